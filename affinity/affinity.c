@@ -25,7 +25,7 @@ struct spot {
 static int set_pci(const struct hmreg_topology *topology, const struct hmreg_pci *pci,
                    const char *what, struct spot *out)
 {
-    const struct topology_device *device = topology_find(topology, pci);
+    const struct topology_device *device = topology_find_place(topology, pci);
 
     out->pci = *pci;
     if (device)

@@ -50,6 +50,16 @@ const struct topology_device *topology_find(const struct hmreg_topology *topolog
     return NULL;
 }
 
+const struct topology_device *topology_find_place(const struct hmreg_topology *topology,
+                                                  const struct hmreg_pci *pci)
+{
+    const struct topology_device *found = topology_find(topology, pci);
+    struct hmreg_pci whole = *pci;
+
+    whole.function = 0;
+    return found ? found : topology_find(topology, &whole);
+}
+
 static const struct topology_nic *nic_named(const struct hmreg_topology *topology, const char *name,
                                             size_t len)
 {

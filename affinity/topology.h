@@ -43,6 +43,10 @@ int topology_add_node(struct hmreg_topology *topology, int index);
 /* Frees what was added. */
 void topology_clear(struct hmreg_topology *topology);
 
+/* Where a device is. A partition of a GPU (AMD's MI300) has its number in the function of its
+ * address, and the system knows function 0 only. NULL: unknown. */
+const struct topology_device *topology_find_place(const struct hmreg_topology *topology,
+                                                  const struct hmreg_pci *pci);
 /* NULL: unknown. */
 const struct topology_device *topology_find(const struct hmreg_topology *topology,
                                             const struct hmreg_pci *pci);

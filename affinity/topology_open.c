@@ -108,7 +108,7 @@ int hmreg_topology_place(const struct hmreg_topology *topology, const struct hmr
     if (size < sizeof(*out))
         return hmreg_fail(-EINVAL, "size of struct hmreg_pci_place is %zu; it must be sizeof, %zu",
                           size, sizeof(*out));
-    device = topology_find(topology, pci);
+    device = topology_find_place(topology, pci);
     if (!device)
         return hmreg_fail(-ENODEV, "the topology has no PCI device " PCI_FORMAT, PCI_ARGS(pci));
     *out = device->place;
@@ -124,8 +124,8 @@ enum hmreg_distance hmreg_topology_distance(const struct hmreg_topology *topolog
 
     if (!topology || !one || !other)
         return HMREG_DISTANCE_UNKNOWN;
-    ours = topology_find(topology, one);
-    theirs = topology_find(topology, other);
+    ours = topology_find_place(topology, one);
+    theirs = topology_find_place(topology, other);
     if (!ours || !theirs)
         return HMREG_DISTANCE_UNKNOWN;
     return ours == theirs ? HMREG_DISTANCE_SELF : topology_between(&ours->place, &theirs->place);

@@ -31,6 +31,7 @@ extern struct plan plan;
 /* Each takes some seconds and reports its progress on stderr. */
 void measure_hits(void);
 void measure_groups(void);
+void measure_many(void);
 void measure_threads(void);
 void measure_misses(void);
 void measure_stalls(void);
@@ -39,6 +40,8 @@ void measure_locks(void);
 void measure_footprint(void);
 void measure_device(void);
 void measure_remotes(void);
+void measure_explicit(void);
+void measure_large(void);
 void measure_unmap(void);
 void measure_program(void);
 void measure_instructions(void);

@@ -27,11 +27,11 @@
 #define APART   0x1234567000
 
 /* The peers come last: they run under valgrind only. */
-static const struct subject *const subjects[] = {&subject_hmreg_notice,  &subject_hmreg_import,
-                                                 &subject_hmreg_default, &subject_hmreg_userfault,
-                                                 &subject_ucx,           &subject_ofi_tcp};
-#define OURS 4
-#define ALL  6
+static const struct subject *const subjects[] = {
+    &subject_hmreg_notice, &subject_hmreg_import, &subject_hmreg_default, &subject_hmreg_userfault,
+    &subject_hmreg_many,   &subject_ucx,          &subject_ofi_tcp};
+#define OURS 5
+#define ALL  7
 
 /* ---- the hits --------------------------------------------------------------------------- */
 

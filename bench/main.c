@@ -15,12 +15,21 @@ static const struct {
     const char *name;
     void (*measure)(void);
 } parts[] = {
-    {"hits", measure_hits},           {"groups", measure_groups},
-    {"threads", measure_threads},     {"misses", measure_misses},
-    {"stalls", measure_stalls},       {"invalidation", measure_invalidation},
-    {"footprint", measure_footprint}, {"device", measure_device},
-    {"remotes", measure_remotes},     {"unmap", measure_unmap},
-    {"program", measure_program},     {"instructions", measure_instructions},
+    {"hits", measure_hits},
+    {"groups", measure_groups},
+    {"many", measure_many},
+    {"threads", measure_threads},
+    {"misses", measure_misses},
+    {"stalls", measure_stalls},
+    {"invalidation", measure_invalidation},
+    {"footprint", measure_footprint},
+    {"device", measure_device},
+    {"remotes", measure_remotes},
+    {"explicit", measure_explicit},
+    {"large", measure_large},
+    {"unmap", measure_unmap},
+    {"program", measure_program},
+    {"instructions", measure_instructions},
 };
 #define PARTS (sizeof(parts) / sizeof(parts[0]))
 

@@ -82,7 +82,7 @@ static void write_picture(FILE *to, const char *folder, const char *name)
 
 void report_markdown(const char *folder, const struct machine *machine)
 {
-    static const char *const pictures[] = {"hits", "threads", "misses", "stalls", "memory"};
+    static const char *const pictures[] = {"hits", "many", "threads", "misses", "stalls", "memory"};
     const struct row *row;
     const char *part = "";
     char path[400];

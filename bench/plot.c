@@ -37,6 +37,13 @@ static const struct bars all_bars[] = {
       {"threads-distinct-1000", ", 2 processes", "2 processes, 1,000 regions each"},
       {"threads-same-1", ", 2 threads", "2 threads, the same region"},
       {"threads-same-1", ", 2 processes", "2 processes, 1 region each"}}},
+    {"many",
+     "64 buffers in one call, beside single calls, 1,024 cached regions",
+     "ns a buffer",
+     {WHO_DEFAULT, WHO_DEFAULT_MANY, WHO_USERFAULT, WHO_USERFAULT_MANY},
+     {{"many-get-1024", "", "get"},
+      {"many-put-1024", "", "put"},
+      {"many-both-1024", "", "get + put"}}},
     {"misses",
      "A miss beyond what the provider costs, 10,000 regions",
      "ns per get + put",
@@ -83,7 +90,7 @@ static void escape(const char *words, char *escaped, size_t room)
 static FILE *begin(const char *path, const char *title, const char *unit,
                    const struct machine *machine)
 {
-    FILE *gnuplot = popen("gnuplot", "w");
+    FILE *gnuplot = popen("gnuplot", "w"); /* NOLINT(cert-env33-c): a developer's program */
     char words[400], escaped[500];
 
     if (!gnuplot)
@@ -294,7 +301,7 @@ static void plot_hits(const char *folder, const struct machine *machine)
 
 void report_plots(const char *folder, const struct machine *machine)
 {
-    if (system("command -v gnuplot >/dev/null 2>&1")) {
+    if (system("command -v gnuplot >/dev/null 2>&1")) { /* NOLINT(cert-env33-c): the same */
         progress("plots: gnuplot is not installed: none are drawn");
         return;
     }

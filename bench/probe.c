@@ -45,9 +45,10 @@ void probe_mean(const struct prober *prober, const struct until *until, struct g
     double begun = now_ns(), now = begun;
     size_t done = 0;
 
-    for (; !is_over(now - begun, until); now = now_ns()) {
+    while (!is_over(now - begun, until)) {
         hit(prober, HITS_PER_READING);
         done += HITS_PER_READING;
+        now = now_ns();
     }
     out->mean_ns = (now - begun) / (double)(done ? done : 1);
 }

@@ -44,10 +44,28 @@ const struct subject *subject_find(const char *who);
 #define WHO_GROUP     "hmreg default, group of 8"
 #define WHO_EIGHT     "hmreg default, 8 domains"
 #define WHO_UCX       "UCX"
+/* The same, 64 regions in one call. */
+#define WHO_DEFAULT_MANY   WHO_DEFAULT ", 64 in one call"
+#define WHO_USERFAULT_MANY WHO_USERFAULT ", 64 in one call"
+
+/* Explicit registration, by libfabric's provider and the memory: the host's, also where it must be
+ * mapped, or where simulated runtimes are asked about it; or a simulated device's. */
+#define WHO_HOST       "hmreg, host"
+#define WHO_CUDA       "hmreg, CUDA simulated"
+#define WHO_ROCR       "hmreg, ROCm simulated"
+#define WHO_TCP_HOST   "tcp, host"
+#define WHO_SHM_HOST   "shm, host"
+#define WHO_TCP_BASIC  "tcp, host, FI_MR_BASIC"
+#define WHO_TCP_ASKING "tcp, host, 3 runtimes simulated"
+#define WHO_SHM_ASKING "shm, host, 3 runtimes simulated"
+#define WHO_TCP_CUDA   "tcp, CUDA, simulated"
+#define WHO_TCP_ROCR   "tcp, ROCm, simulated"
+#define WHO_TCP_ZE     "tcp, Level Zero, simulated"
 
 extern const struct subject subject_hmreg_userfault, subject_hmreg_notice, subject_hmreg_import,
     subject_hmreg_default, subject_hmreg_disabled, subject_hmreg_group, subject_hmreg_eight,
-    subject_ucx, subject_ofi_tcp, subject_ofi_shm, subject_getpid, subject_ioctl, subject_loop;
+    subject_hmreg_many, subject_ucx, subject_ofi_tcp, subject_ofi_basic, subject_ofi_shm,
+    subject_getpid, subject_ioctl, subject_loop;
 
 /* How long each registration spins, for every subject of this process, ns; initially 0. */
 extern double registration_ns;

@@ -73,6 +73,16 @@
         "get + put, 1 thread, ns", words, measure, who, NULL, beside, REPORTED, 0                  \
     }
 
+/* Hits on device memory whose end is reported. */
+#define DEVICES_ON(n, words, who, rails)                                                           \
+    {                                                                                              \
+        "hit of device memory whose end is reported, ns", words, "device-hit-" #n, who rails,      \
+            NULL, WHO_HOST rails, RATIO, 1.2                                                       \
+    }
+#define DEVICES(n, words)                                                                          \
+    DEVICES_ON(n, words, WHO_CUDA, ""), DEVICES_ON(n, words, WHO_ROCR, ""),                        \
+        DEVICES_ON(n, words, WHO_CUDA, ", 8 rails"), DEVICES_ON(n, words, WHO_ROCR, ", 8 rails")
+
 #define GROUPS(n, words)                                                                           \
     {"get + put on 8 rails, ns",                                                                   \
      words ", beside one domain",                                                                  \
@@ -86,6 +96,17 @@
         "get + put on 8 rails, ns", words ", beside a get on each of 8 domains", "hits-group-" #n, \
             WHO_GROUP, NULL, WHO_EIGHT, REPORTED, 0                                                \
     }
+
+#define MANY(words, measure, who, judge, target)                                                   \
+    {                                                                                              \
+        "64 buffers in one call beside 64 calls, ns a buffer", words, measure,                     \
+            who ", 64 in one call", NULL, who, judge, target                                       \
+    }
+
+#define MANY_OVER(n, words, who, judge, target)                                                    \
+    MANY("get, " words, "many-get-" #n, who, judge, target),                                       \
+        MANY("put, " words, "many-put-" #n, who, REPORTED, 0),                                     \
+        MANY("get + put, " words, "many-both-" #n, who, judge, target)
 
 #define CREW(words, measure, who)                                                                  \
     {                                                                                              \
@@ -259,6 +280,50 @@
     REMOTES_OF("hmreg", words, measure, target),                                                   \
         REMOTES_OF("hmreg loopback", words, measure, target)
 
+/* Targets: for host memory that no simulated runtime is asked about. */
+#define EXPLICIT(who, reg, close)                                                                  \
+    {"explicit registration, 4 KiB, ns",                                                           \
+     "registering, beside libfabric alone",                                                        \
+     "explicit-reg",                                                                               \
+     who,                                                                                          \
+     "explicit-bare-reg",                                                                          \
+     who,                                                                                          \
+     REPORTED,                                                                                     \
+     0},                                                                                           \
+        {"explicit registration, 4 KiB, ns",                                                       \
+         "closing, beside libfabric alone",                                                        \
+         "explicit-close",                                                                         \
+         who,                                                                                      \
+         "explicit-bare-close",                                                                    \
+         who,                                                                                      \
+         REPORTED,                                                                                 \
+         0},                                                                                       \
+        {"explicit registration, 4 KiB, ns",                                                       \
+         "registering, more than libfabric alone",                                                 \
+         "explicit-reg-above",                                                                     \
+         who,                                                                                      \
+         NULL,                                                                                     \
+         NULL,                                                                                     \
+         (reg) > 0 ? VALUE : REPORTED,                                                             \
+         reg},                                                                                     \
+    {                                                                                              \
+        "explicit registration, 4 KiB, ns", "closing, more than libfabric alone",                  \
+            "explicit-close-above", who, NULL, NULL, (close) > 0 ? VALUE : REPORTED, close         \
+    }
+
+/* Two workers are 1.6 times as fast as one, where two threads without hmreg are; what hmreg chooses
+ * is never slower. */
+#define LARGE_OF(words, measure, who, beside, target)                                              \
+    {                                                                                              \
+        "a large range, ms/GiB", words, measure, who, NULL, beside,                                \
+            (target) > 0 ? RATIO : REPORTED, target                                                \
+    }
+
+#define LARGE(words, measure)                                                                      \
+    LARGE_OF(words, measure, "two workers", "one worker", 0.625),                                  \
+        LARGE_OF(words, measure, "as hmreg chooses", "one worker", 1.05),                          \
+        LARGE_OF(words, measure, "two threads, bare calls", "one worker", 0)
+
 static const struct row rows[] = {
     REACH("the default monitor: what must be reached", WHO_DEFAULT),
     REACH("userfaultfd, chosen: the same", WHO_USERFAULT),
@@ -279,6 +344,13 @@ static const struct row rows[] = {
     GROUPS(100, "100 regions"),
     GROUPS(10000, "10,000 regions"),
 
+    MANY_OVER(64, "64 regions", WHO_DEFAULT, RATIO, 0.6),
+    MANY_OVER(1024, "1,024 regions", WHO_DEFAULT, RATIO, 0.6),
+    MANY_OVER(65536, "65,536 regions", WHO_DEFAULT, REPORTED, 0),
+    MANY_OVER(64, "64 regions", WHO_USERFAULT, RATIO, 0.6),
+    MANY_OVER(1024, "1,024 regions", WHO_USERFAULT, RATIO, 0.6),
+    MANY_OVER(65536, "65,536 regions", WHO_USERFAULT, REPORTED, 0),
+
     CREWS("1,000 regions each", "threads-distinct-1000"),
     CREWS("the same region", "threads-same-1"),
     CREWS("the same 1,000 regions", "threads-same-1000"),
@@ -287,6 +359,8 @@ static const struct row rows[] = {
     INSTRUCTIONS("single steps", "instructions-stepped", WHO_IMPORT),
     INSTRUCTIONS("single steps", "instructions-stepped", WHO_NOTICE),
     INSTRUCTIONS("single steps", "instructions-stepped", WHO_DEFAULT),
+    {"get + put, 100 regions, instructions", "single steps, beside single calls",
+     "instructions-stepped", WHO_DEFAULT_MANY, NULL, WHO_DEFAULT, REPORTED, 0},
     INSTRUCTIONS("single steps, kernel not counted", "instructions-stepped", WHO_USERFAULT),
 
     MISSES("the first get of all, us", "miss-opening"),
@@ -311,10 +385,16 @@ static const struct row rows[] = {
     FOOTPRINT("100,000 regions", 100000),
     FOOTPRINT("1,000,000 regions", 1000000),
 
-    {"hit of CUDA memory, identity checked, ns", "100 regions", "device-hit",
-     WHO_DEFAULT ", simulated", NULL, "driver, simulated", REPORTED, 0},
-    {"hit of CUDA memory, identity checked, ns", "100 regions", "device-hit", WHO_DEFAULT ", GPU",
-     NULL, "driver, GPU", REPORTED, 0},
+    DEVICES(1, "1 region"),
+    DEVICES(100, "100 regions"),
+    DEVICES(10000, "10,000 regions"),
+
+    {"hit of CUDA memory, identity checked, ns", "100 regions", "device-asks",
+     WHO_DEFAULT ", simulated", NULL, "driver, simulated", RATIO, 1.15},
+    {"hit of CUDA memory, identity checked, ns", "100 regions", "device-asks", WHO_DEFAULT ", GPU",
+     NULL, "driver, GPU", RATIO, 1.15},
+    {"cuMemFree of nothing, ns", "with a hook", "device-free", "hooked, simulated", NULL,
+     "not hooked, simulated", REPORTED, 0},
 
     REMOTES("packing, ns", "remotes-pack", 200),
     REMOTES("packing 1,000 in one call, ns each", "remotes-pack-many", 0),
@@ -326,6 +406,20 @@ static const struct row rows[] = {
     REMOTES("bytes a remote, 100,000 open", "remotes-bytes-100000", 96),
     REMOTES("bytes a remote, 1,000,000 open", "remotes-bytes-1000000", 96),
     REMOTES("opening 1,000,000, ns each", "remotes-open-1000000", 200),
+
+    EXPLICIT(WHO_TCP_HOST, 700, 200),
+    EXPLICIT(WHO_SHM_HOST, 700, 200),
+    EXPLICIT(WHO_TCP_BASIC, 700, 200),
+    EXPLICIT(WHO_TCP_ASKING, 0, 0),
+    EXPLICIT(WHO_SHM_ASKING, 0, 0),
+    EXPLICIT(WHO_TCP_CUDA, 0, 0),
+    EXPLICIT(WHO_TCP_ROCR, 0, 0),
+    EXPLICIT(WHO_TCP_ZE, 0, 0),
+
+    LARGE("pages of 4 KiB, never touched", "large-4k-first"),
+    LARGE("pages of 4 KiB, resident", "large-4k-again"),
+    LARGE("pages of 2 MiB, never touched", "large-2m-first"),
+    LARGE("pages of 2 MiB, resident", "large-2m-again"),
 
     UNMAP("userfaultfd"),
     UNMAP("default"),

@@ -12,6 +12,16 @@ target_compile_definitions(hmreg_compile INTERFACE _GNU_SOURCE)
 target_compile_options(hmreg_compile INTERFACE
   -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla -Wno-unused-parameter
   -fvisibility=hidden $<$<BOOL:${HMREG_WERROR}>:-Werror>)
+# gcc clears and copies large structs by rep stos and rep movs, which take 30 cycles to begin: 15 of
+# the 380 ns of a miss in the cache, 25 of the 400 ns of an explicit registration and its close. Not
+# in Debug builds, whose compile_commands.json clang's tools read.
+include(CheckCCompilerFlag)
+set(strategy vector_loop:8192:noalign,libcall:-1:noalign)
+check_c_compiler_flag(-mmemset-strategy=${strategy} HMREG_HAVE_MEMSET_STRATEGY)
+if(HMREG_HAVE_MEMSET_STRATEGY)
+  target_compile_options(hmreg_compile INTERFACE
+    $<$<NOT:$<CONFIG:Debug>>:-mmemset-strategy=${strategy};-mmemcpy-strategy=${strategy}>)
+endif()
 target_include_directories(hmreg_compile INTERFACE
   ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/include ${PROJECT_BINARY_DIR}/include)
 target_link_libraries(hmreg_compile INTERFACE Threads::Threads)
@@ -20,6 +30,8 @@ if(HMREG_SANITIZE)
   target_compile_options(hmreg_compile INTERFACE
     -fsanitize=${HMREG_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
   target_link_options(hmreg_compile INTERFACE -fsanitize=${HMREG_SANITIZE})
+elseif(HMREG_HARDEN)
+  include(HmregHarden)
 endif()
 
 # A shared library of ours: hmreg_shared_library(hmreg-ofi MAP ofi.map SOURCES ofi.c [LINK ...]

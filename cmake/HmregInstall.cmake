@@ -16,15 +16,35 @@ function(hmreg_pc_dir dir out)
   endif()
 endfunction()
 
+# hmreg_find_libraries(hmreg-ofi INSTALL $ORIGIN BUILD hmreg ...): where an installed program or library
+# finds our libraries (INSTALL), and in the build tree (BUILD: those libraries). CMake would end the list
+# of the build tree with a colon: the dynamic linker would search the current folder, where
+# another user may have put a library. After the target's install().
+function(hmreg_find_libraries target)
+  cmake_parse_arguments(arg "" "INSTALL;FILE" "BUILD" ${ARGN})
+  list(TRANSFORM arg_BUILD REPLACE "(.+)" "$<TARGET_FILE_DIR:\\1>")
+  list(REMOVE_DUPLICATES arg_BUILD)
+  list(JOIN arg_BUILD ":" build)
+  set_target_properties(${target} PROPERTIES SKIP_BUILD_RPATH ON)
+  target_link_options(${target} PRIVATE "LINKER:-rpath,${build}")
+  if(IS_ABSOLUTE "${arg_FILE}")
+    set(file "\$ENV{DESTDIR}${arg_FILE}")
+  else()
+    set(file "\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${arg_FILE}")
+  endif()
+  install(CODE "file(RPATH_CHANGE FILE \"${file}/$<TARGET_FILE_NAME:${target}>\"
+                     OLD_RPATH \"${build}\" NEW_RPATH \"\\${arg_INSTALL}\")")
+endfunction()
+
 # hmreg_install_library(hmreg-ofi AS ofi HEADERS ofi.h DESCRIPTION "..." [REQUIRES pc-module ...])
 # AS: the name after hmreg:: in CMake. REQUIRES: what its header includes, for pkg-config.
 function(hmreg_install_library target)
   cmake_parse_arguments(arg "" "AS;DESCRIPTION" "HEADERS;REQUIRES" ${ARGN})
   set_target_properties(${target} PROPERTIES EXPORT_NAME ${arg_AS})
-  if(NOT target STREQUAL hmreg)
-    set_target_properties(${target} PROPERTIES INSTALL_RPATH $ORIGIN) # where libhmreg is
-  endif()
   install(TARGETS ${target} EXPORT ${target}Targets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+  if(NOT target STREQUAL hmreg)
+    hmreg_find_libraries(${target} INSTALL $ORIGIN FILE ${CMAKE_INSTALL_LIBDIR} BUILD hmreg)
+  endif()
   install(EXPORT ${target}Targets NAMESPACE hmreg:: DESTINATION ${HMREG_PACKAGE_DIR})
   install(FILES ${arg_HEADERS} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/hmreg)
 
@@ -46,7 +66,7 @@ endfunction()
 
 set(headers ${PROJECT_SOURCE_DIR}/include/hmreg)
 hmreg_install_library(hmreg AS hmreg DESCRIPTION "${PROJECT_DESCRIPTION}"
-                      HEADERS ${headers}/hmreg.h ${headers}/cache.h ${headers}/group.h ${headers}/plan.h
+                      HEADERS ${headers}/hmreg.h ${headers}/cache.h ${headers}/group.h ${headers}/job.h ${headers}/plan.h
                               ${headers}/remote.h ${PROJECT_BINARY_DIR}/include/hmreg/version.h)
 hmreg_install_library(hmreg-loopback AS loopback DESCRIPTION "hmreg's domains that need no fabric"
                       HEADERS ${headers}/loopback.h
@@ -77,8 +97,9 @@ install(FILES ${PROJECT_BINARY_DIR}/hmregConfig.cmake ${PROJECT_BINARY_DIR}/hmre
 
 if(TARGET hmreg-tool)
   file(RELATIVE_PATH bin_to_lib "/${CMAKE_INSTALL_BINDIR}" "/${CMAKE_INSTALL_LIBDIR}")
-  set_target_properties(hmreg-tool PROPERTIES INSTALL_RPATH $ORIGIN/${bin_to_lib})
   install(TARGETS hmreg-tool RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+  hmreg_find_libraries(hmreg-tool INSTALL $ORIGIN/${bin_to_lib} FILE ${CMAKE_INSTALL_BINDIR}
+                       BUILD hmreg hmreg-loopback hmreg-affinity)
 endif()
 
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/LICENSES DESTINATION ${CMAKE_INSTALL_DOCDIR})

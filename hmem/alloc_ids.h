@@ -5,7 +5,8 @@
  * When the vendor meets an allocation for the first time, it draws an id and registers a
  * deallocation callback with the runtime, with the id's slot as the callback's argument. Until the
  * callback runs, the id identifies the allocation, and a lookup makes no call into the runtime.
- * The callback does one atomic store: it may run on any thread, with any lock of the runtime held.
+ * The callback does an atomic store, and reports the end (hmem_ended()): it may run on any thread,
+ * with any lock of the runtime held.
  *
  *     slot = alloc_ids_draw(&table, base, len);
  *     if (the runtime accepts a callback that calls alloc_ids_end(slot))

@@ -4,6 +4,7 @@
  * `const struct hmem_ops hmem_<vendor>_ops`.
  */
 #include "hmem/hmem.h"
+#include "hmem/loader.h"
 
 extern const struct hmem_ops hmem_system_ops;
 #define HMEM_VENDOR(vendor) extern const struct hmem_ops hmem_##vendor##_ops;
@@ -17,3 +18,8 @@ const struct hmem_ops *const hmem_vendors[] = {
 #undef HMEM_VENDOR
     NULL,
 };
+
+uint64_t hmem_libraries_loaded(void)
+{
+    return loader_count();
+}

@@ -34,12 +34,26 @@
 
 struct hmem; /* one opened vendor; opaque: each vendor defines the struct for itself */
 
+/* Receives each range of a vendor's memory that is about to end, or has just ended. It runs inside
+ * the runtime's own calls, on any thread, with any lock of the runtime or the application held, in
+ * signal handlers and in forked children: it takes no lock, allocates nothing, calls no runtime and
+ * preserves errno. */
+typedef void (*hmem_listener)(uint64_t start, uint64_t end);
+
+/* Sets the process's listener; the core sets the same one at each opening of the library. */
+void hmem_listen(hmem_listener listener);
+/* A vendor reports [start, end) to the listener, if there is one. Larger ranges than what ends are
+ * right: cached regions there serve no later get, and those in use stay so until their last put. */
+void hmem_ended(uint64_t start, uint64_t end);
+
 struct hmem_device {
     char name[64];
     struct hmreg_pci pci;
     uint64_t memory; /* bytes, 0: unknown */
     bool simulated;  /* the name contains "simulated" */
     bool dmabuf;     /* the runtime reports that this device's memory can be exported */
+    bool coherent;   /* a coherent link connects it with the CPU (Grace), so that a NIC may reach
+                        its memory by that link or by PCIe */
     /* Where an iface has several drivers (Level Zero), else 0: the number of the device's driver,
      * in the runtime's order, and the index of that driver's first device. */
     unsigned driver, driver_first;
@@ -49,6 +63,7 @@ struct hmem_runtime {
     char version[48];
     char library[128]; /* the path it was loaded from */
     char lacks[256];   /* a sentence on what this version lacks; "": it lacks nothing */
+    char unreported[256]; /* a sentence on which memory's end is not reported and why; "": all is */
 };
 
 /* Description of a range; filled by resolve. */
@@ -78,6 +93,9 @@ struct hmem_ops {
     enum hmreg_iface iface;
     const char *name; /* "cuda" */
 
+    /* Is the runtime's library in this process? Loads nothing. NULL: it always is. */
+    bool (*loaded)(void);
+
     /* Loads the runtime and counts its devices. The caller closes *out with close().
      * -ENOENT: the library is not installed. -ENODEV: it reports no device or no driver.
      * -ELIBBAD: it lacks a required entry point. -ENOMEM. -EIO: any other failure. */
@@ -101,15 +119,29 @@ struct hmem_ops {
      * detect reallocation. Same errors as resolve; -HMEM_NOT_MINE: the memory is gone. */
     int (*identity)(struct hmem *self, uint64_t addr, size_t len, uint64_t *out);
 
+    /* Will the end of this memory be reported? range: resolve's result for it, with an identity.
+     * true: from before the call returns until it has ended, each way in which any of this memory
+     * can end calls hmem_ended() with a range that contains that part, before other memory can be
+     * had at its addresses. The core compares the identity once more after the call, which finds
+     * what ended before it. false: hits ask for the identity. It never fails and records no error.
+     * NULL: always false. */
+    bool (*watch)(struct hmem *self, uint64_t addr, size_t len, const struct hmem_range *range);
+
     /* Exports the range as a dmabuf, as hmreg_export_dmabuf() promises: the caller owns the
      * descriptor, it is close-on-exec, and offset locates addr exactly. range: resolve's result
      * for the same range, or a claim; then the runtime is asked only what the export needs and
-     * the claim does not say.
-     * -EOPNOTSUPP: this memory, device or version has no export. -EXDEV: one descriptor cannot
-     * cover the range; one per segment may. -EPROTO: the runtime's descriptor does not cover
-     * the range. -EFAULT: the memory was freed since resolve. -EIO; a system call's error. */
+     * the claim does not say. flags: HMREG_EXPORT_PCIE, or 0; a vendor that cannot meet it refuses.
+     * -EOPNOTSUPP: this memory, device or version has no export, or none with these flags. -EXDEV:
+     * one descriptor cannot cover the range; one per segment may. -EPROTO: the runtime's descriptor
+     * does not cover the range. -EFAULT: the memory was freed since resolve. -EIO; a system call's
+     * error. */
     int (*export_dmabuf)(struct hmem *self, uint64_t addr, size_t len,
-                         const struct hmem_range *range, struct hmreg_dmabuf *out);
+                         const struct hmem_range *range, uint64_t flags, struct hmreg_dmabuf *out);
+
+    /* Has the runtime's synchronous calls write this device memory before they return, until it is
+     * freed. NULL: the runtime has no such setting. -EOPNOTSUPP: not for this memory or version.
+     * -EFAULT: the memory was freed since resolve. -EIO. */
+    int (*sync_memops)(struct hmem *self, uint64_t addr, int device);
 
     /* Copies len bytes; each side is this vendor's memory or host memory. Synchronous.
      * -EIO: the vendor's copy failed. -ENOMEM: no memory for a bounce buffer on the host. */
@@ -127,5 +159,9 @@ struct hmem_ops {
 /* The built-in vendors in iface order, terminated by NULL; system comes first and is always
  * present (see hmem/hmem.c, generated from the list in hmem/CMakeLists.txt). */
 extern const struct hmem_ops *const hmem_vendors[];
+
+/* How many libraries this process has loaded so far, not less those that it has unloaded: while
+ * the number stays, loaded() of every vendor does too. Never 0. */
+uint64_t hmem_libraries_loaded(void);
 
 #endif

@@ -6,10 +6,13 @@
 #include "hmem/loader.h"
 
 #include "core/base/error.h"
+#include "core/base/process.h"
 
 #include <dlfcn.h>
 #include <errno.h>
 #include <link.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -58,6 +61,99 @@ int loader_open(const char *vendor, const char *soname, const struct loader_symb
     }
     *handle = opened;
     return 0;
+}
+
+/* ---- the linker's list ------------------------------------------------------------------ */
+
+static pthread_mutex_t reading = PTHREAD_MUTEX_INITIALIZER;
+static atomic_int handled;
+
+static void before_fork(void)
+{
+    pthread_mutex_lock(&reading);
+}
+
+static void in_parent(void)
+{
+    pthread_mutex_unlock(&reading);
+}
+
+static void in_child(void)
+{
+    process_once_done(&handled);
+    pthread_mutex_unlock(&reading);
+}
+
+static bool handle_forks(void)
+{
+    return pthread_atfork(before_fork, in_parent, in_child) == 0;
+}
+
+typedef int reader(struct dl_phdr_info *, size_t, void *);
+
+static void read_list(reader *read, void *arg)
+{
+    process_once(&handled, handle_forks);
+    pthread_mutex_lock(&reading);
+    dl_iterate_phdr(read, arg);
+    pthread_mutex_unlock(&reading);
+}
+
+/* The linker tells the number with each library; the first one suffices. */
+static int read_count(struct dl_phdr_info *info, size_t size, void *count)
+{
+    *(uint64_t *)count = info->dlpi_adds;
+    return 1;
+}
+
+uint64_t loader_count(void)
+{
+    uint64_t count = 0;
+
+    read_list(read_count, &count);
+    return count;
+}
+
+/* NULL: the library has none. */
+static const char *soname_of(const struct dl_phdr_info *info)
+{
+    const ElfW(Dyn) *entry = NULL;
+    ElfW(Addr) strings = 0, soname = 0;
+
+    for (int i = 0; i < info->dlpi_phnum; i++)
+        if (info->dlpi_phdr[i].p_type == PT_DYNAMIC)
+            entry = (const ElfW(Dyn) *)(info->dlpi_addr + info->dlpi_phdr[i].p_vaddr);
+    for (; entry && entry->d_tag != DT_NULL; entry++) {
+        if (entry->d_tag == DT_STRTAB)
+            strings = entry->d_un.d_ptr;
+        if (entry->d_tag == DT_SONAME)
+            soname = entry->d_un.d_val;
+    }
+    if (strings < info->dlpi_addr) /* the linker did not relocate it: the vDSO's */
+        strings += info->dlpi_addr;
+    return soname ? (const char *)(strings + soname) : NULL;
+}
+
+struct search {
+    const char *soname;
+    bool found;
+};
+
+static int find_soname(struct dl_phdr_info *info, size_t size, void *arg)
+{
+    struct search *search = arg;
+    const char *soname = soname_of(info);
+
+    search->found = soname && strcmp(soname, search->soname) == 0;
+    return search->found;
+}
+
+bool loader_is_loaded(const char *soname)
+{
+    struct search search = {.soname = soname};
+
+    read_list(find_soname, &search);
+    return search.found;
 }
 
 void loader_close(void *handle)

@@ -16,6 +16,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 struct loader_symbol {
     const char *name;
@@ -33,6 +34,15 @@ struct loader_symbol {
  */
 int loader_open(const char *vendor, const char *soname, const struct loader_symbol *symbols,
                 size_t count, void *table, void **handle, char *path, size_t path_size);
+
+/* The two functions below read the dynamic linker's list. A fork waits for them, so that no child
+ * inherits the lock that the linker takes for it; and they wait for no thread that is in dlopen(3),
+ * whose constructors may fork. */
+
+/* The number of libraries that were ever loaded; grows with each. */
+uint64_t loader_count(void);
+/* Is a library of that soname in this process, loaded by hmreg or by other code? */
+bool loader_is_loaded(const char *soname);
 
 /* Closes the handle. The code stays mapped (RTLD_NODELETE), because the vendors' libraries leave
  * threads and exit handlers behind. */

@@ -117,7 +117,7 @@ static void device(struct hmem *self, int index, struct hmem_device *out)
 }
 
 static int export_dmabuf(struct hmem *self, uint64_t addr, size_t len,
-                         const struct hmem_range *range, struct hmreg_dmabuf *out)
+                         const struct hmem_range *range, uint64_t flags, struct hmreg_dmabuf *out)
 {
     return hmreg_fail(-EOPNOTSUPP, "host memory has no dmabuf: it is registered by its address");
 }

@@ -48,18 +48,31 @@ int vendor_device_count(struct hmem *self)
     return self->device_count;
 }
 
-void vendor_lacks(struct hmem *self, const char *format, ...)
+static void append(char *text, size_t size, const char *format, va_list args)
 {
-    char *text = self->runtime.lacks;
     size_t used = strlen(text);
-    va_list args;
 
     if (used)
-        used += (size_t)snprintf(text + used, sizeof(self->runtime.lacks) - used, "; ");
-    if (used >= sizeof(self->runtime.lacks))
-        return;
+        used += (size_t)snprintf(text + used, size - used, "; ");
+    if (used < size)
+        vsnprintf(text + used, size - used, format, args);
+}
+
+void vendor_lacks(struct hmem *self, const char *format, ...)
+{
+    va_list args;
+
     va_start(args, format);
-    vsnprintf(text + used, sizeof(self->runtime.lacks) - used, format, args);
+    append(self->runtime.lacks, sizeof(self->runtime.lacks), format, args);
+    va_end(args);
+}
+
+void vendor_unreported(struct hmem *self, const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    append(self->runtime.unreported, sizeof(self->runtime.unreported), format, args);
     va_end(args);
 }
 

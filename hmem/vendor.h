@@ -48,6 +48,10 @@ int vendor_device_count(struct hmem *self);
 /* Adds to what this version of the runtime lacks. */
 void vendor_lacks(struct hmem *self, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+/* Adds to the memory whose end is not reported. */
+void vendor_unreported(struct hmem *self, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
 /* Records a failure that the runtime reported and returns code; -ESHUTDOWN if it has shut down. */
 int vendor_fail(struct hmem *self, int code, int64_t result, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
@@ -69,15 +73,19 @@ int vendor_fail_leaves(uint64_t addr, size_t len, uint64_t end, const char *why)
     int iface##_resolve(struct hmem *, uint64_t addr, size_t len, struct hmem_range *out);         \
     int iface##_identity(struct hmem *, uint64_t addr, size_t len, uint64_t *out);                 \
     int iface##_export(struct hmem *, uint64_t addr, size_t len, const struct hmem_range *range,   \
-                       struct hmreg_dmabuf *out);                                                  \
+                       uint64_t flags, struct hmreg_dmabuf *out);                                  \
     int iface##_copy(struct hmem *, uint64_t dst, uint64_t src, size_t len);                       \
     int iface##_alloc(struct hmem *, int device, enum hmreg_mem_kind kind, size_t len,             \
                       void **out);                                                                 \
     int iface##_free(struct hmem *, void *addr, enum hmreg_mem_kind kind)
 
-/* Defines hmem_<lower>_ops. title, library, end: `name`, `soname` and `shut_down` of struct vendor.
- */
-#define VENDOR_DEFINE(UPPER, lower, title, library, end)                                           \
+/* Defines hmem_<lower>_ops. title, library, end: `name`, `soname` and `shut_down` of struct vendor;
+ * then any further operations, as in `.watch = cuda_watch`. */
+#define VENDOR_DEFINE(UPPER, lower, title, library, end, ...)                                      \
+    static bool lower##_loaded(void)                                                               \
+    {                                                                                              \
+        return loader_is_loaded(library);                                                          \
+    }                                                                                              \
     static int lower##_open(struct hmem **out)                                                     \
     {                                                                                              \
         static const struct loader_symbol symbols[] = {UPPER##_ENTRIES(LOADER_NEED, LOADER_WANT)}; \
@@ -99,6 +107,7 @@ int vendor_fail_leaves(uint64_t addr, size_t len, uint64_t end, const char *why)
     const struct hmem_ops hmem_##lower##_ops = {                                                   \
         .iface = HMREG_IFACE_##UPPER,                                                              \
         .name = #lower,                                                                            \
+        .loaded = lower##_loaded,                                                                  \
         .open = lower##_open,                                                                      \
         .close = vendor_unload,                                                                    \
         .runtime = vendor_runtime,                                                                 \
@@ -110,6 +119,7 @@ int vendor_fail_leaves(uint64_t addr, size_t len, uint64_t end, const char *why)
         .copy = lower##_copy,                                                                      \
         .alloc = lower##_alloc,                                                                    \
         .free = lower##_free,                                                                      \
+        ##__VA_ARGS__,                                                                             \
     }
 
 #endif

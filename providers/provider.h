@@ -45,6 +45,7 @@ struct provider_caps {
     uint64_t flags;        /* supported registration flags: HMREG_RMA_EVENT, HMREG_RMA_PMEM */
     uint32_t domain_flags; /* supported hmreg_domain_config flags beyond HMREG_DOMAIN_* */
     bool async;            /* registrations complete through an event queue of the fabric */
+    bool pends;            /* published() may call hmreg_mr_pending() */
     bool any_thread; /* any thread may deregister regions at any time; false: only threads that
                         call the domain (libfabric's FI_THREAD_DOMAIN and the like) */
     bool local_keys; /* regions without remote access need a unique requested_key too */
@@ -58,6 +59,9 @@ struct provider_caps {
     char nic[64];             /* the NIC's name, as hmreg_domain_info has it; "": none */
     struct hmreg_pci pci;     /* of the NIC; valid 0: the fabric does not report it */
     uint64_t max_mr;          /* most regions; 0: no known limit */
+    bool data_direct;         /* reg() takes the ways of data direct */
+    bool pcie;                /* the NIC reaches memory through PCIe only, so that it is better off
+                                 with the PCIe mapping of memory behind a coherent link */
     bool pins;                /* the kernel pins registered host memory, and counts it against
                                  RLIMIT_MEMLOCK */
 };
@@ -79,6 +83,7 @@ struct provider_request {
      * device's index among that driver's; else 0 and device. */
     unsigned driver;
     int driver_device;
+    enum hmreg_way way; /* DMABUF only: one of data direct only with caps.data_direct */
     const struct hmreg_dmabuf *dmabuf; /* DMABUF only; the core owns it and closes it afterwards */
     void *context;
     size_t auth_key_size;
@@ -87,6 +92,14 @@ struct provider_request {
     size_t page_size;
     struct provider_options options;
 };
+
+/* A path to a device's memory takes room of which the fabric knows nothing, such as the window
+ * through which other devices reach it (BAR1): -ENOMEM refuses that path, and another may have
+ * room. It says nothing about locked memory, and evicting host memory would not help. */
+static inline bool provider_enomem_refuses(const struct provider_request *req)
+{
+    return req->path == HMREG_PATH_DMABUF || req->path == HMREG_PATH_PEERMEM;
+}
 
 /* The result of a registration. */
 struct provider_mr {
@@ -105,6 +118,9 @@ struct provider_ops {
      * never calls it for SYSTEM. */
     int (*can)(void *self, enum hmreg_path path, enum hmreg_iface iface, int device,
                struct hmreg_reason *why);
+
+    /* Without caps.data_direct: why there is no data direct. As can(). */
+    int (*can_data_direct)(void *self, struct hmreg_reason *why);
 
     /* Registers. If the fabric refuses this path, so that another path may work, fills *why. */
     int (*reg)(void *self, const struct provider_request *req, struct provider_mr *out,
@@ -138,10 +154,12 @@ struct provider_ops {
     /* As hmreg_domain_bind(). */
     int (*bind_domain)(void *self, void *object, uint64_t flags);
     /* The region has been stored in the caller's variable. A provider that completes it later
-     * calls hmreg_mr_pending() here, and hmreg_mr_complete() when its event is read. */
+     * calls hmreg_mr_pending() here, and hmreg_mr_complete() when its event is read; its caps
+     * have pends. */
     void (*published)(void *self, struct provider_mr *mr, struct hmreg_mr *region, void *context);
 
-    /* Writes the key as bytes to send (HMREG_MR_RAW). *size: in capacity, out bytes needed. */
+    /* Writes the key as bytes to send (HMREG_MR_RAW). *size: in capacity, out bytes needed, also on
+     * -HMREG_ETOOSMALL. */
     int (*raw_key)(void *self, const struct provider_mr *mr, uint64_t *base, uint8_t *key,
                    size_t *size);
     /* Maps a peer's raw key to a local one, and unmaps it (fi_mr_map_raw, fi_mr_unmap_key). */

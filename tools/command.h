@@ -63,6 +63,7 @@ extern const struct command command_plan;
 extern const struct command command_query;
 extern const struct command command_topo;
 extern const struct command command_stats;
+extern const struct command command_verify;
 
 /* Parses a command line: calls each option's take(), prints --help. Returns EXIT_CONTINUE, or the
  * exit status after printing help or an error. */

@@ -120,9 +120,9 @@ json_t *doc_error(const struct hmreg_error *error)
 
 json_t *doc_reason(const struct hmreg_reason *reason)
 {
-    return doc_pack("{s:i, s:s, s:I, s:s, s:o}", "code", reason->code, "name",
+    return doc_pack("{s:i, s:s, s:I, s:o, s:o}", "code", reason->code, "name",
                     error_name(reason->code), "vendor_code", (json_int_t)reason->vendor_code,
-                    "slug", reason->slug, "text", doc_text(reason->text));
+                    "slug", doc_text(reason->slug), "text", doc_text(reason->text));
 }
 
 const char *doc_words(const json_t *object, const char *key)

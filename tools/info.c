@@ -29,6 +29,21 @@ static void print_system(const json_t *document)
                doc_bytes_words(doc_number(system, "page_size"), page));
 }
 
+static void print_unreported(const json_t *runtime)
+{
+    const char *unreported = doc_words(runtime, "unreported");
+    char text[512];
+
+    if (!*unreported)
+        return;
+    snprintf(
+        text, sizeof(text),
+        "%s memory whose end is not reported, so that each hit in the cache asks the runtime, or "
+        "it is not cached: %s.",
+        doc_words(runtime, "iface"), unreported);
+    print_paragraph("", "%s", text);
+}
+
 static void print_runtimes(const json_t *document)
 {
     struct table *table =
@@ -46,6 +61,8 @@ static void print_runtimes(const json_t *document)
         table_add(table, "%s%s%s", library, library[0] && why[0] ? ": " : "", why);
     }
     table_print(table);
+    doc_each(runtime, json_object_get(document, "runtimes"))
+        print_unreported(runtime);
 }
 
 static void add_device(struct table *table, const json_t *device)

@@ -31,9 +31,10 @@ static json_t *runtime(struct hmreg *lib, enum hmreg_iface iface)
     struct hmreg_runtime_info info = {.size = sizeof(info)};
 
     hmreg_runtime_query(lib, iface, &info);
-    return doc_pack("{s:s, s:b, s:i, s:o, s:o, s:o}", "iface", hmreg_iface_name(iface), "usable",
-                    info.present, "devices", info.devices, "version", doc_text(info.version),
-                    "library", doc_text(info.library), "why", doc_text(info.why));
+    return doc_pack("{s:s, s:b, s:i, s:o, s:o, s:o, s:o}", "iface", hmreg_iface_name(iface),
+                    "usable", info.present, "devices", info.devices, "version",
+                    doc_text(info.version), "library", doc_text(info.library), "why",
+                    doc_text(info.why), "unreported", doc_text(info.unreported));
 }
 
 json_t *machine_runtimes(struct hmreg *lib)
@@ -198,6 +199,9 @@ json_t *machine_environment(void)
                                         "HMREG_STATS",
                                         "HMREG_DEBUG",
                                         "HMREG_CACHE_CHECK",
+                                        "HMREG_DEVICE_MONITOR",
+                                        "HMREG_DMABUF_WAYS",
+                                        "HMREG_SYNC_MEMOPS",
                                         "HMREG_CACHE_MAX_COUNT",
                                         "HMREG_CACHE_MAX_SIZE",
                                         "FI_MR_CACHE_MONITOR",
@@ -209,7 +213,7 @@ json_t *machine_environment(void)
     json_t *set = doc_object();
 
     for (size_t i = 0; i < COUNT(names); i++)
-        if (getenv(names[i]))
-            doc_set(set, names[i], doc_text(getenv(names[i])));
+        if (secure_getenv(names[i]))
+            doc_set(set, names[i], doc_text(secure_getenv(names[i])));
     return set;
 }

@@ -11,7 +11,8 @@
 #include <string.h>
 
 static const struct command *const commands[] = {&command_info,   &command_query, &command_plan,
-                                                 &command_doctor, &command_topo,  &command_stats};
+                                                 &command_doctor, &command_topo,  &command_stats,
+                                                 &command_verify};
 #define COMMANDS (sizeof(commands) / sizeof(commands[0]))
 
 static void print_usage(FILE *out)

@@ -30,17 +30,28 @@ extern char **environ;
 
 static FILE *parent;
 
-/* Writes a line to the pipe. proof: NULL if the proof begins, else its result. */
-static void report(const struct fabric *fabric, size_t memory, json_t *proof)
+/* Writes a line to the pipe. way: NONE if the proof is of none in particular. proof: NULL if it
+ * begins, else its result. */
+static void report(const struct fabric *fabric, size_t memory, enum hmreg_way way, json_t *proof)
 {
-    json_t *line = doc_pack("{s:s, s:o, s:o, s:i, s:o}", "provider", fabric->provider, "fabric",
-                            doc_text(fabric->name), "domain", doc_text(fabric->domain), "memory",
-                            (int)memory, "proof", proof ? proof : json_null());
+    json_t *line = doc_pack("{s:s, s:s, s:o, s:o, s:i, s:o}", "way", hmreg_way_name(way),
+                            "provider", fabric->provider, "fabric", doc_text(fabric->name),
+                            "domain", doc_text(fabric->domain), "memory", (int)memory, "proof",
+                            proof ? proof : json_null());
 
     json_dumpf(line, parent, JSON_COMPACT);
     fputc('\n', parent);
     fflush(parent);
     json_decref(line);
+}
+
+/* Does path dmabuf reach the device's memory from the NIC, as far as is known? */
+static bool has_ways(const struct fabric *fabric, const json_t *memory)
+{
+    const json_t *paths = json_object_get(memory, "paths");
+
+    return fabric->nic && doc_has(memory, "device") &&
+           doc_is(json_object_get(paths, "dmabuf"), "usable");
 }
 
 static void visit(struct fabric_list *list, const struct fabric *fabric,
@@ -52,8 +63,13 @@ static void visit(struct fabric_list *list, const struct fabric *fabric,
     json_array_foreach(json_object_get(described, "memory"), i, memory) {
         if (!proof_is_worth_it(list, fabric))
             return;
-        report(fabric, i, NULL);
-        report(fabric, i, proof_try(list, fabric, domain, memory));
+        report(fabric, i, HMREG_WAY_NONE, NULL);
+        report(fabric, i, HMREG_WAY_NONE, proof_try(list, fabric, domain, memory));
+        for (int way = 1; way < HMREG_WAY_COUNT && has_ways(fabric, memory); way++) {
+            report(fabric, i, (enum hmreg_way)way, NULL);
+            report(fabric, i, (enum hmreg_way)way,
+                   proof_try_way(list, fabric, memory, (enum hmreg_way)way));
+        }
     }
 }
 
@@ -106,10 +122,12 @@ static void set_proof(struct prover *prover, const json_t *line, json_t *proof)
 {
     json_t *memory = memory_of(prover->facts, line);
 
-    if (memory)
+    if (!memory)
+        json_decref(proof);
+    else if (doc_equals(line, "way", "none"))
         doc_set(memory, "proof", proof);
     else
-        json_decref(proof);
+        doc_add(json_object_get(json_object_get(memory, "proof"), "ways"), proof);
 }
 
 static void take_line(struct prover *prover, const char *text)
@@ -173,10 +191,15 @@ static int stop(struct prover *prover)
 /* Marks the proof in progress at the process's end as failed. */
 static void fail_pending(struct prover *prover, const char *why)
 {
-    if (prover->pending)
-        set_proof(
-            prover, prover->pending,
-            doc_pack("{s:s, s:s, s:n, s:[]}", "result", "failed", "text", why, "path", "refused"));
+    const char *way = doc_words(prover->pending, "way");
+
+    if (prover->pending && !strcmp(way, "none"))
+        set_proof(prover, prover->pending,
+                  doc_pack("{s:s, s:s, s:n, s:n, s:[], s:[]}", "result", "failed", "text", why,
+                           "path", "way", "refused", "ways"));
+    else if (prover->pending)
+        set_proof(prover, prover->pending,
+                  doc_pack("{s:s, s:s, s:s}", "way", way, "result", "failed", "text", why));
     json_decref(prover->pending);
 }
 
@@ -193,8 +216,9 @@ static void mark_untried(json_t *facts, const char *why)
             if (doc_has(memory, "proof"))
                 continue;
             doc_set(memory, "proof",
-                    doc_pack("{s:s, s:o, s:n, s:[]}", "result", "untried", "text",
-                             doc_format("it was not come to: %s", why), "path", "refused"));
+                    doc_pack("{s:s, s:o, s:n, s:n, s:[], s:[]}", "result", "untried", "text",
+                             doc_format("it was not come to: %s", why), "path", "way", "refused",
+                             "ways"));
         }
     }
 }

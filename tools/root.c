@@ -17,7 +17,7 @@
 
 const char *root_prefix(void)
 {
-    const char *prefix = getenv("HMREG_DOCTOR_ROOT");
+    const char *prefix = secure_getenv("HMREG_DOCTOR_ROOT");
 
     return prefix ? prefix : "";
 }

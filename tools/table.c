@@ -186,10 +186,11 @@ static bool wrap(struct table *table, size_t length, size_t width)
         const char *cell = scols_cell_get_data(scols_line_get_cell(row, table->count - 1));
         char *lines = wrapped(cell, width - others);
 
-        if (scols_line_refer_data(row, table->count - 1, lines)) {
-            free(lines);
+        int rc = scols_line_set_data(row, table->count - 1, lines);
+
+        free(lines);
+        if (rc)
             made(NULL);
-        }
     }
     return true;
 }
@@ -269,8 +270,8 @@ static struct table *row(int indent, const char *mark, const char *format, va_li
 
 void print_heading(const char *format, ...)
 {
-    const char *term = getenv("TERM");
-    bool bold = isatty(STDOUT_FILENO) && !getenv("NO_COLOR") && term && strcmp(term, "dumb");
+    const char *term = secure_getenv("TERM");
+    bool bold = isatty(STDOUT_FILENO) && !secure_getenv("NO_COLOR") && term && strcmp(term, "dumb");
     struct table *table;
     va_list args;
 

@@ -131,6 +131,14 @@ int hmreg_fail_vendor(int code, const char *source, int64_t vendor_code, const c
     return code;
 }
 
+int hmreg_fail_at(int code, const char *array, size_t index)
+{
+    const struct hmreg_error *why = hmreg_last_error();
+
+    return hmreg_fail_vendor(code, why->source, why->vendor_code, why->vendor_text, "%s[%zu]: %s",
+                             array, index, why->text);
+}
+
 int hmreg_fail_os(int errnum, const char *format, ...)
 {
     va_list args;

@@ -39,6 +39,10 @@ void hmreg_error_restore(const struct hmreg_error *saved);
 
 #pragma GCC visibility pop
 
+/* Puts the failed element of an argument before the text of the last error, as in "mrs[3]: ...".
+ * Returns code. */
+int hmreg_fail_at(int code, const char *array, size_t index);
+
 /* The same for work that rarely fails: the last error is copied only when it is overwritten. The
  * thread that begins a guard ends it once; guards nest. */
 struct hmreg_error_guard {

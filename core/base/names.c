@@ -32,6 +32,13 @@ const char *hmreg_path_name(enum hmreg_path path)
     return NAME_OF(names, path);
 }
 
+const char *hmreg_way_name(enum hmreg_way way)
+{
+    static const char *const names[] = {"none", "plain", "data-direct", "pcie", "data-direct-pcie"};
+
+    return NAME_OF(names, way);
+}
+
 const char *hmreg_monitor_name(enum hmreg_monitor monitor)
 {
     static const char *const names[] = {"default", "userfaultfd", "import", "disabled", "memhooks"};

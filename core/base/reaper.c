@@ -96,6 +96,17 @@ static bool may_visit(const struct reaper *reaper, const struct reaper_client *c
     return !client->paused && !atomic_load(&reaper->stopping);
 }
 
+static bool anything_recurs(struct reaper *reaper)
+{
+    bool recurs = false;
+
+    pthread_mutex_lock(&reaper->lock);
+    for (struct reaper_client *client = reaper->clients; client && !recurs; client = client->next)
+        recurs = client->recurs && client->recurs(client);
+    pthread_mutex_unlock(&reaper->lock);
+    return recurs;
+}
+
 /* Calls a function of a client, which stays in the list during the visit. The lock is released for
  * each call, so a thread that pauses the client waits for one call at most. */
 static bool call(struct reaper *reaper, struct reaper_client *client,
@@ -148,7 +159,7 @@ static void tidy(struct reaper *reaper)
 }
 
 /* Returns whether the thread was woken. The sleep has a timeout if reaper_wake() was called since
- * the last sleep. */
+ * the last sleep, or a client recurs. */
 static bool sleep_until_woken(struct reaper *reaper, const struct timespec *idle)
 {
     bool ends = atomic_exchange(&awake, 0);
@@ -156,7 +167,7 @@ static bool sleep_until_woken(struct reaper *reaper, const struct timespec *idle
     if (anything_is_due(reaper) || atomic_load(&reaper->stopping))
         atomic_store(&awake, 1);
     else
-        futex_wait(&awake, 0, ends ? idle : NULL);
+        futex_wait(&awake, 0, ends || anything_recurs(reaper) ? idle : NULL);
     return atomic_load(&awake);
 }
 

@@ -3,9 +3,9 @@
  * One thread per process ("hmreg-reaper") deregisters invalidated and evicted regions of the
  * domains' caches, so that unmapped memory is deregistered even if the application makes no further
  * call. The thread sleeps while nothing is due. When nothing has been due for some seconds, it
- * wakes once and releases resources that the clients kept for their next regions. The first client
- * to join starts the thread, and the last to leave stops it; a forked child has no thread until it
- * starts one.
+ * wakes once and releases resources that the clients kept for their next regions; and again after
+ * each such time, as long as a client wants it (recurs()). The first client to join starts the
+ * thread, and the last to leave stops it; a forked child has no thread until it starts one.
  */
 #ifndef HMREG_CORE_BASE_REAPER_H
 #define HMREG_CORE_BASE_REAPER_H
@@ -14,7 +14,8 @@
 #include <stdint.h>
 
 /* A client: the caches of a domain. The reaper's thread calls these functions without the reaper's
- * lock, except is_due(), which any thread in a call of the reaper may call, under that lock. */
+ * lock, except is_due() and recurs(), which are called under that lock, is_due() by any thread in
+ * a call of the reaper. */
 struct reaper_client {
     /* Is there work? Only reads. */
     bool (*is_due)(struct reaper_client *client);
@@ -24,6 +25,9 @@ struct reaper_client {
     bool (*reap)(struct reaper_client *client);
     /* Nothing was due for REAPER_IDLE_NS: releases some of what is kept. False: nothing is kept. */
     bool (*tidy)(struct reaper_client *client);
+    /* Is tidy() to be called again and again, every REAPER_IDLE_NS in which nothing is due? Only
+     * reads, as is_due(). NULL: no. */
+    bool (*recurs)(struct reaper_client *client);
     /* Private to the reaper. */
     struct reaper_client *next;
     unsigned paused;

@@ -32,6 +32,17 @@ int validate_range_of(const char *argument, const void *addr, size_t len)
     return 0;
 }
 
+/* Names the element only if it fails: lists are long, and gets of them may be hits. */
+int validate_range_at(const char *list, size_t index, const void *addr, size_t len)
+{
+    char what[32];
+
+    if (addr && len && (uint64_t)(uintptr_t)addr + len >= (uint64_t)(uintptr_t)addr)
+        return 0;
+    snprintf(what, sizeof(what), "%s[%zu]", list, index);
+    return validate_range_of(what, addr, len);
+}
+
 int validate_range(const void *addr, size_t len)
 {
     return validate_range_of("range", addr, len);
@@ -45,12 +56,9 @@ int validate_iov(const struct iovec *iov, size_t count, size_t limit)
         return hmreg_fail(-EINVAL, "count is %zu; this domain takes 1 to %zu ranges in a region",
                           count, limit);
     for (size_t i = 0; i < count; i++) {
-        char what[32] = "range";
-        int rc;
+        int rc = count > 1 ? validate_range_at("iov", i, iov[i].iov_base, iov[i].iov_len)
+                           : validate_range(iov[i].iov_base, iov[i].iov_len);
 
-        if (count > 1)
-            snprintf(what, sizeof(what), "iov[%zu]", i);
-        rc = validate_range_of(what, iov[i].iov_base, iov[i].iov_len);
         if (rc)
             return rc;
     }
@@ -105,6 +113,24 @@ int validate_out(const void *out, size_t least, const char *type)
     if (size < least)
         return hmreg_fail(-EINVAL, "size of %s is %zu; it must be sizeof, at least %zu", type, size,
                           least);
+    return 0;
+}
+
+int validate_size(const void *callers, const struct validate_field *fields, size_t count,
+                  const char *type)
+{
+    size_t size;
+
+    memcpy(&size, callers, sizeof(size));
+    for (const struct validate_field *field = fields; field < fields + count; field++) {
+        size_t inside = size - field->at;
+
+        if (size > field->at && inside < (size_t)field->size * field->count && inside % field->size)
+            return hmreg_fail(-EINVAL,
+                              "size of %s is %zu, which is inside its field at byte %u; it must be "
+                              "sizeof",
+                              type, size, field->at);
+    }
     return 0;
 }
 

@@ -8,6 +8,7 @@
 
 #include <hmreg/hmreg.h>
 #include <stdbool.h>
+#include <stddef.h>
 
 /* Checks that pointer is not NULL. -EINVAL, with the argument's name in the text. */
 int validate_pointer(const void *pointer, const char *argument);
@@ -17,6 +18,9 @@ int validate_range(const void *addr, size_t len);
 
 /* The same for one of several ranges, which argument names. */
 int validate_range_of(const char *argument, const void *addr, size_t len);
+
+/* The same for the element of a list at `index`. */
+int validate_range_at(const char *list, size_t index, const void *addr, size_t len);
 
 /* Checks each range, and that there are 1 to limit of them. -EINVAL. */
 int validate_iov(const struct iovec *iov, size_t count, size_t limit);
@@ -36,6 +40,26 @@ int validate_system_device(int device, int code);
 /* Checks that out is not NULL, and the size field with which the output struct begins. least: the
  * size of the struct's first version. -EINVAL. */
 int validate_out(const void *out, size_t least, const char *type);
+
+/* A field that a struct has since a later version: `count` elements of `size` bytes from byte `at`
+ * on. */
+struct validate_field {
+    uint16_t at, size, count;
+};
+#define VALIDATE_FIELD(type, field)                                                                \
+    {                                                                                              \
+        offsetof(type, field), sizeof(((type *)0)->field), 1                                       \
+    }
+#define VALIDATE_ARRAY(type, field)                                                                \
+    {                                                                                              \
+        offsetof(type, field), sizeof(((type *)0)->field[0]),                                      \
+            sizeof(((type *)0)->field) / sizeof(((type *)0)->field[0])                             \
+    }
+
+/* Checks that the size with which a caller's struct begins ends inside none of these fields: half a
+ * pointer would be another. -EINVAL. */
+int validate_size(const void *callers, const struct validate_field *fields, size_t count,
+                  const char *type);
 
 /*
  * Copies a caller's input struct, which begins with its size, to the library's of known_size bytes.

@@ -8,6 +8,8 @@
 
 /* The number of changes that are applied under one hold of the lock, at most. */
 #define CACHE_CHANGES 64
+/* How many more requests than half may be new before cache_find_many() stops to search. */
+#define CACHE_NEW 4
 
 /* ---- look-up ---------------------------------------------------------------------------- */
 
@@ -100,6 +102,33 @@ struct cache_entry *cache_find(struct cache_pool *pool, unsigned from, unsigned 
     return entry;
 }
 
+/* The same in the devices' caches, then in those of host memory. */
+static struct cache_entry *serving_anywhere(const struct cache_pool *pool, bool host,
+                                            const struct cache_want *want)
+{
+    struct cache_entry *entry =
+        serving_among(pool, HOST_CACHES, atomic_load(&pool->known_caches), want);
+
+    return entry || !host ? entry : serving_among(pool, 0, HOST_CACHES, want);
+}
+
+void cache_find_many(struct cache_pool *pool, bool host, const struct cache_want *wants,
+                     unsigned count, bool heat, struct cache_entry **entries)
+{
+    unsigned found = 0;
+
+    pthread_mutex_lock(&pool->lock);
+    for (unsigned i = 0; i < count; i++) {
+        bool most_are_new = i > 2 * found + CACHE_NEW;
+
+        entries[i] = most_are_new ? NULL : serving_anywhere(pool, host, &wants[i]);
+        if (entries[i])
+            use(entries[i], heat);
+        found += entries[i] != NULL;
+    }
+    pthread_mutex_unlock(&pool->lock);
+}
+
 /* ---- a get's steps ---------------------------------------------------------------------- */
 
 struct cache_entry *cache_admit(struct cache *cache, const struct cache_want *want,
@@ -133,7 +162,7 @@ static enum cache_claim claim(struct cache *cache, const struct cache_want *want
     *entry = cache_take_entry(cache, want, like);
     if (!*entry)
         return CACHE_SHORT;
-    if (never_fits(cache, want->end - want->start))
+    if (never_fits(cache, want_len(want)))
         return CACHE_FULL;
     cache_link(cache, *entry);
     return CACHE_CLAIMED;
@@ -330,25 +359,47 @@ static bool invalidate_entry(struct cache *cache, struct cache_entry *entry,
     }
     if (change->unmapped && change->start <= node->start && node->end <= change->end)
         entry->mr.unmapped = true;
-    mr_revoke(&entry->mr);
+    /* A vendor may report more memory than what ends: those who hold the region keep it. */
+    if (change->source != CHANGE_VENDOR)
+        mr_revoke(&entry->mr);
     cache_end(cache, entry);
     cache_stats_add(&cache->stats, STATS_INVALIDATIONS, 1);
     return true;
+}
+
+/* The first range of an entry in the tree that touches [start, end): of a list that of a segment,
+ * by address. False: there is none, though its node does. */
+static bool first_range(const struct cache_pool *pool, const struct cache_entry *entry,
+                        uint64_t start, uint64_t end, struct span *out)
+{
+    const struct variant *variant = entry_variant(pool, entry);
+    const struct variant_segment *segment;
+
+    *out = (struct span){entry->mr.node.start, entry->mr.node.end};
+    if (!variant || !variant->key.count)
+        return true;
+    segment = variant_touching(variant, start, end);
+    if (segment)
+        *out = (struct span){segment->start, segment->end};
+    return segment;
 }
 
 /* *room: how many more entries may end under this hold of the lock. */
 static void invalidate(struct cache *cache, const struct change *change, unsigned *room)
 {
     struct itree_node *node = NULL;
+    struct span range;
 
     while (*room && (node = itree_touching(&cache->tree, node, change->start, change->end)))
-        *room -= invalidate_entry(cache, entry_of(node), change);
+        if (first_range(cache->pool, entry_of(node), change->start, change->end, &range))
+            *room -= invalidate_entry(cache, entry_of(node), change);
 }
 
 /* True: every entry that the change touches has ended. */
 static bool apply(struct cache_pool *pool, const struct change *change, unsigned *room)
 {
-    unsigned count = change_is_of_host_memory(change) ? HOST_CACHES : pool->thread_caches.caches;
+    unsigned count =
+        change_is_of_host_memory(change) ? HOST_CACHES : atomic_load(&pool->known_caches);
 
     if (gate_listens_to(pool->thread_caches.gate, change->source, change->library))
         for (unsigned i = 0; i < count && *room; i++)
@@ -404,14 +455,21 @@ void cache_drain(struct cache_pool *pool)
 bool cache_first_in(struct cache *cache, uint64_t start, uint64_t end, struct span *out)
 {
     struct cache_pool *pool = cache->pool;
-    const struct itree_node *node;
+    struct itree_node *node = NULL;
+    struct span range;
+    bool found = false;
 
     pthread_mutex_lock(&pool->lock);
-    node = itree_touching(&cache->tree, NULL, start, end);
-    if (node)
-        *out = (struct span){node->start, node->end};
+    while (!(found && out->start <= node->start) &&
+           (node = itree_touching(&cache->tree, node, start, end))) {
+        if (!first_range(pool, entry_of(node), start, end, &range) ||
+            (found && range.start >= out->start))
+            continue;
+        *out = range;
+        found = true;
+    }
     pthread_mutex_unlock(&pool->lock);
-    return node;
+    return found;
 }
 
 void cache_drop(struct cache *cache, struct cache_entry *entry)

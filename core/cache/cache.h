@@ -22,6 +22,11 @@ bool cache_serves(struct cache_pool *pool, unsigned from, unsigned to,
  * remember the entry from now on. NULL: no entry serves. */
 struct cache_entry *cache_find(struct cache_pool *pool, unsigned from, unsigned to,
                                const struct cache_want *want, bool heat);
+/* The same for several requests under one hold of the lock; entries[i] is of wants[i]. host: host
+ * memory's caches are searched as well, after the devices'. If most requests have no entry, the
+ * later ones are not searched for: a claim does so again. */
+void cache_find_many(struct cache_pool *pool, bool host, const struct cache_want *wants,
+                     unsigned count, bool heat, struct cache_entry **entries);
 
 enum cache_claim {
     CACHE_CLAIMED, /* *entry is pending and the caller's: register, then publish or abandon it */

@@ -144,7 +144,7 @@ void cache_unlock(struct cache_pool *pool)
 void cache_count_in(struct cache_pool *pool)
 {
     pthread_mutex_lock(&pool->lock);
-    for (unsigned i = 0; i < pool->thread_caches.caches && !pool->counted; i++)
+    for (unsigned i = 0; i < atomic_load(&pool->known_caches) && !pool->counted; i++)
         quota_add(pool->quota, pool->caches[i].used.regions, pool->caches[i].used.bytes);
     pool->counted = true;
     pthread_mutex_unlock(&pool->lock);
@@ -249,7 +249,7 @@ static struct cache_stats *cache_stats_of(struct thread_cache_set *tcache, unsig
 
 void cache_pool_close(struct cache_pool *pool)
 {
-    unsigned count = pool->thread_caches.caches;
+    unsigned count = atomic_load(&pool->known_caches);
 
     assert(!cache_entries(pool));
     thread_cache_set_close(&pool->thread_caches, cache_stats_of);

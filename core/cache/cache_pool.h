@@ -65,12 +65,14 @@ struct cache_pool {
     bool has_variants;            /* cache_grow() grows `variants` too */
     struct thread_cache_set thread_caches;
     struct cache *caches;
-    struct quota *quota;    /* shared by all domains' caches */
-    struct quota_owed owed; /* credit for it, collected under the lock: see cache_unlock() */
-    bool counted;           /* the quota limits something, and includes the usage of these caches */
-    unsigned waiters;       /* threads that wait for `decided` */
-    uint32_t free;          /* the first free entry; 0: none */
-    bool check_puts;        /* see put_check.h */
+    atomic_uint known_caches; /* the caches after these are for devices that are not known yet;
+                                 grows under the lock */
+    struct quota *quota;      /* shared by all domains' caches */
+    struct quota_owed owed;   /* credit for it, collected under the lock: see cache_unlock() */
+    bool counted;     /* the quota limits something, and includes the usage of these caches */
+    unsigned waiters; /* threads that wait for `decided` */
+    uint32_t free;    /* the first free entry; 0: none */
+    bool check_puts;  /* see put_check.h */
     struct cache_list quarantine; /* with check_puts: ended entries that must not be reused yet */
     uint32_t fresh;               /* entries from this number on have never been used */
     unsigned count;               /* entries in use */
@@ -105,15 +107,21 @@ struct cache {
 
 /* The request of a get. */
 struct cache_want {
-    uint64_t start, end;
+    uint64_t start, end; /* of a list of segments, which the variant has: around all of them */
     uint64_t access;
     uint64_t more;           /* rights that a region may have beyond these */
     struct variant *variant; /* NULL: of hmreg_mr_get() */
     bool exact;              /* only a region of exactly this range serves */
 };
 
-/* Opens the pool for `count` caches, which cache_init() initializes afterwards. False: no memory.
- */
+/* How many bytes its region has. */
+static inline uint64_t want_len(const struct cache_want *want)
+{
+    return want->variant && want->variant->key.count ? want->variant->len : want->end - want->start;
+}
+
+/* Opens the pool for at most `count` caches, which cache_init() initializes afterwards, one after
+ * the other. False: no memory. */
 bool cache_pool_open(struct cache_pool *pool, struct cache *caches, unsigned count, bool exact,
                      struct quota *quota);
 /* Call it when no entry is left, and before the statistics of the caches are closed. */

@@ -10,6 +10,7 @@
 #include "core/cache/callbacks.h"
 #include "core/context/group.h"
 #include "core/mr/region.h"
+#include "core/mr/undone.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -26,6 +27,7 @@ static bool is_due(struct reaper_client *client);
 static bool on_examine(struct reaper_client *client);
 static bool on_reap(struct reaper_client *client);
 static bool on_tidy(struct reaper_client *client);
+static bool recurs(struct reaper_client *client);
 
 static struct cache_set *set_of(struct listener *listener)
 {
@@ -47,33 +49,87 @@ static bool needs(struct listener *listener, uint64_t start, uint64_t end, struc
     return any;
 }
 
+static void add_cache(struct cache_set *set, enum hmreg_iface iface, int device,
+                      struct cache_use limit)
+{
+    unsigned index = cache_set_count(set);
+    struct cache *cache = &set->caches[index];
+
+    cache_init(cache, &set->pool, index, limit.regions, limit.bytes);
+    cache_stats_open(&cache->stats, &set->domain->lib->stats_page, set->shown, iface, device);
+    cache_stats_set(&cache->stats, STATS_LIMIT_REGIONS, limit.regions);
+    cache_stats_set(&cache->stats, STATS_LIMIT_BYTES, limit.bytes);
+    atomic_store(&set->pool.known_caches, index + 1);
+}
+
+/* With the pool's lock held, or before other threads know the set. */
+static void add_devices(struct cache_set *set, enum hmreg_iface iface, unsigned devices)
+{
+    unsigned first = cache_set_count(set);
+
+    for (unsigned i = 0; i < devices; i++)
+        add_cache(set, iface, (int)i, set->caches[0].limit);
+    set->devices[iface] = devices;
+    atomic_store(&set->first[iface], first);
+}
+
+/* The first cache of a present runtime's devices. */
+static unsigned first_of(struct cache_set *set, enum hmreg_iface iface)
+{
+    unsigned devices;
+
+    if (atomic_load(&set->first[iface]))
+        return atomic_load(&set->first[iface]);
+    devices = (unsigned)context_runtime(set->domain->lib, iface)->devices;
+    pthread_mutex_lock(&set->pool.lock);
+    if (!atomic_load(&set->first[iface]))
+        add_devices(set, iface, devices < CACHES_LATER ? devices : CACHES_LATER);
+    pthread_mutex_unlock(&set->pool.lock);
+    return atomic_load(&set->first[iface]);
+}
+
 struct cache *cache_set_at(struct cache_set *set, enum hmreg_iface iface, int device)
 {
-    return &set->caches[device < 0 ? (unsigned)iface : set->first[iface] + (unsigned)device];
+    unsigned first = device < 0 ? 0 : first_of(set, iface);
+
+    return &set->caches[device < 0 ? (unsigned)iface
+                                   : first + (unsigned)device % set->devices[iface]];
 }
 
-static void open_stats(struct cache_set *set, struct cache *cache, enum hmreg_iface iface,
-                       int device)
-{
-    cache_stats_open(&cache->stats, &set->domain->lib->stats_page, set->shown, iface, device);
-    cache_stats_set(&cache->stats, STATS_LIMIT_REGIONS, set->domain->max_regions);
-    cache_stats_set(&cache->stats, STATS_LIMIT_BYTES, set->domain->max_bytes);
-}
-
-static void open_all_stats(struct cache_set *set)
+/* Those of memory on no device, then those of the devices of the runtimes that are present. */
+static void open_caches(struct cache_set *set, const unsigned devices[HMREG_IFACE_COUNT])
 {
     const struct hmreg_domain *domain = set->domain;
+    struct cache_use limit = {domain->max_regions, domain->max_bytes};
 
     set->shown = stats_page_domain(&domain->lib->stats_page, domain->ops.name, domain->caps.fabric,
                                    domain->flags);
     for (int iface = 0; iface < HMREG_IFACE_COUNT; iface++)
-        for (int device = -1; device < domain->lib->runtimes[iface].devices; device++)
-            open_stats(set, cache_set_at(set, iface, device), iface, device);
+        add_cache(set, iface, -1, limit);
+    for (int iface = 0; iface < HMREG_IFACE_COUNT; iface++)
+        if (devices[iface])
+            add_devices(set, iface, devices[iface]);
+}
+
+/* How many devices each iface has now, 0 if its runtime has not been started. Returns the most
+ * caches that a set may come to need. */
+static unsigned count_caches(struct hmreg *lib, unsigned devices[HMREG_IFACE_COUNT])
+{
+    unsigned most = HOST_CACHES;
+
+    for (int iface = 0; iface < HMREG_IFACE_COUNT; iface++) {
+        bool later = atomic_load(&lib->runtimes.untried) & HMREG_IFACE_BIT(iface);
+        const struct runtime *runtime = context_runtime(lib, iface);
+
+        devices[iface] = runtime ? (unsigned)runtime->devices : 0;
+        most += devices[iface] ? devices[iface] : later ? CACHES_LATER : 0;
+    }
+    return most;
 }
 
 static void close_all_stats(struct cache_set *set)
 {
-    for (unsigned i = 0; i < set->count; i++)
+    for (unsigned i = 0; i < cache_set_count(set); i++)
         cache_stats_close(&set->caches[i].stats);
     stats_page_end_domain(&set->domain->lib->stats_page, set->shown);
 }
@@ -107,35 +163,29 @@ void cache_set_leave(struct cache_set *set)
 struct cache_set *cache_set_new(struct hmreg_domain *domain)
 {
     struct hmreg *lib = domain->lib;
-    unsigned first[HMREG_IFACE_COUNT], count = HOST_CACHES;
-    struct cache_set *set;
+    unsigned devices[HMREG_IFACE_COUNT], most = count_caches(lib, devices);
+    struct cache_set *set = calloc(1, sizeof(*set) + most * sizeof(set->caches[0]));
 
-    for (int iface = 0; iface < HMREG_IFACE_COUNT; iface++) {
-        first[iface] = count;
-        count += (unsigned)lib->runtimes[iface].devices;
-    }
-    set = calloc(1, sizeof(*set) + count * sizeof(set->caches[0]));
     if (!set)
         return NULL;
     set->domain = domain;
     set->monitor = lib->monitor;
-    memcpy(set->first, first, sizeof(first));
-    set->count = count;
-    if (!cache_pool_open(&set->pool, set->caches, count, domain->flags & HMREG_DOMAIN_EXACT,
+    if (!cache_pool_open(&set->pool, set->caches, most, domain->flags & HMREG_DOMAIN_EXACT,
                          &lib->quota)) {
         free(set);
         return NULL;
     }
     variants_open(&set->variants);
     set->pool.check_puts = domain->check_puts = lib->settings.check_puts;
-    for (unsigned i = 0; i < count; i++)
-        cache_init(&set->caches[i], &set->pool, i, domain->max_regions, domain->max_bytes);
+    open_caches(set, devices);
     domain->serial = set->pool.thread_caches.serial;
     domain->place = tls_view_offset(domain->serial);
     set->listener = (struct listener){.gate = set->pool.thread_caches.gate, .needs = needs};
-    set->reaper = (struct reaper_client){
-        .is_due = is_due, .examine = on_examine, .reap = on_reap, .tidy = on_tidy};
-    open_all_stats(set);
+    set->reaper = (struct reaper_client){.is_due = is_due,
+                                         .examine = on_examine,
+                                         .reap = on_reap,
+                                         .tidy = on_tidy,
+                                         .recurs = recurs};
     monitor_attach(set->monitor, &set->listener);
     cache_set_join(set);
     return set;
@@ -174,6 +224,22 @@ static bool joins(struct span *run, const struct hmreg_mr *mr)
     return true;
 }
 
+/* Each segment was watched by itself. */
+static void unwatch_list(struct cache_set *set, const struct cache_entry *entry,
+                         const struct variant *variant)
+{
+    for (size_t i = 0; entry->mr.watched && i < variant->key.count; i++)
+        monitor_unwatch(set->monitor, variant->segments[i].start, variant->segments[i].end,
+                        entry->mr.unmapped);
+}
+
+static const struct variant *list_of(struct cache_set *set, const struct cache_entry *entry)
+{
+    const struct variant *variant = entry_variant(&set->pool, entry);
+
+    return variant && variant->key.count ? variant : NULL;
+}
+
 /* Unwatches adjacent regions by one call, since the kernel's part takes longest. Not with hooks,
  * which count each watch separately. */
 static void unwatch(struct cache_set *set, struct cache_entry *const *entries, unsigned count)
@@ -182,16 +248,19 @@ static void unwatch(struct cache_set *set, struct cache_entry *const *entries, u
 
     for (unsigned i = 0, next; i < count; i = next) {
         const struct hmreg_mr *mr = &entries[i]->mr;
+        const struct variant *list = list_of(set, entries[i]);
         struct span run = {mr->node.start, mr->node.end};
 
-        for (next = i + 1; together && next < count; next++) {
+        for (next = i + 1; together && !list && next < count; next++) {
             const struct hmreg_mr *other = &entries[next]->mr;
 
             if (other->watched != mr->watched || other->unmapped != mr->unmapped ||
-                !joins(&run, other))
+                list_of(set, entries[next]) || !joins(&run, other))
                 break;
         }
-        if (mr->watched)
+        if (list)
+            unwatch_list(set, entries[i], list);
+        else if (mr->watched)
             monitor_unwatch(set->monitor, run.start, run.end, mr->unmapped);
     }
 }
@@ -210,7 +279,7 @@ static void end_some(struct cache_set *set, struct cache_entry **entries, unsign
         struct hmreg_mr *mr = &entries[i]->mr;
 
         callbacks_ended(mr);
-        if (variant && variant->key.attr.endpoint && mr->registered)
+        if (variant && variant->key.attr.endpoint_count && mr->registered)
             mr_unbind(mr);
         if (mr->registered && region_destroy(mr) == -EBUSY) {
             cache_keep_busy(&set->pool, entries[i]);
@@ -271,6 +340,7 @@ static void retry_busy(struct cache_set *set, unsigned limit)
 /* Retries one busy entry only: there may be many, and each try may cost a system call. */
 void cache_set_reap(struct cache_set *set)
 {
+    undone_retry(set->domain, 1);
     if (!(atomic_load(&set->pool.thread_caches.gate->state) & GATE_REAP))
         return;
     retry_busy(set, 1);
@@ -299,6 +369,7 @@ void cache_set_end_evicted(struct cache_set *set, struct cache_search *search)
 
 void cache_set_progress(struct cache_set *set)
 {
+    undone_retry(set->domain, 1);
     retry_busy(set, 1);
     cache_set_reap_dead(set);
 }
@@ -306,6 +377,7 @@ void cache_set_progress(struct cache_set *set)
 unsigned cache_set_flush(struct cache_set *set)
 {
     cache_set_sync(set); /* entries whose memory changed do not count as evicted */
+    undone_retry(set->domain, UINT_MAX);
     retry_busy(set, UINT_MAX);
     cache_empty(&set->pool);
     cache_set_reap_dead(set);
@@ -341,9 +413,22 @@ static bool on_reap(struct reaper_client *client)
     return end_dead(set_of_reaper(client), REAPED);
 }
 
+static bool compare(void *set, enum hmreg_iface iface, uint64_t start, uint64_t end,
+                    uint64_t identity)
+{
+    return cache_set_is_same(set, iface, start, end, identity);
+}
+
 static bool on_tidy(struct reaper_client *client)
 {
-    return monitor_tidy(set_of_reaper(client)->monitor);
+    struct cache_set *set = set_of_reaper(client);
+
+    return sweep_some(&set->sweep, &set->pool, compare, set) || monitor_tidy(set->monitor);
+}
+
+static bool recurs(struct reaper_client *client)
+{
+    return sweep_is_expected(&set_of_reaper(client)->sweep);
 }
 
 void cache_set_serve(struct cache_set *set)
@@ -382,7 +467,7 @@ void cache_set_limits(struct cache_set *set, uint64_t *max_regions, uint64_t *ma
 void cache_set_change_limits(struct cache_set *set, uint64_t max_regions, uint64_t max_bytes)
 {
     cache_drain(&set->pool); /* entries whose memory changed make room before any is evicted */
-    for (unsigned i = 0; i < set->count; i++)
+    for (unsigned i = 0; i < cache_set_count(set); i++)
         cache_change_limits(&set->caches[i], max_regions, max_bytes);
     cache_set_reap_dead(set);
 }
@@ -393,7 +478,7 @@ static bool evict_of(struct cache_set *set, struct cache *first)
 
     cache_drain(&set->pool); /* as above */
     done = first && cache_evict(first, 1, 0);
-    for (unsigned i = 0; i < set->count && !done; i++)
+    for (unsigned i = 0; i < cache_set_count(set) && !done; i++)
         done = cache_evict(&set->caches[i], 1, 0);
     return done;
 }
@@ -507,7 +592,7 @@ static void examine_all(struct cache_set *set)
 void cache_set_stats(struct cache_set *set, struct hmreg_stats *out)
 {
     examine_all(set);
-    for (unsigned i = 0; i < set->count; i++)
+    for (unsigned i = 0; i < cache_set_count(set); i++)
         cache_stats_sum(&set->caches[i].stats, out);
 }
 
@@ -532,4 +617,17 @@ bool cache_set_is_same(struct cache_set *set, enum hmreg_iface iface, uint64_t s
     rc = runtime->ops->identity(runtime->self, start, (size_t)(end - start), &now);
     hmreg_error_unguard(&guard, rc);
     return !rc && now == identity;
+}
+
+bool cache_set_is_found(struct cache_set *set, const struct hmreg_mr *mr)
+{
+    bool same = true;
+
+    for (size_t i = 0; same && i < mr_part_count(mr); i++) {
+        struct mr_part part = mr_part(mr, i);
+
+        same = !part.identity ||
+               cache_set_is_same(set, mr->iface, part.start, part.end, part.identity);
+    }
+    return same;
 }

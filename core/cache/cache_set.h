@@ -8,8 +8,12 @@
 
 #include "core/base/reaper.h"
 #include "core/cache/cache.h"
+#include "core/cache/sweep.h"
 #include "core/context/domain.h"
 #include "core/monitor/monitor.h"
+
+/* The most caches that the devices of a runtime get that is started after the domain was opened. */
+#define CACHES_LATER 16
 
 struct cache_set {
     struct hmreg_domain *domain;
@@ -17,13 +21,16 @@ struct cache_set {
     struct listener listener;
     struct cache_set *next; /* in the list of the library's sets */
     struct reaper_client reaper;
+    struct sweep sweep;
     atomic_bool asked; /* whether cache_set_serve() was called */
     unsigned visitors; /* threads of other domains that unpublish regions here */
     struct cache_pool pool;
     struct variants variants;
     struct stats_domain *shown; /* on the library's stats page; NULL: no space was left there */
-    unsigned first[HMREG_IFACE_COUNT]; /* index of the cache of an iface's device 0 */
-    unsigned count;
+    /* Index of the cache of an iface's device 0, and how many caches its devices have. 0: the iface
+     * has none yet. */
+    atomic_uint first[HMREG_IFACE_COUNT];
+    unsigned devices[HMREG_IFACE_COUNT];
     struct cache caches[]; /* those for memory on no device first, one for each iface */
 };
 
@@ -36,7 +43,15 @@ static inline struct cache_set *cache_set_of(struct thread_cache_set *tcache)
  * before. NULL: no memory. */
 struct cache_set *cache_set_new(struct hmreg_domain *domain);
 
-/* The cache of an iface's device; device -1: of its memory that is on no device. */
+/* How many caches the set has by now. */
+static inline unsigned cache_set_count(struct cache_set *set)
+{
+    return atomic_load(&set->pool.known_caches);
+}
+
+/* The cache of an iface's device, whose runtime is present; device -1: of its memory that is on no
+ * device. Makes the caches of an iface's devices if the runtime was started after the domain was
+ * opened; then the devices from CACHES_LATER on share those of the first ones. */
 struct cache *cache_set_at(struct cache_set *set, enum hmreg_iface iface, int device);
 
 /* When it returns true, every change that had happened at the call has ended the entries it
@@ -99,5 +114,7 @@ void cache_set_progress(struct cache_set *set);
 /* Asks the vendor whether [start, end) still has this identity throughout. */
 bool cache_set_is_same(struct cache_set *set, enum hmreg_iface iface, uint64_t start, uint64_t end,
                        uint64_t identity);
+/* The same for all memory of a region that has `ask_identity` set. */
+bool cache_set_is_found(struct cache_set *set, const struct hmreg_mr *mr);
 
 #endif

@@ -9,11 +9,12 @@
 static void call(void (*callback)(const struct hmreg_mr *, const struct hmreg_mr_info *, void *),
                  const struct hmreg_mr *mr)
 {
-    struct hmreg_mr_info info = {.size = sizeof(info)};
+    struct hmreg_mr_info info;
     struct hmreg_error before;
 
     if (!callback)
         return;
+    info = (struct hmreg_mr_info){.size = sizeof(info)};
     hmreg_error_save(&before);
     if (!hmreg_mr_query(mr, &info))
         callback(mr, &info, mr->domain->callback_context);

@@ -8,6 +8,7 @@
 #include "core/base/validate.h"
 #include "core/cache/cache_set.h"
 #include "core/cache/put_check.h"
+#include "core/mr/undone.h"
 
 #include <errno.h>
 #include <stddef.h>
@@ -40,6 +41,7 @@ int hmreg_domain_create(struct hmreg *lib, const struct provider_ops *ops,
         goto free_domain;
     }
     keys_init(&domain->keys, caps->key_size);
+    pthread_mutex_init(&domain->undone.lock, NULL);
     atomic_fetch_add(&lib->domains, 1);
     if (caps->caches)
         log_say(&lib->settings.log, HMREG_LOG_WARN,
@@ -70,6 +72,7 @@ static int check_closed(const struct hmreg_domain *domain)
         {domain->ops.objects(domain->self), "endpoints, counters or queues"},
         {atomic_load(&domain->mapped_keys), "mapped keys"},
         {atomic_load(&domain->groups), "groups"},
+        {atomic_load(&domain->jobs), "jobs"},
     };
 
     for (size_t i = 0; i < sizeof(open) / sizeof(open[0]); i++)
@@ -94,16 +97,18 @@ int hmreg_domain_close(struct hmreg_domain *domain)
     cache_set_leave(domain->caches); /* other domains cannot evict here any more */
     cache_set_serve_no_more(domain->caches);
     busy = cache_set_flush(domain->caches);
-    if (busy) {
+    if (busy || undone_left(domain)) {
         cache_set_join(domain->caches);
         return hmreg_fail(-EBUSY,
-                          "%u cached regions of this domain are still in use below: the fabric "
-                          "does not deregister them yet",
-                          busy);
+                          "%u %s of this domain are still in use below: the fabric does not "
+                          "deregister them yet",
+                          busy ? busy : undone_left(domain),
+                          busy ? "cached regions" : "registrations of calls that failed");
     }
     domain->ops.destroy(domain->self); /* first: peers on other threads may query the caches */
     cache_set_free(domain->caches);
     keys_destroy(&domain->keys);
+    pthread_mutex_destroy(&domain->undone.lock);
     atomic_fetch_sub(&domain->lib->domains, 1);
     if (domain->check_puts)
         put_check_keep(domain);
@@ -114,14 +119,25 @@ int hmreg_domain_close(struct hmreg_domain *domain)
 
 /* ---- queries ---------------------------------------------------------------------------- */
 
+static int check_info(const struct hmreg_domain_info *out)
+{
+    static const struct validate_field later[] = {
+        VALIDATE_FIELD(struct hmreg_domain_info, nic),
+        VALIDATE_FIELD(struct hmreg_domain_info, pci),
+    };
+    int rc = validate_out(out, offsetof(struct hmreg_domain_info, nic), "struct hmreg_domain_info");
+
+    return rc ? rc
+              : validate_size(out, later, sizeof(later) / sizeof(later[0]),
+                              "struct hmreg_domain_info");
+}
+
 int hmreg_domain_query(struct hmreg_domain *domain, struct hmreg_domain_info *out)
 {
     struct hmreg_domain_info info = {0};
     int rc = domain_check(domain);
 
-    rc =
-        rc ? rc
-           : validate_out(out, offsetof(struct hmreg_domain_info, nic), "struct hmreg_domain_info");
+    rc = rc ? rc : check_info(out);
     if (rc)
         return rc;
     snprintf(info.provider, sizeof(info.provider), "%s", domain->ops.name);
@@ -173,9 +189,13 @@ int hmreg_domain_progress(struct hmreg_domain *domain)
 
 static int check_stats(const struct hmreg_domain *domain, const struct hmreg_stats *out)
 {
+    /* All its fields are as long as the first. */
+    static const struct validate_field later = {LEAST_STATS, sizeof(out->caches),
+                                                (sizeof(*out) - LEAST_STATS) / sizeof(out->caches)};
     int rc = domain_check(domain);
 
-    return rc ? rc : validate_out(out, LEAST_STATS, "struct hmreg_stats");
+    rc = rc ? rc : validate_out(out, LEAST_STATS, "struct hmreg_stats");
+    return rc ? rc : validate_size(out, &later, 1, "struct hmreg_stats");
 }
 
 int hmreg_domain_stats(struct hmreg_domain *domain, struct hmreg_stats *out)

@@ -52,18 +52,33 @@ static uint64_t shown_pins(const struct cache_pool *pool, const struct cache_ent
     return pins > 0 ? (uint64_t)pins : 0;
 }
 
+/* Of an entry that ends its variant may be gone, and its own fields are not to be read. */
+static struct iovec range_of(const struct cache_pool *pool, const struct cache_entry *entry)
+{
+    const struct variant *variant =
+        entry->mr.state != CACHE_ENDING ? entry_variant(pool, entry) : NULL;
+    uint64_t start = entry->mr.node.start, len = entry->mr.node.end - start;
+
+    if (variant && variant->key.count) {
+        start = variant->segments[0].start;
+        len = variant->len;
+    }
+    return (struct iovec){(void *)(uintptr_t)start, (size_t)len};
+}
+
 static void describe(const struct cache_pool *pool, const struct cache_entry *entry,
                      struct hmreg_entry_info *out)
 {
     const struct cache_stats *stats = &entry_cache(pool, entry)->stats;
+    struct iovec range = range_of(pool, entry);
 
     *out = (struct hmreg_entry_info){
         .size = sizeof(*out),
         .iface = stats->iface,
         .device = stats->device,
         .state = state_of(entry),
-        .addr = entry->mr.node.start,
-        .len = mr_len(&entry->mr),
+        .addr = (uint64_t)(uintptr_t)range.iov_base,
+        .len = range.iov_len,
         .access = entry->mr.access,
         .key = HMREG_KEY_NOTAVAIL,
         .pins = shown_pins(pool, entry),

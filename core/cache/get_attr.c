@@ -1,54 +1,93 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
  * hmreg_mr_get_attr(): a get with the attributes of hmreg_mr_regattr(). Attributes that are part of
- * the key are its variant (variant.h). A get without any is served as hmreg_mr_get() is.
+ * the key are its variant (variant.h). A get without any is served as hmreg_mr_get() is. A list of
+ * segments or ranges is part of the key too: only a get of the same list has its variant.
  */
 #include "core/base/error.h"
 #include "core/base/validate.h"
 #include "core/cache/cache_set.h"
 #include "core/cache/get_slow.h"
+#include "core/context/group.h"
+#include "core/mr/segments.h"
+#include "core/mr/split.h"
 
 #include <errno.h>
 #include <inttypes.h>
 
+static bool is_list(const struct attributes *attributes)
+{
+    return attributes_of_segments(attributes) || attributes->request.count > 1;
+}
+
 /* Checks what hmreg_mr_regattr() accepts and a cached region cannot have. */
-static int check_cacheable(const struct hmreg_domain *domain, const struct attributes *attributes,
-                           uint64_t flags)
+static int check_cacheable(const struct attributes *attributes, uint64_t flags)
 {
     const struct hmreg_mr_attr *attr = &attributes->attr;
 
-    if (attributes_of_segments(attributes))
-        return hmreg_fail(-EINVAL, "segments is set; a cached region has one range: register "
-                                   "several with hmreg_mr_regattr()");
-    if (attributes->request.count != 1)
-        return hmreg_fail(-EINVAL,
-                          "iov_count is %zu; a cached region has one range: register several with "
-                          "hmreg_mr_regattr()",
-                          attributes->request.count);
     if (attr->requested_key)
         return hmreg_fail(-EINVAL,
                           "requested_key is %#" PRIx64 "; the library chooses the keys of cached "
                           "regions, so it must be 0",
                           attr->requested_key);
-    if (attr->endpoint && domain->group)
-        return hmreg_fail(-EINVAL,
-                          "endpoint is set; on a group it must be NULL, since each rail has "
-                          "an endpoint of its own: bind the rails of a region of "
-                          "hmreg_mr_regattr()");
-    if (attr->endpoint && !(domain->caps.mr_mode & HMREG_MR_ENDPOINT))
-        return hmreg_fail(-EINVAL, "endpoint is set; it must be NULL on this domain, which binds "
-                                   "no endpoints (no HMREG_MR_ENDPOINT)");
     if (flags & HMREG_RMA_EVENT)
         return hmreg_fail(-HMREG_EBADFLAGS, "flags has HMREG_RMA_EVENT; counters are bound to "
                                             "regions of hmreg_mr_regattr() only");
     return 0;
 }
 
+static int check_endpoint(const struct hmreg_domain *member, size_t rail, bool needed,
+                          const void *endpoint)
+{
+    if (endpoint && !(member->caps.mr_mode & HMREG_MR_ENDPOINT))
+        return hmreg_fail(-EINVAL,
+                          "the endpoint of rail %zu (%s) is set; it must be NULL, since that "
+                          "domain binds no endpoints (no HMREG_MR_ENDPOINT)",
+                          rail, member->caps.fabric);
+    if (!endpoint && needed)
+        return hmreg_fail(-EINVAL,
+                          "endpoints[%zu] is NULL; rail %zu (%s) binds each region to one "
+                          "(HMREG_MR_ENDPOINT)",
+                          rail, rail, member->caps.fabric);
+    return 0;
+}
+
+static int check_endpoint_fields(const struct hmreg_domain *domain,
+                                 const struct hmreg_mr_attr *attr)
+{
+    if (attr->endpoint && domain->group)
+        return hmreg_fail(-EINVAL, "endpoint is set; on a group it must be NULL: set endpoints, "
+                                   "one for each rail");
+    if (attr->endpoint && attr->endpoints)
+        return hmreg_fail(-EINVAL, "endpoint and endpoints are set; set one of them");
+    if (attr->endpoints && attr->endpoint_count != hmreg_group_count(domain))
+        return hmreg_fail(-EINVAL, "endpoint_count is %zu; the domain has %zu rails",
+                          attr->endpoint_count, hmreg_group_count(domain));
+    return 0;
+}
+
+/* Checks the request's endpoints, and drops the list if it has none. */
+static int check_endpoints(struct hmreg_domain *domain, struct attributes *attributes)
+{
+    struct request *request = &attributes->request;
+    int rc = check_endpoint_fields(domain, &attributes->attr);
+    bool any = false;
+
+    for (size_t i = 0; !rc && request->endpoints && i < hmreg_group_count(domain); i++) {
+        any |= request->endpoints[i] != NULL;
+        rc = check_endpoint(group_rail(domain, i), i, group_binds(domain, request->rails, i),
+                            request->endpoints[i]);
+    }
+    if (!any)
+        request->endpoints = NULL;
+    return rc;
+}
+
 /* Looks in the thread's table first. A claim that does not hold fails on the slow path. */
 static int get_of_variant(struct hmreg_domain *domain, const struct request *request,
                           const struct cache_want *want, bool cacheable, struct hmreg_mr **out)
 {
-    struct hmreg_mr *mr = cacheable ? get_remembered(domain, want) : NULL;
+    struct hmreg_mr *mr = cacheable ? get_remembered(domain, want, NULL) : NULL;
 
     if (mr && get_claim_holds(request, mr)) {
         *out = mr;
@@ -58,27 +97,86 @@ static int get_of_variant(struct hmreg_domain *domain, const struct request *req
     return get_requested(domain, request, want, cacheable, out);
 }
 
+static int get_range(struct hmreg_domain *domain, struct attributes *own, uint64_t flags,
+                     struct hmreg_mr **mr)
+{
+    const struct iovec *iov = own->request.iov;
+    struct cache_want want = {.start = (uint64_t)(uintptr_t)iov->iov_base,
+                              .access = own->request.access};
+    bool cacheable;
+    int rc = variant_get(&domain->caches->variants, own, NULL, flags, &want.variant, &cacheable);
+
+    if (rc)
+        return rc;
+    want.end = want.start + iov->iov_len;
+    cacheable = cacheable && get_may_share(domain, &own->request);
+    rc = get_of_variant(domain, &own->request, &want, cacheable, mr);
+    variant_put(&domain->caches->variants, want.variant);
+    return rc;
+}
+
+/* The range around all segments. */
+static void enclose(const struct composite *list, struct cache_want *want)
+{
+    want->start = UINT64_MAX;
+    for (size_t i = 0; i < list->count; i++) {
+        uint64_t start = (uint64_t)(uintptr_t)list->iov[i].iov_base;
+        uint64_t end = start + list->iov[i].iov_len;
+
+        want->start = start < want->start ? start : want->start;
+        want->end = end > want->end ? end : want->end;
+    }
+}
+
+/* As get_of_variant(). Only gets of the same list have this variant. */
+static int get_listed_of_variant(struct hmreg_domain *domain, const struct composite *list,
+                                 const struct cache_want *want, bool cacheable,
+                                 struct hmreg_mr **out)
+{
+    struct hmreg_mr *mr = cacheable ? get_remembered(domain, want, NULL) : NULL;
+
+    if (!mr)
+        return get_listed(domain, list, want, cacheable, out);
+    *out = mr;
+    return 0;
+}
+
+static int get_list(struct hmreg_domain *domain, struct attributes *own, uint64_t flags,
+                    struct hmreg_mr **mr)
+{
+    struct variants *variants = &domain->caches->variants;
+    struct cache_want want = {.access = own->request.access};
+    struct composite list;
+    bool cacheable;
+    int rc =
+        segments_gather(domain, own->attr.segments, own->attr.segment_count, &own->request, &list);
+
+    rc = rc ? rc : variant_get(variants, own, &list, flags, &want.variant, &cacheable);
+    if (!rc) {
+        enclose(&list, &want);
+        cacheable = cacheable && get_may_share(domain, &own->request);
+        rc = get_listed_of_variant(domain, &list, &want, cacheable, mr);
+        variant_put(variants, want.variant);
+    }
+    segments_free(&list);
+    return rc;
+}
+
 int hmreg_mr_get_attr(struct hmreg_domain *domain, const struct hmreg_mr_attr *callers,
                       uint64_t flags, struct hmreg_mr **mr)
 {
     struct attributes own;
-    struct cache_want want = {.start = 0};
-    bool cacheable;
     int rc = domain_check(domain);
 
     rc = rc ? rc : validate_pointer(mr, "mr");
-    rc = rc ? rc : request_from_attr(domain, callers, flags, &own);
-    rc = rc ? rc : check_cacheable(domain, &own, flags);
+    rc = rc ? rc : request_from_long_attr(domain, callers, flags, &own);
+    rc = rc ? rc : check_cacheable(&own, flags);
+    if (!rc && !is_list(&own))
+        rc = split_check(domain, own.request.iov);
+    rc = rc ? rc : check_endpoints(domain, &own);
     rc = rc ? rc : get_check(domain);
-    rc = rc ? rc : variant_get(&domain->caches->variants, &own, flags, &want.variant, &cacheable);
     if (rc)
         return rc;
     own.request.any_key = true;
-    want.start = (uint64_t)(uintptr_t)own.request.iov->iov_base;
-    want.end = want.start + own.request.iov->iov_len;
-    want.access = own.request.access;
-    cacheable = cacheable && get_may_share(domain, &own.request);
-    rc = get_of_variant(domain, &own.request, &want, cacheable, mr);
-    variant_put(&domain->caches->variants, want.variant);
-    return rc;
+    return is_list(&own) ? get_list(domain, &own, flags, mr) : get_range(domain, &own, flags, mr);
 }

@@ -17,32 +17,11 @@
 #include "core/base/validate.h"
 #include "core/cache/cache_set.h"
 #include "core/cache/get_slow.h"
+#include "core/cache/hit.h"
 #include "core/cache/put_check.h"
 
-#define likely(condition)   __builtin_expect(!!(condition), 1)
-#define unlikely(condition) __builtin_expect(!!(condition), 0)
-#define noinline            __attribute__((noinline))
-#define always_inline       inline __attribute__((always_inline))
-
-/* Only this thread writes the word, so the addition need not be atomic. The order is that of a
- * release. */
-static inline void add_to(atomic_uint *own, unsigned value)
-{
-    atomic_store_explicit(own, atomic_load_explicit(own, memory_order_relaxed) + value,
-                          memory_order_release);
-}
-
-static inline void count(_Atomic uint64_t *own)
-{
-    atomic_store_explicit(own, atomic_load_explicit(own, memory_order_relaxed) + 1,
-                          memory_order_relaxed);
-}
-
-/* Pairs with the release stores in entry_next_sequence() and entry_set_put_unchecked(). */
-static inline uint32_t sequence_of(const struct hmreg_mr *mr)
-{
-    return atomic_load_explicit(&mr->sequence, memory_order_acquire);
-}
+#define noinline      __attribute__((noinline))
+#define always_inline inline __attribute__((always_inline))
 
 /* Pairs with gate_end_drain(), before which the sequences of ended entries were made even. */
 static inline unsigned state_of(const struct thread_cache *tcache)
@@ -50,24 +29,9 @@ static inline unsigned state_of(const struct thread_cache *tcache)
     return atomic_load_explicit(&tcache->view.gate->state, memory_order_acquire);
 }
 
-/* Read and cleared by eviction (evict.c). */
-static inline void mark_used(struct pin_slot *pin_slot)
-{
-    atomic_store_explicit(&pin_slot->used, 1, memory_order_relaxed);
-}
-
-/* Orders the change of a pin before the read of the entry. Pairs with barrier_everywhere(). */
-static inline void fence(const struct thread_cache *tcache)
-{
-    if (unlikely(tcache->fenced))
-        barrier_here();
-    barrier_compiler();
-}
-
 /* ---- put -------------------------------------------------------------------------------- */
 
-/* The thread has removed a pin, which may have been the last, of an entry that does not serve. */
-static noinline void put_last(const struct thread_cache *tcache, struct hmreg_mr *mr)
+noinline void put_last(const struct thread_cache *tcache, struct hmreg_mr *mr)
 {
     /* Not mr->domain: the entry may hold another region already. */
     struct cache_set *set = cache_set_of(tcache->set);
@@ -84,17 +48,6 @@ static noinline void put_last(const struct thread_cache *tcache, struct hmreg_mr
         cache_set_end(set, gone);
 }
 
-static inline void unpin(const struct thread_cache *tcache, struct pin_slot *pin_slot,
-                         struct hmreg_mr *mr)
-{
-    /* A release: the user's accesses happen before a thread that adds up pins sees the new value.
-     */
-    add_to(&pin_slot->pins, -1u);
-    fence(tcache);
-    if (unlikely(sequence_of(mr) % 2 == 0))
-        put_last(tcache, mr);
-}
-
 /* For a thread that has no pin slot for the entry yet, or has to fence. */
 static noinline void put_aside(struct hmreg_mr *mr)
 {
@@ -102,6 +55,10 @@ static noinline void put_aside(struct hmreg_mr *mr)
     struct thread_cache *tcache;
     struct pin_slot *pin_slot;
 
+    if (mr && thread_cache_show(mr->domain->serial)) {
+        hmreg_mr_put(mr);
+        return;
+    }
     if (mr && mr->domain->check_puts) {
         put_checked(mr);
         return;
@@ -144,7 +101,7 @@ void hmreg_mr_put(struct hmreg_mr *mr)
 static bool serves(const struct thread_cache *tcache, const struct hmreg_mr *mr, uint64_t addr,
                    uint64_t len, uint64_t access)
 {
-    uint64_t offset = addr - mr->node.start, size = mr_len(mr);
+    uint64_t offset = addr - mr->node.start, size = mr->node.end - mr->node.start;
 
     if (offset >= size || len - 1 >= size - offset || mr->access != access)
         return false;
@@ -161,27 +118,41 @@ static always_inline bool is_certain(const struct thread_cache *tcache, const st
            !((state & GATE_READING) && mr->monitored);
 }
 
+/* Asks the monitor, unless one question is for several gets (asked not NULL) and was answered
+ * before this entry's gate and sequence were read. */
+static always_inline bool is_current(const struct thread_cache *tcache, const struct hmreg_mr *mr,
+                                     uint32_t sequence, bool *asked)
+{
+    if (asked && *asked)
+        return true;
+    if (!monitor_is_read(cache_set_of(tcache->set)->monitor) || !is_certain(tcache, mr) ||
+        sequence_of(mr) != sequence)
+        return false;
+    if (asked)
+        *asked = true;
+    return true;
+}
+
 /* Performs the checks that the entry needs at each hit. */
 static always_inline bool is_right(const struct thread_cache *tcache, struct hmreg_mr *mr,
-                                   uint32_t sequence)
+                                   uint32_t sequence, bool *asked)
 {
     struct cache_set *set = cache_set_of(tcache->set);
 
-    if (mr->ask_monitor &&
-        (!monitor_is_read(set->monitor) || !is_certain(tcache, mr) || sequence_of(mr) != sequence))
+    if (mr->ask_monitor && !is_current(tcache, mr, sequence, asked))
         return false;
-    if (!mr->ask_identity ||
-        cache_set_is_same(set, mr->iface, mr->node.start, mr->node.end, mr_identity(mr)))
+    if (!mr->ask_identity || cache_set_is_found(set, mr))
         return true;
     cache_drop(&set->caches[mr->cache], (struct cache_entry *)mr);
     return false;
 }
 
 /* Tries the entry that a slot names. NULL: it does not serve. *go_on: set to whether another may.
- * variant: a constant NULL for plain gets, which the compiler folds. */
+ * variant: a constant NULL for plain gets, which the compiler folds, as it does for asked. */
 static always_inline struct hmreg_mr *try_entry(struct thread_cache *tcache, uint32_t number,
                                                 uint64_t addr, uint64_t len, uint64_t access,
-                                                const struct variant *variant, bool *go_on)
+                                                const struct variant *variant, bool *asked,
+                                                bool *go_on)
 {
     struct cache_set *set = cache_set_of(tcache->set);
     struct hmreg_mr *mr = &cache_entry_at(&set->pool, number)->mr;
@@ -203,7 +174,7 @@ static always_inline struct hmreg_mr *try_entry(struct thread_cache *tcache, uin
         return NULL;
     }
     *go_on = false; /* the checks may have changed the table */
-    if (!is_right(tcache, mr, sequence)) {
+    if (!is_right(tcache, mr, sequence, asked)) {
         unpin(tcache, pin_slot, mr);
         return NULL;
     }
@@ -214,7 +185,7 @@ static always_inline struct hmreg_mr *try_entry(struct thread_cache *tcache, uin
 
 static always_inline struct hmreg_mr *hit_aside(struct thread_cache *tcache, uint64_t addr,
                                                 uint64_t len, uint64_t access,
-                                                const struct variant *variant)
+                                                const struct variant *variant, bool *asked)
 {
     const uint32_t *slot =
         thread_cache_slot(tcache->view.slots, tcache->view.mask,
@@ -224,11 +195,12 @@ static always_inline struct hmreg_mr *hit_aside(struct thread_cache *tcache, uin
     bool go_on = true;
 
     for (; go_on && !mr && slot < end && *slot; slot++)
-        mr = try_entry(tcache, pin_slot_number(*slot), addr, len, access, variant, &go_on);
+        mr = try_entry(tcache, pin_slot_number(*slot), addr, len, access, variant, asked, &go_on);
     return mr;
 }
 
-struct hmreg_mr *get_remembered(struct hmreg_domain *domain, const struct cache_want *want)
+struct hmreg_mr *get_remembered(struct hmreg_domain *domain, const struct cache_want *want,
+                                bool *asked)
 {
     struct thread_cache *tcache = thread_cache_find(&domain->caches->pool.thread_caches);
     uint64_t len = want->end - want->start;
@@ -238,8 +210,8 @@ struct hmreg_mr *get_remembered(struct hmreg_domain *domain, const struct cache_
     cache_drain(&domain->caches->pool);
     if (state_of(tcache) & GATE_REAP)
         cache_set_reap(domain->caches);
-    return want->variant ? hit_aside(tcache, want->start, len, want->access, want->variant)
-                         : hit_aside(tcache, want->start, len, want->access, NULL);
+    return want->variant ? hit_aside(tcache, want->start, len, want->access, want->variant, asked)
+                         : hit_aside(tcache, want->start, len, want->access, NULL, asked);
 }
 
 static noinline int get_aside(struct hmreg_domain *domain, const void *addr, size_t len,
@@ -254,12 +226,21 @@ static noinline int get_aside(struct hmreg_domain *domain, const void *addr, siz
         cache_drain(&domain->caches->pool);
         if (state_of(tcache) & GATE_REAP)
             cache_set_reap(domain->caches);
-        mr = hit_aside(tcache, (uintptr_t)addr, len, access, NULL);
+        mr = hit_aside(tcache, (uintptr_t)addr, len, access, NULL, NULL);
     }
     if (!mr)
         return get_slowly(domain, addr, len, access, out);
     *out = mr;
     return 0;
+}
+
+/* The TLS view is another domain's. */
+static noinline int get_hidden(struct hmreg_domain *domain, const void *addr, size_t len,
+                               uint64_t access, struct hmreg_mr **out)
+{
+    if (thread_cache_show(domain->serial))
+        return hmreg_mr_get(domain, addr, len, access, out);
+    return get_aside(domain, addr, len, access, out);
 }
 
 /* The pinned entry does not serve this request, or no longer serves. */
@@ -274,24 +255,6 @@ static noinline int get_otherwise(struct hmreg_mr *pinned, const void *addr, siz
 }
 
 /* ---- get -------------------------------------------------------------------------------- */
-
-/* False where [addr, addr + len) is empty or wraps: then its last byte lies before the first. */
-static inline bool contains(const struct hmreg_mr *mr, uint64_t addr, uint64_t len)
-{
-    uint64_t last = addr + len - 1;
-
-    return mr->node.start <= addr && addr <= last && last < mr->node.end;
-}
-
-#define PIN_SLOTS_AN_ENTRY (sizeof(struct cache_entry) / sizeof(struct pin_slot))
-_Static_assert(sizeof(struct cache_entry) % sizeof(struct pin_slot) == 0,
-               "an entry's offset is a multiple of its pin slot's");
-
-/* Returns the entry that a slot names by the offset of its pin slot. */
-static inline struct hmreg_mr *mr_at(char *entries, uint32_t offset)
-{
-    return (struct hmreg_mr *)(entries + (uint64_t)offset * PIN_SLOTS_AN_ENTRY);
-}
 
 int hmreg_mr_get(struct hmreg_domain *domain, const void *addr, size_t len, uint64_t access,
                  struct hmreg_mr **out)
@@ -310,7 +273,7 @@ int hmreg_mr_get(struct hmreg_domain *domain, const void *addr, size_t len, uint
     place = domain->place;
     view = tls_view_at(place);
     if (unlikely(view->serial != domain->serial))
-        return get_aside(domain, addr, len, access, out);
+        return get_hidden(domain, addr, len, access, out);
     slot = *thread_cache_slot(view->slots, view->mask, thread_cache_hash((uintptr_t)addr));
     mr = mr_at(view->entries, slot);
     pin_slot = pin_slot_at(view->pin_slots, slot);
@@ -325,7 +288,7 @@ int hmreg_mr_get(struct hmreg_domain *domain, const void *addr, size_t len, uint
     if (unlikely(!contains(mr, (uintptr_t)addr, len)))
         return get_otherwise(mr, addr, len, mr->access, out, place);
     mark_used(pin_slot);
-    count(view->hits);
+    count_hits(view->hits, 1);
     *out = mr;
     return 0;
 }

@@ -17,10 +17,13 @@
 
 #include "core/base/error.h"
 #include "core/base/validate.h"
-#include "core/cache/cache_set.h"
 #include "core/cache/callbacks.h"
-#include "core/mr/rails.h"
+#include "core/cache/notice.h"
+#include "core/context/group.h"
+#include "core/mr/explain.h"
 #include "core/mr/region.h"
+#include "core/mr/segments.h"
+#include "core/mr/split.h"
 
 #include <errno.h>
 
@@ -34,19 +37,6 @@
 
 /* The round had no result: start another one. */
 #define AGAIN 1
-
-/* One call of hmreg_mr_get() or hmreg_mr_get_attr(). */
-struct get {
-    struct cache_set *set;
-    struct hmreg_domain *domain;
-    struct thread_cache *tcache; /* the thread's; NULL: no memory, or check_puts */
-    const struct request *request;
-    struct cache_want want;
-    struct resolved *found; /* the resolved memory, in this round */
-    bool at_once;           /* in this round: the claim searches for an entry as well */
-    bool settled;           /* in this round: all earlier changes have reached the caches */
-    unsigned discarded;     /* registrations discarded, in all rounds */
-};
 
 /* ---- the thread's table ----------------------------------------------------------------- */
 
@@ -88,8 +78,7 @@ static bool keep_if_right(struct get *get, struct cache_entry *entry)
 {
     const struct hmreg_mr *mr = &entry->mr;
 
-    if (!mr->ask_identity ||
-        cache_set_is_same(get->set, mr->iface, mr->node.start, mr->node.end, mr_identity(mr))) {
+    if (!mr->ask_identity || cache_set_is_found(get->set, mr)) {
         cache_stats_add(&cache_of(get, entry)->stats, STATS_HITS, 1);
         remember(get, entry);
         return true;
@@ -138,7 +127,8 @@ static bool finds_at_claim(const struct get *get)
 {
     enum hmreg_monitor kind = monitor_kind(get->set->monitor);
 
-    return !get->domain->lib->vendors && !(get->domain->caps.mr_mode & HMREG_MR_ALLOCATED) &&
+    return !atomic_load(&get->domain->lib->runtimes.vendors) &&
+           !(get->domain->caps.mr_mode & HMREG_MR_ALLOCATED) &&
            (kind == HMREG_MONITOR_MEMHOOKS || kind == HMREG_MONITOR_IMPORT);
 }
 
@@ -149,7 +139,7 @@ static struct cache_entry *find_anywhere(struct get *get, bool *sure)
     struct cache_entry *entry;
 
     cache_drain(&get->set->pool); /* the application's notices may concern device memory */
-    entry = find_among(get, HOST_CACHES, get->set->count);
+    entry = find_among(get, HOST_CACHES, cache_set_count(get->set));
     *sure = true;
     if (entry || need_not_settle(get))
         return entry;
@@ -172,7 +162,7 @@ static unsigned evict(struct cache_set *set, struct cache *cache, unsigned count
 {
     unsigned done = cache_evict(cache, count, code);
 
-    for (unsigned i = 0; i < set->count && done < count; i++)
+    for (unsigned i = 0; i < cache_set_count(set) && done < count; i++)
         done += cache_evict(&set->caches[i], count - done, code);
     cache_set_reap_dead(set);
     return done;
@@ -181,10 +171,25 @@ static unsigned evict(struct cache_set *set, struct cache *cache, unsigned count
 static int create_once(struct get *get, struct cache *cache, struct cache_entry *entry)
 {
     uint64_t start = cache_stats_start(&cache->stats);
-    int rc = rails_make(get->domain, get->request, get->found, &entry->mr);
+    int rc = get->list ? segments_make(get->domain, get->list, &entry->mr)
+                       : split_make(get->domain, get->request, get->found, &entry->mr);
 
     if (!rc)
         cache_stats_done(&cache->stats, start);
+    return rc;
+}
+
+/* Every path was refused, one for want of room that cached regions of the same device may have, as
+ * in its window for other devices (BAR1). Other causes answer the same, so only a few regions make
+ * way. */
+static int create_in_room(struct get *get, struct cache *cache, struct cache_entry *entry, int rc)
+{
+    for (unsigned count = 1; rc == -EOPNOTSUPP && explain_says(-ENOMEM) && count <= 4; count *= 2) {
+        if (!cache_evict(cache, count, -ENOMEM))
+            break;
+        cache_set_reap_dead(get->set);
+        rc = create_once(get, cache, entry);
+    }
     return rc;
 }
 
@@ -197,15 +202,12 @@ static bool reap_helps(struct cache_set *set, unsigned forgotten)
 }
 
 /* Binds a registered region to its endpoint and enables it. If that fails, the entry's end
- * deregisters the region. */
+ * deregisters the region. The rails of a group's region are bound already. */
 static int ready(const struct get *get, struct hmreg_mr *mr)
 {
-    int rc;
+    void *const *endpoints = get->request->endpoints;
 
-    if (!get->request->endpoint)
-        return 0;
-    rc = hmreg_mr_bind(mr, get->request->endpoint, 0);
-    return rc ? rc : hmreg_mr_enable(mr);
+    return endpoints && !get->domain->group ? mr_ready(mr, *endpoints) : 0;
 }
 
 static int create(struct get *get, struct cache_entry *entry)
@@ -221,6 +223,7 @@ static int create(struct get *get, struct cache_entry *entry)
         rc = create_once(get, cache, entry);
     for (unsigned count = 1; eviction_helps(rc) && evict(get->set, cache, count, rc); count *= 2)
         rc = create_once(get, cache, entry);
+    rc = create_in_room(get, cache, entry, rc);
     entry->mr.registered = !rc;
     rc = rc ? rc : ready(get, &entry->mr);
     hmreg_error_unguard(&guard, !rc);
@@ -231,20 +234,14 @@ static int create(struct get *get, struct cache_entry *entry)
     return rc;
 }
 
-static bool is_host(const struct get *get)
-{
-    enum hmreg_mem_kind kind = get->found->range.kind;
-
-    return kind == HMREG_MEM_HOST || kind == HMREG_MEM_HOST_PINNED;
-}
-
 /* Pinned host memory belongs to a device in name only: the kernel's events are applied to the
  * host's caches, so its entries must be there. */
 static struct cache *cache_for(struct get *get)
 {
     if (get->found->iface >= HMREG_IFACE_COUNT)
         return cache_set_at(get->set, HMREG_IFACE_SYSTEM, -1);
-    return cache_set_at(get->set, get->found->iface, is_host(get) ? -1 : get->found->range.device);
+    return cache_set_at(get->set, get->found->iface,
+                        get_is_host(get) ? -1 : get->found->range.device);
 }
 
 static int fail_short(void)
@@ -279,103 +276,11 @@ static int get_anew(struct get *get, struct hmreg_mr **out)
     return get_uncached(get, entry, out);
 }
 
-static bool ask_is_anonymous(struct get *get, struct hmem_range *range)
-{
-    struct runtime *system = context_runtime(get->domain->lib, HMREG_IFACE_SYSTEM);
-    struct hmreg_error_guard guard;
-    int rc;
-
-    range->anonymous = false;
-    hmreg_error_guard(&guard);
-    rc = system->ops->resolve(system->self, get->want.start,
-                              (size_t)(get->want.end - get->want.start), range);
-    hmreg_error_unguard(&guard, rc);
-    return range->anonymous;
-}
-
-static bool is_known_anonymous(const struct get *get)
-{
-    for (unsigned i = 0; i < MAPPED_KNOWN; i++) {
-        const struct mapped_range *mapped = &get->tcache->mapped[i];
-
-        if (mapped->start <= get->want.start && get->want.end <= mapped->end)
-            return monitor_is_unchanged(get->set->monitor, mapped->when);
-    }
-    return false;
-}
-
-/* Replaces what was known about the same addresses, else the oldest. */
-static void know_anonymous(struct thread_cache *tcache, const struct hmem_range *range,
-                           uint64_t when)
-{
-    struct mapped_range mapped = {range->alloc_base, range->alloc_base + range->alloc_len, when};
-    unsigned at = tcache->mapped_next;
-
-    for (unsigned i = 0; i < MAPPED_KNOWN; i++)
-        if (tcache->mapped[i].start < mapped.end && mapped.start < tcache->mapped[i].end)
-            at = i;
-    tcache->mapped[at] = mapped;
-    if (at == tcache->mapped_next)
-        tcache->mapped_next = (at + 1) % MAPPED_KNOWN;
-}
-
-/* Is the range private anonymous memory? Other memory may change without an event (truncation,
- * holes punched in a file). Called while the range is watched, so the answer holds. It is kept, and
- * the kernel is not asked about the mapping again, until a call that may change mappings begins: a
- * call that began before the question has ended by then, and a call that begins after it finds the
- * range watched. */
-static bool is_anonymous(struct get *get)
-{
-    struct hmem_range range;
-    uint64_t when;
-    bool quiet;
-
-    if (get->tcache && is_known_anonymous(get))
-        return true;
-    quiet = monitor_is_quiet(get->set->monitor, &when);
-    if (!ask_is_anonymous(get, &range))
-        return false;
-    if (get->tcache && quiet)
-        know_anonymous(get->tcache, &range, when);
-    return true;
-}
-
-/* Will every change of the entry's memory be reported? Also records which checks hits need. */
-static bool notice_changes(struct get *get, struct hmreg_mr *mr)
-{
-    struct monitor *monitor = get->set->monitor;
-    bool always;
-
-    if (get->request->dmabuf) /* a get of another dmabuf has another variant */
-        return true;
-    if (is_host(get))
-        context_monitor(get->domain->lib);
-    always = get->domain->check[get->found->iface] == HMREG_CHECK_ALWAYS;
-    /* Also if the runtime reports changes: it does not know that memory it pinned was unmapped. */
-    mr->watched = is_host(get) && monitor_watch(monitor, get->want.start, get->want.end);
-    mr->monitored = mr->watched;
-    /* Hooks shut the gate before the kernel changes the memory, so hits need not ask. */
-    mr->ask_monitor = mr->watched && always && monitor_kind(monitor) != HMREG_MONITOR_MEMHOOKS;
-    mr->ask_identity = get->found->range.identity && always && !get->request->claim.trusted;
-    if (get->found->range.identity || monitor_kind(monitor) == HMREG_MONITOR_IMPORT)
-        return true;
-    return mr->watched && is_anonymous(get);
-}
-
-static bool is_still_found(struct get *get)
-{
-    const struct hmem_range *range = &get->found->range;
-
-    return !range->identity || get->request->dmabuf || get->request->claim.trusted ||
-           cache_set_is_same(get->set, get->found->iface, get->want.start, get->want.end,
-                             range->identity);
-}
-
 /* Makes room for a registered region, if necessary, and publishes it. */
 static enum cache_publish publish(struct get *get, struct cache *cache, struct cache_entry *entry,
                                   struct cache_search *search)
 {
-    bool right = is_still_found(get);
+    bool right = notice_is_still_found(get);
 
     for (unsigned interrupted = 0; interrupted < MAX_SEARCHES;) {
         enum cache_publish result;
@@ -422,6 +327,8 @@ static int finish(struct get *get, struct cache_entry *entry, struct hmreg_mr **
         entry->mr.cached = false;
         cache_stats_add(&cache->stats, STATS_UNCACHED, 1);
     }
+    if (cached && entry->mr.ask_identity && sweep_expect(&get->set->sweep))
+        reaper_wake();
     if (cached && !search.evicted)
         remember(get, entry);
     *out = &entry->mr;
@@ -442,6 +349,7 @@ static int register_claimed(struct get *get, struct cache_entry *entry, struct h
     if (noticed && !rc)
         return finish(get, entry, out);
     cache_abandon(cache, entry);
+    notice_undo(get);
     cache_set_release(get->set, entry);
     return rc ? rc : get_anew(get, out);
 }
@@ -509,34 +417,17 @@ bool get_claim_holds(const struct request *request, const struct hmreg_mr *mr)
 
     if (!claim->made || claim->trusted) /* a get with another trusted claim has another variant */
         return true;
-    return claim->iface == mr->iface &&
-           (claim->device == HMREG_DEVICE_ANY || claim->device == mr_device(mr));
+    if (claim->iface == mr->iface &&
+        (claim->device == HMREG_DEVICE_ANY || claim->device == mr_device(mr)))
+        return true;
+    cache_stats_add(&mr->domain->caches->caches[mr->cache].stats, STATS_HITS, -1);
+    return false;
 }
 
 static int resolve_request(struct get *get)
 {
-    return request_resolve(get->domain, get->request, get->found);
-}
-
-/* Is this host memory that the monitor must watch: under its own address? */
-static bool is_monitors(const struct get *get)
-{
-    enum hmreg_monitor kind;
-
-    if (!is_host(get) || get->found->range.host_addr != get->want.start)
-        return false;
-    kind = context_monitor(get->domain->lib);
-    return kind != HMREG_MONITOR_DISABLED && kind != HMREG_MONITOR_DEFAULT;
-}
-
-/* May the resolved memory be cached at all? */
-static bool is_cacheable(const struct get *get, bool sure)
-{
-    enum hmreg_iface iface = get->found->iface;
-
-    if (iface < HMREG_IFACE_COUNT && !get->domain->lib->settings.watch[iface])
-        return false;
-    return get->found->range.identity || get->request->dmabuf || (sure && is_monitors(get));
+    return get->list ? segments_resolve(get->domain, get->list)
+                     : request_resolve(get->domain, get->request, get->found);
 }
 
 static int get_round(struct get *get, struct hmreg_mr **out)
@@ -563,7 +454,7 @@ static int get_round(struct get *get, struct hmreg_mr **out)
         return rc;
     if (entry)
         return AGAIN;
-    return is_cacheable(get, sure) ? miss(get, out) : get_anew(get, out);
+    return notice_can(get, sure) ? miss(get, out) : get_anew(get, out);
 }
 
 static int get_region(struct get *get, bool caching, struct hmreg_mr **out)
@@ -582,26 +473,67 @@ static int get_region(struct get *get, bool caching, struct hmreg_mr **out)
     return rc ? rc : get_anew(get, out);
 }
 
+static struct get new_get(struct hmreg_domain *domain, const struct request *request,
+                          const struct cache_want *want, struct resolved *found)
+{
+    return (struct get){
+        .set = domain->caches,
+        .domain = domain,
+        .request = request,
+        .want = {.start = want->start,
+                 .end = want->end,
+                 .access = want->access,
+                 .more = domain->more_rights,
+                 .variant = want->variant,
+                 .exact = domain->flags & HMREG_DOMAIN_EXACT},
+        .found = found,
+    };
+}
+
 int get_requested(struct hmreg_domain *domain, const struct request *request,
                   const struct cache_want *want, bool cacheable, struct hmreg_mr **mr)
 {
     struct resolved found; /* set anew in each round */
-    struct get get = {
-        .set = domain->caches,
-        .domain = domain,
-        .request = request,
-        .want = *want,
-        .found = &found,
-    };
+    struct get get = new_get(domain, request, want, &found);
 
-    get.want.exact = domain->flags & HMREG_DOMAIN_EXACT;
-    get.want.more = domain->more_rights;
     return get_region(&get, cacheable && !(domain->flags & HMREG_DOMAIN_NO_CACHE), mr);
 }
 
-bool get_may_share(const struct hmreg_domain *domain, const struct request *request)
+int get_listed(struct hmreg_domain *domain, const struct composite *list,
+               const struct cache_want *want, bool cacheable, struct hmreg_mr **mr)
 {
-    return request->endpoint || !(domain->caps.mr_mode & HMREG_MR_ENDPOINT);
+    struct get get = new_get(domain, &list->whole, want, list->found);
+
+    get.list = list;
+    return get_region(&get, cacheable && !(domain->flags & HMREG_DOMAIN_NO_CACHE), mr);
+}
+
+void get_found(struct hmreg_domain *domain, const struct cache_want *wants, unsigned count,
+               bool asked, struct hmreg_mr **const *mrs)
+{
+    struct cache_entry *entries[GET_PORTION];
+    struct cache_pool *pool = &domain->caches->pool;
+    struct get get = {.set = domain->caches, .domain = domain, .settled = asked};
+    bool sure;
+
+    if (!domain->check_puts)
+        get.tcache = thread_cache_join(&pool->thread_caches);
+    sure = settle(&get);
+    cache_find_many(pool, sure, wants, count, get.tcache, entries);
+    for (unsigned i = 0; i < count; i++) {
+        get.want = wants[i];
+        *mrs[i] = entries[i] && keep_if_right(&get, entries[i]) ? &entries[i]->mr : NULL;
+    }
+}
+
+bool get_may_share(struct hmreg_domain *domain, const struct request *request)
+{
+    if (request->endpoints || !(domain->caps.mr_mode & HMREG_MR_ENDPOINT))
+        return true;
+    for (size_t i = 0; i < hmreg_group_count(domain); i++)
+        if (group_binds(domain, request->rails, i))
+            return false;
+    return true;
 }
 
 int get_check(const struct hmreg_domain *domain)
@@ -625,7 +557,7 @@ int get_slowly(struct hmreg_domain *domain, const void *addr, size_t len, uint64
     rc = rc ? rc : validate_pointer(mr, "mr");
     rc = rc ? rc : validate_range(addr, len);
     rc = rc ? rc : validate_access(access);
-    rc = rc ? rc : request_check_length(domain, &iov, 1);
+    rc = rc ? rc : split_check(domain, &iov);
     rc = rc ? rc : get_check(domain);
     return rc ? rc : get_requested(domain, &request, &want, get_may_share(domain, &request), mr);
 }

@@ -6,6 +6,8 @@
 #include "core/base/error.h"
 #include "core/base/validate.h"
 #include "core/cache/cache_set.h"
+#include "core/mr/claim.h"
+#include "core/mr/pieces.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -19,23 +21,11 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define LARGE_PAGE (UINT64_C(2) << 20)
-
 /* ---- regions ---------------------------------------------------------------------------- */
-
-/* Pieces begin at large pages where they can, so that the NIC's page tables keep them whole. */
-static uint64_t longest_region(uint64_t max_len)
-{
-    uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
-
-    return max_len >= LARGE_PAGE ? max_len / LARGE_PAGE * LARGE_PAGE
-           : max_len >= page     ? max_len / page * page
-                                 : max_len;
-}
 
 static void split(struct hmreg_plan *plan, uint64_t max_len)
 {
-    uint64_t piece = plan->len <= max_len ? plan->len : longest_region(max_len);
+    uint64_t piece = plan->len <= max_len ? plan->len : pieces_longest(max_len);
 
     plan->regions = (plan->len - 1) / piece + 1;
     plan->region_len = piece;
@@ -213,7 +203,8 @@ static uint64_t least(const struct hmreg_plan *plan, const enum hmreg_plan_kind 
     return bytes;
 }
 
-static void fill(struct hmreg_plan *plan, struct hmreg_domain *domain)
+/* exports: of this memory hmreg exports dmabufs itself, where a path needs one. */
+static void fill(struct hmreg_plan *plan, struct hmreg_domain *domain, bool exports)
 {
     static const enum hmreg_plan_kind registering[] = {HMREG_PLAN_MAX_MR, HMREG_PLAN_MEMLOCK,
                                                        HMREG_PLAN_DESCRIPTORS};
@@ -222,7 +213,7 @@ static void fill(struct hmreg_plan *plan, struct hmreg_domain *domain)
     bool exported = plan->path == HMREG_PATH_DMABUF || plan->path == HMREG_PATH_MAPPED;
 
     split(plan, domain->caps.max_len);
-    plan->exports = exported ? plan->regions : 0;
+    plan->exports = exports && exported ? plan->regions : 0;
     plan->pinned = plan->path == HMREG_PATH_SYSTEM && domain->caps.pins ? plan->len : 0;
     limit_of_fabric(plan, &domain->caps);
     limit_of_memlock(plan);
@@ -246,7 +237,7 @@ int hmreg_domain_plan(struct hmreg_domain *domain, enum hmreg_iface iface, int d
     if (rc)
         return rc;
     plan.path = explanation.path;
-    fill(&plan, domain);
+    fill(&plan, domain, !claim_is_foreign(iface));
     validate_copy_out(out, &plan, sizeof(plan));
     return 0;
 }

@@ -16,7 +16,7 @@
 static void report(const struct hmreg_mr *mr, const char *why)
 {
     hmreg_fail(-EINVAL, "hmreg_mr_put() of the region [%#" PRIx64 ", +%" PRIu64 "): %s",
-               mr->node.start, mr_len(mr), why);
+               mr_start(mr), mr_len(mr), why);
     dprintf(STDERR_FILENO, "hmreg: %s\n", hmreg_last_error()->text);
 }
 

@@ -64,6 +64,15 @@ static _Atomic uint64_t last_thread, last_serial;
 static _Thread_local uint64_t thread_number __attribute__((tls_model("initial-exec")));
 static pthread_key_t leaving;
 
+/* The thread's thread caches of domains that have lost their TLS view to another one, each at its
+ * serial modulo OWN_CACHES. A serial is never used again, so those of closed domains stay unused.
+ */
+#define OWN_CACHES 64
+static _Thread_local struct own_cache {
+    uint64_t serial;
+    struct thread_cache *tcache;
+} * own_caches __attribute__((tls_model("initial-exec"))); /* NULL: none yet, or no memory */
+
 static void give_up(struct thread_cache_set *set, uint64_t owner)
 {
     for (struct thread_cache *tcache = atomic_load(&set->first); tcache; tcache = tcache->next)
@@ -77,6 +86,8 @@ static void leave(void *arg)
     struct registry *all = atomic_load(&registry);
 
     memset(tls_views, 0, sizeof(tls_views));
+    free(own_caches);
+    own_caches = NULL;
     pthread_mutex_lock(&all->lock);
     for (struct thread_cache_set *set = all->sets; set; set = set->next)
         give_up(set, thread_number);
@@ -109,6 +120,16 @@ static struct thread_cache *find_own(struct thread_cache_set *set)
     while (tcache && atomic_load(&tcache->owner) != thread_number)
         tcache = tcache->next;
     return tcache;
+}
+
+/* So that thread_cache_show() finds it without a search among those of all threads. */
+static void note_own(struct thread_cache *tcache)
+{
+    if (!own_caches)
+        own_caches = calloc(OWN_CACHES, sizeof(*own_caches));
+    if (own_caches)
+        own_caches[tcache->set->serial % OWN_CACHES] =
+            (struct own_cache){tcache->set->serial, tcache};
 }
 
 static struct thread_cache *adopt_left(struct thread_cache_set *set)
@@ -197,10 +218,25 @@ static struct thread_cache *take_view(struct thread_cache *tcache)
 struct thread_cache *thread_cache_find(struct thread_cache_set *set)
 {
     const struct tls_view *view = tls_view_of(set->serial);
+    struct thread_cache *tcache;
 
     if (view->serial == set->serial || view->serial == ~set->serial)
         return view->tcache;
-    return thread_number ? take_view(find_own(set)) : NULL;
+    tcache = thread_number ? find_own(set) : NULL;
+    if (tcache)
+        note_own(tcache);
+    return take_view(tcache);
+}
+
+bool thread_cache_show(uint64_t serial)
+{
+    const struct own_cache *own = own_caches ? &own_caches[serial % OWN_CACHES] : NULL;
+
+    if (!own || own->serial != serial || own->tcache->view.serial != serial ||
+        tls_view_of(serial)->serial == serial)
+        return false;
+    take_view(own->tcache);
+    return true;
 }
 
 struct thread_cache *thread_cache_join(struct thread_cache_set *set)

@@ -128,9 +128,13 @@ void thread_cache_set_close(struct thread_cache_set *set,
  * has none; NULL: no memory. */
 struct thread_cache *thread_cache_find(struct thread_cache_set *set);
 struct thread_cache *thread_cache_join(struct thread_cache_set *set);
+/* Gives a domain back the TLS view that another has taken. False: it has it, the thread has not
+ * lost it before, or all requests take the out-of-line path. */
+bool thread_cache_show(uint64_t serial);
 
 /* Copies of the views of the domains that this thread used last. There are few, since static
- * thread-local storage is scarce. */
+ * thread-local storage is scarce: a domain takes the TLS view that it shares with others by
+ * thread_cache_show(). */
 #define TLS_VIEWS 4
 extern _Thread_local struct tls_view tls_views[TLS_VIEWS]
     __attribute__((tls_model("initial-exec"), visibility("hidden")));

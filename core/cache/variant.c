@@ -12,11 +12,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Lists of so many segments are compared without an allocation. */
+#define FEW_SEGMENTS 8
+
 /* ---- keys ------------------------------------------------------------------------------- */
 
 /* Clears what is not part of the key. All other fields are, also those added later: a field that
- * points to something has to be handled as auth_key and dmabuf are. */
-static void clear_others(struct hmreg_mr_attr *attr)
+ * points to something has to be handled as auth_key, dmabuf and endpoints are. */
+static void clear_others(struct hmreg_mr_attr *attr, bool list)
 {
     size_t padding = offsetof(struct hmreg_mr_attr, device) + sizeof(attr->device);
     size_t end = offsetof(struct hmreg_mr_attr, claim_kind) + sizeof(attr->claim_kind);
@@ -28,11 +31,15 @@ static void clear_others(struct hmreg_mr_attr *attr)
     attr->context = NULL;
     attr->auth_key = NULL;
     memset((char *)attr + padding, 0, offsetof(struct hmreg_mr_attr, dmabuf) - padding);
-    memset((char *)attr + end, 0, sizeof(*attr) - end);
+    memset((char *)attr + end, 0, offsetof(struct hmreg_mr_attr, endpoints) - end);
+    attr->endpoint = NULL;
+    attr->endpoints = NULL;
+    attr->endpoint_count = 0;
+    attr->segments = NULL; /* a list is in the variant; segment_count says it is not an iov's */
     /* A checked claim about memory is checked at each hit. One about a dmabuf says what it is, and
-     * so does a trusted one. */
+     * so does a trusted one. One about a list is about each segment. */
     if (attr->claim_iface == HMREG_CLAIM_NONE ||
-        (attr->claim_iface == HMREG_CLAIM_CHECKED && !attr->dmabuf)) {
+        (attr->claim_iface == HMREG_CLAIM_CHECKED && !attr->dmabuf && !list)) {
         attr->claim_iface = HMREG_CLAIM_NONE;
         attr->iface = HMREG_IFACE_SYSTEM;
         attr->device = 0;
@@ -40,21 +47,53 @@ static void clear_others(struct hmreg_mr_attr *attr)
     attr->dmabuf = NULL;
 }
 
-/* start: the address of the range's first byte. */
-static bool fill_key(struct variant_key *key, const struct hmreg_mr_attr *attr, uint64_t flags,
-                     uint64_t start)
+static bool fill_key(struct variant_key *key, const struct attributes *attributes,
+                     const struct composite *list, uint64_t flags)
 {
+    const struct hmreg_mr_attr *attr = &attributes->attr;
+    const struct request *request = &attributes->request;
     bool identified = true;
 
     memset(key, 0, sizeof(*key));
     memcpy(&key->attr, attr, sizeof(*attr));
-    clear_others(&key->attr);
-    if (attr->set_iova) /* regions that give a byte the same address serve each other's gets */
-        key->attr.iova -= start;
+    clear_others(&key->attr, list);
+    key->count = list ? list->count : 0;
+    if (attr->set_iova &&
+        !list) /* regions that give a byte the same address serve each other's gets */
+        key->attr.iova -= (uint64_t)(uintptr_t)request->iov->iov_base;
+    if (request->endpoints)
+        key->attr.endpoint_count = attr->endpoints ? attr->endpoint_count : 1;
     key->flags = flags;
     if (attr->dmabuf) {
         identified = dmabuf_identity(attr->dmabuf->fd, &key->dev, &key->ino);
         key->base = (uint64_t)(uintptr_t)attr->dmabuf->base_addr;
+    }
+    return identified;
+}
+
+static bool fill_segment(struct variant_segment *segment, const struct iovec *iov,
+                         const struct hmreg_mr_dmabuf *dmabuf)
+{
+    segment->start = (uint64_t)(uintptr_t)iov->iov_base;
+    segment->end = segment->start + iov->iov_len;
+    segment->dev = segment->ino = segment->base = 0;
+    if (!dmabuf)
+        return true;
+    segment->base = (uint64_t)(uintptr_t)dmabuf->base_addr;
+    return dmabuf_identity(dmabuf->fd, &segment->dev, &segment->ino);
+}
+
+/* False: a dmabuf has no identity. */
+static bool fill_segments(struct variant_segment *segments, uint64_t *len,
+                          const struct composite *list)
+{
+    bool identified = true;
+
+    *len = 0;
+    for (size_t i = 0; i < list->count; i++) {
+        identified &=
+            fill_segment(&segments[i], &list->iov[i], list->dmabufs ? list->dmabufs[i] : NULL);
+        *len += list->iov[i].iov_len;
     }
     return identified;
 }
@@ -74,14 +113,34 @@ static bool is_plain(const struct variant_key *key)
     return !compare_keys(key, &plain);
 }
 
+static size_t endpoint_bytes(const struct variant *variant)
+{
+    return variant->key.attr.endpoint_count * sizeof(variant->endpoints[0]);
+}
+
+static size_t segment_bytes(const struct variant *variant)
+{
+    return variant->key.count * sizeof(variant->segments[0]);
+}
+
+/* Either may be NULL if there are none. */
+static int compare_bytes(const void *one, const void *other, size_t count)
+{
+    return count ? memcmp(one, other, count) : 0;
+}
+
 static int compare(const void *one, const void *other)
 {
     const struct variant *a = one, *b = other;
     int difference = compare_keys(&a->key, &b->key);
 
-    if (difference || !a->key.attr.auth_key_size)
-        return difference;
-    return memcmp(a->auth_key, b->auth_key, a->key.attr.auth_key_size);
+    if (!difference)
+        difference = compare_bytes(a->auth_key, b->auth_key, a->key.attr.auth_key_size);
+    if (!difference)
+        difference = compare_bytes(a->endpoints, b->endpoints, endpoint_bytes(a));
+    if (!difference)
+        difference = compare_bytes(a->segments, b->segments, segment_bytes(a));
+    return difference;
 }
 
 /* ---- variants --------------------------------------------------------------------------- */
@@ -99,15 +158,25 @@ void variants_close(struct variants *variants)
 
 static struct variant *copy_of(const struct variant *like)
 {
-    size_t auth = like->key.attr.auth_key_size;
-    struct variant *made = calloc(1, sizeof(*made) + auth);
+    size_t auth = like->key.attr.auth_key_size, endpoints = endpoint_bytes(like);
+    size_t segments = segment_bytes(like);
+    struct variant *made = calloc(1, sizeof(*made) + endpoints + segments + auth);
+    char *behind;
 
     if (!made)
         return NULL;
+    behind = (char *)(made + 1);
     made->key = like->key;
+    made->endpoints = (void *const *)(made + 1);
+    made->segments = (const struct variant_segment *)(void *)(behind + endpoints);
+    made->len = like->len;
+    made->auth_key = (const uint8_t *)behind + endpoints + segments;
+    if (endpoints)
+        memcpy(behind, like->endpoints, endpoints);
+    if (segments)
+        memcpy(behind + endpoints, like->segments, segments);
     if (auth)
-        memcpy(made + 1, like->auth_key, auth);
-    made->auth_key = (const uint8_t *)(made + 1);
+        memcpy(behind + endpoints + segments, like->auth_key, auth);
     return made;
 }
 
@@ -123,28 +192,73 @@ static struct variant *insert(struct variants *variants, const struct variant *l
     return made;
 }
 
-int variant_get(struct variants *variants, const struct attributes *attributes, uint64_t flags,
-                struct variant **out, bool *identified)
+/* The one like `wanted`, which the caller then uses. NULL: no memory. */
+static struct variant *use_like(struct variants *variants, const struct variant *wanted)
 {
-    struct variant wanted = {.auth_key = attributes->attr.auth_key}, *variant, **found;
-    bool known = fill_key(&wanted.key, &attributes->attr, flags,
-                          (uint64_t)(uintptr_t)attributes->request.iov->iov_base);
+    struct variant *variant, **found;
+
+    pthread_mutex_lock(&variants->lock);
+    found = tfind(wanted, &variants->tree, compare);
+    variant = found ? *found : insert(variants, wanted);
+    variant_use(variant);
+    pthread_mutex_unlock(&variants->lock);
+    return variant;
+}
+
+/* As use_like(), with the list's segments. */
+static struct variant *use_list(struct variants *variants, struct variant *wanted,
+                                const struct composite *list, bool *identified)
+{
+    struct variant_segment few[FEW_SEGMENTS], *segments = few;
+    struct variant *variant = NULL;
+
+    if (list->count > FEW_SEGMENTS)
+        segments = malloc(list->count * sizeof(*segments));
+    if (segments) {
+        *identified = fill_segments(segments, &wanted->len, list);
+        wanted->segments = segments;
+        variant = use_like(variants, wanted);
+    }
+    if (segments != few)
+        free(segments);
+    return variant;
+}
+
+int variant_get(struct variants *variants, const struct attributes *attributes,
+                const struct composite *list, uint64_t flags, struct variant **out,
+                bool *identified)
+{
+    struct variant wanted = {.auth_key = attributes->attr.auth_key,
+                             .endpoints = attributes->request.endpoints};
+    struct variant *variant;
+    bool known = fill_key(&wanted.key, attributes, list, flags);
 
     if (is_plain(&wanted.key)) {
         *out = NULL;
         *identified = true;
         return 0;
     }
-    pthread_mutex_lock(&variants->lock);
-    found = tfind(&wanted, &variants->tree, compare);
-    variant = found ? *found : insert(variants, &wanted);
-    variant_use(variant);
-    pthread_mutex_unlock(&variants->lock);
+    variant = list ? use_list(variants, &wanted, list, &known) : use_like(variants, &wanted);
     if (!variant)
         return hmreg_fail(-ENOMEM, "no memory for the attributes of a cached region");
     *out = variant;
     *identified = known;
     return 0;
+}
+
+const struct variant_segment *variant_touching(const struct variant *variant, uint64_t start,
+                                               uint64_t end)
+{
+    const struct variant_segment *first = NULL;
+
+    for (size_t i = 0; i < variant->key.count; i++) {
+        const struct variant_segment *segment = &variant->segments[i];
+
+        if (segment->start < end && start < segment->end &&
+            (!first || segment->start < first->start))
+            first = segment;
+    }
+    return first;
 }
 
 void variant_use(struct variant *variant)
@@ -155,15 +269,16 @@ void variant_use(struct variant *variant)
 
 void variant_put(struct variants *variants, struct variant *variant)
 {
-    bool last;
+    unsigned users = variant ? atomic_load(&variant->users) : 0;
 
-    if (!variant)
+    while (users > 1 && !atomic_compare_exchange_weak(&variant->users, &users, users - 1))
+        ;
+    if (users != 1) /* others use it, as an entry does after a hit; or it is NULL */
         return;
     pthread_mutex_lock(&variants->lock);
-    last = atomic_fetch_sub(&variant->users, 1) == 1;
-    if (last)
+    if (atomic_fetch_sub(&variant->users, 1) == 1) {
         tdelete(variant, &variants->tree, compare);
-    pthread_mutex_unlock(&variants->lock);
-    if (last)
         free(variant);
+    }
+    pthread_mutex_unlock(&variants->lock);
 }

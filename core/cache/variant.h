@@ -8,6 +8,7 @@
 #ifndef HMREG_CORE_CACHE_VARIANT_H
 #define HMREG_CORE_CACHE_VARIANT_H
 
+#include "core/mr/composite.h"
 #include "core/mr/explicit.h"
 
 #include <pthread.h>
@@ -19,12 +20,22 @@ struct variant_key {
     struct hmreg_mr_attr attr; /* zero where a field is not part of the key, or only its contents */
     uint64_t flags;
     uint64_t dev, ino, base; /* of the caller's dmabuf: its inode, the address of its first byte */
+    uint64_t count;          /* segments of a list; 0: one range, which is not part of the key */
+};
+
+/* A segment or range of a list: its addresses, and of a dmabuf the same as in a key, else 0. */
+struct variant_segment {
+    uint64_t start, end;
+    uint64_t dev, ino, base;
 };
 
 struct variant {
     struct variant_key key;
-    const uint8_t *auth_key; /* key.attr.auth_key_size bytes */
-    atomic_uint users;       /* entries and gets */
+    const uint8_t *auth_key;                /* key.attr.auth_key_size bytes */
+    void *const *endpoints;                 /* key.attr.endpoint_count, as in a request */
+    const struct variant_segment *segments; /* key.count, in the caller's order */
+    uint64_t len;                           /* of all segments together */
+    atomic_uint users;                      /* entries and gets */
 };
 
 /* The variants of a domain. */
@@ -37,10 +48,16 @@ void variants_open(struct variants *variants);
 /* Call it when no variant is used any more. */
 void variants_close(struct variants *variants);
 
-/* Finds or makes the variant of a get's attributes, which the caller then uses. *out: NULL if they
- * are those of a plain get. *identified: false if the caller's dmabuf has no identity. -ENOMEM. */
-int variant_get(struct variants *variants, const struct attributes *attributes, uint64_t flags,
-                struct variant **out, bool *identified);
+/* Finds or makes the variant of a get's attributes, which the caller then uses. list: its segments
+ * or ranges; NULL: it has one range, the request's. *out: NULL if they are those of a plain get.
+ * *identified: false if a dmabuf of the caller's has no identity. -ENOMEM. */
+int variant_get(struct variants *variants, const struct attributes *attributes,
+                const struct composite *list, uint64_t flags, struct variant **out,
+                bool *identified);
+
+/* The segment with the lowest address among those that touch [start, end). NULL: none does. */
+const struct variant_segment *variant_touching(const struct variant *variant, uint64_t start,
+                                               uint64_t end);
 
 /* Both accept NULL. use: the caller uses it already, or holds the lock of the caches, of which an
  * entry uses it. */

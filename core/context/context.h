@@ -8,6 +8,7 @@
 
 #include "core/base/process.h"
 #include "core/context/quota.h"
+#include "core/context/runtimes.h"
 #include "core/context/settings.h"
 #include "core/monitor/monitor.h"
 #include "core/stats/stats_page.h"
@@ -15,15 +16,6 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
-
-/* The runtime of one iface: the vendor's operations and, if it could be opened, its state. */
-struct runtime {
-    const struct hmem_ops *ops; /* NULL: not built in */
-    struct hmem *self;
-    bool present;
-    int devices;
-    char why[256]; /* why it is not present */
-};
 
 struct cache_set;
 struct group;
@@ -39,8 +31,7 @@ struct owned {
 struct hmreg {
     uint64_t epoch;
     struct settings settings;
-    struct runtime runtimes[HMREG_IFACE_COUNT];
-    bool vendors;                 /* a runtime is present besides the system's */
+    struct runtimes runtimes;
     struct monitor *monitor;      /* watches host memory for all caches */
     struct stats_page stats_page; /* shows the caches' counters to other processes */
     struct quota quota;           /* limits all caches together */
@@ -56,11 +47,15 @@ struct hmreg {
 /* Checks that lib is not NULL and belongs to this process. -EINVAL, -EPERM. */
 int context_check(const struct hmreg *lib);
 
-/* Checks that a valid iface has this device. -ENODEV. */
-int context_check_device(const struct hmreg *lib, enum hmreg_iface iface, int device);
+/* Checks that a valid iface, which the caller names, has this device. -ENODEV. */
+int context_check_device(struct hmreg *lib, enum hmreg_iface iface, int device);
 
-/* The runtime of an iface; NULL: not present. SYSTEM is always present. */
+/* The runtime of an iface; NULL: not present. SYSTEM is always present. Starts nothing. */
 struct runtime *context_runtime(struct hmreg *lib, enum hmreg_iface iface);
+
+/* The same for an iface that the caller names: starts its runtime. NULL: it cannot be used, and an
+ * error with this code is recorded. */
+struct runtime *context_runtime_named(struct hmreg *lib, enum hmreg_iface iface, int code);
 
 /* The PCI address and simulated flag of a device; zeroes for device -1. */
 void context_device(struct hmreg *lib, enum hmreg_iface iface, int device, struct hmem_device *out);

@@ -7,10 +7,12 @@
 
 #include "core/base/error.h"
 #include "core/base/validate.h"
-#include "core/context/token.h"
 
 #include <errno.h>
 #include <string.h>
+
+/* A registration's most: its token is then one that older versions read. */
+#define MOST_RANGES 64
 
 /* ---- default operations ----------------------------------------------------------------- */
 
@@ -24,6 +26,11 @@ static int no_path(void *self, enum hmreg_path path, enum hmreg_iface iface, int
 {
     return hmreg_refuse(why, -EOPNOTSUPP, "provider-host-only",
                         "this provider registers host memory only");
+}
+
+static int no_data_direct(void *self, struct hmreg_reason *why)
+{
+    return hmreg_refuse(why, -EOPNOTSUPP, "no-data-direct", "this provider has no data direct");
 }
 
 static int no_raw_key(void *self, const struct provider_mr *mr, uint64_t *base, uint8_t *key,
@@ -110,6 +117,7 @@ static struct provider_ops complete(const struct provider_ops *given)
     struct provider_ops ops = *given;
 
     ops.can = ops.can ? ops.can : no_path;
+    ops.can_data_direct = ops.can_data_direct ? ops.can_data_direct : no_data_direct;
     ops.bind = ops.bind ? ops.bind : no_bind;
     ops.unbind = ops.unbind ? ops.unbind : no_unbind;
     ops.enable = ops.enable ? ops.enable : no_enable;
@@ -188,6 +196,31 @@ static int set_checks(struct hmreg_domain *domain, const enum hmreg_check *check
     return 0;
 }
 
+static int set_ways(struct hmreg_domain *domain, const enum hmreg_way *ways)
+{
+    unsigned seen = 0;
+    int count = 0;
+
+    for (int i = 0; i < HMREG_WAY_COUNT - 1; i++) {
+        if ((unsigned)ways[i] >= HMREG_WAY_COUNT)
+            return hmreg_fail(-EINVAL,
+                              "config->ways[%d] is %d; accepted are HMREG_WAY_PLAIN, DATA_DIRECT, "
+                              "PCIE, DATA_DIRECT_PCIE",
+                              i, (int)ways[i]);
+        if (!ways[i])
+            continue;
+        if (count != i)
+            return hmreg_fail(-EINVAL, "config->ways[%d] comes after its end, ways[%d]", i, count);
+        if (seen & 1u << ways[i])
+            return hmreg_fail(-EINVAL, "config->ways has %s twice", hmreg_way_name(ways[i]));
+        seen |= 1u << ways[i];
+        domain->ways[count++] = ways[i];
+    }
+    if (!count)
+        memcpy(domain->ways, domain->lib->settings.ways, sizeof(domain->ways));
+    return 0;
+}
+
 static int set_rights(struct hmreg_domain *domain, enum hmreg_rights rights)
 {
     static const uint64_t more[] = {0, HMREG_ACCESS_LOCAL, HMREG_ACCESS_ALL};
@@ -200,6 +233,37 @@ static int set_rights(struct hmreg_domain *domain, enum hmreg_rights rights)
     return 0;
 }
 
+static int copy_config(const struct hmreg_domain_config *callers,
+                       struct hmreg_domain_config *config)
+{
+    static const struct validate_field later[] = {
+        VALIDATE_ARRAY(struct hmreg_domain_config, check),
+        VALIDATE_FIELD(struct hmreg_domain_config, made),
+        VALIDATE_FIELD(struct hmreg_domain_config, ended),
+        VALIDATE_FIELD(struct hmreg_domain_config, callback_context),
+        VALIDATE_FIELD(struct hmreg_domain_config, rights),
+        VALIDATE_ARRAY(struct hmreg_domain_config, ways),
+        VALIDATE_FIELD(struct hmreg_domain_config, sync_memops),
+    };
+    int rc = validate_copy_in(config, sizeof(*config), callers, CONFIG_FIRST_SIZE,
+                              "struct hmreg_domain_config");
+
+    return rc ? rc
+              : validate_size(callers, later, sizeof(later) / sizeof(later[0]),
+                              "struct hmreg_domain_config");
+}
+
+static int set_sync_memops(struct hmreg_domain *domain, enum hmreg_choice choice)
+{
+    if ((unsigned)choice > HMREG_CHOICE_ON)
+        return hmreg_fail(-EINVAL,
+                          "config->sync_memops is %d; accepted are 0 (default), 1 (off), 2 (on)",
+                          (int)choice);
+    domain->sync_memops = choice == HMREG_CHOICE_DEFAULT ? domain->lib->settings.sync_memops
+                                                         : choice == HMREG_CHOICE_ON;
+    return 0;
+}
+
 static int configure(struct hmreg_domain *domain, const struct hmreg_domain_config *callers)
 {
     static const enum hmreg_path usual[] = {HMREG_PATH_DMABUF, HMREG_PATH_PEERMEM,
@@ -208,14 +272,15 @@ static int configure(struct hmreg_domain *domain, const struct hmreg_domain_conf
     int rc = 0;
 
     if (callers)
-        rc = validate_copy_in(&config, sizeof(config), callers, CONFIG_FIRST_SIZE,
-                              "struct hmreg_domain_config");
+        rc = copy_config(callers, &config);
     rc =
         rc ? rc
            : validate_flags(config.flags, KNOWN_FLAGS | domain->caps.domain_flags, "config->flags");
     rc = rc ? rc : check_order(config.order);
     rc = rc ? rc : set_checks(domain, config.check);
     rc = rc ? rc : set_rights(domain, config.rights);
+    rc = rc ? rc : set_ways(domain, config.ways);
+    rc = rc ? rc : set_sync_memops(domain, config.sync_memops);
     if (rc)
         return rc;
     set_limits(domain, &config);
@@ -236,8 +301,8 @@ int domain_init(struct hmreg_domain *domain, struct hmreg *lib, const struct pro
     domain->lib = lib;
     domain->ops = complete(ops);
     domain->caps = *caps;
-    if (domain->caps.iov_limit > TOKEN_MAX_SEGMENTS) /* each range may become one segment */
-        domain->caps.iov_limit = TOKEN_MAX_SEGMENTS;
+    if (domain->caps.iov_limit > MOST_RANGES)
+        domain->caps.iov_limit = MOST_RANGES;
     domain->self = self;
     return configure(domain, config);
 }

@@ -15,6 +15,13 @@
 struct cache_set;
 struct group;
 
+/* Regions of failed calls that the fabric was too busy to deregister: see core/mr/undone.h. */
+struct undone {
+    pthread_mutex_t lock; /* guards the list */
+    struct hmreg_mr *first, *last;
+    atomic_uint count; /* in the list, or taken from it for a try */
+};
+
 struct hmreg_domain {
     struct hmreg *lib;
     struct provider_ops ops; /* a copy with no NULL entry */
@@ -34,12 +41,17 @@ struct hmreg_domain {
     atomic_uint remotes;     /* open remotes */
     atomic_uint mapped_keys; /* keys of hmreg_mr_map_raw() that are mapped */
     atomic_uint groups;      /* groups that it is a member of */
-    struct group *group;     /* NULL: the domain is no group */
-    uint64_t more_rights;    /* the rights that a hit's region may have beyond those asked for */
+    atomic_uint jobs;        /* open jobs of hmreg_job_start() */
+    struct undone undone;
+    struct group *group;  /* NULL: the domain is no group */
+    uint64_t more_rights; /* the rights that a hit's region may have beyond those asked for */
     /* Of the config: */
     void (*made)(const struct hmreg_mr *, const struct hmreg_mr_info *, void *);
     void (*ended)(const struct hmreg_mr *, const struct hmreg_mr_info *, void *);
     void *callback_context;
+    enum hmreg_way ways[HMREG_WAY_COUNT]; /* of path dmabuf, ended by NONE; none: by the pair, see
+                                             core/mr/ways.h */
+    bool sync_memops;
 };
 
 /* Fills a zeroed domain, except for its keys and caches. config: NULL for the defaults. On failure

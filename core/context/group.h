@@ -38,4 +38,17 @@ static inline bool group_registers_on(uint64_t rails, size_t rail)
     return !rails || (rails & UINT64_C(1) << rail);
 }
 
+/* The member that is this rail; a domain that is no group is its own rail 0. */
+static inline struct hmreg_domain *group_rail(struct hmreg_domain *domain, size_t rail)
+{
+    return domain->group ? domain->group->members[rail] : domain;
+}
+
+/* Must what a request with these `rails` registers on this one be bound to an endpoint? */
+static inline bool group_binds(struct hmreg_domain *domain, uint64_t rails, size_t rail)
+{
+    return group_registers_on(rails, rail) &&
+           (group_rail(domain, rail)->caps.mr_mode & HMREG_MR_ENDPOINT);
+}
+
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * See keys.h. The tree is libc's tsearch(3).
+ * See keys.h. The trees are libc's tsearch(3). A key in use is itself the pointer that the tree
+ * keeps, so it takes one allocation.
  */
 #include "core/context/keys.h"
 
@@ -9,13 +10,26 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <search.h>
+#include <stdbool.h>
 #include <stdlib.h>
+#include <sys/random.h>
+
+_Static_assert(sizeof(uintptr_t) >= sizeof(uint64_t), "a pointer holds a key");
+
+static const void *as_pointer(uint64_t key)
+{
+    return (const void *)(uintptr_t)key;
+}
 
 static int compare(const void *left, const void *right)
 {
-    uint64_t a = *(const uint64_t *)left, b = *(const uint64_t *)right;
+    uintptr_t a = (uintptr_t)left, b = (uintptr_t)right;
 
     return (a > b) - (a < b);
+}
+
+static void keep(void *key)
+{
 }
 
 void keys_init(struct keys *keys, uint32_t key_size)
@@ -24,12 +38,11 @@ void keys_init(struct keys *keys, uint32_t key_size)
     pthread_mutex_init(&keys->lock, NULL);
     /* All ones means "no key" (FI_KEY_NOTAVAIL) at full size. */
     keys->max = key_size >= 8 ? HMREG_KEY_NOTAVAIL - 1 : (1ull << (8 * key_size)) - 1;
-    keys->next = keys->max / 2 + 1;
 }
 
 void keys_destroy(struct keys *keys)
 {
-    tdestroy(keys->used, free);
+    tdestroy(keys->used, keep);
     tdestroy(keys->mapped, free);
     pthread_mutex_destroy(&keys->lock);
 }
@@ -37,18 +50,10 @@ void keys_destroy(struct keys *keys)
 /* 1: inserted, 0: the key is in use, or -ENOMEM. */
 static int insert(struct keys *keys, uint64_t key)
 {
-    uint64_t *node;
-
-    if (tfind(&key, &keys->used, compare))
+    if (tfind(as_pointer(key), &keys->used, compare))
         return 0;
-    node = malloc(sizeof(*node));
-    if (!node)
+    if (!tsearch(as_pointer(key), &keys->used, compare))
         return -ENOMEM;
-    *node = key;
-    if (!tsearch(node, &keys->used, compare)) {
-        free(node);
-        return -ENOMEM;
-    }
     keys->count++;
     return 1;
 }
@@ -89,12 +94,42 @@ static int insert_any(struct keys *keys, uint64_t first, uint64_t last, uint64_t
     return rc;
 }
 
+/* One call of the kernel for several numbers. False: it failed, with errno. */
+static bool draw(struct keys *keys, uint64_t *out)
+{
+    if (!keys->randoms) {
+        if (getrandom(keys->random, sizeof(keys->random), 0) != (ssize_t)sizeof(keys->random))
+            return false;
+        keys->randoms = sizeof(keys->random) / sizeof(keys->random[0]);
+    }
+    *out = keys->random[--keys->randoms];
+    return true;
+}
+
+/* Chooses where in the upper half the search for a free key starts. */
+static bool start_search(struct keys *keys)
+{
+    uint64_t drawn = 0, first = keys->max / 2 + 1;
+
+    if (keys->next && keys->max < UINT32_MAX)
+        return true;
+    if (!draw(keys, &drawn))
+        return false;
+    keys->next = first + drawn % (keys->max - first + 1);
+    return true;
+}
+
 int keys_take_any(struct keys *keys, uint64_t *out)
 {
     uint64_t key = 0, middle = keys->max / 2;
     int rc;
 
     pthread_mutex_lock(&keys->lock);
+    if (!start_search(keys)) {
+        rc = errno;
+        pthread_mutex_unlock(&keys->lock);
+        return hmreg_fail_os(rc, "no random bytes for a key");
+    }
     rc = insert_any(keys, middle + 1, keys->max, &keys->next, &key);
     if (rc == 0)
         rc = insert_any(keys, 0, middle, &keys->next_low, &key);
@@ -110,23 +145,23 @@ int keys_take_any(struct keys *keys, uint64_t *out)
 
 void keys_give(struct keys *keys, uint64_t key)
 {
-    uint64_t **found, *node = NULL;
-
     pthread_mutex_lock(&keys->lock);
-    found = tfind(&key, &keys->used, compare);
-    if (found) {
-        node = *found;
-        tdelete(&key, &keys->used, compare);
+    if (tdelete(as_pointer(key), &keys->used, compare))
         keys->count--;
-    }
     pthread_mutex_unlock(&keys->lock);
-    free(node);
 }
 
 struct mapped {
-    uint64_t key; /* first, since compare() reads it */
+    uint64_t key;
     unsigned times;
 };
+
+static int compare_mapped(const void *left, const void *right)
+{
+    uint64_t a = ((const struct mapped *)left)->key, b = ((const struct mapped *)right)->key;
+
+    return (a > b) - (a < b);
+}
 
 int keys_map(struct keys *keys, uint64_t key)
 {
@@ -136,7 +171,7 @@ int keys_map(struct keys *keys, uint64_t key)
     pthread_mutex_lock(&keys->lock);
     if (node) {
         node->key = key;
-        found = tsearch(node, &keys->mapped, compare);
+        found = tsearch(node, &keys->mapped, compare_mapped);
     }
     if (found)
         (*found)->times++;
@@ -148,13 +183,14 @@ int keys_map(struct keys *keys, uint64_t key)
 
 int keys_unmap(struct keys *keys, uint64_t key)
 {
+    const struct mapped wanted = {.key = key};
     struct mapped **found, *gone = NULL;
 
     pthread_mutex_lock(&keys->lock);
-    found = tfind(&key, &keys->mapped, compare);
+    found = tfind(&wanted, &keys->mapped, compare_mapped);
     if (found && --(*found)->times == 0) {
         gone = *found;
-        tdelete(gone, &keys->mapped, compare);
+        tdelete(gone, &keys->mapped, compare_mapped);
     }
     pthread_mutex_unlock(&keys->lock);
     free(gone);

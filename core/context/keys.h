@@ -2,8 +2,10 @@
  *
  * The keys of a domain whose users choose keys: each is unique, fits the fabric's key size, and can
  * be reused after its region is closed. Callers tend to choose small keys, so the library takes its
- * own keys from the upper half of the key space, counting upwards, and from the lower half only if
- * the upper half is exhausted.
+ * own keys from the upper half of the key space, and from the lower half only if the upper half is
+ * exhausted. It draws them at random, since a peer that guesses a key may need nothing else. Keys
+ * of less than four bytes can be guessed anyway: of these the library draws the first, and counts
+ * upwards, so that a freed key is reused as late as possible.
  */
 #ifndef HMREG_CORE_CONTEXT_KEYS_H
 #define HMREG_CORE_CONTEXT_KEYS_H
@@ -13,11 +15,13 @@
 
 struct keys {
     pthread_mutex_t lock;
-    void *used;     /* a tsearch(3) tree of uint64_t */
+    void *used;     /* a tsearch(3) tree of keys */
     uint64_t count; /* keys in used */
     void *mapped;   /* mapped keys of peers: a tsearch(3) tree of {key, times mapped} */
     uint64_t max;
     uint64_t next, next_low; /* where the next search for a free key starts, in each half */
+    uint64_t random[16];     /* random numbers not used yet */
+    unsigned randoms;
 };
 
 void keys_init(struct keys *keys, uint32_t key_size);
@@ -27,7 +31,8 @@ void keys_destroy(struct keys *keys);
  * -ENOMEM. */
 int keys_take(struct keys *keys, uint64_t key);
 
-/* Takes a free key; consecutive calls take different keys. -HMREG_ENOKEY: none is free. -ENOMEM. */
+/* Takes a free key; consecutive calls take different keys. -HMREG_ENOKEY: none is free. -ENOMEM. Or
+ * getrandom(2)'s error. */
 int keys_take_any(struct keys *keys, uint64_t *out);
 
 /* Frees a taken key. */

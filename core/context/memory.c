@@ -20,12 +20,12 @@ int hmreg_export_dmabuf(struct hmreg *lib, const void *addr, size_t len, uint64_
 
     rc = rc ? rc : validate_pointer(out, "out");
     rc = rc ? rc : validate_range(addr, len);
-    rc = rc ? rc : validate_flags(flags, 0, "flags");
+    rc = rc ? rc : validate_flags(flags, HMREG_EXPORT_PCIE, "flags");
     rc = rc ? rc : resolve_fully(lib, at, len, &found);
     if (rc)
         return rc;
     runtime = context_runtime(lib, found.iface);
-    return runtime->ops->export_dmabuf(runtime->self, at, len, &found.range, out);
+    return runtime->ops->export_dmabuf(runtime->self, at, len, &found.range, flags, out);
 }
 
 /* ---- copy ------------------------------------------------------------------------------- */
@@ -136,9 +136,8 @@ static int check_alloc(struct hmreg *lib, enum hmreg_iface iface, int device,
         return hmreg_fail(-EINVAL, "kind is %d; accepted are 0 (host) to 3 (managed)", (int)kind);
     if (!len)
         return hmreg_fail(-EINVAL, "len is 0; it must be at least 1");
-    if (!context_runtime(lib, iface))
-        return hmreg_fail(-ENODEV, "%s is not usable: %s", hmreg_iface_name(iface),
-                          lib->runtimes[iface].why);
+    if (!context_runtime_named(lib, iface, -ENODEV))
+        return -ENODEV;
     if (iface == HMREG_IFACE_SYSTEM && (device == -1 || device == 0))
         return 0;
     return context_check_device(lib, iface, device);

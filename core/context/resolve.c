@@ -77,32 +77,30 @@ static int resolve_among_vendors(struct hmreg *lib, uint64_t addr, size_t len, s
 
 int resolve(struct hmreg *lib, uint64_t addr, size_t len, struct resolved *out)
 {
-    struct resolved found = {
+    int rc;
+
+    *out = (struct resolved){
         .iface = HMREG_IFACE_SYSTEM,
         .range = {.device = -1, .kind = HMREG_MEM_HOST, .segments = 1, .host_addr = addr}};
-    int rc = lib->vendors ? resolve_among_vendors(lib, addr, len, &found) : 0;
-
-    if (!rc)
-        *out = found;
-    return rc;
+    rc = runtimes_notice(&lib->runtimes);
+    if (rc || !atomic_load(&lib->runtimes.vendors))
+        return rc;
+    return resolve_among_vendors(lib, addr, len, out);
 }
 
 int resolve_mapped(struct hmreg *lib, uint64_t addr, size_t len, struct hmem_range *out)
 {
-    struct runtime *system = &lib->runtimes[HMREG_IFACE_SYSTEM];
+    struct runtime *system = context_runtime(lib, HMREG_IFACE_SYSTEM);
 
     return system->ops->resolve(system->self, addr, len, out);
 }
 
 int resolve_fully(struct hmreg *lib, uint64_t addr, size_t len, struct resolved *out)
 {
-    struct resolved found;
-    int rc = resolve(lib, addr, len, &found);
+    int rc = resolve(lib, addr, len, out);
 
-    if (!rc && found.iface == HMREG_IFACE_SYSTEM)
-        rc = resolve_mapped(lib, addr, len, &found.range);
-    if (!rc)
-        *out = found;
+    if (!rc && out->iface == HMREG_IFACE_SYSTEM)
+        rc = resolve_mapped(lib, addr, len, &out->range);
     return rc;
 }
 

@@ -14,7 +14,8 @@ struct resolved {
 };
 
 /* Finds the runtime that owns a range. For system memory out->range has device -1, HOST and
- * host_addr only; whether it is mapped is not checked. -ERANGE, -EIO, -EEXIST. */
+ * host_addr only; whether it is mapped is not checked. -ERANGE, -EIO, -EEXIST: *out is undefined.
+ */
 int resolve(struct hmreg *lib, uint64_t addr, size_t len, struct resolved *out);
 
 /* Describes system memory by its mappings, without asking whether a runtime owns it. -EFAULT: not

@@ -29,9 +29,9 @@ static int iface_named(const char *name, size_t len)
     return iface;
 }
 
-static int read_ifaces(uint32_t *out)
+static int read_ifaces(struct settings *out)
 {
-    const char *value = getenv("HMREG_IFACES");
+    const char *value = secure_getenv("HMREG_IFACES");
     uint32_t found = HMREG_IFACE_BIT(HMREG_IFACE_SYSTEM);
     static const char nameless[] = "an empty name";
     const char *name = value;
@@ -47,7 +47,7 @@ static int read_ifaces(uint32_t *out)
         name = name[len] ? name + len + 1 : NULL;
     }
     if (value)
-        *out = found;
+        out->ifaces = out->named = found;
     return 0;
 }
 
@@ -63,7 +63,7 @@ struct choice {
 static int choose(const char *variable, const struct choice *choice, const char *accepted,
                   int unset, int *rc)
 {
-    const char *value = *rc ? NULL : getenv(variable);
+    const char *value = *rc ? NULL : secure_getenv(variable);
 
     if (!value)
         return unset;
@@ -82,7 +82,7 @@ static int read_choices(struct settings *out)
                                              {"disabled", HMREG_MONITOR_DISABLED},
                                              {NULL, 0}};
     static const struct choice switches[] = {{"0", false}, {"1", true}, {NULL, 0}};
-    static const struct choice stats[] = {{"on", true}, {"off", false}, {NULL, 0}};
+    static const struct choice on_off[] = {{"on", true}, {"off", false}, {NULL, 0}};
     static const struct choice levels[] = {{"off", LOG_STDERR_OFF},    {"error", HMREG_LOG_ERROR},
                                            {"warn", HMREG_LOG_WARN},   {"info", HMREG_LOG_INFO},
                                            {"debug", HMREG_LOG_DEBUG}, {NULL, 0}};
@@ -97,7 +97,10 @@ static int read_choices(struct settings *out)
                           "are userfaultfd, memhooks, import, disabled", out->monitor, &rc);
     for (int i = HMREG_IFACE_SYSTEM + 1; i < HMREG_IFACE_COUNT; i++)
         out->watch[i] = choose(watches[i], switches, "are 0 and 1", out->watch[i], &rc);
-    out->stats = choose("HMREG_STATS", stats, "are on and off", out->stats, &rc);
+    out->sync_memops = choose("HMREG_SYNC_MEMOPS", switches, "are 0 and 1", false, &rc);
+    out->stats = choose("HMREG_STATS", on_off, "are on and off", out->stats, &rc);
+    out->device_ends =
+        choose("HMREG_DEVICE_MONITOR", on_off, "are on and off", out->device_ends, &rc);
     out->log.level =
         choose("HMREG_LOG", levels, "are off, error, warn, info, debug", out->log.level, &rc);
     return rc;
@@ -105,7 +108,7 @@ static int read_choices(struct settings *out)
 
 static int read_debug(struct settings *out)
 {
-    const char *value = getenv("HMREG_DEBUG"), *item = value;
+    const char *value = secure_getenv("HMREG_DEBUG"), *item = value;
 
     while (item) {
         size_t len = strcspn(item, ",");
@@ -124,7 +127,7 @@ static int read_debug(struct settings *out)
 
 static int read_number(const char *name, uint64_t *out)
 {
-    const char *value = getenv(name);
+    const char *value = secure_getenv(name);
     char *end = NULL;
     unsigned long long number;
 
@@ -167,7 +170,7 @@ static bool read_check(const char *item, size_t len, enum hmreg_check *out)
 
 static int read_checks(enum hmreg_check *out)
 {
-    const char *value = getenv("HMREG_CACHE_CHECK"), *item = value;
+    const char *value = secure_getenv("HMREG_CACHE_CHECK"), *item = value;
 
     while (item) {
         size_t len = strcspn(item, ",");
@@ -182,9 +185,41 @@ static int read_checks(enum hmreg_check *out)
     return 0;
 }
 
+/* HMREG_WAY_NONE: no way has this name. */
+static enum hmreg_way way_named(const char *name, size_t len)
+{
+    int way = HMREG_WAY_COUNT - 1;
+
+    while (way && (strlen(hmreg_way_name((enum hmreg_way)way)) != len ||
+                   memcmp(name, hmreg_way_name((enum hmreg_way)way), len)))
+        way--;
+    return (enum hmreg_way)way;
+}
+
+static int read_ways(enum hmreg_way *out)
+{
+    const char *value = secure_getenv("HMREG_DMABUF_WAYS"), *item = value;
+    unsigned seen = 0;
+
+    for (int i = 0; item; i++) {
+        size_t len = strcspn(item, ",");
+        enum hmreg_way way = way_named(item, len);
+
+        if (!way || seen & 1u << way)
+            return hmreg_fail(-EINVAL,
+                              "HMREG_DMABUF_WAYS=%s: accepted are plain, data-direct, pcie, "
+                              "data-direct-pcie, each once, with commas",
+                              value);
+        seen |= 1u << way;
+        out[i] = way;
+        item = item[len] ? item + len + 1 : NULL;
+    }
+    return 0;
+}
+
 static int read_environment(struct settings *out)
 {
-    int rc = read_ifaces(&out->ifaces);
+    int rc = read_ifaces(out);
 
     rc = rc ? rc : read_choices(out);
     rc = rc ? rc : read_debug(out);
@@ -193,6 +228,7 @@ static int read_environment(struct settings *out)
     rc = rc ? rc : read_number("HMREG_CACHE_MAX_COUNT", &out->all_regions);
     rc = rc ? rc : read_number("HMREG_CACHE_MAX_SIZE", &out->all_bytes);
     rc = rc ? rc : read_checks(out->check);
+    rc = rc ? rc : read_ways(out->ways);
     return rc;
 }
 
@@ -201,9 +237,16 @@ static int read_environment(struct settings *out)
 
 static int check_config(const struct hmreg_config *callers, struct hmreg_config *config)
 {
+    static const struct validate_field later[] = {
+        VALIDATE_FIELD(struct hmreg_config, log),
+        VALIDATE_FIELD(struct hmreg_config, log_context),
+    };
     int rc = validate_copy_in(config, sizeof(*config), callers, FIRST_CONFIG_SIZE,
                               "struct hmreg_config");
 
+    rc =
+        rc ? rc
+           : validate_size(callers, later, sizeof(later) / sizeof(later[0]), "struct hmreg_config");
     if (rc)
         return rc;
     if (config->ifaces & ~ALL_IFACES)
@@ -220,6 +263,7 @@ int settings_read(const struct hmreg_config *callers, struct settings *out)
     struct settings settings = {
         .ifaces = ALL_IFACES,
         .watch = {true, true, true, true},
+        .device_ends = true,
         .stats = true,
         .max_regions = DEFAULT_MAX_REGIONS,
         .max_bytes = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE) / 2,
@@ -235,7 +279,7 @@ int settings_read(const struct hmreg_config *callers, struct settings *out)
     if (rc)
         return rc;
     if (config.ifaces)
-        settings.ifaces = config.ifaces | HMREG_IFACE_BIT(HMREG_IFACE_SYSTEM);
+        settings.ifaces = settings.named = config.ifaces | HMREG_IFACE_BIT(HMREG_IFACE_SYSTEM);
     if (config.monitor)
         settings.monitor = config.monitor;
     settings.log.callback = config.log;

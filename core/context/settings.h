@@ -12,13 +12,17 @@
 #include <stdbool.h>
 
 struct settings {
-    uint32_t ifaces;                 /* HMREG_IFACE_BIT()s of the runtimes to load */
-    enum hmreg_monitor monitor;      /* for host memory */
-    bool watch[HMREG_IFACE_COUNT];   /* may regions of this iface's device memory be cached? */
-    uint64_t max_regions, max_bytes; /* per cache; one of them 0: no caching */
-    uint64_t all_regions, all_bytes; /* of all caches together */
+    uint32_t ifaces;                      /* HMREG_IFACE_BIT()s of the runtimes that may be used */
+    uint32_t named;                       /* of those, the ones that config or HMREG_IFACES names */
+    enum hmreg_monitor monitor;           /* for host memory */
+    bool watch[HMREG_IFACE_COUNT];        /* may regions of this iface's device memory be cached? */
+    uint64_t max_regions, max_bytes;      /* per cache; one of them 0: no caching */
+    uint64_t all_regions, all_bytes;      /* of all caches together */
+    enum hmreg_way ways[HMREG_WAY_COUNT]; /* of path dmabuf, ended by NONE; none: by the pair */
     enum hmreg_check check[HMREG_IFACE_COUNT]; /* never DEFAULT */
     struct log log;
+    bool device_ends;  /* may vendors watch for the end of memory? */
+    bool sync_memops;  /* synchronous calls of runtimes finish before they return */
     bool stats;        /* show counters to other processes */
     bool check_puts;   /* detect puts without a matching get */
     bool check_claims; /* compare trusted claims with what the runtimes say */

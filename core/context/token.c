@@ -18,8 +18,10 @@
 #define CRC_BYTES    4
 #define LEAST_BYTES  (HEADER_BYTES + TOKEN_SEGMENT_BYTES + CRC_BYTES)
 #define MOST_BYTES                                                                                 \
-    (HEADER_BYTES + TOKEN_MAX_SEGMENTS * TOKEN_SEGMENT_BYTES + 2 * TOKEN_MAX_BLOB + BASE_BYTES +   \
-     CRC_BYTES)
+    (HEADER_BYTES + TOKEN_MAX_SEGMENTS * TOKEN_SEGMENT_BYTES + TOKEN_MAX_BLOB + TOKEN_MAX_RAW +    \
+     BASE_BYTES + CRC_BYTES)
+
+_Static_assert(TOKEN_MAX_SEGMENTS <= UINT16_MAX, "fits its field");
 
 static void put16(uint8_t *at, uint16_t value)
 {
@@ -77,10 +79,18 @@ struct token_segment token_segment(const struct token *token, unsigned index)
     return (struct token_segment){take64(at), take64(at + 8), take64(at + 16)};
 }
 
+/* The oldest that has room for the token. */
+static int version_of(const struct token *token)
+{
+    if (token->segments > TOKEN_FEW_SEGMENTS || token->raw_size > TOKEN_MAX_BLOB)
+        return 3;
+    return token->rebased ? 2 : 1;
+}
+
 size_t token_size(const struct token *token)
 {
     return HEADER_BYTES + (size_t)token->segments * TOKEN_SEGMENT_BYTES + token->address_size +
-           token->raw_size + (token->rebased ? BASE_BYTES : 0) + CRC_BYTES;
+           token->raw_size + (version_of(token) > 1 ? BASE_BYTES : 0) + CRC_BYTES;
 }
 
 void token_write(const struct token *token, uint8_t *out)
@@ -89,7 +99,7 @@ void token_write(const struct token *token, uint8_t *out)
     uint8_t *at = out + HEADER_BYTES;
 
     put32(out, MAGIC);
-    put16(out + 4, token->rebased ? 2 : 1);
+    put16(out + 4, (uint16_t)version_of(token));
     put16(out + 6, token->segments);
     put32(out + 8, token->iface);
     put16(out + 12, token->address_size);
@@ -103,7 +113,7 @@ void token_write(const struct token *token, uint8_t *out)
     at += token->address_size;
     memcpy(at, token->raw, token->raw_size);
     at += token->raw_size;
-    if (token->rebased) {
+    if (version_of(token) > 1) {
         put64(at, token->raw_base);
         at += BASE_BYTES;
     }
@@ -119,9 +129,9 @@ static int check_version(const uint8_t *bytes)
 {
     int version = take16(bytes + 4);
 
-    if (version == 1 || version == 2)
+    if (version >= 1 && version <= 3)
         return 0;
-    return hmreg_fail(-EPROTONOSUPPORT, "token: format %d, this hmreg reads formats 1 and 2",
+    return hmreg_fail(-EPROTONOSUPPORT, "token: format %d, this hmreg reads formats 1 to 3",
                       version);
 }
 
@@ -147,22 +157,28 @@ static void locate(struct token *token, const uint8_t *bytes)
     token->segment = bytes + HEADER_BYTES;
     token->address = token->segment + (size_t)token->segments * TOKEN_SEGMENT_BYTES;
     token->raw = token->address + token->address_size;
-    token->raw_base =
-        token->rebased ? take64(token->raw + token->raw_size) : token_segment(token, 0).base;
+    token->raw_base = token_segment(token, 0).base;
+    if (version_of(token) > 1) {
+        token->raw_base = take64(token->raw + token->raw_size);
+        token->rebased = token->raw_base != token_segment(token, 0).base;
+    }
 }
 
-static int check_counts(const struct token *token)
+static int check_counts(const struct token *token, int version)
 {
-    if (!token->segments || token->segments > TOKEN_MAX_SEGMENTS)
+    if (!token->segments ||
+        token->segments > (version < 3 ? TOKEN_FEW_SEGMENTS : TOKEN_MAX_SEGMENTS))
         return bad("its number of segments is out of range");
-    if (token->address_size > TOKEN_MAX_BLOB || token->raw_size > TOKEN_MAX_BLOB)
+    if (token->address_size > TOKEN_MAX_BLOB || (version < 3 && token->raw_size > TOKEN_MAX_BLOB))
         return bad("its address or key is too long");
+    if (version != version_of(token))
+        return bad("its format is for more segments or longer keys than it has");
     return 0;
 }
 
-static int check_header(const struct token *token, size_t size)
+static int check_header(const struct token *token, int version, size_t size)
 {
-    int rc = check_counts(token);
+    int rc = check_counts(token, version);
 
     if (rc)
         return rc;
@@ -200,7 +216,7 @@ int token_length(const uint8_t *bytes, size_t size, size_t *out)
         return bad("these bytes are not one, or are cut short");
     token = take_header(bytes);
     rc = check_version(bytes);
-    rc = rc ? rc : check_counts(&token);
+    rc = rc ? rc : check_counts(&token, take16(bytes + 4));
     if (rc)
         return rc;
     if (token_size(&token) > size)
@@ -223,7 +239,7 @@ int token_read(const uint8_t *bytes, size_t size, struct token *out)
     if (rc)
         return rc;
     token = take_header(bytes);
-    rc = check_header(&token, size);
+    rc = check_header(&token, take16(bytes + 4), size);
     if (rc)
         return rc;
     locate(&token, bytes);

@@ -8,7 +8,7 @@
  *     16 u64 length           24 u64 access            32 char provider[8]
  *     40 segments of { u64 base, u64 length, u64 key }
  *        address bytes, raw key bytes
- *        version 2 only: u64 base of the first raw key
+ *        versions 2 and 3: u64 base of the first raw key
  *        u32 CRC-32 of all bytes before it: the last 4 bytes in every version
  *
  * A segment's base is the address of its first byte in RMA calls: a virtual address, or an offset
@@ -16,7 +16,8 @@
  * segment's key is the index of its raw key, and all raw keys have the same length; the segments
  * have them in order. A raw key is mapped with the base of the first segment that has it. Version 2
  * exists for the one token that cannot be written so: of a part of a region with raw keys that does
- * not begin at the base of its raw key. All others are version 1.
+ * not begin at the base of its raw key. Version 3 has more than 64 segments, or more than 1,024
+ * bytes of raw keys. All others are version 1.
  *
  * Since a token's header has its length, tokens can follow each other without anything between.
  */
@@ -26,8 +27,10 @@
 #include <hmreg/hmreg.h>
 #include <stdbool.h>
 
-#define TOKEN_MAX_SEGMENTS  64
-#define TOKEN_MAX_BLOB      1024
+#define TOKEN_MAX_SEGMENTS  HMREG_SEGMENTS_MAX
+#define TOKEN_FEW_SEGMENTS  64   /* of versions 1 and 2 */
+#define TOKEN_MAX_BLOB      1024 /* the address; of versions 1 and 2 the raw keys */
+#define TOKEN_MAX_RAW       UINT16_MAX
 #define TOKEN_SEGMENT_BYTES 24
 
 struct token_segment {

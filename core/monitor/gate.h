@@ -31,8 +31,9 @@
 enum change_source {
     CHANGE_HOOKS = 1,
     CHANGE_KERNEL = 2,
-    CHANGE_NOTICE = 4, /* the application: hmreg_invalidate() */
-    CHANGE_LOST = 8,   /* the queue, which cannot say what changed */
+    CHANGE_NOTICE = 4,  /* the application: hmreg_invalidate() */
+    CHANGE_LOST = 8,    /* the queue, which cannot say what changed */
+    CHANGE_VENDOR = 16, /* a vendor: memory of its runtime ends, or has ended */
 };
 
 struct gate {
@@ -72,7 +73,7 @@ static inline bool gate_listens_to(const struct gate *gate, enum change_source s
 {
     if (source == CHANGE_NOTICE)
         return atomic_load(&gate->library) == library;
-    return source == CHANGE_LOST || atomic_load(&gate->sources) & (unsigned)source;
+    return source & (CHANGE_LOST | CHANGE_VENDOR) || atomic_load(&gate->sources) & (unsigned)source;
 }
 
 static inline bool gate_is_queued(const struct gate *gate)

@@ -158,6 +158,11 @@ void monitor_notice(const struct monitor *monitor, uint64_t start, uint64_t end)
     changes_push(&change);
 }
 
+void monitor_ended(uint64_t start, uint64_t end)
+{
+    changes_push(&(struct change){start, end, .source = CHANGE_VENDOR});
+}
+
 /* ---- choosing --------------------------------------------------------------------------- */
 
 /* All gates are set up before the first region is watched. */

@@ -47,6 +47,9 @@ void monitor_detach(struct monitor *monitor, struct listener *listener);
  * listeners; hits stay enabled for other monitors' domains. Async-signal-safe. */
 void monitor_notice(const struct monitor *monitor, uint64_t start, uint64_t end);
 
+/* Pushes the end of a vendor's memory, for all domains. A hmem_listener (hmem/hmem.h). */
+void monitor_ended(uint64_t start, uint64_t end);
+
 /* As userfault_watch() and userfault_unwatch(); memhooks likewise. One unwatch ends each watch that
  * returned true. unmapped: a change has unmapped the whole range. With any other kind
  * monitor_watch() returns false, and monitor_unwatch() does nothing. */

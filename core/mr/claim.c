@@ -15,26 +15,30 @@
 
 /* ---- the attributes --------------------------------------------------------------------- */
 
-static int check_iface(const struct hmreg_domain *domain, const struct hmreg_mr_attr *attr)
+int claim_check_foreign(enum hmreg_iface iface, int device, int code)
 {
-    const struct runtime *runtime;
-
-    if ((unsigned)attr->iface > HMREG_IFACE_MAX)
+    if ((unsigned)iface > HMREG_IFACE_MAX)
         return hmreg_fail(-EINVAL,
                           "iface is %d; accepted are 0 (system) to 3 (cuda, rocr, ze), and for a "
                           "caller's dmabuf up to %d",
-                          (int)attr->iface, HMREG_IFACE_MAX);
-    if (claim_is_foreign(attr->iface) && attr->device < HMREG_DEVICE_ANY)
-        return hmreg_fail(-EINVAL, "device is %d; it is 0 or more, or HMREG_DEVICE_ANY",
-                          attr->device);
-    if (claim_is_foreign(attr->iface))
-        return 0;
+                          (int)iface, HMREG_IFACE_MAX);
+    if (claim_is_foreign(iface) && device < HMREG_DEVICE_ANY)
+        return hmreg_fail(code, "device is %d; it is 0 or more, or HMREG_DEVICE_ANY", device);
+    return 0;
+}
+
+static int check_iface(const struct hmreg_domain *domain, const struct hmreg_mr_attr *attr)
+{
+    const struct runtime *runtime;
+    int rc = claim_check_foreign(attr->iface, attr->device, -EINVAL);
+
+    if (rc || claim_is_foreign(attr->iface))
+        return rc;
     if (attr->iface == HMREG_IFACE_SYSTEM)
         return validate_system_device(attr->device, -EINVAL);
-    runtime = &domain->lib->runtimes[attr->iface];
-    if (!runtime->present)
-        return hmreg_fail(-EINVAL, "iface %s is not usable: %s", hmreg_iface_name(attr->iface),
-                          runtime->why);
+    runtime = context_runtime_named(domain->lib, attr->iface, -EINVAL);
+    if (!runtime)
+        return -EINVAL;
     if (attr->device != HMREG_DEVICE_ANY && (attr->device < 0 || attr->device >= runtime->devices))
         return hmreg_fail(-EINVAL, "device is %d; %s has %d devices", attr->device,
                           hmreg_iface_name(attr->iface), runtime->devices);

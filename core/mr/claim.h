@@ -27,6 +27,10 @@ static inline bool claim_is_foreign(enum hmreg_iface iface)
     return iface >= HMREG_IFACE_COUNT;
 }
 
+/* Checks that the iface exists (-EINVAL), and the device of one without a runtime: 0 or more, or
+ * HMREG_DEVICE_ANY (fails with code). */
+int claim_check_foreign(enum hmreg_iface iface, int device, int code);
+
 /* Checks the claim in a caller's attributes, except against ranges and memory. -EINVAL. Any
  * thread. */
 int claim_check(const struct hmreg_domain *domain, const struct hmreg_mr_attr *attr);

@@ -10,6 +10,7 @@
 
 #include "core/base/error.h"
 #include "core/mr/shared.h"
+#include "core/mr/undone.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -79,23 +80,15 @@ struct request composite_piece(const struct composite *composite, size_t index)
 
 static int create_pieces(const struct composite *composite, struct hmreg_mr *mr)
 {
-    struct hmreg_error failure;
     int rc = 0;
 
-    for (size_t i = 0; i < composite->count; i++) {
+    for (size_t i = 0; i < composite->count && !rc; i++) {
         struct request request = composite_piece(composite, i);
 
         if (i > 0) /* the caller's key is for the first piece */
             request.any_key = true;
         rc = region_create_one(mr->domain, &request, &composite->found[i], NULL,
                                &mr->more->pieces[i]);
-        if (rc)
-            break;
-    }
-    if (rc) {
-        hmreg_error_save(&failure);
-        close_parts(mr);
-        hmreg_error_restore(&failure);
     }
     return rc;
 }
@@ -110,15 +103,12 @@ static int check_async(const struct hmreg_domain *domain, size_t count)
                       count, domain->caps.fabric);
 }
 
-int composite_create(struct hmreg_domain *domain, const struct composite *composite,
-                     const struct resolved *found, struct hmreg_mr **out)
+int composite_new(struct hmreg_domain *domain, const struct composite *composite,
+                  const struct resolved *found, struct hmreg_mr **out)
 {
     struct request whole = composite->whole;
     struct hmreg_mr *mr;
-    int rc = check_async(domain, composite->count);
 
-    if (rc)
-        return rc;
     assert(composite->count);
     whole.iov = composite->iov;
     whole.count = composite->count;
@@ -126,21 +116,32 @@ int composite_create(struct hmreg_domain *domain, const struct composite *compos
     if (mr)
         mr->more->pieces = calloc(composite->count, sizeof(struct hmreg_mr *));
     if (!mr || !mr->more->pieces) {
-        rc = hmreg_fail(-ENOMEM, "no memory for a region of %zu segments", composite->count);
-        goto free_region;
+        if (mr)
+            region_free(mr);
+        return hmreg_fail(-ENOMEM, "no memory for a region of %zu segments", composite->count);
     }
     mr->made.key = HMREG_KEY_NOTAVAIL;
-    rc = create_pieces(composite, mr);
+    *out = mr;
+    return 0;
+}
+
+int composite_create(struct hmreg_domain *domain, const struct composite *composite,
+                     const struct resolved *found, struct hmreg_mr **out)
+{
+    struct hmreg_mr *mr = NULL;
+    int rc = check_async(domain, composite->count);
+
+    rc = rc ? rc : composite_new(domain, composite, found, &mr);
     if (rc)
-        goto free_region;
+        return rc;
+    rc = create_pieces(composite, mr);
+    if (rc) {
+        undone_add(mr);
+        return rc;
+    }
     mr->path = mr->more->pieces[0]->path;
     *out = mr;
     return 0;
-
-free_region:
-    if (mr)
-        region_free(mr);
-    return rc;
 }
 
 /* ---- creation from one range, by its physical segments ---------------------------------- */
@@ -169,6 +170,29 @@ static int find_piece(struct hmreg_domain *domain, uint64_t addr, uint64_t end, 
     return rc ? rc : range->segments > 1 ? -EXDEV : 0;
 }
 
+/* Doubles the arrays whenever count is a power of two: most ranges have few segments. */
+static int make_place(struct composite *composite)
+{
+    size_t count = composite->count, room = count ? 2 * count : 1;
+    struct resolved *found;
+    struct iovec *iov;
+
+    if (count == HMREG_SEGMENTS_MAX)
+        return hmreg_fail(-EOPNOTSUPP,
+                          "more than %d physical segments are under the range, as many as a "
+                          "region may have: register it in parts",
+                          HMREG_SEGMENTS_MAX);
+    if (count & (count - 1))
+        return 0;
+    iov = realloc(composite->iov, room * sizeof(*iov));
+    if (iov)
+        composite->iov = iov;
+    found = realloc(composite->found, room * sizeof(*found));
+    if (found)
+        composite->found = found;
+    return iov && found ? 0 : hmreg_fail(-ENOMEM, "no memory for a region of several segments");
+}
+
 /* Finds all pieces of a range, in order. */
 static int find_pieces(struct hmreg_domain *domain, const struct iovec *range,
                        struct composite *composite)
@@ -178,35 +202,27 @@ static int find_pieces(struct hmreg_domain *domain, const struct iovec *range,
     int rc = 0;
 
     while (addr < end && !rc) {
-        struct iovec *iov = &composite->iov[composite->count];
+        size_t i = composite->count;
 
-        if (composite->count == HMREG_SEGMENTS_MAX)
-            return hmreg_fail(-EOPNOTSUPP,
-                              "more than %d physical segments are under the range, as many as a "
-                              "region may have: register it in parts",
-                              HMREG_SEGMENTS_MAX);
-        rc = find_piece(domain, addr, end, iov, &composite->found[composite->count]);
+        rc = make_place(composite);
+        rc = rc ? rc : find_piece(domain, addr, end, &composite->iov[i], &composite->found[i]);
         if (!rc)
-            addr += iov->iov_len;
-        composite->count++;
+            addr += composite->iov[i].iov_len;
+        composite->count += !rc;
     }
     if (!rc && composite->count == 1)
         rc = fail_changed((uint64_t)(uintptr_t)range->iov_base);
     return rc;
 }
 
-/* The pieces are on the heap, and the caller's. */
-static int divide(struct hmreg_domain *domain, const struct iovec *range,
-                  struct composite *composite)
+int composite_divide(struct hmreg_domain *domain, const struct iovec *range,
+                     struct composite *composite)
 {
     int rc;
 
-    composite->iov = calloc(HMREG_SEGMENTS_MAX, sizeof(*composite->iov));
-    composite->found = calloc(HMREG_SEGMENTS_MAX, sizeof(*composite->found));
-    if (composite->iov && composite->found)
-        rc = find_pieces(domain, range, composite);
-    else
-        rc = hmreg_fail(-ENOMEM, "no memory for a region of several segments");
+    composite->iov = NULL;
+    composite->found = NULL;
+    rc = find_pieces(domain, range, composite);
     if (rc) {
         free(composite->found);
         free(composite->iov);
@@ -219,7 +235,7 @@ static int divide_once(struct hmreg_domain *domain, const struct request *reques
                        struct composite *composite)
 {
     struct shared *shared = request->shared;
-    int rc = shared->count ? 0 : divide(domain, request->iov, composite);
+    int rc = shared->count ? 0 : composite_divide(domain, request->iov, composite);
 
     if (rc)
         return rc;
@@ -239,7 +255,7 @@ int composite_split(struct hmreg_domain *domain, const struct request *request,
 {
     struct composite composite = {.whole = *request};
     int rc = request->shared ? divide_once(domain, request, &composite)
-                             : divide(domain, request->iov, &composite);
+                             : composite_divide(domain, request->iov, &composite);
 
     if (rc)
         return rc;

@@ -24,6 +24,16 @@ struct request composite_piece(const struct composite *composite, size_t index);
 int composite_create(struct hmreg_domain *domain, const struct composite *composite,
                      const struct resolved *found, struct hmreg_mr **out);
 
+/* The region of a composite without its pieces, each to be created in more->pieces; destroy it with
+ * composite_destroy(). -ENOMEM. */
+int composite_new(struct hmreg_domain *domain, const struct composite *composite,
+                  const struct resolved *found, struct hmreg_mr **out);
+
+/* Finds the physical segments under a range of device memory: writes iov, found and count, which
+ * the caller frees. -EXDEV, not recorded: the borders of a segment cannot be found. */
+int composite_divide(struct hmreg_domain *domain, const struct iovec *range,
+                     struct composite *composite);
+
 /* Registers a range that no single dmabuf contains: one piece for each physical segment under it.
  * -EXDEV: the borders of a segment cannot be found. */
 int composite_split(struct hmreg_domain *domain, const struct request *request,

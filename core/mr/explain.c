@@ -9,11 +9,14 @@
 #include "core/base/process.h"
 #include "core/base/validate.h"
 #include "core/context/group.h"
+#include "core/mr/claim.h"
 #include "core/mr/mr.h"
+#include "core/mr/ways.h"
 
 #include <assert.h>
 #include <errno.h>
 #include <pthread.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -72,6 +75,40 @@ void explain_keep(enum hmreg_iface iface, int device, const struct hmreg_reason 
         fill(out, iface, device, HMREG_PATH_NONE, reasons, count);
 }
 
+bool explain_says(int code)
+{
+    const struct hmreg_explanation *found = kept(false);
+
+    for (uint32_t i = 0; found && i < found->refused; i++)
+        if (found->reasons[i].code == code)
+            return true;
+    return false;
+}
+
+/* Callers built before HMREG_REASONS_MAX end here. */
+#define FIRST_SIZE                                                                                 \
+    (offsetof(struct hmreg_explanation, reasons) +                                                 \
+     (HMREG_PATH_COUNT - 1) * sizeof(struct hmreg_reason))
+
+static int check_out(const struct hmreg_explanation *out)
+{
+    static const struct validate_field later = VALIDATE_ARRAY(struct hmreg_explanation, reasons);
+    int rc = validate_out(out, FIRST_SIZE, "struct hmreg_explanation");
+
+    return rc ? rc : validate_size(out, &later, 1, "struct hmreg_explanation");
+}
+
+/* Hands an explanation out, with as many reasons as the caller has room for. */
+static void hand_out(struct hmreg_explanation *explanation, struct hmreg_explanation *out)
+{
+    size_t room =
+        (out->size - offsetof(struct hmreg_explanation, reasons)) / sizeof(struct hmreg_reason);
+
+    if (explanation->refused > room)
+        explanation->refused = (uint32_t)room;
+    validate_copy_out(out, explanation, sizeof(*explanation));
+}
+
 /* Begins each reason's text with the rail that it is about. */
 static void name_rail(struct hmreg_explanation *explanation, size_t rail,
                       const struct hmreg_domain *member)
@@ -94,7 +131,7 @@ int hmreg_explain(const struct hmreg_mr *mr, struct hmreg_explanation *out)
     size_t rail = 0, count;
     int rc = mr ? mr_check(mr) : 0;
 
-    rc = rc ? rc : validate_out(out, sizeof(*out), "struct hmreg_explanation");
+    rc = rc ? rc : check_out(out);
     if (rc)
         return rc;
     if (!mr && !last)
@@ -109,21 +146,42 @@ int hmreg_explain(const struct hmreg_mr *mr, struct hmreg_explanation *out)
         explanation = *last;
     if (of_group)
         name_rail(&explanation, rail, mr->domain);
-    validate_copy_out(out, &explanation, sizeof(explanation));
+    hand_out(&explanation, out);
     return 0;
 }
 
-/* Would this path work for the device's memory? Nothing is registered. */
+/* Would this path work for the device's memory? Nothing is registered. The caller exports memory of
+ * an iface without a runtime. */
 static int foresee(struct hmreg_domain *domain, enum hmreg_iface iface, int device,
                    struct hmreg_reason *why)
 {
-    struct hmem_device info;
+    struct hmem_device info = {.dmabuf = true};
 
-    context_device(domain->lib, iface, device, &info);
+    if (!claim_is_foreign(iface))
+        context_device(domain->lib, iface, device, &info);
     if (why->path != HMREG_PATH_PEERMEM && !info.dmabuf)
         return hmreg_refuse(why, -EOPNOTSUPP, "no-dmabuf-export",
                             "this device's runtime does not export dmabufs");
     return domain->ops.can(domain->self, why->path, iface, device, why);
+}
+
+/* Would one of the ways of path dmabuf work, which the domain can in general? Those known not to
+ * are added as refused. */
+static bool foresee_ways(struct hmreg_domain *domain, enum hmreg_iface iface, int device,
+                         struct hmreg_explanation *out)
+{
+    const enum hmreg_way *way = ways_of(domain, iface, device);
+
+    for (; *way != HMREG_WAY_NONE; way++) {
+        struct hmreg_reason *why = &out->reasons[out->refused];
+
+        why->path = HMREG_PATH_DMABUF;
+        if (way_check(domain, *way, false, why) == 0)
+            return true;
+        way_refused(domain, *way, why);
+        out->refused++;
+    }
+    return false;
 }
 
 static void foresee_one(struct hmreg_domain *domain, enum hmreg_iface iface, int device,
@@ -133,17 +191,32 @@ static void foresee_one(struct hmreg_domain *domain, enum hmreg_iface iface, int
     for (const enum hmreg_path *path = domain->order; *path != HMREG_PATH_NONE; path++) {
         struct hmreg_reason *why = &out->reasons[out->refused];
 
+        /* Path peermem takes no dmabuf of the caller's. */
+        if (*path == HMREG_PATH_PEERMEM && claim_is_foreign(iface))
+            continue;
         why->path = *path;
-        if (foresee(domain, iface, device, why) == 0) {
-            *why = (struct hmreg_reason){0};
-            out->path = *path;
-            return;
+        if (foresee(domain, iface, device, why)) {
+            out->refused++;
+            continue;
         }
-        out->refused++;
+        if (*path == HMREG_PATH_DMABUF && !foresee_ways(domain, iface, device, out))
+            continue;
+        out->reasons[out->refused] = (struct hmreg_reason){0};
+        out->path = *path;
+        return;
     }
 }
 
-/* Of a group: the member for which the most paths would be refused. */
+/* A member without any path fares worse than one with a path. */
+static bool fares_worse(const struct hmreg_explanation *one, const struct hmreg_explanation *other)
+{
+    if (!one->path != !other->path)
+        return !one->path;
+    return one->refused > other->refused;
+}
+
+/* Of a group: the member that fares worst: without a path, or for which the most would be refused.
+ */
 static void foresee_all(struct hmreg_domain *domain, enum hmreg_iface iface, int device,
                         struct hmreg_explanation *out)
 {
@@ -157,7 +230,7 @@ static void foresee_all(struct hmreg_domain *domain, enum hmreg_iface iface, int
     foresee_one(domain->group->members[0], iface, device, out);
     for (size_t i = 1; i < domain->group->count; i++) {
         foresee_one(domain->group->members[i], iface, device, &other);
-        if (other.refused <= out->refused)
+        if (!fares_worse(&other, out))
             continue;
         *out = other;
         worst = i;
@@ -172,9 +245,10 @@ int hmreg_domain_explain(struct hmreg_domain *domain, enum hmreg_iface iface, in
     struct hmreg_error before;
     int rc = domain_check(domain);
 
-    rc = rc ? rc : validate_out(out, sizeof(*out), "struct hmreg_explanation");
-    rc = rc ? rc : validate_iface(iface);
-    rc = rc ? rc : domain_check_device(domain, iface, device);
+    rc = rc ? rc : check_out(out);
+    rc = rc ? rc : claim_check_foreign(iface, device, -ENODEV);
+    if (!rc && !claim_is_foreign(iface))
+        rc = domain_check_device(domain, iface, device);
     if (rc)
         return rc;
     hmreg_error_save(&before);
@@ -183,6 +257,6 @@ int hmreg_domain_explain(struct hmreg_domain *domain, enum hmreg_iface iface, in
     else
         foresee_all(domain, iface, device, &explanation);
     hmreg_error_restore(&before);
-    validate_copy_out(out, &explanation, sizeof(explanation));
+    hand_out(&explanation, out);
     return 0;
 }

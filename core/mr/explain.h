@@ -7,9 +7,13 @@
 #define HMREG_CORE_MR_EXPLAIN_H
 
 #include <hmreg/hmreg.h>
+#include <stdbool.h>
 
 /* Keeps the reasons of each path and replaces the previous ones. Does nothing if out of memory. */
 void explain_keep(enum hmreg_iface iface, int device, const struct hmreg_reason *reasons,
                   uint32_t count);
+
+/* Is this error among the reasons that are kept? */
+bool explain_says(int code);
 
 #endif

@@ -12,6 +12,7 @@
 #include "core/mr/rails.h"
 #include "core/mr/region.h"
 #include "core/mr/segments.h"
+#include "core/mr/undone.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -33,6 +34,7 @@ static int register_request(struct hmreg_domain *domain, const struct request *r
         found = calloc(request->count, sizeof(*found));
     if (!found)
         return hmreg_fail(-ENOMEM, "no memory to resolve %zu ranges", request->count);
+    undone_retry(domain, 1);
     rc = request_resolve(domain, request, found);
     if (!rc)
         rc = rails_create_ranges(domain, request, found, out);
@@ -88,14 +90,32 @@ static int check_rails(const struct hmreg_domain *domain, uint64_t rails)
     return 0;
 }
 
-static int check_attr(const struct hmreg_domain *domain, const struct hmreg_mr_attr *callers,
-                      struct hmreg_mr_attr *attr)
+static int copy_attr(const struct hmreg_mr_attr *callers, struct hmreg_mr_attr *attr)
 {
+#define LATER(field) VALIDATE_FIELD(struct hmreg_mr_attr, field)
+    static const struct validate_field later[] = {
+        LATER(dmabuf),        LATER(hmem_data),  LATER(page_size),       LATER(segments),
+        LATER(segment_count), LATER(ordering),   LATER(atomics),         LATER(on_demand),
+        LATER(set_iova),      LATER(iova),       LATER(optional_access), LATER(rails),
+        LATER(endpoint),      LATER(claim_base), LATER(claim_len),       LATER(claim_identity),
+        LATER(claim_kind),    LATER(endpoints),  LATER(endpoint_count),
+    };
+#undef LATER
     int rc = validate_pointer(callers, "attr");
 
     rc = rc ? rc
             : validate_copy_in(attr, sizeof(*attr), callers, ATTR_FIRST_SIZE,
                                "struct hmreg_mr_attr");
+    return rc ? rc
+              : validate_size(callers, later, sizeof(later) / sizeof(later[0]),
+                              "struct hmreg_mr_attr");
+}
+
+static int check_attr(const struct hmreg_domain *domain, const struct hmreg_mr_attr *callers,
+                      struct hmreg_mr_attr *attr)
+{
+    int rc = copy_attr(callers, attr);
+
     rc = rc ? rc : claim_check(domain, attr);
     if (rc)
         return rc;
@@ -104,6 +124,9 @@ static int check_attr(const struct hmreg_domain *domain, const struct hmreg_mr_a
     if (attr->page_size & (attr->page_size - 1))
         return hmreg_fail(-EINVAL, "page_size is %zu; it must be 0 or a power of two",
                           attr->page_size);
+    if (attr->endpoint_count && !attr->endpoints)
+        return hmreg_fail(-EINVAL, "endpoint_count is %zu, but endpoints is NULL",
+                          attr->endpoint_count);
     return check_rails(domain, attr->rails);
 }
 
@@ -137,7 +160,7 @@ static struct request attr_request(const struct hmreg_mr_attr *attr, uint64_t fl
         .auth_key = attr->auth_key,
         .hmem_data = attr->hmem_data,
         .page_size = attr->page_size,
-        .endpoint = attr->endpoint,
+        .endpoints = attr->endpoint ? &attr->endpoint : attr->endpoints,
         .claim = claim_of(attr),
         .options = options_of(attr),
         .rails = attr->rails,
@@ -154,8 +177,8 @@ static int check_segments(const struct hmreg_mr_attr *attr, uint64_t flags)
     return segments_check(attr->segments, attr->segment_count);
 }
 
-int request_from_attr(const struct hmreg_domain *domain, const struct hmreg_mr_attr *callers,
-                      uint64_t flags, struct attributes *out)
+int request_from_long_attr(const struct hmreg_domain *domain, const struct hmreg_mr_attr *callers,
+                           uint64_t flags, struct attributes *out)
 {
     const struct hmreg_mr_attr *attr = &out->attr;
     struct request *request = &out->request;
@@ -164,13 +187,19 @@ int request_from_attr(const struct hmreg_domain *domain, const struct hmreg_mr_a
     if (rc)
         return rc;
     *request = attr_request(attr, flags);
-    if (attributes_of_segments(out)) {
-        rc = check_segments(attr, flags);
-        return rc ? rc : request_check(domain, request, attr->offset);
-    }
-    rc = check_ranges(domain, attr, flags, &out->in_dmabuf, request);
-    rc = rc ? rc : request_check(domain, request, attr->offset);
-    return rc ? rc : request_check_length(domain, request->iov, request->count);
+    rc = attributes_of_segments(out) ? check_segments(attr, flags)
+                                     : check_ranges(domain, attr, flags, &out->in_dmabuf, request);
+    return rc ? rc : request_check(domain, request, attr->offset);
+}
+
+int request_from_attr(const struct hmreg_domain *domain, const struct hmreg_mr_attr *callers,
+                      uint64_t flags, struct attributes *out)
+{
+    int rc = request_from_long_attr(domain, callers, flags, out);
+
+    if (rc || attributes_of_segments(out))
+        return rc;
+    return request_check_length(domain, out->request.iov, out->request.count);
 }
 
 int hmreg_mr_regattr(struct hmreg_domain *domain, const struct hmreg_mr_attr *callers,
@@ -181,9 +210,11 @@ int hmreg_mr_regattr(struct hmreg_domain *domain, const struct hmreg_mr_attr *ca
 
     rc = rc ? rc : validate_pointer(mr, "mr");
     rc = rc ? rc : request_from_attr(domain, callers, flags, &own);
-    if (!rc && own.attr.endpoint)
-        rc = hmreg_fail(-EINVAL, "endpoint is set; it must be NULL here: bind the region with "
-                                 "hmreg_mr_bind(), or get it with hmreg_mr_get_attr()");
+    if (!rc && (own.attr.endpoint || own.attr.endpoints))
+        rc = hmreg_fail(-EINVAL,
+                        "%s is set; it must be NULL here: bind the region with "
+                        "hmreg_mr_bind(), or get it with hmreg_mr_get_attr()",
+                        own.attr.endpoint ? "endpoint" : "endpoints");
     if (rc)
         return rc;
     if (attributes_of_segments(&own))
@@ -206,8 +237,9 @@ int hmreg_mr_close(struct hmreg_mr *mr)
     mr_settle(mr);
     if (mr->slot_offset)
         return hmreg_fail(-EINVAL, "mr is from hmreg_mr_get(); give it back with hmreg_mr_put()");
-    if (mr->more->is_rail)
+    if (mr->more && mr->more->is_rail)
         return hmreg_fail(-EINVAL, "mr is a rail of a group's region, which is what to close");
+    undone_retry(domain, 1);
     rc = region_destroy(mr);
     if (rc != -EBUSY)
         atomic_fetch_sub(&domain->regions, 1);

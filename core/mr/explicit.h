@@ -25,5 +25,9 @@ static inline bool attributes_of_segments(const struct attributes *attributes)
  * as far as they come before the memory is resolved. *out is undefined after an error. */
 int request_from_attr(const struct hmreg_domain *domain, const struct hmreg_mr_attr *callers,
                       uint64_t flags, struct attributes *out);
+/* The same for ranges that may be longer than the domain's max_len, of which the caller registers
+ * pieces. */
+int request_from_long_attr(const struct hmreg_domain *domain, const struct hmreg_mr_attr *callers,
+                           uint64_t flags, struct attributes *out);
 
 #endif

@@ -41,6 +41,16 @@ const struct hmreg_mr *mr_explained(const struct hmreg_mr *mr, size_t *rail)
     return worst;
 }
 
+/* Of the same registration as mr->path: see mr_explained(). */
+static enum hmreg_way mr_way(const struct hmreg_mr *mr)
+{
+    if (mr_rails(mr))
+        mr = mr_explained(mr, NULL);
+    if (mr_pieces(mr))
+        mr = mr_pieces(mr)[0];
+    return mr && mr->more ? (enum hmreg_way)mr->more->way : HMREG_WAY_NONE;
+}
+
 /* ---- publication and completion --------------------------------------------------------- */
 
 void mr_publish(struct hmreg_mr *mr)
@@ -49,7 +59,7 @@ void mr_publish(struct hmreg_mr *mr)
     struct hmreg_mr *last = mr_pieces(mr) ? mr_pieces(mr)[mr_count(mr) - 1] : mr;
 
     atomic_fetch_add(&domain->regions, 1);
-    domain->ops.published(domain->self, &last->made, mr, mr->more->context);
+    domain->ops.published(domain->self, &last->made, mr, hmreg_mr_context(mr));
     if (domain->caps.async)
         atomic_store(&mr->more->published, true);
 }
@@ -100,11 +110,14 @@ uint64_t mr_local_addr(const struct hmreg_mr *mr, size_t index)
 
 void mr_unbind(struct hmreg_mr *mr)
 {
-    if (!mr_pieces(mr))
+    size_t count;
+    struct hmreg_mr **parts = mr_parts(mr, &count);
+
+    if (!parts)
         mr->domain->ops.unbind(mr->domain->self, &mr->made);
-    for (size_t i = 0; mr_pieces(mr) && i < mr_count(mr); i++)
-        if (mr_pieces(mr)[i]) /* else a try to deregister has ended it already */
-            mr_unbind(mr_pieces(mr)[i]);
+    for (size_t i = 0; parts && i < count; i++)
+        if (parts[i]) /* else a try to deregister has ended it already, or it never was */
+            mr_unbind(parts[i]);
 }
 
 int mr_check_complete(const struct hmreg_mr *mr)
@@ -175,18 +188,21 @@ int hmreg_mr_query(const struct hmreg_mr *mr, struct hmreg_mr_info *out)
     struct hmreg_mr_info info = {0};
     int rc = mr_check(mr);
 
-    rc = rc ? rc : validate_out(out, sizeof(info), "struct hmreg_mr_info");
+    rc = rc ? rc : validate_out(out, offsetof(struct hmreg_mr_info, asks), "struct hmreg_mr_info");
     if (rc)
         return rc;
     info.iface = mr->iface;
     info.device = mr_device(mr);
     info.path = mr->path;
-    info.addr = mr->node.start;
+    info.addr = mr_start(mr);
     info.len = mr_len(mr);
     info.access = mr->access;
     info.identity = mr_identity(mr);
     info.local_addr = mr_local_addr(mr_pieces(mr) ? mr_pieces(mr)[0] : mr, 0);
     info.cached = mr->cached;
+    info.way = mr_way(mr);
+    info.asks =
+        (mr->ask_identity ? HMREG_ASKS_RUNTIME : 0) | (mr->ask_monitor ? HMREG_ASKS_KERNEL : 0);
     validate_copy_out(out, &info, sizeof(info));
     return 0;
 }

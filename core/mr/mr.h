@@ -18,6 +18,16 @@ struct mr_missing {
     struct hmreg_error error;
 };
 
+/* Of a cached region that was got by a list of ranges or segments. */
+struct mr_list {
+    uint64_t len; /* of all segments together */
+    size_t count; /* above 1 */
+    struct mr_part {
+        uint64_t start, end; /* [start, end) */
+        uint64_t identity;   /* of its allocation; 0: it has none that hits ask for */
+    } part[];
+};
+
 /* Fields that few regions need. */
 struct mr_more {
     uint32_t refused;             /* number of paths that refused */
@@ -30,6 +40,7 @@ struct mr_more {
     atomic_bool published; /* async domains: mr_publish() is done */
     bool closing;          /* a busy close left some pieces or rails deregistered */
     bool is_rail;          /* it belongs to a region of a group */
+    uint8_t way;           /* enum hmreg_way, of path dmabuf */
     size_t count;
     struct iovec *iov;          /* count: the ranges as registered; for MAPPED in the mappings */
     struct iovec *asked;        /* count: the same ranges as the caller passed them */
@@ -41,13 +52,16 @@ struct mr_more {
     struct mr_missing *missing; /* why rails that were asked for are not there */
     uint64_t iova;              /* the caller's address of the first byte, if has_iova */
     bool has_iova;
+    struct mr_list *list;         /* NULL: got by one range, or explicit; owned */
+    struct hmreg_mr *next_undone; /* in the list of undone.h */
 };
 
 struct hmreg_mr {
     struct hmreg_domain *domain;
     atomic_uint sequence; /* cached regions: odd while thread caches may hold it (thread_cache.h) */
     uint32_t slot_offset; /* regions of hmreg_mr_get(): its pin slot's; 0: explicit region */
-    struct itree_node node; /* starts at the first range; as long as all ranges together */
+    struct itree_node node; /* starts at the first range, as long as all ranges together; of a
+                               region with more->list the least range that contains all segments */
     struct provider_mr made;
     struct mr_more *more; /* NULL: one range of plain host memory, registered as requested */
     uint16_t access;
@@ -80,14 +94,39 @@ static inline int mr_device(const struct hmreg_mr *mr)
     return mr->more ? mr->more->device : -1;
 }
 
+/* NULL: the region is explicit, or was got by one range. */
+static inline const struct mr_list *mr_list(const struct hmreg_mr *mr)
+{
+    return mr->more ? mr->more->list : NULL;
+}
+
+/* The address of the first byte of the first range. */
+static inline uint64_t mr_start(const struct hmreg_mr *mr)
+{
+    return mr_list(mr) ? mr_list(mr)->part[0].start : mr->node.start;
+}
+
 static inline uint64_t mr_len(const struct hmreg_mr *mr)
 {
-    return mr->node.end - mr->node.start;
+    return mr_list(mr) ? mr_list(mr)->len : mr->node.end - mr->node.start;
 }
 
 static inline uint64_t mr_identity(const struct hmreg_mr *mr)
 {
     return mr->more ? mr->more->identity : 0;
+}
+
+/* The parts whose identities a cached region's hits ask for, one by one. */
+static inline size_t mr_part_count(const struct hmreg_mr *mr)
+{
+    return mr_list(mr) ? mr_list(mr)->count : 1;
+}
+
+static inline struct mr_part mr_part(const struct hmreg_mr *mr, size_t index)
+{
+    struct mr_part all = {mr->node.start, mr->node.end, mr_identity(mr)};
+
+    return mr_list(mr) ? mr_list(mr)->part[index] : all;
 }
 
 static inline size_t mr_count(const struct hmreg_mr *mr)
@@ -162,7 +201,12 @@ struct provider_mr mr_now(const struct hmreg_mr *mr);
  * no lock and calls nothing else, so callers may hold the lock of the domain's caches. */
 void mr_revoke(struct hmreg_mr *mr);
 
-/* The library has bound the region to an endpoint, and is about to deregister it. */
+/* Binds a region that is of no group to an endpoint and enables it. After a failure too call
+ * mr_unbind() before the region is deregistered. Errors of hmreg_mr_bind() and hmreg_mr_enable().
+ */
+int mr_ready(struct hmreg_mr *mr, void *endpoint);
+
+/* The library has bound the region, or rails of it, to endpoints, and is about to deregister it. */
 void mr_unbind(struct hmreg_mr *mr);
 
 /* -EAGAIN while a registration of a region with remote access is not complete. */

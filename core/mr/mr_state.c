@@ -49,34 +49,54 @@ int hmreg_mr_enable(struct hmreg_mr *mr)
     return rc;
 }
 
-/* Translates a part of the region from the caller's addresses to the registered ones. False: the
- * part is not in one range of the region. */
-static bool translate(const struct hmreg_mr *mr, const struct iovec *part, struct iovec *out)
+int mr_ready(struct hmreg_mr *mr, void *endpoint)
 {
-    uint64_t addr = (uint64_t)(uintptr_t)part->iov_base;
+    int rc = hmreg_mr_bind(mr, endpoint, 0);
 
+    return rc ? rc : hmreg_mr_enable(mr);
+}
+
+/* Finds the range of a registration that has the byte at addr. *out: what the range has from there
+ * on, by the address as registered. */
+static bool find_range(const struct hmreg_mr *mr, uint64_t addr, struct iovec *out)
+{
     for (size_t i = 0; i < mr_count(mr); i++) {
         struct iovec asked = mr_asked(mr, i);
-        uint64_t base = (uint64_t)(uintptr_t)asked.iov_base;
+        uint64_t skip = addr - (uint64_t)(uintptr_t)asked.iov_base;
 
-        if (addr < base || addr - base >= asked.iov_len ||
-            part->iov_len > asked.iov_len - (addr - base))
+        if (skip >= asked.iov_len)
             continue;
-        *out = (struct iovec){(char *)mr_iov(mr, i).iov_base + (addr - base), part->iov_len};
+        *out = (struct iovec){(void *)((uintptr_t)mr_iov(mr, i).iov_base + skip),
+                              asked.iov_len - skip};
         return true;
     }
     return false;
 }
 
-/* The registration (mr or a piece of it) that contains the part. NULL: none. */
-static struct hmreg_mr *owner_of(struct hmreg_mr *mr, const struct iovec *part, struct iovec *out)
+/* The same for a region that may be a composite. Returns the registration; NULL: none. */
+static struct hmreg_mr *owner_of(struct hmreg_mr *mr, uint64_t addr, struct iovec *out)
 {
     if (!mr_pieces(mr))
-        return translate(mr, part, out) ? mr : NULL;
+        return find_range(mr, addr, out) ? mr : NULL;
     for (size_t i = 0; i < mr_count(mr); i++)
-        if (translate(mr_pieces(mr)[i], part, out))
+        if (find_range(mr_pieces(mr)[i], addr, out))
             return mr_pieces(mr)[i];
     return NULL;
+}
+
+/* Cuts off a part what its first byte's range has of it. *out: that, by the address as registered.
+ * Returns the registration; NULL: none has the first byte. */
+static struct hmreg_mr *cut(struct hmreg_mr *mr, struct iovec *part, struct iovec *out)
+{
+    struct hmreg_mr *owner = owner_of(mr, (uint64_t)(uintptr_t)part->iov_base, out);
+
+    if (!owner)
+        return NULL;
+    if (out->iov_len > part->iov_len)
+        out->iov_len = part->iov_len;
+    part->iov_base = (void *)((uintptr_t)part->iov_base + out->iov_len);
+    part->iov_len -= out->iov_len;
+    return owner;
 }
 
 static int check_parts(struct hmreg_mr *mr, const struct iovec *iov, size_t count)
@@ -85,9 +105,13 @@ static int check_parts(struct hmreg_mr *mr, const struct iovec *iov, size_t coun
     int rc = validate_iov(iov, count, SIZE_MAX);
 
     assert(rc || iov);
-    for (size_t i = 0; !rc && i < count; i++)
-        if (!owner_of(mr, &iov[i], &below))
-            rc = hmreg_fail(-EINVAL, "iov[%zu] is not inside the region", i);
+    for (size_t i = 0; !rc && i < count; i++) {
+        struct iovec part = iov[i];
+
+        while (part.iov_len && !rc)
+            if (!cut(mr, &part, &below))
+                rc = hmreg_fail(-EINVAL, "iov[%zu] is not inside the region", i);
+    }
     return rc;
 }
 
@@ -104,18 +128,29 @@ static int refresh_all(struct hmreg_mr *mr)
     return rc;
 }
 
+/* A part may run through several ranges and pieces that follow each other in memory. */
+static int refresh_part(struct hmreg_mr *mr, struct iovec part)
+{
+    int rc = 0;
+
+    while (part.iov_len && !rc) {
+        struct iovec below;
+        struct hmreg_mr *owner = cut(mr, &part, &below);
+
+        assert(owner);
+        rc = mr->domain->ops.refresh(mr->domain->self, &owner->made, &below, 1, 0);
+    }
+    return rc;
+}
+
 static int refresh_parts(struct hmreg_mr *mr, const struct iovec *iov, size_t count)
 {
     int rc = 0;
 
     for (size_t i = 0; mr_rails(mr) && i < mr->domain->group->count && !rc; i++)
         rc = mr_rails(mr)[i] ? refresh_parts(mr_rails(mr)[i], iov, count) : 0;
-    for (size_t i = 0; !mr_rails(mr) && !rc && i < count; i++) {
-        struct iovec below;
-        struct hmreg_mr *owner = owner_of(mr, &iov[i], &below);
-
-        rc = mr->domain->ops.refresh(mr->domain->self, &owner->made, &below, 1, 0);
-    }
+    for (size_t i = 0; !mr_rails(mr) && !rc && i < count; i++)
+        rc = refresh_part(mr, iov[i]);
     return rc;
 }
 
@@ -179,6 +214,8 @@ int hmreg_mr_raw_attr(const struct hmreg_mr *mr, uint64_t *base_addr, uint8_t *r
     int rc = check_raw(mr, raw, size, flags);
 
     rc = rc ? rc : raw_key(mr, &base, bytes, &needed);
+    if (rc == -HMREG_ETOOSMALL) /* no key of this fabric fits */
+        *size = needed;
     if (rc)
         return rc;
     if (*size < needed) {

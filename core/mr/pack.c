@@ -25,10 +25,61 @@
 /* A token before it is written. Only as much of the arrays is written as the token has. */
 struct draft {
     struct token token; /* its pointers name the arrays */
-    uint8_t segment[TOKEN_MAX_SEGMENTS * TOKEN_SEGMENT_BYTES];
+    uint8_t *segment;   /* few_segments, or on the heap */
+    uint8_t *raw;       /* few_raw, or on the heap: raw_room bytes */
+    size_t raw_room;
+    uint8_t few_segments[TOKEN_FEW_SEGMENTS * TOKEN_SEGMENT_BYTES];
     uint8_t address[TOKEN_MAX_BLOB];
-    uint8_t raw[TOKEN_MAX_BLOB];
+    uint8_t few_raw[TOKEN_MAX_BLOB];
 };
+
+static int fail_memory(size_t bytes)
+{
+    return hmreg_fail(-ENOMEM, "no memory for %zu bytes of a token", bytes);
+}
+
+/* With room for a segment of each of the region's ranges. -ENOMEM. */
+static int begin_draft(struct draft *draft, const struct hmreg_mr *mr)
+{
+    size_t bytes = mr_count(mr) * TOKEN_SEGMENT_BYTES;
+
+    draft->segment = bytes <= sizeof(draft->few_segments) ? draft->few_segments : malloc(bytes);
+    draft->raw = draft->few_raw;
+    draft->raw_room = sizeof(draft->few_raw);
+    return draft->segment ? 0 : fail_memory(bytes);
+}
+
+static void end_draft(struct draft *draft)
+{
+    if (draft->segment != draft->few_segments)
+        free(draft->segment);
+    if (draft->raw != draft->few_raw)
+        free(draft->raw);
+}
+
+/* Makes room for a raw key of so many bytes, and for others of its size. -EMSGSIZE, -ENOMEM. */
+static int grow_raw(struct draft *draft, size_t size)
+{
+    size_t used = draft->token.raw_size, room = 2 * draft->raw_room;
+    uint8_t *raw;
+
+    if (size > TOKEN_MAX_RAW - used)
+        return hmreg_fail(-EMSGSIZE,
+                          "the raw keys take %zu bytes and more; a token has room for %d: register "
+                          "the memory in parts",
+                          used + size, TOKEN_MAX_RAW);
+    while (room < used + size)
+        room *= 2;
+    raw = draft->raw == draft->few_raw ? malloc(room) : realloc(draft->raw, room);
+    if (!raw)
+        return fail_memory(room);
+    if (draft->raw == draft->few_raw)
+        memcpy(raw, draft->few_raw, used);
+    draft->raw = raw;
+    draft->raw_room = room;
+    draft->token.raw = raw;
+    return 0;
+}
 
 static void add_segment(struct draft *draft, uint64_t base, uint64_t len, uint64_t key)
 {
@@ -78,17 +129,40 @@ static void rebase(struct draft *draft, const struct hmreg_mr *mr, uint64_t begi
     }
 }
 
+/* Asks for the registration's raw key, behind those that the draft has. */
+static int ask_raw(struct draft *draft, const struct hmreg_mr *mr, uint64_t *base, size_t *size)
+{
+    const struct hmreg_domain *domain = mr->domain;
+    size_t used = draft->token.raw_size;
+
+    *size = draft->raw_room - used;
+    return domain->ops.raw_key(domain->self, &mr->made, base, draft->raw + used, size);
+}
+
+static int take_raw(struct draft *draft, const struct hmreg_mr *mr, uint64_t *base, size_t *size)
+{
+    struct hmreg_error_guard guard;
+    int rc;
+
+    hmreg_error_guard(&guard);
+    rc = ask_raw(draft, mr, base, size);
+    while (rc == -HMREG_ETOOSMALL) {
+        rc = grow_raw(draft, *size);
+        rc = rc ? rc : ask_raw(draft, mr, base, size);
+    }
+    hmreg_error_unguard(&guard, !rc);
+    return rc;
+}
+
 /* The same where keys are raw: adds the key's bytes. index: of the key in the token. */
 static int add_raw(struct draft *draft, const struct hmreg_mr *mr, uint64_t begin, uint64_t end,
                    unsigned index)
 {
-    const struct hmreg_domain *domain = mr->domain;
     struct token *token = &draft->token;
-    size_t size = sizeof(draft->raw) - token->raw_size;
     unsigned first = token->segments;
     uint64_t base = 0;
-    int rc =
-        domain->ops.raw_key(domain->self, &mr->made, &base, draft->raw + token->raw_size, &size);
+    size_t size;
+    int rc = take_raw(draft, mr, &base, &size);
 
     if (rc)
         return rc;
@@ -129,13 +203,16 @@ static int add_registrations(struct draft *draft, const struct hmreg_mr *mr, uin
     return rc;
 }
 
+/* Call end_draft() afterwards, after a failure too. */
 static int describe(const struct hmreg_mr *mr, uint64_t begin, uint64_t end, struct draft *draft)
 {
     const struct hmreg_domain *domain = mr->domain;
     struct token *token = &draft->token;
     size_t address_size = sizeof(draft->address);
-    int rc;
+    int rc = begin_draft(draft, mr);
 
+    if (rc)
+        return rc;
     *token = (struct token){
         .iface = mr->iface,
         .len = end - begin,
@@ -217,25 +294,30 @@ static int find_part(const struct hmreg_mr *mr, uint64_t addr, size_t len, uint6
     return hmreg_fail(-ERANGE,
                       "addr %#" PRIx64 " + len %zu is not inside the region of %" PRIu64
                       " bytes at %#" PRIx64,
-                      addr, len, mr_len(mr), mr->node.start);
+                      addr, len, mr_len(mr), mr_start(mr));
 }
 
 /* ---- public calls ----------------------------------------------------------------------- */
 
+static int write_token(const struct token *token, void *buf, size_t *size)
+{
+    size_t needed = token_size(token);
+
+    if (*size < needed)
+        return fail_too_small(needed, "the token takes", size);
+    token_write(token, buf);
+    *size = needed;
+    return 0;
+}
+
 static int pack(const struct hmreg_mr *mr, uint64_t begin, uint64_t end, void *buf, size_t *size)
 {
     struct draft draft;
-    size_t needed;
     int rc = describe(mr, begin, end, &draft);
 
-    if (rc)
-        return rc;
-    needed = token_size(&draft.token);
-    if (*size < needed)
-        return fail_too_small(needed, "the token takes", size);
-    token_write(&draft.token, buf);
-    *size = needed;
-    return 0;
+    rc = rc ? rc : write_token(&draft.token, buf, size);
+    end_draft(&draft);
+    return rc;
 }
 
 /* The sizes of the rails' tokens; 0 where there is no rail. */
@@ -296,7 +378,7 @@ int hmreg_mr_pack(const struct hmreg_mr *mr, void *buf, size_t *size)
 int hmreg_mr_pack_range(const struct hmreg_mr *mr, const void *addr, size_t len, void *buf,
                         size_t *size)
 {
-    uint64_t begin;
+    uint64_t begin = 0;
     int rc = check_region(mr);
 
     rc = rc ? rc : validate_range(addr, len);
@@ -336,20 +418,12 @@ static int append(struct tokens *tokens, const struct hmreg_mr *mr)
     int rc = describe(mr, 0, mr_len(mr), &draft);
 
     rc = rc ? rc : grow(tokens, token_size(&draft.token));
-    if (rc)
-        return rc;
-    token_write(&draft.token, tokens->bytes + tokens->size);
-    tokens->size += token_size(&draft.token);
-    return 0;
-}
-
-/* Puts the region's index before the text of its error. */
-static void fail_at(int rc, size_t index)
-{
-    const struct hmreg_error *why = hmreg_last_error();
-
-    hmreg_fail_vendor(rc, why->source, why->vendor_code, why->vendor_text, "mrs[%zu]: %s", index,
-                      why->text);
+    if (!rc) {
+        token_write(&draft.token, tokens->bytes + tokens->size);
+        tokens->size += token_size(&draft.token);
+    }
+    end_draft(&draft);
+    return rc;
 }
 
 static int check_regions(struct hmreg_mr *const *mrs, size_t count)
@@ -364,7 +438,7 @@ static int check_regions(struct hmreg_mr *const *mrs, size_t count)
             rc = hmreg_fail(-EINVAL, "it is a region of a group: pack those of one of its rails "
                                      "(hmreg_mr_rail())");
         if (rc)
-            fail_at(rc, i);
+            hmreg_fail_at(rc, "mrs", i);
     }
     return rc;
 }
@@ -388,7 +462,7 @@ int hmreg_mr_pack_many(struct hmreg_mr *const *mrs, size_t count, void *buf, siz
     for (size_t i = 0; i < count && !rc; i++) {
         rc = append(&tokens, mrs[i]);
         if (rc)
-            fail_at(rc, i);
+            hmreg_fail_at(rc, "mrs", i);
     }
     rc = rc ? rc : hand_over(&tokens, buf, size);
     free(tokens.bytes);

@@ -22,7 +22,7 @@ static void name_rail(size_t rail)
     char text[sizeof(error.text)];
 
     hmreg_error_save(&error);
-    snprintf(text, sizeof(text), "rail %zu: %.230s", rail, error.text);
+    snprintf(text, sizeof(text), "rail %zu: %.220s", rail, error.text);
     memcpy(error.text, text, sizeof(text));
     hmreg_error_restore(&error);
 }

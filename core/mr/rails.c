@@ -10,6 +10,7 @@
 #include "core/context/group.h"
 #include "core/mr/region.h"
 #include "core/mr/shared.h"
+#include "core/mr/undone.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -47,10 +48,10 @@ static bool is_shortage(int rc)
 }
 
 /* Keeps the thread's last error as the reason why there is no such rail. */
-static int miss_rail(struct making *making, size_t rail)
+static int miss_rail(struct hmreg_mr *mr, size_t rail)
 {
     struct mr_missing *missing = calloc(1, sizeof(*missing));
-    struct mr_missing **end = &making->mr->more->missing;
+    struct mr_missing **end = &mr->more->missing;
 
     if (!missing)
         return hmreg_fail(-ENOMEM, "no memory for the reasons of a rail");
@@ -62,20 +63,52 @@ static int miss_rail(struct making *making, size_t rail)
     return 0;
 }
 
+/* Ends a rail of a region that is not finished. Keeps the thread's last error. */
+static void end_rail(struct making *making, size_t rail)
+{
+    struct hmreg_mr **made = &making->mr->more->rails[rail];
+
+    if (!*made)
+        return;
+    if (making->request.endpoints)
+        mr_unbind(*made);
+    undone_add(*made);
+    *made = NULL;
+}
+
+/* Binds a rail to its endpoint, if it has one, and enables it; or ends it. */
+static int ready(struct making *making, size_t rail)
+{
+    void *endpoint = making->request.endpoints ? making->request.endpoints[rail] : NULL;
+    int rc = endpoint ? mr_ready(making->mr->more->rails[rail], endpoint) : 0;
+
+    if (rc)
+        end_rail(making, rail);
+    return rc;
+}
+
+int rails_miss(struct hmreg_mr *mr, size_t rail, int rc)
+{
+    const struct group *group = mr->domain->group;
+
+    name_rail(group, rail);
+    if (!(group->flags & HMREG_GROUP_PARTIAL) || is_shortage(rc))
+        return rc;
+    return miss_rail(mr, rail);
+}
+
 static int make_rail(struct making *making, size_t rail)
 {
     struct hmreg_mr **made = &making->mr->more->rails[rail];
     int rc = making->create(making->group->members[rail], &making->request, making->what, made);
 
+    rc = rc ? rc : ready(making, rail);
     if (!rc) {
         (*made)->more->is_rail = true;
         making->made++;
         return 0;
     }
-    name_rail(making->group, rail);
-    if (!(making->group->flags & HMREG_GROUP_PARTIAL) || is_shortage(rc))
-        return rc;
-    return miss_rail(making, rail);
+    return rails_miss(making->mr, rail, rc);
 }
 
 static int make_rails(struct making *making)
@@ -92,32 +125,38 @@ static int make_rails(struct making *making)
     return rc;
 }
 
-/* Frees a region that was not finished, and keeps the error that ended it. */
-static void undo(struct making *making)
-{
-    struct hmreg_error failure;
-
-    hmreg_error_save(&failure);
-    for (size_t i = 0; i < making->group->count; i++)
-        if (making->mr->more->rails[i])
-            region_destroy(making->mr->more->rails[i]);
-    hmreg_error_restore(&failure);
-}
-
 static int make(struct making *making)
 {
-    struct shared shared = {.exports = NULL};
+    struct shared shared = SHARED_INIT, *callers = making->request.shared;
     struct hmreg_error_guard guard;
     int rc;
 
-    making->request.shared = &shared;
+    making->request.shared = callers ? callers : &shared;
     hmreg_error_guard(&guard);
     rc = make_rails(making);
-    if (rc)
-        undo(making);
+    for (size_t i = 0; rc && i < making->group->count; i++)
+        end_rail(making, i);
     hmreg_error_unguard(&guard, !rc);
     shared_end(&shared);
+    making->request.shared = callers;
     return rc;
+}
+
+int rails_new(struct hmreg_domain *domain, const struct request *request,
+              const struct resolved *found, struct hmreg_mr **out)
+{
+    struct hmreg_mr *mr = region_new(domain, request, found);
+
+    if (mr)
+        mr->more->rails = calloc(domain->group->count, sizeof(struct hmreg_mr *));
+    if (!mr || !mr->more->rails) {
+        if (mr)
+            region_free(mr);
+        return hmreg_fail(-ENOMEM, "no memory for a region of %zu rails", domain->group->count);
+    }
+    mr->made.key = HMREG_KEY_NOTAVAIL;
+    *out = mr;
+    return 0;
 }
 
 int rails_create(struct hmreg_domain *domain, const struct request *request,
@@ -126,29 +165,19 @@ int rails_create(struct hmreg_domain *domain, const struct request *request,
 {
     struct making making = {
         .group = domain->group, .request = *request, .create = create, .what = what};
-    struct hmreg_mr *mr = region_new(domain, request, found);
-    int rc;
+    int rc = rails_new(domain, request, found, &making.mr);
 
-    if (mr)
-        mr->more->rails = calloc(making.group->count, sizeof(struct hmreg_mr *));
-    if (!mr || !mr->more->rails) {
-        rc = hmreg_fail(-ENOMEM, "no memory for a region of %zu rails", making.group->count);
-        goto free_region;
-    }
-    mr->made.key = HMREG_KEY_NOTAVAIL;
-    making.mr = mr;
+    if (rc)
+        return rc;
     making.request.any_key |= (domain->caps.mr_mode & HMREG_MR_PROV_KEY) != 0;
     rc = make(&making);
-    if (rc)
-        goto free_region;
-    mr->path = mr_explained(mr, NULL)->path;
-    *out = mr;
+    if (rc) {
+        region_free(making.mr);
+        return rc;
+    }
+    making.mr->path = mr_explained(making.mr, NULL)->path;
+    *out = making.mr;
     return 0;
-
-free_region:
-    if (mr)
-        region_free(mr);
-    return rc;
 }
 
 /* ---- ranges ----------------------------------------------------------------------------- */

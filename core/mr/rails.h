@@ -22,6 +22,14 @@ int rails_create(struct hmreg_domain *domain, const struct request *request,
                  const struct resolved *found, rail_create *create, const void *what,
                  struct hmreg_mr **out);
 
+/* The steps of it, for a caller that creates the rails itself. The region of a group without rails,
+ * each to be set in more->rails and marked is_rail; free it with region_free(). -ENOMEM. */
+int rails_new(struct hmreg_domain *domain, const struct request *request,
+              const struct resolved *found, struct hmreg_mr **out);
+/* A rail failed with rc, which is the thread's last error: names the rail in it. 0: the region does
+ * without the rail, and has the error as the reason; else the region fails with the result. */
+int rails_miss(struct hmreg_mr *mr, size_t rail, int rc);
+
 /* Creates a region of ranges on a domain of either sort, as region_create(). */
 int rails_create_ranges(struct hmreg_domain *domain, const struct request *request,
                         const struct resolved *found, struct hmreg_mr **out);

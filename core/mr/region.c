@@ -11,6 +11,42 @@
 #include <errno.h>
 #include <stdlib.h>
 
+/* Is it system memory at its own address, without an identity or an iova, and has the caller no
+ * context? Such a region needs no mr_more. */
+static bool is_plain(const struct request *request, const struct resolved *found)
+{
+    return !request->dmabuf && !request->context && found->iface == HMREG_IFACE_SYSTEM &&
+           found->range.device == -1 && !found->range.identity && !request->options.set_iova &&
+           found->range.host_addr == (uint64_t)(uintptr_t)request->iov[0].iov_base;
+}
+
+/* Nor does an explicit region of one range, unless it is a rail or may complete later. */
+static bool is_explicit_plain(const struct hmreg_domain *domain, const struct request *request,
+                              const struct resolved *found)
+{
+    return is_plain(request, found) && request->count == 1 && !request->shared &&
+           !domain->caps.async && !domain->caps.pends;
+}
+
+static int create_plain(struct hmreg_domain *domain, const struct request *request,
+                        const struct resolved *found, struct hmreg_mr **out)
+{
+    struct hmreg_mr *mr = calloc(1, sizeof(*mr));
+    int rc;
+
+    if (!mr)
+        return hmreg_fail(-ENOMEM, "no memory for a region");
+    mr->node.start = (uint64_t)(uintptr_t)request->iov->iov_base;
+    mr->node.end = mr->node.start + request->iov->iov_len;
+    region_init(mr, domain, request, found);
+    rc = region_make_plain(domain, request, found, mr);
+    if (rc)
+        free(mr);
+    else
+        *out = mr;
+    return rc;
+}
+
 int region_create(struct hmreg_domain *domain, const struct request *request,
                   const struct resolved *found, struct hmreg_mr **out)
 {
@@ -19,7 +55,10 @@ int region_create(struct hmreg_domain *domain, const struct request *request,
     int rc;
 
     hmreg_error_guard(&guard);
-    rc = region_create_one(domain, request, found, &whole, out);
+    if (is_explicit_plain(domain, request, found))
+        rc = create_plain(domain, request, found, out);
+    else
+        rc = region_create_one(domain, request, found, &whole, out);
     if (whole.reasons) {
         rc = composite_split(domain, request, found, out);
         if (rc == -EXDEV)
@@ -31,20 +70,12 @@ int region_create(struct hmreg_domain *domain, const struct request *request,
     } else {
         free(whole.reasons);
     }
-    hmreg_error_unguard(&guard, !rc); /* the refusal of the whole is no failure of the call */
+    /* Neither the refusal of the whole nor a key in use that the library chose is a failure. */
+    hmreg_error_unguard(&guard, !rc);
     return rc;
 }
 
 /* ---- cached regions --------------------------------------------------------------------- */
-
-/* Is it system memory at its own address, without an identity or an iova, and has the caller no
- * context? Such a region needs no mr_more. */
-static bool is_plain(const struct request *request, const struct resolved *found)
-{
-    return !request->dmabuf && !request->context && found->iface == HMREG_IFACE_SYSTEM &&
-           found->range.device == -1 && !found->range.identity && !request->options.set_iova &&
-           found->range.host_addr == (uint64_t)(uintptr_t)request->iov[0].iov_base;
-}
 
 void region_move(struct hmreg_mr *from, struct hmreg_mr *mr)
 {

@@ -9,6 +9,7 @@
 #include "core/base/error.h"
 #include "core/mr/explain.h"
 #include "core/mr/shared.h"
+#include "core/mr/ways.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -28,6 +29,7 @@ struct attempt {
     struct hmreg_mr *mr;          /* the region to fill */
     struct refusals *whole;       /* out, with -EXDEV: see region_create_one(); or NULL */
     uint64_t key;
+    enum hmreg_way way;      /* of path dmabuf */
     struct hmreg_reason why; /* why the current path refused; why.code 0: it did not */
 };
 
@@ -55,6 +57,7 @@ static int call_provider(struct attempt *attempt, const struct hmreg_dmabuf *dma
         .flags = request->flags,
         .iface = attempt->found->iface,
         .device = attempt->found->range.device,
+        .way = attempt->way,
         .dmabuf = dmabuf,
         .context = request->context,
         .auth_key_size = request->auth_key_size,
@@ -77,56 +80,60 @@ static int refuse_as_last_error(struct attempt *attempt, int code, const char *s
     return hmreg_refuse(&attempt->why, code, slug, "%s", error->text);
 }
 
-static int export_by_vendor(struct attempt *attempt, size_t index, struct hmreg_dmabuf *out)
+static int export_by_vendor(struct attempt *attempt, const struct iovec *iov,
+                            const struct resolved *found, uint64_t flags, struct hmreg_dmabuf *out)
 {
-    struct runtime *runtime = context_runtime(attempt->domain->lib, attempt->found->iface);
-    const struct iovec *iov = &attempt->request->iov[index];
+    const char *slug = flags ? "no-pcie-mapping" : "no-dmabuf-export";
+    struct runtime *runtime = context_runtime(attempt->domain->lib, found->iface);
     int rc = runtime->ops->export_dmabuf(runtime->self, (uint64_t)(uintptr_t)iov->iov_base,
-                                         iov->iov_len, &attempt->found[index].range, out);
+                                         iov->iov_len, &found->range, flags, out);
 
-    return rc ? refuse_as_last_error(attempt, rc, "no-dmabuf-export") : 0;
+    return rc ? refuse_as_last_error(attempt, rc, slug) : 0;
 }
 
-/* The export that another rail of the group has made or was refused; else makes it for all. */
-static int export_shared(struct attempt *attempt, size_t index, struct hmreg_dmabuf *out)
+/* The export that another rail or piece has made or was refused; else makes it for all. */
+static int export_shared(struct attempt *attempt, size_t index, uint64_t flags,
+                         struct hmreg_dmabuf *out)
 {
     struct shared *shared = attempt->request->shared;
     const struct iovec *iov = &attempt->request->iov[index];
-    const struct shared_export *known = shared_find(shared, iov);
     enum hmreg_path path = attempt->why.path;
     struct hmreg_dmabuf made;
-    int rc;
+    bool mine;
+    struct shared_export *export = shared_take(shared, iov, flags, &mine);
 
-    if (known) {
-        *out = known->dmabuf;
-        attempt->why = known->why;
+    if (!export)
+        return hmreg_fail(-ENOMEM, "no memory to share an export");
+    if (mine) {
+        int rc = export_by_vendor(attempt, &export->range, &attempt->found[index], flags, &made);
+
+        shared_made(shared, export, rc, &made, &attempt->why);
+    }
+    if (export->rc) {
+        attempt->why = export->why;
         attempt->why.path = path;
-        return known->rc;
+        return export->rc;
     }
-    rc = export_by_vendor(attempt, index, &made);
-    if (shared_keep(shared, iov, rc, &made, &attempt->why) == 0) {
-        if (!rc)
-            *out = made;
-        return rc;
-    }
-    if (!rc)
-        close(made.fd);
-    attempt->why.code = 0;
-    return hmreg_fail(-ENOMEM, "no memory to share an export among rails");
+    *out = export->dmabuf;
+    out->offset += (uint64_t)((char *)iov->iov_base - (char *)export->range.iov_base);
+    out->length = iov->iov_len;
+    return 0;
 }
 
 /* Exports a range as a dmabuf; release it with unexport(). A dmabuf of the caller's is borrowed. */
 static int export_range(struct attempt *attempt, size_t index, struct hmreg_dmabuf *out)
 {
     const struct hmreg_mr_dmabuf *given = attempt->request->dmabuf;
+    uint64_t flags = way_is_pcie(attempt->way) ? HMREG_EXPORT_PCIE : 0;
 
     if (given) {
         *out =
             (struct hmreg_dmabuf){.fd = given->fd, .offset = given->offset, .length = given->len};
         return 0;
     }
-    return attempt->request->shared ? export_shared(attempt, index, out)
-                                    : export_by_vendor(attempt, index, out);
+    return attempt->request->shared ? export_shared(attempt, index, flags, out)
+                                    : export_by_vendor(attempt, &attempt->request->iov[index],
+                                                       &attempt->found[index], flags, out);
 }
 
 /* Closes an exported dmabuf: an import or a mapping holds its own reference. */
@@ -136,20 +143,67 @@ static void unexport(const struct attempt *attempt, const struct hmreg_dmabuf *d
         close(dmabuf->fd);
 }
 
-static int try_dmabuf(struct attempt *attempt)
+/* Resets a reason. Its texts are read only if code is not 0, so they are not cleared throughout. */
+static void begin_reason(struct hmreg_reason *why, enum hmreg_path path)
+{
+    why->path = path;
+    why->code = 0;
+    why->vendor_code = 0;
+    why->slug[0] = why->text[0] = '\0';
+}
+
+static int note_refusal(struct attempt *attempt)
+{
+    struct mr_more *more = attempt->mr->more;
+
+    if (!more->reasons) {
+        more->reasons = calloc(HMREG_REASONS_MAX, sizeof(*more->reasons));
+        if (!more->reasons)
+            return hmreg_fail(-ENOMEM, "no memory for the reasons of a region's path");
+    }
+    more->reasons[more->refused++] = attempt->why;
+    return 0;
+}
+
+static int try_way(struct attempt *attempt)
 {
     struct hmreg_dmabuf dmabuf;
+    int rc = way_check(attempt->domain, attempt->way, attempt->request->dmabuf, &attempt->why);
+
+    rc = rc ? rc : export_range(attempt, 0, &dmabuf);
+    if (rc)
+        return rc;
+    rc = call_provider(attempt, &dmabuf);
+    unexport(attempt, &dmabuf);
+    return rc;
+}
+
+static int try_dmabuf(struct attempt *attempt)
+{
+    const struct resolved *found = attempt->found;
+    const enum hmreg_way *way = ways_of(attempt->domain, found->iface, found->range.device);
     int rc;
 
     if (attempt->request->count > 1)
         return hmreg_refuse(&attempt->why, -EOPNOTSUPP, "one-range-only",
                             "a dmabuf registration takes one range, not %zu",
                             attempt->request->count);
-    rc = export_range(attempt, 0, &dmabuf);
-    if (rc)
-        return rc;
-    rc = call_provider(attempt, &dmabuf);
-    unexport(attempt, &dmabuf);
+    for (;; way++) {
+        attempt->way = *way;
+        rc = try_way(attempt);
+        if (!rc || !attempt->why.code)
+            break;
+        way_refused(attempt->domain, *way, &attempt->why);
+        if (way[1] == HMREG_WAY_NONE) /* the caller notes the last refusal */
+            return rc;
+        rc = note_refusal(attempt);
+        begin_reason(&attempt->why, HMREG_PATH_DMABUF);
+        if (rc)
+            return rc;
+    }
+    if (!rc)
+        way_taken(attempt->domain, *way, found->iface, found->range.device);
+    attempt->mr->more->way = rc ? HMREG_WAY_NONE : (uint8_t)*way;
     return rc;
 }
 
@@ -181,6 +235,7 @@ static int try_mapped(struct attempt *attempt)
     struct mr_more *more = attempt->mr->more;
     int rc = 0;
 
+    attempt->way = HMREG_WAY_NONE;
     more->mappings = calloc(more->count, sizeof(*more->mappings));
     if (!more->mappings)
         return hmreg_fail(-ENOMEM, "no memory for a mapping");
@@ -221,15 +276,6 @@ static int try_system(struct attempt *attempt)
     return call_provider(attempt, NULL);
 }
 
-/* Resets a reason. Its texts are read only if code is not 0, so they are not cleared throughout. */
-static void begin_reason(struct hmreg_reason *why, enum hmreg_path path)
-{
-    why->path = path;
-    why->code = 0;
-    why->vendor_code = 0;
-    why->slug[0] = why->text[0] = '\0';
-}
-
 static int try_path(struct attempt *attempt, enum hmreg_path path)
 {
     struct hmreg_domain *domain = attempt->domain;
@@ -260,19 +306,6 @@ static const enum hmreg_path *candidates(const struct attempt *attempt)
     static const enum hmreg_path host[] = {HMREG_PATH_SYSTEM, HMREG_PATH_NONE};
 
     return attempt->found->range.kind == HMREG_MEM_DEVICE ? attempt->domain->order : host;
-}
-
-static int note_refusal(struct attempt *attempt)
-{
-    struct mr_more *more = attempt->mr->more;
-
-    if (!more->reasons) {
-        more->reasons = calloc(HMREG_PATH_COUNT - 1, sizeof(*more->reasons));
-        if (!more->reasons)
-            return hmreg_fail(-ENOMEM, "no memory for the reasons of a region's path");
-    }
-    more->reasons[more->refused++] = attempt->why;
-    return 0;
 }
 
 /* Did a path refuse only because no single dmabuf contains the range? */
@@ -402,23 +435,6 @@ static struct mr_more *more_new(size_t count)
     return calloc(1, sizeof(struct mr_more) + 2 * count * sizeof(struct iovec));
 }
 
-/* Clears field by field: a miss would stall on the string instruction that clears the struct. */
-static void clear_more(struct mr_more *more)
-{
-    more->refused = 0;
-    more->reasons = NULL;
-    more->taken_key = 0;
-    atomic_init(&more->pending, false);
-    atomic_init(&more->published, false);
-    more->closing = false;
-    more->mappings = NULL;
-    more->pieces = NULL;
-    more->has_iova = false;
-    more->is_rail = false;
-    more->rails = NULL;
-    more->missing = NULL;
-}
-
 static void fill_more(struct mr_more *more, const struct request *request,
                       const struct resolved *found)
 {
@@ -462,6 +478,7 @@ void region_free(struct hmreg_mr *mr)
         free(more->pieces);
         free(more->rails);
         free_missing(more);
+        free(more->list);
         free(more);
     }
     mr->more = NULL;
@@ -488,6 +505,25 @@ struct hmreg_mr *region_new(struct hmreg_domain *domain, const struct request *r
     return mr;
 }
 
+/* What the domain's sync_memops promises of the memory. */
+static int sync_memops(const struct attempt *attempt)
+{
+    const struct request *request = attempt->request;
+    int rc = 0;
+
+    for (size_t i = 0; i < request->count && !request->dmabuf && !rc; i++) {
+        const struct resolved *found = &attempt->found[i];
+        struct runtime *runtime = found->range.kind == HMREG_MEM_DEVICE
+                                      ? context_runtime(attempt->domain->lib, found->iface)
+                                      : NULL;
+
+        if (runtime && runtime->ops->sync_memops)
+            rc = runtime->ops->sync_memops(
+                runtime->self, (uint64_t)(uintptr_t)request->iov[i].iov_base, found->range.device);
+    }
+    return rc;
+}
+
 static int register_into(struct hmreg_domain *domain, const struct request *request,
                          const struct resolved *found, struct refusals *whole, struct hmreg_mr *mr)
 {
@@ -499,6 +535,13 @@ static int register_into(struct hmreg_domain *domain, const struct request *requ
     attempt.mr = mr;
     attempt.whole = whole;
     attempt.key = 0;
+    attempt.way = HMREG_WAY_NONE;
+    if (domain->sync_memops) {
+        int rc = sync_memops(&attempt);
+
+        if (rc)
+            return rc;
+    }
     return wants_key(&attempt) ? register_with_key(&attempt) : try_paths(&attempt);
 }
 
@@ -524,14 +567,19 @@ int region_create_one(struct hmreg_domain *domain, const struct request *request
 
 /* ---- cached regions --------------------------------------------------------------------- */
 
-/* Copies the mr_more on the stack to the heap. If there is no memory, deregisters the region. */
+/* Copies the mr_more on the stack to the heap. If there is no memory, deregisters the region; one
+ * that the fabric is busy with is taken without the key it asked for, which stays used. */
 static int keep_more(struct hmreg_mr *mr)
 {
     struct hmreg_domain *domain = mr->domain;
     struct mr_more *kept = more_new(1);
 
+    if (!kept && domain->ops.dereg(domain->self, &mr->made) == -EBUSY) {
+        mr->key_taken = false;
+        mr->more = NULL;
+        return 0;
+    }
     if (!kept) {
-        domain->ops.dereg(domain->self, &mr->made);
         keys_give(&domain->keys, mr->more->taken_key);
         mr->more = NULL;
         return hmreg_fail(-ENOMEM, "no memory for a region");
@@ -555,7 +603,7 @@ int region_make_plain(struct hmreg_domain *domain, const struct request *request
     int rc;
 
     mr->more = &plain.more;
-    clear_more(mr->more);
+    plain.more = (struct mr_more){.refused = 0};
     fill_more(mr->more, request, found);
     rc = register_into(domain, request, found, NULL, mr);
     free(plain.more.reasons);

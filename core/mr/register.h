@@ -37,10 +37,10 @@ struct hmreg_mr *region_new(struct hmreg_domain *domain, const struct request *r
                             const struct resolved *found);
 void region_free(struct hmreg_mr *mr);
 
-/* Registers one range of host memory by its own address, into a region that the cache owns. The
- * caller has set its slot offset and node and called region_init(). Such a region needs no mr_more,
- * unless the fabric gives it another key than requested. Never asynchronous. Errors of
- * hmreg_mr_reg(). */
+/* Registers one range of host memory by its own address, into a region of the caller's, or of the
+ * cache's with its slot offset set. The caller has set its node and called region_init(). Such a
+ * region needs no mr_more, unless the fabric gives it another key than requested. Never
+ * asynchronous. Errors of hmreg_mr_reg(). */
 int region_make_plain(struct hmreg_domain *domain, const struct request *request,
                       const struct resolved *found, struct hmreg_mr *mr);
 

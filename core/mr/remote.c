@@ -16,35 +16,46 @@
 #include <stdlib.h>
 #include <string.h>
 
+struct remote_segment {
+    uint64_t base;
+    uint64_t end; /* the offset in the region of the first byte behind it */
+    uint64_t key;
+};
+
 struct hmreg_remote {
     struct hmreg_domain *domain;
     void *priv; /* the provider's */
     uint64_t len;
-    uint32_t iface;
+    uint16_t iface;
     uint16_t access;
-    uint8_t segments;
-    bool raw; /* a uint64_t follows the segments: see own_keys() */
-    struct token_segment segment[];
+    uint16_t segments;
+    bool raw; /* own_keys() follow the segments */
+    struct remote_segment segment[];
 };
 
-_Static_assert(sizeof(struct hmreg_remote) + sizeof(struct token_segment) <= 56, "small");
-_Static_assert(HMREG_ACCESS_ALL <= UINT16_MAX && TOKEN_MAX_SEGMENTS <= 64, "fit the fields");
+_Static_assert(sizeof(struct hmreg_remote) + sizeof(struct remote_segment) <= 56, "small");
+_Static_assert(HMREG_ACCESS_ALL <= UINT16_MAX && TOKEN_MAX_SEGMENTS <= UINT16_MAX &&
+                   HMREG_IFACE_MAX <= UINT16_MAX,
+               "fit the fields");
 
 /* Of remotes with raw keys: bit i: segment i has a mapped key of its own, which is to be unmapped;
  * else it shares the one of the segment before it. */
-static uint64_t *own_keys(struct hmreg_remote *remote)
+static uint64_t *own_keys(struct hmreg_remote *remote, size_t segment)
 {
-    return (uint64_t *)&remote->segment[remote->segments];
+    return (uint64_t *)&remote->segment[remote->segments] + segment / 64;
+}
+
+static size_t own_bytes(const struct token *token)
+{
+    return token->raw_size ? ((size_t)token->segments + 63) / 64 * sizeof(uint64_t) : 0;
 }
 
 /* ---- raw keys --------------------------------------------------------------------------- */
 
 static void unmap_keys(struct hmreg_remote *remote)
 {
-    uint64_t own = remote->raw ? *own_keys(remote) : 0;
-
-    for (unsigned i = remote->segments; i-- > 0;)
-        if (own & UINT64_C(1) << i)
+    for (unsigned i = remote->raw ? remote->segments : 0; i-- > 0;)
+        if (*own_keys(remote, i) & UINT64_C(1) << i % 64)
             remote->domain->ops.unmap_key(remote->domain->self, remote->segment[i].key);
 }
 
@@ -73,9 +84,9 @@ static int map_keys(struct hmreg_remote *remote, const struct token *token)
     unsigned keys = 0, mapped = 0;
     int rc = count_keys(token, &keys);
 
-    *own_keys(remote) = 0;
+    memset(own_keys(remote, 0), 0, own_bytes(token));
     for (unsigned i = 0; i < token->segments && !rc; i++) {
-        struct token_segment *segment = &remote->segment[i];
+        struct remote_segment *segment = &remote->segment[i];
         size_t bytes = token->raw_size / keys;
 
         if (segment->key < mapped) {
@@ -85,7 +96,7 @@ static int map_keys(struct hmreg_remote *remote, const struct token *token)
         rc = domain->ops.map_key(domain->self, i ? segment->base : token->raw_base,
                                  token->raw + mapped++ * bytes, bytes, &segment->key);
         if (!rc)
-            *own_keys(remote) |= UINT64_C(1) << i;
+            *own_keys(remote, i) |= UINT64_C(1) << i % 64;
     }
     if (rc)
         unmap_keys(remote);
@@ -109,20 +120,24 @@ static int check_kind(const struct hmreg_domain *domain, const struct token *tok
 static struct hmreg_remote *make(struct hmreg_domain *domain, const struct token *token)
 {
     struct hmreg_remote *remote =
-        malloc(sizeof(*remote) + token->segments * sizeof(remote->segment[0]) +
-               (token->raw_size ? sizeof(uint64_t) : 0));
+        malloc(sizeof(*remote) + token->segments * sizeof(remote->segment[0]) + own_bytes(token));
+    uint64_t end = 0;
 
     if (!remote)
         return NULL;
     remote->domain = domain;
     remote->priv = NULL;
     remote->len = token->len;
-    remote->iface = token->iface;
+    remote->iface = (uint16_t)token->iface;
     remote->access = (uint16_t)token->access;
-    remote->segments = (uint8_t)token->segments;
+    remote->segments = token->segments;
     remote->raw = token->raw_size;
-    for (unsigned i = 0; i < token->segments; i++)
-        remote->segment[i] = token_segment(token, i);
+    for (unsigned i = 0; i < token->segments; i++) {
+        struct token_segment segment = token_segment(token, i);
+
+        end += segment.len;
+        remote->segment[i] = (struct remote_segment){segment.base, end, segment.key};
+    }
     return remote;
 }
 
@@ -336,12 +351,28 @@ static int check_place(const struct hmreg_remote *remote, uint64_t offset, size_
     return 0;
 }
 
+/* The segment that has the byte at an offset inside the region: the first that ends behind it. */
+static unsigned find_segment(const struct hmreg_remote *remote, uint64_t offset)
+{
+    unsigned from = 0, to = remote->segments - 1u;
+
+    while (from < to) {
+        unsigned middle = (from + to) / 2;
+
+        if (remote->segment[middle].end > offset)
+            to = middle;
+        else
+            from = middle + 1;
+    }
+    return from;
+}
+
 /* Bytes behind the first segment, and all errors. */
 static __attribute__((noinline)) int find_addr(const struct hmreg_remote *remote, uint64_t offset,
                                                size_t len, uint64_t *addr, uint64_t *key)
 {
-    const struct token_segment *segment;
-    uint64_t begins = 0;
+    const struct remote_segment *segment;
+    uint64_t begins;
     int rc = domain_check(remote->domain);
 
     rc = rc ? rc : validate_pointer(addr, "addr");
@@ -349,13 +380,13 @@ static __attribute__((noinline)) int find_addr(const struct hmreg_remote *remote
     rc = rc ? rc : check_place(remote, offset, len);
     if (rc)
         return rc;
-    for (segment = remote->segment; offset - begins >= segment->len; segment++)
-        begins += segment->len;
-    if (len > segment->len - (offset - begins))
+    segment = &remote->segment[find_segment(remote, offset)];
+    begins = segment == remote->segment ? 0 : segment[-1].end;
+    if (len > segment->end - offset)
         return hmreg_fail(-EXDEV,
                           "offset %" PRIu64 " + len %zu runs over two segments: split it "
                           "at offset %" PRIu64,
-                          offset, len, begins + segment->len);
+                          offset, len, segment->end);
     *addr = segment->base + (offset - begins);
     *key = segment->key;
     return 0;
@@ -364,13 +395,13 @@ static __attribute__((noinline)) int find_addr(const struct hmreg_remote *remote
 int hmreg_remote_addr(const struct hmreg_remote *remote, uint64_t offset, size_t len,
                       uint64_t *addr, uint64_t *key)
 {
-    const struct token_segment *first;
+    const struct remote_segment *first;
 
     if (!remote)
         return hmreg_fail(-EINVAL, "remote is NULL");
     first = remote->segment;
     /* A len of 0 wraps: one comparison less. */
-    if (!addr || !key || len - 1 >= first->len || offset > first->len - len ||
+    if (!addr || !key || len - 1 >= first->end || offset > first->end - len ||
         !process_is(remote->domain->lib->epoch))
         return find_addr(remote, offset, len, addr, key);
     *addr = first->base + offset;

@@ -25,7 +25,8 @@ struct request {
     const uint8_t *auth_key;
     void *hmem_data;
     size_t page_size;
-    void *endpoint; /* of a cached region: it is bound to it and enabled; or NULL */
+    void *const *endpoints; /* of hmreg_mr_get_attr(), one for each rail, NULL where it needs none:
+                               the rail is bound to it and enabled. NULL: none */
     const struct hmreg_mr_dmabuf *dmabuf; /* contains iov, which is one range; NULL: memory */
     struct claim claim;
     struct provider_options options; /* how the fabric registers it; zero: as the domain does */

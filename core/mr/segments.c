@@ -12,11 +12,12 @@
 #include "core/mr/composite.h"
 #include "core/mr/rails.h"
 #include "core/mr/region.h"
+#include "core/mr/undone.h"
 
 #include <errno.h>
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* ---- the segments ----------------------------------------------------------------------- */
 
@@ -41,15 +42,13 @@ static int check_segment(const struct hmreg_segment *segment, size_t index,
                          struct composite *gathered)
 {
     struct iovec *iov = &gathered->iov[index];
-    char what[32];
 
     if (segment->kind == HMREG_SEGMENT_DMABUF) {
         gathered->dmabufs[index] = &segment->u.dmabuf;
         return request_from_dmabuf(&segment->u.dmabuf, iov);
     }
-    snprintf(what, sizeof(what), "segments[%zu]", index);
     *iov = segment->u.memory;
-    return validate_range_of(what, iov->iov_base, iov->iov_len);
+    return validate_range_at("segments", index, iov->iov_base, iov->iov_len);
 }
 
 /* Checks all segments before any runtime is queried. */
@@ -128,29 +127,40 @@ static int create(struct hmreg_domain *domain, const struct composite *gathered,
     return rails_create(domain, &whole, gathered->found, create_rail, gathered, out);
 }
 
+static int begin(const struct request *request, size_t count, struct composite *out)
+{
+    *out = (struct composite){
+        .whole = *request,
+        .iov = calloc(count, sizeof(*out->iov)),
+        .found = calloc(count, sizeof(*out->found)),
+        .dmabufs = calloc(count, sizeof(*out->dmabufs)),
+        .count = count,
+    };
+    return out->iov && out->found && out->dmabufs
+               ? 0
+               : hmreg_fail(-ENOMEM, "no memory for %zu segments", count);
+}
+
+void segments_free(struct composite *gathered)
+{
+    free(gathered->dmabufs);
+    free(gathered->found);
+    free(gathered->iov);
+}
+
 int segments_register(struct hmreg_domain *domain, const struct hmreg_segment *segments,
                       size_t count, const struct request *request, struct hmreg_mr **mr)
 {
-    struct composite gathered = {
-        .whole = *request,
-        .iov = calloc(count, sizeof(*gathered.iov)),
-        .found = calloc(count, sizeof(*gathered.found)),
-        .dmabufs = calloc(count, sizeof(*gathered.dmabufs)),
-        .count = count,
-    };
-    int rc;
+    struct composite gathered;
+    int rc = begin(request, count, &gathered);
 
-    if (gathered.iov && gathered.found && gathered.dmabufs)
-        rc = check_ranges(domain, segments, &gathered);
-    else
-        rc = hmreg_fail(-ENOMEM, "no memory for %zu segments", count);
+    rc = rc ? rc : check_ranges(domain, segments, &gathered);
+    undone_retry(domain, 1);
     rc = rc ? rc : resolve_segments(domain, &gathered);
     rc = rc ? rc : create(domain, &gathered, mr);
     if (!rc)
         mr_publish(*mr);
-    free(gathered.dmabufs);
-    free(gathered.found);
-    free(gathered.iov);
+    segments_free(&gathered);
     return rc;
 }
 
@@ -170,6 +180,90 @@ int hmreg_mr_regsgl(struct hmreg_domain *domain, const struct hmreg_segment *seg
     rc = rc ? rc : segments_check(segments, count);
     rc = rc ? rc : request_check(domain, &request, offset);
     return rc ? rc : segments_register(domain, segments, count, &request, mr);
+}
+
+/* ---- cached regions --------------------------------------------------------------------- */
+
+/* Ranges of an iov have no list of dmabufs: they are resolved and registered as one request. */
+static bool is_iov(const struct composite *gathered)
+{
+    return !gathered->dmabufs;
+}
+
+static struct request iov_request(const struct composite *gathered)
+{
+    struct request request = gathered->whole;
+
+    request.iov = gathered->iov;
+    request.count = gathered->count;
+    return request;
+}
+
+int segments_gather(struct hmreg_domain *domain, const struct hmreg_segment *segments, size_t count,
+                    const struct request *request, struct composite *out)
+{
+    int rc = begin(request, segments ? count : request->count, out);
+
+    if (rc)
+        return rc;
+    if (segments)
+        return check_ranges(domain, segments, out);
+    free(out->dmabufs);
+    out->dmabufs = NULL;
+    memcpy(out->iov, request->iov, out->count * sizeof(*out->iov));
+    return request_check_length(domain, out->iov, out->count);
+}
+
+int segments_resolve(struct hmreg_domain *domain, const struct composite *gathered)
+{
+    struct request request = iov_request(gathered);
+
+    return is_iov(gathered) ? request_resolve(domain, &request, gathered->found)
+                            : resolve_segments(domain, gathered);
+}
+
+/* NULL: no memory. */
+static struct mr_list *new_list(const struct composite *gathered)
+{
+    struct mr_list *list = malloc(sizeof(*list) + gathered->count * sizeof(list->part[0]));
+
+    if (!list)
+        return NULL;
+    list->len = 0;
+    list->count = gathered->count;
+    for (size_t i = 0; i < list->count; i++) {
+        const struct iovec *iov = &gathered->iov[i];
+        bool asks = is_iov(gathered) || !gathered->dmabufs[i];
+
+        list->part[i].start = (uint64_t)(uintptr_t)iov->iov_base;
+        list->part[i].end = list->part[i].start + iov->iov_len;
+        list->part[i].identity = asks ? gathered->found[i].range.identity : 0;
+        list->len += iov->iov_len;
+    }
+    return list;
+}
+
+int segments_make(struct hmreg_domain *domain, const struct composite *gathered,
+                  struct hmreg_mr *mr)
+{
+    struct request request = iov_request(gathered);
+    struct mr_list *list = gathered->count > 1 ? new_list(gathered) : NULL;
+    struct hmreg_mr *whole = NULL;
+    int rc;
+
+    if (gathered->count > 1 && !list)
+        return hmreg_fail(-ENOMEM, "no memory for a region of %zu segments", gathered->count);
+    mr->key_taken = false;
+    rc = is_iov(gathered) ? rails_create_ranges(domain, &request, gathered->found, &whole)
+                          : create(domain, gathered, &whole);
+    if (rc) {
+        free(list);
+        return rc;
+    }
+    region_move(whole, mr);
+    if (list)
+        mr->more->list = list;
+    return 0;
 }
 
 /* ---- queries of pieces ------------------------------------------------------------------ */

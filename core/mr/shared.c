@@ -4,36 +4,77 @@
  */
 #include "core/mr/shared.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <unistd.h>
 
-const struct shared_export *shared_find(const struct shared *shared, const struct iovec *range)
+static bool contains(const struct iovec *outer, const struct iovec *inner)
 {
-    const struct shared_export *found = shared->exports;
+    uint64_t skip = (uint64_t)(uintptr_t)inner->iov_base - (uint64_t)(uintptr_t)outer->iov_base;
 
-    while (found &&
-           (found->range.iov_base != range->iov_base || found->range.iov_len != range->iov_len))
+    return skip < outer->iov_len && inner->iov_len <= outer->iov_len - skip;
+}
+
+static const struct iovec *span_of(const struct shared *shared, const struct iovec *range)
+{
+    for (size_t i = 0; i < shared->span_count; i++)
+        if (contains(&shared->spans[i], range))
+            return &shared->spans[i];
+    return range;
+}
+
+static struct shared_export *find(const struct shared *shared, const struct iovec *range,
+                                  uint64_t flags)
+{
+    struct shared_export *found = shared->exports;
+
+    while (found && (found->range.iov_base != range->iov_base ||
+                     found->range.iov_len != range->iov_len || found->flags != flags))
         found = found->next;
     return found;
 }
 
-int shared_keep(struct shared *shared, const struct iovec *range, int rc,
-                const struct hmreg_dmabuf *dmabuf, const struct hmreg_reason *why)
+static struct shared_export *add(struct shared *shared, const struct iovec *range, uint64_t flags)
 {
-    struct shared_export *kept = calloc(1, sizeof(*kept));
+    struct shared_export *added = calloc(1, sizeof(*added));
 
-    if (!kept)
-        return -ENOMEM;
-    kept->next = shared->exports;
-    kept->range = *range;
-    kept->rc = rc;
+    if (!added)
+        return NULL;
+    added->range = *range;
+    added->flags = flags;
+    added->next = shared->exports;
+    shared->exports = added;
+    return added;
+}
+
+struct shared_export *shared_take(struct shared *shared, const struct iovec *range, uint64_t flags,
+                                  bool *mine)
+{
+    const struct iovec *whole = span_of(shared, range);
+    struct shared_export *taken;
+
+    pthread_mutex_lock(&shared->lock);
+    taken = find(shared, whole, flags);
+    *mine = !taken;
+    if (!taken)
+        taken = add(shared, whole, flags);
+    while (taken && !*mine && !taken->made)
+        pthread_cond_wait(&shared->made, &shared->lock);
+    pthread_mutex_unlock(&shared->lock);
+    return taken;
+}
+
+void shared_made(struct shared *shared, struct shared_export *made, int rc,
+                 const struct hmreg_dmabuf *dmabuf, const struct hmreg_reason *why)
+{
+    pthread_mutex_lock(&shared->lock);
+    made->rc = rc;
     if (rc)
-        kept->why = *why;
+        made->why = *why;
     else
-        kept->dmabuf = *dmabuf;
-    shared->exports = kept;
-    return 0;
+        made->dmabuf = *dmabuf;
+    made->made = true;
+    pthread_cond_broadcast(&shared->made);
+    pthread_mutex_unlock(&shared->lock);
 }
 
 void shared_end(struct shared *shared)
@@ -46,6 +87,8 @@ void shared_end(struct shared *shared)
             close(gone->dmabuf.fd);
         free(gone);
     }
+    free(shared->spans);
     free(shared->iov);
     free(shared->found);
+    *shared = (struct shared)SHARED_INIT;
 }

@@ -74,7 +74,8 @@ static struct stats_layout *map_file(int fd)
     page = mmap(NULL, sizeof(*page), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (page == MAP_FAILED)
         return NULL;
-    if (!seal(fd))
+    /* A child may have given up rights that this process has. */
+    if (!madvise(page, sizeof(*page), MADV_DONTFORK) && !seal(fd))
         return page;
     munmap(page, sizeof(*page));
     return NULL;

@@ -6,8 +6,8 @@
  * file name is needed. hmreg_close() or the end of the process removes it. If the file cannot be
  * created, the library works without it and shows nothing.
  *
- * A forked child inherits the file but calls nothing here, just as it does not use its parent's
- * objects.
+ * A forked child inherits the file, but not the mapping, so it cannot write to its parent's page.
+ * It calls nothing here, just as it does not use its parent's objects.
  */
 #ifndef HMREG_CORE_STATS_STATS_PAGE_H
 #define HMREG_CORE_STATS_STATS_PAGE_H

@@ -27,7 +27,7 @@ struct row {
     struct hmreg_pci pci;
     enum hmreg_path path;
     uint32_t refused;
-    struct hmreg_reason reasons[HMREG_PATH_COUNT - 1];
+    struct hmreg_reason reasons[HMREG_REASONS_MAX];
     uint64_t first_ns; /* the first registration */
     uint64_t again_ns; /* a get and put of the same, 0: not measured */
     bool cached;       /* the second get was a hit */

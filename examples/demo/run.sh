@@ -20,6 +20,6 @@ if [[ ! $devices && -d $fakes ]]; then
     [[ -e $fakes/ze/libze_fake.so ]] && export ZE_ENABLE_ALT_DRIVERS=$fakes/ze/libze_fake.so
     echo "No device of any vendor here: the demo uses simulated ones."
 elif [[ ! $devices ]]; then
-    echo "No device of any vendor here, and none simulated (-DHMREG_TESTS=OFF): host memory only."
+    echo "No device of any vendor here, and none simulated (-DHMREG_SIMULATED=OFF): host memory only."
 fi
 exec "$demo" "$@"

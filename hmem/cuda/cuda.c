@@ -36,6 +36,7 @@ static int start(struct hmem *hmem)
         return cuda_fail_start(self, result, "cuInit");
     self->page = (size_t)sysconf(_SC_PAGESIZE);
     describe(self);
+    cuda_hooks_find(self);
     return cuda_list_devices(self);
 }
 
@@ -49,4 +50,5 @@ static void device(struct hmem *self, int index, struct hmem_device *out)
     *out = ((struct cuda_hmem *)self)->devices[index].info;
 }
 
-VENDOR_DEFINE(CUDA, cuda, "CUDA", "libcuda.so.1", CUDA_DEINITIALIZED);
+VENDOR_DEFINE(CUDA, cuda, "CUDA", "libcuda.so.1", CUDA_DEINITIALIZED,
+              .watch = cuda_watch, .sync_memops = cuda_sync_memops);

@@ -30,6 +30,12 @@ struct cuda_hmem {
 /* vendor_fail(), with the driver's name for the result in the text. */
 int cuda_fail(struct cuda_hmem *self, int code, unsigned result, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
+/* Not a failure yet: the driver wants a context to answer. Recorded nowhere; it never leaves
+ * cuda_lookup() and cuda_lookup_range(). */
+enum { CUDA_NO_CONTEXT = 5000 };
+/* A query's failure: -CUDA_NO_CONTEXT; else cuda_fail() with -EIO. */
+int cuda_fail_query(struct cuda_hmem *self, unsigned result, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 /* NULL: unknown. */
 const char *cuda_result_name(struct hmem *self, int64_t result);
 /* Records the failure of a call that starts the driver. -ENODEV: it cannot be used here. -EIO. */
@@ -55,6 +61,9 @@ unsigned cuda_enter(struct cuda_hmem *self, struct cuda_context *context, int de
 void cuda_leave(struct cuda_hmem *self, struct cuda_guard *guard);
 /* True if the driver refused the call because the thread has no usable context. */
 bool cuda_wants_context(unsigned result);
+/* The same of calls that need a context of the memory's device: drivers differ in how they say so,
+ * and other causes have these results too. */
+bool cuda_may_want_context(unsigned result);
 
 /* ---- segments, virtual memory (cuda_virtual.c) ------------------------------------------- */
 
@@ -96,6 +105,10 @@ int cuda_virtual_retain(struct cuda_hmem *self, uint64_t addr, unsigned long lon
 /* Describes the segment at addr, which at describes. prop: read its properties too. */
 int cuda_virtual_segment(struct cuda_hmem *self, uint64_t addr, const struct cuda_lookup *at,
                          bool prop, struct cuda_segment *out);
+/* Describes bounds and block of the segment that begins at addr, inside the reservation of the
+ * segment that ends there, by two questions. out->size 0: the driver does not say; ask
+ * cuda_virtual_segment(). */
+int cuda_virtual_follows(struct cuda_hmem *self, uint64_t addr, struct cuda_segment *out);
 /* Were both created with the same properties? */
 bool cuda_virtual_same(const struct cuda_segment *a, const struct cuda_segment *b);
 /* Continues the identity of a range by one more segment. */
@@ -130,9 +143,20 @@ int cuda_lookup_range(struct cuda_hmem *self, uint64_t addr, size_t len, bool pr
  * with the reason in *why. */
 int cuda_exportable(struct cuda_hmem *self, const struct cuda_range *range,
                     struct hmreg_reason *why);
+/* True of memory whose export no driver promises, and some refuse: only an export shows. */
+bool cuda_export_unsure(const struct cuda_range *range);
 
-/* ---- operations of hmem.h (cuda_resolve.c, cuda_export.c, cuda_memory.c) ---------------- */
+/* ---- the end of memory (cuda_hooks.c) ---------------------------------------------------- */
+
+/* Finds the functions that end memory and tries, without hooking them, whether they can be hooked;
+ * says in the runtime's description which memory's end is not reported. */
+void cuda_hooks_find(struct cuda_hmem *self);
+/* hmem.h's watch; the first call places the hooks, which serve the process and stay. */
+bool cuda_watch(struct hmem *self, uint64_t addr, size_t len, const struct hmem_range *range);
+
+/* ---- operations of hmem.h (cuda_resolve.c, cuda_export.c, cuda_memory.c, cuda_sync.c) -- */
 
 VENDOR_OPERATIONS(cuda);
+int cuda_sync_memops(struct hmem *, uint64_t addr, int device);
 
 #endif

@@ -43,10 +43,12 @@ enum {
     CUDA_PTR_CONTEXT = 1,
     CUDA_PTR_MEMORY_TYPE = 2, /* CUDA_TYPE_* */
     CUDA_PTR_HOST_POINTER = 4,
-    CUDA_PTR_BUFFER_ID = 7, /* unique in the process, never reused */
+    CUDA_PTR_SYNC_MEMOPS = 6, /* may be set, of plain device memory */
+    CUDA_PTR_BUFFER_ID = 7,   /* unique in the process, never reused */
     CUDA_PTR_IS_MANAGED = 8,
     CUDA_PTR_DEVICE_ORDINAL = 9,
-    CUDA_PTR_RANGE_START = 11, /* of the reserved addresses, for virtual memory */
+    CUDA_PTR_IS_LEGACY_IPC = 10, /* of cuMemAlloc: cuIpcGetMemHandle names it */
+    CUDA_PTR_RANGE_START = 11,   /* of the reserved addresses, for virtual memory */
     CUDA_PTR_RANGE_SIZE = 12,
     CUDA_PTR_MAPPED = 13,
     CUDA_PTR_MEMPOOL = 17,
@@ -62,14 +64,17 @@ enum {
     CUDA_DEV_PCI_BUS = 33,
     CUDA_DEV_PCI_DEVICE = 34,
     CUDA_DEV_PCI_DOMAIN = 50,
-    CUDA_DEV_DMABUF = 124, /* CUDA 11.7 */
+    CUDA_DEV_HOST_PAGE_TABLES = 100, /* uses the CPU's page tables: a coherent link */
+    CUDA_DEV_DMABUF = 124,           /* CUDA 11.7 */
 };
 
 enum { CUDA_RANGE_DMABUF_FD = 1 };    /* handle type for cuMemGetHandleForAddressRange */
+enum { CUDA_RANGE_FLAG_PCIE = 1 };    /* its flag, CUDA 12.8: NICs reach the memory by PCIe */
 enum { CUDA_HOSTALLOC_PORTABLE = 1 }; /* pinned for every context */
 enum { CUDA_ATTACH_GLOBAL = 1 };      /* managed memory that any stream may use */
 enum { CUDA_LOCATION_DEVICE = 1 };    /* other types: the host, or one of its NUMA nodes */
 enum { CUDA_ACCESS_READWRITE = 3 };
+enum { CUDA_CONTEXT_SYNC_MEMOPS = 0x80 }; /* a context's flag */
 
 /* ---- types ------------------------------------------------------------------------------ */
 
@@ -128,6 +133,10 @@ struct cuda_memory_prop {
     NEED(free_host, cuMemFreeHost, (void *addr))                                                   \
     NEED(copy, cuMemcpy, (unsigned long long dst, unsigned long long src, size_t size))            \
     NEED(stream_wait, cuStreamSynchronize, (struct cuda_stream * stream))                          \
+    WANT(set_pointer_attribute, cuPointerSetAttribute,                                             \
+         (const void *value, unsigned attribute, unsigned long long addr))                         \
+    WANT(context_flags, cuCtxGetFlags, (unsigned *flags))                                          \
+    WANT(set_context_flags, cuCtxSetFlags, (unsigned flags))                                       \
     WANT(range_handle, cuMemGetHandleForAddressRange,                                              \
          (void *handle, unsigned long long addr, size_t size, unsigned type,                       \
           unsigned long long flags))                                                               \

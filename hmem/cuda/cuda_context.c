@@ -12,6 +12,11 @@ bool cuda_wants_context(unsigned result)
     return result == CUDA_INVALID_CONTEXT || result == CUDA_CONTEXT_IS_DESTROYED;
 }
 
+bool cuda_may_want_context(unsigned result)
+{
+    return cuda_wants_context(result) || result == CUDA_NOT_FOUND || result == CUDA_INVALID_VALUE;
+}
+
 /* Success if the device's primary context is active, or if we may create it. */
 static unsigned may_retain(struct cuda_hmem *self, int handle, bool create)
 {

@@ -42,6 +42,7 @@ static int read_device(struct cuda_hmem *self, int ordinal, struct cuda_device *
     read_pci(self, out->handle, &info->pci);
     info->simulated = strstr(info->name, "simulated") != NULL;
     info->dmabuf = attribute(self, CUDA_DEV_DMABUF, out->handle);
+    info->coherent = attribute(self, CUDA_DEV_HOST_PAGE_TABLES, out->handle);
     out->integrated = attribute(self, CUDA_DEV_INTEGRATED, out->handle);
     return 0;
 }

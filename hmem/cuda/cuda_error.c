@@ -14,18 +14,38 @@ const char *cuda_result_name(struct hmem *self, int64_t result)
     return ((struct cuda_hmem *)self)->api.error_name((unsigned)result, &name) ? NULL : name;
 }
 
-int cuda_fail(struct cuda_hmem *self, int code, unsigned result, const char *format, ...)
+static int fail(struct cuda_hmem *self, int code, unsigned result, const char *format, va_list args)
 {
     const char *name = result == CUDA_DEINITIALIZED ? NULL : cuda_result_name(&self->base, result);
     char sentence[256];
-    va_list args;
 
-    va_start(args, format);
     vsnprintf(sentence, sizeof(sentence), format, args);
-    va_end(args);
     return vendor_fail(
         &self->base, code, result, "%s: %s (%u)%s", sentence, name ? name : "CUDA error", result,
         result == CUDA_NOT_PERMITTED ? "; in a stream's host function CUDA permits no call" : "");
+}
+
+int cuda_fail(struct cuda_hmem *self, int code, unsigned result, const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    code = fail(self, code, result, format, args);
+    va_end(args);
+    return code;
+}
+
+int cuda_fail_query(struct cuda_hmem *self, unsigned result, const char *format, ...)
+{
+    va_list args;
+    int code;
+
+    if (cuda_wants_context(result))
+        return -CUDA_NO_CONTEXT;
+    va_start(args, format);
+    code = fail(self, -EIO, result, format, args);
+    va_end(args);
+    return code;
 }
 
 /* The results of a driver that cannot be used here, and what the user can do about it, where the

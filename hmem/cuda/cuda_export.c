@@ -1,16 +1,22 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
  * Exports CUDA memory as a dmabuf. The driver exports whole host pages only, so the descriptor
- * covers the whole allocation (for virtual memory, the mapped segments under the range), from the
- * page it begins in to the page it ends in. Allocations smaller than a page share a page with
- * their neighbours; the offset distinguishes them. Flags are 0: a descriptor with the PCIe mapping
- * flag registers through the ordinary verb and then fails in transfers.
+ * covers the range from the page it begins in to the page it ends in: a device that imports it
+ * maps all of it into its window (BAR1), which may be smaller than the allocation. Where the driver
+ * refuses that, the whole allocation is exported (for virtual memory, the mapped segments under the
+ * range). Allocations smaller than a page share a page with their neighbours; the offset
+ * distinguishes them. The export is asked for in the memory's own context or, if it has none, in
+ * its device's primary one if that is active. With the flag of the PCIe mapping a descriptor
+ * may register through the ordinary verb and then fail in transfers, so only callers ask for it who
+ * know better (core/mr/ways.h).
  *
  * A claimed range is exported by the claim alone: the driver is asked about the address only if it
- * wants a context, and then for the memory's.
+ * refuses as drivers do that want a context, and then for the memory's.
  */
 #include "hmem/cuda/cuda.h"
 #include "hmem/dmabuf.h"
+
+#define CUDA_12_8 12080 /* the first driver with the flag of the PCIe mapping */
 
 static int refuse_version(struct cuda_hmem *self, struct hmreg_reason *why)
 {
@@ -18,6 +24,14 @@ static int refuse_version(struct cuda_hmem *self, struct hmreg_reason *why)
                         "this driver is of CUDA %d.%d, which has no "
                         "cuMemGetHandleForAddressRange: dmabuf export needs 11.7 or later",
                         self->version / 1000, self->version % 1000 / 10);
+}
+
+static int refuse_mapping(struct cuda_hmem *self)
+{
+    return hmreg_fail(-EOPNOTSUPP,
+                      "this driver is of CUDA %d.%d: dmabufs with the PCIe mapping "
+                      "(CU_MEM_RANGE_FLAG_DMA_BUF_MAPPING_TYPE_PCIE) need 12.8 or later",
+                      self->version / 1000, self->version % 1000 / 10);
 }
 
 static int refuse_device(struct cuda_hmem *self, const struct cuda_range *range,
@@ -49,10 +63,6 @@ static int refuse_virtual(const struct cuda_range *range, struct hmreg_reason *w
     if (prop->location.type != CUDA_LOCATION_DEVICE)
         return hmreg_refuse(why, -EOPNOTSUPP, "host-memory",
                             "this virtual memory is on the host: it is registered by its address");
-    if (!prop->gpudirect)
-        return hmreg_refuse(why, -EOPNOTSUPP, "not-gpudirect-capable",
-                            "this virtual memory was created without gpuDirectRDMACapable: set "
-                            "it in the properties given to cuMemCreate");
     return 0;
 }
 
@@ -80,73 +90,137 @@ int cuda_exportable(struct cuda_hmem *self, const struct cuda_range *range,
 
 /* ---- the descriptor --------------------------------------------------------------------- */
 
+/* Virtual memory that its creator did not make for GPUDirect: no driver promises its export. */
+static bool is_without_gpudirect(const struct cuda_range *range)
+{
+    return range->first.sort == CUDA_VIRTUAL && range->segment.has_prop &&
+           range->segment.prop.location.type == CUDA_LOCATION_DEVICE &&
+           !range->segment.prop.gpudirect;
+}
+
+bool cuda_export_unsure(const struct cuda_range *range)
+{
+    return range->first.sort == CUDA_POOL || is_without_gpudirect(range);
+}
+
 /* Translates the driver's refusal. With several segments it may mean that one descriptor cannot
  * cover them, whichever of the two results the driver returns. */
-static int handle_errno(unsigned result, uint32_t segments)
+static int handle_errno(unsigned result, const struct cuda_range *range)
 {
     if (result != CUDA_NOT_SUPPORTED && result != CUDA_INVALID_VALUE)
         return -EIO;
-    return segments > 1 ? -EXDEV : -EOPNOTSUPP;
+    return range->segments > 1 && !is_without_gpudirect(range) ? -EXDEV : -EOPNOTSUPP;
 }
 
-static const char *handle_remedy(const struct cuda_range *range)
+static const char *handle_remedy(const struct cuda_range *range, bool foreign)
 {
+    if (foreign)
+        return ", without an active context of that device: make its primary one active "
+               "(cudaSetDevice)";
     if (range->first.sort == CUDA_UNKNOWN)
         return ", which the caller claims: HMREG_DEBUG=claims says whether that is right";
     if (range->first.sort == CUDA_POOL)
         return ", of a stream-ordered pool (cuMemAllocAsync): allocate it with cuMemAlloc, or "
+               "cuMemCreate";
+    if (is_without_gpudirect(range))
+        return ", created without gpuDirectRDMACapable: set it in the properties given to "
                "cuMemCreate";
     if (range->first.sort == CUDA_VIRTUAL)
         return "";
     return "; memory imported by IPC is exported by the process that allocated it";
 }
 
-static int fail_handle(struct cuda_hmem *self, const struct cuda_range *range, unsigned result)
+/* foreign: it was asked for in another context than the memory's, if any. */
+static int fail_handle(struct cuda_hmem *self, const struct cuda_range *range, uint64_t flags,
+                       bool foreign, unsigned result)
 {
-    return cuda_fail(self, handle_errno(result, range->segments), result,
+    return cuda_fail(self, handle_errno(result, range), result,
                      "CUDA device %d gives no dmabuf for the %" PRIu64 " bytes at %#" PRIx64
-                     " (%u segment%s)%s",
+                     " (%u segment%s)%s%s",
                      range->device, range->end - range->base, range->base, range->segments,
-                     range->segments == 1 ? "" : "s", handle_remedy(range));
+                     range->segments == 1 ? "" : "s", flags ? " with the PCIe mapping" : "",
+                     handle_remedy(range, foreign && cuda_may_want_context(result)));
 }
 
-/* Exports [base, end), both page-aligned, in the memory's context or, if it has none, the device's
- * primary one. */
+/* What the driver is asked to export. */
+struct span {
+    uint64_t base, end; /* page-aligned */
+    unsigned long long flags;
+    bool foreign; /* out: no context of the memory's device could be entered */
+};
+
+static unsigned handle_here(struct cuda_hmem *self, const struct span *span, int *fd)
+{
+    return self->api.range_handle(fd, span->base, span->end - span->base, CUDA_RANGE_DMABUF_FD,
+                                  span->flags);
+}
+
+/* In the memory's context or, if it has none, in its device's primary one if that is active; else
+ * in whichever is current. */
 static unsigned handle_in_context(struct cuda_hmem *self, const struct cuda_lookup *at,
-                                  uint64_t base, uint64_t end, int *fd)
+                                  struct span *span, int *fd)
 {
     struct cuda_guard guard;
     unsigned result = cuda_enter(self, at->context, at->device, false, &guard);
 
+    span->foreign = cuda_wants_context(result);
     if (result)
-        return result;
-    result = self->api.range_handle(fd, base, end - base, CUDA_RANGE_DMABUF_FD, 0);
+        return span->foreign ? handle_here(self, span, fd) : result;
+    result = handle_here(self, span, fd);
     cuda_leave(self, &guard);
     return result;
 }
 
-/* Only some drivers need a context for the export. */
-static int export_range(struct cuda_hmem *self, uint64_t addr, size_t len,
-                        const struct cuda_range *range, struct hmreg_dmabuf *out)
+/* As handle_in_context(). Of claimed memory only the device is known; if the driver refuses as if
+ * it wanted another context, the memory is asked for its own. */
+static int export_span(struct cuda_hmem *self, struct cuda_lookup *at, uint64_t addr,
+                       struct span *span, int *fd, unsigned *result)
 {
-    uint64_t base = range->base & ~(uint64_t)(self->page - 1);
-    uint64_t end = (range->end + self->page - 1) & ~(uint64_t)(self->page - 1);
-    struct cuda_lookup at = range->first;
-    int fd = -1, rc = 0;
-    unsigned result = self->api.range_handle(&fd, base, end - base, CUDA_RANGE_DMABUF_FD, 0);
+    int rc;
 
-    if (cuda_wants_context(result)) {
-        if (at.sort == CUDA_UNKNOWN) /* claimed */
-            rc = cuda_lookup(self, addr, &at);
-        if (rc)
-            return rc;
-        result = handle_in_context(self, &at, base, end, &fd);
+    *result = handle_in_context(self, at, span, fd);
+    if (at->sort != CUDA_UNKNOWN || !cuda_may_want_context(*result))
+        return 0;
+    rc = cuda_lookup(self, addr, at);
+    if (!rc && at->context)
+        *result = handle_in_context(self, at, span, fd);
+    return rc;
+}
+
+/* The host's pages that contain [base, end). */
+static struct span pages_of(const struct cuda_hmem *self, uint64_t base, uint64_t end,
+                            uint64_t flags)
+{
+    uint64_t mask = self->page - 1;
+
+    return (struct span){
+        .base = base & ~mask,
+        .end = (end + mask) & ~mask,
+        .flags = flags & HMREG_EXPORT_PCIE ? CUDA_RANGE_FLAG_PCIE : 0,
+    };
+}
+
+static int export_range(struct cuda_hmem *self, uint64_t addr, size_t len,
+                        const struct cuda_range *range, uint64_t flags, struct hmreg_dmabuf *out)
+{
+    struct span whole = pages_of(self, range->base, range->end, flags);
+    struct span span = pages_of(self, addr, addr + len, flags);
+    struct cuda_lookup at = range->first;
+    unsigned result = CUDA_OK;
+    int fd = -1;
+    int rc = export_span(self, &at, addr, &span, &fd, &result);
+
+    if (!rc && cuda_says_no_answer(result) && (span.base != whole.base || span.end != whole.end)) {
+        span = whole;
+        rc = export_span(self, &at, addr, &span, &fd, &result);
     }
+    if (rc)
+        return rc;
     if (result)
-        return fail_handle(self, range, result);
+        return fail_handle(self, range, flags, span.foreign, result);
     if (fd < 0)
         return hmreg_fail(-EPROTO, "CUDA reports success and gives no dmabuf descriptor");
-    return dmabuf_take(fd, addr - base, len, out);
+    return dmabuf_take(fd, addr - span.base, len, out);
 }
 
 /* The claim's words for what cuda_lookup_range() finds out. The sort is not claimed. */
@@ -164,7 +238,7 @@ static int take_claim(struct cuda_hmem *self, const struct hmem_range *claim,
 }
 
 static int export_it(struct cuda_hmem *self, uint64_t addr, size_t len,
-                     const struct hmem_range *range, struct hmreg_dmabuf *out)
+                     const struct hmem_range *range, uint64_t flags, struct hmreg_dmabuf *out)
 {
     struct hmreg_reason why = {0};
     struct cuda_range found;
@@ -175,11 +249,15 @@ static int export_it(struct cuda_hmem *self, uint64_t addr, size_t len,
         return rc;
     if (cuda_exportable(self, &found, &why))
         return hmreg_fail(why.code, "%s", why.text);
-    return export_range(self, addr, len, &found, out);
+    if (flags && self->version < CUDA_12_8)
+        return refuse_mapping(self);
+    return export_range(self, addr, len, &found, flags, out);
 }
 
 int cuda_export(struct hmem *self, uint64_t addr, size_t len, const struct hmem_range *range,
-                struct hmreg_dmabuf *out)
+                uint64_t flags, struct hmreg_dmabuf *out)
 {
-    return vendor_result(self, export_it((struct cuda_hmem *)self, addr, len, range, out), addr);
+    int rc = export_it((struct cuda_hmem *)self, addr, len, range, flags, out);
+
+    return vendor_result(self, rc, addr);
 }

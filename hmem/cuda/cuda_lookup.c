@@ -2,13 +2,19 @@
  *
  * Queries the CUDA driver about an address or a range, on a thread that may have no context.
  *
- * One batch query answers most questions; it needs no context and zeroes unknown attributes.
+ * One batch query answers most questions; it zeroes unknown attributes. Some drivers answer no
+ * attribute on a thread without a context: then everything is asked again in a device's primary
+ * context that is active. If none is, no memory of the runtime API exists; what the CPU can read is
+ * then the host's, and of the rest hmreg says that it cannot tell.
  * Plain device memory has a context. Device memory without one comes from a pool or is mapped into
  * reserved addresses; for the latter, RANGE_START and RANGE_SIZE describe the reservation, and only
  * the MAPPING attributes or cuMemGetAddressRange describe the mapped segment. cuMemGetAddressRange
  * needs a current context, so it is tried second.
  */
 #include "hmem/cuda/cuda.h"
+
+#include <sys/uio.h>
+#include <unistd.h>
 
 /* The batch query's answers in the vendor's types; zero: no answer. */
 struct answers {
@@ -21,7 +27,7 @@ struct answers {
     enum cuda_sort sort; /* our conclusion */
 };
 
-static unsigned ask(struct cuda_hmem *self, uint64_t addr, struct answers *out)
+static unsigned ask_batch(struct cuda_hmem *self, uint64_t addr, struct answers *out)
 {
     unsigned attributes[] = {
         CUDA_PTR_CONTEXT,     CUDA_PTR_MEMORY_TYPE, CUDA_PTR_HOST_POINTER,
@@ -37,11 +43,10 @@ static unsigned ask(struct cuda_hmem *self, uint64_t addr, struct answers *out)
                                         addr);
 }
 
-/* Results that mean "not CUDA memory", including those for a process that never used CUDA. */
+/* Results that mean "not CUDA memory", including that of a process that never used CUDA. */
 static bool says_unknown(unsigned result)
 {
-    return result == CUDA_INVALID_VALUE || result == CUDA_NOT_INITIALIZED ||
-           result == CUDA_INVALID_CONTEXT;
+    return result == CUDA_INVALID_VALUE || result == CUDA_NOT_INITIALIZED;
 }
 
 /* Virtual memory may be on the host; without a context the driver says little about other host
@@ -65,8 +70,8 @@ static int device_sort(struct cuda_hmem *self, uint64_t addr, struct answers *fo
     if (!found->context)
         result = self->api.pointer_attribute(&pool, CUDA_PTR_MEMPOOL, addr);
     if (result && !cuda_says_no_answer(result))
-        return cuda_fail(self, -EIO, result, "the memory pool of %#" PRIx64 " cannot be read",
-                         addr);
+        return cuda_fail_query(self, result, "the memory pool of %#" PRIx64 " cannot be read",
+                               addr);
     found->sort = found->context  ? CUDA_PLAIN
                   : pool          ? CUDA_POOL
                   : found->mapped ? CUDA_VIRTUAL
@@ -94,7 +99,8 @@ static int find_sort(struct cuda_hmem *self, uint64_t addr, struct answers *foun
                       addr, found->type);
 }
 
-int cuda_lookup(struct cuda_hmem *self, uint64_t addr, struct cuda_lookup *out)
+/* As cuda_lookup(), in the context that is current: -CUDA_NO_CONTEXT. */
+static int lookup_here(struct cuda_hmem *self, uint64_t addr, struct cuda_lookup *out)
 {
     struct answers found = {.ordinal = -1, .sort = CUDA_UNKNOWN};
     unsigned result;
@@ -102,9 +108,9 @@ int cuda_lookup(struct cuda_hmem *self, uint64_t addr, struct cuda_lookup *out)
 
     if (atomic_load(&self->base.shut_down))
         return -ESHUTDOWN;
-    result = ask(self, addr, &found);
+    result = ask_batch(self, addr, &found);
     if (result && !says_unknown(result))
-        return cuda_fail(self, -EIO, result, "CUDA cannot say what %#" PRIx64 " is", addr);
+        return cuda_fail_query(self, result, "CUDA cannot say what %#" PRIx64 " is", addr);
     if (!result)
         rc = find_sort(self, addr, &found);
     if (rc)
@@ -120,6 +126,67 @@ int cuda_lookup(struct cuda_hmem *self, uint64_t addr, struct cuda_lookup *out)
         /* Without a context the range may be that of a pool. */
         .size = found.context || found.sort == CUDA_VIRTUAL ? found.size : 0,
     };
+    return 0;
+}
+
+/* ---- contexts --------------------------------------------------------------------------- */
+
+/* Everything that is asked about a range, or about one address if range is NULL. */
+struct question {
+    uint64_t addr;
+    size_t len;
+    bool prop;
+    struct cuda_lookup *lookup;
+    struct cuda_range *range;
+};
+
+static int range_here(struct cuda_hmem *self, const struct question *question);
+
+static int ask_here(struct cuda_hmem *self, const struct question *question)
+{
+    return question->range ? range_here(self, question)
+                           : lookup_here(self, question->addr, question->lookup);
+}
+
+/* No context is active that could be asked in. */
+static int without_context(uint64_t addr)
+{
+    char byte;
+    struct iovec to = {&byte, 1}, from = {(void *)(uintptr_t)addr, 1};
+
+    if (process_vm_readv(getpid(), &to, 1, &from, 1, 0) == 1 || errno != EFAULT)
+        return -CUDA_NO_CONTEXT;
+    return hmreg_fail(-EIO,
+                      "CUDA cannot say what %#" PRIx64 " is on a thread without a context, no "
+                      "device has an active primary context, and the CPU cannot read it: make the "
+                      "memory's context current",
+                      addr);
+}
+
+/* -CUDA_NO_CONTEXT: no context is active, and the CPU reads the memory. */
+static int ask(struct cuda_hmem *self, const struct question *question)
+{
+    int rc = ask_here(self, question);
+
+    for (int i = 0; rc == -CUDA_NO_CONTEXT && i < self->base.device_count; i++) {
+        struct cuda_guard guard;
+
+        if (cuda_enter(self, NULL, i, false, &guard))
+            continue;
+        rc = ask_here(self, question);
+        cuda_leave(self, &guard);
+    }
+    return rc == -CUDA_NO_CONTEXT ? without_context(question->addr) : rc;
+}
+
+int cuda_lookup(struct cuda_hmem *self, uint64_t addr, struct cuda_lookup *out)
+{
+    struct question question = {.addr = addr, .lookup = out};
+    int rc = ask(self, &question);
+
+    if (rc != -CUDA_NO_CONTEXT)
+        return rc;
+    *out = (struct cuda_lookup){.sort = CUDA_UNKNOWN, .device = -1};
     return 0;
 }
 
@@ -166,7 +233,7 @@ static int check_tail(struct cuda_hmem *self, uint64_t addr, size_t len,
                       const struct cuda_lookup *first)
 {
     struct cuda_lookup last = {0};
-    int rc = cuda_lookup(self, addr + len - 1, &last);
+    int rc = lookup_here(self, addr + len - 1, &last);
 
     if (rc || last.id == first->id)
         return rc;
@@ -211,7 +278,24 @@ static void range_add(struct cuda_range *range, const struct cuda_lookup *at,
     if (at->device != range->first.device || !cuda_virtual_same(segment, &range->segment))
         range->mixed = true;
     range->end = segment->base + segment->size;
-    range->identity = named ? cuda_virtual_identity(range->identity, at, segment) : 0;
+    range->identity = named ? cuda_virtual_identity(range->identity, &range->first, segment) : 0;
+}
+
+/* Describes what is mapped at next, where the segment before it ends. An identity needs neither its
+ * device nor its properties: two questions are enough where the reservation goes on. */
+static int next_segment(struct cuda_hmem *self, uint64_t next, bool prop,
+                        const struct cuda_range *range, struct cuda_lookup *at,
+                        struct cuda_segment *out)
+{
+    int rc = 0;
+
+    out->size = 0;
+    if (!prop && next - range->first.start < range->first.size)
+        rc = cuda_virtual_follows(self, next, out);
+    if (rc || out->size)
+        return rc;
+    rc = lookup_here(self, next, at);
+    return rc || at->sort != CUDA_VIRTUAL ? rc : segment_at(self, next, at, prop, out);
 }
 
 /* Reservations may be adjacent; a range that spans two of them spans two allocations (-ERANGE). */
@@ -220,29 +304,28 @@ static int range_virtual(struct cuda_hmem *self, uint64_t addr, size_t len, bool
 {
     struct cuda_lookup at = range->first;
     struct cuda_segment segment;
-    int rc = 0;
+    int rc = segment_at(self, addr, &at, prop, &segment);
 
-    for (uint64_t next = addr; next < addr + len; next = range->end) {
-        if (next != addr)
-            rc = cuda_lookup(self, next, &at);
-        if (!rc && (at.sort != CUDA_VIRTUAL || at.start != range->first.start))
-            rc = vendor_fail_leaves(addr, len, next, "nothing is mapped there");
-        if (!rc)
-            rc = segment_at(self, next, &at, prop, &segment);
-        if (!rc && !segment.size)
-            rc = hmreg_fail(-EIO, "CUDA says the memory mapped at %#" PRIx64 " has no size", next);
-        if (rc)
-            return rc;
+    for (uint64_t next = addr; !rc; next = range->end) {
+        if (at.sort != CUDA_VIRTUAL || at.start != range->first.start)
+            return vendor_fail_leaves(addr, len, next, "nothing is mapped there");
+        if (!segment.size)
+            return hmreg_fail(-EIO, "CUDA says the memory mapped at %#" PRIx64 " has no size",
+                              next);
         range_add(range, &at, &segment);
+        if (range->end - addr >= len)
+            break;
+        rc = next_segment(self, range->end, prop, range, &at, &segment);
     }
-    return 0;
+    return rc;
 }
 
-int cuda_lookup_range(struct cuda_hmem *self, uint64_t addr, size_t len, bool prop,
-                      struct cuda_range *out)
+/* -CUDA_NO_CONTEXT, and the errors of cuda_lookup_range(). */
+static int range_here(struct cuda_hmem *self, const struct question *question)
 {
+    uint64_t addr = question->addr;
     struct cuda_range found = {0};
-    int rc = cuda_lookup(self, addr, &found.first);
+    int rc = lookup_here(self, addr, &found.first);
 
     if (rc)
         return rc;
@@ -254,13 +337,22 @@ int cuda_lookup_range(struct cuda_hmem *self, uint64_t addr, size_t len, bool pr
         return hmreg_fail(-EFAULT, "%#" PRIx64 " is a reserved address of CUDA without memory",
                           addr);
     case CUDA_VIRTUAL:
-        rc = range_virtual(self, addr, len, prop, &found);
+        rc = range_virtual(self, addr, question->len, question->prop, &found);
         break;
     default:
-        rc = range_whole(self, addr, len, &found);
+        rc = range_whole(self, addr, question->len, &found);
         break;
     }
     if (!rc)
-        *out = found;
+        *question->range = found;
     return rc;
+}
+
+int cuda_lookup_range(struct cuda_hmem *self, uint64_t addr, size_t len, bool prop,
+                      struct cuda_range *out)
+{
+    struct question question = {.addr = addr, .len = len, .prop = prop, .range = out};
+    int rc = ask(self, &question);
+
+    return rc == -CUDA_NO_CONTEXT ? -HMEM_NOT_MINE : rc;
 }

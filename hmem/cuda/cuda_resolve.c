@@ -52,8 +52,7 @@ int cuda_resolve(struct hmem *hmem, uint64_t addr, size_t len, struct hmem_range
         .identity = range.identity,
         .segments = range.segments,
         .host_addr = host_address(&range, kind, addr),
-        /* Drivers promise nothing about pool memory; only an export shows. */
-        .exportable = range.first.sort != CUDA_POOL && cuda_exportable(self, &range, &why) == 0,
+        .exportable = !cuda_export_unsure(&range) && cuda_exportable(self, &range, &why) == 0,
     };
     return 0;
 }

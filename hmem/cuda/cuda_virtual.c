@@ -7,12 +7,13 @@
  * and CUDA does not document whether that changes the buffer id. So its identity is a hash of the
  * buffer id, the bounds and the physical memory's id of every segment under the range. With a
  * driver that reports no ids of physical memory, virtual memory has no identity: handles cannot
- * serve, since freed ones are reused.
+ * serve, since freed ones are reused. A driver may use an id again once the memory is gone; a
+ * dmabuf, and the peer memory client's pages, keep it as long as a registration does.
  */
 #include "hmem/cuda/cuda.h"
 
-/* Tries the caller's current context first, whichever its device; then makes the memory's context
- * current, or its device's primary context if that is active. */
+/* Tries the caller's current context first, so that a hit costs one call; then makes the memory's
+ * context current, or its device's primary context if that is active. */
 unsigned cuda_address_range(struct cuda_hmem *self, uint64_t addr, const struct cuda_lookup *at,
                             struct cuda_segment *out)
 {
@@ -20,7 +21,7 @@ unsigned cuda_address_range(struct cuda_hmem *self, uint64_t addr, const struct 
     size_t size = 0;
     unsigned result = self->api.address_range(&base, &size, addr);
 
-    if (cuda_wants_context(result)) {
+    if (cuda_may_want_context(result)) {
         struct cuda_guard guard;
 
         result = cuda_enter(self, at->context, at->device, false, &guard);
@@ -48,8 +49,8 @@ int cuda_virtual_retain(struct cuda_hmem *self, uint64_t addr, unsigned long lon
     *out = 0;
     if (cuda_says_no_answer(result))
         return 0;
-    return cuda_fail(self, -EIO, result, "the allocation mapped at %#" PRIx64 " cannot be retained",
-                     addr);
+    return cuda_fail_query(self, result, "the allocation mapped at %#" PRIx64 " cannot be retained",
+                           addr);
 }
 
 static unsigned mapping(struct cuda_hmem *self, uint64_t addr, struct cuda_segment *out)
@@ -86,8 +87,8 @@ static int read_prop(struct cuda_hmem *self, uint64_t addr, struct cuda_segment 
     result = self->api.handle_prop(&out->prop, handle);
     self->api.handle_release(handle);
     if (result)
-        return cuda_fail(self, -EIO, result,
-                         "the properties of the memory at %#" PRIx64 " cannot be read", addr);
+        return cuda_fail_query(self, result,
+                               "the properties of the memory at %#" PRIx64 " cannot be read", addr);
     out->has_prop = true;
     out->cpu = cpu_may(self, addr, &out->prop);
     return 0;
@@ -102,13 +103,27 @@ int cuda_virtual_segment(struct cuda_hmem *self, uint64_t addr, const struct cud
     if (cuda_says_no_answer(result))
         result = cuda_address_range(self, addr, at, out);
     if (result)
-        return cuda_fail(self, -EIO, result, "what is mapped at %#" PRIx64 " cannot be read", addr);
+        return cuda_fail_query(self, result, "what is mapped at %#" PRIx64 " cannot be read", addr);
     result = self->api.pointer_attribute(&block, CUDA_PTR_MEMORY_BLOCK_ID, addr);
     if (result && !cuda_says_no_answer(result))
-        return cuda_fail(self, -EIO, result, "the id of the memory at %#" PRIx64 " cannot be read",
-                         addr);
+        return cuda_fail_query(self, result, "the id of the memory at %#" PRIx64 " cannot be read",
+                               addr);
     out->block = block;
     return prop ? read_prop(self, addr, out) : 0;
+}
+
+int cuda_virtual_follows(struct cuda_hmem *self, uint64_t addr, struct cuda_segment *out)
+{
+    unsigned long long block = 0;
+    size_t size = 0;
+    unsigned result = self->api.pointer_attribute(&size, CUDA_PTR_MAPPING_SIZE, addr);
+
+    if (!result)
+        result = self->api.pointer_attribute(&block, CUDA_PTR_MEMORY_BLOCK_ID, addr);
+    if (result && !cuda_says_no_answer(result))
+        return cuda_fail_query(self, result, "what is mapped at %#" PRIx64 " cannot be read", addr);
+    *out = (struct cuda_segment){.base = addr, .size = result ? 0 : size, .block = block};
+    return 0;
 }
 
 bool cuda_virtual_same(const struct cuda_segment *a, const struct cuda_segment *b)

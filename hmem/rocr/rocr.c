@@ -94,6 +94,10 @@ static int start(struct hmem *hmem)
         return rc;
     read_version(self);
     read_dmabuf_support(self);
+    vendor_unreported(hmem,
+                      "HSA calls back only when memory of a pool is freed: memory imported by "
+                      "IPC or from graphics, and mappings of its virtual memory API, are "
+                      "registered at each get");
     rc = rocr_list_devices(self);
     if (rc) {
         self->api.shut_down();
@@ -129,4 +133,5 @@ static void device(struct hmem *self, int index, struct hmem_device *out)
     *out = rocr_gpu((struct rocr_hmem *)self, index)->info;
 }
 
-VENDOR_DEFINE(ROCR, rocr, "ROCm", "libhsa-runtime64.so.1", HSA_STATUS_ERROR_NOT_INITIALIZED);
+VENDOR_DEFINE(ROCR, rocr, "ROCm", "libhsa-runtime64.so.1", HSA_STATUS_ERROR_NOT_INITIALIZED,
+              .watch = rocr_watch);

@@ -30,6 +30,7 @@
     NEED(deregister_callback, hsa_amd_deregister_deallocation_callback)                            \
     NEED(pointer_info, hsa_amd_pointer_info)                                                       \
     WANT(export_dmabuf, hsa_amd_portable_export_dmabuf)                                            \
+    WANT(export_dmabuf_v2, hsa_amd_portable_export_dmabuf_v2)                                      \
     WANT(close_dmabuf, hsa_amd_portable_close_dmabuf)                                              \
     WANT(vmem_retain, hsa_amd_vmem_retain_alloc_handle)                                            \
     WANT(vmem_release, hsa_amd_vmem_handle_release)                                                \
@@ -124,6 +125,7 @@ int rocr_ask_agents(struct rocr_hmem *self, uint64_t addr, hsa_agent_t **agents,
 /* ---- operations of hmem.h (rocr_resolve.c, rocr_export.c, rocr_memory.c) ------------------ */
 
 VENDOR_OPERATIONS(rocr);
+bool rocr_watch(struct hmem *self, uint64_t addr, size_t len, const struct hmem_range *range);
 /* Deregisters all deallocation callbacks. Called when the last user in this process closes. */
 void rocr_forget(struct rocr_hmem *self);
 

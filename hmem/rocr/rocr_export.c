@@ -13,6 +13,8 @@
 
 #include <unistd.h>
 
+#define EXPORT_FLAG_PCIE 1 /* of hsa_amd_portable_export_dmabuf_v2() */
+
 /* ---- allocations ---------------------------------------------------------------------- */
 
 static int check_exportable(struct rocr_hmem *self, const struct rocr_pointer_info *info)
@@ -40,9 +42,19 @@ static int fail_export(struct rocr_hmem *self, hsa_status_t status, uint64_t add
     return rocr_fail(self, -EIO, status, "ROCm could not export %zu bytes at %#" PRIx64, len, addr);
 }
 
+static hsa_status_t call_export(struct rocr_hmem *self, uint64_t addr, size_t len, uint64_t flags,
+                                int *fd, uint64_t *offset)
+{
+    void *at = (void *)(uintptr_t)addr;
+
+    return flags ? self->api.export_dmabuf_v2(at, len, fd, offset, EXPORT_FLAG_PCIE)
+                 : self->api.export_dmabuf(at, len, fd, offset);
+}
+
 /* Exports an allocation of the runtime, which closes its own descriptor. */
 static int export_allocated(struct rocr_hmem *self, uint64_t addr, size_t len,
-                            const struct rocr_pointer_info *info, struct hmreg_dmabuf *out)
+                            const struct rocr_pointer_info *info, uint64_t flags,
+                            struct hmreg_dmabuf *out)
 {
     int vendors = -1, own;
     uint64_t offset = 0; /* of addr, not of its allocation's base */
@@ -51,7 +63,11 @@ static int export_allocated(struct rocr_hmem *self, uint64_t addr, size_t len,
 
     if (rc)
         return rc;
-    status = self->api.export_dmabuf((void *)(uintptr_t)addr, len, &vendors, &offset);
+    if (flags && !self->api.export_dmabuf_v2)
+        return hmreg_fail(-EOPNOTSUPP,
+                          "this ROCm runtime has no hsa_amd_portable_export_dmabuf_v2, which "
+                          "exports with the PCIe mapping");
+    status = call_export(self, addr, len, flags, &vendors, &offset);
     if (status)
         return fail_export(self, status, addr, len);
     own = dmabuf_duplicate(vendors);
@@ -77,6 +93,11 @@ static int export_handle(struct rocr_hmem *self, uint64_t start,
         return hmreg_fail(-EFAULT, "the memory mapped at %#" PRIx64 " was unmapped", start);
     status = self->api.vmem_export(&fd, *handle, 0);
     self->api.vmem_release(*handle);
+    if (status == HSA_STATUS_ERROR_INCOMPATIBLE_ARGUMENTS)
+        return rocr_fail(self, -EOPNOTSUPP, status,
+                         "ROCm cannot export the memory mapped at %#" PRIx64 ", which was imported "
+                         "from a descriptor: export it where it was allocated",
+                         start);
     if (status)
         return rocr_fail(self, -EIO, status, "ROCm could not export the memory mapped at %#" PRIx64,
                          start);
@@ -99,7 +120,8 @@ static bool is_still(struct rocr_hmem *self, const struct rocr_pointer_info *inf
 }
 
 static int export_mapped(struct rocr_hmem *self, uint64_t addr, size_t len,
-                         const struct rocr_pointer_info *info, struct hmreg_dmabuf *out)
+                         const struct rocr_pointer_info *info, uint64_t flags,
+                         struct hmreg_dmabuf *out)
 {
     uint64_t start = rocr_address(info->agent_base);
     hsa_amd_vmem_alloc_handle_t handle;
@@ -107,6 +129,9 @@ static int export_mapped(struct rocr_hmem *self, uint64_t addr, size_t len,
     int fd = -1;
     int rc;
 
+    if (flags)
+        return hmreg_fail(-EOPNOTSUPP, "memory of HSA's virtual memory API is exported without the "
+                                       "PCIe mapping only");
     if (!self->api.vmem_export)
         return hmreg_fail(-EOPNOTSUPP,
                           "this ROCm runtime has no hsa_amd_vmem_export_shareable_handle");
@@ -131,7 +156,7 @@ static int export_mapped(struct rocr_hmem *self, uint64_t addr, size_t len,
 /* ---- either --------------------------------------------------------------------------- */
 
 int rocr_export(struct hmem *hmem, uint64_t addr, size_t len, const struct hmem_range *range,
-                struct hmreg_dmabuf *out)
+                uint64_t flags, struct hmreg_dmabuf *out)
 {
     struct rocr_hmem *self = (struct rocr_hmem *)hmem;
     struct rocr_pointer_info info;
@@ -142,8 +167,8 @@ int rocr_export(struct hmem *hmem, uint64_t addr, size_t len, const struct hmem_
                                        "which is registered by its address");
     rc = rocr_lookup(self, addr, &info);
     if (!rc && info.type == ROCR_POINTER_VMEM)
-        rc = export_mapped(self, addr, len, &info, out);
+        rc = export_mapped(self, addr, len, &info, flags, out);
     else if (!rc)
-        rc = export_allocated(self, addr, len, &info, out);
+        rc = export_allocated(self, addr, len, &info, flags, out);
     return vendor_result(hmem, rc, addr);
 }

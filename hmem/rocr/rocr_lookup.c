@@ -13,6 +13,13 @@ static int check_answer(struct rocr_hmem *self, hsa_status_t status, uint64_t ad
                   : 0;
 }
 
+/* The runtime counts the address at which a reservation ends as a part of it. */
+static bool is_its_end(const struct rocr_pointer_info *reserved, uint64_t addr)
+{
+    return reserved->host_base && reserved->len &&
+           addr - rocr_address(reserved->host_base) == reserved->len;
+}
+
 int rocr_lookup(struct rocr_hmem *self, uint64_t addr, struct rocr_pointer_info *info)
 {
     int rc = atomic_load(&self->base.shut_down)
@@ -36,7 +43,7 @@ int rocr_lookup(struct rocr_hmem *self, uint64_t addr, struct rocr_pointer_info 
                               "%#" PRIx64 " is memory of HSA's virtual memory API: this runtime "
                               "tells nothing about its mapping; a newer one does",
                               addr);
-        if (!info->registered)
+        if (!info->registered || is_its_end(info, addr))
             return -HMEM_NOT_MINE;
         return hmreg_fail(
             -EFAULT, "nothing is mapped at %#" PRIx64 ": ROCm only reserved the address", addr);

@@ -18,9 +18,16 @@ static struct alloc_ids allocations = ALLOC_IDS_INITIALIZER;
 
 /* ---- identity ------------------------------------------------------------------------ */
 
-static void on_end(void *addr, void *slot)
+/* The runtime has removed the allocation from its list, and will free the address for reuse after
+ * its callbacks have returned. The id ends before the report: a get that finds the id alive
+ * publishes its entry, or at least enters it as pending, before the report, which then ends it. */
+static void on_end(void *addr, void *arg)
 {
+    struct alloc_id *slot = arg;
+    uint64_t base = slot->base, end = base + slot->len;
+
     alloc_ids_end(slot);
+    hmem_ended(base, end);
 }
 
 static bool is_still(struct rocr_hmem *self, const struct rocr_pointer_info *before)
@@ -145,4 +152,12 @@ int rocr_identity(struct hmem *self, uint64_t addr, size_t len, uint64_t *out)
     if (!rc)
         *out = number ? number : range.identity;
     return rc;
+}
+
+/* An id that is alive has its callback, which only this file deregisters; see alloc_ids.h. The
+ * runtime itself does not end while this vendor is open: hsa_init() is counted. */
+bool rocr_watch(struct hmem *self, uint64_t addr, size_t len, const struct hmem_range *range)
+{
+    return !atomic_load(&self->shut_down) && range->identity &&
+           alloc_ids_find(&allocations, addr, len) == range->identity;
 }

@@ -31,7 +31,11 @@ static int start(struct hmem *hmem)
     struct ze_hmem *self = (struct ze_hmem *)hmem;
     int rc = init(self);
 
-    return rc ? rc : ze_list_devices(self);
+    if (!rc)
+        rc = ze_list_devices(self);
+    if (!rc)
+        ze_hooks_find(self);
+    return rc;
 }
 
 static void stop(struct hmem *hmem)
@@ -50,4 +54,5 @@ static void device(struct hmem *self, int index, struct hmem_device *out)
     *out = ((struct ze_hmem *)self)->devices[index].info;
 }
 
-VENDOR_DEFINE(ZE, ze, "Level Zero", "libze_loader.so.1", ZE_RESULT_ERROR_UNINITIALIZED);
+VENDOR_DEFINE(ZE, ze, "Level Zero", "libze_loader.so.1", ZE_RESULT_ERROR_UNINITIALIZED,
+              .watch = ze_watch);

@@ -47,7 +47,10 @@ struct ze_driver {
     ze_driver_handle_t handle;
     ze_context_handle_t context; /* ours */
     bool counts_tiles;           /* it reports how many handles memory is spread over */
+    atomic_int library;          /* ze_hooks.c's number of it, or one of these: */
 };
+#define ZE_LIBRARY_UNASKED 0
+#define ZE_LIBRARY_UNKNOWN (-1)
 
 struct ze_device {
     ze_device_handle_t handle;
@@ -89,6 +92,14 @@ static inline void *ze_address(uint64_t addr)
 
 const char *ze_result_name(struct hmem *self, int64_t result); /* NULL: success, unknown */
 
+/* ---- our contexts (ze_context.c) ----------------------------------------------------------- */
+
+/* Destroys a context of ours that has no memory: no memory ends by that. Returns what the hook of
+ * zeContextDestroy passed to ze_destroys_ours(); NULL: no hook ran. */
+void *ze_destroy_context(struct ze_hmem *self, ze_context_handle_t context);
+/* Is this thread inside ze_destroy_context()? */
+bool ze_destroys_ours(void *by);
+
 /* ---- drivers and devices (ze_devices.c) --------------------------------------------------- */
 
 /* -ENODEV, -EIO, -ENOMEM. */
@@ -108,6 +119,14 @@ int ze_lookup_range(struct ze_hmem *self, uint64_t addr, size_t len, struct ze_l
 /* Is all of [base, base+len) in one reservation of virtual memory? */
 bool ze_is_reserved(struct ze_hmem *self, const struct ze_driver *driver, uint64_t base,
                     size_t len);
+
+/* ---- the end of memory (ze_hooks.c) -------------------------------------------------------- */
+
+/* Finds the drivers' functions that end memory and tries, without hooking them, whether they can be
+ * hooked; says in the runtime's description which memory's end is not reported. */
+void ze_hooks_find(struct ze_hmem *self);
+/* hmem.h's watch; the first call places the hooks, which serve the process and stay. */
+bool ze_watch(struct hmem *self, uint64_t addr, size_t len, const struct hmem_range *range);
 
 /* ---- operations of hmem.h (ze_resolve.c, ze_export.c, ze_memory.c) ----------------------- */
 

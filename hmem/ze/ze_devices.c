@@ -88,6 +88,14 @@ static void read_pci(struct ze_hmem *self, ze_device_handle_t device, struct hmr
     out->valid = 1;
 }
 
+/* Also where the result is that of a runtime that has shut down: drivers of other devices than GPUs
+ * answer so. */
+static int fail_driver(struct ze_hmem *self, ze_result_t result, const char *call, unsigned driver)
+{
+    return hmreg_fail_vendor(list_errno(result), "ze", result, ze_result_name(&self->base, result),
+                             "%s of driver %u failed", call, driver);
+}
+
 /* Appends a driver's devices to the list. */
 static int find_devices(struct ze_hmem *self, unsigned driver)
 {
@@ -116,7 +124,7 @@ static int find_devices(struct ze_hmem *self, unsigned driver)
     }
     free(handles);
     if (result)
-        return ze_fail(self, list_errno(result), result, "zeDeviceGet of driver %u failed", driver);
+        return fail_driver(self, result, "zeDeviceGet", driver);
     return 0;
 }
 
@@ -197,7 +205,7 @@ static bool sees_other_contexts(struct ze_hmem *self, const struct ze_driver *dr
             sees = properties.type != ZE_MEMORY_TYPE_UNKNOWN;
         self->api.free(other, probe);
     }
-    self->api.context_destroy(other);
+    ze_destroy_context(self, other);
     return sees;
 }
 
@@ -208,7 +216,7 @@ static int open_driver(struct ze_hmem *self, unsigned number)
 
     if (result) {
         driver->context = NULL;
-        return ze_fail(self, -EIO, result, "zeContextCreate of driver %u failed", number);
+        return fail_driver(self, result, "zeContextCreate", number);
     }
     driver->counts_tiles = has_extension(self, driver->handle, SUB_ALLOCATIONS_NAME);
     if (!sees_other_contexts(self, driver))
@@ -224,7 +232,7 @@ static void describe(struct ze_hmem *self)
 {
     ze_driver_properties_t properties = {.stype = ZE_STRUCTURE_TYPE_DRIVER_PROPERTIES};
     ze_api_version_t version = 0;
-    ze_driver_handle_t first = self->drivers[0].handle;
+    ze_driver_handle_t first = self->drivers[self->devices[0].driver].handle;
     unsigned without_pci = 0, without_export = 0;
 
     if (!self->api.driver_version(first, &version) &&
@@ -244,15 +252,47 @@ static void describe(struct ze_hmem *self)
                      self->base.device_count);
 }
 
+/* Another driver's devices are used without it. The error stays recorded. */
+static void leave_out(struct ze_hmem *self, unsigned number)
+{
+    struct ze_driver *driver = &self->drivers[number];
+
+    vendor_lacks(&self->base, "driver %u is left out: %s", number, hmreg_last_error()->text);
+    if (driver->context)
+        ze_destroy_context(self, driver->context);
+    driver->context = NULL;
+}
+
+/* Returns how many drivers were left out, or an error. */
+static int open_drivers(struct ze_hmem *self)
+{
+    int out = 0;
+
+    for (unsigned i = 0; i < self->driver_count; i++) {
+        int rc = open_driver(self, i);
+
+        if (rc && rc != -EIO)
+            return rc;
+        if (rc)
+            leave_out(self, i);
+        out += rc != 0;
+    }
+    return out;
+}
+
 int ze_list_devices(struct ze_hmem *self)
 {
+    struct hmreg_error before;
     int rc = find_drivers(self);
 
-    for (unsigned i = 0; !rc && i < self->driver_count; i++)
-        rc = open_driver(self, i);
-    if (!rc && self->base.device_count == 0)
-        rc = ze_fail(self, -ENODEV, ZE_RESULT_SUCCESS, "no Level Zero driver has a device");
-    if (!rc)
-        describe(self);
-    return rc;
+    hmreg_error_save(&before);
+    rc = rc ? rc : open_drivers(self);
+    if (rc < 0)
+        return rc;
+    if (self->base.device_count == 0)
+        return rc ? -EIO
+                  : ze_fail(self, -ENODEV, ZE_RESULT_SUCCESS, "no Level Zero driver has a device");
+    hmreg_error_restore(&before);
+    describe(self);
+    return 0;
 }

@@ -173,7 +173,7 @@ static int take_claim(struct ze_hmem *self, const struct hmem_range *claim, stru
 }
 
 int ze_export(struct hmem *hmem, uint64_t addr, size_t len, const struct hmem_range *range,
-              struct hmreg_dmabuf *out)
+              uint64_t flags, struct hmreg_dmabuf *out)
 {
     struct ze_hmem *self = (struct ze_hmem *)hmem;
     struct ze_lookup found = {0};
@@ -183,6 +183,9 @@ int ze_export(struct hmem *hmem, uint64_t addr, size_t len, const struct hmem_ra
         return hmreg_fail(-EOPNOTSUPP,
                           "host memory of Level Zero has no dmabuf: it is registered by its "
                           "address");
+    if (flags)
+        return hmreg_fail(-EOPNOTSUPP, "Level Zero does not let its caller choose how a dmabuf is "
+                                       "mapped, so none with the PCIe mapping is possible");
     rc =
         range->claimed ? take_claim(self, range, &found) : ze_lookup_range(self, addr, len, &found);
     if (!rc && found.identity != range->identity)

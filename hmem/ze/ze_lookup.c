@@ -35,7 +35,7 @@ static int ask(struct ze_hmem *self, struct ze_driver *driver, uint64_t addr, st
  */
 static bool was_freed(struct ze_hmem *self, uint64_t addr, const struct ze_lookup *found)
 {
-    struct ze_lookup now;
+    struct ze_lookup now = {.id = 0};
 
     return !ask(self, found->driver, addr, &now) &&
            (now.type == ZE_MEMORY_TYPE_UNKNOWN || now.id != found->id);
@@ -70,9 +70,12 @@ static uint64_t identity_of(const struct ze_hmem *self, const struct ze_lookup *
 static int look_up_once(struct ze_hmem *self, uint64_t addr, struct ze_lookup *out)
 {
     for (unsigned i = 0; i < self->driver_count; i++) {
-        int rc = atomic_load(&self->base.shut_down) ? -ESHUTDOWN
-                                                    : ask(self, &self->drivers[i], addr, out);
+        struct ze_driver *driver = &self->drivers[i];
+        int rc;
 
+        if (!driver->context) /* left out when the runtime was opened */
+            continue;
+        rc = atomic_load(&self->base.shut_down) ? -ESHUTDOWN : ask(self, driver, addr, out);
         if (rc)
             return rc;
         if (out->type == ZE_MEMORY_TYPE_UNKNOWN)

@@ -74,8 +74,9 @@ struct hmreg_pci_place {
     struct hmreg_pci bridges[HMREG_BRIDGES_MAX]; /* from the host bridge down */
 };
 
-/* -EINVAL: an argument is NULL, pci->valid is 0, or out->size is too small. -ENODEV: the topology
- * has no such device. */
+/* Of a function that the topology lacks it is the place of function 0: partitions of a GPU (AMD's
+ * MI300) have their number there. -EINVAL: an argument is NULL, pci->valid is 0, or out->size is
+ * too small. -ENODEV: the topology has no such device. */
 int hmreg_topology_place(const struct hmreg_topology *topology, const struct hmreg_pci *pci,
                          struct hmreg_pci_place *out);
 

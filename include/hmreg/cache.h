@@ -21,13 +21,16 @@ extern "C" {
  * hmreg_mr_query() returns its bounds. The application may free memory while a region of it is
  * cached, but not between get and put. The library chooses keys. On a domain with
  * HMREG_MR_ENDPOINT each get registers a region of its own, which is not bound yet: there use
- * hmreg_mr_get_attr() with an endpoint. Errors of hmreg_mr_reg().
+ * hmreg_mr_get_attr() with an endpoint. A range longer than the domain's max_len becomes one region
+ * of several pieces (hmreg_mr_segment()), which serves gets of ranges inside it too.
+ * Errors of hmreg_mr_reg(), but -EMSGSIZE: the range is longer than HMREG_SEGMENTS_MAX such pieces.
  */
 int hmreg_mr_get(struct hmreg_domain *domain, const void *addr, size_t len, uint64_t access,
                  struct hmreg_mr **mr);
 /*
- * As hmreg_mr_get(), with the attributes of hmreg_mr_regattr(): of one range, or with
- * HMREG_MR_DMABUF of the caller's dmabuf, whose descriptor the caller may close after the call.
+ * As hmreg_mr_get(), with the attributes of hmreg_mr_regattr(): of one range, of several (iov,
+ * segments), or with HMREG_MR_DMABUF of the caller's dmabuf. The caller may close descriptors after
+ * the call.
  * A cached region serves the get if it contains the range, has the access rights as for
  * hmreg_mr_get(), and was got with the same attributes. Compared are: flags; auth_key, by its
  * bytes; page_size; hmem_data, by its address; of a dmabuf its inode (not the number of the
@@ -35,22 +38,47 @@ int hmreg_mr_get(struct hmreg_domain *domain, const void *addr, size_t len, uint
  * a trusted claim, claim_identity included; and every attribute that is not named here. Not
  * compared are size, context, and a checked claim about memory, which is checked at each get.
  * hmreg_mr_context() returns the context of the get that registered the region. A get without
- * attributes that are compared, and hmreg_mr_get(), serve each other's regions. requested_key must
+ * attributes that are compared, and hmreg_mr_get(), serve each other's regions. A region of several
+ * ranges or segments serves gets of exactly that list only: the same addresses and lengths in the
+ * same order, dmabufs by inode, base_addr, offset and length, the claim too, all in iov or all in
+ * segments. It is what hmreg_mr_regattr() makes of the list, counts with the sum of the lengths in
+ * the cache's limits, and ends when any segment's memory changes. requested_key must
  * be 0. Release the region with hmreg_mr_put(). A cached region of a dmabuf keeps the exporter's
  * memory until it is evicted, flushed, or invalidated by its addresses (base_addr + offset). With
  * attr->endpoint, on a domain with HMREG_MR_ENDPOINT, the region is bound to the endpoint and
- * enabled, and serves gets with the same endpoint. Flush the domain before you close an endpoint
- * that regions were got with, and after their last put.
+ * enabled, and serves gets with the same endpoint; with attr->endpoints so is each rail. Flush the
+ * domain or group before you close an endpoint that regions were got with, and after their last
+ * put.
  * Errors of hmreg_mr_regattr(), and of hmreg_mr_bind() and hmreg_mr_enable() where an endpoint is
- * set. -EINVAL also: several ranges or segments, a requested_key, or an endpoint on a group or on a
- * domain without HMREG_MR_ENDPOINT.
- * -HMREG_EBADFLAGS also: HMREG_RMA_EVENT. -EOPNOTSUPP also: registrations of the domain complete in
- * an event queue.
+ * set; -EMSGSIZE of several ranges or segments: together they are longer than the domain's max_len.
+ * -EINVAL also: a requested_key, an endpoint for a rail without HMREG_MR_ENDPOINT, attr->endpoint
+ * on a group or beside attr->endpoints, or endpoints that lack one for a rail with
+ * HMREG_MR_ENDPOINT or whose count is another than the number of rails. -HMREG_EBADFLAGS also:
+ * HMREG_RMA_EVENT. -EOPNOTSUPP also: registrations of the domain complete in an event queue.
  */
 int hmreg_mr_get_attr(struct hmreg_domain *domain, const struct hmreg_mr_attr *attr, uint64_t flags,
                       struct hmreg_mr **mr);
 /* Releases a region: one put for each get. NULL is accepted. */
 void hmreg_mr_put(struct hmreg_mr *mr);
+
+/*
+ * Gets a region of each range iov[0] to iov[count - 1], as count calls of hmreg_mr_get() would:
+ * mrs[i] is a region of iov[i]. It costs less, because what these calls have in common is done once
+ * for 64 ranges: the thread's tables and the monitor are consulted once, and what they do not serve
+ * is searched under one hold of the lock. All regions or none: on failure, regions got so far are
+ * put back (those just registered stay cached), and every element of mrs is NULL. Ranges may repeat
+ * or overlap, and be of different memory (host, several devices). The application must not free or
+ * remap any of the ranges between the call and the put of its region. More ranges than the cache's
+ * limits allow have regions that are not cached.
+ * Errors of hmreg_mr_get(), for the first range that has one; the text begins with the range's
+ * index, as in "iov[3]: ...". Arguments of all ranges are checked before any vendor or fabric is
+ * called. -EINVAL also: iov is NULL, or count is 0.
+ */
+int hmreg_mr_get_many(struct hmreg_domain *domain, const struct iovec *iov, size_t count,
+                      uint64_t access, struct hmreg_mr **mrs);
+/* Releases the regions mrs[0] to mrs[count - 1], as count calls of hmreg_mr_put() would; they may
+ * be of several domains. NULL is accepted, as mrs and as an element. */
+void hmreg_mr_put_many(struct hmreg_mr *const *mrs, size_t count);
 
 /* Invalidates every cached region that overlaps [addr, addr+len), in all domains. Call it before
  * the memory is freed or remapped. A region in use is deregistered after its last put.

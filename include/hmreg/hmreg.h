@@ -73,6 +73,17 @@ enum hmreg_path {
 };
 #define HMREG_PATH_COUNT 5
 
+/* How path dmabuf gets the memory to the NIC. */
+enum hmreg_way {
+    HMREG_WAY_NONE = 0,        /* of no dmabuf; also ends a list of ways */
+    HMREG_WAY_PLAIN = 1,       /* the fabric's usual import */
+    HMREG_WAY_DATA_DIRECT = 2, /* an import for data direct: the NIC's second PCIe function, beside
+                                  the device (mlx5dv_reg_dmabuf_mr()) */
+    HMREG_WAY_PCIE = 3,        /* the usual import of a dmabuf with HMREG_EXPORT_PCIE */
+    HMREG_WAY_DATA_DIRECT_PCIE = 4, /* both: data direct, and the PCIe mapping */
+};
+#define HMREG_WAY_COUNT 5
+
 /* Access rights. Values are libfabric's FI_READ ... FI_REMOTE_WRITE. */
 #define HMREG_READ          (UINT64_C(1) << 8)  /* destination of RMA reads started locally */
 #define HMREG_WRITE         (UINT64_C(1) << 9)  /* source of RMA writes started locally */
@@ -123,6 +134,7 @@ struct hmreg_remote; /* a peer's memory region, opened from its token */
 const char *hmreg_iface_name(enum hmreg_iface iface);
 const char *hmreg_mem_kind_name(enum hmreg_mem_kind kind);
 const char *hmreg_path_name(enum hmreg_path path);
+const char *hmreg_way_name(enum hmreg_way way);
 
 /* The version of the library at run time, such as "0.1.0". */
 const char *hmreg_version(void);
@@ -170,7 +182,8 @@ enum hmreg_log_level {
 
 struct hmreg_config {
     size_t size;                /* sizeof(struct hmreg_config) */
-    uint32_t ifaces;            /* HMREG_IFACE_BIT()s of the runtimes to load; 0: all */
+    uint32_t ifaces;            /* HMREG_IFACE_BIT()s of the runtimes to start now, and of no other
+                                   later; 0: each at the first need */
     enum hmreg_monitor monitor; /* the monitor for host memory */
     /* Receives the library's messages of every level. text is one line without a newline, valid
      * during the call. The library calls log from any thread that is in a library call, and from
@@ -181,8 +194,10 @@ struct hmreg_config {
 };
 
 /*
- * Opens the library: loads the vendor runtimes that are present, and starts the monitor if config
- * or the environment names one.
+ * Opens the library. Starts the vendors' runtimes that config or HMREG_IFACES names, and the
+ * monitor if config or the environment names one. Without such names each runtime is started at
+ * the first need: by a call that names its iface, or by one that asks what an address is while the
+ * vendor's library is in the process. A fork before that leaves the child free to use it.
  * config: NULL for the defaults; read during the call only. *out: close it with hmreg_close().
  * An absent or broken runtime is not an error; hmreg_runtime_query() gives the reason.
  * -EINVAL: out is NULL, config's size, ifaces or monitor is not an accepted value, or an
@@ -191,10 +206,11 @@ struct hmreg_config {
  * FI_MR_CUDA_CACHE_MONITOR_ENABLED, FI_MR_ROCR_CACHE_MONITOR_ENABLED,
  * FI_MR_ZE_CACHE_MONITOR_ENABLED (0 or 1), HMREG_CACHE_CHECK (always or notice, or a list such as
  * system=notice,cuda=always), FI_MR_CACHE_MAX_COUNT, FI_MR_CACHE_MAX_SIZE, HMREG_CACHE_MAX_COUNT,
- * HMREG_CACHE_MAX_SIZE (a number), HMREG_STATS (on, off), HMREG_DEBUG (puts, claims, or both with a
- * comma), HMREG_LOG (off, error, warn, info, debug: the least severe level that is written to
- * stderr). -EOPNOTSUPP: memhooks was requested, and the code of this program's libc, or of a
- * library that interposes on it, cannot be hooked; the error's text names the function and the
+ * HMREG_CACHE_MAX_SIZE (a number), HMREG_STATS, HMREG_DEVICE_MONITOR (on, off), HMREG_DMABUF_WAYS
+ * (ways of path dmabuf, such as data-direct,plain; see config.ways), HMREG_DEBUG (puts, claims, or
+ * both with a comma), HMREG_LOG (off, error, warn, info, debug: the least severe level that is
+ * written to stderr). -EOPNOTSUPP: memhooks was requested, and the code of this program's libc, or
+ * of a library that interposes on it, cannot be hooked; the error's text names the function and the
  * reason. -EPERM, -ENOSYS: userfaultfd was requested, and the kernel does not permit it or does not
  * have it. -ENOMEM, -EAGAIN, -EMFILE: from the system.
  */
@@ -229,9 +245,13 @@ struct hmreg_runtime_info {
     char version[48];  /* the runtime's own version; "": unknown */
     char library[128]; /* the file it was loaded from */
     char why[256];     /* why it is not usable, or what it lacks; "": it lacks nothing */
+    /* The fields above are those of the first version; a caller's size may end here. */
+    char unreported[256]; /* which memory ends without a report, and why: each hit on it asks the
+                             runtime, or it is not cached; "": none, or not usable */
 };
 
-/* Describes the runtime of an iface. -EINVAL: an argument is NULL, or no such iface. */
+/* Describes the runtime of an iface, which it starts if that was not tried yet. -EINVAL: an
+ * argument is NULL, or no such iface. */
 int hmreg_runtime_query(struct hmreg *lib, enum hmreg_iface iface, struct hmreg_runtime_info *out);
 
 struct hmreg_pci {
@@ -279,8 +299,9 @@ struct hmreg_mem_info {
 };
 
 /*
- * Identifies the memory at [addr, addr+len). Queries each present runtime; a range that no runtime
- * knows is system memory if it is mapped. The text of the last error has the details.
+ * Identifies the memory at [addr, addr+len). Queries each runtime that is present or whose library
+ * is in the process; a range that no runtime knows is system memory if it is mapped. The text of
+ * the last error has the details.
  * -EINVAL: lib, addr or out is NULL, len is 0 or the range wraps, out->size is too small.
  * -ERANGE: the range extends beyond the allocation it starts in; the text says where.
  * -EFAULT: an address in the range is not mapped; the text says which.
@@ -296,11 +317,18 @@ struct hmreg_dmabuf {
     uint64_t length; /* of the range as requested, bytes */
 };
 
+/* Flag of hmreg_export_dmabuf(): NICs reach the memory through PCIe, even where the device's link
+ * with the CPU is coherent (Grace). For registrations by data direct; a NIC that imports such a
+ * dmabuf otherwise may register it and then fail in transfers. */
+#define HMREG_EXPORT_PCIE (UINT64_C(1) << 0)
+
 /*
  * Exports a dmabuf that contains [addr, addr+len) at out->offset. The range may have any alignment
- * and any position in its allocation. flags: 0.
+ * and any position in its allocation. flags: 0 or HMREG_EXPORT_PCIE.
  * -EINVAL, -ERANGE, -EFAULT, -EIO, -EEXIST: as hmreg_query(). -HMREG_EBADFLAGS: flags.
- * -EOPNOTSUPP: this kind of memory, this device or this runtime version cannot export a dmabuf.
+ * -EOPNOTSUPP: this kind of memory, this device or this runtime version cannot export a dmabuf, or
+ *   none with that flag (CUDA: before 12.8, or this device does not; ROCm: before
+ *   hsa_amd_portable_export_dmabuf_v2(); Level Zero).
  * -EXDEV: one dmabuf cannot contain the range (it has several segments or tiles).
  * -EPROTO: the dmabuf that the runtime returned does not contain the range.
  */
@@ -337,8 +365,9 @@ int hmreg_mem_free(struct hmreg *lib, void *addr);
 /* How a hit validates the cached region. */
 enum hmreg_check {
     HMREG_CHECK_DEFAULT = 0, /* the environment's choice, else always */
-    HMREG_CHECK_ALWAYS = 1,  /* each hit queries: for device memory the runtime, for the memory's
-                                identity; for host memory the kernel, for pending changes */
+    HMREG_CHECK_ALWAYS = 1,  /* a hit queries where a change can go unreported: for device memory
+                                the runtime, for the memory's identity; for host memory the kernel,
+                                for pending changes */
     HMREG_CHECK_NOTICE = 2,  /* a hit queries nothing and relies on notifications. For host memory
                                 the monitor notifies before munmap(2) and similar calls return. For
                                 device memory the application must call hmreg_invalidate() before
@@ -351,6 +380,9 @@ enum hmreg_rights {
     HMREG_RIGHTS_LOCAL = 1, /* local ones (HMREG_ACCESS_LOCAL) */
     HMREG_RIGHTS_ANY = 2, /* remote ones too: peers that have its key may do more than was asked */
 };
+
+/* A choice. DEFAULT: of a region, its domain's; of a domain, the environment's. */
+enum hmreg_choice { HMREG_CHOICE_DEFAULT = 0, HMREG_CHOICE_OFF = 1, HMREG_CHOICE_ON = 2 };
 
 struct hmreg_mr_info;
 
@@ -379,6 +411,16 @@ struct hmreg_domain_config {
                   void *callback_context);
     void *callback_context;   /* passed to both */
     enum hmreg_rights rights; /* which regions serve a get; new ones have exactly its rights */
+    enum hmreg_way ways[HMREG_WAY_COUNT - 1]; /* ways of path dmabuf, best first, ended by
+                             HMREG_WAY_NONE; all zero: HMREG_DMABUF_WAYS, else the library's order
+                             for the NIC and the device */
+    /* ON: device memory that the domain registers is made such that the runtime's synchronous
+     * calls (a memset, a copy on the device) write it before they return; else a NIC may read what
+     * was there before, unless the application waits for the device. It stays so until the memory
+     * is freed. CUDA only: other runtimes have no such setting, and need none. If the runtime
+     * refuses, registrations of that memory fail with -EOPNOTSUPP or -EIO. DEFAULT:
+     * HMREG_SYNC_MEMOPS, else OFF. */
+    enum hmreg_choice sync_memops;
 };
 
 struct hmreg_domain_info {
@@ -400,13 +442,16 @@ struct hmreg_domain_info {
 int hmreg_domain_query(struct hmreg_domain *domain, struct hmreg_domain_info *out);
 
 /* Closes a domain and deregisters its cached regions. The fabric object that it was opened on is
- * borrowed and stays open. NULL is accepted. -EBUSY: regions or remotes are open, cached regions
- * are in use, or a group has the domain (<hmreg/group.h>); the domain stays open. */
+ * borrowed and stays open. NULL is accepted. -EBUSY: regions, remotes or jobs are open, cached
+ * regions are in use, the fabric does not deregister a cached region or what a failed call has
+ * undone yet, or a group has the domain (<hmreg/group.h>); the domain stays open. */
 int hmreg_domain_close(struct hmreg_domain *domain);
 
 /* Reports the path that a registration of one device's memory would take, and why the better paths
  * would be refused, as far as that is known without registering. device of host memory: -1 or 0.
- * Errors of hmreg_device_query(). */
+ * iface from HMREG_IFACE_COUNT to HMREG_IFACE_MAX, device 0 or more, or HMREG_DEVICE_ANY: the path
+ * of a caller's dmabuf, which peermem never is; HMREG_PATH_NONE without a reason: the domain's
+ * order has no path that a dmabuf can take. Errors of hmreg_device_query(). */
 struct hmreg_explanation;
 int hmreg_domain_explain(struct hmreg_domain *domain, enum hmreg_iface iface, int device,
                          struct hmreg_explanation *out);
@@ -431,8 +476,6 @@ enum hmreg_ordering {
     HMREG_ORDERING_RELAXED = 2,
 };
 
-/* A choice for one region. DEFAULT: the domain's. */
-enum hmreg_choice { HMREG_CHOICE_DEFAULT = 0, HMREG_CHOICE_OFF = 1, HMREG_CHOICE_ON = 2 };
 /* Values of claim_iface below. */
 #define HMREG_CLAIM_NONE    0 /* the call ignores iface and device, and finds both itself */
 #define HMREG_CLAIM_CHECKED 1 /* the caller claims iface and device, and the call checks them */
@@ -443,7 +486,7 @@ enum hmreg_choice { HMREG_CHOICE_DEFAULT = 0, HMREG_CHOICE_OFF = 1, HMREG_CHOICE
 /* The attributes of fi_mr_attr and kfi_mr_attr, with additions. */
 struct hmreg_segment;
 struct hmreg_mr_attr {
-    size_t size;             /* sizeof(struct hmreg_mr_attr) */
+    size_t size; /* sizeof(struct hmreg_mr_attr); one that ends inside a field is refused */
     const struct iovec *iov; /* the ranges of the region, in this order */
     size_t iov_count;
     uint64_t access;        /* HMREG_READ ... HMREG_REMOTE_WRITE, at least one */
@@ -474,7 +517,7 @@ struct hmreg_mr_attr {
                                  IBV_ACCESS_OPTIONAL_RANGE, without IBV_ACCESS_RELAXED_ORDERING */
     uint64_t rails;           /* on a group: bit i: register on member i; 0: on all. Else 0 */
     void *endpoint; /* hmreg_mr_get_attr() on a domain with HMREG_MR_ENDPOINT: the region is bound
-                       to it and enabled; as for hmreg_mr_bind(). NULL: none */
+                       to it and enabled; as for hmreg_mr_bind(). NULL: none. On a group NULL */
     /* With HMREG_CLAIM_TRUSTED, else 0: */
     uint64_t claim_base, claim_len; /* the allocation that contains all ranges, with its whole
                                        length; needed for kind DEVICE except with a caller's dmabuf,
@@ -485,6 +528,10 @@ struct hmreg_mr_attr {
     enum hmreg_mem_kind claim_kind; /* HOST for iface SYSTEM; DEVICE, HOST_PINNED or MANAGED for the
                                        others; DEVICE or 0 for a caller's dmabuf. Addresses of
                                        HOST_PINNED and MANAGED memory are the CPU's */
+    /* hmreg_mr_get_attr(), in place of endpoint: of each rail the endpoint to which it is bound
+     * and then enabled, NULL where the member lacks HMREG_MR_ENDPOINT or `rails` leaves it out. */
+    void *const *endpoints; /* endpoint_count; NULL: none */
+    size_t endpoint_count;  /* hmreg_group_count() of the domain; 0 if endpoints is NULL */
 };
 
 /*
@@ -507,7 +554,8 @@ struct hmreg_mr_attr {
  *   may not write it though access lets the fabric write.
  * -EOPNOTSUPP: every path was refused; hmreg_explain(NULL, ...) gives the reason of each. Or
  *   ordering, atomics, on_demand or iova is not what the fabric does; the text has what it accepts.
- * -EMSGSIZE: the region is longer than the domain's max_len.
+ * -EMSGSIZE: the region is longer than the domain's max_len; hmreg_mr_reg_large() registers it in
+ *   pieces (<hmreg/job.h>).
  * Any other error is the fabric's, from its registration call.
  */
 int hmreg_mr_reg(struct hmreg_domain *domain, const void *addr, size_t len, uint64_t access,
@@ -529,7 +577,7 @@ struct hmreg_segment {
 };
 #define HMREG_SEGMENT_MEMORY 0
 #define HMREG_SEGMENT_DMABUF 1
-#define HMREG_SEGMENTS_MAX   64
+#define HMREG_SEGMENTS_MAX   1024
 
 /*
  * Registers up to HMREG_SEGMENTS_MAX segments as one region, as kfi_mr_regsgl() does. If the fabric
@@ -610,9 +658,10 @@ int hmreg_mr_enable(struct hmreg_mr *mr);
  * Binds an event queue to a domain: with HMREG_REG_MR, registrations complete in that queue. A
  * registering call then returns before the registration is complete; it writes *mr before the event
  * can be read. A call that fails generates no event and leaves *mr as it was. object: struct
- * hmreg_loopback_eq *. On libfabric, bind the fid_domain before hmreg_domain_open_ofi() and pass
- * HMREG_OFI_ASYNC. Since the caller reads the queue, hmreg_mr_get() and composites return
- * -EOPNOTSUPP on such a domain.
+ * hmreg_loopback_eq *. There hmreg_mr_get() and hmreg_mr_get_attr() are complete when they return,
+ * without an event, and a composite has one event. On libfabric, bind the fid_domain before
+ * hmreg_domain_open_ofi() and pass HMREG_OFI_ASYNC: since the caller reads that queue, these calls
+ * and composites then return -EOPNOTSUPP.
  * -EINVAL: an argument is NULL or of another kind. -HMREG_EBADFLAGS: flags is not HMREG_REG_MR.
  * -EBUSY: a queue is bound already, or a group has the domain. -EOPNOTSUPP: the provider has no
  * event queues to bind.
@@ -655,7 +704,13 @@ struct hmreg_mr_info {
                             differs from addr on path mapped, where it lies in the mapping, and on
                             verbs for a region with an iova, which it then is */
     int cached;          /* 1: from hmreg_mr_get(), and in the cache */
+    enum hmreg_way way;  /* of path dmabuf; else NONE */
+    /* The fields above are those of the first version; a caller's size may end here. */
+    uint32_t asks; /* HMREG_ASKS_*: what each hit on a cached region asks; 0: nothing */
 };
+
+#define HMREG_ASKS_RUNTIME (1u << 0) /* the device's runtime, whether the memory is the same */
+#define HMREG_ASKS_KERNEL  (1u << 1) /* the kernel, whether the mapping has changed */
 
 /* -EINVAL: an argument is NULL or out->size is too small. */
 int hmreg_mr_query(const struct hmreg_mr *mr, struct hmreg_mr_info *out);
@@ -671,13 +726,16 @@ struct hmreg_reason {
     char text[256];      /* a sentence for the user, with the remedy */
 };
 
+#define HMREG_REASONS_MAX (HMREG_PATH_COUNT - 1 + HMREG_WAY_COUNT - 2)
+
 struct hmreg_explanation {
-    size_t size; /* sizeof(struct hmreg_explanation) */
+    size_t size; /* sizeof(struct hmreg_explanation); at least to the end of reasons[3] */
     enum hmreg_iface iface;
     int device;
     enum hmreg_path path; /* the path taken; HMREG_PATH_NONE: none */
-    uint32_t refused;     /* number of reasons; they are in the order the paths were tried */
-    struct hmreg_reason reasons[HMREG_PATH_COUNT - 1];
+    uint32_t refused;     /* number of reasons; they are in the order the paths were tried, and
+                             path dmabuf may have one for each way, which then begins the text */
+    struct hmreg_reason reasons[HMREG_REASONS_MAX];
 };
 
 /* Explains why a region has its path. mr NULL: explains the calling thread's last registration that

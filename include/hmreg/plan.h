@@ -42,7 +42,8 @@ struct hmreg_plan {
     uint64_t region_len;  /* bytes of each but the last: a multiple of 2 MiB, or of the page size,
                              where the fabric's longest region permits */
     uint64_t last_len;    /* bytes of the last */
-    uint64_t exports;     /* dmabufs that registering exports, one after the other */
+    uint64_t exports;     /* dmabufs that registering exports, one after the other; 0 for an iface
+                             without a runtime, whose dmabuf is the caller's */
     uint64_t pinned;      /* bytes of host memory that the fabric pins */
     uint64_t fits;        /* bytes of the range, in whole regions, that can be registered */
     uint64_t cacheable;   /* of these, bytes that one cache of the domain can hold */

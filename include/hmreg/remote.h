@@ -21,7 +21,9 @@ extern "C" {
  * Writes a region's token, which the caller sends to a peer. *size: in, the bytes available at buf;
  * out, the bytes needed. buf may be NULL if *size is 0. -HMREG_ETOOSMALL: *size is set, buf is not
  * written.
- * -EACCES: the region has no remote access. -EINVAL: mr or size is NULL.
+ * -EACCES: the region has no remote access. -EINVAL: mr or size is NULL. -EMSGSIZE: the region's
+ * raw keys together exceed 65,535 bytes. -ENOMEM: of regions of more than 64 segments, or more than
+ * 1,024 bytes of raw keys.
  */
 int hmreg_mr_pack(const struct hmreg_mr *mr, void *buf, size_t *size);
 

@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <search.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
@@ -134,10 +135,8 @@ static int address(void *self, uint8_t *buf, size_t *size)
     int rc = 0;
 
     pthread_mutex_lock(&loopback->lock);
-    if (!loopback->server) {
-        loopback->here = (struct loopback_address){loopback->nonce, (uint32_t)getpid()};
+    if (!loopback->server)
         rc = wire_server_start(loopback, &loopback->here, &loopback->server);
-    }
     pthread_mutex_unlock(&loopback->lock);
     if (rc)
         return rc;
@@ -152,7 +151,7 @@ static struct loopback *hold(uint64_t nonce)
     struct loopback *loopback;
 
     pthread_mutex_lock(&list_lock);
-    for (loopback = list; loopback && loopback->nonce != nonce;)
+    for (loopback = list; loopback && loopback->here.nonce != nonce;)
         loopback = loopback->next;
     if (loopback)
         loopback->users++;
@@ -168,17 +167,19 @@ static void release(struct loopback *loopback)
     pthread_mutex_unlock(&list_lock);
 }
 
-/* A forked child inherits the list: it reaches its parent's domains as other processes do. */
-static bool is_here(uint64_t nonce)
+/* A forked child inherits the list: it reaches its parent's domains as other processes do. An
+ * address with a wrong secret is not one of this process either. */
+static bool is_here(const struct loopback_address *address)
 {
-    struct loopback *found = hold(nonce);
+    struct loopback *found = hold(address->nonce);
     struct hmreg_error before;
     bool here;
 
     if (!found)
         return false;
     hmreg_error_save(&before);
-    here = !hmreg_lib_check(found->lib);
+    here = !hmreg_lib_check(found->lib) &&
+           loopback_same_bytes(found->here.secret, address->secret, LOOPBACK_SECRET_BYTES);
     hmreg_error_restore(&before);
     release(found);
     return here;
@@ -219,7 +220,7 @@ static struct peer *new_peer(const struct peer *like)
     if (!peer)
         return NULL;
     *peer = *like;
-    if (is_here(peer->address.nonce))
+    if (is_here(&peer->address))
         return peer;
     peer->client = wire_client_new(&peer->address);
     if (peer->client)
@@ -473,6 +474,7 @@ static void describe(const struct hmreg_loopback_config *config, struct provider
         .max_len = config->max_len ? config->max_len : UINT64_MAX,
         .flags = HMREG_RMA_EVENT | HMREG_RMA_PMEM,
         .any_thread = true,
+        .pends = true,
         /* The CPU copies: in order, touching pages as it comes to them, and without atomics. */
         .orderings = PROVIDER_VALUE(HMREG_ORDERING_STRICT) | PROVIDER_VALUE(HMREG_ORDERING_RELAXED),
         .atomics = PROVIDER_VALUE(HMREG_CHOICE_OFF),
@@ -483,14 +485,17 @@ static void describe(const struct hmreg_loopback_config *config, struct provider
         out->key_size = LOOPBACK_RAW_BYTES;
 }
 
-/* Without random bytes the nonce is unique in this process at least. */
-static uint64_t new_nonce(const struct loopback *loopback)
-{
-    uint64_t nonce;
+_Static_assert(offsetof(struct loopback_address, secret) + LOOPBACK_SECRET_BYTES ==
+                   LOOPBACK_ADDRESS_BYTES,
+               "an address has no gaps");
 
-    if (getrandom(&nonce, sizeof(nonce), 0) == sizeof(nonce))
-        return nonce;
-    return (uint64_t)(uintptr_t)loopback;
+/* Draws the domain's name and its secret. */
+static int draw_address(struct loopback_address *out)
+{
+    if (getrandom(out, sizeof(*out), 0) != sizeof(*out))
+        return hmreg_fail_os(errno, "no random bytes for a domain's secret");
+    out->pid = (uint32_t)getpid();
+    return 0;
 }
 
 /* NULL: no memory for the domain or, when the library was loaded, for the fork handlers. */
@@ -503,7 +508,6 @@ static struct loopback *loopback_new(struct hmreg *lib, const struct hmreg_loopb
     if (!loopback)
         return NULL;
     loopback->lib = lib;
-    loopback->nonce = new_nonce(loopback);
     loopback->mr_mode = caps->mr_mode;
     loopback->max_key = key_size == 8 ? HMREG_KEY_NOTAVAIL - 1 : (1ull << (8 * key_size)) - 1;
     loopback->auth.size = (uint32_t)config->auth_key_size;
@@ -518,6 +522,7 @@ int hmreg_domain_open_loopback(struct hmreg *lib, const struct hmreg_loopback_co
                                const struct hmreg_domain_config *config, struct hmreg_domain **out)
 {
     struct hmreg_loopback_config own = {0};
+    struct loopback_address here;
     struct provider_caps caps;
     struct loopback *loopback;
     int rc = 0;
@@ -527,10 +532,14 @@ int hmreg_domain_open_loopback(struct hmreg *lib, const struct hmreg_loopback_co
     rc = rc ? rc : check_config(&own);
     if (rc)
         return rc;
+    rc = draw_address(&here);
+    if (rc)
+        return rc;
     describe(&own, &caps);
     loopback = loopback_new(lib, &own, &caps);
     if (!loopback)
         return hmreg_fail(-ENOMEM, "no memory for a loopback domain");
+    loopback->here = here;
     rc = hmreg_domain_create(lib, &loopback_ops, &caps, loopback, config, out);
     if (rc)
         return rc;

@@ -6,12 +6,14 @@
  *   loopback_pages.c    the resident pages that a region knows (HMREG_MR_MMU_NOTIFY)
  *   loopback_events.c   asynchronous registration: complete once its event has been read
  *   loopback_objects.c  opens and closes endpoints, counters and event queues
- *   loopback_wire.c     access to the table from other processes
+ *   loopback_wire.c     what both ends of an access from another process need
+ *   loopback_server.c   the target's end: serves peers in other processes
+ *   loopback_client.c   the initiator's end
  *
  * Within a process a peer's access is a function call. Between processes, each domain that has
- * packed a token listens on an abstract Unix socket; one thread per domain serves it, one request
- * at a time. The target checks every request against its own table and so trusts no peer; it
- * accepts connections only from processes of the same user.
+ * packed a token listens on an abstract Unix socket; one thread per domain serves it. It accepts
+ * connections only from processes of the same user that know the domain's secret, which is in its
+ * tokens, and checks every request against its own table.
  */
 #ifndef HMREG_PROVIDERS_LOOPBACK_LOOPBACK_H
 #define HMREG_PROVIDERS_LOOPBACK_LOOPBACK_H
@@ -38,12 +40,15 @@ struct loopback_auth {
     uint8_t bytes[LOOPBACK_AUTH_MAX];
 };
 
-/* A domain's address, carried in tokens. */
+/* A domain's address, carried in tokens. Its first two fields are the name of its socket, which
+ * everybody can list; the secret is random. */
+#define LOOPBACK_SECRET_BYTES 16
 struct loopback_address {
     uint64_t nonce;
     uint32_t pid;
+    uint8_t secret[LOOPBACK_SECRET_BYTES];
 };
-#define LOOPBACK_ADDRESS_BYTES 12
+#define LOOPBACK_ADDRESS_BYTES 28
 
 /* ---- the domain ------------------------------------------------------------------------- */
 
@@ -51,7 +56,7 @@ struct loopback {
     struct loopback *next; /* in the process's list of domains */
     struct hmreg *lib;
     struct hmreg_domain *domain;
-    uint64_t nonce; /* its name among all domains, also part of its socket's name */
+    struct loopback_address here; /* its name among all domains, and of its socket */
     uint32_t mr_mode;
     uint64_t max_key;
     struct loopback_auth auth;
@@ -63,12 +68,13 @@ struct loopback {
     uint64_t keys;        /* entries in by_key */
     void *by_desc;        /* tree of all regions, by the region's address */
     void *mapped;         /* tree of struct mapped_key */
-    uint64_t next_key;    /* last key chosen (HMREG_MR_PROV_KEY) */
+    uint64_t next_key;    /* where the next search for a free key starts (HMREG_MR_PROV_KEY) */
+    uint64_t random[16];  /* random numbers not used yet */
+    unsigned randoms;
     uint64_t next_mapped;
     struct hmreg_loopback_eq *eq;
     struct wire_server *server;
-    struct loopback_address here; /* of the server */
-    void *peers;                  /* tree of struct peer, by their addresses */
+    void *peers; /* tree of struct peer, by their addresses */
 };
 
 /* ---- objects ---------------------------------------------------------------------------- */
@@ -153,6 +159,8 @@ bool region_covers(struct loopback *loopback, void *desc, uint64_t right, uint64
                    uint64_t len);
 /* Orders a tree of structs that begin with a 64-bit key. */
 int compare_keys(const void *left, const void *right);
+/* Compares secrets in a time that does not depend on their bytes. */
+bool loopback_same_bytes(const void *left, const void *right, size_t size);
 /* Unbinds an object from every region. */
 void regions_untie(struct loopback *loopback, const void *object);
 bool regions_any(struct loopback *loopback);
@@ -180,7 +188,7 @@ int pages_refresh(struct pages *pages, size_t index, uint64_t addr, uint64_t len
 unsigned objects_count(void *self);
 int objects_bind_domain(void *self, void *object, uint64_t flags);
 
-/* ---- between processes (loopback_wire.c) ------------------------------------------------ */
+/* ---- between processes (loopback_server.c, loopback_client.c) --------------------------- */
 
 /* Starts to listen at the address. wire_server_stop() stops and frees the server. */
 int wire_server_start(struct loopback *loopback, const struct loopback_address *here,

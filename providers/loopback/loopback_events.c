@@ -63,9 +63,9 @@ static int await_event(struct hmreg_loopback_eq *eq, int timeout_ms)
     int rc = 0;
 
     clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_nsec += timeout_ms % 1000 * 1000000l;
-    until.tv_sec += timeout_ms / 1000 + until.tv_nsec / 1000000000l;
-    until.tv_nsec %= 1000000000l;
+    until.tv_nsec += timeout_ms % 1000 * 1000000L;
+    until.tv_sec += timeout_ms / 1000 + until.tv_nsec / 1000000000L;
+    until.tv_nsec %= 1000000000L;
     while (!eq->first && timeout_ms && rc != ETIMEDOUT)
         rc = timeout_ms < 0
                  ? pthread_cond_wait(&eq->arrived, &eq->object.loopback->lock)

@@ -41,25 +41,50 @@ static struct region *find(struct loopback *loopback, uint64_t key)
     return found ? *found : NULL;
 }
 
-/* Chooses a free key in cyclic order, so a freed key is reused as late as possible. Trying one key
- * more than there are regions finds a free one; false: all keys are in use. */
-static bool choose_key(struct loopback *loopback, uint64_t *key)
+/* The caller holds the lock. getrandom(2)'s error. */
+static int draw(struct loopback *loopback, uint64_t *out)
 {
-    for (uint64_t tries = 0; tries <= loopback->keys; tries++) {
-        loopback->next_key = loopback->next_key >= loopback->max_key ? 1 : loopback->next_key + 1;
-        *key = loopback->next_key;
-        if (!find(loopback, *key))
-            return true;
+    if (!loopback->randoms) {
+        if (getrandom(loopback->random, sizeof(loopback->random), 0) !=
+            (ssize_t)sizeof(loopback->random))
+            return -errno;
+        loopback->randoms = sizeof(loopback->random) / sizeof(loopback->random[0]);
     }
-    return false;
+    *out = loopback->random[--loopback->randoms];
+    return 0;
+}
+
+/* Chooses a free key: a random one, or the next free one behind it. Small keys can be guessed
+ * anyway: there a random one is only where the count begins, so that a freed key is reused as late
+ * as possible. Trying one key more than there are regions finds a free one. -HMREG_ENOKEY: all keys
+ * are in use. */
+static int choose_key(struct loopback *loopback, uint64_t *key)
+{
+    uint64_t drawn = 0;
+    int rc = 0;
+
+    if (!loopback->next_key || loopback->max_key >= UINT32_MAX) {
+        rc = draw(loopback, &drawn);
+        loopback->next_key = drawn % loopback->max_key + 1;
+    }
+    for (uint64_t tries = 0; !rc && tries <= loopback->keys; tries++) {
+        *key = loopback->next_key;
+        loopback->next_key = *key >= loopback->max_key ? 1 : *key + 1;
+        if (!find(loopback, *key))
+            return 0;
+    }
+    return rc ? rc : -HMREG_ENOKEY;
 }
 
 static int insert_key(struct loopback *loopback, struct region *region)
 {
     struct region **found;
+    int rc = draw(loopback, &region->secret);
 
-    if ((loopback->mr_mode & HMREG_MR_PROV_KEY) && !choose_key(loopback, &region->key))
-        return -HMREG_ENOKEY;
+    if (!rc && (loopback->mr_mode & HMREG_MR_PROV_KEY))
+        rc = choose_key(loopback, &region->key);
+    if (rc)
+        return rc;
     found = tsearch(region, &loopback->by_key, compare_keys);
     if (!found)
         return -ENOMEM;
@@ -84,6 +109,8 @@ static int insert(struct loopback *loopback, struct region *region)
     if (rc == -HMREG_ENOKEY && (loopback->mr_mode & HMREG_MR_PROV_KEY))
         return hmreg_fail(rc, "all keys of this domain, 1 to %#" PRIx64 ", are in use",
                           loopback->max_key);
+    if (rc && rc != -HMREG_ENOKEY && rc != -ENOMEM)
+        return hmreg_fail_os(-rc, "no random bytes for a key");
     if (rc)
         return hmreg_fail(rc, "the region with key %#" PRIx64 " cannot be published: %s",
                           region->key, hmreg_strerror(rc));
@@ -152,8 +179,6 @@ static int region_fill(struct loopback *loopback, struct region *region,
     region->iova = req->options.iova;
     region->count = req->count;
     memcpy(region->iov, req->iov, req->count * sizeof(region->iov[0]));
-    if (getrandom(&region->secret, sizeof(region->secret), 0) != sizeof(region->secret))
-        return hmreg_fail_os(errno, "no random bytes for a key");
     if ((loopback->mr_mode & HMREG_MR_MMU_NOTIFY) && req->path == HMREG_PATH_SYSTEM) {
         region->pages = pages_new(region->iov, region->count);
         if (!region->pages)
@@ -454,9 +479,19 @@ bool region_covers(struct loopback *loopback, void *desc, uint64_t right, uint64
     return covers;
 }
 
+bool loopback_same_bytes(const void *left, const void *right, size_t size)
+{
+    const uint8_t *a = left, *b = right;
+    volatile uint8_t differ = 0; /* so that no compiler ends the loop early */
+
+    for (size_t i = 0; i < size; i++)
+        differ = (uint8_t)(differ | (a[i] ^ b[i]));
+    return !differ;
+}
+
 static bool same_auth(const struct loopback_auth *left, const struct loopback_auth *right)
 {
-    return left->size == right->size && !memcmp(left->bytes, right->bytes, left->size);
+    return left->size == right->size && loopback_same_bytes(left->bytes, right->bytes, left->size);
 }
 
 /* Are the pages known in all ranges that the access touches? */

@@ -226,10 +226,10 @@ static int check(const struct ofi *ofi, int result, const char *call)
 }
 
 /* True if another path would fail too: then the error is not a refusal of this path. */
-static bool is_of_request(int rc)
+static bool is_of_request(const struct provider_request *req, int rc)
 {
-    return rc == -FI_ENOMEM || rc == -FI_ENOKEY || rc == -FI_EAGAIN || rc == -EMFILE ||
-           rc == -ENFILE;
+    return (rc == -FI_ENOMEM && !provider_enomem_refuses(req)) || rc == -FI_ENOKEY ||
+           rc == -FI_EAGAIN || rc == -EMFILE || rc == -ENFILE;
 }
 
 static const char *remedy(enum hmreg_path path, int rc)
@@ -242,6 +242,9 @@ static const char *remedy(enum hmreg_path path, int rc)
     if (path == HMREG_PATH_DMABUF && rc == -FI_ENOSYS)
         return "; this libfabric is built without dmabufs or that runtime, or could not start it "
                "(FI_LOG_LEVEL=warn says)";
+    if (rc == -FI_ENOMEM)
+        return "; the memory's window for other devices (BAR1) is full, or the NIC has no more "
+               "regions";
     if (path == HMREG_PATH_DMABUF && (rc == -FI_EOPNOTSUPP || rc == -EPROTONOSUPPORT))
         return "; the device's driver imports none";
     return "";
@@ -251,6 +254,19 @@ static const char *remedy(enum hmreg_path path, int rc)
 static char *dmabuf_base(const struct provider_request *req)
 {
     return (char *)((uintptr_t)req->iov[0].iov_base - req->dmabuf->offset);
+}
+
+/* A caller's dmabuf may have no address in this process, and no iface. */
+static int check_address(const struct ofi *ofi, const struct provider_request *req,
+                         struct hmreg_reason *why)
+{
+    if (req->path != HMREG_PATH_DMABUF || !ofi->fabric || !ofi->fabric->by_address ||
+        (dmabuf_base(req) && req->iface != HMREG_IFACE_SYSTEM))
+        return 0;
+    return hmreg_refuse(why, -EOPNOTSUPP, "dmabuf-without-address",
+                        "%s exports a dmabuf again, by the address and iface of its memory: give "
+                        "base_addr, the address in this process, and claim the iface",
+                        ofi->name);
 }
 
 /* A device maps whole pages; libfabric's providers answer no more than EINVAL to such a base. */
@@ -263,7 +279,7 @@ static bool base_is_in_a_page(const struct provider_request *req)
 static int registration_failed(const struct ofi *ofi, const struct provider_request *req, int rc,
                                struct hmreg_reason *why)
 {
-    if (req->path == HMREG_PATH_SYSTEM || is_of_request(rc))
+    if (req->path == HMREG_PATH_SYSTEM || is_of_request(req, rc))
         return check(ofi, rc, "fi_mr_regattr()");
     why->vendor_code = rc;
     if (rc == -FI_EINVAL && base_is_in_a_page(req))
@@ -376,6 +392,7 @@ static int reg(void *self, const struct provider_request *req, struct provider_m
     if (req->path == HMREG_PATH_MAPPED && ofi->pins)
         rc = probe_pages(ofi, req, why);
     rc = rc ? rc : check_device(req, why);
+    rc = rc ? rc : check_address(ofi, req, why);
     if (rc)
         return rc;
     rc = state_new(ofi, req, &state);
@@ -525,11 +542,11 @@ static int raw_key(void *self, const struct provider_mr *mr, uint64_t *base, uin
     int rc =
         check(self, fi_mr_raw_attr(native, &found_base, key, &found_size, 0), "fi_mr_raw_attr()");
 
-    if (rc)
-        return rc;
-    *base = found_base;
-    *size = found_size;
-    return 0;
+    if (!rc)
+        *base = found_base;
+    if (!rc || rc == -HMREG_ETOOSMALL)
+        *size = found_size;
+    return rc;
 }
 
 static int map_key(void *self, uint64_t base, const uint8_t *raw, size_t size, uint64_t *key)
@@ -553,6 +570,14 @@ static int unmap_key(void *self, uint64_t key)
     return check(ofi, fi_mr_unmap_key(ofi->domain, key), "fi_mr_unmap_key()");
 }
 
+static int can_data_direct(void *self, struct hmreg_reason *why)
+{
+    return hmreg_refuse(why, -EOPNOTSUPP, "no-data-direct",
+                        "libfabric's provider %s imports dmabufs itself and cannot be asked for "
+                        "data direct: register through libibverbs",
+                        ((const struct ofi *)self)->name);
+}
+
 /* ---- the domain ------------------------------------------------------------------------- */
 
 static void destroy(void *self)
@@ -566,6 +591,7 @@ static void destroy(void *self)
 static const struct provider_ops ofi_ops = {
     .name = "ofi",
     .can = can,
+    .can_data_direct = can_data_direct,
     .reg = reg,
     .dereg = dereg,
     .look = look,
@@ -729,6 +755,7 @@ int hmreg_domain_open_ofi(struct hmreg *lib, struct fid_domain *domain, const st
     caps.async = ofi->async = is_async(config);
     caps.any_thread = may_close_anywhere(ofi, info);
     caps.pins = ofi->fabric && ofi->fabric->locks;
+    caps.pcie = !strcmp(ofi->name, "efa"); /* no link but PCIe, whatever the machine */
     caps.caches = ofi->fabric && ofi_fabric_caches(ofi->fabric);
     describe_options(ofi, info, &caps);
     return hmreg_domain_create(lib, &ofi_ops, &caps, ofi, config, out);

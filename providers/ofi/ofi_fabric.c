@@ -19,7 +19,7 @@
  *   from shared memory itself.
  * tcp, net (1.17's name; later renamed tcp): from the size set, send(2) gets MSG_ZEROCOPY.
  * cxi, opx: before the version given, cxi reads the struct fi_mr_dmabuf as an iovec and so takes
- *   the descriptor for an address; opx refuses the flag.
+ *   the descriptor for an address; opx refuses the flag. cxi keeps of a dmabuf base_addr + offset.
  */
 static const struct ofi_fabric known[] = {
     {.core = "tcp",
@@ -42,7 +42,7 @@ static const struct ofi_fabric known[] = {
      .pinner = "process_vm_readv(2) (CMA); set FI_SHM_DISABLE_CMA=1, or open it with FI_HMEM"},
     {.core = "verbs", .dmabuf = FI_VERSION(1, 20), .caches = true, .locks = true},
     {.core = "efa", .dmabuf = FI_VERSION(1, 20), .caches = true, .locks = true},
-    {.core = "cxi", .dmabuf = FI_VERSION(2, 5), .caches = true},
+    {.core = "cxi", .dmabuf = FI_VERSION(2, 5), .by_address = true, .caches = true},
     {.core = "opx", .dmabuf = FI_VERSION(2, 6), .caches = true},
     {.core = "psm"},
     {.core = "psm2"},
@@ -73,7 +73,7 @@ static bool is_on(const char *value)
 
 bool ofi_fabric_pins(const struct ofi_fabric *fabric, bool hmem)
 {
-    const char *value = fabric->setting ? getenv(fabric->setting) : NULL;
+    const char *value = fabric->setting ? secure_getenv(fabric->setting) : NULL;
 
     switch (fabric->pins) {
     case PINS_BY_DEFAULT:
@@ -92,8 +92,9 @@ static bool is_zero(const char *value)
 
 bool ofi_fabric_caches(const struct ofi_fabric *fabric)
 {
-    const char *monitor = getenv("FI_MR_CACHE_MONITOR");
+    const char *monitor = secure_getenv("FI_MR_CACHE_MONITOR");
 
-    return fabric->caches && !is_zero(getenv("FI_MR_CACHE_MAX_COUNT")) &&
-           !is_zero(getenv("FI_MR_CACHE_MAX_SIZE")) && !(monitor && !strcmp(monitor, "disabled"));
+    return fabric->caches && !is_zero(secure_getenv("FI_MR_CACHE_MAX_COUNT")) &&
+           !is_zero(secure_getenv("FI_MR_CACHE_MAX_SIZE")) &&
+           !(monitor && !strcmp(monitor, "disabled"));
 }

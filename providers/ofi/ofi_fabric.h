@@ -20,10 +20,11 @@ enum ofi_pinning {
 
 struct ofi_fabric {
     const char *core;
-    bool cpu;         /* moves bytes with the CPU, from inside the process */
-    uint32_t dmabuf;  /* first libfabric version that imports dmabufs (FI_MR_DMABUF); 0: none */
-    bool caches;      /* uses libfabric's registration cache above the device */
-    bool locks;       /* registered host memory counts against RLIMIT_MEMLOCK */
+    bool cpu;        /* moves bytes with the CPU, from inside the process */
+    uint32_t dmabuf; /* first libfabric version that imports dmabufs (FI_MR_DMABUF); 0: none */
+    bool by_address; /* ignores a dmabuf's descriptor: exports it again, by its address and iface */
+    bool caches;     /* uses libfabric's registration cache above the device */
+    bool locks;      /* registered host memory counts against RLIMIT_MEMLOCK */
     bool first_range; /* accepts several ranges; peers can access only the first */
     enum ofi_pinning pins;
     const char *setting; /* the environment variable that controls it */

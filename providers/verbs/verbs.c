@@ -19,6 +19,7 @@
  */
 #include "core/base/error.h"
 #include "providers/provider.h"
+#include "providers/verbs/verbs_direct.h"
 #include "providers/verbs/verbs_peers.h"
 
 #include <hmreg/verbs.h>
@@ -33,7 +34,8 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#define KERNEL_ENOTSUPP 524 /* kernel-internal, leaks to user space */
+#define KERNEL_ENOTSUPP 524    /* kernel-internal, leaks to user space */
+#define VENDOR_AMAZON   0x1d0f /* whose NICs are EFA */
 
 /* ibv_reg_dmabuf_mr() of rdma-core 34. */
 typedef struct ibv_mr *reg_dmabuf_call(struct ibv_pd *pd, uint64_t offset, size_t length,
@@ -65,7 +67,8 @@ struct verbs {
     uint32_t flags;              /* HMREG_VERBS_*; written before the first region */
     reg_dmabuf_call *reg_dmabuf; /* NULL: libibverbs lacks it, or the device needs reg_ex */
     reg_ex_call *reg_ex;         /* NULL: libibverbs lacks it */
-    int dmabuf_errno;            /* 0: the device imports dmabufs; else the probe's errno */
+    struct direct direct;
+    int dmabuf_errno; /* 0: the device imports dmabufs; else the probe's errno */
 };
 
 /* ---- access ----------------------------------------------------------------------------- */
@@ -171,10 +174,16 @@ static int fail_reg(const struct verbs *verbs, const struct iovec *iov, unsigned
                              advice(errnum));
 }
 
+#define NO_ROOM                                                                                    \
+    "no room for it: the memory's window for other devices (BAR1) is full, or the NIC has no "     \
+    "more regions"
+
 /* Explains errors of ibv_reg_dmabuf_mr(). */
 static const char *dmabuf_advice(int errnum)
 {
     switch (errnum) {
+    case ENOMEM:
+        return NO_ROOM;
     case EBADF:
         return "the descriptor is invalid";
     case EINVAL:
@@ -199,6 +208,15 @@ static int refuse_dmabuf(const struct verbs *verbs, int errnum, struct hmreg_rea
                         device_name(verbs), errnum, dmabuf_advice(errnum));
 }
 
+static int refuse_direct(const struct verbs *verbs, int errnum, struct hmreg_reason *why)
+{
+    why->vendor_code = errnum;
+    return hmreg_refuse(why, errnum == KERNEL_ENOTSUPP ? -EOPNOTSUPP : -errnum,
+                        "data-direct-refused",
+                        "%s did not import the dmabuf for data direct (error %d): %s",
+                        device_name(verbs), errnum, dmabuf_advice(errnum));
+}
+
 static int refuse_peermem(const struct verbs *verbs, enum hmreg_iface iface, int errnum,
                           struct hmreg_reason *why)
 {
@@ -207,21 +225,30 @@ static int refuse_peermem(const struct verbs *verbs, enum hmreg_iface iface, int
                         "%s did not register %s memory by its address (%s), though the kernel "
                         "has a client for peer memory: does it belong to the driver that is "
                         "loaded? dmesg may say more",
-                        device_name(verbs), hmreg_iface_name(iface), hmreg_strerror(errnum));
+                        device_name(verbs), hmreg_iface_name(iface),
+                        errnum == ENOMEM ? NO_ROOM : hmreg_strerror(errnum));
 }
 
 /* True if another path would fail too: then the error is not a refusal of this path. */
-static bool is_of_request(int errnum)
+static bool is_of_request(const struct provider_request *req, int errnum)
 {
-    return errnum == ENOMEM || errnum == EAGAIN || errnum == EMFILE || errnum == ENFILE ||
-           errnum == EIO || errnum == ENODEV;
+    return (errnum == ENOMEM && !provider_enomem_refuses(req)) || errnum == EAGAIN ||
+           errnum == EMFILE || errnum == ENFILE || errnum == EIO || errnum == ENODEV;
+}
+
+static bool is_direct(const struct provider_request *req)
+{
+    return req->path == HMREG_PATH_DMABUF &&
+           (req->way == HMREG_WAY_DATA_DIRECT || req->way == HMREG_WAY_DATA_DIRECT_PCIE);
 }
 
 static int reg_failed(const struct verbs *verbs, const struct provider_request *req,
                       unsigned access, int errnum, struct hmreg_reason *why)
 {
-    if (req->path == HMREG_PATH_SYSTEM || is_of_request(errnum))
+    if (req->path == HMREG_PATH_SYSTEM || is_of_request(req, errnum))
         return fail_reg(verbs, &req->iov[0], access, errnum);
+    if (is_direct(req))
+        return refuse_direct(verbs, errnum, why);
     if (req->path == HMREG_PATH_DMABUF)
         return refuse_dmabuf(verbs, errnum, why);
     return refuse_peermem(verbs, req->iface, errnum, why);
@@ -252,6 +279,18 @@ static uint64_t address_of(const struct provider_request *req)
     return req->options.set_iova ? req->options.iova : (uint64_t)(uintptr_t)req->iov[0].iov_base;
 }
 
+static struct ibv_mr *import_request(const struct verbs *verbs, const struct provider_request *req,
+                                     int access)
+{
+    const struct hmreg_dmabuf *dmabuf = req->dmabuf;
+    size_t length = req->iov[0].iov_len;
+
+    if (is_direct(req))
+        return direct_import(&verbs->direct, verbs->pd, dmabuf->offset, length, address_of(req),
+                             dmabuf->fd, access);
+    return import_dmabuf(verbs, dmabuf->offset, length, address_of(req), dmabuf->fd, access);
+}
+
 static struct ibv_mr *call_device(const struct verbs *verbs, const struct provider_request *req,
                                   unsigned access)
 {
@@ -259,8 +298,7 @@ static struct ibv_mr *call_device(const struct verbs *verbs, const struct provid
 
     errno = 0;                          /* some drivers fail without setting it */
     if (req->path == HMREG_PATH_DMABUF) /* the kernel binds no memory windows to them */
-        return import_dmabuf(verbs, req->dmabuf->offset, iov->iov_len, address_of(req),
-                             req->dmabuf->fd, (int)(access & ~(unsigned)IBV_ACCESS_MW_BIND));
+        return import_request(verbs, req, (int)(access & ~(unsigned)IBV_ACCESS_MW_BIND));
     if (req->path == HMREG_PATH_SYSTEM && verbs->odp &&
         is_on(req->options.on_demand, verbs->flags & HMREG_VERBS_ON_DEMAND))
         access |= IBV_ACCESS_ON_DEMAND;
@@ -471,16 +509,25 @@ static int can(void *self, enum hmreg_path path, enum hmreg_iface iface, int dev
                         hmreg_iface_name(iface), peers_remedy(iface));
 }
 
+static int can_data_direct(void *self, struct hmreg_reason *why)
+{
+    const struct verbs *verbs = self;
+
+    return direct_refuse(&verbs->direct, device_name(verbs), why);
+}
+
 /* ---- the domain ------------------------------------------------------------------------- */
 
 static void destroy(void *self)
 {
+    direct_close(&((struct verbs *)self)->direct);
     free(self);
 }
 
 static const struct provider_ops verbs_ops = {
     .name = "verbs",
     .can = can,
+    .can_data_direct = can_data_direct,
     .reg = reg,
     .dereg = dereg,
     .destroy = destroy,
@@ -497,6 +544,8 @@ static void describe(const struct verbs *verbs, const struct ibv_device_attr *li
         .any_thread = true,
         .max_mr = limits->max_mr > 0 ? (uint64_t)limits->max_mr : 0,
         .pins = true,
+        .data_direct = verbs->direct.state == DIRECT_USABLE,
+        .pcie = limits->vendor_id == VENDOR_AMAZON,
         .domain_flags = HMREG_VERBS_RELAXED_ORDERING | HMREG_VERBS_ON_DEMAND |
                         HMREG_VERBS_MEMORY_WINDOWS | HMREG_VERBS_ATOMICS,
         .orderings = PROVIDER_VALUE(HMREG_ORDERING_STRICT) | PROVIDER_VALUE(HMREG_ORDERING_RELAXED),
@@ -535,6 +584,7 @@ static struct verbs *new_verbs(struct ibv_pd *pd, const struct ibv_device_attr *
     verbs->reg_dmabuf = (reg_dmabuf_call *)find_call("ibv_reg_dmabuf_mr");
     verbs->reg_ex = (reg_ex_call *)find_call("ibv_reg_mr_ex");
     verbs->dmabuf_errno = probe_dmabuf(verbs);
+    direct_open(&verbs->direct, pd->context);
     return verbs;
 }
 

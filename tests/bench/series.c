@@ -196,6 +196,11 @@ static void table__has_every_target(void **state)
         {"remotes-addr-inline", 4},
         {"remotes-bytes-1000000", 96},
         {"remotes-open-1000000", 200},
+        {"large-4k-first", 0.625},
+        {"large-4k-first", 1.05},
+        {"large-4k-again", 0.625},
+        {"large-2m-first", 0.625},
+        {"large-2m-again", 0.625},
         {"unmap-unwatched", 1.05},
         {"unmap-beside", 1.05},
     };

@@ -70,12 +70,14 @@ static void register_memory(struct hmreg_domain *domain, void *memory)
     struct iovec iov = {memory, 16};
     struct hmreg_mr_attr attr = {
         .size = sizeof(attr), .iov = &iov, .iov_count = 1, .access = HMREG_SEND};
+    struct hmreg_mr *none;
 
     PERM(hmreg_mr_reg(domain, memory, 16, HMREG_SEND, 0, 0, 0, &out.mr, NULL));
     PERM(hmreg_mr_regv(domain, &iov, 1, HMREG_SEND, 0, 0, 0, &out.mr, NULL));
     PERM(hmreg_mr_regattr(domain, &attr, 0, &out.mr));
     PERM(hmreg_mr_regsgl(domain, &one, 1, HMREG_SEND, 0, 0, 0, &out.mr, NULL));
     PERM(hmreg_mr_get(domain, memory, 16, HMREG_SEND, &out.mr));
+    PERM(hmreg_mr_get_many(domain, &iov, 1, HMREG_SEND, &none));
     PERM(hmreg_mr_get_attr(domain, &attr, 0, &out.mr));
 }
 

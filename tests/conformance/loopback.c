@@ -7,6 +7,7 @@
 #include "tests/support/vendors.h"
 
 #include <fcntl.h>
+#include <hmreg/group.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <sys/syscall.h>
@@ -253,6 +254,36 @@ static void event__read_by_another_thread__region_is_in_its_variable(void **stat
     assert_ok(hmreg_loopback_eq_close(reader->eq));
     fixture_close(&fixture);
     free(reader);
+}
+
+/* Nor has a region of a group that the domain is a member of. */
+static void event__of_a_cached_region__none_it_is_complete(void **state)
+{
+    struct hmreg_loopback_event none = {.size = sizeof(none)};
+    struct hmreg_domain *group = NULL;
+    struct hmreg_loopback_eq *eq;
+    struct hmreg_remote *remote;
+    struct hmreg_mr *mr = NULL;
+    struct fixture fixture;
+
+    fixture_open(&fixture, 0);
+    assert_ok(hmreg_loopback_eq_open(fixture.domain, &eq));
+    assert_ok(hmreg_domain_bind(fixture.domain, eq, HMREG_REG_MR));
+    assert_ok(hmreg_group_open(fixture.lib, &fixture.domain, 1, NULL, &group));
+    for (int i = 0; i < 2; i++) {
+        assert_ok(
+            hmreg_mr_get(i ? group : fixture.domain, fixture.memory, 64, HMREG_ACCESS_REMOTE, &mr));
+        assert_true(hmreg_mr_key(hmreg_mr_rail(mr, 0)) != HMREG_KEY_NOTAVAIL);
+        remote = fixture_peer_on(fixture.domain, hmreg_mr_rail(mr, 0));
+        assert_ok(peer_put(remote, 3, 'x'));
+        assert_fails(hmreg_loopback_eq_read(eq, &none, 0), -EAGAIN, "no registration");
+        hmreg_remote_close(remote);
+        hmreg_mr_put(mr);
+    }
+    assert_ok(hmreg_domain_close(group));
+    assert_ok(hmreg_domain_flush(fixture.domain));
+    assert_ok(hmreg_loopback_eq_close(eq));
+    fixture_close(&fixture);
 }
 
 /* ---- HMREG_MR_MMU_NOTIFY ---------------------------------------------------------------- */
@@ -531,6 +562,7 @@ TEST_MAIN(TEST(auth_key__same_as_the_peers__granted),
           TEST(domain_open__wrong_mode__inval),
           TEST(remote_open__raw_token_on_a_domain_without_the_mode__exdev),
           TEST(event__read_by_another_thread__region_is_in_its_variable),
+          TEST(event__of_a_cached_region__none_it_is_complete),
           TEST(refresh__an_access_is_under_way__waits_and_lets_no_other_in),
           TEST(descriptors__of_all_the_library_opens__end_with_an_exec),
           TEST(objects__made_by_a_thread_that_ended__used_and_ended_by_another))

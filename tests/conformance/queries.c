@@ -102,13 +102,14 @@ static const struct query queries_of_all[] = {
     {ask_domain, offsetof(struct hmreg_domain_info, nic), sizeof(struct hmreg_domain_info)},
     {ask_stats, offsetof(struct hmreg_stats, caches), sizeof(struct hmreg_stats)},
     {ask_cache, offsetof(struct hmreg_stats, caches), sizeof(struct hmreg_stats)},
-    QUERY(ask_paths, hmreg_explanation),
-    QUERY(ask_mr, hmreg_mr_info),
+    {ask_paths, offsetof(struct hmreg_explanation, reasons[4]), sizeof(struct hmreg_explanation)},
+    {ask_mr, offsetof(struct hmreg_mr_info, asks), sizeof(struct hmreg_mr_info)},
     QUERY(ask_segment, hmreg_segment_info),
-    QUERY(ask_explain, hmreg_explanation),
+    {ask_explain, offsetof(struct hmreg_explanation, reasons[4]), sizeof(struct hmreg_explanation)},
     QUERY(ask_remote, hmreg_remote_info),
     QUERY(ask_memory, hmreg_mem_info),
-    QUERY(ask_runtime, hmreg_runtime_info),
+    {ask_runtime, offsetof(struct hmreg_runtime_info, unreported),
+     sizeof(struct hmreg_runtime_info)},
     QUERY(ask_monitor, hmreg_monitor_info),
 };
 

@@ -30,7 +30,7 @@ static void check_over_the_border(struct suite_fixture *fixture, struct hmreg_re
 }
 
 /* Offsets run through two ranges, in their order. */
-static void check_offsets(struct suite_fixture *fixture, struct hmreg_mr *mr)
+static void check_bytes(struct suite_fixture *fixture, struct hmreg_mr *mr)
 {
     struct hmreg_remote_info info = {.size = sizeof(info)};
     struct hmreg_segment_info piece = {.size = sizeof(piece)};
@@ -56,6 +56,11 @@ static void check_offsets(struct suite_fixture *fixture, struct hmreg_mr *mr)
     else
         check_over_the_border(fixture, remote);
     hmreg_remote_close(remote);
+}
+
+static void check_offsets(struct suite_fixture *fixture, struct hmreg_mr *mr)
+{
+    check_bytes(fixture, mr);
     suite_close(fixture, mr);
 }
 
@@ -144,6 +149,39 @@ CASE(regattr__segments_form_one_region)
     check_offsets(fixture, mr);
 }
 
+/* A cached get; where regions are bound, each get has its own. */
+CASE(get_attr__segments__one_region_for_the_same_list)
+{
+    struct hmreg_segment segments[2] = {of_memory(fixture->memory + 5000, 100),
+                                        of_memory(fixture->memory + 100, 50)};
+    const struct hmreg_segment other[2] = {segments[1], segments[0]};
+    struct hmreg_mr_attr attr = {.size = sizeof(attr),
+                                 .segments = segments,
+                                 .segment_count = 2,
+                                 .access = HMREG_ACCESS_REMOTE};
+    struct hmreg_mr_info info = {.size = sizeof(info)};
+    struct hmreg_mr *mr = NULL, *again = NULL, *third = NULL;
+
+    assert_ok(hmreg_mr_get_attr(fixture->domain, &attr, 0, &mr));
+    assert_ok(hmreg_mr_get_attr(fixture->domain, &attr, 0, &again));
+    assert_ok(hmreg_mr_query(mr, &info));
+    assert_int_equal(info.addr, (uintptr_t)fixture->memory + 5000);
+    assert_int_equal(info.len, 150);
+    assert_int_equal(again == mr, info.cached);
+    attr.segments = other;
+    assert_ok(hmreg_mr_get_attr(fixture->domain, &attr, 0, &third));
+    assert_ptr_not_equal(third, mr);
+    hmreg_mr_put(third);
+    hmreg_mr_put(again);
+    if (suite_has(fixture, HMREG_MR_ENDPOINT)) {
+        assert_false(info.cached);
+    } else {
+        check_registrations(fixture, mr);
+        check_bytes(fixture, mr);
+    }
+    hmreg_mr_put(mr);
+}
+
 CASE(regsgl__dmabuf_segments_form_one_region)
 {
     struct hmreg_explanation why = {.size = sizeof(why)};
@@ -224,6 +262,7 @@ CASE(regsgl__a_segment_fails__nothing_stays)
 SUITE_CASES(segments, TEST(regv__ranges_form_one_region),
             TEST(regv__ranges_that_overlap__each_is_reached_whole),
             TEST(regsgl__host_segments_form_one_region), TEST(regattr__segments_form_one_region),
+            TEST(get_attr__segments__one_region_for_the_same_list),
             TEST(regsgl__dmabuf_segments_form_one_region),
             TEST(regsgl__unlike_segments__inval_with_the_reason),
             TEST(regsgl__a_segment_fails__nothing_stays));

@@ -170,9 +170,10 @@ void suite_run(const char *name, suite_body *body)
 int main(int argc, char **argv)
 {
     static const struct suite_cases *const all[] = {
-        &arguments_cases,  &attributes_cases, &keys_cases,  &raw_keys_cases, &access_cases,
-        &operations_cases, &options_cases,    &modes_cases, &segments_cases, &tokens_cases,
-        &queries_cases,    &close_cases,      &async_cases, &forks_cases,    &groups_cases};
+        &arguments_cases, &attributes_cases, &keys_cases,    &raw_keys_cases,
+        &access_cases,    &operations_cases, &options_cases, &modes_cases,
+        &segments_cases,  &jobs_cases,       &tokens_cases,  &queries_cases,
+        &close_cases,     &async_cases,      &forks_cases,   &groups_cases};
     struct test_case cases[MAX_CASES];
     size_t count = 0;
     int rc;
@@ -264,7 +265,7 @@ int suite_dmabuf(struct suite_fixture *fixture, size_t bytes, unsigned char **vi
 struct hmreg_remote *suite_peer(struct suite_fixture *fixture, const struct hmreg_mr *mr)
 {
     struct hmreg_remote *remote = NULL;
-    uint8_t token[4096];
+    uint8_t token[32768];
     size_t size = sizeof(token);
 
     assert_ok(hmreg_mr_pack(mr, token, &size));

@@ -130,7 +130,7 @@ struct suite_cases {
 
 extern const struct suite_cases arguments_cases, attributes_cases, keys_cases, raw_keys_cases,
     access_cases, operations_cases, options_cases, modes_cases, segments_cases, queries_cases,
-    close_cases, async_cases, forks_cases, groups_cases, tokens_cases;
+    close_cases, async_cases, forks_cases, groups_cases, jobs_cases, tokens_cases;
 
 /* Notes another result than "passed"; the case continues. */
 void suite_supplied(const char *format, ...) __attribute__((format(printf, 1, 2)));

@@ -7,6 +7,7 @@
 #include "tests/support/vendors.h"
 
 #include <errno.h>
+#include <hmreg/group.h>
 #include <hmreg/loopback.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -24,7 +25,7 @@ static char *pieces; /* of rocr's: two segments, a page each, which no single de
 /* The open objects of a sequence of calls; closed in reverse order, wherever it failed. */
 struct way {
     struct hmreg *lib;
-    struct hmreg_domain *domain;
+    struct hmreg_domain *domain, *group;
     struct hmreg_mr *mr[4];
     struct hmreg_mr *held;
     struct hmreg_remote *remote;
@@ -46,6 +47,7 @@ static int close_way(struct way *way)
         hmreg_mr_put(way->held);
     if (way->has_mapped)
         rc |= hmreg_mr_unmap_key(way->domain, way->mapped);
+    rc |= hmreg_domain_close(way->group);
     rc |= hmreg_loopback_ep_close(way->ep);
     rc |= hmreg_loopback_counter_close(way->counter);
     for (int i = 0; i < 4; i++)
@@ -178,6 +180,44 @@ static int cached_way(struct way *way)
     return rc ? rc : hmreg_domain_flush(way->domain);
 }
 
+static int cached_many_way(struct way *way)
+{
+    struct iovec iov[4] = {{memory, 100}, {device, 4096}, {memory + 512, 100}, {memory, 4096}};
+    struct hmreg_mr *mrs[4] = {NULL};
+    int rc = open_way(way, 0);
+
+    for (int i = 0; i < 2 && !rc; i++) {
+        rc = hmreg_mr_get_many(way->domain, iov, 4, HMREG_ACCESS_ALL, mrs);
+        for (int j = 0; j < 4; j++)
+            assert_int_equal(!mrs[j], rc != 0);
+        hmreg_mr_put_many(mrs, 4);
+    }
+    return rc ? rc : hmreg_domain_flush(way->domain);
+}
+
+/* More segments than the cache compares without an allocation. */
+static int cached_segments_way(struct way *way)
+{
+    struct hmreg_segment segments[12];
+    struct hmreg_mr_attr attr = {.size = sizeof(attr),
+                                 .segments = segments,
+                                 .segment_count = 12,
+                                 .access = HMREG_ACCESS_REMOTE};
+    int rc = open_way(way, 0);
+
+    for (int i = 0; i < 4 && !rc; i++) {
+        for (int j = 0; j < 12; j++)
+            segments[j] = (struct hmreg_segment){
+                .kind = HMREG_SEGMENT_MEMORY, .u.memory = {(i < 2 ? memory : device) + 512 * j, 9}};
+        hmreg_mr_put(way->held);
+        way->held = NULL;
+        rc = hmreg_mr_get_attr(way->domain, &attr, 0, &way->held);
+    }
+    hmreg_mr_put(way->held);
+    way->held = NULL;
+    return rc ? rc : hmreg_domain_flush(way->domain);
+}
+
 static int objects_way(struct way *way)
 {
     struct hmreg_loopback_event event = {.size = sizeof(event)};
@@ -201,6 +241,30 @@ static int objects_way(struct way *way)
     rc = rc ? rc : hmreg_mr_map_raw(way->domain, 0, raw, size, &way->mapped, 0);
     way->has_mapped = !rc;
     return rc ? rc : reach(way, way->mr[0]);
+}
+
+/* A group's one rail, bound to its endpoint: registered, and hit. */
+static int endpoints_way(struct way *way)
+{
+    struct iovec iov = {memory, 4096};
+    void *endpoints[1];
+    struct hmreg_mr_attr attr = {.size = sizeof(attr),
+                                 .iov = &iov,
+                                 .iov_count = 1,
+                                 .access = HMREG_ACCESS_ALL,
+                                 .endpoints = endpoints,
+                                 .endpoint_count = 1};
+    int rc = open_way(way, HMREG_MR_ENDPOINT);
+
+    rc = rc ? rc : hmreg_loopback_ep_open(way->domain, &way->ep);
+    endpoints[0] = way->ep;
+    rc = rc ? rc : hmreg_group_open(way->lib, &way->domain, 1, NULL, &way->group);
+    for (int i = 0; i < 2 && !rc; i++) {
+        hmreg_mr_put(way->held);
+        way->held = NULL;
+        rc = hmreg_mr_get_attr(way->group, &attr, 0, &way->held);
+    }
+    return rc;
 }
 
 static int allocating_way(struct way *way)
@@ -349,9 +413,24 @@ static void each_call_fails__cached(void **state)
     each_call_fails(cached_way);
 }
 
+static void each_call_fails__many_cached(void **state)
+{
+    each_call_fails(cached_many_way);
+}
+
+static void each_call_fails__cached_segments(void **state)
+{
+    each_call_fails(cached_segments_way);
+}
+
 static void each_call_fails__bound_objects(void **state)
 {
     each_call_fails(objects_way);
+}
+
+static void each_call_fails__endpoints_of_a_group(void **state)
+{
+    each_call_fails(endpoints_way);
 }
 
 static void each_call_fails__allocation(void **state)
@@ -388,5 +467,7 @@ static void each_call_fails__to_another_process(void **state)
 
 TEST_MAIN(TEST(each_call_fails__host_memory), TEST(each_call_fails__device_memory),
           TEST(each_call_fails__many_ranges), TEST(each_call_fails__split_range),
-          TEST(each_call_fails__cached), TEST(each_call_fails__bound_objects),
-          TEST(each_call_fails__allocation), TEST(each_call_fails__to_another_process))
+          TEST(each_call_fails__cached), TEST(each_call_fails__many_cached),
+          TEST(each_call_fails__cached_segments), TEST(each_call_fails__bound_objects),
+          TEST(each_call_fails__endpoints_of_a_group), TEST(each_call_fails__allocation),
+          TEST(each_call_fails__to_another_process))

@@ -235,6 +235,7 @@ static struct scales run_undisturbed(void)
 static void each_fails(enum hmreg_monitor choice, const char *const *expected)
 {
     unsigned seen = 0, count = 0, nth;
+    bool together = choice == HMREG_MONITOR_MEMHOOKS;
     struct scales left;
 
     start(choice);
@@ -242,13 +243,20 @@ static void each_fails(enum hmreg_monitor choice, const char *const *expected)
     while (expected[count])
         count++;
     for (nth = 1; run(nth), report->fired[0]; nth++) {
+        long alone;
+
         for (unsigned i = 0; i < count; i++)
             seen |= (unsigned)!strcmp(report->fired, expected[i]) << i;
+        /* The first mmap() and madvise() are of all wiped pages together (process.c). Where one
+         * fails, the page that was needed stays a mapping of its own. The other cases' processes
+         * have that mapping before. */
+        alone = together && (!strcmp(report->fired, "mmap") || !strcmp(report->fired, "madvise"));
+        together = together && strcmp(report->fired, "madvise");
         if (report->wrong[0])
             fail_msg("call %u (%s) failed: %s", nth, report->fired, report->wrong);
         /* Fewer blocks if a thread could not allocate its last error. */
-        if (report->left.blocks > left.blocks || report->left.mappings != left.mappings ||
-            report->left.fds != left.fds)
+        if (report->left.blocks > left.blocks || report->left.mappings < left.mappings ||
+            report->left.mappings > left.mappings + alone || report->left.fds != left.fds)
             fail_msg("call %u (%s) failed, and left %ld blocks, %ld mappings, %d descriptors more",
                      nth, report->fired, report->left.blocks - left.blocks,
                      report->left.mappings - left.mappings, report->left.fds - left.fds);

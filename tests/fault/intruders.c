@@ -1,45 +1,56 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  * A loopback target and initiators that violate its protocol: their requests change only what the
  * protocol grants, and do not affect other initiators. They write to the socket directly. */
-#include "providers/loopback/loopback.h"
+#include "core/base/crc32.h"
+#include "providers/loopback/loopback_wire.h"
 #include "tests/fault/target.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
 
-#define MAGIC 0x686d6c31u
+static const struct header granted = {.magic = HEADER_MAGIC, .write = 1, .key = 9, .len = 100};
 
-struct header {
-    uint32_t magic;
-    uint32_t write;
-    uint64_t key, secret, addr, len;
-    struct loopback_auth auth;
-};
-
-static const struct header granted = {.magic = MAGIC, .write = 1, .key = 9, .len = 100};
-
-/* The address on which a token's domain listens: it follows the one segment. */
-static socklen_t name_in(const struct target_page *page, struct sockaddr_un *out)
+/* The address in a token: it follows the one segment. */
+static struct loopback_address address_in(const struct target_page *page)
 {
-    struct loopback_address address;
-    int len;
+    struct loopback_address address = {0};
 
     memcpy(&address, page->token + 40 + 24, LOOPBACK_ADDRESS_BYTES);
+    return address;
+}
+
+static socklen_t name_of(const struct loopback_address *address, struct sockaddr_un *out)
+{
+    int len;
+
     *out = (struct sockaddr_un){.sun_family = AF_UNIX};
     len = snprintf(out->sun_path + 1, sizeof(out->sun_path) - 1, "hmreg/%u/%016" PRIx64,
-                   address.pid, address.nonce);
+                   address->pid, address->nonce);
     return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)len);
 }
 
-static int intrude(const struct target_page *page)
+static int listen_as(int fd, const struct loopback_address *address)
 {
     struct sockaddr_un name;
-    socklen_t len = name_in(page, &name);
+    socklen_t len = name_of(address, &name);
+
+    return bind(fd, (struct sockaddr *)&name, len) || listen(fd, 8);
+}
+
+/* Connects as a process that knows the socket's name only. */
+static int connect_to(const struct target_page *page)
+{
+    struct loopback_address address = address_in(page);
+    struct sockaddr_un name;
+    socklen_t len = name_of(&address, &name);
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
     assert_true(fd >= 0);
@@ -53,6 +64,26 @@ static int intrude(const struct target_page *page)
 static void send_all(int fd, const void *what, size_t len)
 {
     assert_int_equal(send(fd, what, len, MSG_NOSIGNAL), (ssize_t)len);
+}
+
+static struct hello hello_of(const struct target_page *page)
+{
+    struct loopback_address address = address_in(page);
+    struct hello hello = {.magic = HELLO_MAGIC};
+
+    memcpy(hello.secret, address.secret, sizeof(hello.secret));
+    return hello;
+}
+
+/* Connects as a process that has the token. */
+static int intrude(const struct target_page *page)
+{
+    struct hello hello = hello_of(page);
+    int fd = connect_to(page);
+
+    if (fd >= 0)
+        send(fd, &hello, sizeof(hello), MSG_NOSIGNAL); /* it may be dropped already */
+    return fd;
 }
 
 /* The target closed the connection without an answer. */
@@ -93,15 +124,16 @@ static void assert_unharmed(const struct target *target)
 
 static void intruder__header_that_is_none__is_dropped(void **state)
 {
-    struct header bad[4] = {granted, granted, granted, granted};
+    struct header bad[5] = {granted, granted, granted, granted, granted};
     struct target target;
 
     bad[0].magic = 0;
     bad[1].len = 0;
     bad[2].auth.size = LOOPBACK_AUTH_MAX + 1;
     bad[3].auth.size = UINT32_MAX;
+    bad[4].zero = 1;
     target_start(&target, NULL);
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < 5; i++) {
         int fd = intrude(target.page);
 
         send_all(fd, &bad[i], sizeof(bad[i]));
@@ -129,7 +161,7 @@ static void intruder__requests_beyond_its_rights__error_and_still_connected(void
     fd = intrude(target.page);
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
         for (uint32_t write = 0; write < 2; write++) {
-            struct header header = {.magic = MAGIC,
+            struct header header = {.magic = HEADER_MAGIC,
                                     .write = write,
                                     .key = cases[i].key,
                                     .addr = cases[i].addr,
@@ -209,40 +241,341 @@ static void intruder__of_another_user__is_dropped(void **state)
         test_skip("becoming another user is not permitted here");
 }
 
-/* ---- a target that is closed meanwhile -------------------------------------------------- */
+/* ---- without a token -------------------------------------------------------------------- */
+
+/* The socket's name is in /proc/net/unix, and the key is easy to guess. */
+static void intruder__without_the_secret__is_dropped(void **state)
+{
+    struct target target;
+    struct hello bad[4];
+
+    target_start(&target, NULL);
+    for (int i = 0; i < 4; i++)
+        bad[i] = hello_of(target.page);
+    bad[0].secret[0] ^= 1;
+    bad[1].secret[LOOPBACK_SECRET_BYTES - 1] ^= 0x80;
+    memset(bad[2].secret, 0, sizeof(bad[2].secret));
+    bad[3].magic = HEADER_MAGIC;
+    for (int i = 0; i < 4; i++) {
+        int fd = connect_to(target.page);
+
+        send_all(fd, &bad[i], sizeof(bad[i]));
+        send(fd, &granted, sizeof(granted), MSG_NOSIGNAL); /* it may be gone already */
+        assert_dropped(fd);
+        assert_unharmed(&target);
+    }
+    target_end(&target);
+}
+
+/* A request as before there were secrets. */
+static void intruder__request_without_a_hello__is_dropped(void **state)
+{
+    struct target target;
+    int fd;
+
+    target_start(&target, NULL);
+    fd = connect_to(target.page);
+    send_all(fd, &granted, sizeof(granted));
+    assert_dropped(fd);
+    assert_unharmed(&target);
+    target_end(&target);
+}
+
+/* The secret in a token is changed: its domain is not reached, in this process as in another. */
+static void token__with_another_secret__hostunreach(void **state)
+{
+    static char region[100];
+    uint8_t token[512];
+    size_t size = sizeof(token);
+    struct hmreg_domain *domain;
+    struct hmreg_remote *remote;
+    struct hmreg_mr *mr;
+    struct hmreg *lib;
+    uint32_t crc;
+
+    assert_ok(hmreg_open(NULL, &lib));
+    assert_ok(hmreg_domain_open_loopback(lib, NULL, NULL, &domain));
+    assert_ok(hmreg_mr_reg(domain, region, 100, HMREG_ACCESS_REMOTE, 0, 9, 0, &mr, NULL));
+    assert_ok(hmreg_mr_pack(mr, token, &size));
+    token[size - 5] ^= 1;
+    crc = crc32_of(token, size - 4);
+    memcpy(token + size - 4, &crc, 4);
+    assert_ok(hmreg_remote_open(domain, token, size, &remote));
+    assert_fails(hmreg_loopback_write(remote, "x", 1, NULL, 0, 9), -EHOSTUNREACH, "token");
+    assert_int_equal(region[0], 0);
+    hmreg_remote_close(remote);
+    assert_ok(hmreg_mr_close(mr));
+    assert_ok(hmreg_domain_close(domain));
+    assert_ok(hmreg_close(lib));
+}
+
+/* ---- users without a number ------------------------------------------------------------- */
+
+static void become_overflow_user(void)
+{
+    char line[64];
+    uid_t outside = geteuid();
+    int fd;
+
+    if (unshare(CLONE_NEWUSER))
+        _exit(0);
+    snprintf(line, sizeof(line), "65534 %u 1", (unsigned)outside);
+    fd = open("/proc/self/uid_map", O_WRONLY | O_CLOEXEC);
+    if (fd < 0 || write(fd, line, strlen(line)) < 0 || geteuid() != 65534)
+        _exit(0);
+    close(fd);
+}
+
+/* In the target's user namespace every user without a number there looks like the target's own. */
+static void intruder__user_id_that_is_not_mapped__is_dropped(void **state)
+{
+    struct target target;
+    pid_t child;
+
+    if (!target_try_start(&target, become_overflow_user))
+        test_skip("new user namespaces are not permitted here");
+    child = fork();
+    if (child == 0) {
+        char byte;
+        int fd;
+
+        if (geteuid() == 0 && setuid(1234))
+            _exit(2);
+        fd = intrude(target.page);
+        send(fd, &granted, sizeof(granted), MSG_NOSIGNAL);
+        _exit(fd < 0 || recv(fd, &byte, 1, 0) <= 0 ? 0 : 1);
+    }
+    assert_int_equal(status_of(child), 0);
+    for (size_t i = 0; i < TARGET_BYTES; i++)
+        assert_int_equal(target.bytes[i], 0);
+    target_end(&target);
+}
+
+/* ---- slow ones -------------------------------------------------------------------------- */
 
 struct dripper {
-    const struct target_page *page;
-    atomic_int connected;
+    int fd;
+    const char *bytes; /* of a hello or a header, which takes longer than a target waits for one */
+    atomic_int sent;
 };
 
-/* Sends a request one byte at a time until the target closes the connection. */
+/* Sends one byte at a time until the target closes the connection. */
 static void *drip(void *arg)
 {
     struct dripper *dripper = arg;
-    struct header header = granted;
-    int fd = intrude(dripper->page);
 
-    header.len = TARGET_BYTES;
-    send_all(fd, &header, sizeof(header));
-    assert_int_equal(receive_status(fd), 0);
-    atomic_store(&dripper->connected, 1);
-    while (send(fd, "", 1, MSG_NOSIGNAL) == 1)
-        usleep(1000);
-    close(fd);
+    while (send(dripper->fd, dripper->bytes ? dripper->bytes++ : "", 1, MSG_NOSIGNAL) == 1) {
+        atomic_fetch_add(&dripper->sent, 1);
+        usleep(dripper->bytes ? 700000 : 1000);
+    }
     return NULL;
 }
+
+/* Fills the connections of drippers: within a hello, a header, and the data of a request. */
+static void start_dripping(const struct target_page *page, struct dripper drippers[3],
+                           pthread_t threads[3])
+{
+    static struct header header;
+    static struct hello hello;
+
+    hello = hello_of(page);
+    header = granted;
+    header.len = TARGET_BYTES;
+    drippers[0] = (struct dripper){.fd = connect_to(page), .bytes = (char *)&hello};
+    drippers[1] = (struct dripper){.fd = intrude(page), .bytes = (char *)&header};
+    drippers[2] = (struct dripper){.fd = intrude(page)};
+    send_all(drippers[2].fd, &header, sizeof(header));
+    assert_int_equal(receive_status(drippers[2].fd), 0);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(pthread_create(&threads[i], NULL, drip, &drippers[i]), 0);
+        while (!atomic_load(&drippers[i].sent))
+            usleep(100);
+    }
+}
+
+/* While they send, which would take the target 17 minutes, others are served. At last each of them
+ * loses its connection, although it never stopped to send: a hang fails by the test's time. */
+static void intruders__a_byte_at_a_time__delay_nobody_and_end(void **state)
+{
+    struct dripper drippers[3];
+    struct initiator initiator;
+    pthread_t threads[3];
+    struct target target;
+    char back[3];
+
+    target_start(&target, NULL);
+    start_dripping(target.page, drippers, threads);
+    initiator_open(&initiator, &target);
+    for (int i = 0; i < 20; i++) {
+        assert_ok(initiator_write(&initiator, TARGET_BYTES - 3, "now", 3));
+        assert_ok(initiator_read(&initiator, TARGET_BYTES - 3, back, 3));
+        assert_memory_equal(back, "now", 3);
+    }
+    initiator_close(&initiator);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(pthread_join(threads[i], NULL), 0);
+        assert_dropped(drippers[i].fd);
+    }
+    target_end(&target);
+}
+
+/* Connections without the secret take no place of those that have it. */
+static void intruders__many_that_send_nothing__others_keep_their_connection(void **state)
+{
+    enum { STRANGERS = 400 };
+    struct header header = granted;
+    int strangers[STRANGERS], fd;
+    struct target target;
+
+    header.len = TARGET_BYTES + 1;
+    target_start(&target, NULL);
+    fd = intrude(target.page);
+    send_all(fd, &header, sizeof(header));
+    assert_int_equal(receive_status(fd), -ERANGE);
+    for (int i = 0; i < STRANGERS; i++)
+        strangers[i] = connect_to(target.page);
+    assert_dropped(strangers[0]);
+    assert_dropped(strangers[STRANGERS / 2]);
+    send_all(fd, &header, sizeof(header));
+    assert_int_equal(receive_status(fd), -ERANGE);
+    close(fd);
+    assert_unharmed(&target);
+    for (int i = 1; i < STRANGERS; i++)
+        if (i != STRANGERS / 2)
+            close(strangers[i]);
+    target_end(&target);
+}
+
+/* ---- a hostile target ------------------------------------------------------------------- */
+
+/* A process of ours that listens at the address of a domain that is closed. */
+struct impostor {
+    struct target_page page;
+    struct loopback_address address;
+    int listener;
+    const void *answer;
+    size_t answer_size;
+    struct header seen;
+};
+
+static void *impose(void *arg)
+{
+    struct impostor *impostor = arg;
+    struct hello hello;
+    int fd;
+
+    while ((fd = accept(impostor->listener, NULL, NULL)) >= 0) {
+        if (recv(fd, &hello, sizeof(hello), MSG_WAITALL) == sizeof(hello) &&
+            recv(fd, &impostor->seen, sizeof(impostor->seen), MSG_WAITALL) > 0)
+            send(fd, impostor->answer, impostor->answer_size, MSG_NOSIGNAL);
+        close(fd);
+    }
+    return NULL;
+}
+
+static void make_token(struct target_page *page)
+{
+    static char region[TARGET_BYTES];
+    struct hmreg_domain *domain;
+    struct hmreg_mr *mr;
+    struct hmreg *lib;
+
+    page->token_size = sizeof(page->token);
+    assert_ok(hmreg_open(NULL, &lib));
+    assert_ok(hmreg_domain_open_loopback(lib, NULL, NULL, &domain));
+    assert_ok(
+        hmreg_mr_reg(domain, region, sizeof(region), HMREG_ACCESS_REMOTE, 0, 9, 0, &mr, NULL));
+    assert_ok(hmreg_mr_pack(mr, page->token, &page->token_size));
+    assert_ok(hmreg_mr_close(mr));
+    assert_ok(hmreg_domain_close(domain));
+    assert_ok(hmreg_close(lib));
+}
+
+static int write_to_impostor(struct impostor *impostor)
+{
+    struct target target = {.page = &impostor->page};
+    struct initiator initiator;
+    pthread_t thread;
+    int rc;
+
+    make_token(&impostor->page);
+    initiator_open(&initiator, &target);
+    impostor->address = address_in(&impostor->page);
+    impostor->listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(listen_as(impostor->listener, &impostor->address), 0);
+    assert_int_equal(pthread_create(&thread, NULL, impose, impostor), 0);
+    rc = initiator_write(&initiator, 0, "x", 1);
+    shutdown(impostor->listener, SHUT_RDWR);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    close(impostor->listener);
+    initiator_close(&initiator);
+    return rc;
+}
+
+/* Its bytes and the error "no answer" add up to 0, or to more. */
+static void target__sends_part_of_a_status__hostunreach(void **state)
+{
+    static const uint8_t parts[][3] = {
+        {EHOSTUNREACH}, {EHOSTUNREACH + 5}, {0, 1}, {0xff, 0xff, 0xff}};
+    static struct impostor impostor;
+
+    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
+        for (size_t size = 1; size <= 3; size++) {
+            impostor.answer = parts[i];
+            impostor.answer_size = size;
+            assert_int_equal(write_to_impostor(&impostor), -EHOSTUNREACH);
+        }
+}
+
+static void target__sends_a_status_that_is_none__eio(void **state)
+{
+    static const int32_t statuses[] = {1, INT32_MAX, -4096, INT32_MIN};
+    static struct impostor impostor;
+
+    for (size_t i = 0; i < sizeof(statuses) / sizeof(statuses[0]); i++) {
+        impostor.answer = &statuses[i];
+        impostor.answer_size = sizeof(statuses[i]);
+        assert_int_equal(write_to_impostor(&impostor), -EIO);
+    }
+}
+
+static __attribute__((noinline)) void fill_stack(void)
+{
+    volatile char stack[16384];
+
+    memset((char *)(uintptr_t)stack, 0xa5, sizeof(stack));
+    __asm__ volatile("" : : "r"(stack) : "memory");
+}
+
+/* What the initiator's stack had before is in none of a request's bytes. */
+static void initiator__asks_a_hostile_target__tells_nothing_else(void **state)
+{
+    const int32_t refusal = -EACCES;
+    static struct impostor impostor;
+    struct header expected = {.magic = HEADER_MAGIC, .write = 1, .key = 9, .len = 1};
+
+    impostor.answer = &refusal;
+    impostor.answer_size = sizeof(refusal);
+    fill_stack();
+    assert_int_equal(write_to_impostor(&impostor), -EACCES);
+    expected.addr = impostor.seen.addr;
+    assert_memory_equal(&impostor.seen, &expected, 2 * 4 + 4 * 8 + sizeof(struct loopback_auth));
+    for (size_t i = 2 * 4 + 4 * 8 + sizeof(struct loopback_auth); i < sizeof(expected); i++)
+        assert_int_equal(((uint8_t *)&impostor.seen)[i], 0);
+}
+
+/* ---- a target that is closed meanwhile -------------------------------------------------- */
 
 /* The domain and the slow initiator are in this process. */
 static void target__closed_while_an_initiator_keeps_it_busy__does_not_wait(void **state)
 {
     static char region[TARGET_BYTES];
     static struct target_page page;
-    struct dripper dripper = {.page = &page};
+    struct dripper drippers[3];
+    pthread_t threads[3];
     struct hmreg_domain *domain;
     struct hmreg_mr *mr;
     struct hmreg *lib;
-    pthread_t thread;
 
     page.token_size = sizeof(page.token);
     assert_ok(hmreg_open(NULL, &lib));
@@ -250,12 +583,13 @@ static void target__closed_while_an_initiator_keeps_it_busy__does_not_wait(void 
     assert_ok(
         hmreg_mr_reg(domain, region, sizeof(region), HMREG_ACCESS_REMOTE, 0, 9, 0, &mr, NULL));
     assert_ok(hmreg_mr_pack(mr, page.token, &page.token_size));
-    assert_int_equal(pthread_create(&thread, NULL, drip, &dripper), 0);
-    while (!atomic_load(&dripper.connected))
-        usleep(1000);
+    start_dripping(&page, drippers, threads);
     assert_ok(hmreg_mr_close(mr));
     assert_ok(hmreg_domain_close(domain)); /* a hang fails by the test's timeout */
-    assert_int_equal(pthread_join(thread, NULL), 0);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(pthread_join(threads[i], NULL), 0);
+        close(drippers[i].fd);
+    }
     assert_ok(hmreg_close(lib));
 }
 
@@ -264,4 +598,13 @@ TEST_MAIN(TEST(intruder__header_that_is_none__is_dropped),
           TEST(intruder__leaves_in_the_middle__others_are_served),
           TEST(intruder__does_not_read_what_it_asked_for__others_are_served),
           TEST(intruder__of_another_user__is_dropped),
+          TEST(intruder__without_the_secret__is_dropped),
+          TEST(intruder__request_without_a_hello__is_dropped),
+          TEST(token__with_another_secret__hostunreach),
+          TEST(intruder__user_id_that_is_not_mapped__is_dropped),
+          TEST(intruders__a_byte_at_a_time__delay_nobody_and_end),
+          TEST(intruders__many_that_send_nothing__others_keep_their_connection),
+          TEST(target__sends_part_of_a_status__hostunreach),
+          TEST(target__sends_a_status_that_is_none__eio),
+          TEST(initiator__asks_a_hostile_target__tells_nothing_else),
           TEST(target__closed_while_an_initiator_keeps_it_busy__does_not_wait))

@@ -9,6 +9,7 @@
 #include "tests/support/test.h"
 
 #include <hmreg/loopback.h>
+#include <stdbool.h>
 #include <sys/types.h>
 
 #define TARGET_BYTES (1u << 20)
@@ -31,6 +32,8 @@ struct target {
 
 /* Forks a target, which calls before() first if it is not NULL, and waits to be killed. */
 void target_start(struct target *target, void (*before)(void));
+/* The same; false: it ended before it was ready. */
+bool target_try_start(struct target *target, void (*before)(void));
 /* Kills it, if it is alive, and frees everything. */
 void target_end(struct target *target);
 

@@ -17,10 +17,23 @@ _Static_assert(SHORT + 1 == FUZZ_PLACES, "one of each");
 
 static size_t page;
 
+/* Of the input; behind its end 0. */
+static uint64_t given(struct fuzz *fuzz, unsigned bytes)
+{
+    uint64_t number = 0;
+
+    for (unsigned i = 0; i < bytes && fuzz->input_left; i++, fuzz->input_left--)
+        number |= (uint64_t)*fuzz->input++ << 8 * i;
+    return number;
+}
+
 /* Marsaglia's xorshift. */
 uint64_t fuzz_random(struct fuzz *fuzz)
 {
     uint64_t x = fuzz->state;
+
+    if (fuzz->input)
+        return given(fuzz, 8);
 
     x ^= x << 13;
     x ^= x >> 7;
@@ -30,6 +43,8 @@ uint64_t fuzz_random(struct fuzz *fuzz)
 
 unsigned fuzz_below(struct fuzz *fuzz, unsigned limit)
 {
+    if (fuzz->input)
+        return (unsigned)given(fuzz, limit > 256 ? 4 : 1) % limit;
     return (unsigned)((fuzz_random(fuzz) >> 20) % limit);
 }
 
@@ -100,12 +115,13 @@ static void *nowhere(struct fuzz *fuzz)
 
 void *fuzz_target(struct fuzz *fuzz)
 {
-    void *owned = fuzz->memory[fuzz_below(fuzz, FUZZ_SLOTS)];
+    unsigned slot = fuzz_below(fuzz, FUZZ_SLOTS);
+    char *owned = fuzz->memory[slot];
 
     if (fuzz_rarely(fuzz))
         return nowhere(fuzz);
-    if (owned && fuzz_below(fuzz, 2))
-        return (char *)owned + fuzz_below(fuzz, 4096);
+    if (owned && fuzz_below(fuzz, 2)) /* behind it may be another thread's heap */
+        return owned + fuzz_below(fuzz, fuzz->memory_len[slot]);
     return fuzz->places[fuzz_below(fuzz, FUZZ_PLACES)] +
            fuzz_below(fuzz, (PLACE_PAGES + 1) * (unsigned)page);
 }

@@ -1,37 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * Calls every public function with random arguments. An output that receives an object is a local
- * variable, put into a slot on success; the slot's old object is closed first.
+ * Calls every public function with random arguments, but for those of peers (peer_calls.c). An
+ * output that receives an object is a local variable, put into a slot on success; the slot's old
+ * object is closed first.
  */
-#include "tests/fuzz/fuzz.h"
+#include "tests/fuzz/call.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <hmreg/plan.h>
 #include <string.h>
 #include <unistd.h>
-
-#define SLOT        fuzz_below(fuzz, FUZZ_SLOTS)
-#define PICK(slots) ((slots)[fuzz_rarely(fuzz) ? 0 : SLOT])
-
-/* Calls, and checks that out is unchanged unless the call succeeded. */
-#define CALL(call, out)                                                                            \
-    ({                                                                                             \
-        __typeof__(*(out)) before_;                                                                \
-        memcpy(&before_, (out), sizeof(before_));                                                  \
-        int rc_ = (call);                                                                          \
-        fuzz_check(fuzz, #call, rc_, (out), &before_, sizeof(before_));                            \
-    })
-#define PLAIN(call) fuzz_check(fuzz, #call, (call), NULL, NULL, 0)
-
-/* A struct with room behind it, as an output or input of any stated size. */
-#define STRUCT(type, name)                                                                         \
-    union {                                                                                        \
-        struct type it;                                                                            \
-        uint8_t bytes[FUZZ_BYTES];                                                                 \
-    } name;                                                                                        \
-    memset(&name, 0, sizeof(name));                                                                \
-    name.it.size = fuzz_size(fuzz, sizeof(name.it))
 
 /* ---- calls that empty a slot ------------------------------------------------------------- */
 
@@ -190,21 +169,25 @@ static void call_copy(struct fuzz *fuzz)
     PLAIN(hmreg_copy(fuzz->lib, fuzz_target(fuzz), fuzz_target(fuzz), fuzz_length(fuzz)));
 }
 
-/* Heap memory is freed at once: stray writes next to it would hit other data. */
+/* Heap memory is freed at once, before a call has it: what lies next to it is other data. */
 static void call_alloc(struct fuzz *fuzz)
 {
     unsigned slot = SLOT;
     void *memory = fuzz->memory[slot];
     enum hmreg_iface iface = (enum hmreg_iface)fuzz_small(fuzz);
+    unsigned len = fuzz_rarely(fuzz) ? 0 : 1 + fuzz_below(fuzz, 64 << 10);
 
     if (memory)
         return;
     CALL(hmreg_mem_alloc(fuzz->lib, iface, fuzz_small(fuzz), (enum hmreg_mem_kind)fuzz_small(fuzz),
-                         fuzz_rarely(fuzz) ? 0 : 1 + fuzz_below(fuzz, 64 << 10), &memory),
+                         len, &memory),
          &memory);
+    if (memory && iface == HMREG_IFACE_SYSTEM) {
+        MUST(PLAIN(hmreg_mem_free(fuzz->lib, memory)) == 0);
+        return;
+    }
     fuzz->memory[slot] = memory;
-    if (memory && iface == HMREG_IFACE_SYSTEM)
-        end_memory(fuzz, slot);
+    fuzz->memory_len[slot] = len;
 }
 
 /* Rarely memory from mem_alloc. */
@@ -244,6 +227,8 @@ static void call_domain_open(struct fuzz *fuzz)
     config.it.flags = (uint32_t)fuzz_bits(fuzz, HMREG_DOMAIN_EXACT | HMREG_DOMAIN_NO_CACHE);
     for (int i = 0; i < HMREG_PATH_COUNT - 1 && fuzz_rarely(fuzz); i++)
         config.it.order[i] = (enum hmreg_path)fuzz_small(fuzz);
+    for (int i = 0; i < HMREG_WAY_COUNT - 1 && fuzz_rarely(fuzz); i++)
+        config.it.ways[i] = (enum hmreg_way)fuzz_small(fuzz);
     config.it.max_regions = fuzz_below(fuzz, 6);
     config.it.max_bytes = fuzz_below(fuzz, 4) ? 0 : fuzz_length(fuzz);
     CALL(hmreg_domain_open_loopback(fuzz_rarely(fuzz) ? NULL : fuzz->lib, &loopback.it, &config.it,
@@ -313,7 +298,7 @@ static void call_domain_queries(struct fuzz *fuzz)
 
 /* ---- registering ---------------------------------------------------------------------------- */
 
-static uint64_t any_key(struct fuzz *fuzz)
+uint64_t fuzz_key(struct fuzz *fuzz)
 {
     return fuzz_rarely(fuzz) ? fuzz_random(fuzz) : fuzz_below(fuzz, 200);
 }
@@ -353,11 +338,11 @@ static void call_reg(struct fuzz *fuzz)
         return;
     if (fuzz_below(fuzz, 2))
         CALL(hmreg_mr_reg(PICK(fuzz->domains), iov[0].iov_base, iov[0].iov_len, any_access(fuzz),
-                          any_offset(fuzz), any_key(fuzz), any_flags(fuzz), &mr, fuzz),
+                          any_offset(fuzz), fuzz_key(fuzz), any_flags(fuzz), &mr, fuzz),
              &mr);
     else
         CALL(hmreg_mr_regv(PICK(fuzz->domains), iov, count, any_access(fuzz), any_offset(fuzz),
-                           any_key(fuzz), any_flags(fuzz), &mr, fuzz),
+                           fuzz_key(fuzz), any_flags(fuzz), &mr, fuzz),
              &mr);
     fuzz->regions[slot] = mr;
 }
@@ -383,26 +368,55 @@ static struct hmreg_mr_dmabuf any_dmabuf(struct fuzz *fuzz)
     };
 }
 
+/* Close the descriptors afterwards. */
+static void any_segments(struct fuzz *fuzz, struct hmreg_segment segments[4], int descriptors[4])
+{
+    for (int i = 0; i < 4; i++) {
+        struct hmreg_mr_dmabuf dmabuf = any_dmabuf(fuzz);
+        bool by_dmabuf = fuzz_below(fuzz, 3) == 0;
+
+        descriptors[i] = dmabuf.fd;
+        segments[i].kind = fuzz_rarely(fuzz) ? (uint32_t)fuzz_random(fuzz) : by_dmabuf;
+        segments[i].u.dmabuf = dmabuf;
+        if (!by_dmabuf)
+            segments[i].u.memory = (struct iovec){fuzz_target(fuzz), fuzz_length(fuzz)};
+    }
+}
+
+static void close_all(const int descriptors[4])
+{
+    for (int i = 0; i < 4; i++)
+        if (descriptors[i] >= 0)
+            close(descriptors[i]);
+}
+
 /* Registers, or gets. */
 static void call_with_attr(struct fuzz *fuzz, bool get)
 {
     STRUCT(hmreg_mr_attr, attr);
     struct hmreg_mr_dmabuf dmabuf = any_dmabuf(fuzz);
-    bool by_dmabuf = fuzz_below(fuzz, 3) == 0;
+    bool by_dmabuf = fuzz_below(fuzz, 3) == 0, by_segments = !by_dmabuf && !fuzz_below(fuzz, 3);
+    struct hmreg_segment segments[4];
+    int descriptors[4];
     static const uint8_t secret[64] = "of the region";
     unsigned slot = SLOT;
     struct hmreg_mr **place = get ? &fuzz->gotten[slot] : &fuzz->regions[slot], *mr = *place;
     struct iovec iov[4];
 
+    any_segments(fuzz, segments, descriptors);
     if (!mr) {
         attr.it.iov = iov;
-        attr.it.iov_count = any_ranges(fuzz, iov, get && !fuzz_rarely(fuzz) ? 1 : 4);
-        if (by_dmabuf && !fuzz_rarely(fuzz))
+        attr.it.iov_count = any_ranges(fuzz, iov, fuzz_below(fuzz, 2) ? 1 : 4);
+        if ((by_dmabuf || by_segments) && !fuzz_rarely(fuzz))
             attr.it.iov = NULL, attr.it.iov_count = 0;
+        if (by_segments) {
+            attr.it.segments = segments;
+            attr.it.segment_count = fuzz_below(fuzz, 5);
+        }
         attr.it.dmabuf = by_dmabuf ? &dmabuf : NULL;
         attr.it.access = any_access(fuzz);
         attr.it.offset = any_offset(fuzz);
-        attr.it.requested_key = get && !fuzz_rarely(fuzz) ? 0 : any_key(fuzz);
+        attr.it.requested_key = get && !fuzz_rarely(fuzz) ? 0 : fuzz_key(fuzz);
         attr.it.auth_key_size = fuzz_rarely(fuzz) ? fuzz_below(fuzz, 64) : 0;
         attr.it.auth_key = secret;
         attr.it.claim_iface = fuzz_below(fuzz, 4) == 0 ? 1 + (int)fuzz_below(fuzz, 3) : 0;
@@ -421,6 +435,7 @@ static void call_with_attr(struct fuzz *fuzz, bool get)
     }
     if (dmabuf.fd >= 0)
         close(dmabuf.fd);
+    close_all(descriptors);
 }
 
 static void call_regattr(struct fuzz *fuzz)
@@ -440,24 +455,13 @@ static void call_regsgl(struct fuzz *fuzz)
     unsigned slot = SLOT;
     struct hmreg_mr *mr = fuzz->regions[slot];
 
-    for (int i = 0; i < 4; i++) {
-        struct hmreg_mr_dmabuf dmabuf = any_dmabuf(fuzz);
-        bool by_dmabuf = fuzz_below(fuzz, 3) == 0;
-
-        descriptors[i] = dmabuf.fd;
-        segments[i].kind = fuzz_rarely(fuzz) ? (uint32_t)fuzz_random(fuzz) : by_dmabuf;
-        segments[i].u.dmabuf = dmabuf;
-        if (!by_dmabuf)
-            segments[i].u.memory = (struct iovec){fuzz_target(fuzz), fuzz_length(fuzz)};
-    }
+    any_segments(fuzz, segments, descriptors);
     if (!mr)
         CALL(hmreg_mr_regsgl(PICK(fuzz->domains), segments, fuzz_below(fuzz, 5), any_access(fuzz),
-                             any_offset(fuzz), any_key(fuzz), any_flags(fuzz), &mr, fuzz),
+                             any_offset(fuzz), fuzz_key(fuzz), any_flags(fuzz), &mr, fuzz),
              &mr);
     fuzz->regions[slot] = mr;
-    for (int i = 0; i < 4; i++)
-        if (descriptors[i] >= 0)
-            close(descriptors[i]);
+    close_all(descriptors);
 }
 
 static void call_get(struct fuzz *fuzz)
@@ -473,9 +477,83 @@ static void call_get(struct fuzz *fuzz)
     fuzz->gotten[slot] = mr;
 }
 
+static void call_get_many(struct fuzz *fuzz)
+{
+    struct iovec iov[4];
+    struct hmreg_mr *mrs[4] = {(void *)1, (void *)1, (void *)1, (void *)1};
+    size_t count = any_ranges(fuzz, iov, 4);
+    int rc = PLAIN(hmreg_mr_get_many(PICK(fuzz->domains), fuzz_rarely(fuzz) ? NULL : iov, count,
+                                     any_access(fuzz), mrs));
+
+    for (size_t i = 0; i < count; i++)
+        MUST(!mrs[i] == (rc != 0));
+    hmreg_mr_put_many(mrs, count);
+}
+
+/* ---- jobs ----------------------------------------------------------------------------------- */
+
+static void progress(struct hmreg_job *job, uint64_t done, uint64_t total, void *context)
+{
+    struct fuzz *fuzz = context;
+
+    MUST(done && done <= total);
+    MUST(hmreg_job_wait(job, -1, NULL) == -EDEADLK);
+    MUST(hmreg_job_close(job) == -EDEADLK);
+    if (total % 3 == 0)
+        MUST(!hmreg_job_cancel(job));
+}
+
+static void any_job_config(struct fuzz *fuzz, struct hmreg_job_config *config)
+{
+    config->workers = fuzz_below(fuzz, fuzz_rarely(fuzz) ? 100 : 4);
+    config->piece_len = fuzz_below(fuzz, 2) ? 0 : fuzz_length(fuzz);
+    config->progress = fuzz_below(fuzz, 2) ? progress : NULL;
+    config->progress_context = fuzz;
+}
+
+static void call_reg_large(struct fuzz *fuzz)
+{
+    STRUCT(hmreg_job_config, config);
+    unsigned slot = SLOT;
+    struct hmreg_mr *mr = fuzz->regions[slot];
+
+    any_job_config(fuzz, &config.it);
+    if (!mr)
+        CALL(hmreg_mr_reg_large(PICK(fuzz->domains), fuzz_target(fuzz), fuzz_length(fuzz),
+                                any_access(fuzz), &config.it, &mr),
+             &mr);
+    fuzz->regions[slot] = mr;
+}
+
+static void call_job(struct fuzz *fuzz)
+{
+    STRUCT(hmreg_job_config, config);
+    STRUCT(hmreg_mr_attr, attr);
+    STRUCT(hmreg_job_info, info);
+    struct hmreg_job *job = NULL;
+    struct hmreg_mr *mr = NULL;
+    struct iovec iov[2];
+
+    any_job_config(fuzz, &config.it);
+    attr.it.iov = iov;
+    attr.it.iov_count = any_ranges(fuzz, iov, fuzz_rarely(fuzz) ? 2 : 1);
+    attr.it.access = any_access(fuzz);
+    attr.it.requested_key = fuzz_key(fuzz);
+    CALL(hmreg_job_start(PICK(fuzz->domains), &attr.it, any_flags(fuzz),
+                         fuzz_rarely(fuzz) ? NULL : &config.it, &job),
+         &job);
+    CALL(hmreg_job_query(job, &info.it), &info);
+    if (fuzz_below(fuzz, 4) == 0)
+        PLAIN(hmreg_job_cancel(job));
+    if (CALL(hmreg_job_wait(job, fuzz_small(fuzz), &mr), &mr) == 0)
+        MUST(PLAIN(hmreg_mr_close(mr)) == 0);
+    if (job)
+        MUST(PLAIN(hmreg_job_close(job)) == 0);
+}
+
 /* ---- regions -------------------------------------------------------------------------------- */
 
-static struct hmreg_mr *any_region(struct fuzz *fuzz)
+struct hmreg_mr *fuzz_region(struct fuzz *fuzz)
 {
     return fuzz_below(fuzz, 2) ? PICK(fuzz->regions) : PICK(fuzz->gotten);
 }
@@ -485,7 +563,7 @@ static void call_mr_queries(struct fuzz *fuzz)
     STRUCT(hmreg_mr_info, info);
     STRUCT(hmreg_segment_info, segment);
     STRUCT(hmreg_explanation, explanation);
-    struct hmreg_mr *mr = any_region(fuzz);
+    struct hmreg_mr *mr = fuzz_region(fuzz);
 
     CALL(hmreg_mr_query(mr, &info.it), &info);
     CALL(hmreg_mr_segment(mr, fuzz_below(fuzz, 6), &segment.it), &segment);
@@ -504,17 +582,17 @@ static void call_mr_state(struct fuzz *fuzz)
     size_t count = any_ranges(fuzz, iov, 2);
     void *const objects[] = {PICK(fuzz->eps), PICK(fuzz->counters)};
 
-    PLAIN(hmreg_mr_bind(any_region(fuzz), objects[fuzz_below(fuzz, 2)],
+    PLAIN(hmreg_mr_bind(fuzz_region(fuzz), objects[fuzz_below(fuzz, 2)],
                         fuzz_bits(fuzz, HMREG_REMOTE_WRITE)));
-    PLAIN(hmreg_mr_enable(any_region(fuzz)));
-    PLAIN(hmreg_mr_refresh(any_region(fuzz), count ? iov : NULL, count, fuzz_bits(fuzz, 0)));
+    PLAIN(hmreg_mr_enable(fuzz_region(fuzz)));
+    PLAIN(hmreg_mr_refresh(fuzz_region(fuzz), count ? iov : NULL, count, fuzz_bits(fuzz, 0)));
 }
 
 /* A rail is a region in all but its end. */
 static void call_rail(struct fuzz *fuzz)
 {
     STRUCT(hmreg_mr_info, info);
-    struct hmreg_mr *mr = any_region(fuzz), *rail = hmreg_mr_rail(mr, fuzz_below(fuzz, 4));
+    struct hmreg_mr *mr = fuzz_region(fuzz), *rail = hmreg_mr_rail(mr, fuzz_below(fuzz, 4));
 
     MUST(hmreg_group_member(PICK(fuzz->domains), fuzz_below(fuzz, 4)) || hmreg_last_error()->code);
     if (!rail || rail == mr)
@@ -551,185 +629,6 @@ static void call_wrong_end(struct fuzz *fuzz)
     hmreg_mr_put(PICK(fuzz->regions));
 }
 
-/* ---- peers ---------------------------------------------------------------------------------- */
-
-static void call_raw(struct fuzz *fuzz)
-{
-    uint8_t raw[64] = {0};
-    uint64_t base = 0, key = 0;
-    size_t size = fuzz_below(fuzz, sizeof(raw) + 1);
-    struct hmreg_domain *domain = PICK(fuzz->domains);
-    int rc = PLAIN(hmreg_mr_raw_attr(any_region(fuzz), &base, raw, &size, fuzz_bits(fuzz, 0)));
-
-    if (rc)
-        size = fuzz_below(fuzz, sizeof(raw) + 1);
-    if (fuzz_rarely(fuzz))
-        raw[fuzz_below(fuzz, sizeof(raw))] ^= 1;
-    if (CALL(hmreg_mr_map_raw(domain, base, raw, size, &key, fuzz_bits(fuzz, 0)), &key) == 0)
-        MUST(PLAIN(hmreg_mr_unmap_key(domain, key)) == 0);
-    PLAIN(hmreg_mr_unmap_key(domain, any_key(fuzz)));
-}
-
-/* A region's token, one of a part of it, or several tokens. */
-static int pack_any(struct fuzz *fuzz, uint8_t *token, size_t *size)
-{
-    struct hmreg_mr *mrs[3] = {any_region(fuzz), any_region(fuzz), any_region(fuzz)};
-    struct hmreg_mr_info info = {.size = sizeof(info)};
-    const char *addr = fuzz_target(fuzz);
-
-    switch (fuzz_below(fuzz, 3)) {
-    case 0:
-        if (mrs[0] && !fuzz_rarely(fuzz) && !PLAIN(hmreg_mr_query(mrs[0], &info)))
-            addr = (const char *)(uintptr_t)(info.addr + fuzz_below(fuzz, 64));
-        return hmreg_mr_pack_range(mrs[0], addr, fuzz_length(fuzz), token, size);
-    case 1:
-        return hmreg_mr_pack_many(mrs, fuzz_below(fuzz, 4), token, size);
-    default:
-        return hmreg_mr_pack(mrs[0], token, size);
-    }
-}
-
-static void call_pack(struct fuzz *fuzz)
-{
-    uint8_t token[sizeof(fuzz->token)];
-    size_t size = fuzz_rarely(fuzz) ? fuzz_below(fuzz, 300) : sizeof(token);
-
-    if (PLAIN(pack_any(fuzz, token, &size)))
-        return;
-    MUST(size <= sizeof(token));
-    memcpy(fuzz->token, token, size);
-    fuzz->token_size = size;
-}
-
-/* CRC-32 (IEEE 802.3), bit by bit: repairs a damaged token's checksum. */
-static void mend(uint8_t *token, size_t size)
-{
-    uint32_t crc = ~0u;
-
-    for (size_t i = 0; i < size - 4; i++) {
-        crc ^= token[i];
-        for (int bit = 0; bit < 8; bit++)
-            crc = crc & 1 ? crc >> 1 ^ 0xedb88320u : crc >> 1;
-    }
-    for (int i = 0; i < 4; i++)
-        token[size - 4 + (size_t)i] = (uint8_t)(~crc >> (8 * i));
-}
-
-/* The same for each of the tokens that follow each other, as far as their headers make sense. */
-static void mend_all(uint8_t *tokens, size_t size)
-{
-    size_t length;
-
-    for (; size >= 44; tokens += length, size -= length) {
-        length = 40 + 24 * (size_t)(tokens[6] | tokens[7] << 8) +
-                 (size_t)(tokens[12] | tokens[13] << 8) + (size_t)(tokens[14] | tokens[15] << 8) +
-                 (tokens[4] == 2 ? 8 : 0) + 4;
-        if (length > size)
-            length = size;
-        mend(tokens, length);
-    }
-}
-
-/* Damaged tokens, alone or one after the other, of which all are opened or none. */
-static void call_remote_open_many(struct fuzz *fuzz)
-{
-    struct hmreg_remote *remotes[6] = {NULL};
-    uint8_t tokens[2 * FUZZ_BYTES];
-    size_t once = fuzz->token_size, size = once * (1 + fuzz_below(fuzz, 2));
-    size_t room = fuzz_rarely(fuzz) ? fuzz_below(fuzz, 7) : 6, count = room;
-
-    if (once < 8)
-        return;
-    memcpy(tokens, fuzz->token, once);
-    memcpy(tokens + once, fuzz->token, once);
-    for (int i = 0; i < 3 && fuzz_below(fuzz, 2); i++)
-        tokens[fuzz_below(fuzz, (unsigned)size)] = (uint8_t)fuzz_random(fuzz);
-    mend_all(tokens, size);
-    if (fuzz_rarely(fuzz))
-        size = fuzz_below(fuzz, (unsigned)size + 1);
-    if (CALL(hmreg_remote_open_many(PICK(fuzz->domains), tokens, size, remotes, &count), &remotes))
-        return;
-    MUST(count && count <= room);
-    while (count) {
-        MUST(remotes[--count]);
-        hmreg_remote_close(remotes[count]);
-    }
-}
-
-static void call_remote_open(struct fuzz *fuzz)
-{
-    uint8_t token[FUZZ_BYTES] = {0};
-    size_t size = fuzz->token_size;
-    unsigned slot = SLOT;
-    struct hmreg_remote *remote = fuzz->remotes[slot];
-
-    if (remote || size < 8)
-        return;
-    memcpy(token, fuzz->token, size);
-    for (int i = 0; i < 3 && fuzz_below(fuzz, 2); i++)
-        token[fuzz_below(fuzz, (unsigned)size - 4)] = (uint8_t)fuzz_random(fuzz);
-    mend(token, size);
-    CALL(hmreg_remote_open(PICK(fuzz->domains), token, fuzz_size(fuzz, size), &remote), &remote);
-    fuzz->remotes[slot] = remote;
-}
-
-/* Damages the token of one rail, with checksums that say otherwise. */
-static void damage_rail(struct fuzz *fuzz, uint8_t *token, size_t size)
-{
-    const void *found = NULL;
-    size_t bytes = 0;
-
-    if (PLAIN(hmreg_token_rail(token, size, fuzz_below(fuzz, 4), &found, &bytes)) || bytes < 8)
-        return;
-    MUST((const uint8_t *)found >= token && (const uint8_t *)found + bytes <= token + size);
-    ((uint8_t *)(uintptr_t)found)[fuzz_below(fuzz, (unsigned)bytes - 4)] ^= 1;
-    mend((uint8_t *)(uintptr_t)found, bytes);
-    mend(token, size);
-}
-
-static void call_remote_open_rails(struct fuzz *fuzz)
-{
-    struct hmreg_domain *domain = PICK(fuzz->domains);
-    struct hmreg_remote *remotes[HMREG_GROUP_MAX] = {NULL};
-    uint8_t token[FUZZ_BYTES] = {0};
-    size_t size = fuzz->token_size, count = hmreg_group_count(domain);
-
-    if (size < 8)
-        return;
-    memcpy(token, fuzz->token, size);
-    if (fuzz_below(fuzz, 2))
-        damage_rail(fuzz, token, size);
-    if (fuzz_rarely(fuzz))
-        token[fuzz_below(fuzz, (unsigned)size)] ^= 1;
-    CALL(hmreg_remote_open_rails(domain, token, fuzz_size(fuzz, size), remotes,
-                                 fuzz_rarely(fuzz) ? count + 1 : count),
-         &remotes);
-    for (size_t i = 0; i < count; i++)
-        hmreg_remote_close(remotes[i]);
-}
-
-static void call_rma(struct fuzz *fuzz)
-{
-    STRUCT(hmreg_remote_info, info);
-    struct hmreg_remote *remote = PICK(fuzz->remotes);
-    struct hmreg_remote_flat flat = {0};
-    uint64_t addr = fuzz_random(fuzz), key = any_key(fuzz);
-    size_t len = fuzz_length(fuzz);
-    void *desc = fuzz_below(fuzz, 2) ? hmreg_mr_desc(any_region(fuzz))
-                                     : (void *)(uintptr_t)(fuzz_rarely(fuzz) ? addr : 0);
-
-    CALL(hmreg_remote_query(remote, &info.it), &info);
-    CALL(hmreg_remote_flatten(remote, &flat), &flat);
-    hmreg_remote_flat_addr(&flat, addr, len, &addr, &key);
-    if (fuzz_below(fuzz, 4))
-        PLAIN(hmreg_remote_addr(remote, fuzz_below(fuzz, 2) ? 0 : fuzz_below(fuzz, 9000), len,
-                                &addr, &key));
-    if (fuzz_below(fuzz, 2))
-        PLAIN(hmreg_loopback_write(remote, fuzz_target(fuzz), len, desc, addr, key));
-    else
-        PLAIN(hmreg_loopback_read(remote, fuzz_target(fuzz), len, desc, addr, key));
-}
-
 /* ---- all ------------------------------------------------------------------------------------ */
 
 void fuzz_call(struct fuzz *fuzz)
@@ -751,21 +650,24 @@ void fuzz_call(struct fuzz *fuzz)
         call_regattr,
         call_regsgl,
         call_get,
+        call_get_many,
         call_get_attr,
+        call_reg_large,
+        call_job,
         call_mr_queries,
         call_mr_state,
         call_objects,
         call_wrong_end,
-        call_raw,
-        call_pack,
-        call_remote_open,
-        call_rma,
+        fuzz_call_raw,
+        fuzz_call_pack,
+        fuzz_call_remote_open,
+        fuzz_call_rma,
         call_reg,
         call_get,
-        call_remote_open_many,
+        fuzz_call_remote_open_many,
         call_group_open,
         call_rail,
-        call_remote_open_rails,
+        fuzz_call_remote_open_rails,
     };
 
     calls[fuzz_below(fuzz, sizeof(calls) / sizeof(calls[0]))](fuzz);

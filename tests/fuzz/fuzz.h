@@ -2,13 +2,14 @@
  *
  * Calls of the public interface with random arguments, most of them invalid. Objects are alive when
  * they are passed; everything else may have any value, as the contract permits: addresses, lengths,
- * flags, sizes of structs, keys, tokens. main.c has the checks after each call. The same seed makes
- * the same calls.
+ * flags, sizes of structs, keys, tokens. checks.c has the checks after each call. The same seed, or
+ * the same input of libFuzzer (targets/calls.c), makes the same calls.
  */
 #ifndef TESTS_FUZZ_H
 #define TESTS_FUZZ_H
 
 #include <hmreg/group.h>
+#include <hmreg/job.h>
 #include <hmreg/loopback.h>
 #include <stdbool.h>
 
@@ -18,7 +19,9 @@
 
 /* One thread's objects; NULL: none. All threads share the library. */
 struct fuzz {
-    uint64_t state; /* of the random numbers */
+    uint64_t state;       /* of the random numbers */
+    const uint8_t *input; /* not NULL: they are these bytes */
+    size_t input_left;
     char *places[FUZZ_PLACES], *around;
     struct hmreg *lib;
     struct hmreg_domain *domains[FUZZ_SLOTS]; /* groups of others, too */
@@ -28,7 +31,8 @@ struct fuzz {
     struct hmreg_loopback_ep *eps[FUZZ_SLOTS];
     struct hmreg_loopback_counter *counters[FUZZ_SLOTS];
     void *memory[FUZZ_SLOTS]; /* of mem_alloc */
-    uint8_t token[4096];      /* the last one packed */
+    unsigned memory_len[FUZZ_SLOTS];
+    uint8_t token[4096]; /* the last one packed */
     size_t token_size;
     unsigned long calls, successes;
 };
@@ -52,13 +56,14 @@ size_t fuzz_size(struct fuzz *fuzz, size_t right);     /* of a struct: mostly th
 void fuzz_places_make(struct fuzz *fuzz);
 void fuzz_places_free(struct fuzz *fuzz);
 
-/* ---- calls (calls.c) -------------------------------------------------------------------- */
+/* ---- calls (calls.c, peer_calls.c)
+ * ----------------------------------------------------------------- */
 
 void fuzz_call(struct fuzz *fuzz);
 /* Closes all that is open. */
 void fuzz_end(struct fuzz *fuzz);
 
-/* Checks after every call (main.c): the result is 0 or negative and the last error's; out, if any,
+/* Checks after every call: the result is 0 or negative and the last error's; out, if any,
  * has changed only on success. Returns the result. */
 int fuzz_check(struct fuzz *fuzz, const char *call, int rc, const void *out, const void *before,
                size_t size);

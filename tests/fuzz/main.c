@@ -20,35 +20,6 @@ static uint64_t from_environment(const char *name, uint64_t otherwise)
     return value ? strtoull(value, NULL, 0) : otherwise;
 }
 
-void fuzz_must(const struct fuzz *fuzz, bool kept, const char *rule)
-{
-    if (kept)
-        return;
-    fprintf(stderr, "after %lu calls of this thread: not so: %s (last error %d: %s)\n", fuzz->calls,
-            rule, hmreg_last_error()->code, hmreg_last_error()->text);
-    abort();
-}
-
-int fuzz_check(struct fuzz *fuzz, const char *call, int rc, const void *out, const void *before,
-               size_t size)
-{
-    const struct hmreg_error *error = hmreg_last_error();
-
-    fuzz->calls++;
-    fuzz->successes += rc == 0;
-    if (rc == 0)
-        return 0;
-    if (rc > 0 || error->code != rc || !error->text[0])
-        fprintf(stderr, "%s = %d\n", call, rc);
-    MUST(rc < 0);
-    MUST(error->code == rc);
-    MUST(error->text[0]);
-    if (size && memcmp(out, before, size))
-        fprintf(stderr, "%s = %d\n", call, rc);
-    MUST(!size || !memcmp(out, before, size));
-    return rc;
-}
-
 static void *play(void *arg)
 {
     struct fuzz *fuzz = arg;

@@ -46,7 +46,12 @@ static void reuse__addresses__never_stale(void **state)
 static void reuse__peer_in_another_process__never_stale(void **state)
 {
     test_forks_with_threads();
-    reuse(reuse_from_a_process, 5000);
+    reuse(reuse_from_a_process, 20000);
+}
+
+static void reuse__threads_free_while_others_get__never_stale(void **state)
+{
+    reuse(reuse_by_threads, 100000);
 }
 
 static void reuse__while_a_region_is_held__never_stale(void **state)
@@ -67,4 +72,5 @@ static void reuse__host_memory__never_stale(void **state)
 
 TEST_MAIN(TEST(reuse__host_memory__never_stale), TEST(reuse__addresses__never_stale),
           TEST(reuse__peer_in_another_process__never_stale),
+          TEST(reuse__threads_free_while_others_get__never_stale),
           TEST(reuse__while_a_region_is_held__never_stale))

@@ -123,6 +123,15 @@ static void in_a_program(bool (*run)(const struct entry *), const struct entry *
     assert_true(ends_well(child));
 }
 
+static bool application(const struct entry *entry)
+{
+    const char *wrong = entry->application();
+
+    if (wrong)
+        fprintf(stderr, "the application: %s\n", wrong);
+    return !wrong;
+}
+
 /* ---- ways to open ------------------------------------------------------------------------- */
 
 void entries_open(const struct entry *entry)
@@ -208,6 +217,24 @@ void entries_open_in_child_of_user(const struct entry *entry)
     in_a_program(open_in_child_of_user, entry);
 }
 
+/* The parent's library is open and has answered. It needs the runtime once the application has
+ * loaded it. */
+static bool start_at_first_need(const struct entry *entry)
+{
+    struct hmreg *lib = NULL;
+
+    if (hmreg_open(NULL, &lib) || !serves(lib) || !ends_well(begin(open_often, entry)))
+        return false;
+    return application(entry) && serves(lib) && ends_well(begin(is_refused, entry)) &&
+           close_lib(lib);
+}
+
+void entries_start_at_first_need(const struct entry *entry)
+{
+    test_forks_with_threads();
+    in_a_program(start_at_first_need, entry);
+}
+
 /* Its parent opens it afterwards, too, while a second child has it open. */
 static bool open_in_child_only(const struct entry *entry)
 {
@@ -291,15 +318,6 @@ void entries_fork_while_threads_open(const struct entry *entry)
 }
 
 /* ---- the application ---------------------------------------------------------------------- */
-
-static bool application(const struct entry *entry)
-{
-    const char *wrong = entry->application();
-
-    if (wrong)
-        fprintf(stderr, "the application: %s\n", wrong);
-    return !wrong;
-}
 
 static bool open_beside_application(const struct entry *entry)
 {

@@ -30,6 +30,7 @@ void entries_open_twice(const struct entry *entry);
 void entries_open_after_failure(const struct entry *entry);
 void entries_open_after_close(const struct entry *entry);
 void entries_open_in_child_of_user(const struct entry *entry);
+void entries_start_at_first_need(const struct entry *entry);
 void entries_open_in_child_only(const struct entry *entry);
 void entries_open_on_threads(const struct entry *entry);
 void entries_open_beside_application(const struct entry *entry);
@@ -48,6 +49,7 @@ void entries_fork_while_threads_open(const struct entry *entry);
     ENTRY_CASE(subject##__opened_after_a_failure__answers, open_after_failure, entry)              \
     ENTRY_CASE(subject##__opened_after_close__answers, open_after_close, entry)                    \
     ENTRY_CASE(subject##__opened_in_a_child_of_a_user__refused, open_in_child_of_user, entry)      \
+    ENTRY_CASE(subject##__forked_before_the_first_need__harmless, start_at_first_need, entry)      \
     ENTRY_CASE(subject##__opened_in_a_child_only__answers, open_in_child_only, entry)              \
     ENTRY_CASE(subject##__opened_on_threads_at_once__all_answer, open_on_threads, entry)           \
     ENTRY_CASE(subject##__opened_beside_the_application__answers, open_beside_application, entry)  \

@@ -199,7 +199,7 @@ static void check_refused(struct hmem *self, uint64_t addr, const struct hmem_ra
     struct hmreg_dmabuf dmabuf = {.fd = -7, .offset = 11, .length = 13};
     int before = test_count_fds();
 
-    assert_fails(gpu.ops->export_dmabuf(self, addr, 10, range, &dmabuf), code, words);
+    assert_fails(gpu.ops->export_dmabuf(self, addr, 10, range, 0, &dmabuf), code, words);
     assert_int_equal(dmabuf.fd, -7);
     assert_int_equal(dmabuf.offset, 11);
     assert_int_equal(dmabuf.length, 13);

@@ -51,7 +51,7 @@ static int run_identity_new(struct hmem *self, union gpu_output *out)
 
 static int run_export(struct hmem *self, union gpu_output *out)
 {
-    return gpu.ops->export_dmabuf(self, here + 5, 4000, &resolved, &out->dmabuf);
+    return gpu.ops->export_dmabuf(self, here + 5, 4000, &resolved, 0, &out->dmabuf);
 }
 
 static int run_export_claimed(struct hmem *self, union gpu_output *out)
@@ -63,7 +63,7 @@ static int run_export_claimed(struct hmem *self, union gpu_output *out)
                                      .segments = 1,
                                      .claimed = true};
 
-    return gpu.ops->export_dmabuf(self, here + 5, 4000, &claim, &out->dmabuf);
+    return gpu.ops->export_dmabuf(self, here + 5, 4000, &claim, 0, &out->dmabuf);
 }
 
 static void undo_export(struct hmem *self, union gpu_output *out)

@@ -91,7 +91,7 @@ struct hmreg_dmabuf gpu_export(struct hmem *self, uint64_t addr, size_t len)
     struct hmem_range range = gpu_resolve(self, addr, len);
     struct hmreg_dmabuf dmabuf = {.fd = -1};
 
-    assert_ok(gpu.ops->export_dmabuf(self, addr, len, &range, &dmabuf));
+    assert_ok(gpu.ops->export_dmabuf(self, addr, len, &range, 0, &dmabuf));
     assert_true(dmabuf.fd >= 0);
     assert_int_equal(dmabuf.length, len);
     return dmabuf;

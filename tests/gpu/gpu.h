@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * The cases that are the same for each vendor: cache.c, export.c, fault.c, memory.c, open.c,
- * public.c, resolve.c and threads.c of this folder. Each is built once for each vendor
+ * The cases that are the same for each vendor: cache.c, ended.c, export.c, fault.c, memory.c,
+ * open.c, public.c, resolve.c and threads.c of this folder. Each is built once for each vendor
  * (cuda_gpu_export, rocr_gpu_export, ...) with the `gpu` that tests/gpu/<vendor>/gpu.c defines.
  * Tests for a single vendor are in that vendor's folder.
  */
@@ -43,7 +43,9 @@ struct gpu_survival {
 /* A vendor, and the application's own calls of its runtime. */
 struct gpu {
     const struct hmem_ops *ops;
-    unsigned kinds;    /* how many of gpu_kinds[] it allocates */
+    unsigned kinds; /* how many of gpu_kinds[] it allocates */
+    /* Is the end of this kind of memory reported? NULL: of none. */
+    bool (*reports)(enum hmreg_mem_kind kind);
     int pinned_device; /* of pinned memory that device 0 allocated */
 
     /* Opens the vendor next to an application that uses the runtime; and ends both, and fails the

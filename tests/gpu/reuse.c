@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <hmreg/loopback.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -25,7 +26,8 @@
 
 #define SLOTS    6
 #define REMEMBER 64
-#define TEXT     24
+#define TEXT     32
+#define LIVED    4096
 
 struct fixture {
     const struct reuse *reuse;
@@ -267,6 +269,82 @@ void reuse_addresses(const struct reuse *reuse, unsigned times)
 void reuse_from_a_process(const struct reuse *reuse, unsigned times)
 {
     go_through(reuse, times, true);
+}
+
+/* ---- threads that free while others get ---------------------------------------------------- */
+
+#define CREW 4
+
+/* Threads only count errors: cmocka's assertions are for the main thread. */
+struct member {
+    pthread_t thread;
+    struct fixture *fixture;
+    unsigned number, rounds, wrong;
+};
+
+/* Writes through the region as a peer does; are the bytes in the memory then? */
+static bool reaches(struct fixture *fixture, struct hmreg_mr *mr, char *memory, const char *text)
+{
+    struct hmreg_mr_info info = {.size = sizeof(info)};
+    char in[TEXT] = "";
+
+    return !hmreg_mr_query(mr, &info) &&
+           !hmreg_loopback_write(fixture->remote, text, TEXT, NULL, (uintptr_t)memory - info.addr,
+                                 hmreg_mr_key(mr)) &&
+           !hmreg_copy(fixture->lib, in, memory, TEXT) && !strcmp(in, text);
+}
+
+/* Memory's life, from the library's allocation, which needs no context of the thread: two gets, a
+ * write by each; it ends before the last put, or after it. */
+static bool live_once(const struct member *member, unsigned round)
+{
+    struct fixture *fixture = member->fixture;
+    struct hmreg_mr *mr = NULL;
+    char text[TEXT] = "";
+    void *memory = NULL;
+    bool right = !hmreg_mem_alloc(fixture->lib, fixture->reuse->iface, (int)member->number % 2,
+                                  HMREG_MEM_DEVICE, LIVED, &memory);
+
+    for (unsigned i = 0; right && i < 2; i++) {
+        hmreg_mr_put(mr);
+        mr = NULL;
+        snprintf(text, sizeof(text), "%u of %u, %u", round, member->number, i);
+        right = !hmreg_mr_get(fixture->domain, memory, LIVED, HMREG_ACCESS_REMOTE, &mr) &&
+                reaches(fixture, mr, memory, text);
+    }
+    if (round % 2)
+        hmreg_mr_put(mr);
+    right = !hmreg_mem_free(fixture->lib, memory) && right;
+    if (round % 2 == 0)
+        hmreg_mr_put(mr);
+    return right;
+}
+
+static void *live(void *arg)
+{
+    struct member *member = arg;
+
+    for (unsigned i = 0; i < member->rounds && !member->wrong; i++)
+        member->wrong += !live_once(member, i);
+    return NULL;
+}
+
+void reuse_by_threads(const struct reuse *reuse, unsigned times)
+{
+    struct member crew[CREW];
+    struct fixture fixture;
+
+    open_fixture(&fixture, reuse, false);
+    for (unsigned i = 0; i < CREW; i++) {
+        crew[i] = (struct member){
+            .fixture = &fixture, .number = i, .rounds = (unsigned)test_times(times / CREW / PART)};
+        assert_int_equal(pthread_create(&crew[i].thread, NULL, live, &crew[i]), 0);
+    }
+    for (unsigned i = 0; i < CREW; i++)
+        assert_int_equal(pthread_join(crew[i].thread, NULL), 0);
+    for (unsigned i = 0; i < CREW; i++)
+        assert_int_equal(crew[i].wrong, 0);
+    close_fixture(&fixture);
 }
 
 void reuse_held(const struct reuse *reuse, unsigned times)

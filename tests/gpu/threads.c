@@ -53,8 +53,8 @@ static bool is_usable(uint64_t addr, size_t len, const struct hmem_range *range)
     bool usable = !gpu.ops->copy(self, addr + len - 1, (uintptr_t)&mark, 1);
 
     if (range->exportable)
-        usable =
-            !gpu.ops->export_dmabuf(self, addr, len, range, &dmabuf) && !close(dmabuf.fd) && usable;
+        usable = !gpu.ops->export_dmabuf(self, addr, len, range, 0, &dmabuf) && !close(dmabuf.fd) &&
+                 usable;
     return !gpu.ops->copy(self, (uintptr_t)&seen, addr + len - 1, 1) && seen == mark && usable;
 }
 

@@ -31,12 +31,16 @@ ls /sys/class/infiniband /dev/softgpu
 echo kept >"$OUT/kept"
 echo lost >"$OUT/../lost"
 read -r line || echo "no input"
+date +'time: %s'
+od -An -N8 -tx8 /dev/urandom >"$OUT/random"
 exit 99
 END
 mkdir "$work/out"
+began=$(date +%s)
 (cd "$work" && TOLD='a "b" $c' OUT=$work/out exec "$guest" --out "$work/out" \
     bash ask 'one  argument' a\'b) >"$work/output" 2>&1 <<<input
 answer=$?
+"$guest" od -An -N8 -tx8 /dev/urandom >"$work/random" 2>&1
 
 says() {
     cat "$work/output"
@@ -45,6 +49,14 @@ says() {
 
 lost() { [[ ! -e $work/lost ]]; }
 has_log() { grep -q 'Linux version 6\.1\.' "$work/out/kernel.log"; }
+# Guests go on from one saved state.
+has_time() {
+    local now=$(date +%s) then
+    then=$(sed -n 's/^time: //p' "$work/output")
+    echo "$then in the guest, between $began and $now"
+    ((began <= then && then <= now))
+}
+differs() { [[ -s $work/random && -s $work/out/random ]] && ! cmp "$work/random" "$work/out/random"; }
 has_release() { grep -Eq 'kernel 6\.1: 6\.1\.' "$work/output"; }
 
 check guest__exit_status__comes_back test $answer == 99
@@ -58,6 +70,9 @@ check guest__input__is_empty says 'no input'
 check guest__written_under_out__stays grep -q kept "$work/out/kept"
 check guest__written_elsewhere__is_discarded lost
 check guest__log_of_the_kernel__is_kept has_log
+check guest__clock__is_right has_time
+check guest__randomness__is_its_own differs
+check guest__boot__same_kernel ends 0 6.1 "$guest" --boot uname -r
 
 check guest__kernel_panics__125_and_its_last_words ends 125 'sysrq triggered crash' \
     "$guest" --bare sh -c 'echo 1 >/proc/sys/kernel/sysrq; echo c >/proc/sysrq-trigger'

@@ -237,6 +237,94 @@ static void peermem__on__mappings_are_registered(void **state)
     softgpu_assert_clean();
 }
 
+/* ---- NVIDIA's rules --------------------------------------------------------------------- */
+
+static void nvidia__exporter__mapped_when_attached_and_never_moved(void **state)
+{
+    struct device device = open_device();
+    struct softgpu_stat stat;
+    struct ibv_mr *mr;
+    int fd;
+
+    softgpu_set("nvidia", "1");
+    fd = softgpu_alloc(100, 0);
+    softgpu_set("nvidia", "0");
+    assert_int_equal(lseek(fd, 0, SEEK_END), SOFTGPU_NVIDIA_PAGE);
+    mr = ibv_reg_dmabuf_mr(device.pd, 0, 65536, 0, fd, ACCESS);
+    assert_non_null(mr);
+    stat = softgpu_stat(fd);
+    assert_int_equal(stat.attached, 1);
+    assert_int_equal(stat.mapped, 1);
+    assert_int_equal(stat.pinned, 0);
+    assert_int_equal(softgpu_move(fd, false), -1);
+    assert_int_equal(errno, EBUSY);
+    assert_int_equal(ibv_dereg_mr(mr), 0);
+    close(fd);
+    close_device(&device);
+    softgpu_assert_clean();
+}
+
+static void assert_refused(const struct device *device, int fd, int errnum)
+{
+    errno = 0;
+    assert_null(ibv_reg_dmabuf_mr(device->pd, 0, BYTES, 0, fd, ACCESS));
+    assert_int_equal(errno, errnum);
+}
+
+static void nvidia__any_failure_to_map__enomem(void **state)
+{
+    struct device device = open_device();
+    struct ibv_mr *mr;
+    int fds[2];
+
+    softgpu_set("nvidia", "1");
+    fds[0] = softgpu_alloc(BYTES, 0);
+    fds[1] = softgpu_alloc(BYTES, 0);
+    softgpu_set("nvidia", "0");
+    softgpu_fail(SOFTGPU_OP_MAP, EIO);
+    assert_refused(&device, fds[0], ENOMEM);
+    softgpu_fail(SOFTGPU_OP_ATTACH, 524);
+    assert_refused(&device, fds[0], 524);
+    softgpu_set("bar1_kib", "64");
+    mr = ibv_reg_dmabuf_mr(device.pd, 0, BYTES, 0, fds[0], ACCESS);
+    assert_non_null(mr);
+    assert_refused(&device, fds[1], ENOMEM);
+    assert_int_equal(ibv_dereg_mr(mr), 0);
+    mr = ibv_reg_dmabuf_mr(device.pd, 0, BYTES, 0, fds[1], ACCESS);
+    assert_non_null(mr);
+    softgpu_set("bar1_kib", "0");
+    assert_int_equal(ibv_dereg_mr(mr), 0);
+    close(fds[0]);
+    close(fds[1]);
+    close_device(&device);
+    softgpu_assert_clean();
+}
+
+static void nvidia__peermem__whole_pages_of_64_kib(void **state)
+{
+    struct device device = open_device();
+    int fd = softgpu_alloc(BYTES + 4096, 0);
+    char *bytes = map(fd);
+    struct ibv_mr *mr;
+
+    softgpu_set("client", "nv_mem_nc");
+    softgpu_peermem(true);
+    assert_int_equal(access("/sys/kernel/mm/memory_peers/nv_mem_nc/version", R_OK), 0);
+    mr = ibv_reg_mr(device.pd, bytes, BYTES, ACCESS);
+    assert_non_null(mr);
+    assert_int_equal(ibv_dereg_mr(mr), 0);
+    munmap(bytes, BYTES);
+    bytes = mmap(NULL, BYTES + 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    assert_null(ibv_reg_mr(device.pd, bytes + BYTES, 4096, ACCESS));
+    assert_int_equal(errno, EFAULT);
+    softgpu_peermem(false);
+    softgpu_set("client", "softgpu");
+    munmap(bytes, BYTES + 4096);
+    close(fd);
+    close_device(&device);
+    softgpu_assert_clean();
+}
+
 /* ---- processes -------------------------------------------------------------------------- */
 
 static void hold_a_region_for_ever(int ready)
@@ -277,4 +365,7 @@ TEST_MAIN(TEST(memory__cpu_loads_and_stores), TEST(memory__pinned_by_its_address
           TEST(reg__attached_pinned_and_mapped_while_registered),
           TEST(reg__descriptor_closed__memory_lives_as_long_as_the_region),
           TEST(reg__wrong_argument__refused), TEST(fault__each_step__is_what_the_caller_sees),
-          TEST(peermem__on__mappings_are_registered), TEST(process_killed__nothing_is_left))
+          TEST(peermem__on__mappings_are_registered),
+          TEST(nvidia__exporter__mapped_when_attached_and_never_moved),
+          TEST(nvidia__any_failure_to_map__enomem), TEST(nvidia__peermem__whole_pages_of_64_kib),
+          TEST(process_killed__nothing_is_left))

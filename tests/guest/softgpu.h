@@ -14,7 +14,11 @@
 #include <linux/ioctl.h>
 #include <linux/types.h>
 
-#define SOFTGPU_DEVICE  "/dev/softgpu"
+#define SOFTGPU_DEVICE "/dev/softgpu"
+/* Allocations are of whole pages of this size, and nvidia-peermem pins such, while the module's
+ * parameter nvidia is on. Other parameters: bar1_kib, peermem, client (`modinfo`). */
+#define SOFTGPU_NVIDIA_PAGE 65536ul
+
 #define SOFTGPU_NO_MMAP 1 /* the CPU cannot map it, as memory outside a small BAR */
 
 struct softgpu_alloc {

@@ -62,6 +62,7 @@ struct hold {
 struct kind {
     enum hmreg_monitor monitor;
     bool device;
+    bool reports; /* the vendor reports the end of device memory */
     bool notice;  /* policy: hits rely on received notices */
     bool changes; /* of memory, invalidations, flushes */
     uint32_t flags;
@@ -216,6 +217,19 @@ static void put(struct hold *hold)
     free(hold);
 }
 
+/* Checks a region of one slot, and leaves it to a thread that puts it. */
+static void keep(struct worker *worker, unsigned slot, uint64_t access, struct hmreg_mr *mr)
+{
+    uint64_t start = (uint64_t)(uintptr_t)memory_of(slot);
+    struct hold *hold = malloc(sizeof(*hold));
+
+    *hold = (struct hold){.mr = mr, .region = pinned_of(mr), .first = slot, .count = 1};
+    pinned_use(hold->region);
+    atomic_fetch_add(&t.gets, 1);
+    check(hold, start, start + slot_len(), access, draw(worker, 16) == 0);
+    put(atomic_exchange(&t.holds[draw(worker, HOLDS)], hold));
+}
+
 static void get(struct worker *worker)
 {
     unsigned count = 1 + draw(worker, SPAN), first = draw(worker, SLOTS - count + 1);
@@ -244,6 +258,31 @@ static void get(struct worker *worker)
     atomic_fetch_add(&t.gets, 1);
     check(hold, start, end, access, draw(worker, 16) == 0);
     put(atomic_exchange(&t.holds[draw(worker, HOLDS)], hold));
+}
+
+/* A region for each slot, in one call. */
+static void get_many(struct worker *worker)
+{
+    unsigned count = 1 + draw(worker, SLOTS / 2), first = draw(worker, SLOTS - count + 1);
+    uint64_t access = draw(worker, 8) ? HMREG_ACCESS_REMOTE : HMREG_REMOTE_READ;
+    struct hmreg_mr *mrs[SLOTS];
+    struct iovec iov[SLOTS];
+    int rc;
+
+    if (!take_part(first, count)) {
+        take_over(first);
+        return;
+    }
+    for (unsigned i = 0; i < count; i++)
+        iov[i] = (struct iovec){memory_of(first + i), slot_len()};
+    rc = hmreg_mr_get_many(t.domain, iov, count, access, mrs);
+    if (rc) {
+        pinning_complain("get many = %d: %s", rc, hmreg_last_error()->text);
+        leave(first, count);
+        return;
+    }
+    for (unsigned i = 0; i < count; i++)
+        keep(worker, first + i, access, mrs[i]);
 }
 
 /* ---- changes ---------------------------------------------------------------------------- */
@@ -397,8 +436,10 @@ static void one_step(struct worker *worker, unsigned long step)
         change_something(worker);
     else if (at == 999 && draw(worker, 4) == 0)
         short_life(worker);
-    else if (at < 600)
+    else if (at < 550)
         get(worker);
+    else if (at < 600)
+        get_many(worker);
     else
         put(atomic_exchange(&t.holds[draw(worker, HOLDS)], NULL));
 }
@@ -477,6 +518,7 @@ static void open_all(const struct kind *kind)
     t.kind = kind;
     t.page = (size_t)sysconf(_SC_PAGESIZE);
     vendors_reset();
+    vendors[HMREG_IFACE_CUDA].reports = kind->reports;
     pinning_reset();
     rc = hmreg_open(&config, &t.lib);
     if (rc == -EPERM || rc == -ENOSYS || rc == -EOPNOTSUPP)
@@ -609,6 +651,18 @@ static void device__memory_changes__never_stale_and_limits_hold(void **state)
     run(&kind);
 }
 
+static void device__ends_are_reported__never_stale_and_limits_hold(void **state)
+{
+    static const struct kind kind = {.monitor = HMREG_MONITOR_DISABLED,
+                                     .device = true,
+                                     .reports = true,
+                                     .changes = true,
+                                     .max_regions = LIMIT,
+                                     .steps = 400000};
+
+    run(&kind);
+}
+
 static void quiet__nothing_changes__each_miss_registers_once(void **state)
 {
     static const struct kind kind = {
@@ -675,5 +729,6 @@ TEST_MAIN(TEST(watched__memory_changes__never_stale_and_limits_hold),
           TEST(hooked__memory_changes__never_stale_and_limits_hold),
           TEST(reported__memory_changes__never_stale_and_limits_hold),
           TEST(device__memory_changes__never_stale_and_limits_hold),
+          TEST(device__ends_are_reported__never_stale_and_limits_hold),
           TEST(quiet__nothing_changes__each_miss_registers_once),
           TEST(hits__raced_by_ends__no_region_ends_in_use))

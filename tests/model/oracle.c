@@ -408,6 +408,11 @@ static void find_out(const struct oracle_want *want)
         }
 }
 
+void oracle_looked(const struct oracle_want *want)
+{
+    find_out(want);
+}
+
 static void read_events(const struct oracle_want *want, bool others_evicted_too)
 {
     if (want->area == 0)
@@ -468,13 +473,15 @@ void oracle_get_failed(const struct oracle_want *want, uint64_t evictions, bool 
     oracle_settle();
 }
 
-void oracle_put(uint64_t key)
+void oracle_put(const uint64_t *keys, unsigned count)
 {
-    struct entry *entry = find(key);
+    for (unsigned i = 0; i < count; i++) {
+        struct entry *entry = find(keys[i]);
 
-    if (!entry)
-        oracle_fail("region %" PRIu64 " was put, and had ended", key);
-    entry->pins--;
+        if (!entry)
+            oracle_fail("region %" PRIu64 " was put, and had ended", keys[i]);
+        entry->pins--;
+    }
     oracle_settle();
 }
 

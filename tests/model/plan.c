@@ -60,6 +60,10 @@ static unsigned weight(const struct plan_kind *kind, enum act act)
     case ACT_GET_FAILS:
     case ACT_GET_INVALIDATED:
         return 100;
+    case ACT_GET_MANY:
+        return 500;
+    case ACT_PUT_MANY:
+        return 200;
     case ACT_FLUSH:
     case ACT_LIMITS:
     case ACT_ALL_LIMITS:
@@ -129,7 +133,9 @@ void plan_print(const struct plan *plan, FILE *out)
     static const char *const names[ACT_COUNT] = {"get",
                                                  "get, which fails",
                                                  "get, invalidated meanwhile",
+                                                 "get many",
                                                  "put",
+                                                 "put many",
                                                  "peer",
                                                  "map",
                                                  "unmap",

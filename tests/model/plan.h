@@ -21,7 +21,9 @@ enum act {
     ACT_GET,             /* the hold's earlier region is put first */
     ACT_GET_FAILS,       /* the fabric's next registration fails */
     ACT_GET_INVALIDATED, /* the application invalidates during the registration */
+    ACT_GET_MANY,        /* several ranges in one call */
     ACT_PUT,             /* by any thread */
+    ACT_PUT_MANY,        /* several regions in one call */
     ACT_PEER,            /* a peer writes to a held region, and reads */
     ACT_MAP,             /* host pages are mapped, over existing ones */
     ACT_UNMAP,           /* host pages are unmapped */

@@ -4,6 +4,7 @@
  */
 #include "tests/model/runner.h"
 
+#include "tests/model/many.h"
 #include "tests/model/oracle.h"
 #include "tests/model/remote.h"
 #include "tests/model/world.h"
@@ -218,7 +219,7 @@ static void put(struct hold *hold)
     pinned_unuse(hold->region);
     hmreg_mr_put(hold->mr);
     hold->mr = NULL;
-    oracle_put(key);
+    oracle_put(&key, 1);
 }
 
 static void get(const struct step *step, int code)
@@ -264,6 +265,78 @@ static void get_invalidated(const struct step *step)
     get(step, 0);
     pinning.reg_hook = NULL;
     notice.done = false;
+}
+
+/* ---- many ranges in one call -------------------------------------------------------------- */
+
+/* The ranges of which there is memory, with the rights of the first, for as many holds. */
+static unsigned want_many(const struct step *step, struct hold **holds, struct iovec *iov)
+{
+    unsigned count = 0;
+
+    for (unsigned i = 0; i < 2 + step->c % (MANY - 1); i++) {
+        struct step other = {.a = (uint16_t)(step->a + 7 * i),
+                             .b = step->b + i * 0x9e3779b9u,
+                             .c = step->c + i * 0x85ebca6bu};
+        struct oracle_want want = want_of(&other);
+
+        holds[count] = &t.holds[(step->a + i) % PLAN_HOLDS];
+        put(holds[count]);
+        if (!world_there(&world[want.area], want.start, want.end))
+            continue;
+        want.access = count ? holds[0]->want.access : want.access;
+        holds[count]->want = want;
+        iov[count++] =
+            (struct iovec){(void *)(uintptr_t)want.start, (size_t)(want.end - want.start)};
+    }
+    return count;
+}
+
+static void get_many(const struct step *step)
+{
+    struct hmreg_mr_info info = {.size = sizeof(info)};
+    struct many_got got[MANY];
+    struct hold *holds[MANY];
+    struct hmreg_mr *mrs[MANY];
+    struct iovec iov[MANY];
+    unsigned count = want_many(step, holds, iov), regs = atomic_load(&pinning.regs);
+
+    if (!count)
+        return;
+    many_begin(t.domain, new_evictions);
+    MUST(hmreg_mr_get_many(t.domain, iov, count, holds[0]->want.access, mrs));
+    for (unsigned i = 0; i < count; i++) {
+        holds[i]->mr = mrs[i];
+        holds[i]->region = pinned_of(mrs[i]);
+        pinned_use(holds[i]->region);
+        MUST(hmreg_mr_query(mrs[i], &info));
+        check_info(&holds[i]->want, &info);
+        got[i] = (struct many_got){holds[i]->want, holds[i]->region, info.cached};
+    }
+    many_end(got, count);
+    regs = atomic_load(&pinning.regs) - regs;
+    atomic_fetch_add_explicit(&t.record->gets, count, memory_order_relaxed);
+    atomic_fetch_add_explicit(&t.record->hits, count - regs, memory_order_relaxed);
+}
+
+static void put_many(const struct step *step)
+{
+    struct hmreg_mr *mrs[MANY];
+    uint64_t keys[MANY];
+    unsigned count = 0;
+
+    for (unsigned i = 0; i < MANY; i++) {
+        struct hold *hold = &t.holds[(step->a + i) % PLAN_HOLDS];
+
+        mrs[i] = hold->mr;
+        if (!hold->mr)
+            continue;
+        keys[count++] = hold->region->key;
+        pinned_unuse(hold->region);
+        hold->mr = NULL;
+    }
+    hmreg_mr_put_many(mrs, MANY);
+    oracle_put(keys, count);
 }
 
 /* ---- peers ------------------------------------------------------------------------------ */
@@ -394,6 +467,8 @@ static void free_device(const struct step *step, bool again)
     if (t.plan->kind->notice) {
         MUST(hmreg_invalidate(t.lib, (void *)(uintptr_t)start, (size_t)(end - start)));
         oracle_invalidated(start, end);
+    } else if (area->tags[first] && world_reports(area)) {
+        oracle_invalidated(start, end);
     }
     if (area->tags[first])
         world_free(area, segment);
@@ -496,6 +571,12 @@ static void take_step(const struct step *step)
         break;
     case ACT_GET_INVALIDATED:
         get_invalidated(step);
+        break;
+    case ACT_GET_MANY:
+        get_many(step);
+        break;
+    case ACT_PUT_MANY:
+        put_many(step);
         break;
     case ACT_PUT:
         put(&t.holds[step->a % PLAN_HOLDS]);
@@ -669,7 +750,7 @@ static void open_all(void)
 
     for (int i = 0; i < HMREG_IFACE_COUNT; i++)
         domain.check[i] = check;
-    world_open();
+    world_open((unsigned)((t.plan->seed + t.plan->episode) % 8)); /* each combination in turn */
     MUST(hmreg_open(&config, &t.lib));
     MUST(remote_open_domain(t.plan->kind->fabric, t.lib, &domain, &t.domain));
     MUST(hmreg_domain_query(t.domain, &info));

@@ -137,7 +137,7 @@ static void open_area(struct area *area, const struct area *like)
         world_alloc(area, i);
 }
 
-void world_open(void)
+void world_open(unsigned reports)
 {
     static const struct area like[WORLD_AREAS] = {
         {.iface = HMREG_IFACE_SYSTEM, .device = -1, .pages = WORLD_PAGES, .goes_on = true},
@@ -148,6 +148,8 @@ void world_open(void)
     };
 
     vendors_reset();
+    for (int i = HMREG_IFACE_SYSTEM + 1; i < HMREG_IFACE_COUNT; i++)
+        vendors[i].reports = reports >> (i - HMREG_IFACE_SYSTEM - 1) & 1;
     for (unsigned i = 0; i < WORLD_AREAS; i++)
         open_area(&world[i], &like[i]);
 }
@@ -156,6 +158,11 @@ void world_close(void)
 {
     for (unsigned i = 0; i < WORLD_AREAS; i++)
         munmap(world[i].base - world_page(), (world[i].pages + 2) * world_page());
+}
+
+bool world_reports(const struct area *area)
+{
+    return vendors[area->iface].reports;
 }
 
 /* ---- queries ---------------------------------------------------------------------------- */

@@ -29,8 +29,9 @@ extern struct area world[WORLD_AREAS];
 
 size_t world_page(void);
 
-/* Maps all memory, with new tags; and unmaps all. */
-void world_open(void);
+/* Maps all memory, with new tags; and unmaps all. reports: a bit for each vendor, in iface order,
+ * that reports the end of its memory. */
+void world_open(unsigned reports);
 void world_close(void);
 
 /* Changes of host pages [first, first+count); each takes effect before it returns. */
@@ -42,6 +43,8 @@ void world_move(unsigned first, unsigned count, unsigned to);
 /* A device's segment: frees it; and allocates it again. */
 void world_free(struct area *area, unsigned segment);
 void world_alloc(struct area *area, unsigned segment);
+/* Does the vendor report the end of the device's memory? */
+bool world_reports(const struct area *area);
 
 /* Does the area have memory at all of [start, end)? */
 bool world_there(const struct area *area, uint64_t start, uint64_t end);

@@ -49,28 +49,5 @@ static void reg__key_known_to_the_fabric_only__enokey(void **state)
     fixture_close(&fixture);
 }
 
-/* The library avoids such keys. */
-static void get__key_known_to_the_fabric_only__another_key(void **state)
-{
-    struct fid_mr *foreign = NULL;
-    struct hmreg_mr *mr;
-    struct fixture fixture;
-    uint64_t next;
-
-    fixture_open_lonely(&fixture);
-    assert_ok(hmreg_mr_get(fixture.fabric.domain, fixture.memory, 10, HMREG_REMOTE_READ, &mr));
-    next = hmreg_mr_key(mr) + 1;
-    assert_int_equal(fi_mr_reg(fixture.fabric.endpoint.domain, fixture.memory, 10, FI_REMOTE_READ,
-                               0, next, 0, &foreign, NULL),
-                     0);
-    hmreg_mr_put(mr);
-    assert_ok(hmreg_mr_get(fixture.fabric.domain, fixture.memory, 9, HMREG_REMOTE_WRITE, &mr));
-    assert_int_not_equal(hmreg_mr_key(mr), next);
-    hmreg_mr_put(mr);
-    assert_int_equal(fi_close(&foreign->fid), 0);
-    fixture_close(&fixture);
-}
-
 FABRIC_TEST_MAIN(TEST(rma__mr_mode_scalable__the_peer_need_not_know), TEST(reg__key_in_use__enokey),
-                 TEST(reg__key_known_to_the_fabric_only__enokey),
-                 TEST(get__key_known_to_the_fabric_only__another_key))
+                 TEST(reg__key_known_to_the_fabric_only__enokey))

@@ -113,7 +113,7 @@ check layers__core_in_order core_in_order
 check layers__each_folder_has_a_readme each_folder_has_a_readme
 check layers__each_unit_in_a_readme each_unit_in_a_readme
 check layers__core_knows_the_contracts_only includes_only core 'hmem/(hmem|dmabuf)|providers/provider'
-check layers__vendors_know_the_base_only includes_only hmem 'core/base/(error|maps|owned_fd)'
+check layers__vendors_know_the_base_only includes_only hmem 'core/base/(code|error|maps|owned_fd|process)'
 check layers__fabrics_know_errors_only includes_only providers core/base/error
 check layers__affinity_knows_errors_and_checks_only includes_only affinity 'core/base/error|providers/provider'
 check layers__tools_know_a_layout_only includes_only tools core/stats/stats_layout

@@ -14,6 +14,7 @@ doctor_page=$SOURCE_DIR/docs/man/hmreg-doctor.1.md
 plan_page=$SOURCE_DIR/docs/man/hmreg-plan.1.md
 topo_page=$SOURCE_DIR/docs/man/hmreg-topo.1.md
 stats_page=$SOURCE_DIR/docs/man/hmreg-stats.1.md
+verify_page=$SOURCE_DIR/docs/man/hmreg-verify.1.md
 tool=$BUILD_DIR/tools/hmreg
 
 # ---- prototypes ---------------------------------------------------------------------------
@@ -307,6 +308,8 @@ if [[ $TOOL == 1 ]]; then
         json_keys_are_explained 60 "$command_page $doctor_page $topo_page" doctor topo
     check manual__json_keys_of_plan_are_explained \
         json_keys_are_explained 15 "$command_page $plan_page" plan
+    check manual__json_keys_of_verify_are_explained \
+        json_keys_are_explained 40 "$command_page $verify_page" verify
     check manual__json_keys_of_stats_are_explained json_keys_of_stats_are_explained
     check manual__findings_are_documented findings_are_documented
     check manual__findings_are_taught findings_are_taught

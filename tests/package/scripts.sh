@@ -83,7 +83,8 @@ END
 }
 
 no_code_stays() {
-    [[ ! $(mutations <<'END') ]]
+    local found
+    found=$(mutations <<'END'
 #define A(x) ((x) < 1 && \
               x == 2)
 static const char *a = "1 + 2"; /* a == b
@@ -91,6 +92,7 @@ static const char *a = "1 + 2"; /* a == b
 // !a
     assert(a < 1 && b(2));
 END
+    ) && [[ ! $found ]]
 }
 
 # The whole output of a passed test is kept.
@@ -141,6 +143,20 @@ else
     skip mutations__are_found 'no python3'
 fi
 
+fuzz=$SOURCE_DIR/tests/fuzz
+# Every target has its corpus, its line in the build, and one in the docs.
+targets_are_whole() {
+    local targets
+    targets=$("$fuzz/fuzz" . fly 2>&1 | sed 's/.*targets: \(.*\), all.*/\1/' | tr ' ' '\n' | sort)
+    echo "$targets"
+    diff <(echo "$targets") <(ls "$fuzz/corpus") &&
+        diff <(echo "$targets") <(sed -nE 's/^ *hmreg_fuzz_target\(([a-z_]+) .*/\1/p' "$fuzz/CMakeLists.txt" | sort) &&
+        [[ $(grep -cE "^\| \`(${targets//$'\n'/|})\` " "$SOURCE_DIR/docs/testing.md") == $(wc -l <<<"$targets") ]]
+}
+
+check fuzz__each_target__has_corpus_build_and_line targets_are_whole
+check fuzz__unknown_target__teaches fails 'no target is called fly; targets: tokens' "$fuzz/fuzz" . fly
+check fuzz__no_number__teaches fails 'SECONDS is a number, not soon' "$fuzz/fuzz" . json soon
 check run__alone__teaches says 'begin with ./run demo' "$SOURCE_DIR/run"
 check run__help__teaches says 'HMREG_TEST_NO_SKIP' "$SOURCE_DIR/run" --help
 check run__unknown_command__fails fails 'no such command: fly' "$SOURCE_DIR/run" fly

@@ -15,9 +15,10 @@ text_files() {
     files | grep -v '^LICENSES/' | xargs -d '\n' grep -Il .
 }
 
+# Inputs of fuzzers are bytes, whatever they look like.
 # The licence of the library, or of a kernel module in the folder of its own.
 licensed() {
-    text_files | xargs -d '\n' awk '
+    text_files | grep -v '^tests/fuzz/corpus/' | xargs -d '\n' awk '
         function licence() {
             return FILENAME ~ /^tests\/guest\/kmod\// ? "GPL-2.0-only" \
                                                         : "BSD-2-Clause OR GPL-2.0-only"
@@ -94,6 +95,27 @@ named_files_exist() {
         END { exit bad || found < 100 }'
 }
 
+# Calls that open a descriptor, each with its flag that an exec closes it; a statement may have lines.
+closed_by_exec() {
+    files | grep -E '^(affinity|core|hmem|providers|tools)/.*\.c$' | xargs -d '\n' awk '
+        FNR == 1 { text = "" }
+        { gsub(/\/\*.*\*\/|^ \*.*/, ""); text = text " " $0 }
+        /[;{}][ \t]*$/ {
+            gsub(/->open\(/, "", text) # an operation of a table
+            flagged = text ~ /CLOEXEC/
+            if (text ~ /[^a-z_](open|openat|socket|accept4|pipe2|memfd_create|eventfd|dup3)\(/)
+                found++
+            if ((!flagged && text ~ /[^a-z_](open|openat|socket|accept4|pipe2|memfd_create|eventfd|dup3)\(/) ||
+                text ~ /[^a-z_](accept|pipe|dup|dup2|creat|epoll_create|mkstemp)\(/ ||
+                (text ~ /[^a-z_](fopen|popen)\(/ && text !~ /"[rwa]+[+b]*e"/)) {
+                print FILENAME ":" FNR ":" text
+                bad = 1
+            }
+            text = ""
+        }
+        END { exit bad || found < 10 }'
+}
+
 some() {
     local count
     count=$(text_files | wc -l)
@@ -104,5 +126,6 @@ some() {
 check tree__is_found some
 check tree__every_file_names_its_licence licensed
 check tree__files_named_in_comments_exist named_files_exist
+check tree__every_descriptor_is_closed_by_exec closed_by_exec
 check tree__no_source_above_800_lines short
 finish

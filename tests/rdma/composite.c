@@ -57,7 +57,11 @@ static void pair_open(struct bench *bench, struct pair *pair)
     struct cuda_memory_prop prop = {.type = CUDA_MEMORY_PINNED,
                                     .location = {CUDA_LOCATION_DEVICE, 0}};
 
+    struct cuda_context *context = NULL; /* which the export of a device's memory needs */
+
     *pair = (struct pair){0};
+    for (int device = 0; device < 2; device++)
+        assert_int_equal(cu.primary_retain(&context, device), CUDA_OK);
     assert_int_equal(cu.granularity(&pair->granule, &prop, 0), CUDA_OK);
     assert_int_equal(cu.reserve(&pair->addr, 2 * pair->granule, 0, 0, 0), CUDA_OK);
     map_piece(pair, 0);
@@ -73,6 +77,8 @@ static void pair_close(struct pair *pair)
     free(pair->source);
     assert_int_equal(cu.unmap(pair->addr, 2 * pair->granule), CUDA_OK);
     assert_int_equal(cu.unreserve(pair->addr, 2 * pair->granule), CUDA_OK);
+    for (int device = 0; device < 2; device++)
+        assert_int_equal(cu.primary_release(device), CUDA_OK);
 }
 
 /* Accesses each piece by its own key; then all of the memory has the written bytes. */

@@ -21,11 +21,21 @@ enum hmreg_iface device_iface(void)
     return HMREG_IFACE_SYSTEM;
 }
 
+static bool has_nvidia_rules(void)
+{
+    const char *rules = getenv("SOFTGPU_RULES");
+
+    return rules && !strcmp(rules, "nvidia");
+}
+
 void device_open(struct bench *bench, enum hmreg_path path)
 {
     struct hmreg_domain_config config = {.size = sizeof(config), .order = {path}};
 
     softgpu_need();
+    softgpu_set("nvidia", has_nvidia_rules() ? "1" : "0");
+    softgpu_peermem(false);
+    softgpu_set("client", has_nvidia_rules() ? "nv_mem_nc" : "softgpu");
     softgpu_peermem(path == HMREG_PATH_PEERMEM);
     bench_open_with(bench, &config);
 }

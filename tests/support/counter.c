@@ -16,6 +16,8 @@ struct counter counter;
 struct counter_region {
     uint64_t key;
     uint64_t seen;
+    const void *endpoint;
+    bool enabled;
 };
 
 /* Does this call fail? */
@@ -88,6 +90,8 @@ static int dereg(void *self, struct provider_mr *mr)
     } else {
         code = 0;
     }
+    if (region->endpoint)
+        return hmreg_fail(-EBUSY, "the region is bound to an endpoint");
     atomic_fetch_sub(&counter.regions, 1);
     free(region);
     return code;
@@ -105,12 +109,53 @@ static int can(void *self, enum hmreg_path path, enum hmreg_iface iface, int dev
 static const struct provider_ops counter_ops = {
     .name = "test", .can = can, .reg = reg, .dereg = dereg};
 
+static int fail_ready(const char *call)
+{
+    return hmreg_fail_vendor(counter.ready_code, "ofi", 4713, "as asked",
+                             "the test's fabric was asked to fail to %s", call);
+}
+
+static int bind_endpoint(void *self, struct provider_mr *mr, void *object, uint64_t flags)
+{
+    struct counter_region *region = mr->priv;
+
+    assert_false(region->endpoint || region->enabled || flags);
+    if (atomic_fetch_add(&counter.binds, 1) + 1 == counter.bind_fails)
+        return fail_ready("bind");
+    region->endpoint = object;
+    return 0;
+}
+
+static int enable(void *self, struct provider_mr *mr)
+{
+    struct counter_region *region = mr->priv;
+
+    assert_true(region->endpoint && !region->enabled);
+    if (atomic_fetch_add(&counter.enables, 1) + 1 == counter.enable_fails)
+        return fail_ready("enable");
+    region->enabled = true;
+    return 0;
+}
+
+static void unbind(void *self, struct provider_mr *mr)
+{
+    ((struct counter_region *)mr->priv)->endpoint = NULL;
+}
+
+static const struct provider_ops binding_ops = {.name = "test",
+                                                .can = can,
+                                                .reg = reg,
+                                                .dereg = dereg,
+                                                .bind = bind_endpoint,
+                                                .enable = enable,
+                                                .unbind = unbind};
+
 static struct hmreg_domain *open_on(struct hmreg *lib, const struct hmreg_domain_config *config,
-                                    bool any_thread)
+                                    bool any_thread, uint32_t more_modes)
 {
     struct provider_caps caps = {
         .fabric = "test",
-        .mr_mode = HMREG_MR_VIRT_ADDR | HMREG_MR_PROV_KEY | HMREG_MR_HMEM,
+        .mr_mode = HMREG_MR_VIRT_ADDR | HMREG_MR_PROV_KEY | HMREG_MR_HMEM | more_modes,
         .key_size = 8,
         .iov_limit = 1,
         .max_len = 1ull << 40,
@@ -118,13 +163,14 @@ static struct hmreg_domain *open_on(struct hmreg *lib, const struct hmreg_domain
     };
     struct hmreg_domain *domain;
 
-    assert_ok(hmreg_domain_create(lib, &counter_ops, &caps, NULL, config, &domain));
+    assert_ok(hmreg_domain_create(lib, more_modes ? &binding_ops : &counter_ops, &caps, NULL,
+                                  config, &domain));
     return domain;
 }
 
 struct hmreg_domain *counter_open_more(struct hmreg *lib, const struct hmreg_domain_config *config)
 {
-    return open_on(lib, config, false);
+    return open_on(lib, config, false, 0);
 }
 
 struct hmreg_domain *counter_open(struct hmreg *lib, const struct hmreg_domain_config *config)
@@ -137,7 +183,20 @@ struct hmreg_domain *counter_open_served(struct hmreg *lib,
                                          const struct hmreg_domain_config *config)
 {
     counter = (struct counter){.regs = 0};
-    return open_on(lib, config, true);
+    return open_on(lib, config, true, 0);
+}
+
+struct hmreg_domain *counter_open_binding(struct hmreg *lib,
+                                          const struct hmreg_domain_config *config)
+{
+    return open_on(lib, config, false, HMREG_MR_ENDPOINT);
+}
+
+const void *counter_endpoint(const struct hmreg_mr *mr)
+{
+    const struct counter_region *region = hmreg_mr_native(mr);
+
+    return region->enabled ? region->endpoint : NULL;
 }
 
 uint64_t counter_seen(const struct hmreg_mr *mr)

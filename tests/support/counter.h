@@ -25,6 +25,10 @@ struct counter {
      * replace them while the reaper deregisters. */
     void (*_Atomic reg_hook)(const struct provider_request *request);
     void (*_Atomic dereg_hook)(uint64_t key);
+    /* Of domains of counter_open_binding(): */
+    atomic_uint binds, enables;        /* calls, including failed ones */
+    unsigned bind_fails, enable_fails; /* this call, from 1, fails with ready_code; 0: none */
+    int ready_code;
 };
 
 extern struct counter counter;
@@ -33,6 +37,13 @@ extern struct counter counter;
 struct hmreg_domain *counter_open(struct hmreg *lib, const struct hmreg_domain_config *config);
 /* Opens a second domain, without a reset. */
 struct hmreg_domain *counter_open_more(struct hmreg *lib, const struct hmreg_domain_config *config);
+
+/* Opens a domain with HMREG_MR_ENDPOINT, without a reset. Any pointer is an endpoint. As on
+ * loopback, a region that is bound is not deregistered (-EBUSY) before the core unbinds it. */
+struct hmreg_domain *counter_open_binding(struct hmreg *lib,
+                                          const struct hmreg_domain_config *config);
+/* The endpoint of a region of such a domain, if it is enabled; else NULL. */
+const void *counter_endpoint(const struct hmreg_mr *mr);
 
 /* The same on a fabric that permits calls on any thread, so that the reaper deregisters. */
 struct hmreg_domain *counter_open_served(struct hmreg *lib,

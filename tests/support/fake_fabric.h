@@ -36,7 +36,8 @@ struct fake_fabric {
     int reg_failures; /* number of calls that return reg_code; -1: all */
     bool litter;      /* a failing fi_mr_regattr() writes its output nevertheless */
     int close_code, raw_code, map_code, unmap_code;
-    uint64_t key; /* the result of fi_mr_key(), unless the caller chooses */
+    size_t raw_bytes; /* of a key; 0: FAKE_RAW_BYTES */
+    uint64_t key;     /* the result of fi_mr_key(), unless the caller chooses */
     int bind_code, enable_code, refresh_code;
     /* Called at the end of each successful fi_mr_regattr(): other threads may see its event. */
     void (*registered)(struct fid_mr *mr);

@@ -42,6 +42,7 @@ struct fake_mr {
     struct ibv_mr mr; /* first, since the application holds its address */
     uint64_t iova;
     unsigned access;
+    char *attached; /* the bytes of a dmabuf, NULL: none are known */
     struct fake_mr *next;
 };
 static struct fake_mr *regions;
@@ -125,20 +126,46 @@ INTERPOSED struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *on, void *addr, size_t
     return reg(addr, length, iova, access);
 }
 
+static void undo(struct ibv_mr *mr, int error)
+{
+    ibv_dereg_mr(mr);
+    fake_verbs.deregs--;
+    errno = error;
+}
+
 static struct ibv_mr *import(uint64_t offset, size_t length, uint64_t iova, int fd, int access)
 {
+    char *attached = NULL;
     struct ibv_mr *mr;
 
     /* As with libibverbs, the region's address is its offset. */
     mr = reg((void *)(uintptr_t)offset, length, iova, (unsigned)access);
     fake_verbs.fd = fd;
     fake_verbs.offset = offset;
-    if (!mr || !fake_verbs.dmabuf_error)
-        return mr;
-    ibv_dereg_mr(mr);
-    fake_verbs.deregs--;
+    if (!mr)
+        return NULL;
     errno = fake_verbs.dmabuf_error;
+    if (!errno && fake_verbs.attach)
+        attached = fake_verbs.attach(fd);
+    if (attached || !errno) {
+        ((struct fake_mr *)mr)->attached = attached;
+        return mr;
+    }
+    undo(mr, errno);
     return NULL;
+}
+
+struct ibv_mr *fake_verbs_reg_mlx5(struct ibv_pd *on, uint64_t offset, size_t length, uint64_t iova,
+                                   int fd, int access, int mlx5_access)
+{
+    struct ibv_mr *mr;
+    int usual = fake_verbs.dmabuf_error;
+
+    fake_verbs.dmabuf_error = fake_verbs.mlx5_error;
+    mr = import(offset, length, iova, fd, access);
+    fake_verbs.dmabuf_error = usual;
+    fake_verbs.by_mlx5 = mlx5_access;
+    return mr;
 }
 
 INTERPOSED struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *on, uint64_t offset, size_t length,
@@ -146,6 +173,7 @@ INTERPOSED struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *on, uint64_t offset, 
 {
     if (fd >= 0 && fake_verbs.dmabuf_probe == EBADF) {
         fake_verbs.by_ex = false;
+        fake_verbs.by_mlx5 = 0;
         return import(offset, length, iova, fd, access);
     }
     fake_verbs.probes++;
@@ -193,7 +221,11 @@ static char *bytes_of(const struct fake_mr *mr, uint64_t addr, size_t len, unsig
     bool inside = mr && addr >= mr->iova && addr - mr->iova < mr->mr.length &&
                   len <= mr->mr.length - (addr - mr->iova);
 
-    return inside && (mr->access & right) == right ? (char *)mr->mr.addr + (addr - mr->iova) : NULL;
+    char *first = mr && mr->attached ? mr->attached + (uintptr_t)mr->mr.addr
+                  : mr               ? mr->mr.addr
+                                     : NULL;
+
+    return inside && (mr->access & right) == right ? first + (addr - mr->iova) : NULL;
 }
 
 bool fake_verbs_rma(bool write, void *local, size_t len, const struct ibv_mr *desc, uint64_t addr,
@@ -227,6 +259,8 @@ INTERPOSED int ibv_dereg_mr(struct ibv_mr *mr)
     while (*link != (struct fake_mr *)mr)
         link = &(*link)->next;
     *link = (*link)->next;
+    if (((struct fake_mr *)mr)->attached)
+        fake_verbs.detach(((struct fake_mr *)mr)->attached);
     free(mr);
     return 0;
 }

@@ -19,11 +19,16 @@ struct fake_verbs {
     int dmabuf_probe;              /* ibv_reg_dmabuf_mr()'s errno for descriptor -1... */
     int ex_probe;                  /* ...and ibv_reg_mr_ex()'s */
     int dmabuf_error;              /* not 0: ibv_reg_dmabuf_mr() fails with it */
-    int reg_error;                 /* errno of the next ibv_reg_mr() */
-    bool reg_fails;                /* ...which fails even with errno 0 */
-    int dereg_result;              /* ibv_dereg_mr() returns this while it is not 0... */
-    int dereg_errno;               /* ...with this errno */
-    uint32_t local_rkey;           /* rkey of regions without remote access, as drivers differ */
+    /* How the memory's driver attaches a device to a dmabuf (struct fake_control), NULL: not asked.
+     */
+    char *(*attach)(int fd);
+    void (*detach)(char *bytes);
+    int mlx5_error;      /* not 0: fake_verbs_reg_mlx5() fails with it */
+    int reg_error;       /* errno of the next ibv_reg_mr() */
+    bool reg_fails;      /* ...which fails even with errno 0 */
+    int dereg_result;    /* ibv_dereg_mr() returns this while it is not 0... */
+    int dereg_errno;     /* ...with this errno */
+    uint32_t local_rkey; /* rkey of regions without remote access, as drivers differ */
     /* The arguments of the last registration. */
     void *addr;
     size_t length;
@@ -31,7 +36,8 @@ struct fake_verbs {
     unsigned access;
     int fd; /* of a dmabuf, -1: none */
     uint64_t offset;
-    bool by_ex; /* ibv_reg_mr_ex() was called */
+    bool by_ex;  /* ibv_reg_mr_ex() was called */
+    int by_mlx5; /* not 0: fake_verbs_reg_mlx5() was, with this mlx5_access */
     unsigned regs, deregs, live, probes, ex_probes;
 };
 extern struct fake_verbs fake_verbs;
@@ -39,6 +45,10 @@ extern struct fake_verbs fake_verbs;
 /* Resets it: one device named "fake0" of transport IB. Borrowed. */
 struct ibv_pd *fake_verbs_reset(void);
 struct ibv_device *fake_verbs_device(void);
+
+/* What mlx5dv_reg_dmabuf_mr() does. */
+struct ibv_mr *fake_verbs_reg_mlx5(struct ibv_pd *on, uint64_t offset, size_t length, uint64_t iova,
+                                   int fd, int access, int mlx5_access);
 
 /* Grants RMA as the device does: desc's region and the one with this rkey contain the bytes, and
  * have the rights. Both addresses are the regions' iovas. */

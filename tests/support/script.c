@@ -5,6 +5,7 @@
 #include "tests/support/script.h"
 
 #include "core/base/error.h"
+#include "tests/support/fake/pcie.h"
 #include "tests/support/vendors.h"
 
 #include <errno.h>
@@ -35,6 +36,7 @@ static void record(const struct provider_request *req)
         .flags = req->flags,
         .iface = req->iface,
         .device = req->device,
+        .way = req->way,
         .dmabuf = {.fd = -1},
         .context = req->context,
         .options = req->options,
@@ -42,6 +44,7 @@ static void record(const struct provider_request *req)
     memcpy(call->iov, req->iov, req->count * sizeof(*req->iov));
     if (req->dmabuf) {
         call->dmabuf = *req->dmabuf;
+        call->pcie = fake_is_pcie(req->dmabuf->fd);
         assert_int_equal(pread(req->dmabuf->fd, &call->first, 1, (off_t)req->dmabuf->offset), 1);
     } else if (req->path != HMREG_PATH_PEERMEM) {
         call->first = *(char *)req->iov[0].iov_base;
@@ -69,6 +72,9 @@ static int reg(void *self, const struct provider_request *req, struct provider_m
         return hmreg_refuse(why, script.refuse[req->path][device], "script-refused",
                             "script: %s refused", hmreg_path_name(req->path));
     }
+    if (req->path == HMREG_PATH_DMABUF && script.refuse_way[req->way])
+        return hmreg_refuse(why, script.refuse_way[req->way], "script-refused-way",
+                            "script: not by this way");
     if (script_fails(req->path))
         return hmreg_fail_vendor(script.fail[req->path], "ofi", 4712, "in its own words",
                                  "script: %s failed", hmreg_path_name(req->path));
@@ -92,13 +98,24 @@ static int dereg(void *self, struct provider_mr *mr)
     return wanted ? script.dereg : 0;
 }
 
+static int refresh(void *self, struct provider_mr *mr, const struct iovec *iov, size_t count,
+                   uint64_t flags)
+{
+    script.refreshed[script.refreshes++ % 8] = iov ? *iov : (struct iovec){NULL, 0};
+    return 0;
+}
+
 static void destroy(void *self)
 {
     script.destroys++;
 }
 
-const struct provider_ops script_ops = {
-    .name = "script", .can = can, .reg = reg, .dereg = dereg, .destroy = destroy};
+const struct provider_ops script_ops = {.name = "script",
+                                        .can = can,
+                                        .reg = reg,
+                                        .dereg = dereg,
+                                        .refresh = refresh,
+                                        .destroy = destroy};
 
 const struct provider_caps script_caps = {
     .fabric = "script",

@@ -12,7 +12,7 @@
 
 #include <string.h>
 
-#define SCRIPT_CALLS  512
+#define SCRIPT_CALLS  1100
 #define SCRIPT_RANGES 64
 #define FIXTURE_BYTES (3 * 65536)
 
@@ -23,6 +23,8 @@ struct script_call {
     uint64_t access, requested_key, flags;
     enum hmreg_iface iface;
     int device;
+    enum hmreg_way way;
+    bool pcie;                  /* the descriptor has the PCIe mapping */
     struct hmreg_dmabuf dmabuf; /* fd -1: none */
     char first;                 /* the region's first byte as the provider reads it */
     void *context;
@@ -32,6 +34,7 @@ struct script_call {
 struct script {
     int can[HMREG_PATH_COUNT][2];    /* the result of can() for this device */
     int refuse[HMREG_PATH_COUNT][2]; /* reg refuses the path with it */
+    int refuse_way[HMREG_WAY_COUNT]; /* reg refuses the way of path dmabuf with it */
     int fail[HMREG_PATH_COUNT];      /* reg fails with it... */
     int times;                       /* for so many calls; -1: all... */
     unsigned fail_index;             /* ...this registration, from 1, alone; 0: any */
@@ -40,6 +43,8 @@ struct script {
     uint64_t given_key;              /* not 0: the key regions get, whatever was requested */
     struct script_call calls[SCRIPT_CALLS];
     unsigned count, live, destroys;
+    struct iovec refreshed[8]; /* the parts of the last calls of refresh */
+    unsigned refreshes;
 };
 extern struct script script;
 extern const struct provider_ops script_ops;

@@ -8,12 +8,11 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <time.h>
 #include <unistd.h>
-
-#define PEERMEM "/sys/module/softgpu/parameters/peermem"
 
 static int ask(unsigned long command, void *argument)
 {
@@ -77,11 +76,19 @@ int softgpu_move(int fd, bool force)
     return ask(SOFTGPU_MOVE, &request);
 }
 
+void softgpu_set(const char *parameter, const char *value)
+{
+    char path[80];
+    int fd;
+
+    snprintf(path, sizeof(path), "/sys/module/softgpu/parameters/%s", parameter);
+    fd = open(path, O_WRONLY | O_CLOEXEC);
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, value, strlen(value)), strlen(value));
+    close(fd);
+}
+
 void softgpu_peermem(bool on)
 {
-    int fd = open(PEERMEM, O_WRONLY | O_CLOEXEC);
-
-    assert_true(fd >= 0);
-    assert_int_equal(write(fd, on ? "1" : "0", 1), 1);
-    close(fd);
+    softgpu_set("peermem", on ? "1" : "0");
 }

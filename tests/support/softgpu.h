@@ -28,6 +28,9 @@ void softgpu_fail(enum softgpu_op op, int errnum);
 /* 0, or -1 with errno. */
 int softgpu_move(int fd, bool force);
 
+/* Sets a parameter of the module to a value that it accepts. */
+void softgpu_set(const char *parameter, const char *value);
+
 /* Switches peer memory; while it is off, ibv_reg_mr() on device memory answers EFAULT. */
 void softgpu_peermem(bool on);
 

@@ -5,11 +5,13 @@
 #include "tests/support/vendors.h"
 
 #include "core/base/error.h"
+#include "tests/support/fake/pcie.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,6 +22,7 @@ struct vendor vendors[HMREG_IFACE_COUNT];
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* for claims and counts */
 static uint64_t last_identity;
+static _Atomic uint64_t loads = 1; /* libraries loaded */
 
 static struct vendor *of(struct hmem *self)
 {
@@ -62,6 +65,21 @@ static int open_vendor(struct vendor *vendor, struct hmem **out)
     return 0;
 }
 
+static bool loaded_cuda(void)
+{
+    return !vendors[HMREG_IFACE_CUDA].unloaded;
+}
+
+static bool loaded_rocr(void)
+{
+    return !vendors[HMREG_IFACE_ROCR].unloaded;
+}
+
+static bool loaded_ze(void)
+{
+    return !vendors[HMREG_IFACE_ZE].unloaded;
+}
+
 static int open_cuda(struct hmem **out)
 {
     return open_vendor(&vendors[HMREG_IFACE_CUDA], out);
@@ -101,6 +119,7 @@ static void device(struct hmem *self, int index, struct hmem_device *out)
         .memory = 1u << 30,
         .simulated = true,
         .dmabuf = of(self)->dmabuf,
+        .coherent = of(self)->coherent,
     };
     if (of(self)->split && index >= of(self)->split) {
         out->driver = 1;
@@ -181,19 +200,42 @@ static int identity(struct hmem *self, uint64_t addr, size_t len, uint64_t *out)
     return rc;
 }
 
+static bool watch(struct hmem *self, uint64_t addr, size_t len, const struct hmem_range *range)
+{
+    struct vendor *vendor = of(self);
+
+    call_hook(vendor, "watch", addr, len);
+    pthread_mutex_lock(&lock);
+    vendor->watches++;
+    for (unsigned i = 0; i < vendor->count; i++) {
+        struct vendor_claim *claim = &vendor->claims[i];
+
+        if (vendor->reports && claim->addr < addr + len && addr < claim->addr + claim->len)
+            claim->watched = true;
+    }
+    pthread_mutex_unlock(&lock);
+    return vendor->reports && range->identity;
+}
+
 static int export_dmabuf(struct hmem *self, uint64_t addr, size_t len,
-                         const struct hmem_range *range, struct hmreg_dmabuf *out)
+                         const struct hmem_range *range, uint64_t flags, struct hmreg_dmabuf *out)
 {
     struct vendor *vendor = of(self);
     const struct vendor_claim *claim = find(vendor, addr);
     int fd;
+
+    if (flags) {
+        vendor->pcie_exports++;
+        if (vendor->pcie_code)
+            return answer(vendor, vendor->pcie_code, "export for PCIe");
+    }
 
     vendor->exports++;
     if (vendor->export_code)
         return answer(vendor, vendor->export_code, "export");
     if (vendor->one_by_one && range->segments > 1)
         return answer(vendor, -EXDEV, "export");
-    fd = claim ? fcntl(claim->fd, F_DUPFD_CLOEXEC, 0) : -1;
+    fd = !claim ? -1 : flags ? fake_pcie_dup(claim->fd) : fcntl(claim->fd, F_DUPFD_CLOEXEC, 0);
     if (fd < 0)
         return hmreg_fail_os(errno, "the test's memory has no descriptor");
     *out = (struct hmreg_dmabuf){.fd = fd, .offset = addr - claim->addr, .length = len};
@@ -242,10 +284,10 @@ static int free_vendor(struct hmem *self, void *addr, enum hmreg_mem_kind kind)
 
 #define VENDOR(of_iface, vendor)                                                                   \
     {                                                                                              \
-        .iface = of_iface, .name = #vendor, .open = open_##vendor, .close = close_vendor,          \
-        .runtime = runtime, .device_count = device_count, .device = device, .resolve = resolve,    \
-        .identity = identity, .export_dmabuf = export_dmabuf, .copy = copy, .alloc = alloc,        \
-        .free = free_vendor,                                                                       \
+        .iface = of_iface, .name = #vendor, .loaded = loaded_##vendor, .open = open_##vendor,      \
+        .close = close_vendor, .runtime = runtime, .device_count = device_count, .device = device, \
+        .resolve = resolve, .identity = identity, .watch = watch, .export_dmabuf = export_dmabuf,  \
+        .copy = copy, .alloc = alloc, .free = free_vendor,                                         \
     }
 
 static const struct hmem_ops cuda = VENDOR(HMREG_IFACE_CUDA, cuda);
@@ -255,12 +297,23 @@ extern const struct hmem_ops hmem_system_ops;
 
 const struct hmem_ops *const hmem_vendors[] = {&hmem_system_ops, &cuda, &rocr, &ze, NULL};
 
+uint64_t hmem_libraries_loaded(void)
+{
+    return loads;
+}
+
 /* ---- for tests -------------------------------------------------------------------------- */
 
 void vendors_reset(void)
 {
     for (int i = 0; i < HMREG_IFACE_COUNT; i++)
         vendors[i] = (struct vendor){.devices = 2, .dmabuf = true};
+}
+
+void vendor_is_loaded(enum hmreg_iface iface)
+{
+    vendors[iface].unloaded = false;
+    loads++;
 }
 
 struct vendor_claim *vendor_claim(enum hmreg_iface iface, void *addr, size_t len,
@@ -292,9 +345,18 @@ struct vendor_claim *vendor_claim(enum hmreg_iface iface, void *addr, size_t len
     return claim;
 }
 
+/* Before the memory ends, as vendors do, and with one of the runtime's locks held. */
+static void report(struct vendor_claim *claim)
+{
+    if (claim->watched)
+        hmem_ended(claim->addr, claim->addr + claim->len);
+    claim->watched = false;
+}
+
 void vendor_renew(struct vendor_claim *claim)
 {
     pthread_mutex_lock(&lock);
+    report(claim);
     claim->range.identity = ++last_identity;
     pthread_mutex_unlock(&lock);
 }
@@ -304,6 +366,7 @@ void vendor_unclaim(enum hmreg_iface iface, const void *addr)
     struct vendor *vendor = &vendors[iface];
 
     pthread_mutex_lock(&lock);
+    report(find(vendor, (uint64_t)(uintptr_t)addr));
     *find(vendor, (uint64_t)(uintptr_t)addr) = vendor->claims[vendor->count - 1];
     vendor->count--;
     pthread_mutex_unlock(&lock);
@@ -351,6 +414,7 @@ void vendor_memory_free(void *addr)
     struct vendor_claim *claim = find_any(addr, &vendor);
 
     pthread_mutex_lock(&lock);
+    report(claim);
     munmap(claim->view, claim->len);
     munmap((void *)(uintptr_t)claim->addr, claim->len);
     close(claim->fd);

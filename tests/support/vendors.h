@@ -11,7 +11,7 @@
 
 #include "hmem/hmem.h"
 
-#define VENDOR_CLAIMS 96
+#define VENDOR_CLAIMS 1100
 
 /* A range a vendor knows. */
 struct vendor_claim {
@@ -20,10 +20,12 @@ struct vendor_claim {
     struct hmem_range range;
     int fd;       /* export duplicates this; -1: none */
     char *view;   /* its bytes, for copies and for tests; NULL: at addr */
+    bool watched; /* its end is reported */
     bool goes_on; /* a segment: a range may continue in the claim that begins at its end */
 };
 
 struct vendor {
+    bool unloaded; /* its library is not in the process */
     int open_code; /* the result of open, resolve, ...; 0: success */
     int resolve_code;
     int identity_code;
@@ -31,8 +33,11 @@ struct vendor {
     int copy_code;
     int alloc_code;
     int free_code;
+    bool reports;    /* its watch() promises to report the end of memory */
     bool silent;     /* fails without recording an error, against the contract */
     bool dmabuf;     /* its devices report export */
+    bool coherent;   /* its devices' memory is reached by a coherent link too */
+    int pcie_code;   /* the result of an export with the PCIe mapping; 0: as without */
     bool one_by_one; /* no descriptor covers several segments: -EXDEV */
     int devices;
     int split; /* the devices from this one on are of a second driver; 0: all are of one */
@@ -40,15 +45,19 @@ struct vendor {
     /* Called before each query of an address, with no lock held: here threads meet, and memory is
      * freed at a critical moment. NULL: none. */
     void (*hook)(const char *call, uint64_t addr, size_t len);
-    unsigned opens, closes, resolves, identities, exports, copies; /* number of calls */
+    unsigned opens, closes, resolves, identities, watches, exports, copies; /* number of calls */
+    unsigned pcie_exports; /* of exports, those with the PCIe mapping */
     struct vendor_claim claims[VENDOR_CLAIMS];
     unsigned count;
 };
 
 extern struct vendor vendors[HMREG_IFACE_COUNT]; /* SYSTEM's is not used */
 
-/* Resets all vendors: present, two devices each, nothing claimed. */
+/* Resets all vendors: loaded, two devices each, nothing claimed. */
 void vendors_reset(void);
+
+/* The application loads its library. */
+void vendor_is_loaded(enum hmreg_iface iface);
 
 /* Claims a range of any memory for a vendor. */
 struct vendor_claim *vendor_claim(enum hmreg_iface iface, void *addr, size_t len,

@@ -67,7 +67,8 @@ static void help__by_any_name__same(void **state)
 
 static void help_of_a_command__options_examples_and_statuses(void **state)
 {
-    static const char *const commands[] = {"info", "query", "plan", "doctor", "topo", "stats"};
+    static const char *const commands[] = {"info", "query", "plan",  "doctor",
+                                           "topo", "stats", "verify"};
 
     for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++) {
         struct tool tool = tool_run("help", commands[i]);
@@ -107,10 +108,11 @@ static void version__is_the_librarys(void **state)
 static void unknown_command__names_those_there_are(void **state)
 {
     assert_refused(
-        "fly: no such command; accepted are info, query, plan, doctor, topo, stats, help", "fly");
-    assert_refused(
-        "fly: no such command; accepted are info, query, plan, doctor, topo, stats, help", "help",
+        "fly: no such command; accepted are info, query, plan, doctor, topo, stats, verify, help",
         "fly");
+    assert_refused(
+        "fly: no such command; accepted are info, query, plan, doctor, topo, stats, verify, help",
+        "help", "fly");
     assert_refused("--fly: no such command", "--fly");
 }
 

@@ -286,6 +286,82 @@ static void text__verdict_first_then_what_to_do_then_the_matrix(void **state)
     end();
 }
 
+/* ---- ways of path dmabuf ---------------------------------------------------------------- */
+
+static void assert_way(const json_t *described, const char *way, const char *result,
+                       const char *words)
+{
+    const json_t *pair = pair_of(described, "mlx5_0", "cuda 0");
+    const json_t *found = with(list_at(pair, "proof/ways"), "way", way);
+
+    assert_string_equal(words_at(found, "result"), result);
+    assert_says(words_at(found, "text"), words);
+}
+
+static void ways__usual_nic__plain_moves_bytes_and_pcie_only_registers(void **state)
+{
+    json_t *described;
+    int status;
+
+    begin();
+    described = document(&status);
+    assert_way(described, "plain", "proven", "written, read back");
+    assert_way(described, "pcie", "failed", "the RMA write: the completion says");
+    assert_way(described, "data-direct", "refused", "data-direct: mlx5_0 is no NIC of mlx5");
+    assert_way(described, "data-direct-pcie", "refused", "data-direct-pcie: mlx5_0");
+    assert_string_equal(words_at(pair_of(described, "mlx5_0", "cuda 0"), "proof/way"), "plain");
+    assert_null(finding(described, "other-way-works"));
+    json_decref(described);
+    end();
+}
+
+static void ways__nic_with_data_direct__taken_and_proven(void **state)
+{
+    json_t *described;
+    int status;
+
+    begin();
+    setenv("HMREG_FAKE_MLX5", getenv("MLX5_LIBRARY"), 1);
+    described = document(&status);
+    assert_way(described, "data-direct", "refused", "has no data direct");
+    json_decref(described);
+    setenv("HMREG_FAKE_DATA_DIRECT", "1", 1);
+    setenv("HMREG_FAKE_CUDA_COHERENT", "1", 1);
+    described = document(&status);
+    assert_way(described, "plain", "proven", "compared");
+    assert_way(described, "data-direct", "proven", "compared");
+    assert_way(described, "data-direct-pcie", "proven", "compared");
+    assert_way(described, "pcie", "failed", "the RMA write");
+    assert_string_equal(words_at(pair_of(described, "mlx5_0", "cuda 0"), "proof/way"),
+                        "data-direct-pcie");
+    assert_string_equal(words_at(pair_of(described, "mlx5_0", "cuda 1"), "proof/way"),
+                        "data-direct");
+    json_decref(described);
+    unsetenv("HMREG_FAKE_CUDA_COHERENT");
+    unsetenv("HMREG_FAKE_DATA_DIRECT");
+    unsetenv("HMREG_FAKE_MLX5");
+    end();
+}
+
+static void ways__the_one_taken_fails__one_that_works_is_named(void **state)
+{
+    struct tool tool;
+
+    begin();
+    setenv("HMREG_DMABUF_WAYS", "pcie", 1);
+    tool = doctor(NULL, NULL);
+    assert_int_equal(tool.status, 2);
+    assert_says(tool.out, "dmabuf by pcie FAILED");
+    assert_says(tool.out, "other-way-works (degraded)");
+    assert_says(tool.out, "cuda 0 with mlx5_0: way plain of path dmabuf moves the bytes, and");
+    assert_says(tool.out, "ways, cuda 0 with mlx5_0");
+    assert_says(tool.out, "bytes move by plain; fails by pcie; refused data-direct");
+    assert_true(longest_line(tool.out) <= 100);
+    tool_free(&tool);
+    unsetenv("HMREG_DMABUF_WAYS");
+    end();
+}
+
 /* ---- each state and its finding --------------------------------------------------------- */
 
 static void small_window(void)
@@ -680,7 +756,10 @@ static void topo__draws_the_distances_of_the_tree(void **state)
     end();
 }
 
-TEST_MAIN(TEST(good__every_pair_proven_and_only_notes), TEST(tcp__the_first_offered__proven_alone),
+TEST_MAIN(TEST(ways__usual_nic__plain_moves_bytes_and_pcie_only_registers),
+          TEST(ways__nic_with_data_direct__taken_and_proven),
+          TEST(ways__the_one_taken_fails__one_that_works_is_named),
+          TEST(good__every_pair_proven_and_only_notes), TEST(tcp__the_first_offered__proven_alone),
           TEST(no_proof__nothing_is_transferred), TEST(transfer_that_hangs__is_found),
           TEST(text__verdict_first_then_what_to_do_then_the_matrix),
           TEST(each_state__is_found_and_only_then), TEST(no_path_but_the_cpu__degraded),

@@ -54,6 +54,11 @@ static const struct state states[] = {
     {"loopback-untried",
      {{PROOF, "{'result': 'untried', 'text': 'none of its 1 ports is active', 'path': null}"}},
      "none of its 1 ports is active"},
+    {"other-way-works",
+     {{PROOF, "{'result': 'failed', 'text': 'no', 'path': 'dmabuf', 'refused': [], 'ways': ["
+              "{'way': 'plain', 'result': 'failed', 'text': 'no'}, "
+              "{'way': 'pcie', 'result': 'proven', 'text': 'yes'}]}"}},
+     "cuda 0 with mlx5_0: way pcie of path dmabuf moves the bytes"},
     {"gpu-no-driver",
      {{"devices", "[]"}, {"gpus/0/driver", "'nouveau'"}},
      "NVIDIA GPU 0000:42:00.0 is bound to the driver nouveau; cuda needs nvidia."},

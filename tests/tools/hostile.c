@@ -104,8 +104,32 @@ static void status__of_a_user_of_many_groups__capabilities_are_read(void **state
     free(status);
 }
 
+/* A cloud's virtual machine has its GPUs on the root bus, where integrated ones are, too. */
+static void gpus__on_the_root_bus__all_but_integrated_ones(void **state)
+{
+    static const char *const found[] = {"0000:00:01.0", "0000:00:1e.0", "0000:00:1f.0"};
+    json_t *facts;
+
+    tree_begin();
+    tree_pci("pci0000:00/0000:00:01.0", "0x120000\n", "0x1002\n");
+    tree_pci("pci0000:00/0000:00:02.0", "0x030000\n", "0x8086\n");
+    tree_pci("pci0000:00/0000:00:03.0", "0x030000\n", "0x1002\n");
+    tree_folder("/sys/bus/pci/drivers/radeon");
+    tree_link("/sys/bus/pci/devices/0000:00:03.0/driver", "../../../bus/pci/drivers/radeon");
+    tree_pci("pci0000:00/0000:00:04.0", "0x030000\n", "0x1234\n");
+    tree_pci("pci0000:00/0000:00:1e.0", "0x030200\n", "0x10de\n");
+    tree_pci("pci0000:00/0000:00:1f.0", "0x038000\n", "0x8086\n");
+    facts = gpus_facts();
+    assert_int_equal(json_array_size(facts), 3);
+    for (size_t i = 0; i < 3; i++)
+        assert_string_equal(doc_words(json_array_get(facts, i), "pci"), found[i]);
+    json_decref(facts);
+    tree_end();
+}
+
 TEST_MAIN(TEST(port_state__not_utf8__question_marks),
           TEST(device_file__with_a_long_name__in_the_facts),
+          TEST(gpus__on_the_root_bus__all_but_integrated_ones),
           TEST(finding__read_at_a_path_that_is_not_utf8__printable),
           TEST(link__into_a_neighbour_of_the_root__not_followed),
           TEST(status__of_a_user_of_many_groups__capabilities_are_read))

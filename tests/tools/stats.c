@@ -1,14 +1,23 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  * hmreg stats of real processes: idle, under load, killed during the read, of other users, without
  * statistics. */
+#include "core/stats/stats_layout.h"
 #include "tests/tools/tool.h"
 
+#include <fcntl.h>
 #include <hmreg/loopback.h>
+#include <poll.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/mount.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -455,6 +464,114 @@ static void child_of_fork__is_not_taken_for_its_parent(void **state)
     end(&target); /* which ends its child too */
 }
 
+/* ---- hostile processes ------------------------------------------------------------------ */
+
+#define FALSE_PAGE "memfd:" STATS_PAGE_NAME " (deleted)"
+
+/* In the target: waits in open(2) until a process opens the other end. */
+static void *open_when_opened(void *arg)
+{
+    int fd = open("/" FALSE_PAGE, O_WRONLY | O_CLOEXEC);
+
+    require(write(ready_pipe, "o", 1) != 1);
+    (void)fd;
+    return NULL;
+}
+
+/* Makes a FIFO whose descriptor has a page's name: it is in the root of a mount of its own. */
+static void show_a_fifo(void)
+{
+    char folder[] = "/tmp/hmreg-root-XXXXXX", name[64];
+    pthread_t thread;
+
+    if (!mkdtemp(folder) || unshare(CLONE_NEWNS) ||
+        mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) ||
+        mount("hmreg", folder, "tmpfs", 0, NULL) || chdir(folder) || mkdir("old", 0700) ||
+        syscall(SYS_pivot_root, ".", "old") || chdir("/") || mkfifo("/" FALSE_PAGE, 0600)) {
+        rmdir(folder);
+        _exit(77);
+    }
+    snprintf(name, sizeof(name), "old%s", folder);
+    rmdir(name);
+    require(open("/" FALSE_PAGE, O_PATH | O_CLOEXEC) < 0);
+    require(pthread_create(&thread, NULL, open_when_opened, NULL));
+    report_ready();
+}
+
+static void process_with_a_false_page__not_opened(void **state)
+{
+    struct pollfd opened = {.events = POLLIN};
+    struct target target;
+    char byte;
+
+    launch(&target, show_a_fifo);
+    if (read(target.ready, &byte, 1) != 1) {
+        end(&target);
+        test_skip("mounting is not permitted here");
+    }
+    assert_shows_nothing(target.pid);
+    opened.fd = target.ready;
+    assert_int_equal(poll(&opened, 1, 200), 0);
+    end(&target);
+}
+
+/* A page that is always about to change, and full. */
+static void make_hostile_page(void)
+{
+    int fd = memfd_create(STATS_PAGE_NAME, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    struct stats_layout *page;
+
+    require(fd < 0 || ftruncate(fd, sizeof(*page)));
+    page = mmap(NULL, sizeof(*page), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    require(page == MAP_FAILED || fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW));
+    page->header.version = STATS_PAGE_VERSION;
+    page->header.size = sizeof(*page);
+    page->header.pid = getpid();
+    page->header.magic = STATS_PAGE_MAGIC;
+    for (unsigned i = 0; i < STATS_DOMAINS; i++) {
+        page->domains[i].number = i + 1;
+        page->domains[i].sequence = 1;
+    }
+    for (unsigned i = 0; i < STATS_BLOCKS; i++) {
+        page->blocks[i].domain = 1 + i % STATS_DOMAINS;
+        page->blocks[i].sequence = 1;
+        for (unsigned j = 0; j < HMREG_STATS_TIMES; j++)
+            page->blocks[i].times[j] = UINT64_MAX;
+    }
+    munmap(page, sizeof(*page));
+}
+
+static void show_hostile_pages(void)
+{
+    for (int i = 0; i < 64; i++)
+        make_hostile_page();
+    report_ready();
+}
+
+/* Without limits the command took 20 s and 276 MB. */
+static void process_with_hostile_pages__limited_time_and_memory(void **state)
+{
+    struct rusage before, after;
+    struct target target;
+    struct tool tool;
+    double seconds;
+
+    start(&target, show_hostile_pages);
+    getrusage(RUSAGE_CHILDREN, &before);
+    tool = text_of(target.pid);
+    getrusage(RUSAGE_CHILDREN, &after);
+    end(&target);
+    assert_int_equal(tool.status, 0);
+    assert_says(tool.out, "more caches than are read");
+    tool_free(&tool);
+    seconds = (double)(after.ru_utime.tv_sec - before.ru_utime.tv_sec) +
+              (double)(after.ru_utime.tv_usec - before.ru_utime.tv_usec) / 1e6;
+    if (!(TEST_ASAN || TEST_TSAN) && seconds > 5)
+        fail_msg("the command took %.1f s of processor time", seconds);
+    if (!(TEST_ASAN || TEST_TSAN) && after.ru_maxrss > 100 << 10)
+        fail_msg("the command took %ld KiB", after.ru_maxrss);
+}
+
 /* ---- permission ------------------------------------------------------------------------- */
 
 #define USER_NOBODY 65534
@@ -595,6 +712,8 @@ TEST_MAIN(TEST(document__of_a_process__its_counters), TEST(text__of_a_process__r
           TEST(killed_while_it_is_read__no_crash), TEST(closed_while_it_is_read__no_crash),
           TEST(no_such_process__says_so), TEST(process_without_hmreg__says_so),
           TEST(switched_off__says_so), TEST(child_of_fork__is_not_taken_for_its_parent),
+          TEST(process_with_a_false_page__not_opened),
+          TEST(process_with_hostile_pages__limited_time_and_memory),
           TEST(other_users_process__counted_and_left_out),
           TEST(other_users_process_by_number__says_why_not),
           TEST(watch__until_the_process_ends__rates_from_the_second_reading),

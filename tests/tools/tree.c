@@ -32,7 +32,10 @@ static void make_folders(char *path)
 
 void tree_begin(void)
 {
-    strcpy(root, "/tmp/hmreg-treeXXXXXX");
+    const char *folder = getenv("TMPDIR");
+
+    assert_in_range(snprintf(root, sizeof(root), "%s/hmreg-treeXXXXXX", folder ? folder : "/tmp"),
+                    0, sizeof(root) - 1);
     assert_non_null(mkdtemp(root));
     setenv("HMREG_DOCTOR_ROOT", root, 1);
 }

@@ -150,6 +150,28 @@ static void place__of_a_device__its_bridges(void **state)
     end(&fixture);
 }
 
+/* The system has function 0 only. */
+static void place__of_a_partition__that_of_its_gpu(void **state)
+{
+    struct hmreg_pci gpu = pci("01:00.0"), part = pci("01:00.3"), far = pci("77:00.3");
+    struct hmreg_place at = {.size = sizeof(at), .kind = HMREG_PLACE_PCI, .pci = part};
+    struct hmreg_pci_place place = {.size = sizeof(place)}, whole = place;
+    struct hmreg_nic_affinity nics[8];
+    struct fixture fixture;
+    size_t count = 8;
+
+    begin(&fixture);
+    assert_ok(hmreg_topology_place(fixture.topology, &gpu, &whole));
+    assert_ok(hmreg_topology_place(fixture.topology, &part, &place));
+    assert_memory_equal(&place, &whole, sizeof(place));
+    assert_fails(hmreg_topology_place(fixture.topology, &far, &place), -ENODEV, "0000:77:00.3");
+    assert_int_equal(hmreg_topology_distance(fixture.topology, &part, &gpu), HMREG_DISTANCE_SELF);
+    nics[0].size = sizeof(nics[0]);
+    assert_ok(hmreg_affinity(fixture.topology, &at, NULL, 0, nics, &count));
+    assert_int_not_equal(nics[0].distance, HMREG_DISTANCE_UNKNOWN);
+    end(&fixture);
+}
+
 /* ---- NICs by name ----------------------------------------------------------------------- */
 
 static void affinity__nics_by_each_name__found(void **state)
@@ -498,8 +520,9 @@ TEST_MAIN(TEST(affinity__of_a_device__each_class_in_order), TEST(affinity__the_n
           TEST(affinity__of_a_numa_node__nics_on_it_first),
           TEST(affinity__four_nodes__in_the_order_of_their_distances),
           TEST(distance__names_and_texts), TEST(distance__of_two_devices__symmetric),
-          TEST(place__of_a_device__its_bridges), TEST(affinity__nics_by_each_name__found),
-          TEST(affinity__hostile_names__unknown), TEST(affinity__longer_elements__that_far_apart),
+          TEST(place__of_a_device__its_bridges), TEST(place__of_a_partition__that_of_its_gpu),
+          TEST(affinity__nics_by_each_name__found), TEST(affinity__hostile_names__unknown),
+          TEST(affinity__longer_elements__that_far_apart),
           TEST(affinity__of_an_ifaces_device__at_its_address),
           TEST(affinity__device_without_an_address__unknown),
           TEST(affinity__of_device_memory__at_its_device),

@@ -620,7 +620,7 @@ static void get__wrong_arguments__refused_before_the_fabric(void **state)
     assert_fails(hmreg_mr_get(fixture.domain, memory, LEN, 1, &mr), -EINVAL, "unknown bits");
     assert_fails(hmreg_mr_get(fixture.domain, memory, LEN, HMREG_SEND, NULL), -EINVAL,
                  "mr is NULL");
-    assert_fails(hmreg_mr_get(fixture.domain, (void *)4096, (1ull << 40) + 1, HMREG_SEND, &mr),
+    assert_fails(hmreg_mr_get(fixture.domain, (void *)4096, (1ull << 50) + 1, HMREG_SEND, &mr),
                  -EMSGSIZE, "longer than");
     assert_fails(hmreg_invalidate(NULL, memory, LEN), -EINVAL, "lib is NULL");
     assert_fails(hmreg_invalidate(fixture.lib, memory, 0), -EINVAL, "len is 0");

@@ -2,11 +2,13 @@
  *
  * Counts the cache's system calls: a miss asks the kernel to watch its memory and what is mapped
  * there, and makes no further call if it did not wait; neighbours that end together are unwatched
- * together. The test interposes ioctl().
+ * together; a get of many ranges asks once, and takes the caches' lock once. The test interposes
+ * ioctl() and pthread_mutex_lock().
  */
 #include "tests/support/cache_fixture.h"
 
 #include "core/base/reaper.h"
+#include "core/cache/cache_set.h"
 #include "core/context/context.h"
 
 #include <linux/userfaultfd.h>
@@ -27,6 +29,19 @@ int __wrap_ioctl(int fd, unsigned long request, void *arg)
     atomic_fetch_add(&watches, request == UFFDIO_REGISTER);
     atomic_fetch_add(&unwatches, request == UFFDIO_UNREGISTER);
     return __real_ioctl(fd, request, arg);
+}
+
+/* Of one mutex, by one thread. */
+static _Thread_local pthread_mutex_t *watched_lock;
+static atomic_uint holds;
+
+int __real_pthread_mutex_lock(pthread_mutex_t *lock);
+int __wrap_pthread_mutex_lock(pthread_mutex_t *lock);
+
+int __wrap_pthread_mutex_lock(pthread_mutex_t *lock)
+{
+    atomic_fetch_add(&holds, lock == watched_lock);
+    return __real_pthread_mutex_lock(lock);
 }
 
 static void open_fixture(struct fixture *fixture)
@@ -83,6 +98,65 @@ static void hit__by_the_tree__settles(void **state)
     assert_int_equal(settles, 1);
     fixture_close(&fixture);
     munmap(memory, fixture_page());
+}
+
+/* ---- many ranges in one call -------------------------------------------------------------- */
+
+static struct iovec iov[PAGES];
+static struct hmreg_mr *mrs[PAGES];
+
+static void *get_and_put_many(void *arg)
+{
+    const struct fixture *fixture = arg;
+
+    /* Not counted: the growth of the thread's pin slots. */
+    fixture_key(fixture, iov[PAGES - 1].iov_base, fixture_page());
+    watched_lock = &fixture->domain->caches->pool.lock;
+    settles = holds = 0;
+    assert_ok(hmreg_mr_get_many(fixture->domain, iov, PAGES, HMREG_ACCESS_REMOTE, mrs));
+    hmreg_mr_put_many(mrs, PAGES);
+    watched_lock = NULL;
+    return NULL;
+}
+
+static char *open_many(struct fixture *fixture)
+{
+    char *memory = fixture_map(PAGES);
+
+    open_fixture(fixture);
+    for (size_t i = 0; i < PAGES; i++)
+        iov[i] = (struct iovec){memory + i * fixture_page(), fixture_page()};
+    remember_each(fixture, memory, PAGES);
+    return memory;
+}
+
+static void get_many__known_to_the_thread__one_question_and_no_lock(void **state)
+{
+    struct fixture fixture;
+    char *memory = open_many(&fixture);
+
+    get_and_put_many(&fixture);
+    assert_int_equal(settles, 1);
+    assert_int_equal(holds, 0);
+    assert_int_equal(fixture_stats(&fixture).hits, PAGES + 1);
+    fixture_close(&fixture);
+    munmap(memory, PAGES * fixture_page());
+}
+
+static void get_many__known_to_another_thread__one_question_and_one_hold_of_the_lock(void **state)
+{
+    struct fixture fixture;
+    char *memory = open_many(&fixture);
+    pthread_t thread;
+
+    assert_int_equal(pthread_create(&thread, NULL, get_and_put_many, &fixture), 0);
+    pthread_join(thread, NULL);
+    assert_int_equal(settles, 1);
+    assert_int_equal(holds, 1);
+    assert_int_equal(fixture_stats(&fixture).hits, PAGES + 1);
+    assert_int_equal(atomic_load(&counter.regs), PAGES);
+    fixture_close(&fixture);
+    munmap(memory, PAGES * fixture_page());
 }
 
 static void flush__neighbours__unwatched_together(void **state)
@@ -149,6 +223,8 @@ static void flush__neighbour_of_another_domain__stays_watched(void **state)
 
 TEST_MAIN(TEST(miss__nothing_there_before__only_watches),
           TEST(miss__found_with_other_rights__only_watches), TEST(hit__by_the_tree__settles),
+          TEST(get_many__known_to_the_thread__one_question_and_no_lock),
+          TEST(get_many__known_to_another_thread__one_question_and_one_hold_of_the_lock),
           TEST(flush__neighbours__unwatched_together),
           TEST(flush__large_mapping__unwatched_when_tidied),
           TEST(flush__neighbour_of_another_domain__stays_watched))

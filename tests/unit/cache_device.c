@@ -59,6 +59,75 @@ static void get__same_identity__same_region(void **state)
 }
 
 /* The flag of regions that a hit must validate is not an access right. */
+/* The vendor promises to report the end of the memory. */
+static void get__end_reported__hits_ask_nobody(void **state)
+{
+    struct vendor_claim *memory;
+    struct fixture fixture;
+    unsigned asked;
+
+    open_fixture(&fixture, NULL);
+    cuda->reports = true;
+    memory = claim(1, HMREG_MEM_DEVICE);
+    assert_int_equal(key_of(&fixture, memory), 1);
+    assert_int_equal(cuda->watches, 1);
+    asked = cuda->identities;
+    for (int i = 0; i < 10; i++)
+        assert_int_equal(key_of(&fixture, memory), 1);
+    assert_int_equal(cuda->identities, asked);
+    assert_int_equal(cuda->resolves, 1);
+    vendor_renew(memory);
+    assert_int_equal(key_of(&fixture, memory), 2);
+    assert_int_equal(key_of(&fixture, memory), 2);
+    vendor_unclaim(HMREG_IFACE_CUDA, (void *)(uintptr_t)memory->addr);
+    assert_int_equal(fixture_stats(&fixture).invalidations, 2);
+    fixture_close(&fixture);
+}
+
+static struct vendor_claim *ending; /* ends inside the vendor's watch() */
+
+static void end_in_watch(const char *call, uint64_t addr, size_t len)
+{
+    if (strcmp(call, "watch") || !ending)
+        return;
+    vendor_renew(ending);
+    ending = NULL;
+}
+
+/* The end is not reported: it came before the vendor watched. */
+static void get__ended_before_it_is_watched__not_that_region(void **state)
+{
+    struct vendor_claim *memory;
+    struct fixture fixture;
+
+    open_fixture(&fixture, NULL);
+    cuda->reports = true;
+    cuda->hook = end_in_watch;
+    memory = ending = claim(0, HMREG_MEM_DEVICE);
+    assert_int_equal(key_of(&fixture, memory), 2);
+    assert_int_equal(key_of(&fixture, memory), 2);
+    fixture_close(&fixture);
+}
+
+static void get__reports_switched_off__hits_ask(void **state)
+{
+    struct vendor_claim *memory;
+    struct fixture fixture;
+    unsigned asked;
+
+    setenv("HMREG_DEVICE_MONITOR", "off", 1);
+    open_fixture(&fixture, NULL);
+    unsetenv("HMREG_DEVICE_MONITOR");
+    cuda->reports = true;
+    memory = claim(0, HMREG_MEM_DEVICE);
+    assert_int_equal(key_of(&fixture, memory), 1);
+    asked = cuda->identities;
+    assert_int_equal(key_of(&fixture, memory), 1);
+    assert_int_equal(cuda->identities, asked + 1);
+    assert_int_equal(cuda->watches, 0);
+    fixture_close(&fixture);
+}
+
 static void get__rights_that_look_like_the_mark__refused(void **state)
 {
     struct vendor_claim *memory;
@@ -439,7 +508,79 @@ static void reuse__ten_thousand_times__never_a_stale_hit(void **state)
     fixture_close(&fixture);
 }
 
-TEST_MAIN(TEST(get__same_identity__same_region), TEST(get__rights_that_look_like_the_mark__refused),
+/* ---- a runtime that starts after the domain was opened ----------------------------------- */
+
+static struct hmreg_stats stats_of(const struct fixture *fixture, int device)
+{
+    struct hmreg_stats stats = {.size = sizeof(stats)};
+
+    assert_ok(hmreg_cache_stats(fixture->domain, HMREG_IFACE_CUDA, device, &stats));
+    return stats;
+}
+
+static void runtime__starts_after_the_domain__each_device_has_its_cache(void **state)
+{
+    struct fixture fixture;
+
+    open_fixture(&fixture, NULL);
+    assert_int_equal(cuda->opens, 0);
+    assert_int_equal(fixture_stats(&fixture).caches, HMREG_IFACE_COUNT);
+    assert_ok(hmreg_domain_set_limits(fixture.domain, 1, LEN));
+    for (int device = 0; device < 2; device++) {
+        struct vendor_claim *memory = claim(device, HMREG_MEM_DEVICE);
+
+        assert_int_equal(key_of(&fixture, memory), device + 1);
+        assert_int_equal(key_of(&fixture, memory), device + 1);
+    }
+    for (int device = 0; device < 2; device++) {
+        assert_int_equal(stats_of(&fixture, device).regions, 1);
+        assert_int_equal(stats_of(&fixture, device).hits, 1);
+        assert_int_equal(stats_of(&fixture, device).caches, 1);
+    }
+    assert_int_equal(fixture_stats(&fixture).evictions, 0); /* the limit is each cache's */
+    assert_int_equal(fixture_stats(&fixture).caches, HMREG_IFACE_COUNT + 2);
+    fixture_close(&fixture);
+}
+
+static void runtime__starts_after_the_domain__limit_of_then_holds(void **state)
+{
+    struct fixture fixture;
+
+    open_fixture(&fixture, NULL);
+    assert_ok(hmreg_domain_set_limits(fixture.domain, 1, LEN));
+    key_of(&fixture, claim(0, HMREG_MEM_DEVICE));
+    key_of(&fixture, claim(0, HMREG_MEM_DEVICE));
+    assert_int_equal(stats_of(&fixture, 0).regions, 1);
+    assert_int_equal(stats_of(&fixture, 0).evictions, 1);
+    fixture_close(&fixture);
+}
+
+/* Its devices from the seventeenth on share the caches of the first ones. */
+static void runtime__of_many_devices_starts_after_the_domain__the_last_share_caches(void **state)
+{
+    struct vendor_claim *memory[20];
+    struct fixture fixture;
+
+    open_fixture(&fixture, NULL);
+    cuda->devices = 20;
+    for (int device = 0; device < 20; device++) {
+        memory[device] = claim(device, HMREG_MEM_DEVICE);
+        assert_int_equal(key_of(&fixture, memory[device]), device + 1);
+    }
+    for (int device = 0; device < 20; device++) {
+        assert_int_equal(key_of(&fixture, memory[device]), device + 1);
+        assert_int_equal(stats_of(&fixture, device).regions, device < 4 || device > 15 ? 2 : 1);
+    }
+    vendor_renew(memory[17]);
+    assert_int_equal(key_of(&fixture, memory[17]), 21);
+    assert_int_equal(key_of(&fixture, memory[1]), 2);
+    fixture_close(&fixture);
+}
+
+TEST_MAIN(TEST(get__same_identity__same_region), TEST(get__end_reported__hits_ask_nobody),
+          TEST(get__ended_before_it_is_watched__not_that_region),
+          TEST(get__reports_switched_off__hits_ask),
+          TEST(get__rights_that_look_like_the_mark__refused),
           TEST(get__address_reused__registered_anew),
           TEST(get__address_reused_while_held__held_one_ends_with_its_put),
           TEST(get__part_of_a_region_whose_tail_changed__registered_anew),
@@ -458,4 +599,7 @@ TEST_MAIN(TEST(get__same_identity__same_region), TEST(get__rights_that_look_like
           TEST(invalidate__device_memory__forgotten),
           TEST(get__freed_while_being_registered__that_registration_is_not_used),
           TEST(get__freed_whenever_it_is_registered__uncached_in_the_end),
-          TEST(reuse__ten_thousand_times__never_a_stale_hit))
+          TEST(reuse__ten_thousand_times__never_a_stale_hit),
+          TEST(runtime__starts_after_the_domain__each_device_has_its_cache),
+          TEST(runtime__starts_after_the_domain__limit_of_then_holds),
+          TEST(runtime__of_many_devices_starts_after_the_domain__the_last_share_caches))

@@ -427,6 +427,55 @@ static void domains__more_than_a_thread_has_at_hand__each_its_own_hits(void **st
     fixture_close(&fixture);
 }
 
+/* Each request that the fast path does not serve drains first. */
+static _Thread_local unsigned drains;
+
+void __real_cache_drain(struct cache_pool *pool);
+void __wrap_cache_drain(struct cache_pool *pool);
+void __wrap_cache_drain(struct cache_pool *pool)
+{
+    drains++;
+    __real_cache_drain(pool);
+}
+
+/* A domain that has lost its TLS view takes it back and hits by the fast path, without a search
+ * for the thread's own part among those of all threads: here these are hidden. */
+static void domains__more_than_a_thread_has_at_hand__hits_stay_on_the_fast_path(void **state)
+{
+    enum { DOMAINS = 16 };
+    struct thread_cache *first[DOMAINS];
+    struct hmreg_domain *domains[DOMAINS];
+    struct hmreg_mr *mrs[DOMAINS];
+    struct fixture fixture;
+
+    open_fixture(&fixture, 0);
+    for (unsigned i = 0; i < DOMAINS; i++)
+        domains[i] = counter_open_more(fixture.lib, NULL);
+    if (domains[0]->caches->pool.thread_caches.fenced)
+        test_skip("no membarrier(2) here: every hit takes the other path");
+    for (unsigned i = 0; i < 3 * DOMAINS; i++) {
+        assert_ok(hmreg_mr_get(domains[i % DOMAINS], memory[0], LEN, HMREG_SEND, &mrs[0]));
+        hmreg_mr_put(mrs[0]);
+    }
+    for (unsigned i = 0; i < DOMAINS; i++) {
+        first[i] = atomic_load(&domains[i]->caches->pool.thread_caches.first);
+        atomic_store(&domains[i]->caches->pool.thread_caches.first, NULL);
+    }
+    drains = 0;
+    for (unsigned round = 0; round < 4; round++) {
+        for (unsigned i = 0; i < DOMAINS; i++)
+            assert_ok(hmreg_mr_get(domains[i], memory[0], LEN, HMREG_SEND, &mrs[i]));
+        for (unsigned i = 0; i < DOMAINS; i++)
+            hmreg_mr_put(mrs[i]);
+    }
+    assert_int_equal(drains, 0);
+    for (unsigned i = 0; i < DOMAINS; i++) {
+        atomic_store(&domains[i]->caches->pool.thread_caches.first, first[i]);
+        assert_ok(hmreg_domain_close(domains[i])); /* no pin is left */
+    }
+    fixture_close(&fixture);
+}
+
 static void domain__closed_and_opened_at_the_same_place__nothing_of_the_old(void **state)
 {
     struct fixture fixture;
@@ -506,5 +555,6 @@ TEST_MAIN(TEST(barrier__before_pins_are_added_up__once_for_many),
           TEST(thread_ends__its_pins_stay_until_they_are_put),
           TEST(thread_after_thread__one_part_for_all),
           TEST(domains__more_than_a_thread_has_at_hand__each_its_own_hits),
+          TEST(domains__more_than_a_thread_has_at_hand__hits_stay_on_the_fast_path),
           TEST(domain__closed_and_opened_at_the_same_place__nothing_of_the_old),
           TEST(membarrier__refused__threads_fence_for_themselves))

@@ -499,7 +499,6 @@ static void foreign__segments__dmabufs_only(void **state)
 static void foreign__other_calls__refuse_it(void **state)
 {
     struct hmreg_runtime_info runtime = {.size = sizeof(runtime)};
-    struct hmreg_explanation why = {.size = sizeof(why)};
     struct hmreg_stats stats = {.size = sizeof(stats)};
     struct script_fixture fixture;
 
@@ -508,9 +507,64 @@ static void foreign__other_calls__refuse_it(void **state)
         enum hmreg_iface asked = (enum hmreg_iface)iface;
 
         assert_fails(hmreg_runtime_query(fixture.lib, asked, &runtime), -EINVAL, "iface is");
-        assert_fails(hmreg_domain_explain(fixture.domain, asked, 0, &why), -EINVAL, "iface is");
         assert_fails(hmreg_cache_stats(fixture.domain, asked, 0, &stats), -EINVAL, "iface is");
     }
+    script_close(&fixture);
+}
+
+/* hmreg_domain_explain() answers for the caller's dmabuf, and as a registration of it then goes. */
+static void foreign__explained__as_registered(void **state)
+{
+    struct hmreg_explanation why = {.size = sizeof(why)}, done = {.size = sizeof(done)};
+    struct hmreg_mr_dmabuf dmabuf;
+    struct script_fixture fixture;
+    struct claim claim;
+    struct hmreg_mr *mr;
+
+    script_open(&fixture, NULL, NULL);
+    begin_dmabuf(&fixture, &claim, &dmabuf);
+    for (int i = 0; i < 2; i++) {
+        script.can[HMREG_PATH_DMABUF][0] = script.can[HMREG_PATH_DMABUF][1] = i ? -EPERM : 0;
+        for (int iface = HMREG_IFACE_COUNT; iface <= HMREG_IFACE_MAX; iface++) {
+            claim.attr.iface = (enum hmreg_iface)iface;
+            assert_ok(
+                hmreg_domain_explain(fixture.domain, claim.attr.iface, claim.attr.device, &why));
+            assert_int_equal(why.path, i ? HMREG_PATH_MAPPED : HMREG_PATH_DMABUF);
+            assert_int_equal(why.iface, iface);
+            assert_int_equal(why.device, claim.attr.device);
+            assert_ok(reg(&fixture, &claim, HMREG_MR_DMABUF, &mr));
+            assert_ok(hmreg_explain(mr, &done));
+            assert_int_equal(done.path, why.path);
+            assert_int_equal(done.refused, why.refused);
+            assert_string_equal(done.reasons[0].text, why.reasons[0].text);
+            assert_ok(hmreg_mr_close(mr));
+        }
+    }
+    assert_int_equal(why.refused, 1); /* peermem takes no dmabuf and is not among them */
+    assert_int_equal(why.reasons[0].code, -EPERM);
+    assert_int_equal(asked(), 0);
+    close(dmabuf.fd);
+    script_close(&fixture);
+}
+
+static void foreign__explained_without_a_path__none(void **state)
+{
+    struct hmreg_domain_config config = {.size = sizeof(config), .order = {HMREG_PATH_PEERMEM}};
+    struct hmreg_explanation why = {.size = sizeof(why)}, before;
+    struct script_fixture fixture;
+
+    script_open(&fixture, NULL, &config);
+    assert_ok(hmreg_domain_explain(fixture.domain, HMREG_IFACE_NEURON, HMREG_DEVICE_ANY, &why));
+    assert_int_equal(why.path, HMREG_PATH_NONE);
+    assert_int_equal(why.refused, 0);
+    assert_int_equal(why.device, HMREG_DEVICE_ANY);
+    before = why;
+    assert_fails(hmreg_domain_explain(fixture.domain, HMREG_IFACE_NEURON, -2, &why), -ENODEV,
+                 "device is -2; it is 0 or more, or HMREG_DEVICE_ANY");
+    assert_fails(
+        hmreg_domain_explain(fixture.domain, (enum hmreg_iface)(HMREG_IFACE_MAX + 1), 0, &why),
+        -EINVAL, "iface is 16; accepted are 0 (system) to 3 (cuda, rocr, ze), and for a caller's");
+    assert_memory_equal(&why, &before, sizeof(why));
     script_close(&fixture);
 }
 
@@ -683,6 +737,7 @@ TEST_MAIN(TEST(trusted__device_memory__registered_as_claimed),
           TEST(foreign__callers_dmabuf__registered_under_its_iface),
           TEST(foreign__every_path_refused__named_in_the_error),
           TEST(foreign__address_of_a_vendors_memory__inval), TEST(foreign__segments__dmabufs_only),
+          TEST(foreign__explained__as_registered), TEST(foreign__explained_without_a_path__none),
           TEST(foreign__other_calls__refuse_it), TEST(foreign__each__has_a_name),
           TEST(debug__each_wrong_field__fails_and_names_it),
           TEST(debug__right_claims__registered_and_silent),

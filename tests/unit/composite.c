@@ -9,7 +9,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#define MANY 70
+#define MANY (HMREG_SEGMENTS_MAX + 1)
 
 /* Device memory in segments of a page each, at consecutive addresses. */
 struct fixture {
@@ -18,11 +18,14 @@ struct fixture {
     char *addr;
     size_t page;
     unsigned count;
+    int fd; /* of each segment's memory */
 };
 
 static void open_fixture(struct fixture *fixture, unsigned count)
 {
     *fixture = (struct fixture){.page = (size_t)sysconf(_SC_PAGESIZE), .count = count};
+    fixture->fd = memfd_create("segment", MFD_CLOEXEC);
+    assert_int_equal(ftruncate(fixture->fd, (off_t)fixture->page), 0);
     script_open(&fixture->script, NULL, NULL);
     vendors[HMREG_IFACE_CUDA].one_by_one = true;
     script.can[HMREG_PATH_PEERMEM][0] = -EOPNOTSUPP;
@@ -33,18 +36,16 @@ static void open_fixture(struct fixture *fixture, unsigned count)
     for (unsigned i = 0; i < count; i++) {
         fixture->claims[i] = vendor_claim(HMREG_IFACE_CUDA, fixture->addr + i * fixture->page,
                                           fixture->page, HMREG_MEM_DEVICE, 0);
-        fixture->claims[i]->fd = memfd_create("segment", MFD_CLOEXEC);
-        assert_int_equal(ftruncate(fixture->claims[i]->fd, (off_t)fixture->page), 0);
+        fixture->claims[i]->fd = fixture->fd;
         fixture->claims[i]->goes_on = true;
     }
 }
 
 static void close_fixture(struct fixture *fixture)
 {
-    for (unsigned i = 0; i < fixture->count && fixture->claims[i]; i++) {
-        close(fixture->claims[i]->fd);
+    for (unsigned i = 0; i < fixture->count && fixture->claims[i]; i++)
         vendors[HMREG_IFACE_CUDA].count--;
-    }
+    close(fixture->fd);
     munmap(fixture->addr, fixture->count * fixture->page);
     vendors[HMREG_IFACE_CUDA].hook = NULL;
     script_close(&fixture->script);

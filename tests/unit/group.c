@@ -3,6 +3,7 @@
  * Groups: one registration on several domains. How often vendors are asked and what each member is
  * asked; what stays when a member fails; what each rail answers.
  */
+#include "tests/support/failing_allocation.h"
 #include "tests/support/script.h"
 #include "tests/support/vendors.h"
 
@@ -17,16 +18,6 @@
 #define MOST 8
 
 static struct vendor *cuda = &vendors[HMREG_IFACE_CUDA];
-
-/* Which of the library's allocations fails, from 1; 0: none. */
-static unsigned failing, allocations;
-
-void *__real_calloc(size_t count, size_t size);
-void *__wrap_calloc(size_t count, size_t size);
-void *__wrap_calloc(size_t count, size_t size)
-{
-    return ++allocations == failing ? NULL : __real_calloc(count, size);
-}
 
 struct fixture {
     struct script_fixture script; /* its domain is member 0 */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * Ordering, paging and iova of a group's regions: each member's fabric decides what it does.
+ * Ordering, paging and iova of a group's regions: each member's fabric decides what it does. Which
+ * member is explained.
  */
 #include "tests/support/script.h"
 
@@ -53,4 +54,34 @@ static void regattr__options__each_members_fabric_decides(void **state)
     script_close(&fixture);
 }
 
-TEST_MAIN(TEST(regattr__options__each_members_fabric_decides))
+/* A short order refuses few paths, and may yet have none. */
+static void domain_explain__member_without_a_path__is_described(void **state)
+{
+    struct hmreg_domain_config config = {.size = sizeof(config), .order = {HMREG_PATH_PEERMEM}};
+    struct hmreg_explanation why = {.size = sizeof(why)};
+    struct hmreg_domain *members[2] = {NULL}, *group;
+    struct script_fixture fixture;
+
+    script_open(&fixture, NULL, NULL);
+    members[0] = fixture.domain;
+    assert_ok(
+        hmreg_domain_create(fixture.lib, &script_ops, &script_caps, NULL, &config, &members[1]));
+    assert_ok(hmreg_group_open(fixture.lib, members, 2, NULL, &group));
+    script.can[HMREG_PATH_DMABUF][0] = script.can[HMREG_PATH_PEERMEM][0] = -EOPNOTSUPP;
+    assert_ok(hmreg_domain_explain(members[0], HMREG_IFACE_CUDA, 0, &why));
+    assert_int_equal(why.path, HMREG_PATH_MAPPED);
+    assert_ok(hmreg_domain_explain(group, HMREG_IFACE_CUDA, 0, &why));
+    assert_int_equal(why.path, HMREG_PATH_NONE);
+    assert_int_equal(why.refused, 1);
+    assert_non_null(strstr(why.reasons[0].text, "rail 1 (script): script: no peermem"));
+    assert_ok(hmreg_domain_explain(group, HMREG_IFACE_NEURON, 0, &why));
+    assert_int_equal(why.path, HMREG_PATH_NONE);
+    assert_int_equal(why.refused, 0);
+    assert_ok(hmreg_domain_close(group));
+    assert_ok(hmreg_domain_close(members[1]));
+    script.destroys = 0;
+    script_close(&fixture);
+}
+
+TEST_MAIN(TEST(regattr__options__each_members_fabric_decides),
+          TEST(domain_explain__member_without_a_path__is_described))

@@ -94,10 +94,12 @@ static void take_any__behind_a_long_row_of_keys__is_found(void **state)
     keys_init(&keys, 2);
     for (uint64_t used = 0x8000; used < 0x8000 + 20000; used++)
         assert_ok(keys_take(&keys, used));
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < 0x8000 - 20000; i++) {
         assert_ok(keys_take_any(&keys, &key));
-        assert_int_equal(key, 0x8000 + 20000 + i);
+        assert_true(key >= 0x8000 + 20000);
     }
+    assert_ok(keys_take_any(&keys, &key));
+    assert_true(key < 0x8000);
     keys_destroy(&keys);
 }
 
@@ -126,6 +128,47 @@ static void take_any__given_back_at_once__another_each_time(void **state)
     assert_ok(keys_take_any(&keys, &second));
     assert_int_not_equal(first, second);
     keys_destroy(&keys);
+}
+
+/* How many of 64 keys are near the one before; at random it is none. */
+static int count_near(uint32_t key_size)
+{
+    uint64_t key = 0, before;
+    struct keys keys;
+    int near = 0;
+
+    keys_init(&keys, key_size);
+    assert_ok(keys_take_any(&keys, &before));
+    for (int i = 0; i < 64; i++, before = key) {
+        assert_ok(keys_take_any(&keys, &key));
+        near += key - before + 1000 < 2000;
+    }
+    keys_destroy(&keys);
+    return near;
+}
+
+/* An attacker that knows one key does not know the others, nor a domain's first. */
+static void take_any__four_bytes_or_more__no_key_follows_another(void **state)
+{
+    for (uint32_t size = 4; size <= 8; size++)
+        assert_in_range(count_near(size), 0, 2);
+    assert_int_equal(count_near(3), 64);
+}
+
+static void take_any__first_of_each_domain__differs(void **state)
+{
+    uint64_t key = 0, first = 0;
+    int same = 0;
+
+    for (int i = 0; i < 32; i++) {
+        struct keys keys;
+
+        keys_init(&keys, 3);
+        assert_ok(keys_take_any(&keys, i ? &key : &first));
+        same += i && key == first;
+        keys_destroy(&keys);
+    }
+    assert_in_range(same, 0, 2);
 }
 
 #define THREADS    4
@@ -190,4 +233,6 @@ TEST_MAIN(TEST(take__largest_key_of_each_size__is_the_limit),
           TEST(take_any__behind_a_long_row_of_keys__is_found),
           TEST(take_any__stays_clear_of_callers_keys_while_it_can),
           TEST(take_any__given_back_at_once__another_each_time),
-          TEST(take_any__four_threads__no_key_twice), TEST(map__counts_and_is_taken_back_as_often))
+          TEST(take_any__four_bytes_or_more__no_key_follows_another),
+          TEST(take_any__first_of_each_domain__differs), TEST(take_any__four_threads__no_key_twice),
+          TEST(map__counts_and_is_taken_back_as_often))

@@ -226,7 +226,7 @@ static void export__refused__output_stays(void **state)
     assert_fails(hmreg_export_dmabuf(lib, NULL, 1, 0, &dmabuf), -EINVAL, "addr");
     assert_fails(hmreg_export_dmabuf(lib, memory, 0, 0, &dmabuf), -EINVAL, "len");
     assert_fails(hmreg_export_dmabuf(lib, memory, SIZE_MAX, 0, &dmabuf), -EINVAL, "wraps");
-    assert_fails(hmreg_export_dmabuf(lib, memory, 1, 1, &dmabuf), -HMREG_EBADFLAGS, "flags");
+    assert_fails(hmreg_export_dmabuf(lib, memory, 1, 2, &dmabuf), -HMREG_EBADFLAGS, "flags");
     assert_fails(hmreg_export_dmabuf(lib, memory, 1, 0, NULL), -EINVAL, "out");
     assert_fails(hmreg_export_dmabuf(lib, memory, 8193, 0, &dmabuf), -ERANGE, "ends at");
     assert_fails(hmreg_export_dmabuf(lib, &before, 1, 0, &dmabuf), -EOPNOTSUPP, "host memory");

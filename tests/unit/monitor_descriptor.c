@@ -89,6 +89,20 @@ static void open__call_refused__by_the_device_file(void **state)
     assert_int_equal(open_filtered(SECCOMP_RET_ERRNO | ENOSYS, SECCOMP_RET_ALLOW, true), OPENED);
 }
 
+/* By the call where that is permitted; where the file can be opened as well it is not, or one of
+ * two descriptors would be lost. */
+static void open__unfiltered__one_descriptor(void **state)
+{
+    int before = test_count_fds();
+    struct owned_fd fd;
+
+    if (uffd_open(true, &fd))
+        test_skip("%s", hmreg_last_error()->text);
+    assert_int_equal(test_count_fds(), before + 1);
+    owned_fd_close(&fd);
+    assert_int_equal(test_count_fds(), before);
+}
+
 static void open__filter_kills__not_called_unless_by_name(void **state)
 {
     int permitted = has_file() ? OPENED : -EPERM;
@@ -316,6 +330,7 @@ static void close__after_memory_beside_the_monitors_was_watched_and_left__return
 }
 
 TEST_MAIN(TEST(exact__by_what_the_kernel_says), TEST(open__call_refused__by_the_device_file),
+          TEST(open__unfiltered__one_descriptor),
           TEST(open__filter_kills__not_called_unless_by_name), TEST(open__both_refused__eperm),
           TEST(open__filtered_and_by_name__called),
           TEST(descriptor__closed_by_the_program__noticed_at_the_next_miss),

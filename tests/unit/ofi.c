@@ -419,6 +419,45 @@ static void open_many__map_raw_fails__the_first_is_closed(void **state)
     ofi_end(&fixture);
 }
 
+static void raw_attr__key_longer_than_any_known__says_its_size(void **state)
+{
+    unsigned char raw[300];
+    size_t size = sizeof(raw);
+    struct hmreg_mr *mr;
+    struct ofi_fixture fixture;
+
+    begin_raw(&fixture, &mr);
+    fake_fabric.raw_bytes = 400;
+    assert_fails(hmreg_mr_raw_attr(mr, NULL, raw, &size, 0), -HMREG_ETOOSMALL, "fi_mr_raw_attr()");
+    assert_int_equal(size, 400);
+    assert_ok(hmreg_mr_close(mr));
+    ofi_end(&fixture);
+}
+
+/* Older peers refuse its token, by its version. */
+static void pack__raw_key_of_more_than_1024_bytes__reaches_the_peer(void **state)
+{
+    struct hmreg_remote *remote;
+    unsigned char token[8192];
+    size_t size = 0;
+    struct hmreg_mr *mr;
+    struct ofi_fixture fixture;
+
+    begin_raw(&fixture, &mr);
+    fake_fabric.raw_bytes = 5000;
+    assert_fails(hmreg_mr_pack(mr, NULL, &size), -HMREG_ETOOSMALL, "the token takes");
+    assert_in_range(size, 5000, sizeof(token));
+    assert_ok(hmreg_mr_pack(mr, token, &size));
+    assert_int_equal(token[4], 3);
+    assert_ok(hmreg_remote_open(fixture.domain, token, size, &remote));
+    assert_int_equal(fake_fabric.raw_size, 5000);
+    hmreg_remote_close(remote);
+    fake_fabric.raw_bytes = 70000;
+    assert_fails(hmreg_mr_pack(mr, token, &size), -EMSGSIZE, "room for 65535");
+    assert_ok(hmreg_mr_close(mr));
+    ofi_end(&fixture);
+}
+
 static void pack__raw_key_fails__the_fabrics_code(void **state)
 {
     unsigned char token[2048];
@@ -480,5 +519,7 @@ TEST_MAIN(TEST(reg__host__translated), TEST(options__of_each_fabric__done_or_ref
           TEST(remote__raw_key__mapped_and_unmapped),
           TEST(remote__part_of_a_raw_region__mapped_with_the_regions_base),
           TEST(open_many__map_raw_fails__the_first_is_closed),
+          TEST(raw_attr__key_longer_than_any_known__says_its_size),
+          TEST(pack__raw_key_of_more_than_1024_bytes__reaches_the_peer),
           TEST(pack__raw_key_fails__the_fabrics_code),
           TEST(remote__map_raw_fails__the_fabrics_code), TEST(unmap_key__fails__the_fabrics_code))

@@ -230,6 +230,23 @@ static void plan__device_memory_by_dmabuf__an_export_for_each_region(void **stat
     script_close(&fixture);
 }
 
+static void plan__callers_dmabuf_of_a_foreign_iface__no_export(void **state)
+{
+    struct provider_caps caps = script_caps;
+    struct script_fixture fixture;
+    struct hmreg_plan plan;
+
+    caps.max_len = 2 * MiB;
+    script_open(&fixture, &caps, NULL);
+    plan = plan_on(&fixture, HMREG_IFACE_NEURON, HMREG_DEVICE_ANY, 8 * MiB);
+    assert_int_equal(plan.path, HMREG_PATH_DMABUF);
+    assert_int_equal(plan.regions, 4);
+    assert_int_equal(plan.exports, 0);
+    assert_int_equal(plan.limits[HMREG_PLAN_DESCRIPTORS].needed, 0);
+    assert_true(plan.fits == 8 * MiB);
+    script_close(&fixture);
+}
+
 static void plan__no_descriptor_left__nothing_fits(void **state)
 {
     struct provider_caps caps = script_caps;
@@ -292,7 +309,8 @@ static void plan__wrong_argument__refused(void **state)
     assert_fails(hmreg_domain_plan(NULL, HMREG_IFACE_SYSTEM, -1, 1, &plan), -EINVAL, "domain");
     assert_fails(hmreg_domain_plan(domain, HMREG_IFACE_SYSTEM, -1, 1, NULL), -EINVAL, "out");
     assert_fails(hmreg_domain_plan(domain, HMREG_IFACE_SYSTEM, -1, 0, &plan), -EINVAL, "len is 0");
-    assert_fails(hmreg_domain_plan(domain, (enum hmreg_iface)9, 0, 1, &plan), -EINVAL, "iface");
+    assert_fails(hmreg_domain_plan(domain, (enum hmreg_iface)(HMREG_IFACE_MAX + 1), 0, 1, &plan),
+                 -EINVAL, "iface is 16");
     assert_fails(hmreg_domain_plan(domain, HMREG_IFACE_CUDA, 9, 1, &plan), -ENODEV, "9");
     assert_fails(hmreg_domain_plan(domain, HMREG_IFACE_SYSTEM, 9, 1, &plan), -ENODEV, "9");
     plan.size = 8;
@@ -335,6 +353,7 @@ TEST_MAIN(TEST(plan__no_limits__one_region), TEST(plan__longer_than_a_region__sp
           TEST(plan__domain_without_a_cache__nothing_is_cached),
           TEST(plan__more_than_may_be_locked__what_fits_and_the_remedy),
           TEST(plan__device_memory_by_dmabuf__an_export_for_each_region),
+          TEST(plan__callers_dmabuf_of_a_foreign_iface__no_export),
           TEST(plan__no_descriptor_left__nothing_fits),
           TEST(plan__every_path_refused__nothing_fits), TEST(plan__wrong_argument__refused),
           TEST(plan__in_a_forked_child__eperm), TEST(kind_name__each))

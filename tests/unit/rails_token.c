@@ -5,6 +5,8 @@
  */
 #include "core/context/rails_token.h"
 
+#define FAILING_MALLOC
+#include "tests/support/failing_allocation.h"
 #include "tests/support/test.h"
 
 #include <errno.h>
@@ -14,23 +16,6 @@
 
 #define RAILS 3
 #define BYTES 64
-
-/* Which allocation of the library fails, from 1; 0: none. */
-static unsigned failing, allocations;
-
-void *__real_calloc(size_t count, size_t size);
-void *__wrap_calloc(size_t count, size_t size);
-void *__wrap_calloc(size_t count, size_t size)
-{
-    return ++allocations == failing ? NULL : __real_calloc(count, size);
-}
-
-void *__real_malloc(size_t size);
-void *__wrap_malloc(size_t size);
-void *__wrap_malloc(size_t size)
-{
-    return ++allocations == failing ? NULL : __real_malloc(size);
-}
 
 struct fixture {
     struct hmreg *lib;

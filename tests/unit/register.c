@@ -258,6 +258,26 @@ static void any_key__collides_with_the_fabrics__another_is_tried(void **state)
     script_close(&fixture);
 }
 
+static void
+any_key__collides_for_host_memory__another_is_tried_and_the_last_error_stays(void **state)
+{
+    static char host[64];
+    struct hmreg_error before;
+    struct hmreg_mr *mr;
+    struct script_fixture fixture;
+
+    script_open(&fixture, NULL, NULL);
+    script.fail[HMREG_PATH_SYSTEM] = -HMREG_ENOKEY;
+    script.times = 3;
+    assert_fails(hmreg_mr_query(NULL, NULL), -EINVAL, "mr");
+    before = *hmreg_last_error();
+    assert_ok(reg_any_key(&fixture, host, &mr));
+    assert_memory_equal(hmreg_last_error(), &before, sizeof(before));
+    assert_int_equal(script.count, 4);
+    assert_ok(region_destroy(mr));
+    script_close(&fixture);
+}
+
 static void any_key__all_collide__enokey_after_a_while(void **state)
 {
     static char host[64];
@@ -357,34 +377,38 @@ static void composite__second_piece_busy__only_close_is_left(void **state)
     script_close(&fixture);
 }
 
+/* The first piece is registered by then. */
 static void composite__second_piece_fails__nothing_stays(void **state)
 {
-    struct hmreg_mr *mr;
-    struct script_fixture fixture;
+    static const enum hmreg_path paths[] = {HMREG_PATH_DMABUF, HMREG_PATH_MAPPED};
 
-    script_open(&fixture, NULL, NULL);
-    script.can[HMREG_PATH_DMABUF][0] = -EOPNOTSUPP;
-    script.refuse[HMREG_PATH_PEERMEM][0] = 0;
-    assert_ok(reg_two(&fixture, fixture.memory[0], &mr));
-    assert_ok(hmreg_mr_close(mr));
-    script.fail[HMREG_PATH_MAPPED] = -EIO;
-    script.can[HMREG_PATH_PEERMEM][0] = -EOPNOTSUPP;
-    script.times = 1;
-    assert_reg_fails(reg_two(&fixture, fixture.memory[0], &mr), mr, -EIO, "mapped failed");
-    assert_ok(reg_two(&fixture, fixture.memory[0], &mr)); /* the requested key is free again */
-    assert_ok(hmreg_mr_close(mr));
-    script_close(&fixture);
+    for (int i = 0; i < 2; i++) {
+        struct hmreg_mr *mr;
+        struct script_fixture fixture;
+
+        script_open(&fixture, NULL, NULL);
+        if (paths[i] == HMREG_PATH_MAPPED)
+            script.can[HMREG_PATH_DMABUF][0] = script.can[HMREG_PATH_PEERMEM][0] = -EOPNOTSUPP;
+        script.fail[paths[i]] = -EIO;
+        script.fail_index = 2;
+        assert_reg_fails(reg_two(&fixture, fixture.memory[0], &mr), mr, -EIO, "failed");
+        assert_int_equal(script.count, 2);
+        assert_int_equal(script_last()->path, paths[i]);
+        assert_ok(reg_two(&fixture, fixture.memory[0], &mr)); /* the requested key is free again */
+        assert_ok(hmreg_mr_close(mr));
+        script_close(&fixture);
+    }
 }
 
 /* ---- domains ---------------------------------------------------------------------------- */
 
-/* A fabric may take more ranges than a token can name. */
+/* A fabric may take more ranges than a token that older peers read can name. */
 static void domain__fabric_takes_a_thousand_ranges__64_are_offered(void **state)
 {
     struct provider_caps caps = script_caps;
     struct hmreg_domain_info info = {.size = sizeof(info)};
-    struct iovec iov[TOKEN_MAX_SEGMENTS + 1];
-    static char host[TOKEN_MAX_SEGMENTS + 1][16];
+    struct iovec iov[TOKEN_FEW_SEGMENTS + 1];
+    static char host[TOKEN_FEW_SEGMENTS + 1][16];
     uint8_t token[4096];
     size_t size = sizeof(token);
     struct hmreg_mr *mr;
@@ -393,13 +417,13 @@ static void domain__fabric_takes_a_thousand_ranges__64_are_offered(void **state)
     caps.iov_limit = 1000;
     script_open(&fixture, &caps, NULL);
     assert_ok(hmreg_domain_query(fixture.domain, &info));
-    assert_int_equal(info.iov_limit, TOKEN_MAX_SEGMENTS);
-    for (int i = 0; i <= TOKEN_MAX_SEGMENTS; i++)
+    assert_int_equal(info.iov_limit, TOKEN_FEW_SEGMENTS);
+    for (int i = 0; i <= TOKEN_FEW_SEGMENTS; i++)
         iov[i] = (struct iovec){host[i], 8};
-    assert_reg_fails(hmreg_mr_regv(fixture.domain, iov, TOKEN_MAX_SEGMENTS + 1, HMREG_ACCESS_REMOTE,
+    assert_reg_fails(hmreg_mr_regv(fixture.domain, iov, TOKEN_FEW_SEGMENTS + 1, HMREG_ACCESS_REMOTE,
                                    0, 0, 0, &mr, NULL),
                      mr, -EINVAL, "count is 65");
-    assert_ok(hmreg_mr_regv(fixture.domain, iov, TOKEN_MAX_SEGMENTS, HMREG_ACCESS_REMOTE, 0, 0, 0,
+    assert_ok(hmreg_mr_regv(fixture.domain, iov, TOKEN_FEW_SEGMENTS, HMREG_ACCESS_REMOTE, 0, 0, 0,
                             &mr, NULL));
     assert_ok(hmreg_mr_pack(mr, token, &size));
     assert_ok(hmreg_mr_close(mr));
@@ -435,6 +459,7 @@ TEST_MAIN(TEST(claim__agrees_with_the_finding),
           TEST(key__in_use_in_the_fabric__enokey_and_free_again),
           TEST(key__fabric_gives_another__the_requested_one_is_freed_at_close),
           TEST(any_key__collides_with_the_fabrics__another_is_tried),
+          TEST(any_key__collides_for_host_memory__another_is_tried_and_the_last_error_stays),
           TEST(any_key__all_collide__enokey_after_a_while),
           TEST(close__busy__the_region_stays_as_it_was),
           TEST(close__fabric_fails__its_error_and_the_region_is_gone),

@@ -15,6 +15,13 @@
 
 static char memory[65536];
 
+/* hmreg_open() starts those that are named. */
+static const struct hmreg_config all_named = {
+    .size = sizeof(all_named),
+    .ifaces = HMREG_IFACE_BIT(HMREG_IFACE_CUDA) | HMREG_IFACE_BIT(HMREG_IFACE_ROCR) |
+              HMREG_IFACE_BIT(HMREG_IFACE_ZE),
+};
+
 static struct hmreg *open_lib(void)
 {
     struct hmreg *lib = NULL;
@@ -289,7 +296,7 @@ static void open__failing_vendors__last_error_stays(void **state)
         vendors[i].open_code = -ENOENT;
     assert_fails(hmreg_open(NULL, NULL), -EINVAL, "out");
     before = *hmreg_last_error();
-    assert_ok(hmreg_open(NULL, &lib));
+    assert_ok(hmreg_open(&all_named, &lib));
     assert_memory_equal(hmreg_last_error(), &before, sizeof(before));
     assert_ok(hmreg_close(lib));
 }
@@ -344,7 +351,7 @@ static int family(int parents_code, int childs_code, const char *why)
     if (child == 0) {
         vendors_reset();
         vendors[HMREG_IFACE_CUDA].open_code = parents_code;
-        if (hmreg_open(NULL, &lib) || hmreg_close(lib))
+        if (hmreg_open(&all_named, &lib) || hmreg_close(lib))
             _exit(10);
         child = fork();
         vendors[HMREG_IFACE_CUDA].open_code = childs_code;
@@ -387,7 +394,7 @@ static void *open_and_close(void *unused)
 {
     struct hmreg *lib;
 
-    return hmreg_open(NULL, &lib) || hmreg_close(lib) ? "failed" : NULL;
+    return hmreg_open(&all_named, &lib) || hmreg_close(lib) ? "failed" : NULL;
 }
 
 /* In a process of its own, which forks while a thread is inside cuda's start. Returns the child's
@@ -474,8 +481,234 @@ static void open__on_threads_at_once__one_start_after_the_other(void **state)
     assert_int_equal(vendors[HMREG_IFACE_ZE].opens, 8);
 }
 
+/* ---- the first need --------------------------------------------------------------------- */
+
+static unsigned opens(void)
+{
+    return vendors[HMREG_IFACE_CUDA].opens + vendors[HMREG_IFACE_ROCR].opens +
+           vendors[HMREG_IFACE_ZE].opens;
+}
+
+/* No library of a runtime is in the process. */
+static struct hmreg *open_without_libraries(void)
+{
+    struct hmreg *lib = NULL;
+
+    vendors_reset();
+    for (int i = HMREG_IFACE_CUDA; i < HMREG_IFACE_COUNT; i++)
+        vendors[i].unloaded = true;
+    assert_ok(hmreg_open(NULL, &lib));
+    return lib;
+}
+
+static void open__nothing_named__no_runtime_is_started(void **state)
+{
+    struct hmreg *lib = open_lib();
+
+    assert_int_equal(opens(), 0);
+    assert_ok(hmreg_close(lib));
+    assert_int_equal(vendors[HMREG_IFACE_CUDA].closes, 0);
+}
+
+static void open__environment_names_one__started(void **state)
+{
+    struct hmreg *lib;
+
+    vendors_reset();
+    vendors[HMREG_IFACE_ROCR].unloaded = true;
+    setenv("HMREG_IFACES", "rocr", 1);
+    assert_ok(hmreg_open(NULL, &lib));
+    unsetenv("HMREG_IFACES");
+    assert_int_equal(vendors[HMREG_IFACE_ROCR].opens, 1);
+    assert_int_equal(opens(), 1);
+    assert_ok(hmreg_close(lib));
+}
+
+static void query__no_library_in_the_process__system_and_none_is_started(void **state)
+{
+    struct hmreg *lib = open_without_libraries();
+    struct hmreg_mem_info info;
+
+    vendor_claim(HMREG_IFACE_CUDA, memory, 4096, HMREG_MEM_DEVICE, 0);
+    assert_ok(query(lib, memory, 16, &info));
+    assert_int_equal(info.iface, HMREG_IFACE_SYSTEM);
+    assert_int_equal(opens(), 0);
+    assert_ok(hmreg_close(lib));
+}
+
+static void query__library_that_was_loaded_since__its_memory_is_found(void **state)
+{
+    struct hmreg *lib = open_without_libraries();
+    struct hmreg_mem_info info;
+
+    assert_ok(query(lib, memory, 16, &info));
+    vendor_is_loaded(HMREG_IFACE_ROCR);
+    vendor_claim(HMREG_IFACE_ROCR, memory, 4096, HMREG_MEM_DEVICE, 1);
+    assert_ok(query(lib, memory, 16, &info));
+    assert_int_equal(info.iface, HMREG_IFACE_ROCR);
+    assert_int_equal(info.device, 1);
+    assert_int_equal(opens(), 1);
+    assert_ok(query(lib, memory, 16, &info));
+    assert_int_equal(opens(), 1);
+    assert_ok(hmreg_close(lib));
+}
+
+static void query__loaded_library_without_devices__system_and_not_tried_again(void **state)
+{
+    struct hmreg *lib = open_without_libraries();
+    struct hmreg_mem_info info;
+
+    vendors[HMREG_IFACE_ZE].open_code = -ENODEV;
+    vendor_is_loaded(HMREG_IFACE_ZE);
+    for (int i = 0; i < 2; i++) {
+        assert_ok(query(lib, memory, 16, &info));
+        vendor_is_loaded(HMREG_IFACE_ZE);
+    }
+    assert_int_equal(vendors[HMREG_IFACE_ZE].opens, 1);
+    assert_ok(hmreg_close(lib));
+}
+
+/* Memory may be its, so none is taken for the system's meanwhile. */
+static void query__loaded_library_that_cannot_start_now__fails_until_it_can(void **state)
+{
+    static const struct {
+        int code, fails;
+    } cases[] = {{-ENOMEM, -ENOMEM}, {-ENOENT, -EIO}};
+
+    for (size_t i = 0; i < 2; i++) {
+        struct hmreg *lib = open_lib();
+        struct hmreg_mem_info info;
+
+        vendors[HMREG_IFACE_CUDA].open_code = cases[i].code;
+        for (int times = 0; times < 2; times++)
+            assert_query_fails(lib, memory, 16, cases[i].fails,
+                               "cuda is in this process and may own the memory, but cannot be "
+                               "asked: open of cuda failed");
+        vendors[HMREG_IFACE_CUDA].open_code = 0;
+        vendor_claim(HMREG_IFACE_CUDA, memory, 4096, HMREG_MEM_DEVICE, 1);
+        assert_ok(query(lib, memory, 16, &info));
+        assert_int_equal(info.iface, HMREG_IFACE_CUDA);
+        assert_ok(hmreg_close(lib));
+    }
+}
+
+static void query__runtime_starts__last_error_stays(void **state)
+{
+    struct hmreg *lib = open_lib();
+    struct hmreg_error before;
+    struct hmreg_mem_info info;
+
+    for (int i = HMREG_IFACE_CUDA; i < HMREG_IFACE_COUNT; i++)
+        vendors[i].open_code = -ENODEV;
+    assert_fails(hmreg_open(NULL, NULL), -EINVAL, "out");
+    before = *hmreg_last_error();
+    assert_ok(query(lib, memory, 16, &info));
+    assert_int_equal(opens(), 3);
+    assert_memory_equal(hmreg_last_error(), &before, sizeof(before));
+    assert_ok(hmreg_close(lib));
+}
+
+static void runtime__named_by_a_call__loaded_and_started(void **state)
+{
+    struct hmreg_runtime_info runtime = {.size = sizeof(runtime)};
+    struct hmreg_device_info device = {.size = sizeof(device)};
+    struct hmreg *lib = open_without_libraries();
+    void *made;
+
+    assert_ok(hmreg_runtime_query(lib, HMREG_IFACE_CUDA, &runtime));
+    assert_int_equal(runtime.devices, 2);
+    assert_ok(hmreg_device_query(lib, HMREG_IFACE_ROCR, 1, &device));
+    assert_ok(hmreg_mem_alloc(lib, HMREG_IFACE_ZE, 0, HMREG_MEM_DEVICE, 4096, &made));
+    for (int i = HMREG_IFACE_CUDA; i < HMREG_IFACE_COUNT; i++)
+        assert_int_equal(vendors[i].opens, 1);
+    assert_ok(hmreg_mem_free(lib, made));
+    assert_ok(hmreg_close(lib));
+}
+
+/* What is not installed may be loaded by the application from elsewhere. */
+static void runtime__not_installed__noticed_when_the_application_loads_it(void **state)
+{
+    struct hmreg_runtime_info runtime = {.size = sizeof(runtime)};
+    struct hmreg *lib = open_without_libraries();
+    struct hmreg_mem_info info;
+
+    vendors[HMREG_IFACE_CUDA].open_code = -ENOENT;
+    assert_ok(hmreg_runtime_query(lib, HMREG_IFACE_CUDA, &runtime));
+    assert_string_equal(runtime.why, "open of cuda failed");
+    vendors[HMREG_IFACE_CUDA].open_code = 0;
+    vendor_is_loaded(HMREG_IFACE_CUDA);
+    vendor_claim(HMREG_IFACE_CUDA, memory, 4096, HMREG_MEM_DEVICE, 1);
+    assert_ok(query(lib, memory, 16, &info));
+    assert_int_equal(info.iface, HMREG_IFACE_CUDA);
+    assert_ok(hmreg_runtime_query(lib, HMREG_IFACE_CUDA, &runtime));
+    assert_string_equal(runtime.why, "nothing");
+    assert_ok(hmreg_close(lib));
+}
+
+static void *query_on_a_thread(void *lib)
+{
+    struct hmreg_mem_info info;
+
+    return query(lib, memory, 16, &info) || info.iface != HMREG_IFACE_ZE ? "failed" : NULL;
+}
+
+static void query__on_threads_at_once__one_start(void **state)
+{
+    struct hmreg *lib = open_lib();
+    pthread_t threads[8];
+
+    vendors[HMREG_IFACE_ZE].on_open = count_inside;
+    vendor_claim(HMREG_IFACE_ZE, memory, 4096, HMREG_MEM_DEVICE, 1);
+    for (size_t i = 0; i < 8; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, query_on_a_thread, lib), 0);
+    for (size_t i = 0; i < 8; i++) {
+        void *failed;
+
+        assert_int_equal(pthread_join(threads[i], &failed), 0);
+        assert_null(failed);
+    }
+    assert_int_equal(vendors[HMREG_IFACE_ZE].opens, 1);
+    assert_ok(hmreg_close(lib));
+}
+
+/* The parent has a library and asks about memory; no runtime is in the process. */
+static int fork_before_the_need(void)
+{
+    struct hmreg *lib = open_without_libraries();
+    struct hmreg_mem_info info;
+    int status = -1;
+    pid_t child;
+
+    if (query(lib, memory, 16, &info))
+        return 10;
+    child = fork();
+    if (child == 0)
+        child_sees_of(HMREG_IFACE_CUDA, NULL);
+    if (waitpid(child, &status, 0) != child || status)
+        return 11;
+    vendor_is_loaded(HMREG_IFACE_CUDA);
+    if (query(lib, memory, 16, &info))
+        return 12;
+    child = fork();
+    if (child == 0)
+        child_sees_of(HMREG_IFACE_CUDA, "a parent of this process used cuda before fork()");
+    return waitpid(child, &status, 0) != child || status ? 13 : 0;
+}
+
+static void fork__before_the_first_need__harmless(void **state)
+{
+    int status = -1;
+    pid_t child = fork();
+
+    if (child == 0)
+        _exit(fork_before_the_need());
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+}
+
 /* These fork before any test here opens a runtime, so they come first. */
 TEST_MAIN(TEST(fork__runtime_the_parent_used__is_refused),
+          TEST(fork__before_the_first_need__harmless),
           TEST(fork__runtime_that_found_no_device__is_refused),
           TEST(fork__runtime_that_is_not_installed__says_so_in_the_child),
           TEST(fork__while_a_thread_is_in_the_runtimes_start__is_refused),
@@ -495,4 +728,14 @@ TEST_MAIN(TEST(fork__runtime_the_parent_used__is_refused),
           TEST(query__pinned_by_one_and_anothers_device_memory__the_device),
           TEST(open__vendor_that_fails__why_is_its_sentence),
           TEST(open__ifaces_named__no_other_is_opened),
-          TEST(open__failing_vendors__last_error_stays), TEST(device_query__each_device))
+          TEST(open__failing_vendors__last_error_stays), TEST(device_query__each_device),
+          TEST(open__nothing_named__no_runtime_is_started),
+          TEST(open__environment_names_one__started),
+          TEST(query__no_library_in_the_process__system_and_none_is_started),
+          TEST(query__library_that_was_loaded_since__its_memory_is_found),
+          TEST(query__loaded_library_without_devices__system_and_not_tried_again),
+          TEST(query__loaded_library_that_cannot_start_now__fails_until_it_can),
+          TEST(query__runtime_starts__last_error_stays),
+          TEST(runtime__named_by_a_call__loaded_and_started),
+          TEST(runtime__not_installed__noticed_when_the_application_loads_it),
+          TEST(query__on_threads_at_once__one_start))

@@ -347,7 +347,7 @@ static void export__opnotsupp(void **state)
 {
     struct hmreg_dmabuf dmabuf = {.fd = 77};
 
-    assert_fails(hmem_system_ops.export_dmabuf(NULL, 1, 1, NULL, &dmabuf), -EOPNOTSUPP,
+    assert_fails(hmem_system_ops.export_dmabuf(NULL, 1, 1, NULL, 0, &dmabuf), -EOPNOTSUPP,
                  "by its address");
     assert_int_equal(dmabuf.fd, 77);
 }

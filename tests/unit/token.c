@@ -36,7 +36,7 @@ static const struct token sample = {
 };
 
 #define SAMPLE_BYTES (40 + 2 * 24 + 5 + 3 + 4)
-#define MOST_BYTES   (40 + TOKEN_MAX_SEGMENTS * 24 + 2 * TOKEN_MAX_BLOB + 8 + 4)
+#define MOST_BYTES   (40 + TOKEN_MAX_SEGMENTS * 24 + TOKEN_MAX_BLOB + TOKEN_MAX_RAW + 8 + 4)
 
 /* Duplicated from the code, so that a change of the format is noticed. */
 static uint32_t crc32(const uint8_t *bytes, size_t size)
@@ -84,34 +84,69 @@ static void token__comes_back_as_it_was(void **state)
     assert_same(&back, &sample);
 }
 
-static void token__largest__comes_back_as_it_was(void **state)
+static void check_round(unsigned segments, size_t raw_size, int version)
 {
-    static uint8_t segments[TOKEN_MAX_SEGMENTS * TOKEN_SEGMENT_BYTES], blob[TOKEN_MAX_BLOB];
-    struct token largest = sample, back;
-    uint8_t bytes[MOST_BYTES];
+    static uint8_t list[TOKEN_MAX_SEGMENTS * TOKEN_SEGMENT_BYTES], blob[TOKEN_MAX_RAW];
+    struct token token = sample, back;
+    static uint8_t bytes[MOST_BYTES];
+    size_t size = 0;
 
-    largest.segments = TOKEN_MAX_SEGMENTS;
-    largest.address_size = largest.raw_size = TOKEN_MAX_BLOB;
-    largest.segment = segments;
-    largest.address = largest.raw = blob;
-    largest.rebased = true;
-    largest.len = 0;
-    for (unsigned i = 0; i < TOKEN_MAX_SEGMENTS; i++) {
-        struct token_segment segment = {i << 20, i + 1, i};
+    token.segments = (uint16_t)segments;
+    token.address_size = TOKEN_MAX_BLOB;
+    token.raw_size = (uint16_t)raw_size;
+    token.segment = list;
+    token.address = token.raw = blob;
+    token.rebased = true;
+    token.len = 0;
+    for (unsigned i = 0; i < segments; i++) {
+        struct token_segment segment = {(uint64_t)i << 20, i + 1, i};
 
-        token_put_segment(segments + (size_t)i * TOKEN_SEGMENT_BYTES, &segment);
-        largest.len += i + 1;
+        token_put_segment(list + (size_t)i * TOKEN_SEGMENT_BYTES, &segment);
+        token.len += i + 1;
     }
     memset(blob, 'b', sizeof(blob));
-    assert_int_equal(token_size(&largest), sizeof(bytes));
-    token_write(&largest, bytes);
-    assert_ok(token_read(bytes, sizeof(bytes), &back));
-    assert_same(&back, &largest);
-    assert_int_equal(token_segment(&back, 63).base, 63 << 20);
-    assert_int_equal(token_segment(&back, 63).key, 63);
+    assert_true(token_size(&token) <= sizeof(bytes));
+    token_write(&token, bytes);
+    assert_int_equal(bytes[4], version);
+    assert_ok(token_length(bytes, sizeof(bytes), &size));
+    assert_int_equal(size, token_size(&token));
+    assert_ok(token_read(bytes, size, &back));
+    assert_same(&back, &token);
+    assert_int_equal(token_segment(&back, segments - 1).base, (uint64_t)(segments - 1) << 20);
+    assert_int_equal(token_segment(&back, segments - 1).key, segments - 1);
 }
 
-/* Of part of a region with raw keys: the only version that an older peer refuses. */
+/* Older peers read versions 1 and 2, so what fits in them is written so. */
+static void token__largest_of_each_version__comes_back_as_it_was(void **state)
+{
+    check_round(TOKEN_FEW_SEGMENTS, TOKEN_MAX_BLOB, 2);
+    check_round(TOKEN_FEW_SEGMENTS + 1, TOKEN_MAX_BLOB, 3);
+    check_round(TOKEN_FEW_SEGMENTS, TOKEN_MAX_BLOB + 1, 3);
+    check_round(TOKEN_MAX_SEGMENTS, TOKEN_MAX_RAW, 3);
+}
+
+/* It needs no base of a raw key, and has the field all the same. */
+static void token__many_segments_without_raw_keys__version_3(void **state)
+{
+    static uint8_t list[TOKEN_MAX_SEGMENTS * TOKEN_SEGMENT_BYTES], bytes[MOST_BYTES];
+    struct token token = sample, back;
+
+    token.segments = TOKEN_MAX_SEGMENTS;
+    token.segment = list;
+    token.raw_size = 0;
+    token.raw_base = 0;
+    token.len = TOKEN_MAX_SEGMENTS;
+    for (unsigned i = 0; i < TOKEN_MAX_SEGMENTS; i++)
+        token_put_segment(list + (size_t)i * TOKEN_SEGMENT_BYTES,
+                          &(struct token_segment){.base = 5, .len = 1, .key = i});
+    token_write(&token, bytes);
+    assert_int_equal(bytes[4], 3);
+    assert_ok(token_read(bytes, token_size(&token), &back));
+    assert_int_equal(back.segments, TOKEN_MAX_SEGMENTS);
+    assert_memory_equal(back.segment, list, sizeof(list));
+}
+
+/* Of part of a region with raw keys. */
 static void token__with_a_base_of_its_raw_key__version_2(void **state)
 {
     struct token part = sample, back;
@@ -210,10 +245,10 @@ static void read__newer_format__protonosupport(void **state)
     size_t length;
 
     token_write(&sample, bytes);
-    bytes[4] = 3;
+    bytes[4] = 4;
     fix_crc(bytes, sizeof(bytes));
-    assert_fails(token_read(bytes, sizeof(bytes), &out), -EPROTONOSUPPORT, "format 3");
-    assert_fails(token_length(bytes, sizeof(bytes), &length), -EPROTONOSUPPORT, "format 3");
+    assert_fails(token_read(bytes, sizeof(bytes), &out), -EPROTONOSUPPORT, "format 4");
+    assert_fails(token_length(bytes, sizeof(bytes), &length), -EPROTONOSUPPORT, "format 4");
     bytes[4] = 0;
     fix_crc(bytes, sizeof(bytes));
     assert_fails(token_read(bytes, sizeof(bytes), &out), -EPROTONOSUPPORT, "format 0");
@@ -238,7 +273,7 @@ static void length__of_the_first_of_several__is_its_size(void **state)
         assert_fails(token_length(exact, size, &length), -EBADMSG, "token");
         free(exact);
     }
-    bytes[6] = TOKEN_MAX_SEGMENTS + 1;
+    bytes[6] = TOKEN_FEW_SEGMENTS + 1;
     assert_fails(token_length(bytes, sizeof(bytes), &length), -EBADMSG, "segments");
     assert_int_equal(length, 7);
 }
@@ -253,8 +288,9 @@ static void read__nonsense_with_a_right_checksum__badmsg(void **state)
         const char *words;
     } cases[] = {
         {6, 2, 0, "number of segments"},
-        {6, 2, TOKEN_MAX_SEGMENTS + 1, "number of segments"},
+        {6, 2, TOKEN_FEW_SEGMENTS + 1, "number of segments"},
         {6, 2, 0xffff, "number of segments"},
+        {4, 2, 3, "more segments or longer keys"},
         {6, 2, 1, "length"},
         {6, 2, 3, "length"},
         {8, 4, HMREG_IFACE_MAX + 1, "iface"},
@@ -308,7 +344,9 @@ static void read__segment_up_to_the_last_address__ok(void **state)
     assert_ok(token_read(bytes, sizeof(bytes), &out));
 }
 
-TEST_MAIN(TEST(token__comes_back_as_it_was), TEST(token__largest__comes_back_as_it_was),
+TEST_MAIN(TEST(token__comes_back_as_it_was),
+          TEST(token__largest_of_each_version__comes_back_as_it_was),
+          TEST(token__many_segments_without_raw_keys__version_3),
           TEST(token__with_a_base_of_its_raw_key__version_2),
           TEST(length__of_the_first_of_several__is_its_size), TEST(token__layout_is_as_documented),
           TEST(read__any_bit_flipped__badmsg), TEST(read__cut_short_anywhere__badmsg),

@@ -31,6 +31,7 @@ void nics_judge(const json_t *facts, json_t *findings);
 void topology_judge(const json_t *facts, json_t *findings);
 void paths_judge(const json_t *facts, json_t *findings);
 void proof_judge(const json_t *facts, json_t *findings);
+void ways_judge(const json_t *facts, json_t *findings);
 
 /* Runs all judges; the worst findings come first. */
 json_t *doctor_judge(const json_t *facts);
@@ -41,6 +42,8 @@ json_t *doctor_summary(const json_t *facts, const json_t *findings);
 
 /* The result of the proof of a pair or of a fabric's memory; "" without one. */
 const char *proof_result(const json_t *described);
+/* Says which ways of path dmabuf move a pair's bytes. False: only one was tried. */
+bool ways_describe(const json_t *pair, char *words, size_t size);
 /* The number of RDMA devices that the fabric libraries list. */
 size_t nics_count(const json_t *facts);
 

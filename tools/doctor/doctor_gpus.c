@@ -46,18 +46,30 @@ static uint64_t hexadecimal(const char *pci, const char *file)
     return strtoull(words, NULL, 16);
 }
 
+/* Is it integrated into the CPU or the chipset? Intel's is always at this address; those of AMD
+ * that ROCm never supported have this driver. The bus does not tell: clouds show a machine the GPUs
+ * that they pass through to it on the root bus. */
+static bool is_integrated(const char *pci, const struct vendor *vendor)
+{
+    json_t *driver = root_target_fact("/sys/bus/pci/devices/%s/driver", pci);
+    bool old = json_is_string(driver) && !strcmp(json_string_value(driver), "radeon");
+
+    json_decref(driver);
+    return vendor->iface == HMREG_IFACE_ZE ? !strcmp(pci, "0000:00:02.0") : old;
+}
+
 /* The vendor, if the device is a GPU of a vendor that we know: a display controller or accelerator
- * that is not on the root bus, where integrated GPUs are. */
+ * that is not integrated. */
 static const struct vendor *gpu_vendor(const char *pci)
 {
     unsigned class = (unsigned)(hexadecimal(pci, "class") >> 16);
     unsigned id = (unsigned)hexadecimal(pci, "vendor");
 
-    if ((class != 0x03 && class != 0x12) || !strncmp(pci + 5, "00:", 3))
+    if (class != 0x03 && class != 0x12)
         return NULL;
     for (size_t i = 0; i < COUNT(vendors); i++)
         if (vendors[i].id == id)
-            return &vendors[i];
+            return is_integrated(pci, &vendors[i]) ? NULL : &vendors[i];
     return NULL;
 }
 

@@ -252,6 +252,9 @@ static const char *source_of(const char *slug)
         {"kernel-too-old", "ibv_reg_dmabuf_mr() with descriptor -1"},
         {"libibverbs-too-old", "dlsym(), ibv_reg_dmabuf_mr"},
         {"dmabuf-import-failed", "ibv_reg_dmabuf_mr() with memory of the device"},
+        {"no-data-direct", "mlx5dv_get_data_direct_sysfs_path()"},
+        {"rdma-core-too-old", "dlsym(), mlx5dv_reg_dmabuf_mr"},
+        {"data-direct-refused", "mlx5dv_reg_dmabuf_mr() with memory of the device"},
         {"peer-memory-refused", "ibv_reg_mr() with memory of the device"},
         {"no-peer-memory", "/sys/kernel/mm/memory_peers, /sys/module/nvidia_peermem, "
                            "/sys/module/nv_peer_mem, /sys/module/efa_nv_peermem"},
@@ -305,7 +308,7 @@ static bool any_refused(const json_t *facts, const char *path)
 
     doc_each(pair, json_object_get(facts, "pairs"))
         doc_each(reason, json_object_get(pair, "refused"))
-            if (doc_equals(reason, "path", path))
+            if (doc_equals(reason, "path", path) && !doc_equals(pair, "path", path))
                 return true;
     return false;
 }

@@ -26,6 +26,8 @@ struct proof {
     const struct loop_ops *ops;
     struct loop *loop;
     bool choose_keys, tie;
+    enum hmreg_mem_kind kind;
+    bool cached;
     bool all_refused; /* registration failed on every path to the device's memory */
     char *host;       /* local buffer: half to send from, half to compare with */
     void *device;
@@ -74,6 +76,26 @@ static int register_one(struct proof *proof, void *memory, uint64_t access, uint
     return 0;
 }
 
+/* Gets a region of the device's memory, twice: where it is cached, both are the same one. */
+static int get_cached(struct proof *proof)
+{
+    struct hmreg_mr_info info = {.size = sizeof(info)};
+    struct hmreg_mr *again;
+    bool other;
+    int rc = hmreg_mr_get(proof->domain, proof->device, BYTES, HMREG_ACCESS_ALL, &proof->device_mr);
+
+    if (rc) {
+        proof->all_refused = rc == -EOPNOTSUPP;
+        return failed(proof, "its memory was not registered for the cache");
+    }
+    hmreg_mr_query(proof->device_mr, &info);
+    if (hmreg_mr_get(proof->domain, proof->device, BYTES, HMREG_ACCESS_ALL, &again))
+        return failed(proof, "no second region of its memory was returned");
+    other = info.cached && again != proof->device_mr;
+    hmreg_mr_put(again);
+    return other ? end_as(proof, "failed", "the cache did not find the region that it has") : 0;
+}
+
 static int prepare_remote(struct proof *proof)
 {
     char token[TOKEN];
@@ -87,27 +109,40 @@ static int prepare_remote(struct proof *proof)
 
 static int prepare(struct proof *proof, enum hmreg_iface iface, int device)
 {
-    enum hmreg_mem_kind kind = iface == HMREG_IFACE_SYSTEM ? HMREG_MEM_HOST : HMREG_MEM_DEVICE;
     int rc;
 
-    if (hmreg_mem_alloc(proof->lib, iface, device, kind, BYTES, &proof->device))
+    if (hmreg_mem_alloc(proof->lib, iface, device, proof->kind, BYTES, &proof->device))
         return end_as(proof, "untried", "no memory of the device was had: %s",
                       hmreg_last_error()->text);
     proof->host = aligned_alloc((size_t)sysconf(_SC_PAGESIZE), 2 * BYTES);
     if (!proof->host)
         return end_as(proof, "untried", "no host memory was left");
-    rc = register_one(proof, proof->device, HMREG_ACCESS_ALL, KEY_THERE, &proof->device_mr);
+    rc = proof->cached
+             ? get_cached(proof)
+             : register_one(proof, proof->device, HMREG_ACCESS_ALL, KEY_THERE, &proof->device_mr);
     rc = rc ? rc : register_one(proof, proof->host, HMREG_ACCESS_LOCAL, KEY_HERE, &proof->host_mr);
     return rc ? rc : prepare_remote(proof);
 }
 
-static void clean_up(struct proof *proof)
+/* What fails here makes a proof fail that had succeeded. */
+static void clean_up(struct proof *proof, json_t *described)
 {
+    int rc;
+
     hmreg_remote_close(proof->remote);
-    hmreg_mr_close(proof->host_mr);
-    hmreg_mr_close(proof->device_mr);
-    hmreg_mem_free(proof->lib, proof->device);
+    rc = hmreg_mr_close(proof->host_mr);
+    if (proof->cached)
+        hmreg_mr_put(proof->device_mr);
+    else
+        rc |= hmreg_mr_close(proof->device_mr);
+    rc |= hmreg_mem_free(proof->lib, proof->device);
     free(proof->host);
+    if (!rc || strcmp(proof->result, "proven"))
+        return;
+    doc_set(described, "result", doc_text("failed"));
+    doc_set(described, "text",
+            doc_format("bytes arrived, and then its memory was not deregistered or freed: %s",
+                       hmreg_last_error()->text));
 }
 
 /* ---- bytes ------------------------------------------------------------------------------ */
@@ -181,11 +216,14 @@ static int prove_read(struct proof *proof)
 static json_t *describe(const struct proof *proof, bool ran)
 {
     struct hmreg_mr_info info = {.size = sizeof(info)};
-    json_t *described = doc_pack("{s:s, s:o, s:o}", "result", proof->result, "text",
-                                 doc_text(proof->why.text), "path", json_null());
+    json_t *described = doc_pack("{s:s, s:o, s:n, s:n, s:[]}", "result", proof->result, "text",
+                                 doc_text(proof->why.text), "path", "way", "ways");
 
-    if (ran && proof->device_mr && !hmreg_mr_query(proof->device_mr, &info))
+    if (ran && proof->device_mr && !hmreg_mr_query(proof->device_mr, &info)) {
         doc_set(described, "path", doc_text(hmreg_path_name(info.path)));
+        if (info.way)
+            doc_set(described, "way", doc_text(hmreg_way_name(info.way)));
+    }
     return described;
 }
 
@@ -205,11 +243,12 @@ static void describe_refusals(const struct proof *proof, json_t *described)
     doc_set(described, "refused", refused);
 }
 
-static json_t *prove(struct proof proof, enum hmreg_iface iface, int device)
+static json_t *prove(struct proof proof, struct proof_subject *subject)
 {
     json_t *described;
-    int rc = prepare(&proof, iface, device);
+    int rc = prepare(&proof, subject->iface, subject->device);
 
+    subject->address = (uint64_t)(uintptr_t)proof.device;
     rc = rc ? rc : prove_write(&proof);
     rc = rc ? rc : prove_read(&proof);
     if (!rc) {
@@ -219,7 +258,7 @@ static json_t *prove(struct proof proof, enum hmreg_iface iface, int device)
     }
     described = describe(&proof, true);
     describe_refusals(&proof, described);
-    clean_up(&proof);
+    clean_up(&proof, described);
     return described;
 }
 
@@ -254,24 +293,92 @@ static void describe_modes(struct proof *proof)
     proof->tie = info.mr_mode & HMREG_MR_ENDPOINT;
 }
 
-/* A failed operation breaks the connection, so each memory gets a new one. */
-json_t *proof_try(struct fabric_list *list, const struct fabric *fabric,
-                  struct hmreg_domain *domain, const json_t *memory)
+static enum hmreg_iface iface_of(const json_t *memory)
 {
-    struct proof proof = {.lib = list->lib, .domain = domain, .ops = fabric->loop};
     int iface = HMREG_IFACE_SYSTEM;
-    json_t *described;
 
     while (strcmp(hmreg_iface_name((enum hmreg_iface)iface), doc_words(memory, "iface")))
         iface++;
-    if (doc_equals(memory, "best", "none"))
-        end_as(&proof, "untried", "no path is left to try");
-    else if (fabric->loop->open(fabric, domain, &proof.loop, &proof.why))
+    return (enum hmreg_iface)iface;
+}
+
+/* A failed operation breaks the connection, so each memory gets a new one. */
+json_t *proof_of(struct hmreg *lib, const struct fabric *fabric, struct hmreg_domain *domain,
+                 struct proof_subject *subject)
+{
+    struct proof proof = {.lib = lib,
+                          .domain = domain,
+                          .ops = fabric->loop,
+                          .kind = subject->kind,
+                          .cached = subject->cached};
+    json_t *described;
+
+    if (fabric->loop->open(fabric, domain, &proof.loop, &proof.why)) {
         proof.result = "untried";
-    if (proof.result)
         return describe(&proof, false);
+    }
     describe_modes(&proof);
-    described = prove(proof, (enum hmreg_iface)iface, (int)doc_number(memory, "device"));
+    described = prove(proof, subject);
     fabric->loop->close(proof.loop);
+    return described;
+}
+
+json_t *proof_try(struct fabric_list *list, const struct fabric *fabric,
+                  struct hmreg_domain *domain, const json_t *memory)
+{
+    struct proof proof = {.result = NULL};
+    struct proof_subject subject = {.iface = iface_of(memory),
+                                    .device = (int)doc_number(memory, "device")};
+
+    if (doc_equals(memory, "best", "none")) {
+        end_as(&proof, "untried", "no path is left to try");
+        return describe(&proof, false);
+    }
+    subject.kind = subject.iface == HMREG_IFACE_SYSTEM ? HMREG_MEM_HOST : HMREG_MEM_DEVICE;
+    return proof_of(list->lib, fabric, domain, &subject);
+}
+
+/* ---- one way ---------------------------------------------------------------------------- */
+
+static json_t *way_proof(enum hmreg_way way, const char *result, const char *text)
+{
+    return doc_pack("{s:s, s:s, s:o}", "way", hmreg_way_name(way), "result", result, "text",
+                    doc_text(text));
+}
+
+/* The proof on a domain that allows this way only. */
+static json_t *way_on(struct fabric_list *list, const struct fabric *fabric,
+                      struct hmreg_domain *domain, const json_t *memory, enum hmreg_way way)
+{
+    struct hmreg_explanation why = {.size = sizeof(why)};
+    json_t *proof, *described;
+    const json_t *reason;
+
+    if (hmreg_domain_explain(domain, iface_of(memory), (int)doc_number(memory, "device"), &why))
+        return way_proof(way, "untried", hmreg_last_error()->text);
+    if (why.path == HMREG_PATH_NONE)
+        return way_proof(way, "refused", why.reasons[0].text);
+    proof = proof_try(list, fabric, domain, memory);
+    reason = json_array_get(json_object_get(proof, "refused"), 0);
+    if (reason && !doc_has(proof, "path"))
+        described = way_proof(way, "refused", doc_words(reason, "text"));
+    else
+        described = way_proof(way, doc_words(proof, "result"), doc_words(proof, "text"));
+    json_decref(proof);
+    return described;
+}
+
+json_t *proof_try_way(struct fabric_list *list, const struct fabric *fabric, const json_t *memory,
+                      enum hmreg_way way)
+{
+    struct hmreg_domain_config config = {
+        .size = sizeof(config), .order = {HMREG_PATH_DMABUF}, .ways = {way}};
+    struct hmreg_domain *domain;
+    json_t *described;
+
+    if (fabric->open(fabric, list->lib, &config, &domain))
+        return way_proof(way, "untried", hmreg_last_error()->text);
+    described = way_on(list, fabric, domain, memory, way);
+    hmreg_domain_close(domain);
     return described;
 }

@@ -95,6 +95,8 @@ static void add_cell(struct table *table, const json_t *pair)
 {
     static const char *const marks[][2] = {
         {"proven", " ok"}, {"failed", " FAILED"}, {"wrong-bytes", " WRONG"}, {"", " ?"}};
+    const char *way = doc_words(json_object_get(pair, "proof"), "way");
+    const char *by = strcmp(way, "plain") ? way : "";
     size_t i = 0;
 
     while (marks[i][0][0] && strcmp(marks[i][0], proof_result(pair)))
@@ -102,7 +104,7 @@ static void add_cell(struct table *table, const json_t *pair)
     if (!pair || doc_equals(pair, "path", "none"))
         table_add(table, "%s", pair ? "none" : "-");
     else
-        table_add(table, "%s%s", doc_words(pair, "path"), marks[i][1]);
+        table_add(table, "%s%s%s%s", doc_words(pair, "path"), by[0] ? " by " : "", by, marks[i][1]);
 }
 
 static void print_matrix(const json_t *pairs)
@@ -157,10 +159,12 @@ static void add_runtimes(struct table *table, const json_t *facts)
             continue;
         table_add(table, "%s", iface);
         if (doc_is(runtime, "usable"))
-            table_add(table, "%s, %" PRIu64 " device%s%s%s", doc_words(runtime, "version"),
+            table_add(table, "%s, %" PRIu64 " device%s%s%s%s%s", doc_words(runtime, "version"),
                       doc_number(runtime, "devices"),
                       doc_number(runtime, "devices") == 1 ? "" : "s",
-                      doc_words(runtime, "why")[0] ? "; " : "", doc_words(runtime, "why"));
+                      doc_words(runtime, "why")[0] ? "; " : "", doc_words(runtime, "why"),
+                      doc_words(runtime, "unreported")[0] ? "; ends without a report: " : "",
+                      doc_words(runtime, "unreported"));
         else
             table_add(table, "not usable: %s", doc_words(runtime, "why"));
     }
@@ -292,6 +296,19 @@ static void add_proofs(struct table *table, const json_t *facts)
     }
 }
 
+static void add_ways(struct table *table, const json_t *facts)
+{
+    const json_t *pair;
+    char words[256];
+
+    doc_each(pair, json_object_get(facts, "pairs")) {
+        if (!ways_describe(pair, words, sizeof(words)))
+            continue;
+        table_add(table, "ways, %s with %s", doc_words(pair, "device"), doc_words(pair, "nic"));
+        table_add(table, "%s", words);
+    }
+}
+
 static void print_details(const json_t *facts)
 {
     struct table *table = table_new("looked at", "found", NULL);
@@ -303,6 +320,7 @@ static void print_details(const json_t *facts)
     add_peers(table, facts);
     add_process(table, facts);
     add_proofs(table, facts);
+    add_ways(table, facts);
     table_print(table);
 }
 

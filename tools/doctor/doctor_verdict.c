@@ -120,8 +120,8 @@ void proof_judge(const json_t *facts, json_t *findings)
 json_t *doctor_judge(const json_t *facts)
 {
     static void (*const judges[])(const json_t *, json_t *) = {
-        paths_judge,    proof_judge,  nics_judge,    gpus_judge,
-        topology_judge, kernel_judge, process_judge,
+        paths_judge, proof_judge,    ways_judge,   nics_judge,
+        gpus_judge,  topology_judge, kernel_judge, process_judge,
     };
     json_t *findings = doc_array();
 

@@ -46,6 +46,13 @@ const struct finding all_findings[] = {
      "not what the memory holds. Wrong offsets, stale mappings and bridges that drop requests have "
      "done this. Nothing but a comparison of the bytes finds it, which is why the doctor "
      "compares."},
+    {"other-way-works", SEVERITY_DEGRADED, "path dmabuf works by another way",
+     "Set HMREG_DMABUF_WAYS, or config.ways of the domain, to the way named.",
+     "A dmabuf can be mapped and imported in several ways (hmreg(7)), and which of them moves "
+     "bytes "
+     "depends on NIC, device and machine. The doctor has tried each. A registration that succeeds "
+     "proves nothing: some NICs register a dmabuf with the PCIe mapping and then fail in "
+     "transfers."},
     {"loopback-untried", SEVERITY_DEGRADED, "a pair that should work could not be proven",
      "Remove what is named, and run hmreg doctor again.",
      "That nothing known speaks against a path is no proof. The proof needs an active port, a "
@@ -248,6 +255,35 @@ const struct finding all_findings[] = {
      "amdgpu: a kernel with CONFIG_PCI_P2PDMA and CONFIG_DMABUF_MOVE_NOTIFY.",
      "The runtime exported the memory and the NIC's driver could not attach to it. The exporter "
      "may refuse the PCI topology (524), or the importer's way of pinning."},
+    {"no-data-direct", SEVERITY_NOTE, "the NIC has no data direct",
+     "Nothing, unless the NIC should have it: then its firmware's option, Linux 6.12 "
+     "and rdma-core 54.",
+     "Data direct is a second PCIe function of some NICs (ConnectX-8 and later), by "
+     "which they reach the memory of GPUs beside the CPU. Only libibverbs on mlx5 "
+     "can ask for it. The other ways of path dmabuf do without."},
+    {"rdma-core-too-old", SEVERITY_NOTE, "libmlx5 has no calls for data direct",
+     "Install rdma-core 54 or newer; in a container it is the image's, not the "
+     "host's.",
+     "mlx5dv_reg_dmabuf_mr() came with rdma-core 54 (symbol version MLX5_1.25). "
+     "hmreg looks for it in the libmlx5 that libibverbs has loaded for the NIC."},
+    {"data-direct-refused", SEVERITY_DEGRADED,
+     "the NIC's driver refused this dmabuf for data direct",
+     "Read the error in the reason; dmesg may say more. HMREG_DMABUF_WAYS=plain "
+     "leaves data direct out.",
+     "The NIC has data direct, the memory was exported, and the import failed. The "
+     "next way is tried, which may be slower."},
+    {"no-pcie-mapping", SEVERITY_NOTE,
+     "the runtime or the device has no dmabuf with the PCIe mapping",
+     "CUDA: a driver of 12.8 or newer. Where the device refuses it: "
+     "HMREG_DMABUF_WAYS without pcie and data-direct-pcie.",
+     "A device whose link with the CPU is coherent (Grace) can be reached by that "
+     "link or by PCIe; CUDA 12.8 has a flag for the second. Devices that have one "
+     "link only may refuse it."},
+    {"mapping-is-the-callers", SEVERITY_NOTE,
+     "the dmabuf is the caller's, with the mapping that it has",
+     "Export it with HMREG_EXPORT_PCIE (hmreg_export_dmabuf()).",
+     "How a dmabuf is mapped is chosen when it is exported. What the caller passes "
+     "in can only be imported in another way."},
     {"no-peer-memory", SEVERITY_DEGRADED, "the kernel has no peer memory client for this vendor",
      "NVIDIA: modprobe nvidia-peermem (needs the NIC driver of MLNX_OFED or DOCA). AMD: "
      "amdgpu-dkms installed after MLNX_OFED. Or make dmabuf work, which needs neither.",
@@ -300,6 +336,11 @@ const struct finding all_findings[] = {
      "Claim the device of the dmabuf's memory, not HMREG_DEVICE_ANY.",
      "libfabric takes the device of Level Zero, Neuron and Gaudi memory, and since 2.5 of ROCm's. "
      "No number means any device."},
+    {"dmabuf-without-address", SEVERITY_DEGRADED,
+     "the fabric exports a dmabuf again, and the caller's has no address",
+     "Give base_addr, the address of the dmabuf's memory in this process, and claim its iface.",
+     "libfabric's cxi ignores the descriptor: it takes base_addr + offset for memory of the iface, "
+     "and would register other memory, or none."},
     {"fabric-bypasses-cpu", SEVERITY_DEGRADED,
      "the fabric's NIC reads memory itself: a mapping is of no use",
      "Nothing: this path is for tcp and its like.",

@@ -16,11 +16,20 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define LINK       "/memfd:" STATS_PAGE_NAME " (deleted)"
-#define MOST_FILES 64 /* per process */
+#ifndef MFD_NOEXEC_SEAL /* Linux 6.3 */
+#define MFD_NOEXEC_SEAL 0x0008U
+#endif
+
+#define LINK "/memfd:" STATS_PAGE_NAME " (deleted)"
+
+/* A process has few libraries. One that pretends to have many gets no more of our time and memory:
+ * so many pages are read, and so many caches of all of them are described. */
+#define MOST_FILES  16
+#define MOST_CACHES 1024
 
 /* ---- JSON of a cache, a domain, a library ------------------------------------------------ */
 
@@ -186,7 +195,7 @@ struct search {
     pid_t pid;
     int own; /* pid in its own pid namespace */
     json_t *libraries;
-    unsigned files;
+    unsigned files, caches;
     ino_t inodes[MOST_FILES]; /* already read; duplicates of a descriptor share one */
 };
 
@@ -212,7 +221,11 @@ static void check_descriptor(struct search *search, int fd)
         doc_made(NULL);
     switch (view_read(fd, search->own, view, why)) {
     case VIEW_GOOD:
-        doc_add(search->libraries, describe_library(view));
+        search->caches += view->count;
+        doc_add(search->libraries,
+                search->caches <= MOST_CACHES
+                    ? describe_library(view)
+                    : describe_bad("its process shows more caches than are read of one process"));
         break;
     case VIEW_BAD:
         doc_add(search->libraries, describe_bad(why));
@@ -231,16 +244,57 @@ static bool is_named_right(int folder, const char *name)
     return length == (ssize_t)sizeof(LINK) - 1 && !memcmp(target, LINK, sizeof(LINK) - 1);
 }
 
-/* O_NONBLOCK: between readlinkat and openat the entry may have been replaced, by a FIFO too. */
+/* The device of the kernel's file system for memory files; false: it cannot be known. */
+static bool memory_device(struct statx *out)
+{
+    int fd = memfd_create("hmreg-stats-reader", MFD_CLOEXEC | MFD_NOEXEC_SEAL), rc;
+
+    if (fd < 0) /* before Linux 6.3 */
+        fd = memfd_create("hmreg-stats-reader", MFD_CLOEXEC);
+    rc = fd < 0 ? -1 : statx(fd, "", AT_EMPTY_PATH, STATX_TYPE, out);
+    if (fd >= 0)
+        close(fd);
+    return !rc;
+}
+
+/* Is it a memory file? A name proves nothing: in its mount namespace a process can have any file
+ * under that of a page, and the opening of a device has effects, that of a file of its own file
+ * system (FUSE) may never end. So nothing is asked of the file's own file system. */
+static bool is_memory_file(int path_only)
+{
+    struct statx file, memory;
+
+    return memory_device(&memory) &&
+           !statx(path_only, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_TYPE, &file) &&
+           S_ISREG(file.stx_mode) && file.stx_dev_major == memory.stx_dev_major &&
+           file.stx_dev_minor == memory.stx_dev_minor;
+}
+
+/* Opens a descriptor of the process for reading; -1: it is no memory file, or gone. O_PATH opens no
+ * file; what it names stays the same when it is opened by it. */
+static int open_memory_file(int folder, const char *name)
+{
+    int path_only = openat(folder, name, O_PATH | O_CLOEXEC), fd = -1;
+    char path[64];
+
+    if (path_only < 0)
+        return -1;
+    snprintf(path, sizeof(path), "/proc/self/fd/%d", path_only);
+    if (is_memory_file(path_only))
+        fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    close(path_only);
+    return fd;
+}
+
 static void search_folder(struct search *search, DIR *folder)
 {
     struct dirent *entry;
     int fd;
 
-    while ((entry = readdir(folder))) {
+    while (search->files < MOST_FILES && (entry = readdir(folder))) {
         if (!is_named_right(dirfd(folder), entry->d_name))
             continue;
-        fd = openat(dirfd(folder), entry->d_name, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+        fd = open_memory_file(dirfd(folder), entry->d_name);
         if (fd < 0)
             continue;
         if (is_new(search, fd))

@@ -16,7 +16,10 @@
 #include <sys/stat.h>
 #include <sys/vfs.h>
 
-#define TRIES 1000 /* attempts to read between changes */
+/* Attempts to read between changes: of one slot, and of all slots of a page together, since a
+ * hostile page is always about to change. */
+#define TRIES      1000
+#define MORE_TRIES 10000
 
 __attribute__((format(printf, 3, 4))) static enum view_result
 refuse(enum view_result result, char why[256], const char *format, ...)
@@ -131,7 +134,7 @@ static bool seq_end(const _Atomic uint32_t *sequence, uint32_t began)
     return false;
 }
 
-static void copy_domain(const struct stats_domain *from, struct view_domain *to)
+static void copy_domain(const struct stats_domain *from, struct view_domain *to, int *more)
 {
     uint32_t began;
     int tries = TRIES;
@@ -142,7 +145,7 @@ static void copy_domain(const struct stats_domain *from, struct view_domain *to)
         to->flags = load32(&from->flags);
         copy_words(to->provider, from->provider, sizeof(from->provider));
         copy_words(to->fabric, from->fabric, sizeof(from->fabric));
-    } while (!seq_end(&from->sequence, began) && --tries);
+    } while (!seq_end(&from->sequence, began) && --tries && --*more > 0);
 }
 
 static uint64_t hits_in_rows(const struct stats_layout *page, unsigned index)
@@ -177,7 +180,8 @@ static uint32_t copy_numbers(const struct stats_layout *page, unsigned index, st
     return domain;
 }
 
-static uint32_t copy_cache(const struct stats_layout *page, unsigned index, struct view_cache *to)
+static uint32_t copy_cache(const struct stats_layout *page, unsigned index, struct view_cache *to,
+                           int *more)
 {
     const _Atomic uint32_t *sequence = &page->blocks[index].sequence;
     uint32_t domain, began;
@@ -187,7 +191,7 @@ static uint32_t copy_cache(const struct stats_layout *page, unsigned index, stru
         began = seq_begin(sequence);
         domain = copy_numbers(page, index, to);
         to->steady = seq_end(sequence, began);
-    } while (!to->steady && --tries);
+    } while (!to->steady && --tries && --*more > 0);
     return domain;
 }
 
@@ -197,12 +201,12 @@ static bool is_sane(const struct view_cache *cache)
 }
 
 /* Skips caches whose domain has been closed in the meantime. */
-static enum view_result copy_caches(const struct stats_layout *page, struct view *out,
+static enum view_result copy_caches(const struct stats_layout *page, struct view *out, int *more,
                                     char why[256])
 {
     for (unsigned i = 0; i < STATS_BLOCKS; i++) {
         struct view_cache *cache = &out->caches[out->count];
-        uint32_t domain = copy_cache(page, i, cache);
+        uint32_t domain = copy_cache(page, i, cache, more);
 
         if (domain > STATS_DOMAINS || (domain && !is_sane(cache)))
             return refuse(VIEW_BAD, why,
@@ -218,12 +222,14 @@ static enum view_result copy_caches(const struct stats_layout *page, struct view
 
 static enum view_result copy_page(const struct stats_layout *page, struct view *out, char why[256])
 {
+    int more = MORE_TRIES;
+
     for (unsigned i = 0; i < STATS_DOMAINS; i++)
-        copy_domain(&page->domains[i], &out->domains[i]);
+        copy_domain(&page->domains[i], &out->domains[i], &more);
     out->lost_domains = load32(&page->header.lost_domains);
     out->lost_caches = load32(&page->header.lost_blocks);
     out->lost_threads = load32(&page->header.lost_rows);
-    return copy_caches(page, out, why);
+    return copy_caches(page, out, &more, why);
 }
 
 enum view_result view_read(int fd, int pid, struct view *out, char why[256])

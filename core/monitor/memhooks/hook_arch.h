@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
  * All that memhooks needs to know of the processor: how code enters the kernel, what a stub looks
- * like, how an instruction is replaced while other threads execute it. hook_x86_64.c, hook_arm64.c
- * and, for any other processor, hook_none.c implement this contract; hook_sites.c and hook_stubs.c
- * use it and depend on no processor.
+ * like; code.h has how an instruction is replaced while other threads execute it. hook_x86_64.c,
+ * hook_arm64.c and, for any other processor, hook_none.c implement this contract; hook_sites.c and
+ * hook_stubs.c use it and depend on no processor.
  *
  * A *site* is the instruction of HOOK_SITE_SIZE bytes that a branch to a stub replaces. On x86-64
  * it is the one before `syscall`; the stub executes it. On arm64 it is `svc` itself, the only
@@ -12,21 +12,15 @@
 #ifndef HMREG_CORE_MONITOR_MEMHOOKS_HOOK_ARCH_H
 #define HMREG_CORE_MONITOR_MEMHOOKS_HOOK_ARCH_H
 
+#include "core/base/code.h"
 #include "core/monitor/memhooks/hook_state.h"
 
-#include <linux/membarrier.h>
-#include <sys/syscall.h>
-
-/* The size of a site and of the steps between instructions, in bytes, and the reach of a branch,
- * with room for a stub. */
+/* The size of a site and of the steps between instructions, in bytes. */
+#define HOOK_SITE_SIZE CODE_BRANCH
 #if defined(__aarch64__)
-#define HOOK_SITE_SIZE 4
 #define HOOK_CODE_STEP 4
-#define HOOK_REACH     (UINT64_C(126) << 20)
 #else
-#define HOOK_SITE_SIZE 5
 #define HOOK_CODE_STEP 1
-#define HOOK_REACH     (UINT64_C(2040) << 20)
 #endif
 
 /* 1: stubs count the calls that may change mappings (struct hook_state: begun, ended). To know when
@@ -44,9 +38,6 @@ struct hook_entry {
     uint8_t *site; /* NULL: not in a form that can be hooked */
     long number;   /* number of its system call, or HOOK_ANY_CALL */
 };
-
-/* Returns NULL, or the reason why no code can be hooked here. */
-const char *hook_arch_refusal(void);
 
 /* ---- reading code ----------------------------------------------------------------------- */
 
@@ -74,32 +65,10 @@ static inline uint64_t hook_arch_untagged(uint64_t address)
 
 /* ---- writing code ----------------------------------------------------------------------- */
 
-/* Writes to `to` a branch from `at` to `target`. False: the target is out of reach. */
-bool hook_arch_branch(uint8_t to[HOOK_SITE_SIZE], const uint8_t *at, const uint8_t *target);
-
 /* Writes a stub with its header, hook_arch_stub_size() bytes, to writable memory. Returns NULL, or
  * the reason why it cannot. */
 size_t hook_arch_stub_size(long number);
 const char *hook_arch_make_stub(uint8_t *to, const uint8_t *site, long number,
                                 struct hook_state *state);
-
-/* Can the site's instruction be replaced while threads execute it? */
-bool hook_arch_can_replace(const uint8_t *site);
-
-/* Replaces the instruction; its page is writable. Each thread executes either the old instruction
- * or the new one, and only the new one after the next hook_fetch_anew(). Calls no function of libc.
- */
-void hook_arch_replace(uint8_t *site, const uint8_t bytes[HOOK_SITE_SIZE]);
-
-/* Makes a system call without libc's functions, whose code is being changed. */
-long hook_arch_call_kernel(long number, long a, long b, long c);
-
-/* Returns when every thread of the process has passed a context synchronization event, and so
- * executes the current code. False: the kernel cannot do this. */
-static inline bool hook_fetch_anew(void)
-{
-    return hook_arch_call_kernel(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED_SYNC_CORE, 0,
-                                 0) == 0;
-}
 
 #endif

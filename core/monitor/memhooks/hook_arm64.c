@@ -21,7 +21,7 @@
  *      processor that runs a thread of this process take a context synchronization event (an
  *      exception return; for this processor the call itself): from now on each fetches the stub;
  *   4. the store of the branch, which step 2's barriers and the system calls order after the stub;
- *   5. the same maintenance for the site, and membarrier(2): when hook_fetch_anew() has returned,
+ *   5. the same maintenance for the site, and membarrier(2): when code_fetch_anew() has returned,
  *      no thread executes the old `svc`. An earlier call through it did not have to be noticed.
  *
  * Restoring a site repeats steps 4 and 5. A thread between the branch and the stub's end continues
@@ -41,28 +41,6 @@
 
 #define SVC        0xd4000001u /* svc #0 */
 #define SVC_NUMBER 0x001fffe0u /* the immediate, 0 in SVC; the kernel ignores it */
-
-/* Valgrind executes translations of code and does not notice when code changes. It answers this
- * sequence of instructions, which no other code uses. */
-static bool on_valgrind(void)
-{
-    uint64_t request[6] = {0x1001};
-    register uint64_t answer __asm__("x3") = 0;
-    register uint64_t *arguments __asm__("x4") = request;
-
-    __asm__ volatile("ror x12, x12, #3\n\tror x12, x12, #13\n\t"
-                     "ror x12, x12, #51\n\tror x12, x12, #61\n\t"
-                     "orr x10, x10, x10"
-                     : "+r"(answer)
-                     : "r"(arguments)
-                     : "cc", "memory");
-    return answer != 0;
-}
-
-const char *hook_arch_refusal(void)
-{
-    return on_valgrind() ? "valgrind does not see code change" : NULL;
-}
 
 /* ---- reading code ----------------------------------------------------------------------- */
 
@@ -323,15 +301,6 @@ __asm__(".pushsection .rodata\n"
 extern const uint8_t hook_stub[] __attribute__((visibility("hidden")));
 extern const uint8_t hook_stub_end[] __attribute__((visibility("hidden")));
 
-bool hook_arch_branch(uint8_t to[HOOK_SITE_SIZE], const uint8_t *at, const uint8_t *target)
-{
-    intptr_t distance = (intptr_t)target - (intptr_t)at;
-    uint32_t word = 0x14000000 | ((uint32_t)(distance >> 2) & 0x03ffffff);
-
-    memcpy(to, &word, sizeof(word));
-    return distance >= -(INT64_C(1) << 27) && distance < INT64_C(1) << 27;
-}
-
 size_t hook_arch_stub_size(long number)
 {
     return (size_t)(hook_stub_end - hook_stub);
@@ -349,35 +318,10 @@ const char *hook_arch_make_stub(uint8_t *to, const uint8_t *site, long number,
     memcpy(to, hook_stub, size);
     memcpy(to, &header, sizeof(header));
     memcpy(leave, &(uint32_t){SVC}, sizeof(uint32_t));
-    if ((another && !hook_arch_branch(leave, leave, another)) ||
-        !hook_arch_branch(back, back, site + HOOK_SITE_SIZE))
+    if ((another && !code_branch(leave, leave, another)) ||
+        !code_branch(back, back, site + HOOK_SITE_SIZE))
         return "another hook of it is too far away";
     return NULL;
-}
-
-/* ---- changing code ---------------------------------------------------------------------- */
-
-long hook_arch_call_kernel(long number, long a, long b, long c)
-{
-    register long x8 __asm__("x8") = number;
-    register long x0 __asm__("x0") = a;
-    register long x1 __asm__("x1") = b;
-    register long x2 __asm__("x2") = c;
-
-    __asm__ volatile("svc #0" : "+r"(x0) : "r"(x8), "r"(x1), "r"(x2) : "memory");
-    return x0;
-}
-
-bool hook_arch_can_replace(const uint8_t *site)
-{
-    return true;
-}
-
-/* In assembler, since sanitizers know nothing of code as memory. */
-void hook_arch_replace(uint8_t *site, const uint8_t bytes[HOOK_SITE_SIZE])
-{
-    __asm__ volatile("str %w0, [%1]" : : "r"(word_at(bytes)), "r"(site) : "memory");
-    __builtin___clear_cache((char *)site, (char *)site + HOOK_SITE_SIZE);
 }
 
 #endif

@@ -1,18 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * See hook_arch.h. For processors without an implementation of hooks: hook_arch_refusal() says so,
+ * See hook_arch.h. For processors without an implementation of hooks: code_refusal() says so,
  * and the other functions are never called.
  */
 #include "core/monitor/memhooks/hook_arch.h"
 
 #if !(defined(__x86_64__) && defined(__LP64__)) && !(defined(__aarch64__) && defined(__LP64__))
-
-#include <errno.h>
-
-const char *hook_arch_refusal(void)
-{
-    return "there are none for this processor";
-}
 
 bool hook_arch_enters(uint8_t *code, size_t size, size_t at, struct hook_entry *out)
 {
@@ -29,11 +22,6 @@ bool hook_arch_begins_with_jump(const uint8_t *function, uintptr_t *target)
     return false;
 }
 
-bool hook_arch_branch(uint8_t to[HOOK_SITE_SIZE], const uint8_t *at, const uint8_t *target)
-{
-    return false;
-}
-
 size_t hook_arch_stub_size(long number)
 {
     return 0;
@@ -42,21 +30,7 @@ size_t hook_arch_stub_size(long number)
 const char *hook_arch_make_stub(uint8_t *to, const uint8_t *site, long number,
                                 struct hook_state *state)
 {
-    return hook_arch_refusal();
-}
-
-bool hook_arch_can_replace(const uint8_t *site)
-{
-    return false;
-}
-
-void hook_arch_replace(uint8_t *site, const uint8_t bytes[HOOK_SITE_SIZE])
-{
-}
-
-long hook_arch_call_kernel(long number, long a, long b, long c)
-{
-    return -ENOSYS;
+    return code_refusal();
 }
 
 #endif

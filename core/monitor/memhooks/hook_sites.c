@@ -331,9 +331,8 @@ int hook_sites_find(struct hook_sites *out)
     void *libc;
     int rc = 0;
 
-    if (hook_arch_refusal())
-        return hmreg_fail(-EOPNOTSUPP, "memhooks: %s; use userfaultfd or import",
-                          hook_arch_refusal());
+    if (code_refusal())
+        return hmreg_fail(-EOPNOTSUPP, "memhooks: %s; use userfaultfd or import", code_refusal());
     libc = dlopen("libc.so.6", RTLD_LAZY | RTLD_NOLOAD);
     for (size_t i = 0; !rc && i < sizeof(wanted) / sizeof(wanted[0]); i++)
         rc = find_wanted(&sites, &wanted[i], libc);

@@ -3,133 +3,34 @@
  * See hook_stubs.h. Each site gets its own stub, on a page within a branch's reach (hook_arch.h
  * writes the stub).
  *
- * Pages of stubs ("islands") are written while they are not executable, and never again once they
- * are: each hook_stubs_install() that makes stubs maps new pages. They are never unmapped, since a
- * thread may be interrupted in a stub at any time and continue much later.
- *
- * libc's code is writable only while an instruction is replaced, and its whole mapping at once: the
- * kernel charges the process for memory that has been writable and records that in a flag of the
- * mapping, so a page made writable on its own would remain a separate mapping. Other threads
- * execute the code meanwhile. It stays executable: mprotect(2) changes the mapping's protection in
- * one step, from read and execute to read, write and execute, and back; a thread that faults on one
- * of its pages in between waits in the page fault, and continues. Only the site's page is written
- * and so copied, and the copy is complete when the kernel maps it. The thread that does this blocks
- * signals meanwhile; the caller's lock keeps forks out.
+ * Pages of stubs are those of code.h, never unmapped: each hook_stubs_install() that makes stubs
+ * maps new ones.
  */
 #include "core/monitor/memhooks/hook_stubs.h"
 
 #include "core/base/error.h"
-#include "core/base/maps.h"
 #include "core/monitor/memhooks/hook_arch.h"
 
 #include <errno.h>
-#include <linux/membarrier.h>
 #include <sched.h>
-#include <signal.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 /* ---- pages for stubs -------------------------------------------------------------------- */
 
-#define ISLANDS    16
-#define WIDE_STEP  (UINT64_C(1) << 20)
-#define ISLAND_MIN 16384 /* bytes; some thirty stubs, more than libc needs */
+static struct code_islands islands;
 
-static struct {
-    uint8_t *start;
-    size_t used;
-    bool sealed; /* executable, and never written again */
-} islands[ISLANDS];
-
-static bool reaches(const uint8_t *from, const uint8_t *to)
-{
-    return (from < to ? to - from : from - to) <= (ptrdiff_t)HOOK_REACH;
-}
-
-/* The size of an island: at least a page. */
-static size_t island_size(void)
-{
-    size_t page = (size_t)sysconf(_SC_PAGESIZE);
-
-    return page < ISLAND_MIN ? ISLAND_MIN : page;
-}
-
-static uint8_t *map_at(uintptr_t address)
-{
-    size_t size = island_size();
-    void *made = mmap((void *)address, size, PROT_READ | PROT_WRITE,
-                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
-
-    if (made != MAP_FAILED && made != (void *)address) { /* an older kernel took it as a hint */
-        munmap(made, size);
-        made = MAP_FAILED;
-    }
-    return made == MAP_FAILED ? NULL : made;
-}
-
-/* Tries addresses below the code first: above a program's own code the heap grows. */
-static uint8_t *map_near_by(const uint8_t *code, uint64_t step)
-{
-    uintptr_t base = (uintptr_t)code & ~(step - 1);
-    uint8_t *made = NULL;
-
-    for (uintptr_t away = step; !made && away < HOOK_REACH && away < base; away += step)
-        made = map_at(base - away);
-    for (uintptr_t away = 2 * step; !made && away < HOOK_REACH; away += step)
-        made = map_at(base + away);
-    return made;
-}
-
-/* Tries wide steps first; if gigabytes beside the code are reserved, only small gaps may be left.
- */
-static uint8_t *map_near(const uint8_t *code)
-{
-    uint8_t *made = NULL;
-
-    for (uint64_t step = WIDE_STEP; !made && step >= island_size(); step /= 8)
-        made = map_near_by(code, step);
-    return made;
-}
-
-/* Allocates room for a stub, within a branch's reach of the code and not executable yet. NULL:
- * none. */
-static uint8_t *take_room(const uint8_t *code, size_t size)
-{
-    size = (size + 15) & ~(size_t)15;
-    for (int i = 0; i < ISLANDS; i++) {
-        if (!islands[i].start)
-            islands[i].start = map_near(code);
-        if (!islands[i].start)
-            return NULL;
-        if (islands[i].sealed || !reaches(code, islands[i].start) ||
-            islands[i].used + size > island_size())
-            continue;
-        islands[i].used += size;
-        return islands[i].start + islands[i].used - size;
-    }
-    return NULL;
-}
-
-/* Makes stubs executable. All processors' instruction caches drop old contents of these addresses
- * before any branch leads there. */
+/* Makes stubs executable, before any branch leads there. */
 static int seal_islands(void)
 {
-    for (int i = 0; i < ISLANDS; i++) {
-        char *start = (char *)islands[i].start;
+    int rc = code_seal(&islands);
 
-        if (!start || islands[i].sealed)
-            continue;
-        __builtin___clear_cache(start, start + islands[i].used);
-        if (mprotect(start, island_size(), PROT_READ | PROT_EXEC))
-            return hmreg_fail(-EOPNOTSUPP,
-                              "memhooks: no memory for code of our own (mprotect: %s); use "
-                              "userfaultfd or import",
-                              strerror(errno));
-        islands[i].sealed = true;
-    }
-    return hook_fetch_anew() ? 0 : hmreg_fail(-EOPNOTSUPP, "memhooks: membarrier failed");
+    if (rc == -ENOSYS)
+        return hmreg_fail(-EOPNOTSUPP, "memhooks: membarrier failed");
+    return !rc ? 0
+               : hmreg_fail(-EOPNOTSUPP,
+                            "memhooks: no memory for code of our own (mprotect: %s); use "
+                            "userfaultfd or import",
+                            strerror(-rc));
 }
 
 /* ---- one hooked site -------------------------------------------------------------------- */
@@ -163,7 +64,7 @@ static atomic_size_t code_count; /* 0: nothing to compare */
 static int make_stub(struct hooked *hook, struct hook_state *state)
 {
     const struct hook_site *site = &hook->site;
-    uint8_t *at = take_room(site->at, hook_arch_stub_size(site->number));
+    uint8_t *at = code_take_room(&islands, site->at, hook_arch_stub_size(site->number));
     const char *why =
         at ? hook_arch_make_stub(at, site->at, site->number, state) : "no addresses are free";
 
@@ -173,7 +74,7 @@ static int make_stub(struct hooked *hook, struct hook_state *state)
                           "or import",
                           site->function, why);
     memcpy(hook->before, site->at, HOOK_SITE_SIZE);
-    hook_arch_branch(hook->after, site->at, at + sizeof(struct hook_stub_header));
+    code_branch(hook->after, site->at, at + sizeof(struct hook_stub_header));
     return 0;
 }
 
@@ -204,7 +105,7 @@ static int add_hooked(const struct hook_site *site, struct hook_state *state)
         return hmreg_fail(-EOPNOTSUPP, "memhooks: others change the code of %s() again and again",
                           site->function);
     *hook = (struct hooked){.site = *site};
-    if (!hook_arch_can_replace(site->at))
+    if (!code_can_replace(site->at, HOOK_SITE_SIZE))
         return hmreg_fail(-EOPNOTSUPP,
                           "memhooks: %s() lies where it cannot be changed at once; "
                           "use userfaultfd or import",
@@ -217,86 +118,16 @@ static int add_hooked(const struct hook_site *site, struct hook_state *state)
 
 /* ---- changing code ---------------------------------------------------------------------- */
 
-static bool can_make_all_fetch(void)
-{
-    return hook_arch_call_kernel(SYS_membarrier,
-                                 MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED_SYNC_CORE, 0, 0) == 0 &&
-           hook_fetch_anew();
-}
-
-/* The memory whose protection is changed: the whole mapping that contains a site or, if the
- * kernel's list of mappings cannot be read, the site's page. */
-struct text {
-    uintptr_t start, end;
-    int protection; /* PROT_*, before the change */
-};
-
-static long protect(const struct text *text, int more)
-{
-    return hook_arch_call_kernel(SYS_mprotect, (long)text->start, (long)(text->end - text->start),
-                                 text->protection | more);
-}
-
-static struct text page_of(const struct hooked *hook)
-{
-    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
-
-    return (struct text){(uintptr_t)hook->site.at & ~(page - 1),
-                         ((uintptr_t)hook->site.at + HOOK_SITE_SIZE + page - 1) & ~(page - 1),
-                         hook->site.protection};
-}
-
 /* The last mapping found, since most sites are in the same one. Cleared by each install and
  * removal, as mappings may have changed. */
-static struct text mapping;
-
-static bool find_mapping(const struct hooked *hook, struct text *out)
-{
-    uintptr_t site = (uintptr_t)hook->site.at;
-    struct maps maps;
-    struct map map;
-
-    if (site < mapping.start || site >= mapping.end) {
-        mapping = (struct text){.start = 0};
-        maps_begin(&maps, -1);
-        if (maps_next(&maps, site, &map) == 1 && map.start <= site && map.executable)
-            mapping = (struct text){map.start, map.end,
-                                    PROT_EXEC | (map.readable ? PROT_READ : 0) |
-                                        (map.writable ? PROT_WRITE : 0)};
-        maps_end(&maps);
-    }
-    *out = mapping;
-    return mapping.end >= site + HOOK_SITE_SIZE;
-}
-
-/* *out: the memory to be protected again. The kernel may refuse to charge the process for the whole
- * mapping, but not for a page of it. */
-static long make_writable(const struct hooked *hook, struct text *out)
-{
-    if (find_mapping(hook, out) && !protect(out, PROT_WRITE))
-        return 0;
-    *out = page_of(hook);
-    return protect(out, PROT_WRITE);
-}
+static struct code_text mapping;
 
 /* Writes the bytes to the site if it has the expected ones. */
 static long change_site(const struct hooked *hook, const uint8_t *expected, const uint8_t *bytes)
 {
-    sigset_t all, before;
-    struct text text;
-    long rc;
-
     if (!reads(hook, expected))
         return -EBUSY;
-    rc = make_writable(hook, &text);
-    if (rc)
-        return rc;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    hook_arch_replace(hook->site.at, bytes);
-    hook_fetch_anew();
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return protect(&text, 0);
+    return code_write(&mapping, hook->site.at, bytes, HOOK_SITE_SIZE, hook->site.protection);
 }
 
 /* ---- all sites -------------------------------------------------------------------------- */
@@ -314,7 +145,7 @@ static int make_stubs(const struct hook_sites *sites, struct hook_state *state)
 
 static void restore_sites(void)
 {
-    mapping = (struct text){.start = 0};
+    mapping = (struct code_text){.start = 0};
     for (size_t i = 0; i < hooked_count; i++) {
         if (hooked[i].placed)
             change_site(&hooked[i], hooked[i].after, hooked[i].before);
@@ -383,12 +214,12 @@ static int place_jump(struct hooked *hook)
 {
     long rc = reads(hook, hook->after) ? 0 : change_site(hook, hook->before, hook->after);
 
+    hook->placed = reads(hook, hook->after); /* even if its code is still writable */
     if (rc)
         return hmreg_fail(-EOPNOTSUPP,
                           "memhooks: the code of %s() cannot be changed: %s; use "
                           "userfaultfd or import",
                           hook->site.function, strerror((int)-rc));
-    hook->placed = true;
     return 0;
 }
 
@@ -396,11 +227,11 @@ int hook_stubs_install(const struct hook_sites *sites, struct hook_state *state)
 {
     int rc;
 
-    if (!can_make_all_fetch())
+    if (!code_start())
         return hmreg_fail(-EOPNOTSUPP, "memhooks: this kernel's membarrier cannot synchronize "
                                        "code; use userfaultfd or import");
     rc = seal_islands(); /* islands of a failed attempt */
-    mapping = (struct text){.start = 0};
+    mapping = (struct code_text){.start = 0};
     for (size_t i = 0; !rc && i < sites->count; i++) {
         struct hooked *hook = find_hooked(&sites->site[i]);
 

@@ -7,13 +7,6 @@
  * call itself after that instruction, and jumps back behind the site's `syscall`, having counted
  * the beginning and the end of the call.
  *
- * Replacing code that other threads execute. If all five bytes lie within eight aligned ones: by
- * one aligned store, which a processor fetches whole or not at all. Else in three steps: the first
- * two bytes become a jump to themselves, at which arriving threads wait; the other three are
- * written, which no thread executes now; then the first two. Between the steps every thread passes
- * a context synchronization event. The caller blocks signals meanwhile, since a handler that came
- * to the site would wait for ever.
- *
  * At a site the registers %rax, %rcx, %r11 are free: the system call overwrites them. (In
  * syscall(2) %rax has the number.) There may be a red zone below the stack pointer. A compiler may
  * keep values in all other registers across a system call, vector registers included: the stub
@@ -29,26 +22,6 @@
 #include <sys/syscall.h>
 
 #define JUMP 0xe9 /* followed by four bytes, the distance from the instruction's end */
-
-/* Valgrind executes translations of code and does not notice when code changes. It answers this
- * sequence of instructions, which no other code uses. */
-static bool on_valgrind(void)
-{
-    uint64_t request[6] = {0x1001};
-    uint64_t answer = 0;
-
-    __asm__ volatile("rolq $3, %%rdi\n\trolq $13, %%rdi\n\trolq $61, %%rdi\n\trolq $51, %%rdi\n\t"
-                     "xchgq %%rbx, %%rbx"
-                     : "+d"(answer)
-                     : "a"(request)
-                     : "cc", "memory");
-    return answer != 0;
-}
-
-const char *hook_arch_refusal(void)
-{
-    return on_valgrind() ? "valgrind does not see code change" : NULL;
-}
 
 /* ---- reading code ----------------------------------------------------------------------- */
 
@@ -349,16 +322,6 @@ static bool measure_xsave(uint32_t *mask, uint32_t *size)
 
 /* ---- writing stubs ---------------------------------------------------------------------- */
 
-bool hook_arch_branch(uint8_t to[HOOK_SITE_SIZE], const uint8_t *at, const uint8_t *target)
-{
-    intptr_t distance = (intptr_t)target - (intptr_t)(at + HOOK_SITE_SIZE);
-    int32_t near = (int32_t)distance;
-
-    to[0] = JUMP;
-    memcpy(to + 1, &near, sizeof(near));
-    return near == distance;
-}
-
 size_t hook_arch_stub_size(long number)
 {
     const struct stub_template *template = template_of(number);
@@ -372,7 +335,7 @@ static bool move_instruction(uint8_t *to, const uint8_t *from)
     const uint8_t *target = hook_arch_target(from);
 
     if (target)
-        return hook_arch_branch(to, to, target);
+        return code_branch(to, to, target);
     memcpy(to, from, HOOK_SITE_SIZE);
     return true;
 }
@@ -383,8 +346,7 @@ static bool write_leave(uint8_t *leave, size_t apart, const uint8_t *site, size_
 {
     uint8_t *back = leave + HOOK_SITE_SIZE + apart;
 
-    return move_instruction(leave, site) &&
-           hook_arch_branch(back, back, site + HOOK_SITE_SIZE + behind);
+    return move_instruction(leave, site) && code_branch(back, back, site + HOOK_SITE_SIZE + behind);
 }
 
 /* Sizes in bytes: of the code behind label 5 in a stub; of `syscall`; of the call and the count
@@ -410,58 +372,6 @@ const char *hook_arch_make_stub(uint8_t *to, const uint8_t *site, long number,
         (!template_of(number)->stays && !write_leave(leave - CALL, APART, site, SYSCALL)))
         return "another hook of it is too far away";
     return NULL;
-}
-
-/* ---- changing code ---------------------------------------------------------------------- */
-
-long hook_arch_call_kernel(long number, long a, long b, long c)
-{
-    long result;
-
-    __asm__ volatile("syscall"
-                     : "=a"(result)
-                     : "a"(number), "D"(a), "S"(b), "d"(c)
-                     : "rcx", "r11", "memory");
-    return result;
-}
-
-/* Do `count` bytes lie within eight aligned ones? */
-static bool within_word(const uint8_t *at, size_t count)
-{
-    return ((uintptr_t)at & 7) + count <= 8;
-}
-
-bool hook_arch_can_replace(const uint8_t *site)
-{
-    return within_word(site, 2);
-}
-
-/* Writes bytes that lie within eight aligned ones, by one store. In assembler, since sanitizers
- * know nothing of code as memory. */
-static void store_within_word(uint8_t *at, const uint8_t *bytes, size_t count)
-{
-    uint64_t *word = (uint64_t *)((uintptr_t)at & ~(uintptr_t)7);
-    uint64_t value;
-
-    __asm__ volatile("movq (%1), %0" : "=r"(value) : "r"(word) : "memory");
-    memcpy((uint8_t *)&value + ((uintptr_t)at & 7), bytes, count);
-    __asm__ volatile("movq %0, (%1)" : : "r"(value), "r"(word) : "memory");
-}
-
-void hook_arch_replace(uint8_t *site, const uint8_t bytes[HOOK_SITE_SIZE])
-{
-    static const uint8_t wait_here[2] = {0xeb, 0xfe};
-
-    if (within_word(site, HOOK_SITE_SIZE)) {
-        store_within_word(site, bytes, HOOK_SITE_SIZE);
-        return;
-    }
-    store_within_word(site, wait_here, 2);
-    hook_fetch_anew();
-    for (size_t i = 2; i < HOOK_SITE_SIZE; i++)
-        store_within_word(site + i, bytes + i, 1);
-    hook_fetch_anew();
-    store_within_word(site, bytes, 2);
 }
 
 #endif

@@ -65,7 +65,7 @@ static void use_everything(struct hmem *hmem, const struct sorts *sorts)
 
         assert_ok(hmem_cuda_ops.resolve(hmem, addr + 1, 99, &range));
         assert_ok(hmem_cuda_ops.identity(hmem, addr + 1, 99, &identity));
-        if (hmem_cuda_ops.export_dmabuf(hmem, addr + 1, 99, &range, &dmabuf) == 0)
+        if (hmem_cuda_ops.export_dmabuf(hmem, addr + 1, 99, &range, 0, &dmabuf) == 0)
             close(dmabuf.fd);
         assert_ok(hmem_cuda_ops.copy(hmem, addr + 1, (uintptr_t)bytes, 99));
         assert_ok(hmem_cuda_ops.copy(hmem, (uintptr_t)bytes, addr + 1, 99));
@@ -214,7 +214,7 @@ static void use__memory_of_a_created_context__primary_inactive(void **state)
     addr = cu_alloc(MIB);
     CU(cu.context_pop(NULL));
     assert_ok(hmem_cuda_ops.resolve(hmem, addr, MIB, &range));
-    if (hmem_cuda_ops.export_dmabuf(hmem, addr, MIB, &range, &dmabuf) == 0)
+    if (hmem_cuda_ops.export_dmabuf(hmem, addr, MIB, &range, 0, &dmabuf) == 0)
         close(dmabuf.fd);
     assert_ok(hmem_cuda_ops.copy(hmem, (uintptr_t)bytes, addr, 10));
     assert_null(current());
@@ -268,24 +268,39 @@ static void copy__virtual_memory__context_only_meanwhile(void **state)
     hmem_cuda_ops.close(hmem);
 }
 
-static void *export_there(void *arg)
+static void *resolve_all_there(void *arg)
 {
-    struct job *job = arg;
-    struct hmreg_dmabuf dmabuf;
+    const struct job *job = arg;
     struct hmem_range range;
 
-    assert_ok(hmem_cuda_ops.resolve(job->hmem, job->sorts->plain, 10, &range));
-    assert_ok(hmem_cuda_ops.export_dmabuf(job->hmem, job->sorts->plain, 10, &range, &dmabuf));
-    close(dmabuf.fd);
-    assert_ok(hmem_cuda_ops.resolve(job->hmem, job->sorts->virtual_memory, 10, &range));
-    assert_ok(
-        hmem_cuda_ops.export_dmabuf(job->hmem, job->sorts->virtual_memory, 10, &range, &dmabuf));
-    close(dmabuf.fd);
+    for (unsigned i = 0; i < SORT_COUNT; i++)
+        assert_ok(hmem_cuda_ops.resolve(job->hmem, sort_at(job->sorts, i), 99, &range));
     assert_null(current());
     return NULL;
 }
 
-/* A driver whose export needs a current context too. */
+static void export_there_with(const struct job *job, const struct cuda_context *with)
+{
+    struct hmreg_dmabuf dmabuf;
+    struct hmem_range range;
+
+    assert_ok(hmem_cuda_ops.resolve(job->hmem, job->sorts->plain, 10, &range));
+    assert_ok(hmem_cuda_ops.export_dmabuf(job->hmem, job->sorts->plain, 10, &range, 0, &dmabuf));
+    close(dmabuf.fd);
+    assert_ok(hmem_cuda_ops.resolve(job->hmem, job->sorts->virtual_memory, 10, &range));
+    assert_ok(
+        hmem_cuda_ops.export_dmabuf(job->hmem, job->sorts->virtual_memory, 10, &range, 0, &dmabuf));
+    close(dmabuf.fd);
+    assert_ptr_equal(current(), with);
+}
+
+static void *export_there(void *arg)
+{
+    export_there_with(arg, NULL);
+    return NULL;
+}
+
+/* The export needs a current context of the memory's device. */
 static void export__driver_wants_a_context__lent(void **state)
 {
     struct bench bench;
@@ -295,12 +310,117 @@ static void export__driver_wants_a_context__lent(void **state)
     driver_need_fake();
     bench = bench_begin();
     sorts = sorts_begin();
-    setenv("HMREG_FAKE_CUDA_EXPORT_CONTEXT", "1", 1);
     job = (struct job){bench.hmem, &sorts, NULL, 0};
-    on_a_thread(export_there, &job);
-    unsetenv("HMREG_FAKE_CUDA_EXPORT_CONTEXT");
+    for (unsigned i = 0; i < 3; i++) /* each result by which a driver may say so */
+        on_a_thread(export_there, &job);
     sorts_end(&sorts);
     bench_end(&bench);
+}
+
+static void export__other_devices_context__the_memorys_is_lent(void **state)
+{
+    struct cuda_context *second = NULL;
+    struct bench bench;
+    struct sorts sorts;
+    struct job job;
+
+    driver_need_fake();
+    driver_need_devices(2);
+    bench = bench_begin();
+    sorts = sorts_begin();
+    job = (struct job){bench.hmem, &sorts, NULL, 0};
+    CU(cu.primary_retain(&second, 1));
+    CU(cu.context_push(second));
+    for (unsigned i = 0; i < 3; i++)
+        export_there_with(&job, second);
+    CU(cu.context_pop(NULL));
+    CU(cu.primary_release(1));
+    sorts_end(&sorts);
+    bench_end(&bench);
+}
+
+/* ---- queries that want a context -------------------------------------------------------- */
+
+static void *query_there(void *arg)
+{
+    const struct job *job = arg;
+    static const enum hmreg_mem_kind kinds[SORT_COUNT] = {HMREG_MEM_DEVICE, HMREG_MEM_DEVICE,
+                                                          HMREG_MEM_DEVICE, HMREG_MEM_MANAGED,
+                                                          HMREG_MEM_HOST_PINNED};
+    struct hmem_range range;
+    uint64_t identity;
+    int local = 0;
+
+    for (unsigned i = 0; i < SORT_COUNT; i++) {
+        uint64_t addr = sort_at(job->sorts, i);
+
+        assert_ok(hmem_cuda_ops.resolve(job->hmem, addr + 1, 99, &range));
+        assert_int_equal(range.kind, kinds[i]);
+        assert_ok(hmem_cuda_ops.identity(job->hmem, addr + 1, 99, &identity));
+        assert_int_equal(identity, range.identity);
+    }
+    assert_int_equal(hmem_cuda_ops.resolve(job->hmem, (uintptr_t)&local, 1, &range),
+                     -HMEM_NOT_MINE);
+    assert_null(current());
+    return NULL;
+}
+
+/* Without a context such a driver says nothing about any address, and nothing is the host's. */
+static void query__driver_wants_a_context__asked_in_an_active_one(void **state)
+{
+    struct bench bench;
+    struct sorts sorts;
+    struct job job;
+
+    driver_need_fake();
+    bench = bench_begin();
+    sorts = sorts_begin();
+    setenv("HMREG_FAKE_CUDA_QUERY_CONTEXT", "1", 1);
+    job = (struct job){bench.hmem, &sorts, NULL, 0};
+    on_a_thread(query_there, &job);
+    setenv("HMREG_FAKE_CUDA_NO_MAPPING", "1", 1);
+    on_a_thread(resolve_all_there, &job);
+    unsetenv("HMREG_FAKE_CUDA_NO_MAPPING");
+    unsetenv("HMREG_FAKE_CUDA_QUERY_CONTEXT");
+    sorts_end(&sorts);
+    bench_end(&bench);
+}
+
+static void *expect_no_answer(void *arg)
+{
+    const struct job *job = arg;
+    struct hmem_range range;
+    uint64_t identity;
+    int local = 0;
+
+    assert_fails(hmem_cuda_ops.resolve(job->hmem, job->sorts->plain, 1, &range), -EIO,
+                 "make the memory's context current");
+    assert_fails(hmem_cuda_ops.identity(job->hmem, job->sorts->plain, 1, &identity), -EIO,
+                 "no device has an active primary context");
+    assert_int_equal(hmem_cuda_ops.resolve(job->hmem, (uintptr_t)&local, 1, &range),
+                     -HMEM_NOT_MINE);
+    return NULL;
+}
+
+/* Memory of a context that cannot be found is not taken for the host's. */
+static void query__wants_a_context_and_none_is_active__eio(void **state)
+{
+    struct cuda_context *made = NULL;
+    struct sorts sorts = {0};
+    struct job job;
+
+    driver_need_fake();
+    driver_load();
+    job = (struct job){vendor_open(), &sorts, NULL, 0};
+    CU(cu.context_create(&made, 0, 0));
+    sorts.plain = cu_alloc(MIB);
+    setenv("HMREG_FAKE_CUDA_QUERY_CONTEXT", "1", 1);
+    on_a_thread(expect_no_answer, &job);
+    unsetenv("HMREG_FAKE_CUDA_QUERY_CONTEXT");
+    assert_int_equal(cu.contexts(), 1);
+    CU(cu.free(sorts.plain));
+    CU(cu.context_destroy(made));
+    hmem_cuda_ops.close(job.hmem);
 }
 
 /* ---- unusual contexts ------------------------------------------------------------------- */
@@ -357,7 +477,7 @@ static void ask_there(void *arg)
     snprintf(asked->words, sizeof(asked->words), "%s", hmreg_last_error()->text);
     asked->identity = hmem_cuda_ops.identity(asked->hmem, asked->addr, 10, &identity);
     asked->export =
-        hmem_cuda_ops.export_dmabuf(asked->hmem, asked->addr, 10, &asked->range, &asked->dmabuf);
+        hmem_cuda_ops.export_dmabuf(asked->hmem, asked->addr, 10, &asked->range, 0, &asked->dmabuf);
     asked->copy = hmem_cuda_ops.copy(asked->hmem, asked->addr, (uintptr_t)&byte, 1);
 }
 
@@ -415,6 +535,9 @@ TEST_MAIN(TEST(any_call__thread_without_context__has_none_after),
           TEST(alloc__on_a_device__its_context_until_free),
           TEST(copy__virtual_memory__context_only_meanwhile),
           TEST(export__driver_wants_a_context__lent),
+          TEST(export__other_devices_context__the_memorys_is_lent),
+          TEST(query__driver_wants_a_context__asked_in_an_active_one),
+          TEST(query__wants_a_context_and_none_is_active__eio),
           TEST(any_call__memory_of_device_1__no_context_on_device_0),
           TEST(any_call__in_a_host_function__eio_in_words),
           TEST(primary_context__reset__memory_gone_and_fresh_after))

@@ -27,6 +27,7 @@ static void load_entries(void *library)
 #define LOAD(member, name, parameters) load_entry(library, #name, &cu.member);
     CUDA_ENTRIES(LOAD, LOAD)
     CUDA_TEST_ENTRIES(LOAD)
+    CUDA_OTHER_ENTRIES(LOAD)
 #undef LOAD
     load_entry(library, "hmreg_fake_control", &control);
     load_entry(library, "hmreg_fake_cuda_contexts", &cu.contexts);

@@ -28,6 +28,7 @@ extern const struct hmem_ops hmem_cuda_ops;
 struct driver {
     CUDA_ENTRIES(CUDA_MEMBER, CUDA_MEMBER)
     CUDA_TEST_ENTRIES(CUDA_MEMBER)
+    CUDA_OTHER_ENTRIES(CUDA_MEMBER)
     const struct fake_control *fake; /* NULL: a real driver */
     unsigned long (*contexts)(void); /* alive; fake only */
     unsigned long (*virtuals)(void); /* reservations and physical allocations; fake only */

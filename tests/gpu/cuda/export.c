@@ -3,6 +3,7 @@
  * Exports of virtual memory in pieces, and possible driver responses to an export.
  */
 #include "tests/gpu/cuda/driver.h"
+#include "tests/support/fake/pcie.h"
 
 #include <stdlib.h>
 #include <unistd.h>
@@ -15,7 +16,7 @@ static int export(const struct bench *bench, uint64_t addr, size_t len, struct h
     struct hmem_range range;
 
     assert_ok(bench_resolve(bench, addr, len, &range));
-    return hmem_cuda_ops.export_dmabuf(bench->hmem, addr, len, &range, out);
+    return hmem_cuda_ops.export_dmabuf(bench->hmem, addr, len, &range, 0, out);
 }
 
 static void need_export(const struct bench *bench)
@@ -59,7 +60,8 @@ static void expect_refused(const struct bench *bench, uint64_t addr, size_t len,
     assert_ok(bench_resolve(bench, addr, len, &range));
     if (code == -EOPNOTSUPP)
         assert_false(range.exportable);
-    assert_fails(hmem_cuda_ops.export_dmabuf(bench->hmem, addr, len, &range, &dmabuf), code, words);
+    assert_fails(hmem_cuda_ops.export_dmabuf(bench->hmem, addr, len, &range, 0, &dmabuf), code,
+                 words);
     assert_int_equal(dmabuf.fd, -7);
     assert_int_equal(dmabuf.offset, 7);
     assert_int_equal(dmabuf.length, 7);
@@ -99,7 +101,7 @@ static void export__descriptor_too_short__eproto(void **state)
     bench = bench_begin();
     addr = cu_alloc(MIB);
     setenv("HMREG_FAKE_CUDA_EXPORT_SHORT", "1", 1);
-    expect_refused(&bench, addr + MIB - 1, 1, -EPROTO, "1048576");
+    expect_refused(&bench, addr + 1, MIB - 1, -EPROTO, "1048576");
     unsetenv("HMREG_FAKE_CUDA_EXPORT_SHORT");
     CU(cu.free(addr));
     bench_end(&bench);
@@ -114,11 +116,12 @@ static void export__vendor_says_not_supported__eopnotsupp(void **state)
     driver_need_fake();
     bench = bench_begin();
     addr = cu_alloc(MIB);
-    cu_fail("cuMemGetHandleForAddressRange", CUDA_NOT_SUPPORTED, 0, 1);
+    cu_fail("cuMemGetHandleForAddressRange", CUDA_NOT_SUPPORTED, 0, -1);
     assert_fails(export(&bench, addr, 1, &dmabuf), -EOPNOTSUPP, "CUDA_ERROR_NOT_SUPPORTED");
     assert_int_equal(hmreg_last_error()->vendor_code, CUDA_NOT_SUPPORTED);
     assert_string_equal(hmreg_last_error()->source, "cuda");
     assert_string_equal(hmreg_last_error()->vendor_text, "CUDA_ERROR_NOT_SUPPORTED");
+    cu.fake->reset();
     CU(cu.free(addr));
     bench_end(&bench);
 }
@@ -139,18 +142,82 @@ static void export__of_a_claim_needs_a_context__the_memorys(void **state)
     claim.alloc_len = MIB;
     cu.fake->reset();
     cu_fail("cuMemGetHandleForAddressRange", CUDA_INVALID_CONTEXT, 0, 1);
-    assert_ok(hmem_cuda_ops.export_dmabuf(bench.hmem, addr + 33, 44, &claim, &dmabuf));
+    assert_ok(hmem_cuda_ops.export_dmabuf(bench.hmem, addr + 33, 44, &claim, 0, &dmabuf));
     check_dmabuf(&dmabuf, 33);
     close(dmabuf.fd);
     assert_int_equal(cu.fake->calls("cuPointerGetAttributes"), 1);
-    cu_fail("cuMemGetHandleForAddressRange", CUDA_INVALID_VALUE, 0, 1);
-    assert_fails(hmem_cuda_ops.export_dmabuf(bench.hmem, addr, 44, &claim, &dmabuf), -EOPNOTSUPP,
+    cu_fail("cuMemGetHandleForAddressRange", CUDA_NOT_SUPPORTED, 0, -1);
+    assert_fails(hmem_cuda_ops.export_dmabuf(bench.hmem, addr, 44, &claim, 0, &dmabuf), -EOPNOTSUPP,
                  "HMREG_DEBUG=claims");
+    cu.fake->reset();
     CU(cu.free(addr));
     bench_end(&bench);
 }
 
-TEST_MAIN(TEST(export__of_a_claim_needs_a_context__the_memorys),
+static int export_pcie(const struct bench *bench, uint64_t addr, struct hmreg_dmabuf *out)
+{
+    struct hmem_range range;
+
+    assert_ok(bench_resolve(bench, addr, 44, &range));
+    return hmem_cuda_ops.export_dmabuf(bench->hmem, addr, 44, &range, HMREG_EXPORT_PCIE, out);
+}
+
+static void export__pcie_mapping__the_same_bytes(void **state)
+{
+    struct hmreg_dmabuf dmabuf;
+    unsigned long long addr;
+    struct bench bench;
+
+    driver_need_fake();
+    bench = bench_begin();
+    addr = cu_alloc(MIB);
+    cu_write_pattern(addr, MIB);
+    assert_ok(export_pcie(&bench, addr + 33, &dmabuf));
+    assert_true(fake_is_pcie(dmabuf.fd));
+    check_dmabuf(&dmabuf, 33);
+    close(dmabuf.fd);
+    CU(cu.free(addr));
+    bench_end(&bench);
+}
+
+static void export__pcie_mapping_refused_by_the_device__eopnotsupp(void **state)
+{
+    struct hmreg_dmabuf dmabuf = {-7, 7, 7};
+    unsigned long long addr;
+    struct bench bench;
+
+    driver_need_fake();
+    bench = bench_begin();
+    addr = cu_alloc(MIB);
+    setenv("HMREG_FAKE_CUDA_NO_PCIE", "1", 1);
+    assert_fails(export_pcie(&bench, addr, &dmabuf), -EOPNOTSUPP, "with the PCIe mapping");
+    assert_int_equal(hmreg_last_error()->vendor_code, CUDA_NOT_SUPPORTED);
+    assert_int_equal(dmabuf.fd, -7);
+    unsetenv("HMREG_FAKE_CUDA_NO_PCIE");
+    CU(cu.free(addr));
+    bench_end(&bench);
+}
+
+static void device__of_a_coherent_link__says_so(void **state)
+{
+    struct hmem_device device;
+    struct bench bench;
+
+    driver_need_fake();
+    setenv("HMREG_FAKE_CUDA_COHERENT", "2", 1);
+    bench = bench_begin();
+    hmem_cuda_ops.device(bench.hmem, 0, &device);
+    assert_false(device.coherent);
+    hmem_cuda_ops.device(bench.hmem, 1, &device);
+    assert_true(device.coherent);
+    unsetenv("HMREG_FAKE_CUDA_COHERENT");
+    bench_end(&bench);
+}
+
+TEST_MAIN(TEST(export__pcie_mapping__the_same_bytes),
+          TEST(export__pcie_mapping_refused_by_the_device__eopnotsupp),
+          TEST(device__of_a_coherent_link__says_so),
+          TEST(export__of_a_claim_needs_a_context__the_memorys),
           TEST(export__a_later_piece__begins_with_it),
           TEST(export__imported_pieces_of_two_devices__exdev),
           TEST(export__descriptor_too_short__eproto),

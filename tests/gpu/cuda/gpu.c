@@ -2,6 +2,7 @@
  *
  * CUDA for the cases that all vendors have (tests/gpu/gpu.h).
  */
+#include "hmem/hooks/entry_hook.h"
 #include "tests/gpu/gpu.h"
 #include "tests/gpu/cuda/driver.h"
 
@@ -130,7 +131,8 @@ static int run_identity_pieces(struct hmem *self, union gpu_output *out)
 
 static int run_export_pieces(struct hmem *self, union gpu_output *out)
 {
-    return hmem_cuda_ops.export_dmabuf(self, pieces, 2 * granule, &range_of_pieces, &out->dmabuf);
+    return hmem_cuda_ops.export_dmabuf(self, pieces, 2 * granule, &range_of_pieces, 0,
+                                       &out->dmabuf);
 }
 
 static void undo_export_pieces(struct hmem *self, union gpu_output *out)
@@ -145,17 +147,30 @@ static int run_copy_pieces(struct hmem *self, union gpu_output *out)
     return hmem_cuda_ops.copy(self, (uintptr_t)&byte, pieces, 1);
 }
 
+static int run_sync_pieces(struct hmem *self, union gpu_output *out)
+{
+    return hmem_cuda_ops.sync_memops(self, pieces, 0);
+}
+
+/* The next attempt sets it again. */
+static void undo_sync_pieces(struct hmem *self, union gpu_output *out)
+{
+    CU(cu.set_context_flags(0));
+}
+
 static const struct gpu_operation operations[] = {
     {"resolve pool", run_resolve_pool, NULL},
     {"resolve pieces", run_resolve_pieces, NULL},
     {"identity of pieces", run_identity_pieces, NULL},
     {"export pieces", run_export_pieces, undo_export_pieces},
     {"copy pieces", run_copy_pieces, NULL},
+    {"sync_memops of pieces", run_sync_pieces, undo_sync_pieces},
     {0},
 };
 
 static const struct gpu_survival survives[] = {
     {"open", "cuDriverGetVersion cuDeviceGetName cuDeviceGetAttribute cuDeviceTotalMem_v2", NULL},
+    {"sync_memops of pieces", "cuCtxGetDevice", NULL},
     {0},
 };
 
@@ -166,7 +181,13 @@ static const char *const calls[] = {
         NULL,
 };
 
+static bool reports(enum hmreg_mem_kind kind)
+{
+    return kind != HMREG_MEM_HOST_PINNED && !entry_hooks_refusal();
+}
+
 const struct gpu gpu = {
+    .reports = reports,
     .ops = &hmem_cuda_ops,
     .kinds = 3,
     .begin = begin,

@@ -192,7 +192,7 @@ static void resolve__imported_by_ipc__device_memory(void **state)
     assert_int_equal(range.kind, HMREG_MEM_DEVICE);
     assert_int_equal(range.device, 0);
     assert_true(range.identity != 0);
-    if (hmem_cuda_ops.export_dmabuf(bench.hmem, addr, BYTES, &range, &dmabuf) == 0)
+    if (hmem_cuda_ops.export_dmabuf(bench.hmem, addr, BYTES, &range, 0, &dmabuf) == 0)
         close(dmabuf.fd);
     CU(cu.ipc_close(addr));
     assert_int_equal(bench_resolve(&bench, addr, 1, &range), -HMEM_NOT_MINE);

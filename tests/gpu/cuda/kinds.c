@@ -343,12 +343,14 @@ static void kind__several_mappings_exported_one_by_one__composite(void **state)
 
 static void kind__mappings_of_two_devices__composite(void **state)
 {
+    struct cuda_context *second = NULL;
     struct bench bench;
     struct reserved reserved;
     struct kind kind;
 
     driver_need_devices(2);
     bench = begin();
+    CU(cu.primary_retain(&second, 1)); /* the export wants a context of each device */
     reserved = reserved_begin();
     reserved.prop[1] = prop_on(1);
     grow(&reserved, 3);
@@ -356,6 +358,7 @@ static void kind__mappings_of_two_devices__composite(void **state)
     kind.exportable = false;
     check_reuse(&kind, renew_last, &reserved);
     reserved_end(&reserved);
+    CU(cu.primary_release(1));
     bench_end(&bench);
 }
 
@@ -408,6 +411,21 @@ static void kind__mapping_without_gpudirect__refused_with_the_remedy(void **stat
     check(&kind);
     reserved_end(&reserved);
     bench_end(&bench);
+}
+
+static void kind__mapping_without_gpudirect_that_the_driver_exports__dmabuf(void **state)
+{
+    struct bench bench = begin_with("HMREG_FAKE_CUDA_ANY_EXPORT");
+    struct reserved reserved = reserved_begin();
+    struct kind kind;
+
+    reserved.prop[0].gpudirect = 0;
+    grow(&reserved, 1);
+    kind = reserved_kind(&reserved);
+    kind.exportable = false; /* only the export shows */
+    check(&kind);
+    reserved_end(&reserved);
+    end_with("HMREG_FAKE_CUDA_ANY_EXPORT", &bench);
 }
 
 /* A region stays valid while the reservation grows behind it; the larger range is another region.
@@ -686,6 +704,7 @@ TEST_MAIN(
     TEST(kind__mappings_of_two_devices__composite), TEST(kind__mappings_of_two_makes__composite),
     TEST(kind__a_mapping_without_gpudirect_among_others__refused),
     TEST(kind__mapping_without_gpudirect__refused_with_the_remedy),
+    TEST(kind__mapping_without_gpudirect_that_the_driver_exports__dmabuf),
     TEST(kind__growing_mappings__each_length_its_region), TEST(kind__mappings_with_a_hole__erange),
     TEST(kind__mapping_on_the_host__by_its_address),
     TEST(kind__mapping_on_the_host_for_devices_only__refused),

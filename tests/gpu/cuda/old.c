@@ -33,10 +33,26 @@ static void export__of_11_6__eopnotsupp(void **state)
     assert_int_equal(range.kind, HMREG_MEM_DEVICE);
     assert_int_equal(range.alloc_len, 1000);
     assert_false(range.exportable);
-    assert_fails(hmem_cuda_ops.export_dmabuf(bench.hmem, addr, 1000, &range, &dmabuf), -EOPNOTSUPP,
-                 "CUDA 11.6");
+    assert_fails(hmem_cuda_ops.export_dmabuf(bench.hmem, addr, 1000, &range, 0, &dmabuf),
+                 -EOPNOTSUPP, "CUDA 11.6");
     assert_int_equal(dmabuf.fd, -7);
     CU(cu.free(addr));
+    bench_end(&bench);
+}
+
+/* The attribute of plain memory is older than the contexts' flag. */
+static void sync_memops__of_11_6__of_plain_memory_only(void **state)
+{
+    struct bench bench = bench_begin();
+    struct cuda_memory_prop prop = prop_on(0);
+    unsigned long long plain = cu_alloc(1000), addr = cu_reserve(cu_granule());
+
+    cu_map(addr, cu_granule(), &prop);
+    assert_ok(hmem_cuda_ops.sync_memops(bench.hmem, plain, 0));
+    assert_fails(hmem_cuda_ops.sync_memops(bench.hmem, addr, 0), -EOPNOTSUPP, "12.1");
+    CU(cu.free(plain));
+    CU(cu.unmap(addr, cu_granule()));
+    CU(cu.unreserve(addr, cu_granule()));
     bench_end(&bench);
 }
 
@@ -62,5 +78,6 @@ static void identity__virtual_memory_of_11_6__zero(void **state)
     bench_end(&bench);
 }
 
-TEST_MAIN(TEST(runtime__of_11_6__says_what_it_lacks), TEST(export__of_11_6__eopnotsupp),
+TEST_MAIN(TEST(sync_memops__of_11_6__of_plain_memory_only),
+          TEST(runtime__of_11_6__says_what_it_lacks), TEST(export__of_11_6__eopnotsupp),
           TEST(identity__virtual_memory_of_11_6__zero))

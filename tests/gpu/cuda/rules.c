@@ -191,7 +191,7 @@ static void primary_context__reset__loses_its_memory(void **state)
     bench_end(&bench);
 }
 
-/* The library never requests it; such a call returns a descriptor or an error. */
+/* Such a call returns a descriptor or an error. */
 static void export__pcie_mapping__answered(void **state)
 {
     struct bench bench = bench_begin();
@@ -210,8 +210,27 @@ static void export__pcie_mapping__answered(void **state)
     bench_end(&bench);
 }
 
-TEST_MAIN(TEST(pool__handle_types__of_its_memory), TEST(pool__destroyed_first__its_memory_stays),
-          TEST(pitch__rows__one_allocation), TEST(ipc__handles__of_cumemalloc_and_for_others_only),
+static void device__by_its_pci_address__found(void **state)
+{
+    struct bench bench = bench_begin();
+    int device = -1;
+    char id[32];
+
+    CU(cu.device_bus_id(id, sizeof(id), 0));
+    CU(cu.device_by_bus_id(&device, id));
+    assert_int_equal(device, 0);
+    if (!strncmp(id, "0000:", 5)) {
+        device = -1;
+        CU(cu.device_by_bus_id(&device, id + 5)); /* without the domain */
+        assert_int_equal(device, 0);
+    }
+    assert_int_equal(cu.device_by_bus_id(&device, "no address"), CUDA_INVALID_VALUE);
+    bench_end(&bench);
+}
+
+TEST_MAIN(TEST(device__by_its_pci_address__found), TEST(pool__handle_types__of_its_memory),
+          TEST(pool__destroyed_first__its_memory_stays), TEST(pitch__rows__one_allocation),
+          TEST(ipc__handles__of_cumemalloc_and_for_others_only),
           TEST(access__host_memory__of_the_cpu_when_given),
           TEST(access__device_memory__not_of_the_cpu), TEST(host_function__any_call__not_permitted),
           TEST(primary_context__reset__loses_its_memory), TEST(export__pcie_mapping__answered))

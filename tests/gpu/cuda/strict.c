@@ -407,6 +407,99 @@ static void error_name__known_and_unknown(void **state)
     bench_end(&bench);
 }
 
+/* ---- streams ----------------------------------------------------------------------------- */
+
+static void stream__copies__there_after_waiting(void **state)
+{
+    struct bench bench = bench_begin();
+    unsigned long long one = cu_alloc(MIB), other = cu_alloc(MIB);
+    struct cuda_stream *stream = NULL;
+    unsigned char *pinned = NULL, last[16] = {0}, sent[16];
+    unsigned result;
+
+    CU(cu.stream_create(&stream, 1));
+    CU(cu.alloc_host((void **)&pinned, MIB, 0));
+    for (size_t i = 0; i < MIB; i++)
+        pinned[i] = pattern(i);
+    CU(cu.copy_to_device_async(one, pinned, MIB, stream));
+    CU(cu.copy_on_device_async(other, one, MIB, stream));
+    CU(cu.stream_wait(stream));
+    memset(pinned, 0, MIB);
+    CU(cu.copy_to_host_async(pinned, other, MIB, stream));
+    while ((result = cu.stream_query(stream)))
+        assert_int_equal(result, CUDA_NOT_READY);
+    for (size_t i = 0; i < MIB; i++)
+        assert_int_equal(pinned[i], pattern(i));
+    for (size_t i = 0; i < 16; i++)
+        sent[i] = pattern(i + 5);
+    CU(cu.copy_async(one + 7, (uintptr_t)sent, 16, stream));
+    memset(sent, 0, 16); /* pageable memory was staged */
+    CU(cu.copy_async((uintptr_t)last, one + 7, 16, NULL));
+    CU(cu.stream_wait(NULL));
+    CU(cu.context_wait());
+    for (size_t i = 0; i < 16; i++)
+        assert_int_equal(last[i], pattern(i + 5));
+    CU(cu.stream_destroy(stream));
+    CU(cu.free_host(pinned));
+    CU(cu.free(one));
+    CU(cu.free(other));
+    bench_end(&bench);
+}
+
+static void stream__wrong_arguments__refused(void **state)
+{
+    struct bench bench = bench_begin();
+    struct cuda_stream *stream = NULL;
+
+    assert_int_equal(cu.stream_create(NULL, 0), CUDA_INVALID_VALUE);
+    assert_int_equal(cu.stream_create(&stream, 8), CUDA_INVALID_VALUE);
+    assert_null(stream);
+    CU(cu.stream_create(&stream, 0));
+    CU(cu.stream_destroy(stream));
+    if (cu.fake) { /* undefined in a real driver */
+        assert_int_equal(cu.stream_destroy(stream), CUDA_INVALID_HANDLE);
+        assert_int_equal(cu.stream_wait(stream), CUDA_INVALID_HANDLE);
+        assert_int_equal(cu.stream_query(stream), CUDA_INVALID_HANDLE);
+        assert_int_equal(cu.copy_async(0, 0, 1, stream), CUDA_INVALID_HANDLE);
+    }
+    bench_end(&bench);
+}
+
+static void sync_memops__set__reported(void **state)
+{
+    struct bench bench = bench_begin();
+    unsigned long long addr = cu_alloc(MIB);
+    unsigned on = 1, now = 7;
+    int local = 0;
+
+    CU(cu.set_pointer_attribute(&on, CUDA_PTR_SYNC_MEMOPS, addr));
+    CU(cu.pointer_attribute(&now, CUDA_PTR_SYNC_MEMOPS, addr + 100));
+    assert_int_equal(now & 1, 1);
+    assert_int_equal(cu.set_pointer_attribute(&on, CUDA_PTR_BUFFER_ID, addr), CUDA_INVALID_VALUE);
+    assert_int_equal(cu.set_pointer_attribute(&on, CUDA_PTR_SYNC_MEMOPS, (uintptr_t)&local),
+                     CUDA_INVALID_VALUE);
+    CU(cu.free(addr));
+    bench_end(&bench);
+}
+
+static void memory_info__after_an_allocation__less_available(void **state)
+{
+    struct bench bench = bench_begin();
+    size_t before = 0, after = 0, total = 0, same = 0;
+    unsigned long long addr;
+
+    CU(cu.memory_info(&before, &total));
+    addr = cu_alloc(64 * MIB);
+    CU(cu.memory_info(&after, &same));
+    assert_int_equal(same, total);
+    assert_true(before <= total);
+    assert_true(after <= before);
+    if (cu.fake)
+        assert_true(before - after == 64 * MIB);
+    CU(cu.free(addr));
+    bench_end(&bench);
+}
+
 TEST_MAIN(TEST(any_call__before_init__not_initialized),
           TEST(attribute__unknown_pointer__single_refuses_batch_zeroes),
           TEST(attribute__block_id_and_mapping__not_in_a_batch),
@@ -421,4 +514,6 @@ TEST_MAIN(TEST(any_call__before_init__not_initialized),
           TEST(export__managed_pool_and_host_memory__refused), TEST(export__over_a_hole__refused),
           TEST(virtual_memory__rules), TEST(virtual_memory__no_access_set__not_copied),
           TEST(registered_memory__host_pointer_from_either_address),
-          TEST(device_memory__kernel_reads__efault), TEST(error_name__known_and_unknown))
+          TEST(device_memory__kernel_reads__efault), TEST(error_name__known_and_unknown),
+          TEST(stream__copies__there_after_waiting), TEST(stream__wrong_arguments__refused),
+          TEST(sync_memops__set__reported), TEST(memory_info__after_an_allocation__less_available))

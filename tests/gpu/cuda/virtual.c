@@ -351,6 +351,71 @@ static void resolve__older_driver__walks_without_identity(void **state)
     reserved_end(&reserved);
 }
 
+/* The physical memory stays, and less of it is mapped. */
+static void identity__piece_mapped_shorter__differs(void **state)
+{
+    struct reserved reserved;
+    unsigned long long handle = 0;
+    uint64_t before;
+    size_t granule;
+
+    driver_need_fake(); /* a driver may map whole allocations only */
+    reserved = reserved_begin();
+    granule = reserved.granule;
+    CU(cu.create(&handle, 2 * granule, &reserved.prop, 0));
+    map(&reserved, 0, 1);
+    CU(cu.map(reserved.addr + granule, 2 * granule, 0, handle, 0));
+    map(&reserved, 3, 1);
+    before = identity_of(&reserved.bench, reserved.addr, 4 * granule);
+    unmap(&reserved, 1, 2);
+    CU(cu.map(reserved.addr + granule, granule, 0, handle, 0));
+    map(&reserved, 2, 1);
+    assert_true(identity_of(&reserved.bench, reserved.addr, 4 * granule) != before);
+    CU(cu.handle_release(handle));
+    unmap(&reserved, 0, 4);
+    reserved_end(&reserved);
+}
+
+static unsigned long questions(void)
+{
+    static const char *const calls[] = {
+#define NAME(member, name, parameters) #name,
+        CUDA_ENTRIES(NAME, NAME)
+#undef NAME
+    };
+    unsigned long count = 0;
+
+    for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++)
+        count += cu.fake->calls(calls[i]);
+    return count;
+}
+
+/* A hit asks about each piece's length and memory, and nothing more than that. */
+static void identity__of_many_pieces__two_questions_each(void **state)
+{
+    struct cuda_memory_prop prop = prop_on(0);
+    unsigned long long addr;
+    struct bench bench;
+    uint64_t before;
+    size_t granule;
+
+    driver_need_fake();
+    bench = bench_begin();
+    granule = cu_granule();
+    addr = cu_reserve(200 * granule);
+    for (unsigned i = 0; i < 200; i++)
+        cu_map(addr + i * granule, granule, &prop);
+    cu.fake->reset();
+    before = identity_of(&bench, addr, 200 * granule);
+    assert_true(questions() <= 3 + 2 * 200);
+    CU(cu.unmap(addr + 123 * granule, granule));
+    cu_map(addr + 123 * granule, granule, &prop);
+    assert_true(identity_of(&bench, addr, 200 * granule) != before);
+    CU(cu.unmap(addr, 200 * granule));
+    CU(cu.unreserve(addr, 200 * granule));
+    bench_end(&bench);
+}
+
 /* A single piece without an id is enough: the range has no identity. */
 static void identity__one_piece_without_block_id__zero(void **state)
 {
@@ -404,4 +469,6 @@ TEST_MAIN(
     TEST(identity__other_pieces_exchanged__stays), TEST(identity__pieces_swapped__differs),
     TEST(identity__is_what_resolve_says), TEST(resolve__pieces_of_two_devices__not_exportable),
     TEST(resolve__on_the_host__pinned), TEST(resolve__older_driver__walks_without_identity),
+    TEST(identity__piece_mapped_shorter__differs),
+    TEST(identity__of_many_pieces__two_questions_each),
     TEST(identity__one_piece_without_block_id__zero), TEST(resolve__older_driver_no_context__eio))

@@ -28,6 +28,7 @@ extern const struct hmem_ops hmem_rocr_ops;
     DO(hsa_amd_memory_pool_get_info)                                                               \
     DO(hsa_amd_memory_pool_allocate)                                                               \
     DO(hsa_amd_memory_pool_free)                                                                   \
+    DO(hsa_amd_register_deallocation_callback)                                                     \
     DO(hsa_amd_agents_allow_access)                                                                \
     DO(hsa_amd_pointer_info)                                                                       \
     DO(hsa_amd_memory_lock)                                                                        \

@@ -18,7 +18,7 @@ static void assert_refused(struct hmem *rocr, const char *addr, const struct hme
     struct hmreg_dmabuf dmabuf = {.fd = -7, .offset = 11, .length = 13};
     int before = test_count_fds();
 
-    assert_fails(ops->export_dmabuf(rocr, at(addr), 10, range, &dmabuf), code, words);
+    assert_fails(ops->export_dmabuf(rocr, at(addr), 10, range, 0, &dmabuf), code, words);
     assert_int_equal(dmabuf.fd, -7);
     assert_int_equal(dmabuf.offset, 11);
     assert_int_equal(dmabuf.length, 13);
@@ -48,7 +48,7 @@ static void export__descriptor_too_short__proto(void **state)
     assert_refused(rocr, memory + 4087, &range, -EPROTO, "4096 bytes");
     assert_refused(rocr, memory + 8192, &range, -EPROTO, "at 8192 in it");
     setenv("HMREG_FAKE_HSA_SHORT", "4097", 1);
-    assert_ok(ops->export_dmabuf(rocr, at(memory) + 4087, 10, &range, &dmabuf));
+    assert_ok(ops->export_dmabuf(rocr, at(memory) + 4087, 10, &range, 0, &dmabuf));
     close(dmabuf.fd);
     unsetenv("HMREG_FAKE_HSA_SHORT");
     app_free(memory);
@@ -69,10 +69,11 @@ static void export__no_descriptor_left__emfile(void **state)
     /* Room for the runtime's descriptor but not for ours; then for neither. */
     tight = (struct rlimit){(rlim_t)lowest + 1, before.rlim_max};
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &tight), 0);
-    assert_fails(ops->export_dmabuf(rocr, at(memory), 10, &range, &dmabuf), -EMFILE, "duplicated");
+    assert_fails(ops->export_dmabuf(rocr, at(memory), 10, &range, 0, &dmabuf), -EMFILE,
+                 "duplicated");
     tight.rlim_cur = (rlim_t)lowest;
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &tight), 0);
-    assert_fails(ops->export_dmabuf(rocr, at(memory), 10, &range, &dmabuf), -EIO, "export");
+    assert_fails(ops->export_dmabuf(rocr, at(memory), 10, &range, 0, &dmabuf), -EIO, "export");
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
     assert_int_equal(dmabuf.fd, -7);
     app_free(memory);
@@ -105,6 +106,27 @@ static void export__runtime_refuses__code_and_sentence(void **state)
     app_close(rocr);
 }
 
-TEST_MAIN(TEST(export__runtime_refuses__code_and_sentence),
+/* The PCIe mapping is asked for by the newer call, which fails as the older does. */
+static void export__pcie_mapping__by_the_newer_call(void **state)
+{
+    struct hmem *rocr = app_open();
+    char *memory = app_alloc(0, MIB);
+    struct hmem_range range = app_resolve(rocr, memory, 10);
+    struct hmreg_dmabuf dmabuf = {.fd = -7};
+
+    assert_ok(ops->export_dmabuf(rocr, at(memory) + 5, 10, &range, HMREG_EXPORT_PCIE, &dmabuf));
+    assert_int_equal(dmabuf.offset, 5);
+    close(dmabuf.fd);
+    dmabuf.fd = -7;
+    app_fail("hsa_amd_portable_export_dmabuf_v2", HSA_STATUS_ERROR_INVALID_AGENT, 0, 1);
+    assert_fails(ops->export_dmabuf(rocr, at(memory), 10, &range, HMREG_EXPORT_PCIE, &dmabuf),
+                 -EOPNOTSUPP, "no memory of this agent");
+    assert_int_equal(dmabuf.fd, -7);
+    app_free(memory);
+    app_close(rocr);
+}
+
+TEST_MAIN(TEST(export__pcie_mapping__by_the_newer_call),
+          TEST(export__runtime_refuses__code_and_sentence),
           TEST(export__allocation_shorter_than_resolved__xdev),
           TEST(export__descriptor_too_short__proto), TEST(export__no_descriptor_left__emfile))

@@ -106,9 +106,15 @@ static const char *const calls[] = {
     NULL,
 };
 
+static bool reports(enum hmreg_mem_kind kind)
+{
+    return kind != HMREG_MEM_MANAGED;
+}
+
 const struct gpu gpu = {
     .ops = &hmem_rocr_ops,
     .kinds = 2,
+    .reports = reports,
     .pinned_device = -1,
     .begin = app_open,
     .end = app_close,

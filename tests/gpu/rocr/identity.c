@@ -156,7 +156,140 @@ static void close__withdrawal_fails__closes(void **state)
     app_stop();
 }
 
-TEST_MAIN(TEST(close__withdrawal_fails__closes), TEST(identity__known_memory__no_vendor_call),
+/* ---- the end is reported ------------------------------------------------------------------- */
+
+static struct report {
+    uint64_t start, end;
+    unsigned count;
+    uint64_t id_then; /* the identity of the memory at `start` */
+    struct hmem *rocr;
+} report;
+
+static void note(uint64_t start, uint64_t end)
+{
+    struct hmem_range range = {.identity = 0};
+
+    report.start = start;
+    report.end = end;
+    report.count++;
+    if (!ops->resolve(report.rocr, start, 1, &range))
+        report.id_then = range.identity;
+}
+
+static void listen(struct hmem *rocr)
+{
+    report = (struct report){.rocr = rocr};
+    hmem_listen(note);
+}
+
+/* The id ends first, then the end is reported, then the address can be reused. */
+static void watch__pool_memory__its_end_is_reported(void **state)
+{
+    struct hmem *rocr = app_open();
+    char *memory[] = {app_alloc(0, MIB), app_alloc_host(MIB)};
+
+    listen(rocr);
+    for (int i = 0; i < 2; i++) {
+        struct hmem_range range = app_resolve(rocr, memory[i] + 5, 100);
+
+        assert_true(ops->watch(rocr, at(memory[i] + 5), 100, &range));
+        assert_int_equal(report.count, i);
+        app_free(memory[i]);
+        assert_int_equal(report.count, i + 1);
+        assert_int_equal(report.start, at(memory[i]));
+        assert_int_equal(report.end, at(memory[i]) + MIB);
+        assert_int_equal(report.id_then, 0);
+        assert_false(ops->watch(rocr, at(memory[i] + 5), 100, &range));
+    }
+    hmem_listen(NULL);
+    app_close(rocr);
+}
+
+/* Other memory is at the address by now: its end is not that of the memory resolved. */
+static void watch__freed_and_allocated_since__not_it(void **state)
+{
+    struct hmem *rocr = app_open();
+    char *memory = app_alloc(0, MIB);
+    struct hmem_range range = app_resolve(rocr, memory, MIB);
+
+    app_free(memory);
+    assert_ptr_equal(app_alloc(0, MIB), memory);
+    app_resolve(rocr, memory, MIB);
+    assert_false(ops->watch(rocr, at(memory), MIB, &range));
+    app_free(memory);
+    app_close(rocr);
+}
+
+static void watch__no_callback__not_reported(void **state)
+{
+    struct hmem *rocr = app_open();
+    char *memory = app_alloc(0, MIB);
+    hsa_amd_ipc_memory_t handle;
+    struct hmem_range range;
+    void *mapped = NULL;
+
+    assert_int_equal(app.hsa_amd_ipc_memory_create(memory, MIB, &handle), 0);
+    assert_int_equal(app.hsa_amd_ipc_memory_attach(&handle, MIB, 0, NULL, &mapped), 0);
+    range = app_resolve(rocr, mapped, MIB);
+    assert_false(ops->watch(rocr, at(mapped), MIB, &range));
+    assert_int_equal(app.hsa_amd_ipc_memory_detach(mapped), 0);
+    app_fail("hsa_amd_register_deallocation_callback", HSA_STATUS_ERROR_OUT_OF_RESOURCES, 0, 1);
+    range = app_resolve(rocr, memory, MIB);
+    assert_false(ops->watch(rocr, at(memory), MIB, &range));
+    app_free(memory);
+    app_close(rocr);
+}
+
+/* One of two users closes: the callbacks are the other's too. */
+static void watch__another_user_closes__still_reported(void **state)
+{
+    struct hmem *rocr = app_open(), *other = NULL;
+    char *memory = app_alloc(0, MIB);
+    struct hmem_range range = app_resolve(rocr, memory, MIB);
+
+    assert_ok(ops->open(&other));
+    ops->close(other);
+    assert_true(ops->watch(rocr, at(memory), MIB, &range));
+    listen(rocr);
+    app_free(memory);
+    assert_int_equal(report.count, 1);
+    hmem_listen(NULL);
+    app_close(rocr);
+}
+
+/* The application's own callback frees other memory. */
+static hsa_status_t (*pool_free)(void *);
+
+static void free_another(void *addr, void *another)
+{
+    pool_free(another);
+}
+
+static void watch__freed_inside_a_callback__both_reported(void **state)
+{
+    __typeof__(hsa_amd_register_deallocation_callback) *arm;
+    struct hmem *rocr = app_open();
+    char *memory = app_alloc(0, MIB), *another = app_alloc(0, MIB);
+    struct hmem_range range = app_resolve(rocr, memory, MIB);
+    struct hmem_range other = app_resolve(rocr, another, MIB);
+
+    pool_free = app.hsa_amd_memory_pool_free;
+    arm = app.hsa_amd_register_deallocation_callback;
+    assert_int_equal(arm(memory, free_another, another), 0);
+    assert_true(ops->watch(rocr, at(memory), MIB, &range));
+    assert_true(ops->watch(rocr, at(another), MIB, &other));
+    listen(rocr);
+    app_free(memory);
+    assert_int_equal(report.count, 2);
+    hmem_listen(NULL);
+    app_close(rocr);
+}
+
+TEST_MAIN(TEST(watch__pool_memory__its_end_is_reported),
+          TEST(watch__freed_and_allocated_since__not_it), TEST(watch__no_callback__not_reported),
+          TEST(watch__another_user_closes__still_reported),
+          TEST(watch__freed_inside_a_callback__both_reported),
+          TEST(close__withdrawal_fails__closes), TEST(identity__known_memory__no_vendor_call),
           TEST(identity__callback_refused__zero_until_it_is_not),
           TEST(identity__swapped_while_asked__zero_then_right),
           TEST(identity__freed_while_asked__zero), TEST(identity__imported__zero),

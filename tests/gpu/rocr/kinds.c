@@ -349,6 +349,22 @@ static void kind__one_mapping__dmabuf(void **state)
     end(lib);
 }
 
+static void kind__mapping_of_imported_memory__exported_by_its_owner_only(void **state)
+{
+    struct hmreg *lib = begin();
+    struct reserved reserved = reserved_begin();
+    struct hmreg_dmabuf dmabuf = {.fd = -7};
+
+    map_piece(&reserved, MIB, MIB, MIB);
+    app_fail("hsa_amd_vmem_export_shareable_handle", HSA_STATUS_ERROR_INCOMPATIBLE_ARGUMENTS, 0, 1);
+    assert_fails(hmreg_export_dmabuf(lib, reserved.addr + MIB, MIB, 0, &dmabuf), -EOPNOTSUPP,
+                 "export it where it was allocated");
+    assert_int_equal(dmabuf.fd, -7);
+    unmap_piece(&reserved, MIB, MIB);
+    reserved_end(&reserved);
+    end(lib);
+}
+
 /* Physical memory may be longer than its mapped part: a descriptor names the whole, but the range
  * must end with the mapping. */
 static void kind__mapping_of_a_part_of_the_memory__ends_with_the_mapping(void **state)
@@ -537,6 +553,7 @@ TEST_MAIN(TEST(kind__coarse_grained_pool__dmabuf), TEST(kind__fine_grained_pool_
           TEST(kind__locked__by_its_host_address), TEST(kind__managed_by_hip__the_systems),
           TEST(kind__imported_by_ipc__exported_by_its_owner_only),
           TEST(kind__imported_from_graphics__exported_by_its_owner_only),
+          TEST(kind__mapping_of_imported_memory__exported_by_its_owner_only),
           TEST(kind__one_mapping__dmabuf),
           TEST(kind__mapping_of_a_part_of_the_memory__ends_with_the_mapping),
           TEST(kind__several_mappings__composite), TEST(kind__mappings_with_a_hole__erange),

@@ -165,7 +165,7 @@ static void export__two_allocations_of_one_block__each_its_offset(void **state)
         memory[i] = alloc(rocr, HMREG_MEM_DEVICE, LEN);
         assert_ok(ops->resolve(rocr, at(memory[i] + 5), 100, &range));
         assert_true(range.exportable);
-        assert_ok(ops->export_dmabuf(rocr, at(memory[i] + 5), 100, &range, &dmabufs[i]));
+        assert_ok(ops->export_dmabuf(rocr, at(memory[i] + 5), 100, &range, 0, &dmabufs[i]));
         assert_int_equal(dmabufs[i].length, 100);
         assert_true(lseek(dmabufs[i].fd, 0, SEEK_END) >= (off_t)(dmabufs[i].offset + 100));
         assert_true(fcntl(dmabufs[i].fd, F_GETFD) & FD_CLOEXEC);
@@ -193,7 +193,7 @@ static void export__runtime_without_it__refused_in_words(void **state)
     memory = alloc(rocr, HMREG_MEM_DEVICE, LEN);
     assert_ok(ops->resolve(rocr, at(memory), LEN, &range));
     assert_false(range.exportable);
-    assert_fails(ops->export_dmabuf(rocr, at(memory), LEN, &range, &dmabuf), -EOPNOTSUPP,
+    assert_fails(ops->export_dmabuf(rocr, at(memory), LEN, &range, 0, &dmabuf), -EOPNOTSUPP,
                  "hsa_amd_portable_export_dmabuf");
     assert_int_equal(dmabuf.fd, -7);
     assert_ok(ops->free(rocr, memory, HMREG_MEM_DEVICE));

@@ -42,7 +42,7 @@ static void export__old__not_supported_in_words(void **state)
 
     assert_int_equal(range.kind, HMREG_MEM_DEVICE);
     assert_false(range.exportable);
-    assert_fails(ops->export_dmabuf(rocr, at(memory), LEN, &range, &dmabuf), -EOPNOTSUPP,
+    assert_fails(ops->export_dmabuf(rocr, at(memory), LEN, &range, 0, &dmabuf), -EOPNOTSUPP,
                  "no hsa_amd_portable_export_dmabuf");
     assert_int_equal(dmabuf.fd, -7);
     app_free(memory);

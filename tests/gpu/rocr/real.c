@@ -99,11 +99,11 @@ static void export__real_device__covers_the_range(void **state)
     assert_ok(ops->alloc(rocr, 0, HMREG_MEM_DEVICE, LEN, &memory));
     assert_ok(ops->resolve(rocr, at(memory) + 5, 100, &range));
     if (range.exportable) {
-        assert_ok(ops->export_dmabuf(rocr, at(memory) + 5, 100, &range, &dmabuf));
+        assert_ok(ops->export_dmabuf(rocr, at(memory) + 5, 100, &range, 0, &dmabuf));
         assert_int_equal(dmabuf.length, 100);
         close(dmabuf.fd);
     } else {
-        assert_int_equal(ops->export_dmabuf(rocr, at(memory) + 5, 100, &range, &dmabuf),
+        assert_int_equal(ops->export_dmabuf(rocr, at(memory) + 5, 100, &range, 0, &dmabuf),
                          -EOPNOTSUPP);
     }
     assert_ok(ops->free(rocr, memory, HMREG_MEM_DEVICE));

@@ -140,7 +140,22 @@ static void resolve__reserved_on_the_host__not_mine(void **state)
     app_close(rocr);
 }
 
+/* Host memory may begin there. */
+static void resolve__end_of_a_reservation__not_mine(void **state)
+{
+    struct hmem *rocr = app_open();
+    struct hmem_range range;
+    char *va = NULL;
+
+    assert_int_equal(app.hsa_amd_vmem_address_reserve((void **)&va, MIB, 0, 0), 0);
+    assert_fails(ops->resolve(rocr, at(va) + MIB - 1, 1, &range), -EFAULT, "only reserved");
+    assert_not_mine(rocr, va + MIB, 1);
+    assert_int_equal(app.hsa_amd_vmem_address_free(va, MIB), 0);
+    app_close(rocr);
+}
+
 TEST_MAIN(TEST(resolve__large_bar__cpu_address), TEST(resolve__locked__pinned_at_both_addresses),
           TEST(resolve__owner_hidden__the_gpu_it_is_mapped_on),
           TEST(resolve__owner_hidden_and_no_gpu_has_access__io),
-          TEST(resolve__reserved_on_the_host__not_mine))
+          TEST(resolve__reserved_on_the_host__not_mine),
+          TEST(resolve__end_of_a_reservation__not_mine))

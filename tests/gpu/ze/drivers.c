@@ -129,7 +129,61 @@ static void query__one_driver_fails__eio(void **state)
     ze->close(self);
 }
 
-static void open__second_driver_fails__eio_and_nothing_left(void **state)
+/* That of an NPU, for example. Its number stays the loader's. */
+static void open__one_driver_fails__the_others_devices(void **state)
+{
+    static const struct {
+        const char *call;
+        ze_result_t result;
+        int driver;
+    } cases[] = {{"zeContextCreate", ZE_RESULT_ERROR_UNSUPPORTED_FEATURE, 0},
+                 {"zeContextCreate", ZE_RESULT_ERROR_UNINITIALIZED, 1},
+                 {"zeDeviceGet", ZE_RESULT_ERROR_UNINITIALIZED, 0},
+                 {"zeDeviceGet", ZE_RESULT_ERROR_DEVICE_LOST, 1}};
+
+    for (size_t i = 0; i < 4; i++) {
+        const struct fake_control *control = bench_control(cases[i].driver);
+        struct hmem_runtime runtime;
+        struct hmem_device device;
+        struct hmem_range range;
+        struct hmem *self;
+        char says[64];
+        uint64_t addr;
+
+        snprintf(says, sizeof(says), "driver %d is left out: %s of driver %d failed",
+                 cases[i].driver, cases[i].call, cases[i].driver);
+        bench_fail(control, cases[i].call, cases[i].result, 0, 1);
+        self = bench_open();
+        ze->runtime(self, &runtime);
+        assert_non_null(strstr(runtime.lacks, says));
+        assert_non_null(strstr(runtime.version, ", driver "));
+        assert_int_equal(ze->device_count(self), 2);
+        ze->device(self, 1, &device);
+        assert_int_equal(device.driver, !cases[i].driver);
+        addr = bench_alloc(self, 1, HMREG_MEM_DEVICE, 8192);
+        assert_ok(ze->resolve(self, addr, 8192, &range));
+        assert_int_equal(range.device, 1);
+        bench_free(self, addr, HMREG_MEM_DEVICE);
+        assert_int_equal(ze->resolve(self, (uintptr_t)says, 1, &range), -HMEM_NOT_MINE);
+        ze->close(self);
+        control->reset();
+    }
+}
+
+static void open__each_driver_fails__eio(void **state)
+{
+    struct hmem *self = NULL;
+
+    for (int i = 0; i < 2; i++)
+        bench_fail(bench_control(i), "zeDeviceGet", ZE_RESULT_ERROR_DEVICE_LOST, 0, 1);
+    assert_fails(ze->open(&self), -EIO, "zeDeviceGet of driver 1");
+    assert_null(self);
+    for (int i = 0; i < 2; i++)
+        bench_control(i)->reset();
+}
+
+/* Memory may be the driver's, and there may be enough at the next open. */
+static void open__second_driver_without_memory__enomem_and_nothing_left(void **state)
 {
     struct hmem *self = bench_open();
 
@@ -138,7 +192,7 @@ static void open__second_driver_fails__eio_and_nothing_left(void **state)
     bench_control(1)->reset();
     self = NULL;
     bench_fail(bench_control(1), "zeContextCreate", ZE_RESULT_ERROR_OUT_OF_HOST_MEMORY, 0, 1);
-    assert_fails(ze->open(&self), -EIO, "zeContextCreate of driver 1");
+    assert_fails(ze->open(&self), -ENOMEM, "zeContextCreate of driver 1");
     assert_null(self);
     assert_int_equal(bench_control(0)->calls("zeContextCreate"),
                      bench_control(0)->calls("zeContextDestroy"));
@@ -171,4 +225,6 @@ TEST_MAIN(TEST(kind__memory_of_the_second_driver__dmabuf),
           TEST(query__memory_of_each_device__its_device),
           TEST(query__tile_of_a_card_both_drivers_know__its_drivers_device),
           TEST(identity__of_two_drivers__differ), TEST(copy__between_drivers__by_way_of_the_host),
-          TEST(query__one_driver_fails__eio), TEST(open__second_driver_fails__eio_and_nothing_left))
+          TEST(query__one_driver_fails__eio), TEST(open__one_driver_fails__the_others_devices),
+          TEST(open__each_driver_fails__eio),
+          TEST(open__second_driver_without_memory__enomem_and_nothing_left))

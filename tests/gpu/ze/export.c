@@ -47,7 +47,7 @@ static int export(struct hmem *self, uint64_t addr, size_t len, struct hmreg_dma
     struct hmem_range range = {0};
 
     assert_ok(ze->resolve(self, addr, len, &range));
-    return ze->export_dmabuf(self, addr, len, &range, out);
+    return ze->export_dmabuf(self, addr, len, &range, 0, out);
 }
 
 /* Maps what the export names, in whole pages. */
@@ -287,12 +287,12 @@ static void export__of_a_claim__names_the_bytes_or_is_refused(void **state)
                                .segments = 1,
                                .claimed = true};
 
-    assert_ok(ze->export_dmabuf(self, addr + 33, 100, &claim, &dmabuf));
+    assert_ok(ze->export_dmabuf(self, addr + 33, 100, &claim, 0, &dmabuf));
     check_names(addr, 8192, addr + 33, &dmabuf);
     close(dmabuf.fd);
     dmabuf.fd = -7;
     bench_free(self, addr, HMREG_MEM_DEVICE);
-    assert_fails(ze->export_dmabuf(self, addr, 100, &claim, &dmabuf), -EOPNOTSUPP,
+    assert_fails(ze->export_dmabuf(self, addr, 100, &claim, 0, &dmabuf), -EOPNOTSUPP,
                  "knows no memory");
     assert_int_equal(dmabuf.fd, -7);
     ze->close(self);
@@ -307,9 +307,9 @@ static void export__memory_changed_since_resolve__efault(void **state)
 
     assert_ok(ze->resolve(self, addr, 8192, &range));
     bench_free(self, addr, HMREG_MEM_DEVICE);
-    assert_fails(ze->export_dmabuf(self, addr, 8192, &range, &dmabuf), -EFAULT, "was freed");
+    assert_fails(ze->export_dmabuf(self, addr, 8192, &range, 0, &dmabuf), -EFAULT, "was freed");
     assert_int_equal(bench_alloc(self, 0, HMREG_MEM_DEVICE, 8192), addr);
-    assert_fails(ze->export_dmabuf(self, addr, 8192, &range, &dmabuf), -EFAULT, "was freed");
+    assert_fails(ze->export_dmabuf(self, addr, 8192, &range, 0, &dmabuf), -EFAULT, "was freed");
     assert_int_equal(dmabuf.fd, -7);
     bench_free(self, addr, HMREG_MEM_DEVICE);
     ze->close(self);
@@ -338,7 +338,7 @@ static void export__driver_gives_no_descriptor__code_and_sentence(void **state)
     assert_ok(ze->resolve(self, addr, 4096, &range));
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         bench_fail(bench_control(0), "zeMemGetAllocProperties", cases[i].result, 1, 1);
-        assert_fails(ze->export_dmabuf(self, addr, 4096, &range, &dmabuf), cases[i].code,
+        assert_fails(ze->export_dmabuf(self, addr, 4096, &range, 0, &dmabuf), cases[i].code,
                      cases[i].words);
         assert_int_equal(hmreg_last_error()->vendor_code, cases[i].result);
         assert_int_equal(dmabuf.fd, -7);
@@ -375,7 +375,23 @@ static void export__no_descriptor_left__emfile(void **state)
     ze->close(self);
 }
 
-TEST_MAIN(TEST(export__driver_gives_no_descriptor__code_and_sentence),
+static void export__pcie_mapping__no_such_thing(void **state)
+{
+    struct hmem *self = bench_open();
+    uint64_t addr = bench_alloc(self, 0, HMREG_MEM_DEVICE, 8192);
+    struct hmreg_dmabuf dmabuf = {.fd = -7};
+    struct hmem_range range = {0};
+
+    assert_ok(ze->resolve(self, addr, 8192, &range));
+    assert_fails(ze->export_dmabuf(self, addr, 8192, &range, HMREG_EXPORT_PCIE, &dmabuf),
+                 -EOPNOTSUPP, "PCIe mapping");
+    assert_int_equal(dmabuf.fd, -7);
+    bench_free(self, addr, HMREG_MEM_DEVICE);
+    ze->close(self);
+}
+
+TEST_MAIN(TEST(export__pcie_mapping__no_such_thing),
+          TEST(export__driver_gives_no_descriptor__code_and_sentence),
           TEST(export__no_descriptor_left__emfile),
           TEST(export__dmabuf_of_the_kernel__measured_by_lseek),
           TEST(export__pages_of_the_device_are_large__names_the_bytes),

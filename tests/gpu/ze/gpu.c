@@ -2,6 +2,7 @@
  *
  * Level Zero for the cases that all vendors have (tests/gpu/gpu.h).
  */
+#include "hmem/hooks/entry_hook.h"
 #include "tests/gpu/gpu.h"
 #include "tests/gpu/ze/bench.h"
 
@@ -94,7 +95,13 @@ static const char *const calls[] = {
     NULL,
 };
 
+static bool reports(enum hmreg_mem_kind kind)
+{
+    return !entry_hooks_refusal();
+}
+
 const struct gpu gpu = {
+    .reports = reports,
     .ops = &hmem_ze_ops,
     .kinds = 3,
     .pinned_device = -1,

@@ -56,7 +56,7 @@ static void open__devices_without_export__say_so_and_allocate(void **state)
     addr = bench_alloc(self, 0, HMREG_MEM_DEVICE, 4096);
     assert_ok(ze->resolve(self, addr, 4096, &range));
     assert_false(range.exportable);
-    assert_fails(ze->export_dmabuf(self, addr, 4096, &range, &dmabuf), -EOPNOTSUPP,
+    assert_fails(ze->export_dmabuf(self, addr, 4096, &range, 0, &dmabuf), -EOPNOTSUPP,
                  "does not export");
     assert_int_equal(dmabuf.fd, -7);
     bench_free(self, addr, HMREG_MEM_DEVICE);

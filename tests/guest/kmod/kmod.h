@@ -19,14 +19,29 @@ void memory_exit(void);
  * process shows; *offset: where the range begins in it. NULL: it is no such mapping. */
 struct dma_buf *memory_at(u64 start, u64 length, u64 *offset);
 
+/* Lies [start, end) of a buffer in whole pages of NVIDIA's? */
+bool memory_has_nvidia_pages(const struct dma_buf *dmabuf, u64 start, u64 end);
+
 int regions_init(void);
 void regions_exit(void);
 
 extern atomic_t regions_alive; /* regions over dmabufs that exist */
 extern atomic_t regions_moved; /* move notices received from exporters */
 
+/* A process has unmapped [start, end) of a buffer: revokes what it registered there by address, if
+ * the driver of peer memory is one that does. */
+void regions_freed(const struct dma_buf *dmabuf, const struct mm_struct *mm, u64 start, u64 end);
+
 int peers_init(void);
 void peers_exit(void);
 bool peers_enabled(void);
+
+/* The driver of peer memory. */
+enum peers_client {
+    PEERS_SOFTGPU, /* takes any range; a region outlives the memory's mapping */
+    PEERS_NV_MEM,  /* nvidia-peermem: whole pages of 64 KiB; freeing the memory revokes a region */
+    PEERS_NV_MEM_NC, /* the same driver's default: freeing revokes nothing */
+};
+enum peers_client peers_client(void);
 
 #endif

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only
  *
  * /dev/softgpu, as softgpu.h describes it: a dynamic dmabuf exporter (importers pin, or receive
- * move notices), whose operations can be made to fail.
+ * move notices), whose operations can be made to fail. While the parameter nvidia is on, buffers
+ * are made with the rules of NVIDIA's exporter: no pin, no move, mapped when attached.
  *
  * A CPU mapping is filled by page number when touched, so that get_user_pages() refuses it, and
  * emptied when the buffer moves. The pages of a buffer change only under its reservation lock;
@@ -23,16 +24,26 @@
 #include "kmod.h"
 #include "softgpu.h"
 
-#define MAX_PAGES (1ul << 20)
+#define MAX_PAGES    (1ul << 20)
+#define NVIDIA_PAGES (SOFTGPU_NVIDIA_PAGE >> PAGE_SHIFT)
 
 struct buffer {
     unsigned long pages;
     u32 flags;
+    bool nvidia;
     atomic_t attached, pinned, mapped, moved;
     struct page *page[];
 };
 
 static atomic_t buffers_alive;
+
+static bool nvidia;
+module_param(nvidia, bool, 0644);
+MODULE_PARM_DESC(nvidia, "new buffers follow the rules of NVIDIA's exporter");
+static unsigned long bar1_kib;
+module_param(bar1_kib, ulong, 0644);
+MODULE_PARM_DESC(bar1_kib, "what importers can map of buffers with NVIDIA's rules; 0: anything");
+static atomic_long_t bar1_used; /* pages */
 
 /* ---- failures on request ---------------------------------------------------------------- */
 
@@ -121,6 +132,9 @@ static int attach(struct dma_buf *dmabuf, struct dma_buf_attachment *attachment)
     struct buffer *buffer = dmabuf->priv;
     int rc = fault(SOFTGPU_OP_ATTACH);
 
+    if (buffer->nvidia && attachment->importer_ops && !attachment->peer2peer)
+        return -ENOTSUPP;
+
     if (!rc)
         atomic_inc(&buffer->attached);
     return rc;
@@ -196,6 +210,31 @@ static void unmap(struct dma_buf_attachment *attachment, struct sg_table *table,
     atomic_dec(&buffer->mapped);
 }
 
+/* NVIDIA's exporter answers NULL for any failure, which becomes -ENOMEM. */
+static struct sg_table *nvidia_map(struct dma_buf_attachment *attachment,
+                                   enum dma_data_direction direction)
+{
+    struct buffer *buffer = attachment->dmabuf->priv;
+    long budget = (long)(bar1_kib >> (PAGE_SHIFT - 10));
+    struct sg_table *table = NULL;
+
+    if (atomic_long_add_return(buffer->pages, &bar1_used) <= budget || !budget)
+        table = map(attachment, direction);
+    if (!IS_ERR_OR_NULL(table))
+        return table;
+    atomic_long_sub(buffer->pages, &bar1_used);
+    return NULL;
+}
+
+static void nvidia_unmap(struct dma_buf_attachment *attachment, struct sg_table *table,
+                         enum dma_data_direction direction)
+{
+    struct buffer *buffer = attachment->dmabuf->priv;
+
+    unmap(attachment, table, direction);
+    atomic_long_sub(buffer->pages, &bar1_used);
+}
+
 static void release(struct dma_buf *dmabuf)
 {
     buffer_free(dmabuf->priv);
@@ -216,7 +255,15 @@ static vm_fault_t touched(struct vm_fault *vmf)
     return result;
 }
 
-static const struct vm_operations_struct vm_ops = {.fault = touched};
+/* To the drivers of peer memory, the end of the mapping is the end of the memory. */
+static void unmapped(struct vm_area_struct *vma)
+{
+    u64 start = (u64)vma->vm_pgoff << PAGE_SHIFT;
+
+    regions_freed(vma->vm_private_data, vma->vm_mm, start, start + vma->vm_end - vma->vm_start);
+}
+
+static const struct vm_operations_struct vm_ops = {.fault = touched, .close = unmapped};
 
 static void mark_as_bar(struct vm_area_struct *vma)
 {
@@ -261,6 +308,13 @@ struct dma_buf *memory_at(u64 start, u64 length, u64 *offset)
     return dmabuf;
 }
 
+bool memory_has_nvidia_pages(const struct dma_buf *dmabuf, u64 start, u64 end)
+{
+    const struct buffer *buffer = dmabuf->priv;
+
+    return start < end && ALIGN(end, SOFTGPU_NVIDIA_PAGE) <= (u64)buffer->pages << PAGE_SHIFT;
+}
+
 static const struct dma_buf_ops dmabuf_ops = {
     .attach = attach,
     .detach = detach,
@@ -268,6 +322,15 @@ static const struct dma_buf_ops dmabuf_ops = {
     .unpin = unpin,
     .map_dma_buf = map,
     .unmap_dma_buf = unmap,
+    .mmap = map_for_cpu,
+    .release = release,
+};
+
+static const struct dma_buf_ops nvidia_ops = {
+    .attach = attach,
+    .detach = detach,
+    .map_dma_buf = nvidia_map,
+    .unmap_dma_buf = nvidia_unmap,
     .mmap = map_for_cpu,
     .release = release,
 };
@@ -280,7 +343,7 @@ static int export(struct buffer *buffer)
     struct dma_buf *dmabuf;
     int fd;
 
-    info.ops = &dmabuf_ops;
+    info.ops = buffer->nvidia ? &nvidia_ops : &dmabuf_ops;
     info.size = buffer->pages << PAGE_SHIFT;
     info.flags = O_RDWR;
     info.priv = buffer;
@@ -305,9 +368,12 @@ static int do_alloc(struct softgpu_alloc *request)
         return rc;
     if (!pages || pages > MAX_PAGES)
         return -EINVAL;
+    if (nvidia)
+        pages = round_up(pages, NVIDIA_PAGES);
     buffer = buffer_new(pages, request->flags);
     if (!buffer)
         return -ENOMEM;
+    buffer->nvidia = nvidia;
     rc = export(buffer);
     if (rc < 0)
         return rc;
@@ -319,7 +385,7 @@ static struct dma_buf *get(int fd)
 {
     struct dma_buf *dmabuf = dma_buf_get(fd);
 
-    if (IS_ERR(dmabuf) || dmabuf->ops == &dmabuf_ops)
+    if (IS_ERR(dmabuf) || dmabuf->ops == &dmabuf_ops || dmabuf->ops == &nvidia_ops)
         return dmabuf;
     dma_buf_put(dmabuf);
     return ERR_PTR(-EINVAL);
@@ -359,11 +425,12 @@ static int move(struct dma_buf *dmabuf, bool force)
     if (rc)
         return rc;
     dma_resv_lock(dmabuf->resv, NULL);
-    if (atomic_read(&buffer->pinned) && !force) {
+    if ((buffer->nvidia || atomic_read(&buffer->pinned)) && !force) {
         dma_resv_unlock(dmabuf->resv);
         return -EBUSY;
     }
-    dma_buf_move_notify(dmabuf);
+    if (!buffer->nvidia)
+        dma_buf_move_notify(dmabuf);
     unmap_mapping_range(dmabuf->file->f_mapping, 0, 0, 1);
     rc = exchange_pages(buffer);
     atomic_inc(&buffer->moved);

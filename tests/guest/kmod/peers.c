@@ -2,7 +2,8 @@
  *
  * Peer memory: with the parameter peermem, the kernel registers device memory by its address, as
  * kernels with a driver for peer memory do. Those list their clients in
- * /sys/kernel/mm/memory_peers, and so does this module while the parameter is on.
+ * /sys/kernel/mm/memory_peers, and so does this module while the parameter is on. The parameter
+ * client names the driver whose rules hold.
  */
 #include <linux/kobject.h>
 #include <linux/module.h>
@@ -15,6 +16,37 @@ static bool enabled;
 static bool ready; /* the module is initialized */
 static DEFINE_MUTEX(lock);
 static struct kobject *peers, *client;
+
+static const char *const names[] = {
+    [PEERS_SOFTGPU] = "softgpu", [PEERS_NV_MEM] = "nv_mem", [PEERS_NV_MEM_NC] = "nv_mem_nc"};
+static enum peers_client kind;
+
+static int set_client(const char *value, const struct kernel_param *param)
+{
+    int found = sysfs_match_string(names, value);
+
+    if (found < 0)
+        return found;
+    mutex_lock(&lock);
+    if (!client)
+        WRITE_ONCE(kind, found);
+    mutex_unlock(&lock);
+    return client ? -EBUSY : 0;
+}
+
+static int get_client(char *text, const struct kernel_param *param)
+{
+    return sysfs_emit(text, "%s\n", names[kind]);
+}
+
+static const struct kernel_param_ops client_ops = {.set = set_client, .get = get_client};
+module_param_cb(client, &client_ops, NULL, 0644);
+MODULE_PARM_DESC(client, "softgpu, nv_mem or nv_mem_nc; to be set while peermem is off");
+
+enum peers_client peers_client(void)
+{
+    return READ_ONCE(kind);
+}
 
 static ssize_t version_show(struct kobject *kobj, struct kobj_attribute *attr, char *text)
 {
@@ -47,7 +79,7 @@ static int show(void)
     kobject_put(mm);
     if (!peers)
         return -ENOMEM;
-    client = kobject_create_and_add("softgpu", peers);
+    client = kobject_create_and_add(names[kind], peers);
     if (client && !sysfs_create_file(client, &version.attr))
         return 0;
     hide();

@@ -30,6 +30,8 @@
 struct region {
     struct hlist_node node;
     struct ib_mr *mr;
+    const struct mm_struct *mm; /* registered by an address of it; NULL: by a descriptor */
+    u64 start, end;             /* in the buffer */
     struct dma_buf *dmabuf;
     struct dma_buf_attachment *attachment;
     struct sg_table *table;
@@ -180,6 +182,21 @@ static struct region *leave(struct ib_mr *mr)
     return found;
 }
 
+/* No access passes rxe's check against a length of 0. */
+void regions_freed(const struct dma_buf *dmabuf, const struct mm_struct *mm, u64 start, u64 end)
+{
+    struct region *region;
+    int bucket;
+
+    if (peers_client() != PEERS_NV_MEM)
+        return;
+    spin_lock(&regions_lock);
+    hash_for_each(regions, bucket, region, node) if (region->mm == mm && region->dmabuf == dmabuf &&
+                                                     region->start < end && start < region->end)
+        region->mr->length = 0;
+    spin_unlock(&regions_lock);
+}
+
 static struct ib_mr *make(struct ib_pd *pd, struct region *region, const struct span *span,
                           struct ib_udata *udata)
 {
@@ -202,9 +219,9 @@ static struct ib_mr *make(struct ib_pd *pd, struct region *region, const struct 
     return mr;
 }
 
-/* Takes over the reference to dmabuf. */
-static struct ib_mr *reg(struct ib_pd *pd, struct dma_buf *dmabuf, const struct span *span,
-                         struct ib_udata *udata)
+/* Takes over the reference to dmabuf. mm: as in struct region. */
+static struct ib_mr *reg(struct ib_pd *pd, struct dma_buf *dmabuf, const struct mm_struct *mm,
+                         const struct span *span, struct ib_udata *udata)
 {
     struct region *region = kzalloc(sizeof(*region), GFP_KERNEL);
     struct ib_mr *mr;
@@ -214,6 +231,9 @@ static struct ib_mr *reg(struct ib_pd *pd, struct dma_buf *dmabuf, const struct 
         return ERR_PTR(-ENOMEM);
     }
     region->dmabuf = dmabuf;
+    region->mm = mm;
+    region->start = span->offset;
+    region->end = span->offset + span->length;
     mr = make(pd, region, span, udata);
     if (IS_ERR(mr)) {
         region_free(region);
@@ -234,7 +254,7 @@ static struct ib_mr *reg_fd(struct ib_pd *pd, int fd, const struct span *span,
 
     if (IS_ERR(dmabuf))
         return ERR_CAST(dmabuf);
-    return reg(pd, dmabuf, span, udata);
+    return reg(pd, dmabuf, NULL, span, udata);
 }
 
 #if LINUX_VERSION_CODE < KERNEL_VERSION(6, 10, 0)
@@ -263,8 +283,13 @@ static struct ib_mr *hook_reg(struct ib_pd *pd, u64 start, u64 length, u64 iova,
 
     if (peers_enabled())
         dmabuf = memory_at(start, length, &span.offset);
+    if (dmabuf && peers_client() != PEERS_SOFTGPU &&
+        !memory_has_nvidia_pages(dmabuf, span.offset, span.offset + length)) {
+        dma_buf_put(dmabuf); /* any failure of nvidia-peermem means that the memory is not its */
+        dmabuf = NULL;
+    }
     if (dmabuf)
-        return reg(pd, dmabuf, &span, udata);
+        return reg(pd, dmabuf, current->mm, &span, udata);
     return driver_reg(pd, start, length, iova, access, udata);
 }
 

@@ -13,8 +13,8 @@ trap 'rm -rf "$work"' EXIT
 cd "$work" || exit
 
 # How many there are of each process, and what else differs.
-usual="START=SERVING SLOTS=1 THREADS=2 GETS=1 HOOKS=0 OTHERS=0 EVENTS=0 EVICTIONS=0 REAPER=0"
-scenes="pins refused evictions changes batches misses reaper kernel"
+usual="START=SERVING SLOTS=1 THREADS=2 GETS=1 HOOKS=0 OTHERS=0 EVENTS=0 EVICTIONS=0 REAPER=0 MANY=0"
+scenes="pins refused evictions changes batches misses reaper kernel many many_kernel"
 declare -A scene=(
     [pins]="HOOKS=1 EVICTIONS=1 REAPER=1"
     [refused]="HOOKS=1 REAPER=1 REFUSED=1"
@@ -24,6 +24,8 @@ declare -A scene=(
     [misses]="GETS=2 HOOKS=1 START=FREE STRONG=1"
     [reaper]="THREADS=1 HOOKS=1 OTHERS=1 REAPER=1 SLOTS=2 STRONG=1"
     [kernel]="GETS=2 EVENTS=1 STRONG=1"
+    [many]="HOOKS=1 OTHERS=1 STRONG=1 MANY=1"
+    [many_kernel]="GETS=2 EVENTS=1 STRONG=1 MANY=1"
 )
 
 # search SCENE RULE CFLAGS...: visits the states, and prints what spin's verifier says. Later

@@ -233,6 +233,15 @@ drained:
 
 /* ---- gets and puts: core/cache/get_fast.c, core/cache/get_slow.c ---- */
 
+#if EVENTS
+#define ask_kernel(otherwise) if :: unread && keeps(ASK_KERNEL) -> goto otherwise :: else fi;
+#else
+#define ask_kernel(otherwise)
+#endif
+#define gate_or(otherwise)                                                                         \
+    ask_kernel(otherwise)                                                                          \
+    if :: gate != LIVE && keeps(GATE) -> goto otherwise :: else fi
+
 proctype thread(byte me) {
     byte own, began, saw, ticket, upto, left = GETS;
     bool what;
@@ -249,12 +258,14 @@ again:
 #if BREAK == PIN_FIRST || BREAK == GATE_FIRST
         saw = (sequence == known[me]);
 #endif
+#if MANY /* core/cache/get_many.c reads the gate once for several entries, before it pins any */
+        gate_or(unpinned);
+#endif
         atomic { own++; store_pins() }
         hit_fence();
-#if EVENTS
-        if :: unread && keeps(ASK_KERNEL) -> goto aside :: else fi;
+#if !MANY
+        gate_or(aside);
 #endif
-        if :: gate != LIVE && keeps(GATE) -> goto aside :: else fi;
         if
 #if BREAK == PIN_FIRST || BREAK == GATE_FIRST
         :: atomic { saw -> saw = 0; serve() }
@@ -266,6 +277,10 @@ again:
         fi;
 aside:
         unpin(LAST_BACK);
+#if MANY
+unpinned:
+        skip;
+#endif
 #if EVENTS
         unread == 0;
         !(gate & READING) || !keeps(READING_WAIT);

@@ -87,7 +87,9 @@ static const struct {
     {CUDA_NO_DEVICE, "CUDA_ERROR_NO_DEVICE", "no device"},
     {CUDA_INVALID_DEVICE, "CUDA_ERROR_INVALID_DEVICE", "invalid device"},
     {CUDA_INVALID_CONTEXT, "CUDA_ERROR_INVALID_CONTEXT", "invalid context"},
+    {CUDA_INVALID_HANDLE, "CUDA_ERROR_INVALID_HANDLE", "invalid handle"},
     {CUDA_NOT_FOUND, "CUDA_ERROR_NOT_FOUND", "not found"},
+    {CUDA_NOT_READY, "CUDA_ERROR_NOT_READY", "not ready"},
     {CUDA_ILLEGAL_ADDRESS, "CUDA_ERROR_ILLEGAL_ADDRESS", "illegal address"},
     {CUDA_CONTEXT_IS_DESTROYED, "CUDA_ERROR_CONTEXT_IS_DESTROYED", "context destroyed"},
     {CUDA_ALREADY_REGISTERED, "CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED", "registered already"},
@@ -128,9 +130,7 @@ unsigned cuGetErrorString(unsigned error, const char **text)
 
 static int device_count(void)
 {
-    long count = fake_env("HMREG_FAKE_DEVICES", 2);
-
-    return count > MAX_DEVICES ? MAX_DEVICES : (int)count;
+    return fake_devices("HMREG_FAKE_CUDA_DEVICES", MAX_DEVICES);
 }
 
 bool fake_cuda_exports(int device)
@@ -193,6 +193,8 @@ static int attribute_of(unsigned attribute, int device)
     case CUDA_DEV_GPUDIRECT_VIRTUAL:
     case CUDA_DEV_GPUDIRECT:
         return !integrated;
+    case CUDA_DEV_HOST_PAGE_TABLES:
+        return fake_env("HMREG_FAKE_CUDA_COHERENT", 0) >> device & 1;
     case CUDA_DEV_DMABUF:
         return FAKE_CUDA_VERSION >= 11070 ? fake_cuda_exports(device) : -1;
     case CUDA_DEV_HOST_ALLOC_DMABUF:
@@ -229,6 +231,30 @@ unsigned cuDeviceGetPCIBusId(char *id, int size, int device)
     return CUDA_OK;
 }
 
+/* Takes each form of the documentation: domain:bus:device.function, or less in front. */
+unsigned cuDeviceGetByPCIBusId(int *device, const char *id)
+{
+    unsigned domain = 0, bus, slot, function = 0;
+
+    ENTER();
+    if (!device || !id)
+        return CUDA_INVALID_VALUE;
+    if (sscanf(id, "%x:%x:%x.%x", &domain, &bus, &slot, &function) < 3) {
+        domain = function = 0;
+        if (sscanf(id, "%x:%x.%x", &bus, &slot, &function) < 2)
+            return CUDA_INVALID_VALUE;
+    }
+    for (int i = 0; i < device_count(); i++) {
+        if ((int)domain == attribute_of(CUDA_DEV_PCI_DOMAIN, i) && !function &&
+            (int)bus == attribute_of(CUDA_DEV_PCI_BUS, i) &&
+            (int)slot == attribute_of(CUDA_DEV_PCI_DEVICE, i)) {
+            *device = i;
+            return CUDA_OK;
+        }
+    }
+    return CUDA_INVALID_DEVICE;
+}
+
 unsigned cuDeviceTotalMem_v2(size_t *bytes, int device)
 {
     ENTER();
@@ -236,7 +262,7 @@ unsigned cuDeviceTotalMem_v2(size_t *bytes, int device)
         return CUDA_INVALID_VALUE;
     if (!fake_cuda_device(device))
         return CUDA_INVALID_DEVICE;
-    *bytes = (size_t)fake_env("HMREG_FAKE_MEMORY", 16l << 30);
+    *bytes = fake_device_memory();
     return CUDA_OK;
 }
 
@@ -250,6 +276,20 @@ unsigned fake_cuda_context(struct cuda_context **out)
         return CUDA_CONTEXT_IS_DESTROYED;
     *out = stack[depth - 1];
     return CUDA_OK;
+}
+
+unsigned fake_cuda_context_of(int device)
+{
+    static const unsigned codes[] = {CUDA_INVALID_CONTEXT, CUDA_NOT_FOUND, CUDA_INVALID_VALUE};
+    static unsigned turn;
+    struct cuda_context *context = NULL;
+    unsigned result = fake_cuda_context(&context);
+
+    if (result == CUDA_CONTEXT_IS_DESTROYED)
+        return result;
+    if (!result && (device < 0 || context->device == device))
+        return CUDA_OK;
+    return codes[turn++ % 3];
 }
 
 static struct cuda_context *context_new(int device)
@@ -368,6 +408,37 @@ unsigned cuCtxGetDevice(int *device)
     return result;
 }
 
+unsigned cuCtxGetFlags(unsigned *flags)
+{
+    struct cuda_context *current = NULL;
+    unsigned result;
+
+    ENTER();
+    result = fake_cuda_context(&current);
+    if (!result && !flags)
+        return CUDA_INVALID_VALUE;
+    if (!result)
+        *flags = current->flags;
+    return result;
+}
+
+#if FAKE_CUDA_VERSION >= 12010
+/* Replaces them all. */
+unsigned cuCtxSetFlags(unsigned flags)
+{
+    struct cuda_context *current = NULL;
+    unsigned result;
+
+    ENTER();
+    result = fake_cuda_context(&current);
+    if (!result && flags & ~0xffu)
+        return CUDA_INVALID_VALUE;
+    if (!result)
+        current->flags = flags;
+    return result;
+}
+#endif
+
 unsigned cuCtxSynchronize(void)
 {
     struct cuda_context *current = NULL;
@@ -382,6 +453,8 @@ unsigned cuStreamSynchronize(struct cuda_stream *stream)
     struct cuda_context *current = NULL;
 
     ENTER();
+    if (!fake_cuda_is_stream(stream))
+        return CUDA_INVALID_HANDLE;
     fake_cuda_arrive();
     return fake_cuda_context(&current);
 }

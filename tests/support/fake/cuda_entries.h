@@ -10,6 +10,8 @@
 #include "hmem/cuda/cuda_api.h"
 
 enum {
+    CUDA_INVALID_HANDLE = 400,
+    CUDA_NOT_READY = 600,
     CUDA_ILLEGAL_ADDRESS = 700,
     CUDA_ALREADY_REGISTERED = 712,
     CUDA_NOT_REGISTERED = 713,
@@ -18,8 +20,6 @@ enum {
 
 enum {
     CUDA_PTR_DEVICE_POINTER = 3, /* needs a current context */
-    CUDA_PTR_SYNC_MEMOPS = 6,
-    CUDA_PTR_IS_LEGACY_IPC = 10,
     CUDA_PTR_HANDLE_TYPES = 14,
     CUDA_PTR_IS_GPUDIRECT = 15,
 };
@@ -33,7 +33,6 @@ enum {
 enum { CUDA_HOSTALLOC_WRITECOMBINED = 4 };
 enum { CUDA_HANDLE_POSIX_FD = 1 }; /* memory that can be shared by a descriptor */
 enum { CUDA_IPC_LAZY_PEER_ACCESS = 1 };
-enum { CUDA_RANGE_FLAG_PCIE = 1 };
 enum { CUDA_MEMORY_PINNED = 1 };      /* type of a cuda_memory_prop */
 enum { CUDA_LOCATION_HOST_NUMA = 3 }; /* type of a cuda_location */
 
@@ -62,6 +61,7 @@ struct cuda_ipc {
 #define CUDA_TEST_ENTRIES(ENTRY)                                                                   \
     ENTRY(error_string, cuGetErrorString, (unsigned error, const char **text))                     \
     ENTRY(device_bus_id, cuDeviceGetPCIBusId, (char *id, int size, int device))                    \
+    ENTRY(device_by_bus_id, cuDeviceGetByPCIBusId, (int *device, const char *id))                  \
     ENTRY(context_create, cuCtxCreate_v2,                                                          \
           (struct cuda_context * *context, unsigned flags, int device))                            \
     ENTRY(context_destroy, cuCtxDestroy_v2, (struct cuda_context * context))                       \
@@ -84,6 +84,20 @@ struct cuda_ipc {
     ENTRY(copy_to_host, cuMemcpyDtoH_v2, (void *dst, unsigned long long src, size_t size))         \
     ENTRY(copy_on_device, cuMemcpyDtoD_v2,                                                         \
           (unsigned long long dst, unsigned long long src, size_t size))                           \
+    ENTRY(                                                                                         \
+        copy_async, cuMemcpyAsync,                                                                 \
+        (unsigned long long dst, unsigned long long src, size_t size, struct cuda_stream *stream)) \
+    ENTRY(copy_to_device_async, cuMemcpyHtoDAsync_v2,                                              \
+          (unsigned long long dst, const void *src, size_t size, struct cuda_stream *stream))      \
+    ENTRY(copy_to_host_async, cuMemcpyDtoHAsync_v2,                                                \
+          (void *dst, unsigned long long src, size_t size, struct cuda_stream *stream))            \
+    ENTRY(                                                                                         \
+        copy_on_device_async, cuMemcpyDtoDAsync_v2,                                                \
+        (unsigned long long dst, unsigned long long src, size_t size, struct cuda_stream *stream)) \
+    ENTRY(memory_info, cuMemGetInfo_v2, (size_t * available, size_t * total))                      \
+    ENTRY(stream_create, cuStreamCreate, (struct cuda_stream * *stream, unsigned flags))           \
+    ENTRY(stream_destroy, cuStreamDestroy_v2, (struct cuda_stream * stream))                       \
+    ENTRY(stream_query, cuStreamQuery, (struct cuda_stream * stream))                              \
     ENTRY(reserve, cuMemAddressReserve,                                                            \
           (unsigned long long *addr, size_t size, size_t align, unsigned long long wish,           \
            unsigned long long flags))                                                              \
@@ -119,5 +133,21 @@ struct cuda_ipc {
     ENTRY(ipc_open, cuIpcOpenMemHandle_v2,                                                         \
           (unsigned long long *addr, struct cuda_ipc handle, unsigned flags))                      \
     ENTRY(ipc_close, cuIpcCloseMemHandle, (unsigned long long addr))
+
+/* Older forms, those for each thread's own default stream, and how the runtime API finds functions.
+ * Apart, since the vendor's header declares some only for itself. */
+#define CUDA_OTHER_ENTRIES(ENTRY)                                                                  \
+    ENTRY(free_old, cuMemFree, (unsigned addr))                                                    \
+    ENTRY(free_async_thread, cuMemFreeAsync_ptsz,                                                  \
+          (unsigned long long addr, struct cuda_stream *stream))                                   \
+    ENTRY(context_destroy_old, cuCtxDestroy, (struct cuda_context * context))                      \
+    ENTRY(context_detach, cuCtxDetach, (struct cuda_context * context))                            \
+    ENTRY(primary_release_old, cuDevicePrimaryCtxRelease, (int device))                            \
+    ENTRY(primary_reset_old, cuDevicePrimaryCtxReset, (int device))                                \
+    ENTRY(pool_trim, cuMemPoolTrimTo, (struct cuda_pool * pool, size_t keep))                      \
+    ENTRY(get_address_old, cuGetProcAddress,                                                       \
+          (const char *name, void **out, int version, unsigned long long flags))                   \
+    ENTRY(get_address, cuGetProcAddress_v2,                                                        \
+          (const char *name, void **out, int version, unsigned long long flags, unsigned *status))
 
 #endif

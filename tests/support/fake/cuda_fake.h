@@ -2,18 +2,25 @@
  *
  * Inside the fake libcuda.so.1: what its files share. cuda.c has devices and contexts,
  * cuda_memory.c allocations and copies, cuda_shared.c pools and imported memory, cuda_virtual.c
- * virtual memory, cuda_pointer.c what is said about pointers and the dmabuf export.
+ * virtual memory, cuda_pointer.c what is said about pointers, cuda_export.c the dmabuf export,
+ * cuda_stream.c streams, cuda_address.c cuGetProcAddress and older functions.
  *
  * From the environment, beyond the engine's:
- *   HMREG_FAKE_DEVICES=n            devices, 2 if not set
+ *   HMREG_FAKE_CUDA_DEVICES=n       devices, else HMREG_FAKE_DEVICES, else 2
  *   HMREG_FAKE_CUDA_NO_DMABUF=mask  these devices export no dmabuf
  *   HMREG_FAKE_CUDA_INTEGRATED=mask these devices share the host's memory, and have no GPUDirect
  *   HMREG_FAKE_CUDA_FORBID=mask     a call that creates a context on one of these aborts
  *   HMREG_FAKE_CUDA_POOL_EXPORT=1   memory of pools is exported, which no driver promises
  *   HMREG_FAKE_CUDA_EXPORT_ONE=1    no descriptor is given for several allocations
- *   HMREG_FAKE_CUDA_EXPORT_CONTEXT=1  the export, too, needs a current context
+ *   HMREG_FAKE_CUDA_EXPORT_CONTEXT=0  the export needs no current context of the device
+ *   HMREG_FAKE_CUDA_QUERY_CONTEXT=1 attributes of pointers need a current context
+ *   HMREG_FAKE_CUDA_EXACT=1         descriptors of exactly the range, that cannot be mapped
+ *   HMREG_FAKE_CUDA_ANY_EXPORT=1    virtual memory is exported without gpuDirectRDMACapable
  *   HMREG_FAKE_CUDA_EXPORT_SHORT=1  its descriptors are one page long, whatever was asked
+ *   HMREG_FAKE_CUDA_COHERENT=mask   these devices use the CPU's page tables, as behind Grace
+ *   HMREG_FAKE_CUDA_NO_PCIE=mask    these devices refuse dmabufs with the PCIe mapping
  *   HMREG_FAKE_CUDA_NO_MAPPING=1    a driver without the MAPPING attributes and block ids
+ *   HMREG_FAKE_CUDA_REUSE_IDS=1     ids of physical memory are used again once it is gone
  * FAKE_CUDA_VERSION, when compiled: the driver this one is as old as; 13000 if not set.
  */
 #ifndef TESTS_FAKE_CUDA_FAKE_H
@@ -30,6 +37,7 @@
     __attribute__((visibility("default"))) unsigned name parameters;
 CUDA_ENTRIES(CUDA_DECLARE, CUDA_DECLARE)
 CUDA_TEST_ENTRIES(CUDA_DECLARE)
+CUDA_OTHER_ENTRIES(CUDA_DECLARE)
 
 /* For tests: the number of contexts of both kinds; of reservations and physical allocations. */
 __attribute__((visibility("default"))) unsigned long hmreg_fake_cuda_contexts(void);
@@ -54,12 +62,16 @@ void fake_cuda_leave(int *locked);
 struct cuda_context {
     struct cuda_context *next;
     int device;
+    unsigned flags;
     bool alive; /* a destroyed context is kept, so that late calls return an error */
 };
 
 /* The calling thread's context if it is valid, else the result to return. */
 unsigned fake_cuda_context(struct cuda_context **out);
 bool fake_cuda_device(int device);
+/* Success if the calling thread's context is one of this device (-1: of any). Else the result,
+ * which varies as drivers do: INVALID_CONTEXT, NOT_FOUND, INVALID_VALUE. */
+unsigned fake_cuda_context_of(int device);
 
 /* ---- memory ----------------------------------------------------------------------------- */
 
@@ -89,6 +101,7 @@ struct memory {
     int device;
     struct cuda_context *context; /* NULL: of none */
     struct cuda_pool *pool;
+    bool sync_memops; /* as the application set it */
 };
 
 /* The memory that contains the device or the host address. */
@@ -97,8 +110,9 @@ struct memory *fake_cuda_memory(uint64_t addr);
 struct memory *fake_cuda_pages(uint64_t addr, size_t len);
 /* Frees the memory of a destroyed context. */
 void fake_cuda_lose(struct cuda_context *context);
-/* Finishes the copy in progress. */
-void fake_cuda_arrive(void);
+/* Finishes the pending copy; false if there is none. */
+bool fake_cuda_arrive(void);
+bool fake_cuda_is_stream(const struct cuda_stream *stream);
 uint64_t fake_cuda_id(void);
 /* New memory of the current context's device, or of a pool's. */
 unsigned fake_cuda_allocate(enum memory_sort sort, enum fake_kind kind, size_t size,
@@ -110,6 +124,8 @@ bool fake_cuda_pool_used(const struct cuda_pool *pool);
 bool fake_cuda_exports(int device);
 
 /* ---- virtual memory --------------------------------------------------------------------- */
+
+#define FAKE_CUDA_PIECES 1024 /* the most under one descriptor */
 
 struct physical {
     struct physical *next;

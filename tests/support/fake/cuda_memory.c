@@ -238,6 +238,28 @@ unsigned cuMemFreeHost(void *addr)
     return end((uintptr_t)addr, true);
 }
 
+/* What virtual memory takes is not counted. */
+unsigned cuMemGetInfo_v2(size_t *available, size_t *total)
+{
+    struct cuda_context *context = NULL;
+    size_t used = 0, all = fake_device_memory();
+    unsigned result;
+
+    ENTER();
+    result = fake_cuda_context(&context);
+    if (result)
+        return result;
+    if (!available || !total)
+        return CUDA_INVALID_VALUE;
+    for (const struct memory *m = memories; m; m = m->next)
+        if (m->device == context->device && (m->sort == MEMORY_PLAIN || m->sort == MEMORY_POOL))
+            used += m->len;
+    used += fake_dmabuf_held(context->device);
+    *total = all;
+    *available = used < all ? all - used : 0;
+    return CUDA_OK;
+}
+
 /* ---- entry points: host memory of the caller's ------------------------------------------ */
 
 unsigned cuMemHostRegister_v2(void *addr, size_t size, unsigned flags)
@@ -321,11 +343,14 @@ static struct {
     size_t size; /* 0: no copy is pending */
 } late;
 
-void fake_cuda_arrive(void)
+bool fake_cuda_arrive(void)
 {
-    if (late.size && fake_copy(late.dst, late.src, late.size))
+    bool pending = late.size;
+
+    if (pending && fake_copy(late.dst, late.src, late.size))
         abort();
     late.size = 0;
+    return pending;
 }
 
 /* A copy between device memories returns before its bytes have arrived: the next call that waits
@@ -341,8 +366,20 @@ static unsigned copy_late(uint64_t dst, uint64_t src, size_t size)
 static bool is_device(uint64_t addr, size_t size)
 {
     struct memory *m = fake_cuda_memory(addr);
+    struct mapping *piece = m ? NULL : fake_cuda_mapping(addr);
 
+    if (piece)
+        return piece->physical->prop.location.type == CUDA_LOCATION_DEVICE &&
+               size <= piece->addr + piece->len - addr;
     return m && !m->host && size <= m->addr + m->len - addr;
+}
+
+/* Was the copy's destination, or its context, made synchronous? */
+static bool is_sync(uint64_t dst, const struct cuda_context *context)
+{
+    struct memory *m = fake_cuda_memory(dst);
+
+    return context->flags & CUDA_CONTEXT_SYNC_MEMOPS || (m && m->sync_memops);
 }
 
 static unsigned copy(uint64_t dst, uint64_t src, size_t size)
@@ -353,11 +390,65 @@ static unsigned copy(uint64_t dst, uint64_t src, size_t size)
     if (result)
         return result;
     fake_cuda_arrive();
-    if (size && is_device(dst, size) && is_device(src, size))
-        return copy_late(dst, src, size);
     if (!may_access(dst, size) || !may_access(src, size))
         return CUDA_INVALID_VALUE;
+    if (size && is_device(dst, size) && is_device(src, size) && !is_sync(dst, context))
+        return copy_late(dst, src, size);
     return fake_copy(translate(dst), translate(src), size) ? CUDA_INVALID_VALUE : CUDA_OK;
+}
+
+static bool is_known(uint64_t addr, size_t size)
+{
+    struct memory *m = fake_cuda_memory(addr);
+    uint64_t base = m && lies_in(addr, m->host, m->len) ? m->host : m ? m->addr : 0;
+
+    return m && size <= base + m->len - addr;
+}
+
+/* Between memory of the driver's the bytes arrive later; the caller's own is copied at once, as a
+ * driver stages it. */
+static unsigned copy_async(uint64_t dst, uint64_t src, size_t size,
+                           const struct cuda_stream *stream)
+{
+    struct cuda_context *context = NULL;
+    unsigned result = fake_cuda_context(&context);
+
+    if (result)
+        return result;
+    if (!fake_cuda_is_stream(stream))
+        return CUDA_INVALID_HANDLE;
+    if (!size || !is_known(dst, size) || !is_known(src, size))
+        return copy(dst, src, size);
+    fake_cuda_arrive();
+    return copy_late(translate(dst), translate(src), size);
+}
+
+unsigned cuMemcpyAsync(unsigned long long dst, unsigned long long src, size_t size,
+                       struct cuda_stream *stream)
+{
+    ENTER();
+    return copy_async(dst, src, size, stream);
+}
+
+unsigned cuMemcpyHtoDAsync_v2(unsigned long long dst, const void *src, size_t size,
+                              struct cuda_stream *stream)
+{
+    ENTER();
+    return copy_async(dst, (uintptr_t)src, size, stream);
+}
+
+unsigned cuMemcpyDtoHAsync_v2(void *dst, unsigned long long src, size_t size,
+                              struct cuda_stream *stream)
+{
+    ENTER();
+    return copy_async((uintptr_t)dst, src, size, stream);
+}
+
+unsigned cuMemcpyDtoDAsync_v2(unsigned long long dst, unsigned long long src, size_t size,
+                              struct cuda_stream *stream)
+{
+    ENTER();
+    return copy_async(dst, src, size, stream);
 }
 
 unsigned cuMemcpy(unsigned long long dst, unsigned long long src, size_t size)

@@ -3,14 +3,11 @@
  * The fake libcuda.so.1: pointer queries. The single query refuses unknown addresses, the batch
  * query answers them with zeroes; some attributes are refused in a batch, one needs a context;
  * RANGE_* describe the reservation of virtual memory, MAPPING_* the mapped piece; of a pool's
- * memory they may describe the pool. cuMemGetAddressRange needs a current context. The dmabuf
- * export refuses what is not whole host pages, not completely mapped, or not device memory of its
- * own.
+ * memory they may describe the pool. cuMemGetAddressRange needs a current context of the memory's
+ * device. Some drivers answer no attribute on a thread without a context.
  */
 #include "tests/support/fake/cuda_fake.h"
 
-#include <fcntl.h>
-#include <stdio.h>
 #include <string.h>
 
 /* All attributes of one address. */
@@ -20,7 +17,7 @@ struct view {
     struct cuda_context *context;
     uint64_t device_addr, host; /* 0: none */
     uint64_t id;
-    bool managed, mapped, gpudirect, ipc;
+    bool managed, mapped, gpudirect, ipc, sync_memops;
     unsigned handle_types;
     int ordinal;
     uint64_t start;
@@ -47,6 +44,7 @@ static struct view view_memory(const struct memory *m, uint64_t addr)
         .mapped = true,
         .gpudirect = m->sort == MEMORY_PLAIN && fake_cuda_exports(m->device),
         .ipc = m->sort == MEMORY_PLAIN,
+        .sync_memops = m->sync_memops,
         .handle_types = m->pool ? m->pool->handle_types : 0,
         .ordinal = m->device,
         .start = m->addr,
@@ -91,6 +89,7 @@ static struct view view_of(uint64_t addr)
 {
     struct memory *m = fake_cuda_memory(addr);
     struct reservation *r = m ? NULL : fake_cuda_reservation(addr);
+    struct view nothing = {.ordinal = -1};
 
     if (m && m->sort == MEMORY_POOL) {
         struct view view = view_memory(m, addr);
@@ -100,7 +99,7 @@ static struct view view_of(uint64_t addr)
     }
     if (m)
         return view_memory(m, addr);
-    return r ? view_virtual(r, fake_cuda_mapping(addr), addr) : (struct view){0};
+    return r ? view_virtual(r, fake_cuda_mapping(addr), addr) : nothing;
 }
 
 /* ---- answers ---------------------------------------------------------------------------- */
@@ -188,6 +187,8 @@ static uint64_t value_of(const struct view *view, unsigned attribute)
         return view->gpudirect;
     case CUDA_PTR_IS_LEGACY_IPC:
         return view->ipc;
+    case CUDA_PTR_SYNC_MEMOPS:
+        return view->sync_memops;
     case CUDA_PTR_HANDLE_TYPES:
         return view->handle_types;
     case CUDA_PTR_MEMPOOL:
@@ -200,6 +201,13 @@ static uint64_t value_of(const struct view *view, unsigned attribute)
         return view->block_id;
     }
     return 0;
+}
+
+static bool wants_context(void)
+{
+    struct cuda_context *context = NULL;
+
+    return fake_env("HMREG_FAKE_CUDA_QUERY_CONTEXT", 0) && fake_cuda_context(&context);
 }
 
 static bool in_batch(unsigned attribute)
@@ -215,6 +223,8 @@ unsigned cuPointerGetAttribute(void *value, unsigned attribute, unsigned long lo
     uint64_t found;
 
     ENTER();
+    if (wants_context())
+        return CUDA_INVALID_CONTEXT;
     view = view_of(addr);
     if (!value || !width_of(attribute) || is_new(attribute))
         return CUDA_INVALID_VALUE;
@@ -234,6 +244,8 @@ unsigned cuPointerGetAttributes(unsigned count, unsigned *attributes, void **val
     struct view view;
 
     ENTER();
+    if (wants_context())
+        return CUDA_INVALID_CONTEXT;
     view = view_of(addr);
     if (!count || !attributes || !values)
         return CUDA_INVALID_VALUE;
@@ -250,15 +262,29 @@ unsigned cuPointerGetAttributes(unsigned count, unsigned *attributes, void **val
     return CUDA_OK;
 }
 
+/* SYNC_MEMOPS can be set, of device memory that is neither a pool's nor virtual. */
+unsigned cuPointerSetAttribute(const void *value, unsigned attribute, unsigned long long addr)
+{
+    struct memory *m;
+    unsigned set;
+
+    ENTER();
+    m = fake_cuda_memory(addr);
+    if (!value || attribute != CUDA_PTR_SYNC_MEMOPS || !m || m->sort != MEMORY_PLAIN)
+        return CUDA_INVALID_VALUE;
+    memcpy(&set, value, sizeof(set));
+    m->sync_memops = set;
+    return CUDA_OK;
+}
+
 unsigned cuMemGetAddressRange_v2(unsigned long long *base, size_t *size, unsigned long long addr)
 {
-    struct cuda_context *context = NULL;
     struct view view;
     unsigned result;
 
     ENTER();
     view = view_of(addr);
-    result = fake_cuda_context(&context);
+    result = fake_cuda_context_of(view.ordinal);
     if (result)
         return result;
     if (!view.mapped)
@@ -269,74 +295,3 @@ unsigned cuMemGetAddressRange_v2(unsigned long long *base, size_t *size, unsigne
         *size = view.mapping_size;
     return CUDA_OK;
 }
-
-/* ---- the dmabuf export ------------------------------------------------------------------ */
-
-#if FAKE_CUDA_VERSION >= 11070
-
-/* The pages that an allocation has alone, or shares with its neighbours. */
-static unsigned export_plain(const struct memory *m, uint64_t addr, size_t size, int *fd)
-{
-    struct fake_alloc *made = fake_find(m->addr);
-
-    bool may = m->sort == MEMORY_PLAIN ||
-               (m->sort == MEMORY_POOL && fake_env("HMREG_FAKE_CUDA_POOL_EXPORT", 0));
-
-    if (!fake_cuda_exports(m->device) || !made)
-        return CUDA_NOT_SUPPORTED;
-    if (!may)
-        return CUDA_INVALID_VALUE;
-    if (addr != made->block->addr) {
-        fprintf(stderr, "simulated CUDA: only exports that begin with an allocation\n");
-        return CUDA_NOT_SUPPORTED;
-    }
-    *fd = fcntl(made->block->fd, F_DUPFD, 0);
-    return *fd < 0 ? CUDA_OUT_OF_MEMORY : CUDA_OK;
-}
-
-static unsigned export_range(uint64_t addr, size_t size, int *fd)
-{
-    struct memory *m = fake_cuda_pages(addr, size);
-    struct mapping *piece = m ? NULL : fake_cuda_mapping(addr);
-
-    if (m)
-        return export_plain(m, addr, size, fd);
-    if (!piece)
-        return CUDA_INVALID_VALUE;
-    if (piece->physical->prop.location.type != CUDA_LOCATION_DEVICE ||
-        !fake_cuda_exports(piece->physical->prop.location.id))
-        return CUDA_NOT_SUPPORTED;
-    return fake_cuda_export_virtual(addr, size, fd);
-}
-
-/* The descriptor is given without close-on-exec: the caller must set it. */
-unsigned cuMemGetHandleForAddressRange(void *handle, unsigned long long addr, size_t size,
-                                       unsigned type, unsigned long long flags)
-{
-    struct cuda_context *context = NULL;
-    unsigned result;
-    int fd = -1;
-
-    ENTER();
-    if (fake_env("HMREG_FAKE_CUDA_EXPORT_CONTEXT", 0)) {
-        result = fake_cuda_context(&context);
-        if (result)
-            return result;
-    }
-    if (!handle || !size || addr % fake_page() || size % fake_page() ||
-        type != CUDA_RANGE_DMABUF_FD || flags > CUDA_RANGE_FLAG_PCIE)
-        return CUDA_INVALID_VALUE;
-    if (flags == CUDA_RANGE_FLAG_PCIE)
-        return CUDA_NOT_SUPPORTED;
-    if (fake_env("HMREG_FAKE_CUDA_EXPORT_SHORT", 0)) {
-        fd = fake_file(fake_page());
-        result = fd < 0 ? CUDA_OUT_OF_MEMORY : CUDA_OK;
-    } else {
-        result = export_range(addr, size, &fd);
-    }
-    if (!result)
-        memcpy(handle, &fd, sizeof(fd));
-    return result;
-}
-
-#endif

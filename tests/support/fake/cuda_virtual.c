@@ -19,7 +19,6 @@
 #include <unistd.h>
 
 #define GRANULARITY_PAGES 16
-#define MAX_PIECES        64
 
 static struct reservation *reservations;
 static struct physical *physicals;
@@ -61,12 +60,29 @@ static struct physical *physical_of(unsigned long long handle)
     return p && p->holds ? p : NULL;
 }
 
+/* Ids of memory that is gone, for a driver that uses them again. */
+static uint64_t spare_ids[64];
+static unsigned spare_count;
+
+static uint64_t new_id(void)
+{
+    return spare_count ? spare_ids[--spare_count] : fake_cuda_id();
+}
+
+/* Memory that a descriptor still holds is not gone. */
+static void recycle_id(const struct physical *physical)
+{
+    if (fake_env("HMREG_FAKE_CUDA_REUSE_IDS", 0) && physical->block->users == 1 && spare_count < 64)
+        spare_ids[spare_count++] = physical->id;
+}
+
 static void physical_settle(struct physical *physical)
 {
     struct physical **link = &physicals;
 
     if (physical->holds || physical->mappings)
         return;
+    recycle_id(physical);
     while (*link != physical)
         link = &(*link)->next;
     *link = physical->next;
@@ -147,13 +163,13 @@ unsigned cuMemCreate(unsigned long long *handle, size_t size, const struct cuda_
     ENTER();
     if (!handle || !size || size % granule() || !is_prop(prop) || flags)
         return CUDA_INVALID_VALUE;
-    if (size > (size_t)fake_env("HMREG_FAKE_MEMORY", 16l << 30))
+    if (size > fake_device_memory())
         return CUDA_OUT_OF_MEMORY;
     made = calloc(1, sizeof(*made));
     if (!made)
         abort();
     device = prop->location.type == CUDA_LOCATION_DEVICE ? prop->location.id : 0;
-    *made = (struct physical){.next = physicals, .prop = *prop, .id = fake_cuda_id(), .holds = 1};
+    *made = (struct physical){.next = physicals, .prop = *prop, .id = new_id(), .holds = 1};
     made->block = fake_block_new(device, size);
     if (made->block && prop->location.type != CUDA_LOCATION_DEVICE &&
         !fake_block_to_host(made->block)) {
@@ -258,8 +274,8 @@ unsigned cuMemMap(unsigned long long addr, size_t size, size_t offset, unsigned 
     ENTER();
     physical = physical_of(handle);
     r = fake_cuda_reservation(addr);
-    if (!physical || !r || offset || flags || size != physical->block->len || addr % granule() ||
-        addr + size > r->addr + r->len)
+    if (!physical || !r || offset || flags || size > physical->block->len || !size ||
+        size % granule() || addr % granule() || addr + size > r->addr + r->len)
         return CUDA_INVALID_VALUE;
     for (struct mapping *m = mappings; m; m = m->next)
         if (addr < m->addr + m->len && m->addr < addr + size)
@@ -321,6 +337,7 @@ unsigned cuMemUnmap(unsigned long long addr, size_t size)
     ENTER();
     if (!size || !is_whole(addr, size))
         return CUDA_INVALID_VALUE;
+    fake_cuda_arrive();
     while (*link) {
         if ((*link)->addr >= addr && (*link)->addr < addr + size)
             unmap(link);
@@ -380,7 +397,7 @@ unsigned cuMemGetAccess(unsigned long long *flags, const struct cuda_location *l
 /* ---- export ----------------------------------------------------------------------------- */
 
 struct run {
-    struct physical *pieces[MAX_PIECES];
+    struct physical *pieces[FAKE_CUDA_PIECES];
     unsigned count;
     size_t len;
 };
@@ -393,12 +410,10 @@ static unsigned run_of(uint64_t addr, size_t len, struct run *out)
     while (out->len < len) {
         struct mapping *piece = fake_cuda_mapping(addr + out->len);
 
-        if (!piece || out->count == MAX_PIECES)
+        if (!piece || out->count == FAKE_CUDA_PIECES)
             return CUDA_INVALID_VALUE;
-        if (piece->addr != addr + out->len) {
-            fprintf(stderr, "simulated CUDA: only exports that begin with an allocation\n");
+        if (piece->addr != addr + out->len)
             return CUDA_NOT_SUPPORTED;
-        }
         out->pieces[out->count++] = piece->physical;
         out->len += piece->len;
         if (memcmp(&out->pieces[0]->prop, &piece->physical->prop, sizeof(piece->physical->prop)))
@@ -489,8 +504,6 @@ unsigned fake_cuda_export_virtual(uint64_t addr, size_t len, int *fd)
         return result;
     if (run.count > 1 && fake_env("HMREG_FAKE_CUDA_EXPORT_ONE", 0))
         return CUDA_INVALID_VALUE;
-    if (!run.pieces[0]->prop.gpudirect)
-        return CUDA_NOT_SUPPORTED;
     if (!is_joined(&run) && (!may_join(&run) || !join(&run))) {
         fprintf(stderr, "simulated CUDA: these pieces are exported in another order already\n");
         return CUDA_NOT_SUPPORTED;

@@ -54,6 +54,18 @@ long fake_env(const char *name, long otherwise)
     return value && *value ? strtol(value, NULL, 0) : otherwise;
 }
 
+int fake_devices(const char *name, int max)
+{
+    long count = fake_env(name, fake_env("HMREG_FAKE_DEVICES", 2));
+
+    return count < 0 ? 0 : count > max ? max : (int)count;
+}
+
+size_t fake_device_memory(void)
+{
+    return (size_t)fake_env("HMREG_FAKE_MEMORY", 16l << 30);
+}
+
 /* ---- calls and failures ----------------------------------------------------------------- */
 
 static struct call *call_named(const char *name)
@@ -165,7 +177,7 @@ static bool has_secret_memory(void)
     static int has = -1;
 
     if (has < 0) {
-        int fd = (int)syscall(SYS_memfd_secret, O_CLOEXEC);
+        int fd = fake_env("HMREG_FAKE_MEMFD", 0) ? -1 : (int)syscall(SYS_memfd_secret, O_CLOEXEC);
 
         has = fd >= 0;
         if (fd >= 0)
@@ -212,7 +224,7 @@ static struct arena *arena_of(int device, enum fake_kind kind)
     struct arena *arena = &arenas[kind == FAKE_DEVICE ? device : MAX_DEVICES];
 
     if (!arena->base) {
-        size_t len = (size_t)fake_env("HMREG_FAKE_MEMORY", 16l << 30);
+        size_t len = fake_device_memory();
         void *base = mmap(NULL, len, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
         if (base == MAP_FAILED)
@@ -505,6 +517,25 @@ struct fake_alloc *fake_map(uint64_t addr, size_t len, struct fake_block *block,
     return made;
 }
 
+static bool has_allocations(const struct fake_block *block)
+{
+    for (const struct fake_alloc *a = allocs; a; a = a->next)
+        if (a->block == block)
+            return true;
+    return false;
+}
+
+/* Memory that only descriptors hold has no address any more. */
+static void leave_address(struct fake_block *block)
+{
+    if (!block->addr || block->fd < 0 || has_allocations(block))
+        return;
+    block_unlink(block);
+    show_nothing(block->addr, block->len);
+    block->addr = 0;
+    block->next = NULL;
+}
+
 bool fake_free(uint64_t addr)
 {
     struct fake_alloc **link = &allocs;
@@ -518,6 +549,7 @@ bool fake_free(uint64_t addr)
         *link = gone->next;
         if (!gone->block->addr)
             show_nothing(gone->addr, whole_pages(gone->len));
+        leave_address(gone->block);
         fake_block_put(gone->block);
         free(gone);
     }
@@ -661,6 +693,10 @@ __attribute__((visibility("default"))) const struct fake_control *hmreg_fake_con
         .allocations = control_allocations,
         .strict = fake_is_strict,
         .peek = control_peek,
+        .attach = fake_dmabuf_attach,
+        .detach = fake_dmabuf_detach,
+        .window = fake_dmabuf_window,
+        .held = fake_dmabuf_held,
     };
 
     return &control;

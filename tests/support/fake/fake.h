@@ -8,7 +8,8 @@
  *  - its bytes live in a descriptor that stands for the dmabuf. Where the kernel has
  *    memfd_secret(2) that is what it is: loads and stores through a mapping work, but the kernel
  *    will not pin its pages, so process_vm_readv(2) and ibv_reg_mr answer EFAULT, exactly as for
- *    a GPU's BAR. Elsewhere it is a memfd, which is kinder; fake_is_strict() says which. Where
+ *    a GPU's BAR. Elsewhere, and with HMREG_FAKE_MEMFD=1, it is a memfd, which is kinder, and
+ *    answers lseek(2) as a dmabuf does; fake_is_strict() says which. Where
  *    there is a /dev/softgpu (tests/guest) it is a real dmabuf of that.
  *  - a freed address is handed out again at the next allocation that fits (first fit, lowest
  *    address), with a new id.
@@ -34,7 +35,7 @@ struct fake_block {
     size_t start;  /* where the contents begin in fd */
     int device;
     enum fake_kind kind;
-    unsigned users;
+    unsigned users; /* allocations, owners, descriptors of fake_dmabuf_new() */
 };
 
 struct fake_alloc {
@@ -89,6 +90,24 @@ int fake_block_dup(const struct fake_block *block);
 /* A new file of len zero bytes of the kind that stands for dmabufs. -1 with errno. */
 int fake_file(size_t len);
 
+/* Descriptors as NVIDIA's driver makes them: of exactly a range, whichever; their length is the
+ * range's, mmap(2) of them fails, and the memory lives as long as one of them, or a device's
+ * attachment, wherever its address is freed. */
+struct fake_piece {
+    struct fake_block *block;
+    size_t skip, len; /* whole pages */
+};
+/* A descriptor, close-on-exec, for these pieces one after the other; -1 with errno. */
+int fake_dmabuf_new(const struct fake_piece *pieces, size_t count);
+/* Bytes of a device's freed memory (-1: of all devices) that only descriptors hold. */
+size_t fake_dmabuf_held(int device);
+/* What a NIC's driver does at an import: all of the descriptor's memory takes room in the device's
+ * window (BAR1, HMREG_FAKE_BAR1 bytes, no limit if unset). Its bytes, or NULL with errno: ENOENT
+ * not such a descriptor, ENOMEM no room, 524 with HMREG_FAKE_ATTACH_REFUSED=1. */
+char *fake_dmabuf_attach(int fd);
+void fake_dmabuf_detach(char *bytes);
+void fake_dmabuf_window(size_t bytes);
+
 bool fake_is_strict(void);
 bool fake_is_dmabuf(void); /* real dmabufs: the kernel has a simulated GPU */
 size_t fake_page(void);
@@ -100,6 +119,11 @@ bool fake_fails(const char *call, long *code);
 
 /* A number from the environment, e.g. fake_env("HMREG_FAKE_DEVICES", 2). */
 long fake_env(const char *name, long otherwise);
+/* The number of devices: of this vendor by the variable of this name, else by HMREG_FAKE_DEVICES,
+ * else 2; at most max. */
+int fake_devices(const char *name, int max);
+/* Bytes of a device. */
+size_t fake_device_memory(void);
 
 /*
  * What tests use, found by dlsym(handle, "hmreg_fake_control") in the loaded fake library:
@@ -116,6 +140,11 @@ struct fake_control {
     bool (*strict)(void);
     /* Device memory's bytes, read past the runtime, to verify; NULL: not ours. */
     unsigned char *(*peek)(uint64_t addr);
+    /* What a simulated NIC does with a descriptor: fake_dmabuf_attach(), fake_dmabuf_detach(). */
+    char *(*attach)(int fd);
+    void (*detach)(char *bytes);
+    void (*window)(size_t bytes); /* the room for attached memory from now on, 0: no limit */
+    size_t (*held)(int device);   /* fake_dmabuf_held() */
 };
 const struct fake_control *hmreg_fake_control(void);
 

@@ -12,7 +12,15 @@
  *       error       operations complete with an error  flip     they complete, a byte is wrong
  *       few         100 regions                        small    regions of up to 1 MiB
  *       crash       operations end the process         hang     they never return
+ *     HMREG_FAKE_MLX5=FILE                a simulated libmlx5, loaded for them as a driver's
+ * library HMREG_FAKE_DATA_DIRECT=1            they have data direct, by that library
+ *
+ * A dmabuf with the PCIe mapping registers, but is reached by data direct only.
  */
+#include "tests/support/fake/mlx5.h"
+#include "tests/support/fake/pcie.h"
+
+#include <dlfcn.h>
 #include <errno.h>
 #include <infiniband/verbs.h>
 #include <signal.h>
@@ -37,6 +45,7 @@ struct region {
     char *bytes;
     char *mapped; /* the whole pages of a dmabuf, NULL: host memory */
     size_t mapped_len;
+    bool unreachable; /* it has the PCIe mapping, and was not imported for data direct */
 };
 
 static struct ibv_device devices[MOST_NICS];
@@ -99,12 +108,40 @@ EXPORTED int ibv_query_gid(struct ibv_context *context, uint8_t port, int index,
     return 0;
 }
 
+static bool is_mlx5(struct ibv_device *device)
+{
+    return !strncmp(device->name, "mlx5", 4);
+}
+
+static int data_direct_path(struct ibv_context *context, char *path, size_t size)
+{
+    if (!getenv("HMREG_FAKE_DATA_DIRECT"))
+        return ENODEV;
+    snprintf(path, size, "/sys/devices/pci0000:40/0000:40:02.0");
+    return 0;
+}
+
+static struct ibv_mr *reg_data_direct(struct ibv_pd *pd, uint64_t offset, size_t length,
+                                      uint64_t iova, int fd, int access, int mlx5_access);
+
+/* libibverbs loads the libraries of its NICs' drivers, too. */
+static void load_mlx5(void)
+{
+    const char *file = getenv("HMREG_FAKE_MLX5");
+    void *library = file ? dlopen(file, RTLD_NOW | RTLD_LOCAL) : NULL;
+    struct fake_mlx5 *fake = library ? dlsym(library, "hmreg_fake_mlx5") : NULL;
+
+    if (fake)
+        *fake = (struct fake_mlx5){is_mlx5, data_direct_path, reg_data_direct};
+}
+
 EXPORTED struct ibv_device **ibv_get_device_list(int *count)
 {
     const char *names = getenv("HMREG_FAKE_NICS");
     struct ibv_device **list = calloc(MOST_NICS + 1, sizeof(*list));
     int found = 0;
 
+    load_mlx5();
     for (; list && names && *names && found < MOST_NICS; found++) {
         size_t length = strcspn(names, ",");
 
@@ -136,7 +173,8 @@ static char *reach(uint32_t key, uint64_t addr, size_t len)
 {
     const struct region *region = key && key <= MOST_REGIONS ? regions[key - 1] : NULL;
 
-    if (!region || addr < region->iova || addr + len > region->iova + region->mr.length)
+    if (!region || region->unreachable || addr < region->iova ||
+        addr + len > region->iova + region->mr.length)
         return NULL;
     return region->bytes + (addr - region->iova);
 }
@@ -291,8 +329,8 @@ EXPORTED struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *addr, size_t length,
     return ibv_reg_mr_iova2(pd, addr, length, (uint64_t)(uintptr_t)addr, (unsigned)access);
 }
 
-EXPORTED struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t length,
-                                          uint64_t iova, int fd, int access)
+static struct ibv_mr *import(struct ibv_pd *pd, uint64_t offset, size_t length, uint64_t iova,
+                             int fd)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE), skew = offset & (page - 1);
     struct ibv_mr *mr;
@@ -313,6 +351,22 @@ EXPORTED struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, si
     ((struct region *)mr)->mapped = mapped;
     ((struct region *)mr)->mapped_len = length + skew;
     return mr;
+}
+
+EXPORTED struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t length,
+                                          uint64_t iova, int fd, int access)
+{
+    struct ibv_mr *mr = import(pd, offset, length, iova, fd);
+
+    if (mr)
+        ((struct region *)mr)->unreachable = fake_is_pcie(fd);
+    return mr;
+}
+
+static struct ibv_mr *reg_data_direct(struct ibv_pd *pd, uint64_t offset, size_t length,
+                                      uint64_t iova, int fd, int access, int mlx5_access)
+{
+    return import(pd, offset, length, iova, fd);
 }
 
 EXPORTED int ibv_dereg_mr(struct ibv_mr *mr)

@@ -14,7 +14,7 @@
  *    its address, with no lock held; withdrawing one takes all of that address and function.
  * FAKE_HSA_5_2: without what came after Debian 12's version.
  *
- * Environment: HMREG_FAKE_DEVICES, HMREG_FAKE_MEMORY, HMREG_FAKE_FAIL as for every fake.
+ * Environment: HMREG_FAKE_HSA_DEVICES, HMREG_FAKE_MEMORY, HMREG_FAKE_FAIL as for every fake.
  * HMREG_FAKE_HSA_DMABUF=0: the driver exports none. HMREG_FAKE_HSA_LARGE_BAR=1: the CPU can touch
  * device memory. HMREG_FAKE_HSA_HIDDEN=1: imported memory is of a device that is not visible, 2:
  * and no visible one reaches it. HMREG_FAKE_HSA_SHORT=n: descriptors have n bytes.
@@ -40,9 +40,7 @@ bool is_open(void)
 
 unsigned gpu_count(void)
 {
-    long count = fake_env("HMREG_FAKE_DEVICES", 2);
-
-    return count < 0 ? 0 : count > MAX_GPUS ? MAX_GPUS : (unsigned)count;
+    return (unsigned)fake_devices("HMREG_FAKE_HSA_DEVICES", MAX_GPUS);
 }
 
 /* ---- the runtime --------------------------------------------------------------------- */
@@ -258,7 +256,7 @@ hsa_status_t hsa_amd_memory_pool_get_info(hsa_amd_memory_pool_t id,
         *(uint32_t *)value = pool->flags;
         return HSA_STATUS_SUCCESS;
     case HSA_AMD_MEMORY_POOL_INFO_SIZE:
-        *(size_t *)value = (size_t)fake_env("HMREG_FAKE_MEMORY", 16l << 30);
+        *(size_t *)value = fake_device_memory();
         return HSA_STATUS_SUCCESS;
     case HSA_AMD_MEMORY_POOL_INFO_RUNTIME_ALLOC_ALLOWED:
         *(bool *)value = pool->alloc;

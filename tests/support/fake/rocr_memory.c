@@ -260,6 +260,17 @@ static hsa_status_t list_agents(const struct memory *memory, void *(*alloc)(size
     return HSA_STATUS_SUCCESS;
 }
 
+/* As in the real runtime, the address at which a reservation ends is of it, too. */
+static struct memory *memory_of(uint64_t addr)
+{
+    struct memory *found = memory_at(addr);
+
+    for (struct memory *m = memories; m && !found; m = m->next)
+        if (m->type == ROCR_POINTER_RESERVED && addr == m->base + m->len)
+            found = m;
+    return found;
+}
+
 hsa_status_t hsa_amd_pointer_info(const void *ptr, hsa_amd_pointer_info_t *info,
                                   void *(*alloc)(size_t), uint32_t *count, hsa_agent_t **list)
 {
@@ -272,7 +283,7 @@ hsa_status_t hsa_amd_pointer_info(const void *ptr, hsa_amd_pointer_info_t *info,
         return HSA_STATUS_ERROR_INVALID_ARGUMENT;
     answer.size = info->size < sizeof(answer) ? info->size : sizeof(answer);
     fake_lock();
-    memory = memory_at(address(ptr));
+    memory = memory_of(address(ptr));
     if (memory)
         describe(memory, address(ptr), &answer);
     if (memory && alloc && count && list)

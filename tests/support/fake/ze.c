@@ -9,7 +9,7 @@
  * an exported descriptor is kept and handed out again, shared memory has none.
  *
  * From the environment, read at each use:
- *   HMREG_FAKE_DEVICES=2            devices of a driver
+ *   HMREG_FAKE_ZE_DEVICES=2         devices of a driver, else HMREG_FAKE_DEVICES
  *   HMREG_FAKE_ZE_BUS=0x60          PCI bus of the first device; the second driver's differs
  *   HMREG_FAKE_ZE_MISSING=a,b       entry points and extensions that an older driver lacks
  *   HMREG_FAKE_ZE_PRIVATE=1         a context answers only for memory allocated in it
@@ -30,8 +30,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define DEVICE_MEMORY (16ull << 30)
-
 struct _ze_driver_handle_t {
     int number;
 };
@@ -49,9 +47,7 @@ static const char *const extensions[] = {
 
 static uint32_t device_count(void)
 {
-    long count = fake_env("HMREG_FAKE_DEVICES", 2);
-
-    return count < FAKE_ZE_MAX_DEVICES ? (uint32_t)count : FAKE_ZE_MAX_DEVICES;
+    return (uint32_t)fake_devices("HMREG_FAKE_ZE_DEVICES", FAKE_ZE_MAX_DEVICES);
 }
 
 int fake_ze_tiles(void)
@@ -232,7 +228,7 @@ static ze_result_t device_get_properties(ze_device_handle_t device, ze_device_pr
     *out = (ze_device_properties_t){.stype = out->stype, .pNext = out->pNext};
     out->type = ZE_DEVICE_TYPE_GPU;
     out->vendorId = 0x8086;
-    out->maxMemAllocSize = DEVICE_MEMORY;
+    out->maxMemAllocSize = fake_device_memory();
     out->uuid.id[0] = 0x80 + FAKE_ZE_DRIVER;
     out->uuid.id[1] = (uint8_t)device->index;
     out->uuid.id[2] = (uint8_t)(device->tile + 1);
@@ -258,7 +254,7 @@ static ze_result_t device_get_memory(ze_device_handle_t device, uint32_t *count,
         return ZE_RESULT_SUCCESS;
     if (out->stype != ZE_STRUCTURE_TYPE_DEVICE_MEMORY_PROPERTIES)
         return ZE_RESULT_ERROR_INVALID_ARGUMENT;
-    out->totalSize = DEVICE_MEMORY;
+    out->totalSize = fake_device_memory();
     snprintf(out->name, sizeof(out->name), "simulated");
     return ZE_RESULT_SUCCESS;
 }
@@ -349,10 +345,12 @@ TABLE(zeGetContextProcAddrTable, ze_context_dditable_t,
 TABLE(zeGetMemProcAddrTable, ze_mem_dditable_t,
       SET(pfnAllocDevice, "zeMemAllocDevice",
           fake_zeMemAllocDevice) SET(pfnAllocHost, "zeMemAllocHost", fake_zeMemAllocHost)
-          SET(pfnAllocShared, "zeMemAllocShared", fake_zeMemAllocShared) SET(pfnFree, "zeMemFree",
-                                                                             fake_zeMemFree)
-              SET(pfnGetAllocProperties, "zeMemGetAllocProperties", fake_zeMemGetAllocProperties)
-                  SET(pfnGetAddressRange, "zeMemGetAddressRange", fake_zeMemGetAddressRange))
+          SET(pfnAllocShared, "zeMemAllocShared", fake_zeMemAllocShared)
+              SET(pfnFree, "zeMemFree", fake_zeMemFree) SET(pfnFreeExt, "zeMemFreeExt",
+                                                            fake_zeMemFreeExt)
+                  SET(pfnGetAllocProperties, "zeMemGetAllocProperties",
+                      fake_zeMemGetAllocProperties)
+                      SET(pfnGetAddressRange, "zeMemGetAddressRange", fake_zeMemGetAddressRange))
 TABLE(zeGetCommandListProcAddrTable, ze_command_list_dditable_t,
       SET(pfnCreateImmediate, "zeCommandListCreateImmediate", fake_zeCommandListCreateImmediate)
           SET(pfnDestroy, "zeCommandListDestroy", fake_zeCommandListDestroy)

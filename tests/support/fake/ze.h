@@ -89,6 +89,7 @@ ze_result_t fake_zeMemAllocShared(ze_context_handle_t, const ze_device_mem_alloc
                                   const ze_host_mem_alloc_desc_t *, size_t, size_t,
                                   ze_device_handle_t, void **);
 ze_result_t fake_zeMemFree(ze_context_handle_t, void *);
+ze_result_t fake_zeMemFreeExt(ze_context_handle_t, const ze_memory_free_ext_desc_t *, void *);
 ze_result_t fake_zeMemGetAllocProperties(ze_context_handle_t, const void *,
                                          ze_memory_allocation_properties_t *, ze_device_handle_t *);
 ze_result_t fake_zeMemGetAddressRange(ze_context_handle_t, const void *, void **, size_t *);

@@ -376,11 +376,10 @@ void fake_ze_forget(struct memory *gone)
     free(gone);
 }
 
-ze_result_t fake_zeMemFree(ze_context_handle_t context, void *ptr)
+static ze_result_t free_memory(ze_context_handle_t context, void *ptr)
 {
     struct memory *gone;
 
-    ENTRY("zeMemFree");
     if (!fake_ze_context_is_live(context))
         return ZE_RESULT_ERROR_INVALID_NULL_HANDLE;
     fake_lock();
@@ -391,6 +390,21 @@ ze_result_t fake_zeMemFree(ze_context_handle_t context, void *ptr)
         fake_ze_forget(gone);
     fake_unlock();
     return gone ? ZE_RESULT_SUCCESS : ZE_RESULT_ERROR_INVALID_ARGUMENT;
+}
+
+ze_result_t fake_zeMemFree(ze_context_handle_t context, void *ptr)
+{
+    ENTRY("zeMemFree");
+    return free_memory(context, ptr);
+}
+
+ze_result_t fake_zeMemFreeExt(ze_context_handle_t context, const ze_memory_free_ext_desc_t *desc,
+                              void *ptr)
+{
+    ENTRY("zeMemFreeExt");
+    if (desc->stype != ZE_STRUCTURE_TYPE_MEMORY_FREE_EXT_DESC || desc->pNext)
+        return ZE_RESULT_ERROR_INVALID_ARGUMENT;
+    return free_memory(context, ptr);
 }
 
 /* ---- queries ---------------------------------------------------------------------------- */

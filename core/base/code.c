@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * See code.h.
+ */
+#include "core/base/code.h"
+
+#include "core/base/maps.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+/* ---- room for code ---------------------------------------------------------------------- */
+
+#define WIDE_STEP  (UINT64_C(1) << 20)
+#define ISLAND_MIN 16384 /* bytes; some thirty stubs of memhooks, more than libc needs */
+
+static bool reaches(const uint8_t *from, const uint8_t *to)
+{
+    return (from < to ? to - from : from - to) <= (ptrdiff_t)CODE_REACH;
+}
+
+/* The size of an island: at least a page. */
+static size_t island_size(void)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+
+    return page < ISLAND_MIN ? ISLAND_MIN : page;
+}
+
+static uint8_t *map_at(uintptr_t address)
+{
+    size_t size = island_size();
+    void *made = mmap((void *)address, size, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+
+    if (made != MAP_FAILED && made != (void *)address) { /* an older kernel took it as a hint */
+        munmap(made, size);
+        made = MAP_FAILED;
+    }
+    return made == MAP_FAILED ? NULL : made;
+}
+
+/* Tries addresses below the code first: above a program's own code the heap grows. */
+static uint8_t *map_near_by(const uint8_t *code, uint64_t step)
+{
+    uintptr_t base = (uintptr_t)code & ~(step - 1);
+    uint8_t *made = NULL;
+
+    for (uintptr_t away = step; !made && away < CODE_REACH && away < base; away += step)
+        made = map_at(base - away);
+    for (uintptr_t away = 2 * step; !made && away < CODE_REACH; away += step)
+        made = map_at(base + away);
+    return made;
+}
+
+/* Tries wide steps first; if gigabytes beside the code are reserved, only small gaps may be left.
+ */
+static uint8_t *map_near(const uint8_t *code)
+{
+    uint8_t *made = NULL;
+
+    for (uint64_t step = WIDE_STEP; !made && step >= island_size(); step /= 8)
+        made = map_near_by(code, step);
+    return made;
+}
+
+uint8_t *code_take_room(struct code_islands *islands, const uint8_t *near_by, size_t size)
+{
+    size = (size + 15) & ~(size_t)15;
+    for (int i = 0; i < CODE_ISLANDS; i++) {
+        __typeof__(islands->island[0]) *island = &islands->island[i];
+
+        if (!island->start)
+            island->start = map_near(near_by);
+        if (!island->start)
+            return NULL;
+        if (island->sealed || !reaches(near_by, island->start) ||
+            island->used + size > island_size())
+            continue;
+        island->used += size;
+        return island->start + island->used - size;
+    }
+    return NULL;
+}
+
+int code_seal(struct code_islands *islands)
+{
+    for (int i = 0; i < CODE_ISLANDS; i++) {
+        char *start = (char *)islands->island[i].start;
+
+        if (!start || islands->island[i].sealed)
+            continue;
+        __builtin___clear_cache(start, start + islands->island[i].used);
+        if (mprotect(start, island_size(), PROT_READ | PROT_EXEC))
+            return -errno;
+        islands->island[i].sealed = true;
+    }
+    return code_fetch_anew() ? 0 : -ENOSYS;
+}
+
+/* ---- writing code ----------------------------------------------------------------------- */
+
+bool code_start(void)
+{
+    return code_call_kernel(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED_SYNC_CORE, 0,
+                            0) == 0 &&
+           code_fetch_anew();
+}
+
+static long protect(const struct code_text *text, int more)
+{
+    return code_call_kernel(SYS_mprotect, (long)text->start, (long)(text->end - text->start),
+                            text->protection | more);
+}
+
+static struct code_text page_of(const uint8_t *at, size_t count, int protection)
+{
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+
+    return (struct code_text){(uintptr_t)at & ~(page - 1),
+                              ((uintptr_t)at + count + page - 1) & ~(page - 1), protection};
+}
+
+/* Code that was written and could not be protected again, with its right protection. Callers hold
+ * locks of their own; those of different callers write different mappings, and at worst a record of
+ * one is lost. */
+static struct {
+    _Atomic uintptr_t start, end;
+    atomic_int protection;
+} left_writable;
+
+static void record_protection(const struct code_text *text, bool restored)
+{
+    if (restored && left_writable.start != text->start)
+        return;
+    left_writable.protection = text->protection;
+    left_writable.start = restored ? 0 : text->start;
+    left_writable.end = restored ? 0 : text->end;
+}
+
+bool code_find(struct code_text *last, const uint8_t *at)
+{
+    uintptr_t address = (uintptr_t)at;
+    struct maps maps;
+    struct map map;
+
+    if (address < last->start || address >= last->end) {
+        *last = (struct code_text){.start = 0};
+        maps_begin(&maps, -1);
+        if (maps_next(&maps, address, &map) == 1 && map.start <= address && map.executable)
+            *last = (struct code_text){map.start, map.end,
+                                       PROT_EXEC | (map.readable ? PROT_READ : 0) |
+                                           (map.writable ? PROT_WRITE : 0)};
+        maps_end(&maps);
+        if (address - left_writable.start < left_writable.end - left_writable.start)
+            last->protection = left_writable.protection;
+    }
+    return last->end;
+}
+
+/* *out: the memory to be protected again. The kernel may refuse to charge the process for the whole
+ * mapping, but not for a page of it. */
+static long make_writable(struct code_text *last, const uint8_t *at, size_t count, int protection,
+                          struct code_text *out)
+{
+    bool found = code_find(last, at) && last->end >= (uintptr_t)at + count;
+
+    *out = *last;
+    if (found && !protect(out, PROT_WRITE))
+        return 0;
+    *out = page_of(at, count, protection);
+    return protect(out, PROT_WRITE);
+}
+
+long code_write(struct code_text *last, uint8_t *at, const uint8_t *bytes, size_t count,
+                int page_protection)
+{
+    struct code_text text;
+    sigset_t all, before;
+    long rc = make_writable(last, at, count, page_protection, &text);
+
+    if (rc)
+        return rc;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    code_replace(at, bytes, count);
+    code_fetch_anew();
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    rc = protect(&text, 0);
+    record_protection(&text, !rc);
+    return rc;
+}

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * Changing code that other threads execute: room for code of our own within a branch's reach of
+ * other code, and the replacement of one instruction by another. code_x86_64.c, code_arm64.c and,
+ * for any other processor, code_none.c have what depends on the processor.
+ *
+ * Pages for code ("islands") are written while they are not executable, and never again once they
+ * are. They are never unmapped, since a thread may be interrupted in such code at any time and
+ * continue much later.
+ *
+ * Other code is writable only while an instruction is replaced, and its whole mapping at once: the
+ * kernel charges the process for memory that has been writable and records that in a flag of the
+ * mapping, so a page made writable on its own would remain a separate mapping. Other threads
+ * execute the code meanwhile. It stays executable: mprotect(2) changes the mapping's protection in
+ * one step, from read and execute to read, write and execute, and back; a thread that faults on one
+ * of its pages in between waits in the page fault, and continues. Only the instruction's page is
+ * written and so copied, and the copy is complete when the kernel maps it. The thread that does
+ * this blocks signals meanwhile; the caller's lock keeps forks and other writers of ours out.
+ */
+#ifndef HMREG_CORE_BASE_CODE_H
+#define HMREG_CORE_BASE_CODE_H
+
+#include <linux/membarrier.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/syscall.h>
+
+/* The size of a branch, and its reach with room for what it leads to, in bytes. */
+#if defined(__aarch64__)
+#define CODE_BRANCH 4
+#define CODE_REACH  (UINT64_C(126) << 20)
+#else
+#define CODE_BRANCH 5
+#define CODE_REACH  (UINT64_C(2040) << 20)
+#endif
+
+/* Returns NULL, or the reason why no code can be changed here. */
+const char *code_refusal(void);
+
+/* ---- room for code ---------------------------------------------------------------------- */
+
+#define CODE_ISLANDS 64
+
+struct code_islands {
+    struct {
+        uint8_t *start;
+        size_t used;
+        bool sealed; /* executable, and never written again */
+    } island[CODE_ISLANDS];
+};
+
+/* Allocates writable room within a branch's reach of `near_by`. NULL: no addresses are free. */
+uint8_t *code_take_room(struct code_islands *islands, const uint8_t *near_by, size_t size);
+
+/* Makes all room executable; all processors' instruction caches drop old contents of its addresses
+ * before the call returns. 0, or the negative error of mprotect(2) or membarrier(2). */
+int code_seal(struct code_islands *islands);
+
+/* ---- writing code ----------------------------------------------------------------------- */
+
+/* Writes to `to` a branch from `at` to `target`. False: the target is out of reach. */
+bool code_branch(uint8_t to[CODE_BRANCH], const uint8_t *at, const uint8_t *target);
+
+/* Prepares the process for code_fetch_anew(). False: the kernel cannot synchronize code. */
+bool code_start(void);
+
+/* Can `count` bytes at the beginning of one instruction be replaced, by those of an instruction of
+ * that size, while threads execute it? */
+bool code_can_replace(const uint8_t *at, size_t count);
+
+/* Memory whose protection is changed: a mapping, or a page. */
+struct code_text {
+    uintptr_t start, end;
+    int protection; /* PROT_*, before the change */
+};
+
+/* Finds the executable mapping that contains the address, in *last if it is that one. False: the
+ * kernel's list of mappings cannot be read. */
+bool code_find(struct code_text *last, const uint8_t *at);
+
+/* Replaces `count` bytes, for which code_can_replace() answered true or which no thread executes.
+ * Each thread executes either the old instruction or the new one, and only the new one after the
+ * call. last: zeroed by the caller before the first of several calls. page_protection: of the page,
+ * PROT_*, in case the mapping cannot be found. 0, or the negative error of mprotect(2). */
+long code_write(struct code_text *last, uint8_t *at, const uint8_t *bytes, size_t count,
+                int page_protection);
+
+/* ---- of the processor, for code.c ------------------------------------------------------- */
+
+/* Replaces bytes on a writable page, as code_write(). Calls no function of libc. */
+void code_replace(uint8_t *at, const uint8_t *bytes, size_t count);
+
+/* Makes a system call without libc's functions, whose code may be what is being changed. */
+long code_call_kernel(long number, long a, long b, long c);
+
+/* Returns when every thread of the process has passed a context synchronization event, and so
+ * executes the current code. False: the kernel cannot do this. */
+static inline bool code_fetch_anew(void)
+{
+    return code_call_kernel(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED_SYNC_CORE, 0, 0) == 0;
+}
+
+#endif

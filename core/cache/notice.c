@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * See notice.h.
+ */
+#include "core/cache/notice.h"
+
+#include "core/base/error.h"
+
+/* ---- the ranges -------------------------------------------------------------------------- */
+
+/* One range of a get. */
+struct part {
+    uint64_t start, end;
+    bool in_dmabuf; /* of the caller's */
+    const struct hmem_range *range;
+};
+
+static size_t part_count(const struct get *get)
+{
+    return get->list ? get->list->count : 1;
+}
+
+static struct part part_of(const struct get *get, size_t index)
+{
+    const struct composite *list = get->list;
+    struct part part = {.range = &get->found[index].range};
+
+    if (!list) {
+        part.start = get->want.start;
+        part.end = get->want.end;
+        part.in_dmabuf = get->request->dmabuf;
+        return part;
+    }
+    part.start = (uint64_t)(uintptr_t)list->iov[index].iov_base;
+    part.end = part.start + list->iov[index].iov_len;
+    part.in_dmabuf = list->dmabufs && list->dmabufs[index];
+    return part;
+}
+
+/* ---- before the registration ------------------------------------------------------------- */
+
+/* Is this host memory that the monitor must watch: under its own address? */
+static bool is_monitors(const struct get *get, const struct part *part)
+{
+    enum hmreg_monitor kind;
+
+    if (!get_is_host(get) || part->range->host_addr != part->start)
+        return false;
+    kind = context_monitor(get->domain->lib);
+    return kind != HMREG_MONITOR_DISABLED && kind != HMREG_MONITOR_DEFAULT;
+}
+
+/* May the resolved memory be cached at all? */
+bool notice_can(const struct get *get, bool sure)
+{
+    enum hmreg_iface iface = get->found->iface;
+    bool cacheable = iface >= HMREG_IFACE_COUNT || get->domain->lib->settings.watch[iface];
+
+    for (size_t i = 0; cacheable && i < part_count(get); i++) {
+        struct part part = part_of(get, i);
+
+        cacheable = part.range->identity || part.in_dmabuf || (sure && is_monitors(get, &part));
+    }
+    return cacheable;
+}
+
+static bool ask_is_anonymous(struct get *get, const struct part *part, struct hmem_range *range)
+{
+    struct runtime *system = context_runtime(get->domain->lib, HMREG_IFACE_SYSTEM);
+    struct hmreg_error_guard guard;
+    int rc;
+
+    range->anonymous = false;
+    hmreg_error_guard(&guard);
+    rc = system->ops->resolve(system->self, part->start, (size_t)(part->end - part->start), range);
+    hmreg_error_unguard(&guard, rc);
+    return range->anonymous;
+}
+
+static bool is_known_anonymous(const struct get *get, const struct part *part)
+{
+    for (unsigned i = 0; i < MAPPED_KNOWN; i++) {
+        const struct mapped_range *mapped = &get->tcache->mapped[i];
+
+        if (mapped->start <= part->start && part->end <= mapped->end)
+            return monitor_is_unchanged(get->set->monitor, mapped->when);
+    }
+    return false;
+}
+
+/* Replaces what was known about the same addresses, else the oldest. */
+static void know_anonymous(struct thread_cache *tcache, const struct hmem_range *range,
+                           uint64_t when)
+{
+    struct mapped_range mapped = {range->alloc_base, range->alloc_base + range->alloc_len, when};
+    unsigned at = tcache->mapped_next;
+
+    for (unsigned i = 0; i < MAPPED_KNOWN; i++)
+        if (tcache->mapped[i].start < mapped.end && mapped.start < tcache->mapped[i].end)
+            at = i;
+    tcache->mapped[at] = mapped;
+    if (at == tcache->mapped_next)
+        tcache->mapped_next = (at + 1) % MAPPED_KNOWN;
+}
+
+/* Is the range private anonymous memory? Other memory may change without an event (truncation,
+ * holes punched in a file). Called while the range is watched, so the answer holds. It is kept, and
+ * the kernel is not asked about the mapping again, until a call that may change mappings begins: a
+ * call that began before the question has ended by then, and a call that begins after it finds the
+ * range watched. */
+static bool is_anonymous(struct get *get, const struct part *part)
+{
+    struct hmem_range range;
+    uint64_t when;
+    bool quiet;
+
+    if (get->tcache && is_known_anonymous(get, part))
+        return true;
+    quiet = monitor_is_quiet(get->set->monitor, &when);
+    if (!ask_is_anonymous(get, part, &range))
+        return false;
+    if (get->tcache && quiet)
+        know_anonymous(get->tcache, &range, when);
+    return true;
+}
+
+/* Will the runtime report the end of the memory, so that hits need not ask for its identity? */
+static bool is_end_reported(const struct get *get, const struct part *part)
+{
+    struct runtime *runtime = context_runtime(get->domain->lib, get->found->iface);
+
+    return get->domain->lib->settings.device_ends && runtime->ops->watch &&
+           runtime->ops->watch(runtime->self, part->start, part->end - part->start, part->range);
+}
+
+/* Must hits ask whether the part's memory is still the same? */
+static bool must_ask(const struct get *get, const struct part *part)
+{
+    return part->range->identity && !part->in_dmabuf && !is_end_reported(get, part);
+}
+
+/* Has the monitor watch host memory; of a list all segments. If it cannot watch them all,
+ * get->watched says how many it does. */
+static bool watch(struct get *get)
+{
+    size_t count = part_count(get);
+
+    for (get->watched = 0; get->watched < count; get->watched++) {
+        struct part part = part_of(get, get->watched);
+
+        if (!monitor_watch(get->set->monitor, part.start, part.end))
+            return false;
+    }
+    get->watched = 0; /* the entry's end unwatches them */
+    return true;
+}
+
+/* Of the entry in the tree the segments would count as needed. */
+void notice_undo(struct get *get)
+{
+    for (size_t i = 0; i < get->watched; i++) {
+        struct part part = part_of(get, i);
+
+        monitor_unwatch(get->set->monitor, part.start, part.end, false);
+    }
+    get->watched = 0;
+}
+
+static bool is_change_noticed(struct get *get, const struct hmreg_mr *mr, const struct part *part)
+{
+    if (part->in_dmabuf) /* a get of another dmabuf has another variant */
+        return true;
+    if (part->range->identity || monitor_kind(get->set->monitor) == HMREG_MONITOR_IMPORT)
+        return true;
+    return mr->watched && is_anonymous(get, part);
+}
+
+bool notice_changes(struct get *get, struct hmreg_mr *mr)
+{
+    bool always, noticed = true;
+
+    if (get->request->dmabuf)
+        return true;
+    if (get_is_host(get))
+        context_monitor(get->domain->lib);
+    always = get->found->iface >= HMREG_IFACE_COUNT ||
+             get->domain->check[get->found->iface] == HMREG_CHECK_ALWAYS;
+    /* Also if the runtime reports changes: it does not know that memory it pinned was unmapped. */
+    mr->watched = get_is_host(get) && watch(get);
+    mr->monitored = mr->watched;
+    /* Hooks shut the gate before the kernel changes the memory, so hits need not ask. */
+    mr->ask_monitor =
+        mr->watched && always && monitor_kind(get->set->monitor) != HMREG_MONITOR_MEMHOOKS;
+    for (size_t i = 0; noticed && i < part_count(get); i++) {
+        struct part part = part_of(get, i);
+
+        mr->ask_identity |= always && !get->request->claim.trusted && must_ask(get, &part);
+        noticed = !get->watched && is_change_noticed(get, mr, &part);
+    }
+    return noticed;
+}
+
+static bool is_part_still_found(struct get *get, size_t index)
+{
+    struct part part = part_of(get, index);
+
+    return !part.range->identity || part.in_dmabuf ||
+           cache_set_is_same(get->set, get->found->iface, part.start, part.end,
+                             part.range->identity);
+}
+
+bool notice_is_still_found(struct get *get)
+{
+    bool found = true;
+
+    for (size_t i = 0; found && !get->request->claim.trusted && i < part_count(get); i++)
+        found = is_part_still_found(get, i);
+    return found;
+}

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * How a get learns of changes of the memory that it registers: whether the memory may be cached at
+ * all, what watches it, and which checks hits need. Of a list each segment by itself.
+ */
+#ifndef HMREG_CORE_CACHE_NOTICE_H
+#define HMREG_CORE_CACHE_NOTICE_H
+
+#include "core/cache/cache_set.h"
+#include "core/mr/composite.h"
+
+/* One call of hmreg_mr_get() or hmreg_mr_get_attr(). */
+struct get {
+    struct cache_set *set;
+    struct hmreg_domain *domain;
+    struct thread_cache *tcache;   /* the thread's; NULL: no memory, or check_puts */
+    const struct request *request; /* of a list: its `whole` */
+    const struct composite *list;  /* several segments or ranges; NULL: one range, the request's */
+    struct cache_want want;
+    struct resolved *found; /* the resolved memory, in this round; of a list that of each segment */
+    bool at_once;           /* in this round: the claim searches for an entry as well */
+    bool settled;           /* in this round: all earlier changes have reached the caches */
+    size_t watched;         /* segments that the monitor watches although not all are */
+    unsigned discarded;     /* registrations discarded, in all rounds */
+};
+
+/* Is it host memory, pinned or not? */
+static inline bool get_is_host(const struct get *get)
+{
+    enum hmreg_mem_kind kind = get->found->range.kind;
+
+    return kind == HMREG_MEM_HOST || kind == HMREG_MEM_HOST_PINNED;
+}
+
+/* May the resolved memory be cached? sure: the caches know every change up to now. */
+bool notice_can(const struct get *get, bool sure);
+
+/* Before the registration: will every change of the entry's memory be reported? Also records which
+ * checks hits need. False: the caller takes the entry out of the tree and calls notice_undo(). */
+bool notice_changes(struct get *get, struct hmreg_mr *mr);
+void notice_undo(struct get *get);
+
+/* After it: has all memory still the identity that it was resolved with? */
+bool notice_is_still_found(struct get *get);
+
+#endif

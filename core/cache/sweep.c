@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * See sweep.h. A sweep goes through the clock lists by place. Entries may move in them meanwhile,
+ * and are then compared twice, or in the next sweep.
+ */
+#include "core/cache/sweep.h"
+
+/* What is asked about an entry, which may hold another region when the answer is there. */
+struct question {
+    struct cache *cache;
+    struct cache_entry *entry;
+    enum hmreg_iface iface;
+    size_t index; /* of the part of its memory */
+    struct mr_part part;
+};
+
+/* ---- one region ----------------------------------------------------------------------------- */
+
+static bool is_of(const struct cache_entry *entry, const struct question *question)
+{
+    const struct hmreg_mr *mr = &entry->mr;
+    struct mr_part part;
+
+    if (mr->state != CACHE_LIVE || mr->cache != question->cache->index ||
+        question->index >= mr_part_count(mr))
+        return false;
+    part = mr_part(mr, question->index);
+    return part.start == question->part.start && part.end == question->part.end &&
+           part.identity == question->part.identity;
+}
+
+/* Identities are not used again, so a region with the same one is as stale as the one asked about.
+ */
+static void end_stale(struct cache_pool *pool, const struct question *question)
+{
+    pthread_mutex_lock(&pool->lock);
+    if (is_of(question->entry, question)) {
+        cache_end(question->cache, question->entry);
+        cache_stats_add(&question->cache->stats, STATS_INVALIDATIONS, 1);
+    }
+    cache_unlock(pool);
+}
+
+/* ---- all of them ---------------------------------------------------------------------------- */
+
+/* The next entry, with the part of its memory that is next; NULL: there is none. */
+static struct cache_entry *next_entry(struct sweep *sweep, struct cache_pool *pool,
+                                      struct cache **cache, size_t *index)
+{
+    struct cache_entry *entry;
+
+    for (; sweep->cache < atomic_load(&pool->known_caches);
+         sweep->cache++, sweep->place = 0, sweep->part = 0) {
+        *cache = &pool->caches[sweep->cache];
+        if (sweep->place >= (*cache)->live.count)
+            continue;
+        entry = cache_entry_at(pool, clock_ahead(&(*cache)->live, sweep->place));
+        *index = sweep->part++;
+        if (!entry->mr.ask_identity || sweep->part >= mr_part_count(&entry->mr)) {
+            sweep->place++;
+            sweep->part = 0;
+        }
+        return entry;
+    }
+    return NULL;
+}
+
+/* Fills the questions; false: this was the last of the entries. */
+static bool collect(struct sweep *sweep, struct cache_pool *pool,
+                    struct question questions[CACHE_BATCH], unsigned *count)
+{
+    struct cache_entry *entry = NULL;
+    struct cache *cache = NULL;
+    size_t index;
+
+    *count = 0;
+    pthread_mutex_lock(&pool->lock);
+    for (unsigned passed = 0; passed < CACHE_PASSED && *count < CACHE_BATCH; passed++) {
+        entry = next_entry(sweep, pool, &cache, &index);
+        if (!entry)
+            break;
+        if (entry->mr.ask_identity && index < mr_part_count(&entry->mr))
+            questions[(*count)++] =
+                (struct question){cache, entry, entry->mr.iface, index, mr_part(&entry->mr, index)};
+    }
+    pthread_mutex_unlock(&pool->lock);
+    return entry;
+}
+
+bool sweep_some(struct sweep *sweep, struct cache_pool *pool, sweep_compare is_same, void *arg)
+{
+    struct question questions[CACHE_BATCH];
+    unsigned count;
+    bool more;
+
+    if (!sweep->cache && !sweep->place && !atomic_exchange(&sweep->expected, false))
+        return false;
+    more = collect(sweep, pool, questions, &count);
+    for (unsigned i = 0; i < count; i++) {
+        const struct question *asked = &questions[i];
+        const struct mr_part *part = &asked->part;
+
+        if (part->identity && !is_same(arg, asked->iface, part->start, part->end, part->identity))
+            end_stale(pool, asked);
+    }
+    if (count)
+        atomic_store(&sweep->expected, true);
+    if (!more)
+        sweep->cache = sweep->place = 0; /* the part is 0 already */
+    return more;
+}
+
+bool sweep_is_expected(struct sweep *sweep)
+{
+    return atomic_load(&sweep->expected);
+}
+
+bool sweep_expect(struct sweep *sweep)
+{
+    return !atomic_load(&sweep->expected) && !atomic_exchange(&sweep->expected, true);
+}

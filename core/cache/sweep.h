@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * Ends cached regions whose memory ended without a report. A get of the same addresses finds such
+ * a region by its identity; if there is none, the region would keep freed memory alive, by its
+ * descriptor, until it is evicted. So the reaper's thread compares the identities now and then,
+ * of those regions only whose hits compare it.
+ */
+#ifndef HMREG_CORE_CACHE_SWEEP_H
+#define HMREG_CORE_CACHE_SWEEP_H
+
+#include "core/cache/cache.h"
+
+struct sweep {
+    atomic_bool expected; /* some live entry's memory can end without a report */
+    unsigned cache;       /* the reaper's thread only: the next entry's cache and place */
+    uint32_t place;
+    size_t part; /* and the next part of that entry's memory: mr_part() */
+};
+
+/* Has the memory under a range this identity? */
+typedef bool (*sweep_compare)(void *arg, enum hmreg_iface iface, uint64_t start, uint64_t end,
+                              uint64_t identity);
+
+/* A region was published whose memory can end without a report. Any thread. True: the reaper must
+ * be woken, as it sleeps without a limit until it knows of such a region. */
+bool sweep_expect(struct sweep *sweep);
+/* Is there such a region? */
+bool sweep_is_expected(struct sweep *sweep);
+/* Compares the identities of the pool's next regions; on the reaper's thread, without a lock.
+ * False: all have been compared, and the next call begins again. */
+bool sweep_some(struct sweep *sweep, struct cache_pool *pool, sweep_compare is_same, void *arg);
+
+#endif

@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * See runtimes.h. For a runtime that cannot be started the reason is kept, which is no error. A
+ * forked child does not start a runtime that its parent has used, since no runtime survives a fork.
+ * It starts none at all if a thread of the parent was loading one at the fork: the child then
+ * inherits the dynamic linker with its locks held and its data half changed.
+ */
+#include "core/context/runtimes.h"
+
+#include "core/base/error.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <time.h>
+
+/* The use of each vendor's runtime by all hmreg objects of the process, as epochs (process.h); 0:
+ * none. A child finds its parent's epoch in `first`, and also in `user` if it was forked while
+ * another thread of the parent was opening or closing the runtime. */
+static struct {
+    _Atomic uint64_t first; /* the epoch in which the runtime was first opened */
+    _Atomic uint64_t user;  /* the epoch in which a thread is opening or closing it now */
+} used[HMREG_IFACE_COUNT];
+
+/* Was a thread of the parent loading a runtime at the fork? That thread is not in this process. */
+static bool loading_was_cut(uint64_t epoch)
+{
+    for (int i = 0; i < HMREG_IFACE_COUNT; i++) {
+        uint64_t user = atomic_load(&used[i].user);
+
+        if (user && user != epoch)
+            return true;
+    }
+    return false;
+}
+
+/* Serializes opening and closing of a vendor's runtime, since not every loader supports two at
+ * once. Either may take seconds, so a waiting thread sleeps. The system has no runtime. */
+static void use_begin(enum hmreg_iface iface, uint64_t epoch)
+{
+    const struct timespec pause = {.tv_nsec = 1000000};
+    uint64_t none = 0;
+
+    while (iface != HMREG_IFACE_SYSTEM &&
+           !atomic_compare_exchange_strong(&used[iface].user, &none, epoch)) {
+        nanosleep(&pause, NULL);
+        none = 0;
+    }
+}
+
+static void use_end(enum hmreg_iface iface)
+{
+    atomic_store(&used[iface].user, 0);
+}
+
+/* ---- the reason ------------------------------------------------------------------------- */
+
+static void set_why(struct runtimes *all, struct runtime *runtime, const char *why)
+{
+    pthread_mutex_lock(&all->lock);
+    snprintf(runtime->why, sizeof(runtime->why), "%s", why);
+    pthread_mutex_unlock(&all->lock);
+}
+
+void runtimes_why(struct runtimes *all, enum hmreg_iface iface, char why[256])
+{
+    pthread_mutex_lock(&all->lock);
+    snprintf(why, sizeof(all->of[iface].why), "%s", all->of[iface].why);
+    pthread_mutex_unlock(&all->lock);
+}
+
+/* ---- starting one ----------------------------------------------------------------------- */
+
+static void become(struct runtimes *all, struct runtime *runtime, enum runtime_state state)
+{
+    enum hmreg_iface iface = runtime->ops->iface;
+
+    if (state == RUNTIME_PRESENT && iface != HMREG_IFACE_SYSTEM)
+        atomic_store(&all->vendors, true);
+    atomic_store(&runtime->state, state);
+    atomic_fetch_and(&all->untried, ~HMREG_IFACE_BIT(iface));
+}
+
+/* A runtime that is not installed may be tried again, since the application may load its library
+ * from elsewhere, and one that found no memory, since there may be some by then. */
+static void conclude(struct runtimes *all, struct runtime *runtime, int rc)
+{
+    set_why(all, runtime, rc ? hmreg_last_error()->text : "");
+    if (!rc)
+        runtime->devices = runtime->ops->device_count(runtime->self);
+    if (rc != -ENOENT && rc != -ENOMEM)
+        become(all, runtime, rc ? RUNTIME_ABSENT : RUNTIME_PRESENT);
+}
+
+static void log_outcome(const struct runtimes *all, const struct runtime *runtime, int rc)
+{
+    if (rc)
+        log_say(all->log, HMREG_LOG_DEBUG, "%s is not usable: %s", runtime->ops->name,
+                hmreg_last_error()->text);
+    else
+        log_say(all->log, HMREG_LOG_DEBUG, "%s: %d devices", runtime->ops->name, runtime->devices);
+}
+
+/* Marks a vendor's runtime as used before opening it. If it is not installed, no code of it ran:
+ * the mark is removed, and a child may look for it again. */
+static int open_noted(struct runtimes *all, struct runtime *runtime)
+{
+    enum hmreg_iface iface = runtime->ops->iface;
+    uint64_t none = 0;
+    bool first = atomic_compare_exchange_strong(&used[iface].first, &none, all->epoch);
+    int rc = runtime->ops->open(&runtime->self);
+
+    if (rc == -ENOENT && first)
+        atomic_store(&used[iface].first, 0);
+    return rc;
+}
+
+/* Another thread may start it meanwhile. */
+static int start(struct runtimes *all, struct runtime *runtime)
+{
+    enum hmreg_iface iface = runtime->ops->iface;
+    bool tries;
+    int rc = 0;
+
+    use_begin(iface, all->epoch);
+    tries = atomic_load(&runtime->state) == RUNTIME_UNTRIED;
+    if (tries) {
+        rc = open_noted(all, runtime);
+        conclude(all, runtime, rc);
+    }
+    use_end(iface);
+    if (tries)
+        log_outcome(all, runtime, rc);
+    return rc;
+}
+
+struct runtime *runtimes_named(struct runtimes *all, enum hmreg_iface iface)
+{
+    struct runtime *runtime = &all->of[iface];
+    struct hmreg_error saved;
+
+    if (atomic_load(&runtime->state) == RUNTIME_UNTRIED) {
+        hmreg_error_save(&saved);
+        start(all, runtime);
+        hmreg_error_restore(&saved);
+    }
+    return runtimes_present(all, iface);
+}
+
+/* ---- noticing --------------------------------------------------------------------------- */
+
+static bool is_loaded(const struct runtime *runtime)
+{
+    return !runtime->ops->loaded || runtime->ops->loaded();
+}
+
+/* The library is in the process. If it reports no device, no memory is its. */
+static int start_loaded(struct runtimes *all, struct runtime *runtime)
+{
+    char why[sizeof(runtime->why)];
+    int rc = start(all, runtime);
+
+    if (rc != -ENOENT && rc != -ENOMEM)
+        return 0;
+    runtimes_why(all, runtime->ops->iface, why);
+    return hmreg_fail(rc == -ENOMEM ? -ENOMEM : -EIO,
+                      "%s is in this process and may own the memory, but cannot be asked: %s",
+                      runtime->ops->name, why);
+}
+
+int runtimes_notice(struct runtimes *all)
+{
+    struct hmreg_error saved;
+    uint64_t loads;
+    int rc = 0;
+
+    if (!atomic_load(&all->untried))
+        return 0;
+    loads = hmem_libraries_loaded();
+    if (loads == atomic_load(&all->loads))
+        return 0;
+    hmreg_error_save(&saved);
+    for (int i = 0; i < HMREG_IFACE_COUNT && !rc; i++)
+        if (atomic_load(&all->untried) & HMREG_IFACE_BIT(i) && is_loaded(&all->of[i]))
+            rc = start_loaded(all, &all->of[i]);
+    if (rc)
+        return rc;
+    hmreg_error_restore(&saved);
+    atomic_store(&all->loads, loads);
+    return 0;
+}
+
+/* ---- all of them ------------------------------------------------------------------------ */
+
+/* A fork happened before this library was opened, so the answer stays. False: with the reason. */
+static bool may_start(struct runtimes *all, struct runtime *runtime, uint32_t ifaces)
+{
+    uint64_t first = atomic_load(&used[runtime->ops->iface].first);
+
+    runtime->why[0] = '\0';
+    if (!(ifaces & HMREG_IFACE_BIT(runtime->ops->iface)))
+        snprintf(runtime->why, sizeof(runtime->why), "%s was not asked for", runtime->ops->name);
+    else if (first && first != all->epoch)
+        snprintf(runtime->why, sizeof(runtime->why),
+                 "a parent of this process used %s before fork(); its runtime does not work in a "
+                 "child: exec first, or open it after fork() only",
+                 runtime->ops->name);
+    else if (runtime->ops->iface != HMREG_IFACE_SYSTEM && loading_was_cut(all->epoch))
+        snprintf(runtime->why, sizeof(runtime->why),
+                 "a parent of this process was loading a runtime on another thread at fork(); "
+                 "dlopen() does not work in such a child: exec first, or open hmreg before or "
+                 "after fork(), not beside it");
+    return !runtime->why[0];
+}
+
+void runtimes_open(struct runtimes *all, uint32_t ifaces, uint32_t named, uint64_t epoch,
+                   const struct log *log)
+{
+    struct runtime *system = &all->of[HMREG_IFACE_SYSTEM];
+
+    all->epoch = epoch;
+    all->log = log;
+    pthread_mutex_init(&all->lock, NULL);
+    for (int i = 0; i < HMREG_IFACE_COUNT; i++) {
+        all->of[i].state = RUNTIME_ABSENT;
+        snprintf(all->of[i].why, sizeof(all->of[i].why), "this hmreg was built without %s",
+                 hmreg_iface_name(i));
+    }
+    for (const struct hmem_ops *const *ops = hmem_vendors; *ops; ops++) {
+        struct runtime *runtime = &all->of[(*ops)->iface];
+
+        runtime->ops = *ops;
+        if (!may_start(all, runtime, ifaces))
+            continue;
+        runtime->state = RUNTIME_UNTRIED;
+        all->untried |= HMREG_IFACE_BIT((*ops)->iface);
+    }
+    if (!system->ops->open(&system->self))
+        become(all, system, RUNTIME_PRESENT);
+    for (int i = HMREG_IFACE_SYSTEM + 1; i < HMREG_IFACE_COUNT; i++)
+        if (named & HMREG_IFACE_BIT(i))
+            runtimes_named(all, i);
+}
+
+void runtimes_close(struct runtimes *all)
+{
+    for (int i = 0; i < HMREG_IFACE_COUNT; i++) {
+        struct runtime *runtime = runtimes_present(all, i);
+
+        if (!runtime)
+            continue;
+        use_begin(i, all->epoch);
+        runtime->ops->close(runtime->self);
+        use_end(i);
+    }
+    pthread_mutex_destroy(&all->lock);
+}

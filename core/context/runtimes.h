@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * The vendors' runtimes of an opened library, and when each is started: at the first need.
+ *
+ * A call that names a runtime needs it: hmreg_open() with its iface in the configuration, a
+ * question about its devices, an allocation, a claim. The runtime is then loaded. A call that asks
+ * what an address is needs it only if its library is in the process already: without the library
+ * no memory can be its. A library that the application loads later is noticed by the next such
+ * question. Until the first need nothing of a runtime runs in the process, so that a fork before it
+ * is harmless.
+ */
+#ifndef HMREG_CORE_CONTEXT_RUNTIMES_H
+#define HMREG_CORE_CONTEXT_RUNTIMES_H
+
+#include "core/base/log.h"
+#include "hmem/hmem.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+enum runtime_state {
+    RUNTIME_UNTRIED, /* may be started */
+    RUNTIME_PRESENT,
+    RUNTIME_ABSENT, /* is not asked for, or could not be started: stays so */
+};
+
+/* The runtime of one iface. self and devices are set before the state becomes PRESENT, and do not
+ * change until the library is closed. */
+struct runtime {
+    const struct hmem_ops *ops; /* NULL: not built in */
+    struct hmem *self;
+    int devices;
+    _Atomic enum runtime_state state;
+    char why[256]; /* why it is not present; guarded by the lock */
+};
+
+struct runtimes {
+    struct runtime of[HMREG_IFACE_COUNT];
+    uint64_t epoch;
+    const struct log *log;
+    atomic_uint untried;    /* HMREG_IFACE_BIT() of those that may be started */
+    atomic_bool vendors;    /* one is present besides the system's */
+    _Atomic uint64_t loads; /* hmem_libraries_loaded() when none of the untried was loaded */
+    pthread_mutex_t lock;   /* never held across a vendor's call */
+};
+
+/* Starts the system's, which cannot fail, and those named. ifaces: those that may be used; named:
+ * those that the application or the operator named; both as HMREG_IFACE_BIT() values. epoch: the
+ * process's. log: is kept. A runtime that cannot be started is no error. */
+void runtimes_open(struct runtimes *all, uint32_t ifaces, uint32_t named, uint64_t epoch,
+                   const struct log *log);
+void runtimes_close(struct runtimes *all);
+
+/* The runtime of an iface; NULL: not present. SYSTEM is always present. Starts nothing. */
+static inline struct runtime *runtimes_present(struct runtimes *all, enum hmreg_iface iface)
+{
+    struct runtime *runtime = &all->of[iface];
+
+    return atomic_load_explicit(&runtime->state, memory_order_acquire) == RUNTIME_PRESENT ? runtime
+                                                                                          : NULL;
+}
+
+/* The same for a caller that has named the iface: loads and starts the runtime if that was not
+ * tried. Keeps the thread's last error. */
+struct runtime *runtimes_named(struct runtimes *all, enum hmreg_iface iface);
+
+/* Starts every untried runtime whose library is in the process. To be called before the runtimes
+ * are asked about an address. -ENOMEM, -EIO: one is in the process, and whether memory is its
+ * cannot be found out now. */
+int runtimes_notice(struct runtimes *all);
+
+/* Why an iface's runtime is not present; "": it is. */
+void runtimes_why(struct runtimes *all, enum hmreg_iface iface, char why[256]);
+
+#endif

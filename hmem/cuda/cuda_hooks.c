@@ -1,0 +1,400 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * Hooks on the driver's functions that end memory (hmem/hooks/entry_hook.h), by which the vendor
+ * reports the end of plain, managed and virtual memory. A function is hooked at each address by
+ * which programs reach it: its symbols, and what cuGetProcAddress answers for each version and each
+ * kind of default stream. Where one function that can end a kind of memory is not hooked, that kind
+ * is not watched. Not watched either, since it may end without a call, or by calls that name
+ * something else: memory of stream-ordered pools, of graphs and of other processes, and host
+ * memory, which programs unmap.
+ *
+ * A hooked call reports what it may end, makes the call, and reports the same again. The first
+ * report ends cached regions before the addresses can be reused; the second, those of a get that
+ * raced with the call. The free of one allocation reports once (hmem/watched.h).
+ *
+ * A primary context ends with the last of its releases. CUDA does not say how many there will be;
+ * so the hooks count, per device, a lower bound of the retains that are not released yet, and a
+ * release that may be the last counts as the end of all memory.
+ */
+#include "hmem/cuda/cuda.h"
+#include "hmem/hooks/hook_set.h"
+#include "hmem/watched.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+enum kind { PLAIN = 1, MANAGED = 2, VIRTUAL = 4 };
+
+/* What a call ends. */
+enum ends {
+    ENDS_ALLOCATION, /* the one that begins at the first argument */
+    ENDS_MAPPINGS,   /* between the first argument and that plus the second */
+    ENDS_ALL,
+    ENDS_DEVICE,      /* all memory; and the device's retains */
+    RELEASES_PRIMARY, /* all memory, if the context ends */
+    RETAINS_PRIMARY,  /* nothing */
+};
+
+/* Memory of graphics, external memory and modules is not IPC's, so cuda_watch() refuses it: only
+ * managed variables belong to modules. */
+static const struct function {
+    const char *name;
+    enum ends ends;
+    unsigned kinds;
+} functions[] = {
+    {"cuMemFree", ENDS_ALLOCATION, PLAIN | MANAGED},
+    {"cuMemFreeAsync", ENDS_ALLOCATION, PLAIN | MANAGED},
+    {"cuIpcCloseMemHandle", ENDS_ALLOCATION, PLAIN},
+    {"cuMemUnmap", ENDS_MAPPINGS, VIRTUAL},
+    {"cuMemAddressFree", ENDS_MAPPINGS, VIRTUAL},
+    {"cuCtxDestroy", ENDS_ALL, PLAIN | MANAGED | VIRTUAL},
+    {"cuCtxDetach", ENDS_ALL, PLAIN | MANAGED | VIRTUAL},
+    {"cuGreenCtxDestroy", ENDS_ALL, PLAIN | MANAGED | VIRTUAL},
+    {"cuModuleUnload", ENDS_ALL, MANAGED},
+    {"cuLibraryUnload", ENDS_ALL, MANAGED},
+    {"cuDevicePrimaryCtxReset", ENDS_DEVICE, PLAIN | MANAGED | VIRTUAL},
+    {"cuDevicePrimaryCtxRelease", RELEASES_PRIMARY, PLAIN | MANAGED | VIRTUAL},
+    {"cuDevicePrimaryCtxRetain", RETAINS_PRIMARY, PLAIN | MANAGED | VIRTUAL},
+};
+#define FUNCTIONS (sizeof(functions) / sizeof(functions[0]))
+
+/* The state of all, under the lock except for what is atomic. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static bool found;
+static atomic_bool placed;
+static struct watched watched_memory;
+
+/* cuDevicePrimaryCtxGetState */
+static unsigned (*primary_state)(int device, unsigned *flags, int *active);
+
+/* ---- primary contexts ------------------------------------------------------------------- */
+
+#define DEVICES 64
+
+static struct primary {
+    _Atomic long retains;  /* a lower bound */
+    _Atomic long changes;  /* calls that retained, released or reset it */
+    _Atomic long releases; /* under way */
+} primaries[DEVICES];
+
+static struct primary *primary_of(uint64_t device)
+{
+    return (uint32_t)device < DEVICES ? &primaries[(uint32_t)device] : NULL;
+}
+
+/* True also if the driver does not say. */
+static bool is_inactive(uint64_t device)
+{
+    unsigned flags = 0;
+    int active = 0;
+
+    return primary_state((int)device, &flags, &active) || !active;
+}
+
+/* May this release be the last? */
+static bool begin_release(struct primary *primary)
+{
+    if (!primary)
+        return true;
+    atomic_fetch_add(&primary->changes, 1);
+    atomic_fetch_add(&primary->releases, 1);
+    return atomic_fetch_sub(&primary->retains, 1) <= 1;
+}
+
+/* Corrects the bound: the context is gone, or is still retained. The latter only if no other
+ * release is under way, and none begins: it would change the bound. */
+static void end_release(struct primary *primary, bool failed, bool gone)
+{
+    long known;
+
+    if (!primary)
+        return;
+    known = failed ? atomic_fetch_add(&primary->retains, 1) + 1 : atomic_load(&primary->retains);
+    if (gone)
+        atomic_store(&primary->retains, 0);
+    else if (known < 1 && atomic_load(&primary->releases) == 1)
+        atomic_compare_exchange_strong(&primary->retains, &known, 1);
+    atomic_fetch_sub(&primary->releases, 1);
+}
+
+/* Called when the hooks are in place. */
+static void count_primaries(const struct cuda_hmem *self)
+{
+    for (int i = 0; i < self->base.device_count && i < DEVICES; i++) {
+        long none = 0;
+
+        if (!is_inactive((uint64_t)i) && !atomic_load(&primaries[i].changes))
+            atomic_compare_exchange_strong(&primaries[i].retains, &none, 1);
+    }
+}
+
+/* ---- calls ------------------------------------------------------------------------------ */
+
+/* Reports what the call is about to end. Returns it. */
+static struct watched_extent before_call(enum ends ends, uint64_t first, uint64_t second)
+{
+    struct watched_extent ended = {0, 0};
+
+    switch (ends) {
+    case ENDS_ALLOCATION:
+        return watched_begin_free(&watched_memory, first);
+    case ENDS_MAPPINGS:
+        ended = watched_virtual(&watched_memory, first, first + second);
+        break;
+    case ENDS_ALL:
+    case ENDS_DEVICE:
+        ended = watched_all(&watched_memory);
+        break;
+    case RELEASES_PRIMARY:
+        if (begin_release(primary_of(first)))
+            ended = watched_all(&watched_memory);
+        break;
+    case RETAINS_PRIMARY:
+        break;
+    }
+    watched_report(ended);
+    return ended;
+}
+
+static void after_release(uint64_t device, bool failed, struct watched_extent ended)
+{
+    bool gone = is_inactive(device);
+
+    if (gone)
+        ended = watched_all(&watched_memory);
+    watched_report(ended);
+    end_release(primary_of(device), failed, gone);
+}
+
+static void after_call(enum ends ends, uint64_t first, uint64_t second, bool failed,
+                       struct watched_extent ended)
+{
+    struct primary *primary = NULL;
+
+    switch (ends) {
+    case ENDS_ALLOCATION:
+        watched_end_free(&watched_memory, first, failed, ended);
+        break;
+    case ENDS_MAPPINGS:
+        watched_report(watched_virtual(&watched_memory, first, first + second));
+        break;
+    case ENDS_DEVICE:
+        primary = primary_of(first);
+        if (primary)
+            atomic_store(&primary->retains, 0);
+        watched_report(watched_all(&watched_memory));
+        break;
+    case ENDS_ALL:
+        watched_report(watched_all(&watched_memory));
+        break;
+    case RELEASES_PRIMARY:
+        after_release(first, failed, ended);
+        break;
+    case RETAINS_PRIMARY:
+        primary = primary_of(second);
+        if (primary && !failed) {
+            atomic_fetch_add(&primary->changes, 1);
+            atomic_fetch_add(&primary->retains, 1);
+        }
+        break;
+    }
+}
+
+static unsigned long make_call(struct hook_set *set, unsigned ends, hook_call *original,
+                               const unsigned long arguments[4])
+{
+    struct watched_extent ended = before_call(ends, arguments[0], arguments[1]);
+    unsigned long result = original(arguments[0], arguments[1], arguments[2], arguments[3]);
+
+    after_call(ends, arguments[0], arguments[1], (unsigned)result, ended);
+    return result;
+}
+
+static void missed(struct hook_set *set)
+{
+    watched_report(watched_all(&watched_memory));
+}
+
+static struct hook_set hooks = {.call = make_call, .missed = missed, .ends_all = ENDS_ALL};
+
+/* ---- finding the functions -------------------------------------------------------------- */
+
+static void add(const struct function *row, enum ends ends, void *address)
+{
+    hook_set_add(&hooks, row->name, ends, row->kinds, address);
+}
+
+/* Versions that we do not know may name memory in another way. cuMemFree without a suffix takes 32
+ * bits of an address. */
+static void add_symbols(void *library, const struct function *row)
+{
+    static const char *const suffixes[] = {"", "_v2", "_v3", "_v4"};
+    static const char *const streams[] = {"", "_ptsz", "_ptds"};
+    char name[64];
+
+    for (unsigned version = 0; version < sizeof(suffixes) / sizeof(suffixes[0]); version++)
+        for (unsigned i = 0; i < sizeof(streams) / sizeof(streams[0]); i++) {
+            bool known = version < 2 && (version || strcmp(row->name, "cuMemFree") != 0);
+
+            snprintf(name, sizeof(name), "%s%s%s", row->name, suffixes[version], streams[i]);
+            add(row, known ? row->ends : ENDS_ALL, dlsym(library, name));
+        }
+}
+
+/* Either form of cuGetProcAddress; the older has no last argument, and so does not read it. */
+typedef unsigned get_address(const char *name, void **out, int version, uint64_t flags,
+                             unsigned *status);
+
+/* What programs of any age get, for each kind of default stream (flags 0 to 2). */
+static void add_addresses(get_address *get, const struct function *row, int driver)
+{
+    const int versions[] = {2000,  3020,  4000,  6050,  7000,  8000,  9020,  10020, 11000,
+                            11020, 11030, 11070, 12000, 12040, 12080, 13000, driver};
+
+    for (unsigned i = 0; i < sizeof(versions) / sizeof(versions[0]); i++)
+        for (uint64_t flags = 0; flags < 3; flags++) {
+            void *address = NULL;
+            unsigned status = 0;
+
+            if (get(row->name, &address, versions[i], flags, &status))
+                continue;
+            if (hook_set_name_of(&hooks, address) != row->name)
+                add(row, versions[i] <= 3020 || versions[i] > 13000 ? ENDS_ALL : row->ends,
+                    address);
+        }
+}
+
+static void find_all(struct cuda_hmem *self)
+{
+    void *library = self->base.library;
+    get_address *get = NULL;
+    void *entry = dlsym(library, "cuGetProcAddress_v2");
+
+    if (!entry)
+        entry = dlsym(library, "cuGetProcAddress");
+    memcpy(&get, &entry, sizeof(entry));
+    for (size_t i = 0; i < FUNCTIONS; i++) {
+        add_symbols(library, &functions[i]);
+        if (get)
+            add_addresses(get, &functions[i], self->version);
+    }
+    primary_state = self->api.primary_state;
+}
+
+/* ---- which kinds are reported ------------------------------------------------------------- */
+
+static void describe(struct hmem_runtime *out)
+{
+    static const char always[] = "stream-ordered, graph, imported and pinned host memory (it may "
+                                 "end without a call)";
+    unsigned kinds = atomic_load(&hooks.reported);
+
+    snprintf(out->unreported, sizeof(out->unreported), "%s%s%s%s%s%.140s",
+             kinds & PLAIN ? "" : "device, ", kinds & MANAGED ? "" : "managed, ",
+             kinds & VIRTUAL ? "" : "virtual, ", always, hooks.why_not[0] ? "; " : "",
+             hooks.why_not);
+}
+
+void cuda_hooks_find(struct cuda_hmem *self)
+{
+    pthread_mutex_lock(&lock);
+    if (!found) {
+        find_all(self);
+        hook_set_try(&hooks, PLAIN | MANAGED | VIRTUAL);
+        found = true;
+    }
+    describe(&self->base.runtime);
+    pthread_mutex_unlock(&lock);
+}
+
+/* The kinds that are reported now. */
+static unsigned reported_now(struct cuda_hmem *self)
+{
+    unsigned before = atomic_load(&hooks.reported), now = hook_set_reported(&hooks);
+
+    if (now == before && atomic_load(&placed))
+        return now;
+    pthread_mutex_lock(&lock);
+    if (!atomic_load(&placed))
+        count_primaries(self);
+    atomic_store(&placed, true);
+    describe(&self->base.runtime);
+    pthread_mutex_unlock(&lock);
+    return now;
+}
+
+/* ---- watching --------------------------------------------------------------------------- */
+
+/* Only memory of cuMemAlloc can be named to other processes by IPC's older way. */
+static bool is_of_alloc(struct cuda_hmem *self, uint64_t addr)
+{
+    unsigned ipc = 0;
+
+    return !self->api.pointer_attribute(&ipc, CUDA_PTR_IS_LEGACY_IPC, addr) && ipc;
+}
+
+static bool is_of_pool(struct cuda_hmem *self, uint64_t addr)
+{
+    struct cuda_pool *pool = NULL;
+    unsigned result = self->api.pointer_attribute(&pool, CUDA_PTR_MEMPOOL, addr);
+
+    return pool || (result && !cuda_says_no_answer(result));
+}
+
+/* Was the memory mapped by cuMemMap? */
+static bool is_mapped(struct cuda_hmem *self, uint64_t addr)
+{
+    unsigned long long handle = 0;
+
+    if (cuda_virtual_retain(self, addr, &handle) || !handle)
+        return false;
+    self->api.handle_release(handle);
+    return true;
+}
+
+static unsigned kind_of(struct cuda_hmem *self, uint64_t addr, size_t len,
+                        const struct cuda_lookup *at)
+{
+    bool bounded =
+        addr >= at->start && addr - at->start < at->size && len <= at->size - (addr - at->start);
+
+    switch (at->sort) {
+    case CUDA_PLAIN:
+        return bounded && is_of_alloc(self, addr) ? PLAIN : 0;
+    case CUDA_MANAGED:
+        return bounded && !is_of_pool(self, addr) ? MANAGED : 0;
+    case CUDA_VIRTUAL:
+        return is_mapped(self, addr) ? VIRTUAL : 0;
+    default:
+        return 0;
+    }
+}
+
+static bool watch(struct cuda_hmem *self, uint64_t addr, size_t len)
+{
+    unsigned kinds_now = reported_now(self), kind;
+    struct cuda_lookup at;
+
+    if (!kinds_now || cuda_lookup(self, addr, &at))
+        return false;
+    kind = kind_of(self, addr, len, &at);
+    if (!(kind & kinds_now))
+        return false;
+    if (kind != VIRTUAL)
+        return watched_add(&watched_memory, at.start, at.start + at.size);
+    watched_add_virtual(&watched_memory, addr, addr + len);
+    return true;
+}
+
+bool cuda_watch(struct hmem *self, uint64_t addr, size_t len, const struct hmem_range *range)
+{
+    struct hmreg_error_guard guard;
+    bool watched;
+
+    hmreg_error_guard(&guard);
+    watched = watch((struct cuda_hmem *)self, addr, len);
+    hmreg_error_unguard(&guard, true);
+    return watched;
+}

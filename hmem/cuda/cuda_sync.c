@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * Has the driver's synchronous calls finish before they return. Plain memory has an attribute for
+ * it. The driver refuses that of virtual memory and of pools: there contexts have a flag, of CUDA
+ * 12.1 and later, which is set in the calling thread's context and in the device's primary one,
+ * for all that is written in them. The driver takes locks of its own when it is first set, so that
+ * registrations set it, and queries of pointers never do.
+ */
+#include "hmem/cuda/cuda.h"
+
+/* In the current context. */
+static unsigned set_flag(struct cuda_hmem *self)
+{
+    unsigned flags = 0;
+    unsigned result = self->api.context_flags(&flags);
+
+    if (result || flags & CUDA_CONTEXT_SYNC_MEMOPS)
+        return result;
+    return self->api.set_context_flags(flags | CUDA_CONTEXT_SYNC_MEMOPS);
+}
+
+static bool is_here(struct cuda_hmem *self, int device)
+{
+    int current = -1;
+
+    return !self->api.context_device(&current) && current == self->devices[device].handle;
+}
+
+static unsigned set_flags(struct cuda_hmem *self, int device)
+{
+    bool here = is_here(self, device);
+    unsigned result = here ? set_flag(self) : CUDA_OK;
+    struct cuda_guard guard;
+
+    if (result)
+        return result;
+    result = cuda_enter(self, NULL, device, false, &guard);
+    if (result)
+        return here && cuda_wants_context(result) ? CUDA_OK : result;
+    result = set_flag(self);
+    cuda_leave(self, &guard);
+    return result;
+}
+
+static int sync_contexts(struct cuda_hmem *self, uint64_t addr, int device)
+{
+    unsigned result;
+
+    if (!self->api.context_flags || !self->api.set_context_flags)
+        return hmreg_fail(-EOPNOTSUPP,
+                          "sync_memops is on, and this driver of CUDA %d.%d has it for memory of "
+                          "cuMemAlloc only: virtual memory and pools need 12.1 or later",
+                          self->version / 1000, self->version % 1000 / 10);
+    result = set_flags(self, device);
+    if (!result)
+        return 0;
+    return cuda_fail(self, -EIO, result,
+                     "sync_memops is on, and no context of CUDA device %d takes it for the memory "
+                     "at %#" PRIx64 "%s",
+                     device, addr,
+                     cuda_wants_context(result) ? ", as none is active (cudaSetDevice)" : "");
+}
+
+int cuda_sync_memops(struct hmem *hmem, uint64_t addr, int device)
+{
+    struct cuda_hmem *self = (struct cuda_hmem *)hmem;
+    unsigned on = 1, result = CUDA_NOT_SUPPORTED;
+    int rc = atomic_load(&hmem->shut_down) ? -ESHUTDOWN : 0;
+
+    if (!rc && self->api.set_pointer_attribute)
+        result = self->api.set_pointer_attribute(&on, CUDA_PTR_SYNC_MEMOPS, addr);
+    if (!rc && cuda_says_no_answer(result))
+        rc = sync_contexts(self, addr, device);
+    else if (!rc && result)
+        rc = cuda_fail(self, -EIO, result, "sync_memops cannot be set of %#" PRIx64, addr);
+    return vendor_result(hmem, rc, addr);
+}

@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * See entry_hook.h. Stubs and originals lie in islands (core/base/code.h), sealed before the first
+ * branch leads there.
+ */
+#include "hmem/hooks/entry_hook.h"
+
+#include <dlfcn.h>
+#include <link.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+static struct code_islands islands;
+
+/* ---- reading functions ------------------------------------------------------------------ */
+
+/* The function's size as its library's symbol table says; 0: unknown. */
+static size_t size_of(const uint8_t *function)
+{
+    const ElfW(Sym) *symbol = NULL;
+    Dl_info info;
+
+    if (!dladdr1(function, &info, (void **)&symbol, RTLD_DL_SYMENT) ||
+        info.dli_saddr != (void *)function || !symbol)
+        return 0;
+    return symbol->st_size;
+}
+
+/* Where the kernel's list of mappings cannot be read, the function's page is known. */
+static const char *read_code(const struct entry_hook *hook, struct code_text *text,
+                             struct entry_code *out)
+{
+    uintptr_t at = (uintptr_t)hook->function, page = (uintptr_t)sysconf(_SC_PAGESIZE);
+    struct code_text known = {at & ~(page - 1), (at & ~(page - 1)) + page, 0};
+
+    if (!at)
+        return "it is not found";
+    if (code_find(text, hook->function))
+        known = *text;
+    *out = (struct entry_code){
+        .function = hook->function,
+        .readable = known.end - at,
+        .size = size_of(hook->function),
+        .before = hook->function - (at - known.start),
+    };
+    if (out->size > out->readable)
+        out->size = out->readable;
+    return NULL;
+}
+
+const char *entry_hooks_refusal(void)
+{
+    return code_refusal() ? code_refusal() : entry_arch_refusal();
+}
+
+static void refuse(struct entry_hook *hook, const char *why)
+{
+    snprintf(hook->why, sizeof(hook->why), "%s", why);
+}
+
+static const char *choose(struct entry_hook *hook, struct code_text *text, struct entry_code *code)
+{
+    const char *why = entry_hooks_refusal();
+
+    if (!why)
+        why = read_code(hook, text, code);
+    if (!why)
+        why = entry_arch_choose(hook, code);
+    return why;
+}
+
+void entry_hook_try(struct entry_hook *hook)
+{
+    struct code_text text = {0};
+    struct entry_code code;
+    const char *why = choose(hook, &text, &code);
+
+    refuse(hook, why ? why : "");
+}
+
+/* ---- installing ------------------------------------------------------------------------- */
+
+static const char *build(struct entry_hook *hook, struct code_text *text)
+{
+    struct entry_code code;
+    const char *why;
+    uint8_t *room;
+
+    if (atomic_load(&hook->original)) /* the stub and the original of before are still right */
+        return memcmp(hook->site, hook->before, hook->size) ? "it was hooked, and other code has "
+                                                              "changed it since"
+                                                            : NULL;
+    why = choose(hook, text, &code);
+    if (why)
+        return why;
+    room = code_take_room(&islands, hook->site, ENTRY_ROOM);
+    return room ? entry_arch_build(hook, &code, room) : "no addresses are free near it";
+}
+
+static const char *place(struct entry_hook *hook, struct code_text *text)
+{
+    const int protection = PROT_READ | PROT_EXEC;
+
+    if (memcmp(hook->site, hook->before, hook->size) != 0)
+        return "other code changes it at the same time";
+    if (hook->pad && code_write(text, hook->pad, hook->pad_after, CODE_BRANCH, protection))
+        return "its code cannot be made writable";
+    if (code_write(text, hook->site, hook->after, hook->size, protection))
+        return "its code cannot be made writable";
+    return NULL;
+}
+
+size_t entry_hooks_install(struct entry_hook *hooks, size_t count)
+{
+    const char *sealed = NULL;
+    struct code_text text = {0};
+    size_t done = 0;
+
+    if (!entry_hooks_refusal() && !code_start())
+        sealed = "this kernel's membarrier cannot synchronize code";
+    for (size_t i = 0; i < count; i++) {
+        const char *why = sealed ? sealed : build(&hooks[i], &text);
+
+        refuse(&hooks[i], why ? why : "");
+    }
+    if (!sealed && !entry_hooks_refusal() && code_seal(&islands))
+        sealed = "no memory for code of our own";
+    for (size_t i = 0; i < count; i++) {
+        const char *why = sealed;
+
+        if (hooks[i].why[0])
+            continue;
+        if (!why)
+            why = place(&hooks[i], &text);
+        refuse(&hooks[i], why ? why : "");
+        done += !why;
+    }
+    return done;
+}
+
+bool entry_hook_is_whole(const struct entry_hook *hook)
+{
+    return !hook->why[0] && memcmp(hook->site, hook->after, hook->size) == 0 &&
+           (!hook->pad || memcmp(hook->pad, hook->pad_after, CODE_BRANCH) == 0) &&
+           (!hook->way || memcmp(hook->way, hook->way_bytes, sizeof(hook->way_bytes)) == 0);
+}
+
+bool entry_hook_remove(struct entry_hook *hook)
+{
+    struct code_text text = {0};
+
+    if (!entry_hook_is_whole(hook) ||
+        code_write(&text, hook->site, hook->before, hook->size, PROT_READ | PROT_EXEC))
+        return false;
+    refuse(hook, "it was hooked, and is no more");
+    return true;
+}

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * Hooks at the beginning of functions of other libraries: a call of the function, by whatever
+ * pointer, goes to a replacement first, which calls the function by its *original*.
+ *
+ * One instruction at the function's beginning, the *site*, is replaced by a branch. Threads may be
+ * executing the function: each executes the old instruction or the branch, and none is ever between
+ * instructions that one branch has covered. entry_x86_64.c and entry_arm64.c choose the site and
+ * write its *stub*, which undoes what the instructions before the site did and goes to the
+ * replacement, and the original: copies of the instructions from the beginning up to and including
+ * the site, and a branch back behind it. On x86-64 instructions are decoded by Zydis.
+ *
+ * Another library's jump at the beginning is an instruction like any other: it is replaced, and the
+ * original makes it. If that library restores the function's beginning later, our branch is gone
+ * with its jump, which entry_hook_is_whole() detects.
+ *
+ * Hooks stay when their user has no more need of them: so must the replacement's code (libhmreg is
+ * linked with -z nodelete). A hook is removed only by entry_hook_remove(); a thread may be in the
+ * stub, the original or the replacement at any later time.
+ */
+#ifndef HMREG_HMEM_HOOKS_ENTRY_HOOK_H
+#define HMREG_HMEM_HOOKS_ENTRY_HOOK_H
+
+#include "core/base/code.h"
+
+#include <stdatomic.h>
+
+#if defined(__aarch64__)
+#define ENTRY_ROOM 128 /* bytes for a stub and an original */
+#else
+#define ENTRY_ROOM 256
+#endif
+
+struct entry_hook {
+    uint8_t *function;        /* in: its beginning */
+    const void *replacement;  /* in */
+    _Atomic(void *) original; /* set before the function is hooked, and never cleared */
+    char why[128];            /* why it is not hooked; "": it is */
+
+    uint8_t *site; /* the bytes that are replaced */
+    uint8_t size;
+    uint8_t before[CODE_BRANCH], after[CODE_BRANCH];
+    uint8_t *pad; /* where the branch to the stub is if the site's leads there; NULL: at the site */
+    uint8_t pad_after[CODE_BRANCH];
+    const uint8_t *way; /* another hook's short jump that leads to the site; NULL: none */
+    uint8_t way_bytes[2];
+};
+
+/* Can functions be hooked here at all? Maps no memory and changes no code. Returns NULL, or the
+ * reason why not. */
+const char *entry_hooks_refusal(void);
+
+/* Writes to `why` the reason why the function cannot be hooked, as far as reading it tells; "":
+ * none. */
+void entry_hook_try(struct entry_hook *hook);
+
+/* Hooks each function that can be hooked; `why` says which are not. A hook that was removed can be
+ * installed again, but one that other code has overwritten cannot: that code may still lead to it,
+ * so the function needs another hook with a replacement of its own. Calls of this and of
+ * entry_hook_remove() are serialized by the caller. Returns how many are hooked. */
+size_t entry_hooks_install(struct entry_hook *hooks, size_t count);
+
+/* Does the function's beginning still lead to the replacement? At any time, from any thread. */
+bool entry_hook_is_whole(const struct entry_hook *hook);
+
+/* Restores the function. False: other code has changed it since; then the function's calls may
+ * still go to the replacement. */
+bool entry_hook_remove(struct entry_hook *hook);
+
+/* ---- of the processor, for entry_hook.c ------------------------------------------------- */
+
+/* The instructions of a function's beginning. */
+struct entry_code {
+    uint8_t *function;
+    size_t readable; /* bytes */
+    size_t size;     /* of the function, 0: unknown */
+    uint8_t *before; /* the mapping's start: bytes before the function are readable from there */
+};
+
+/* Loads what the processor's part needs. NULL, or the reason why it cannot. */
+const char *entry_arch_refusal(void);
+
+/* Chooses the site: sets site, size and pad. NULL, or the reason why there is none. */
+const char *entry_arch_choose(struct entry_hook *hook, const struct entry_code *code);
+
+/* Writes stub and original to `room`, ENTRY_ROOM bytes; sets before, after, pad_after, original.
+ * NULL, or the reason why it cannot. */
+const char *entry_arch_build(struct entry_hook *hook, const struct entry_code *code, uint8_t *room);
+
+#endif

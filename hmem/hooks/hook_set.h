@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * Hooks on the functions of one library that end memory. A kind of memory is reported if every
+ * function of the set that can end it is hooked. Each hooked address has a slot of the process,
+ * with a replacement of its own, which passes the call to the set's owner; nothing there takes a
+ * lock or allocates. Sets are static: hooks serve the process and stay.
+ */
+#ifndef HMREG_HMEM_HOOKS_HOOK_SET_H
+#define HMREG_HMEM_HOOKS_HOOK_SET_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+
+/* No hooked function has more than four arguments, and none on the stack. */
+typedef unsigned long hook_call(unsigned long, unsigned long, unsigned long, unsigned long);
+
+struct hook_set {
+    /* in: a call of a function that ends `ends`: reports, makes the call by `original`, reports
+     * again and returns its result. On any thread, also in signal handlers. */
+    unsigned long (*call)(struct hook_set *set, unsigned ends, hook_call *original,
+                          const unsigned long arguments[4]);
+    /* in: calls may have gone unheard: reports all watched memory. */
+    void (*missed)(struct hook_set *set);
+    unsigned ends_all; /* in: what an address ends that is two functions' */
+
+    atomic_uint reported; /* kinds */
+    char why_not[160];    /* why a kind is not; "": all are */
+    atomic_bool placed;
+    bool overflow; /* a function has no slot */
+};
+
+/* The functions below are serialized by this library's lock, but for hook_set_reported() where all
+ * is in place. */
+
+/* Adds a function's address; NULL: none. name: static. Adding it twice is no error. */
+void hook_set_add(struct hook_set *set, const char *name, unsigned ends, unsigned kinds,
+                  void *address);
+/* The name by which the address was added; NULL: it was not. */
+const char *hook_set_name_of(const struct hook_set *set, const void *address);
+
+/* Tries, without hooking them, whether the functions can be hooked, and so which of `kinds` are
+ * reported. */
+void hook_set_try(struct hook_set *set, unsigned kinds);
+
+/* The kinds that are reported now. Places the hooks if they are not, and places those again that
+ * other code has changed. */
+unsigned hook_set_reported(struct hook_set *set);
+
+#endif

@@ -1,0 +1,346 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * Hooks on the drivers' own functions that end memory (hmem/hooks/hook_set.h): a call through the
+ * loader, through its layers, inside a tracer's callback or past the loader is reported alike. A
+ * driver is a library of the process that exports zeGetMemProcAddrTable and the like. So do the
+ * loader and its layers, but they export other functions that a driver does not. A driver may also
+ * export the functions themselves, at other addresses than its tables name.
+ *
+ * Which library is a driver's shows when the hooks are in place: we make a context of the driver
+ * and destroy it, through the loader, and the hook of zeContextDestroy that runs is the library's.
+ * Memory of a driver whose library was not found so is not watched.
+ *
+ * The specification frees memory by the address that its allocation returned. zeContextDestroy may
+ * end all memory of a context, which no query names, so it counts as the end of all memory. Not
+ * watched: virtual memory, since zePhysicalMemDestroy may end mappings and names none; imported
+ * host memory, which programs unmap.
+ */
+#include "hmem/hooks/hook_set.h"
+#include "hmem/watched.h"
+#include "hmem/ze/ze.h"
+
+#include <dlfcn.h>
+#include <level_zero/ze_ddi.h>
+#include <link.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define ALLOCATED 1 /* the only kind */
+
+/* What a call ends, by its arguments. */
+enum ends {
+    ENDS_SECOND, /* the allocation that begins at the second argument */
+    ENDS_THIRD,  /* at the third */
+    ENDS_ALL,
+    ENDS_CONTEXT, /* all memory */
+};
+
+#define TABLE_ROOM 64 /* functions: newer drivers' tables are longer than our header's */
+
+static const struct function {
+    const char *name, *table;
+    size_t place; /* in the table */
+    enum ends ends;
+} functions[] = {
+#define ROW(name, table, type, member, ends)                                                       \
+    {                                                                                              \
+        name, table, offsetof(type, member) / sizeof(void *), ends                                 \
+    }
+    ROW("zeMemFree", "zeGetMemProcAddrTable", ze_mem_dditable_t, pfnFree, ENDS_SECOND),
+    ROW("zeMemFreeExt", "zeGetMemProcAddrTable", ze_mem_dditable_t, pfnFreeExt, ENDS_THIRD),
+    ROW("zeMemCloseIpcHandle", "zeGetMemProcAddrTable", ze_mem_dditable_t, pfnCloseIpcHandle,
+        ENDS_SECOND),
+    ROW("zeContextDestroy", "zeGetContextProcAddrTable", ze_context_dditable_t, pfnDestroy,
+        ENDS_CONTEXT),
+#undef ROW
+};
+#define FUNCTIONS (sizeof(functions) / sizeof(functions[0]))
+
+#define LIBRARIES 8
+
+/* A driver's. */
+static struct library {
+    struct hook_set set; /* first: a set is its library's */
+    void *handle;        /* held, with the hooks in it */
+    char name[64];
+} libraries[LIBRARIES];
+static unsigned library_count;
+
+/* For libraries[] and descriptions. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct watched watched_memory;
+
+/* ---- calls ------------------------------------------------------------------------------ */
+
+static unsigned long free_memory(hook_call *original, const unsigned long arguments[4],
+                                 uint64_t addr)
+{
+    struct watched_extent ended = watched_begin_free(&watched_memory, addr);
+    unsigned long result = original(arguments[0], arguments[1], arguments[2], arguments[3]);
+
+    watched_end_free(&watched_memory, addr, (unsigned)result, ended);
+    return result;
+}
+
+static unsigned long make_call(struct hook_set *set, unsigned ends, hook_call *original,
+                               const unsigned long arguments[4])
+{
+    unsigned long result;
+    bool quiet;
+
+    if (ends == ENDS_SECOND || ends == ENDS_THIRD)
+        return free_memory(original, arguments, arguments[ends == ENDS_SECOND ? 1 : 2]);
+    quiet = ends == ENDS_CONTEXT && ze_destroys_ours(set);
+    if (!quiet)
+        watched_report(watched_all(&watched_memory));
+    result = original(arguments[0], arguments[1], arguments[2], arguments[3]);
+    if (!quiet)
+        watched_report(watched_all(&watched_memory));
+    return result;
+}
+
+static void missed(struct hook_set *set)
+{
+    watched_report(watched_all(&watched_memory));
+}
+
+/* ---- finding the drivers' libraries ------------------------------------------------------- */
+
+struct names {
+    char **list;
+    size_t count, room;
+};
+
+/* Nothing may be loaded or closed meanwhile, so the libraries are opened later. */
+static int remember(struct dl_phdr_info *info, size_t size, void *arg)
+{
+    struct names *names = arg;
+    char **more = names->list;
+
+    if (!info->dlpi_name[0]) /* the program */
+        return 0;
+    if (names->count == names->room) {
+        more = realloc(names->list, (names->room + 64) * sizeof(*more));
+        if (!more)
+            return 1;
+        names->list = more;
+        names->room += 64;
+    }
+    more[names->count] = strdup(info->dlpi_name);
+    names->count += more[names->count] != NULL;
+    return 0;
+}
+
+/* A symbol of the library itself, not of one that it needs. */
+static void *symbol_of(void *library, const char *name)
+{
+    void *found = dlsym(library, name);
+    struct link_map *map = NULL;
+    Dl_info info;
+
+    if (!found || dlinfo(library, RTLD_DI_LINKMAP, &map) || !dladdr(found, &info))
+        return NULL;
+    return (uintptr_t)info.dli_fbase == map->l_addr ? found : NULL;
+}
+
+static bool is_driver(void *library)
+{
+    return symbol_of(library, "zeGetMemProcAddrTable") &&
+           symbol_of(library, "zeGetContextProcAddrTable") &&
+           !symbol_of(library, "zelLoaderGetVersion") &&  /* a layer */
+           !symbol_of(library, "zelLoaderGetVersions") && /* the loader */
+           !symbol_of(library, "zeLoaderInit");
+}
+
+/* Fills the table in the newest version that the driver has. Sets *why where it refuses. */
+static bool read_table(void *library, const char *name, void *table[TABLE_ROOM], char *why,
+                       size_t size)
+{
+    ze_result_t (*get)(ze_api_version_t, void *) = NULL;
+    ze_result_t result = ZE_RESULT_ERROR_UNSUPPORTED_VERSION;
+    void *entry = symbol_of(library, name);
+
+    memcpy(&get, &entry, sizeof(entry));
+    for (int minor = 64; get && minor >= 0 && result == ZE_RESULT_ERROR_UNSUPPORTED_VERSION;
+         minor--) {
+        memset(table, 0, TABLE_ROOM * sizeof(*table));
+        result = get((ze_api_version_t)ZE_MAKE_VERSION(1, minor), table);
+    }
+    if (get && !result)
+        return true;
+    snprintf(why, size, "%s: %s", name, get ? "the driver refuses" : "the driver has none");
+    return false;
+}
+
+/* What a driver lacks needs no hook. */
+static void add_functions(struct library *library)
+{
+    void *table[TABLE_ROOM] = {NULL};
+    const char *read = "";
+    bool good = true;
+
+    for (size_t i = 0; i < FUNCTIONS && good; i++) {
+        const struct function *row = &functions[i];
+
+        if (strcmp(read, row->table) != 0)
+            good = read_table(library->handle, row->table, table, library->set.why_not,
+                              sizeof(library->set.why_not));
+        read = row->table;
+        if (!good)
+            return;
+        hook_set_add(&library->set, row->name, row->ends, ALLOCATED, table[row->place]);
+        hook_set_add(&library->set, row->name, row->ends, ALLOCATED,
+                     symbol_of(library->handle, row->name));
+    }
+    hook_set_try(&library->set, ALLOCATED);
+}
+
+static bool is_known(void *handle)
+{
+    unsigned i = 0;
+
+    while (i < library_count && libraries[i].handle != handle)
+        i++;
+    return i < library_count;
+}
+
+/* Looks at a library of the process. */
+static void look_at(const char *path)
+{
+    void *handle = dlopen(path, RTLD_LAZY | RTLD_NOLOAD);
+    const char *slash = strrchr(path, '/');
+    struct library *library = &libraries[library_count];
+
+    if (!handle)
+        return;
+    if (library_count == LIBRARIES || is_known(handle) || !is_driver(handle)) {
+        dlclose(handle);
+        return;
+    }
+    library->set = (struct hook_set){.call = make_call, .missed = missed, .ends_all = ENDS_ALL};
+    library->handle = handle;
+    snprintf(library->name, sizeof(library->name), "%s", slash ? slash + 1 : path);
+    add_functions(library);
+    library_count++;
+}
+
+/* ---- which drivers are reported ----------------------------------------------------------- */
+
+static void describe(struct ze_hmem *self)
+{
+    struct hmem_runtime *out = &self->base.runtime;
+
+    out->unreported[0] = '\0';
+    vendor_unreported(&self->base,
+                      "virtual and imported host memory (it may end by calls that do not name it)");
+    for (unsigned i = 0; i < library_count; i++)
+        if (libraries[i].set.why_not[0])
+            vendor_unreported(&self->base, "memory of %s: %s", libraries[i].name,
+                              libraries[i].set.why_not);
+    for (unsigned i = 0; i < self->driver_count; i++)
+        if (!library_count || atomic_load(&self->drivers[i].library) == ZE_LIBRARY_UNKNOWN)
+            vendor_unreported(&self->base, "memory of driver %u, whose library is not found", i);
+}
+
+void ze_hooks_find(struct ze_hmem *self)
+{
+    struct names names = {0};
+
+    dl_iterate_phdr(remember, &names);
+    pthread_mutex_lock(&lock);
+    for (size_t i = 0; i < names.count; i++)
+        look_at(names.list[i]);
+    describe(self);
+    pthread_mutex_unlock(&lock);
+    for (size_t i = 0; i < names.count; i++)
+        free(names.list[i]);
+    free(names.list);
+}
+
+/* The driver's library in libraries[], counted from 1, after all hooks are placed; or
+ * ZE_LIBRARY_UNKNOWN. */
+static int find_library(struct ze_hmem *self, const struct ze_driver *driver)
+{
+    ze_context_desc_t desc = {.stype = ZE_STRUCTURE_TYPE_CONTEXT_DESC};
+    ze_context_handle_t context = NULL;
+    struct library *found;
+
+    if (self->api.context_create(driver->handle, &desc, &context))
+        return ZE_LIBRARY_UNKNOWN;
+    found = ze_destroy_context(self, context);
+    return found ? (int)(found - libraries) + 1 : ZE_LIBRARY_UNKNOWN;
+}
+
+static void place_all(void)
+{
+    pthread_mutex_lock(&lock);
+    for (unsigned i = 0; i < library_count; i++)
+        hook_set_reported(&libraries[i].set);
+    pthread_mutex_unlock(&lock);
+}
+
+static void describe_again(struct ze_hmem *self)
+{
+    pthread_mutex_lock(&lock);
+    describe(self);
+    pthread_mutex_unlock(&lock);
+}
+
+/* The kinds of the driver's memory that are reported now. No lock is held while the driver is
+ * called: a tracer's callback may come here again. */
+static unsigned reported_now(struct ze_hmem *self, struct ze_driver *driver)
+{
+    int library = atomic_load(&driver->library);
+    struct hook_set *set;
+    unsigned before, now;
+
+    if (library == ZE_LIBRARY_UNASKED) {
+        place_all();
+        library = find_library(self, driver);
+        atomic_store(&driver->library, library);
+        describe_again(self);
+    }
+    if (library == ZE_LIBRARY_UNKNOWN)
+        return 0;
+    set = &libraries[library - 1].set;
+    before = atomic_load(&set->reported);
+    now = hook_set_reported(set);
+    if (now != before)
+        describe_again(self);
+    return now;
+}
+
+/* ---- watching --------------------------------------------------------------------------- */
+
+/* Is it certainly not virtual memory? Drivers answer so for memory in no reservation. */
+static bool is_allocated(struct ze_hmem *self, const struct ze_lookup *found)
+{
+    ze_memory_access_attribute_t access;
+    size_t reserved = 0;
+
+    return self->api.virtual_access &&
+           self->api.virtual_access(found->driver->context, ze_address(found->base), found->len,
+                                    &access, &reserved) == ZE_RESULT_ERROR_INVALID_ARGUMENT;
+}
+
+static bool watch(struct ze_hmem *self, uint64_t addr, size_t len)
+{
+    struct ze_lookup found = {0};
+
+    return !ze_lookup_range(self, addr, len, &found) && found.type != ZE_TYPE_HOST_IMPORTED &&
+           found.segments == 1 && reported_now(self, found.driver) && is_allocated(self, &found) &&
+           watched_add(&watched_memory, found.base, found.base + found.len);
+}
+
+bool ze_watch(struct hmem *self, uint64_t addr, size_t len, const struct hmem_range *range)
+{
+    struct hmreg_error_guard guard;
+    bool watched;
+
+    hmreg_error_guard(&guard);
+    watched = watch((struct ze_hmem *)self, addr, len);
+    hmreg_error_unguard(&guard, true);
+    return watched;
+}

@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * Registration of large ranges: in pieces, by several threads at once, in the background, with
+ * progress, and cancellable (libhmreg).
+ *
+ * A job registers one range as one region. It divides the range into pieces of one length, and its
+ * threads register them in the order of addresses: each takes the lowest piece that is left. The
+ * region is one as hmreg_mr_regsgl() returns it: piece i covers the bytes from i * piece_len on,
+ * hmreg_mr_segment() has its desc and keys, one token names all pieces, and hmreg_remote_addr()
+ * finds the piece of an offset. A job registers all of the range or nothing.
+ */
+#ifndef HMREG_JOB_H
+#define HMREG_JOB_H
+
+#include <hmreg/hmreg.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+#pragma GCC visibility push(default)
+
+struct hmreg_job; /* the registration of one range */
+
+#define HMREG_JOB_WORKERS_MAX 64
+
+struct hmreg_job_config {
+    size_t size; /* sizeof(struct hmreg_job_config) */
+    /* How many threads register at once, at most one for each piece; up to HMREG_JOB_WORKERS_MAX.
+     * 0: one for each CPU that is online, up to 8; in hmreg_mr_reg_large() the calling thread alone
+     * if, by the time of the first piece, the others take less than 5 ms. */
+    unsigned workers;
+    /* Bytes of each piece but the last, at most the domain's max_len. 0: as short as 64
+     * pieces permit, but 64 MiB or more, in multiples of 2 MiB, and not longer than
+     * hmreg_domain_plan() has it. */
+    uint64_t piece_len;
+    /* Called after pieces have been registered, with the bytes that are, and with those of the
+     * whole range. done grows from call to call, and the last call of a job that succeeds has done
+     * equal to total. One call at a time, on any of the threads that register, with no lock held;
+     * other threads register meanwhile. It may call hmreg_job_cancel() and hmreg_job_query() with
+     * its job and every function with other objects; hmreg_job_wait() and hmreg_job_close() of its
+     * job return -EDEADLK. NULL: none. */
+    void (*progress)(struct hmreg_job *job, uint64_t done, uint64_t total, void *progress_context);
+    void *progress_context;
+};
+
+enum hmreg_job_state {
+    HMREG_JOB_RUNNING = 0,  /* not complete yet */
+    HMREG_JOB_DONE = 1,     /* the range is registered */
+    HMREG_JOB_FAILED = 2,   /* a piece failed; nothing is registered any more */
+    HMREG_JOB_CANCELED = 3, /* hmreg_job_cancel(); nothing is registered any more */
+};
+
+struct hmreg_job_info {
+    size_t size; /* sizeof(struct hmreg_job_info) */
+    enum hmreg_job_state state;
+    int code;           /* of a job that FAILED, what hmreg_job_wait() returns; else 0 */
+    uint64_t total;     /* bytes of the range */
+    uint64_t done;      /* bytes registered so far; of a job that was undone, before that */
+    uint64_t piece_len; /* bytes of each piece but the last; where physical segments of device
+                           memory end, a piece ends too, and this is the longest */
+    unsigned pieces;
+    unsigned workers; /* threads of the job; 0: hmreg_job_wait() registers, on the thread that calls
+                         it */
+};
+
+/*
+ * Starts to register a range in pieces, and returns. The memory is checked and queried before;
+ * registering and its failures are the job's. End the job with hmreg_job_close().
+ * attr, flags: as for hmreg_mr_regattr(), with one range: an iov of one element or a dmabuf, whose
+ * descriptor may be closed after the call. What attr->hmem_data points to must stay until the job
+ * is complete; nothing else of attr must. requested_key is the key of the first piece, which is
+ * then registered before the others begin; the library chooses the keys of the others. Device
+ * memory is exported once for all pieces, if one dmabuf can contain it; else once for each physical
+ * segment. config: NULL for the defaults; read during the call only. The job's threads have a stack
+ * of 512 KiB and block all signals. Where the fabric allows one thread at a time (libfabric's
+ * FI_THREAD_DOMAIN and the like), a job has none: hmreg_job_wait() registers. Until the job is
+ * closed, hmreg_domain_close() returns -EBUSY. The memory must stay until the job is complete, and
+ * then outlive its region. Errors of hmreg_mr_regattr() before it calls the fabric, except that the
+ * range may be longer than max_len, and: -EINVAL: attr has segments, or an iov of several ranges;
+ * config's workers or piece_len is out of range; piece_len would make more than HMREG_SEGMENTS_MAX
+ * pieces. -EMSGSIZE: HMREG_SEGMENTS_MAX pieces of the domain's max_len are shorter than the range.
+ * -EOPNOTSUPP: registrations on this domain complete in the caller's event queue (they need no
+ * job); or more than HMREG_SEGMENTS_MAX physical segments are under the range. -ENOMEM, -EAGAIN:
+ * from the system; no thread could be started. -EMFILE: no descriptor is left.
+ */
+int hmreg_job_start(struct hmreg_domain *domain, const struct hmreg_mr_attr *attr, uint64_t flags,
+                    const struct hmreg_job_config *config, struct hmreg_job **out);
+
+/*
+ * Waits until the job is complete, and returns its region. timeout_ms: how long to wait; 0: not at
+ * all; negative: without limit. A job without threads registers during this call, at least one
+ * piece in each call. *mr: close it with hmreg_mr_close(); mr may be NULL, then the region stays
+ * the job's. Returns 0 if the range is registered. -EINPROGRESS: the job is not complete yet.
+ * -ECANCELED: it was cancelled. -EINVAL: job is NULL; or mr is not, and the region was taken
+ * before. -EDEADLK: called by the job's own progress. Any other error is that of the first piece,
+ * by address, that failed, as hmreg_mr_regattr() returns it; its text begins with the piece.
+ * Nothing is registered then.
+ */
+int hmreg_job_wait(struct hmreg_job *job, int timeout_ms, struct hmreg_mr **mr);
+
+/*
+ * Cancels a job and returns at once. Pieces that are being registered are finished, no other
+ * begins, and all are deregistered: by the job's threads, or, where it has none, by the next
+ * hmreg_job_wait() or hmreg_job_close(). A job whose pieces are all registered stays as it is.
+ * -EINVAL: job is NULL.
+ */
+int hmreg_job_cancel(struct hmreg_job *job);
+
+/* Describes a job. -EINVAL: an argument is NULL or out->size is too small. */
+int hmreg_job_query(struct hmreg_job *job, struct hmreg_job_info *out);
+
+/*
+ * Ends a job and frees it. NULL is accepted. A job that is not complete is cancelled and waited
+ * for. A region that hmreg_job_wait() has not returned is closed. -EDEADLK: called by the job's own
+ * progress. -EBUSY: as hmreg_mr_close(); close the job again later. Any other error is the
+ * fabric's, from closing the region, and the job is freed all the same.
+ */
+int hmreg_job_close(struct hmreg_job *job);
+
+/*
+ * Registers a range in pieces and returns when it is registered: a job with its start, wait and
+ * close, in which the calling thread is one of the workers, so that it always has one. The library
+ * chooses all keys. Errors of hmreg_job_start() but for -EAGAIN, and of hmreg_job_wait();
+ * -ECANCELED: the progress callback cancelled the job.
+ */
+int hmreg_mr_reg_large(struct hmreg_domain *domain, const void *addr, size_t len, uint64_t access,
+                       const struct hmreg_job_config *config, struct hmreg_mr **mr);
+
+#pragma GCC visibility pop
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,449 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * The ends of memory that the CUDA vendor reports by its hooks: each way in which each watched kind
+ * ends, by symbol and by cuGetProcAddress, and which kinds are not watched. Through the cache: a
+ * hit on watched memory asks the driver nothing, and the reused address is registered anew.
+ */
+#include "hmem/hooks/entry_hook.h"
+#include "tests/gpu/cuda/driver.h"
+
+#include <hmreg/loopback.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#define BYTES 100000
+
+/* ---- what is reported ------------------------------------------------------------------- */
+
+static uint64_t expected_start, expected_end;
+static unsigned reports; /* that contain the expected range */
+
+static void listen(uint64_t start, uint64_t end)
+{
+    reports += start <= expected_start && end >= expected_end;
+}
+
+static void need_hooks(void)
+{
+    if (entry_hooks_refusal())
+        test_skip("%s", entry_hooks_refusal());
+    if (!code_start())
+        test_skip("membarrier(2) does not synchronize code here");
+}
+
+#ifdef __clang__
+#define OF_CLANG true
+#else
+#define OF_CLANG false
+#endif
+
+static struct bench begin(void)
+{
+    struct hmem_runtime runtime;
+    struct bench bench;
+
+    need_hooks();
+    hmem_listen(listen);
+    bench = bench_begin();
+    hmem_cuda_ops.runtime(bench.hmem, &runtime);
+    if (OF_CLANG && strstr(runtime.unreported, "cannot be hooked")) {
+        bench_end(&bench);
+        test_skip("clang made a fake whose functions begin with nothing that can be replaced");
+    }
+    return bench;
+}
+
+static bool watch(const struct bench *bench, uint64_t addr, size_t len)
+{
+    struct hmem_range range;
+
+    expected_start = addr;
+    expected_end = addr + len;
+    reports = 0;
+    assert_ok(bench_resolve(bench, addr, len, &range));
+    return hmem_cuda_ops.watch(bench->hmem, addr, len, &range);
+}
+
+/* Allocates, and watches the second half. */
+static uint64_t watched_plain(const struct bench *bench)
+{
+    uint64_t addr = cu_alloc(BYTES);
+
+    assert_true(watch(bench, addr + BYTES / 2, BYTES / 2));
+    return addr;
+}
+
+static void check_reported(void)
+{
+    assert_true(reports >= 1); /* more if the driver makes one call by another */
+}
+
+/* ---- plain memory ----------------------------------------------------------------------- */
+
+typedef unsigned free_function(unsigned long long addr);
+typedef unsigned free_async_function(unsigned long long addr, struct cuda_stream *stream);
+
+static void *address_of(const char *name, int version, unsigned long long flags)
+{
+    unsigned status = 0;
+    void *found = NULL;
+
+    if (!cu.get_address)
+        test_skip("this driver has no cuGetProcAddress_v2");
+    CU(cu.get_address(name, &found, version, flags, &status));
+    return found;
+}
+
+/* The first case: no hook is in place yet. */
+static void end__by_an_address_from_before_the_hooks__reported(void **state)
+{
+    free_async_function *free_async = NULL;
+    free_function *free_it = NULL;
+    struct bench bench;
+    void *found[2];
+
+    driver_load();
+    found[0] = address_of("cuMemFree", 12000, 0);
+    found[1] = address_of("cuMemFreeAsync", 12000, 2);
+    memcpy(&free_it, &found[0], sizeof(free_it));
+    memcpy(&free_async, &found[1], sizeof(free_async));
+    bench = begin();
+    for (int i = 0; i < 3; i++) {
+        uint64_t addr = watched_plain(&bench);
+
+        CU(free_it(addr));
+        check_reported();
+    }
+    CU(free_async(watched_plain(&bench), NULL));
+    check_reported();
+    bench_end(&bench);
+}
+
+static void end__by_symbol_or_address__reported(void **state)
+{
+    struct bench bench = begin();
+    free_function *free_it = NULL;
+    void *found;
+
+    CU(cu.free(watched_plain(&bench)));
+    check_reported();
+    found = address_of("cuMemFree", 13000, 1);
+    memcpy(&free_it, &found, sizeof(free_it));
+    CU(free_it(watched_plain(&bench)));
+    check_reported();
+    assert_int_equal(cu.free_old((unsigned)watched_plain(&bench)), CUDA_INVALID_VALUE);
+    check_reported(); /* half of an address: all memory */
+    CU(cu.free(expected_start - BYTES / 2));
+    bench_end(&bench);
+}
+
+static void free__memory_that_is_not_watched__not_reported(void **state)
+{
+    struct bench bench = begin();
+    uint64_t addr = cu_alloc(BYTES), other = watched_plain(&bench);
+
+    CU(cu.free(addr));
+    assert_int_equal(reports, 0);
+    CU(cu.free(other));
+    check_reported();
+    addr = cu_alloc(BYTES); /* reused, and not watched */
+    CU(cu.free(addr));
+    check_reported();
+    bench_end(&bench);
+}
+
+/* Without a context; the memory is still there, and watched for regions of before. */
+static void free__fails__reported_when_it_succeeds(void **state)
+{
+    struct cuda_context *current = NULL;
+    struct bench bench = begin();
+    uint64_t addr = watched_plain(&bench);
+
+    CU(cu.context_pop(&current));
+    assert_int_equal(cu.free(addr), CUDA_INVALID_CONTEXT);
+    CU(cu.context_push(current));
+    reports = 0;
+    CU(cu.free(addr));
+    check_reported();
+    bench_end(&bench);
+}
+
+static void watch__many_allocations__each_reported(void **state)
+{
+    enum { MANY = 3000 };
+    static uint64_t addresses[MANY];
+    struct bench bench = begin();
+
+    for (int i = 0; i < MANY; i++) {
+        addresses[i] = cu_alloc(4096);
+        assert_true(watch(&bench, addresses[i], 4096));
+    }
+    for (int i = 0; i < MANY; i++) {
+        expected_start = addresses[i];
+        expected_end = addresses[i] + 4096;
+        reports = 0;
+        CU(cu.free(addresses[i]));
+        check_reported();
+    }
+    bench_end(&bench);
+}
+
+/* ---- contexts --------------------------------------------------------------------------- */
+
+static void end__with_a_context__reported(void **state)
+{
+    unsigned (*const destroys[])(struct cuda_context *) = {cu.context_destroy,
+                                                           cu.context_destroy_old};
+    struct bench bench = begin();
+
+    for (size_t i = 0; i < 2; i++) {
+        struct cuda_context *context = NULL;
+
+        if (!destroys[i])
+            continue;
+        CU(cu.context_create(&context, 0, 0));
+        watched_plain(&bench);
+        CU(destroys[i](context));
+        check_reported();
+    }
+    bench_end(&bench);
+}
+
+static void end__with_the_primary_context__reported(void **state)
+{
+    struct cuda_context *current = NULL;
+    struct bench bench = begin();
+
+    watched_plain(&bench);
+    CU(cu.primary_reset(0));
+    check_reported();
+    CU(cu.context_pop(&current));
+    CU(cu.primary_release(0)); /* the last: a reset context cannot be allocated from */
+    CU(cu.primary_retain(&bench.context, 0));
+    CU(cu.context_push(bench.context));
+    watched_plain(&bench);
+    CU(cu.context_pop(&current));
+    CU(cu.primary_release(0));
+    check_reported();
+    CU(cu.primary_retain(&bench.context, 0));
+    CU(cu.context_push(bench.context));
+    bench_end(&bench);
+}
+
+/* As libraries do that look at memory on a thread without a context. */
+static void release__of_a_context_that_others_retain__not_reported(void **state)
+{
+    struct cuda_context *again = NULL;
+    struct bench bench = begin();
+    uint64_t addr = watched_plain(&bench);
+
+    for (int i = 0; i < 10; i++) {
+        CU(cu.primary_retain(&again, 0));
+        CU(cu.primary_release(0));
+    }
+    assert_int_equal(cu.primary_release(7), CUDA_INVALID_DEVICE);
+    reports = 0;
+    CU(cu.primary_retain(&again, 0));
+    CU(cu.primary_release(0));
+    assert_int_equal(reports, 0);
+    CU(cu.free(addr));
+    check_reported();
+    bench_end(&bench);
+}
+
+/* ---- other kinds ------------------------------------------------------------------------ */
+
+static void end__of_managed_memory__reported(void **state)
+{
+    struct bench bench = begin();
+    unsigned long long addr = 0;
+
+    CU(cu.alloc_managed(&addr, BYTES, CUDA_ATTACH_GLOBAL));
+    assert_true(watch(&bench, addr, BYTES));
+    CU(cu.free(addr));
+    check_reported();
+    bench_end(&bench);
+}
+
+static void end__of_a_mapping__reported(void **state)
+{
+    struct cuda_memory_prop prop = prop_on(0);
+    struct bench bench = begin();
+    size_t granule = cu_granule();
+    uint64_t addr = cu_reserve(2 * granule);
+
+    cu_map(addr, granule, &prop);
+    cu_map(addr + granule, granule, &prop);
+    assert_true(watch(&bench, addr, 2 * granule));
+    expected_start += granule;
+    CU(cu.unmap(addr + granule, granule));
+    check_reported();
+    expected_start = addr;
+    expected_end = addr + granule;
+    reports = 0;
+    CU(cu.unmap(addr, granule));
+    check_reported();
+    CU(cu.unreserve(addr, 2 * granule));
+    bench_end(&bench);
+}
+
+static void watch__memory_that_may_end_without_a_call__refused(void **state)
+{
+    struct bench bench = begin();
+    unsigned long long pool = 0;
+    struct hmem_runtime runtime;
+    void *pinned = NULL, *pages;
+
+    CU(cu.alloc_async(&pool, BYTES, NULL));
+    assert_false(watch(&bench, pool, BYTES));
+    CU(cu.free_async(pool, NULL));
+    CU(cu.alloc_host(&pinned, BYTES, 0));
+    assert_false(watch(&bench, (uintptr_t)pinned, BYTES));
+    CU(cu.free_host(pinned));
+    pages = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    CU(cu.host_register(pages, BYTES, 0));
+    assert_false(watch(&bench, (uintptr_t)pages, BYTES));
+    CU(cu.host_unregister(pages));
+    munmap(pages, BYTES);
+    hmem_cuda_ops.runtime(bench.hmem, &runtime);
+    assert_non_null(strstr(runtime.unreported, "stream-ordered"));
+    assert_null(strstr(runtime.unreported, "cannot be hooked"));
+    bench_end(&bench);
+}
+
+/* A driver that does not say what can be named to other processes. */
+static void watch__query_fails__refused_without_an_error(void **state)
+{
+    struct bench bench;
+    struct hmem_range range;
+    uint64_t addr;
+
+    driver_need_fake();
+    bench = begin();
+    addr = cu_alloc(BYTES);
+    assert_ok(bench_resolve(&bench, addr, BYTES, &range));
+    hmreg_fail(-EXDEV, "before");
+    cu_fail("cuPointerGetAttribute", CUDA_INVALID_VALUE, 0, -1);
+    assert_false(hmem_cuda_ops.watch(bench.hmem, addr, BYTES, &range));
+    cu_fail("cuPointerGetAttributes", CUDA_UNKNOWN_ERROR, 0, -1);
+    assert_false(hmem_cuda_ops.watch(bench.hmem, addr, BYTES, &range));
+    assert_int_equal(hmreg_last_error()->code, -EXDEV);
+    cu.fake->reset();
+    CU(cu.free(addr));
+    bench_end(&bench);
+}
+
+/* ---- the cache -------------------------------------------------------------------------- */
+
+static void open_all(struct hmreg **lib, struct hmreg_domain **domain)
+{
+    struct hmreg_config config = {.size = sizeof(config),
+                                  .ifaces = HMREG_IFACE_BIT(HMREG_IFACE_CUDA)};
+    struct hmreg_domain_config order = {.size = sizeof(order), .order = {HMREG_PATH_MAPPED}};
+
+    assert_ok(hmreg_open(&config, lib));
+    assert_ok(hmreg_domain_open_loopback(*lib, NULL, &order, domain));
+}
+
+static void get_and_put(struct hmreg_domain *domain, uint64_t addr, size_t len)
+{
+    struct hmreg_mr *mr = NULL;
+
+    assert_ok(hmreg_mr_get(domain, as_pointer(addr), len, HMREG_ACCESS_REMOTE, &mr));
+    hmreg_mr_put(mr);
+}
+
+static unsigned long queries(void)
+{
+    static const char *const calls[] = {
+        "cuPointerGetAttributes",      "cuPointerGetAttribute", "cuMemGetAddressRange_v2",
+        "cuMemRetainAllocationHandle", "cuMemGetAccess",        "cuDevicePrimaryCtxGetState",
+    };
+    unsigned long sum = 0;
+
+    for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++)
+        sum += cu.fake->calls(calls[i]);
+    return sum;
+}
+
+/* The driver's queries during `times` hits. */
+static unsigned long asked(struct hmreg_domain *domain, uint64_t addr, size_t len, int times)
+{
+    unsigned long before;
+
+    get_and_put(domain, addr, len);
+    before = queries();
+    for (int i = 0; i < times; i++)
+        get_and_put(domain, addr, len);
+    return queries() - before;
+}
+
+static void hit__kinds_that_are_watched__ask_nothing(void **state)
+{
+    struct cuda_memory_prop prop = prop_on(0);
+    unsigned long long managed = 0;
+    struct hmreg_domain *domain;
+    struct hmreg_stats stats = {.size = sizeof(stats)};
+    struct bench bench;
+    struct hmreg *lib;
+    uint64_t plain, mapped;
+    size_t granule;
+
+    driver_need_fake();
+    bench = begin();
+    open_all(&lib, &domain);
+    plain = cu_alloc(BYTES);
+    granule = cu_granule();
+    mapped = cu_reserve(granule);
+    cu_map(mapped, granule, &prop);
+    CU(cu.alloc_managed(&managed, BYTES, CUDA_ATTACH_GLOBAL));
+    assert_int_equal(asked(domain, plain, BYTES, 100), 0);
+    assert_int_equal(asked(domain, mapped, granule, 100), 0);
+    assert_ok(hmreg_domain_stats(domain, &stats));
+    assert_int_equal(stats.regions, 2);
+    CU(cu.free(plain));
+    CU(cu.unmap(mapped, granule));
+    CU(cu.free(managed));
+    CU(cu.unreserve(mapped, granule));
+    get_and_put(domain, plain = cu_alloc(BYTES), BYTES);
+    assert_ok(hmreg_domain_stats(domain, &stats));
+    assert_int_equal(stats.regions, 1);
+    assert_int_equal(stats.invalidations, 2);
+    assert_ok(hmreg_domain_close(domain));
+    assert_ok(hmreg_close(lib));
+    CU(cu.free(plain));
+    bench_end(&bench);
+}
+
+static void hit__switched_off__asks(void **state)
+{
+    struct hmreg_domain *domain;
+    struct bench bench;
+    struct hmreg *lib;
+    uint64_t addr;
+
+    driver_need_fake();
+    bench = begin();
+    setenv("HMREG_DEVICE_MONITOR", "off", 1);
+    open_all(&lib, &domain);
+    unsetenv("HMREG_DEVICE_MONITOR");
+    addr = cu_alloc(BYTES);
+    assert_true(asked(domain, addr, BYTES, 100) >= 100);
+    assert_ok(hmreg_domain_close(domain));
+    assert_ok(hmreg_close(lib));
+    CU(cu.free(addr));
+    bench_end(&bench);
+}
+
+TEST_MAIN(TEST(end__by_an_address_from_before_the_hooks__reported),
+          TEST(end__by_symbol_or_address__reported),
+          TEST(free__memory_that_is_not_watched__not_reported),
+          TEST(free__fails__reported_when_it_succeeds),
+          TEST(watch__many_allocations__each_reported), TEST(end__with_a_context__reported),
+          TEST(end__with_the_primary_context__reported),
+          TEST(release__of_a_context_that_others_retain__not_reported),
+          TEST(end__of_managed_memory__reported), TEST(end__of_a_mapping__reported),
+          TEST(watch__memory_that_may_end_without_a_call__refused),
+          TEST(watch__query_fails__refused_without_an_error),
+          TEST(hit__kinds_that_are_watched__ask_nothing), TEST(hit__switched_off__asks))

@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * The CUDA vendor's hooks beside those of another library in the same functions, as UCX's, which
+ * come before or after and may be removed; and threads that are inside the functions while they are
+ * hooked. Each case needs a process in which no function is hooked yet: CTest runs them apart.
+ */
+#include "hmem/hooks/entry_hook.h"
+#include "tests/gpu/cuda/driver.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <sys/mman.h>
+
+#define BYTES 100000
+
+typedef unsigned free_function(unsigned long long addr);
+
+/* ---- what is reported ------------------------------------------------------------------- */
+
+static _Atomic uint64_t expected;
+static atomic_uint reports;
+
+static void listen(uint64_t start, uint64_t end)
+{
+    uint64_t addr = atomic_load(&expected);
+
+    if (start <= addr && end >= addr + BYTES)
+        atomic_fetch_add(&reports, 1);
+}
+
+static struct bench begin(void)
+{
+    if (entry_hooks_refusal())
+        test_skip("%s", entry_hooks_refusal());
+    if (!code_start())
+        test_skip("membarrier(2) does not synchronize code here");
+    hmem_listen(listen);
+    return bench_begin();
+}
+
+/* Another attempt where another thread still frees what was at the address. */
+static uint64_t watched(const struct bench *bench)
+{
+    struct hmem_range range;
+    uint64_t addr;
+    bool is = false;
+
+    while (!is) {
+        addr = cu_alloc(BYTES);
+        assert_ok(bench_resolve(bench, addr, BYTES, &range));
+        is = hmem_cuda_ops.watch(bench->hmem, addr, BYTES, &range);
+        if (!is) {
+            CU(cu.free(addr));
+            sched_yield();
+        }
+    }
+    atomic_store(&expected, addr);
+    atomic_store(&reports, 0);
+    return addr;
+}
+
+/* ---- another library -------------------------------------------------------------------- */
+
+static struct entry_hook other;
+static unsigned others;
+
+static unsigned others_free(unsigned long long addr)
+{
+    void *at = atomic_load(&other.original);
+    free_function *original = NULL;
+
+    others++;
+    memcpy(&original, &at, sizeof(at));
+    return original(addr);
+}
+
+static void hook_as_another(void)
+{
+    free_function *replacement = others_free;
+
+    memcpy(&other.function, &cu.free, sizeof(cu.free));
+    memcpy(&other.replacement, &replacement, sizeof(replacement));
+    assert_int_equal(entry_hooks_install(&other, 1), 1);
+}
+
+/* Writes back what was there when it came. */
+static void unhook_as_another(void)
+{
+    struct code_text text = {0};
+
+    assert_int_equal(code_write(&text, other.site, other.before, other.size, PROT_READ | PROT_EXEC),
+                     0);
+}
+
+static void check_free(uint64_t addr, unsigned calls_of_other)
+{
+    others = 0;
+    CU(cu.free(addr));
+    assert_true(atomic_load(&reports) >= 1);
+    assert_int_equal(others, calls_of_other);
+}
+
+static void before__another_hooks_first__both_called(void **state)
+{
+    struct bench bench = begin();
+    uint64_t addr;
+
+    hook_as_another();
+    check_free(watched(&bench), 1);
+    addr = watched(&bench);
+    unhook_as_another(); /* and with its jump ours */
+    atomic_store(&expected, addr);
+    CU(cu.free(watched(&bench))); /* its watch finds that */
+    atomic_store(&expected, addr);
+    atomic_store(&reports, 0);
+    check_free(addr, 0);
+    check_free(watched(&bench), 0);
+    bench_end(&bench);
+}
+
+static void after__another_hooks_later__both_called(void **state)
+{
+    struct bench bench = begin();
+    uint64_t addr = watched(&bench);
+
+    hook_as_another();
+    check_free(addr, 1);
+    check_free(watched(&bench), 1); /* its watch hooks the function once more */
+    unhook_as_another();
+    check_free(watched(&bench), 0);
+    for (int i = 0; i < 10; i++)
+        check_free(watched(&bench), 0);
+    bench_end(&bench);
+}
+
+/* Another library that restores the function again and again, more often than there are slots. */
+static void again__another_never_ends__asked_in_the_end(void **state)
+{
+    struct bench bench = begin();
+    uint64_t addr = cu_alloc(BYTES);
+    struct hmem_runtime runtime;
+    struct hmem_range range;
+    unsigned times = 0;
+
+    hook_as_another();
+    unhook_as_another();
+    if (other.pad) {
+        CU(cu.free(addr));
+        bench_end(&bench);
+        test_skip("this build's functions are hooked by a short jump, in another place");
+    }
+    assert_ok(bench_resolve(&bench, addr, BYTES, &range));
+    while (hmem_cuda_ops.watch(bench.hmem, addr, BYTES, &range) && times++ < 100)
+        unhook_as_another();
+    assert_in_range(times, 10, 99);
+    assert_false(hmem_cuda_ops.watch(bench.hmem, addr, BYTES, &range));
+    hmem_cuda_ops.runtime(bench.hmem, &runtime);
+    assert_non_null(strstr(runtime.unreported, "device, managed, virtual, "));
+    CU(cu.free(addr));
+    bench_end(&bench);
+}
+
+/* ---- threads inside --------------------------------------------------------------------- */
+
+#define THREADS 8
+
+static atomic_bool done;
+
+static void *alloc_and_free(void *arg)
+{
+    const struct bench *bench = arg;
+    struct cuda_context *current = NULL;
+
+    CU(cu.context_push(bench->context));
+    while (!atomic_load(&done)) {
+        unsigned long long addr = 0;
+
+        CU(cu.alloc(&addr, 4096));
+        CU(cu.free(addr));
+    }
+    CU(cu.context_pop(&current));
+    return NULL;
+}
+
+static void threads__inside_while_hooked__go_on(void **state)
+{
+    struct bench bench = begin();
+    pthread_t threads[THREADS];
+
+    for (int i = 0; i < THREADS; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, alloc_and_free, &bench), 0);
+    for (unsigned long i = 0; i < test_times(500); i++) {
+        uint64_t addr = watched(&bench);
+
+        CU(cu.free(addr));
+        assert_true(atomic_load(&reports) >= 1);
+    }
+    atomic_store(&done, true);
+    for (int i = 0; i < THREADS; i++)
+        pthread_join(threads[i], NULL);
+    bench_end(&bench);
+}
+
+TEST_MAIN(TEST(before__another_hooks_first__both_called),
+          TEST(after__another_hooks_later__both_called),
+          TEST(again__another_never_ends__asked_in_the_end),
+          TEST(threads__inside_while_hooked__go_on))

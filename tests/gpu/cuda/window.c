@@ -1,0 +1,562 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * What a descriptor names, and what it takes: NVIDIA's driver maps all of a dmabuf's memory into
+ * the device's window (BAR1) at an import, and keeps that memory as long as anything refers to the
+ * dmabuf. The driver is the simulated one with descriptors of exactly the range, the NIC a
+ * simulated libibverbs that attaches to them.
+ */
+#include "hmem/dmabuf.h"
+#include "providers/verbs/verbs_peers.h"
+#include "tests/gpu/cuda/driver.h"
+#include "tests/support/fake_verbs.h"
+
+#include <hmreg/group.h>
+#include <hmreg/verbs.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define MIB   1048576ul
+#define BLOCK 65536ul
+
+static bool peermem; /* the kernel has a client for peer memory */
+
+bool peers_serve(const char *sys, enum hmreg_iface iface)
+{
+    return peermem;
+}
+
+const char *peers_remedy(enum hmreg_iface iface)
+{
+    return "load one";
+}
+
+struct fixture {
+    struct bench bench;
+    struct hmreg *lib;
+    struct ibv_pd *pd;
+    struct hmreg_domain *domain;
+    size_t page;
+};
+
+static struct fixture begin_with(enum hmreg_choice sync_memops)
+{
+    struct hmreg_domain_config config = {.size = sizeof(config), .sync_memops = sync_memops};
+    struct fixture fixture;
+    struct ibv_pd *pd;
+
+    driver_need_fake();
+    setenv("HMREG_FAKE_CUDA_EXACT", "1", 1);
+    fixture.bench = bench_begin();
+    fixture.pd = pd = fake_verbs_reset();
+    fixture.page = (size_t)sysconf(_SC_PAGESIZE);
+    fake_verbs.attach = cu.fake->attach;
+    fake_verbs.detach = cu.fake->detach;
+    peermem = false;
+    assert_ok(hmreg_open(NULL, &fixture.lib));
+    assert_ok(hmreg_domain_open_verbs(fixture.lib, pd, &config, &fixture.domain));
+    return fixture;
+}
+
+static struct fixture begin(void)
+{
+    return begin_with(HMREG_CHOICE_DEFAULT);
+}
+
+static void end(struct fixture *fixture)
+{
+    assert_ok(hmreg_domain_close(fixture->domain));
+    assert_ok(hmreg_close(fixture->lib));
+    cu.fake->window(0);
+    assert_int_equal(fake_verbs.live, 0);
+    assert_int_equal(cu.fake->held(-1), 0);
+    unsetenv("HMREG_FAKE_CUDA_EXACT");
+    bench_end(&fixture->bench);
+}
+
+static int reg(struct fixture *fixture, uint64_t addr, size_t len, struct hmreg_mr **mr)
+{
+    return hmreg_mr_reg(fixture->domain, as_pointer(addr), len,
+                        HMREG_REMOTE_READ | HMREG_REMOTE_WRITE, 0, 0, 0, mr, NULL);
+}
+
+static int get(struct fixture *fixture, uint64_t addr, size_t len, struct hmreg_mr **mr)
+{
+    return hmreg_mr_get(fixture->domain, as_pointer(addr), len, HMREG_REMOTE_READ, mr);
+}
+
+static enum hmreg_path path_of(const struct hmreg_mr *mr)
+{
+    struct hmreg_mr_info info = {.size = sizeof(info)};
+
+    assert_ok(hmreg_mr_query(mr, &info));
+    return info.path;
+}
+
+static void read_bytes(const struct fixture *fixture, const struct hmreg_mr *mr, uint64_t addr,
+                       unsigned char *here, size_t len)
+{
+    struct ibv_mr *local =
+        ibv_reg_mr_iova2(fixture->pd, here, len, (uintptr_t)here, IBV_ACCESS_LOCAL_WRITE);
+
+    assert_non_null(local);
+    assert_true(fake_verbs_rma(false, here, len, local, addr, hmreg_mr_key(mr)));
+    assert_int_equal(ibv_dereg_mr(local), 0);
+}
+
+static void check_first(const struct fixture *fixture, const struct hmreg_mr *mr, uint64_t addr,
+                        int expected)
+{
+    unsigned char byte = 0;
+
+    read_bytes(fixture, mr, addr, &byte, 1);
+    assert_int_equal(byte, (unsigned char)expected);
+}
+
+/* A peer reads the pattern from `first` on through the region. */
+static void check_bytes(const struct fixture *fixture, const struct hmreg_mr *mr, uint64_t addr,
+                        size_t len, size_t first)
+{
+    unsigned char *here = malloc(len);
+
+    assert_non_null(here);
+    read_bytes(fixture, mr, addr, here, len);
+    for (size_t i = 0; i < len; i++)
+        assert_int_equal(here[i], pattern(first + i));
+    free(here);
+}
+
+/* ---- what it names ---------------------------------------------------------------------- */
+
+/* The descriptor's length says what the driver was asked for. */
+static void expect_pages(struct fixture *fixture, uint64_t addr, size_t len, size_t before,
+                         size_t bytes)
+{
+    struct hmreg_dmabuf dmabuf;
+    struct hmem_range range;
+
+    assert_ok(bench_resolve(&fixture->bench, addr, len, &range));
+    assert_ok(hmem_cuda_ops.export_dmabuf(fixture->bench.hmem, addr, len, &range, 0, &dmabuf));
+    assert_int_equal(dmabuf_length(dmabuf.fd), bytes);
+    assert_int_equal(dmabuf.offset, before);
+    assert_int_equal(dmabuf.length, len);
+    assert_ptr_equal(mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, dmabuf.fd, 0),
+                     MAP_FAILED);
+    close(dmabuf.fd);
+}
+
+static void export__part_of_an_allocation__its_pages(void **state)
+{
+    struct fixture fixture = begin();
+    unsigned long long addr = cu_alloc(MIB);
+    size_t page = fixture.page;
+
+    expect_pages(&fixture, addr + 5 * page + 9, 10, 9, page);
+    expect_pages(&fixture, addr + 6 * page - 1, 2, page - 1, 2 * page);
+    expect_pages(&fixture, addr, MIB, 0, MIB);
+    expect_pages(&fixture, addr + MIB - 1, 1, page - 1, page);
+    CU(cu.free(addr));
+    end(&fixture);
+}
+
+static void export__part_of_several_mappings__its_pages(void **state)
+{
+    struct fixture fixture = begin();
+    struct cuda_memory_prop prop = prop_on(0);
+    size_t granule = cu_granule();
+    unsigned long long addr = cu_reserve(3 * granule);
+
+    for (unsigned i = 0; i < 3; i++)
+        cu_map(addr + i * granule, granule, &prop);
+    expect_pages(&fixture, addr + granule - 1, granule + 2, fixture.page - 1,
+                 granule + 2 * fixture.page);
+    CU(cu.unmap(addr, 3 * granule));
+    CU(cu.unreserve(addr, 3 * granule));
+    end(&fixture);
+}
+
+/* Then the whole allocation is asked for. */
+static void export__part_is_refused__the_whole(void **state)
+{
+    struct fixture fixture = begin();
+    unsigned long long addr = cu_alloc(MIB);
+    static const unsigned refusals[] = {CUDA_INVALID_VALUE, CUDA_NOT_SUPPORTED};
+
+    for (unsigned i = 0; i < 2; i++) {
+        cu_fail("cuMemGetHandleForAddressRange", refusals[i], 0, 1);
+        expect_pages(&fixture, addr + 5 * fixture.page + 9, 10, 5 * fixture.page + 9, MIB);
+    }
+    CU(cu.free(addr));
+    end(&fixture);
+}
+
+/* ---- what it takes ---------------------------------------------------------------------- */
+
+/* Blocks of a buffer that is larger than the window. */
+static void reg__blocks_of_a_buffer_beyond_the_window__each_fits(void **state)
+{
+    struct fixture fixture = begin();
+    unsigned long long addr = cu_alloc(16 * MIB);
+    struct hmreg_mr *mrs[16];
+
+    cu_write_pattern(addr, 16 * MIB);
+    cu.fake->window(MIB);
+    for (unsigned i = 0; i < 16; i++) {
+        assert_ok(reg(&fixture, addr + i * MIB + 9, BLOCK - 9, &mrs[i]));
+        assert_int_equal(path_of(mrs[i]), HMREG_PATH_DMABUF);
+        check_bytes(&fixture, mrs[i], addr + i * MIB + 9, BLOCK - 9, i * MIB + 9);
+    }
+    for (unsigned i = 0; i < 16; i++)
+        assert_ok(hmreg_mr_close(mrs[i]));
+    CU(cu.free(addr));
+    end(&fixture);
+}
+
+static void expect_no_room(void)
+{
+    struct hmreg_explanation why = {.size = sizeof(why)};
+
+    assert_ok(hmreg_explain(NULL, &why));
+    assert_string_equal(why.reasons[0].slug, "dmabuf-import-failed");
+    assert_int_equal(why.reasons[0].code, -ENOMEM);
+    assert_non_null(strstr(why.reasons[0].text, "BAR1"));
+    for (uint32_t i = 0; i < why.refused; i++)
+        assert_null(strstr(why.reasons[i].text, "MEMLOCK"));
+}
+
+static void reg__window_is_full__refused_by_its_name(void **state)
+{
+    struct fixture fixture = begin();
+    unsigned long long addr = cu_alloc(MIB);
+    struct hmreg_mr *mr = (void *)1;
+
+    cu.fake->window(MIB / 2);
+    assert_fails(reg(&fixture, addr, MIB, &mr), -EOPNOTSUPP, "no path to this cuda");
+    assert_ptr_equal(mr, (void *)1);
+    expect_no_room();
+    CU(cu.free(addr));
+    end(&fixture);
+}
+
+static void reg__window_is_full__peer_memory_is_tried(void **state)
+{
+    struct fixture fixture = begin();
+    unsigned long long addr = cu_alloc(MIB);
+    struct hmreg_explanation why = {.size = sizeof(why)};
+    struct hmreg_mr *mr = NULL;
+
+    peermem = true;
+    cu.fake->window(MIB / 2);
+    assert_ok(reg(&fixture, addr, MIB, &mr));
+    assert_int_equal(path_of(mr), HMREG_PATH_PEERMEM);
+    assert_ok(hmreg_explain(mr, &why));
+    assert_int_equal(why.reasons[0].code, -ENOMEM);
+    assert_ok(hmreg_mr_close(mr));
+    CU(cu.free(addr));
+    end(&fixture);
+}
+
+/* Regions of host memory, and of memory in use, stay. */
+static void get__window_is_full__the_cache_stays(void **state)
+{
+    struct fixture fixture = begin();
+    unsigned long long addr = cu_alloc(MIB);
+    struct hmreg_mr *host, *mr = (void *)1;
+    char *memory = mmap(NULL, BLOCK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    assert_ok(get(&fixture, (uintptr_t)memory, BLOCK, &host));
+    hmreg_mr_put(host);
+    assert_int_equal(fake_verbs.live, 1);
+    cu.fake->window(MIB / 2);
+    assert_fails(get(&fixture, addr, MIB, &mr), -EOPNOTSUPP, "no path to this cuda");
+    assert_ptr_equal(mr, (void *)1);
+    expect_no_room();
+    assert_int_equal(fake_verbs.live, 1);
+    munmap(memory, BLOCK);
+    CU(cu.free(addr));
+    end(&fixture);
+}
+
+/* Idle regions of the device make way, a few of them. */
+static void get__window_is_full_of_idle_regions__a_few_are_evicted(void **state)
+{
+    struct fixture fixture = begin();
+    unsigned long long addr = cu_alloc(4 * MIB);
+    struct hmreg_mr *mr = NULL;
+
+    cu.fake->window(20 * BLOCK);
+    for (unsigned i = 0; i < 20; i++) {
+        assert_ok(get(&fixture, addr + 2 * i * BLOCK, BLOCK, &mr));
+        hmreg_mr_put(mr);
+    }
+    assert_int_equal(fake_verbs.live, 20);
+    assert_ok(get(&fixture, addr + 40 * BLOCK, 3 * BLOCK, &mr));
+    assert_int_equal(path_of(mr), HMREG_PATH_DMABUF);
+    hmreg_mr_put(mr);
+    assert_int_equal(fake_verbs.live, 18); /* one, then two made way */
+    assert_fails(get(&fixture, addr + 40 * BLOCK, 21 * BLOCK, &mr), -EOPNOTSUPP, "no path to this");
+    assert_int_equal(fake_verbs.live, 11);
+    CU(cu.free(addr));
+    end(&fixture);
+}
+
+static void reg__the_topology_is_refused__says_so(void **state)
+{
+    struct fixture fixture = begin();
+    unsigned long long addr = cu_alloc(MIB);
+    struct hmreg_explanation why = {.size = sizeof(why)};
+    struct hmreg_mr *mr = (void *)1;
+
+    setenv("HMREG_FAKE_ATTACH_REFUSED", "1", 1);
+    assert_fails(reg(&fixture, addr, MIB, &mr), -EOPNOTSUPP, "no path to this cuda");
+    unsetenv("HMREG_FAKE_ATTACH_REFUSED");
+    assert_ok(hmreg_explain(NULL, &why));
+    assert_int_equal(why.reasons[0].vendor_code, 524);
+    assert_non_null(strstr(why.reasons[0].text, "below one PCI switch"));
+    CU(cu.free(addr));
+    end(&fixture);
+}
+
+/* ---- how long the memory lives ---------------------------------------------------------- */
+
+static void free__while_registered__the_memory_lives_on(void **state)
+{
+    struct fixture fixture = begin();
+    unsigned long long addr = cu_alloc(MIB), next;
+    struct hmreg_mr *mr;
+
+    cu_write_pattern(addr, MIB);
+    assert_ok(reg(&fixture, addr, MIB, &mr));
+    CU(cu.free(addr));
+    assert_int_equal(cu.fake->held(0), MIB);
+    next = cu_alloc(MIB);
+    assert_int_equal(next, addr); /* the address is another allocation's by now */
+    check_bytes(&fixture, mr, addr, MIB, 0);
+    assert_ok(hmreg_mr_close(mr));
+    assert_int_equal(cu.fake->held(0), 0);
+    CU(cu.free(next));
+    end(&fixture);
+}
+
+static void free__while_a_descriptor_is_open__the_memory_lives_on(void **state)
+{
+    struct fixture fixture = begin();
+    unsigned long long addr = cu_alloc(MIB);
+    struct hmreg_dmabuf dmabuf;
+    struct hmem_range range;
+    size_t available, total, after;
+    int other;
+
+    assert_ok(bench_resolve(&fixture.bench, addr, MIB, &range));
+    assert_ok(hmem_cuda_ops.export_dmabuf(fixture.bench.hmem, addr, MIB, &range, 0, &dmabuf));
+    other = dup(dmabuf.fd);
+    CU(cu.free(addr));
+    CU(cu.memory_info(&available, &total));
+    close(dmabuf.fd);
+    assert_int_equal(cu.fake->held(0), MIB);
+    close(other);
+    CU(cu.memory_info(&after, &total));
+    assert_int_equal(after, available + MIB);
+    end(&fixture);
+}
+
+/* What is mapped anew is exported anew: the older descriptor names the older memory. */
+static void get__mapped_anew__the_new_memory(void **state)
+{
+    struct fixture fixture = begin();
+    struct cuda_memory_prop prop = prop_on(0);
+    size_t granule = cu_granule();
+    unsigned long long addr = cu_reserve(granule);
+    struct hmreg_mr *older, *newer;
+
+    cu_map(addr, granule, &prop);
+    assert_ok(get(&fixture, addr, granule, &older));
+    CU(cu.unmap(addr, granule));
+    cu_map(addr, granule, &prop);
+    cu_write_pattern(addr, granule);
+    assert_ok(get(&fixture, addr, granule, &newer));
+    check_bytes(&fixture, newer, addr, granule, 0);
+    hmreg_mr_put(older);
+    hmreg_mr_put(newer);
+    CU(cu.unmap(addr, granule));
+    CU(cu.unreserve(addr, granule));
+    end(&fixture);
+}
+
+/* The cached import holds the older memory, so that its id is not free. */
+static void get__block_ids_are_used_again__the_new_memory(void **state)
+{
+    struct fixture fixture = begin();
+    struct cuda_memory_prop prop = prop_on(0);
+    size_t granule = cu_granule();
+    unsigned long long addr = cu_reserve(granule), before = 0, after = 0;
+    struct hmreg_mr *mr;
+
+    setenv("HMREG_FAKE_CUDA_REUSE_IDS", "1", 1);
+    for (unsigned i = 0; i < 3; i++) {
+        cu_map(addr, granule, &prop);
+        cu_write_pattern(addr, granule - i);
+        assert_ok(get(&fixture, addr, granule, &mr));
+        check_bytes(&fixture, mr, addr, granule - i, 0);
+        hmreg_mr_put(mr);
+        CU(cu.unmap(addr, granule));
+    }
+    cu_map(addr, granule, &prop);
+    CU(cu.pointer_attribute(&before, CUDA_PTR_MEMORY_BLOCK_ID, addr));
+    CU(cu.unmap(addr, granule));
+    cu_map(addr, granule, &prop); /* not registered: its id is used again */
+    CU(cu.pointer_attribute(&after, CUDA_PTR_MEMORY_BLOCK_ID, addr));
+    assert_int_equal(before, after);
+    CU(cu.unmap(addr, granule));
+    CU(cu.unreserve(addr, granule));
+    unsetenv("HMREG_FAKE_CUDA_REUSE_IDS");
+    end(&fixture);
+}
+
+/* ---- synchronous calls ------------------------------------------------------------------ */
+
+/* A NIC reads what a copy on the device wrote: when it has returned, or only after waiting. */
+static void check_copy(struct fixture *fixture, uint64_t dst, uint64_t src, bool at_once)
+{
+    struct hmreg_mr *mr;
+
+    cu_write_pattern(src, BLOCK);
+    assert_ok(reg(fixture, dst, BLOCK, &mr));
+    CU(cu.fill(dst, pattern(0) + 1, BLOCK));
+    CU(cu.copy_on_device(dst, src, BLOCK));
+    if (at_once)
+        check_bytes(fixture, mr, dst, BLOCK, 0);
+    else
+        check_first(fixture, mr, dst, pattern(0) + 1);
+    CU(cu.context_wait());
+    check_bytes(fixture, mr, dst, BLOCK, 0);
+    assert_ok(hmreg_mr_close(mr));
+}
+
+static void check_copies(struct fixture *fixture, bool plain, bool virtual)
+{
+    struct cuda_memory_prop prop = prop_on(0);
+    unsigned long long src = cu_alloc(BLOCK), dst = cu_alloc(BLOCK);
+    size_t granule = cu_granule();
+    unsigned long long addr = cu_reserve(2 * granule);
+
+    cu_map(addr, granule, &prop);
+    cu_map(addr + granule, granule, &prop);
+    check_copy(fixture, dst, src, plain);
+    check_copy(fixture, addr, addr + granule, virtual);
+    CU(cu.unmap(addr, 2 * granule));
+    CU(cu.unreserve(addr, 2 * granule));
+    CU(cu.free(src));
+    CU(cu.free(dst));
+}
+
+static void sync_memops__off__the_copy_is_late(void **state)
+{
+    struct fixture fixture = begin();
+
+    check_copies(&fixture, false, false);
+    end(&fixture);
+}
+
+static void sync_memops__on__the_copy_is_there(void **state)
+{
+    struct fixture fixture = begin_with(HMREG_CHOICE_ON);
+
+    check_copies(&fixture, true, true);
+    end(&fixture);
+}
+
+static void sync_memops__by_the_environment__unless_the_domain_says_off(void **state)
+{
+    struct fixture fixture;
+
+    setenv("HMREG_SYNC_MEMOPS", "1", 1);
+    fixture = begin();
+    check_copies(&fixture, true, true);
+    end(&fixture);
+    fixture = begin_with(HMREG_CHOICE_OFF);
+    check_copies(&fixture, false, false);
+    end(&fixture);
+    unsetenv("HMREG_SYNC_MEMOPS");
+}
+
+/* The result of a call that sets it; the context of the thread is its own afterwards. */
+static void expect_sync(struct fixture *fixture, uint64_t addr, int code, const char *words)
+{
+    struct hmreg_mr *mr = (void *)1;
+    struct cuda_context *current = NULL;
+
+    assert_fails(reg(fixture, addr, 1, &mr), code, words);
+    assert_ptr_equal(mr, (void *)1);
+    CU(cu.context_current(&current));
+    assert_ptr_equal(current, fixture->bench.context);
+    cu.fake->reset();
+}
+
+static void sync_memops__a_call_fails__no_region(void **state)
+{
+    struct fixture fixture = begin_with(HMREG_CHOICE_ON);
+    struct cuda_memory_prop prop = prop_on(0);
+    unsigned long long plain = cu_alloc(BLOCK);
+    size_t granule = cu_granule();
+    unsigned long long addr = cu_reserve(granule);
+
+    cu_map(addr, granule, &prop);
+    cu_fail("cuPointerSetAttribute", CUDA_UNKNOWN_ERROR, 0, 1);
+    expect_sync(&fixture, plain, -EIO, "CUDA_ERROR_UNKNOWN");
+    cu_fail("cuCtxGetFlags", CUDA_UNKNOWN_ERROR, 0, 1);
+    expect_sync(&fixture, addr, -EIO, "no context of CUDA device 0 takes it");
+    cu_fail("cuCtxSetFlags", CUDA_UNKNOWN_ERROR, 0, 1);
+    expect_sync(&fixture, addr, -EIO, "no context of CUDA device 0 takes it");
+    cu_fail("cuDevicePrimaryCtxRetain", CUDA_UNKNOWN_ERROR, 0, 1);
+    expect_sync(&fixture, addr, -EIO, "CUDA_ERROR_UNKNOWN");
+    CU(cu.unmap(addr, granule));
+    CU(cu.unreserve(addr, granule));
+    CU(cu.free(plain));
+    end(&fixture);
+}
+
+static void sync_memops__unknown_value__inval(void **state)
+{
+    struct hmreg_domain_config config = {.size = sizeof(config), .sync_memops = 3};
+    struct fixture fixture = begin();
+    struct hmreg_domain *domain = (void *)1;
+    struct hmreg *lib = (void *)1;
+
+    assert_fails(hmreg_domain_open_verbs(fixture.lib, fixture.pd, &config, &domain), -EINVAL,
+                 "config->sync_memops is 3; accepted are 0 (default), 1 (off), 2 (on)");
+    assert_ptr_equal(domain, (void *)1);
+    setenv("HMREG_SYNC_MEMOPS", "yes", 1);
+    assert_fails(hmreg_open(NULL, &lib), -EINVAL, "HMREG_SYNC_MEMOPS=yes: accepted are 0 and 1");
+    unsetenv("HMREG_SYNC_MEMOPS");
+    end(&fixture);
+}
+
+static void sync_memops__of_a_group__inval(void **state)
+{
+    struct hmreg_domain_config config = {.size = sizeof(config), .sync_memops = HMREG_CHOICE_ON};
+    struct hmreg_group_config group = {.size = sizeof(group), .domain = &config};
+    struct fixture fixture = begin();
+    struct hmreg_domain *domain = (void *)1;
+
+    assert_fails(hmreg_group_open(fixture.lib, &fixture.domain, 1, &group, &domain), -EINVAL,
+                 "config->domain->sync_memops is set");
+    assert_ptr_equal(domain, (void *)1);
+    end(&fixture);
+}
+
+TEST_MAIN(TEST(sync_memops__off__the_copy_is_late), TEST(sync_memops__on__the_copy_is_there),
+          TEST(sync_memops__by_the_environment__unless_the_domain_says_off),
+          TEST(sync_memops__a_call_fails__no_region), TEST(sync_memops__unknown_value__inval),
+          TEST(sync_memops__of_a_group__inval), TEST(get__block_ids_are_used_again__the_new_memory),
+          TEST(export__part_of_an_allocation__its_pages),
+          TEST(export__part_of_several_mappings__its_pages),
+          TEST(export__part_is_refused__the_whole),
+          TEST(reg__blocks_of_a_buffer_beyond_the_window__each_fits),
+          TEST(reg__window_is_full__refused_by_its_name),
+          TEST(reg__window_is_full__peer_memory_is_tried),
+          TEST(get__window_is_full_of_idle_regions__a_few_are_evicted),
+          TEST(get__window_is_full__the_cache_stays), TEST(reg__the_topology_is_refused__says_so),
+          TEST(free__while_registered__the_memory_lives_on),
+          TEST(free__while_a_descriptor_is_open__the_memory_lives_on),
+          TEST(get__mapped_anew__the_new_memory))

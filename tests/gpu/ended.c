@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * Cached regions of memory whose end the runtime reports: hits make no query, and what was freed is
+ * deregistered without another call. Kinds whose end it does not report: hits ask.
+ */
+#include "core/base/reaper.h"
+#include "tests/gpu/gpu.h"
+
+#include <hmreg/loopback.h>
+#include <sched.h>
+#include <semaphore.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define LEN 65536
+
+/* Regions use a mapping of the memory's descriptor, which keeps the memory alive. */
+struct cached {
+    struct hmreg *lib;
+    struct hmreg_domain *domain;
+    sem_t ended;
+};
+
+static void on_ended(const struct hmreg_mr *mr, const struct hmreg_mr_info *info, void *cached)
+{
+    sem_post(&((struct cached *)cached)->ended);
+}
+
+static void open_library(struct cached *cached)
+{
+    struct hmreg_config config = {.size = sizeof(config),
+                                  .ifaces = HMREG_IFACE_BIT(gpu.ops->iface)};
+    struct hmreg_domain_config domain = {.size = sizeof(domain),
+                                         .order = {HMREG_PATH_MAPPED},
+                                         .ended = on_ended,
+                                         .callback_context = cached};
+
+    sem_init(&cached->ended, 0, 0);
+    assert_ok(hmreg_open(&config, &cached->lib));
+    assert_ok(hmreg_domain_open_loopback(cached->lib, NULL, &domain, &cached->domain));
+}
+
+static void close_library(struct cached *cached)
+{
+    assert_ok(hmreg_domain_close(cached->domain));
+    assert_ok(hmreg_close(cached->lib));
+    sem_destroy(&cached->ended);
+}
+
+static struct hmem *application; /* beside the library */
+
+static void open_cached(struct cached *cached)
+{
+    gpu_need_fake();
+    application = gpu.begin();
+    open_library(cached);
+}
+
+static void close_cached(struct cached *cached)
+{
+    close_library(cached);
+    gpu.end(application);
+}
+
+static bool is_reported(enum hmreg_mem_kind kind)
+{
+    return gpu.reports && gpu.reports(kind);
+}
+
+static struct hmreg_mr *get(struct cached *cached, uint64_t addr)
+{
+    struct hmreg_mr *mr = NULL;
+
+    assert_ok(hmreg_mr_get(cached->domain, (void *)(uintptr_t)addr, LEN, HMREG_ACCESS_REMOTE, &mr));
+    return mr;
+}
+
+static struct hmreg_mr_info info_of(const struct hmreg_mr *mr)
+{
+    struct hmreg_mr_info info = {.size = sizeof(info)};
+
+    assert_ok(hmreg_mr_query(mr, &info));
+    return info;
+}
+
+static unsigned long queries(void)
+{
+    char list[256], *rest = list;
+    unsigned long sum = 0;
+
+    snprintf(list, sizeof(list), "%s", gpu.queries);
+    for (char *call; (call = strsep(&rest, " "));)
+        sum += gpu.fake()->calls(call);
+    return sum;
+}
+
+static void get__end_reported__hits_make_no_query(void **state)
+{
+    struct cached cached;
+
+    open_cached(&cached);
+    for (unsigned k = 0; k < gpu.kinds; k++) {
+        uint64_t addr = gpu.alloc(gpu.devices() - 1, gpu_kinds[k], LEN);
+        struct hmreg_mr_info info;
+        struct hmreg_mr *mr = get(&cached, addr);
+        unsigned long before = queries();
+
+        info = info_of(mr);
+        hmreg_mr_put(mr);
+        for (int i = 0; i < 10; i++) {
+            assert_ptr_equal(get(&cached, addr), mr);
+            hmreg_mr_put(mr);
+        }
+        assert_int_equal(info.asks & HMREG_ASKS_RUNTIME,
+                         is_reported(gpu_kinds[k]) ? 0 : HMREG_ASKS_RUNTIME);
+        if (is_reported(gpu_kinds[k]))
+            assert_int_equal(queries(), before);
+        gpu.free(addr, gpu_kinds[k]);
+    }
+    close_cached(&cached);
+}
+
+/* With HMREG_DEVICE_MONITOR=off. */
+static void get__reports_switched_off__hits_ask(void **state)
+{
+    struct hmreg_runtime_info runtime = {.size = sizeof(runtime)};
+    struct cached cached;
+    struct hmreg_mr *mr;
+    uint64_t addr;
+
+    setenv("HMREG_DEVICE_MONITOR", "off", 1);
+    open_cached(&cached);
+    unsetenv("HMREG_DEVICE_MONITOR");
+    assert_ok(hmreg_runtime_query(cached.lib, gpu.ops->iface, &runtime));
+    assert_string_equal(runtime.unreported, "HMREG_DEVICE_MONITOR is off");
+    addr = gpu.alloc(0, HMREG_MEM_DEVICE, LEN);
+    mr = get(&cached, addr);
+    assert_int_equal(info_of(mr).asks, HMREG_ASKS_RUNTIME);
+    hmreg_mr_put(mr);
+    gpu.free(addr, HMREG_MEM_DEVICE);
+    assert_int_equal(gpu.alloc(0, HMREG_MEM_DEVICE, LEN), addr);
+    hmreg_mr_put(get(&cached, addr));
+    sem_wait(&cached.ended);
+    gpu.free(addr, HMREG_MEM_DEVICE);
+    close_cached(&cached);
+}
+
+/* A runtime of which not all is reported says so. */
+static void runtime__some_unreported__says_which(void **state)
+{
+    struct hmreg_runtime_info runtime = {.size = sizeof(runtime)};
+    struct cached cached;
+
+    open_cached(&cached);
+    assert_ok(hmreg_runtime_query(cached.lib, gpu.ops->iface, &runtime));
+    for (unsigned k = 0; k < gpu.kinds; k++)
+        if (!is_reported(gpu_kinds[k]))
+            assert_string_not_equal(runtime.unreported, "");
+    close_cached(&cached);
+}
+
+static void wait_until_unmapped(uint64_t addr)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+
+    while (!msync((void *)(uintptr_t)(addr & ~(page - 1)), page, MS_ASYNC))
+        sched_yield();
+}
+
+/* Without another call of the library. */
+static void free__region_not_in_use__deregistered_by_itself(void **state)
+{
+    struct cached cached;
+    uint64_t addr, mapping;
+    struct hmreg_mr *mr;
+
+    if (!is_reported(HMREG_MEM_DEVICE))
+        test_skip("the runtime does not report the end of device memory");
+    open_cached(&cached);
+    addr = gpu.alloc(0, HMREG_MEM_DEVICE, LEN);
+    mr = get(&cached, addr);
+    mapping = info_of(mr).local_addr;
+    hmreg_mr_put(mr);
+    gpu.free(addr, HMREG_MEM_DEVICE);
+    sem_wait(&cached.ended);
+    wait_until_unmapped(mapping);
+    close_cached(&cached);
+}
+
+/* Not reported: the library's thread compares the identity after a while, and again later. */
+static void free__end_not_reported__deregistered_by_itself(void **state)
+{
+    struct cached cached;
+    uint64_t addr[2];
+
+    reaper_set_idle(1000000);
+    setenv("HMREG_DEVICE_MONITOR", "off", 1);
+    open_cached(&cached);
+    unsetenv("HMREG_DEVICE_MONITOR");
+    for (int i = 0; i < 2; i++) {
+        struct hmreg_mr *mr;
+
+        addr[i] = gpu.alloc(0, HMREG_MEM_DEVICE, LEN);
+        mr = get(&cached, addr[i]);
+        assert_int_equal(info_of(mr).asks, HMREG_ASKS_RUNTIME);
+        hmreg_mr_put(mr);
+    }
+    for (int i = 0; i < 2; i++) {
+        uint64_t mapping;
+        struct hmreg_mr *mr = get(&cached, addr[i]);
+
+        mapping = info_of(mr).local_addr;
+        hmreg_mr_put(mr);
+        gpu.free(addr[i], HMREG_MEM_DEVICE);
+        sem_wait(&cached.ended);
+        wait_until_unmapped(mapping);
+    }
+    assert_int_not_equal(sem_trywait(&cached.ended), 0);
+    close_cached(&cached);
+}
+
+/* A region in use lives until its put, and no get finds it. */
+static void free__region_in_use__ends_with_its_put(void **state)
+{
+    struct cached cached;
+    struct hmreg_mr *old, *fresh;
+    uint64_t addr;
+
+    if (!is_reported(HMREG_MEM_DEVICE))
+        test_skip("the runtime does not report the end of device memory");
+    open_cached(&cached);
+    addr = gpu.alloc(0, HMREG_MEM_DEVICE, LEN);
+    old = get(&cached, addr);
+    gpu.free(addr, HMREG_MEM_DEVICE);
+    assert_int_equal(gpu.alloc(0, HMREG_MEM_DEVICE, LEN), addr);
+    fresh = get(&cached, addr);
+    assert_ptr_not_equal(fresh, old);
+    assert_int_not_equal(sem_trywait(&cached.ended), 0);
+    hmreg_mr_put(old);
+    sem_wait(&cached.ended);
+    hmreg_mr_put(fresh);
+    gpu.free(addr, HMREG_MEM_DEVICE);
+    sem_wait(&cached.ended);
+    close_cached(&cached);
+}
+
+/* The memory's end reaches each library that listens. */
+static void free__two_libraries__both_deregister(void **state)
+{
+    struct cached cached[2];
+    uint64_t addr;
+
+    if (!is_reported(HMREG_MEM_DEVICE))
+        test_skip("the runtime does not report the end of device memory");
+    open_cached(&cached[0]);
+    open_library(&cached[1]);
+    addr = gpu.alloc(0, HMREG_MEM_DEVICE, LEN);
+    hmreg_mr_put(get(&cached[0], addr));
+    hmreg_mr_put(get(&cached[1], addr));
+    gpu.free(addr, HMREG_MEM_DEVICE);
+    sem_wait(&cached[0].ended);
+    sem_wait(&cached[1].ended);
+    close_library(&cached[1]);
+    close_cached(&cached[0]);
+}
+
+TEST_MAIN(TEST(get__end_reported__hits_make_no_query), TEST(get__reports_switched_off__hits_ask),
+          TEST(runtime__some_unreported__says_which),
+          TEST(free__region_not_in_use__deregistered_by_itself),
+          TEST(free__end_not_reported__deregistered_by_itself),
+          TEST(free__region_in_use__ends_with_its_put), TEST(free__two_libraries__both_deregister))

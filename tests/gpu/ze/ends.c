@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * The ends of memory that the Level Zero vendor reports by its hooks: each way in which each
+ * watched kind ends, which kinds are not watched, and what is said where functions cannot be
+ * hooked. With one driver, and with two, whose handles the loader wraps.
+ */
+#include "core/base/error.h"
+#include "hmem/hooks/entry_hook.h"
+#include "tests/gpu/ze/bench.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#define BYTES 100000
+
+static struct app app;
+static uint64_t expected_start, expected_end;
+static unsigned reports; /* that contain the expected range */
+
+static void listen(uint64_t start, uint64_t end)
+{
+    reports += start <= expected_start && end >= expected_end;
+}
+
+static int last_driver(void)
+{
+    return strchr(getenv("ZE_ENABLE_ALT_DRIVERS"), ',') ? 1 : 0;
+}
+
+/* An application of the last driver. */
+static struct hmem *begin(void)
+{
+    if (entry_hooks_refusal())
+        test_skip("%s", entry_hooks_refusal());
+    hmem_listen(listen);
+    app_open(&app, last_driver());
+    return bench_open();
+}
+
+static void end(struct hmem *self)
+{
+    app_close(&app);
+    ze->close(self);
+}
+
+static bool watch(struct hmem *self, uint64_t addr, size_t len)
+{
+    struct hmem_range range;
+
+    assert_ok(ze->resolve(self, addr, len, &range));
+    expected_start = addr;
+    expected_end = addr + len;
+    reports = 0;
+    return ze->watch(self, addr, len, &range);
+}
+
+/* Allocates, and watches the second half. */
+static void *watched(struct hmem *self)
+{
+    uint64_t addr = app_alloc(&app, app.devices[0], BYTES);
+
+    assert_true(watch(self, addr + BYTES / 2, BYTES / 2));
+    return (void *)(uintptr_t)addr;
+}
+
+static const char *unreported(struct hmem *self)
+{
+    static struct hmem_runtime runtime;
+
+    ze->runtime(self, &runtime);
+    return runtime.unreported;
+}
+
+static void end__by_each_free__reported(void **state)
+{
+    ze_memory_free_ext_desc_t desc = {.stype = ZE_STRUCTURE_TYPE_MEMORY_FREE_EXT_DESC};
+    struct hmem *self = begin();
+
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(zeMemFree(app.context, watched(self)), 0);
+        assert_int_not_equal(reports, 0);
+        assert_int_equal(zeMemFreeExt(app.context, &desc, watched(self)), 0);
+        assert_int_not_equal(reports, 0);
+    }
+    end(self);
+}
+
+static void end__of_host_and_shared_memory__reported(void **state)
+{
+    ze_device_mem_alloc_desc_t local = {.stype = ZE_STRUCTURE_TYPE_DEVICE_MEM_ALLOC_DESC};
+    ze_host_mem_alloc_desc_t host = {.stype = ZE_STRUCTURE_TYPE_HOST_MEM_ALLOC_DESC};
+    struct hmem *self = begin();
+    void *made[2] = {NULL, NULL};
+
+    assert_int_equal(zeMemAllocHost(app.context, &host, BYTES, 0, &made[0]), 0);
+    assert_int_equal(
+        zeMemAllocShared(app.context, &local, &host, BYTES, 0, app.devices[0], &made[1]), 0);
+    for (int i = 0; i < 2; i++) {
+        assert_true(watch(self, (uintptr_t)made[i], BYTES));
+        assert_int_equal(zeMemFree(app.context, made[i]), 0);
+        assert_int_not_equal(reports, 0);
+    }
+    end(self);
+}
+
+static void end__with_a_context__reported(void **state)
+{
+    ze_context_desc_t desc = {.stype = ZE_STRUCTURE_TYPE_CONTEXT_DESC};
+    struct hmem *self = begin();
+    ze_context_handle_t context = NULL;
+    void *addr = watched(self);
+
+    assert_int_equal(zeContextCreate(app.driver, &desc, &context), 0);
+    assert_int_equal(zeContextDestroy(context), 0);
+    assert_true(reports >= 2); /* before the call, and after it */
+    app_free(&app, (uintptr_t)addr);
+    end(self);
+}
+
+/* The contexts with which the vendor tries drivers have no memory. */
+static void open__with_contexts_of_its_own__nothing_reported(void **state)
+{
+    struct hmem *self = begin(), *other;
+    void *addr = watched(self);
+
+    other = bench_open();
+    assert_true(watch(other, (uintptr_t)addr, BYTES));
+    assert_int_equal(reports, 0);
+    app_free(&app, (uintptr_t)addr);
+    assert_int_not_equal(reports, 0);
+    ze->close(other);
+    end(self);
+}
+
+static void free__memory_that_is_not_watched__not_reported(void **state)
+{
+    struct hmem *self = begin();
+    uint64_t addr = app_alloc(&app, app.devices[0], BYTES);
+    void *other = watched(self);
+
+    app_free(&app, addr);
+    assert_int_equal(reports, 0);
+    app_free(&app, (uintptr_t)other);
+    end(self);
+}
+
+static void free__fails__reported_when_it_succeeds(void **state)
+{
+    struct hmem *self = begin();
+    ze_context_desc_t desc = {.stype = ZE_STRUCTURE_TYPE_CONTEXT_DESC};
+    ze_context_handle_t other = NULL;
+    void *addr = watched(self);
+
+    assert_int_equal(zeContextCreate(app.driver, &desc, &other), 0);
+    assert_int_equal(zeMemFree(other, addr), ZE_RESULT_ERROR_INVALID_ARGUMENT);
+    reports = 0;
+    assert_int_equal(zeMemFree(app.context, addr), 0);
+    assert_int_not_equal(reports, 0);
+    assert_int_equal(zeContextDestroy(other), 0);
+    end(self);
+}
+
+static void watch__virtual_memory__refused(void **state)
+{
+    ze_physical_mem_desc_t desc = {.stype = ZE_STRUCTURE_TYPE_PHYSICAL_MEM_DESC,
+                                   .size = bench_page()};
+    ze_physical_mem_handle_t physical = NULL;
+    struct hmem *self = begin();
+    void *at = NULL;
+
+    assert_int_equal(zeVirtualMemReserve(app.context, NULL, desc.size, &at), 0);
+    assert_int_equal(zePhysicalMemCreate(app.context, app.devices[0], &desc, &physical), 0);
+    assert_int_equal(zeVirtualMemMap(app.context, at, desc.size, physical, 0,
+                                     ZE_MEMORY_ACCESS_ATTRIBUTE_READWRITE),
+                     0);
+    assert_false(watch(self, (uintptr_t)at, desc.size));
+    assert_non_null(strstr(unreported(self), "virtual"));
+    assert_null(strstr(unreported(self), "hooked"));
+    assert_int_equal(zeVirtualMemUnmap(app.context, at, desc.size), 0);
+    assert_int_equal(zePhysicalMemDestroy(app.context, physical), 0);
+    assert_int_equal(zeVirtualMemFree(app.context, at, desc.size), 0);
+    end(self);
+}
+
+/* Virtual or not? A driver that does not say; and one that the vendor cannot ask. */
+static void watch__a_query_fails__refused_without_an_error(void **state)
+{
+    static const char *const calls[] = {"zeVirtualMemGetAccessAttribute",
+                                        "zeMemGetAllocProperties"};
+    struct hmem *self = begin();
+    uint64_t addr = app_alloc(&app, app.devices[0], BYTES);
+    struct hmem_range range;
+
+    assert_ok(ze->resolve(self, addr, BYTES, &range));
+    hmreg_fail(-EXDEV, "before");
+    for (int i = 0; i < 2; i++)
+        bench_fail(bench_control(last_driver()), calls[i], ZE_RESULT_ERROR_DEVICE_LOST, 0, 1);
+    assert_false(ze->watch(self, addr, BYTES, &range));
+    assert_false(ze->watch(self, addr, BYTES, &range));
+    assert_int_equal(hmreg_last_error()->code, -EXDEV);
+    assert_true(ze->watch(self, addr, BYTES, &range));
+    app_free(&app, addr);
+    end(self);
+}
+
+TEST_MAIN(TEST(end__by_each_free__reported), TEST(end__of_host_and_shared_memory__reported),
+          TEST(end__with_a_context__reported),
+          TEST(open__with_contexts_of_its_own__nothing_reported),
+          TEST(free__memory_that_is_not_watched__not_reported),
+          TEST(free__fails__reported_when_it_succeeds), TEST(watch__virtual_memory__refused),
+          TEST(watch__a_query_fails__refused_without_an_error))

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * A driver whose functions cannot be hooked: its memory is not watched, and the runtime's
+ * description says why. The process finds a driver's functions once, so each case has its own.
+ */
+#include "hmem/hooks/entry_hook.h"
+#include "tests/gpu/ze/bench.h"
+
+static struct app app;
+
+static void begin(void)
+{
+    if (entry_hooks_refusal())
+        test_skip("%s", entry_hooks_refusal());
+    app_open(&app, 0);
+}
+
+/* Closes the vendor too. */
+static void check_refused(struct hmem *self, const char *reason)
+{
+    uint64_t addr = app_alloc(&app, app.devices[0], 4096);
+    struct hmem_runtime runtime;
+    struct hmem_range range;
+
+    assert_ok(ze->resolve(self, addr, 4096, &range));
+    for (int i = 0; i < 2; i++) {
+        assert_false(ze->watch(self, addr, 4096, &range));
+        ze->runtime(self, &runtime);
+        assert_non_null(strstr(runtime.unreported, reason));
+    }
+    app_free(&app, addr);
+    app_close(&app);
+    ze->close(self);
+}
+
+static void table__driver_refuses_each_version__not_watched(void **state)
+{
+    struct hmem *self;
+
+    begin();
+    bench_fail(bench_control(0), "zeGetMemProcAddrTable", ZE_RESULT_ERROR_UNSUPPORTED_VERSION, 0,
+               -1);
+    self = bench_open();
+    check_refused(self, "libze_fake.so: zeGetMemProcAddrTable");
+}
+
+/* The context by which the vendor finds the library fails. */
+static void library__of_the_driver_unknown__not_watched(void **state)
+{
+    struct hmem *self;
+
+    begin();
+    self = bench_open();
+    bench_fail(bench_control(0), "zeContextCreate", ZE_RESULT_ERROR_DEVICE_LOST, 0, 1);
+    check_refused(self, "driver 0, whose library is not found");
+}
+
+TEST_MAIN(TEST(table__driver_refuses_each_version__not_watched),
+          TEST(library__of_the_driver_unknown__not_watched))

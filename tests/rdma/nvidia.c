@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * The rules of NVIDIA's exporter and of nvidia-peermem's two clients, on the simulated GPU: which
+ * bytes a peer reaches, also after the memory was freed under a registration, and what a BAR1 that
+ * is full means to a registration and to the cache.
+ */
+#include "tests/rdma/device.h"
+#include "tests/support/softgpu.h"
+#include "tests/support/test.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void open_with(struct bench *bench, struct target *target, const char *client)
+{
+    device_open(bench, HMREG_PATH_PEERMEM);
+    softgpu_peermem(false);
+    softgpu_set("client", client);
+    softgpu_peermem(true);
+    target_open(bench, target, HMREG_REMOTE_WRITE);
+    assert_int_equal(target_rdma(bench, target, IBV_WR_RDMA_WRITE, 0, TARGET_BYTES),
+                     IBV_WC_SUCCESS);
+}
+
+static void close_freed(struct bench *bench, struct target *target)
+{
+    assert_ok(hmreg_mr_close(target->mr));
+    assert_ok(hmreg_mr_close(target->source_mr));
+    free(target->expected);
+    free(target->source);
+    device_close(bench);
+    softgpu_set("client", "softgpu");
+}
+
+static void freed__client_that_is_told__peer_is_refused(void **state)
+{
+    struct target target;
+    struct bench bench;
+
+    open_with(&bench, &target, "nv_mem");
+    assert_ok(hmreg_mem_free(bench.lib, target.memory));
+    assert_int_not_equal(target_rdma(&bench, &target, IBV_WR_RDMA_WRITE, 0, 64), IBV_WC_SUCCESS);
+    close_freed(&bench, &target);
+}
+
+/* The default client: the peer writes into memory that the program has freed. */
+static void freed__default_client__peer_still_writes_until_it_is_deregistered(void **state)
+{
+    struct target target;
+    struct bench bench;
+
+    open_with(&bench, &target, "nv_mem_nc");
+    assert_ok(hmreg_mem_free(bench.lib, target.memory));
+    assert_int_equal(target_rdma(&bench, &target, IBV_WR_RDMA_WRITE, 0, 64), IBV_WC_SUCCESS);
+    assert_int_equal(softgpu_stat(-1).buffers, 1);
+    close_freed(&bench, &target);
+}
+
+static void bytes_on(enum hmreg_path path)
+{
+    struct target target;
+    struct bench bench;
+
+    device_open(&bench, path);
+    target_open(&bench, &target, HMREG_REMOTE_WRITE | HMREG_REMOTE_READ);
+    assert_int_equal(target_rdma(&bench, &target, IBV_WR_RDMA_WRITE, 7, 70001), IBV_WC_SUCCESS);
+    memcpy(target.expected + TARGET_SKEW + 7, target.source, 70001);
+    target_assert_expected(&bench, &target);
+    target_close(&bench, &target);
+    device_close(&bench);
+}
+
+static void rdma_write__lands_and_neighbours_stay(void **state)
+{
+    bytes_on(HMREG_PATH_DMABUF);
+    bytes_on(HMREG_PATH_PEERMEM);
+}
+
+/* ---- BAR1 ------------------------------------------------------------------------------- */
+
+/* Two allocations, and room in BAR1 for one. */
+static void open_two(struct bench *bench, const enum hmreg_path *order, void **memory)
+{
+    struct hmreg_domain_config config = {.size = sizeof(config)};
+
+    device_open(bench, HMREG_PATH_PEERMEM);
+    bench_close(bench);
+    memcpy(config.order, order, 2 * sizeof(order[0]));
+    bench_open_with(bench, &config);
+    for (int i = 0; i < 2; i++)
+        assert_ok(
+            hmreg_mem_alloc(bench->lib, device_iface(), 0, HMREG_MEM_DEVICE, 65536, &memory[i]));
+    softgpu_set("bar1_kib", "64");
+}
+
+static void close_two(struct bench *bench, void **memory)
+{
+    softgpu_set("bar1_kib", "0");
+    for (int i = 0; i < 2; i++)
+        assert_ok(hmreg_mem_free(bench->lib, memory[i]));
+    device_close(bench);
+}
+
+/* NVIDIA's exporter answers ENOMEM whatever fails. */
+static void dmabuf_refused_for_lack_of_memory__peer_memory_is_taken(void **state)
+{
+    static const enum hmreg_path order[] = {HMREG_PATH_DMABUF, HMREG_PATH_PEERMEM};
+    struct hmreg_mr_info info = {.size = sizeof(info)};
+    struct hmreg_mr *mr = NULL;
+    void *memory[2] = {NULL};
+    struct bench bench;
+
+    open_two(&bench, order, memory);
+    softgpu_fail(SOFTGPU_OP_MAP, EIO);
+    assert_ok(hmreg_mr_get(bench.domain, memory[0], 65536, HMREG_REMOTE_WRITE, &mr));
+    assert_ok(hmreg_mr_query(mr, &info));
+    assert_int_equal(info.path, HMREG_PATH_PEERMEM);
+    hmreg_mr_put(mr);
+    close_two(&bench, memory);
+}
+
+/* Idle regions of the device make way; host memory's do not. */
+static void bar1_full__idle_region_of_the_device_makes_way(void **state)
+{
+    static const enum hmreg_path order[] = {HMREG_PATH_DMABUF, HMREG_PATH_NONE};
+    static char host[4096];
+    struct hmreg_stats stats = {.size = sizeof(stats)};
+    struct hmreg_mr *mrs[3] = {NULL};
+    void *memory[2] = {NULL};
+    struct bench bench;
+
+    open_two(&bench, order, memory);
+    assert_ok(hmreg_mr_get(bench.domain, host, sizeof(host), HMREG_REMOTE_WRITE, &mrs[0]));
+    assert_ok(hmreg_mr_get(bench.domain, memory[0], 65536, HMREG_REMOTE_WRITE, &mrs[1]));
+    hmreg_mr_put(mrs[0]);
+    assert_fails(hmreg_mr_get(bench.domain, memory[1], 65536, HMREG_REMOTE_WRITE, &mrs[2]),
+                 -EOPNOTSUPP, "BAR1");
+    assert_null(strstr(hmreg_last_error()->text, "RLIMIT_MEMLOCK"));
+    assert_ok(hmreg_domain_stats(bench.domain, &stats));
+    assert_int_equal(stats.evictions, 0);
+    hmreg_mr_put(mrs[1]);
+    assert_ok(hmreg_mr_get(bench.domain, memory[1], 65536, HMREG_REMOTE_WRITE, &mrs[2]));
+    hmreg_mr_put(mrs[2]);
+    assert_ok(hmreg_domain_stats(bench.domain, &stats));
+    assert_int_equal(stats.evictions, 1);
+    close_two(&bench, memory);
+}
+
+TEST_MAIN(TEST(rdma_write__lands_and_neighbours_stay),
+          TEST(dmabuf_refused_for_lack_of_memory__peer_memory_is_taken),
+          TEST(bar1_full__idle_region_of_the_device_makes_way),
+          TEST(freed__client_that_is_told__peer_is_refused),
+          TEST(freed__default_client__peer_still_writes_until_it_is_deregistered))

@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * The fake libcuda.so.1: cuGetProcAddress, by which the runtime API finds the driver's functions,
+ * and the forms of functions that older programs, and those with a default stream for each thread,
+ * get from it. A name has no suffix; the version of CUDA that the program was compiled with decides
+ * which form it gets, the flags which default stream.
+ */
+#include "tests/support/fake/cuda_fake.h"
+
+#include <string.h>
+
+/* ---- other forms ------------------------------------------------------------------------ */
+
+/* Of CUDA before 3.2, whose addresses have 32 bits: ours are all above. */
+unsigned cuMemFree(unsigned addr)
+{
+    ENTER();
+    return addr ? CUDA_INVALID_VALUE : CUDA_OK;
+}
+
+unsigned cuMemFreeAsync_ptsz(unsigned long long addr, struct cuda_stream *stream)
+{
+    return cuMemFreeAsync(addr, stream);
+}
+
+unsigned cuCtxDestroy(struct cuda_context *context)
+{
+    return cuCtxDestroy_v2(context);
+}
+
+/* Destroys the context: no function attaches to one any more. */
+unsigned cuCtxDetach(struct cuda_context *context)
+{
+    return cuCtxDestroy_v2(context);
+}
+
+unsigned cuDevicePrimaryCtxRelease(int device)
+{
+    return cuDevicePrimaryCtxRelease_v2(device);
+}
+
+unsigned cuDevicePrimaryCtxReset(int device)
+{
+    return cuDevicePrimaryCtxReset_v2(device);
+}
+
+/* Pools here keep no memory that is not allocated. */
+unsigned cuMemPoolTrimTo(struct cuda_pool *pool, size_t keep)
+{
+    ENTER();
+    return pool ? CUDA_OK : CUDA_INVALID_VALUE;
+}
+
+/* ---- names ------------------------------------------------------------------------------ */
+
+enum { STREAM_LEGACY = 1, STREAM_PER_THREAD = 2 };          /* flags */
+enum { STATUS_FOUND, STATUS_NO_SUCH_NAME, STATUS_TOO_OLD }; /* cuGetProcAddress_v2's answer */
+
+struct form {
+    const char *symbol;
+    void *address;
+};
+
+/* Not defined where the driver is older. */
+#pragma weak cuMemGetHandleForAddressRange
+#pragma weak cuCtxSetFlags
+
+#define FORM(member, name, parameters) {#name, (void *)name},
+static const struct form forms[] = {CUDA_ENTRIES(FORM, FORM) CUDA_TEST_ENTRIES(FORM)
+                                        CUDA_OTHER_ENTRIES(FORM)};
+
+/* Since which version programs get a form, where that is not 3.2 for _v2 and 2.0 for others. */
+static int since(const char *symbol)
+{
+    static const struct {
+        const char *symbol;
+        int version;
+    } known[] = {
+        {"cuGetProcAddress_v2", 12000},
+        {"cuGetProcAddress", 11030},
+        {"cuDevicePrimaryCtxRelease", 7000},
+        {"cuDevicePrimaryCtxReset", 7000},
+        {"cuDevicePrimaryCtxRetain", 7000},
+        {"cuDevicePrimaryCtxRelease_v2", 11000},
+        {"cuMemFreeAsync", 11020},
+        {"cuDevicePrimaryCtxReset_v2", 11000},
+        {"cuMemFreeAsync_ptsz", 11020},
+        {"cuMemPoolTrimTo", 11020},
+        {"cuMemPoolDestroy", 11020},
+        {"cuMemUnmap", 10020},
+        {"cuMemMap", 10020},
+        {"cuMemAddressFree", 10020},
+        {"cuIpcCloseMemHandle", 4010},
+        {"cuMemGetHandleForAddressRange", 11070},
+        {"cuCtxSetFlags", 12010},
+        {"cuMemAllocAsync", 11020},
+        {"cuCtxDestroy_v2", 4000},
+    };
+
+    for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
+        if (strcmp(symbol, known[i].symbol) == 0)
+            return known[i].version;
+    return strstr(symbol, "_v2") ? 3020 : 2000;
+}
+
+/* Is the symbol a form of this name, and if so for which kind of default stream? */
+static bool is_form(const char *symbol, const char *name, bool *thread)
+{
+    size_t len = strlen(name);
+    const char *suffix = symbol + len;
+
+    if (strncmp(symbol, name, len) != 0)
+        return false;
+    if (strncmp(suffix, "_v2", 3) == 0)
+        suffix += 3;
+    *thread = strcmp(suffix, "_ptsz") == 0;
+    return *thread || !*suffix;
+}
+
+static unsigned find(const char *name, int version, unsigned long long flags, void **out)
+{
+    const struct form *best = NULL;
+    unsigned status = STATUS_NO_SUCH_NAME;
+    bool best_thread = false;
+
+    for (size_t i = 0; i < sizeof(forms) / sizeof(forms[0]); i++) {
+        const struct form *form = &forms[i];
+        bool thread;
+
+        if (!is_form(form->symbol, name, &thread) || (thread && flags != STREAM_PER_THREAD) ||
+            since(form->symbol) > FAKE_CUDA_VERSION || !form->address)
+            continue;
+        if (since(form->symbol) > version) {
+            status = best ? status : STATUS_TOO_OLD;
+            continue;
+        }
+        if (best && (best_thread > thread ||
+                     (best_thread == thread && since(best->symbol) > since(form->symbol))))
+            continue;
+        best = form;
+        best_thread = thread;
+        status = STATUS_FOUND;
+    }
+    if (best)
+        *out = best->address;
+    return status;
+}
+
+unsigned cuGetProcAddress_v2(const char *name, void **out, int version, unsigned long long flags,
+                             unsigned *status)
+{
+    unsigned answer;
+    long code;
+
+    if (fake_fails(__func__, &code))
+        return (unsigned)code;
+    if (!name || !out || flags > STREAM_PER_THREAD)
+        return CUDA_INVALID_VALUE;
+    answer = find(name, version, flags, out);
+    if (status)
+        *status = answer;
+    if (answer != STATUS_FOUND)
+        *out = NULL;
+    return answer == STATUS_FOUND ? CUDA_OK : CUDA_NOT_FOUND;
+}
+
+unsigned cuGetProcAddress(const char *name, void **out, int version, unsigned long long flags)
+{
+    return cuGetProcAddress_v2(name, out, version, flags, NULL);
+}

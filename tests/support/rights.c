@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * See rights.h. After an end the peer writes again and again, a different byte each time, until its
+ * bytes do not arrive. What is at the address then, new memory included, is what it has reached.
+ */
+#include "tests/support/rights.h"
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+#define GIVE_UP_MS 300
+
+struct scene {
+    struct hmreg *lib;
+    struct hmreg_domain *domain;
+    struct hmreg_mr *mr;
+    char *memory, *other; /* a page each */
+    size_t page;
+};
+
+struct end {
+    const char *name;
+    bool cached, held; /* by hmreg_mr_get(); without its put */
+    bool promised;     /* hmreg promises that no access begins after the end */
+    void (*make)(struct scene *scene);
+};
+
+static double now_ms(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec * 1e3 + (double)now.tv_nsec / 1e6;
+}
+
+static void end_by_put(struct scene *scene)
+{
+    hmreg_mr_put(scene->mr);
+}
+
+static void end_by_invalidate(struct scene *scene)
+{
+    assert_ok(hmreg_invalidate(scene->lib, scene->memory, scene->page));
+}
+
+/* Other memory is at the address afterwards. */
+static void end_by_munmap(struct scene *scene)
+{
+    munmap(scene->memory, scene->page);
+    assert_ptr_equal(mmap(scene->memory, scene->page, PROT_READ | PROT_WRITE,
+                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0),
+                     scene->memory);
+    memset(scene->memory, 0, scene->page);
+}
+
+/* Another get, in a cache of one region. */
+static void end_by_eviction(struct scene *scene)
+{
+    struct hmreg_mr *mr;
+
+    assert_ok(hmreg_mr_get(scene->domain, scene->other, scene->page, HMREG_REMOTE_WRITE, &mr));
+    hmreg_mr_put(mr);
+}
+
+static void end_by_flush(struct scene *scene)
+{
+    assert_ok(hmreg_domain_flush(scene->domain));
+}
+
+static void end_by_close(struct scene *scene)
+{
+    assert_ok(hmreg_mr_close(scene->mr));
+    scene->mr = NULL;
+}
+
+static const struct end ends[] = {
+    {"put", true, true, false, end_by_put},
+    {"invalidate, idle", true, false, true, end_by_invalidate},
+    {"invalidate, in use", true, true, false, end_by_invalidate},
+    {"munmap, idle", true, false, false, end_by_munmap},
+    {"munmap, in use", true, true, false, end_by_munmap},
+    {"eviction", true, false, true, end_by_eviction},
+    {"flush", true, false, true, end_by_flush},
+    {"close", false, false, true, end_by_close},
+    {"munmap, not cached", false, false, false, end_by_munmap},
+};
+
+const unsigned rights_ends = sizeof(ends) / sizeof(ends[0]);
+
+static void begin(struct scene *scene, const struct end *end)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+
+    scene->page = page;
+    scene->memory =
+        mmap(NULL, 4 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    assert_ptr_not_equal(scene->memory, MAP_FAILED);
+    memset(scene->memory, 0, 4 * page);
+    scene->other = scene->memory + 2 * page;
+    if (end->cached)
+        assert_ok(hmreg_mr_get(scene->domain, scene->memory, page, HMREG_REMOTE_WRITE, &scene->mr));
+    else
+        assert_ok(hmreg_mr_reg(scene->domain, scene->memory, page, HMREG_REMOTE_WRITE, 0, 0, 0,
+                               &scene->mr, NULL));
+}
+
+static void finish(struct scene *scene, const struct end *end)
+{
+    if (end->held && end->make != end_by_put)
+        hmreg_mr_put(scene->mr);
+    if (!end->cached && scene->mr)
+        assert_ok(hmreg_mr_close(scene->mr));
+    munmap(scene->memory, 4 * scene->page);
+    assert_ok(hmreg_domain_flush(scene->domain));
+}
+
+/* One write: have its bytes arrived? Other threads of this process may copy them. */
+static bool reaches(const struct scene *scene, const struct rights_peer *peer, uint64_t addr,
+                    uint64_t key, char byte)
+{
+    peer->write(peer->self, addr, key, byte);
+    return *(volatile char *)scene->memory == byte;
+}
+
+static void report(const char *fabric, const struct end *end, unsigned writes, double last)
+{
+    if (!writes)
+        print_message("%s | %s | at the end\n", fabric, end->name);
+    else if (last >= GIVE_UP_MS)
+        print_message("%s | %s | goes on\n", fabric, end->name);
+    else
+        print_message("%s | %s | after %.2f ms, %u writes\n", fabric, end->name, last, writes);
+}
+
+static void measure(struct scene *scene, const struct end *end, const char *fabric,
+                    const struct rights_peer *peer)
+{
+    struct hmreg_remote *remote;
+    unsigned char token[4096];
+    size_t size = sizeof(token);
+    uint64_t addr, key;
+    unsigned writes = 0;
+    double ended, last = 0;
+
+    begin(scene, end);
+    assert_ok(hmreg_mr_pack(scene->mr, token, &size));
+    assert_ok(hmreg_remote_open(scene->domain, token, size, &remote));
+    assert_ok(hmreg_remote_addr(remote, 0, RIGHTS_BYTES, &addr, &key));
+    hmreg_remote_close(remote);
+    peer->take(peer->self, scene->mr);
+    assert_true(reaches(scene, peer, addr, key, 'a'));
+    if (end->cached && !end->held)
+        hmreg_mr_put(scene->mr);
+    end->make(scene);
+    ended = now_ms();
+    while (last < GIVE_UP_MS && reaches(scene, peer, addr, key, (char)('b' + writes % 20))) {
+        writes++;
+        last = now_ms() - ended;
+    }
+    report(fabric, end, writes, last);
+    if (end->promised)
+        assert_int_equal(writes, 0);
+    finish(scene, end);
+}
+
+void rights_measure(struct hmreg *lib, struct hmreg_domain *domain, const char *fabric,
+                    unsigned end, const struct rights_peer *peer)
+{
+    measure(&(struct scene){.lib = lib, .domain = domain}, &ends[end], fabric, peer);
+}

@@ -1,0 +1,388 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * hmreg verify on a vendor's simulated devices: VENDOR names the iface, FAIL_CALL a call of
+ * device memory that shall fail, FAIL_TEXT what its check then says. FAKE_NIC_LIBRARY, where set,
+ * has simulated NICs. */
+#include "tests/tools/tool.h"
+
+#include <hmreg/hmreg.h>
+#include <limits.h>
+#include <pwd.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* ---- running ---------------------------------------------------------------------------- */
+
+static char folder[] = "/tmp/hmreg-verify-XXXXXX", report_name[64];
+
+static json_t *load_report(void)
+{
+    char path[80];
+    json_error_t error;
+    json_t *report;
+
+    snprintf(path, sizeof(path), "%s.json", report_name);
+    report = json_load_file(path, JSON_REJECT_DUPLICATES, &error);
+    if (!report)
+        fail_msg("%s: line %d: %s", path, error.line, error.text);
+    return report;
+}
+
+static char *load_text(const char *ending)
+{
+    char path[80], *text = calloc(1, 1 << 20);
+    FILE *file;
+
+    snprintf(path, sizeof(path), "%s%s", report_name, ending);
+    file = fopen(path, "r");
+    assert_non_null(file);
+    assert_true(fread(text, 1, (1 << 20) - 1, file) > 0);
+    fclose(file);
+    return text;
+}
+
+/* The report of a run with this exit status; status 1 and a failed check go together. */
+static json_t *verify(int status, const char *patience)
+{
+    struct tool tool;
+    json_t *report;
+
+    if (!report_name[0]) {
+        assert_non_null(mkdtemp(folder));
+        snprintf(report_name, sizeof(report_name), "%s/report", folder);
+    }
+    tool = tool_run("verify", "--out", report_name, "--patience", patience);
+    if (tool.status != status)
+        fail_msg("exit status %d, not %d:\n%s\n%s", tool.status, status, tool.out, tool.err);
+    assert_says(tool.out, report_name);
+    report = load_report();
+    assert_string_equal(words_at(report, "verdict"), status ? "FAILED" : "OK");
+    assert_int_equal(number_at(report, "counts/failed") > 0, status);
+    tool_free(&tool);
+    return report;
+}
+
+static void remove_reports(void)
+{
+    char path[80];
+
+    snprintf(path, sizeof(path), "%s.json", report_name);
+    unlink(path);
+    snprintf(path, sizeof(path), "%s.txt", report_name);
+    unlink(path);
+    rmdir(folder);
+    report_name[0] = '\0';
+    strcpy(folder, "/tmp/hmreg-verify-XXXXXX");
+}
+
+static json_t *check(const json_t *report, const char *format)
+{
+    char name[128];
+
+    snprintf(name, sizeof(name), format, getenv("VENDOR"));
+    return with(list_at(report, "checks"), "name", name);
+}
+
+/* ---- a good machine --------------------------------------------------------------------- */
+
+static void devices__all_checks_ok_or_skipped_and_simulated(void **state)
+{
+    json_t *report = verify(0, "60"), *one;
+    size_t i, ok = 0;
+
+    assert_true(json_is_true(at(report, "simulated")));
+    json_array_foreach(list_at(report, "checks"), i, one) {
+        const char *name = words_at(one, "name");
+        bool of_device = strstr(name, getenv("VENDOR"));
+
+        assert_int_equal(json_is_true(at(one, "simulated")), of_device);
+        assert_true(number_at(one, "ms") >= 0);
+        if (strcmp(words_at(one, "result"), "ok") != 0) {
+            assert_string_equal(words_at(one, "result"), "skipped");
+            assert_true(*words_at(one, "text"));
+        }
+        ok += of_device && !strcmp(words_at(one, "result"), "ok");
+    }
+    assert_true(ok >= 7);
+    assert_string_equal(words_at(check(report, "runtime/%s"), "result"), "ok");
+    assert_string_equal(words_at(check(report, "memory/%s-1/device"), "result"), "ok");
+    assert_says(words_at(check(report, "loopback/%s-0/device/peermem"), "text"), "path peermem");
+    assert_says(words_at(check(report, "loopback/%s-0/device/mapped"), "text"), "path mapped");
+    assert_says(words_at(check(report, "loopback/%s-0/device/dmabuf-plain"), "text"),
+                "loopback imports no dmabuf");
+    json_decref(report);
+    remove_reports();
+}
+
+/* Host memory before devices, the runtimes first, and each group in one piece. */
+static void checks__in_order(void **state)
+{
+    static const char *const groups[] = {"runtime/", "memory/", "loopback/", "shm/"};
+    json_t *report = verify(0, "60"), *one;
+    size_t i, group = 0;
+
+    json_array_foreach(list_at(report, "checks"), i, one) {
+        const char *name = words_at(one, "name");
+
+        if (strncmp(name, groups[group], strlen(groups[group])) != 0) {
+            assert_true(++group < 4);
+            assert_ptr_equal(strstr(name, groups[group]), name);
+            assert_non_null(strstr(name, "/system/host") ? name : strstr(name, "memory/system"));
+        }
+    }
+    json_decref(report);
+    remove_reports();
+}
+
+static void text__has_each_check_and_says_simulated(void **state)
+{
+    json_t *report = verify(0, "60"), *one;
+    char *text = load_text(".txt"), line[256];
+    size_t i;
+
+    assert_says(text, "Devices here are simulated");
+    json_array_foreach(list_at(report, "checks"), i, one) {
+        snprintf(line, sizeof(line), "%s%s: ", words_at(one, "name"),
+                 json_is_true(at(one, "simulated")) ? ", simulated" : "");
+        assert_says(text, line);
+    }
+    free(text);
+    json_decref(report);
+    remove_reports();
+}
+
+/* ---- secrets ---------------------------------------------------------------------------- */
+
+/* A name may be part of another word: it is looked for where the variables below put it. */
+static void assert_no_name(const char *text, const char *name)
+{
+    char marked[HOST_NAME_MAX + 8];
+
+    snprintf(marked, sizeof(marked), "=%.60s\n", name);
+    assert_silent(text, marked);
+    snprintf(marked, sizeof(marked), "\"%.60s\"", name);
+    assert_silent(text, marked);
+}
+
+static void assert_no_secrets(const char *text)
+{
+    char host[HOST_NAME_MAX + 1] = "";
+    const struct passwd *user = getpwuid(getuid());
+
+    gethostname(host, sizeof(host) - 1);
+    assert_no_name(text, host);
+    assert_no_name(text, user ? user->pw_name : "?");
+    assert_silent(text, "/home");
+    assert_silent(text, "/tmp");
+    assert_silent(text, "10.1.2.3");
+    assert_silent(text, "fe80:");
+    assert_silent(text, "52:54:00");
+    assert_silent(text, "1320921012345");
+    assert_silent(text, "8f6d2c1a9b3e");
+    assert_silent(text, "secret");
+}
+
+static void report__has_no_secrets(void **state)
+{
+    const struct passwd *user = getpwuid(getuid());
+    char host[HOST_NAME_MAX + 1] = "", *text;
+
+    gethostname(host, sizeof(host) - 1);
+    setenv("HMREG_TEST_HOST", host, 1);
+    setenv("HMREG_TEST_USER", user ? user->pw_name : "", 1);
+    setenv("HMREG_TEST_PATH", "a,/home/alice/lib:/tmp/x /usr/lib/kept 0000:41:00.0", 1);
+    setenv("FI_TEST_ADDRESS", "10.1.2.3:80,fe80::5054:ff:fe12:3456%eth0,52:54:00:12:34:56", 1);
+    setenv("FI_TEST_SERIAL", "1320921012345 GPU-8f6d2c1a-0000-1111-2222-8f6d2c1a9b3e 0x1f", 1);
+    setenv("PASSWORD", "secret", 1);
+    json_decref(verify(0, "60"));
+    text = load_text(".txt");
+    assert_no_secrets(text);
+    assert_says(text, "HMREG_TEST_PATH=a,(path) /usr/lib/kept 0000:41:00.0");
+    assert_says(text, "FI_TEST_SERIAL=(number) GPU-(number) 0x1f");
+    free(text);
+    text = load_text(".json");
+    assert_no_secrets(text);
+    free(text);
+    for (const char *const *name =
+             (const char *const[]){"HMREG_TEST_HOST", "HMREG_TEST_USER", "HMREG_TEST_PATH",
+                                   "FI_TEST_ADDRESS", "FI_TEST_SERIAL", "PASSWORD", NULL};
+         *name; name++)
+        unsetenv(*name);
+    remove_reports();
+}
+
+/* ---- failures --------------------------------------------------------------------------- */
+
+static void call_that_fails__its_check_fails_and_the_rest_runs(void **state)
+{
+    json_t *report;
+
+    setenv("HMREG_FAKE_FAIL", getenv("FAIL_CALL"), 1);
+    report = verify(1, "60");
+    unsetenv("HMREG_FAKE_FAIL");
+    for (int device = 0; device < 2; device++) {
+        const json_t *one = check(report, device ? "memory/%s-1/device" : "memory/%s-0/device");
+
+        assert_string_equal(words_at(one, "result"), "failed");
+        assert_says(words_at(one, "text"), getenv("FAIL_TEXT"));
+    }
+    assert_string_equal(words_at(check(report, "memory/%s-1/pinned"), "result"), "ok");
+    assert_string_equal(words_at(check(report, "loopback/%s-1/pinned/usual"), "result"), "ok");
+    json_decref(report);
+    remove_reports();
+}
+
+static void check__alone__result_is_a_line(void **state)
+{
+    char name[64];
+    struct tool tool;
+
+    snprintf(name, sizeof(name), "loopback/%s-0/device/peermem", getenv("VENDOR"));
+    tool = tool_run("verify", "--check", name, "--check", "memory/system/host");
+    assert_int_equal(tool.status, 0);
+    assert_says(tool.out, "\"result\":\"ok\"");
+    tool_free(&tool);
+    tool = tool_run("verify", "--check", "loopback/cuda-99/device/usual");
+    assert_int_equal(tool.status, 1);
+    assert_says(tool.out, "there is no such memory here");
+    tool_free(&tool);
+}
+
+static void list__names_without_running(void **state)
+{
+    struct tool tool = tool_run("verify", "--list");
+
+    assert_int_equal(tool.status, 0);
+    assert_ptr_equal(strstr(tool.out, "runtime/"), tool.out);
+    assert_says(tool.out, "loopback/system/host/usual\n");
+    tool_free(&tool);
+}
+
+/* What is here is listed by a process that fails: host memory is checked all the same. */
+static void list_that_fails__a_failed_check_and_host_memory(void **state)
+{
+    json_t *report;
+
+    setenv("HMREG_IFACES", "none-such", 1);
+    report = verify(1, "60");
+    setenv("HMREG_IFACES", getenv("VENDOR"), 1);
+    assert_string_equal(words_at(check(report, "list"), "result"), "failed");
+    assert_int_equal(number_at(report, "counts/failed"), 1);
+    assert_string_equal(words_at(check(report, "loopback/system/host/usual"), "result"), "ok");
+    json_decref(report);
+    remove_reports();
+}
+
+static void options__wrong__usage(void **state)
+{
+    static const char *const wrong[][3] = {
+        {"--out", "/no/such/folder/x", "No such file or directory"},
+        {"--check", "nothing", "--list prints are accepted"},
+        {"--patience", "0", "seconds are accepted, from 1 to 280"},
+    };
+
+    for (size_t i = 0; i < 3; i++) {
+        struct tool tool = tool_run("verify", wrong[i][0], wrong[i][1]);
+
+        assert_int_equal(tool.status, 2);
+        assert_says(tool.err, wrong[i][2]);
+        tool_free(&tool);
+    }
+}
+
+/* ---- NICs that end or stop a process ---------------------------------------------------- */
+
+static void preload(bool on)
+{
+    static char plain[512], with[600];
+
+    if (!plain[0])
+        snprintf(plain, sizeof(plain), "%s", getenv("ASAN_OPTIONS") ? getenv("ASAN_OPTIONS") : "");
+    snprintf(with, sizeof(with), "%s%sverify_asan_link_order=0", plain, plain[0] ? ":" : "");
+    if (on)
+        setenv("LD_PRELOAD", getenv("FAKE_NIC_LIBRARY"), 1);
+    else
+        unsetenv("LD_PRELOAD");
+    setenv("ASAN_OPTIONS", on ? with : plain, 1);
+}
+
+/* Host memory only: each check on the NIC that hangs costs the patience. */
+static json_t *with_nic(const char *wrong, const char *patience)
+{
+    struct tool tool;
+    json_t *report;
+
+    if (!getenv("FAKE_NIC_LIBRARY"))
+        test_skip("the simulated NIC is run with CUDA's test");
+    setenv("HMREG_IFACES", "system", 1);
+    setenv("HMREG_FAKE_NICS", "mlx5_0", 1);
+    setenv("HMREG_FAKE_NIC", wrong, 1);
+    preload(true);
+    tool = tool_run("verify", "--json", "--patience", patience);
+    preload(false);
+    unsetenv("HMREG_FAKE_NIC");
+    unsetenv("HMREG_FAKE_NICS");
+    setenv("HMREG_IFACES", getenv("VENDOR"), 1);
+    report = json_loads(tool.out, 0, NULL);
+    assert_non_null(report);
+    tool_free(&tool);
+    return report;
+}
+
+static void nic__good__proven(void **state)
+{
+    json_t *report = with_nic("", "60");
+    json_t *one = check(report, "verbs:mlx5_0/system/host/usual");
+
+    assert_string_equal(words_at(one, "result"), "ok");
+    json_decref(report);
+}
+
+static void check_that_crashes__fails_and_the_rest_runs(void **state)
+{
+    json_t *report = with_nic("crash", "60");
+    json_t *one = check(report, "verbs:mlx5_0/system/host/usual");
+
+    assert_string_equal(words_at(one, "result"), "failed");
+    assert_says(words_at(one, "text"), "its process was ended by signal 9");
+    assert_int_equal(number_at(report, "counts/failed"), 1);
+    assert_string_equal(words_at(check(report, "loopback/system/host/usual"), "result"), "ok");
+    json_decref(report);
+}
+
+/* On a busy machine other checks may take as long: only the one that hangs is looked at. */
+static void check_that_hangs__fails(void **state)
+{
+    json_t *report = with_nic("hang", "5");
+    json_t *one = find(list_at(report, "checks"), "name", "verbs:mlx5_0/system/host/usual");
+
+    if (!one) {
+        json_decref(report);
+        report = with_nic("hang", "60");
+        one = check(report, "verbs:mlx5_0/system/host/usual");
+    }
+    assert_string_equal(words_at(one, "result"), "failed");
+    assert_says(words_at(one, "text"), "it did not come to an end in time and was stopped");
+    assert_string_equal(words_at(report, "verdict"), "FAILED");
+    json_decref(report);
+}
+
+static void bytes_that_are_wrong__fail(void **state)
+{
+    json_t *report = with_nic("flip", "60");
+
+    assert_says(words_at(check(report, "verbs:mlx5_0/system/host/usual"), "text"),
+                "after the RMA write: byte 4711 of 65536 is ");
+    json_decref(report);
+}
+
+TEST_MAIN(TEST(devices__all_checks_ok_or_skipped_and_simulated), TEST(checks__in_order),
+          TEST(text__has_each_check_and_says_simulated), TEST(report__has_no_secrets),
+          TEST(call_that_fails__its_check_fails_and_the_rest_runs),
+          TEST(check__alone__result_is_a_line), TEST(list__names_without_running),
+          TEST(list_that_fails__a_failed_check_and_host_memory), TEST(options__wrong__usage),
+          TEST(nic__good__proven), TEST(check_that_crashes__fails_and_the_rest_runs),
+          TEST(check_that_hangs__fails), TEST(bytes_that_are_wrong__fail))

@@ -1,0 +1,491 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * Cached gets of several segments or ranges: which list has which region, and what ends it.
+ */
+#include "tests/unit/cache_segments.h"
+
+#include <errno.h>
+#include <hmreg/loopback.h>
+#include <stdio.h>
+
+/* ---- which list ------------------------------------------------------------------------- */
+
+static void segments__same_list__same_region(void **state)
+{
+    struct fixture fixture;
+    struct list list, again;
+
+    open_fixture(&fixture);
+    pair(&list, memory[5], memory[2]);
+    for (int i = 0; i < 4; i++) {
+        pair(&again, memory[5], memory[2]); /* known by what is there, not by where the list is */
+        assert_int_equal(key_of(&fixture, i % 2 ? &list : &again), 1);
+    }
+    assert_int_equal(registrations(), 2);
+    assert_int_equal(fixture_stats(&fixture).hits, 3);
+    assert_int_equal(fixture_stats(&fixture).regions, 1);
+    assert_int_equal(fixture_stats(&fixture).bytes, 2 * LEN);
+    fixture_close(&fixture);
+}
+
+static void segments__other_list__other_region(void **state)
+{
+    struct fixture fixture;
+    struct list list;
+
+    open_fixture(&fixture);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(key_of(&fixture, pair(&list, memory[5], memory[2])), 1);
+        assert_int_equal(key_of(&fixture, pair(&list, memory[2], memory[5])), 3);
+        assert_int_equal(key_of(&fixture, pair(&list, memory[2], memory[6])), 5);
+        pair(&list, memory[5], memory[2])->segments[1].u.memory.iov_len--;
+        assert_int_equal(key_of(&fixture, &list), 7);
+        add(pair(&list, memory[5], memory[2]), memory[3], 1);
+        assert_int_equal(key_of(&fixture, &list), 9);
+        pair(&list, memory[5], memory[2])->attr.segment_count = 1;
+        assert_int_equal(key_of(&fixture, &list), 12);
+        pair(&list, memory[5], memory[2])->attr.page_size = 4096;
+        assert_int_equal(key_of(&fixture, &list), 13);
+    }
+    assert_int_equal(registrations(), 14);
+    assert_ok(hmreg_domain_flush(fixture.domain));
+    assert_null(fixture.domain->caches->variants.tree);
+    fixture_close(&fixture);
+}
+
+/* Its node is around these ranges. */
+static void segments__gets_of_ranges__never_served(void **state)
+{
+    struct fixture fixture;
+    struct list list;
+
+    open_fixture(&fixture);
+    pair(&list, memory[5], memory[2]);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(key_of(&fixture, &list), 1);
+        assert_int_equal(fixture_key(&fixture, memory[2], LEN), 3);
+        assert_int_equal(fixture_key(&fixture, memory[3], LEN), 4);
+        assert_int_equal(fixture_key(&fixture, memory[2], 4 * LEN), 5);
+        assert_int_equal(key_of(&fixture, &list), 1);
+    }
+    assert_int_equal(registrations(), 5);
+    fixture_close(&fixture);
+}
+
+static void segments__region__described_as_of_regsgl(void **state)
+{
+    struct hmreg_mr_info info = {.size = sizeof(info)};
+    struct hmreg_segment_info piece = {.size = sizeof(piece)};
+    struct hmreg_mr *mr;
+    struct fixture fixture;
+    struct list list;
+
+    open_fixture(&fixture);
+    pair(&list, memory[5], memory[2])->attr.context = &list;
+    mr = get(&fixture, &list);
+    assert_ok(hmreg_mr_query(mr, &info));
+    assert_true(info.cached);
+    assert_int_equal(info.addr, (uintptr_t)memory[5]);
+    assert_int_equal(info.len, 2 * LEN);
+    assert_ptr_equal(hmreg_mr_context(mr), &list);
+    assert_true(hmreg_mr_key(mr) == HMREG_KEY_NOTAVAIL);
+    assert_ok(hmreg_mr_segment(mr, 1, &piece));
+    assert_int_equal(piece.local_addr, (uintptr_t)memory[2]);
+    assert_int_equal(piece.len, LEN);
+    assert_int_equal(piece.key, 2);
+    assert_fails(hmreg_mr_segment(mr, 2, &piece), -ENOENT, "2 pieces");
+    hmreg_mr_put(mr);
+    fixture_close(&fixture);
+}
+
+static void segments__many__cached(void **state)
+{
+    struct fixture fixture;
+    struct list list;
+
+    open_fixture(&fixture);
+    clear(&list);
+    for (int i = 0; i < MOST; i++)
+        add(&list, memory[i % 16] + i, 64);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(key_of(&fixture, &list), 1);
+    list.segments[MOST - 1].u.memory.iov_len++;
+    assert_int_equal(key_of(&fixture, &list), MOST + 1);
+    assert_int_equal(registrations(), 2 * MOST);
+    fixture_close(&fixture);
+}
+
+static void segments__one_twice__cached(void **state)
+{
+    struct fixture fixture;
+    struct list list;
+
+    open_watched(&fixture);
+    pair(&list, memory[3], memory[3]);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(key_of(&fixture, &list), 1);
+    assert_int_equal(fixture_stats(&fixture).bytes, 2 * LEN);
+    fixture_close(&fixture);
+}
+
+struct listed {
+    unsigned count;
+    struct hmreg_entry_info entry;
+};
+
+static int keep(const struct hmreg_entry_info *entry, void *context)
+{
+    struct listed *listed = context;
+
+    listed->count++;
+    listed->entry = *entry;
+    return 0;
+}
+
+static void segments__dump__first_address_and_length_of_all(void **state)
+{
+    struct listed listed = {0};
+    struct fixture fixture;
+    struct list list;
+
+    open_fixture(&fixture);
+    key_of(&fixture, pair(&list, memory[5], memory[2]));
+    assert_ok(hmreg_domain_dump(fixture.domain, keep, &listed));
+    assert_int_equal(listed.count, 1);
+    assert_int_equal(listed.entry.addr, (uintptr_t)memory[5]);
+    assert_int_equal(listed.entry.len, 2 * LEN);
+    fixture_close(&fixture);
+}
+
+/* Loopback takes several ranges a registration. */
+static void ranges__same_iov__same_region_apart_from_segments(void **state)
+{
+    struct iovec iov[2] = {{memory[5], LEN}, {memory[2], 100}};
+    struct hmreg_mr_attr attr = {
+        .size = sizeof(attr), .iov = iov, .iov_count = 2, .access = HMREG_ACCESS_REMOTE};
+    struct hmreg_domain *counting;
+    struct hmreg_mr *mr = NULL, *again = NULL;
+    struct fixture fixture;
+    struct list list;
+
+    open_fixture(&fixture);
+    assert_fails(hmreg_mr_get_attr(fixture.domain, &attr, 0, &mr), -EINVAL, "takes 1 to 1 ranges");
+    counting = fixture.domain;
+    assert_ok(hmreg_domain_open_loopback(fixture.lib, NULL, NULL, &fixture.domain));
+    assert_ok(hmreg_mr_get_attr(fixture.domain, &attr, 0, &mr));
+    assert_true(hmreg_mr_key(mr) != HMREG_KEY_NOTAVAIL);
+    assert_true(fixture_is_cached(mr));
+    assert_ok(hmreg_mr_get_attr(fixture.domain, &attr, 0, &again));
+    assert_ptr_equal(again, mr);
+    hmreg_mr_put(again);
+    pair(&list, memory[5], memory[2])->segments[1].u.memory.iov_len = 100;
+    again = get(&fixture, &list);
+    assert_ptr_not_equal(again, mr);
+    hmreg_mr_put(again);
+    iov[1].iov_len++;
+    assert_ok(hmreg_mr_get_attr(fixture.domain, &attr, 0, &again));
+    assert_ptr_not_equal(again, mr);
+    hmreg_mr_put(again);
+    hmreg_mr_put(mr);
+    assert_ok(hmreg_domain_close(fixture.domain));
+    fixture.domain = counting;
+    fixture_close(&fixture);
+}
+
+/* ---- limits ----------------------------------------------------------------------------- */
+
+/* The sum of the segments counts, not the addresses between them. */
+static void limit__of_bytes__counts_the_segments(void **state)
+{
+    struct fixture fixture;
+    struct list list;
+
+    open_limited(&fixture, 0, 4 * LEN);
+    assert_int_equal(key_of(&fixture, pair(&list, memory[15], memory[0])), 1);
+    assert_int_equal(key_of(&fixture, pair(&list, memory[14], memory[1])), 3);
+    assert_int_equal(key_of(&fixture, pair(&list, memory[15], memory[0])), 1);
+    assert_int_equal(fixture_stats(&fixture).bytes, 4 * LEN);
+    for (int i = 2; i < 5; i++)
+        add(&list, memory[i], LEN);
+    assert_int_equal(key_of(&fixture, &list), 5); /* never fits */
+    assert_int_equal(fixture_stats(&fixture).uncached, 1);
+    assert_int_equal(fixture_stats(&fixture).regions, 2);
+    assert_int_equal(key_of(&fixture, pair(&list, memory[0], memory[1])), 10);
+    assert_int_equal(fixture_stats(&fixture).evictions, 1);
+    assert_int_equal(fixture_stats(&fixture).bytes, 4 * LEN);
+    fixture_close(&fixture);
+}
+
+static void segments__domain_without_cache__registered_each_time(void **state)
+{
+    struct fixture fixture;
+    struct list list;
+
+    open_limited(&fixture, HMREG_DOMAIN_NO_CACHE, 0);
+    assert_int_equal(key_of(&fixture, pair(&list, memory[0], memory[4])), 1);
+    assert_int_equal(key_of(&fixture, &list), 3);
+    assert_int_equal(atomic_load(&counter.regions), 0);
+    fixture_close(&fixture);
+}
+
+/* ---- what ends it ----------------------------------------------------------------------- */
+
+static void invalidate__a_segment__ends_it_and_a_gap_does_not(void **state)
+{
+    struct fixture fixture;
+    struct list list;
+
+    open_fixture(&fixture);
+    assert_int_equal(key_of(&fixture, pair(&list, memory[6], memory[2])), 1);
+    assert_ok(hmreg_invalidate(fixture.lib, memory[3], 3 * LEN));
+    assert_int_equal(key_of(&fixture, &list), 1);
+    assert_ok(hmreg_invalidate(fixture.lib, memory[2] + LEN - 1, 1));
+    assert_int_equal(key_of(&fixture, &list), 3);
+    assert_ok(hmreg_invalidate(fixture.lib, memory[6], 1));
+    assert_int_equal(key_of(&fixture, &list), 5);
+    assert_ok(hmreg_invalidate(fixture.lib, memory[0], sizeof(memory)));
+    assert_int_equal(key_of(&fixture, &list), 7);
+    assert_int_equal(fixture_stats(&fixture).invalidations, 3);
+    fixture_close(&fixture);
+}
+
+static void watched__a_segment_is_unmapped__ends(void **state)
+{
+    static const size_t ended[] = {1, 5};
+    size_t page = fixture_page();
+    struct fixture fixture;
+    struct list list;
+
+    open_watched(&fixture);
+    for (int i = 0; i < 2; i++) {
+        char *pages = fixture_map(7);
+        uint64_t key = key_of(&fixture, watched_pair(&list, pages));
+
+        assert_int_equal(key_of(&fixture, &list), key);
+        assert_int_equal(munmap(pages + 3 * page, page), 0); /* a gap */
+        assert_int_equal(key_of(&fixture, &list), key);
+        assert_int_equal(munmap(pages + ended[i] * page, page), 0);
+        assert_int_equal(fixture_stats(&fixture).invalidations, i + 1);
+        assert_int_equal(fixture_stats(&fixture).regions, 0);
+        assert_non_null(fixture_map_at(pages + ended[i] * page, 1));
+        assert_int_not_equal(key_of(&fixture, &list), key);
+        assert_ok(hmreg_domain_flush(fixture.domain));
+        munmap(pages, 7 * page);
+    }
+    fixture_close(&fixture);
+}
+
+/* Does a userfaultfd watch the mapping that begins there? */
+static bool is_watched(const char *addr)
+{
+    char line[512], begin[32];
+    bool inside = false, found = false;
+    FILE *smaps = fopen("/proc/self/smaps", "re");
+
+    assert_non_null(smaps);
+    snprintf(begin, sizeof(begin), "%lx-", (unsigned long)(uintptr_t)addr);
+    while (fgets(line, sizeof(line), smaps)) {
+        if (strncmp(line, "VmFlags:", 8) != 0)
+            inside |= strncmp(line, begin, strlen(begin)) == 0;
+        else if (inside)
+            break;
+    }
+    found = inside && (strstr(line, " uw") || strstr(line, " um"));
+    fclose(smaps);
+    return found;
+}
+
+static void tidy(const struct fixture *fixture)
+{
+    assert_ok(hmreg_domain_flush(fixture->domain));
+    while (monitor_tidy(fixture->lib->monitor))
+        ;
+}
+
+/* In mappings of their own, so that to watch one is not to watch the other. */
+static void watched__segments_far_apart__each_watched_and_none_after(void **state)
+{
+    size_t page = fixture_page(), apart = (size_t)1 << 18;
+    struct fixture fixture;
+    struct list list;
+    char *pages[2];
+
+    open_watched(&fixture);
+    pages[0] = fixture_reserve(apart + 1);
+    pages[1] = pages[0] + apart * page;
+    for (int i = 0; i < 2; i++)
+        assert_non_null(fixture_map_at(pages[i], 1));
+    for (int i = 0; i < 2; i++) {
+        pair(&list, pages[1], pages[0]);
+        for (int j = 0; j < 2; j++)
+            assert_int_equal(key_of(&fixture, &list), 1 + 2 * i);
+        for (int j = 0; j < 2; j++)
+            assert_int_equal(is_watched(pages[j]), fixture_monitor() == HMREG_MONITOR_USERFAULTFD);
+        assert_int_equal(munmap(pages[i], page), 0);
+        assert_int_equal(fixture_stats(&fixture).invalidations, i + 1);
+        assert_int_equal(fixture_stats(&fixture).regions, 0);
+        assert_non_null(fixture_map_at(pages[i], 1));
+    }
+    key_of(&fixture, &list);
+    tidy(&fixture);
+    for (int i = 0; i < 2; i++) {
+        assert_false(is_watched(pages[i]));
+        munmap(pages[i], page);
+    }
+    fixture_close(&fixture);
+}
+
+/* A region of one range of the same memory goes on to be watched, and the reverse. */
+static void watched__another_region_ends__segments_stay_watched(void **state)
+{
+    size_t page = fixture_page();
+    struct hmreg_mr *single;
+    struct fixture fixture;
+    struct list list, other;
+    char *pages;
+    uint64_t key;
+
+    open_watched(&fixture);
+    pages = fixture_map(7);
+    key = key_of(&fixture, watched_pair(&list, pages));
+    pair(&other, pages + 4 * page, pages + page);
+    key_of(&fixture, &other);
+    single = fixture_get(&fixture, pages + 2 * page, page);
+    assert_int_equal(munmap(pages + 4 * page, page), 0); /* ends the other list */
+    assert_int_equal(fixture_stats(&fixture).invalidations, 1);
+    assert_int_equal(key_of(&fixture, &list), key);
+    assert_int_equal(munmap(pages + page, page), 0);
+    assert_int_equal(fixture_stats(&fixture).invalidations, 2);
+    assert_int_equal(fixture_stats(&fixture).regions, 1);
+    hmreg_mr_put(single);
+    assert_int_equal(munmap(pages + 2 * page, page), 0); /* between the segments */
+    assert_int_equal(fixture_stats(&fixture).invalidations, 3);
+    munmap(pages, 7 * page);
+    fixture_close(&fixture);
+}
+
+static char *to_unmap;
+
+static void unmap_it(const struct provider_request *request)
+{
+    char *pages = to_unmap;
+
+    to_unmap = NULL;
+    if (!pages)
+        return;
+    assert_int_equal(munmap(pages, fixture_page()), 0);
+    assert_non_null(fixture_map_at(pages, 1));
+}
+
+static void watched__remapped_while_being_registered__that_registration_is_not_used(void **state)
+{
+    struct hmreg_mr *mr;
+    struct fixture fixture;
+    struct list list;
+    char *pages;
+
+    open_watched(&fixture);
+    pages = fixture_map(7);
+    to_unmap = pages + fixture_page(); /* the second segment, while the first is registered */
+    counter.reg_hook = unmap_it;
+    mr = get(&fixture, watched_pair(&list, pages));
+    assert_true(fixture_is_cached(mr));
+    assert_int_equal(piece_key(mr, 0), 3); /* the first two are of the old memory */
+    hmreg_mr_put(mr);
+    assert_int_equal(key_of(&fixture, &list), 3);
+    counter.reg_hook = NULL;
+    assert_ok(hmreg_domain_flush(fixture.domain));
+    munmap(pages, 7 * fixture_page());
+    fixture_close(&fixture);
+}
+
+/* A file may change without an event. */
+static void watched__a_segment_is_of_a_file__not_cached(void **state)
+{
+    int fd = memfd_create("hmreg-test", MFD_CLOEXEC);
+    size_t page = fixture_page();
+    struct hmreg_mr *mr;
+    struct fixture fixture;
+    struct list list;
+    char *pages, *file;
+
+    open_watched(&fixture);
+    pages = fixture_map(7);
+    assert_int_equal(ftruncate(fd, (off_t)page), 0);
+    file = mmap(NULL, page, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    assert_ptr_not_equal(file, MAP_FAILED);
+    for (int i = 0; i < 2; i++) {
+        mr = get(&fixture, i ? pair(&list, file, pages) : pair(&list, pages, file));
+        assert_false(fixture_is_cached(mr));
+        hmreg_mr_put(mr);
+    }
+    key_of(&fixture, pair(&list, pages, pages + page)); /* is still watched as a region needs it */
+    assert_int_equal(munmap(pages, page), 0);
+    assert_int_equal(fixture_stats(&fixture).invalidations, 1);
+    assert_int_equal(fixture_stats(&fixture).regions, 0);
+    munmap(file, page);
+    munmap(pages, 7 * page);
+    close(fd);
+    fixture_close(&fixture);
+}
+
+/* userfaultfd refuses mappings of files in a file system. */
+static void watched__only_the_first_can_be__nothing_stays_watched(void **state)
+{
+    int fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+    size_t page = fixture_page();
+    struct hmreg_mr *mr;
+    struct fixture fixture;
+    struct list list;
+    char *pages, *file;
+
+    open_watched(&fixture);
+    pages = fixture_map(1);
+    file = mmap(NULL, page, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, 0);
+    assert_ptr_not_equal(file, MAP_FAILED);
+    mr = get(&fixture, pair(&list, pages, file));
+    assert_false(fixture_is_cached(mr));
+    hmreg_mr_put(mr);
+    tidy(&fixture);
+    assert_false(is_watched(pages));
+    assert_int_equal(fixture_stats(&fixture).invalidations, 0);
+    munmap(file, page);
+    munmap(pages, page);
+    close(fd);
+    fixture_close(&fixture);
+}
+
+static void segments__part_is_not_mapped__as_regsgl(void **state)
+{
+    size_t page = fixture_page();
+    struct fixture fixture;
+    struct hmreg_mr *mr;
+    struct list list;
+    char *pages;
+
+    open_watched(&fixture);
+    pages = fixture_map(3);
+    munmap(pages + page, page);
+    mr = get(&fixture, pair(&list, pages, pages + page)); /* the counting fabric pins nothing */
+    assert_false(fixture_is_cached(mr));
+    hmreg_mr_put(mr);
+    assert_int_equal(atomic_load(&counter.regions), 0);
+    munmap(pages, 3 * page);
+    fixture_close(&fixture);
+}
+
+TEST_MAIN(TEST(segments__same_list__same_region), TEST(segments__other_list__other_region),
+          TEST(segments__gets_of_ranges__never_served),
+          TEST(segments__region__described_as_of_regsgl), TEST(segments__many__cached),
+          TEST(segments__one_twice__cached), TEST(segments__dump__first_address_and_length_of_all),
+          TEST(ranges__same_iov__same_region_apart_from_segments),
+          TEST(limit__of_bytes__counts_the_segments),
+          TEST(segments__domain_without_cache__registered_each_time),
+          TEST(invalidate__a_segment__ends_it_and_a_gap_does_not),
+          TEST(watched__a_segment_is_unmapped__ends),
+          TEST(watched__segments_far_apart__each_watched_and_none_after),
+          TEST(watched__another_region_ends__segments_stay_watched),
+          TEST(watched__remapped_while_being_registered__that_registration_is_not_used),
+          TEST(watched__a_segment_is_of_a_file__not_cached),
+          TEST(watched__only_the_first_can_be__nothing_stays_watched),
+          TEST(segments__part_is_not_mapped__as_regsgl))

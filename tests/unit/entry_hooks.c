@@ -1,0 +1,560 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * Hooks at the beginning of functions: which beginnings can be hooked and which are refused, with
+ * functions whose bytes each case writes; other hooks in the same place; threads and signal
+ * handlers in the function while it is hooked and unhooked.
+ */
+#include "hmem/hooks/entry_hook.h"
+#include "tests/support/patch.h"
+#include "tests/support/test.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+typedef unsigned long function(unsigned long a, unsigned long b);
+
+/* ---- functions of given bytes ----------------------------------------------------------- */
+
+#define PLACE 256 /* of the function in its page */
+
+struct made {
+    uint8_t *page;
+    size_t size;
+    function *call;
+};
+
+static void seal(const struct made *made)
+{
+    __builtin___clear_cache((char *)made->page, (char *)made->page + made->size);
+    assert_int_equal(mprotect(made->page, made->size, PROT_READ | PROT_EXEC), 0);
+}
+
+/* A page of `filler` with the function in it. */
+static struct made make_at(const uint8_t *bytes, size_t count, uint8_t filler, size_t place)
+{
+    struct made made = {.size = (size_t)sysconf(_SC_PAGESIZE)};
+
+    made.page = mmap(NULL, made.size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    assert_ptr_not_equal(made.page, MAP_FAILED);
+    memset(made.page, filler, made.size);
+    memcpy(made.page + place, bytes, count);
+    seal(&made);
+    *(uint8_t **)&made.call = made.page + place;
+    return made;
+}
+
+#define MAKE(filler, ...)                                                                          \
+    make_at((const uint8_t[]){__VA_ARGS__}, sizeof((const uint8_t[]){__VA_ARGS__}), filler, PLACE)
+
+/* The page stays: it may be among the mappings that hooks were placed in. */
+static uint8_t *code_of(const struct made *made)
+{
+    return *(uint8_t *const *)&made->call;
+}
+
+/* ---- the replacement -------------------------------------------------------------------- */
+
+#define BY_HOOK 1000 /* what the replacement adds */
+
+static struct entry_hook hook;
+static atomic_ulong replaced;
+
+static unsigned long replacement(unsigned long a, unsigned long b)
+{
+    function *original = NULL;
+    void *at = atomic_load(&hook.original);
+
+    memcpy(&original, &at, sizeof(at));
+    atomic_fetch_add(&replaced, 1);
+    return original(a, b) + BY_HOOK;
+}
+
+static const void *address_of(function *of)
+{
+    const void *at = NULL;
+
+    memcpy(&at, &of, sizeof(at));
+    return at;
+}
+
+static void need_hooks(void)
+{
+    if (entry_hooks_refusal())
+        test_skip("%s", entry_hooks_refusal());
+    if (!code_start())
+        test_skip("membarrier(2) does not synchronize code here");
+}
+
+static bool install(const struct made *made)
+{
+    need_hooks();
+    hook = (struct entry_hook){.function = code_of(made), .replacement = address_of(replacement)};
+    return entry_hooks_install(&hook, 1) == 1;
+}
+
+/* Hooks it, calls it, and restores it. */
+static void check_hooked(const struct made *made, unsigned long a, unsigned long b,
+                         unsigned long result)
+{
+    need_hooks();
+    assert_int_equal(made->call(a, b), result);
+    if (!install(made))
+        fail_msg("not hooked: %s", hook.why);
+    assert_string_equal(hook.why, "");
+    assert_true(entry_hook_is_whole(&hook));
+    for (int i = 0; i < 3; i++) {
+        unsigned long before = atomic_load(&replaced);
+
+        assert_int_equal(made->call(a, b), result + BY_HOOK);
+        assert_int_equal(atomic_load(&replaced), before + 1);
+    }
+    assert_true(entry_hook_remove(&hook));
+    assert_false(entry_hook_is_whole(&hook));
+    assert_int_equal(made->call(a, b), result);
+}
+
+static void check_refused(const struct made *made, const char *why)
+{
+    uint8_t before[32], after[32];
+    struct entry_hook tried;
+
+    memcpy(before, code_of(made), sizeof(before));
+    assert_false(install(made));
+    if (!strstr(hook.why, why))
+        fail_msg("'%s', not '%s'", hook.why, why);
+    memcpy(after, code_of(made), sizeof(after));
+    assert_memory_equal(before, after, sizeof(before));
+    assert_false(entry_hook_is_whole(&hook));
+    tried = (struct entry_hook){.function = code_of(made)};
+    entry_hook_try(&tried);
+    assert_string_equal(tried.why, hook.why);
+}
+
+#if defined(__x86_64__)
+#define NO_FILLER 0x00
+#define INT3      0xcc
+#define NOP       0x90
+
+/* mov $7,%eax; ret */
+#define SEVEN 0xb8, 7, 0, 0, 0, 0xc3
+
+/* ---- beginnings that are hooked --------------------------------------------------------- */
+
+static void hook__five_byte_instruction__replaced(void **state)
+{
+    struct made made = MAKE(NO_FILLER, SEVEN);
+
+    check_hooked(&made, 1, 2, 7);
+}
+
+static void hook__instruction_across_words__replaced_in_steps(void **state)
+{
+    const uint8_t seven[] = {SEVEN};
+
+    for (size_t place = PLACE; place < PLACE + 8; place++) {
+        struct made made = make_at(seven, sizeof(seven), NO_FILLER, place);
+
+        if (place % 8 != 7) /* two bytes of the site must lie in one word */
+            check_hooked(&made, 1, 2, 7);
+        else
+            check_refused(&made, "it is too short");
+    }
+}
+
+/* endbr64; push %rbp; mov %rsp,%rbp; push %rbx; sub $16,%rsp; mov %rdi,-16(%rbp);
+ * lea (%rdi,%rsi),%rbx; sub $128,%rsp; mov %rbx,%rax; add $144,%rsp; pop %rbx; pop %rbp; ret */
+static void hook__after_pushes_and_stores__registers_restored(void **state)
+{
+    struct made made =
+        MAKE(NO_FILLER, 0xf3, 0x0f, 0x1e, 0xfa, 0x55, 0x48, 0x89, 0xe5, 0x53, 0x48, 0x83, 0xec, 16,
+             0x48, 0x89, 0x7d, 0xf0, 0x48, 0x8d, 0x1c, 0x37, 0x48, 0x81, 0xec, 128, 0, 0, 0, 0x48,
+             0x89, 0xd8, 0x48, 0x81, 0xc4, 144, 0, 0, 0, 0x5b, 0x5d, 0xc3);
+
+    check_hooked(&made, 30, 12, 42);
+    assert_int_equal(hook.site - hook.function, 21);
+}
+
+/* push %rbx; mov %rdi,%rbx; mov %rbx,%rax; pop %rbx; ret */
+static void hook__short_instructions__by_a_pad(void **state)
+{
+    static const uint8_t fillers[] = {INT3, NOP};
+
+    for (size_t i = 0; i < sizeof(fillers); i++) {
+        struct made made = MAKE(fillers[i], 0x53, 0x48, 0x89, 0xfb, 0x48, 0x89, 0xd8, 0x5b, 0xc3);
+
+        check_hooked(&made, 9, 0, 9);
+        assert_ptr_equal(hook.pad, code_of(&made) - CODE_BRANCH);
+    }
+}
+
+/* The compiler's filler of several bytes before: mov %rdi,%rax; ret */
+static void hook__long_nops_before__are_a_pad(void **state)
+{
+    struct made made = make_at((const uint8_t[]){0x66, 0x66, 0x2e, 0x0f, 0x1f, 0x84, 0, 0, 0, 0, 0,
+                                                 0x48, 0x89, 0xf8, 0xc3},
+                               15, NO_FILLER, PLACE - 11);
+
+    *(uint8_t **)&made.call = made.page + PLACE;
+    check_hooked(&made, 9, 0, 9);
+}
+
+/* mov 1(%rip),%rax; ret; the number */
+static void hook__operand_relative_to_the_instruction__moved(void **state)
+{
+    struct made made =
+        MAKE(NO_FILLER, 0x48, 0x8b, 0x05, 1, 0, 0, 0, 0xc3, 0x39, 0x05, 0, 0, 0, 0, 0, 0);
+
+    check_hooked(&made, 0, 0, 1337);
+}
+
+/* cmp $0,%rdi; je +7; lea 1(%rdi),%rax; ret; mov $7,%eax; ret, by a distance of four bytes */
+static void hook__conditional_branch__moved(void **state)
+{
+    struct made made = MAKE(NO_FILLER, 0x48, 0x83, 0xff, 0, 0x0f, 0x84, 5, 0, 0, 0, 0x48, 0x8d,
+                            0x47, 1, 0xc3, SEVEN);
+
+    check_hooked(&made, 0, 0, 7);
+    check_hooked(&made, 9, 0, 10);
+}
+
+/* je by a distance of one byte: test %rdi,%rdi is replaced where there is a pad, the branch is not
+ * before the site. */
+static void hook__short_branch_after_the_site__stays(void **state)
+{
+    for (unsigned long a = 0; a < 10; a += 9) {
+        struct made made = MAKE(INT3, 0x48, 0x85, 0xff, 0x74, 5, 0x48, 0x8d, 0x47, 1, 0xc3, SEVEN);
+
+        check_hooked(&made, a, 0, a ? a + 1 : 7);
+    }
+}
+
+/* ---- other hooks in the same place ------------------------------------------------------- */
+
+/* jmp +11; ...; mov $7,%eax; ret */
+static void hook__jump_to_another_function__followed(void **state)
+{
+    struct made near = MAKE(NO_FILLER, 0xe9, 11, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, SEVEN);
+    struct made endbr =
+        MAKE(NO_FILLER, 0xf3, 0x0f, 0x1e, 0xfa, 0xe9, 7, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, SEVEN);
+
+    check_hooked(&near, 0, 0, 7);
+    check_hooked(&endbr, 0, 0, 7);
+}
+
+/* jmp *(%rip) with the address behind it; movabs $address,%r11; jmp *%r11 */
+static void hook__jump_by_an_address__followed(void **state)
+{
+    struct made target = MAKE(NO_FILLER, SEVEN);
+    uint8_t by_memory[14] = {0xff, 0x25, 0, 0, 0, 0};
+    uint8_t by_register[13] = {0x49, 0xbb, 0, 0, 0, 0, 0, 0, 0, 0, 0x41, 0xff, 0xe3};
+    struct made made;
+
+    memcpy(by_memory + 6, &target.call, sizeof(target.call));
+    made = make_at(by_memory, sizeof(by_memory), NO_FILLER, PLACE);
+    check_hooked(&made, 0, 0, 7);
+    memcpy(by_register + 2, &target.call, sizeof(target.call));
+    made = make_at(by_register, sizeof(by_register), NO_FILLER, PLACE);
+    check_hooked(&made, 0, 0, 7);
+}
+
+static struct entry_hook outer;
+
+static unsigned long outer_replacement(unsigned long a, unsigned long b)
+{
+    function *original = NULL;
+    void *at = atomic_load(&outer.original);
+
+    memcpy(&original, &at, sizeof(at));
+    return original(a, b) + 2 * BY_HOOK;
+}
+
+static void hook_twice(const struct made *made, unsigned long result)
+{
+    struct code_text text = {0};
+
+    assert_true(install(made));
+    outer = (struct entry_hook){.function = code_of(made),
+                                .replacement = address_of(outer_replacement)};
+    if (entry_hooks_install(&outer, 1) != 1)
+        fail_msg("not hooked: %s", outer.why);
+    assert_int_equal(made->call(result, 0), result + 3 * BY_HOOK);
+    assert_false(entry_hook_is_whole(&hook));
+    assert_int_equal(entry_hooks_install(&hook, 1), 0);
+    assert_non_null(strstr(hook.why, "other code has changed it"));
+    assert_int_equal(code_write(&text, hook.site, hook.before, hook.size, PROT_READ | PROT_EXEC),
+                     0);
+    assert_false(entry_hook_is_whole(&outer));
+    assert_int_equal(made->call(result, 0), result);
+}
+
+static void hook__hooked_by_another_since__both_called(void **state)
+{
+    struct made direct = MAKE(NO_FILLER, SEVEN);
+    struct made pad = MAKE(INT3, 0x53, 0x48, 0x89, 0xfb, 0x48, 0x89, 0xd8, 0x5b, 0xc3);
+
+    hook_twice(&direct, 7);
+    hook_twice(&pad, 7);
+}
+
+static void hook__beginning_restored_by_others__not_whole(void **state)
+{
+    struct made made = MAKE(NO_FILLER, SEVEN);
+    const uint8_t seven[] = {SEVEN};
+
+    assert_true(install(&made));
+    assert_true(patch_bytes(code_of(&made), seven));
+    assert_false(entry_hook_is_whole(&hook));
+    assert_false(entry_hook_remove(&hook));
+    assert_int_equal(made.call(0, 0), 7);
+}
+
+static void hook__removed_and_installed_again__same_original(void **state)
+{
+    struct made made = MAKE(INT3, 0x53, 0x48, 0x89, 0xfb, 0x48, 0x89, 0xd8, 0x5b, 0xc3);
+
+    assert_true(install(&made));
+    for (int i = 0; i < 10; i++) {
+        void *original = atomic_load(&hook.original);
+
+        assert_int_equal(made.call(3, 0), 3 + BY_HOOK);
+        assert_true(entry_hook_remove(&hook));
+        assert_int_equal(made.call(3, 0), 3);
+        assert_int_equal(entry_hooks_install(&hook, 1), 1);
+        assert_ptr_equal(atomic_load(&hook.original), original);
+    }
+    assert_true(entry_hook_remove(&hook));
+}
+
+/* ---- beginnings that are refused -------------------------------------------------------- */
+
+static void hook__too_short__refused(void **state)
+{
+    struct made nothing = MAKE(NO_FILLER, 0xc3);
+    struct made zero = MAKE(NO_FILLER, 0x31, 0xc0, 0xc3);
+
+    check_refused(&nothing, "it is too short");
+    check_refused(&zero, "it is too short");
+}
+
+/* mov %esi,(%rdi), which is no frame; mov %esi,%edi, an argument; call; loop; and $-16,%rsp */
+static void hook__instruction_that_cannot_be_undone__refused(void **state)
+{
+    struct made store = MAKE(NO_FILLER, 0x89, 0x37, SEVEN);
+    struct made argument = MAKE(NO_FILLER, 0x89, 0xf7, SEVEN);
+    struct made call = MAKE(INT3, 0xe8, 0, 0, 0, 0, SEVEN);
+    struct made loop = MAKE(INT3, 0xe2, 0, SEVEN);
+    struct made align = MAKE(NO_FILLER, 0x48, 0x83, 0xe4, 0xf0, SEVEN);
+    struct made branch = MAKE(NO_FILLER, 0x74, 0, SEVEN);
+    struct made frame = MAKE(NO_FILLER, 0x48, 0x89, 0x7d, 0xf8, SEVEN); /* the caller's */
+
+    check_refused(&store, "no instruction");
+    check_refused(&argument, "no instruction");
+    check_refused(&call, "no instruction");
+    check_refused(&loop, "no instruction");
+    check_refused(&align, "no instruction");
+    check_refused(&branch, "no instruction");
+    check_refused(&frame, "no instruction");
+}
+
+static void hook__breakpoint__refused(void **state)
+{
+    struct made made = MAKE(NO_FILLER, INT3, SEVEN);
+
+    check_refused(&made, "a breakpoint");
+}
+
+static void hook__no_instruction__refused(void **state)
+{
+    struct made made = MAKE(NO_FILLER, 0x06, SEVEN);
+
+    check_refused(&made, "cannot be decoded");
+}
+
+/* push %rbx; 1: add $1,%rdi; jne 1b; pop %rbx; ret */
+static void hook__branch_to_the_site__refused(void **state)
+{
+    struct made made = MAKE(NO_FILLER, 0x53, 0x48, 0x81, 0xc7, 1, 0, 0, 0, 0x75, 0xf7, 0x5b, 0xc3);
+
+    check_refused(&made, "a branch leads to its beginning");
+}
+
+/* push %rbp; push %rbx, and then no code */
+static void hook__end_of_the_mapping__refused(void **state)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    struct made made = {.size = page};
+
+    made.page = mmap(NULL, 2 * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    assert_ptr_not_equal(made.page, MAP_FAILED);
+    assert_int_equal(mprotect(made.page, page, PROT_READ | PROT_WRITE), 0);
+    memcpy(made.page + page - 2, (const uint8_t[]){0x55, 0x53}, 2);
+    seal(&made);
+    need_hooks();
+    hook = (struct entry_hook){.function = made.page + page - 2,
+                               .replacement = address_of(replacement)};
+    assert_int_equal(entry_hooks_install(&hook, 1), 0);
+    assert_non_null(strstr(hook.why, "too short"));
+}
+
+#else /* arm64 */
+
+#define WORD(w)   (uint8_t)(w), (uint8_t)((w) >> 8), (uint8_t)((w) >> 16), (uint8_t)((w) >> 24)
+#define NO_FILLER 0
+#define SEVEN     WORD(0xd28000e0u), WORD(0xd65f03c0u) /* mov x0,#7; ret */
+
+static void hook__plain_instruction__replaced(void **state)
+{
+    struct made made = MAKE(NO_FILLER, SEVEN);
+
+    check_hooked(&made, 1, 2, 7);
+}
+
+/* bti c; paciasp ... autiasp */
+static void hook__landing_instruction__stays(void **state)
+{
+    struct made bti = MAKE(NO_FILLER, WORD(0xd503245fu), SEVEN);
+    struct made signs =
+        MAKE(NO_FILLER, WORD(0xd503233fu), WORD(0xd28000e0u), WORD(0xd50323bfu), WORD(0xd65f03c0u));
+
+    check_hooked(&bti, 1, 2, 7);
+    assert_ptr_equal(hook.site, hook.function + 4);
+    check_hooked(&signs, 1, 2, 7);
+}
+
+static void hook__branch_to_another_function__followed(void **state)
+{
+    struct made made =
+        MAKE(NO_FILLER, WORD(0x14000004u), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, SEVEN);
+
+    check_hooked(&made, 1, 2, 7);
+}
+
+/* adr, adrp, ldr, cbz, tbz, bl, b.eq */
+static void hook__instruction_relative_to_itself__refused(void **state)
+{
+    static const uint32_t words[] = {0x10000000, 0x90000000, 0x58000000, 0x34000000,
+                                     0x36000000, 0x94000001, 0x54000000};
+
+    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+        struct made made = MAKE(NO_FILLER, WORD(words[i]), SEVEN);
+
+        check_refused(&made, "depends on its address");
+    }
+}
+
+static void hook__breakpoint__refused(void **state)
+{
+    struct made made = MAKE(NO_FILLER, WORD(0xd4200000u), SEVEN);
+
+    check_refused(&made, "a breakpoint");
+}
+#endif
+
+static void hook__no_code__refused(void **state)
+{
+    need_hooks();
+    hook = (struct entry_hook){.function = NULL};
+    assert_int_equal(entry_hooks_install(&hook, 1), 0);
+    assert_non_null(strstr(hook.why, "not found"));
+}
+
+/* ---- threads and handlers --------------------------------------------------------------- */
+
+#define THREADS 8
+
+static function *busy;
+static unsigned long busy_result;
+static atomic_bool done, wrong;
+static atomic_ulong handled;
+
+static void call_once(void)
+{
+    unsigned long result = busy(busy_result, 0);
+
+    if (result != busy_result && result != busy_result + BY_HOOK)
+        atomic_store(&wrong, true);
+}
+
+static void on_signal(int number)
+{
+    call_once();
+    atomic_fetch_add(&handled, 1);
+}
+
+static void *call_often(void *arg)
+{
+    while (!atomic_load(&done))
+        call_once();
+    return NULL;
+}
+
+static void hook_while_called(const struct made *made, unsigned long result)
+{
+    struct sigaction action = {.sa_handler = on_signal};
+    pthread_t threads[THREADS];
+
+    need_hooks();
+    busy = made->call;
+    busy_result = result;
+    atomic_store(&done, false);
+    assert_true(install(made));
+    assert_int_equal(sigaction(SIGUSR1, &action, NULL), 0);
+    for (int i = 0; i < THREADS; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, call_often, NULL), 0);
+    for (unsigned long i = 0; i < test_times(200); i++) {
+        pthread_kill(threads[i % THREADS], SIGUSR1);
+        assert_true(entry_hook_remove(&hook));
+        pthread_kill(threads[i % THREADS], SIGUSR1);
+        assert_int_equal(entry_hooks_install(&hook, 1), 1);
+        assert_int_equal(busy(result, 0), result + BY_HOOK);
+    }
+    atomic_store(&done, true);
+    for (int i = 0; i < THREADS; i++)
+        pthread_join(threads[i], NULL);
+    assert_true(entry_hook_remove(&hook));
+    assert_false(atomic_load(&wrong));
+}
+
+static void hook__eight_threads_and_handlers__none_between(void **state)
+{
+#if defined(__x86_64__)
+    const uint8_t seven[] = {SEVEN};
+    struct made across = make_at(seven, sizeof(seven), NO_FILLER, PLACE + 5);
+    struct made pad = MAKE(INT3, 0x53, 0x48, 0x89, 0xfb, 0x48, 0x89, 0xd8, 0x5b, 0xc3);
+    /* push %rbx; mov %rdi,%rbx; lea 0(%rbx),%rax (seven bytes); pop %rbx; ret */
+    struct made pushed =
+        MAKE(NO_FILLER, 0x53, 0x48, 0x89, 0xfb, 0x48, 0x8d, 0x83, 0, 0, 0, 0, 0x5b, 0xc3);
+
+    hook_while_called(&across, 7);
+    hook_while_called(&pad, 7);
+    hook_while_called(&pushed, 7);
+#else
+    struct made made = MAKE(NO_FILLER, SEVEN);
+
+    hook_while_called(&made, 7);
+#endif
+}
+
+TEST_MAIN(
+#if defined(__x86_64__)
+    TEST(hook__five_byte_instruction__replaced),
+    TEST(hook__instruction_across_words__replaced_in_steps),
+    TEST(hook__after_pushes_and_stores__registers_restored),
+    TEST(hook__short_instructions__by_a_pad), TEST(hook__long_nops_before__are_a_pad),
+    TEST(hook__operand_relative_to_the_instruction__moved), TEST(hook__conditional_branch__moved),
+    TEST(hook__short_branch_after_the_site__stays), TEST(hook__jump_to_another_function__followed),
+    TEST(hook__jump_by_an_address__followed), TEST(hook__hooked_by_another_since__both_called),
+    TEST(hook__beginning_restored_by_others__not_whole),
+    TEST(hook__removed_and_installed_again__same_original), TEST(hook__too_short__refused),
+    TEST(hook__instruction_that_cannot_be_undone__refused), TEST(hook__breakpoint__refused),
+    TEST(hook__no_instruction__refused), TEST(hook__branch_to_the_site__refused),
+    TEST(hook__end_of_the_mapping__refused),
+#else
+    TEST(hook__plain_instruction__replaced), TEST(hook__landing_instruction__stays),
+    TEST(hook__branch_to_another_function__followed),
+    TEST(hook__instruction_relative_to_itself__refused), TEST(hook__breakpoint__refused),
+#endif
+    TEST(hook__no_code__refused), TEST(hook__eight_threads_and_handlers__none_between))

@@ -1,0 +1,435 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * Cached gets on groups whose members bind regions to endpoints: each rail is bound to its own and
+ * enabled, the endpoints are part of the key, and a rail that cannot be bound counts as one that
+ * cannot be registered.
+ */
+#include "tests/support/cache_fixture.h"
+#include "tests/support/vendors.h"
+
+#include <errno.h>
+#include <hmreg/group.h>
+#include <string.h>
+
+#define LEN   4096
+#define RAILS 3
+
+static char memory[4][LEN] __attribute__((aligned(LEN)));
+static int ends[4];
+
+/* fixture.domain becomes the group. Members 0 and 2 bind, member 1 does not. */
+struct group {
+    struct fixture fixture;
+    struct hmreg_domain *members[RAILS];
+    void *endpoints[RAILS]; /* of the next get */
+};
+
+static void open_group(struct group *group, uint32_t flags)
+{
+    struct hmreg_group_config config = {.size = sizeof(config), .flags = flags};
+    struct fixture *fixture = &group->fixture;
+
+    vendors_reset();
+    *group = (struct group){.endpoints = {&ends[0], NULL, &ends[2]}};
+    fixture_open(fixture, HMREG_MONITOR_IMPORT, NULL);
+    group->members[1] = fixture->domain;
+    for (size_t i = 0; i < RAILS; i += 2)
+        group->members[i] = counter_open_binding(fixture->lib, NULL);
+    assert_ok(hmreg_group_open(fixture->lib, group->members, RAILS, &config, &fixture->domain));
+}
+
+static void close_group(struct group *group)
+{
+    assert_ok(hmreg_domain_close(group->fixture.domain));
+    for (size_t i = 0; i < RAILS; i++)
+        assert_ok(hmreg_domain_flush(group->members[i]));
+    assert_int_equal(atomic_load(&counter.regions), 0);
+    for (size_t i = 0; i < RAILS; i += 2)
+        assert_ok(hmreg_domain_close(group->members[i]));
+    group->fixture.domain = group->members[1];
+    fixture_close(&group->fixture);
+}
+
+static int get_len(struct group *group, void *addr, size_t len, uint64_t rails,
+                   struct hmreg_mr **mr)
+{
+    struct iovec iov = {addr, len};
+    struct hmreg_mr_attr attr = {.size = sizeof(attr),
+                                 .iov = &iov,
+                                 .iov_count = 1,
+                                 .access = HMREG_ACCESS_REMOTE,
+                                 .rails = rails,
+                                 .endpoints = group->endpoints,
+                                 .endpoint_count = RAILS};
+
+    return hmreg_mr_get_attr(group->fixture.domain, &attr, 0, mr);
+}
+
+static struct hmreg_mr *get(struct group *group, void *addr)
+{
+    struct hmreg_mr *mr = NULL;
+
+    assert_ok(get_len(group, addr, LEN, 0, &mr));
+    return mr;
+}
+
+/* Gets and puts; the number of registrations that took. */
+static unsigned cost_of(struct group *group, void *addr)
+{
+    unsigned before = atomic_load(&counter.regs);
+
+    hmreg_mr_put(get(group, addr));
+    return atomic_load(&counter.regs) - before;
+}
+
+static unsigned regions(void)
+{
+    return atomic_load(&counter.regions);
+}
+
+/* ---- hits ------------------------------------------------------------------------------- */
+
+static void get__endpoints__each_rail_enabled_on_its_own_and_hit(void **state)
+{
+    struct hmreg_mr *first, *second, *part = NULL;
+    struct group group;
+
+    open_group(&group, 0);
+    first = get(&group, memory[0]);
+    assert_ptr_equal(counter_endpoint(hmreg_mr_rail(first, 0)), &ends[0]);
+    assert_null(counter_endpoint(hmreg_mr_rail(first, 1)));
+    assert_ptr_equal(counter_endpoint(hmreg_mr_rail(first, 2)), &ends[2]);
+    second = get(&group, memory[0]);
+    assert_ptr_equal(second, first);
+    assert_ok(get_len(&group, memory[0] + 5, 9, 0, &part));
+    assert_ptr_equal(part, first);
+    assert_int_equal(atomic_load(&counter.binds), 2);
+    assert_int_equal(atomic_load(&counter.enables), 2);
+    assert_int_equal(fixture_stats(&group.fixture).hits, 2);
+    hmreg_mr_put(first);
+    hmreg_mr_put(second);
+    hmreg_mr_put(part);
+    close_group(&group);
+}
+
+static void get__another_endpoint_of_one_rail__another_region(void **state)
+{
+    struct group group;
+
+    open_group(&group, 0);
+    assert_int_equal(cost_of(&group, memory[0]), RAILS);
+    group.endpoints[2] = &ends[3];
+    assert_int_equal(cost_of(&group, memory[0]), RAILS);
+    assert_int_equal(cost_of(&group, memory[0]), 0);
+    group.endpoints[2] = &ends[2];
+    assert_int_equal(cost_of(&group, memory[0]), 0);
+    assert_int_equal(fixture_stats(&group.fixture).regions, 2);
+    close_group(&group);
+}
+
+/* The list may be gone, or another one, at a later get. */
+static void get__endpoints_in_other_memory__hit(void **state)
+{
+    struct group group, other;
+
+    open_group(&group, 0);
+    assert_int_equal(cost_of(&group, memory[0]), RAILS);
+    other = group;
+    memset(group.endpoints, 0xff, sizeof(group.endpoints));
+    assert_int_equal(cost_of(&other, memory[0]), 0);
+    close_group(&group);
+}
+
+static void get__some_rails__bound_where_registered(void **state)
+{
+    struct hmreg_mr *mr = NULL, *again = NULL;
+    struct group group;
+
+    open_group(&group, 0);
+    group.endpoints[0] = NULL; /* rail 0 is not asked for, and needs none */
+    assert_ok(get_len(&group, memory[0], LEN, 6, &mr));
+    assert_null(hmreg_mr_rail(mr, 0));
+    assert_ptr_equal(counter_endpoint(hmreg_mr_rail(mr, 2)), &ends[2]);
+    assert_ok(get_len(&group, memory[0], LEN, 6, &again));
+    assert_ptr_equal(again, mr);
+    hmreg_mr_put(mr);
+    hmreg_mr_put(again);
+    close_group(&group);
+}
+
+/* Rail 1 needs no endpoint, so its region serves other gets, whether they list endpoints or not. */
+static void get__only_rails_that_do_not_bind__cached_without_endpoints(void **state)
+{
+    struct iovec iov = {memory[0], LEN};
+    struct hmreg_mr_attr attr = {.size = sizeof(attr),
+                                 .iov = &iov,
+                                 .iov_count = 1,
+                                 .access = HMREG_ACCESS_REMOTE,
+                                 .rails = 2};
+    struct hmreg_mr *mr = NULL, *again = NULL;
+    struct group group;
+
+    open_group(&group, 0);
+    assert_ok(hmreg_mr_get_attr(group.fixture.domain, &attr, 0, &mr));
+    group.endpoints[0] = group.endpoints[2] = NULL;
+    assert_ok(get_len(&group, memory[0], LEN, 2, &again));
+    assert_ptr_equal(again, mr);
+    assert_int_equal(atomic_load(&counter.regs), 1);
+    assert_int_equal(atomic_load(&counter.binds), 0);
+    hmreg_mr_put(mr);
+    hmreg_mr_put(again);
+    close_group(&group);
+}
+
+/* Each get has a region of its own, whose rails the caller binds. */
+static void get__without_endpoints__not_shared(void **state)
+{
+    struct hmreg_mr *mrs[2];
+    struct group group;
+
+    open_group(&group, 0);
+    for (int i = 0; i < 2; i++)
+        mrs[i] = fixture_get(&group.fixture, memory[0], LEN);
+    assert_ptr_not_equal(mrs[0], mrs[1]);
+    assert_int_equal(regions(), 2 * RAILS);
+    assert_int_equal(atomic_load(&counter.binds), 0);
+    hmreg_mr_put(mrs[0]);
+    hmreg_mr_put(mrs[1]);
+    assert_int_equal(regions(), 0);
+    close_group(&group);
+}
+
+/* The one rail of a domain that is no group. */
+static void get__list_of_one_on_a_domain__as_endpoint(void **state)
+{
+    struct iovec iov = {memory[0], LEN};
+    void *endpoint = &ends[1];
+    struct hmreg_mr_attr attr = {.size = sizeof(attr),
+                                 .iov = &iov,
+                                 .iov_count = 1,
+                                 .access = HMREG_ACCESS_REMOTE,
+                                 .endpoints = &endpoint,
+                                 .endpoint_count = 1};
+    struct hmreg_mr *mr = NULL, *again = NULL;
+    struct group group;
+
+    open_group(&group, 0);
+    assert_ok(hmreg_mr_get_attr(group.members[0], &attr, 0, &mr));
+    assert_ptr_equal(counter_endpoint(mr), &ends[1]);
+    attr.endpoints = NULL;
+    attr.endpoint_count = 0;
+    attr.endpoint = endpoint;
+    assert_ok(hmreg_mr_get_attr(group.members[0], &attr, 0, &again));
+    assert_ptr_equal(again, mr);
+    hmreg_mr_put(mr);
+    hmreg_mr_put(again);
+    close_group(&group);
+}
+
+/* ---- ends ------------------------------------------------------------------------------- */
+
+/* A bound region of this fabric is deregistered only after the library has unbound it. */
+static void flush_invalidate_and_eviction__bound_rails__deregistered(void **state)
+{
+    struct group group;
+
+    open_group(&group, 0);
+    cost_of(&group, memory[0]);
+    assert_int_equal(regions(), RAILS);
+    assert_ok(hmreg_domain_flush(group.fixture.domain));
+    assert_int_equal(regions(), 0);
+    cost_of(&group, memory[0]);
+    assert_ok(hmreg_invalidate(group.fixture.lib, memory[0], 1));
+    assert_ok(hmreg_domain_progress(group.fixture.domain));
+    assert_int_equal(regions(), 0);
+    assert_ok(hmreg_domain_set_limits(group.fixture.domain, 1, HMREG_LIMIT_NONE));
+    cost_of(&group, memory[0]);
+    cost_of(&group, memory[1]);
+    assert_int_equal(regions(), RAILS);
+    assert_int_equal(fixture_stats(&group.fixture).evictions, 1);
+    close_group(&group); /* deregisters the rest */
+}
+
+static void flush__while_held__deregistered_at_the_put(void **state)
+{
+    struct hmreg_mr *mr;
+    struct group group;
+
+    open_group(&group, 0);
+    mr = get(&group, memory[0]);
+    assert_ok(hmreg_domain_flush(group.fixture.domain));
+    assert_ptr_equal(counter_endpoint(hmreg_mr_rail(mr, 0)), &ends[0]);
+    assert_ok(hmreg_invalidate(group.fixture.lib, memory[0], 1));
+    assert_ok(hmreg_domain_progress(group.fixture.domain));
+    assert_ptr_equal(counter_endpoint(hmreg_mr_rail(mr, 2)), &ends[2]);
+    assert_int_equal(regions(), RAILS);
+    hmreg_mr_put(mr);
+    assert_int_equal(regions(), 0);
+    close_group(&group);
+}
+
+static void put__uncached_and_bound__deregistered(void **state)
+{
+    struct hmreg_domain_config off = {.size = sizeof(off), .flags = HMREG_DOMAIN_NO_CACHE};
+    struct hmreg_group_config config = {.size = sizeof(config), .domain = &off};
+    struct hmreg_domain *cached;
+    struct group group;
+
+    open_group(&group, 0);
+    cached = group.fixture.domain;
+    assert_ok(
+        hmreg_group_open(group.fixture.lib, group.members, RAILS, &config, &group.fixture.domain));
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(cost_of(&group, memory[0]), RAILS);
+    assert_int_equal(regions(), 0);
+    assert_int_equal(atomic_load(&counter.enables), 4);
+    assert_ok(hmreg_domain_close(group.fixture.domain));
+    group.fixture.domain = cached;
+    close_group(&group);
+}
+
+/* ---- failures --------------------------------------------------------------------------- */
+
+/* Of the rails that bind, 0 and 2, each fails to bind, and then to enable. */
+static void get__a_rail_cannot_be_bound_or_enabled__nothing_stays(void **state)
+{
+    for (unsigned i = 0; i < 4; i++) {
+        const char *words = i % 2 ? "rail 2 (test)" : "rail 0 (test)";
+        struct hmreg_mr *mr = NULL;
+        struct group group;
+
+        open_group(&group, 0);
+        counter.ready_code = -EIO;
+        *(i < 2 ? &counter.bind_fails : &counter.enable_fails) = i % 2 + 1;
+        assert_fails(get_len(&group, memory[0], LEN, 0, &mr), -EIO, words);
+        assert_int_equal(hmreg_last_error()->vendor_code, 4713);
+        assert_null(mr);
+        assert_int_equal(regions(), 0);
+        assert_int_equal(fixture_stats(&group.fixture).failures, 1);
+        assert_int_equal(cost_of(&group, memory[0]), RAILS);
+        close_group(&group);
+    }
+}
+
+static void get__partial_and_a_rail_cannot_be_bound__lacks_it_and_says_why(void **state)
+{
+    for (unsigned i = 0; i < 4; i++) {
+        unsigned failing = i % 2 ? 2 : 0;
+        struct hmreg_mr *mr, *again;
+        struct group group;
+
+        open_group(&group, HMREG_GROUP_PARTIAL);
+        counter.ready_code = -EIO;
+        *(i < 2 ? &counter.bind_fails : &counter.enable_fails) = i % 2 + 1;
+        mr = get(&group, memory[0]);
+        assert_null(hmreg_mr_rail(mr, failing));
+        assert_int_equal(hmreg_last_error()->code, -EIO);
+        assert_int_equal(hmreg_last_error()->vendor_code, 4713);
+        assert_ptr_equal(counter_endpoint(hmreg_mr_rail(mr, 2 - failing)), &ends[2 - failing]);
+        assert_non_null(hmreg_mr_rail(mr, 1));
+        assert_int_equal(regions(), RAILS - 1);
+        again = get(&group, memory[0]);
+        assert_ptr_equal(again, mr);
+        hmreg_mr_put(mr);
+        hmreg_mr_put(again);
+        assert_ok(hmreg_domain_flush(group.fixture.domain)); /* another chance */
+        assert_int_equal(regions(), 0);
+        assert_int_equal(cost_of(&group, memory[0]), RAILS);
+        assert_int_equal(regions(), RAILS);
+        close_group(&group);
+    }
+}
+
+/* A shortage is cured by eviction, with HMREG_GROUP_PARTIAL as well: the rail is not left out. */
+static void get__no_room_to_bind__evicts_and_binds(void **state)
+{
+    for (unsigned flags = 0; flags <= HMREG_GROUP_PARTIAL; flags += HMREG_GROUP_PARTIAL) {
+        struct hmreg_mr *mr = NULL;
+        struct group group;
+
+        open_group(&group, flags);
+        cost_of(&group, memory[0]);
+        counter.ready_code = -ENOMEM;
+        counter.bind_fails = 4; /* rail 2 of the second region */
+        mr = get(&group, memory[1]);
+        assert_ptr_equal(counter_endpoint(hmreg_mr_rail(mr, 2)), &ends[2]);
+        assert_int_equal(fixture_stats(&group.fixture).evicted_memory, 1);
+        assert_int_equal(regions(), RAILS);
+        hmreg_mr_put(mr);
+        close_group(&group);
+    }
+}
+
+/* ---- refusals --------------------------------------------------------------------------- */
+
+static void get__wrong_endpoints__inval_and_named(void **state)
+{
+    void *none[RAILS] = {NULL}, *of_all[RAILS] = {&ends[0], &ends[1], &ends[2]};
+    struct iovec iov = {memory[0], LEN};
+    const struct hmreg_mr_attr right = {
+        .size = sizeof(right), .iov = &iov, .iov_count = 1, .access = HMREG_ACCESS_REMOTE};
+    struct hmreg_mr_attr attr = right;
+    struct hmreg_mr *mr = NULL;
+    struct group group;
+
+    open_group(&group, 0);
+    attr.endpoint = &ends[0];
+    assert_fails(hmreg_mr_get_attr(group.fixture.domain, &attr, 0, &mr), -EINVAL, "set endpoints");
+    attr.endpoints = of_all;
+    attr.endpoint_count = 1;
+    assert_fails(hmreg_mr_get_attr(group.members[0], &attr, 0, &mr), -EINVAL, "set one of them");
+    attr.endpoint = NULL;
+    assert_fails(hmreg_mr_get_attr(group.fixture.domain, &attr, 0, &mr), -EINVAL,
+                 "endpoint_count is 1; the domain has 3 rails");
+    assert_fails(hmreg_mr_get_attr(group.members[1], &attr, 0, &mr), -EINVAL,
+                 "the endpoint of rail 0 (test) is set");
+    attr.endpoint_count = RAILS;
+    assert_fails(hmreg_mr_get_attr(group.fixture.domain, &attr, 0, &mr), -EINVAL,
+                 "the endpoint of rail 1 (test) is set");
+    attr.endpoints = none;
+    assert_fails(hmreg_mr_get_attr(group.fixture.domain, &attr, 0, &mr), -EINVAL,
+                 "endpoints[0] is NULL");
+    assert_fails(hmreg_mr_regattr(group.fixture.domain, &attr, 0, &mr), -EINVAL,
+                 "endpoints is set");
+    attr.endpoints = NULL;
+    assert_fails(hmreg_mr_get_attr(group.fixture.domain, &attr, 0, &mr), -EINVAL,
+                 "endpoint_count is 3, but endpoints is NULL");
+    assert_fails(hmreg_mr_regattr(group.fixture.domain, &attr, 0, &mr), -EINVAL,
+                 "endpoint_count is 3");
+    assert_null(mr);
+    assert_int_equal(atomic_load(&counter.regs), 0);
+    close_group(&group);
+}
+
+/* A caller built before the list existed passes the bytes up to it. */
+static void get__struct_without_the_list__accepted(void **state)
+{
+    struct iovec iov = {memory[0], LEN};
+    struct hmreg_mr_attr attr = {.size = offsetof(struct hmreg_mr_attr, endpoints),
+                                 .iov = &iov,
+                                 .iov_count = 1,
+                                 .access = HMREG_ACCESS_REMOTE,
+                                 .endpoint = &ends[0],
+                                 .endpoint_count = 7}; /* not read */
+    struct hmreg_mr *mr = NULL;
+    struct group group;
+
+    open_group(&group, 0);
+    assert_ok(hmreg_mr_get_attr(group.members[0], &attr, 0, &mr));
+    assert_ptr_equal(counter_endpoint(mr), &ends[0]);
+    hmreg_mr_put(mr);
+    close_group(&group);
+}
+
+TEST_MAIN(TEST(get__endpoints__each_rail_enabled_on_its_own_and_hit),
+          TEST(get__another_endpoint_of_one_rail__another_region),
+          TEST(get__endpoints_in_other_memory__hit), TEST(get__some_rails__bound_where_registered),
+          TEST(get__only_rails_that_do_not_bind__cached_without_endpoints),
+          TEST(get__without_endpoints__not_shared), TEST(get__list_of_one_on_a_domain__as_endpoint),
+          TEST(flush_invalidate_and_eviction__bound_rails__deregistered),
+          TEST(flush__while_held__deregistered_at_the_put),
+          TEST(put__uncached_and_bound__deregistered),
+          TEST(get__a_rail_cannot_be_bound_or_enabled__nothing_stays),
+          TEST(get__partial_and_a_rail_cannot_be_bound__lacks_it_and_says_why),
+          TEST(get__no_room_to_bind__evicts_and_binds), TEST(get__wrong_endpoints__inval_and_named),
+          TEST(get__struct_without_the_list__accepted))

@@ -1,0 +1,652 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * Jobs on a fabric that allows one thread at a time, so that hmreg_job_wait() registers and each
+ * case is deterministic: how a range is divided, that all of it is registered or nothing, progress,
+ * cancellation. job_memory.c has device memory and groups, job_threads.c the cases of several
+ * threads.
+ */
+#include "core/base/error.h"
+#define FAILING_MALLOC
+#include "tests/support/failing_allocation.h"
+#include "tests/unit/job_fixture.h"
+
+#include <hmreg/plan.h>
+#include <sys/wait.h>
+
+/* ---- pieces ----------------------------------------------------------------------------- */
+
+static void range__of_pieces_and_a_rest__one_region_in_order(void **state)
+{
+    struct hmreg_segment_info none = {.size = sizeof(none)};
+    struct hmreg_mr_info info = {.size = sizeof(info)};
+    struct fixture fixture;
+    struct hmreg_mr *mr;
+
+    open_fixture(&fixture);
+    fixture.range = (struct iovec){fixture.host + 100, 3 * PIECE + 7};
+    fixture.attr.context = (void *)0x99;
+    mr = registered(&fixture);
+    assert_int_equal(script.count, 4);
+    for (size_t i = 0; i < 4; i++) {
+        const struct script_call *call = &script.calls[i];
+
+        assert_ptr_equal(call->iov[0].iov_base, fixture.host + 100 + i * PIECE);
+        assert_int_equal(call->iov[0].iov_len, i < 3 ? PIECE : 7);
+        assert_int_equal(call->access, HMREG_ACCESS_ALL);
+        assert_ptr_equal(call->context, (void *)0x99);
+        assert_int_equal(call->requested_key == 5, i == 0);
+        check_piece(mr, i, fixture.host + 100 + i * PIECE, i < 3 ? PIECE : 7);
+    }
+    assert_fails(hmreg_mr_segment(mr, 4, &none), -ENOENT, "4 pieces");
+    assert_ok(hmreg_mr_query(mr, &info));
+    assert_int_equal(info.addr, (uintptr_t)fixture.host + 100);
+    assert_int_equal(info.len, 3 * PIECE + 7);
+    assert_ptr_equal(hmreg_mr_context(mr), (void *)0x99);
+    assert_ok(hmreg_mr_close(mr));
+    close_fixture(&fixture);
+}
+
+static void range__of_one_piece__one_registration(void **state)
+{
+    struct fixture fixture;
+    struct hmreg_mr *mr;
+
+    open_fixture(&fixture);
+    fixture.range.iov_len = PIECE;
+    mr = registered(&fixture);
+    assert_int_equal(script.count, 1);
+    assert_int_equal(hmreg_mr_key(mr), 5);
+    assert_ok(hmreg_mr_close(mr));
+    fixture.config.piece_len = 0; /* 64 MiB */
+    fixture.range.iov_len = 64 * PIECE;
+    mr = registered(&fixture);
+    assert_int_equal(script.count, 2);
+    assert_ok(hmreg_mr_close(mr));
+    close_fixture(&fixture);
+}
+
+/* More pieces than older versions of a token have. */
+static void peer__of_the_most_pieces__finds_each(void **state)
+{
+    enum { LEN = 64 };
+    static uint8_t token[32768];
+    struct hmreg_remote *remote;
+    struct fixture fixture;
+    struct hmreg_mr *mr;
+    uint64_t addr, key;
+    size_t size = 0;
+
+    open_fixture(&fixture);
+    fixture.config.piece_len = LEN;
+    fixture.range.iov_len = (size_t)HMREG_SEGMENTS_MAX * LEN;
+    mr = registered(&fixture);
+    assert_fails(hmreg_mr_pack(mr, NULL, &size), -HMREG_ETOOSMALL, "the token takes");
+    assert_int_equal(size, 40 + HMREG_SEGMENTS_MAX * 24 + 8 + 4);
+    allocations = 0;
+    failing = 1;
+    assert_fails(hmreg_mr_pack(mr, token, &size), -ENOMEM, "a token");
+    failing = 0;
+    assert_ok(hmreg_mr_pack(mr, token, &size));
+    assert_ok(hmreg_remote_open(fixture.script.domain, token, size, &remote));
+    for (size_t i = 0; i < HMREG_SEGMENTS_MAX; i++) {
+        assert_ok(hmreg_remote_addr(remote, i * LEN + 5, LEN - 5, &addr, &key));
+        assert_int_equal(addr, (uintptr_t)fixture.host + i * LEN + 5);
+        assert_int_equal(key, script.calls[i].requested_key);
+        assert_fails(hmreg_remote_addr(remote, i * LEN + 5, LEN, &addr, &key),
+                     i + 1 < HMREG_SEGMENTS_MAX ? -EXDEV : -ERANGE, "");
+    }
+    hmreg_remote_close(remote);
+    assert_ok(hmreg_mr_close(mr));
+    close_fixture(&fixture);
+}
+
+static void peer__across_borders__finds_each_piece(void **state)
+{
+    struct fixture fixture;
+    struct hmreg_remote *remote;
+    struct hmreg_mr *mr;
+    uint8_t token[4096];
+    size_t size = sizeof(token);
+    uint64_t addr, key;
+
+    open_fixture(&fixture);
+    mr = registered(&fixture);
+    assert_ok(hmreg_mr_pack(mr, token, &size));
+    assert_ok(hmreg_remote_open(fixture.script.domain, token, size, &remote));
+    for (size_t i = 0; i < 8; i++) {
+        assert_ok(hmreg_remote_addr(remote, i * PIECE + 5, PIECE - 5, &addr, &key));
+        assert_int_equal(addr, (uintptr_t)fixture.host + i * PIECE + 5);
+        assert_int_equal(key, script.calls[i].requested_key);
+    }
+    assert_fails(hmreg_remote_addr(remote, PIECE - 1, 2, &addr, &key), -EXDEV, "at offset 4096");
+    hmreg_remote_close(remote);
+    size = sizeof(token);
+    assert_ok(hmreg_mr_pack_range(mr, fixture.host + PIECE - 1, 2, token, &size));
+    assert_ok(hmreg_remote_open(fixture.script.domain, token, size, &remote));
+    assert_ok(hmreg_remote_addr(remote, 1, 1, &addr, &key));
+    assert_int_equal(addr, (uintptr_t)fixture.host + PIECE);
+    hmreg_remote_close(remote);
+    assert_ok(hmreg_mr_close(mr));
+    close_fixture(&fixture);
+}
+
+/* Nothing is touched: these ranges are not mapped. */
+static void check_chosen(struct fixture *fixture, uint64_t len, uint64_t piece_len, unsigned pieces)
+{
+    struct hmreg_job *job = NULL;
+    struct hmreg_job_info info;
+
+    fixture->range = (struct iovec){(void *)(uintptr_t)(UINT64_C(1) << 40), len};
+    assert_ok(start(fixture, &job));
+    info = info_of(job);
+    assert_int_equal(info.total, len);
+    assert_int_equal(info.piece_len, piece_len);
+    assert_int_equal(info.pieces, pieces);
+    assert_int_equal(info.workers, 0);
+    assert_int_equal(info.state, HMREG_JOB_RUNNING);
+    assert_ok(hmreg_job_close(job));
+    assert_int_equal(script.count, 0);
+}
+
+static void range__of_nearly_all_addresses__divided(void **state)
+{
+    struct provider_caps caps = script_caps;
+    struct hmreg_job *job = NULL;
+    struct hmreg_job_info info;
+    struct fixture fixture;
+
+    caps.max_len = UINT64_MAX;
+    open_on(&fixture, &caps);
+    fixture.config.piece_len = UINT64_C(1) << 63;
+    fixture.range = (struct iovec){(void *)(uintptr_t)PIECE, SIZE_MAX - 2 * PIECE};
+    assert_ok(start(&fixture, &job));
+    info = info_of(job);
+    assert_int_equal(info.pieces, 2);
+    assert_int_equal(info.piece_len, fixture.config.piece_len);
+    assert_int_equal(info.total, fixture.range.iov_len);
+    assert_ok(hmreg_job_close(job));
+    assert_int_equal(script.count, 0);
+    close_fixture(&fixture);
+}
+
+#define MIB (UINT64_C(1) << 20)
+#define GIB (UINT64_C(1) << 30)
+
+static void piece_len__0__as_documented(void **state)
+{
+    struct provider_caps caps = script_caps;
+    struct hmreg_plan plan = {.size = sizeof(plan)};
+    struct fixture fixture;
+
+    caps.max_len = UINT64_MAX;
+    open_on(&fixture, &caps);
+    fixture.config.piece_len = 0;
+    check_chosen(&fixture, 1, 1, 1);
+    check_chosen(&fixture, 64 * MIB, 64 * MIB, 1);
+    check_chosen(&fixture, 64 * MIB + 1, 64 * MIB, 2);
+    check_chosen(&fixture, 4 * GIB, 64 * MIB, 64);
+    check_chosen(&fixture, 4 * GIB + 1, 66 * MIB, 63);
+    check_chosen(&fixture, 100 * GIB, 1600 * MIB, 64);
+    close_fixture(&fixture);
+    caps.max_len = 3 * MIB;
+    open_on(&fixture, &caps);
+    fixture.config.piece_len = 0;
+    check_chosen(&fixture, 3 * MIB, 3 * MIB, 1);
+    check_chosen(&fixture, 3 * MIB + 1, 2 * MIB, 2);
+    assert_ok(hmreg_domain_plan(fixture.script.domain, HMREG_IFACE_SYSTEM, -1, 3 * MIB + 1, &plan));
+    assert_int_equal(plan.region_len, 2 * MIB);
+    check_chosen(&fixture, 128 * MIB, 2 * MIB, 64);
+    check_chosen(&fixture, 2 * GIB, 2 * MIB, 1024); /* as many as max_len demands */
+    close_fixture(&fixture);
+}
+
+static void range__too_long_for_all_pieces__msgsize(void **state)
+{
+    struct provider_caps caps = script_caps;
+    struct hmreg_job *job = NULL;
+    struct hmreg_mr *mr = NULL;
+    struct fixture fixture;
+
+    caps.max_len = 2 * MIB;
+    open_on(&fixture, &caps);
+    fixture.config.piece_len = 0;
+    fixture.range.iov_len = 2 * GIB + 1;
+    assert_fails(start(&fixture, &job), -EMSGSIZE,
+                 "1025 pieces of this domain's 2097152 bytes; a region has at most 1024");
+    assert_null(job);
+    assert_fails(
+        hmreg_mr_reg_large(fixture.script.domain, fixture.host, 2 * GIB + 1, HMREG_READ, NULL, &mr),
+        -EMSGSIZE, "1025 pieces");
+    assert_null(mr);
+    close_fixture(&fixture);
+}
+
+static void options__of_the_attributes__of_each_piece(void **state)
+{
+    struct fixture fixture;
+    struct hmreg_mr *mr;
+
+    open_fixture(&fixture);
+    fixture.attr.ordering = HMREG_ORDERING_STRICT;
+    fixture.attr.set_iova = 1;
+    fixture.attr.iova = 0x10000;
+    mr = registered(&fixture);
+    for (unsigned i = 0; i < 8; i++) {
+        assert_int_equal(script.calls[i].options.ordering, HMREG_ORDERING_STRICT);
+        assert_int_equal(script.calls[i].options.iova, 0x10000 + i * PIECE);
+    }
+    assert_ok(hmreg_mr_close(mr));
+    close_fixture(&fixture);
+}
+
+/* ---- arguments -------------------------------------------------------------------------- */
+
+static void start_fails(struct fixture *fixture, int code, const char *words)
+{
+    struct hmreg_job *job = (void *)1;
+    int fds = test_count_fds();
+
+    assert_fails(start(fixture, &job), code, words);
+    assert_ptr_equal(job, (void *)1);
+    assert_int_equal(script.count, 0);
+    assert_int_equal(test_count_fds(), fds);
+}
+
+static void config__wrong__inval(void **state)
+{
+    struct {
+        struct hmreg_job_config config;
+        uint64_t beyond;
+    } longer = {.beyond = 1};
+    struct hmreg_job *job = NULL;
+    struct hmreg_mr *mr = NULL;
+    struct fixture fixture;
+
+    open_fixture(&fixture);
+    fixture.config.workers = HMREG_JOB_WORKERS_MAX + 1;
+    start_fails(&fixture, -EINVAL, "config->workers is 65; accepted are 0 to 64");
+    fixture.config.workers = 0;
+    fixture.config.piece_len = script_caps.max_len + 1;
+    start_fails(&fixture, -EINVAL, "config->piece_len is 1073741825; a region of this domain");
+    fixture.config.piece_len = 31;
+    start_fails(&fixture, -EINVAL, "config->piece_len is 31, which makes 1058 pieces");
+    fixture.config = (struct hmreg_job_config){.size = 8};
+    start_fails(&fixture, -EINVAL, "struct hmreg_job_config");
+    longer.config.size = sizeof(longer);
+    assert_fails(hmreg_job_start(fixture.script.domain, &fixture.attr, 0, &longer.config, &job),
+                 -EINVAL, "struct hmreg_job_config");
+    assert_null(job);
+    assert_fails(hmreg_mr_reg_large(fixture.script.domain, fixture.host, PIECE, HMREG_READ,
+                                    &longer.config, &mr),
+                 -EINVAL, "struct hmreg_job_config");
+    assert_fails(hmreg_mr_reg_large(fixture.script.domain, NULL, PIECE, HMREG_READ, NULL, &mr),
+                 -EINVAL, "NULL");
+    assert_fails(hmreg_mr_reg_large(fixture.script.domain, fixture.host, PIECE, 0, NULL, &mr),
+                 -EINVAL, "access");
+    assert_fails(hmreg_mr_reg_large(fixture.script.domain, fixture.host, PIECE, 1, NULL, NULL),
+                 -EINVAL, "mr is NULL");
+    assert_null(mr);
+    close_fixture(&fixture);
+}
+
+static void attributes__not_one_range__inval(void **state)
+{
+    struct iovec two[2];
+    struct hmreg_segment segment = {.kind = HMREG_SEGMENT_MEMORY};
+    void *const endpoints[] = {&segment};
+    struct hmreg_job *job = NULL;
+    struct fixture fixture;
+
+    open_fixture(&fixture);
+    two[0] = two[1] = segment.u.memory = fixture.range;
+    fixture.attr.iov = two;
+    fixture.attr.iov_count = 2;
+    start_fails(&fixture, -EINVAL, "attr->iov_count is 2; a job registers one range");
+    fixture.attr.iov = NULL;
+    fixture.attr.iov_count = 0;
+    start_fails(&fixture, -EINVAL, "iov");
+    fixture.attr.segments = &segment;
+    fixture.attr.segment_count = 1;
+    start_fails(&fixture, -EINVAL, "attr->segments is set");
+    fixture.attr.segments = NULL;
+    fixture.attr.segment_count = 0;
+    fixture.attr.iov = &fixture.range;
+    fixture.attr.iov_count = 1;
+    fixture.attr.endpoint = &fixture;
+    start_fails(&fixture, -EINVAL, "attr->endpoint is set");
+    fixture.attr.endpoint = NULL;
+    fixture.attr.endpoints = endpoints;
+    fixture.attr.endpoint_count = 1;
+    start_fails(&fixture, -EINVAL, "attr->endpoints is set");
+    fixture.attr.endpoints = NULL;
+    fixture.attr.endpoint_count = 0;
+    fixture.attr.access = 0;
+    start_fails(&fixture, -EINVAL, "access");
+    fixture.attr.access = HMREG_READ;
+    fixture.range.iov_len = 0;
+    start_fails(&fixture, -EINVAL, "len is 0");
+    assert_fails(hmreg_job_start(fixture.script.domain, NULL, 0, NULL, &job), -EINVAL, "attr");
+    assert_fails(hmreg_job_start(fixture.script.domain, &fixture.attr, 0, NULL, NULL), -EINVAL,
+                 "out");
+    assert_fails(hmreg_job_start(NULL, &fixture.attr, 0, NULL, &job), -EINVAL, "domain");
+    close_fixture(&fixture);
+}
+
+static void job__null__inval(void **state)
+{
+    struct hmreg_job_info info = {.size = sizeof(info)};
+    struct hmreg_job *job = NULL;
+    struct fixture fixture;
+
+    assert_fails(hmreg_job_wait(NULL, 0, NULL), -EINVAL, "job is NULL");
+    assert_fails(hmreg_job_cancel(NULL), -EINVAL, "job is NULL");
+    assert_fails(hmreg_job_query(NULL, &info), -EINVAL, "job is NULL");
+    assert_ok(hmreg_job_close(NULL));
+    open_fixture(&fixture);
+    assert_ok(start(&fixture, &job));
+    assert_fails(hmreg_job_query(job, NULL), -EINVAL, "NULL");
+    info.size = 4;
+    assert_fails(hmreg_job_query(job, &info), -EINVAL, "struct hmreg_job_info");
+    assert_ok(hmreg_job_close(job));
+    close_fixture(&fixture);
+}
+
+static void domain__with_an_event_queue__eopnotsupp(void **state)
+{
+    struct provider_caps caps = script_caps;
+    struct hmreg_mr *mr = NULL;
+    struct fixture fixture;
+
+    caps.async = true;
+    open_on(&fixture, &caps);
+    start_fails(&fixture, -EOPNOTSUPP, "in your event queue");
+    assert_fails(
+        hmreg_mr_reg_large(fixture.script.domain, fixture.host, PIECE, HMREG_READ, NULL, &mr),
+        -EOPNOTSUPP, "in your event queue");
+    close_fixture(&fixture);
+}
+
+/* ---- waiting ---------------------------------------------------------------------------- */
+
+static void wait__one_thread_at_a_time__a_piece_in_each_call(void **state)
+{
+    struct hmreg_mr *mr = NULL;
+    struct hmreg_job *job = NULL;
+    struct fixture fixture;
+
+    open_fixture(&fixture);
+    assert_ok(start(&fixture, &job));
+    assert_int_equal(script.count, 0);
+    for (unsigned i = 1; i < 8; i++) {
+        assert_fails(hmreg_job_wait(job, 0, &mr), -EINPROGRESS, "of 32768 bytes are registered");
+        assert_int_equal(script.count, i);
+        assert_int_equal(info_of(job).done, i * PIECE);
+    }
+    assert_null(mr);
+    assert_ok(hmreg_job_wait(job, 0, NULL));
+    assert_int_equal(script.count, 8);
+    assert_ok(hmreg_job_wait(job, 1000, &mr));
+    assert_non_null(mr);
+    assert_fails(hmreg_job_wait(job, 1000, &mr), -EINVAL, "was taken before");
+    assert_ok(hmreg_job_wait(job, -1, NULL));
+    assert_int_equal(info_of(job).state, HMREG_JOB_DONE);
+    assert_ok(hmreg_job_close(job));
+    assert_int_equal(script.live, 8);
+    assert_ok(hmreg_mr_close(mr));
+    close_fixture(&fixture);
+}
+
+static void close__region_not_taken__deregistered(void **state)
+{
+    struct hmreg_job *job = NULL;
+    struct fixture fixture;
+
+    open_fixture(&fixture);
+    assert_ok(start(&fixture, &job));
+    assert_ok(hmreg_job_wait(job, -1, NULL));
+    assert_int_equal(script.live, 8);
+    script.dereg = -EBUSY;
+    script.dereg_index = 8;
+    assert_fails(hmreg_job_close(job), -EBUSY, "dereg");
+    assert_fails(hmreg_domain_close(fixture.script.domain), -EBUSY, "1 regions");
+    script.dereg = 0;
+    assert_ok(hmreg_job_close(job));
+    assert_int_equal(script.live, 0);
+    close_fixture(&fixture);
+}
+
+static void domain_close__with_a_job__ebusy(void **state)
+{
+    struct hmreg_job *job = NULL;
+    struct fixture fixture;
+    struct hmreg_mr *mr;
+
+    open_fixture(&fixture);
+    assert_ok(start(&fixture, &job));
+    assert_fails(hmreg_domain_close(fixture.script.domain), -EBUSY, "1 jobs");
+    assert_ok(hmreg_job_wait(job, -1, &mr));
+    assert_ok(hmreg_mr_close(mr));
+    assert_fails(hmreg_domain_close(fixture.script.domain), -EBUSY, "1 jobs");
+    assert_ok(hmreg_job_close(job));
+    close_fixture(&fixture);
+}
+
+static void fork__the_childs_calls__eperm(void **state)
+{
+    struct hmreg_job_info info = {.size = sizeof(info)};
+    struct hmreg_job *job = NULL;
+    struct hmreg_mr *mr = NULL;
+    struct fixture fixture;
+    int status;
+    pid_t child;
+
+    test_forks_wipe();
+    open_fixture(&fixture);
+    assert_ok(start(&fixture, &job));
+    assert_fails(hmreg_job_wait(job, 0, NULL), -EINPROGRESS, "");
+    child = fork();
+    if (!child)
+        _exit(!(hmreg_mr_reg_large(fixture.script.domain, fixture.host, PIECE, HMREG_READ, NULL,
+                                   &mr) == -EPERM &&
+                hmreg_job_wait(job, -1, NULL) == -EPERM && hmreg_job_cancel(job) == -EPERM &&
+                hmreg_job_query(job, &info) == -EPERM && hmreg_job_close(job) == -EPERM &&
+                start(&fixture, &job) == -EPERM));
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    assert_ok(hmreg_mr_close(finish(job)));
+    close_fixture(&fixture);
+}
+
+/* ---- failures --------------------------------------------------------------------------- */
+
+static void piece__each_fails__nothing_is_left(void **state)
+{
+    struct hmreg_mr *mr = (void *)1;
+    struct hmreg_job *job = NULL;
+    struct fixture fixture;
+    char words[64];
+
+    open_fixture(&fixture);
+    for (unsigned i = 1; i <= 8; i++) {
+        script.count = 0;
+        script.fail[HMREG_PATH_SYSTEM] = -ENOSPC;
+        script.fail_index = i;
+        script.times = -1;
+        snprintf(words, sizeof(words), "piece %u of 8, 4096 bytes at %p: script: system failed",
+                 i - 1, (void *)(fixture.host + (size_t)(i - 1) * PIECE));
+        assert_ok(start(&fixture, &job));
+        assert_fails(hmreg_job_wait(job, -1, &mr), -ENOSPC, words);
+        assert_int_equal(hmreg_last_error()->vendor_code, 4712);
+        assert_ptr_equal(mr, (void *)1);
+        assert_int_equal(script.count, i);
+        assert_int_equal(script.live, 0);
+        assert_int_equal(info_of(job).state, HMREG_JOB_FAILED);
+        assert_int_equal(info_of(job).code, -ENOSPC);
+        assert_fails(hmreg_job_wait(job, -1, &mr), -ENOSPC, words);
+        assert_ok(hmreg_job_cancel(job));
+        assert_ok(hmreg_job_close(job));
+    }
+    script.fail_index = 0;
+    script.count = 0;
+    assert_reg_fails(
+        hmreg_mr_reg_large(fixture.script.domain, fixture.host, PIECE, HMREG_ACCESS_ALL, NULL, &mr),
+        mr, -ENOSPC, "script: system failed");
+    close_fixture(&fixture);
+}
+
+static void key__in_use__enokey_at_the_first_piece(void **state)
+{
+    struct hmreg_mr *first = NULL;
+    struct hmreg_job *job = NULL;
+    struct fixture fixture;
+    struct hmreg_mr *mr;
+
+    open_fixture(&fixture);
+    assert_ok(script_reg(&fixture.script, fixture.host, 1, &first));
+    script.count = 0;
+    assert_ok(start(&fixture, &job));
+    assert_fails(hmreg_job_wait(job, -1, NULL), -HMREG_ENOKEY, "piece 0 of 8");
+    assert_int_equal(script.count, 0);
+    assert_ok(hmreg_job_close(job));
+    assert_ok(hmreg_mr_reg_large(fixture.script.domain, fixture.host, 8 * PIECE, HMREG_ACCESS_ALL,
+                                 &fixture.config, &mr));
+    assert_ok(hmreg_mr_close(mr));
+    assert_ok(hmreg_mr_close(first));
+    close_fixture(&fixture);
+}
+
+static void memory__each_allocation_fails__nothing_is_left(void **state)
+{
+    struct hmreg_mr *mr = NULL;
+    struct fixture fixture;
+    unsigned failures = 0;
+    int rc;
+
+    open_group(&fixture, 2, 0);
+    for (failing = 1;; failing++) {
+        int fds = test_count_fds();
+
+        allocations = 0;
+        rc = hmreg_mr_reg_large(fixture.group, fixture.script.memory[0], 4 * PIECE,
+                                HMREG_ACCESS_ALL, &fixture.config, &mr);
+        if (allocations < failing)
+            break;
+        if (!rc) { /* a reason could not be kept, or the like */
+            assert_ok(hmreg_mr_close(mr));
+            continue;
+        }
+        failures++;
+        assert_int_equal(rc, -ENOMEM);
+        assert_int_equal(script.live, 0);
+        assert_int_equal(test_count_fds(), fds);
+    }
+    failing = 0;
+    assert_ok(rc);
+    assert_true(failures > 10);
+    assert_ok(hmreg_mr_close(mr));
+    close_fixture(&fixture);
+}
+
+/* ---- progress and cancellation ---------------------------------------------------------- */
+
+static struct {
+    unsigned calls, cancel_at; /* at this call, from 1; 0: none */
+    uint64_t last, total;
+} seen;
+
+static void progress(struct hmreg_job *job, uint64_t done, uint64_t total, void *context)
+{
+    struct hmreg_mr *mr = (void *)1;
+
+    assert_ptr_equal(context, (void *)0x77);
+    assert_true(done > seen.last);
+    assert_true(done <= total);
+    seen.last = done;
+    seen.total = total;
+    assert_int_equal(info_of(job).done, done);
+    assert_fails(hmreg_job_wait(job, -1, &mr), -EDEADLK, "own progress callback");
+    assert_fails(hmreg_job_close(job), -EDEADLK, "own progress callback");
+    assert_ptr_equal(mr, (void *)1);
+    if (++seen.calls == seen.cancel_at)
+        assert_ok(hmreg_job_cancel(job));
+}
+
+static void watch(struct fixture *fixture, unsigned cancel_at)
+{
+    seen = (typeof(seen)){.cancel_at = cancel_at};
+    fixture->config.progress = progress;
+    fixture->config.progress_context = (void *)0x77;
+}
+
+static void progress__of_each_piece__grows_to_the_total(void **state)
+{
+    struct fixture fixture;
+
+    open_fixture(&fixture);
+    watch(&fixture, 0);
+    hmreg_fail(-ENODATA, "before");
+    assert_ok(hmreg_mr_close(registered(&fixture)));
+    assert_int_equal(hmreg_last_error()->code, -ENODATA);
+    assert_int_equal(seen.calls, 8);
+    assert_int_equal(seen.last, 8 * PIECE);
+    assert_int_equal(seen.total, 8 * PIECE);
+    close_fixture(&fixture);
+}
+
+static void cancel__at_each_piece__nothing_is_left(void **state)
+{
+    struct hmreg_mr *mr = NULL;
+    struct fixture fixture;
+
+    open_fixture(&fixture);
+    for (unsigned i = 1; i < 8; i++) {
+        watch(&fixture, i);
+        script.count = 0;
+        assert_reg_fails(hmreg_mr_reg_large(fixture.script.domain, fixture.host, 8 * PIECE,
+                                            HMREG_ACCESS_ALL, &fixture.config, &mr),
+                         mr, -ECANCELED, "of 32768 bytes");
+        assert_int_equal(script.count, i);
+    }
+    watch(&fixture, 8); /* too late */
+    assert_ok(hmreg_mr_reg_large(fixture.script.domain, fixture.host, 8 * PIECE, HMREG_ACCESS_ALL,
+                                 &fixture.config, &mr));
+    assert_ok(hmreg_mr_close(mr));
+    close_fixture(&fixture);
+}
+
+static void cancel__before_it_begins__nothing_is_registered(void **state)
+{
+    struct hmreg_job *job = NULL;
+    struct fixture fixture;
+
+    open_fixture(&fixture);
+    assert_ok(start(&fixture, &job));
+    assert_ok(hmreg_job_cancel(job));
+    assert_int_equal(info_of(job).state, HMREG_JOB_RUNNING);
+    assert_fails(hmreg_job_wait(job, 0, NULL), -ECANCELED, "after 0 of 32768 bytes");
+    assert_int_equal(info_of(job).state, HMREG_JOB_CANCELED);
+    assert_ok(hmreg_job_close(job));
+    assert_ok(start(&fixture, &job));
+    assert_fails(hmreg_job_wait(job, 0, NULL), -EINPROGRESS, "");
+    assert_ok(hmreg_job_close(job));
+    assert_int_equal(script.count, 1);
+    assert_int_equal(script.live, 0);
+    close_fixture(&fixture);
+}
+
+TEST_MAIN(TEST(range__of_pieces_and_a_rest__one_region_in_order),
+          TEST(range__of_one_piece__one_registration),
+          TEST(range__of_nearly_all_addresses__divided),
+          TEST(peer__across_borders__finds_each_piece), TEST(peer__of_the_most_pieces__finds_each),
+          TEST(piece_len__0__as_documented), TEST(range__too_long_for_all_pieces__msgsize),
+          TEST(options__of_the_attributes__of_each_piece), TEST(config__wrong__inval),
+          TEST(attributes__not_one_range__inval), TEST(job__null__inval),
+          TEST(domain__with_an_event_queue__eopnotsupp),
+          TEST(wait__one_thread_at_a_time__a_piece_in_each_call),
+          TEST(close__region_not_taken__deregistered), TEST(domain_close__with_a_job__ebusy),
+          TEST(fork__the_childs_calls__eperm), TEST(piece__each_fails__nothing_is_left),
+          TEST(key__in_use__enokey_at_the_first_piece),
+          TEST(memory__each_allocation_fails__nothing_is_left),
+          TEST(progress__of_each_piece__grows_to_the_total),
+          TEST(cancel__at_each_piece__nothing_is_left),
+          TEST(cancel__before_it_begins__nothing_is_registered))

@@ -1,0 +1,674 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * Jobs of several threads, on a fabric of the test's own that records which pieces it registers and
+ * lets a case hold them. job.c has the cases that need no threads.
+ */
+#include "core/base/error.h"
+#include "providers/provider.h"
+#include "tests/support/test.h"
+#include "tests/support/vendors.h"
+
+#include <errno.h>
+#include <hmreg/group.h>
+#include <hmreg/job.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define PIECE  4096u
+#define PIECES 64u
+
+static unsigned threads, failing; /* pthread_create(): calls; from which one on all fail, from 1 */
+
+int __real_pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*run)(void *),
+                          void *arg);
+int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*run)(void *),
+                          void *arg);
+int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*run)(void *),
+                          void *arg)
+{
+    return ++threads >= failing && failing ? EAGAIN : __real_pthread_create(thread, attr, run, arg);
+}
+
+/* ---- the fabric ------------------------------------------------------------------------- */
+
+static struct fabric {
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    const char *base;
+    unsigned order[4 * PIECES], count; /* the pieces in the order of their registrations */
+    unsigned live, inside, most;       /* regions; calls of reg now, and at most */
+    unsigned meet;                     /* calls of reg wait until so many are inside; 0: none */
+    unsigned held;                     /* calls of reg wait once so many have been made... */
+    bool hold;                         /* ...while this is set */
+    uint64_t fail;                     /* bit i: piece i fails */
+    int wrong_signals;                 /* threads that do not block all signals */
+} fabric = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
+
+static void check_thread(void)
+{
+    sigset_t blocked;
+
+    pthread_sigmask(SIG_SETMASK, NULL, &blocked);
+    if (!sigismember(&blocked, SIGUSR1))
+        fabric.wrong_signals++;
+}
+
+static int reg(void *self, const struct provider_request *request, struct provider_mr *out,
+               struct hmreg_reason *why)
+{
+    unsigned piece = (unsigned)((const char *)request->iov[0].iov_base - fabric.base) / PIECE;
+    bool fails;
+
+    pthread_mutex_lock(&fabric.lock);
+    fabric.order[fabric.count++] = piece;
+    fabric.inside++;
+    if (fabric.inside > fabric.most)
+        fabric.most = fabric.inside;
+    check_thread();
+    pthread_cond_broadcast(&fabric.changed);
+    while (fabric.most < fabric.meet || (fabric.hold && fabric.count > fabric.held))
+        pthread_cond_wait(&fabric.changed, &fabric.lock);
+    fabric.inside--;
+    fails = piece < 64 && (fabric.fail & UINT64_C(1) << piece);
+    fabric.live += !fails;
+    pthread_mutex_unlock(&fabric.lock);
+    if (fails)
+        return hmreg_fail(-EIO, "the test's fabric fails");
+    *out = (struct provider_mr){.key = request->requested_key};
+    return 0;
+}
+
+static int dereg(void *self, struct provider_mr *mr)
+{
+    pthread_mutex_lock(&fabric.lock);
+    fabric.live--;
+    pthread_mutex_unlock(&fabric.lock);
+    return 0;
+}
+
+static int can(void *self, enum hmreg_path path, enum hmreg_iface iface, int device,
+               struct hmreg_reason *why)
+{
+    return path == HMREG_PATH_PEERMEM ? hmreg_refuse(why, -EOPNOTSUPP, "test-no", "no") : 0;
+}
+
+static const struct provider_ops ops = {.name = "test", .can = can, .reg = reg, .dereg = dereg};
+static const struct provider_caps usual = {.fabric = "test",
+                                           .mr_mode = HMREG_MR_VIRT_ADDR,
+                                           .key_size = 8,
+                                           .iov_limit = 1,
+                                           .max_len = UINT64_C(1) << 40,
+                                           .any_thread = true};
+
+/* ---- the fixture ------------------------------------------------------------------------ */
+
+struct fixture {
+    struct hmreg *lib;
+    struct hmreg_domain *domain;
+    struct hmreg_job_config config;
+    struct hmreg_mr_attr attr;
+    struct iovec range;
+};
+
+static void reset_fabric(void)
+{
+    fabric.count = fabric.live = fabric.inside = fabric.most = fabric.meet = fabric.held = 0;
+    fabric.hold = false;
+    fabric.fail = 0;
+    fabric.wrong_signals = 0;
+}
+
+static void open_fixture(struct fixture *fixture, unsigned workers)
+{
+    *fixture = (struct fixture){
+        .config = {.size = sizeof(fixture->config), .workers = workers, .piece_len = PIECE}};
+    vendors_reset();
+    reset_fabric();
+    threads = failing = 0;
+    assert_ok(hmreg_open(NULL, &fixture->lib));
+    assert_ok(hmreg_domain_create(fixture->lib, &ops, &usual, NULL, NULL, &fixture->domain));
+    fixture->range = (struct iovec){aligned_alloc(PIECE, PIECES * PIECE), PIECES * PIECE};
+    fabric.base = fixture->range.iov_base;
+    fixture->attr = (struct hmreg_mr_attr){.size = sizeof(fixture->attr),
+                                           .iov = &fixture->range,
+                                           .iov_count = 1,
+                                           .access = HMREG_READ};
+}
+
+static void close_fixture(struct fixture *fixture)
+{
+    assert_ok(hmreg_domain_close(fixture->domain));
+    assert_ok(hmreg_close(fixture->lib));
+    assert_int_equal(fabric.live, 0);
+    assert_int_equal(fabric.wrong_signals, 0);
+    free((void *)(uintptr_t)fabric.base);
+}
+
+static int start(struct fixture *fixture, struct hmreg_job **job)
+{
+    return hmreg_job_start(fixture->domain, &fixture->attr, 0, &fixture->config, job);
+}
+
+static void set_hold(bool hold, unsigned held)
+{
+    pthread_mutex_lock(&fabric.lock);
+    fabric.hold = hold;
+    fabric.held = held;
+    pthread_cond_broadcast(&fabric.changed);
+    pthread_mutex_unlock(&fabric.lock);
+}
+
+static void await_calls(unsigned count)
+{
+    pthread_mutex_lock(&fabric.lock);
+    while (fabric.count < count)
+        pthread_cond_wait(&fabric.changed, &fabric.lock);
+    pthread_mutex_unlock(&fabric.lock);
+}
+
+static struct hmreg_job_info info_of(struct hmreg_job *job)
+{
+    struct hmreg_job_info info = {.size = sizeof(info)};
+
+    assert_ok(hmreg_job_query(job, &info));
+    return info;
+}
+
+/* Each piece was registered once, and none before one that lies `workers` pieces lower. */
+static void check_order(unsigned workers)
+{
+    uint64_t seen = 0;
+
+    assert_int_equal(fabric.count, PIECES);
+    for (unsigned i = 0; i < PIECES; i++) {
+        assert_false(seen & UINT64_C(1) << fabric.order[i]);
+        seen |= UINT64_C(1) << fabric.order[i];
+        assert_true(fabric.order[i] < i + workers);
+    }
+    assert_int_equal(seen, UINT64_MAX);
+}
+
+/* ---- workers ---------------------------------------------------------------------------- */
+
+static void workers__each_number__all_at_once_and_in_order(void **state)
+{
+    static const unsigned numbers[] = {1, 2, 3, 8, 64};
+    struct hmreg_job *job = NULL;
+    struct hmreg_mr *mr = NULL;
+    struct fixture fixture;
+
+    for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
+        open_fixture(&fixture, numbers[i]);
+        fabric.meet = numbers[i];
+        assert_ok(start(&fixture, &job));
+        assert_int_equal(info_of(job).workers, numbers[i]);
+        assert_ok(hmreg_job_wait(job, -1, &mr));
+        assert_ok(hmreg_job_close(job));
+        assert_int_equal(threads, numbers[i]);
+        assert_int_equal(fabric.most, numbers[i]);
+        check_order(numbers[i]);
+        assert_ok(hmreg_mr_close(mr));
+        close_fixture(&fixture);
+    }
+}
+
+static void workers__0__as_many_as_cpus_up_to_8(void **state)
+{
+    long cpus = sysconf(_SC_NPROCESSORS_ONLN);
+    struct hmreg_job *job = NULL;
+    struct fixture fixture;
+
+    open_fixture(&fixture, 0);
+    assert_ok(start(&fixture, &job));
+    assert_int_equal(info_of(job).workers, cpus < 8 ? cpus : 8);
+    assert_ok(hmreg_job_close(job));
+    fixture.config.workers = 64;
+    fixture.range.iov_len = 2 * PIECE;
+    assert_ok(start(&fixture, &job));
+    assert_int_equal(info_of(job).workers, 2); /* no more than pieces */
+    assert_ok(hmreg_job_close(job));
+    close_fixture(&fixture);
+}
+
+/* check_thread() would notice the calling thread if it did not block signals too. */
+static void reg_large__the_caller_is_a_worker(void **state)
+{
+    struct hmreg_mr *mr = NULL;
+    struct fixture fixture;
+    sigset_t all, before;
+
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    for (unsigned workers = 1; workers < 4; workers++) {
+        open_fixture(&fixture, workers);
+        fabric.meet = workers;
+        assert_ok(hmreg_mr_reg_large(fixture.domain, fixture.range.iov_base, fixture.range.iov_len,
+                                     HMREG_READ, &fixture.config, &mr));
+        assert_int_equal(threads, workers - 1);
+        assert_int_equal(fabric.most, workers);
+        check_order(workers);
+        assert_ok(hmreg_mr_close(mr));
+        close_fixture(&fixture);
+    }
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
+/* Whether it starts threads depends on the time of the first piece. */
+static void reg_large__workers_0__registered_once(void **state)
+{
+    struct hmreg_mr *mr = (void *)1;
+    struct fixture fixture;
+    sigset_t all, before;
+
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    open_fixture(&fixture, 0);
+    for (unsigned i = 0; i < 8; i++) {
+        fabric.count = 0;
+        fabric.fail = 1u << i;
+        assert_fails(hmreg_mr_reg_large(fixture.domain, fixture.range.iov_base,
+                                        fixture.range.iov_len, HMREG_READ, &fixture.config, &mr),
+                     -EIO, "piece ");
+        assert_ptr_equal(mr, (void *)1);
+        assert_int_equal(fabric.live, 0);
+    }
+    fabric.fail = fabric.count = 0;
+    assert_ok(hmreg_mr_reg_large(fixture.domain, fixture.range.iov_base, fixture.range.iov_len,
+                                 HMREG_READ, &fixture.config, &mr));
+    check_order(8);
+    assert_ok(hmreg_mr_close(mr));
+    fabric.count = 0;
+    fixture.range.iov_len = PIECE;
+    assert_ok(hmreg_mr_reg_large(fixture.domain, fixture.range.iov_base, fixture.range.iov_len,
+                                 HMREG_READ, &fixture.config, &mr));
+    assert_int_equal(fabric.count, 1);
+    assert_ok(hmreg_mr_close(mr));
+    close_fixture(&fixture);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
+static void threads__cannot_be_started__fewer_or_eagain(void **state)
+{
+    struct hmreg_job *job = NULL;
+    struct hmreg_mr *mr = NULL;
+    struct fixture fixture;
+    sigset_t all, before;
+
+    open_fixture(&fixture, 4);
+    failing = 1;
+    hmreg_fail(-ENODATA, "before");
+    assert_fails(start(&fixture, &job), -EAGAIN, "no thread to register pieces of a range");
+    assert_null(job);
+    assert_int_equal(fabric.count, 0);
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    assert_ok(hmreg_mr_reg_large(fixture.domain, fixture.range.iov_base, fixture.range.iov_len,
+                                 HMREG_READ, &fixture.config, &mr));
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    assert_ok(hmreg_mr_close(mr));
+    threads = 0;
+    failing = 3;
+    hmreg_fail(-ENODATA, "before");
+    assert_ok(start(&fixture, &job));
+    assert_int_equal(hmreg_last_error()->code, -ENODATA);
+    assert_int_equal(info_of(job).workers, 2);
+    assert_ok(hmreg_job_wait(job, -1, NULL));
+    assert_ok(hmreg_job_close(job));
+    failing = 0;
+    close_fixture(&fixture);
+}
+
+static void key__of_the_caller__its_piece_before_the_others(void **state)
+{
+    struct hmreg_job *job = NULL;
+    struct hmreg_mr *mr = NULL;
+    struct fixture fixture;
+
+    open_fixture(&fixture, 4);
+    fixture.attr.access = HMREG_REMOTE_READ;
+    fixture.attr.requested_key = UINT64_C(1) << 63; /* the first that the library would choose */
+    set_hold(true, 0);
+    assert_ok(start(&fixture, &job));
+    await_calls(1);
+    assert_fails(hmreg_job_wait(job, 50, NULL), -EINPROGRESS, "0 of ");
+    pthread_mutex_lock(&fabric.lock);
+    assert_int_equal(fabric.count, 1);
+    pthread_mutex_unlock(&fabric.lock);
+    set_hold(false, 0);
+    assert_ok(hmreg_job_wait(job, -1, &mr));
+    check_order(5);
+    assert_ok(hmreg_job_close(job));
+    assert_ok(hmreg_mr_close(mr));
+    close_fixture(&fixture);
+}
+
+/* ---- failures and cancellation ---------------------------------------------------------- */
+
+static void piece__each_fails__nothing_is_left(void **state)
+{
+    struct hmreg_mr *mr = (void *)1;
+    struct hmreg_job *job = NULL;
+    struct fixture fixture;
+    char words[32];
+
+    open_fixture(&fixture, 3);
+    for (unsigned i = 0; i < PIECES; i++) {
+        fabric.count = 0;
+        fabric.fail = UINT64_C(1) << i;
+        assert_ok(start(&fixture, &job));
+        snprintf(words, sizeof(words), "piece %u of 64", i);
+        assert_fails(hmreg_job_wait(job, -1, &mr), -EIO, words);
+        assert_int_equal(fabric.live, 0);
+        assert_ok(hmreg_job_close(job));
+    }
+    assert_ptr_equal(mr, (void *)1);
+    close_fixture(&fixture);
+}
+
+static void pieces__several_fail__the_lowest_is_reported(void **state)
+{
+    struct hmreg_job *job = NULL;
+    struct fixture fixture;
+
+    for (unsigned i = 0; i < 20; i++) {
+        open_fixture(&fixture, 4);
+        fabric.fail = UINT64_MAX - 1;
+        fabric.meet = 4;
+        assert_ok(start(&fixture, &job));
+        assert_fails(hmreg_job_wait(job, -1, NULL), -EIO, "piece 1 of 64");
+        assert_ok(hmreg_job_close(job));
+        close_fixture(&fixture);
+    }
+}
+
+static void cancel__while_pieces_are_registered__those_are_undone(void **state)
+{
+    struct hmreg_mr *mr = NULL;
+    struct hmreg_job *job = NULL;
+    struct fixture fixture;
+
+    for (unsigned at = 0; at < PIECES - 3; at += 7) {
+        open_fixture(&fixture, 3);
+        set_hold(true, at);
+        assert_ok(start(&fixture, &job));
+        await_calls(at + 3);
+        assert_fails(hmreg_job_wait(job, 0, &mr), -EINPROGRESS, "");
+        assert_ok(hmreg_job_cancel(job));
+        assert_fails(hmreg_job_wait(job, 1, &mr), -EINPROGRESS, "");
+        set_hold(false, 0);
+        assert_fails(hmreg_job_wait(job, -1, &mr), -ECANCELED, "of 262144 bytes");
+        assert_int_equal(fabric.count, at + 3);
+        assert_int_equal(fabric.live, 0);
+        assert_int_equal(info_of(job).state, HMREG_JOB_CANCELED);
+        assert_ok(hmreg_job_close(job));
+        close_fixture(&fixture);
+    }
+    assert_null(mr);
+}
+
+static void *close_in_a_thread(void *job)
+{
+    assert_ok(hmreg_job_close(job));
+    return NULL;
+}
+
+static void close__while_pieces_are_registered__waits_and_undoes(void **state)
+{
+    struct hmreg_job *job = NULL;
+    struct fixture fixture;
+    pthread_t closer;
+
+    open_fixture(&fixture, 2);
+    set_hold(true, 5);
+    assert_ok(start(&fixture, &job));
+    await_calls(7);
+    assert_int_equal(__real_pthread_create(&closer, NULL, close_in_a_thread, job), 0);
+    set_hold(false, 0);
+    pthread_join(closer, NULL);
+    assert_int_equal(fabric.live, 0);
+    close_fixture(&fixture);
+}
+
+/* ---- progress --------------------------------------------------------------------------- */
+
+static struct {
+    atomic_uint inside;
+    uint64_t last; /* not atomic: calls follow each other */
+    unsigned calls;
+    bool cancels;
+} seen;
+
+static void progress(struct hmreg_job *job, uint64_t done, uint64_t total, void *context)
+{
+    struct fixture *fixture = context;
+    struct hmreg_mr *mr;
+
+    assert_int_equal(atomic_fetch_add(&seen.inside, 1), 0);
+    assert_true(done > seen.last && done <= total && total == PIECES * PIECE);
+    seen.last = done;
+    seen.calls++;
+    assert_fails(hmreg_job_wait(job, -1, NULL), -EDEADLK, "own progress");
+    assert_ok(
+        hmreg_mr_reg(fixture->domain, fixture->range.iov_base, 1, HMREG_READ, 0, 0, 0, &mr, NULL));
+    assert_ok(hmreg_mr_close(mr));
+    if (seen.cancels)
+        assert_ok(hmreg_job_cancel(job));
+    atomic_fetch_sub(&seen.inside, 1);
+}
+
+static void progress__of_several_workers__one_call_at_a_time(void **state)
+{
+    struct hmreg_job *job = NULL;
+    struct fixture fixture;
+    int rc;
+
+    memset(&seen, 0, sizeof(seen));
+    open_fixture(&fixture, 4);
+    fixture.config.progress = progress;
+    fixture.config.progress_context = &fixture;
+    assert_ok(start(&fixture, &job));
+    assert_ok(hmreg_job_wait(job, -1, NULL));
+    assert_ok(hmreg_job_close(job));
+    assert_int_equal(seen.last, PIECES * PIECE);
+    assert_true(seen.calls >= 1 && seen.calls <= PIECES);
+    memset(&seen, 0, sizeof(seen));
+    seen.cancels = true;
+    assert_ok(start(&fixture, &job));
+    rc = hmreg_job_wait(job, -1, NULL); /* 0: the callback was too late */
+    assert_true(rc == 0 || rc == -ECANCELED);
+    assert_ok(hmreg_job_close(job));
+    close_fixture(&fixture);
+}
+
+/* ---- waiting ---------------------------------------------------------------------------- */
+
+static void *wait_in_a_thread(void *job)
+{
+    assert_ok(hmreg_job_wait(job, -1, NULL));
+    return NULL;
+}
+
+static void wait__by_several_threads__all_return(void **state)
+{
+    struct hmreg_job *job = NULL;
+    struct fixture fixture;
+    pthread_t waiter[3];
+
+    open_fixture(&fixture, 2);
+    set_hold(true, 3);
+    assert_ok(start(&fixture, &job));
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(__real_pthread_create(&waiter[i], NULL, wait_in_a_thread, job), 0);
+    set_hold(false, 0);
+    for (int i = 0; i < 3; i++)
+        pthread_join(waiter[i], NULL);
+    assert_ok(hmreg_job_close(job));
+    close_fixture(&fixture);
+}
+
+static void jobs__several_on_a_domain__each_its_own(void **state)
+{
+    struct hmreg_job *jobs[4] = {NULL};
+    struct fixture fixture;
+
+    open_fixture(&fixture, 2);
+    for (int i = 0; i < 4; i++)
+        assert_ok(start(&fixture, &jobs[i]));
+    for (int i = 3; i >= 0; i--)
+        assert_ok(hmreg_job_wait(jobs[i], -1, NULL));
+    assert_int_equal(fabric.live, 4 * PIECES);
+    for (int i = 0; i < 4; i++)
+        assert_ok(hmreg_job_close(jobs[i]));
+    close_fixture(&fixture);
+}
+
+static void fork__while_pieces_are_registered__the_parent_continues(void **state)
+{
+    struct hmreg_job *job = NULL;
+    struct fixture fixture;
+    int status;
+    pid_t child;
+
+    test_forks_with_threads();
+    test_forks_wipe();
+    open_fixture(&fixture, 2);
+    set_hold(true, 5);
+    assert_ok(start(&fixture, &job));
+    await_calls(7);
+    child = fork();
+    if (!child)
+        _exit(!(hmreg_job_wait(job, 0, NULL) == -EPERM && hmreg_job_cancel(job) == -EPERM &&
+                hmreg_job_close(job) == -EPERM));
+    set_hold(false, 0);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    assert_ok(hmreg_job_wait(job, -1, NULL));
+    assert_ok(hmreg_job_close(job));
+    close_fixture(&fixture);
+}
+
+static bool checks_at_exit; /* in a child */
+
+/* A child, for its exit. The fabric is held while exit(3) waits, and no piece begins after. */
+static void exit_with_a_job(void)
+{
+    struct hmreg_job *job = NULL;
+    struct fixture fixture;
+
+    open_fixture(&fixture, 2);
+    set_hold(true, 5);
+    if (start(&fixture, &job))
+        _exit(1);
+    await_calls(7);
+    checks_at_exit = true;
+    exit(0);
+}
+
+/* Runs after the library's handler, wherever that was registered. */
+static __attribute__((destructor)) void check_at_exit(void)
+{
+    unsigned count;
+
+    if (!checks_at_exit)
+        return;
+    set_hold(false, 0);
+    usleep(20000); /* time to do wrong */
+    pthread_mutex_lock(&fabric.lock);
+    count = fabric.count;
+    pthread_mutex_unlock(&fabric.lock);
+    _exit(count != 7);
+}
+
+static void exit__while_pieces_are_registered__no_other_begins(void **state)
+{
+    int status;
+    pid_t child;
+
+    test_forks_with_threads();
+    child = fork();
+    if (!child)
+        exit_with_a_job();
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+}
+
+/* ---- groups and devices ----------------------------------------------------------------- */
+
+static void group__partial_and_a_rail_fails__the_others_stay(void **state)
+{
+    struct hmreg_group_config config = {.size = sizeof(config), .flags = HMREG_GROUP_PARTIAL};
+    struct hmreg_domain *members[2], *group;
+    struct hmreg_job *job = NULL;
+    struct hmreg_mr *mr = NULL;
+    struct fixture fixture;
+
+    open_fixture(&fixture, 4);
+    members[0] = fixture.domain;
+    assert_ok(hmreg_domain_create(fixture.lib, &ops, &usual, NULL, NULL, &members[1]));
+    assert_ok(hmreg_group_open(fixture.lib, members, 2, &config, &group));
+    for (unsigned i = 0; i < 16; i++) {
+        fabric.count = 0;
+        assert_ok(hmreg_job_start(group, &fixture.attr, 0, &fixture.config, &job));
+        assert_ok(hmreg_job_wait(job, -1, &mr));
+        assert_int_equal(fabric.live, 2 * PIECES);
+        assert_ok(hmreg_job_close(job));
+        assert_ok(hmreg_mr_close(mr));
+        fabric.count = 0;
+        fabric.fail = UINT64_C(7) << i; /* on both rails */
+        assert_ok(hmreg_job_start(group, &fixture.attr, 0, &fixture.config, &job));
+        assert_fails(hmreg_job_wait(job, -1, &mr), -EIO, "rail ");
+        assert_int_equal(fabric.live, 0);
+        assert_ok(hmreg_job_close(job));
+        fabric.fail = 0;
+    }
+    assert_ok(hmreg_domain_close(group));
+    assert_ok(hmreg_domain_close(members[1]));
+    close_fixture(&fixture);
+}
+
+static void device__several_workers__one_export(void **state)
+{
+    struct hmreg_job *job = NULL;
+    struct hmreg_explanation why = {.size = sizeof(why)};
+    struct fixture fixture;
+    char *memory;
+
+    open_fixture(&fixture, 8);
+    memory = vendor_memory(HMREG_IFACE_CUDA, 0, HMREG_MEM_DEVICE, PIECES * PIECE);
+    fixture.range.iov_base = memory;
+    fabric.meet = 8;
+    assert_ok(start(&fixture, &job));
+    assert_ok(hmreg_job_wait(job, -1, NULL));
+    assert_int_equal(vendors[HMREG_IFACE_CUDA].exports, 1);
+    assert_ok(hmreg_job_close(job));
+    vendors[HMREG_IFACE_CUDA].export_code = -EOPNOTSUPP;
+    assert_ok(start(&fixture, &job));
+    assert_fails(hmreg_job_wait(job, -1, NULL), -EOPNOTSUPP, "piece ");
+    assert_ok(hmreg_explain(NULL, &why)); /* of a thread of the job's */
+    assert_int_equal(why.refused, 3);
+    assert_int_equal(vendors[HMREG_IFACE_CUDA].exports, 2);
+    assert_ok(hmreg_job_close(job));
+    vendor_memory_free(memory);
+    close_fixture(&fixture);
+}
+
+TEST_MAIN(TEST(workers__each_number__all_at_once_and_in_order),
+          TEST(workers__0__as_many_as_cpus_up_to_8), TEST(reg_large__the_caller_is_a_worker),
+          TEST(reg_large__workers_0__registered_once),
+          TEST(threads__cannot_be_started__fewer_or_eagain),
+          TEST(key__of_the_caller__its_piece_before_the_others),
+          TEST(piece__each_fails__nothing_is_left),
+          TEST(pieces__several_fail__the_lowest_is_reported),
+          TEST(cancel__while_pieces_are_registered__those_are_undone),
+          TEST(close__while_pieces_are_registered__waits_and_undoes),
+          TEST(progress__of_several_workers__one_call_at_a_time),
+          TEST(wait__by_several_threads__all_return), TEST(jobs__several_on_a_domain__each_its_own),
+          TEST(fork__while_pieces_are_registered__the_parent_continues),
+          TEST(exit__while_pieces_are_registered__no_other_begins),
+          TEST(group__partial_and_a_rail_fails__the_others_stay),
+          TEST(device__several_workers__one_export))

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * The limits of all caches together, which gets of several domains charge at once.
+ */
+#include "core/context/quota.h"
+#include "tests/support/test.h"
+
+#include <hmreg/hmreg.h>
+#include <pthread.h>
+#include <stdlib.h>
+
+#define THREADS 4
+#define ROUNDS  200000
+#define BYTES   10
+
+/* Takes by each call that changes the counts, and gives all back. */
+static void *take_and_give(void *arg)
+{
+    struct quota_owed owed = {0, 0};
+    struct quota *quota = arg;
+
+    for (int i = 0; i < ROUNDS; i++) {
+        if (quota_take(quota, &owed, BYTES) != QUOTA_TAKEN)
+            abort();
+        quota_add(quota, 1, BYTES);
+        owed = (struct quota_owed){2, 2 * BYTES};
+        if (i % 2)
+            quota_give(quota, &owed);
+    }
+    quota_give(quota, &owed);
+    return NULL;
+}
+
+static void take__by_threads_at_once__none_is_lost(void **state)
+{
+    struct quota_owed owed = {0, 0};
+    pthread_t threads[THREADS];
+    struct quota quota;
+
+    quota_init(&quota, 2 * THREADS, UINT64_C(2) * THREADS * BYTES);
+    for (int i = 0; i < THREADS; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, take_and_give, &quota), 0);
+    for (int i = 0; i < THREADS; i++)
+        pthread_join(threads[i], NULL);
+    assert_int_equal(quota.regions, 0);
+    assert_int_equal(quota.bytes, 0);
+    quota_change(&quota, 1, BYTES);
+    assert_int_equal(quota_take(&quota, &owed, BYTES), QUOTA_TAKEN);
+    assert_int_equal(quota_take(&quota, &owed, 0), QUOTA_FULL);
+    quota_destroy(&quota);
+}
+
+TEST_MAIN(TEST(take__by_threads_at_once__none_is_lost))

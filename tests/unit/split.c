@@ -1,0 +1,414 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * Gets of ranges that are longer than the fabric registers at once: one entry of the cache, of the
+ * longest pieces.
+ */
+#define FAILING_MALLOC
+#include "tests/support/failing_allocation.h"
+#include "tests/support/script.h"
+#include "tests/support/vendors.h"
+
+#include <errno.h>
+#include <hmreg/group.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define PAGE  4096u
+#define PAGES 5 /* of a range: two pieces of two pages, and one */
+
+struct fixture {
+    struct script_fixture script;
+    struct hmreg_domain *other, *group;
+    char *host;
+};
+
+static void open_fixture(struct fixture *fixture, const struct hmreg_domain_config *config)
+{
+    struct provider_caps caps = script_caps;
+
+    *fixture = (struct fixture){.host = aligned_alloc(PAGE, PAGES * PAGE)};
+    memset(fixture->host, 'h', PAGES * PAGE);
+    caps.max_len = 2 * PAGE + 100; /* pieces end with pages */
+    script_open(&fixture->script, &caps, config);
+}
+
+/* With another member that takes all at once. */
+static void open_group(struct fixture *fixture)
+{
+    struct hmreg_domain *members[2];
+
+    open_fixture(fixture, NULL);
+    assert_ok(hmreg_domain_create(fixture->script.lib, &script_ops, &script_caps, NULL, NULL,
+                                  &fixture->other));
+    members[0] = fixture->script.domain;
+    members[1] = fixture->other;
+    assert_ok(hmreg_group_open(fixture->script.lib, members, 2, NULL, &fixture->group));
+}
+
+static void close_fixture(struct fixture *fixture)
+{
+    assert_ok(hmreg_domain_close(fixture->group));
+    assert_ok(hmreg_domain_close(fixture->other));
+    script.destroys = 0;
+    free(fixture->host);
+    script_close(&fixture->script);
+}
+
+static int get(struct fixture *fixture, void *addr, size_t len, struct hmreg_mr **mr)
+{
+    struct hmreg_domain *domain = fixture->group ? fixture->group : fixture->script.domain;
+
+    return hmreg_mr_get(domain, addr, len, HMREG_ACCESS_ALL, mr);
+}
+
+static void flush(struct fixture *fixture)
+{
+    assert_ok(hmreg_domain_flush(fixture->group ? fixture->group : fixture->script.domain));
+    assert_int_equal(script.live, 0);
+}
+
+static void check_pieces(const struct hmreg_mr *mr, const char *addr)
+{
+    struct hmreg_segment_info piece = {.size = sizeof(piece)};
+
+    for (size_t i = 0; i < 3; i++) {
+        assert_ok(hmreg_mr_segment(mr, i, &piece));
+        assert_int_equal(piece.local_addr, (uintptr_t)addr + i * 2 * PAGE);
+        assert_int_equal(piece.len, i < 2 ? 2 * PAGE : PAGE);
+    }
+    assert_fails(hmreg_mr_segment(mr, 3, &piece), -ENOENT, "3 pieces");
+    assert_null(hmreg_mr_desc(mr));
+    assert_true(hmreg_mr_key(mr) == HMREG_KEY_NOTAVAIL);
+}
+
+/* A peer finds each byte, and no operation crosses two pieces. */
+static void check_peer(struct fixture *fixture, const struct hmreg_mr *mr, const char *host)
+{
+    struct hmreg_remote *remote;
+    uint64_t addr, key;
+    uint8_t token[512];
+    size_t size = sizeof(token);
+
+    assert_ok(hmreg_mr_pack(mr, token, &size));
+    assert_ok(hmreg_remote_open(fixture->script.domain, token, size, &remote));
+    assert_ok(hmreg_remote_addr(remote, 4 * PAGE + 1, 9, &addr, &key));
+    assert_int_equal(addr, (uintptr_t)host + 4 * PAGE + 1);
+    assert_fails(hmreg_remote_addr(remote, 2 * PAGE - 1, 2, &addr, &key), -EXDEV, "at offset 8192");
+    hmreg_remote_close(remote);
+    size = sizeof(token);
+    assert_ok(hmreg_mr_pack_range(mr, host + 2 * PAGE - 1, 2, token, &size));
+}
+
+static void get__longer_than_max_len__one_entry_of_pieces(void **state)
+{
+    struct hmreg_mr_info info = {.size = sizeof(info)};
+    struct hmreg_mr *mr = NULL, *again = NULL, *inside = NULL;
+    struct fixture fixture;
+
+    open_fixture(&fixture, NULL);
+    assert_ok(get(&fixture, fixture.host, PAGES * PAGE, &mr));
+    assert_int_equal(script.count, 3);
+    check_pieces(mr, fixture.host);
+    check_peer(&fixture, mr, fixture.host);
+    assert_ok(hmreg_mr_query(mr, &info));
+    assert_int_equal(info.len, PAGES * PAGE);
+    assert_true(info.cached);
+    for (int i = 0; i < 3; i++) { /* by the caches, then by the thread's table */
+        assert_ok(get(&fixture, fixture.host, PAGES * PAGE, &again));
+        assert_ptr_equal(again, mr);
+        hmreg_mr_put(again);
+    }
+    assert_ok(get(&fixture, fixture.host + PAGE, 10, &inside));
+    assert_ptr_equal(inside, mr);
+    hmreg_mr_put(inside);
+    assert_int_equal(script.count, 3);
+    hmreg_mr_put(mr);
+    flush(&fixture);
+    close_fixture(&fixture);
+}
+
+static void get__any_piece_changes__all_of_it_ends(void **state)
+{
+    struct fixture fixture;
+
+    open_fixture(&fixture, NULL);
+    for (unsigned i = 0; i < PAGES; i++) {
+        struct hmreg_mr *mr = NULL, *fresh = NULL;
+
+        script.count = 0;
+        assert_ok(get(&fixture, fixture.host, PAGES * PAGE, &mr));
+        assert_ok(hmreg_invalidate(fixture.script.lib, fixture.host + i * PAGE, 1));
+        assert_ok(get(&fixture, fixture.host, PAGES * PAGE, &fresh));
+        assert_ptr_not_equal(fresh, mr);
+        assert_int_equal(script.count, 6);
+        hmreg_mr_put(mr);
+        hmreg_mr_put(fresh);
+        flush(&fixture);
+    }
+    close_fixture(&fixture);
+}
+
+static void get__device_memory__exported_once_and_found_by_identity(void **state)
+{
+    struct vendor *cuda = &vendors[HMREG_IFACE_CUDA];
+    struct hmreg_mr *mr = NULL, *again = NULL;
+    struct fixture fixture;
+    char *addr;
+
+    open_fixture(&fixture, NULL);
+    addr = fixture.script.memory[0];
+    assert_ok(get(&fixture, addr, PAGES * PAGE, &mr));
+    check_pieces(mr, addr);
+    assert_int_equal(cuda->exports, 1);
+    for (unsigned i = 0; i < 3; i++) {
+        assert_int_equal(script.calls[i].path, HMREG_PATH_DMABUF);
+        assert_int_equal(script.calls[i].dmabuf.offset, (uint64_t)i * 2 * PAGE);
+    }
+    assert_ok(get(&fixture, addr, PAGES * PAGE, &again));
+    assert_ptr_equal(again, mr);
+    hmreg_mr_put(again);
+    vendor_renew(&cuda->claims[0]);
+    assert_ok(get(&fixture, addr, PAGES * PAGE, &again));
+    assert_ptr_not_equal(again, mr);
+    hmreg_mr_put(mr);
+    hmreg_mr_put(again);
+    flush(&fixture);
+    close_fixture(&fixture);
+}
+
+/* A peer picks a rail, so all have the pieces of the smallest max_len. */
+static void get__on_a_group__the_same_pieces_on_each_rail(void **state)
+{
+    struct hmreg_mr *mr = NULL, *again = NULL;
+    struct fixture fixture;
+
+    open_group(&fixture);
+    assert_ok(get(&fixture, fixture.script.memory[0], PAGES * PAGE, &mr));
+    check_pieces(hmreg_mr_rail(mr, 0), fixture.script.memory[0]);
+    check_pieces(hmreg_mr_rail(mr, 1), fixture.script.memory[0]);
+    assert_int_equal(vendors[HMREG_IFACE_CUDA].exports, 1);
+    assert_ok(get(&fixture, fixture.script.memory[0], PAGES * PAGE, &again));
+    assert_ptr_equal(again, mr);
+    hmreg_mr_put(again);
+    hmreg_mr_put(mr);
+    flush(&fixture);
+    assert_int_equal(script.count, 6);
+    close_fixture(&fixture);
+}
+
+static void get_attr__longer_than_max_len__each_piece_has_its_attributes(void **state)
+{
+    struct fixture fixture;
+    struct iovec range;
+    struct hmreg_mr_attr attr = {.size = sizeof(attr),
+                                 .iov = &range,
+                                 .iov_count = 1,
+                                 .access = HMREG_ACCESS_ALL,
+                                 .context = (void *)0x99,
+                                 .ordering = HMREG_ORDERING_STRICT,
+                                 .set_iova = 1,
+                                 .iova = 1 << 20};
+    struct hmreg_mr *mr = NULL, *again = NULL, *plain = NULL;
+
+    open_fixture(&fixture, NULL);
+    range = (struct iovec){fixture.host, PAGES * PAGE};
+    assert_ok(hmreg_mr_get_attr(fixture.script.domain, &attr, 0, &mr));
+    assert_int_equal(script.count, 3);
+    for (unsigned i = 0; i < 3; i++) {
+        assert_int_equal(script.calls[i].options.ordering, HMREG_ORDERING_STRICT);
+        assert_int_equal(script.calls[i].options.iova, (1 << 20) + i * 2 * PAGE);
+    }
+    assert_ptr_equal(hmreg_mr_context(mr), (void *)0x99);
+    assert_ok(hmreg_mr_get_attr(fixture.script.domain, &attr, 0, &again));
+    assert_ptr_equal(again, mr);
+    assert_ok(get(&fixture, fixture.host, PAGES * PAGE, &plain));
+    assert_ptr_not_equal(plain, mr);
+    hmreg_mr_put(mr);
+    hmreg_mr_put(again);
+    hmreg_mr_put(plain);
+    flush(&fixture);
+    close_fixture(&fixture);
+}
+
+static void get_attr__a_callers_dmabuf__its_parts(void **state)
+{
+    struct hmreg_mr_dmabuf dmabuf = {.len = PAGES * PAGE, .offset = PAGE};
+    struct hmreg_mr_attr attr = {
+        .size = sizeof(attr), .access = HMREG_ACCESS_ALL, .dmabuf = &dmabuf};
+    struct hmreg_mr *mr = NULL, *again = NULL;
+    struct fixture fixture;
+
+    open_fixture(&fixture, NULL);
+    dmabuf.fd = memfd_create("memory", MFD_CLOEXEC);
+    assert_int_equal(ftruncate(dmabuf.fd, (PAGES + 1) * PAGE), 0);
+    assert_ok(hmreg_mr_get_attr(fixture.script.domain, &attr, HMREG_MR_DMABUF, &mr));
+    assert_int_equal(script.count, 3);
+    assert_int_equal(script.calls[2].dmabuf.offset, 5 * PAGE);
+    assert_int_equal(script.calls[2].dmabuf.length, PAGE);
+    assert_ok(hmreg_mr_get_attr(fixture.script.domain, &attr, HMREG_MR_DMABUF, &again));
+    assert_ptr_equal(again, mr);
+    close(dmabuf.fd);
+    hmreg_mr_put(mr);
+    hmreg_mr_put(again);
+    flush(&fixture);
+    close_fixture(&fixture);
+}
+
+static void get_many__one_longer_than_max_len__all_are_there(void **state)
+{
+    struct hmreg_mr *mrs[2] = {NULL};
+    struct fixture fixture;
+    struct iovec iov[2];
+
+    open_fixture(&fixture, NULL);
+    iov[0] = (struct iovec){fixture.host, PAGES * PAGE};
+    iov[1] = (struct iovec){fixture.script.memory[0], 100};
+    assert_ok(hmreg_mr_get_many(fixture.script.domain, iov, 2, HMREG_ACCESS_ALL, mrs));
+    check_pieces(mrs[0], fixture.host);
+    hmreg_mr_put_many(mrs, 2);
+    flush(&fixture);
+    close_fixture(&fixture);
+}
+
+static void check_refreshed(const struct iovec *parts, unsigned count)
+{
+    assert_int_equal(script.refreshes, count);
+    for (unsigned i = 0; i < count; i++) {
+        assert_ptr_equal(script.refreshed[i].iov_base, parts[i].iov_base);
+        assert_int_equal(script.refreshed[i].iov_len, parts[i].iov_len);
+    }
+    script.refreshes = 0;
+}
+
+/* Each piece is refreshed by what it has of the part; nothing is if the part leaves the region. */
+static void refresh__a_part_that_crosses_pieces__of_each_piece(void **state)
+{
+    struct hmreg_mr *mr = NULL;
+    struct fixture fixture;
+    char *host;
+
+    open_fixture(&fixture, NULL);
+    host = fixture.host;
+    assert_ok(get(&fixture, host, PAGES * PAGE, &mr));
+    assert_ok(hmreg_mr_refresh(mr, &(struct iovec){host + 10, PAGES * PAGE - 20}, 1, 0));
+    check_refreshed((struct iovec[]){{host + 10, 2 * PAGE - 10},
+                                     {host + 2 * PAGE, 2 * PAGE},
+                                     {host + 4 * PAGE, PAGE - 10}},
+                    3);
+    assert_ok(hmreg_mr_refresh(mr, &(struct iovec){host + 2 * PAGE - 1, 2}, 1, 0));
+    check_refreshed((struct iovec[]){{host + 2 * PAGE - 1, 1}, {host + 2 * PAGE, 1}}, 2);
+    assert_fails(hmreg_mr_refresh(mr, &(struct iovec){host + 10, PAGES * PAGE}, 1, 0), -EINVAL,
+                 "iov[0] is not inside the region");
+    check_refreshed(NULL, 0);
+    hmreg_mr_put(mr);
+    flush(&fixture);
+    close_fixture(&fixture);
+}
+
+static void refresh__a_part_that_crosses_ranges__of_each_range(void **state)
+{
+    struct hmreg_mr *mr = NULL;
+    struct fixture fixture;
+    struct iovec iov[2];
+
+    open_fixture(&fixture, NULL);
+    iov[0] = (struct iovec){fixture.host + 100, 50};
+    iov[1] = (struct iovec){fixture.host, 100};
+    assert_ok(hmreg_mr_regv(fixture.script.domain, iov, 2, HMREG_ACCESS_ALL, 0, 5, 0, &mr, NULL));
+    assert_ok(hmreg_mr_refresh(mr, &(struct iovec){fixture.host + 90, 20}, 1, 0));
+    check_refreshed((struct iovec[]){{fixture.host + 90, 10}, {fixture.host + 100, 10}}, 2);
+    assert_ok(hmreg_mr_close(mr));
+    close_fixture(&fixture);
+}
+
+static void get__larger_than_the_cache__pieces_until_the_put(void **state)
+{
+    struct hmreg_domain_config config = {.size = sizeof(config), .max_bytes = 3 * PAGE};
+    struct hmreg_mr *mr = NULL;
+    struct fixture fixture;
+
+    open_fixture(&fixture, &config);
+    assert_ok(get(&fixture, fixture.host, PAGES * PAGE, &mr));
+    check_pieces(mr, fixture.host);
+    hmreg_mr_put(mr);
+    assert_int_equal(script.live, 0);
+    close_fixture(&fixture);
+}
+
+/* ---- failures --------------------------------------------------------------------------- */
+
+static void get__a_piece_fails__nothing_stays(void **state)
+{
+    for (unsigned nth = 1; nth <= 3; nth++) {
+        struct hmreg_mr *mr = (void *)1;
+        struct fixture fixture;
+
+        open_fixture(&fixture, NULL);
+        script.fail[HMREG_PATH_SYSTEM] = -EIO;
+        script.fail_index = nth;
+        assert_fails(get(&fixture, fixture.host, PAGES * PAGE, &mr), -EIO, "script");
+        assert_ptr_equal(mr, (void *)1);
+        assert_int_equal(script.live, 0);
+        close_fixture(&fixture);
+    }
+}
+
+static void get__each_allocation_fails__nothing_stays(void **state)
+{
+    unsigned failed = 0;
+
+    for (unsigned nth = 1; nth < 60; nth++) {
+        struct hmreg_mr *mr = NULL;
+        struct fixture fixture;
+        int fds, rc;
+
+        open_group(&fixture);
+        fds = test_count_fds();
+        allocations = 0;
+        failing = nth;
+        rc = get(&fixture, fixture.script.memory[0], PAGES * PAGE, &mr);
+        failing = 0;
+        assert_true(!rc || rc == -ENOMEM);
+        failed += rc != 0;
+        assert_int_equal(test_count_fds(), fds);
+        hmreg_mr_put(mr);
+        flush(&fixture);
+        close_fixture(&fixture);
+    }
+    assert_true(failed > 3);
+}
+
+static void get__more_pieces_than_a_region_has__msgsize_before_any_question(void **state)
+{
+    uint64_t most = (uint64_t)HMREG_SEGMENTS_MAX * 2 * PAGE;
+    struct hmreg_mr *mr = (void *)1, *mrs[1];
+    struct fixture fixture;
+    char *far = (char *)(UINT64_C(1) << 40);
+    struct iovec iov = {far, most + 1};
+
+    open_fixture(&fixture, NULL);
+    vendors[HMREG_IFACE_CUDA].resolves = 0;
+    assert_fails(get(&fixture, far, most + 1, &mr), -EMSGSIZE, "max_len is 8292");
+    assert_non_null(strstr(hmreg_last_error()->text, "hmreg_mr_reg_large()"));
+    assert_fails(hmreg_mr_get_many(fixture.script.domain, &iov, 1, HMREG_READ, mrs), -EMSGSIZE,
+                 "1024 pieces of 8192 bytes");
+    assert_ptr_equal(mr, (void *)1);
+    assert_int_equal(script.count, 0);
+    assert_int_equal(vendors[HMREG_IFACE_CUDA].resolves, 0);
+    close_fixture(&fixture);
+}
+
+TEST_MAIN(TEST(get__longer_than_max_len__one_entry_of_pieces),
+          TEST(get__any_piece_changes__all_of_it_ends),
+          TEST(get__device_memory__exported_once_and_found_by_identity),
+          TEST(get__on_a_group__the_same_pieces_on_each_rail),
+          TEST(get_attr__longer_than_max_len__each_piece_has_its_attributes),
+          TEST(get_attr__a_callers_dmabuf__its_parts),
+          TEST(get_many__one_longer_than_max_len__all_are_there),
+          TEST(get__larger_than_the_cache__pieces_until_the_put),
+          TEST(refresh__a_part_that_crosses_pieces__of_each_piece),
+          TEST(refresh__a_part_that_crosses_ranges__of_each_range),
+          TEST(get__a_piece_fails__nothing_stays), TEST(get__each_allocation_fails__nothing_stays),
+          TEST(get__more_pieces_than_a_region_has__msgsize_before_any_question))

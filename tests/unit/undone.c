@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * Registrations that a failed call undoes while the fabric is busy with them (-EBUSY): the domain
+ * keeps them with their keys, later calls try again, and none is lost or freed before.
+ */
+#define FAILING_MALLOC
+#include "tests/support/failing_allocation.h"
+#include "tests/support/script.h"
+#include "tests/support/vendors.h"
+
+#include "core/mr/undone.h"
+
+#include <errno.h>
+#include <hmreg/group.h>
+#include <hmreg/job.h>
+#include <stdlib.h>
+
+#define MEMBERS 3
+#define PIECES  4
+#define PAGE    4096u
+
+static const enum hmreg_path SYSTEM = HMREG_PATH_SYSTEM;
+
+struct fixture {
+    struct script_fixture script; /* its domain is member 0 */
+    struct hmreg_domain *members[MEMBERS], *group;
+    char *host;
+};
+
+static void open_fixture(struct fixture *fixture, uint32_t flags)
+{
+    struct hmreg_group_config config = {.size = sizeof(config), .flags = flags};
+    struct provider_caps caps = script_caps;
+
+    caps.iov_limit = 1; /* segments of host memory are pieces */
+    *fixture = (struct fixture){.host = NULL};
+    script_open(&fixture->script, &caps, NULL);
+    fixture->members[0] = fixture->script.domain;
+    for (size_t i = 1; i < MEMBERS; i++)
+        assert_ok(hmreg_domain_create(fixture->script.lib, &script_ops, &caps, NULL, NULL,
+                                      &fixture->members[i]));
+    assert_ok(
+        hmreg_group_open(fixture->script.lib, fixture->members, MEMBERS, &config, &fixture->group));
+    fixture->host = aligned_alloc(PAGE, PIECES * PAGE);
+    memset(fixture->host, 'h', PIECES * PAGE);
+}
+
+static void close_fixture(struct fixture *fixture)
+{
+    assert_int_equal(script.live, 0);
+    assert_ok(hmreg_domain_close(fixture->group));
+    for (size_t i = 1; i < MEMBERS; i++)
+        assert_ok(hmreg_domain_close(fixture->members[i]));
+    script.destroys = 0;
+    free(fixture->host);
+    script_close(&fixture->script);
+}
+
+/* Registration `failing` fails, and that of number `busy` (0: each) cannot be deregistered. */
+static void script_fail(unsigned nth, size_t busy)
+{
+    script.count = 0;
+    script.fail[SYSTEM] = -EIO;
+    script.fail_index = nth;
+    script.dereg = -EBUSY;
+    script.dereg_index = busy;
+}
+
+static void relax(void)
+{
+    script.fail[SYSTEM] = 0;
+    script.dereg = 0;
+}
+
+static int reg_pieces(struct fixture *fixture, struct hmreg_domain *domain, struct hmreg_mr **mr)
+{
+    struct hmreg_segment segments[PIECES] = {{.kind = HMREG_SEGMENT_MEMORY}};
+
+    for (size_t i = 0; i < PIECES; i++)
+        segments[i].u.memory = (struct iovec){fixture->host + i * PAGE, PAGE};
+    return hmreg_mr_regsgl(domain, segments, PIECES, HMREG_ACCESS_ALL, 0, 5, 0, mr, NULL);
+}
+
+static int reg_one(struct fixture *fixture, struct hmreg_domain *domain, uint64_t key)
+{
+    struct hmreg_mr *mr = NULL;
+    int rc = hmreg_mr_reg(domain, fixture->host, PAGE, HMREG_ACCESS_ALL, 0, key, 0, &mr, NULL);
+
+    return rc ? rc : hmreg_mr_close(mr);
+}
+
+/* ---- who keeps what --------------------------------------------------------------------- */
+
+static void composite__a_piece_busy__kept_with_its_key_until_a_later_call(void **state)
+{
+    struct hmreg_mr *mr = (void *)1;
+    struct fixture fixture;
+
+    open_fixture(&fixture, 0);
+    script_fail(3, 1);
+    assert_fails(reg_pieces(&fixture, fixture.members[0], &mr), -EIO, "script: system failed");
+    assert_ptr_equal(mr, (void *)1);
+    assert_int_equal(script.live, 1);
+    assert_int_equal(undone_left(fixture.members[0]), 1);
+    script.fail[SYSTEM] = 0;
+    assert_fails(reg_one(&fixture, fixture.members[0], 5), -HMREG_ENOKEY, "key");
+    assert_ok(reg_one(&fixture, fixture.members[0], 6));
+    assert_int_equal(script.live, 1);
+    relax();
+    assert_ok(reg_one(&fixture, fixture.members[0], 5));
+    assert_int_equal(undone_left(fixture.members[0]), 0);
+    close_fixture(&fixture);
+}
+
+static void composite__all_pieces_busy__a_call_tries_one(void **state)
+{
+    struct hmreg_mr *mr = NULL;
+    struct fixture fixture;
+
+    open_fixture(&fixture, 0);
+    script_fail(PIECES, 0);
+    assert_fails(reg_pieces(&fixture, fixture.members[0], &mr), -EIO, "script: system failed");
+    assert_int_equal(undone_left(fixture.members[0]), PIECES - 1);
+    script.dereg_index = 1;
+    assert_ok(hmreg_domain_progress(fixture.members[0])); /* tries the busy one */
+    assert_int_equal(undone_left(fixture.members[0]), PIECES - 1);
+    assert_ok(hmreg_domain_progress(fixture.members[0])); /* then the one behind it */
+    assert_int_equal(undone_left(fixture.members[0]), PIECES - 2);
+    assert_ok(hmreg_domain_flush(fixture.members[0])); /* all */
+    assert_int_equal(undone_left(fixture.members[0]), 1);
+    assert_int_equal(script.live, 1);
+    relax();
+    assert_ok(hmreg_domain_flush(fixture.members[0]));
+    close_fixture(&fixture);
+}
+
+/* Each member keeps its own, also where a rail is a composite. */
+static void group__rails_busy__each_member_keeps_its_own(void **state)
+{
+    struct hmreg_mr *mr = NULL;
+    struct fixture fixture;
+
+    open_fixture(&fixture, 0);
+    script_fail(2 * PIECES + 1, 0);
+    assert_fails(reg_pieces(&fixture, fixture.group, &mr), -EIO, "rail 2");
+    assert_int_equal(undone_left(fixture.members[0]), PIECES);
+    assert_int_equal(undone_left(fixture.members[1]), PIECES);
+    assert_int_equal(undone_left(fixture.members[2]), 0);
+    relax();
+    assert_ok(reg_one(&fixture, fixture.group, 6));
+    assert_int_equal(undone_left(fixture.members[0]), PIECES - 2); /* by the call and its close */
+    assert_int_equal(undone_left(fixture.members[1]), PIECES - 2);
+    assert_ok(hmreg_domain_flush(fixture.group));
+    assert_int_equal(script.live, 0);
+    close_fixture(&fixture);
+}
+
+static void get__on_a_group_with_a_rail_busy__kept(void **state)
+{
+    struct hmreg_mr *mr = NULL;
+    struct fixture fixture;
+
+    open_fixture(&fixture, 0);
+    script_fail(2, 1);
+    assert_fails(hmreg_mr_get(fixture.group, fixture.host, PAGE, HMREG_ACCESS_ALL, &mr), -EIO,
+                 "rail 1");
+    assert_int_equal(undone_left(fixture.members[0]), 1);
+    relax();
+    assert_ok(hmreg_mr_get(fixture.group, fixture.host, PAGE, HMREG_ACCESS_ALL, &mr));
+    assert_int_equal(undone_left(fixture.members[0]), 0);
+    hmreg_mr_put(mr);
+    assert_ok(hmreg_domain_flush(fixture.group));
+    close_fixture(&fixture);
+}
+
+static void job__pieces_busy__kept_after_the_job(void **state)
+{
+    struct hmreg_job_config config = {.size = sizeof(config), .workers = 1, .piece_len = PAGE};
+    struct hmreg_mr *mr = (void *)1;
+    struct fixture fixture;
+
+    open_fixture(&fixture, 0);
+    script_fail(3, 0);
+    assert_fails(hmreg_mr_reg_large(fixture.members[0], fixture.host, PIECES * PAGE,
+                                    HMREG_ACCESS_ALL, &config, &mr),
+                 -EIO, "piece 2 of 4");
+    assert_ptr_equal(mr, (void *)1);
+    assert_int_equal(undone_left(fixture.members[0]), 2);
+    relax();
+    assert_ok(hmreg_domain_flush(fixture.members[0]));
+    close_fixture(&fixture);
+}
+
+/* A rail that the region does without was registered in part. */
+static void job__on_a_partial_group__what_a_missing_rail_leaves_is_kept(void **state)
+{
+    struct hmreg_job_config config = {.size = sizeof(config), .workers = 1, .piece_len = PAGE};
+    struct hmreg_mr *mr = NULL;
+    struct fixture fixture;
+
+    open_fixture(&fixture, HMREG_GROUP_PARTIAL);
+    script_fail(MEMBERS + 2, 2); /* piece 1 on rail 1; piece 0 there is busy */
+    assert_ok(hmreg_mr_reg_large(fixture.group, fixture.host, PIECES * PAGE, HMREG_ACCESS_ALL,
+                                 &config, &mr));
+    assert_null(hmreg_mr_rail(mr, 1));
+    assert_int_equal(undone_left(fixture.members[1]), 1);
+    relax();
+    assert_ok(hmreg_mr_close(mr));
+    assert_int_equal(script.live, 0);
+    close_fixture(&fixture);
+}
+
+/* ---- ends ------------------------------------------------------------------------------- */
+
+static void domain_close__registrations_left__busy_until_they_go(void **state)
+{
+    struct hmreg_domain *domain;
+    struct hmreg_mr *mr = NULL;
+    struct fixture fixture;
+
+    open_fixture(&fixture, 0);
+    assert_ok(hmreg_domain_close(fixture.group));
+    domain = fixture.members[1];
+    script_fail(2, 1);
+    assert_fails(reg_pieces(&fixture, domain, &mr), -EIO, "script");
+    assert_fails(hmreg_domain_close(domain), -EBUSY, "1 registrations of calls that failed");
+    assert_ok(reg_one(&fixture, domain, 6)); /* it goes on working */
+    relax();
+    assert_ok(hmreg_domain_close(domain));
+    assert_int_equal(script.live, 0);
+    fixture.members[1] = NULL;
+    fixture.group = NULL;
+    close_fixture(&fixture);
+}
+
+/* A region of the cache with another key than requested needs memory after its registration. */
+static void get__no_memory_for_the_fabrics_key_and_busy__nothing_is_lost(void **state)
+{
+    unsigned failed = 0;
+
+    for (unsigned each = 1; each < 24; each++) {
+        struct hmreg_mr *mr = NULL;
+        struct fixture fixture;
+        int rc;
+
+        open_fixture(&fixture, 0);
+        script.given_key = 77;
+        script.dereg = -EBUSY;
+        allocations = 0;
+        failing = each;
+        rc = hmreg_mr_get(fixture.members[0], fixture.host, PAGE, HMREG_ACCESS_ALL, &mr);
+        failing = 0;
+        assert_int_equal(script.live, !rc);
+        failed += rc == -ENOMEM;
+        relax();
+        hmreg_mr_put(mr);
+        assert_ok(hmreg_domain_flush(fixture.members[0]));
+        close_fixture(&fixture);
+    }
+    assert_true(failed);
+}
+
+TEST_MAIN(TEST(composite__a_piece_busy__kept_with_its_key_until_a_later_call),
+          TEST(composite__all_pieces_busy__a_call_tries_one),
+          TEST(group__rails_busy__each_member_keeps_its_own),
+          TEST(get__on_a_group_with_a_rail_busy__kept), TEST(job__pieces_busy__kept_after_the_job),
+          TEST(job__on_a_partial_group__what_a_missing_rail_leaves_is_kept),
+          TEST(domain_close__registrations_left__busy_until_they_go),
+          TEST(get__no_memory_for_the_fabrics_key_and_busy__nothing_is_lost))

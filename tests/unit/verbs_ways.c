@@ -1,0 +1,314 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ * Data direct in the verbs provider, on a simulated libibverbs and a simulated libmlx5 that is
+ * loaded as libibverbs loads its drivers: what each version of it and each NIC answers. */
+#include "providers/verbs/verbs_direct.h"
+#include "tests/support/fake/mlx5.h"
+#include "tests/support/fake/pcie.h"
+#include "tests/support/fake_verbs.h"
+#include "tests/support/test.h"
+#include "tests/support/vendors.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <hmreg/verbs.h>
+#include <string.h>
+
+#define BYTES 65536
+
+static struct {
+    bool supported;
+    int path_result;
+    unsigned paths;
+    unsigned imports;
+} mlx5;
+
+static bool supported(struct ibv_device *device)
+{
+    return mlx5.supported;
+}
+
+static int path(struct ibv_context *context, char *out, size_t size)
+{
+    mlx5.paths++;
+    if (!mlx5.path_result)
+        strcpy(out, "/sys/devices/pci0000:00/0000:00:01.0");
+    return mlx5.path_result;
+}
+
+static struct ibv_mr *reg_mlx5(struct ibv_pd *pd, uint64_t offset, size_t length, uint64_t iova,
+                               int fd, int access, int mlx5_access)
+{
+    mlx5.imports++;
+    return fake_verbs_reg_mlx5(pd, offset, length, iova, fd, access, mlx5_access);
+}
+
+struct fixture {
+    void *library;
+    struct hmreg *lib;
+    struct ibv_pd *pd;
+    struct hmreg_domain *domain;
+    char *there;
+};
+
+static void begin(struct fixture *fixture, const char *library)
+{
+    struct fake_mlx5 *fake;
+
+    *fixture = (struct fixture){.library = NULL};
+    vendors_reset();
+    fixture->pd = fake_verbs_reset();
+    memset(&mlx5, 0, sizeof(mlx5));
+    mlx5.supported = true;
+    if (library) {
+        fixture->library = dlopen(library, RTLD_NOW | RTLD_LOCAL);
+        assert_non_null(fixture->library);
+        fake = dlsym(fixture->library, "hmreg_fake_mlx5");
+        *fake = (struct fake_mlx5){supported, path, reg_mlx5};
+    }
+    assert_ok(hmreg_open(NULL, &fixture->lib));
+    fixture->there = vendor_memory(HMREG_IFACE_CUDA, 1, HMREG_MEM_DEVICE, BYTES);
+}
+
+static void open_with(struct fixture *fixture, enum hmreg_way first, enum hmreg_way second)
+{
+    struct hmreg_domain_config config = {
+        .size = sizeof(config), .flags = HMREG_VERBS_MEMORY_WINDOWS, .ways = {first, second}};
+
+    assert_ok(hmreg_domain_open_verbs(fixture->lib, fixture->pd, &config, &fixture->domain));
+}
+
+static void end(struct fixture *fixture)
+{
+    vendor_memory_free(fixture->there);
+    assert_ok(hmreg_domain_close(fixture->domain));
+    assert_ok(hmreg_close(fixture->lib));
+    assert_int_equal(fake_verbs.live, 0);
+    if (fixture->library)
+        dlclose(fixture->library);
+    assert_null(dlopen("libmlx5.so.1", RTLD_LAZY | RTLD_NOLOAD)); /* no reference is left */
+}
+
+static int reg(struct fixture *fixture, struct hmreg_mr **mr)
+{
+    return hmreg_mr_reg(fixture->domain, fixture->there + 4099, 5000, HMREG_REMOTE_WRITE, 0, 0, 0,
+                        mr, NULL);
+}
+
+static enum hmreg_way way_of(const struct hmreg_mr *mr)
+{
+    struct hmreg_mr_info info = {.size = sizeof(info)};
+
+    assert_ok(hmreg_mr_query(mr, &info));
+    assert_int_equal(info.path, HMREG_PATH_DMABUF);
+    return info.way;
+}
+
+static struct hmreg_explanation explain(const struct hmreg_mr *mr)
+{
+    struct hmreg_explanation why = {.size = sizeof(why)};
+
+    assert_ok(hmreg_explain(mr, &why));
+    return why;
+}
+
+static void assert_reason(const struct hmreg_reason *reason, const char *slug, int code,
+                          int64_t vendor, const char *words)
+{
+    assert_string_equal(reason->slug, slug);
+    assert_int_equal(reason->code, code);
+    assert_int_equal(reason->vendor_code, vendor);
+    if (!strstr(reason->text, words))
+        fail_msg("\"%s\" is without \"%s\"", reason->text, words);
+}
+
+/* ---- there is data direct --------------------------------------------------------------- */
+
+static void reg__nic_with_data_direct__imported_for_it(void **state)
+{
+    struct fixture fixture;
+    struct hmreg_mr *mr;
+
+    begin(&fixture, FAKE_MLX5);
+    open_with(&fixture, 0, 0);
+    for (unsigned i = 1; i <= 3; i++) {
+        assert_ok(reg(&fixture, &mr));
+        assert_int_equal(way_of(mr), HMREG_WAY_DATA_DIRECT);
+        assert_int_equal(mlx5.imports, i);
+        assert_int_equal(mlx5.paths, 1); /* the NIC is asked when the domain opens */
+        assert_int_equal(fake_verbs.by_mlx5, 1);
+        assert_int_equal(fake_verbs.offset, 4099);
+        assert_int_equal(fake_verbs.length, 5000);
+        assert_int_equal(fake_verbs.iova, (uintptr_t)fixture.there + 4099);
+        assert_int_equal(fake_verbs.access, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+        assert_false(fake_is_pcie(fake_verbs.fd));
+        assert_int_equal(hmreg_mr_rkey(mr), ((struct ibv_mr *)hmreg_mr_native(mr))->rkey);
+        assert_ok(hmreg_mr_close(mr));
+    }
+    end(&fixture);
+}
+
+static void reg__coherent_device__with_the_pcie_mapping(void **state)
+{
+    struct fixture fixture;
+    struct hmreg_mr *mr;
+
+    begin(&fixture, FAKE_MLX5);
+    vendors[HMREG_IFACE_CUDA].coherent = true;
+    open_with(&fixture, 0, 0);
+    assert_ok(reg(&fixture, &mr));
+    assert_int_equal(way_of(mr), HMREG_WAY_DATA_DIRECT_PCIE);
+    assert_true(fake_is_pcie(fake_verbs.fd));
+    assert_int_equal(fake_verbs.by_mlx5, 1);
+    assert_ok(hmreg_mr_close(mr));
+    end(&fixture);
+}
+
+/* The usual import may still have room. */
+static void reg__data_direct_fails__plain(void **state)
+{
+    static const struct {
+        int errnum, code;
+        const char *words;
+    } cases[] = {
+        {EINVAL, -EINVAL, "data-direct: fake0 did not import the dmabuf for data direct"},
+        {EOPNOTSUPP, -EOPNOTSUPP, "(error 95)"},
+        {ENOMEM, -ENOMEM, "(BAR1) is full"},
+        {524, -EOPNOTSUPP, "below one PCI switch"},
+    };
+    struct fixture fixture;
+
+    begin(&fixture, FAKE_MLX5);
+    open_with(&fixture, HMREG_WAY_DATA_DIRECT, HMREG_WAY_PLAIN);
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct hmreg_explanation why;
+        struct hmreg_mr *mr;
+
+        fake_verbs.mlx5_error = cases[i].errnum;
+        assert_ok(reg(&fixture, &mr));
+        assert_int_equal(way_of(mr), HMREG_WAY_PLAIN);
+        assert_int_equal(fake_verbs.by_mlx5, 0);
+        why = explain(mr);
+        assert_int_equal(why.refused, 1);
+        assert_reason(&why.reasons[0], "data-direct-refused", cases[i].code, cases[i].errnum,
+                      cases[i].words);
+        assert_ok(hmreg_mr_close(mr));
+    }
+    fake_verbs.mlx5_error = 0; /* a failure is not remembered */
+    end(&fixture);
+}
+
+static void reg__device_is_gone__is_the_answer(void **state)
+{
+    struct hmreg_mr *mr = (void *)1;
+    struct fixture fixture;
+
+    begin(&fixture, FAKE_MLX5);
+    open_with(&fixture, 0, 0);
+    fake_verbs.mlx5_error = EIO;
+    assert_fails(reg(&fixture, &mr), -EIO, "the device failed");
+    assert_ptr_equal(mr, (void *)1);
+    assert_int_equal(mlx5.imports, 1);
+    end(&fixture);
+}
+
+static void regattr__callers_dmabuf__for_data_direct(void **state)
+{
+    struct hmreg_mr_dmabuf dmabuf = {.offset = 100, .len = 64};
+    struct hmreg_mr_attr attr = {.size = sizeof(attr), .access = HMREG_SEND, .dmabuf = &dmabuf};
+    struct fixture fixture;
+    struct hmreg_mr *mr;
+
+    begin(&fixture, FAKE_MLX5);
+    open_with(&fixture, HMREG_WAY_DATA_DIRECT_PCIE, HMREG_WAY_DATA_DIRECT);
+    dmabuf.fd = vendors[HMREG_IFACE_CUDA].claims[0].fd;
+    assert_ok(hmreg_mr_regattr(fixture.domain, &attr, HMREG_MR_DMABUF, &mr));
+    assert_int_equal(way_of(mr), HMREG_WAY_DATA_DIRECT);
+    assert_int_equal(fake_verbs.fd, dmabuf.fd);
+    assert_int_equal(fake_verbs.by_mlx5, 1);
+    assert_string_equal(explain(mr).reasons[0].slug, "mapping-is-the-callers");
+    assert_ok(hmreg_mr_close(mr));
+    end(&fixture);
+}
+
+static void dereg__for_data_direct__as_usual(void **state)
+{
+    struct fixture fixture;
+    struct hmreg_mr *mr;
+
+    begin(&fixture, FAKE_MLX5);
+    open_with(&fixture, 0, 0);
+    assert_ok(reg(&fixture, &mr));
+    fake_verbs.dereg_result = EBUSY;
+    assert_fails(hmreg_mr_close(mr), -EBUSY, "memory window");
+    fake_verbs.dereg_result = 0;
+    assert_ok(hmreg_mr_close(mr));
+    end(&fixture);
+}
+
+/* ---- there is none ---------------------------------------------------------------------- */
+
+static void none(const char *library, bool is_mlx5, int path_result, const char *slug,
+                 const char *words)
+{
+    struct hmreg_explanation why;
+    struct fixture fixture;
+    struct hmreg_mr *mr;
+
+    begin(&fixture, library);
+    mlx5.supported = is_mlx5;
+    mlx5.path_result = path_result;
+    open_with(&fixture, HMREG_WAY_DATA_DIRECT, HMREG_WAY_PLAIN);
+    assert_ok(reg(&fixture, &mr));
+    assert_int_equal(way_of(mr), HMREG_WAY_PLAIN);
+    assert_int_equal(mlx5.imports, 0);
+    why = explain(mr);
+    assert_int_equal(why.refused, 1);
+    assert_reason(&why.reasons[0], slug, -EOPNOTSUPP, path_result, words);
+    assert_ok(hmreg_mr_close(mr));
+    assert_ok(hmreg_domain_close(fixture.domain));
+
+    /* Unasked, such a NIC is not tried for it, and nothing is said. */
+    open_with(&fixture, 0, 0);
+    assert_ok(reg(&fixture, &mr));
+    assert_int_equal(explain(mr).refused, 0);
+    assert_ok(hmreg_mr_close(mr));
+    end(&fixture);
+}
+
+static void reg__no_data_direct__each_reason(void **state)
+{
+    none(NULL, false, 0, "no-data-direct", "data-direct: fake0 is no NIC of mlx5");
+    none(FAKE_MLX5, false, 0, "no-data-direct", "fake0 is no NIC of mlx5");
+    none(FAKE_MLX5_OLD, false, 0, "no-data-direct", "fake0 is no NIC of mlx5");
+    none(FAKE_MLX5_OLD, true, 0, "rdma-core-too-old", "rdma-core 54");
+    none(FAKE_MLX5, true, ENODEV, "no-data-direct", "says: No such device");
+    none(FAKE_MLX5, true, EOPNOTSUPP, "no-data-direct", "ConnectX-8");
+    none(FAKE_MLX5, true, ENOSPC, "no-data-direct", "No space left");
+}
+
+/* EFA has no link but PCIe. */
+static void reg__efa_and_a_coherent_device__pcie_first(void **state)
+{
+    struct fixture fixture;
+    struct hmreg_mr *mr;
+
+    begin(&fixture, NULL);
+    vendors[HMREG_IFACE_CUDA].coherent = true;
+    fake_verbs.limits.vendor_id = 0x1d0f;
+    open_with(&fixture, 0, 0);
+    assert_ok(reg(&fixture, &mr));
+    assert_int_equal(way_of(mr), HMREG_WAY_PCIE);
+    assert_true(fake_is_pcie(fake_verbs.fd));
+    assert_int_equal(fake_verbs.by_mlx5, 0);
+    assert_ok(hmreg_mr_close(mr));
+    fake_verbs.dmabuf_error =
+        ENOMEM; /* the window of the PCIe mapping is full, and the usual one */
+    assert_fails(reg(&fixture, &mr), -EOPNOTSUPP, "no path to this cuda");
+    end(&fixture);
+}
+
+TEST_MAIN(TEST(reg__nic_with_data_direct__imported_for_it),
+          TEST(reg__coherent_device__with_the_pcie_mapping), TEST(reg__data_direct_fails__plain),
+          TEST(reg__device_is_gone__is_the_answer), TEST(regattr__callers_dmabuf__for_data_direct),
+          TEST(dereg__for_data_direct__as_usual), TEST(reg__no_data_direct__each_reason),
+          TEST(reg__efa_and_a_coherent_device__pcie_first))

@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * hmreg verify: runs every check that this machine allows, and writes a report. See verify.h.
+ */
+#include "tools/verify/verify.h"
+
+#include "tools/command.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define PATIENCE     30 /* seconds, default */
+#define DEFAULT_NAME "hmreg-verify"
+
+struct options {
+    bool json, list;
+    int patience;
+    const char *out;
+    json_t *names; /* of --check */
+};
+
+/* ---- in a separate process -------------------------------------------------------------- */
+
+/* Standard output for the document only: what libraries print goes to standard error. */
+static FILE *take_stdout(void)
+{
+    int fd = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+
+    if (fd < 0 || dup3(STDERR_FILENO, STDOUT_FILENO, O_CLOEXEC) < 0)
+        return NULL;
+    return fdopen(fd, "w");
+}
+
+static int list_checks(const struct options *options, FILE *out)
+{
+    struct hmreg *lib;
+    json_t *document;
+    const json_t *check;
+
+    if (hmreg_open(NULL, &lib)) {
+        fprintf(stderr, "hmreg verify: %s\n", hmreg_last_error()->text);
+        return EXIT_FAILED;
+    }
+    document = verify_inventory(lib);
+    if (options->json)
+        json_dumpf(document, out, JSON_INDENT(2));
+    else
+        doc_each(check, json_object_get(document, "checks"))
+            fprintf(out, "%s\n", doc_words(check, "name"));
+    json_decref(document);
+    return hmreg_close(lib) ? EXIT_FAILED : EXIT_GOOD;
+}
+
+static int in_child(const struct options *options)
+{
+    FILE *out = take_stdout();
+    int status;
+
+    if (!out) {
+        perror("hmreg verify: standard output");
+        return EXIT_FAILED;
+    }
+    status = options->list ? list_checks(options, out) : verify_run_checks(options->names, out);
+    if (fclose(out)) {
+        perror("hmreg verify: standard output");
+        return EXIT_FAILED;
+    }
+    return status;
+}
+
+/* ---- the report ------------------------------------------------------------------------- */
+
+static int count_of(const json_t *report, const char *result)
+{
+    const json_t *check;
+    int count = 0;
+
+    doc_each(check, json_object_get(report, "checks"))
+        count += doc_equals(check, "result", result);
+    return count;
+}
+
+static bool any_simulated(const json_t *report)
+{
+    const json_t *device;
+
+    doc_each(device, json_object_get(json_object_get(report, "inventory"), "devices"))
+        if (doc_is(device, "simulated"))
+            return true;
+    return false;
+}
+
+static int64_t now_s(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec;
+}
+
+static json_t *make_report(int patience)
+{
+    json_t *report = doc_new("verify");
+    int64_t began = now_s();
+
+    doc_set(report, "checks", doc_array());
+    verify_list(report, patience);
+    verify_run_all(report, patience, VERIFY_LIMIT - (int)(now_s() - began));
+    json_object_del(json_object_get(report, "inventory"), "checks");
+    doc_set(report, "seconds", doc_count((uint64_t)(now_s() - began), UINT64_MAX));
+    doc_set(report, "counts",
+            doc_pack("{s:i, s:i, s:i}", "ok", count_of(report, "ok"), "failed",
+                     count_of(report, "failed"), "skipped", count_of(report, "skipped")));
+    doc_set(report, "verdict", doc_text(count_of(report, "failed") ? "FAILED" : "OK"));
+    doc_set(report, "simulated", json_boolean(any_simulated(report)));
+    verify_scrub(report);
+    return report;
+}
+
+/* ---- the command ------------------------------------------------------------------------ */
+
+/* Opened before the checks, so that a wrong name does not cost their time. */
+static FILE *open_file(const char *name, const char *ending)
+{
+    char path[4096];
+    FILE *file = NULL;
+
+    errno = ENAMETOOLONG;
+    if (snprintf(path, sizeof(path), "%s%s", name, ending) < (int)sizeof(path))
+        file = fopen(path, "we");
+    if (!file)
+        fprintf(stderr, "hmreg verify: --out %s: %s%s is not written: %s\n", name, name, ending,
+                strerror(errno));
+    return file;
+}
+
+static int close_files(FILE *text, FILE *json)
+{
+    int bad = text && (ferror(text) | fclose(text));
+
+    bad |= json && (ferror(json) | fclose(json));
+    if (bad)
+        perror("hmreg verify: the report");
+    return bad;
+}
+
+static int verify(const struct options *options)
+{
+    const char *name = options->out ? options->out : options->json ? NULL : DEFAULT_NAME;
+    FILE *text = name ? open_file(name, ".txt") : NULL;
+    FILE *json = text ? open_file(name, ".json") : NULL;
+    json_t *report;
+    int status;
+
+    if (name && !json) {
+        close_files(text, NULL);
+        return EXIT_USAGE;
+    }
+    report = make_report(options->patience);
+    if (name) {
+        verify_print(report, text);
+        json_dumpf(report, json, JSON_INDENT(2));
+        fputc('\n', json);
+    }
+    if (options->json)
+        doc_print_json(report);
+    else
+        verify_print_summary(report, stdout);
+    status = doc_equals(report, "verdict", "OK") ? EXIT_GOOD : EXIT_FAILED;
+    json_decref(report);
+    if (close_files(text, json))
+        return EXIT_FAILED;
+    if (name && !options->json)
+        printf("\nThe report is in %s.txt and %s.json.\n", name, name);
+    return status;
+}
+
+static int run(const struct command *self, int argc, char **argv)
+{
+    struct options options = {.patience = PATIENCE, .names = doc_array()};
+    int status = options_parse(self, argc, argv, &options);
+
+    if (status == EXIT_CONTINUE)
+        status =
+            options.list || json_array_size(options.names) ? in_child(&options) : verify(&options);
+    json_decref(options.names);
+    return status;
+}
+
+/* ---- options ---------------------------------------------------------------------------- */
+
+static const char *take_out(const char *value, void *options)
+{
+    ((struct options *)options)->out = value;
+    return *value ? NULL : "the name of a file is accepted, without its ending";
+}
+
+static const char *take_patience(const char *value, void *options)
+{
+    long seconds;
+
+    if (!options_number(value, 1, VERIFY_LIMIT, &seconds))
+        return "seconds are accepted, from 1 to 280";
+    ((struct options *)options)->patience = (int)seconds;
+    return NULL;
+}
+
+static const char *take_list(const char *value, void *options)
+{
+    ((struct options *)options)->list = true;
+    return NULL;
+}
+
+static const char *take_check(const char *value, void *options)
+{
+    if (!strchr(value, '/') || strlen(value) >= VERIFY_NAME)
+        return "the names that hmreg verify --list prints are accepted";
+    doc_add(((struct options *)options)->names, doc_text(value));
+    return NULL;
+}
+
+static const struct option_def options[] = {
+    {"out", "FILE", "write FILE.txt and FILE.json; hmreg-verify unless said", take_out},
+    {"patience", "SECONDS", "how long one check may take; 30 unless said", take_patience},
+    {"list", NULL, "print the names of the checks and run none", take_list},
+    {"check", "NAME", "run this check only, in this process; may be repeated", take_check},
+    {"json", NULL, "JSON instead of text; files only with --out", options_take_json},
+    {0},
+};
+
+const struct command command_verify = {
+    .name = "verify",
+    .summary = "run every check that the hardware allows and write a report",
+    .description =
+        "Checks the library on this machine's devices and fabrics, and writes a report\n"
+        "that can be attached to an issue. Every kind of memory of each device is\n"
+        "allocated, found, exported, copied and freed. On loopback, libfabric's tcp and\n"
+        "shm and each NIC it is registered by each path, bytes are written and read\n"
+        "through the fabric and compared, and regions of the cache are proven while\n"
+        "memory is freed and allocated again. What cannot harm comes first, NICs come\n"
+        "last. A check that crashes or hangs has failed; the others run. All together\n"
+        "take less than five minutes.\n"
+        "\n"
+        "The report has no names of hosts or users, no IP, MAC or GID addresses, no\n"
+        "serial numbers, no environment but HMREG_* and FI_*, and no paths outside of\n"
+        "/usr and /sys. Simulated devices are marked \"simulated\".\n",
+    .examples = "  hmreg verify\n"
+                "  hmreg verify --out /tmp/node7\n"
+                "  hmreg verify --list\n"
+                "  hmreg verify --check loopback/cuda-0/device/peermem\n"
+                "  HMREG_IFACES=system hmreg verify    host memory only\n",
+    .failed = "a check failed, or the report was not written",
+    .options = options,
+    .run = run,
+};

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * hmreg verify: the parts of the command. The command itself calls no vendor and no fabric: what
+ * does runs in processes that it starts, `hmreg verify --list` and `hmreg verify --check NAME...`,
+ * so that a driver that crashes or hangs costs one check.
+ *
+ * Names of checks, which stay:
+ *     runtime/IFACE
+ *     memory/MEMORY           MEMORY: "system/host", "cuda-0/device", "ze-1/managed", ...
+ *     FABRIC/MEMORY/PATH      FABRIC: "loopback", "tcp", "shm", "verbs:mlx5_0", ...
+ *                             PATH: "usual", "dmabuf-plain", "peermem", "mapped", ...
+ * The words before the first '/' name the group: the checks of one group share a process.
+ */
+#ifndef HMREG_TOOLS_VERIFY_H
+#define HMREG_TOOLS_VERIFY_H
+
+#include "tools/document.h"
+#include "tools/fabric.h"
+
+#include <stdio.h>
+
+#define VERIFY_NAME  192 /* bytes of a check's name */
+#define VERIFY_LIMIT 280 /* seconds that the list and all checks have together */
+
+/* ---- in a separate process -------------------------------------------------------------- */
+
+/* The result of a check while it runs: "ok", "failed" or "skipped", and why. */
+struct verdict {
+    const char *result;
+    char text[640];
+};
+
+void verdict_set(struct verdict *verdict, const char *result, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+/* Its text becomes "STEP: the library's last error". */
+void verdict_error(struct verdict *verdict, const char *result, const char *step);
+
+/* Every kind of memory of every device, those that do not harm first: name ("cuda-0/device"),
+ * iface, device, kind (numbers of hmreg.h), simulated. */
+json_t *verify_memories(struct hmreg *lib);
+
+/* The names of the paths to try for memory of a kind on a NIC, or else on a fabric whose bytes the
+ * CPU moves, ended by NULL. */
+const char *const *verify_paths(enum hmreg_mem_kind kind, bool nic);
+
+/* The name of a fabric in names of checks; false if it is not checked: it cannot reach itself, or
+ * another one represents it (the CPU's: the first tcp and the first shm). named: names before it.
+ */
+bool verify_fabric_name(const struct fabric *fabric, const json_t *named, char name[VERIFY_NAME]);
+
+/* Checks one memory on an open fabric by one path. */
+void verify_on_fabric(struct hmreg *lib, const struct fabric *fabric, const json_t *memory,
+                      const char *path, struct verdict *verdict);
+
+/* What is here, and the checks for it, in their order: "checks", each with name and simulated. */
+json_t *verify_inventory(struct hmreg *lib);
+
+/* Runs checks until one fails. Writes two lines of JSON for each: its name when it begins, and
+ * name, result, text and ms when it has ended. Returns the exit status. */
+int verify_run_checks(const json_t *names, FILE *out);
+
+/* ---- in the command's process ----------------------------------------------------------- */
+
+/* Sets "inventory" of the report: what `hmreg verify --list --json` says. If that fails, adds the
+ * failure to "checks" of the report, and lists what is here without vendors' runtimes, which later
+ * processes then do not start either. */
+void verify_list(json_t *report, int patience);
+
+/* Runs the checks of the inventory, and adds the result of each to "checks" of the report. left:
+ * seconds that they have together. */
+void verify_run_all(json_t *report, int patience, int left);
+
+/* Removes from every text of a value what identifies people and machines: the host's and the
+ * user's name, IP, MAC and GID addresses, serial numbers, paths outside of /usr and /sys. */
+void verify_scrub(json_t *value);
+/* Whether it would change this text. */
+bool verify_is_secret(const char *text);
+
+/* The report as text. */
+void verify_print(const json_t *report, FILE *out);
+/* Its first lines and what failed. */
+void verify_print_summary(const json_t *report, FILE *out);
+
+#endif
