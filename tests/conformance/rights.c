@@ -70,7 +70,7 @@ static void peer__after_each_end__reaches_as_long_as_promised(void **state)
 {
     struct hmreg_domain_config one = {
         .size = sizeof(one), .max_regions = 1, .max_bytes = HMREG_LIMIT_NONE};
-    struct rights_peer peer = {.take = take, .write = write_there};
+    struct rights_peer peer = {.take = take, .write = write_there, .revokes = true};
     struct hmreg_domain *domain;
     struct hmreg *lib;
     int ends[2], status;

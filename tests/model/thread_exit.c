@@ -397,7 +397,7 @@ static void fork__while_threads_do_everything__child_continues(void **state)
     struct hmreg_mr *held;
     pthread_t threads[3];
 
-    test_forks_with_threads();
+    test_forks_while_threads_allocate();
     open_all(&config);
     held = get(0);
     atomic_store(&enough, false);

@@ -28,7 +28,7 @@ static void write_there(void *self, uint64_t addr, uint64_t key, char byte)
 static void peer__after_each_end__reaches_as_long_as_promised(void **state)
 {
     struct fabric fabric;
-    struct rights_peer peer = {take, write_there, &fabric};
+    struct rights_peer peer = {.take = take, .write = write_there, .self = &fabric};
 
     for (unsigned i = 0; i < rights_ends; i++) { /* a denial may end a connection */
         fabric_open_pair(&fabric, NULL);

@@ -9,6 +9,7 @@
 #include "tests/support/test.h"
 
 #include <hmreg/hmreg.h>
+#include <stdbool.h>
 
 #define RIGHTS_BYTES 64 /* of each write */
 
@@ -20,6 +21,7 @@ struct rights_peer {
      * when the bytes are there, or after some time. */
     void (*write)(void *self, uint64_t addr, uint64_t key, char byte);
     void *self;
+    bool revokes; /* the fabric ends the access to regions in use too */
 };
 
 /* The kinds of end. */
