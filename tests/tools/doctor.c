@@ -87,6 +87,7 @@ static void begin(void)
     tree_nic("mlx5_0", NIC_0);
     tree_nic("mlx5_1", NIC_1);
     setenv("HMREG_FAKE_NICS", "mlx5_0,mlx5_1", 1);
+    setenv("HMREG_FAKE_CUDA_EXACT", "1", 1); /* as NVIDIA's: attached by its driver, not mapped */
 }
 
 static void end(void)
@@ -94,6 +95,9 @@ static void end(void)
     tree_end();
     unsetenv("HMREG_FAKE_NICS");
     unsetenv("HMREG_FAKE_NIC");
+    unsetenv("HMREG_FAKE_CUDA_EXACT");
+    unsetenv("HMREG_FAKE_ATTACH_REFUSED");
+    unsetenv("HMREG_FAKE_BAR1");
 }
 
 /* ---- running ---------------------------------------------------------------------------- */
@@ -454,6 +458,16 @@ static void no_nics(void)
     tree_remove("/sys/class/infiniband");
 }
 
+static void attach_refused(void)
+{
+    setenv("HMREG_FAKE_ATTACH_REFUSED", "1", 1);
+}
+
+static void window_full(void)
+{
+    setenv("HMREG_FAKE_BAR1", "4096", 1);
+}
+
 static void unreadable_bridge(void)
 {
     tree_file("/sys/devices/" SWITCH "0000:3f:00.0/config", "as a user reads it: short");
@@ -462,7 +476,7 @@ static void unreadable_bridge(void)
 static const struct {
     const char *code;
     int status; /* at least */
-    const char *nic;
+    const char *nic; /* NULL: without proof */
     void (*make)(void);
     const char *words;
 } states[] = {
@@ -471,6 +485,8 @@ static const struct {
     {"nic-imports-no-dmabuf", 2, "no-dmabuf", NULL, "imports no dmabufs"},
     {"no-peer-memory", 2, "no-dmabuf", NULL, "no client for peer memory of cuda"},
     {"dmabuf-import-failed", 2, "refuse", NULL, "error 524"},
+    {"dmabuf-import-failed", 2, "", attach_refused, "error 524"},
+    {"dmabuf-import-failed", 2, "", window_full, "(BAR1) is full"},
     {"kernel-option-off", 2, "refuse", option_off, "CONFIG_PCI_P2PDMA"},
     {"loopback-failed", 2, "error", NULL, "by dmabuf: the RMA write: the completion says: remote"},
     {"loopback-failed", 2, "crash", NULL, "was ended by signal 9 (Killed)"},
@@ -536,6 +552,7 @@ static void no_path_but_the_cpu__degraded(void **state)
     int status;
 
     begin();
+    unsetenv("HMREG_FAKE_CUDA_EXACT"); /* the CPU cannot map such a one */
     setenv("HMREG_FAKE_NIC", "no-dmabuf", 1);
     setenv("FI_PROVIDER", "tcp", 1);
     described = document(&status);

@@ -3,7 +3,8 @@
  * For LD_PRELOAD: libibverbs with RDMA devices made up here, for programs that connect a queue
  * pair with itself. Regions of host memory are reached by address, those of dmabufs by a mapping
  * of them, so bytes really move; memory of a device by its address faults, as it does for a NIC
- * without peer memory.
+ * without peer memory. Where the simulated CUDA driver makes descriptors as NVIDIA's does, it
+ * attaches the NIC to them, or refuses.
  *
  *     HMREG_FAKE_NICS="mlx5_0,mlx5_1"     their names; none if unset
  *     HMREG_FAKE_NIC=STATE                what is wrong with all of them:
@@ -17,6 +18,7 @@
  *
  * A dmabuf with the PCIe mapping registers, but is reached by data direct only.
  */
+#include "tests/support/fake/fake.h"
 #include "tests/support/fake/mlx5.h"
 #include "tests/support/fake/pcie.h"
 
@@ -29,6 +31,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -43,8 +46,9 @@ struct region {
     struct ibv_mr mr; /* first: what the caller has */
     uint64_t iova;
     char *bytes;
-    char *mapped; /* the whole pages of a dmabuf, NULL: host memory */
+    char *mapped; /* the whole pages of a dmabuf, NULL: host memory, or attached */
     size_t mapped_len;
+    char *attached; /* the dmabuf's bytes by its driver, NULL: not so */
     bool unreachable; /* it has the PCIe mapping, and was not imported for data direct */
 };
 
@@ -329,27 +333,84 @@ EXPORTED struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *addr, size_t length,
     return ibv_reg_mr_iova2(pd, addr, length, (uint64_t)(uintptr_t)addr, (unsigned)access);
 }
 
+/* The simulated CUDA driver, if it is in the process. */
+static const struct fake_control *exporter(void)
+{
+    const struct fake_control *(*control)(void) = NULL;
+    void *library = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD), *entry;
+
+    if (!library)
+        return NULL;
+    entry = dlsym(library, "hmreg_fake_control");
+    memcpy(&control, &entry, sizeof(entry));
+    dlclose(library); /* who loaded it keeps it */
+    return control ? control() : NULL;
+}
+
+/* Either a mapping of the dmabuf, or what its driver gives. Sets bytes, and what undoes it; an
+ * errno value. */
+static int reach_dmabuf(struct region *out, uint64_t offset, size_t length, int fd)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE), skew = offset & (page - 1);
+    const struct fake_control *driver = exporter();
+    char *bytes = driver ? driver->attach(fd) : NULL;
+
+    if (bytes) {
+        out->attached = bytes;
+        out->bytes = bytes + offset;
+        return 0;
+    }
+    if (driver && errno != ENOENT)
+        return errno;
+    bytes =
+        mmap(NULL, length + skew, PROT_READ | PROT_WRITE, MAP_SHARED, fd, (off_t)(offset - skew));
+    if (bytes == MAP_FAILED)
+        return errno;
+    out->mapped = bytes;
+    out->mapped_len = length + skew;
+    out->bytes = bytes + skew;
+    return 0;
+}
+
+static void leave_dmabuf(const struct region *region)
+{
+    if (region->attached)
+        exporter()->detach(region->attached);
+    if (region->mapped)
+        munmap(region->mapped, region->mapped_len);
+}
+
+/* A descriptor that says how long it is must contain the range. */
+static bool is_within(int fd, uint64_t offset, size_t length)
+{
+    struct stat about;
+
+    return fstat(fd, &about) || !about.st_size ||
+           (offset <= (uint64_t)about.st_size && length <= (uint64_t)about.st_size - offset);
+}
+
 static struct ibv_mr *import(struct ibv_pd *pd, uint64_t offset, size_t length, uint64_t iova,
                              int fd)
 {
-    size_t page = (size_t)sysconf(_SC_PAGESIZE), skew = offset & (page - 1);
+    struct region reached = {.mapped = NULL};
     struct ibv_mr *mr;
-    char *mapped;
 
     errno = is("no-dmabuf") ? EOPNOTSUPP : fd < 0 ? EBADF : is("refuse") ? 524 : 0;
+    if (!errno && !is_within(fd, offset, length))
+        errno = EINVAL;
+    if (!errno)
+        errno = reach_dmabuf(&reached, offset, length, fd);
     if (errno)
         return NULL;
-    mapped =
-        mmap(NULL, length + skew, PROT_READ | PROT_WRITE, MAP_SHARED, fd, (off_t)(offset - skew));
-    if (mapped == MAP_FAILED)
-        return NULL;
-    mr = add_region(pd, (void *)(uintptr_t)offset, length, iova, mapped + skew);
+    mr = add_region(pd, (void *)(uintptr_t)offset, length, iova, reached.bytes);
     if (!mr) {
-        munmap(mapped, length + skew);
+        leave_dmabuf(&reached);
+        errno = ENOMEM;
         return NULL;
     }
-    ((struct region *)mr)->mapped = mapped;
-    ((struct region *)mr)->mapped_len = length + skew;
+    ((struct region *)mr)->mapped = reached.mapped;
+    ((struct region *)mr)->mapped_len = reached.mapped_len;
+    ((struct region *)mr)->attached = reached.attached;
     return mr;
 }
 
@@ -374,8 +435,7 @@ EXPORTED int ibv_dereg_mr(struct ibv_mr *mr)
     struct region *region = (struct region *)mr;
 
     regions[mr->lkey - 1] = NULL;
-    if (region->mapped)
-        munmap(region->mapped, region->mapped_len);
+    leave_dmabuf(region);
     free(region);
     return 0;
 }
