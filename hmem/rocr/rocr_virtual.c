@@ -4,10 +4,11 @@
  *
  * The runtime reports that an address is mapped and how long the mapping is, but not where the
  * mapping begins. It can confirm a guess: it retains a handle only at the exact start of a mapping,
- * so a start that it accepts, with a length that reaches the address, is correct. We try the
- * likely starts first: the address itself, the large pages below it that the length allows, then
- * up to SMALL_PAGES small pages. If none is accepted we refuse the memory, since with a wrong start
- * a descriptor would refer to other bytes.
+ * so a start that it accepts, with a length that reaches the address, is correct. Guesses are few,
+ * since some runtimes retain without a lock, beside the application's own mapping: the address
+ * itself; the start that follows if the mappings below are as long as this one, or if something
+ * else is there; then large pages below. If none is accepted we refuse the memory, since with a
+ * wrong start a descriptor would refer to other bytes.
  *
  * Mappings have no identity: nothing here is cached.
  */
@@ -16,7 +17,7 @@
 #include <unistd.h>
 
 #define LARGE_PAGE  (2ull << 20)
-#define SMALL_PAGES 16384 /* tried at most: 64 MiB */
+#define LARGE_PAGES 64 /* tried at most */
 
 hsa_status_t rocr_pointer_info(struct rocr_hmem *self, uint64_t addr,
                                struct rocr_pointer_info *info)
@@ -61,30 +62,55 @@ static bool reaches(struct rocr_hmem *self, uint64_t start, uint64_t addr,
     return true;
 }
 
-/* Tries starts downwards from addr in steps, as far as a mapping of this length may begin. */
-static bool search(struct rocr_hmem *self, uint64_t addr, size_t len, uint64_t step, unsigned tries,
+/* Tries large pages downwards from addr, as far as a mapping of this length may begin. */
+static bool search(struct rocr_hmem *self, uint64_t addr, size_t len,
                    struct rocr_pointer_info *info)
 {
-    uint64_t at = addr & ~(step - 1);
+    uint64_t at = addr & ~(LARGE_PAGE - 1);
 
-    while (tries-- && addr - at < len) {
+    for (unsigned i = 0; i < LARGE_PAGES && at && addr - at < len; i++, at -= LARGE_PAGE)
         if (reaches(self, at, addr, info))
             return true;
-        if (at < step)
-            return false;
-        at -= step;
-    }
     return false;
+}
+
+/* Is the address in a mapping of this length? */
+static bool is_alike(struct rocr_hmem *self, uint64_t addr, size_t len)
+{
+    struct rocr_pointer_info found;
+
+    return !rocr_pointer_info(self, addr, &found) && found.type == ROCR_POINTER_VMEM &&
+           found.len == len;
+}
+
+/* Guesses where the mapping at addr begins: how far down the addresses are alike, by doubling and
+ * then halving the distance; mappings alike are as far apart as they are long. */
+static uint64_t guess(struct rocr_hmem *self, uint64_t addr, size_t len, uint64_t page)
+{
+    uint64_t alike = 0, other = len, middle; /* distances below addr */
+
+    while (other < addr && is_alike(self, addr - other, len)) {
+        alike = other;
+        other *= 2;
+    }
+    while (other - alike > page) {
+        middle = alike + ((other - alike) / 2 & ~(page - 1));
+        if (middle < addr && is_alike(self, addr - middle, len))
+            alike = middle;
+        else
+            other = middle;
+    }
+    return addr - alike + alike / len * len;
 }
 
 int rocr_virtual_bounds(struct rocr_hmem *self, uint64_t addr, struct rocr_pointer_info *info)
 {
-    uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+    uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), at = addr & ~(page - 1);
     size_t len = info->len;
 
-    if (search(self, addr, len, page, 1, info) ||
-        search(self, addr, len, LARGE_PAGE, UINT32_MAX, info) ||
-        search(self, addr, len, page, SMALL_PAGES, info))
+    if (reaches(self, at, addr, info) ||
+        (len > page && reaches(self, guess(self, at, len, page), addr, info)) ||
+        search(self, addr, len, info))
         return 0;
     return hmreg_fail(-EOPNOTSUPP,
                       "%#" PRIx64 " is memory of HSA's virtual memory API: the runtime does not "

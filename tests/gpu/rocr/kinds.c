@@ -525,6 +525,45 @@ static void mapping__each_call_failing__its_descriptor_or_none(void **state)
     end(lib);
 }
 
+/* Some runtimes retain handles without a lock: the start of a mapping is found by few guesses,
+ * wherever it is. */
+static void assert_found_by_few(struct hmreg *lib, char *addr, char *start, size_t len)
+{
+    struct hmreg_mem_info info = {.size = sizeof(info)};
+
+    app.fake->reset();
+    assert_ok(hmreg_query(lib, addr, 1, &info));
+    assert_int_equal(info.alloc_base, at(start));
+    assert_int_equal(info.alloc_len, len);
+    assert_in_range(app.fake->calls("hsa_amd_vmem_retain_alloc_handle"), 1, 66);
+}
+
+static void mapping__far_from_its_start__found_by_few_guesses(void **state)
+{
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE), gib = 1024 * MIB;
+    struct hmreg *lib = begin();
+    struct reserved reserved = {.owner = app.gpus[0]};
+    void *addr;
+
+    assert_int_equal(app.hsa_amd_vmem_address_reserve(&addr, 2 * gib, 0, 0), 0);
+    reserved.addr = addr;
+    map_piece(&reserved, page, gib, gib);
+    assert_found_by_few(lib, reserved.addr + gib, reserved.addr + page, gib);
+    unmap_piece(&reserved, page, gib);
+    for (size_t i = 0; i < 8; i++)
+        map_piece(&reserved, page + 10 * i * MIB, 10 * MIB, 10 * MIB);
+    map_piece(&reserved, page + 80 * MIB, 9 * MIB, 10 * MIB);
+    for (size_t i = 0; i < 8; i++)
+        assert_found_by_few(lib, reserved.addr + 10 * i * MIB + 9 * MIB,
+                            reserved.addr + page + 10 * i * MIB, 10 * MIB);
+    assert_found_by_few(lib, reserved.addr + 88 * MIB, reserved.addr + page + 80 * MIB, 9 * MIB);
+    for (size_t i = 0; i < 8; i++)
+        unmap_piece(&reserved, page + 10 * i * MIB, 10 * MIB);
+    unmap_piece(&reserved, page + 80 * MIB, 9 * MIB);
+    assert_int_equal(app.hsa_amd_vmem_address_free(addr, 2 * gib), 0);
+    end(lib);
+}
+
 /* Runtimes that call mapped memory reserved: the library detects that it is mapped, without bounds.
  * It cannot distinguish their mere reservations from addresses set aside for managed memory: those
  * are the system's, which finds nothing there to pin. */
@@ -561,4 +600,5 @@ TEST_MAIN(TEST(kind__coarse_grained_pool__dmabuf), TEST(kind__fine_grained_pool_
           TEST(kind__mapping_on_the_host__by_its_address),
           TEST(kind__mappings_half_on_the_host__composite),
           TEST(mapping__each_call_failing__its_descriptor_or_none),
+          TEST(mapping__far_from_its_start__found_by_few_guesses),
           TEST(kind__mapping_of_an_older_runtime__refused_in_words))
