@@ -370,7 +370,9 @@ static void ways__the_one_taken_fails__one_that_works_is_named(void **state)
 
 static void small_window(void)
 {
-    tree_file("/sys/devices/" GPU_0 "/resource", "0xc0000000 0xcfffffff 0x14220c\n");
+    tree_file("/sys/devices/" GPU_0 "/resource",
+              "0xc0000000 0xcfffffff 0x14220c\n0 0 0\n0 0 0\n0 0 0\n0 0 0\n0 0 0\n0 0 0\n"
+              "0x0000200000000000 0x00002007ffffffff 0x14220c\n"); /* of virtual functions */
 }
 
 static void other_gpu(const char *vendor)

@@ -108,15 +108,17 @@ static json_t *lacking_files(const struct vendor *vendor)
     return lacking;
 }
 
-/* The size of a device's largest BAR, from sysfs lines of "start end flags". */
+/* The size of a device's largest BAR, from sysfs lines of "start end flags": six of BARs. Those
+ * after them are of the ROM, of virtual functions and of windows. */
 static json_t *largest_bar(const char *pci)
 {
     uint64_t largest = 0, from, to;
     char words[4096], *line, *rest;
+    int bars = 6;
 
     if (!root_read(words, sizeof(words), "/sys/bus/pci/devices/%s/resource", pci))
         return json_null();
-    for (line = strtok_r(words, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest))
+    for (line = strtok_r(words, "\n", &rest); line && bars--; line = strtok_r(NULL, "\n", &rest))
         if (sscanf(line, "%" SCNx64 " %" SCNx64, &from, &to) == 2 && to > from &&
             to - from >= largest)
             largest = to - from + 1;
