@@ -4,10 +4,14 @@
  */
 #include "hmem/vendor.h"
 
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* For the words that describe runtimes. */
+static pthread_mutex_t words = PTHREAD_MUTEX_INITIALIZER;
 
 int vendor_load(const struct vendor *vendor, struct hmem **out)
 {
@@ -40,7 +44,11 @@ void vendor_unload(struct hmem *self)
 
 void vendor_runtime(struct hmem *self, struct hmem_runtime *out)
 {
+    if (self->complete)
+        self->complete(self);
+    pthread_mutex_lock(&words);
     *out = self->runtime;
+    pthread_mutex_unlock(&words);
 }
 
 int vendor_device_count(struct hmem *self)
@@ -50,12 +58,15 @@ int vendor_device_count(struct hmem *self)
 
 static void append(char *text, size_t size, const char *format, va_list args)
 {
-    size_t used = strlen(text);
+    size_t used;
 
+    pthread_mutex_lock(&words);
+    used = strlen(text);
     if (used)
         used += (size_t)snprintf(text + used, size - used, "; ");
     if (used < size)
         vsnprintf(text + used, size - used, format, args);
+    pthread_mutex_unlock(&words);
 }
 
 void vendor_lacks(struct hmem *self, const char *format, ...)
@@ -65,6 +76,13 @@ void vendor_lacks(struct hmem *self, const char *format, ...)
     va_start(args, format);
     append(self->runtime.lacks, sizeof(self->runtime.lacks), format, args);
     va_end(args);
+}
+
+void vendor_unreported_begin(struct hmem *self)
+{
+    pthread_mutex_lock(&words);
+    self->runtime.unreported[0] = '\0';
+    pthread_mutex_unlock(&words);
 }
 
 void vendor_unreported(struct hmem *self, const char *format, ...)

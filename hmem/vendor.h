@@ -35,7 +35,8 @@ struct vendor {
 struct hmem {
     const struct vendor *vendor;
     void *library;
-    struct hmem_runtime runtime;
+    struct hmem_runtime runtime; /* its words: by the functions below, once it is started */
+    void (*complete)(struct hmem *self); /* adds to them when they are asked for, or NULL */
     int device_count;
     atomic_bool shut_down; /* the runtime must not be called again */
 };
@@ -48,9 +49,10 @@ int vendor_device_count(struct hmem *self);
 /* Adds to what this version of the runtime lacks. */
 void vendor_lacks(struct hmem *self, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* Adds to the memory whose end is not reported. */
+/* Adds to the memory whose end is not reported; the other begins it anew. */
 void vendor_unreported(struct hmem *self, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
+void vendor_unreported_begin(struct hmem *self);
 
 /* Records a failure that the runtime reported and returns code; -ESHUTDOWN if it has shut down. */
 int vendor_fail(struct hmem *self, int code, int64_t result, const char *format, ...)

@@ -285,16 +285,16 @@ static void find_all(struct cuda_hmem *self)
 
 /* ---- which kinds are reported ------------------------------------------------------------- */
 
-static void describe(struct hmem_runtime *out)
+static void describe(struct cuda_hmem *self)
 {
     static const char always[] = "stream-ordered, graph, imported and pinned host memory (it may "
                                  "end without a call)";
     unsigned kinds = atomic_load(&hooks.reported);
 
-    snprintf(out->unreported, sizeof(out->unreported), "%s%s%s%s%s%.140s",
-             kinds & PLAIN ? "" : "device, ", kinds & MANAGED ? "" : "managed, ",
-             kinds & VIRTUAL ? "" : "virtual, ", always, hooks.why_not[0] ? "; " : "",
-             hooks.why_not);
+    vendor_unreported_begin(&self->base);
+    vendor_unreported(&self->base, "%s%s%s%s%s%.140s", kinds & PLAIN ? "" : "device, ",
+                      kinds & MANAGED ? "" : "managed, ", kinds & VIRTUAL ? "" : "virtual, ",
+                      always, hooks.why_not[0] ? "; " : "", hooks.why_not);
 }
 
 void cuda_hooks_find(struct cuda_hmem *self)
@@ -305,7 +305,7 @@ void cuda_hooks_find(struct cuda_hmem *self)
         hook_set_try(&hooks, PLAIN | MANAGED | VIRTUAL);
         found = true;
     }
-    describe(&self->base.runtime);
+    describe(self);
     pthread_mutex_unlock(&lock);
 }
 
@@ -320,7 +320,7 @@ static unsigned reported_now(struct cuda_hmem *self)
     if (!atomic_load(&placed))
         count_primaries(self);
     atomic_store(&placed, true);
-    describe(&self->base.runtime);
+    describe(self);
     pthread_mutex_unlock(&lock);
     return now;
 }

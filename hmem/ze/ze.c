@@ -31,6 +31,7 @@ static int start(struct hmem *hmem)
     struct ze_hmem *self = (struct ze_hmem *)hmem;
     int rc = init(self);
 
+    hmem->complete = ze_complete;
     if (!rc)
         rc = ze_list_devices(self);
     if (!rc)

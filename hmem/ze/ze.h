@@ -65,6 +65,7 @@ struct ze_hmem {
     struct ze_driver *drivers;
     unsigned driver_count;
     struct ze_device *devices;
+    atomic_bool contexts_asked; /* whether they see each other's memory */
 };
 
 /* A driver's description of the allocation at an address, or of adjacent mappings in one
@@ -104,6 +105,8 @@ bool ze_destroys_ours(void *by);
 
 /* -ENODEV, -EIO, -ENOMEM. */
 int ze_list_devices(struct ze_hmem *self);
+/* Completes the runtime's description by what it takes memory to know. */
+void ze_complete(struct hmem *self);
 /* The index of a device of this driver, also for a handle that is not in the list; -1: unknown. */
 int ze_device_index(struct ze_hmem *self, const struct ze_driver *driver,
                     ze_device_handle_t handle);

@@ -187,28 +187,6 @@ static ze_result_t create_context(struct ze_hmem *self, const struct ze_driver *
     return self->api.context_create(driver->handle, &desc, out);
 }
 
-/* Does our context know memory of another context? Tested with host memory, which costs the device
- * nothing. */
-static bool sees_other_contexts(struct ze_hmem *self, const struct ze_driver *driver)
-{
-    ze_host_mem_alloc_desc_t desc = {.stype = ZE_STRUCTURE_TYPE_HOST_MEM_ALLOC_DESC};
-    ze_memory_allocation_properties_t properties = {
-        .stype = ZE_STRUCTURE_TYPE_MEMORY_ALLOCATION_PROPERTIES};
-    ze_context_handle_t other = NULL;
-    void *probe = NULL;
-    bool sees = true;
-
-    if (create_context(self, driver, &other))
-        return true; /* the test could not run */
-    if (!self->api.alloc_host(other, &desc, 64, 0, &probe)) {
-        if (!self->api.properties(driver->context, probe, &properties, NULL))
-            sees = properties.type != ZE_MEMORY_TYPE_UNKNOWN;
-        self->api.free(other, probe);
-    }
-    ze_destroy_context(self, other);
-    return sees;
-}
-
 static int open_driver(struct ze_hmem *self, unsigned number)
 {
     struct ze_driver *driver = &self->drivers[number];
@@ -219,12 +197,6 @@ static int open_driver(struct ze_hmem *self, unsigned number)
         return fail_driver(self, result, "zeContextCreate", number);
     }
     driver->counts_tiles = has_extension(self, driver->handle, SUB_ALLOCATIONS_NAME);
-    if (!sees_other_contexts(self, driver))
-        vendor_lacks(
-            &self->base,
-            "driver %u answers only for memory of the context it is asked in: memory of the "
-            "application's own contexts is not recognised",
-            number);
     return find_devices(self, number);
 }
 
@@ -295,4 +267,43 @@ int ze_list_devices(struct ze_hmem *self)
     hmreg_error_restore(&before);
     describe(self);
     return 0;
+}
+
+/* ---- what takes memory to know ------------------------------------------------------------ */
+
+/* Does our context know memory of another context? Tested with host memory, for which a
+ * driver may start a pool: so not before somebody wants to know. */
+static bool sees_other_contexts(struct ze_hmem *self, const struct ze_driver *driver)
+{
+    ze_host_mem_alloc_desc_t desc = {.stype = ZE_STRUCTURE_TYPE_HOST_MEM_ALLOC_DESC};
+    ze_memory_allocation_properties_t properties = {
+        .stype = ZE_STRUCTURE_TYPE_MEMORY_ALLOCATION_PROPERTIES};
+    ze_context_handle_t other = NULL;
+    void *probe = NULL;
+    bool sees = true;
+
+    if (create_context(self, driver, &other))
+        return true; /* the test could not run */
+    if (!self->api.alloc_host(other, &desc, 64, 0, &probe)) {
+        if (!self->api.properties(driver->context, probe, &properties, NULL))
+            sees = properties.type != ZE_MEMORY_TYPE_UNKNOWN;
+        self->api.free(other, probe);
+    }
+    ze_destroy_context(self, other);
+    return sees;
+}
+
+/* Once, by whoever asks first; others who ask meanwhile may miss it. */
+void ze_complete(struct hmem *hmem)
+{
+    struct ze_hmem *self = (struct ze_hmem *)hmem;
+
+    if (atomic_load(&hmem->shut_down) || atomic_exchange(&self->contexts_asked, true))
+        return;
+    for (unsigned i = 0; i < self->driver_count; i++)
+        if (self->drivers[i].context && !sees_other_contexts(self, &self->drivers[i]))
+            vendor_lacks(hmem,
+                         "driver %u answers only for memory of the context it is asked in: memory "
+                         "of the application's own contexts is not recognised",
+                         i);
 }

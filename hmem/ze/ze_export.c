@@ -9,8 +9,10 @@
  * would let a peer write into a neighbouring allocation.
  *
  * The export is a query, zeMemGetAllocProperties, with a request chained to it. For a claimed range
- * its answer also supplies what object_start() needs and the claim lacks: no other query is made
- * unless the object is longer than the allocation.
+ * its answer also supplies what object_start() needs and the claim lacks. The driver closes the
+ * descriptor when the memory is freed, and its number may then be another file's: so the memory is
+ * asked for once more after the duplication. No other query is made unless the object is longer
+ * than the allocation.
  */
 #include "hmem/dmabuf.h"
 #include "hmem/ze/ze.h"
@@ -43,6 +45,20 @@ static int fail_unknown(const struct ze_lookup *found)
                       found->base);
 }
 
+/* Is the memory still the same? Else the descriptor may be of any file. */
+static int check_not_freed(struct ze_hmem *self, const struct ze_lookup *found)
+{
+    ze_memory_allocation_properties_t properties = {
+        .stype = ZE_STRUCTURE_TYPE_MEMORY_ALLOCATION_PROPERTIES};
+    ze_result_t result =
+        self->api.properties(found->driver->context, ze_address(found->base), &properties, NULL);
+
+    if (result)
+        return ze_fail(self, -EIO, result, "zeMemGetAllocProperties(%#" PRIx64 ") failed",
+                       found->base);
+    return properties.type == found->type && properties.id == found->id ? 0 : -HMEM_NOT_MINE;
+}
+
 /* Returns a duplicate of the descriptor that the driver keeps. For a claim, also completes *found.
  */
 static int export_object(struct ze_hmem *self, struct ze_lookup *found, int *out)
@@ -54,7 +70,7 @@ static int export_object(struct ze_hmem *self, struct ze_lookup *found, int *out
         .stype = ZE_STRUCTURE_TYPE_MEMORY_ALLOCATION_PROPERTIES, .pNext = &exported};
     ze_result_t result =
         self->api.properties(found->driver->context, ze_address(found->base), &properties, NULL);
-    int fd;
+    int fd, rc;
 
     if (!result && found->type == ZE_MEMORY_TYPE_UNKNOWN) { /* a claim */
         found->type = properties.type;
@@ -66,10 +82,12 @@ static int export_object(struct ze_hmem *self, struct ze_lookup *found, int *out
     if (result || exported.fd < 0)
         return fail_export(self, found, result);
     fd = dmabuf_duplicate(exported.fd);
-    if (fd < 0)
-        return fd;
-    *out = fd;
-    return 0;
+    rc = check_not_freed(self, found);
+    if (!rc && fd >= 0)
+        *out = fd;
+    else if (fd >= 0)
+        close(fd);
+    return fd < 0 && !rc ? fd : rc;
 }
 
 static bool has_id(struct ze_hmem *self, const struct ze_lookup *found, uint64_t addr)

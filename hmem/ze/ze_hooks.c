@@ -230,9 +230,7 @@ static void look_at(const char *path)
 
 static void describe(struct ze_hmem *self)
 {
-    struct hmem_runtime *out = &self->base.runtime;
-
-    out->unreported[0] = '\0';
+    vendor_unreported_begin(&self->base);
     vendor_unreported(&self->base,
                       "virtual and imported host memory (it may end by calls that do not name it)");
     for (unsigned i = 0; i < library_count; i++)

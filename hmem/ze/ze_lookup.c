@@ -4,7 +4,7 @@
  *
  * We query each driver in turn, in our context of that driver; for unknown memory it returns
  * success and the type UNKNOWN. The specification allows the same result for memory of the
- * application's contexts, but existing drivers answer across contexts; open tests this.
+ * application's contexts, but existing drivers answer across contexts; ze_complete() tests this.
  *
  * The driver's id identifies an allocation: ids count up and are never reused. All addresses of a
  * driver's pool may share one id, which is correct for registrations, since the memory behind them

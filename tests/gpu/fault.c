@@ -19,9 +19,15 @@ static void *spare; /* memory for one trial */
 
 /* ---- operations ------------------------------------------------------------------------- */
 
+/* With the runtime's description, for which a vendor may make further calls. */
 static int run_open(struct hmem *self, union gpu_output *out)
 {
-    return gpu.ops->open(&out->hmem);
+    struct hmem_runtime runtime;
+    int rc = gpu.ops->open(&out->hmem);
+
+    if (!rc)
+        gpu.ops->runtime(out->hmem, &runtime);
+    return rc;
 }
 
 static void undo_open(struct hmem *self, union gpu_output *out)

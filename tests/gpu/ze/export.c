@@ -6,6 +6,8 @@
 #include "tests/gpu/ze/bench.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -40,6 +42,27 @@ int test_fstat(int fd, struct stat *status)
         status->st_size = 0;
     }
     return rc;
+}
+
+/* What another thread does before the next descriptor is duplicated. */
+static void (*meanwhile)(int fd);
+
+int test_fcntl(int fd, int command, ...);
+
+int test_fcntl(int fd, int command, ...)
+{
+    void (*run)(int) = command == F_DUPFD_CLOEXEC ? meanwhile : NULL;
+    va_list args;
+    int value;
+
+    va_start(args, command);
+    value = va_arg(args, int);
+    va_end(args);
+    if (run) {
+        meanwhile = NULL;
+        run(fd);
+    }
+    return fcntl(fd, command, value);
 }
 
 static int export(struct hmem *self, uint64_t addr, size_t len, struct hmreg_dmabuf *out)
@@ -274,6 +297,51 @@ static void export__our_own_memory__is_in_no_pool(void **state)
     ze->close(self);
 }
 
+static struct {
+    struct hmem *opened;
+    uint64_t addr;
+    int other; /* a file, -1: none */
+    int number;
+} freed;
+
+/* The driver closes its descriptor, and the number becomes another file's. */
+static void free_and_reopen(int fd)
+{
+    bench_free(freed.opened, freed.addr, HMREG_MEM_DEVICE);
+    assert_int_equal(fcntl(fd, F_GETFD), -1);
+    freed.number = fd;
+    if (freed.other >= 0)
+        assert_int_equal(dup2(freed.other, fd), fd);
+}
+
+static void check_freed_meanwhile(int other)
+{
+    struct hmreg_dmabuf dmabuf = {.fd = -7};
+    struct hmem_range range = {0};
+
+    freed.other = other;
+    freed.addr = bench_alloc(freed.opened, 0, HMREG_MEM_DEVICE, 4096);
+    assert_ok(ze->resolve(freed.opened, freed.addr, 4096, &range));
+    meanwhile = free_and_reopen;
+    assert_fails(ze->export_dmabuf(freed.opened, freed.addr, 4096, &range, 0, &dmabuf), -EFAULT,
+                 "freed");
+    assert_null(meanwhile);
+    assert_int_equal(dmabuf.fd, -7);
+}
+
+static void export__freed_before_the_duplicate__efault_and_no_other_file(void **state)
+{
+    int other = memfd_create("another", MFD_CLOEXEC);
+
+    assert_int_equal(ftruncate(other, 4096), 0);
+    freed.opened = bench_open();
+    check_freed_meanwhile(-1);
+    check_freed_meanwhile(other);
+    close(freed.number);
+    close(other);
+    ze->close(freed.opened);
+}
+
 static void export__of_a_claim__names_the_bytes_or_is_refused(void **state)
 {
     struct hmem *self = bench_open();
@@ -401,4 +469,5 @@ TEST_MAIN(TEST(export__pcie_mapping__no_such_thing),
           TEST(export__piece_of_a_pool_with_one_id__names_the_bytes),
           TEST(export__our_own_memory__is_in_no_pool),
           TEST(export__memory_changed_since_resolve__efault),
+          TEST(export__freed_before_the_duplicate__efault_and_no_other_file),
           TEST(export__of_a_claim__names_the_bytes_or_is_refused))

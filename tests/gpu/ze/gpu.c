@@ -57,7 +57,7 @@ static void free_it(uint64_t addr, enum hmreg_mem_kind kind)
     app_free(&app, addr);
 }
 
-/* The memory with which open tries contexts leaks if the driver does not free it. */
+/* The memory with which a description tries contexts leaks if the driver does not free it. */
 static const struct gpu_survival survives[] = {
     {"open",
      "zeDriverGetApiVersion zeDriverGetProperties zeDriverGetExtensionProperties "
@@ -118,7 +118,7 @@ const struct gpu gpu = {
     .no_device = "no Level Zero driver has a device",
     .copy_fails = "the copy of",
     .queries = "zeMemGetAllocProperties zeMemGetAddressRange zeVirtualMemGetAccessAttribute",
-    .export_queries = 1,
+    .export_queries = 2,
     .calls = calls,
     .failure = ZE_RESULT_ERROR_DEVICE_LOST,
     .failure_name = "ZE_RESULT_ERROR_DEVICE_LOST",

@@ -64,20 +64,27 @@ static void open__devices_without_export__say_so_and_allocate(void **state)
     bench_unset("HMREG_FAKE_ZE_NO_EXPORT");
 }
 
-/* The specification allows it: then the application's memory is invisible, and open says so. */
-static void open__private_contexts__says_so(void **state)
+/* The specification allows it: then the application's memory is invisible, and the description says
+ * so. Until somebody asks for that, no memory is allocated to find out. */
+static void open__private_contexts__says_so_when_asked(void **state)
 {
+    struct hmem *self = bench_open();
+    const struct fake_control *fake = bench_control(0);
     struct hmem_runtime runtime;
-    struct hmem *self;
 
+    ze->close(self);
+    fake->reset();
     bench_set("HMREG_FAKE_ZE_PRIVATE", 1);
     self = bench_open();
-    bench_unset("HMREG_FAKE_ZE_PRIVATE");
+    assert_int_equal(fake->calls("zeMemAllocHost"), 0);
     ze->runtime(self, &runtime);
+    ze->runtime(self, &runtime);
+    bench_unset("HMREG_FAKE_ZE_PRIVATE");
+    assert_int_equal(fake->calls("zeMemAllocHost"), 1);
     assert_non_null(strstr(runtime.lacks, "application's own contexts is not recognised"));
     ze->close(self);
 }
 
 TEST_MAIN(TEST(close__destroys_its_contexts), TEST(open__device_without_pci_address__says_so),
           TEST(open__devices_without_export__say_so_and_allocate),
-          TEST(open__private_contexts__says_so))
+          TEST(open__private_contexts__says_so_when_asked))
