@@ -183,6 +183,8 @@ static int transfer(struct proof *proof, bool write)
     return end_as(proof, "failed", "the RMA %s: %s", write ? "write" : "read", why.text);
 }
 
+/* A completion does not say that a device's own copies see what was written: the bytes may still be
+ * on their way. PCI Express has a read push them there. */
 static int prove_write(struct proof *proof)
 {
     char *found = proof->host + BYTES;
@@ -193,6 +195,7 @@ static int prove_write(struct proof *proof)
         return failed(proof, "the device's memory could not be cleared");
     fill(proof->host, 1);
     rc = transfer(proof, true);
+    rc = rc ? rc : transfer(proof, false);
     if (!rc && hmreg_copy(proof->lib, found, proof->device, BYTES))
         return failed(proof, "the device's memory could not be looked at");
     return rc ? rc : compare(proof, found, 1, "after the RMA write");

@@ -13,6 +13,7 @@
  *       error       operations complete with an error  flip     they complete, a byte is wrong
  *       few         100 regions                        small    regions of up to 1 MiB
  *       crash       operations end the process         hang     they never return
+ *       late        writes arrive before the next operation
  *     HMREG_FAKE_MLX5=FILE                a simulated libmlx5, loaded for them as a driver's
  * library HMREG_FAKE_DATA_DIRECT=1            they have data direct, by that library
  *
@@ -48,7 +49,7 @@ struct region {
     char *bytes;
     char *mapped; /* the whole pages of a dmabuf, NULL: host memory, or attached */
     size_t mapped_len;
-    char *attached; /* the dmabuf's bytes by its driver, NULL: not so */
+    char *attached;   /* the dmabuf's bytes by its driver, NULL: not so */
     bool unreachable; /* it has the PCIe mapping, and was not imported for data direct */
 };
 
@@ -183,6 +184,30 @@ static char *reach(uint32_t key, uint64_t addr, size_t len)
     return region->bytes + (addr - region->iova);
 }
 
+/* A write on its way. */
+static struct {
+    char *to;
+    void *bytes;
+    size_t len;
+} posted;
+
+static void arrive(void)
+{
+    if (posted.bytes)
+        memcpy(posted.to, posted.bytes, posted.len);
+    free(posted.bytes);
+    posted.bytes = NULL;
+}
+
+static void move(char *to, const char *from, size_t len, bool write)
+{
+    arrive();
+    posted.bytes = write && is("late") ? malloc(len) : NULL;
+    posted.to = to;
+    posted.len = len;
+    memcpy(posted.bytes ? posted.bytes : to, from, len);
+}
+
 static int post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
 {
     char *local = reach(wr->sg_list->lkey, wr->sg_list->addr, wr->sg_list->length);
@@ -200,7 +225,7 @@ static int post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_
         completed.vendor_err = 0x88;
         return 0;
     }
-    memcpy(write ? remote : local, write ? local : remote, wr->sg_list->length);
+    move(write ? remote : local, write ? local : remote, wr->sg_list->length, write);
     if (is("flip"))
         (write ? remote : local)[4711] ^= 1;
     return 0;
@@ -434,6 +459,7 @@ EXPORTED int ibv_dereg_mr(struct ibv_mr *mr)
 {
     struct region *region = (struct region *)mr;
 
+    arrive();
     regions[mr->lkey - 1] = NULL;
     leave_dmabuf(region);
     free(region);
