@@ -92,12 +92,21 @@ struct watched_extent watched_virtual(const struct watched *watched, uint64_t st
     return (struct watched_extent){start, start};
 }
 
-struct watched_extent watched_all(const struct watched *watched)
+static struct watched_extent between(const struct watched_bounds *bounds)
 {
-    struct watched_extent found = {~atomic_load(&watched->all.not_start),
-                                   atomic_load(&watched->all.end)};
+    struct watched_extent found = {~atomic_load(&bounds->not_start), atomic_load(&bounds->end)};
 
     return found.start < found.end ? found : (struct watched_extent){0, 0};
+}
+
+struct watched_extent watched_all(const struct watched *watched)
+{
+    return between(&watched->all);
+}
+
+struct watched_extent watched_all_virtual(const struct watched *watched)
+{
+    return between(&watched->mapped);
 }
 
 void watched_report(struct watched_extent ended)

@@ -38,8 +38,9 @@ void watched_add_virtual(struct watched *watched, uint64_t start, uint64_t end);
 
 /* [start, end), if watched virtual memory may lie there. */
 struct watched_extent watched_virtual(const struct watched *watched, uint64_t start, uint64_t end);
-/* A range with all watched memory. */
+/* A range with all watched memory, or all that is virtual. */
 struct watched_extent watched_all(const struct watched *watched);
+struct watched_extent watched_all_virtual(const struct watched *watched);
 
 /* Reports to hmem_ended(), if there is anything. */
 void watched_report(struct watched_extent ended);

@@ -11,9 +11,9 @@
  * Memory of a driver whose library was not found so is not watched.
  *
  * The specification frees memory by the address that its allocation returned. zeContextDestroy may
- * end all memory of a context, which no query names, so it counts as the end of all memory. Not
- * watched: virtual memory, since zePhysicalMemDestroy may end mappings and names none; imported
- * host memory, which programs unmap.
+ * end all memory of a context, which no query names, so it counts as the end of all memory.
+ * zePhysicalMemDestroy may end mappings and names none: it counts as the end of all virtual memory.
+ * Not watched: imported host memory, which programs unmap.
  */
 #include "hmem/hooks/hook_set.h"
 #include "hmem/watched.h"
@@ -27,12 +27,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ALLOCATED 1 /* the only kind */
+enum kind { ALLOCATED = 1, VIRTUAL = 2 };
 
 /* What a call ends, by its arguments. */
 enum ends {
     ENDS_SECOND, /* the allocation that begins at the second argument */
     ENDS_THIRD,  /* at the third */
+    ENDS_RANGE,  /* the mappings between the second argument and that plus the third */
+    ENDS_VIRTUAL,
     ENDS_ALL,
     ENDS_CONTEXT, /* all memory */
 };
@@ -43,17 +45,25 @@ static const struct function {
     const char *name, *table;
     size_t place; /* in the table */
     enum ends ends;
+    unsigned kinds;
 } functions[] = {
-#define ROW(name, table, type, member, ends)                                                       \
+#define ROW(name, table, type, member, ends, kinds)                                                \
     {                                                                                              \
-        name, table, offsetof(type, member) / sizeof(void *), ends                                 \
+        name, table, offsetof(type, member) / sizeof(void *), ends, kinds                          \
     }
-    ROW("zeMemFree", "zeGetMemProcAddrTable", ze_mem_dditable_t, pfnFree, ENDS_SECOND),
-    ROW("zeMemFreeExt", "zeGetMemProcAddrTable", ze_mem_dditable_t, pfnFreeExt, ENDS_THIRD),
+    ROW("zeMemFree", "zeGetMemProcAddrTable", ze_mem_dditable_t, pfnFree, ENDS_SECOND, ALLOCATED),
+    ROW("zeMemFreeExt", "zeGetMemProcAddrTable", ze_mem_dditable_t, pfnFreeExt, ENDS_THIRD,
+        ALLOCATED),
     ROW("zeMemCloseIpcHandle", "zeGetMemProcAddrTable", ze_mem_dditable_t, pfnCloseIpcHandle,
-        ENDS_SECOND),
+        ENDS_SECOND, ALLOCATED),
     ROW("zeContextDestroy", "zeGetContextProcAddrTable", ze_context_dditable_t, pfnDestroy,
-        ENDS_CONTEXT),
+        ENDS_CONTEXT, ALLOCATED | VIRTUAL),
+    ROW("zeVirtualMemUnmap", "zeGetVirtualMemProcAddrTable", ze_virtual_mem_dditable_t, pfnUnmap,
+        ENDS_RANGE, VIRTUAL),
+    ROW("zeVirtualMemFree", "zeGetVirtualMemProcAddrTable", ze_virtual_mem_dditable_t, pfnFree,
+        ENDS_RANGE, VIRTUAL),
+    ROW("zePhysicalMemDestroy", "zeGetPhysicalMemProcAddrTable", ze_physical_mem_dditable_t,
+        pfnDestroy, ENDS_VIRTUAL, VIRTUAL),
 #undef ROW
 };
 #define FUNCTIONS (sizeof(functions) / sizeof(functions[0]))
@@ -84,20 +94,36 @@ static unsigned long free_memory(hook_call *original, const unsigned long argume
     return result;
 }
 
+/* What another call than of free_memory() ends. */
+static struct watched_extent ended_by(struct hook_set *set, unsigned ends,
+                                      const unsigned long arguments[4])
+{
+    switch (ends) {
+    case ENDS_RANGE:
+        return watched_virtual(&watched_memory, arguments[1], arguments[1] + arguments[2]);
+    case ENDS_VIRTUAL:
+        return watched_all_virtual(&watched_memory);
+    case ENDS_CONTEXT:
+        if (ze_destroys_ours(set))
+            return (struct watched_extent){0, 0};
+        break;
+    default:
+        break;
+    }
+    return watched_all(&watched_memory);
+}
+
+/* Of memory that was watched during the call, too. */
 static unsigned long make_call(struct hook_set *set, unsigned ends, hook_call *original,
                                const unsigned long arguments[4])
 {
     unsigned long result;
-    bool quiet;
 
     if (ends == ENDS_SECOND || ends == ENDS_THIRD)
         return free_memory(original, arguments, arguments[ends == ENDS_SECOND ? 1 : 2]);
-    quiet = ends == ENDS_CONTEXT && ze_destroys_ours(set);
-    if (!quiet)
-        watched_report(watched_all(&watched_memory));
+    watched_report(ended_by(set, ends, arguments));
     result = original(arguments[0], arguments[1], arguments[2], arguments[3]);
-    if (!quiet)
-        watched_report(watched_all(&watched_memory));
+    watched_report(ended_by(set, ends, arguments));
     return result;
 }
 
@@ -170,31 +196,34 @@ static bool read_table(void *library, const char *name, void *table[TABLE_ROOM],
     }
     if (get && !result)
         return true;
-    snprintf(why, size, "%s: %s", name, get ? "the driver refuses" : "the driver has none");
+    if (get)
+        snprintf(why, size, "%s: the driver refuses", name);
     return false;
 }
 
 /* What a driver lacks needs no hook. */
 static void add_functions(struct library *library)
 {
+    unsigned kinds = ALLOCATED | VIRTUAL;
     void *table[TABLE_ROOM] = {NULL};
     const char *read = "";
     bool good = true;
 
-    for (size_t i = 0; i < FUNCTIONS && good; i++) {
+    for (size_t i = 0; i < FUNCTIONS; i++) {
         const struct function *row = &functions[i];
 
         if (strcmp(read, row->table) != 0)
             good = read_table(library->handle, row->table, table, library->set.why_not,
                               sizeof(library->set.why_not));
         read = row->table;
-        if (!good)
-            return;
-        hook_set_add(&library->set, row->name, row->ends, ALLOCATED, table[row->place]);
-        hook_set_add(&library->set, row->name, row->ends, ALLOCATED,
+        if (good)
+            hook_set_add(&library->set, row->name, row->ends, row->kinds, table[row->place]);
+        else
+            kinds &= ~row->kinds;
+        hook_set_add(&library->set, row->name, row->ends, row->kinds,
                      symbol_of(library->handle, row->name));
     }
-    hook_set_try(&library->set, ALLOCATED);
+    hook_set_try(&library->set, kinds);
 }
 
 static bool is_known(void *handle)
@@ -231,8 +260,7 @@ static void look_at(const char *path)
 static void describe(struct ze_hmem *self)
 {
     vendor_unreported_begin(&self->base);
-    vendor_unreported(&self->base,
-                      "virtual and imported host memory (it may end by calls that do not name it)");
+    vendor_unreported(&self->base, "imported host memory (programs unmap it)");
     for (unsigned i = 0; i < library_count; i++)
         if (libraries[i].set.why_not[0])
             vendor_unreported(&self->base, "memory of %s: %s", libraries[i].name,
@@ -312,24 +340,36 @@ static unsigned reported_now(struct ze_hmem *self, struct ze_driver *driver)
 
 /* ---- watching --------------------------------------------------------------------------- */
 
-/* Is it certainly not virtual memory? Drivers answer so for memory in no reservation. */
-static bool is_allocated(struct ze_hmem *self, const struct ze_lookup *found)
+/* Drivers refuse the question for memory in no reservation; after any other failure it may be of
+ * either kind. */
+static unsigned kind_of(struct ze_hmem *self, const struct ze_lookup *found)
 {
     ze_memory_access_attribute_t access;
     size_t reserved = 0;
+    ze_result_t result;
 
-    return self->api.virtual_access &&
-           self->api.virtual_access(found->driver->context, ze_address(found->base), found->len,
-                                    &access, &reserved) == ZE_RESULT_ERROR_INVALID_ARGUMENT;
+    if (!self->api.virtual_access)
+        return 0;
+    result = self->api.virtual_access(found->driver->context, ze_address(found->base), found->len,
+                                      &access, &reserved);
+    if (result)
+        return result == ZE_RESULT_ERROR_INVALID_ARGUMENT && found->segments == 1 ? ALLOCATED : 0;
+    return VIRTUAL;
 }
 
 static bool watch(struct ze_hmem *self, uint64_t addr, size_t len)
 {
     struct ze_lookup found = {0};
+    unsigned kind;
 
-    return !ze_lookup_range(self, addr, len, &found) && found.type != ZE_TYPE_HOST_IMPORTED &&
-           found.segments == 1 && reported_now(self, found.driver) && is_allocated(self, &found) &&
-           watched_add(&watched_memory, found.base, found.base + found.len);
+    if (ze_lookup_range(self, addr, len, &found) || found.type == ZE_TYPE_HOST_IMPORTED)
+        return false;
+    kind = reported_now(self, found.driver) & kind_of(self, &found);
+    if (kind == ALLOCATED)
+        return watched_add(&watched_memory, found.base, found.base + found.len);
+    if (kind == VIRTUAL)
+        watched_add_virtual(&watched_memory, addr, addr + len);
+    return kind;
 }
 
 bool ze_watch(struct hmem *self, uint64_t addr, size_t len, const struct hmem_range *range)

@@ -160,25 +160,89 @@ static void free__fails__reported_when_it_succeeds(void **state)
     end(self);
 }
 
-static void watch__virtual_memory__refused(void **state)
+/* ---- virtual memory --------------------------------------------------------------------- */
+
+#define PIECES 2
+
+/* Mappings side by side, watched together. */
+struct mapped {
+    uint64_t at;
+    size_t size; /* of each */
+    ze_physical_mem_handle_t pieces[PIECES];
+};
+
+static struct mapped map_watched(struct hmem *self)
 {
     ze_physical_mem_desc_t desc = {.stype = ZE_STRUCTURE_TYPE_PHYSICAL_MEM_DESC,
                                    .size = bench_page()};
-    ze_physical_mem_handle_t physical = NULL;
-    struct hmem *self = begin();
+    struct mapped made = {.size = bench_page()};
     void *at = NULL;
 
-    assert_int_equal(zeVirtualMemReserve(app.context, NULL, desc.size, &at), 0);
-    assert_int_equal(zePhysicalMemCreate(app.context, app.devices[0], &desc, &physical), 0);
-    assert_int_equal(zeVirtualMemMap(app.context, at, desc.size, physical, 0,
-                                     ZE_MEMORY_ACCESS_ATTRIBUTE_READWRITE),
-                     0);
-    assert_false(watch(self, (uintptr_t)at, desc.size));
-    assert_non_null(strstr(unreported(self), "virtual"));
-    assert_null(strstr(unreported(self), "hooked"));
-    assert_int_equal(zeVirtualMemUnmap(app.context, at, desc.size), 0);
-    assert_int_equal(zePhysicalMemDestroy(app.context, physical), 0);
-    assert_int_equal(zeVirtualMemFree(app.context, at, desc.size), 0);
+    assert_int_equal(zeVirtualMemReserve(app.context, NULL, PIECES * desc.size, &at), 0);
+    made.at = (uintptr_t)at;
+    for (size_t i = 0; i < PIECES; i++) {
+        assert_int_equal(zePhysicalMemCreate(app.context, app.devices[0], &desc, &made.pieces[i]),
+                         0);
+        assert_int_equal(zeVirtualMemMap(app.context, (char *)at + i * desc.size, desc.size,
+                                         made.pieces[i], 0, ZE_MEMORY_ACCESS_ATTRIBUTE_READWRITE),
+                         0);
+    }
+    assert_true(watch(self, made.at, PIECES * made.size));
+    return made;
+}
+
+static void expect(uint64_t start, uint64_t end)
+{
+    expected_start = start;
+    expected_end = end;
+    reports = 0;
+}
+
+static void *piece_at(const struct mapped *mapped, size_t i)
+{
+    return (void *)(uintptr_t)(mapped->at + i * mapped->size);
+}
+
+static void end__of_a_mapping__reported(void **state)
+{
+    struct hmem *self = begin();
+    struct mapped mapped = map_watched(self);
+
+    assert_null(strstr(unreported(self), "virtual"));
+    for (size_t i = PIECES; i--;) {
+        expect(mapped.at + i * mapped.size, mapped.at + (i + 1) * mapped.size);
+        assert_int_equal(zeVirtualMemUnmap(app.context, piece_at(&mapped, i), mapped.size), 0);
+        assert_true(reports >= 2); /* before the call, and after it */
+        assert_int_equal(zePhysicalMemDestroy(app.context, mapped.pieces[i]), 0);
+    }
+    assert_int_equal(zeVirtualMemFree(app.context, piece_at(&mapped, 0), PIECES * mapped.size), 0);
+    end(self);
+}
+
+static void end__of_a_reservation__reported(void **state)
+{
+    struct hmem *self = begin();
+    struct mapped mapped = map_watched(self);
+
+    assert_int_equal(zeVirtualMemFree(app.context, piece_at(&mapped, 0), PIECES * mapped.size), 0);
+    assert_true(reports >= 2);
+    for (size_t i = 0; i < PIECES; i++)
+        assert_int_equal(zePhysicalMemDestroy(app.context, mapped.pieces[i]), 0);
+    end(self);
+}
+
+/* It names no mapping. */
+static void end__of_physical_memory__all_virtual_memory_reported(void **state)
+{
+    struct hmem *self = begin();
+    struct mapped mapped = map_watched(self);
+
+    for (size_t i = 0; i < PIECES; i++) {
+        reports = 0;
+        assert_int_equal(zePhysicalMemDestroy(app.context, mapped.pieces[i]), 0);
+        assert_true(reports >= 2);
+    }
+    assert_int_equal(zeVirtualMemFree(app.context, piece_at(&mapped, 0), PIECES * mapped.size), 0);
     end(self);
 }
 
@@ -207,5 +271,7 @@ TEST_MAIN(TEST(end__by_each_free__reported), TEST(end__of_host_and_shared_memory
           TEST(end__with_a_context__reported),
           TEST(open__with_contexts_of_its_own__nothing_reported),
           TEST(free__memory_that_is_not_watched__not_reported),
-          TEST(free__fails__reported_when_it_succeeds), TEST(watch__virtual_memory__refused),
+          TEST(free__fails__reported_when_it_succeeds), TEST(end__of_a_mapping__reported),
+          TEST(end__of_a_reservation__reported),
+          TEST(end__of_physical_memory__all_virtual_memory_reported),
           TEST(watch__a_query_fails__refused_without_an_error))

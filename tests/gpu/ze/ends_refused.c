@@ -44,6 +44,41 @@ static void table__driver_refuses_each_version__not_watched(void **state)
     check_refused(self, "libze_fake.so: zeGetMemProcAddrTable");
 }
 
+/* The application's memory is watched, the mapping not. */
+static void virtual__its_table_is_refused__only_it_is_not_watched(void **state)
+{
+    ze_physical_mem_desc_t desc = {.stype = ZE_STRUCTURE_TYPE_PHYSICAL_MEM_DESC,
+                                   .size = bench_page()};
+    ze_physical_mem_handle_t physical = NULL;
+    struct hmem_runtime runtime;
+    struct hmem_range range;
+    struct hmem *self;
+    void *at = NULL;
+    uint64_t addr;
+
+    begin();
+    bench_fail(bench_control(0), "zeGetVirtualMemProcAddrTable",
+               ZE_RESULT_ERROR_UNSUPPORTED_VERSION, 0, -1);
+    self = bench_open();
+    addr = app_alloc(&app, app.devices[0], 4096);
+    assert_ok(ze->resolve(self, addr, 4096, &range));
+    assert_true(ze->watch(self, addr, 4096, &range));
+    assert_int_equal(zeVirtualMemReserve(app.context, NULL, desc.size, &at), 0);
+    assert_int_equal(zePhysicalMemCreate(app.context, app.devices[0], &desc, &physical), 0);
+    assert_int_equal(zeVirtualMemMap(app.context, at, desc.size, physical, 0,
+                                     ZE_MEMORY_ACCESS_ATTRIBUTE_READWRITE),
+                     0);
+    assert_ok(ze->resolve(self, (uintptr_t)at, desc.size, &range));
+    assert_false(ze->watch(self, (uintptr_t)at, desc.size, &range));
+    ze->runtime(self, &runtime);
+    assert_non_null(strstr(runtime.unreported, "zeGetVirtualMemProcAddrTable"));
+    assert_int_equal(zeVirtualMemFree(app.context, at, desc.size), 0);
+    assert_int_equal(zePhysicalMemDestroy(app.context, physical), 0);
+    app_free(&app, addr);
+    app_close(&app);
+    ze->close(self);
+}
+
 /* The context by which the vendor finds the library fails. */
 static void library__of_the_driver_unknown__not_watched(void **state)
 {
@@ -56,4 +91,5 @@ static void library__of_the_driver_unknown__not_watched(void **state)
 }
 
 TEST_MAIN(TEST(table__driver_refuses_each_version__not_watched),
+          TEST(virtual__its_table_is_refused__only_it_is_not_watched),
           TEST(library__of_the_driver_unknown__not_watched))
