@@ -99,10 +99,21 @@ static const char *build(struct entry_hook *hook, struct code_text *text)
     return room ? entry_arch_build(hook, &code, room) : "no addresses are free near it";
 }
 
+/* Neighbours may choose the same pad before either's branch is there. */
+static const char pad_is_taken[] = "another hook has its pad";
+
+static bool has_pad(const struct entry_hook *hook)
+{
+    return !hook->pad || !memcmp(hook->pad, hook->pad_before, CODE_BRANCH) ||
+           !memcmp(hook->pad, hook->pad_after, CODE_BRANCH); /* of before it was removed */
+}
+
 static const char *place(struct entry_hook *hook, struct code_text *text)
 {
     const int protection = PROT_READ | PROT_EXEC;
 
+    if (!has_pad(hook))
+        return pad_is_taken;
     if (memcmp(hook->site, hook->before, hook->size) != 0)
         return "other code changes it at the same time";
     if (hook->pad && code_write(text, hook->pad, hook->pad_after, CODE_BRANCH, protection))
@@ -112,7 +123,7 @@ static const char *place(struct entry_hook *hook, struct code_text *text)
     return NULL;
 }
 
-size_t entry_hooks_install(struct entry_hook *hooks, size_t count)
+static size_t install(struct entry_hook *hooks, size_t count)
 {
     const char *sealed = NULL;
     struct code_text text = {0};
@@ -137,6 +148,18 @@ size_t entry_hooks_install(struct entry_hook *hooks, size_t count)
         refuse(&hooks[i], why ? why : "");
         done += !why;
     }
+    return done;
+}
+
+size_t entry_hooks_install(struct entry_hook *hooks, size_t count)
+{
+    size_t done = install(hooks, count);
+
+    for (size_t i = 0; i < count; i++)
+        if (!strcmp(hooks[i].why, pad_is_taken)) {
+            atomic_store(&hooks[i].original, NULL); /* it was never called */
+            done += install(&hooks[i], 1);
+        }
     return done;
 }
 

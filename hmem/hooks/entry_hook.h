@@ -41,7 +41,7 @@ struct entry_hook {
     uint8_t size;
     uint8_t before[CODE_BRANCH], after[CODE_BRANCH];
     uint8_t *pad; /* where the branch to the stub is if the site's leads there; NULL: at the site */
-    uint8_t pad_after[CODE_BRANCH];
+    uint8_t pad_before[CODE_BRANCH], pad_after[CODE_BRANCH];
     const uint8_t *way; /* another hook's short jump that leads to the site; NULL: none */
     uint8_t way_bytes[2];
 };

@@ -524,6 +524,7 @@ static bool make_branches(struct entry_hook *hook, const uint8_t *stub)
     memcpy(hook->before, hook->site, hook->size);
     if (!hook->pad)
         return code_branch(hook->after, hook->site, stub);
+    memcpy(hook->pad_before, hook->pad, CODE_BRANCH);
     hook->after[0] = 0xeb;
     hook->after[1] = (uint8_t)(hook->pad - (hook->site + SHORT_JUMP));
     return code_branch(hook->pad_after, hook->pad, stub);

@@ -190,6 +190,55 @@ static void hook__short_instructions__by_a_pad(void **state)
     }
 }
 
+/* Two functions with one pad between them: push %rbx; mov %rdi,%rbx; mov %rbx,%rax; pop %rbx; ret.
+ * Their sizes are in the program's symbol table. */
+__asm__(".pushsection .text\n"
+        ".balign 16, 0xcc\n"
+        ".skip 16, 0x00\n"
+        ".globl test_first, test_second\n"
+        ".type test_first, @function\n"
+        "test_first: push %rbx; mov %rdi,%rbx; mov %rbx,%rax; pop %rbx; ret\n"
+        ".size test_first, .-test_first\n"
+        ".balign 16, 0xcc\n"
+        ".type test_second, @function\n"
+        "test_second: push %rbx; mov %rdi,%rbx; mov %rbx,%rax; pop %rbx; ret; .skip 7, 0x00\n"
+        ".size test_second, .-test_second\n"
+        ".popsection");
+unsigned long test_first(unsigned long a, unsigned long b);
+unsigned long test_second(unsigned long a, unsigned long b);
+
+static unsigned long first_replacement(unsigned long a, unsigned long b)
+{
+    return 1;
+}
+
+static unsigned long second_replacement(unsigned long a, unsigned long b)
+{
+    return 2;
+}
+
+/* Both are chosen for before either's branch is there. */
+static void hook__neighbours_with_one_pad__one_has_it(void **state)
+{
+    struct entry_hook hooks[2] = {{.replacement = address_of(first_replacement)},
+                                  {.replacement = address_of(second_replacement)}};
+
+    need_hooks();
+    memcpy(&hooks[0].function, &(function *){test_first}, sizeof(void *));
+    memcpy(&hooks[1].function, &(function *){test_second}, sizeof(void *));
+    assert_int_equal(entry_hooks_install(hooks, 2), 1);
+    assert_string_equal(hooks[0].why, "");
+    assert_string_not_equal(hooks[1].why, "");
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(test_first(7, 0), 1);
+        assert_int_equal(test_second(7, 0), 7);
+        assert_true(entry_hook_remove(&hooks[0]));
+        assert_int_equal(test_first(7, 0), 7);
+        assert_int_equal(entry_hooks_install(hooks, 1), 1); /* it has the pad still */
+    }
+    assert_true(entry_hook_remove(&hooks[0]));
+}
+
 /* The compiler's filler of several bytes before: mov %rdi,%rax; ret */
 static void hook__long_nops_before__are_a_pad(void **state)
 {
@@ -544,6 +593,7 @@ TEST_MAIN(
     TEST(hook__instruction_across_words__replaced_in_steps),
     TEST(hook__after_pushes_and_stores__registers_restored),
     TEST(hook__short_instructions__by_a_pad), TEST(hook__long_nops_before__are_a_pad),
+    TEST(hook__neighbours_with_one_pad__one_has_it),
     TEST(hook__operand_relative_to_the_instruction__moved), TEST(hook__conditional_branch__moved),
     TEST(hook__short_branch_after_the_site__stays), TEST(hook__jump_to_another_function__followed),
     TEST(hook__jump_by_an_address__followed), TEST(hook__hooked_by_another_since__both_called),
