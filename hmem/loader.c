@@ -11,7 +11,6 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <link.h>
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
@@ -65,38 +64,20 @@ int loader_open(const char *vendor, const char *soname, const struct loader_symb
 
 /* ---- the linker's list ------------------------------------------------------------------ */
 
-static pthread_mutex_t reading = PTHREAD_MUTEX_INITIALIZER;
-static atomic_int handled;
-
-static void before_fork(void)
-{
-    pthread_mutex_lock(&reading);
-}
-
-static void in_parent(void)
-{
-    pthread_mutex_unlock(&reading);
-}
-
-static void in_child(void)
-{
-    process_once_done(&handled);
-    pthread_mutex_unlock(&reading);
-}
-
-static bool handle_forks(void)
-{
-    return pthread_atfork(before_fork, in_parent, in_child) == 0;
-}
+static struct process_hold reading;
+static _Atomic uint64_t known; /* the count when it was last read */
 
 typedef int reader(struct dl_phdr_info *, size_t, void *);
 
-static void read_list(reader *read, void *arg)
+/* False: a thread of a parent was reading the list when this process was made without fork's
+ * handlers. The linker's lock is then that thread's for ever. */
+static bool read_list(reader *read, void *arg)
 {
-    process_once(&handled, handle_forks);
-    pthread_mutex_lock(&reading);
+    if (!process_hold_take(&reading))
+        return false;
     dl_iterate_phdr(read, arg);
-    pthread_mutex_unlock(&reading);
+    process_hold_release(&reading);
+    return true;
 }
 
 /* The linker tells the number with each library; the first one suffices. */
@@ -110,7 +91,9 @@ uint64_t loader_count(void)
 {
     uint64_t count = 0;
 
-    read_list(read_count, &count);
+    if (!read_list(read_count, &count))
+        return atomic_load(&known);
+    atomic_store(&known, count);
     return count;
 }
 
@@ -152,8 +135,7 @@ bool loader_is_loaded(const char *soname)
 {
     struct search search = {.soname = soname};
 
-    read_list(find_soname, &search);
-    return search.found;
+    return read_list(find_soname, &search) && search.found;
 }
 
 void loader_close(void *handle)

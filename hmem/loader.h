@@ -35,13 +35,15 @@ struct loader_symbol {
 int loader_open(const char *vendor, const char *soname, const struct loader_symbol *symbols,
                 size_t count, void *table, void **handle, char *path, size_t path_size);
 
-/* The two functions below read the dynamic linker's list. A fork waits for them, so that no child
+/* The two functions below read the dynamic linker's list. fork(2) waits for them, so that no child
  * inherits the lock that the linker takes for it; and they wait for no thread that is in dlopen(3),
- * whose constructors may fork. */
+ * whose constructors may fork. A child that was made by other means while a thread of its parent
+ * read the list reads it never: no runtime starts there. */
 
-/* The number of libraries that were ever loaded; grows with each. */
+/* The number of libraries that were ever loaded, as last read; grows with each. */
 uint64_t loader_count(void);
-/* Is a library of that soname in this process, loaded by hmreg or by other code? */
+/* Is a library of that soname in this process, loaded by hmreg or by other code? False, if the list
+ * cannot be read. */
 bool loader_is_loaded(const char *soname);
 
 /* Closes the handle. The code stays mapped (RTLD_NODELETE), because the vendors' libraries leave

@@ -271,3 +271,91 @@ uint64_t process_epoch_start(void)
     /* If two threads start it, the first compare-and-swap decides. */
     return atomic_compare_exchange_strong(page, &epoch, fresh) ? fresh : epoch;
 }
+
+/* ---- holds ------------------------------------------------------------------------------ */
+
+#define HOLD_YIELDS 64 /* before a waiting thread sleeps: its holder may have a lower priority */
+
+static struct {
+    atomic_int handled;
+    _Atomic(struct process_hold *) first;
+    uint64_t forking; /* the mark of a thread that forks */
+} holds;
+
+/* The epoch, which is there as soon as a library was opened; else the pid is as good. */
+static uint64_t own_mark(void)
+{
+    uint64_t epoch = atomic_load(atomic_load(&process_epoch_page));
+
+    if (!epoch)
+        epoch = process_epoch_start();
+    return epoch ? epoch : (uint64_t)getpid();
+}
+
+/* mark: what the holder becomes, of this process or of its thread that forks. */
+static bool take_hold(struct process_hold *hold, uint64_t mark)
+{
+    const struct timespec pause = {.tv_nsec = 50000};
+    uint64_t found = 0;
+
+    for (unsigned tries = 0; !atomic_compare_exchange_strong(&hold->holder, &found, mark);
+         tries++, found = 0) {
+        if (found != mark && found != ~mark)
+            return false;
+        if (tries < HOLD_YIELDS)
+            sched_yield();
+        else
+            nanosleep(&pause, NULL);
+    }
+    return true;
+}
+
+static void hold_all(void)
+{
+    holds.forking = ~own_mark();
+    for (struct process_hold *at = atomic_load(&holds.first); at; at = at->next)
+        (void)take_hold(at, holds.forking);
+}
+
+static void release_all(void)
+{
+    for (struct process_hold *at = atomic_load(&holds.first); at; at = at->next) {
+        uint64_t mark = holds.forking;
+
+        (void)atomic_compare_exchange_strong(&at->holder, &mark, 0);
+    }
+}
+
+static void release_all_in_child(void)
+{
+    process_once_done(&holds.handled);
+    release_all();
+}
+
+static bool hold_at_forks(void)
+{
+    return pthread_atfork(hold_all, release_all, release_all_in_child) == 0;
+}
+
+/* Where no handler could be registered, a child may find the hold taken, and knows what to do. */
+static void list_hold(struct process_hold *hold)
+{
+    (void)process_once(&holds.handled, hold_at_forks);
+    if (atomic_exchange(&hold->listed, true))
+        return;
+    hold->next = atomic_load(&holds.first);
+    while (!atomic_compare_exchange_weak(&holds.first, &hold->next, hold))
+        continue;
+}
+
+bool process_hold_take(struct process_hold *hold)
+{
+    if (!atomic_load(&hold->listed))
+        list_hold(hold);
+    return take_hold(hold, own_mark());
+}
+
+void process_hold_release(struct process_hold *hold)
+{
+    atomic_store(&hold->holder, 0);
+}

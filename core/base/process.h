@@ -36,6 +36,19 @@ bool process_once(atomic_int *who, bool (*make)(void));
  * that make() registered calls this in the child, which then does not register it again. */
 void process_once_done(atomic_int *who);
 
+/* A lock for what must not be cut by a fork. fork(2) waits for its holder; a child that did not, of
+ * _Fork(2) or clone(2), may find it held by a thread that it does not have. Zeroed at first. */
+struct process_hold {
+    _Atomic uint64_t holder; /* the epoch of the process whose thread holds it; 0: none */
+    struct process_hold *next;
+    atomic_bool listed;
+};
+
+/* take: waits for other threads of this process. False: a thread of a parent held it at the fork,
+ * so what it protects is half changed in this process, for ever; nothing is held. */
+bool process_hold_take(struct process_hold *hold);
+void process_hold_release(struct process_hold *hold);
+
 /* Allocates a zeroed page that is zeroed again in a forked child. NULL: no memory; not recorded. */
 void *process_page(void);
 void process_page_free(void *page);

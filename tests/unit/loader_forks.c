@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ * Forks while a thread reads the dynamic linker's list: fork(2) waits for it; a child that did not
+ * wait does not read the list, since the linker's lock stays that thread's for ever. */
+#include "hmem/loader.h"
+
+#include "tests/support/test.h"
+
+#include <hmreg/hmreg.h>
+#include <link.h>
+#include <pthread.h>
+#include <sched.h>
+#include <semaphore.h>
+#include <stdatomic.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+typedef int reader(struct dl_phdr_info *, size_t, void *);
+
+int __real_dl_iterate_phdr(reader *read, void *arg);
+int __wrap_dl_iterate_phdr(reader *read, void *arg);
+
+static pthread_t stops; /* this thread stops while it reads, if armed */
+static sem_t stopped, may_go, forking;
+static atomic_bool armed, inside;
+
+struct call {
+    reader *read;
+    void *arg;
+};
+
+/* Called with the linker's lock held. */
+static int stop_once(struct dl_phdr_info *info, size_t size, void *arg)
+{
+    struct call *call = arg;
+
+    if (atomic_exchange(&armed, false)) {
+        atomic_store(&inside, true);
+        sem_post(&stopped);
+        sem_wait(&may_go);
+        atomic_store(&inside, false);
+    }
+    return call->read(info, size, call->arg);
+}
+
+int __wrap_dl_iterate_phdr(reader *read, void *arg)
+{
+    struct call call = {read, arg};
+
+    return pthread_equal(pthread_self(), stops) ? __real_dl_iterate_phdr(stop_once, &call)
+                                                : __real_dl_iterate_phdr(read, arg);
+}
+
+static void *read_and_stop(void *arg)
+{
+    stops = pthread_self();
+    atomic_store(&armed, true);
+    loader_count();
+    return NULL;
+}
+
+static pthread_t start_reading(void)
+{
+    pthread_t thread;
+
+    assert_int_equal(sem_init(&stopped, 0, 0) || sem_init(&may_go, 0, 0), 0);
+    assert_int_equal(pthread_create(&thread, NULL, read_and_stop, NULL), 0);
+    sem_wait(&stopped);
+    return thread;
+}
+
+static void end_reading(pthread_t thread)
+{
+    sem_post(&may_go);
+    pthread_join(thread, NULL);
+}
+
+static int status_of(pid_t child)
+{
+    int status = -1;
+
+    return waitpid(child, &status, 0) == child ? status : -1;
+}
+
+/* The count is the one that was read last; no library is found, and a query does not hang. */
+static int in_bare_child(uint64_t count)
+{
+    struct hmreg_config config = {.size = sizeof(config), .monitor = HMREG_MONITOR_DISABLED};
+    struct hmreg_mem_info info = {.size = sizeof(info)};
+    struct hmreg *lib = NULL;
+    int here = 0;
+
+    alarm(60);
+    if (loader_count() != count || loader_is_loaded("libc.so.6"))
+        return 1;
+    if (hmreg_open(&config, &lib) || hmreg_query(lib, &here, sizeof(here), &info))
+        return 2;
+    return info.iface == HMREG_IFACE_SYSTEM && !hmreg_close(lib) ? 0 : 3;
+}
+
+static void child__without_handlers_while_a_thread_reads__does_not_wait_for_it(void **state)
+{
+    uint64_t count = loader_count();
+    pthread_t thread = start_reading();
+    pid_t child;
+
+    assert_true(count > 0);
+    child = _Fork();
+    if (child == 0)
+        _exit(in_bare_child(count));
+    assert_int_equal(status_of(child), 0);
+    end_reading(thread);
+    assert_true(loader_is_loaded("libc.so.6"));
+}
+
+/* ---- fork(2) ---------------------------------------------------------------------------- */
+
+static atomic_bool watching, forked_while_inside;
+
+/* Registered before the library's handlers, and so called after them. */
+static void after_theirs(void)
+{
+    if (atomic_load(&watching))
+        atomic_store(&forked_while_inside, atomic_load(&inside));
+}
+
+/* Registered after the library's. */
+static void before_theirs(void)
+{
+    if (atomic_load(&watching))
+        sem_post(&forking);
+}
+
+static void *fork_and_read(void *status)
+{
+    pid_t child = fork();
+
+    if (child == 0) {
+        alarm(60);
+        _exit(loader_is_loaded("libc.so.6") ? 0 : 1);
+    }
+    *(int *)status = status_of(child);
+    return NULL;
+}
+
+static void fork__while_a_thread_reads__waits_and_the_child_reads(void **state)
+{
+    pthread_t reading, forker;
+    int status = -1;
+
+    test_forks_with_threads();
+    assert_int_equal(pthread_atfork(after_theirs, NULL, NULL), 0);
+    loader_count();
+    assert_int_equal(pthread_atfork(before_theirs, NULL, NULL), 0);
+    assert_int_equal(sem_init(&forking, 0, 0), 0);
+    reading = start_reading();
+    atomic_store(&watching, true);
+    assert_int_equal(pthread_create(&forker, NULL, fork_and_read, &status), 0);
+    sem_wait(&forking);
+    for (int i = 0; i < 1000; i++)
+        sched_yield();
+    end_reading(reading);
+    pthread_join(forker, NULL);
+    atomic_store(&watching, false);
+    assert_int_equal(status, 0);
+    assert_false(atomic_load(&forked_while_inside));
+}
+
+TEST_MAIN(TEST(fork__while_a_thread_reads__waits_and_the_child_reads),
+          TEST(child__without_handlers_while_a_thread_reads__does_not_wait_for_it))
