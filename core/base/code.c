@@ -123,7 +123,7 @@ static struct code_text page_of(const uint8_t *at, size_t count, int protection)
     uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
 
     return (struct code_text){(uintptr_t)at & ~(page - 1),
-                              ((uintptr_t)at + count + page - 1) & ~(page - 1), protection};
+                              ((uintptr_t)at + count + page - 1) & ~(page - 1), protection, false};
 }
 
 /* Code that was written and could not be protected again, with its right protection. Callers hold
@@ -155,7 +155,8 @@ bool code_find(struct code_text *last, const uint8_t *at)
         if (maps_next(&maps, address, &map) == 1 && map.start <= address && map.executable)
             *last = (struct code_text){map.start, map.end,
                                        PROT_EXEC | (map.readable ? PROT_READ : 0) |
-                                           (map.writable ? PROT_WRITE : 0)};
+                                           (map.writable ? PROT_WRITE : 0),
+                                       map.readable && !map.writable && !map.anonymous};
         maps_end(&maps);
         if (address - left_writable.start < left_writable.end - left_writable.start)
             last->protection = left_writable.protection;
@@ -165,24 +166,22 @@ bool code_find(struct code_text *last, const uint8_t *at)
 
 /* *out: the memory to be protected again. The kernel may refuse to charge the process for the whole
  * mapping, but not for a page of it. */
-static long make_writable(struct code_text *last, const uint8_t *at, size_t count, int protection,
-                          struct code_text *out)
+static long make_writable(const struct code_text *found, const uint8_t *at, size_t count,
+                          int protection, struct code_text *out)
 {
-    bool found = code_find(last, at) && last->end >= (uintptr_t)at + count;
-
-    *out = *last;
-    if (found && !protect(out, PROT_WRITE))
+    *out = *found;
+    if (found->end && !protect(out, PROT_WRITE))
         return 0;
     *out = page_of(at, count, protection);
     return protect(out, PROT_WRITE);
 }
 
-long code_write(struct code_text *last, uint8_t *at, const uint8_t *bytes, size_t count,
-                int page_protection)
+static long write_where_writable(const struct code_text *found, uint8_t *at, const uint8_t *bytes,
+                                 size_t count, int page_protection)
 {
     struct code_text text;
     sigset_t all, before;
-    long rc = make_writable(last, at, count, page_protection, &text);
+    long rc = make_writable(found, at, count, page_protection, &text);
 
     if (rc)
         return rc;
@@ -194,4 +193,17 @@ long code_write(struct code_text *last, uint8_t *at, const uint8_t *bytes, size_
     rc = protect(&text, 0);
     record_protection(&text, !rc);
     return rc;
+}
+
+long code_write(struct code_text *last, uint8_t *at, const uint8_t *bytes, size_t count,
+                int page_protection)
+{
+    const struct code_text none = {.start = 0};
+    bool found = code_find(last, at) && last->end >= (uintptr_t)at + count;
+
+    if (!found || !code_replace_by_twin(last, at, bytes, count))
+        return write_where_writable(found ? last : &none, at, bytes, count, page_protection);
+    __builtin___clear_cache((char *)at, (char *)at + count);
+    code_fetch_anew();
+    return 0;
 }

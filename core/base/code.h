@@ -8,14 +8,15 @@
  * are. They are never unmapped, since a thread may be interrupted in such code at any time and
  * continue much later.
  *
- * Other code is writable only while an instruction is replaced, and its whole mapping at once: the
- * kernel charges the process for memory that has been writable and records that in a flag of the
- * mapping, so a page made writable on its own would remain a separate mapping. Other threads
- * execute the code meanwhile. It stays executable: mprotect(2) changes the mapping's protection in
- * one step, from read and execute to read, write and execute, and back; a thread that faults on one
- * of its pages in between waits in the page fault, and continues. Only the instruction's page is
+ * Other code is never writable where the kernel permits the way of code_twin.c. Elsewhere its whole
+ * mapping is, while an instruction is replaced: the kernel charges the process for memory that has
+ * been writable and records that in a flag of the mapping, so a page made writable on its own would
+ * remain a separate mapping. Other threads execute the code meanwhile, so it stays executable:
+ * mprotect(2) changes the mapping's protection in one step, from read and execute to read, write
+ * and execute, and back; a thread that faults on one of its pages in between waits in the page
+ * fault, and continues. Without execute such a thread would end. Only the instruction's page is
  * written and so copied, and the copy is complete when the kernel maps it. The thread that does
- * this blocks signals meanwhile; the caller's lock keeps forks and other writers of ours out.
+ * this blocks signals meanwhile; the caller's lock keeps other writers of ours out.
  */
 #ifndef HMREG_CORE_BASE_CODE_H
 #define HMREG_CORE_BASE_CODE_H
@@ -73,6 +74,7 @@ bool code_can_replace(const uint8_t *at, size_t count);
 struct code_text {
     uintptr_t start, end;
     int protection; /* PROT_*, before the change */
+    bool of_file;   /* a private mapping of a file, not writable */
 };
 
 /* Finds the executable mapping that contains the address, in *last if it is that one. False: the
@@ -85,6 +87,13 @@ bool code_find(struct code_text *last, const uint8_t *at);
  * PROT_*, in case the mapping cannot be found. 0, or the negative error of mprotect(2). */
 long code_write(struct code_text *last, uint8_t *at, const uint8_t *bytes, size_t count,
                 int page_protection);
+
+/* ---- for code.c ------------------------------------------------------------------------- */
+
+/* Replaces bytes as code_write(), without code that is writable (code_twin.c). False: that is not
+ * possible here, and nothing has changed. */
+bool code_replace_by_twin(const struct code_text *text, uint8_t *at, const uint8_t *bytes,
+                          size_t count);
 
 /* ---- of the processor, for code.c ------------------------------------------------------- */
 

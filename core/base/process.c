@@ -25,7 +25,7 @@
  * child sees its parent's pid and so does not wait for a thread that it does not have. */
 bool process_once(atomic_int *who, bool (*make)(void))
 {
-    int process = (int)getpid(), at = atomic_load(who);
+    int at = atomic_load(who), process = at == DONE ? 0 : (int)getpid();
     bool done;
 
     while (at != DONE && (at == process || !atomic_compare_exchange_weak(who, &at, process))) {
@@ -224,58 +224,12 @@ void process_page_free(void *page)
     munmap(page, page_size());
 }
 
-/* ---- the epoch -------------------------------------------------------------------------- */
-
-static _Atomic uint64_t no_epoch;
-_Atomic(_Atomic uint64_t *) process_epoch_page = &no_epoch;
-
-/* Allocates the page of the epoch. A child inherits the page, but not its content. NULL: no
- * memory. */
-static _Atomic uint64_t *make_page(void)
-{
-    _Atomic uint64_t *made = process_page();
-    _Atomic uint64_t *other = &no_epoch;
-
-    if (made && !atomic_compare_exchange_strong(&process_epoch_page, &other, made)) {
-        process_page_free((void *)made);
-        return other;
-    }
-    return made;
-}
-
-static uint64_t new_epoch(void)
-{
-    uint32_t chance = 0;
-    struct timespec now;
-
-    /* Not libc's getrandom(), which maps pages since glibc 2.41. */
-    if (syscall(SYS_getrandom, &chance, sizeof(chance), GRND_NONBLOCK) != sizeof(chance)) {
-        clock_gettime(CLOCK_REALTIME, &now);
-        chance = (uint32_t)now.tv_nsec ^ (uint32_t)now.tv_sec;
-    }
-    return (uint64_t)getpid() << 32 | chance;
-}
-
-uint64_t process_epoch_start(void)
-{
-    _Atomic uint64_t *page = atomic_load(&process_epoch_page);
-    uint64_t epoch = 0, fresh;
-
-    if (page == &no_epoch)
-        page = make_page();
-    if (!page) {
-        hmreg_fail(-ENOMEM, "no memory for the process's epoch");
-        return 0;
-    }
-    fresh = new_epoch();
-    /* If two threads start it, the first compare-and-swap decides. */
-    return atomic_compare_exchange_strong(page, &epoch, fresh) ? fresh : epoch;
-}
-
 /* ---- holds ------------------------------------------------------------------------------ */
 
 #define HOLD_YIELDS 64 /* before a waiting thread sleeps: its holder may have a lower priority */
 
+/* The first handlers that are registered, and so the last that are called before a fork: a thread
+ * that waits for a hold may have a lock that other handlers wait for. */
 static struct {
     atomic_int handled;
     _Atomic(struct process_hold *) first;
@@ -337,10 +291,8 @@ static bool hold_at_forks(void)
     return pthread_atfork(hold_all, release_all, release_all_in_child) == 0;
 }
 
-/* Where no handler could be registered, a child may find the hold taken, and knows what to do. */
 static void list_hold(struct process_hold *hold)
 {
-    (void)process_once(&holds.handled, hold_at_forks);
     if (atomic_exchange(&hold->listed, true))
         return;
     hold->next = atomic_load(&holds.first);
@@ -358,4 +310,54 @@ bool process_hold_take(struct process_hold *hold)
 void process_hold_release(struct process_hold *hold)
 {
     atomic_store(&hold->holder, 0);
+}
+
+/* ---- the epoch -------------------------------------------------------------------------- */
+
+static _Atomic uint64_t no_epoch;
+_Atomic(_Atomic uint64_t *) process_epoch_page = &no_epoch;
+
+/* Allocates the page of the epoch. A child inherits the page, but not its content. NULL: no
+ * memory. */
+static _Atomic uint64_t *make_page(void)
+{
+    _Atomic uint64_t *made = process_page();
+    _Atomic uint64_t *other = &no_epoch;
+
+    if (made && !atomic_compare_exchange_strong(&process_epoch_page, &other, made)) {
+        process_page_free((void *)made);
+        return other;
+    }
+    return made;
+}
+
+static uint64_t new_epoch(void)
+{
+    uint32_t chance = 0;
+    struct timespec now;
+
+    /* Not libc's getrandom(), which maps pages since glibc 2.41. */
+    if (syscall(SYS_getrandom, &chance, sizeof(chance), GRND_NONBLOCK) != sizeof(chance)) {
+        clock_gettime(CLOCK_REALTIME, &now);
+        chance = (uint32_t)now.tv_nsec ^ (uint32_t)now.tv_sec;
+    }
+    return (uint64_t)getpid() << 32 | chance;
+}
+
+uint64_t process_epoch_start(void)
+{
+    _Atomic uint64_t *page = atomic_load(&process_epoch_page);
+    uint64_t epoch = 0, fresh;
+
+    if (page == &no_epoch)
+        page = make_page();
+    if (!page) {
+        hmreg_fail(-ENOMEM, "no memory for the process's epoch");
+        return 0;
+    }
+    /* Without a handler a child may find a hold taken, and knows what that means. */
+    (void)process_once(&holds.handled, hold_at_forks);
+    fresh = new_epoch();
+    /* If two threads start it, the first compare-and-swap decides. */
+    return atomic_compare_exchange_strong(page, &epoch, fresh) ? fresh : epoch;
 }

@@ -37,7 +37,8 @@ bool process_once(atomic_int *who, bool (*make)(void));
 void process_once_done(atomic_int *who);
 
 /* A lock for what must not be cut by a fork. fork(2) waits for its holder; a child that did not, of
- * _Fork(2) or clone(2), may find it held by a thread that it does not have. Zeroed at first. */
+ * _Fork(3) or clone(2), may find it held by a thread that it does not have. Zeroed at first. A
+ * thread that has one may not take locks that a fork handler takes. */
 struct process_hold {
     _Atomic uint64_t holder; /* the epoch of the process whose thread holds it; 0: none */
     struct process_hold *next;

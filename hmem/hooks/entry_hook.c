@@ -33,7 +33,7 @@ static const char *read_code(const struct entry_hook *hook, struct code_text *te
                              struct entry_code *out)
 {
     uintptr_t at = (uintptr_t)hook->function, page = (uintptr_t)sysconf(_SC_PAGESIZE);
-    struct code_text known = {at & ~(page - 1), (at & ~(page - 1)) + page, 0};
+    struct code_text known = {at & ~(page - 1), (at & ~(page - 1)) + page, 0, false};
 
     if (!at)
         return "it is not found";

@@ -5,6 +5,7 @@
  * the changes that only hooks report; monitor.c that every ordinary way to lose a page is reported.
  */
 #include "tests/support/cache_fixture.h"
+#include "tests/support/code_filters.h"
 #include "tests/support/hook_holder.h"
 
 #include "core/cache/cache_set.h"
@@ -13,8 +14,6 @@
 #include "core/monitor/memhooks/memhooks.h"
 
 #include <errno.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -166,7 +165,7 @@ static void monitor_query__says_what_serves(void **state)
 /* ---- where hooks are impossible --------------------------------------------------------- */
 
 /* Forbids this process to make pages executable from now on. */
-static int forbid_code(void)
+static bool forbid_code(void)
 {
     struct sock_filter code[] = {
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
@@ -176,10 +175,8 @@ static int forbid_code(void)
         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EACCES),
         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
     };
-    struct sock_fprog program = {sizeof(code) / sizeof(code[0]), code};
 
-    return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ||
-           prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program);
+    return CODE_FILTER(code) && code_filter_moves();
 }
 
 static int open_where_code_is_forbidden(void)
@@ -187,7 +184,7 @@ static int open_where_code_is_forbidden(void)
     struct hmreg_config config = {.size = sizeof(config), .monitor = HMREG_MONITOR_MEMHOOKS};
     struct hmreg *lib = NULL;
 
-    if (forbid_code())
+    if (!forbid_code())
         return 77;
     if (hmreg_open(&config, &lib) != -EOPNOTSUPP || lib)
         return 1;

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * After memhooks has been installed, or its installation has failed at any step, no memory of this
- * process is writable and executable. Seccomp filters make the steps fail, as a security module
- * may; mprotect() of libc, by which stubs become executable, fails here.
+ * While memhooks is installed and removed no memory of this process is writable and executable.
+ * Where code has to be made writable for that, none is after it, or after it has failed at any
+ * step. Seccomp filters make the steps fail, as a security module may; mprotect() of libc, by which
+ * stubs become executable, fails here.
  */
+#include "tests/support/code_filters.h"
 #include "tests/support/test.h"
 
 #include <elf.h>
 #include <errno.h>
 #include <hmreg/hmreg.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -18,7 +18,6 @@
 #include <string.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <ucontext.h>
@@ -77,10 +76,8 @@ static bool deny_writable_code(uint64_t start, uint32_t len)
         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
     };
-    struct sock_fprog program = {sizeof(code) / sizeof(code[0]), code};
 
-    return !prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) &&
-           !prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program);
+    return code_filter_moves() && CODE_FILTER(code);
 }
 
 /* ---- code that cannot be protected again, once ------------------------------------------ */
@@ -112,11 +109,9 @@ static bool ask_us(void)
         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_TRAP),
         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
     };
-    struct sock_fprog program = {sizeof(code) / sizeof(code[0]), code};
     struct sigaction action = {.sa_sigaction = answer, .sa_flags = SA_SIGINFO};
 
-    return !sigaction(SIGSYS, &action, NULL) && !prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) &&
-           !prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program);
+    return !sigaction(SIGSYS, &action, NULL) && code_filter_moves() && CODE_FILTER(code);
 }
 #else
 static bool ask_us(void)
@@ -166,6 +161,27 @@ static int when_it_works(void)
     return hmreg_open(&config, &lib) || hmreg_close(lib) ? 77 : install(0);
 }
 
+/* A kernel that does not let code be changed otherwise is no failure. */
+static int when_writable_code_ends_the_process(void)
+{
+    pid_t child = fork();
+    int status;
+
+    if (child == 0)
+        _exit(code_filter_writable() ? install(0) : 77);
+    if (waitpid(child, &status, 0) != child)
+        return 1;
+    if (!WIFSIGNALED(status) || WTERMSIG(status) != SIGSYS)
+        return WEXITSTATUS(status);
+    fprintf(stderr, "code was made writable\n");
+    return code_moves() ? 1 : 77;
+}
+
+static int when_code_has_to_be_writable(void)
+{
+    return code_filter_moves() ? install(0) : 77;
+}
+
 static int when_stubs_cannot_be_executed(void)
 {
     stubs_stay = true;
@@ -210,6 +226,17 @@ static void install__works__nothing_writable_and_executable(void **state)
     assert_int_equal(status_of_child(when_it_works), 0);
 }
 
+static void install__where_writable_code_ends_the_process__works(void **state)
+{
+    assert_int_equal(status_of_child(when_writable_code_ends_the_process), 0);
+}
+
+static void install__code_has_to_be_writable__not_after_it(void **state)
+{
+    assert_int_equal(status_of_child(when_it_works), 0); /* or skips */
+    assert_int_equal(status_of_child(when_code_has_to_be_writable), 0);
+}
+
 static void install__fails_before_the_first_site__nothing_writable_and_executable(void **state)
 {
     assert_int_equal(status_of_child(when_it_works), 0); /* or skips */
@@ -230,6 +257,8 @@ static void install__code_stays_writable_once__restored_and_protected(void **sta
 }
 
 TEST_MAIN(TEST(install__works__nothing_writable_and_executable),
+          TEST(install__where_writable_code_ends_the_process__works),
+          TEST(install__code_has_to_be_writable__not_after_it),
           TEST(install__fails_before_the_first_site__nothing_writable_and_executable),
           TEST(install__fails_half_way__nothing_writable_and_executable),
           TEST(install__code_stays_writable_once__restored_and_protected))

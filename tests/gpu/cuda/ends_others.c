@@ -6,6 +6,7 @@
  */
 #include "hmem/hooks/entry_hook.h"
 #include "tests/gpu/cuda/driver.h"
+#include "tests/support/code_filters.h"
 
 #include <pthread.h>
 #include <sched.h>
@@ -160,6 +161,21 @@ static void again__another_never_ends__asked_in_the_end(void **state)
     bench_end(&bench);
 }
 
+/* ---- a policy --------------------------------------------------------------------------- */
+
+static void policy__writable_code_ends_the_process__hooked(void **state)
+{
+    struct bench bench = begin();
+    uint64_t addr;
+
+    if (!code_moves() || !code_filter_writable())
+        test_skip("this kernel lets no code be changed but writable code");
+    addr = watched(&bench);
+    CU(cu.free(addr));
+    assert_true(atomic_load(&reports) >= 1);
+    bench_end(&bench);
+}
+
 /* ---- threads inside --------------------------------------------------------------------- */
 
 #define THREADS 8
@@ -204,4 +220,5 @@ static void threads__inside_while_hooked__go_on(void **state)
 TEST_MAIN(TEST(before__another_hooks_first__both_called),
           TEST(after__another_hooks_later__both_called),
           TEST(again__another_never_ends__asked_in_the_end),
+          TEST(policy__writable_code_ends_the_process__hooked),
           TEST(threads__inside_while_hooked__go_on))

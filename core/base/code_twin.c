@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * Replaces code that is never writable. A page of code with its new content is made beside the
+ * code, and the kernel exchanges the two in one step.
+ *
+ * Beside it is the mapping's "twin": a second mapping of the same part of the same file, readable
+ * and executable too. mremap(2) makes it by moving the pages of the code's mapping away and leaving
+ * the mapping itself (MREMAP_DONTUNMAP), which reads its file again. That is unnoticed if the pages
+ * were the file's, which the kernel says (pagemap). The new content is written through
+ * /proc/thread-self/mem: it writes to private mappings whatever their protection is, on a copy of
+ * the page. A second mremap(2) moves this page to the place of the code's. Threads that come there
+ * meanwhile wait in a page fault; each executes the old page or the new one. The kernel then makes
+ * one mapping of the code again, since file, offset and protection are the same. Writing directly
+ * to the code's pages would not do: the kernel copies the bytes in any order and sizes.
+ *
+ * So nothing is writable and executable at any time, no memory is charged for the mapping, and no
+ * policy about code that has been modified (SELinux's execmod) is asked. The price: the twin stays,
+ * an address range without memory of its own, since the next change needs it.
+ *
+ * False, and the code is as before, where the kernel is older than Linux 5.13, /proc is missing or
+ * does not write so (proc_mem.force_override), the code has no file, other code has modified a page
+ * of the mapping before its twin was made, or the code is locked in memory, which moving would end.
+ */
+#include "core/base/code.h"
+
+#include "core/base/process.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#ifndef MREMAP_DONTUNMAP
+#define MREMAP_DONTUNMAP 4
+#endif
+
+#define TWINS 16 /* mappings of code */
+
+/* Under `hold`: while the descriptor of the process's memory is open, and a table is changed, no
+ * child is forked. */
+static struct process_hold hold;
+static struct twin {
+    uintptr_t start, end; /* of the code */
+    uintptr_t twin;       /* where its twin starts */
+} twins[TWINS];
+static unsigned twin_count;
+static enum { UNKNOWN, WORKS, FAILS } here;
+
+static uintptr_t page_size(void)
+{
+    return (uintptr_t)sysconf(_SC_PAGESIZE);
+}
+
+/* to 0: the kernel chooses. Returns 0 on failure. */
+static uintptr_t move(uintptr_t from, size_t size, uintptr_t to)
+{
+    int flags = MREMAP_MAYMOVE | MREMAP_DONTUNMAP | (to ? MREMAP_FIXED : 0);
+    void *made = mremap((void *)from, size, size, flags, (void *)to);
+
+    return made == MAP_FAILED ? 0 : (uintptr_t)made;
+}
+
+/* Writes to memory whatever its protection is. */
+static bool force_write(int mem, uintptr_t to, const void *from, size_t size)
+{
+    return pwrite(mem, from, size, (off_t)to) == (ssize_t)size &&
+           memcmp((const void *)to, from, size) == 0;
+}
+
+/* ---- does it work here? ----------------------------------------------------------------- */
+
+/* Asks the kernel, which answers EFAULT where a load might fault. */
+static bool is_readable(uintptr_t at)
+{
+    return syscall(SYS_rt_sigprocmask, SIG_BLOCK, at, NULL, sizeof(uint64_t)) == 0;
+}
+
+/* Moves a page away and back. An emulator may forget the mapping that stays. */
+static bool try_moving(char *page, size_t size)
+{
+    uintptr_t moved;
+    bool works;
+
+    *page = 'x';
+    moved = move((uintptr_t)page, size, 0);
+    if (!moved)
+        return false;
+    works = *(char *)moved == 'x' && is_readable((uintptr_t)page) &&
+            move(moved, size, (uintptr_t)page) && *page == 'x';
+    munmap((void *)moved, size);
+    return works;
+}
+
+/* With a page of no one's. */
+static bool try_both(int mem)
+{
+    size_t size = page_size();
+    char *page = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    bool works;
+
+    if (page == MAP_FAILED)
+        return false;
+    works = try_moving(page, size) && !mprotect(page, size, PROT_READ) &&
+            force_write(mem, (uintptr_t)page, "y", 1);
+    munmap(page, size);
+    return works;
+}
+
+static bool works_here(int mem)
+{
+    if (here == UNKNOWN)
+        here = try_both(mem) ? WORKS : FAILS;
+    return here == WORKS;
+}
+
+/* A mapping whose pages move away loses its lock (mlock(2)). msync(2) invalidates no cache that
+ * Linux has, and refuses that for locked memory. */
+static bool is_locked(const struct code_text *text)
+{
+    return msync((void *)text->start, text->end - text->start, MS_INVALIDATE) != 0;
+}
+
+/* ---- twins ------------------------------------------------------------------------------ */
+
+#define PRESENT (UINT64_C(1) << 63)
+#define SWAPPED (UINT64_C(1) << 62)
+#define OF_FILE (UINT64_C(1) << 61)
+
+static bool is_of_file(uint64_t page)
+{
+    return page & PRESENT ? (page & OF_FILE) != 0 : !(page & SWAPPED);
+}
+
+static bool are_of_file(int pagemap, const struct code_text *text)
+{
+    uint64_t pages[256];
+
+    for (uintptr_t at = text->start / page_size(), end = text->end / page_size(); at < end;) {
+        size_t count = end - at < 256 ? end - at : 256;
+        ssize_t size = pread(pagemap, pages, count * sizeof(*pages), (off_t)(at * sizeof(*pages)));
+
+        if (size != (ssize_t)(count * sizeof(*pages)))
+            return false;
+        for (size_t i = 0; i < count; i++)
+            if (!is_of_file(pages[i]))
+                return false;
+        at += count;
+    }
+    return true;
+}
+
+/* Is every page of the mapping the file's? */
+static bool is_as_file(const struct code_text *text)
+{
+    int pagemap = open("/proc/thread-self/pagemap", O_RDONLY | O_CLOEXEC);
+    bool is = pagemap >= 0 && are_of_file(pagemap, text);
+
+    if (pagemap >= 0)
+        close(pagemap);
+    return is;
+}
+
+/* 0: it has none and can have none. */
+static uintptr_t twin_of(const struct code_text *text)
+{
+    struct twin *twin = &twins[twin_count];
+
+    for (unsigned i = 0; i < twin_count; i++)
+        if (twins[i].start == text->start && twins[i].end == text->end)
+            return twins[i].twin;
+    if (twin_count == TWINS || !is_as_file(text))
+        return 0;
+    *twin = (struct twin){text->start, text->end, 0};
+    twin->twin = move(text->start, text->end - text->start, 0);
+    twin_count += twin->twin != 0;
+    return twin->twin;
+}
+
+/* ---- replacing -------------------------------------------------------------------------- */
+
+static bool replace(int mem, const struct code_text *text, uintptr_t at, const uint8_t *bytes,
+                    size_t count)
+{
+    uintptr_t page = at & ~(page_size() - 1);
+    size_t size = ((at + count + page_size() - 1) & ~(page_size() - 1)) - page;
+    uintptr_t away = works_here(mem) && !is_locked(text) ? twin_of(text) : 0;
+
+    if (!away)
+        return false;
+    away -= text->start;
+    return force_write(mem, page + away, (const void *)page, size) &&
+           force_write(mem, at + away, bytes, count) && move(page + away, size, page) == page;
+}
+
+bool code_replace_by_twin(const struct code_text *text, uint8_t *at, const uint8_t *bytes,
+                          size_t count)
+{
+    int before = errno, mem;
+    bool done = false;
+
+    if (!text->of_file || !process_hold_take(&hold))
+        return false;
+    mem = here == FAILS ? -1 : open("/proc/thread-self/mem", O_RDWR | O_CLOEXEC);
+    if (mem >= 0) {
+        done = replace(mem, text, (uintptr_t)at, bytes, count);
+        close(mem);
+    }
+    process_hold_release(&hold);
+    errno = before;
+    return done;
+}

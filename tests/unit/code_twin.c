@@ -1,0 +1,308 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * Code that is changed while threads execute it, and is never writable; and code that is changed
+ * where that is not possible. Each case changes this program's own code, in a child.
+ */
+#include "core/base/code.h"
+
+#include "tests/support/code_filters.h"
+#include "tests/support/test.h"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* Returns a number that its first instruction has. On x86-64 the instruction lies in two pages. */
+unsigned changed_function(void);
+
+#if defined(__x86_64__)
+#define BYTES 5
+__asm__(".pushsection .text\n.balign 4096\n.skip 4093, 0x90\n"
+        ".globl changed_function\n.type changed_function, @function\n"
+        "changed_function: movl $0x01010101, %eax\nret\n"
+        ".size changed_function, . - changed_function\n.balign 4096, 0x90\n.popsection\n");
+static const uint8_t one[BYTES] = {0xb8, 1, 1, 1, 1}, two[BYTES] = {0xb8, 2, 2, 2, 2};
+#define ONE 0x01010101u
+#define TWO 0x02020202u
+#elif defined(__aarch64__)
+#define BYTES 4
+__asm__(".pushsection .text\n.balign 65536\n"
+        ".globl changed_function\n.type changed_function, @function\n"
+        "changed_function: mov w0, #1\nret\n"
+        ".size changed_function, . - changed_function\n.balign 65536\n.popsection\n");
+static const uint8_t one[BYTES] = {0x20, 0, 0x80, 0x52}, two[BYTES] = {0x40, 0, 0x80, 0x52};
+#define ONE   1u
+#define TWO   2u
+#endif
+
+#ifdef BYTES
+
+static uint8_t *address(void)
+{
+    unsigned (*function)(void) = changed_function;
+    uint8_t *at;
+
+    memcpy(&at, &function, sizeof(at));
+    return at;
+}
+
+/* The statuses of children. */
+enum { PASSED, NOT_HERE = 77 };
+
+#define MUST(condition)                                                                            \
+    do {                                                                                           \
+        if (!(condition)) {                                                                        \
+            fprintf(stderr, "line %d: %s\n", __LINE__, #condition);                                \
+            _exit(1);                                                                              \
+        }                                                                                          \
+    } while (0)
+
+static void in_a_child(void (*part)(void))
+{
+    pid_t child = fork();
+    int status;
+
+    if (child == 0) {
+        alarm(120);
+        if (code_refusal() || !code_start())
+            _exit(NOT_HERE);
+        part();
+        _exit(PASSED);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    if (WIFEXITED(status) && WEXITSTATUS(status) == NOT_HERE)
+        test_skip("code cannot be changed so here");
+    assert_int_equal(status, 0);
+}
+
+static long change(const uint8_t *bytes)
+{
+    struct code_text text = {0};
+
+    return code_write(&text, address(), bytes, BYTES, PROT_READ | PROT_EXEC);
+}
+
+static bool change_by_twin(const uint8_t *bytes)
+{
+    struct code_text text = {0};
+
+    return code_find(&text, address()) && code_replace_by_twin(&text, address(), bytes, BYTES);
+}
+
+static void must_change_by_twin(const uint8_t *bytes)
+{
+    if (!code_moves())
+        _exit(NOT_HERE);
+    MUST(change_by_twin(bytes));
+}
+
+/* ---- threads in the code ---------------------------------------------------------------- */
+
+#define CHANGES 400
+
+static atomic_bool ended;
+static atomic_uint mixed, seen[2];
+
+static void *call_it(void *arg)
+{
+    while (!atomic_load(&ended)) {
+        unsigned value = changed_function();
+
+        if (value == ONE || value == TWO)
+            atomic_fetch_add(&seen[value == TWO], 1);
+        else
+            atomic_fetch_add(&mixed, 1);
+    }
+    return NULL;
+}
+
+static void change_under_threads(void)
+{
+    pthread_t threads[3];
+
+    must_change_by_twin(two);
+    for (int i = 0; i < 3; i++)
+        MUST(!pthread_create(&threads[i], NULL, call_it, NULL));
+    for (int i = 0; i < CHANGES; i++) {
+        unsigned before = atomic_load(&seen[i % 2]);
+
+        MUST(change_by_twin(i % 2 ? two : one));
+        MUST(changed_function() == (i % 2 ? TWO : ONE));
+        while (atomic_load(&seen[i % 2]) == before)
+            sched_yield();
+    }
+    atomic_store(&ended, true);
+    for (int i = 0; i < 3; i++)
+        pthread_join(threads[i], NULL);
+    MUST(!atomic_load(&mixed));
+}
+
+static void write__threads_execute_it__each_the_old_or_the_new(void **state)
+{
+    in_a_child(change_under_threads);
+}
+
+/* ---- what remains ----------------------------------------------------------------------- */
+
+static unsigned count_mappings(char flags[256])
+{
+    struct code_text text = {0};
+    char line[512], head[64];
+    FILE *smaps = fopen("/proc/self/smaps", "re");
+    unsigned count = 0;
+    bool in = false;
+
+    MUST(smaps && code_find(&text, address()));
+    snprintf(head, sizeof(head), "%lx-%lx ", (unsigned long)text.start, (unsigned long)text.end);
+    while (fgets(line, sizeof(line), smaps)) {
+        unsigned long start, end;
+
+        if (sscanf(line, "%lx-%lx ", &start, &end) == 2) {
+            in = !strncmp(line, head, strlen(head));
+            count++;
+        } else if (in && !strncmp(line, "VmFlags:", 8)) {
+            snprintf(flags, 256, "%.255s", line);
+        }
+    }
+    fclose(smaps);
+    return count;
+}
+
+static void change_under_a_policy(void)
+{
+    struct code_text before = {0}, after = {0};
+    char flags[2][256] = {"", ""};
+    unsigned count;
+
+    MUST(code_find(&before, address()));
+    count_mappings(flags[0]);
+    if (!code_filter_writable())
+        _exit(NOT_HERE);
+    must_change_by_twin(two);
+    count = count_mappings(flags[1]);
+    for (int i = 0; i < 10; i++)
+        MUST(change(i % 2 ? two : one) == 0 && changed_function() == (i % 2 ? TWO : ONE));
+    MUST(count_mappings(flags[1]) == count);
+    MUST(code_find(&after, address()));
+    MUST(after.start == before.start && after.end == before.end);
+    MUST(after.protection == before.protection && !strcmp(flags[0], flags[1]));
+}
+
+static void write__where_writable_code_ends_the_process__one_mapping_as_before(void **state)
+{
+    in_a_child(change_under_a_policy);
+}
+
+/* ---- where it is not possible ----------------------------------------------------------- */
+
+static void must_change_as_writable(void)
+{
+    MUST(!change_by_twin(two));
+    MUST(changed_function() == ONE);
+    MUST(change(two) == 0 && changed_function() == TWO);
+    MUST(change(one) == 0 && changed_function() == ONE);
+}
+
+static void change_without_moves(void)
+{
+    if (!code_filter_moves())
+        _exit(NOT_HERE);
+    must_change_as_writable();
+}
+
+static void change_without_forced_writes(void)
+{
+    if (!code_filter_forced_writes())
+        _exit(NOT_HERE);
+    must_change_as_writable();
+}
+
+static void change_without_proc(void)
+{
+    if (unshare(CLONE_NEWUSER | CLONE_NEWNS) || mount("none", "/proc", "tmpfs", 0, NULL))
+        _exit(NOT_HERE);
+    must_change_as_writable();
+}
+
+/* Moving the pages away would show the file's for a moment. */
+static void change_beside_others(void)
+{
+    int mem = open("/proc/self/mem", O_RDWR | O_CLOEXEC);
+
+    if (mem < 0 || pwrite(mem, address() + BYTES, 1, (off_t)(address() + BYTES)) != 1)
+        _exit(NOT_HERE);
+    close(mem);
+    must_change_as_writable();
+}
+
+static void change_of_locked(void)
+{
+    if (mlock(address(), 1))
+        _exit(NOT_HERE);
+    must_change_as_writable();
+}
+
+static void write__no_moves_in_this_kernel__made_writable(void **state)
+{
+    in_a_child(change_without_moves);
+}
+
+static void write__no_forced_writes__made_writable(void **state)
+{
+    in_a_child(change_without_forced_writes);
+}
+
+static void write__no_proc__made_writable(void **state)
+{
+    in_a_child(change_without_proc);
+}
+
+static void write__others_have_modified_the_file__made_writable(void **state)
+{
+    in_a_child(change_beside_others);
+}
+
+static void write__locked_memory__made_writable(void **state)
+{
+    in_a_child(change_of_locked);
+}
+
+static void lock_later(void)
+{
+    must_change_by_twin(two);
+    if (mlock(address(), 1))
+        _exit(NOT_HERE);
+    MUST(!change_by_twin(one));
+    MUST(change(one) == 0 && changed_function() == ONE);
+}
+
+static void write__memory_locked_since__made_writable(void **state)
+{
+    in_a_child(lock_later);
+}
+
+TEST_MAIN(TEST(write__threads_execute_it__each_the_old_or_the_new),
+          TEST(write__where_writable_code_ends_the_process__one_mapping_as_before),
+          TEST(write__no_moves_in_this_kernel__made_writable),
+          TEST(write__no_forced_writes__made_writable), TEST(write__no_proc__made_writable),
+          TEST(write__others_have_modified_the_file__made_writable),
+          TEST(write__locked_memory__made_writable),
+          TEST(write__memory_locked_since__made_writable))
+
+#else
+
+static void write__of_code__possible(void **state)
+{
+    test_skip("no hooks on this processor");
+}
+
+TEST_MAIN(TEST(write__of_code__possible))
+
+#endif
