@@ -102,6 +102,20 @@ if(TARGET hmreg-tool)
                        BUILD hmreg hmreg-loopback hmreg-affinity)
 endif()
 
+# What is loaded into unmodified programs: in a folder of its own, which no linker searches.
+# hmreg_install_preload(hmreg-record [BUILD hmreg ...]); BUILD: the libraries of ours that it links.
+function(hmreg_install_preload target)
+  cmake_parse_arguments(arg "" "" "BUILD" ${ARGN})
+  install(TARGETS ${target} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/hmreg)
+  if(arg_BUILD)
+    hmreg_find_libraries(${target} INSTALL $ORIGIN:$ORIGIN/.. FILE ${CMAKE_INSTALL_LIBDIR}/hmreg
+                         BUILD ${arg_BUILD})
+  endif()
+endfunction()
+if(HMREG_PRELOAD)
+  hmreg_install_preload(hmreg-record)
+endif()
+
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/LICENSES DESTINATION ${CMAKE_INSTALL_DOCDIR})
 # The documents and the examples as they lie in the tree, so that their links work.
 install(FILES ${PROJECT_SOURCE_DIR}/README.md DESTINATION ${CMAKE_INSTALL_DOCDIR})

@@ -79,7 +79,7 @@ includes_only() {
 # Each library's folder has a README that lists its contents.
 each_folder_has_a_readme() {
     local folder bad=0
-    for folder in affinity core core/*/ hmem providers; do
+    for folder in affinity core core/*/ hmem preload providers; do
         [[ -s $folder/README.md ]] || { echo "$folder has no README.md"; bad=1; }
     done
     return $bad
@@ -88,7 +88,7 @@ each_folder_has_a_readme() {
 # Each unit is named in its folder's README or in one of a folder above.
 each_unit_in_a_readme() {
     local unit bad=0
-    for unit in $(sources_of affinity core/base core/stats core/monitor core/context core/mr core/cache |
+    for unit in $(sources_of affinity core/base core/stats core/monitor core/context core/mr core/cache preload |
         sed 's/\.[ch]$//' | sort -u); do
         case $unit in core/monitor/*/*) continue ;; esac # the monitor's README names their folders
         grep -q "\`${unit##*/}\(\.h\)\?\`" "${unit%/*}/README.md" ||
@@ -97,12 +97,12 @@ each_unit_in_a_readme() {
     return $bad
 }
 
-check layers__core_without_circles no_circle affinity core hmem providers
+check layers__core_without_circles no_circle affinity core hmem preload providers
 for folder in tools bench tests/support tests/tools; do
     check "layers__${folder//\//_}_without_circles" no_circle "$folder"
 done
 check layers__library_without_circles_of_calls no_circle_of_calls affinity core hmem providers
-for folder in tools bench; do
+for folder in preload tools bench; do
     if [[ -d $BUILD_DIR/$folder ]]; then
         check "layers__${folder}_without_circles_of_calls" no_circle_of_calls "$folder"
     else
@@ -116,6 +116,7 @@ check layers__core_knows_the_contracts_only includes_only core 'hmem/(hmem|dmabu
 check layers__vendors_know_the_base_only includes_only hmem 'core/base/(code|error|maps|owned_fd|process)'
 check layers__fabrics_know_errors_only includes_only providers core/base/error
 check layers__affinity_knows_errors_and_checks_only includes_only affinity 'core/base/error|providers/provider'
-check layers__tools_know_a_layout_only includes_only tools core/stats/stats_layout
+check layers__tools_know_layouts_only includes_only tools 'core/stats/stats_layout|preload/record_layout'
+check layers__preload_knows_no_internals includes_only preload 'only/public/headers'
 check layers__bench_knows_a_contract_only includes_only bench providers/provider
 finish

@@ -1,0 +1,524 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * See record.h. Tables are sets of elements that a hash names the first of; a look-up examines a
+ * fixed number of them, so its time is bounded, and an element that was removed needs no mark.
+ * Counts are relaxed: they order nothing, and the reader knows that they are of different moments.
+ */
+#include "preload/record.h"
+
+#include "preload/trace_file.h"
+
+#include <errno.h>
+#include <link.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+#define PROBES      64
+#define NO_ROW      UINT32_MAX
+#define HANDLE_BUSY 1
+#define TAG_BUSY    1
+
+static __thread bool inside __attribute__((tls_model("initial-exec")));
+
+bool record_enter(void)
+{
+    if (inside)
+        return false;
+    inside = true;
+    return true;
+}
+
+void record_leave(void)
+{
+    inside = false;
+}
+
+bool record_inside(void)
+{
+    return inside;
+}
+
+uint64_t record_now(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+static void count(_Atomic uint64_t *counter, uint64_t more)
+{
+    atomic_fetch_add_explicit(counter, more, memory_order_relaxed);
+}
+
+static uint64_t mix(uint64_t hash, uint64_t word)
+{
+    hash = (hash ^ word) * UINT64_C(0x9e3779b97f4a7c15);
+    return hash ^ hash >> 29;
+}
+
+/* ---- names ------------------------------------------------------------------------------- */
+
+/* FREE to BUSY: the element is the caller's to fill. */
+static bool claim(_Atomic uint32_t *state)
+{
+    uint32_t expected = RECORD_FREE;
+
+    return atomic_load_explicit(state, memory_order_relaxed) == RECORD_FREE &&
+           atomic_compare_exchange_strong_explicit(state, &expected, RECORD_BUSY,
+                                                   memory_order_relaxed, memory_order_relaxed);
+}
+
+static void publish(_Atomic uint32_t *state)
+{
+    atomic_store_explicit(state, RECORD_READY, memory_order_release);
+}
+
+/* Acquire: pairs with publish(). */
+static bool is_ready(const _Atomic uint32_t *state)
+{
+    return atomic_load_explicit(state, memory_order_acquire) == RECORD_READY;
+}
+
+static void copy_text(char *to, size_t room, const char *from)
+{
+    size_t length = strnlen(from, room - 1);
+
+    memcpy(to, from, length);
+    to[length] = '\0';
+}
+
+static uint64_t hash_text(const char *text, size_t room)
+{
+    uint64_t hash = 1;
+
+    for (size_t i = 0; i + 1 < room && text[i]; i++)
+        hash = hash * 31 + (unsigned char)text[i];
+    return mix(hash, 0);
+}
+
+/* The index of a name; 0: unknown, or it does not fit. */
+static uint16_t name_index(struct record_layout *file, const char *text)
+{
+    uint64_t hash = text ? hash_text(text, sizeof(file->names[0].text)) : 0;
+
+    if (!text || !text[0])
+        return 0;
+    for (unsigned i = 0; i < PROBES; i++) {
+        unsigned at = 1 + (unsigned)((hash + i) % (RECORD_NAMES - 1));
+        struct record_name *name = &file->names[at];
+
+        if (claim(&name->state)) {
+            copy_text(name->text, sizeof(name->text), text);
+            publish(&name->state);
+            return (uint16_t)at;
+        }
+        if (is_ready(&name->state) && !strncmp(name->text, text, sizeof(name->text) - 1))
+            return (uint16_t)at;
+    }
+    count(&file->header.lost_names, 1);
+    return 0;
+}
+
+/* ---- the caller's module ----------------------------------------------------------------- */
+
+struct module_search {
+    uintptr_t address;
+    const char *name;
+};
+
+static int contains(struct dl_phdr_info *info, size_t size, void *arg)
+{
+    struct module_search *search = arg;
+
+    for (unsigned i = 0; i < info->dlpi_phnum; i++) {
+        uintptr_t start = info->dlpi_addr + info->dlpi_phdr[i].p_vaddr;
+
+        if (info->dlpi_phdr[i].p_type != PT_LOAD || search->address < start ||
+            search->address - start >= info->dlpi_phdr[i].p_memsz)
+            continue;
+        search->name = info->dlpi_name;
+        return 1;
+    }
+    return 0;
+}
+
+/* dladdr(3) would wait for a constructor that another thread's dlopen(3) runs; this does not. */
+static uint16_t find_module(struct record_layout *file, const void *caller)
+{
+    struct module_search search = {.address = (uintptr_t)caller};
+
+    dl_iterate_phdr(contains, &search);
+    if (search.name && !search.name[0]) /* the program itself */
+        search.name = file->header.program;
+    return name_index(file, search.name);
+}
+
+static uint16_t module_index(struct record_layout *file, const void *caller)
+{
+    uint64_t address = (uint64_t)(uintptr_t)caller << 16, found;
+    struct trace_process *process = trace_process();
+    _Atomic uint64_t *slot;
+
+    if (!caller || !process)
+        return 0;
+    slot = &process->callers[mix(0, address) % TRACE_CALLERS];
+    found = atomic_load_explicit(slot, memory_order_relaxed);
+    if ((found & ~UINT64_C(0xffff)) == address)
+        return (uint16_t)found;
+    found = address | find_module(file, caller);
+    atomic_store_explicit(slot, found, memory_order_relaxed);
+    return (uint16_t)found;
+}
+
+/* ---- rows -------------------------------------------------------------------------------- */
+
+static uint64_t hash_key(const struct record_key *key)
+{
+    uint64_t words[2];
+
+    memcpy(words, key, sizeof(words));
+    return mix(mix(0, words[0]), words[1]);
+}
+
+/* NULL: it does not fit. */
+static struct record_row *find_row(struct record_layout *file, const struct record_key *key)
+{
+    uint64_t hash = hash_key(key);
+
+    for (unsigned i = 0; i < PROBES; i++) {
+        struct record_row *row = &file->rows[(hash + i) % RECORD_ROWS];
+
+        if (claim(&row->state)) {
+            row->key = *key;
+            publish(&row->state);
+            return row;
+        }
+        if (is_ready(&row->state) && !memcmp(&row->key, key, sizeof(*key)))
+            return row;
+    }
+    count(&file->header.lost_rows, 1);
+    return NULL;
+}
+
+static void raise_to(_Atomic uint64_t *most, uint64_t value)
+{
+    uint64_t now = atomic_load_explicit(most, memory_order_relaxed);
+
+    while (now < value && !atomic_compare_exchange_weak_explicit(
+                              most, &now, value, memory_order_relaxed, memory_order_relaxed))
+        ;
+}
+
+static uint8_t size_class(uint64_t len)
+{
+    return len ? (uint8_t)(64 - __builtin_clzll(len)) : 0;
+}
+
+static struct record_row *count_row(struct record_layout *file, const struct record_call *call)
+{
+    struct record_key key;
+    struct record_row *row;
+
+    memset(&key, 0, sizeof(key));
+    key.call = (uint8_t)call->kind;
+    key.how = (uint8_t)call->how;
+    key.iface = call->iface;
+    key.path = call->path;
+    key.size = size_class(call->len);
+    key.remote = call->remote;
+    key.module = module_index(file, call->caller);
+    key.nic = name_index(file, call->nic);
+    key.device = call->device;
+    key.error = call->error;
+    row = find_row(file, &key);
+    if (!row)
+        return NULL;
+    count(&row->count, 1);
+    count(&row->bytes, call->len);
+    count(&row->ns, call->ns);
+    raise_to(&row->longest_ns, call->ns);
+    return row;
+}
+
+/* ---- ranges that are registered again ---------------------------------------------------- */
+
+static void count_range_again(struct record_layout *file, struct record_range *range,
+                              const struct record_call *call, uint64_t row)
+{
+    count(&range->count, 1);
+    count(&range->ns, call->ns);
+    atomic_store_explicit(&range->row, row, memory_order_relaxed);
+    count(&file->header.again, 1);
+    count(&file->header.again_ns, call->ns);
+}
+
+/* Takes over an element that is free, or whose range came once only. */
+static bool take_range(struct record_range *range, uint64_t old, uint64_t tag,
+                       const struct record_call *call, uint64_t row)
+{
+    if (!atomic_compare_exchange_strong_explicit(&range->tag, &old, TAG_BUSY, memory_order_acquire,
+                                                 memory_order_relaxed))
+        return false;
+    atomic_store_explicit(&range->addr, call->addr, memory_order_relaxed);
+    atomic_store_explicit(&range->len, call->len, memory_order_relaxed);
+    atomic_store_explicit(&range->count, 1, memory_order_relaxed);
+    atomic_store_explicit(&range->ns, call->ns, memory_order_relaxed);
+    atomic_store_explicit(&range->row, row, memory_order_relaxed);
+    atomic_store_explicit(&range->tag, tag, memory_order_release);
+    return true;
+}
+
+static uint64_t range_tag(const struct record_call *call)
+{
+    uint64_t tag = mix(mix(0, call->addr), call->len);
+
+    tag = mix(mix(tag, call->access), (uint64_t)(uintptr_t)call->scope);
+    return tag > TAG_BUSY ? tag : TAG_BUSY + 1;
+}
+
+/* Of a full set the oldest range is unknown: one that came once makes room, by chance of the tag.
+ */
+static void count_range(struct record_layout *file, const struct record_call *call, uint64_t row)
+{
+    uint64_t tag = range_tag(call), victim_tag = 0;
+    struct record_range *victim = NULL;
+
+    for (unsigned i = 0; i < PROBES / 4; i++) {
+        struct record_range *range = &file->ranges[(tag + i) % RECORD_RANGES];
+        uint64_t found = atomic_load_explicit(&range->tag, memory_order_acquire);
+
+        if (found == tag) {
+            count_range_again(file, range, call, row);
+            return;
+        }
+        if (found == 0 && take_range(range, 0, tag, call, row))
+            return;
+        if (found > TAG_BUSY && (!victim || (tag >> (i + 20)) % 2) &&
+            atomic_load_explicit(&range->count, memory_order_relaxed) == 1) {
+            victim = range;
+            victim_tag = found;
+        }
+    }
+    count(&file->header.lost_ranges, 1);
+    if (victim)
+        take_range(victim, victim_tag, tag, call, row);
+}
+
+/* ---- regions that exist ------------------------------------------------------------------ */
+
+static uint64_t handle_of(const void *handle)
+{
+    return (uint64_t)(uintptr_t)handle;
+}
+
+static struct record_live *live_at(struct record_layout *file, uint64_t handle, unsigned i)
+{
+    return &file->live[(mix(0, handle) + i) % RECORD_LIVE];
+}
+
+static void add_live(struct record_layout *file, uint64_t handle, uint64_t addr, uint64_t len,
+                     uint32_t row)
+{
+    for (unsigned i = 0; i < PROBES; i++) {
+        struct record_live *live = live_at(file, handle, i);
+        uint64_t expected = 0;
+
+        if (atomic_load_explicit(&live->handle, memory_order_relaxed) ||
+            !atomic_compare_exchange_strong_explicit(&live->handle, &expected, HANDLE_BUSY,
+                                                     memory_order_acquire, memory_order_relaxed))
+            continue;
+        atomic_store_explicit(&live->addr, addr, memory_order_relaxed);
+        atomic_store_explicit(&live->len, len, memory_order_relaxed);
+        atomic_store_explicit(&live->row, row, memory_order_relaxed);
+        atomic_store_explicit(&live->freed, 0, memory_order_relaxed);
+        atomic_store_explicit(&live->handle, handle, memory_order_release);
+        return;
+    }
+    count(&file->header.lost_live, 1);
+}
+
+/* NULL: it is not there. */
+static struct record_live *find_live(struct record_layout *file, uint64_t handle)
+{
+    for (unsigned i = 0; i < PROBES; i++) {
+        struct record_live *live = live_at(file, handle, i);
+
+        if (atomic_load_explicit(&live->handle, memory_order_acquire) == handle)
+            return live;
+    }
+    return NULL;
+}
+
+void record_registered(const struct record_call *call)
+{
+    struct record_layout *file;
+    struct record_row *row;
+    int error = errno;
+
+    file = trace_file();
+    if (file) {
+        row = count_row(file, call);
+        if (call->handle && !call->error) {
+            uint32_t index = row ? (uint32_t)(row - file->rows) : NO_ROW;
+
+            if (call->addr)
+                count_range(file, call, index);
+            add_live(file, handle_of(call->handle), call->addr, call->len, index);
+        }
+    }
+    errno = error;
+}
+
+/* ---- their end --------------------------------------------------------------------------- */
+
+/* Is the first or the last page of host memory without a mapping? Memory that was mapped anew since
+ * is not noticed. */
+static bool is_unmapped(uint64_t addr, uint64_t len)
+{
+    const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+    uint64_t first = addr & ~(page - 1), last = (addr + len - 1) & ~(page - 1);
+    unsigned char present;
+
+    if (!addr || !len || addr + len < addr)
+        return false;
+    return (mincore((void *)(uintptr_t)first, page, &present) && errno == ENOMEM) ||
+           (last != first && mincore((void *)(uintptr_t)last, page, &present) && errno == ENOMEM);
+}
+
+static bool is_host_row(const struct record_layout *file, uint32_t row)
+{
+    return row < RECORD_ROWS && file->rows[row].key.iface == 0;
+}
+
+void record_end_begin(const void *handle, struct record_end *end)
+{
+    struct record_layout *file;
+    struct record_live *live;
+    int error = errno;
+
+    *end = (struct record_end){.handle = handle_of(handle)};
+    file = trace_file();
+    live = file && handle ? find_live(file, end->handle) : NULL;
+    if (live) {
+        end->addr = atomic_load_explicit(&live->addr, memory_order_relaxed);
+        end->len = atomic_load_explicit(&live->len, memory_order_relaxed);
+        end->row = atomic_load_explicit(&live->row, memory_order_relaxed);
+        end->freed = atomic_load_explicit(&live->freed, memory_order_relaxed);
+        end->known = true;
+        if (is_host_row(file, end->row) && is_unmapped(end->addr, end->len))
+            end->freed = 1;
+        atomic_store_explicit(&live->handle, 0, memory_order_release);
+    }
+    errno = error;
+}
+
+static void count_end(struct record_layout *file, const struct record_end *end, int failure,
+                      uint64_t ns)
+{
+    struct record_row *row = &file->rows[end->row];
+
+    count(&row->end_ns, ns);
+    if (failure) {
+        count(&row->end_failures, 1);
+        return;
+    }
+    count(&row->ends, 1);
+    count(&row->freed, end->freed);
+}
+
+void record_end_done(const struct record_end *end, int failure, uint64_t ns)
+{
+    struct record_layout *file;
+    int error = errno;
+
+    file = trace_file();
+    if (file && !end->known) {
+        count(&file->header.unknown_ends, failure ? 0 : 1);
+    } else if (file) {
+        if (failure)
+            add_live(file, end->handle, end->addr, end->len, end->row);
+        if (end->row < RECORD_ROWS)
+            count_end(file, end, failure, ns);
+    }
+    errno = error;
+}
+
+void record_moved(const void *handle, uint64_t addr, uint64_t len)
+{
+    struct record_layout *file;
+    struct record_live *live;
+    int error = errno;
+
+    file = trace_file();
+    live = file && handle ? find_live(file, handle_of(handle)) : NULL;
+    if (live) {
+        atomic_store_explicit(&live->addr, addr, memory_order_relaxed);
+        atomic_store_explicit(&live->len, len, memory_order_relaxed);
+    }
+    errno = error;
+}
+
+/* ---- reasons, and the end of the process ------------------------------------------------- */
+
+static struct record_reason *find_reason(struct record_layout *file, const char *slug,
+                                         const char *text)
+{
+    for (unsigned i = 0; i < RECORD_REASONS; i++) {
+        struct record_reason *reason = &file->reasons[i];
+
+        if (claim(&reason->state)) {
+            copy_text(reason->slug, sizeof(reason->slug), slug);
+            copy_text(reason->text, sizeof(reason->text), text);
+            publish(&reason->state);
+            return reason;
+        }
+        if (is_ready(&reason->state) && !strncmp(reason->slug, slug, sizeof(reason->slug) - 1))
+            return reason;
+    }
+    return NULL;
+}
+
+void record_passed_on(const char *slug, const char *text)
+{
+    struct record_layout *file;
+    int error = errno;
+
+    file = trace_file();
+    if (file) {
+        struct record_reason *reason = find_reason(file, slug, text);
+
+        count(reason ? &reason->count : &file->header.lost_reasons, 1);
+    }
+    errno = error;
+}
+
+const struct record_layout *record_file(void)
+{
+    int error = errno;
+    const struct record_layout *file = trace_file();
+
+    errno = error;
+    return file;
+}
+
+/* At exit(3): which regions are left whose memory is not. A process that recorded nothing makes no
+ * file for it. */
+__attribute__((destructor)) static void end_of_process(void)
+{
+    struct trace_process *process = trace_process();
+    struct record_layout *file = process ? atomic_load(&process->file) : NULL;
+
+    if (!file)
+        return;
+    for (unsigned i = 0; i < RECORD_LIVE; i++) {
+        struct record_live *live = &file->live[i];
+
+        if (atomic_load(&live->handle) > HANDLE_BUSY && is_host_row(file, live->row) &&
+            is_unmapped(live->addr, live->len))
+            atomic_store(&live->freed, 1);
+    }
+    atomic_store(&file->header.ended, 1);
+}

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * The recorder: the libraries that are loaded into a program report the program's registrations to
+ * it, and it counts them in the process's trace file (record_layout.h). One copy serves all of them
+ * (libhmreg-record.so), so that the file and the guard against recursion are the process's.
+ *
+ * Nothing here takes a lock, waits, allocates, changes errno, prints, or fails visibly: without a
+ * file the program runs on and nothing is recorded. All of it may be called on any thread. A forked
+ * child writes a file of its own from its first call on; it never writes to its parent's.
+ *
+ * An interposer of a registering call, in full:
+ *
+ *     if (!record_enter())
+ *         return real(...);           // hmreg, or a library below us, made this call
+ *     began = record_now();
+ *     mr = real(...);
+ *     call.ns = record_now() - began;
+ *     record_registered(&call);
+ *     record_leave();
+ *
+ * and of a deregistering one:
+ *
+ *     record_end_begin(mr, &end);     // before the handle may be reused by another thread
+ *     began = record_now();
+ *     error = real(mr);
+ *     record_end_done(&end, error, record_now() - began);
+ */
+#ifndef HMREG_PRELOAD_RECORD_H
+#define HMREG_PRELOAD_RECORD_H
+
+#include "preload/record_layout.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#pragma GCC visibility push(default)
+
+/* The guard against recursion, one for each thread and all libraries: false if this thread is
+ * inside record_enter() already; then the call is passed on and not recorded. */
+bool record_enter(void);
+void record_leave(void);
+/* Is this thread inside record_enter()? */
+bool record_inside(void);
+
+/* CLOCK_MONOTONIC, ns. */
+uint64_t record_now(void);
+
+#define RECORD_IFACE_UNKNOWN 255
+
+/* One registering call of the program. */
+struct record_call {
+    enum record_call_kind kind;
+    enum record_how how;
+    const void *handle; /* of the region: its ibv_mr or fid_mr, as the program knows it; NULL: the
+                           call failed */
+    const void *scope;  /* what it was registered with: the ibv_pd or fid_domain */
+    uint64_t addr, len; /* of all ranges together; addr 0: it has no address, such as a dmabuf's */
+    uint64_t access;    /* as passed; compared only */
+    bool remote;        /* peers may read or write it */
+    uint8_t iface;      /* enum hmreg_iface, or RECORD_IFACE_UNKNOWN */
+    int16_t device;     /* -1: host memory, or unknown */
+    uint8_t path;       /* enum hmreg_path; NONE: unknown, or it failed */
+    int error;          /* positive errno value of a failure; 0: it succeeded */
+    uint64_t ns;        /* how long the real call took */
+    const char *nic;    /* the device's or domain's name; NULL: unknown. Copied */
+    const void *caller; /* __builtin_return_address(0) of the interposer; NULL: unknown */
+};
+void record_registered(const struct record_call *call);
+
+/* A deregistration: takes the region out of the live ones, and puts it back if the deregistration
+ * fails. */
+struct record_end {
+    uint64_t handle, addr, len;
+    uint32_t row;
+    uint32_t freed;
+    bool known;
+};
+void record_end_begin(const void *handle, struct record_end *end);
+void record_end_done(const struct record_end *end, int error, uint64_t ns);
+
+/* The region exists on under another address (its ibv_mr was changed by a reregistration). */
+void record_moved(const void *handle, uint64_t addr, uint64_t len);
+
+/* A call was passed on unchanged although the mode asked for more. slug: a stable name of the
+ * reason, of at most 31 bytes; text: a sentence for the user, with the remedy. Both are copied; one
+ * slug has one text. */
+void record_passed_on(const char *slug, const char *text);
+
+/* The process's trace file; NULL: it has none. Made by the first call that records. */
+const struct record_layout *record_file(void);
+
+#pragma GCC visibility pop
+
+#endif

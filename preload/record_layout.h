@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * The layout of a trace file, in which the libraries that `hmreg run` loads into a program count
+ * the program's registrations: a file of each process, mapped shared, so that its contents survive
+ * _exit(2), exec and SIGKILL. tools/run/ reads it and trusts nothing in it.
+ *
+ * header | names | reasons | rows | live registrations | ranges
+ *
+ * The size is fixed; what does not fit is counted as lost. An element is claimed by an atomic
+ * change of its state from RECORD_FREE to RECORD_BUSY, filled, and published as RECORD_READY; no
+ * writer waits for another. So a key may have two elements, whose counts the reader adds. Each
+ * count is written atomically, in no order with the others. Any change increments RECORD_VERSION.
+ */
+#ifndef HMREG_PRELOAD_RECORD_LAYOUT_H
+#define HMREG_PRELOAD_RECORD_LAYOUT_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+#define RECORD_MAGIC   UINT64_C(0x65636172746d6168) /* "hamtrace", read as little-endian */
+#define RECORD_VERSION 1
+#define RECORD_SUFFIX  ".hmreg-trace" /* of the file's name */
+
+enum record_state { RECORD_FREE, RECORD_BUSY, RECORD_READY };
+
+/* The function that the program called. */
+enum record_call_kind {
+    RECORD_REG_MR = 1,
+    RECORD_REG_MR_IOVA,
+    RECORD_REG_MR_IOVA2,
+    RECORD_REG_MR_EX,
+    RECORD_REG_DMABUF_MR,
+    RECORD_REREG_MR,
+    RECORD_IMPORT_MR,
+    RECORD_FI_MR_REG,
+    RECORD_FI_MR_REGV,
+    RECORD_FI_MR_REGATTR,
+    RECORD_CALL_COUNT
+};
+
+/* What became of it. */
+enum record_how {
+    RECORD_PASSED = 1, /* passed on as the program made it */
+    RECORD_MADE,       /* registered by hmreg: --gpu, or a miss of --cache */
+    RECORD_HIT,        /* answered from the cache */
+    RECORD_HOW_COUNT
+};
+
+#define RECORD_MODE_GPU    1u
+#define RECORD_MODE_CACHE  2u
+#define RECORD_MODE_REMOTE 4u
+#define RECORD_MODE_WRONG  8u /* HMREG_RUN_MODE has a word that was left out */
+
+#define RECORD_NAMES   256
+#define RECORD_REASONS 64
+#define RECORD_ROWS    1024
+#define RECORD_LIVE    16384
+#define RECORD_RANGES  4096
+
+struct record_header {
+    uint64_t magic;
+    uint32_t version;
+    uint32_t size; /* of the whole file, bytes */
+    int32_t pid, parent;
+    uint32_t mode;          /* RECORD_MODE_* */
+    _Atomic uint32_t ended; /* 1: the process ended by exit(3) or a return from main() */
+    int64_t began;          /* CLOCK_REALTIME, ns */
+    _Atomic uint64_t lost_rows, lost_live, lost_ranges, lost_names, lost_reasons;
+    _Atomic uint64_t unknown_ends; /* deregistrations of a region that is not among the live ones */
+    /* Registrations of a range that was registered before with the same rights, and their time. */
+    _Atomic uint64_t again, again_ns;
+    char rank[16];     /* of a job of MPI, as its launcher's environment says; "": none */
+    char hmreg[16];    /* the library's version */
+    char program[256]; /* the path of its executable */
+    uint64_t spare[12];
+};
+
+/* A module's path, or a device's or a domain's name. Index 0 is "unknown". */
+struct record_name {
+    _Atomic uint32_t state;
+    char text[252];
+};
+
+/* Why calls were passed on unchanged. */
+struct record_reason {
+    _Atomic uint32_t state;
+    uint32_t spare;
+    _Atomic uint64_t count;
+    char slug[32]; /* a stable name */
+    char text[272];
+};
+
+struct record_key {
+    uint8_t call;    /* enum record_call_kind */
+    uint8_t how;     /* enum record_how */
+    uint8_t iface;   /* enum hmreg_iface; 255: unknown */
+    uint8_t path;    /* enum hmreg_path */
+    uint8_t size;    /* class: the length has so many bits */
+    uint8_t remote;  /* 1: peers may read or write it */
+    uint16_t module; /* of the caller: index of its name */
+    uint16_t nic;    /* index of its name */
+    int16_t device;  /* -1: host memory */
+    int32_t error;   /* the errno value of a failure; 0: it succeeded */
+};
+
+/* Registrations that are alike. */
+struct record_row {
+    _Atomic uint32_t state;
+    uint32_t spare;
+    struct record_key key;
+    _Atomic uint64_t count, bytes, ns, longest_ns;
+    _Atomic uint64_t ends, end_ns; /* of these, deregistered */
+    _Atomic uint64_t end_failures; /* deregistrations that failed */
+    _Atomic uint64_t freed;        /* memory that was unmapped while registered */
+    uint64_t spares[2];
+};
+
+/* A registration that exists. handle: of the region (the address of its ibv_mr or fid_mr); 0: free;
+ * 1: being filled. */
+struct record_live {
+    _Atomic uint64_t handle;
+    _Atomic uint64_t addr, len;
+    _Atomic uint32_t row;   /* its index */
+    _Atomic uint32_t freed; /* 1: its memory was found unmapped */
+};
+
+/* A range that was registered; tag: of its bounds, rights and protection domain; 0: free, 1: being
+ * filled. */
+struct record_range {
+    _Atomic uint64_t tag;
+    _Atomic uint64_t addr, len;
+    _Atomic uint64_t count, ns; /* all registrations of it */
+    _Atomic uint64_t row;       /* of the last one */
+};
+
+struct record_layout {
+    struct record_header header;
+    struct record_name names[RECORD_NAMES];
+    struct record_reason reasons[RECORD_REASONS];
+    struct record_row rows[RECORD_ROWS];
+    struct record_live live[RECORD_LIVE];
+    struct record_range ranges[RECORD_RANGES];
+};
+
+_Static_assert(sizeof(struct record_header) == 488 && sizeof(struct record_name) == 256 &&
+                   sizeof(struct record_reason) == 320 && sizeof(struct record_key) == 16 &&
+                   sizeof(struct record_row) == 104 && sizeof(struct record_live) == 32 &&
+                   sizeof(struct record_range) == 48,
+               "the layout is the same for every compiler");
+
+#endif

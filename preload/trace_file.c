@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * See trace_file.h. The blocks of the file are allocated before it is mapped, since a store to a
+ * page that a full file system cannot hold raises SIGBUS, in the program.
+ */
+#include "preload/trace_file.h"
+
+#include "preload/mode.h"
+
+#include <hmreg/version.h>
+
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <time.h>
+#include <unistd.h>
+
+#define FILE_TRIES 1000 /* files of one pid in one folder: of programs that it executed in turn */
+
+static _Atomic(struct trace_process *) state;
+static bool wipes; /* at a fork; written before state */
+
+/* ---- the process ------------------------------------------------------------------------- */
+
+__attribute__((constructor)) static void make_state(void)
+{
+    struct trace_process *made =
+        mmap(NULL, sizeof(*made), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    if (made == MAP_FAILED)
+        return;
+    wipes = madvise(made, sizeof(*made), MADV_WIPEONFORK) == 0;
+    atomic_store(&state, made);
+}
+
+struct trace_process *trace_process(void)
+{
+    struct trace_process *process = atomic_load_explicit(&state, memory_order_acquire);
+
+    /* An emulator may not know MADV_WIPEONFORK. */
+    if (process && !wipes && atomic_load(&process->pid) != getpid()) {
+        memset(process, 0, sizeof(*process));
+        atomic_store(&process->pid, getpid());
+    }
+    return process;
+}
+
+/* ---- what a file begins with ------------------------------------------------------------- */
+
+static int64_t real_time(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+/* The rank that the launcher of a job gave this process. */
+static const char *rank_of_process(void)
+{
+    static const char *const names[] = {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK",
+                                        "SLURM_PROCID"};
+
+    for (unsigned i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        const char *rank = getenv(names[i]);
+
+        if (rank && rank[0])
+            return rank;
+    }
+    return "";
+}
+
+static uint32_t mode_bits(void)
+{
+    const struct preload_mode *mode = preload_mode();
+
+    return (mode->gpu ? RECORD_MODE_GPU : 0) | (mode->cache ? RECORD_MODE_CACHE : 0) |
+           (mode->remote ? RECORD_MODE_REMOTE : 0) | (mode->wrong ? RECORD_MODE_WRONG : 0);
+}
+
+static void fill_header(struct record_header *header)
+{
+    ssize_t length = readlink("/proc/self/exe", header->program, sizeof(header->program) - 1);
+
+    if (length < 0)
+        header->program[0] = '\0';
+    snprintf(header->rank, sizeof(header->rank), "%s", rank_of_process());
+    snprintf(header->hmreg, sizeof(header->hmreg), "%s", HMREG_VERSION_STRING);
+    header->pid = getpid();
+    header->parent = getppid();
+    header->mode = mode_bits();
+    header->began = real_time();
+    header->size = sizeof(struct record_layout);
+    header->version = RECORD_VERSION;
+    header->magic = RECORD_MAGIC;
+}
+
+/* ---- the file ---------------------------------------------------------------------------- */
+
+/* A file longer than the process's limit would be SIGXFSZ for the program. */
+static bool may_be_so_long(void)
+{
+    struct rlimit limit;
+
+    return !getrlimit(RLIMIT_FSIZE, &limit) && limit.rlim_cur >= sizeof(struct record_layout);
+}
+
+/* Creates a file of a new name in the folder. -1: none. */
+static int create(char *path, size_t room)
+{
+    int fd = -1;
+
+    for (int i = 0; i < FILE_TRIES && fd < 0; i++) {
+        int length =
+            snprintf(path, room, "%s/hmreg-%d-%d%s", preload_dir(), getpid(), i, RECORD_SUFFIX);
+
+        if (length < 0 || (size_t)length >= room)
+            return -1;
+        fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+        if (fd < 0 && access(path, F_OK))
+            return -1;
+    }
+    return fd;
+}
+
+static struct record_layout *map(int fd)
+{
+    const size_t size = sizeof(struct record_layout);
+    void *made;
+
+    if (posix_fallocate(fd, 0, (off_t)size))
+        return NULL;
+    made = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (made == MAP_FAILED)
+        return NULL;
+    /* A forked child must not write to it, and does not need it. */
+    madvise(made, size, MADV_DONTFORK);
+    return made;
+}
+
+static struct record_layout *make(char *path, size_t room)
+{
+    struct record_layout *made;
+    int fd;
+
+    if (!may_be_so_long())
+        return NULL;
+    fd = create(path, room);
+    if (fd < 0)
+        return NULL;
+    made = map(fd);
+    close(fd);
+    if (made)
+        fill_header(&made->header);
+    else
+        unlink(path);
+    return made;
+}
+
+struct record_layout *trace_file(void)
+{
+    struct trace_process *process = trace_process();
+    struct record_layout *file, *other = NULL;
+    char path[512];
+
+    if (!process || atomic_load_explicit(&process->failed, memory_order_relaxed))
+        return NULL;
+    file = atomic_load_explicit(&process->file, memory_order_acquire);
+    if (file)
+        return file;
+    file = make(path, sizeof(path));
+    if (!file) {
+        atomic_store(&process->failed, 1);
+        return NULL;
+    }
+    if (atomic_compare_exchange_strong(&process->file, &other, file))
+        return file;
+    /* Another thread was faster: nothing has been counted in this one. */
+    munmap(file, sizeof(*file));
+    unlink(path);
+    return other;
+}
