@@ -446,6 +446,17 @@ void record_end_done(const struct record_end *end, int failure, uint64_t ns)
     errno = error;
 }
 
+void record_end_cancel(const struct record_end *end)
+{
+    struct record_layout *file;
+    int error = errno;
+
+    file = trace_file();
+    if (file && end->known)
+        add_live(file, end->handle, end->addr, end->len, end->row);
+    errno = error;
+}
+
 void record_moved(const void *handle, uint64_t addr, uint64_t len)
 {
     struct record_layout *file;

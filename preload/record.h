@@ -79,6 +79,10 @@ struct record_end {
 void record_end_begin(const void *handle, struct record_end *end);
 void record_end_done(const struct record_end *end, int error, uint64_t ns);
 
+/* The same for a call that left the region as it was and counts for itself, such as a failed
+ * reregistration. */
+void record_end_cancel(const struct record_end *end);
+
 /* The region exists on under another address (its ibv_mr was changed by a reregistration). */
 void record_moved(const void *handle, uint64_t addr, uint64_t len);
 

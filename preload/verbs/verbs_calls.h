@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * The calls of libibverbs that are interposed on, as a table. libhmreg-preload.so defines their
+ * symbols and needs libc only; at the first call it loads libhmreg-preload-verbs.so, whose table
+ * records. Where that cannot be loaded, verbs_real passes the calls on.
+ *
+ * caller: the return address of the program's call.
+ */
+#ifndef HMREG_PRELOAD_VERBS_VERBS_CALLS_H
+#define HMREG_PRELOAD_VERBS_VERBS_CALLS_H
+
+#include <infiniband/verbs.h>
+
+struct ibv_mr_init_attr; /* of ibv_reg_mr_ex(), which most libibverbs lack */
+
+struct verbs_calls {
+    struct ibv_mr *(*reg_mr)(struct ibv_pd *pd, void *addr, size_t length, int access,
+                             const void *caller);
+    struct ibv_mr *(*reg_mr_iova)(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova,
+                                  int access, const void *caller);
+    struct ibv_mr *(*reg_mr_iova2)(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova,
+                                   unsigned access, const void *caller);
+    struct ibv_mr *(*reg_mr_ex)(struct ibv_pd *pd, struct ibv_mr_init_attr *attr,
+                                const void *caller);
+    struct ibv_mr *(*reg_dmabuf_mr)(struct ibv_pd *pd, uint64_t offset, size_t length,
+                                    uint64_t iova, int fd, int access, const void *caller);
+    int (*rereg_mr)(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *addr, size_t length,
+                    int access, const void *caller);
+    int (*dereg_mr)(struct ibv_mr *mr);
+    int (*dealloc_pd)(struct ibv_pd *pd);
+    int (*close_device)(struct ibv_context *context);
+};
+
+/* The table to call: the recording one, or else verbs_real. */
+const struct verbs_calls *verbs_calls(void);
+
+/* What this library's symbols stand before: libibverbs' own functions, or another library's that
+ * also interposes. caller is not used. A function that this libibverbs lacks fails with EOPNOTSUPP.
+ * In libhmreg-preload.so. */
+extern const struct verbs_calls verbs_real;
+
+/* What libhmreg-preload-verbs.so exports: its table, which passes calls on to those of real. The
+ * first real is kept. */
+#define VERBS_WORK_LIBRARY "libhmreg-preload-verbs.so"
+#define VERBS_WORK_SYMBOL  "hmreg_preload_verbs"
+typedef const struct verbs_calls *hmreg_preload_verbs_call(const struct verbs_calls *real);
+hmreg_preload_verbs_call hmreg_preload_verbs __attribute__((visibility("default")));
+
+/* In libhmreg-preload-verbs.so: the calls below. */
+const struct verbs_calls *verbs_below(void);
+
+#endif

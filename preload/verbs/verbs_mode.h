@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * What --gpu and --cache do with a call before libibverbs gets it. The recording calls
+ * (verbs_trace.c) ask these functions inside record_enter(), so registrations that they make
+ * themselves are not recorded. NULL: the process only traces.
+ */
+#ifndef HMREG_PRELOAD_VERBS_VERBS_MODE_H
+#define HMREG_PRELOAD_VERBS_VERBS_MODE_H
+
+#include "preload/record.h"
+
+#include <infiniband/verbs.h>
+
+/* A registration that the program asks for. */
+struct verbs_request {
+    enum record_call_kind kind;
+    struct ibv_pd *pd;
+    void *addr; /* of ibv_reg_dmabuf_mr(): NULL */
+    size_t length;
+    uint64_t iova; /* addr's, if the call has none */
+    unsigned access;
+    int fd; /* of a dmabuf; -1: none */
+    uint64_t offset;
+    void *attr; /* of ibv_reg_mr_ex(), unknown otherwise */
+};
+
+struct verbs_mode {
+    /* True: *mr is the answer; NULL: it failed, with errno. Sets call's how, path, iface, device.
+     * False: pass the call on unchanged; a reason has been recorded (record_passed_on()), or none
+     * is needed. */
+    bool (*reg)(const struct verbs_request *request, struct record_call *call, struct ibv_mr **mr);
+    /* True: *result is the answer of ibv_dereg_mr(). */
+    bool (*dereg)(struct ibv_mr *mr, int *result);
+    /* True: *result is the answer of ibv_rereg_mr(), whose arguments these are. */
+    bool (*rereg)(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *addr, size_t length,
+                  int access, int *result);
+    /* The program closes its protection domain or device: give up what is kept on it. */
+    void (*closing_pd)(struct ibv_pd *pd);
+    void (*closing_device)(struct ibv_context *context);
+};
+
+/* This process's, by preload_mode(); NULL: trace only. */
+const struct verbs_mode *verbs_mode(void);
+
+#endif

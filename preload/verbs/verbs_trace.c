@@ -1,0 +1,339 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * The calls of libibverbs, recorded. Each is passed on with its arguments, unless the mode answers
+ * it (verbs_mode.h), and returns with the result and the errno of the real one. What the recorder
+ * asks about the memory it asks afterwards.
+ *
+ * Not recorded: calls that libibverbs or hmreg makes itself, and probes for dmabuf support, which
+ * pass an invalid descriptor and are meant to fail.
+ */
+#include "preload/memory.h"
+#include "preload/record.h"
+#include "preload/verbs/verbs_calls.h"
+#include "preload/verbs/verbs_mode.h"
+
+#include <hmreg/hmreg.h>
+
+#include <errno.h>
+#include <stdatomic.h>
+
+#undef ibv_reg_mr
+#undef ibv_reg_mr_iova
+
+#define REMOTE (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC)
+
+/* Set before the first call; by several threads alike. */
+static _Atomic(const struct verbs_calls *) known_below;
+
+const struct verbs_calls *verbs_below(void)
+{
+    return atomic_load_explicit(&known_below, memory_order_relaxed);
+}
+
+/* ---- registrations ----------------------------------------------------------------------- */
+
+/* What libibverbs answers. */
+static struct ibv_mr *pass_on(const struct verbs_request *request)
+{
+    switch (request->kind) {
+    case RECORD_REG_MR:
+        return verbs_below()->reg_mr(request->pd, request->addr, request->length,
+                                     (int)request->access, NULL);
+    case RECORD_REG_MR_IOVA:
+        return verbs_below()->reg_mr_iova(request->pd, request->addr, request->length,
+                                          request->iova, (int)request->access, NULL);
+    case RECORD_REG_MR_IOVA2:
+        return verbs_below()->reg_mr_iova2(request->pd, request->addr, request->length,
+                                           request->iova, request->access, NULL);
+    case RECORD_REG_DMABUF_MR:
+        return verbs_below()->reg_dmabuf_mr(request->pd, request->offset, request->length,
+                                            request->iova, request->fd, (int)request->access, NULL);
+    default:
+        return verbs_below()->reg_mr_ex(request->pd, request->attr, NULL);
+    }
+}
+
+static const char *nic_of(const struct ibv_context *context)
+{
+    return context && context->device ? context->device->name : NULL;
+}
+
+/* Which memory it was, and by which path: of a region that libibverbs registered as asked. */
+static void find_path(const struct verbs_request *request, struct record_call *call)
+{
+    uint64_t addr = request->fd >= 0 ? request->iova : (uint64_t)(uintptr_t)request->addr;
+    bool found = memory_find(addr, request->length, &call->iface, &call->device);
+
+    if (request->fd >= 0) {
+        /* A dmabuf's iova is its address by custom only; host memory has no dmabuf of ours. */
+        bool device = found && call->iface != HMREG_IFACE_SYSTEM;
+
+        call->iface = device ? call->iface : RECORD_IFACE_UNKNOWN;
+        call->device = device ? call->device : -1;
+        call->addr = device ? addr : 0;
+        call->path = HMREG_PATH_DMABUF;
+    } else if (found) {
+        call->path = call->iface == HMREG_IFACE_SYSTEM ? HMREG_PATH_SYSTEM : HMREG_PATH_PEERMEM;
+    }
+    if (call->error)
+        call->path = HMREG_PATH_NONE;
+}
+
+static struct record_call new_call(const struct verbs_request *request, const void *caller)
+{
+    return (struct record_call){
+        .kind = request->kind,
+        .how = RECORD_PASSED,
+        .scope = request->pd,
+        .addr = (uint64_t)(uintptr_t)request->addr,
+        .len = request->length,
+        .access = request->access,
+        .remote = (request->access & REMOTE) != 0,
+        .iface = RECORD_IFACE_UNKNOWN,
+        .device = -1,
+        .nic = nic_of(request->pd->context),
+        .caller = caller,
+    };
+}
+
+static struct ibv_mr *register_recorded(const struct verbs_request *request, const void *caller)
+{
+    struct record_call call = new_call(request, caller);
+    const struct verbs_mode *mode = verbs_mode();
+    struct ibv_mr *mr = NULL;
+    uint64_t began = record_now();
+    bool answered = mode && mode->reg(request, &call, &mr);
+    int error;
+
+    if (!answered)
+        mr = pass_on(request);
+    call.ns = record_now() - began;
+    error = errno;
+    call.handle = mr;
+    call.error = mr ? 0 : error ? error : EIO;
+    if (!answered)
+        find_path(request, &call);
+    record_registered(&call);
+    errno = error;
+    return mr;
+}
+
+static struct ibv_mr *reg(const struct verbs_request *request, const void *caller)
+{
+    bool probe = request->kind == RECORD_REG_DMABUF_MR && request->fd < 0;
+    struct ibv_mr *mr;
+
+    if (probe || !request->pd || !record_enter())
+        return pass_on(request);
+    mr = register_recorded(request, caller);
+    record_leave();
+    return mr;
+}
+
+static struct ibv_mr *reg_host(enum record_call_kind kind, struct ibv_pd *pd, void *addr,
+                               size_t length, uint64_t iova, unsigned access, const void *caller)
+{
+    const struct verbs_request request = {.kind = kind,
+                                          .pd = pd,
+                                          .addr = addr,
+                                          .length = length,
+                                          .iova = iova,
+                                          .access = access,
+                                          .fd = -1};
+
+    return reg(&request, caller);
+}
+
+static struct ibv_mr *reg_mr(struct ibv_pd *pd, void *addr, size_t length, int access,
+                             const void *caller)
+{
+    return reg_host(RECORD_REG_MR, pd, addr, length, (uintptr_t)addr, (unsigned)access, caller);
+}
+
+static struct ibv_mr *reg_mr_iova(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova,
+                                  int access, const void *caller)
+{
+    return reg_host(RECORD_REG_MR_IOVA, pd, addr, length, iova, (unsigned)access, caller);
+}
+
+static struct ibv_mr *reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova,
+                                   unsigned access, const void *caller)
+{
+    return reg_host(RECORD_REG_MR_IOVA2, pd, addr, length, iova, access, caller);
+}
+
+static struct ibv_mr *reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t length,
+                                    uint64_t iova, int fd, int access, const void *caller)
+{
+    const struct verbs_request request = {.kind = RECORD_REG_DMABUF_MR,
+                                          .pd = pd,
+                                          .length = length,
+                                          .iova = iova,
+                                          .access = (unsigned)access,
+                                          .fd = fd,
+                                          .offset = offset};
+
+    return reg(&request, caller);
+}
+
+/* The fields of struct ibv_mr_init_attr (rdma-core 59) that say what is registered; comp_mask names
+ * those that are set. */
+struct init_attr {
+    size_t length;
+    int access;
+    uint64_t comp_mask;
+    uint64_t iova;
+    void *addr;
+    int fd;
+    uint64_t fd_offset;
+};
+#define MASK_IOVA      (1u << 0)
+#define MASK_ADDR      (1u << 1)
+#define MASK_FD        (1u << 2)
+#define MASK_FD_OFFSET (1u << 3)
+
+static struct ibv_mr *reg_mr_ex(struct ibv_pd *pd, struct ibv_mr_init_attr *attr,
+                                const void *caller)
+{
+    struct verbs_request request = {.kind = RECORD_REG_MR_EX, .pd = pd, .fd = -1, .attr = attr};
+    const struct init_attr *asked = (const void *)attr;
+
+    if (!attr)
+        return verbs_below()->reg_mr_ex(pd, attr, caller);
+    request.length = asked->length;
+    request.access = (unsigned)asked->access;
+    request.addr = asked->comp_mask & MASK_ADDR ? asked->addr : NULL;
+    request.iova = asked->comp_mask & MASK_IOVA ? asked->iova : (uintptr_t)request.addr;
+    request.fd = asked->comp_mask & MASK_FD ? asked->fd : -1;
+    request.offset = asked->comp_mask & MASK_FD_OFFSET ? asked->fd_offset : 0;
+    if (asked->comp_mask & MASK_FD && asked->fd < 0) /* a probe */
+        return verbs_below()->reg_mr_ex(pd, attr, caller);
+    return reg(&request, caller);
+}
+
+/* ---- changes and ends -------------------------------------------------------------------- */
+
+/* The region as ibv_rereg_mr() is asked to make it. */
+static struct verbs_request rereg_request(const struct ibv_mr *mr, int flags, struct ibv_pd *pd,
+                                          void *addr, size_t length, int access)
+{
+    bool moves = flags & IBV_REREG_MR_CHANGE_TRANSLATION;
+
+    return (struct verbs_request){
+        .kind = RECORD_REREG_MR,
+        .pd = flags & IBV_REREG_MR_CHANGE_PD ? pd : mr->pd,
+        .addr = moves ? addr : mr->addr,
+        .length = moves ? length : mr->length,
+        .access = flags & IBV_REREG_MR_CHANGE_ACCESS ? (unsigned)access : 0,
+        .fd = -1,
+    };
+}
+
+static int rereg_recorded(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *addr,
+                          size_t length, int access, const void *caller)
+{
+    struct verbs_request request = rereg_request(mr, flags, pd, addr, length, access);
+    struct record_call call = new_call(&request, caller);
+    const struct verbs_mode *mode = verbs_mode();
+    struct record_end end;
+    uint64_t began;
+    int result, error;
+
+    record_end_begin(mr, &end);
+    began = record_now();
+    if (!mode || !mode->rereg(mr, flags, pd, addr, length, access, &result))
+        result = verbs_below()->rereg_mr(mr, flags, pd, addr, length, access, NULL);
+    call.ns = record_now() - began;
+    error = errno;
+    call.handle = result ? NULL : mr;
+    call.error = result ? error ? error : EINVAL : 0;
+    if (result)
+        record_end_cancel(&end);
+    else
+        record_end_done(&end, 0, 0);
+    find_path(&request, &call);
+    record_registered(&call);
+    errno = error;
+    return result;
+}
+
+static int rereg_mr(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *addr, size_t length,
+                    int access, const void *caller)
+{
+    int result;
+
+    if (!mr || (flags & IBV_REREG_MR_CHANGE_PD && !pd) || !record_enter())
+        return verbs_below()->rereg_mr(mr, flags, pd, addr, length, access, caller);
+    result = rereg_recorded(mr, flags, pd, addr, length, access, caller);
+    record_leave();
+    return result;
+}
+
+static int dereg_recorded(struct ibv_mr *mr)
+{
+    const struct verbs_mode *mode = verbs_mode();
+    struct record_end end;
+    uint64_t began;
+    int result;
+
+    record_end_begin(mr, &end);
+    began = record_now();
+    if (!mode || !mode->dereg(mr, &result))
+        result = verbs_below()->dereg_mr(mr);
+    record_end_done(&end, result, record_now() - began);
+    return result;
+}
+
+static int dereg_mr(struct ibv_mr *mr)
+{
+    int result;
+
+    if (!mr || !record_enter())
+        return verbs_below()->dereg_mr(mr);
+    result = dereg_recorded(mr);
+    record_leave();
+    return result;
+}
+
+static int dealloc_pd(struct ibv_pd *pd)
+{
+    const struct verbs_mode *mode = verbs_mode();
+
+    if (mode && record_enter()) {
+        mode->closing_pd(pd);
+        record_leave();
+    }
+    return verbs_below()->dealloc_pd(pd);
+}
+
+static int close_device(struct ibv_context *context)
+{
+    const struct verbs_mode *mode = verbs_mode();
+
+    if (mode && record_enter()) {
+        mode->closing_device(context);
+        record_leave();
+    }
+    return verbs_below()->close_device(context);
+}
+
+/* ---- the table --------------------------------------------------------------------------- */
+
+const struct verbs_calls *hmreg_preload_verbs(const struct verbs_calls *real)
+{
+    static const struct verbs_calls calls = {
+        .reg_mr = reg_mr,
+        .reg_mr_iova = reg_mr_iova,
+        .reg_mr_iova2 = reg_mr_iova2,
+        .reg_mr_ex = reg_mr_ex,
+        .reg_dmabuf_mr = reg_dmabuf_mr,
+        .rereg_mr = rereg_mr,
+        .dereg_mr = dereg_mr,
+        .dealloc_pd = dealloc_pd,
+        .close_device = close_device,
+    };
+
+    if (!verbs_below())
+        atomic_store(&known_below, real);
+    return &calls;
+}
