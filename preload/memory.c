@@ -4,50 +4,12 @@
  */
 #include "preload/memory.h"
 
-#include <hmreg/hmreg.h>
+#include "preload/engine.h"
 
 #include <errno.h>
 #include <link.h>
 #include <stdatomic.h>
 #include <string.h>
-#include <unistd.h>
-
-/* ---- the library ------------------------------------------------------------------------- */
-
-static struct {
-    _Atomic(struct hmreg *) lib;
-    atomic_int pid; /* the process that opened it; written before lib */
-    atomic_int failed;
-} opened;
-
-static struct hmreg *open_lib(void)
-{
-    struct hmreg *made, *other = NULL;
-    int pid = (int)getpid();
-
-    if (atomic_load(&opened.failed) == pid)
-        return NULL;
-    if (hmreg_open(NULL, &made)) {
-        atomic_store(&opened.failed, pid);
-        return NULL;
-    }
-    /* In a forked child the parent's stays allocated: the child does not touch it. */
-    if (atomic_load(&opened.pid) != pid) {
-        atomic_store(&opened.lib, NULL);
-        atomic_store(&opened.pid, pid);
-    }
-    if (atomic_compare_exchange_strong(&opened.lib, &other, made))
-        return made;
-    hmreg_close(made); /* another thread was faster */
-    return other;
-}
-
-static struct hmreg *library(void)
-{
-    struct hmreg *lib = atomic_load(&opened.lib);
-
-    return lib && atomic_load(&opened.pid) == (int)getpid() ? lib : open_lib();
-}
 
 /* ---- which memory ------------------------------------------------------------------------ */
 
@@ -106,7 +68,7 @@ bool memory_find(uint64_t addr, uint64_t len, uint8_t *iface, int16_t *device)
     int error = errno, rc = 0;
 
     if (has_runtime()) {
-        struct hmreg *lib = library();
+        struct hmreg *lib = engine_library();
 
         /* Of one byte, since the list of host memory's mappings is long. */
         rc = lib && len ? hmreg_query(lib, (void *)(uintptr_t)addr, 1, &info) : -EINVAL;

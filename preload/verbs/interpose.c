@@ -50,7 +50,7 @@ int ibv_rereg_mr(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *addr, si
 
 int ibv_dereg_mr(struct ibv_mr *mr)
 {
-    return verbs_calls()->dereg_mr(mr);
+    return verbs_calls()->dereg_mr(mr, CALLER);
 }
 
 int ibv_dealloc_pd(struct ibv_pd *pd)

@@ -26,7 +26,7 @@ struct verbs_calls {
                                     uint64_t iova, int fd, int access, const void *caller);
     int (*rereg_mr)(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *addr, size_t length,
                     int access, const void *caller);
-    int (*dereg_mr)(struct ibv_mr *mr);
+    int (*dereg_mr)(struct ibv_mr *mr, const void *caller);
     int (*dealloc_pd)(struct ibv_pd *pd);
     int (*close_device)(struct ibv_context *context);
 };

@@ -1,17 +1,195 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * See verbs_mode.h.
+ * See verbs_mode.h: --gpu and --cache. What the cache answers gets a struct ibv_mr of our own
+ * (handle.h); everything else one of libibverbs' own (native.h).
  */
 #include "preload/verbs/verbs_mode.h"
 
+#include "preload/engine.h"
 #include "preload/mode.h"
+#include "preload/verbs/cache.h"
+#include "preload/verbs/handle.h"
+#include "preload/verbs/native.h"
+#include "preload/verbs/rereg.h"
+
+#include <errno.h>
+#include <link.h>
+#include <stdatomic.h>
+#include <string.h>
+
+/* ---- registrations ----------------------------------------------------------------------- */
+
+static void tell(struct record_call *call, const struct made *made)
+{
+    call->how = made->hit ? RECORD_HIT : RECORD_MADE;
+    call->iface = made->iface;
+    call->device = made->device;
+    call->path = made->path;
+}
+
+/* The program's ibv_mr of a cached region, whose own is `native`. */
+static struct ibv_mr *hand_out(struct hmreg_mr *region, const struct asked *asked,
+                               const struct ibv_mr *native)
+{
+    struct handle *handle = handle_new();
+
+    if (!handle) {
+        hmreg_mr_put(region);
+        return NULL;
+    }
+    handle->region = region;
+    handle->asked = *asked;
+    handle->mr = (struct ibv_mr){.context = asked->pd->context,
+                                 .pd = asked->pd,
+                                 .addr = asked->addr,
+                                 .length = asked->length,
+                                 .handle = native->handle,
+                                 .lkey = native->lkey,
+                                 .rkey = native->rkey};
+    return &handle->mr;
+}
+
+static struct ibv_mr *reg_cached(const struct verbs_request *request, struct made *made)
+{
+    struct asked asked = native_asked(request);
+    struct ibv_mr *native = NULL, *mr = NULL;
+    struct hmreg_mr *region;
+    int error = errno;
+
+    if (request->fd >= 0 || request->more)
+        return NULL;
+    region = cache_get(&asked, &native, made);
+    if (region)
+        mr = hand_out(region, &asked, native);
+    errno = error;
+    return mr;
+}
+
+static struct ibv_mr *reg(const struct verbs_request *request, struct record_call *call)
+{
+    struct made made = {.path = HMREG_PATH_NONE};
+    struct ibv_mr *mr = preload_mode()->cache ? reg_cached(request, &made) : NULL;
+
+    if (!mr) {
+        made.path = HMREG_PATH_NONE;
+        mr = native_reg(request, &made);
+    }
+    if (mr && made.path != HMREG_PATH_NONE)
+        tell(call, &made);
+    return mr;
+}
+
+/* ---- changes and ends -------------------------------------------------------------------- */
+
+static int dereg_handle(struct handle *handle)
+{
+    int error = 0;
+
+    if (!handle_take(handle))
+        return EINVAL;
+    if (handle->real)
+        error = native_dereg(handle->real);
+    else
+        hmreg_mr_put(handle->region);
+    if (error)
+        handle_keep(handle);
+    else
+        handle_free(handle);
+    return error;
+}
+
+static bool dereg(struct ibv_mr *mr, int *result)
+{
+    struct handle *handle = handle_of(mr);
+
+    *result = handle ? dereg_handle(handle) : native_dereg(mr);
+    return true;
+}
+
+static bool rereg_by_mode(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *addr,
+                          size_t length, int access, int *result)
+{
+    *result = rereg(&(struct rereg){mr, flags, pd, addr, length, access});
+    return true;
+}
+
+/* ---- objects ----------------------------------------------------------------------------- */
+
+static void closing_pd(struct ibv_pd *pd)
+{
+    engine_flush(pd);
+}
+
+static void closed_pd(const struct ibv_pd *pd)
+{
+    engine_forget(pd);
+}
+
+static void closing_device(struct ibv_context *context)
+{
+    engine_flush_children(context);
+}
+
+static void closed_device(const struct ibv_context *context)
+{
+    engine_forget_children(context);
+}
+
+/* ---- hmreg's own calls ------------------------------------------------------------------- */
+
+struct range {
+    uintptr_t first, last;
+};
+
+/* The dynamic linker's callback: where libhmreg-verbs lies. */
+static int find_range(struct dl_phdr_info *info, size_t size, void *out)
+{
+    static const char name[] = "libhmreg-verbs.so";
+    const char *slash = strrchr(info->dlpi_name, '/');
+    struct range *range = out;
+
+    if (strncmp(slash ? slash + 1 : info->dlpi_name, name, strlen(name)))
+        return 0;
+    range->first = info->dlpi_addr;
+    for (unsigned i = 0; i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr) *segment = &info->dlpi_phdr[i];
+        uintptr_t last = info->dlpi_addr + segment->p_vaddr + segment->p_memsz;
+
+        if (segment->p_type == PT_LOAD && last > range->last)
+            range->last = last;
+    }
+    return 1;
+}
+
+/* libhmreg-verbs calls libibverbs on the library's threads too, where no guard is set. */
+static bool is_own(const void *caller)
+{
+    static _Atomic uintptr_t first, last;
+    struct range range = {0, 1};
+
+    if (!atomic_load_explicit(&last, memory_order_acquire)) {
+        dl_iterate_phdr(find_range, &range);
+        atomic_store_explicit(&first, range.first, memory_order_relaxed);
+        atomic_store_explicit(&last, range.last, memory_order_release);
+    }
+    return (uintptr_t)caller >= atomic_load_explicit(&first, memory_order_relaxed) &&
+           (uintptr_t)caller < atomic_load_explicit(&last, memory_order_relaxed);
+}
+
+/* ---- the mode ---------------------------------------------------------------------------- */
 
 const struct verbs_mode *verbs_mode(void)
 {
-    const struct preload_mode *mode = preload_mode();
+    static const struct verbs_mode mode = {
+        .reg = reg,
+        .dereg = dereg,
+        .rereg = rereg_by_mode,
+        .closing_pd = closing_pd,
+        .closing_device = closing_device,
+        .closed_pd = closed_pd,
+        .closed_device = closed_device,
+        .is_own = is_own,
+    };
 
-    if (mode->gpu || mode->cache)
-        record_passed_on("no-verbs-modes",
-                         "this hmreg only traces libibverbs: --gpu and --cache change nothing");
-    return NULL;
+    return preload_mode()->gpu || preload_mode()->cache ? &mode : NULL;
 }

@@ -22,13 +22,17 @@ struct verbs_request {
     int fd; /* of a dmabuf; -1: none */
     uint64_t offset;
     void *attr; /* of ibv_reg_mr_ex(), unknown otherwise */
+    bool more;  /* attr says more than the fields above */
 };
 
+/* What libibverbs answers. */
+struct ibv_mr *verbs_pass_on(const struct verbs_request *request);
+
 struct verbs_mode {
-    /* True: *mr is the answer; NULL: it failed, with errno. Sets call's how, path, iface, device.
-     * False: pass the call on unchanged; a reason has been recorded (record_passed_on()), or none
-     * is needed. */
-    bool (*reg)(const struct verbs_request *request, struct record_call *call, struct ibv_mr **mr);
+    /* The answer, hmreg's or that of verbs_pass_on(); NULL: it failed, with errno. Where hmreg
+     * registered, sets call's how, path, iface, device. What is passed on though the mode asks for
+     * more is recorded as a reason (record_passed_on()). */
+    struct ibv_mr *(*reg)(const struct verbs_request *request, struct record_call *call);
     /* True: *result is the answer of ibv_dereg_mr(). */
     bool (*dereg)(struct ibv_mr *mr, int *result);
     /* True: *result is the answer of ibv_rereg_mr(), whose arguments these are. */
@@ -37,6 +41,11 @@ struct verbs_mode {
     /* The program closes its protection domain or device: give up what is kept on it. */
     void (*closing_pd)(struct ibv_pd *pd);
     void (*closing_device)(struct ibv_context *context);
+    /* It did so: forget what could not be given up. */
+    void (*closed_pd)(const struct ibv_pd *pd);
+    void (*closed_device)(const struct ibv_context *context);
+    /* Does hmreg itself make this call, on a thread of its own? Then it is passed on. */
+    bool (*is_own)(const void *caller);
 };
 
 /* This process's, by preload_mode(); NULL: trace only. */

@@ -105,7 +105,7 @@ static int rereg_mr(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *addr,
     return call ? call(mr, flags, pd, addr, length, access) : IBV_REREG_MR_ERR_INPUT;
 }
 
-static int dereg_mr(struct ibv_mr *mr)
+static int dereg_mr(struct ibv_mr *mr, const void *caller)
 {
     REAL(dereg_type, "ibv_dereg_mr", "IBVERBS_1.1");
 

@@ -33,7 +33,7 @@ const struct verbs_calls *verbs_below(void)
 /* ---- registrations ----------------------------------------------------------------------- */
 
 /* What libibverbs answers. */
-static struct ibv_mr *pass_on(const struct verbs_request *request)
+struct ibv_mr *verbs_pass_on(const struct verbs_request *request)
 {
     switch (request->kind) {
     case RECORD_REG_MR:
@@ -100,22 +100,26 @@ static struct ibv_mr *register_recorded(const struct verbs_request *request, con
 {
     struct record_call call = new_call(request, caller);
     const struct verbs_mode *mode = verbs_mode();
-    struct ibv_mr *mr = NULL;
     uint64_t began = record_now();
-    bool answered = mode && mode->reg(request, &call, &mr);
+    struct ibv_mr *mr = mode ? mode->reg(request, &call) : verbs_pass_on(request);
     int error;
 
-    if (!answered)
-        mr = pass_on(request);
     call.ns = record_now() - began;
     error = errno;
     call.handle = mr;
     call.error = mr ? 0 : error ? error : EIO;
-    if (!answered)
+    if (call.how == RECORD_PASSED)
         find_path(request, &call);
     record_registered(&call);
     errno = error;
     return mr;
+}
+
+static bool is_own(const void *caller)
+{
+    const struct verbs_mode *mode = verbs_mode();
+
+    return mode && mode->is_own(caller);
 }
 
 static struct ibv_mr *reg(const struct verbs_request *request, const void *caller)
@@ -123,8 +127,8 @@ static struct ibv_mr *reg(const struct verbs_request *request, const void *calle
     bool probe = request->kind == RECORD_REG_DMABUF_MR && request->fd < 0;
     struct ibv_mr *mr;
 
-    if (probe || !request->pd || !record_enter())
-        return pass_on(request);
+    if (probe || !request->pd || is_own(caller) || !record_enter())
+        return verbs_pass_on(request);
     mr = register_recorded(request, caller);
     record_leave();
     return mr;
@@ -191,6 +195,7 @@ struct init_attr {
 #define MASK_ADDR      (1u << 1)
 #define MASK_FD        (1u << 2)
 #define MASK_FD_OFFSET (1u << 3)
+#define MASK_ALL       (MASK_IOVA | MASK_ADDR | MASK_FD | MASK_FD_OFFSET)
 
 static struct ibv_mr *reg_mr_ex(struct ibv_pd *pd, struct ibv_mr_init_attr *attr,
                                 const void *caller)
@@ -206,6 +211,7 @@ static struct ibv_mr *reg_mr_ex(struct ibv_pd *pd, struct ibv_mr_init_attr *attr
     request.iova = asked->comp_mask & MASK_IOVA ? asked->iova : (uintptr_t)request.addr;
     request.fd = asked->comp_mask & MASK_FD ? asked->fd : -1;
     request.offset = asked->comp_mask & MASK_FD_OFFSET ? asked->fd_offset : 0;
+    request.more = asked->comp_mask & ~(uint64_t)MASK_ALL;
     if (asked->comp_mask & MASK_FD && asked->fd < 0) /* a probe */
         return verbs_below()->reg_mr_ex(pd, attr, caller);
     return reg(&request, caller);
@@ -279,17 +285,17 @@ static int dereg_recorded(struct ibv_mr *mr)
     record_end_begin(mr, &end);
     began = record_now();
     if (!mode || !mode->dereg(mr, &result))
-        result = verbs_below()->dereg_mr(mr);
+        result = verbs_below()->dereg_mr(mr, NULL);
     record_end_done(&end, result, record_now() - began);
     return result;
 }
 
-static int dereg_mr(struct ibv_mr *mr)
+static int dereg_mr(struct ibv_mr *mr, const void *caller)
 {
     int result;
 
-    if (!mr || !record_enter())
-        return verbs_below()->dereg_mr(mr);
+    if (!mr || is_own(caller) || !record_enter())
+        return verbs_below()->dereg_mr(mr, caller);
     result = dereg_recorded(mr);
     record_leave();
     return result;
@@ -298,23 +304,31 @@ static int dereg_mr(struct ibv_mr *mr)
 static int dealloc_pd(struct ibv_pd *pd)
 {
     const struct verbs_mode *mode = verbs_mode();
+    int result;
 
-    if (mode && record_enter()) {
-        mode->closing_pd(pd);
-        record_leave();
-    }
-    return verbs_below()->dealloc_pd(pd);
+    if (!mode || !record_enter())
+        return verbs_below()->dealloc_pd(pd);
+    mode->closing_pd(pd);
+    result = verbs_below()->dealloc_pd(pd);
+    if (!result)
+        mode->closed_pd(pd);
+    record_leave();
+    return result;
 }
 
 static int close_device(struct ibv_context *context)
 {
     const struct verbs_mode *mode = verbs_mode();
+    int result;
 
-    if (mode && record_enter()) {
-        mode->closing_device(context);
-        record_leave();
-    }
-    return verbs_below()->close_device(context);
+    if (!mode || !record_enter())
+        return verbs_below()->close_device(context);
+    mode->closing_device(context);
+    result = verbs_below()->close_device(context);
+    if (!result)
+        mode->closed_device(context);
+    record_leave();
+    return result;
 }
 
 /* ---- the table --------------------------------------------------------------------------- */

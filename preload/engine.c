@@ -1,0 +1,326 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * See engine.h. All that must not survive a fork lies in memory that the kernel wipes there, with
+ * the lock, which the child so finds free. A slot is found without a lock: it is filled before its
+ * object is stored, and its object cleared before it is used again.
+ */
+#include "preload/engine.h"
+
+#include "preload/mode.h"
+#include "preload/record.h"
+#include "preload/wiped.h"
+
+#include <errno.h>
+#include <linux/capability.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define SLOTS 256 /* domains at a time; what is above is passed on */
+
+struct slot {
+    _Atomic(const void *) object; /* NULL: free */
+    const void *parent;
+    struct hmreg_domain *domain; /* NULL: it cannot be opened */
+    bool busy;                   /* engine_flush() could not close it */
+};
+
+/* Zero, as a forked child finds it, is a library that was not opened yet. */
+struct engine {
+    pthread_mutex_t lock; /* of opening, and of the slots' changes */
+    _Atomic int opened;   /* 1: lib is valid; -1: it cannot be opened */
+    struct hmreg *lib;
+    _Atomic unsigned used; /* slots that were ever in use */
+    struct slot slots[SLOTS];
+};
+
+static struct wiped memory = {.size = sizeof(struct engine)};
+static __thread bool registered;
+
+/* ---- the process ------------------------------------------------------------------------- */
+
+static struct engine *engine(void)
+{
+    return wiped_get(&memory);
+}
+
+/* The same, if something was made in this process. */
+static struct engine *engine_if_used(void)
+{
+    return wiped_peek(&memory);
+}
+
+/* ---- reasons ----------------------------------------------------------------------------- */
+
+void engine_refused(int rc, const char *otherwise)
+{
+    struct hmreg_explanation why = {.size = sizeof(why)};
+
+    if (rc == -EOPNOTSUPP && !hmreg_explain(NULL, &why) && why.refused) {
+        record_passed_on(why.reasons[0].slug, why.reasons[0].text);
+        return;
+    }
+    record_passed_on(otherwise, hmreg_last_error()->text);
+}
+
+/* ---- the library ------------------------------------------------------------------------- */
+
+/* Does the limit of locked memory not hold for this process? */
+static bool may_pin_all(void)
+{
+    struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+    struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3] = {{0}};
+
+    return !syscall(SYS_capget, &header, data) && (data[0].effective & 1u << CAP_IPC_LOCK);
+}
+
+/* Cached regions stay pinned after the program has deregistered them. Where the kernel limits what
+ * the process may pin, half of that is left to the program. */
+static void limit_pinned(struct hmreg *lib)
+{
+    struct rlimit limit;
+
+    if (preload_mode()->cache && !may_pin_all() && !getrlimit(RLIMIT_MEMLOCK, &limit) &&
+        limit.rlim_cur != RLIM_INFINITY && !getenv("HMREG_CACHE_MAX_SIZE") &&
+        !getenv("HMREG_CACHE_MAX_COUNT"))
+        hmreg_set_limits(lib, HMREG_LIMIT_NONE, limit.rlim_cur / 2);
+}
+
+static void open_library(struct engine *self)
+{
+    int rc = hmreg_open(NULL, &self->lib);
+
+    if (rc)
+        engine_refused(rc, "hmreg-not-opened");
+    else
+        limit_pinned(self->lib);
+    atomic_store_explicit(&self->opened, rc ? -1 : 1, memory_order_release);
+}
+
+struct hmreg *engine_library(void)
+{
+    struct engine *self = engine();
+    int opened;
+
+    if (!self)
+        return NULL;
+    /* Acquire: pairs with open_library(). */
+    opened = atomic_load_explicit(&self->opened, memory_order_acquire);
+    if (!opened) {
+        pthread_mutex_lock(&self->lock);
+        if (!atomic_load(&self->opened))
+            open_library(self);
+        pthread_mutex_unlock(&self->lock);
+        opened = atomic_load(&self->opened);
+    }
+    return opened > 0 ? self->lib : NULL;
+}
+
+/* ---- domains ----------------------------------------------------------------------------- */
+
+static void made(const struct hmreg_mr *mr, const struct hmreg_mr_info *info, void *context)
+{
+    registered = true;
+}
+
+void engine_expect(void)
+{
+    registered = false;
+}
+
+bool engine_registered(void)
+{
+    return registered;
+}
+
+/* NULL: none. */
+static struct slot *find_slot(struct engine *self, const void *object)
+{
+    unsigned used = atomic_load_explicit(&self->used, memory_order_acquire);
+
+    /* Acquire: pairs with fill_slot(). */
+    for (unsigned i = 0; i < used; i++)
+        if (atomic_load_explicit(&self->slots[i].object, memory_order_acquire) == object)
+            return &self->slots[i];
+    return NULL;
+}
+
+/* The lock is held. NULL: all are in use. */
+static struct slot *fill_slot(struct engine *self, const void *object, const void *parent,
+                              struct hmreg_domain *domain, bool busy)
+{
+    unsigned used = atomic_load(&self->used), at = 0;
+
+    while (at < used && atomic_load(&self->slots[at].object))
+        at++;
+    if (at == SLOTS)
+        return NULL;
+    self->slots[at].parent = parent;
+    self->slots[at].domain = domain;
+    self->slots[at].busy = busy;
+    atomic_store_explicit(&self->slots[at].object, object, memory_order_release);
+    if (at == used)
+        atomic_store_explicit(&self->used, used + 1, memory_order_release);
+    return &self->slots[at];
+}
+
+static struct hmreg_domain_config config_of_mode(void)
+{
+    const struct preload_mode *mode = preload_mode();
+    struct hmreg_domain_config config = {.size = sizeof(config), .made = made};
+
+    if (mode->remote)
+        config.flags = HMREG_DOMAIN_EXACT;
+    if (!mode->cache)
+        config.flags |= HMREG_DOMAIN_NO_CACHE;
+    config.order[0] = mode->gpu ? HMREG_PATH_DMABUF : HMREG_PATH_PEERMEM;
+    config.order[1] = mode->gpu ? HMREG_PATH_PEERMEM : HMREG_PATH_NONE;
+    return config;
+}
+
+/* Opens without the lock, since this calls the fabric; of two threads that do, the second closes
+ * its own again. */
+static struct hmreg_domain *add_domain(struct engine *self, void *object, const void *parent,
+                                       engine_open_call *open, const void *context)
+{
+    struct hmreg_domain_config config = config_of_mode();
+    struct hmreg_domain *domain = NULL, *unused = NULL;
+    int rc = open(self->lib, object, &config, context, &domain);
+    struct slot *slot;
+
+    if (rc)
+        engine_refused(rc, "domain-not-opened");
+    pthread_mutex_lock(&self->lock);
+    slot = find_slot(self, object);
+    if (slot)
+        unused = domain;
+    else
+        slot = fill_slot(self, object, parent, domain, false);
+    if (!slot)
+        unused = domain;
+    domain = slot ? slot->domain : NULL;
+    pthread_mutex_unlock(&self->lock);
+    hmreg_domain_close(unused);
+    return domain;
+}
+
+struct hmreg_domain *engine_domain(void *object, const void *parent, engine_open_call *open,
+                                   const void *context)
+{
+    struct hmreg *lib = engine_library();
+    struct engine *self = lib ? engine() : NULL;
+    struct slot *slot = self ? find_slot(self, object) : NULL;
+
+    if (slot)
+        return slot->domain;
+    return self ? add_domain(self, object, parent, open, context) : NULL;
+}
+
+/* ---- ends -------------------------------------------------------------------------------- */
+
+static bool is_of(const struct slot *slot, const void *object, const void *parent)
+{
+    const void *of = atomic_load(&slot->object);
+
+    return of && (parent ? slot->parent == parent : of == object);
+}
+
+/* Clears a slot, if it is of this object, or of this parent, and returns what it had. */
+static bool take_slot(struct engine *self, unsigned at, const void *object, const void *parent,
+                      struct slot *taken)
+{
+    struct slot *slot = &self->slots[at];
+    bool found;
+
+    pthread_mutex_lock(&self->lock);
+    found = is_of(slot, object, parent);
+    if (found) {
+        *taken = (struct slot){atomic_load(&slot->object), slot->parent, slot->domain, slot->busy};
+        atomic_store(&slot->object, NULL);
+    }
+    pthread_mutex_unlock(&self->lock);
+    return found;
+}
+
+/* Puts a domain back that is still in use. */
+static void put_slot(struct engine *self, const struct slot *taken)
+{
+    pthread_mutex_lock(&self->lock);
+    fill_slot(self, atomic_load(&taken->object), taken->parent, taken->domain, true);
+    pthread_mutex_unlock(&self->lock);
+}
+
+static void flush(const void *object, const void *parent)
+{
+    struct engine *self = engine_if_used();
+    unsigned used = self ? atomic_load(&self->used) : 0;
+    struct slot taken;
+
+    for (unsigned i = 0; i < used; i++)
+        if (take_slot(self, i, object, parent, &taken) && hmreg_domain_close(taken.domain))
+            put_slot(self, &taken);
+}
+
+void engine_flush(const void *object)
+{
+    flush(object, NULL);
+}
+
+void engine_flush_children(const void *parent)
+{
+    flush(NULL, parent);
+}
+
+/* Only what engine_flush() has left: the program may have an object at this address again. */
+static void forget(const void *object, const void *parent)
+{
+    struct engine *self = engine_if_used();
+
+    if (!self || !atomic_load(&self->used))
+        return;
+    pthread_mutex_lock(&self->lock);
+    for (unsigned i = 0; i < atomic_load(&self->used); i++)
+        if (self->slots[i].busy && is_of(&self->slots[i], object, parent))
+            atomic_store(&self->slots[i].object, NULL);
+    pthread_mutex_unlock(&self->lock);
+}
+
+void engine_forget(const void *object)
+{
+    forget(object, NULL);
+}
+
+void engine_forget_children(const void *parent)
+{
+    forget(NULL, parent);
+}
+
+/* ---- memory ------------------------------------------------------------------------------ */
+
+static bool relieve_domain(struct hmreg_domain *domain)
+{
+    struct hmreg_stats stats = {.size = sizeof(stats)};
+
+    return domain && !hmreg_domain_stats(domain, &stats) && stats.regions &&
+           !hmreg_domain_flush(domain);
+}
+
+/* Under the lock, since another thread may close one of the domains meanwhile. */
+bool engine_relieve(void)
+{
+    struct engine *self = preload_mode()->cache ? engine_if_used() : NULL;
+    unsigned used = self ? atomic_load(&self->used) : 0;
+    bool any = false;
+
+    if (!used)
+        return false;
+    pthread_mutex_lock(&self->lock);
+    for (unsigned i = 0; i < used; i++)
+        if (atomic_load(&self->slots[i].object))
+            any |= relieve_domain(self->slots[i].domain);
+    pthread_mutex_unlock(&self->lock);
+    return any;
+}

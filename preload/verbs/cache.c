@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * See cache.h. While ibv_fork_init() is in force libibverbs keeps registered pages from children:
+ * a cached registration would keep them from a child that the program forks after it has
+ * deregistered them. So there nothing is cached.
+ */
+#include "preload/verbs/cache.h"
+
+#include "preload/engine.h"
+#include "preload/mode.h"
+#include "preload/record.h"
+
+static const struct passed_on remote = {
+    "remote-rights", "a registration that peers may use was not cached, since its key would stay "
+                     "valid after the program has deregistered it; --cache=remote accepts that"};
+static const struct passed_on fork_init = {
+    "fork-init", "nothing is cached in a program that calls ibv_fork_init() (or has "
+                 "RDMAV_FORK_SAFE) on this kernel: its children would lack memory that is cached. "
+                 "Linux 5.12 or later needs no ibv_fork_init()"};
+
+static const struct passed_on *refuse(const struct asked *asked)
+{
+    if (asked_remote(asked->access) && !preload_mode()->remote)
+        return &remote;
+    return pd_keeps_pages_from_children() ? &fork_init : NULL;
+}
+
+/* hmreg_mr_get() is the quicker one. */
+static bool is_plain(const struct hmreg_mr_attr *attr)
+{
+    return !attr->set_iova && !attr->optional_access && attr->ordering == HMREG_ORDERING_DEFAULT &&
+           attr->atomics == HMREG_CHOICE_DEFAULT;
+}
+
+static int get(struct hmreg_domain *domain, const struct hmreg_mr_attr *attr,
+               struct hmreg_mr **region)
+{
+    if (is_plain(attr))
+        return hmreg_mr_get(domain, attr->iov->iov_base, attr->iov->iov_len, attr->access, region);
+    return hmreg_mr_get_attr(domain, attr, 0, region);
+}
+
+struct hmreg_mr *cache_get(const struct asked *asked, struct ibv_mr **native, struct made *made)
+{
+    struct hmreg_mr *region = NULL;
+    struct hmreg_domain *domain;
+    struct hmreg_mr_attr attr;
+    struct iovec iov;
+    const struct passed_on *why = asked_translate(asked, &iov, &attr);
+    int rc;
+
+    why = why ? why : refuse(asked);
+    if (why) {
+        record_passed_on(why->slug, why->text);
+        return NULL;
+    }
+    domain = pd_domain(asked->pd);
+    if (!domain)
+        return NULL;
+    engine_expect();
+    rc = get(domain, &attr, &region);
+    if (rc) {
+        engine_refused(rc, "not-registered");
+        return NULL;
+    }
+    made->hit = !engine_registered();
+    *native = pd_native(region, made);
+    if (*native)
+        return region;
+    hmreg_mr_put(region);
+    return NULL;
+}

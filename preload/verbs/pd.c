@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * See pd.h.
+ */
+#include "preload/verbs/pd.h"
+
+#include "preload/engine.h"
+#include "preload/record.h"
+
+#include <stdatomic.h>
+
+static int open_verbs(struct hmreg *lib, void *object, const struct hmreg_domain_config *config,
+                      const void *context, struct hmreg_domain **out)
+{
+    return hmreg_domain_open_verbs(lib, object, config, out);
+}
+
+struct hmreg_domain *pd_domain(struct ibv_pd *pd)
+{
+    return engine_domain(pd, pd->context, open_verbs, NULL);
+}
+
+struct ibv_mr *pd_native(const struct hmreg_mr *region, struct made *made)
+{
+    struct hmreg_mr_info info = {.size = sizeof(info)};
+    struct ibv_mr *native = hmreg_mr_native(region);
+
+    if (!native) {
+        record_passed_on("several-registrations",
+                         "a range that only several registrations can cover (of several physical "
+                         "allocations, or longer than the device's limit) was passed on: an ibv_mr "
+                         "is one registration");
+        return NULL;
+    }
+    hmreg_mr_query(region, &info);
+    made->iface = (uint8_t)info.iface;
+    made->device = (int16_t)info.device;
+    made->path = (uint8_t)info.path;
+    return native;
+}
+
+enum forks { FORKS_UNKNOWN, FORKS_FREE, FORKS_PROTECTED };
+
+bool pd_keeps_pages_from_children(void)
+{
+    static _Atomic int forks;
+
+    if (atomic_load(&forks) == FORKS_UNKNOWN)
+        atomic_store(&forks,
+                     ibv_is_fork_initialized() == IBV_FORK_ENABLED ? FORKS_PROTECTED : FORKS_FREE);
+    return atomic_load(&forks) == FORKS_PROTECTED;
+}

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * ibv_rereg_mr() of a region that hmreg registered, or that is to become one of device memory: a
+ * new registration takes the place of the old one, in the struct ibv_mr that the program has.
+ */
+#ifndef HMREG_PRELOAD_VERBS_REREG_H
+#define HMREG_PRELOAD_VERBS_REREG_H
+
+#include <infiniband/verbs.h>
+
+struct rereg {
+    struct ibv_mr *mr;
+    int flags;
+    struct ibv_pd *pd;
+    void *addr;
+    size_t length;
+    int access;
+};
+
+/* As ibv_rereg_mr(). */
+int rereg(const struct rereg *call);
+
+#endif

@@ -1,0 +1,434 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * A program that registers host memory and knows nothing of hmreg, under `hmreg run --cache`: what
+ * the simulated NIC sees of it, and that nothing else changes. The cases that are of no mode hold
+ * in every one.
+ */
+#include "tests/preload/verbs/bench.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define PAGE 65536 /* at least one of every machine */
+
+static char *reach(uint32_t key, const void *addr, size_t len, unsigned access)
+{
+    return ib.fake->reach(key, (uint64_t)(uintptr_t)addr, len, access);
+}
+
+/* ---- one after the other ------------------------------------------------------------------ */
+
+static void reg__again__as_often_as_the_mode_says(void **state)
+{
+    bool cached = bench_mode("cache") || bench_mode("cache=remote");
+    struct bench bench = bench_open();
+    char *memory = bench_map(NULL, PAGE);
+
+    for (unsigned i = 0; i < 10; i++) {
+        struct ibv_mr *mr = bench_reg(&bench, memory + 3, 1000, LOCAL);
+
+        assert_ptr_equal(reach(mr->lkey, memory + 3, 1000, LOCAL), memory + 3);
+        bench_dereg(mr);
+    }
+    assert_int_equal(bench_regs(&bench), cached ? 1 : 10);
+    assert_int_equal(atomic_load(&ib.fake->live), cached ? 1 : 0);
+    munmap(memory, PAGE);
+    bench_close(&bench);
+}
+
+static void reg__remote_rights__kept_only_if_accepted(void **state)
+{
+    struct bench bench = bench_open();
+    char *memory = bench_map(NULL, PAGE);
+    uint32_t rkey = 0;
+
+    for (unsigned i = 0; i < 3; i++) {
+        struct ibv_mr *mr = bench_reg(&bench, memory, PAGE, REMOTE);
+
+        rkey = mr->rkey;
+        assert_ptr_equal(reach(rkey, memory, PAGE, IBV_ACCESS_REMOTE_WRITE), memory);
+        bench_dereg(mr);
+    }
+    if (bench_mode("cache=remote")) {
+        assert_int_equal(bench_regs(&bench), 1);
+        assert_ptr_equal(reach(rkey, memory, PAGE, IBV_ACCESS_REMOTE_WRITE), memory);
+    } else {
+        assert_int_equal(bench_regs(&bench), 3);
+        assert_null(reach(rkey, memory, PAGE, IBV_ACCESS_REMOTE_WRITE));
+    }
+    munmap(memory, PAGE);
+    bench_close(&bench);
+}
+
+/* Peers may reach what was registered and nothing else, whatever else is cached. */
+static void reg__remote_part_of_a_cached_range__its_own_bounds(void **state)
+{
+    struct bench bench = bench_open();
+    char *memory = bench_map(NULL, 2 * PAGE);
+    struct ibv_mr *mr;
+
+    bench_dereg(bench_reg(&bench, memory, 2 * PAGE, REMOTE));
+    mr = bench_reg(&bench, memory, PAGE, REMOTE);
+    assert_non_null(reach(mr->rkey, memory, PAGE, IBV_ACCESS_REMOTE_READ));
+    assert_null(reach(mr->rkey, memory + PAGE, 1, IBV_ACCESS_REMOTE_READ));
+    bench_dereg(mr);
+    munmap(memory, 2 * PAGE);
+    bench_close(&bench);
+}
+
+static void reg__twice_at_once__two_objects(void **state)
+{
+    struct bench bench = bench_open();
+    char *memory = bench_map(NULL, PAGE);
+    struct ibv_mr *a = bench_reg(&bench, memory, PAGE, LOCAL);
+    struct ibv_mr *b = bench_reg(&bench, memory, PAGE, LOCAL);
+
+    assert_ptr_not_equal(a, b);
+    bench_dereg(a);
+    assert_ptr_equal(reach(b->lkey, memory, PAGE, LOCAL), memory);
+    assert_ptr_equal(b->addr, memory);
+    bench_dereg(b);
+    munmap(memory, PAGE);
+    bench_close(&bench);
+}
+
+static void reg__read_only__no_more_rights(void **state)
+{
+    struct bench bench = bench_open();
+    char *memory = bench_map(NULL, PAGE);
+    struct ibv_mr *writable, *mr;
+
+    writable = bench_reg(&bench, memory, PAGE, LOCAL);
+    mr = bench_reg(&bench, memory, PAGE, 0);
+    assert_ptr_equal(reach(mr->lkey, memory, PAGE, 0), memory);
+    assert_null(reach(mr->lkey, memory, PAGE, LOCAL));
+    bench_dereg(mr);
+    bench_dereg(writable);
+    munmap(memory, PAGE);
+    bench_close(&bench);
+}
+
+static void reg__iova__device_uses_it(void **state)
+{
+    struct bench bench = bench_open();
+    char *memory = bench_map(NULL, PAGE);
+
+    for (int i = 0; i < 2; i++) {
+        struct ibv_mr *a = ib.reg_mr_iova(bench.pd, memory, PAGE, 0x40000000, LOCAL);
+        struct ibv_mr *b = ib.reg_mr_iova2(bench.pd, memory, PAGE, 0x50000000,
+                                           LOCAL | IBV_ACCESS_RELAXED_ORDERING);
+
+        assert_ptr_equal(a->addr, memory);
+        assert_ptr_equal(ib.fake->reach(a->lkey, 0x40000000, PAGE, LOCAL), memory);
+        assert_ptr_equal(ib.fake->reach(b->lkey, 0x50000000, PAGE, LOCAL), memory);
+        assert_null(ib.fake->reach(b->lkey, 0x40000000, PAGE, LOCAL));
+        bench_dereg(a);
+        bench_dereg(b);
+    }
+    munmap(memory, PAGE);
+    bench_close(&bench);
+}
+
+/* ---- what is passed on --------------------------------------------------------------------- */
+
+static void reg__probes_and_rare_access__as_without_us(void **state)
+{
+    static const unsigned access[] = {IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_ON_DEMAND,
+                                      IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_MW_BIND,
+                                      IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_ATOMIC};
+    struct bench bench = bench_open();
+    char *memory = bench_map(NULL, PAGE);
+
+    for (unsigned i = 0; i < 2 * sizeof(access) / sizeof(access[0]); i++)
+        bench_dereg(bench_reg(&bench, memory, PAGE, (int)access[i / 2]));
+    bench_dereg(bench_reg(&bench, memory, 0, LOCAL));
+    bench_dereg(bench_reg(&bench, NULL, SIZE_MAX, LOCAL | IBV_ACCESS_ON_DEMAND));
+    assert_int_equal(bench_regs(&bench), 8);
+    errno = 0;
+    assert_null(ib.reg_mr(bench.pd, memory, PAGE, LOCAL | 1 << 15)); /* an unknown bit */
+    assert_int_equal(errno, EINVAL);
+    assert_null(ib.reg_mr(bench.pd, memory, PAGE, IBV_ACCESS_REMOTE_WRITE));
+    assert_int_equal(errno, EINVAL);
+    assert_null(ib.reg_mr(bench.pd, (char *)PAGE, PAGE, LOCAL)); /* unmapped */
+    assert_int_equal(errno, EFAULT);
+    assert_null(ib.reg_dmabuf_mr(bench.pd, 0, PAGE, 0, -1, LOCAL));
+    assert_int_equal(errno, EBADF);
+    munmap(memory, PAGE);
+    bench_close(&bench);
+}
+
+static void dereg__bound_window__busy(void **state)
+{
+    struct bench bench = bench_open();
+    char *memory = bench_map(NULL, PAGE);
+    struct ibv_mr *mr = bench_reg(&bench, memory, PAGE, LOCAL | IBV_ACCESS_MW_BIND);
+    struct ibv_mw *window = ibv_alloc_mw(bench.pd, IBV_MW_TYPE_1);
+    struct ibv_mw_bind bind = {.bind_info = {.mr = mr, .addr = (uintptr_t)memory, .length = 100}};
+
+    assert_int_equal(ibv_bind_mw(NULL, window, &bind), 0);
+    assert_int_equal(ib.dereg_mr(mr), EBUSY);
+    assert_int_equal(ib.dealloc_pd(bench.pd), EBUSY);
+    assert_int_equal(ibv_dealloc_mw(window), 0);
+    bench_dereg(mr);
+    munmap(memory, PAGE);
+    bench_close(&bench);
+}
+
+static void bind__region_without_the_right__refused(void **state)
+{
+    struct bench bench = bench_open();
+    char *memory = bench_map(NULL, PAGE);
+    struct ibv_mr *mr = bench_reg(&bench, memory, PAGE, LOCAL);
+    struct ibv_mw *window = ibv_alloc_mw(bench.pd, IBV_MW_TYPE_1);
+    struct ibv_mw_bind bind = {.bind_info = {.mr = mr, .addr = (uintptr_t)memory, .length = 100}};
+
+    assert_int_equal(ibv_bind_mw(NULL, window, &bind), EINVAL);
+    assert_int_equal(ibv_dealloc_mw(window), 0);
+    bench_dereg(mr);
+    munmap(memory, PAGE);
+    bench_close(&bench);
+}
+
+/* ---- the memory changes -------------------------------------------------------------------- */
+
+static void reg__freed_and_mapped_again__registered_anew(void **state)
+{
+    struct bench bench = bench_open();
+    char *memory = bench_map(NULL, PAGE);
+
+    for (unsigned i = 1; i <= 20; i++) {
+        bench_dereg(bench_reg(&bench, memory, PAGE, LOCAL));
+        assert_int_equal(bench_regs(&bench), i);
+        munmap(memory, PAGE);
+        assert_ptr_equal(bench_map(memory, PAGE), memory);
+    }
+    munmap(memory, PAGE);
+    bench_close(&bench);
+}
+
+static void rereg__host_memory__moves(void **state)
+{
+    struct bench bench = bench_open();
+    char *first = bench_map(NULL, PAGE), *second = bench_map(NULL, PAGE);
+    struct ibv_mr *mr = bench_reg(&bench, first, PAGE, LOCAL);
+
+    assert_int_equal(ib.rereg_mr(mr, IBV_REREG_MR_CHANGE_TRANSLATION, NULL, second, PAGE / 2, 0),
+                     0);
+    assert_ptr_equal(mr->addr, second);
+    assert_int_equal(mr->length, PAGE / 2);
+    assert_ptr_equal(reach(mr->lkey, second, PAGE / 2, LOCAL), second);
+    assert_null(reach(mr->lkey, first, PAGE, LOCAL));
+    assert_int_equal(ib.rereg_mr(mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, REMOTE), 0);
+    assert_ptr_equal(reach(mr->lkey, second, PAGE / 2, IBV_ACCESS_REMOTE_READ), second);
+    assert_int_not_equal(ib.rereg_mr(mr, IBV_REREG_MR_CHANGE_TRANSLATION, NULL, NULL, 0, 0), 0);
+    bench_dereg(mr);
+    munmap(first, PAGE);
+    munmap(second, PAGE);
+    bench_close(&bench);
+}
+
+/* ---- ends ---------------------------------------------------------------------------------- */
+
+static void dealloc_pd__region_in_use__busy_until_it_ends(void **state)
+{
+    struct bench bench = bench_open();
+    char *memory = bench_map(NULL, PAGE);
+    struct ibv_mr *mr = bench_reg(&bench, memory, PAGE, LOCAL);
+
+    assert_int_equal(ib.dealloc_pd(bench.pd), EBUSY);
+    assert_ptr_equal(reach(mr->lkey, memory, PAGE, LOCAL), memory);
+    bench_dereg(mr);
+    bench_dereg(bench_reg(&bench, memory, PAGE, LOCAL));
+    bench_close(&bench);
+    munmap(memory, PAGE);
+}
+
+static void close_device__with_cached_regions__nothing_is_left(void **state)
+{
+    char *memory = bench_map(NULL, PAGE);
+
+    for (int i = 0; i < 3; i++) {
+        struct bench bench = bench_open();
+        struct ibv_pd *other = ib.alloc_pd(bench.device);
+
+        bench_dereg(bench_reg(&bench, memory, PAGE, LOCAL));
+        bench_dereg(ib.reg_mr(other, memory, PAGE, LOCAL));
+        assert_int_equal(ib.close_device(bench.device), 0); /* protection domains are left */
+        assert_int_equal(atomic_load(&ib.fake->live), 0);
+        free(bench.pd);
+        free(other);
+    }
+    munmap(memory, PAGE);
+}
+
+static void dereg__twice__refused(void **state)
+{
+    struct bench bench = bench_open();
+    char *memory = bench_map(NULL, PAGE);
+    struct ibv_mr *mr;
+
+    bench_need("cache");
+    mr = bench_reg(&bench, memory, PAGE, LOCAL);
+    bench_dereg(mr);
+    assert_int_equal(ib.dereg_mr(mr), EINVAL);
+    munmap(memory, PAGE);
+    bench_close(&bench);
+}
+
+/* What is cached and not in use makes room for what the program registers itself. */
+static void reg__no_more_regions__cached_ones_make_room(void **state)
+{
+    struct bench bench = bench_open();
+    char *memory = bench_map(NULL, 16 * PAGE);
+    struct ibv_mr *mr;
+
+    atomic_store(&ib.fake->most, 8);
+    for (int i = 0; i < 16; i++)
+        bench_dereg(bench_reg(&bench, memory + i * PAGE, PAGE, LOCAL));
+    mr = bench_reg(&bench, memory, PAGE, REMOTE | IBV_ACCESS_MW_BIND);
+    bench_dereg(mr);
+    atomic_store(&ib.fake->most, 0);
+    munmap(memory, 16 * PAGE);
+    bench_close(&bench);
+}
+
+/* ---- threads and processes ------------------------------------------------------------------ */
+
+#define THREADS 8
+#define RANGES  16
+
+struct work {
+    struct bench *bench;
+    char *memory;
+    unsigned seed;
+};
+
+static void *register_at_random(void *arg)
+{
+    struct work *work = arg;
+
+    for (unsigned long i = 0; i < test_times(5000); i++) {
+        size_t at = (size_t)(rand_r(&work->seed) % RANGES) * PAGE, len = PAGE;
+        int access = rand_r(&work->seed) % 4 ? LOCAL : REMOTE;
+        struct ibv_mr *mr = ib.reg_mr(work->bench->pd, work->memory + at, len, access);
+
+        if (!mr || mr->addr != work->memory + at || mr->length != len ||
+            reach(mr->lkey, work->memory + at, len, LOCAL) != work->memory + at || ib.dereg_mr(mr))
+            return work;
+    }
+    return NULL;
+}
+
+static void reg__on_eight_threads__each_gets_its_memory(void **state)
+{
+    struct bench bench = bench_open();
+    char *memory = bench_map(NULL, RANGES * PAGE);
+    struct work works[THREADS];
+    pthread_t threads[THREADS];
+    void *failed = NULL, *result;
+
+    for (unsigned i = 0; i < THREADS; i++) {
+        works[i] = (struct work){&bench, memory, i + 1};
+        assert_int_equal(pthread_create(&threads[i], NULL, register_at_random, &works[i]), 0);
+    }
+    for (unsigned i = 0; i < THREADS; i++) {
+        pthread_join(threads[i], &result);
+        failed = failed ? failed : result;
+    }
+    assert_null(failed);
+    munmap(memory, RANGES * PAGE);
+    bench_close(&bench);
+}
+
+/* The child ends its copy of the parent's region, and has a NIC of its own. */
+static int child(struct bench *parents, struct ibv_mr *mr, char *memory)
+{
+    bool ours = bench_mode("cache") || bench_mode("cache=remote");
+    unsigned ended = atomic_load(&ib.fake->deregs);
+    struct ibv_context *device;
+    struct ibv_device **list = ib.get_device_list(NULL);
+    struct ibv_pd *pd;
+
+    if (ib.dereg_mr(mr) || atomic_load(&ib.fake->deregs) != ended + !ours)
+        return 1;
+    device = ib.open_device(list[0]);
+    pd = ib.alloc_pd(device);
+    for (int i = 0; i < 3; i++) {
+        mr = ib.reg_mr(pd, memory, PAGE, LOCAL);
+        if (!mr || reach(mr->lkey, memory, PAGE, LOCAL) != memory || ib.dereg_mr(mr))
+            return 2;
+    }
+    return ib.dealloc_pd(pd) || ib.close_device(device) ? 3 : 0;
+}
+
+static void fork__child_registers__the_parents_are_untouched(void **state)
+{
+    struct bench bench;
+    struct ibv_mr *mr;
+    char *memory;
+    int status;
+    pid_t pid;
+
+    test_forks_wipe();
+    bench = bench_open();
+    memory = bench_map(NULL, PAGE);
+    mr = bench_reg(&bench, memory, PAGE, LOCAL);
+    pid = fork();
+    if (!pid)
+        _exit(child(&bench, mr, memory));
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, 0);
+    assert_ptr_equal(reach(mr->lkey, memory, PAGE, LOCAL), memory);
+    bench_dereg(mr);
+    munmap(memory, PAGE);
+    bench_close(&bench);
+}
+
+/* In a process of its own, since it is decided once. */
+static void fork_init__in_force__nothing_is_cached(void **state)
+{
+    struct bench bench;
+    char *memory;
+    int status;
+    pid_t pid;
+
+    if (!getenv("PRELOAD_COLD")) {
+        pid = fork();
+        if (!pid) {
+            setenv("PRELOAD_COLD", "1", 1);
+            execl("/proc/self/exe", "preload", "fork_init__in_force", NULL);
+            _exit(1);
+        }
+        assert_int_equal(waitpid(pid, &status, 0), pid);
+        assert_int_equal(status, 0);
+        return;
+    }
+    bench = bench_open();
+    memory = bench_map(NULL, PAGE);
+    assert_int_equal(ib.fork_init(), 0);
+    for (int i = 0; i < 2; i++)
+        bench_dereg(bench_reg(&bench, memory, PAGE, LOCAL));
+    assert_int_equal(bench_regs(&bench), 2);
+    assert_int_equal(atomic_load(&ib.fake->live), 0);
+    munmap(memory, PAGE);
+    bench_close(&bench);
+}
+
+TEST_MAIN(TEST(reg__again__as_often_as_the_mode_says),
+          TEST(reg__remote_rights__kept_only_if_accepted),
+          TEST(reg__remote_part_of_a_cached_range__its_own_bounds),
+          TEST(reg__twice_at_once__two_objects), TEST(reg__read_only__no_more_rights),
+          TEST(reg__iova__device_uses_it), TEST(reg__probes_and_rare_access__as_without_us),
+          TEST(dereg__bound_window__busy), TEST(bind__region_without_the_right__refused),
+          TEST(reg__freed_and_mapped_again__registered_anew), TEST(rereg__host_memory__moves),
+          TEST(dealloc_pd__region_in_use__busy_until_it_ends),
+          TEST(close_device__with_cached_regions__nothing_is_left), TEST(dereg__twice__refused),
+          TEST(reg__no_more_regions__cached_ones_make_room),
+          TEST(reg__on_eight_threads__each_gets_its_memory),
+          TEST(fork__child_registers__the_parents_are_untouched),
+          TEST(fork_init__in_force__nothing_is_cached))
