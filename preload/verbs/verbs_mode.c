@@ -13,9 +13,6 @@
 #include "preload/verbs/rereg.h"
 
 #include <errno.h>
-#include <link.h>
-#include <stdatomic.h>
-#include <string.h>
 
 /* ---- registrations ----------------------------------------------------------------------- */
 
@@ -135,47 +132,6 @@ static void closed_device(const struct ibv_context *context)
     engine_forget_children(context);
 }
 
-/* ---- hmreg's own calls ------------------------------------------------------------------- */
-
-struct range {
-    uintptr_t first, last;
-};
-
-/* The dynamic linker's callback: where libhmreg-verbs lies. */
-static int find_range(struct dl_phdr_info *info, size_t size, void *out)
-{
-    static const char name[] = "libhmreg-verbs.so";
-    const char *slash = strrchr(info->dlpi_name, '/');
-    struct range *range = out;
-
-    if (strncmp(slash ? slash + 1 : info->dlpi_name, name, strlen(name)))
-        return 0;
-    range->first = info->dlpi_addr;
-    for (unsigned i = 0; i < info->dlpi_phnum; i++) {
-        const ElfW(Phdr) *segment = &info->dlpi_phdr[i];
-        uintptr_t last = info->dlpi_addr + segment->p_vaddr + segment->p_memsz;
-
-        if (segment->p_type == PT_LOAD && last > range->last)
-            range->last = last;
-    }
-    return 1;
-}
-
-/* libhmreg-verbs calls libibverbs on the library's threads too, where no guard is set. */
-static bool is_own(const void *caller)
-{
-    static _Atomic uintptr_t first, last;
-    struct range range = {0, 1};
-
-    if (!atomic_load_explicit(&last, memory_order_acquire)) {
-        dl_iterate_phdr(find_range, &range);
-        atomic_store_explicit(&first, range.first, memory_order_relaxed);
-        atomic_store_explicit(&last, range.last, memory_order_release);
-    }
-    return (uintptr_t)caller >= atomic_load_explicit(&first, memory_order_relaxed) &&
-           (uintptr_t)caller < atomic_load_explicit(&last, memory_order_relaxed);
-}
-
 /* ---- the mode ---------------------------------------------------------------------------- */
 
 const struct verbs_mode *verbs_mode(void)
@@ -188,7 +144,6 @@ const struct verbs_mode *verbs_mode(void)
         .closing_device = closing_device,
         .closed_pd = closed_pd,
         .closed_device = closed_device,
-        .is_own = is_own,
     };
 
     return preload_mode()->gpu || preload_mode()->cache ? &mode : NULL;

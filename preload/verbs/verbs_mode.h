@@ -44,8 +44,6 @@ struct verbs_mode {
     /* It did so: forget what could not be given up. */
     void (*closed_pd)(const struct ibv_pd *pd);
     void (*closed_device)(const struct ibv_context *context);
-    /* Does hmreg itself make this call, on a thread of its own? Then it is passed on. */
-    bool (*is_own)(const void *caller);
 };
 
 /* This process's, by preload_mode(); NULL: trace only. */

@@ -9,6 +9,7 @@
  */
 #include "preload/memory.h"
 #include "preload/record.h"
+#include "preload/verbs/origin.h"
 #include "preload/verbs/verbs_calls.h"
 #include "preload/verbs/verbs_mode.h"
 
@@ -115,11 +116,23 @@ static struct ibv_mr *register_recorded(const struct verbs_request *request, con
     return mr;
 }
 
-static bool is_own(const void *caller)
+/* False: the call is passed on and not recorded. */
+static bool is_of_program(const void *caller)
 {
-    const struct verbs_mode *mode = verbs_mode();
-
-    return mode && mode->is_own(caller);
+    switch (origin_of(caller)) {
+    case ORIGIN_PROGRAM:
+        return true;
+    case ORIGIN_LIBIBVERBS:
+        record_passed_on("looked-up",
+                         "the program looks libibverbs' functions up on a handle (dlsym), past "
+                         "LD_PRELOAD: its registrations are neither seen nor changed. Use LD_AUDIT "
+                         "with libhmreg-audit.so, or have it load libhmreg-ibverbs.so "
+                         "(NCCL_IBVERBS_LIB)");
+        return false;
+    default:
+        /* With a mode they are our own, of any thread; without, those of a program with hmreg. */
+        return !verbs_mode();
+    }
 }
 
 static struct ibv_mr *reg(const struct verbs_request *request, const void *caller)
@@ -127,9 +140,9 @@ static struct ibv_mr *reg(const struct verbs_request *request, const void *calle
     bool probe = request->kind == RECORD_REG_DMABUF_MR && request->fd < 0;
     struct ibv_mr *mr;
 
-    if (probe || !request->pd || is_own(caller) || !record_enter())
+    if (probe || !request->pd || !record_enter())
         return verbs_pass_on(request);
-    mr = register_recorded(request, caller);
+    mr = is_of_program(caller) ? register_recorded(request, caller) : verbs_pass_on(request);
     record_leave();
     return mr;
 }
@@ -294,9 +307,9 @@ static int dereg_mr(struct ibv_mr *mr, const void *caller)
 {
     int result;
 
-    if (!mr || is_own(caller) || !record_enter())
+    if (!mr || !record_enter())
         return verbs_below()->dereg_mr(mr, caller);
-    result = dereg_recorded(mr);
+    result = is_of_program(caller) ? dereg_recorded(mr) : verbs_below()->dereg_mr(mr, caller);
     record_leave();
     return result;
 }
