@@ -4,13 +4,12 @@
  */
 #include "tests/preload/verbs/vendor.h"
 
-#include "tests/support/test.h"
-
 #include <dlfcn.h>
 #include <hsa/hsa.h>
 #include <hsa/hsa_ext_amd.h>
 #include <level_zero/ze_api.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,17 +23,24 @@ struct vendor {
 static const struct vendor *vendor;
 static void *library;
 
+static void check(const char *name, int result)
+{
+    if (!result)
+        return;
+    fprintf(stderr, "%s: %#x\n", name, (unsigned)result);
+    exit(1); /* no case may be running */
+}
+
 static void *find(const char *name)
 {
     void *found = dlsym(library, name);
 
-    if (!found)
-        fail_msg("%s has no %s", vendor->name, name);
+    check(name, !found);
     return found;
 }
 
 /* Calls a vendor's function by its name. */
-#define CALL(name, type, ...) assert_int_equal(((type)find(name))(__VA_ARGS__), 0)
+#define CALL(name, type, ...) check(name, (int)((type)find(name))(__VA_ARGS__))
 
 /* ---- CUDA -------------------------------------------------------------------------------- */
 
@@ -84,6 +90,13 @@ static hsa_status_t take_gpu(hsa_agent_t agent, void *unused)
 
 static hsa_status_t take_pool(hsa_amd_memory_pool_t found, void *unused)
 {
+    hsa_amd_segment_t segment;
+
+    CALL("hsa_amd_memory_pool_get_info",
+         hsa_status_t(*)(hsa_amd_memory_pool_t, hsa_amd_memory_pool_info_t, void *), found,
+         HSA_AMD_MEMORY_POOL_INFO_SEGMENT, &segment);
+    if (segment != HSA_AMD_SEGMENT_GLOBAL)
+        return HSA_STATUS_SUCCESS;
     pool = found;
     return HSA_STATUS_INFO_BREAK;
 }
@@ -122,6 +135,22 @@ static ze_context_handle_t context;
 static ze_device_handle_t device;
 static ze_command_list_handle_t list;
 
+/* The first group of queues that copies. */
+static uint32_t copy_group(void)
+{
+    ze_command_queue_group_properties_t groups[2] = {
+        {.stype = ZE_STRUCTURE_TYPE_COMMAND_QUEUE_GROUP_PROPERTIES},
+        {.stype = ZE_STRUCTURE_TYPE_COMMAND_QUEUE_GROUP_PROPERTIES}};
+    uint32_t count = 2, group = 0;
+
+    CALL("zeDeviceGetCommandQueueGroupProperties",
+         ze_result_t(*)(ze_device_handle_t, uint32_t *, ze_command_queue_group_properties_t *),
+         device, &count, groups);
+    while (group + 1 < count && !(groups[group].flags & ZE_COMMAND_QUEUE_GROUP_PROPERTY_FLAG_COPY))
+        group++;
+    return group;
+}
+
 static void ze_begin(void)
 {
     ze_context_desc_t asked = {.stype = ZE_STRUCTURE_TYPE_CONTEXT_DESC};
@@ -138,6 +167,7 @@ static void ze_begin(void)
     CALL("zeContextCreate",
          ze_result_t(*)(ze_driver_handle_t, const ze_context_desc_t *, ze_context_handle_t *),
          driver, &asked, &context);
+    queue.ordinal = copy_group();
     CALL("zeCommandListCreateImmediate",
          ze_result_t(*)(ze_context_handle_t, ze_device_handle_t, const ze_command_queue_desc_t *,
                         ze_command_list_handle_t *),
@@ -190,8 +220,7 @@ bool vendor_begin(void)
         if (strcmp(vendors[i].vendor.name, name))
             continue;
         library = dlopen(vendors[i].file, RTLD_NOW);
-        if (!library)
-            fail_msg("%s", dlerror());
+        check(vendors[i].file, !library);
         vendor = &vendors[i].vendor;
         vendor->begin();
     }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
  * Device memory for programs that know nothing of hmreg: the vendor that VENDOR in the environment
- * names ("cuda", "rocr", "ze"), by its own calls. A failure ends the program's case.
+ * names ("cuda", "rocr", "ze"), by its own calls. A failure ends the program.
  */
 #ifndef TESTS_PRELOAD_VERBS_VENDOR_H
 #define TESTS_PRELOAD_VERBS_VENDOR_H
