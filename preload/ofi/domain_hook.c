@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * See domain_hook.h. The engine's library, which is loaded here, links libfabric: so it must be
+ * libfabric.so.1 that the program uses, not one that is part of another library.
+ */
+#include "preload/ofi/domain_hook.h"
+
+#include "preload/mode.h"
+#include "preload/ofi/mr_hook.h"
+#include "preload/ofi/ofi_domain.h"
+#include "preload/ofi/ops_copy.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <rdma/fi_errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* ---- the engine's library ---------------------------------------------------------------- */
+
+static _Atomic(const void *) hooked_libfabric;
+
+void domain_hook_of(const void *address)
+{
+    atomic_store(&hooked_libfabric, address);
+}
+
+/* Is the libfabric that called us the one that the engine links? */
+static bool is_shared_libfabric(void)
+{
+    void *library = dlopen("libfabric.so.1", RTLD_LAZY | RTLD_NOLOAD);
+    const void *inside = library ? dlsym(library, "fi_version") : NULL;
+    Dl_info here, there;
+    bool same = inside && dladdr(inside, &here) && dladdr(atomic_load(&hooked_libfabric), &there) &&
+                here.dli_fbase == there.dli_fbase;
+
+    if (library)
+        dlclose(library);
+    return same;
+}
+
+/* Of a mode that asks for more than the engine's absence permits. */
+static void cannot_load(const char *slug, const char *text)
+{
+    const struct preload_mode *mode = preload_mode();
+
+    if (mode->gpu || mode->cache)
+        record_passed_on(slug, text);
+}
+
+/* NULL: it cannot be loaded. */
+static const struct ofi_engine *load_engine(void)
+{
+    const struct ofi_engine *engine;
+    void *library;
+
+    if (!is_shared_libfabric()) {
+        cannot_load("libfabric-not-shared",
+                    "the program's libfabric is part of another library, and hmreg needs "
+                    "libfabric.so.1: its registrations are recorded, and passed on");
+        return NULL;
+    }
+    library = dlopen(OFI_ENGINE_LIBRARY, RTLD_NOW | RTLD_LOCAL);
+    engine = library ? dlsym(library, OFI_ENGINE_SYMBOL) : NULL;
+    if (!engine)
+        cannot_load("no-engine", OFI_ENGINE_LIBRARY " cannot be loaded: install it beside the "
+                                                    "hook, with libhmreg and libhmreg-ofi");
+    return engine;
+}
+
+static void add_engine(struct ofi_domain *domain, const struct fi_info *info)
+{
+    int error = errno;
+
+    if (!record_enter())
+        return;
+    domain->engine = load_engine();
+    if (domain->engine && !domain->lower)
+        domain->engine->open(domain, info);
+    domain->had_hmreg = domain->hmreg != NULL;
+    record_leave();
+    errno = error;
+}
+
+/* ---- a domain's own operations ----------------------------------------------------------- */
+
+static struct ofi_domain *domain_of(const struct fid *fid)
+{
+    return ops_copy_owner(fid->ops);
+}
+
+/* Puts our copies in the place of the provider's tables, or takes them back. */
+static void put_ops(struct ofi_domain *domain, struct fi_ops *ops, struct fi_ops_mr *mr)
+{
+    domain->fid->fid.ops = ops;
+    domain->fid->mr = mr;
+}
+
+/* A forked child does not touch its parent's regions in hmreg's cache, for which the provider
+ * refuses to close the domain. The child's program had none, as far as it knows. */
+static int close_in_child(struct ofi_domain *domain, int rc)
+{
+    return rc == -FI_EBUSY && domain->had_hmreg && domain->pid != getpid() ? 0 : rc;
+}
+
+static int close_real(struct ofi_domain *domain)
+{
+    struct fid_domain *fid = domain->fid;
+    struct fi_ops *ops = fid->fid.ops;
+    struct fi_ops_mr *mr = fid->mr;
+    int rc;
+
+    put_ops(domain, domain->ops, domain->mr);
+    rc = fi_close(&fid->fid);
+    if (rc) {
+        put_ops(domain, ops, mr);
+        return close_in_child(domain, rc);
+    }
+    if (domain->engine)
+        domain->engine->forget(domain);
+    ops_copy_free(ops);
+    ops_copy_free(mr);
+    free(domain);
+    return 0;
+}
+
+/* Has hmreg registered on it, which a forked child leaves alone? */
+static bool is_of_this_process(const struct ofi_domain *domain)
+{
+    return domain->had_hmreg && domain->pid == getpid();
+}
+
+/* A region that the program has not closed makes the domain busy, hmreg's too. */
+static int close_domain(struct fid *fid)
+{
+    struct ofi_domain *domain = domain_of(fid);
+    bool entered = record_enter();
+    int rc;
+
+    if (is_of_this_process(domain) && atomic_load(&domain->regions)) {
+        rc = -FI_EBUSY;
+    } else {
+        if (is_of_this_process(domain))
+            domain->engine->flush(domain);
+        rc = close_real(domain);
+    }
+    if (entered)
+        record_leave();
+    return rc;
+}
+
+/* Registrations that complete in an event queue are the provider's, whose event names its region.
+ */
+static int bind_domain(struct fid *fid, struct fid *object, uint64_t flags)
+{
+    struct ofi_domain *domain = domain_of(fid);
+    int rc = domain->ops->bind(fid, object, flags);
+
+    if (!rc && (flags & HMREG_REG_MR))
+        atomic_store(&domain->async, true);
+    return rc;
+}
+
+/* ---- hooking ----------------------------------------------------------------------------- */
+
+static void describe(struct ofi_domain *domain, const struct fi_info *info)
+{
+    const char *name = info->domain_attr ? info->domain_attr->name : NULL;
+    const char *provider = info->fabric_attr ? info->fabric_attr->prov_name : NULL;
+
+    snprintf(domain->nic, sizeof(domain->nic), "%s", name ? name : "");
+    domain->verbs = provider && !strncmp(provider, "verbs", strlen("verbs"));
+    domain->api_version = info->fabric_attr ? info->fabric_attr->api_version : 0;
+    domain->hmem = info->caps & FI_HMEM;
+    if (info->domain_attr) {
+        domain->hmem |= (info->domain_attr->caps & FI_HMEM) != 0;
+        domain->mr_mode = (uint32_t)info->domain_attr->mr_mode;
+    }
+}
+
+static bool replace_ops(struct ofi_domain *domain)
+{
+    struct fi_ops *ops = ops_copy_new(domain->ops, domain);
+    struct fi_ops_mr *mr = ops_copy_new(domain->mr, domain);
+
+    if (!ops || !mr) {
+        ops_copy_free(ops);
+        ops_copy_free(mr);
+        return false;
+    }
+    ops->close = close_domain;
+    ops->bind = bind_domain;
+    mr_hook_change(mr);
+    put_ops(domain, ops, mr);
+    return true;
+}
+
+void domain_hook_install(struct fid_domain *fid, const struct fi_info *info, bool lower)
+{
+    struct ofi_domain *domain = info && fid->mr && fid->fid.ops ? calloc(1, sizeof(*domain)) : NULL;
+
+    if (!domain)
+        return;
+    domain->fid = fid;
+    domain->mr = fid->mr;
+    domain->ops = fid->fid.ops;
+    domain->lower = lower;
+    domain->pid = getpid();
+    describe(domain, info);
+    if (!replace_ops(domain)) {
+        free(domain);
+        return;
+    }
+    add_engine(domain, info);
+}

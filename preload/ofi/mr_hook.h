@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * The registering operations of a hooked domain.
+ */
+#ifndef HMREG_PRELOAD_OFI_MR_HOOK_H
+#define HMREG_PRELOAD_OFI_MR_HOOK_H
+
+#include <rdma/fi_domain.h>
+
+/* Replaces them in a domain's copy, whose owner is its struct ofi_domain. */
+void mr_hook_change(struct fi_ops_mr *copy);
+
+#endif

@@ -1,0 +1,183 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+#
+# libfabric.sh FABRIC VENDOR...: programs on libfabric that know nothing of hmreg, without the hook and
+# with it. The devices are simulated. shm moves a device's bytes only without CMA.
+. "$(dirname "$0")/../../package/cases.sh"
+fabric=$1
+shift
+vendors=("$@")
+traces=$(mktemp -d)
+trap 'rm -rf "$traces"' EXIT
+export HMREG_RUN_DIR=$traces FI_SHM_DISABLE_CMA=1 FI_PROVIDER=$fabric
+ulimit -c 0
+
+# PROGRAM...: without us.
+plainly() {
+    env -u FI_PROVIDER_PATH -u FI_HOOK "$@"
+}
+
+# MODE PROGRAM...: with the hook, and then prints what it recorded.
+hooked() {
+    local mode=$1 result
+    shift
+    rm -f "$traces"/*
+    FI_PROVIDER_PATH=$HOOK_DIR FI_HOOK=${hook:-hmreg} HMREG_RUN_MODE=$mode "$@"
+    result=$?
+    if compgen -G "$traces/*" >/dev/null; then
+        "$TRACE_PRINT" "$traces"/*
+    fi
+    return $result
+}
+
+# MODE MEMORY ROUNDS [WORD...]: the program under the hook.
+program() {
+    local mode=$1
+    shift
+    hooked "$mode" "$PLAIN" "$fabric" "$@"
+}
+
+# LINE... -- COMMAND...: it succeeds, and prints each line.
+prints() {
+    local lines=() output line
+    while [[ $1 != -- ]]; do
+        lines+=("$1")
+        shift
+    done
+    shift
+    output=$("$@" 2>&1) || { echo "$output"; return 1; }
+    echo "$output"
+    for line in "${lines[@]}"; do
+        grep -qxF -- "$line" <<<"$output" || { echo "no line: $line"; return 1; }
+    done
+}
+
+# COMMAND...: it fails, and is not stopped by a limit of time.
+breaks() {
+    local result
+    "$@" >/dev/null 2>&1
+    result=$?
+    ((result != 0 && result != 124))
+}
+
+# SLUG MEMORY ROUNDS [WORD...]: as without us, and the reason is recorded.
+breaks_for() {
+    local slug=$1 output
+    shift
+    output=$(program gpu "$@" 2>&1) && return 1
+    echo "$output"
+    [[ $output == *"reason $slug "* ]]
+}
+
+same_output() { # MODE
+    local before after
+    before=$(plainly "$PLAIN" "$fabric" host 2) || return
+    after=$(rm -f "$traces"/*; FI_PROVIDER_PATH=$HOOK_DIR FI_HOOK=hmreg HMREG_RUN_MODE=$1 \
+        "$PLAIN" "$fabric" host 2 2>&1) || return
+    echo "before: $before"
+    echo "after: $after"
+    [[ $before == "$after" ]]
+}
+
+# MODE: fi_pingpong's rows but for its times and rates.
+pingpong() {
+    local server result
+    fi_pingpong -p "$fabric" -e rdm -I 5 -S 4096 -B "$port" >"$traces/server.out" 2>&1 &
+    server=$!
+    result=1
+    for _ in {1..100}; do
+        fi_pingpong -p "$fabric" -e rdm -I 5 -S 4096 -P "$port" 127.0.0.1 >"$traces/client.out" 2>&1 &&
+            { result=0; break; }
+        kill -0 $server 2>/dev/null || break
+        sleep 0.1
+    done
+    ((result)) && kill $server 2>/dev/null
+    wait $server || result=1
+    awk '{ print $1, $2, $3, $4 }' "$traces/client.out" "$traces/server.out"
+    return $result
+}
+
+same_pingpong() { # MODE
+    local before after
+    port=$((20000 + RANDOM % 10000))
+    before=$(plainly_pingpong) || { echo "without us: $before"; return 1; }
+    port=$((port + 1))
+    after=$(export FI_PROVIDER_PATH=$HOOK_DIR FI_HOOK=hmreg HMREG_RUN_MODE=$1; pingpong)
+    echo "before: $before"
+    echo "after: $after"
+    [[ $before == *bytes* && $before == "$after" ]]
+}
+
+plainly_pingpong() {
+    unset FI_PROVIDER_PATH FI_HOOK
+    pingpong
+}
+
+# A region of the host's is recorded once, although tcp's and ofi_rxm's domains see it.
+check "${fabric}__trace__each_registration_and_end_once" \
+    prints "registered fi_mr_reg passed system system remote 0 3" \
+    "registered fi_mr_reg passed system system local 0 3" "ended 3" "live 0" "unknown 0" "again 2" \
+    -- program trace host 3
+check "${fabric}__trace__region_left_at_the_end_is_live" \
+    prints "live 1" -- program trace host 1 leave
+# libfabric 1.17's ofi_rxm itself frees such a domain twice.
+stay=""
+plainly "$PLAIN" "$fabric" host 1 stay >/dev/null 2>&1 && stay=stay
+for mode in trace gpu cache cache=remote gpu,cache=remote; do
+    check "${fabric}__${mode}__same_output" same_output "$mode"
+    check "${fabric}__${mode}__child_between__right_bytes" \
+        says "all right" program "$mode" host 2 child
+    [[ $stay ]] && check "${fabric}__${mode}__domain_with_a_region__busy" \
+        says "all right" program "$mode" host 3 stay
+    check "${fabric}__${mode}__provider_chooses_keys__right_bytes" \
+        says "all right" program "$mode" host 3 basic
+done
+
+check "${fabric}__cache__local_ones_hit_remote_ones_pass" \
+    prints "registered fi_mr_reg passed system system remote 0 5" \
+    "registered fi_mr_reg made system system local 0 1" \
+    "registered fi_mr_reg hit system system local 0 4" "reason remote-rights 5" "live 0" "unknown 0" \
+    -- program cache host 5
+check "${fabric}__cache_remote__provider_chooses_keys__remote_ones_hit" \
+    prints "registered fi_mr_reg made system system remote 0 1" \
+    "registered fi_mr_reg hit system system remote 0 4" -- program cache=remote host 5 basic
+check "${fabric}__cache_remote__program_chooses_keys__remote_ones_pass" \
+    prints "registered fi_mr_reg passed system system remote 0 5" "reason own-key 5" \
+    -- program cache=remote host 5 offsets
+
+for vendor in "${vendors[@]}"; do
+    check "${fabric}__${vendor}_without_us__breaks" \
+        breaks plainly timeout 60 "$PLAIN" "$fabric" "$vendor" 1 offsets
+    check "${fabric}__${vendor}_with_gpu__right_bytes" \
+        prints "registered fi_mr_reg made $vendor mapped remote 0 3" "live 0" "unknown 0" \
+        -- program gpu "$vendor" 3 offsets
+    check "${fabric}__${vendor}_with_gpu_and_cache__right_bytes" \
+        prints "registered fi_mr_reg made $vendor mapped remote 0 3" \
+        -- program gpu,cache "$vendor" 3 offsets child
+    check "${fabric}__${vendor}_peers_use_its_addresses__passed_on" \
+        breaks_for virtual-addresses "$vendor" 1 basic
+done
+
+# The last hook sees a call first; libfabric's own makes fi_mr_regattr() of all.
+for others in "ofi_hook_noop;hmreg" "hmreg;ofi_hook_noop" "hmreg;hmreg" "hmreg;absent"; do
+    hook=$others
+    call=fi_mr_reg
+    [[ $others == *ofi_hook_noop ]] && call=fi_mr_regattr
+    check "${fabric}__hooks_${others//;/_and_}__recorded_once" \
+        prints "registered $call passed system system remote 0 2" "ended 2" "unknown 0" \
+        -- program trace host 2
+    check "${fabric}__hooks_${others//;/_and_}__cache_hits" \
+        prints "registered $call hit system system local 0 1" -- program cache host 2
+done
+hook=hmreg
+
+if [[ $fabric != tcp ]]; then
+    skip "${fabric}__fi_pingpong" "it needs a network address"
+elif ! command -v fi_pingpong >/dev/null; then
+    skip "${fabric}__fi_pingpong" "it is not installed: Debian's libfabric-bin has it"
+else
+    for mode in trace gpu cache; do
+        check "${fabric}__${mode}__fi_pingpong_prints_the_same" same_pingpong "$mode"
+    done
+fi
+finish
