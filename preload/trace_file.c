@@ -9,6 +9,7 @@
 
 #include <hmreg/version.h>
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -121,7 +122,7 @@ static int create(char *path, size_t room)
         if (length < 0 || (size_t)length >= room)
             return -1;
         fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
-        if (fd < 0 && access(path, F_OK))
+        if (fd < 0 && errno != EEXIST)
             return -1;
     }
     return fd;

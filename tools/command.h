@@ -26,7 +26,8 @@ enum exit_status {
 
 struct option_def {
     const char *name;     /* without dashes; NULL ends a list */
-    const char *argument; /* the value's name in --help; NULL: no value */
+    const char *argument; /* the value's name in --help, such as "BYTES"; "[=WORD]": it may be left
+                             out; NULL: no value */
     const char *help;
     /* Stores the value (NULL if none) in the command's options. Returns NULL, or for a wrong value
      * a text that says what is accepted. */
@@ -48,6 +49,7 @@ struct command {
     const char *operand;
     const char *(*take_operand)(const char *value, void *options);
     bool operands; /* several positional arguments are accepted, each stored by take_operand() */
+    bool rest;     /* options end before the first positional argument */
     const struct option_def *options;
     int (*run)(const struct command *self, int argc, char **argv);
     /* For command_run() and command_show(): the document, its text, and the exit status that it
@@ -61,6 +63,7 @@ extern const struct command command_doctor;
 extern const struct command command_info;
 extern const struct command command_plan;
 extern const struct command command_query;
+extern const struct command command_run_program;
 extern const struct command command_topo;
 extern const struct command command_stats;
 extern const struct command command_verify;

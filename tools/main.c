@@ -10,9 +10,13 @@
 #include <stdio.h>
 #include <string.h>
 
-static const struct command *const commands[] = {&command_info,   &command_query, &command_plan,
-                                                 &command_doctor, &command_topo,  &command_stats,
-                                                 &command_verify};
+static const struct command *const commands[] = {
+    &command_info,        &command_query, &command_plan,   &command_doctor,
+    &command_topo,        &command_stats, &command_verify,
+#ifdef HMREG_TOOL_RUN
+    &command_run_program,
+#endif
+};
 #define COMMANDS (sizeof(commands) / sizeof(commands[0]))
 
 static void print_usage(FILE *out)

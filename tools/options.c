@@ -25,16 +25,21 @@ static int refuse(const struct command *command, const char *argument, const cha
     return command->error_status ? command->error_status : EXIT_USAGE;
 }
 
+static int wants(const struct option_def *option)
+{
+    if (!option->argument)
+        return no_argument;
+    return option->argument[0] == '[' ? optional_argument : required_argument;
+}
+
 /* Fills getopt's list with the command's options and --help. Returns the number of the former. */
 static int list_options(const struct command *command, struct option *list)
 {
     int count = 0;
 
     for (; command->options[count].name && count < MAX_OPTIONS; count++)
-        list[count] =
-            (struct option){command->options[count].name,
-                            command->options[count].argument ? required_argument : no_argument,
-                            NULL, FIRST_OPTION + count};
+        list[count] = (struct option){command->options[count].name, wants(&command->options[count]),
+                                      NULL, FIRST_OPTION + count};
     list[count] = (struct option){"help", no_argument, NULL, HELP};
     list[count + 1] = (struct option){0};
     return count;
@@ -106,7 +111,7 @@ int options_parse(const struct command *command, int argc, char **argv, void *op
     list_options(command, list);
     opterr = 0;
     optind = 1;
-    while ((got = getopt_long(argc, argv, ":h", list, NULL)) != -1) {
+    while ((got = getopt_long(argc, argv, command->rest ? "+:h" : ":h", list, NULL)) != -1) {
         status = parse_one(command, got, argv, options);
         if (status != EXIT_CONTINUE)
             return status;
@@ -188,15 +193,26 @@ int command_run(const struct command *command, int argc, char **argv)
     return status == EXIT_CONTINUE ? command_show(command, &json) : status;
 }
 
+static void print_usage(const struct command *command)
+{
+    printf("usage: hmreg %s", command->name);
+    if (command->rest)
+        printf(" [OPTION]... [--] %s [ARGUMENT]...\n\n", command->operand);
+    else if (command->operand)
+        printf(" [%s] [OPTION]...\n\n", command->operand);
+    else
+        printf(" [OPTION]...\n\n");
+}
+
 void command_help(const struct command *command)
 {
-    printf("usage: hmreg %s%s%s%s [OPTION]...\n\n%s\noptions\n", command->name,
-           command->operand ? " [" : "", command->operand ? command->operand : "",
-           command->operand ? "]" : "", command->description);
+    print_usage(command);
+    printf("%s\noptions\n", command->description);
     for (const struct option_def *option = command->options; option->name; option++) {
         char named[64];
 
-        snprintf(named, sizeof(named), "--%s%s%s", option->name, option->argument ? " " : "",
+        snprintf(named, sizeof(named), "--%s%s%s", option->name,
+                 wants(option) == required_argument ? " " : "",
                  option->argument ? option->argument : "");
         printf("  %-16s %s\n", named, option->help);
     }

@@ -1,0 +1,499 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * The recorder: what it counts, forks, threads, files that cannot be made, full tables. Each case
+ * is a child, since a process has one trace file; the test reads it as `hmreg run` does.
+ */
+#include "preload/record.h"
+#include "preload/mode.h"
+#include "preload/trace_file.h"
+#include "tests/support/test.h"
+#include "tools/run/trace_view.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define PAGE UINT64_C(4096)
+
+/* ---- children and their files ------------------------------------------------------------ */
+
+static void empty_folder(void)
+{
+    DIR *list;
+    struct dirent *entry;
+
+    if (mkdir(preload_dir(), 0700))
+        assert_int_equal(errno, EEXIST);
+    list = opendir(preload_dir());
+    assert_non_null(list);
+    while ((entry = readdir(list)))
+        if (strstr(entry->d_name, RECORD_SUFFIX))
+            assert_int_equal(unlinkat(dirfd(list), entry->d_name, 0), 0);
+    closedir(list);
+}
+
+/* Ends the child with a status that says where. */
+#define REQUIRE(good)                                                                              \
+    do {                                                                                           \
+        if (!(good)) {                                                                             \
+            fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #good);                             \
+            _exit(1);                                                                              \
+        }                                                                                          \
+    } while (0)
+
+static pid_t run(void (*body)(void))
+{
+    pid_t child;
+    int status;
+
+    empty_folder();
+    fflush(NULL);
+    child = fork();
+    if (child == 0) {
+        body();
+        _exit(0);
+    }
+    assert_true(child > 0);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    return child;
+}
+
+/* Of a process with no other file before. */
+static struct trace_view *view_of(pid_t pid)
+{
+    struct trace_view *view;
+    char path[1024], why[256] = "";
+    int fd;
+
+    snprintf(path, sizeof(path), "%s/hmreg-%d-0%s", preload_dir(), pid, RECORD_SUFFIX);
+    fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        fail_msg("%s: %s", path, strerror(errno));
+    view = trace_view_read(fd, why);
+    close(fd);
+    if (!view)
+        fail_msg("%s: %s", path, why);
+    return view;
+}
+
+static unsigned count_files(void)
+{
+    DIR *list = opendir(preload_dir());
+    struct dirent *entry;
+    unsigned count = 0;
+
+    assert_non_null(list);
+    while ((entry = readdir(list)))
+        count += strstr(entry->d_name, RECORD_SUFFIX) != NULL;
+    closedir(list);
+    return count;
+}
+
+/* ---- calls ------------------------------------------------------------------------------- */
+
+static char scope;
+
+/* A handle of this number: nothing reads what it points to. */
+static const void *handle(uintptr_t number)
+{
+    return (const void *)(number * 64);
+}
+
+static struct record_call host_call(uintptr_t number, uint64_t addr, uint64_t len)
+{
+    return (struct record_call){.kind = RECORD_REG_MR,
+                                .how = RECORD_PASSED,
+                                .handle = handle(number),
+                                .scope = &scope,
+                                .addr = addr,
+                                .len = len,
+                                .access = 1,
+                                .device = -1,
+                                .path = 1,
+                                .ns = 1000,
+                                .nic = "nic0",
+                                .caller = __builtin_return_address(0)};
+}
+
+static void reg(uintptr_t number, uint64_t addr, uint64_t len)
+{
+    struct record_call call = host_call(number, addr, len);
+
+    record_registered(&call);
+}
+
+static void dereg(uintptr_t number, int failure)
+{
+    struct record_end end;
+
+    record_end_begin(handle(number), &end);
+    record_end_done(&end, failure, 500);
+}
+
+/* ---- counts ------------------------------------------------------------------------------ */
+
+static void some_calls(void)
+{
+    struct record_call call = host_call(0, 0x1000, PAGE);
+
+    errno = EDOM;
+    reg(1, 0x10000, PAGE);
+    reg(2, 0x20000, PAGE);
+    reg(3, 0x30000, 2 * PAGE);
+    dereg(1, 0);
+    dereg(2, EBUSY);
+    call.handle = NULL;
+    call.error = EFAULT;
+    record_registered(&call);
+    record_passed_on("a-reason", "A sentence.");
+    record_passed_on("a-reason", "A sentence.");
+    REQUIRE(errno == EDOM);
+}
+
+static const struct view_row *row_of(const struct trace_view *view, unsigned size, int error)
+{
+    for (unsigned i = 0; i < view->row_count; i++)
+        if (view->rows[i].key.size == size && view->rows[i].key.error == error)
+            return &view->rows[i];
+    fail_msg("no row of size class %u and error %d", size, error);
+    return NULL;
+}
+
+static void record__calls__counted_by_size_and_error(void **state)
+{
+    struct trace_view *view = view_of(run(some_calls));
+    const struct view_row *pages = row_of(view, 13, 0), *failed = row_of(view, 13, EFAULT);
+
+    assert_int_equal(view->row_count, 3);
+    assert_int_equal(pages->count, 2);
+    assert_int_equal(pages->bytes, 2 * PAGE);
+    assert_int_equal(pages->ns, 2000);
+    assert_int_equal(pages->longest_ns, 1000);
+    assert_int_equal(pages->ends, 1);
+    assert_int_equal(pages->end_failures, 1);
+    assert_int_equal(pages->live, 1); /* the one that was busy */
+    assert_int_equal(failed->count, 1);
+    assert_int_equal(failed->live, 0);
+    assert_int_equal(view->live, 2);
+    assert_int_equal(view->live_bytes, 3 * PAGE);
+    assert_string_equal(view->names[pages->key.nic], "nic0");
+    assert_string_equal(view->names[pages->key.module], view->program);
+    assert_string_equal(view->rank, "7");
+    assert_int_equal(view->mode, RECORD_MODE_GPU | RECORD_MODE_CACHE);
+    assert_int_equal(view->reason_count, 1);
+    assert_int_equal(view->reasons[0].count, 2);
+    assert_string_equal(view->reasons[0].slug, "a-reason");
+    assert_false(view->ended); /* by _exit() */
+    free(view);
+}
+
+static void nothing(void)
+{
+    struct record_end end;
+
+    REQUIRE(record_enter());
+    REQUIRE(!record_enter());
+    REQUIRE(record_inside());
+    record_leave();
+    REQUIRE(record_enter());
+    record_leave();
+    REQUIRE(!record_inside());
+    record_end_begin(NULL, &end);
+    REQUIRE(!end.known);
+}
+
+static void record__guard__refuses_a_second_entry(void **state)
+{
+    run(nothing);
+}
+
+static void same_range(void)
+{
+    struct record_call call = host_call(5, 0x40000, PAGE);
+
+    for (int i = 0; i < 5; i++) {
+        reg(1, 0x40000, PAGE);
+        dereg(1, 0);
+    }
+    call.access = 3; /* another right: no cache would answer it with the other region */
+    record_registered(&call);
+}
+
+static void record__range_again__its_time_counted(void **state)
+{
+    struct trace_view *view = view_of(run(same_range));
+
+    assert_int_equal(view->again, 4);
+    assert_int_equal(view->again_ns, 4000);
+    assert_int_equal(view->range_count, 1);
+    assert_int_equal(view->ranges[0].count, 5);
+    assert_int_equal(view->ranges[0].addr, 0x40000);
+    free(view);
+}
+
+static void freed_memory(void)
+{
+    void *page = mmap(NULL, PAGE, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    void *left = mmap(NULL, 2 * PAGE, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    REQUIRE(page != MAP_FAILED && left != MAP_FAILED);
+    reg(1, (uintptr_t)page, PAGE);
+    reg(2, (uintptr_t)page, PAGE);
+    reg(3, (uintptr_t)left, 2 * PAGE);
+    dereg(1, 0);
+    munmap(page, PAGE);
+    dereg(2, 0);
+    munmap((char *)left + PAGE, PAGE);
+    exit(0);
+}
+
+static void record__memory_unmapped_while_registered__noticed(void **state)
+{
+    struct trace_view *view = view_of(run(freed_memory));
+
+    assert_int_equal(row_of(view, 13, 0)->freed, 1);
+    assert_int_equal(row_of(view, 14, 0)->live_freed, 1); /* at the end of the process */
+    assert_true(view->ended);
+    free(view);
+}
+
+static void rereg(void)
+{
+    struct record_end end;
+
+    reg(1, 0x10000, PAGE);
+    record_moved(handle(1), 0x50000, 4 * PAGE);
+    record_end_begin(handle(1), &end);
+    REQUIRE(end.known && end.addr == 0x50000 && end.len == 4 * PAGE);
+    record_end_cancel(&end);
+    dereg(9, 0);
+}
+
+static void record__cancelled_end__the_region_stays(void **state)
+{
+    struct trace_view *view = view_of(run(rereg));
+
+    assert_int_equal(view->live, 1);
+    assert_int_equal(row_of(view, 13, 0)->ends, 0);
+    assert_int_equal(view->unknown_ends, 1);
+    free(view);
+}
+
+/* ---- forks and threads ------------------------------------------------------------------- */
+
+static void forking(void)
+{
+    pid_t child;
+    int status;
+
+    reg(1, 0x10000, PAGE);
+    for (int by_hand = 0; by_hand < 2; by_hand++) {
+        child = by_hand ? _Fork() : fork();
+        if (child == 0) {
+            dereg(1, 0); /* the parent's */
+            reg(2, 0x10000, 8 * PAGE);
+            _exit(0);
+        }
+        REQUIRE(waitpid(child, &status, 0) == child && status == 0);
+    }
+    child = fork();
+    if (child == 0)
+        _exit(0); /* no file */
+    REQUIRE(waitpid(child, &status, 0) == child && status == 0);
+    dereg(1, 0);
+}
+
+static void record__forked_children__write_files_of_their_own(void **state)
+{
+    struct trace_view *view;
+
+    test_forks_wipe();
+    view = view_of(run(forking));
+    assert_int_equal(count_files(), 3);
+    assert_int_equal(view->row_count, 1);
+    assert_int_equal(row_of(view, 13, 0)->ends, 1);
+    assert_int_equal(view->live, 0);
+    free(view);
+}
+
+#define THREADS 4
+#define ROUNDS  2000
+
+static void *work(void *arg)
+{
+    uintptr_t base = 1000 + (uintptr_t)arg * 1000;
+
+    for (uintptr_t i = 0; i < ROUNDS; i++) {
+        reg(base + i % 7, 0x100000 + (i % 50) * PAGE, PAGE);
+        dereg(base + i % 7, 0);
+    }
+    return NULL;
+}
+
+static void threaded(void)
+{
+    pthread_t made[THREADS];
+
+    for (uintptr_t i = 0; i < THREADS; i++)
+        REQUIRE(!pthread_create(&made[i], NULL, work, (void *)i));
+    for (int i = 0; i < THREADS; i++)
+        pthread_join(made[i], NULL);
+}
+
+/* No call is lost, whichever thread made the file and whichever claimed the row. */
+static void record__threads__every_call_counted(void **state)
+{
+    struct trace_view *view;
+
+    view = view_of(run(threaded));
+    assert_int_equal(count_files(), 1);
+    assert_int_equal(view->row_count, 1);
+    assert_int_equal(view->rows[0].count, THREADS * ROUNDS);
+    assert_int_equal(view->rows[0].ends, THREADS * ROUNDS);
+    assert_int_equal(view->live, 0);
+    free(view);
+}
+
+/* ---- limits ------------------------------------------------------------------------------ */
+
+static void many(void)
+{
+    char name[32];
+
+    for (uintptr_t i = 1; i <= RECORD_LIVE + 5000; i++) {
+        struct record_call call = host_call(i, i * PAGE, PAGE);
+
+        snprintf(name, sizeof(name), "nic%d", (int)(i % 400));
+        call.nic = name;
+        call.error = 0;
+        record_registered(&call);
+    }
+    for (int i = 0; i < 2000; i++) {
+        struct record_call call = host_call(0, 0, PAGE);
+
+        call.handle = NULL;
+        call.error = 1 + i;
+        record_registered(&call);
+    }
+    for (int i = 0; i < 100; i++) {
+        snprintf(name, sizeof(name), "reason-%d", i);
+        record_passed_on(name, "A sentence.");
+    }
+}
+
+static void record__more_than_fits__counted_as_lost(void **state)
+{
+    struct trace_view *view = view_of(run(many));
+    uint64_t count = 0;
+
+    for (unsigned i = 0; i < view->row_count; i++)
+        count += view->rows[i].count;
+    assert_true(view->row_count <= RECORD_ROWS);
+    assert_int_equal(count + view->lost_rows, RECORD_LIVE + 5000 + 2000);
+    assert_int_equal(view->live + view->lost_live, RECORD_LIVE + 5000);
+    assert_true(view->live > RECORD_LIVE / 2);
+    assert_true(view->lost_names > 0 && view->lost_ranges > 0 && view->lost_rows > 0);
+    assert_int_equal(view->reason_count, RECORD_REASONS);
+    assert_int_equal(view->lost_reasons, 100 - RECORD_REASONS);
+    free(view);
+}
+
+/* A range that comes again and again is found among many that come once. */
+static void mixed(void)
+{
+    for (uintptr_t i = 1; i <= 50000; i++) {
+        reg(1, 0x100000000 + i * PAGE, PAGE);
+        dereg(1, 0);
+        if (i % 5)
+            continue;
+        reg(1, 0x40000, PAGE);
+        dereg(1, 0);
+    }
+}
+
+static void record__one_range_among_many__found_again(void **state)
+{
+    struct trace_view *view = view_of(run(mixed));
+
+    assert_in_range(view->again, 9000, 9999);
+    free(view);
+}
+
+/* ---- no file ----------------------------------------------------------------------------- */
+
+static void without_a_file(void)
+{
+    reg(1, 0x10000, PAGE);
+    dereg(1, 0);
+    record_passed_on("a-reason", "A sentence.");
+    REQUIRE(!record_file());
+}
+
+static void with_a_limit(void)
+{
+    const struct rlimit limit = {.rlim_cur = PAGE, .rlim_max = PAGE};
+
+    REQUIRE(!setrlimit(RLIMIT_FSIZE, &limit));
+    without_a_file();
+}
+
+/* A longer file than the process may write would be a signal for it. */
+static void record__limit_of_file_sizes__no_file(void **state)
+{
+    run(with_a_limit);
+    assert_int_equal(count_files(), 0);
+}
+
+static void without_descriptors(void)
+{
+    const struct rlimit limit = {0, 0};
+
+    REQUIRE(!setrlimit(RLIMIT_NOFILE, &limit));
+    without_a_file();
+}
+
+static void record__no_descriptor__no_file(void **state)
+{
+    run(without_descriptors);
+    assert_int_equal(count_files(), 0);
+}
+
+static void twice(void)
+{
+    char path[1024];
+
+    /* A file of an earlier program of this process, and a link that another user has put there. */
+    snprintf(path, sizeof(path), "%s/hmreg-%d-0%s", preload_dir(), getpid(), RECORD_SUFFIX);
+    close(open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
+    snprintf(path, sizeof(path), "%s/hmreg-%d-1%s", preload_dir(), getpid(), RECORD_SUFFIX);
+    REQUIRE(!symlink("/nowhere/file", path));
+    reg(1, 0x10000, PAGE);
+    REQUIRE(record_file());
+    snprintf(path, sizeof(path), "%s/hmreg-%d-2%s", preload_dir(), getpid(), RECORD_SUFFIX);
+    REQUIRE(!access(path, F_OK));
+}
+
+static void record__name_taken__the_next_one(void **state)
+{
+    run(twice);
+}
+
+TEST_MAIN(TEST(record__calls__counted_by_size_and_error),
+          TEST(record__guard__refuses_a_second_entry), TEST(record__range_again__its_time_counted),
+          TEST(record__memory_unmapped_while_registered__noticed),
+          TEST(record__cancelled_end__the_region_stays),
+          TEST(record__forked_children__write_files_of_their_own),
+          TEST(record__threads__every_call_counted), TEST(record__more_than_fits__counted_as_lost),
+          TEST(record__one_range_among_many__found_again),
+          TEST(record__limit_of_file_sizes__no_file), TEST(record__no_descriptor__no_file),
+          TEST(record__name_taken__the_next_one))

@@ -1,0 +1,490 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * `hmreg run` with programs that do not know it, on a simulated libibverbs: what the report says of
+ * them, and that they notice nothing.
+ */
+#include "tests/tools/tool.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static const char *environment(const char *name)
+{
+    const char *value = getenv(name);
+
+    assert_non_null(value);
+    return value;
+}
+
+/* LD_LIBRARY_PATH=... of the simulated libibverbs, for env(1): the command has the real one. */
+static const char *fake(void)
+{
+    static char words[4200];
+
+    snprintf(words, sizeof(words), "LD_LIBRARY_PATH=%s", environment("FAKE_IBVERBS"));
+    return words;
+}
+
+/* Runs a scenario of the program; the report is JSON on standard error. */
+static json_t *report(const char *name, int status, const char *out)
+{
+    struct tool tool = tool_run("run", "--json", "--", "env", fake(), environment("PROGRAM"), name);
+    json_error_t error;
+    json_t *document;
+
+    if (tool.status != status)
+        fail_msg("%s: exit status %d: %s", name, tool.status, tool.err);
+    assert_string_equal(tool.out, out);
+    document = json_loads(tool.err, 0, &error);
+    if (!document)
+        fail_msg("%s: %s:\n%s", name, error.text, tool.err);
+    assert_int_equal(json_array_size(list_at(document, "failures")), 0);
+    tool_free(&tool);
+    return document;
+}
+
+static void expect_totals(const json_t *document, const char *process, int registrations,
+                          int deregistrations, int left)
+{
+    char path[128];
+
+    snprintf(path, sizeof(path), "%s/totals/registrations", process);
+    assert_int_equal(number_at(document, path), registrations);
+    snprintf(path, sizeof(path), "%s/totals/deregistrations", process);
+    assert_int_equal(number_at(document, path), deregistrations);
+    snprintf(path, sizeof(path), "%s/totals/left", process);
+    assert_int_equal(number_at(document, path), left);
+}
+
+static void expect_processes(const json_t *document, size_t count)
+{
+    assert_int_equal(json_array_size(list_at(document, "processes")), count);
+}
+
+/* ---- what is reported -------------------------------------------------------------------- */
+
+static void run__program__its_registrations(void **state)
+{
+    json_t *document = report("plain", 3, "hello\n");
+
+    expect_processes(document, 1);
+    expect_totals(document, "processes/0", 3, 2, 1);
+    assert_int_equal(number_at(document, "processes/0/totals/left_bytes"), 1 << 20);
+    assert_int_equal(number_at(document, "processes/0/totals/bytes"), 4096 + 8192 + (1 << 20));
+    assert_string_equal(words_at(document, "processes/0/state"), "exited");
+    assert_string_equal(words_at(document, "processes/0/program"), environment("PROGRAM"));
+    assert_string_equal(words_at(document, "processes/0/registrations/0/call"), "ibv_reg_mr");
+    assert_string_equal(words_at(document, "processes/0/registrations/0/iface"), "system");
+    assert_string_equal(words_at(document, "processes/0/registrations/0/path"), "system");
+    assert_string_equal(words_at(document, "processes/0/registrations/0/nic"), "simulated0");
+    assert_string_equal(words_at(document, "processes/0/registrations/0/caller"),
+                        environment("PROGRAM"));
+    json_decref(document);
+}
+
+/* libibverbs' ibv_reg_mr() calls ibv_reg_mr_iova2(), which arrives as well. */
+static void run__call_of_libibverbs_itself__not_counted(void **state)
+{
+    json_t *document = report("again", 0, "");
+    const json_t *rows = list_at(document, "processes/0/registrations");
+
+    assert_int_equal(json_array_size(rows), 1);
+    expect_totals(document, "processes/0", 10, 10, 0);
+    assert_int_equal(number_at(document, "processes/0/again/count"), 9);
+    assert_int_equal(number_at(document, "processes/0/again/ranges/0/count"), 10);
+    assert_true(number_at(document, "processes/0/again/ns") > 0);
+    json_decref(document);
+}
+
+static void run__every_call__named_with_its_failure(void **state)
+{
+    json_t *document = report("calls", 0, "");
+    const json_t *rows = list_at(document, "processes/0/registrations");
+    const json_t *failures = list_at(document, "processes/0/failures");
+
+    with(rows, "call", "ibv_reg_mr_iova");
+    with(rows, "call", "ibv_reg_mr_iova2");
+    assert_int_equal(number_at(with(rows, "call", "ibv_rereg_mr"), "size_from"), 8192);
+    assert_int_equal(json_array_size(failures), 2); /* and not the probe */
+    assert_string_equal(words_at(with(failures, "name", "EFAULT"), "call"), "ibv_reg_mr");
+    assert_says(words_at(with(failures, "name", "EFAULT"), "text"), "not mapped");
+    assert_string_equal(words_at(with(failures, "name", "EINVAL"), "call"), "ibv_rereg_mr");
+    expect_totals(document, "processes/0", 3, 3, 0);
+    json_decref(document);
+}
+
+static void run__memory_freed_while_registered__reported(void **state)
+{
+    json_t *document = report("freed", 0, "");
+
+    assert_int_equal(number_at(document, "processes/0/totals/freed"), 1);
+    json_decref(document);
+}
+
+static void run__threads__every_call_counted(void **state)
+{
+    json_t *document = report("threads", 0, "");
+
+    expect_totals(document, "processes/0", 2000, 2000, 0);
+    json_decref(document);
+}
+
+/* ---- processes --------------------------------------------------------------------------- */
+
+static void run__forks__a_report_of_each(void **state)
+{
+    json_t *document = report("forks", 0, ""), *process;
+    int bytes = 0;
+    size_t i;
+
+    expect_processes(document, 3);
+    json_array_foreach(list_at(document, "processes"), i, process) {
+        assert_int_equal(number_at(process, "totals/registrations"), 1);
+        bytes += (int)number_at(process, "totals/bytes");
+    }
+    assert_int_equal(bytes, 7 * 4096);
+    json_decref(document);
+}
+
+static void run__region_of_the_parent_in_a_child__harmless(void **state)
+{
+    json_t *document = report("heir", 0, "");
+
+    expect_totals(document, "processes/0", 1, 1, 0);
+    json_decref(document);
+}
+
+static void run__exec__both_programs_reported(void **state)
+{
+    json_t *document = report("exec", 3, "hello\n");
+
+    expect_processes(document, 2);
+    expect_totals(document, "processes/0", 1, 0, 1);
+    expect_totals(document, "processes/1", 3, 2, 1);
+    json_decref(document);
+}
+
+static void run__end_without_exit__reported(void **state)
+{
+    json_t *document = report("_exit", 4, "");
+
+    expect_totals(document, "processes/0", 1, 0, 1);
+    assert_string_equal(words_at(document, "processes/0/state"), "ended");
+    json_decref(document);
+}
+
+/* The command ends by the program's signal; tool.status is -1 then. */
+static void run__killed__reported_and_the_same_signal(void **state)
+{
+    json_t *document = report("killed", -1, "");
+
+    expect_totals(document, "processes/0", 1, 0, 1);
+    json_decref(document);
+}
+
+static void run__module_that_links_libibverbs__reported(void **state)
+{
+    struct tool tool =
+        tool_run("run", "env", fake(), environment("LOADER"), environment("MODULE"), "plain");
+
+    assert_int_equal(tool.status, 3);
+    assert_string_equal(tool.out, "hello\n");
+    assert_says(tool.err, "3 registrations of 1.0 MiB");
+    assert_says(tool.err, "libpreload_module.so");
+    tool_free(&tool);
+}
+
+static void run__program__notices_nothing(void **state)
+{
+    json_t *document = report("looks", 0, "");
+
+    expect_totals(document, "processes/0", 1, 1, 0);
+    json_decref(document);
+}
+
+/* ---- text, files, folders ---------------------------------------------------------------- */
+
+static void run__text__tables_and_advice_on_standard_error(void **state)
+{
+    struct tool tool = tool_run("run", "env", fake(), environment("PROGRAM"), "again");
+
+    assert_int_equal(tool.status, 0);
+    assert_string_equal(tool.out, "");
+    assert_says(tool.err, "10 registrations of 40 KiB, 0 failed");
+    assert_says(tool.err, "9 registrations repeated earlier ones");
+    assert_says(tool.err, "hmreg run --cache");
+    tool_free(&tool);
+}
+
+static void run__no_registration__said(void **state)
+{
+    struct tool tool = tool_run("run", "sh", "-c", "echo out; echo err >&2; exit 9");
+
+    assert_int_equal(tool.status, 9);
+    assert_string_equal(tool.out, "out\n");
+    assert_says(tool.err, "err\n");
+    assert_says(tool.err, "No registration by libibverbs or libfabric was seen.");
+    tool_free(&tool);
+}
+
+static void run__output_and_dir__report_in_a_file_and_traces_kept(void **state)
+{
+    char folder[] = "/tmp/hmreg-test-XXXXXX", file[64], command[128];
+    struct tool tool;
+    json_t *document;
+
+    assert_non_null(mkdtemp(folder));
+    snprintf(file, sizeof(file), "%s/report", folder);
+    setenv("SLURM_PROCID", "2", 1);
+    tool = tool_run("run", "--json", "--output", file, "--dir", folder, "env", fake(),
+                    environment("PROGRAM"), "plain");
+    unsetenv("SLURM_PROCID");
+    assert_int_equal(tool.status, 3);
+    assert_string_equal(tool.err, "");
+    tool_free(&tool);
+    snprintf(file, sizeof(file), "%s/report.2", folder);
+    document = json_load_file(file, 0, NULL);
+    assert_non_null(document);
+    assert_string_equal(words_at(document, "processes/0/rank"), "2");
+    json_decref(document);
+
+    document = tool_document(0, "run", "--json", "--report", folder);
+    expect_totals(document, "processes/0", 3, 2, 1);
+    json_decref(document);
+    snprintf(command, sizeof(command), "rm -r %s", folder);
+    assert_int_equal(system(command), 0);
+}
+
+static void run__preload_alone__records_as_well(void **state)
+{
+    char folder[] = "/tmp/hmreg-test-XXXXXX", words[8192];
+    json_t *document;
+
+    assert_non_null(mkdtemp(folder));
+    snprintf(words, sizeof(words),
+             "cd / && %s HMREG_RUN_DIR=%s LD_PRELOAD=%s %s plain >/dev/null; test $? = 3", fake(),
+             folder, environment("PRELOAD"), environment("PROGRAM"));
+    assert_int_equal(system(words), 0);
+    document = tool_document(0, "run", "--json", "--report", folder);
+    expect_totals(document, "processes/0", 3, 2, 1);
+    json_decref(document);
+    snprintf(words, sizeof(words), "rm -r %s", folder);
+    assert_int_equal(system(words), 0);
+}
+
+static void run__dlopen_path_with_other_preloads__kept(void **state)
+{
+    struct tool tool;
+
+    setenv("LD_PRELOAD", "libm.so.6", 1);
+    tool = tool_run("run", "sh", "-c", "echo $LD_PRELOAD");
+    unsetenv("LD_PRELOAD");
+    assert_int_equal(tool.status, 0);
+    assert_says(tool.out, "libhmreg-preload.so:libm.so.6\n");
+    tool_free(&tool);
+}
+
+/* ---- refusals ---------------------------------------------------------------------------- */
+
+static void expect_refusal(const char *program, int status, const char *words)
+{
+    struct tool tool = tool_run("run", "--", program);
+
+    assert_int_equal(tool.status, status);
+    assert_says(tool.err, words);
+    assert_string_equal(tool.out, "");
+    tool_free(&tool);
+}
+
+static void run__program_that_takes_no_library__refused(void **state)
+{
+    char path[] = "/tmp/hmreg-test-XXXXXX";
+    int fd = mkstemp(path);
+
+    assert_true(fd >= 0);
+    expect_refusal(environment("STATIC"), 126, "is statically linked");
+    expect_refusal(path, 126, "you may not execute it");
+    assert_int_equal(write(fd, "\177ELF\1\1\1", 7), 7);
+    assert_int_equal(fchmod(fd, 0755), 0);
+    close(fd);
+    expect_refusal(path, 126, "another processor");
+    unlink(path);
+    expect_refusal(path, 127, "No such file");
+    expect_refusal("/tmp", 126, "not a regular file");
+    expect_refusal("no-such-program-of-hmreg", 127, "no such program in PATH");
+}
+
+static void run__set_user_id__refused(void **state)
+{
+    char command[4200];
+    const char *path = "/tmp/hmreg-test-suid";
+
+    if (getuid())
+        test_skip("only root makes another user's set-user-ID program");
+    snprintf(command, sizeof(command), "cp %s %s && chown 65534 %s && chmod 4755 %s",
+             environment("PROGRAM"), path, path, path);
+    assert_int_equal(system(command), 0);
+    expect_refusal(path, 126, "another user's rights");
+    unlink(path);
+}
+
+/* A script is judged by its interpreter, and without one it is the shell's. */
+static void run__scripts__run(void **state)
+{
+    static const char *const texts[] = {"#!/bin/sh\necho a script $1\n", "echo a script $1\n"};
+    char path[] = "/tmp/hmreg-test-XXXXXX";
+
+    for (int i = 0; i < 2; i++) {
+        int fd = mkostemp(path, O_CLOEXEC);
+        struct tool tool;
+
+        assert_true(fd >= 0);
+        assert_true(write(fd, texts[i], strlen(texts[i])) > 0);
+        assert_int_equal(fchmod(fd, 0755), 0);
+        close(fd);
+        tool = tool_run("run", path, "word");
+        assert_int_equal(tool.status, 0);
+        assert_string_equal(tool.out, "a script word\n");
+        tool_free(&tool);
+        unlink(path);
+        strcpy(path, "/tmp/hmreg-test-XXXXXX");
+    }
+}
+
+static void run__wrong_command_line__said(void **state)
+{
+    struct tool tool = tool_run("run", "--cache=all", "true");
+
+    assert_int_equal(tool.status, 125);
+    assert_says(tool.err, "--cache and --cache=remote are accepted");
+    tool_free(&tool);
+    tool = tool_run("run");
+    assert_int_equal(tool.status, 125);
+    assert_says(tool.err, "a program to run is missing");
+    tool_free(&tool);
+    tool = tool_run("run", "sh", "-c", "echo $0 $HMREG_RUN_MODE", "--json");
+    assert_string_equal(tool.out, "--json trace\n");
+    tool_free(&tool);
+    tool = tool_run("run", "--gpu", "--cache=remote", "sh", "-c", "echo $HMREG_RUN_MODE");
+    assert_string_equal(tool.out, "trace,gpu,cache=remote\n");
+    tool_free(&tool);
+}
+
+/* ---- signals ----------------------------------------------------------------------------- */
+
+struct job {
+    pid_t pid;
+    int out, err;
+};
+
+static void start(struct job *job, const char *const words[])
+{
+    int out[2], err[2];
+
+    assert_int_equal(pipe(out) | pipe(err), 0);
+    fflush(NULL);
+    job->pid = fork();
+    assert_true(job->pid >= 0);
+    if (job->pid == 0) {
+        dup2(out[1], STDOUT_FILENO);
+        dup2(err[1], STDERR_FILENO);
+        close(out[0]);
+        close(err[0]);
+        close(out[1]);
+        close(err[1]);
+        execv(words[0], (char *const *)(uintptr_t)words);
+        _exit(95);
+    }
+    close(out[1]);
+    close(err[1]);
+    job->out = out[0];
+    job->err = err[0];
+}
+
+/* Reads until the text has the words, or the end. */
+static char *read_until(int fd, const char *words)
+{
+    size_t used = 0, room = 1 << 16;
+    char *text = calloc(1, room);
+
+    assert_non_null(text);
+    while (!words || !strstr(text, words)) {
+        ssize_t got = read(fd, text + used, room - used - 1);
+
+        if (got <= 0)
+            break;
+        used += (size_t)got;
+        text[used] = '\0';
+    }
+    return text;
+}
+
+/* SIGRTMIN: a report so far; SIGTERM is the program's, whose own status is the command's. */
+static void run__signals__a_report_or_the_programs(void **state)
+{
+    const char *const words[] = {environment("HMREG_TOOL"), "run",   "env", fake(),
+                                 environment("PROGRAM"),    "waits", NULL};
+    struct job job;
+    char *text;
+    int status;
+
+    start(&job, words);
+    text = read_until(job.out, "waiting");
+    assert_string_equal(text, "waiting\n");
+    free(text);
+    assert_int_equal(kill(job.pid, SIGRTMIN), 0);
+    text = read_until(job.err, "registered now: 1 region");
+    assert_says(text, "running");
+    free(text);
+    assert_int_equal(kill(job.pid, SIGTERM), 0);
+    text = read_until(job.err, NULL);
+    assert_says(text, "never deregistered: 1 region");
+    free(text);
+    assert_int_equal(waitpid(job.pid, &status, 0), job.pid);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 5);
+    close(job.out);
+    close(job.err);
+}
+
+static void run__follow__reports_meanwhile(void **state)
+{
+    const char *const words[] = {environment("HMREG_TOOL"), "run",   "--follow", "1", "env", fake(),
+                                 environment("PROGRAM"),    "waits", NULL};
+    struct job job;
+    char *text;
+    int status;
+
+    start(&job, words);
+    text = read_until(job.err, "registered now: 1 region");
+    assert_says(text, "1 registration of 4 KiB");
+    free(text);
+    assert_int_equal(kill(job.pid, SIGTERM), 0);
+    free(read_until(job.err, NULL));
+    assert_int_equal(waitpid(job.pid, &status, 0), job.pid);
+    assert_int_equal(WEXITSTATUS(status), 5);
+    close(job.out);
+    close(job.err);
+}
+
+TEST_MAIN(TEST(run__program__its_registrations), TEST(run__call_of_libibverbs_itself__not_counted),
+          TEST(run__every_call__named_with_its_failure),
+          TEST(run__memory_freed_while_registered__reported),
+          TEST(run__threads__every_call_counted), TEST(run__forks__a_report_of_each),
+          TEST(run__region_of_the_parent_in_a_child__harmless),
+          TEST(run__exec__both_programs_reported), TEST(run__end_without_exit__reported),
+          TEST(run__killed__reported_and_the_same_signal),
+          TEST(run__module_that_links_libibverbs__reported), TEST(run__program__notices_nothing),
+          TEST(run__text__tables_and_advice_on_standard_error), TEST(run__no_registration__said),
+          TEST(run__output_and_dir__report_in_a_file_and_traces_kept),
+          TEST(run__preload_alone__records_as_well),
+          TEST(run__dlopen_path_with_other_preloads__kept),
+          TEST(run__program_that_takes_no_library__refused), TEST(run__set_user_id__refused),
+          TEST(run__scripts__run), TEST(run__wrong_command_line__said),
+          TEST(run__signals__a_report_or_the_programs), TEST(run__follow__reports_meanwhile))

@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * What test programs do with libibverbs: a program of its own that links it, and a module that a
+ * program without libibverbs loads. Nothing here knows hmreg.
+ */
+#include "tests/preload/scenario.h"
+
+#include <errno.h>
+#include <infiniband/verbs.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define PAGE    4096
+#define RIGHTS  (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE)
+#define THREADS 4
+#define ROUNDS  500
+
+static struct ibv_pd *pd;
+static char memory[1 << 20] __attribute__((aligned(PAGE)));
+
+static void require(int good, const char *what)
+{
+    if (good)
+        return;
+    fprintf(stderr, "scenario: %s: %s\n", what, strerror(errno));
+    _exit(99);
+}
+
+static void open_pd(void)
+{
+    struct ibv_device **list = ibv_get_device_list(NULL);
+    struct ibv_context *context = list ? ibv_open_device(list[0]) : NULL;
+
+    require(context != NULL, "no device");
+    pd = ibv_alloc_pd(context);
+    require(pd != NULL, "no protection domain");
+    ibv_free_device_list(list);
+}
+
+static struct ibv_mr *reg(size_t offset, size_t length)
+{
+    struct ibv_mr *mr = ibv_reg_mr(pd, memory + offset, length, RIGHTS);
+
+    require(mr && mr->addr == memory + offset && mr->length == length, "ibv_reg_mr");
+    return mr;
+}
+
+static void dereg(struct ibv_mr *mr)
+{
+    require(!ibv_dereg_mr(mr), "ibv_dereg_mr");
+}
+
+static int wait_status(pid_t child)
+{
+    int status;
+
+    require(child > 0 && waitpid(child, &status, 0) == child, "waitpid");
+    return status;
+}
+
+/* ---- scenarios --------------------------------------------------------------------------- */
+
+/* Two regions end, one stays. */
+static int plain(char **argv)
+{
+    dereg(reg(0, PAGE));
+    dereg(reg(PAGE, 2 * PAGE));
+    reg(0, sizeof(memory));
+    puts("hello");
+    return 3;
+}
+
+static int again(char **argv)
+{
+    for (int i = 0; i < 10; i++)
+        dereg(reg(0, PAGE));
+    return 0;
+}
+
+static int freed(char **argv)
+{
+    void *page = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    struct ibv_mr *mr;
+
+    require(page != MAP_FAILED, "mmap");
+    mr = ibv_reg_mr(pd, page, PAGE, RIGHTS);
+    require(mr != NULL, "ibv_reg_mr");
+    munmap(page, PAGE);
+    dereg(mr);
+    return 0;
+}
+
+/* An address without a mapping; and libibverbs' calls one by one. */
+static int calls(char **argv)
+{
+    struct ibv_mr *mr = ibv_reg_mr(pd, (void *)(uintptr_t)PAGE, PAGE, RIGHTS);
+
+    require(!mr && errno == EFAULT, "a failure");
+    mr = ibv_reg_mr_iova(pd, memory, PAGE, PAGE, IBV_ACCESS_LOCAL_WRITE);
+    require(mr != NULL, "ibv_reg_mr_iova");
+    require(!ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_TRANSLATION, NULL, memory + PAGE, 2 * PAGE, 0),
+            "ibv_rereg_mr");
+    require(mr->addr == memory + PAGE && mr->length == 2 * PAGE, "its result");
+    require(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_TRANSLATION, NULL, NULL, 0, 0) != 0,
+            "a failing ibv_rereg_mr");
+    dereg(mr);
+    mr = ibv_reg_mr_iova2(pd, memory, PAGE, 0, IBV_ACCESS_RELAXED_ORDERING);
+    require(mr != NULL, "ibv_reg_mr_iova2");
+    dereg(mr);
+    require(!ibv_reg_dmabuf_mr(pd, 0, PAGE, 0, -1, 0) && errno == EBADF, "a probe");
+    return 0;
+}
+
+/* The child has a region of its own, and the grandchild, which no fork handler saw. */
+static int forks(char **argv)
+{
+    pid_t child;
+
+    reg(0, PAGE);
+    child = fork();
+    if (child == 0) {
+        pid_t grandchild;
+
+        reg(0, 2 * PAGE);
+        grandchild = _Fork();
+        if (grandchild == 0) {
+            reg(0, 4 * PAGE);
+            _exit(0);
+        }
+        _exit(wait_status(grandchild));
+    }
+    return wait_status(child);
+}
+
+/* A child that registers nothing, and one that ends its parent's region. */
+static int heir(char **argv)
+{
+    struct ibv_mr *mr = reg(0, PAGE);
+    pid_t child = fork();
+
+    if (child == 0) {
+        dereg(mr);
+        _exit(0);
+    }
+    wait_status(child);
+    dereg(mr);
+    return 0;
+}
+
+static int executes(char **argv)
+{
+    char *const words[] = {argv[0], "plain", NULL};
+
+    reg(0, PAGE);
+    execv("/proc/self/exe", words);
+    return 98;
+}
+
+static int leaves(char **argv)
+{
+    reg(0, PAGE);
+    _exit(4);
+}
+
+static int killed(char **argv)
+{
+    reg(0, PAGE);
+    return raise(SIGKILL);
+}
+
+static void *work(void *arg)
+{
+    char *own = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    require(own != MAP_FAILED, "mmap");
+    for (int i = 0; i < ROUNDS; i++) {
+        struct ibv_mr *mr = ibv_reg_mr(pd, own, PAGE, RIGHTS);
+
+        require(mr != NULL, "ibv_reg_mr");
+        dereg(mr);
+    }
+    return NULL;
+}
+
+static int threads(char **argv)
+{
+    pthread_t made[THREADS];
+
+    for (int i = 0; i < THREADS; i++)
+        require(!pthread_create(&made[i], NULL, work, NULL), "pthread_create");
+    for (int i = 0; i < THREADS; i++)
+        pthread_join(made[i], NULL);
+    return 0;
+}
+
+static volatile sig_atomic_t received;
+
+static void receive(int number)
+{
+    received = number;
+}
+
+/* Ends by itself once it has SIGTERM, and says when it waits. */
+static int waits(char **argv)
+{
+    const struct sigaction action = {.sa_handler = receive};
+    sigset_t none, blocked;
+
+    sigemptyset(&none);
+    sigemptyset(&blocked);
+    sigaddset(&blocked, SIGTERM);
+    sigprocmask(SIG_BLOCK, &blocked, NULL);
+    sigaction(SIGTERM, &action, NULL);
+    reg(0, PAGE);
+    puts("waiting");
+    fflush(stdout);
+    while (!received)
+        sigsuspend(&none);
+    return 5;
+}
+
+/* What the program may look at: its descriptors, errno, the mask and the handlers of signals. */
+static int looks(char **argv)
+{
+    sigset_t mask;
+    struct sigaction action;
+    struct ibv_mr *mr;
+
+    for (int fd = 3; fd < 256; fd++)
+        close(fd);
+    errno = EDOM;
+    mr = reg(0, PAGE);
+    require(errno == EDOM, "errno after a registration");
+    dereg(mr);
+    require(errno == EDOM, "errno after a deregistration");
+    for (int fd = 3; fd < 256; fd++)
+        require(close(fd) && errno == EBADF, "a descriptor");
+    sigprocmask(SIG_BLOCK, NULL, &mask);
+    for (int number = 1; number < 32; number++) {
+        require(sigismember(&mask, number) == 0, "the mask of signals");
+        require(!sigaction(number, NULL, &action) && action.sa_handler == SIG_DFL, "a handler");
+    }
+    return 0;
+}
+
+int scenario(char **argv)
+{
+    static const struct {
+        const char *name;
+        int (*run)(char **argv);
+    } scenarios[] = {{"plain", plain},   {"again", again}, {"freed", freed},     {"calls", calls},
+                     {"forks", forks},   {"heir", heir},   {"exec", executes},   {"_exit", leaves},
+                     {"killed", killed}, {"looks", looks}, {"threads", threads}, {"waits", waits}};
+
+    open_pd();
+    for (size_t i = 0; argv[1] && i < sizeof(scenarios) / sizeof(scenarios[0]); i++)
+        if (!strcmp(argv[1], scenarios[i].name))
+            return scenarios[i].run(argv);
+    return 97;
+}

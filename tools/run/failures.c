@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * See failures.h. The first entry that fits counts. errno values of drivers vary, so each sentence
+ * says what the value usually means.
+ */
+#include "tools/run/failures.h"
+
+#include "tools/doctor/findings.h"
+
+#include <hmreg/hmreg.h>
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#define KERNEL_ENOTSUPP 524 /* kernel-internal, leaks to user space */
+
+enum of { ANY, HOST, DEVICE, DMABUF };
+
+static const struct entry {
+    int error;
+    enum of of;
+    const char *finding; /* whose remedy is taken unless there is one here */
+    const char *text, *remedy;
+} entries[] = {
+    {EFAULT, DEVICE, "no-peer-memory",
+     "The address is a device's, and the kernel cannot pin it: no peer memory client took it.",
+     NULL},
+    {EFAULT, HOST, NULL, "Part of the range is not mapped, or cannot be pinned.",
+     "Register memory that exists and may be written. A mapping of a device's memory (of a GPU's "
+     "BAR, of /dev) cannot be pinned."},
+    {EFAULT, ANY, NULL, "An address of the range cannot be pinned.",
+     "Register host memory that is mapped; device memory needs a dmabuf or peer memory."},
+    {ENOMEM, DMABUF, "bar-small", "There was no room to map the dmabuf for the NIC.", NULL},
+    {ENOMEM, DEVICE, "bar-small",
+     "There was no room to map the device's memory for the NIC, or no region was left.", NULL},
+    {ENOMEM, ANY, "memlock-low", "The limit of locked memory, or of the NIC's regions, is reached.",
+     NULL},
+    {EINVAL, DMABUF, "page-offset-differs",
+     "The dmabuf is shorter than the range, its iova has another offset in the page than its "
+     "offset, or an access right is not known.",
+     NULL},
+    {EINVAL, ANY, NULL, "An argument is not accepted.",
+     "Remote write and atomic rights need IBV_ACCESS_LOCAL_WRITE; the length must not be 0; some "
+     "rights depend on the device."},
+    {EOPNOTSUPP, DMABUF, "nic-imports-no-dmabuf", "The NIC's driver imports no dmabufs.", NULL},
+    {EPROTONOSUPPORT, DMABUF, "nic-imports-no-dmabuf", "The NIC's driver imports no dmabufs.",
+     NULL},
+    {KERNEL_ENOTSUPP, ANY, "iommu-translates",
+     "The dmabuf's exporter refused this NIC: PCI does not connect the two, it thinks.", NULL},
+    {EBADF, ANY, NULL, "The descriptor is not a dmabuf's.", "Pass an open dmabuf descriptor."},
+    {EPERM, ANY, NULL, "The process may not do this.",
+     "Give the process the capability or the limit that it asks for (CAP_IPC_LOCK, memlock)."},
+    {EACCES, ANY, NULL, "The memory does not permit the rights that were asked for.",
+     "Ask for no right to write into memory that is mapped for reading only."},
+    {ENOSYS, DEVICE, "no-fi-hmem", "The domain does not register device memory.", NULL},
+    {EBUSY, ANY, NULL, "The region, or the device, is in use.",
+     "Unbind memory windows, and wait for what uses the region."},
+};
+
+static bool fits(const struct entry *entry, const struct record_key *key)
+{
+    bool dmabuf = key->call == RECORD_REG_DMABUF_MR;
+    bool device = key->iface != HMREG_IFACE_SYSTEM && key->iface < HMREG_IFACE_COUNT;
+
+    if (entry->error != key->error)
+        return false;
+    return entry->of == ANY || (entry->of == DMABUF && dmabuf) || (entry->of == DEVICE && device) ||
+           (entry->of == HOST && key->iface == HMREG_IFACE_SYSTEM);
+}
+
+struct failure failure_of(const struct record_key *key)
+{
+    for (size_t i = 0; i < sizeof(entries) / sizeof(entries[0]); i++) {
+        const struct entry *entry = &entries[i];
+        const struct finding *finding;
+
+        if (!fits(entry, key))
+            continue;
+        finding = entry->finding ? finding_find(entry->finding) : NULL;
+        return (struct failure){entry->text,
+                                entry->remedy ? entry->remedy
+                                : finding     ? finding->remedy
+                                              : "",
+                                finding ? entry->finding : NULL};
+    }
+    return (struct failure){"The fabric refused it.",
+                            "hmreg doctor examines this machine; dmesg may say more.", NULL};
+}

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * What a failed registration means, and what to do.
+ */
+#ifndef HMREG_TOOLS_RUN_FAILURES_H
+#define HMREG_TOOLS_RUN_FAILURES_H
+
+#include "preload/record_layout.h"
+
+struct failure {
+    const char *text;    /* a sentence */
+    const char *remedy;  /* what to do; often a finding's of the doctor */
+    const char *finding; /* the doctor's code, for hmreg doctor --explain; NULL: none */
+};
+
+/* Of a key whose error is not 0. */
+struct failure failure_of(const struct record_key *key);
+
+#endif

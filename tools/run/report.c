@@ -1,0 +1,352 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * The document about processes whose trace files lie in a folder.
+ */
+#include "tools/document.h"
+#include "tools/run/failures.h"
+#include "tools/run/run.h"
+#include "tools/run/trace_view.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#define MOST_FILES  1024 /* of a folder, which another user may have filled */
+#define MOST_RANGES 20   /* of a process: those that cost most */
+
+static json_t *number(uint64_t value)
+{
+    return doc_made(json_integer((json_int_t)(value & INT64_MAX)));
+}
+
+static void set_number(json_t *object, const char *key, uint64_t value)
+{
+    doc_set(object, key, number(value));
+}
+
+static json_t *text_or_null(const char *text)
+{
+    return text[0] ? doc_text(text) : json_null();
+}
+
+/* ---- a row ------------------------------------------------------------------------------- */
+
+static const char *call_name(unsigned call)
+{
+    static const char *const names[RECORD_CALL_COUNT] = {
+        [RECORD_REG_MR] = "ibv_reg_mr",
+        [RECORD_REG_MR_IOVA] = "ibv_reg_mr_iova",
+        [RECORD_REG_MR_IOVA2] = "ibv_reg_mr_iova2",
+        [RECORD_REG_MR_EX] = "ibv_reg_mr_ex",
+        [RECORD_REG_DMABUF_MR] = "ibv_reg_dmabuf_mr",
+        [RECORD_REREG_MR] = "ibv_rereg_mr",
+        [RECORD_FI_MR_REG] = "fi_mr_reg",
+        [RECORD_FI_MR_REGV] = "fi_mr_regv",
+        [RECORD_FI_MR_REGATTR] = "fi_mr_regattr",
+    };
+
+    return names[call] ? names[call] : "?";
+}
+
+static const char *how_name(unsigned how)
+{
+    static const char *const names[RECORD_HOW_COUNT] = {
+        [RECORD_PASSED] = "passed on", [RECORD_MADE] = "by hmreg", [RECORD_HIT] = "from the cache"};
+
+    return names[how] ? names[how] : "?";
+}
+
+/* What registrations and failures have alike. */
+static json_t *describe_row(const struct trace_view *view, const struct view_row *row)
+{
+    const struct record_key *key = &row->key;
+    bool known = key->iface < HMREG_IFACE_COUNT;
+    json_t *made = doc_object();
+
+    doc_set(made, "call", doc_text(call_name(key->call)));
+    doc_set(made, "how", doc_text(how_name(key->how)));
+    doc_set(made, "iface",
+            known ? doc_text(hmreg_iface_name((enum hmreg_iface)key->iface)) : json_null());
+    doc_set(made, "device", doc_device(key->device));
+    doc_set(made, "nic", text_or_null(view->names[key->nic]));
+    doc_set(made, "caller", text_or_null(view->names[key->module]));
+    doc_set(made, "remote", doc_made(json_boolean(key->remote)));
+    set_number(made, "size_from", key->size ? UINT64_C(1) << (key->size - 1) : 0);
+    set_number(made, "count", row->count);
+    set_number(made, "bytes", row->bytes);
+    set_number(made, "ns", row->ns);
+    set_number(made, "longest_ns", row->longest_ns);
+    return made;
+}
+
+static json_t *describe_registration(const struct trace_view *view, const struct view_row *row)
+{
+    json_t *made = describe_row(view, row);
+
+    doc_set(made, "path", doc_text(hmreg_path_name((enum hmreg_path)row->key.path)));
+    set_number(made, "deregistered", row->ends);
+    set_number(made, "deregistration_ns", row->end_ns);
+    set_number(made, "deregistration_failures", row->end_failures);
+    set_number(made, "left", row->live);
+    set_number(made, "left_bytes", row->live_bytes);
+    set_number(made, "freed", row->freed + row->live_freed);
+    return made;
+}
+
+static json_t *describe_failure(const struct trace_view *view, const struct view_row *row)
+{
+    struct failure failure = failure_of(&row->key);
+    const char *name = strerrorname_np(row->key.error);
+    json_t *made = describe_row(view, row);
+
+    doc_set(made, "code", doc_made(json_integer(-row->key.error)));
+    doc_set(made, "name", doc_text(name ? name : "?"));
+    doc_set(made, "text", doc_text(failure.text));
+    doc_set(made, "remedy", doc_text(failure.remedy));
+    doc_set(made, "finding", failure.finding ? doc_text(failure.finding) : json_null());
+    return made;
+}
+
+/* Those that took longest first. */
+static int by_time(const void *a, const void *b)
+{
+    const struct view_row *first = a, *second = b;
+
+    return (first->ns < second->ns) - (first->ns > second->ns);
+}
+
+static int by_range_time(const void *a, const void *b)
+{
+    const struct view_range *first = a, *second = b;
+
+    return (first->ns < second->ns) - (first->ns > second->ns);
+}
+
+/* ---- a process --------------------------------------------------------------------------- */
+
+static void set_rows(json_t *process, struct trace_view *view)
+{
+    json_t *registrations = doc_array(), *failures = doc_array();
+
+    qsort(view->rows, view->row_count, sizeof(view->rows[0]), by_time);
+    for (unsigned i = 0; i < view->row_count; i++) {
+        if (view->rows[i].key.error)
+            doc_add(failures, describe_failure(view, &view->rows[i]));
+        else
+            doc_add(registrations, describe_registration(view, &view->rows[i]));
+    }
+    doc_set(process, "registrations", registrations);
+    doc_set(process, "failures", failures);
+}
+
+static void set_totals(json_t *process, const struct trace_view *view)
+{
+    struct view_row sum = {0};
+    uint64_t failed = 0, hits = 0;
+    json_t *totals = doc_object();
+
+    for (unsigned i = 0; i < view->row_count; i++) {
+        const struct view_row *row = &view->rows[i];
+        bool good = !row->key.error;
+
+        failed += good ? 0 : row->count;
+        sum.count += good ? row->count : 0;
+        sum.bytes += good ? row->bytes : 0;
+        sum.ns += row->ns;
+        sum.ends += row->ends;
+        sum.end_ns += row->end_ns;
+        sum.freed += row->freed + row->live_freed;
+        hits += row->key.how == RECORD_HIT ? row->count : 0;
+    }
+    set_number(totals, "registrations", sum.count);
+    set_number(totals, "bytes", sum.bytes);
+    set_number(totals, "ns", sum.ns);
+    set_number(totals, "hits", hits);
+    set_number(totals, "failures", failed);
+    set_number(totals, "deregistrations", sum.ends);
+    set_number(totals, "deregistration_ns", sum.end_ns);
+    set_number(totals, "left", view->live);
+    set_number(totals, "left_bytes", view->live_bytes);
+    set_number(totals, "freed", sum.freed);
+    doc_set(process, "totals", totals);
+}
+
+/* Before set_rows(), which sorts the rows that ranges refer to. */
+static void set_again(json_t *process, struct trace_view *view)
+{
+    json_t *again = doc_object(), *ranges = doc_array();
+
+    qsort(view->ranges, view->range_count, sizeof(view->ranges[0]), by_range_time);
+    for (unsigned i = 0; i < view->range_count && i < MOST_RANGES; i++) {
+        const struct view_range *range = &view->ranges[i];
+        const char *caller =
+            range->row < view->row_count ? view->names[view->rows[range->row].key.module] : "";
+        json_t *made = doc_object();
+
+        doc_set(made, "addr", doc_hex(range->addr));
+        set_number(made, "len", range->len);
+        set_number(made, "count", range->count);
+        set_number(made, "ns", range->ns);
+        doc_set(made, "caller", text_or_null(caller));
+        doc_add(ranges, made);
+    }
+    set_number(again, "count", view->again);
+    set_number(again, "ns", view->again_ns);
+    doc_set(again, "ranges", ranges);
+    doc_set(process, "again", again);
+}
+
+static void set_reasons(json_t *process, const struct trace_view *view)
+{
+    json_t *list = doc_array();
+
+    for (unsigned i = 0; i < view->reason_count; i++)
+        doc_add(list,
+                doc_pack("{s:o, s:o, s:o}", "slug", doc_text(view->reasons[i].slug), "count",
+                         number(view->reasons[i].count), "text", doc_text(view->reasons[i].text)));
+    if (view->mode & RECORD_MODE_WRONG)
+        doc_add(list, doc_pack("{s:s, s:i, s:s}", "slug", "wrong-mode", "count", 1, "text",
+                               "HMREG_RUN_MODE has a word that was left out; accepted are trace, "
+                               "gpu, cache, cache=remote, separated by commas"));
+    doc_set(process, "passed_on", list);
+}
+
+static void set_lost(json_t *process, const struct trace_view *view)
+{
+    json_t *lost = doc_object();
+
+    set_number(lost, "registrations", view->lost_rows);
+    set_number(lost, "regions", view->lost_live);
+    set_number(lost, "ranges", view->lost_ranges);
+    set_number(lost, "names", view->lost_names);
+    set_number(lost, "reasons", view->lost_reasons);
+    set_number(lost, "deregistrations", view->unknown_ends);
+    doc_set(process, "not_recorded", lost);
+}
+
+static json_t *modes_of(const struct trace_view *view)
+{
+    json_t *modes = doc_array();
+
+    doc_add(modes, doc_text("trace"));
+    if (view->mode & RECORD_MODE_GPU)
+        doc_add(modes, doc_text("gpu"));
+    if (view->mode & RECORD_MODE_CACHE)
+        doc_add(modes, doc_text(view->mode & RECORD_MODE_REMOTE ? "cache=remote" : "cache"));
+    return modes;
+}
+
+/* What became of it: a pid that exists may be another program's by now. */
+static const char *state_of(const struct trace_view *view)
+{
+    if (view->ended)
+        return "exited";
+    if (view->pid > 0 && (!kill(view->pid, 0) || errno == EPERM))
+        return "running";
+    return "ended";
+}
+
+static json_t *time_of(int64_t nanoseconds)
+{
+    time_t seconds = (time_t)(nanoseconds / 1000000000);
+    char words[64];
+    struct tm parts;
+
+    if (!gmtime_r(&seconds, &parts) ||
+        !strftime(words, sizeof(words), "%Y-%m-%dT%H:%M:%SZ", &parts))
+        return json_null();
+    return doc_text(words);
+}
+
+static json_t *describe_process(struct trace_view *view, const char *file)
+{
+    json_t *process = doc_object();
+
+    doc_set(process, "pid", doc_made(json_integer(view->pid)));
+    doc_set(process, "parent", doc_made(json_integer(view->parent)));
+    doc_set(process, "rank", text_or_null(view->rank));
+    doc_set(process, "program", text_or_null(view->program));
+    doc_set(process, "hmreg", text_or_null(view->hmreg));
+    doc_set(process, "modes", modes_of(view));
+    doc_set(process, "state", doc_text(state_of(view)));
+    doc_set(process, "began", time_of(view->began));
+    doc_set(process, "file", doc_text(file));
+    set_totals(process, view);
+    set_again(process, view);
+    set_rows(process, view);
+    set_reasons(process, view);
+    set_lost(process, view);
+    return process;
+}
+
+/* ---- files ------------------------------------------------------------------------------- */
+
+static void read_file(const char *path, json_t *processes, json_t *failures)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    struct trace_view *view;
+    char why[256];
+
+    if (fd < 0) {
+        doc_add(failures, doc_format("%.500s: %s", path, strerror(errno)));
+        return;
+    }
+    view = trace_view_read(fd, why);
+    close(fd);
+    if (view)
+        doc_add(processes, describe_process(view, path));
+    else
+        doc_add(failures, doc_format("%.500s: %s", path, why));
+    free(view);
+}
+
+static int is_trace(const struct dirent *entry)
+{
+    size_t length = strlen(entry->d_name), suffix = strlen(RECORD_SUFFIX);
+
+    return length > suffix && !strcmp(entry->d_name + length - suffix, RECORD_SUFFIX);
+}
+
+static void read_folder(const char *path, json_t *processes, json_t *failures)
+{
+    struct dirent **entries;
+    int count = scandir(path, &entries, is_trace, versionsort);
+
+    if (count < 0) {
+        doc_add(failures, doc_format("%.500s: %s", path, strerror(errno)));
+        return;
+    }
+    if (count > MOST_FILES)
+        doc_add(failures, doc_format("%.500s has %d trace files; the first %d were read", path,
+                                     count, MOST_FILES));
+    for (int i = 0; i < count; i++) {
+        char file[PATH_MAX + 300];
+
+        snprintf(file, sizeof(file), "%s/%s", path, entries[i]->d_name);
+        free(entries[i]);
+        if (i < MOST_FILES)
+            read_file(file, processes, failures);
+    }
+    free(entries);
+}
+
+json_t *report_of(const char *path)
+{
+    json_t *document = doc_new("run"), *processes = doc_array(), *failures = doc_array();
+    struct stat status;
+
+    if (!stat(path, &status) && S_ISDIR(status.st_mode))
+        read_folder(path, processes, failures);
+    else
+        read_file(path, processes, failures);
+    doc_set(document, "processes", processes);
+    doc_set(document, "failures", failures);
+    return document;
+}

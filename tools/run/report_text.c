@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * Prints the document as tables, one section for each process.
+ */
+#include "tools/document.h"
+#include "tools/run/run.h"
+#include "tools/table.h"
+
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+#define MOST_ROWS   30
+#define MOST_RANGES 5
+
+static const char *time_words(uint64_t ns, char buf[32])
+{
+    if (ns < 10000)
+        snprintf(buf, 32, "%" PRIu64 " ns", ns);
+    else if (ns < 10000000)
+        snprintf(buf, 32, "%" PRIu64 " us", ns / 1000);
+    else if (ns < UINT64_C(10000000000))
+        snprintf(buf, 32, "%" PRIu64 " ms", ns / 1000000);
+    else
+        snprintf(buf, 32, "%" PRIu64 " s", ns / 1000000000);
+    return buf;
+}
+
+/* "1 region", "2 regions" */
+static const char *count_words(uint64_t count, const char *noun, char buf[64])
+{
+    snprintf(buf, 64, "%" PRIu64 " %s%s", count, noun, count == 1 ? "" : "s");
+    return buf;
+}
+
+static const char *file_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+
+    return slash ? slash + 1 : path;
+}
+
+/* "system", "cuda 0", "unknown". */
+static const char *memory_words(const json_t *row, char buf[32])
+{
+    if (!doc_has(row, "iface"))
+        return "unknown";
+    if (!doc_has(row, "device"))
+        return doc_words(row, "iface");
+    snprintf(buf, 32, "%s %" PRIu64, doc_words(row, "iface"), doc_number(row, "device"));
+    return buf;
+}
+
+/* ---- registrations ----------------------------------------------------------------------- */
+
+/* Without the column "how" if all were passed on, as without --gpu and --cache. */
+static struct table *new_registrations(bool how)
+{
+    static const char *const headings[] = {"NIC",   "remote", ">size from", ">count", ">bytes",
+                                           ">time", ">mean",  ">longest",   "caller"};
+    struct table *table = table_new("call", "memory", "path", NULL);
+
+    if (how)
+        table_add_column(table, "how");
+    for (size_t i = 0; i < COUNT(headings); i++)
+        table_add_column(table, headings[i]);
+    return table;
+}
+
+static void add_registration(struct table *table, const json_t *row, bool how)
+{
+    uint64_t count = doc_number(row, "count");
+    char buf[32];
+
+    table_add(table, "%s", doc_words(row, "call"));
+    table_add(table, "%s", memory_words(row, buf));
+    table_add(table, "%s", doc_words(row, "path"));
+    if (how)
+        table_add(table, "%s", doc_words(row, "how"));
+    table_add(table, "%s", doc_has(row, "nic") ? doc_words(row, "nic") : "-");
+    table_add(table, "%s", doc_is(row, "remote") ? "yes" : "no");
+    table_add(table, "%s", doc_bytes_words(doc_number(row, "size_from"), buf));
+    table_add(table, "%" PRIu64, count);
+    table_add(table, "%s", doc_bytes_words(doc_number(row, "bytes"), buf));
+    table_add(table, "%s", time_words(doc_number(row, "ns"), buf));
+    table_add(table, "%s", time_words(count ? doc_number(row, "ns") / count : 0, buf));
+    table_add(table, "%s", time_words(doc_number(row, "longest_ns"), buf));
+    table_add(table, "%s", doc_has(row, "caller") ? file_name(doc_words(row, "caller")) : "-");
+}
+
+static void print_registrations(const json_t *process)
+{
+    const json_t *rows = json_object_get(process, "registrations"), *row;
+    uint64_t left_out = 0, ns = 0;
+    struct table *table;
+    bool how = false;
+    char buf[32], count[64];
+
+    doc_each(row, rows)
+        how = how || !doc_equals(row, "how", "passed on");
+    table = new_registrations(how);
+    doc_each(row, rows) {
+        if (row_i < MOST_ROWS) {
+            add_registration(table, row, how);
+            continue;
+        }
+        left_out += doc_number(row, "count");
+        ns += doc_number(row, "ns");
+    }
+    table_print(table);
+    if (left_out)
+        print_paragraph("", "and %s more, %s together; --json has all",
+                        count_words(left_out, "registration", count), time_words(ns, buf));
+}
+
+static void print_failure(const json_t *failure)
+{
+    bool finding = doc_has(failure, "finding"), caller = doc_has(failure, "caller");
+    char memory[32], size[32], count[64];
+
+    print_paragraph("failed: ", "%s of %s memory, from %s%s%s, %s: %s. %s %s%s%s%s",
+                    doc_words(failure, "call"), memory_words(failure, memory),
+                    doc_bytes_words(doc_number(failure, "size_from"), size), caller ? ", by " : "",
+                    file_name(doc_words(failure, "caller")),
+                    count_words(doc_number(failure, "count"), "time", count),
+                    doc_words(failure, "name"), doc_words(failure, "text"),
+                    doc_words(failure, "remedy"), finding ? " (hmreg doctor --explain " : "",
+                    doc_words(failure, "finding"), finding ? ")" : "");
+}
+
+static void print_failures(const json_t *process)
+{
+    const json_t *failure;
+
+    doc_each(failure, json_object_get(process, "failures"))
+        print_failure(failure);
+}
+
+/* ---- what could be better ---------------------------------------------------------------- */
+
+static void print_left(const json_t *process)
+{
+    const json_t *totals = json_object_get(process, "totals");
+    bool runs = doc_equals(process, "state", "running");
+    char bytes[32], count[64];
+
+    if (doc_number(totals, "left"))
+        print_paragraph(runs ? "registered now: " : "never deregistered: ", "%s of %s",
+                        count_words(doc_number(totals, "left"), "region", count),
+                        doc_bytes_words(doc_number(totals, "left_bytes"), bytes));
+}
+
+static void print_freed(const json_t *process)
+{
+    char bytes[32], memory[32], count[64];
+    const json_t *row;
+
+    doc_each(row, json_object_get(process, "registrations"))
+        if (doc_number(row, "freed"))
+            print_paragraph("freed while registered: ",
+                            "%s of %s memory, from %s, registered by %s. The NIC still reaches the "
+                            "old pages: deregister first.",
+                            count_words(doc_number(row, "freed"), "range", count),
+                            memory_words(row, memory),
+                            doc_bytes_words(doc_number(row, "size_from"), bytes),
+                            doc_has(row, "caller") ? file_name(doc_words(row, "caller")) : "?");
+}
+
+static void print_again(const json_t *process)
+{
+    const json_t *again = json_object_get(process, "again"), *range;
+    struct table *table;
+    char buf[32], count[64];
+
+    if (!doc_number(again, "count"))
+        return;
+    print_paragraph("registered again: ",
+                    "%s repeated earlier ones of the same range and rights, and took %s. A cache "
+                    "saves that where the memory does not change in between: hmreg run --cache.",
+                    count_words(doc_number(again, "count"), "registration", count),
+                    time_words(doc_number(again, "ns"), buf));
+    table = table_new("address", ">length", ">times", ">time", "caller", NULL);
+    doc_each(range, json_object_get(again, "ranges")) {
+        if (range_i == MOST_RANGES)
+            break;
+        table_add(table, "%s", doc_words(range, "addr"));
+        table_add(table, "%s", doc_bytes_words(doc_number(range, "len"), buf));
+        table_add(table, "%" PRIu64, doc_number(range, "count"));
+        table_add(table, "%s", time_words(doc_number(range, "ns"), buf));
+        table_add(table, "%s",
+                  doc_has(range, "caller") ? file_name(doc_words(range, "caller")) : "-");
+    }
+    table_print(table);
+}
+
+static void print_passed_on(const json_t *process)
+{
+    const json_t *reason;
+    char count[64];
+
+    doc_each(reason, json_object_get(process, "passed_on"))
+        print_paragraph("passed on: ", "%s: %s (%s)",
+                        count_words(doc_number(reason, "count"), "time", count),
+                        doc_words(reason, "text"), doc_words(reason, "slug"));
+}
+
+static void print_lost(const json_t *process)
+{
+    static const struct {
+        const char *key, *words;
+    } kinds[] = {{"registrations", "registrations"},
+                 {"regions", "regions that existed"},
+                 {"ranges", "ranges"},
+                 {"reasons", "reasons"}};
+    const json_t *lost = json_object_get(process, "not_recorded");
+
+    for (size_t i = 0; i < COUNT(kinds); i++)
+        if (doc_number(lost, kinds[i].key))
+            print_paragraph("not recorded: ", "%" PRIu64 " %s, since the trace file was full",
+                            doc_number(lost, kinds[i].key), kinds[i].words);
+}
+
+/* ---- a process --------------------------------------------------------------------------- */
+
+static void print_process(const json_t *process)
+{
+    const json_t *totals = json_object_get(process, "totals");
+    char bytes[32], took[32], ended[32], made[64], gone[64];
+
+    print_heading("Process %" PRIu64 "%s%s, %s, %s", doc_number(process, "pid"),
+                  doc_has(process, "rank") ? ", rank " : "", doc_words(process, "rank"),
+                  doc_words(process, "program"), doc_words(process, "state"));
+    print_paragraph("", "%s of %s, %" PRIu64 " failed; %s. %s, %s.",
+                    count_words(doc_number(totals, "registrations"), "registration", made),
+                    doc_bytes_words(doc_number(totals, "bytes"), bytes),
+                    doc_number(totals, "failures"), time_words(doc_number(totals, "ns"), took),
+                    count_words(doc_number(totals, "deregistrations"), "deregistration", gone),
+                    time_words(doc_number(totals, "deregistration_ns"), ended));
+    print_registrations(process);
+    print_failures(process);
+    print_left(process);
+    print_freed(process);
+    print_again(process);
+    print_passed_on(process);
+    print_lost(process);
+}
+
+void report_print(const json_t *document)
+{
+    const json_t *processes = json_object_get(document, "processes"), *process, *failure;
+
+    print_line("hmreg run, hmreg %s", doc_words(document, "hmreg"));
+    doc_each(process, processes)
+        print_process(process);
+    if (!json_array_size(processes))
+        print_line("No registration by libibverbs or libfabric was seen.");
+    doc_each(failure, json_object_get(document, "failures"))
+        print_line("%s", json_string_value(failure));
+}

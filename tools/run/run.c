@@ -1,0 +1,321 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * hmreg run: starts a program with the libraries of preload/ in it, and reports what it registered.
+ * The program's standard output is its own: the report goes to standard error, or to a file.
+ */
+#include "tools/run/run.h"
+
+#include "tools/command.h"
+#include "tools/document.h"
+#include "tools/table.h"
+
+#include "preload/record_layout.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static int fail(const char *words, const char *why)
+{
+    fprintf(stderr, "hmreg run: %s%s%s\n", words, why[0] ? ": " : "", why);
+    return RUN_FAILED;
+}
+
+/* ---- the folder of the trace files ------------------------------------------------------- */
+
+/* Makes a private folder, or uses --dir's, which it makes if it is missing. */
+static bool make_folder(const struct run_options *options, char folder[PATH_MAX])
+{
+    const char *runtime = getenv("XDG_RUNTIME_DIR");
+    char made[PATH_MAX];
+
+    if (options->dir)
+        return (!mkdir(options->dir, 0700) || errno == EEXIST) && realpath(options->dir, folder);
+    snprintf(made, sizeof(made), "%.4000s/hmreg-run-XXXXXX",
+             runtime && runtime[0] == '/' ? runtime : "/tmp");
+    if (!mkdtemp(made)) {
+        strcpy(made, "/tmp/hmreg-run-XXXXXX");
+        if (!mkdtemp(made))
+            return false;
+    }
+    return realpath(made, folder) != NULL;
+}
+
+/* Removes the trace files and the folder, unless --dir named it. */
+static void remove_folder(const struct run_options *options, const char *folder)
+{
+    DIR *list = options->dir ? NULL : opendir(folder);
+    struct dirent *entry;
+
+    if (!list)
+        return;
+    while ((entry = readdir(list)))
+        if (strstr(entry->d_name, RECORD_SUFFIX))
+            unlinkat(dirfd(list), entry->d_name, 0);
+    closedir(list);
+    rmdir(folder);
+}
+
+/* ---- reports ----------------------------------------------------------------------------- */
+
+struct reporting {
+    const struct run_options *options;
+    const char *folder;
+    char output[PATH_MAX]; /* the file; "": standard error */
+    bool failed;           /* a report could not be written */
+};
+
+/* Of the file's name: the rank of a job's process is appended, so that each has its own. */
+static void name_output(struct reporting *reporting)
+{
+    static const char *const ranks[] = {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK",
+                                        "SLURM_PROCID"};
+    const char *rank = NULL, *output = reporting->options->output;
+
+    for (size_t i = 0; i < COUNT(ranks) && !rank; i++)
+        rank = getenv(ranks[i]);
+    if (rank && (!rank[0] || strspn(rank, "0123456789") != strlen(rank)))
+        rank = NULL;
+    if (output)
+        snprintf(reporting->output, sizeof(reporting->output), "%s%s%s", output, rank ? "." : "",
+                 rank ? rank : "");
+}
+
+/* The descriptor that the report is written to. */
+static int open_output(const struct reporting *reporting)
+{
+    if (!reporting->output[0])
+        return fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3);
+    return open(reporting->output, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+}
+
+static void print(const json_t *document, bool json)
+{
+    if (json)
+        doc_print_json(document);
+    else
+        report_print(document);
+}
+
+/* What prints to standard output prints elsewhere meanwhile. */
+static bool print_to(int fd, const json_t *document, bool json)
+{
+    int kept = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
+    bool good;
+
+    fflush(stdout);
+    good = dup3(fd, STDOUT_FILENO, O_CLOEXEC) >= 0; /* nothing is executed any more */
+    if (good)
+        print(document, json);
+    good = !fflush(stdout) && !ferror(stdout) && good;
+    clearerr(stdout);
+    if (kept >= 0) {
+        dup3(kept, STDOUT_FILENO, O_CLOEXEC);
+        close(kept);
+    } else {
+        close(STDOUT_FILENO); /* as it was */
+    }
+    return good;
+}
+
+static void report(void *context)
+{
+    struct reporting *reporting = context;
+    json_t *document = report_of(reporting->folder);
+    int fd = open_output(reporting);
+    bool good = fd >= 0 && print_to(fd, document, reporting->options->json);
+
+    if (!good && !reporting->failed)
+        fail("the report cannot be written", strerror(errno));
+    reporting->failed = !good;
+    if (fd >= 0)
+        close(fd);
+    json_decref(document);
+}
+
+/* --report: of a folder or a file, to standard output. */
+static int report_only(const struct run_options *options)
+{
+    json_t *document = report_of(options->report);
+    int status = json_array_size(json_object_get(document, "failures")) ? EXIT_FAILED : EXIT_GOOD;
+
+    print(document, options->json);
+    json_decref(document);
+    return status;
+}
+
+/* ---- the command ------------------------------------------------------------------------- */
+
+/* Ends as the program did, so that the caller sees the signal. */
+static void end_by(int signal_number)
+{
+    const struct rlimit none = {0, 0};
+    sigset_t set;
+
+    setrlimit(RLIMIT_CORE, &none); /* the program's core is the one that is wanted */
+    fflush(NULL);
+    signal(signal_number, SIG_DFL);
+    sigemptyset(&set);
+    sigaddset(&set, signal_number);
+    sigprocmask(SIG_UNBLOCK, &set, NULL);
+    raise(signal_number);
+}
+
+static int run_in(const struct run_options *options, const char *folder, char **words,
+                  const char *path)
+{
+    struct reporting reporting = {.options = options, .folder = folder};
+    char why[512];
+    int status, killed;
+
+    name_output(&reporting);
+    if (!environment_set(options, folder, why))
+        return fail(why, "");
+    status = program_run(words, path, options->seconds, report, &reporting, &killed);
+    report(&reporting);
+    remove_folder(options, folder);
+    if (killed)
+        end_by(killed);
+    return status;
+}
+
+static int run_program(const struct run_options *options, char **words)
+{
+    char path[PATH_MAX], folder[PATH_MAX], why[512];
+    int status = program_find(words[0], path, why);
+
+    if (status) {
+        fail(why, "");
+        return status;
+    }
+    if (!program_takes_libraries(path, why)) {
+        fail(why, "");
+        return RUN_NOT_EXECUTABLE;
+    }
+    if (!make_folder(options, folder))
+        return fail(options->dir ? options->dir : "no folder for trace files", strerror(errno));
+    return run_in(options, folder, words, path);
+}
+
+static int run(const struct command *self, int argc, char **argv)
+{
+    struct run_options options = {0};
+    int status = options_parse(self, argc, argv, &options);
+
+    if (status != EXIT_CONTINUE)
+        return status;
+    if (options.report && options.words)
+        return fail("--report and a program: one of them is accepted", "");
+    if (options.report)
+        return report_only(&options);
+    if (options.words)
+        return run_program(&options, argv + argc - options.words);
+    return fail("a program to run is missing\nTry: hmreg help run", "");
+}
+
+/* ---- options ----------------------------------------------------------------------------- */
+
+static const char *take_trace(const char *value, void *options)
+{
+    ((struct run_options *)options)->trace = true;
+    return NULL;
+}
+
+static const char *take_gpu(const char *value, void *options)
+{
+    ((struct run_options *)options)->gpu = true;
+    return NULL;
+}
+
+static const char *take_cache(const char *value, void *options)
+{
+    struct run_options *to = options;
+
+    if (value && strcmp(value, "remote"))
+        return "--cache and --cache=remote are accepted";
+    to->cache = true;
+    to->remote = to->remote || value;
+    return NULL;
+}
+
+static const char *take_follow(const char *value, void *options)
+{
+    long seconds;
+
+    if (!options_number(value, 1, 86400, &seconds))
+        return "whole seconds are accepted, from 1 to 86400";
+    ((struct run_options *)options)->seconds = (unsigned)seconds;
+    return NULL;
+}
+
+static const char *take_output(const char *value, void *options)
+{
+    ((struct run_options *)options)->output = value;
+    return value[0] ? NULL : "the name of a file is accepted";
+}
+
+static const char *take_dir(const char *value, void *options)
+{
+    ((struct run_options *)options)->dir = value;
+    return value[0] ? NULL : "the name of a folder is accepted";
+}
+
+static const char *take_report(const char *value, void *options)
+{
+    ((struct run_options *)options)->report = value;
+    return value[0] ? NULL : "a trace file or a folder of them is accepted";
+}
+
+static const char *take_word(const char *value, void *options)
+{
+    ((struct run_options *)options)->words++;
+    return NULL;
+}
+
+static const struct option_def options[] = {
+    {"trace", NULL, "only record; also without this option", take_trace},
+    {"gpu", NULL, "make registrations of device memory succeed", take_gpu},
+    {"cache", "[=remote]", "remember registrations; =remote: those for peers too", take_cache},
+    {"json", NULL, "JSON instead of tables; its keys are in hmreg-run(1)", options_take_json},
+    {"follow", "SECONDS", "report again after so long, while the program runs", take_follow},
+    {"output", "FILE", "write the report to FILE, not to standard error", take_output},
+    {"dir", "DIR", "keep the trace files in DIR", take_dir},
+    {"report", "PATH", "run nothing: report of trace files", take_report},
+    {0},
+};
+
+const struct command command_run_program = {
+    .name = "run",
+    .summary = "run a program and show what it registers",
+    .description =
+        "Runs PROGRAM, unchanged, with its arguments, and reports at the end what it and its\n"
+        "children registered by libibverbs or libfabric: calls, memory, paths, sizes, callers,\n"
+        "and how long that took; failures and what to do about them; regions never\n"
+        "deregistered; memory freed while registered; ranges registered again and again, which\n"
+        "a cache would save. The report goes to standard error, and on SIGRTMIN so far.\n"
+        "With --gpu and --cache hmreg makes registrations better: hmreg-run(1) says how, and\n"
+        "what the program may notice.\n",
+    .examples = "  hmreg run ib_write_bw\n"
+                "  hmreg run --json --output report.json -- ./program --its options\n"
+                "  mpirun -n 4 hmreg run --output report ./program\n"
+                "  hmreg run --dir /tmp/traces ./server & hmreg run --report /tmp/traces\n",
+    .statuses = "  N    the program's own; if a signal ended it, the same signal\n"
+                "  125  hmreg failed, or its command line is wrong\n"
+                "  126  the program cannot be executed, or takes no libraries\n"
+                "  127  there is no such program\n"
+                "  of --report: 0, or 1 if something could not be read\n",
+    .error_status = RUN_FAILED,
+    .operand = "PROGRAM",
+    .take_operand = take_word,
+    .operands = true,
+    .rest = true,
+    .options = options,
+    .run = run,
+};

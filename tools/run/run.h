@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * The parts of `hmreg run`: examines and starts a program with the libraries of preload/, and
+ * reports what their trace files say.
+ */
+#ifndef HMREG_TOOLS_RUN_RUN_H
+#define HMREG_TOOLS_RUN_RUN_H
+
+#include <jansson.h>
+#include <limits.h>
+#include <stdbool.h>
+
+enum run_status { RUN_FAILED = 125, RUN_NOT_EXECUTABLE = 126, RUN_NOT_FOUND = 127 };
+
+struct run_options {
+    bool json; /* first */
+    bool trace, gpu, cache, remote;
+    unsigned seconds; /* between reports while the program runs; 0: none */
+    const char *output;
+    const char *dir;
+    const char *report;
+    int words; /* of the program and its arguments */
+};
+
+/* The program's file, as execvp(3) finds it. Returns 0, RUN_NOT_FOUND or RUN_NOT_EXECUTABLE, with
+ * the reason in why. */
+int program_find(const char *name, char path[PATH_MAX], char why[512]);
+
+/* May libraries be loaded into it? A script is judged by its interpreter. False: why says why not,
+ * and what to do. */
+bool program_takes_libraries(const char *path, char why[512]);
+
+/* Puts into this process's environment what the libraries and the program need. folder: where trace
+ * files go. False: why says what is missing. */
+bool environment_set(const struct run_options *options, const char *folder, char why[512]);
+
+/* Starts the program and waits for it; on_report() is called every options->seconds, and when this
+ * process receives SIGRTMIN. Returns the exit status for this process; *killed: the signal that
+ * ended the program, or 0. */
+int program_run(char **words, const char *path, unsigned seconds, void (*on_report)(void *),
+                void *context, int *killed);
+
+/* The document about the trace files in a folder, or about one file. */
+json_t *report_of(const char *path);
+
+void report_print(const json_t *document);
+
+#endif

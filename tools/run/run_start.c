@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * Sets the environment of the program, starts it as a child and waits. Signals that another process
+ * sends to this one are forwarded; those of the terminal reach the program by themselves. This
+ * process installs no handler: it blocks the signals and waits for them, and the program gets the
+ * mask and the dispositions that this process was started with.
+ */
+#include "tools/run/run.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define PRELOAD "libhmreg-preload.so"
+#define HOOK    "libhmreg_hook-fi.so"
+
+/* ---- environment ------------------------------------------------------------------------- */
+
+/* The folder of the libraries, from the place of this command. */
+static bool find_libraries(char folder[PATH_MAX], char why[512])
+{
+    char self[PATH_MAX], path[PATH_MAX + 64];
+    ssize_t length = readlink("/proc/self/exe", self, sizeof(self) - 1);
+    char *slash;
+
+    self[length > 0 ? length : 0] = '\0';
+    slash = strrchr(self, '/');
+    if (!slash)
+        return snprintf(why, 512, "/proc/self/exe cannot be read"), false;
+    *slash = '\0';
+    snprintf(path, sizeof(path), "%.*s/%s", PATH_MAX - 64, self, HMREG_RUN_LIBRARIES);
+    if (!realpath(path, folder)) {
+        snprintf(why, 512, "the libraries to load into programs are missing: %.300s: %s", path,
+                 strerror(errno));
+        return false;
+    }
+    /* LD_PRELOAD separates by both. */
+    if (!strpbrk(folder, " :"))
+        return true;
+    snprintf(why, 512,
+             "hmreg is installed in a folder whose path has a space or a colon, %.300s: LD_PRELOAD "
+             "cannot name it",
+             folder);
+    return false;
+}
+
+/* Adds an item to a list in a variable, in front or behind; otherwise: what the list is without the
+ * variable. */
+static void add_to(const char *name, const char *item, char separator, bool front,
+                   const char *otherwise)
+{
+    const char *list = getenv(name);
+    char *text = NULL;
+
+    list = list && list[0] ? list : otherwise;
+    if (!list)
+        setenv(name, item, 1);
+    else if (asprintf(&text, "%s%c%s", front ? item : list, separator, front ? list : item) > 0)
+        setenv(name, text, 1);
+    free(text);
+}
+
+/* libfabric's own folder is searched only while the variable is not set. */
+static void add_hook(const char *folder)
+{
+    char path[PATH_MAX + 64];
+
+    snprintf(path, sizeof(path), "%s/%s", folder, HOOK);
+    if (access(path, R_OK))
+        return;
+    add_to("FI_PROVIDER_PATH", folder, ':', false, HMREG_RUN_PROVIDERS);
+    add_to("FI_HOOK", "hmreg", ';', false, NULL);
+}
+
+bool environment_set(const struct run_options *options, const char *folder, char why[512])
+{
+    char libraries[PATH_MAX], path[PATH_MAX + 64], mode[64];
+
+    if (!find_libraries(libraries, why))
+        return false;
+    snprintf(path, sizeof(path), "%s/%s", libraries, PRELOAD);
+    snprintf(mode, sizeof(mode), "trace%s%s", options->gpu ? ",gpu" : "",
+             options->remote  ? ",cache=remote"
+             : options->cache ? ",cache"
+                              : "");
+    if (!access(path, R_OK))
+        add_to("LD_PRELOAD", path, ':', true, NULL);
+    add_hook(libraries);
+    setenv("HMREG_RUN_MODE", mode, 1);
+    setenv("HMREG_RUN_DIR", folder, 1);
+    return true;
+}
+
+/* ---- the child --------------------------------------------------------------------------- */
+
+struct start {
+    sigset_t mask; /* as this process was started */
+    bool ignored;  /* SIGCHLD was */
+};
+
+/* A script without a first line that names its interpreter, as execvp(3) does it. */
+static void execute_script(char **words, const char *path)
+{
+    size_t count = 0;
+    char **shell;
+
+    while (words[count])
+        count++;
+    shell = calloc(count + 2, sizeof(*shell));
+    if (!shell)
+        return;
+    shell[0] = (char *)(uintptr_t) "/bin/sh";
+    shell[1] = (char *)(uintptr_t)path;
+    memcpy(shell + 2, words + 1, count * sizeof(*shell));
+    execv(shell[0], shell);
+}
+
+/* In the child. Reports by the pipe why the program does not start. */
+static void execute(char **words, const char *path, const struct start *start, int report)
+{
+    int error;
+
+    if (start->ignored)
+        signal(SIGCHLD, SIG_IGN);
+    sigprocmask(SIG_SETMASK, &start->mask, NULL);
+    execv(path, words);
+    error = errno;
+    if (error == ENOEXEC)
+        execute_script(words, path);
+    if (write(report, &error, sizeof(error)) < 0)
+        _exit(RUN_FAILED);
+    _exit(RUN_NOT_EXECUTABLE);
+}
+
+/* The child's pid once it executes the program; 0: it does not, and *error says why. */
+static pid_t start_child(char **words, const char *path, const struct start *start, int *error)
+{
+    int ends[2];
+    ssize_t length;
+    pid_t child;
+
+    if (pipe2(ends, O_CLOEXEC)) {
+        *error = errno;
+        return 0;
+    }
+    child = fork();
+    if (child == 0)
+        execute(words, path, start, ends[1]);
+    *error = errno;
+    close(ends[1]);
+    length = child > 0 ? read(ends[0], error, sizeof(*error)) : -1;
+    close(ends[0]);
+    if (child > 0 && length <= 0)
+        return child;
+    if (child > 0)
+        waitpid(child, NULL, 0);
+    return 0;
+}
+
+/* ---- signals ----------------------------------------------------------------------------- */
+
+/* Blocks the signals that wait_for() takes; stops of the terminal keep their meaning. */
+static void block_signals(sigset_t *set, struct start *start)
+{
+    static const int kept[] = {SIGTSTP, SIGTTIN, SIGTTOU, SIGSEGV, SIGBUS,
+                               SIGILL,  SIGFPE,  SIGABRT, SIGTRAP, SIGSYS};
+    struct sigaction child = {.sa_handler = SIG_DFL}, before;
+
+    sigfillset(set);
+    for (size_t i = 0; i < sizeof(kept) / sizeof(kept[0]); i++)
+        sigdelset(set, kept[i]);
+    sigprocmask(SIG_BLOCK, set, &start->mask);
+    sigaction(SIGCHLD, &child, &before);
+    start->ignored = before.sa_handler == SIG_IGN;
+}
+
+static void forward(pid_t child, const siginfo_t *info)
+{
+    bool sent = info->si_code == SI_USER || info->si_code == SI_QUEUE || info->si_code == SI_TKILL;
+
+    if (sent && info->si_signo != SIGCHLD && info->si_signo != SIGCONT)
+        kill(child, info->si_signo);
+}
+
+static int status_of(int status, int *killed)
+{
+    *killed = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+    return *killed ? 128 + *killed : WEXITSTATUS(status);
+}
+
+static int wait_for(pid_t child, const sigset_t *set, unsigned seconds, void (*on_report)(void *),
+                    void *context, int *killed)
+{
+    const struct timespec pause = {.tv_sec = seconds};
+    siginfo_t info;
+    int status;
+
+    for (;;) {
+        int got = seconds ? sigtimedwait(set, &info, &pause) : sigwaitinfo(set, &info);
+
+        if (waitpid(child, &status, WNOHANG) == child)
+            return status_of(status, killed);
+        if ((got < 0 && errno == EAGAIN) || got == SIGRTMIN)
+            on_report(context);
+        else if (got > 0)
+            forward(child, &info);
+    }
+}
+
+int program_run(char **words, const char *path, unsigned seconds, void (*on_report)(void *),
+                void *context, int *killed)
+{
+    struct start start;
+    sigset_t set;
+    pid_t child;
+    int error, status;
+
+    *killed = 0;
+    fflush(NULL);
+    block_signals(&set, &start);
+    child = start_child(words, path, &start, &error);
+    if (!child) {
+        sigprocmask(SIG_SETMASK, &start.mask, NULL);
+        fprintf(stderr, "hmreg run: %s cannot be started: %s\n", path, strerror(error));
+        return error == ENOENT ? RUN_NOT_FOUND : RUN_NOT_EXECUTABLE;
+    }
+    status = wait_for(child, &set, seconds, on_report, context, killed);
+    sigprocmask(SIG_SETMASK, &start.mask, NULL);
+    return status;
+}

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * A checked copy of a trace file (preload/record_layout.h). The process that wrote it may use any
+ * version of hmreg, still write, or be malicious: the file is copied first and checked afterwards,
+ * so it can make the numbers wrong and do no other harm.
+ */
+#ifndef HMREG_TOOLS_RUN_TRACE_VIEW_H
+#define HMREG_TOOLS_RUN_TRACE_VIEW_H
+
+#include "preload/record_layout.h"
+
+#include <stdbool.h>
+
+struct view_row {
+    struct record_key key; /* every field of it is valid, or of a known "unknown" */
+    uint64_t count, bytes, ns, longest_ns, ends, end_ns, end_failures, freed;
+    uint64_t live, live_bytes, live_freed; /* of the regions that exist: those of this row */
+};
+
+struct view_range {
+    uint64_t addr, len, count, ns;
+    unsigned row; /* index of rows; count: unknown */
+};
+
+struct view_reason {
+    uint64_t count;
+    char slug[33], text[273];
+};
+
+struct trace_view {
+    int pid, parent;
+    uint32_t mode; /* RECORD_MODE_* */
+    bool ended;
+    int64_t began;
+    uint64_t lost_rows, lost_live, lost_ranges, lost_names, lost_reasons, unknown_ends, again,
+        again_ns;
+    char rank[17], hmreg[17], program[257];
+    char names[RECORD_NAMES][253]; /* "": unknown */
+    struct view_reason reasons[RECORD_REASONS];
+    unsigned reason_count;
+    struct view_row rows[RECORD_ROWS];
+    unsigned row_count;
+    struct view_range ranges[RECORD_RANGES]; /* those that came more than once */
+    unsigned range_count;
+    uint64_t live, live_bytes; /* all regions that exist */
+};
+
+/* Reads an open file. NULL: why says why not. free() the result. */
+struct trace_view *trace_view_read(int fd, char why[256]);
+
+#endif
