@@ -101,7 +101,7 @@ static void open__many_times__takes_no_more_memory(void **state)
 
     if (FIXTURE_SANITIZED)
         test_skip("a sanitizer's own mappings change");
-    for (int i = 0; i < 100; i++) {
+    for (unsigned long i = 0, times = test_times(100); i < times; i++) {
         fixture_open_hooked(&fixture);
         fixture_close(&fixture);
         if (i == 0)
@@ -671,7 +671,7 @@ static void open_and_close__while_threads_are_in_the_code__all_continue(void **s
     atomic_store(&enough, false);
     for (size_t i = 0; i < 3; i++)
         assert_int_equal(pthread_create(&threads[i], NULL, map_and_unmap, NULL), 0);
-    for (unsigned long i = test_times(FIXTURE_SANITIZED ? 20 : 200); i > 0; i--) {
+    for (unsigned long i = test_times(FIXTURE_SANITIZED ? 20 : 100); i > 0; i--) {
         fixture_open_hooked(&fixture);
         fixture_close(&fixture);
     }
