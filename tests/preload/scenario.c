@@ -59,7 +59,7 @@ static void dereg(struct ibv_mr *mr)
 
 static int wait_status(pid_t child)
 {
-    int status;
+    int status = 0;
 
     require(child > 0 && waitpid(child, &status, 0) == child, "waitpid");
     return status;
