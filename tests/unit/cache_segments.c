@@ -365,7 +365,10 @@ static void watched__another_region_ends__segments_stay_watched(void **state)
 }
 
 static char *to_unmap;
+static const struct fixture *unmapping;
 
+/* A get whose memory changes meanwhile discards its registration if it knows of the change: with
+ * userfaultfd the thread that reads the events may be late, so this waits for it. */
 static void unmap_it(const struct provider_request *request)
 {
     char *pages = to_unmap;
@@ -375,6 +378,7 @@ static void unmap_it(const struct provider_request *request)
         return;
     assert_int_equal(munmap(pages, fixture_page()), 0);
     assert_non_null(fixture_map_at(pages, 1));
+    fixture_stats(unmapping);
 }
 
 static void watched__remapped_while_being_registered__that_registration_is_not_used(void **state)
@@ -386,6 +390,7 @@ static void watched__remapped_while_being_registered__that_registration_is_not_u
 
     open_watched(&fixture);
     pages = fixture_map(7);
+    unmapping = &fixture;
     to_unmap = pages + fixture_page(); /* the second segment, while the first is registered */
     counter.reg_hook = unmap_it;
     mr = get(&fixture, watched_pair(&list, pages));
