@@ -236,14 +236,10 @@ static struct {
     uint64_t forking; /* the mark of a thread that forks */
 } holds;
 
-/* The epoch, which is there as soon as a library was opened; else the pid is as good. */
+/* 0: no epoch was started, and so this process has no hold. */
 static uint64_t own_mark(void)
 {
-    uint64_t epoch = atomic_load(atomic_load(&process_epoch_page));
-
-    if (!epoch)
-        epoch = process_epoch_start();
-    return epoch ? epoch : (uint64_t)getpid();
+    return atomic_load(atomic_load(&process_epoch_page));
 }
 
 /* mark: what the holder becomes, of this process or of its thread that forks. */
@@ -266,9 +262,11 @@ static bool take_hold(struct process_hold *hold, uint64_t mark)
 
 static void hold_all(void)
 {
-    holds.forking = ~own_mark();
-    for (struct process_hold *at = atomic_load(&holds.first); at; at = at->next)
-        (void)take_hold(at, holds.forking);
+    uint64_t mark = own_mark();
+
+    holds.forking = ~mark;
+    for (struct process_hold *at = mark ? atomic_load(&holds.first) : NULL; at; at = at->next)
+        (void)take_hold(at, ~mark);
 }
 
 static void release_all(void)
@@ -302,9 +300,13 @@ static void list_hold(struct process_hold *hold)
 
 bool process_hold_take(struct process_hold *hold)
 {
+    uint64_t mark = own_mark();
+
+    if (!mark)
+        mark = process_epoch_start();
     if (!atomic_load(&hold->listed))
         list_hold(hold);
-    return take_hold(hold, own_mark());
+    return mark && take_hold(hold, mark);
 }
 
 void process_hold_release(struct process_hold *hold)

@@ -46,7 +46,8 @@ struct process_hold {
 };
 
 /* take: waits for other threads of this process. False: a thread of a parent held it at the fork,
- * so what it protects is half changed in this process, for ever; nothing is held. */
+ * so what it protects is half changed in this process, for ever; or there is no memory for the
+ * process's epoch. Nothing is held. */
 bool process_hold_take(struct process_hold *hold);
 void process_hold_release(struct process_hold *hold);
 
