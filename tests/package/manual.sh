@@ -14,6 +14,7 @@ doctor_page=$SOURCE_DIR/docs/man/hmreg-doctor.1.md
 plan_page=$SOURCE_DIR/docs/man/hmreg-plan.1.md
 topo_page=$SOURCE_DIR/docs/man/hmreg-topo.1.md
 stats_page=$SOURCE_DIR/docs/man/hmreg-stats.1.md
+run_page=$SOURCE_DIR/docs/man/hmreg-run.1.md
 verify_page=$SOURCE_DIR/docs/man/hmreg-verify.1.md
 tool=$BUILD_DIR/tools/hmreg
 
@@ -205,6 +206,19 @@ json_keys_of_stats_are_explained() {
     ((found > 30 && !bad))
 }
 
+# The same of reports: keys are the words in its source that are followed by a value.
+json_keys_of_run_are_explained() {
+    local key bad=0 found=0
+    for key in $(grep -ohE '(doc_set|set_number)\([a-z]+, "[a-z_]+"|"(slug|count|text)"' "$SOURCE_DIR"/tools/run/report.c |
+        grep -oE '"[a-z_]+"' | tr -d '"' | sort -u); do
+        ((++found))
+        grep -qE "\*$key\*" "$run_page" && continue
+        echo "hmreg-run(1) does not explain the key $key"
+        bad=1
+    done
+    ((found > 30 && !bad))
+}
+
 # ---- doctor's findings --------------------------------------------------------------------
 
 # "CODE SEVERITY TITLE" of each.
@@ -311,6 +325,7 @@ if [[ $TOOL == 1 ]]; then
     check manual__json_keys_of_verify_are_explained \
         json_keys_are_explained 40 "$command_page $verify_page" verify
     check manual__json_keys_of_stats_are_explained json_keys_of_stats_are_explained
+    check manual__json_keys_of_run_are_explained json_keys_of_run_are_explained
     check manual__findings_are_documented findings_are_documented
     check manual__findings_are_taught findings_are_taught
     check manual__no_finding_documented_that_is_none no_finding_documented_that_is_none
