@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -290,6 +291,37 @@ static void run__dlopen_path_with_other_preloads__kept(void **state)
     tool_free(&tool);
 }
 
+/* libfabric's variables name our hook behind what is there, where it is installed. */
+static void run__libfabric__hooked_if_the_hook_is_there(void **state)
+{
+    char hook[4200];
+    struct tool tool;
+    bool there;
+
+    snprintf(hook, sizeof(hook), "%s", environment("PRELOAD"));
+    strcpy(strrchr(hook, '/'), "/libhmreg_hook-fi.so");
+    there = !access(hook, R_OK);
+    setenv("FI_HOOK", "trace", 1);
+    setenv("FI_PROVIDER_PATH", "/other", 1);
+    tool = tool_run("run", "sh", "-c", "echo $FI_HOOK $FI_PROVIDER_PATH");
+    unsetenv("FI_HOOK");
+    unsetenv("FI_PROVIDER_PATH");
+    *strrchr(hook, '/') = '\0';
+    assert_says(tool.out, there ? "trace;hmreg /other:" : "trace /other\n");
+    assert_says(tool.out, there ? hook : "");
+    tool_free(&tool);
+}
+
+static void run__output_that_cannot_be_written__said_before(void **state)
+{
+    struct tool tool = tool_run("run", "--output", "/no/such/folder/report", "echo", "hello");
+
+    assert_int_equal(tool.status, 125);
+    assert_string_equal(tool.out, "");
+    assert_says(tool.err, "/no/such/folder/report: No such file");
+    tool_free(&tool);
+}
+
 /* ---- refusals ---------------------------------------------------------------------------- */
 
 static void expect_refusal(const char *program, int status, const char *words)
@@ -485,6 +517,8 @@ TEST_MAIN(TEST(run__program__its_registrations), TEST(run__call_of_libibverbs_it
           TEST(run__output_and_dir__report_in_a_file_and_traces_kept),
           TEST(run__preload_alone__records_as_well),
           TEST(run__dlopen_path_with_other_preloads__kept),
+          TEST(run__libfabric__hooked_if_the_hook_is_there),
+          TEST(run__output_that_cannot_be_written__said_before),
           TEST(run__program_that_takes_no_library__refused), TEST(run__set_user_id__refused),
           TEST(run__scripts__run), TEST(run__wrong_command_line__said),
           TEST(run__signals__a_report_or_the_programs), TEST(run__follow__reports_meanwhile))

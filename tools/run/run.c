@@ -168,6 +168,16 @@ static void end_by(int signal_number)
     raise(signal_number);
 }
 
+/* Before the program has run for hours. */
+static bool can_write(const struct reporting *reporting)
+{
+    int fd = open_output(reporting);
+
+    if (fd >= 0)
+        close(fd);
+    return fd >= 0 || !reporting->output[0];
+}
+
 static int run_in(const struct run_options *options, const char *folder, char **words,
                   const char *path)
 {
@@ -176,8 +186,15 @@ static int run_in(const struct run_options *options, const char *folder, char **
     int status, killed;
 
     name_output(&reporting);
-    if (!environment_set(options, folder, why))
+    if (!can_write(&reporting)) {
+        fail(reporting.output, strerror(errno));
+        remove_folder(options, folder);
+        return RUN_FAILED;
+    }
+    if (!environment_set(options, folder, why)) {
+        remove_folder(options, folder);
         return fail(why, "");
+    }
     status = program_run(words, path, options->seconds, report, &reporting, &killed);
     report(&reporting);
     remove_folder(options, folder);

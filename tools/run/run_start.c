@@ -67,32 +67,39 @@ static void add_to(const char *name, const char *item, char separator, bool fron
     free(text);
 }
 
-/* libfabric's own folder is searched only while the variable is not set. */
-static void add_hook(const char *folder)
+/* Is it in the folder? path: its path. */
+static bool has(const char *folder, const char *library, char path[PATH_MAX + 64])
 {
-    char path[PATH_MAX + 64];
-
-    snprintf(path, sizeof(path), "%s/%s", folder, HOOK);
-    if (access(path, R_OK))
-        return;
-    add_to("FI_PROVIDER_PATH", folder, ':', false, HMREG_RUN_PROVIDERS);
-    add_to("FI_HOOK", "hmreg", ';', false, NULL);
+    snprintf(path, PATH_MAX + 64, "%s/%s", folder, library);
+    return !access(path, R_OK);
 }
 
 bool environment_set(const struct run_options *options, const char *folder, char why[512])
 {
     char libraries[PATH_MAX], path[PATH_MAX + 64], mode[64];
+    bool preload, hook;
 
     if (!find_libraries(libraries, why))
         return false;
-    snprintf(path, sizeof(path), "%s/%s", libraries, PRELOAD);
+    hook = has(libraries, HOOK, path);
+    preload = has(libraries, PRELOAD, path);
+    if (!hook && !preload) {
+        snprintf(why, 512,
+                 "%.400s has neither %s nor %s: this hmreg was built without both fabrics",
+                 libraries, PRELOAD, HOOK);
+        return false;
+    }
+    if (preload)
+        add_to("LD_PRELOAD", path, ':', true, NULL);
+    if (hook) {
+        /* libfabric searches its own folder only while the variable is not set. */
+        add_to("FI_PROVIDER_PATH", libraries, ':', false, HMREG_RUN_PROVIDERS);
+        add_to("FI_HOOK", "hmreg", ';', false, NULL);
+    }
     snprintf(mode, sizeof(mode), "trace%s%s", options->gpu ? ",gpu" : "",
              options->remote  ? ",cache=remote"
              : options->cache ? ",cache"
                               : "");
-    if (!access(path, R_OK))
-        add_to("LD_PRELOAD", path, ':', true, NULL);
-    add_hook(libraries);
     setenv("HMREG_RUN_MODE", mode, 1);
     setenv("HMREG_RUN_DIR", folder, 1);
     return true;
