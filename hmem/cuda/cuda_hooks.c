@@ -4,9 +4,10 @@
  * reports the end of plain, managed and virtual memory. A function is hooked at each address by
  * which programs reach it: its symbols, and what cuGetProcAddress answers for each version and each
  * kind of default stream. Where one function that can end a kind of memory is not hooked, that kind
- * is not watched. Not watched either, since it may end without a call, or by calls that name
- * something else: memory of stream-ordered pools, of graphs and of other processes, and host
- * memory, which programs unmap.
+ * is not watched. Pinned host memory is watched for what the driver ends; that programs unmap what
+ * they registered is the monitor's of host memory. Not watched: memory of stream-ordered pools and
+ * of graphs, which no query tells apart, as a graph's ends at a launch; and what is mapped from
+ * other processes, graphics or modules, which no query tells apart either.
  *
  * A hooked call reports what it may end, makes the call, and reports the same again. The first
  * report ends cached regions before the addresses can be reused; the second, those of a get that
@@ -24,12 +25,15 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
-enum kind { PLAIN = 1, MANAGED = 2, VIRTUAL = 4 };
+enum kind { PLAIN = 1, MANAGED = 2, VIRTUAL = 4, HOST = 8 };
+#define OF_CONTEXTS (PLAIN | MANAGED | VIRTUAL | HOST)
 
 /* What a call ends. */
 enum ends {
     ENDS_ALLOCATION, /* the one that begins at the first argument */
+    ENDS_HOST,       /* the same, of pinned host memory */
     ENDS_MAPPINGS,   /* between the first argument and that plus the second */
     ENDS_ALL,
     ENDS_DEVICE,      /* all memory; and the device's retains */
@@ -47,16 +51,18 @@ static const struct function {
     {"cuMemFree", ENDS_ALLOCATION, PLAIN | MANAGED},
     {"cuMemFreeAsync", ENDS_ALLOCATION, PLAIN | MANAGED},
     {"cuIpcCloseMemHandle", ENDS_ALLOCATION, PLAIN},
+    {"cuMemFreeHost", ENDS_HOST, HOST},
+    {"cuMemHostUnregister", ENDS_HOST, HOST},
     {"cuMemUnmap", ENDS_MAPPINGS, VIRTUAL},
     {"cuMemAddressFree", ENDS_MAPPINGS, VIRTUAL},
-    {"cuCtxDestroy", ENDS_ALL, PLAIN | MANAGED | VIRTUAL},
-    {"cuCtxDetach", ENDS_ALL, PLAIN | MANAGED | VIRTUAL},
-    {"cuGreenCtxDestroy", ENDS_ALL, PLAIN | MANAGED | VIRTUAL},
+    {"cuCtxDestroy", ENDS_ALL, OF_CONTEXTS},
+    {"cuCtxDetach", ENDS_ALL, OF_CONTEXTS},
+    {"cuGreenCtxDestroy", ENDS_ALL, OF_CONTEXTS},
     {"cuModuleUnload", ENDS_ALL, MANAGED},
     {"cuLibraryUnload", ENDS_ALL, MANAGED},
-    {"cuDevicePrimaryCtxReset", ENDS_DEVICE, PLAIN | MANAGED | VIRTUAL},
-    {"cuDevicePrimaryCtxRelease", RELEASES_PRIMARY, PLAIN | MANAGED | VIRTUAL},
-    {"cuDevicePrimaryCtxRetain", RETAINS_PRIMARY, PLAIN | MANAGED | VIRTUAL},
+    {"cuDevicePrimaryCtxReset", ENDS_DEVICE, OF_CONTEXTS},
+    {"cuDevicePrimaryCtxRelease", RELEASES_PRIMARY, OF_CONTEXTS},
+    {"cuDevicePrimaryCtxRetain", RETAINS_PRIMARY, OF_CONTEXTS},
 };
 #define FUNCTIONS (sizeof(functions) / sizeof(functions[0]))
 
@@ -65,6 +71,10 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static bool found;
 static atomic_bool placed;
 static struct watched watched_memory;
+/* Pinned host memory, by the page in which it begins: registered memory need not begin with one,
+ * and drivers may describe it by whole pages. */
+static struct watched watched_host;
+static uint64_t page; /* bytes */
 
 /* cuDevicePrimaryCtxGetState */
 static unsigned (*primary_state)(int device, unsigned *flags, int *active);
@@ -132,39 +142,50 @@ static void count_primaries(const struct cuda_hmem *self)
 
 /* ---- calls ------------------------------------------------------------------------------ */
 
-/* Reports what the call is about to end. Returns it. */
+static void report_all(void)
+{
+    watched_report(watched_all(&watched_memory));
+    watched_report(watched_all(&watched_host));
+}
+
+static uint64_t page_of(uint64_t addr)
+{
+    return addr & ~(page - 1);
+}
+
+/* Reports what the call is about to end. Returns it, if it is one allocation. */
 static struct watched_extent before_call(enum ends ends, uint64_t first, uint64_t second)
 {
-    struct watched_extent ended = {0, 0};
-
     switch (ends) {
     case ENDS_ALLOCATION:
         return watched_begin_free(&watched_memory, first);
+    case ENDS_HOST:
+        return watched_begin_free(&watched_host, page_of(first));
     case ENDS_MAPPINGS:
-        ended = watched_virtual(&watched_memory, first, first + second);
+        watched_report(watched_virtual(&watched_memory, first, first + second));
         break;
     case ENDS_ALL:
     case ENDS_DEVICE:
-        ended = watched_all(&watched_memory);
+        report_all();
         break;
     case RELEASES_PRIMARY:
-        if (begin_release(primary_of(first)))
-            ended = watched_all(&watched_memory);
+        if (begin_release(primary_of(first))) {
+            report_all();
+            return (struct watched_extent){0, 1}; /* for after_call() only */
+        }
         break;
     case RETAINS_PRIMARY:
         break;
     }
-    watched_report(ended);
-    return ended;
+    return (struct watched_extent){0, 0};
 }
 
-static void after_release(uint64_t device, bool failed, struct watched_extent ended)
+static void after_release(uint64_t device, bool failed, bool last)
 {
     bool gone = is_inactive(device);
 
-    if (gone)
-        ended = watched_all(&watched_memory);
-    watched_report(ended);
+    if (gone || last)
+        report_all();
     end_release(primary_of(device), failed, gone);
 }
 
@@ -177,6 +198,9 @@ static void after_call(enum ends ends, uint64_t first, uint64_t second, bool fai
     case ENDS_ALLOCATION:
         watched_end_free(&watched_memory, first, failed, ended);
         break;
+    case ENDS_HOST:
+        watched_end_free(&watched_host, page_of(first), failed, ended);
+        break;
     case ENDS_MAPPINGS:
         watched_report(watched_virtual(&watched_memory, first, first + second));
         break;
@@ -184,13 +208,13 @@ static void after_call(enum ends ends, uint64_t first, uint64_t second, bool fai
         primary = primary_of(first);
         if (primary)
             atomic_store(&primary->retains, 0);
-        watched_report(watched_all(&watched_memory));
+        report_all();
         break;
     case ENDS_ALL:
-        watched_report(watched_all(&watched_memory));
+        report_all();
         break;
     case RELEASES_PRIMARY:
-        after_release(first, failed, ended);
+        after_release(first, failed, ended.end);
         break;
     case RETAINS_PRIMARY:
         primary = primary_of(second);
@@ -214,7 +238,7 @@ static unsigned long make_call(struct hook_set *set, unsigned ends, hook_call *o
 
 static void missed(struct hook_set *set)
 {
-    watched_report(watched_all(&watched_memory));
+    report_all();
 }
 
 static struct hook_set hooks = {.call = make_call, .missed = missed, .ends_all = ENDS_ALL};
@@ -287,22 +311,24 @@ static void find_all(struct cuda_hmem *self)
 
 static void describe(struct cuda_hmem *self)
 {
-    static const char always[] = "stream-ordered, graph, imported and pinned host memory (it may "
-                                 "end without a call)";
+    static const char always[] = "stream-ordered, graph and imported memory (it may end without a "
+                                 "call)";
     unsigned kinds = atomic_load(&hooks.reported);
 
     vendor_unreported_begin(&self->base);
-    vendor_unreported(&self->base, "%s%s%s%s%s%.140s", kinds & PLAIN ? "" : "device, ",
+    vendor_unreported(&self->base, "%s%s%s%s%s%s%.130s", kinds & PLAIN ? "" : "device, ",
                       kinds & MANAGED ? "" : "managed, ", kinds & VIRTUAL ? "" : "virtual, ",
-                      always, hooks.why_not[0] ? "; " : "", hooks.why_not);
+                      kinds & HOST ? "" : "pinned host, ", always, hooks.why_not[0] ? "; " : "",
+                      hooks.why_not);
 }
 
 void cuda_hooks_find(struct cuda_hmem *self)
 {
     pthread_mutex_lock(&lock);
     if (!found) {
+        page = (uint64_t)sysconf(_SC_PAGESIZE);
         find_all(self);
-        hook_set_try(&hooks, PLAIN | MANAGED | VIRTUAL);
+        hook_set_try(&hooks, OF_CONTEXTS);
         found = true;
     }
     describe(self);
@@ -367,6 +393,8 @@ static unsigned kind_of(struct cuda_hmem *self, uint64_t addr, size_t len,
         return bounded && !is_of_pool(self, addr) ? MANAGED : 0;
     case CUDA_VIRTUAL:
         return is_mapped(self, addr) ? VIRTUAL : 0;
+    case CUDA_HOST: /* calls name it by its host address */
+        return bounded && at->host == addr && page_of(at->start) == at->start ? HOST : 0;
     default:
         return 0;
     }
@@ -382,6 +410,8 @@ static bool watch(struct cuda_hmem *self, uint64_t addr, size_t len)
     kind = kind_of(self, addr, len, &at);
     if (!(kind & kinds_now))
         return false;
+    if (kind == HOST)
+        return watched_add(&watched_host, at.start, at.start + at.size);
     if (kind != VIRTUAL)
         return watched_add(&watched_memory, at.start, at.start + at.size);
     watched_add_virtual(&watched_memory, addr, addr + len);

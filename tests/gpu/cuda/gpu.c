@@ -183,7 +183,7 @@ static const char *const calls[] = {
 
 static bool reports(enum hmreg_mem_kind kind)
 {
-    return kind != HMREG_MEM_HOST_PINNED && !entry_hooks_refusal();
+    return !entry_hooks_refusal();
 }
 
 const struct gpu gpu = {
