@@ -19,6 +19,9 @@
 #define cuda_access      CUmemAccessDesc_st
 #define cuda_pool_prop   CUmemPoolProps_st
 #define cuda_ipc         CUipcMemHandle_st
+#define cuda_graph       CUgraph_st
+#define cuda_graph_exec  CUgraphExec_st
+#define cuda_node        CUgraphNode_st
 #define CUDA_API_VENDORS_STRUCTS
 #include "tests/support/fake/cuda_entries.h"
 

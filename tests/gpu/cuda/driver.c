@@ -93,6 +93,7 @@ void bench_end(struct bench *bench)
 {
     struct cuda_context *current = NULL;
 
+    CU(cu.context_wait()); /* trims pools */
     CU(cu.context_pop(&current));
     assert_ptr_equal(current, bench->context);
     CU(cu.context_current(&current));

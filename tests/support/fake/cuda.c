@@ -313,6 +313,7 @@ static void context_end(struct cuda_context *context)
 {
     context->alive = false;
     fake_cuda_lose(context);
+    fake_cuda_trim();
 }
 
 static bool is_context(const struct cuda_context *context)
@@ -445,6 +446,7 @@ unsigned cuCtxSynchronize(void)
 
     ENTER();
     fake_cuda_arrive();
+    fake_cuda_trim();
     return fake_cuda_context(&current);
 }
 
@@ -456,6 +458,7 @@ unsigned cuStreamSynchronize(struct cuda_stream *stream)
     if (!fake_cuda_is_stream(stream))
         return CUDA_INVALID_HANDLE;
     fake_cuda_arrive();
+    fake_cuda_trim();
     return fake_cuda_context(&current);
 }
 

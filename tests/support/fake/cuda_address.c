@@ -44,10 +44,12 @@ unsigned cuDevicePrimaryCtxReset(int device)
     return cuDevicePrimaryCtxReset_v2(device);
 }
 
-/* Pools here keep no memory that is not allocated. */
+/* Releases all that is not allocated, which is at most what it may keep. */
 unsigned cuMemPoolTrimTo(struct cuda_pool *pool, size_t keep)
 {
     ENTER();
+    if (pool && !keep)
+        fake_cuda_trim();
     return pool ? CUDA_OK : CUDA_INVALID_VALUE;
 }
 
@@ -86,6 +88,13 @@ static int since(const char *symbol)
         {"cuDevicePrimaryCtxReset_v2", 11000},
         {"cuMemFreeAsync_ptsz", 11020},
         {"cuMemPoolTrimTo", 11020},
+        {"cuGraphCreate", 10000},
+        {"cuGraphDestroy", 10000},
+        {"cuGraphLaunch", 10000},
+        {"cuGraphExecDestroy", 10000},
+        {"cuGraphAddMemAllocNode", 11040},
+        {"cuGraphAddMemFreeNode", 11040},
+        {"cuGraphInstantiateWithFlags", 11040},
         {"cuMemPoolDestroy", 11020},
         {"cuMemUnmap", 10020},
         {"cuMemMap", 10020},

@@ -18,6 +18,10 @@ enum {
     CUDA_UNKNOWN_ERROR = 999,
 };
 
+struct cuda_graph;
+struct cuda_graph_exec;
+struct cuda_node;
+
 enum {
     CUDA_PTR_DEVICE_POINTER = 3, /* needs a current context */
     CUDA_PTR_HANDLE_TYPES = 14,
@@ -50,6 +54,15 @@ struct cuda_pool_prop {
     size_t max_size;
     unsigned short usage;
     unsigned char reserved[54];
+};
+
+/* Of a graph's node that allocates. */
+struct cuda_alloc_node {
+    struct cuda_pool_prop pool;
+    const struct cuda_access *access;
+    size_t access_count;
+    size_t size;
+    unsigned long long addr; /* out */
 };
 
 /* Names memory to another process. */
@@ -129,6 +142,15 @@ struct cuda_ipc {
     ENTRY(alloc_from_pool, cuMemAllocFromPoolAsync,                                                \
           (unsigned long long *addr, size_t size, struct cuda_pool *pool,                          \
            struct cuda_stream *stream))                                                            \
+    ENTRY(graph_create, cuGraphCreate, (struct cuda_graph * *graph, unsigned flags))               \
+    ENTRY(graph_free, cuGraphAddMemFreeNode,                                                       \
+          (struct cuda_node * *node, struct cuda_graph *graph,                                     \
+           struct cuda_node *const *after, size_t count, unsigned long long addr))                 \
+    ENTRY(graph_instantiate, cuGraphInstantiateWithFlags,                                          \
+          (struct cuda_graph_exec * *exec, struct cuda_graph *graph, unsigned long long flags))    \
+    ENTRY(graph_launch, cuGraphLaunch, (struct cuda_graph_exec * exec, struct cuda_stream *stream)) \
+    ENTRY(graph_exec_destroy, cuGraphExecDestroy, (struct cuda_graph_exec * exec))                 \
+    ENTRY(graph_destroy, cuGraphDestroy, (struct cuda_graph * graph))                              \
     ENTRY(ipc_handle, cuIpcGetMemHandle, (struct cuda_ipc * handle, unsigned long long addr))      \
     ENTRY(ipc_open, cuIpcOpenMemHandle_v2,                                                         \
           (unsigned long long *addr, struct cuda_ipc handle, unsigned flags))                      \
@@ -144,6 +166,9 @@ struct cuda_ipc {
     ENTRY(context_detach, cuCtxDetach, (struct cuda_context * context))                            \
     ENTRY(primary_release_old, cuDevicePrimaryCtxRelease, (int device))                            \
     ENTRY(primary_reset_old, cuDevicePrimaryCtxReset, (int device))                                \
+    ENTRY(graph_alloc, cuGraphAddMemAllocNode,                                                     \
+          (struct cuda_node * *node, struct cuda_graph *graph,                                     \
+           struct cuda_node *const *after, size_t count, struct cuda_alloc_node *params))          \
     ENTRY(pool_trim, cuMemPoolTrimTo, (struct cuda_pool * pool, size_t keep))                      \
     ENTRY(get_address_old, cuGetProcAddress,                                                       \
           (const char *name, void **out, int version, unsigned long long flags))                   \

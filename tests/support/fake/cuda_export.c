@@ -34,7 +34,7 @@ static unsigned exact_plain(const struct memory *m, uint64_t addr, size_t size, 
 
     if (!made)
         return CUDA_NOT_SUPPORTED;
-    piece = (struct fake_piece){made->block, addr - made->block->addr, size};
+    piece = (struct fake_piece){made->block, addr - (made->addr - made->skip), size};
     return exact_fd(&piece, 1, fd);
 }
 
@@ -101,7 +101,7 @@ static unsigned export_plain(const struct memory *m, uint64_t addr, size_t size,
         return CUDA_INVALID_VALUE;
     if (is_exact())
         return exact_plain(m, addr, size, fd);
-    if (addr != made->block->addr)
+    if (addr != made->addr - made->skip) /* where its pages begin */
         return CUDA_NOT_SUPPORTED;
     *fd = fcntl(made->block->fd, F_DUPFD, 0);
     return *fd < 0 ? CUDA_OUT_OF_MEMORY : CUDA_OK;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
  * Inside the fake libcuda.so.1: what its files share. cuda.c has devices and contexts,
- * cuda_memory.c allocations and copies, cuda_shared.c pools and imported memory, cuda_virtual.c
+ * cuda_memory.c allocations and copies, cuda_shared.c pools and imported memory, cuda_graph.c
+ * graphs, cuda_virtual.c
  * virtual memory, cuda_pointer.c what is said about pointers, cuda_export.c the dmabuf export,
  * cuda_stream.c streams, cuda_address.c cuGetProcAddress and older functions.
  *
@@ -101,6 +102,7 @@ struct memory {
     int device;
     struct cuda_context *context; /* NULL: of none */
     struct cuda_pool *pool;
+    bool of_graph;    /* allocated by a launch */
     bool sync_memops; /* as the application set it */
 };
 
@@ -120,6 +122,11 @@ unsigned fake_cuda_allocate(enum memory_sort sort, enum fake_kind kind, size_t s
 struct memory *fake_cuda_enter_memory(enum memory_sort sort, uint64_t addr, uint64_t host,
                                       size_t len, struct cuda_context *context);
 void fake_cuda_leave_memory(struct memory *gone);
+/* A pool keeps freed memory, and has it again for its next allocation of that length; false: it has
+ * none. Whatever waits for the device trims pools. */
+void fake_cuda_keep(const struct memory *freed);
+bool fake_cuda_kept(const struct cuda_pool *pool, int device, size_t len, uint64_t *addr);
+void fake_cuda_trim(void);
 bool fake_cuda_pool_used(const struct cuda_pool *pool);
 bool fake_cuda_exports(int device);
 

@@ -79,7 +79,9 @@ void fake_cuda_leave_memory(struct memory *gone)
     while (*link != gone)
         link = &(*link)->next;
     *link = gone->next;
-    if (gone->sort != MEMORY_REGISTERED)
+    if (gone->sort == MEMORY_POOL && !gone->of_graph)
+        fake_cuda_keep(gone);
+    else if (gone->sort != MEMORY_REGISTERED)
         fake_free(gone->host ? gone->host : gone->addr);
     if (gone->sort == MEMORY_IMPORTED || (gone->host && gone->host != gone->addr))
         fake_unreserve(gone->addr & ~(uint64_t)(fake_page() - 1));

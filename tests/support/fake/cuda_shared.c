@@ -17,6 +17,54 @@
 static struct cuda_pool defaults[8];
 static struct cuda_pool *pools;
 
+/* ---- what pools keep --------------------------------------------------------------------- */
+
+struct kept {
+    struct kept *next;
+    const struct cuda_pool *pool;
+    int device;
+    uint64_t addr;
+    size_t len;
+};
+
+static struct kept *kept;
+
+void fake_cuda_keep(const struct memory *freed)
+{
+    struct kept *made = malloc(sizeof(*made));
+
+    if (!made)
+        abort();
+    *made = (struct kept){kept, freed->pool, freed->device, freed->addr, freed->len};
+    kept = made;
+}
+
+bool fake_cuda_kept(const struct cuda_pool *pool, int device, size_t len, uint64_t *addr)
+{
+    struct kept **link = &kept, *found;
+
+    while (*link && ((*link)->pool != pool || (*link)->device != device || (*link)->len != len))
+        link = &(*link)->next;
+    found = *link;
+    if (!found)
+        return false;
+    *link = found->next;
+    *addr = found->addr;
+    free(found);
+    return true;
+}
+
+void fake_cuda_trim(void)
+{
+    while (kept) {
+        struct kept *gone = kept;
+
+        kept = gone->next;
+        fake_free(gone->addr);
+        free(gone);
+    }
+}
+
 /* ---- pools ------------------------------------------------------------------------------ */
 
 unsigned cuDeviceGetDefaultMemPool(struct cuda_pool **pool, int device)
@@ -82,6 +130,7 @@ unsigned cuMemPoolDestroy(struct cuda_pool *pool)
     if (!is_pool(pool))
         return CUDA_INVALID_VALUE;
     pool->ended = true;
+    fake_cuda_trim();
     collect();
     return CUDA_OK;
 }
@@ -102,20 +151,37 @@ unsigned cuMemPoolExportToShareableHandle(void *handle, struct cuda_pool *pool, 
     return CUDA_OK;
 }
 
-static unsigned alloc_from(struct cuda_pool *pool, size_t size, unsigned long long *addr)
+static unsigned alloc_new(struct cuda_pool *pool, size_t size, unsigned long long *addr)
 {
     struct memory *made = NULL;
-    unsigned result;
+    unsigned result = fake_cuda_allocate(MEMORY_POOL, FAKE_DEVICE, size, &made);
 
-    if (!addr)
-        return CUDA_INVALID_VALUE;
-    collect();
-    result = fake_cuda_allocate(MEMORY_POOL, FAKE_DEVICE, size, &made);
     if (result)
         return result;
     made->pool = pool ? pool : &defaults[made->device];
     made->context = NULL;
     *addr = made->addr;
+    return CUDA_OK;
+}
+
+static unsigned alloc_from(struct cuda_pool *pool, size_t size, unsigned long long *addr)
+{
+    struct cuda_context *context = NULL;
+    unsigned result = fake_cuda_context(&context);
+    const struct cuda_pool *of;
+    struct memory *made;
+    uint64_t again = 0;
+
+    if (!addr)
+        return CUDA_INVALID_VALUE;
+    collect();
+    of = pool || result ? pool : &defaults[context->device];
+    if (result || !fake_cuda_kept(of, context->device, size, &again))
+        return alloc_new(pool, size, addr);
+    made = fake_cuda_enter_memory(MEMORY_POOL, again, 0, size, context);
+    made->pool = pool ? pool : &defaults[context->device];
+    made->context = NULL;
+    *addr = again;
     return CUDA_OK;
 }
 

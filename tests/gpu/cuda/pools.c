@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * Device memory that ends without a call that names it: a stream-ordered pool that the driver trims
+ * while the program waits, and memory that a graph's nodes allocate and free. Cached regions of it:
+ * what a peer writes is in the memory that is at the address now.
+ */
+#include "tests/gpu/cuda/driver.h"
+
+#include <hmreg/loopback.h>
+#include <stdlib.h>
+
+#define BYTES 100000
+
+struct fixture {
+    struct bench bench;
+    struct hmreg *lib;
+    struct hmreg_domain *domain;
+};
+
+static struct fixture begin(void)
+{
+    struct hmreg_domain_config order = {.size = sizeof(order), .order = {HMREG_PATH_MAPPED}};
+    struct fixture fixture;
+
+    driver_need_fake();
+    if (!cu.graph_alloc)
+        test_skip("this driver has no graphs with memory");
+    setenv("HMREG_FAKE_CUDA_POOL_EXPORT", "1", 1); /* else such memory is not registered */
+    fixture.bench = bench_begin();
+    assert_ok(hmreg_open(NULL, &fixture.lib));
+    assert_ok(hmreg_domain_open_loopback(fixture.lib, NULL, &order, &fixture.domain));
+    return fixture;
+}
+
+static void end(struct fixture *fixture)
+{
+    assert_ok(hmreg_domain_close(fixture->domain));
+    assert_ok(hmreg_close(fixture->lib));
+    unsetenv("HMREG_FAKE_CUDA_POOL_EXPORT");
+    bench_end(&fixture->bench);
+}
+
+static unsigned long long misses(const struct fixture *fixture)
+{
+    struct hmreg_stats stats = {.size = sizeof(stats)};
+
+    assert_ok(hmreg_domain_stats(fixture->domain, &stats));
+    return stats.misses;
+}
+
+/* A peer writes by a cached region, twice; the runtime finds the bytes in the memory. */
+static void write_by_peer(const struct fixture *fixture, uint64_t memory, unsigned char value)
+{
+    unsigned char bytes[64], found[64] = "";
+
+    memset(bytes, value, sizeof(bytes));
+    for (int i = 0; i < 2; i++) {
+        struct hmreg_remote *remote = NULL;
+        struct hmreg_mr *mr = NULL;
+        char token[512];
+        size_t size = sizeof(token);
+        uint64_t addr, key;
+
+        assert_ok(
+            hmreg_mr_get(fixture->domain, as_pointer(memory), BYTES, HMREG_ACCESS_REMOTE, &mr));
+        assert_ok(hmreg_mr_pack(mr, token, &size));
+        assert_ok(hmreg_remote_open(fixture->domain, token, size, &remote));
+        assert_ok(hmreg_remote_addr(remote, 4099, sizeof(bytes), &addr, &key));
+        assert_ok(hmreg_loopback_write(remote, bytes, sizeof(bytes), NULL, addr, key));
+        hmreg_remote_close(remote);
+        hmreg_mr_put(mr);
+        CU(cu.copy_to_host(found, memory + 4099, sizeof(found)));
+        assert_memory_equal(found, bytes, sizeof(bytes));
+    }
+}
+
+/* ---- pools ------------------------------------------------------------------------------- */
+
+static void get__trimmed_by_the_driver__the_new_memory(void **state)
+{
+    struct fixture fixture = begin();
+    unsigned long long first = 0, again = 0;
+
+    CU(cu.alloc_async(&first, BYTES, NULL));
+    write_by_peer(&fixture, first, 1);
+    CU(cu.free_async(first, NULL));
+    CU(cu.alloc_async(&again, BYTES, NULL)); /* what the pool kept */
+    assert_int_equal(again, first);
+    write_by_peer(&fixture, again, 2);
+    CU(cu.free_async(again, NULL));
+    CU(cu.context_wait()); /* the pool keeps nothing any more */
+    CU(cu.alloc_async(&again, BYTES, NULL));
+    assert_int_equal(again, first);
+    write_by_peer(&fixture, again, 3);
+    assert_int_equal(misses(&fixture), 3);
+    CU(cu.free_async(again, NULL));
+    end(&fixture);
+}
+
+/* ---- graphs ------------------------------------------------------------------------------ */
+
+struct graph {
+    struct cuda_graph *graph;
+    struct cuda_graph_exec *exec;
+};
+
+static struct graph instantiate(struct cuda_graph *graph)
+{
+    struct graph made = {.graph = graph};
+
+    CU(cu.graph_instantiate(&made.exec, graph, 0));
+    return made;
+}
+
+static struct graph allocating(unsigned long long *addr)
+{
+    struct cuda_alloc_node params = {.size = BYTES};
+    struct cuda_graph *graph = NULL;
+    struct cuda_node *node = NULL;
+
+    params.pool.type = CUDA_MEMORY_PINNED;
+    params.pool.location.type = CUDA_LOCATION_DEVICE;
+    CU(cu.graph_create(&graph, 0));
+    CU(cu.graph_alloc(&node, graph, NULL, 0, &params));
+    *addr = params.addr;
+    return instantiate(graph);
+}
+
+static struct graph freeing(unsigned long long addr)
+{
+    struct cuda_graph *graph = NULL;
+    struct cuda_node *node = NULL;
+
+    CU(cu.graph_create(&graph, 0));
+    CU(cu.graph_free(&node, graph, NULL, 0, addr));
+    return instantiate(graph);
+}
+
+static void destroy(const struct graph *graph)
+{
+    CU(cu.graph_exec_destroy(graph->exec));
+    CU(cu.graph_destroy(graph->graph));
+}
+
+static void get__freed_by_a_graphs_node__the_new_memory(void **state)
+{
+    struct fixture fixture = begin();
+    unsigned long long addr = 0, pool = 0;
+    struct graph allocates = allocating(&addr), frees = freeing(addr);
+    struct cuda_node *node = NULL;
+
+    for (unsigned char launch = 1; launch <= 3; launch++) {
+        CU(cu.graph_launch(allocates.exec, NULL));
+        write_by_peer(&fixture, addr, launch);
+        CU(cu.graph_launch(frees.exec, NULL));
+    }
+    assert_int_equal(misses(&fixture), 3);
+    CU(cu.alloc_async(&pool, BYTES, NULL)); /* of no node */
+    assert_int_equal(cu.graph_free(&node, frees.graph, NULL, 0, pool), CUDA_INVALID_VALUE);
+    CU(cu.free_async(pool, NULL));
+    destroy(&frees);
+    destroy(&allocates);
+    end(&fixture);
+}
+
+TEST_MAIN(TEST(get__trimmed_by_the_driver__the_new_memory),
+          TEST(get__freed_by_a_graphs_node__the_new_memory))

@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * The fake libcuda.so.1: graphs of nodes that allocate and free memory. A node's address is chosen
+ * when it is added, and is the same at each launch; the memory there is another at each. It ends by
+ * a node of any graph that frees it, at that graph's launch, without a call that names it, or by
+ * cuMemFree or cuMemFreeAsync. Nodes run in the order in which they were added.
+ */
+#include "tests/support/fake/cuda_fake.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct cuda_node {
+    struct cuda_node *next;
+    bool frees;
+    uint64_t addr; /* reserved for an allocation as long as its graph and what was made of it */
+    size_t size;
+    int device;
+};
+
+struct cuda_graph {
+    struct cuda_graph *next;
+    struct cuda_node *nodes, **last;
+    unsigned users; /* itself, and what was instantiated of it */
+};
+
+struct cuda_graph_exec {
+    struct cuda_graph *graph;
+};
+
+static struct cuda_graph *graphs;
+static struct cuda_pool graph_pool; /* of their memory */
+
+/* ---- graphs and nodes -------------------------------------------------------------------- */
+
+unsigned cuGraphCreate(struct cuda_graph **graph, unsigned flags)
+{
+    struct cuda_graph *made;
+
+    ENTER();
+    if (!graph || flags)
+        return CUDA_INVALID_VALUE;
+    made = calloc(1, sizeof(*made));
+    if (!made)
+        abort();
+    made->last = &made->nodes;
+    made->users = 1;
+    made->next = graphs;
+    graphs = made;
+    *graph = made;
+    return CUDA_OK;
+}
+
+static bool is_graph(const struct cuda_graph *graph)
+{
+    const struct cuda_graph *known = graphs;
+
+    while (known && known != graph)
+        known = known->next;
+    return known;
+}
+
+static void put(struct cuda_graph *graph)
+{
+    struct cuda_graph **link = &graphs;
+    struct cuda_node *node;
+
+    if (--graph->users)
+        return;
+    while (*link != graph)
+        link = &(*link)->next;
+    *link = graph->next;
+    while ((node = graph->nodes)) {
+        graph->nodes = node->next;
+        if (!node->frees)
+            fake_unreserve(node->addr);
+        free(node);
+    }
+    free(graph);
+}
+
+unsigned cuGraphDestroy(struct cuda_graph *graph)
+{
+    ENTER();
+    if (!is_graph(graph))
+        return CUDA_INVALID_VALUE;
+    put(graph);
+    return CUDA_OK;
+}
+
+static struct cuda_node *add(struct cuda_graph *graph, const struct cuda_node *node)
+{
+    struct cuda_node *made = malloc(sizeof(*made));
+
+    if (!made)
+        abort();
+    *made = *node;
+    made->next = NULL;
+    *graph->last = made;
+    graph->last = &made->next;
+    return made;
+}
+
+unsigned cuGraphAddMemAllocNode(struct cuda_node **node, struct cuda_graph *graph,
+                                struct cuda_node *const *after, size_t count,
+                                struct cuda_alloc_node *params)
+{
+    struct cuda_node made = {.size = 0};
+
+    ENTER();
+    if (!node || !is_graph(graph) || !params || !params->size ||
+        params->pool.type != CUDA_MEMORY_PINNED || params->pool.handle_types ||
+        params->pool.location.type != CUDA_LOCATION_DEVICE ||
+        !fake_cuda_device(params->pool.location.id))
+        return CUDA_INVALID_VALUE;
+    made.device = params->pool.location.id;
+    made.size = (params->size + fake_page() - 1) & ~(fake_page() - 1);
+    made.addr = fake_reserve(made.device, made.size, 0);
+    if (!made.addr)
+        return CUDA_OUT_OF_MEMORY;
+    params->addr = made.addr;
+    *node = add(graph, &made);
+    return CUDA_OK;
+}
+
+/* Only what a node allocates can be freed by one. */
+static bool is_a_nodes(uint64_t addr)
+{
+    for (const struct cuda_graph *graph = graphs; graph; graph = graph->next)
+        for (const struct cuda_node *node = graph->nodes; node; node = node->next)
+            if (!node->frees && node->addr == addr)
+                return true;
+    return false;
+}
+
+unsigned cuGraphAddMemFreeNode(struct cuda_node **node, struct cuda_graph *graph,
+                               struct cuda_node *const *after, size_t count,
+                               unsigned long long addr)
+{
+    ENTER();
+    if (!node || !is_graph(graph) || !is_a_nodes(addr))
+        return CUDA_INVALID_VALUE;
+    *node = add(graph, &(struct cuda_node){.frees = true, .addr = addr});
+    return CUDA_OK;
+}
+
+/* ---- launches ---------------------------------------------------------------------------- */
+
+unsigned cuGraphInstantiateWithFlags(struct cuda_graph_exec **exec, struct cuda_graph *graph,
+                                     unsigned long long flags)
+{
+    ENTER();
+    if (!exec || !is_graph(graph) || flags)
+        return CUDA_INVALID_VALUE;
+    *exec = malloc(sizeof(**exec));
+    if (!*exec)
+        abort();
+    (*exec)->graph = graph;
+    graph->users++;
+    return CUDA_OK;
+}
+
+unsigned cuGraphExecDestroy(struct cuda_graph_exec *exec)
+{
+    ENTER();
+    if (!exec)
+        return CUDA_INVALID_VALUE;
+    put(exec->graph);
+    free(exec);
+    return CUDA_OK;
+}
+
+static unsigned run_alloc(const struct cuda_node *node, struct cuda_context *context)
+{
+    struct fake_block *block;
+    struct memory *made;
+
+    if (fake_cuda_memory(node->addr))
+        return CUDA_INVALID_VALUE; /* not freed since the last launch */
+    block = fake_block_new(node->device, node->size);
+    if (!block || !fake_map(node->addr, node->size, block, 0))
+        return CUDA_OUT_OF_MEMORY;
+    fake_block_put(block); /* the mapping holds it */
+    made = fake_cuda_enter_memory(MEMORY_POOL, node->addr, 0, node->size, context);
+    made->device = node->device;
+    made->pool = &graph_pool;
+    made->context = NULL;
+    made->of_graph = true;
+    return CUDA_OK;
+}
+
+static unsigned run_free(const struct cuda_node *node)
+{
+    struct memory *m = fake_cuda_memory(node->addr);
+
+    if (!m)
+        return CUDA_INVALID_VALUE;
+    fake_cuda_leave_memory(m);
+    return CUDA_OK;
+}
+
+unsigned cuGraphLaunch(struct cuda_graph_exec *exec, struct cuda_stream *stream)
+{
+    struct cuda_context *context = NULL;
+    unsigned result;
+
+    ENTER();
+    result = fake_cuda_context(&context);
+    if (!exec || !fake_cuda_is_stream(stream))
+        return CUDA_INVALID_VALUE;
+    for (const struct cuda_node *node = exec->graph->nodes; !result && node; node = node->next)
+        result = node->frees ? run_free(node) : run_alloc(node, context);
+    return result;
+}
