@@ -42,11 +42,10 @@ static void reuse__addresses__never_stale(void **state)
     reuse(reuse_addresses, 100000);
 }
 
-/* Fewer, since each write takes some 50 us. */
 static void reuse__peer_in_another_process__never_stale(void **state)
 {
     test_forks_with_threads();
-    reuse(reuse_from_a_process, 20000);
+    reuse(reuse_from_a_process, 100000);
 }
 
 static void reuse__threads_free_while_others_get__never_stale(void **state)

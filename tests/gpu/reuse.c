@@ -53,20 +53,37 @@ static unsigned draw(struct fixture *fixture, unsigned limit)
 
 /* ---- a peer in another process ----------------------------------------------------------- */
 
-/* A command to the peer, which answers by the call's result. */
-struct order {
-    char token[512]; /* in the first order: to open the domain */
-    size_t size;
+/* A piece of memory that is written to. */
+struct write {
     char text[TEXT];
     uint64_t addr, key;
 };
+
+/* A command to the peer, which answers by the call's result: several writes, since an answer takes
+ * longer than they do. */
+struct order {
+    char token[512]; /* in the first order: to open the domain */
+    size_t size;
+    unsigned count;
+    struct write writes[SLOTS];
+};
+
+static int write_all(struct hmreg_remote *remote, const struct order *order)
+{
+    int rc = 0;
+
+    for (unsigned i = 0; !rc && i < order->count; i++)
+        rc = hmreg_loopback_write(remote, order->writes[i].text, TEXT, NULL, order->writes[i].addr,
+                                  order->writes[i].key);
+    return rc;
+}
 
 static int serve(struct hmreg_domain *domain, struct hmreg_remote **remote,
                  const struct order *order)
 {
     if (order->size)
         return hmreg_remote_open(domain, order->token, order->size, remote);
-    return hmreg_loopback_write(*remote, order->text, TEXT, NULL, order->addr, order->key);
+    return write_all(*remote, order);
 }
 
 /* Host memory only: a child cannot use its parent's runtime. */
@@ -181,24 +198,47 @@ static struct hmreg_stats close_fixture(struct fixture *fixture)
     return stats;
 }
 
-/* Writes through the region as a peer does, and checks the bytes by the vendor's own copy. */
-static void write_and_check(struct fixture *fixture, struct hmreg_mr *mr, char *memory,
-                            size_t offset)
+/* What has been got and is to be written to by the peer. */
+struct batch {
+    struct order order;
+    struct hmreg_mr *mrs[SLOTS];
+    char *at[SLOTS];
+};
+
+static void add_write(struct fixture *fixture, struct batch *batch, struct hmreg_mr *mr, char *at)
 {
+    struct write *write = &batch->order.writes[batch->order.count];
     struct hmreg_mr_info info = {.size = sizeof(info)};
-    struct order order = {.key = hmreg_mr_key(mr)};
-    char in[TEXT] = "";
 
     assert_ok(hmreg_mr_query(mr, &info));
-    order.addr = (uintptr_t)memory + offset - info.addr;
-    snprintf(order.text, sizeof(order.text), "allocation %u", fixture->allocated);
+    write->addr = (uintptr_t)at - info.addr;
+    write->key = hmreg_mr_key(mr);
+    snprintf(write->text, sizeof(write->text), "allocation %u", fixture->allocated);
+    batch->mrs[batch->order.count] = mr;
+    batch->at[batch->order.count++] = at;
+}
+
+/* Writes through the regions as a peer does, and checks the bytes by the vendor's own copy. */
+static void write_and_check(struct fixture *fixture, const struct batch *batch)
+{
     if (fixture->peer)
-        command_peer(fixture, &order);
+        command_peer(fixture, &batch->order);
     else
-        assert_ok(
-            hmreg_loopback_write(fixture->remote, order.text, TEXT, NULL, order.addr, order.key));
-    assert_ok(hmreg_copy(fixture->lib, in, memory + offset, TEXT));
-    assert_string_equal(in, order.text);
+        assert_ok(write_all(fixture->remote, &batch->order));
+    for (unsigned i = 0; i < batch->order.count; i++) {
+        char in[TEXT] = "";
+
+        assert_ok(hmreg_copy(fixture->lib, in, batch->at[i], TEXT));
+        assert_string_equal(in, batch->order.writes[i].text);
+    }
+}
+
+static void write_one(struct fixture *fixture, struct hmreg_mr *mr, char *at)
+{
+    struct batch batch = {.order = {.size = 0}};
+
+    add_write(fixture, &batch, mr, at);
+    write_and_check(fixture, &batch);
 }
 
 static struct hmreg_mr *get_region(struct fixture *fixture, unsigned slot)
@@ -237,6 +277,25 @@ static void renew(struct fixture *fixture, unsigned slot)
     allocate(fixture, slot, lengths[draw(fixture, 4)]);
 }
 
+/* New memory in some of the slots, at addresses of before; written to after all have it. */
+static void renew_some(struct fixture *fixture)
+{
+    struct batch batch = {.order = {.size = 0}};
+    unsigned first = draw(fixture, SLOTS), count = 1 + draw(fixture, SLOTS);
+
+    for (unsigned i = 0; i < count; i++) {
+        unsigned slot = (first + i) % SLOTS;
+
+        renew(fixture, slot);
+        hmreg_mr_put(get_region(fixture, slot)); /* a miss; and a hit on the same */
+        add_write(fixture, &batch, get_region(fixture, slot),
+                  fixture->memory[slot] + draw(fixture, (unsigned)fixture->len[slot] - TEXT));
+    }
+    write_and_check(fixture, &batch);
+    for (unsigned i = 0; i < count; i++)
+        hmreg_mr_put(batch.mrs[i]);
+}
+
 static void go_through(const struct reuse *reuse, unsigned times, bool another_process)
 {
     unsigned enough = (unsigned)test_times(times / PART);
@@ -244,17 +303,8 @@ static void go_through(const struct reuse *reuse, unsigned times, bool another_p
     struct fixture fixture;
 
     open_fixture(&fixture, reuse, another_process);
-    while (fixture.reused < enough) {
-        unsigned slot = draw(&fixture, SLOTS);
-        struct hmreg_mr *mr;
-
-        renew(&fixture, slot);
-        hmreg_mr_put(get_region(&fixture, slot)); /* a miss; and a hit on the same */
-        mr = get_region(&fixture, slot);
-        write_and_check(&fixture, mr, fixture.memory[slot],
-                        draw(&fixture, (unsigned)fixture.len[slot] - TEXT));
-        hmreg_mr_put(mr);
-    }
+    while (fixture.reused < enough)
+        renew_some(&fixture);
     stats = close_fixture(&fixture);
     assert_true(fixture.reused >= fixture.allocated / 2);
     assert_int_equal(stats.hits, fixture.allocated);
@@ -363,9 +413,9 @@ void reuse_held(const struct reuse *reuse, unsigned times)
         allocate(&fixture, 0, len);
         fresh = get_region(&fixture, 0);
         assert_ptr_not_equal(fresh, old);
-        write_and_check(&fixture, fresh, fixture.memory[0], 77);
+        write_one(&fixture, fresh, fixture.memory[0] + 77);
         hmreg_mr_put(old);
-        write_and_check(&fixture, fresh, fixture.memory[0], 78);
+        write_one(&fixture, fresh, fixture.memory[0] + 78);
         hmreg_mr_put(fresh);
         reuse->free(fixture.memory[0]);
         fixture.memory[0] = NULL;
