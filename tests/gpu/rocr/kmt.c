@@ -265,6 +265,78 @@ static void resolve__mapped_virtual_memory__never_the_systems(void **state)
     ops->close(rocr);
 }
 
+/* ---- the end of memory ---------------------------------------------------------------------- */
+
+static struct report {
+    uint64_t start, end;
+    unsigned count;
+    uint64_t id_then; /* the identity of the memory at `start` */
+    struct hmem *rocr;
+} report;
+
+static void note(uint64_t start, uint64_t end)
+{
+    struct hmem_range range = {.identity = 0};
+
+    report.start = start;
+    report.end = end;
+    report.count++;
+    if (!ops->resolve(report.rocr, start, 1, &range))
+        report.id_then = range.identity;
+}
+
+static void check_watched(struct hmem *rocr, enum hmreg_mem_kind kind)
+{
+    for (int i = 0; i < 3; i++) {
+        char *memory = alloc(rocr, kind, LEN);
+        struct hmem_range range;
+
+        assert_ok(ops->resolve(rocr, at(memory), LEN, &range));
+        assert_int_not_equal(range.identity, 0);
+        assert_true(ops->watch(rocr, at(memory) + 5, LEN - 5, &range));
+        assert_true(ops->watch(rocr, at(memory), LEN, &range));
+        report = (struct report){.rocr = rocr};
+        assert_int_equal(ENTRY(hsa_amd_memory_pool_free)(memory), HSA_STATUS_SUCCESS);
+        assert_int_equal(report.count, 1);
+        assert_int_equal(report.start, at(memory));
+        assert_int_equal(report.end, at(memory) + LEN);
+        assert_int_equal(report.id_then, 0);
+    }
+}
+
+/* The runtime calls back before it frees the address; the identity has ended then. */
+static void watch__memory_of_pools__its_end_is_reported_once(void **state)
+{
+    struct hmem *rocr = open_real();
+
+    hmem_listen(note);
+    check_watched(rocr, HMREG_MEM_DEVICE);
+    check_watched(rocr, HMREG_MEM_HOST_PINNED);
+    hmem_listen(NULL);
+    ops->close(rocr);
+}
+
+/* A fragment of a block: its neighbour's end is not its own. */
+static void watch__neighbour_is_freed__not_reported(void **state)
+{
+    struct hmem *rocr = open_real();
+    char *memory = alloc(rocr, HMREG_MEM_DEVICE, 4096);
+    char *neighbour = alloc(rocr, HMREG_MEM_DEVICE, 4096);
+    struct hmem_range range;
+
+    assert_ok(ops->resolve(rocr, at(memory), 4096, &range));
+    assert_true(ops->watch(rocr, at(memory), 4096, &range));
+    report = (struct report){.rocr = rocr};
+    hmem_listen(note);
+    assert_ok(ops->free(rocr, neighbour, HMREG_MEM_DEVICE));
+    assert_int_equal(report.count, 0);
+    assert_ok(ops->free(rocr, memory, HMREG_MEM_DEVICE));
+    assert_int_equal(report.count, 1);
+    assert_int_equal(report.start, at(memory));
+    hmem_listen(NULL);
+    ops->close(rocr);
+}
+
 /* ---- shutdown ----------------------------------------------------------------------------- */
 
 /* The application shuts the runtime down once more than it started it. */
@@ -293,4 +365,6 @@ TEST_MAIN(TEST(open__real_runtime__devices_and_version),
           TEST(export__two_allocations_of_one_block__each_its_offset),
           TEST(export__runtime_without_it__refused_in_words),
           TEST(resolve__mapped_virtual_memory__never_the_systems),
+          TEST(watch__memory_of_pools__its_end_is_reported_once),
+          TEST(watch__neighbour_is_freed__not_reported),
           TEST(any_call__shut_down_by_the_application__reported_and_not_called_again))
