@@ -9,6 +9,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <stdatomic.h>
+#include <string.h>
 
 #undef ibv_reg_mr
 #undef ibv_reg_mr_iova
@@ -26,6 +27,18 @@ static void *loaded(void)
     return from;
 }
 
+/* Another library's dlvsym() may answer with the first definition of a name: ours. */
+static void *unless_ours(void *found)
+{
+    Dl_info info;
+    const char *slash;
+
+    if (!found || !dladdr(found, &info))
+        return found;
+    slash = strrchr(info.dli_fname, '/');
+    return strncmp(slash ? slash + 1 : info.dli_fname, "libhmreg-", 9) ? found : NULL;
+}
+
 static void *find(_Atomic(void *) *cached, const char *name, const char *version)
 {
     void *found = atomic_load_explicit(cached, memory_order_acquire), *from;
@@ -33,9 +46,9 @@ static void *find(_Atomic(void *) *cached, const char *name, const char *version
 
     if (found)
         return found;
-    found = dlvsym(RTLD_NEXT, name, version);
+    found = unless_ours(dlvsym(RTLD_NEXT, name, version));
     from = found ? NULL : loaded();
-    found = from ? dlvsym(from, name, version) : found;
+    found = from ? unless_ours(dlvsym(from, name, version)) : found;
     atomic_store_explicit(cached, found, memory_order_release);
     errno = found ? error : EOPNOTSUPP;
     return found;

@@ -139,8 +139,8 @@ static struct ibv_mr *call_kernel(command_call *command, struct ibv_pd *pd, uint
     return &made->mr;
 }
 
-struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t length, uint64_t iova,
-                                 int fd, int access)
+static struct ibv_mr *reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t length,
+                                    uint64_t iova, int fd, int access)
 {
     reg_call *real = (reg_call *)of_libibverbs("ibv_reg_dmabuf_mr");
     command_call *command = (command_call *)of_libibverbs("ibv_cmd_reg_dmabuf_mr");
@@ -156,14 +156,21 @@ struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t leng
     return call_kernel(command, pd, offset, length, iova, fd, access);
 }
 
+struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t length, uint64_t iova,
+                                 int fd, int access)
+{
+    return reg_dmabuf_mr(pd, offset, length, iova, fd, access);
+}
+
 /* ---- lookup by name --------------------------------------------------------------------- */
 
-/* The last calls are tail calls (-O2): the real functions look at their caller for RTLD_NEXT. */
+/* By its own name the function could be that of a library before this one in LD_PRELOAD.
+ * The last calls are tail calls (-O2): the real functions look at their caller for RTLD_NEXT. */
 void *dlsym(void *handle, const char *name)
 {
     init();
     if (equal(name, "ibv_reg_dmabuf_mr") && libc_dlsym(handle, name))
-        return (void *)ibv_reg_dmabuf_mr;
+        return (void *)reg_dmabuf_mr;
     return libc_dlsym(handle, name);
 }
 
@@ -171,6 +178,6 @@ void *dlvsym(void *handle, const char *name, const char *version)
 {
     init();
     if (equal(name, "ibv_reg_dmabuf_mr") && libc_dlvsym(handle, name, version))
-        return (void *)ibv_reg_dmabuf_mr;
+        return (void *)reg_dmabuf_mr;
     return libc_dlvsym(handle, name, version);
 }

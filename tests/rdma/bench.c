@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * See bench.h.
+ * See bench.h: what needs libibverbs only.
  */
 #include "tests/rdma/bench.h"
 
@@ -177,27 +177,6 @@ void bench_end(struct bench *bench)
     assert_int_equal(ibv_close_device(bench->device), 0);
 }
 
-void bench_open(struct bench *bench)
-{
-    bench_open_with(bench, NULL);
-}
-
-void bench_open_with(struct bench *bench, const struct hmreg_domain_config *config)
-{
-    if (!bench_begin(bench))
-        test_skip("no RDMA device with an active port; modprobe rdma_rxe and rdma link add make "
-                  "one");
-    assert_ok(hmreg_open(NULL, &bench->lib));
-    assert_ok(hmreg_domain_open_verbs(bench->lib, bench->pd, config, &bench->domain));
-}
-
-void bench_close(struct bench *bench)
-{
-    assert_ok(hmreg_domain_close(bench->domain));
-    assert_ok(hmreg_close(bench->lib));
-    bench_end(bench);
-}
-
 enum ibv_wc_status bench_post(struct bench *bench, struct ibv_send_wr *wr)
 {
     struct ibv_send_wr *bad;
@@ -213,14 +192,16 @@ enum ibv_wc_status bench_post(struct bench *bench, struct ibv_send_wr *wr)
     return wc.status;
 }
 
-enum ibv_wc_status bench_rdma(struct bench *bench, enum ibv_wr_opcode opcode, void *local,
-                              size_t len, const struct hmreg_mr *mr, uint64_t raddr, uint32_t rkey)
+uint32_t bench_offer(struct bench *bench)
 {
-    struct ibv_sge sge = {(uintptr_t)local, (uint32_t)len, hmreg_mr_lkey(mr)};
-    struct ibv_send_wr wr = {.sg_list = &sge,
-                             .num_sge = 1,
-                             .opcode = opcode,
-                             .wr.rdma = {.remote_addr = raddr, .rkey = rkey}};
+    assert_int_equal(ibv_destroy_qp(bench->qp[0]), 0);
+    bench->qp[0] = new_qp(bench);
+    to_init(bench, bench->qp[0]);
+    return bench->qp[0]->qp_num;
+}
 
-    return bench_post(bench, &wr);
+void bench_accept(struct bench *bench, uint32_t peer)
+{
+    to_receive(bench, bench->qp[0], peer);
+    to_send(bench->qp[0]);
 }
