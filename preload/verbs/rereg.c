@@ -56,7 +56,7 @@ static struct asked changed(const struct rereg *call, const struct asked *old)
     return asked;
 }
 
-static struct ibv_mr *register_anew(const struct asked *asked)
+static struct ibv_mr *register_anew(const struct asked *asked, struct made *made)
 {
     const struct verbs_request request = {.kind = RECORD_REG_MR_IOVA2,
                                           .pd = asked->pd,
@@ -65,9 +65,8 @@ static struct ibv_mr *register_anew(const struct asked *asked)
                                           .iova = asked->iova,
                                           .access = asked->access,
                                           .fd = -1};
-    struct made made;
 
-    return native_reg(&request, &made);
+    return native_reg(&request, made);
 }
 
 /* ---- a handle of ours -------------------------------------------------------------------- */
@@ -81,22 +80,23 @@ static int end_of(const struct handle *handle)
 }
 
 /* The new region is not cached: it is the program's alone, like one that was not ours before. */
-static int rereg_handle(const struct rereg *call, struct handle *handle)
+static int rereg_handle(const struct rereg *call, struct handle *handle, struct made *made)
 {
     struct asked asked = changed(call, &handle->asked);
-    struct ibv_mr *made = is_valid(call) ? register_anew(&asked) : NULL;
+    bool valid = is_valid(call) && atomic_load(&handle->live);
+    struct ibv_mr *fresh = valid ? register_anew(&asked, made) : NULL;
     int error;
 
-    if (!made)
-        return fail(is_valid(call) ? errno : EINVAL);
+    if (!fresh)
+        return fail(valid ? errno : EINVAL);
     error = end_of(handle);
     if (error) {
-        native_dereg(made);
+        native_dereg(fresh);
         return fail(error);
     }
-    handle->mr = *made;
+    handle->mr = *fresh;
     handle->region = NULL;
-    handle->real = made;
+    handle->real = fresh;
     handle->asked = asked;
     return 0;
 }
@@ -111,21 +111,21 @@ static void exchange(struct ibv_mr *a, struct ibv_mr *b)
     *b = of_a;
 }
 
-/* Gives mr, which *known is of and which is in no table, the registration `made`, and ends its
+/* Gives mr, which *known is of and which is in no table, the registration of `fresh`, and ends its
  * own. */
-static int replace(struct known *known, struct ibv_mr *made, const struct asked *asked)
+static int replace(struct known *known, struct ibv_mr *fresh, const struct asked *asked)
 {
-    struct known other;
-    bool device = known_take(made, &other) && other.device;
+    struct known other = {.mr = fresh};
+    bool device = known_take(fresh, &other) && other.device;
     int error;
 
     other.device = known->device;
     known_add(&other);
-    exchange(known->mr, made);
-    error = native_dereg(made);
+    exchange(known->mr, fresh);
+    error = native_dereg(fresh);
     if (error) {
-        exchange(known->mr, made);
-        native_dereg(made);
+        exchange(known->mr, fresh);
+        native_dereg(fresh);
         return fail(error);
     }
     known->device = device;
@@ -133,14 +133,14 @@ static int replace(struct known *known, struct ibv_mr *made, const struct asked 
     return 0;
 }
 
-static int rereg_device(const struct rereg *call, struct known *known)
+static int rereg_device(const struct rereg *call, struct known *known, struct made *made)
 {
     struct asked asked = changed(call, &known->asked);
-    struct ibv_mr *made = is_valid(call) ? register_anew(&asked) : NULL;
+    struct ibv_mr *fresh = is_valid(call) ? register_anew(&asked, made) : NULL;
 
-    if (!made)
+    if (!fresh)
         return fail(is_valid(call) ? errno : EINVAL);
-    return replace(known, made, &asked);
+    return replace(known, fresh, &asked);
 }
 
 /* Is either the old or the new memory a device's? */
@@ -150,7 +150,7 @@ static bool is_of_device(const struct rereg *call, const struct known *known)
                              call->length && gpu_is_device(call->addr, call->length));
 }
 
-static int rereg_native(const struct rereg *call)
+static int rereg_native(const struct rereg *call, struct made *made)
 {
     struct known known;
     int result;
@@ -158,7 +158,7 @@ static int rereg_native(const struct rereg *call)
     if (!preload_mode()->gpu || !known_take(call->mr, &known))
         return below(call);
     if (is_of_device(call, &known) && !pd_keeps_pages_from_children()) {
-        result = rereg_device(call, &known);
+        result = rereg_device(call, &known, made);
     } else {
         result = below(call);
         if (!result)
@@ -168,9 +168,9 @@ static int rereg_native(const struct rereg *call)
     return result;
 }
 
-int rereg(const struct rereg *call)
+int rereg(const struct rereg *call, struct made *made)
 {
     struct handle *handle = handle_of(call->mr);
 
-    return handle ? rereg_handle(call, handle) : rereg_native(call);
+    return handle ? rereg_handle(call, handle, made) : rereg_native(call, made);
 }

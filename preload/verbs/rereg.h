@@ -6,7 +6,7 @@
 #ifndef HMREG_PRELOAD_VERBS_REREG_H
 #define HMREG_PRELOAD_VERBS_REREG_H
 
-#include <infiniband/verbs.h>
+#include "preload/verbs/pd.h"
 
 struct rereg {
     struct ibv_mr *mr;
@@ -17,7 +17,7 @@ struct rereg {
     int access;
 };
 
-/* As ibv_rereg_mr(). */
-int rereg(const struct rereg *call);
+/* As ibv_rereg_mr(). Where hmreg registered anew, *made has how. */
+int rereg(const struct rereg *call, struct made *made);
 
 #endif

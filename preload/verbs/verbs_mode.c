@@ -95,19 +95,22 @@ static int dereg_handle(struct handle *handle)
     return error;
 }
 
-static bool dereg(struct ibv_mr *mr, int *result)
+static int dereg(struct ibv_mr *mr)
 {
     struct handle *handle = handle_of(mr);
 
-    *result = handle ? dereg_handle(handle) : native_dereg(mr);
-    return true;
+    return handle ? dereg_handle(handle) : native_dereg(mr);
 }
 
-static bool rereg_by_mode(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *addr,
-                          size_t length, int access, int *result)
+static int rereg_by_mode(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *addr, size_t length,
+                         int access, struct record_call *call)
 {
-    *result = rereg(&(struct rereg){mr, flags, pd, addr, length, access});
-    return true;
+    struct made made = {.path = HMREG_PATH_NONE};
+    int result = rereg(&(struct rereg){mr, flags, pd, addr, length, access}, &made);
+
+    if (!result && made.path != HMREG_PATH_NONE)
+        tell(call, &made);
+    return result;
 }
 
 /* ---- objects ----------------------------------------------------------------------------- */

@@ -33,11 +33,11 @@ struct verbs_mode {
      * registered, sets call's how, path, iface, device. What is passed on though the mode asks for
      * more is recorded as a reason (record_passed_on()). */
     struct ibv_mr *(*reg)(const struct verbs_request *request, struct record_call *call);
-    /* True: *result is the answer of ibv_dereg_mr(). */
-    bool (*dereg)(struct ibv_mr *mr, int *result);
-    /* True: *result is the answer of ibv_rereg_mr(), whose arguments these are. */
-    bool (*rereg)(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *addr, size_t length,
-                  int access, int *result);
+    /* The answer of ibv_dereg_mr(). */
+    int (*dereg)(struct ibv_mr *mr);
+    /* The answer of ibv_rereg_mr(), whose arguments these are. Sets call as reg() does. */
+    int (*rereg)(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *addr, size_t length,
+                 int access, struct record_call *call);
     /* The program closes its protection domain or device: give up what is kept on it. */
     void (*closing_pd)(struct ibv_pd *pd);
     void (*closing_device)(struct ibv_context *context);

@@ -260,7 +260,9 @@ static int rereg_recorded(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void 
 
     record_end_begin(mr, &end);
     began = record_now();
-    if (!mode || !mode->rereg(mr, flags, pd, addr, length, access, &result))
+    if (mode)
+        result = mode->rereg(mr, flags, pd, addr, length, access, &call);
+    else
         result = verbs_below()->rereg_mr(mr, flags, pd, addr, length, access, NULL);
     call.ns = record_now() - began;
     error = errno;
@@ -270,7 +272,8 @@ static int rereg_recorded(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void 
         record_end_cancel(&end);
     else
         record_end_done(&end, 0, 0);
-    find_path(&request, &call);
+    if (call.how == RECORD_PASSED)
+        find_path(&request, &call);
     record_registered(&call);
     errno = error;
     return result;
@@ -297,8 +300,7 @@ static int dereg_recorded(struct ibv_mr *mr)
 
     record_end_begin(mr, &end);
     began = record_now();
-    if (!mode || !mode->dereg(mr, &result))
-        result = verbs_below()->dereg_mr(mr, NULL);
+    result = mode ? mode->dereg(mr) : verbs_below()->dereg_mr(mr, NULL);
     record_end_done(&end, result, record_now() - began);
     return result;
 }
