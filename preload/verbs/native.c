@@ -8,9 +8,9 @@
 
 #include "preload/engine.h"
 #include "preload/mode.h"
+#include "preload/verbs/below.h"
 #include "preload/verbs/gpu.h"
 #include "preload/verbs/known.h"
-#include "preload/verbs/verbs_calls.h"
 
 #include <errno.h>
 

@@ -7,8 +7,8 @@
 #define HMREG_PRELOAD_VERBS_NATIVE_H
 
 #include "preload/verbs/asked.h"
+#include "preload/verbs/below.h"
 #include "preload/verbs/pd.h"
-#include "preload/verbs/verbs_mode.h"
 
 /* Passes the request on; if it fails for want of memory, again without what is cached and not in
  * use; and else, with --gpu, registers device memory. Where hmreg did that, *made has how. NULL: it

@@ -2,18 +2,18 @@
  *
  * See rereg.h. Of two regions of libibverbs' own the public fields are exchanged, key and handle
  * among them: then the program's struct names the new registration and the other one the old, which
- * is deregistered. What libibverbs keeps behind the public fields differs only in whether the pages
- * are kept from children; so while ibv_fork_init() is in force the call is passed on.
+ * is deregistered. What libibverbs keeps behind the public fields differs only in whether it
+ * withholds the pages from children; so while ibv_fork_init() is in force the call is passed on.
  */
 #include "preload/verbs/rereg.h"
 
 #include "preload/engine.h"
 #include "preload/mode.h"
+#include "preload/verbs/below.h"
 #include "preload/verbs/gpu.h"
 #include "preload/verbs/handle.h"
 #include "preload/verbs/known.h"
 #include "preload/verbs/native.h"
-#include "preload/verbs/verbs_calls.h"
 
 #include <errno.h>
 

@@ -46,7 +46,4 @@ extern const struct verbs_calls verbs_real;
 typedef const struct verbs_calls *hmreg_preload_verbs_call(const struct verbs_calls *real);
 hmreg_preload_verbs_call hmreg_preload_verbs __attribute__((visibility("default")));
 
-/* In libhmreg-preload-verbs.so: the calls below. */
-const struct verbs_calls *verbs_below(void);
-
 #endif

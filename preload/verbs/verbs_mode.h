@@ -7,26 +7,7 @@
 #ifndef HMREG_PRELOAD_VERBS_VERBS_MODE_H
 #define HMREG_PRELOAD_VERBS_VERBS_MODE_H
 
-#include "preload/record.h"
-
-#include <infiniband/verbs.h>
-
-/* A registration that the program asks for. */
-struct verbs_request {
-    enum record_call_kind kind;
-    struct ibv_pd *pd;
-    void *addr; /* of ibv_reg_dmabuf_mr(): NULL */
-    size_t length;
-    uint64_t iova; /* addr's, if the call has none */
-    unsigned access;
-    int fd; /* of a dmabuf; -1: none */
-    uint64_t offset;
-    void *attr; /* of ibv_reg_mr_ex(), unknown otherwise */
-    bool more;  /* attr says more than the fields above */
-};
-
-/* What libibverbs answers. */
-struct ibv_mr *verbs_pass_on(const struct verbs_request *request);
+#include "preload/verbs/below.h"
 
 struct verbs_mode {
     /* The answer, hmreg's or that of verbs_pass_on(); NULL: it failed, with errno. Where hmreg

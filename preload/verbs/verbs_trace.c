@@ -10,49 +10,18 @@
 #include "preload/memory.h"
 #include "preload/record.h"
 #include "preload/verbs/origin.h"
-#include "preload/verbs/verbs_calls.h"
 #include "preload/verbs/verbs_mode.h"
 
 #include <hmreg/hmreg.h>
 
 #include <errno.h>
-#include <stdatomic.h>
 
 #undef ibv_reg_mr
 #undef ibv_reg_mr_iova
 
 #define REMOTE (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC)
 
-/* Set before the first call; by several threads alike. */
-static _Atomic(const struct verbs_calls *) known_below;
-
-const struct verbs_calls *verbs_below(void)
-{
-    return atomic_load_explicit(&known_below, memory_order_relaxed);
-}
-
 /* ---- registrations ----------------------------------------------------------------------- */
-
-/* What libibverbs answers. */
-struct ibv_mr *verbs_pass_on(const struct verbs_request *request)
-{
-    switch (request->kind) {
-    case RECORD_REG_MR:
-        return verbs_below()->reg_mr(request->pd, request->addr, request->length,
-                                     (int)request->access, NULL);
-    case RECORD_REG_MR_IOVA:
-        return verbs_below()->reg_mr_iova(request->pd, request->addr, request->length,
-                                          request->iova, (int)request->access, NULL);
-    case RECORD_REG_MR_IOVA2:
-        return verbs_below()->reg_mr_iova2(request->pd, request->addr, request->length,
-                                           request->iova, request->access, NULL);
-    case RECORD_REG_DMABUF_MR:
-        return verbs_below()->reg_dmabuf_mr(request->pd, request->offset, request->length,
-                                            request->iova, request->fd, (int)request->access, NULL);
-    default:
-        return verbs_below()->reg_mr_ex(request->pd, request->attr, NULL);
-    }
-}
 
 static const char *nic_of(const struct ibv_context *context)
 {
@@ -362,7 +331,6 @@ const struct verbs_calls *hmreg_preload_verbs(const struct verbs_calls *real)
         .close_device = close_device,
     };
 
-    if (!verbs_below())
-        atomic_store(&known_below, real);
+    verbs_set_below(real);
     return &calls;
 }
