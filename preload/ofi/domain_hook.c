@@ -197,10 +197,27 @@ static bool replace_ops(struct ofi_domain *domain)
     return true;
 }
 
+/* A provider has handed the domain of another one through to the program. */
+static void raise_domain(struct ofi_domain *domain, const struct fi_info *info)
+{
+    if (!domain->lower)
+        return;
+    domain->lower = false;
+    add_engine(domain, info);
+}
+
 void domain_hook_install(struct fid_domain *fid, const struct fi_info *info, bool lower)
 {
-    struct ofi_domain *domain = info && fid->mr && fid->fid.ops ? calloc(1, sizeof(*domain)) : NULL;
+    struct ofi_domain *domain;
 
+    if (!info || !fid->mr || !fid->fid.ops)
+        return;
+    if (mr_hook_is_ours(fid->mr)) {
+        if (!lower)
+            raise_domain(domain_of(&fid->fid), info);
+        return;
+    }
+    domain = calloc(1, sizeof(*domain));
     if (!domain)
         return;
     domain->fid = fid;

@@ -339,3 +339,8 @@ void mr_hook_change(struct fi_ops_mr *copy)
     copy->regv = hook_regv;
     copy->regattr = hook_regattr;
 }
+
+bool mr_hook_is_ours(const struct fi_ops_mr *ops)
+{
+    return ops->regattr == hook_regattr;
+}

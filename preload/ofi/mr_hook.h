@@ -6,8 +6,11 @@
 #define HMREG_PRELOAD_OFI_MR_HOOK_H
 
 #include <rdma/fi_domain.h>
+#include <stdbool.h>
 
 /* Replaces them in a domain's copy, whose owner is its struct ofi_domain. */
 void mr_hook_change(struct fi_ops_mr *copy);
+/* Is it such a copy? */
+bool mr_hook_is_ours(const struct fi_ops_mr *ops);
 
 #endif
