@@ -135,14 +135,21 @@ static bool has_range(const struct ofi_call *call)
     return call->iov && call->count && call->iov[0].iov_len;
 }
 
-/* Is the memory a device's? What cannot be found out is not. */
+/* Is the memory a device's? What cannot be found out is not. In a process without a runtime
+ * memory_find() knows that at once. */
 static bool is_device_memory(const struct ofi_call *call)
 {
+    const struct iovec *iov = call->iov;
     struct hmreg_mem_info info = {.size = sizeof(info)};
-    struct hmreg *lib = engine_library();
+    uint8_t iface = HMREG_IFACE_SYSTEM;
+    struct hmreg *lib;
+    int16_t device;
 
-    return lib && has_range(call) &&
-           !hmreg_query(lib, call->iov[0].iov_base, call->iov[0].iov_len, &info) &&
+    if (!has_range(call) || !memory_find((uintptr_t)iov->iov_base, iov->iov_len, &iface, &device) ||
+        iface == HMREG_IFACE_SYSTEM)
+        return false;
+    lib = engine_library();
+    return lib && !hmreg_query(lib, iov->iov_base, iov->iov_len, &info) &&
            info.kind == HMREG_MEM_DEVICE;
 }
 
