@@ -163,6 +163,15 @@ static int bind_domain(struct fid *fid, struct fid *object, uint64_t flags)
     return rc;
 }
 
+/* Does the process's ibv_reg_mr() belong to a library of this folder? */
+static bool is_libibverbs_interposed(void)
+{
+    const void *call = dlsym(RTLD_DEFAULT, "ibv_reg_mr");
+    Dl_info place;
+
+    return call && dladdr(call, &place) && strstr(place.dli_fname, "/libhmreg-");
+}
+
 /* ---- hooking ----------------------------------------------------------------------------- */
 
 static void describe(struct ofi_domain *domain, const struct fi_info *info)
@@ -172,6 +181,7 @@ static void describe(struct ofi_domain *domain, const struct fi_info *info)
 
     snprintf(domain->nic, sizeof(domain->nic), "%s", name ? name : "");
     domain->verbs = provider && !strncmp(provider, "verbs", strlen("verbs"));
+    domain->below = domain->verbs && is_libibverbs_interposed();
     domain->api_version = info->fabric_attr ? info->fabric_attr->api_version : 0;
     domain->hmem = info->caps & FI_HMEM;
     if (info->domain_attr) {

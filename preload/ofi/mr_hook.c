@@ -259,7 +259,7 @@ static int registered(struct ofi_domain *domain, const struct ofi_call *call, st
     uint64_t began;
     int rc = 0;
 
-    if ((domain->lower && domain->verbs) || !record_enter())
+    if ((domain->lower && domain->below) || !record_enter())
         return pass_on(domain, call, mr);
     began = record_now();
     answer = ask_before(domain, call, &made);

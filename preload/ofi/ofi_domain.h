@@ -26,9 +26,10 @@ struct ofi_domain {
     struct fi_ops_mr *mr; /* the provider's, whose place our copies have */
     struct fi_ops *ops;
     char nic[64];
-    bool hmem;  /* opened with FI_HMEM: the fields for it in fi_mr_attr are valid */
-    bool verbs; /* what it registers goes to libibverbs, where the interposers of verbs are */
-    bool lower; /* opened by another provider (ofi_rxm's on tcp), not by the program */
+    bool hmem;          /* opened with FI_HMEM: the fields for it in fi_mr_attr are valid */
+    bool verbs;         /* on libibverbs */
+    bool below;         /* so, and interposers there see what the provider registers */
+    bool lower;         /* opened by another provider (ofi_rxm's on tcp), not by the program */
     _Atomic bool async; /* registrations complete in an event queue */
     uint32_t mr_mode;
     uint32_t api_version;

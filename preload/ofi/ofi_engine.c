@@ -156,17 +156,27 @@ static bool is_device_memory(const struct ofi_call *call)
 /* What the interposers of libibverbs may do with the provider's ibv_reg_mr() of device memory. */
 static enum ofi_answer refused(const struct ofi_domain *domain)
 {
-    return domain->verbs ? OFI_BELOW : OFI_PASS;
+    return domain->below ? OFI_BELOW : OFI_PASS;
+}
+
+/* A CPU mapping would do where the fabric moves data with the CPU, but for the addresses. */
+static bool needs_offsets(const struct ofi_domain *domain, int rc)
+{
+    struct hmreg_explanation why = {.size = sizeof(why)};
+
+    return rc == -EOPNOTSUPP && has_virtual_addresses(domain) && !hmreg_explain(NULL, &why) &&
+           why.refused && strstr(why.reasons[0].text, "with the CPU");
 }
 
 static void device_refused(const struct ofi_domain *domain, int rc)
 {
-    engine_refused(rc, "device-memory-refused");
-    if (rc == -EOPNOTSUPP && has_virtual_addresses(domain))
+    if (needs_offsets(domain, rc))
         record_passed_on("virtual-addresses",
                          "peers of this domain use the program's addresses of device memory, which "
                          "a CPU mapping of it does not have: fi_getinfo(3) without FI_MR_VIRT_ADDR "
                          "makes them count from 0");
+    else
+        engine_refused(rc, "device-memory-refused");
 }
 
 static enum ofi_answer register_device(struct ofi_domain *domain, const struct ofi_call *call,
@@ -177,7 +187,7 @@ static enum ofi_answer register_device(struct ofi_domain *domain, const struct o
     int rc;
 
     /* Without FI_HMEM hmreg has no path on such a fabric. */
-    if (domain->verbs && !domain->hmem)
+    if (domain->below && !domain->hmem)
         return OFI_BELOW;
     rc = hmreg_mr_regattr(domain->hmreg, &attr, call->flags & ~HINTS, &mr);
     if (rc) {
@@ -197,18 +207,23 @@ static enum ofi_answer register_device(struct ofi_domain *domain, const struct o
 /* ---- --cache ----------------------------------------------------------------------------- */
 
 /* Has it attributes that make it another region than its range and rights say? Later fields than
- * those of libfabric 1.17 are valid if the program asked fi_getinfo() for such a version. */
+ * those of libfabric 1.17 are valid if the program asked fi_getinfo() for such a version;
+ * hmem_data, the first of them, if it claims a device's memory (libfabric 2.1's own hooks do not
+ * set it otherwise). */
 static bool has_attributes(const struct ofi_domain *domain, const struct ofi_call *call)
 {
     static const char none[112];
-    const size_t first = 80;
-    size_t size = FI_VERSION_GE(domain->api_version, FI_VERSION(2, 0))    ? 112
-                  : FI_VERSION_GE(domain->api_version, FI_VERSION(1, 22)) ? 96
-                  : FI_VERSION_GE(domain->api_version, FI_VERSION(1, 19)) ? 88
-                                                                          : first;
+    const size_t hmem_data = 80, page_size = 88, base_mr = 96, end = 112;
+    size_t first = ofi_claimed(domain, call) ? hmem_data : page_size;
+    size_t known = FI_VERSION_GE(domain->api_version, FI_VERSION(2, 0))    ? end
+                   : FI_VERSION_GE(domain->api_version, FI_VERSION(1, 22)) ? base_mr
+                   : FI_VERSION_GE(domain->api_version, FI_VERSION(1, 19)) ? page_size
+                                                                           : hmem_data;
 
-    return call->attr && (call->attr->auth_key_size ||
-                          memcmp((const char *)call->attr + first, none, size - first));
+    if (!call->attr)
+        return false;
+    return call->attr->auth_key_size ||
+           (known > first && memcmp((const char *)call->attr + first, none, known - first));
 }
 
 static bool is_remote(const struct ofi_call *call)
