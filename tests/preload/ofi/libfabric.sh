@@ -52,6 +52,15 @@ prints() {
     done
 }
 
+# COMMAND...: it succeeds, and all bytes were right.
+is_right() {
+    local output result
+    output=$("$@" 2>&1)
+    result=$?
+    echo "exit status $result: $output"
+    [[ $result == 0 && $output == *"all right"* ]]
+}
+
 # COMMAND...: it fails, and is not stopped by a limit of time.
 breaks() {
     local result
@@ -126,11 +135,11 @@ plainly "$PLAIN" "$fabric" host 1 stay >/dev/null 2>&1 && stay=stay
 for mode in trace gpu cache cache=remote gpu,cache=remote; do
     check "${fabric}__${mode}__same_output" same_output "$mode"
     check "${fabric}__${mode}__child_between__right_bytes" \
-        says "all right" program "$mode" host 2 child
+        is_right program "$mode" host 2 child
     [[ $stay ]] && check "${fabric}__${mode}__domain_with_a_region__busy" \
-        says "all right" program "$mode" host 3 stay
+        is_right program "$mode" host 3 stay
     check "${fabric}__${mode}__provider_chooses_keys__right_bytes" \
-        says "all right" program "$mode" host 3 basic
+        is_right program "$mode" host 3 basic
 done
 
 check "${fabric}__cache__local_ones_hit_remote_ones_pass" \
