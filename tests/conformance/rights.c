@@ -59,18 +59,19 @@ static void take(void *self, const struct hmreg_mr *mr)
     ask(*(int *)self, &request);
 }
 
-static void write_there(void *self, uint64_t addr, uint64_t key, char byte)
+static bool write_there(void *self, uint64_t addr, uint64_t key, char byte)
 {
     struct request request = {.addr = addr, .key = key, .byte = byte};
 
     ask(*(int *)self, &request);
+    return false;
 }
 
 static void peer__after_each_end__reaches_as_long_as_promised(void **state)
 {
     struct hmreg_domain_config one = {
         .size = sizeof(one), .max_regions = 1, .max_bytes = HMREG_LIMIT_NONE};
-    struct rights_peer peer = {.take = take, .write = write_there, .revokes = true};
+    struct rights_peer peer = {.take = take, .write = write_there};
     struct hmreg_domain *domain;
     struct hmreg *lib;
     int ends[2], status;

@@ -3,7 +3,10 @@
 #include "tests/support/rights.h"
 #include "tests/support/fabric.h"
 
+#include <errno.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 /* fabric_byte(seed, i) for a seed whose bytes begin with `byte`. */
 static unsigned seed_for(char byte)
@@ -20,9 +23,10 @@ static void take(void *self, const struct hmreg_mr *mr)
     assert_ok(peer_take_region(self, mr));
 }
 
-static void write_there(void *self, uint64_t addr, uint64_t key, char byte)
+static bool write_there(void *self, uint64_t addr, uint64_t key, char byte)
 {
     (void)peer_intrude(self, addr, key, RIGHTS_BYTES, seed_for(byte));
+    return false;
 }
 
 static void peer__after_each_end__reaches_as_long_as_promised(void **state)
@@ -38,4 +42,60 @@ static void peer__after_each_end__reaches_as_long_as_promised(void **state)
     }
 }
 
-FABRIC_TEST_MAIN(TEST(peer__after_each_end__reaches_as_long_as_promised))
+/* ---- the owner's death ------------------------------------------------------------------ */
+
+#define WRITES 3 /* after it; each may wait for an answer that never comes */
+
+struct writer {
+    struct fabric fabric;
+    struct hmreg_remote *remote;
+    struct hmreg_mr *mr;
+    char bytes[RIGHTS_BYTES];
+};
+
+static int write_bytes(struct writer *writer, char byte)
+{
+    uint64_t addr, key;
+
+    memset(writer->bytes, byte, RIGHTS_BYTES);
+    assert_ok(hmreg_remote_addr(writer->remote, 0, RIGHTS_BYTES, &addr, &key));
+    return endpoint_write(&writer->fabric.endpoint, writer->bytes, RIGHTS_BYTES,
+                          hmreg_mr_desc(writer->mr), addr, key);
+}
+
+/* Its memory is a file's that this process maps too, and so outlives it. */
+static void owner__killed__no_write_reaches_its_memory(void **state)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    int file = memfd_create("owner", MFD_CLOEXEC);
+    struct writer writer = {.remote = NULL};
+    unsigned writes = 0;
+    char *memory;
+
+    assert_true(file >= 0 && !ftruncate(file, (off_t)page));
+    memory = mmap(NULL, page, PROT_READ, MAP_SHARED, file, 0);
+    assert_ptr_not_equal(memory, MAP_FAILED);
+    fabric_open_pair(&writer.fabric, NULL);
+    assert_ok(peer_offer_shared(&writer.fabric, file, page, 0, &writer.remote));
+    assert_ok(hmreg_mr_reg(writer.fabric.domain, writer.bytes, RIGHTS_BYTES,
+                           HMREG_READ | HMREG_WRITE, 0, 0, 0, &writer.mr, NULL));
+    assert_ok(write_bytes(&writer, 'a'));
+    assert_int_equal(peer_check(&writer.fabric, 0, page, 0), -EBADMSG); /* it has looked */
+    assert_int_equal(memory[0], 'a');
+    fabric_kill_peer(&writer.fabric);
+    writer.fabric.endpoint.patience = 1;
+    for (int i = 0; i < WRITES; i++) {
+        (void)write_bytes(&writer, (char)('b' + i));
+        writes += memory[0] != 'a';
+    }
+    rights_report(fabric_name(), "end of the owner's process", writes, 0);
+    assert_int_equal(writes, 0);
+    hmreg_remote_close(writer.remote);
+    assert_ok(hmreg_mr_close(writer.mr));
+    fabric_close(&writer.fabric);
+    munmap(memory, page);
+    close(file);
+}
+
+FABRIC_TEST_MAIN(TEST(peer__after_each_end__reaches_as_long_as_promised),
+                 TEST(owner__killed__no_write_reaches_its_memory))

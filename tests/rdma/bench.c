@@ -169,6 +169,20 @@ void bench_reconnect(struct bench *bench)
     connect_pair(bench);
 }
 
+uint32_t bench_prepare(struct bench *bench)
+{
+    assert_int_equal(ibv_destroy_qp(bench->qp[0]), 0);
+    bench->qp[0] = new_qp(bench);
+    to_init(bench, bench->qp[0]);
+    return bench->qp[0]->qp_num;
+}
+
+void bench_connect(struct bench *bench, uint32_t peer)
+{
+    to_receive(bench, bench->qp[0], peer);
+    to_send(bench->qp[0]);
+}
+
 void bench_end(struct bench *bench)
 {
     disconnect_pair(bench);

@@ -25,6 +25,11 @@ void bench_end(struct bench *bench);
 /* New queue pairs: a refused operation stops the ones that it ran on. */
 void bench_reconnect(struct bench *bench);
 
+/* For a peer in another process: a new initiator, whose number is returned, and its connection to
+ * the queue pair of this number, at the same port. */
+uint32_t bench_prepare(struct bench *bench);
+void bench_connect(struct bench *bench, uint32_t peer);
+
 /* The same with a domain; skips the test with the reason if there is no device. */
 void bench_open(struct bench *bench);
 /* The same, with a domain of this config. */

@@ -26,8 +26,8 @@ static inline bool code_filter(const struct sock_fprog *program)
 }
 
 /* Does this kernel let code be changed that is not writable? Since Linux 5.13 pages of a file's
- * private mapping move away and the mapping stays; and unless it was told not to, the kernel writes
- * to memory against its protection. */
+ * private mapping move away and the mapping stays; and the kernel writes to memory against its
+ * protection, unless an operator forbids that. */
 static inline bool code_moves(void)
 {
     const int dontunmap = 4;

@@ -7,11 +7,14 @@
 #include "core/base/error.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <rdma/fi_errno.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -93,6 +96,7 @@ struct peer {
     unsigned char *bytes; /* for RMA; kept until the endpoint is closed, since a timed-out operation
                              may still write to them */
     unsigned char *offered;
+    size_t shared; /* bytes of a mapped file; 0: it is allocated */
     struct hmreg_mr *offer;
 };
 
@@ -203,13 +207,39 @@ static int intrude(struct peer *peer, const struct request *request)
     return rc;
 }
 
+/* The file's name is the request's blob; it has none where the memory is to be allocated. */
+static unsigned char *memory_for(const struct request *request)
+{
+    int file = request->size ? open((const char *)request->blob, O_RDWR | O_CLOEXEC) : -1;
+    void *made = request->size
+                     ? mmap(NULL, request->len, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0)
+                     : malloc(request->len);
+
+    if (file >= 0)
+        close(file);
+    return made == MAP_FAILED ? NULL : made;
+}
+
+static void drop_offer(struct peer *peer)
+{
+    hmreg_mr_close(peer->offer);
+    peer->offer = NULL;
+    if (peer->shared)
+        munmap(peer->offered, peer->shared);
+    else
+        free(peer->offered);
+    peer->offered = NULL;
+}
+
 static int offer(struct peer *peer, const struct request *request, struct reply *reply)
 {
     int rc;
 
-    hmreg_mr_close(peer->offer);
-    peer->offer = NULL;
-    peer->offered = realloc(peer->offered, request->len);
+    drop_offer(peer);
+    peer->offered = memory_for(request);
+    peer->shared = request->size ? request->len : 0;
+    if (!peer->offered)
+        return hmreg_fail(-ENOMEM, "no memory to be offered");
     fill(peer->offered, request);
     rc = hmreg_mr_reg(peer->domain, peer->offered, request->len, HMREG_ACCESS_ALL, 0, 0, 0,
                       &peer->offer, NULL);
@@ -274,9 +304,8 @@ static int peer_main(int socket)
     else
         fprintf(stderr, "peer: %s\n", hmreg_last_error()->text);
     hmreg_remote_close(peer.remote);
-    hmreg_mr_close(peer.offer);
+    drop_offer(&peer);
     rc = close_all(&peer.endpoint, peer.lib, peer.domain) || rc;
-    free(peer.offered);
     free(peer.bytes);
     return rc;
 }
@@ -341,13 +370,29 @@ int peer_intrude(struct fabric *fabric, uint64_t addr, uint64_t key, size_t len,
     return ask_simply(fabric, &request);
 }
 
+static int ask_for_offer(struct fabric *fabric, const struct request *request,
+                         struct hmreg_remote **remote)
+{
+    struct reply reply;
+    int rc = ask(fabric, request, &reply);
+
+    return rc ? rc : hmreg_remote_open(fabric->domain, reply.blob, reply.size, remote);
+}
+
 int peer_offer(struct fabric *fabric, size_t len, unsigned seed, struct hmreg_remote **remote)
 {
     struct request request = {.op = OP_OFFER, .len = len, .seed = seed};
-    struct reply reply;
-    int rc = ask(fabric, &request, &reply);
 
-    return rc ? rc : hmreg_remote_open(fabric->domain, reply.blob, reply.size, remote);
+    return ask_for_offer(fabric, &request, remote);
+}
+
+int peer_offer_shared(struct fabric *fabric, int file, size_t len, unsigned seed,
+                      struct hmreg_remote **remote)
+{
+    struct request request = {.op = OP_OFFER, .len = len, .seed = seed, .size = 1};
+
+    snprintf((char *)request.blob, sizeof(request.blob), "/proc/%d/fd/%d", (int)getpid(), file);
+    return ask_for_offer(fabric, &request, remote);
 }
 
 int peer_check(struct fabric *fabric, uint64_t offset, size_t len, unsigned seed)
@@ -413,6 +458,14 @@ void fabric_open_pair(struct fabric *fabric, const struct endpoint_hints *hints)
     start_peer(fabric);
     assert_int_equal(send(fabric->socket, &setup, sizeof(setup), MSG_NOSIGNAL), sizeof(setup));
     connect_both(fabric);
+}
+
+void fabric_kill_peer(struct fabric *fabric)
+{
+    kill(fabric->peer, SIGKILL);
+    assert_int_equal(waitpid(fabric->peer, NULL, 0), fabric->peer);
+    close(fabric->socket);
+    fabric->socket = -1;
 }
 
 void fabric_close(struct fabric *fabric)

@@ -18,14 +18,18 @@ struct rights_peer {
     /* Opens the token of a region. */
     void (*take)(void *self, const struct hmreg_mr *mr);
     /* Writes RIGHTS_BYTES bytes `byte` to this address by this key. Returns when it has failed, or
-     * when the bytes are there, or after some time. */
-    void (*write)(void *self, uint64_t addr, uint64_t key, char byte);
+     * when the bytes are there, or after some time. True: the fabric says that they have arrived,
+     * which may be in pages that are not at the address any more. */
+    bool (*write)(void *self, uint64_t addr, uint64_t key, char byte);
     void *self;
-    bool revokes; /* the fabric ends the access to regions in use too */
 };
 
 /* The kinds of end. */
 extern const unsigned rights_ends;
+
+/* Prints a line of the table. writes: by the peer after the end, the last of them `last_ms` after
+ * it. */
+void rights_report(const char *fabric, const char *end, unsigned writes, double last_ms);
 
 /* Prints the table's line of one kind of end, and checks it if hmreg promises anything. domain:
  * with caches of one region. */

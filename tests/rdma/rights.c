@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ * For how long a peer on a real RDMA device reaches a region after each kind of its end. */
+#include "tests/rdma/bench.h"
+#include "tests/support/rights.h"
+#include "tests/support/test.h"
+
+#include <signal.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+/* The peer: the initiator's side of the bench. */
+struct writer {
+    struct bench bench;
+    struct hmreg_mr *mr;
+    char bytes[RIGHTS_BYTES];
+};
+
+static void open_writer(struct writer *writer)
+{
+    const struct hmreg_domain_config one = {
+        .size = sizeof(one), .max_regions = 1, .max_bytes = HMREG_LIMIT_NONE};
+
+    bench_open_with(&writer->bench, &one);
+    assert_ok(hmreg_mr_reg(writer->bench.domain, writer->bytes, RIGHTS_BYTES,
+                           HMREG_READ | HMREG_WRITE, 0, 0, 0, &writer->mr, NULL));
+}
+
+static void close_writer(struct writer *writer)
+{
+    assert_ok(hmreg_mr_close(writer->mr));
+    bench_close(&writer->bench);
+}
+
+static enum ibv_wc_status write_bytes(struct writer *writer, uint64_t addr, uint64_t key, char byte)
+{
+    memset(writer->bytes, byte, RIGHTS_BYTES);
+    return bench_rdma(&writer->bench, IBV_WR_RDMA_WRITE, writer->bytes, RIGHTS_BYTES, writer->mr,
+                      addr, (uint32_t)key);
+}
+
+/* ---- ends of a region ------------------------------------------------------------------- */
+
+static void take(void *self, const struct hmreg_mr *mr)
+{
+}
+
+/* A refused write stops the queue pairs. */
+static bool write_there(void *self, uint64_t addr, uint64_t key, char byte)
+{
+    struct writer *writer = self;
+    bool arrived = write_bytes(writer, addr, key, byte) == IBV_WC_SUCCESS;
+
+    if (!arrived)
+        bench_reconnect(&writer->bench);
+    return arrived;
+}
+
+static void peer__after_each_end__reaches_as_long_as_promised(void **state)
+{
+    struct writer writer;
+    const struct rights_peer peer = {take, write_there, &writer};
+
+    open_writer(&writer);
+    for (unsigned i = 0; i < rights_ends; i++)
+        rights_measure(writer.bench.lib, writer.bench.domain, "verbs", i, &peer);
+    close_writer(&writer);
+}
+
+/* ---- the owner's death ------------------------------------------------------------------ */
+
+struct hello {
+    uint32_t qp;
+    uint32_t key;
+    uint64_t addr;
+};
+
+static void exchange(int socket, const struct hello *ours, struct hello *theirs)
+{
+    assert_int_equal(send(socket, ours, sizeof(*ours), MSG_NOSIGNAL), sizeof(*ours));
+    assert_int_equal(recv(socket, theirs, sizeof(*theirs), 0), sizeof(*theirs));
+}
+
+/* The owner's process. It never returns. */
+static void own(int socket, char *memory, size_t size)
+{
+    struct hello ours = {.qp = 0}, theirs;
+    struct hmreg_mr *mr;
+    struct bench bench;
+
+    bench_open(&bench);
+    assert_ok(hmreg_mr_reg(bench.domain, memory, size, HMREG_REMOTE_WRITE, 0, 0, 0, &mr, NULL));
+    ours.qp = bench_prepare(&bench);
+    ours.key = (uint32_t)hmreg_mr_key(mr);
+    ours.addr = (uintptr_t)memory;
+    exchange(socket, &ours, &theirs);
+    bench_connect(&bench, theirs.qp);
+    exchange(socket, &ours, &theirs); /* both are connected */
+    for (;;)
+        pause();
+}
+
+static pid_t start_owner(int *socket, char *memory, size_t size)
+{
+    int ends[2];
+    pid_t owner;
+
+    assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends), 0);
+    owner = fork();
+    if (owner == 0)
+        own(ends[1], memory, size);
+    assert_true(owner > 0);
+    close(ends[1]);
+    *socket = ends[0];
+    return owner;
+}
+
+#define PATIENCE_S 3
+
+/* Has a write succeeded? One to a queue pair that is no more may fail late, or not at all (seen
+ * with Soft-RoCE). */
+static bool succeeds(struct writer *writer, const struct hello *to, char byte)
+{
+    struct ibv_sge sge = {(uintptr_t)writer->bytes, RIGHTS_BYTES, hmreg_mr_lkey(writer->mr)};
+    struct ibv_send_wr *bad, wr = {.sg_list = &sge,
+                                   .num_sge = 1,
+                                   .opcode = IBV_WR_RDMA_WRITE,
+                                   .send_flags = IBV_SEND_SIGNALED,
+                                   .wr.rdma = {to->addr, to->key}};
+    time_t end = time(NULL) + PATIENCE_S;
+    struct ibv_wc done;
+    int polled = 0;
+
+    memset(writer->bytes, byte, RIGHTS_BYTES);
+    assert_int_equal(ibv_post_send(writer->bench.qp[0], &wr, &bad), 0);
+    while (!polled && time(NULL) < end)
+        polled = ibv_poll_cq(writer->bench.cq, 1, &done);
+    assert_true(polled >= 0);
+    return polled && done.status == IBV_WC_SUCCESS;
+}
+
+/* Its memory is shared with this process, and so outlives it. */
+static void owner__killed__no_write_reaches_its_memory(void **state)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    char *memory = mmap(NULL, page, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    struct hello ours = {.qp = 0}, theirs = {.qp = 0};
+    struct writer writer;
+    struct bench probe;
+    int socket;
+    pid_t owner;
+
+    if (!bench_begin(&probe))
+        test_skip("no RDMA device with an active port");
+    bench_end(&probe);
+    owner = start_owner(&socket, memory, page);
+    open_writer(&writer);
+    ours.qp = bench_prepare(&writer.bench);
+    exchange(socket, &ours, &theirs);
+    bench_connect(&writer.bench, theirs.qp);
+    exchange(socket, &ours, &theirs);
+    assert_true(succeeds(&writer, &theirs, 'a'));
+    assert_int_equal(memory[0], 'a');
+    kill(owner, SIGKILL);
+    assert_int_equal(waitpid(owner, NULL, 0), owner);
+    assert_false(succeeds(&writer, &theirs, 'b'));
+    assert_int_equal(memory[0], 'a');
+    rights_report("verbs", "end of the owner's process", 0, 0);
+    close(socket);
+    close_writer(&writer);
+    munmap(memory, page);
+}
+
+TEST_MAIN(TEST(peer__after_each_end__reaches_as_long_as_promised),
+          TEST(owner__killed__no_write_reaches_its_memory))
