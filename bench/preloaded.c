@@ -17,7 +17,8 @@
 #include <unistd.h>
 
 #define RIGHTS (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE)
-#define TURNS  9 /* of each */
+#define TURNS  9      /* of each */
+#define MOST   100000 /* registrations of one process */
 
 struct medians {
     double reg, dereg; /* ns */
@@ -80,11 +81,11 @@ static int measure(size_t bytes, size_t count)
     struct ibv_pd *pd = open_pd();
     void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
-    double *reg = calloc(count, sizeof(*reg)), *dereg = calloc(count, sizeof(*dereg));
+    static double reg[MOST], dereg[MOST];
     struct medians medians;
 
-    if (!pd || memory == MAP_FAILED || !reg || !dereg)
-        return fail(pd ? "no memory" : "no RDMA device");
+    if (!pd || memory == MAP_FAILED || !count || count > MOST)
+        return fail(!pd ? "no RDMA device" : "no memory, or a wrong count");
     for (size_t i = 0; i < count; i++)
         if (measure_once(pd, memory, bytes, &reg[i], &dereg[i]))
             return 1;

@@ -39,7 +39,7 @@ static void find_path(const struct verbs_request *request, struct record_call *c
         bool device = found && call->iface != HMREG_IFACE_SYSTEM;
 
         call->iface = device ? call->iface : RECORD_IFACE_UNKNOWN;
-        call->device = device ? call->device : -1;
+        call->device = (int16_t)(device ? call->device : -1);
         call->addr = device ? addr : 0;
         call->path = HMREG_PATH_DMABUF;
     } else if (found) {

@@ -22,7 +22,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define PAGE UINT64_C(4096)
+#define PAGE    UINT64_C(4096)
+#define THREADS 4
 
 /* ---- children and their files ------------------------------------------------------------ */
 
@@ -68,15 +69,17 @@ static pid_t run(void (*body)(void))
     return child;
 }
 
-/* Of a process with no other file before. */
+/* Of a process with one file; threads that made one at the same time may leave a later name. */
 static struct trace_view *view_of(pid_t pid)
 {
     struct trace_view *view;
     char path[1024], why[256] = "";
-    int fd;
+    int fd = -1;
 
-    snprintf(path, sizeof(path), "%s/hmreg-%d-0%s", preload_dir(), pid, RECORD_SUFFIX);
-    fd = open(path, O_RDONLY | O_CLOEXEC);
+    for (int i = 0; i < THREADS && fd < 0; i++) {
+        snprintf(path, sizeof(path), "%s/hmreg-%d-%d%s", preload_dir(), pid, i, RECORD_SUFFIX);
+        fd = open(path, O_RDONLY | O_CLOEXEC);
+    }
     if (fd < 0)
         fail_msg("%s: %s", path, strerror(errno));
     view = trace_view_read(fd, why);
@@ -326,8 +329,7 @@ static void record__forked_children__write_files_of_their_own(void **state)
     free(view);
 }
 
-#define THREADS 4
-#define ROUNDS  2000
+#define ROUNDS 2000
 
 static void *work(void *arg)
 {
@@ -361,6 +363,38 @@ static void record__threads__every_call_counted(void **state)
     assert_int_equal(view->rows[0].count, THREADS * ROUNDS);
     assert_int_equal(view->rows[0].ends, THREADS * ROUNDS);
     assert_int_equal(view->live, 0);
+    free(view);
+}
+
+/* Two threads may add a name at the same time: it has two indices, and its rows are one. */
+static void twice_named(void)
+{
+    struct record_layout *file;
+
+    reg(1, 0x10000, PAGE);
+    file = (struct record_layout *)(uintptr_t)record_file();
+    for (unsigned i = 1; i < RECORD_NAMES; i++)
+        if (!strcmp(file->names[i].text, "nic0"))
+            atomic_store(&file->names[i].state, RECORD_BUSY);
+    reg(2, 0x20000, PAGE);
+    for (unsigned i = 1; i < RECORD_NAMES; i++)
+        if (!strcmp(file->names[i].text, "nic0"))
+            atomic_store(&file->names[i].state, RECORD_READY);
+    record_passed_on("a-reason", "A sentence.");
+    atomic_store(&file->reasons[0].state, RECORD_BUSY);
+    record_passed_on("a-reason", "A sentence.");
+    atomic_store(&file->reasons[0].state, RECORD_READY);
+}
+
+static void record__name_added_by_two_threads__one_row(void **state)
+{
+    struct trace_view *view = view_of(run(twice_named));
+
+    assert_int_equal(view->row_count, 1);
+    assert_int_equal(view->rows[0].count, 2);
+    assert_int_equal(view->rows[0].live, 2);
+    assert_int_equal(view->reason_count, 1);
+    assert_int_equal(view->reasons[0].count, 2);
     free(view);
 }
 
@@ -493,7 +527,9 @@ TEST_MAIN(TEST(record__calls__counted_by_size_and_error),
           TEST(record__memory_unmapped_while_registered__noticed),
           TEST(record__cancelled_end__the_region_stays),
           TEST(record__forked_children__write_files_of_their_own),
-          TEST(record__threads__every_call_counted), TEST(record__more_than_fits__counted_as_lost),
+          TEST(record__threads__every_call_counted),
+          TEST(record__name_added_by_two_threads__one_row),
+          TEST(record__more_than_fits__counted_as_lost),
           TEST(record__one_range_among_many__found_again),
           TEST(record__limit_of_file_sizes__no_file), TEST(record__no_descriptor__no_file),
           TEST(record__name_taken__the_next_one))

@@ -5,6 +5,7 @@
  * process installs no handler: it blocks the signals and waits for them, and the program gets the
  * mask and the dispositions that this process was started with.
  */
+#include "tools/run/places.h"
 #include "tools/run/run.h"
 
 #include <errno.h>
@@ -35,7 +36,7 @@ static bool find_libraries(char folder[PATH_MAX], char why[512])
     if (!slash)
         return snprintf(why, 512, "/proc/self/exe cannot be read"), false;
     *slash = '\0';
-    snprintf(path, sizeof(path), "%.*s/%s", PATH_MAX - 64, self, HMREG_RUN_LIBRARIES);
+    snprintf(path, sizeof(path), "%.*s/%s", PATH_MAX - 64, self, RUN_LIBRARIES);
     if (!realpath(path, folder)) {
         snprintf(why, 512, "the libraries to load into programs are missing: %.300s: %s", path,
                  strerror(errno));
@@ -93,7 +94,7 @@ bool environment_set(const struct run_options *options, const char *folder, char
         add_to("LD_PRELOAD", path, ':', true, NULL);
     if (hook) {
         /* libfabric searches its own folder only while the variable is not set. */
-        add_to("FI_PROVIDER_PATH", libraries, ':', false, HMREG_RUN_PROVIDERS);
+        add_to("FI_PROVIDER_PATH", libraries, ':', false, RUN_PROVIDERS);
         add_to("FI_HOOK", "hmreg", ';', false, NULL);
     }
     snprintf(mode, sizeof(mode), "trace%s%s", options->gpu ? ",gpu" : "",
@@ -127,6 +128,7 @@ static void execute_script(char **words, const char *path)
     shell[1] = (char *)(uintptr_t)path;
     memcpy(shell + 2, words + 1, count * sizeof(*shell));
     execv(shell[0], shell);
+    free(shell);
 }
 
 /* In the child. Reports by the pipe why the program does not start. */

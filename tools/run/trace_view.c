@@ -112,18 +112,40 @@ static void view_names(const struct record_layout *from, struct trace_view *to)
             copy_words(to->names[i], from->names[i].text, sizeof(from->names[i].text));
 }
 
+/* Of equal names, which threads may have added at the same time, the first. */
+static uint16_t first_name(const struct trace_view *to, uint16_t index)
+{
+    for (uint16_t i = 1; i < index; i++)
+        if (to->names[i][0] && !strcmp(to->names[i], to->names[index]))
+            return i;
+    return index;
+}
+
+/* The element of the reason's slug, or the next one. */
+static struct view_reason *reason_of(struct trace_view *to, const char slug[33])
+{
+    struct view_reason *reason = to->reasons;
+
+    while (reason < to->reasons + to->reason_count && strcmp(reason->slug, slug))
+        reason++;
+    return reason;
+}
+
 static void view_reasons(const struct record_layout *from, struct trace_view *to)
 {
     for (unsigned i = 0; i < RECORD_REASONS; i++) {
         const struct record_reason *reason = &from->reasons[i];
-        struct view_reason *view = &to->reasons[to->reason_count];
+        struct view_reason *view;
+        char slug[33];
 
         if (reason->state != RECORD_READY || !reason->count)
             continue;
-        view->count = reason->count;
-        copy_words(view->slug, reason->slug, sizeof(reason->slug));
+        copy_words(slug, reason->slug, sizeof(reason->slug));
+        view = reason_of(to, slug);
+        to->reason_count += view == to->reasons + to->reason_count;
+        view->count += reason->count;
+        memcpy(view->slug, slug, sizeof(slug));
         copy_words(view->text, reason->text, sizeof(reason->text));
-        to->reason_count++;
     }
 }
 
@@ -136,8 +158,12 @@ static bool is_valid(const struct record_key *key)
            key->error >= 0;
 }
 
-static struct view_row *row_of_key(struct trace_view *to, const struct record_key *key)
+static struct view_row *row_of_key(struct trace_view *to, const struct record_key *recorded)
 {
+    struct record_key named = *recorded, *key = &named;
+
+    named.module = first_name(to, recorded->module);
+    named.nic = first_name(to, recorded->nic);
     for (unsigned i = 0; i < to->row_count; i++)
         if (!memcmp(&to->rows[i].key, key, sizeof(*key)))
             return &to->rows[i];
