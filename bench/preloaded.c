@@ -5,6 +5,7 @@
  * take turns with LIBRARY (libhmreg-preload.so) in LD_PRELOAD and without it. Prints the medians of
  * each, the differences, and their share.
  */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <infiniband/verbs.h>
@@ -120,6 +121,35 @@ static int take_turn(char **words, const char *library, struct medians *out)
     return 0;
 }
 
+/* Removes the trace files of the processes, and their folder. */
+static void remove_folder(const char *folder)
+{
+    DIR *list = opendir(folder);
+    struct dirent *entry;
+
+    while (list && (entry = readdir(list)))
+        if (entry->d_name[0] != '.')
+            unlinkat(dirfd(list), entry->d_name, 0);
+    if (list)
+        closedir(list);
+    rmdir(folder);
+}
+
+static int take_turns(char **words, const char *library, double values[4][TURNS])
+{
+    struct medians without, with;
+
+    for (int i = 0; i < TURNS; i++) {
+        if (take_turn(words, NULL, &without) || take_turn(words, library, &with))
+            return 1;
+        values[0][i] = without.reg;
+        values[1][i] = with.reg;
+        values[2][i] = without.dereg;
+        values[3][i] = with.dereg;
+    }
+    return 0;
+}
+
 static void print(const char *what, const double *without, const double *with)
 {
     printf("%-15s %10.0f ns without, %10.0f ns recorded: %+6.0f ns, %+5.1f %%\n", what, *without,
@@ -129,21 +159,20 @@ static void print(const char *what, const double *without, const double *with)
 int main(int argc, char **argv)
 {
     char *words[] = {argv[0], "", argc > 2 ? argv[2] : "4096", argc > 3 ? argv[3] : "2000", NULL};
+    char folder[] = "/tmp/hmreg-preloaded-XXXXXX";
     double values[4][TURNS], middle[4];
-    struct medians medians[2];
+    int failed;
 
     if (argc < 2 || argc > 4)
         return fprintf(stderr, "usage: preloaded LIBRARY [BYTES [COUNT]]\n"), 2;
     if (!argv[1][0])
         return measure(strtoull(words[2], NULL, 0), strtoull(words[3], NULL, 0));
-    for (int i = 0; i < TURNS; i++) {
-        if (take_turn(words, NULL, &medians[0]) || take_turn(words, argv[1], &medians[1]))
-            return 1;
-        values[0][i] = medians[0].reg;
-        values[1][i] = medians[1].reg;
-        values[2][i] = medians[0].dereg;
-        values[3][i] = medians[1].dereg;
-    }
+    if (!mkdtemp(folder) || setenv("HMREG_RUN_DIR", folder, 1))
+        return fail(folder);
+    failed = take_turns(words, argv[1], values);
+    remove_folder(folder);
+    if (failed)
+        return 1;
     for (int i = 0; i < 4; i++)
         middle[i] = median(values[i], TURNS);
     printf("%s bytes, %s times, medians of %d processes each\n", words[2], words[3], TURNS);
