@@ -59,11 +59,12 @@ void engine_refused(int rc, const char *otherwise)
 {
     struct hmreg_explanation why = {.size = sizeof(why)};
 
-    if (rc == -EOPNOTSUPP && !hmreg_explain(NULL, &why) && why.refused) {
-        record_passed_on(why.reasons[0].slug, why.reasons[0].text);
+    if (rc != -EOPNOTSUPP || hmreg_explain(NULL, &why) || !why.refused) {
+        record_passed_on(otherwise, hmreg_last_error()->text);
         return;
     }
-    record_passed_on(otherwise, hmreg_last_error()->text);
+    for (uint32_t i = 0; i < why.refused; i++)
+        record_passed_on(why.reasons[i].slug, why.reasons[i].text);
 }
 
 /* ---- the library ------------------------------------------------------------------------- */

@@ -52,9 +52,8 @@ bool engine_relieve(void);
 void engine_expect(void);
 bool engine_registered(void);
 
-/* Records that a call was passed on because hmreg's call failed with rc: the slug is the first
- * reason's of hmreg_explain() if every path was refused, else `otherwise`; the text is of
- * hmreg_last_error(). */
+/* Records that a call was passed on because hmreg's call failed with rc: each path's reason if
+ * every path was refused, else the text of hmreg_last_error() with the slug `otherwise`. */
 void engine_refused(int rc, const char *otherwise);
 
 #endif

@@ -39,8 +39,8 @@ void bench_close(struct bench *bench);
 /* Posts one signaled operation, and waits for it. Returns its completion's status. */
 enum ibv_wc_status bench_post(struct bench *bench, struct ibv_send_wr *wr);
 
-/* For a peer that is another process, on the same device: replaces the first queue pair by one whose
- * number is returned; and connects it with the peer's. */
+/* For a peer that is another process, on the same device: replaces the first queue pair by one
+ * whose number is returned; and connects it with the peer's. */
 uint32_t bench_offer(struct bench *bench);
 void bench_accept(struct bench *bench, uint32_t peer);
 
