@@ -374,6 +374,7 @@ static void fork__child_registers__the_parents_are_untouched(void **state)
     int status;
     pid_t pid;
 
+    test_forks_with_threads();
     test_forks_wipe();
     bench = bench_open();
     memory = bench_map(NULL, PAGE);

@@ -260,6 +260,7 @@ static void fork__child_ends_and_registers__the_parents_are_untouched(void **sta
     int status;
     pid_t pid;
 
+    test_forks_with_threads();
     test_forks_wipe();
     bench = bench_open();
     memory = memory_open();
