@@ -119,6 +119,10 @@ struct hmem_ops {
      * detect reallocation. Same errors as resolve; -HMEM_NOT_MINE: the memory is gone. */
     int (*identity)(struct hmem *self, uint64_t addr, size_t len, uint64_t *out);
 
+    /* Is identity's answer this one? At less cost where the vendor can; records no error. NULL: as
+     * identity. */
+    bool (*is_same)(struct hmem *self, uint64_t addr, size_t len, uint64_t identity);
+
     /* Will the end of this memory be reported? range: resolve's result for it, with an identity.
      * true: from before the call returns until it has ended, each way in which any of this memory
      * can end calls hmem_ended() with a range that contains that part, before other memory can be

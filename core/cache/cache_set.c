@@ -613,6 +613,8 @@ bool cache_set_is_same(struct cache_set *set, enum hmreg_iface iface, uint64_t s
     uint64_t now = 0;
     int rc;
 
+    if (runtime->ops->is_same)
+        return runtime->ops->is_same(runtime->self, start, (size_t)(end - start), identity);
     hmreg_error_guard(&guard);
     rc = runtime->ops->identity(runtime->self, start, (size_t)(end - start), &now);
     hmreg_error_unguard(&guard, rc);

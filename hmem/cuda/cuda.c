@@ -51,4 +51,4 @@ static void device(struct hmem *self, int index, struct hmem_device *out)
 }
 
 VENDOR_DEFINE(CUDA, cuda, "CUDA", "libcuda.so.1", CUDA_DEINITIALIZED,
-              .watch = cuda_watch, .sync_memops = cuda_sync_memops);
+              .watch = cuda_watch, .is_same = cuda_is_same, .sync_memops = cuda_sync_memops);

@@ -111,6 +111,8 @@ int cuda_virtual_segment(struct cuda_hmem *self, uint64_t addr, const struct cud
 int cuda_virtual_follows(struct cuda_hmem *self, uint64_t addr, struct cuda_segment *out);
 /* Were both created with the same properties? */
 bool cuda_virtual_same(const struct cuda_segment *a, const struct cuda_segment *b);
+/* Identities of virtual memory have this bit; the driver's buffer ids, which count, do not. */
+#define CUDA_IDENTITY_VIRTUAL (UINT64_C(1) << 63)
 /* Continues the identity of a range by one more segment. */
 uint64_t cuda_virtual_identity(uint64_t identity, const struct cuda_lookup *at,
                                const struct cuda_segment *segment);
@@ -157,6 +159,7 @@ bool cuda_watch(struct hmem *self, uint64_t addr, size_t len, const struct hmem_
 /* ---- operations of hmem.h (cuda_resolve.c, cuda_export.c, cuda_memory.c, cuda_sync.c) -- */
 
 VENDOR_OPERATIONS(cuda);
+bool cuda_is_same(struct hmem *, uint64_t addr, size_t len, uint64_t identity);
 int cuda_sync_memops(struct hmem *, uint64_t addr, int device);
 
 #endif

@@ -67,3 +67,26 @@ int cuda_identity(struct hmem *self, uint64_t addr, size_t len, uint64_t *out)
     *out = range.identity;
     return 0;
 }
+
+/* An allocation's id at its address says that it is the same, and so its bounds are. */
+static bool has_id(struct cuda_hmem *self, uint64_t addr, uint64_t id)
+{
+    unsigned long long now = 0;
+
+    return !atomic_load(&self->base.shut_down) && !(id & CUDA_IDENTITY_VIRTUAL) &&
+           !self->api.pointer_attribute(&now, CUDA_PTR_BUFFER_ID, addr) && now == id;
+}
+
+bool cuda_is_same(struct hmem *self, uint64_t addr, size_t len, uint64_t identity)
+{
+    struct hmreg_error_guard guard;
+    uint64_t now = 0;
+    int rc;
+
+    if (has_id((struct cuda_hmem *)self, addr, identity))
+        return true;
+    hmreg_error_guard(&guard);
+    rc = cuda_identity(self, addr, len, &now);
+    hmreg_error_unguard(&guard, rc);
+    return !rc && now == identity;
+}

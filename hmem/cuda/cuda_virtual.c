@@ -151,5 +151,5 @@ uint64_t cuda_virtual_identity(uint64_t identity, const struct cuda_lookup *at,
 
     for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
         identity = spread(identity + parts[i] + 0x9e3779b97f4a7c15);
-    return identity | 1ull << 63;
+    return identity | CUDA_IDENTITY_VIRTUAL;
 }

@@ -456,7 +456,8 @@ static void hit__kinds_that_are_watched__ask_nothing(void **state)
     bench_end(&bench);
 }
 
-static void hit__switched_off__asks(void **state)
+/* An allocation's id alone says that it is the same. */
+static void hit__switched_off__asks_one_question(void **state)
 {
     struct hmreg_domain *domain;
     struct bench bench;
@@ -469,24 +470,22 @@ static void hit__switched_off__asks(void **state)
     open_all(&lib, &domain);
     unsetenv("HMREG_DEVICE_MONITOR");
     addr = cu_alloc(BYTES);
-    assert_true(asked(domain, addr, BYTES, 100) >= 100);
+    assert_int_equal(asked(domain, addr, BYTES, 100), 100);
     assert_ok(hmreg_domain_close(domain));
     assert_ok(hmreg_close(lib));
     CU(cu.free(addr));
     bench_end(&bench);
 }
 
-TEST_MAIN(TEST(end__by_an_address_from_before_the_hooks__reported),
-          TEST(end__by_symbol_or_address__reported),
-          TEST(free__memory_that_is_not_watched__not_reported),
-          TEST(free__fails__reported_when_it_succeeds),
-          TEST(watch__many_allocations__each_reported), TEST(end__with_a_context__reported),
-          TEST(end__with_the_primary_context__reported),
-          TEST(release__of_a_context_that_others_retain__not_reported),
-          TEST(end__of_managed_memory__reported), TEST(end__of_a_mapping__reported),
-          TEST(end__of_pinned_memory__reported),
-          TEST(end__of_pinned_memory_with_its_context__reported),
-          TEST(watch__pinned_memory_of_two_addresses__refused),
-          TEST(watch__memory_that_may_end_without_a_call__refused),
-          TEST(watch__query_fails__refused_without_an_error),
-          TEST(hit__kinds_that_are_watched__ask_nothing), TEST(hit__switched_off__asks))
+TEST_MAIN(
+    TEST(end__by_an_address_from_before_the_hooks__reported),
+    TEST(end__by_symbol_or_address__reported), TEST(free__memory_that_is_not_watched__not_reported),
+    TEST(free__fails__reported_when_it_succeeds), TEST(watch__many_allocations__each_reported),
+    TEST(end__with_a_context__reported), TEST(end__with_the_primary_context__reported),
+    TEST(release__of_a_context_that_others_retain__not_reported),
+    TEST(end__of_managed_memory__reported), TEST(end__of_a_mapping__reported),
+    TEST(end__of_pinned_memory__reported), TEST(end__of_pinned_memory_with_its_context__reported),
+    TEST(watch__pinned_memory_of_two_addresses__refused),
+    TEST(watch__memory_that_may_end_without_a_call__refused),
+    TEST(watch__query_fails__refused_without_an_error),
+    TEST(hit__kinds_that_are_watched__ask_nothing), TEST(hit__switched_off__asks_one_question))
