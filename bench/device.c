@@ -22,6 +22,11 @@
 #define ASKING    100 /* regions */
 #define BUFFER_ID 7   /* CU_POINTER_ATTRIBUTE_BUFFER_ID */
 
+#define CUDA_FAKE BENCH_FAKES "/cuda/libcuda.so.1"
+#define ROCR_FAKE BENCH_FAKES "/rocr/libhsa-runtime64.so.1"
+#define ZE_FAKE   BENCH_FAKES "/ze/libze_fake.so"
+#define ZE_LOADER "libze_loader.so.1"
+
 /* A contestant. */
 struct task {
     enum hmreg_iface iface;
@@ -70,6 +75,8 @@ static void open_runtime(struct memory *memory)
     setenv("HMREG_DEVICE_MONITOR", task->asks ? "off" : "on", 1);
     if (!task->library)
         return;
+    if (task->iface == HMREG_IFACE_ZE)
+        setenv("ZE_ENABLE_ALT_DRIVERS", ZE_FAKE, 1); /* the loader is the real one */
     library = dlopen(task->library, RTLD_NOW | RTLD_GLOBAL);
     if (!library)
         leave("%s", dlerror());
@@ -160,26 +167,28 @@ static const struct job device_job = {
 
 /* ---- the parts ------------------------------------------------------------------------------ */
 
-#define CUDA_FAKE BENCH_FAKES "/cuda/libcuda.so.1"
-#define ROCR_FAKE BENCH_FAKES "/rocr/libhsa-runtime64.so.1"
-
-/* Memory of CUDA and pool memory of ROCm, whose end is reported, beside host memory. */
+/* Memory of CUDA and Level Zero and pool memory of ROCm, whose end is reported, beside host
+ * memory. */
 static void reported_over(size_t regions)
 {
     const struct task tasks[] = {
         {.iface = HMREG_IFACE_SYSTEM, .regions = regions},
         {.iface = HMREG_IFACE_CUDA, .library = CUDA_FAKE, .regions = regions},
         {.iface = HMREG_IFACE_ROCR, .library = ROCR_FAKE, .regions = regions},
+        {.iface = HMREG_IFACE_ZE, .library = ZE_LOADER, .regions = regions},
         {.iface = HMREG_IFACE_SYSTEM, .regions = regions, .group = true},
         {.iface = HMREG_IFACE_CUDA, .library = CUDA_FAKE, .regions = regions, .group = true},
         {.iface = HMREG_IFACE_ROCR, .library = ROCR_FAKE, .regions = regions, .group = true},
+        {.iface = HMREG_IFACE_ZE, .library = ZE_LOADER, .regions = regions, .group = true},
     };
     static const char *const names[] = {WHO_HOST,
                                         WHO_CUDA,
                                         WHO_ROCR,
+                                        WHO_ZE,
                                         WHO_HOST ", 8 rails",
                                         WHO_CUDA ", 8 rails",
-                                        WHO_ROCR ", 8 rails"};
+                                        WHO_ROCR ", 8 rails",
+                                        WHO_ZE ", 8 rails"};
     enum { COUNT = sizeof(tasks) / sizeof(tasks[0]) };
     struct contestant contestants[COUNT];
     char name[40];

@@ -53,6 +53,7 @@ const struct subject *subject_find(const char *who);
 #define WHO_HOST       "hmreg, host"
 #define WHO_CUDA       "hmreg, CUDA simulated"
 #define WHO_ROCR       "hmreg, ROCm simulated"
+#define WHO_ZE         "hmreg, Level Zero simulated"
 #define WHO_TCP_HOST   "tcp, host"
 #define WHO_SHM_HOST   "shm, host"
 #define WHO_TCP_BASIC  "tcp, host, FI_MR_BASIC"

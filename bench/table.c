@@ -81,7 +81,8 @@
     }
 #define DEVICES(n, words)                                                                          \
     DEVICES_ON(n, words, WHO_CUDA, ""), DEVICES_ON(n, words, WHO_ROCR, ""),                        \
-        DEVICES_ON(n, words, WHO_CUDA, ", 8 rails"), DEVICES_ON(n, words, WHO_ROCR, ", 8 rails")
+        DEVICES_ON(n, words, WHO_ZE, ""), DEVICES_ON(n, words, WHO_CUDA, ", 8 rails"),             \
+        DEVICES_ON(n, words, WHO_ROCR, ", 8 rails"), DEVICES_ON(n, words, WHO_ZE, ", 8 rails")
 
 #define GROUPS(n, words)                                                                           \
     {"get + put on 8 rails, ns",                                                                   \
