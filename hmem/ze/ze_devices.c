@@ -272,7 +272,7 @@ int ze_list_devices(struct ze_hmem *self)
 /* ---- what takes memory to know ------------------------------------------------------------ */
 
 /* Does our context know memory of another context? Tested with host memory, for which a
- * driver may start a pool: so not before somebody wants to know. */
+ * driver may start a pool: so not before the description is asked for. */
 static bool sees_other_contexts(struct ze_hmem *self, const struct ze_driver *driver)
 {
     ze_host_mem_alloc_desc_t desc = {.stype = ZE_STRUCTURE_TYPE_HOST_MEM_ALLOC_DESC};
@@ -293,7 +293,7 @@ static bool sees_other_contexts(struct ze_hmem *self, const struct ze_driver *dr
     return sees;
 }
 
-/* Once, by whoever asks first; others who ask meanwhile may miss it. */
+/* Once, by the first thread that asks; others that ask meanwhile may miss it. */
 void ze_complete(struct hmem *hmem)
 {
     struct ze_hmem *self = (struct ze_hmem *)hmem;

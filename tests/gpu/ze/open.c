@@ -65,7 +65,7 @@ static void open__devices_without_export__say_so_and_allocate(void **state)
 }
 
 /* The specification allows it: then the application's memory is invisible, and the description says
- * so. Until somebody asks for that, no memory is allocated to find out. */
+ * so. Until that is asked for, no memory is allocated to find out. */
 static void open__private_contexts__says_so_when_asked(void **state)
 {
     struct hmem *self = bench_open();
