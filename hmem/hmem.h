@@ -61,8 +61,8 @@ struct hmem_device {
 
 struct hmem_runtime {
     char version[48];
-    char library[128]; /* the path it was loaded from */
-    char lacks[256];   /* a sentence on what this version lacks; "": it lacks nothing */
+    char library[128];    /* the path it was loaded from */
+    char lacks[256];      /* a sentence on what this version lacks; "": it lacks nothing */
     char unreported[256]; /* a sentence on which memory's end is not reported and why; "": all is */
 };
 

@@ -50,5 +50,5 @@ static void device(struct hmem *self, int index, struct hmem_device *out)
     *out = ((struct cuda_hmem *)self)->devices[index].info;
 }
 
-VENDOR_DEFINE(CUDA, cuda, "CUDA", "libcuda.so.1", CUDA_DEINITIALIZED,
-              .watch = cuda_watch, .is_same = cuda_is_same, .sync_memops = cuda_sync_memops);
+VENDOR_DEFINE(CUDA, cuda, "CUDA", "libcuda.so.1", CUDA_DEINITIALIZED, .watch = cuda_watch,
+              .is_same = cuda_is_same, .sync_memops = cuda_sync_memops);
