@@ -19,12 +19,12 @@ kernel_stops_counting() {
     printf -- '-:unmodified/%s\n' reg dereg >>"$tracing/kprobe_events"
 }
 
-# FOLDER: files reg and dereg there, a line "NAME PID CALLS BYTES" for each thread that called. NAME is the
+# FOLDER: files reg and dereg there, a line "CALLS BYTES PID NAME" for each thread that called. NAME is the
 # thread's: its executable's, cut to 15 bytes, unless it has one of its own.
 kernel_counts() {
     local event
     for event in reg dereg; do
-        sed -nE 's/^\{ common_pid: (.*[^ ]) +\[ *([0-9]+)\] \} hitcount: +([0-9]+)( +bytes: +([0-9]+))?.*/\1 \2 \3 \5/p' \
+        sed -nE 's/^\{ common_pid: (.*[^ ]) +\[ *([0-9]+)\] \} hitcount: +([0-9]+)( +bytes: +([0-9]+))?.*/\3 0\5 \2 \1/p' \
             "$probes/$event/hist" >"$1/$event"
     done
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * A few lines of MPI, for the distribution's library: a ring of messages short and long, a sum over all,
- * and a window that the right neighbour writes. Prints one line per rank; exit status 1 where bytes are
- * wrong.
+ * A few lines of MPI, for the distribution's library: a ring of messages short and long, a sum over
+ * all, and a window that the right neighbour writes. Prints one line per rank; exit status 1 where
+ * bytes are wrong.
  */
 #include <mpi.h>
 #include <stdbool.h>

@@ -2,11 +2,13 @@
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 #
 # In the guest: programs of the distribution over Soft-RoCE, unmodified. `programs.sh plain` runs them as
-# they are. What each process printed, its status, and what the kernel counted stay in
-# /run/unmodified/plain.
+# they are; `programs.sh OPTION [PROGRAM...]` in `hmreg run` with that option: trace, gpu, cache. There all,
+# or the programs named, must do the same, and the reports must say what the kernel counted. What each
+# process printed, its status, its report, and the kernel's figures stay in /run/unmodified/MODE.
 . "$SOURCE_DIR/tests/package/cases.sh"
 . "$SOURCE_DIR/tests/unmodified/kernel.sh"
 mode=$1
+chosen=" ${*:2} "
 work=/run/unmodified/$mode
 built=$BUILD_DIR/tests/unmodified
 perftest=(ib_write_bw ib_read_bw ib_write_lat ib_atomic_bw ib_write_bw_4_qps ib_write_bw_mr_per_qp)
@@ -14,16 +16,26 @@ others=(gloo ucx_tag ucx_put mpi fi_verbs fi_verbs_rxm fi_tcp)
 
 # ---- how a program is run -----------------------------------------------------------------
 
-# process NAME COMMAND...: one process; its output, status and number stay under the name.
+# process NAME COMMAND...: one process; its output, status and report stay under the name.
 process() {
     local file=$work/$1
     shift
-    timeout 100 sh -c 'echo $$ >"$0" && exec "$@"' "$file.pid" "$@" >"$file.out" 2>"$file.err"
+    [[ $mode == plain ]] ||
+        set -- "$BUILD_DIR/tools/hmreg" run "--$mode" --json --output "$file.json" -- "$@"
+    timeout 100 "$@" >"$file.out" 2>"$file.err"
     echo $? >"$file.status"
 }
 
+# Without a process of its own, which under emulation takes its time; this holds for all below.
 is_listening() { # PORT
-    grep -Eq "^ *[0-9]+: [0-9A-F]+:$(printf %04X "$1") [0-9A-F:]+ 0A " /proc/net/tcp /proc/net/tcp6
+    local port file at state
+    printf -v port :%04X "$1"
+    for file in /proc/net/tcp{,6}; do
+        while read -r _ at _ state _; do
+            [[ $at == *"$port" && $state == 0A ]] && return
+        done <$file
+    done
+    return 1
 }
 
 # pair PROGRAM PORT COMMAND...: a server, and a client, whose command ends with the server's address.
@@ -33,7 +45,7 @@ pair() {
     process "$program.server" "$@" &
     server=$!
     until is_listening "$port" || ! kill -0 $server 2>/dev/null; do
-        sleep 0.05
+        sleep 0.1
     done
     process "$program.client" "$@" 10.0.0.1
     wait $server
@@ -52,7 +64,9 @@ ranks() { # PROGRAM COMMAND...: three processes, which receive their number, 3, 
 
 # UCX makes its connections by datagrams, and drops Soft-RoCE's: the address that it looks for in them is
 # elsewhere. Without that check they pass.
+# Of forks it would report each page of its pools to the kernel.
 export UCX_NET_DEVICES=rxe0:1 UCX_IB_GID_INDEX=1 UCX_UD_ETH_DGID_CHECK=n UCX_TLS=rc_verbs,ud_verbs,self
+export UCX_IB_FORK_INIT=n
 # tests/rdma/CMakeLists.txt says why.
 export FI_UNIVERSE_SIZE=8 FI_OFI_RXM_MSG_TX_SIZE=64 FI_OFI_RXM_MSG_RX_SIZE=64 FI_OFI_RXM_USE_SRX=1
 
@@ -79,6 +93,10 @@ run() { # PROGRAM
     esac
 }
 
+is_chosen() { # PROGRAM
+    [[ $chosen == '  ' || $chosen == *" $1 "* ]]
+}
+
 # What a program needs that is not here; nothing: all is.
 lacks() { # PROGRAM
     local file package
@@ -100,20 +118,81 @@ lacks() { # PROGRAM
 all() {
     local program
     for program; do
-        [[ $(lacks $program) ]] || run $program
+        is_chosen $program && [[ ! $(lacks $program) ]] && run $program
     done
 }
 
 # ---- what is looked at ---------------------------------------------------------------------
 
+# Output less what differs from run to run: addresses, keys, times, speeds, ports, the order of ranks.
+steady='s/0x[0-9a-f]+/HEX/g; s/[0-9]+\.[0-9]+|-?\<(inf|nan)\>/FLOAT/g; s/:[0-9]+$/:PORT/; /r\^2/d
+    s/^(Final: .*FLOAT) +[0-9]+ +[0-9]+$/\1 RATE RATE/; /^\[thread /d; s/[ \t]+/ /g; s/ $//'
+
+# Files of what is looked at: steady/ has that output, `differences` those from the plain run's, `totals`
+# those of each report, `figures` the kernel's.
+collect() {
+    mkdir "$work/steady"
+    cp "$work"/*.{out,err} "$work/steady"
+    sed -s -i -E "$steady" "$work/steady"/*
+    [[ ! -e $work/mpi.all.out ]] || sort -o "$work/steady/mpi.all.out" "$work/steady/mpi.all.out"
+    kernel_counts "$work"
+    awk '{ calls[FILENAME ~ /dereg$/ ? "dereg" : "reg"] += $1; bytes += $2 }
+         END { print "reg", calls["reg"] + 0 "\ndereg", calls["dereg"] + 0 "\nbytes", bytes + 0 }' \
+        "$work"/{reg,dereg} >"$work/figures"
+    [[ $mode == plain ]] && return
+    diff -ru "$plain/steady" "$work/steady" >"$work/differences"
+    awk '/"totals"/ { inside = 1 } /}/ { inside = 0 }
+         inside && NF == 2 && sub(",?$", "", $2) && $2 ~ /^[0-9]+$/ {
+             file = FILENAME; sub(".*/", "", file); print file, substr($1, 2, length($1) - 3), $2
+         }' "$work"/*.json >"$work/totals"
+}
+
+# The sum of a total over reports, or one of the kernel's figures: sum totals gloo. left, sum figures '' reg.
+sum() { # FILE PREFIX NAME
+    local sum=0 words
+    while read -r -a words; do
+        [[ ${words[0]} == "$2"* && ${words[-2]} == "$3" ]] && ((sum += words[-1]))
+    done <"$work/$1"
+    echo $sum
+}
+
 succeeded() { # PROGRAM [WORDS that each of its processes prints]
     local file bad=0
-    tail -n 40 "$work/$1".*.{status,out,err}
     for file in "$work/$1".*.status; do
-        [[ $(<"$file") == 0 ]] || bad=1
-        [[ ! ${2-} ]] || grep -qF -- "$2" "${file%.status}.out" || bad=1
+        echo "${file##*/}: $(<"$file")"
+        echo "$(<"${file%.status}.out")"
+        echo "$(<"${file%.status}.err")"
+        [[ $(<"$file") == 0 && $(<"${file%.status}.out") == *"${2-}"* ]] || bad=1
     done
     ((!bad))
+}
+
+registered() { # PROGRAM: it called the driver, or the test of it is worth nothing
+    local name
+    case $1 in
+    ib_write_bw_*) name=ib_write_bw ;;
+    ucx_*) name=ucx_perftest ;;
+    fi_*) name=fi_pingpong ;;
+    gloo | mpi) name=unmodified_$1 ;;
+    *) name=$1 ;;
+    esac
+    echo "$(<"$work/reg")"
+    [[ $(<"$work/reg")$'\n' == *" $name"$'\n'* ]]
+}
+
+same() { # PROGRAM: each process printed the same as without us
+    echo "$(<"$work/differences")"
+    [[ $(<"$work/differences") != *"/steady/$1."* ]]
+}
+
+reported() { # PROGRAM: each process that registers has a report, a job's with its rank
+    local file
+    for file in "$work/$1".*.status; do
+        file=${file%.status}.json
+        echo "$(<"$file")"
+        (($(sum totals "${file##*/}" registrations) > 0)) || return
+    done
+    [[ $1 != mpi || $(<"$file") == *'"rank": "0"'* && $(<"$file") == *'"rank": "2"'* ]]
 }
 
 judge() { # PROGRAM
@@ -132,31 +211,42 @@ judge() { # PROGRAM
     esac
     check "${1}__${mode}__succeeds" succeeded $1 "$words"
     check "${1}__${mode}__registers" registered $1
+    [[ $mode == plain ]] && return
+    check "${1}__${mode}__does_the_same" same $1
+    [[ $1 == fi_tcp ]] || check "${1}__${mode}__is_reported" reported $1
+}
+
+# is SUM FIGURE: both in words, to be seen where they differ.
+is() {
+    echo "$(<"$work/totals")"
+    echo "$(<"$work/reg")"
+    echo "$(<"$work/dereg")"
+    echo "$1 = $(($1)); the kernel: $2"
+    (($1 == $2))
 }
 
 # Of all programs together, as some deregister on other threads than they register on.
-calls() { # reg|dereg
-    awk '{ calls += $3 } END { print calls }' "$work/$1"
+judge_figures() {
+    local total registrations deregistrations left hits failures bytes
+    check kernel__${mode}__as_many_deregistered_as_registered \
+        [ $(sum figures '' reg) == $(sum figures '' dereg) ]
+    check kernel__${mode}__no_region_left [ "$(kernel_has mr)" == 'mr 0' ]
+    check kernel__${mode}__no_message_lost [ "$(kernel_statistic retry_exceeded_err)" == "$errors" ]
+    [[ $mode == plain ]] && return
+    for total in registrations deregistrations left hits failures bytes; do
+        declare $total=$(($(sum totals '' $total) - $(sum totals fi_tcp. $total)))
+    done
+    check reports__${mode}__registrations_as_the_kernel_counts \
+        is "$registrations + $failures - $hits" $(sum figures '' reg)
+    [[ $mode != cache=remote ]] || check reports__${mode}__some_from_the_cache [ $hits -gt 0 ]
+    [[ $mode != cache* ]] || return 0
+    check reports__${mode}__deregistrations_as_the_kernel_counts \
+        is "$deregistrations + $left" $(sum figures '' dereg)
+    check reports__${mode}__bytes_as_the_kernel_counts is "$bytes" $(sum figures '' bytes)
 }
 
-deregistered() {
-    cat "$work"/{reg,dereg}
-    [[ $(calls reg) == "$(calls dereg)" ]]
-}
-
-registered() { # PROGRAM: it called the driver, or the test of it is worth nothing
-    local name
-    case $1 in
-    ib_write_bw_*) name=ib_write_bw ;;
-    ucx_*) name=ucx_perftest ;;
-    fi_*) name=fi_pingpong ;;
-    gloo | mpi) name=unmodified_$1 ;;
-    *) name=$1 ;;
-    esac
-    cat "$work/reg"
-    grep -q "^$name [0-9]" "$work/reg"
-}
-
+plain=/run/unmodified/plain
+[[ $mode == plain || -d $plain ]] || "$0" plain >/dev/null
 rm -rf "$work"
 mkdir -p "$work/drivers"
 # libibverbs loads each driver that is configured.
@@ -167,12 +257,10 @@ errors=$(kernel_statistic retry_exceeded_err)
 all "${perftest[@]}" &
 all "${others[@]}"
 wait
-kernel_counts "$work"
+collect
 
 for program in "${perftest[@]}" "${others[@]}"; do
-    judge $program
+    is_chosen $program && judge $program
 done
-check kernel__${mode}__as_many_deregistered_as_registered deregistered
-check kernel__${mode}__no_region_left [ "$(kernel_has mr)" == 'mr 0' ]
-check kernel__${mode}__no_message_lost [ "$(kernel_statistic retry_exceeded_err)" == "$errors" ]
+judge_figures
 finish
