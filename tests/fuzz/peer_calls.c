@@ -4,6 +4,7 @@
  * remotes, and RMA by loopback.
  */
 #include "tests/fuzz/call.h"
+#include "tests/fuzz/mend.h"
 
 #include <string.h>
 
@@ -55,21 +56,7 @@ void fuzz_call_pack(struct fuzz *fuzz)
     fuzz->token_size = size;
 }
 
-/* CRC-32 (IEEE 802.3), bit by bit: repairs a damaged token's checksum. */
-static void mend(uint8_t *token, size_t size)
-{
-    uint32_t crc = ~0u;
-
-    for (size_t i = 0; i < size - 4; i++) {
-        crc ^= token[i];
-        for (int bit = 0; bit < 8; bit++)
-            crc = crc & 1 ? crc >> 1 ^ 0xedb88320u : crc >> 1;
-    }
-    for (int i = 0; i < 4; i++)
-        token[size - 4 + (size_t)i] = (uint8_t)(~crc >> (8 * i));
-}
-
-/* The same for each of the tokens that follow each other, as far as their headers make sense. */
+/* Mends each of the tokens that follow each other, as far as their headers make sense. */
 static void mend_all(uint8_t *tokens, size_t size)
 {
     size_t length;
@@ -80,7 +67,7 @@ static void mend_all(uint8_t *tokens, size_t size)
                  (tokens[4] > 1 ? 8 : 0) + 4;
         if (length > size)
             length = size;
-        mend(tokens, length);
+        fuzz_mend(tokens, length);
     }
 }
 
@@ -122,7 +109,7 @@ void fuzz_call_remote_open(struct fuzz *fuzz)
     memcpy(token, fuzz->token, size);
     for (int i = 0; i < 3 && fuzz_below(fuzz, 2); i++)
         token[fuzz_below(fuzz, (unsigned)size - 4)] = (uint8_t)fuzz_random(fuzz);
-    mend(token, size);
+    fuzz_mend(token, size);
     CALL(hmreg_remote_open(PICK(fuzz->domains), token, fuzz_size(fuzz, size), &remote), &remote);
     fuzz->remotes[slot] = remote;
 }
@@ -137,8 +124,8 @@ static void damage_rail(struct fuzz *fuzz, uint8_t *token, size_t size)
         return;
     MUST((const uint8_t *)found >= token && (const uint8_t *)found + bytes <= token + size);
     ((uint8_t *)(uintptr_t)found)[fuzz_below(fuzz, (unsigned)bytes - 4)] ^= 1;
-    mend((uint8_t *)(uintptr_t)found, bytes);
-    mend(token, size);
+    fuzz_mend((uint8_t *)(uintptr_t)found, bytes);
+    fuzz_mend(token, size);
 }
 
 void fuzz_call_remote_open_rails(struct fuzz *fuzz)

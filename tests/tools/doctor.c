@@ -103,27 +103,13 @@ static void end(void)
 
 /* ---- running ---------------------------------------------------------------------------- */
 
-static void preload(bool on)
-{
-    static char plain[512], with[600];
-
-    if (!plain[0])
-        snprintf(plain, sizeof(plain), "%s", getenv("ASAN_OPTIONS") ? getenv("ASAN_OPTIONS") : "");
-    snprintf(with, sizeof(with), "%s%sverify_asan_link_order=0", plain, plain[0] ? ":" : "");
-    if (on)
-        setenv("LD_PRELOAD", getenv("FAKE_NIC_LIBRARY"), 1);
-    else
-        unsetenv("LD_PRELOAD");
-    setenv("ASAN_OPTIONS", on ? with : plain, 1);
-}
-
 static struct tool doctor(const char *option, const char *other)
 {
     struct tool tool;
 
-    preload(true);
+    tool_preload_nic(true);
     tool = tool_run("doctor", option, other);
-    preload(false);
+    tool_preload_nic(false);
     assert_string_equal(tool.err, "");
     return tool;
 }
@@ -253,13 +239,13 @@ static void transfer_that_hangs__is_found(void **state)
 
     begin();
     setenv("HMREG_FAKE_NIC", "hang", 1);
-    preload(true);
+    tool_preload_nic(true);
     tool = tool_run("doctor", "--patience", "5");
     if (tool.status != 2) { /* on a busy machine the transfer may not have begun */
         tool_free(&tool);
         tool = tool_run("doctor", "--patience", "60");
     }
-    preload(false);
+    tool_preload_nic(false);
     assert_int_equal(tool.status, 2);
     assert_says(tool.out, "Host memory over mlx5_0: it did not come to an end within ");
     assert_says(tool.out, "loopback-untried");

@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <pty.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -225,4 +226,18 @@ json_t *with(const json_t *array, const char *key, const char *words)
     if (!object)
         fail_msg("no object with %s \"%s\"", key, words);
     return object;
+}
+
+void tool_preload_nic(bool on)
+{
+    static char plain[512], with[600];
+
+    if (!plain[0])
+        snprintf(plain, sizeof(plain), "%s", getenv("ASAN_OPTIONS") ? getenv("ASAN_OPTIONS") : "");
+    snprintf(with, sizeof(with), "%s%sverify_asan_link_order=0", plain, plain[0] ? ":" : "");
+    if (on)
+        setenv("LD_PRELOAD", getenv("FAKE_NIC_LIBRARY"), 1);
+    else
+        unsetenv("LD_PRELOAD");
+    setenv("ASAN_OPTIONS", on ? with : plain, 1);
 }

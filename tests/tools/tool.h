@@ -25,6 +25,9 @@ struct tool {
 struct tool tool_run_list(unsigned columns, const char *const *arguments);
 void tool_free(struct tool *tool);
 
+/* Whether commands that are run from now on have the simulated NIC's library (FAKE_NIC_LIBRARY). */
+void tool_preload_nic(bool on);
+
 /* The output of print(), on a terminal of so many columns (0: a file). */
 char *output_of(void (*print)(void), unsigned columns);
 

@@ -295,20 +295,6 @@ static void options__wrong__usage(void **state)
 
 /* ---- NICs that end or stop a process ---------------------------------------------------- */
 
-static void preload(bool on)
-{
-    static char plain[512], with[600];
-
-    if (!plain[0])
-        snprintf(plain, sizeof(plain), "%s", getenv("ASAN_OPTIONS") ? getenv("ASAN_OPTIONS") : "");
-    snprintf(with, sizeof(with), "%s%sverify_asan_link_order=0", plain, plain[0] ? ":" : "");
-    if (on)
-        setenv("LD_PRELOAD", getenv("FAKE_NIC_LIBRARY"), 1);
-    else
-        unsetenv("LD_PRELOAD");
-    setenv("ASAN_OPTIONS", on ? with : plain, 1);
-}
-
 /* Host memory only: each check on the NIC that hangs costs the patience. */
 static json_t *with_nic(const char *wrong, const char *patience)
 {
@@ -320,9 +306,9 @@ static json_t *with_nic(const char *wrong, const char *patience)
     setenv("HMREG_IFACES", "system", 1);
     setenv("HMREG_FAKE_NICS", "mlx5_0", 1);
     setenv("HMREG_FAKE_NIC", wrong, 1);
-    preload(true);
+    tool_preload_nic(true);
     tool = tool_run("verify", "--json", "--patience", patience);
-    preload(false);
+    tool_preload_nic(false);
     unsetenv("HMREG_FAKE_NIC");
     unsetenv("HMREG_FAKE_NICS");
     setenv("HMREG_IFACES", getenv("VENDOR"), 1);

@@ -6,6 +6,7 @@
  */
 #include "core/context/rails_token.h"
 #include "core/context/token.h"
+#include "tests/fuzz/mend.h"
 #include "tests/fuzz/targets/target.h"
 
 #include <hmreg/loopback.h>
@@ -56,38 +57,22 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
     return 0;
 }
 
-/* CRC-32 (IEEE 802.3), bit by bit. */
-static void mend(uint8_t *token, size_t size)
-{
-    uint32_t crc = ~0u;
-
-    if (size < 4)
-        return;
-    for (size_t i = 0; i < size - 4; i++) {
-        crc ^= token[i];
-        for (int bit = 0; bit < 8; bit++)
-            crc = crc & 1 ? crc >> 1 ^ 0xedb88320u : crc >> 1;
-    }
-    for (int i = 0; i < 4; i++)
-        token[size - 4 + (size_t)i] = (uint8_t)(~crc >> (8 * i));
-}
-
-/* Those of the tokens that follow each other, and of the one that is all of the bytes. */
+/* Mends the tokens that follow each other, and of the one that is all of the bytes. */
 static void mend_all(uint8_t *bytes, size_t size)
 {
     size_t done = 0, length;
     struct rails_token rails;
 
-    mend(bytes, size);
+    fuzz_mend(bytes, size);
     if (!rails_token_read(bytes, size, &rails))
         for (size_t i = 0; i < rails.count; i++)
             if (rails.tokens[i])
-                mend(bytes + (rails.tokens[i] - bytes), rails.sizes[i]);
+                fuzz_mend(bytes + (rails.tokens[i] - bytes), rails.sizes[i]);
     for (; !token_length(bytes + done, size - done, &length) && length <= size - done;
          done += length)
-        mend(bytes + done, length);
+        fuzz_mend(bytes + done, length);
     if (!done)
-        mend(bytes, size);
+        fuzz_mend(bytes, size);
 }
 
 static void open_one(struct hmreg_domain *domain, const uint8_t *bytes, size_t size)

@@ -300,43 +300,52 @@ static void *export_there(void *arg)
     return NULL;
 }
 
-/* The export needs a current context of the memory's device. */
-static void export__driver_wants_a_context__lent(void **state)
-{
+/* What a job needs, on the simulated driver. */
+struct stage {
     struct bench bench;
     struct sorts sorts;
     struct job job;
+};
 
+static void stage_begin(struct stage *stage)
+{
     driver_need_fake();
-    bench = bench_begin();
-    sorts = sorts_begin();
-    job = (struct job){bench.hmem, &sorts, NULL, 0};
+    stage->bench = bench_begin();
+    stage->sorts = sorts_begin();
+    stage->job = (struct job){stage->bench.hmem, &stage->sorts, NULL, 0};
+}
+
+static void stage_end(struct stage *stage)
+{
+    sorts_end(&stage->sorts);
+    bench_end(&stage->bench);
+}
+
+/* The export needs a current context of the memory's device. */
+static void export__driver_wants_a_context__lent(void **state)
+{
+    struct stage stage;
+
+    stage_begin(&stage);
     for (unsigned i = 0; i < 3; i++) /* each result by which a driver may say so */
-        on_a_thread(export_there, &job);
-    sorts_end(&sorts);
-    bench_end(&bench);
+        on_a_thread(export_there, &stage.job);
+    stage_end(&stage);
 }
 
 static void export__other_devices_context__the_memorys_is_lent(void **state)
 {
     struct cuda_context *second = NULL;
-    struct bench bench;
-    struct sorts sorts;
-    struct job job;
+    struct stage stage;
 
-    driver_need_fake();
     driver_need_devices(2);
-    bench = bench_begin();
-    sorts = sorts_begin();
-    job = (struct job){bench.hmem, &sorts, NULL, 0};
+    stage_begin(&stage);
     CU(cu.primary_retain(&second, 1));
     CU(cu.context_push(second));
     for (unsigned i = 0; i < 3; i++)
-        export_there_with(&job, second);
+        export_there_with(&stage.job, second);
     CU(cu.context_pop(NULL));
     CU(cu.primary_release(1));
-    sorts_end(&sorts);
-    bench_end(&bench);
+    stage_end(&stage);
 }
 
 /* ---- queries that want a context -------------------------------------------------------- */
@@ -368,22 +377,16 @@ static void *query_there(void *arg)
 /* Without a context such a driver says nothing about any address, and nothing is the host's. */
 static void query__driver_wants_a_context__asked_in_an_active_one(void **state)
 {
-    struct bench bench;
-    struct sorts sorts;
-    struct job job;
+    struct stage stage;
 
-    driver_need_fake();
-    bench = bench_begin();
-    sorts = sorts_begin();
+    stage_begin(&stage);
     setenv("HMREG_FAKE_CUDA_QUERY_CONTEXT", "1", 1);
-    job = (struct job){bench.hmem, &sorts, NULL, 0};
-    on_a_thread(query_there, &job);
+    on_a_thread(query_there, &stage.job);
     setenv("HMREG_FAKE_CUDA_NO_MAPPING", "1", 1);
-    on_a_thread(resolve_all_there, &job);
+    on_a_thread(resolve_all_there, &stage.job);
     unsetenv("HMREG_FAKE_CUDA_NO_MAPPING");
     unsetenv("HMREG_FAKE_CUDA_QUERY_CONTEXT");
-    sorts_end(&sorts);
-    bench_end(&bench);
+    stage_end(&stage);
 }
 
 static void *expect_no_answer(void *arg)
