@@ -376,7 +376,7 @@ CASE(flatten__one_segment__the_addresses_of_remote_addr)
 {
     struct hmreg_mr *mr = suite_reg(fixture, fixture->memory + 8, 64, HMREG_ACCESS_REMOTE, KEY);
     struct hmreg_remote *remote = suite_peer(fixture, mr);
-    uint64_t addr, key, flat_addr, flat_key;
+    uint64_t addr, key, flat_addr = 0, flat_key = 0;
     struct hmreg_remote_flat out = {1, 2, 3};
 
     assert_fails(hmreg_remote_flatten(NULL, &out), -EINVAL, "remote is NULL");

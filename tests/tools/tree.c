@@ -17,7 +17,8 @@ static char root[64];
 
 static void full(char path[512], const char *below)
 {
-    snprintf(path, 512, "%s%s", root, below);
+    if (snprintf(path, 512, "%s%s", root, below) >= 512)
+        fail_msg("%s is too long a name", below);
 }
 
 static void make_folders(char *path)

@@ -32,6 +32,13 @@ static void seal(const struct made *made)
     assert_int_equal(mprotect(made->page, made->size, PROT_READ | PROT_EXEC), 0);
 }
 
+static void call_at(struct made *made, size_t place)
+{
+    const uint8_t *code = made->page + place;
+
+    memcpy(&made->call, &code, sizeof(code));
+}
+
 /* A page of `filler` with the function in it. */
 static struct made make_at(const uint8_t *bytes, size_t count, uint8_t filler, size_t place)
 {
@@ -42,7 +49,7 @@ static struct made make_at(const uint8_t *bytes, size_t count, uint8_t filler, s
     memset(made.page, filler, made.size);
     memcpy(made.page + place, bytes, count);
     seal(&made);
-    *(uint8_t **)&made.call = made.page + place;
+    call_at(&made, place);
     return made;
 }
 
@@ -52,7 +59,10 @@ static struct made make_at(const uint8_t *bytes, size_t count, uint8_t filler, s
 /* The page stays: it may be among the mappings that hooks were placed in. */
 static uint8_t *code_of(const struct made *made)
 {
-    return *(uint8_t *const *)&made->call;
+    uint8_t *code;
+
+    memcpy(&code, &made->call, sizeof(code));
+    return code;
 }
 
 /* ---- the replacement -------------------------------------------------------------------- */
@@ -246,7 +256,7 @@ static void hook__long_nops_before__are_a_pad(void **state)
                                                  0x48, 0x89, 0xf8, 0xc3},
                                15, NO_FILLER, PLACE - 11);
 
-    *(uint8_t **)&made.call = made.page + PLACE;
+    call_at(&made, PLACE);
     check_hooked(&made, 9, 0, 9);
 }
 
