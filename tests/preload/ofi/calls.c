@@ -77,13 +77,15 @@ static int regattr(struct fid *fid, const struct fi_mr_attr *attr, uint64_t flag
 }
 
 /* The simulated domain reads the struct as long as libfabric 2's. */
-static int reg_of(struct fid *fid, const struct iovec *iov, size_t count, uint64_t access,
-                  uint64_t offset, uint64_t key, uint64_t flags, struct fid_mr **mr, void *context)
+union wide_attr {
+    struct fi_mr_attr attr;
+    uint64_t words[14];
+};
+
+static int regv(struct fid *fid, const struct iovec *iov, size_t count, uint64_t access,
+                uint64_t offset, uint64_t key, uint64_t flags, struct fid_mr **mr, void *context)
 {
-    union {
-        struct fi_mr_attr attr;
-        char bytes[112];
-    } given = {.bytes = {0}};
+    union wide_attr given = {.words = {0}};
 
     given.attr.mr_iov = iov;
     given.attr.iov_count = count;
@@ -94,18 +96,12 @@ static int reg_of(struct fid *fid, const struct iovec *iov, size_t count, uint64
     return regattr(fid, &given.attr, flags, mr);
 }
 
-static int regv(struct fid *fid, const struct iovec *iov, size_t count, uint64_t access,
-                uint64_t offset, uint64_t key, uint64_t flags, struct fid_mr **mr, void *context)
-{
-    return reg_of(fid, iov, count, access, offset, key, flags, mr, context);
-}
-
 static int reg(struct fid *fid, const void *buf, size_t len, uint64_t access, uint64_t offset,
                uint64_t key, uint64_t flags, struct fid_mr **mr, void *context)
 {
     struct iovec iov = {(void *)(uintptr_t)buf, len};
 
-    return reg_of(fid, &iov, 1, access, offset, key, flags, mr, context);
+    return regv(fid, &iov, 1, access, offset, key, flags, mr, context);
 }
 
 static void extra(void)
@@ -313,10 +309,7 @@ static void trace__each_call__provider_gets_its_arguments(void **state)
 
 static void trace__attributes__same_struct(void **state)
 {
-    union {
-        struct fi_mr_attr attr;
-        char bytes[112];
-    } given = {.bytes = {0}};
+    union wide_attr given = {.words = {0}};
     struct iovec iov = {memory, 100};
     struct fid_domain *domain;
     struct fid_mr *mr = NULL;
@@ -612,10 +605,7 @@ static void cache__provider_without_room__cached_regions_give_way(void **state)
 
 static void cache__base_of_a_region__is_the_providers(void **state)
 {
-    union {
-        struct fi_mr_attr attr;
-        uint64_t words[14];
-    } given = {.words = {0}};
+    union wide_attr given = {.words = {0}};
     struct iovec iov = {memory, 100};
     struct fid_domain *domain;
     struct fid_mr *base, *mr = NULL;
@@ -653,10 +643,7 @@ static struct fid_domain *open_importing(uint32_t version)
 
 static int reg_device(struct fid_domain *domain, const void *device, int iface, struct fid_mr **mr)
 {
-    union {
-        struct fi_mr_attr attr;
-        char bytes[112];
-    } given = {.bytes = {0}};
+    union wide_attr given = {.words = {0}};
     struct iovec iov = {(char *)(uintptr_t)device + 100, 5000};
 
     given.attr.mr_iov = &iov;

@@ -8,9 +8,11 @@ fabric=$1
 shift
 vendors=("$@")
 traces=$(mktemp -d)
-trap 'rm -rf "$traces"' EXIT
+scratch=$(mktemp -d)
+trap 'rm -rf "$traces" "$scratch"' EXIT
 export HMREG_RUN_DIR=$traces FI_SHM_DISABLE_CMA=1 FI_PROVIDER=$fabric
 ulimit -c 0
+cd "$scratch" || exit 1 # libpsm2 writes a file there when a signal ends the program
 
 # PROGRAM...: without us.
 plainly() {
@@ -91,18 +93,18 @@ same_output() { # MODE
 # MODE: fi_pingpong's rows but for its times and rates.
 pingpong() {
     local server result
-    fi_pingpong -p "$fabric" -e rdm -I 5 -S 4096 -B "$port" >"$traces/server.out" 2>&1 &
+    fi_pingpong -p "$fabric" -e rdm -I 5 -S 4096 -B "$port" >"$scratch/server.out" 2>&1 &
     server=$!
     result=1
     for _ in {1..100}; do
-        fi_pingpong -p "$fabric" -e rdm -I 5 -S 4096 -P "$port" 127.0.0.1 >"$traces/client.out" 2>&1 &&
+        fi_pingpong -p "$fabric" -e rdm -I 5 -S 4096 -P "$port" 127.0.0.1 >"$scratch/client.out" 2>&1 &&
             { result=0; break; }
         kill -0 $server 2>/dev/null || break
         sleep 0.1
     done
     ((result)) && kill $server 2>/dev/null
     wait $server || result=1
-    awk '{ print $1, $2, $3, $4 }' "$traces/client.out" "$traces/server.out"
+    awk '{ print $1, $2, $3, $4 }' "$scratch/client.out" "$scratch/server.out"
     return $result
 }
 
