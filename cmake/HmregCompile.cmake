@@ -46,7 +46,7 @@ function(hmreg_shared_library name)
     $<BUILD_INTERFACE:${PROJECT_BINARY_DIR}/include>
     $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
   set_target_properties(${name} PROPERTIES
-    VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR} LINK_DEPENDS ${arg_MAP})
+    VERSION ${HMREG_ABI}.${PROJECT_VERSION} SOVERSION ${HMREG_ABI} LINK_DEPENDS ${arg_MAP})
   # nodelete: thread-local data and fork handlers outlive a dlclose, so the code must too. now: hooks
   # run inside the dynamic linker, where nothing may be looked up.
   target_link_options(${name} PRIVATE -Wl,--version-script=${arg_MAP} -Wl,-z,nodelete -Wl,-z,now)

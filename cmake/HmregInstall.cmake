@@ -19,9 +19,11 @@ endfunction()
 # hmreg_find_libraries(hmreg-ofi INSTALL $ORIGIN BUILD hmreg ...): where an installed program or library
 # finds our libraries (INSTALL), and in the build tree (BUILD: those libraries). CMake would end the list
 # of the build tree with a colon: the dynamic linker would search the current folder, where
-# another user may have put a library. After the target's install().
+# another user may have put a library. After the target's install(). CMAKE_SKIP_INSTALL_RPATH: what is
+# installed has no search path, for packages whose libraries lie where the dynamic linker looks anyway;
+# or PRIVATE, the folder of libraries that lie elsewhere.
 function(hmreg_find_libraries target)
-  cmake_parse_arguments(arg "" "INSTALL;FILE" "BUILD" ${ARGN})
+  cmake_parse_arguments(arg "" "INSTALL;PRIVATE;FILE" "BUILD" ${ARGN})
   list(TRANSFORM arg_BUILD REPLACE "(.+)" "$<TARGET_FILE_DIR:\\1>")
   list(REMOVE_DUPLICATES arg_BUILD)
   list(JOIN arg_BUILD ":" build)
@@ -31,6 +33,12 @@ function(hmreg_find_libraries target)
     set(file "\$ENV{DESTDIR}${arg_FILE}")
   else()
     set(file "\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${arg_FILE}")
+  endif()
+  if(CMAKE_SKIP_INSTALL_RPATH AND arg_PRIVATE)
+    set(arg_INSTALL ${arg_PRIVATE})
+  elseif(CMAKE_SKIP_INSTALL_RPATH)
+    install(CODE "file(RPATH_REMOVE FILE \"${file}/$<TARGET_FILE_NAME:${target}>\")")
+    return()
   endif()
   install(CODE "file(RPATH_CHANGE FILE \"${file}/$<TARGET_FILE_NAME:${target}>\"
                      OLD_RPATH \"${build}\" NEW_RPATH \"\\${arg_INSTALL}\")")
@@ -108,7 +116,7 @@ function(hmreg_install_preload target)
   cmake_parse_arguments(arg "" "" "BUILD" ${ARGN})
   install(TARGETS ${target} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/hmreg)
   if(arg_BUILD)
-    hmreg_find_libraries(${target} INSTALL $ORIGIN:$ORIGIN/.. FILE ${CMAKE_INSTALL_LIBDIR}/hmreg
+    hmreg_find_libraries(${target} INSTALL $ORIGIN:$ORIGIN/.. PRIVATE $ORIGIN FILE ${CMAKE_INSTALL_LIBDIR}/hmreg
                          BUILD ${arg_BUILD})
   endif()
 endfunction()

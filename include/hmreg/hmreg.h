@@ -136,7 +136,7 @@ const char *hmreg_mem_kind_name(enum hmreg_mem_kind kind);
 const char *hmreg_path_name(enum hmreg_path path);
 const char *hmreg_way_name(enum hmreg_way way);
 
-/* The version of the library at run time, such as "0.1.0". */
+/* The version of the library at run time, such as "0.2.0". */
 const char *hmreg_version(void);
 
 /* ---- errors ----------------------------------------------------------------------------- */

@@ -110,7 +110,7 @@ pages_are_those_of_components() {
 
 versions_agree() {
     grep -F "\"$VERSION\"" "$prefix/include/hmreg/version.h" &&
-        [[ -f $prefix/$LIBDIR/libhmreg.so.$VERSION ]] &&
+        [[ -f $prefix/$LIBDIR/libhmreg.so.$ABI.$VERSION ]] &&
         configures -DEXACT="$VERSION"
 }
 
