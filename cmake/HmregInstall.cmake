@@ -108,6 +108,8 @@ if(TARGET hmreg-tool)
   install(TARGETS hmreg-tool RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
   hmreg_find_libraries(hmreg-tool INSTALL $ORIGIN/${bin_to_lib} FILE ${CMAKE_INSTALL_BINDIR}
                        BUILD hmreg hmreg-loopback hmreg-affinity)
+  install(FILES ${PROJECT_SOURCE_DIR}/tools/completion/hmreg
+          DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions)
 endif()
 
 # What is loaded into unmodified programs: in a folder of its own, which no linker searches.

@@ -1,0 +1,101 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+#
+# Completion in bash against what the commands accept: each refusal lists the commands, options and
+# values that there are. completion.sh HMREG [HMREG-SIMULATED]
+. "$(dirname "$0")/cases.sh"
+
+hmreg=$1 simulated=
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+if [[ ${2-} ]]; then # the build's is not executable, nor has it its folder
+    mkdir -p "$work/bin" "$work/$LIBDIR/hmreg-simulated"
+    simulated=$work/bin/hmreg-simulated
+    cp "$2" "$simulated" && chmod +x "$simulated"
+fi
+. "$SOURCE_DIR/tools/completion/hmreg"
+
+# complete FUNCTION WORD...: what is offered for the last word, one a line.
+complete() {
+    local COMP_WORDS=("${@:2}") COMPREPLY=()
+    local COMP_CWORD=$((${#COMP_WORDS[@]} - 1))
+    "$1" 2>/dev/null
+    printf '%s\n' "${COMPREPLY[@]}" | grep . | sort
+}
+
+offers() { # "WORDS" FUNCTION WORD...
+    diff <(tr ' ' '\n' <<<"$1" | grep . | sort) <(complete "${@:2}") >"$work/diff" || ! head -n 20 "$work/diff"
+}
+
+# What a refusal lists behind "accepted are".
+accepted() { # ARGUMENT...
+    "$hmreg" "$@" 2>&1 >/dev/null | sed -nE 's/.*accepted are //; T; s/,//g; p'
+}
+
+each_command() {
+    accepted no-such
+}
+
+commands_are_offered() {
+    [[ $(each_command | wc -w) -gt 5 ]] && offers "$(each_command)" _hmreg "$hmreg" '' &&
+        offers "$(each_command)" _hmreg "$hmreg" help ''
+}
+
+options_are_offered() { # COMMAND
+    local all
+    all=$(accepted "$1" --no-such)
+    [[ $all == *--help* ]] && offers "$all" _hmreg "$hmreg" "$1" --
+}
+
+values_are_offered() { # COMMAND OPTION
+    local all
+    all=$(accepted "$1" "$2" no-such)
+    [[ $all == *' '* ]] && offers "$all" _hmreg "$hmreg" "$1" "$2" '' && offers "$all" _hmreg "$hmreg" "$1" "$2" = ''
+}
+
+findings_are_offered() {
+    local found
+    found=$("$hmreg" doctor --explain list | awk 'NR > 1 { print $1 }')
+    [[ $(wc -w <<<"$found") -gt 40 ]] && offers "list $found" _hmreg "$hmreg" doctor --explain ''
+}
+
+switches_are_offered() {
+    offers "$(sed -nE 's/^    (--[a-z0-9-]+)\) echo HM.*/\1/p' "$simulated")
+        --ze-drivers --cuda-version --rocr-version --functions --folder --version --help" _hmreg_simulated "$simulated" --
+}
+
+program_is_offered() { # FUNCTION WORD...
+    complete "$@" tr | grep -qx true || complete "$@" tru | grep -qx true
+}
+
+check completion__commands_are_those_accepted commands_are_offered
+for command in $(each_command); do
+    [[ $command == help ]] || check "completion__${command}__options_are_those_accepted" options_are_offered "$command"
+done
+check completion__query_iface__values_are_those_accepted values_are_offered query --iface
+check completion__query_kind__values_are_those_accepted values_are_offered query --kind
+check completion__plan_iface__values_are_those_accepted values_are_offered plan --iface
+check completion__doctor_explain__findings findings_are_offered
+check completion__verify_check__checks offers "$("$hmreg" verify --list)" _hmreg "$hmreg" verify --check ''
+check completion__beginning__what_begins_so offers doctor _hmreg "$hmreg" do
+check completion__beginning_of_option__what_begins_so offers --json _hmreg "$hmreg" info --j
+check completion__value_of_any_kind__nothing offers '' _hmreg "$hmreg" doctor --patience ''
+check completion__file__files offers "$0" _hmreg "$hmreg" verify --out "${0%e.sh}"
+check completion__no_such_command__nothing offers '' _hmreg "$hmreg" no-such --
+check completion__no_hmreg__nothing offers '' _hmreg /nonexistent/hmreg ''
+if [[ " $(each_command) " == *' run '* ]]; then
+    check completion__run__program program_is_offered _hmreg "$hmreg" run --gpu --follow 5
+    check completion__run_with_dashes__program program_is_offered _hmreg "$hmreg" run --
+    check completion__run_optional_value__offered_behind_its_sign offers remote _hmreg "$hmreg" run --cache = ''
+    check completion__run_options_of_the_program__not_ours offers '' _hmreg "$hmreg" run true --gp
+else
+    skip completion__run "this build's command has no run"
+fi
+if [[ $simulated ]]; then
+    check completion__simulated__options_are_its_switches switches_are_offered
+    check completion__simulated__value_with_choices offers '11.6 13.0' _hmreg_simulated "$simulated" --cuda 1 --cuda-version ''
+    check completion__simulated__program program_is_offered _hmreg_simulated "$simulated" --cuda 1 --
+else
+    skip completion__simulated "this build is without the component simulated"
+fi
+finish
