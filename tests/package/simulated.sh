@@ -49,6 +49,11 @@ component_is_all_there_is() {
     for folder in rocr rocr-5.2; do
         has rocr && expected+=("$lib/$folder/"{functions,libhsa-runtime64.so,libhsa-runtime64.so.1})
     done
+    if [[ $(uname -m) == x86_64 ]]; then
+        expected+=(bin/hmreg-guest "$lib/guest/"{guest,prepare,init,stage2,rdma-up,machine,shim.c,softgpu.h})
+        expected+=("$lib/guest/kmod/"{Makefile,kmod.h,memory.c,module.c,peers.c,regions.c})
+        ((DOCS)) && expected+=(share/man/man1/hmreg-guest.1)
+    fi
     has ze && expected+=("$lib/ze/"{functions,libze_fake.so,libze_fake2.so})
     diff <(printf '%s\n' "${expected[@]}" | LC_ALL=C sort) <(cd "$prefix" && find . ! -type d | sed 's|^./||' | LC_ALL=C sort)
 }
@@ -162,6 +167,27 @@ everything() { # WHERE
         [[ " $COMPONENTS " != *" ofi "* ]] || check "simulated_$1__example_of_an_installed_hmreg" example_uses_simulated_memory
     fi
     check "simulated_$1__names_no_place" names_no_place
+    if [[ $(uname -m) == x86_64 ]]; then
+        check "simulated_$1__guest__explains_itself" guest_explains_itself
+        [[ $prefix == *' '* ]] || # which it refuses
+            check "simulated_$1__guest__names_what_it_lacks" guest_needs_its_tools
+    fi
+}
+
+# Without a kernel, which it would download: that it finds its files, and names itself and its folder.
+guest_explains_itself() {
+    local cache=$work/cache
+    says 'usage: hmreg-guest [OPTION...] COMMAND' "$prefix/bin/hmreg-guest" --help &&
+        says '/dev/softgpu' "$prefix/bin/hmreg-guest" --describe &&
+        fails "'6.2'; there are 6.1" env XDG_CACHE_HOME="$cache" "$prefix/bin/hmreg-guest" --kernel 6.2 true &&
+        [[ ! -e $prefix/build && ! -e ${prefix%/*}/build ]]
+}
+
+guest_needs_its_tools() {
+    mkdir -p "$work/tools" && ln -sf "$(command -v bash)" "$(command -v dirname)" "$(command -v readlink)" \
+        "$(command -v uname)" "$work/tools"
+    fails 'hmreg-guest(1) lists the packages' env PATH="$work/tools" HOME="$work" XDG_CACHE_HOME="$work/cache" \
+        "$prefix/bin/hmreg-guest" true
 }
 
 # ---- arguments ----------------------------------------------------------------------------
