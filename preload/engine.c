@@ -92,7 +92,12 @@ static void limit_pinned(struct hmreg *lib)
 
 static void open_library(struct engine *self)
 {
-    int rc = hmreg_open(NULL, &self->lib);
+    /* Without a cache no memory has to be watched: the program's libc stays as it is. */
+    const struct hmreg_config config = {.size = sizeof(config),
+                                        .monitor = preload_mode()->cache
+                                                       ? HMREG_MONITOR_DEFAULT
+                                                       : HMREG_MONITOR_DISABLED};
+    int rc = hmreg_open(&config, &self->lib);
 
     if (rc)
         engine_refused(rc, "hmreg-not-opened");
