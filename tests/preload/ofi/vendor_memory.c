@@ -10,6 +10,10 @@
 #include <string.h>
 
 #ifdef WITH_ROCR
+/* HSA's headers detect this on x86 only. */
+#if !defined(LITTLEENDIAN_CPU) && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+#define LITTLEENDIAN_CPU
+#endif
 #include <hsa/hsa.h>
 #include <hsa/hsa_ext_amd.h>
 #endif
