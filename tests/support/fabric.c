@@ -5,6 +5,7 @@
 #include "tests/support/fabric.h"
 
 #include "core/base/error.h"
+#include "tests/support/shm_names.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -484,6 +485,7 @@ int fabric_main(int argc, char **argv, const struct test_case *cases, size_t cou
 {
     struct fi_info *info = NULL;
 
+    shm_names_forget();
     if (argc == 3 && !strcmp(argv[1], "--peer"))
         return peer_main(atoi(argv[2]));
     /* Opens the descriptors that libfabric keeps, before the harness counts them. */

@@ -9,10 +9,19 @@ shift
 vendors=("$@")
 traces=$(mktemp -d)
 scratch=$(mktemp -d)
-trap 'rm -rf "$traces" "$scratch"' EXIT
+names_before=$(ls /dev/shm)
+trap 'rm -rf "$traces" "$scratch"; remove_names' EXIT
 export HMREG_RUN_DIR=$traces FI_SHM_DISABLE_CMA=1 FI_PROVIDER=$fabric
 ulimit -c 0
 cd "$scratch" || exit 1 # libpsm2 writes a file there when a signal ends the program
+
+# The files of endpoints over shm whose programs were ended by a signal.
+remove_names() {
+    local name
+    for name in $(grep -vxF -- "$names_before" <(ls /dev/shm)); do
+        [[ $name =~ ^[0-9]+: ]] && ! kill -0 "${name%%:*}" 2>/dev/null && rm -f "/dev/shm/$name"
+    done
+}
 
 # PROGRAM...: without us.
 plainly() {

@@ -15,6 +15,7 @@
  * Prints one line if all bytes were right. Exit status 0, or 1 with a sentence on stderr.
  */
 #include "tests/preload/ofi/vendor_memory.h"
+#include "tests/support/shm_names.h"
 
 #include <poll.h>
 #include <rdma/fabric.h>
@@ -146,6 +147,7 @@ static void open_all(void)
     struct fi_av_attr av = {.type = FI_AV_TABLE};
     struct fi_cq_attr cq = {.format = FI_CQ_FORMAT_CONTEXT};
 
+    shm_names_forget();
     find();
     check(fi_fabric(net.info->fabric_attr, &net.fabric, NULL), "fi_fabric");
     check(fi_domain(net.fabric, net.info, &net.domain, NULL), "fi_domain");
@@ -242,7 +244,7 @@ static void fork_a_child(void)
     int status = 0;
     pid_t child = fork();
 
-    /* With all handlers of exit(3), but those of shm, which remove the parent's files. */
+    /* With all handlers of exit(3), but those of libfabric's shm, whose files are the parent's. */
     if (child == 0 && strcmp(options.fabric, "shm"))
         exit(0);
     if (child == 0)
