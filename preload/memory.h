@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
  * Which memory an address names, for the record. libhmreg is opened for it, in each process anew,
- * once a vendor's runtime is in the process: without one all memory is the host's.
+ * once the program has started a vendor's runtime: without one all memory is the host's.
  */
 #ifndef HMREG_PRELOAD_MEMORY_H
 #define HMREG_PRELOAD_MEMORY_H

@@ -58,22 +58,37 @@ static void assert_moves(struct memory *memory, uint32_t key, const char *addr, 
     free(copy);
 }
 
+static bool begun_early;
+
 /* Before descriptors are counted: the runtime's, and libhmreg's. */
 __attribute__((constructor)) static void start_all(void)
 {
+    static char host[4096];
     struct bench bench;
     struct memory memory;
     struct ibv_mr *mr;
 
-    if (!vendor_begin())
+    if (!vendor_load())
         return;
     bench = bench_open();
+    bench_dereg(bench_reg(&bench, host, sizeof(host), REMOTE));
+    begun_early = vendor_is_begun();
     memory = memory_open();
     mr = ib.reg_mr(bench.pd, memory.device, LEN, LOCAL);
     if (mr)
         bench_dereg(mr);
     memory_close(&memory);
     bench_close(&bench);
+}
+
+/* A runtime that is only loaded: after a start, children could not use it. */
+static void reg__runtime_is_not_started__stays_so(void **state)
+{
+    if (!vendor_load())
+        test_skip("of a vendor");
+    if (bench_mode("cache=remote"))
+        test_skip("the cache starts it, to know what it keeps");
+    assert_false(begun_early);
 }
 
 static void reg__device_memory__without_gpu_as_before(void **state)
@@ -282,7 +297,8 @@ static void fork__child_ends_and_registers__the_parents_are_untouched(void **sta
     bench_close(&bench);
 }
 
-TEST_MAIN(TEST(reg__device_memory__without_gpu_as_before),
+TEST_MAIN(TEST(reg__runtime_is_not_started__stays_so),
+          TEST(reg__device_memory__without_gpu_as_before),
           TEST(reg__device_memory__nic_reaches_its_bytes),
           TEST(reg__device_memory_at_an_iova__nic_uses_it), TEST(reg__rights__those_asked_for),
           TEST(reg__windows_or_past_the_end__fails_as_before),

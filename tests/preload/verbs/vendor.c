@@ -16,6 +16,7 @@
 struct vendor {
     const char *name;
     void (*begin)(void);
+    bool (*is_begun)(void);
     void *(*alloc)(size_t len);
     void (*free)(void *memory);
     void (*copy)(void *to, const void *from, size_t len);
@@ -51,6 +52,13 @@ static void cuda_begin(void)
     CALL("cuInit", int (*)(unsigned), 0);
     CALL("cuDevicePrimaryCtxRetain", int (*)(void **, int), &context, 0);
     CALL("cuCtxPushCurrent_v2", int (*)(void *), context);
+}
+
+static bool cuda_is_begun(void)
+{
+    int count = 0;
+
+    return !((int (*)(int *))find("cuDeviceGetCount"))(&count);
 }
 
 static void *cuda_alloc(size_t len)
@@ -108,6 +116,14 @@ static void rocr_begin(void)
         take_gpu, NULL);
     ((hsa_status_t(*)(hsa_agent_t, hsa_status_t(*)(hsa_amd_memory_pool_t, void *), void *))find(
         "hsa_amd_agent_iterate_memory_pools"))(gpu, take_pool, NULL);
+}
+
+static bool rocr_is_begun(void)
+{
+    uint16_t version;
+
+    return !((hsa_status_t(*)(hsa_system_info_t, void *))find("hsa_system_get_info"))(
+        HSA_SYSTEM_INFO_VERSION_MAJOR, &version);
 }
 
 static void *rocr_alloc(size_t len)
@@ -174,6 +190,13 @@ static void ze_begin(void)
          context, device, &queue, &list);
 }
 
+static bool ze_is_begun(void)
+{
+    uint32_t count = 0;
+
+    return !((ze_result_t(*)(uint32_t *, ze_driver_handle_t *))find("zeDriverGet"))(&count, NULL);
+}
+
 static void *ze_alloc(size_t len)
 {
     ze_device_mem_alloc_desc_t asked = {.stype = ZE_STRUCTURE_TYPE_DEVICE_MEM_ALLOC_DESC};
@@ -205,26 +228,39 @@ static const struct {
     const char *file;
     struct vendor vendor;
 } vendors[] = {
-    {"libcuda.so.1", {"cuda", cuda_begin, cuda_alloc, cuda_free, cuda_copy}},
-    {"libhsa-runtime64.so.1", {"rocr", rocr_begin, rocr_alloc, rocr_free, rocr_copy}},
-    {"libze_loader.so.1", {"ze", ze_begin, ze_alloc, ze_free, ze_copy}},
+    {"libcuda.so.1", {"cuda", cuda_begin, cuda_is_begun, cuda_alloc, cuda_free, cuda_copy}},
+    {"libhsa-runtime64.so.1", {"rocr", rocr_begin, rocr_is_begun, rocr_alloc, rocr_free, rocr_copy}},
+    {"libze_loader.so.1", {"ze", ze_begin, ze_is_begun, ze_alloc, ze_free, ze_copy}},
 };
 
-bool vendor_begin(void)
+bool vendor_load(void)
 {
     const char *name = getenv("VENDOR");
 
-    if (vendor || !name)
-        return vendor;
-    for (size_t i = 0; i < sizeof(vendors) / sizeof(vendors[0]); i++) {
+    for (size_t i = 0; i < sizeof(vendors) / sizeof(vendors[0]) && name && !vendor; i++) {
         if (strcmp(vendors[i].vendor.name, name))
             continue;
         library = dlopen(vendors[i].file, RTLD_NOW);
         check(vendors[i].file, !library);
         vendor = &vendors[i].vendor;
+    }
+    return vendor;
+}
+
+bool vendor_begin(void)
+{
+    static bool begun;
+
+    if (vendor_load() && !begun) {
+        begun = true;
         vendor->begin();
     }
     return vendor;
+}
+
+bool vendor_is_begun(void)
+{
+    return vendor->is_begun();
 }
 
 void *vendor_alloc(size_t len)

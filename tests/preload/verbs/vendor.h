@@ -10,7 +10,11 @@
 #include <stddef.h>
 
 /* Loads the runtime; false: VENDOR is not set. */
+bool vendor_load(void);
+/* Loads and starts it, once. */
 bool vendor_begin(void);
+/* Is it started, by whatever part of this process? */
+bool vendor_is_begun(void);
 
 void *vendor_alloc(size_t len);
 void vendor_free(void *memory);
