@@ -364,7 +364,7 @@ void record_registered(const struct record_call *call)
         if (call->handle && !call->error) {
             uint32_t index = row ? (uint32_t)(row - file->rows) : NO_ROW;
 
-            if (call->addr)
+            if (call->addr && call->how != RECORD_HIT) /* a cache has answered that one */
                 count_range(file, call, index);
             add_live(file, handle_of(call->handle), call->addr, call->len, index);
         }

@@ -230,6 +230,9 @@ static void same_range(void)
     }
     call.access = 3; /* another right: no cache would answer it with the other region */
     record_registered(&call);
+    call = host_call(6, 0x40000, PAGE);
+    call.how = RECORD_HIT; /* a cache has answered it: there is nothing to save */
+    record_registered(&call);
 }
 
 static void record__range_again__its_time_counted(void **state)
