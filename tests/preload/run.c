@@ -322,6 +322,17 @@ static void run__output_that_cannot_be_written__said_before(void **state)
     tool_free(&tool);
 }
 
+/* The report would say that nothing was registered. */
+static void run__folder_without_room_for_traces__said_before(void **state)
+{
+    struct tool tool = tool_run("run", "--dir", "/proc", "echo", "hello");
+
+    assert_int_equal(tool.status, 125);
+    assert_string_equal(tool.out, "");
+    assert_says(tool.err, "/proc: no trace file can be made in it: ");
+    tool_free(&tool);
+}
+
 /* ---- refusals ---------------------------------------------------------------------------- */
 
 static void expect_refusal(const char *program, int status, const char *words)
@@ -519,6 +530,7 @@ TEST_MAIN(TEST(run__program__its_registrations), TEST(run__call_of_libibverbs_it
           TEST(run__dlopen_path_with_other_preloads__kept),
           TEST(run__libfabric__hooked_if_the_hook_is_there),
           TEST(run__output_that_cannot_be_written__said_before),
+          TEST(run__folder_without_room_for_traces__said_before),
           TEST(run__program_that_takes_no_library__refused), TEST(run__set_user_id__refused),
           TEST(run__scripts__run), TEST(run__wrong_command_line__said),
           TEST(run__signals__a_report_or_the_programs), TEST(run__follow__reports_meanwhile))

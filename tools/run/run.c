@@ -48,6 +48,23 @@ static bool make_folder(const struct run_options *options, char folder[PATH_MAX]
     return realpath(made, folder) != NULL;
 }
 
+/* Can a trace file be made? Otherwise the program's processes could record nothing, and the report
+ * would say that there was nothing. Returns an errno value. */
+static int try_folder(const char *folder)
+{
+    char path[PATH_MAX + 16];
+    int fd, error;
+
+    snprintf(path, sizeof(path), "%s/hmreg-XXXXXX", folder);
+    fd = mkostemp(path, O_CLOEXEC);
+    if (fd < 0)
+        return errno;
+    error = posix_fallocate(fd, 0, sizeof(struct record_layout));
+    close(fd);
+    unlink(path);
+    return error;
+}
+
 /* Removes the trace files and the folder, unless --dir named it. */
 static void remove_folder(const struct run_options *options, const char *folder)
 {
@@ -218,6 +235,12 @@ static int run_program(const struct run_options *options, char **words)
     }
     if (!make_folder(options, folder))
         return fail(options->dir ? options->dir : "no folder for trace files", strerror(errno));
+    status = try_folder(folder);
+    if (status) {
+        remove_folder(options, folder);
+        snprintf(why, sizeof(why), "no trace file can be made in it: %s", strerror(status));
+        return fail(folder, why);
+    }
     return run_in(options, folder, words, path);
 }
 
