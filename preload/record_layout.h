@@ -37,6 +37,24 @@ enum record_call_kind {
     RECORD_CALL_COUNT
 };
 
+/* The name of a call; "?" for an unknown one. */
+static inline const char *record_call_name(unsigned call)
+{
+    static const char *const names[RECORD_CALL_COUNT] = {
+        [RECORD_REG_MR] = "ibv_reg_mr",
+        [RECORD_REG_MR_IOVA] = "ibv_reg_mr_iova",
+        [RECORD_REG_MR_IOVA2] = "ibv_reg_mr_iova2",
+        [RECORD_REG_MR_EX] = "ibv_reg_mr_ex",
+        [RECORD_REG_DMABUF_MR] = "ibv_reg_dmabuf_mr",
+        [RECORD_REREG_MR] = "ibv_rereg_mr",
+        [RECORD_FI_MR_REG] = "fi_mr_reg",
+        [RECORD_FI_MR_REGV] = "fi_mr_regv",
+        [RECORD_FI_MR_REGATTR] = "fi_mr_regattr",
+    };
+
+    return call < RECORD_CALL_COUNT && names[call] ? names[call] : "?";
+}
+
 /* What became of it. */
 enum record_how {
     RECORD_PASSED = 1, /* passed on as the program made it */

@@ -38,23 +38,6 @@ static json_t *text_or_null(const char *text)
 
 /* ---- a row ------------------------------------------------------------------------------- */
 
-static const char *call_name(unsigned call)
-{
-    static const char *const names[RECORD_CALL_COUNT] = {
-        [RECORD_REG_MR] = "ibv_reg_mr",
-        [RECORD_REG_MR_IOVA] = "ibv_reg_mr_iova",
-        [RECORD_REG_MR_IOVA2] = "ibv_reg_mr_iova2",
-        [RECORD_REG_MR_EX] = "ibv_reg_mr_ex",
-        [RECORD_REG_DMABUF_MR] = "ibv_reg_dmabuf_mr",
-        [RECORD_REREG_MR] = "ibv_rereg_mr",
-        [RECORD_FI_MR_REG] = "fi_mr_reg",
-        [RECORD_FI_MR_REGV] = "fi_mr_regv",
-        [RECORD_FI_MR_REGATTR] = "fi_mr_regattr",
-    };
-
-    return names[call] ? names[call] : "?";
-}
-
 static const char *how_name(unsigned how)
 {
     static const char *const names[RECORD_HOW_COUNT] = {
@@ -70,7 +53,7 @@ static json_t *describe_row(const struct trace_view *view, const struct view_row
     bool known = key->iface < HMREG_IFACE_COUNT;
     json_t *made = doc_object();
 
-    doc_set(made, "call", doc_text(call_name(key->call)));
+    doc_set(made, "call", doc_text(record_call_name(key->call)));
     doc_set(made, "how", doc_text(how_name(key->how)));
     doc_set(made, "iface",
             known ? doc_text(hmreg_iface_name((enum hmreg_iface)key->iface)) : json_null());

@@ -4,6 +4,7 @@
 # libfabric.sh FABRIC VENDOR...: programs on libfabric that know nothing of hmreg, without the hook and
 # with it. The devices are simulated. shm moves a device's bytes only without CMA.
 . "$(dirname "$0")/../../package/cases.sh"
+. "$(dirname "$0")/prints.sh"
 fabric=$1
 shift
 vendors=("$@")
@@ -46,21 +47,6 @@ program() {
     local mode=$1
     shift
     hooked "$mode" "$PLAIN" "$fabric" "$@"
-}
-
-# LINE... -- COMMAND...: it succeeds, and prints each line.
-prints() {
-    local lines=() output line
-    while [[ $1 != -- ]]; do
-        lines+=("$1")
-        shift
-    done
-    shift
-    output=$("$@" 2>&1) || { echo "$output"; return 1; }
-    echo "$output"
-    for line in "${lines[@]}"; do
-        grep -qxF -- "$line" <<<"$output" || { echo "no line: $line"; return 1; }
-    done
 }
 
 # COMMAND...: it succeeds, and all bytes were right.

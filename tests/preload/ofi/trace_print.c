@@ -15,17 +15,6 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-static const char *const calls[RECORD_CALL_COUNT] = {
-    [RECORD_REG_MR] = "ibv_reg_mr",
-    [RECORD_REG_MR_IOVA] = "ibv_reg_mr_iova",
-    [RECORD_REG_MR_IOVA2] = "ibv_reg_mr_iova2",
-    [RECORD_REG_MR_EX] = "ibv_reg_mr_ex",
-    [RECORD_REG_DMABUF_MR] = "ibv_reg_dmabuf_mr",
-    [RECORD_REREG_MR] = "ibv_rereg_mr",
-    [RECORD_FI_MR_REG] = "fi_mr_reg",
-    [RECORD_FI_MR_REGV] = "fi_mr_regv",
-    [RECORD_FI_MR_REGATTR] = "fi_mr_regattr",
-};
 static const char *const hows[RECORD_HOW_COUNT] = {
     [RECORD_PASSED] = "passed", [RECORD_MADE] = "made", [RECORD_HIT] = "hit"};
 
@@ -49,11 +38,11 @@ static void print_rows(const struct record_layout *file)
 
         if (row->state != RECORD_READY)
             continue;
-        printf(
-            "registered %s %s %s %s %s %d %llu\n", name_of(calls, RECORD_CALL_COUNT, row->key.call),
-            name_of(hows, RECORD_HOW_COUNT, row->key.how), iface_of(row->key.iface),
-            hmreg_path_name((enum hmreg_path)row->key.path), row->key.remote ? "remote" : "local",
-            (int)row->key.error, (unsigned long long)row->count);
+        printf("registered %s %s %s %s %s %d %llu\n", record_call_name(row->key.call),
+               name_of(hows, RECORD_HOW_COUNT, row->key.how), iface_of(row->key.iface),
+               hmreg_path_name((enum hmreg_path)row->key.path),
+               row->key.remote ? "remote" : "local", (int)row->key.error,
+               (unsigned long long)row->count);
         ended += row->ends;
     }
     for (unsigned i = 0; i < RECORD_LIVE; i++)

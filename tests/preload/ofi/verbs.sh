@@ -5,6 +5,7 @@
 # of hmreg. The devices are simulated; no peer-memory module is loaded. Device memory that libfabric
 # registers by ibv_reg_mr() the interposers of libibverbs register by dmabuf.
 . "$(dirname "$0")/../../package/cases.sh"
+. "$(dirname "$0")/prints.sh"
 vendors=("$@")
 traces=$(mktemp -d)
 trap 'rm -rf "$traces"' EXIT
@@ -20,21 +21,6 @@ hooked() { # MODE PROGRAM...
     result=$?
     "$TRACE_PRINT" "$traces"/*
     return $result
-}
-
-# LINE... -- COMMAND...: it succeeds, and prints each line.
-prints() {
-    local lines=() output line
-    while [[ $1 != -- ]]; do
-        lines+=("$1")
-        shift
-    done
-    shift
-    output=$("$@" 2>&1) || { echo "$output"; return 1; }
-    echo "$output"
-    for line in "${lines[@]}"; do
-        grep -qxF -- "$line" <<<"$output" || { echo "no line: $line"; return 1; }
-    done
 }
 
 check verbs__host_without_us__right_bytes says "all right" "$PLAIN" verbs host 2
