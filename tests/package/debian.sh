@@ -70,9 +70,23 @@ pages_are_installed() {
     return $bad
 }
 
+# What hmreg-guest needs on a user's machine: its message, its manual, what its package suggests, and the
+# group guest, which has what our own tests run there besides.
+guest_needs_the_same_packages() {
+    local of_message
+    of_message=$(sed -nE "s/.*guest_setup(='apt-get install|\+=')([^']*)'.*/\2/p" tests/guest/machine |
+        tr -s ' ' '\n' | grep . | sort)
+    diff <(echo "$of_message") <(sed -nE '/^guest /{ /tests of|unmodified|the same/!s/^guest +([^ ]+).*/\1/p }' \
+        cmake/packages.txt | sort) &&
+        diff <(echo "$of_message") <(field hmreg-simulated Suggests | tr ',' '\n' | sed -n 's/ *\(.*\) \[amd64\].*/\1/p' | sort) &&
+        diff <(echo "$of_message") <(tr '\n' ' ' <docs/man/hmreg-guest.1.md |
+            sed 's/.*with the packages \(.*\), and package lists.*/\1/; s/ and /, /' | tr -d ' ' | tr ',' '\n' | sort)
+}
+
 check debian__versions_agree versions_agree
 check debian__libraries_are_named_by_soname libraries_are_named_by_soname
 check debian__symbols_are_those_of_the_maps symbols_are_those_of_the_maps
 check debian__build_dependencies_are_those_of_setup build_dependencies_are_those_of_setup
 check debian__manual_pages_are_installed pages_are_installed
+check debian__guest_needs_the_same_packages guest_needs_the_same_packages
 finish

@@ -186,7 +186,7 @@ guest_explains_itself() {
 guest_needs_its_tools() {
     mkdir -p "$work/tools" && ln -sf "$(command -v bash)" "$(command -v dirname)" "$(command -v readlink)" \
         "$(command -v uname)" "$work/tools"
-    fails 'hmreg-guest(1) lists the packages' env PATH="$work/tools" HOME="$work" XDG_CACHE_HOME="$work/cache" \
+    fails 'as root: apt-get install qemu-system-x86 ' env PATH="$work/tools" HOME="$work" XDG_CACHE_HOME="$work/cache" \
         "$prefix/bin/hmreg-guest" true
 }
 
