@@ -35,7 +35,7 @@ struct vendor {
 struct hmem {
     const struct vendor *vendor;
     void *library;
-    struct hmem_runtime runtime; /* its words: by the functions below, once it is started */
+    struct hmem_runtime runtime;         /* its words: by the functions below, once it is started */
     void (*complete)(struct hmem *self); /* adds to them when they are asked for, or NULL */
     int device_count;
     atomic_bool shut_down; /* the runtime must not be called again */

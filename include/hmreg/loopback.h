@@ -2,8 +2,9 @@
  *
  * A domain that needs no fabric (libhmreg-loopback). Its regions have keys and access rights like
  * those of a fabric; peers are processes of the same user on the same machine that have a token
- * of the domain, which contains a secret. The target checks each access, so an access that breaks a rule fails and changes nothing. Use it for tests, for
- * programs that run on one machine, and to measure the cost of this library without a fabric's.
+ * of the domain, which contains a secret. The target checks each access, so an access that breaks a
+ * rule fails and changes nothing. Use it for tests, for programs that run on one machine, and to
+ * measure the cost of this library without a fabric's.
  */
 #ifndef HMREG_LOOPBACK_H
 #define HMREG_LOOPBACK_H
@@ -84,7 +85,8 @@ int hmreg_loopback_eq_read(struct hmreg_loopback_eq *eq, struct hmreg_loopback_e
  * (the region was closed or is not enabled yet, or the key is raw and was not mapped). -EACCES: the
  * region does not grant this access, or requires another authorization key than the local domain's.
  * -ERANGE: outside the region. -EFAULT: pages there were never refreshed (HMREG_MR_MMU_NOTIFY).
- * -EHOSTUNREACH: the peer's process or domain is gone or does not accept the token. -EIO, -EFAULT: copying failed.
+ * -EHOSTUNREACH: the peer's process or domain is gone or does not accept the token. -EIO, -EFAULT:
+ * copying failed.
  */
 int hmreg_loopback_write(struct hmreg_remote *remote, const void *local, size_t len, void *desc,
                          uint64_t raddr, uint64_t key);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
  * libfabric's shm names an endpoint's file by the process id. A process that a signal ends leaves
- * the file, and a later process of the same id gets EBUSY from fi_enable(), since libfabric takes it
- * for the owner, which lives.
+ * the file, and a later process of the same id gets EBUSY from fi_enable(), since libfabric takes
+ * it for the owner, which lives.
  */
 #ifndef TESTS_SHM_NAMES_H
 #define TESTS_SHM_NAMES_H

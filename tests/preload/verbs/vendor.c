@@ -229,7 +229,8 @@ static const struct {
     struct vendor vendor;
 } vendors[] = {
     {"libcuda.so.1", {"cuda", cuda_begin, cuda_is_begun, cuda_alloc, cuda_free, cuda_copy}},
-    {"libhsa-runtime64.so.1", {"rocr", rocr_begin, rocr_is_begun, rocr_alloc, rocr_free, rocr_copy}},
+    {"libhsa-runtime64.so.1",
+     {"rocr", rocr_begin, rocr_is_begun, rocr_alloc, rocr_free, rocr_copy}},
     {"libze_loader.so.1", {"ze", ze_begin, ze_is_begun, ze_alloc, ze_free, ze_copy}},
 };
 

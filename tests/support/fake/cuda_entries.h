@@ -144,11 +144,12 @@ struct cuda_ipc {
            struct cuda_stream *stream))                                                            \
     ENTRY(graph_create, cuGraphCreate, (struct cuda_graph * *graph, unsigned flags))               \
     ENTRY(graph_free, cuGraphAddMemFreeNode,                                                       \
-          (struct cuda_node * *node, struct cuda_graph *graph,                                     \
-           struct cuda_node *const *after, size_t count, unsigned long long addr))                 \
+          (struct cuda_node * *node, struct cuda_graph * graph, struct cuda_node *const *after,    \
+           size_t count, unsigned long long addr))                                                 \
     ENTRY(graph_instantiate, cuGraphInstantiateWithFlags,                                          \
-          (struct cuda_graph_exec * *exec, struct cuda_graph *graph, unsigned long long flags))    \
-    ENTRY(graph_launch, cuGraphLaunch, (struct cuda_graph_exec * exec, struct cuda_stream *stream)) \
+          (struct cuda_graph_exec * *exec, struct cuda_graph * graph, unsigned long long flags))   \
+    ENTRY(graph_launch, cuGraphLaunch,                                                             \
+          (struct cuda_graph_exec * exec, struct cuda_stream * stream))                            \
     ENTRY(graph_exec_destroy, cuGraphExecDestroy, (struct cuda_graph_exec * exec))                 \
     ENTRY(graph_destroy, cuGraphDestroy, (struct cuda_graph * graph))                              \
     ENTRY(ipc_handle, cuIpcGetMemHandle, (struct cuda_ipc * handle, unsigned long long addr))      \
@@ -167,8 +168,8 @@ struct cuda_ipc {
     ENTRY(primary_release_old, cuDevicePrimaryCtxRelease, (int device))                            \
     ENTRY(primary_reset_old, cuDevicePrimaryCtxReset, (int device))                                \
     ENTRY(graph_alloc, cuGraphAddMemAllocNode,                                                     \
-          (struct cuda_node * *node, struct cuda_graph *graph,                                     \
-           struct cuda_node *const *after, size_t count, struct cuda_alloc_node *params))          \
+          (struct cuda_node * *node, struct cuda_graph * graph, struct cuda_node *const *after,    \
+           size_t count, struct cuda_alloc_node *params))                                          \
     ENTRY(pool_trim, cuMemPoolTrimTo, (struct cuda_pool * pool, size_t keep))                      \
     ENTRY(get_address_old, cuGetProcAddress,                                                       \
           (const char *name, void **out, int version, unsigned long long flags))                   \
