@@ -29,9 +29,9 @@
 
 /* A contestant. */
 struct task {
-    enum hmreg_iface iface;
     const char *library; /* of the runtime; hmreg then finds its soname already loaded */
     size_t regions;
+    enum hmreg_iface iface;
     bool group;
     bool asks;        /* HMREG_DEVICE_MONITOR=off: each hit asks */
     bool query_alone; /* the runtime's queries of such a hit, without hmreg */

@@ -387,8 +387,10 @@ static __attribute__((noinline)) int find_addr(const struct hmreg_remote *remote
                           "offset %" PRIu64 " + len %zu runs over two segments: split it "
                           "at offset %" PRIu64,
                           offset, len, segment->end);
+    /* NOLINTBEGIN(clang-analyzer-core.NullDereference): checked by validate_pointer() */
     *addr = segment->base + (offset - begins);
     *key = segment->key;
+    /* NOLINTEND(clang-analyzer-core.NullDereference) */
     return 0;
 }
 

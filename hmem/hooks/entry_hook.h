@@ -37,12 +37,12 @@ struct entry_hook {
     _Atomic(void *) original; /* set before the function is hooked, and never cleared */
     char why[128];            /* why it is not hooked; "": it is */
 
-    uint8_t *site; /* the bytes that are replaced */
+    uint8_t *site;      /* the bytes that are replaced */
+    uint8_t *pad;       /* of the branch to the stub if the site's leads there; NULL: at the site */
+    const uint8_t *way; /* another hook's short jump that leads to the site; NULL: none */
     uint8_t size;
     uint8_t before[CODE_BRANCH], after[CODE_BRANCH];
-    uint8_t *pad; /* where the branch to the stub is if the site's leads there; NULL: at the site */
     uint8_t pad_before[CODE_BRANCH], pad_after[CODE_BRANCH];
-    const uint8_t *way; /* another hook's short jump that leads to the site; NULL: none */
     uint8_t way_bytes[2];
 };
 

@@ -277,7 +277,7 @@ static void make_room(struct wire_server *server)
     }
     if (strangers >= MAX_STRANGERS)
         drop(server, oldest);
-    else if (server->clients >= client_limit())
+    else if (server->clients && server->clients >= client_limit())
         drop(server, strangers ? oldest : quiet);
 }
 
