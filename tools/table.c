@@ -80,7 +80,7 @@ static size_t bytes_that_fit(const char *words, size_t width)
     return at;
 }
 
-/* A copy with line breaks. */
+/* A copy with line breaks; those that the words have become question marks. */
 static char *wrapped(const char *words, size_t width)
 {
     char *text = made(malloc(2 * strlen(words) + 1)), *to = text;
@@ -88,7 +88,8 @@ static char *wrapped(const char *words, size_t width)
     for (;;) {
         size_t bytes = bytes_that_fit(words, width);
 
-        to = mempcpy(to, words, bytes);
+        for (size_t i = 0; i < bytes; i++)
+            *to++ = (char)(words[i] == '\n' ? '?' : words[i]);
         words += bytes + strspn(words + bytes, " ");
         *to++ = *words ? '\n' : '\0';
         if (!*words)

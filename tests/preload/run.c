@@ -3,6 +3,7 @@
  * `hmreg run` with programs that do not know it, on a simulated libibverbs: what the report says of
  * them, and that they notice nothing.
  */
+#include "preload/record_layout.h"
 #include "tests/tools/tool.h"
 
 #include <fcntl.h>
@@ -11,6 +12,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/inotify.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -333,6 +335,88 @@ static void run__folder_without_room_for_traces__said_before(void **state)
     tool_free(&tool);
 }
 
+/* ---- a folder that another user has filled ------------------------------------------------ */
+
+#define FULL_FILES 64
+
+/* A trace file with as many different rows as there can be. */
+static void write_full(const char *folder, int number)
+{
+    struct record_layout *file = calloc(1, sizeof(*file));
+    char path[64];
+    FILE *out;
+
+    assert_non_null(file);
+    file->header.magic = RECORD_MAGIC;
+    file->header.version = RECORD_VERSION;
+    file->header.size = sizeof(*file);
+    for (int i = 0; i < RECORD_ROWS; i++) {
+        file->rows[i].state = RECORD_READY;
+        file->rows[i].key =
+            (struct record_key){.call = 1, .how = 1, .path = 1, .device = (int16_t)i};
+        file->rows[i].count = 1;
+    }
+    snprintf(path, sizeof(path), "%s/hmreg-%d-0" RECORD_SUFFIX, folder, number);
+    out = fopen(path, "we");
+    assert_non_null(out);
+    assert_int_equal(fwrite(file, sizeof(*file), 1, out), 1);
+    assert_int_equal(fclose(out), 0);
+    free(file);
+}
+
+static void remove_all(const char *folder)
+{
+    char command[64];
+
+    snprintf(command, sizeof(command), "rm -r %s", folder);
+    assert_int_equal(system(command), 0);
+}
+
+/* 1,024 such files took 4 GB. */
+static void report__folder_of_full_files__so_many_rows_and_no_more(void **state)
+{
+    char folder[] = "/tmp/hmreg-test-XXXXXX";
+    json_t *document;
+
+    assert_non_null(mkdtemp(folder));
+    for (int i = 0; i < FULL_FILES; i++)
+        write_full(folder, i);
+    document = tool_document(1, "run", "--json", "--report", folder);
+    remove_all(folder);
+    assert_int_equal(json_array_size(list_at(document, "processes")), 32);
+    assert_says(words_at(document, "failures/0"), "has 64 trace files; the first 32 were read");
+    json_decref(document);
+}
+
+/* What a terminal would obey, and what has an effect when it is opened: a writer of a FIFO waits
+ * for a reader. */
+static void report__names_and_kinds_of_another_user__printable_and_not_opened(void **state)
+{
+    static const char evil[] = "\033]0;a\007\xc2\x9b\nhmreg: b" RECORD_SUFFIX;
+    char folder[] = "/tmp/hmreg-test-XXXXXX", path[128];
+    int fd, watch;
+    struct inotify_event seen;
+    struct tool tool;
+
+    assert_non_null(mkdtemp(folder));
+    snprintf(path, sizeof(path), "%s/%s", folder, evil);
+    fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    assert_true(fd >= 0);
+    close(fd);
+    snprintf(path, sizeof(path), "%s/fifo" RECORD_SUFFIX, folder);
+    assert_int_equal(mkfifo(path, 0600), 0);
+    watch = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+    assert_true(inotify_add_watch(watch, path, IN_OPEN) >= 0);
+    tool = tool_run("run", "--json", "--report", folder);
+    assert_int_equal(read(watch, &seen, sizeof(seen)), -1);
+    close(watch);
+    remove_all(folder);
+    assert_int_equal(tool.status, 1);
+    assert_says(tool.out, "/?]0;a????hmreg: b.hmreg-trace: ");
+    assert_says(tool.out, "/fifo.hmreg-trace: it is not a regular file");
+    tool_free(&tool);
+}
+
 /* ---- refusals ---------------------------------------------------------------------------- */
 
 static void expect_refusal(const char *program, int status, const char *words)
@@ -531,6 +615,8 @@ TEST_MAIN(TEST(run__program__its_registrations), TEST(run__call_of_libibverbs_it
           TEST(run__libfabric__hooked_if_the_hook_is_there),
           TEST(run__output_that_cannot_be_written__said_before),
           TEST(run__folder_without_room_for_traces__said_before),
+          TEST(report__folder_of_full_files__so_many_rows_and_no_more),
+          TEST(report__names_and_kinds_of_another_user__printable_and_not_opened),
           TEST(run__program_that_takes_no_library__refused), TEST(run__set_user_id__refused),
           TEST(run__scripts__run), TEST(run__wrong_command_line__said),
           TEST(run__signals__a_report_or_the_programs), TEST(run__follow__reports_meanwhile))

@@ -118,6 +118,20 @@ static void control_characters__escaped(void **state)
                   "\\x09.\n");
 }
 
+static void print_forged(void)
+{
+    print_paragraph("", "a word, and\nhmreg: a forged line, and another word");
+}
+
+/* A line break of the words is none of the lines. */
+static void control_characters_in_a_wrapped_cell__no_line_break(void **state)
+{
+    assert_prints(print_forged, 30,
+                  "  a word, and?hmreg: a\r\n"
+                  "  forged line, and another\r\n"
+                  "  word\r\n");
+}
+
 static void print_empty(void)
 {
     table_print(table_new("a", "b", NULL));
@@ -146,5 +160,6 @@ TEST_MAIN(TEST(columns__are_aligned_and_end_with_their_last_word),
           TEST(terminal_just_wide_enough__columns),
           TEST(narrow_terminal__last_column_wraps_at_spaces_and_in_long_words),
           TEST(narrower_terminal__blocks), TEST(utf8__counts_characters),
-          TEST(control_characters__escaped), TEST(no_rows__nothing),
+          TEST(control_characters__escaped),
+          TEST(control_characters_in_a_wrapped_cell__no_line_break), TEST(no_rows__nothing),
           TEST(paragraph__wraps_below_its_first_word))

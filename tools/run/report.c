@@ -18,8 +18,11 @@
 #include <time.h>
 #include <unistd.h>
 
-#define MOST_FILES  1024 /* of a folder, which another user may have filled */
-#define MOST_RANGES 20   /* of a process: those that cost most */
+/* Another user may have filled the folder and the files: so many files are read, and no more once
+ * so many rows of them are described. */
+#define MOST_FILES  1024
+#define MOST_ROWS   32768
+#define MOST_RANGES 20 /* of a process: those that cost most */
 
 static json_t *number(uint64_t value)
 {
@@ -271,27 +274,43 @@ static json_t *describe_process(struct trace_view *view, const char *file)
 
 /* ---- files ------------------------------------------------------------------------------- */
 
-static void read_descriptor(int fd, const char *path, json_t *processes, json_t *failures)
+struct reading {
+    json_t *processes, *failures;
+    unsigned rows; /* described so far */
+};
+
+static void read_descriptor(struct reading *reading, int fd, const char *path)
 {
     char why[256];
     struct trace_view *view = trace_view_read(fd, why);
 
-    if (view)
-        doc_add(processes, describe_process(view, path));
-    else
-        doc_add(failures, doc_format("%.500s: %s", path, why));
+    if (view) {
+        reading->rows += view->row_count + view->reason_count +
+                         (view->range_count < MOST_RANGES ? view->range_count : MOST_RANGES);
+        doc_add(reading->processes, describe_process(view, path));
+    } else {
+        doc_add(reading->failures, doc_format("%.500s: %s", path, why));
+    }
     free(view);
 }
 
-static void read_file(const char *path, json_t *processes, json_t *failures)
+/* Only a regular file is opened: the opening of others may have effects. shown: the path as it is
+ * printed. */
+static void read_file(struct reading *reading, const char *path, const char *shown)
 {
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    struct stat status;
+    int fd = -1;
 
+    errno = 0;
+    if (!lstat(path, &status) && S_ISREG(status.st_mode))
+        fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     if (fd < 0) {
-        doc_add(failures, doc_format("%.500s: %s", path, strerror(errno)));
+        doc_add(
+            reading->failures,
+            doc_format("%.500s: %s", shown, errno ? strerror(errno) : "it is not a regular file"));
         return;
     }
-    read_descriptor(fd, path, processes, failures);
+    read_descriptor(reading, fd, shown);
     close(fd);
 }
 
@@ -302,49 +321,68 @@ static int is_trace(const struct dirent *entry)
     return length > suffix && !strcmp(entry->d_name + length - suffix, RECORD_SUFFIX);
 }
 
-static void read_folder(const char *path, json_t *processes, json_t *failures)
+static void read_entry(struct reading *reading, const char *folder, const char *name)
+{
+    char file[PATH_MAX + 300], shown[PATH_MAX + 300];
+    int length = snprintf(file, sizeof(file), "%s/", folder);
+
+    snprintf(file + length, sizeof(file) - (size_t)length, "%s", name);
+    strcpy(shown, file);
+    for (char *at = shown + length; *at; at++)
+        if (*at < ' ' || *at > '~')
+            *at = '?';
+    read_file(reading, file, shown);
+}
+
+static void read_folder(struct reading *reading, const char *path)
 {
     struct dirent **entries;
-    int count = scandir(path, &entries, is_trace, versionsort);
+    int count = scandir(path, &entries, is_trace, versionsort), read = 0;
 
     if (count < 0) {
-        doc_add(failures, doc_format("%.500s: %s", path, strerror(errno)));
+        doc_add(reading->failures, doc_format("%.500s: %s", path, strerror(errno)));
         return;
     }
-    if (count > MOST_FILES)
-        doc_add(failures, doc_format("%.500s has %d trace files; the first %d were read", path,
-                                     count, MOST_FILES));
-    for (int i = 0; i < count; i++) {
-        char file[PATH_MAX + 300];
-
-        snprintf(file, sizeof(file), "%s/%s", path, entries[i]->d_name);
+    for (; read < count && read < MOST_FILES && reading->rows < MOST_ROWS; read++)
+        read_entry(reading, path, entries[read]->d_name);
+    if (read < count)
+        doc_add(reading->failures,
+                doc_format("%.500s has %d trace files; the first %d were read", path, count, read));
+    for (int i = 0; i < count; i++)
         free(entries[i]);
-        if (i < MOST_FILES)
-            read_file(file, processes, failures);
-    }
     free(entries);
+}
+
+static struct reading begin_reading(void)
+{
+    return (struct reading){.processes = doc_array(), .failures = doc_array()};
+}
+
+static json_t *document_of(const struct reading *reading)
+{
+    json_t *document = doc_new("run");
+
+    doc_set(document, "processes", reading->processes);
+    doc_set(document, "failures", reading->failures);
+    return document;
 }
 
 json_t *report_of(const char *path)
 {
-    json_t *document = doc_new("run"), *processes = doc_array(), *failures = doc_array();
+    struct reading reading = begin_reading();
     struct stat status;
 
     if (!stat(path, &status) && S_ISDIR(status.st_mode))
-        read_folder(path, processes, failures);
+        read_folder(&reading, path);
     else
-        read_file(path, processes, failures);
-    doc_set(document, "processes", processes);
-    doc_set(document, "failures", failures);
-    return document;
+        read_file(&reading, path, path);
+    return document_of(&reading);
 }
 
 json_t *report_of_descriptor(int fd, const char *path)
 {
-    json_t *document = doc_new("run"), *processes = doc_array(), *failures = doc_array();
+    struct reading reading = begin_reading();
 
-    read_descriptor(fd, path, processes, failures);
-    doc_set(document, "processes", processes);
-    doc_set(document, "failures", failures);
-    return document;
+    read_descriptor(&reading, fd, path);
+    return document_of(&reading);
 }
