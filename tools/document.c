@@ -14,24 +14,29 @@
 
 #define FORMAT 1 /* raised when a key changes its meaning or is removed, not for a new key */
 
-json_t *doc_made(json_t *value)
+void doc_no_memory(void)
 {
-    if (value)
-        return value;
     fprintf(stderr, "hmreg: out of memory\n");
     exit(EXIT_FAILED);
+}
+
+json_t *doc_made(json_t *value)
+{
+    if (!value)
+        doc_no_memory();
+    return value;
 }
 
 void doc_set(json_t *object, const char *key, json_t *value)
 {
     if (json_object_set_new(object, key, value))
-        doc_made(NULL);
+        doc_no_memory();
 }
 
 void doc_add(json_t *array, json_t *value)
 {
     if (json_array_append_new(array, value))
-        doc_made(NULL);
+        doc_no_memory();
 }
 
 json_t *doc_new(const char *command)

@@ -218,7 +218,7 @@ static void check_descriptor(struct search *search, int fd)
     char why[256];
 
     if (!view)
-        doc_made(NULL);
+        doc_no_memory();
     switch (view_read(fd, search->own, view, why)) {
     case VIEW_GOOD:
         search->caches += view->count;

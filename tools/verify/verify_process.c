@@ -76,7 +76,7 @@ static bool process_read(struct process *process, int64_t deadline)
         process->room += 1 << 16;
         process->text = realloc(process->text, process->room);
         if (!process->text)
-            doc_made(NULL);
+            doc_no_memory();
     }
     got = read(process->fd, process->text + process->used, process->room - process->used - 1);
     if (got > 0)
@@ -128,7 +128,7 @@ static json_t *list(int patience, char why[160])
 {
     char tool[] = "hmreg", verify[] = "verify", list[] = "--list", json[] = "--json";
     char *argv[] = {tool, verify, list, json, NULL};
-    int64_t deadline = now_ms() + (patience < LIST_LIMIT ? patience : LIST_LIMIT) * 1000ll;
+    int64_t deadline = now_ms() + (patience < LIST_LIMIT ? patience : LIST_LIMIT) * 1000LL;
     struct process process;
     json_t *found;
     int rc = process_start(&process, argv);
@@ -240,7 +240,7 @@ static char **arguments(const struct group *group)
     size_t used = 2;
 
     if (!argv)
-        doc_made(NULL);
+        doc_no_memory();
     argv[0] = tool;
     argv[1] = verify;
     for (size_t i = group->next; i < group->end && i < group->next + MOST_NAMES; i++) {

@@ -121,7 +121,7 @@ static char *scrubbed(const struct scrub *scrub, const char *text)
     bool inside = false;
 
     if (!out)
-        doc_made(NULL);
+        doc_no_memory();
     while (*text) {
         const char *instead;
         size_t length = secret_length(scrub, text, inside, &instead);
