@@ -605,23 +605,32 @@ void cache_set_stats_of(struct cache_set *set, enum hmreg_iface iface, int devic
 
 /* If the vendor's call fails, the answer is no: the caller then resolves the memory anew and gets
  * the reason. */
-bool cache_set_is_same(struct cache_set *set, enum hmreg_iface iface, uint64_t start, uint64_t end,
-                       uint64_t identity)
+/* For a vendor without is_same. */
+static __attribute__((noinline)) bool has_identity(struct runtime *runtime, uint64_t start,
+                                                   uint64_t end, uint64_t identity)
 {
-    struct runtime *runtime = context_runtime(set->domain->lib, iface);
     struct hmreg_error_guard guard;
     uint64_t now = 0;
     int rc;
 
-    if (runtime->ops->is_same)
-        return runtime->ops->is_same(runtime->self, start, (size_t)(end - start), identity);
     hmreg_error_guard(&guard);
     rc = runtime->ops->identity(runtime->self, start, (size_t)(end - start), &now);
     hmreg_error_unguard(&guard, rc);
     return !rc && now == identity;
 }
 
-bool cache_set_is_found(struct cache_set *set, const struct hmreg_mr *mr)
+bool cache_set_is_same(struct cache_set *set, enum hmreg_iface iface, uint64_t start, uint64_t end,
+                       uint64_t identity)
+{
+    struct runtime *runtime = context_runtime(set->domain->lib, iface);
+
+    return runtime->ops->is_same
+               ? runtime->ops->is_same(runtime->self, start, (size_t)(end - start), identity)
+               : has_identity(runtime, start, end, identity);
+}
+
+static __attribute__((noinline)) bool are_parts_found(struct cache_set *set,
+                                                      const struct hmreg_mr *mr)
 {
     bool same = true;
 
@@ -632,4 +641,11 @@ bool cache_set_is_found(struct cache_set *set, const struct hmreg_mr *mr)
                cache_set_is_same(set, mr->iface, part.start, part.end, part.identity);
     }
     return same;
+}
+
+bool cache_set_is_found(struct cache_set *set, const struct hmreg_mr *mr)
+{
+    if (mr_list(mr) || !mr_identity(mr))
+        return are_parts_found(set, mr);
+    return cache_set_is_same(set, mr->iface, mr->node.start, mr->node.end, mr_identity(mr));
 }

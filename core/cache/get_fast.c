@@ -147,40 +147,61 @@ static always_inline bool is_right(const struct thread_cache *tcache, struct hmr
     return false;
 }
 
-/* Tries the entry that a slot names. NULL: it does not serve. *go_on: set to whether another may.
- * variant: a constant NULL for plain gets, which the compiler folds, as it does for asked. */
+/* Does the entry serve, which had the sequence when it was pinned? If not, it is unpinned. *go_on:
+ * set to whether another may. variant: a constant NULL for plain gets, which the compiler folds, as
+ * it does for asked. */
+static always_inline bool try_pinned(struct thread_cache *tcache, struct hmreg_mr *mr,
+                                     struct pin_slot *pin_slot, uint32_t sequence, uint64_t addr,
+                                     uint64_t len, uint64_t access, const struct variant *variant,
+                                     bool *asked, bool *go_on)
+{
+    struct cache_set *set = cache_set_of(tcache->set);
+
+    fence(tcache);
+    *go_on = (state_of(tcache) & (GATE_LIVE | GATE_CHANGES)) == GATE_LIVE;
+    if (sequence_of(mr) != sequence || !(*go_on || is_certain(tcache, mr)) ||
+        (variant && *cache_variant_at(&set->pool, pin_slot_number(mr->slot_offset)) != variant) ||
+        !serves(tcache, mr, addr, len, access)) {
+        unpin(tcache, pin_slot, mr);
+        return false;
+    }
+    *go_on = false; /* the checks may have changed the table */
+    if (!is_right(tcache, mr, sequence, asked)) {
+        unpin(tcache, pin_slot, mr);
+        return false;
+    }
+    mark_used(pin_slot);
+    thread_cache_count(tcache, mr->cache, &set->caches[mr->cache].stats);
+    return true;
+}
+
+/* The sequence of an entry that the thread remembers, if it served these access rights. An entry
+ * without a variant, which the array of variants may not reach, has another check than one with. */
+static always_inline uint32_t remembered(const struct pin_slot *pin_slot, uint64_t access,
+                                         const struct variant *variant)
+{
+    uint32_t varied = variant ? THREAD_CACHE_VARIED : 0;
+
+    return (pin_slot->check ^ (uint32_t)access ^ varied) & ~THREAD_CACHE_ASIDE;
+}
+
+/* Tries the entry that a slot names. NULL: it does not serve. The arguments are try_pinned()'s. */
 static always_inline struct hmreg_mr *try_entry(struct thread_cache *tcache, uint32_t number,
                                                 uint64_t addr, uint64_t len, uint64_t access,
                                                 const struct variant *variant, bool *asked,
                                                 bool *go_on)
 {
-    struct cache_set *set = cache_set_of(tcache->set);
-    struct hmreg_mr *mr = &cache_entry_at(&set->pool, number)->mr;
+    struct hmreg_mr *mr = &cache_entry_at(&cache_set_of(tcache->set)->pool, number)->mr;
     struct pin_slot *pin_slot = &tcache->view.pin_slots[number];
-    /* An entry without a variant, which the array of variants may not reach, has another check. */
-    uint32_t varied = variant ? THREAD_CACHE_VARIED : 0;
-    uint32_t sequence = (pin_slot->check ^ (uint32_t)access ^ varied) & ~THREAD_CACHE_ASIDE;
+    uint32_t sequence = remembered(pin_slot, access, variant);
 
     *go_on = true;
     if (sequence_of(mr) != sequence) /* or the access rights differ */
         return NULL;
     add_to(&pin_slot->pins, 1);
-    fence(tcache);
-    *go_on = (state_of(tcache) & (GATE_LIVE | GATE_CHANGES)) == GATE_LIVE;
-    if (sequence_of(mr) != sequence || !(*go_on || is_certain(tcache, mr)) ||
-        (variant && *cache_variant_at(&set->pool, number) != variant) ||
-        !serves(tcache, mr, addr, len, access)) {
-        unpin(tcache, pin_slot, mr);
-        return NULL;
-    }
-    *go_on = false; /* the checks may have changed the table */
-    if (!is_right(tcache, mr, sequence, asked)) {
-        unpin(tcache, pin_slot, mr);
-        return NULL;
-    }
-    mark_used(pin_slot);
-    thread_cache_count(tcache, mr->cache, &set->caches[mr->cache].stats);
-    return mr;
+    return try_pinned(tcache, mr, pin_slot, sequence, addr, len, access, variant, asked, go_on)
+               ? mr
+               : NULL;
 }
 
 static always_inline struct hmreg_mr *hit_aside(struct thread_cache *tcache, uint64_t addr,
@@ -254,6 +275,24 @@ static noinline int get_otherwise(struct hmreg_mr *pinned, const void *addr, siz
     return get_aside(cache_set_of(tcache->set)->domain, addr, len, access, out);
 }
 
+/* The pinned entry is not the one that the thread remembers, or it needs more checks than that. */
+static noinline int get_checked(struct hmreg_mr *pinned, const void *addr, size_t len,
+                                uint64_t access, struct hmreg_mr **out, uint64_t place)
+{
+    struct thread_cache *tcache = tls_view_at(place)->tcache;
+    struct pin_slot *pin_slot = pin_slot_at(tcache->view.pin_slots, pinned->slot_offset);
+    uint32_t sequence = remembered(pin_slot, access, NULL);
+    bool go_on;
+
+    if (!pinned->slot_offset || sequence_of(pinned) != sequence)
+        return get_otherwise(pinned, addr, len, access, out, place);
+    if (!try_pinned(tcache, pinned, pin_slot, sequence, (uintptr_t)addr, len, access, NULL, NULL,
+                    &go_on))
+        return get_aside(cache_set_of(tcache->set)->domain, addr, len, access, out);
+    *out = pinned;
+    return 0;
+}
+
 /* ---- get -------------------------------------------------------------------------------- */
 
 int hmreg_mr_get(struct hmreg_domain *domain, const void *addr, size_t len, uint64_t access,
@@ -284,7 +323,7 @@ int hmreg_mr_get(struct hmreg_domain *domain, const void *addr, size_t len, uint
     if (unlikely(atomic_load_explicit(&gate->state, memory_order_acquire) != GATE_LIVE))
         return get_otherwise(mr, addr, len, access, out, place);
     if (unlikely((sequence_of(mr) ^ pin_slot->check) != access))
-        return get_otherwise(mr, addr, len, access, out, place);
+        return get_checked(mr, addr, len, access, out, place);
     if (unlikely(!contains(mr, (uintptr_t)addr, len)))
         return get_otherwise(mr, addr, len, mr->access, out, place);
     mark_used(pin_slot);

@@ -77,16 +77,21 @@ static bool has_id(struct cuda_hmem *self, uint64_t addr, uint64_t id)
            !self->api.pointer_attribute(&now, CUDA_PTR_BUFFER_ID, addr) && now == id;
 }
 
-bool cuda_is_same(struct hmem *self, uint64_t addr, size_t len, uint64_t identity)
+static __attribute__((noinline)) bool has_identity(struct hmem *self, uint64_t addr, size_t len,
+                                                   uint64_t identity)
 {
     struct hmreg_error_guard guard;
     uint64_t now = 0;
     int rc;
 
-    if (has_id((struct cuda_hmem *)self, addr, identity))
-        return true;
     hmreg_error_guard(&guard);
     rc = cuda_identity(self, addr, len, &now);
     hmreg_error_unguard(&guard, rc);
     return !rc && now == identity;
+}
+
+bool cuda_is_same(struct hmem *self, uint64_t addr, size_t len, uint64_t identity)
+{
+    return has_id((struct cuda_hmem *)self, addr, identity) ||
+           has_identity(self, addr, len, identity);
 }
