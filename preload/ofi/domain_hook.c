@@ -5,6 +5,7 @@
  */
 #include "preload/ofi/domain_hook.h"
 
+#include "preload/guard.h"
 #include "preload/mode.h"
 #include "preload/ofi/mr_hook.h"
 #include "preload/ofi/ofi_domain.h"
@@ -73,14 +74,15 @@ static const struct ofi_engine *load_engine(void)
 static void add_engine(struct ofi_domain *domain, const struct fi_info *info)
 {
     int error = errno;
+    struct guard guard;
 
-    if (!record_enter())
+    if (!guard_enter(&guard))
         return;
     domain->engine = load_engine();
     if (domain->engine && !domain->lower)
         domain->engine->open(domain, info);
     domain->had_hmreg = domain->hmreg != NULL;
-    record_leave();
+    guard_leave(&guard);
     errno = error;
 }
 
@@ -136,7 +138,8 @@ static bool is_of_this_process(const struct ofi_domain *domain)
 static int close_domain(struct fid *fid)
 {
     struct ofi_domain *domain = domain_of(fid);
-    bool entered = record_enter();
+    struct guard guard;
+    bool entered = guard_enter(&guard);
     int rc;
 
     if (is_of_this_process(domain) && atomic_load(&domain->regions)) {
@@ -147,7 +150,7 @@ static int close_domain(struct fid *fid)
         rc = close_real(domain);
     }
     if (entered)
-        record_leave();
+        guard_leave(&guard);
     return rc;
 }
 

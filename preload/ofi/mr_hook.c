@@ -5,6 +5,7 @@
  */
 #include "preload/ofi/mr_hook.h"
 
+#include "preload/guard.h"
 #include "preload/ofi/ofi_domain.h"
 #include "preload/ofi/ops_copy.h"
 
@@ -34,16 +35,17 @@ static int close_mr(struct fid *fid)
 {
     const struct fi_ops *real = ops_copy_original(fid->ops);
     struct record_end end;
+    struct guard guard;
     uint64_t began;
     int rc;
 
-    if (!record_enter())
+    if (!guard_enter(&guard))
         return real->close(fid);
     record_end_begin(fid, &end);
     began = record_now();
     rc = real->close(fid);
     record_end_done(&end, rc < 0 ? -rc : rc, record_now() - began);
-    record_leave();
+    guard_leave(&guard);
     return rc;
 }
 
@@ -256,10 +258,11 @@ static int registered(struct ofi_domain *domain, const struct ofi_call *call, st
 {
     struct ofi_made made = {.info = {.size = sizeof(made.info)}};
     enum ofi_answer answer;
+    struct guard guard;
     uint64_t began;
     int rc = 0;
 
-    if ((domain->lower && domain->below) || !record_enter())
+    if ((domain->lower && domain->below) || !guard_enter(&guard))
         return pass_on(domain, call, mr);
     began = record_now();
     answer = ask_before(domain, call, &made);
@@ -271,7 +274,7 @@ static int registered(struct ofi_domain *domain, const struct ofi_call *call, st
         record(domain, call, &made, how_of(answer), rc, record_now() - began);
     if (is_made(answer))
         *mr = made.mr;
-    record_leave();
+    guard_leave(&guard);
     return rc;
 }
 

@@ -4,6 +4,8 @@
  */
 #include "preload/ofi/ofi_region.h"
 
+#include "preload/guard.h"
+
 #include <errno.h>
 #include <rdma/fi_errno.h>
 #include <stdlib.h>
@@ -54,7 +56,8 @@ static int release(struct region *region)
 static int close_region(struct fid *fid)
 {
     struct region *region = region_of(fid);
-    bool entered = record_enter();
+    struct guard guard;
+    bool entered = guard_enter(&guard);
     int error = errno, rc;
     struct record_end end;
     uint64_t began;
@@ -68,7 +71,7 @@ static int close_region(struct fid *fid)
         free(region);
     }
     if (entered)
-        record_leave();
+        guard_leave(&guard);
     errno = error;
     return rc;
 }

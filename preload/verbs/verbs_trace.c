@@ -7,8 +7,8 @@
  * Not recorded: calls that libibverbs or hmreg makes itself, and probes for dmabuf support, which
  * pass an invalid descriptor and are meant to fail.
  */
+#include "preload/guard.h"
 #include "preload/memory.h"
-#include "preload/record.h"
 #include "preload/verbs/origin.h"
 #include "preload/verbs/verbs_mode.h"
 
@@ -107,12 +107,13 @@ static bool is_of_program(const void *caller)
 static struct ibv_mr *reg(const struct verbs_request *request, const void *caller)
 {
     bool probe = request->kind == RECORD_REG_DMABUF_MR && request->fd < 0;
+    struct guard guard;
     struct ibv_mr *mr;
 
-    if (probe || !request->pd || !record_enter())
+    if (probe || !request->pd || !guard_enter(&guard))
         return verbs_pass_on(request);
     mr = is_of_program(caller) ? register_recorded(request, caller) : verbs_pass_on(request);
-    record_leave();
+    guard_leave(&guard);
     return mr;
 }
 
@@ -251,12 +252,13 @@ static int rereg_recorded(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void 
 static int rereg_mr(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *addr, size_t length,
                     int access, const void *caller)
 {
+    struct guard guard;
     int result;
 
-    if (!mr || (flags & IBV_REREG_MR_CHANGE_PD && !pd) || !record_enter())
+    if (!mr || (flags & IBV_REREG_MR_CHANGE_PD && !pd) || !guard_enter(&guard))
         return verbs_below()->rereg_mr(mr, flags, pd, addr, length, access, caller);
     result = rereg_recorded(mr, flags, pd, addr, length, access, caller);
-    record_leave();
+    guard_leave(&guard);
     return result;
 }
 
@@ -276,42 +278,45 @@ static int dereg_recorded(struct ibv_mr *mr)
 
 static int dereg_mr(struct ibv_mr *mr, const void *caller)
 {
+    struct guard guard;
     int result;
 
-    if (!mr || !record_enter())
+    if (!mr || !guard_enter(&guard))
         return verbs_below()->dereg_mr(mr, caller);
     result = is_of_program(caller) ? dereg_recorded(mr) : verbs_below()->dereg_mr(mr, caller);
-    record_leave();
+    guard_leave(&guard);
     return result;
 }
 
 static int dealloc_pd(struct ibv_pd *pd)
 {
     const struct verbs_mode *mode = verbs_mode();
+    struct guard guard;
     int result;
 
-    if (!mode || !record_enter())
+    if (!mode || !guard_enter(&guard))
         return verbs_below()->dealloc_pd(pd);
     mode->closing_pd(pd);
     result = verbs_below()->dealloc_pd(pd);
     if (!result)
         mode->closed_pd(pd);
-    record_leave();
+    guard_leave(&guard);
     return result;
 }
 
 static int close_device(struct ibv_context *context)
 {
     const struct verbs_mode *mode = verbs_mode();
+    struct guard guard;
     int result;
 
-    if (!mode || !record_enter())
+    if (!mode || !guard_enter(&guard))
         return verbs_below()->close_device(context);
     mode->closing_device(context);
     result = verbs_below()->close_device(context);
     if (!result)
         mode->closed_device(context);
-    record_leave();
+    guard_leave(&guard);
     return result;
 }
 

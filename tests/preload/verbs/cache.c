@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -345,6 +346,39 @@ static void reg__on_eight_threads__each_gets_its_memory(void **state)
     bench_close(&bench);
 }
 
+static atomic_bool requested;
+
+/* Returns NULL if its calls had no cancellation point. */
+static void *register_when_cancelled(void *arg)
+{
+    struct work *work = arg;
+    struct ibv_mr *mr;
+
+    while (!atomic_load(&requested)) /* no cancellation point */
+        sched_yield();
+    mr = ib.reg_mr(work->bench->pd, work->memory, PAGE, LOCAL);
+    return mr && !ib.dereg_mr(mr) ? NULL : work;
+}
+
+/* libibverbs' calls are no cancellation points: the region ends, and other threads go on. */
+static void reg__thread_that_was_cancelled__done_first(void **state)
+{
+    struct bench bench = bench_open();
+    struct work work = {&bench, bench_map(NULL, PAGE), 0};
+    pthread_t thread;
+    void *result;
+
+    atomic_store(&requested, false);
+    assert_int_equal(pthread_create(&thread, NULL, register_when_cancelled, &work), 0);
+    assert_int_equal(pthread_cancel(thread), 0);
+    atomic_store(&requested, true);
+    assert_int_equal(pthread_join(thread, &result), 0);
+    assert_null(result);
+    bench_dereg(bench_reg(&bench, work.memory, PAGE, LOCAL));
+    munmap(work.memory, PAGE);
+    bench_close(&bench);
+}
+
 /* The child ends its copy of the parent's region, and has a NIC of its own. */
 static int child(struct bench *parents, struct ibv_mr *mr, char *memory)
 {
@@ -431,5 +465,6 @@ TEST_MAIN(TEST(reg__again__as_often_as_the_mode_says),
           TEST(close_device__with_cached_regions__nothing_is_left), TEST(dereg__twice__refused),
           TEST(reg__no_more_regions__cached_ones_make_room),
           TEST(reg__on_eight_threads__each_gets_its_memory),
+          TEST(reg__thread_that_was_cancelled__done_first),
           TEST(fork__child_registers__the_parents_are_untouched),
           TEST(fork_init__in_force__nothing_is_cached))
