@@ -236,6 +236,31 @@ static void run__no_registration__said(void **state)
     tool_free(&tool);
 }
 
+/* Longer than the libraries in the program take, which would use /tmp. */
+static void run__dir_with_a_long_path__refused(void **state)
+{
+    char folder[480] = "/tmp/hmreg-test-XXXXXX", part[231];
+    struct tool tool;
+    size_t base;
+
+    assert_non_null(mkdtemp(folder));
+    base = strlen(folder);
+    memset(part, 'd', sizeof(part) - 1);
+    part[sizeof(part) - 1] = '\0';
+    snprintf(folder + base, sizeof(folder) - base, "/%.220s", part);
+    assert_int_equal(mkdir(folder, 0700), 0);
+    snprintf(folder + base + 221, sizeof(folder) - base - 221, "/%s", part);
+    tool = tool_run("run", "--dir", folder, "true");
+    assert_int_equal(tool.status, 125);
+    assert_says(tool.err, "File name too long");
+    tool_free(&tool);
+    rmdir(folder);
+    folder[base + 221] = '\0';
+    rmdir(folder);
+    folder[base] = '\0';
+    rmdir(folder);
+}
+
 static void run__output_and_dir__report_in_a_file_and_traces_kept(void **state)
 {
     char folder[] = "/tmp/hmreg-test-XXXXXX", file[64], command[128];
@@ -609,6 +634,7 @@ TEST_MAIN(TEST(run__program__its_registrations), TEST(run__call_of_libibverbs_it
           TEST(run__killed__reported_and_the_same_signal),
           TEST(run__module_that_links_libibverbs__reported), TEST(run__program__notices_nothing),
           TEST(run__text__tables_and_advice_on_standard_error), TEST(run__no_registration__said),
+          TEST(run__dir_with_a_long_path__refused),
           TEST(run__output_and_dir__report_in_a_file_and_traces_kept),
           TEST(run__preload_alone__records_as_well),
           TEST(run__dlopen_path_with_other_preloads__kept),

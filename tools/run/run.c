@@ -22,6 +22,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#define LONGEST_FOLDER 460 /* preload/trace_file.c: with a file's name, 511 bytes */
+
 static int fail(const char *words, const char *why)
 {
     fprintf(stderr, "hmreg run: %s%s%s\n", words, why[0] ? ": " : "", why);
@@ -55,6 +57,8 @@ static int try_folder(const char *folder)
     char path[PATH_MAX + 16];
     int fd, error;
 
+    if (strlen(folder) > LONGEST_FOLDER)
+        return ENAMETOOLONG;
     snprintf(path, sizeof(path), "%s/hmreg-XXXXXX", folder);
     fd = mkostemp(path, O_CLOEXEC);
     if (fd < 0)
