@@ -236,6 +236,19 @@ static void run__no_registration__said(void **state)
     tool_free(&tool);
 }
 
+/* The report's file then gets the number of standard output. */
+static void run__standard_output_closed__report_in_its_file(void **state)
+{
+    struct tool tool = tool_run("run", "sh", "-c",
+                                "file=$(mktemp) && \"$HMREG_TOOL\" run --output $file true >&- && "
+                                "cat $file; result=$?; rm -f $file; exit $result");
+
+    assert_int_equal(tool.status, 0);
+    assert_says(tool.out, "No registration");
+    assert_null(strstr(tool.err, "cannot be written"));
+    tool_free(&tool);
+}
+
 /* Longer than the libraries in the program take, which would use /tmp. */
 static void run__dir_with_a_long_path__refused(void **state)
 {
@@ -634,6 +647,7 @@ TEST_MAIN(TEST(run__program__its_registrations), TEST(run__call_of_libibverbs_it
           TEST(run__killed__reported_and_the_same_signal),
           TEST(run__module_that_links_libibverbs__reported), TEST(run__program__notices_nothing),
           TEST(run__text__tables_and_advice_on_standard_error), TEST(run__no_registration__said),
+          TEST(run__standard_output_closed__report_in_its_file),
           TEST(run__dir_with_a_long_path__refused),
           TEST(run__output_and_dir__report_in_a_file_and_traces_kept),
           TEST(run__preload_alone__records_as_well),

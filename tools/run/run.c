@@ -132,7 +132,8 @@ static bool print_to(int fd, const json_t *document, bool json)
     bool good;
 
     fflush(stdout);
-    good = dup3(fd, STDOUT_FILENO, O_CLOEXEC) >= 0; /* nothing is executed any more */
+    /* It is standard output where that was closed. Nothing is executed any more. */
+    good = fd == STDOUT_FILENO || dup3(fd, STDOUT_FILENO, O_CLOEXEC) >= 0;
     if (good)
         print(document, json);
     good = !fflush(stdout) && !ferror(stdout) && good;
