@@ -33,18 +33,42 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <time.h>
 
 #pragma GCC visibility push(default)
 
-/* The guard against recursion, one for each thread and all libraries: false if this thread is
- * inside record_enter() already; then the call is passed on and not recorded. */
-bool record_enter(void);
-void record_leave(void);
+/* The guard against recursion, one for each thread and all libraries. Inline, as record_now(): what
+ * every call runs several times makes no calls between libraries. */
+extern __thread bool record_is_inside __attribute__((tls_model("initial-exec")));
+
 /* Is this thread inside record_enter()? */
-bool record_inside(void);
+static inline bool record_inside(void)
+{
+    return record_is_inside;
+}
+
+/* False if this thread is inside already; then the call is passed on and not recorded. */
+static inline bool record_enter(void)
+{
+    if (record_is_inside)
+        return false;
+    record_is_inside = true;
+    return true;
+}
+
+static inline void record_leave(void)
+{
+    record_is_inside = false;
+}
 
 /* CLOCK_MONOTONIC, ns. */
-uint64_t record_now(void);
+static inline uint64_t record_now(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
 
 #define RECORD_IFACE_UNKNOWN 255
 
@@ -74,7 +98,7 @@ struct record_end {
     uint64_t handle, addr, len;
     uint32_t row;
     uint32_t freed;
-    bool known;
+    bool known, looked;
 };
 void record_end_begin(const void *handle, struct record_end *end);
 void record_end_done(const struct record_end *end, int error, uint64_t ns);

@@ -18,7 +18,7 @@
 #include <stdint.h>
 
 #define RECORD_MAGIC   UINT64_C(0x65636172746d6168) /* "hamtrace", read as little-endian */
-#define RECORD_VERSION 1
+#define RECORD_VERSION 2
 #define RECORD_SUFFIX  ".hmreg-trace" /* of the file's name */
 
 enum record_state { RECORD_FREE, RECORD_BUSY, RECORD_READY };
@@ -84,12 +84,10 @@ struct record_header {
     int64_t began;          /* CLOCK_REALTIME, ns */
     _Atomic uint64_t lost_rows, lost_live, lost_ranges, lost_names, lost_reasons;
     _Atomic uint64_t unknown_ends; /* deregistrations of a region that is not among the live ones */
-    /* Registrations of a range that was registered before with the same rights, and their time. */
-    _Atomic uint64_t again, again_ns;
     char rank[16];     /* of a job of MPI, as its launcher's environment says; "": none */
     char hmreg[16];    /* the library's version */
     char program[256]; /* the path of its executable */
-    uint64_t spare[12];
+    uint64_t spare[14];
 };
 
 /* A module's path, or a device's or a domain's name. Index 0 is "unknown". */
@@ -129,7 +127,8 @@ struct record_row {
     _Atomic uint64_t ends, end_ns; /* of these, deregistered */
     _Atomic uint64_t end_failures; /* deregistrations that failed */
     _Atomic uint64_t freed;        /* memory that was unmapped while registered */
-    uint64_t spares[2];
+    _Atomic uint64_t looked;       /* deregistrations whose memory was looked at for that */
+    uint64_t spare2;
 };
 
 /* A registration that exists. handle: of the region (the address of its ibv_mr or fid_mr); 0: free;
@@ -146,8 +145,9 @@ struct record_live {
 struct record_range {
     _Atomic uint64_t tag;
     _Atomic uint64_t addr, len;
-    _Atomic uint64_t count, ns; /* all registrations of it */
-    _Atomic uint64_t row;       /* of the last one */
+    _Atomic uint64_t count;    /* all registrations of it */
+    _Atomic uint64_t again_ns; /* the time of those after the first */
+    _Atomic uint64_t row;      /* of the last one */
 };
 
 struct record_layout {

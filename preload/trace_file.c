@@ -135,7 +135,7 @@ static struct record_layout *map(int fd)
 
     if (posix_fallocate(fd, 0, (off_t)size))
         return NULL;
-    made = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    made = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd, 0);
     if (made == MAP_FAILED)
         return NULL;
     /* A forked child must not write to it, and does not need it. */

@@ -273,6 +273,35 @@ static void record__memory_unmapped_while_registered__noticed(void **state)
     free(view);
 }
 
+/* The kernel is asked about the first deregistrations of a row and about some of the later ones,
+ * and about all once it has found memory unmapped. */
+static void freed_late(void)
+{
+    void *page = mmap(NULL, PAGE, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    REQUIRE(page != MAP_FAILED);
+    for (int i = 0; i < 2000; i++) {
+        reg(1, (uintptr_t)page, PAGE);
+        dereg(1, 0);
+    }
+    munmap(page, PAGE);
+    for (int i = 0; i < 1000; i++) {
+        reg(1, (uintptr_t)page, PAGE);
+        dereg(1, 0);
+    }
+}
+
+static void record__memory_unmapped_after_many_calls__noticed(void **state)
+{
+    struct trace_view *view = view_of(run(freed_late));
+    const struct view_row *row = row_of(view, 13, 0);
+
+    assert_int_equal(row->ends, 3000);
+    assert_in_range(row->freed, 1000 - 64, 1000);
+    assert_in_range(row->looked, row->freed + 256, 1400);
+    free(view);
+}
+
 static void rereg(void)
 {
     struct record_end end;
@@ -528,6 +557,7 @@ static void record__name_taken__the_next_one(void **state)
 TEST_MAIN(TEST(record__calls__counted_by_size_and_error),
           TEST(record__guard__refuses_a_second_entry), TEST(record__range_again__its_time_counted),
           TEST(record__memory_unmapped_while_registered__noticed),
+          TEST(record__memory_unmapped_after_many_calls__noticed),
           TEST(record__cancelled_end__the_region_stays),
           TEST(record__forked_children__write_files_of_their_own),
           TEST(record__threads__every_call_counted),

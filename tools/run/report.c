@@ -83,6 +83,7 @@ static json_t *describe_registration(const struct trace_view *view, const struct
     set_number(made, "left", row->live);
     set_number(made, "left_bytes", row->live_bytes);
     set_number(made, "freed", row->freed + row->live_freed);
+    set_number(made, "looked_at", row->looked);
     return made;
 }
 
@@ -112,7 +113,7 @@ static int by_range_time(const void *a, const void *b)
 {
     const struct view_range *first = a, *second = b;
 
-    return (first->ns < second->ns) - (first->ns > second->ns);
+    return (first->again_ns < second->again_ns) - (first->again_ns > second->again_ns);
 }
 
 /* ---- a process --------------------------------------------------------------------------- */
@@ -179,7 +180,7 @@ static void set_again(json_t *process, struct trace_view *view)
         doc_set(made, "addr", doc_hex(range->addr));
         set_number(made, "len", range->len);
         set_number(made, "count", range->count);
-        set_number(made, "ns", range->ns);
+        set_number(made, "ns", range->again_ns);
         doc_set(made, "caller", text_or_null(caller));
         doc_add(ranges, made);
     }

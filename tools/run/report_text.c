@@ -151,20 +151,33 @@ static void print_left(const json_t *process)
                         doc_bytes_words(doc_number(totals, "left_bytes"), bytes));
 }
 
+/* "", or how many of a row's deregistrations were looked at. */
+static const char *looked_words(const json_t *row, char buf[96])
+{
+    uint64_t looked = doc_number(row, "looked_at"), of = doc_number(row, "deregistered");
+
+    buf[0] = '\0';
+    if (looked < of)
+        snprintf(buf, 96, " (%" PRIu64 " of %" PRIu64 " deregistrations were looked at)", looked,
+                 of);
+    return buf;
+}
+
 static void print_freed(const json_t *process)
 {
-    char bytes[32], memory[32], count[64];
+    char bytes[32], memory[32], count[64], looked[96];
     const json_t *row;
 
     doc_each(row, json_object_get(process, "registrations"))
         if (doc_number(row, "freed"))
             print_paragraph("freed while registered: ",
-                            "%s of %s memory, from %s, registered by %s. The NIC still reaches the "
-                            "old pages: deregister first.",
+                            "%s of %s memory, from %s, registered by %s%s. The NIC still reaches "
+                            "the old pages: deregister first.",
                             count_words(doc_number(row, "freed"), "range", count),
                             memory_words(row, memory),
                             doc_bytes_words(doc_number(row, "size_from"), bytes),
-                            doc_has(row, "caller") ? file_name(doc_words(row, "caller")) : "?");
+                            doc_has(row, "caller") ? file_name(doc_words(row, "caller")) : "?",
+                            looked_words(row, looked));
 }
 
 static void print_again(const json_t *process)

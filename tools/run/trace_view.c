@@ -98,8 +98,6 @@ static void view_header(const struct record_header *from, struct trace_view *to)
     to->lost_names = from->lost_names;
     to->lost_reasons = from->lost_reasons;
     to->unknown_ends = from->unknown_ends;
-    to->again = from->again;
-    to->again_ns = from->again_ns;
     copy_words(to->rank, from->rank, sizeof(from->rank));
     copy_words(to->hmreg, from->hmreg, sizeof(from->hmreg));
     copy_words(to->program, from->program, sizeof(from->program));
@@ -183,6 +181,7 @@ static void add_row(struct view_row *to, const struct record_row *from)
     to->end_ns += from->end_ns;
     to->end_failures += from->end_failures;
     to->freed += from->freed;
+    to->looked += from->looked;
 }
 
 /* places: of each row of the file, its index in the view; RECORD_ROWS: it has none. */
@@ -230,8 +229,10 @@ static void view_ranges(const struct record_layout *from, struct trace_view *to,
 
         if (range->tag <= 1 || range->count <= 1)
             continue;
+        to->again += range->count - 1;
+        to->again_ns += range->again_ns;
         to->ranges[to->range_count++] = (struct view_range){
-            range->addr, range->len, range->count, range->ns,
+            range->addr, range->len, range->count, range->again_ns,
             row < RECORD_ROWS && places[row] < RECORD_ROWS ? places[row] : to->row_count};
     }
 }

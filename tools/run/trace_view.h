@@ -13,12 +13,12 @@
 
 struct view_row {
     struct record_key key; /* every field of it is valid, or of a known "unknown" */
-    uint64_t count, bytes, ns, longest_ns, ends, end_ns, end_failures, freed;
+    uint64_t count, bytes, ns, longest_ns, ends, end_ns, end_failures, freed, looked;
     uint64_t live, live_bytes, live_freed; /* of the regions that exist: those of this row */
 };
 
 struct view_range {
-    uint64_t addr, len, count, ns;
+    uint64_t addr, len, count, again_ns;
     unsigned row; /* index of rows; count: unknown */
 };
 
@@ -32,8 +32,8 @@ struct trace_view {
     uint32_t mode; /* RECORD_MODE_* */
     bool ended;
     int64_t began;
-    uint64_t lost_rows, lost_live, lost_ranges, lost_names, lost_reasons, unknown_ends, again,
-        again_ns;
+    uint64_t lost_rows, lost_live, lost_ranges, lost_names, lost_reasons, unknown_ends;
+    uint64_t again, again_ns; /* of all ranges, the registrations after the first */
     char rank[17], hmreg[17], program[257];
     char names[RECORD_NAMES][253]; /* "": unknown */
     struct view_reason reasons[RECORD_REASONS];

@@ -52,13 +52,16 @@ static void print_rows(const struct record_layout *file)
 
 static void print(const struct record_layout *file)
 {
+    unsigned long long again = 0;
+
     print_rows(file);
+    for (unsigned i = 0; i < RECORD_RANGES; i++)
+        again += file->ranges[i].count > 1 ? file->ranges[i].count - 1 : 0;
     for (unsigned i = 0; i < RECORD_REASONS; i++)
         if (file->reasons[i].state == RECORD_READY)
             printf("reason %s %llu\n", file->reasons[i].slug,
                    (unsigned long long)file->reasons[i].count);
-    printf("unknown %llu\nagain %llu\n", (unsigned long long)file->header.unknown_ends,
-           (unsigned long long)file->header.again);
+    printf("unknown %llu\nagain %llu\n", (unsigned long long)file->header.unknown_ends, again);
 }
 
 int main(int argc, char **argv)
