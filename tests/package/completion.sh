@@ -82,6 +82,18 @@ check completion__beginning_of_option__what_begins_so offers --json _hmreg "$hmr
 check completion__value_of_any_kind__nothing offers '' _hmreg "$hmreg" doctor --patience ''
 check completion__file__files offers "$0" _hmreg "$hmreg" verify --out "${0%e.sh}"
 check completion__no_such_command__nothing offers '' _hmreg "$hmreg" no-such --
+# A device's name, which verify --list prints, is no command.
+hostile_list() {
+    local fake
+    fake=$(mktemp -d)
+    printf '#!/bin/sh\n%s\n' "printf '%s\\n' 'loopback/good' '\$(touch\$IFS$fake/ran)' 'x\`touch\${IFS}$fake/ran\`'" >"$fake/hmreg"
+    chmod +x "$fake/hmreg"
+    offers loopback/good _hmreg "$fake/hmreg" verify --check '' && [[ ! -e $fake/ran ]]
+    local status=$?
+    rm -r "$fake"
+    return $status
+}
+check completion__name_with_a_command__not_run hostile_list
 check completion__no_hmreg__nothing offers '' _hmreg /nonexistent/hmreg ''
 if [[ " $(each_command) " == *' run '* ]]; then
     check completion__run__program program_is_offered _hmreg "$hmreg" run --gpu --follow 5

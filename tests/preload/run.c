@@ -274,6 +274,33 @@ static void run__dir_with_a_long_path__refused(void **state)
     rmdir(folder);
 }
 
+/* As after su(1): its owner could replace what hmreg makes there by links. */
+static void run__runtime_folder_of_others__not_used(void **state)
+{
+    char folder[] = "/tmp/hmreg-test-XXXXXX", expected[64];
+    struct tool tool;
+
+    assert_non_null(mkdtemp(folder));
+    setenv("XDG_RUNTIME_DIR", folder, 1);
+    snprintf(expected, sizeof(expected), "HMREG_RUN_DIR=%s/", folder);
+    tool = tool_run("run", "env");
+    assert_says(tool.out, expected);
+    tool_free(&tool);
+    assert_int_equal(chmod(folder, 0770), 0);
+    tool = tool_run("run", "env");
+    assert_says(tool.out, "HMREG_RUN_DIR=/tmp/hmreg-run-");
+    tool_free(&tool);
+    if (!geteuid()) {
+        assert_int_equal(chmod(folder, 0700), 0);
+        assert_int_equal(chown(folder, 12345, 12345), 0);
+        tool = tool_run("run", "env");
+        assert_says(tool.out, "HMREG_RUN_DIR=/tmp/hmreg-run-");
+        tool_free(&tool);
+    }
+    unsetenv("XDG_RUNTIME_DIR");
+    rmdir(folder);
+}
+
 static void run__output_and_dir__report_in_a_file_and_traces_kept(void **state)
 {
     char folder[] = "/tmp/hmreg-test-XXXXXX", file[64], command[128];
@@ -648,7 +675,7 @@ TEST_MAIN(TEST(run__program__its_registrations), TEST(run__call_of_libibverbs_it
           TEST(run__module_that_links_libibverbs__reported), TEST(run__program__notices_nothing),
           TEST(run__text__tables_and_advice_on_standard_error), TEST(run__no_registration__said),
           TEST(run__standard_output_closed__report_in_its_file),
-          TEST(run__dir_with_a_long_path__refused),
+          TEST(run__dir_with_a_long_path__refused), TEST(run__runtime_folder_of_others__not_used),
           TEST(run__output_and_dir__report_in_a_file_and_traces_kept),
           TEST(run__preload_alone__records_as_well),
           TEST(run__dlopen_path_with_other_preloads__kept),

@@ -5,6 +5,7 @@
  * has simulated NICs. */
 #include "tests/tools/tool.h"
 
+#include <ctype.h>
 #include <hmreg/hmreg.h>
 #include <limits.h>
 #include <pwd.h>
@@ -214,6 +215,53 @@ static void report__has_no_secrets(void **state)
     remove_reports();
 }
 
+/* Lists joined by ':', and names of devices that contain the host's. */
+static void report__has_no_secrets_in_lists(void **state)
+{
+    char host[HOST_NAME_MAX + 1] = "", names[3 * HOST_NAME_MAX], *text;
+
+    gethostname(host, sizeof(host) - 1);
+    snprintf(names, sizeof(names), "%.60s-ib0 rxe_%.60s", host, host);
+    for (char *at = names + strlen(host); *at; at++)
+        *at = (char)toupper((unsigned char)*at);
+    setenv("HMREG_TEST_HOST", names, 1);
+    setenv("HMREG_TEST_PATH", "/usr/lib:/home/alice/secretproject 0000:41:00.0", 1);
+    setenv("FI_TEST_ADDRESS", "tcp:10.1.2.3 eth0:52:54:00:12:34:56 gid:fe80::1", 1);
+    json_decref(verify(0, "60"));
+    text = load_text(".txt");
+    assert_no_secrets(text);
+    assert_says(text, "HMREG_TEST_HOST=(host)-IB0 RXE_(host)\n");
+    assert_says(text, "HMREG_TEST_PATH=/usr/lib:(path) 0000:41:00.0");
+    assert_says(text, "FI_TEST_ADDRESS=tcp:(address) eth0:(address) gid:(address)");
+    free(text);
+    unsetenv("HMREG_TEST_HOST");
+    unsetenv("HMREG_TEST_PATH");
+    unsetenv("FI_TEST_ADDRESS");
+    remove_reports();
+}
+
+/* In a folder of another user, that name may lead to any file. */
+static void report__link_in_its_place__left_alone(void **state)
+{
+    char place[] = "/tmp/hmreg-verify-link-XXXXXX", link[64], target[64], out[64];
+    struct tool tool;
+
+    assert_non_null(mkdtemp(place));
+    snprintf(out, sizeof(out), "%s/report", place);
+    snprintf(link, sizeof(link), "%s/report.txt", place);
+    snprintf(target, sizeof(target), "%s/target", place);
+    assert_int_equal(symlink(target, link), 0);
+    tool = tool_run("verify", "--out", out);
+    assert_int_equal(tool.status, 2);
+    assert_says(tool.err, "symbolic link");
+    assert_int_not_equal(access(target, F_OK), 0);
+    tool_free(&tool);
+    unlink(link);
+    snprintf(link, sizeof(link), "%s/report.json", place);
+    unlink(link);
+    rmdir(place);
+}
+
 /* ---- failures --------------------------------------------------------------------------- */
 
 static void call_that_fails__its_check_fails_and_the_rest_runs(void **state)
@@ -367,6 +415,7 @@ static void bytes_that_are_wrong__fail(void **state)
 
 TEST_MAIN(TEST(devices__all_checks_ok_or_skipped_and_simulated), TEST(checks__in_order),
           TEST(text__has_each_check_and_says_simulated), TEST(report__has_no_secrets),
+          TEST(report__has_no_secrets_in_lists), TEST(report__link_in_its_place__left_alone),
           TEST(call_that_fails__its_check_fails_and_the_rest_runs),
           TEST(check__alone__result_is_a_line), TEST(list__names_without_running),
           TEST(list_that_fails__a_failed_check_and_host_memory), TEST(options__wrong__usage),

@@ -32,6 +32,16 @@ static int fail(const char *words, const char *why)
 
 /* ---- the folder of the trace files ------------------------------------------------------- */
 
+/* May trace files be made in it? In a folder of another user, which su(1) leaves in the
+ * environment, or one that others may write to, they could replace what hmreg makes by links. */
+static bool is_private(const char *folder)
+{
+    struct stat found;
+
+    return folder && folder[0] == '/' && !stat(folder, &found) && S_ISDIR(found.st_mode) &&
+           found.st_uid == geteuid() && !(found.st_mode & 077);
+}
+
 /* Makes a private folder, or uses --dir's, which it makes if it is missing. */
 static bool make_folder(const struct run_options *options, char folder[PATH_MAX])
 {
@@ -41,7 +51,7 @@ static bool make_folder(const struct run_options *options, char folder[PATH_MAX]
     if (options->dir)
         return (!mkdir(options->dir, 0700) || errno == EEXIST) && realpath(options->dir, folder);
     snprintf(made, sizeof(made), "%.4000s/hmreg-run-XXXXXX",
-             runtime && runtime[0] == '/' ? runtime : "/tmp");
+             is_private(runtime) ? runtime : "/tmp");
     if (!mkdtemp(made)) {
         strcpy(made, "/tmp/hmreg-run-XXXXXX");
         if (!mkdtemp(made))

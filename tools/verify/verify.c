@@ -122,15 +122,18 @@ static json_t *make_report(int patience)
 
 /* ---- the command ------------------------------------------------------------------------ */
 
-/* Opened before the checks, so that a wrong name does not cost their time. */
+/* Opened before the checks, so that a wrong name does not cost their time. A link is not followed:
+ * in a folder of another user it may lead to any file. */
 static FILE *open_file(const char *name, const char *ending)
 {
     char path[4096];
-    FILE *file = NULL;
+    FILE *file;
+    int fd = -1;
 
     errno = ENAMETOOLONG;
     if (snprintf(path, sizeof(path), "%s%s", name, ending) < (int)sizeof(path))
-        file = fopen(path, "we");
+        fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0666);
+    file = fd < 0 ? NULL : fdopen(fd, "w");
     if (!file)
         fprintf(stderr, "hmreg verify: --out %s: %s%s is not written: %s\n", name, name, ending,
                 strerror(errno));

@@ -10,6 +10,7 @@
 #include <pwd.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <unistd.h>
 
 #define HEX    "0123456789abcdefABCDEF"
@@ -37,12 +38,26 @@ static bool is_word(int character)
     return isalnum(character) || character == '_' || character == '-';
 }
 
-static size_t name_length(const char *text, const char *name)
+/* before: the character before the text. */
+static size_t user_length(const char *text, const char *user, int before)
 {
-    size_t length = strlen(name);
+    size_t length = strlen(user);
 
-    return length && !strncmp(text, name, length) && !is_word((unsigned char)text[length]) ? length
-                                                                                           : 0;
+    return length && !is_word(before) && before != '.' && !strncmp(text, user, length) &&
+                   !is_word((unsigned char)text[length])
+               ? length
+               : 0;
+}
+
+/* Names of devices contain the host's: HOST-ib0, rxe_HOST. */
+static size_t host_length(const char *text, const char *host, int before)
+{
+    size_t length = strlen(host);
+
+    return length && !isalnum(before) && !strncasecmp(text, host, length) &&
+                   !isalnum((unsigned char)text[length])
+               ? length
+               : 0;
 }
 
 static size_t path_length(const char *text)
@@ -88,23 +103,26 @@ static size_t serial_length(const char *text)
 
 /* ---- texts ------------------------------------------------------------------------------ */
 
-/* The secret that a text begins with, and what replaces it; inside: after a letter or digit. */
-static size_t secret_length(const struct scrub *scrub, const char *text, bool inside,
+/* The secret that a text begins with, and what replaces it; before: the character before it. */
+static size_t secret_length(const struct scrub *scrub, const char *text, int before,
                             const char **instead)
 {
-    const char *const names[][2] = {
-        {scrub->host, "(host)"}, {scrub->host_first, "(host)"}, {scrub->user, "(user)"}};
+    bool inside = is_word(before) || before == '.';
     size_t length;
 
     if ((length = serial_length(text))) {
         *instead = "(number)";
         return length;
     }
-    for (size_t i = 0; i < COUNT(names) && !inside; i++)
-        if ((length = name_length(text, names[i][0]))) {
-            *instead = names[i][1];
-            return length;
-        }
+    if ((length = host_length(text, scrub->host, before)) ||
+        (length = host_length(text, scrub->host_first, before))) {
+        *instead = "(host)";
+        return length;
+    }
+    if ((length = user_length(text, scrub->user, before))) {
+        *instead = "(user)";
+        return length;
+    }
     if (!inside && (length = address_length(text))) {
         *instead = "(address)";
         return length;
@@ -118,21 +136,21 @@ static char *scrubbed(const struct scrub *scrub, const char *text)
 {
     size_t room = strlen(text) * 9 + 16; /* no secret is shorter than one byte */
     char *out = malloc(room), *end = out;
-    bool inside = false;
+    int before = ' ';
 
     if (!out)
         doc_no_memory();
     while (*text) {
         const char *instead;
-        size_t length = secret_length(scrub, text, inside, &instead);
+        size_t length = secret_length(scrub, text, before, &instead);
 
         if (length) {
             end = stpcpy(end, instead);
             text += length;
-            inside = false;
+            before = ' ';
             continue;
         }
-        inside = is_word((unsigned char)*text) || *text == ':' || *text == '.';
+        before = (unsigned char)*text;
         *end++ = *text++;
     }
     *end = '\0';
