@@ -3,6 +3,7 @@
  * The symbols that programs bind to in place of libibverbs'; preload.map gives them libibverbs'
  * versions. The compatibility functions of IBVERBS_1.0, whose structs differ, are not among them.
  */
+#include "preload/verbs/bound.h"
 #include "preload/verbs/verbs_calls.h"
 
 #undef ibv_reg_mr
@@ -11,6 +12,10 @@
 #define CALLER __builtin_return_address(0)
 
 #pragma GCC visibility push(default)
+
+/* See bound.h; protected, so that libhmreg-ibverbs.so has its own. */
+extern volatile char hmreg_preload_looked_up __attribute__((visibility("protected")));
+volatile char hmreg_preload_looked_up = HMREG_PRELOAD_LOOKED_UP;
 
 struct ibv_mr *ibv_reg_mr_ex(struct ibv_pd *pd, struct ibv_mr_init_attr *attr);
 
@@ -25,10 +30,16 @@ struct ibv_mr *ibv_reg_mr_iova(struct ibv_pd *pd, void *addr, size_t length, uin
     return verbs_calls()->reg_mr_iova(pd, addr, length, iova, access, CALLER);
 }
 
+static __typeof__(ibv_reg_mr_iova2) own_iova2 __attribute__((alias("ibv_reg_mr_iova2")));
+
 struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova,
                                 unsigned int access)
 {
-    return verbs_calls()->reg_mr_iova2(pd, addr, length, iova, access, CALLER);
+    const void *caller = CALLER;
+
+    if (!hmreg_preload_looked_up && !bound_to(caller, "ibv_reg_mr_iova2", own_iova2))
+        caller = NULL;
+    return verbs_calls()->reg_mr_iova2(pd, addr, length, iova, access, caller);
 }
 
 struct ibv_mr *ibv_reg_mr_ex(struct ibv_pd *pd, struct ibv_mr_init_attr *attr)

@@ -51,7 +51,7 @@ static bool contains(struct library *library, const void *caller)
 
 enum origin origin_of(const void *caller)
 {
-    if (contains(&libibverbs, caller))
+    if (!caller || contains(&libibverbs, caller))
         return ORIGIN_LIBIBVERBS;
     return contains(&libhmreg_verbs, caller) ? ORIGIN_HMREG : ORIGIN_PROGRAM;
 }

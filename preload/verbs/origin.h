@@ -16,7 +16,7 @@ enum origin {
     ORIGIN_HMREG,
 };
 
-/* caller: a return address. */
+/* caller: a return address; NULL: libibverbs', which jumped (bound.h). */
 enum origin origin_of(const void *caller);
 
 #endif

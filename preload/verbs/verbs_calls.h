@@ -4,7 +4,8 @@
  * symbols and needs libc only; at the first call it loads libhmreg-preload-verbs.so, whose table
  * records. Where that cannot be loaded, verbs_real passes the calls on.
  *
- * caller: the return address of the program's call.
+ * caller: the return address of the program's call; NULL: libibverbs jumped here, from a function
+ * that the program has called past this library.
  */
 #ifndef HMREG_PRELOAD_VERBS_VERBS_CALLS_H
 #define HMREG_PRELOAD_VERBS_VERBS_CALLS_H

@@ -203,6 +203,23 @@ static void run__module_that_links_libibverbs__reported(void **state)
     tool_free(&tool);
 }
 
+/* libibverbs' ibv_reg_mr() jumps to our ibv_reg_mr_iova2(), which must know that. */
+static void run__functions_looked_up_on_a_handle__passed_on_and_said(void **state)
+{
+    static const char *const modes[] = {"--trace", "--gpu", "--cache", "--cache=remote"};
+
+    for (size_t i = 0; i < sizeof(modes) / sizeof(modes[0]); i++) {
+        struct tool tool =
+            tool_run("run", modes[i], "env", fake(), environment("LOADER"), "libibverbs.so.1");
+
+        if (tool.status)
+            fail_msg("%s: exit status %d: %s", modes[i], tool.status, tool.err);
+        assert_says(tool.err, "0 registrations of 0 B, 0 failed");
+        assert_says(tool.err, "(dlsym), past LD_PRELOAD");
+        tool_free(&tool);
+    }
+}
+
 static void run__program__notices_nothing(void **state)
 {
     json_t *document = report("looks", 0, "");
@@ -672,9 +689,10 @@ TEST_MAIN(TEST(run__program__its_registrations), TEST(run__call_of_libibverbs_it
           TEST(run__region_of_the_parent_in_a_child__harmless),
           TEST(run__exec__both_programs_reported), TEST(run__end_without_exit__reported),
           TEST(run__killed__reported_and_the_same_signal),
-          TEST(run__module_that_links_libibverbs__reported), TEST(run__program__notices_nothing),
-          TEST(run__text__tables_and_advice_on_standard_error), TEST(run__no_registration__said),
-          TEST(run__standard_output_closed__report_in_its_file),
+          TEST(run__module_that_links_libibverbs__reported),
+          TEST(run__functions_looked_up_on_a_handle__passed_on_and_said),
+          TEST(run__program__notices_nothing), TEST(run__text__tables_and_advice_on_standard_error),
+          TEST(run__no_registration__said), TEST(run__standard_output_closed__report_in_its_file),
           TEST(run__dir_with_a_long_path__refused), TEST(run__runtime_folder_of_others__not_used),
           TEST(run__output_and_dir__report_in_a_file_and_traces_kept),
           TEST(run__preload_alone__records_as_well),

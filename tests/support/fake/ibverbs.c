@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
  * A libibverbs.so.1 with one simulated NIC ("simulated0"), for programs that link it, load it, or
- * look its functions up by their versions. As the real one's, its ibv_reg_mr() calls
- * ibv_reg_mr_iova2() by the dynamic linker, an ibv_mr of a dmabuf has the offset as its address, a
- * protection domain with regions is busy, and so is a region with a bound memory window.
+ * look its functions up by their versions. As the real one's, its ibv_reg_mr() ends in a
+ * jump to ibv_reg_mr_iova2() by the dynamic linker, an ibv_mr of a dmabuf has the offset as its
+ * address, a protection domain with regions is busy, and so is a region with a bound memory window.
  *
  * Memory that this process cannot read is not registered (EFAULT), as that of a device by its
  * address; dmabufs are reached by a mapping of them.
@@ -246,8 +246,8 @@ static struct ibv_mr *finish(struct region *region, struct ibv_pd *pd, const str
     return &region->mr;
 }
 
-EXPORTED struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t length,
-                                         uint64_t iova, unsigned access)
+EXPORTED __attribute__((noinline)) struct ibv_mr *
+ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova, unsigned access)
 {
     const struct entry what = {.iova = iova, .length = length, .access = access, .bytes = addr};
     int error = check(addr, length, iova, access);

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * See bound.h. The relocations of a module are searched once for each return address.
+ */
+#include "preload/verbs/bound.h"
+#include "preload/verbs/elf_symbols.h"
+
+#include <dlfcn.h>
+#include <stdatomic.h>
+#include <string.h>
+
+#if defined(__x86_64__)
+#define TYPE_SLOT R_X86_64_JUMP_SLOT
+#define TYPE_DATA R_X86_64_GLOB_DAT
+#define TYPE_WORD R_X86_64_64
+#else
+#define TYPE_SLOT R_AARCH64_JUMP_SLOT
+#define TYPE_DATA R_AARCH64_GLOB_DAT
+#define TYPE_WORD R_AARCH64_ABS64
+#endif
+
+static size_t number(const struct link_map *map, ElfW(Sxword) tag)
+{
+    for (const ElfW(Dyn) *entry = map->l_ld; entry->d_tag; entry++)
+        if (entry->d_tag == tag)
+            return entry->d_un.d_val;
+    return 0;
+}
+
+/* Does one of these relocations, of the table with this tag, hold the address for the name? */
+static bool holds(const struct link_map *map, ElfW(Sxword) tag, ElfW(Sxword) size_tag,
+                  const char *name, const void *address)
+{
+    const ElfW(Rela) *relocations = elf_section(map, tag);
+    const ElfW(Sym) *symbols = elf_section(map, DT_SYMTAB);
+    const char *names = elf_section(map, DT_STRTAB);
+    size_t count =
+        relocations && symbols && names ? number(map, size_tag) / sizeof(*relocations) : 0;
+
+    for (size_t i = tag == DT_RELA ? number(map, DT_RELACOUNT) : 0; i < count; i++) {
+        uint64_t type = ELF64_R_TYPE(relocations[i].r_info);
+        void *const *slot = (void *const *)(map->l_addr + relocations[i].r_offset);
+
+        if ((type == TYPE_SLOT || type == TYPE_DATA || type == TYPE_WORD) && *slot == address &&
+            !strcmp(names + symbols[ELF64_R_SYM(relocations[i].r_info)].st_name, name))
+            return true;
+    }
+    return false;
+}
+
+static bool search(const void *caller, const char *name, const void *ours)
+{
+    struct dl_find_object module;
+    const struct link_map *map;
+
+    if (_dl_find_object((void *)caller, &module))
+        return false;
+    map = module.dlfo_link_map;
+    return holds(map, DT_JMPREL, DT_PLTRELSZ, name, ours) ||
+           holds(map, DT_RELA, DT_RELASZ, name, ours) || elf_find(map, name, NULL);
+}
+
+/* Objects loaded and unloaded so far. */
+static int count_changes(struct dl_phdr_info *info, size_t size, void *out)
+{
+    *(uint64_t *)out = info->dlpi_adds + info->dlpi_subs;
+    return 1;
+}
+
+bool bound_to(const void *caller, const char *name, const void *ours)
+{
+    /* The address above 16 bits: the number of changes modulo 2^15, and the answer. */
+    static _Atomic uint64_t known[64];
+    uint64_t address = (uint64_t)(uintptr_t)caller << 16, changes = 0, found;
+    _Atomic uint64_t *slot = &known[(uintptr_t)caller / 4 % 64];
+
+    dl_iterate_phdr(count_changes, &changes);
+    changes = changes % (1 << 15) * 2;
+    found = atomic_load_explicit(slot, memory_order_relaxed);
+    if (address && (found & ~(uint64_t)1) == (address | changes))
+        return found & 1;
+    found = address | changes | search(caller, name, ours);
+    atomic_store_explicit(slot, found, memory_order_relaxed);
+    return found & 1;
+}
