@@ -91,6 +91,29 @@ const char *entry_arch_choose(struct entry_hook *hook, const struct entry_code *
     return NULL;
 }
 
+/* b; or ldr of a literal, and br, as UCX writes them. */
+const uint8_t *entry_arch_leads_to(const struct entry_code *code, size_t *size)
+{
+    uint32_t word = code->readable < 8 ? 0 : word_at(code->function);
+    size_t at = is_bti(word) || word == PACIASP ? CODE_BRANCH : 0;
+    const uint8_t *here = code->function + at, *to = NULL;
+    uint32_t next;
+
+    if (code->readable < at + 24 || (uintptr_t)code->function & 3)
+        return NULL;
+    word = word_at(here);
+    next = word_at(here + CODE_BRANCH);
+    *size = at + CODE_BRANCH;
+    if (is_branch(word))
+        return here + ((int32_t)(word << 6) >> 4);
+    if ((word & 0xff00001f) == (0x58000000 | (next >> 5 & 0x1f)) &&
+        (next & 0xfffffc1f) == 0xd61f0000) {
+        memcpy(&to, here + ((int32_t)(word << 8) >> 13) * 4, sizeof(to));
+        *size = at + 16;
+    }
+    return to;
+}
+
 struct writer {
     uint8_t *at;
 };

@@ -29,25 +29,55 @@ static size_t size_of(const uint8_t *function)
 }
 
 /* Where the kernel's list of mappings cannot be read, the function's page is known. */
-static const char *read_code(const struct entry_hook *hook, struct code_text *text,
-                             struct entry_code *out)
+static void read_code(uint8_t *function, struct code_text *text, struct entry_code *out)
 {
-    uintptr_t at = (uintptr_t)hook->function, page = (uintptr_t)sysconf(_SC_PAGESIZE);
+    uintptr_t at = (uintptr_t)function, page = (uintptr_t)sysconf(_SC_PAGESIZE);
     struct code_text known = {at & ~(page - 1), (at & ~(page - 1)) + page, 0, false};
 
-    if (!at)
-        return "it is not found";
-    if (code_find(text, hook->function))
+    if (code_find(text, function))
         known = *text;
     *out = (struct entry_code){
-        .function = hook->function,
+        .function = function,
         .readable = known.end - at,
-        .size = size_of(hook->function),
-        .before = hook->function - (at - known.start),
+        .size = size_of(function),
+        .before = function - (at - known.start),
     };
     if (out->size > out->readable)
         out->size = out->readable;
+}
+
+/* ---- jumps to other libraries ------------------------------------------------------------- */
+
+static bool is_in_another_library(const uint8_t *code, const uint8_t *function)
+{
+    Dl_info its, ours;
+
+    return dladdr(code, &its) && (!dladdr(function, &ours) || its.dli_fbase != ours.dli_fbase);
+}
+
+/* From the function to that in which the hook will be. */
+static const char *follow(struct entry_hook *hook, struct code_text *text, struct entry_code *code)
+{
+    const uint8_t *to;
+    size_t size;
+
+    hook->way_count = 0;
+    while ((to = entry_arch_leads_to(code, &size)) && is_in_another_library(to, code->function)) {
+        if (!entry_add_way(hook, code->function, size))
+            return "too many other hooks are at its beginning";
+        read_code((uint8_t *)(uintptr_t)to, text, code);
+    }
     return NULL;
+}
+
+/* Keeps the library loaded that a jump at the function's beginning leads to. */
+static bool keep_library(const struct entry_hook *hook)
+{
+    Dl_info info;
+
+    return !is_in_another_library(hook->site, hook->function) ||
+           (dladdr(hook->site, &info) &&
+            dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE));
 }
 
 const char *entry_hooks_refusal(void)
@@ -62,13 +92,13 @@ static void refuse(struct entry_hook *hook, const char *why)
 
 static const char *choose(struct entry_hook *hook, struct code_text *text, struct entry_code *code)
 {
-    const char *why = entry_hooks_refusal();
+    const char *why = hook->function ? entry_hooks_refusal() : "it is not found";
 
-    if (!why)
-        why = read_code(hook, text, code);
-    if (!why)
-        why = entry_arch_choose(hook, code);
-    return why;
+    if (why)
+        return why;
+    read_code(hook->function, text, code);
+    why = follow(hook, text, code);
+    return why ? why : entry_arch_choose(hook, code);
 }
 
 void entry_hook_try(struct entry_hook *hook)
@@ -95,6 +125,8 @@ static const char *build(struct entry_hook *hook, struct code_text *text)
     why = choose(hook, text, &code);
     if (why)
         return why;
+    if (!keep_library(hook))
+        return "the library that a jump at its beginning leads to may be unloaded";
     room = code_take_room(&islands, hook->site, ENTRY_ROOM);
     return room ? entry_arch_build(hook, &code, room) : "no addresses are free near it";
 }
@@ -165,9 +197,13 @@ size_t entry_hooks_install(struct entry_hook *hooks, size_t count)
 
 bool entry_hook_is_whole(const struct entry_hook *hook)
 {
-    return !hook->why[0] && memcmp(hook->site, hook->after, hook->size) == 0 &&
-           (!hook->pad || memcmp(hook->pad, hook->pad_after, CODE_BRANCH) == 0) &&
-           (!hook->way || memcmp(hook->way, hook->way_bytes, sizeof(hook->way_bytes)) == 0);
+    if (hook->why[0])
+        return false;
+    for (unsigned i = 0; i < hook->way_count; i++)
+        if (memcmp(hook->ways[i].at, hook->ways[i].bytes, hook->ways[i].size) != 0)
+            return false;
+    return memcmp(hook->site, hook->after, hook->size) == 0 &&
+           (!hook->pad || memcmp(hook->pad, hook->pad_after, CODE_BRANCH) == 0);
 }
 
 bool entry_hook_remove(struct entry_hook *hook)

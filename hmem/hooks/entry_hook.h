@@ -10,9 +10,13 @@
  * replacement, and the original: copies of the instructions from the beginning up to and including
  * the site, and a branch back behind it. On x86-64 instructions are decoded by Zydis.
  *
- * Another library's jump at the beginning is an instruction like any other: it is replaced, and the
- * original makes it. If that library restores the function's beginning later, our branch is gone
- * with its jump, which entry_hook_is_whole() detects.
+ * Other libraries hook functions too, by a jump over the beginning, before us or after us. So the
+ * site lies behind the bytes that such a jump takes, where that is possible. If there is a jump
+ * into another library already, the hook is in the function that it leads to: that library may have
+ * its callers call that function directly, and then continue in this one behind its jump, as UCX
+ * does. It is not unloaded any more. Any other jump at the beginning is an instruction like any
+ * other: it is replaced, and the original makes it. Where another library restores the function's
+ * beginning, and our hook is without effect, entry_hook_is_whole() detects that.
  *
  * Hooks stay when their user has no more need of them: so must the replacement's code (libhmreg is
  * linked with -z nodelete). A hook is removed only by entry_hook_remove(); a thread may be in the
@@ -24,12 +28,20 @@
 #include "core/base/code.h"
 
 #include <stdatomic.h>
+#include <string.h>
 
 #if defined(__aarch64__)
 #define ENTRY_ROOM 128 /* bytes for a stub and an original */
 #else
-#define ENTRY_ROOM 256
+#define ENTRY_ROOM 320
 #endif
+#define ENTRY_WAYS 4
+
+/* Another hook's jump. */
+struct entry_way {
+    const uint8_t *at;
+    uint8_t size, bytes[24];
+};
 
 struct entry_hook {
     uint8_t *function;        /* in: its beginning */
@@ -37,13 +49,13 @@ struct entry_hook {
     _Atomic(void *) original; /* set before the function is hooked, and never cleared */
     char why[128];            /* why it is not hooked; "": it is */
 
-    uint8_t *site;      /* the bytes that are replaced */
-    uint8_t *pad;       /* of the branch to the stub if the site's leads there; NULL: at the site */
-    const uint8_t *way; /* another hook's short jump that leads to the site; NULL: none */
+    uint8_t *site; /* the bytes that are replaced */
+    uint8_t *pad;  /* of the branch to the stub if the site's leads there; NULL: at the site */
     uint8_t size;
     uint8_t before[CODE_BRANCH], after[CODE_BRANCH];
     uint8_t pad_before[CODE_BRANCH], pad_after[CODE_BRANCH];
-    uint8_t way_bytes[2];
+    struct entry_way ways[ENTRY_WAYS]; /* that lead from the beginning to the site, in this order */
+    unsigned way_count;
 };
 
 /* Can functions be hooked here at all? Maps no memory and changes no code. Returns NULL, or the
@@ -69,7 +81,7 @@ bool entry_hook_remove(struct entry_hook *hook);
 
 /* ---- of the processor, for entry_hook.c ------------------------------------------------- */
 
-/* The instructions of a function's beginning. */
+/* The instructions of a function's beginning: of the hook's, or of that which it leads to. */
 struct entry_code {
     uint8_t *function;
     size_t readable; /* bytes */
@@ -77,10 +89,29 @@ struct entry_code {
     uint8_t *before; /* the mapping's start: bytes before the function are readable from there */
 };
 
+/* Adds a way, of `size` bytes. False: there are too many, or it is too long. */
+static inline bool entry_add_way(struct entry_hook *hook, const uint8_t *at, size_t size)
+{
+    struct entry_way *way = &hook->ways[hook->way_count];
+
+    if (hook->way_count == ENTRY_WAYS || size > sizeof(way->bytes))
+        return false;
+    way->at = at;
+    way->size = (uint8_t)size;
+    memcpy(way->bytes, at, size);
+    hook->way_count++;
+    return true;
+}
+
 /* Loads what the processor's part needs. NULL, or the reason why it cannot. */
 const char *entry_arch_refusal(void);
 
-/* Chooses the site: sets site, size and pad. NULL, or the reason why there is none. */
+/* Where the jump at the function's beginning leads; NULL: there is none. *size: of the instructions
+ * from the beginning up to and including the jump. */
+const uint8_t *entry_arch_leads_to(const struct entry_code *code, size_t *size);
+
+/* Chooses the site: sets site, size and pad, and adds to ways. NULL, or the reason why there is
+ * none. */
 const char *entry_arch_choose(struct entry_hook *hook, const struct entry_code *code);
 
 /* Writes stub and original to `room`, ENTRY_ROOM bytes; sets before, after, pad_after, original.

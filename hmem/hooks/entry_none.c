@@ -17,6 +17,11 @@ const char *entry_arch_refusal(void)
 #endif
 }
 
+const uint8_t *entry_arch_leads_to(const struct entry_code *code, size_t *size)
+{
+    return NULL;
+}
+
 const char *entry_arch_choose(struct entry_hook *hook, const struct entry_code *code)
 {
     return entry_arch_refusal();

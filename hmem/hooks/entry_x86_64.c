@@ -4,6 +4,9 @@
  * the stub replaces, or one of at least two, which a short jump replaces: to a *pad* of five bytes
  * that no thread executes, between the function and its neighbours, with the jump to the stub.
  *
+ * The site lies behind the OTHERS bytes at the beginning that another library's jump may take, if
+ * an instruction there will do; else behind a near jump, of five bytes; else anywhere.
+ *
  * Instructions before the site stay where they are, and are executed before the stub, which undoes
  * them: they may push registers and lower %rsp, write to the registers pushed, to %rax, %r10 and
  * %r11 (free at a function's beginning) and to the flags, and store to their frame. The original
@@ -23,6 +26,7 @@
 #include <string.h>
 
 #define SHORT_JUMP 2
+#define OTHERS     14 /* bytes of the longest jump: jmp *(%rip), and the address */
 #define PUSHES     16 /* instructions before the site, and so registers pushed */
 #define BEFORE     48 /* bytes before the site */
 #define SCAN       256 /* bytes in which branches are looked for, if the function's size is unknown */
@@ -369,19 +373,20 @@ static const uint8_t *follow(const struct entry_code *code, struct instruction *
     return NULL;
 }
 
-/* Walks from the beginning to the site. */
-static const char *walk(const struct entry_code *code, struct instruction *in, struct prologue *p,
-                        uint8_t **pad)
+/* Walks from the beginning to the first site that is not before `least`. */
+static const char *walk(const struct entry_code *code, size_t least, struct instruction *in,
+                        struct prologue *p, uint8_t **pad)
 {
     size_t limit = code->size ? code->size : code->readable;
 
+    *p = (struct prologue){.pushes = 0};
     for (size_t at = 0; at < limit; at += in->size) {
         if (!decode(code->function + at, limit - at, in))
             return at ? "it is too short" : "its first instruction cannot be decoded";
         if (in->is.mnemonic == ZYDIS_MNEMONIC_INT3)
             return at ? "it is too short" : "there is a breakpoint at its beginning";
         p->way = follow(code, in);
-        if (is_site(code, in, pad))
+        if (at >= least && is_site(code, in, pad))
             return NULL;
         if (in->is.meta.category == ZYDIS_CATEGORY_RET || is_jump(in))
             return "it is too short";
@@ -391,24 +396,73 @@ static const char *walk(const struct entry_code *code, struct instruction *in, s
     return "it is too short";
 }
 
+static const char *find_site(const struct entry_code *code, struct instruction *site,
+                             struct prologue *p, uint8_t **pad)
+{
+    static const size_t least[] = {OTHERS, CODE_BRANCH, 0};
+    const char *why = NULL;
+
+    for (size_t i = 0; i < sizeof(least) / sizeof(least[0]); i++) {
+        why = walk(code, least[i], site, p, pad);
+        if (!why && site->at != code->function && is_entered(code, site->at + site->size))
+            why = "a branch leads to its beginning";
+        if (!why)
+            break;
+    }
+    return why;
+}
+
 const char *entry_arch_choose(struct entry_hook *hook, const struct entry_code *code)
 {
-    struct prologue prologue = {.pushes = 0};
+    struct prologue prologue;
     struct instruction site;
     uint8_t *pad;
-    const char *why = walk(code, &site, &prologue, &pad);
+    const char *why = find_site(code, &site, &prologue, &pad);
 
     if (why)
         return why;
-    if (site.at != code->function && is_entered(code, site.at + site.size))
-        return "a branch leads to its beginning";
+    if (prologue.way && !entry_add_way(hook, prologue.way, SHORT_JUMP))
+        return "too many other hooks are at its beginning";
     hook->site = code->function + (site.at - code->function);
     hook->pad = pad;
-    hook->way = prologue.way;
-    if (hook->way)
-        memcpy(hook->way_bytes, hook->way, sizeof(hook->way_bytes));
     hook->size = pad ? SHORT_JUMP : CODE_BRANCH;
     return NULL;
+}
+
+/* The register that a jump takes its target from; ZYDIS_REGISTER_NONE: another kind of jump. */
+static ZydisRegister jumps_by(const struct instruction *in)
+{
+    return is_jump(in) && in->operands[0].type == ZYDIS_OPERAND_TYPE_REGISTER
+               ? in->operands[0].reg.value
+               : ZYDIS_REGISTER_NONE;
+}
+
+const uint8_t *entry_arch_leads_to(const struct entry_code *code, size_t *size)
+{
+    struct instruction in, next;
+    const uint8_t *to = NULL;
+    size_t at = 0;
+
+    if (!decode(code->function, code->readable, &in))
+        return NULL;
+    if (in.is.mnemonic == ZYDIS_MNEMONIC_ENDBR64) {
+        at = in.size;
+        if (!decode(code->function + at, code->readable - at, &in))
+            return NULL;
+    }
+    *size = at + in.size;
+    if (is_jump(&in) && relative_memory(&in))
+        memcpy(&to, in.at + in.size + in.operands[0].mem.disp.value, sizeof(to));
+    else if (is_jump(&in))
+        branches_to(&in, &to);
+    else if (in.is.mnemonic == ZYDIS_MNEMONIC_MOV &&
+             in.operands[1].type == ZYDIS_OPERAND_TYPE_IMMEDIATE && in.size == 10 &&
+             decode(in.at + in.size, code->readable - *size, &next) &&
+             jumps_by(&next) == in.operands[0].reg.value) {
+        to = (const uint8_t *)(uintptr_t)in.operands[1].imm.value.u;
+        *size += next.size;
+    }
+    return to;
 }
 
 /* ---- writing ---------------------------------------------------------------------------- */
@@ -532,12 +586,12 @@ static bool make_branches(struct entry_hook *hook, const uint8_t *stub)
 
 const char *entry_arch_build(struct entry_hook *hook, const struct entry_code *code, uint8_t *room)
 {
-    struct prologue prologue = {.pushes = 0};
+    struct prologue prologue;
     struct writer out = {room};
     struct instruction site;
     uint8_t *pad, *original;
 
-    if (walk(code, &site, &prologue, &pad) || site.at != hook->site || pad != hook->pad)
+    if (find_site(code, &site, &prologue, &pad) || site.at != hook->site || pad != hook->pad)
         return "other code changes it at the same time";
     put_undo(&out, &prologue);
     put_far_jump(&out, hook->replacement);

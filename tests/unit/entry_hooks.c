@@ -5,6 +5,7 @@
  * handlers in the function while it is hooked and unhooked.
  */
 #include "hmem/hooks/entry_hook.h"
+#include "tests/support/made.h"
 #include "tests/support/patch.h"
 #include "tests/support/test.h"
 
@@ -13,57 +14,6 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
-
-typedef unsigned long function(unsigned long a, unsigned long b);
-
-/* ---- functions of given bytes ----------------------------------------------------------- */
-
-#define PLACE 256 /* of the function in its page */
-
-struct made {
-    uint8_t *page;
-    size_t size;
-    function *call;
-};
-
-static void seal(const struct made *made)
-{
-    __builtin___clear_cache((char *)made->page, (char *)made->page + made->size);
-    assert_int_equal(mprotect(made->page, made->size, PROT_READ | PROT_EXEC), 0);
-}
-
-static void call_at(struct made *made, size_t place)
-{
-    const uint8_t *code = made->page + place;
-
-    memcpy(&made->call, &code, sizeof(code));
-}
-
-/* A page of `filler` with the function in it. */
-static struct made make_at(const uint8_t *bytes, size_t count, uint8_t filler, size_t place)
-{
-    struct made made = {.size = (size_t)sysconf(_SC_PAGESIZE)};
-
-    made.page = mmap(NULL, made.size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    assert_ptr_not_equal(made.page, MAP_FAILED);
-    memset(made.page, filler, made.size);
-    memcpy(made.page + place, bytes, count);
-    seal(&made);
-    call_at(&made, place);
-    return made;
-}
-
-#define MAKE(filler, ...)                                                                          \
-    make_at((const uint8_t[]){__VA_ARGS__}, sizeof((const uint8_t[]){__VA_ARGS__}), filler, PLACE)
-
-/* The page stays: it may be among the mappings that hooks were placed in. */
-static uint8_t *code_of(const struct made *made)
-{
-    uint8_t *code;
-
-    memcpy(&code, &made->call, sizeof(code));
-    return code;
-}
 
 /* ---- the replacement -------------------------------------------------------------------- */
 
@@ -74,7 +24,7 @@ static atomic_ulong replaced;
 
 static unsigned long replacement(unsigned long a, unsigned long b)
 {
-    function *original = NULL;
+    made_function *original = NULL;
     void *at = atomic_load(&hook.original);
 
     memcpy(&original, &at, sizeof(at));
@@ -82,7 +32,7 @@ static unsigned long replacement(unsigned long a, unsigned long b)
     return original(a, b) + BY_HOOK;
 }
 
-static const void *address_of(function *of)
+static const void *address_of(made_function *of)
 {
     const void *at = NULL;
 
@@ -234,8 +184,8 @@ static void hook__neighbours_with_one_pad__one_has_it(void **state)
                                   {.replacement = address_of(second_replacement)}};
 
     need_hooks();
-    memcpy(&hooks[0].function, &(function *){test_first}, sizeof(void *));
-    memcpy(&hooks[1].function, &(function *){test_second}, sizeof(void *));
+    memcpy(&hooks[0].function, &(made_function *){test_first}, sizeof(void *));
+    memcpy(&hooks[1].function, &(made_function *){test_second}, sizeof(void *));
     assert_int_equal(entry_hooks_install(hooks, 2), 1);
     assert_string_equal(hooks[0].why, "");
     assert_string_not_equal(hooks[1].why, "");
@@ -323,7 +273,7 @@ static struct entry_hook outer;
 
 static unsigned long outer_replacement(unsigned long a, unsigned long b)
 {
-    function *original = NULL;
+    made_function *original = NULL;
     void *at = atomic_load(&outer.original);
 
     memcpy(&original, &at, sizeof(at));
@@ -524,7 +474,7 @@ static void hook__no_code__refused(void **state)
 
 #define THREADS 8
 
-static function *busy;
+static made_function *busy;
 static unsigned long busy_result;
 static atomic_bool done, wrong;
 static atomic_ulong handled;
