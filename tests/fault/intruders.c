@@ -10,8 +10,10 @@
 #include <inttypes.h>
 #include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -446,6 +448,69 @@ static void intruders__many_that_send_nothing__others_keep_their_connection(void
     target_end(&target);
 }
 
+/* ---- descriptors ------------------------------------------------------------------------ */
+
+#define FEW_FDS 64
+
+/* Tells how many descriptors the target's program can open now, as 1000 and that number. */
+static void count_free_descriptors(int signal)
+{
+    int fds[FEW_FDS], count = 0, before = errno;
+
+    while (count < FEW_FDS && (fds[count] = open("/dev/null", O_RDONLY | O_CLOEXEC)) >= 0)
+        count++;
+    for (int i = 0; i < count; i++)
+        close(fds[i]);
+    target_page->ready = 1000 + count;
+    errno = before;
+}
+
+static void have_few_descriptors(void)
+{
+    struct rlimit few = {FEW_FDS, FEW_FDS};
+
+    setrlimit(RLIMIT_NOFILE, &few);
+    signal(SIGUSR1, count_free_descriptors);
+}
+
+static int free_descriptors(const struct target *target)
+{
+    target->page->ready = 1;
+    kill(target->pid, SIGUSR1);
+    while (target->page->ready == 1)
+        sched_yield();
+    return target->page->ready - 1000;
+}
+
+/* Peers that have the secret and keep their connections get a part of the target's descriptors, the
+ * program the others; newcomers are answered in place of the peer that was served longest ago. */
+static void intruders__more_than_descriptors__program_keeps_most_and_all_are_answered(void **state)
+{
+    enum { FIRST = FEW_FDS / 2, PEERS = 3 * FEW_FDS };
+    struct header header = granted;
+    struct target target;
+    int peers[PEERS], unused;
+
+    header.len = TARGET_BYTES + 1;
+    target_start(&target, have_few_descriptors);
+    unused = free_descriptors(&target);
+    for (int i = 0; i < PEERS; i++) {
+        peers[i] = intrude(target.page);
+        send_all(peers[i], &header, sizeof(header));
+        assert_int_equal(receive_status(peers[i]), -ERANGE);
+        if (i == FIRST - 1)
+            assert_true(free_descriptors(&target) >= unused - FEW_FDS / 4);
+    }
+    assert_true(free_descriptors(&target) >= unused - FEW_FDS / 4);
+    assert_dropped(peers[0]);
+    send_all(peers[PEERS - 1], &header, sizeof(header));
+    assert_int_equal(receive_status(peers[PEERS - 1]), -ERANGE);
+    assert_unharmed(&target);
+    for (int i = 1; i < PEERS; i++)
+        close(peers[i]);
+    target_end(&target);
+}
+
 /* ---- a hostile target ------------------------------------------------------------------- */
 
 /* A process of ours that listens at the address of a domain that is closed. */
@@ -604,6 +669,7 @@ TEST_MAIN(TEST(intruder__header_that_is_none__is_dropped),
           TEST(intruder__user_id_that_is_not_mapped__is_dropped),
           TEST(intruders__a_byte_at_a_time__delay_nobody_and_end),
           TEST(intruders__many_that_send_nothing__others_keep_their_connection),
+          TEST(intruders__more_than_descriptors__program_keeps_most_and_all_are_answered),
           TEST(target__sends_part_of_a_status__hostunreach),
           TEST(target__sends_a_status_that_is_none__eio),
           TEST(initiator__asks_a_hostile_target__tells_nothing_else),
