@@ -2,6 +2,8 @@
  * The program that ./run bench starts: arguments, the table, JSON, documents. */
 #include "tests/tools/tool.h"
 
+#include <dirent.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -97,7 +99,6 @@ static void quick__table_json_and_page(void **state)
     assert_true(json_array_size(list_at(json, "series")) > 0);
     json_decref(json);
     tool_free(&tool);
-    unlink(in_folder("x.json"));
 }
 
 static void docs__page_and_values(void **state)
@@ -113,8 +114,19 @@ static void docs__page_and_values(void **state)
     fclose(page);
     json_decref(document("figures.json"));
     tool_free(&tool);
-    unlink(in_folder("figures.md"));
-    unlink(in_folder("figures.json"));
+}
+
+/* False: it cannot be removed. */
+static bool remove_folder(void)
+{
+    DIR *open = opendir(folder);
+    struct dirent *entry;
+
+    while (open && (entry = readdir(open)))
+        unlinkat(dirfd(open), entry->d_name, 0);
+    if (open)
+        closedir(open);
+    return !rmdir(folder);
 }
 
 int main(int argc, char **argv)
@@ -128,6 +140,5 @@ int main(int argc, char **argv)
     if (!mkdtemp(folder))
         return 1;
     rc = test_main(argc, argv, cases, sizeof(cases) / sizeof(cases[0]));
-    rmdir(folder);
-    return rc;
+    return remove_folder() ? rc : 1;
 }

@@ -531,16 +531,17 @@ static void run__program_that_takes_no_library__refused(void **state)
 
 static void run__set_user_id__refused(void **state)
 {
-    char command[4200];
-    const char *path = "/tmp/hmreg-test-suid";
+    char command[4200], folder[] = "/tmp/hmreg-test-XXXXXX", path[64];
 
     if (getuid())
         test_skip("only root makes another user's set-user-ID program");
+    assert_non_null(mkdtemp(folder));
+    snprintf(path, sizeof(path), "%s/program", folder);
     snprintf(command, sizeof(command), "cp %s %s && chown 65534 %s && chmod 4755 %s",
              environment("PROGRAM"), path, path, path);
     assert_int_equal(system(command), 0);
     expect_refusal(path, 126, "another user's rights");
-    unlink(path);
+    remove_all(folder);
 }
 
 /* A script is judged by its interpreter, and without one it is the shell's. */
