@@ -12,6 +12,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/inotify.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
@@ -478,33 +479,60 @@ static void *open_when_opened(void *arg)
     return NULL;
 }
 
-/* Makes a FIFO whose descriptor has a page's name: it is in the root of a mount of its own. */
-static void show_a_fifo(void)
+/* In the target: waits until a process opens the file. */
+static void *read_when_opened(void *arg)
+{
+    struct inotify_event event;
+    int watch = inotify_init1(IN_CLOEXEC);
+
+    require(inotify_add_watch(watch, "/" FALSE_PAGE, IN_OPEN) < 0);
+    report_ready();
+    require(read(watch, &event, sizeof(event)) <= 0 || write(ready_pipe, "o", 1) != 1);
+    return NULL;
+}
+
+/* Makes a file whose descriptor has a page's name: it is in the root of a mount of its own. */
+static void show_a_node(mode_t type)
 {
     char folder[] = "/tmp/hmreg-root-XXXXXX", name[64];
-    pthread_t thread;
 
     if (!mkdtemp(folder) || unshare(CLONE_NEWNS) ||
         mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) ||
         mount("hmreg", folder, "tmpfs", 0, NULL) || chdir(folder) || mkdir("old", 0700) ||
-        syscall(SYS_pivot_root, ".", "old") || chdir("/") || mkfifo("/" FALSE_PAGE, 0600)) {
+        syscall(SYS_pivot_root, ".", "old") || chdir("/") ||
+        mknod("/" FALSE_PAGE, type | 0600, 0)) {
         rmdir(folder);
         _exit(77);
     }
     snprintf(name, sizeof(name), "old%s", folder);
     rmdir(name);
     require(open("/" FALSE_PAGE, O_PATH | O_CLOEXEC) < 0);
+}
+
+static void show_a_fifo(void)
+{
+    pthread_t thread;
+
+    show_a_node(S_IFIFO);
     require(pthread_create(&thread, NULL, open_when_opened, NULL));
     report_ready();
 }
 
-static void process_with_a_false_page__not_opened(void **state)
+static void show_a_file(void)
+{
+    pthread_t thread;
+
+    show_a_node(S_IFREG);
+    require(pthread_create(&thread, NULL, read_when_opened, NULL));
+}
+
+static void expect_not_opened(void (*show)(void))
 {
     struct pollfd opened = {.events = POLLIN};
     struct target target;
     char byte;
 
-    launch(&target, show_a_fifo);
+    launch(&target, show);
     if (read(target.ready, &byte, 1) != 1) {
         end(&target);
         test_skip("mounting is not permitted here");
@@ -513,6 +541,17 @@ static void process_with_a_false_page__not_opened(void **state)
     opened.fd = target.ready;
     assert_int_equal(poll(&opened, 1, 200), 0);
     end(&target);
+}
+
+static void process_with_a_false_page__not_opened(void **state)
+{
+    expect_not_opened(show_a_fifo);
+}
+
+/* Where the file is of a file system that a user wrote (FUSE), the opening may never end. */
+static void process_with_a_false_page_of_another_file_system__not_opened(void **state)
+{
+    expect_not_opened(show_a_file);
 }
 
 /* A page that is always about to change, and full. */
@@ -555,12 +594,16 @@ static void process_with_hostile_pages__limited_time_and_memory(void **state)
     struct target target;
     struct tool tool;
     double seconds;
+    json_t *document;
 
     start(&target, show_hostile_pages);
     getrusage(RUSAGE_CHILDREN, &before);
     tool = text_of(target.pid);
     getrusage(RUSAGE_CHILDREN, &after);
+    document = document_of(target.pid);
     end(&target);
+    assert_int_equal(json_array_size(list_at(document, "processes/0/libraries")), 16);
+    json_decref(document);
     assert_int_equal(tool.status, 0);
     assert_says(tool.out, "more caches than are read");
     tool_free(&tool);
@@ -713,6 +756,7 @@ TEST_MAIN(TEST(document__of_a_process__its_counters), TEST(text__of_a_process__r
           TEST(no_such_process__says_so), TEST(process_without_hmreg__says_so),
           TEST(switched_off__says_so), TEST(child_of_fork__is_not_taken_for_its_parent),
           TEST(process_with_a_false_page__not_opened),
+          TEST(process_with_a_false_page_of_another_file_system__not_opened),
           TEST(process_with_hostile_pages__limited_time_and_memory),
           TEST(other_users_process__counted_and_left_out),
           TEST(other_users_process_by_number__says_why_not),
