@@ -171,6 +171,7 @@ everything() { # WHERE
         check "simulated_$1__guest__explains_itself" guest_explains_itself
         [[ $prefix == *' '* ]] || # which it refuses
             check "simulated_$1__guest__names_what_it_lacks" guest_needs_its_tools
+        check "simulated_$1__guest__folder_of_another_user__not_used" guest_refuses_folders_of_others
     fi
 }
 
@@ -181,6 +182,31 @@ guest_explains_itself() {
         says '/dev/softgpu' "$prefix/bin/hmreg-guest" --describe &&
         fails "'6.2'; there are 6.1" env XDG_CACHE_HOME="$cache" "$prefix/bin/hmreg-guest" --kernel 6.2 true &&
         [[ ! -e $prefix/build && ! -e ${prefix%/*}/build ]]
+}
+
+# guest_ends STATUS WORDS: with the cache $work/others, or another.
+guest_ends() {
+    local status output
+    output=$(XDG_CACHE_HOME=${3-$work/others} "$prefix/bin/hmreg-guest" --kernel 6.2 true 2>&1)
+    status=$?
+    echo "$output, status $status"
+    [[ $status == "$1" && $output == *"$2"* ]]
+}
+
+# It looks before anything is downloaded or booted. A store that is accepted fails by the kernel, which is none.
+guest_refuses_folders_of_others() {
+    local others=$work/others refused='belongs to another user' accepted="no kernel '6.2'"
+    rm -rf "$others" "$work/ours"
+    mkdir -p "$others/hmreg-guest" "$work/ours"
+    guest_ends 125 "$accepted" || return
+    if ((EUID)); then # the root folder is another's, and has none
+        guest_ends 125 "$refused" /
+        return
+    fi
+    chown 1234 "$others/hmreg-guest" && guest_ends 125 "$refused" || return   # its files are another's
+    chown 1234 "$others" && chown 0 "$others/hmreg-guest" && guest_ends 125 "$refused" || return # it may be replaced
+    rm -r "$others/hmreg-guest" && guest_ends 125 "$refused" || return         # it may be made
+    ln -s "$work/ours" "$others/hmreg-guest" && guest_ends 125 "$refused"      # it is ours, but chosen by another
 }
 
 guest_needs_its_tools() {
