@@ -7,6 +7,12 @@ include(CMakePackageConfigHelpers)
 
 set(HMREG_PACKAGE_DIR ${CMAKE_INSTALL_LIBDIR}/cmake/hmreg)
 
+# Folders that the installation makes would have all rights that the umask leaves: others might write to them.
+if(NOT DEFINED CMAKE_INSTALL_DEFAULT_DIRECTORY_PERMISSIONS)
+  set(CMAKE_INSTALL_DEFAULT_DIRECTORY_PERMISSIONS OWNER_READ OWNER_WRITE OWNER_EXECUTE GROUP_READ GROUP_EXECUTE
+                                                  WORLD_READ WORLD_EXECUTE)
+endif()
+
 # A directory of the installation, as a .pc file names it.
 function(hmreg_pc_dir dir out)
   if(IS_ABSOLUTE "${dir}")

@@ -114,6 +114,17 @@ versions_agree() {
         configures -DEXACT="$VERSION"
 }
 
+# Whatever the umask of who installs, only the owner can write; others can read unless the umask forbids it.
+rights_are_right() { # UMASK
+    local root=$work/staged
+    rm -rf "$root"
+    (umask "$1" && DESTDIR=$root "$CMAKE" --install "$BUILD_DIR" --prefix /opt/hmreg >/dev/null) || return
+    ! find "$root/opt" ! -type l -perm /7022 -printf 'may be written: %P %m\n' | grep . || return
+    [[ $1 != 0077 ]] || return 0
+    ! find "$root/opt" ! -type l ! -perm -444 -printf 'cannot be read: %P %m\n' | grep . &&
+        ! find "$root/opt" \( -type d -o -path '*/bin/*' -type f \) ! -perm -555 -printf 'cannot be used: %P %m\n' | grep .
+}
+
 everything() { # WHERE, for the names of the cases
     check "package_$1__cmake" by_cmake
     check "package_$1__cmake_components" by_cmake $COMPONENTS
@@ -135,6 +146,9 @@ check package__installs "$CMAKE" --install "$BUILD_DIR" --prefix "$prefix"
 check package__headers_are_those_of_components headers_are_those_of_components
 [[ $DOCS == 0 ]] || check package__pages_are_those_of_components pages_are_those_of_components
 check package__versions_agree versions_agree
+for mask in 0000 0002 0077; do
+    check "package__umask_${mask}__rights_are_right" rights_are_right $mask
+done
 check package__licences_are_there test -s "$prefix/share/doc/hmreg/LICENSES/BSD-2-Clause.txt"
 everything installed
 
