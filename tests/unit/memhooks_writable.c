@@ -8,14 +8,9 @@
  */
 #include "tests/support/cache_fixture.h"
 #include "tests/support/code_filters.h"
+#include "tests/support/code_watch.h"
 
 #include <errno.h>
-#include <signal.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <sys/ptrace.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 /* In a process without stubs yet. */
@@ -25,9 +20,8 @@ static int place_and_remove(bool moves)
     struct hmreg *lib;
     int rc = 0;
 
-    if ((!moves && !code_filter_moves()) || ptrace(PTRACE_TRACEME, 0, NULL, NULL))
+    if ((!moves && !code_filter_moves()) || code_watch_begin())
         return 77;
-    raise(SIGSTOP);
     for (int i = 0; !rc && i < 2; i++) {
         rc = hmreg_open(&config, &lib);
         if (rc == -EOPNOTSUPP)
@@ -37,52 +31,10 @@ static int place_and_remove(bool moves)
     return rc != 0;
 }
 
-struct seen {
-    unsigned stops, code, other;
-    char line[512]; /* of the last that is no file's code */
-};
-
-static void look(pid_t child, struct seen *seen)
+static struct code_watch place_and_look(bool moves)
 {
-    char path[40], line[512];
-    FILE *maps;
-
-    snprintf(path, sizeof(path), "/proc/%d/maps", (int)child);
-    maps = fopen(path, "re");
-    seen->stops++;
-    while (maps && fgets(line, sizeof(line), maps)) {
-        if (!strstr(line, " rwx"))
-            continue;
-        if (strstr(line, "/libc.so") || strstr(line, "/ld-linux")) {
-            seen->code++;
-            continue;
-        }
-        seen->other++;
-        strcpy(seen->line, line);
-    }
-    if (maps)
-        fclose(maps);
-}
-
-/* Returns the child's exit status, or -1 after a signal. */
-static int look_until_exit(pid_t child, struct seen *seen)
-{
-    int status = 0;
-
-    while (waitpid(child, &status, 0) == child && WIFSTOPPED(status)) {
-        int signal = WSTOPSIG(status);
-
-        look(child, seen);
-        signal = signal == SIGSTOP || signal == SIGTRAP ? 0 : signal;
-        if (ptrace(PTRACE_SYSCALL, child, NULL, (void *)(uintptr_t)signal))
-            break;
-    }
-    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-}
-
-static struct seen place_and_look(bool moves)
-{
-    struct seen seen = {.stops = 0};
+    static const char *const hooked[] = {"/libc.so", "/ld-linux", NULL};
+    struct code_watch seen = {.files = hooked};
     int rc;
     pid_t child;
 
@@ -92,11 +44,12 @@ static struct seen place_and_look(bool moves)
     child = fork();
     if (child == 0)
         _exit(place_and_remove(moves));
-    rc = look_until_exit(child, &seen);
+    rc = code_watch(child, &seen);
     if (rc == 77)
         test_skip("memhooks, filters or ptrace(2) cannot be used here");
     assert_int_equal(rc, 0);
     assert_true(seen.stops > 50);
+    assert_int_equal(seen.left, 0);
     if (seen.other)
         fail_msg("writable and executable: %s", seen.line);
     return seen;

@@ -7,6 +7,7 @@
 #include "hmem/hooks/entry_hook.h"
 #include "tests/gpu/cuda/driver.h"
 #include "tests/support/code_filters.h"
+#include "tests/support/code_watch.h"
 
 #include <pthread.h>
 #include <sched.h>
@@ -29,12 +30,17 @@ static void listen(uint64_t start, uint64_t end)
         atomic_fetch_add(&reports, 1);
 }
 
-static struct bench begin(void)
+static void need_hooks(void)
 {
     if (entry_hooks_refusal())
         test_skip("%s", entry_hooks_refusal());
     if (!code_start())
         test_skip("membarrier(2) does not synchronize code here");
+}
+
+static struct bench begin(void)
+{
+    need_hooks();
     hmem_listen(listen);
     return bench_begin();
 }
@@ -176,6 +182,56 @@ static void policy__writable_code_ends_the_process__hooked(void **state)
     bench_end(&bench);
 }
 
+/* A process that places hooks. Returns its exit status. */
+static int place(bool moves)
+{
+    struct bench bench = begin();
+    uint64_t addr;
+
+    if ((!moves && !code_filter_moves()) || code_watch_begin())
+        return 77;
+    addr = watched(&bench);
+    CU(cu.free(addr));
+    bench_end(&bench);
+    return atomic_load(&reports) >= 1 ? 0 : 1;
+}
+
+static struct code_watch place_and_look(bool moves)
+{
+    static const char *const hooked[] = {"/libcuda.so", NULL};
+    struct code_watch seen = {.files = hooked};
+    pid_t child;
+    int rc;
+
+    need_hooks();
+    test_forks_with_threads();
+    fflush(NULL);
+    child = fork();
+    if (child == 0)
+        _exit(place(moves));
+    rc = code_watch(child, &seen);
+    if (rc == 77)
+        test_skip("filters or ptrace(2) cannot be used here");
+    assert_int_equal(rc, 0);
+    assert_true(seen.stops > 20);
+    assert_int_equal(seen.left, 0);
+    if (seen.other)
+        fail_msg("writable and executable: %s", seen.line);
+    return seen;
+}
+
+static void writable__at_each_system_call__no_code(void **state)
+{
+    if (!code_moves())
+        test_skip("this kernel lets no code be changed but writable code");
+    assert_int_equal(place_and_look(true).code, 0);
+}
+
+static void writable__where_code_must_be__only_the_drivers(void **state)
+{
+    assert_true(place_and_look(false).code > 0);
+}
+
 /* ---- threads inside --------------------------------------------------------------------- */
 
 #define THREADS 8
@@ -221,4 +277,6 @@ TEST_MAIN(TEST(before__another_hooks_first__both_called),
           TEST(after__another_hooks_later__both_called),
           TEST(again__another_never_ends__asked_in_the_end),
           TEST(policy__writable_code_ends_the_process__hooked),
+          TEST(writable__at_each_system_call__no_code),
+          TEST(writable__where_code_must_be__only_the_drivers),
           TEST(threads__inside_while_hooked__go_on))
