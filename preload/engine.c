@@ -85,8 +85,8 @@ static void limit_pinned(struct hmreg *lib)
     struct rlimit limit;
 
     if (preload_mode()->cache && !may_pin_all() && !getrlimit(RLIMIT_MEMLOCK, &limit) &&
-        limit.rlim_cur != RLIM_INFINITY && !getenv("HMREG_CACHE_MAX_SIZE") &&
-        !getenv("HMREG_CACHE_MAX_COUNT"))
+        limit.rlim_cur != RLIM_INFINITY && !secure_getenv("HMREG_CACHE_MAX_SIZE") &&
+        !secure_getenv("HMREG_CACHE_MAX_COUNT"))
         hmreg_set_limits(lib, HMREG_LIMIT_NONE, limit.rlim_cur / 2);
 }
 

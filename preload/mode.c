@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
  * See mode.h. Both variables are read once, when the library is loaded: the program may change its
- * environment later, on another thread.
+ * environment later, on another thread. In a set-user-id program, which libfabric may load a hook
+ * into, its user could not write such files and chooses neither: there are none.
  */
 #include "preload/mode.h"
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 
 static struct preload_mode mode;
 static char dir[512] = "/tmp";
@@ -40,6 +42,8 @@ __attribute__((constructor)) static void read_environment(void)
     }
     if (folder && folder[0] && strlen(folder) < sizeof(dir))
         strcpy(dir, folder);
+    if (getauxval(AT_SECURE))
+        dir[0] = '\0';
 }
 
 const struct preload_mode *preload_mode(void)

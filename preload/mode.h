@@ -5,7 +5,7 @@
  *     HMREG_RUN_MODE   words separated by commas: trace, gpu, cache, cache=remote; unset: trace
  *     HMREG_RUN_DIR    the folder for trace files; unset: /tmp
  *
- * A process with another user's rights (set-user-ID) ignores both.
+ * A process with another user's rights (set-user-ID) ignores both, and makes no trace file.
  */
 #ifndef HMREG_PRELOAD_MODE_H
 #define HMREG_PRELOAD_MODE_H
@@ -24,7 +24,7 @@ struct preload_mode {
 /* The process's mode, read when the library is loaded. */
 const struct preload_mode *preload_mode(void);
 
-/* The folder for trace files, which may not exist. */
+/* The folder for trace files, which may not exist; "": none is made. */
 const char *preload_dir(void);
 
 #pragma GCC visibility pop

@@ -67,7 +67,7 @@ static const char *rank_of_process(void)
                                         "SLURM_PROCID"};
 
     for (unsigned i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-        const char *rank = getenv(names[i]);
+        const char *rank = secure_getenv(names[i]);
 
         if (rank && rank[0])
             return rank;
@@ -148,7 +148,7 @@ static struct record_layout *make(char *path, size_t room)
     struct record_layout *made;
     int fd;
 
-    if (!may_be_so_long())
+    if (!preload_dir()[0] || !may_be_so_long())
         return NULL;
     fd = create(path, room);
     if (fd < 0)

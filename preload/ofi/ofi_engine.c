@@ -33,7 +33,7 @@ static bool has_virtual_addresses(const struct ofi_domain *domain)
 
 static bool is_zero(const char *name)
 {
-    const char *value = getenv(name);
+    const char *value = secure_getenv(name);
 
     return value && strtoull(value, NULL, 0) == 0;
 }

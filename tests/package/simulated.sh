@@ -193,7 +193,7 @@ guest_ends() {
     [[ $status == "$1" && $output == *"$2"* ]]
 }
 
-# It looks before anything is downloaded or booted. A store that is accepted fails by the kernel, which is none.
+# It looks before anything is downloaded or booted. Where it accepts the store, the unknown kernel is what fails.
 guest_refuses_folders_of_others() {
     local others=$work/others refused='belongs to another user' accepted="no kernel '6.2'"
     rm -rf "$others" "$work/ours"

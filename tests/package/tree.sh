@@ -45,6 +45,12 @@ short() {
              END { exit bad }'
 }
 
+# What is loaded into programs does not obey the environment in set-user-id programs.
+environment_is_read_safely() {
+    ! text_files | grep -E '^(affinity|core|hmem|preload|providers)/.*\.[ch]$' |
+        xargs -d '\n' grep -nE '(^|[^_[:alnum:]])getenv\('
+}
+
 # FILE:LINE:COMMENT of C files, of scripts and of CMake's.
 comments() {
     text_files | grep -E '\.[ch]$' | xargs -d '\n' awk '
@@ -127,5 +133,6 @@ check tree__is_found some
 check tree__every_file_names_its_licence licensed
 check tree__files_named_in_comments_exist named_files_exist
 check tree__every_descriptor_is_closed_by_exec closed_by_exec
+check tree__libraries_read_the_environment_safely environment_is_read_safely
 check tree__no_source_above_800_lines short
 finish

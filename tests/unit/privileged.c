@@ -1,23 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  * A set-user-id program: its user must not steer the library by the environment. */
+#include "tests/support/set_user_id.h"
 #include "tests/support/test.h"
 
-#include <fcntl.h>
 #include <hmreg/hmreg.h>
 #include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
-#include <sys/sendfile.h>
-#include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-#define OTHER_USER 1234
-
 /* With this value hmreg_open() fails, if it reads it. */
-static const char variable[] = "HMREG_IFACES=nonsense";
+static const char *const environment[] = {"HMREG_IFACES=nonsense", NULL};
 
 static int open_library(void)
 {
@@ -26,58 +19,14 @@ static int open_library(void)
     return hmreg_open(NULL, &lib) || hmreg_close(lib) ? 1 : 0;
 }
 
-/* Copies this program. False: not possible here. */
-static bool copy_program(const char *path)
-{
-    int from = open("/proc/self/exe", O_RDONLY | O_CLOEXEC), to;
-    struct stat status;
-    ssize_t sent;
-
-    assert_true(from >= 0);
-    assert_int_equal(fstat(from, &status), 0);
-    to = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0700);
-    assert_true(to >= 0);
-    do {
-        sent = sendfile(to, from, NULL, (size_t)status.st_size);
-    } while (sent > 0);
-    close(from);
-    if (sent < 0 || fchown(to, OTHER_USER, OTHER_USER) || fchmod(to, 04755)) {
-        close(to);
-        return false;
-    }
-    close(to);
-    return true;
-}
-
-static int run(const char *path)
-{
-    char *const argv[] = {(char *)(uintptr_t)path, "--open", NULL};
-    char *const environment[] = {(char *)(uintptr_t)variable, NULL};
-    pid_t child = fork();
-    int status;
-
-    if (child == 0) {
-        execve(path, argv, environment);
-        _exit(77);
-    }
-    assert_int_equal(waitpid(child, &status, 0), child);
-    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-}
-
 static void open__in_a_set_user_id_program__environment_is_not_read(void **state)
 {
-    char path[64];
-    int status;
+    int status = run_set_user_id("--open", environment);
 
-    snprintf(path, sizeof(path), "./privileged-%d", (int)getpid());
-    if (geteuid() != 0)
-        test_skip("only root can make a program of another user");
-    status = copy_program(path) ? run(path) : 77;
-    unlink(path);
+    assert_int_equal(run_again("--open", environment), 1); /* as for any other program */
     if (status == 77)
-        test_skip("set-user-id programs have no effect here");
+        test_skip("set-user-id programs cannot be made here, or have no effect");
     assert_int_equal(status, 0);
-    assert_int_equal(run("/proc/self/exe"), 1); /* as for any other program */
 }
 
 static const struct test_case cases[] = {
