@@ -13,12 +13,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <unistd.h>
 
-#define BYTES     65536u
-#define TOKEN     1024
-#define KEY_HERE  0x686d0001 /* of the local region, if the user chooses keys */
-#define KEY_THERE 0x686d0002
+#define BYTES 65536u
+#define TOKEN 1024
 
 struct proof {
     struct hmreg *lib;
@@ -59,13 +58,30 @@ static int failed(struct proof *proof, const char *step)
 
 /* ---- preparing -------------------------------------------------------------------------- */
 
-static int register_one(struct proof *proof, void *memory, uint64_t access, uint64_t key,
-                        struct hmreg_mr **out)
+/* A process that reaches the endpoint and guesses the key could write there meanwhile. Of the lower
+ * half of four bytes, since from the upper half the library takes keys. */
+static int choose_key(struct proof *proof, uint64_t *key)
+{
+    uint32_t random;
+
+    *key = 0;
+    if (!proof->choose_keys)
+        return 0;
+    if (getrandom(&random, sizeof(random), 0) != sizeof(random))
+        return end_as(proof, "untried", "no random key was had");
+    *key = random & INT32_MAX;
+    return 0;
+}
+
+static int register_one(struct proof *proof, void *memory, uint64_t access, struct hmreg_mr **out)
 {
     struct loop_why why;
-    int rc = hmreg_mr_reg(proof->domain, memory, BYTES, access, 0, proof->choose_keys ? key : 0, 0,
-                          out, NULL);
+    uint64_t key;
+    int rc = choose_key(proof, &key);
 
+    if (rc)
+        return rc;
+    rc = hmreg_mr_reg(proof->domain, memory, BYTES, access, 0, key, 0, out, NULL);
     if (rc) {
         proof->all_refused = rc == -EOPNOTSUPP && memory == proof->device;
         return failed(proof, memory == proof->device ? "its memory was not registered"
@@ -117,10 +133,9 @@ static int prepare(struct proof *proof, enum hmreg_iface iface, int device)
     proof->host = aligned_alloc((size_t)sysconf(_SC_PAGESIZE), 2 * BYTES);
     if (!proof->host)
         return end_as(proof, "untried", "no host memory was left");
-    rc = proof->cached
-             ? get_cached(proof)
-             : register_one(proof, proof->device, HMREG_ACCESS_ALL, KEY_THERE, &proof->device_mr);
-    rc = rc ? rc : register_one(proof, proof->host, HMREG_ACCESS_LOCAL, KEY_HERE, &proof->host_mr);
+    rc = proof->cached ? get_cached(proof)
+                       : register_one(proof, proof->device, HMREG_ACCESS_ALL, &proof->device_mr);
+    rc = rc ? rc : register_one(proof, proof->host, HMREG_ACCESS_LOCAL, &proof->host_mr);
     return rc ? rc : prepare_remote(proof);
 }
 
