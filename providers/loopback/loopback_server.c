@@ -6,9 +6,9 @@
  * itself only, and none has the thread for more than TURN_PIECES pieces in a row.
  *
  * Limits: a hello, a header and each request have one deadline, however the bytes arrive.
- * Initiators that have not sent the secret yet are few; connections take a part of the process's
- * descriptors. An initiator that violates the protocol or a limit loses its connection and nothing
- * else.
+ * Connections take a part of the process's descriptors, and those without the secret so far, the
+ * strangers, a part of that, where they displace each other only. An initiator that violates the
+ * protocol or a limit loses its connection and nothing else.
  */
 #include "core/base/error.h"
 #include "providers/loopback/loopback_wire.h"
@@ -24,7 +24,7 @@
 #include <unistd.h>
 
 #define MAX_CLIENTS   256
-#define MAX_STRANGERS 32         /* of the clients: without the secret so far */
+#define MAX_STRANGERS 32         /* of the clients, and at most half: without the secret so far */
 #define FD_PART       4          /* clients take at most this part of RLIMIT_NOFILE */
 #define PATIENCE_MS   10000      /* for a hello, for a header, and for a request ... */
 #define BYTES_PER_MS  (1u << 10) /* ... besides its data, at this rate */
@@ -62,10 +62,11 @@ struct wire_server {
     pthread_t thread;
     int listener; /* shut down: the thread ends */
     bool starved; /* no descriptor is left for new clients */
+    bool crowded; /* maybe: a stranger has sent the secret */
     unsigned clients;
     struct connection *client[MAX_CLIENTS];
-    uint64_t requests;
-    int64_t now, looked; /* ms: the server's clock, and the system's at the last tick() */
+    uint64_t requests, earlier; /* and those before the sockets were looked at last */
+    int64_t now, looked;        /* ms: the server's clock, and the system's at the last tick() */
 };
 
 /* The server's clock, which deadlines are compared with: it stands still while this process is
@@ -178,6 +179,8 @@ static int take_hello(struct wire_server *server, struct connection *client)
         !loopback_same_bytes(client->hello.secret, server->loopback->here.secret,
                              LOOPBACK_SECRET_BYTES))
         return -EPROTO;
+    client->served = ++server->requests;
+    server->crowded = true;
     await_request(client);
     return 0;
 }
@@ -259,26 +262,62 @@ static unsigned client_limit(void)
     return limit.rlim_cur < FD_PART ? 1 : (unsigned)(limit.rlim_cur / FD_PART);
 }
 
-/* Drops the least recently served client, which reconnects for its next request; if there are too
- * many strangers, of these. */
-static void make_room(struct wire_server *server)
+static unsigned stranger_limit(void)
 {
-    unsigned strangers = 0, quiet = 0, oldest = 0;
+    unsigned half = client_limit() / 2;
+
+    return half > MAX_STRANGERS ? MAX_STRANGERS : half ? half : 1;
+}
+
+/* Not one that has come just now, whose first request is on its way. */
+static bool is_idle(const struct wire_server *server, const struct connection *client)
+{
+    return client->phase == HEADER && !client->deadline && client->served <= server->earlier;
+}
+
+/* Is it better to drop this client than that one? An idle one before one whose request would fail,
+ * and otherwise the one that was served less recently. */
+static bool drops_before(const struct wire_server *server, const struct connection *client,
+                         const struct connection *that)
+{
+    bool idle = is_idle(server, client);
+
+    return idle == is_idle(server, that) ? client->served < that->served : idle;
+}
+
+/* Of the strangers, or of the others, their number, and which to drop first. */
+static unsigned count_clients(const struct wire_server *server, bool strangers, unsigned *first)
+{
+    unsigned count = 0;
 
     for (unsigned i = 0; i < server->clients; i++) {
         const struct connection *client = server->client[i];
 
-        if (client->served < server->client[quiet]->served)
-            quiet = i;
-        if (client->phase != HELLO)
+        if ((client->phase == HELLO) != strangers)
             continue;
-        if (!strangers++ || client->served < server->client[oldest]->served)
-            oldest = i;
+        if (!count++ || drops_before(server, client, server->client[*first]))
+            *first = i;
     }
-    if (strangers >= MAX_STRANGERS)
-        drop(server, oldest);
-    else if (server->clients && server->clients >= client_limit())
-        drop(server, strangers ? oldest : quiet);
+    return count;
+}
+
+static void make_room_for_stranger(struct wire_server *server)
+{
+    unsigned first = 0;
+
+    if (count_clients(server, true, &first) >= stranger_limit())
+        drop(server, first);
+}
+
+/* Those that are dropped reconnect for their next request. */
+static void drop_crowd(struct wire_server *server)
+{
+    unsigned limit = client_limit(), strangers = stranger_limit(), first = 0;
+
+    limit = limit > strangers ? limit - strangers : 1;
+    while (server->crowded && count_clients(server, false, &first) > limit)
+        drop(server, first);
+    server->crowded = false;
 }
 
 static void admit(struct wire_server *server)
@@ -294,7 +333,7 @@ static void admit(struct wire_server *server)
         close(fd);
         return;
     }
-    make_room(server);
+    make_room_for_stranger(server);
     client->fd = fd;
     client->served = ++server->requests;
     client->deadline = server->now + PATIENCE_MS;
@@ -346,6 +385,7 @@ static void *serve_all(void *arg)
 
         tick(server);
         server->starved = false;
+        server->earlier = server->requests;
         if (ready <= 0)
             continue;
         if (polls[0].revents & POLLHUP)
@@ -354,6 +394,7 @@ static void *serve_all(void *arg)
         for (unsigned i = server->clients; i-- > 0;)
             if (polls[i + 1].revents && serve(server, server->client[i]))
                 drop(server, i);
+        drop_crowd(server);
         if (polls[0].revents)
             admit(server);
     }

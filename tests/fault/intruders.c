@@ -511,6 +511,72 @@ static void intruders__more_than_descriptors__program_keeps_most_and_all_are_ans
     target_end(&target);
 }
 
+/* The peer is connected still. */
+static bool answers(int fd)
+{
+    struct header header = granted;
+    int32_t status;
+
+    header.len = TARGET_BYTES + 1;
+    return send(fd, &header, sizeof(header), MSG_NOSIGNAL) == sizeof(header) &&
+           recv(fd, &status, sizeof(status), MSG_WAITALL) == sizeof(status) && status == -ERANGE;
+}
+
+/* They displace no connection that has the secret, even where no place is free. */
+static void intruders__without_the_secret_and_no_place_free__displace_nobody(void **state)
+{
+    enum { PEERS = FEW_FDS / 4 };
+    struct hello bad = {.magic = HELLO_MAGIC};
+    bool before[PEERS];
+    struct target target;
+    int peers[PEERS];
+
+    target_start(&target, have_few_descriptors);
+    for (int i = 0; i < PEERS; i++) {
+        peers[i] = intrude(target.page);
+        assert_true(answers(peers[i]));
+    }
+    for (int i = 0; i < PEERS; i++)
+        before[i] = answers(peers[i]);
+    for (int i = 0; i < PEERS; i++) {
+        int fd = connect_to(target.page);
+
+        send_all(fd, &bad, sizeof(bad));
+        assert_dropped(fd);
+    }
+    for (int i = 0; i < PEERS; i++) {
+        assert_int_equal(answers(peers[i]), before[i]);
+        close(peers[i]);
+    }
+    assert_true(before[PEERS - 1]);
+    target_end(&target);
+}
+
+/* Peers that have the secret displace idle ones: a request in progress goes on. */
+static void intruders__more_than_places__requests_in_progress_go_on(void **state)
+{
+    enum { PEERS = FEW_FDS };
+    char data[100] = {0};
+    struct target target;
+    int busy, peers[PEERS];
+
+    target_start(&target, have_few_descriptors);
+    busy = intrude(target.page);
+    send_all(busy, &granted, sizeof(granted));
+    assert_int_equal(receive_status(busy), 0);
+    for (int i = 0; i < PEERS; i++) {
+        peers[i] = intrude(target.page);
+        assert_true(answers(peers[i]));
+    }
+    assert_dropped(peers[0]);
+    send_all(busy, data, sizeof(data));
+    assert_int_equal(receive_status(busy), 0);
+    close(busy);
+    for (int i = 1; i < PEERS; i++)
+        close(peers[i]);
+    target_end(&target);
+}
+
 /* ---- a hostile target ------------------------------------------------------------------- */
 
 /* A process of ours that listens at the address of a domain that is closed. */
@@ -662,6 +728,8 @@ TEST_MAIN(TEST(intruder__header_that_is_none__is_dropped),
           TEST(intruders__a_byte_at_a_time__delay_nobody_and_end),
           TEST(intruders__many_that_send_nothing__others_keep_their_connection),
           TEST(intruders__more_than_descriptors__program_keeps_most_and_all_are_answered),
+          TEST(intruders__without_the_secret_and_no_place_free__displace_nobody),
+          TEST(intruders__more_than_places__requests_in_progress_go_on),
           TEST(target__sends_part_of_a_status__hostunreach),
           TEST(target__sends_a_status_that_is_none__eio),
           TEST(initiator__asks_a_hostile_target__tells_nothing_else),
