@@ -15,6 +15,7 @@
 static _Atomic(struct handle *) blocks[BLOCKS];
 static _Atomic uint32_t used;       /* handles that were ever given out */
 static _Atomic uint64_t first_free; /* changes << 32 | index + 1; 0 in the lower half: none */
+static _Atomic(struct handle *) ended;
 
 static size_t size_of(unsigned block)
 {
@@ -142,4 +143,25 @@ bool handle_take(struct handle *handle)
 void handle_keep(struct handle *handle)
 {
     atomic_store(&handle->live, 1);
+}
+
+/* ---- ending later ------------------------------------------------------------------------ */
+
+void handle_end_later(struct handle *handle)
+{
+    struct handle *first = atomic_load(&ended);
+
+    do
+        handle->next_ended = first;
+    while (!atomic_compare_exchange_weak(&ended, &first, handle));
+}
+
+bool handle_any_ended(void)
+{
+    return atomic_load_explicit(&ended, memory_order_relaxed);
+}
+
+struct handle *handle_ended(void)
+{
+    return atomic_exchange(&ended, NULL);
 }

@@ -21,6 +21,7 @@ struct handle {
     struct ibv_mr *real;     /* one of libibverbs, which a reregistration has put here */
     struct asked asked;
     _Atomic int live;
+    struct handle *next_ended; /* of the list of handle_end_later() */
     uint32_t index;
     _Atomic uint32_t next_free;
 };
@@ -37,5 +38,12 @@ struct handle *handle_of(struct ibv_mr *mr);
 bool handle_take(struct handle *handle);
 /* Undoes handle_take(). */
 void handle_keep(struct handle *handle);
+
+/* A handle that was taken is put on a list of those that end later. */
+void handle_end_later(struct handle *handle);
+/* Is there one on the list? */
+bool handle_any_ended(void);
+/* Takes all of them, linked by next_ended, off the list. */
+struct handle *handle_ended(void);
 
 #endif

@@ -56,15 +56,20 @@ static struct asked changed(const struct rereg *call, const struct asked *old)
     return asked;
 }
 
+static struct verbs_request request_of(const struct asked *asked)
+{
+    return (struct verbs_request){.kind = RECORD_REG_MR_IOVA2,
+                                  .pd = asked->pd,
+                                  .addr = asked->addr,
+                                  .length = asked->length,
+                                  .iova = asked->iova,
+                                  .access = asked->access,
+                                  .fd = -1};
+}
+
 static struct ibv_mr *register_anew(const struct asked *asked, struct made *made)
 {
-    const struct verbs_request request = {.kind = RECORD_REG_MR_IOVA2,
-                                          .pd = asked->pd,
-                                          .addr = asked->addr,
-                                          .length = asked->length,
-                                          .iova = asked->iova,
-                                          .access = asked->access,
-                                          .fd = -1};
+    const struct verbs_request request = request_of(asked);
 
     return native_reg(&request, made);
 }
@@ -77,6 +82,15 @@ static int end_of(const struct handle *handle)
         return native_dereg(handle->real);
     hmreg_mr_put(handle->region);
     return 0;
+}
+
+/* Makes the handle stand for a registration of libibverbs. */
+static void put_real(struct handle *handle, struct ibv_mr *real, const struct asked *asked)
+{
+    handle->mr = *real;
+    handle->region = NULL;
+    handle->real = real;
+    handle->asked = *asked;
 }
 
 /* The new region is not cached: it is the program's alone, like one that was not ours before. */
@@ -94,10 +108,31 @@ static int rereg_handle(const struct rereg *call, struct handle *handle, struct 
         native_dereg(fresh);
         return fail(error);
     }
-    handle->mr = *fresh;
-    handle->region = NULL;
-    handle->real = fresh;
-    handle->asked = asked;
+    put_real(handle, fresh, &asked);
+    return 0;
+}
+
+int rereg_inside(const struct rereg *call)
+{
+    struct handle *handle = handle_of(call->mr), *old = NULL;
+    struct asked asked = changed(call, &handle->asked);
+    const struct verbs_request request = request_of(&asked);
+    struct ibv_mr *fresh;
+
+    if (!is_valid(call) || !atomic_load(&handle->live))
+        return fail(EINVAL);
+    old = handle_new();
+    fresh = old ? verbs_pass_on(&request) : NULL;
+    if (!fresh) {
+        if (old)
+            handle_free(old);
+        return fail(old ? errno : ENOMEM);
+    }
+    old->region = handle->region;
+    old->real = handle->real;
+    put_real(handle, fresh, &asked);
+    handle_take(old);
+    handle_end_later(old);
     return 0;
 }
 

@@ -20,4 +20,8 @@ struct rereg {
 /* As ibv_rereg_mr(). Where hmreg registered anew, *made has how. */
 int rereg(const struct rereg *call, struct made *made);
 
+/* The same of an object of hmreg's (handle.h) on a thread that is inside a call already: libibverbs
+ * registers anew, and the old region ends later (handle_end_later()). Takes no lock of ours. */
+int rereg_inside(const struct rereg *call);
+
 #endif

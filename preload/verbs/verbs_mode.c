@@ -78,12 +78,11 @@ static struct ibv_mr *reg(const struct verbs_request *request, struct record_cal
 
 /* ---- changes and ends -------------------------------------------------------------------- */
 
-static int dereg_handle(struct handle *handle)
+/* Of a handle that was taken. */
+static int end(struct handle *handle)
 {
     int error = 0;
 
-    if (!handle_take(handle))
-        return EINVAL;
     if (handle->real)
         error = native_dereg(handle->real);
     else
@@ -93,6 +92,11 @@ static int dereg_handle(struct handle *handle)
     else
         handle_free(handle);
     return error;
+}
+
+static int dereg_handle(struct handle *handle)
+{
+    return handle_take(handle) ? end(handle) : EINVAL;
 }
 
 static int dereg(struct ibv_mr *mr)
@@ -113,10 +117,46 @@ static int rereg_by_mode(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *
     return result;
 }
 
+/* ---- inside another call ------------------------------------------------------------------ */
+
+static bool is_ours(struct ibv_mr *mr)
+{
+    return handle_of(mr);
+}
+
+static int dereg_inside(struct ibv_mr *mr)
+{
+    struct handle *handle = handle_of(mr);
+
+    if (!handle_take(handle))
+        return EINVAL;
+    handle_end_later(handle);
+    return 0;
+}
+
+static int rereg_inside_by_mode(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *addr,
+                                size_t length, int access)
+{
+    return rereg_inside(&(struct rereg){mr, flags, pd, addr, length, access});
+}
+
+static void catch_up(void)
+{
+    int error = errno;
+    struct handle *next;
+
+    for (struct handle *handle = handle_ended(); handle; handle = next) {
+        next = handle->next_ended;
+        end(handle);
+    }
+    errno = error;
+}
+
 /* ---- objects ----------------------------------------------------------------------------- */
 
 static void closing_pd(struct ibv_pd *pd)
 {
+    catch_up();
     engine_flush(pd);
 }
 
@@ -127,6 +167,7 @@ static void closed_pd(const struct ibv_pd *pd)
 
 static void closing_device(struct ibv_context *context)
 {
+    catch_up();
     engine_flush_children(context);
 }
 
@@ -143,6 +184,11 @@ const struct verbs_mode *verbs_mode(void)
         .reg = reg,
         .dereg = dereg,
         .rereg = rereg_by_mode,
+        .is_ours = is_ours,
+        .dereg_inside = dereg_inside,
+        .rereg_inside = rereg_inside_by_mode,
+        .is_behind = handle_any_ended,
+        .catch_up = catch_up,
         .closing_pd = closing_pd,
         .closing_device = closing_device,
         .closed_pd = closed_pd,

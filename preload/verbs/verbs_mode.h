@@ -19,6 +19,16 @@ struct verbs_mode {
     /* The answer of ibv_rereg_mr(), whose arguments these are. Sets call as reg() does. */
     int (*rereg)(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *addr, size_t length,
                  int access, struct record_call *call);
+    /* Is it an object of hmreg's own? libibverbs must not get it then. */
+    bool (*is_ours)(struct ibv_mr *mr);
+    /* dereg() and rereg() of such an object on a thread that is inside a call already: in a signal
+     * handler, or in libfabric below our hook. They take no lock, which the thread may hold. What
+     * is hmreg's to end is left to catch_up(), outside of any other call. */
+    int (*dereg_inside)(struct ibv_mr *mr);
+    int (*rereg_inside)(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *addr, size_t length,
+                        int access);
+    bool (*is_behind)(void); /* is anything left? */
+    void (*catch_up)(void);
     /* The program closes its protection domain or device: give up what is kept on it. */
     void (*closing_pd)(struct ibv_pd *pd);
     void (*closing_device)(struct ibv_context *context);

@@ -21,6 +21,21 @@
 
 #define REMOTE (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC)
 
+/* ---- begin and end of a call --------------------------------------------------------------- */
+
+/* A signal handler may leave something behind at any moment, also between the two. */
+static void leave(const struct guard *guard)
+{
+    const struct verbs_mode *mode = verbs_mode();
+
+    do {
+        if (mode && mode->is_behind())
+            mode->catch_up();
+        record_leave();
+    } while (mode && mode->is_behind() && record_enter());
+    guard_leave(guard);
+}
+
 /* ---- registrations ----------------------------------------------------------------------- */
 
 static const char *nic_of(const struct ibv_context *context)
@@ -113,7 +128,7 @@ static struct ibv_mr *reg(const struct verbs_request *request, const void *calle
     if (probe || !request->pd || !guard_enter(&guard))
         return verbs_pass_on(request);
     mr = is_of_program(caller) ? register_recorded(request, caller) : verbs_pass_on(request);
-    guard_leave(&guard);
+    leave(&guard);
     return mr;
 }
 
@@ -249,16 +264,27 @@ static int rereg_recorded(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void 
     return result;
 }
 
+/* Is it hmreg's object, which libibverbs must not get? */
+static bool is_ours(struct ibv_mr *mr)
+{
+    const struct verbs_mode *mode = verbs_mode();
+
+    return mode && mode->is_ours(mr);
+}
+
 static int rereg_mr(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *addr, size_t length,
                     int access, const void *caller)
 {
     struct guard guard;
     int result;
 
-    if (!mr || (flags & IBV_REREG_MR_CHANGE_PD && !pd) || !guard_enter(&guard))
+    if (!mr || (flags & IBV_REREG_MR_CHANGE_PD && !pd))
         return verbs_below()->rereg_mr(mr, flags, pd, addr, length, access, caller);
+    if (!guard_enter(&guard))
+        return is_ours(mr) ? verbs_mode()->rereg_inside(mr, flags, pd, addr, length, access)
+                           : verbs_below()->rereg_mr(mr, flags, pd, addr, length, access, caller);
     result = rereg_recorded(mr, flags, pd, addr, length, access, caller);
-    guard_leave(&guard);
+    leave(&guard);
     return result;
 }
 
@@ -276,15 +302,31 @@ static int dereg_recorded(struct ibv_mr *mr)
     return result;
 }
 
+/* On a thread that is inside a call already. */
+static int dereg_inside(struct ibv_mr *mr, const void *caller)
+{
+    struct record_end end;
+    int result;
+
+    if (!is_ours(mr))
+        return verbs_below()->dereg_mr(mr, caller);
+    record_end_begin(mr, &end);
+    result = verbs_mode()->dereg_inside(mr);
+    record_end_done(&end, result, 0);
+    return result;
+}
+
 static int dereg_mr(struct ibv_mr *mr, const void *caller)
 {
     struct guard guard;
     int result;
 
-    if (!mr || !guard_enter(&guard))
+    if (!mr)
         return verbs_below()->dereg_mr(mr, caller);
+    if (!guard_enter(&guard))
+        return dereg_inside(mr, caller);
     result = is_of_program(caller) ? dereg_recorded(mr) : verbs_below()->dereg_mr(mr, caller);
-    guard_leave(&guard);
+    leave(&guard);
     return result;
 }
 
@@ -300,7 +342,7 @@ static int dealloc_pd(struct ibv_pd *pd)
     result = verbs_below()->dealloc_pd(pd);
     if (!result)
         mode->closed_pd(pd);
-    guard_leave(&guard);
+    leave(&guard);
     return result;
 }
 
@@ -316,7 +358,7 @@ static int close_device(struct ibv_context *context)
     result = verbs_below()->close_device(context);
     if (!result)
         mode->closed_device(context);
-    guard_leave(&guard);
+    leave(&guard);
     return result;
 }
 
