@@ -4,6 +4,9 @@
  * record_enter(), and no cancellation (pthread_cancel(3)) meanwhile. libibverbs' and libfabric's
  * registrations are no cancellation points; open(2) and msync(2), which the recorder calls, are,
  * and a thread that ends there would keep hmreg's locks and lose the region that it has made.
+ *
+ * A call that was left by a jump out of a signal handler never reaches its end: record_was_left()
+ * gives the thread its cancellation back.
  */
 #ifndef HMREG_PRELOAD_GUARD_H
 #define HMREG_PRELOAD_GUARD_H
@@ -17,9 +20,13 @@ struct guard {
 };
 
 /* False: this thread is inside a call already, and *guard is not used. */
-static inline bool guard_enter(struct guard *guard)
+__attribute__((always_inline)) static inline bool guard_enter(struct guard *guard)
 {
-    return record_enter() && !pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &guard->cancellation);
+    if (!record_enter())
+        return false;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &guard->cancellation);
+    record_guard.cancellation = guard->cancellation;
+    return true;
 }
 
 static inline void guard_leave(const struct guard *guard)

@@ -21,7 +21,7 @@
 #define LOOK_FIRST  256
 #define LOOK_ONE_OF 64
 
-__thread bool record_is_inside;
+__thread struct record_guard record_guard;
 
 static void count(_Atomic uint64_t *counter, uint64_t more)
 {

@@ -39,26 +39,41 @@
 
 /* The guard against recursion, one for each thread and all libraries. Inline, as record_now(): what
  * every call runs several times makes no calls between libraries. */
-extern __thread bool record_is_inside __attribute__((tls_model("initial-exec")));
+struct record_guard {
+    uintptr_t frame;  /* of the function that has entered; 0: the thread is outside */
+    int cancellation; /* as the program had set it then (guard.h) */
+};
+extern __thread struct record_guard record_guard __attribute__((tls_model("initial-exec")));
 
 /* Is this thread inside record_enter()? */
 static inline bool record_inside(void)
 {
-    return record_is_inside;
+    return record_guard.frame;
 }
 
-/* False if this thread is inside already; then the call is passed on and not recorded. */
-static inline bool record_enter(void)
+/* Was the call that has entered left without record_leave(), by siglongjmp(3) or an exception out
+ * of a signal handler? frame: of a function that is called now, not below the one that entered.
+ * True: the thread is outside, with the cancellation that the program had set (left.c). */
+bool record_was_left(uintptr_t frame);
+
+/* Has record_was_left() found such a call in this process? What it held is held for ever. */
+bool record_any_left(void);
+
+/* False if this thread is inside already; then the call is passed on and not recorded. A function
+ * below the one that has entered was called by it, or by a signal handler that interrupted it. */
+__attribute__((always_inline)) static inline bool record_enter(void)
 {
-    if (record_is_inside)
+    uintptr_t frame = (uintptr_t)__builtin_frame_address(0);
+
+    if (record_guard.frame && (frame < record_guard.frame || !record_was_left(frame)))
         return false;
-    record_is_inside = true;
+    record_guard.frame = frame;
     return true;
 }
 
 static inline void record_leave(void)
 {
-    record_is_inside = false;
+    record_guard.frame = 0;
 }
 
 /* CLOCK_MONOTONIC, ns. */

@@ -189,11 +189,12 @@ static int pass_on(struct ofi_domain *domain, const struct ofi_call *call, struc
  * and record it. */
 static int pass_below(struct ofi_domain *domain, const struct ofi_call *call, struct fid_mr **mr)
 {
+    const struct record_guard ours = record_guard;
     int rc;
 
     record_leave();
     rc = pass_on(domain, call, mr);
-    record_enter();
+    record_guard = ours;
     return rc;
 }
 

@@ -265,6 +265,13 @@ static bool is_cacheable(const struct ofi_domain *domain, const struct ofi_call 
 {
     if (!preload_mode()->cache)
         return false;
+    if (record_any_left()) {
+        record_passed_on("call-left",
+                         "nothing is cached any more once a signal handler of the program has left "
+                         "a registration by a jump (siglongjmp) or an exception: what that call "
+                         "held is held for ever");
+        return false;
+    }
     if (!is_plain(domain, call)) {
         record_passed_on("not-plain",
                          "only a registration of one range without flags, a key for authorization "

@@ -18,8 +18,15 @@ static const struct passed_on fork_init = {
                  "RDMAV_FORK_SAFE) on this kernel: its children would lack memory that is cached. "
                  "Linux 5.12 or later needs no ibv_fork_init()"};
 
+static const struct passed_on left = {
+    "call-left", "nothing is cached any more once a signal handler of the program has left a "
+                 "registration by a jump (siglongjmp) or an exception: what that call held is held "
+                 "for ever"};
+
 static const struct passed_on *refuse(const struct asked *asked)
 {
+    if (record_any_left())
+        return &left;
     if (asked_remote(asked->access) && !preload_mode()->remote)
         return &remote;
     return pd_keeps_pages_from_children() ? &fork_init : NULL;

@@ -200,12 +200,21 @@ static void record__calls__counted_by_size_and_error(void **state)
     free(view);
 }
 
+/* A call that the function which has entered makes. */
+__attribute__((noinline)) static bool call_enters(void)
+{
+    bool entered = record_enter();
+
+    __asm__ volatile("" ::: "memory"); /* no tail call */
+    return entered;
+}
+
 static void nothing(void)
 {
     struct record_end end;
 
     REQUIRE(record_enter());
-    REQUIRE(!record_enter());
+    REQUIRE(!call_enters());
     REQUIRE(record_inside());
     record_leave();
     REQUIRE(record_enter());

@@ -6,11 +6,16 @@
 #include "tests/preload/verbs/bench.h"
 #include "tests/preload/verbs/raises.h"
 
+#include "preload/record_layout.h"
+
 #include <dlfcn.h>
 #include <errno.h>
+#include <pthread.h>
+#include <setjmp.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <ucontext.h>
 
 #define PAGE 65536
 
@@ -121,6 +126,154 @@ static void rereg__in_a_handler_inside_a_registration__as_anywhere(void **state)
     bench_close(&bench);
 }
 
+/* ---- jumps out of the handler -------------------------------------------------------------- */
+
+static void *of_recorder(const char *name)
+{
+    void *library = dlopen("libhmreg-record.so", RTLD_NOW | RTLD_NOLOAD);
+    void *found = library ? dlsym(library, name) : NULL;
+
+    assert_non_null(found);
+    return found;
+}
+
+/* Has hmreg found a call that was left? */
+static bool any_left(void)
+{
+    return ((bool (*)(void))of_recorder("record_any_left"))();
+}
+
+/* Registrations that hmreg has seen in this process. */
+static uint64_t seen(void)
+{
+    const struct record_layout *file =
+        ((const struct record_layout *(*)(void))of_recorder("record_file"))();
+    uint64_t sum = 0;
+
+    assert_non_null(file);
+    for (unsigned i = 0; i < RECORD_ROWS; i++)
+        sum += file->rows[i].key.error ? 0 : atomic_load(&file->rows[i].count);
+    return sum;
+}
+
+/* A handler that runs on a stack of its own, above the interrupted call, ends nothing. */
+static void reg__in_a_handler_on_an_alternate_stack__the_call_goes_on(void **state)
+{
+    char alternate[65536];
+    const stack_t stack = {.ss_sp = alternate, .ss_size = sizeof(alternate)};
+    const stack_t none = {.ss_flags = SS_DISABLE};
+    struct bench bench = bench_open();
+    char *memory = bench_map(NULL, 2 * PAGE);
+    struct ibv_mr *mr;
+
+    assert_int_equal(sigaltstack(&stack, NULL), 0);
+    on_signal.bench = &bench;
+    on_signal.memory = memory;
+    interrupt_next(reg_and_keep, SA_ONSTACK);
+    mr = bench_reg(&bench, memory + PAGE, PAGE, LOCAL);
+    assert_int_equal(sigaltstack(&none, NULL), 0);
+    assert_int_equal(on_signal.result, 0);
+    assert_false(any_left());
+    bench_dereg(mr);
+    bench_dereg(on_signal.mr);
+    munmap(memory, 2 * PAGE);
+    bench_close(&bench);
+}
+
+static ucontext_t coroutine, program;
+
+static void yield(void)
+{
+    swapcontext(&coroutine, &program);
+}
+
+static void register_in_coroutine(void)
+{
+    interrupt_next(yield, 0);
+    on_signal.mr = bench_reg(on_signal.bench, on_signal.memory, PAGE, LOCAL);
+}
+
+/* The coroutine is inside its call while the program, whose stack is above, makes one. */
+static void reg__beside_a_coroutine_inside_a_registration__the_call_goes_on(void **state)
+{
+    struct bench bench = bench_open();
+    char *memory = bench_map(NULL, 2 * PAGE), *stack = bench_map(NULL, 16 * PAGE);
+    struct ibv_mr *mr;
+
+#ifdef __SANITIZE_THREAD__
+    test_skip("ThreadSanitizer knows no coroutines");
+#endif
+    on_signal.bench = &bench;
+    on_signal.memory = memory;
+    assert_int_equal(getcontext(&coroutine), 0);
+    coroutine.uc_stack.ss_sp = stack;
+    coroutine.uc_stack.ss_size = 16 * PAGE;
+    coroutine.uc_link = &program;
+    makecontext(&coroutine, register_in_coroutine, 0);
+    assert_int_equal(swapcontext(&program, &coroutine), 0);
+    mr = bench_reg(&bench, memory + PAGE, PAGE, LOCAL);
+    assert_false(any_left());
+    assert_int_equal(swapcontext(&program, &coroutine), 0);
+    assert_true(reaches(on_signal.mr, memory));
+    bench_dereg(mr);
+    bench_dereg(on_signal.mr);
+    munmap(stack, 16 * PAGE);
+    munmap(memory, 2 * PAGE);
+    bench_close(&bench);
+}
+
+static sigjmp_buf before;
+
+static void jump(void)
+{
+    siglongjmp(before, 1);
+}
+
+/* Registers and leaves by a jump, then registers the same from the same function: seen, not waited
+ * for, and the thread may be cancelled as before. Returns NULL if so. */
+static void *leave_and_register(void *arg)
+{
+    struct bench *bench = arg;
+    char *memory = on_signal.memory;
+    uint64_t counted = seen();
+    int cancellation = -1;
+    struct ibv_mr *mr;
+
+    if (!sigsetjmp(before, 1)) {
+        ib.reg_mr(bench->pd, memory, PAGE, LOCAL);
+        return arg;
+    }
+    mr = ib.reg_mr(bench->pd, memory, PAGE, LOCAL);
+    if (!mr || ib.dereg_mr(mr))
+        return arg;
+    pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, &cancellation);
+    return seen() == counted + 1 && any_left() && cancellation == PTHREAD_CANCEL_ENABLE ? NULL
+                                                                                        : arg;
+}
+
+static void reg__left_by_a_jump__later_calls_as_before(void **state)
+{
+    struct bench bench = bench_open();
+    pthread_t thread;
+    void *failed;
+
+    on_signal.memory = bench_map(NULL, PAGE);
+    for (int i = 0; i < 2; i++) {
+        interrupt_next(jump, 0);
+        assert_null(leave_and_register(&bench));
+        interrupt_next(jump, 0);
+        assert_int_equal(pthread_create(&thread, NULL, leave_and_register, &bench), 0);
+        assert_int_equal(pthread_join(thread, &failed), 0);
+        assert_null(failed);
+    }
+    munmap(on_signal.memory, PAGE);
+    bench_close(&bench);
+}
+
+/* The jumps come last, since nothing is cached after them. */
 TEST_MAIN(TEST(dereg__in_a_handler_inside_a_registration__as_anywhere),
           TEST(reg__in_a_handler_inside_a_registration__as_anywhere),
-          TEST(rereg__in_a_handler_inside_a_registration__as_anywhere))
+          TEST(rereg__in_a_handler_inside_a_registration__as_anywhere),
+          TEST(reg__in_a_handler_on_an_alternate_stack__the_call_goes_on),
+          TEST(reg__beside_a_coroutine_inside_a_registration__the_call_goes_on),
+          TEST(reg__left_by_a_jump__later_calls_as_before))

@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * See record_was_left(). A stack grows downward: a function whose frame is not below that of a call
+ * proves that the call has ended, if both are on one stack. So both must lie on the stack that the
+ * thread was made with, which one mapping contains up to a place that is known (anchor()): not on
+ * an alternate one of signals, nor on one of a coroutine. Whatever is not proved is taken for a
+ * call that goes on: then the thread's calls are passed on, and not seen.
+ *
+ * A signal handler may run this: system calls only.
+ */
+#include "preload/record.h"
+#include "preload/trace_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/auxv.h>
+#include <unistd.h>
+
+/* ---- the list of mappings ---------------------------------------------------------------- */
+
+struct list {
+    int fd;
+    size_t used, read;
+    char bytes[512];
+};
+
+/* The next byte; -1: the end. */
+static int next_byte(struct list *list)
+{
+    if (list->used == list->read) {
+        ssize_t got = read(list->fd, list->bytes, sizeof(list->bytes));
+
+        list->used = 0;
+        list->read = got > 0 ? (size_t)got : 0;
+        if (!list->read)
+            return -1;
+    }
+    return (unsigned char)list->bytes[list->used++];
+}
+
+/* A number in hexadecimal digits, and the byte behind it. */
+static uintptr_t next_number(struct list *list)
+{
+    uintptr_t number = 0;
+    int byte;
+
+    for (;;) {
+        byte = next_byte(list);
+        if (byte >= '0' && byte <= '9')
+            number = number << 4 | (uintptr_t)(byte - '0');
+        else if (byte >= 'a' && byte <= 'f')
+            number = number << 4 | (uintptr_t)(byte - 'a' + 10);
+        else
+            return number;
+    }
+}
+
+/* Does one mapping contain both? */
+static bool is_one_mapping(uintptr_t low, uintptr_t high)
+{
+    struct list list = {.fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC)};
+    uintptr_t start = 0, end = 0;
+    int byte = list.fd < 0 ? -1 : 0;
+
+    while (byte >= 0 && end <= low) {
+        start = next_number(&list);
+        end = next_number(&list);
+        do
+            byte = next_byte(&list);
+        while (byte >= 0 && byte != '\n');
+    }
+    if (list.fd >= 0)
+        close(list.fd);
+    return start <= low && high < end;
+}
+
+/* ---- the thread's stack ------------------------------------------------------------------- */
+
+/* An address above all frames of the stack that the thread was made with: the kernel puts random
+ * bytes there for the process, and libc the thread's own data for other threads. */
+static uintptr_t anchor(void)
+{
+    return gettid() == getpid() ? (uintptr_t)getauxval(AT_RANDOM) : (uintptr_t)&record_guard;
+}
+
+static bool is_on_alternate_stack(void)
+{
+    stack_t stack;
+
+    return sigaltstack(NULL, &stack) || stack.ss_flags & SS_ONSTACK;
+}
+
+/* Cancellation is disabled here, as the call has left it. */
+bool record_was_left(uintptr_t frame)
+{
+    struct trace_process *process = trace_process();
+    int error = errno, disabled;
+    bool left = record_guard.frame <= frame && frame < anchor() && !is_on_alternate_stack() &&
+                is_one_mapping(record_guard.frame, anchor());
+
+    if (left) {
+        if (process)
+            atomic_store(&process->left, 1);
+        record_guard.frame = 0;
+        pthread_setcancelstate(record_guard.cancellation, &disabled);
+    }
+    errno = error;
+    return left;
+}
+
+bool record_any_left(void)
+{
+    struct trace_process *process = trace_process();
+
+    return process && atomic_load_explicit(&process->left, memory_order_relaxed);
+}
