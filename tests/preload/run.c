@@ -499,6 +499,22 @@ static void report__names_and_kinds_of_another_user__printable_and_not_opened(vo
     tool_free(&tool);
 }
 
+/* Nothing is known of a process whose file cannot be read. */
+static void report__no_trace_file__the_error_only(void **state)
+{
+    struct tool tool = tool_run("run", "--report", "/proc/self/exe");
+
+    assert_int_equal(tool.status, 1);
+    assert_says(tool.out, "/proc/self/exe: it is not a regular file\n");
+    assert_null(strstr(tool.out, "No registration"));
+    tool_free(&tool);
+    tool = tool_run("run", "--report", environment("PROGRAM"));
+    assert_int_equal(tool.status, 1);
+    assert_says(tool.out, environment("PROGRAM"));
+    assert_null(strstr(tool.out, "No registration"));
+    tool_free(&tool);
+}
+
 /* ---- refusals ---------------------------------------------------------------------------- */
 
 static void expect_refusal(const char *program, int status, const char *words)
@@ -703,6 +719,7 @@ TEST_MAIN(TEST(run__program__its_registrations), TEST(run__call_of_libibverbs_it
           TEST(run__folder_without_room_for_traces__said_before),
           TEST(report__folder_of_full_files__so_many_rows_and_no_more),
           TEST(report__names_and_kinds_of_another_user__printable_and_not_opened),
+          TEST(report__no_trace_file__the_error_only),
           TEST(run__program_that_takes_no_library__refused), TEST(run__set_user_id__refused),
           TEST(run__scripts__run), TEST(run__wrong_command_line__said),
           TEST(run__signals__a_report_or_the_programs), TEST(run__follow__reports_meanwhile))

@@ -262,12 +262,13 @@ static void print_process(const json_t *process)
 void report_print(const json_t *document)
 {
     const json_t *processes = json_object_get(document, "processes"), *process, *failure;
+    const json_t *failures = json_object_get(document, "failures");
 
     print_line("hmreg run, hmreg %s", doc_words(document, "hmreg"));
     doc_each(process, processes)
         print_process(process);
-    if (!json_array_size(processes))
+    if (!json_array_size(processes) && !json_array_size(failures))
         print_line("No registration by libibverbs or libfabric was seen.");
-    doc_each(failure, json_object_get(document, "failures"))
+    doc_each(failure, failures)
         print_line("%s", json_string_value(failure));
 }
