@@ -609,6 +609,7 @@ struct job {
     int out, err;
 };
 
+/* In a process group of its own with a parent in another: else SIGTSTP would stop nothing. */
 static void start(struct job *job, const char *const words[])
 {
     int out[2], err[2];
@@ -618,6 +619,7 @@ static void start(struct job *job, const char *const words[])
     job->pid = fork();
     assert_true(job->pid >= 0);
     if (job->pid == 0) {
+        setpgid(0, 0);
         dup2(out[1], STDOUT_FILENO);
         dup2(err[1], STDERR_FILENO);
         close(out[0]);
@@ -679,6 +681,75 @@ static void run__signals__a_report_or_the_programs(void **state)
     close(job.err);
 }
 
+static void expect_received(const struct job *job, int number, int value)
+{
+    char expected[32], *text;
+
+    snprintf(expected, sizeof(expected), "[%d %d]\n", number, value);
+    text = read_until(job->out, "]\n");
+    assert_string_equal(text, expected);
+    free(text);
+}
+
+static void start_receiver(struct job *job)
+{
+    const char *const words[] = {environment("HMREG_TOOL"), "run",      "env", fake(),
+                                 environment("PROGRAM"),    "receives", NULL};
+
+    start(job, words);
+    free(read_until(job->out, "ready\n"));
+}
+
+static void end_receiver(struct job *job)
+{
+    int status;
+
+    assert_int_equal(kill(job->pid, SIGTERM), 0);
+    expect_received(job, SIGTERM, 0);
+    assert_int_equal(waitpid(job->pid, &status, 0), job->pid);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 6);
+    close(job->out);
+    close(job->err);
+}
+
+static void run__signals_of_another_process__forwarded(void **state)
+{
+    static const int numbers[] = {SIGHUP,  SIGINT,    SIGQUIT, SIGILL,  SIGTRAP, SIGABRT,
+                                  SIGBUS,  SIGFPE,    SIGUSR1, SIGSEGV, SIGUSR2, SIGPIPE,
+                                  SIGALRM, SIGSTKFLT, SIGURG,  SIGXCPU, SIGXFSZ, SIGVTALRM,
+                                  SIGPROF, SIGWINCH,  SIGIO,   SIGPWR,  SIGSYS};
+    const union sigval value = {.sival_int = 42};
+    struct job job;
+
+    start_receiver(&job);
+    for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
+        assert_int_equal(kill(job.pid, numbers[i]), 0);
+        expect_received(&job, numbers[i], 0);
+    }
+    assert_int_equal(sigqueue(job.pid, SIGRTMIN + 1, value), 0);
+    expect_received(&job, SIGRTMIN + 1, 42);
+    assert_int_equal(sigqueue(job.pid, SIGUSR1, value), 0);
+    expect_received(&job, SIGUSR1, 42);
+    end_receiver(&job);
+}
+
+static void run__stop_and_continue__both_processes(void **state)
+{
+    struct job job;
+    int status;
+
+    start_receiver(&job);
+    assert_int_equal(kill(job.pid, SIGTSTP), 0);
+    expect_received(&job, SIGTSTP, 0);
+    assert_int_equal(waitpid(job.pid, &status, WUNTRACED), job.pid);
+    assert_true(WIFSTOPPED(status));
+    assert_int_equal(WSTOPSIG(status), SIGTSTP);
+    assert_int_equal(kill(job.pid, SIGCONT), 0);
+    expect_received(&job, SIGCONT, 0);
+    end_receiver(&job);
+}
+
 static void run__follow__reports_meanwhile(void **state)
 {
     const char *const words[] = {environment("HMREG_TOOL"), "run",   "--follow", "1", "env", fake(),
@@ -699,27 +770,25 @@ static void run__follow__reports_meanwhile(void **state)
     close(job.err);
 }
 
-TEST_MAIN(TEST(run__program__its_registrations), TEST(run__call_of_libibverbs_itself__not_counted),
-          TEST(run__every_call__named_with_its_failure),
-          TEST(run__memory_freed_while_registered__reported),
-          TEST(run__threads__every_call_counted), TEST(run__forks__a_report_of_each),
-          TEST(run__region_of_the_parent_in_a_child__harmless),
-          TEST(run__exec__both_programs_reported), TEST(run__end_without_exit__reported),
-          TEST(run__killed__reported_and_the_same_signal),
-          TEST(run__module_that_links_libibverbs__reported),
-          TEST(run__functions_looked_up_on_a_handle__passed_on_and_said),
-          TEST(run__program__notices_nothing), TEST(run__text__tables_and_advice_on_standard_error),
-          TEST(run__no_registration__said), TEST(run__standard_output_closed__report_in_its_file),
-          TEST(run__dir_with_a_long_path__refused), TEST(run__runtime_folder_of_others__not_used),
-          TEST(run__output_and_dir__report_in_a_file_and_traces_kept),
-          TEST(run__preload_alone__records_as_well),
-          TEST(run__dlopen_path_with_other_preloads__kept),
-          TEST(run__libfabric__hooked_if_the_hook_is_there),
-          TEST(run__output_that_cannot_be_written__said_before),
-          TEST(run__folder_without_room_for_traces__said_before),
-          TEST(report__folder_of_full_files__so_many_rows_and_no_more),
-          TEST(report__names_and_kinds_of_another_user__printable_and_not_opened),
-          TEST(report__no_trace_file__the_error_only),
-          TEST(run__program_that_takes_no_library__refused), TEST(run__set_user_id__refused),
-          TEST(run__scripts__run), TEST(run__wrong_command_line__said),
-          TEST(run__signals__a_report_or_the_programs), TEST(run__follow__reports_meanwhile))
+TEST_MAIN(
+    TEST(run__program__its_registrations), TEST(run__call_of_libibverbs_itself__not_counted),
+    TEST(run__every_call__named_with_its_failure),
+    TEST(run__memory_freed_while_registered__reported), TEST(run__threads__every_call_counted),
+    TEST(run__forks__a_report_of_each), TEST(run__region_of_the_parent_in_a_child__harmless),
+    TEST(run__exec__both_programs_reported), TEST(run__end_without_exit__reported),
+    TEST(run__killed__reported_and_the_same_signal),
+    TEST(run__module_that_links_libibverbs__reported), TEST(run__program__notices_nothing),
+    TEST(run__text__tables_and_advice_on_standard_error), TEST(run__no_registration__said),
+    TEST(run__standard_output_closed__report_in_its_file), TEST(run__dir_with_a_long_path__refused),
+    TEST(run__runtime_folder_of_others__not_used),
+    TEST(run__output_and_dir__report_in_a_file_and_traces_kept),
+    TEST(run__preload_alone__records_as_well), TEST(run__dlopen_path_with_other_preloads__kept),
+    TEST(run__libfabric__hooked_if_the_hook_is_there),
+    TEST(run__output_that_cannot_be_written__said_before),
+    TEST(run__folder_without_room_for_traces__said_before),
+    TEST(report__folder_of_full_files__so_many_rows_and_no_more),
+    TEST(report__names_and_kinds_of_another_user__printable_and_not_opened),
+    TEST(report__no_trace_file__the_error_only), TEST(run__program_that_takes_no_library__refused),
+    TEST(run__set_user_id__refused), TEST(run__scripts__run), TEST(run__wrong_command_line__said),
+    TEST(run__signals__a_report_or_the_programs), TEST(run__signals_of_another_process__forwarded),
+    TEST(run__stop_and_continue__both_processes), TEST(run__follow__reports_meanwhile))

@@ -226,6 +226,23 @@ static int waits(char **argv)
     return 5;
 }
 
+/* Says which signals it gets, and their values. SIGTERM ends it. */
+static int receives(char **argv)
+{
+    siginfo_t info;
+    sigset_t all;
+
+    sigfillset(&all);
+    sigprocmask(SIG_BLOCK, &all, NULL);
+    puts("ready");
+    do {
+        fflush(stdout);
+        require(sigwaitinfo(&all, &info) > 0, "sigwaitinfo");
+        printf("[%d %d]\n", info.si_signo, info.si_code == SI_QUEUE ? info.si_value.sival_int : 0);
+    } while (info.si_signo != SIGTERM);
+    return 6;
+}
+
 /* What the program may look at: its descriptors, errno, the mask and the handlers of signals. */
 static int looks(char **argv)
 {
@@ -255,9 +272,11 @@ int scenario(char **argv)
     static const struct {
         const char *name;
         int (*run)(char **argv);
-    } scenarios[] = {{"plain", plain},   {"again", again}, {"freed", freed},     {"calls", calls},
-                     {"forks", forks},   {"heir", heir},   {"exec", executes},   {"_exit", leaves},
-                     {"killed", killed}, {"looks", looks}, {"threads", threads}, {"waits", waits}};
+    } scenarios[] = {{"plain", plain},      {"again", again},     {"freed", freed},
+                     {"calls", calls},      {"forks", forks},     {"heir", heir},
+                     {"exec", executes},    {"_exit", leaves},    {"killed", killed},
+                     {"looks", looks},      {"threads", threads}, {"waits", waits},
+                     {"receives", receives}};
 
     open_pd();
     for (size_t i = 0; argv[1] && i < sizeof(scenarios) / sizeof(scenarios[0]); i++)

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
  * Sets the environment of the program, starts it as a child and waits. Signals that another process
- * sends to this one are forwarded; those of the terminal reach the program by themselves. This
- * process installs no handler: it blocks the signals and waits for them, and the program gets the
- * mask and the dispositions that this process was started with.
+ * sends to this one are forwarded; those of the terminal reach the program by themselves; SIGTSTP
+ * of either stops this process too. This process installs no handler: it blocks the signals and
+ * waits for them, and the program gets the mask and the dispositions that this process was started
+ * with.
  */
 #include "tools/run/places.h"
 #include "tools/run/run.h"
@@ -175,27 +176,48 @@ static pid_t start_child(char **words, const char *path, const struct start *sta
 
 /* ---- signals ----------------------------------------------------------------------------- */
 
-/* Blocks the signals that wait_for() takes; stops of the terminal keep their meaning. */
+/* Blocks the signals that wait_for() takes. A fault of this process ends it all the same; a
+ * terminal stops it when it reads or writes in the background. */
 static void block_signals(sigset_t *set, struct start *start)
 {
-    static const int kept[] = {SIGTSTP, SIGTTIN, SIGTTOU, SIGSEGV, SIGBUS,
-                               SIGILL,  SIGFPE,  SIGABRT, SIGTRAP, SIGSYS};
     struct sigaction child = {.sa_handler = SIG_DFL}, before;
 
     sigfillset(set);
-    for (size_t i = 0; i < sizeof(kept) / sizeof(kept[0]); i++)
-        sigdelset(set, kept[i]);
+    sigdelset(set, SIGTTIN);
+    sigdelset(set, SIGTTOU);
     sigprocmask(SIG_BLOCK, set, &start->mask);
     sigaction(SIGCHLD, &child, &before);
     start->ignored = before.sa_handler == SIG_IGN;
 }
 
+/* By a process; the kernel sends those of a terminal to the program as well. */
+static bool is_sent(const siginfo_t *info)
+{
+    return info->si_code == SI_USER || info->si_code == SI_QUEUE || info->si_code == SI_TKILL;
+}
+
 static void forward(pid_t child, const siginfo_t *info)
 {
-    bool sent = info->si_code == SI_USER || info->si_code == SI_QUEUE || info->si_code == SI_TKILL;
-
-    if (sent && info->si_signo != SIGCHLD && info->si_signo != SIGCONT)
+    if (!is_sent(info) || info->si_signo == SIGCHLD || info->si_signo == SIGCONT)
+        return;
+    if (info->si_code != SI_QUEUE || sigqueue(child, info->si_signo, info->si_value))
         kill(child, info->si_signo);
+}
+
+/* Stops this process as SIGTSTP does, until it is continued; and so is the program then, if it was
+ * stopped by way of this process. */
+static void stop(pid_t child, const siginfo_t *info)
+{
+    sigset_t set;
+
+    forward(child, info);
+    sigemptyset(&set);
+    sigaddset(&set, SIGTSTP);
+    raise(SIGTSTP);
+    sigprocmask(SIG_UNBLOCK, &set, NULL);
+    sigprocmask(SIG_BLOCK, &set, NULL);
+    if (is_sent(info))
+        kill(child, SIGCONT);
 }
 
 static int status_of(int status, int *killed)
@@ -218,6 +240,8 @@ static int wait_for(pid_t child, const sigset_t *set, unsigned seconds, void (*o
             return status_of(status, killed);
         if ((got < 0 && errno == EAGAIN) || got == SIGRTMIN)
             on_report(context);
+        else if (got == SIGTSTP)
+            stop(child, &info);
         else if (got > 0)
             forward(child, &info);
     }
