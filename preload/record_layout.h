@@ -159,6 +159,44 @@ struct record_layout {
     struct record_range ranges[RECORD_RANGES];
 };
 
+/* ---- processes without a trace file -------------------------------------------------------- */
+
+/* The file beside the trace files in which processes that can make none count themselves. `hmreg
+ * run` makes it, with its blocks, since a process may have no right or room to; each process maps
+ * it when it begins, before it can change its root folder or its user. */
+#define RECORD_LOST_FILE  "hmreg.lost"
+#define RECORD_LOST_MAGIC UINT64_C(0x74736f6c6d6168) /* "hamlost" */
+#define RECORD_LOSSES     63
+
+enum record_lost_step {
+    RECORD_LOST_LIBRARY = 1, /* the recorder cannot be loaded */
+    RECORD_LOST_LIMIT,       /* RLIMIT_FSIZE is too low */
+    RECORD_LOST_CREATE,      /* the file cannot be created */
+    RECORD_LOST_ROOM,        /* it cannot be as long as it must be */
+    RECORD_LOST_MAP,         /* it cannot be mapped */
+    RECORD_LOST_STEP_COUNT
+};
+
+/* Processes that failed at one step with one errno value. */
+struct record_loss {
+    _Atomic uint32_t state; /* enum record_state */
+    uint32_t step;
+    int32_t error; /* 0: unknown */
+    _Atomic uint32_t count;
+    int32_t pid; /* of the first of them, and the name of its program: */
+    char program[44];
+};
+
+struct record_lost {
+    uint64_t magic;
+    uint32_t version; /* RECORD_VERSION */
+    uint32_t size;    /* of the whole file, bytes */
+    uint64_t spare[6];
+    struct record_loss losses[RECORD_LOSSES];
+};
+
+_Static_assert(sizeof(struct record_loss) == 64 && sizeof(struct record_lost) == 4096,
+               "the layout is the same for every compiler");
 _Static_assert(sizeof(struct record_header) == 488 && sizeof(struct record_name) == 256 &&
                    sizeof(struct record_reason) == 320 && sizeof(struct record_key) == 16 &&
                    sizeof(struct record_row) == 104 && sizeof(struct record_live) == 32 &&

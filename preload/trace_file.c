@@ -5,6 +5,7 @@
  */
 #include "preload/trace_file.h"
 
+#include "preload/lost.h"
 #include "preload/mode.h"
 
 #include <hmreg/version.h>
@@ -102,6 +103,13 @@ static void fill_header(struct record_header *header)
 
 /* ---- the file ---------------------------------------------------------------------------- */
 
+static void *fail(enum record_lost_step step, int error)
+{
+    if (hmreg_preload_lost)
+        hmreg_preload_lost(step, error);
+    return NULL;
+}
+
 /* A file longer than the process's limit would be SIGXFSZ for the program. */
 static bool may_be_so_long(void)
 {
@@ -131,13 +139,14 @@ static int create(char *path, size_t room)
 static struct record_layout *map(int fd)
 {
     const size_t size = sizeof(struct record_layout);
+    int error = posix_fallocate(fd, 0, (off_t)size);
     void *made;
 
-    if (posix_fallocate(fd, 0, (off_t)size))
-        return NULL;
+    if (error)
+        return fail(RECORD_LOST_ROOM, error);
     made = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd, 0);
     if (made == MAP_FAILED)
-        return NULL;
+        return fail(RECORD_LOST_MAP, errno);
     /* A forked child must not write to it, and does not need it. */
     madvise(made, size, MADV_DONTFORK);
     return made;
@@ -148,11 +157,13 @@ static struct record_layout *make(char *path, size_t room)
     struct record_layout *made;
     int fd;
 
-    if (!preload_dir()[0] || !may_be_so_long())
+    if (!preload_dir()[0])
         return NULL;
+    if (!may_be_so_long())
+        return fail(RECORD_LOST_LIMIT, EFBIG);
     fd = create(path, room);
     if (fd < 0)
-        return NULL;
+        return fail(RECORD_LOST_CREATE, errno);
     made = map(fd);
     close(fd);
     if (made)

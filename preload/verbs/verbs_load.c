@@ -4,13 +4,16 @@
  * is part of. A process whose real and effective user differ never has it loaded by a path of the
  * environment: the dynamic linker ignores LD_PRELOAD there.
  */
+#include "preload/lost.h"
 #include "preload/verbs/verbs_calls.h"
 
 #include <dlfcn.h>
 #include <errno.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 static _Atomic(const struct verbs_calls *) found;
 
@@ -34,8 +37,12 @@ static const struct verbs_calls *load(void)
     const struct verbs_calls *calls = NULL;
     hmreg_preload_verbs_call *get;
     char path[4096];
-    void *library = path_of_work(path, sizeof(path)) ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : NULL;
+    bool known = path_of_work(path, sizeof(path));
+    void *library;
 
+    library = known ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : NULL;
+    if (!library && hmreg_preload_lost)
+        hmreg_preload_lost(RECORD_LOST_LIBRARY, known && access(path, R_OK) ? errno : 0);
     if (library) {
         get = (hmreg_preload_verbs_call *)dlsym(library, VERBS_WORK_SYMBOL);
         calls = get ? get(&verbs_real) : NULL;

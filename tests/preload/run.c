@@ -515,6 +515,81 @@ static void report__no_trace_file__the_error_only(void **state)
     tool_free(&tool);
 }
 
+/* ---- processes without a trace file ------------------------------------------------------- */
+
+/* Runs a shell's words, in which $RUN runs a scenario with traces in the folder $DIR, and returns
+ * the report. */
+static json_t *run_shell(const char *words)
+{
+    char folder[] = "/tmp/hmreg-test-XXXXXX", file[] = "/tmp/hmreg-test-XXXXXX", run[12000];
+    int fd = mkostemp(file, O_CLOEXEC), status;
+    json_t *document;
+
+    assert_true(fd >= 0);
+    close(fd);
+    assert_non_null(mkdtemp(folder));
+    snprintf(run, sizeof(run), "%s run --json --output %s --dir %s env %s %s",
+             environment("HMREG_TOOL"), file, folder, fake(), environment("PROGRAM"));
+    setenv("RUN", run, 1);
+    setenv("DIR", folder, 1);
+    status = system(words);
+    document = json_load_file(file, 0, NULL);
+    unlink(file);
+    remove_all(folder);
+    assert_int_equal(status, 0);
+    assert_non_null(document);
+    return document;
+}
+
+static void need_namespaces(void)
+{
+    if (system("unshare --user --map-root-user --mount true 2>/dev/null"))
+        test_skip("user namespaces are refused here");
+}
+
+/* Its parent has the only trace file that there is room for. */
+static void run__full_file_system__processes_counted_and_unharmed(void **state)
+{
+    json_t *document;
+
+    need_namespaces();
+    document = run_shell("unshare --user --map-root-user --mount sh -c "
+                         "'mount -t tmpfs -o size=1200k none $DIR && $RUN forks'");
+    expect_processes(document, 1);
+    assert_int_equal(json_array_size(list_at(document, "lost")), 1);
+    assert_int_equal(number_at(document, "lost/0/count"), 2);
+    assert_string_equal(words_at(document, "lost/0/slug"), "no-room");
+    assert_string_equal(words_at(document, "lost/0/name"), "ENOSPC");
+    assert_string_equal(words_at(document, "lost/0/program"), "preload_program");
+    json_decref(document);
+}
+
+static void run__process_with_another_root_folder__counted_and_unharmed(void **state)
+{
+    json_t *document;
+
+    need_namespaces();
+    document = run_shell("test $(unshare --user --map-root-user --mount sh -c '$RUN confined') = "
+                         "registered");
+    expect_processes(document, 0);
+    assert_int_equal(number_at(document, "lost/0/count"), 1);
+    assert_string_equal(words_at(document, "lost/0/slug"), "no-library");
+    assert_string_equal(words_at(document, "lost/0/name"), "ENOENT");
+    json_decref(document);
+}
+
+static void run__limit_of_files__counted_and_said(void **state)
+{
+    struct tool tool = tool_run("run", "sh", "-c", "ulimit -f 100 && exec \"$@\"", "sh", "env",
+                                fake(), environment("PROGRAM"), "plain");
+
+    assert_int_equal(tool.status, 3);
+    assert_says(tool.err, "no trace: 1 process registered and could not be recorded: no file of");
+    assert_says(tool.err, "ulimit -f");
+    assert_null(strstr(tool.err, "No registration"));
+    tool_free(&tool);
+}
+
 /* ---- refusals ---------------------------------------------------------------------------- */
 
 static void expect_refusal(const char *program, int status, const char *words)
@@ -788,7 +863,10 @@ TEST_MAIN(
     TEST(run__folder_without_room_for_traces__said_before),
     TEST(report__folder_of_full_files__so_many_rows_and_no_more),
     TEST(report__names_and_kinds_of_another_user__printable_and_not_opened),
-    TEST(report__no_trace_file__the_error_only), TEST(run__program_that_takes_no_library__refused),
+    TEST(report__no_trace_file__the_error_only),
+    TEST(run__full_file_system__processes_counted_and_unharmed),
+    TEST(run__process_with_another_root_folder__counted_and_unharmed),
+    TEST(run__limit_of_files__counted_and_said), TEST(run__program_that_takes_no_library__refused),
     TEST(run__set_user_id__refused), TEST(run__scripts__run), TEST(run__wrong_command_line__said),
     TEST(run__signals__a_report_or_the_programs), TEST(run__signals_of_another_process__forwarded),
     TEST(run__stop_and_continue__both_processes), TEST(run__follow__reports_meanwhile))

@@ -163,6 +163,15 @@ static int executes(char **argv)
     return 98;
 }
 
+/* Where neither hmreg's libraries nor its folder are. */
+static int confined(char **argv)
+{
+    require(!chroot("/proc/self/fdinfo"), "chroot");
+    reg(0, PAGE);
+    puts("registered");
+    return 0;
+}
+
 static int leaves(char **argv)
 {
     reg(0, PAGE);
@@ -272,11 +281,11 @@ int scenario(char **argv)
     static const struct {
         const char *name;
         int (*run)(char **argv);
-    } scenarios[] = {{"plain", plain},      {"again", again},     {"freed", freed},
-                     {"calls", calls},      {"forks", forks},     {"heir", heir},
-                     {"exec", executes},    {"_exit", leaves},    {"killed", killed},
-                     {"looks", looks},      {"threads", threads}, {"waits", waits},
-                     {"receives", receives}};
+    } scenarios[] = {{"plain", plain},       {"again", again},      {"freed", freed},
+                     {"calls", calls},       {"forks", forks},      {"heir", heir},
+                     {"exec", executes},     {"_exit", leaves},     {"killed", killed},
+                     {"looks", looks},       {"threads", threads},  {"waits", waits},
+                     {"receives", receives}, {"confined", confined}};
 
     open_pd();
     for (size_t i = 0; argv[1] && i < sizeof(scenarios) / sizeof(scenarios[0]); i++)

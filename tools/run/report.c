@@ -276,15 +276,18 @@ static json_t *describe_process(struct trace_view *view, const char *file)
 /* ---- files ------------------------------------------------------------------------------- */
 
 struct reading {
-    json_t *processes, *failures;
+    json_t *processes, *lost, *failures;
     unsigned rows; /* described so far */
 };
 
 static void read_descriptor(struct reading *reading, int fd, const char *path)
 {
     char why[256];
-    struct trace_view *view = trace_view_read(fd, why);
+    struct trace_view *view;
 
+    if (lost_read(fd, reading->lost))
+        return;
+    view = trace_view_read(fd, why);
     if (view) {
         reading->rows += view->row_count + view->reason_count +
                          (view->range_count < MOST_RANGES ? view->range_count : MOST_RANGES);
@@ -319,7 +322,8 @@ static int is_trace(const struct dirent *entry)
 {
     size_t length = strlen(entry->d_name), suffix = strlen(RECORD_SUFFIX);
 
-    return length > suffix && !strcmp(entry->d_name + length - suffix, RECORD_SUFFIX);
+    return !strcmp(entry->d_name, RECORD_LOST_FILE) ||
+           (length > suffix && !strcmp(entry->d_name + length - suffix, RECORD_SUFFIX));
 }
 
 static void read_entry(struct reading *reading, const char *folder, const char *name)
@@ -356,7 +360,7 @@ static void read_folder(struct reading *reading, const char *path)
 
 static struct reading begin_reading(void)
 {
-    return (struct reading){.processes = doc_array(), .failures = doc_array()};
+    return (struct reading){.processes = doc_array(), .lost = doc_array(), .failures = doc_array()};
 }
 
 static json_t *document_of(const struct reading *reading)
@@ -364,6 +368,7 @@ static json_t *document_of(const struct reading *reading)
     json_t *document = doc_new("run");
 
     doc_set(document, "processes", reading->processes);
+    doc_set(document, "lost", reading->lost);
     doc_set(document, "failures", reading->failures);
     return document;
 }

@@ -259,16 +259,29 @@ static void print_process(const json_t *process)
     print_lost(process);
 }
 
+static void print_loss(const json_t *loss)
+{
+    uint64_t count = doc_number(loss, "count");
+
+    print_line("no trace: %" PRIu64 " process%s registered and could not be recorded: %s. %s (The "
+               "first was %" PRIu64 ", %s.)",
+               count, count == 1 ? "" : "es", doc_words(loss, "text"), doc_words(loss, "remedy"),
+               doc_number(loss, "pid"), doc_words(loss, "program"));
+}
+
 void report_print(const json_t *document)
 {
     const json_t *processes = json_object_get(document, "processes"), *process, *failure;
     const json_t *failures = json_object_get(document, "failures");
+    const json_t *lost = json_object_get(document, "lost"), *loss;
 
     print_line("hmreg run, hmreg %s", doc_words(document, "hmreg"));
     doc_each(process, processes)
         print_process(process);
-    if (!json_array_size(processes) && !json_array_size(failures))
+    if (!json_array_size(processes) && !json_array_size(failures) && !json_array_size(lost))
         print_line("No registration by libibverbs or libfabric was seen.");
+    doc_each(loss, lost)
+        print_loss(loss);
     doc_each(failure, failures)
         print_line("%s", json_string_value(failure));
 }

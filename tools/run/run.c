@@ -88,7 +88,7 @@ static void remove_folder(const struct run_options *options, const char *folder)
     if (!list)
         return;
     while ((entry = readdir(list)))
-        if (strstr(entry->d_name, RECORD_SUFFIX))
+        if (strstr(entry->d_name, RECORD_SUFFIX) || !strcmp(entry->d_name, RECORD_LOST_FILE))
             unlinkat(dirfd(list), entry->d_name, 0);
     closedir(list);
     rmdir(folder);
@@ -256,6 +256,7 @@ static int run_program(const struct run_options *options, char **words)
         snprintf(why, sizeof(why), "no trace file can be made in it: %s", strerror(status));
         return fail(folder, why);
     }
+    lost_make(folder);
     return run_in(options, folder, words, path);
 }
 

@@ -45,6 +45,11 @@ json_t *report_of(const char *path);
 /* The same about one open file; path: its name in the document. */
 json_t *report_of_descriptor(int fd, const char *path);
 
+/* Makes the file in which processes without a trace file count themselves, unless it is there. */
+void lost_make(const char *folder);
+/* Adds what the file says to the array. False: it is not such a file. */
+bool lost_read(int fd, json_t *lost);
+
 void report_print(const json_t *document);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * A trace file that is what the bytes make of a good one: `hmreg run --report` reads it and writes
- * a document that is JSON, whatever the file says.
+ * A trace file, or the file of processes without one, that is what the bytes make of a good one:
+ * `hmreg run --report` reads it and writes a document that is JSON, whatever the file says.
  */
 #include "preload/record_layout.h"
 #include "tests/fuzz/targets/target.h"
@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 static struct record_layout good;
+static struct record_lost good_lost;
 
 static void make_good(void)
 {
@@ -49,6 +50,10 @@ static void make_good(void)
         .count = 1,
     };
     good.live[0] = (struct record_live){.handle = 4096, .addr = 4096, .len = 4096};
+    good_lost = (struct record_lost){
+        .magic = RECORD_LOST_MAGIC, .version = RECORD_VERSION, .size = sizeof(good_lost)};
+    good_lost.losses[0] = (struct record_loss){
+        .state = RECORD_READY, .step = RECORD_LOST_ROOM, .error = 28, .count = 2, .program = "a"};
     good.ranges[0] = (struct record_range){.tag = 9, .addr = 4096, .len = 4096, .count = 4};
 }
 
@@ -76,6 +81,11 @@ static int make_file(struct input *input, char path[64])
     bytes = mmap(NULL, sizeof(good), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     PROMISED(bytes != MAP_FAILED);
     memcpy(bytes, &good, sizeof(good));
+    if (how & 0x40) {
+        memcpy(bytes, &good_lost, sizeof(good_lost));
+        place = 0;
+        room = sizeof(good_lost);
+    }
     input_patch(input, bytes + place, room < 65536 ? room : 65536);
     munmap(bytes, sizeof(good));
     if (how & 0x80)

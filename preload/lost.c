@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * See lost.h. The page is mapped in every process under `hmreg run`, shells too, which costs three
+ * system calls; forked children share it. Whatever is wrong with the file, there is no page then.
+ *
+ * A file system that is full may refuse a store to a page that it has (one that copies on write),
+ * which is SIGBUS: so the kernel is asked for a writable page first.
+ */
+#include "preload/lost.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/statfs.h>
+#include <unistd.h>
+
+#define IN_MEMORY 0x01021994 /* TMPFS_MAGIC */
+
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23 /* Linux 5.14 */
+#endif
+
+static struct record_lost *page;
+static bool in_memory; /* the file is, where no store fails */
+
+static struct record_lost *map(int fd)
+{
+    struct statfs system;
+    struct stat status;
+    void *made;
+
+    in_memory = !fstatfs(fd, &system) && system.f_type == IN_MEMORY;
+    if (fstat(fd, &status) || !S_ISREG(status.st_mode) ||
+        status.st_size != sizeof(struct record_lost))
+        return NULL;
+    made = mmap(NULL, sizeof(struct record_lost), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    return made == MAP_FAILED ? NULL : made;
+}
+
+__attribute__((constructor)) static void map_page(void)
+{
+    const char *folder = secure_getenv("HMREG_RUN_DIR");
+    char path[512];
+    int length = folder ? snprintf(path, sizeof(path), "%s/" RECORD_LOST_FILE, folder) : 0;
+    int error = errno, fd;
+
+    if (length <= 0 || (size_t)length >= sizeof(path))
+        return;
+    fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    if (fd >= 0) {
+        page = map(fd);
+        close(fd);
+    }
+    errno = error;
+}
+
+static void fill(struct record_loss *loss, enum record_lost_step step, int error)
+{
+    const char *program = program_invocation_short_name;
+    size_t length = strnlen(program, sizeof(loss->program) - 1);
+
+    loss->step = step;
+    loss->error = error;
+    loss->pid = getpid();
+    memcpy(loss->program, program, length);
+}
+
+static bool may_store(void)
+{
+    return in_memory || !madvise(page, sizeof(*page), MADV_POPULATE_WRITE);
+}
+
+/* Two threads, or processes, may fill two elements alike: the reader adds them. */
+static bool count_in(struct record_loss *loss, enum record_lost_step step, int error)
+{
+    uint32_t state = RECORD_FREE;
+
+    if (atomic_compare_exchange_strong(&loss->state, &state, RECORD_BUSY)) {
+        fill(loss, step, error);
+        atomic_store(&loss->state, RECORD_READY);
+        state = RECORD_READY;
+    }
+    if (state != RECORD_READY || loss->step != step || loss->error != error)
+        return false;
+    atomic_fetch_add(&loss->count, 1);
+    return true;
+}
+
+void hmreg_preload_lost(enum record_lost_step step, int error)
+{
+    int before = errno;
+
+    if (page && page->magic == RECORD_LOST_MAGIC && page->version == RECORD_VERSION && may_store())
+        for (unsigned i = 0; i < RECORD_LOSSES && !count_in(&page->losses[i], step, error); i++)
+            ;
+    errno = before;
+}

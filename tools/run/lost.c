@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * Processes that registered and could make no trace file: how many, and why. They count themselves
+ * in a file (preload/lost.h), which is read as carefully as theirs.
+ */
+#include "preload/record_layout.h"
+#include "tools/document.h"
+#include "tools/run/run.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+static const struct {
+    const char *slug, *text, *remedy;
+} steps[RECORD_LOST_STEP_COUNT] = {
+    [RECORD_LOST_LIBRARY] = {"no-library", "hmreg's libraries could not be loaded",
+                             "A process that changes its root folder needs them there under the "
+                             "same path, and one that limits its memory needs 2 MiB for them."},
+    [RECORD_LOST_LIMIT] = {"file-limit", "no file of 0.9 MiB may be written (RLIMIT_FSIZE)",
+                           "Raise the limit: ulimit -f."},
+    [RECORD_LOST_CREATE] = {"no-file", "no trace file could be created",
+                            "A process that changes its root folder or its user before it "
+                            "registers needs a folder that it may still write to: --dir."},
+    [RECORD_LOST_ROOM] = {"no-room", "there was no room for a trace file",
+                          "Each process needs 0.9 MiB: name a folder with more room by --dir."},
+    [RECORD_LOST_MAP] = {"no-mapping", "the trace file could not be mapped",
+                         "Raise the limit of its memory: ulimit -v."},
+};
+
+void lost_make(const char *folder)
+{
+    const struct record_lost empty = {
+        .magic = RECORD_LOST_MAGIC, .version = RECORD_VERSION, .size = sizeof(empty)};
+    char path[PATH_MAX + 16];
+    int fd;
+
+    snprintf(path, sizeof(path), "%s/" RECORD_LOST_FILE, folder);
+    fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (fd < 0)
+        return;
+    if (write(fd, &empty, sizeof(empty)) != sizeof(empty))
+        unlink(path);
+    close(fd);
+}
+
+/* Text of another process; what is not printable becomes '?'. */
+static json_t *program_of(const struct record_loss *loss)
+{
+    char words[sizeof(loss->program) + 1] = "";
+
+    for (size_t i = 0; i < sizeof(loss->program) && loss->program[i]; i++)
+        words[i] =
+            (char)(loss->program[i] >= ' ' && loss->program[i] <= '~' ? loss->program[i] : '?');
+    return doc_text(words);
+}
+
+static json_t *describe(const struct record_loss *loss)
+{
+    const char *name = loss->error > 0 ? strerrorname_np(loss->error) : NULL;
+    json_t *made = doc_object();
+
+    doc_set(made, "count", doc_made(json_integer(loss->count)));
+    doc_set(made, "slug", doc_text(steps[loss->step].slug));
+    doc_set(made, "code", doc_made(json_integer(name ? -loss->error : 0)));
+    doc_set(made, "name", name ? doc_text(name) : json_null());
+    doc_set(made, "text",
+            doc_format("%s%s%s", steps[loss->step].text, name ? ": " : "",
+                       name ? strerror(loss->error) : ""));
+    doc_set(made, "remedy", doc_text(steps[loss->step].remedy));
+    doc_set(made, "pid", doc_made(json_integer(loss->pid)));
+    doc_set(made, "program", program_of(loss));
+    return made;
+}
+
+bool lost_read(int fd, json_t *lost)
+{
+    struct record_lost file;
+
+    if (pread(fd, &file, sizeof(file), 0) != sizeof(file) || file.magic != RECORD_LOST_MAGIC ||
+        file.version != RECORD_VERSION || file.size != sizeof(file))
+        return false;
+    for (unsigned i = 0; i < RECORD_LOSSES; i++) {
+        const struct record_loss *loss = &file.losses[i];
+
+        if (loss->state == RECORD_READY && loss->step > 0 && loss->step < RECORD_LOST_STEP_COUNT &&
+            loss->count)
+            doc_add(lost, describe(loss));
+    }
+    return true;
+}
