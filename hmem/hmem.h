@@ -96,6 +96,10 @@ struct hmem_ops {
     /* Is the runtime's library in this process? Loads nothing. NULL: it always is. */
     bool (*loaded)(void);
 
+    /* Of a runtime whose library is in this process: has anybody started it? Starts nothing. NULL:
+     * unknown. */
+    bool (*started)(void);
+
     /* Loads the runtime and counts its devices. The caller closes *out with close().
      * -ENOENT: the library is not installed. -ENODEV: it reports no device or no driver.
      * -ELIBBAD: it lacks a required entry point. -ENOMEM. -EIO: any other failure. */

@@ -138,6 +138,19 @@ bool loader_is_loaded(const char *soname)
     return read_list(find_soname, &search) && search.found;
 }
 
+void *loader_find(const char *soname, const char *name, _Atomic(void *) *found)
+{
+    void *function = atomic_load(found);
+    void *library = function ? NULL : dlopen(soname, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
+
+    if (!library)
+        return function;
+    function = dlsym(library, name);
+    atomic_store(found, function);
+    dlclose(library);
+    return function;
+}
+
 void loader_close(void *handle)
 {
     if (handle)

@@ -46,6 +46,10 @@ uint64_t loader_count(void);
  * cannot be read. */
 bool loader_is_loaded(const char *soname);
 
+/* A function of a library that is in this process; NULL: it is not, or has none. *found keeps it.
+ */
+void *loader_find(const char *soname, const char *name, _Atomic(void *) *found);
+
 /* Closes the handle. The code stays mapped (RTLD_NODELETE), because the vendors' libraries leave
  * threads and exit handlers behind. */
 void loader_close(void *handle);

@@ -94,6 +94,7 @@ static void open_library(struct engine *self)
 {
     /* Without a cache no memory has to be watched: the program's libc stays as it is. */
     const struct hmreg_config config = {.size = sizeof(config),
+                                        .ifaces = HMREG_IFACES_STARTED,
                                         .monitor = preload_mode()->cache ? HMREG_MONITOR_DEFAULT
                                                                          : HMREG_MONITOR_DISABLED};
     int rc = hmreg_open(&config, &self->lib);

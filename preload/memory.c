@@ -14,8 +14,8 @@
 
 /* ---- has the program started a vendor's runtime? ------------------------------------------ */
 
-/* hmreg would start one that is only loaded, after which a child could not use it any more. Before
- * its start a runtime has no memory, and these calls say that it has not been started. */
+/* Before its start a runtime has no memory, and hmreg need not be opened to ask. These calls say
+ * that it has not been started. */
 static bool is_cuda_started(void *function)
 {
     void *context = NULL;

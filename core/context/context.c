@@ -110,6 +110,7 @@ int hmreg_open(const struct hmreg_config *config, struct hmreg **out)
     pthread_mutex_init(&lib->sets_lock, NULL);
     pthread_cond_init(&lib->sets_left, NULL);
     stats_page_open(&lib->stats_page, settings.stats, monitor_kind(lib->monitor));
+    lib->runtimes.started_only = settings.started_only;
     runtimes_open(&lib->runtimes, lib->settings.ifaces, lib->settings.named, lib->epoch,
                   &lib->settings.log);
     *out = lib;

@@ -167,20 +167,37 @@ static int start_loaded(struct runtimes *all, struct runtime *runtime)
                       runtime->ops->name, why);
 }
 
+/* Of a runtime in the process: is it left alone until the application has started it? */
+static bool waits(struct runtimes *all, const struct runtime *runtime)
+{
+    uint32_t bit = HMREG_IFACE_BIT(runtime->ops->iface);
+
+    if (!all->started_only || !runtime->ops->started || runtime->ops->started()) {
+        atomic_fetch_and(&all->waiting, ~bit);
+        return false;
+    }
+    atomic_fetch_or(&all->waiting, bit);
+    return true;
+}
+
 int runtimes_notice(struct runtimes *all)
 {
     struct hmreg_error saved;
     uint64_t loads;
+    bool same;
     int rc = 0;
 
     if (!atomic_load(&all->untried))
         return 0;
     loads = hmem_libraries_loaded();
-    if (loads == atomic_load(&all->loads))
+    same = loads == atomic_load(&all->loads);
+    if (same && !atomic_load(&all->waiting))
         return 0;
     hmreg_error_save(&saved);
     for (int i = 0; i < HMREG_IFACE_COUNT && !rc; i++)
-        if (atomic_load(&all->untried) & HMREG_IFACE_BIT(i) && is_loaded(&all->of[i]))
+        if (atomic_load(&all->untried) & HMREG_IFACE_BIT(i) &&
+            (same ? atomic_load(&all->waiting) & HMREG_IFACE_BIT(i) : is_loaded(&all->of[i])) &&
+            !waits(all, &all->of[i]))
             rc = start_loaded(all, &all->of[i]);
     if (rc)
         return rc;

@@ -7,7 +7,8 @@
  * what an address is needs it only if its library is in the process already: without the library
  * no memory can be its. A library that the application loads later is noticed by the next such
  * question. Until the first need nothing of a runtime runs in the process, so that a fork before it
- * is harmless.
+ * is harmless. Where hmreg is a guest that the application does not know (started_only), such a
+ * question needs no runtime that the application has not started: before, no memory is its.
  */
 #ifndef HMREG_CORE_CONTEXT_RUNTIMES_H
 #define HMREG_CORE_CONTEXT_RUNTIMES_H
@@ -39,6 +40,8 @@ struct runtimes {
     uint64_t epoch;
     const struct log *log;
     atomic_uint untried;    /* HMREG_IFACE_BIT() of those that may be started */
+    bool started_only;      /* see above; set before runtimes_open() */
+    atomic_uint waiting;    /* of the untried, those that are loaded and wait for their start */
     atomic_bool vendors;    /* one is present besides the system's */
     _Atomic uint64_t loads; /* hmem_libraries_loaded() when none of the untried was loaded */
     pthread_mutex_t lock;   /* never held across a vendor's call */

@@ -249,7 +249,7 @@ static int check_config(const struct hmreg_config *callers, struct hmreg_config 
            : validate_size(callers, later, sizeof(later) / sizeof(later[0]), "struct hmreg_config");
     if (rc)
         return rc;
-    if (config->ifaces & ~ALL_IFACES)
+    if (config->ifaces & ~ALL_IFACES && config->ifaces != HMREG_IFACES_STARTED)
         return hmreg_fail(-EINVAL, "config->ifaces has unknown bits %#x; accepted are %#x",
                           config->ifaces & ~ALL_IFACES, ALL_IFACES);
     if ((unsigned)config->monitor > HMREG_MONITOR_MEMHOOKS)
@@ -278,7 +278,8 @@ int settings_read(const struct hmreg_config *callers, struct settings *out)
         rc = read_environment(&settings);
     if (rc)
         return rc;
-    if (config.ifaces)
+    settings.started_only = config.ifaces == HMREG_IFACES_STARTED;
+    if (config.ifaces && !settings.started_only)
         settings.ifaces = settings.named = config.ifaces | HMREG_IFACE_BIT(HMREG_IFACE_SYSTEM);
     if (config.monitor)
         settings.monitor = config.monitor;

@@ -12,12 +12,13 @@
 #include <stdbool.h>
 
 struct settings {
-    uint32_t ifaces;                      /* HMREG_IFACE_BIT()s of the runtimes that may be used */
-    uint32_t named;                       /* of those, the ones that config or HMREG_IFACES names */
-    enum hmreg_monitor monitor;           /* for host memory */
-    bool watch[HMREG_IFACE_COUNT];        /* may regions of this iface's device memory be cached? */
-    uint64_t max_regions, max_bytes;      /* per cache; one of them 0: no caching */
-    uint64_t all_regions, all_bytes;      /* of all caches together */
+    uint32_t ifaces;                 /* HMREG_IFACE_BIT()s of the runtimes that may be used */
+    uint32_t named;                  /* of those, the ones that config or HMREG_IFACES names */
+    bool started_only;               /* of the others, those that the application has started */
+    enum hmreg_monitor monitor;      /* for host memory */
+    bool watch[HMREG_IFACE_COUNT];   /* may regions of this iface's device memory be cached? */
+    uint64_t max_regions, max_bytes; /* per cache; one of them 0: no caching */
+    uint64_t all_regions, all_bytes; /* of all caches together */
     enum hmreg_way ways[HMREG_WAY_COUNT]; /* of path dmabuf, ended by NONE; none: by the pair */
     enum hmreg_check check[HMREG_IFACE_COUNT]; /* never DEFAULT */
     struct log log;

@@ -50,5 +50,16 @@ static void device(struct hmem *self, int index, struct hmem_device *out)
     *out = ((struct cuda_hmem *)self)->devices[index].info;
 }
 
-VENDOR_DEFINE(CUDA, cuda, "CUDA", "libcuda.so.1", CUDA_DEINITIALIZED, .watch = cuda_watch,
-              .is_same = cuda_is_same, .sync_memops = cuda_sync_memops);
+/* cuCtxGetCurrent() needs no context. */
+static bool started(void)
+{
+    static _Atomic(void *) found;
+    unsigned (*current)(void **) =
+        (unsigned (*)(void **))loader_find("libcuda.so.1", "cuCtxGetCurrent", &found);
+    void *context = NULL;
+
+    return !current || current(&context) != CUDA_NOT_INITIALIZED;
+}
+
+VENDOR_DEFINE(CUDA, cuda, "CUDA", "libcuda.so.1", CUDA_DEINITIALIZED, .started = started,
+              .watch = cuda_watch, .is_same = cuda_is_same, .sync_memops = cuda_sync_memops);

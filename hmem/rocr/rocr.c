@@ -133,5 +133,16 @@ static void device(struct hmem *self, int index, struct hmem_device *out)
     *out = rocr_gpu((struct rocr_hmem *)self, index)->info;
 }
 
+static bool started(void)
+{
+    static _Atomic(void *) found;
+    hsa_status_t (*info)(hsa_system_info_t, void *) =
+        (hsa_status_t(*)(hsa_system_info_t, void *))loader_find("libhsa-runtime64.so.1",
+                                                                "hsa_system_get_info", &found);
+    uint16_t major;
+
+    return !info || info(HSA_SYSTEM_INFO_VERSION_MAJOR, &major) != HSA_STATUS_ERROR_NOT_INITIALIZED;
+}
+
 VENDOR_DEFINE(ROCR, rocr, "ROCm", "libhsa-runtime64.so.1", HSA_STATUS_ERROR_NOT_INITIALIZED,
-              .watch = rocr_watch);
+              .started = started, .watch = rocr_watch);

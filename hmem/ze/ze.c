@@ -55,5 +55,16 @@ static void device(struct hmem *self, int index, struct hmem_device *out)
     *out = ((struct ze_hmem *)self)->devices[index].info;
 }
 
+static bool started(void)
+{
+    static _Atomic(void *) found;
+    ze_result_t (*drivers)(uint32_t *, ze_driver_handle_t *) =
+        (ze_result_t(*)(uint32_t *, ze_driver_handle_t *))loader_find("libze_loader.so.1",
+                                                                      "zeDriverGet", &found);
+    uint32_t count = 0;
+
+    return !drivers || drivers(&count, NULL) != ZE_RESULT_ERROR_UNINITIALIZED;
+}
+
 VENDOR_DEFINE(ZE, ze, "Level Zero", "libze_loader.so.1", ZE_RESULT_ERROR_UNINITIALIZED,
-              .watch = ze_watch);
+              .started = started, .watch = ze_watch);

@@ -54,6 +54,7 @@ enum hmreg_iface {
 };
 #define HMREG_IFACE_COUNT      4 /* the ifaces whose runtimes hmreg knows are less than this */
 #define HMREG_IFACE_BIT(iface) (1u << (iface))
+#define HMREG_IFACES_STARTED   (1u << 31) /* of hmreg_config.ifaces, alone */
 
 /* The kind of memory. */
 enum hmreg_mem_kind {
@@ -183,7 +184,8 @@ enum hmreg_log_level {
 struct hmreg_config {
     size_t size;                /* sizeof(struct hmreg_config) */
     uint32_t ifaces;            /* HMREG_IFACE_BIT()s of the runtimes to start now, and of no other
-                                   later; 0: each at the first need */
+                                   later; 0: each at the first need; HMREG_IFACES_STARTED: the
+                                   same, but no runtime that the application has only loaded */
     enum hmreg_monitor monitor; /* the monitor for host memory */
     /* Receives the library's messages of every level. text is one line without a newline, valid
      * during the call. The library calls log from any thread that is in a library call, and from
@@ -197,7 +199,9 @@ struct hmreg_config {
  * Opens the library. Starts the vendors' runtimes that config or HMREG_IFACES names, and the
  * monitor if config or the environment names one. Without such names each runtime is started at
  * the first need: by a call that names its iface, or by one that asks what an address is while the
- * vendor's library is in the process. A fork before that leaves the child free to use it.
+ * vendor's library is in the process. A fork before that leaves the child free to use it. With
+ * HMREG_IFACES_STARTED a question what an address is starts none that the application has not
+ * started, which owns no memory before.
  * config: NULL for the defaults; read during the call only. *out: close it with hmreg_close().
  * An absent or broken runtime is not an error; hmreg_runtime_query() gives the reason.
  * -EINVAL: out is NULL, config's size, ifaces or monitor is not an accepted value, or an

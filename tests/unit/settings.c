@@ -218,6 +218,27 @@ static void read__limits__from_zero_to_none(void **state)
     clear_environment();
 }
 
+/* It says when a runtime starts, and leaves to the environment which. */
+static void read__started_only__alone(void **state)
+{
+    struct hmreg_config config = {.size = sizeof(config), .ifaces = HMREG_IFACES_STARTED};
+    struct settings settings;
+
+    clear_environment();
+    assert_ok(settings_read(&config, &settings));
+    assert_true(settings.started_only);
+    assert_int_equal(settings.ifaces, ALL);
+    assert_int_equal(settings.named, 0);
+    setenv("HMREG_IFACES", "rocr", 1);
+    assert_ok(settings_read(&config, &settings));
+    assert_true(settings.named & HMREG_IFACE_BIT(HMREG_IFACE_ROCR));
+    config.ifaces |= HMREG_IFACE_BIT(HMREG_IFACE_CUDA);
+    assert_int_equal(settings_read(&config, &settings), -EINVAL);
+    clear_environment();
+    assert_ok(settings_read(NULL, &settings));
+    assert_false(settings.started_only);
+}
+
 static void read__config__goes_before_the_environment(void **state)
 {
     struct hmreg_config config = {
@@ -299,5 +320,5 @@ TEST_MAIN(TEST(read__nothing_said__defaults), TEST(read__wrong_values__inval_and
           TEST(read__stats__on_or_off), TEST(read__ifaces__those_and_system),
           TEST(read__long_list_of_ifaces__is_read_to_its_end), TEST(read__monitors),
           TEST(read__switches__each_its_own_iface), TEST(read__limits__from_zero_to_none),
-          TEST(read__config__goes_before_the_environment),
+          TEST(read__started_only__alone), TEST(read__config__goes_before_the_environment),
           TEST(read__log__levels_and_the_callers_function), TEST(read__wrong_config__inval))

@@ -58,7 +58,7 @@ static void assert_moves(struct memory *memory, uint32_t key, const char *addr, 
     free(copy);
 }
 
-static bool begun_early;
+static bool begun_early, other_begun;
 
 /* Before descriptors are counted: the runtime's, and libhmreg's. */
 __attribute__((constructor)) static void start_all(void)
@@ -71,6 +71,8 @@ __attribute__((constructor)) static void start_all(void)
     if (!vendor_load())
         return;
     bench = bench_open();
+    other_begun = vendor_other_is_begun();
+    bench_dereg(bench_reg(&bench, host, sizeof(host), LOCAL));
     bench_dereg(bench_reg(&bench, host, sizeof(host), REMOTE));
     begun_early = vendor_is_begun();
     memory = memory_open();
@@ -86,9 +88,15 @@ static void reg__runtime_is_not_started__stays_so(void **state)
 {
     if (!vendor_load())
         test_skip("of a vendor");
-    if (bench_mode("cache=remote"))
-        test_skip("the cache starts it, to know what it keeps");
     assert_false(begun_early);
+}
+
+static void reg__another_runtime_is_only_loaded__stays_so(void **state)
+{
+    if (!getenv("OTHER"))
+        test_skip("of two vendors");
+    assert_false(other_begun);
+    assert_false(vendor_other_is_begun());
 }
 
 static void reg__device_memory__without_gpu_as_before(void **state)
@@ -298,6 +306,7 @@ static void fork__child_ends_and_registers__the_parents_are_untouched(void **sta
 }
 
 TEST_MAIN(TEST(reg__runtime_is_not_started__stays_so),
+          TEST(reg__another_runtime_is_only_loaded__stays_so),
           TEST(reg__device_memory__without_gpu_as_before),
           TEST(reg__device_memory__nic_reaches_its_bytes),
           TEST(reg__device_memory_at_an_iova__nic_uses_it), TEST(reg__rights__those_asked_for),

@@ -264,6 +264,23 @@ bool vendor_is_begun(void)
     return vendor->is_begun();
 }
 
+bool vendor_other_is_begun(void)
+{
+    const char *name = getenv("OTHER");
+    void *ours = library;
+    bool begun = false;
+
+    for (size_t i = 0; i < sizeof(vendors) / sizeof(vendors[0]) && name; i++) {
+        if (strcmp(vendors[i].vendor.name, name))
+            continue;
+        library = dlopen(vendors[i].file, RTLD_NOW);
+        check(vendors[i].file, !library);
+        begun = vendors[i].vendor.is_begun();
+    }
+    library = ours;
+    return begun;
+}
+
 void *vendor_alloc(size_t len)
 {
     return vendor->alloc(len);

@@ -16,6 +16,10 @@ bool vendor_begin(void);
 /* Is it started, by whatever part of this process? */
 bool vendor_is_begun(void);
 
+/* Loads the runtime that OTHER in the environment names, and starts nothing of it: is it started?
+ */
+bool vendor_other_is_begun(void);
+
 void *vendor_alloc(size_t len);
 void vendor_free(void *memory);
 /* Between memory of the device and the host's, in either order. */
