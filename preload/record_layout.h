@@ -18,7 +18,7 @@
 #include <stdint.h>
 
 #define RECORD_MAGIC   UINT64_C(0x65636172746d6168) /* "hamtrace", read as little-endian */
-#define RECORD_VERSION 2
+#define RECORD_VERSION 3
 #define RECORD_SUFFIX  ".hmreg-trace" /* of the file's name */
 
 enum record_state { RECORD_FREE, RECORD_BUSY, RECORD_READY };
@@ -68,6 +68,10 @@ enum record_how {
 #define RECORD_MODE_REMOTE 4u
 #define RECORD_MODE_WRONG  8u /* HMREG_RUN_MODE has a word that was left out */
 
+/* How libibverbs' calls reach hmreg: libhmreg-preload.so, libhmreg-audit.so. */
+#define RECORD_BY_PRELOAD 1u
+#define RECORD_BY_AUDIT   2u
+
 #define RECORD_NAMES   256
 #define RECORD_REASONS 64
 #define RECORD_ROWS    1024
@@ -87,7 +91,9 @@ struct record_header {
     char rank[16];     /* of a job of MPI, as its launcher's environment says; "": none */
     char hmreg[16];    /* the library's version */
     char program[256]; /* the path of its executable */
-    uint64_t spare[14];
+    uint32_t by;       /* RECORD_BY_* */
+    uint32_t spare_by;
+    uint64_t spare[13];
 };
 
 /* A module's path, or a device's or a domain's name. Index 0 is "unknown". */

@@ -84,6 +84,14 @@ static uint32_t mode_bits(void)
            (mode->remote ? RECORD_MODE_REMOTE : 0) | (mode->wrong ? RECORD_MODE_WRONG : 0);
 }
 
+static uint32_t by_bits(void)
+{
+    const char *audit = getenv("LD_AUDIT");
+
+    return (hmreg_preload_lost ? RECORD_BY_PRELOAD : 0) |
+           (audit && strstr(audit, "libhmreg-audit.so") ? RECORD_BY_AUDIT : 0);
+}
+
 static void fill_header(struct record_header *header)
 {
     ssize_t length = readlink("/proc/self/exe", header->program, sizeof(header->program) - 1);
@@ -95,6 +103,7 @@ static void fill_header(struct record_header *header)
     header->pid = getpid();
     header->parent = getppid();
     header->mode = mode_bits();
+    header->by = by_bits();
     header->began = real_time();
     header->size = sizeof(struct record_layout);
     header->version = RECORD_VERSION;

@@ -396,6 +396,55 @@ static void run__libfabric__hooked_if_the_hook_is_there(void **state)
     tool_free(&tool);
 }
 
+/* NCCL looks libibverbs' functions up, in the library that the variable names. */
+static void run__nccl__its_variable_unless_it_is_set(void **state)
+{
+    struct tool tool = tool_run("run", "sh", "-c", "echo $NCCL_IBVERBS_LIB; echo $LD_AUDIT.");
+    char expected[4200];
+
+    snprintf(expected, sizeof(expected), "%s", environment("PRELOAD"));
+    strcpy(strrchr(expected, '/'), "/libhmreg-ibverbs.so\n.\n");
+    assert_string_equal(tool.out, expected);
+    tool_free(&tool);
+    setenv("NCCL_IBVERBS_LIB", "other", 1);
+    tool = tool_run("run", "sh", "-c", "echo $NCCL_IBVERBS_LIB");
+    unsetenv("NCCL_IBVERBS_LIB");
+    assert_string_equal(tool.out, "other\n");
+    tool_free(&tool);
+}
+
+/* A program that looks libibverbs' functions up on its own handle. */
+static void run__by_audit__looked_up_calls_seen_and_cached(void **state)
+{
+    const char *program = getenv("LOOKED_UP");
+    char file[] = "/tmp/hmreg-test-XXXXXX";
+    struct tool tool;
+    json_t *document;
+    int fd;
+
+    if (!program)
+        test_skip("this hmreg has no libhmreg-audit.so");
+    fd = mkostemp(file, O_CLOEXEC);
+    assert_true(fd >= 0);
+    close(fd);
+    tool = tool_run("run", "--by", "audit", "--cache", "--json", "--output", file, "env", fake(),
+                    program, "reg__again");
+    document = json_load_file(file, 0, NULL);
+    unlink(file);
+    assert_int_equal(tool.status, 0);
+    assert_says(tool.out, "1 passed");
+    tool_free(&tool);
+    assert_non_null(document);
+    assert_true(number_at(document, "processes/0/totals/hits") > 0);
+    assert_string_equal(words_at(document, "processes/0/by/0"), "preload");
+    assert_string_equal(words_at(document, "processes/0/by/1"), "audit");
+    json_decref(document);
+    tool = tool_run("run", "--by", "magic", "true");
+    assert_int_equal(tool.status, 125);
+    assert_says(tool.err, "preload and audit are accepted");
+    tool_free(&tool);
+}
+
 static void run__output_that_cannot_be_written__said_before(void **state)
 {
     struct tool tool = tool_run("run", "--output", "/no/such/folder/report", "echo", "hello");
@@ -859,6 +908,8 @@ TEST_MAIN(
     TEST(run__output_and_dir__report_in_a_file_and_traces_kept),
     TEST(run__preload_alone__records_as_well), TEST(run__dlopen_path_with_other_preloads__kept),
     TEST(run__libfabric__hooked_if_the_hook_is_there),
+    TEST(run__nccl__its_variable_unless_it_is_set),
+    TEST(run__by_audit__looked_up_calls_seen_and_cached),
     TEST(run__output_that_cannot_be_written__said_before),
     TEST(run__folder_without_room_for_traces__said_before),
     TEST(report__folder_of_full_files__so_many_rows_and_no_more),

@@ -230,6 +230,17 @@ static json_t *modes_of(const struct trace_view *view)
     return modes;
 }
 
+static json_t *ways_of(const struct trace_view *view)
+{
+    json_t *ways = doc_array();
+
+    if (view->by & RECORD_BY_PRELOAD)
+        doc_add(ways, doc_text("preload"));
+    if (view->by & RECORD_BY_AUDIT)
+        doc_add(ways, doc_text("audit"));
+    return ways;
+}
+
 /* What became of it: a pid that exists may be another program's by now. */
 static const char *state_of(const struct trace_view *view)
 {
@@ -262,6 +273,7 @@ static json_t *describe_process(struct trace_view *view, const char *file)
     doc_set(process, "program", text_or_null(view->program));
     doc_set(process, "hmreg", text_or_null(view->hmreg));
     doc_set(process, "modes", modes_of(view));
+    doc_set(process, "by", ways_of(view));
     doc_set(process, "state", doc_text(state_of(view)));
     doc_set(process, "began", time_of(view->began));
     doc_set(process, "file", doc_text(file));

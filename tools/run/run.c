@@ -301,6 +301,13 @@ static const char *take_cache(const char *value, void *options)
     return NULL;
 }
 
+static const char *take_by(const char *value, void *options)
+{
+    ((struct run_options *)options)->audit = !strcmp(value, "audit");
+    return strcmp(value, "audit") && strcmp(value, "preload") ? "preload and audit are accepted"
+                                                              : NULL;
+}
+
 static const char *take_follow(const char *value, void *options)
 {
     long seconds;
@@ -339,6 +346,7 @@ static const struct option_def options[] = {
     {"trace", NULL, "only record; also without this option", take_trace},
     {"gpu", NULL, "make registrations of device memory succeed", take_gpu},
     {"cache", "[=remote]", "remember registrations; =remote: those for peers too", take_cache},
+    {"by", "WAY", "preload; audit: also where functions are looked up", take_by},
     {"json", NULL, "JSON instead of tables; its keys are in hmreg-run(1)", options_take_json},
     {"follow", "SECONDS", "report again after so long, while the program runs", take_follow},
     {"output", "FILE", "write the report to FILE, not to standard error", take_output},

@@ -21,6 +21,8 @@
 #include <unistd.h>
 
 #define PRELOAD "libhmreg-preload.so"
+#define AUDIT   "libhmreg-audit.so"
+#define STANDIN "libhmreg-ibverbs.so"
 #define HOOK    "libhmreg_hook-fi.so"
 
 /* ---- environment ------------------------------------------------------------------------- */
@@ -76,6 +78,25 @@ static bool has(const char *folder, const char *library, char path[PATH_MAX + 64
     return !access(path, R_OK);
 }
 
+/* Those through which libibverbs' calls are reached. False: --by names one that is missing. */
+static bool set_verbs(const struct run_options *options, const char *libraries, char why[512])
+{
+    char path[PATH_MAX + 64];
+
+    if (has(libraries, PRELOAD, path))
+        add_to("LD_PRELOAD", path, ':', true, NULL);
+    if (has(libraries, STANDIN, path))
+        setenv("NCCL_IBVERBS_LIB", path, 0);
+    if (!options->audit)
+        return true;
+    if (!has(libraries, AUDIT, path)) {
+        snprintf(why, 512, "%.400s has no %s: this hmreg was built without it", libraries, AUDIT);
+        return false;
+    }
+    add_to("LD_AUDIT", path, ':', true, NULL);
+    return true;
+}
+
 bool environment_set(const struct run_options *options, const char *folder, char why[512])
 {
     char libraries[PATH_MAX], path[PATH_MAX + 64], mode[64];
@@ -91,8 +112,8 @@ bool environment_set(const struct run_options *options, const char *folder, char
                  libraries, PRELOAD, HOOK);
         return false;
     }
-    if (preload)
-        add_to("LD_PRELOAD", path, ':', true, NULL);
+    if (!set_verbs(options, libraries, why))
+        return false;
     if (hook) {
         /* libfabric searches its own folder only while the variable is not set. */
         add_to("FI_PROVIDER_PATH", libraries, ':', false, RUN_PROVIDERS);

@@ -90,6 +90,7 @@ static void view_header(const struct record_header *from, struct trace_view *to)
     to->pid = from->pid;
     to->parent = from->parent;
     to->mode = from->mode;
+    to->by = from->by;
     to->ended = from->ended == 1;
     to->began = from->began;
     to->lost_rows = from->lost_rows;

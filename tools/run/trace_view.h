@@ -30,6 +30,7 @@ struct view_reason {
 struct trace_view {
     int pid, parent;
     uint32_t mode; /* RECORD_MODE_* */
+    uint32_t by;   /* RECORD_BY_* */
     bool ended;
     int64_t began;
     uint64_t lost_rows, lost_live, lost_ranges, lost_names, lost_reasons, unknown_ends;
