@@ -96,8 +96,8 @@ struct hmem_ops {
     /* Is the runtime's library in this process? Loads nothing. NULL: it always is. */
     bool (*loaded)(void);
 
-    /* Of a runtime whose library is in this process: has anybody started it? Starts nothing. NULL:
-     * unknown. */
+    /* Of a runtime whose library is in this process: was it started, by the application or by
+     * hmreg? Starts nothing. NULL: unknown. */
     bool (*started)(void);
 
     /* Loads the runtime and counts its devices. The caller closes *out with close().
