@@ -86,7 +86,7 @@ static uint32_t mode_bits(void)
 
 static uint32_t by_bits(void)
 {
-    const char *audit = getenv("LD_AUDIT");
+    const char *audit = secure_getenv("LD_AUDIT");
 
     return (hmreg_preload_lost ? RECORD_BY_PRELOAD : 0) |
            (audit && strstr(audit, "libhmreg-audit.so") ? RECORD_BY_AUDIT : 0);

@@ -617,6 +617,7 @@ static void run__limit_of_files__counted_and_said(void **state)
     assert_null(strstr(tool.err, "No registration"));
     tool_free(&tool);
 }
+
 TEST_MAIN(TEST(run__program__its_registrations), TEST(run__call_of_libibverbs_itself__not_counted),
           TEST(run__every_call__named_with_its_failure),
           TEST(run__memory_freed_while_registered__reported),
@@ -624,9 +625,10 @@ TEST_MAIN(TEST(run__program__its_registrations), TEST(run__call_of_libibverbs_it
           TEST(run__region_of_the_parent_in_a_child__harmless),
           TEST(run__exec__both_programs_reported), TEST(run__end_without_exit__reported),
           TEST(run__killed__reported_and_the_same_signal),
-          TEST(run__module_that_links_libibverbs__reported), TEST(run__program__notices_nothing),
-          TEST(run__text__tables_and_advice_on_standard_error), TEST(run__no_registration__said),
-          TEST(run__standard_output_closed__report_in_its_file),
+          TEST(run__module_that_links_libibverbs__reported),
+          TEST(run__functions_looked_up_on_a_handle__passed_on_and_said),
+          TEST(run__program__notices_nothing), TEST(run__text__tables_and_advice_on_standard_error),
+          TEST(run__no_registration__said), TEST(run__standard_output_closed__report_in_its_file),
           TEST(run__dir_with_a_long_path__refused), TEST(run__runtime_folder_of_others__not_used),
           TEST(run__output_and_dir__report_in_a_file_and_traces_kept),
           TEST(run__preload_alone__records_as_well),
