@@ -23,10 +23,10 @@ static void open__in_a_set_user_id_program__environment_is_not_read(void **state
 {
     int status = run_set_user_id("--open", environment);
 
-    assert_int_equal(run_again("--open", environment), 1); /* as for any other program */
     if (status == 77)
         test_skip("set-user-id programs cannot be made here, or have no effect");
     assert_int_equal(status, 0);
+    assert_int_equal(run_again("--open", environment), 1); /* as for any other program */
 }
 
 static const struct test_case cases[] = {
