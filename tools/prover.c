@@ -176,16 +176,27 @@ static int listen_to(struct prover *prover, int patience)
 
 /* ---- its end ---------------------------------------------------------------------------- */
 
-/* Kills the process. If it is stuck in a driver and does not die within 2 s, gives up waiting. */
-static int stop(struct prover *prover)
+static bool ends_within(const struct prover *prover, int seconds, int *status)
 {
-    const struct timespec moment = {.tv_nsec = 50000000};
-    int status = 0;
+    const struct timespec moment = {.tv_nsec = 10000000};
+    pid_t ended = 0;
+
+    for (int i = 0; i < seconds * 100; i++) {
+        ended = waitpid(prover->pid, status, WNOHANG);
+        if (ended)
+            break;
+        nanosleep(&moment, NULL);
+    }
+    return ended != 0;
+}
+
+/* Kills the process. If it is stuck in a driver and does not die within 2 s, gives up waiting. */
+static void stop(const struct prover *prover)
+{
+    int status;
 
     kill(prover->pid, SIGKILL);
-    for (int i = 0; i < 40 && waitpid(prover->pid, &status, WNOHANG) == 0; i++)
-        nanosleep(&moment, NULL);
-    return status;
+    ends_within(prover, 2, &status);
 }
 
 /* Marks the proof in progress at the process's end as failed. */
@@ -228,18 +239,18 @@ static void finish(struct prover *prover, int rc, int patience)
     char why[160];
     int status = 0;
 
-    if (rc) {
+    /* A driver may keep the process from its end after the last proof, too. */
+    if (rc || !ends_within(prover, patience, &status)) {
+        rc = -1;
         stop(prover);
         snprintf(why, sizeof(why), "it did not come to an end within %d s and was stopped",
                  patience);
+    } else if (WIFSIGNALED(status)) {
+        snprintf(why, sizeof(why), "the process that tried it was ended by signal %d (%s)",
+                 WTERMSIG(status), strsignal(WTERMSIG(status)));
     } else {
-        waitpid(prover->pid, &status, 0);
-        if (WIFSIGNALED(status))
-            snprintf(why, sizeof(why), "the process that tried it was ended by signal %d (%s)",
-                     WTERMSIG(status), strsignal(WTERMSIG(status)));
-        else
-            snprintf(why, sizeof(why), "the process that tried it exited with status %d",
-                     WEXITSTATUS(status));
+        snprintf(why, sizeof(why), "the process that tried it exited with status %d",
+                 WEXITSTATUS(status));
     }
     fail_pending(prover, why);
     if (rc || status)

@@ -253,6 +253,20 @@ static void transfer_that_hangs__is_found(void **state)
     end();
 }
 
+/* All proofs have come; only the process's end has not. */
+static void process_that_never_ends__is_stopped_and_its_proofs_count(void **state)
+{
+    struct tool tool;
+
+    begin();
+    setenv("HMREG_FAKE_NIC", "stay", 1);
+    tool = doctor("--patience", "5");
+    assert_says(tool.out, "GPUDirect works for");
+    assert_silent(tool.out, "loopback-untried");
+    tool_free(&tool);
+    end();
+}
+
 static void text__verdict_first_then_what_to_do_then_the_matrix(void **state)
 {
     static const char *const parts[] = {"\nBROKEN\n", "\nWhat to do\n", "\nPath of each device's",
@@ -767,6 +781,7 @@ TEST_MAIN(TEST(ways__usual_nic__plain_moves_bytes_and_pcie_only_registers),
           TEST(ways__the_one_taken_fails__one_that_works_is_named),
           TEST(good__every_pair_proven_and_only_notes), TEST(tcp__the_first_offered__proven_alone),
           TEST(no_proof__nothing_is_transferred), TEST(transfer_that_hangs__is_found),
+          TEST(process_that_never_ends__is_stopped_and_its_proofs_count),
           TEST(text__verdict_first_then_what_to_do_then_the_matrix),
           TEST(each_state__is_found_and_only_then), TEST(no_path_but_the_cpu__degraded),
           TEST(no_device__broken_with_each_runtimes_reason),

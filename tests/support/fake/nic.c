@@ -14,6 +14,7 @@
  *       few         100 regions                        small    regions of up to 1 MiB
  *       crash       operations end the process         hang     they never return
  *       late        writes arrive before the next operation
+ *       stay        the doctor's other process, which proves, never ends
  *     HMREG_FAKE_MLX5=FILE                a simulated libmlx5, loaded for them as a driver's
  * library HMREG_FAKE_DATA_DIRECT=1            they have data direct, by that library
  *
@@ -464,4 +465,20 @@ EXPORTED int ibv_dereg_mr(struct ibv_mr *mr)
     leave_dmabuf(region);
     free(region);
     return 0;
+}
+
+/* ---- the process's end ------------------------------------------------------------------ */
+
+/* As a driver's thread that a library waits for when it is unloaded. */
+__attribute__((destructor)) static void leave(void)
+{
+    char line[256] = "";
+    FILE *file = is("stay") ? fopen("/proc/self/cmdline", "re") : NULL;
+    size_t length = file ? fread(line, 1, sizeof(line) - 1, file) : 0;
+
+    if (file)
+        fclose(file);
+    if (memmem(line, length, "--prove-for-parent", sizeof("--prove-for-parent") - 1))
+        for (;;)
+            pause();
 }
