@@ -200,9 +200,6 @@ static void reg__beside_a_coroutine_inside_a_registration__the_call_goes_on(void
     char *memory = bench_map(NULL, 2 * PAGE), *stack = bench_map(NULL, 16 * PAGE);
     struct ibv_mr *mr;
 
-#ifdef __SANITIZE_THREAD__
-    test_skip("ThreadSanitizer knows no coroutines");
-#endif
     on_signal.bench = &bench;
     on_signal.memory = memory;
     assert_int_equal(getcontext(&coroutine), 0);
