@@ -11,7 +11,8 @@ mode=$1
 chosen=" ${*:2} "
 work=/run/unmodified/$mode
 built=$BUILD_DIR/tests/unmodified
-perftest=(ib_write_bw ib_read_bw ib_write_lat ib_atomic_bw ib_write_bw_4_qps ib_write_bw_mr_per_qp)
+perftest=(ib_write_bw ib_read_bw ib_write_lat ib_atomic_bw ib_write_bw_4_qps ib_write_bw_mr_per_qp
+    ibv_rc_pingpong ibv_ud_pingpong rping qperf fio)
 others=(gloo ucx_tag ucx_put mpi fi_verbs fi_verbs_rxm fi_tcp)
 
 # ---- how a program is run -----------------------------------------------------------------
@@ -26,9 +27,14 @@ process() {
     echo $? >"$file.status"
 }
 
-# Without a process of its own, which under emulation takes its time; this holds for all below.
+# Without a process of its own, which under emulation takes its time; this holds for all below. cm:PORT: one
+# of the connection manager's.
 is_listening() { # PORT
     local port file at state
+    if [[ $1 == cm:* ]]; then
+        rdma res show cm_id | grep -q "LISTEN .*:${1#cm:} "
+        return
+    fi
     printf -v port :%04X "$1"
     for file in /proc/net/tcp{,6}; do
         while read -r _ at _ state _; do
@@ -38,17 +44,27 @@ is_listening() { # PORT
     return 1
 }
 
-# pair PROGRAM PORT COMMAND...: a server, and a client, whose command ends with the server's address.
-pair() {
-    local program=$1 port=$2 server
+# apart PROGRAM PORT COMMAND... -- COMMAND...: a server, and a client once it listens.
+apart() {
+    local program=$1 port=$2 command=() server
     shift 2
-    process "$program.server" "$@" &
+    while [[ $1 != -- ]]; do
+        command+=("$1")
+        shift
+    done
+    shift
+    process "$program.server" "${command[@]}" &
     server=$!
     until is_listening "$port" || ! kill -0 $server 2>/dev/null; do
         sleep 0.1
     done
-    process "$program.client" "$@" 10.0.0.1
+    process "$program.client" "$@"
     wait $server
+}
+
+# pair PROGRAM PORT COMMAND...: a server, and a client, whose command ends with the server's address.
+pair() {
+    apart "$@" -- "${@:3}" 10.0.0.1
 }
 
 ranks() { # PROGRAM COMMAND...: three processes, which receive their number, 3, and a folder
@@ -70,6 +86,9 @@ export UCX_IB_FORK_INIT=n
 # tests/rdma/CMakeLists.txt says why.
 export FI_UNIVERSE_SIZE=8 FI_OFI_RXM_MSG_TX_SIZE=64 FI_OFI_RXM_MSG_RX_SIZE=64 FI_OFI_RXM_USE_SRX=1
 
+# Its report, all of which are times, goes nowhere.
+fio=(--output=/dev/null --name=blocks --ioengine=rdma --port=7200 --verb=write --bs=4k --size=64k)
+
 run() { # PROGRAM
     local on_rxe0=(-d rxe0 -x 1 -F -n 5)
     case $1 in
@@ -79,6 +98,12 @@ run() { # PROGRAM
     ib_atomic_bw) pair $1 18515 ib_atomic_bw "${on_rxe0[@]}" ;;
     ib_write_bw_4_qps) pair $1 18515 ib_write_bw "${on_rxe0[@]}" -s 4096 -q 4 ;;
     ib_write_bw_mr_per_qp) pair $1 18515 ib_write_bw "${on_rxe0[@]}" -s 4096 -q 4 --mr_per_qp ;;
+    ibv_*_pingpong) pair $1 18515 $1 -d rxe0 -g 1 -n 5 ;;
+    rping) apart $1 cm:7174 rping -s -a 10.0.0.1 -C 5 -V -v -- rping -c -a 10.0.0.1 -C 5 -V -v ;;
+    qperf) apart $1 19765 qperf -- qperf -cm 1 -t 1 10.0.0.1 rc_rdma_write_bw quit ;;
+    fio)
+        apart $1 cm:7200 fio "${fio[@]}" --rw=read -- fio "${fio[@]}" --hostname=10.0.0.1 --rw=write
+        ;;
     gloo) ranks $1 "$built/unmodified_gloo" ;;
     ucx_tag) pair $1 13337 ucx_perftest -n 10 -w 1 -t tag_bw -s 65536 ;;
     ucx_put)
@@ -102,6 +127,9 @@ lacks() { # PROGRAM
     local file package
     case $1 in
     ib_*) set -- ib_write_bw perftest ;;
+    ibv_*) set -- $1 ibverbs-utils ;;
+    rping) set -- rping rdmacm-utils ;;
+    qperf | fio) set -- $1 $1 ;;
     gloo) set -- "$built/unmodified_gloo" libgloo-dev ;;
     ucx_*) set -- ucx_perftest ucx-utils ;;
     mpi) set -- mpiexec.mpich mpich "$built/unmodified_mpi" libmpich-dev ;;
@@ -126,7 +154,8 @@ all() {
 
 # Output less what differs from run to run: addresses, keys, times, speeds, ports, the order of ranks.
 steady='s/0x[0-9a-f]+/HEX/g; s/[0-9]+\.[0-9]+|-?\<(inf|nan)\>/FLOAT/g; s/:[0-9]+$/:PORT/; /r\^2/d
-    s/^(Final: .*FLOAT) +[0-9]+ +[0-9]+$/\1 RATE RATE/; /^\[thread /d; s/[ \t]+/ /g; s/ $//'
+    s/^(Final: .*FLOAT) +[0-9]+ +[0-9]+$/\1 RATE RATE/; /^\[thread /d
+    s/^( *bw +=).*/\1 RATE/; s/[ \t]+/ /g; s/ $//'
 
 # Files of what is looked at: steady/ has that output, `differences` those from the plain run's, `totals`
 # those of each report, `figures` the kernel's.
@@ -204,6 +233,7 @@ judge() { # PROGRAM
     fi
     case $1 in
     ib_*) words=' #bytes' ;;
+    ibv_*) words=' bytes in ' ;;
     gloo) words=' of 3: right' ;;
     mpi) words='rank 2 of 3: right' ;;
     fi_*) words='=5 ' ;;
