@@ -107,7 +107,21 @@ static int close_in_child(struct ofi_domain *domain, int rc)
     return rc == -FI_EBUSY && domain->had_hmreg && domain->pid != getpid() ? 0 : rc;
 }
 
-static int close_real(struct ofi_domain *domain)
+/* What a provider on libibverbs ends there is the program's: the interposers below give up what
+ * they keep on its protection domain, which is busy otherwise. entered: by close_domain(). */
+static int close_fid(const struct ofi_domain *domain, bool entered)
+{
+    const struct record_guard ours = record_guard;
+    int rc;
+
+    if (entered && domain->below)
+        record_leave();
+    rc = fi_close(&domain->fid->fid);
+    record_guard = ours;
+    return rc;
+}
+
+static int close_real(struct ofi_domain *domain, bool entered)
 {
     struct fid_domain *fid = domain->fid;
     struct fi_ops *ops = fid->fid.ops;
@@ -115,7 +129,7 @@ static int close_real(struct ofi_domain *domain)
     int rc;
 
     put_ops(domain, domain->ops, domain->mr);
-    rc = fi_close(&fid->fid);
+    rc = close_fid(domain, entered);
     if (rc) {
         put_ops(domain, ops, mr);
         return close_in_child(domain, rc);
@@ -147,7 +161,7 @@ static int close_domain(struct fid *fid)
     } else {
         if (is_of_this_process(domain))
             domain->engine->flush(domain);
-        rc = close_real(domain);
+        rc = close_real(domain, entered);
     }
     if (entered)
         guard_leave(&guard);
