@@ -39,10 +39,10 @@ static bool holds(const struct link_map *map, ElfW(Sxword) tag, ElfW(Sxword) siz
 
     for (size_t i = tag == DT_RELA ? number(map, DT_RELACOUNT) : 0; i < count; i++) {
         uint64_t type = ELF64_R_TYPE(relocations[i].r_info);
-        void *const *slot = (void *const *)(map->l_addr + relocations[i].r_offset);
 
-        if ((type == TYPE_SLOT || type == TYPE_DATA || type == TYPE_WORD) && *slot == address &&
-            !strcmp(names + symbols[ELF64_R_SYM(relocations[i].r_info)].st_name, name))
+        if ((type == TYPE_SLOT || type == TYPE_DATA || type == TYPE_WORD) &&
+            !strcmp(names + symbols[ELF64_R_SYM(relocations[i].r_info)].st_name, name) &&
+            *(void *const *)(map->l_addr + relocations[i].r_offset) == address)
             return true;
     }
     return false;
