@@ -61,7 +61,7 @@ static struct made make_sum(void)
 static size_t make_jump(unsigned sort, uint8_t out[COVERED], const uint8_t *from,
                         const void *target)
 {
-    intptr_t distance = (const uint8_t *)target - (from + 5);
+    intptr_t distance = (intptr_t)target - ((intptr_t)from + 5);
     int32_t near = (int32_t)distance;
 
     switch (sort) {
