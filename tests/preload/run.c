@@ -445,6 +445,17 @@ static void run__folder_without_room_for_traces__said_before(void **state)
     tool_free(&tool);
 }
 
+static void run__limit_of_files__said_before(void **state)
+{
+    struct tool tool =
+        tool_run("run", "sh", "-c", "ulimit -f 100; exec \"$HMREG_TOOL\" run echo hello");
+
+    assert_int_equal(tool.status, 125);
+    assert_string_equal(tool.out, "");
+    assert_says(tool.err, "no trace file can be made in it: File too large");
+    tool_free(&tool);
+}
+
 /* ---- a folder that another user has filled ------------------------------------------------ */
 
 #define FULL_FILES 64
@@ -638,6 +649,7 @@ TEST_MAIN(TEST(run__program__its_registrations), TEST(run__call_of_libibverbs_it
           TEST(run__by_audit__looked_up_calls_seen_and_cached),
           TEST(run__output_that_cannot_be_written__said_before),
           TEST(run__folder_without_room_for_traces__said_before),
+          TEST(run__limit_of_files__said_before),
           TEST(report__folder_of_full_files__so_many_rows_and_no_more),
           TEST(report__names_and_kinds_of_another_user__printable_and_not_opened),
           TEST(report__no_trace_file__the_error_only),

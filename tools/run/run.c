@@ -65,10 +65,13 @@ static bool make_folder(const struct run_options *options, char folder[PATH_MAX]
 static int try_folder(const char *folder)
 {
     char path[PATH_MAX + 16];
+    struct rlimit limit;
     int fd, error;
 
     if (strlen(folder) > LONGEST_FOLDER)
         return ENAMETOOLONG;
+    if (!getrlimit(RLIMIT_FSIZE, &limit) && limit.rlim_cur < sizeof(struct record_layout))
+        return EFBIG; /* and not SIGXFSZ */
     snprintf(path, sizeof(path), "%s/hmreg-XXXXXX", folder);
     fd = mkostemp(path, O_CLOEXEC);
     if (fd < 0)
