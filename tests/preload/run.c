@@ -219,6 +219,12 @@ static void run__text__tables_and_advice_on_standard_error(void **state)
     assert_says(tool.err, "9 registrations repeated earlier ones");
     assert_says(tool.err, "hmreg run --cache");
     tool_free(&tool);
+    /* with rights for peers, which --cache does not keep */
+    tool = tool_run("run", "--cache", "env", fake(), environment("PROGRAM"), "again");
+    assert_says(tool.err, "9 registrations repeated earlier ones");
+    assert_says(tool.err, "or the reason is below");
+    assert_null(strstr(tool.err, "A cache saves"));
+    tool_free(&tool);
 }
 
 static void run__no_registration__said(void **state)

@@ -180,6 +180,16 @@ static void print_freed(const json_t *process)
                             looked_words(row, looked));
 }
 
+static bool was_cached(const json_t *process)
+{
+    const json_t *mode;
+
+    doc_each(mode, json_object_get(process, "modes"))
+        if (!strncmp(json_string_value(mode), "cache", 5))
+            return true;
+    return false;
+}
+
 static void print_again(const json_t *process)
 {
     const json_t *again = json_object_get(process, "again"), *range;
@@ -189,10 +199,15 @@ static void print_again(const json_t *process)
     if (!doc_number(again, "count"))
         return;
     print_paragraph("registered again: ",
-                    "%s repeated earlier ones of the same range and rights, and took %s. A cache "
-                    "saves that where the memory does not change in between: hmreg run --cache.",
+                    "%s repeated earlier ones of the same range and rights, and took %s. %s",
                     count_words(doc_number(again, "count"), "registration", count),
-                    time_words(doc_number(again, "ns"), buf));
+                    time_words(doc_number(again, "ns"), buf),
+                    was_cached(process)
+                        ? "The memory had changed, or is never cached, as that of files is, with "
+                          "the variables of a program that share a page with its file; or the "
+                          "reason is below."
+                        : "A cache saves that where the memory does not change in between: hmreg "
+                          "run --cache.");
     table = table_new("address", ">length", ">times", ">time", "caller", NULL);
     doc_each(range, json_object_get(again, "ranges")) {
         if (range_i == MOST_RANGES)
