@@ -22,6 +22,8 @@
 #define cuda_graph       CUgraph_st
 #define cuda_graph_exec  CUgraphExec_st
 #define cuda_node        CUgraphNode_st
+#define cuda_graphics    CUgraphicsResource_st
+#define cuda_module      CUmod_st
 #define CUDA_API_VENDORS_STRUCTS
 #include "tests/support/fake/cuda_entries.h"
 

@@ -32,6 +32,7 @@ static void load_entries(void *library)
     load_entry(library, "hmreg_fake_control", &control);
     load_entry(library, "hmreg_fake_cuda_contexts", &cu.contexts);
     load_entry(library, "hmreg_fake_cuda_virtual", &cu.virtuals);
+    load_entry(library, "hmreg_fake_cuda_graphics", &cu.graphics);
     cu.fake = control ? control() : NULL;
 }
 
@@ -127,6 +128,23 @@ unsigned long long cu_alloc(size_t len)
 unsigned long long cu_alloc_large(void)
 {
     return cu_alloc(cu.fake ? 1 << 20 : 64 << 20);
+}
+
+struct cuda_module *cu_module(bool managed, unsigned long long *addr)
+{
+    struct cuda_module *module = NULL;
+    size_t size = 0;
+    char image[256];
+
+    snprintf(image, sizeof(image),
+             ".version 6.0\n.target sm_50\n.address_size 64\n"
+             ".visible .global %s .align 16 .b8 other[1000];\n"
+             ".visible .global %s .align 16 .b8 variable[100000];\n",
+             managed ? ".attribute(.managed)" : "", managed ? ".attribute(.managed)" : "");
+    CU(cu.module_load(&module, image));
+    CU(cu.module_global(addr, &size, module, "variable"));
+    assert_int_equal(size, 100000);
+    return module;
 }
 
 void *as_pointer(uint64_t addr)

@@ -32,6 +32,7 @@ struct driver {
     const struct fake_control *fake; /* NULL: a real driver */
     unsigned long (*contexts)(void); /* alive; fake only */
     unsigned long (*virtuals)(void); /* reservations and physical allocations; fake only */
+    struct cuda_graphics *(*graphics)(size_t len); /* memory of a graphics API; fake only */
 };
 extern struct driver cu;
 
@@ -68,6 +69,8 @@ unsigned long long cu_alloc(size_t len);
 /* Large enough that a real driver unmaps its addresses when it is freed. */
 unsigned long long cu_alloc_large(void);
 void *as_pointer(uint64_t addr);
+/* Loads a module with a variable of 100,000 bytes. */
+struct cuda_module *cu_module(bool managed, unsigned long long *addr);
 
 /* Short forms of the vendor's operations. */
 int bench_resolve(const struct bench *bench, uint64_t addr, size_t len, struct hmem_range *out);

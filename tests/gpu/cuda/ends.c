@@ -251,6 +251,18 @@ static void end__of_managed_memory__reported(void **state)
     bench_end(&bench);
 }
 
+static void end__of_a_managed_variable__reported(void **state)
+{
+    struct bench bench = begin();
+    unsigned long long addr = 0;
+    struct cuda_module *module = cu_module(true, &addr);
+
+    assert_true(watch(&bench, addr, BYTES));
+    CU(cu.module_unload(module));
+    check_reported();
+    bench_end(&bench);
+}
+
 static void end__of_a_mapping__reported(void **state)
 {
     struct cuda_memory_prop prop = prop_on(0);
@@ -349,6 +361,18 @@ static void watch__memory_that_may_end_without_a_call__refused(void **state)
     assert_non_null(strstr(runtime.unreported, "stream-ordered"));
     assert_null(strstr(runtime.unreported, "pinned"));
     assert_null(strstr(runtime.unreported, "cannot be hooked"));
+    bench_end(&bench);
+}
+
+/* It ends with its module, by which no call names it. */
+static void watch__variable_of_a_module__refused(void **state)
+{
+    struct bench bench = begin();
+    unsigned long long addr = 0;
+    struct cuda_module *module = cu_module(false, &addr);
+
+    assert_false(watch(&bench, addr, BYTES));
+    CU(cu.module_unload(module));
     bench_end(&bench);
 }
 
@@ -483,9 +507,10 @@ TEST_MAIN(
     TEST(free__fails__reported_when_it_succeeds), TEST(watch__many_allocations__each_reported),
     TEST(end__with_a_context__reported), TEST(end__with_the_primary_context__reported),
     TEST(release__of_a_context_that_others_retain__not_reported),
-    TEST(end__of_managed_memory__reported), TEST(end__of_a_mapping__reported),
-    TEST(end__of_pinned_memory__reported), TEST(end__of_pinned_memory_with_its_context__reported),
+    TEST(end__of_managed_memory__reported), TEST(end__of_a_managed_variable__reported),
+    TEST(end__of_a_mapping__reported), TEST(end__of_pinned_memory__reported),
+    TEST(end__of_pinned_memory_with_its_context__reported),
     TEST(watch__pinned_memory_of_two_addresses__refused),
     TEST(watch__memory_that_may_end_without_a_call__refused),
-    TEST(watch__query_fails__refused_without_an_error),
+    TEST(watch__variable_of_a_module__refused), TEST(watch__query_fails__refused_without_an_error),
     TEST(hit__kinds_that_are_watched__ask_nothing), TEST(hit__switched_off__asks_one_question))

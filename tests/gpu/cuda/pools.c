@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
  * Device memory that ends without a call that names it: a stream-ordered pool that the driver trims
- * while the program waits, and memory that a graph's nodes allocate and free. Cached regions of it:
- * what a peer writes is in the memory that is at the address now.
+ * while the program waits, memory that a graph's nodes allocate and free, variables of modules and
+ * mapped graphics. Cached regions of it: what a peer writes is in the memory that is at the address
+ * now.
  */
 #include "tests/gpu/cuda/driver.h"
 
@@ -26,6 +27,7 @@ static struct fixture begin(void)
     if (!cu.graph_alloc)
         test_skip("this driver has no graphs with memory");
     setenv("HMREG_FAKE_CUDA_POOL_EXPORT", "1", 1); /* else such memory is not registered */
+    setenv("HMREG_FAKE_CUDA_ANY_EXPORT", "1", 1);
     fixture.bench = bench_begin();
     assert_ok(hmreg_open(NULL, &fixture.lib));
     assert_ok(hmreg_domain_open_loopback(fixture.lib, NULL, &order, &fixture.domain));
@@ -37,6 +39,7 @@ static void end(struct fixture *fixture)
     assert_ok(hmreg_domain_close(fixture->domain));
     assert_ok(hmreg_close(fixture->lib));
     unsetenv("HMREG_FAKE_CUDA_POOL_EXPORT");
+    unsetenv("HMREG_FAKE_CUDA_ANY_EXPORT");
     bench_end(&fixture->bench);
 }
 
@@ -163,5 +166,70 @@ static void get__freed_by_a_graphs_node__the_new_memory(void **state)
     end(&fixture);
 }
 
+/* ---- modules and graphics ---------------------------------------------------------------- */
+
+/* A hit asks the driver whether it is the same memory. */
+static void check_hit_asks(const struct fixture *fixture, uint64_t addr)
+{
+    unsigned long before = cu.fake->calls("cuPointerGetAttribute");
+    struct hmreg_mr *mr = NULL;
+
+    assert_ok(hmreg_mr_get(fixture->domain, as_pointer(addr), BYTES, HMREG_ACCESS_REMOTE, &mr));
+    hmreg_mr_put(mr);
+    assert_true(cu.fake->calls("cuPointerGetAttribute") > before);
+}
+
+static void get__variable_of_an_unloaded_module__the_new_memory(void **state)
+{
+    struct fixture fixture = begin();
+
+    for (unsigned char round = 1; round <= 3; round++) {
+        unsigned long long addr = 0, base = 0, plain;
+        struct cuda_module *module = cu_module(false, &addr);
+        size_t size = 0;
+
+        CU(cu.address_range(&base, &size, addr));
+        assert_true(base < addr && base + size > addr + BYTES);
+        assert_int_equal(cu.free(base), CUDA_INVALID_VALUE);
+        write_by_peer(&fixture, addr, round);
+        check_hit_asks(&fixture, addr);
+        CU(cu.module_unload(module));
+        plain = cu_alloc(size);
+        assert_int_equal(plain, base);
+        write_by_peer(&fixture, addr, (unsigned char)(round + 10));
+        CU(cu.free(plain));
+    }
+    assert_int_equal(misses(&fixture), 6);
+    end(&fixture);
+}
+
+static void get__unmapped_graphics__the_new_memory(void **state)
+{
+    struct fixture fixture = begin();
+    struct cuda_graphics *graphics = cu.graphics(BYTES);
+
+    for (unsigned char round = 1; round <= 3; round++) {
+        unsigned long long addr = 0, plain;
+        size_t size = 0;
+
+        assert_int_equal(cu.graphics_pointer(&addr, &size, graphics), CUDA_NOT_MAPPED);
+        CU(cu.graphics_map(1, &graphics, NULL));
+        CU(cu.graphics_pointer(&addr, &size, graphics));
+        assert_int_equal(size, BYTES);
+        write_by_peer(&fixture, addr, round);
+        check_hit_asks(&fixture, addr);
+        CU(cu.graphics_unmap(1, &graphics, NULL));
+        plain = cu_alloc(BYTES);
+        assert_int_equal(plain, addr);
+        write_by_peer(&fixture, plain, (unsigned char)(round + 10));
+        CU(cu.free(plain));
+    }
+    assert_int_equal(misses(&fixture), 6);
+    CU(cu.graphics_unregister(graphics));
+    end(&fixture);
+}
+
 TEST_MAIN(TEST(get__trimmed_by_the_driver__the_new_memory),
-          TEST(get__freed_by_a_graphs_node__the_new_memory))
+          TEST(get__freed_by_a_graphs_node__the_new_memory),
+          TEST(get__variable_of_an_unloaded_module__the_new_memory),
+          TEST(get__unmapped_graphics__the_new_memory))

@@ -96,6 +96,8 @@ static int since(const char *symbol)
         {"cuGraphAddMemFreeNode", 11040},
         {"cuGraphInstantiateWithFlags", 11040},
         {"cuMemPoolDestroy", 11020},
+        {"cuGraphicsMapResources", 3000},
+        {"cuGraphicsUnmapResources", 3000},
         {"cuMemUnmap", 10020},
         {"cuMemMap", 10020},
         {"cuMemAddressFree", 10020},

@@ -10,6 +10,9 @@
 #include "hmem/cuda/cuda_api.h"
 
 enum {
+    CUDA_INVALID_IMAGE = 200,
+    CUDA_ALREADY_MAPPED = 208,
+    CUDA_NOT_MAPPED = 211,
     CUDA_INVALID_HANDLE = 400,
     CUDA_NOT_READY = 600,
     CUDA_ILLEGAL_ADDRESS = 700,
@@ -20,6 +23,8 @@ enum {
 
 struct cuda_graph;
 struct cuda_graph_exec;
+struct cuda_graphics;
+struct cuda_module;
 struct cuda_node;
 
 enum {
@@ -152,6 +157,17 @@ struct cuda_ipc {
           (struct cuda_graph_exec * exec, struct cuda_stream * stream))                            \
     ENTRY(graph_exec_destroy, cuGraphExecDestroy, (struct cuda_graph_exec * exec))                 \
     ENTRY(graph_destroy, cuGraphDestroy, (struct cuda_graph * graph))                              \
+    ENTRY(module_load, cuModuleLoadData, (struct cuda_module * *module, const void *image))        \
+    ENTRY(module_global, cuModuleGetGlobal_v2,                                                     \
+          (unsigned long long *addr, size_t *bytes, struct cuda_module *module, const char *name)) \
+    ENTRY(module_unload, cuModuleUnload, (struct cuda_module * module))                            \
+    ENTRY(graphics_map, cuGraphicsMapResources,                                                    \
+          (unsigned count, struct cuda_graphics **graphics, struct cuda_stream *stream))           \
+    ENTRY(graphics_pointer, cuGraphicsResourceGetMappedPointer_v2,                                 \
+          (unsigned long long *addr, size_t *size, struct cuda_graphics *graphics))                \
+    ENTRY(graphics_unmap, cuGraphicsUnmapResources,                                                \
+          (unsigned count, struct cuda_graphics **graphics, struct cuda_stream *stream))           \
+    ENTRY(graphics_unregister, cuGraphicsUnregisterResource, (struct cuda_graphics * graphics))    \
     ENTRY(ipc_handle, cuIpcGetMemHandle, (struct cuda_ipc * handle, unsigned long long addr))      \
     ENTRY(ipc_open, cuIpcOpenMemHandle_v2,                                                         \
           (unsigned long long *addr, struct cuda_ipc handle, unsigned flags))                      \

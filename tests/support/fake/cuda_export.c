@@ -93,7 +93,8 @@ static unsigned export_plain(const struct memory *m, uint64_t addr, size_t size,
     struct fake_alloc *made = fake_find(m->addr);
 
     bool may = m->sort == MEMORY_PLAIN ||
-               (m->sort == MEMORY_POOL && fake_env("HMREG_FAKE_CUDA_POOL_EXPORT", 0));
+               (m->sort == MEMORY_POOL && fake_env("HMREG_FAKE_CUDA_POOL_EXPORT", 0)) ||
+               (m->sort >= MEMORY_GRAPHICS && fake_env("HMREG_FAKE_CUDA_ANY_EXPORT", 0));
 
     if (!fake_cuda_exports(m->device) || !made)
         return CUDA_NOT_SUPPORTED;

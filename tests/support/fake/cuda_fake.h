@@ -2,9 +2,9 @@
  *
  * Inside the fake libcuda.so.1: what its files share. cuda.c has devices and contexts,
  * cuda_memory.c allocations and copies, cuda_shared.c pools and imported memory, cuda_graph.c
- * graphs, cuda_virtual.c
- * virtual memory, cuda_pointer.c what is said about pointers, cuda_export.c the dmabuf export,
- * cuda_stream.c streams, cuda_address.c cuGetProcAddress and older functions.
+ * graphs, cuda_module.c variables of modules and mapped graphics, cuda_virtual.c virtual memory,
+ * cuda_pointer.c what is said about pointers, cuda_export.c the dmabuf export, cuda_stream.c
+ * streams, cuda_address.c cuGetProcAddress and older functions.
  *
  * From the environment, beyond the engine's:
  *   HMREG_FAKE_CUDA_DEVICES=n       devices, else HMREG_FAKE_DEVICES, else 2
@@ -16,7 +16,8 @@
  *   HMREG_FAKE_CUDA_EXPORT_CONTEXT=0  the export needs no current context of the device
  *   HMREG_FAKE_CUDA_QUERY_CONTEXT=1 attributes of pointers need a current context
  *   HMREG_FAKE_CUDA_EXACT=1         descriptors of exactly the range, that cannot be mapped
- *   HMREG_FAKE_CUDA_ANY_EXPORT=1    virtual memory is exported without gpuDirectRDMACapable
+ *   HMREG_FAKE_CUDA_ANY_EXPORT=1    virtual memory is exported without gpuDirectRDMACapable, and
+ *                                   so are variables of modules and mapped graphics
  *   HMREG_FAKE_CUDA_EXPORT_SHORT=1  its descriptors are one page long, whatever was asked
  *   HMREG_FAKE_CUDA_COHERENT=mask   these devices use the CPU's page tables, as behind Grace
  *   HMREG_FAKE_CUDA_NO_PCIE=mask    these devices refuse dmabufs with the PCIe mapping
@@ -43,6 +44,8 @@ CUDA_OTHER_ENTRIES(CUDA_DECLARE)
 /* For tests: the number of contexts of both kinds; of reservations and physical allocations. */
 __attribute__((visibility("default"))) unsigned long hmreg_fake_cuda_contexts(void);
 __attribute__((visibility("default"))) unsigned long hmreg_fake_cuda_virtual(void);
+/* Memory of a graphics API, registered with CUDA; cuGraphicsUnregisterResource frees it. */
+__attribute__((visibility("default"))) struct cuda_graphics *hmreg_fake_cuda_graphics(size_t len);
 
 /* Every entry point but the few that always work begins so: counts the call, fails it on request,
  * before cuInit and in a forked child; then holds the lock until it returns. */
@@ -83,6 +86,8 @@ enum memory_sort {
     MEMORY_HOST,
     MEMORY_REGISTERED,
     MEMORY_IMPORTED,
+    MEMORY_GRAPHICS,
+    MEMORY_MODULE, /* with host: managed */
 };
 
 struct cuda_pool {

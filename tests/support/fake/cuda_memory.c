@@ -83,7 +83,8 @@ void fake_cuda_leave_memory(struct memory *gone)
         fake_cuda_keep(gone);
     else if (gone->sort != MEMORY_REGISTERED)
         fake_free(gone->host ? gone->host : gone->addr);
-    if (gone->sort == MEMORY_IMPORTED || (gone->host && gone->host != gone->addr))
+    if (gone->sort == MEMORY_IMPORTED || gone->sort == MEMORY_GRAPHICS ||
+        (gone->host && gone->host != gone->addr))
         fake_unreserve(gone->addr & ~(uint64_t)(fake_page() - 1));
     free(gone);
 }

@@ -40,7 +40,7 @@ static struct view view_memory(const struct memory *m, uint64_t addr)
         .device_addr = m->addr + skip,
         .host = m->host ? m->host + skip : 0,
         .id = m->id,
-        .managed = m->sort == MEMORY_MANAGED,
+        .managed = m->sort == MEMORY_MANAGED || (m->sort == MEMORY_MODULE && m->host),
         .mapped = true,
         .gpudirect = m->sort == MEMORY_PLAIN && fake_cuda_exports(m->device),
         .ipc = m->sort == MEMORY_PLAIN,
