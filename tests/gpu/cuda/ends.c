@@ -480,6 +480,39 @@ static void hit__kinds_that_are_watched__ask_nothing(void **state)
     bench_end(&bench);
 }
 
+/* One get of 300 pieces, as of expandable segments; any piece's end is noticed. */
+static void hit__hundreds_of_mappings__asks_nothing(void **state)
+{
+    enum { PIECES = 300 };
+    struct cuda_memory_prop prop = prop_on(0);
+    struct hmreg_stats stats = {.size = sizeof(stats)};
+    struct hmreg_domain *domain;
+    struct bench bench;
+    struct hmreg *lib;
+    size_t granule;
+    uint64_t addr;
+
+    driver_need_fake();
+    bench = begin();
+    open_all(&lib, &domain);
+    granule = cu_granule();
+    addr = cu_reserve(PIECES * granule);
+    for (int i = 0; i < PIECES; i++)
+        cu_map(addr + (size_t)i * granule, granule, &prop);
+    assert_int_equal(asked(domain, addr, PIECES * granule, 100), 0);
+    CU(cu.unmap(addr + 150 * granule, granule));
+    cu_map(addr + 150 * granule, granule, &prop);
+    assert_int_equal(asked(domain, addr, PIECES * granule, 100), 0);
+    assert_ok(hmreg_domain_stats(domain, &stats));
+    assert_int_equal(stats.misses, 2);
+    assert_int_equal(stats.invalidations, 1);
+    assert_ok(hmreg_domain_close(domain));
+    assert_ok(hmreg_close(lib));
+    CU(cu.unmap(addr, PIECES * granule));
+    CU(cu.unreserve(addr, PIECES * granule));
+    bench_end(&bench);
+}
+
 /* An allocation's id alone says that it is the same. */
 static void hit__switched_off__asks_one_question(void **state)
 {
@@ -501,16 +534,19 @@ static void hit__switched_off__asks_one_question(void **state)
     bench_end(&bench);
 }
 
-TEST_MAIN(
-    TEST(end__by_an_address_from_before_the_hooks__reported),
-    TEST(end__by_symbol_or_address__reported), TEST(free__memory_that_is_not_watched__not_reported),
-    TEST(free__fails__reported_when_it_succeeds), TEST(watch__many_allocations__each_reported),
-    TEST(end__with_a_context__reported), TEST(end__with_the_primary_context__reported),
-    TEST(release__of_a_context_that_others_retain__not_reported),
-    TEST(end__of_managed_memory__reported), TEST(end__of_a_managed_variable__reported),
-    TEST(end__of_a_mapping__reported), TEST(end__of_pinned_memory__reported),
-    TEST(end__of_pinned_memory_with_its_context__reported),
-    TEST(watch__pinned_memory_of_two_addresses__refused),
-    TEST(watch__memory_that_may_end_without_a_call__refused),
-    TEST(watch__variable_of_a_module__refused), TEST(watch__query_fails__refused_without_an_error),
-    TEST(hit__kinds_that_are_watched__ask_nothing), TEST(hit__switched_off__asks_one_question))
+TEST_MAIN(TEST(end__by_an_address_from_before_the_hooks__reported),
+          TEST(end__by_symbol_or_address__reported),
+          TEST(free__memory_that_is_not_watched__not_reported),
+          TEST(free__fails__reported_when_it_succeeds),
+          TEST(watch__many_allocations__each_reported), TEST(end__with_a_context__reported),
+          TEST(end__with_the_primary_context__reported),
+          TEST(release__of_a_context_that_others_retain__not_reported),
+          TEST(end__of_managed_memory__reported), TEST(end__of_a_managed_variable__reported),
+          TEST(end__of_a_mapping__reported), TEST(end__of_pinned_memory__reported),
+          TEST(end__of_pinned_memory_with_its_context__reported),
+          TEST(watch__pinned_memory_of_two_addresses__refused),
+          TEST(watch__memory_that_may_end_without_a_call__refused),
+          TEST(watch__variable_of_a_module__refused),
+          TEST(watch__query_fails__refused_without_an_error),
+          TEST(hit__kinds_that_are_watched__ask_nothing),
+          TEST(hit__hundreds_of_mappings__asks_nothing), TEST(hit__switched_off__asks_one_question))
