@@ -64,6 +64,8 @@ bool notice_can(const struct get *get, bool sure)
     return cacheable;
 }
 
+/* Memory without access may be a runtime's reservation, which becomes device memory without a call
+ * that the monitor notices. */
 static bool ask_is_anonymous(struct get *get, const struct part *part, struct hmem_range *range)
 {
     struct runtime *system = context_runtime(get->domain->lib, HMREG_IFACE_SYSTEM);
@@ -74,7 +76,7 @@ static bool ask_is_anonymous(struct get *get, const struct part *part, struct hm
     hmreg_error_guard(&guard);
     rc = system->ops->resolve(system->self, part->start, (size_t)(part->end - part->start), range);
     hmreg_error_unguard(&guard, rc);
-    return range->anonymous;
+    return range->anonymous && range->host_addr;
 }
 
 static bool is_known_anonymous(const struct get *get, const struct part *part)
@@ -103,11 +105,11 @@ static void know_anonymous(struct thread_cache *tcache, const struct hmem_range 
         tcache->mapped_next = (at + 1) % MAPPED_KNOWN;
 }
 
-/* Is the range private anonymous memory? Other memory may change without an event (truncation,
- * holes punched in a file). Called while the range is watched, so the answer holds. It is kept, and
- * the kernel is not asked about the mapping again, until a call that may change mappings begins: a
- * call that began before the question has ended by then, and a call that begins after it finds the
- * range watched. */
+/* Is the range private anonymous memory that the process can read? Other memory may change without
+ * an event (truncation, holes punched in a file). Called while the range is watched, so the answer
+ * holds. It is kept, and the kernel is not asked about the mapping again, until a call that may
+ * change mappings begins: a call that began before the question has ended by then, and a call that
+ * begins after it finds the range watched. */
 static bool is_anonymous(struct get *get, const struct part *part)
 {
     struct hmem_range range;

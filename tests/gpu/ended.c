@@ -9,6 +9,7 @@
 #include <hmreg/loopback.h>
 #include <sched.h>
 #include <semaphore.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -27,12 +28,31 @@ static void on_ended(const struct hmreg_mr *mr, const struct hmreg_mr_info *info
     sem_post(&((struct cached *)cached)->ended);
 }
 
+/* Memory that a signal's handler frees, once. */
+static uint64_t doomed;
+
+static void free_doomed(int signal)
+{
+    uint64_t addr = doomed;
+
+    doomed = 0;
+    gpu.free(addr, HMREG_MEM_DEVICE);
+}
+
+/* The thread is inside a get. */
+static void on_made(const struct hmreg_mr *mr, const struct hmreg_mr_info *info, void *cached)
+{
+    if (doomed)
+        raise(SIGUSR1);
+}
+
 static void open_library(struct cached *cached)
 {
     struct hmreg_config config = {.size = sizeof(config),
                                   .ifaces = HMREG_IFACE_BIT(gpu.ops->iface)};
     struct hmreg_domain_config domain = {.size = sizeof(domain),
                                          .order = {HMREG_PATH_MAPPED},
+                                         .made = on_made,
                                          .ended = on_ended,
                                          .callback_context = cached};
 
@@ -245,6 +265,67 @@ static void free__region_in_use__ends_with_its_put(void **state)
     close_cached(&cached);
 }
 
+/* Where a peer writes through the region, the byte is in the memory that is at the address now. */
+static void check_writes(struct cached *cached, uint64_t addr, char byte)
+{
+    struct hmreg_mr *mr = get(cached, addr);
+
+    *(char *)(uintptr_t)info_of(mr).local_addr = byte;
+    assert_int_equal(*gpu.fake()->peek(addr), byte);
+    hmreg_mr_put(mr);
+}
+
+/* A fabric that pins nothing registers it as host memory. */
+static void free__then_a_get_of_the_address__not_cached(void **state)
+{
+    struct cached cached;
+    uint64_t addr;
+
+    open_cached(&cached);
+    addr = gpu.alloc(0, HMREG_MEM_DEVICE, LEN);
+    check_writes(&cached, addr, 1);
+    gpu.free(addr, HMREG_MEM_DEVICE);
+    for (int i = 0; i < 2; i++) {
+        struct hmreg_mr *mr = get(&cached, addr);
+
+        assert_int_equal(info_of(mr).cached, 0);
+        hmreg_mr_put(mr);
+    }
+    assert_int_equal(gpu.alloc(0, HMREG_MEM_DEVICE, LEN), addr);
+    check_writes(&cached, addr, 2);
+    gpu.free(addr, HMREG_MEM_DEVICE);
+    close_cached(&cached);
+}
+
+/* Between two gets, and while the thread is inside a get, which then gives a region of memory that
+ * has ended, or an error. */
+static void free__in_a_signal_handler__the_new_memory(void **state)
+{
+    struct cached cached;
+    struct hmreg_mr *mr = NULL;
+    uint64_t addr;
+
+    open_cached(&cached);
+    signal(SIGUSR1, free_doomed);
+    addr = gpu.alloc(0, HMREG_MEM_DEVICE, LEN);
+    check_writes(&cached, addr, 1);
+    doomed = addr;
+    raise(SIGUSR1);
+    assert_int_equal(gpu.alloc(0, HMREG_MEM_DEVICE, LEN), addr);
+    check_writes(&cached, addr, 2);
+    assert_ok(hmreg_domain_flush(cached.domain));
+    doomed = addr;
+    if (!hmreg_mr_get(cached.domain, (void *)(uintptr_t)addr, LEN, HMREG_ACCESS_REMOTE, &mr))
+        hmreg_mr_put(mr);
+    assert_int_equal(doomed, 0);
+    assert_int_equal(gpu.alloc(0, HMREG_MEM_DEVICE, LEN), addr);
+    check_writes(&cached, addr, 3);
+    check_writes(&cached, addr, 4);
+    signal(SIGUSR1, SIG_DFL);
+    gpu.free(addr, HMREG_MEM_DEVICE);
+    close_cached(&cached);
+}
+
 /* The memory's end reaches each library that listens. */
 static void free__two_libraries__both_deregister(void **state)
 {
@@ -269,4 +350,6 @@ TEST_MAIN(TEST(get__end_reported__hits_make_no_query), TEST(get__reports_switche
           TEST(runtime__some_unreported__says_which),
           TEST(free__region_not_in_use__deregistered_by_itself),
           TEST(free__end_not_reported__deregistered_by_itself),
-          TEST(free__region_in_use__ends_with_its_put), TEST(free__two_libraries__both_deregister))
+          TEST(free__region_in_use__ends_with_its_put), TEST(free__two_libraries__both_deregister),
+          TEST(free__then_a_get_of_the_address__not_cached),
+          TEST(free__in_a_signal_handler__the_new_memory))
