@@ -94,6 +94,8 @@ static void verdict__each_kind(void **state)
     assert_int_equal(verdict_of(VALUE, 2.9, "us"), MISSED);
     assert_int_equal(verdict_of(WORST, 10, "us"), MET);
     assert_int_equal(verdict_of(WORST, 9.9, "us"), MISSED);
+    assert_int_equal(verdict_of(MORE, -3, "us"), MET); /* 3 beside 6 */
+    assert_int_equal(verdict_of(MORE, -3.1, "us"), MISSED);
     assert_int_equal(verdict_of(REPORTED, 0, "us"), NO_TARGET);
 }
 
@@ -193,6 +195,11 @@ static void table__has_every_target(void **state)
         {"remotes-pack", 200},
         {"remotes-open", 200},
         {"remotes-addr", 4},
+        {"device-hit-1", 1.2},
+        {"device-hit-100", 1.2},
+        {"device-hit-10000", 1.2},
+        {"device-asks", 1.15},
+        {"device-free", 30},
         {"remotes-addr-inline", 4},
         {"remotes-bytes-1000000", 96},
         {"remotes-open-1000000", 200},
