@@ -45,7 +45,7 @@ static void reuse__mappings__never_stale(void **state)
     bench = bench_begin();
     reserved.granule = cu_granule();
     reserved.addr = cu_reserve(RESERVED * reserved.granule);
-    reuse_addresses(&mappings, 30000);
+    reuse_addresses(&mappings, 100000);
     CU(cu.unreserve(reserved.addr, RESERVED * reserved.granule));
     bench_end(&bench);
 }
@@ -75,7 +75,7 @@ static void reuse__pool__never_stale(void **state)
     driver_need_fake();
     setenv("HMREG_FAKE_CUDA_POOL_EXPORT", "1", 1);
     bench = bench_begin();
-    reuse_addresses(&pool, 30000);
+    reuse_addresses(&pool, 100000);
     bench_end(&bench);
     unsetenv("HMREG_FAKE_CUDA_POOL_EXPORT");
 }
