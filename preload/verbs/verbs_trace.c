@@ -107,11 +107,11 @@ static bool is_of_program(const void *caller)
     case ORIGIN_PROGRAM:
         return true;
     case ORIGIN_LIBIBVERBS:
-        record_passed_on("looked-up",
-                         "the program looks libibverbs' functions up on a handle (dlsym), past "
-                         "LD_PRELOAD: its registrations are neither seen nor changed. Use LD_AUDIT "
-                         "with libhmreg-audit.so, or have it load libhmreg-ibverbs.so "
-                         "(NCCL_IBVERBS_LIB)");
+        record_passed_on(
+            "looked-up",
+            "the program looks libibverbs' functions up on a handle (dlsym), past "
+            "LD_PRELOAD: its registrations are neither seen nor changed. Use hmreg run "
+            "--by audit, or have it load libhmreg-ibverbs.so in libibverbs' place");
         return false;
     default:
         /* With a mode they are our own, of any thread; without, those of a program with hmreg. */
