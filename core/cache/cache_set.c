@@ -603,9 +603,8 @@ void cache_set_stats_of(struct cache_set *set, enum hmreg_iface iface, int devic
     cache_stats_sum(&cache_set_at(set, iface, device)->stats, out);
 }
 
-/* If the vendor's call fails, the answer is no: the caller then resolves the memory anew and gets
- * the reason. */
-/* For a vendor without is_same. */
+/* For a vendor without is_same. If its call fails, the answer is no: the caller then resolves the
+ * memory anew and gets the reason. */
 static __attribute__((noinline)) bool has_identity(struct runtime *runtime, uint64_t start,
                                                    uint64_t end, uint64_t identity)
 {

@@ -70,14 +70,25 @@ static const char *follow(struct entry_hook *hook, struct code_text *text, struc
     return NULL;
 }
 
-/* Keeps the library loaded that a jump at the function's beginning leads to. */
+/* Does the function's beginning still lead to the one with the site? */
+static bool leads_there(const struct entry_hook *hook)
+{
+    for (unsigned i = 0; i < hook->way_count; i++)
+        if (memcmp(hook->ways[i].at, hook->ways[i].bytes, hook->ways[i].size) != 0)
+            return false;
+    return true;
+}
+
+/* Keeps the library loaded that a jump at the function's beginning leads to. The program itself,
+ * which has no name, always is. */
 static bool keep_library(const struct entry_hook *hook)
 {
+    struct link_map *map;
     Dl_info info;
 
     return !is_in_another_library(hook->site, hook->function) ||
-           (dladdr(hook->site, &info) &&
-            dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE));
+           (dladdr1(hook->site, &info, (void **)&map, RTLD_DL_LINKMAP) &&
+            (!map->l_name[0] || dlopen(map->l_name, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE)));
 }
 
 const char *entry_hooks_refusal(void)
@@ -119,9 +130,9 @@ static const char *build(struct entry_hook *hook, struct code_text *text)
     uint8_t *room;
 
     if (atomic_load(&hook->original)) /* the stub and the original of before are still right */
-        return memcmp(hook->site, hook->before, hook->size) ? "it was hooked, and other code has "
-                                                              "changed it since"
-                                                            : NULL;
+        return !leads_there(hook) || memcmp(hook->site, hook->before, hook->size)
+                   ? "it was hooked, and other code has changed it since"
+                   : NULL;
     why = choose(hook, text, &code);
     if (why)
         return why;
@@ -197,12 +208,7 @@ size_t entry_hooks_install(struct entry_hook *hooks, size_t count)
 
 bool entry_hook_is_whole(const struct entry_hook *hook)
 {
-    if (hook->why[0])
-        return false;
-    for (unsigned i = 0; i < hook->way_count; i++)
-        if (memcmp(hook->ways[i].at, hook->ways[i].bytes, hook->ways[i].size) != 0)
-            return false;
-    return memcmp(hook->site, hook->after, hook->size) == 0 &&
+    return !hook->why[0] && leads_there(hook) && memcmp(hook->site, hook->after, hook->size) == 0 &&
            (!hook->pad || memcmp(hook->pad, hook->pad_after, CODE_BRANCH) == 0);
 }
 

@@ -60,26 +60,20 @@ static bool search(const void *caller, const char *name, const void *ours)
            holds(map, DT_RELA, DT_RELASZ, name, ours) || elf_find(map, name, NULL);
 }
 
-/* Objects loaded and unloaded so far. */
-static int count_changes(struct dl_phdr_info *info, size_t size, void *out)
-{
-    *(uint64_t *)out = info->dlpi_adds + info->dlpi_subs;
-    return 1;
-}
-
 bool bound_to(const void *caller, const char *name, const void *ours)
 {
-    /* The address above 16 bits: the number of changes modulo 2^15, and the answer. */
+    /* The address above 16 bits, the bit FOUND, and the answer. An unloaded module may leave its
+     * addresses to another: the answer is wrong then only if that one calls this function from the
+     * same address, and is bound otherwise. */
+    enum { FOUND = 2 };
     static _Atomic uint64_t known[64];
-    uint64_t address = (uint64_t)(uintptr_t)caller << 16, changes = 0, found;
+    uint64_t address = (uint64_t)(uintptr_t)caller << 16 | FOUND, found;
     _Atomic uint64_t *slot = &known[(uintptr_t)caller / 4 % 64];
 
-    dl_iterate_phdr(count_changes, &changes);
-    changes = changes % (1 << 15) * 2;
     found = atomic_load_explicit(slot, memory_order_relaxed);
-    if (address && (found & ~(uint64_t)1) == (address | changes))
+    if ((found & ~(uint64_t)1) == address)
         return found & 1;
-    found = address | changes | search(caller, name, ours);
+    found = address | search(caller, name, ours);
     atomic_store_explicit(slot, found, memory_order_relaxed);
     return found & 1;
 }

@@ -149,6 +149,22 @@ static char *read_until(int fd, const char *words)
     return text;
 }
 
+/* The program ends at SIGTERM, with the status 5. Returns what is reported then. */
+static char *terminate(const struct job *job)
+{
+    char *text;
+    int status;
+
+    assert_int_equal(kill(job->pid, SIGTERM), 0);
+    text = read_until(job->err, NULL);
+    assert_int_equal(waitpid(job->pid, &status, 0), job->pid);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 5);
+    close(job->out);
+    close(job->err);
+    return text;
+}
+
 /* SIGRTMIN: a report so far; SIGTERM is the program's, whose own status is the command's. */
 static void run__signals__a_report_or_the_programs(void **state)
 {
@@ -156,7 +172,6 @@ static void run__signals__a_report_or_the_programs(void **state)
                                  environment("PROGRAM"),    "waits", NULL};
     struct job job;
     char *text;
-    int status;
 
     start(&job, words);
     text = read_until(job.out, "waiting");
@@ -166,15 +181,9 @@ static void run__signals__a_report_or_the_programs(void **state)
     text = read_until(job.err, "registered now: 1 region");
     assert_says(text, "running");
     free(text);
-    assert_int_equal(kill(job.pid, SIGTERM), 0);
-    text = read_until(job.err, NULL);
+    text = terminate(&job);
     assert_says(text, "never deregistered: 1 region");
     free(text);
-    assert_int_equal(waitpid(job.pid, &status, 0), job.pid);
-    assert_true(WIFEXITED(status));
-    assert_int_equal(WEXITSTATUS(status), 5);
-    close(job.out);
-    close(job.err);
 }
 
 static void expect_received(const struct job *job, int number, int value)
@@ -252,18 +261,12 @@ static void run__follow__reports_meanwhile(void **state)
                                  environment("PROGRAM"),    "waits", NULL};
     struct job job;
     char *text;
-    int status;
 
     start(&job, words);
     text = read_until(job.err, "registered now: 1 region");
     assert_says(text, "1 registration of 4 KiB");
     free(text);
-    assert_int_equal(kill(job.pid, SIGTERM), 0);
-    free(read_until(job.err, NULL));
-    assert_int_equal(waitpid(job.pid, &status, 0), job.pid);
-    assert_int_equal(WEXITSTATUS(status), 5);
-    close(job.out);
-    close(job.err);
+    free(terminate(&job));
 }
 
 TEST_MAIN(TEST(run__program_that_takes_no_library__refused), TEST(run__set_user_id__refused),

@@ -199,6 +199,24 @@ static void before__other_library_closed__stays(void **state)
     assert_int_equal(made.call(30, 12), SUM + BY_REDIRECT);
 }
 
+static void before__removed_and_the_jump_is_gone__not_installed_there_again(void **state)
+{
+    struct made made = make_sum();
+    uint8_t own[COVERED];
+
+    load();
+    memcpy(own, code_of(&made), COVERED);
+    if (!redirect(&made, JUMPS - 1))
+        fail_msg("no jump");
+    install(&made);
+    assert_true(entry_hook_remove(&hook));
+    assert_int_equal(entry_hooks_install(&hook, 1), 1);
+    assert_true(entry_hook_remove(&hook));
+    overwrite(&made, own, COVERED);
+    assert_int_equal(entry_hooks_install(&hook, 1), 0);
+    assert_non_null(strstr(hook.why, "other code has changed it"));
+}
+
 static void after__jump_over_the_beginning__both_called(void **state)
 {
 #if defined(__x86_64__)
@@ -229,4 +247,5 @@ static void after__jump_over_the_beginning__both_called(void **state)
 
 TEST_MAIN(TEST(before__jump_into_another_library__hooked_there),
           TEST(before__other_library_closed__stays),
+          TEST(before__removed_and_the_jump_is_gone__not_installed_there_again),
           TEST(after__jump_over_the_beginning__both_called))
