@@ -426,6 +426,10 @@ bool get_claim_holds(const struct request *request, const struct hmreg_mr *mr)
 
 static int resolve_request(struct get *get)
 {
+    if (notice_is_known(get)) {
+        *get->found = resolved_as_system(get->want.start);
+        return 0;
+    }
     return get->list ? segments_resolve(get->domain, get->list)
                      : request_resolve(get->domain, get->request, get->found);
 }

@@ -126,6 +126,22 @@ static bool is_anonymous(struct get *get, const struct part *part)
     return true;
 }
 
+/* Where no runtime is in use, memory that was private, anonymous and readable is still the system's
+ * until a call that may change mappings begins: a runtime that is loaded meanwhile maps its memory
+ * elsewhere. Memory that the program then hands to the runtime (cuMemHostRegister) stays what it
+ * is, as a cached region of it does. */
+bool notice_is_known(const struct get *get)
+{
+    struct part part;
+
+    if (get->list || get->want.variant || get->request->claim.made || !get->tcache ||
+        get->domain->caps.mr_mode & HMREG_MR_ALLOCATED ||
+        atomic_load(&get->domain->lib->runtimes.vendors))
+        return false;
+    part = part_of(get, 0);
+    return is_known_anonymous(get, &part);
+}
+
 /* Will the runtime report the end of the memory, so that hits need not ask for its identity? */
 static bool is_end_reported(const struct get *get, const struct part *part)
 {

@@ -32,6 +32,10 @@ static inline bool get_is_host(const struct get *get)
     return kind == HMREG_MEM_HOST || kind == HMREG_MEM_HOST_PINNED;
 }
 
+/* Does the thread know, without asking a runtime or the kernel, that the memory of a plain request
+ * is the system's? */
+bool notice_is_known(const struct get *get);
+
 /* May the resolved memory be cached? sure: the caches know every change up to now. */
 bool notice_can(const struct get *get, bool sure);
 

@@ -79,9 +79,7 @@ int resolve(struct hmreg *lib, uint64_t addr, size_t len, struct resolved *out)
 {
     int rc;
 
-    *out = (struct resolved){
-        .iface = HMREG_IFACE_SYSTEM,
-        .range = {.device = -1, .kind = HMREG_MEM_HOST, .segments = 1, .host_addr = addr}};
+    *out = resolved_as_system(addr);
     rc = runtimes_notice(&lib->runtimes);
     if (rc || !atomic_load(&lib->runtimes.vendors))
         return rc;

@@ -13,6 +13,14 @@ struct resolved {
     struct hmem_range range;
 };
 
+/* A range of system memory, by its address alone. */
+static inline struct resolved resolved_as_system(uint64_t addr)
+{
+    return (struct resolved){
+        .iface = HMREG_IFACE_SYSTEM,
+        .range = {.device = -1, .kind = HMREG_MEM_HOST, .segments = 1, .host_addr = addr}};
+}
+
 /* Finds the runtime that owns a range. For system memory out->range has device -1, HOST and
  * host_addr only; whether it is mapped is not checked. -ERANGE, -EIO, -EEXIST: *out is undefined.
  */

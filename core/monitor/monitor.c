@@ -211,19 +211,22 @@ static bool choose(struct monitor *monitor)
     return true;
 }
 
-bool monitor_choose(struct monitor *monitor)
+static bool choose_once(struct monitor *monitor)
 {
     struct hmreg_error before;
     bool chosen;
 
-    if (monitor_kind(monitor) != HMREG_MONITOR_DEFAULT)
-        return false;
     pthread_mutex_lock(&monitor->choose_lock);
     hmreg_error_save(&before);
     chosen = monitor_kind(monitor) == HMREG_MONITOR_DEFAULT && choose(monitor);
     hmreg_error_restore(&before);
     pthread_mutex_unlock(&monitor->choose_lock);
     return chosen;
+}
+
+bool monitor_choose(struct monitor *monitor)
+{
+    return monitor_kind(monitor) == HMREG_MONITOR_DEFAULT && choose_once(monitor);
 }
 
 /* ---- watching --------------------------------------------------------------------------- */

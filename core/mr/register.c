@@ -36,10 +36,11 @@ struct attempt {
 /* Names the device as its driver does. */
 static void name_device(struct attempt *attempt, struct provider_request *below)
 {
-    struct hmem_device device = {.driver = 0};
+    struct hmem_device device;
 
-    if (below->device >= 0 && below->iface < HMREG_IFACE_COUNT)
-        context_device(attempt->domain->lib, below->iface, below->device, &device);
+    if (below->device < 0 || below->iface >= HMREG_IFACE_COUNT)
+        return;
+    context_device(attempt->domain->lib, below->iface, below->device, &device);
     below->driver = device.driver;
     below->driver_device = below->device - (int)device.driver_first;
 }
@@ -57,6 +58,7 @@ static int call_provider(struct attempt *attempt, const struct hmreg_dmabuf *dma
         .flags = request->flags,
         .iface = attempt->found->iface,
         .device = attempt->found->range.device,
+        .driver_device = attempt->found->range.device,
         .way = attempt->way,
         .dmabuf = dmabuf,
         .context = request->context,
@@ -435,7 +437,8 @@ static struct mr_more *more_new(size_t count)
     return calloc(1, sizeof(struct mr_more) + 2 * count * sizeof(struct iovec));
 }
 
-static void fill_more(struct mr_more *more, const struct request *request,
+/* count: that of the request; a constant where the caller knows it. */
+static void fill_more(struct mr_more *more, const struct request *request, size_t count,
                       const struct resolved *found)
 {
     more->identity = found->range.identity;
@@ -443,11 +446,11 @@ static void fill_more(struct mr_more *more, const struct request *request,
     more->context = request->context;
     more->has_iova = request->options.set_iova;
     more->iova = request->options.iova;
-    more->count = request->count;
+    more->count = count;
     more->iov = (struct iovec *)(more + 1);
-    more->asked = more->iov + request->count;
-    memcpy(more->iov, request->iov, request->count * sizeof(*more->iov));
-    memcpy(more->asked, request->iov, request->count * sizeof(*more->iov));
+    more->asked = more->iov + count;
+    memcpy(more->iov, request->iov, count * sizeof(*more->iov));
+    memcpy(more->asked, request->iov, count * sizeof(*more->iov));
 }
 
 void region_init(struct hmreg_mr *mr, struct hmreg_domain *domain, const struct request *request,
@@ -498,7 +501,7 @@ struct hmreg_mr *region_new(struct hmreg_domain *domain, const struct request *r
         return NULL;
     }
     region_init(mr, domain, request, found);
-    fill_more(mr->more, request, found);
+    fill_more(mr->more, request, request->count, found);
     mr->node.start = mr->node.end = (uint64_t)(uintptr_t)request->iov[0].iov_base;
     for (size_t i = 0; i < request->count; i++)
         mr->node.end += request->iov[i].iov_len;
@@ -604,11 +607,13 @@ int region_make_plain(struct hmreg_domain *domain, const struct request *request
 
     mr->more = &plain.more;
     plain.more = (struct mr_more){.refused = 0};
-    fill_more(mr->more, request, found);
+    fill_more(mr->more, request, 1, found);
     rc = register_into(domain, request, found, NULL, mr);
-    free(plain.more.reasons);
-    plain.more.reasons = NULL;
-    plain.more.refused = 0;
+    if (plain.more.reasons) {
+        free(plain.more.reasons);
+        plain.more.reasons = NULL;
+        plain.more.refused = 0;
+    }
     /* A fabric that gave it another key than requested needs taken_key. */
     if (!rc && mr->key_taken && mr->more->taken_key != mr->made.key)
         return keep_more(mr);

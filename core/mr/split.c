@@ -15,9 +15,12 @@
 
 int split_check(const struct hmreg_domain *domain, const struct iovec *range)
 {
-    uint64_t max_len = domain->caps.max_len, longest = pieces_longest(max_len);
+    uint64_t max_len = domain->caps.max_len, longest;
 
-    if (range->iov_len <= max_len || (range->iov_len - 1) / longest < HMREG_SEGMENTS_MAX)
+    if (range->iov_len <= max_len)
+        return 0;
+    longest = pieces_longest(max_len);
+    if ((range->iov_len - 1) / longest < HMREG_SEGMENTS_MAX)
         return 0;
     return hmreg_fail(-EMSGSIZE,
                       "the region is longer than %d pieces of %" PRIu64
@@ -43,8 +46,8 @@ static int create(struct hmreg_domain *domain, const struct composite *pieces,
     return rails_create(domain, &pieces->whole, found, create_rail, pieces, out);
 }
 
-int split_make(struct hmreg_domain *domain, const struct request *request,
-               const struct resolved *found, struct hmreg_mr *mr)
+static int make_of_pieces(struct hmreg_domain *domain, const struct request *request,
+                          const struct resolved *found, struct hmreg_mr *mr)
 {
     struct composite pieces = {.whole = *request};
     struct shared shared = SHARED_INIT;
@@ -52,8 +55,6 @@ int split_make(struct hmreg_domain *domain, const struct request *request,
     struct hmreg_error_guard guard;
     int rc;
 
-    if (request->iov->iov_len <= domain->caps.max_len)
-        return rails_make(domain, request, found, mr);
     mr->key_taken = false;
     pieces.whole.shared = &shared;
     hmreg_error_guard(&guard);
@@ -66,4 +67,12 @@ int split_make(struct hmreg_domain *domain, const struct request *request,
     if (!rc)
         region_move(whole, mr);
     return rc;
+}
+
+int split_make(struct hmreg_domain *domain, const struct request *request,
+               const struct resolved *found, struct hmreg_mr *mr)
+{
+    if (request->iov->iov_len <= domain->caps.max_len)
+        return rails_make(domain, request, found, mr);
+    return make_of_pieces(domain, request, found, mr);
 }

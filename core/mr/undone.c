@@ -81,18 +81,24 @@ static void retry(struct undone *undone, unsigned most)
     }
 }
 
+static void retry_quietly(struct undone *undone, unsigned most)
+{
+    struct hmreg_error before;
+
+    hmreg_error_save(&before);
+    retry(undone, most);
+    hmreg_error_restore(&before);
+}
+
 void undone_retry(struct hmreg_domain *domain, unsigned most)
 {
-    for (size_t i = 0; i < hmreg_group_count(domain); i++) {
-        struct undone *undone = &group_rail(domain, i)->undone;
-        struct hmreg_error before;
+    const struct group *group = domain->group;
 
-        if (!atomic_load(&undone->count))
-            continue;
-        hmreg_error_save(&before);
-        retry(undone, most);
-        hmreg_error_restore(&before);
-    }
+    if (atomic_load(&domain->undone.count))
+        retry_quietly(&domain->undone, most);
+    for (size_t i = 0; group && i < group->count; i++)
+        if (atomic_load(&group->members[i]->undone.count))
+            retry_quietly(&group->members[i]->undone, most);
 }
 
 unsigned undone_left(const struct hmreg_domain *domain)

@@ -310,6 +310,12 @@ void vendors_reset(void)
         vendors[i] = (struct vendor){.devices = 2, .dmabuf = true};
 }
 
+void vendors_unload(void)
+{
+    for (int i = HMREG_IFACE_SYSTEM + 1; i < HMREG_IFACE_COUNT; i++)
+        vendors[i].unloaded = true;
+}
+
 void vendor_is_loaded(enum hmreg_iface iface)
 {
     vendors[iface].unloaded = false;

@@ -56,6 +56,8 @@ extern struct vendor vendors[HMREG_IFACE_COUNT]; /* SYSTEM's is not used */
 /* Resets all vendors: loaded, two devices each, nothing claimed. */
 void vendors_reset(void);
 
+/* After that none of their libraries is in the process. */
+void vendors_unload(void);
 /* The application loads its library. */
 void vendor_is_loaded(enum hmreg_iface iface);
 

@@ -239,6 +239,60 @@ static void get__host_memory_unmapped_and_now_a_devices__not_the_hosts_region(vo
     fixture_close(&fixture);
 }
 
+static enum hmreg_iface iface_of(const struct fixture *fixture, const void *addr)
+{
+    struct hmreg_mr_info info = {.size = sizeof(info)};
+    struct hmreg_mr *mr = fixture_get(fixture, addr, fixture_page());
+
+    assert_ok(hmreg_mr_query(mr, &info));
+    hmreg_mr_put(mr);
+    return info.iface;
+}
+
+/* Without a runtime the thread asks about a mapping once; a runtime that is loaded after that maps
+ * its memory elsewhere. */
+static void get__mapping_is_known__runtime_loaded_since_is_found(void **state)
+{
+    size_t page = fixture_page();
+    char *memory = fixture_map(3), *device = fixture_map(1);
+    struct fixture fixture;
+
+    vendors_reset();
+    vendors_unload();
+    fixture_open_hooked(&fixture);
+    assert_int_equal(iface_of(&fixture, memory), HMREG_IFACE_SYSTEM);
+    assert_int_equal(iface_of(&fixture, memory + page), HMREG_IFACE_SYSTEM);
+    vendor_is_loaded(HMREG_IFACE_ROCR);
+    vendor_claim(HMREG_IFACE_ROCR, device, page, HMREG_MEM_DEVICE, 0);
+    assert_int_equal(iface_of(&fixture, memory + 2 * page), HMREG_IFACE_SYSTEM);
+    assert_int_equal(iface_of(&fixture, device), HMREG_IFACE_ROCR);
+    munmap(memory, 3 * page);
+    munmap(device, page);
+    fixture_close(&fixture);
+}
+
+/* Or at the same addresses, once the program has unmapped them. */
+static void get__known_mapping_unmapped_for_a_runtime__its_memory_is_found(void **state)
+{
+    size_t page = fixture_page();
+    char *memory = fixture_map(3);
+    struct fixture fixture;
+
+    vendors_reset();
+    vendors_unload();
+    fixture_open_hooked(&fixture);
+    assert_int_equal(iface_of(&fixture, memory), HMREG_IFACE_SYSTEM);
+    assert_int_equal(iface_of(&fixture, memory + page), HMREG_IFACE_SYSTEM);
+    munmap(memory, 3 * page);
+    assert_ptr_equal(fixture_map_at(memory, 3), memory);
+    vendor_is_loaded(HMREG_IFACE_ROCR);
+    vendor_claim(HMREG_IFACE_ROCR, memory, 3 * page, HMREG_MEM_DEVICE, 0);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(iface_of(&fixture, memory + i * page), HMREG_IFACE_ROCR);
+    munmap(memory, 3 * page);
+    fixture_close(&fixture);
+}
+
 static void get__each_device_and_pinned_memory__a_cache_each(void **state)
 {
     struct hmreg_domain_config config = {.size = sizeof(config), .max_regions = 1};
@@ -586,6 +640,8 @@ TEST_MAIN(TEST(get__same_identity__same_region), TEST(get__end_reported__hits_as
           TEST(get__part_of_a_region_whose_tail_changed__registered_anew),
           TEST(get__memory_freed_and_now_the_systems__not_the_devices_region),
           TEST(get__host_memory_unmapped_and_now_a_devices__not_the_hosts_region),
+          TEST(get__mapping_is_known__runtime_loaded_since_is_found),
+          TEST(get__known_mapping_unmapped_for_a_runtime__its_memory_is_found),
           TEST(get__each_device_and_pinned_memory__a_cache_each),
           TEST(get__managed_memory__cached_by_identity),
           TEST(get__device_or_managed_without_identity__not_cached),

@@ -495,8 +495,7 @@ static struct hmreg *open_without_libraries(void)
     struct hmreg *lib = NULL;
 
     vendors_reset();
-    for (int i = HMREG_IFACE_CUDA; i < HMREG_IFACE_COUNT; i++)
-        vendors[i].unloaded = true;
+    vendors_unload();
     assert_ok(hmreg_open(NULL, &lib));
     return lib;
 }
