@@ -7,6 +7,7 @@
 
 #include "bench/actor.h"
 #include "bench/bench.h"
+#include "bench/empty.h"
 
 #include <linux/userfaultfd.h>
 #include <sys/ioctl.h>
@@ -57,6 +58,19 @@ static void only_loop(void *state, char *base, const uint32_t *order, size_t cou
     }
 }
 
+/* The same by a shared library: a bound for every library that is called so. */
+static void call_empty(void *state, char *base, const uint32_t *order, size_t count)
+{
+    const void *region;
+
+    for (size_t i = 0; i < count; i++) {
+        if (bench_empty_get(state, base + (size_t)order[i] * REGION_BYTES, REGION_BYTES, 1,
+                            &region))
+            leave("bench_empty_get");
+        bench_empty_put(region);
+    }
+}
+
 static int userfault = -1;
 
 static void *open_userfault(const struct subject *self, size_t regions)
@@ -98,4 +112,12 @@ const struct subject subject_loop = {
     .open = open_nothing,
     .close = close_nothing,
     .hits = only_loop,
+};
+
+const struct subject subject_empty = {
+    .who = WHO_EMPTY,
+    .open = open_nothing,
+    .close = close_nothing,
+    .hits = call_empty,
+    .most_regions = 1000,
 };

@@ -44,6 +44,7 @@ const struct subject *subject_find(const char *who);
 #define WHO_GROUP     "hmreg default, group of 8"
 #define WHO_EIGHT     "hmreg default, 8 domains"
 #define WHO_UCX       "UCX"
+#define WHO_EMPTY     "a library that does nothing"
 /* The same, 64 regions in one call. */
 #define WHO_DEFAULT_MANY   WHO_DEFAULT ", 64 in one call"
 #define WHO_USERFAULT_MANY WHO_USERFAULT ", 64 in one call"
@@ -66,7 +67,7 @@ const struct subject *subject_find(const char *who);
 extern const struct subject subject_hmreg_userfault, subject_hmreg_notice, subject_hmreg_import,
     subject_hmreg_default, subject_hmreg_disabled, subject_hmreg_group, subject_hmreg_eight,
     subject_hmreg_many, subject_ucx, subject_ofi_tcp, subject_ofi_basic, subject_ofi_shm,
-    subject_getpid, subject_ioctl, subject_loop;
+    subject_getpid, subject_ioctl, subject_loop, subject_empty;
 
 /* How long each registration spins, for every subject of this process, ns; initially 0. */
 extern double registration_ns;

@@ -336,6 +336,8 @@ static const struct row rows[] = {
     REGIONS(10000, "10,000 regions"),
     REGIONS(100000, "100,000 regions"),
     REGIONS(1000000, "1,000,000 regions"),
+    BESIDE("1 region: the floor of two calls", "hits-1", WHO_EMPTY, WHO_UCX),
+    BESIDE("1,000 regions: the floor of two calls", "hits-1000", WHO_EMPTY, WHO_UCX),
     BESIDE("1 region: the kernel's floor", "hits-1", WHO_USERFAULT, "bare ioctl"),
     BESIDE("1 region: the kernel's floor", "hits-1", WHO_USERFAULT, "bare getpid"),
     BESIDE("1,000 regions", "hits-1000", WHO_IMPORT, "libfabric tcp, no cache"),
