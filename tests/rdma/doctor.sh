@@ -84,6 +84,13 @@ check doctor__peer_memory__better_path_refused finds peer nic-imports-no-dmabuf
 check doctor__peer_memory__is_listed says peer 'peer memory clients softgpu'
 echo 0 >"$peermem"
 
+# ---- no localhost, for which libfabric's name server would wait --------------------------------
+
+echo "127.0.0.1 guest" >"$work/hosts"
+run lonely env FI_PROVIDER=verbs timeout 120 unshare --mount \
+    bash -c 'mount --bind "$0" /etc/hosts && exec "$@"' "$work/hosts"
+check doctor__localhost_has_no_address__does_not_wait verdict lonely good 0
+
 # ---- no port ------------------------------------------------------------------------------
 
 ip link set eth0 down
