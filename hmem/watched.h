@@ -31,7 +31,9 @@ struct watched_extent {
     uint64_t start, end; /* start == end: none */
 };
 
-/* The allocation [start, end) is watched from now on. False: it may be being freed, and is not. */
+/* The allocation [start, end) is watched from now on. False: it may be being freed, and is not:
+ * WATCHED_NOT. */
+#define WATCHED_NOT "it was being freed while it was registered"
 bool watched_add(struct watched *watched, uint64_t start, uint64_t end);
 /* Virtual memory: mapped pieces, which are unmapped by their range. */
 void watched_add_virtual(struct watched *watched, uint64_t start, uint64_t end);

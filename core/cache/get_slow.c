@@ -346,8 +346,11 @@ static int register_claimed(struct get *get, struct cache_entry *entry, struct h
     noticed = notice_changes(get, &entry->mr);
     rc = noticed ? create(get, entry) : 0;
 
-    if (noticed && !rc)
+    if (noticed && !rc) {
+        if (entry->mr.ask_identity)
+            entry->mr.more->asks_why = get->asks_why;
         return finish(get, entry, out);
+    }
     cache_abandon(cache, entry);
     notice_undo(get);
     cache_set_release(get->set, entry);

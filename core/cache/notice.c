@@ -142,19 +142,34 @@ bool notice_is_known(const struct get *get)
     return is_known_anonymous(get, &part);
 }
 
-/* Will the runtime report the end of the memory, so that hits need not ask for its identity? */
-static bool is_end_reported(const struct get *get, const struct part *part)
+/* NULL: the runtime will report the end of the memory, so that hits need not ask for its identity;
+ * else the reason why not. */
+static const char *why_unreported(const struct get *get, const struct part *part)
 {
     struct runtime *runtime = context_runtime(get->domain->lib, get->found->iface);
+    const char *why = "the runtime does not say why";
 
-    return get->domain->lib->settings.device_ends && runtime->ops->watch &&
-           runtime->ops->watch(runtime->self, part->start, part->end - part->start, part->range);
+    if (!get->domain->lib->settings.device_ends)
+        return CONTEXT_ENDS_ARE_OFF;
+    if (!runtime->ops->watch)
+        return CONTEXT_REPORTS_NO_END;
+    return runtime->ops->watch(runtime->self, part->start, part->end - part->start, part->range,
+                               &why)
+               ? NULL
+               : why;
 }
 
-/* Must hits ask whether the part's memory is still the same? */
-static bool must_ask(const struct get *get, const struct part *part)
+/* Must hits ask whether the part's memory is still the same? Sets get->asks_why if so. */
+static bool must_ask(struct get *get, const struct part *part)
 {
-    return part->range->identity && !part->in_dmabuf && !is_end_reported(get, part);
+    const char *why;
+
+    if (!part->range->identity || part->in_dmabuf)
+        return false;
+    why = why_unreported(get, part);
+    if (why)
+        get->asks_why = why;
+    return why;
 }
 
 /* Has the monitor watch host memory; of a list all segments. If it cannot watch them all,

@@ -22,6 +22,7 @@ struct get {
     bool settled;           /* in this round: all earlier changes have reached the caches */
     size_t watched;         /* segments that the monitor watches although not all are */
     unsigned discarded;     /* registrations discarded, in all rounds */
+    const char *asks_why;   /* if hits ask the runtime, why: hmreg_explain()'s */
 };
 
 /* Is it host memory, pinned or not? */

@@ -166,9 +166,9 @@ static void say_unreported(const struct hmreg *lib, const struct runtime *runtim
     if (!runtime || runtime->ops->iface == HMREG_IFACE_SYSTEM)
         return;
     if (!lib->settings.device_ends)
-        snprintf(out, size, "HMREG_DEVICE_MONITOR is off");
+        snprintf(out, size, "%s", CONTEXT_ENDS_ARE_OFF);
     else if (!runtime->ops->watch && !loaded->unreported[0])
-        snprintf(out, size, "this runtime reports the end of no memory");
+        snprintf(out, size, "%s", CONTEXT_REPORTS_NO_END);
     else
         memcpy(out, loaded->unreported, size);
 }

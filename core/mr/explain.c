@@ -85,17 +85,24 @@ bool explain_says(int code)
     return false;
 }
 
-/* Callers built before HMREG_REASONS_MAX end here. */
-#define FIRST_SIZE                                                                                 \
-    (offsetof(struct hmreg_explanation, reasons) +                                                 \
-     (HMREG_PATH_COUNT - 1) * sizeof(struct hmreg_reason))
+/* Callers built before HMREG_REASONS_MAX end here: after four reasons. */
+#define FIRST_SIZE offsetof(struct hmreg_explanation, reasons[4])
+
+_Static_assert(HMREG_PATH_COUNT - 1 + HMREG_WAY_COUNT - 2 <= HMREG_REASONS_MAX,
+               "each path and way may be refused");
 
 static int check_out(const struct hmreg_explanation *out)
 {
-    static const struct validate_field later = VALIDATE_ARRAY(struct hmreg_explanation, reasons);
+    static const struct validate_field later[] = {
+        VALIDATE_ARRAY(struct hmreg_explanation, reasons),
+        VALIDATE_FIELD(struct hmreg_explanation, asks),
+        VALIDATE_FIELD(struct hmreg_explanation, asks_why),
+    };
     int rc = validate_out(out, FIRST_SIZE, "struct hmreg_explanation");
 
-    return rc ? rc : validate_size(out, &later, 1, "struct hmreg_explanation");
+    return rc ? rc
+              : validate_size(out, later, sizeof(later) / sizeof(later[0]),
+                              "struct hmreg_explanation");
 }
 
 /* Hands an explanation out, with as many reasons as the caller has room for. */
@@ -107,6 +114,14 @@ static void hand_out(struct hmreg_explanation *explanation, struct hmreg_explana
     if (explanation->refused > room)
         explanation->refused = (uint32_t)room;
     validate_copy_out(out, explanation, sizeof(*explanation));
+}
+
+/* What hits on a cached region ask, and why. */
+static void explain_hits(struct hmreg_explanation *explanation, const struct hmreg_mr *mr)
+{
+    explanation->asks = mr_asks(mr);
+    if (mr->ask_identity)
+        snprintf(explanation->asks_why, sizeof(explanation->asks_why), "%s", mr->more->asks_why);
 }
 
 /* Begins each reason's text with the rail that it is about. */
@@ -127,6 +142,7 @@ int hmreg_explain(const struct hmreg_mr *mr, struct hmreg_explanation *out)
 {
     const struct hmreg_explanation *last = mr ? NULL : kept(false);
     struct hmreg_explanation explanation;
+    const struct hmreg_mr *whole = mr;
     bool of_group = mr && mr_rails(mr);
     size_t rail = 0, count;
     int rc = mr ? mr_check(mr) : 0;
@@ -144,6 +160,8 @@ int hmreg_explain(const struct hmreg_mr *mr, struct hmreg_explanation *out)
              mr->more ? mr->more->refused : 0);
     else
         explanation = *last;
+    if (whole)
+        explain_hits(&explanation, whole);
     if (of_group)
         name_rail(&explanation, rail, mr->domain);
     hand_out(&explanation, out);

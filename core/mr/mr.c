@@ -201,8 +201,7 @@ int hmreg_mr_query(const struct hmreg_mr *mr, struct hmreg_mr_info *out)
     info.local_addr = mr_local_addr(mr_pieces(mr) ? mr_pieces(mr)[0] : mr, 0);
     info.cached = mr->cached;
     info.way = mr_way(mr);
-    info.asks =
-        (mr->ask_identity ? HMREG_ASKS_RUNTIME : 0) | (mr->ask_monitor ? HMREG_ASKS_KERNEL : 0);
+    info.asks = mr_asks(mr);
     validate_copy_out(out, &info, sizeof(info));
     return 0;
 }

@@ -34,8 +34,10 @@ struct mr_more {
     struct hmreg_reason *reasons; /* their reasons, in the order tried; NULL: none refused */
     uint64_t identity;            /* of the first range's allocation */
     int device;
-    uint64_t taken_key;    /* the key to give back to the domain's keys, if key_taken */
-    void *context;         /* the caller's */
+    uint64_t taken_key; /* the key to give back to the domain's keys, if key_taken */
+    void *context;      /* the caller's */
+    const char
+        *asks_why; /* why hits ask the runtime, if ask_identity; stays as long as the process */
     atomic_bool pending;   /* the asynchronous registration is not complete yet */
     atomic_bool published; /* async domains: mr_publish() is done */
     bool closing;          /* a busy close left some pieces or rails deregistered */
@@ -92,6 +94,12 @@ _Static_assert(HMREG_IFACE_MAX < 1 << 4, "so does an iface");
 static inline int mr_device(const struct hmreg_mr *mr)
 {
     return mr->more ? mr->more->device : -1;
+}
+
+/* HMREG_ASKS_* */
+static inline uint32_t mr_asks(const struct hmreg_mr *mr)
+{
+    return (mr->ask_identity ? HMREG_ASKS_RUNTIME : 0) | (mr->ask_monitor ? HMREG_ASKS_KERNEL : 0);
 }
 
 /* NULL: the region is explicit, or was got by one range. */

@@ -154,7 +154,8 @@ bool cuda_export_unsure(const struct cuda_range *range);
  * says in the runtime's description which memory's end is not reported. */
 void cuda_hooks_find(struct cuda_hmem *self);
 /* hmem.h's watch; the first call places the hooks, which serve the process and stay. */
-bool cuda_watch(struct hmem *self, uint64_t addr, size_t len, const struct hmem_range *range);
+bool cuda_watch(struct hmem *self, uint64_t addr, size_t len, const struct hmem_range *range,
+                const char **why);
 
 /* ---- operations of hmem.h (cuda_resolve.c, cuda_export.c, cuda_memory.c, cuda_sync.c) -- */
 

@@ -314,12 +314,12 @@ static void describe(struct cuda_hmem *self)
     static const char always[] = "stream-ordered, graph and imported memory (it may end without a "
                                  "call)";
     unsigned kinds = atomic_load(&hooks.reported);
+    const char *why = hook_set_why(&hooks, OF_CONTEXTS);
 
     vendor_unreported_begin(&self->base);
     vendor_unreported(&self->base, "%s%s%s%s%s%s%.130s", kinds & PLAIN ? "" : "device, ",
                       kinds & MANAGED ? "" : "managed, ", kinds & VIRTUAL ? "" : "virtual, ",
-                      kinds & HOST ? "" : "pinned host, ", always, hooks.why_not[0] ? "; " : "",
-                      hooks.why_not);
+                      kinds & HOST ? "" : "pinned host, ", always, why[0] ? "; " : "", why);
 }
 
 void cuda_hooks_find(struct cuda_hmem *self)
@@ -400,31 +400,51 @@ static unsigned kind_of(struct cuda_hmem *self, uint64_t addr, size_t len,
     }
 }
 
-static bool watch(struct cuda_hmem *self, uint64_t addr, size_t len)
+/* Memory that is of no kind which calls end by its address. */
+static const char *why_of_no_kind(const struct cuda_lookup *at)
+{
+    if (at->sort == CUDA_HOST)
+        return "pinned host memory has another address for devices, or begins within a page, so "
+               "that the call which ends it need not name its address";
+    return "stream-ordered, graph and imported memory, and variables of modules, may end without a "
+           "call that names them, and no query tells them apart";
+}
+
+/* NULL: it is watched; else why it is not. */
+static const char *watch(struct cuda_hmem *self, uint64_t addr, size_t len)
 {
     unsigned kinds_now = reported_now(self), kind;
     struct cuda_lookup at;
+    bool watched = true;
 
-    if (!kinds_now || cuda_lookup(self, addr, &at))
-        return false;
+    if (!kinds_now)
+        return hook_set_why(&hooks, OF_CONTEXTS);
+    if (cuda_lookup(self, addr, &at))
+        return "the driver does not say what the memory is";
     kind = kind_of(self, addr, len, &at);
+    if (!kind)
+        return why_of_no_kind(&at);
     if (!(kind & kinds_now))
-        return false;
+        return hook_set_why(&hooks, kind);
     if (kind == HOST)
-        return watched_add(&watched_host, at.start, at.start + at.size);
-    if (kind != VIRTUAL)
-        return watched_add(&watched_memory, at.start, at.start + at.size);
-    watched_add_virtual(&watched_memory, addr, addr + len);
-    return true;
+        watched = watched_add(&watched_host, at.start, at.start + at.size);
+    else if (kind != VIRTUAL)
+        watched = watched_add(&watched_memory, at.start, at.start + at.size);
+    else
+        watched_add_virtual(&watched_memory, addr, addr + len);
+    return watched ? NULL : WATCHED_NOT;
 }
 
-bool cuda_watch(struct hmem *self, uint64_t addr, size_t len, const struct hmem_range *range)
+bool cuda_watch(struct hmem *self, uint64_t addr, size_t len, const struct hmem_range *range,
+                const char **why)
 {
     struct hmreg_error_guard guard;
-    bool watched;
+    const char *refusal;
 
     hmreg_error_guard(&guard);
-    watched = watch((struct cuda_hmem *)self, addr, len);
+    refusal = watch((struct cuda_hmem *)self, addr, len);
     hmreg_error_unguard(&guard, true);
-    return watched;
+    if (refusal && why)
+        *why = refusal;
+    return !refusal;
 }

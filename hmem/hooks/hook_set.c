@@ -5,10 +5,12 @@
 #include "hmem/hooks/entry_hook.h"
 
 #include <pthread.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
-#define SLOTS 128
+#define SLOTS     128
+#define ALL_KINDS ((1u << HOOK_KINDS) - 1)
 
 static struct slot {
     struct hook_set *set;
@@ -120,15 +122,36 @@ const char *hook_set_name_of(const struct hook_set *set, const void *address)
 
 /* ---- which kinds are reported ------------------------------------------------------------- */
 
-/* Keeps the first reason. */
+void hook_set_refuse(struct hook_set *set, unsigned kinds, const char *format, ...)
+{
+    va_list args;
+
+    for (unsigned i = 0; i < HOOK_KINDS; i++) {
+        if (!(kinds & 1u << i) || set->why_not[i][0])
+            continue;
+        va_start(args, format);
+        vsnprintf(set->why_not[i], sizeof(set->why_not[i]), format, args);
+        va_end(args);
+    }
+    atomic_fetch_and(&set->reported, ~kinds);
+}
+
+const char *hook_set_why(const struct hook_set *set, unsigned kinds)
+{
+    unsigned missing = kinds & ~atomic_load(&set->reported);
+
+    for (unsigned i = 0; i < HOOK_KINDS; i++)
+        if (missing & 1u << i && set->why_not[i][0])
+            return set->why_not[i];
+    return "";
+}
+
 static void judge(struct hook_set *set, unsigned slot)
 {
     if (slots[slot].set != set || !hooks[slot].why[0] || atomic_load(&slots[slot].over))
         return;
-    atomic_fetch_and(&set->reported, ~slots[slot].kinds);
-    if (!set->why_not[0])
-        snprintf(set->why_not, sizeof(set->why_not), "%s cannot be hooked: %s", slots[slot].name,
-                 hooks[slot].why);
+    hook_set_refuse(set, slots[slot].kinds, "%s cannot be hooked: %s", slots[slot].name,
+                    hooks[slot].why);
 }
 
 static void judge_all(struct hook_set *set)
@@ -137,10 +160,8 @@ static void judge_all(struct hook_set *set)
 
     for (unsigned i = 0; i < count; i++)
         judge(set, i);
-    if (set->overflow) {
-        atomic_store(&set->reported, 0);
-        snprintf(set->why_not, sizeof(set->why_not), "too many functions end memory");
-    }
+    if (set->overflow)
+        hook_set_refuse(set, ALL_KINDS, "too many functions end memory");
 }
 
 void hook_set_try(struct hook_set *set, unsigned kinds)
@@ -152,12 +173,10 @@ void hook_set_try(struct hook_set *set, unsigned kinds)
     for (unsigned i = 0; !refusal && i < atomic_load(&slot_count); i++)
         if (slots[i].set == set)
             entry_hook_try(&hooks[i]);
-    if (!refusal) {
+    if (refusal)
+        hook_set_refuse(set, ALL_KINDS, "functions cannot be hooked: %s", refusal);
+    else
         judge_all(set);
-    } else {
-        atomic_store(&set->reported, 0);
-        snprintf(set->why_not, sizeof(set->why_not), "functions cannot be hooked: %s", refusal);
-    }
     pthread_mutex_unlock(&lock);
 }
 

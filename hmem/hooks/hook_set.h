@@ -11,6 +11,9 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
+#define HOOK_KINDS 4 /* at most, from bit 0 on */
+#define HOOK_WHY   192
+
 /* No hooked function has more than four arguments, and none on the stack. */
 typedef unsigned long hook_call(unsigned long, unsigned long, unsigned long, unsigned long);
 
@@ -24,7 +27,9 @@ struct hook_set {
     unsigned ends_all; /* in: what an address ends that is two functions' */
 
     atomic_uint reported; /* kinds */
-    char why_not[160];    /* why a kind is not; "": all are */
+    /* Of each kind that is not reported the first reason, which then stays. Written before the kind
+     * is taken out of `reported`: hook_set_why(). */
+    char why_not[HOOK_KINDS][HOOK_WHY];
     atomic_bool placed;
     bool overflow; /* a function has no slot */
 };
@@ -37,6 +42,14 @@ void hook_set_add(struct hook_set *set, const char *name, unsigned ends, unsigne
                   void *address);
 /* The name by which the address was added; NULL: it was not. */
 const char *hook_set_name_of(const struct hook_set *set, const void *address);
+
+/* These kinds are not reported, whatever is hooked. */
+void hook_set_refuse(struct hook_set *set, unsigned kinds, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* Why one of these kinds is not reported, in words that stay as long as the process; "": all are.
+ * Takes no lock. */
+const char *hook_set_why(const struct hook_set *set, unsigned kinds);
 
 /* Tries, without hooking them, whether the functions can be hooked, and so which of `kinds` are
  * reported. */

@@ -125,7 +125,8 @@ int rocr_ask_agents(struct rocr_hmem *self, uint64_t addr, hsa_agent_t **agents,
 /* ---- operations of hmem.h (rocr_resolve.c, rocr_export.c, rocr_memory.c) ------------------ */
 
 VENDOR_OPERATIONS(rocr);
-bool rocr_watch(struct hmem *self, uint64_t addr, size_t len, const struct hmem_range *range);
+bool rocr_watch(struct hmem *self, uint64_t addr, size_t len, const struct hmem_range *range,
+                const char **why);
 /* Deregisters all deallocation callbacks. Called when the last user in this process closes. */
 void rocr_forget(struct rocr_hmem *self);
 

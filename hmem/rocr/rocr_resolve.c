@@ -156,8 +156,13 @@ int rocr_identity(struct hmem *self, uint64_t addr, size_t len, uint64_t *out)
 
 /* An id that is alive has its callback, which only this file deregisters; see alloc_ids.h. The
  * runtime itself does not end while this vendor is open: hsa_init() is counted. */
-bool rocr_watch(struct hmem *self, uint64_t addr, size_t len, const struct hmem_range *range)
+bool rocr_watch(struct hmem *self, uint64_t addr, size_t len, const struct hmem_range *range,
+                const char **why)
 {
-    return !atomic_load(&self->shut_down) && range->identity &&
-           alloc_ids_find(&allocations, addr, len) == range->identity;
+    bool watched = !atomic_load(&self->shut_down) && range->identity &&
+                   alloc_ids_find(&allocations, addr, len) == range->identity;
+
+    if (!watched && why)
+        *why = "the runtime has no callback for its end, or it ended while it was registered";
+    return watched;
 }

@@ -129,7 +129,8 @@ bool ze_is_reserved(struct ze_hmem *self, const struct ze_driver *driver, uint64
  * hooked; says in the runtime's description which memory's end is not reported. */
 void ze_hooks_find(struct ze_hmem *self);
 /* hmem.h's watch; the first call places the hooks, which serve the process and stay. */
-bool ze_watch(struct hmem *self, uint64_t addr, size_t len, const struct hmem_range *range);
+bool ze_watch(struct hmem *self, uint64_t addr, size_t len, const struct hmem_range *range,
+              const char **why);
 
 /* ---- operations of hmem.h (ze_resolve.c, ze_export.c, ze_memory.c) ----------------------- */
 

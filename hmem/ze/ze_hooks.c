@@ -180,9 +180,8 @@ static bool is_driver(void *library)
            !symbol_of(library, "zeLoaderInit");
 }
 
-/* Fills the table in the newest version that the driver has. Sets *why where it refuses. */
-static bool read_table(void *library, const char *name, void *table[TABLE_ROOM], char *why,
-                       size_t size)
+/* Fills the table in the newest version that the driver has. NULL, or the reason why it cannot. */
+static const char *read_table(void *library, const char *name, void *table[TABLE_ROOM])
 {
     ze_result_t (*get)(ze_api_version_t, void *) = NULL;
     ze_result_t result = ZE_RESULT_ERROR_UNSUPPORTED_VERSION;
@@ -194,11 +193,9 @@ static bool read_table(void *library, const char *name, void *table[TABLE_ROOM],
         memset(table, 0, TABLE_ROOM * sizeof(*table));
         result = get((ze_api_version_t)ZE_MAKE_VERSION(1, minor), table);
     }
-    if (get && !result)
-        return true;
-    if (get)
-        snprintf(why, size, "%s: the driver refuses", name);
-    return false;
+    if (!get)
+        return "the driver has none";
+    return result ? "the driver refuses" : NULL;
 }
 
 /* What a driver lacks needs no hook. */
@@ -206,20 +203,20 @@ static void add_functions(struct library *library)
 {
     unsigned kinds = ALLOCATED | VIRTUAL;
     void *table[TABLE_ROOM] = {NULL};
-    const char *read = "";
-    bool good = true;
+    const char *read = "", *refusal = NULL;
 
     for (size_t i = 0; i < FUNCTIONS; i++) {
         const struct function *row = &functions[i];
 
         if (strcmp(read, row->table) != 0)
-            good = read_table(library->handle, row->table, table, library->set.why_not,
-                              sizeof(library->set.why_not));
+            refusal = read_table(library->handle, row->table, table);
         read = row->table;
-        if (good)
-            hook_set_add(&library->set, row->name, row->ends, row->kinds, table[row->place]);
-        else
+        if (refusal) {
+            hook_set_refuse(&library->set, row->kinds, "%s: %s", row->table, refusal);
             kinds &= ~row->kinds;
+        } else {
+            hook_set_add(&library->set, row->name, row->ends, row->kinds, table[row->place]);
+        }
         hook_set_add(&library->set, row->name, row->ends, row->kinds,
                      symbol_of(library->handle, row->name));
     }
@@ -261,10 +258,12 @@ static void describe(struct ze_hmem *self)
 {
     vendor_unreported_begin(&self->base);
     vendor_unreported(&self->base, "imported host memory (programs unmap it)");
-    for (unsigned i = 0; i < library_count; i++)
-        if (libraries[i].set.why_not[0])
-            vendor_unreported(&self->base, "memory of %s: %s", libraries[i].name,
-                              libraries[i].set.why_not);
+    for (unsigned i = 0; i < library_count; i++) {
+        const char *why = hook_set_why(&libraries[i].set, ALLOCATED | VIRTUAL);
+
+        if (why[0])
+            vendor_unreported(&self->base, "memory of %s: %s", libraries[i].name, why);
+    }
     for (unsigned i = 0; i < self->driver_count; i++)
         if (!library_count || atomic_load(&self->drivers[i].library) == ZE_LIBRARY_UNKNOWN)
             vendor_unreported(&self->base, "memory of driver %u, whose library is not found", i);
@@ -357,28 +356,48 @@ static unsigned kind_of(struct ze_hmem *self, const struct ze_lookup *found)
     return VIRTUAL;
 }
 
-static bool watch(struct ze_hmem *self, uint64_t addr, size_t len)
+/* Why memory of this kind is not reported. */
+static const char *why_not(const struct ze_driver *driver, unsigned kind)
 {
-    struct ze_lookup found = {0};
-    unsigned kind;
+    int library = atomic_load(&driver->library);
 
-    if (ze_lookup_range(self, addr, len, &found) || found.type == ZE_TYPE_HOST_IMPORTED)
-        return false;
-    kind = reported_now(self, found.driver) & kind_of(self, &found);
-    if (kind == ALLOCATED)
-        return watched_add(&watched_memory, found.base, found.base + found.len);
-    if (kind == VIRTUAL)
-        watched_add_virtual(&watched_memory, addr, addr + len);
-    return kind;
+    if (library == ZE_LIBRARY_UNKNOWN)
+        return "the library of its driver, whose functions would be hooked, is not found";
+    return kind ? hook_set_why(&libraries[library - 1].set, kind)
+                : "the driver does not say whether it is virtual memory";
 }
 
-bool ze_watch(struct hmem *self, uint64_t addr, size_t len, const struct hmem_range *range)
+/* NULL: it is watched; else why it is not. */
+static const char *watch(struct ze_hmem *self, uint64_t addr, size_t len)
+{
+    struct ze_lookup found = {0};
+    unsigned kind, now;
+
+    if (ze_lookup_range(self, addr, len, &found))
+        return "the driver does not say what the memory is";
+    if (found.type == ZE_TYPE_HOST_IMPORTED)
+        return "imported host memory ends when the program unmaps it";
+    now = reported_now(self, found.driver);
+    kind = kind_of(self, &found);
+    if (!(kind & now))
+        return why_not(found.driver, kind);
+    if (kind == ALLOCATED && !watched_add(&watched_memory, found.base, found.base + found.len))
+        return WATCHED_NOT;
+    if (kind == VIRTUAL)
+        watched_add_virtual(&watched_memory, addr, addr + len);
+    return NULL;
+}
+
+bool ze_watch(struct hmem *self, uint64_t addr, size_t len, const struct hmem_range *range,
+              const char **why)
 {
     struct hmreg_error_guard guard;
-    bool watched;
+    const char *refusal;
 
     hmreg_error_guard(&guard);
-    watched = watch((struct ze_hmem *)self, addr, len);
+    refusal = watch((struct ze_hmem *)self, addr, len);
     hmreg_error_unguard(&guard, true);
-    return watched;
+    if (refusal && why)
+        *why = refusal;
+    return !refusal;
 }

@@ -730,7 +730,8 @@ struct hmreg_reason {
     char text[256];      /* a sentence for the user, with the remedy */
 };
 
-#define HMREG_REASONS_MAX (HMREG_PATH_COUNT - 1 + HMREG_WAY_COUNT - 2)
+/* More than paths and ways can be refused now, so that later ones move no field. */
+#define HMREG_REASONS_MAX 10
 
 struct hmreg_explanation {
     size_t size; /* sizeof(struct hmreg_explanation); at least to the end of reasons[3] */
@@ -740,6 +741,10 @@ struct hmreg_explanation {
     uint32_t refused;     /* number of reasons; they are in the order the paths were tried, and
                              path dmabuf may have one for each way, which then begins the text */
     struct hmreg_reason reasons[HMREG_REASONS_MAX];
+    uint32_t asks;      /* of a cached region: as in hmreg_mr_info; else 0 */
+    char asks_why[252]; /* why each hit asks the runtime: the function of its driver that cannot be
+                           hooked, and why, or what else ends such memory without a report; "": none
+                           does */
 };
 
 /* Explains why a region has its path. mr NULL: explains the calling thread's last registration that

@@ -104,6 +104,14 @@ static struct hmreg_mr_info info_of(const struct hmreg_mr *mr)
     return info;
 }
 
+static struct hmreg_explanation explained(const struct hmreg_mr *mr)
+{
+    struct hmreg_explanation why = {.size = sizeof(why)};
+
+    assert_ok(hmreg_explain(mr, &why));
+    return why;
+}
+
 static unsigned long queries(void)
 {
     char list[256], *rest = list;
@@ -124,6 +132,7 @@ static void get__end_reported__hits_make_no_query(void **state)
         uint64_t addr = gpu.alloc(gpu.devices() - 1, gpu_kinds[k], LEN);
         struct hmreg_mr_info info;
         struct hmreg_mr *mr = get(&cached, addr);
+        struct hmreg_explanation why = explained(mr);
         unsigned long before = queries();
 
         info = info_of(mr);
@@ -134,6 +143,8 @@ static void get__end_reported__hits_make_no_query(void **state)
         }
         assert_int_equal(info.asks & HMREG_ASKS_RUNTIME,
                          is_reported(gpu_kinds[k]) ? 0 : HMREG_ASKS_RUNTIME);
+        assert_int_equal(why.asks, info.asks);
+        assert_int_equal(!why.asks_why[0], is_reported(gpu_kinds[k]));
         if (is_reported(gpu_kinds[k]))
             assert_int_equal(queries(), before);
         gpu.free(addr, gpu_kinds[k]);
@@ -157,6 +168,8 @@ static void get__reports_switched_off__hits_ask(void **state)
     addr = gpu.alloc(0, HMREG_MEM_DEVICE, LEN);
     mr = get(&cached, addr);
     assert_int_equal(info_of(mr).asks, HMREG_ASKS_RUNTIME);
+    assert_int_equal(explained(mr).asks, HMREG_ASKS_RUNTIME);
+    assert_string_equal(explained(mr).asks_why, "HMREG_DEVICE_MONITOR is off");
     hmreg_mr_put(mr);
     gpu.free(addr, HMREG_MEM_DEVICE);
     assert_int_equal(gpu.alloc(0, HMREG_MEM_DEVICE, LEN), addr);

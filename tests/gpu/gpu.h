@@ -46,6 +46,9 @@ struct gpu {
     unsigned kinds; /* how many of gpu_kinds[] it allocates */
     /* Is the end of this kind of memory reported? NULL: of none. */
     bool (*reports)(enum hmreg_mem_kind kind);
+    /* A function of the driver that ends device memory and that no case calls; its name. NULL: the
+     * vendor hooks none. */
+    void *(*unused_end)(const char **name);
     int pinned_device; /* of pinned memory that device 0 allocated */
 
     /* Opens the vendor next to an application that uses the runtime; and ends both, and fails the

@@ -200,7 +200,8 @@ static int identity(struct hmem *self, uint64_t addr, size_t len, uint64_t *out)
     return rc;
 }
 
-static bool watch(struct hmem *self, uint64_t addr, size_t len, const struct hmem_range *range)
+static bool watch(struct hmem *self, uint64_t addr, size_t len, const struct hmem_range *range,
+                  const char **why)
 {
     struct vendor *vendor = of(self);
 
@@ -214,6 +215,8 @@ static bool watch(struct hmem *self, uint64_t addr, size_t len, const struct hme
             claim->watched = true;
     }
     pthread_mutex_unlock(&lock);
+    if (why)
+        *why = "this vendor's script reports no end";
     return vendor->reports && range->identity;
 }
 

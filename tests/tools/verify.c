@@ -299,6 +299,25 @@ static void check__alone__result_is_a_line(void **state)
     tool_free(&tool);
 }
 
+/* The region's explanation is in the check's text, in both forms of the report. */
+static void check__hits_that_ask__says_why(void **state)
+{
+    char name[64];
+    struct tool tool;
+
+    snprintf(name, sizeof(name), "loopback/%s-0/device/mapped", getenv("VENDOR"));
+    tool = tool_run("verify", "--check", name);
+    assert_int_equal(tool.status, 0);
+    assert_null(strstr(tool.out, "HMREG_DEVICE_MONITOR"));
+    tool_free(&tool);
+    setenv("HMREG_DEVICE_MONITOR", "off", 1);
+    tool = tool_run("verify", "--check", name);
+    unsetenv("HMREG_DEVICE_MONITOR");
+    assert_int_equal(tool.status, 0);
+    assert_says(tool.out, "each hit asks the runtime: HMREG_DEVICE_MONITOR is off");
+    tool_free(&tool);
+}
+
 static void list__names_without_running(void **state)
 {
     struct tool tool = tool_run("verify", "--list");
@@ -417,7 +436,8 @@ TEST_MAIN(TEST(devices__all_checks_ok_or_skipped_and_simulated), TEST(checks__in
           TEST(text__has_each_check_and_says_simulated), TEST(report__has_no_secrets),
           TEST(report__has_no_secrets_in_lists), TEST(report__link_in_its_place__left_alone),
           TEST(call_that_fails__its_check_fails_and_the_rest_runs),
-          TEST(check__alone__result_is_a_line), TEST(list__names_without_running),
-          TEST(list_that_fails__a_failed_check_and_host_memory), TEST(options__wrong__usage),
-          TEST(nic__good__proven), TEST(check_that_crashes__fails_and_the_rest_runs),
-          TEST(check_that_hangs__fails), TEST(bytes_that_are_wrong__fail))
+          TEST(check__alone__result_is_a_line), TEST(check__hits_that_ask__says_why),
+          TEST(list__names_without_running), TEST(list_that_fails__a_failed_check_and_host_memory),
+          TEST(options__wrong__usage), TEST(nic__good__proven),
+          TEST(check_that_crashes__fails_and_the_rest_runs), TEST(check_that_hangs__fails),
+          TEST(bytes_that_are_wrong__fail))

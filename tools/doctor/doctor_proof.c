@@ -259,6 +259,8 @@ static void describe_refusals(const struct proof *proof, json_t *described)
             doc_add(refused, reason);
         }
     doc_set(described, "refused", refused);
+    if (why.asks_why[0])
+        doc_set(described, "asks_why", doc_text(why.asks_why));
 }
 
 static json_t *prove(struct proof proof, struct proof_subject *subject)

@@ -175,20 +175,24 @@ static void judge(const struct attempt *attempt, const json_t *proof, const char
         verdict_set(attempt->verdict, "failed", "%s: %s", step, text);
 }
 
-/* Proves by cached regions. Returns whether all are proven; *same: how many had an address anew. */
-static bool prove_cached(const struct attempt *attempt, int *same)
+/* Proves by cached regions. Returns whether all are proven; *same: how many had an address anew.
+ * asks: "", or that hits ask the runtime, and why. */
+static bool prove_cached(const struct attempt *attempt, int *same, char *asks, size_t size)
 {
     struct proof_subject subject = attempt->subject;
     uint64_t before = 0;
     json_t *proof;
 
     *same = 0;
+    asks[0] = '\0';
     subject.cached = true;
     for (int round = 0; round < ROUNDS || (!*same && round < MOST_ROUNDS); round++) {
         proof = proof_of(attempt->lib, attempt->fabric, attempt->domain, &subject);
         if (!doc_equals(proof, "result", "proven"))
             judge(attempt, proof, round ? "memory allocated again, by the cache" : "by the cache",
                   true);
+        if (*doc_words(proof, "asks_why"))
+            snprintf(asks, size, "; each hit asks the runtime: %s", doc_words(proof, "asks_why"));
         json_decref(proof);
         if (attempt->verdict->result)
             return false;
@@ -203,6 +207,7 @@ static void prove(struct attempt *attempt)
     struct hmreg_domain_info info = {.size = sizeof(info)};
     json_t *proof = proof_of(attempt->lib, attempt->fabric, attempt->domain, &attempt->subject);
     const char *path = doc_words(proof, "path"), *way = doc_words(proof, "way");
+    char asks[320];
     int same;
 
     hmreg_domain_query(attempt->domain, &info);
@@ -212,10 +217,10 @@ static void prove(struct attempt *attempt)
         verdict_set(attempt->verdict, "ok",
                     "bytes proven by path %s%s%s; not by the cache, which needs endpoints here",
                     path, *way ? ", way " : "", way);
-    else if (prove_cached(attempt, &same))
+    else if (prove_cached(attempt, &same, asks, sizeof(asks)))
         verdict_set(attempt->verdict, "ok",
-                    "bytes proven by path %s%s%s, and by the cache, at the same address anew: %d",
-                    path, *way ? ", way " : "", way, same);
+                    "bytes proven by path %s%s%s, and by the cache, at the same address anew: %d%s",
+                    path, *way ? ", way " : "", way, same, asks);
     json_decref(proof);
 }
 

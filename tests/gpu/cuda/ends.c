@@ -39,6 +39,8 @@ static struct bench begin(void)
     return bench_begin();
 }
 
+static const char *why_not; /* the last time that memory was not watched */
+
 static bool watch(const struct bench *bench, uint64_t addr, size_t len)
 {
     struct hmem_range range;
@@ -47,7 +49,7 @@ static bool watch(const struct bench *bench, uint64_t addr, size_t len)
     expected_end = addr + len;
     reports = 0;
     assert_ok(bench_resolve(bench, addr, len, &range));
-    return hmem_cuda_ops.watch(bench->hmem, addr, len, &range);
+    return hmem_cuda_ops.watch(bench->hmem, addr, len, &range, &why_not);
 }
 
 /* Allocates, and watches the second half. */
@@ -342,6 +344,7 @@ static void watch__pinned_memory_of_two_addresses__refused(void **state)
     }
     assert_false(watch(&bench, (uintptr_t)pinned, BYTES));
     assert_false(watch(&bench, device, BYTES));
+    assert_non_null(strstr(why_not, "another address for devices"));
     CU(cu.free_host(pinned));
     bench_end(&bench);
 }
@@ -356,6 +359,7 @@ static void watch__memory_that_may_end_without_a_call__refused(void **state)
 
     CU(cu.alloc_async(&pool, BYTES, NULL));
     assert_false(watch(&bench, pool, BYTES));
+    assert_non_null(strstr(why_not, "stream-ordered, graph and imported memory"));
     CU(cu.free_async(pool, NULL));
     hmem_cuda_ops.runtime(bench.hmem, &runtime);
     assert_non_null(strstr(runtime.unreported, "stream-ordered"));
@@ -389,9 +393,9 @@ static void watch__query_fails__refused_without_an_error(void **state)
     assert_ok(bench_resolve(&bench, addr, BYTES, &range));
     hmreg_fail(-EXDEV, "before");
     cu_fail("cuPointerGetAttribute", CUDA_INVALID_VALUE, 0, -1);
-    assert_false(hmem_cuda_ops.watch(bench.hmem, addr, BYTES, &range));
+    assert_false(hmem_cuda_ops.watch(bench.hmem, addr, BYTES, &range, NULL));
     cu_fail("cuPointerGetAttributes", CUDA_UNKNOWN_ERROR, 0, -1);
-    assert_false(hmem_cuda_ops.watch(bench.hmem, addr, BYTES, &range));
+    assert_false(hmem_cuda_ops.watch(bench.hmem, addr, BYTES, &range, NULL));
     assert_int_equal(hmreg_last_error()->code, -EXDEV);
     cu.fake->reset();
     CU(cu.free(addr));

@@ -55,7 +55,7 @@ static uint64_t watched(const struct bench *bench)
     while (!is) {
         addr = cu_alloc(BYTES);
         assert_ok(bench_resolve(bench, addr, BYTES, &range));
-        is = hmem_cuda_ops.watch(bench->hmem, addr, BYTES, &range);
+        is = hmem_cuda_ops.watch(bench->hmem, addr, BYTES, &range, NULL);
         if (!is) {
             CU(cu.free(addr));
             sched_yield();
@@ -157,10 +157,10 @@ static void again__another_never_ends__asked_in_the_end(void **state)
         test_skip("this build's functions are hooked by a short jump, in another place");
     }
     assert_ok(bench_resolve(&bench, addr, BYTES, &range));
-    while (hmem_cuda_ops.watch(bench.hmem, addr, BYTES, &range) && times++ < 100)
+    while (hmem_cuda_ops.watch(bench.hmem, addr, BYTES, &range, NULL) && times++ < 100)
         unhook_as_another();
     assert_in_range(times, 10, 99);
-    assert_false(hmem_cuda_ops.watch(bench.hmem, addr, BYTES, &range));
+    assert_false(hmem_cuda_ops.watch(bench.hmem, addr, BYTES, &range, NULL));
     hmem_cuda_ops.runtime(bench.hmem, &runtime);
     assert_non_null(strstr(runtime.unreported, "device, managed, ")); /* which cuMemFree ends */
     CU(cu.free(addr));

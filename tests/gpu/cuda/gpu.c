@@ -6,6 +6,7 @@
 #include "tests/gpu/gpu.h"
 #include "tests/gpu/cuda/driver.h"
 
+#include <dlfcn.h>
 #include <unistd.h>
 
 static struct bench bench;
@@ -186,8 +187,18 @@ static bool reports(enum hmreg_mem_kind kind)
     return !entry_hooks_refusal();
 }
 
+static void *unused_end(const char **name)
+{
+    void *driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
+
+    assert_non_null(driver);
+    *name = "cuIpcCloseMemHandle";
+    return dlsym(driver, *name);
+}
+
 const struct gpu gpu = {
     .reports = reports,
+    .unused_end = unused_end,
     .ops = &hmem_cuda_ops,
     .kinds = 3,
     .begin = begin,

@@ -192,14 +192,14 @@ static void watch__pool_memory__its_end_is_reported(void **state)
     for (int i = 0; i < 2; i++) {
         struct hmem_range range = app_resolve(rocr, memory[i] + 5, 100);
 
-        assert_true(ops->watch(rocr, at(memory[i] + 5), 100, &range));
+        assert_true(ops->watch(rocr, at(memory[i] + 5), 100, &range, NULL));
         assert_int_equal(report.count, i);
         app_free(memory[i]);
         assert_int_equal(report.count, i + 1);
         assert_int_equal(report.start, at(memory[i]));
         assert_int_equal(report.end, at(memory[i]) + MIB);
         assert_int_equal(report.id_then, 0);
-        assert_false(ops->watch(rocr, at(memory[i] + 5), 100, &range));
+        assert_false(ops->watch(rocr, at(memory[i] + 5), 100, &range, NULL));
     }
     hmem_listen(NULL);
     app_close(rocr);
@@ -215,7 +215,7 @@ static void watch__freed_and_allocated_since__not_it(void **state)
     app_free(memory);
     assert_ptr_equal(app_alloc(0, MIB), memory);
     app_resolve(rocr, memory, MIB);
-    assert_false(ops->watch(rocr, at(memory), MIB, &range));
+    assert_false(ops->watch(rocr, at(memory), MIB, &range, NULL));
     app_free(memory);
     app_close(rocr);
 }
@@ -231,11 +231,11 @@ static void watch__no_callback__not_reported(void **state)
     assert_int_equal(app.hsa_amd_ipc_memory_create(memory, MIB, &handle), 0);
     assert_int_equal(app.hsa_amd_ipc_memory_attach(&handle, MIB, 0, NULL, &mapped), 0);
     range = app_resolve(rocr, mapped, MIB);
-    assert_false(ops->watch(rocr, at(mapped), MIB, &range));
+    assert_false(ops->watch(rocr, at(mapped), MIB, &range, NULL));
     assert_int_equal(app.hsa_amd_ipc_memory_detach(mapped), 0);
     app_fail("hsa_amd_register_deallocation_callback", HSA_STATUS_ERROR_OUT_OF_RESOURCES, 0, 1);
     range = app_resolve(rocr, memory, MIB);
-    assert_false(ops->watch(rocr, at(memory), MIB, &range));
+    assert_false(ops->watch(rocr, at(memory), MIB, &range, NULL));
     app_free(memory);
     app_close(rocr);
 }
@@ -249,7 +249,7 @@ static void watch__another_user_closes__still_reported(void **state)
 
     assert_ok(ops->open(&other));
     ops->close(other);
-    assert_true(ops->watch(rocr, at(memory), MIB, &range));
+    assert_true(ops->watch(rocr, at(memory), MIB, &range, NULL));
     listen(rocr);
     app_free(memory);
     assert_int_equal(report.count, 1);
@@ -276,8 +276,8 @@ static void watch__freed_inside_a_callback__both_reported(void **state)
     pool_free = app.hsa_amd_memory_pool_free;
     arm = app.hsa_amd_register_deallocation_callback;
     assert_int_equal(arm(memory, free_another, another), 0);
-    assert_true(ops->watch(rocr, at(memory), MIB, &range));
-    assert_true(ops->watch(rocr, at(another), MIB, &other));
+    assert_true(ops->watch(rocr, at(memory), MIB, &range, NULL));
+    assert_true(ops->watch(rocr, at(another), MIB, &other, NULL));
     listen(rocr);
     app_free(memory);
     assert_int_equal(report.count, 2);

@@ -293,8 +293,8 @@ static void check_watched(struct hmem *rocr, enum hmreg_mem_kind kind)
 
         assert_ok(ops->resolve(rocr, at(memory), LEN, &range));
         assert_int_not_equal(range.identity, 0);
-        assert_true(ops->watch(rocr, at(memory) + 5, LEN - 5, &range));
-        assert_true(ops->watch(rocr, at(memory), LEN, &range));
+        assert_true(ops->watch(rocr, at(memory) + 5, LEN - 5, &range, NULL));
+        assert_true(ops->watch(rocr, at(memory), LEN, &range, NULL));
         report = (struct report){.rocr = rocr};
         assert_int_equal(ENTRY(hsa_amd_memory_pool_free)(memory), HSA_STATUS_SUCCESS);
         assert_int_equal(report.count, 1);
@@ -325,7 +325,7 @@ static void watch__neighbour_is_freed__not_reported(void **state)
     struct hmem_range range;
 
     assert_ok(ops->resolve(rocr, at(memory), 4096, &range));
-    assert_true(ops->watch(rocr, at(memory), 4096, &range));
+    assert_true(ops->watch(rocr, at(memory), 4096, &range, NULL));
     report = (struct report){.rocr = rocr};
     hmem_listen(note);
     assert_ok(ops->free(rocr, neighbour, HMREG_MEM_DEVICE));

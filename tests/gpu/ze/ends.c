@@ -51,7 +51,7 @@ static bool watch(struct hmem *self, uint64_t addr, size_t len)
     expected_start = addr;
     expected_end = addr + len;
     reports = 0;
-    return ze->watch(self, addr, len, &range);
+    return ze->watch(self, addr, len, &range, NULL);
 }
 
 /* Allocates, and watches the second half. */
@@ -259,10 +259,10 @@ static void watch__a_query_fails__refused_without_an_error(void **state)
     hmreg_fail(-EXDEV, "before");
     for (int i = 0; i < 2; i++)
         bench_fail(bench_control(last_driver()), calls[i], ZE_RESULT_ERROR_DEVICE_LOST, 0, 1);
-    assert_false(ze->watch(self, addr, BYTES, &range));
-    assert_false(ze->watch(self, addr, BYTES, &range));
+    assert_false(ze->watch(self, addr, BYTES, &range, NULL));
+    assert_false(ze->watch(self, addr, BYTES, &range, NULL));
     assert_int_equal(hmreg_last_error()->code, -EXDEV);
-    assert_true(ze->watch(self, addr, BYTES, &range));
+    assert_true(ze->watch(self, addr, BYTES, &range, NULL));
     app_free(&app, addr);
     end(self);
 }

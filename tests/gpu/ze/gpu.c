@@ -6,6 +6,10 @@
 #include "tests/gpu/gpu.h"
 #include "tests/gpu/ze/bench.h"
 
+#include <dlfcn.h>
+#include <level_zero/ze_ddi.h>
+#include <stdlib.h>
+
 static struct app app;
 
 static struct hmem *begin(void)
@@ -100,8 +104,25 @@ static bool reports(enum hmreg_mem_kind kind)
     return !entry_hooks_refusal();
 }
 
+static void *unused_end(const char **name)
+{
+    void *driver = dlopen(getenv("ZE_ENABLE_ALT_DRIVERS"), RTLD_NOW | RTLD_NOLOAD), *entry;
+    ze_result_t (*get)(ze_api_version_t, ze_mem_dditable_t *) = NULL;
+    ze_mem_dditable_t table = {0};
+
+    assert_non_null(driver);
+    entry = dlsym(driver, "zeGetMemProcAddrTable");
+    assert_non_null(entry);
+    memcpy(&get, &entry, sizeof(entry));
+    assert_int_equal(get(ZE_API_VERSION_1_3, &table), ZE_RESULT_SUCCESS);
+    memcpy(&entry, &table.pfnFreeExt, sizeof(entry));
+    *name = "zeMemFreeExt";
+    return entry;
+}
+
 const struct gpu gpu = {
     .reports = reports,
+    .unused_end = unused_end,
     .ops = &hmem_ze_ops,
     .kinds = 3,
     .pinned_device = -1,

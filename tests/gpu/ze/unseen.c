@@ -96,7 +96,7 @@ static void check_reported(struct hmem *self, void (*free_it)(void *))
     hmem_listen(listen);
     expected = (uintptr_t)addr;
     assert_ok(ze->resolve(self, expected, 4096, &range));
-    assert_true(ze->watch(self, expected, 4096, &range));
+    assert_true(ze->watch(self, expected, 4096, &range, NULL));
     reports = 0;
     free_it(addr);
     assert_int_not_equal(reports, 0);
