@@ -3,6 +3,7 @@
 #include "tests/gpu/ze/bench.h"
 
 #include <errno.h>
+#include <hmreg/loopback.h>
 
 static void close__destroys_its_contexts(void **state)
 {
@@ -85,6 +86,48 @@ static void open__private_contexts__says_so_when_asked(void **state)
     ze->close(self);
 }
 
-TEST_MAIN(TEST(close__destroys_its_contexts), TEST(open__device_without_pci_address__says_so),
+/* Everything of the fake driver's that takes memory of a device or of the host. */
+static unsigned long allocating_calls(const struct fake_control *fake)
+{
+    static const char *const calls[] = {"zeMemAllocDevice",
+                                        "zeMemAllocHost",
+                                        "zeMemAllocShared",
+                                        "zeVirtualMemReserve",
+                                        "zeVirtualMemMap",
+                                        "zePhysicalMemCreate",
+                                        "zeCommandListCreateImmediate"};
+    unsigned long sum = 0;
+
+    for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++)
+        sum += fake->calls(calls[i]);
+    return sum;
+}
+
+/* A context is the driver's object for queries, one for each driver, and has no memory. */
+static void open__library_and_domain__allocate_nothing(void **state)
+{
+    struct hmreg_config config = {.size = sizeof(config),
+                                  .ifaces = HMREG_IFACE_BIT(HMREG_IFACE_ZE)};
+    const struct fake_control *fake;
+    struct hmreg_domain *domain;
+    struct hmreg *lib;
+
+    ze->close(bench_open()); /* loads the driver */
+    fake = bench_control(0);
+    fake->reset();
+    assert_ok(hmreg_open(&config, &lib));
+    assert_ok(hmreg_domain_open_loopback(lib, NULL, NULL, &domain));
+    assert_true(fake->calls("zeDeviceGet") > 0);
+    assert_int_equal(fake->calls("zeContextCreate"), 1);
+    assert_int_equal(allocating_calls(fake), 0);
+    assert_int_equal(fake->allocations(), 0);
+    assert_ok(hmreg_domain_close(domain));
+    assert_ok(hmreg_close(lib));
+    assert_int_equal(fake->calls("zeContextDestroy"), 1);
+    assert_int_equal(allocating_calls(fake), 0);
+}
+
+TEST_MAIN(TEST(open__library_and_domain__allocate_nothing), TEST(close__destroys_its_contexts),
+          TEST(open__device_without_pci_address__says_so),
           TEST(open__devices_without_export__say_so_and_allocate),
           TEST(open__private_contexts__says_so_when_asked))
