@@ -42,10 +42,11 @@ static void reuse__mappings__never_stale(void **state)
     struct bench bench;
 
     driver_need_fake();
+    test_forks_with_threads();
     bench = bench_begin();
     reserved.granule = cu_granule();
     reserved.addr = cu_reserve(RESERVED * reserved.granule);
-    reuse_addresses(&mappings, 100000);
+    reuse_from_a_process(&mappings, 100000);
     CU(cu.unreserve(reserved.addr, RESERVED * reserved.granule));
     bench_end(&bench);
 }
@@ -73,9 +74,10 @@ static void reuse__pool__never_stale(void **state)
     struct bench bench;
 
     driver_need_fake();
+    test_forks_with_threads();
     setenv("HMREG_FAKE_CUDA_POOL_EXPORT", "1", 1);
     bench = bench_begin();
-    reuse_addresses(&pool, 100000);
+    reuse_from_a_process(&pool, 100000);
     bench_end(&bench);
     unsetenv("HMREG_FAKE_CUDA_POOL_EXPORT");
 }
@@ -117,7 +119,7 @@ static void reuse__registered_host_memory__never_stale(void **state)
     registrations = 0;
     place = mmap(NULL, REGISTERED, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     assert_ptr_not_equal(place, MAP_FAILED);
-    reuse_host_addresses(&host, 10000);
+    reuse_host_addresses(&host, 100000);
     munmap(place, REGISTERED);
     bench_end(&bench);
 }
