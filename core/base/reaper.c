@@ -144,18 +144,47 @@ static bool go_round(struct reaper *reaper)
     return due;
 }
 
-/* Tidies all clients; stops if work becomes due. A paused client is tidied after it resumes. */
-static void tidy(struct reaper *reaper)
+static void mark_untidy(struct reaper *reaper)
 {
-    struct reaper_client *client;
+    pthread_mutex_lock(&reaper->lock);
+    for (struct reaper_client *client = reaper->clients; client; client = client->next)
+        client->untidy = true;
+    pthread_mutex_unlock(&reaper->lock);
+}
+
+/* Tidies the untidy clients; stops if work becomes due. A paused client is tidied after it resumes.
+ * False: it stopped before the end. */
+static bool tidy_some(struct reaper *reaper)
+{
+    bool more = false;
 
     pthread_mutex_lock(&reaper->lock);
-    for (client = reaper->clients; client; client = client->next) {
-        while (!atomic_load(&awake) && call(reaper, client, client->tidy))
-            ;
-        client->untidy = client->paused;
+    for (struct reaper_client *client = reaper->clients; client && !more; client = client->next) {
+        if (!client->untidy)
+            continue;
+        do
+            more = call(reaper, client, client->tidy);
+        while (more && !atomic_load(&awake));
+        client->untidy = more || client->paused;
     }
     pthread_mutex_unlock(&reaper->lock);
+    return !more;
+}
+
+/* Tidies all clients. What becomes due meanwhile, often by the tidying itself, is served between
+ * two calls and ends nothing. */
+static void tidy(struct reaper *reaper)
+{
+    bool served = false;
+
+    mark_untidy(reaper);
+    while (!tidy_some(reaper) && !atomic_load(&reaper->stopping)) {
+        atomic_store(&awake, 0);
+        go_round(reaper);
+        served = true;
+    }
+    if (served)
+        atomic_store(&awake, 1); /* the next sleep has a timeout */
 }
 
 /* Returns whether the thread was woken. The sleep has a timeout if reaper_wake() was called since

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * See sweep.h. A sweep goes through the clock lists by place. Entries may move in them meanwhile,
- * and are then compared twice, or in the next sweep.
+ * See sweep.h. A sweep goes through the clock lists by place. Entries that others move in them
+ * meanwhile are compared twice, or in the next sweep.
  */
 #include "core/cache/sweep.h"
 
@@ -29,12 +29,28 @@ static bool is_of(const struct cache_entry *entry, const struct question *questi
            part.identity == question->part.identity;
 }
 
+/* The places ahead of an entry that ends move back by one (clock_list.h). */
+static void step_back(struct sweep *sweep, const struct cache_pool *pool,
+                      const struct question *question)
+{
+    const struct clock_list *live = &question->cache->live;
+
+    if (sweep->cache != question->cache->index)
+        return;
+    if (sweep->place < live->count &&
+        cache_entry_at(pool, clock_ahead(live, sweep->place)) == question->entry)
+        sweep->part = 0; /* not all its parts have been asked about */
+    else if (sweep->place)
+        sweep->place--;
+}
+
 /* Identities are not used again, so a region with the same one is as stale as the one asked about.
  */
-static void end_stale(struct cache_pool *pool, const struct question *question)
+static void end_stale(struct sweep *sweep, struct cache_pool *pool, const struct question *question)
 {
     pthread_mutex_lock(&pool->lock);
     if (is_of(question->entry, question)) {
+        step_back(sweep, pool, question);
         cache_end(question->cache, question->entry);
         cache_stats_add(&question->cache->stats, STATS_INVALIDATIONS, 1);
     }
@@ -101,7 +117,7 @@ bool sweep_some(struct sweep *sweep, struct cache_pool *pool, sweep_compare is_s
         const struct mr_part *part = &asked->part;
 
         if (part->identity && !is_same(arg, asked->iface, part->start, part->end, part->identity))
-            end_stale(pool, asked);
+            end_stale(sweep, pool, asked);
     }
     if (count)
         atomic_store(&sweep->expected, true);

@@ -8,6 +8,8 @@
 #include <errno.h>
 #include <hmreg/group.h>
 
+#define PLACES (sizeof(memory) / sizeof(memory[0]))
+
 static struct vendor *cuda = &vendors[HMREG_IFACE_CUDA];
 
 /* ---- device memory ---------------------------------------------------------------------- */
@@ -165,6 +167,28 @@ static void device__ended_without_a_report__swept(void **state)
     sweep(fixture.domain->caches);
     assert_int_equal(fixture_stats(&fixture).regions, 1);
     assert_int_equal(fixture_stats(&fixture).invalidations, 2);
+    fixture_close(&fixture);
+}
+
+/* Each entry that ends moves the others, of which none may be passed over; nor may the part of a
+ * list that is next. */
+static void device__all_ended_without_a_report__one_sweep(void **state)
+{
+    struct vendor_claim *claims[PLACES] = {NULL};
+    struct fixture fixture;
+    struct list list;
+
+    open_fixture(&fixture);
+    for (size_t i = 0; i < PLACES; i++)
+        claims[i] = claim(i, HMREG_MEM_DEVICE, 0);
+    for (size_t i = 0; i < PLACES; i++)
+        fixture_key(&fixture, memory[i], LEN);
+    for (size_t i = 0; i + 1 < PLACES; i += 3)
+        key_of(&fixture, pair(&list, memory[i + 1], memory[i]));
+    for (size_t i = 0; i < PLACES; i++)
+        vendor_renew(claims[i]);
+    sweep(fixture.domain->caches);
+    assert_int_equal(fixture_stats(&fixture).regions, 0);
     fixture_close(&fixture);
 }
 
@@ -489,6 +513,7 @@ TEST_MAIN(TEST(device__hits__ask_for_each_segment), TEST(device__end_reported__h
           TEST(device__freed_while_being_registered__that_registration_is_not_used),
           TEST(device__pinned_host_memory__watched_and_asked),
           TEST(device__ended_without_a_report__swept),
+          TEST(device__all_ended_without_a_report__one_sweep),
           TEST(dmabufs__another_descriptor_of_them__hit),
           TEST(dmabufs__another_part_base_or_dmabuf__another_region),
           TEST(dmabufs__invalidated_by_a_segments_addresses__registered),

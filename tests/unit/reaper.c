@@ -507,6 +507,57 @@ static void tidy__client_is_paused_meanwhile__tidied_after(void **state)
     reaper_leave(&first.client);
 }
 
+#define STEPS 60
+
+/* Each step of its tidying makes work due. */
+struct sweeper {
+    struct reaper_client client; /* first member */
+    atomic_uint steps;
+    atomic_bool due;
+};
+
+static bool is_sweeper_due(struct reaper_client *client)
+{
+    return atomic_load(&((struct sweeper *)client)->due);
+}
+
+static bool examine_sweeper(struct reaper_client *client)
+{
+    atomic_store(&((struct sweeper *)client)->due, false);
+    return false;
+}
+
+static bool step(struct reaper_client *client)
+{
+    struct sweeper *sweeper = (struct sweeper *)client;
+    unsigned steps = atomic_load(&sweeper->steps);
+
+    if (steps < STEPS) {
+        atomic_store(&sweeper->steps, steps + 1);
+        atomic_store(&sweeper->due, true);
+        reaper_wake();
+    }
+    return steps + 1 < STEPS;
+}
+
+/* Not after each step another second in which nothing is due. */
+static void tidy__makes_work_due__goes_on_after_it(void **state)
+{
+    static const struct timespec pause = {.tv_nsec = 1000000};
+    struct sweeper sweeper = {.client = {.is_due = is_sweeper_due,
+                                         .examine = examine_sweeper,
+                                         .reap = has_nothing,
+                                         .tidy = step}};
+    time_t until = time(NULL) + STEPS / 2;
+
+    reaper_set_idle(1000000000);
+    assert_true(reaper_join(&sweeper.client));
+    while (atomic_load(&sweeper.steps) < STEPS && time(NULL) < until)
+        nanosleep(&pause, NULL);
+    assert_int_equal(atomic_load(&sweeper.steps), STEPS);
+    reaper_leave(&sweeper.client);
+}
+
 static int childs_part(void)
 {
     char *memory = fixture_map(1);
@@ -702,7 +753,7 @@ TEST_MAIN(TEST(munmap__nothing_is_called_any_more__deregistered),
           TEST(close__provider_asks_the_caches_until_it_is_destroyed__they_are_there),
           TEST(reaper__first_region_and_last_close__begins_and_ends),
           TEST(tidy__client_is_paused_meanwhile__tidied_after),
-          TEST(fork__child_has_a_reaper_of_its_own),
+          TEST(tidy__makes_work_due__goes_on_after_it), TEST(fork__child_has_a_reaper_of_its_own),
           TEST(threads__started_by_one_that_is_bound__all_cpus_and_the_normal_class),
           TEST(exit__much_is_dead__the_fabric_is_not_called_after_its_end),
           TEST(exit__another_thread_opens_and_closes_domains__ends))
