@@ -39,6 +39,7 @@ void measure_invalidation(void);
 void measure_locks(void);
 void measure_footprint(void);
 void measure_device(void);
+void measure_freed(void);
 void measure_remotes(void);
 void measure_explicit(void);
 void measure_large(void);

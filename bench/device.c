@@ -6,11 +6,10 @@
  * runtimes, which say nothing about a GPU; for CUDA this machine's driver, if it has a GPU. The
  * contestants' names show which. Then what a hook on the driver's function costs its callers.
  */
-#include "bench/actor.h"
-#include "bench/fixture.h"
 #include "bench/bench.h"
+#include "bench/fakes.h"
+#include "bench/fixture.h"
 
-#include <dlfcn.h>
 #include <hmreg/group.h>
 #include <hmreg/hmreg.h>
 #include <hmreg/loopback.h>
@@ -21,11 +20,6 @@
 #define RAILS     8
 #define ASKING    100 /* regions */
 #define BUFFER_ID 7   /* CU_POINTER_ATTRIBUTE_BUFFER_ID */
-
-#define CUDA_FAKE BENCH_FAKES "/cuda/libcuda.so.1"
-#define ROCR_FAKE BENCH_FAKES "/rocr/libhsa-runtime64.so.1"
-#define ZE_FAKE   BENCH_FAKES "/ze/libze_fake.so"
-#define ZE_LOADER "libze_loader.so.1"
 
 /* A contestant. */
 struct task {
@@ -75,11 +69,7 @@ static void open_runtime(struct memory *memory)
     setenv("HMREG_DEVICE_MONITOR", task->asks ? "off" : "on", 1);
     if (!task->library)
         return;
-    if (task->iface == HMREG_IFACE_ZE)
-        setenv("ZE_ENABLE_ALT_DRIVERS", ZE_FAKE, 1); /* the loader is the real one */
-    library = dlopen(task->library, RTLD_NOW | RTLD_GLOBAL);
-    if (!library)
-        leave("%s", dlerror());
+    library = fakes_load(task->iface, task->library);
     if (!task->query_alone)
         return;
     attribute = (int (*)(void *, int, uint64_t))dlsym(library, "cuPointerGetAttribute");
@@ -197,11 +187,10 @@ static void reported_over(size_t regions)
     snprintf(name, sizeof(name), "device-hit-%zu", regions);
     progress("device: memory whose end is reported, %zu regions", regions);
     for (int i = 0; i < COUNT; i++)
-        contestants[i] = (struct contestant){
-            .who = names[i],
-            .job = &device_job,
-            .arg = &tasks[i],
-            .absent = tasks[i].library && !BENCH_FAKES[0] ? "no tests built" : NULL};
+        contestants[i] = (struct contestant){.who = names[i],
+                                             .job = &device_job,
+                                             .arg = &tasks[i],
+                                             .absent = tasks[i].library ? FAKES_ABSENT : NULL};
     contest(&measure, 1, contestants, COUNT, plan.fresh, plan.turns);
 }
 
@@ -259,7 +248,7 @@ static void hooked(void)
         {.iface = HMREG_IFACE_CUDA, .library = CUDA_FAKE, .regions = 1},
         {.iface = HMREG_IFACE_CUDA, .library = CUDA_FAKE, .regions = 1, .asks = true},
     };
-    const char *absent = BENCH_FAKES[0] ? NULL : "no tests built";
+    const char *absent = FAKES_ABSENT;
     const struct contestant contestants[] = {
         {.who = "hooked, simulated", .job = &job, .arg = &tasks[0], .absent = absent},
         {.who = "not hooked, simulated", .job = &job, .arg = &tasks[1], .absent = absent},

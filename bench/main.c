@@ -24,6 +24,7 @@ static const struct {
     {"invalidation", measure_invalidation},
     {"footprint", measure_footprint},
     {"device", measure_device},
+    {"freed", measure_freed},
     {"remotes", measure_remotes},
     {"explicit", measure_explicit},
     {"large", measure_large},

@@ -84,6 +84,22 @@
         DEVICES_ON(n, words, WHO_ZE, ""), DEVICES_ON(n, words, WHO_CUDA, ", 8 rails"),             \
         DEVICES_ON(n, words, WHO_ROCR, ", 8 rails"), DEVICES_ON(n, words, WHO_ZE, ", 8 rails")
 
+/* Until the provider deregisters freed device memory. Targets, in ms: what the documents promise.
+ */
+#define FREED(who, target)                                                                         \
+    {"freed device memory: until it is deregistered, ms",                                          \
+     "median of a turn",                                                                           \
+     "freed-median",                                                                               \
+     who,                                                                                          \
+     NULL,                                                                                         \
+     NULL,                                                                                         \
+     VALUE,                                                                                        \
+     target},                                                                                      \
+    {                                                                                              \
+        "freed device memory: until it is deregistered, ms", "longest of a turn", "freed-longest", \
+            who, NULL, NULL, WORST, target                                                         \
+    }
+
 #define GROUPS(n, words)                                                                           \
     {"get + put on 8 rails, ns",                                                                   \
      words ", beside one domain",                                                                  \
@@ -398,6 +414,11 @@ static const struct row rows[] = {
      NULL, "driver, GPU", RATIO, 1.15},
     {"cuMemFree of nothing, ns", "with a hook", "device-free", "hooked, simulated", NULL,
      "not hooked, simulated", MORE, 30},
+
+    FREED(WHO_CUDA, 10),
+    FREED(WHO_ROCR, 10),
+    FREED(WHO_ZE, 10),
+    FREED(WHO_CUDA ", not reported", 10010), /* ten seconds until all are compared */
 
     REMOTES("packing, ns", "remotes-pack", 200),
     REMOTES("packing 1,000 in one call, ns each", "remotes-pack-many", 0),

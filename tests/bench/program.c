@@ -79,13 +79,15 @@ static void assert_row(const json_t *row)
 
 static void quick__table_json_and_page(void **state)
 {
-    struct tool tool = tool_run("--quick", "--only", "device", "--revision", "abc \"1\"", "--json",
-                                in_folder("x.json"));
+    struct tool tool = tool_run("--quick", "--only", "device,freed", "--revision", "abc \"1\"",
+                                "--json", in_folder("x.json"));
     json_t *json = document("x.json");
     size_t rows = json_array_size(list_at(json, "rows"));
 
     assert_int_equal(tool.status, 0);
     assert_says(tool.out, "hit of CUDA memory, identity checked, ns");
+    assert_says(tool.out, "freed device memory: until it is deregistered, ms");
+    assert_says(tool.out, "takes ten seconds a turn");
     assert_silent(tool.out, "munmap");
     assert_says(tool.err, "device");
     assert_int_equal(json_integer_value(json_object_get(json, "version")), 2);
