@@ -78,6 +78,7 @@ struct hmem_range {
                            anew, even at the same address. 0: the vendor cannot detect this;
                            device and managed memory is then registered but never cached, and
                            host memory relies on the monitor */
+    bool id_recurs;     /* once this memory is gone, other memory may have its identity */
     uint32_t segments;  /* physical allocations under the range, at least 1 */
     uint64_t host_addr; /* CPU address of the range's start, 0: no CPU access */
     bool read_only;     /* the CPU cannot store there (system memory only) */

@@ -280,9 +280,9 @@ static int get_anew(struct get *get, struct hmreg_mr **out)
 static enum cache_publish publish(struct get *get, struct cache *cache, struct cache_entry *entry,
                                   struct cache_search *search)
 {
-    bool right = notice_is_still_found(get);
+    bool right = notice_is_still_found(get), sure = notice_is_identity_sure(get, &entry->mr);
 
-    for (unsigned interrupted = 0; interrupted < MAX_SEARCHES;) {
+    for (unsigned interrupted = 0; sure && interrupted < MAX_SEARCHES;) {
         enum cache_publish result;
 
         cache_drain(&get->set->pool); /* an entry whose memory changed meanwhile is not published */

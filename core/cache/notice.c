@@ -233,6 +233,31 @@ bool notice_changes(struct get *get, struct hmreg_mr *mr)
     return noticed;
 }
 
+/* Does the region keep its memory from being gone? One by path peermem may not: that depends on the
+ * kernel's client. */
+static bool holds_memory(const struct hmreg_mr *mr)
+{
+    size_t count;
+    struct hmreg_mr **parts = mr_parts(mr, &count);
+
+    if (!parts)
+        return mr->path == HMREG_PATH_DMABUF || mr->path == HMREG_PATH_MAPPED;
+    for (size_t i = 0; i < count; i++)
+        if (parts[i] && !holds_memory(parts[i]))
+            return false;
+    return true;
+}
+
+bool notice_is_identity_sure(const struct get *get, const struct hmreg_mr *mr)
+{
+    if (!mr->ask_identity || holds_memory(mr))
+        return true;
+    for (size_t i = 0; i < part_count(get); i++)
+        if (part_of(get, i).range->id_recurs)
+            return false;
+    return true;
+}
+
 static bool is_part_still_found(struct get *get, size_t index)
 {
     struct part part = part_of(get, index);

@@ -45,6 +45,9 @@ bool notice_can(const struct get *get, bool sure);
 bool notice_changes(struct get *get, struct hmreg_mr *mr);
 void notice_undo(struct get *get);
 
+/* After it: while the entry exists, is the identity that its hits ask for no other memory's? */
+bool notice_is_identity_sure(const struct get *get, const struct hmreg_mr *mr);
+
 /* After it: has all memory still the identity that it was resolved with? */
 bool notice_is_still_found(struct get *get);
 

@@ -50,6 +50,7 @@ int cuda_resolve(struct hmem *hmem, uint64_t addr, size_t len, struct hmem_range
         .alloc_base = range.base,
         .alloc_len = range.end - range.base,
         .identity = range.identity,
+        .id_recurs = range.identity & CUDA_IDENTITY_VIRTUAL, /* a MEMORY_BLOCK_ID may */
         .segments = range.segments,
         .host_addr = host_address(&range, kind, addr),
         .exportable = !cuda_export_unsure(&range) && cuda_exportable(self, &range, &why) == 0,

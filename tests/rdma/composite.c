@@ -3,33 +3,11 @@
  * that RMA accesses piece by piece through one token, and that becomes stale when a piece is
  * replaced. CUDA's, since its simulated driver maps memory of any device next to any other. */
 #include "tests/rdma/device.h"
-#include "tests/support/fake/cuda_entries.h"
+#include "tests/rdma/virtual.h"
 #include "tests/support/test.h"
 
-#include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* Driver functions that applications call. */
-static struct {
-    CUDA_ENTRIES(CUDA_MEMBER, CUDA_MEMBER)
-    CUDA_TEST_ENTRIES(CUDA_MEMBER)
-} cu;
-
-static void load(void)
-{
-    void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
-    void *entry;
-
-    assert_non_null(library);
-#define LOAD(member, name, parameters)                                                             \
-    entry = dlsym(library, #name);                                                                 \
-    memcpy(&cu.member, &entry, sizeof(entry));
-    CUDA_ENTRIES(LOAD, LOAD)
-    CUDA_TEST_ENTRIES(LOAD)
-    assert_int_equal(cu.init(0), CUDA_OK);
-    dlclose(library); /* the library under test has it open */
-}
 
 /* Two adjacent pieces, of device 0 and 1. */
 struct pair {
@@ -41,15 +19,7 @@ struct pair {
 
 static void map_piece(const struct pair *pair, int device)
 {
-    struct cuda_memory_prop prop = {
-        .type = CUDA_MEMORY_PINNED, .location = {CUDA_LOCATION_DEVICE, device}, .gpudirect = 1};
-    struct cuda_access access = {prop.location, CUDA_ACCESS_READWRITE};
-    unsigned long long at = pair->addr + (unsigned)device * pair->granule, handle = 0;
-
-    assert_int_equal(cu.create(&handle, pair->granule, &prop, 0), CUDA_OK);
-    assert_int_equal(cu.map(at, pair->granule, 0, handle, 0), CUDA_OK);
-    assert_int_equal(cu.handle_release(handle), CUDA_OK);
-    assert_int_equal(cu.set_access(at, pair->granule, &access, 1), CUDA_OK);
+    virtual_map(pair->addr + (unsigned)device * pair->granule, pair->granule, device);
 }
 
 static void pair_open(struct bench *bench, struct pair *pair)
@@ -119,7 +89,7 @@ static void composite__of_two_devices__rdma_lands_in_both(void **state)
     struct pair pair;
 
     device_open(&bench, HMREG_PATH_DMABUF);
-    load();
+    virtual_load();
     pair_open(&bench, &pair);
     assert_ok(hmreg_mr_reg(bench.domain, (void *)(uintptr_t)pair.addr, 2 * pair.granule,
                            HMREG_REMOTE_WRITE, 0, 0, 0, &mr, NULL));
@@ -138,7 +108,7 @@ static void composite__piece_exchanged__rdma_lands_in_the_new(void **state)
     struct pair pair;
 
     device_open(&bench, HMREG_PATH_DMABUF);
-    load();
+    virtual_load();
     pair_open(&bench, &pair);
     for (unsigned i = 0; i < 4; i++) {
         struct hmreg_mr *mr = NULL;

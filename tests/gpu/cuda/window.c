@@ -413,6 +413,43 @@ static void get__block_ids_are_used_again__the_new_memory(void **state)
     end(&fixture);
 }
 
+/* Whether a region by path peermem holds its memory depends on the kernel's client, so where the
+ * memory's end is not reported its id may become another memory's under the region. */
+static void get__id_may_recur_under_peer_memory__not_cached(void **state)
+{
+    struct hmreg_stats stats = {.size = sizeof(stats)};
+    struct cuda_memory_prop prop = prop_on(0);
+    size_t granule = cu_granule();
+    unsigned long long addr, plain;
+    struct fixture fixture;
+    struct hmreg_mr *mr;
+
+    setenv("HMREG_DEVICE_MONITOR", "off", 1);
+    fixture = begin();
+    peermem = true;
+    cu.fake->window(4096); /* no dmabuf fits */
+    addr = cu_reserve(granule);
+    plain = cu_alloc(MIB);
+    cu_map(addr, granule, &prop);
+    for (int i = 0; i < 2; i++) {
+        assert_ok(get(&fixture, addr, granule, &mr));
+        assert_int_equal(path_of(mr), HMREG_PATH_PEERMEM);
+        hmreg_mr_put(mr);
+        assert_ok(get(&fixture, plain, MIB, &mr));
+        assert_int_equal(path_of(mr), HMREG_PATH_PEERMEM);
+        hmreg_mr_put(mr);
+    }
+    assert_ok(hmreg_domain_stats(fixture.domain, &stats));
+    assert_int_equal(stats.uncached, 2);
+    assert_int_equal(stats.misses, 1);
+    assert_int_equal(stats.hits, 1);
+    CU(cu.unmap(addr, granule));
+    CU(cu.unreserve(addr, granule));
+    CU(cu.free(plain));
+    unsetenv("HMREG_DEVICE_MONITOR");
+    end(&fixture);
+}
+
 /* ---- synchronous calls ------------------------------------------------------------------ */
 
 /* A NIC reads what a copy on the device wrote: when it has returned, or only after waiting. */
@@ -549,6 +586,7 @@ TEST_MAIN(TEST(sync_memops__off__the_copy_is_late), TEST(sync_memops__on__the_co
           TEST(sync_memops__by_the_environment__unless_the_domain_says_off),
           TEST(sync_memops__a_call_fails__no_region), TEST(sync_memops__unknown_value__inval),
           TEST(sync_memops__of_a_group__inval), TEST(get__block_ids_are_used_again__the_new_memory),
+          TEST(get__id_may_recur_under_peer_memory__not_cached),
           TEST(export__part_of_an_allocation__its_pages),
           TEST(export__part_of_several_mappings__its_pages),
           TEST(export__part_is_refused__the_whole),
