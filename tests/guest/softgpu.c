@@ -325,6 +325,117 @@ static void nvidia__peermem__whole_pages_of_64_kib(void **state)
     softgpu_assert_clean();
 }
 
+/* Each map has addresses of its own, which reach the memory until it ends. */
+static void nvidia__each_map__has_addresses_of_its_own(void **state)
+{
+    struct device device = open_device();
+    struct ibv_mr *mr[3];
+    uint64_t bus[3], found = 0;
+    char *bytes;
+    int fd;
+
+    softgpu_set("nvidia", "1");
+    fd = softgpu_alloc(BYTES, 0);
+    softgpu_set("nvidia", "0");
+    bytes = map(fd);
+    memset(bytes, 6, BYTES);
+    for (int i = 0; i < 3; i++) {
+        mr[i] = ibv_reg_dmabuf_mr(device.pd, 0, BYTES, 0, fd, ACCESS);
+        assert_non_null(mr[i]);
+        bus[i] = softgpu_stat(fd).bus;
+        assert_int_equal(softgpu_peek(bus[i], &found), 0);
+        assert_int_equal(found, 0x0606060606060606);
+        if (i == 1) /* the third map is made when one has ended */
+            assert_int_equal(ibv_dereg_mr(mr[0]), 0);
+    }
+    assert_int_not_equal(bus[1], bus[0]);
+    assert_int_not_equal(bus[2], bus[0]);
+    assert_int_not_equal(bus[2], bus[1]);
+    assert_int_equal(softgpu_peek(bus[0], &found), -1);
+    assert_int_equal(errno, EFAULT);
+    assert_int_equal(softgpu_peek(bus[1] + BYTES - 8, &found), 0);
+    assert_int_equal(softgpu_peek(bus[1] + BYTES, &found), -1);
+    for (int i = 1; i < 3; i++)
+        assert_int_equal(ibv_dereg_mr(mr[i]), 0);
+    assert_int_equal(softgpu_peek(bus[2], &found), -1);
+    munmap(bytes, BYTES);
+    close(fd);
+    close_device(&device);
+    softgpu_assert_clean();
+}
+
+/* ---- memory without pages --------------------------------------------------------------- */
+
+static int alloc_without_pages(void)
+{
+    int fd;
+
+    softgpu_set("pages", "0");
+    fd = softgpu_alloc(BYTES, 0);
+    softgpu_set("pages", "1");
+    return fd;
+}
+
+static void no_pages__cpu_loads_and_stores_and_moves(void **state)
+{
+    int fd = alloc_without_pages(), other;
+    char *bytes = map(fd), byte;
+    struct iovec to = {&byte, 1}, from = {bytes, 1};
+
+    memset(bytes, 5, BYTES);
+    assert_int_equal(process_vm_readv(getpid(), &to, 1, &from, 1, 0), -1);
+    assert_int_equal(errno, EFAULT);
+    assert_int_equal(softgpu_move(fd, false), 0);
+    assert_int_equal(bytes[0], 5);
+    assert_int_equal(bytes[BYTES - 1], 5);
+    munmap(bytes, BYTES);
+    close(fd);
+    other = alloc_without_pages(); /* what was freed is used again, and empty */
+    bytes = map(other);
+    assert_int_equal(bytes[0], 0);
+    munmap(bytes, BYTES);
+    close(other);
+    softgpu_assert_clean();
+}
+
+/* Soft-RoCE's atomic operations cannot reach it. */
+static void no_pages__right_to_atomic_operations__refused(void **state)
+{
+    struct device device = open_device();
+    int fd = alloc_without_pages();
+    struct ibv_mr *mr;
+
+    errno = 0;
+    assert_null(ibv_reg_dmabuf_mr(device.pd, 0, BYTES, 0, fd, ACCESS | IBV_ACCESS_REMOTE_ATOMIC));
+    assert_int_equal(errno, EOPNOTSUPP);
+    mr = ibv_reg_dmabuf_mr(device.pd, 0, BYTES, 0, fd, ACCESS);
+    assert_non_null(mr);
+    assert_int_equal(ibv_dereg_mr(mr), 0);
+    close(fd);
+    close_device(&device);
+    softgpu_assert_clean();
+}
+
+/* Forced, as by a reset: nothing answers at the addresses that a region has. */
+static void no_pages__moved_while_mapped__all_bits_set(void **state)
+{
+    struct device device = open_device();
+    int fd = alloc_without_pages();
+    struct ibv_mr *mr = ibv_reg_dmabuf_mr(device.pd, 0, BYTES, 0, fd, ACCESS);
+    uint64_t found = 0;
+
+    assert_non_null(mr);
+    assert_int_equal(softgpu_peek(softgpu_stat(fd).bus, &found), 0);
+    assert_int_equal(found, 0);
+    assert_int_equal(softgpu_move(fd, true), 0);
+    assert_int_equal(softgpu_peek(softgpu_stat(fd).bus, &found), 0);
+    assert_int_equal(found, UINT64_MAX);
+    assert_int_equal(ibv_dereg_mr(mr), 0);
+    close(fd);
+    close_device(&device);
+    softgpu_assert_clean();
+}
+
 /* ---- processes -------------------------------------------------------------------------- */
 
 static void hold_a_region_for_ever(int ready)
@@ -368,4 +479,7 @@ TEST_MAIN(TEST(memory__cpu_loads_and_stores), TEST(memory__pinned_by_its_address
           TEST(peermem__on__mappings_are_registered),
           TEST(nvidia__exporter__mapped_when_attached_and_never_moved),
           TEST(nvidia__any_failure_to_map__enomem), TEST(nvidia__peermem__whole_pages_of_64_kib),
-          TEST(process_killed__nothing_is_left))
+          TEST(nvidia__each_map__has_addresses_of_its_own),
+          TEST(no_pages__cpu_loads_and_stores_and_moves),
+          TEST(no_pages__right_to_atomic_operations__refused),
+          TEST(no_pages__moved_while_mapped__all_bits_set), TEST(process_killed__nothing_is_left))

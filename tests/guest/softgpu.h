@@ -16,7 +16,7 @@
 
 #define SOFTGPU_DEVICE "/dev/softgpu"
 /* Allocations are of whole pages of this size, and nvidia-peermem pins such, while the module's
- * parameter nvidia is on. Other parameters: bar1_kib, peermem, client (`modinfo`). */
+ * parameter nvidia is on. Other parameters: pages, bar1_kib, peermem, client (`modinfo`). */
 #define SOFTGPU_NVIDIA_PAGE 65536ul
 
 #define SOFTGPU_NO_MMAP 1 /* the CPU cannot map it, as memory outside a small BAR */
@@ -35,6 +35,7 @@ struct softgpu_stat {
     __u32 regions;                  /* existing memory regions over dmabufs; fd -1 only */
     __u32 attached, pinned, mapped; /* by importers; of one buffer only */
     __u32 moved;                    /* the buffer: moves; fd -1: notices to regions */
+    __u64 bus; /* of one buffer: the address of its last map; 0 without NVIDIA's rules */
 };
 
 /* Gives the buffer other pages, with the same bytes. -EBUSY while it is pinned; force: moves it
@@ -60,9 +61,17 @@ struct softgpu_fault {
     __u32 delay_ms;
 };
 
+/* What a device on the bus reads at an address of a map. -EFAULT: the map has ended, or never was.
+ */
+struct softgpu_peek {
+    __u64 bus;
+    __u64 bytes; /* out */
+};
+
 #define SOFTGPU_ALLOC _IOWR('G', 0x71, struct softgpu_alloc)
 #define SOFTGPU_STAT  _IOWR('G', 0x72, struct softgpu_stat)
 #define SOFTGPU_MOVE  _IOW('G', 0x73, struct softgpu_move)
 #define SOFTGPU_FAULT _IOW('G', 0x74, struct softgpu_fault)
+#define SOFTGPU_PEEK  _IOWR('G', 0x75, struct softgpu_peek)
 
 #endif

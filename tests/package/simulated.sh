@@ -51,7 +51,7 @@ component_is_all_there_is() {
     done
     if [[ $(uname -m) == x86_64 ]]; then
         expected+=(bin/hmreg-guest "$lib/guest/"{guest,prepare,init,stage2,rdma-up,machine,shim.c,softgpu.h})
-        expected+=("$lib/guest/kmod/"{Makefile,kmod.h,memory.c,module.c,peers.c,regions.c})
+        expected+=("$lib/guest/kmod/"{Makefile,kmod.h,bus.c,memory.c,module.c,pageless.c,peers.c,regions.c})
         ((DOCS)) && expected+=(share/man/man1/hmreg-guest.1)
     fi
     has ze && expected+=("$lib/ze/"{functions,libze_fake.so,libze_fake2.so})

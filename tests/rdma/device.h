@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
  * A simulated device's memory as RDMA's target, in the guest. VENDOR in the environment ("cuda")
- * selects the vendor, and SOFTGPU_RULES=nvidia the rules of NVIDIA's exporter and peer memory. The
- * vendor's own copies write and read the bytes.
+ * selects the vendor, SOFTGPU_RULES=nvidia the rules of NVIDIA's exporter and peer memory, and
+ * SOFTGPU_PAGES=0 memory without pages. The vendor's own copies write and read the bytes.
  */
 #ifndef TESTS_RDMA_DEVICE_H
 #define TESTS_RDMA_DEVICE_H

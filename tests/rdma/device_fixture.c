@@ -28,12 +28,20 @@ static bool has_nvidia_rules(void)
     return rules && !strcmp(rules, "nvidia");
 }
 
+static bool has_no_pages(void)
+{
+    const char *pages = getenv("SOFTGPU_PAGES");
+
+    return pages && !strcmp(pages, "0");
+}
+
 void device_open(struct bench *bench, enum hmreg_path path)
 {
     struct hmreg_domain_config config = {.size = sizeof(config), .order = {path}};
 
     softgpu_need();
     softgpu_set("nvidia", has_nvidia_rules() ? "1" : "0");
+    softgpu_set("pages", has_no_pages() ? "0" : "1");
     softgpu_peermem(false);
     softgpu_set("client", has_nvidia_rules() ? "nv_mem_nc" : "softgpu");
     softgpu_peermem(path == HMREG_PATH_PEERMEM);
@@ -44,6 +52,7 @@ void device_close(struct bench *bench)
 {
     bench_close(bench);
     softgpu_peermem(false);
+    softgpu_set("pages", "1");
     softgpu_assert_clean();
 }
 

@@ -76,6 +76,16 @@ int softgpu_move(int fd, bool force)
     return ask(SOFTGPU_MOVE, &request);
 }
 
+int softgpu_peek(uint64_t bus, uint64_t *bytes)
+{
+    struct softgpu_peek request = {.bus = bus};
+    int rc = ask(SOFTGPU_PEEK, &request);
+
+    if (!rc)
+        *bytes = request.bytes;
+    return rc;
+}
+
 void softgpu_set(const char *parameter, const char *value)
 {
     char path[80];

@@ -9,6 +9,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 /* Skips the test if there is none. */
 void softgpu_need(void);
@@ -27,6 +28,9 @@ void softgpu_fail(enum softgpu_op op, int errnum);
 
 /* 0, or -1 with errno. */
 int softgpu_move(int fd, bool force);
+
+/* Eight bytes at an address on the bus. 0, or -1 with errno. */
+int softgpu_peek(uint64_t bus, uint64_t *bytes);
 
 /* Sets a parameter of the module to a value that it accepts. */
 void softgpu_set(const char *parameter, const char *value);

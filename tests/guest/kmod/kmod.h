@@ -2,7 +2,9 @@
  *
  * The parts of the module softgpu, for tests only:
  *   memory.c   /dev/softgpu: an exporter of dmabufs that stands for a GPU's memory
+ *   bus.c      the addresses at which importers reach that memory; memory without pages
  *   regions.c  Soft-RoCE devices register dmabufs, and go while they are in use
+ *   pageless.c Soft-RoCE reaches memory without pages
  *   peers.c    the switch that lets them register device memory by its address
  */
 #ifndef TESTS_GUEST_KMOD_H
@@ -10,7 +12,11 @@
 
 #include <linux/atomic.h>
 #include <linux/dma-buf.h>
+#include <linux/list.h>
 #include <linux/types.h>
+
+struct ib_mr;
+struct page;
 
 int memory_init(void);
 void memory_exit(void);
@@ -21,6 +27,45 @@ struct dma_buf *memory_at(u64 start, u64 length, u64 *offset);
 
 /* Lies [start, end) of a buffer in whole pages of NVIDIA's? */
 bool memory_has_nvidia_pages(const struct dma_buf *dmabuf, u64 start, u64 end);
+
+/* Is it softgpu's with addresses on the bus; and without pages? */
+bool memory_is_on_bus(const struct dma_buf *dmabuf);
+bool memory_is_pageless(const struct dma_buf *dmabuf);
+
+int bus_init(void);
+void bus_exit(void);
+
+/* Memory without pages, by page number; 0: no more, or the machine has none. */
+unsigned long bar_get(void);
+void bar_put(unsigned long pfn);
+bool bar_has(unsigned long pfn);
+/* The kernel's address of a page of either kind. */
+void *memory_bytes(unsigned long pfn);
+
+/* Addresses for these pages, at which the functions below find them until bus_unmap(); 0: no
+ * memory. After bus_lose() nothing answers at the addresses that these pages have so far. */
+u64 bus_map(const unsigned long *pfn, unsigned long pages);
+void bus_unmap(u64 start);
+void bus_lose(const unsigned long *pfn);
+/* NULL: no page is there. */
+struct page *bus_page(u64 address);
+/* -EFAULT: no map has the address. From any context. */
+int bus_copy(u64 address, void *bytes, size_t length, bool write);
+
+/* A region over memory without pages. */
+struct pageless {
+    struct list_head node;
+    const struct ib_mr *mr;
+    u32 lkey;
+    u64 bus; /* where it begins */
+};
+/* A page to be registered in the place of each of a region's; an error, if it cannot have the
+ * access. */
+struct page *pageless_decoy(int access);
+void pageless_decoy_free(struct page *decoy);
+void pageless_enter(struct pageless *region, struct ib_mr *mr, u64 bus);
+void pageless_leave(struct pageless *region);
+void pageless_exit(void);
 
 int regions_init(void);
 void regions_exit(void);

@@ -2,7 +2,8 @@
  *
  * /dev/softgpu, as softgpu.h describes it: a dynamic dmabuf exporter (importers pin, or receive
  * move notices), whose operations can be made to fail. While the parameter nvidia is on, buffers
- * are made with the rules of NVIDIA's exporter: no pin, no move, mapped when attached.
+ * are made with the rules of NVIDIA's exporter: no pin, no move, mapped when attached, at other
+ * addresses each time. While the parameter pages is off, buffers have no pages.
  *
  * A CPU mapping is filled by page number when touched, so that get_user_pages() refuses it, and
  * emptied when the buffer moves. The pages of a buffer change only under its reservation lock;
@@ -30,9 +31,10 @@
 struct buffer {
     unsigned long pages;
     u32 flags;
-    bool nvidia;
+    bool nvidia, pageless;
+    u64 bus; /* the address of the last map, for SOFTGPU_STAT */
     atomic_t attached, pinned, mapped, moved;
-    struct page *page[];
+    unsigned long pfn[];
 };
 
 static atomic_t buffers_alive;
@@ -40,6 +42,9 @@ static atomic_t buffers_alive;
 static bool nvidia;
 module_param(nvidia, bool, 0644);
 MODULE_PARM_DESC(nvidia, "new buffers follow the rules of NVIDIA's exporter");
+static bool with_pages = true;
+module_param_named(pages, with_pages, bool, 0644);
+MODULE_PARM_DESC(pages, "new buffers have pages; 0: they are in a PCI BAR, which has none");
 static unsigned long bar1_kib;
 module_param(bar1_kib, ulong, 0644);
 MODULE_PARM_DESC(bar1_kib, "what importers can map of buffers with NVIDIA's rules; 0: anything");
@@ -77,31 +82,47 @@ static int ask_fault(const struct softgpu_fault *wanted)
 
 /* ---- pages ------------------------------------------------------------------------------ */
 
-static struct page *new_page(void)
+/* 0: there is none. */
+static unsigned long new_pfn(const struct buffer *buffer)
 {
-    return alloc_page(GFP_HIGHUSER | __GFP_ZERO | __GFP_NOWARN);
+    struct page *page;
+
+    if (buffer->pageless)
+        return bar_get();
+    page = alloc_page(GFP_HIGHUSER | __GFP_ZERO | __GFP_NOWARN);
+    return page ? page_to_pfn(page) : 0;
+}
+
+static void put_pfn(unsigned long pfn)
+{
+    if (bar_has(pfn))
+        bar_put(pfn);
+    else
+        put_page(pfn_to_page(pfn));
 }
 
 static void buffer_free(struct buffer *buffer)
 {
-    for (unsigned long i = 0; i < buffer->pages && buffer->page[i]; i++)
-        put_page(buffer->page[i]);
+    for (unsigned long i = 0; i < buffer->pages && buffer->pfn[i]; i++)
+        put_pfn(buffer->pfn[i]);
     kvfree(buffer);
     atomic_dec(&buffers_alive);
 }
 
 static struct buffer *buffer_new(unsigned long pages, u32 flags)
 {
-    struct buffer *buffer = kvzalloc(struct_size(buffer, page, pages), GFP_KERNEL);
+    struct buffer *buffer = kvzalloc(struct_size(buffer, pfn, pages), GFP_KERNEL);
 
     if (!buffer)
         return NULL;
     buffer->pages = pages;
     buffer->flags = flags;
+    buffer->nvidia = nvidia;
+    buffer->pageless = !with_pages;
     atomic_inc(&buffers_alive);
     for (unsigned long i = 0; i < pages; i++) {
-        buffer->page[i] = new_page();
-        if (!buffer->page[i]) {
+        buffer->pfn[i] = new_pfn(buffer);
+        if (!buffer->pfn[i]) {
             buffer_free(buffer);
             return NULL;
         }
@@ -109,18 +130,19 @@ static struct buffer *buffer_new(unsigned long pages, u32 flags)
     return buffer;
 }
 
-/* Other pages with the same bytes. An importer that did not release the old ones keeps them by
+/* Others with the same bytes. Of pages, an importer that did not release the old ones keeps them by
  * references of its own. */
 static int exchange_pages(struct buffer *buffer)
 {
+    bus_lose(buffer->pfn);
     for (unsigned long i = 0; i < buffer->pages; i++) {
-        struct page *page = new_page();
+        unsigned long pfn = new_pfn(buffer), old = buffer->pfn[i];
 
-        if (!page)
+        if (!pfn)
             return -ENOMEM;
-        copy_highpage(page, buffer->page[i]);
-        put_page(buffer->page[i]);
-        buffer->page[i] = page;
+        memcpy(memory_bytes(pfn), memory_bytes(old), PAGE_SIZE);
+        buffer->pfn[i] = pfn;
+        put_pfn(old);
     }
     return 0;
 }
@@ -164,15 +186,41 @@ static void unpin(struct dma_buf_attachment *attachment)
     atomic_dec(&buffer->pinned);
 }
 
+/* Addresses of this map alone. */
+static int map_on_bus(struct sg_table *table, struct buffer *buffer)
+{
+    u64 address = bus_map(buffer->pfn, buffer->pages);
+    struct scatterlist *entry;
+    int i;
+
+    if (!address)
+        return -ENOMEM;
+    buffer->bus = address;
+    for_each_sgtable_sg(table, entry, i)
+    {
+        sg_dma_address(entry) = address + ((u64)i << PAGE_SHIFT);
+        sg_dma_len(entry) = PAGE_SIZE;
+    }
+    return 0;
+}
+
+static bool is_on_bus(const struct buffer *buffer)
+{
+    return buffer->nvidia || buffer->pageless;
+}
+
 static int fill_table(struct sg_table *table, struct buffer *buffer, struct device *device,
                       enum dma_data_direction direction)
 {
-    int rc = sg_alloc_table_from_pages(table, buffer->page, buffer->pages, 0,
-                                       buffer->pages << PAGE_SHIFT, GFP_KERNEL);
+    int rc = sg_alloc_table(table, buffer->pages, GFP_KERNEL), i;
+    struct scatterlist *entry;
 
     if (rc)
         return rc;
-    rc = dma_map_sgtable(device, table, direction, DMA_ATTR_SKIP_CPU_SYNC);
+    for_each_sgtable_sg(table, entry, i)
+        sg_set_page(entry, buffer->pageless ? NULL : pfn_to_page(buffer->pfn[i]), PAGE_SIZE, 0);
+    rc = is_on_bus(buffer) ? map_on_bus(table, buffer)
+                           : dma_map_sgtable(device, table, direction, DMA_ATTR_SKIP_CPU_SYNC);
     if (rc)
         sg_free_table(table);
     return rc;
@@ -204,7 +252,10 @@ static void unmap(struct dma_buf_attachment *attachment, struct sg_table *table,
 {
     struct buffer *buffer = attachment->dmabuf->priv;
 
-    dma_unmap_sgtable(attachment->dev, table, direction, DMA_ATTR_SKIP_CPU_SYNC);
+    if (is_on_bus(buffer))
+        bus_unmap(sg_dma_address(table->sgl));
+    else
+        dma_unmap_sgtable(attachment->dev, table, direction, DMA_ATTR_SKIP_CPU_SYNC);
     sg_free_table(table);
     kfree(table);
     atomic_dec(&buffer->mapped);
@@ -250,7 +301,7 @@ static vm_fault_t touched(struct vm_fault *vmf)
 
     dma_resv_lock(dmabuf->resv, NULL);
     if (vmf->pgoff < buffer->pages)
-        result = vmf_insert_pfn(vmf->vma, vmf->address, page_to_pfn(buffer->page[vmf->pgoff]));
+        result = vmf_insert_pfn(vmf->vma, vmf->address, buffer->pfn[vmf->pgoff]);
     dma_resv_unlock(dmabuf->resv);
     return result;
 }
@@ -335,6 +386,23 @@ static const struct dma_buf_ops nvidia_ops = {
     .release = release,
 };
 
+static bool is_softgpu(const struct dma_buf *dmabuf)
+{
+    return dmabuf->ops == &dmabuf_ops || dmabuf->ops == &nvidia_ops;
+}
+
+bool memory_is_on_bus(const struct dma_buf *dmabuf)
+{
+    return is_softgpu(dmabuf) && is_on_bus(dmabuf->priv);
+}
+
+bool memory_is_pageless(const struct dma_buf *dmabuf)
+{
+    const struct buffer *buffer = dmabuf->priv;
+
+    return is_softgpu(dmabuf) && buffer->pageless;
+}
+
 /* ---- /dev/softgpu ----------------------------------------------------------------------- */
 
 static int export(struct buffer *buffer)
@@ -373,7 +441,6 @@ static int do_alloc(struct softgpu_alloc *request)
     buffer = buffer_new(pages, request->flags);
     if (!buffer)
         return -ENOMEM;
-    buffer->nvidia = nvidia;
     rc = export(buffer);
     if (rc < 0)
         return rc;
@@ -385,7 +452,7 @@ static struct dma_buf *get(int fd)
 {
     struct dma_buf *dmabuf = dma_buf_get(fd);
 
-    if (IS_ERR(dmabuf) || dmabuf->ops == &dmabuf_ops || dmabuf->ops == &nvidia_ops)
+    if (IS_ERR(dmabuf) || is_softgpu(dmabuf))
         return dmabuf;
     dma_buf_put(dmabuf);
     return ERR_PTR(-EINVAL);
@@ -412,6 +479,7 @@ static int do_stat(struct softgpu_stat *stat)
     found.pinned = atomic_read(&buffer->pinned);
     found.mapped = atomic_read(&buffer->mapped);
     found.moved = atomic_read(&buffer->moved);
+    found.bus = buffer->bus;
     *stat = found;
     dma_buf_put(dmabuf);
     return 0;
@@ -450,11 +518,17 @@ static int do_move(const struct softgpu_move *request)
     return rc;
 }
 
+static int do_peek(struct softgpu_peek *peek)
+{
+    return bus_copy(peek->bus, &peek->bytes, sizeof(peek->bytes), false);
+}
+
 union argument {
     struct softgpu_alloc alloc;
     struct softgpu_stat stat;
     struct softgpu_move move;
     struct softgpu_fault fault;
+    struct softgpu_peek peek;
 };
 
 static int dispatch(unsigned int command, union argument *argument)
@@ -468,6 +542,8 @@ static int dispatch(unsigned int command, union argument *argument)
         return do_move(&argument->move);
     case SOFTGPU_FAULT:
         return ask_fault(&argument->fault);
+    case SOFTGPU_PEEK:
+        return do_peek(&argument->peek);
     default:
         return -ENOTTY;
     }

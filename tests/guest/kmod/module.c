@@ -8,10 +8,13 @@
 
 static int __init softgpu_init(void)
 {
-    int rc = memory_init();
+    int rc = bus_init();
 
     if (rc)
         return rc;
+    rc = memory_init();
+    if (rc)
+        goto exit_bus;
     rc = peers_init();
     if (rc)
         goto exit_memory;
@@ -23,6 +26,8 @@ exit_peers:
     peers_exit();
 exit_memory:
     memory_exit();
+exit_bus:
+    bus_exit();
     return rc;
 }
 
@@ -31,6 +36,7 @@ static void __exit softgpu_exit(void)
     regions_exit();
     peers_exit();
     memory_exit();
+    bus_exit();
 }
 
 module_init(softgpu_init);

@@ -4,8 +4,9 @@
  * attached, pinned and mapped as a hardware driver does. Its pages are put into a temporary mapping
  * of the calling process, rxe registers that mapping, which takes references to the pages, and the
  * mapping is removed; the attachment lasts as long as the region. It works with every exporter
- * whose table has pages: softgpu, udmabuf, the dma-heaps, vgem. With peers_enabled() a CPU mapping
- * of softgpu's memory is registered in the same way.
+ * whose table has pages: softgpu, udmabuf, the dma-heaps, vgem. Of softgpu's memory that has
+ * addresses on the bus (bus.c) only these are used, and where it has no pages, pageless.c. With
+ * peers_enabled() a CPU mapping of softgpu's memory is registered in the same way.
  *
  * Also, uverbs may now remove a device from processes that have it open, as it does for hardware;
  * for plain rxe it waits until they close it.
@@ -35,6 +36,9 @@ struct region {
     struct dma_buf *dmabuf;
     struct dma_buf_attachment *attachment;
     struct sg_table *table;
+    u64 bus; /* where softgpu's memory is mapped; 0: another exporter's, reached by its pages */
+    struct page *decoy; /* it has no pages */
+    struct pageless pageless;
 };
 
 atomic_t regions_alive, regions_moved;
@@ -87,6 +91,8 @@ static int import(struct region *region)
     dma_resv_lock(dmabuf->resv, NULL);
     rc = pin_and_map(region);
     dma_resv_unlock(dmabuf->resv);
+    if (!rc && memory_is_on_bus(dmabuf))
+        region->bus = sg_dma_address(region->table->sgl);
     return rc;
 }
 
@@ -94,6 +100,8 @@ static void region_free(struct region *region)
 {
     struct dma_buf *dmabuf = region->dmabuf;
 
+    if (region->decoy)
+        pageless_decoy_free(region->decoy);
     if (region->table) {
         dma_resv_lock(dmabuf->resv, NULL);
         dma_buf_unmap_attachment(region->attachment, region->table, DMA_BIDIRECTIONAL);
@@ -108,12 +116,27 @@ static void region_free(struct region *region)
 
 /* ---- the temporary mapping -------------------------------------------------------------- */
 
+static int fill_by_address(const struct region *region, struct vm_area_struct *vma)
+{
+    u64 bus = region->bus + ((u64)vma->vm_pgoff << PAGE_SHIFT);
+    int rc = 0;
+
+    for (unsigned long at = vma->vm_start; at < vma->vm_end && !rc; at += PAGE_SIZE) {
+        struct page *page = region->decoy ? region->decoy : bus_page(bus + at - vma->vm_start);
+
+        rc = page ? vm_insert_page(vma, at, page) : -EFAULT;
+    }
+    return rc;
+}
+
 static int fill_window(struct file *file, struct vm_area_struct *vma)
 {
     struct region *region = file->private_data;
     unsigned long left = vma_pages(vma), addr = vma->vm_start;
     struct sg_page_iter iter;
 
+    if (region->bus)
+        return fill_by_address(region, vma);
     for_each_sgtable_page(region->table, &iter, vma->vm_pgoff)
     {
         struct page *page = sg_page_iter_page(&iter);
@@ -210,12 +233,21 @@ static struct ib_mr *make(struct ib_pd *pd, struct region *region, const struct 
     rc = import(region);
     if (rc)
         return ERR_PTR(rc);
+    if (memory_is_pageless(region->dmabuf)) {
+        struct page *decoy = pageless_decoy(span->access);
+
+        if (IS_ERR(decoy))
+            return ERR_CAST(decoy);
+        region->decoy = decoy;
+    }
     mr = register_pages(pd, region, span, udata);
     if (IS_ERR(mr))
         return mr;
     /* rxe checks accesses against these; uverbs sets them for regions by address only. */
     mr->iova = span->iova;
     mr->length = span->length;
+    if (region->decoy)
+        pageless_enter(&region->pageless, mr, region->bus + span->offset);
     return mr;
 }
 
@@ -305,6 +337,8 @@ static int hook_dereg(struct ib_mr *mr, struct ib_udata *udata)
         enter(region, mr);
         return rc;
     }
+    if (region->decoy)
+        pageless_leave(&region->pageless); /* the driver waited for what was under way */
     region_free(region);
     atomic_dec(&regions_alive);
     module_put(THIS_MODULE);
@@ -369,5 +403,6 @@ void regions_exit(void)
 {
     unloading = true; /* no region is left: each holds the module */
     ib_unregister_client(&client);
+    pageless_exit();
     platform_device_unregister(dma_device);
 }
