@@ -23,8 +23,8 @@
 
 /* A contestant. */
 struct task {
-    enum hmreg_iface iface;
     const char *library;
+    enum hmreg_iface iface;
     bool asks; /* HMREG_DEVICE_MONITOR=off: no end is reported */
 };
 
@@ -164,10 +164,10 @@ static void sample_freed(void *state, int worker, double *values)
 void measure_freed(void)
 {
     static const struct job job = {.open = open_bench, .sample = sample_freed};
-    static const struct task tasks[] = {{HMREG_IFACE_CUDA, CUDA_FAKE, false},
-                                        {HMREG_IFACE_ROCR, ROCR_FAKE, false},
-                                        {HMREG_IFACE_ZE, ZE_LOADER, false},
-                                        {HMREG_IFACE_CUDA, CUDA_FAKE, true}};
+    static const struct task tasks[] = {{CUDA_FAKE, HMREG_IFACE_CUDA, false},
+                                        {ROCR_FAKE, HMREG_IFACE_ROCR, false},
+                                        {ZE_LOADER, HMREG_IFACE_ZE, false},
+                                        {CUDA_FAKE, HMREG_IFACE_CUDA, true}};
     static const struct measure measures[] = {{"freed-median", "ms"}, {"freed-longest", "ms"}};
     const char *absent = FAKES_ABSENT;
     const struct contestant reported[] = {
