@@ -2,13 +2,14 @@
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 #
 # The component `simulated`, installed into an empty prefix: programs that know only their vendor's
-# interface are built with it and run by hmreg-simulated, also after the prefix was moved; the guide
-# and the manual page against the libraries and the command. simulated.sh VENDOR...
+# interface are built with it and run by hmreg-simulated, also after the prefix was moved; the
+# guide's program; the reference and the manual page against the libraries and the command. simulated.sh VENDOR...
 . "$(dirname "$0")/cases.sh"
 
 vendors=$*
 programs=$(dirname "$(readlink -f "$0")")/simulated
 guide=$SOURCE_DIR/docs/simulated.md
+reference=$SOURCE_DIR/docs/simulated-reference.md
 page=$SOURCE_DIR/docs/man/hmreg-simulated.1.md
 
 if [[ $SANITIZE ]]; then
@@ -40,7 +41,7 @@ default_is_without_it() {
 }
 
 component_is_all_there_is() {
-    local expected=(bin/hmreg-simulated share/bash-completion/completions/hmreg-simulated share/doc/hmreg/docs/simulated.md share/doc/hmreg/LICENSES/{BSD-2-Clause,GPL-2.0-only}.txt)
+    local expected=(bin/hmreg-simulated share/bash-completion/completions/hmreg-simulated share/doc/hmreg/docs/simulated{,-reference}.md share/doc/hmreg/LICENSES/{BSD-2-Clause,GPL-2.0-only}.txt)
     local folder lib=$LIBDIR/hmreg-simulated
     ((DOCS)) && expected+=(share/man/man1/hmreg-simulated.1)
     for folder in cuda cuda-11.6; do
@@ -138,10 +139,22 @@ ze_programs() {
         --ze 1 --ze-missing zeMemGetAddressRange "$work/ze"
 }
 
-# An installed hmreg, and the program of the guide.
+program_of() { # DOCUMENT: the C that it contains
+    awk '/^```c$/ { code = 1; next } /^```/ { code = 0 } code' "$1"
+}
+
+# The program of the guide, which needs nothing but the installation.
+guides_program_runs() {
+    program_of "$guide" >"$work/copy.c"
+    "$CC" -Wall -Wextra -Werror -o "$work/copy" "$work/copy.c" -L"$(simulate --folder cuda)" -lcuda &&
+        runs 1 hello --cuda 1 -- "$work/copy" &&
+        ends 1 'simulated devices' --cuda 1 --fail cuMemAlloc_v2:2 -- "$work/copy"
+}
+
+# An installed hmreg, and the program of the reference.
 hmreg_registers_simulated_memory() {
     local -x PKG_CONFIG_PATH=$hmreg/$LIBDIR/pkgconfig LD_LIBRARY_PATH=$hmreg/$LIBDIR
-    awk '/^```c$/ { code = 1; next } /^```/ { code = 0 } code' "$guide" >"$work/hello.c"
+    program_of "$reference" >"$work/hello.c"
     # shellcheck disable=SC2046
     "$CC" -Wall -Wextra -Werror -o "$work/hello" "$work/hello.c" $(pkg-config --cflags --libs hmreg-loopback) &&
         runs 1 hello --cuda 1 -- "$work/hello" && fails 'cuda' "$work/hello"
@@ -163,6 +176,7 @@ everything() { # WHERE
         "${vendor}_programs" "$1"
     done
     if has cuda; then
+        check "simulated_$1__program_of_the_guide" guides_program_runs
         check "simulated_$1__hello_of_an_installed_hmreg" hmreg_registers_simulated_memory
         [[ " $COMPONENTS " != *" ofi "* ]] || check "simulated_$1__example_of_an_installed_hmreg" example_uses_simulated_memory
     fi
@@ -275,21 +289,25 @@ functions_are_the_librarys() {
 }
 
 # "VENDOR NAME", from the indented lines below "CUDA", "HSA" and "Level Zero".
-guides_functions() { # HEADING
+listed_functions() { # HEADING
     awk -v heading="$1" '/^(CUDA|HSA|Level Zero)[ :]/ { in_it = index($0, heading) == 1; next }
-                         /^[^ ]/ { in_it = 0 } in_it' "$guide" | tr -s ' \n' '\n' | grep .
+                         /^[^ ]/ { in_it = 0 } in_it' "$reference" | tr -s ' \n' '\n' | grep .
 }
 
-guide_lists_them() {
+reference_lists_them() {
     local vendor
     local -A heading=([cuda]=CUDA [rocr]=HSA [ze]='Level Zero')
     for vendor in $vendors; do
-        diff <(guides_functions "${heading[$vendor]}") <(simulate --functions "$vendor") || return
+        diff <(listed_functions "${heading[$vendor]}") <(simulate --functions "$vendor") || return
     done
 }
 
-links_lead_nowhere_else() { # the guide may be installed alone
-    ! grep -nE '\]\([^)#]+\)' "$guide"
+guide_is_one_page() {
+    (($(wc -l <"$guide") <= 80))
+}
+
+links_lead_nowhere_else() { # the two may be installed alone
+    ! grep -nE '\]\([^)#]+\)' "$guide" "$reference" | grep -vE '\]\(simulated(-reference)?\.md\)'
 }
 
 hmreg=$work/hmreg
@@ -345,6 +363,7 @@ check simulated__each_switch__accepted each_switch_is_accepted
 check simulated__each_setting__has_a_switch settings_have_switches
 check simulated__manual_page__has_each_switch page_has_each_switch
 check simulated__functions__are_the_librarys functions_are_the_librarys
-check simulated__guide__lists_them guide_lists_them
+check simulated__reference__lists_them reference_lists_them
+check simulated__guide__is_one_page guide_is_one_page
 check simulated__guide__may_be_read_alone links_lead_nowhere_else
 finish
