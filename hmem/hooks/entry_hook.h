@@ -11,7 +11,8 @@
  * the site, and a branch back behind it. On x86-64 instructions are decoded by Zydis.
  *
  * Other libraries hook functions too, by a jump over the beginning, before us or after us. So the
- * site lies behind the bytes that such a jump takes, where that is possible. If there is a jump
+ * site lies behind the bytes that such a jump takes, where that is possible: UCX refuses a function
+ * whose beginning has instructions that it does not know, such as our branch. If there is a jump
  * into another library already, the hook is in the function that it leads to: that library may have
  * its callers call that function directly, and then continue in this one behind its jump, as UCX
  * does. It is not unloaded any more. Any other jump at the beginning is an instruction like any
@@ -31,7 +32,7 @@
 #include <string.h>
 
 #if defined(__aarch64__)
-#define ENTRY_ROOM 128 /* bytes for a stub and an original */
+#define ENTRY_ROOM 256 /* bytes for a stub and an original */
 #else
 #define ENTRY_ROOM 320
 #endif

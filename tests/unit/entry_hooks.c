@@ -93,6 +93,36 @@ static void check_refused(const struct made *made, const char *why)
     assert_string_equal(tried.why, hook.why);
 }
 
+static struct entry_hook outer;
+
+static unsigned long outer_replacement(unsigned long a, unsigned long b)
+{
+    made_function *original = NULL;
+    void *at = atomic_load(&outer.original);
+
+    memcpy(&original, &at, sizeof(at));
+    return original(a, b) + 2 * BY_HOOK;
+}
+
+static void hook_twice(const struct made *made, unsigned long result)
+{
+    struct code_text text = {0};
+
+    assert_true(install(made));
+    outer = (struct entry_hook){.function = code_of(made),
+                                .replacement = address_of(outer_replacement)};
+    if (entry_hooks_install(&outer, 1) != 1)
+        fail_msg("not hooked: %s", outer.why);
+    assert_int_equal(made->call(result, 0), result + 3 * BY_HOOK);
+    assert_false(entry_hook_is_whole(&hook));
+    assert_int_equal(entry_hooks_install(&hook, 1), 0);
+    assert_non_null(strstr(hook.why, "other code has changed it"));
+    assert_int_equal(code_write(&text, hook.site, hook.before, hook.size, PROT_READ | PROT_EXEC),
+                     0);
+    assert_false(entry_hook_is_whole(&outer));
+    assert_int_equal(made->call(result, 0), result);
+}
+
 #if defined(__x86_64__)
 #define NO_FILLER 0x00
 #define INT3      0xcc
@@ -269,36 +299,6 @@ static void hook__jump_by_an_address__followed(void **state)
     check_hooked(&made, 0, 0, 7);
 }
 
-static struct entry_hook outer;
-
-static unsigned long outer_replacement(unsigned long a, unsigned long b)
-{
-    made_function *original = NULL;
-    void *at = atomic_load(&outer.original);
-
-    memcpy(&original, &at, sizeof(at));
-    return original(a, b) + 2 * BY_HOOK;
-}
-
-static void hook_twice(const struct made *made, unsigned long result)
-{
-    struct code_text text = {0};
-
-    assert_true(install(made));
-    outer = (struct entry_hook){.function = code_of(made),
-                                .replacement = address_of(outer_replacement)};
-    if (entry_hooks_install(&outer, 1) != 1)
-        fail_msg("not hooked: %s", outer.why);
-    assert_int_equal(made->call(result, 0), result + 3 * BY_HOOK);
-    assert_false(entry_hook_is_whole(&hook));
-    assert_int_equal(entry_hooks_install(&hook, 1), 0);
-    assert_non_null(strstr(hook.why, "other code has changed it"));
-    assert_int_equal(code_write(&text, hook.site, hook.before, hook.size, PROT_READ | PROT_EXEC),
-                     0);
-    assert_false(entry_hook_is_whole(&outer));
-    assert_int_equal(made->call(result, 0), result);
-}
-
 static void hook__hooked_by_another_since__both_called(void **state)
 {
     struct made direct = MAKE(NO_FILLER, SEVEN);
@@ -460,6 +460,159 @@ static void hook__breakpoint__refused(void **state)
 
     check_refused(&made, "a breakpoint");
 }
+
+/* ---- sites behind the beginning ----------------------------------------------------------- */
+
+#define OPEN   "stp x29,x30,[sp,#-48]!; mov x29,sp; stp x19,x20,[sp,#16];"
+#define BEHIND 16 /* the site's place that other libraries' jumps do not cover */
+
+#define LIST(name, text)                                                                           \
+    extern const uint32_t name[], name##_end[];                                                    \
+    __asm__(".pushsection .rodata\n.arch_extension pauth\n.balign 4\n"                             \
+            ".globl " #name "," #name "_end\n" #name ": " text "\n" #name "_end:\n.popsection")
+
+LIST(test_opening, OPEN);
+LIST(test_closing, "mov x0,#7; ldp x19,x20,[sp,#16]; ldp x29,x30,[sp],#48; ret");
+
+/* The first instruction of the closing is the site, if the one before can be undone. */
+static struct made make_opened(uint32_t fourth)
+{
+    uint32_t words[8];
+
+    memcpy(words, test_opening, 12);
+    words[3] = fourth;
+    memcpy(words + 4, test_closing, 16);
+    return make_at((const uint8_t *)words, sizeof(words), NO_FILLER, PLACE);
+}
+
+static void check_site(const struct made *made, ptrdiff_t site, const char *what, size_t number)
+{
+    struct entry_hook tried = {.function = code_of(made)};
+
+    need_hooks();
+    entry_hook_try(&tried);
+    if (tried.why[0])
+        fail_msg("%s %zu: %s", what, number, tried.why);
+    if (tried.site - tried.function != site)
+        fail_msg("%s %zu: the site is at %td", what, number, tried.site - tried.function);
+}
+
+/* Each can follow OPEN. */
+LIST(test_undone, "adr x9,.+8; adrp x16,.; add x29,sp,#16; cmp x0,#1; and x10,x0,#1; tst x0,#1;"
+                  "mov x9,#1; mov x9,#-2; movk x9,#1; mov w11,w0; tst x0,x1; add x9,x0,x1;"
+                  "cmp x0,x1; cmp x0,w1,sxtw; ldr x20,[sp,#16]; ldrb w9,[sp,#16];"
+                  "ldrh w9,[sp,#16]; str x0,[sp,#32]; str d0,[sp,#40]; stp x0,x1,[sp,#32];"
+                  "stp d0,d1,[sp,#32]; mov x30,x0");
+
+static void hook__instructions_that_are_undone__site_behind(void **state)
+{
+    size_t count = (size_t)(test_undone_end - test_undone);
+
+    for (size_t i = 0; i < count; i++) {
+        struct made made = make_opened(test_undone[i]);
+
+        check_site(&made, BEHIND, "instruction", i);
+        if (i + 1 < count) /* the last one loses the way back */
+            check_hooked(&made, 1, 2, 7);
+    }
+}
+
+/* Registers that are not stored; another frame; a register's place; sp upwards, by half of its
+ * alignment, or farther than ldr reaches; other memory and bases; landing; calls; addresses. */
+LIST(test_not_undone,
+     "mov x0,x1; mov x8,x0; mov x17,x0; mov x18,x0; mov x21,x0; mov sp,x29; sub sp,sp,x9;"
+     "str x0,[sp,#48]; str x0,[sp,#56]; stp x0,x1,[sp,#40]; stp x0,x1,[sp,#-16];"
+     "str x0,[sp,#16]; stp x0,x1,[sp,#8]; stp x0,x1,[sp,#24]; str d0,[sp,#24];"
+     "add sp,sp,#16; stp x0,x1,[sp,#16]!; str x0,[sp,#16]!; sub sp,sp,#8; str x0,[sp,#-24]!;"
+     "sub sp,sp,#8,lsl #12; sub sp,sp,#0; str x0,[x1]; str w0,[sp,#40]; ldr x9,[x0],#8;"
+     "ldr x9,[x0,#8]!; ldp x9,x10,[sp]; stp x0,x1,[sp],#16; hint #34; paciasp; svc #0; brk #1;"
+     "ret; br x9; blr x9; bl .; cbz x0,.+8; tbz x0,#1,.+8; b.eq .+8; b .+8; .inst 0x58000049");
+
+static void hook__instruction_that_cannot_be_undone__nearer_site(void **state)
+{
+    size_t count = (size_t)(test_not_undone_end - test_not_undone);
+
+    for (size_t i = 0; i < count; i++) {
+        struct made made = make_opened(test_not_undone[i]);
+
+        check_site(&made, 0, "instruction", i);
+    }
+}
+
+/* d21 is stored, x21 is written. */
+LIST(test_vectors, "stp x29,x30,[sp,#-48]!; mov x29,sp; stp d21,d22,[sp,#16]; mov x21,x0;"
+                   "mov x0,#7; ldp x29,x30,[sp],#48; ret");
+
+static void hook__vector_register_stored__general_one_is_not(void **state)
+{
+    struct made made = make_at((const uint8_t *)test_vectors, 28, NO_FILLER, PLACE);
+
+    check_site(&made, 0, "vector register", 0);
+}
+
+/* At 20, behind the site. */
+#define BRANCHES(text) OPEN "mov x9,x0; mov x10,x9; " text "; mov x0,#7; ret;"
+
+LIST(test_inside,
+     BRANCHES("b .-16") BRANCHES("bl .-12") BRANCHES("b.eq .-8") BRANCHES("cbz x0,.-4")
+         BRANCHES("cbnz w0,.-16") BRANCHES("tbz x0,#1,.-12") BRANCHES("tbnz x0,#33,.-4"));
+LIST(test_outside,
+     BRANCHES("b .-20") BRANCHES("bl .+4") BRANCHES("b.eq .-20") BRANCHES("cbz x0,.+4")
+         BRANCHES("cbnz w0,.-20") BRANCHES("tbz x0,#1,.+4") BRANCHES("tbnz x0,#33,.-20"));
+
+static void hook__branch_behind_the_beginning__nearer_site(void **state)
+{
+    for (size_t i = 0; i < 7; i++) {
+        struct made inside = make_at((const uint8_t *)&test_inside[8 * i], 32, NO_FILLER, PLACE);
+        struct made outside = make_at((const uint8_t *)&test_outside[8 * i], 32, NO_FILLER, PLACE);
+
+        check_site(&inside, 0, "branch inside", i);
+        check_site(&outside, BEHIND, "branch outside", i);
+    }
+}
+
+/* bti c; 1: mov x0,#7; cbz x0,1b; ret */
+static void hook__branch_behind_the_landing_instruction__refused(void **state)
+{
+    struct made made =
+        MAKE(NO_FILLER, WORD(0xd503245fu), WORD(0xd28000e0u), WORD(0xb4ffffe0u), WORD(0xd65f03c0u));
+
+    check_refused(&made, "a branch leads to its beginning");
+}
+
+/* One has its branch far behind, the other goes on in its neighbour, and both have sizes in the
+ * program's symbol table. In one page, since no more is read where the kernel's list of mappings
+ * cannot be. */
+__asm__(".pushsection .text\n.balign 1024\n"
+        ".globl test_long, test_falls\n"
+        ".type test_long, @function\n"
+        "test_long: " OPEN "mov x9,x0; mov x10,x9; mov x0,#7; ldp x29,x30,[sp],#48; ret\n"
+        ".fill 128, 4, 0xd503201f\n"
+        "b test_long+4\n"
+        ".size test_long, .-test_long\n"
+        ".type test_falls, @function\n"
+        "test_falls: mov x9,#1; mov x9,#1; mov x9,#1; mov x9,#1\n"
+        ".size test_falls, .-test_falls\n"
+        "mov x0,#7; ret\n"
+        ".popsection");
+unsigned long test_long(unsigned long a, unsigned long b);
+unsigned long test_falls(unsigned long a, unsigned long b);
+
+static void hook__size_in_the_symbol_table__respected(void **state)
+{
+    check_site(&(struct made){.call = test_long}, 0, "long", 0);
+    check_site(&(struct made){.call = test_falls}, 0, "short", 0);
+    check_hooked(&(struct made){.call = test_falls}, 0, 0, 7);
+}
+
+static void hook__hooked_by_another_since__both_called(void **state)
+{
+    struct made behind = make_opened(0xaa0003f3); /* mov x19,x0 */
+    struct made first = MAKE(NO_FILLER, SEVEN);
+
+    hook_twice(&behind, 7);
+    hook_twice(&first, 7);
+}
 #endif
 
 static void hook__no_code__refused(void **state)
@@ -542,8 +695,10 @@ static void hook__eight_threads_and_handlers__none_between(void **state)
     hook_while_called(&pushed, 7);
 #else
     struct made made = MAKE(NO_FILLER, SEVEN);
+    struct made opened = make_opened(0xaa0003f3); /* mov x19,x0 */
 
     hook_while_called(&made, 7);
+    hook_while_called(&opened, 7);
 #endif
 }
 
@@ -566,5 +721,12 @@ TEST_MAIN(
     TEST(hook__plain_instruction__replaced), TEST(hook__landing_instruction__stays),
     TEST(hook__branch_to_another_function__followed),
     TEST(hook__instruction_relative_to_itself__refused), TEST(hook__breakpoint__refused),
+    TEST(hook__instructions_that_are_undone__site_behind),
+    TEST(hook__instruction_that_cannot_be_undone__nearer_site),
+    TEST(hook__vector_register_stored__general_one_is_not),
+    TEST(hook__branch_behind_the_beginning__nearer_site),
+    TEST(hook__branch_behind_the_landing_instruction__refused),
+    TEST(hook__size_in_the_symbol_table__respected),
+    TEST(hook__hooked_by_another_since__both_called),
 #endif
     TEST(hook__no_code__refused), TEST(hook__eight_threads_and_handlers__none_between))

@@ -84,12 +84,13 @@ static size_t make_jump(unsigned sort, uint8_t out[COVERED], const uint8_t *from
 
 #define COVERED 16
 #define WORD(w) (uint8_t)(w), (uint8_t)((w) >> 8), (uint8_t)((w) >> 16), (uint8_t)((w) >> 24)
-#define NOP     WORD(0xd503201fu)
 
-/* add x0,x0,x1; nop ...; ret */
+/* stp x29,x30,[sp,#-32]!; mov x29,sp; stp x19,x20,[sp,#16]; mov x19,x0; add x0,x19,x1;
+ * ldp x19,x20,[sp,#16]; ldp x29,x30,[sp],#32; ret */
 static struct made make_sum(void)
 {
-    return MAKE(0, WORD(0x8b010000u), NOP, NOP, NOP, NOP, NOP, WORD(0xd65f03c0u));
+    return MAKE(0, WORD(0xa9be7bfdu), WORD(0x910003fdu), WORD(0xa90153f3u), WORD(0xaa0003f3u),
+                WORD(0x8b010260u), WORD(0xa94153f3u), WORD(0xa8c27bfdu), WORD(0xd65f03c0u));
 }
 
 #define JUMPS 1
@@ -219,7 +220,6 @@ static void before__removed_and_the_jump_is_gone__not_installed_there_again(void
 
 static void after__jump_over_the_beginning__both_called(void **state)
 {
-#if defined(__x86_64__)
     load();
     for (unsigned sort = 0; sort < JUMPS; sort++) {
         struct made made = make_sum();
@@ -240,12 +240,217 @@ static void after__jump_over_the_beginning__both_called(void **state)
         assert_true(entry_hook_is_whole(&hook));
         assert_true(entry_hook_remove(&hook));
     }
-#else
-    test_skip("on this processor the site is the first instruction, which UCX refuses to cover");
-#endif
 }
+
+/* ---- beginnings that compilers make for arm64 ----------------------------------------------- */
+
+#if defined(__aarch64__)
+
+#define OPEN  "stp x29,x30,[sp,#-48]!; mov x29,sp;"
+#define CLOSE "ldp x29,x30,[sp],#48; ret;"
+
+/* Where the text is copied to: an address that it compares does not depend on that. */
+#define SHAPE(name, text)                                                                          \
+    extern const uint8_t shape_##name[], shape_##name##_end[];                                     \
+    __asm__(".pushsection .rodata\n.balign 4\n"                                                    \
+            ".globl shape_" #name ", shape_" #name "_end\n"                                        \
+            "shape_" #name ": " text "\nshape_" #name "_end:\n.popsection")
+
+/* A call in the function writes to the temporary registers, and to x30. */
+SHAPE(calls, OPEN "stp x19,x20,[sp,#16]; mov x19,x0;"
+                  "mov x20,x1; bl 1f; add x0,x19,x20; ldp x19,x20,[sp,#16];" CLOSE
+                  "1: mov x9,#0; mov x0,#0; ret");
+SHAPE(arguments, OPEN "stp x0,x1,[sp,#16]; mov x0,#7;"
+                      "mov x1,#8; ldp x9,x10,[sp,#16]; add x0,x9,x10;" CLOSE);
+SHAPE(loads, OPEN "stp x0,x1,[sp,#16]; ldr x9,[sp,#16];"
+                  "ldr x10,[sp,#24]; add x0,x9,x10;" CLOSE);
+SHAPE(flags, OPEN "cmp x0,x1; mov x9,#12; movk x9,#1,lsl #16;"
+                  "csel x1,x1,xzr,hi; add x0,x0,x1;" CLOSE);
+/* adrp x9, the page before; adr x11, four bytes before itself */
+SHAPE(pages, OPEN "stp x19,x20,[sp,#16]; .inst 0xf0ffffe9; .inst 0x10ffffeb;"
+                  "add x9,x9,#4095; adr x10,.; and x10,x10,#~4095; sub x10,x10,x9; sub x10,x10,#1;"
+                  "adr x12,.; sub x12,x12,x11; sub x12,x12,#28;"
+                  "add x0,x0,x1; add x0,x0,x10; add x0,x0,x12; ldp x19,x20,[sp,#16];" CLOSE);
+SHAPE(lowers, "sub sp,sp,#48; stp x29,x30,[sp,#32]; add x29,sp,#32; stp x19,x20,[sp,#16];"
+              "mov x19,x0; mov x20,x1; add x0,x19,x20; ldp x19,x20,[sp,#16];"
+              "ldp x29,x30,[sp,#32]; add sp,sp,#48; ret");
+/* paciasp ... autiasp */
+SHAPE(signs, "hint #25; stp x29,x30,[sp,#-32]!; mov x29,sp; str x19,[sp,#16];"
+             "mov x19,x0; add x0,x19,x1; ldr x19,[sp,#16]; ldp x29,x30,[sp],#32; hint #29; ret");
+SHAPE(floats, "stp d9,d8,[sp,#-64]!; stp x29,x30,[sp,#16]; str x19,[sp,#32]; str d10,[sp,#40];"
+              "add x29,sp,#16; fmov d8,x0; fmov d9,x1; fmov d10,x1; fmov x0,d8; add x0,x0,x1;"
+              "ldr d10,[sp,#40]; ldr x19,[sp,#32]; ldp x29,x30,[sp,#16]; ldp d9,d8,[sp],#64; ret");
+SHAPE(large, "str x19,[sp,#-32]!; stp x29,x30,[sp,#16]; sub sp,sp,#4,lsl #12; sub sp,sp,#48;"
+             "str xzr,[sp,#16]; tst x0,x1; mov x19,x0; add x0,x19,x1; add sp,sp,#4,lsl #12;"
+             "add sp,sp,#48; ldp x29,x30,[sp,#16]; ldr x19,[sp],#32; ret");
+/* The branch leads to the fourth instruction. */
+SHAPE(loops, OPEN "mov x9,#2; 1: mov x10,x9; sub x9,x10,#1; cbnz x9,1b; add x0,x0,x1;" CLOSE);
+SHAPE(ends, "add x9,x0,x1; mov x10,x9; mov x11,x10; stp x0,x1,[sp,#-16]!; mov x0,x9;"
+            "add sp,sp,#16; ret");
+SHAPE(is_short, "mov x9,x0; mov x10,x9; mov x11,x10; mov x12,x11; ret");
+
+static const struct shape {
+    const char *name;
+    const uint8_t *code, *end;
+    ptrdiff_t site;
+    bool copied; /* by UCX, if it finds the beginning as it was */
+    unsigned long result;
+} shapes[] = {
+#define ROW(name, ...)                                                                             \
+    {                                                                                              \
+#name, shape_##name, shape_##name##_end, __VA_ARGS__                                       \
+    }
+    ROW(calls, 16, true, SUM),  ROW(arguments, 16, true, SUM), ROW(loads, 16, true, SUM),
+    ROW(flags, 16, true, SUM),  ROW(pages, 20, true, SUM),     ROW(lowers, 16, false, SUM),
+    ROW(signs, 16, false, SUM), ROW(floats, 16, false, SUM),   ROW(large, 16, false, SUM),
+    ROW(loops, 0, false, SUM),  ROW(ends, 16, false, SUM),     ROW(is_short, 0, false, 30),
+};
+
+/* ---- UCX's way of covering a beginning ------------------------------------------------------ */
+
+/* The kinds of instructions that UCX's newest patcher copies: stp of 64 bits; cmp and mov of
+ * registers; mov of a number; mov to and from sp; ldr by an offset or with a change of its base;
+ * adrp. */
+static bool ucx_copies(uint32_t word)
+{
+    return ((word & 0xfe400000) == 0xa8000000 && word & 0x01800000) ||
+           (word & 0x7fc0001f) == 0x6b00001f || (word & 0x7fe0ffe0) == 0x2a0003e0 ||
+           (word & 0x7f800000) == 0x72800000 || (word & 0x7f800000) == 0x52800000 ||
+           (word & 0x7ffffc00) == 0x11000000 || (word & 0xbfc00000) == 0xb9400000 ||
+           (word & 0xbfe00400) == 0xb8400400 || (word & 0x9f000000) == 0x90000000;
+}
+
+static made_function *behind; /* of the other library: the covered instructions, and the rest */
+
+static unsigned long doubles(unsigned long a, unsigned long b)
+{
+    return 2 * behind(a, b);
+}
+
+/* The address of an adrp, by movz and movk. */
+static size_t put_page(uint32_t *out, uint32_t word, uint64_t at)
+{
+    uint32_t immediate = (word >> 5 & 0x7ffff) << 2 | (word >> 29 & 3);
+    uint64_t page = (at >> 12) + (uint64_t)(int64_t)((int32_t)(immediate << 11) >> 11);
+
+    for (uint32_t i = 0; i < 4; i++)
+        out[i] = (i ? 0xf2800000 : 0xd2800000) | i << 21 |
+                 (uint32_t)(page << 12 >> 16 * i & 0xffff) << 5 | (word & 31);
+    return 4;
+}
+
+/* False: it refuses, and changes nothing. */
+static bool ucx_covers(const struct made *made)
+{
+    uint32_t words[4], copy[4 * 4 + 4], used = 0, reg = 9;
+    made_function *to = doubles;
+    const uint8_t *next = code_of(made) + COVERED;
+    uint8_t jump[COVERED];
+    size_t count = 0;
+
+    memcpy(words, code_of(made), sizeof(words));
+    for (size_t i = 0; i < 4; i++) {
+        if (!ucx_copies(words[i]))
+            return false;
+        used |= 1u << ((words[i] & 0xfe000000) == 0xa8000000 ? words[i] >> 5 & 31 : words[i] & 31);
+        if ((words[i] & 0x9f000000) == 0x90000000)
+            count += put_page(copy + count, words[i], (uint64_t)(code_of(made) + 4 * i));
+        else
+            copy[count++] = words[i];
+    }
+    while (used & 1u << reg)
+        reg++;
+    copy[count++] = 0x58000040 | reg; /* ldr; br */
+    copy[count++] = 0xd61f0000 | reg << 5;
+    memcpy(copy + count, &next, sizeof(next));
+    behind = make_at((const uint8_t *)copy, 4 * count + sizeof(next), 0, PLACE).call;
+    make_jump(0, jump, NULL, *(void **)&to);
+    overwrite(made, jump, COVERED);
+    return true;
+}
+
+/* ---- registers that a function leaves as they are ------------------------------------------- */
+
+struct kept {
+    uint64_t general[10], vector[8]; /* x19 to x28, d8 to d15 */
+    uint64_t frame;                  /* x29, less what it was */
+};
+
+unsigned long test_call_keeping(made_function *function, unsigned long a, unsigned long b,
+                                struct kept *kept);
+
+/* Loads the registers from `kept`, calls, and stores them there. */
+__asm__(".pushsection .text\n.type test_call_keeping, %function\n"
+        "test_call_keeping: hint #34; stp x29,x30,[sp,#-176]!; mov x29,sp; str x3,[sp,#160]\n"
+        "stp x19,x20,[sp,#16]; stp x21,x22,[sp,#32]; stp x23,x24,[sp,#48]\n"
+        "stp x25,x26,[sp,#64]; stp x27,x28,[sp,#80]; stp d8,d9,[sp,#96]\n"
+        "stp d10,d11,[sp,#112]; stp d12,d13,[sp,#128]; stp d14,d15,[sp,#144]\n"
+        "ldp x19,x20,[x3]; ldp x21,x22,[x3,#16]; ldp x23,x24,[x3,#32]\n"
+        "ldp x25,x26,[x3,#48]; ldp x27,x28,[x3,#64]; ldp d8,d9,[x3,#80]\n"
+        "ldp d10,d11,[x3,#96]; ldp d12,d13,[x3,#112]; ldp d14,d15,[x3,#128]\n"
+        "mov x9,x0; mov x0,x1; mov x1,x2; blr x9\n"
+        "ldr x3,[sp,#160]; mov x9,sp; sub x9,x29,x9; str x9,[x3,#144]\n"
+        "stp x19,x20,[x3]; stp x21,x22,[x3,#16]; stp x23,x24,[x3,#32]\n"
+        "stp x25,x26,[x3,#48]; stp x27,x28,[x3,#64]; stp d8,d9,[x3,#80]\n"
+        "stp d10,d11,[x3,#96]; stp d12,d13,[x3,#112]; stp d14,d15,[x3,#128]\n"
+        "ldp x19,x20,[sp,#16]; ldp x21,x22,[sp,#32]; ldp x23,x24,[sp,#48]\n"
+        "ldp x25,x26,[sp,#64]; ldp x27,x28,[sp,#80]; ldp d8,d9,[sp,#96]\n"
+        "ldp d10,d11,[sp,#112]; ldp d12,d13,[sp,#128]; ldp d14,d15,[sp,#144]\n"
+        "ldp x29,x30,[sp],#176; ret\n"
+        ".size test_call_keeping, .-test_call_keeping\n.popsection");
+
+static void check_call(const struct shape *shape, const struct made *made, unsigned long result)
+{
+    struct kept kept = {.frame = 0}, before;
+    unsigned long got;
+
+    for (unsigned i = 0; i < 10; i++)
+        kept.general[i] = 0x1111111111111111u * (i + 1);
+    for (unsigned i = 0; i < 8; i++)
+        kept.vector[i] = 0x0123456789abcdefu + i;
+    before = kept;
+    got = test_call_keeping(made->call, 30, 12, &kept);
+    if (got != result)
+        fail_msg("%s: %lu, not %lu", shape->name, got, result);
+    if (memcmp(&kept, &before, sizeof(kept)) != 0)
+        fail_msg("%s: it left other values in registers", shape->name);
+}
+
+static void check_shape(const struct shape *shape)
+{
+    struct made made = make_at(shape->code, (size_t)(shape->end - shape->code), 0, PLACE);
+    uint8_t own[COVERED];
+    bool covered;
+
+    memcpy(own, code_of(&made), COVERED);
+    check_call(shape, &made, shape->result);
+    install(&made);
+    if (hook.site - hook.function != shape->site)
+        fail_msg("%s: the site is at %td", shape->name, hook.site - hook.function);
+    check_call(shape, &made, shape->result + BY_HOOK);
+    covered = ucx_covers(&made);
+    if (covered != shape->copied)
+        fail_msg("%s: UCX %s", shape->name, covered ? "covers it" : "refuses it");
+    check_call(shape, &made, (shape->result + BY_HOOK) * (covered ? 2 : 1));
+    assert_true(entry_hook_is_whole(&hook));
+    assert_true(entry_hook_remove(&hook));
+    check_call(shape, &made, shape->result * (covered ? 2 : 1));
+    if (covered)
+        overwrite(&made, own, COVERED);
+    check_call(shape, &made, shape->result);
+}
+
+static void after__ucx_covers_what_it_can__both_called(void **state)
+{
+    for (size_t i = 0; i < sizeof(shapes) / sizeof(shapes[0]); i++)
+        check_shape(&shapes[i]);
+}
+#endif
 
 TEST_MAIN(TEST(before__jump_into_another_library__hooked_there),
           TEST(before__other_library_closed__stays),
           TEST(before__removed_and_the_jump_is_gone__not_installed_there_again),
+#if defined(__aarch64__)
+          TEST(after__ucx_covers_what_it_can__both_called),
+#endif
           TEST(after__jump_over_the_beginning__both_called))
