@@ -249,7 +249,7 @@ static void after__jump_over_the_beginning__both_called(void **state)
 #define OPEN  "stp x29,x30,[sp,#-48]!; mov x29,sp;"
 #define CLOSE "ldp x29,x30,[sp],#48; ret;"
 
-/* Where the text is copied to: an address that it compares does not depend on that. */
+/* A function that is copied to a page of its own, and does the same there. */
 #define SHAPE(name, text)                                                                          \
     extern const uint8_t shape_##name[], shape_##name##_end[];                                     \
     __asm__(".pushsection .rodata\n.balign 4\n"                                                    \
@@ -296,9 +296,9 @@ static const struct shape {
     bool copied; /* by UCX, if it finds the beginning as it was */
     unsigned long result;
 } shapes[] = {
-#define ROW(name, ...)                                                                             \
+#define ROW(of, ...)                                                                               \
     {                                                                                              \
-#name, shape_##name, shape_##name##_end, __VA_ARGS__                                       \
+        .name = #of, shape_##of, shape_##of##_end, __VA_ARGS__                                     \
     }
     ROW(calls, 16, true, SUM),  ROW(arguments, 16, true, SUM), ROW(loads, 16, true, SUM),
     ROW(flags, 16, true, SUM),  ROW(pages, 20, true, SUM),     ROW(lowers, 16, false, SUM),
@@ -308,16 +308,42 @@ static const struct shape {
 
 /* ---- UCX's way of covering a beginning ------------------------------------------------------ */
 
-/* The kinds of instructions that UCX's newest patcher copies: stp of 64 bits; cmp and mov of
- * registers; mov of a number; mov to and from sp; ldr by an offset or with a change of its base;
- * adrp. */
+static uint32_t bits(uint32_t word, unsigned high, unsigned low)
+{
+    return word << (31 - high) >> (31 - high + low);
+}
+
+static bool is_adrp(uint32_t word)
+{
+    return bits(word, 31, 31) && bits(word, 28, 24) == 0x10;
+}
+
+static bool is_pair(uint32_t word) /* stp of 64 bits, by an offset or with a change of its base */
+{
+    return bits(word, 31, 25) == 0x54 && bits(word, 24, 23) && !bits(word, 22, 22);
+}
+
+static bool is_move(uint32_t word) /* of a register; to and from sp; movz and movk */
+{
+    return (bits(word, 30, 21) == 0x150 && bits(word, 15, 5) == 0x1f) ||
+           bits(word, 30, 10) == 0x44000 || (bits(word, 28, 23) == 0x25 && bits(word, 30, 30));
+}
+
+static bool is_load(uint32_t word) /* ldr, by an offset or with a change of its base */
+{
+    return bits(word, 31, 31) &&
+           (bits(word, 29, 22) == 0xe5 || (bits(word, 29, 21) == 0x1c2 && bits(word, 10, 10)));
+}
+
+static bool is_comparison(uint32_t word) /* of registers */
+{
+    return bits(word, 30, 22) == 0x1ac && bits(word, 4, 0) == 31;
+}
+
+/* The kinds of instructions that UCX copies. */
 static bool ucx_copies(uint32_t word)
 {
-    return ((word & 0xfe400000) == 0xa8000000 && word & 0x01800000) ||
-           (word & 0x7fc0001f) == 0x6b00001f || (word & 0x7fe0ffe0) == 0x2a0003e0 ||
-           (word & 0x7f800000) == 0x72800000 || (word & 0x7f800000) == 0x52800000 ||
-           (word & 0x7ffffc00) == 0x11000000 || (word & 0xbfc00000) == 0xb9400000 ||
-           (word & 0xbfe00400) == 0xb8400400 || (word & 0x9f000000) == 0x90000000;
+    return is_adrp(word) || is_pair(word) || is_move(word) || is_load(word) || is_comparison(word);
 }
 
 static made_function *behind; /* of the other library: the covered instructions, and the rest */
@@ -330,7 +356,7 @@ static unsigned long doubles(unsigned long a, unsigned long b)
 /* The address of an adrp, by movz and movk. */
 static size_t put_page(uint32_t *out, uint32_t word, uint64_t at)
 {
-    uint32_t immediate = (word >> 5 & 0x7ffff) << 2 | (word >> 29 & 3);
+    uint32_t immediate = bits(word, 23, 5) << 2 | bits(word, 30, 29);
     uint64_t page = (at >> 12) + (uint64_t)(int64_t)((int32_t)(immediate << 11) >> 11);
 
     for (uint32_t i = 0; i < 4; i++)
@@ -352,8 +378,8 @@ static bool ucx_covers(const struct made *made)
     for (size_t i = 0; i < 4; i++) {
         if (!ucx_copies(words[i]))
             return false;
-        used |= 1u << ((words[i] & 0xfe000000) == 0xa8000000 ? words[i] >> 5 & 31 : words[i] & 31);
-        if ((words[i] & 0x9f000000) == 0x90000000)
+        used |= 1u << (is_pair(words[i]) ? bits(words[i], 9, 5) : bits(words[i], 4, 0));
+        if (is_adrp(words[i]))
             count += put_page(copy + count, words[i], (uint64_t)(code_of(made) + 4 * i));
         else
             copy[count++] = words[i];
