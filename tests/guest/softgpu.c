@@ -9,6 +9,7 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -364,6 +365,52 @@ static void nvidia__each_map__has_addresses_of_its_own(void **state)
     softgpu_assert_clean();
 }
 
+static ino_t inode(int fd)
+{
+    struct stat about;
+
+    assert_int_equal(fstat(fd, &about), 0);
+    return about.st_ino;
+}
+
+/* What an export of NVIDIA's driver is: a dmabuf of its own, with a handle of its own. */
+static void nvidia__duplicate__another_dmabuf_that_holds_the_memory(void **state)
+{
+    struct device device = open_device();
+    uint64_t found = 0;
+    struct ibv_mr *mr;
+    int fd, other;
+    char *bytes;
+
+    softgpu_set("nvidia", "1");
+    fd = softgpu_alloc(BYTES, 0);
+    softgpu_set("nvidia", "0");
+    bytes = map(fd);
+    memset(bytes, 1, BYTES);
+    memset(bytes + 8192, 2, 4096);
+    other = softgpu_duplicate(fd, 8192, 4096);
+    assert_true(other >= 0);
+    assert_int_not_equal(inode(fd), inode(other));
+    assert_int_equal(lseek(other, 0, SEEK_END), 4096);
+    assert_ptr_equal(mmap(NULL, 4096, PROT_READ, MAP_SHARED, other, 0), MAP_FAILED);
+    assert_int_equal(errno, 524);
+    assert_int_equal(softgpu_duplicate(fd, BYTES, 4096), -1);
+    assert_int_equal(softgpu_duplicate(fd, 1, 4096), -1);
+    assert_int_equal(softgpu_move(fd, true), -1);
+    assert_int_equal(errno, EBUSY);
+    munmap(bytes, BYTES);
+    close(fd);
+    mr = ibv_reg_dmabuf_mr(device.pd, 0, 4096, 0, other, ACCESS);
+    assert_non_null(mr);
+    assert_int_equal(softgpu_peek(softgpu_stat(other).bus, &found), 0);
+    assert_int_equal(found, 0x0202020202020202);
+    close(other);
+    assert_int_equal(softgpu_stat(-1).buffers, 2);
+    assert_int_equal(ibv_dereg_mr(mr), 0);
+    close_device(&device);
+    softgpu_assert_clean();
+}
+
 /* ---- memory without pages --------------------------------------------------------------- */
 
 static int alloc_without_pages(void)
@@ -480,6 +527,7 @@ TEST_MAIN(TEST(memory__cpu_loads_and_stores), TEST(memory__pinned_by_its_address
           TEST(nvidia__exporter__mapped_when_attached_and_never_moved),
           TEST(nvidia__any_failure_to_map__enomem), TEST(nvidia__peermem__whole_pages_of_64_kib),
           TEST(nvidia__each_map__has_addresses_of_its_own),
+          TEST(nvidia__duplicate__another_dmabuf_that_holds_the_memory),
           TEST(no_pages__cpu_loads_and_stores_and_moves),
           TEST(no_pages__right_to_atomic_operations__refused),
           TEST(no_pages__moved_while_mapped__all_bits_set), TEST(process_killed__nothing_is_left))

@@ -68,10 +68,20 @@ struct softgpu_peek {
     __u64 bytes; /* out */
 };
 
-#define SOFTGPU_ALLOC _IOWR('G', 0x71, struct softgpu_alloc)
-#define SOFTGPU_STAT  _IOWR('G', 0x72, struct softgpu_stat)
-#define SOFTGPU_MOVE  _IOW('G', 0x73, struct softgpu_move)
-#define SOFTGPU_FAULT _IOW('G', 0x74, struct softgpu_fault)
-#define SOFTGPU_PEEK  _IOWR('G', 0x75, struct softgpu_peek)
+/* A descriptor of another dmabuf that names pages of a buffer with NVIDIA's rules, as each of its
+ * driver's exports does, which duplicates the memory's handle: the memory exists as long as any of
+ * them, and does not move. It cannot be mapped by the CPU (524, ENOTSUPP). */
+struct softgpu_duplicate {
+    __u64 offset, size; /* whole pages */
+    __s32 fd;
+    __s32 duplicate; /* out: close-on-exec */
+};
+
+#define SOFTGPU_ALLOC     _IOWR('G', 0x71, struct softgpu_alloc)
+#define SOFTGPU_STAT      _IOWR('G', 0x72, struct softgpu_stat)
+#define SOFTGPU_MOVE      _IOW('G', 0x73, struct softgpu_move)
+#define SOFTGPU_FAULT     _IOW('G', 0x74, struct softgpu_fault)
+#define SOFTGPU_PEEK      _IOWR('G', 0x75, struct softgpu_peek)
+#define SOFTGPU_DUPLICATE _IOWR('G', 0x76, struct softgpu_duplicate)
 
 #endif

@@ -57,6 +57,20 @@ static void freed__default_client__peer_still_writes_until_it_is_deregistered(vo
     close_freed(&bench, &target);
 }
 
+/* The exporter holds the memory for the dmabuf, which the region holds. */
+static void freed__by_dmabuf__memory_lives_until_it_is_deregistered(void **state)
+{
+    struct target target;
+    struct bench bench;
+
+    device_open(&bench, HMREG_PATH_DMABUF);
+    target_open(&bench, &target, HMREG_REMOTE_WRITE);
+    assert_ok(hmreg_mem_free(bench.lib, target.memory));
+    assert_int_not_equal(softgpu_stat(-1).buffers, 0);
+    assert_int_equal(target_rdma(&bench, &target, IBV_WR_RDMA_WRITE, 0, 64), IBV_WC_SUCCESS);
+    close_freed(&bench, &target);
+}
+
 static void bytes_on(enum hmreg_path path)
 {
     struct target target;
@@ -150,5 +164,6 @@ static void bar1_full__idle_region_of_the_device_makes_way(void **state)
 TEST_MAIN(TEST(rdma_write__lands_and_neighbours_stay),
           TEST(dmabuf_refused_for_lack_of_memory__peer_memory_is_taken),
           TEST(bar1_full__idle_region_of_the_device_makes_way),
+          TEST(freed__by_dmabuf__memory_lives_until_it_is_deregistered),
           TEST(freed__client_that_is_told__peer_is_refused),
           TEST(freed__default_client__peer_still_writes_until_it_is_deregistered))

@@ -76,6 +76,13 @@ int softgpu_move(int fd, bool force)
     return ask(SOFTGPU_MOVE, &request);
 }
 
+int softgpu_duplicate(int fd, uint64_t offset, uint64_t size)
+{
+    struct softgpu_duplicate request = {.offset = offset, .size = size, .fd = fd};
+
+    return ask(SOFTGPU_DUPLICATE, &request) ? -1 : request.duplicate;
+}
+
 int softgpu_peek(uint64_t bus, uint64_t *bytes)
 {
     struct softgpu_peek request = {.bus = bus};

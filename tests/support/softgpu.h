@@ -29,6 +29,9 @@ void softgpu_fail(enum softgpu_op op, int errnum);
 /* 0, or -1 with errno. */
 int softgpu_move(int fd, bool force);
 
+/* A descriptor of another dmabuf of these bytes, or -1 with errno. */
+int softgpu_duplicate(int fd, uint64_t offset, uint64_t size);
+
 /* Eight bytes at an address on the bus. 0, or -1 with errno. */
 int softgpu_peek(uint64_t bus, uint64_t *bytes);
 

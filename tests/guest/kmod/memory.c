@@ -34,6 +34,9 @@ struct buffer {
     bool nvidia, pageless;
     u64 bus; /* the address of the last map, for SOFTGPU_STAT */
     atomic_t attached, pinned, mapped, moved;
+    struct kref refs;      /* its dmabuf, and duplicates */
+    struct buffer *parent; /* a duplicate: whose memory it names */
+    atomic_t duplicates;   /* they keep the memory where it is; more of them under its lock */
     unsigned long pfn[];
 };
 
@@ -103,10 +106,28 @@ static void put_pfn(unsigned long pfn)
 
 static void buffer_free(struct buffer *buffer)
 {
-    for (unsigned long i = 0; i < buffer->pages && buffer->pfn[i]; i++)
+    unsigned long owned = buffer->parent ? 0 : buffer->pages;
+
+    for (unsigned long i = 0; i < owned && buffer->pfn[i]; i++)
         put_pfn(buffer->pfn[i]);
     kvfree(buffer);
     atomic_dec(&buffers_alive);
+}
+
+static void buffer_released(struct kref *refs)
+{
+    struct buffer *buffer = container_of(refs, struct buffer, refs), *parent = buffer->parent;
+
+    buffer_free(buffer);
+    if (!parent)
+        return;
+    atomic_dec(&parent->duplicates);
+    kref_put(&parent->refs, buffer_released);
+}
+
+static void buffer_put(struct buffer *buffer)
+{
+    kref_put(&buffer->refs, buffer_released);
 }
 
 static struct buffer *buffer_new(unsigned long pages, u32 flags)
@@ -115,6 +136,7 @@ static struct buffer *buffer_new(unsigned long pages, u32 flags)
 
     if (!buffer)
         return NULL;
+    kref_init(&buffer->refs);
     buffer->pages = pages;
     buffer->flags = flags;
     buffer->nvidia = nvidia;
@@ -127,6 +149,26 @@ static struct buffer *buffer_new(unsigned long pages, u32 flags)
             return NULL;
         }
     }
+    return buffer;
+}
+
+/* Another name for some of a buffer's memory, which exists as long as it. */
+static struct buffer *buffer_duplicate(struct buffer *parent, unsigned long first,
+                                       unsigned long pages)
+{
+    struct buffer *buffer = kvzalloc(struct_size(buffer, pfn, pages), GFP_KERNEL);
+
+    if (!buffer)
+        return NULL;
+    kref_init(&buffer->refs);
+    kref_get(&parent->refs);
+    buffer->parent = parent;
+    buffer->pages = pages;
+    buffer->nvidia = true;
+    buffer->pageless = parent->pageless;
+    memcpy(buffer->pfn, parent->pfn + first, pages * sizeof(buffer->pfn[0]));
+    atomic_inc(&parent->duplicates);
+    atomic_inc(&buffers_alive);
     return buffer;
 }
 
@@ -288,7 +330,7 @@ static void nvidia_unmap(struct dma_buf_attachment *attachment, struct sg_table 
 
 static void release(struct dma_buf *dmabuf)
 {
-    buffer_free(dmabuf->priv);
+    buffer_put(dmabuf->priv);
 }
 
 /* ---- CPU mappings ----------------------------------------------------------------------- */
@@ -331,6 +373,8 @@ static int map_for_cpu(struct dma_buf *dmabuf, struct vm_area_struct *vma)
 {
     struct buffer *buffer = dmabuf->priv;
 
+    if (buffer->parent) /* as NVIDIA's */
+        return -ENOTSUPP;
     if (buffer->flags & SOFTGPU_NO_MMAP)
         return -ENODEV;
     if (!(vma->vm_flags & VM_SHARED))
@@ -417,7 +461,7 @@ static int export(struct buffer *buffer)
     info.priv = buffer;
     dmabuf = dma_buf_export(&info);
     if (IS_ERR(dmabuf)) {
-        buffer_free(buffer);
+        buffer_put(buffer);
         return PTR_ERR(dmabuf);
     }
     fd = dma_buf_fd(dmabuf, O_CLOEXEC);
@@ -458,6 +502,38 @@ static struct dma_buf *get(int fd)
     return ERR_PTR(-EINVAL);
 }
 
+/* Its memory does not move meanwhile. */
+static struct buffer *duplicate(struct dma_buf *dmabuf, const struct softgpu_duplicate *request)
+{
+    struct buffer *parent = dmabuf->priv, *made;
+
+    if (!parent->nvidia || parent->parent || !request->size ||
+        !PAGE_ALIGNED(request->offset | request->size) || request->offset > dmabuf->size ||
+        request->size > dmabuf->size - request->offset)
+        return ERR_PTR(-EINVAL);
+    dma_resv_lock(dmabuf->resv, NULL);
+    made = buffer_duplicate(parent, request->offset >> PAGE_SHIFT, request->size >> PAGE_SHIFT);
+    dma_resv_unlock(dmabuf->resv);
+    return made ? made : ERR_PTR(-ENOMEM);
+}
+
+static int do_duplicate(struct softgpu_duplicate *request)
+{
+    struct dma_buf *dmabuf = get(request->fd);
+    struct buffer *made;
+    int rc;
+
+    if (IS_ERR(dmabuf))
+        return PTR_ERR(dmabuf);
+    made = duplicate(dmabuf, request);
+    dma_buf_put(dmabuf);
+    rc = IS_ERR(made) ? (int)PTR_ERR(made) : export(made);
+    if (rc < 0)
+        return rc;
+    request->duplicate = rc;
+    return 0;
+}
+
 static int do_stat(struct softgpu_stat *stat)
 {
     struct softgpu_stat found = {.fd = stat->fd};
@@ -493,7 +569,8 @@ static int move(struct dma_buf *dmabuf, bool force)
     if (rc)
         return rc;
     dma_resv_lock(dmabuf->resv, NULL);
-    if ((buffer->nvidia || atomic_read(&buffer->pinned)) && !force) {
+    if (buffer->parent || atomic_read(&buffer->duplicates) ||
+        ((buffer->nvidia || atomic_read(&buffer->pinned)) && !force)) {
         dma_resv_unlock(dmabuf->resv);
         return -EBUSY;
     }
@@ -529,6 +606,7 @@ union argument {
     struct softgpu_move move;
     struct softgpu_fault fault;
     struct softgpu_peek peek;
+    struct softgpu_duplicate duplicate;
 };
 
 static int dispatch(unsigned int command, union argument *argument)
@@ -544,6 +622,8 @@ static int dispatch(unsigned int command, union argument *argument)
         return ask_fault(&argument->fault);
     case SOFTGPU_PEEK:
         return do_peek(&argument->peek);
+    case SOFTGPU_DUPLICATE:
+        return do_duplicate(&argument->duplicate);
     default:
         return -ENOTTY;
     }

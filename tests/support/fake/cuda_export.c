@@ -6,7 +6,8 @@
  *
  * Its descriptors are whole files, so that programs can map them: they begin with an allocation. A
  * range that begins inside one is refused. With HMREG_FAKE_CUDA_EXACT they are of exactly the range
- * that was asked for, and cannot be mapped, as the driver's (fake_dmabuf.c).
+ * that was asked for, and cannot be mapped, as the driver's (fake_dmabuf.c); in the guest they are
+ * real ones, of one allocation.
  */
 #include "tests/support/fake/cuda_fake.h"
 #include "tests/support/fake/pcie.h"
@@ -21,7 +22,9 @@
 
 static unsigned exact_fd(const struct fake_piece *pieces, size_t count, int *fd)
 {
-    *fd = fake_dmabuf_new(pieces, count);
+    if (fake_is_dmabuf() && count > 1)
+        return CUDA_INVALID_VALUE;
+    *fd = fake_is_dmabuf() ? fake_duplicate(pieces) : fake_dmabuf_new(pieces, count);
     if (*fd >= 0) /* as the driver's: without close-on-exec */
         fcntl(*fd, F_SETFD, 0);
     return *fd < 0 ? CUDA_OUT_OF_MEMORY : CUDA_OK;
@@ -63,7 +66,7 @@ static unsigned exact_virtual(uint64_t addr, size_t size, int *fd)
 
 static bool is_exact(void)
 {
-    return fake_env("HMREG_FAKE_CUDA_EXACT", 0) && !fake_is_dmabuf();
+    return fake_env("HMREG_FAKE_CUDA_EXACT", 0);
 }
 
 /* ---- descriptors of whole files --------------------------------------------------------- */

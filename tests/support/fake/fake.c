@@ -204,6 +204,22 @@ static int new_dmabuf(size_t len)
     return request.fd;
 }
 
+int fake_duplicate(const struct fake_piece *piece)
+{
+    struct softgpu_duplicate request = {.fd = piece->block->fd,
+                                        .offset = piece->block->start + piece->skip,
+                                        .size = piece->len,
+                                        .duplicate = -1};
+    int device = open(SOFTGPU_DEVICE, O_RDWR | O_CLOEXEC);
+
+    if (device < 0)
+        return -1;
+    if (ioctl(device, SOFTGPU_DUPLICATE, &request))
+        request.duplicate = -1;
+    close(device);
+    return request.duplicate;
+}
+
 int fake_file(size_t len)
 {
     int fd;

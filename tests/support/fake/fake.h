@@ -99,6 +99,9 @@ struct fake_piece {
 };
 /* A descriptor, close-on-exec, for these pieces one after the other; -1 with errno. */
 int fake_dmabuf_new(const struct fake_piece *pieces, size_t count);
+/* The same of one piece, where fake_is_dmabuf(): of the guest's /dev/softgpu, whose buffers have
+ * NVIDIA's rules. */
+int fake_duplicate(const struct fake_piece *piece);
 /* Bytes of a device's freed memory (-1: of all devices) that only descriptors hold. */
 size_t fake_dmabuf_held(int device);
 /* What a NIC's driver does at an import: all of the descriptor's memory takes room in the device's
