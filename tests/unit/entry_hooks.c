@@ -582,7 +582,7 @@ static void hook__branch_behind_the_landing_instruction__refused(void **state)
 
 /* One has its branch far behind, the other goes on in its neighbour, and both have sizes in the
  * program's symbol table. In one page, since no more is read where the kernel's list of mappings
- * cannot be. */
+ * cannot be. The one that is called begins with bti c, which a program built for BTI demands. */
 __asm__(".pushsection .text\n.balign 1024\n"
         ".globl test_long, test_falls\n"
         ".type test_long, @function\n"
@@ -591,7 +591,7 @@ __asm__(".pushsection .text\n.balign 1024\n"
         "b test_long+4\n"
         ".size test_long, .-test_long\n"
         ".type test_falls, @function\n"
-        "test_falls: mov x9,#1; mov x9,#1; mov x9,#1; mov x9,#1\n"
+        "test_falls: hint #34; mov x9,#1; mov x9,#1; mov x9,#1\n"
         ".size test_falls, .-test_falls\n"
         "mov x0,#7; ret\n"
         ".popsection");
@@ -601,7 +601,7 @@ unsigned long test_falls(unsigned long a, unsigned long b);
 static void hook__size_in_the_symbol_table__respected(void **state)
 {
     check_site(&(struct made){.call = test_long}, 0, "long", 0);
-    check_site(&(struct made){.call = test_falls}, 0, "short", 0);
+    check_site(&(struct made){.call = test_falls}, CODE_BRANCH, "short", 0);
     check_hooked(&(struct made){.call = test_falls}, 0, 0, 7);
 }
 
