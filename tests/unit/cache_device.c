@@ -249,6 +249,16 @@ static enum hmreg_iface iface_of(const struct fixture *fixture, const void *addr
     return info.iface;
 }
 
+/* No runtime is loaded, and the thread knows the mapping of which these are the first pages. */
+static void open_knowing(struct fixture *fixture, const char *memory)
+{
+    vendors_reset();
+    vendors_unload();
+    fixture_open_hooked(fixture);
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(iface_of(fixture, memory + i * fixture_page()), HMREG_IFACE_SYSTEM);
+}
+
 /* Without a runtime the thread asks about a mapping once; a runtime that is loaded after that maps
  * its memory elsewhere. */
 static void get__mapping_is_known__runtime_loaded_since_is_found(void **state)
@@ -257,11 +267,7 @@ static void get__mapping_is_known__runtime_loaded_since_is_found(void **state)
     char *memory = fixture_map(3), *device = fixture_map(1);
     struct fixture fixture;
 
-    vendors_reset();
-    vendors_unload();
-    fixture_open_hooked(&fixture);
-    assert_int_equal(iface_of(&fixture, memory), HMREG_IFACE_SYSTEM);
-    assert_int_equal(iface_of(&fixture, memory + page), HMREG_IFACE_SYSTEM);
+    open_knowing(&fixture, memory);
     vendor_is_loaded(HMREG_IFACE_ROCR);
     vendor_claim(HMREG_IFACE_ROCR, device, page, HMREG_MEM_DEVICE, 0);
     assert_int_equal(iface_of(&fixture, memory + 2 * page), HMREG_IFACE_SYSTEM);
@@ -278,11 +284,7 @@ static void get__known_mapping_unmapped_for_a_runtime__its_memory_is_found(void 
     char *memory = fixture_map(3);
     struct fixture fixture;
 
-    vendors_reset();
-    vendors_unload();
-    fixture_open_hooked(&fixture);
-    assert_int_equal(iface_of(&fixture, memory), HMREG_IFACE_SYSTEM);
-    assert_int_equal(iface_of(&fixture, memory + page), HMREG_IFACE_SYSTEM);
+    open_knowing(&fixture, memory);
     munmap(memory, 3 * page);
     assert_ptr_equal(fixture_map_at(memory, 3), memory);
     vendor_is_loaded(HMREG_IFACE_ROCR);
