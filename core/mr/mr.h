@@ -34,10 +34,9 @@ struct mr_more {
     struct hmreg_reason *reasons; /* their reasons, in the order tried; NULL: none refused */
     uint64_t identity;            /* of the first range's allocation */
     int device;
-    uint64_t taken_key; /* the key to give back to the domain's keys, if key_taken */
-    void *context;      /* the caller's */
-    const char
-        *asks_why; /* why hits ask the runtime, if ask_identity; stays as long as the process */
+    uint64_t taken_key;    /* the key to give back to the domain's keys, if key_taken */
+    void *context;         /* the caller's */
+    const char *asks_why;  /* with ask_identity, why; it stays as long as the process */
     atomic_bool pending;   /* the asynchronous registration is not complete yet */
     atomic_bool published; /* async domains: mr_publish() is done */
     bool closing;          /* a busy close left some pieces or rails deregistered */

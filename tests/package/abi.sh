@@ -7,19 +7,20 @@
 #   abi.sh LIBRARY...                   the test
 #   abi.sh --record BUILD_DIR           records the libraries of a build, e.g. of build/dev
 # Before a release is recorded, and after HMREG_ABI in CMakeLists.txt was raised, record.
+set -o pipefail
 here=$(dirname "$(readlink -f "$0")")
 source_dir=$(readlink -f "$here/../..")
 recorded=$here/abi
 libabigail=2.2 # Debian 12's, which recorded them; others describe and compare structs in another way
 
 # Only what is public: functions that are not for our own libraries alone, and types of our headers that
-# they can reach.
+# they can reach. Sources are named from the root of the tree, wherever that lies.
 describe() { # LIBRARY BUILD_DIR: on stdout
     printf '%s\n' '[suppress_type]' 'source_location_not_regexp = hmreg/[a-z]*\.h' 'drop = yes' \
         '[suppress_function]' 'symbol_version_regexp = HMREG_PRIVATE_.*' 'drop = yes' >"$work/public"
     abidw --no-show-locs --no-corpus-path --no-comp-dir-path --no-elf-needed --exported-interfaces-only \
         --drop-private-types --suppressions "$work/public" --headers-dir "$source_dir/include/hmreg" \
-        --headers-dir "$2/include/hmreg" "$1"
+        --headers-dir "$2/include/hmreg" "$1" | sed -E "s,path='(\.\./\.\.|$source_dir)/,path=',"
 }
 
 record() { # BUILD_DIR
@@ -121,6 +122,10 @@ breaks() {
     change_library "$1" && ! BUILD_DIR=$work compatible "$work/one.abi" "$work/libone.so"
 }
 
+names_no_place() {
+    ! grep -n "path='[/.]" "$recorded"/*.abi
+}
+
 check_the_test() {
     check abi__same__compatible survives ''
     check abi__new_function__compatible survives '$a int hmreg_three(void);'
@@ -149,6 +154,7 @@ elif ! readelf -SW "$1" | grep -q ' \.debug_info '; then
     skip abi__libraries "this build is without debug information"
 else
     check_the_test
+    check abi__recorded__names_no_place names_no_place
     for library; do
         name=$(basename "$library")
         name=${name%%.so*}
