@@ -6,6 +6,9 @@
  * nothing. It is not thread-local data: the library's is static TLS (thread_cache.h), of which the
  * dynamic linker reserves about 1.5 KiB for all libraries that are loaded late. The key's
  * destructor is libc's free(3), which remains when this library is unloaded.
+ *
+ * What guards restore is on the heap too: a signal handler of the program may leave a call by a
+ * jump, and the call's frame, with its guard, is then memory of somebody else.
  */
 #include "core/base/error.h"
 
@@ -21,10 +24,18 @@
 #undef hmreg_fail_vendor
 #undef hmreg_refuse
 
+#define GUARDS 16 /* those within as many others restore nothing */
+
+/* A thread's errors. */
+struct errors {
+    struct hmreg_error last;
+    struct hmreg_error *before[GUARDS]; /* what each open guard restores; NULL: not overwritten */
+};
+
 static _Thread_local struct {
-    struct hmreg_error_guard *guards; /* the innermost; if its error was overwritten, so were those
-                                         of all outer guards */
-    bool lost;                        /* there was no memory for the last error */
+    unsigned guards; /* open ones, and those of calls that were left by a jump */
+    bool kept;       /* one of them has an error to restore */
+    bool lost;       /* there was no memory for the last error */
 } thread __attribute__((tls_model("initial-exec")));
 
 /* ---- the last error --------------------------------------------------------------------- */
@@ -47,18 +58,18 @@ static bool have_key(pthread_key_t *out)
     return true;
 }
 
-/* The thread's error; make: allocates it if there is none. NULL: none, or no memory. */
-static struct hmreg_error *find(bool make)
+/* The thread's errors; make: allocates them if there are none. NULL: none, or no memory. */
+static struct errors *find(bool make)
 {
     pthread_key_t key;
-    struct hmreg_error *found;
+    struct errors *found;
 
     if (!have_key(&key))
         return NULL;
     found = pthread_getspecific(key);
     if (found || !make)
         return found;
-    found = malloc(sizeof(*found));
+    found = calloc(1, sizeof(*found));
     if (found && pthread_setspecific(key, found)) {
         free(found);
         found = NULL;
@@ -71,30 +82,42 @@ const struct hmreg_error *hmreg_last_error(void)
     static const struct hmreg_error none = {.source = "hmreg"};
     static const struct hmreg_error lost = {
         .code = -ENOMEM, .source = "hmreg", .text = "no memory to keep the error"};
-    const struct hmreg_error *found = find(false);
+    const struct errors *errors = find(false);
 
     if (thread.lost)
         return &lost;
-    return found ? found : &none;
+    return errors && errors->last.source ? &errors->last : &none;
 }
 
 static void set_last(const struct hmreg_error *next)
 {
-    struct hmreg_error *last = find(next->code != 0);
+    struct errors *errors = find(next->code != 0);
 
-    if (last && last != next)
-        *last = *next;
-    thread.lost = next->code && !last;
+    if (errors && &errors->last != next)
+        errors->last = *next;
+    thread.lost = next->code && !errors;
+}
+
+/* Keeps the last error for the open guards. Without memory they restore nothing. */
+static void keep_before(struct errors *errors)
+{
+    for (unsigned i = 0; i < GUARDS && i < thread.guards; i++) {
+        if (errors->before[i])
+            continue;
+        errors->before[i] = malloc(sizeof(*errors->before[i]));
+        if (!errors->before[i])
+            return;
+        *errors->before[i] = *hmreg_last_error();
+        thread.kept = true;
+    }
 }
 
 static void overwrite(const struct hmreg_error *next)
 {
-    struct hmreg_error_guard *guard = thread.guards;
+    struct errors *errors = thread.guards ? find(true) : NULL;
 
-    for (; guard && !guard->overwritten; guard = guard->outer) {
-        guard->before = *hmreg_last_error();
-        guard->overwritten = true;
-    }
+    if (errors)
+        keep_before(errors);
     set_last(next);
 }
 
@@ -171,18 +194,29 @@ void hmreg_error_restore(const struct hmreg_error *saved)
     overwrite(saved);
 }
 
+/* Ends what was kept for guard number `first` and those within it, which calls that were left by a
+ * jump may have begun. */
+static void end_kept(struct errors *errors, unsigned first, bool restore)
+{
+    if (restore && first < GUARDS && errors->before[first])
+        set_last(errors->before[first]);
+    for (unsigned i = first; i < GUARDS && errors->before[i]; i++) {
+        free(errors->before[i]);
+        errors->before[i] = NULL;
+    }
+    thread.kept = first;
+}
+
 void hmreg_error_guard(struct hmreg_error_guard *guard)
 {
-    guard->outer = thread.guards;
-    guard->overwritten = false;
-    thread.guards = guard;
+    guard->outer = thread.guards++;
 }
 
 void hmreg_error_unguard(struct hmreg_error_guard *guard, bool restore)
 {
     thread.guards = guard->outer;
-    if (restore && guard->overwritten)
-        set_last(&guard->before);
+    if (thread.kept)
+        end_kept(find(false), guard->outer, restore);
 }
 
 const char *hmreg_strerror(int code)

@@ -46,9 +46,7 @@ int hmreg_fail_at(int code, const char *array, size_t index);
 /* The same for work that rarely fails: the last error is copied only when it is overwritten. The
  * thread that begins a guard ends it once; guards nest. */
 struct hmreg_error_guard {
-    struct hmreg_error_guard *outer;
-    bool overwritten;
-    struct hmreg_error before; /* valid if overwritten */
+    unsigned outer; /* how many guards it is within */
 };
 void hmreg_error_guard(struct hmreg_error_guard *guard);
 void hmreg_error_unguard(struct hmreg_error_guard *guard, bool restore);

@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <setjmp.h>
 #include <string.h>
 
 static void fail__records_code_and_sentence(void **state)
@@ -114,6 +115,56 @@ static void guard__error_put_back_inside__is_an_error_too(void **state)
     assert_string_equal(hmreg_last_error()->text, "ours");
 }
 
+static jmp_buf before_guard;
+
+__attribute__((noinline)) static void leave_by_a_jump(void)
+{
+    struct hmreg_error_guard guard;
+
+    hmreg_error_guard(&guard);
+    longjmp(before_guard, 1);
+}
+
+/* The stack where the guard was is this function's: does the failure write to it? */
+__attribute__((noinline)) static bool fails_without_writing(void)
+{
+    volatile char mine[4096];
+    bool same = true;
+
+    for (size_t i = 0; i < sizeof(mine); i++)
+        mine[i] = 0;
+    hmreg_fail(-EIO, "after the jump");
+    for (size_t i = 0; i < sizeof(mine); i++)
+        same &= !mine[i];
+    return same;
+}
+
+static void guard__left_by_a_jump__its_memory_is_not_written(void **state)
+{
+    struct hmreg_error_guard guard;
+
+    if (!setjmp(before_guard))
+        leave_by_a_jump();
+    assert_true(fails_without_writing());
+    hmreg_error_guard(&guard);
+    hmreg_fail(-EINVAL, "not the caller's");
+    hmreg_error_unguard(&guard, true);
+    assert_string_equal(hmreg_last_error()->text, "after the jump");
+}
+
+static void guard__within_very_many__the_outermost_restore(void **state)
+{
+    struct hmreg_error_guard guards[100];
+
+    hmreg_fail(-EIO, "ours");
+    for (int i = 0; i < 100; i++)
+        hmreg_error_guard(&guards[i]);
+    hmreg_fail(-EINVAL, "not the caller's");
+    for (int i = 99; i >= 0; i--)
+        hmreg_error_unguard(&guards[i], true);
+    assert_string_equal(hmreg_last_error()->text, "ours");
+}
+
 /* In another key's destructor, before or after the error's own. */
 static void fail_at_exit(void *arg)
 {
@@ -160,4 +211,6 @@ TEST_MAIN(TEST(last_error__of_a_thread_that_ends__can_be_set_in_destructors),
           TEST(guard__failure_that_is_the_callers__stays),
           TEST(guard__inside_another__each_has_its_own_before),
           TEST(guard__error_put_back_inside__is_an_error_too),
+          TEST(guard__left_by_a_jump__its_memory_is_not_written),
+          TEST(guard__within_very_many__the_outermost_restore),
           TEST(strerror__knows_libfabrics_errors_in_both_signs))
