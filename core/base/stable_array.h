@@ -3,6 +3,9 @@
  * An array that grows in place: it reserves addresses for all elements it may ever have, and makes
  * their memory usable as it grows. So an element never moves, and a thread that has its number may
  * read it without a lock. Elements are numbered from STABLE_ARRAY_FIRST; 0 means none.
+ *
+ * An element may have a second part. First parts lie above the base, second parts below it, so that
+ * those who read first parts only read less memory, and all usable memory is one mapping.
  */
 #ifndef HMREG_CORE_BASE_STABLE_ARRAY_H
 #define HMREG_CORE_BASE_STABLE_ARRAY_H
@@ -15,10 +18,10 @@
 #define STABLE_ARRAY_FIRST 1u
 
 struct stable_array {
-    char *base;              /* address of element 0; NULL: nothing is reserved yet */
-    size_t size;             /* of an element, bytes */
-    uint32_t end;            /* elements STABLE_ARRAY_FIRST to end - 1 are usable */
-    size_t reserved, usable; /* bytes */
+    char *base;            /* address of element 0; NULL: nothing is reserved yet */
+    size_t size, below;    /* of an element's first and second part, bytes; below may be 0 */
+    uint32_t end;          /* elements STABLE_ARRAY_FIRST to end - 1 are usable */
+    uint32_t reserved_end; /* elements before this one have addresses */
 };
 
 static inline void *stable_array_at(const struct stable_array *array, uint32_t number)
@@ -26,7 +29,13 @@ static inline void *stable_array_at(const struct stable_array *array, uint32_t n
     return array->base + number * array->size;
 }
 
-void stable_array_init(struct stable_array *array, size_t size);
+/* The element's second part. */
+static inline void *stable_array_below(const struct stable_array *array, uint32_t number)
+{
+    return array->base - (number + (size_t)1) * array->below;
+}
+
+void stable_array_init(struct stable_array *array, size_t size, size_t below);
 void stable_array_free(struct stable_array *array);
 
 /* Grows the array beyond `end` elements; new elements are zero. The caller does not hold the lock,

@@ -15,18 +15,19 @@
 
 static bool has_rights(const struct hmreg_mr *mr, const struct cache_want *want)
 {
-    return !(want->access & ~mr->access) && !(mr->access & ~(want->access | want->more));
+    return !(want->access & ~mr_rest(mr)->access) &&
+           !(mr_rest(mr)->access & ~(want->access | want->more));
 }
 
 /* Returns the next entry after `entry` (NULL: the first) that contains the range and has the access
  * rights and this variant. NULL: none. */
-static struct cache_entry *next_serving(const struct cache *cache, const struct cache_want *want,
-                                        struct cache_entry *entry)
+static struct hmreg_mr *next_serving(const struct cache *cache, const struct cache_want *want,
+                                     struct hmreg_mr *entry)
 {
-    struct itree_node *node = entry ? &entry->mr.node : NULL;
+    struct itree_node *node = entry ? &entry->node : NULL;
 
     while ((node = itree_covering(&cache->tree, node, want->start, want->end)))
-        if (has_rights(&entry_of(node)->mr, want) &&
+        if (has_rights(entry_of(node), want) &&
             entry_variant(cache->pool, entry_of(node)) == want->variant &&
             (!want->exact || (node->start == want->start && node->end == want->end)))
             break;
@@ -35,43 +36,43 @@ static struct cache_entry *next_serving(const struct cache *cache, const struct 
 
 /* Returns a live entry that serves; if there is none and pending_too is set, an unchanged pending
  * one. */
-static struct cache_entry *serving(const struct cache *cache, const struct cache_want *want,
-                                   bool pending_too)
+static struct hmreg_mr *serving(const struct cache *cache, const struct cache_want *want,
+                                bool pending_too)
 {
-    struct cache_entry *entry = NULL, *pending = NULL;
+    struct hmreg_mr *entry = NULL, *pending = NULL;
 
     if (!cache->tree.root) /* most of a domain's caches are empty */
         return NULL;
-    while ((entry = next_serving(cache, want, entry)) && entry->mr.state != CACHE_LIVE)
-        if (!entry->mr.changed)
+    while ((entry = next_serving(cache, want, entry)) && entry_rest(entry)->state != CACHE_LIVE)
+        if (!entry_rest(entry)->changed)
             pending = entry;
     return entry || !pending_too ? entry : pending;
 }
 
 /* Makes an entry hot. An entry that has used up all sequences serves through the tree only, until
  * it ends. */
-static void heat_entry(struct cache_entry *entry)
+static void heat_entry(struct hmreg_mr *entry)
 {
     if (!entry_sequence(entry))
         return;
     if (!entry_is_hot(entry))
         entry_next_sequence(entry);
-    entry->mr.cold = false;
+    entry_rest(entry)->cold = false;
 }
 
 /* Pins an entry for a get that found it. */
-static void use(struct cache_entry *entry, bool heat)
+static void use(struct hmreg_mr *entry, bool heat)
 {
-    entry->pins++;
-    entry->mr.used = true;
+    entry_rest(entry)->pins++;
+    entry_rest(entry)->used = true;
     if (heat)
         heat_entry(entry);
 }
 
-static struct cache_entry *serving_among(const struct cache_pool *pool, unsigned from, unsigned to,
-                                         const struct cache_want *want)
+static struct hmreg_mr *serving_among(const struct cache_pool *pool, unsigned from, unsigned to,
+                                      const struct cache_want *want)
 {
-    struct cache_entry *entry = NULL;
+    struct hmreg_mr *entry = NULL;
 
     for (unsigned i = from; i < to && !entry; i++)
         entry = serving(&pool->caches[i], want, false);
@@ -89,10 +90,10 @@ bool cache_serves(struct cache_pool *pool, unsigned from, unsigned to,
     return serves;
 }
 
-struct cache_entry *cache_find(struct cache_pool *pool, unsigned from, unsigned to,
-                               const struct cache_want *want, bool heat)
+struct hmreg_mr *cache_find(struct cache_pool *pool, unsigned from, unsigned to,
+                            const struct cache_want *want, bool heat)
 {
-    struct cache_entry *entry;
+    struct hmreg_mr *entry;
 
     pthread_mutex_lock(&pool->lock);
     entry = serving_among(pool, from, to, want);
@@ -103,17 +104,17 @@ struct cache_entry *cache_find(struct cache_pool *pool, unsigned from, unsigned 
 }
 
 /* The same in the devices' caches, then in those of host memory. */
-static struct cache_entry *serving_anywhere(const struct cache_pool *pool, bool host,
-                                            const struct cache_want *want)
+static struct hmreg_mr *serving_anywhere(const struct cache_pool *pool, bool host,
+                                         const struct cache_want *want)
 {
-    struct cache_entry *entry =
+    struct hmreg_mr *entry =
         serving_among(pool, HOST_CACHES, atomic_load(&pool->known_caches), want);
 
     return entry || !host ? entry : serving_among(pool, 0, HOST_CACHES, want);
 }
 
 void cache_find_many(struct cache_pool *pool, bool host, const struct cache_want *wants,
-                     unsigned count, bool heat, struct cache_entry **entries)
+                     unsigned count, bool heat, struct hmreg_mr **entries)
 {
     unsigned found = 0;
 
@@ -131,14 +132,14 @@ void cache_find_many(struct cache_pool *pool, bool host, const struct cache_want
 
 /* ---- a get's steps ---------------------------------------------------------------------- */
 
-struct cache_entry *cache_admit(struct cache *cache, const struct cache_want *want,
-                                const struct hmreg_mr *like)
+struct hmreg_mr *cache_admit(struct cache *cache, const struct cache_want *want,
+                             enum hmreg_iface iface)
 {
     struct cache_pool *pool = cache->pool;
-    struct cache_entry *entry;
+    struct hmreg_mr *entry;
 
     pthread_mutex_lock(&pool->lock);
-    entry = cache_take_entry(cache, want, like);
+    entry = cache_take_entry(cache, want, iface);
     pthread_mutex_unlock(&pool->lock);
     return entry;
 }
@@ -150,16 +151,16 @@ static bool never_fits(const struct cache *cache, uint64_t bytes)
 }
 
 static enum cache_claim claim(struct cache *cache, const struct cache_want *want,
-                              const struct hmreg_mr *like, bool heat, struct cache_entry **entry)
+                              enum hmreg_iface iface, bool heat, struct hmreg_mr **entry)
 {
     *entry = serving(cache, want, true);
     if (*entry) {
-        use(*entry, heat && (*entry)->mr.state == CACHE_LIVE);
-        return (*entry)->mr.state == CACHE_LIVE ? CACHE_FOUND : CACHE_SERVED;
+        use(*entry, heat && mr_rest(*entry)->state == CACHE_LIVE);
+        return mr_rest(*entry)->state == CACHE_LIVE ? CACHE_FOUND : CACHE_SERVED;
     }
     if (!cache_has_place(cache))
         return CACHE_SHORT;
-    *entry = cache_take_entry(cache, want, like);
+    *entry = cache_take_entry(cache, want, iface);
     if (!*entry)
         return CACHE_SHORT;
     if (never_fits(cache, want_len(want)))
@@ -169,12 +170,12 @@ static enum cache_claim claim(struct cache *cache, const struct cache_want *want
 }
 
 enum cache_claim cache_claim(struct cache *cache, const struct cache_want *want,
-                             const struct hmreg_mr *like, bool heat, struct cache_entry **entry)
+                             enum hmreg_iface iface, bool heat, struct hmreg_mr **entry)
 {
     enum cache_claim result;
 
     pthread_mutex_lock(&cache->pool->lock);
-    result = claim(cache, want, like, heat, entry);
+    result = claim(cache, want, iface, heat, entry);
     pthread_mutex_unlock(&cache->pool->lock);
     return result;
 }
@@ -214,11 +215,11 @@ static void wake_waiters(struct cache_pool *pool)
         pthread_cond_broadcast(&pool->decided);
 }
 
-static enum cache_publish publish(struct cache *cache, struct cache_entry *entry, bool right,
-                                  bool hot, struct cache_search *search)
+static enum cache_publish publish(struct cache *cache, struct hmreg_mr *entry, bool right, bool hot,
+                                  struct cache_search *search)
 {
-    enum cache_publish result = right && !entry->mr.changed
-                                    ? take_room(cache, mr_len(&entry->mr), search)
+    enum cache_publish result = right && !entry_rest(entry)->changed
+                                    ? take_room(cache, mr_len(entry), search)
                                     : CACHE_DISCARDED;
 
     switch (result) {
@@ -229,7 +230,7 @@ static enum cache_publish publish(struct cache *cache, struct cache_entry *entry
             heat_entry(entry);
         break;
     case CACHE_ROOMLESS:
-        entry->mr.refused_room = true;
+        entry_rest(entry)->refused_room = true;
         cache_disown(cache, entry);
         break;
     case CACHE_DISCARDED:
@@ -242,8 +243,8 @@ static enum cache_publish publish(struct cache *cache, struct cache_entry *entry
     return result;
 }
 
-enum cache_publish cache_publish(struct cache *cache, struct cache_entry *entry, bool right,
-                                 bool hot, struct cache_search *search)
+enum cache_publish cache_publish(struct cache *cache, struct hmreg_mr *entry, bool right, bool hot,
+                                 struct cache_search *search)
 {
     enum cache_publish result;
 
@@ -253,79 +254,78 @@ enum cache_publish cache_publish(struct cache *cache, struct cache_entry *entry,
     return result;
 }
 
-static void disown(struct cache *cache, struct cache_entry *entry, bool refused_room)
+static void disown(struct cache *cache, struct hmreg_mr *entry, bool refused_room)
 {
     pthread_mutex_lock(&cache->pool->lock);
-    entry->mr.refused_room = refused_room;
+    entry_rest(entry)->refused_room = refused_room;
     cache_disown(cache, entry);
     wake_waiters(cache->pool);
     pthread_mutex_unlock(&cache->pool->lock);
 }
 
-void cache_abandon(struct cache *cache, struct cache_entry *entry)
+void cache_abandon(struct cache *cache, struct hmreg_mr *entry)
 {
     disown(cache, entry, false);
 }
 
-void cache_forgo(struct cache *cache, struct cache_entry *entry)
+void cache_forgo(struct cache *cache, struct hmreg_mr *entry)
 {
     disown(cache, entry, true);
 }
 
-static void wait_for(struct cache *cache, const struct cache_entry *entry)
+static void wait_for(struct cache *cache, const struct hmreg_mr *entry)
 {
     cache_stats_add(&cache->stats, STATS_WAITS, 1);
     cache_stats_add(&cache->stats, STATS_WAITING, 1);
     cache->pool->waiters++;
-    while (entry->mr.state == CACHE_PENDING)
+    while (entry_rest(entry)->state == CACHE_PENDING)
         pthread_cond_wait(&cache->pool->decided, &cache->pool->lock);
     cache->pool->waiters--;
     cache_stats_add(&cache->stats, STATS_WAITING, -1);
 }
 
-bool cache_await(struct cache *cache, struct cache_entry *entry, bool *refused_room)
+bool cache_await(struct cache *cache, struct hmreg_mr *entry, bool *refused_room)
 {
     struct cache_pool *pool = cache->pool;
     bool live;
 
     pthread_mutex_lock(&pool->lock);
-    if (entry->mr.state == CACHE_PENDING)
+    if (entry_rest(entry)->state == CACHE_PENDING)
         wait_for(cache, entry);
-    live = entry->mr.state == CACHE_LIVE;
-    *refused_room = entry->mr.refused_room;
+    live = entry_rest(entry)->state == CACHE_LIVE;
+    *refused_room = entry_rest(entry)->refused_room;
     pthread_mutex_unlock(&pool->lock);
     return live;
 }
 
-static struct cache_entry *take_if_unpinned(struct cache_pool *pool, struct cache_entry *entry)
+static struct hmreg_mr *take_if_unpinned(struct cache_pool *pool, struct hmreg_mr *entry)
 {
-    if (entry->mr.state != CACHE_HELD || entry_pins(pool, entry))
+    if (entry_rest(entry)->state != CACHE_HELD || entry_pins(pool, entry))
         return NULL;
-    entry->mr.state = CACHE_ENDING;
+    entry_rest(entry)->state = CACHE_ENDING;
     return entry;
 }
 
-struct cache_entry *cache_release(struct cache_pool *pool, struct cache_entry *entry)
+struct hmreg_mr *cache_release(struct cache_pool *pool, struct hmreg_mr *entry)
 {
-    struct cache_entry *gone;
+    struct hmreg_mr *gone;
 
     barrier_here(); /* see entry_set_put_unchecked() */
     pthread_mutex_lock(&pool->lock);
-    entry->pins--;
+    entry_rest(entry)->pins--;
     gone = take_if_unpinned(pool, entry);
     pthread_mutex_unlock(&pool->lock);
     return gone;
 }
 
-bool cache_release_checked(struct cache_pool *pool, struct cache_entry *entry,
-                           struct cache_entry **gone)
+bool cache_release_checked(struct cache_pool *pool, struct hmreg_mr *entry, struct hmreg_mr **gone)
 {
     bool held;
 
     pthread_mutex_lock(&pool->lock);
-    held = entry->mr.state != CACHE_FREE && entry_pins(pool, entry);
+    held = entry_rest(entry)->state != CACHE_FREE && entry_pins(pool, entry);
     if (held) {
-        entry->pins--;
+        entry_rest(entry)->pins--;
         *gone = take_if_unpinned(pool, entry);
     }
     pthread_mutex_unlock(&pool->lock);
@@ -334,9 +334,9 @@ bool cache_release_checked(struct cache_pool *pool, struct cache_entry *entry,
     return held;
 }
 
-struct cache_entry *cache_released(struct cache_pool *pool, struct cache_entry *entry)
+struct hmreg_mr *cache_released(struct cache_pool *pool, struct hmreg_mr *entry)
 {
-    struct cache_entry *gone;
+    struct hmreg_mr *gone;
 
     pthread_mutex_lock(&pool->lock);
     gone = take_if_unpinned(pool, entry);
@@ -348,20 +348,20 @@ struct cache_entry *cache_released(struct cache_pool *pool, struct cache_entry *
 
 /* Ends a live entry, or marks a pending one as changed, which the registering thread then ends.
  * True: the entry was live. */
-static bool invalidate_entry(struct cache *cache, struct cache_entry *entry,
+static bool invalidate_entry(struct cache *cache, struct hmreg_mr *entry,
                              const struct change *change)
 {
-    const struct itree_node *node = &entry->mr.node;
+    const struct itree_node *node = &entry->node;
 
-    if (entry->mr.state == CACHE_PENDING) {
-        entry->mr.changed = true;
+    if (entry_rest(entry)->state == CACHE_PENDING) {
+        entry_rest(entry)->changed = true;
         return false;
     }
     if (change->unmapped && change->start <= node->start && node->end <= change->end)
-        entry->mr.unmapped = true;
+        entry_rest(entry)->unmapped = true;
     /* A vendor may report more memory than what ends: those who hold the region keep it. */
     if (change->source != CHANGE_VENDOR)
-        mr_revoke(&entry->mr);
+        mr_revoke(entry);
     cache_end(cache, entry);
     cache_stats_add(&cache->stats, STATS_INVALIDATIONS, 1);
     return true;
@@ -369,13 +369,13 @@ static bool invalidate_entry(struct cache *cache, struct cache_entry *entry,
 
 /* The first range of an entry in the tree that touches [start, end): of a list that of a segment,
  * by address. False: there is none, though its node does. */
-static bool first_range(const struct cache_pool *pool, const struct cache_entry *entry,
-                        uint64_t start, uint64_t end, struct span *out)
+static bool first_range(const struct cache_pool *pool, const struct hmreg_mr *entry, uint64_t start,
+                        uint64_t end, struct span *out)
 {
     const struct variant *variant = entry_variant(pool, entry);
     const struct variant_segment *segment;
 
-    *out = (struct span){entry->mr.node.start, entry->mr.node.end};
+    *out = (struct span){entry->node.start, entry->node.end};
     if (!variant || !variant->key.count)
         return true;
     segment = variant_touching(variant, start, end);
@@ -472,12 +472,12 @@ bool cache_first_in(struct cache *cache, uint64_t start, uint64_t end, struct sp
     return found;
 }
 
-void cache_drop(struct cache *cache, struct cache_entry *entry)
+void cache_drop(struct cache *cache, struct hmreg_mr *entry)
 {
     struct cache_pool *pool = cache->pool;
 
     pthread_mutex_lock(&pool->lock);
-    if (entry->mr.state == CACHE_LIVE) {
+    if (entry_rest(entry)->state == CACHE_LIVE) {
         cache_end(cache, entry);
         cache_stats_add(&cache->stats, STATS_INVALIDATIONS, 1);
     }

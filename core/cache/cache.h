@@ -20,13 +20,13 @@ bool cache_serves(struct cache_pool *pool, unsigned from, unsigned to,
 /* Finds and pins a live entry that contains the wanted range with the access rights: the one
  * of the first cache that has one, among those numbered from <= number < to. heat: threads may
  * remember the entry from now on. NULL: no entry serves. */
-struct cache_entry *cache_find(struct cache_pool *pool, unsigned from, unsigned to,
-                               const struct cache_want *want, bool heat);
+struct hmreg_mr *cache_find(struct cache_pool *pool, unsigned from, unsigned to,
+                            const struct cache_want *want, bool heat);
 /* The same for several requests under one hold of the lock; entries[i] is of wants[i]. host: host
  * memory's caches are searched as well, after the devices'. If most requests have no entry, the
  * later ones are not searched for: a claim does so again. */
 void cache_find_many(struct cache_pool *pool, bool host, const struct cache_want *wants,
-                     unsigned count, bool heat, struct cache_entry **entries);
+                     unsigned count, bool heat, struct hmreg_mr **entries);
 
 enum cache_claim {
     CACHE_CLAIMED, /* *entry is pending and the caller's: register, then publish or abandon it */
@@ -37,14 +37,14 @@ enum cache_claim {
 };
 
 /* Finds an entry that serves the request, or claims a new one: of several threads that miss on the
- * same range, one registers it. like: what is known of the region (domain, iface, device, access
- * rights). heat: as for cache_find(). */
+ * same range, one registers it. iface: the memory's.
+ * heat: as for cache_find(). */
 enum cache_claim cache_claim(struct cache *cache, const struct cache_want *want,
-                             const struct hmreg_mr *like, bool heat, struct cache_entry **entry);
+                             enum hmreg_iface iface, bool heat, struct hmreg_mr **entry);
 
 /* Returns a pinned entry that no other get will find. NULL: call cache_grow() and try again. */
-struct cache_entry *cache_admit(struct cache *cache, const struct cache_want *want,
-                                const struct hmreg_mr *like);
+struct hmreg_mr *cache_admit(struct cache *cache, const struct cache_want *want,
+                             enum hmreg_iface iface);
 
 enum cache_publish {
     CACHE_PUBLISHED,
@@ -58,26 +58,25 @@ enum cache_publish {
  * identity of its memory is still the one taken before registration. tcache: threads may remember
  * the entry, unless other entries were evicted for it. After CACHE_DISCARDED and CACHE_ROOMLESS
  * only the caller can use the region. The caller keeps its pin in every case. */
-enum cache_publish cache_publish(struct cache *cache, struct cache_entry *entry, bool right,
+enum cache_publish cache_publish(struct cache *cache, struct hmreg_mr *entry, bool right,
                                  bool tcache, struct cache_search *search);
 /* Takes a claimed entry out of the cache. abandon: its registration failed, or it must not be
  * cached. forgo: it is registered, but the caller found no room for it. The caller keeps its pin.
  */
-void cache_abandon(struct cache *cache, struct cache_entry *entry);
-void cache_forgo(struct cache *cache, struct cache_entry *entry);
+void cache_abandon(struct cache *cache, struct hmreg_mr *entry);
+void cache_forgo(struct cache *cache, struct hmreg_mr *entry);
 /* Waits until an entry that the caller has pinned is no longer pending. Returns whether it is live.
  * *refused_room: set to whether it failed to become live for lack of room. */
-bool cache_await(struct cache *cache, struct cache_entry *entry, bool *refused_room);
+bool cache_await(struct cache *cache, struct hmreg_mr *entry, bool *refused_room);
 
 /* release: removes one pin from the entry's own count. released: the caller has already removed a
  * pin from its pin slot and then passed a barrier. Not NULL: that was the last pin of an entry that
  * no longer serves, and the caller deregisters the entry. */
-struct cache_entry *cache_release(struct cache_pool *pool, struct cache_entry *entry);
-struct cache_entry *cache_released(struct cache_pool *pool, struct cache_entry *entry);
+struct hmreg_mr *cache_release(struct cache_pool *pool, struct hmreg_mr *entry);
+struct hmreg_mr *cache_released(struct cache_pool *pool, struct hmreg_mr *entry);
 /* As cache_release(), with its result in *gone. False: no get holds the entry; the wrong put is
  * counted, and nothing else changes. */
-bool cache_release_checked(struct cache_pool *pool, struct cache_entry *entry,
-                           struct cache_entry **gone);
+bool cache_release_checked(struct cache_pool *pool, struct hmreg_mr *entry, struct hmreg_mr **gone);
 
 /* Reads the changes that were pushed before the call and ends the entries they touch. After it
  * returns, no entry that one of these changes ended is served. With an empty queue it costs one
@@ -89,6 +88,6 @@ void cache_drain(struct cache_pool *pool);
 bool cache_first_in(struct cache *cache, uint64_t start, uint64_t end, struct span *out);
 /* Ends a live entry whose memory has another identity now. Has no effect on an entry that is no
  * longer live. */
-void cache_drop(struct cache *cache, struct cache_entry *entry);
+void cache_drop(struct cache *cache, struct hmreg_mr *entry);
 
 #endif

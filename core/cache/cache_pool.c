@@ -51,9 +51,9 @@ static void call_for_end(struct cache_pool *pool)
 
 static void append(struct cache_pool *pool, struct cache_list *list, uint32_t number)
 {
-    cache_entry_at(pool, number)->place = 0;
+    entry_rest(cache_entry_at(pool, number))->place = 0;
     if (list->last)
-        cache_entry_at(pool, list->last)->place = number;
+        entry_rest(cache_entry_at(pool, list->last))->place = number;
     else
         list->first = number;
     list->last = number;
@@ -66,23 +66,23 @@ static void list_append(struct cache_pool *pool, struct cache_list *list, uint32
     call_for_end(pool);
 }
 
-static struct cache_entry *take_first(struct cache_pool *pool, struct cache_list *list)
+static struct hmreg_mr *take_first(struct cache_pool *pool, struct cache_list *list)
 {
-    struct cache_entry *entry;
+    struct hmreg_mr *entry;
 
     if (!list->first)
         return NULL;
     entry = cache_entry_at(pool, list->first);
-    list->first = entry->place;
+    list->first = entry_rest(entry)->place;
     if (!list->first)
         list->last = 0;
     list_count(list, -1u);
     return entry;
 }
 
-static struct cache_entry *list_take(struct cache_pool *pool, struct cache_list *list)
+static struct hmreg_mr *list_take(struct cache_pool *pool, struct cache_list *list)
 {
-    struct cache_entry *entry = take_first(pool, list);
+    struct hmreg_mr *entry = take_first(pool, list);
 
     if (entry && !pool->dying.first && !pool->dead.first && !pool->busy.first &&
         atomic_load(&pool->thread_caches.gate->state) & GATE_REAP)
@@ -97,24 +97,24 @@ static void count_used(struct cache *cache)
     cache_stats_used(&cache->stats, cache->used.regions, cache->used.bytes);
 }
 
-void cache_link(struct cache *cache, struct cache_entry *entry)
+void cache_link(struct cache *cache, struct hmreg_mr *entry)
 {
-    itree_insert(&cache->tree, &entry->mr.node);
-    entry->mr.state = CACHE_PENDING;
+    itree_insert(&cache->tree, &entry->node);
+    entry_rest(entry)->state = CACHE_PENDING;
     cache->pending++;
 }
 
-void cache_disown(struct cache *cache, struct cache_entry *entry)
+void cache_disown(struct cache *cache, struct hmreg_mr *entry)
 {
-    itree_remove(&cache->tree, &entry->mr.node);
-    entry->mr.state = CACHE_HELD;
+    itree_remove(&cache->tree, &entry->node);
+    entry_rest(entry)->state = CACHE_HELD;
     cache->pending--;
 }
 
-void cache_enliven(struct cache *cache, struct cache_entry *entry)
+void cache_enliven(struct cache *cache, struct hmreg_mr *entry)
 {
-    entry->mr.state = CACHE_LIVE;
-    entry->mr.used = false;
+    entry_rest(entry)->state = CACHE_LIVE;
+    entry_rest(entry)->used = false;
     entry_set_put_unchecked(entry, true);
     cache->pending--;
     clock_insert(&cache->live, entry_number(entry));
@@ -123,12 +123,12 @@ void cache_enliven(struct cache *cache, struct cache_entry *entry)
 }
 
 /* Removes a live entry from the tree and uncharges it. */
-static void unlink_live(struct cache *cache, struct cache_entry *entry)
+static void unlink_live(struct cache *cache, struct hmreg_mr *entry)
 {
-    itree_remove(&cache->tree, &entry->mr.node);
+    itree_remove(&cache->tree, &entry->node);
     if (cache->pool->counted) {
         cache->pool->owed.regions++;
-        cache->pool->owed.bytes += mr_len(&entry->mr);
+        cache->pool->owed.bytes += mr_len(entry);
     }
     cache_use_subtract(&cache->used, entry);
     count_used(cache);
@@ -150,16 +150,16 @@ void cache_count_in(struct cache_pool *pool)
     pthread_mutex_unlock(&pool->lock);
 }
 
-static void become_zombie(struct cache *cache, struct cache_entry *entry)
+static void become_zombie(struct cache *cache, struct hmreg_mr *entry)
 {
-    if (!entry->mr.zombie)
+    if (!entry_rest(entry)->zombie)
         cache_stats_set(&cache->stats, STATS_ZOMBIES, ++cache->zombies);
-    entry->mr.zombie = true;
+    entry_rest(entry)->zombie = true;
 }
 
 /* Ends a cold entry that no longer serves: if it is pinned, its last put deregisters it; else it is
  * queued for deregistration. */
-static void retire_cold(struct cache *cache, struct cache_entry *entry)
+static void retire_cold(struct cache *cache, struct hmreg_mr *entry)
 {
     struct cache_pool *pool = cache->pool;
 
@@ -167,28 +167,28 @@ static void retire_cold(struct cache *cache, struct cache_entry *entry)
                             entry_number(entry)); /* the entry will be reused */
     barrier_here();                               /* see entry_set_put_unchecked() */
     if (entry_pins(pool, entry)) {
-        entry->mr.state = CACHE_HELD;
+        entry_rest(entry)->state = CACHE_HELD;
         become_zombie(cache, entry);
         return;
     }
-    entry->mr.state = CACHE_ENDING;
+    entry_rest(entry)->state = CACHE_ENDING;
     list_append(pool, &pool->dead, entry_number(entry));
 }
 
-void cache_retire(struct cache *cache, struct cache_entry *entry)
+void cache_retire(struct cache *cache, struct hmreg_mr *entry)
 {
     unlink_live(cache, entry);
-    entry->mr.state = CACHE_ENDING;
+    entry_rest(entry)->state = CACHE_ENDING;
 }
 
-void cache_leave_dead(struct cache_pool *pool, struct cache_entry *entry)
+void cache_leave_dead(struct cache_pool *pool, struct hmreg_mr *entry)
 {
     list_append(pool, &pool->dead, entry_number(entry));
 }
 
 /* Stops hits on the entry: threads can no longer pin it through their tables, and puts check
  * whether they remove its last pin. */
-static void unpublish(struct cache *cache, struct cache_entry *entry)
+static void unpublish(struct cache *cache, struct hmreg_mr *entry)
 {
     clock_remove(&cache->live, entry_number(entry));
     unlink_live(cache, entry);
@@ -198,41 +198,46 @@ static void unpublish(struct cache *cache, struct cache_entry *entry)
         entry_set_put_unchecked(entry, false);
 }
 
-void cache_kill(struct cache *cache, struct cache_entry *entry)
+void cache_kill(struct cache *cache, struct hmreg_mr *entry)
 {
     unpublish(cache, entry);
-    if (entry->mr.cold) {
+    if (entry_rest(entry)->cold) {
         retire_cold(cache, entry);
         return;
     }
-    entry->mr.state = CACHE_DYING;
+    entry_rest(entry)->state = CACHE_DYING;
     list_append(cache->pool, &cache->pool->dying, entry_number(entry));
 }
 
-void cache_end(struct cache *cache, struct cache_entry *entry)
+void cache_end(struct cache *cache, struct hmreg_mr *entry)
 {
     struct cache_pool *pool = cache->pool;
 
     unpublish(cache, entry);
-    entry->mr.state = CACHE_DYING;
+    entry_rest(entry)->state = CACHE_DYING;
     list_append(pool, &pool->dying, entry_number(entry));
     reaper_wake();
 }
 
 /* ---- pools and entries ------------------------------------------------------------------ */
 
-bool cache_pool_open(struct cache_pool *pool, struct cache *caches, unsigned count, bool exact,
-                     struct quota *quota)
+bool cache_pool_open(struct cache_pool *pool, struct hmreg_domain *domain, struct cache *caches,
+                     unsigned count, struct quota *quota)
 {
-    *pool = (struct cache_pool){.caches = caches, .quota = quota, .fresh = STABLE_ARRAY_FIRST};
+    bool exact = domain->flags & HMREG_DOMAIN_EXACT;
+
+    *pool = (struct cache_pool){
+        .domain = domain, .caches = caches, .quota = quota, .fresh = STABLE_ARRAY_FIRST};
     pthread_mutex_init(&pool->lock, NULL);
     pthread_cond_init(&pool->decided, NULL);
-    stable_array_init(&pool->entries, sizeof(struct cache_entry));
-    stable_array_init(&pool->variants, sizeof(struct variant *));
+    stable_array_init(&pool->entries, sizeof(struct hmreg_mr), sizeof(struct mr_rest));
+    stable_array_init(&pool->variants, sizeof(struct variant *), 0);
     changes_start(&pool->changes);
     if (stable_array_grow(&pool->entries, STABLE_ARRAY_FIRST, &pool->lock) &&
-        thread_cache_set_open(&pool->thread_caches, &pool->entries, &pool->lock, count, exact))
+        thread_cache_set_open(&pool->thread_caches, &pool->entries, &pool->lock, count, exact)) {
+        domain->entries = pool->entries.base;
         return true;
+    }
     stable_array_free(&pool->entries);
     pthread_cond_destroy(&pool->decided);
     pthread_mutex_destroy(&pool->lock);
@@ -269,7 +274,7 @@ void cache_init(struct cache *cache, struct cache_pool *pool, unsigned index, ui
                             .index = (uint16_t)index,
                             .tree = {&pool->entries, 0},
                             .limit = {max_regions, max_bytes}};
-    clock_init(&cache->live, &pool->entries, offsetof(struct cache_entry, place));
+    clock_init(&cache->live, &pool->entries, offsetof(struct mr_rest, place));
 }
 
 /* Makes room for a variant of each entry, once some entry has one. */
@@ -303,55 +308,67 @@ bool cache_grow(struct cache *cache)
            (!list || clock_grow(&cache->live, &pool->lock)) && grow_variants(pool);
 }
 
-struct cache_entry *cache_take_entry(struct cache *cache, const struct cache_want *want,
-                                     const struct hmreg_mr *like)
+/* The number of a free entry. 0: there is none. */
+static uint32_t free_number(struct cache_pool *pool)
 {
-    struct cache_pool *pool = cache->pool;
-    struct cache_entry *entry;
-    uint32_t number;
-
     if (!pool->free)
         cache_collect(pool);
-    number = pool->free;
-    if (!number && pool->fresh == pool->entries.end)
-        return NULL;
-    if (want->variant && (number ? number : pool->fresh) >= pool->variants.end) {
+    if (pool->free)
+        return pool->free;
+    return pool->fresh < pool->entries.end ? pool->fresh : 0;
+}
+
+/* Fixes what stays as long as the domain: threads read the slot offset of what they remember. */
+static void take_fresh(struct cache_pool *pool)
+{
+    struct hmreg_mr *entry = cache_entry_at(pool, pool->fresh);
+
+    entry->domain = pool->domain;
+    entry->slot_offset = pin_slot_offset(pool->fresh++);
+    atomic_init(&entry->sequence, FIRST_SEQUENCE);
+}
+
+struct hmreg_mr *cache_take_entry(struct cache *cache, const struct cache_want *want,
+                                  enum hmreg_iface iface)
+{
+    struct cache_pool *pool = cache->pool;
+    uint32_t number = free_number(pool);
+    struct hmreg_mr *entry = cache_entry_at(pool, number);
+    struct mr_rest *rest = cache_rest_at(pool, number);
+
+    if (number && want->variant && number >= pool->variants.end) {
         pool->has_variants = true;
         return NULL;
     }
-    entry = cache_entry_at(pool, number ? number : pool->fresh);
-    if (number) {
-        pool->free = entry->place;
+    if (!number)
+        return NULL;
+    if (number == pool->free) {
+        pool->free = rest->place;
         entry_set_put_unchecked(entry, false);
-    } else { /* fixed for ever: threads read the slot offset of what they remember */
-        entry->mr.slot_offset = pin_slot_offset(pool->fresh++);
-        atomic_init(&entry->mr.sequence, FIRST_SEQUENCE);
+    } else {
+        take_fresh(pool);
     }
-    entry->mr.domain = like->domain;
-    entry->mr.node.start = want->start;
-    entry->mr.node.end = want->end;
-    entry->mr.access = like->access;
-    entry->mr.iface = like->iface;
-    entry->mr.cached = entry->mr.registered = entry->mr.monitored = entry->mr.watched = false;
-    entry->mr.ask_monitor = entry->mr.ask_identity = entry->mr.announced = false;
-    entry->mr.state = CACHE_HELD;
-    entry->mr.cold = true;
-    entry->mr.changed = entry->mr.unmapped = entry->mr.zombie = false;
-    entry->mr.used = entry->mr.refused_room = false;
-    entry->mr.cache = cache->index;
-    entry->mr.varied = want->variant;
+    entry->node.start = want->start;
+    entry->node.end = want->end;
+    /* The pins' sum with the threads' pin slots was 0 before. */
+    *rest = (struct mr_rest){.access = (uint16_t)want->access,
+                             .iface = (uint8_t)iface,
+                             .state = CACHE_HELD,
+                             .cold = true,
+                             .varied = want->variant,
+                             .cache = cache->index,
+                             .pins = rest->pins + 1};
     if (want->variant) {
-        *cache_variant_at(pool, entry_number(entry)) = want->variant;
+        *cache_variant_at(pool, number) = want->variant;
         variant_use(want->variant);
     }
-    entry->pins++; /* the sum with the threads' pin slots was 0 before */
     pool->count++;
     return entry;
 }
 
 /* Adds an entry to the quarantine and returns the one that has been there longest, for reuse. NULL:
  * the quarantine is not full. */
-static struct cache_entry *exchange(struct cache_pool *pool, struct cache_entry *entry)
+static struct hmreg_mr *exchange(struct cache_pool *pool, struct hmreg_mr *entry)
 {
     struct cache_list *list = &pool->quarantine;
 
@@ -361,19 +378,19 @@ static struct cache_entry *exchange(struct cache_pool *pool, struct cache_entry 
     return take_first(pool, list);
 }
 
-static void forget(struct cache_pool *pool, struct cache_entry *entry)
+static void forget(struct cache_pool *pool, struct hmreg_mr *entry)
 {
     struct cache *cache = entry_cache(pool, entry);
 
-    if (entry->mr.zombie)
+    if (entry_rest(entry)->zombie)
         cache_stats_set(&cache->stats, STATS_ZOMBIES, --cache->zombies);
-    entry->mr.state = CACHE_FREE;
+    entry_rest(entry)->state = CACHE_FREE;
     entry_set_put_unchecked(entry, true);
     pool->count--;
     if (pool->check_puts)
         entry = exchange(pool, entry);
     if (entry && entry_sequence(entry)) { /* else all sequences are used up: never reused */
-        entry->place = pool->free;
+        entry_rest(entry)->place = pool->free;
         pool->free = entry_number(entry);
     }
 }
@@ -387,9 +404,9 @@ void cache_collect(struct cache_pool *pool)
     if (!pool->collected)
         pool->collected = (uint32_t)(atomic_fetch_and(&pool->forgotten, ~NUMBER) & NUMBER);
     for (unsigned i = 0; i < CACHE_PASSED && pool->collected; i++) {
-        struct cache_entry *entry = cache_entry_at(pool, pool->collected);
+        struct hmreg_mr *entry = cache_entry_at(pool, pool->collected);
 
-        pool->collected = entry->place;
+        pool->collected = entry_rest(entry)->place;
         forget(pool, entry);
     }
 }
@@ -417,27 +434,26 @@ static unsigned collect_all(struct cache_pool *pool)
 
 /* Pushes entries to pool->forgotten. They belong to the caller until the exchange, and are linked
  * by then. No ABA problem: only cache_collect() removes entries, and it removes all. */
-static void push_forgotten(struct cache_pool *pool, struct cache_entry *const *entries,
-                           unsigned count)
+static void push_forgotten(struct cache_pool *pool, struct hmreg_mr *const *entries, unsigned count)
 {
     uint64_t before = atomic_load(&pool->forgotten), after;
 
     for (unsigned i = 1; i < count; i++)
-        entries[i - 1]->place = entry_number(entries[i]);
+        entry_rest(entries[i - 1])->place = entry_number(entries[i]);
     do {
-        entries[count - 1]->place = (uint32_t)(before & NUMBER);
+        entry_rest(entries[count - 1])->place = (uint32_t)(before & NUMBER);
         after = ((before & ~NUMBER) + ((uint64_t)count << 32)) | entry_number(entries[0]);
     } while (!atomic_compare_exchange_weak(&pool->forgotten, &before, after));
 }
 
-void cache_forget(struct cache_pool *pool, struct cache_entry *const *entries, unsigned count)
+void cache_forget(struct cache_pool *pool, struct hmreg_mr *const *entries, unsigned count)
 {
     bool zombies = false;
 
     if (!count)
         return;
     for (unsigned i = 0; i < count; i++)
-        zombies |= entries[i]->mr.zombie;
+        zombies |= entry_rest(entries[i])->zombie;
     push_forgotten(pool, entries, count);
     if (zombies)
         collect_all(pool);
@@ -450,7 +466,7 @@ void cache_forget(struct cache_pool *pool, struct cache_entry *const *entries, u
 static bool take_dying(struct cache_pool *pool, struct cache_list *out, unsigned most)
 {
     struct cache_list *dying = &pool->dying;
-    struct cache_entry *entry;
+    struct hmreg_mr *entry;
     bool uncertain;
 
     *out = (struct cache_list){.first = 0};
@@ -463,7 +479,7 @@ static bool take_dying(struct cache_pool *pool, struct cache_list *out, unsigned
     }
     while (most-- && (entry = take_first(pool, dying))) {
         append(pool, out, entry_number(entry));
-        uncertain |= !entry->mr.cold;
+        uncertain |= !entry_rest(entry)->cold;
     }
     pthread_mutex_unlock(&pool->lock);
     return uncertain;
@@ -471,11 +487,11 @@ static bool take_dying(struct cache_pool *pool, struct cache_list *out, unsigned
 
 static void retire_some(struct cache_pool *pool, struct cache_list *dying)
 {
-    struct cache_entry *entry;
+    struct hmreg_mr *entry;
 
     pthread_mutex_lock(&pool->lock);
     for (unsigned i = 0; i < CACHE_BATCH && (entry = list_take(pool, dying)); i++) {
-        entry->mr.cold = true;
+        entry_rest(entry)->cold = true;
         retire_cold(entry_cache(pool, entry), entry);
     }
     pthread_mutex_unlock(&pool->lock);
@@ -494,7 +510,7 @@ void cache_examine(struct cache_pool *pool, unsigned most)
     reaper_wake();
 }
 
-unsigned cache_take(struct cache_pool *pool, struct cache_list *list, struct cache_entry **out,
+unsigned cache_take(struct cache_pool *pool, struct cache_list *list, struct hmreg_mr **out,
                     unsigned most)
 {
     unsigned count = 0;
@@ -508,10 +524,10 @@ unsigned cache_take(struct cache_pool *pool, struct cache_list *list, struct cac
     return count;
 }
 
-void cache_keep_busy(struct cache_pool *pool, struct cache_entry *entry)
+void cache_keep_busy(struct cache_pool *pool, struct hmreg_mr *entry)
 {
     pthread_mutex_lock(&pool->lock);
-    entry->mr.watched = false; /* it was unwatched before */
+    entry_rest(entry)->watched = false; /* it was unwatched before */
     become_zombie(entry_cache(pool, entry), entry);
     list_append(pool, &pool->busy, entry_number(entry));
     pthread_mutex_unlock(&pool->lock);
@@ -533,9 +549,9 @@ static unsigned held_among(struct cache_pool *pool, uint32_t *next)
 
     pthread_mutex_lock(&pool->lock);
     for (i = *next; i < pool->fresh && i < *next + CACHE_PASSED; i++) {
-        const struct cache_entry *entry = cache_entry_at(pool, i);
+        const struct hmreg_mr *entry = cache_entry_at(pool, i);
 
-        held += entry->mr.state != CACHE_FREE && entry_pins(pool, entry);
+        held += entry_rest(entry)->state != CACHE_FREE && entry_pins(pool, entry);
     }
     *next = i < pool->fresh ? i : 0;
     pthread_mutex_unlock(&pool->lock);

@@ -34,6 +34,8 @@
 /* A domain's first caches are for memory on no device, one for each iface. */
 #define HOST_CACHES HMREG_IFACE_COUNT
 
+/* An entry is a region of hmreg_mr_get(), cached or not. Its memory holds entries only while the
+ * domain is open, so threads may read any entry that they remember. */
 enum cache_state {
     CACHE_FREE,
     CACHE_PENDING, /* being registered by the thread that claimed it */
@@ -43,14 +45,6 @@ enum cache_state {
     CACHE_ENDING,  /* has no pins: to be deregistered */
 };
 
-/* One registration made by hmreg_mr_get(), cached or not. The memory of an entry holds entries only
- * while the domain is open, so threads may read any entry that they remember. */
-struct cache_entry {
-    struct hmreg_mr mr; /* first */
-    uint32_t place;     /* live: its place in the clock list; else the next entry of its list */
-    uint32_t pins;      /* those in no thread's pin slot; thread_cache_pins() adds up the others */
-} __attribute__((aligned(sizeof(struct pin_slot)))); /* see mr_at() in get_fast.c */
-
 struct cache_list {
     uint32_t first, last; /* entry numbers; 0: empty */
     atomic_uint count;    /* may be read without the lock */
@@ -58,9 +52,10 @@ struct cache_list {
 
 /* The state that all caches of a domain share. */
 struct cache_pool {
-    pthread_mutex_t lock;   /* guards everything here and in the caches, except counters */
-    pthread_cond_t decided; /* signalled when an entry is no longer pending */
-    struct stable_array entries;
+    struct hmreg_domain *domain;
+    pthread_mutex_t lock;         /* guards everything here and in the caches, except counters */
+    pthread_cond_t decided;       /* signalled when an entry is no longer pending */
+    struct stable_array entries;  /* struct hmreg_mr, and struct mr_rest */
     struct stable_array variants; /* struct variant *, of the entries with `varied` set */
     bool has_variants;            /* cache_grow() grows `variants` too */
     struct thread_cache_set thread_caches;
@@ -122,16 +117,21 @@ static inline uint64_t want_len(const struct cache_want *want)
 
 /* Opens the pool for at most `count` caches, which cache_init() initializes afterwards, one after
  * the other. False: no memory. */
-bool cache_pool_open(struct cache_pool *pool, struct cache *caches, unsigned count, bool exact,
-                     struct quota *quota);
+bool cache_pool_open(struct cache_pool *pool, struct hmreg_domain *domain, struct cache *caches,
+                     unsigned count, struct quota *quota);
 /* Call it when no entry is left, and before the statistics of the caches are closed. */
 void cache_pool_close(struct cache_pool *pool);
 void cache_init(struct cache *cache, struct cache_pool *pool, unsigned index, uint64_t max_regions,
                 uint64_t max_bytes);
 
-static inline struct cache_entry *cache_entry_at(const struct cache_pool *pool, uint32_t number)
+static inline struct hmreg_mr *cache_entry_at(const struct cache_pool *pool, uint32_t number)
 {
     return stable_array_at(&pool->entries, number);
+}
+
+static inline struct mr_rest *cache_rest_at(const struct cache_pool *pool, uint32_t number)
+{
+    return stable_array_below(&pool->entries, number);
 }
 
 static inline struct variant **cache_variant_at(const struct cache_pool *pool, uint32_t number)
@@ -141,64 +141,67 @@ static inline struct variant **cache_variant_at(const struct cache_pool *pool, u
 
 /* ---- one entry, with the pool's lock held ----------------------------------------------- */
 
-static inline struct cache *entry_cache(const struct cache_pool *pool,
-                                        const struct cache_entry *entry)
+/* mr_rest() of an entry. */
+static inline struct mr_rest *entry_rest(const struct hmreg_mr *entry)
 {
-    return &pool->caches[entry->mr.cache];
+    return mr_rest_in(entry->domain->entries, entry->slot_offset);
+}
+
+static inline struct cache *entry_cache(const struct cache_pool *pool, const struct hmreg_mr *entry)
+{
+    return &pool->caches[entry_rest(entry)->cache];
 }
 
 /* The entry's index in the stable array. */
-static inline uint32_t entry_number(const struct cache_entry *entry)
+static inline uint32_t entry_number(const struct hmreg_mr *entry)
 {
-    return pin_slot_number(entry->mr.slot_offset);
+    return pin_slot_number(entry->slot_offset);
 }
 
 /* The attributes that are part of the entry's key; NULL: none. */
 static inline struct variant *entry_variant(const struct cache_pool *pool,
-                                            const struct cache_entry *entry)
+                                            const struct hmreg_mr *entry)
 {
-    return entry->mr.varied ? *cache_variant_at(pool, entry_number(entry)) : NULL;
+    return entry_rest(entry)->varied ? *cache_variant_at(pool, entry_number(entry)) : NULL;
 }
 
 /* NULL: NULL. */
-static inline struct cache_entry *entry_of(struct itree_node *node)
+static inline struct hmreg_mr *entry_of(struct itree_node *node)
 {
-    return node ? (struct cache_entry *)((char *)node - offsetof(struct cache_entry, mr.node))
-                : NULL;
+    return node ? (struct hmreg_mr *)((char *)node - offsetof(struct hmreg_mr, node)) : NULL;
 }
 
 /* The sum of an entry's pins. Exact only for a cold entry: threads may be pinning any other one at
  * this moment. */
-static inline uint32_t entry_pins(const struct cache_pool *pool, const struct cache_entry *entry)
+static inline uint32_t entry_pins(const struct cache_pool *pool, const struct hmreg_mr *entry)
 {
-    return entry->pins + thread_cache_pins(&pool->thread_caches, entry_number(entry));
+    return entry_rest(entry)->pins + thread_cache_pins(&pool->thread_caches, entry_number(entry));
 }
 
-static inline uint32_t entry_sequence(const struct cache_entry *entry)
+static inline uint32_t entry_sequence(const struct hmreg_mr *entry)
 {
-    return atomic_load_explicit(&entry->mr.sequence, memory_order_relaxed) & ~PUT_UNCHECKED;
+    return atomic_load_explicit(&entry->sequence, memory_order_relaxed) & ~PUT_UNCHECKED;
 }
 
 /* Marks an entry that is not hot: with `unchecked` set, a put of it does not check whether it
  * removed the last pin. A thread that clears the mark passes a barrier before it adds up pins;
  * get_fast.c passes one between removing a pin and reading the mark. */
-static inline void entry_set_put_unchecked(struct cache_entry *entry, bool unchecked)
+static inline void entry_set_put_unchecked(struct hmreg_mr *entry, bool unchecked)
 {
-    atomic_store_explicit(&entry->mr.sequence,
-                          entry_sequence(entry) | (unchecked ? PUT_UNCHECKED : 0),
+    atomic_store_explicit(&entry->sequence, entry_sequence(entry) | (unchecked ? PUT_UNCHECKED : 0),
                           memory_order_release);
 }
 
-static inline bool entry_is_hot(const struct cache_entry *entry)
+static inline bool entry_is_hot(const struct hmreg_mr *entry)
 {
     return entry_sequence(entry) % 2;
 }
 
 /* Advances the sequence: a hot entry is hot no longer, another becomes hot. Clears PUT_UNCHECKED,
  * so puts check again. Release: a thread that matches the new sequence sees the whole entry. */
-static inline void entry_next_sequence(struct cache_entry *entry)
+static inline void entry_next_sequence(struct hmreg_mr *entry)
 {
-    atomic_store_explicit(&entry->mr.sequence, thread_cache_next(entry_sequence(entry)),
+    atomic_store_explicit(&entry->sequence, thread_cache_next(entry_sequence(entry)),
                           memory_order_release);
 }
 
@@ -214,43 +217,42 @@ static inline bool cache_has_place(const struct cache *cache)
     return cache->live.count + cache->pending < cache->live.size;
 }
 
-static inline void cache_use_add(struct cache_use *use, const struct cache_entry *entry)
+static inline void cache_use_add(struct cache_use *use, const struct hmreg_mr *entry)
 {
     use->regions++;
-    use->bytes += mr_len(&entry->mr);
+    use->bytes += mr_len(entry);
 }
 
-static inline void cache_use_subtract(struct cache_use *use, const struct cache_entry *entry)
+static inline void cache_use_subtract(struct cache_use *use, const struct hmreg_mr *entry)
 {
     use->regions--;
-    use->bytes -= mr_len(&entry->mr);
+    use->bytes -= mr_len(entry);
 }
 
-/* Takes a free entry for the request, pinned by the caller; no get finds it yet. like: what is
- * known of the region (domain, iface, device, access rights). NULL: no entry is free; call
- * cache_grow() and try again. */
-struct cache_entry *cache_take_entry(struct cache *cache, const struct cache_want *want,
-                                     const struct hmreg_mr *like);
+/* Takes a free entry for the request, pinned by the caller; no get finds it yet. iface: the
+ * memory's. NULL: no entry is free; call cache_grow() and try again. */
+struct hmreg_mr *cache_take_entry(struct cache *cache, const struct cache_want *want,
+                                  enum hmreg_iface iface);
 /* Makes entries free that cache_forget() pushed, CACHE_PASSED at most. */
 void cache_collect(struct cache_pool *pool);
 /* Makes an entry pending and inserts it into the tree: searches by address find it until it is
  * unlinked. */
-void cache_link(struct cache *cache, struct cache_entry *entry);
+void cache_link(struct cache *cache, struct hmreg_mr *entry);
 /* Takes a pending entry out of the tree: only its users can use it from now on. */
-void cache_disown(struct cache *cache, struct cache_entry *entry);
+void cache_disown(struct cache *cache, struct hmreg_mr *entry);
 /* Makes a pending entry live and charges its usage. The cache has room for it. */
-void cache_enliven(struct cache *cache, struct cache_entry *entry);
+void cache_enliven(struct cache *cache, struct hmreg_mr *entry);
 /* Releases the lock, after crediting to the quota what became free under it. */
 void cache_unlock(struct cache_pool *pool);
 /* Ends a live entry: it no longer serves. */
-void cache_kill(struct cache *cache, struct cache_entry *entry);
+void cache_kill(struct cache *cache, struct hmreg_mr *entry);
 /* The same for an entry that is cold, idle and off the clock list. The caller of cache_retire()
  * deregisters the entry, or passes it to cache_leave_dead(), and a later call deregisters it. */
-void cache_retire(struct cache *cache, struct cache_entry *entry);
-void cache_leave_dead(struct cache_pool *pool, struct cache_entry *entry);
+void cache_retire(struct cache *cache, struct hmreg_mr *entry);
+void cache_leave_dead(struct cache_pool *pool, struct hmreg_mr *entry);
 /* The same for an entry whose memory changed. cache_examine() will find out whether it is pinned.
  */
-void cache_end(struct cache *cache, struct cache_entry *entry);
+void cache_end(struct cache *cache, struct hmreg_mr *entry);
 
 /* ---- taking the lock themselves --------------------------------------------------------- */
 
@@ -258,7 +260,7 @@ void cache_end(struct cache *cache, struct cache_entry *entry);
 bool cache_grow(struct cache *cache);
 /* Gives entries back for reuse; their regions are deregistered or never were registered. Takes the
  * lock only if one of them counts as a zombie. */
-void cache_forget(struct cache_pool *pool, struct cache_entry *const *entries, unsigned count);
+void cache_forget(struct cache_pool *pool, struct hmreg_mr *const *entries, unsigned count);
 /* The quota includes the usage of these caches from now on. */
 void cache_count_in(struct cache_pool *pool);
 
@@ -267,10 +269,10 @@ void cache_count_in(struct cache_pool *pool);
 void cache_examine(struct cache_pool *pool, unsigned most);
 /* Takes up to `most` entries from pool->dead or pool->busy, for the caller to deregister. Returns
  * how many it took. */
-unsigned cache_take(struct cache_pool *pool, struct cache_list *list, struct cache_entry **out,
+unsigned cache_take(struct cache_pool *pool, struct cache_list *list, struct hmreg_mr **out,
                     unsigned most);
 /* Keeps an entry whose deregistration failed with EBUSY for another try. */
-void cache_keep_busy(struct cache_pool *pool, struct cache_entry *entry);
+void cache_keep_busy(struct cache_pool *pool, struct hmreg_mr *entry);
 
 /* The number of entries in use, in any state; and of those that are pinned. */
 unsigned cache_entries(struct cache_pool *pool);

@@ -170,8 +170,7 @@ struct cache_set *cache_set_new(struct hmreg_domain *domain)
         return NULL;
     set->domain = domain;
     set->monitor = lib->monitor;
-    if (!cache_pool_open(&set->pool, set->caches, most, domain->flags & HMREG_DOMAIN_EXACT,
-                         &lib->quota)) {
+    if (!cache_pool_open(&set->pool, domain, set->caches, most, &lib->quota)) {
         free(set);
         return NULL;
     }
@@ -225,15 +224,15 @@ static bool joins(struct span *run, const struct hmreg_mr *mr)
 }
 
 /* Each segment was watched by itself. */
-static void unwatch_list(struct cache_set *set, const struct cache_entry *entry,
+static void unwatch_list(struct cache_set *set, const struct hmreg_mr *entry,
                          const struct variant *variant)
 {
-    for (size_t i = 0; entry->mr.watched && i < variant->key.count; i++)
+    for (size_t i = 0; mr_rest(entry)->watched && i < variant->key.count; i++)
         monitor_unwatch(set->monitor, variant->segments[i].start, variant->segments[i].end,
-                        entry->mr.unmapped);
+                        mr_rest(entry)->unmapped);
 }
 
-static const struct variant *list_of(struct cache_set *set, const struct cache_entry *entry)
+static const struct variant *list_of(struct cache_set *set, const struct hmreg_mr *entry)
 {
     const struct variant *variant = entry_variant(&set->pool, entry);
 
@@ -242,32 +241,33 @@ static const struct variant *list_of(struct cache_set *set, const struct cache_e
 
 /* Unwatches adjacent regions by one call, since the kernel's part takes longest. Not with hooks,
  * which count each watch separately. */
-static void unwatch(struct cache_set *set, struct cache_entry *const *entries, unsigned count)
+static void unwatch(struct cache_set *set, struct hmreg_mr *const *entries, unsigned count)
 {
     bool together = monitor_kind(set->monitor) != HMREG_MONITOR_MEMHOOKS;
 
     for (unsigned i = 0, next; i < count; i = next) {
-        const struct hmreg_mr *mr = &entries[i]->mr;
+        const struct hmreg_mr *mr = entries[i];
         const struct variant *list = list_of(set, entries[i]);
         struct span run = {mr->node.start, mr->node.end};
 
         for (next = i + 1; together && !list && next < count; next++) {
-            const struct hmreg_mr *other = &entries[next]->mr;
+            const struct hmreg_mr *other = entries[next];
 
-            if (other->watched != mr->watched || other->unmapped != mr->unmapped ||
-                list_of(set, entries[next]) || !joins(&run, other))
+            if (mr_rest(other)->watched != mr_rest(mr)->watched ||
+                mr_rest(other)->unmapped != mr_rest(mr)->unmapped || list_of(set, entries[next]) ||
+                !joins(&run, other))
                 break;
         }
         if (list)
             unwatch_list(set, entries[i], list);
-        else if (mr->watched)
-            monitor_unwatch(set->monitor, run.start, run.end, mr->unmapped);
+        else if (mr_rest(mr)->watched)
+            monitor_unwatch(set->monitor, run.start, run.end, mr_rest(mr)->unmapped);
     }
 }
 
 /* Unwatches and deregisters entries. A failure here is not reported to the caller, whose own call
  * did not fail. */
-static void end_some(struct cache_set *set, struct cache_entry **entries, unsigned count)
+static void end_some(struct cache_set *set, struct hmreg_mr **entries, unsigned count)
 {
     struct hmreg_error_guard guard;
     unsigned gone = 0;
@@ -276,12 +276,12 @@ static void end_some(struct cache_set *set, struct cache_entry **entries, unsign
     unwatch(set, entries, count);
     for (unsigned i = 0; i < count; i++) {
         struct variant *variant = entry_variant(&set->pool, entries[i]);
-        struct hmreg_mr *mr = &entries[i]->mr;
+        struct hmreg_mr *mr = entries[i];
 
         callbacks_ended(mr);
-        if (variant && variant->key.attr.endpoint_count && mr->registered)
+        if (variant && variant->key.attr.endpoint_count && mr_rest(mr)->registered)
             mr_unbind(mr);
-        if (mr->registered && region_destroy(mr) == -EBUSY) {
+        if (mr_rest(mr)->registered && region_destroy(mr) == -EBUSY) {
             cache_keep_busy(&set->pool, entries[i]);
             continue;
         }
@@ -292,14 +292,14 @@ static void end_some(struct cache_set *set, struct cache_entry **entries, unsign
     cache_forget(&set->pool, entries, gone);
 }
 
-void cache_set_end(struct cache_set *set, struct cache_entry *entry)
+void cache_set_end(struct cache_set *set, struct hmreg_mr *entry)
 {
     end_some(set, &entry, 1);
 }
 
-void cache_set_release(struct cache_set *set, struct cache_entry *entry)
+void cache_set_release(struct cache_set *set, struct hmreg_mr *entry)
 {
-    struct cache_entry *gone = cache_release(&set->pool, entry);
+    struct hmreg_mr *gone = cache_release(&set->pool, entry);
 
     if (gone)
         cache_set_end(set, gone);
@@ -308,7 +308,7 @@ void cache_set_release(struct cache_set *set, struct cache_entry *entry)
 /* Deregisters at most `most` dead entries, most <= REAPED. False: there were none. */
 static bool end_dead(struct cache_set *set, unsigned most)
 {
-    struct cache_entry *entries[REAPED];
+    struct hmreg_mr *entries[REAPED];
     unsigned count = cache_take(&set->pool, &set->pool.dead, entries, most);
 
     if (count)
@@ -330,7 +330,7 @@ void cache_set_reap_dead(struct cache_set *set)
 static void retry_busy(struct cache_set *set, unsigned limit)
 {
     unsigned tries = atomic_load(&set->pool.busy.count);
-    struct cache_entry *entry;
+    struct hmreg_mr *entry;
 
     for (tries = tries < limit ? tries : limit; tries; tries--)
         if (cache_take(&set->pool, &set->pool.busy, &entry, 1))
@@ -637,7 +637,7 @@ static __attribute__((noinline)) bool are_parts_found(struct cache_set *set,
         struct mr_part part = mr_part(mr, i);
 
         same = !part.identity ||
-               cache_set_is_same(set, mr->iface, part.start, part.end, part.identity);
+               cache_set_is_same(set, mr_rest(mr)->iface, part.start, part.end, part.identity);
     }
     return same;
 }
@@ -646,5 +646,6 @@ bool cache_set_is_found(struct cache_set *set, const struct hmreg_mr *mr)
 {
     if (mr_list(mr) || !mr_identity(mr))
         return are_parts_found(set, mr);
-    return cache_set_is_same(set, mr->iface, mr->node.start, mr->node.end, mr_identity(mr));
+    return cache_set_is_same(set, mr_rest(mr)->iface, mr->node.start, mr->node.end,
+                             mr_identity(mr));
 }

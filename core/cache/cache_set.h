@@ -84,8 +84,8 @@ void cache_set_end_evicted(struct cache_set *set, struct cache_search *search);
 /* end: deregisters an entry that no longer serves and has no pins. release: removes a pin from the
  * entry's own count and, if that was the last pin of an entry that no longer serves, deregisters
  * the entry. A failure of the fabric leaves the thread's last error as it was. */
-void cache_set_end(struct cache_set *set, struct cache_entry *entry);
-void cache_set_release(struct cache_set *set, struct cache_entry *entry);
+void cache_set_end(struct cache_set *set, struct hmreg_mr *entry);
+void cache_set_release(struct cache_set *set, struct hmreg_mr *entry);
 
 /* The limits of each cache. A change evicts idle regions while the cache exceeds the new limits. */
 void cache_set_limits(struct cache_set *set, uint64_t *max_regions, uint64_t *max_bytes);

@@ -23,14 +23,14 @@ static void call(void (*callback)(const struct hmreg_mr *, const struct hmreg_mr
 
 void callbacks_made(struct hmreg_mr *mr)
 {
-    mr->announced = true;
+    mr_rest(mr)->announced = true;
     call(mr->domain->made, mr);
 }
 
 void callbacks_ended(struct hmreg_mr *mr)
 {
-    if (!mr->announced)
+    if (!mr_rest(mr)->announced)
         return;
-    mr->announced = false;
+    mr_rest(mr)->announced = false;
     call(mr->domain->ended, mr);
 }

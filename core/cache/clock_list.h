@@ -21,7 +21,7 @@
 
 struct clock_list {
     const struct stable_array *entries;
-    size_t offset;                /* offset in an entry of its place, a uint32_t */
+    size_t offset;                /* in an entry's second part, of its place, a uint32_t */
     uint32_t *parts[CLOCK_PARTS]; /* the ring's parts: entry numbers */
     uint32_t size;                /* of the ring, in places */
     uint32_t hand;                /* a place */

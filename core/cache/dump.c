@@ -17,9 +17,9 @@
 
 /* ---- one entry, with the pool's lock held ----------------------------------------------- */
 
-static enum hmreg_entry_state state_of(const struct cache_entry *entry)
+static enum hmreg_entry_state state_of(const struct hmreg_mr *entry)
 {
-    switch ((enum cache_state)entry->mr.state) {
+    switch ((enum cache_state)entry_rest(entry)->state) {
     case CACHE_PENDING:
         return HMREG_ENTRY_PENDING;
     case CACHE_LIVE:
@@ -30,14 +30,14 @@ static enum hmreg_entry_state state_of(const struct cache_entry *entry)
 }
 
 /* Has the entry been published, and is it not being deregistered? */
-static bool is_whole(const struct cache_entry *entry)
+static bool is_whole(const struct hmreg_mr *entry)
 {
-    switch ((enum cache_state)entry->mr.state) {
+    switch ((enum cache_state)entry_rest(entry)->state) {
     case CACHE_LIVE:
     case CACHE_DYING:
         return true;
     case CACHE_HELD:
-        return entry->mr.zombie;
+        return entry_rest(entry)->zombie;
     default:
         return false;
     }
@@ -45,7 +45,7 @@ static bool is_whole(const struct cache_entry *entry)
 
 /* A sum taken while threads get and put may be negative for a moment, since a thread may put what
  * another got. */
-static uint64_t shown_pins(const struct cache_pool *pool, const struct cache_entry *entry)
+static uint64_t shown_pins(const struct cache_pool *pool, const struct hmreg_mr *entry)
 {
     int32_t pins = (int32_t)entry_pins(pool, entry);
 
@@ -53,11 +53,11 @@ static uint64_t shown_pins(const struct cache_pool *pool, const struct cache_ent
 }
 
 /* Of an entry that ends its variant may be gone, and its own fields are not to be read. */
-static struct iovec range_of(const struct cache_pool *pool, const struct cache_entry *entry)
+static struct iovec range_of(const struct cache_pool *pool, const struct hmreg_mr *entry)
 {
     const struct variant *variant =
-        entry->mr.state != CACHE_ENDING ? entry_variant(pool, entry) : NULL;
-    uint64_t start = entry->mr.node.start, len = entry->mr.node.end - start;
+        entry_rest(entry)->state != CACHE_ENDING ? entry_variant(pool, entry) : NULL;
+    uint64_t start = entry->node.start, len = entry->node.end - start;
 
     if (variant && variant->key.count) {
         start = variant->segments[0].start;
@@ -66,7 +66,7 @@ static struct iovec range_of(const struct cache_pool *pool, const struct cache_e
     return (struct iovec){(void *)(uintptr_t)start, (size_t)len};
 }
 
-static void describe(const struct cache_pool *pool, const struct cache_entry *entry,
+static void describe(const struct cache_pool *pool, const struct hmreg_mr *entry,
                      struct hmreg_entry_info *out)
 {
     const struct cache_stats *stats = &entry_cache(pool, entry)->stats;
@@ -79,18 +79,18 @@ static void describe(const struct cache_pool *pool, const struct cache_entry *en
         .state = state_of(entry),
         .addr = (uint64_t)(uintptr_t)range.iov_base,
         .len = range.iov_len,
-        .access = entry->mr.access,
+        .access = entry_rest(entry)->access,
         .key = HMREG_KEY_NOTAVAIL,
         .pins = shown_pins(pool, entry),
     };
     if (is_whole(entry)) {
-        out->path = (enum hmreg_path)entry->mr.path;
-        out->identity = mr_identity(&entry->mr);
-        out->key = entry->mr.made.key;
+        out->path = (enum hmreg_path)entry_rest(entry)->path;
+        out->identity = mr_identity(entry);
+        out->key = entry_rest(entry)->made.key;
     }
     if (out->state == HMREG_ENTRY_LIVE)
-        out->unused =
-            !entry->mr.used && !thread_cache_was_used(&pool->thread_caches, entry_number(entry));
+        out->unused = !entry_rest(entry)->used &&
+                      !thread_cache_was_used(&pool->thread_caches, entry_number(entry));
 }
 
 /* ---- all entries ------------------------------------------------------------------------ */
@@ -105,9 +105,9 @@ static bool describe_some(struct cache_pool *pool, uint32_t *number, struct hmre
 
     pthread_mutex_lock(&pool->lock);
     for (*count = 0; *number < last && *number < pool->fresh; ++*number) {
-        const struct cache_entry *entry = cache_entry_at(pool, *number);
+        const struct hmreg_mr *entry = cache_entry_at(pool, *number);
 
-        if (entry->mr.state != CACHE_FREE)
+        if (entry_rest(entry)->state != CACHE_FREE)
             describe(pool, entry, &out[(*count)++]);
     }
     more = *number < pool->fresh;

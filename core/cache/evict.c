@@ -18,23 +18,24 @@
 /* ---- the hand --------------------------------------------------------------------------- */
 
 /* Was the entry used since the hand's last visit? */
-static bool was_used(const struct cache_pool *pool, const struct cache_entry *entry)
+static bool was_used(const struct cache_pool *pool, const struct hmreg_mr *entry)
 {
-    return entry->mr.used || thread_cache_was_used(&pool->thread_caches, entry_number(entry));
+    return entry_rest(entry)->used ||
+           thread_cache_was_used(&pool->thread_caches, entry_number(entry));
 }
 
-static void begin_turn(const struct cache_pool *pool, struct cache_entry *entry)
+static void begin_turn(const struct cache_pool *pool, struct hmreg_mr *entry)
 {
-    entry->mr.used = false;
+    entry_rest(entry)->used = false;
     thread_cache_clear_used(&pool->thread_caches, entry_number(entry));
 }
 
 /* Takes a hot entry out of the threads' tables; it still serves through the tree. */
-static void withdraw(struct cache_search *search, struct cache_entry *entry)
+static void withdraw(struct cache_search *search, struct hmreg_mr *entry)
 {
     if (entry_is_hot(entry))
         entry_next_sequence(entry);
-    search->barrier |= !entry->mr.cold;
+    search->barrier |= !entry_rest(entry)->cold;
     search->withdrawn[search->withdrawn_count].number = entry_number(entry);
     search->withdrawn[search->withdrawn_count++].sequence = entry_sequence(entry);
 }
@@ -49,9 +50,10 @@ static void withdraw_batch(const struct cache *cache, struct cache_search *searc
     limit = limit < WITHDRAWN ? limit : WITHDRAWN;
     search->withdrawn_count = 0;
     for (uint32_t i = 0; i < count && i < PASSES && search->withdrawn_count < limit; i++) {
-        struct cache_entry *entry = cache_entry_at(cache->pool, clock_ahead(&cache->live, i));
+        struct hmreg_mr *entry = cache_entry_at(cache->pool, clock_ahead(&cache->live, i));
 
-        if (!entry->mr.cold && !was_used(cache->pool, entry) && !entry_pins(cache->pool, entry))
+        if (!entry_rest(entry)->cold && !was_used(cache->pool, entry) &&
+            !entry_pins(cache->pool, entry))
             withdraw(search, entry);
     }
 }
@@ -60,14 +62,14 @@ static void withdraw_batch(const struct cache *cache, struct cache_search *searc
  * ends after two turns without one. *passes: how many more entries may be passed under this hold of
  * the lock. */
 static enum cache_room find_victim(struct cache *cache, struct cache_search *search,
-                                   unsigned *passes, struct cache_entry **out)
+                                   unsigned *passes, struct hmreg_mr **out)
 {
     while (cache->live.count && search->passed < 2 * cache->used.regions) {
-        struct cache_entry *entry = cache_entry_at(cache->pool, clock_ahead(&cache->live, 0));
+        struct hmreg_mr *entry = cache_entry_at(cache->pool, clock_ahead(&cache->live, 0));
 
         if (!was_used(cache->pool, entry) && !entry_pins(cache->pool, entry)) {
             *out = entry;
-            if (entry->mr.cold)
+            if (entry_rest(entry)->cold)
                 return CACHE_ROOM;
             withdraw_batch(cache, search);
             return CACHE_ROOM_LATER;
@@ -83,9 +85,9 @@ static enum cache_room find_victim(struct cache *cache, struct cache_search *sea
 
 /* No thread can pin the entry through its table any more, so puts need not check it while it lives.
  */
-static void become_cold(struct cache_entry *entry)
+static void become_cold(struct hmreg_mr *entry)
 {
-    entry->mr.cold = true;
+    entry_rest(entry)->cold = true;
     entry_set_put_unchecked(entry, true);
 }
 
@@ -97,9 +99,10 @@ void cache_finish_withdrawal(struct cache_pool *pool, struct cache_search *searc
         thread_cache_barrier(&pool->thread_caches);
     pthread_mutex_lock(&pool->lock);
     for (unsigned i = 0; i < search->withdrawn_count; i++) {
-        struct cache_entry *entry = cache_entry_at(pool, search->withdrawn[i].number);
+        struct hmreg_mr *entry = cache_entry_at(pool, search->withdrawn[i].number);
 
-        if (entry->mr.state == CACHE_LIVE && entry_sequence(entry) == search->withdrawn[i].sequence)
+        if (entry_rest(entry)->state == CACHE_LIVE &&
+            entry_sequence(entry) == search->withdrawn[i].sequence)
             become_cold(entry);
     }
     pthread_mutex_unlock(&pool->lock);
@@ -115,7 +118,7 @@ void cache_finish_withdrawal(struct cache_pool *pool, struct cache_search *searc
  */
 struct victims {
     unsigned count;
-    struct cache_entry *list[VICTIMS];
+    struct hmreg_mr *list[VICTIMS];
 };
 
 /* Returns the victims to the list, where the hand visits them next. */
@@ -155,7 +158,7 @@ static bool is_worth_it(const struct cache *cache, const struct cache_use *used,
     struct cache_use left = *used;
 
     for (uint32_t i = 0; i < cache->live.count; i++) {
-        const struct cache_entry *entry = cache_entry_at(cache->pool, clock_ahead(&cache->live, i));
+        const struct hmreg_mr *entry = cache_entry_at(cache->pool, clock_ahead(&cache->live, i));
 
         if (fits(&left, &cache->limit, bytes))
             return true;
@@ -172,7 +175,7 @@ static enum cache_room collect(struct cache *cache, uint64_t bytes, struct cache
     unsigned passes = PASSES;
 
     while (!fits(left, &cache->limit, bytes)) {
-        struct cache_entry *entry;
+        struct hmreg_mr *entry;
         enum cache_room room;
 
         if (victims->count == VICTIMS)
@@ -215,7 +218,7 @@ enum cache_room cache_make_room(struct cache *cache, uint64_t bytes, struct cach
 
 static enum cache_room evict_one(struct cache *cache, int code, struct cache_search *search)
 {
-    struct cache_entry *entry;
+    struct hmreg_mr *entry;
     unsigned passes = PASSES;
     enum cache_room room;
 
@@ -276,9 +279,9 @@ static bool withdraw_next(struct cache_pool *pool, uint32_t *next, struct cache_
     pthread_mutex_lock(&pool->lock);
     end = pool->fresh - *next < CACHE_PASSED ? pool->fresh : *next + CACHE_PASSED;
     for (from = *next; from < end && search->withdrawn_count < WITHDRAWN; from++) {
-        struct cache_entry *entry = cache_entry_at(pool, from);
+        struct hmreg_mr *entry = cache_entry_at(pool, from);
 
-        if (entry->mr.state == CACHE_LIVE)
+        if (entry_rest(entry)->state == CACHE_LIVE)
             withdraw(search, entry);
     }
     pthread_mutex_unlock(&pool->lock);
@@ -293,9 +296,10 @@ static void kill_some_idle(struct cache_pool *pool, const struct cache_search *s
 {
     pthread_mutex_lock(&pool->lock);
     for (unsigned i = from; i < to; i++) {
-        struct cache_entry *entry = cache_entry_at(pool, search->withdrawn[i].number);
+        struct hmreg_mr *entry = cache_entry_at(pool, search->withdrawn[i].number);
 
-        if (entry->mr.state == CACHE_LIVE && entry->mr.cold && !entry_pins(pool, entry))
+        if (entry_rest(entry)->state == CACHE_LIVE && entry_rest(entry)->cold &&
+            !entry_pins(pool, entry))
             cache_kill(entry_cache(pool, entry), entry);
     }
     cache_unlock(pool);

@@ -26,7 +26,7 @@ struct cache_search {
     struct {
         uint32_t number, sequence; /* at the time of withdrawal */
     } withdrawn[WITHDRAWN];
-    struct cache_entry *handed_over[HANDED_OVER]; /* evicted: the owner deregisters them */
+    struct hmreg_mr *handed_over[HANDED_OVER]; /* evicted: the owner deregisters them */
 };
 
 static inline void cache_search_init(struct cache_search *search)

@@ -35,7 +35,7 @@ noinline void put_last(const struct thread_cache *tcache, struct hmreg_mr *mr)
 {
     /* Not mr->domain: the entry may hold another region already. */
     struct cache_set *set = cache_set_of(tcache->set);
-    struct cache_entry *gone;
+    struct hmreg_mr *gone;
 
     barrier_here(); /* the pin slot's new value is visible before what follows is read */
     if (sequence_of(mr) & PUT_UNCHECKED)
@@ -43,7 +43,7 @@ noinline void put_last(const struct thread_cache *tcache, struct hmreg_mr *mr)
     if (!mr->slot_offset || !process_is(set->domain->lib->epoch)) /* 0: an explicit region */
         return;
     cache_set_reap(set);
-    gone = cache_released(&set->pool, (struct cache_entry *)mr);
+    gone = cache_released(&set->pool, mr);
     if (gone)
         cache_set_end(set, gone);
 }
@@ -73,7 +73,7 @@ static noinline void put_aside(struct hmreg_mr *mr)
         return;
     }
     cache_set_reap(set);
-    cache_set_release(set, (struct cache_entry *)mr);
+    cache_set_release(set, mr);
 }
 
 void hmreg_mr_put(struct hmreg_mr *mr)
@@ -103,7 +103,7 @@ static bool serves(const struct thread_cache *tcache, const struct hmreg_mr *mr,
 {
     uint64_t offset = addr - mr->node.start, size = mr->node.end - mr->node.start;
 
-    if (offset >= size || len - 1 >= size - offset || mr->access != access)
+    if (offset >= size || len - 1 >= size - offset || mr_rest(mr)->access != access)
         return false;
     return !tcache->exact || (!offset && len == size);
 }
@@ -115,7 +115,7 @@ static always_inline bool is_certain(const struct thread_cache *tcache, const st
     unsigned state = state_of(tcache);
 
     return (state & GATE_LIVE) && !(state & GATE_QUEUED) &&
-           !((state & GATE_READING) && mr->monitored);
+           !((state & GATE_READING) && mr_rest(mr)->monitored);
 }
 
 /* Asks the monitor, unless one question is for several gets (asked not NULL) and was answered
@@ -139,11 +139,11 @@ static always_inline bool is_right(const struct thread_cache *tcache, struct hmr
 {
     struct cache_set *set = cache_set_of(tcache->set);
 
-    if (mr->ask_monitor && !is_current(tcache, mr, sequence, asked))
+    if (mr_rest(mr)->ask_monitor && !is_current(tcache, mr, sequence, asked))
         return false;
-    if (!mr->ask_identity || cache_set_is_found(set, mr))
+    if (!mr_rest(mr)->ask_identity || cache_set_is_found(set, mr))
         return true;
-    cache_drop(&set->caches[mr->cache], (struct cache_entry *)mr);
+    cache_drop(&set->caches[mr_rest(mr)->cache], mr);
     return false;
 }
 
@@ -171,7 +171,7 @@ static always_inline bool try_pinned(struct thread_cache *tcache, struct hmreg_m
         return false;
     }
     mark_used(pin_slot);
-    thread_cache_count(tcache, mr->cache, &set->caches[mr->cache].stats);
+    thread_cache_count(tcache, mr_rest(mr)->cache, &set->caches[mr_rest(mr)->cache].stats);
     return true;
 }
 
@@ -191,7 +191,7 @@ static always_inline struct hmreg_mr *try_entry(struct thread_cache *tcache, uin
                                                 const struct variant *variant, bool *asked,
                                                 bool *go_on)
 {
-    struct hmreg_mr *mr = &cache_entry_at(&cache_set_of(tcache->set)->pool, number)->mr;
+    struct hmreg_mr *mr = cache_entry_at(&cache_set_of(tcache->set)->pool, number);
     struct pin_slot *pin_slot = &tcache->view.pin_slots[number];
     uint32_t sequence = remembered(pin_slot, access, variant);
 
@@ -325,7 +325,7 @@ int hmreg_mr_get(struct hmreg_domain *domain, const void *addr, size_t len, uint
     if (unlikely((sequence_of(mr) ^ pin_slot->check) != access))
         return get_checked(mr, addr, len, access, out, place);
     if (unlikely(!contains(mr, (uintptr_t)addr, len)))
-        return get_otherwise(mr, addr, len, mr->access, out, place);
+        return get_otherwise(mr, addr, len, mr_rest(mr)->access, out, place);
     mark_used(pin_slot);
     count_hits(view->hits, 1);
     *out = mr;

@@ -40,27 +40,27 @@
 
 /* ---- the thread's table ----------------------------------------------------------------- */
 
-static struct cache *cache_of(const struct get *get, const struct cache_entry *entry)
+static struct cache *cache_of(const struct get *get, const struct hmreg_mr *entry)
 {
-    return &get->set->caches[entry->mr.cache];
+    return &get->set->caches[mr_rest(entry)->cache];
 }
 
 /* Enters a pinned entry in the thread's table. If memory is short, nothing is remembered. The pin
  * stays in the entry's own count. */
-static void remember(struct get *get, struct cache_entry *entry)
+static void remember(struct get *get, struct hmreg_mr *entry)
 {
-    const struct hmreg_mr *mr = &entry->mr;
+    const struct hmreg_mr *mr = entry;
     struct thread_cache *tcache = get->tcache;
     struct pin_slot *pin_slot =
         tcache ? thread_cache_pin_slot(tcache, pin_slot_number(mr->slot_offset)) : NULL;
-    bool asks = mr->ask_monitor || mr->ask_identity;
+    bool asks = mr_rest(mr)->ask_monitor || mr_rest(mr)->ask_identity;
     uint64_t addr = get->want.start;
     uint32_t check;
 
     if (!pin_slot)
         return;
-    check = atomic_load_explicit(&mr->sequence, memory_order_relaxed) ^ mr->access;
-    if (asks || !thread_cache_is_usual(tcache, mr->cache, &cache_of(get, entry)->stats))
+    check = atomic_load_explicit(&mr->sequence, memory_order_relaxed) ^ mr_rest(mr)->access;
+    if (asks || !thread_cache_is_usual(tcache, mr_rest(mr)->cache, &cache_of(get, entry)->stats))
         check |= THREAD_CACHE_ASIDE;
     if (get->want.variant) {
         addr ^= variant_salt(get->want.variant);
@@ -74,11 +74,11 @@ static void remember(struct get *get, struct cache_entry *entry)
 
 /* Keeps a pinned live entry if it is valid; else drops and unpins it. Without an identity the
  * monitor is responsible: an invalid entry would not be live. */
-static bool keep_if_right(struct get *get, struct cache_entry *entry)
+static bool keep_if_right(struct get *get, struct hmreg_mr *entry)
 {
-    const struct hmreg_mr *mr = &entry->mr;
+    const struct hmreg_mr *mr = entry;
 
-    if (!mr->ask_identity || cache_set_is_found(get->set, mr)) {
+    if (!mr_rest(mr)->ask_identity || cache_set_is_found(get->set, mr)) {
         cache_stats_add(&cache_of(get, entry)->stats, STATS_HITS, 1);
         remember(get, entry);
         return true;
@@ -88,9 +88,9 @@ static bool keep_if_right(struct get *get, struct cache_entry *entry)
     return false;
 }
 
-static struct cache_entry *find_among(struct get *get, unsigned from, unsigned to)
+static struct hmreg_mr *find_among(struct get *get, unsigned from, unsigned to)
 {
-    struct cache_entry *entry = NULL;
+    struct hmreg_mr *entry = NULL;
 
     if (from == to)
         return NULL;
@@ -134,9 +134,9 @@ static bool finds_at_claim(const struct get *get)
 
 /* Searches the devices' caches first, which need not wait for the kernel's events on host memory.
  * *sure: host memory may be cached. */
-static struct cache_entry *find_anywhere(struct get *get, bool *sure)
+static struct hmreg_mr *find_anywhere(struct get *get, bool *sure)
 {
-    struct cache_entry *entry;
+    struct hmreg_mr *entry;
 
     cache_drain(&get->set->pool); /* the application's notices may concern device memory */
     entry = find_among(get, HOST_CACHES, cache_set_count(get->set));
@@ -168,11 +168,11 @@ static unsigned evict(struct cache_set *set, struct cache *cache, unsigned count
     return done;
 }
 
-static int create_once(struct get *get, struct cache *cache, struct cache_entry *entry)
+static int create_once(struct get *get, struct cache *cache, struct hmreg_mr *entry)
 {
     uint64_t start = cache_stats_start(&cache->stats);
-    int rc = get->list ? segments_make(get->domain, get->list, &entry->mr)
-                       : split_make(get->domain, get->request, get->found, &entry->mr);
+    int rc = get->list ? segments_make(get->domain, get->list, entry)
+                       : split_make(get->domain, get->request, get->found, entry);
 
     if (!rc)
         cache_stats_done(&cache->stats, start);
@@ -182,7 +182,7 @@ static int create_once(struct get *get, struct cache *cache, struct cache_entry 
 /* Every path was refused, one for want of room that cached regions of the same device may have, as
  * in its window for other devices (BAR1). Other causes answer the same, so only a few regions make
  * way. */
-static int create_in_room(struct get *get, struct cache *cache, struct cache_entry *entry, int rc)
+static int create_in_room(struct get *get, struct cache *cache, struct hmreg_mr *entry, int rc)
 {
     for (unsigned count = 1; rc == -EOPNOTSUPP && explain_says(-ENOMEM) && count <= 4; count *= 2) {
         if (!cache_evict(cache, count, -ENOMEM))
@@ -210,7 +210,7 @@ static int ready(const struct get *get, struct hmreg_mr *mr)
     return endpoints && !get->domain->group ? mr_ready(mr, *endpoints) : 0;
 }
 
-static int create(struct get *get, struct cache_entry *entry)
+static int create(struct get *get, struct hmreg_mr *entry)
 {
     struct cache *cache = cache_of(get, entry);
     unsigned forgotten = cache_forgotten(&get->set->pool);
@@ -224,13 +224,13 @@ static int create(struct get *get, struct cache_entry *entry)
     for (unsigned count = 1; eviction_helps(rc) && evict(get->set, cache, count, rc); count *= 2)
         rc = create_once(get, cache, entry);
     rc = create_in_room(get, cache, entry, rc);
-    entry->mr.registered = !rc;
-    rc = rc ? rc : ready(get, &entry->mr);
+    mr_rest(entry)->registered = !rc;
+    rc = rc ? rc : ready(get, entry);
     hmreg_error_unguard(&guard, !rc);
     if (rc)
         cache_stats_add(&cache->stats, STATS_FAILURES, 1);
     else
-        callbacks_made(&entry->mr);
+        callbacks_made(entry);
     return rc;
 }
 
@@ -250,7 +250,7 @@ static int fail_short(void)
 }
 
 /* Registers a region that no other get will find; its put deregisters it. */
-static int get_uncached(struct get *get, struct cache_entry *entry, struct hmreg_mr **out)
+static int get_uncached(struct get *get, struct hmreg_mr *entry, struct hmreg_mr **out)
 {
     int rc = create(get, entry);
 
@@ -259,28 +259,26 @@ static int get_uncached(struct get *get, struct cache_entry *entry, struct hmreg
         return rc;
     }
     cache_stats_add(&cache_of(get, entry)->stats, STATS_UNCACHED, 1);
-    *out = &entry->mr;
+    *out = entry;
     return 0;
 }
 
 static int get_anew(struct get *get, struct hmreg_mr **out)
 {
     struct cache *cache = cache_for(get);
-    struct cache_entry *entry;
-    struct hmreg_mr like;
+    struct hmreg_mr *entry;
 
-    region_init(&like, get->domain, get->request, get->found);
-    while (!(entry = cache_admit(cache, &get->want, &like)))
+    while (!(entry = cache_admit(cache, &get->want, get->found->iface)))
         if (!cache_grow(cache))
             return fail_short();
     return get_uncached(get, entry, out);
 }
 
 /* Makes room for a registered region, if necessary, and publishes it. */
-static enum cache_publish publish(struct get *get, struct cache *cache, struct cache_entry *entry,
+static enum cache_publish publish(struct get *get, struct cache *cache, struct hmreg_mr *entry,
                                   struct cache_search *search)
 {
-    bool right = notice_is_still_found(get), sure = notice_is_identity_sure(get, &entry->mr);
+    bool right = notice_is_still_found(get), sure = notice_is_identity_sure(get, entry);
 
     for (unsigned interrupted = 0; sure && interrupted < MAX_SEARCHES;) {
         enum cache_publish result;
@@ -305,7 +303,7 @@ static enum cache_publish publish(struct get *get, struct cache *cache, struct c
 
 /* The region is registered, and its entry still pending. An entry for which others were evicted may
  * soon be evicted itself: threads remember it only after a second get. */
-static int finish(struct get *get, struct cache_entry *entry, struct hmreg_mr **out)
+static int finish(struct get *get, struct hmreg_mr *entry, struct hmreg_mr **out)
 {
     struct cache *cache = cache_of(get, entry);
     struct cache_search search;
@@ -313,7 +311,7 @@ static int finish(struct get *get, struct cache_entry *entry, struct hmreg_mr **
     bool cached;
 
     cache_search_init(&search);
-    entry->mr.cached = true;
+    mr_rest(entry)->cached = true;
     result = publish(get, cache, entry, &search);
     cached = result == CACHE_PUBLISHED;
     if (search.evicted)
@@ -324,31 +322,31 @@ static int finish(struct get *get, struct cache_entry *entry, struct hmreg_mr **
         return AGAIN;
     }
     if (!cached) { /* else other threads already read the adjacent flags */
-        entry->mr.cached = false;
+        mr_rest(entry)->cached = false;
         cache_stats_add(&cache->stats, STATS_UNCACHED, 1);
     }
-    if (cached && entry->mr.ask_identity && sweep_expect(&get->set->sweep))
+    if (cached && mr_rest(entry)->ask_identity && sweep_expect(&get->set->sweep))
         reaper_wake();
     if (cached && !search.evicted)
         remember(get, entry);
-    *out = &entry->mr;
+    *out = entry;
     return 0;
 }
 
 /* The entry is pending, and claimed by this thread. */
-static int register_claimed(struct get *get, struct cache_entry *entry, struct hmreg_mr **out)
+static int register_claimed(struct get *get, struct hmreg_mr *entry, struct hmreg_mr **out)
 {
     struct cache *cache = cache_of(get, entry);
     bool noticed;
     int rc;
 
     cache_set_serve(get->set);
-    noticed = notice_changes(get, &entry->mr);
+    noticed = notice_changes(get, entry);
     rc = noticed ? create(get, entry) : 0;
 
     if (noticed && !rc) {
-        if (entry->mr.ask_identity)
-            entry->mr.more->asks_why = get->asks_why;
+        if (mr_rest(entry)->ask_identity)
+            mr_more(entry)->asks_why = get->asks_why;
         return finish(get, entry, out);
     }
     cache_abandon(cache, entry);
@@ -359,11 +357,11 @@ static int register_claimed(struct get *get, struct cache_entry *entry, struct h
 
 /* Uses the entry of another thread, which is live or pending. That thread inserted it after this
  * one's look-up, so a change that happened since may concern it: settle first. */
-static int share(struct get *get, struct cache_entry *other, struct hmreg_mr **out)
+static int share(struct get *get, struct hmreg_mr *other, struct hmreg_mr **out)
 {
     bool refused_room;
 
-    if (other->mr.cache < HOST_CACHES && !settle(get)) {
+    if (mr_rest(other)->cache < HOST_CACHES && !settle(get)) {
         cache_set_release(get->set, other);
         return get_anew(get, out);
     }
@@ -373,30 +371,28 @@ static int share(struct get *get, struct cache_entry *other, struct hmreg_mr **o
     }
     if (!keep_if_right(get, other))
         return AGAIN;
-    *out = &other->mr;
+    *out = other;
     return 0;
 }
 
 /* Uses a live entry that this get's claim has found and pinned. */
-static int take_found(struct get *get, struct cache_entry *entry, struct hmreg_mr **out)
+static int take_found(struct get *get, struct hmreg_mr *entry, struct hmreg_mr **out)
 {
     if (!get->at_once)
         return share(get, entry, out);
     if (!keep_if_right(get, entry))
         return AGAIN;
-    *out = &entry->mr;
+    *out = entry;
     return 0;
 }
 
 static int miss(struct get *get, struct hmreg_mr **out)
 {
     struct cache *cache = cache_for(get);
-    struct cache_entry *entry = NULL;
-    struct hmreg_mr like;
+    struct hmreg_mr *entry = NULL;
 
-    region_init(&like, get->domain, get->request, get->found);
     for (;;) {
-        switch (cache_claim(cache, &get->want, &like, get->tcache, &entry)) {
+        switch (cache_claim(cache, &get->want, get->found->iface, get->tcache, &entry)) {
         case CACHE_CLAIMED:
             return register_claimed(get, entry, out);
         case CACHE_FOUND:
@@ -420,10 +416,10 @@ bool get_claim_holds(const struct request *request, const struct hmreg_mr *mr)
 
     if (!claim->made || claim->trusted) /* a get with another trusted claim has another variant */
         return true;
-    if (claim->iface == mr->iface &&
+    if (claim->iface == mr_rest(mr)->iface &&
         (claim->device == HMREG_DEVICE_ANY || claim->device == mr_device(mr)))
         return true;
-    cache_stats_add(&mr->domain->caches->caches[mr->cache].stats, STATS_HITS, -1);
+    cache_stats_add(&mr->domain->caches->caches[mr_rest(mr)->cache].stats, STATS_HITS, -1);
     return false;
 }
 
@@ -439,7 +435,7 @@ static int resolve_request(struct get *get)
 
 static int get_round(struct get *get, struct hmreg_mr **out)
 {
-    struct cache_entry *entry = NULL;
+    struct hmreg_mr *entry = NULL;
     bool sure;
     int rc;
 
@@ -449,8 +445,8 @@ static int get_round(struct get *get, struct hmreg_mr **out)
         sure = settle(get);
     else
         entry = find_anywhere(get, &sure);
-    if (entry && get_claim_holds(get->request, &entry->mr)) {
-        *out = &entry->mr;
+    if (entry && get_claim_holds(get->request, entry)) {
+        *out = entry;
         return 0;
     }
     if (entry)
@@ -518,7 +514,7 @@ int get_listed(struct hmreg_domain *domain, const struct composite *list,
 void get_found(struct hmreg_domain *domain, const struct cache_want *wants, unsigned count,
                bool asked, struct hmreg_mr **const *mrs)
 {
-    struct cache_entry *entries[GET_PORTION];
+    struct hmreg_mr *entries[GET_PORTION];
     struct cache_pool *pool = &domain->caches->pool;
     struct get get = {.set = domain->caches, .domain = domain, .settled = asked};
     bool sure;
@@ -529,7 +525,7 @@ void get_found(struct hmreg_domain *domain, const struct cache_want *wants, unsi
     cache_find_many(pool, sure, wants, count, get.tcache, entries);
     for (unsigned i = 0; i < count; i++) {
         get.want = wants[i];
-        *mrs[i] = entries[i] && keep_if_right(&get, entries[i]) ? &entries[i]->mr : NULL;
+        *mrs[i] = entries[i] && keep_if_right(&get, entries[i]) ? entries[i] : NULL;
     }
 }
 

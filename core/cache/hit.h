@@ -45,8 +45,8 @@ static inline bool contains(const struct hmreg_mr *mr, uint64_t addr, uint64_t l
     return mr->node.start <= addr && addr <= last && last < mr->node.end;
 }
 
-#define PIN_SLOTS_AN_ENTRY (sizeof(struct cache_entry) / sizeof(struct pin_slot))
-_Static_assert(sizeof(struct cache_entry) % sizeof(struct pin_slot) == 0,
+#define PIN_SLOTS_AN_ENTRY (sizeof(struct hmreg_mr) / sizeof(struct pin_slot))
+_Static_assert(sizeof(struct hmreg_mr) % sizeof(struct pin_slot) == 0,
                "an entry's offset is a multiple of its pin slot's");
 
 /* Returns the entry that a slot names by the offset of its pin slot. */

@@ -205,7 +205,7 @@ static bool is_change_noticed(struct get *get, const struct hmreg_mr *mr, const 
         return true;
     if (part->range->identity || monitor_kind(get->set->monitor) == HMREG_MONITOR_IMPORT)
         return true;
-    return mr->watched && is_anonymous(get, part);
+    return mr_rest(mr)->watched && is_anonymous(get, part);
 }
 
 bool notice_changes(struct get *get, struct hmreg_mr *mr)
@@ -219,15 +219,15 @@ bool notice_changes(struct get *get, struct hmreg_mr *mr)
     always = get->found->iface >= HMREG_IFACE_COUNT ||
              get->domain->check[get->found->iface] == HMREG_CHECK_ALWAYS;
     /* Also if the runtime reports changes: it does not know that memory it pinned was unmapped. */
-    mr->watched = get_is_host(get) && watch(get);
-    mr->monitored = mr->watched;
+    mr_rest(mr)->watched = get_is_host(get) && watch(get);
+    mr_rest(mr)->monitored = mr_rest(mr)->watched;
     /* Hooks shut the gate before the kernel changes the memory, so hits need not ask. */
-    mr->ask_monitor =
-        mr->watched && always && monitor_kind(get->set->monitor) != HMREG_MONITOR_MEMHOOKS;
+    mr_rest(mr)->ask_monitor =
+        mr_rest(mr)->watched && always && monitor_kind(get->set->monitor) != HMREG_MONITOR_MEMHOOKS;
     for (size_t i = 0; noticed && i < part_count(get); i++) {
         struct part part = part_of(get, i);
 
-        mr->ask_identity |= always && !get->request->claim.trusted && must_ask(get, &part);
+        mr_rest(mr)->ask_identity |= always && !get->request->claim.trusted && must_ask(get, &part);
         noticed = !get->watched && is_change_noticed(get, mr, &part);
     }
     return noticed;
@@ -241,7 +241,7 @@ static bool holds_memory(const struct hmreg_mr *mr)
     struct hmreg_mr **parts = mr_parts(mr, &count);
 
     if (!parts)
-        return mr->path == HMREG_PATH_DMABUF || mr->path == HMREG_PATH_MAPPED;
+        return mr_rest(mr)->path == HMREG_PATH_DMABUF || mr_rest(mr)->path == HMREG_PATH_MAPPED;
     for (size_t i = 0; i < count; i++)
         if (parts[i] && !holds_memory(parts[i]))
             return false;
@@ -250,7 +250,7 @@ static bool holds_memory(const struct hmreg_mr *mr)
 
 bool notice_is_identity_sure(const struct get *get, const struct hmreg_mr *mr)
 {
-    if (!mr->ask_identity || holds_memory(mr))
+    if (!mr_rest(mr)->ask_identity || holds_memory(mr))
         return true;
     for (size_t i = 0; i < part_count(get); i++)
         if (part_of(get, i).range->id_recurs)

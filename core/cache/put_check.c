@@ -23,7 +23,7 @@ static void report(const struct hmreg_mr *mr, const char *why)
 void put_checked(struct hmreg_mr *mr)
 {
     struct hmreg_domain *domain = mr->domain;
-    struct cache_entry *gone = NULL;
+    struct hmreg_mr *gone = NULL;
 
     if (atomic_load(&domain->closed)) {
         report(mr, "its domain was closed");
@@ -31,7 +31,7 @@ void put_checked(struct hmreg_mr *mr)
         report(mr, "it was registered explicitly, and is closed by hmreg_mr_close()");
     } else if (!domain_check(domain)) {
         cache_set_reap(domain->caches);
-        if (!cache_release_checked(&domain->caches->pool, (struct cache_entry *)mr, &gone))
+        if (!cache_release_checked(&domain->caches->pool, mr, &gone))
             report(mr, "no get holds it; it was put before");
         else if (gone)
             cache_set_end(domain->caches, gone);

@@ -8,7 +8,7 @@
 /* What is asked about an entry, which may hold another region when the answer is there. */
 struct question {
     struct cache *cache;
-    struct cache_entry *entry;
+    struct hmreg_mr *entry;
     enum hmreg_iface iface;
     size_t index; /* of the part of its memory */
     struct mr_part part;
@@ -16,12 +16,12 @@ struct question {
 
 /* ---- one region ----------------------------------------------------------------------------- */
 
-static bool is_of(const struct cache_entry *entry, const struct question *question)
+static bool is_of(const struct hmreg_mr *entry, const struct question *question)
 {
-    const struct hmreg_mr *mr = &entry->mr;
+    const struct hmreg_mr *mr = entry;
     struct mr_part part;
 
-    if (mr->state != CACHE_LIVE || mr->cache != question->cache->index ||
+    if (mr_rest(mr)->state != CACHE_LIVE || mr_rest(mr)->cache != question->cache->index ||
         question->index >= mr_part_count(mr))
         return false;
     part = mr_part(mr, question->index);
@@ -60,10 +60,10 @@ static void end_stale(struct sweep *sweep, struct cache_pool *pool, const struct
 /* ---- all of them ---------------------------------------------------------------------------- */
 
 /* The next entry, with the part of its memory that is next; NULL: there is none. */
-static struct cache_entry *next_entry(struct sweep *sweep, struct cache_pool *pool,
-                                      struct cache **cache, size_t *index)
+static struct hmreg_mr *next_entry(struct sweep *sweep, struct cache_pool *pool,
+                                   struct cache **cache, size_t *index)
 {
-    struct cache_entry *entry;
+    struct hmreg_mr *entry;
 
     for (; sweep->cache < atomic_load(&pool->known_caches);
          sweep->cache++, sweep->place = 0, sweep->part = 0) {
@@ -72,7 +72,7 @@ static struct cache_entry *next_entry(struct sweep *sweep, struct cache_pool *po
             continue;
         entry = cache_entry_at(pool, clock_ahead(&(*cache)->live, sweep->place));
         *index = sweep->part++;
-        if (!entry->mr.ask_identity || sweep->part >= mr_part_count(&entry->mr)) {
+        if (!entry_rest(entry)->ask_identity || sweep->part >= mr_part_count(entry)) {
             sweep->place++;
             sweep->part = 0;
         }
@@ -85,7 +85,7 @@ static struct cache_entry *next_entry(struct sweep *sweep, struct cache_pool *po
 static bool collect(struct sweep *sweep, struct cache_pool *pool,
                     struct question questions[CACHE_BATCH], unsigned *count)
 {
-    struct cache_entry *entry = NULL;
+    struct hmreg_mr *entry = NULL;
     struct cache *cache = NULL;
     size_t index;
 
@@ -95,9 +95,9 @@ static bool collect(struct sweep *sweep, struct cache_pool *pool,
         entry = next_entry(sweep, pool, &cache, &index);
         if (!entry)
             break;
-        if (entry->mr.ask_identity && index < mr_part_count(&entry->mr))
-            questions[(*count)++] =
-                (struct question){cache, entry, entry->mr.iface, index, mr_part(&entry->mr, index)};
+        if (entry_rest(entry)->ask_identity && index < mr_part_count(entry))
+            questions[(*count)++] = (struct question){cache, entry, entry_rest(entry)->iface, index,
+                                                      mr_part(entry, index)};
     }
     pthread_mutex_unlock(&pool->lock);
     return entry;

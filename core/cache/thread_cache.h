@@ -108,7 +108,7 @@ struct thread_cache {
 struct thread_cache_set {
     uint64_t serial; /* unique in the process, never reused */
     struct gate *gate;
-    const struct stable_array *entries; /* of struct cache_entry; not empty */
+    const struct stable_array *entries; /* of struct hmreg_mr; not empty */
     pthread_mutex_t *lock;              /* guards the entries; held while pin slots are added up */
     unsigned caches;
     bool fenced, exact;

@@ -120,8 +120,8 @@ static void hand_out(struct hmreg_explanation *explanation, struct hmreg_explana
 static void explain_hits(struct hmreg_explanation *explanation, const struct hmreg_mr *mr)
 {
     explanation->asks = mr_asks(mr);
-    if (mr->ask_identity)
-        snprintf(explanation->asks_why, sizeof(explanation->asks_why), "%s", mr->more->asks_why);
+    if (mr_rest(mr)->ask_identity)
+        snprintf(explanation->asks_why, sizeof(explanation->asks_why), "%s", mr_more(mr)->asks_why);
 }
 
 /* Begins each reason's text with the rail that it is about. */
@@ -156,8 +156,8 @@ int hmreg_explain(const struct hmreg_mr *mr, struct hmreg_explanation *out)
         mr = mr_explained(mr, &rail);
     assert(mr || last); /* a region has a rail */
     if (mr)
-        fill(&explanation, mr->iface, mr_device(mr), mr->path, mr->more ? mr->more->reasons : NULL,
-             mr->more ? mr->more->refused : 0);
+        fill(&explanation, mr_rest(mr)->iface, mr_device(mr), mr_rest(mr)->path,
+             mr_more(mr) ? mr_more(mr)->reasons : NULL, mr_more(mr) ? mr_more(mr)->refused : 0);
     else
         explanation = *last;
     if (whole)

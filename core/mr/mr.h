@@ -57,12 +57,19 @@ struct mr_more {
     struct hmreg_mr *next_undone; /* in the list of undone.h */
 };
 
+/* What a hit, its put and the search tree read of a region. Those of a domain's cached regions lie
+ * together, apart from the rest: a hit among 100,000 regions takes 17 ns then instead of 57 (Zen 4;
+ * 48 bytes a region instead of 112). */
 struct hmreg_mr {
     struct hmreg_domain *domain;
     atomic_uint sequence; /* cached regions: odd while thread caches may hold it (thread_cache.h) */
     uint32_t slot_offset; /* regions of hmreg_mr_get(): its pin slot's; 0: explicit region */
     struct itree_node node; /* starts at the first range, as long as all ranges together; of a
                                region with more->list the least range that contains all segments */
+};
+
+/* The rest of a region. */
+struct mr_rest {
     struct provider_mr made;
     struct mr_more *more; /* NULL: one range of plain host memory, registered as requested */
     uint16_t access;
@@ -85,26 +92,60 @@ struct hmreg_mr {
     bool varied : 1;       /* its key has attributes: entry_variant() */
     bool refused_room : 1; /* registered, but not published because the cache was full */
     uint16_t cache;
+    uint32_t place; /* live: its place in the clock list; else the next entry of its list */
+    uint32_t pins;  /* those in no thread's pin slot; thread_cache_pins() adds up the others */
 };
 
+/* A region that is not in a domain's array: every one but those of hmreg_mr_get(). */
+struct mr_alone {
+    struct hmreg_mr mr; /* first; slot_offset 0 */
+    struct mr_rest rest;
+};
+
+/* Slot offsets count the elements of a domain's array in this unit. */
+#define MR_SLOT 16
+
 _Static_assert(HMREG_ACCESS_ALL <= UINT16_MAX, "access rights fit a region's");
+_Static_assert(sizeof(struct mr_rest) % MR_SLOT == 0, "slot offsets are multiples of MR_SLOT");
 _Static_assert(HMREG_IFACE_MAX < 1 << 4, "so does an iface");
+
+/* The second part of an element of a domain's array: see struct stable_array. */
+static inline struct mr_rest *mr_rest_in(char *entries, uint32_t slot_offset)
+{
+    return (struct mr_rest *)(entries - slot_offset * (sizeof(struct mr_rest) / MR_SLOT)) - 1;
+}
+
+static inline struct mr_rest *mr_rest(const struct hmreg_mr *mr)
+{
+    if (!mr->slot_offset)
+        return &((struct mr_alone *)mr)->rest;
+    return mr_rest_in(mr->domain->entries, mr->slot_offset);
+}
+
+/* NULL: see struct mr_rest. */
+static inline struct mr_more *mr_more(const struct hmreg_mr *mr)
+{
+    return mr_rest(mr)->more;
+}
 
 static inline int mr_device(const struct hmreg_mr *mr)
 {
-    return mr->more ? mr->more->device : -1;
+    return mr_more(mr) ? mr_more(mr)->device : -1;
 }
 
 /* HMREG_ASKS_* */
 static inline uint32_t mr_asks(const struct hmreg_mr *mr)
 {
-    return (mr->ask_identity ? HMREG_ASKS_RUNTIME : 0) | (mr->ask_monitor ? HMREG_ASKS_KERNEL : 0);
+    const struct mr_rest *rest = mr_rest(mr);
+
+    return (rest->ask_identity ? HMREG_ASKS_RUNTIME : 0) |
+           (rest->ask_monitor ? HMREG_ASKS_KERNEL : 0);
 }
 
 /* NULL: the region is explicit, or was got by one range. */
 static inline const struct mr_list *mr_list(const struct hmreg_mr *mr)
 {
-    return mr->more ? mr->more->list : NULL;
+    return mr_more(mr) ? mr_more(mr)->list : NULL;
 }
 
 /* The address of the first byte of the first range. */
@@ -120,7 +161,7 @@ static inline uint64_t mr_len(const struct hmreg_mr *mr)
 
 static inline uint64_t mr_identity(const struct hmreg_mr *mr)
 {
-    return mr->more ? mr->more->identity : 0;
+    return mr_more(mr) ? mr_more(mr)->identity : 0;
 }
 
 /* The parts whose identities a cached region's hits ask for, one by one. */
@@ -138,19 +179,19 @@ static inline struct mr_part mr_part(const struct hmreg_mr *mr, size_t index)
 
 static inline size_t mr_count(const struct hmreg_mr *mr)
 {
-    return mr->more ? mr->more->count : 1;
+    return mr_more(mr) ? mr_more(mr)->count : 1;
 }
 
 /* NULL: not a composite. */
 static inline struct hmreg_mr **mr_pieces(const struct hmreg_mr *mr)
 {
-    return mr->more ? mr->more->pieces : NULL;
+    return mr_more(mr) ? mr_more(mr)->pieces : NULL;
 }
 
 /* NULL: of no group. */
 static inline struct hmreg_mr **mr_rails(const struct hmreg_mr *mr)
 {
-    return mr->more ? mr->more->rails : NULL;
+    return mr_more(mr) ? mr_more(mr)->rails : NULL;
 }
 
 /* The regions that a composite or a group's region consists of: pieces or rails, some of which may
@@ -167,7 +208,7 @@ static inline struct iovec mr_asked(const struct hmreg_mr *mr, size_t index)
 {
     struct iovec plain = {(void *)(uintptr_t)mr->node.start, mr_len(mr)};
 
-    return mr->more ? mr->more->asked[index] : plain;
+    return mr_more(mr) ? mr_more(mr)->asked[index] : plain;
 }
 
 /* A range as it was registered. */
@@ -175,13 +216,13 @@ static inline struct iovec mr_iov(const struct hmreg_mr *mr, size_t index)
 {
     struct iovec plain = {(void *)(uintptr_t)mr->node.start, mr_len(mr)};
 
-    return mr->more ? mr->more->iov[index] : plain;
+    return mr_more(mr) ? mr_more(mr)->iov[index] : plain;
 }
 
 /* Did the caller choose the address by which peers reach the first byte, more->iova? */
 static inline bool mr_has_iova(const struct hmreg_mr *mr)
 {
-    return mr->more && mr->more->has_iova;
+    return mr_more(mr) && mr_more(mr)->has_iova;
 }
 
 /* The address of a range, of a region that is no composite, for the fabric's local operations. */
@@ -190,7 +231,7 @@ uint64_t mr_local_addr(const struct hmreg_mr *mr, size_t index);
 /* Is the asynchronous registration not complete yet? Never true of a region of hmreg_mr_get(). */
 static inline bool mr_is_pending(const struct hmreg_mr *mr)
 {
-    return mr->more && atomic_load(&mr->more->pending);
+    return mr_more(mr) && atomic_load(&mr_more(mr)->pending);
 }
 
 /* Counts an explicit region in its domain and notifies the provider; called once, just before the

@@ -31,14 +31,13 @@ static bool is_explicit_plain(const struct hmreg_domain *domain, const struct re
 static int create_plain(struct hmreg_domain *domain, const struct request *request,
                         const struct resolved *found, struct hmreg_mr **out)
 {
-    struct hmreg_mr *mr = calloc(1, sizeof(*mr));
+    struct hmreg_mr *mr = region_alloc(domain, request, found);
     int rc;
 
     if (!mr)
         return hmreg_fail(-ENOMEM, "no memory for a region");
     mr->node.start = (uint64_t)(uintptr_t)request->iov->iov_base;
     mr->node.end = mr->node.start + request->iov->iov_len;
-    region_init(mr, domain, request, found);
     rc = region_make_plain(domain, request, found, mr);
     if (rc)
         free(mr);
@@ -65,8 +64,8 @@ int region_create(struct hmreg_domain *domain, const struct request *request,
             rc = refuse_all(domain, found, whole.reasons, whole.count);
     }
     if (whole.reasons && !rc) {
-        (*out)->more->refused = whole.count;
-        (*out)->more->reasons = whole.reasons;
+        mr_more(*out)->refused = whole.count;
+        mr_more(*out)->reasons = whole.reasons;
     } else {
         free(whole.reasons);
     }
@@ -79,10 +78,10 @@ int region_create(struct hmreg_domain *domain, const struct request *request,
 
 void region_move(struct hmreg_mr *from, struct hmreg_mr *mr)
 {
-    mr->made = from->made;
-    mr->more = from->more;
-    mr->path = from->path;
-    mr->key_taken = from->key_taken;
+    mr_rest(mr)->made = mr_rest(from)->made;
+    mr_rest(mr)->more = mr_more(from);
+    mr_rest(mr)->path = mr_rest(from)->path;
+    mr_rest(mr)->key_taken = mr_rest(from)->key_taken;
     free(from);
 }
 
@@ -92,7 +91,7 @@ int region_make(struct hmreg_domain *domain, const struct request *request,
     struct hmreg_mr *whole = NULL;
     int rc;
 
-    mr->key_taken = false;
+    mr_rest(mr)->key_taken = false;
     if (is_plain(request, found))
         return region_make_plain(domain, request, found, mr);
     rc = region_create(domain, request, found, &whole);

@@ -15,7 +15,7 @@ int region_create(struct hmreg_domain *domain, const struct request *request,
                   const struct resolved *found, struct hmreg_mr **out);
 
 /* As region_create(), into a region that the cache owns. The caller has set its slot offset and
- * node and called region_init(). region_destroy() deregisters it but leaves the struct to the
+ * other fields. region_destroy() deregisters it but leaves the struct to the
  * cache. Never asynchronous. */
 int region_make(struct hmreg_domain *domain, const struct request *request,
                 const struct resolved *found, struct hmreg_mr *mr);

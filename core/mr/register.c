@@ -26,12 +26,31 @@ struct attempt {
     struct hmreg_domain *domain;
     const struct request *request;
     const struct resolved *found; /* request->count: the memory of each range */
-    struct hmreg_mr *mr;          /* the region to fill */
+    struct mr_rest *rest;         /* of the region to fill; paths but SYSTEM need rest->more */
     struct refusals *whole;       /* out, with -EXDEV: see region_create_one(); or NULL */
+    struct iovec *iov;            /* request->count: the ranges as they are to be registered */
     uint64_t key;
     enum hmreg_way way;      /* of path dmabuf */
+    struct refusals refused; /* so far; owned */
     struct hmreg_reason why; /* why the current path refused; why.code 0: it did not */
 };
+
+/* iov: the request's ranges, in memory that the attempt may change. */
+static void begin(struct attempt *attempt, struct hmreg_domain *domain,
+                  const struct request *request, const struct resolved *found, struct hmreg_mr *mr,
+                  struct iovec *iov)
+{
+    attempt->domain = domain;
+    attempt->request = request;
+    attempt->found = found;
+    attempt->rest = mr_rest(mr);
+    attempt->whole = NULL;
+    attempt->iov = iov;
+    attempt->key = 0;
+    attempt->way = HMREG_WAY_NONE;
+    attempt->refused = (struct refusals){0, NULL};
+    /* why: see begin_reason() */
+}
 
 /* Names the device as its driver does. */
 static void name_device(struct attempt *attempt, struct provider_request *below)
@@ -51,7 +70,7 @@ static int call_provider(struct attempt *attempt, const struct hmreg_dmabuf *dma
     struct hmreg_domain *domain = attempt->domain;
     struct provider_request below = {
         .path = attempt->why.path,
-        .iov = attempt->mr->more->iov,
+        .iov = attempt->iov,
         .count = request->count,
         .access = request->access,
         .requested_key = attempt->key,
@@ -70,7 +89,7 @@ static int call_provider(struct attempt *attempt, const struct hmreg_dmabuf *dma
     };
 
     name_device(attempt, &below);
-    return domain->ops.reg(domain->self, &below, &attempt->mr->made, &attempt->why);
+    return domain->ops.reg(domain->self, &below, &attempt->rest->made, &attempt->why);
 }
 
 /* Makes the thread's last error, which a vendor's runtime reported, the reason of a refusal. */
@@ -156,14 +175,14 @@ static void begin_reason(struct hmreg_reason *why, enum hmreg_path path)
 
 static int note_refusal(struct attempt *attempt)
 {
-    struct mr_more *more = attempt->mr->more;
+    struct refusals *refused = &attempt->refused;
 
-    if (!more->reasons) {
-        more->reasons = calloc(HMREG_REASONS_MAX, sizeof(*more->reasons));
-        if (!more->reasons)
+    if (!refused->reasons) {
+        refused->reasons = calloc(HMREG_REASONS_MAX, sizeof(*refused->reasons));
+        if (!refused->reasons)
             return hmreg_fail(-ENOMEM, "no memory for the reasons of a region's path");
     }
-    more->reasons[more->refused++] = attempt->why;
+    refused->reasons[refused->count++] = attempt->why;
     return 0;
 }
 
@@ -205,13 +224,13 @@ static int try_dmabuf(struct attempt *attempt)
     }
     if (!rc)
         way_taken(attempt->domain, *way, found->iface, found->range.device);
-    attempt->mr->more->way = rc ? HMREG_WAY_NONE : (uint8_t)*way;
+    attempt->rest->more->way = rc ? HMREG_WAY_NONE : (uint8_t)*way;
     return rc;
 }
 
 static int map_range(struct attempt *attempt, size_t index)
 {
-    struct mapping *mapping = &attempt->mr->more->mappings[index];
+    struct mapping *mapping = &attempt->rest->more->mappings[index];
     struct hmreg_dmabuf dmabuf;
     int rc = export_range(attempt, index, &dmabuf);
 
@@ -220,7 +239,7 @@ static int map_range(struct attempt *attempt, size_t index)
     rc = mapping_open(&dmabuf, mapping, &attempt->why);
     unexport(attempt, &dmabuf);
     if (!rc)
-        attempt->mr->more->iov[index].iov_base = (void *)(uintptr_t)mapping->addr;
+        attempt->iov[index].iov_base = (void *)(uintptr_t)mapping->addr;
     return rc;
 }
 
@@ -234,7 +253,7 @@ static void unmap_ranges(struct mr_more *more)
 
 static int try_mapped(struct attempt *attempt)
 {
-    struct mr_more *more = attempt->mr->more;
+    struct mr_more *more = attempt->rest->more;
     int rc = 0;
 
     attempt->way = HMREG_WAY_NONE;
@@ -247,7 +266,7 @@ static int try_mapped(struct attempt *attempt)
         rc = call_provider(attempt, NULL);
     if (rc) {
         unmap_ranges(more);
-        memcpy(more->iov, attempt->request->iov, more->count * sizeof(*more->iov));
+        memcpy(attempt->iov, attempt->request->iov, more->count * sizeof(*more->iov));
     }
     return rc;
 }
@@ -273,7 +292,7 @@ static int try_system(struct attempt *attempt)
                                 "this host memory of %s is mapped for devices only: have it mapped "
                                 "for the CPU as well",
                                 hmreg_iface_name(found[i].iface));
-        attempt->mr->more->iov[i].iov_base = (void *)(uintptr_t)found[i].range.host_addr;
+        attempt->iov[i].iov_base = (void *)(uintptr_t)found[i].range.host_addr;
     }
     return call_provider(attempt, NULL);
 }
@@ -313,12 +332,13 @@ static const enum hmreg_path *candidates(const struct attempt *attempt)
 /* Did a path refuse only because no single dmabuf contains the range? */
 static bool takes_several(const struct attempt *attempt)
 {
-    const struct mr_more *more = attempt->mr->more;
+    const struct refusals *refused = &attempt->refused;
 
-    if (attempt->request->dmabuf || more->count > 1 || attempt->found->range.segments < 2)
+    if (attempt->request->dmabuf || attempt->request->count > 1 ||
+        attempt->found->range.segments < 2)
         return false;
-    for (uint32_t i = 0; i < more->refused; i++)
-        if (more->reasons[i].code == -EXDEV)
+    for (uint32_t i = 0; i < refused->count; i++)
+        if (refused->reasons[i].code == -EXDEV)
             return true;
     return false;
 }
@@ -339,17 +359,17 @@ int refuse_all(const struct hmreg_domain *domain, const struct resolved *found,
 
 static int all_refused(struct attempt *attempt)
 {
-    struct mr_more *more = attempt->mr->more;
+    struct refusals *refused = &attempt->refused;
 
-    if (!more->reasons)
+    if (!refused->reasons)
         return hmreg_fail(-EOPNOTSUPP, "config->order of this domain has no path that a caller's "
                                        "dmabuf can take");
     if (attempt->whole && takes_several(attempt)) {
-        *attempt->whole = (struct refusals){more->refused, more->reasons};
-        more->reasons = NULL;
+        *attempt->whole = *refused;
+        refused->reasons = NULL;
         return -EXDEV;
     }
-    return refuse_all(attempt->domain, attempt->found, more->reasons, more->refused);
+    return refuse_all(attempt->domain, attempt->found, refused->reasons, refused->count);
 }
 
 static int try_paths(struct attempt *attempt)
@@ -357,14 +377,14 @@ static int try_paths(struct attempt *attempt)
     const enum hmreg_path *path = candidates(attempt);
     int rc;
 
-    attempt->mr->more->refused = 0; /* a retry with another key tries all paths again */
+    attempt->refused.count = 0; /* a retry with another key tries all paths again */
     for (; *path != HMREG_PATH_NONE; path++) {
         /* Path peermem needs an address, which a caller's dmabuf may not have in this process. */
         if (*path == HMREG_PATH_PEERMEM && attempt->request->dmabuf)
             continue;
         rc = try_path(attempt, *path);
         if (rc == 0) {
-            attempt->mr->path = *path;
+            attempt->rest->path = *path;
             return 0;
         }
         if (!attempt->why.code) /* not a refusal of this path but an error of the request */
@@ -418,8 +438,7 @@ static int register_with_key(struct attempt *attempt)
             return rc;
         rc = try_paths(attempt);
         if (rc == 0) {
-            attempt->mr->key_taken = true;
-            attempt->mr->more->taken_key = attempt->key;
+            attempt->rest->key_taken = true;
             return 0;
         }
         keys_give(&attempt->domain->keys, attempt->key);
@@ -453,12 +472,17 @@ static void fill_more(struct mr_more *more, const struct request *request, size_
     memcpy(more->asked, request->iov, count * sizeof(*more->iov));
 }
 
-void region_init(struct hmreg_mr *mr, struct hmreg_domain *domain, const struct request *request,
-                 const struct resolved *found)
+struct hmreg_mr *region_alloc(struct hmreg_domain *domain, const struct request *request,
+                              const struct resolved *found)
 {
-    mr->domain = domain;
-    mr->iface = (uint8_t)found->iface;
-    mr->access = (uint16_t)request->access;
+    struct mr_alone *made = calloc(1, sizeof(*made));
+
+    if (!made)
+        return NULL;
+    made->mr.domain = domain;
+    made->rest.iface = (uint8_t)found->iface;
+    made->rest.access = (uint16_t)request->access;
+    return &made->mr;
 }
 
 static void free_missing(struct mr_more *more)
@@ -473,7 +497,7 @@ static void free_missing(struct mr_more *more)
 
 void region_free(struct hmreg_mr *mr)
 {
-    struct mr_more *more = mr->more;
+    struct mr_more *more = mr_more(mr);
 
     if (more) {
         unmap_ranges(more);
@@ -484,7 +508,7 @@ void region_free(struct hmreg_mr *mr)
         free(more->list);
         free(more);
     }
-    mr->more = NULL;
+    mr_rest(mr)->more = NULL;
     if (!mr->slot_offset) /* else the cache owns it */
         free(mr);
 }
@@ -492,16 +516,15 @@ void region_free(struct hmreg_mr *mr)
 struct hmreg_mr *region_new(struct hmreg_domain *domain, const struct request *request,
                             const struct resolved *found)
 {
-    struct hmreg_mr *mr = calloc(1, sizeof(*mr));
+    struct hmreg_mr *mr = region_alloc(domain, request, found);
 
     if (mr)
-        mr->more = more_new(request->count);
-    if (!mr || !mr->more) {
+        mr_rest(mr)->more = more_new(request->count);
+    if (!mr || !mr_more(mr)) {
         free(mr);
         return NULL;
     }
-    region_init(mr, domain, request, found);
-    fill_more(mr->more, request, request->count, found);
+    fill_more(mr_more(mr), request, request->count, found);
     mr->node.start = mr->node.end = (uint64_t)(uintptr_t)request->iov[0].iov_base;
     for (size_t i = 0; i < request->count; i++)
         mr->node.end += request->iov[i].iov_len;
@@ -527,38 +550,32 @@ static int sync_memops(const struct attempt *attempt)
     return rc;
 }
 
-static int register_into(struct hmreg_domain *domain, const struct request *request,
-                         const struct resolved *found, struct refusals *whole, struct hmreg_mr *mr)
+static int run(struct attempt *attempt)
 {
-    struct attempt attempt; /* not initialized as a whole: see begin_reason() */
+    int rc = attempt->domain->sync_memops ? sync_memops(attempt) : 0;
 
-    attempt.domain = domain;
-    attempt.request = request;
-    attempt.found = found;
-    attempt.mr = mr;
-    attempt.whole = whole;
-    attempt.key = 0;
-    attempt.way = HMREG_WAY_NONE;
-    if (domain->sync_memops) {
-        int rc = sync_memops(&attempt);
-
-        if (rc)
-            return rc;
-    }
-    return wants_key(&attempt) ? register_with_key(&attempt) : try_paths(&attempt);
+    if (rc)
+        return rc;
+    return wants_key(attempt) ? register_with_key(attempt) : try_paths(attempt);
 }
 
 int region_create_one(struct hmreg_domain *domain, const struct request *request,
                       const struct resolved *found, struct refusals *whole, struct hmreg_mr **out)
 {
     struct hmreg_mr *before = *out, *mr = region_new(domain, request, found);
+    struct attempt attempt;
     int rc;
 
     if (!mr)
         return hmreg_fail(-ENOMEM, "no memory for a region");
     if (domain->caps.async)
         *out = mr;
-    rc = register_into(domain, request, found, whole, mr);
+    begin(&attempt, domain, request, found, mr, mr_more(mr)->iov);
+    attempt.whole = whole;
+    rc = run(&attempt);
+    mr_more(mr)->refused = attempt.refused.count;
+    mr_more(mr)->reasons = attempt.refused.reasons;
+    mr_more(mr)->taken_key = attempt.key;
     if (rc) {
         *out = before;
         region_free(mr);
@@ -570,66 +587,54 @@ int region_create_one(struct hmreg_domain *domain, const struct request *request
 
 /* ---- cached regions --------------------------------------------------------------------- */
 
-/* Copies the mr_more on the stack to the heap. If there is no memory, deregisters the region; one
- * that the fabric is busy with is taken without the key it asked for, which stays used. */
-static int keep_more(struct hmreg_mr *mr)
+/* Allocates the mr_more in which a plain region keeps its taken key. If there is no memory,
+ * deregisters the region; one that the fabric is busy with is taken without the key it asked for,
+ * which stays used. */
+static int keep_key(const struct attempt *attempt)
 {
-    struct hmreg_domain *domain = mr->domain;
-    struct mr_more *kept = more_new(1);
+    struct hmreg_domain *domain = attempt->domain;
+    struct mr_more *more = more_new(1);
 
-    if (!kept && domain->ops.dereg(domain->self, &mr->made) == -EBUSY) {
-        mr->key_taken = false;
-        mr->more = NULL;
+    if (!more && domain->ops.dereg(domain->self, &attempt->rest->made) == -EBUSY) {
+        attempt->rest->key_taken = false;
         return 0;
     }
-    if (!kept) {
-        keys_give(&domain->keys, mr->more->taken_key);
-        mr->more = NULL;
+    if (!more) {
+        keys_give(&domain->keys, attempt->key);
         return hmreg_fail(-ENOMEM, "no memory for a region");
     }
-    *kept = *mr->more;
-    kept->iov = (struct iovec *)(kept + 1);
-    kept->asked = kept->iov + 1;
-    *kept->iov = *mr->more->iov;
-    *kept->asked = *mr->more->asked;
-    mr->more = kept;
+    fill_more(more, attempt->request, 1, attempt->found);
+    *more->iov = *attempt->iov;
+    more->taken_key = attempt->key;
+    attempt->rest->more = more;
     return 0;
 }
 
 int region_make_plain(struct hmreg_domain *domain, const struct request *request,
                       const struct resolved *found, struct hmreg_mr *mr)
 {
-    struct {
-        struct mr_more more;
-        struct iovec iov[2];
-    } plain;
+    struct iovec iov = *request->iov;
+    struct attempt attempt;
     int rc;
 
-    mr->more = &plain.more;
-    plain.more = (struct mr_more){.refused = 0};
-    fill_more(mr->more, request, 1, found);
-    rc = register_into(domain, request, found, NULL, mr);
-    if (plain.more.reasons) {
-        free(plain.more.reasons);
-        plain.more.reasons = NULL;
-        plain.more.refused = 0;
-    }
+    begin(&attempt, domain, request, found, mr, &iov);
+    rc = run(&attempt);
+    free(attempt.refused.reasons);
     /* A fabric that gave it another key than requested needs taken_key. */
-    if (!rc && mr->key_taken && mr->more->taken_key != mr->made.key)
-        return keep_more(mr);
-    mr->more = NULL;
+    if (!rc && attempt.rest->key_taken && attempt.key != attempt.rest->made.key)
+        return keep_key(&attempt);
     return rc;
 }
 
 int region_destroy_one(struct hmreg_mr *mr)
 {
     struct hmreg_domain *domain = mr->domain;
-    int rc = domain->ops.dereg(domain->self, &mr->made);
+    int rc = domain->ops.dereg(domain->self, &mr_rest(mr)->made);
 
     if (rc == -EBUSY)
         return rc;
-    if (mr->key_taken)
-        keys_give(&domain->keys, mr->more ? mr->more->taken_key : mr->made.key);
+    if (mr_rest(mr)->key_taken)
+        keys_give(&domain->keys, mr_more(mr) ? mr_more(mr)->taken_key : mr_rest(mr)->made.key);
     region_free(mr);
     return rc;
 }

@@ -28,9 +28,10 @@ int region_create_one(struct hmreg_domain *domain, const struct request *request
 int refuse_all(const struct hmreg_domain *domain, const struct resolved *found,
                const struct hmreg_reason *reasons, uint32_t count);
 
-/* Sets a region's fields that come from its request and its memory. */
-void region_init(struct hmreg_mr *mr, struct hmreg_domain *domain, const struct request *request,
-                 const struct resolved *found);
+/* Allocates a region with the fields that come from its request and its memory, and without a node.
+ * NULL: no memory. */
+struct hmreg_mr *region_alloc(struct hmreg_domain *domain, const struct request *request,
+                              const struct resolved *found);
 
 /* Allocates an unregistered region for a request. NULL: no memory. Free it with region_free(). */
 struct hmreg_mr *region_new(struct hmreg_domain *domain, const struct request *request,
@@ -38,7 +39,7 @@ struct hmreg_mr *region_new(struct hmreg_domain *domain, const struct request *r
 void region_free(struct hmreg_mr *mr);
 
 /* Registers one range of host memory by its own address, into a region of the caller's, or of the
- * cache's with its slot offset set. The caller has set its node and called region_init(). Such a
+ * cache's with its slot offset set; the caller has set its other fields. Such a
  * region needs no mr_more, unless the fabric gives it another key than requested. Never
  * asynchronous. Errors of hmreg_mr_reg(). */
 int region_make_plain(struct hmreg_domain *domain, const struct request *request,

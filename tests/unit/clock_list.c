@@ -35,7 +35,7 @@ static uint32_t below(uint32_t end)
 static void open_list(uint32_t count)
 {
     state = 88172645463325252u;
-    stable_array_init(&elements, sizeof(struct element));
+    stable_array_init(&elements, sizeof(int), sizeof(struct element));
     while (elements.end <= count)
         assert_true(stable_array_grow(&elements, elements.end, &lock));
     clock_init(&list, &elements, offsetof(struct element, place));

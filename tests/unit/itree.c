@@ -21,7 +21,7 @@ static struct itree tree_of(uint32_t nodes)
 {
     struct itree tree = {.array = &array};
 
-    stable_array_init(&array, sizeof(struct itree_node));
+    stable_array_init(&array, sizeof(struct itree_node), 0);
     while (array.end < FIRST + nodes)
         assert_true(stable_array_grow(&array, array.end, &lock));
     return tree;
