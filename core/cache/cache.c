@@ -15,8 +15,9 @@
 
 static bool has_rights(const struct hmreg_mr *mr, const struct cache_want *want)
 {
-    return !(want->access & ~mr_rest(mr)->access) &&
-           !(mr_rest(mr)->access & ~(want->access | want->more));
+    uint64_t access = entry_rest(mr)->access;
+
+    return !(want->access & ~access) && !(access & ~(want->access | want->more));
 }
 
 /* Returns the next entry after `entry` (NULL: the first) that contains the range and has the access
@@ -63,8 +64,10 @@ static void heat_entry(struct hmreg_mr *entry)
 /* Pins an entry for a get that found it. */
 static void use(struct hmreg_mr *entry, bool heat)
 {
-    entry_rest(entry)->pins++;
-    entry_rest(entry)->used = true;
+    struct mr_rest *rest = entry_rest(entry);
+
+    rest->pins++;
+    rest->used = true;
     if (heat)
         heat_entry(entry);
 }
@@ -155,8 +158,8 @@ static enum cache_claim claim(struct cache *cache, const struct cache_want *want
 {
     *entry = serving(cache, want, true);
     if (*entry) {
-        use(*entry, heat && mr_rest(*entry)->state == CACHE_LIVE);
-        return mr_rest(*entry)->state == CACHE_LIVE ? CACHE_FOUND : CACHE_SERVED;
+        use(*entry, heat && entry_rest(*entry)->state == CACHE_LIVE);
+        return entry_rest(*entry)->state == CACHE_LIVE ? CACHE_FOUND : CACHE_SERVED;
     }
     if (!cache_has_place(cache))
         return CACHE_SHORT;

@@ -227,9 +227,9 @@ static bool joins(struct span *run, const struct hmreg_mr *mr)
 static void unwatch_list(struct cache_set *set, const struct hmreg_mr *entry,
                          const struct variant *variant)
 {
-    for (size_t i = 0; mr_rest(entry)->watched && i < variant->key.count; i++)
+    for (size_t i = 0; entry_rest(entry)->watched && i < variant->key.count; i++)
         monitor_unwatch(set->monitor, variant->segments[i].start, variant->segments[i].end,
-                        mr_rest(entry)->unmapped);
+                        entry_rest(entry)->unmapped);
 }
 
 static const struct variant *list_of(struct cache_set *set, const struct hmreg_mr *entry)
@@ -253,15 +253,15 @@ static void unwatch(struct cache_set *set, struct hmreg_mr *const *entries, unsi
         for (next = i + 1; together && !list && next < count; next++) {
             const struct hmreg_mr *other = entries[next];
 
-            if (mr_rest(other)->watched != mr_rest(mr)->watched ||
-                mr_rest(other)->unmapped != mr_rest(mr)->unmapped || list_of(set, entries[next]) ||
-                !joins(&run, other))
+            if (entry_rest(other)->watched != entry_rest(mr)->watched ||
+                entry_rest(other)->unmapped != entry_rest(mr)->unmapped ||
+                list_of(set, entries[next]) || !joins(&run, other))
                 break;
         }
         if (list)
             unwatch_list(set, entries[i], list);
-        else if (mr_rest(mr)->watched)
-            monitor_unwatch(set->monitor, run.start, run.end, mr_rest(mr)->unmapped);
+        else if (entry_rest(mr)->watched)
+            monitor_unwatch(set->monitor, run.start, run.end, entry_rest(mr)->unmapped);
     }
 }
 
@@ -279,9 +279,9 @@ static void end_some(struct cache_set *set, struct hmreg_mr **entries, unsigned 
         struct hmreg_mr *mr = entries[i];
 
         callbacks_ended(mr);
-        if (variant && variant->key.attr.endpoint_count && mr_rest(mr)->registered)
+        if (variant && variant->key.attr.endpoint_count && entry_rest(mr)->registered)
             mr_unbind(mr);
-        if (mr_rest(mr)->registered && region_destroy(mr) == -EBUSY) {
+        if (entry_rest(mr)->registered && region_destroy(mr) == -EBUSY) {
             cache_keep_busy(&set->pool, entries[i]);
             continue;
         }
@@ -637,7 +637,7 @@ static __attribute__((noinline)) bool are_parts_found(struct cache_set *set,
         struct mr_part part = mr_part(mr, i);
 
         same = !part.identity ||
-               cache_set_is_same(set, mr_rest(mr)->iface, part.start, part.end, part.identity);
+               cache_set_is_same(set, entry_rest(mr)->iface, part.start, part.end, part.identity);
     }
     return same;
 }
@@ -646,6 +646,6 @@ bool cache_set_is_found(struct cache_set *set, const struct hmreg_mr *mr)
 {
     if (mr_list(mr) || !mr_identity(mr))
         return are_parts_found(set, mr);
-    return cache_set_is_same(set, mr_rest(mr)->iface, mr->node.start, mr->node.end,
+    return cache_set_is_same(set, entry_rest(mr)->iface, mr->node.start, mr->node.end,
                              mr_identity(mr));
 }

@@ -103,7 +103,7 @@ static bool serves(const struct thread_cache *tcache, const struct hmreg_mr *mr,
 {
     uint64_t offset = addr - mr->node.start, size = mr->node.end - mr->node.start;
 
-    if (offset >= size || len - 1 >= size - offset || mr_rest(mr)->access != access)
+    if (offset >= size || len - 1 >= size - offset || entry_rest(mr)->access != access)
         return false;
     return !tcache->exact || (!offset && len == size);
 }
@@ -115,7 +115,7 @@ static always_inline bool is_certain(const struct thread_cache *tcache, const st
     unsigned state = state_of(tcache);
 
     return (state & GATE_LIVE) && !(state & GATE_QUEUED) &&
-           !((state & GATE_READING) && mr_rest(mr)->monitored);
+           !((state & GATE_READING) && entry_rest(mr)->monitored);
 }
 
 /* Asks the monitor, unless one question is for several gets (asked not NULL) and was answered
@@ -139,11 +139,11 @@ static always_inline bool is_right(const struct thread_cache *tcache, struct hmr
 {
     struct cache_set *set = cache_set_of(tcache->set);
 
-    if (mr_rest(mr)->ask_monitor && !is_current(tcache, mr, sequence, asked))
+    if (entry_rest(mr)->ask_monitor && !is_current(tcache, mr, sequence, asked))
         return false;
-    if (!mr_rest(mr)->ask_identity || cache_set_is_found(set, mr))
+    if (!entry_rest(mr)->ask_identity || cache_set_is_found(set, mr))
         return true;
-    cache_drop(&set->caches[mr_rest(mr)->cache], mr);
+    cache_drop(&set->caches[entry_rest(mr)->cache], mr);
     return false;
 }
 
@@ -171,7 +171,7 @@ static always_inline bool try_pinned(struct thread_cache *tcache, struct hmreg_m
         return false;
     }
     mark_used(pin_slot);
-    thread_cache_count(tcache, mr_rest(mr)->cache, &set->caches[mr_rest(mr)->cache].stats);
+    thread_cache_count(tcache, entry_rest(mr)->cache, &set->caches[entry_rest(mr)->cache].stats);
     return true;
 }
 
@@ -325,7 +325,7 @@ int hmreg_mr_get(struct hmreg_domain *domain, const void *addr, size_t len, uint
     if (unlikely((sequence_of(mr) ^ pin_slot->check) != access))
         return get_checked(mr, addr, len, access, out, place);
     if (unlikely(!contains(mr, (uintptr_t)addr, len)))
-        return get_otherwise(mr, addr, len, mr_rest(mr)->access, out, place);
+        return get_otherwise(mr, addr, len, access, out, place);
     mark_used(pin_slot);
     count_hits(view->hits, 1);
     *out = mr;

@@ -42,32 +42,32 @@
 
 static struct cache *cache_of(const struct get *get, const struct hmreg_mr *entry)
 {
-    return &get->set->caches[mr_rest(entry)->cache];
+    return &get->set->caches[entry_rest(entry)->cache];
 }
 
 /* Enters a pinned entry in the thread's table. If memory is short, nothing is remembered. The pin
  * stays in the entry's own count. */
 static void remember(struct get *get, struct hmreg_mr *entry)
 {
-    const struct hmreg_mr *mr = entry;
+    const struct mr_rest *rest = entry_rest(entry);
+    struct cache *cache = &get->set->caches[rest->cache];
     struct thread_cache *tcache = get->tcache;
-    struct pin_slot *pin_slot =
-        tcache ? thread_cache_pin_slot(tcache, pin_slot_number(mr->slot_offset)) : NULL;
-    bool asks = mr_rest(mr)->ask_monitor || mr_rest(mr)->ask_identity;
+    struct pin_slot *pin_slot = tcache ? thread_cache_pin_slot(tcache, entry_number(entry)) : NULL;
+    bool asks = rest->ask_monitor || rest->ask_identity;
     uint64_t addr = get->want.start;
     uint32_t check;
 
     if (!pin_slot)
         return;
-    check = atomic_load_explicit(&mr->sequence, memory_order_relaxed) ^ mr_rest(mr)->access;
-    if (asks || !thread_cache_is_usual(tcache, mr_rest(mr)->cache, &cache_of(get, entry)->stats))
+    check = atomic_load_explicit(&entry->sequence, memory_order_relaxed) ^ rest->access;
+    if (asks || !thread_cache_is_usual(tcache, rest->cache, &cache->stats))
         check |= THREAD_CACHE_ASIDE;
     if (get->want.variant) {
         addr ^= variant_salt(get->want.variant);
         check |= THREAD_CACHE_ASIDE | THREAD_CACHE_VARIED;
     }
     if (check % 2) /* even: the entry may have ended meanwhile */
-        thread_cache_remember(tcache, addr, pin_slot_number(mr->slot_offset), check);
+        thread_cache_remember(tcache, addr, entry_number(entry), check);
 }
 
 /* ---- hits ------------------------------------------------------------------------------- */
@@ -78,7 +78,7 @@ static bool keep_if_right(struct get *get, struct hmreg_mr *entry)
 {
     const struct hmreg_mr *mr = entry;
 
-    if (!mr_rest(mr)->ask_identity || cache_set_is_found(get->set, mr)) {
+    if (!entry_rest(mr)->ask_identity || cache_set_is_found(get->set, mr)) {
         cache_stats_add(&cache_of(get, entry)->stats, STATS_HITS, 1);
         remember(get, entry);
         return true;
@@ -224,7 +224,7 @@ static int create(struct get *get, struct hmreg_mr *entry)
     for (unsigned count = 1; eviction_helps(rc) && evict(get->set, cache, count, rc); count *= 2)
         rc = create_once(get, cache, entry);
     rc = create_in_room(get, cache, entry, rc);
-    mr_rest(entry)->registered = !rc;
+    entry_rest(entry)->registered = !rc;
     rc = rc ? rc : ready(get, entry);
     hmreg_error_unguard(&guard, !rc);
     if (rc)
@@ -311,7 +311,7 @@ static int finish(struct get *get, struct hmreg_mr *entry, struct hmreg_mr **out
     bool cached;
 
     cache_search_init(&search);
-    mr_rest(entry)->cached = true;
+    entry_rest(entry)->cached = true;
     result = publish(get, cache, entry, &search);
     cached = result == CACHE_PUBLISHED;
     if (search.evicted)
@@ -322,10 +322,10 @@ static int finish(struct get *get, struct hmreg_mr *entry, struct hmreg_mr **out
         return AGAIN;
     }
     if (!cached) { /* else other threads already read the adjacent flags */
-        mr_rest(entry)->cached = false;
+        entry_rest(entry)->cached = false;
         cache_stats_add(&cache->stats, STATS_UNCACHED, 1);
     }
-    if (cached && mr_rest(entry)->ask_identity && sweep_expect(&get->set->sweep))
+    if (cached && entry_rest(entry)->ask_identity && sweep_expect(&get->set->sweep))
         reaper_wake();
     if (cached && !search.evicted)
         remember(get, entry);
@@ -345,7 +345,7 @@ static int register_claimed(struct get *get, struct hmreg_mr *entry, struct hmre
     rc = noticed ? create(get, entry) : 0;
 
     if (noticed && !rc) {
-        if (mr_rest(entry)->ask_identity)
+        if (entry_rest(entry)->ask_identity)
             mr_more(entry)->asks_why = get->asks_why;
         return finish(get, entry, out);
     }
@@ -361,7 +361,7 @@ static int share(struct get *get, struct hmreg_mr *other, struct hmreg_mr **out)
 {
     bool refused_room;
 
-    if (mr_rest(other)->cache < HOST_CACHES && !settle(get)) {
+    if (entry_rest(other)->cache < HOST_CACHES && !settle(get)) {
         cache_set_release(get->set, other);
         return get_anew(get, out);
     }
@@ -416,10 +416,10 @@ bool get_claim_holds(const struct request *request, const struct hmreg_mr *mr)
 
     if (!claim->made || claim->trusted) /* a get with another trusted claim has another variant */
         return true;
-    if (claim->iface == mr_rest(mr)->iface &&
+    if (claim->iface == entry_rest(mr)->iface &&
         (claim->device == HMREG_DEVICE_ANY || claim->device == mr_device(mr)))
         return true;
-    cache_stats_add(&mr->domain->caches->caches[mr_rest(mr)->cache].stats, STATS_HITS, -1);
+    cache_stats_add(&mr->domain->caches->caches[entry_rest(mr)->cache].stats, STATS_HITS, -1);
     return false;
 }
 

@@ -199,18 +199,19 @@ void notice_undo(struct get *get)
     get->watched = 0;
 }
 
-static bool is_change_noticed(struct get *get, const struct hmreg_mr *mr, const struct part *part)
+static bool is_change_noticed(struct get *get, const struct part *part, bool watched)
 {
     if (part->in_dmabuf) /* a get of another dmabuf has another variant */
         return true;
     if (part->range->identity || monitor_kind(get->set->monitor) == HMREG_MONITOR_IMPORT)
         return true;
-    return mr_rest(mr)->watched && is_anonymous(get, part);
+    return watched && is_anonymous(get, part);
 }
 
 bool notice_changes(struct get *get, struct hmreg_mr *mr)
 {
-    bool always, noticed = true;
+    struct mr_rest *rest = entry_rest(mr);
+    bool always, watched, asks = false, noticed = true;
 
     if (get->request->dmabuf)
         return true;
@@ -219,17 +220,18 @@ bool notice_changes(struct get *get, struct hmreg_mr *mr)
     always = get->found->iface >= HMREG_IFACE_COUNT ||
              get->domain->check[get->found->iface] == HMREG_CHECK_ALWAYS;
     /* Also if the runtime reports changes: it does not know that memory it pinned was unmapped. */
-    mr_rest(mr)->watched = get_is_host(get) && watch(get);
-    mr_rest(mr)->monitored = mr_rest(mr)->watched;
+    watched = get_is_host(get) && watch(get);
     /* Hooks shut the gate before the kernel changes the memory, so hits need not ask. */
-    mr_rest(mr)->ask_monitor =
-        mr_rest(mr)->watched && always && monitor_kind(get->set->monitor) != HMREG_MONITOR_MEMHOOKS;
+    rest->ask_monitor =
+        watched && always && monitor_kind(get->set->monitor) != HMREG_MONITOR_MEMHOOKS;
+    rest->watched = rest->monitored = watched;
     for (size_t i = 0; noticed && i < part_count(get); i++) {
         struct part part = part_of(get, i);
 
-        mr_rest(mr)->ask_identity |= always && !get->request->claim.trusted && must_ask(get, &part);
-        noticed = !get->watched && is_change_noticed(get, mr, &part);
+        asks |= always && !get->request->claim.trusted && must_ask(get, &part);
+        noticed = !get->watched && is_change_noticed(get, &part, watched);
     }
+    rest->ask_identity = asks;
     return noticed;
 }
 
@@ -250,7 +252,7 @@ static bool holds_memory(const struct hmreg_mr *mr)
 
 bool notice_is_identity_sure(const struct get *get, const struct hmreg_mr *mr)
 {
-    if (!mr_rest(mr)->ask_identity || holds_memory(mr))
+    if (!entry_rest(mr)->ask_identity || holds_memory(mr))
         return true;
     for (size_t i = 0; i < part_count(get); i++)
         if (part_of(get, i).range->id_recurs)
