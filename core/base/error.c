@@ -8,7 +8,7 @@
  * destructor is libc's free(3), which remains when this library is unloaded.
  *
  * What guards restore is on the heap too: a signal handler of the program may leave a call by a
- * jump, and the call's frame, with its guard, is then memory of somebody else.
+ * jump, and the call's frame, with its guard, is then other memory of the program's.
  */
 #include "core/base/error.h"
 

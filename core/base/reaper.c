@@ -4,10 +4,11 @@
  * thread clears it, checks whether anything is due, and then sleeps on it; reaper_wake() sets it
  * after work has become due. Both are sequentially consistent, so one sees the other's store.
  *
- * After a round for which it was woken, or in which something was due, the thread pauses for
- * REST_NS with `awake` set. So a program that keeps changing memory makes one wake-up call in that
- * time, and the regions are deregistered in a batch. The next sleep has a timeout, after which
- * clients tidy.
+ * Before each round the thread pauses for REST_NS with `awake` set, and it sleeps again after a
+ * round in which nothing was due. So a program that keeps changing memory makes no wake-up call but
+ * the first, and the regions are deregistered in a batch, by one barrier in every thread. It also
+ * makes these calls undisturbed: while another thread of its process runs, the kernel's part of
+ * each waits for that thread's processor. The next sleep has a timeout, after which clients tidy.
  *
  * At exit(3) the thread stops before the destructor of any library runs, since a fabric that has
  * shut down must not be called.
@@ -206,17 +207,15 @@ static void *run(void *arg)
     int64_t ns = atomic_load(&idle_ns);
     struct timespec idle = {.tv_sec = ns / 1000000000, .tv_nsec = ns % 1000000000};
     struct reaper *reaper = arg;
-    bool woken = false;
 
     while (!atomic_load(&reaper->stopping)) {
-        if (go_round(reaper) || woken) {
-            futex_wait(&reaper->stopping, 0, &rest);
-            woken = false;
+        if (!sleep_until_woken(reaper, &idle)) {
+            tidy(reaper);
             continue;
         }
-        woken = sleep_until_woken(reaper, &idle);
-        if (!woken)
-            tidy(reaper);
+        do
+            futex_wait(&reaper->stopping, 0, &rest);
+        while (!atomic_load(&reaper->stopping) && go_round(reaper));
     }
     atomic_store(&awake, 1);
     return NULL;
