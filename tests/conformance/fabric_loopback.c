@@ -27,8 +27,17 @@ static int open_more(struct suite_fixture *fixture, const struct hmreg_domain_co
     return hmreg_domain_open_loopback(fixture->lib, &config, common, out);
 }
 
+/* With HMREG_TEST_PART=10 every 11th combination is tried: an odd step, so that each mode is tried
+ * both on and off. */
+static bool is_tried(unsigned combination)
+{
+    return combination % (COMBINATIONS / test_times(COMBINATIONS) | 1) == 0;
+}
+
 static bool open_pair(struct suite_fixture *fixture, unsigned variant)
 {
+    if (variant < COMBINATIONS && !is_tried(variant))
+        return false;
     if (variant < COMBINATIONS)
         config = (struct hmreg_loopback_config){.mr_mode = variant * HMREG_MR_LOCAL};
     else
