@@ -7,8 +7,10 @@
  * dynamic linker reserves about 1.5 KiB for all libraries that are loaded late. The key's
  * destructor is libc's free(3), which remains when this library is unloaded.
  *
- * What guards restore is on the heap too: a signal handler of the program may leave a call by a
- * jump, and the call's frame, with its guard, is then other memory of the program's.
+ * Errors have serial numbers. A guard keeps those up to the last one when it began: a failure
+ * within it becomes the next, and further failures replace that one. So nothing of a guard is
+ * outside its frame but the number, and a call that a signal handler of the program leaves by a
+ * jump leaves nothing behind that is read or must be freed.
  */
 #include "core/base/error.h"
 
@@ -24,18 +26,20 @@
 #undef hmreg_fail_vendor
 #undef hmreg_refuse
 
-#define GUARDS 16 /* those within as many others restore nothing */
+#define KEPT 8 /* the errors that are kept, at most: those of as many guards within each other */
 
-/* A thread's errors. */
+/* A thread's errors: number n in slot n % KEPT. */
 struct errors {
-    struct hmreg_error last;
-    struct hmreg_error *before[GUARDS]; /* what each open guard restores; NULL: not overwritten */
+    struct {
+        unsigned number;
+        struct hmreg_error error;
+    } slots[KEPT];
 };
 
 static _Thread_local struct {
-    unsigned guards; /* open ones, and those of calls that were left by a jump */
-    bool kept;       /* one of them has an error to restore */
-    bool lost;       /* there was no memory for the last error */
+    unsigned last; /* the number of the last error; 0: none */
+    unsigned kept; /* errors up to this one are not replaced */
+    bool lost;     /* there was no memory for the last error */
 } thread __attribute__((tls_model("initial-exec")));
 
 /* ---- the last error --------------------------------------------------------------------- */
@@ -77,48 +81,40 @@ static struct errors *find(bool make)
     return found;
 }
 
+/* NULL: there is no such error (any more). */
+static struct hmreg_error *error_at(struct errors *errors, unsigned number)
+{
+    bool is_there = errors && number && errors->slots[number % KEPT].number == number;
+
+    return is_there ? &errors->slots[number % KEPT].error : NULL;
+}
+
 const struct hmreg_error *hmreg_last_error(void)
 {
     static const struct hmreg_error none = {.source = "hmreg"};
     static const struct hmreg_error lost = {
         .code = -ENOMEM, .source = "hmreg", .text = "no memory to keep the error"};
-    const struct errors *errors = find(false);
+    const struct hmreg_error *last = error_at(find(false), thread.last);
 
     if (thread.lost)
         return &lost;
-    return errors && errors->last.source ? &errors->last : &none;
+    return last ? last : &none;
+}
+
+static void set_number(struct errors *errors, unsigned number, const struct hmreg_error *error)
+{
+    errors->slots[number % KEPT].error = *error;
+    errors->slots[number % KEPT].number = number;
+    thread.last = number;
 }
 
 static void set_last(const struct hmreg_error *next)
 {
     struct errors *errors = find(next->code != 0);
 
-    if (errors && &errors->last != next)
-        errors->last = *next;
     thread.lost = next->code && !errors;
-}
-
-/* Keeps the last error for the open guards. Without memory they restore nothing. */
-static void keep_before(struct errors *errors)
-{
-    for (unsigned i = 0; i < GUARDS && i < thread.guards; i++) {
-        if (errors->before[i])
-            continue;
-        errors->before[i] = malloc(sizeof(*errors->before[i]));
-        if (!errors->before[i])
-            return;
-        *errors->before[i] = *hmreg_last_error();
-        thread.kept = true;
-    }
-}
-
-static void overwrite(const struct hmreg_error *next)
-{
-    struct errors *errors = thread.guards ? find(true) : NULL;
-
     if (errors)
-        keep_before(errors);
-    set_last(next);
+        set_number(errors, thread.last > thread.kept ? thread.last : thread.last + 1, next);
 }
 
 static void record(int code, const char *source, int64_t vendor_code, const char *vendor_text,
@@ -130,7 +126,7 @@ static void record(int code, const char *source, int64_t vendor_code, const char
     vsnprintf(next.text, sizeof(next.text), format, args);
     if (vendor_text)
         snprintf(next.vendor_text, sizeof(next.vendor_text), "%s", vendor_text);
-    overwrite(&next);
+    set_last(&next);
 }
 
 int hmreg_fail(int code, const char *format, ...)
@@ -191,32 +187,45 @@ void hmreg_error_save(struct hmreg_error *out)
 
 void hmreg_error_restore(const struct hmreg_error *saved)
 {
-    overwrite(saved);
-}
-
-/* Ends what was kept for guard number `first` and those within it, which calls that were left by a
- * jump may have begun. */
-static void end_kept(struct errors *errors, unsigned first, bool restore)
-{
-    if (restore && first < GUARDS && errors->before[first])
-        set_last(errors->before[first]);
-    for (unsigned i = first; i < GUARDS && errors->before[i]; i++) {
-        free(errors->before[i]);
-        errors->before[i] = NULL;
-    }
-    thread.kept = first;
+    set_last(saved);
 }
 
 void hmreg_error_guard(struct hmreg_error_guard *guard)
 {
-    guard->outer = thread.guards++;
+    guard->outer = thread.kept;
+    guard->before = thread.last;
+    guard->lost = thread.lost;
+    thread.kept = thread.last;
 }
 
-void hmreg_error_unguard(struct hmreg_error_guard *guard, bool restore)
+static void restore(const struct hmreg_error_guard *guard)
 {
-    thread.guards = guard->outer;
-    if (thread.kept)
-        end_kept(find(false), guard->outer, restore);
+    if (guard->before && !error_at(find(false), guard->before))
+        return; /* too many guards within this one have kept theirs */
+    thread.last = guard->before;
+    thread.lost = guard->lost;
+}
+
+/* The error of the work replaces the one before it, unless an outer guard keeps that. */
+static void leave(const struct hmreg_error_guard *guard)
+{
+    unsigned number = guard->before > guard->outer ? guard->before : guard->before + 1;
+    struct errors *errors = find(false);
+    const struct hmreg_error *last = error_at(errors, thread.last);
+
+    if (last && thread.last > number)
+        set_number(errors, number, last);
+}
+
+void hmreg_error_unguard(struct hmreg_error_guard *guard, bool restored)
+{
+    thread.kept = guard->outer;
+    if (thread.last == guard->before && thread.lost == guard->lost)
+        return;
+    if (restored)
+        restore(guard);
+    else
+        leave(guard);
 }
 
 const char *hmreg_strerror(int code)

@@ -46,9 +46,11 @@ int hmreg_fail_at(int code, const char *array, size_t index);
 /* The same for work that rarely fails: the last error is copied only when it is overwritten. The
  * thread that begins a guard ends it once; guards nest. */
 struct hmreg_error_guard {
-    unsigned outer; /* how many guards it is within */
+    unsigned outer, before; /* numbers of errors: the one that an outer guard keeps, the last one */
+    bool lost;
 };
 void hmreg_error_guard(struct hmreg_error_guard *guard);
-void hmreg_error_unguard(struct hmreg_error_guard *guard, bool restore);
+/* restored: the last error is again the one before the guard. */
+void hmreg_error_unguard(struct hmreg_error_guard *guard, bool restored);
 
 #endif

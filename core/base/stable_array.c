@@ -14,40 +14,25 @@
 #define LEAST_ELEMENTS (1u << 10)
 #define MOST_GROWTH    ((size_t)64 << 10) /* bytes */
 
-void stable_array_init(struct stable_array *array, size_t size, size_t below)
+void stable_array_init(struct stable_array *array, size_t size, size_t rest)
 {
-    *array = (struct stable_array){.size = size, .below = below, .end = STABLE_ARRAY_FIRST};
+    *array = (struct stable_array){.size = size, .rest = rest, .end = STABLE_ARRAY_FIRST};
 }
 
-static size_t whole_pages(size_t bytes)
+/* The memory of elements 0 to end - 1, whole pages. */
+static size_t bytes_of(const struct stable_array *array, uint32_t end)
 {
-    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    size_t page = (size_t)sysconf(_SC_PAGESIZE), bytes = end * array->size;
 
+    if (array->rest)
+        bytes = (size_t)((char *)stable_array_rest_at(array, end - 1) - array->base) + array->rest;
     return (bytes + page - 1) & ~(page - 1);
-}
-
-/* The memory of elements 0 to end - 1: `above` bytes from the array's base on, and `below` bytes
- * before it. */
-struct extent {
-    size_t above, below;
-};
-
-static struct extent extent_of(const struct stable_array *array, uint32_t end)
-{
-    return (struct extent){whole_pages(end * array->size), whole_pages(end * array->below)};
-}
-
-static void unmap(const struct stable_array *array, char *base, uint32_t end)
-{
-    struct extent extent = extent_of(array, end);
-
-    munmap(base - extent.below, extent.below + extent.above);
 }
 
 void stable_array_free(struct stable_array *array)
 {
     if (array->base)
-        unmap(array, array->base, array->reserved_end);
+        munmap(array->base, bytes_of(array, array->reserved_end));
 }
 
 /* Reserves addresses and returns the new base. *end: out, how many elements have addresses. NULL:
@@ -55,12 +40,11 @@ void stable_array_free(struct stable_array *array)
 static char *reserve(const struct stable_array *array, uint32_t *end)
 {
     for (*end = MOST_ELEMENTS; *end >= LEAST_ELEMENTS; *end /= 4) {
-        struct extent extent = extent_of(array, *end);
-        char *start = mmap(NULL, extent.below + extent.above, PROT_NONE,
-                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        char *base = mmap(NULL, bytes_of(array, *end), PROT_NONE,
+                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
-        if (start != MAP_FAILED)
-            return start + extent.below;
+        if (base != MAP_FAILED)
+            return base;
     }
     return NULL;
 }
@@ -86,7 +70,7 @@ static bool have_addresses(struct stable_array *array, pthread_mutex_t *lock)
     }
     pthread_mutex_unlock(lock);
     if (other) /* another thread was faster */
-        unmap(array, base, end);
+        munmap(base, bytes_of(array, end));
     return true;
 }
 
@@ -98,38 +82,32 @@ static uint32_t next_end(const struct stable_array *array, uint32_t end)
     return next < array->reserved_end ? next : array->reserved_end;
 }
 
-/* As many elements as the pages of an extent hold. */
-static uint32_t end_of(const struct stable_array *array, const struct extent *extent)
+/* As many elements as that memory holds. */
+static uint32_t end_of(const struct stable_array *array, size_t bytes)
 {
-    size_t above = extent->above / array->size;
-    size_t below = array->below ? extent->below / array->below : above;
+    size_t group = STABLE_ARRAY_GROUP * (array->size + array->rest), more = bytes % group;
+    size_t firsts = array->rest ? STABLE_ARRAY_GROUP * array->size : 0;
+    size_t end = bytes / group * STABLE_ARRAY_GROUP;
 
-    return (uint32_t)(above < below ? above : below);
-}
-
-static bool make_usable(const struct stable_array *array, const struct extent *had,
-                        const struct extent *now)
-{
-    if (mprotect(array->base - now->below, now->below + now->above, PROT_READ | PROT_WRITE))
-        return false;
-    populate(array->base + had->above, now->above - had->above);
-    populate(array->base - now->below, now->below - had->below);
-    return true;
+    if (more > firsts)
+        end += (more - firsts) / (array->rest ? array->rest : array->size);
+    return end < array->reserved_end ? (uint32_t)end : array->reserved_end;
 }
 
 /* Threads that grow the array at the same time make the same memory usable. */
 bool stable_array_grow(struct stable_array *array, uint32_t end, pthread_mutex_t *lock)
 {
-    struct extent had, now;
+    size_t had, now;
     uint32_t next;
 
     if (!have_addresses(array, lock))
         return false;
-    had = extent_of(array, end);
-    now = extent_of(array, next_end(array, end));
-    next = end_of(array, &now);
-    if (next <= end || !make_usable(array, &had, &now))
+    had = bytes_of(array, end);
+    now = bytes_of(array, next_end(array, end));
+    next = end_of(array, now);
+    if (next <= end || mprotect(array->base, now, PROT_READ | PROT_WRITE))
         return false;
+    populate(array->base + had, now - had);
     pthread_mutex_lock(lock);
     if (next > array->end)
         array->end = next;

@@ -4,8 +4,9 @@
  * their memory usable as it grows. So an element never moves, and a thread that has its number may
  * read it without a lock. Elements are numbered from STABLE_ARRAY_FIRST; 0 means none.
  *
- * An element may have a second part. First parts lie above the base, second parts below it, so that
- * those who read first parts only read less memory, and all usable memory is one mapping.
+ * An element may have a second part. The first parts of STABLE_ARRAY_GROUP elements lie together,
+ * followed by their second parts. So those who read first parts only read less memory, and all
+ * usable memory is one mapping, next to one that is reserved.
  */
 #ifndef HMREG_CORE_BASE_STABLE_ARRAY_H
 #define HMREG_CORE_BASE_STABLE_ARRAY_H
@@ -16,26 +17,31 @@
 #include <stdint.h>
 
 #define STABLE_ARRAY_FIRST 1u
+#define STABLE_ARRAY_GROUP 256u /* a power of two */
 
 struct stable_array {
     char *base;            /* address of element 0; NULL: nothing is reserved yet */
-    size_t size, below;    /* of an element's first and second part, bytes; below may be 0 */
+    size_t size, rest;     /* of an element's first and second part, bytes; rest may be 0 */
     uint32_t end;          /* elements STABLE_ARRAY_FIRST to end - 1 are usable */
     uint32_t reserved_end; /* elements before this one have addresses */
 };
 
 static inline void *stable_array_at(const struct stable_array *array, uint32_t number)
 {
-    return array->base + number * array->size;
+    size_t before = number & ~(STABLE_ARRAY_GROUP - 1); /* in earlier groups */
+
+    return array->base + number * array->size + before * array->rest;
 }
 
 /* The element's second part. */
-static inline void *stable_array_below(const struct stable_array *array, uint32_t number)
+static inline void *stable_array_rest_at(const struct stable_array *array, uint32_t number)
 {
-    return array->base - (number + (size_t)1) * array->below;
+    size_t until = (number | (STABLE_ARRAY_GROUP - 1)) + (size_t)1; /* in its group and earlier */
+
+    return array->base + until * array->size + number * array->rest;
 }
 
-void stable_array_init(struct stable_array *array, size_t size, size_t below);
+void stable_array_init(struct stable_array *array, size_t size, size_t rest);
 void stable_array_free(struct stable_array *array);
 
 /* Grows the array beyond `end` elements; new elements are zero. The caller does not hold the lock,

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
  * See thread.h. The attributes are set before the thread runs, since a thread that starts with its
- * creator's CPU and scheduling class may never run to set them. If a sandbox forbids that, the
- * thread starts with its creator's attributes. The affinity mask has all CPUs; the kernel restricts
- * it to the process's cpuset.
+ * creator's CPU and scheduling class may never run to set them. The timer slack is no attribute:
+ * the thread inherits its creator's, which is the normal one meanwhile. If a sandbox forbids that,
+ * the thread starts with its creator's attributes. The affinity mask has all CPUs; the kernel
+ * restricts it to the process's cpuset.
  */
 #include "core/base/thread.h"
 
@@ -14,10 +15,13 @@
 #include <signal.h>
 #include <stdbool.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #define STACK_BYTES ((size_t)512 << 10) /* a fabric's deregistration may run on it */
 #define MOST_CPUS   8192
+#define SLACK_NS    50000L /* the kernel's default */
 
 struct cpus {
     cpu_set_t sets[MOST_CPUS / CPU_SETSIZE];
@@ -66,15 +70,31 @@ static int create(pthread_t *out, const struct thread_stack *stack, void *(*run)
     return rc ? pthread_create(out, NULL, run, arg) : 0;
 }
 
+/* prctl(2) of libc returns an int, of which a slack may have more bits. */
+static long slack(void)
+{
+    return syscall(SYS_prctl, PR_GET_TIMERSLACK, 0, 0, 0, 0);
+}
+
+static void set_slack(long ns)
+{
+    (void)syscall(SYS_prctl, PR_SET_TIMERSLACK, ns, 0, 0, 0);
+}
+
 int thread_start(pthread_t *out, const char *name, const struct thread_stack *stack,
                  void *(*run)(void *), void *arg, const char *what)
 {
+    long callers_slack = slack();
     sigset_t all, before;
     int rc;
 
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
+    if (callers_slack > SLACK_NS)
+        set_slack(SLACK_NS);
     rc = create(out, stack, run, arg);
+    if (callers_slack > SLACK_NS)
+        set_slack(callers_slack);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (rc)
         return hmreg_fail_os(rc, "no thread %s", what);

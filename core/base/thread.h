@@ -2,8 +2,9 @@
  *
  * Starts the library's own threads. They serve all threads of the process, so they do not inherit
  * the attributes of the thread that creates them: they may use all CPUs of the process, have the
- * normal scheduling class, and block all signals. A thread that inherited the CPU and real-time
- * priority of a polling thread would never run.
+ * normal scheduling class and at most the normal timer slack, and block all signals. A thread that
+ * inherited the CPU and real-time priority of a polling thread would never run; one that inherited
+ * a service's timer slack would wake up late.
  */
 #ifndef HMREG_CORE_BASE_THREAD_H
 #define HMREG_CORE_BASE_THREAD_H

@@ -31,6 +31,8 @@
 /* With check_puts (put_check.h): the number of ended entries that are not reused yet. */
 #define CACHE_QUARANTINE (1u << 16)
 
+_Static_assert(sizeof(struct pin_slot) == MR_SLOT, "a pin slot's offset names its entry");
+
 /* A domain's first caches are for memory on no device, one for each iface. */
 #define HOST_CACHES HMREG_IFACE_COUNT
 
@@ -131,7 +133,7 @@ static inline struct hmreg_mr *cache_entry_at(const struct cache_pool *pool, uin
 
 static inline struct mr_rest *cache_rest_at(const struct cache_pool *pool, uint32_t number)
 {
-    return stable_array_below(&pool->entries, number);
+    return stable_array_rest_at(&pool->entries, number);
 }
 
 static inline struct variant **cache_variant_at(const struct cache_pool *pool, uint32_t number)

@@ -17,7 +17,7 @@ static uint32_t *item_at(const struct clock_list *list, uint32_t place)
 
 static uint32_t *place_of(const struct clock_list *list, uint32_t number)
 {
-    return (uint32_t *)((char *)stable_array_below(list->entries, number) + list->offset);
+    return (uint32_t *)((char *)stable_array_rest_at(list->entries, number) + list->offset);
 }
 
 static void put(struct clock_list *list, uint32_t place, uint32_t number)

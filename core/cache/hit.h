@@ -45,16 +45,6 @@ static inline bool contains(const struct hmreg_mr *mr, uint64_t addr, uint64_t l
     return mr->node.start <= addr && addr <= last && last < mr->node.end;
 }
 
-#define PIN_SLOTS_AN_ENTRY (sizeof(struct hmreg_mr) / sizeof(struct pin_slot))
-_Static_assert(sizeof(struct hmreg_mr) % sizeof(struct pin_slot) == 0,
-               "an entry's offset is a multiple of its pin slot's");
-
-/* Returns the entry that a slot names by the offset of its pin slot. */
-static inline struct hmreg_mr *mr_at(char *entries, uint32_t offset)
-{
-    return (struct hmreg_mr *)(entries + (uint64_t)offset * PIN_SLOTS_AN_ENTRY);
-}
-
 /* Orders the change of a pin before the read of the entry. Pairs with barrier_everywhere(). */
 static inline void fence(const struct thread_cache *tcache)
 {

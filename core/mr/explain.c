@@ -116,6 +116,15 @@ static void hand_out(struct hmreg_explanation *explanation, struct hmreg_explana
     validate_copy_out(out, explanation, sizeof(*explanation));
 }
 
+static void explain_region(struct hmreg_explanation *explanation, const struct hmreg_mr *mr)
+{
+    const struct mr_rest *rest = mr_rest(mr);
+    const struct mr_more *more = rest->more;
+
+    fill(explanation, rest->iface, mr_device(mr), rest->path, more ? more->reasons : NULL,
+         more ? more->refused : 0);
+}
+
 /* What hits on a cached region ask, and why. */
 static void explain_hits(struct hmreg_explanation *explanation, const struct hmreg_mr *mr)
 {
@@ -156,8 +165,7 @@ int hmreg_explain(const struct hmreg_mr *mr, struct hmreg_explanation *out)
         mr = mr_explained(mr, &rail);
     assert(mr || last); /* a region has a rail */
     if (mr)
-        fill(&explanation, mr_rest(mr)->iface, mr_device(mr), mr_rest(mr)->path,
-             mr_more(mr) ? mr_more(mr)->reasons : NULL, mr_more(mr) ? mr_more(mr)->refused : 0);
+        explain_region(&explanation, mr);
     else
         explanation = *last;
     if (whole)

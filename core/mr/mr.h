@@ -102,17 +102,32 @@ struct mr_alone {
     struct mr_rest rest;
 };
 
-/* Slot offsets count the elements of a domain's array in this unit. */
-#define MR_SLOT 16
-
 _Static_assert(HMREG_ACCESS_ALL <= UINT16_MAX, "access rights fit a region's");
-_Static_assert(sizeof(struct mr_rest) % MR_SLOT == 0, "slot offsets are multiples of MR_SLOT");
 _Static_assert(HMREG_IFACE_MAX < 1 << 4, "so does an iface");
 
-/* The second part of an element of a domain's array: see struct stable_array. */
+/* A slot offset is an element's number in a domain's array, times MR_SLOT, of which the sizes of an
+ * element's two parts are multiples: mr_at() and mr_rest_in() find them without a multiplication.
+ */
+#define MR_SLOT       16
+#define MR_SLOT_GROUP (STABLE_ARRAY_GROUP * MR_SLOT)
+
+_Static_assert(sizeof(struct hmreg_mr) % MR_SLOT == 0 && sizeof(struct mr_rest) % MR_SLOT == 0,
+               "a slot offset times a number is the size of so many parts");
+
+static inline struct hmreg_mr *mr_at(char *entries, uint32_t slot_offset)
+{
+    uint64_t before = slot_offset & ~(uint64_t)(MR_SLOT_GROUP - 1);
+
+    return (struct hmreg_mr *)(entries + slot_offset * (sizeof(struct hmreg_mr) / MR_SLOT) +
+                               before * (sizeof(struct mr_rest) / MR_SLOT));
+}
+
 static inline struct mr_rest *mr_rest_in(char *entries, uint32_t slot_offset)
 {
-    return (struct mr_rest *)(entries - slot_offset * (sizeof(struct mr_rest) / MR_SLOT)) - 1;
+    uint64_t until = (slot_offset | (uint64_t)(MR_SLOT_GROUP - 1)) + 1;
+
+    return (struct mr_rest *)(entries + until * (sizeof(struct hmreg_mr) / MR_SLOT) +
+                              slot_offset * (sizeof(struct mr_rest) / MR_SLOT));
 }
 
 static inline struct mr_rest *mr_rest(const struct hmreg_mr *mr)

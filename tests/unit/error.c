@@ -122,6 +122,7 @@ __attribute__((noinline)) static void leave_by_a_jump(void)
     struct hmreg_error_guard guard;
 
     hmreg_error_guard(&guard);
+    hmreg_fail(-EIO, "in a call that is left");
     longjmp(before_guard, 1);
 }
 
@@ -152,6 +153,58 @@ static void guard__left_by_a_jump__its_memory_is_not_written(void **state)
     assert_string_equal(hmreg_last_error()->text, "after the jump");
 }
 
+/* Each call that is left fails before the jump. */
+static void guard__after_very_many_jumps__still_restores(void **state)
+{
+    struct hmreg_error_guard guard;
+
+    for (volatile int i = 0; i < 100; i++) {
+        if (!setjmp(before_guard))
+            leave_by_a_jump();
+        hmreg_fail(-EIO, "jump %d", i);
+    }
+    hmreg_error_guard(&guard);
+    hmreg_fail(-EINVAL, "not the caller's");
+    hmreg_error_unguard(&guard, true);
+    assert_string_equal(hmreg_last_error()->text, "jump 99");
+}
+
+/* The failure in a guard is kept for its caller whether or not one before it is. */
+static void guard__many_failures_in_turn__do_not_reach_the_outer_one(void **state)
+{
+    struct hmreg_error_guard outer, guard;
+
+    hmreg_fail(-EINVAL, "ours");
+    hmreg_error_guard(&outer);
+    for (int i = 0; i < 100; i++) {
+        hmreg_error_guard(&guard);
+        hmreg_fail(-EIO, "number %d", i);
+        hmreg_error_unguard(&guard, false);
+    }
+    assert_string_equal(hmreg_last_error()->text, "number 99");
+    hmreg_error_unguard(&outer, true);
+    assert_string_equal(hmreg_last_error()->text, "ours");
+}
+
+/* Those within as many failures lose what they kept; the innermost do not. */
+static void guard__within_too_many_failures__restores_nothing(void **state)
+{
+    struct hmreg_error_guard guards[20];
+    int i;
+
+    for (i = 0; i < 20; i++) {
+        hmreg_fail(-EIO, "before %d", i);
+        hmreg_error_guard(&guards[i]);
+    }
+    hmreg_fail(-EIO, "last");
+    hmreg_error_unguard(&guards[--i], true);
+    assert_string_equal(hmreg_last_error()->text, "before 19");
+    while (i)
+        hmreg_error_unguard(&guards[--i], true);
+    assert_int_equal(hmreg_last_error()->code, -EIO);
+    assert_string_not_equal(hmreg_last_error()->text, "before 0");
+}
+
 static void guard__within_very_many__the_outermost_restore(void **state)
 {
     struct hmreg_error_guard guards[100];
@@ -172,6 +225,19 @@ static void fail_at_exit(void *arg)
     *(int *)arg = hmreg_last_error()->code;
 }
 
+/* The thread's errors may have been freed. */
+static void guard_at_exit(void *arg)
+{
+    struct hmreg_error_guard guard;
+
+    hmreg_error_guard(&guard);
+    hmreg_error_unguard(&guard, true);
+    hmreg_error_guard(&guard);
+    hmreg_fail(-EIO, "not the caller's");
+    hmreg_error_unguard(&guard, false);
+    *(int *)arg = hmreg_last_error()->code;
+}
+
 static pthread_key_t at_exit;
 
 static void *fail_and_leave(void *arg)
@@ -181,16 +247,34 @@ static void *fail_and_leave(void *arg)
     return NULL;
 }
 
-static void last_error__of_a_thread_that_ends__can_be_set_in_destructors(void **state)
+static void *jump_fail_and_leave(void *arg)
+{
+    if (!setjmp(before_guard))
+        leave_by_a_jump();
+    return fail_and_leave(arg);
+}
+
+static int code_at_exit(void *(*thread_of)(void *arg), void (*destructor)(void *arg))
 {
     pthread_t thread;
     int code = 0;
 
-    assert_int_equal(pthread_key_create(&at_exit, fail_at_exit), 0);
-    assert_int_equal(pthread_create(&thread, NULL, fail_and_leave, &code), 0);
+    assert_int_equal(pthread_key_create(&at_exit, destructor), 0);
+    assert_int_equal(pthread_create(&thread, NULL, thread_of, &code), 0);
     assert_int_equal(pthread_join(thread, NULL), 0);
-    assert_int_equal(code, -EIO);
     pthread_key_delete(at_exit);
+    return code;
+}
+
+static void last_error__of_a_thread_that_ends__can_be_set_in_destructors(void **state)
+{
+    assert_int_equal(code_at_exit(fail_and_leave, fail_at_exit), -EIO);
+}
+
+static void guard__of_a_thread_that_ends_after_a_jump__can_end_in_destructors(void **state)
+{
+    hmreg_fail(-EPERM, "the errors' key is the first, and so is its destructor");
+    assert_int_equal(code_at_exit(jump_fail_and_leave, guard_at_exit), -EIO);
 }
 
 static void restore__of_no_error__is_none(void **state)
@@ -213,4 +297,8 @@ TEST_MAIN(TEST(last_error__of_a_thread_that_ends__can_be_set_in_destructors),
           TEST(guard__error_put_back_inside__is_an_error_too),
           TEST(guard__left_by_a_jump__its_memory_is_not_written),
           TEST(guard__within_very_many__the_outermost_restore),
+          TEST(guard__after_very_many_jumps__still_restores),
+          TEST(guard__many_failures_in_turn__do_not_reach_the_outer_one),
+          TEST(guard__within_too_many_failures__restores_nothing),
+          TEST(guard__of_a_thread_that_ends_after_a_jump__can_end_in_destructors),
           TEST(strerror__knows_libfabrics_errors_in_both_signs))

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * The library's threads in a program with more thread-local data than their stacks have room for:
- * libc refuses such a stack, and the thread must still not inherit the program's settings.
+ * The library's threads do not inherit the program's settings; neither in a program with more
+ * thread-local data than their stacks have room for, where libc refuses such a stack.
  */
 #include "tests/support/test.h"
 
@@ -10,6 +10,7 @@
 #include <hmreg/hmreg.h>
 
 #include <sched.h>
+#include <sys/prctl.h>
 
 static _Thread_local char much[2 << 20];
 
@@ -46,4 +47,24 @@ static void start__much_thread_local_data__all_cpus(void **state)
     assert_int_equal(sched_setaffinity(0, sizeof(before), &before), 0);
 }
 
-TEST_MAIN(TEST(start__much_thread_local_data__all_cpus))
+static void *get_slack(void *arg)
+{
+    *(int *)arg = prctl(PR_GET_TIMERSLACK);
+    return NULL;
+}
+
+static void start__timer_slack_of_a_service__the_threads_is_normal(void **state)
+{
+    int before = prctl(PR_GET_TIMERSLACK), callers = 500000000, threads = 0;
+    pthread_t thread;
+
+    assert_int_equal(prctl(PR_SET_TIMERSLACK, callers), 0);
+    assert_ok(thread_start(&thread, "hmreg-test", NULL, get_slack, &threads, "to test"));
+    assert_int_equal(prctl(PR_GET_TIMERSLACK), callers);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_in_range(threads, 1, 50000);
+    assert_int_equal(prctl(PR_SET_TIMERSLACK, before), 0);
+}
+
+TEST_MAIN(TEST(start__much_thread_local_data__all_cpus),
+          TEST(start__timer_slack_of_a_service__the_threads_is_normal))

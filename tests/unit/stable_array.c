@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * The stable array: elements stay where they are and keep both their parts while it grows, and it
+ * takes two mappings. A region's parts are found by its slot offset as by its number.
+ */
+#include "core/base/stable_array.h"
+#include "core/cache/thread_cache.h"
+#include "core/mr/mr.h"
+#include "tests/support/test.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define ELEMENTS 5000u
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+static bool holds(const char *bytes, size_t size, char value)
+{
+    while (size && *bytes == value) {
+        bytes++;
+        size--;
+    }
+    return size == 0;
+}
+
+static bool element_holds(const struct stable_array *array, uint32_t number, char value)
+{
+    return holds(stable_array_at(array, number), array->size, value) &&
+           (!array->rest || holds(stable_array_rest_at(array, number), array->rest, (char)~value));
+}
+
+static void fill(const struct stable_array *array, uint32_t number, char value)
+{
+    memset(stable_array_at(array, number), value, array->size);
+    if (array->rest)
+        memset(stable_array_rest_at(array, number), ~value, array->rest);
+}
+
+static char value_of(uint32_t number)
+{
+    return (char)(number % 251);
+}
+
+/* New elements are zero, and those before keep what was written to them. */
+static void keeps_what_it_holds(size_t size, size_t rest)
+{
+    struct stable_array array;
+    uint32_t number = STABLE_ARRAY_FIRST;
+
+    stable_array_init(&array, size, rest);
+    while (array.end < ELEMENTS) {
+        assert_true(stable_array_grow(&array, array.end, &lock));
+        for (; number < array.end; number++) {
+            assert_true(holds(stable_array_at(&array, number), size, 0));
+            assert_true(!rest || holds(stable_array_rest_at(&array, number), rest, 0));
+            fill(&array, number, value_of(number));
+        }
+    }
+    for (number = STABLE_ARRAY_FIRST; number < array.end; number++)
+        assert_true(element_holds(&array, number, value_of(number)));
+    stable_array_free(&array);
+}
+
+static void grow__elements_of_any_size__keep_what_they_hold(void **state)
+{
+    static const size_t sizes[][2] = {{8, 0}, {48, 64}, {64, 48}, {16, 8}, {104, 24}, {4096, 4096}};
+
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
+        keeps_what_it_holds(sizes[i][0], sizes[i][1]);
+}
+
+static unsigned mappings_between(const char *start, const char *end)
+{
+    FILE *maps = fopen("/proc/self/maps", "r");
+    unsigned count = 0;
+    char line[512];
+
+    assert_non_null(maps);
+    while (fgets(line, sizeof(line), maps)) {
+        unsigned long from, to;
+
+        if (sscanf(line, "%lx-%lx", &from, &to) == 2)
+            count += to > (uintptr_t)start && from < (uintptr_t)end;
+    }
+    fclose(maps);
+    return count;
+}
+
+static void grow__both_parts__one_mapping_and_its_reservation(void **state)
+{
+    struct stable_array array;
+
+    stable_array_init(&array, sizeof(struct hmreg_mr), sizeof(struct mr_rest));
+    while (array.end < ELEMENTS)
+        assert_true(stable_array_grow(&array, array.end, &lock));
+    assert_int_equal(mappings_between(stable_array_at(&array, 0),
+                                      stable_array_rest_at(&array, array.reserved_end - 1)),
+                     2);
+    stable_array_free(&array);
+}
+
+static void slot_offset__of_each_region__names_both_its_parts(void **state)
+{
+    char *base = (char *)(uintptr_t)0x100000000000;
+    struct stable_array array = {
+        .base = base, .size = sizeof(struct hmreg_mr), .rest = sizeof(struct mr_rest)};
+
+    for (uint32_t number = STABLE_ARRAY_FIRST; number < 1u << 24; number += number / 97 + 1) {
+        uint32_t offset = pin_slot_offset(number);
+
+        assert_ptr_equal(mr_at(base, offset), stable_array_at(&array, number));
+        assert_ptr_equal(mr_rest_in(base, offset), stable_array_rest_at(&array, number));
+    }
+}
+
+TEST_MAIN(TEST(grow__elements_of_any_size__keep_what_they_hold),
+          TEST(grow__both_parts__one_mapping_and_its_reservation),
+          TEST(slot_offset__of_each_region__names_both_its_parts))
