@@ -70,7 +70,7 @@ static int help(int argc, char **argv)
                 argv[2]);
         return EXIT_USAGE;
     }
-    if (argc < 2) {
+    if (argc < 2 || !strcmp(argv[1], "help")) {
         print_usage(stdout);
         return EXIT_GOOD;
     }

@@ -327,6 +327,19 @@ static void run__output_and_dir__report_in_a_file_and_traces_kept(void **state)
     document = tool_document(0, "run", "--json", "--report", folder);
     expect_totals(document, "processes/0", 3, 2, 1);
     json_decref(document);
+    snprintf(file, sizeof(file), "%s/again", folder);
+    tool = tool_run("run", "--json", "--report", folder, "--output", file);
+    assert_int_equal(tool.status, 0);
+    assert_string_equal(tool.out, "");
+    tool_free(&tool);
+    document = json_load_file(file, 0, NULL);
+    assert_non_null(document);
+    expect_totals(document, "processes/0", 3, 2, 1);
+    json_decref(document);
+    tool = tool_run("run", "--report", folder, "--output", "/dev/full");
+    assert_int_equal(tool.status, 125);
+    assert_says(tool.err, "the report cannot be written");
+    tool_free(&tool);
     snprintf(command, sizeof(command), "rm -r %s", folder);
     assert_int_equal(system(command), 0);
 }

@@ -59,10 +59,11 @@ static void help__lists_commands_and_statuses(void **state)
 static void help__by_any_name__same(void **state)
 {
     const char *const dashes[] = {"--help", NULL}, *const brief[] = {"-h", NULL};
-    const char *const word[] = {"help", NULL};
+    const char *const word[] = {"help", NULL}, *const twice[] = {"help", "help", NULL};
 
     assert_same_text(word, dashes);
     assert_same_text(word, brief);
+    assert_same_text(word, twice);
 }
 
 static void help_of_a_command__options_examples_and_statuses(void **state)

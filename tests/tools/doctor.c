@@ -749,6 +749,11 @@ static void wrong_option_or_full_disk__status_3(void **state)
     assert_says(tool.err,
                 "--fly: no such option; accepted are --explain, --no-proof, --patience, --json");
     tool_free(&tool);
+    tool = tool_run("doctor", "--explain", "list", "--json");
+    assert_int_equal(tool.status, 3);
+    assert_says(tool.err, "--explain and --json: one of them is accepted");
+    assert_string_equal(tool.out, "");
+    tool_free(&tool);
     snprintf(command, sizeof(command), "'%s' doctor --explain list >/dev/full 2>&1",
              getenv("HMREG_TOOL"));
     assert_int_equal(system(command), 3 << 8);

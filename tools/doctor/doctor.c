@@ -89,6 +89,10 @@ static int run(const struct command *self, int argc, char **argv)
     status = options_parse(self, argc, argv, &options);
     if (status != EXIT_CONTINUE)
         return status;
+    if (options.explain && options.json) {
+        fprintf(stderr, "hmreg doctor: --explain and --json: one of them is accepted\n");
+        return EXIT_ERROR;
+    }
     return options.explain ? explain(options.explain) : command_show(self, &options);
 }
 
@@ -119,7 +123,8 @@ static const char *take_explain(const char *value, void *options)
 static const struct option_def options[] = {
     {"explain", "CODE", "teach about a finding; \"list\" has all codes", take_explain},
     {"no-proof", NULL, "allocate nothing on devices and transfer nothing", take_no_proof},
-    {"patience", "SECONDS", "how long one proof may take; 60 unless said", take_patience},
+    {"patience", "SECONDS", "how long one proof may take, 1 to 3600; 60 unless said",
+     take_patience},
     {"json", NULL, "JSON instead of text; its keys are in hmreg-doctor(1)", options_take_json},
     {0},
 };

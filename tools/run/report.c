@@ -165,6 +165,31 @@ static void set_totals(json_t *process, const struct trace_view *view)
     doc_set(process, "totals", totals);
 }
 
+/* Whether libfabric called itself: a provider registers with the one below it, as ofi_rxm does. */
+static bool is_libfabrics(const struct trace_view *view, const struct view_range *range)
+{
+    const struct record_key *key;
+    const char *slash;
+
+    if (range->row >= view->row_count)
+        return false;
+    key = &view->rows[range->row].key;
+    slash = strrchr(view->names[key->module], '/');
+    return !strncmp(record_call_name(key->call), "fi_", 3) &&
+           !strncmp(slash ? slash + 1 : view->names[key->module], "libfabric.so", 12);
+}
+
+/* How many registrations of libfabric's own repeat an earlier one. */
+static uint64_t libfabrics(const struct trace_view *view)
+{
+    uint64_t count = 0;
+
+    for (unsigned i = 0; i < view->range_count; i++)
+        if (is_libfabrics(view, &view->ranges[i]))
+            count += view->ranges[i].count - 1;
+    return count;
+}
+
 /* Before set_rows(), which sorts the rows that ranges refer to. */
 static void set_again(json_t *process, struct trace_view *view)
 {
@@ -186,6 +211,7 @@ static void set_again(json_t *process, struct trace_view *view)
     }
     set_number(again, "count", view->again);
     set_number(again, "ns", view->again_ns);
+    set_number(again, "libfabrics", libfabrics(view));
     doc_set(again, "ranges", ranges);
     doc_set(process, "again", again);
 }

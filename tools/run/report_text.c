@@ -190,24 +190,37 @@ static bool was_cached(const json_t *process)
     return false;
 }
 
+/* Advice about those that the program made. */
+static const char *again_words(const json_t *process, uint64_t count)
+{
+    if (!count)
+        return "";
+    if (was_cached(process))
+        return " The memory had changed, or is never cached, as that of files is, with the "
+               "variables of a program that share a page with its file; or the reason is below.";
+    return " A cache saves that where the memory does not change in between: hmreg run --cache, "
+           "and where peers may reach it, --cache=remote.";
+}
+
 static void print_again(const json_t *process)
 {
     const json_t *again = json_object_get(process, "again"), *range;
+    uint64_t all = doc_number(again, "count"), own = doc_number(again, "libfabrics");
+    char buf[32], count[64], words[160] = "";
     struct table *table;
-    char buf[32], count[64];
 
-    if (!doc_number(again, "count"))
+    if (!all)
         return;
+    if (own)
+        snprintf(words, sizeof(words),
+                 " libfabric made %" PRIu64 " of them for itself, as its provider ofi_rxm does: "
+                 "over libfabric only the program's own are cached.",
+                 own);
     print_paragraph("registered again: ",
-                    "%s repeated earlier ones of the same range and rights, and took %s. %s",
-                    count_words(doc_number(again, "count"), "registration", count),
-                    time_words(doc_number(again, "ns"), buf),
-                    was_cached(process)
-                        ? "The memory had changed, or is never cached, as that of files is, with "
-                          "the variables of a program that share a page with its file; or the "
-                          "reason is below."
-                        : "A cache saves that where the memory does not change in between: hmreg "
-                          "run --cache.");
+                    "%s repeated earlier ones of the same range and rights, and took %s.%s%s",
+                    count_words(all, "registration", count),
+                    time_words(doc_number(again, "ns"), buf), words,
+                    again_words(process, all > own ? all - own : 0));
     table = table_new("address", ">length", ">times", ">time", "caller", NULL);
     doc_each(range, json_object_get(again, "ranges")) {
         if (range_i == MOST_RANGES)

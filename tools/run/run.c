@@ -160,10 +160,8 @@ static bool print_to(int fd, const json_t *document, bool json)
     return good;
 }
 
-static void report(void *context)
+static void write_report(struct reporting *reporting, const json_t *document)
 {
-    struct reporting *reporting = context;
-    json_t *document = report_of(reporting->folder);
     int fd = open_output(reporting);
     bool good = fd >= 0 && print_to(fd, document, reporting->options->json);
 
@@ -172,18 +170,31 @@ static void report(void *context)
     reporting->failed = !good;
     if (fd >= 0)
         close(fd);
+}
+
+static void report(void *context)
+{
+    struct reporting *reporting = context;
+    json_t *document = report_of(reporting->folder);
+
+    write_report(reporting, document);
     json_decref(document);
 }
 
-/* --report: of a folder or a file, to standard output. */
+/* --report: of a folder or a file, to standard output or --output's file. */
 static int report_only(const struct run_options *options)
 {
+    struct reporting reporting = {.options = options};
     json_t *document = report_of(options->report);
     int status = json_array_size(json_object_get(document, "failures")) ? EXIT_FAILED : EXIT_GOOD;
 
-    print(document, options->json);
+    name_output(&reporting);
+    if (reporting.output[0])
+        write_report(&reporting, document);
+    else
+        print(document, options->json);
     json_decref(document);
-    return status;
+    return reporting.failed ? RUN_FAILED : status;
 }
 
 /* ---- the command ------------------------------------------------------------------------- */

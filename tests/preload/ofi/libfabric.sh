@@ -85,14 +85,16 @@ same_output() { # MODE
     [[ $before == "$after" ]]
 }
 
-# MODE: fi_pingpong's rows but for its times and rates.
+# fi_pingpong's rows but for its times and rates; its client under the words of `under`.
+under=() bytes=4096
 pingpong() {
     local server result
-    fi_pingpong -p "$fabric" -e rdm -I 5 -S 4096 -B "$port" >"$scratch/server.out" 2>&1 &
+    fi_pingpong -p "$fabric" -e rdm -I 5 -S "$bytes" -B "$port" >"$scratch/server.out" 2>&1 &
     server=$!
     result=1
     for _ in {1..100}; do
-        fi_pingpong -p "$fabric" -e rdm -I 5 -S 4096 -P "$port" 127.0.0.1 >"$scratch/client.out" 2>&1 &&
+        "${under[@]}" fi_pingpong -p "$fabric" -e rdm -I 5 -S "$bytes" -P "$port" 127.0.0.1 \
+            >"$scratch/client.out" 2>&1 &&
             { result=0; break; }
         kill -0 $server 2>/dev/null || break
         sleep 0.1
@@ -112,6 +114,16 @@ same_pingpong() { # MODE
     echo "before: $before"
     echo "after: $after"
     [[ $before == *bytes* && $before == "$after" ]]
+}
+
+# Above tcp, ofi_rxm registers each large message, which no cache of ours saves.
+says_that_libfabric_registers() {
+    local fabric='tcp;ofi_rxm' bytes=65536 under=("$HMREG" run --output "$scratch/report")
+    local port=$((20000 + RANDOM % 10000))
+    FI_PROVIDER=tcp,ofi_rxm pingpong
+    cat "$scratch/report"
+    grep -q 'libfabric made [0-9]* of them for itself, as its provider ofi_rxm does' "$scratch/report" &&
+        ! grep -q 'A cache saves' "$scratch/report"
 }
 
 plainly_pingpong() {
@@ -185,5 +197,8 @@ else
     for mode in trace gpu cache; do
         check "${fabric}__${mode}__fi_pingpong_prints_the_same" same_pingpong "$mode"
     done
+    if [[ $HMREG ]]; then
+        check "${fabric}__run__registrations_of_libfabric_itself_named" says_that_libfabric_registers
+    fi
 fi
 finish
