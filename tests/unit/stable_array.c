@@ -10,6 +10,8 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #define ELEMENTS 5000u
 
@@ -87,10 +89,27 @@ static unsigned mappings_between(const char *start, const char *end)
     return count;
 }
 
+/* Does the list of mappings show two as one that the kernel has joined? An emulator's does not. */
+static bool list_shows_joined(void)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    char *both = mmap(NULL, 2 * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    unsigned count;
+
+    assert_ptr_not_equal(both, MAP_FAILED);
+    assert_return_code(mprotect(both, page, PROT_READ | PROT_WRITE), 0);
+    assert_return_code(mprotect(both + page, page, PROT_READ | PROT_WRITE), 0);
+    count = mappings_between(both, both + 2 * page);
+    munmap(both, 2 * page);
+    return count == 1;
+}
+
 static void grow__both_parts__one_mapping_and_its_reservation(void **state)
 {
     struct stable_array array;
 
+    if (!list_shows_joined())
+        test_skip("the list of mappings shows joined ones apart: an emulator's");
     stable_array_init(&array, sizeof(struct hmreg_mr), sizeof(struct mr_rest));
     while (array.end < ELEMENTS)
         assert_true(stable_array_grow(&array, array.end, &lock));
