@@ -25,7 +25,7 @@ static size_t bytes_of(const struct stable_array *array, uint32_t end)
     size_t page = (size_t)sysconf(_SC_PAGESIZE), bytes = end * array->size;
 
     if (array->rest)
-        bytes = (size_t)((char *)stable_array_rest_at(array, end - 1) - array->base) + array->rest;
+        bytes = stable_array_rest_offset(array, end - 1) + array->rest;
     return (bytes + page - 1) & ~(page - 1);
 }
 

@@ -33,12 +33,18 @@ static inline void *stable_array_at(const struct stable_array *array, uint32_t n
     return array->base + number * array->size + before * array->rest;
 }
 
-/* The element's second part. */
-static inline void *stable_array_rest_at(const struct stable_array *array, uint32_t number)
+/* Where an element's second part begins, in bytes from the base. */
+static inline size_t stable_array_rest_offset(const struct stable_array *array, uint32_t number)
 {
     size_t until = (number | (STABLE_ARRAY_GROUP - 1)) + (size_t)1; /* in its group and earlier */
 
-    return array->base + until * array->size + number * array->rest;
+    return until * array->size + number * array->rest;
+}
+
+/* The element's second part. */
+static inline void *stable_array_rest_at(const struct stable_array *array, uint32_t number)
+{
+    return array->base + stable_array_rest_offset(array, number);
 }
 
 void stable_array_init(struct stable_array *array, size_t size, size_t rest);
