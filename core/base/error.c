@@ -26,7 +26,9 @@
 #undef hmreg_fail_vendor
 #undef hmreg_refuse
 
-#define KEPT 8 /* the errors that are kept, at most: those of as many guards within each other */
+#define KEPT                                                                                       \
+    8 /* the errors that are kept, at most: the last one, and those of 7 guards within each other  \
+       */
 
 /* A thread's errors: number n in slot n % KEPT. */
 struct errors {
@@ -198,9 +200,12 @@ void hmreg_error_guard(struct hmreg_error_guard *guard)
     thread.kept = thread.last;
 }
 
+/* Of a thread that ends the errors may have been freed meanwhile: then there was none before. */
 static void restore(const struct hmreg_error_guard *guard)
 {
-    if (guard->before && !error_at(find(false), guard->before))
+    const struct errors *errors = find(false);
+
+    if (guard->before && errors && errors->slots[guard->before % KEPT].number > guard->before)
         return; /* too many guards within this one have kept theirs */
     thread.last = guard->before;
     thread.lost = guard->lost;

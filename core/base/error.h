@@ -43,8 +43,8 @@ void hmreg_error_restore(const struct hmreg_error *saved);
  * Returns code. */
 int hmreg_fail_at(int code, const char *array, size_t index);
 
-/* The same for work that rarely fails: the last error is copied only when it is overwritten. The
- * thread that begins a guard ends it once; guards nest. */
+/* The same for work that rarely fails: without a failure, nothing is copied. The thread that begins
+ * a guard ends it once; guards nest. */
 struct hmreg_error_guard {
     unsigned outer, before; /* numbers of errors: the one that an outer guard keeps, the last one */
     bool lost;

@@ -238,6 +238,16 @@ static void guard_at_exit(void *arg)
     *(int *)arg = hmreg_last_error()->code;
 }
 
+static void guard_and_restore_at_exit(void *arg)
+{
+    struct hmreg_error_guard guard;
+
+    hmreg_error_guard(&guard);
+    hmreg_fail(-EIO, "not the caller's");
+    hmreg_error_unguard(&guard, true);
+    *(int *)arg = hmreg_last_error()->code;
+}
+
 static pthread_key_t at_exit;
 
 static void *fail_and_leave(void *arg)
@@ -277,6 +287,23 @@ static void guard__of_a_thread_that_ends_after_a_jump__can_end_in_destructors(vo
     assert_int_equal(code_at_exit(jump_fail_and_leave, guard_at_exit), -EIO);
 }
 
+/* Destructors run in the order of their keys, of which earlier cases may have left some free: the
+ * next one is behind the errors'. */
+static void take_free_keys(void)
+{
+    pthread_key_t key;
+
+    for (int i = 0; i < 16; i++)
+        assert_int_equal(pthread_key_create(&key, NULL), 0);
+}
+
+static void guard__of_a_thread_whose_errors_are_freed__restores_none(void **state)
+{
+    hmreg_fail(-EPERM, "the errors' key is made");
+    take_free_keys();
+    assert_int_equal(code_at_exit(fail_and_leave, guard_and_restore_at_exit), 0);
+}
+
 static void restore__of_no_error__is_none(void **state)
 {
     struct hmreg_error none = {.source = "hmreg"};
@@ -288,6 +315,7 @@ static void restore__of_no_error__is_none(void **state)
 }
 
 TEST_MAIN(TEST(last_error__of_a_thread_that_ends__can_be_set_in_destructors),
+          TEST(guard__of_a_thread_whose_errors_are_freed__restores_none),
           TEST(restore__of_no_error__is_none), TEST(fail__records_code_and_sentence),
           TEST(fail_vendor__keeps_vendor_words), TEST(fail__may_quote_the_error_it_replaces),
           TEST(last_error__is_per_thread),

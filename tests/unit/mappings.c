@@ -150,7 +150,7 @@ static void pages__very_many__each_is_wiped(void **state)
 
 /* ---- libraries and domains -------------------------------------------------------------- */
 
-#define A_DOMAIN 3 /* the used entries, and reserved addresses on either side */
+#define A_DOMAIN 2 /* the used entries, and the addresses reserved for more */
 /* The stats page, the wiped pages, the reaper's stack and its guard. */
 #define A_LIBRARY 4
 
@@ -192,21 +192,21 @@ static void expect_mappings(enum hmreg_monitor monitor, int more)
     assert_ok(hmreg_close(lib));
 }
 
-static void import__domains__three_mappings_each(void **state)
+static void import__domains__two_mappings_each(void **state)
 {
     expect_mappings(HMREG_MONITOR_IMPORT, 0);
 }
 
 /* The page that stops the thread and the thread's stack share a mapping. */
-static void userfaultfd__domains__three_mappings_each_and_one(void **state)
+static void userfaultfd__domains__two_mappings_each_and_one(void **state)
 {
     expect_mappings(HMREG_MONITOR_USERFAULTFD, 1);
 }
 
 /* Cases that need to be the first in the process come first. */
-TEST_MAIN(TEST(userfaultfd__domains__three_mappings_each_and_one),
+TEST_MAIN(TEST(userfaultfd__domains__two_mappings_each_and_one),
           TEST(hooks__first__table_lies_with_the_pages),
           TEST(hooks__first__split_no_mapping_of_code),
           TEST(hooks__no_descriptor_is_free__code_is_changed_and_restored),
-          TEST(import__domains__three_mappings_each), TEST(pages__of_a_process__lie_together),
+          TEST(import__domains__two_mappings_each), TEST(pages__of_a_process__lie_together),
           TEST(pages__very_many__each_is_wiped))

@@ -9,7 +9,9 @@
 
 #include <hmreg/hmreg.h>
 
+#include <errno.h>
 #include <sched.h>
+#include <string.h>
 #include <sys/prctl.h>
 
 static _Thread_local char much[2 << 20];
@@ -58,7 +60,8 @@ static void start__timer_slack_of_a_service__the_threads_is_normal(void **state)
     int before = prctl(PR_GET_TIMERSLACK), callers = 500000000, threads = 0;
     pthread_t thread;
 
-    assert_int_equal(prctl(PR_SET_TIMERSLACK, callers), 0);
+    if (prctl(PR_SET_TIMERSLACK, callers) || prctl(PR_GET_TIMERSLACK) != callers)
+        test_skip("the timer slack cannot be set: %s", strerror(errno));
     assert_ok(thread_start(&thread, "hmreg-test", NULL, get_slack, &threads, "to test"));
     assert_int_equal(prctl(PR_GET_TIMERSLACK), callers);
     assert_int_equal(pthread_join(thread, NULL), 0);

@@ -188,7 +188,8 @@ static int report_only(const struct run_options *options)
     json_t *document = report_of(options->report);
     int status = json_array_size(json_object_get(document, "failures")) ? EXIT_FAILED : EXIT_GOOD;
 
-    name_output(&reporting);
+    if (options->output)
+        snprintf(reporting.output, sizeof(reporting.output), "%s", options->output);
     if (reporting.output[0])
         write_report(&reporting, document);
     else
@@ -363,7 +364,7 @@ static const struct option_def options[] = {
     {"by", "WAY", "preload; audit: also where functions are looked up", take_by},
     {"json", NULL, "JSON instead of tables; its keys are in hmreg-run(1)", options_take_json},
     {"follow", "SECONDS", "report again after so long, while the program runs", take_follow},
-    {"output", "FILE", "write the report to FILE, not to standard error", take_output},
+    {"output", "FILE", "write the report to FILE", take_output},
     {"dir", "DIR", "keep the trace files in DIR", take_dir},
     {"report", "PATH", "run nothing: report of trace files", take_report},
     {0},
@@ -388,7 +389,7 @@ const struct command command_run_program = {
                 "  125  hmreg failed, or its command line is wrong\n"
                 "  126  the program cannot be executed, or takes no libraries\n"
                 "  127  there is no such program\n"
-                "  of --report: 0, or 1 if something could not be read\n",
+                "  of --report: 0; 1 if something could not be read; 125 as above\n",
     .error_status = RUN_FAILED,
     .operand = "PROGRAM",
     .take_operand = take_word,
