@@ -57,6 +57,18 @@ void order_shuffle(struct order *order, size_t first, size_t regions, uint64_t s
     }
 }
 
+/* Each step can be undone: no two numbers become one. */
+void order_scatter(struct order *order)
+{
+    for (size_t i = 0; i < order->count; i++) {
+        uint32_t at = order->at[i];
+
+        at = (at ^ at >> 11) * 0x9e3779b1u % SCATTERED;
+        at = (at ^ at >> 11) * 0x85ebca6bu % SCATTERED;
+        order->at[i] = at ^ at >> 11;
+    }
+}
+
 void walk_once(const struct subject *subject, void *state, char *base, const struct order *order)
 {
     subject->hits(state, base, order->at, order->count);

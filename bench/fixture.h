@@ -28,6 +28,10 @@ char *fixture_reserve(size_t regions);
 void order_shuffle(struct order *order, size_t first, size_t regions, uint64_t seed);
 /* The same in address order. */
 void order_sorted(struct order *order, size_t first, size_t regions);
+/* Exchanges the regions of an order, whose numbers are below SCATTERED, for others below it that
+ * lie anywhere: no two become the same. */
+#define SCATTERED ((size_t)1 << 22)
+void order_scatter(struct order *order);
 
 /* One get + put for each region of the order. */
 void walk_once(const struct subject *subject, void *state, char *base, const struct order *order);

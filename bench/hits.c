@@ -18,8 +18,9 @@
 struct task {
     const struct subject *subject;
     size_t regions;
-    bool distinct; /* each worker has different regions */
-    bool filtered; /* with a container's seccomp filter */
+    bool distinct;  /* each worker has different regions */
+    bool filtered;  /* with a container's seccomp filter */
+    bool scattered; /* the regions lie anywhere in 16 GiB of addresses, not side by side */
 };
 
 struct walk {
@@ -31,7 +32,8 @@ struct walk {
 
 /* ---- a contestant ----------------------------------------------------------------------- */
 
-/* Registers all regions in address order, so that a monitor's watched ranges are adjacent. */
+/* Registers all regions in address order, so that a monitor's watched ranges are adjacent; if they
+ * are scattered, in no order. */
 static void *open_walk(const void *arg)
 {
     const struct task *task = arg;
@@ -45,13 +47,17 @@ static void *open_walk(const void *arg)
     if (task->filtered)
         filter_begin();
     walk->cache = task->subject->open(task->subject, all);
-    walk->base = fixture_reserve(all);
+    walk->base = fixture_reserve(task->scattered ? SCATTERED : all);
     order_sorted(&sorted, 0, all);
+    if (task->scattered)
+        order_scatter(&sorted);
     walk_once(task->subject, walk->cache, walk->base, &sorted);
     free(sorted.at);
     for (size_t i = 0; i < MOST_WORKERS; i++)
         order_shuffle(&walk->order[i], task->distinct ? i * task->regions : 0, task->regions,
                       i + 1);
+    for (size_t i = 0; task->scattered && i < MOST_WORKERS; i++)
+        order_scatter(&walk->order[i]);
     return walk;
 }
 
@@ -104,11 +110,30 @@ static void hits_over(size_t regions)
             many ? plan.turns + 2 : plan.turns);
 }
 
+/* Hits of the default and of the peer on regions that lie anywhere. */
+static void scattered_hits_over(size_t regions)
+{
+    struct task tasks[] = {
+        {.subject = &subject_hmreg_default, .regions = regions, .scattered = true},
+        {.subject = &subject_ucx, .regions = regions, .scattered = true}};
+    char name[40];
+    struct measure measure = {name, "ns"};
+    struct contestant contestants[] = {
+        {.who = WHO_DEFAULT, .job = &walk_job, .arg = &tasks[0]},
+        {.who = WHO_UCX, .job = &walk_job, .arg = &tasks[1], .absent = subject_ucx.absent},
+    };
+
+    snprintf(name, sizeof(name), "hits-scattered-%zu", regions);
+    progress("hits: %zu regions, scattered", regions);
+    contest(&measure, 1, contestants, 2, plan.fresh, plan.turns);
+}
+
 /* Hits of the default and of the peer, with the filter. */
 static void filtered_hits_over(size_t regions)
 {
-    struct task tasks[] = {{&subject_hmreg_default, regions, false, true},
-                           {&subject_ucx, regions, false, true}};
+    struct task tasks[] = {
+        {.subject = &subject_hmreg_default, .regions = regions, .filtered = true},
+        {.subject = &subject_ucx, .regions = regions, .filtered = true}};
     char name[40];
     struct measure measure = {name, "ns"};
     struct contestant contestants[] = {
@@ -126,6 +151,8 @@ void measure_hits(void)
 {
     for (size_t regions = 1; regions <= plan.most_regions; regions *= 10)
         hits_over(regions);
+    for (size_t regions = 1000; regions <= 100000 && regions <= plan.most_regions; regions *= 10)
+        scattered_hits_over(regions);
     for (size_t regions = 1; regions <= 1000; regions *= 10)
         filtered_hits_over(regions);
 }
@@ -181,7 +208,8 @@ static void crews_over(const char *name, size_t regions, bool distinct)
     progress("threads: %s", name);
     for (size_t i = 0; i < sizeof(crews) / sizeof(crews[0]); i++)
         for (int processes = 1; processes <= 2; processes++) {
-            tasks[count] = (struct task){crews[i].subject, regions, distinct, false};
+            tasks[count] = (struct task){
+                .subject = crews[i].subject, .regions = regions, .distinct = distinct};
             contestants[count] =
                 (struct contestant){.who = processes == 1 ? crews[i].threads : crews[i].processes,
                                     .job = &walk_job,

@@ -204,19 +204,52 @@ static always_inline struct hmreg_mr *try_entry(struct thread_cache *tcache, uin
                : NULL;
 }
 
+/* The slot `distance` after the first of a request's. 0: the search ends before it. Searched by
+ * distance, since an unpin may change the table. */
+static always_inline uint32_t slot_beside(const struct thread_cache *tcache, uint64_t addr,
+                                          unsigned distance)
+{
+    if (distance == THREAD_CACHE_PROBES)
+        return 0;
+    return thread_cache_slot(tcache->view.slots, tcache->view.mask,
+                             thread_cache_hash(addr))[distance];
+}
+
+noinline struct hmreg_mr *hit_beside(struct thread_cache *tcache, uint64_t addr, uint64_t len,
+                                     uint64_t access)
+{
+    uint32_t slot = slot_beside(tcache, addr, 0);
+
+    for (unsigned i = 1; slot && (slot = slot_beside(tcache, addr, i)); i++) {
+        struct hmreg_mr *mr = mr_at(tcache->view.entries, slot);
+        struct pin_slot *pin_slot = pin_slot_at(tcache->view.pin_slots, slot);
+
+        if ((sequence_of(mr) ^ pin_slot->check) != access)
+            continue;
+        add_to(&pin_slot->pins, 1);
+        barrier_compiler();
+        if (state_of(tcache) == GATE_LIVE && (sequence_of(mr) ^ pin_slot->check) == access &&
+            contains(mr, addr, len)) {
+            mark_used(pin_slot);
+            count_hits(tcache->view.hits, 1);
+            return mr;
+        }
+        unpin(tcache, pin_slot, mr);
+    }
+    return NULL;
+}
+
 static always_inline struct hmreg_mr *hit_aside(struct thread_cache *tcache, uint64_t addr,
                                                 uint64_t len, uint64_t access,
                                                 const struct variant *variant, bool *asked)
 {
-    const uint32_t *slot =
-        thread_cache_slot(tcache->view.slots, tcache->view.mask,
-                          thread_cache_hash(variant ? addr ^ variant_salt(variant) : addr));
-    const uint32_t *end = slot + THREAD_CACHE_PROBES;
+    uint64_t salted = variant ? addr ^ variant_salt(variant) : addr;
     struct hmreg_mr *mr = NULL;
     bool go_on = true;
+    uint32_t slot;
 
-    for (; go_on && !mr && slot < end && *slot; slot++)
-        mr = try_entry(tcache, pin_slot_number(*slot), addr, len, access, variant, asked, &go_on);
+    for (unsigned i = 0; go_on && !mr && (slot = slot_beside(tcache, salted, i)); i++)
+        mr = try_entry(tcache, pin_slot_number(slot), addr, len, access, variant, asked, &go_on);
     return mr;
 }
 
@@ -275,6 +308,23 @@ static noinline int get_otherwise(struct hmreg_mr *pinned, const void *addr, siz
     return get_aside(cache_set_of(tcache->set)->domain, addr, len, access, out);
 }
 
+/* The pinned entry's range is not this one. */
+static noinline int get_beside(struct hmreg_mr *pinned, const void *addr, size_t len,
+                               uint64_t access, struct hmreg_mr **out, uint64_t place)
+{
+    struct thread_cache *tcache = tls_view_at(place)->tcache;
+    struct hmreg_mr *mr = NULL;
+
+    if (pinned->slot_offset) {
+        unpin(tcache, pin_slot_at(tcache->view.pin_slots, pinned->slot_offset), pinned);
+        mr = hit_beside(tcache, (uintptr_t)addr, len, access);
+    }
+    if (!mr)
+        return get_aside(cache_set_of(tcache->set)->domain, addr, len, access, out);
+    *out = mr;
+    return 0;
+}
+
 /* The pinned entry is not the one that the thread remembers, or it needs more checks than that. */
 static noinline int get_checked(struct hmreg_mr *pinned, const void *addr, size_t len,
                                 uint64_t access, struct hmreg_mr **out, uint64_t place)
@@ -325,7 +375,7 @@ int hmreg_mr_get(struct hmreg_domain *domain, const void *addr, size_t len, uint
     if (unlikely((sequence_of(mr) ^ pin_slot->check) != access))
         return get_checked(mr, addr, len, access, out, place);
     if (unlikely(!contains(mr, (uintptr_t)addr, len)))
-        return get_otherwise(mr, addr, len, access, out, place);
+        return get_beside(mr, addr, len, access, out, place);
     mark_used(pin_slot);
     count_hits(view->hits, 1);
     *out = mr;

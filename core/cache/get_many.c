@@ -75,6 +75,16 @@ static __attribute__((noinline)) size_t hit_run(const struct hmreg_domain *domai
     return (size_t)(iov - first);
 }
 
+static struct hmreg_mr *hit_one(const struct batch *batch, size_t at)
+{
+    tls_view_pointer view = tls_view_at(batch->domain->place);
+    const struct iovec *iov = &batch->iov[at];
+
+    if (view->serial != batch->domain->serial)
+        return NULL;
+    return hit_beside(view->tcache, (uintptr_t)iov->iov_base, iov->iov_len, batch->access);
+}
+
 /* Sets the elements of ranges that it does not serve to NULL. Returns whether there are any. */
 static bool hit_portion(const struct batch *batch, size_t from, size_t to)
 {
@@ -84,8 +94,8 @@ static bool hit_portion(const struct batch *batch, size_t from, size_t to)
         at += hit_run(batch->domain, batch->iov + at, to - at, batch->access, batch->mrs + at);
         if (at == to)
             return missing;
-        batch->mrs[at] = NULL;
-        missing = true;
+        batch->mrs[at] = hit_one(batch, at);
+        missing |= !batch->mrs[at];
     }
 }
 

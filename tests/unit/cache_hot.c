@@ -158,6 +158,17 @@ static void barrier__refused_after_opening__waits_until_stores_are_visible(void 
     fixture_close(&fixture);
 }
 
+/* Each request that the fast path does not serve drains first. */
+static _Thread_local unsigned drains;
+
+void __real_cache_drain(struct cache_pool *pool);
+void __wrap_cache_drain(struct cache_pool *pool);
+void __wrap_cache_drain(struct cache_pool *pool)
+{
+    drains++;
+    __real_cache_drain(pool);
+}
+
 /* ---- tables ----------------------------------------------------------------------------- */
 
 static void table__more_requests_than_it_has_slots__grows(void **state)
@@ -249,6 +260,58 @@ static void slot__other_rights_and_lengths_at_one_address__each_its_region(void 
             hmreg_mr_put(mr);
         }
     assert_int_equal(atomic_load(&counter.regs), 6);
+    fixture_close(&fixture);
+}
+
+static uint32_t place_in_table(const struct thread_cache *tcache, const void *addr)
+{
+    return thread_cache_hash((uintptr_t)addr) & tcache->view.mask;
+}
+
+/* Gets each region once. */
+static void get_all(const struct fixture *fixture, char *const *addrs, unsigned count)
+{
+    for (unsigned i = 0; i < count; i++) {
+        struct hmreg_mr *mr = fixture_get(fixture, addrs[i], LEN);
+
+        assert_int_equal(mr->node.start, (uintptr_t)addrs[i]);
+        hmreg_mr_put(mr);
+    }
+}
+
+/* Only the first of requests with the same slot is found there. The others too are hits that search
+ * for no thread cache, which are hidden here, and read no change. */
+static void slot__of_several_requests__all_hit_on_the_fast_path(void **state)
+{
+    enum { ALIKE = 5 };
+    char *addrs[ALIKE] = {memory[0]};
+    struct thread_cache *tcache;
+    struct fixture fixture;
+    unsigned count = 1;
+
+    open_fixture(&fixture, 0);
+    get_all(&fixture, addrs, 1);
+    tcache = atomic_load(&fixture.domain->caches->pool.thread_caches.first);
+    if (tcache->fenced)
+        test_skip("no membarrier(2) here: every hit takes the other path");
+    for (unsigned i = 1; i < MANY && count < ALIKE; i++)
+        if (place_in_table(tcache, memory[i]) == place_in_table(tcache, memory[0]))
+            addrs[count++] = memory[i];
+    assert_int_equal(count, ALIKE);
+    for (int round = 0; round < 2; round++)
+        get_all(&fixture, addrs, ALIKE);
+    atomic_store(&fixture.domain->caches->pool.thread_caches.first, NULL);
+    drains = 0;
+    get_all(&fixture, addrs, ALIKE);
+    assert_int_equal(drains, 0);
+    atomic_store(&fixture.domain->caches->pool.thread_caches.first, tcache);
+    for (unsigned i = 0; i < ALIKE; i++) { /* the others are found also when one has ended */
+        assert_ok(hmreg_invalidate(fixture.lib, addrs[i], LEN));
+        get_all(&fixture, addrs, ALIKE);
+        assert_int_equal(atomic_load(&counter.regs), ALIKE + i + 1);
+    }
+    assert_ok(hmreg_domain_flush(fixture.domain)); /* no pin is left */
+    assert_int_equal(atomic_load(&counter.regions), 0);
     fixture_close(&fixture);
 }
 
@@ -427,17 +490,6 @@ static void domains__more_than_a_thread_has_at_hand__each_its_own_hits(void **st
     fixture_close(&fixture);
 }
 
-/* Each request that the fast path does not serve drains first. */
-static _Thread_local unsigned drains;
-
-void __real_cache_drain(struct cache_pool *pool);
-void __wrap_cache_drain(struct cache_pool *pool);
-void __wrap_cache_drain(struct cache_pool *pool)
-{
-    drains++;
-    __real_cache_drain(pool);
-}
-
 /* A domain that has lost its TLS view takes it back and hits by the fast path, without a search
  * for the thread's own part among those of all threads: here these are hidden. */
 static void domains__more_than_a_thread_has_at_hand__hits_stay_on_the_fast_path(void **state)
@@ -548,6 +600,7 @@ TEST_MAIN(TEST(barrier__before_pins_are_added_up__once_for_many),
           TEST(table__regions_come_and_go__as_large_as_those_that_stay),
           TEST(entry__used_again__not_served_for_what_it_was),
           TEST(slot__other_rights_and_lengths_at_one_address__each_its_region),
+          TEST(slot__of_several_requests__all_hit_on_the_fast_path),
           TEST(get__wrong_arguments_where_a_slot_is__refused_all_the_same),
           TEST(get__rights_that_look_like_a_sequence__refused),
           TEST(sequence__used_up__not_in_thread_caches_again),
