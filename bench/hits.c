@@ -21,6 +21,7 @@ struct task {
     bool distinct;  /* each worker has different regions */
     bool filtered;  /* with a container's seccomp filter */
     bool scattered; /* the regions lie anywhere in 16 GiB of addresses, not side by side */
+    bool parts;     /* there is one region, of which other parts are got each time */
 };
 
 struct walk {
@@ -32,6 +33,18 @@ struct walk {
 
 /* ---- a contestant ----------------------------------------------------------------------- */
 
+static void register_all(struct walk *walk, size_t all)
+{
+    const struct task *task = walk->task;
+    struct order sorted;
+
+    order_sorted(&sorted, 0, all);
+    if (task->scattered)
+        order_scatter(&sorted);
+    walk_once(task->subject, walk->cache, walk->base, &sorted);
+    free(sorted.at);
+}
+
 /* Registers all regions in address order, so that a monitor's watched ranges are adjacent; if they
  * are scattered, in no order. */
 static void *open_walk(const void *arg)
@@ -39,7 +52,6 @@ static void *open_walk(const void *arg)
     const struct task *task = arg;
     size_t all = task->distinct ? MOST_WORKERS * task->regions : task->regions;
     struct walk *walk = calloc(1, sizeof(*walk));
-    struct order sorted;
 
     if (!walk)
         leave("no memory");
@@ -47,15 +59,14 @@ static void *open_walk(const void *arg)
     if (task->filtered)
         filter_begin();
     walk->cache = task->subject->open(task->subject, all);
-    walk->base = fixture_reserve(task->scattered ? SCATTERED : all);
-    order_sorted(&sorted, 0, all);
-    if (task->scattered)
-        order_scatter(&sorted);
-    walk_once(task->subject, walk->cache, walk->base, &sorted);
-    free(sorted.at);
+    walk->base = fixture_reserve(task->scattered || task->parts ? SCATTERED : all);
+    if (task->parts)
+        task->subject->whole(walk->cache, walk->base, SCATTERED * REGION_BYTES);
+    else
+        register_all(walk, all);
     for (size_t i = 0; i < MOST_WORKERS; i++)
-        order_shuffle(&walk->order[i], task->distinct ? i * task->regions : 0, task->regions,
-                      i + 1);
+        order_shuffle(&walk->order[i], task->distinct ? i * task->regions : 0,
+                      task->parts ? SCATTERED : task->regions, i + 1);
     for (size_t i = 0; task->scattered && i < MOST_WORKERS; i++)
         order_scatter(&walk->order[i]);
     return walk;
@@ -110,51 +121,40 @@ static void hits_over(size_t regions)
             many ? plan.turns + 2 : plan.turns);
 }
 
-/* Hits of the default and of the peer on regions that lie anywhere. */
-static void scattered_hits_over(size_t regions)
+/* Hits of the default and of the peer only. */
+static void hits_beside_ucx(const char *name, const struct task *task)
 {
-    struct task tasks[] = {
-        {.subject = &subject_hmreg_default, .regions = regions, .scattered = true},
-        {.subject = &subject_ucx, .regions = regions, .scattered = true}};
-    char name[40];
+    struct task tasks[] = {*task, *task};
     struct measure measure = {name, "ns"};
     struct contestant contestants[] = {
         {.who = WHO_DEFAULT, .job = &walk_job, .arg = &tasks[0]},
         {.who = WHO_UCX, .job = &walk_job, .arg = &tasks[1], .absent = subject_ucx.absent},
+        {.who = WHO_USERFAULT,
+         .absent = task->filtered ? "a container's filter forbids userfaultfd"
+                                  : "it is measured on adjacent regions"},
     };
 
-    snprintf(name, sizeof(name), "hits-scattered-%zu", regions);
-    progress("hits: %zu regions, scattered", regions);
-    contest(&measure, 1, contestants, 2, plan.fresh, plan.turns);
-}
-
-/* Hits of the default and of the peer, with the filter. */
-static void filtered_hits_over(size_t regions)
-{
-    struct task tasks[] = {
-        {.subject = &subject_hmreg_default, .regions = regions, .filtered = true},
-        {.subject = &subject_ucx, .regions = regions, .filtered = true}};
-    char name[40];
-    struct measure measure = {name, "ns"};
-    struct contestant contestants[] = {
-        {.who = WHO_DEFAULT, .job = &walk_job, .arg = &tasks[0]},
-        {.who = WHO_UCX, .job = &walk_job, .arg = &tasks[1], .absent = subject_ucx.absent},
-        {.who = WHO_USERFAULT, .absent = "a container's filter forbids userfaultfd"},
-    };
-
-    snprintf(name, sizeof(name), "hits-filtered-%zu", regions);
-    progress("hits: %zu regions, in a container's filter", regions);
+    progress("%s", name);
+    tasks[0].subject = &subject_hmreg_default;
+    tasks[1].subject = &subject_ucx;
     contest(&measure, 1, contestants, 3, plan.fresh, plan.turns);
 }
 
 void measure_hits(void)
 {
+    char name[40];
+
     for (size_t regions = 1; regions <= plan.most_regions; regions *= 10)
         hits_over(regions);
-    for (size_t regions = 1000; regions <= 100000 && regions <= plan.most_regions; regions *= 10)
-        scattered_hits_over(regions);
-    for (size_t regions = 1; regions <= 1000; regions *= 10)
-        filtered_hits_over(regions);
+    for (size_t regions = 1000; regions <= 100000 && regions <= plan.most_regions; regions *= 10) {
+        snprintf(name, sizeof(name), "hits-scattered-%zu", regions);
+        hits_beside_ucx(name, &(struct task){.regions = regions, .scattered = true});
+    }
+    hits_beside_ucx("hits-parts", &(struct task){.regions = 1, .parts = true});
+    for (size_t regions = 1; regions <= 1000; regions *= 10) {
+        snprintf(name, sizeof(name), "hits-filtered-%zu", regions);
+        hits_beside_ucx(name, &(struct task){.regions = regions, .filtered = true});
+    }
 }
 
 /* ---- several rails ---------------------------------------------------------------------- */

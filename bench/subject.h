@@ -24,6 +24,8 @@ struct subject {
     /* The same, but after `room` regions each get replaces the oldest. Returns ns per such get.
      * NULL: the cache has a limit, so hits() evicts. */
     double (*replace_ns)(void *state, char *base, const uint32_t *order, size_t count, size_t room);
+    /* get and put of one range. NULL: not of this subject. */
+    void (*whole)(void *state, char *base, size_t bytes);
     /* Calls leave() unless all of this many regions are cached and none was evicted. NULL: the
      * subject cannot check that. */
     void (*check)(void *state, size_t regions);

@@ -142,6 +142,15 @@ static void hits(void *arg, char *base, const uint32_t *order, size_t count)
     }
 }
 
+static void whole(void *arg, char *base, size_t bytes)
+{
+    struct hmreg_mr *mr;
+
+    hmreg_must(hmreg_mr_get(((struct hmreg_state *)arg)->domain, base, bytes, HMREG_SEND, &mr),
+               "hmreg_mr_get");
+    hmreg_mr_put(mr);
+}
+
 /* What a program without groups does: a get for each rail. */
 static void hits_of_eight(void *arg, char *base, const uint32_t *order, size_t count)
 {
@@ -195,7 +204,7 @@ static void check(void *arg, size_t regions)
 #define SUBJECT_BY(how, name, kind, why)                                                           \
     {                                                                                              \
         .who = name, .variant = kind, .absent = why, .open = open_state, .close = close_state,     \
-        .hits = how, .check = check,                                                               \
+        .hits = how, .whole = whole, .check = check,                                               \
     }
 #define SUBJECT(name, kind, why) SUBJECT_BY(hits, name, kind, why)
 

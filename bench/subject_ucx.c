@@ -99,25 +99,31 @@ static void close_state(void *state)
     ucs.destroy(state);
 }
 
-static ucs_status_t get(ucs_rcache_t *rcache, void *addr, ucs_rcache_region_t **region)
+static ucs_rcache_region_t *get(ucs_rcache_t *rcache, void *addr, size_t len)
 {
+    ucs_rcache_region_t *region;
+    ucs_status_t status;
+
 #ifdef BENCH_UCX_ALIGNS
-    return ucs.get(rcache, addr, REGION_BYTES, UCS_RCACHE_MIN_ALIGNMENT, PROT_READ | PROT_WRITE,
-                   NULL, region);
+    status =
+        ucs.get(rcache, addr, len, UCS_RCACHE_MIN_ALIGNMENT, PROT_READ | PROT_WRITE, NULL, &region);
 #else
-    return ucs.get(rcache, addr, REGION_BYTES, PROT_READ | PROT_WRITE, NULL, region);
+    status = ucs.get(rcache, addr, len, PROT_READ | PROT_WRITE, NULL, &region);
 #endif
+    if (status != UCS_OK)
+        leave("ucs_rcache_get failed");
+    return region;
 }
 
 static void hits(void *state, char *base, const uint32_t *order, size_t count)
 {
-    ucs_rcache_region_t *region;
+    for (size_t i = 0; i < count; i++)
+        ucs.put(state, get(state, base + (size_t)order[i] * REGION_BYTES, REGION_BYTES));
+}
 
-    for (size_t i = 0; i < count; i++) {
-        if (get(state, base + (size_t)order[i] * REGION_BYTES, &region) != UCS_OK)
-            leave("ucs_rcache_get failed");
-        ucs.put(state, region);
-    }
+static void whole(void *state, char *base, size_t bytes)
+{
+    ucs.put(state, get(state, base, bytes));
 }
 
 static void gone(void *arg)
@@ -141,8 +147,7 @@ static double replace_ns(void *state, char *base, const uint32_t *order, size_t 
             ucs.invalidate(state, *place, gone, NULL);
             ucs.put(state, *place);
         }
-        if (get(state, base + (size_t)order[i] * REGION_BYTES, place) != UCS_OK)
-            leave("ucs_rcache_get failed");
+        *place = get(state, base + (size_t)order[i] * REGION_BYTES, REGION_BYTES);
     }
     begun = now_ns() - begun;
     for (size_t i = 0; i < room; i++)
@@ -157,6 +162,7 @@ const struct subject subject_ucx = {
     .open = open_state,
     .close = close_state,
     .hits = hits,
+    .whole = whole,
 };
 #else
 const struct subject subject_ucx = {

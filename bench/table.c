@@ -355,6 +355,7 @@ static const struct row rows[] = {
     BESIDE("1,000 regions, scattered", "hits-scattered-1000", WHO_DEFAULT, WHO_UCX),
     BESIDE("10,000 regions, scattered", "hits-scattered-10000", WHO_DEFAULT, WHO_UCX),
     BESIDE("100,000 regions, scattered", "hits-scattered-100000", WHO_DEFAULT, WHO_UCX),
+    BESIDE("parts of one region, other ones each time", "hits-parts", WHO_DEFAULT, WHO_UCX),
     BESIDE("1 region: the floor of two calls", "hits-1", WHO_EMPTY, WHO_UCX),
     BESIDE("1,000 regions: the floor of two calls", "hits-1000", WHO_EMPTY, WHO_UCX),
     BESIDE("1 region: the kernel's floor", "hits-1", WHO_USERFAULT, "bare ioctl"),

@@ -215,28 +215,48 @@ static always_inline uint32_t slot_beside(const struct thread_cache *tcache, uin
                              thread_cache_hash(addr))[distance];
 }
 
+static void remember_part(struct thread_cache *tcache, uint64_t addr, uint32_t slot)
+{
+    thread_cache_remember(tcache, addr, pin_slot_number(slot),
+                          pin_slot_at(tcache->view.pin_slots, slot)->check, true);
+}
+
+/* Tries the entry that a slot names by the steps of hmreg_mr_get(). */
+static always_inline struct hmreg_mr *hit_slot(struct thread_cache *tcache, uint32_t slot,
+                                               uint64_t addr, uint64_t len, uint64_t access)
+{
+    struct hmreg_mr *mr = mr_at(tcache->view.entries, slot);
+    struct pin_slot *pin_slot = pin_slot_at(tcache->view.pin_slots, slot);
+
+    if ((sequence_of(mr) ^ pin_slot->check) != access)
+        return NULL;
+    add_to(&pin_slot->pins, 1);
+    barrier_compiler();
+    if (state_of(tcache) != GATE_LIVE || (sequence_of(mr) ^ pin_slot->check) != access ||
+        !contains(mr, addr, len)) {
+        unpin(tcache, pin_slot, mr);
+        return NULL;
+    }
+    mark_used(pin_slot);
+    count_hits(tcache->view.hits, 1);
+    return mr;
+}
+
 noinline struct hmreg_mr *hit_beside(struct thread_cache *tcache, uint64_t addr, uint64_t len,
                                      uint64_t access)
 {
     uint32_t slot = slot_beside(tcache, addr, 0);
+    struct hmreg_mr *mr = NULL;
 
-    for (unsigned i = 1; slot && (slot = slot_beside(tcache, addr, i)); i++) {
-        struct hmreg_mr *mr = mr_at(tcache->view.entries, slot);
-        struct pin_slot *pin_slot = pin_slot_at(tcache->view.pin_slots, slot);
-
-        if ((sequence_of(mr) ^ pin_slot->check) != access)
-            continue;
-        add_to(&pin_slot->pins, 1);
-        barrier_compiler();
-        if (state_of(tcache) == GATE_LIVE && (sequence_of(mr) ^ pin_slot->check) == access &&
-            contains(mr, addr, len)) {
-            mark_used(pin_slot);
-            count_hits(tcache->view.hits, 1);
-            return mr;
-        }
-        unpin(tcache, pin_slot, mr);
-    }
-    return NULL;
+    for (unsigned i = 1; !mr && slot && (slot = slot_beside(tcache, addr, i)); i++)
+        mr = hit_slot(tcache, slot, addr, len, access);
+    if (mr)
+        return mr;
+    slot = range_list_find(&tcache->larger, addr, len);
+    mr = slot ? hit_slot(tcache, slot, addr, len, access) : NULL;
+    if (mr)
+        remember_part(tcache, addr, slot);
+    return mr;
 }
 
 static always_inline struct hmreg_mr *hit_aside(struct thread_cache *tcache, uint64_t addr,
@@ -250,6 +270,13 @@ static always_inline struct hmreg_mr *hit_aside(struct thread_cache *tcache, uin
 
     for (unsigned i = 0; go_on && !mr && (slot = slot_beside(tcache, salted, i)); i++)
         mr = try_entry(tcache, pin_slot_number(slot), addr, len, access, variant, asked, &go_on);
+    if (mr || variant || !go_on)
+        return mr;
+    slot = range_list_find(&tcache->larger, addr, len);
+    if (slot)
+        mr = try_entry(tcache, pin_slot_number(slot), addr, len, access, NULL, asked, &go_on);
+    if (mr)
+        remember_part(tcache, addr, slot);
     return mr;
 }
 
@@ -308,17 +335,16 @@ static noinline int get_otherwise(struct hmreg_mr *pinned, const void *addr, siz
     return get_aside(cache_set_of(tcache->set)->domain, addr, len, access, out);
 }
 
-/* The pinned entry's range is not this one. */
+/* The pinned entry's range is not this one, or the slot is free. */
 static noinline int get_beside(struct hmreg_mr *pinned, const void *addr, size_t len,
                                uint64_t access, struct hmreg_mr **out, uint64_t place)
 {
     struct thread_cache *tcache = tls_view_at(place)->tcache;
-    struct hmreg_mr *mr = NULL;
+    struct hmreg_mr *mr;
 
-    if (pinned->slot_offset) {
+    if (pinned->slot_offset)
         unpin(tcache, pin_slot_at(tcache->view.pin_slots, pinned->slot_offset), pinned);
-        mr = hit_beside(tcache, (uintptr_t)addr, len, access);
-    }
+    mr = hit_beside(tcache, (uintptr_t)addr, len, access);
     if (!mr)
         return get_aside(cache_set_of(tcache->set)->domain, addr, len, access, out);
     *out = mr;
@@ -334,7 +360,9 @@ static noinline int get_checked(struct hmreg_mr *pinned, const void *addr, size_
     uint32_t sequence = remembered(pin_slot, access, NULL);
     bool go_on;
 
-    if (!pinned->slot_offset || sequence_of(pinned) != sequence)
+    if (!pinned->slot_offset)
+        return get_beside(pinned, addr, len, access, out, place);
+    if (sequence_of(pinned) != sequence)
         return get_otherwise(pinned, addr, len, access, out, place);
     if (!try_pinned(tcache, pinned, pin_slot, sequence, (uintptr_t)addr, len, access, NULL, NULL,
                     &go_on))

@@ -54,6 +54,7 @@ static void remember(struct get *get, struct hmreg_mr *entry)
     struct thread_cache *tcache = get->tcache;
     struct pin_slot *pin_slot = tcache ? thread_cache_pin_slot(tcache, entry_number(entry)) : NULL;
     bool asks = rest->ask_monitor || rest->ask_identity;
+    bool part = !get->want.variant && get->want.end - get->want.start < mr_len(entry);
     uint64_t addr = get->want.start;
     uint32_t check;
 
@@ -66,8 +67,12 @@ static void remember(struct get *get, struct hmreg_mr *entry)
         addr ^= variant_salt(get->want.variant);
         check |= THREAD_CACHE_ASIDE | THREAD_CACHE_VARIED;
     }
-    if (check % 2) /* even: the entry may have ended meanwhile */
-        thread_cache_remember(tcache, addr, entry_number(entry), check);
+    if (check % 2 == 0) /* the entry may have ended meanwhile */
+        return;
+    thread_cache_remember(tcache, addr, entry_number(entry), check, part);
+    if (part)
+        range_list_add(&tcache->larger,
+                       (struct range){entry->node.start, entry->node.end, entry->slot_offset});
 }
 
 /* ---- hits ------------------------------------------------------------------------------- */

@@ -18,6 +18,7 @@
 #define FIRST_SLOTS     64u        /* size of a new table; sizes are powers of two */
 #define MOST_SLOTS      (1u << 24) /* size of the largest: 64 MiB */
 #define FEW_SLOTS       (1u << 14) /* tables up to this size are at most a quarter full */
+#define PART_SLOTS      (1u << 16) /* tables of this size do not grow for parts of entries */
 #define FIRST_PIN_SLOTS 64u
 #define LINE            64
 #define MANY_BYTES      (256u << 10)
@@ -177,6 +178,7 @@ static void show(const struct thread_cache *tcache)
 
 static void thread_cache_free(struct thread_cache *tcache)
 {
+    range_list_free(&tcache->larger);
     free(tcache->view.pin_slots);
     free(tcache->view.slots);
     free(tcache);
@@ -474,14 +476,16 @@ static void make_larger(struct thread_cache *tcache)
 /* A table that is too full to be searched quickly is enlarged, or at least purged of stale slots.
  */
 void thread_cache_remember(struct thread_cache *tcache, uint64_t addr, uint32_t number,
-                           uint32_t check)
+                           uint32_t check, bool part)
 {
     struct pin_slot *pin_slot = &tcache->view.pin_slots[number];
-    bool known = pin_slot->check == check;
+    bool full = tcache->used >= limit_of(size_of(tcache)), known = pin_slot->check == check;
 
     pin_slot->check = check;
     pin_slot->hash = thread_cache_hash(addr);
-    if (tcache->used >= limit_of(size_of(tcache)))
+    if (full && part && size_of(tcache) >= PART_SLOTS)
+        return;
+    if (full)
         make_larger(tcache);
     tcache->others += store(tcache, number) && known;
 }

@@ -14,6 +14,7 @@
 
 #include "core/base/barrier.h"
 #include "core/base/stable_array.h"
+#include "core/cache/range_list.h"
 #include "core/monitor/gate.h"
 #include "core/stats/cache_stats.h"
 
@@ -92,12 +93,13 @@ struct mapped_range {
 struct thread_cache {
     struct tls_view view; /* the thread's tls_views may have a copy */
     struct mapped_range mapped[MAPPED_KNOWN];
-    unsigned mapped_next; /* index of the next to be replaced */
-    uint16_t usual;       /* index of the cache whose hits are counted in view.hits */
-    bool fenced;          /* the kernel has no membarrier(2): hits and puts call barrier_here() */
-    bool exact;           /* only a region of exactly the requested range serves */
-    uint32_t used;        /* slots in use */
-    uint32_t others;      /* of these, those of second and further requests of an entry */
+    unsigned mapped_next;     /* index of the next to be replaced */
+    struct range_list larger; /* slot offsets of entries that have served parts of their ranges */
+    uint16_t usual;           /* index of the cache whose hits are counted in view.hits */
+    bool fenced;     /* the kernel has no membarrier(2): hits and puts call barrier_here() */
+    bool exact;      /* only a region of exactly the requested range serves */
+    uint32_t used;   /* slots in use */
+    uint32_t others; /* of these, those of second and further requests of an entry */
     struct thread_cache_set *set;
     struct thread_cache *next;
     _Atomic uint64_t owner;         /* number of a thread; 0: free for the next thread */
@@ -204,9 +206,10 @@ static inline uint32_t *thread_cache_slot(uint32_t *slots, uint32_t mask, uint32
 }
 
 /* Remembers that an entry, which has a pin slot, served a request at this address. check: the pin
- * slot's new `check`. */
+ * slot's new `check`. part: the request was of a part of the entry, for which a table that is full
+ * and large does not grow. */
 void thread_cache_remember(struct thread_cache *tcache, uint64_t addr, uint32_t number,
-                           uint32_t check);
+                           uint32_t check, bool part);
 
 /* Counts a hit of a cache. */
 void thread_cache_count(struct thread_cache *tcache, unsigned cache, struct cache_stats *stats);

@@ -14,6 +14,7 @@
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -315,6 +316,109 @@ static void slot__of_several_requests__all_hit_on_the_fast_path(void **state)
     fixture_close(&fixture);
 }
 
+/* ---- parts of larger regions ------------------------------------------------------------ */
+
+static struct thread_cache *own_part_of(const struct fixture *fixture)
+{
+    struct thread_cache *tcache = atomic_load(&fixture->domain->caches->pool.thread_caches.first);
+
+    if (tcache->fenced)
+        test_skip("no membarrier(2) here: every hit takes the other path");
+    return tcache;
+}
+
+static void part__never_asked_before__hits_on_the_fast_path(void **state)
+{
+    struct iovec iov[2] = {{memory[2000], LEN}, {memory[2001], LEN}};
+    struct thread_cache *tcache;
+    struct hmreg_mr *mrs[2];
+    struct fixture fixture;
+
+    open_fixture(&fixture, 0);
+    fixture_key(&fixture, memory[0], sizeof(memory));
+    fixture_key(&fixture, memory[1], LEN); /* from now on parts are expected */
+    tcache = own_part_of(&fixture);
+    atomic_store(&fixture.domain->caches->pool.thread_caches.first, NULL);
+    drains = 0;
+    for (unsigned i = 2; i < 1000; i++)
+        assert_int_equal(fixture_key(&fixture, memory[i], LEN), 1);
+    assert_ok(hmreg_mr_get_many(fixture.domain, iov, 2, HMREG_ACCESS_REMOTE, mrs));
+    hmreg_mr_put_many(mrs, 2);
+    assert_int_equal(drains, 0);
+    atomic_store(&fixture.domain->caches->pool.thread_caches.first, tcache);
+    assert_int_equal(fixture_stats(&fixture).hits, 1 + 998 + 2);
+    fixture_close(&fixture);
+}
+
+static void part__of_a_region_that_ended__registered_anew(void **state)
+{
+    struct hmreg_mr *mr;
+    struct fixture fixture;
+
+    open_fixture(&fixture, 0);
+    fixture_key(&fixture, memory[0], sizeof(memory));
+    fixture_key(&fixture, memory[1], LEN);
+    assert_ok(hmreg_invalidate(fixture.lib, memory[0], LEN));
+    mr = fixture_get(&fixture, memory[2], LEN);
+    assert_int_equal(hmreg_mr_key(mr), 2);
+    assert_int_equal(mr->node.end - mr->node.start, LEN);
+    hmreg_mr_put(mr);
+    assert_ok(hmreg_domain_flush(fixture.domain));
+    fixture_key(&fixture, memory[10], 2 * LEN); /* in the entry that the larger region had */
+    assert_int_equal(fixture_key(&fixture, memory[3], LEN), 4);
+    fixture_close(&fixture);
+}
+
+static void part__of_more_regions_than_are_kept__each_its_own(void **state)
+{
+    enum { LARGE = 2 * RANGE_LIST_MOST, EACH = MANY / LARGE };
+    struct fixture fixture;
+
+    open_fixture(&fixture, 0);
+    for (unsigned i = 0; i < LARGE; i++)
+        assert_int_equal(fixture_key(&fixture, memory[i * EACH], EACH * LEN), i + 1);
+    for (unsigned part = 1; part < EACH; part++)
+        for (unsigned i = 0; i < LARGE; i++)
+            assert_int_equal(fixture_key(&fixture, memory[i * EACH + part], LEN), i + 1);
+    assert_int_equal(atomic_load(&counter.regs), LARGE);
+    fixture_close(&fixture);
+}
+
+/* The end of a part, and what only begins in the larger region. */
+static void part__beyond_the_region__registered(void **state)
+{
+    struct fixture fixture;
+
+    open_fixture(&fixture, 0);
+    fixture_key(&fixture, memory[0], 100 * LEN);
+    fixture_key(&fixture, memory[1], LEN);
+    assert_int_equal(fixture_key(&fixture, memory[99], LEN), 1);
+    assert_int_equal(fixture_key(&fixture, memory[98], 2 * LEN), 1);
+    assert_int_equal(fixture_key(&fixture, memory[97], 4 * LEN), 2);
+    assert_int_equal(fixture_key(&fixture, memory[100], LEN), 2);
+    assert_int_equal(fixture_key(&fixture, memory[101], LEN), 3);
+    fixture_close(&fixture);
+}
+
+static void part__more_than_a_table_holds__the_table_stays_small(void **state)
+{
+    enum { LARGE = 24, EACH = 8 << 20, APART = 512 };
+    char *start = fixture_reserve((size_t)LARGE * EACH / fixture_page());
+    const struct thread_cache *tcache;
+    struct fixture fixture;
+
+    open_fixture(&fixture, 0);
+    for (size_t i = 0; i < LARGE; i++)
+        fixture_key(&fixture, start + i * EACH, EACH);
+    for (size_t part = APART; part < EACH; part += APART)
+        for (size_t i = 0; i < LARGE; i++)
+            assert_int_equal(fixture_key(&fixture, start + i * EACH + part, 8), i + 1);
+    tcache = atomic_load(&fixture.domain->caches->pool.thread_caches.first);
+    assert_int_equal(tcache->view.mask / sizeof(tcache->view.slots[0]) + 1, 1 << 16);
+    fixture_close(&fixture);
+    munmap(start, (size_t)LARGE * EACH);
+}
+
 static void get__wrong_arguments_where_a_slot_is__refused_all_the_same(void **state)
 {
     struct hmreg_mr *mr = NULL;
@@ -601,6 +705,11 @@ TEST_MAIN(TEST(barrier__before_pins_are_added_up__once_for_many),
           TEST(entry__used_again__not_served_for_what_it_was),
           TEST(slot__other_rights_and_lengths_at_one_address__each_its_region),
           TEST(slot__of_several_requests__all_hit_on_the_fast_path),
+          TEST(part__never_asked_before__hits_on_the_fast_path),
+          TEST(part__of_a_region_that_ended__registered_anew),
+          TEST(part__of_more_regions_than_are_kept__each_its_own),
+          TEST(part__beyond_the_region__registered),
+          TEST(part__more_than_a_table_holds__the_table_stays_small),
           TEST(get__wrong_arguments_where_a_slot_is__refused_all_the_same),
           TEST(get__rights_that_look_like_a_sequence__refused),
           TEST(sequence__used_up__not_in_thread_caches_again),

@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * The list of ranges, compared with one that is searched from its beginning to its end.
+ */
+#include "core/cache/range_list.h"
+#include "tests/support/test.h"
+
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SPAN 10000
+
+static struct range model[SPAN]; /* by start; number 0: none */
+
+static uint64_t draw(unsigned limit)
+{
+    return (uint64_t)random() % limit;
+}
+
+static void add(struct range_list *list, uint64_t start, uint64_t end, uint32_t number)
+{
+    struct range range = {start, end, number};
+
+    range_list_add(list, range);
+    model[start] = range;
+}
+
+static void begin(struct range_list *list)
+{
+    *list = (struct range_list){NULL, 0, 0};
+    memset(model, 0, sizeof(model));
+    srandom(1);
+}
+
+/* What is found contains the range; if no ranges overlap, what contains it is found. */
+static void compare(const struct range_list *list, bool apart)
+{
+    uint64_t start = draw(SPAN), len = 1 + draw(20);
+    uint32_t found = range_list_find(list, start, len);
+    bool right = !found, any = false;
+
+    for (uint64_t i = 0; i <= start; i++)
+        if (model[i].number && start + len <= model[i].end) {
+            any = true;
+            right |= model[i].number == found;
+        }
+    assert_true(right);
+    assert_true(found || !any || !apart);
+}
+
+static void find__ranges_side_by_side__as_the_model(void **state)
+{
+    struct range_list list;
+
+    begin(&list);
+    for (uint32_t i = 0; i < 200; i++) {
+        uint64_t at = draw(SPAN / 50) * 50;
+
+        add(&list, at, at + 10 + draw(41), i + 1);
+        for (int j = 0; j < 100; j++)
+            compare(&list, true);
+    }
+    range_list_free(&list);
+}
+
+static void find__ranges_that_overlap__never_one_that_does_not_contain(void **state)
+{
+    struct range_list list;
+
+    begin(&list);
+    for (uint32_t i = 0; i < RANGE_LIST_MOST; i++) {
+        uint64_t at = draw(SPAN);
+
+        add(&list, at, at + 1 + draw(SPAN), i + 1);
+        for (int j = 0; j < 100; j++)
+            compare(&list, false);
+    }
+    range_list_free(&list);
+}
+
+static void find__range_within_some_others__found(void **state)
+{
+    struct range_list list;
+
+    begin(&list);
+    add(&list, 100, 1000, 1);
+    add(&list, 200, 210, 2);
+    add(&list, 300, 310, 3);
+    assert_int_equal(range_list_find(&list, 205, 5), 2);
+    assert_int_equal(range_list_find(&list, 205, 6), 1);
+    assert_int_equal(range_list_find(&list, 400, 600), 1);
+    assert_int_equal(range_list_find(&list, 400, 601), 0);
+    assert_int_equal(range_list_find(&list, 99, 1), 0);
+    range_list_free(&list);
+}
+
+static void find__edges_of_the_address_space__found(void **state)
+{
+    struct range all = {1, UINT64_MAX, 7};
+    struct range_list list;
+
+    begin(&list);
+    assert_int_equal(range_list_find(&list, 1, 1), 0);
+    range_list_add(&list, all);
+    assert_int_equal(range_list_find(&list, UINT64_MAX - 1, 1), 7);
+    assert_int_equal(range_list_find(&list, UINT64_MAX - 1, 2), 0);
+    assert_int_equal(range_list_find(&list, UINT64_MAX, 1), 0);
+    range_list_free(&list);
+}
+
+/* The newest range is in the list, whatever it replaces. */
+static void add__more_than_the_list_holds__replaces_one_before_it(void **state)
+{
+    struct range_list list;
+
+    begin(&list);
+    for (uint32_t i = 0; i < 4 * RANGE_LIST_MOST; i++) {
+        uint64_t start = 10 + draw(SPAN) * 20;
+        struct range range = {start, start + 10, i + 1};
+
+        range_list_add(&list, range);
+        assert_int_equal(range_list_find(&list, start, 10), i + 1);
+        assert_in_range(list.count, 1, RANGE_LIST_MOST);
+        for (uint32_t j = 1; j < list.count; j++)
+            assert_true(list.at[j - 1].start < list.at[j].start);
+    }
+    assert_int_equal(list.count, RANGE_LIST_MOST);
+    range_list_add(&list, (struct range){1, 2, 9999}); /* before all others */
+    assert_int_equal(range_list_find(&list, 1, 1), 9999);
+    range_list_free(&list);
+}
+
+TEST_MAIN(TEST(find__ranges_side_by_side__as_the_model),
+          TEST(find__ranges_that_overlap__never_one_that_does_not_contain),
+          TEST(find__range_within_some_others__found),
+          TEST(find__edges_of_the_address_space__found),
+          TEST(add__more_than_the_list_holds__replaces_one_before_it))
