@@ -97,13 +97,13 @@ void hmreg_mr_put(struct hmreg_mr *mr)
 
 /* ---- get, out of line ------------------------------------------------------------------- */
 
-/* Does the pinned entry contain the range, with these access rights? */
+/* Does the pinned entry contain the range? */
 static bool serves(const struct thread_cache *tcache, const struct hmreg_mr *mr, uint64_t addr,
-                   uint64_t len, uint64_t access)
+                   uint64_t len)
 {
     uint64_t offset = addr - mr->node.start, size = mr->node.end - mr->node.start;
 
-    if (offset >= size || len - 1 >= size - offset || entry_rest(mr)->access != access)
+    if (offset >= size || len - 1 >= size - offset)
         return false;
     return !tcache->exact || (!offset && len == size);
 }
@@ -152,8 +152,8 @@ static always_inline bool is_right(const struct thread_cache *tcache, struct hmr
  * it does for asked. */
 static always_inline bool try_pinned(struct thread_cache *tcache, struct hmreg_mr *mr,
                                      struct pin_slot *pin_slot, uint32_t sequence, uint64_t addr,
-                                     uint64_t len, uint64_t access, const struct variant *variant,
-                                     bool *asked, bool *go_on)
+                                     uint64_t len, const struct variant *variant, bool *asked,
+                                     bool *go_on)
 {
     struct cache_set *set = cache_set_of(tcache->set);
 
@@ -161,7 +161,7 @@ static always_inline bool try_pinned(struct thread_cache *tcache, struct hmreg_m
     *go_on = (state_of(tcache) & (GATE_LIVE | GATE_CHANGES)) == GATE_LIVE;
     if (sequence_of(mr) != sequence || !(*go_on || is_certain(tcache, mr)) ||
         (variant && *cache_variant_at(&set->pool, pin_slot_number(mr->slot_offset)) != variant) ||
-        !serves(tcache, mr, addr, len, access)) {
+        !serves(tcache, mr, addr, len)) {
         unpin(tcache, pin_slot, mr);
         return false;
     }
@@ -175,14 +175,23 @@ static always_inline bool try_pinned(struct thread_cache *tcache, struct hmreg_m
     return true;
 }
 
-/* The sequence of an entry that the thread remembers, if it served these access rights. An entry
- * without a variant, which the array of variants may not reach, has another check than one with. */
-static always_inline uint32_t remembered(const struct pin_slot *pin_slot, uint64_t access,
-                                         const struct variant *variant)
+/* The sequence of an entry that the thread remembers, if its region grants these access rights. 0:
+ * it does not. */
+static always_inline uint32_t remembered(const struct thread_cache *tcache,
+                                         const struct pin_slot *pin_slot, uint64_t access)
 {
-    uint32_t varied = variant ? THREAD_CACHE_VARIED : 0;
+    uint64_t more = cache_set_of(tcache->set)->domain->more_rights;
+    uint64_t has = pin_slot->check & HMREG_ACCESS_ALL;
 
-    return (pin_slot->check ^ (uint32_t)access ^ varied) & ~THREAD_CACHE_ASIDE;
+    if (!access || access & ~has || has & ~(access | more))
+        return 0;
+    return pin_slot->check & ~(uint32_t)THREAD_CACHE_NO_SEQUENCE;
+}
+
+/* Has the entry a variant? The array of variants may not reach one that has none. */
+static always_inline bool is_varied(const struct pin_slot *pin_slot)
+{
+    return pin_slot->check & THREAD_CACHE_VARIED;
 }
 
 /* Tries the entry that a slot names. NULL: it does not serve. The arguments are try_pinned()'s. */
@@ -193,15 +202,13 @@ static always_inline struct hmreg_mr *try_entry(struct thread_cache *tcache, uin
 {
     struct hmreg_mr *mr = cache_entry_at(&cache_set_of(tcache->set)->pool, number);
     struct pin_slot *pin_slot = &tcache->view.pin_slots[number];
-    uint32_t sequence = remembered(pin_slot, access, variant);
+    uint32_t sequence = remembered(tcache, pin_slot, access);
 
     *go_on = true;
-    if (sequence_of(mr) != sequence) /* or the access rights differ */
+    if (!sequence || sequence_of(mr) != sequence || is_varied(pin_slot) != (variant != NULL))
         return NULL;
     add_to(&pin_slot->pins, 1);
-    return try_pinned(tcache, mr, pin_slot, sequence, addr, len, access, variant, asked, go_on)
-               ? mr
-               : NULL;
+    return try_pinned(tcache, mr, pin_slot, sequence, addr, len, variant, asked, go_on) ? mr : NULL;
 }
 
 /* The slot `distance` after the first of a request's. 0: the search ends before it. Searched by
@@ -227,13 +234,13 @@ static always_inline struct hmreg_mr *hit_slot(struct thread_cache *tcache, uint
 {
     struct hmreg_mr *mr = mr_at(tcache->view.entries, slot);
     struct pin_slot *pin_slot = pin_slot_at(tcache->view.pin_slots, slot);
+    uint32_t sequence = remembered(tcache, pin_slot, access);
 
-    if ((sequence_of(mr) ^ pin_slot->check) != access)
+    if (!sequence || sequence_of(mr) != sequence || pin_slot->check & THREAD_CACHE_ASIDE)
         return NULL;
     add_to(&pin_slot->pins, 1);
     barrier_compiler();
-    if (state_of(tcache) != GATE_LIVE || (sequence_of(mr) ^ pin_slot->check) != access ||
-        !contains(mr, addr, len)) {
+    if (state_of(tcache) != GATE_LIVE || sequence_of(mr) != sequence || !contains(mr, addr, len)) {
         unpin(tcache, pin_slot, mr);
         return NULL;
     }
@@ -357,15 +364,14 @@ static noinline int get_checked(struct hmreg_mr *pinned, const void *addr, size_
 {
     struct thread_cache *tcache = tls_view_at(place)->tcache;
     struct pin_slot *pin_slot = pin_slot_at(tcache->view.pin_slots, pinned->slot_offset);
-    uint32_t sequence = remembered(pin_slot, access, NULL);
+    uint32_t sequence = remembered(tcache, pin_slot, access);
     bool go_on;
 
     if (!pinned->slot_offset)
         return get_beside(pinned, addr, len, access, out, place);
-    if (sequence_of(pinned) != sequence)
+    if (!sequence || sequence_of(pinned) != sequence || is_varied(pin_slot))
         return get_otherwise(pinned, addr, len, access, out, place);
-    if (!try_pinned(tcache, pinned, pin_slot, sequence, (uintptr_t)addr, len, access, NULL, NULL,
-                    &go_on))
+    if (!try_pinned(tcache, pinned, pin_slot, sequence, (uintptr_t)addr, len, NULL, NULL, &go_on))
         return get_aside(cache_set_of(tcache->set)->domain, addr, len, access, out);
     *out = pinned;
     return 0;

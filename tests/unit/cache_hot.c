@@ -316,8 +316,6 @@ static void slot__of_several_requests__all_hit_on_the_fast_path(void **state)
     fixture_close(&fixture);
 }
 
-/* ---- parts of larger regions ------------------------------------------------------------ */
-
 static struct thread_cache *own_part_of(const struct fixture *fixture)
 {
     struct thread_cache *tcache = atomic_load(&fixture->domain->caches->pool.thread_caches.first);
@@ -326,6 +324,47 @@ static struct thread_cache *own_part_of(const struct fixture *fixture)
         test_skip("no membarrier(2) here: every hit takes the other path");
     return tcache;
 }
+
+/* Where the domain permits more rights than were asked for. */
+static void rights__fewer_than_the_regions__hit_without_a_search(void **state)
+{
+    static const uint64_t rights[] = {HMREG_REMOTE_READ, HMREG_ACCESS_REMOTE, HMREG_REMOTE_WRITE};
+    struct hmreg_domain_config config = {.size = sizeof(config), .rights = HMREG_RIGHTS_ANY};
+    struct thread_cache *tcache;
+    struct hmreg_mr *first, *mr = NULL;
+    struct fixture fixture;
+
+    fixture_open(&fixture, HMREG_MONITOR_IMPORT, &config);
+    first = fixture_get(&fixture, memory[0], 2 * LEN);
+    hmreg_mr_put(first);
+    assert_int_equal(fixture_key(&fixture, memory[1], LEN), hmreg_mr_key(first)); /* a part */
+    tcache = own_part_of(&fixture);
+    atomic_store(&fixture.domain->caches->pool.thread_caches.first, NULL);
+    drains = 0;
+    for (unsigned i = 0; i < 9; i++) {
+        struct iovec iov = {memory[i / 3 % 2], LEN};
+
+        assert_ok(hmreg_mr_get(fixture.domain, memory[0] + i / 3, LEN, rights[i % 3], &mr));
+        assert_ptr_equal(mr, first);
+        hmreg_mr_put(mr);
+        assert_ok(hmreg_mr_get_many(fixture.domain, &iov, 1, rights[i % 3], &mr));
+        assert_ptr_equal(mr, first);
+        hmreg_mr_put(mr);
+    }
+    assert_int_equal(drains, 0);
+    atomic_store(&fixture.domain->caches->pool.thread_caches.first, tcache);
+    mr = NULL;
+    assert_fails(hmreg_mr_get(fixture.domain, memory[0], LEN, 0, &mr), -EINVAL, "access");
+    assert_fails(hmreg_mr_get(fixture.domain, memory[0], LEN, HMREG_REMOTE_READ | 1, &mr), -EINVAL,
+                 "unknown bits");
+    assert_null(mr);
+    assert_ok(hmreg_mr_get(fixture.domain, memory[0], LEN, HMREG_REMOTE_READ | HMREG_SEND, &mr));
+    assert_ptr_not_equal(mr, first); /* which has not all of these */
+    hmreg_mr_put(mr);
+    fixture_close(&fixture);
+}
+
+/* ---- parts of larger regions ------------------------------------------------------------ */
 
 static void part__never_asked_before__hits_on_the_fast_path(void **state)
 {
@@ -705,6 +744,7 @@ TEST_MAIN(TEST(barrier__before_pins_are_added_up__once_for_many),
           TEST(entry__used_again__not_served_for_what_it_was),
           TEST(slot__other_rights_and_lengths_at_one_address__each_its_region),
           TEST(slot__of_several_requests__all_hit_on_the_fast_path),
+          TEST(rights__fewer_than_the_regions__hit_without_a_search),
           TEST(part__never_asked_before__hits_on_the_fast_path),
           TEST(part__of_a_region_that_ended__registered_anew),
           TEST(part__of_more_regions_than_are_kept__each_its_own),
