@@ -45,6 +45,18 @@ static struct cache *cache_of(const struct get *get, const struct hmreg_mr *entr
     return &get->set->caches[entry_rest(entry)->cache];
 }
 
+/* Keeps an entry that has served a part of its range for other parts. */
+static void keep_larger(struct thread_cache *tcache, const struct hmreg_mr *entry,
+                        const struct cache_want *want)
+{
+    struct range range = {entry->node.start, entry->node.end, entry->slot_offset};
+    uint32_t found = range_list_find(&tcache->larger, want->start, want->end - want->start);
+
+    if (found && !thread_cache_remembers(tcache, pin_slot_number(found))) /* it hides this one */
+        range_list_remove(&tcache->larger, found);
+    range_list_add(&tcache->larger, range);
+}
+
 /* Enters a pinned entry in the thread's table. If memory is short, nothing is remembered. The pin
  * stays in the entry's own count. */
 static void remember(struct get *get, struct hmreg_mr *entry)
@@ -71,8 +83,7 @@ static void remember(struct get *get, struct hmreg_mr *entry)
         return;
     thread_cache_remember(tcache, addr, entry_number(entry), check, part);
     if (part)
-        range_list_add(&tcache->larger,
-                       (struct range){entry->node.start, entry->node.end, entry->slot_offset});
+        keep_larger(tcache, entry, &get->want);
 }
 
 /* ---- hits ------------------------------------------------------------------------------- */

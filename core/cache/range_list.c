@@ -59,6 +59,16 @@ void range_list_add(struct range_list *list, struct range range)
     }
 }
 
+void range_list_remove(struct range_list *list, uint32_t number)
+{
+    uint32_t kept = 0;
+
+    for (uint32_t i = 0; i < list->count; i++)
+        if (list->at[i].number != number)
+            list->at[kept++] = list->at[i];
+    list->count = kept;
+}
+
 uint32_t range_list_find(const struct range_list *list, uint64_t start, uint64_t len)
 {
     uint32_t at = count_until(list, start), end = at > LOOKED_AT ? at - LOOKED_AT : 0;

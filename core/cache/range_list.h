@@ -29,6 +29,9 @@ void range_list_free(struct range_list *list);
  * is no memory, the one before it. */
 void range_list_add(struct range_list *list, struct range range);
 
+/* Removes the ranges with this number. */
+void range_list_remove(struct range_list *list, uint32_t number);
+
 /* The number of a range that contains [start, start + len), len > 0, which does not wrap. 0: none
  * was found. */
 uint32_t range_list_find(const struct range_list *list, uint64_t start, uint64_t len);

@@ -381,7 +381,7 @@ void thread_cache_clear_used(const struct thread_cache_set *set, uint32_t number
 
 /* Does the thread's pin slot match the entry's sequence? There may be more pin slots than entries.
  */
-static bool is_good(const struct thread_cache *tcache, uint32_t number)
+bool thread_cache_remembers(const struct thread_cache *tcache, uint32_t number)
 {
     const struct hmreg_mr *mr = stable_array_at(tcache->set->entries, number);
     uint32_t check = tcache->view.pin_slots[number].check;
@@ -405,7 +405,7 @@ static uint32_t *room_for(const struct thread_cache *tcache, uint32_t hash, uint
     for (; slot < end && *slot; slot++) {
         if (*slot == pin_slot_offset(number))
             return slot;
-        if (!room && !is_good(tcache, pin_slot_number(*slot)))
+        if (!room && !thread_cache_remembers(tcache, pin_slot_number(*slot)))
             room = slot;
     }
     return room || slot == end ? room : slot;
@@ -432,7 +432,8 @@ static bool is_own(const struct thread_cache *tcache, const uint32_t *slot)
     uint32_t number = pin_slot_number(*slot);
     const uint32_t *first = first_slot(tcache, tcache->view.pin_slots[number].hash);
 
-    return slot >= first && slot < first + THREAD_CACHE_PROBES && is_good(tcache, number);
+    return slot >= first && slot < first + THREAD_CACHE_PROBES &&
+           thread_cache_remembers(tcache, number);
 }
 
 static uint32_t count_good(const struct thread_cache *tcache)
@@ -467,7 +468,7 @@ static void make_larger(struct thread_cache *tcache)
         return;
     set_slots(tcache, made, size);
     for (uint32_t *slot = old; slot < end; slot++)
-        if (is_good(tcache, pin_slot_number(*slot)))
+        if (thread_cache_remembers(tcache, pin_slot_number(*slot)))
             store(tcache, pin_slot_number(*slot));
     show(tcache);
     free(old);

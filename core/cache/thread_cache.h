@@ -211,6 +211,9 @@ static inline uint32_t *thread_cache_slot(uint32_t *slots, uint32_t mask, uint32
 void thread_cache_remember(struct thread_cache *tcache, uint64_t addr, uint32_t number,
                            uint32_t check, bool part);
 
+/* Does the thread remember the entry as it is now? */
+bool thread_cache_remembers(const struct thread_cache *tcache, uint32_t number);
+
 /* Counts a hit of a cache. */
 void thread_cache_count(struct thread_cache *tcache, unsigned cache, struct cache_stats *stats);
 /* Is this the thread's usual cache, whose hits view.hits counts? The first cache that asks becomes

@@ -423,6 +423,32 @@ static void part__of_more_regions_than_are_kept__each_its_own(void **state)
     fixture_close(&fixture);
 }
 
+/* The smaller region begins later, so a search finds it first. */
+static void part__of_a_region_behind_one_that_was_evicted__hits_on_the_fast_path(void **state)
+{
+    struct thread_cache *tcache;
+    struct hmreg_mr *whole;
+    struct fixture fixture;
+    static char other[LEN];
+
+    open_fixture(&fixture, 2);
+    fixture_key(&fixture, memory[100], 100 * LEN);
+    fixture_key(&fixture, memory[101], LEN);
+    whole = fixture_get(&fixture, memory[0], sizeof(memory));
+    fixture_key(&fixture, other, LEN); /* evicts the smaller one */
+    assert_int_equal(fixture_stats(&fixture).evictions, 1);
+    assert_int_equal(fixture_key(&fixture, memory[102], LEN), hmreg_mr_key(whole));
+    tcache = own_part_of(&fixture);
+    atomic_store(&fixture.domain->caches->pool.thread_caches.first, NULL);
+    drains = 0;
+    for (unsigned i = 103; i < 200; i++)
+        assert_int_equal(fixture_key(&fixture, memory[i], LEN), hmreg_mr_key(whole));
+    assert_int_equal(drains, 0);
+    atomic_store(&fixture.domain->caches->pool.thread_caches.first, tcache);
+    hmreg_mr_put(whole);
+    fixture_close(&fixture);
+}
+
 /* The end of a part, and what only begins in the larger region. */
 static void part__beyond_the_region__registered(void **state)
 {
@@ -748,6 +774,7 @@ TEST_MAIN(TEST(barrier__before_pins_are_added_up__once_for_many),
           TEST(part__never_asked_before__hits_on_the_fast_path),
           TEST(part__of_a_region_that_ended__registered_anew),
           TEST(part__of_more_regions_than_are_kept__each_its_own),
+          TEST(part__of_a_region_behind_one_that_was_evicted__hits_on_the_fast_path),
           TEST(part__beyond_the_region__registered),
           TEST(part__more_than_a_table_holds__the_table_stays_small),
           TEST(get__wrong_arguments_where_a_slot_is__refused_all_the_same),

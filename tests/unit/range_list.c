@@ -131,7 +131,24 @@ static void add__more_than_the_list_holds__replaces_one_before_it(void **state)
     range_list_free(&list);
 }
 
-TEST_MAIN(TEST(find__ranges_side_by_side__as_the_model),
+static void remove__a_number__its_ranges_only(void **state)
+{
+    struct range_list list;
+
+    begin(&list);
+    add(&list, 10, 20, 1);
+    add(&list, 20, 30, 2);
+    add(&list, 30, 40, 1);
+    range_list_remove(&list, 1);
+    assert_int_equal(list.count, 1);
+    assert_int_equal(range_list_find(&list, 15, 1), 0);
+    assert_int_equal(range_list_find(&list, 25, 1), 2);
+    range_list_remove(&list, 7);
+    assert_int_equal(list.count, 1);
+    range_list_free(&list);
+}
+
+TEST_MAIN(TEST(remove__a_number__its_ranges_only), TEST(find__ranges_side_by_side__as_the_model),
           TEST(find__ranges_that_overlap__never_one_that_does_not_contain),
           TEST(find__range_within_some_others__found),
           TEST(find__edges_of_the_address_space__found),
