@@ -245,7 +245,7 @@ static always_inline struct hmreg_mr *hit_slot(struct thread_cache *tcache, uint
         return NULL;
     }
     mark_used(pin_slot);
-    count_hits(tcache->view.hits, 1);
+    count_hits(tcache->view.hits[pin_slot->cache], 1);
     return mr;
 }
 
@@ -411,7 +411,7 @@ int hmreg_mr_get(struct hmreg_domain *domain, const void *addr, size_t len, uint
     if (unlikely(!contains(mr, (uintptr_t)addr, len)))
         return get_beside(mr, addr, len, access, out, place);
     mark_used(pin_slot);
-    count_hits(view->hits, 1);
+    count_hits(view->hits[pin_slot->cache], 1);
     *out = mr;
     return 0;
 }

@@ -73,8 +73,9 @@ static void remember(struct get *get, struct hmreg_mr *entry)
     if (!pin_slot)
         return;
     check = atomic_load_explicit(&entry->sequence, memory_order_relaxed) ^ rest->access;
-    if (asks || !thread_cache_is_usual(tcache, rest->cache, &cache->stats))
+    if (asks || !thread_cache_counts(tcache, rest->cache, &cache->stats))
         check |= THREAD_CACHE_ASIDE;
+    pin_slot->cache = rest->cache;
     if (get->want.variant) {
         addr ^= variant_salt(get->want.variant);
         check |= THREAD_CACHE_ASIDE | THREAD_CACHE_VARIED;

@@ -176,6 +176,12 @@ static void show(const struct thread_cache *tcache)
         *shown = tcache->view;
 }
 
+/* Behind the rows: view.hits, which may be written. */
+static _Atomic uint64_t **counts_of(struct thread_cache *tcache)
+{
+    return (_Atomic uint64_t **)(void *)(tcache->rows + tcache->set->caches);
+}
+
 static void thread_cache_free(struct thread_cache *tcache)
 {
     range_list_free(&tcache->larger);
@@ -187,7 +193,7 @@ static void thread_cache_free(struct thread_cache *tcache)
 static struct thread_cache *thread_cache_new(struct thread_cache_set *set)
 {
     struct thread_cache *tcache =
-        calloc(1, sizeof(*tcache) + set->caches * sizeof(tcache->rows[0]));
+        calloc(1, sizeof(*tcache) + 2 * set->caches * sizeof(tcache->rows[0]));
     bool aside = set->fenced || set->exact;
 
     if (!tcache)
@@ -200,6 +206,7 @@ static struct thread_cache *thread_cache_new(struct thread_cache_set *set)
     }
     tcache->view.serial = aside ? ~set->serial : set->serial;
     tcache->view.gate = set->gate;
+    tcache->view.hits = counts_of(tcache);
     tcache->view.tcache = tcache;
     tcache->fenced = set->fenced;
     tcache->exact = set->exact;
@@ -314,6 +321,7 @@ static void copy_pin_slots(struct pin_slot *to, const struct pin_slot *from, uin
     for (uint32_t i = 0; i < count; i++) {
         atomic_init(&to[i].pins, atomic_load_explicit(&from[i].pins, memory_order_relaxed));
         atomic_init(&to[i].used, atomic_load_explicit(&from[i].used, memory_order_relaxed));
+        to[i].cache = from[i].cache;
         to[i].check = from[i].check;
         to[i].hash = from[i].hash;
     }
@@ -491,33 +499,26 @@ void thread_cache_remember(struct thread_cache *tcache, uint64_t addr, uint32_t 
     tcache->others += store(tcache, number) && known;
 }
 
-/* ---- counts ----------------------------------------------------------------------------- */
+/* ---- counts ------------------------------------------------------------------------------ */
 
-static _Atomic uint64_t *hits_of(struct thread_cache *tcache, unsigned cache,
-                                 struct cache_stats *stats)
+bool thread_cache_counts(struct thread_cache *tcache, unsigned cache, struct cache_stats *stats)
 {
     if (!tcache->rows[cache])
         tcache->rows[cache] = cache_stats_join(stats);
-    return tcache->rows[cache] ? &tcache->rows[cache]->shown->hits : NULL;
-}
-
-bool thread_cache_is_usual(struct thread_cache *tcache, unsigned cache, struct cache_stats *stats)
-{
-    if (!tcache->view.hits) {
-        tcache->view.hits = hits_of(tcache, cache, stats);
-        tcache->usual = (uint16_t)cache;
-        show(tcache);
-    }
-    return tcache->view.hits && tcache->usual == cache;
+    if (tcache->rows[cache])
+        counts_of(tcache)[cache] = &tcache->rows[cache]->shown->hits;
+    return tcache->rows[cache];
 }
 
 void thread_cache_count(struct thread_cache *tcache, unsigned cache, struct cache_stats *stats)
 {
-    _Atomic uint64_t *hits = hits_of(tcache, cache, stats);
+    _Atomic uint64_t *hits;
 
-    if (hits)
-        atomic_store_explicit(hits, atomic_load_explicit(hits, memory_order_relaxed) + 1,
-                              memory_order_relaxed);
-    else
+    if (!thread_cache_counts(tcache, cache, stats)) {
         cache_stats_add(stats, STATS_HITS, 1);
+        return;
+    }
+    hits = tcache->view.hits[cache];
+    atomic_store_explicit(hits, atomic_load_explicit(hits, memory_order_relaxed) + 1,
+                          memory_order_relaxed);
 }

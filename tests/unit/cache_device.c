@@ -6,7 +6,7 @@
 #include "tests/support/cache_fixture.h"
 #include "tests/support/vendors.h"
 
-#include "core/cache/thread_cache.h"
+#include "core/cache/cache_set.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -58,7 +58,6 @@ static void get__same_identity__same_region(void **state)
     fixture_close(&fixture);
 }
 
-/* The flag of regions that a hit must validate is not an access right. */
 /* The vendor promises to report the end of the memory. */
 static void get__end_reported__hits_ask_nobody(void **state)
 {
@@ -81,6 +80,49 @@ static void get__end_reported__hits_ask_nobody(void **state)
     assert_int_equal(key_of(&fixture, memory), 2);
     vendor_unclaim(HMREG_IFACE_CUDA, (void *)(uintptr_t)memory->addr);
     assert_int_equal(fixture_stats(&fixture).invalidations, 2);
+    fixture_close(&fixture);
+}
+
+static uint64_t hits_of(const struct fixture *fixture, const struct hmreg_mr *mr)
+{
+    struct hmreg_stats stats = {.size = sizeof(stats)};
+
+    cache_stats_sum(&fixture->domain->caches->caches[mr_rest(mr)->cache].stats, &stats);
+    return stats.hits;
+}
+
+static bool is_aside(const struct fixture *fixture, const struct hmreg_mr *mr)
+{
+    const struct thread_cache *tcache =
+        atomic_load(&fixture->domain->caches->pool.thread_caches.first);
+
+    return tcache->view.pin_slots[pin_slot_number(mr->slot_offset)].check & THREAD_CACHE_ASIDE;
+}
+
+/* One thread's hits of several caches: each is counted in its own, none takes the out-of-line path.
+ */
+static void get__host_and_devices_by_one_thread__all_hit_alike(void **state)
+{
+    static char host[LEN];
+    struct iovec iov[3] = {{host, LEN}};
+    struct hmreg_mr *mrs[3];
+    struct fixture fixture;
+
+    open_fixture(&fixture, NULL);
+    cuda->reports = true;
+    for (int i = 0; i < 2; i++)
+        iov[i + 1] = (struct iovec){(void *)(uintptr_t)claim(i, HMREG_MEM_DEVICE)->addr, LEN};
+    for (int i = 0; i < 11; i++)
+        for (int j = 0; j < 3; j++) {
+            mrs[j] = fixture_get(&fixture, iov[j].iov_base, LEN);
+            hmreg_mr_put(mrs[j]);
+        }
+    assert_ok(hmreg_mr_get_many(fixture.domain, iov, 3, HMREG_ACCESS_REMOTE, mrs));
+    hmreg_mr_put_many(mrs, 3);
+    for (int j = 0; j < 3; j++) {
+        assert_false(is_aside(&fixture, mrs[j]));
+        assert_int_equal(hits_of(&fixture, mrs[j]), 11);
+    }
     fixture_close(&fixture);
 }
 
@@ -128,6 +170,7 @@ static void get__reports_switched_off__hits_ask(void **state)
     fixture_close(&fixture);
 }
 
+/* The flag of regions that a hit must validate is not an access right. */
 static void get__rights_that_look_like_the_mark__refused(void **state)
 {
     struct vendor_claim *memory;
@@ -635,6 +678,7 @@ static void runtime__of_many_devices_starts_after_the_domain__the_last_share_cac
 
 TEST_MAIN(TEST(get__same_identity__same_region), TEST(get__end_reported__hits_ask_nobody),
           TEST(get__ended_before_it_is_watched__not_that_region),
+          TEST(get__host_and_devices_by_one_thread__all_hit_alike),
           TEST(get__reports_switched_off__hits_ask),
           TEST(get__rights_that_look_like_the_mark__refused),
           TEST(get__address_reused__registered_anew),
