@@ -228,7 +228,21 @@ static void remember_part(struct thread_cache *tcache, uint64_t addr, uint32_t s
                           pin_slot_at(tcache->view.pin_slots, slot)->check, true);
 }
 
-/* Tries the entry that a slot names by the steps of hmreg_mr_get(). */
+/* Is the pinned entry a hit that needs no more checks? Then it is counted. The steps are those of
+ * hmreg_mr_get(), for a cache that need not be the thread's usual one. */
+static always_inline bool hits_plainly(const struct thread_cache *tcache, struct hmreg_mr *mr,
+                                       struct pin_slot *pin_slot, uint32_t sequence, uint64_t addr,
+                                       uint64_t len)
+{
+    if (pin_slot->asks || is_varied(pin_slot) || state_of(tcache) != GATE_LIVE ||
+        sequence_of(mr) != sequence || !contains(mr, addr, len))
+        return false;
+    mark_used(pin_slot);
+    count_hits(&tcache->rows[pin_slot->cache]->shown->hits, 1);
+    return true;
+}
+
+/* Tries the entry that a slot names. */
 static always_inline struct hmreg_mr *hit_slot(struct thread_cache *tcache, uint32_t slot,
                                                uint64_t addr, uint64_t len, uint64_t access)
 {
@@ -236,26 +250,23 @@ static always_inline struct hmreg_mr *hit_slot(struct thread_cache *tcache, uint
     struct pin_slot *pin_slot = pin_slot_at(tcache->view.pin_slots, slot);
     uint32_t sequence = remembered(tcache, pin_slot, access);
 
-    if (!sequence || sequence_of(mr) != sequence || pin_slot->check & THREAD_CACHE_ASIDE)
+    if (!sequence || sequence_of(mr) != sequence)
         return NULL;
     add_to(&pin_slot->pins, 1);
     barrier_compiler();
-    if (state_of(tcache) != GATE_LIVE || sequence_of(mr) != sequence || !contains(mr, addr, len)) {
-        unpin(tcache, pin_slot, mr);
-        return NULL;
-    }
-    mark_used(pin_slot);
-    count_hits(tcache->view.hits[pin_slot->cache], 1);
-    return mr;
+    if (hits_plainly(tcache, mr, pin_slot, sequence, addr, len))
+        return mr;
+    unpin(tcache, pin_slot, mr);
+    return NULL;
 }
 
-noinline struct hmreg_mr *hit_beside(struct thread_cache *tcache, uint64_t addr, uint64_t len,
-                                     uint64_t access)
+noinline struct hmreg_mr *hit_slots(struct thread_cache *tcache, uint64_t addr, uint64_t len,
+                                    uint64_t access, unsigned from)
 {
     uint32_t slot = slot_beside(tcache, addr, 0);
     struct hmreg_mr *mr = NULL;
 
-    for (unsigned i = 1; !mr && slot && (slot = slot_beside(tcache, addr, i)); i++)
+    for (unsigned i = from; !mr && slot && (slot = slot_beside(tcache, addr, i)); i++)
         mr = hit_slot(tcache, slot, addr, len, access);
     if (mr)
         return mr;
@@ -351,7 +362,7 @@ static noinline int get_beside(struct hmreg_mr *pinned, const void *addr, size_t
 
     if (pinned->slot_offset)
         unpin(tcache, pin_slot_at(tcache->view.pin_slots, pinned->slot_offset), pinned);
-    mr = hit_beside(tcache, (uintptr_t)addr, len, access);
+    mr = hit_slots(tcache, (uintptr_t)addr, len, access, 1);
     if (!mr)
         return get_aside(cache_set_of(tcache->set)->domain, addr, len, access, out);
     *out = mr;
@@ -371,7 +382,8 @@ static noinline int get_checked(struct hmreg_mr *pinned, const void *addr, size_
         return get_beside(pinned, addr, len, access, out, place);
     if (!sequence || sequence_of(pinned) != sequence || is_varied(pin_slot))
         return get_otherwise(pinned, addr, len, access, out, place);
-    if (!try_pinned(tcache, pinned, pin_slot, sequence, (uintptr_t)addr, len, NULL, NULL, &go_on))
+    if (!hits_plainly(tcache, pinned, pin_slot, sequence, (uintptr_t)addr, len) &&
+        !try_pinned(tcache, pinned, pin_slot, sequence, (uintptr_t)addr, len, NULL, NULL, &go_on))
         return get_aside(cache_set_of(tcache->set)->domain, addr, len, access, out);
     *out = pinned;
     return 0;
@@ -411,7 +423,7 @@ int hmreg_mr_get(struct hmreg_domain *domain, const void *addr, size_t len, uint
     if (unlikely(!contains(mr, (uintptr_t)addr, len)))
         return get_beside(mr, addr, len, access, out, place);
     mark_used(pin_slot);
-    count_hits(view->hits[pin_slot->cache], 1);
+    count_hits(view->hits, 1);
     *out = mr;
     return 0;
 }

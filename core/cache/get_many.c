@@ -46,9 +46,6 @@ static __attribute__((noinline)) size_t hit_run(const struct hmreg_domain *domai
     tls_view_pointer view = tls_view_at(domain->place);
     const struct iovec *first = iov, *end = iov + count;
     struct pin_slot *pin_slots = view->pin_slots, *pin_slot = NULL;
-    _Atomic uint64_t *const *hits = view->hits;
-    const struct iovec *counted = iov; /* the first whose hit is not counted yet */
-    uint16_t cache = 0;
     uint32_t *slots = view->slots, mask = view->mask;
     char *entries = view->entries;
     struct hmreg_mr *mr = NULL;
@@ -70,15 +67,9 @@ static __attribute__((noinline)) size_t hit_run(const struct hmreg_domain *domai
             break;
         mark_used(pin_slot);
         *mrs++ = mr;
-        if (unlikely(pin_slot->cache != cache)) {
-            if (iov > counted)
-                count_hits(hits[cache], (uint64_t)(iov - counted));
-            counted = iov;
-            cache = pin_slot->cache;
-        }
     }
-    if (iov > counted)
-        count_hits(hits[cache], (uint64_t)(iov - counted));
+    if (iov > first)
+        count_hits(view->hits, (uint64_t)(iov - first));
     if (iov < end && pin_slot != pin_slots) /* those of a free slot */
         unpin(view->tcache, pin_slot, mr);
     return (size_t)(iov - first);
@@ -91,7 +82,7 @@ static struct hmreg_mr *hit_one(const struct batch *batch, size_t at)
 
     if (view->serial != batch->domain->serial)
         return NULL;
-    return hit_beside(view->tcache, (uintptr_t)iov->iov_base, iov->iov_len, batch->access);
+    return hit_slots(view->tcache, (uintptr_t)iov->iov_base, iov->iov_len, batch->access, 0);
 }
 
 /* Sets the elements of ranges that it does not serve to NULL. Returns whether there are any. */

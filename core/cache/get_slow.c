@@ -73,9 +73,10 @@ static void remember(struct get *get, struct hmreg_mr *entry)
     if (!pin_slot)
         return;
     check = atomic_load_explicit(&entry->sequence, memory_order_relaxed) ^ rest->access;
-    if (asks || !thread_cache_counts(tcache, rest->cache, &cache->stats))
-        check |= THREAD_CACHE_ASIDE;
     pin_slot->cache = rest->cache;
+    pin_slot->asks = asks || !thread_cache_counts(tcache, rest->cache, &cache->stats);
+    if (pin_slot->asks || !thread_cache_is_usual(tcache, rest->cache))
+        check |= THREAD_CACHE_ASIDE;
     if (get->want.variant) {
         addr ^= variant_salt(get->want.variant);
         check |= THREAD_CACHE_ASIDE | THREAD_CACHE_VARIED;

@@ -58,11 +58,13 @@ static inline void fence(const struct thread_cache *tcache)
  * get_fast.c. */
 void put_last(const struct thread_cache *tcache, struct hmreg_mr *mr);
 
-/* A hit of a view's thread on an entry that is not in the first slot of its request: in a table of
- * addresses that lie anywhere, one in five. The entry is pinned and counted. NULL: there is none
- * that needs no other check. In get_fast.c. */
-struct hmreg_mr *hit_beside(struct thread_cache *tcache, uint64_t addr, uint64_t len,
-                            uint64_t access);
+/* A hit of a view's thread on an entry that is not in the first slot of its request, as in a table
+ * of addresses that lie anywhere one in five; or that is not in its usual cache, has more rights,
+ * or is larger than the parts of it that were asked for. from: 0 or 1, the slot where the search
+ * begins. The entry is pinned and counted. NULL: there is none that needs no other check. In
+ * get_fast.c. */
+struct hmreg_mr *hit_slots(struct thread_cache *tcache, uint64_t addr, uint64_t len,
+                           uint64_t access, unsigned from);
 
 static inline void unpin(const struct thread_cache *tcache, struct pin_slot *pin_slot,
                          struct hmreg_mr *mr)

@@ -176,12 +176,6 @@ static void show(const struct thread_cache *tcache)
         *shown = tcache->view;
 }
 
-/* Behind the rows: view.hits, which may be written. */
-static _Atomic uint64_t **counts_of(struct thread_cache *tcache)
-{
-    return (_Atomic uint64_t **)(void *)(tcache->rows + tcache->set->caches);
-}
-
 static void thread_cache_free(struct thread_cache *tcache)
 {
     range_list_free(&tcache->larger);
@@ -193,7 +187,7 @@ static void thread_cache_free(struct thread_cache *tcache)
 static struct thread_cache *thread_cache_new(struct thread_cache_set *set)
 {
     struct thread_cache *tcache =
-        calloc(1, sizeof(*tcache) + 2 * set->caches * sizeof(tcache->rows[0]));
+        calloc(1, sizeof(*tcache) + set->caches * sizeof(tcache->rows[0]));
     bool aside = set->fenced || set->exact;
 
     if (!tcache)
@@ -206,7 +200,6 @@ static struct thread_cache *thread_cache_new(struct thread_cache_set *set)
     }
     tcache->view.serial = aside ? ~set->serial : set->serial;
     tcache->view.gate = set->gate;
-    tcache->view.hits = counts_of(tcache);
     tcache->view.tcache = tcache;
     tcache->fenced = set->fenced;
     tcache->exact = set->exact;
@@ -321,6 +314,7 @@ static void copy_pin_slots(struct pin_slot *to, const struct pin_slot *from, uin
     for (uint32_t i = 0; i < count; i++) {
         atomic_init(&to[i].pins, atomic_load_explicit(&from[i].pins, memory_order_relaxed));
         atomic_init(&to[i].used, atomic_load_explicit(&from[i].used, memory_order_relaxed));
+        to[i].asks = from[i].asks;
         to[i].cache = from[i].cache;
         to[i].check = from[i].check;
         to[i].hash = from[i].hash;
@@ -505,20 +499,26 @@ bool thread_cache_counts(struct thread_cache *tcache, unsigned cache, struct cac
 {
     if (!tcache->rows[cache])
         tcache->rows[cache] = cache_stats_join(stats);
-    if (tcache->rows[cache])
-        counts_of(tcache)[cache] = &tcache->rows[cache]->shown->hits;
+    if (tcache->rows[cache] && !tcache->view.hits) {
+        tcache->view.hits = &tcache->rows[cache]->shown->hits;
+        tcache->usual = (uint16_t)cache;
+        show(tcache);
+    }
     return tcache->rows[cache];
+}
+
+static void count_in(struct cache_stats_row *row)
+{
+    _Atomic uint64_t *hits = &row->shown->hits;
+
+    atomic_store_explicit(hits, atomic_load_explicit(hits, memory_order_relaxed) + 1,
+                          memory_order_relaxed);
 }
 
 void thread_cache_count(struct thread_cache *tcache, unsigned cache, struct cache_stats *stats)
 {
-    _Atomic uint64_t *hits;
-
-    if (!thread_cache_counts(tcache, cache, stats)) {
+    if (thread_cache_counts(tcache, cache, stats))
+        count_in(tcache->rows[cache]);
+    else
         cache_stats_add(stats, STATS_HITS, 1);
-        return;
-    }
-    hits = tcache->view.hits[cache];
-    atomic_store_explicit(hits, atomic_load_explicit(hits, memory_order_relaxed) + 1,
-                          memory_order_relaxed);
 }

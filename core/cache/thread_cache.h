@@ -28,13 +28,15 @@
 
 /* One thread's view of an entry. pins: its pins; it may be negative (puts for other threads), only
  * the sum over all threads, modulo 2^32, has a meaning. used: set by each hit, cleared by eviction
- * when its hand visits the entry. cache: the entry's, whose hits are counted. check: valid while it
- * matches the entry's sequence; of an entry that needs more checks than a sequence it includes
- * THREAD_CACHE_ASIDE, so it matches no sequence and the hit takes the out-of-line path; of an entry
- * that has a variant also THREAD_CACHE_VARIED, which only gets with attributes look for. */
+ * when its hand visits the entry. cache: the entry's, whose hits are counted; asks: hits need more
+ * checks than that of the sequence. check: valid while it matches the entry's sequence; if hits
+ * ask, or the cache is not the thread's usual one, it includes THREAD_CACHE_ASIDE, so it matches no
+ * sequence and the hit takes an out-of-line path; of an entry that has a variant also
+ * THREAD_CACHE_VARIED, which only gets with attributes look for. */
 struct pin_slot {
     atomic_uint pins;
-    atomic_ushort used;
+    atomic_uchar used;
+    bool asks;
     uint16_t cache;
     uint32_t check; /* sequence ^ access rights: they have no bit in common */
     uint32_t hash;  /* hash of the last request that the entry served */
@@ -81,7 +83,7 @@ struct tls_view {
     char *entries;       /* the base of the stable array of entries */
     struct pin_slot *pin_slots;
     const struct gate *gate;
-    _Atomic uint64_t *const *hits; /* of each cache the thread's count; NULL before the first hit */
+    _Atomic uint64_t *hits; /* hit counter of the usual cache; NULL before the first hit */
     struct thread_cache *tcache;
 };
 
@@ -97,6 +99,7 @@ struct thread_cache {
     struct mapped_range mapped[MAPPED_KNOWN];
     unsigned mapped_next;     /* index of the next to be replaced */
     struct range_list larger; /* slot offsets of entries that have served parts of their ranges */
+    uint16_t usual;           /* index of the cache whose hits are counted in view.hits */
     bool fenced;     /* the kernel has no membarrier(2): hits and puts call barrier_here() */
     bool exact;      /* only a region of exactly the requested range serves */
     uint32_t used;   /* slots in use */
@@ -104,7 +107,7 @@ struct thread_cache {
     struct thread_cache_set *set;
     struct thread_cache *next;
     _Atomic uint64_t owner;         /* number of a thread; 0: free for the next thread */
-    struct cache_stats_row *rows[]; /* stats of each cache, then view.hits */
+    struct cache_stats_row *rows[]; /* stats of each cache; NULL before the first hit */
 };
 
 /* All thread caches of a domain. */
@@ -217,8 +220,13 @@ bool thread_cache_remembers(const struct thread_cache *tcache, uint32_t number);
 
 /* Counts a hit of a cache. */
 void thread_cache_count(struct thread_cache *tcache, unsigned cache, struct cache_stats *stats);
-/* Has the thread a count of this cache's hits in view.hits, from now on? */
+/* Has the thread a row for this cache's hits, from now on? The first cache that has one becomes the
+ * usual one, whose hits view.hits counts. */
 bool thread_cache_counts(struct thread_cache *tcache, unsigned cache, struct cache_stats *stats);
+static inline bool thread_cache_is_usual(const struct thread_cache *tcache, unsigned cache)
+{
+    return tcache->view.hits && tcache->usual == cache;
+}
 
 /* The sum of all threads' pins of an entry. The lock is held, as for the two functions below. */
 uint32_t thread_cache_pins(const struct thread_cache_set *set, uint32_t number);

@@ -195,7 +195,7 @@ static uint64_t hits_by_table(const struct fixture *fixture)
     const struct thread_cache *tcache =
         atomic_load(&fixture->domain->caches->pool.thread_caches.first);
 
-    return atomic_load(tcache->view.hits[0]);
+    return atomic_load(tcache->view.hits);
 }
 
 /* A table is indexed by the entry that served a request, not by the request. */
