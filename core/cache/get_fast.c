@@ -175,6 +175,11 @@ static always_inline bool try_pinned(struct thread_cache *tcache, struct hmreg_m
     return true;
 }
 
+static always_inline uint32_t remembered_sequence(const struct pin_slot *pin_slot)
+{
+    return pin_slot->check & ~(uint32_t)THREAD_CACHE_NO_SEQUENCE;
+}
+
 /* The sequence of an entry that the thread remembers, if its region grants these access rights. 0:
  * it does not. */
 static always_inline uint32_t remembered(const struct thread_cache *tcache,
@@ -185,7 +190,7 @@ static always_inline uint32_t remembered(const struct thread_cache *tcache,
 
     if (!access || access & ~has || has & ~(access | more))
         return 0;
-    return pin_slot->check & ~(uint32_t)THREAD_CACHE_NO_SEQUENCE;
+    return remembered_sequence(pin_slot);
 }
 
 /* Has the entry a variant? The array of variants may not reach one that has none. */
@@ -266,20 +271,24 @@ noinline struct hmreg_mr *hit_slots(struct thread_cache *tcache, uint64_t addr, 
     uint32_t slot = slot_beside(tcache, addr, 0);
     struct hmreg_mr *mr = NULL;
 
+    if (state_of(tcache) != GATE_LIVE)
+        return NULL;
     for (unsigned i = from; !mr && slot && (slot = slot_beside(tcache, addr, i)); i++)
         mr = hit_slot(tcache, slot, addr, len, access);
     if (mr)
         return mr;
-    slot = range_list_find(&tcache->larger, addr, len);
-    mr = slot ? hit_slot(tcache, slot, addr, len, access) : NULL;
+    for (unsigned i = 0; !mr && (slot = range_list_find(&tcache->larger, addr, len, i)); i++)
+        mr = hit_slot(tcache, slot, addr, len, access);
     if (mr)
         remember_part(tcache, addr, slot);
     return mr;
 }
 
+/* only_asking: hits_plainly() is true of none. */
 static always_inline struct hmreg_mr *hit_aside(struct thread_cache *tcache, uint64_t addr,
                                                 uint64_t len, uint64_t access,
-                                                const struct variant *variant, bool *asked)
+                                                const struct variant *variant, bool *asked,
+                                                bool only_asking)
 {
     uint64_t salted = variant ? addr ^ variant_salt(variant) : addr;
     struct hmreg_mr *mr = NULL;
@@ -287,11 +296,13 @@ static always_inline struct hmreg_mr *hit_aside(struct thread_cache *tcache, uin
     uint32_t slot;
 
     for (unsigned i = 0; go_on && !mr && (slot = slot_beside(tcache, salted, i)); i++)
-        mr = try_entry(tcache, pin_slot_number(slot), addr, len, access, variant, asked, &go_on);
-    if (mr || variant || !go_on)
+        if (!only_asking || pin_slot_at(tcache->view.pin_slots, slot)->asks)
+            mr =
+                try_entry(tcache, pin_slot_number(slot), addr, len, access, variant, asked, &go_on);
+    if (mr || variant || !go_on || !tcache->larger.count)
         return mr;
-    slot = range_list_find(&tcache->larger, addr, len);
-    if (slot)
+    for (unsigned i = 0; go_on && !mr && (slot = range_list_find(&tcache->larger, addr, len, i));
+         i++)
         mr = try_entry(tcache, pin_slot_number(slot), addr, len, access, NULL, asked, &go_on);
     if (mr)
         remember_part(tcache, addr, slot);
@@ -309,12 +320,13 @@ struct hmreg_mr *get_remembered(struct hmreg_domain *domain, const struct cache_
     cache_drain(&domain->caches->pool);
     if (state_of(tcache) & GATE_REAP)
         cache_set_reap(domain->caches);
-    return want->variant ? hit_aside(tcache, want->start, len, want->access, want->variant, asked)
-                         : hit_aside(tcache, want->start, len, want->access, NULL, asked);
+    return want->variant
+               ? hit_aside(tcache, want->start, len, want->access, want->variant, asked, false)
+               : hit_aside(tcache, want->start, len, want->access, NULL, asked, false);
 }
 
 static noinline int get_aside(struct hmreg_domain *domain, const void *addr, size_t len,
-                              uint64_t access, struct hmreg_mr **out)
+                              uint64_t access, struct hmreg_mr **out, bool only_asking)
 {
     struct thread_cache *tcache = NULL;
     struct hmreg_mr *mr = NULL;
@@ -325,7 +337,7 @@ static noinline int get_aside(struct hmreg_domain *domain, const void *addr, siz
         cache_drain(&domain->caches->pool);
         if (state_of(tcache) & GATE_REAP)
             cache_set_reap(domain->caches);
-        mr = hit_aside(tcache, (uintptr_t)addr, len, access, NULL, NULL);
+        mr = hit_aside(tcache, (uintptr_t)addr, len, access, NULL, NULL, only_asking);
     }
     if (!mr)
         return get_slowly(domain, addr, len, access, out);
@@ -339,10 +351,11 @@ static noinline int get_hidden(struct hmreg_domain *domain, const void *addr, si
 {
     if (thread_cache_show(domain->serial))
         return hmreg_mr_get(domain, addr, len, access, out);
-    return get_aside(domain, addr, len, access, out);
+    return get_aside(domain, addr, len, access, out, false);
 }
 
-/* The pinned entry does not serve this request, or no longer serves. */
+/* The pinned entry has ended, or the gate is not open: nothing is served until the changes are
+ * read. */
 static noinline int get_otherwise(struct hmreg_mr *pinned, const void *addr, size_t len,
                                   uint64_t access, struct hmreg_mr **out, uint64_t place)
 {
@@ -350,21 +363,22 @@ static noinline int get_otherwise(struct hmreg_mr *pinned, const void *addr, siz
 
     if (pinned->slot_offset)
         unpin(tcache, pin_slot_at(tcache->view.pin_slots, pinned->slot_offset), pinned);
-    return get_aside(cache_set_of(tcache->set)->domain, addr, len, access, out);
+    return get_aside(cache_set_of(tcache->set)->domain, addr, len, access, out, false);
 }
 
-/* The pinned entry's range is not this one, or the slot is free. */
+/* The pinned entry does not serve this request, or the slot is free. */
 static noinline int get_beside(struct hmreg_mr *pinned, const void *addr, size_t len,
                                uint64_t access, struct hmreg_mr **out, uint64_t place)
 {
     struct thread_cache *tcache = tls_view_at(place)->tcache;
-    struct hmreg_mr *mr;
+    struct hmreg_mr *mr = NULL;
 
     if (pinned->slot_offset)
         unpin(tcache, pin_slot_at(tcache->view.pin_slots, pinned->slot_offset), pinned);
-    mr = hit_slots(tcache, (uintptr_t)addr, len, access, 1);
+    if (pinned->slot_offset || tcache->larger.count)
+        mr = hit_slots(tcache, (uintptr_t)addr, len, access, 1);
     if (!mr)
-        return get_aside(cache_set_of(tcache->set)->domain, addr, len, access, out);
+        return get_aside(cache_set_of(tcache->set)->domain, addr, len, access, out, true);
     *out = mr;
     return 0;
 }
@@ -378,13 +392,13 @@ static noinline int get_checked(struct hmreg_mr *pinned, const void *addr, size_
     uint32_t sequence = remembered(tcache, pin_slot, access);
     bool go_on;
 
-    if (!pinned->slot_offset)
+    if (pinned->slot_offset && sequence_of(pinned) != remembered_sequence(pin_slot))
+        return get_otherwise(pinned, addr, len, access, out, place); /* most likely a miss */
+    if (!sequence || is_varied(pin_slot) || !contains(pinned, (uintptr_t)addr, len))
         return get_beside(pinned, addr, len, access, out, place);
-    if (!sequence || sequence_of(pinned) != sequence || is_varied(pin_slot))
-        return get_otherwise(pinned, addr, len, access, out, place);
     if (!hits_plainly(tcache, pinned, pin_slot, sequence, (uintptr_t)addr, len) &&
         !try_pinned(tcache, pinned, pin_slot, sequence, (uintptr_t)addr, len, NULL, NULL, &go_on))
-        return get_aside(cache_set_of(tcache->set)->domain, addr, len, access, out);
+        return get_aside(cache_set_of(tcache->set)->domain, addr, len, access, out, false);
     *out = pinned;
     return 0;
 }
@@ -404,7 +418,7 @@ int hmreg_mr_get(struct hmreg_domain *domain, const void *addr, size_t len, uint
     /* Fast check that neither is NULL: pointers without a common bit, which are rare, also take the
      * out-of-line path. Bits that are no access rights would be taken for bits of a sequence. */
     if (unlikely(!((uintptr_t)domain & (uintptr_t)out)) || unlikely(access & ~HMREG_ACCESS_ALL))
-        return get_aside(domain, addr, len, access, out);
+        return get_aside(domain, addr, len, access, out, false);
     place = domain->place;
     view = tls_view_at(place);
     if (unlikely(view->serial != domain->serial))

@@ -112,8 +112,7 @@ static struct cache_want want_of(const struct batch *batch, size_t at)
                                .exact = batch->domain->flags & HMREG_DOMAIN_EXACT};
 }
 
-/* Looks into the thread's table again, for entries that need a check at each hit or are not where a
- * search begins. */
+/* Looks into the thread's table again, for entries that need a check at each hit. */
 static unsigned look_aside(const struct batch *batch, size_t from, size_t to, bool *asked)
 {
     unsigned missing = 0;

@@ -45,18 +45,6 @@ static struct cache *cache_of(const struct get *get, const struct hmreg_mr *entr
     return &get->set->caches[entry_rest(entry)->cache];
 }
 
-/* Keeps an entry that has served a part of its range for other parts. */
-static void keep_larger(struct thread_cache *tcache, const struct hmreg_mr *entry,
-                        const struct cache_want *want)
-{
-    struct range range = {entry->node.start, entry->node.end, entry->slot_offset};
-    uint32_t found = range_list_find(&tcache->larger, want->start, want->end - want->start);
-
-    if (found && !thread_cache_remembers(tcache, pin_slot_number(found))) /* it hides this one */
-        range_list_remove(&tcache->larger, found);
-    range_list_add(&tcache->larger, range);
-}
-
 /* Enters a pinned entry in the thread's table. If memory is short, nothing is remembered. The pin
  * stays in the entry's own count. */
 static void remember(struct get *get, struct hmreg_mr *entry)
@@ -66,7 +54,8 @@ static void remember(struct get *get, struct hmreg_mr *entry)
     struct thread_cache *tcache = get->tcache;
     struct pin_slot *pin_slot = tcache ? thread_cache_pin_slot(tcache, entry_number(entry)) : NULL;
     bool asks = rest->ask_monitor || rest->ask_identity;
-    bool part = !get->want.variant && get->want.end - get->want.start < mr_len(entry);
+    bool part = !get->want.variant &&
+                (get->want.start != entry->node.start || get->want.end != entry->node.end);
     uint64_t addr = get->want.start;
     uint32_t check;
 
@@ -85,7 +74,9 @@ static void remember(struct get *get, struct hmreg_mr *entry)
         return;
     thread_cache_remember(tcache, addr, entry_number(entry), check, part);
     if (part)
-        keep_larger(tcache, entry, &get->want);
+        thread_cache_keep_larger(
+            tcache, (struct range){entry->node.start, entry->node.end, entry->slot_offset},
+            get->want.start, get->want.end - get->want.start);
 }
 
 /* ---- hits ------------------------------------------------------------------------------- */

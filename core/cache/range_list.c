@@ -4,7 +4,6 @@
  */
 #include "core/cache/range_list.h"
 
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -45,12 +44,21 @@ static bool grow(struct range_list *list)
     return true;
 }
 
+static bool has(const struct range_list *list, uint32_t end, const struct range *range)
+{
+    for (uint32_t i = end; i && list->at[i - 1].start == range->start; i--)
+        if (list->at[i - 1].number == range->number && list->at[i - 1].end == range->end)
+            return true;
+    return false;
+}
+
 void range_list_add(struct range_list *list, struct range range)
 {
     uint32_t at = count_until(list, range.start);
-    bool is_new = !at || list->at[at - 1].start != range.start;
 
-    if (is_new && (list->count < list->room || grow(list))) {
+    if (has(list, at, &range))
+        return;
+    if (list->count < list->room || grow(list)) {
         memmove(&list->at[at + 1], &list->at[at], (list->count - at) * sizeof(range));
         list->at[at] = range;
         list->count++;
@@ -59,24 +67,26 @@ void range_list_add(struct range_list *list, struct range range)
     }
 }
 
-void range_list_remove(struct range_list *list, uint32_t number)
+void range_list_purge(struct range_list *list, bool (*keeps)(const void *context, uint32_t number),
+                      const void *context)
 {
     uint32_t kept = 0;
 
     for (uint32_t i = 0; i < list->count; i++)
-        if (list->at[i].number != number)
+        if (keeps(context, list->at[i].number))
             list->at[kept++] = list->at[i];
     list->count = kept;
 }
 
-uint32_t range_list_find(const struct range_list *list, uint64_t start, uint64_t len)
+uint32_t range_list_search(const struct range_list *list, uint64_t start, uint64_t len,
+                           unsigned nth)
 {
     uint32_t at = count_until(list, start), end = at > LOOKED_AT ? at - LOOKED_AT : 0;
 
     for (; at > end; at--) {
         const struct range *range = &list->at[at - 1];
 
-        if (start < range->end && len <= range->end - start)
+        if (start < range->end && len <= range->end - start && !nth--)
             return range->number;
     }
     return 0;

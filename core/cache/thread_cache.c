@@ -19,6 +19,7 @@
 #define MOST_SLOTS      (1u << 24) /* size of the largest: 64 MiB */
 #define FEW_SLOTS       (1u << 14) /* tables up to this size are at most a quarter full */
 #define PART_SLOTS      (1u << 16) /* tables of this size do not grow for parts of entries */
+#define MOST_OTHERS     (PART_SLOTS / 4)
 #define FIRST_PIN_SLOTS 64u
 #define LINE            64
 #define MANY_BYTES      (256u << 10)
@@ -383,7 +384,7 @@ void thread_cache_clear_used(const struct thread_cache_set *set, uint32_t number
 
 /* Does the thread's pin slot match the entry's sequence? There may be more pin slots than entries.
  */
-bool thread_cache_remembers(const struct thread_cache *tcache, uint32_t number)
+static bool is_good(const struct thread_cache *tcache, uint32_t number)
 {
     const struct hmreg_mr *mr = stable_array_at(tcache->set->entries, number);
     uint32_t check = tcache->view.pin_slots[number].check;
@@ -407,24 +408,24 @@ static uint32_t *room_for(const struct thread_cache *tcache, uint32_t hash, uint
     for (; slot < end && *slot; slot++) {
         if (*slot == pin_slot_offset(number))
             return slot;
-        if (!room && !thread_cache_remembers(tcache, pin_slot_number(*slot)))
+        if (!room && !is_good(tcache, pin_slot_number(*slot)))
             room = slot;
     }
     return room || slot == end ? room : slot;
 }
 
-/* Stores an entry in the slot of its last request. False: it was there already. */
+/* Stores an entry in the slot of its last request. True: that was free. */
 static bool store(struct thread_cache *tcache, uint32_t number)
 {
     uint32_t hash = tcache->view.pin_slots[number].hash;
     uint32_t *slot = room_for(tcache, hash, number);
-    bool fresh;
+    bool was_free;
 
     slot = slot ? slot : first_slot(tcache, hash);
-    fresh = *slot != pin_slot_offset(number);
-    tcache->used += !*slot;
+    was_free = !*slot;
+    tcache->used += was_free;
     *slot = pin_slot_offset(number);
-    return fresh;
+    return was_free;
 }
 
 /* Does the slot belong to its entry's last request? Other slots that name the entry belong to other
@@ -434,8 +435,7 @@ static bool is_own(const struct thread_cache *tcache, const uint32_t *slot)
     uint32_t number = pin_slot_number(*slot);
     const uint32_t *first = first_slot(tcache, tcache->view.pin_slots[number].hash);
 
-    return slot >= first && slot < first + THREAD_CACHE_PROBES &&
-           thread_cache_remembers(tcache, number);
+    return slot >= first && slot < first + THREAD_CACHE_PROBES && is_good(tcache, number);
 }
 
 static uint32_t count_good(const struct thread_cache *tcache)
@@ -456,11 +456,13 @@ static uint32_t limit_of(uint32_t size)
 
 /* Moves the valid slots to a new table, where they fill at most three quarters of the limit. A slot
  * does not record its request, so each entry keeps the slot of the last request it served; its
- * other requests are remembered anew when they are made again. */
+ * other requests, for which a table of PART_SLOTS has room, are remembered anew when they are made
+ * again. */
 static void make_larger(struct thread_cache *tcache)
 {
     uint32_t *old = tcache->view.slots, *end = old + size_of(tcache) + THREAD_CACHE_PROBES, *made;
-    uint64_t good = (uint64_t)count_good(tcache) + tcache->others;
+    uint32_t others = tcache->others < MOST_OTHERS ? tcache->others : MOST_OTHERS;
+    uint64_t good = (uint64_t)count_good(tcache) + others;
     uint32_t size = FIRST_SLOTS;
 
     while (size < MOST_SLOTS && good * 4 > UINT64_C(3) * limit_of(size))
@@ -470,10 +472,15 @@ static void make_larger(struct thread_cache *tcache)
         return;
     set_slots(tcache, made, size);
     for (uint32_t *slot = old; slot < end; slot++)
-        if (thread_cache_remembers(tcache, pin_slot_number(*slot)))
+        if (is_good(tcache, pin_slot_number(*slot)))
             store(tcache, pin_slot_number(*slot));
     show(tcache);
     free(old);
+}
+
+static bool keeps_slot(const void *tcache, uint32_t slot)
+{
+    return is_good(tcache, pin_slot_number(slot));
 }
 
 /* A table that is too full to be searched quickly is enlarged, or at least purged of stale slots.
@@ -493,18 +500,28 @@ void thread_cache_remember(struct thread_cache *tcache, uint64_t addr, uint32_t 
     tcache->others += store(tcache, number) && known;
 }
 
+/* If ended entries hide it from searches, they go. */
+void thread_cache_keep_larger(struct thread_cache *tcache, struct range range, uint64_t addr,
+                              uint64_t len)
+{
+    uint32_t found;
+
+    range_list_add(&tcache->larger, range);
+    found = range_list_find(&tcache->larger, addr, len, 0);
+    if (found != range.number && !(found && keeps_slot(tcache, found)))
+        range_list_purge(&tcache->larger, keeps_slot, tcache);
+}
+
 /* ---- counts ------------------------------------------------------------------------------ */
 
-bool thread_cache_counts(struct thread_cache *tcache, unsigned cache, struct cache_stats *stats)
+bool thread_cache_is_usual(struct thread_cache *tcache, unsigned cache)
 {
-    if (!tcache->rows[cache])
-        tcache->rows[cache] = cache_stats_join(stats);
-    if (tcache->rows[cache] && !tcache->view.hits) {
+    if (!tcache->view.hits) {
         tcache->view.hits = &tcache->rows[cache]->shown->hits;
         tcache->usual = (uint16_t)cache;
         show(tcache);
     }
-    return tcache->rows[cache];
+    return tcache->usual == cache;
 }
 
 static void count_in(struct cache_stats_row *row)

@@ -215,18 +215,24 @@ static inline uint32_t *thread_cache_slot(uint32_t *slots, uint32_t mask, uint32
 void thread_cache_remember(struct thread_cache *tcache, uint64_t addr, uint32_t number,
                            uint32_t check, bool part);
 
-/* Does the thread remember the entry as it is now? */
-bool thread_cache_remembers(const struct thread_cache *tcache, uint32_t number);
+/* Keeps an entry that the thread remembers, and that has served [addr, addr + len), for other parts
+ * of its range. range.number: its slot offset. */
+void thread_cache_keep_larger(struct thread_cache *tcache, struct range range, uint64_t addr,
+                              uint64_t len);
 
 /* Counts a hit of a cache. */
 void thread_cache_count(struct thread_cache *tcache, unsigned cache, struct cache_stats *stats);
-/* Has the thread a row for this cache's hits, from now on? The first cache that has one becomes the
- * usual one, whose hits view.hits counts. */
-bool thread_cache_counts(struct thread_cache *tcache, unsigned cache, struct cache_stats *stats);
-static inline bool thread_cache_is_usual(const struct thread_cache *tcache, unsigned cache)
+/* Has the thread a row for this cache's hits, from now on? */
+static inline bool thread_cache_counts(struct thread_cache *tcache, unsigned cache,
+                                       struct cache_stats *stats)
 {
-    return tcache->view.hits && tcache->usual == cache;
+    if (!tcache->rows[cache])
+        tcache->rows[cache] = cache_stats_join(stats);
+    return tcache->rows[cache];
 }
+/* Is this cache, which has a row, the thread's usual one, whose hits view.hits counts? The first
+ * that is asked about is. */
+bool thread_cache_is_usual(struct thread_cache *tcache, unsigned cache);
 
 /* The sum of all threads' pins of an entry. The lock is held, as for the two functions below. */
 uint32_t thread_cache_pins(const struct thread_cache_set *set, uint32_t number);

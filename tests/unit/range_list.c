@@ -37,7 +37,7 @@ static void begin(struct range_list *list)
 static void compare(const struct range_list *list, bool apart)
 {
     uint64_t start = draw(SPAN), len = 1 + draw(20);
-    uint32_t found = range_list_find(list, start, len);
+    uint32_t found = range_list_find(list, start, len, 0);
     bool right = !found, any = false;
 
     for (uint64_t i = 0; i <= start; i++)
@@ -55,7 +55,7 @@ static void find__ranges_side_by_side__as_the_model(void **state)
 
     begin(&list);
     for (uint32_t i = 0; i < 200; i++) {
-        uint64_t at = draw(SPAN / 50) * 50;
+        uint64_t at = i * 50;
 
         add(&list, at, at + 10 + draw(41), i + 1);
         for (int j = 0; j < 100; j++)
@@ -70,7 +70,7 @@ static void find__ranges_that_overlap__never_one_that_does_not_contain(void **st
 
     begin(&list);
     for (uint32_t i = 0; i < RANGE_LIST_MOST; i++) {
-        uint64_t at = draw(SPAN);
+        uint64_t at = i * 7 % RANGE_LIST_MOST * 30;
 
         add(&list, at, at + 1 + draw(SPAN), i + 1);
         for (int j = 0; j < 100; j++)
@@ -87,11 +87,47 @@ static void find__range_within_some_others__found(void **state)
     add(&list, 100, 1000, 1);
     add(&list, 200, 210, 2);
     add(&list, 300, 310, 3);
-    assert_int_equal(range_list_find(&list, 205, 5), 2);
-    assert_int_equal(range_list_find(&list, 205, 6), 1);
-    assert_int_equal(range_list_find(&list, 400, 600), 1);
-    assert_int_equal(range_list_find(&list, 400, 601), 0);
-    assert_int_equal(range_list_find(&list, 99, 1), 0);
+    assert_int_equal(range_list_find(&list, 205, 5, 0), 2);
+    assert_int_equal(range_list_find(&list, 205, 6, 0), 1);
+    assert_int_equal(range_list_find(&list, 400, 600, 0), 1);
+    assert_int_equal(range_list_find(&list, 400, 601, 0), 0);
+    assert_int_equal(range_list_find(&list, 99, 1, 0), 0);
+    range_list_free(&list);
+}
+
+/* With one start: the one that was added last is found first. */
+static void find__several_contain_it__each_in_turn(void **state)
+{
+    struct range_list list;
+
+    begin(&list);
+    add(&list, 100, 1000, 1);
+    add(&list, 100, 1000, 2);
+    add(&list, 100, 1000, 2);
+    add(&list, 300, 310, 3);
+    assert_int_equal(list.count, 3);
+    assert_int_equal(range_list_find(&list, 305, 5, 0), 3);
+    assert_int_equal(range_list_find(&list, 305, 5, 1), 2);
+    assert_int_equal(range_list_find(&list, 305, 5, 2), 1);
+    assert_int_equal(range_list_find(&list, 305, 5, 3), 0);
+    range_list_free(&list);
+}
+
+static bool is_odd(const void *context, uint32_t number)
+{
+    return number % 2;
+}
+
+static void purge__even_numbers__odd_ones_stay(void **state)
+{
+    struct range_list list;
+
+    begin(&list);
+    for (uint32_t i = 0; i < 10; i++)
+        add(&list, i * 10, i * 10 + 10, i + 1);
+    range_list_purge(&list, is_odd, NULL);
+    for (uint32_t i = 0; i < 10; i++)
+        assert_int_equal(range_list_find(&list, i * 10, 10, 0), i % 2 ? 0 : i + 1);
     range_list_free(&list);
 }
 
@@ -101,11 +137,11 @@ static void find__edges_of_the_address_space__found(void **state)
     struct range_list list;
 
     begin(&list);
-    assert_int_equal(range_list_find(&list, 1, 1), 0);
+    assert_int_equal(range_list_find(&list, 1, 1, 0), 0);
     range_list_add(&list, all);
-    assert_int_equal(range_list_find(&list, UINT64_MAX - 1, 1), 7);
-    assert_int_equal(range_list_find(&list, UINT64_MAX - 1, 2), 0);
-    assert_int_equal(range_list_find(&list, UINT64_MAX, 1), 0);
+    assert_int_equal(range_list_find(&list, UINT64_MAX - 1, 1, 0), 7);
+    assert_int_equal(range_list_find(&list, UINT64_MAX - 1, 2, 0), 0);
+    assert_int_equal(range_list_find(&list, UINT64_MAX, 1, 0), 0);
     range_list_free(&list);
 }
 
@@ -120,36 +156,19 @@ static void add__more_than_the_list_holds__replaces_one_before_it(void **state)
         struct range range = {start, start + 10, i + 1};
 
         range_list_add(&list, range);
-        assert_int_equal(range_list_find(&list, start, 10), i + 1);
+        assert_int_equal(range_list_find(&list, start, 10, 0), i + 1);
         assert_in_range(list.count, 1, RANGE_LIST_MOST);
         for (uint32_t j = 1; j < list.count; j++)
-            assert_true(list.at[j - 1].start < list.at[j].start);
+            assert_true(list.at[j - 1].start <= list.at[j].start);
     }
     assert_int_equal(list.count, RANGE_LIST_MOST);
     range_list_add(&list, (struct range){1, 2, 9999}); /* before all others */
-    assert_int_equal(range_list_find(&list, 1, 1), 9999);
+    assert_int_equal(range_list_find(&list, 1, 1, 0), 9999);
     range_list_free(&list);
 }
 
-static void remove__a_number__its_ranges_only(void **state)
-{
-    struct range_list list;
-
-    begin(&list);
-    add(&list, 10, 20, 1);
-    add(&list, 20, 30, 2);
-    add(&list, 30, 40, 1);
-    range_list_remove(&list, 1);
-    assert_int_equal(list.count, 1);
-    assert_int_equal(range_list_find(&list, 15, 1), 0);
-    assert_int_equal(range_list_find(&list, 25, 1), 2);
-    range_list_remove(&list, 7);
-    assert_int_equal(list.count, 1);
-    range_list_free(&list);
-}
-
-TEST_MAIN(TEST(remove__a_number__its_ranges_only), TEST(find__ranges_side_by_side__as_the_model),
+TEST_MAIN(TEST(find__ranges_side_by_side__as_the_model),
           TEST(find__ranges_that_overlap__never_one_that_does_not_contain),
-          TEST(find__range_within_some_others__found),
-          TEST(find__edges_of_the_address_space__found),
+          TEST(find__range_within_some_others__found), TEST(find__several_contain_it__each_in_turn),
+          TEST(purge__even_numbers__odd_ones_stay), TEST(find__edges_of_the_address_space__found),
           TEST(add__more_than_the_list_holds__replaces_one_before_it))
