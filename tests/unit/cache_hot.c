@@ -3,9 +3,7 @@
  * Thread caches and pins: tables that grow, entries that are reused, threads that end, domains
  * without a slot in the thread, kernels without membarrier(2).
  */
-#include "tests/support/cache_fixture.h"
-
-#include "core/cache/cache_set.h"
+#include "tests/unit/hits.h"
 
 #include <errno.h>
 #include <linux/filter.h>
@@ -19,18 +17,6 @@
 #include <time.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#define LEN  64
-#define MANY 5000
-
-static char memory[MANY][LEN];
-
-static void open_fixture(struct fixture *fixture, uint64_t max_regions)
-{
-    struct hmreg_domain_config config = {.size = sizeof(config), .max_regions = max_regions};
-
-    fixture_open(fixture, HMREG_MONITOR_IMPORT, &config);
-}
 
 static void on_a_thread(void *(*body)(void *), void *arg)
 {
@@ -156,17 +142,6 @@ static void barrier__refused_after_opening__waits_until_stores_are_visible(void 
     assert_waits(&fixture);
     atomic_store(&refused, false);
     fixture_close(&fixture);
-}
-
-/* Each request that the fast path does not serve drains first. */
-static _Thread_local unsigned drains;
-
-void __real_cache_drain(struct cache_pool *pool);
-void __wrap_cache_drain(struct cache_pool *pool);
-void __wrap_cache_drain(struct cache_pool *pool)
-{
-    drains++;
-    __real_cache_drain(pool);
 }
 
 /* ---- tables ----------------------------------------------------------------------------- */

@@ -4,36 +4,11 @@
  * larger regions, of regions with more rights. They take no lock and read no change: the tests hide
  * the thread caches from searches, and count what only the out-of-line path calls.
  */
-#include "tests/support/cache_fixture.h"
-
-#include "core/cache/cache_set.h"
+#include "tests/unit/hits.h"
 
 #include <errno.h>
 #include <string.h>
 #include <sys/mman.h>
-
-#define LEN  64
-#define MANY 5000
-
-static char memory[MANY][LEN];
-
-static void open_fixture(struct fixture *fixture, uint64_t max_regions)
-{
-    struct hmreg_domain_config config = {.size = sizeof(config), .max_regions = max_regions};
-
-    fixture_open(fixture, HMREG_MONITOR_IMPORT, &config);
-}
-
-/* Each request that the fast path does not serve drains first. */
-static _Thread_local unsigned drains;
-
-void __real_cache_drain(struct cache_pool *pool);
-void __wrap_cache_drain(struct cache_pool *pool);
-void __wrap_cache_drain(struct cache_pool *pool)
-{
-    drains++;
-    __real_cache_drain(pool);
-}
 
 static uint32_t place_in_table(const struct thread_cache *tcache, const void *addr)
 {
