@@ -65,7 +65,9 @@ static void close_fixture(struct fixture *fixture)
 #define THREADS 3
 #define SLICE   (BYTES / THREADS)
 
-/* Fills a slice of the region with one byte value after the other, until stopped. */
+/* A case's fixture is static where threads use it: they go on after the case has failed.
+ *
+ * Fills a slice of the region with one byte value after the other, until stopped. */
 static void *write_on(void *arg)
 {
     struct fixture *fixture = arg;
@@ -108,7 +110,7 @@ static void assert_still(struct fixture *fixture)
 static void close_region__while_threads_write__no_byte_changes_after(void **state)
 {
     pthread_t threads[THREADS];
-    struct fixture fixture;
+    static struct fixture fixture;
 
     open_fixture(&fixture);
     for (int i = 0; i < THREADS; i++)
@@ -130,7 +132,7 @@ static void close_region__while_threads_write__no_byte_changes_after(void **stat
 static void close_domain__while_threads_write__they_get_errors(void **state)
 {
     pthread_t threads[THREADS];
-    struct fixture fixture;
+    static struct fixture fixture;
 
     for (int round = 0; round < 10; round++) {
         open_fixture(&fixture);
@@ -334,7 +336,7 @@ static int live_alone(void)
 static void fork__while_threads_write__child_continues(void **state)
 {
     pthread_t threads[THREADS];
-    struct fixture fixture;
+    static struct fixture fixture;
 
     test_forks_with_threads();
     open_fixture(&fixture);
