@@ -2,7 +2,8 @@
 #
 # Builds for arm64 on another processor, and runs tests by user-mode emulation. Needs Debian's
 # gcc-aarch64-linux-gnu and qemu-user, and HMREG_SYSROOT: a folder with Debian's arm64 packages
-# unpacked (.ci/arm64 makes one).
+# unpacked (.ci/arm64 makes one). Programs name that folder's loader: they run where
+# the folder is.
 set(CMAKE_SYSTEM_NAME Linux)
 set(CMAKE_SYSTEM_PROCESSOR aarch64)
 set(CMAKE_LIBRARY_ARCHITECTURE aarch64-linux-gnu)

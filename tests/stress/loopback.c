@@ -19,6 +19,7 @@
 #define BYTES 100000
 #define KEY   7
 
+/* Static in cases with threads, which use it still when the case has failed. */
 struct fixture {
     struct hmreg *lib;
     struct hmreg_domain *target, *initiator;
@@ -65,9 +66,7 @@ static void close_fixture(struct fixture *fixture)
 #define THREADS 3
 #define SLICE   (BYTES / THREADS)
 
-/* A case's fixture is static where threads use it: they go on after the case has failed.
- *
- * Fills a slice of the region with one byte value after the other, until stopped. */
+/* Fills a slice of the region with one byte value after the other, until stopped. */
 static void *write_on(void *arg)
 {
     struct fixture *fixture = arg;
