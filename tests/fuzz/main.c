@@ -23,7 +23,7 @@ static uint64_t from_environment(const char *name, uint64_t otherwise)
 static void *play(void *arg)
 {
     struct fuzz *fuzz = arg;
-    uint64_t calls = from_environment("HMREG_FUZZ_CALLS", 200000);
+    uint64_t calls = from_environment("HMREG_FUZZ_CALLS", test_times(200000));
 
     while (fuzz->calls < calls)
         fuzz_call(fuzz);

@@ -2,12 +2,19 @@
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 #
 # libfabric.sh FABRIC VENDOR...: programs on libfabric that know nothing of hmreg, without the hook and
-# with it. The devices are simulated. shm moves a device's bytes only without CMA.
+# with it; with HMREG_TEST_LONG=1 in all modes and for all vendors. The devices are simulated. shm moves a device's bytes only without CMA.
 . "$(dirname "$0")/../../package/cases.sh"
 . "$(dirname "$0")/prints.sh"
 fabric=$1
 shift
-vendors=("$@")
+vendors=("${@:1:1}")
+modes=(trace gpu,cache=remote)
+hooks=("ofi_hook_noop;hmreg")
+if [[ ${HMREG_TEST_LONG-} ]]; then
+    vendors=("$@")
+    modes=(trace gpu cache cache=remote gpu,cache=remote)
+    hooks+=("hmreg;ofi_hook_noop" "hmreg;hmreg" "hmreg;absent")
+fi
 traces=$(mktemp -d)
 scratch=$(mktemp -d)
 names_before=$(ls /dev/shm)
@@ -142,7 +149,7 @@ check "${fabric}__trace__region_left_at_the_end_is_live" \
 # libfabric 1.17's ofi_rxm itself frees such a domain twice.
 stay=""
 plainly "$PLAIN" "$fabric" host 1 stay >/dev/null 2>&1 && stay=stay
-for mode in trace gpu cache cache=remote gpu,cache=remote; do
+for mode in "${modes[@]}"; do
     check "${fabric}__${mode}__same_output" same_output "$mode"
     check "${fabric}__${mode}__child_between__right_bytes" \
         is_right program "$mode" host 2 child
@@ -178,7 +185,7 @@ for vendor in "${vendors[@]}"; do
 done
 
 # The last hook sees a call first; libfabric's own makes fi_mr_regattr() of all.
-for others in "ofi_hook_noop;hmreg" "hmreg;ofi_hook_noop" "hmreg;hmreg" "hmreg;absent"; do
+for others in "${hooks[@]}"; do
     hook=$others
     call=fi_mr_reg
     [[ $others == *ofi_hook_noop ]] && call=fi_mr_regattr
@@ -195,7 +202,7 @@ if [[ $fabric != tcp ]]; then
 elif ! command -v fi_pingpong >/dev/null; then
     skip "${fabric}__fi_pingpong" "it is not installed: Debian's libfabric-bin has it"
 else
-    for mode in trace gpu cache; do
+    for mode in "${modes[@]}"; do
         check "${fabric}__${mode}__fi_pingpong_prints_the_same" same_pingpong "$mode"
     done
     if [[ $HMREG ]]; then
