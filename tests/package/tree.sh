@@ -51,6 +51,14 @@ environment_is_read_safely() {
         xargs -d '\n' grep -nE '(^|[^_[:alnum:]])getenv\('
 }
 
+# Packages come from the mirrors of the machine that a script runs on (tests/guest/mirror).
+no_package_archive_is_named() {
+    local found
+    found=$(text_files | xargs -d '\n' grep -nE '[^w]\.debian\.org|https?://[^ ]*/debian')
+    echo "$found"
+    [[ ! $found ]]
+}
+
 # FILE:LINE:COMMENT of C files, of scripts and of CMake's.
 comments() {
     text_files | grep -E '\.[ch]$' | xargs -d '\n' awk '
@@ -134,5 +142,6 @@ check tree__every_file_names_its_licence licensed
 check tree__files_named_in_comments_exist named_files_exist
 check tree__every_descriptor_is_closed_by_exec closed_by_exec
 check tree__libraries_read_the_environment_safely environment_is_read_safely
+check tree__no_package_archive_is_named no_package_archive_is_named
 check tree__no_source_above_800_lines short
 finish

@@ -79,6 +79,20 @@ static bool run(const char *name, const std::shared_ptr<gloo::Context> &context)
     return right;
 }
 
+// connectFullMesh() takes a reference, in newer versions of gloo a shared pointer.
+struct SharedStore {
+    std::shared_ptr<gloo::rendezvous::Store> store;
+
+    operator gloo::rendezvous::Store &() const
+    {
+        return *store;
+    }
+    operator std::shared_ptr<gloo::rendezvous::Store>() const
+    {
+        return store;
+    }
+};
+
 int main(int argc, char **argv)
 {
     if (argc != 4)
@@ -89,7 +103,7 @@ int main(int argc, char **argv)
         attr.port = 1;
         attr.index = 1;
         auto &device = *new auto(gloo::transport::ibverbs::CreateDevice(attr));
-        gloo::rendezvous::FileStore store(argv[3]);
+        SharedStore store{std::make_shared<gloo::rendezvous::FileStore>(argv[3])};
         auto &context = *new auto(
             std::make_shared<gloo::rendezvous::Context>(std::atoi(argv[1]), std::atoi(argv[2])));
         context->connectFullMesh(store, device);
