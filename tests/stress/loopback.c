@@ -12,7 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -185,7 +184,6 @@ static int status_of(pid_t pid)
 
 static int peer_open(struct shared *shared, struct fixture *peer)
 {
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
     while (!atomic_load(&shared->ready))
         sched_yield();
     memset(peer, 0, sizeof(*peer));
@@ -224,7 +222,7 @@ static void close_region__while_a_process_writes__no_byte_changes_after(void **s
 {
     struct shared *shared = share();
     struct fixture fixture;
-    pid_t child = fork();
+    pid_t child = test_fork();
 
     if (child == 0)
         _exit(write_from_afar(shared));
@@ -257,7 +255,7 @@ static void close_domain__a_forked_child_writes__it_gets_an_error(void **state)
     test_forks_with_threads();
     open_fixture(&fixture);
     publish(shared, &fixture);
-    child = fork();
+    child = test_fork();
     if (child == 0)
         _exit(write_from_afar(shared));
     while (atomic_load(&shared->written) < 2)
@@ -299,7 +297,7 @@ static void many_processes__each_keeps_its_share(void **state)
     struct fixture fixture;
 
     for (int i = 0; i < PROCESSES; i++) {
-        children[i] = fork();
+        children[i] = test_fork();
         if (children[i] == 0)
             _exit(keep_share(shared, i));
     }
@@ -322,7 +320,6 @@ static int live_alone(void)
 {
     static struct fixture fixture;
 
-    alarm(60); /* kills a child that hangs */
     open_fixture(&fixture);
     if (hmreg_loopback_write(fixture.remote, "x", 1, NULL, 0, KEY) || fixture.memory[0] != 'x')
         return 1;
@@ -345,7 +342,7 @@ static void fork__while_threads_write__child_continues(void **state)
         sched_yield(); /* until each has allocated: AddressSanitizer does not support concurrent
                           forks */
     for (int round = 0; round < 60; round++) {
-        pid_t child = fork();
+        pid_t child = test_fork();
 
         if (child == 0)
             _exit(live_alone());
