@@ -15,8 +15,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define BYTES 100000
-#define KEY   7
+#define BYTES   100000
+#define KEY     7
+#define THREADS 3
+#define SLICE   (BYTES / THREADS)
 
 /* Static in cases with threads, which use it still when the case has failed. */
 struct fixture {
@@ -31,6 +33,7 @@ struct fixture {
     atomic_int writers;
     atomic_int written; /* writes that arrived */
     atomic_int odd;     /* unexpected results */
+    atomic_int refused[THREADS];
 };
 
 static void reg(struct fixture *fixture)
@@ -62,23 +65,21 @@ static void close_fixture(struct fixture *fixture)
     free(fixture->memory);
 }
 
-#define THREADS 3
-#define SLICE   (BYTES / THREADS)
-
 /* Fills a slice of the region with one byte value after the other, until stopped. */
 static void *write_on(void *arg)
 {
     struct fixture *fixture = arg;
     char *bytes = malloc(SLICE);
-    uint64_t at = (uint64_t)atomic_fetch_add(&fixture->writers, 1) * SLICE;
-    int rc;
+    int self = atomic_fetch_add(&fixture->writers, 1), rc;
 
     for (int i = 1; !atomic_load(&fixture->stop); i++) {
         memset(bytes, i, SLICE);
-        rc = hmreg_loopback_write(fixture->remote, bytes, SLICE, NULL, at, KEY);
+        rc = hmreg_loopback_write(fixture->remote, bytes, SLICE, NULL, (uint64_t)self * SLICE, KEY);
         if (!rc)
             atomic_fetch_add(&fixture->written, 1);
-        else if (rc != -EKEYREJECTED && rc != -EHOSTUNREACH)
+        else if (rc == -EKEYREJECTED || rc == -EHOSTUNREACH)
+            atomic_fetch_add(&fixture->refused[self], 1);
+        else
             atomic_store(&fixture->odd, rc);
     }
     free(bytes);
@@ -94,13 +95,18 @@ static void await_writes(struct fixture *fixture, int more)
         sched_yield();
 }
 
-static void assert_still(struct fixture *fixture)
+/* The region or its domain is closed. A writer that is refused has no earlier write in progress. */
+static void assert_still(const struct fixture *fixture, const atomic_int *refused, int writers)
 {
     char *seen = malloc(BYTES);
 
     memcpy(seen, fixture->memory, BYTES);
-    for (int i = 0; i < 20; i++)
-        sched_yield();
+    for (int i = 0; i < writers; i++) {
+        int before = atomic_load(&refused[i]);
+
+        while (atomic_load(&refused[i]) == before)
+            sched_yield();
+    }
     assert_memory_equal(fixture->memory, seen, BYTES);
     free(seen);
 }
@@ -116,7 +122,7 @@ static void close_region__while_threads_write__no_byte_changes_after(void **stat
     for (int round = 0; round < 60; round++) {
         await_writes(&fixture, 2);
         assert_ok(hmreg_mr_close(fixture.mr));
-        assert_still(&fixture);
+        assert_still(&fixture, fixture.refused, THREADS);
         reg(&fixture);
     }
     atomic_store(&fixture.stop, 1);
@@ -139,7 +145,7 @@ static void close_domain__while_threads_write__they_get_errors(void **state)
         await_writes(&fixture, 2);
         assert_ok(hmreg_mr_close(fixture.mr));
         assert_ok(hmreg_domain_close(fixture.target));
-        assert_still(&fixture);
+        assert_still(&fixture, fixture.refused, THREADS);
         atomic_store(&fixture.stop, 1);
         for (int i = 0; i < THREADS; i++)
             assert_int_equal(pthread_join(threads[i], NULL), 0);
@@ -156,7 +162,7 @@ struct shared {
     uint8_t token[4096];
     size_t size;
     atomic_int ready;
-    atomic_int written;
+    atomic_int written, refused;
 };
 
 static struct shared *share(void)
@@ -209,10 +215,12 @@ static int write_from_afar(struct shared *shared)
     for (int i = 1; !rc; i++) {
         memset(bytes, i, BYTES);
         rc = hmreg_loopback_write(peer.remote, bytes, BYTES, NULL, 0, KEY);
-        if (!rc)
+        if (!rc) {
             atomic_fetch_add(&shared->written, 1);
-        else if (rc == -EKEYREJECTED)
+        } else if (rc == -EKEYREJECTED) {
+            atomic_fetch_add(&shared->refused, 1);
             rc = 0;
+        }
     }
     free(bytes);
     return rc == -EHOSTUNREACH ? peer_close(&peer) : 10;
@@ -234,7 +242,7 @@ static void close_region__while_a_process_writes__no_byte_changes_after(void **s
         while (atomic_load(&shared->written) < until)
             sched_yield();
         assert_ok(hmreg_mr_close(fixture.mr));
-        assert_still(&fixture);
+        assert_still(&fixture, &shared->refused, 1);
         reg(&fixture);
     }
     assert_ok(hmreg_mr_close(fixture.mr));
