@@ -33,10 +33,11 @@
 #include <unistd.h>
 
 #define STEPS 1000000 /* of the program, in each case */
-/* Seconds. An episode takes milliseconds; if a replay hangs, that counts only if the episode did. */
+/* Seconds. An episode takes milliseconds; if a replay hangs, that counts only if the episode did.
+ */
 #define HANGS        1200
 #define REPLAY_HANGS 60
-#define AGAIN 3       /* repetitions to confirm a difference in pages, or after a signal */
+#define AGAIN        3 /* repetitions to confirm a difference in pages, or after a signal */
 
 /* AddressSanitizer's malloc maps memory for each size class. */
 #if TEST_ASAN

@@ -28,7 +28,7 @@ static struct {
     atomic_bool runs;
     atomic_uint looks;
     atomic_long seconds;
-} *targets_clock;
+} * targets_clock;
 
 static void __attribute__((constructor)) share_clock(void)
 {

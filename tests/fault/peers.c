@@ -332,7 +332,7 @@ static void use_up_on_signal(void)
 static struct {
     atomic_uint count;
     int64_t ms[REFUSED];
-} *refused;
+} * refused;
 
 int __real_accept4(int fd, struct sockaddr *addr, socklen_t *len, int flags);
 int __wrap_accept4(int fd, struct sockaddr *addr, socklen_t *len, int flags);

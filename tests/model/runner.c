@@ -21,8 +21,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define COMPARE_EVERY 16   /* steps */
-#define BYTES         8    /* of a peer's access, at most */
+#define COMPARE_EVERY 16 /* steps */
+#define BYTES         8  /* of a peer's access, at most */
 
 struct hold {
     struct hmreg_mr *mr; /* NULL: unused */

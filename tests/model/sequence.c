@@ -24,7 +24,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Seconds. An episode takes milliseconds; if a replay hangs, that counts only if the episode did. */
+/* Seconds. An episode takes milliseconds; if a replay hangs, that counts only if the episode did.
+ */
 #define HANGS        1200
 #define REPLAY_HANGS 60
 

@@ -101,6 +101,17 @@ static void remove_obstacle(void)
     sem_post(&obstacle.go_on);
 }
 
+static atomic_uint questions; /* to the kernel, whether it has settled */
+
+bool __real_userfault_sync(const struct userfault *userfault);
+bool __wrap_userfault_sync(const struct userfault *userfault);
+
+bool __wrap_userfault_sync(const struct userfault *userfault)
+{
+    atomic_fetch_add(&questions, 1);
+    return __real_userfault_sync(userfault);
+}
+
 struct unmapping {
     char *addr;
     size_t len;
@@ -121,7 +132,7 @@ struct getting {
     size_t len;
     sem_t remembers, go_on;
     pthread_t thread;
-    uint64_t key;
+    _Atomic uint64_t key;
 };
 
 static void *get_it(void *arg)
@@ -134,6 +145,15 @@ static void *get_it(void *arg)
     sem_wait(&getting->go_on);
     getting->key = fixture_key(getting->fixture, getting->addr, getting->len);
     return NULL;
+}
+
+/* Lets it get again, until it waits for the kernel, or has got. */
+static void let_get(struct getting *getting)
+{
+    unsigned before = atomic_load(&questions);
+
+    sem_post(&getting->go_on);
+    test_wait_until(atomic_load(&questions) != before || getting->key);
 }
 
 static void remember(struct getting *getting, struct fixture *fixture, char *addr, size_t len)
@@ -160,7 +180,7 @@ static void get__change_read_but_not_pushed__waits_for_it(void **state)
     munmap(memory, len);
     await_obstacle();
     map_at(memory, len);
-    sem_post(&getting.go_on);
+    let_get(&getting);
     remove_obstacle();
     pthread_join(getting.thread, NULL);
     assert_int_equal(getting.key, 2);
@@ -186,7 +206,7 @@ static void get__change_not_even_read__asks_the_kernel(void **state)
     assert_int_equal(pthread_create(&unmapper, NULL, unmap_it, &unmapping), 0);
     await_obstacle();
     map_at(memory, len);
-    sem_post(&getting.go_on);
+    let_get(&getting);
     remove_obstacle();
     pthread_join(unmapper, NULL);
     pthread_join(getting.thread, NULL);
@@ -247,17 +267,6 @@ static void *get_pending(void *arg)
 
     getting->key = fixture_key(getting->fixture, getting->addr, getting->len);
     return NULL;
-}
-
-static atomic_uint questions; /* to the kernel, whether it has settled */
-
-bool __real_userfault_sync(const struct userfault *userfault);
-bool __wrap_userfault_sync(const struct userfault *userfault);
-
-bool __wrap_userfault_sync(const struct userfault *userfault)
-{
-    atomic_fetch_add(&questions, 1);
-    return __real_userfault_sync(userfault);
 }
 
 /* Does another thread wait for the kernel, or for another's registration? */
