@@ -11,7 +11,6 @@
 
 #include <errno.h>
 #include <pthread.h>
-#include <sched.h>
 #include <semaphore.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -139,6 +138,7 @@ static void end(void)
 
 static void change_while_stopped(enum hmreg_monitor monitor)
 {
+    static const struct timespec a_while = {.tv_nsec = 20000};
     uint64_t keys[PAGES];
     unsigned gets;
 
@@ -150,7 +150,7 @@ static void change_while_stopped(enum hmreg_monitor monitor)
         gets = atomic_load(&world.gets);
         resume_all();
         while (atomic_load(&world.gets) == gets)
-            sched_yield();
+            nanosleep(&a_while, NULL);
     }
     for (unsigned i = 0; i < PAGES; i++)
         keys[i] = fixture_key(&world.fixture, page_at(i), 10);
