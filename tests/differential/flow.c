@@ -7,12 +7,12 @@
 
 #include "tests/differential/beside.h"
 #include "tests/differential/space.h"
+#include "tests/support/test.h"
 
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -32,10 +32,9 @@ static void live(const struct step *step, struct outcome *out)
 void act_fork(const struct step *step, struct outcome *out)
 {
     int status = 0;
-    pid_t child = fork();
+    pid_t child = test_fork();
 
     if (child == 0) {
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
         live(step, out);
         _exit(0);
     }

@@ -29,13 +29,15 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/personality.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #define STEPS 1000000 /* of the program, in each case */
-#define HANGS 60      /* timeout of an episode, seconds */
-#define AGAIN 3       /* repetitions to confirm a difference in pages, or after a signal */
+/* Seconds. An episode takes milliseconds; if a replay hangs, that counts only if the episode did.
+ */
+#define HANGS        1200
+#define REPLAY_HANGS 60
+#define AGAIN        3 /* repetitions to confirm a difference in pages, or after a signal */
 
 /* AddressSanitizer's malloc maps memory for each size class. */
 #if TEST_ASAN
@@ -54,6 +56,7 @@ static struct trace *traces[2];
 
 static struct finding {
     unsigned step; /* PLAN_STEPS: none */
+    bool hung;
     char text[1024];
 } finding;
 
@@ -66,9 +69,8 @@ static pid_t start_child(void)
     pid_t child;
 
     fflush(NULL);
-    child = fork();
+    child = test_fork();
     if (child == 0) {
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
         for (size_t i = 0; i < sizeof(deadly) / sizeof(deadly[0]); i++)
             signal(deadly[i], SIG_DFL);
     }
@@ -154,6 +156,7 @@ static void describe_death(int which, int status)
 {
     const char *wrong = traces[which]->wrong;
 
+    finding.hung = WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM;
     finding.step = atomic_load(&traces[which]->step);
     if (finding.step >= plan.count)
         finding.step = plan.count - 1;
@@ -169,6 +172,7 @@ static bool differs_in(unsigned seconds)
     int status = play_in_child(WITHOUT, seconds);
 
     finding.step = PLAN_STEPS;
+    finding.hung = false;
     if (status) {
         describe_death(WITHOUT, status);
         return true;
@@ -204,12 +208,14 @@ static bool differs(void)
 /* ---- reports ---------------------------------------------------------------------------- */
 
 static unsigned found_act;
+static bool found_hung;
 
 /* The seed does not determine when a signal arrives, so such an episode is repeated more often. */
 static bool still_differs(void)
 {
     for (int times = found_act == ACT_SIGNAL ? AGAIN : 1; times > 0; times--)
-        if (differs_in(HANGS / 6) && plan.steps[finding.step].act == found_act)
+        if (differs_in(REPLAY_HANGS) && plan.steps[finding.step].act == found_act &&
+            finding.hung == found_hung)
             return true;
     return false;
 }
@@ -242,6 +248,7 @@ static void print_replay(void)
 static void report(uint64_t steps)
 {
     found_act = plan.steps[finding.step].act;
+    found_hung = finding.hung;
     fprintf(stderr, "%s: seed %lu, episode %lu, after %" PRIu64 " steps, in\n  ", plan.kind->name,
             plan.seed, plan.episode, steps);
     plan_print_step(&plan, finding.step, stderr);

@@ -9,6 +9,7 @@
 
 #include "tests/differential/beside.h"
 #include "tests/differential/space.h"
+#include "tests/support/test.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -23,7 +24,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define TRIES        100 /* times 10 ms */
+#define TRIES        (TEST_PATIENCE_SECONDS * 100) /* times 10 ms */
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
 char *observe_detail;

@@ -180,10 +180,9 @@ static void run(unsigned nth)
 
     *report = (struct report){.opened = false};
     fflush(NULL);
-    child = fork();
+    child = test_fork();
     if (child == 0) {
         signal(SIGSEGV, SIG_DFL); /* cmocka's handler must not catch a crash */
-        alarm(60);
         live(nth);
         _exit(0);
     }

@@ -8,7 +8,6 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -39,9 +38,8 @@ bool target_try_start(struct target *target, void (*before)(void))
 {
     target->page = share(sizeof(*target->page));
     target->bytes = share(TARGET_BYTES);
-    target->pid = fork();
+    target->pid = test_fork();
     if (target->pid == 0) {
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
         target_page = target->page;
         if (before)
             before();

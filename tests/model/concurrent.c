@@ -367,7 +367,6 @@ static int live_as_a_child(void)
     struct hmreg_mr *mr;
     char memory[100];
 
-    alarm(60);           /* kills a child that hangs */
     pinning.ring = NULL; /* the parent's ring */
     pinning.tags = false;
     if (hmreg_mr_get(t.domain, t.base, 1, HMREG_SEND, &mr) != -EPERM ||
@@ -383,7 +382,7 @@ static int live_as_a_child(void)
 static void do_fork(void)
 {
     int status = -1;
-    pid_t child = MAY_FORK ? fork() : 0;
+    pid_t child = MAY_FORK ? test_fork() : 0;
 
     if (!MAY_FORK)
         return;

@@ -4,11 +4,13 @@
  */
 #include "tests/model/runner.h"
 
+#include "core/context/context.h"
 #include "tests/model/many.h"
 #include "tests/model/oracle.h"
 #include "tests/model/remote.h"
 #include "tests/model/world.h"
 #include "tests/support/pinning.h"
+#include "tests/support/test.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -17,12 +19,10 @@
 #include <stdarg.h>
 #include <string.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
-#define COMPARE_EVERY 16   /* steps */
-#define TIMEOUT_MS    3000 /* milliseconds, for the monitor's thread to run */
-#define BYTES         8    /* of a peer's access, at most */
+#define COMPARE_EVERY 16 /* steps */
+#define BYTES         8  /* of a peer's access, at most */
 
 struct hold {
     struct hmreg_mr *mr; /* NULL: unused */
@@ -84,15 +84,13 @@ static uint64_t new_evictions(void)
  * wait for that, the counters do not. */
 static void compare_counters(void)
 {
-    const struct timespec moment = {.tv_nsec = 1000000};
-    struct hmreg_stats stats = stats_now();
-    const char *wrong = oracle_compare(&stats);
+    struct hmreg_stats stats;
+    const char *wrong;
 
-    for (int i = 0; wrong && i < TIMEOUT_MS; i++) {
-        nanosleep(&moment, NULL);
-        stats = stats_now();
-        wrong = oracle_compare(&stats);
-    }
+    if (!monitor_sync(t.lib->monitor))
+        oracle_fail("the monitor does not read the kernel's events");
+    stats = stats_now();
+    wrong = oracle_compare(&stats);
     if (wrong)
         oracle_fail("%s", wrong);
     if (stats.evictions != t.evictions)
@@ -526,7 +524,6 @@ static int live_as_a_child(const struct hold *held)
     struct hmreg *lib;
     char memory[100];
 
-    alarm(60);           /* kills a child that hangs */
     pinning.ring = NULL; /* the parent's ring */
     pinning.tags = false;
     pinning.dereg_hook = NULL;
@@ -549,7 +546,7 @@ static int live_as_a_child(const struct hold *held)
 static void do_fork(const struct step *step)
 {
     int status = -1;
-    pid_t child = fork();
+    pid_t child = test_fork();
 
     if (child == 0)
         _exit(live_as_a_child(&t.holds[step->a % PLAN_HOLDS]));

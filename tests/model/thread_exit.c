@@ -309,7 +309,6 @@ static int live_as_a_child(struct hmreg_mr *held)
     struct hmreg_mr *mr = NULL;
     unsigned deregs = atomic_load(&pinning.deregs);
 
-    alarm(60); /* kills a child that hangs */
     pinning.reg_hook = NULL;
     if (hmreg_mr_get(domain, memory[0], LEN, HMREG_ACCESS_REMOTE, &mr) != -EPERM || mr)
         return 1;
@@ -328,7 +327,7 @@ static int live_as_a_child(struct hmreg_mr *held)
 static void fork_one(struct hmreg_mr *held)
 {
     int status = -1;
-    pid_t child = fork();
+    pid_t child = test_fork();
 
     if (child == 0)
         _exit(live_as_a_child(held));

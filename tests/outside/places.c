@@ -16,7 +16,6 @@
 
 #define SKIPS    77  /* the environment is not available; the output says why */
 #define UNUSABLE 126 /* the program cannot be executed there */
-#define TIMEOUT  60
 
 typedef const char *confinement(void);
 
@@ -59,7 +58,6 @@ static void become(const struct place *place)
     static const char *const usual[] = {TEST_PROGRAM, NULL};
     const char *const *argv = place->argv[0] ? place->argv : usual;
 
-    alarm(TIMEOUT);
     set_environment(place);
     for (int i = 0; place->confine[i]; i++) {
         const char *why = place->confine[i]();
@@ -80,7 +78,7 @@ static void start(struct running *running, const struct place *place)
 
     fflush(NULL);
     assert_int_equal(pipe(in) | pipe(out), 0);
-    running->pid = fork();
+    running->pid = test_fork();
     if (running->pid == 0) {
         dup2(in[0], 0);
         dup2(out[1], 1);

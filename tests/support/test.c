@@ -10,9 +10,14 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <limits.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -24,6 +29,7 @@ extern char **environ;
 enum outcome { PASSED, FAILED, SKIPPED };
 
 static const struct test_case *current;
+static pthread_t current_thread;
 static int returned;
 
 int test_count_fds(void)
@@ -99,15 +105,107 @@ unsigned long test_times(unsigned long usual)
     return usual < part ? 1 : usual / part;
 }
 
+/* ---- waiting ---------------------------------------------------------------------------- */
+
+static int64_t seconds_now(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec;
+}
+
+int64_t test_patience(void)
+{
+    return seconds_now() + TEST_PATIENCE_SECONDS;
+}
+
+/* Not by nanosleep(2) or poll(2), which some tests interpose. */
+static void rest(void)
+{
+    static const struct timespec moment = {.tv_nsec = 1000000};
+
+    clock_nanosleep(CLOCK_MONOTONIC, 0, &moment, NULL);
+}
+
+/* cmocka leaves a failed case by longjmp(3), which only the case's own thread can do. */
+void test_pause(int64_t until, const char *file, int line, const char *condition)
+{
+    rest();
+    if (seconds_now() < until)
+        return;
+    print_error("%s:%d: not within %d s: %s\n", file, line, TEST_PATIENCE_SECONDS, condition);
+    if (!pthread_equal(pthread_self(), current_thread))
+        _exit(1);
+    fail();
+}
+
+/* A thread whose file cannot be read has ended. */
+static bool is_awake(const char *thread)
+{
+    char path[64], text[256] = "", *state;
+    FILE *stat;
+
+    snprintf(path, sizeof(path), "/proc/self/task/%.20s/stat", thread);
+    stat = fopen(path, "re");
+    if (!stat)
+        return false;
+    if (!fgets(text, sizeof(text), stat))
+        text[0] = '\0';
+    fclose(stat);
+    state = strrchr(text, ')'); /* ends the name */
+    return state && state[1] && strchr("RD", state[2]);
+}
+
+/* Of the other threads. */
+static int count_threads(bool awake_only)
+{
+    DIR *tasks = opendir("/proc/self/task");
+    struct dirent *task;
+    int count = 0;
+
+    while (tasks && (task = readdir(tasks)))
+        if (task->d_name[0] != '.' && atoi(task->d_name) != gettid())
+            count += !awake_only || is_awake(task->d_name);
+    if (tasks)
+        closedir(tasks);
+    return count;
+}
+
+void test_wait_until_others_sleep(void)
+{
+    test_wait_until(!count_threads(true));
+}
+
+/* ---- children --------------------------------------------------------------------------- */
+
+void test_end_with(pid_t parent)
+{
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent)
+        _exit(1);
+}
+
+pid_t test_fork(void)
+{
+    pid_t parent = getpid(), child = fork();
+
+    if (child == 0)
+        test_end_with(parent);
+    return child;
+}
+
+/* ---- one case --------------------------------------------------------------------------- */
+
 /* Counts again while there are more descriptors than before. Threads of a server or of a fabric may
  * close a connection a moment after the other side did; a leak stays. */
 static int settled_fds(int before)
 {
-    const struct timespec moment = {.tv_nsec = 10000000};
+    int64_t until = test_patience();
     int count = test_count_fds();
 
-    for (int i = 0; i < 200 && count > before; i++) {
-        nanosleep(&moment, NULL);
+    while (count > before && count_threads(false) && seconds_now() < until) {
+        rest();
         count = test_count_fds();
     }
     return count;
@@ -147,11 +245,14 @@ static enum outcome run_case(const struct test_case *test)
     const struct CMUnitTest unit[] = {{test->name, run_current, NULL, NULL, NULL}};
 
     current = test;
+    current_thread = pthread_self();
     returned = 0;
     if (cmocka_run_group_tests_name(test->name, unit, NULL, NULL))
         return FAILED;
     return returned ? PASSED : SKIPPED;
 }
+
+/* ---- all cases -------------------------------------------------------------------------- */
 
 /* The initial environment and arguments: a case may have changed them. */
 static struct {
@@ -218,11 +319,16 @@ static void run_counted(const struct test_case *cases, size_t count, size_t *i, 
     }
 }
 
+/* In programs linked with hmreg_internal: see userfault.h. */
+void userfault_set_tries(unsigned tries) __attribute__((weak));
+
 int test_main(int argc, char **argv, const struct test_case *cases, size_t count)
 {
     unsigned results[3] = {0};
 
     remember_start();
+    if (userfault_set_tries)
+        userfault_set_tries(UINT_MAX);
     /* Opens the descriptors that libc and sanitizers open on first use, before the first count. */
     (void)test_count_fds();
     for (size_t i = first_case(results); i < count; i++)

@@ -19,6 +19,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <sys/types.h>
 
 /* The only place that includes it; versions 1.1 and 2 both do. */
 #include <cmocka.h>
@@ -58,6 +59,33 @@ void test_forks_while_threads_allocate(void);
 /* Skips a test that forks with the library open if a fork does not wipe the memory that
  * MADV_WIPEONFORK names: an emulator (QEMU's user mode before 8.0 or so) ignores it. */
 void test_forks_wipe(void);
+
+/* Whatever else the machine does, an event that a test waits for comes sooner. */
+#define TEST_PATIENCE_SECONDS 600
+
+/* Waits until the condition holds, which other threads, processes or the kernel make true. The test
+ * fails if it does not within TEST_PATIENCE_SECONDS. */
+#define test_wait_until(condition)                                                                 \
+    do {                                                                                           \
+        int64_t test_until_ = test_patience();                                                     \
+                                                                                                   \
+        while (!(condition))                                                                       \
+            test_pause(test_until_, __FILE__, __LINE__, #condition);                               \
+    } while (0)
+
+/* For test_wait_until(): when it fails, and a millisecond's wait. */
+int64_t test_patience(void);
+void test_pause(int64_t until, const char *file, int line, const char *condition);
+
+/* Waits until each other thread of the process sleeps in the kernel, or has ended: it waits for
+ * what the case makes it wait for. */
+void test_wait_until_others_sleep(void);
+
+/* fork(2). The kernel kills the child when the calling thread ends: a child that hangs ends with
+ * the test, whose time CTest limits. */
+pid_t test_fork(void);
+/* The same for a child made otherwise, in which it is called; parent: who made it. */
+void test_end_with(pid_t parent);
 
 /* The number of repetitions of a random test: with HMREG_TEST_PART=10 a tenth. */
 unsigned long test_times(unsigned long usual);

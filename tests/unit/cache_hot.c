@@ -31,7 +31,8 @@ static void on_a_thread(void *(*body)(void *), void *arg)
 static _Thread_local unsigned barriers; /* the test thread's only: the reaper has its own */
 static atomic_bool refused;             /* as a sandbox does */
 static _Thread_local bool is_test;
-static atomic_bool reaper_is_slow, reaper_waits; /* in its barrier */
+/* The reaper stays in its next barrier until the test has asked and waits. */
+static atomic_bool hold_reaper, reaper_is_held, test_asks;
 
 long __wrap_syscall(long number, long a, long b, long c, long d, long e, long f);
 long __real_syscall(long number, long a, long b, long c, long d, long e, long f);
@@ -40,9 +41,10 @@ long __wrap_syscall(long number, long a, long b, long c, long d, long e, long f)
 {
     if (number == SYS_membarrier) {
         barriers++;
-        if (!is_test && atomic_load(&reaper_is_slow)) {
-            atomic_store(&reaper_waits, true);
-            usleep(20000);
+        if (!is_test && atomic_exchange(&hold_reaper, false)) {
+            atomic_store(&reaper_is_held, true);
+            test_wait_until(atomic_load(&test_asks));
+            test_wait_until_others_sleep();
         }
     }
     if (number == SYS_membarrier && atomic_load(&refused)) {
@@ -90,34 +92,34 @@ static void stats__the_reaper_examines_a_held_region__a_zombie(void **state)
     is_test = true;
     held = fixture_get(&fixture, memory[0], LEN);
     hmreg_mr_put(fixture_get(&fixture, memory[0], LEN)); /* a hit: pinned in the thread's slot */
-    atomic_store(&reaper_is_slow, true);
+    atomic_store(&hold_reaper, true);
     assert_ok(hmreg_invalidate(fixture.lib, memory[0], LEN));
-    while (!atomic_load(&reaper_waits))
-        usleep(100);
+    test_wait_until(atomic_load(&reaper_is_held));
+    atomic_store(&test_asks, true);
     assert_int_equal(fixture_stats(&fixture).zombies, 1);
-    atomic_store(&reaper_is_slow, false);
     hmreg_mr_put(held);
     fixture_close(&fixture);
 }
 
-static uint64_t now_ns(void)
-{
-    struct timespec now;
+static _Thread_local long slept_ns; /* at the thread's request */
 
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+int __wrap_nanosleep(const struct timespec *time, struct timespec *left);
+int __real_nanosleep(const struct timespec *time, struct timespec *left);
+
+int __wrap_nanosleep(const struct timespec *time, struct timespec *left)
+{
+    slept_ns += time->tv_nsec;
+    return __real_nanosleep(time, left);
 }
 
 /* Ends a region that its thread may hit without a fence. */
 static void assert_waits(const struct fixture *fixture)
 {
-    uint64_t before;
-
     fixture_key(fixture, memory[0], LEN);
     fixture_key(fixture, memory[0], LEN);
-    before = now_ns();
+    slept_ns = 0;
     assert_ok(hmreg_domain_flush(fixture->domain));
-    assert_true(now_ns() - before >= 10000000);
+    assert_true(slept_ns >= 10000000);
     assert_int_equal(atomic_load(&counter.regions), 0);
 }
 

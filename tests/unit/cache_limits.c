@@ -435,8 +435,7 @@ static void close__another_domain_evicts_there__waits_for_it(void **state)
     assert_int_equal(pthread_create(&getter, NULL, get_thirteenth, fixture.domain), 0);
     sem_wait(&visiting);
     assert_int_equal(pthread_create(&closing, NULL, close_it, &closer), 0);
-    for (int i = 0; i < 200 && !atomic_load(&closer.done); i++)
-        usleep(1000); /* time for an error to occur; a correct run needs none */
+    test_wait_until_others_sleep();
     assert_false(atomic_load(&closer.done));
     sem_post(&leave);
     pthread_join(getter, NULL);

@@ -67,11 +67,10 @@ enum { PASSED, NOT_HERE = 77 };
 
 static void in_a_child(void (*part)(void))
 {
-    pid_t child = fork();
+    pid_t child = test_fork();
     int status;
 
     if (child == 0) {
-        alarm(120);
         if (code_refusal() || !code_start())
             _exit(NOT_HERE);
         part();

@@ -23,6 +23,7 @@
 #define PIECES 64u
 
 static unsigned threads, failing; /* pthread_create(): calls; from which one on all fail, from 1 */
+static pthread_t started[2];      /* the last ones */
 
 int __real_pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*run)(void *),
                           void *arg);
@@ -31,7 +32,13 @@ int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(
 int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*run)(void *),
                           void *arg)
 {
-    return ++threads >= failing && failing ? EAGAIN : __real_pthread_create(thread, attr, run, arg);
+    int rc = EAGAIN;
+
+    if (++threads < failing || !failing)
+        rc = __real_pthread_create(thread, attr, run, arg);
+    if (!rc)
+        started[threads % 2] = *thread;
+    return rc;
 }
 
 /* ---- the fabric ------------------------------------------------------------------------- */
@@ -335,7 +342,8 @@ static void key__of_the_caller__its_piece_before_the_others(void **state)
     set_hold(true, 0);
     assert_ok(start(&fixture, &job));
     await_calls(1);
-    assert_fails(hmreg_job_wait(job, 50, NULL), -EINPROGRESS, "0 of ");
+    test_wait_until_others_sleep();
+    assert_fails(hmreg_job_wait(job, 1, NULL), -EINPROGRESS, "0 of ");
     pthread_mutex_lock(&fabric.lock);
     assert_int_equal(fabric.count, 1);
     pthread_mutex_unlock(&fabric.lock);
@@ -428,6 +436,7 @@ static void close__while_pieces_are_registered__waits_and_undoes(void **state)
     assert_ok(start(&fixture, &job));
     await_calls(7);
     assert_int_equal(__real_pthread_create(&closer, NULL, close_in_a_thread, job), 0);
+    test_wait_until_others_sleep();
     set_hold(false, 0);
     pthread_join(closer, NULL);
     assert_int_equal(fabric.live, 0);
@@ -572,16 +581,12 @@ static void exit_with_a_job(void)
 /* Runs after the library's handler, wherever that was registered. */
 static __attribute__((destructor)) void check_at_exit(void)
 {
-    unsigned count;
-
     if (!checks_at_exit)
         return;
     set_hold(false, 0);
-    usleep(20000); /* time to do wrong */
-    pthread_mutex_lock(&fabric.lock);
-    count = fabric.count;
-    pthread_mutex_unlock(&fabric.lock);
-    _exit(count != 7);
+    for (int i = 0; i < 2; i++)
+        pthread_join(started[i], NULL);
+    _exit(fabric.count != 7);
 }
 
 static void exit__while_pieces_are_registered__no_other_begins(void **state)

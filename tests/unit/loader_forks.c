@@ -8,7 +8,6 @@
 #include <hmreg/hmreg.h>
 #include <link.h>
 #include <pthread.h>
-#include <sched.h>
 #include <semaphore.h>
 #include <stdatomic.h>
 #include <sys/wait.h>
@@ -89,7 +88,6 @@ static int in_bare_child(uint64_t count)
     struct hmreg *lib = NULL;
     int here = 0;
 
-    alarm(60);
     if (loader_count() != count || loader_is_loaded("libc.so.6"))
         return 1;
     if (hmreg_open(&config, &lib) || hmreg_query(lib, &here, sizeof(here), &info))
@@ -101,12 +99,14 @@ static void child__without_handlers_while_a_thread_reads__does_not_wait_for_it(v
 {
     uint64_t count = loader_count();
     pthread_t thread = start_reading();
-    pid_t child;
+    pid_t parent = getpid(), child;
 
     assert_true(count > 0);
     child = _Fork();
-    if (child == 0)
+    if (child == 0) {
+        test_end_with(parent);
         _exit(in_bare_child(count));
+    }
     assert_int_equal(status_of(child), 0);
     end_reading(thread);
     assert_true(loader_is_loaded("libc.so.6"));
@@ -132,12 +132,10 @@ static void before_theirs(void)
 
 static void *fork_and_read(void *status)
 {
-    pid_t child = fork();
+    pid_t child = test_fork();
 
-    if (child == 0) {
-        alarm(60);
+    if (child == 0)
         _exit(loader_is_loaded("libc.so.6") ? 0 : 1);
-    }
     *(int *)status = status_of(child);
     return NULL;
 }
@@ -156,8 +154,7 @@ static void fork__while_a_thread_reads__waits_and_the_child_reads(void **state)
     atomic_store(&watching, true);
     assert_int_equal(pthread_create(&forker, NULL, fork_and_read, &status), 0);
     sem_wait(&forking);
-    for (int i = 0; i < 1000; i++)
-        sched_yield();
+    test_wait_until_others_sleep(); /* the forking thread waits for the reading one */
     end_reading(reading);
     pthread_join(forker, NULL);
     atomic_store(&watching, false);

@@ -571,7 +571,6 @@ static int childs_part(char *memory)
 {
     struct fixture fixture;
 
-    alarm(60);
     munmap(memory, fixture_page());
     free(malloc(64 << 20));
     fixture_open_hooked(&fixture);
@@ -600,7 +599,7 @@ static void fork__while_a_thread_is_in_a_hook__child_does_not_hang(void **state)
     fixture_key(&fixture, held, 10);
     fixture_key(&fixture, other, 10);
     hook_holder_start(&holder, held);
-    child = fork();
+    child = test_fork();
     if (child == 0)
         _exit(childs_part(other));
     assert_int_equal(waitpid(child, &status, 0), child);
@@ -706,10 +705,9 @@ static void fork__while_code_is_being_changed__children_run_whole_code(void **st
     assert_int_equal(pthread_create(&thread, NULL, open_and_close, &enough), 0);
     for (unsigned long i = test_times(100); i > 0; i--) {
         int status = -1;
-        pid_t child = fork();
+        pid_t child = test_fork();
 
         if (child == 0) {
-            alarm(60);
             munmap(mmap(NULL, 10, PROT_READ, ANONYMOUS, -1, 0), 10);
             _exit(0);
         }

@@ -229,13 +229,12 @@ static void exit__with_domains_open_and_threads_running__ends(void **state)
         test_skip("what is left open is a leak to a sanitizer");
     fixture_monitor();
     fflush(NULL);
-    child = fork();
+    child = test_fork();
     if (child == 0) {
         struct hmreg_config config = {.size = sizeof(config), .monitor = HMREG_MONITOR_MEMHOOKS};
         pthread_t thread;
         struct fixture fixture;
 
-        alarm(60);
         atomic_store(&enough, false);
         if (hmreg_open(&config, &fixture.lib))
             _exit(77);

@@ -52,9 +52,8 @@ static void in_a_process(void (*part)(const char *file), const char *file)
 
     fixture_monitor(); /* may forbid userfaultfd */
     fflush(NULL);
-    child = fork();
+    child = test_fork();
     if (child == 0) {
-        alarm(60);
         part(file);
         _exit(0);
     }

@@ -8,6 +8,7 @@
 #include "core/context/context.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
@@ -100,6 +101,17 @@ static void remove_obstacle(void)
     sem_post(&obstacle.go_on);
 }
 
+static atomic_uint questions; /* to the kernel, whether it has settled */
+
+bool __real_userfault_sync(const struct userfault *userfault);
+bool __wrap_userfault_sync(const struct userfault *userfault);
+
+bool __wrap_userfault_sync(const struct userfault *userfault)
+{
+    atomic_fetch_add(&questions, 1);
+    return __real_userfault_sync(userfault);
+}
+
 struct unmapping {
     char *addr;
     size_t len;
@@ -120,7 +132,7 @@ struct getting {
     size_t len;
     sem_t remembers, go_on;
     pthread_t thread;
-    uint64_t key;
+    _Atomic uint64_t key;
 };
 
 static void *get_it(void *arg)
@@ -133,6 +145,15 @@ static void *get_it(void *arg)
     sem_wait(&getting->go_on);
     getting->key = fixture_key(getting->fixture, getting->addr, getting->len);
     return NULL;
+}
+
+/* Lets it get again, until it waits for the kernel, or has got. */
+static void let_get(struct getting *getting)
+{
+    unsigned before = atomic_load(&questions);
+
+    sem_post(&getting->go_on);
+    test_wait_until(atomic_load(&questions) != before || getting->key);
 }
 
 static void remember(struct getting *getting, struct fixture *fixture, char *addr, size_t len)
@@ -159,7 +180,7 @@ static void get__change_read_but_not_pushed__waits_for_it(void **state)
     munmap(memory, len);
     await_obstacle();
     map_at(memory, len);
-    sem_post(&getting.go_on);
+    let_get(&getting);
     remove_obstacle();
     pthread_join(getting.thread, NULL);
     assert_int_equal(getting.key, 2);
@@ -185,7 +206,7 @@ static void get__change_not_even_read__asks_the_kernel(void **state)
     assert_int_equal(pthread_create(&unmapper, NULL, unmap_it, &unmapping), 0);
     await_obstacle();
     map_at(memory, len);
-    sem_post(&getting.go_on);
+    let_get(&getting);
     remove_obstacle();
     pthread_join(unmapper, NULL);
     pthread_join(getting.thread, NULL);
@@ -220,10 +241,8 @@ static void domain_open__while_events_are_read__waits_for_the_reading(void **sta
     munmap(first, len);
     await_obstacle();
     assert_int_equal(pthread_create(&getting.thread, NULL, open_and_get, &getting), 0);
-    for (int i = 0; i < 1000; i++) { /* time to register, without which the test would pass too */
-        assert_int_equal(atomic_load(&counter.regs), 1);
-        sched_yield();
-    }
+    test_wait_until_others_sleep();
+    assert_int_equal(atomic_load(&counter.regs), 1);
     remove_obstacle();
     pthread_join(getting.thread, NULL);
     assert_int_equal(getting.key, 2);
@@ -250,17 +269,26 @@ static void *get_pending(void *arg)
     return NULL;
 }
 
+/* Does another thread wait for the kernel, or for another's registration? */
+static bool one_waits(const struct fixture *fixture, unsigned before)
+{
+    struct hmreg_stats stats = {.size = sizeof(stats)};
+
+    assert_ok(hmreg_domain_stats(fixture->domain, &stats));
+    return stats.waiting || atomic_load(&questions) != before;
+}
+
 /* One thread registers memory that another unmaps meanwhile, and the reading thread is held. A get
  * of the new memory finds no cached region to validate, but one being registered: it must ask the
  * kernel before it uses that. */
 static void get__registered_meanwhile_and_its_change_not_read__asks_the_kernel(void **state)
 {
-    static const struct timespec a_while = {.tv_nsec = 20000000};
     size_t len = fixture_page();
     char *first = fixture_map(1), *memory = fixture_map(1);
     struct unmapping unmapping = {memory, len};
     struct getting early, late;
     pthread_t unmapper;
+    unsigned before;
     struct fixture fixture;
 
     open_fixture(&fixture);
@@ -275,8 +303,9 @@ static void get__registered_meanwhile_and_its_change_not_read__asks_the_kernel(v
     assert_int_equal(pthread_create(&unmapper, NULL, unmap_it, &unmapping), 0);
     await_obstacle();
     map_at(memory, len);
+    before = atomic_load(&questions);
     assert_int_equal(pthread_create(&late.thread, NULL, get_pending, &late), 0);
-    nanosleep(&a_while, NULL); /* time to arrive there, without which the test would pass too */
+    test_wait_until(one_waits(&fixture, before));
     sem_post(&leave_fabric);
     pthread_join(early.thread, NULL);
     remove_obstacle();
@@ -308,7 +337,9 @@ static void get__the_kernel_does_not_settle__served_uncached(void **state)
     assert_int_equal(pthread_create(&unmapper, NULL, unmap_it, &unmapping), 0);
     await_obstacle();
     map_at(second, len);
+    userfault_set_tries(10);
     mr = fixture_get(&fixture, memory, len);
+    userfault_set_tries(UINT_MAX);
     assert_false(fixture_is_cached(mr));
     assert_int_equal(hmreg_mr_key(mr), 3);
     hmreg_mr_put(mr);

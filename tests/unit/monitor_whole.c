@@ -25,13 +25,10 @@
 #include <sys/mman.h>
 #include <sys/shm.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 #define ANONYMOUS (MAP_PRIVATE | MAP_ANONYMOUS)
 #define HUGE      ((size_t)2 << 20)
-
-#define TIMEOUT_SECONDS 120
 
 /* The reaper tidies after this idle time. */
 static void open_fixture_idle(struct fixture *fixture, int64_t idle_ns)
@@ -113,17 +110,6 @@ static bool is_shown_as_watched(const char *page)
     }
     fclose(smaps);
     return watched;
-}
-
-/* Waits without a call of the library and without a change. */
-static void await_unwatched(const char *page)
-{
-    static const struct timespec pause = {.tv_nsec = 10000000};
-    time_t until = time(NULL) + TIMEOUT_SECONDS;
-
-    while (is_shown_as_watched(page) && time(NULL) < until)
-        nanosleep(&pause, NULL);
-    assert_false(is_shown_as_watched(page));
 }
 
 static unsigned mappings(void)
@@ -701,7 +687,7 @@ static void large__without_a_region_and_nothing_ends__not_watched(void **state)
     for (int round = 0; round < 3; round++) {
         get_and_put(&fixture, memory, fixture_page());
         forget(&fixture);
-        await_unwatched(memory + WATCHING_LARGE);
+        test_wait_until(!is_shown_as_watched(memory + WATCHING_LARGE));
     }
     munmap(memory, pages * fixture_page());
     fixture_close(&fixture);
@@ -717,7 +703,7 @@ static void moved__without_a_region_and_nothing_ends__not_watched(void **state)
     assert_ptr_equal(
         mremap(memory, fixture_page(), fixture_page(), MREMAP_MAYMOVE | MREMAP_FIXED, place),
         place);
-    await_unwatched(place);
+    test_wait_until(!is_shown_as_watched(place));
     munmap(place, fixture_page());
     fixture_close(&fixture);
 }

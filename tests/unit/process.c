@@ -148,12 +148,10 @@ static void fork__while_a_thread_starts_the_epoch__child_does_not_hang(void **st
     atomic_store(&stop, false);
     assert_int_equal(pthread_create(&thread, NULL, start_for_ever, NULL), 0);
     for (int i = 0; i < 200; i++) {
-        pid_t child = fork();
+        pid_t child = test_fork();
 
-        if (child == 0) {
-            alarm(60);
+        if (child == 0)
             _exit(child_check(epoch));
-        }
         assert_int_equal(status_of(child), 0);
     }
     atomic_store(&stop, true);
@@ -286,9 +284,8 @@ static void once__fork_while_a_thread_is_at_it__child_makes_its_own(void **state
     assert_int_equal(pthread_create(&thread, NULL, make_once, NULL), 0);
     while (!atomic_load(&once.made))
         sched_yield();
-    child = fork();
+    child = test_fork();
     if (child == 0) {
-        alarm(60);
         atomic_store(&once.at_it, THREADS);
         _exit(process_once(&once.who, make_while_others_wait) ? atomic_load(&once.made) : 0);
     }

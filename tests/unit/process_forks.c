@@ -48,11 +48,10 @@ static int live_on(void)
     int status = -1;
     pid_t child;
 
-    alarm(20);
     in_child = getpid();
     if (open_and_close())
         return 1;
-    child = fork();
+    child = test_fork();
     if (child == 0)
         _exit(0);
     return waitpid(child, &status, 0) == child && !status ? 0 : 2;
@@ -60,7 +59,7 @@ static int live_on(void)
 
 static void *fork_now(void *arg)
 {
-    pid_t child = fork();
+    pid_t child = test_fork();
 
     if (child == 0)
         _exit(live_on());

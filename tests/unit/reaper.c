@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
  * Ended regions are deregistered without a further call by the application: by the library's thread
- * if the fabric permits calls on any thread, else by the application's own calls. The awaited
- * events come within milliseconds; the cases check only that they come. Run with each monitor that
- * notices by itself: see fixture_monitor().
+ * if the fabric permits calls on any thread, else by the application's own calls. The cases check
+ * only that the awaited events come. Run with each monitor that notices by itself: see
+ * fixture_monitor().
  */
 #include "tests/support/cache_fixture.h"
 #include "tests/support/vendors.h"
@@ -12,17 +12,17 @@
 
 #include <errno.h>
 #include <hmreg/loopback.h>
+#include <linux/futex.h>
 #include <pthread.h>
 #include <sched.h>
 #include <semaphore.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
-
-#define TIMEOUT_SECONDS 120
 
 static _Thread_local bool is_tests_thread;
 
@@ -52,12 +52,31 @@ static void open_counted(struct fixture *fixture, bool any_thread,
 /* Waits without a call of the library. */
 static void await_count(atomic_uint *word, unsigned value)
 {
-    static const struct timespec pause = {.tv_nsec = 1000000};
-    time_t until = time(NULL) + TIMEOUT_SECONDS;
+    test_wait_until(atomic_load(word) == value);
+}
 
-    while (atomic_load(word) != value && time(NULL) < until)
-        nanosleep(&pause, NULL);
-    assert_int_equal(atomic_load(word), value);
+/* ---- the reaper's sleep ------------------------------------------------------------------ */
+
+#define REST_NS 3000000 /* its pause before a round, which is no sleep */
+
+static atomic_uint sleeps; /* begun */
+static atomic_bool sleeping;
+
+long __wrap_syscall(long number, long a, long b, long c, long d, long e, long f);
+long __real_syscall(long number, long a, long b, long c, long d, long e, long f);
+
+long __wrap_syscall(long number, long a, long b, long c, long d, long e, long f)
+{
+    const struct timespec *most = (const struct timespec *)d;
+    long rc;
+
+    if (number != SYS_futex || b != FUTEX_WAIT_PRIVATE || (most && most->tv_nsec == REST_NS))
+        return __real_syscall(number, a, b, c, d, e, f);
+    atomic_fetch_add(&sleeps, 1);
+    atomic_store(&sleeping, true);
+    rc = __real_syscall(number, a, b, c, d, e, f);
+    atomic_store(&sleeping, false);
+    return rc;
 }
 
 static void remember_each(const struct fixture *fixture, char *memory, size_t pages)
@@ -167,24 +186,27 @@ static void *close_domain(void *arg)
     return NULL;
 }
 
-/* Regions that the reaper has in hand are neither leaked nor deregistered twice. */
+/* Regions that the reaper has in hand are neither leaked nor deregistered twice. It goes on for
+ * another domain. */
 static void close__reaper_is_in_the_fabric__waits_for_it(void **state)
 {
-    char *memory = fixture_map(40);
+    char *memory = fixture_map(40), *others = fixture_map(1);
     pthread_t closer;
-    struct fixture fixture;
+    struct fixture fixture, other;
 
     open_counted(&fixture, true, NULL);
+    other = (struct fixture){fixture.lib, counter_open_more(fixture.lib, NULL)};
+    fixture_key(&other, others, 10);
     remember_each(&fixture, memory, 40);
     stop_reaper(&fixture, memory, 40);
     assert_int_equal(pthread_create(&closer, NULL, close_domain, &fixture), 0);
-    for (int i = 0; i < 1000; i++)
-        sched_yield();
+    test_wait_until_others_sleep();
     sem_post(&leave);
     pthread_join(closer, NULL);
-    assert_int_equal(atomic_load(&counter.regions), 0);
+    assert_int_equal(atomic_load(&counter.regions), 1);
     assert_int_equal(atomic_load(&counter.deregs), 40);
-    assert_ok(hmreg_close(fixture.lib));
+    fixture_close(&other);
+    munmap(others, fixture_page());
 }
 
 static void flush__reaper_beside_it__all_is_deregistered_when_it_returns(void **state)
@@ -293,7 +315,7 @@ static void get__allocation_replaced__old_region_deregistered(void **state)
     open_counted(&fixture, true, NULL);
     for (int i = 0; i < 20; i++) {
         fixture_key(&fixture, memory, 10);
-        usleep(10000); /* the reaper sleeps by now; the case passes even if not */
+        test_wait_until(atomic_load(&sleeping));
         vendor_renew(claim);
         held = fixture_get(&fixture, memory, 10);
         await_count(&counter.regions, 1);
@@ -475,12 +497,7 @@ static bool count_tidy(struct reaper_client *client)
 
 static void await_tidied(struct tidier *tidier, unsigned before)
 {
-    static const struct timespec pause = {.tv_nsec = 1000000};
-    time_t until = time(NULL) + TIMEOUT_SECONDS;
-
-    while (atomic_load(&tidier->tidied) == before && time(NULL) < until)
-        nanosleep(&pause, NULL);
-    assert_int_not_equal(atomic_load(&tidier->tidied), before);
+    test_wait_until(atomic_load(&tidier->tidied) != before);
 }
 
 /* The reaper visits the newest client first: it has passed that one when it tidies the other. */
@@ -514,6 +531,7 @@ struct sweeper {
     struct reaper_client client; /* first member */
     atomic_uint steps;
     atomic_bool due;
+    unsigned sleeps_before, sleeps_after; /* the first step and the last */
 };
 
 static bool is_sweeper_due(struct reaper_client *client)
@@ -532,7 +550,10 @@ static bool step(struct reaper_client *client)
     struct sweeper *sweeper = (struct sweeper *)client;
     unsigned steps = atomic_load(&sweeper->steps);
 
+    if (!steps)
+        sweeper->sleeps_before = atomic_load(&sleeps);
     if (steps < STEPS) {
+        sweeper->sleeps_after = atomic_load(&sleeps);
         atomic_store(&sweeper->steps, steps + 1);
         atomic_store(&sweeper->due, true);
         reaper_wake();
@@ -540,21 +561,18 @@ static bool step(struct reaper_client *client)
     return steps + 1 < STEPS;
 }
 
-/* Not after each step another second in which nothing is due. */
+/* The reaper does not sleep between two steps. */
 static void tidy__makes_work_due__goes_on_after_it(void **state)
 {
-    static const struct timespec pause = {.tv_nsec = 1000000};
     struct sweeper sweeper = {.client = {.is_due = is_sweeper_due,
                                          .examine = examine_sweeper,
                                          .reap = has_nothing,
                                          .tidy = step}};
-    time_t until = time(NULL) + STEPS / 2;
 
-    reaper_set_idle(1000000000);
+    reaper_set_idle(1000000);
     assert_true(reaper_join(&sweeper.client));
-    while (atomic_load(&sweeper.steps) < STEPS && time(NULL) < until)
-        nanosleep(&pause, NULL);
-    assert_int_equal(atomic_load(&sweeper.steps), STEPS);
+    await_count(&sweeper.steps, STEPS);
+    assert_int_equal(sweeper.sleeps_after, sweeper.sleeps_before);
     reaper_leave(&sweeper.client);
 }
 
@@ -630,21 +648,34 @@ static void threads__started_by_one_that_is_bound__all_cpus_and_the_normal_class
 
 /* ---- exit ------------------------------------------------------------------------------- */
 
-static atomic_bool exits, fabric_is_down;
+static atomic_bool exits, fabric_is_down, exit_waits;
 
-/* Like a fabric's own exit handler. */
+int __wrap_nanosleep(const struct timespec *time, struct timespec *left);
+int __real_nanosleep(const struct timespec *time, struct timespec *left);
+
+/* The library's exit handler waits for the reaper. */
+int __wrap_nanosleep(const struct timespec *time, struct timespec *left)
+{
+    if (atomic_load(&exits))
+        atomic_store(&exit_waits, true);
+    return __real_nanosleep(time, left);
+}
+
+/* Like a fabric's own exit handler. Then the reaper, if it still runs, has time to go on to its
+ * end. */
 static void __attribute__((destructor)) shut_fabric_down(void)
 {
     if (!atomic_load(&exits))
         return;
     atomic_store(&fabric_is_down, true);
-    usleep(20000); /* time for the reaper, if it still runs */
+    test_wait_until(atomic_load(&sleeping) || !threads_named("hmreg-reaper"));
 }
 
 static void call_fabric(uint64_t key)
 {
     if (atomic_load(&fabric_is_down))
         _exit(9);
+    test_wait_until(atomic_load(&exit_waits) || atomic_load(&fabric_is_down));
     usleep(1000);
 }
 
@@ -662,8 +693,7 @@ static void exit_with_much_dead(void)
     counter.dereg_hook = call_fabric;
     remember_each(&fixture, memory, 64);
     munmap(memory, 64 * fixture_page());
-    while (!atomic_load(&counter.deregs))
-        usleep(100);
+    test_wait_until(atomic_load(&counter.deregs));
     atomic_store(&exits, true);
     exit(0);
 }

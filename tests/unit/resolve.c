@@ -457,8 +457,7 @@ static void count_inside(void)
 
     if (now > atomic_load(&most_inside))
         atomic_store(&most_inside, now);
-    for (int i = 0; i < 100; i++)
-        sched_yield();
+    test_wait_until_others_sleep();
     atomic_fetch_sub(&now_inside, 1);
 }
 

@@ -66,6 +66,8 @@ struct userfault {
     struct watching watching;
 };
 
+static atomic_uint settle_tries = SETTLE_TRIES;
+
 static pthread_mutex_t shared_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct userfault *shared; /* the process's; NULL without clients */
 
@@ -391,13 +393,19 @@ bool userfault_is_read(const struct userfault *userfault)
     return ask_changing(userfault) == 0;
 }
 
+void userfault_set_tries(unsigned tries)
+{
+    atomic_store(&settle_tries, tries);
+}
+
 /* The thread reads events without waiting for any other thread; 100 us are usual. */
 static bool await_read(const struct userfault *userfault)
 {
     static const struct timespec pause = {.tv_nsec = SETTLE_NS};
+    unsigned tries = atomic_load(&settle_tries);
     int rc = ask_changing(userfault);
 
-    for (int i = 0; rc == -EAGAIN && i < SETTLE_TRIES; i++) {
+    for (unsigned i = 0; rc == -EAGAIN && i < tries; i++) {
         nanosleep(&pause, NULL);
         rc = ask_changing(userfault);
     }

@@ -57,6 +57,8 @@ void userfault_await_reading(const struct userfault *userfault);
 /* Returns when every change that had happened to watched memory at the call has been pushed. False:
  * the events were not read in time. */
 bool userfault_sync(const struct userfault *userfault);
+/* Sets how often it asks the kernel whether they were read, for tests. */
+void userfault_set_tries(unsigned tries);
 
 /* Events read so far, by the whole process. */
 uint64_t userfault_events(const struct userfault *userfault);
