@@ -77,7 +77,7 @@ static int add(struct suite_fixture *fixture, bool fetch, uint64_t access)
     rc = fixture->fabric->add(fixture, fetch, (uint64_t *)(void *)fixture->local,
                               hmreg_mr_desc(local), AMOUNT, addr, key);
     if (!rc && (access & HMREG_REMOTE_WRITE))
-        suite_await(fixture, fixture->memory + 64, &sum, sizeof(sum));
+        suite_check_arrived(fixture, fixture->memory + 64, &sum, sizeof(sum));
     suite_close(fixture, local);
     hmreg_remote_close(remote);
     suite_close(fixture, mr);

@@ -136,7 +136,7 @@ CASE(atomics__on__granted_or_refused)
     rc = add(fixture, mr);
     assert_true(rc == 0 || rc == -EOPNOTSUPP);
     if (!rc)
-        suite_await(fixture, fixture->memory + 64, &one, sizeof(one));
+        suite_check_arrived(fixture, fixture->memory + 64, &one, sizeof(one));
     suite_close(fixture, mr);
     wanted.attr.access = HMREG_REMOTE_READ;
     mr = NULL;
@@ -271,7 +271,7 @@ CASE(iova__of_the_initiators_region__local_addr_serves)
     assert_ok(hmreg_remote_addr(remote, 2, 16, &addr, &key));
     assert_ok(fixture->fabric->rma(fixture, remote, true, (void *)(uintptr_t)(info.local_addr + 1),
                                    16, hmreg_mr_desc(local), addr, key));
-    suite_await(fixture, fixture->memory + 2, fixture->local + 9, 16);
+    suite_check_arrived(fixture, fixture->memory + 2, fixture->local + 9, 16);
     assert_int_equal(fixture->memory[1] | fixture->memory[18], 0);
     suite_close(fixture, local);
     hmreg_remote_close(remote);

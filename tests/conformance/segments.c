@@ -22,7 +22,7 @@ static void check_over_the_border(struct suite_fixture *fixture, struct hmreg_re
 {
     memcpy(fixture->local, "abcde", 5);
     assert_int_equal(suite_move(fixture, remote, true, 98, 5), 0);
-    suite_await(fixture, fixture->memory + 100, "cde", 3);
+    suite_check_arrived(fixture, fixture->memory + 100, "cde", 3);
     assert_memory_equal(fixture->memory + 5098, "ab", 3); /* and nothing after it */
     memset(fixture->local, 0, 5);
     assert_int_equal(suite_move(fixture, remote, false, 98, 5), 0);

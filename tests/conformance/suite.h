@@ -39,7 +39,7 @@ struct suite_fixture {
     struct hmreg_domain_info info;      /* of domain */
     unsigned char *memory;              /* SUITE_BYTES, zero, whole pages, all resident */
     unsigned char *local;               /* the same for the initiator */
-    bool expects_denial;                /* the next RMA must fail: wait only briefly */
+    bool expects_denial;                /* the next operation must fail: it may never end */
     void *own;                          /* private to the fabric */
     struct {
         struct hmreg_mr *mr; /* NULL: free */
@@ -62,7 +62,8 @@ struct suite_fabric {
     /* Number of registrations in the fabric so far; NULL: unknown. */
     unsigned (*registrations)(void);
     void (*close)(struct suite_fixture *fixture);
-    /* RMA by the initiator. */
+    /* RMA by the initiator. If expects_denial, the target has processed it on return, whether or
+     * not it has ended: -ETIMEDOUT if not. */
     int (*rma)(struct suite_fixture *fixture, struct hmreg_remote *remote, bool write, void *local,
                size_t len, void *desc, uint64_t addr, uint64_t key);
     /* Adds amount to the 8 bytes at addr; fetch: stores their old value in the first of words, to
@@ -79,6 +80,9 @@ struct suite_fabric {
     void (*replace)(struct suite_fixture *fixture);
     /* Drives the progress of a target that needs it; NULL: none does. */
     void (*progress)(struct suite_fixture *fixture);
+    /* Returns when the bytes of all operations that have ended are in the target's memory; NULL:
+     * they are when one ends. */
+    void (*settle)(struct suite_fixture *fixture);
     /* Registers without hmreg and returns the fabric's result, or SUITE_NO_NATIVE; NULL: always
      * that. */
     int (*native)(struct suite_fixture *fixture, const void *addr, size_t len, uint64_t access,
@@ -173,8 +177,9 @@ void suite_put(struct suite_fixture *fixture, struct hmreg_remote *remote, uint6
                size_t len, const unsigned char *at);
 void suite_get(struct suite_fixture *fixture, struct hmreg_remote *remote, uint64_t offset,
                size_t len, const unsigned char *at);
-/* Drives progress until these bytes are at the target. */
-void suite_await(struct suite_fixture *fixture, const void *at, const void *expected, size_t len);
+/* These bytes are at the target once the fabric has settled. */
+void suite_check_arrived(struct suite_fixture *fixture, const void *at, const void *expected,
+                         size_t len);
 /* The access fails, with code if the fabric has exact errors, and moves no byte. */
 void suite_denied(struct suite_fixture *fixture, struct hmreg_remote *remote, bool write,
                   uint64_t addr, uint64_t key, size_t len, int code);
