@@ -646,9 +646,11 @@ static void on_signal(int number)
     atomic_fetch_add(&handled, 1);
 }
 
+static atomic_uint rounds; /* of the threads */
+
 static void *call_often(void *arg)
 {
-    while (!atomic_load(&done))
+    for (; !atomic_load(&done); atomic_fetch_add(&rounds, 1))
         call_once();
     return NULL;
 }
@@ -667,6 +669,10 @@ static void hook_while_called(const struct made *made, unsigned long result)
     for (int i = 0; i < THREADS; i++)
         assert_int_equal(pthread_create(&threads[i], NULL, call_often, NULL), 0);
     for (unsigned long i = 0; i < test_times(200); i++) {
+        unsigned before = atomic_load(&rounds);
+
+        if (i % 16 == 0)
+            test_wait_until(atomic_load(&rounds) != before);
         pthread_kill(threads[i % THREADS], SIGUSR1);
         assert_true(entry_hook_remove(&hook));
         pthread_kill(threads[i % THREADS], SIGUSR1);

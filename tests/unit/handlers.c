@@ -364,7 +364,8 @@ static struct {
     _Atomic uint64_t begun;      /* the generation being written */
     _Atomic uint64_t generation; /* of inner.memory, also in its first bytes */
     atomic_bool enough;
-    unsigned hits, stale;
+    atomic_uint hits;
+    unsigned stale;
 } race;
 
 /* Replaces the pages at the same address, at once. */
@@ -426,11 +427,17 @@ static void hit__while_handlers_inside_locks_renew_the_memory__never_stale(void 
     atomic_store(&race.generation, 1);
     atomic_store((_Atomic uint64_t *)inner.memory, 1);
     atomic_store(&race.enough, false);
-    race.hits = race.stale = 0;
+    atomic_store(&race.hits, 0);
+    race.stale = 0;
     handle_signals(renew_in_handler);
     assert_ok(hmreg_domain_flush(watch.fixtures[0].domain)); /* discards earlier entries */
     assert_int_equal(pthread_create(&thread, NULL, hit_and_compare, NULL), 0);
     for (unsigned i = 0; i < RENEWALS; i++) {
+        if (i % 32 == 0) {
+            unsigned before = atomic_load(&race.hits);
+
+            test_wait_until(atomic_load(&race.hits) != before);
+        }
         moments.at = i % 32;
         moments.count = 0;
         moments.counting = true;
@@ -440,7 +447,7 @@ static void hit__while_handlers_inside_locks_renew_the_memory__never_stale(void 
     atomic_store(&race.enough, true);
     pthread_join(thread, NULL);
     handle_signals(SIG_DFL);
-    print_message("%u hits, %u changes inside locks\n", race.hits, inner.inside);
+    print_message("%u hits, %u changes inside locks\n", atomic_load(&race.hits), inner.inside);
     assert_int_equal(race.stale, 0);
     assert_in_range(inner.inside, 100, RENEWALS);
     counter.look = false;

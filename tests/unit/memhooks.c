@@ -637,11 +637,11 @@ static void fork__child_has_none_of_the_parents_hooks(void **state)
 /* ---- code changed while threads run it -------------------------------------------------- */
 
 static atomic_bool enough;
+static atomic_uint rounds; /* of the threads */
 
 static void *map_and_unmap(void *arg)
 {
     size_t len = 3 * fixture_page();
-    uint64_t rounds = 0;
 
     while (!atomic_load(&enough)) {
         char *memory = mmap(NULL, len, PROT_READ | PROT_WRITE, ANONYMOUS, -1, 0);
@@ -656,28 +656,31 @@ static void *map_and_unmap(void *arg)
             return NULL;
         if (syscall(SYS_getpid) != getpid())
             return NULL;
-        rounds++;
+        atomic_fetch_add(&rounds, 1);
     }
-    return (void *)(uintptr_t)rounds;
+    return arg;
 }
 
 static void open_and_close__while_threads_are_in_the_code__all_continue(void **state)
 {
     pthread_t threads[3];
     struct fixture fixture;
-    void *rounds;
+    unsigned before;
+    void *result;
 
     atomic_store(&enough, false);
     for (size_t i = 0; i < 3; i++)
-        assert_int_equal(pthread_create(&threads[i], NULL, map_and_unmap, NULL), 0);
+        assert_int_equal(pthread_create(&threads[i], NULL, map_and_unmap, &enough), 0);
     for (unsigned long i = test_times(FIXTURE_SANITIZED ? 20 : 100); i > 0; i--) {
+        before = atomic_load(&rounds);
+        test_wait_until(atomic_load(&rounds) != before);
         fixture_open_hooked(&fixture);
         fixture_close(&fixture);
     }
     atomic_store(&enough, true);
     for (size_t i = 0; i < 3; i++) {
-        pthread_join(threads[i], &rounds);
-        assert_non_null(rounds);
+        pthread_join(threads[i], &result);
+        assert_ptr_equal(result, &enough);
     }
 }
 
@@ -690,6 +693,7 @@ static void *open_and_close(void *arg)
 
         if (hmreg_open(&config, &lib) || hmreg_close(lib))
             return NULL;
+        atomic_fetch_add(&rounds, 1);
     }
     return arg;
 }
@@ -704,9 +708,12 @@ static void fork__while_code_is_being_changed__children_run_whole_code(void **st
     atomic_store(&enough, false);
     assert_int_equal(pthread_create(&thread, NULL, open_and_close, &enough), 0);
     for (unsigned long i = test_times(100); i > 0; i--) {
+        unsigned before = atomic_load(&rounds);
         int status = -1;
-        pid_t child = test_fork();
+        pid_t child;
 
+        test_wait_until(atomic_load(&rounds) != before);
+        child = test_fork();
         if (child == 0) {
             munmap(mmap(NULL, 10, PROT_READ, ANONYMOUS, -1, 0), 10);
             _exit(0);

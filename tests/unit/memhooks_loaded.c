@@ -136,11 +136,11 @@ static void two_copies__same_memory__one_caches_it_and_both_are_right(void **sta
 /* ---- unloading -------------------------------------------------------------------------- */
 
 static atomic_bool enough;
+static atomic_uint rounds; /* of the threads */
 
 static void *map_and_unmap(void *arg)
 {
     size_t len = fixture_page();
-    uint64_t rounds = 0;
 
     while (!atomic_load(&enough)) {
         char *memory = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -148,25 +148,27 @@ static void *map_and_unmap(void *arg)
         if (memory == MAP_FAILED || memory[0] || madvise(memory, len, MADV_DONTNEED) ||
             munmap(memory, len))
             return NULL;
-        rounds++;
+        atomic_fetch_add(&rounds, 1);
     }
-    return (void *)(uintptr_t)rounds;
+    return arg;
 }
 
 static void dlclose__while_threads_are_in_the_code__all_continue(void **state)
 {
     const struct plugin *plugin;
     pthread_t threads[2];
-    void *handle, *rounds;
+    void *handle, *result;
     bool cached;
 
     fixture_monitor();
     atomic_store(&enough, false);
     for (size_t i = 0; i < 2; i++)
-        assert_int_equal(pthread_create(&threads[i], NULL, map_and_unmap, NULL), 0);
+        assert_int_equal(pthread_create(&threads[i], NULL, map_and_unmap, &enough), 0);
     for (int i = 0; i < 20; i++) {
         char *memory = fixture_map(1);
+        unsigned before = atomic_load(&rounds);
 
+        test_wait_until(atomic_load(&rounds) != before);
         handle = load(&plugin);
         open_plugin(plugin);
         assert_true(plugin->get(memory, 10, &cached));
@@ -177,8 +179,8 @@ static void dlclose__while_threads_are_in_the_code__all_continue(void **state)
     }
     atomic_store(&enough, true);
     for (size_t i = 0; i < 2; i++) {
-        pthread_join(threads[i], &rounds);
-        assert_non_null(rounds);
+        pthread_join(threads[i], &result);
+        assert_ptr_equal(result, &enough);
     }
 }
 

@@ -131,10 +131,11 @@ static void epoch_start__threads_at_once__one_epoch(void **state)
 }
 
 static atomic_bool stop;
+static atomic_uint starts;
 
 static void *start_for_ever(void *arg)
 {
-    while (!atomic_load(&stop))
+    for (; !atomic_load(&stop); atomic_fetch_add(&starts, 1))
         process_epoch_start();
     return NULL;
 }
@@ -148,8 +149,11 @@ static void fork__while_a_thread_starts_the_epoch__child_does_not_hang(void **st
     atomic_store(&stop, false);
     assert_int_equal(pthread_create(&thread, NULL, start_for_ever, NULL), 0);
     for (int i = 0; i < 200; i++) {
-        pid_t child = test_fork();
+        unsigned before = atomic_load(&starts);
+        pid_t child;
 
+        test_wait_until(atomic_load(&starts) != before);
+        child = test_fork();
         if (child == 0)
             _exit(child_check(epoch));
         assert_int_equal(status_of(child), 0);
