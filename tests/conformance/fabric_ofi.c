@@ -4,6 +4,7 @@
  * while one waits, the test drives the progress of both.
  */
 #include "tests/conformance/suite.h"
+#include "tests/support/processor.h"
 
 #include <hmreg/ofi.h>
 #include <rdma/fi_atomic.h>
@@ -13,7 +14,6 @@
 #include <rdma/fi_errno.h>
 #include <rdma/fi_rma.h>
 #include <rdma/fi_tagged.h>
-#include <sched.h>
 
 /* One endpoint with its objects. */
 struct side {
@@ -377,25 +377,12 @@ static void prove_by_another(struct suite_fixture *fixture, const struct operati
     close_side(&other);
 }
 
-/* From now on this thread's datagrams arrive in order: they all pass one processor's queue. */
-static cpu_set_t stay_on_one_processor(void)
-{
-    cpu_set_t before, one;
-    int here = sched_getcpu();
-
-    CPU_ZERO(&one);
-    CPU_SET((size_t)here, &one);
-    assert_true(here >= 0 && !sched_getaffinity(0, sizeof(before), &before));
-    assert_int_equal(sched_setaffinity(0, sizeof(one), &one), 0);
-    return before;
-}
-
 /* Starts an operation that the target must deny, and returns when it has processed it: -ETIMEDOUT
  * if the operation does not end. */
 static int attempt(struct suite_fixture *fixture, struct operation *op)
 {
     struct pair *pair = fixture->own;
-    cpu_set_t before = stay_on_one_processor();
+    cpu_set_t before = processor_stay();
     int rc = 0, posted;
 
     if (serves_all_in_order()) /* opens the connection */
@@ -405,7 +392,7 @@ static int attempt(struct suite_fixture *fixture, struct operation *op)
         prove_by_another(fixture, op, &rc);
     else if (!posted)
         prove_processed(pair, &pair->initiator, op->post != post_read, op, &rc);
-    assert_int_equal(sched_setaffinity(0, sizeof(before), &before), 0);
+    processor_leave(&before);
     return posted ? posted : rc > 0 ? 0 : rc ? rc : -ETIMEDOUT;
 }
 

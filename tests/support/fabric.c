@@ -5,12 +5,14 @@
 #include "tests/support/fabric.h"
 
 #include "core/base/error.h"
+#include "tests/support/processor.h"
 #include "tests/support/shm_names.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <rdma/fi_errno.h>
+#include <rdma/fi_rma.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -20,11 +22,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define MAX_BLOB       2048
-#define DENIED_TIMEOUT 1
-#define SPINS          100
+#define MAX_BLOB    2048
+#define PATIENCE    1000 /* seconds: far above what any operation takes */
+#define SPINS       100
+#define WITNESS_KEY 0x7157 /* where callers choose keys */
 
-enum op { OP_CONNECT, OP_TAKE, OP_WRITE, OP_READ, OP_INTRUDE, OP_OFFER, OP_CHECK };
+enum op { OP_CONNECT, OP_TAKE, OP_WRITE, OP_READ, OP_INTRUDE, OP_SEEN, OP_OFFER, OP_CHECK };
 
 struct request {
     enum op op;
@@ -32,6 +35,7 @@ struct request {
     uint64_t place; /* offset, or address */
     uint64_t key;
     uint64_t len;
+    uint64_t word;                /* the witness's */
     size_t size;                  /* of blob */
     unsigned char blob[MAX_BLOB]; /* a token or an address */
 };
@@ -72,25 +76,31 @@ unsigned char fabric_byte(unsigned seed, size_t index)
     return (unsigned char)(seed * 41 + index * 7 + (index >> 8) * 3 + 1);
 }
 
-/* Drives progress until the other side has sent a message: without pauses at first, since that is
- * mostly quick, then each millisecond, since two spinning processes slow each other down on a small
- * machine. */
-static void progress_until_readable(int socket, struct endpoint *endpoint)
+/* Has the other side sent a message? Waits for it from round SPINS on, a millisecond: it mostly
+ * comes at once, but two spinning processes slow each other down on a small machine. */
+static bool is_readable(int socket, int *round)
 {
     struct pollfd waiting = {.fd = socket, .events = POLLIN};
-    int rounds = 0;
 
-    while (poll(&waiting, 1, rounds < SPINS ? 0 : 1) == 0) {
+    *round += *round < SPINS;
+    return poll(&waiting, 1, *round < SPINS ? 0 : 1) != 0;
+}
+
+static void progress_until_readable(int socket, struct endpoint *endpoint)
+{
+    int round = 0;
+
+    while (!is_readable(socket, &round))
         endpoint_progress(endpoint);
-        rounds++;
-    }
 }
 
 /* ---- the peer --------------------------------------------------------------------------- */
 
 struct peer {
     int socket;
-    struct endpoint endpoint;
+    struct endpoint_hints hints;
+    struct endpoint endpoint, other;             /* the other intrudes only as a witness */
+    unsigned char owner[ENDPOINT_ADDRESS_BYTES]; /* the address of the test's endpoint */
     struct hmreg *lib;
     struct hmreg_domain *domain;
     struct hmreg_remote *remote;
@@ -109,6 +119,7 @@ static int open_all(const struct endpoint_hints *hints, struct endpoint *endpoin
 
     if (rc)
         return hmreg_fail(rc, "%s cannot be opened here: %s", hints->provider, fi_strerror(-rc));
+    endpoint->patience = PATIENCE;
     rc = hmreg_open(NULL, lib);
     return rc ? rc : hmreg_domain_open_ofi(*lib, endpoint->domain, endpoint->info, &exact, domain);
 }
@@ -126,6 +137,7 @@ static int connect_peer(struct peer *peer, const struct request *request, struct
 {
     int rc;
 
+    memcpy(peer->owner, request->blob, sizeof(peer->owner));
     reply->size = sizeof(reply->blob);
     rc = endpoint_address(&peer->endpoint, reply->blob, &reply->size);
     return rc ? rc : endpoint_connect(&peer->endpoint, request->blob);
@@ -169,19 +181,24 @@ static int operate(struct peer *peer, const struct request *request, bool write,
               : 0;
 }
 
-/* RMA with registered local bytes, since some domains require their desc. */
-static int move(struct peer *peer, const struct request *request, bool write, uint64_t addr,
-                uint64_t key)
+/* Registers local bytes for RMA, since some domains require their desc. */
+static int prepare(struct peer *peer, const struct request *request, bool write,
+                   struct hmreg_mr **mr)
 {
-    struct hmreg_mr *mr = NULL;
-    int rc;
-
     peer->bytes = realloc(peer->bytes, request->len);
     memset(peer->bytes, 0, request->len);
     if (write)
         fill(peer->bytes, request);
-    rc = hmreg_mr_reg(peer->domain, peer->bytes, request->len, HMREG_READ | HMREG_WRITE, 0, 0, 0,
-                      &mr, NULL);
+    return hmreg_mr_reg(peer->domain, peer->bytes, request->len, HMREG_READ | HMREG_WRITE, 0, 0, 0,
+                        mr, NULL);
+}
+
+static int move(struct peer *peer, const struct request *request, bool write, uint64_t addr,
+                uint64_t key)
+{
+    struct hmreg_mr *mr = NULL;
+    int rc = prepare(peer, request, write, &mr);
+
     rc = rc ? rc : operate(peer, request, write, hmreg_mr_desc(mr), addr, key);
     if (!rc && !write)
         rc = check(peer->bytes, request);
@@ -197,16 +214,99 @@ static int move_in_region(struct peer *peer, const struct request *request, bool
     return rc ? rc : move(peer, request, write, addr, key);
 }
 
-static int intrude(struct peer *peer, const struct request *request)
-{
-    int before = peer->endpoint.patience, rc;
+/* ---- intrusions: tests/conformance/fabric_ofi.c says what proves that one was processed ---- */
 
-    if (!fabric_reports_denials())
-        peer->endpoint.patience = DENIED_TIMEOUT;
-    rc = move(peer, request, true, request->place, request->key);
-    peer->endpoint.patience = before;
+static bool serves_all_in_order(void)
+{
+    return !strcmp(fabric_name(), "shm") || !strncmp(fabric_name(), "udp", 3);
+}
+
+/* Opens the connection to be intruded by, and another initiator. */
+static int open_other(struct peer *peer, const struct hmreg_remote *witness)
+{
+    uint64_t addr, key, word = 0;
+    int rc = hmreg_remote_addr(witness, 0, sizeof(word), &addr, &key);
+
+    rc = rc ? rc : endpoint_write(&peer->endpoint, &word, sizeof(word), NULL, addr, key);
+    if (rc || peer->other.ep)
+        return rc;
+    rc = endpoint_open(&peer->hints, &peer->other);
+    return rc ? rc : endpoint_connect(&peer->other, peer->owner);
+}
+
+static int start_write(struct peer *peer, const struct request *request, void *desc)
+{
+    struct endpoint *e = &peer->endpoint;
+    ssize_t rc;
+
+    while ((rc = fi_write(e->ep, peer->bytes, request->len, desc, e->peer, request->place,
+                          request->key, NULL)) == -FI_EAGAIN)
+        endpoint_progress(e);
+    return (int)rc;
+}
+
+static bool has_completion(struct endpoint *from)
+{
+    struct fi_cq_err_entry failed = {0};
+    struct fi_cq_entry done;
+    ssize_t got = fi_cq_read(from->cq, &done, 1);
+
+    if (got == -FI_EAVAIL)
+        fi_cq_readerr(from->cq, &failed, 0);
+    return got != -FI_EAGAIN;
+}
+
+/* Writes the witness's word again and again, until the test's side says that it has seen it. */
+static int write_until_seen(struct peer *peer, struct endpoint *from, const uint64_t *word,
+                            const struct hmreg_remote *witness)
+{
+    struct request seen;
+    bool started = false;
+    uint64_t addr, key;
+    int round = 0, rc = hmreg_remote_addr(witness, 0, sizeof(*word), &addr, &key);
+
+    while (!rc && !is_readable(peer->socket, &round)) {
+        if (!started)
+            started = !fi_write(from->ep, word, sizeof(*word), NULL, from->peer, addr, key, NULL);
+        endpoint_progress(&peer->endpoint);
+        if (has_completion(from))
+            started = false;
+    }
+    return rc ? rc : recv(peer->socket, &seen, sizeof(seen), 0) == sizeof(seen) ? 0 : -EPIPE;
+}
+
+static int intrude_silently(struct peer *peer, const struct request *request, void *desc,
+                            const struct hmreg_remote *witness)
+{
+    bool in_order = serves_all_in_order();
+    cpu_set_t before = processor_stay();
+    int rc = in_order ? open_other(peer, witness) : 0;
+
+    rc = rc ? rc : start_write(peer, request, desc);
+    rc = rc ? rc
+            : write_until_seen(peer, in_order ? &peer->other : &peer->endpoint, &request->word,
+                               witness);
+    processor_leave(&before);
     return rc;
 }
+
+static int intrude(struct peer *peer, const struct request *request)
+{
+    struct hmreg_remote *witness = NULL;
+    struct hmreg_mr *mr = NULL;
+    int rc;
+
+    if (fabric_reports_denials())
+        return move(peer, request, true, request->place, request->key);
+    rc = hmreg_remote_open(peer->domain, request->blob, request->size, &witness);
+    rc = rc ? rc : prepare(peer, request, true, &mr);
+    rc = rc ? rc : intrude_silently(peer, request, hmreg_mr_desc(mr), witness);
+    hmreg_mr_close(mr);
+    hmreg_remote_close(witness);
+    return rc;
+}
+
+/* ---- what it offers --------------------------------------------------------------------- */
 
 /* The file's name is the request's blob; it has none where the memory is to be allocated. */
 static unsigned char *memory_for(const struct request *request)
@@ -299,6 +399,7 @@ static int peer_main(int socket)
     hints.caps = setup.caps;
     hints.msg_order = setup.msg_order;
     hints.old_mr_mode = setup.old_mr_mode;
+    peer.hints = hints;
     rc = open_all(&hints, &peer.endpoint, &peer.lib, &peer.domain);
     if (!rc)
         rc = serve(&peer);
@@ -306,6 +407,7 @@ static int peer_main(int socket)
         fprintf(stderr, "peer: %s\n", hmreg_last_error()->text);
     hmreg_remote_close(peer.remote);
     drop_offer(&peer);
+    endpoint_close(&peer.other);
     rc = close_all(&peer.endpoint, peer.lib, peer.domain) || rc;
     free(peer.bytes);
     return rc;
@@ -313,15 +415,25 @@ static int peer_main(int socket)
 
 /* ---- the test's side -------------------------------------------------------------------- */
 
-/* Sends a request, and drives progress until the reply arrives. */
-static int ask(struct fabric *fabric, const struct request *request, struct reply *reply)
+static void send_request(struct fabric *fabric, const struct request *request)
 {
     if (send(fabric->socket, request, sizeof(*request), MSG_NOSIGNAL) != sizeof(*request))
         fail_msg("the peer is gone");
+}
+
+/* Drives progress until the reply arrives. */
+static int await_reply(struct fabric *fabric, struct reply *reply)
+{
     progress_until_readable(fabric->socket, &fabric->endpoint);
     if (recv(fabric->socket, reply, sizeof(*reply), 0) != sizeof(*reply))
         fail_msg("the peer died");
     return reply->rc ? hmreg_fail(reply->rc, "%s", reply->text) : 0;
+}
+
+static int ask(struct fabric *fabric, const struct request *request, struct reply *reply)
+{
+    send_request(fabric, request);
+    return await_reply(fabric, reply);
 }
 
 static int ask_simply(struct fabric *fabric, const struct request *request)
@@ -363,12 +475,48 @@ int peer_read(struct fabric *fabric, uint64_t offset, size_t len, unsigned seed)
     return ask_simply(fabric, &request);
 }
 
+static void pack_witness(struct fabric *fabric, struct request *request)
+{
+    struct hmreg_domain_info info = {.size = sizeof(info)};
+
+    assert_ok(hmreg_domain_query(fabric->domain, &info));
+    if (!fabric->witness_mr)
+        assert_ok(hmreg_mr_reg(
+            fabric->domain, &fabric->witness, sizeof(fabric->witness), HMREG_REMOTE_WRITE, 0,
+            info.mr_mode & HMREG_MR_PROV_KEY ? 0 : WITNESS_KEY, 0, &fabric->witness_mr, NULL));
+    request->size = sizeof(request->blob);
+    assert_ok(hmreg_mr_pack(fabric->witness_mr, request->blob, &request->size));
+}
+
+/* Drives progress until the word has arrived; false: the peer has replied instead, or died. */
+static bool sees_witness(struct fabric *fabric, uint64_t word)
+{
+    const volatile uint64_t *witness = &fabric->witness;
+    int round = 0;
+
+    while (*witness != word && !is_readable(fabric->socket, &round))
+        endpoint_progress(&fabric->endpoint);
+    return *witness == word;
+}
+
 int peer_intrude(struct fabric *fabric, uint64_t addr, uint64_t key, size_t len, unsigned seed)
 {
-    struct request request = {
-        .op = OP_INTRUDE, .place = addr, .key = key, .len = len, .seed = seed};
+    struct request request = {.op = OP_INTRUDE,
+                              .place = addr,
+                              .key = key,
+                              .len = len,
+                              .seed = seed,
+                              .word = ++fabric->words};
+    struct reply reply;
 
-    return ask_simply(fabric, &request);
+    if (fabric_reports_denials())
+        return ask(fabric, &request, &reply);
+    pack_witness(fabric, &request);
+    send_request(fabric, &request);
+    request.op = OP_SEEN;
+    if (sees_witness(fabric, request.word))
+        send_request(fabric, &request);
+    return await_reply(fabric, &reply);
 }
 
 static int ask_for_offer(struct fabric *fabric, const struct request *request,
@@ -477,6 +625,7 @@ void fabric_close(struct fabric *fabric)
         close(fabric->socket);
         assert_int_equal(waitpid(fabric->peer, &status, 0), fabric->peer);
     }
+    assert_ok(hmreg_mr_close(fabric->witness_mr));
     assert_ok(close_all(&fabric->endpoint, fabric->lib, fabric->domain));
     assert_int_equal(status, 0);
 }

@@ -22,6 +22,8 @@ struct fabric {
     struct hmreg_domain *domain;
     int socket; /* to the peer; -1: none */
     pid_t peer;
+    uint64_t words, witness; /* of intrusions; the last word that the peer wrote after one */
+    struct hmreg_mr *witness_mr;
 };
 
 /* The fabric's name in fi_info's hints. */
@@ -46,8 +48,8 @@ int peer_take(struct fabric *fabric, const void *token, size_t size);
 int peer_write(struct fabric *fabric, uint64_t offset, size_t len, unsigned seed);
 /* ...reads them and compares: -EBADMSG if one is not fabric_byte(seed, i)... */
 int peer_read(struct fabric *fabric, uint64_t offset, size_t len, unsigned seed);
-/* ...or writes at an address and with a key of our choice; it waits for little more than a second
- * on a fabric that reports no denial. */
+/* ...or writes at an address and with a key of our choice. On return the write has been processed
+ * here: what it may change it has changed. */
 int peer_intrude(struct fabric *fabric, uint64_t addr, uint64_t key, size_t len, unsigned seed);
 /* Registers a region of len bytes fabric_byte(seed, i), in place of the last one, for us to
  * access... */

@@ -18,8 +18,8 @@ struct rights_peer {
     /* Opens the token of a region. */
     void (*take)(void *self, const struct hmreg_mr *mr);
     /* Writes RIGHTS_BYTES bytes `byte` to this address by this key. Returns when it has failed, or
-     * when the bytes are there, or after some time. True: the fabric says that they have arrived,
-     * which may be in pages that are not at the address any more. */
+     * was processed: when it has changed what it may change. True: the fabric says that they have
+     * arrived, which may be in pages that are not at the address any more. */
     bool (*write)(void *self, uint64_t addr, uint64_t key, char byte);
     void *self;
 };
