@@ -17,13 +17,15 @@ others=(gloo ucx_tag ucx_put mpi fi_verbs fi_verbs_rxm fi_tcp)
 
 # ---- how a program is run -----------------------------------------------------------------
 
-# process NAME COMMAND...: one process; its output, status and report stay under the name.
+# process NAME COMMAND...: one process; its output, status, number and report stay under the name.
 process() {
     local file=$work/$1
     shift
     [[ $mode == plain ]] ||
         set -- "$BUILD_DIR/tools/hmreg" run "--$mode" --json --output "$file.json" -- "$@"
-    timeout 100 "$@" >"$file.out" 2>"$file.err"
+    "$@" >"$file.out" 2>"$file.err" &
+    echo $! >"$file.pid"
+    wait $!
     echo $? >"$file.status"
 }
 
@@ -44,9 +46,28 @@ is_listening() { # PORT
     return 1
 }
 
+# Ends the side of fi_pingpong over verbs that waits for ever. Each side sends a last message after its
+# results, and disconnects when that is acknowledged and the other's has arrived; nobody makes sure that the
+# other's is acknowledged too (pp_finalize()). If it is not yet, Soft-RoCE drops the acknowledgement, as the
+# queue pair has left its state (rxe_xmit_packet()), and sends the other side's message again without end: it
+# takes the retry count of 7 for that (rxe_completer()), and 7 are left of the 15 that libfabric asks for.
+# Both ends are right, so it does not matter how long this waits.
+end_last() { # PROGRAM SERVER CLIENT
+    local side tries
+    wait -n $2 $3
+    for side in $2:server $3:client; do
+        for tries in {1..300}; do
+            kill -0 ${side%:*} 2>/dev/null || continue 2
+            sleep 0.1
+        done
+        touch "$work/$1.${side#*:}.ended"
+        kill "$(<"$work/$1.${side#*:}.pid")"
+    done
+}
+
 # apart PROGRAM PORT COMMAND... -- COMMAND...: a server, and a client once it listens.
 apart() {
-    local program=$1 port=$2 command=() server
+    local program=$1 port=$2 command=() server client
     shift 2
     while [[ $1 != -- ]]; do
         command+=("$1")
@@ -58,8 +79,10 @@ apart() {
     until is_listening "$port" || ! kill -0 $server 2>/dev/null; do
         sleep 0.1
     done
-    process "$program.client" "$@"
-    wait $server
+    process "$program.client" "$@" &
+    client=$!
+    [[ $program != fi_verbs* ]] || end_last $program $server $client
+    wait $server $client
 }
 
 # pair PROGRAM PORT COMMAND...: a server, and a client, whose command ends with the server's address.
@@ -191,7 +214,8 @@ succeeded() { # PROGRAM [WORDS that each of its processes prints]
         echo "${file##*/}: $(<"$file")"
         echo "$(<"${file%.status}.out")"
         echo "$(<"${file%.status}.err")"
-        [[ $(<"$file") == 0 && $(<"${file%.status}.out") == *"${2-}"* ]] || bad=1
+        [[ $(<"$file") == 0 || -e ${file%.status}.ended ]] || bad=1
+        [[ $(<"${file%.status}.out") == *"${2-}"* ]] || bad=1
     done
     ((!bad))
 }
