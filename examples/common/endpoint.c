@@ -12,7 +12,7 @@
 #include <string.h>
 #include <time.h>
 
-#define PATIENCE 60 /* seconds; a working operation takes microseconds */
+#define PATIENCE 600 /* seconds; a working operation takes microseconds */
 
 /* ---- opening ---------------------------------------------------------------------------- */
 

@@ -18,7 +18,7 @@ function(hmreg_guest_entry name target)
   endif()
   list(APPEND command ${arg_ARGS})
   list(JOIN command "\" \"" command)
-  string(CONCAT properties "LABELS \"${arg_LABELS}\" SKIP_RETURN_CODE 77 TIMEOUT 600 RUN_SERIAL ON "
+  string(CONCAT properties "LABELS \"${arg_LABELS}\" SKIP_RETURN_CODE 77 TIMEOUT 1500 RUN_SERIAL ON "
                            "ENVIRONMENT \"${sanitizer_env};${arg_ENV}\"")
   foreach(kernel IN LISTS arg_KERNEL)
     set_property(GLOBAL APPEND_STRING PROPERTY HMREG_GUEST_TESTS_${kernel}

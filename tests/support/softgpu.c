@@ -54,7 +54,7 @@ void softgpu_assert_clean(void)
 {
     struct softgpu_stat stat = softgpu_stat(-1);
 
-    for (int i = 0; i < 2000 && (stat.buffers || stat.regions); i++) {
+    for (int i = 0; i < 30000 && (stat.buffers || stat.regions); i++) { /* for five minutes */
         nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
         stat = softgpu_stat(-1);
     }

@@ -58,12 +58,9 @@ is_right() {
     [[ $result == 0 && $output == *"all right"* ]]
 }
 
-# COMMAND...: it fails, and is not stopped by a limit of time.
+# COMMAND...: it fails.
 breaks() {
-    local result
-    "$@" >/dev/null 2>&1
-    result=$?
-    ((result != 0 && result != 124))
+    ! "$@" >/dev/null 2>&1
 }
 
 # SLUG MEMORY ROUNDS [WORD...]: as without us, and the reason is recorded.
@@ -92,7 +89,7 @@ pingpong() {
     fi_pingpong -p "$fabric" -e rdm -I 5 -S "$bytes" -B "$port" >"$scratch/server.out" 2>&1 &
     server=$!
     result=1
-    for _ in {1..100}; do
+    for _ in {1..6000}; do # until the server listens
         "${under[@]}" fi_pingpong -p "$fabric" -e rdm -I 5 -S "$bytes" -P "$port" 127.0.0.1 \
             >"$scratch/client.out" 2>&1 &&
             { result=0; break; }
@@ -166,7 +163,7 @@ check "${fabric}__cache_remote__program_chooses_keys__remote_ones_pass" \
 
 for vendor in "${vendors[@]}"; do
     check "${fabric}__${vendor}_without_us__breaks" \
-        breaks plainly timeout 60 "$PLAIN" "$fabric" "$vendor" 1 offsets
+        breaks plainly "$PLAIN" "$fabric" "$vendor" 1 offsets
     check "${fabric}__${vendor}_with_gpu__right_bytes" \
         prints "registered fi_mr_reg made $vendor mapped remote 0 3" "live 0" "unknown 0" \
         -- program gpu "$vendor" 3 offsets
