@@ -28,6 +28,14 @@ void tool_free(struct tool *tool);
 /* Whether commands that are run from now on have the simulated NIC's library (FAKE_NIC_LIBRARY). */
 void tool_preload_nic(bool on);
 
+/* Of options of the tool: more seconds than anything takes. Those of a NIC that hangs do not pass
+ * (tests/support/fake/nic.c), except where the tool has poll(2) of clang's sanitizer. */
+#if defined(__clang__) && (TEST_ASAN || TEST_TSAN)
+#define TOOL_PATIENCE "20"
+#else
+#define TOOL_PATIENCE "280"
+#endif
+
 /* The output of print(), on a terminal of so many columns (0: a file). */
 char *output_of(void (*print)(void), unsigned columns);
 
