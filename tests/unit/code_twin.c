@@ -4,6 +4,7 @@
  * where that is not possible. Each case changes this program's own code, in a child.
  */
 #include "core/base/code.h"
+#include "core/base/process.h"
 
 #include "tests/support/code_filters.h"
 #include "tests/support/test.h"
@@ -225,6 +226,13 @@ static void change_without_forced_writes(void)
     must_change_as_writable();
 }
 
+static void change_without_memory(void)
+{
+    if (!process_epoch_start() || !code_filter_mappings())
+        _exit(NOT_HERE);
+    must_change_as_writable();
+}
+
 static void change_without_proc(void)
 {
     if (unshare(CLONE_NEWUSER | CLONE_NEWNS) || mount("none", "/proc", "tmpfs", 0, NULL))
@@ -260,6 +268,11 @@ static void write__no_forced_writes__made_writable(void **state)
     in_a_child(change_without_forced_writes);
 }
 
+static void write__no_memory_to_try_moves_with__made_writable(void **state)
+{
+    in_a_child(change_without_memory);
+}
+
 static void write__no_proc__made_writable(void **state)
 {
     in_a_child(change_without_proc);
@@ -292,7 +305,9 @@ static void write__memory_locked_since__made_writable(void **state)
 TEST_MAIN(TEST(write__threads_execute_it__each_the_old_or_the_new),
           TEST(write__where_writable_code_ends_the_process__one_mapping_as_before),
           TEST(write__no_moves_in_this_kernel__made_writable),
-          TEST(write__no_forced_writes__made_writable), TEST(write__no_proc__made_writable),
+          TEST(write__no_forced_writes__made_writable),
+          TEST(write__no_memory_to_try_moves_with__made_writable),
+          TEST(write__no_proc__made_writable),
           TEST(write__others_have_modified_the_file__made_writable),
           TEST(write__locked_memory__made_writable),
           TEST(write__memory_locked_since__made_writable))

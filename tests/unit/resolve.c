@@ -311,6 +311,12 @@ static void device_query__each_device(void **state)
     assert_int_equal(info.flags, HMREG_DEVICE_SIMULATED | HMREG_DEVICE_DMABUF);
     assert_int_equal(info.pci.bus, 2);
     assert_int_equal(info.memory, 1u << 30);
+    vendors[HMREG_IFACE_CUDA].real = true;
+    assert_ok(hmreg_device_query(lib, HMREG_IFACE_CUDA, 1, &info));
+    assert_int_equal(info.flags, HMREG_DEVICE_DMABUF);
+    vendors[HMREG_IFACE_CUDA].dmabuf = false;
+    assert_ok(hmreg_device_query(lib, HMREG_IFACE_CUDA, 1, &info));
+    assert_int_equal(info.flags, 0);
     assert_fails(hmreg_device_query(lib, HMREG_IFACE_CUDA, 2, &info), -ENODEV, "no device 2");
     assert_fails(hmreg_device_query(lib, HMREG_IFACE_CUDA, -1, &info), -ENODEV, "no device -1");
     assert_fails(hmreg_device_query(lib, HMREG_IFACE_SYSTEM, 0, &info), -ENODEV, "system");
