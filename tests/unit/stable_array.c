@@ -17,6 +17,19 @@
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
+static char *populated; /* up to where */
+static bool gaps;
+
+void __real_populate(void *start, size_t bytes);
+void __wrap_populate(void *start, size_t bytes);
+
+void __wrap_populate(void *start, size_t bytes)
+{
+    gaps = gaps || (populated && populated != (char *)start);
+    populated = (char *)start + bytes;
+    __real_populate(start, bytes);
+}
+
 static bool holds(const char *bytes, size_t size, char value)
 {
     while (size && *bytes == value) {
@@ -50,9 +63,12 @@ static void keeps_what_it_holds(size_t size, size_t rest)
     struct stable_array array;
     uint32_t number = STABLE_ARRAY_FIRST;
 
+    populated = NULL;
     stable_array_init(&array, size, rest);
     while (array.end < ELEMENTS) {
         assert_true(stable_array_grow(&array, array.end, &lock));
+        assert_false(gaps);
+        assert_true(populated >= (char *)stable_array_at(&array, array.end - 1) + size);
         for (; number < array.end; number++) {
             assert_true(holds(stable_array_at(&array, number), size, 0));
             assert_true(!rest || holds(stable_array_rest_at(&array, number), rest, 0));
