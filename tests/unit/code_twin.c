@@ -105,6 +105,35 @@ static void must_change_by_twin(const uint8_t *bytes)
     MUST(change_by_twin(bytes));
 }
 
+/* ---- finding code ----------------------------------------------------------------------- */
+
+static void find__mapping_of_each_protection__as_it_is(void **state)
+{
+    static const int protections[] = {PROT_EXEC, PROT_EXEC | PROT_READ,
+                                      PROT_EXEC | PROT_READ | PROT_WRITE, PROT_READ};
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    struct code_text text;
+
+    for (int i = 0; i < 4; i++) {
+        uint8_t *at = mmap(NULL, page, protections[i], MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        bool executable = protections[i] & PROT_EXEC;
+
+        if (at == MAP_FAILED)
+            test_skip("no memory is writable and executable here");
+        text = (struct code_text){0};
+        assert_int_equal(code_find(&text, at + 5), executable);
+        munmap(at, page);
+        if (!executable)
+            continue;
+        assert_true(text.start <= (uintptr_t)at && (uintptr_t)at + page <= text.end);
+        assert_int_equal(text.protection, protections[i]);
+        assert_false(text.of_file);
+    }
+    assert_true(code_find(&text, address()));
+    assert_int_equal(text.protection, PROT_EXEC | PROT_READ);
+    assert_true(text.of_file);
+}
+
 /* ---- threads in the code ---------------------------------------------------------------- */
 
 #define CHANGES 400
@@ -302,7 +331,8 @@ static void write__memory_locked_since__made_writable(void **state)
     in_a_child(lock_later);
 }
 
-TEST_MAIN(TEST(write__threads_execute_it__each_the_old_or_the_new),
+TEST_MAIN(TEST(find__mapping_of_each_protection__as_it_is),
+          TEST(write__threads_execute_it__each_the_old_or_the_new),
           TEST(write__where_writable_code_ends_the_process__one_mapping_as_before),
           TEST(write__no_moves_in_this_kernel__made_writable),
           TEST(write__no_forced_writes__made_writable),

@@ -4,10 +4,12 @@
  * takes two mappings. A region's parts are found by its slot offset as by its number.
  */
 #include "core/base/stable_array.h"
+#include "core/base/populate.h"
 #include "core/cache/thread_cache.h"
 #include "core/mr/mr.h"
 #include "tests/support/test.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -135,6 +137,33 @@ static void grow__both_parts__one_mapping_and_its_reservation(void **state)
     stable_array_free(&array);
 }
 
+static bool is_resident(char *page)
+{
+    unsigned char resident = 0;
+
+    assert_return_code(mincore(page, 1, &resident), errno);
+    return resident & 1;
+}
+
+static void populate__a_range__its_whole_pages(void **state)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    char *pages = mmap(NULL, 8 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    assert_ptr_not_equal(pages, MAP_FAILED);
+    assert_return_code(madvise(pages, 8 * page, MADV_NOHUGEPAGE), errno);
+    if (madvise(pages, page, 23)) /* MADV_POPULATE_WRITE */
+        test_skip("the kernel does not populate: it is older than Linux 5.14");
+    errno = 77;
+    populate(pages + page + 1, 3 * page);
+    populate(pages + 5 * page, page);
+    populate(pages + 7 * page, page - 1);
+    assert_int_equal(errno, 77);
+    for (size_t i = 0; i < 8; i++)
+        assert_int_equal(is_resident(pages + i * page), i == 0 || i == 2 || i == 3 || i == 5);
+    munmap(pages, 8 * page);
+}
+
 static void slot_offset__of_each_region__names_both_its_parts(void **state)
 {
     char *base = (char *)(uintptr_t)0x100000000000;
@@ -150,5 +179,6 @@ static void slot_offset__of_each_region__names_both_its_parts(void **state)
 }
 
 TEST_MAIN(TEST(grow__elements_of_any_size__keep_what_they_hold),
+          TEST(populate__a_range__its_whole_pages),
           TEST(grow__both_parts__one_mapping_and_its_reservation),
           TEST(slot_offset__of_each_region__names_both_its_parts))
