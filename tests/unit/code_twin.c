@@ -105,6 +105,34 @@ static void must_change_by_twin(const uint8_t *bytes)
     MUST(change_by_twin(bytes));
 }
 
+/* ---- room for code ---------------------------------------------------------------------- */
+
+static atomic_uint mapped_at_0;
+
+void *__real_mmap(void *at, size_t size, int protection, int flags, int fd, off_t offset);
+void *__wrap_mmap(void *at, size_t size, int protection, int flags, int fd, off_t offset);
+
+void *__wrap_mmap(void *at, size_t size, int protection, int flags, int fd, off_t offset)
+{
+    atomic_fetch_add(&mapped_at_0, !at && flags & MAP_FIXED_NOREPLACE);
+    return __real_mmap(at, size, protection, flags, fd, offset);
+}
+
+/* A page at the address 0 would hide errors of the program. */
+static void take_room__near_the_lowest_addresses__none_at_0(void **state)
+{
+    struct code_islands islands = {.island = {{.start = NULL}}};
+    uintptr_t near_by = (UINT64_C(1) << 20) + 5;
+    uint8_t *room = code_take_room(&islands, (const uint8_t *)near_by, 64);
+
+    assert_int_equal(atomic_load(&mapped_at_0), 0);
+    if (!room)
+        test_skip("the lowest addresses are not for programs here");
+    assert_in_range((uintptr_t)room, near_by, near_by + CODE_REACH);
+    memset(room, 0, 64);
+    munmap(islands.island[0].start, 16384);
+}
+
 /* ---- finding code ----------------------------------------------------------------------- */
 
 static void find__mapping_of_each_protection__as_it_is(void **state)
@@ -331,7 +359,8 @@ static void write__memory_locked_since__made_writable(void **state)
     in_a_child(lock_later);
 }
 
-TEST_MAIN(TEST(find__mapping_of_each_protection__as_it_is),
+TEST_MAIN(TEST(take_room__near_the_lowest_addresses__none_at_0),
+          TEST(find__mapping_of_each_protection__as_it_is),
           TEST(write__threads_execute_it__each_the_old_or_the_new),
           TEST(write__where_writable_code_ends_the_process__one_mapping_as_before),
           TEST(write__no_moves_in_this_kernel__made_writable),
