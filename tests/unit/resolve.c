@@ -88,6 +88,10 @@ static void query__device_memory__all_that_is_known(void **state)
     assert_int_equal(info.alloc_len, sizeof(memory));
     assert_int_equal(info.identity, claim->range.identity);
     assert_int_equal(info.host_addr, 0);
+    vendors[HMREG_IFACE_ROCR].real = true;
+    claim->range.exportable = false;
+    assert_ok(query(lib, memory + 7, 100, &info));
+    assert_int_equal(info.flags, 0);
     assert_ok(hmreg_close(lib));
 }
 
