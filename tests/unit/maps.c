@@ -213,7 +213,7 @@ static void walk__list__each_mapping(void **state)
 static void walk__lines_of_another_form__left_out(void **state)
 {
     answers = false;
-    set_rows("\nno-mapping\n\n1000-zzzz r\n");
+    set_rows("\nno-mapping\n\n6000-6800 rw-p\n");
     walk(-1);
     forget_list();
 }
