@@ -64,6 +64,7 @@ static void keeps_what_it_holds(size_t size, size_t rest)
 {
     struct stable_array array;
     uint32_t number = STABLE_ARRAY_FIRST;
+    unsigned char resident;
 
     populated = NULL;
     stable_array_init(&array, size, rest);
@@ -80,6 +81,7 @@ static void keeps_what_it_holds(size_t size, size_t rest)
     for (number = STABLE_ARRAY_FIRST; number < array.end; number++)
         assert_true(element_holds(&array, number, value_of(number)));
     stable_array_free(&array);
+    assert_int_equal(mincore(array.base, 1, &resident), -1); /* nothing is mapped there */
 }
 
 static void grow__elements_of_any_size__keep_what_they_hold(void **state)
