@@ -201,12 +201,7 @@ static void unpublish(struct cache *cache, struct hmreg_mr *entry)
 void cache_kill(struct cache *cache, struct hmreg_mr *entry)
 {
     unpublish(cache, entry);
-    if (entry_rest(entry)->cold) {
-        retire_cold(cache, entry);
-        return;
-    }
-    entry_rest(entry)->state = CACHE_DYING;
-    list_append(cache->pool, &cache->pool->dying, entry_number(entry));
+    retire_cold(cache, entry);
 }
 
 void cache_end(struct cache *cache, struct hmreg_mr *entry)

@@ -246,7 +246,7 @@ void cache_disown(struct cache *cache, struct hmreg_mr *entry);
 void cache_enliven(struct cache *cache, struct hmreg_mr *entry);
 /* Releases the lock, after crediting to the quota what became free under it. */
 void cache_unlock(struct cache_pool *pool);
-/* Ends a live entry: it no longer serves. */
+/* Ends a live entry that is cold: it no longer serves. */
 void cache_kill(struct cache *cache, struct hmreg_mr *entry);
 /* The same for an entry that is cold, idle and off the clock list. The caller of cache_retire()
  * deregisters the entry, or passes it to cache_leave_dead(), and a later call deregisters it. */

@@ -54,7 +54,6 @@ static int insert(struct keys *keys, uint64_t key)
         return 0;
     if (!tsearch(as_pointer(key), &keys->used, compare))
         return -ENOMEM;
-    keys->count++;
     return 1;
 }
 
@@ -78,12 +77,11 @@ int keys_take(struct keys *keys, uint64_t key)
     return 0;
 }
 
-/* As insert(), for the next free key of [first, last]. Of count + 1 keys at least one is free. */
+/* As insert(), for the next free key of [first, last]. */
 static int insert_any(struct keys *keys, uint64_t first, uint64_t last, uint64_t *next,
                       uint64_t *out)
 {
-    uint64_t size = last - first + 1;
-    uint64_t tries = keys->count < size ? keys->count + 1 : size;
+    uint64_t tries = last - first + 1;
     int rc = 0;
 
     for (; tries && rc == 0; tries--) {
@@ -146,8 +144,7 @@ int keys_take_any(struct keys *keys, uint64_t *out)
 void keys_give(struct keys *keys, uint64_t key)
 {
     pthread_mutex_lock(&keys->lock);
-    if (tdelete(as_pointer(key), &keys->used, compare))
-        keys->count--;
+    tdelete(as_pointer(key), &keys->used, compare);
     pthread_mutex_unlock(&keys->lock);
 }
 

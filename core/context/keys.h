@@ -15,9 +15,8 @@
 
 struct keys {
     pthread_mutex_t lock;
-    void *used;     /* a tsearch(3) tree of keys */
-    uint64_t count; /* keys in used */
-    void *mapped;   /* mapped keys of peers: a tsearch(3) tree of {key, times mapped} */
+    void *used;   /* a tsearch(3) tree of keys */
+    void *mapped; /* mapped keys of peers: a tsearch(3) tree of {key, times mapped} */
     uint64_t max;
     uint64_t next, next_low; /* where the next search for a free key starts, in each half */
     uint64_t random[16];     /* random numbers not used yet */

@@ -82,6 +82,19 @@ static inline bool code_filter_moves(void)
     return CODE_FILTER(code);
 }
 
+/* Lets no memory be mapped, as where there is none. */
+static inline bool code_filter_mappings(void)
+{
+    struct sock_filter code[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_mmap, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOMEM),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+
+    return CODE_FILTER(code);
+}
+
 /* Lets no process write to memory against its protection (proc_mem.force_override). */
 static inline bool code_filter_forced_writes(void)
 {

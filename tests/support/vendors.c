@@ -117,7 +117,7 @@ static void device(struct hmem *self, int index, struct hmem_device *out)
     *out = (struct hmem_device){
         .pci = {.bus = (uint8_t)(index + 1), .valid = 1},
         .memory = 1u << 30,
-        .simulated = true,
+        .simulated = !of(self)->real,
         .dmabuf = of(self)->dmabuf,
         .coherent = of(self)->coherent,
     };

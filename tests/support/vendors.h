@@ -35,6 +35,7 @@ struct vendor {
     int free_code;
     bool reports;    /* its watch() promises to report the end of memory */
     bool silent;     /* fails without recording an error, against the contract */
+    bool real;       /* its devices are not called simulated */
     bool dmabuf;     /* its devices report export */
     bool coherent;   /* its devices' memory is reached by a coherent link too */
     int pcie_code;   /* the result of an export with the PCIe mapping; 0: as without */

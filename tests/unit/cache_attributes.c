@@ -294,6 +294,38 @@ static void variant__each_byte_of_the_attributes__part_of_the_key_or_named(void 
     variants_close(&all);
 }
 
+/* Another thread uses the variant before this one has the lock: NULL, or which. */
+static struct variant *used_before;
+static pthread_mutex_t *awaited;
+
+int __real_pthread_mutex_lock(pthread_mutex_t *lock);
+int __wrap_pthread_mutex_lock(pthread_mutex_t *lock);
+
+int __wrap_pthread_mutex_lock(pthread_mutex_t *lock)
+{
+    if (lock == awaited)
+        variant_use(used_before);
+    return __real_pthread_mutex_lock(lock);
+}
+
+static void variant_put__used_by_another_at_once__goes_with_the_last_use(void **state)
+{
+    static const struct iovec range = {memory, LEN};
+    struct attributes attributes = {.attr = {.page_size = 4096}, .request = {.iov = &range}};
+    struct variants all;
+    bool identified;
+
+    variants_open(&all);
+    assert_ok(variant_get(&all, &attributes, NULL, 0, &used_before, &identified));
+    awaited = &all.lock;
+    variant_put(&all, used_before);
+    awaited = NULL;
+    assert_non_null(all.tree);
+    variant_put(&all, used_before);
+    assert_null(all.tree);
+    variants_close(&all);
+}
+
 /* ---- claims ----------------------------------------------------------------------------- */
 
 static void get_attr__claim__not_part_of_the_key_and_checked_at_hits(void **state)
@@ -739,6 +771,7 @@ TEST_MAIN(
     TEST(get_attr__context__not_part_of_the_key), TEST(get_attr__slot_of_a_plain_region__not_found),
     TEST(get_attr__struct_of_an_older_caller__same_region),
     TEST(variant__each_byte_of_the_attributes__part_of_the_key_or_named),
+    TEST(variant_put__used_by_another_at_once__goes_with_the_last_use),
     TEST(get_attr__claim__not_part_of_the_key_and_checked_at_hits),
     TEST(get_attr__arguments__refused_as_by_regattr),
     TEST(get_attr__registration_fails__no_variant_left),

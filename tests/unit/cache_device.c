@@ -677,7 +677,47 @@ static void runtime__of_many_devices_starts_after_the_domain__the_last_share_cac
     fixture_close(&fixture);
 }
 
-TEST_MAIN(TEST(get__same_identity__same_region), TEST(get__end_reported__hits_ask_nobody),
+/* ---- what a vendor is asked ------------------------------------------------------------- */
+
+static struct {
+    uint64_t addr, identity;
+    size_t len;
+    bool answer;
+} question;
+
+static bool answer_question(struct hmem *self, uint64_t addr, size_t len, uint64_t identity)
+{
+    question.addr = addr;
+    question.len = len;
+    question.identity = identity;
+    return question.answer;
+}
+
+static void is_same__of_a_vendor_that_compares__asked_about_the_range(void **state)
+{
+    struct hmem_ops compares;
+    struct runtime *runtime;
+    struct fixture fixture;
+
+    open_fixture(&fixture, NULL);
+    runtime = runtimes_named(&fixture.lib->runtimes, HMREG_IFACE_CUDA);
+    assert_non_null(runtime);
+    compares = *runtime->ops;
+    compares.is_same = answer_question;
+    runtime->ops = &compares;
+    for (int i = 0; i < 2; i++) {
+        question.answer = i;
+        assert_int_equal(
+            cache_set_is_same(fixture.domain->caches, HMREG_IFACE_CUDA, 0x5000, 0x7000, 9), i);
+        assert_int_equal(question.addr, 0x5000);
+        assert_int_equal(question.len, 0x2000);
+        assert_int_equal(question.identity, 9);
+    }
+    fixture_close(&fixture);
+}
+
+TEST_MAIN(TEST(is_same__of_a_vendor_that_compares__asked_about_the_range),
+          TEST(get__same_identity__same_region), TEST(get__end_reported__hits_ask_nobody),
           TEST(get__ended_before_it_is_watched__not_that_region),
           TEST(get__host_and_devices_by_one_thread__hits_of_each_counted),
           TEST(get__reports_switched_off__hits_ask),

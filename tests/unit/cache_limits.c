@@ -159,6 +159,13 @@ static void expect_uncached(const struct fixture *fixture, unsigned before)
     assert_int_equal(fixture_stats(fixture).evictions, 0);
 }
 
+/* Each but the last. */
+static void use_all_but_one(const struct fixture *fixture)
+{
+    for (unsigned i = 0; i + 1 < HELD; i++)
+        assert_int_equal(fixture_key(fixture, places[i], sizeof(places[i])), i + 1);
+}
+
 static void limit__filled_by_hundreds_that_are_held__served_uncached(void **state)
 {
     static const struct hmreg_domain_config configs[] = {
@@ -173,9 +180,14 @@ static void limit__filled_by_hundreds_that_are_held__served_uncached(void **stat
     for (unsigned i = 0; i < 2; i++) {
         open_fixture(&fixture, &configs[i]);
         hold_all(&fixture, held);
+        use_all_but_one(&fixture);
+        fixture_key(&fixture, places[HELD - 1], sizeof(places[0]));
         expect_uncached(&fixture, 0);
         put_all(held);
-        fixture_key(&fixture, memory[3], LEN);
+        use_all_but_one(&fixture);
+        fixture_key(&fixture, memory[3], sizeof(places[0]));
+        use_all_but_one(&fixture); /* the one not used since the search in vain has gone */
+        assert_int_equal(fixture_stats(&fixture).evictions, 1);
         assert_int_equal(fixture_stats(&fixture).uncached, 3);
         fixture_close(&fixture);
     }

@@ -8,6 +8,7 @@
 #include "tests/support/vendors.h"
 
 #include "core/cache/get_slow.h"
+#include "core/cache/hit.h"
 
 #include <errno.h>
 #include <hmreg/group.h>
@@ -83,6 +84,21 @@ static uint64_t pins_of(const struct fixture *fixture)
     return pins;
 }
 
+/* Ranges that are not found in the first slot of their address. */
+static atomic_uint searched;
+
+struct hmreg_mr *__real_hit_slots(struct thread_cache *tcache, uint64_t addr, uint64_t len,
+                                  uint64_t access, unsigned from);
+struct hmreg_mr *__wrap_hit_slots(struct thread_cache *tcache, uint64_t addr, uint64_t len,
+                                  uint64_t access, unsigned from);
+
+struct hmreg_mr *__wrap_hit_slots(struct thread_cache *tcache, uint64_t addr, uint64_t len,
+                                  uint64_t access, unsigned from)
+{
+    atomic_fetch_add(&searched, 1);
+    return __real_hit_slots(tcache, addr, len, access, from);
+}
+
 /* ---- what is got ------------------------------------------------------------------------ */
 
 static void get_many__again__each_as_a_get(void **state)
@@ -97,7 +113,9 @@ static void get_many__again__each_as_a_get(void **state)
     }
     assert_int_equal(pins_of(&fixture), MANY);
     hmreg_mr_put_many(mrs, MANY);
+    atomic_store(&searched, 0);
     assert_int_equal(cost_of(&fixture, MANY), 0);
+    assert_int_equal(atomic_load(&searched), 0);
     assert_int_equal(fixture_stats(&fixture).misses, MANY);
     assert_int_equal(fixture_stats(&fixture).hits, 2 * MANY);
     fixture_close(&fixture);

@@ -130,6 +130,7 @@ static void part__never_asked_before__hits_on_the_fast_path(void **state)
     assert_ok(hmreg_mr_get_many(fixture.domain, iov, 2, HMREG_ACCESS_REMOTE, mrs));
     hmreg_mr_put_many(mrs, 2);
     assert_int_equal(drains, 0);
+    assert_true(tcache->used > 500); /* most are found in slots of their own from now on */
     atomic_store(&fixture.domain->caches->pool.thread_caches.first, tcache);
     assert_int_equal(fixture_stats(&fixture).hits, 1 + 998 + 2);
     fixture_close(&fixture);
@@ -290,7 +291,30 @@ static void part__behind_several_regions_that_were_evicted__few_leave_the_fast_p
     fixture_close(&fixture);
 }
 
-TEST_MAIN(TEST(slot__of_several_requests__all_hit_on_the_fast_path),
+/* ---- the gate --------------------------------------------------------------------------- */
+
+/* Events of the kernel concern memory that the monitor watches. */
+static void hit__of_memory_that_is_not_watched__by_the_table_while_events_are_read(void **state)
+{
+    struct fixture fixture;
+    atomic_uint *gate;
+
+    open_fixture(&fixture, 0);
+    fixture_key(&fixture, memory[0], LEN);
+    gate = &fixture.domain->caches->pool.thread_caches.gate->state;
+    drains = 0;
+    assert_int_equal(fixture_key(&fixture, memory[0], LEN), 1);
+    assert_int_equal(drains, 0);
+    atomic_fetch_or(gate, GATE_READING);
+    assert_int_equal(fixture_key(&fixture, memory[0], LEN), 1);
+    assert_int_equal(drains, 1); /* by the thread's own table: a search in the tree drains again */
+    atomic_fetch_and(gate, ~GATE_READING);
+    assert_int_equal(atomic_load(&counter.regs), 1);
+    fixture_close(&fixture);
+}
+
+TEST_MAIN(TEST(hit__of_memory_that_is_not_watched__by_the_table_while_events_are_read),
+          TEST(slot__of_several_requests__all_hit_on_the_fast_path),
           TEST(rights__fewer_than_the_regions__hit_without_a_search),
           TEST(part__never_asked_before__hits_on_the_fast_path),
           TEST(part__of_a_region_that_ended__registered_anew),

@@ -167,6 +167,49 @@ static void cache_stats__no_such_cache__refused(void **state)
     fixture_close(&fixture);
 }
 
+/* ---- sums ------------------------------------------------------------------------------- */
+
+static void sum__two_caches__each_counter(void **state)
+{
+    struct hmreg_stats sum = {0};
+    struct cache_stats counters;
+
+    open_counters(&counters);
+    for (int n = 0; n < STATS_COUNTS; n++)
+        cache_stats_set(&counters, n, UINT64_C(1) << n);
+    for (unsigned i = 0; i < HMREG_STATS_TIMES; i++)
+        counters.block->times[i] = i;
+    cache_stats_sum(&counters, &sum);
+    cache_stats_set(&counters, STATS_REG_LONGEST_NS, 3);
+    cache_stats_sum(&counters, &sum);
+    assert_int_equal(sum.caches, 2);
+    assert_int_equal(sum.shown, 0);
+    assert_int_equal(sum.hits, 2 << STATS_HITS);
+    assert_int_equal(sum.misses, 2 << STATS_MISSES);
+    assert_int_equal(sum.uncached, 2 << STATS_UNCACHED);
+    assert_int_equal(sum.failures, 2 << STATS_FAILURES);
+    assert_int_equal(sum.evicted_limit, 2 << STATS_EVICTED_LIMIT);
+    assert_int_equal(sum.evicted_memory, 2 << STATS_EVICTED_MEMORY);
+    assert_int_equal(sum.evicted_room, 2 << STATS_EVICTED_ROOM);
+    assert_int_equal(sum.evicted_keys, 2 << STATS_EVICTED_KEYS);
+    assert_int_equal(sum.evictions,
+                     sum.evicted_limit + sum.evicted_memory + sum.evicted_room + sum.evicted_keys);
+    assert_int_equal(sum.invalidations, 2 << STATS_INVALIDATIONS);
+    assert_int_equal(sum.waits, 2 << STATS_WAITS);
+    assert_int_equal(sum.waiting, 2 << STATS_WAITING);
+    assert_int_equal(sum.reg_ns, 2 << STATS_REG_NS);
+    assert_int_equal(sum.reg_longest_ns, 1 << STATS_REG_LONGEST_NS);
+    assert_int_equal(sum.regions_max, 2 << STATS_REGIONS_MAX);
+    assert_int_equal(sum.bytes_max, 2 << STATS_BYTES_MAX);
+    assert_int_equal(sum.regions, 2 << STATS_REGIONS);
+    assert_int_equal(sum.bytes, 2 << STATS_BYTES);
+    assert_int_equal(sum.zombies, 2 << STATS_ZOMBIES);
+    assert_int_equal(sum.wrong_puts, 2 << STATS_WRONG_PUTS);
+    for (unsigned i = 0; i < HMREG_STATS_TIMES; i++)
+        assert_int_equal(sum.reg_times[i], 2 * i);
+    cache_stats_close(&counters);
+}
+
 /* ---- time ------------------------------------------------------------------------------- */
 
 static void sleep_two_ms(const struct provider_request *request)
@@ -228,6 +271,7 @@ static void times__powers_of_two__in_their_buckets(void **state)
     assert_int_equal(stats.reg_times[HMREG_STATS_TIMES - 1], 1);
     assert_int_equal(timed(&stats), 6);
     assert_true(stats.reg_longest_ns == UINT64_C(1) << 60);
+    assert_true(stats.reg_ns == 1 + 4095 + 4096 + 8191 + (UINT64_C(1) << 60));
     cache_stats_close(&counters);
 }
 
@@ -285,7 +329,8 @@ TEST_MAIN(TEST(evictions__each_cause__counted_by_itself),
           TEST(failures__for_good__counted_once_whatever_was_tried),
           TEST(high_water__stays_when_regions_go),
           TEST(cache_stats__each_cache__its_own_and_the_domain_the_sum),
-          TEST(cache_stats__no_such_cache__refused), TEST(times__slow_registrations__each_is_timed),
+          TEST(cache_stats__no_such_cache__refused), TEST(sum__two_caches__each_counter),
+          TEST(times__slow_registrations__each_is_timed),
           TEST(times__failed_registration__not_among_them),
           TEST(times__powers_of_two__in_their_buckets),
           TEST(times__short_registrations__one_in_sixteen),

@@ -4,6 +4,7 @@
  * where that is not possible. Each case changes this program's own code, in a child.
  */
 #include "core/base/code.h"
+#include "core/base/process.h"
 
 #include "tests/support/code_filters.h"
 #include "tests/support/test.h"
@@ -101,6 +102,63 @@ static void must_change_by_twin(const uint8_t *bytes)
     if (!code_moves())
         _exit(NOT_HERE);
     MUST(change_by_twin(bytes));
+}
+
+/* ---- room for code ---------------------------------------------------------------------- */
+
+static atomic_uint mapped_at_0;
+
+void *__real_mmap(void *at, size_t size, int protection, int flags, int fd, off_t offset);
+void *__wrap_mmap(void *at, size_t size, int protection, int flags, int fd, off_t offset);
+
+void *__wrap_mmap(void *at, size_t size, int protection, int flags, int fd, off_t offset)
+{
+    atomic_fetch_add(&mapped_at_0, !at && flags & MAP_FIXED_NOREPLACE);
+    return __real_mmap(at, size, protection, flags, fd, offset);
+}
+
+/* A page at the address 0 would hide errors of the program. */
+static void take_room__near_the_lowest_addresses__none_at_0(void **state)
+{
+    struct code_islands islands = {.island = {{.start = NULL}}};
+    uintptr_t near_by = (UINT64_C(1) << 20) + 5;
+    uint8_t *room = code_take_room(&islands, (const uint8_t *)near_by, 64);
+
+    assert_int_equal(atomic_load(&mapped_at_0), 0);
+    if (!room)
+        test_skip("the lowest addresses are not for programs here");
+    assert_in_range((uintptr_t)room, near_by, near_by + CODE_REACH);
+    memset(room, 0, 64);
+    munmap(islands.island[0].start, 16384);
+}
+
+/* ---- finding code ----------------------------------------------------------------------- */
+
+static void find__mapping_of_each_protection__as_it_is(void **state)
+{
+    static const int protections[] = {PROT_EXEC, PROT_EXEC | PROT_READ,
+                                      PROT_EXEC | PROT_READ | PROT_WRITE, PROT_READ};
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    struct code_text text;
+
+    for (int i = 0; i < 4; i++) {
+        uint8_t *at = mmap(NULL, page, protections[i], MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        bool executable = protections[i] & PROT_EXEC;
+
+        if (at == MAP_FAILED)
+            test_skip("no memory is writable and executable here");
+        text = (struct code_text){0};
+        assert_int_equal(code_find(&text, at + 5), executable);
+        munmap(at, page);
+        if (!executable)
+            continue;
+        assert_true(text.start <= (uintptr_t)at && (uintptr_t)at + page <= text.end);
+        assert_int_equal(text.protection, protections[i]);
+        assert_false(text.of_file);
+    }
+    assert_true(code_find(&text, address()));
+    assert_int_equal(text.protection, PROT_EXEC | PROT_READ);
+    assert_true(text.of_file);
 }
 
 /* ---- threads in the code ---------------------------------------------------------------- */
@@ -224,6 +282,13 @@ static void change_without_forced_writes(void)
     must_change_as_writable();
 }
 
+static void change_without_memory(void)
+{
+    if (!process_epoch_start() || !code_filter_mappings())
+        _exit(NOT_HERE);
+    must_change_as_writable();
+}
+
 static void change_without_proc(void)
 {
     if (unshare(CLONE_NEWUSER | CLONE_NEWNS) || mount("none", "/proc", "tmpfs", 0, NULL))
@@ -259,6 +324,11 @@ static void write__no_forced_writes__made_writable(void **state)
     in_a_child(change_without_forced_writes);
 }
 
+static void write__no_memory_to_try_moves_with__made_writable(void **state)
+{
+    in_a_child(change_without_memory);
+}
+
 static void write__no_proc__made_writable(void **state)
 {
     in_a_child(change_without_proc);
@@ -288,10 +358,14 @@ static void write__memory_locked_since__made_writable(void **state)
     in_a_child(lock_later);
 }
 
-TEST_MAIN(TEST(write__threads_execute_it__each_the_old_or_the_new),
+TEST_MAIN(TEST(take_room__near_the_lowest_addresses__none_at_0),
+          TEST(find__mapping_of_each_protection__as_it_is),
+          TEST(write__threads_execute_it__each_the_old_or_the_new),
           TEST(write__where_writable_code_ends_the_process__one_mapping_as_before),
           TEST(write__no_moves_in_this_kernel__made_writable),
-          TEST(write__no_forced_writes__made_writable), TEST(write__no_proc__made_writable),
+          TEST(write__no_forced_writes__made_writable),
+          TEST(write__no_memory_to_try_moves_with__made_writable),
+          TEST(write__no_proc__made_writable),
           TEST(write__others_have_modified_the_file__made_writable),
           TEST(write__locked_memory__made_writable),
           TEST(write__memory_locked_since__made_writable))

@@ -115,9 +115,16 @@ static void dump__live_entries__all_that_is_known_of_them(void **state)
     fixture_close(&fixture);
 }
 
+static void *use_first(void *fixture)
+{
+    fixture_key(fixture, memory[0], LEN);
+    return NULL;
+}
+
 static void dump__unused__until_a_hit_and_after_eviction_passed_it(void **state)
 {
     struct fixture fixture;
+    pthread_t thread;
 
     open_fixture(&fixture, 4);
     for (unsigned i = 0; i < 4; i++)
@@ -128,6 +135,9 @@ static void dump__unused__until_a_hit_and_after_eviction_passed_it(void **state)
     fixture_key(&fixture, memory[4], LEN); /* spares the first, evicts the second */
     assert_int_equal(entry_at(dump(&fixture), memory[0])->unused, 1);
     assert_int_equal(dump(&fixture)->count, 4);
+    assert_int_equal(pthread_create(&thread, NULL, use_first, &fixture), 0);
+    pthread_join(thread, NULL); /* it found the region in the tree */
+    assert_int_equal(entry_at(dump(&fixture), memory[0])->unused, 0);
     assert_int_equal(fixture_key(&fixture, memory[0], LEN), 1);
     fixture_close(&fixture);
 }

@@ -7,7 +7,69 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <search.h>
 #include <string.h>
+
+/* ---- the trees -------------------------------------------------------------------------- */
+
+/* Whose trees are used by a call now, and how often that was; NULL: those of any. */
+static struct keys *guarded;
+static unsigned uses, unlocked;
+
+static void count_use(void)
+{
+    if (!guarded)
+        return;
+    uses++;
+    if (pthread_mutex_trylock(&guarded->lock))
+        return;
+    unlocked++;
+    pthread_mutex_unlock(&guarded->lock);
+}
+
+void *__real_tsearch(const void *key, void **root, __compar_fn_t compare);
+void *__wrap_tsearch(const void *key, void **root, __compar_fn_t compare);
+void *__wrap_tsearch(const void *key, void **root, __compar_fn_t compare)
+{
+    count_use();
+    return __real_tsearch(key, root, compare);
+}
+
+void *__real_tfind(const void *key, void *const *root, __compar_fn_t compare);
+void *__wrap_tfind(const void *key, void *const *root, __compar_fn_t compare);
+void *__wrap_tfind(const void *key, void *const *root, __compar_fn_t compare)
+{
+    count_use();
+    return __real_tfind(key, root, compare);
+}
+
+void *__real_tdelete(const void *key, void **root, __compar_fn_t compare);
+void *__wrap_tdelete(const void *key, void **root, __compar_fn_t compare);
+void *__wrap_tdelete(const void *key, void **root, __compar_fn_t compare)
+{
+    count_use();
+    return __real_tdelete(key, root, compare);
+}
+
+static void call__each__uses_the_trees_under_the_lock(void **state)
+{
+    uint64_t key = 0;
+    struct keys keys;
+
+    keys_init(&keys, 8);
+    guarded = &keys;
+    assert_ok(keys_take(&keys, 7));
+    assert_ok(keys_take_any(&keys, &key));
+    keys_give(&keys, 7);
+    assert_ok(keys_map(&keys, 5));
+    assert_ok(keys_unmap(&keys, 5));
+    guarded = NULL;
+    assert_int_equal(uses, 8);
+    assert_int_equal(unlocked, 0);
+    keys_destroy(&keys);
+}
+
+/* ---- keys -------------------------------------------------------------------------------- */
 
 static void take__largest_key_of_each_size__is_the_limit(void **state)
 {
@@ -226,7 +288,8 @@ static void map__counts_and_is_taken_back_as_often(void **state)
     keys_destroy(&keys);
 }
 
-TEST_MAIN(TEST(take__largest_key_of_each_size__is_the_limit),
+TEST_MAIN(TEST(call__each__uses_the_trees_under_the_lock),
+          TEST(take__largest_key_of_each_size__is_the_limit),
           TEST(take__in_use__enokey_until_given_back), TEST(give__key_that_is_not_taken__nothing),
           TEST(take_any__one_byte__all_256_then_enokey),
           TEST(take_any__one_free_key_anywhere__is_found),

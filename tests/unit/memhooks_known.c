@@ -5,6 +5,7 @@
  */
 #include "tests/support/cache_fixture.h"
 
+#include "core/cache/cache_set.h"
 #include "core/monitor/memhooks/hook_arch.h"
 
 #include <stdbool.h>
@@ -132,6 +133,41 @@ static void get__while_a_call_is_under_way__nothing_known_of_it(void **state)
     close_known(&known);
 }
 
+/* How often the thread knows this mapping of two pages. */
+static int times_known(const struct fixture *fixture, const char *memory)
+{
+    const struct thread_cache *tcache =
+        atomic_load(&fixture->domain->caches->pool.thread_caches.first);
+    uint64_t start = (uint64_t)(uintptr_t)memory;
+    int times = 0;
+
+    for (int i = 0; i < MAPPED_KNOWN; i++)
+        times +=
+            tcache->mapped[i].start == start && tcache->mapped[i].end == start + 2 * fixture_page();
+    return times;
+}
+
+static void get__in_one_mapping_more_than_a_thread_knows__replaces_the_oldest(void **state)
+{
+    char *memory[MAPPED_KNOWN + 2];
+    struct known known;
+
+    for (int i = 0; i < MAPPED_KNOWN + 2; i++)
+        memory[i] = fixture_map(2);
+    open_known(&known);
+    for (int i = 0; i <= MAPPED_KNOWN; i++)
+        fixture_key(&known.fixture, memory[i], fixture_page());
+    for (int i = 0; i <= MAPPED_KNOWN; i++)
+        assert_int_equal(times_known(&known.fixture, memory[i]), i > 0);
+    munmap(memory[MAPPED_KNOWN + 1], 2 * fixture_page());
+    fixture_key(&known.fixture, memory[3] + fixture_page(), fixture_page()); /* asks again */
+    for (int i = 0; i <= MAPPED_KNOWN; i++)
+        assert_int_equal(times_known(&known.fixture, memory[i]), i > 0);
+    close_known(&known);
+    for (int i = 0; i <= MAPPED_KNOWN; i++)
+        munmap(memory[i], 2 * fixture_page());
+}
+
 static void calls__each_kind__counted_when_they_begin_and_are_over(void **state)
 {
     char *memory = fixture_map(4);
@@ -163,4 +199,5 @@ TEST_MAIN(TEST(get__beside_what_is_cached__kernel_not_asked),
           TEST(get__where_a_file_was_mapped_since__not_cached),
           TEST(get__after_any_munmap__kernel_asked),
           TEST(get__while_a_call_is_under_way__nothing_known_of_it),
+          TEST(get__in_one_mapping_more_than_a_thread_knows__replaces_the_oldest),
           TEST(calls__each_kind__counted_when_they_begin_and_are_over))

@@ -6,6 +6,8 @@
 #include "tests/support/cache_fixture.h"
 #include "tests/support/vendors.h"
 
+#include "core/context/context.h"
+
 #include <linux/seccomp.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -46,6 +48,8 @@ static enum hmreg_monitor active(const struct fixture *fixture)
     assert_ok(hmreg_monitor_query(fixture->lib, &info));
     assert_int_equal(info.asked, HMREG_MONITOR_DEFAULT);
     assert_string_equal(info.why, "");
+    assert_non_null(fixture->lib->stats_page.page);
+    assert_int_equal(fixture->lib->stats_page.page->header.monitor, info.active);
     return info.active;
 }
 

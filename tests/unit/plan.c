@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <hmreg/plan.h>
 #include <linux/capability.h>
+#include <stdio.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -174,6 +175,18 @@ static void set_exempt(bool exempt)
     assert_int_equal(syscall(SYS_capset, &header, data), 0);
 }
 
+/* What /proc/self/status says; NULL: the kernel's. */
+static char *said;
+
+FILE *__real_fopen(const char *path, const char *mode);
+FILE *__wrap_fopen(const char *path, const char *mode);
+
+FILE *__wrap_fopen(const char *path, const char *mode)
+{
+    return said && !strcmp(path, "/proc/self/status") ? fmemopen(said, strlen(said), "r")
+                                                      : __real_fopen(path, mode);
+}
+
 static void plan__more_than_may_be_locked__what_fits_and_the_remedy(void **state)
 {
     struct provider_caps caps = script_caps;
@@ -197,6 +210,12 @@ static void plan__more_than_may_be_locked__what_fits_and_the_remedy(void **state
     assert_true(plan.fits == 4 * MiB);
     plan = plan_host(&caps, 5 * MiB);
     assert_true(plan.fits == 5 * MiB);
+    said = "Name:\thmreg\nVmLck:\t      20 kB\nVmPin:\t    2048 kB\nVmHWM:\t    4000 kB\n";
+    plan = plan_host(&caps, 5 * MiB);
+    said = NULL;
+    assert_true(plan.limits[HMREG_PLAN_MEMLOCK].needed == 7 * MiB);
+    assert_true(plan.limits[HMREG_PLAN_MEMLOCK].fits == 2 * MiB);
+    assert_non_null(strstr(plan.limits[HMREG_PLAN_MEMLOCK].text, "2097152 of it in use"));
     caps.pins = false;
     plan = plan_host(&caps, 9 * MiB);
     assert_true(plan.fits == 9 * MiB);

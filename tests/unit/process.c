@@ -9,6 +9,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -225,6 +226,67 @@ static void child__parents_library__perm_and_the_parents_pid(void **state)
     assert_ok(hmreg_close(lib));
 }
 
+/* ---- pages ------------------------------------------------------------------------------ */
+
+static bool does_not_wipe; /* the kernel, as before Linux 4.14 */
+
+int __real_madvise(void *addr, size_t len, int advice);
+int __wrap_madvise(void *addr, size_t len, int advice);
+
+int __wrap_madvise(void *addr, size_t len, int advice)
+{
+    if (does_not_wipe && advice == MADV_WIPEONFORK) {
+        errno = EINVAL;
+        return -1;
+    }
+    return __real_madvise(addr, len, advice);
+}
+
+static bool is_mapped(void *page)
+{
+    unsigned char resident;
+
+    return !mincore(page, 1, &resident);
+}
+
+/* Frees the page in the middle of the list, the first and the last: one is left. */
+static int pages_check(void)
+{
+    unsigned char *pages[4], *shared = process_page();
+    pid_t child;
+
+    process_page_free(shared);
+    does_not_wipe = true;
+    while (process_wiped(1)) /* of the mapping that was made when the kernel did */
+        continue;
+    if (errno != EINVAL)
+        return 1;
+    for (int i = 0; i < 4; i++) {
+        pages[i] = process_page();
+        if (!pages[i] || pages[i][0])
+            return 2;
+        pages[i][0] = pages[i][100] = 1;
+    }
+    process_page_free(pages[1]);
+    process_page_free(pages[3]);
+    process_page_free(pages[0]);
+    if (!is_mapped(shared) || is_mapped(pages[0]) || is_mapped(pages[1]) || is_mapped(pages[3]))
+        return 3;
+    child = fork();
+    if (child == 0)
+        _exit(pages[2][0] || pages[2][100]);
+    return status_of(child) ? 4 : !pages[2][0];
+}
+
+static void page_free__kernel_does_not_wipe__others_still_wiped(void **state)
+{
+    pid_t child = fork();
+
+    if (child == 0)
+        _exit(pages_check());
+    assert_int_equal(status_of(child), 0);
+}
+
 /* ---- once -------------------------------------------------------------------------------- */
 
 static struct {
@@ -306,6 +368,7 @@ TEST_MAIN(TEST(epoch_start__again__the_same), TEST(fork__child_has_another_epoch
           TEST(fork__while_a_thread_starts_the_epoch__child_does_not_hang),
           TEST(epoch__processes_with_the_same_pid__differ),
           TEST(child__parents_library__perm_and_the_parents_pid),
+          TEST(page_free__kernel_does_not_wipe__others_still_wiped),
           TEST(once__fails_at_first__tried_again_until_it_is_done),
           TEST(once__threads_at_once__made_by_one),
           TEST(once__fork_while_a_thread_is_at_it__child_makes_its_own))

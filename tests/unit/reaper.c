@@ -521,7 +521,9 @@ static void tidy__client_is_paused_meanwhile__tidied_after(void **state)
     reaper_resume(&last.client);
     await_tidied(&last, before);
     reaper_leave(&last.client);
+    assert_int_equal(threads_named("hmreg-reaper"), 1);
     reaper_leave(&first.client);
+    assert_int_equal(threads_named("hmreg-reaper"), 0);
 }
 
 #define STEPS 60

@@ -88,6 +88,10 @@ static void query__device_memory__all_that_is_known(void **state)
     assert_int_equal(info.alloc_len, sizeof(memory));
     assert_int_equal(info.identity, claim->range.identity);
     assert_int_equal(info.host_addr, 0);
+    vendors[HMREG_IFACE_ROCR].real = true;
+    claim->range.exportable = false;
+    assert_ok(query(lib, memory + 7, 100, &info));
+    assert_int_equal(info.flags, 0);
     assert_ok(hmreg_close(lib));
 }
 
@@ -311,6 +315,12 @@ static void device_query__each_device(void **state)
     assert_int_equal(info.flags, HMREG_DEVICE_SIMULATED | HMREG_DEVICE_DMABUF);
     assert_int_equal(info.pci.bus, 2);
     assert_int_equal(info.memory, 1u << 30);
+    vendors[HMREG_IFACE_CUDA].real = true;
+    assert_ok(hmreg_device_query(lib, HMREG_IFACE_CUDA, 1, &info));
+    assert_int_equal(info.flags, HMREG_DEVICE_DMABUF);
+    vendors[HMREG_IFACE_CUDA].dmabuf = false;
+    assert_ok(hmreg_device_query(lib, HMREG_IFACE_CUDA, 1, &info));
+    assert_int_equal(info.flags, 0);
     assert_fails(hmreg_device_query(lib, HMREG_IFACE_CUDA, 2, &info), -ENODEV, "no device 2");
     assert_fails(hmreg_device_query(lib, HMREG_IFACE_CUDA, -1, &info), -ENODEV, "no device -1");
     assert_fails(hmreg_device_query(lib, HMREG_IFACE_SYSTEM, 0, &info), -ENODEV, "system");

@@ -163,10 +163,24 @@ static void switched_off__no_descriptor_and_all_is_counted(void **state)
     fixture_close(&fixture);
 }
 
+/* ---- changes ---------------------------------------------------------------------------- */
+
+static void change__begun_and_ended__odd_between_and_another_after(void **state)
+{
+    _Atomic uint32_t sequence = UINT32_MAX - 1;
+
+    stats_page_begin_change(&sequence);
+    assert_int_equal(sequence, UINT32_MAX);
+    stats_page_end_change(&sequence);
+    assert_int_equal(sequence, 0);
+}
+
 /* ---- slots ------------------------------------------------------------------------------ */
 
 static void domain__of_a_library__shown_while_it_is_open(void **state)
 {
+    static const struct hmreg_domain_config no_cache = {.size = sizeof(no_cache),
+                                                        .flags = HMREG_DOMAIN_NO_CACHE};
     struct hmreg_domain *other;
     struct stats_layout *page;
     struct fixture fixture;
@@ -178,11 +192,15 @@ static void domain__of_a_library__shown_while_it_is_open(void **state)
     assert_string_equal(page->domains[0].fabric, fixture.domain->caps.fabric);
     other = counter_open_more(fixture.lib, NULL);
     assert_int_equal(page->domains[1].number, 2);
+    assert_int_equal(page->domains[1].sequence, 2);
+    assert_int_equal(page->domains[1].flags, 0);
     assert_ok(hmreg_domain_close(other));
     assert_int_equal(page->domains[1].number, 0);
-    other = counter_open_more(fixture.lib, NULL);
+    assert_int_equal(page->domains[1].sequence, 4);
+    other = counter_open_more(fixture.lib, &no_cache);
     assert_int_equal(page->domains[1].number, 3);
-    assert_int_equal(page->domains[1].sequence % 2, 0);
+    assert_int_equal(page->domains[1].flags, HMREG_DOMAIN_NO_CACHE);
+    assert_int_equal(page->domains[1].sequence, 6);
     assert_ok(hmreg_domain_close(other));
     fixture_close(&fixture);
 }
@@ -229,10 +247,16 @@ static void books__of_a_cache_that_ended__the_next_begins_at_zero(void **state)
     assert_int_equal(block->counts[STATS_MISSES], 1);
     assert_ok(hmreg_domain_close(other));
     assert_int_equal(block->domain, 0);
+    for (unsigned i = 0; i < HMREG_STATS_TIMES; i++)
+        block->times[i] = 7;
+    block->spare[0] = 7; /* of a later version */
     other = counter_open_more(fixture.lib, NULL);
     assert_int_equal(block->domain, 2);
     assert_int_equal(block->counts[STATS_MISSES], 0);
     assert_int_equal(block->counts[STATS_REGIONS_MAX], 0);
+    for (unsigned i = 0; i < HMREG_STATS_TIMES; i++)
+        assert_int_equal(block->times[i], 0);
+    assert_int_equal(block->spare[0], 7);
     assert_ok(hmreg_domain_close(other));
     fixture_close(&fixture);
 }
@@ -346,6 +370,7 @@ TEST_MAIN(TEST(page__of_a_library__says_whose_it_is),
           TEST(file__size_and_bytes__only_the_owner_changes_them),
           TEST(file__in_a_forked_child__not_writable),
           TEST(switched_off__no_descriptor_and_all_is_counted),
+          TEST(change__begun_and_ended__odd_between_and_another_after),
           TEST(domain__of_a_library__shown_while_it_is_open), TEST(books__one_a_cache__count_there),
           TEST(books__of_a_cache_that_ended__the_next_begins_at_zero),
           TEST(places__none_left__counted_unseen_and_said),
