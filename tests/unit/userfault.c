@@ -126,5 +126,34 @@ static void move__grown_and_changes_lost__growth_unwatched(void **state)
     userfault_close(userfault, &client);
 }
 
+/* The client of the case below has a region there. */
+static struct span needed;
+
+static bool need_it(struct userfault_client *client, uint64_t from, uint64_t to, struct span *out)
+{
+    *out = needed;
+    return from < needed.end && needed.start < to;
+}
+
+static void hole__between_two_regions__each_side_unwatched_alone(void **state)
+{
+    struct userfault_client client = {.needs = need_it};
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    char *memory = open_and_watch(&client, 5, 6), *last = memory + 4 * page;
+    uint64_t before = events();
+
+    needed = (struct span){(uintptr_t)last, (uintptr_t)last + page};
+    assert_int_equal(munmap(memory + 2 * page, page), 0);
+    assert_int_equal(events(), before + 1);
+    userfault_unwatch(userfault, (uintptr_t)memory, (uintptr_t)memory + page, false);
+    assert_int_equal(munmap(memory, 2 * page), 0);
+    assert_int_equal(events(), before + 1);
+    assert_int_equal(munmap(last, page), 0);
+    assert_int_equal(events(), before + 2);
+    userfault_close(userfault, &client);
+    munmap(memory, 5 * page);
+}
+
 TEST_MAIN(TEST(move__new_place_watched_before_it_is_read__stays_watched),
-          TEST(move__grown_and_changes_lost__growth_unwatched))
+          TEST(move__grown_and_changes_lost__growth_unwatched),
+          TEST(hole__between_two_regions__each_side_unwatched_alone))
