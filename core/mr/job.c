@@ -145,11 +145,10 @@ static void keep_failure(struct hmreg_job *job, size_t piece, bool is_thread)
         *job->reasons = reasons;
 }
 
-/* Calls the progress callback until it has seen all progress; another thread may do so already. */
+/* Calls the progress callback until it has seen all progress; another thread may do so already.
+ * A calling thread's last error is guarded around all its work on the job. */
 static void report(struct hmreg_job *job)
 {
-    struct hmreg_error_guard guard;
-
     if (!job->config.progress || job->reporting)
         return;
     job->reporting = true;
@@ -158,9 +157,7 @@ static void report(struct hmreg_job *job)
         uint64_t done = job->reported = job->done;
 
         pthread_mutex_unlock(&job->lock);
-        hmreg_error_guard(&guard);
         job->config.progress(job, done, job->total, job->config.progress_context);
-        hmreg_error_unguard(&guard, true);
         pthread_mutex_lock(&job->lock);
     }
     job->reporting = false;

@@ -46,8 +46,8 @@ static void close_all(struct hmreg_remote **remotes, size_t count)
     struct hmreg_error failure;
 
     hmreg_error_save(&failure);
-    for (size_t i = 0; i < count; i++)
-        hmreg_remote_close(remotes[i]);
+    while (count)
+        hmreg_remote_close(remotes[--count]);
     hmreg_error_restore(&failure);
 }
 

@@ -7,17 +7,17 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-static bool contains(const struct iovec *outer, const struct iovec *inner)
+/* A range that begins in a span lies in it: the spans are the ranges that no piece crosses. */
+static bool begins_in(const struct iovec *span, const struct iovec *range)
 {
-    uint64_t skip = (uint64_t)(uintptr_t)inner->iov_base - (uint64_t)(uintptr_t)outer->iov_base;
-
-    return skip < outer->iov_len && inner->iov_len <= outer->iov_len - skip;
+    return (uint64_t)(uintptr_t)range->iov_base - (uint64_t)(uintptr_t)span->iov_base <
+           span->iov_len;
 }
 
 static const struct iovec *span_of(const struct shared *shared, const struct iovec *range)
 {
     for (size_t i = 0; i < shared->span_count; i++)
-        if (contains(&shared->spans[i], range))
+        if (begins_in(&shared->spans[i], range))
             return &shared->spans[i];
     return range;
 }

@@ -134,6 +134,15 @@ static void call_hook(const struct vendor *vendor, const char *call, uint64_t ad
         vendor->hook(call, addr, len);
 }
 
+/* A vendor may rely on what hmem.h promises. */
+static void check_length(size_t len)
+{
+    if (len)
+        return;
+    fprintf(stderr, "a vendor was called with a len of 0\n");
+    abort();
+}
+
 /* The range from claim on, over as many segments as it takes. */
 static int walk(struct vendor *vendor, const struct vendor_claim *claim, uint64_t addr, size_t len,
                 struct hmem_range *out)
@@ -161,6 +170,7 @@ static int look_up(struct vendor *vendor, int code, const char *call, uint64_t a
     const struct vendor_claim *claim = find(vendor, addr);
     int rc;
 
+    check_length(len);
     if (code)
         return answer(vendor, code, call);
     if (!claim)

@@ -5,6 +5,7 @@
 #include "tests/support/vendors.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -584,6 +585,7 @@ static void debug__each_wrong_field__fails_and_names_it(void **state)
     static char host[64], pinned[64];
     struct script_fixture fixture;
     struct claim claims[8];
+    char bases[96];
     static const struct {
         const char *words[2];
     } expected[] = {
@@ -605,6 +607,8 @@ static void debug__each_wrong_field__fails_and_names_it(void **state)
     claims[0].attr.iface = HMREG_IFACE_ZE;
     claims[1].attr.device = 0;
     claims[2].attr.claim_kind = HMREG_MEM_MANAGED;
+    snprintf(bases, sizeof(bases), "says %#" PRIx64 ", the memory's is %#" PRIx64,
+             claims[3].attr.claim_base + 16, claims[3].attr.claim_base);
     claims[3].attr.claim_base += 16;
     claims[3].attr.claim_len -= 16;
     claims[4].attr.claim_len = 4096;
@@ -620,6 +624,8 @@ static void debug__each_wrong_field__fails_and_names_it(void **state)
         assert_reg_fails(reg(&fixture, &claims[i], 0, &mr), mr, -EINVAL, "trusted claim about");
         for (int word = 0; word < 2; word++)
             assert_non_null(strstr(hmreg_last_error()->text, expected[i].words[word]));
+        if (i == 3)
+            assert_non_null(strstr(hmreg_last_error()->text, bases));
     }
     assert_int_equal(script.count, 0);
     script_close(&fixture);

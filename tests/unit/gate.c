@@ -49,13 +49,17 @@ static void open__where_one_was_closed_pending__live_and_nothing_else(void **sta
 {
     struct gate *first = open_hooked(), *second;
 
+    atomic_store(&first->library, 7);
     gates_mark_pending(CHANGE_HOOKS, 0);
     gate_close(first);
     gates_mark_pending(CHANGE_HOOKS, 0);
+    gates_mark_pending(CHANGE_NOTICE, 7);
+    assert_int_equal(state_of(first), 0);
     second = gate_open();
     assert_ptr_equal(second, first);
     assert_int_equal(state_of(second), GATE_LIVE);
     gates_mark_pending(CHANGE_HOOKS, 0);
+    gates_mark_pending(CHANGE_NOTICE, 7);
     assert_int_equal(state_of(second), GATE_LIVE);
     gate_close(second);
 }

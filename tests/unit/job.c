@@ -75,6 +75,7 @@ static void peer__of_the_most_pieces__finds_each(void **state)
     struct hmreg_mr *mr;
     uint64_t addr, key;
     size_t size = 0;
+    long before;
 
     open_fixture(&fixture);
     fixture.config.piece_len = LEN;
@@ -86,7 +87,10 @@ static void peer__of_the_most_pieces__finds_each(void **state)
     failing = 1;
     assert_fails(hmreg_mr_pack(mr, token, &size), -ENOMEM, "a token");
     failing = 0;
+    before = blocks;
+    assert_ok(hmreg_mr_pack_many(&mr, 1, token, &size));
     assert_ok(hmreg_mr_pack(mr, token, &size));
+    assert_int_equal(blocks, before);
     assert_ok(hmreg_remote_open(fixture.script.domain, token, size, &remote));
     for (size_t i = 0; i < HMREG_SEGMENTS_MAX; i++) {
         assert_ok(hmreg_remote_addr(remote, i * LEN + 5, LEN - 5, &addr, &key));
@@ -520,11 +524,14 @@ static void memory__each_allocation_fails__nothing_is_left(void **state)
     struct hmreg_mr *mr = NULL;
     struct fixture fixture;
     unsigned failures = 0;
+    long before;
     int rc;
 
     open_group(&fixture, 2, 0);
     for (failing = 1;; failing++) {
         int fds = test_count_fds();
+
+        before = blocks;
 
         allocations = 0;
         rc = hmreg_mr_reg_large(fixture.group, fixture.script.memory[0], 4 * PIECE,
@@ -539,11 +546,13 @@ static void memory__each_allocation_fails__nothing_is_left(void **state)
         assert_int_equal(rc, -ENOMEM);
         assert_int_equal(script.live, 0);
         assert_int_equal(test_count_fds(), fds);
+        assert_int_equal(blocks, before);
     }
     failing = 0;
     assert_ok(rc);
     assert_true(failures > 10);
     assert_ok(hmreg_mr_close(mr));
+    assert_int_equal(blocks, before);
     close_fixture(&fixture);
 }
 

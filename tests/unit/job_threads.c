@@ -17,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #define PIECE  4096u
@@ -39,6 +40,23 @@ int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(
     if (!rc)
         started[threads % 2] = *thread;
     return rc;
+}
+
+/* The n-th call since `first` was set returns that plus n times `step`; 0: the real clock. */
+static struct {
+    uint64_t first, step, calls; /* ns */
+} fake_clock;
+
+int __real_clock_gettime(clockid_t id, struct timespec *out);
+int __wrap_clock_gettime(clockid_t id, struct timespec *out);
+int __wrap_clock_gettime(clockid_t id, struct timespec *out)
+{
+    uint64_t now = fake_clock.first + fake_clock.step * fake_clock.calls++;
+
+    if (!fake_clock.first)
+        return __real_clock_gettime(id, out);
+    *out = (struct timespec){(time_t)(now / 1000000000), (long)(now % 1000000000)};
+    return 0;
 }
 
 /* ---- the fabric ------------------------------------------------------------------------- */
@@ -265,7 +283,39 @@ static void reg_large__the_caller_is_a_worker(void **state)
     pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
-/* Whether it starts threads depends on the time of the first piece. */
+static void complain(struct hmreg_job *job, uint64_t done, uint64_t total, void *context)
+{
+    hmreg_fail(-EIO, "the callback's own failure");
+}
+
+/* Threads are worth it where the other 63 pieces take more than 5 ms, at the first one's speed. */
+static void reg_large__workers_0__threads_where_they_are_worth_it(void **state)
+{
+    long cpus = sysconf(_SC_NPROCESSORS_ONLN);
+    unsigned workers = cpus < 8 ? (unsigned)cpus : 8;
+    struct hmreg_mr *mr = NULL;
+    struct fixture fixture;
+    sigset_t all, before;
+
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    for (uint64_t us = 79; us <= 80; us++) {
+        open_fixture(&fixture, 0);
+        fixture.config.progress = complain;
+        fake_clock = (typeof(fake_clock)){.first = 7999950000, .step = us * 1000};
+        hmreg_fail(-ENODATA, "before");
+        assert_ok(hmreg_mr_reg_large(fixture.domain, fixture.range.iov_base, fixture.range.iov_len,
+                                     HMREG_READ, &fixture.config, &mr));
+        fake_clock.first = 0;
+        assert_int_equal(hmreg_last_error()->code, -ENODATA);
+        assert_int_equal(threads, us == 80 ? workers - 1 : 0);
+        check_order(workers);
+        assert_ok(hmreg_mr_close(mr));
+        close_fixture(&fixture);
+    }
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
 static void reg_large__workers_0__registered_once(void **state)
 {
     struct hmreg_mr *mr = (void *)1;
@@ -664,6 +714,7 @@ static void device__several_workers__one_export(void **state)
 
 TEST_MAIN(TEST(workers__each_number__all_at_once_and_in_order),
           TEST(workers__0__as_many_as_cpus_up_to_8), TEST(reg_large__the_caller_is_a_worker),
+          TEST(reg_large__workers_0__threads_where_they_are_worth_it),
           TEST(reg_large__workers_0__registered_once),
           TEST(threads__cannot_be_started__fewer_or_eagain),
           TEST(key__of_the_caller__its_piece_before_the_others),

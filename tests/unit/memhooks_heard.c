@@ -15,23 +15,33 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-static void shmat__over_it__registered_anew(void **state)
+/* rest: bytes behind the page where the segment begins. */
+static void check_shmat(size_t rest, int flags)
 {
-    size_t len = 2 * fixture_page();
+    size_t page = fixture_page();
     char *memory = fixture_map(2);
-    int id = shmget(IPC_PRIVATE, len, 0600);
+    int id = shmget(IPC_PRIVATE, 2 * page, 0600);
     struct fixture fixture;
 
     if (id < 0)
         test_skip("no shared memory segments: %s", strerror(errno));
     fixture_open_hooked(&fixture);
-    assert_int_equal(fixture_key(&fixture, memory, len), 1);
-    assert_ptr_equal(shmat(id, memory, SHM_REMAP), memory);
+    assert_int_equal(fixture_key(&fixture, memory, page), 1);
+    assert_int_equal(fixture_key(&fixture, memory + page, page), 2);
+    assert_ptr_equal(shmat(id, memory + rest, SHM_REMAP | flags), memory);
     shmctl(id, IPC_RMID, NULL);
-    assert_int_equal(fixture_stats(&fixture).invalidations, 1);
-    assert_int_equal(fixture_key(&fixture, memory, len), 2);
+    assert_int_equal(fixture_stats(&fixture).invalidations, 2);
+    assert_int_equal(fixture_key(&fixture, memory, page), 3);
+    assert_int_equal(fixture_key(&fixture, memory + page, page), 4);
     assert_int_equal(syscall(SYS_shmdt, memory), 0);
     fixture_close(&fixture);
+}
+
+static void shmat__over_it__registered_anew(void **state)
+{
+    check_shmat(0, 0);
+    check_shmat(0, SHM_RND);
+    check_shmat(fixture_page() - 1, SHM_RND);
 }
 
 static void madvise__guard_pages__registered_anew(void **state)

@@ -4,6 +4,7 @@
  * tests that writes its jumps over the same bytes. Loaded before hmreg is opened, after it, and
  * still there when it is closed. Their changes of libc stay, so each test has a process of its own.
  */
+#include "core/monitor/memhooks/hook_arch.h"
 #include "tests/support/cache_fixture.h"
 #include "tests/support/patch.h"
 
@@ -295,6 +296,30 @@ static void jump_to_nowhere_later(const char *file)
     MUST(fixture_stats(&fixture).uncached == 2);
 }
 
+/* Of our jump in munmap() only the last byte: it leads elsewhere, which is noticed as well. */
+static void change_last_byte(const char *file)
+{
+    const uint8_t *code = (const uint8_t *)(uintptr_t)munmap;
+    uint8_t before[64], bytes[PATCH_SIZE];
+    struct fixture fixture;
+    size_t at = 0;
+
+    memcpy(before, code, sizeof(before));
+    fixture = opened_first();
+    while (at < sizeof(before) && code[at] == before[at])
+        at++;
+    at -= at % HOOK_CODE_STEP;
+    MUST(at < sizeof(before));
+    MUST(fixture_key(&fixture, fixture_map(1), 10) == 1);
+    MUST(fixture_stats(&fixture).uncached == 0);
+    memcpy(bytes, code + at, sizeof(bytes));
+    bytes[HOOK_SITE_SIZE - 1] ^= 0x40;
+    if (!patch_bytes((void *)(uintptr_t)(code + at), bytes))
+        _exit(ABSENT);
+    fixture_key(&fixture, fixture_map(1), 10);
+    MUST(fixture_stats(&fixture).uncached == 1);
+}
+
 static void load__before_open__every_change_is_noticed(void **state)
 {
     in_a_process(load_then_open, theirs);
@@ -345,6 +370,11 @@ static void get__where_a_jump_leads_nowhere_since__uncached(void **state)
     in_a_process(jump_to_nowhere_later, "a jump");
 }
 
+static void get__where_a_byte_of_our_jump_changed__uncached(void **state)
+{
+    in_a_process(change_last_byte, "a changed byte");
+}
+
 TEST_MAIN(TEST(load__before_open__every_change_is_noticed),
           TEST(load__after_open__every_change_is_noticed),
           TEST(close__under_their_jumps__leaves_them),
@@ -354,7 +384,8 @@ TEST_MAIN(TEST(load__before_open__every_change_is_noticed),
           TEST(load__ucx_after_open__every_change_is_noticed),
           TEST(close__under_ucx__leaves_its_jumps),
           TEST(open__where_a_jump_leads_nowhere__opnotsupp),
-          TEST(get__where_a_jump_leads_nowhere_since__uncached))
+          TEST(get__where_a_jump_leads_nowhere_since__uncached),
+          TEST(get__where_a_byte_of_our_jump_changed__uncached))
 #else
 static void open__no_hooks_on_this_processor(void **state)
 {

@@ -12,6 +12,7 @@
 #include <string.h>
 #include <sys/shm.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -58,6 +59,7 @@ static void get__default_and_libc_cannot_be_hooked__userfaultfd_and_why(void **s
 {
     struct hmreg_monitor_info info = {.size = sizeof(info)};
     char *memory = fixture_map(1);
+    struct rlimit before, none = {0};
     struct fixture fixture;
 
     fixture_open(&fixture, HMREG_MONITOR_USERFAULTFD, NULL); /* or skips */
@@ -65,14 +67,22 @@ static void get__default_and_libc_cannot_be_hooked__userfaultfd_and_why(void **s
     fixture_open(&fixture, HMREG_MONITOR_DEFAULT, NULL);
     assert_ok(hmreg_monitor_query(fixture.lib, &info));
     assert_int_equal(info.active, HMREG_MONITOR_DEFAULT);
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    none.rlim_max = before.rlim_max;
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0); /* as long as no descriptor is left */
     assert_int_equal(fixture_key(&fixture, memory, 10), 1);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+    assert_ok(hmreg_monitor_query(fixture.lib, &info));
+    assert_int_equal(info.active, HMREG_MONITOR_DEFAULT);
+    assert_int_equal(fixture_key(&fixture, memory, 10), 2);
     assert_ok(hmreg_monitor_query(fixture.lib, &info));
     assert_int_equal(info.active, HMREG_MONITOR_USERFAULTFD);
     assert_int_equal(info.userfaultfd, 1);
-    assert_non_null(strstr(info.why, "memhooks: "));
+    assert_ptr_equal(strstr(info.why, "memhooks: "), info.why);
+    assert_null(strstr(info.why, "userfaultfd: "));
     munmap(memory, fixture_page());
     assert_non_null(fixture_map_at(memory, 1));
-    assert_int_equal(fixture_key(&fixture, memory, 10), 2);
+    assert_int_equal(fixture_key(&fixture, memory, 10), 3);
     munmap(memory, fixture_page());
     fixture_close(&fixture);
 }

@@ -14,7 +14,10 @@
 #include <hmreg/hmreg.h>
 #include <link.h>
 #include <string.h>
+#include <sys/auxv.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
+#include <unistd.h>
 
 #ifndef SYS_process_madvise
 #define SYS_process_madvise 440
@@ -99,6 +102,104 @@ static void sites_find__in_this_libc__every_entry_that_changes_mappings(void **s
     assert_in_range(found.entries, sizeof(numbers) / sizeof(numbers[0]), HOOK_SITES_MAX);
 }
 
+/* ---- a dynamic linker whose text is alone ----------------------------------------------- */
+
+/* For the library the dynamic linker's text is here, if it is not NULL; of it the program has
+ * neither the byte before nor the pages behind. */
+static uint8_t *copy;
+static ElfW(Phdr) segment;
+
+struct look {
+    int (*at)(struct dl_phdr_info *file, size_t size, void *arg);
+    void *arg;
+};
+
+static bool is_linker(const struct dl_phdr_info *file)
+{
+    return file->dlpi_addr == getauxval(AT_BASE);
+}
+
+static int look_elsewhere(struct dl_phdr_info *file, size_t size, void *arg)
+{
+    struct look *look = arg;
+    struct dl_phdr_info changed = *file;
+
+    if (is_linker(file)) {
+        changed.dlpi_phdr = &segment;
+        changed.dlpi_phnum = 1;
+    }
+    return look->at(&changed, size, look->arg);
+}
+
+int __real_dl_iterate_phdr(int (*look)(struct dl_phdr_info *file, size_t size, void *arg),
+                           void *arg);
+int __wrap_dl_iterate_phdr(int (*look)(struct dl_phdr_info *file, size_t size, void *arg),
+                           void *arg);
+int __wrap_dl_iterate_phdr(int (*look)(struct dl_phdr_info *file, size_t size, void *arg),
+                           void *arg)
+{
+    struct look elsewhere = {look, arg};
+
+    return copy ? __real_dl_iterate_phdr(look_elsewhere, &elsewhere)
+                : __real_dl_iterate_phdr(look, arg);
+}
+
+/* Finds the text; returns 1. */
+static int find_text(struct dl_phdr_info *file, size_t size, void *arg)
+{
+    const uint8_t **text = arg;
+
+    if (!is_linker(file))
+        return 0;
+    for (int i = 0; i < file->dlpi_phnum; i++)
+        if (file->dlpi_phdr[i].p_type == PT_LOAD && file->dlpi_phdr[i].p_flags & PF_X)
+            segment = file->dlpi_phdr[i];
+    *text = (const uint8_t *)(file->dlpi_addr + segment.p_vaddr);
+    return 1;
+}
+
+static void copy_text(const uint8_t *text)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    size_t len = (segment.p_memsz + page - 1) / page * page;
+    uint8_t *memory = mmap(NULL, len + 2 * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    assert_ptr_not_equal(memory, MAP_FAILED);
+    assert_int_equal(mprotect(memory + page, len, PROT_READ | PROT_WRITE), 0);
+    memcpy(memory + page, text, segment.p_memsz);
+    segment.p_vaddr = (uintptr_t)memory + page - getauxval(AT_BASE);
+    copy = memory + page;
+}
+
+static bool is_in(const uint8_t *at, const uint8_t *text)
+{
+    return at >= text && at < text + segment.p_memsz;
+}
+
+static void sites_find__linkers_text_alone__reads_nothing_beside_it(void **state)
+{
+    struct hook_sites there;
+    const uint8_t *text = NULL;
+    unsigned moved = 0;
+    int rc = hook_sites_find(&found.sites);
+
+    if (rc == -EOPNOTSUPP && code_refusal())
+        test_skip("%s", code_refusal());
+    assert_ok(rc);
+    assert_int_equal(dl_iterate_phdr(find_text, &text), 1);
+    copy_text(text);
+    rc = hook_sites_find(&there);
+    text = copy;
+    copy = NULL;
+    assert_ok(rc);
+    assert_int_equal(there.count, found.sites.count);
+    for (size_t i = 0; i < there.count; i++) {
+        assert_true(is_site(there.site[i].at) || is_in(there.site[i].at, text));
+        moved += is_in(there.site[i].at, text);
+    }
+    assert_true(moved >= 1);
+}
+
 #ifdef __x86_64__
 static void begins_with_jump__each_form__its_target(void **state)
 {
@@ -129,4 +230,5 @@ static void begins_with_jump__each_form__its_target(void **state)
 #endif
 
 TEST_MAIN(TEST(sites_find__in_this_libc__every_entry_that_changes_mappings),
+          TEST(sites_find__linkers_text_alone__reads_nothing_beside_it),
           TEST(begins_with_jump__each_form__its_target))

@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <linux/userfaultfd.h>
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
@@ -45,14 +46,17 @@ static struct {
     sem_t reached, go_on;
 } obstacle;
 
-static void come_by(enum place place)
+static bool is_monitors_thread(void)
 {
     char name[16] = "";
 
-    if (atomic_load(&obstacle.place) != place)
-        return;
     pthread_getname_np(pthread_self(), name, sizeof(name));
-    if (strcmp(name, "hmreg-monitor"))
+    return !strcmp(name, "hmreg-monitor");
+}
+
+static void come_by(enum place place)
+{
+    if (atomic_load(&obstacle.place) != place || !is_monitors_thread())
         return;
     sem_post(&obstacle.reached);
     while (sem_wait(&obstacle.go_on))
@@ -71,6 +75,16 @@ int __wrap_poll(struct pollfd *fds, nfds_t count, int timeout)
     return rc;
 }
 
+/* Puts events behind those read: an end of all memory, which would leave nothing cached. */
+static void fill_behind(char *buffer, size_t used, size_t size)
+{
+    static const struct uffd_msg end = {.event = UFFD_EVENT_UNMAP,
+                                        .arg.remove = {.end = UINT64_MAX}};
+
+    for (; used + sizeof(end) <= size; used += sizeof(end))
+        memcpy(buffer + used, &end, sizeof(end));
+}
+
 ssize_t __real_read(int fd, void *buffer, size_t size);
 ssize_t __wrap_read(int fd, void *buffer, size_t size);
 
@@ -78,6 +92,8 @@ ssize_t __wrap_read(int fd, void *buffer, size_t size)
 {
     ssize_t rc = __real_read(fd, buffer, size);
 
+    if (rc > 0 && rc % sizeof(struct uffd_msg) == 0 && is_monitors_thread())
+        fill_behind(buffer, (size_t)rc, size);
     come_by(AFTER_READING);
     return rc;
 }

@@ -402,6 +402,32 @@ static void composite__second_piece_fails__nothing_stays(void **state)
 
 /* ---- domains ---------------------------------------------------------------------------- */
 
+/* The peer finds each byte of the region's ranges, which have 8 bytes each. */
+static void check_token(const struct script_fixture *fixture, const struct hmreg_mr *mr,
+                        const struct iovec *iov, unsigned count)
+{
+    struct hmreg_remote *remote;
+    uint8_t token[4096];
+    size_t size = sizeof(token);
+    uint64_t addr, key;
+
+    assert_ok(hmreg_mr_pack(mr, token, &size));
+    assert_ok(hmreg_remote_open(fixture->domain, token, size, &remote));
+    for (unsigned i = 0; i < count; i++) {
+        assert_ok(hmreg_remote_addr(remote, 8 * i + 3, 5, &addr, &key));
+        assert_int_equal(addr, (uintptr_t)iov[i].iov_base + 3);
+        assert_int_equal(key, hmreg_mr_key(mr));
+    }
+    assert_fails(hmreg_remote_addr(remote, 8 * count - 1, 2, &addr, &key), -ERANGE, "outside");
+    hmreg_remote_close(remote);
+    size = sizeof(token);
+    assert_ok(hmreg_mr_pack_range(mr, (char *)iov[count - 1].iov_base + 2, 6, token, &size));
+    assert_ok(hmreg_remote_open(fixture->domain, token, size, &remote));
+    assert_ok(hmreg_remote_addr(remote, 1, 4, &addr, &key));
+    assert_int_equal(addr, (uintptr_t)iov[count - 1].iov_base + 3);
+    hmreg_remote_close(remote);
+}
+
 /* A fabric may take more ranges than a token that older peers read can name. */
 static void domain__fabric_takes_a_thousand_ranges__64_are_offered(void **state)
 {
@@ -409,8 +435,6 @@ static void domain__fabric_takes_a_thousand_ranges__64_are_offered(void **state)
     struct hmreg_domain_info info = {.size = sizeof(info)};
     struct iovec iov[TOKEN_FEW_SEGMENTS + 1];
     static char host[TOKEN_FEW_SEGMENTS + 1][16];
-    uint8_t token[4096];
-    size_t size = sizeof(token);
     struct hmreg_mr *mr;
     struct script_fixture fixture;
 
@@ -425,7 +449,7 @@ static void domain__fabric_takes_a_thousand_ranges__64_are_offered(void **state)
                      mr, -EINVAL, "count is 65");
     assert_ok(hmreg_mr_regv(fixture.domain, iov, TOKEN_FEW_SEGMENTS, HMREG_ACCESS_REMOTE, 0, 0, 0,
                             &mr, NULL));
-    assert_ok(hmreg_mr_pack(mr, token, &size));
+    check_token(&fixture, mr, iov, TOKEN_FEW_SEGMENTS);
     assert_ok(hmreg_mr_close(mr));
     script_close(&fixture);
 }

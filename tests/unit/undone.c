@@ -179,6 +179,10 @@ static void get__on_a_group_with_a_rail_busy__kept(void **state)
 static void job__pieces_busy__kept_after_the_job(void **state)
 {
     struct hmreg_job_config config = {.size = sizeof(config), .workers = 1, .piece_len = PAGE};
+    struct iovec range;
+    struct hmreg_mr_attr attr = {
+        .size = sizeof(attr), .iov = &range, .iov_count = 1, .access = HMREG_ACCESS_ALL};
+    struct hmreg_job *job = NULL;
     struct hmreg_mr *mr = (void *)1;
     struct fixture fixture;
 
@@ -190,6 +194,10 @@ static void job__pieces_busy__kept_after_the_job(void **state)
     assert_ptr_equal(mr, (void *)1);
     assert_int_equal(undone_left(fixture.members[0]), 2);
     relax();
+    range = (struct iovec){fixture.host, PIECES * PAGE};
+    assert_ok(hmreg_job_start(fixture.members[0], &attr, 0, &config, &job)); /* tries one */
+    assert_int_equal(undone_left(fixture.members[0]), 1);
+    assert_ok(hmreg_job_close(job));
     assert_ok(hmreg_domain_flush(fixture.members[0]));
     close_fixture(&fixture);
 }
