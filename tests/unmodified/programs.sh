@@ -47,7 +47,7 @@ is_listening() { # PORT
 }
 
 # Ends the side of fi_pingpong over verbs that waits for ever. Each side sends a last message after its
-# results, and disconnects when that is acknowledged and the other's has arrived; neither makes sure that the
+# results, and disconnects when that is acknowledged and the other's has arrived, without making sure that the
 # other's is acknowledged too (pp_finalize()). If it is not yet, Soft-RoCE drops the acknowledgement, as the
 # queue pair has left its state (rxe_xmit_packet()), and sends the other side's message again without end: it
 # takes the retry count of 7 for that (rxe_completer()), and 7 are left of the 15 that libfabric asks for.
