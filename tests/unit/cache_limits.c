@@ -186,7 +186,7 @@ static void limit__filled_by_hundreds_that_are_held__served_uncached(void **stat
         put_all(held);
         use_all_but_one(&fixture);
         fixture_key(&fixture, memory[3], sizeof(places[0]));
-        use_all_but_one(&fixture); /* the one not used since the search in vain has gone */
+        use_all_but_one(&fixture); /* the one not used since the failed search has gone */
         assert_int_equal(fixture_stats(&fixture).evictions, 1);
         assert_int_equal(fixture_stats(&fixture).uncached, 3);
         fixture_close(&fixture);

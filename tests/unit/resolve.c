@@ -3,6 +3,8 @@
 #include "tests/support/test.h"
 #include "tests/support/vendors.h"
 
+#include "core/context/context.h"
+
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
@@ -303,6 +305,28 @@ static void open__failing_vendors__last_error_stays(void **state)
     assert_ok(hmreg_open(&all_named, &lib));
     assert_memory_equal(hmreg_last_error(), &before, sizeof(before));
     assert_ok(hmreg_close(lib));
+}
+
+static bool has_vendors(int open_code)
+{
+    struct hmreg *lib;
+    bool has;
+
+    vendors_reset();
+    for (int i = HMREG_IFACE_CUDA; i < HMREG_IFACE_COUNT; i++)
+        vendors[i].open_code = open_code;
+    assert_ok(hmreg_open(&all_named, &lib));
+    has = atomic_load(&lib->runtimes.vendors);
+    assert_ok(hmreg_close(lib));
+    return has;
+}
+
+/* Misses on known host memory ask no runtime while the system's is the only one. */
+static void open__vendors_that_start_or_not__those_that_did_are_asked(void **state)
+{
+    assert_true(has_vendors(0));
+    assert_false(has_vendors(-EIO)); /* absent for good */
+    assert_false(has_vendors(-ENOENT));
 }
 
 static void device_query__each_device(void **state)
@@ -736,8 +760,9 @@ TEST_MAIN(TEST(fork__runtime_the_parent_used__is_refused),
           TEST(query__pinned_by_one_and_anothers_device_memory__the_device),
           TEST(open__vendor_that_fails__why_is_its_sentence),
           TEST(open__ifaces_named__no_other_is_opened),
-          TEST(open__failing_vendors__last_error_stays), TEST(device_query__each_device),
-          TEST(open__nothing_named__no_runtime_is_started),
+          TEST(open__failing_vendors__last_error_stays),
+          TEST(open__vendors_that_start_or_not__those_that_did_are_asked),
+          TEST(device_query__each_device), TEST(open__nothing_named__no_runtime_is_started),
           TEST(open__environment_names_one__started),
           TEST(query__no_library_in_the_process__system_and_none_is_started),
           TEST(query__library_that_was_loaded_since__its_memory_is_found),
