@@ -12,24 +12,32 @@
 #include <errno.h>
 #include <hmreg/hmreg.h>
 #include <poll.h>
+#include <sched.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 static struct userfault *userfault;
 /* Watched before the next events are read; start, written last, is 0 until then. */
 static _Atomic uint64_t start, end;
 static atomic_bool watched;
+static _Atomic uint64_t stack; /* an address in the monitor thread's */
 
 int __real_poll(struct pollfd *fds, nfds_t count, int timeout);
 int __wrap_poll(struct pollfd *fds, nfds_t count, int timeout);
 
 int __wrap_poll(struct pollfd *fds, nfds_t count, int timeout)
 {
-    int rc = __real_poll(fds, count, timeout);
+    int rc;
 
+    stack = (uintptr_t)__builtin_frame_address(0);
+    rc = __real_poll(fds, count, timeout);
     if (start && !atomic_exchange(&watched, true))
         userfault_watch(userfault, start, end);
     return rc;
@@ -154,6 +162,80 @@ static void hole__between_two_regions__each_side_unwatched_alone(void **state)
     munmap(memory, 5 * page);
 }
 
+/* The child keeps the file open, in which nobody reads events any more. */
+static void close__memory_watched_and_a_copy_in_a_child__unmaps_at_once(void **state)
+{
+    struct userfault_client client = {.needs = need_nothing};
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    char *memory = open_and_watch(&client, 1, 2);
+    pid_t child = (pid_t)syscall(SYS_clone, SIGCHLD, NULL, NULL, NULL, NULL); /* no fork handlers */
+    int status;
+
+    if (child == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        for (;;)
+            pause();
+    }
+    assert_true(child > 0);
+    userfault_close(userfault, &client);
+    assert_int_equal(munmap(memory, page), 0);
+    assert_int_equal(kill(child, SIGKILL), 0);
+    assert_int_equal(waitpid(child, &status, 0), child);
+}
+
+static struct map mapping_at(uint64_t addr)
+{
+    struct map map = {.start = 0};
+    struct maps maps;
+
+    maps_begin(&maps, -1);
+    assert_int_equal(maps_next(&maps, addr, &map), 1);
+    maps_end(&maps);
+    return map;
+}
+
+/* Maps a page below the thread's stack, with the stack's flags. */
+static char *map_below_stack(size_t page)
+{
+    char *below, *memory;
+
+    while (!stack)
+        sched_yield();
+    below = (char *)(uintptr_t)mapping_at(stack).start - page;
+    memory = mmap(below, page, PROT_READ | PROT_WRITE,
+                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+    if (memory != below) {
+        if (memory != MAP_FAILED)
+            munmap(memory, page);
+        return NULL;
+    }
+    assert_int_equal(madvise(memory, page, MADV_DONTDUMP), 0);
+    return memory;
+}
+
+/* The kernel makes one mapping of the two, which is always needed. */
+static void close__watched_memory_merged_with_the_stack__ends(void **state)
+{
+    struct userfault_client client = {.needs = need_nothing};
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    char *beside, *memory;
+
+    stack = 0;
+    beside = open_and_watch(&client, 1, 256); /* leaves room below the thread's stack */
+    memory = map_below_stack(page);
+    if (!memory) {
+        userfault_close(userfault, &client);
+        test_skip("another mapping is below the thread's stack");
+    }
+    assert_true(userfault_watch(userfault, (uintptr_t)memory, (uintptr_t)memory + page));
+    assert_true(mapping_at((uintptr_t)memory).end > stack);
+    userfault_close(userfault, &client);
+    assert_int_equal(munmap(memory, page), 0);
+    munmap(beside, page);
+}
+
 TEST_MAIN(TEST(move__new_place_watched_before_it_is_read__stays_watched),
           TEST(move__grown_and_changes_lost__growth_unwatched),
-          TEST(hole__between_two_regions__each_side_unwatched_alone))
+          TEST(hole__between_two_regions__each_side_unwatched_alone),
+          TEST(close__memory_watched_and_a_copy_in_a_child__unmaps_at_once),
+          TEST(close__watched_memory_merged_with_the_stack__ends))

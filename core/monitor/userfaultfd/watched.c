@@ -533,17 +533,23 @@ void watching_open(struct watching *watching, int fd,
     changes_start(&watching->changes);
 }
 
+static bool need_nothing(void *arg, uint64_t start, uint64_t end)
+{
+    return false;
+}
+
+/* What the caller always needs is left as well: the program's memory may have merged with it. */
 void watching_close(struct watching *watching)
 {
+    watching->needed = need_nothing;
     take_off_unmapped(watching);
     leave_moved(watching);
     while (leave_one_kept(watching))
         ;
     while (watching->count) {
-        struct span span = watching->spans[watching->count - 1];
+        struct span span = watching->spans[--watching->count];
 
         leave_now(watching, &span);
-        take_off(watching, span.start, span.end); /* also where the mappings could not be read */
     }
     watching_forget(watching);
     pthread_mutex_destroy(&watching->lock);
