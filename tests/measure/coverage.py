@@ -3,7 +3,7 @@
 """What the tests of a build with --coverage executed: coverage.py BUILD_DIR.
 
 Prints lines and branches for each folder of the library and the tools, and writes them, with each
-file's, to BUILD_DIR/coverage.json. Uses gcov(1) alone. mutants.py uses read() for each test.
+file's, to BUILD_DIR/coverage.json. Uses gcov(1) alone.
 """
 import json
 import os
@@ -16,12 +16,12 @@ ROOTS = ("core", "hmem", "providers", "tools")
 
 
 def objects(build):
-    """Each object compiled from a source under ROOTS, relative to build, with that source."""
+    """Each object compiled from a source under ROOTS, relative to build."""
     with open(os.path.join(build, "compile_commands.json")) as file:
         commands = json.load(file)
     tree = os.path.dirname(os.path.dirname(build))
     found = ((re.search(r" -o (\S+)", c["command"])[1], os.path.relpath(c["file"], tree)) for c in commands)
-    return [(output, source) for output, source in found if source.split("/")[0] in ROOTS]
+    return [output for output, source in found if source.split("/")[0] in ROOTS]
 
 
 def gcov(build, data):
@@ -34,28 +34,25 @@ def gcov(build, data):
 
 
 def add(files, document, tree):
-    """Adds one document's counts to files[path] = {lines, branches, functions}."""
+    """Adds one document's counts to files[path] = {lines, branches}."""
     for one in document["files"]:
         path = os.path.join(document["current_working_directory"], one["file"])
         path = os.path.relpath(os.path.normpath(path), tree)
         if path.split("/")[0] not in ROOTS:
             continue
-        into = files.setdefault(path, {"lines": {}, "branches": {}, "functions": {}})
+        into = files.setdefault(path, {"lines": {}, "branches": {}})
         for line in one["lines"]:
             number = line["line_number"]
             into["lines"][number] = into["lines"].get(number, 0) + line["count"]
             for which, branch in enumerate(line["branches"]):
                 key = (number, which)
                 into["branches"][key] = into["branches"].get(key, 0) + branch["count"]
-        for function in one["functions"]:
-            into["functions"][function["start_line"]] = function["end_line"]
 
 
-def read(build, where=None):
-    """The counts of a build, or of the data files under where, which has the notes beside them."""
+def read(build):
+    """The counts of a build."""
     tree = os.path.dirname(os.path.dirname(build))
-    where = where or build
-    data = [os.path.join(where, output[:-len(".o")] + ".gcda") for output, _ in objects(build)]
+    data = [os.path.join(build, output[:-len(".o")] + ".gcda") for output in objects(build)]
     data = [name for name in data if os.path.exists(name)]
     files = {}
     some = [data[i::8] for i in range(8)]

@@ -3,261 +3,317 @@
 """Do the tests notice a wrong line? `./run mutants` changes one place of the sources at a time, in a
 copy of the tree, and runs the tests that execute that place, the quickest first, until one fails.
 
-Two builds of the copy: one with coverage, which says which test executes which line; and one that is
-mutated. A place that no test executes survives without a run. A place whose object file stays
-the same is no mutant, nor is one that does not compile. The same seed and tree: the same mutants.
+One build of the copy has all changes of the sources in it, and HMREG_MUTANT in the environment chooses
+one (schemata.py). Each test runs once without a mutant, to find which places it executes. A change whose
+object file stays the same, optimized, is no mutant, nor is one that does not compile.
+
+What is known of each mutant is kept in build/mutants/results.jsonl, so a run that was stopped goes on where
+it ended. A test that let a mutant pass runs again only when its programs have changed.
 """
 import argparse
-import filecmp
 import json
 import os
 import random
 import re
-import shutil
+import resource
 import signal
-import subprocess
 import sys
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 
-import coverage
-from mutations import mutations
+import mutated
+import tested
+from mutated import BUILD, HERE, WORK
+from tested import content
 
-HERE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-WORK = os.path.join(HERE, "build/mutants")
-TREE = os.path.join(WORK, "tree")
-BUILD = os.path.join(TREE, "build/mutated")
-COVER = os.path.join(TREE, "build/coverage")
-
-
-def say(*words):
-    print(*words, file=sys.stderr, flush=True)
+RESULTS = os.path.join(WORK, "results.jsonl")
+LABELS = "unit|conformance|fault|stress|cuda|rocr|ze|ofi|fuzz"
+WITHOUT = "long|guest|rdma|package"
 
 
-def run(*command, **options):
-    return subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **options)
+def say(words):
+    sys.stderr.write(words + "\n")
 
 
-def must(*command, **options):
-    done = run(*command, **options)
-    if done.returncode:
-        sys.exit("mutants: " + " ".join(command) + "\n" + done.stdout)
-    return done.stdout
+class Results:
+    """What is known of mutants, by their key. The last line of a mutant counts."""
+
+    def __init__(self):
+        self.lock, self.known = threading.Lock(), {}
+        if os.path.exists(RESULTS):
+            with open(RESULTS) as file:
+                for line in file:
+                    record = json.loads(line)
+                    self.known[record["key"]] = record
+
+    def of(self, mutant):
+        return self.known.get(mutant.key, {})
+
+    def verdict(self, mutant):
+        return self.of(mutant).get("verdict")
+
+    def add(self, mutant, **more):
+        record = dict(key=mutant.key, file=mutant.file, line=mutant.line, function=mutant.function.name,
+                      context=mutant.context, words=mutant.words(), **more)
+        with self.lock:
+            self.known[mutant.key] = record
+            with open(RESULTS, "a") as file:
+                file.write(json.dumps(record) + "\n")
+        return record
 
 
-def copy(tree):
-    """What git lists, uncommitted changes included. Equal files keep their times, and so their objects."""
-    listed = must("git", "ls-files", "--cached", "--others", "--exclude-standard", cwd=tree).splitlines()
-    files = {name for name in listed if os.path.isfile(os.path.join(tree, name))}
-    for folder, _, names in os.walk(TREE):
-        there = {os.path.relpath(os.path.join(folder, name), TREE) for name in names}
-        for name in there - files:
-            if not name.startswith("build/"):
-                os.remove(os.path.join(TREE, name))
-    for name in files:
-        ours, theirs = os.path.join(TREE, name), os.path.join(tree, name)
-        if not os.path.exists(ours) or not filecmp.cmp(ours, theirs, shallow=False):
-            os.makedirs(os.path.dirname(ours), exist_ok=True)
-            shutil.copy(theirs, ours)
+def find_tests(args, places, stop):
+    """The tests that pass, with what they execute; of tests that did not change this is known."""
+    tests, seen = tested.listed(BUILD, args.labels, args.without, args.excepted), os.path.join(WORK, "seen")
+    os.makedirs(seen, exist_ok=True)
 
-
-def prepare(tree):
-    copy(tree)
-    common = ["cmake", "-G", "Ninja", "-S", TREE, "-DCMAKE_EXPORT_COMPILE_COMMANDS=ON", "-DCMAKE_BUILD_TYPE=",
-              "-DHMREG_BENCH=OFF", "-DHMREG_DOCS=OFF", "-DHMREG_EXAMPLES=OFF"]
-    if shutil.which("ccache"):
-        common.append("-DCMAKE_C_COMPILER_LAUNCHER=ccache")
-    # Without lines and columns in objects: the same code is the same object.
-    must(*common, "-B", BUILD, "-DCMAKE_C_FLAGS=-g0 -w", "-DCMAKE_LINK_DEPENDS_NO_SHARED=ON",
-         *(["-DCMAKE_EXE_LINKER_FLAGS=-fuse-ld=lld"] if shutil.which("ld.lld") else []))
-    must(*common, "-B", COVER, "-DCMAKE_C_FLAGS=-w --coverage -fprofile-update=atomic")
-    for build in BUILD, COVER:
-        say(f"== building {os.path.relpath(build, HERE)}")
-        must("cmake", "--build", build)
-
-
-class Test:
-    """A test of CTest's, run without it."""
-
-    def __init__(self, described, outputs):
-        properties = {p["name"]: p["value"] for p in described.get("properties", [])}
-        self.name, self.command = described["name"], described["command"]
-        self.labels = properties.get("LABELS", [])
-        self.skipped = properties.get("SKIP_RETURN_CODE")
-        self.environment = properties.get("ENVIRONMENT", [])
-        self.where = properties.get("WORKING_DIRECTORY", BUILD)
-        words = re.split(r"[=:;,\s]", " ".join(self.command + self.environment))
-        paths = (os.path.relpath(word, BUILD) for word in words if word.startswith(BUILD + "/"))
-        self.programs = {path for path in paths if path in outputs}
-        self.executed, self.seconds = {}, 0
-
-    def start(self, build, **environment):
-        env = dict(os.environ, HMREG_TEST_PART="10", **environment)
-        env.update(e.replace(BUILD, build).split("=", 1) for e in self.environment if "=" in e)
-        return subprocess.Popen([word.replace(BUILD, build) for word in self.command], env=env,
-                                cwd=self.where.replace(BUILD, build), start_new_session=True,
-                                stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-
-    def measure(self):
-        """Finds which lines it executes, and how long it takes; returns whether it passes."""
-        where = os.path.join(WORK, "executed", self.name)
-        shutil.rmtree(where, ignore_errors=True)
-        process = self.start(COVER, GCOV_PREFIX=where, GCOV_PREFIX_STRIP=str(COVER.count("/")))
-        passed = end(process, 300) == 0
-        for output, _ in coverage.objects(COVER):
-            stem = output[:-len(".o")]
-            if os.path.exists(os.path.join(where, stem + ".gcda")):
-                os.symlink(os.path.join(COVER, stem + ".gcno"), os.path.join(where, stem + ".gcno"))
-        self.executed = coverage.read(COVER, where)
-        shutil.rmtree(where, ignore_errors=True)
-        begin = time.monotonic()
-        passed = passed and end(self.start(BUILD), 300) == 0
-        self.seconds = time.monotonic() - begin
+    def measure(test):
+        kept = os.path.join(seen, f"{test.name}-{test.version}")
+        if not os.path.exists(kept + ".json") and not stop.is_set():
+            passed = test.measure(kept, places, stop)
+            if not stop.is_set():
+                mutated.write(kept + ".json", json.dumps([passed, test.seconds]))
+        if stop.is_set():
+            return False
+        test.seen, (passed, test.seconds) = content(kept), json.loads(content(kept + ".json"))
         return passed
 
-    def executes(self, path, line):
-        """This line; if it has no code, the one before it in its function; or any, outside functions."""
-        if path not in self.executed:
-            return False
-        functions, lines = self.executed[path]["functions"], self.executed[path]["lines"]
-        begin = max((b for b, e in functions.items() if b <= line <= e), default=None)
-        if begin is None:
-            return any(lines.values())
-        return lines.get(max((n for n in lines if begin <= n <= line), default=0), 0) > 0
-
-
-def end(process, seconds=0):
-    """The status of a test's process, which is ended with all it left, at the latest after so long."""
-    try:
-        status = process.wait(seconds)
-    except subprocess.TimeoutExpired:
-        status = None
-    try:
-        os.killpg(process.pid, signal.SIGKILL)
-    except ProcessLookupError:
-        pass
-    process.wait()
-    return status
-
-
-def find_tests(labels, longest):
-    listed = json.loads(must("ctest", "--show-only=json-v1", cwd=BUILD))
-    outputs = {line.split(":")[0] for line in must("ninja", "-t", "targets", "all", cwd=BUILD).splitlines()}
-    tests = [Test(t, outputs) for t in listed["tests"] if t.get("command")]
-    tests = [t for t in tests if any(re.fullmatch(labels, label) for label in t.labels)]
-    say(f"== running {len(tests)} tests: which lines each executes")
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        passed = list(pool.map(Test.measure, tests))
-    good = [t for t, is_good in zip(tests, passed) if is_good and t.seconds <= longest]
+    say(f"== running {len(tests)} tests: which places each executes")
+    with ThreadPoolExecutor(args.jobs) as pool:
+        passed = list(pool.map(measure, sorted(tests, key=lambda t: -t.cost)))
+    tests.sort(key=lambda t: -t.cost)
+    good = [t for t, is_good in zip(tests, passed) if is_good and t.seconds <= args.longest]
     for t in tests:
         if t not in good:
-            say(f"left out: {t.name}, {t.seconds:.0f} s" + ("" if t.seconds > longest else ", does not pass"))
-    return sorted(good, key=lambda t: t.seconds)
+            say(f"left out: {t.name}, {t.seconds:.0f} s" + ("" if t.seconds > args.longest else ", does not pass"))
+    say(f"== {len(good)} tests, {sum(t.seconds for t in good):.0f} s one after the other")
+    return good
 
 
-def first_failure(tests, limit):
-    """Which test fails, as many at once as there are processors; None if all pass."""
-    left, running = list(tests), []
-    try:
-        while left or running:
-            while left and len(running) < os.cpu_count():
-                test = left.pop(0)
-                running.append((test, test.start(BUILD), time.monotonic() + limit + 5 * test.seconds))
-            for each in list(running):
-                test, process, deadline = each
-                if process.poll() is None and time.monotonic() < deadline:
-                    continue
-                running.remove(each)
-                status = end(process)
-                if status not in (0, test.skipped):
-                    return test.name + (" (time limit)" if status is None else "")
-            time.sleep(0.005)
-        return None
-    finally:
-        for _, process, _ in running:
-            end(process)
+def choose(sources, args, results, compiler, stop):
+    """The first real mutants of the seed's order, and how many were in places not chosen at run time."""
+    candidates = [m for s in sources for m in s.mutants]
+    random.Random(args.seed).shuffle(candidates)
+    chosen, elsewhere, count = [], 0, args.count
+    if args.at:
+        candidates = [m for m in candidates if f"{m.file}:{m.line}" in args.at]
+        count = len(candidates)
+
+    def is_real(mutant):
+        if not results.verdict(mutant) and not stop.is_set():
+            results.add(mutant, verdict="real" if compiler.changes(mutant) else "none")
+        return results.verdict(mutant) != "none"
+
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        while candidates and len(chosen) < count:
+            some, candidates = candidates[:count - len(chosen)], candidates[count - len(chosen):]
+            real = [m for m, yes in zip(some, pool.map(is_real, some)) if yes]
+            chosen += [m for m in real if m.in_slot]
+            elsewhere += len([m for m in real if not m.in_slot])
+    return chosen, elsewhere
 
 
-def judge(tests, objects, originals, mutation, limit):
-    """What becomes of one mutant; None if it does not compile or changes nothing."""
-    path, begin, stop, new = mutation
-    name = os.path.join(TREE, path)
-    with open(name) as file:
-        text = file.read()
-    built = [os.path.join(BUILD, output) for output in objects.get(path, [])]
-    contents = originals.setdefault(path, [open(output, "rb").read() for output in built])
-    line = text.count("\n", 0, begin) + 1
-    mutant = dict(file=path, line=line, old=text[begin:stop], new=new, killed_by=None)
-    mutant["executed"] = [t for t in tests if t.executes(path, line)]
-    try:
-        with open(name, "w") as file:
-            file.write(text[:begin] + new + text[stop:])
-        if not built or run("ninja", *objects[path], cwd=BUILD).returncode:
-            return None
-        if contents == [open(output, "rb").read() for output in built]:
-            return None
-        selected = mutant["executed"]
-        mutant["executed"] = len(selected)
-        programs = sorted(set().union(*(t.programs for t in selected)))
-        if selected and run("ninja", *programs, cwd=BUILD).returncode:
-            return None # changes the size of a type that others rely on
-        mutant["killed_by"] = first_failure(selected, limit)
-        return mutant
-    finally:
-        with open(name, "w") as file:
-            file.write(text)
+class Judge:
+    """Runs tests with mutants. What ran with one: {test's name: [its version, outcome]}."""
+
+    def __init__(self, args, tests, results, stop):
+        self.args, self.tests, self.results, self.stop = args, {t.name: t for t in tests}, results, stop
+        self.kills, self.sound = {}, {}
+        for record in results.known.values():
+            for name, (_, outcome) in record.get("ran", {}).items():
+                self.learn(record["file"], name, outcome)
+
+    def learn(self, path, name, outcome):
+        if tested.is_kill(outcome):
+            self.kills[path, name] = self.kills.get((path, name), 0) + 1
+
+    def order(self, mutant):
+        """The tests that execute the place; first what is quick, or noticed others in this file."""
+        selected = [t for t in self.tests.values() if t.seen[mutant.place]]
+        return sorted(selected, key=lambda t: t.seconds / (1 + 3 * self.kills.get((mutant.file, t.name), 0)))
+
+    def run(self, mutant, test, ran, twice):
+        """Runs a test with a mutant. Of one that makes many tests hang, the rest have less time."""
+        hung = sum(1 for _, outcome in ran.values() if outcome == "time limit")
+        outcome = test.outcome(mutant.number, self.args.limit / (4 if hung > 2 else 1), twice, self.stop)
+        if not self.stop.is_set() and (not tested.is_kill(outcome) or self.is_sound(test)):
+            ran[test.name] = [test.version, outcome]
+            self.learn(mutant.file, test.name, outcome)
+
+    def is_sound(self, test):
+        """Does the test pass without a mutant, here and now? Asked once, when it first fails with one."""
+        if test.name not in self.sound:
+            self.sound[test.name] = test.outcome(0, self.args.limit, True, self.stop) == "passed"
+            if not self.sound[test.name]:
+                say(f"does not count: {test.name}, which fails without a mutant")
+        return self.sound[test.name]
+
+    def judge(self, mutant):
+        """Returns the mutant's record, and how many tests ran for it now."""
+        before, selected = self.results.of(mutant), self.order(mutant)
+        if self.args.survivors and before["verdict"] == "killed" and set(before["by"]) & set(self.tests):
+            return before, 0
+        ran = {name: [version, outcome] for name, (version, outcome) in before.get("ran", {}).items()
+               if name in self.tests and self.tests[name].version == version}
+        known, left = len(ran), [t for t in selected if t.name not in ran]
+        while left and not self.stop.is_set() and (self.args.all or not killers(ran)):
+            test = next((t for t in left if not t.lock.locked()), left[0]) # no waiting while another test can run
+            left.remove(test)
+            if self.sound.get(test.name, True):
+                self.run(mutant, test, ran, twice=not self.args.all)
+        if self.args.all and len(ran) > known and len(killers(ran)) <= 2: # a failure by chance would matter
+            for name in killers(ran):
+                self.run(mutant, self.tests[name], ran, twice=True)
+        verdict = "killed" if killers(ran) else "partial" if self.stop.is_set() else "survived"
+        found = dict(verdict=verdict, by=killers(ran), executed=len(selected), ran=ran,
+                     all=all(t.name in ran or not self.sound.get(t.name, True) for t in selected))
+        if found.items() <= before.items():
+            return before, 0
+        return self.results.add(mutant, **found), len(ran) - known
 
 
-def shown(mutant):
-    words = [" ".join(mutant[which].split()) or "nothing" for which in ("old", "new")]
-    why = "" if mutant["executed"] else " (executed by no test)"
-    return f"{mutant['file']}:{mutant['line']}: {words[0]} -> {words[1]}{why}"
+def killers(ran):
+    return [name for name, (_, outcome) in ran.items() if tested.is_kill(outcome)]
+
+
+def judge_all(judge, chosen, jobs):
+    begin = time.monotonic()
+
+    def one(mutant):
+        if judge.stop.is_set():
+            return
+        record, count = judge.judge(mutant)
+        by = ", ".join(f"{name} ({record['ran'][name][1]})" for name in record["by"][:3])
+        if count:
+            say(f"[{time.monotonic() - begin:5.0f} s] {mutant}: " + (f"killed by {by}" if by else
+                f"{record['verdict'].upper()}") + f"; {len(record['ran'])} of {record['executed']} tests ran")
+
+    with ThreadPoolExecutor(jobs) as pool:
+        list(pool.map(one, chosen))
+
+
+def read_equivalents(path):
+    """{how a mutant is described: why it cannot be noticed}: paragraphs of four lines."""
+    text = content(path).decode() if os.path.exists(path) else ""
+    text = "\n".join(line for line in text.splitlines() if not line.startswith("#"))
+    found = {}
+    for paragraph in filter(None, re.split(r"\n\s*\n", text.strip())):
+        where, context, words, *reason = (line.strip() for line in paragraph.splitlines())
+        found[where, context, words] = " ".join(reason)
+    return found
+
+
+def print_survivor(mutant, record):
+    names = sorted(record["ran"])
+    tests = " ".join(names[:6]) + (" ..." if len(names) > 6 else "")
+    print(f"{mutant}\n    {mutant.context}\n    " +
+          (f"executed by {record['executed']}: {tests}" if names else "executed by no test"))
+
+
+def print_tests(chosen, results, names):
+    """What each test kills that no other one kills, of mutants with which all tests ran."""
+    records = [(m, results.of(m)) for m in chosen if results.verdict(m) == "killed" and results.of(m)["all"]]
+    alone, kills = {}, dict.fromkeys(names, 0)
+    for mutant, record in records:
+        for name in record["by"]:
+            kills[name] = kills.get(name, 0) + 1
+        if len(record["by"]) == 1:
+            alone.setdefault(record["by"][0], []).append(str(mutant))
+    print(f"\n== one test only kills {sum(map(len, alone.values()))} of {len(records)} killed mutants:")
+    for name in sorted(alone):
+        print("\n".join(f"{name}: {mutant}" for mutant in alone[name]))
+    print("\n== kill some, but none alone:",
+          ", ".join(f"{name} {kills[name]}" for name in sorted(kills) if kills[name] and name not in alone))
+    print("\n== kill none:", ", ".join(name for name in sorted(kills) if not kills[name]), "\n")
+    return dict(alone=alone, kills=kills)
+
+
+def by_chance(chosen, results):
+    """Tests that failed with a mutant, but not again."""
+    ran = [record for m in chosen for record in results.of(m).get("ran", {}).items()]
+    return sorted({name for name, (_, outcome) in ran if outcome.startswith("once")})
+
+
+def report(args, chosen, elsewhere, results, names):
+    equivalents = read_equivalents(args.equivalent)
+    sets = {which: [] for which in ("killed", "survived", "equivalent", "unknown")}
+    for mutant in chosen:
+        verdict = results.verdict(mutant)
+        if verdict == "survived" and mutant.described() in equivalents:
+            verdict = "equivalent"
+        sets[verdict if verdict in sets else "unknown"].append(mutant)
+    for mutant in sorted(sets["survived"], key=lambda m: (m.file, m.line)):
+        print_survivor(mutant, results.of(mutant))
+    written = dict(seed=args.seed, elsewhere=elsewhere, by_chance=by_chance(chosen, results))
+    if args.all:
+        written.update(print_tests(chosen, results, names))
+    if written["by_chance"]:
+        print("failed once, but not again: " + ", ".join(written["by_chance"]))
+    killed, real = len(sets["killed"]), len(sets["killed"]) + len(sets["survived"])
+    print(", ".join(f"{len(some)} {which}" for which, some in sets.items()) + f", {len(chosen)} in all"
+          + (f": {100 * killed / real:.1f} % killed" if real else "")
+          + f"; {elsewhere} more cannot be chosen at run time")
+    written.update({which: [dict(results.of(m), at=str(m)) for m in some] for which, some in sets.items()})
+    mutated.write(os.path.join(WORK, "mutants.json"), json.dumps(written, indent=1))
+
+
+def parse():
+    arguments = argparse.ArgumentParser(prog="./run mutants", description=__doc__.split("\n\n")[0])
+    add = arguments.add_argument
+    add("--seed", type=int, default=1)
+    add("--count", type=int, default=200, help="how many mutants")
+    add("--at", action="append", metavar="FILE:LINE", help="all mutants of this line instead")
+    add("--in", dest="folders", action="append", metavar="FOLDER", help="default: core")
+    add("--tree", default=HERE, help="another checkout, to compare")
+    add("--all", action="store_true", help="run all tests with each mutant, not only until one fails")
+    add("--survivors", action="store_true", help="trust what was killed before the tree changed")
+    add("--results", action="store_true", help="print what is known, run nothing")
+    add("--pieces", default="1/1", metavar="K/N", help="only the K-th of N parts")
+    add("--minutes", type=float, help="stop after so long; the next start goes on")
+    add("--labels", default=LABELS, help="of tests; a regular expression")
+    add("--without", default=WITHOUT, help="no tests with these labels")
+    add("--except", dest="excepted", default="model_protocol", metavar="NAMES", help="no tests with these names")
+    add("--longest", type=float, default=120, help="without tests of more seconds")
+    add("--limit", type=float, default=20, help="seconds a test may take beyond 10 times its usual")
+    add("--jobs", type=int, default=os.cpu_count() + 2, help="how many tests at once")
+    add("--equivalent", default=os.path.join(HERE, "tests/measure/equivalent.txt"), metavar="FILE",
+        help="mutants that are proven equivalent")
+    return arguments.parse_args()
+
+
+def limit_resources():
+    """Tests with a mutant that recurses or allocates without end must not take the machine's memory."""
+    for what, most in (resource.RLIMIT_CORE, 0), (resource.RLIMIT_FSIZE, 2 << 30), (resource.RLIMIT_DATA, 6 << 30):
+        resource.setrlimit(what, (most, resource.getrlimit(what)[1]))
+
+
+def stop_after(minutes, stop):
+    """Tests find all signals as usual, also where a shell that starts jobs behind it ignores some."""
+    for which in signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT:
+        signal.signal(which, lambda *_: stop.set())
+    if minutes:
+        timer = threading.Timer(60 * minutes, stop.set)
+        timer.daemon = True
+        timer.start()
 
 
 def main():
-    arguments = argparse.ArgumentParser(prog="./run mutants", description=__doc__.split("\n\n")[0])
-    arguments.add_argument("--seed", type=int, default=1)
-    arguments.add_argument("--count", type=int, default=200, help="how many mutants")
-    arguments.add_argument("--in", dest="folders", action="append", metavar="FOLDER", help="default: core")
-    arguments.add_argument("--tree", default=HERE, help="another checkout, to compare")
-    arguments.add_argument("--labels", default="unit|conformance|fault", help="of tests; a regular expression")
-    arguments.add_argument("--longest", type=float, default=15, help="without tests of more seconds")
-    arguments.add_argument("--limit", type=float, default=10, help="seconds a test may take beyond 5 times its usual")
-    args = arguments.parse_args()
-    prepare(os.path.abspath(args.tree))
-    tests = find_tests(args.labels, args.longest)
-    objects, originals = {}, {}
-    for output, source in coverage.objects(BUILD):
-        objects.setdefault(source, []).append(output)
-    folders = tuple(folder.rstrip("/") + "/" for folder in args.folders or ["core"])
-    candidates = []
-    for source in sorted(source for source in objects if source.startswith(folders)):
-        with open(os.path.join(TREE, source)) as file:
-            candidates += [(source, *mutation) for mutation in mutations(file.read())]
-    random.Random(args.seed).shuffle(candidates)
-    say(f"== {args.count} of {len(candidates)} places, judged by {len(tests)} tests")
-    mutants = []
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
-        for candidate in candidates:
-            if len(mutants) == args.count:
-                break
-            begin = time.monotonic()
-            mutant = judge(tests, objects, originals, candidate, args.limit)
-            if mutant:
-                mutants.append(mutant)
-                by = f"killed by {mutant['killed_by']}" if mutant["killed_by"] else "SURVIVED"
-                say(f"[{len(mutants)}/{args.count}] {time.monotonic() - begin:4.1f} s {shown(mutant)}: {by}")
-    except KeyboardInterrupt:
-        say("interrupted: what follows is of the mutants so far")
-    survivors = [m for m in mutants if not m["killed_by"]]
-    for mutant in sorted(survivors, key=shown):
-        print(shown(mutant))
-    killed = len(mutants) - len(survivors)
-    print(f"{killed} killed, {len(survivors)} survived, {len(mutants)} in all")
-    with open(os.path.join(WORK, "mutants.json"), "w") as file:
-        json.dump(dict(tree=args.tree, seed=args.seed, killed=killed, survived=len(survivors),
-                       mutants=mutants), file, indent=1)
+    args, stop, results, tests = parse(), threading.Event(), Results(), []
+    tree, folders = os.path.abspath(args.tree), tuple(f.rstrip("/") + "/" for f in args.folders or ["core"])
+    stop_after(args.minutes, stop)
+    if args.results:
+        compiler = mutated.Compiler()
+        sources = mutated.read_sources(tree, folders, compiler)
+    else:
+        sources, places, compiler = mutated.prepare(tree, folders)
+        limit_resources()
+        tests = find_tests(args, places, stop)
+    chosen, elsewhere = choose(sources, args, results, compiler, stop)
+    part, parts = map(int, args.pieces.split("/"))
+    if tests and not stop.is_set():
+        judge_all(Judge(args, tests, results, stop), chosen[part - 1::parts], args.jobs)
+    report(args, chosen, elsewhere, results, [t.name for t in tests])
 
 
 if __name__ == "__main__":

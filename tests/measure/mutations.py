@@ -33,6 +33,11 @@ def blank(match):
     return BLACK.sub(" ", match[0])
 
 
+def skeleton(text):
+    """The text, of the same length, with digits for strings and nothing for comments and directives."""
+    return NO_CODE.sub(lambda found: "0" * len(found[0]) if found[0][0] in "\"'" else blank(found), text)
+
+
 def mutations(text):
     """(begin, end, replacement) for each change of one place of this text."""
     code = NO_CODE.sub(blank, text)

@@ -139,6 +139,8 @@ check harness__no_such_case__1 exits 1 '0 passed, 0 failed, 0 skipped' fly
 if command -v python3 >/dev/null; then
     check mutations__of_each_kind__are_found each_kind_is_found
     check mutations__of_comments_strings_macros_assertions__are_none no_code_stays
+    check mutations__chosen_at_run_time__act_as_if_written \
+        python3 -B "$SOURCE_DIR/tests/measure/schemata_check.py" "$work"
 else
     skip mutations__are_found 'no python3'
 fi
