@@ -162,7 +162,7 @@ static void hole__between_two_regions__each_side_unwatched_alone(void **state)
     munmap(memory, 5 * page);
 }
 
-/* The child keeps the file open, in which nobody reads events any more. */
+/* The child keeps the file open, in which no thread reads events any more. */
 static void close__memory_watched_and_a_copy_in_a_child__unmaps_at_once(void **state)
 {
     struct userfault_client client = {.needs = need_nothing};
