@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  * One range over several physical segments: registered as a whole where a descriptor names the
  * whole, else as exactly its segments, else not at all. */
+#define FAILING_MALLOC
 #include "core/base/error.h"
+#include "core/mr/explain.h"
+#include "tests/support/failing_allocation.h"
 #include "tests/support/script.h"
 #include "tests/support/vendors.h"
 
@@ -19,11 +22,26 @@ struct fixture {
     size_t page;
     unsigned count;
     int fd; /* of each segment's memory */
+    long blocks;
 };
+
+/* A thread's first failure and its first refusal allocate what the thread keeps. The first case has
+ * no refusal, and shows it. */
+static void fail_once(void)
+{
+    static bool again;
+
+    hmreg_fail(-ENODATA, "before");
+    if (again)
+        explain_keep(HMREG_IFACE_SYSTEM, -1, NULL, 0);
+    again = true;
+}
 
 static void open_fixture(struct fixture *fixture, unsigned count)
 {
-    *fixture = (struct fixture){.page = (size_t)sysconf(_SC_PAGESIZE), .count = count};
+    fail_once();
+    *fixture =
+        (struct fixture){.page = (size_t)sysconf(_SC_PAGESIZE), .count = count, .blocks = blocks};
     fixture->fd = memfd_create("segment", MFD_CLOEXEC);
     assert_int_equal(ftruncate(fixture->fd, (off_t)fixture->page), 0);
     script_open(&fixture->script, NULL, NULL);
@@ -49,6 +67,7 @@ static void close_fixture(struct fixture *fixture)
     munmap(fixture->addr, fixture->count * fixture->page);
     vendors[HMREG_IFACE_CUDA].hook = NULL;
     script_close(&fixture->script);
+    assert_int_equal(blocks, fixture->blocks);
 }
 
 static int reg(struct fixture *fixture, struct hmreg_mr **mr)

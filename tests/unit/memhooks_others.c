@@ -320,6 +320,24 @@ static void change_last_byte(const char *file)
     MUST(fixture_stats(&fixture).uncached == 1);
 }
 
+/* The same of theirs, which the library relies on since it was opened. */
+static void change_their_last_byte(const char *file)
+{
+    uint8_t bytes[PATCH_SIZE];
+    struct fixture fixture;
+
+    load(file);
+    fixture = opened_first();
+    MUST(fixture_key(&fixture, fixture_map(1), 10) == 1);
+    MUST(fixture_stats(&fixture).uncached == 0);
+    memcpy(bytes, (void *)munmap, sizeof(bytes));
+    bytes[HOOK_SITE_SIZE - 1] ^= 0x40;
+    if (!patch_bytes((void *)munmap, bytes))
+        _exit(ABSENT);
+    fixture_key(&fixture, fixture_map(1), 10);
+    MUST(fixture_stats(&fixture).uncached == 1);
+}
+
 static void load__before_open__every_change_is_noticed(void **state)
 {
     in_a_process(load_then_open, theirs);
@@ -375,6 +393,11 @@ static void get__where_a_byte_of_our_jump_changed__uncached(void **state)
     in_a_process(change_last_byte, "a changed byte");
 }
 
+static void get__where_a_byte_of_their_jump_changed__uncached(void **state)
+{
+    in_a_process(change_their_last_byte, theirs);
+}
+
 TEST_MAIN(TEST(load__before_open__every_change_is_noticed),
           TEST(load__after_open__every_change_is_noticed),
           TEST(close__under_their_jumps__leaves_them),
@@ -385,7 +408,8 @@ TEST_MAIN(TEST(load__before_open__every_change_is_noticed),
           TEST(close__under_ucx__leaves_its_jumps),
           TEST(open__where_a_jump_leads_nowhere__opnotsupp),
           TEST(get__where_a_jump_leads_nowhere_since__uncached),
-          TEST(get__where_a_byte_of_our_jump_changed__uncached))
+          TEST(get__where_a_byte_of_our_jump_changed__uncached),
+          TEST(get__where_a_byte_of_their_jump_changed__uncached))
 #else
 static void open__no_hooks_on_this_processor(void **state)
 {

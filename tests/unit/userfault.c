@@ -17,6 +17,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
@@ -41,6 +42,20 @@ int __wrap_poll(struct pollfd *fds, nfds_t count, int timeout)
     if (start && !atomic_exchange(&watched, true))
         userfault_watch(userfault, start, end);
     return rc;
+}
+
+static bool by_text; /* the kernel answers no queries about mappings: it does since Linux 6.11 */
+
+int __real_ioctl(int fd, unsigned long request, void *arg);
+int __wrap_ioctl(int fd, unsigned long request, void *arg);
+
+int __wrap_ioctl(int fd, unsigned long request, void *arg)
+{
+    if (by_text && _IOC_TYPE(request) == 'f') {
+        errno = ENOTTY;
+        return -1;
+    }
+    return __real_ioctl(fd, request, arg);
 }
 
 static bool is_reported(struct change_reader *reader)
@@ -102,6 +117,26 @@ static uint64_t events(void)
 {
     assert_true(userfault_sync(userfault));
     return userfault_events(userfault);
+}
+
+static void move__list_of_mappings_read_as_text__new_place_unwatched(void **state)
+{
+    struct userfault_client client = {.needs = need_nothing};
+    size_t page = (size_t)sysconf(_SC_PAGESIZE), len = 2 * page;
+    char *from, *to;
+    uint64_t before;
+
+    by_text = true;
+    from = open_and_watch(&client, 2, 4);
+    to = from + len;
+    assert_ptr_equal(mremap(from, len, len, MREMAP_MAYMOVE | MREMAP_FIXED, to), to);
+    before = events();
+    while (userfault_tidy(userfault))
+        ;
+    assert_int_equal(munmap(to, len), 0);
+    assert_int_equal(events(), before);
+    userfault_close(userfault, &client);
+    by_text = false;
 }
 
 /* The event has the old length. What the memory has grown by adjoins it no more when the move is
@@ -235,6 +270,7 @@ static void close__watched_memory_merged_with_the_stack__ends(void **state)
 }
 
 TEST_MAIN(TEST(move__new_place_watched_before_it_is_read__stays_watched),
+          TEST(move__list_of_mappings_read_as_text__new_place_unwatched),
           TEST(move__grown_and_changes_lost__growth_unwatched),
           TEST(hole__between_two_regions__each_side_unwatched_alone),
           TEST(close__memory_watched_and_a_copy_in_a_child__unmaps_at_once),
