@@ -6,6 +6,7 @@
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -46,6 +47,8 @@ struct fake_mr {
     struct fake_mr *next;
 };
 static struct fake_mr *regions;
+/* Of regions and the counters: jobs register in several threads. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 struct ibv_device *fake_verbs_device(void)
 {
@@ -86,7 +89,7 @@ static bool takes(const void *addr, size_t length, uint64_t iova, unsigned acces
            !(writes && !(access & IBV_ACCESS_LOCAL_WRITE));
 }
 
-static struct ibv_mr *reg(void *addr, size_t length, uint64_t iova, unsigned access)
+static struct ibv_mr *reg_locked(void *addr, size_t length, uint64_t iova, unsigned access)
 {
     bool remote = access & DEVICE_ACCESS & ~(unsigned)IBV_ACCESS_LOCAL_WRITE;
     struct fake_mr *made;
@@ -112,6 +115,16 @@ static struct ibv_mr *reg(void *addr, size_t length, uint64_t iova, unsigned acc
     mr->lkey = ++last_key << 8;
     mr->rkey = remote ? mr->lkey | 1 : fake_verbs.local_rkey;
     fake_verbs.live++;
+    return mr;
+}
+
+static struct ibv_mr *reg(void *addr, size_t length, uint64_t iova, unsigned access)
+{
+    struct ibv_mr *mr;
+
+    pthread_mutex_lock(&lock);
+    mr = reg_locked(addr, length, iova, access);
+    pthread_mutex_unlock(&lock);
     return mr;
 }
 
@@ -232,11 +245,14 @@ bool fake_verbs_rma(bool write, void *local, size_t len, const struct ibv_mr *de
                     uint64_t rkey)
 {
     unsigned right = write ? IBV_ACCESS_REMOTE_WRITE : IBV_ACCESS_REMOTE_READ;
-    const struct fake_mr *mr = regions;
+    const struct fake_mr *mr;
     char *there, *here;
 
+    pthread_mutex_lock(&lock);
+    mr = regions;
     while (mr && mr->mr.rkey != rkey)
         mr = mr->next;
+    pthread_mutex_unlock(&lock);
     there = bytes_of(mr, addr, len, right);
     here = bytes_of((const struct fake_mr *)desc, (uintptr_t)local, len,
                     write ? 0 : IBV_ACCESS_LOCAL_WRITE);
@@ -246,7 +262,7 @@ bool fake_verbs_rma(bool write, void *local, size_t len, const struct ibv_mr *de
     return true;
 }
 
-INTERPOSED int ibv_dereg_mr(struct ibv_mr *mr)
+static int dereg_locked(struct ibv_mr *mr)
 {
     struct fake_mr **link = &regions;
 
@@ -263,4 +279,14 @@ INTERPOSED int ibv_dereg_mr(struct ibv_mr *mr)
         fake_verbs.detach(((struct fake_mr *)mr)->attached);
     free(mr);
     return 0;
+}
+
+INTERPOSED int ibv_dereg_mr(struct ibv_mr *mr)
+{
+    int rc;
+
+    pthread_mutex_lock(&lock);
+    rc = dereg_locked(mr);
+    pthread_mutex_unlock(&lock);
+    return rc;
 }
