@@ -289,6 +289,7 @@ struct witness {
     struct operation op;
 };
 
+#define MR_BASIC    1      /* FI_MR_BASIC, without libfabric 2's warning */
 #define WITNESS_KEY 0x7157 /* where callers choose keys */
 
 static struct fid_mr *reg_word(const struct side *side, uint64_t *word, uint64_t access)
@@ -303,7 +304,7 @@ static struct fid_mr *reg_word(const struct side *side, uint64_t *word, uint64_t
 static void begin_witness(const struct side *target, const struct side *from, bool write,
                           struct witness *witness)
 {
-    bool by_address = target->info->domain_attr->mr_mode & (FI_MR_BASIC | FI_MR_VIRT_ADDR);
+    bool by_address = target->info->domain_attr->mr_mode & (MR_BASIC | FI_MR_VIRT_ADDR);
 
     *witness = (struct witness){.here = write, .there = !write};
     witness->local = reg_word(from, &witness->here, FI_READ | FI_WRITE);
