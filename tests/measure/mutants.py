@@ -14,7 +14,6 @@ import argparse
 import json
 import os
 import random
-import re
 import resource
 import signal
 import sys
@@ -114,6 +113,22 @@ def choose(sources, args, results, compiler, stop):
     return chosen, elsewhere
 
 
+def choose_again(sources, seed):
+    """The mutants that an earlier run of the seed chose, also if the sources have changed around them."""
+    mutants = [m for s in sources for m in s.mutants if m.in_slot]
+    found = {m.described(): m for m in mutants} | {m.key: m for m in mutants}
+    earlier = json.loads(content(sample(seed)))
+    chosen = [found.get(key) or found.get(described) for key, described in earlier]
+    gone = chosen.count(None)
+    if gone:
+        say(f"{gone} mutants of the earlier run are no longer there")
+    return [m for m in chosen if m], 0
+
+
+def sample(seed):
+    return os.path.join(WORK, f"sample-{seed}.json")
+
+
 class Judge:
     """Runs tests with mutants. What ran with one: {test's name: [its version, outcome]}."""
 
@@ -152,7 +167,7 @@ class Judge:
     def judge(self, mutant):
         """Returns the mutant's record, and how many tests ran for it now."""
         before, selected = self.results.of(mutant), self.order(mutant)
-        if self.args.survivors and before["verdict"] == "killed" and set(before["by"]) & set(self.tests):
+        if self.args.survivors and before.get("verdict") == "killed" and set(before["by"]) & set(self.tests):
             return before, 0
         ran = {name: [version, outcome] for name, (version, outcome) in before.get("ran", {}).items()
                if name in self.tests and self.tests[name].version == version}
@@ -193,15 +208,22 @@ def judge_all(judge, chosen, jobs):
         list(pool.map(one, chosen))
 
 
-def read_equivalents(path):
-    """{how a mutant is described: why it cannot be noticed}: paragraphs of four lines."""
-    text = content(path).decode() if os.path.exists(path) else ""
-    text = "\n".join(line for line in text.splitlines() if not line.startswith("#"))
-    found = {}
-    for paragraph in filter(None, re.split(r"\n\s*\n", text.strip())):
-        where, context, words, *reason = (line.strip() for line in paragraph.splitlines())
-        found[where, context, words] = " ".join(reason)
-    return found
+class Equivalents:
+    """Mutants that no test can notice: lines that begin with how a mutant describes itself."""
+
+    def __init__(self, path, sources):
+        text = content(path).decode() if os.path.exists(path) else ""
+        lines = [line for line in text.splitlines() if line.strip() and not line.startswith("#")]
+        known = {mutant.described() for source in sources for mutant in source.mutants}
+        named = {line: {name for name in known if line.startswith(name)} for line in lines}
+        self.names = set().union(*named.values())
+        for line in (line for line in lines if not named[line]):
+            say(f"no such mutant: {line}")
+
+    def has(self, mutant, verdict):
+        if verdict == "killed" and mutant.described() in self.names:
+            say(f"not equivalent, since killed: {mutant}")
+        return verdict == "survived" and mutant.described() in self.names
 
 
 def print_survivor(mutant, record):
@@ -235,12 +257,11 @@ def by_chance(chosen, results):
     return sorted({name for name, (_, outcome) in ran if outcome.startswith("once")})
 
 
-def report(args, chosen, elsewhere, results, names):
-    equivalents = read_equivalents(args.equivalent)
+def report(args, chosen, elsewhere, results, names, equivalents):
     sets = {which: [] for which in ("killed", "survived", "equivalent", "unknown")}
     for mutant in chosen:
         verdict = results.verdict(mutant)
-        if verdict == "survived" and mutant.described() in equivalents:
+        if equivalents.has(mutant, verdict):
             verdict = "equivalent"
         sets[verdict if verdict in sets else "unknown"].append(mutant)
     for mutant in sorted(sets["survived"], key=lambda m: (m.file, m.line)):
@@ -267,7 +288,7 @@ def parse():
     add("--in", dest="folders", action="append", metavar="FOLDER", help="default: core")
     add("--tree", default=HERE, help="another checkout, to compare")
     add("--all", action="store_true", help="run all tests with each mutant, not only until one fails")
-    add("--survivors", action="store_true", help="trust what was killed before the tree changed")
+    add("--survivors", action="store_true", help="only those that survived an earlier run of this seed")
     add("--results", action="store_true", help="print what is known, run nothing")
     add("--pieces", default="1/1", metavar="K/N", help="only the K-th of N parts")
     add("--minutes", type=float, help="stop after so long; the next start goes on")
@@ -309,11 +330,17 @@ def main():
         sources, places, compiler = mutated.prepare(tree, folders)
         limit_resources()
         tests = find_tests(args, places, stop)
-    chosen, elsewhere = choose(sources, args, results, compiler, stop)
+    if args.survivors:
+        chosen, elsewhere = choose_again(sources, args.seed)
+    else:
+        chosen, elsewhere = choose(sources, args, results, compiler, stop)
+    if not (args.survivors or args.at or args.results):
+        mutated.write(sample(args.seed), json.dumps([[m.key, m.described()] for m in chosen]))
     part, parts = map(int, args.pieces.split("/"))
     if tests and not stop.is_set():
         judge_all(Judge(args, tests, results, stop), chosen[part - 1::parts], args.jobs)
-    report(args, chosen, elsewhere, results, [t.name for t in tests])
+    equivalents = Equivalents(args.equivalent, sources)
+    report(args, chosen, elsewhere, results, [t.name for t in tests], equivalents)
 
 
 if __name__ == "__main__":

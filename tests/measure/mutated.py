@@ -95,7 +95,7 @@ class Mutant:
 
     def described(self):
         """How tests/measure/equivalent.txt names it: by the source's line, without the line's number."""
-        return f"{self.file} {self.function.name}".strip(), self.context, self.words()
+        return f"{self.file}: {self.function.name}: {self.words()} | {self.context} | "
 
     def __str__(self):
         return f"{self.file}:{self.line}: {self.function.name}: {self.words()}"
