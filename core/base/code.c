@@ -107,15 +107,15 @@ int code_seal(struct code_islands *islands)
 
 bool code_start(void)
 {
-    return code_call_kernel(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED_SYNC_CORE, 0,
-                            0) == 0 &&
+    return kernel_call(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED_SYNC_CORE, 0, 0, 0,
+                       0, 0) == 0 &&
            code_fetch_anew();
 }
 
 static long protect(const struct code_text *text, int more)
 {
-    return code_call_kernel(SYS_mprotect, (long)text->start, (long)(text->end - text->start),
-                            text->protection | more);
+    return kernel_call(SYS_mprotect, (long)text->start, (long)(text->end - text->start),
+                       text->protection | more, 0, 0, 0);
 }
 
 static struct code_text page_of(const uint8_t *at, size_t count, int protection)

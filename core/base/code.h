@@ -21,6 +21,8 @@
 #ifndef HMREG_CORE_BASE_CODE_H
 #define HMREG_CORE_BASE_CODE_H
 
+#include "core/base/kernel_call.h"
+
 #include <linux/membarrier.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -100,14 +102,12 @@ bool code_replace_by_twin(const struct code_text *text, uint8_t *at, const uint8
 /* Replaces bytes on a writable page, as code_write(). Calls no function of libc. */
 void code_replace(uint8_t *at, const uint8_t *bytes, size_t count);
 
-/* Makes a system call without libc's functions, whose code may be what is being changed. */
-long code_call_kernel(long number, long a, long b, long c);
-
 /* Returns when every thread of the process has passed a context synchronization event, and so
  * executes the current code. False: the kernel cannot do this. */
 static inline bool code_fetch_anew(void)
 {
-    return code_call_kernel(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED_SYNC_CORE, 0, 0) == 0;
+    return kernel_call(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED_SYNC_CORE, 0, 0, 0, 0, 0) ==
+           0;
 }
 
 #endif

@@ -45,17 +45,6 @@ bool code_branch(uint8_t to[CODE_BRANCH], const uint8_t *at, const uint8_t *targ
 
 /* ---- changing code ---------------------------------------------------------------------- */
 
-long code_call_kernel(long number, long a, long b, long c)
-{
-    register long x8 __asm__("x8") = number;
-    register long x0 __asm__("x0") = a;
-    register long x1 __asm__("x1") = b;
-    register long x2 __asm__("x2") = c;
-
-    __asm__ volatile("svc #0" : "+r"(x0) : "r"(x8), "r"(x1), "r"(x2) : "memory");
-    return x0;
-}
-
 bool code_can_replace(const uint8_t *at, size_t count)
 {
     return count == CODE_BRANCH;

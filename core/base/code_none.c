@@ -7,8 +7,6 @@
 
 #if !(defined(__x86_64__) && defined(__LP64__)) && !(defined(__aarch64__) && defined(__LP64__))
 
-#include <errno.h>
-
 const char *code_refusal(void)
 {
     return "there are none for this processor";
@@ -26,11 +24,6 @@ bool code_can_replace(const uint8_t *at, size_t count)
 
 void code_replace(uint8_t *at, const uint8_t *bytes, size_t count)
 {
-}
-
-long code_call_kernel(long number, long a, long b, long c)
-{
-    return -ENOSYS;
 }
 
 #endif

@@ -49,17 +49,6 @@ bool code_branch(uint8_t to[CODE_BRANCH], const uint8_t *at, const uint8_t *targ
 
 /* ---- changing code ---------------------------------------------------------------------- */
 
-long code_call_kernel(long number, long a, long b, long c)
-{
-    long result;
-
-    __asm__ volatile("syscall"
-                     : "=a"(result)
-                     : "a"(number), "D"(a), "S"(b), "d"(c)
-                     : "rcx", "r11", "memory");
-    return result;
-}
-
 /* Do `count` bytes lie within eight aligned ones? */
 static bool within_word(const uint8_t *at, size_t count)
 {

@@ -20,6 +20,7 @@
 #include "core/base/reaper.h"
 
 #include "core/base/error.h"
+#include "core/base/kernel_call.h"
 #include "core/base/process.h"
 #include "core/base/thread.h"
 
@@ -56,7 +57,7 @@ static void futex_wait(atomic_uint *word, unsigned value, const struct timespec 
 
 static void futex_wake(atomic_uint *word)
 {
-    (void)syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+    kernel_call(SYS_futex, (long)word, FUTEX_WAKE_PRIVATE, 1, 0, 0, 0);
 }
 
 void reaper_set_idle(int64_t ns)
@@ -66,12 +67,8 @@ void reaper_set_idle(int64_t ns)
 
 void reaper_wake(void)
 {
-    int before = errno;
-
-    if (atomic_load(&awake) || atomic_exchange(&awake, 1))
-        return;
-    futex_wake(&awake);
-    errno = before;
+    if (!atomic_load(&awake) && !atomic_exchange(&awake, 1))
+        futex_wake(&awake);
 }
 
 /* ---- the thread ------------------------------------------------------------------------- */

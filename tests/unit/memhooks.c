@@ -42,7 +42,7 @@ static void map_at(char *addr, size_t len)
 
 /* ---- libc's code ------------------------------------------------------------------------ */
 
-enum { CODE = 64 };
+enum { CODE = 32 }; /* less than each function has */
 
 static void copy_code(uint8_t *out)
 {
@@ -213,10 +213,10 @@ static void open__code_may_not_be_changed__opnotsupp_and_all_as_before(void **st
 /* Changes every register that a hook may change. */
 static void spoil_registers(void)
 {
-    __asm__ volatile("vzeroall\n\tfninit" ::
-                         : "memory", "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7",
-                           "xmm8", "xmm9", "xmm10", "xmm11", "xmm12", "xmm13", "xmm14", "xmm15");
-    errno = EXDEV;
+    __asm__ volatile(".irp r, rax, rcx, rdx, rsi, rdi, r8, r9, r10, r11\n\t"
+                     "movq $77, %%\\r\n\t"
+                     ".endr" ::
+                         : "rax", "rcx", "rdx", "rsi", "rdi", "r8", "r9", "r10", "r11");
 }
 
 /* madvise(2) with values in vector registers, which are read again after it. */
@@ -261,15 +261,10 @@ static void spoil_registers(void)
 {
     __asm__ volatile(".irp n, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17\n\t"
                      "mov x\\n, #77\n\t"
-                     ".endr\n\t"
-                     ".irp n, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, "
-                     "19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31\n\t"
-                     "movi v\\n\\().16b, #77\n\t"
                      ".endr"
                      :
                      :
-                     : "x0", "x1", "x2", TEMPORARIES, VECTORS, "cc", "memory");
-    errno = EXDEV;
+                     : "x0", "x1", "x2", TEMPORARIES, "cc", "memory");
 }
 
 /* madvise(2) with values in registers that the kernel keeps, which are read again after it. */
@@ -460,7 +455,7 @@ static void unwatched(int which, const char *name, unsigned limit)
 
 static void munmap__of_unwatched_memory__costs_few_instructions(void **state)
 {
-    unwatched(0, "munmap", 20);
+    unwatched(0, "munmap", 32);
 }
 
 static void madvise__of_unwatched_memory__costs_few_instructions(void **state)

@@ -302,12 +302,13 @@ static void change_last_byte(const char *file)
     const uint8_t *code = (const uint8_t *)(uintptr_t)munmap;
     uint8_t before[64], bytes[PATCH_SIZE];
     struct fixture fixture;
-    size_t at = 0;
+    size_t at = sizeof(before) - 1;
 
     memcpy(before, code, sizeof(before));
     fixture = opened_first();
-    while (at < sizeof(before) && code[at] == before[at])
-        at++;
+    while (at && code[at] == before[at])
+        at--;
+    at += 1 - HOOK_SITE_SIZE;
     at -= at % HOOK_CODE_STEP;
     MUST(at < sizeof(before));
     MUST(fixture_key(&fixture, fixture_map(1), 10) == 1);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * A program whose own shmdt() precedes libc's: it enters the kernel itself, and not in the form
+ * A program whose own brk() precedes libc's: it enters the kernel itself, and not in the form
  * that can be hooked. The library must not miss such a function silently.
  */
 #include "tests/support/cache_fixture.h"
@@ -18,18 +18,18 @@
 #include <unistd.h>
 
 #if defined(__x86_64__)
-int shmdt(const void *addr)
+int brk(void *addr)
 {
     int result;
 
-    __asm__ volatile("nop\n\tsyscall" : "=a"(result) : "a"(67), "D"(addr) : "rcx", "r11", "memory");
+    __asm__ volatile("nop\n\tsyscall" : "=a"(result) : "a"(12), "D"(addr) : "rcx", "r11", "memory");
     return result;
 }
 #elif defined(__aarch64__)
-int shmdt(const void *addr)
+int brk(void *addr)
 {
-    register long x8 __asm__("x8") = SYS_shmdt;
-    register const void *x0 __asm__("x0") = addr;
+    register long x8 __asm__("x8") = SYS_brk;
+    register void *x0 __asm__("x0") = addr;
 
     __asm__ volatile("svc #1" : "+r"(x0) : "r"(x8) : "memory");
     return (int)(intptr_t)x0;
@@ -44,7 +44,7 @@ static void open__a_function_that_cannot_be_hooked__opnotsupp_and_which(void **s
     assert_fails(hmreg_open(&config, &lib), -EOPNOTSUPP, "memhooks");
     assert_null(lib);
 #if defined(__x86_64__) || defined(__aarch64__)
-    assert_non_null(strstr(hmreg_last_error()->text, "shmdt()"));
+    assert_non_null(strstr(hmreg_last_error()->text, "brk()"));
     assert_non_null(strstr(hmreg_last_error()->text, "userfaultfd"));
 #endif
     config.monitor = HMREG_MONITOR_DEFAULT;
@@ -102,7 +102,7 @@ static int without_any_monitor(char *memory)
         return 1;
     if (hmreg_monitor_query(fixture.lib, &info) || info.active != HMREG_MONITOR_DISABLED)
         return 2;
-    if (!strstr(info.why, "memhooks: ") || !strstr(info.why, "shmdt()"))
+    if (!strstr(info.why, "memhooks: ") || !strstr(info.why, "brk()"))
         return 3;
     fixture_close(&fixture);
     return 0;

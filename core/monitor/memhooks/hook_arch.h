@@ -5,9 +5,12 @@
  * hook_arm64.c and, for any other processor, hook_none.c implement this contract; hook_sites.c and
  * hook_stubs.c use it and depend on no processor.
  *
- * A *site* is the instruction of HOOK_SITE_SIZE bytes that a branch to a stub replaces. On x86-64
- * it is the one before `syscall`; the stub executes it. On arm64 it is `svc` itself, the only
- * instruction there that the architecture allows a branch to replace at any time.
+ * A *site* is the instruction of HOOK_SITE_SIZE bytes that a branch to a stub replaces. On arm64 it
+ * is `svc` itself. On x86-64 `syscall` is too short for a branch that reaches a stub: a jump of its
+ * two bytes leads to the site, unused bytes behind the function. Where there are none within reach,
+ * the site is the instruction before `syscall`, which the stub executes; but never the first of a
+ * function, on which tracers set their probes (uprobes): the kernel executes the file's instruction
+ * in place of a probed one, and restores the file's byte when the probe goes.
  */
 #ifndef HMREG_CORE_MONITOR_MEMHOOKS_HOOK_ARCH_H
 #define HMREG_CORE_MONITOR_MEMHOOKS_HOOK_ARCH_H
@@ -35,18 +38,31 @@
 
 /* An instruction that enters the kernel. */
 struct hook_entry {
-    uint8_t *site; /* NULL: not in a form that can be hooked */
-    long number;   /* number of its system call, or HOOK_ANY_CALL */
+    uint8_t *site;  /* NULL: not in a form that can be hooked */
+    uint8_t *enter; /* x86-64: the `syscall` that a jump to `site` replaces; NULL: none */
+    long number;    /* number of its system call, or HOOK_ANY_CALL */
 };
 
 /* ---- reading code ----------------------------------------------------------------------- */
 
-/* Does the instruction at code + at enter the kernel? `code` is readable for `size` bytes; `at` is
- * less than that, and a multiple of HOOK_CODE_STEP. True also for a site that is hooked already, by
- * this copy of the library or another. */
-bool hook_arch_enters(uint8_t *code, size_t size, size_t at, struct hook_entry *out);
+/* Code that is searched: whole functions. `start` is readable for `size` bytes. */
+struct hook_code {
+    uint8_t *start;
+    size_t size;
+    bool is_function; /* it is one function, from its first byte to its last */
+};
 
-/* Returns the target of the branch at a site. NULL: there is no branch. */
+/* Does the instruction at code->start + at enter the kernel? `at` is less than the size, and a
+ * multiple of HOOK_CODE_STEP. True also for a site that is hooked already, by this copy of the
+ * library or another: then enter is NULL. */
+bool hook_arch_enters(const struct hook_code *code, size_t at, struct hook_entry *out);
+
+/* The bytes with which a jump to the site replaces those at `enter`, and those that were there. */
+#define HOOK_ENTER_SIZE 2
+void hook_arch_enter_bytes(const uint8_t *enter, const uint8_t *site, uint8_t jump[HOOK_ENTER_SIZE],
+                           uint8_t before[HOOK_ENTER_SIZE]);
+
+/* Returns the target of a branch at a site. NULL: there is no branch. */
 const uint8_t *hook_arch_target(const uint8_t *site);
 
 /* Does the function begin with a jump, in one of the forms that other libraries write? */
@@ -68,7 +84,7 @@ static inline uint64_t hook_arch_untagged(uint64_t address)
 /* Writes a stub with its header, hook_arch_stub_size() bytes, to writable memory. Returns NULL, or
  * the reason why it cannot. */
 size_t hook_arch_stub_size(long number);
-const char *hook_arch_make_stub(uint8_t *to, const uint8_t *site, long number,
+const char *hook_arch_make_stub(uint8_t *to, const struct hook_entry *entry,
                                 struct hook_state *state);
 
 #endif

@@ -27,8 +27,8 @@
  * Restoring a site repeats steps 4 and 5. A thread between the branch and the stub's end continues
  * there.
  *
- * The kernel preserves across a system call every register but x0, the flags included, and of
- * vector registers the 128 bits of V0 to V31, but no more of SVE's. The stub preserves the same.
+ * The kernel preserves across a system call every register but x0, the flags included. The stub
+ * preserves the same.
  * There is no red zone below the stack pointer.
  */
 #include "core/monitor/memhooks/hook_arch.h"
@@ -87,11 +87,12 @@ static long number_before(const uint8_t *code, size_t at)
     return HOOK_ANY_CALL;
 }
 
-bool hook_arch_enters(uint8_t *code, size_t size, size_t at, struct hook_entry *out)
+bool hook_arch_enters(const struct hook_code *searched, size_t at, struct hook_entry *out)
 {
+    uint8_t *code = searched->start;
     const uint8_t *target;
 
-    if (at + HOOK_SITE_SIZE > size)
+    if (at + HOOK_SITE_SIZE > searched->size)
         return false;
     *out = (struct hook_entry){.site = NULL};
     if ((word_at(code + at) & ~SVC_NUMBER) == SVC) {
@@ -101,8 +102,13 @@ bool hook_arch_enters(uint8_t *code, size_t size, size_t at, struct hook_entry *
     }
     out->site = code + at;
     target = hook_arch_target(code + at); /* a target within this code is no stub */
-    return target && (target < code || target >= code + size) &&
+    return target && (target < code || target >= code + searched->size) &&
            hook_stub_number(target, &out->number);
+}
+
+void hook_arch_enter_bytes(const uint8_t *enter, const uint8_t *site, uint8_t jump[HOOK_ENTER_SIZE],
+                           uint8_t before[HOOK_ENTER_SIZE])
+{
 }
 
 /* movz and movk of one register, then br: how other libraries load a far address. */
@@ -148,8 +154,8 @@ _Static_assert(offsetof(struct hook_state, watched) == 16, "the stub's offset");
 _Static_assert(offsetof(struct hook_state, granules) == 64, "the stub's offset");
 _Static_assert(HOOK_GRANULE_SHIFT == 21 && HOOK_GRANULES == 65536, "the stub's numbers");
 _Static_assert(sizeof(struct hook_stub_header) == 24, "the stub's header");
-_Static_assert(SYS_shmat == 196 && SYS_shmdt == 197 && SYS_brk == 214 && SYS_munmap == 215 &&
-                   SYS_mremap == 216 && SYS_mmap == 222 && SYS_madvise == 233,
+_Static_assert(SYS_shmat == 196 && SYS_brk == 214 && SYS_munmap == 215 && SYS_mremap == 216 &&
+                   SYS_mmap == 222 && SYS_madvise == 233,
                "the stub's numbers");
 
 /*
@@ -159,9 +165,9 @@ _Static_assert(SYS_shmat == 196 && SYS_shmdt == 197 && SYS_brk == 214 && SYS_mun
  * branch back.
  *
  * The frame of 8: x29, x30; the struct hook_call (x8, x0 to x5); the other registers that a
- * function may use; below them the vectors. The stub first counts itself as inside and then reads
- * whether there is a hook, with a full barrier in between; hook_stubs_remove() does it in the
- * reverse order.
+ * function may use, but for vector registers, which hook_call() leaves alone. The stub first counts
+ * itself as inside and then reads whether there is a hook, with a full barrier in between;
+ * hook_stubs_remove() does it in the reverse order.
  */
 __asm__(".pushsection .rodata\n"
         "  .balign 8\n"
@@ -176,7 +182,7 @@ __asm__(".pushsection .rodata\n"
         "  sub w9, w8, #196\n"
         "  cmp w9, #37\n"
         "  b.hi 3f\n"
-        "  mov x10, #0x0003\n"           /* shmat, shmdt */
+        "  mov x10, #0x0001\n"           /* shmat */
         "  movk x10, #0x041c, lsl #16\n" /* brk, munmap, mremap; mmap */
         "  movk x10, #0x0020, lsl #32\n" /* madvise */
         "  lsr x10, x10, x9\n"
@@ -187,8 +193,6 @@ __asm__(".pushsection .rodata\n"
         "  b.eq 4f\n"
         "  cmp w8, #233\n"
         "  b.eq 5f\n"
-        "  cmp w8, #216\n"
-        "  b.eq 6f\n"
         "  cmp w8, #196\n"
         "  b.ne 2f\n"
         "  tbz w2, #14, 7f\n" /* SHM_REMAP */
@@ -196,10 +200,9 @@ __asm__(".pushsection .rodata\n"
         "3: cmp w8, #440\n" /* process_madvise */
         "  b.ne 7f\n"
         "  b 2f\n"
-        "4: tbz w3, #4, 7f\n" /* MAP_FIXED */
-        "  b 1f\n"
-        "6: tst w3, #6\n" /* MREMAP_FIXED, MREMAP_DONTUNMAP */
-        "  b.ne 2f\n"
+        "4: tbz w3, #4, 7f\n"  /* MAP_FIXED */
+        "  tbz w3, #5, 2f\n"   /* of a file, */
+        "  tbnz w3, #18, 2f\n" /* or MAP_HUGETLB: longer than it says */
         "  b 1f\n"
         "5: cmp w2, #102\n" /* 4 DONTNEED, 8 FREE, 9 REMOVE, 24 DONTNEED_LOCKED, 102 GUARD */
         "  b.eq 1f\n"
@@ -227,7 +230,7 @@ __asm__(".pushsection .rodata\n"
         "2: ldr w17, [x16, #16]\n"
         "  cbz w17, 7f\n"
 
-        "8: stp x29, x30, [sp, #-160]!\n"
+        "8: stp x29, x30, [sp, #-144]!\n"
         "  mov x29, sp\n"
         "  stp x8, x0, [sp, #16]\n"
         "  stp x1, x2, [sp, #32]\n"
@@ -236,20 +239,7 @@ __asm__(".pushsection .rodata\n"
         "  stp x7, x11, [sp, #80]\n"
         "  stp x12, x13, [sp, #96]\n"
         "  stp x14, x15, [sp, #112]\n"
-        "  mrs x9, fpsr\n"
-        "  mrs x10, fpcr\n"
-        "  stp x18, x9, [sp, #128]\n"
-        "  str x10, [sp, #144]\n"
-        "  sub sp, sp, #512\n"
-        "  mov x9, sp\n"
-        "  st1 {v0.2d-v3.2d}, [x9], #64\n"
-        "  st1 {v4.2d-v7.2d}, [x9], #64\n"
-        "  st1 {v8.2d-v11.2d}, [x9], #64\n"
-        "  st1 {v12.2d-v15.2d}, [x9], #64\n"
-        "  st1 {v16.2d-v19.2d}, [x9], #64\n"
-        "  st1 {v20.2d-v23.2d}, [x9], #64\n"
-        "  st1 {v24.2d-v27.2d}, [x9], #64\n"
-        "  st1 {v28.2d-v31.2d}, [x9]\n"
+        "  str x18, [sp, #128]\n"
         "  ldr x16, hook_stub\n"
         "  add x9, x16, #8\n"
         "1: ldaxr x10, [x9]\n"
@@ -267,20 +257,7 @@ __asm__(".pushsection .rodata\n"
         "  sub x10, x10, #1\n"
         "  stlxr w11, x10, [x9]\n"
         "  cbnz w11, 1b\n"
-        "  mov x9, sp\n"
-        "  ld1 {v0.2d-v3.2d}, [x9], #64\n"
-        "  ld1 {v4.2d-v7.2d}, [x9], #64\n"
-        "  ld1 {v8.2d-v11.2d}, [x9], #64\n"
-        "  ld1 {v12.2d-v15.2d}, [x9], #64\n"
-        "  ld1 {v16.2d-v19.2d}, [x9], #64\n"
-        "  ld1 {v20.2d-v23.2d}, [x9], #64\n"
-        "  ld1 {v24.2d-v27.2d}, [x9], #64\n"
-        "  ld1 {v28.2d-v31.2d}, [x9]\n"
-        "  mov sp, x29\n"
-        "  ldr x10, [sp, #144]\n"
-        "  ldp x18, x9, [sp, #128]\n"
-        "  msr fpcr, x10\n"
-        "  msr fpsr, x9\n"
+        "  ldr x18, [sp, #128]\n"
         "  ldp x14, x15, [sp, #112]\n"
         "  ldp x12, x13, [sp, #96]\n"
         "  ldp x7, x11, [sp, #80]\n"
@@ -288,7 +265,7 @@ __asm__(".pushsection .rodata\n"
         "  ldp x3, x4, [sp, #48]\n"
         "  ldp x1, x2, [sp, #32]\n"
         "  ldp x8, x0, [sp, #16]\n"
-        "  ldp x29, x30, [sp], #160\n"
+        "  ldp x29, x30, [sp], #144\n"
 
         "7: ldr x17, [sp, #32]\n"
         "  msr nzcv, x17\n"
@@ -306,20 +283,20 @@ size_t hook_arch_stub_size(long number)
     return (size_t)(hook_stub_end - hook_stub);
 }
 
-const char *hook_arch_make_stub(uint8_t *to, const uint8_t *site, long number,
+const char *hook_arch_make_stub(uint8_t *to, const struct hook_entry *entry,
                                 struct hook_state *state)
 {
-    size_t size = hook_arch_stub_size(number);
+    size_t size = hook_arch_stub_size(entry->number);
     uint8_t *leave = to + size - 2 * HOOK_SITE_SIZE, *back = leave + HOOK_SITE_SIZE;
-    const uint8_t *another = hook_arch_target(site); /* copy's stub */
+    const uint8_t *another = hook_arch_target(entry->site); /* copy's stub */
     struct hook_stub_header header = {
-        .state = state, .number = (uint32_t)number, .magic = HOOK_STUB_MAGIC};
+        .state = state, .number = (uint32_t)entry->number, .magic = HOOK_STUB_MAGIC};
 
     memcpy(to, hook_stub, size);
     memcpy(to, &header, sizeof(header));
     memcpy(leave, &(uint32_t){SVC}, sizeof(uint32_t));
     if ((another && !code_branch(leave, leave, another)) ||
-        !code_branch(back, back, site + HOOK_SITE_SIZE))
+        !code_branch(back, back, entry->site + HOOK_SITE_SIZE))
         return "another hook of it is too far away";
     return NULL;
 }

@@ -7,7 +7,7 @@
 
 #if !(defined(__x86_64__) && defined(__LP64__)) && !(defined(__aarch64__) && defined(__LP64__))
 
-bool hook_arch_enters(uint8_t *code, size_t size, size_t at, struct hook_entry *out)
+bool hook_arch_enters(const struct hook_code *code, size_t at, struct hook_entry *out)
 {
     return false;
 }
@@ -27,7 +27,12 @@ size_t hook_arch_stub_size(long number)
     return 0;
 }
 
-const char *hook_arch_make_stub(uint8_t *to, const uint8_t *site, long number,
+void hook_arch_enter_bytes(const uint8_t *enter, const uint8_t *site, uint8_t jump[HOOK_ENTER_SIZE],
+                           uint8_t before[HOOK_ENTER_SIZE])
+{
+}
+
+const char *hook_arch_make_stub(uint8_t *to, const struct hook_entry *entry,
                                 struct hook_state *state)
 {
     return code_refusal();

@@ -54,7 +54,8 @@ struct wanted {
 struct text {
     const char *file; /* "": the program */
     uintptr_t start, end;
-    int protection; /* PROT_* */
+    int protection;   /* PROT_* */
+    bool is_function; /* struct hook_code */
 };
 
 struct text_search {
@@ -81,7 +82,7 @@ static int look_for_text(struct dl_phdr_info *file, size_t size, void *arg)
         if (search->address < start || search->address - start >= segment->p_memsz)
             continue;
         *search->found = (struct text){file->dlpi_name ? file->dlpi_name : "", start,
-                                       start + segment->p_memsz, protection_of(segment)};
+                                       start + segment->p_memsz, protection_of(segment), false};
         return 1;
     }
     return 0;
@@ -106,7 +107,7 @@ static int look_for_linker(struct dl_phdr_info *file, size_t size, void *arg)
         if (segment->p_type == PT_LOAD && segment->p_flags & PF_X)
             *search->found = (struct text){file->dlpi_name, file->dlpi_addr + segment->p_vaddr,
                                            file->dlpi_addr + segment->p_vaddr + segment->p_memsz,
-                                           protection_of(segment)};
+                                           protection_of(segment), false};
     }
     return 1;
 }
@@ -129,14 +130,21 @@ bool hook_is_stub(const uint8_t *at, long number)
     return stub && hook_stub_number(stub, &found) && found == number;
 }
 
-static int add_site(struct hook_sites *sites, const struct hook_site *site)
+static struct hook_code code_of(const struct text *text)
+{
+    return (struct hook_code){(uint8_t *)text->start, text->end - text->start, text->is_function};
+}
+
+static int add_site(struct hook_sites *sites, const struct wanted *wanted, const struct text *text,
+                    const struct hook_entry *entry)
 {
     for (size_t i = 0; i < sites->count; i++)
-        if (sites->site[i].at == site->at)
+        if (sites->site[i].at == entry->site)
             return 0;
     if (sites->count == HOOK_SITES_MAX)
         return hmreg_fail(-EOPNOTSUPP, "memhooks: more than %d places to hook", HOOK_SITES_MAX);
-    sites->site[sites->count++] = *site;
+    sites->site[sites->count++] = (struct hook_site){wanted->name, entry->site, entry->enter,
+                                                     entry->number, text->protection};
     return 0;
 }
 
@@ -146,18 +154,16 @@ static int add_site(struct hook_sites *sites, const struct hook_site *site)
 static int add_sites(struct hook_sites *sites, const struct wanted *wanted, const struct text *text,
                      bool any, unsigned *found, unsigned *others)
 {
-    uint8_t *code = (uint8_t *)text->start;
-    size_t size = text->end - text->start;
+    struct hook_code code = code_of(text);
     struct hook_entry entry;
     int rc = 0;
 
-    for (size_t at = 0; !rc && at < size; at += HOOK_CODE_STEP) {
-        if (!hook_arch_enters(code, size, at, &entry))
+    for (size_t at = 0; !rc && at < code.size; at += HOOK_CODE_STEP) {
+        if (!hook_arch_enters(&code, at, &entry))
             continue;
         if (entry.site &&
             (entry.number == wanted->number || (any && entry.number == HOOK_ANY_CALL))) {
-            rc = add_site(sites, &(struct hook_site){wanted->name, entry.site, entry.number,
-                                                     text->protection});
+            rc = add_site(sites, wanted, text, &entry);
             ++*found;
         } else {
             ++*others;
@@ -168,16 +174,20 @@ static int add_sites(struct hook_sites *sites, const struct wanted *wanted, cons
 
 /* ---- functions -------------------------------------------------------------------------- */
 
-static uintptr_t end_of_function(uintptr_t function, const struct text *text)
+/* Narrows a text to the function. */
+static void narrow(struct text *text, uintptr_t function)
 {
     const ElfW(Sym) *symbol = NULL;
     uintptr_t end = function + UNKNOWN_SIZE;
     Dl_info info;
 
     if (dladdr1((void *)function, &info, (void **)&symbol, RTLD_DL_SYMENT) && symbol &&
-        (uintptr_t)info.dli_saddr == function && symbol->st_size)
+        (uintptr_t)info.dli_saddr == function && symbol->st_size) {
         end = function + symbol->st_size;
-    return end < text->end ? end : text->end;
+        text->is_function = end <= text->end;
+    }
+    text->start = function;
+    text->end = end < text->end ? end : text->end;
 }
 
 static int refuse(const struct wanted *wanted, const struct text *text, const char *why)
@@ -189,8 +199,8 @@ static int refuse(const struct wanted *wanted, const struct text *text, const ch
 /* Is this one of the hooked system calls? */
 static bool changes_mappings(long number)
 {
-    static const long numbers[] = {SYS_munmap, SYS_mmap,  SYS_mremap, SYS_madvise,
-                                   SYS_brk,    SYS_shmat, SYS_shmdt,  SYS_process_madvise};
+    static const long numbers[] = {SYS_munmap, SYS_mmap,  SYS_mremap,         SYS_madvise,
+                                   SYS_brk,    SYS_shmat, SYS_process_madvise};
 
     for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
         if (numbers[i] == number)
@@ -202,38 +212,42 @@ static bool changes_mappings(long number)
 static int find_in_file(struct hook_sites *sites, const struct wanted *wanted,
                         const struct text *text)
 {
-    uint8_t *code = (uint8_t *)text->start;
-    size_t size = text->end - text->start;
+    struct hook_code code = code_of(text);
     struct hook_entry entry;
     int rc = 0;
 
-    for (size_t at = 0; !rc && at < size; at += HOOK_CODE_STEP) {
-        if (!hook_arch_enters(code, size, at, &entry))
+    for (size_t at = 0; !rc && at < code.size; at += HOOK_CODE_STEP) {
+        if (!hook_arch_enters(&code, at, &entry))
             continue;
         if (!entry.site || entry.number == HOOK_ANY_CALL)
             return refuse(wanted, text,
                           "has been put before libc's and enters the kernel in a form that cannot "
                           "be hooked");
         if (changes_mappings(entry.number))
-            rc = add_site(sites, &(struct hook_site){wanted->name, entry.site, entry.number,
-                                                     text->protection});
+            rc = add_site(sites, wanted, text, &entry);
     }
     return rc;
 }
 
-/* Records a jump that must stay unchanged, and keeps the file that it leads to loaded. */
-static void rely_on(struct hook_sites *sites, const uint8_t *function, const struct text *other)
+/* Records the beginning of a function whose calls pass through sites as long as it is unchanged. */
+static void rely_on(struct hook_sites *sites, const uint8_t *function)
 {
-    struct hook_jump *jump = &sites->jump[sites->jumps];
+    for (size_t i = 0; i < sites->starts; i++)
+        if (sites->start[i].at == function)
+            return;
+    if (sites->starts == HOOK_SITES_MAX)
+        return;
+    sites->start[sites->starts].at = function;
+    memcpy(sites->start[sites->starts++].bytes, function, HOOK_SITE_SIZE);
+}
+
+/* Another library's file, to which a jump leads, must not be unloaded. */
+static void keep_loaded(const struct text *other)
+{
     void *file = dlopen(other->file, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
 
     if (file)
         dlclose(file);
-    if (sites->jumps == HOOK_SITES_MAX)
-        return;
-    sites->jumps++;
-    jump->at = function;
-    memcpy(jump->bytes, function, HOOK_SITE_SIZE);
 }
 
 /* Handles a jump that another library has put over the beginning of libc's function. *found:
@@ -254,7 +268,7 @@ static int find_behind_jump(struct hook_sites *sites, const struct wanted *wante
         return 0;
     rc = find_in_file(sites, wanted, &other);
     if (!rc) {
-        rely_on(sites, (const uint8_t *)function, &other);
+        keep_loaded(&other);
         ++*found;
     }
     return rc;
@@ -269,8 +283,7 @@ static int find_in_function(struct hook_sites *sites, const struct wanted *wante
 
     if (!text_of(function, &text))
         return refuse(wanted, &text, "is not in any loaded file");
-    text.end = end_of_function(function, &text);
-    text.start = function;
+    narrow(&text, function);
     rc = add_sites(sites, wanted, &text, true, &found, &others);
     if (!rc && must)
         rc = find_behind_jump(sites, wanted, function, &text, &found);
@@ -284,6 +297,8 @@ static int find_in_function(struct hook_sites *sites, const struct wanted *wante
         return refuse(wanted, &text,
                       "stands before libc's and enters the kernel in a form "
                       "that cannot be hooked");
+    if (found)
+        rely_on(sites, (const uint8_t *)function);
     return 0;
 }
 
@@ -323,7 +338,6 @@ int hook_sites_find(struct hook_sites *out)
         {"madvise", (uintptr_t)madvise, SYS_madvise},
         {"brk", (uintptr_t)brk, SYS_brk},
         {"shmat", (uintptr_t)shmat, SYS_shmat},
-        {"shmdt", (uintptr_t)shmdt, SYS_shmdt},
         {"process_madvise", (uintptr_t)process_madvise, SYS_process_madvise},
         {"syscall", (uintptr_t)syscall, HOOK_ANY_CALL},
     };

@@ -19,21 +19,22 @@
 struct hook_site {
     const char *function;
     uint8_t *at;
+    uint8_t *enter; /* as in struct hook_entry */
     long number;    /* number of the system call, or HOOK_ANY_CALL */
     int protection; /* PROT_*, of its segment */
 };
 
-/* The beginning of a function that jumps to another library's hook, whose calls pass through sites
- * only as long as the jump is unchanged. */
-struct hook_jump {
+/* The beginning of a function with a site, or with another library's jump to code that has sites.
+ * Another hook that is put there later would bypass them. */
+struct hook_start {
     const uint8_t *at;
     uint8_t bytes[HOOK_SITE_SIZE];
 };
 
 struct hook_sites {
-    size_t count, jumps;
+    size_t count, starts;
     struct hook_site site[HOOK_SITES_MAX];
-    struct hook_jump jump[HOOK_SITES_MAX];
+    struct hook_start start[HOOK_SITES_MAX];
 };
 
 /* Finds all sites. -EOPNOTSUPP: the error text names a function that cannot be hooked, and why. */

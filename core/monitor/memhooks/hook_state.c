@@ -63,3 +63,11 @@ struct hook_state *hook_state_get(void)
                                 "(MADV_WIPEONFORK); use userfaultfd or import");
     return state;
 }
+
+void hook_state_name(struct hook_state *state, uint64_t epoch)
+{
+    uint64_t name = epoch << HOOK_COUNT_BITS;
+
+    atomic_store(&state->begun, name ? name : UINT64_C(1) << HOOK_COUNT_BITS);
+    atomic_store(&state->ended, atomic_load(&state->begun));
+}

@@ -27,15 +27,24 @@ struct hook_state {
     _Atomic uint64_t inside;                          /* threads inside the hook */
     _Atomic uint32_t watched;                         /* watched ranges */
     uint32_t unused;
-    _Atomic uint64_t begun, ended; /* calls that may change mappings; see HOOK_COUNTS_CALLS */
+    /* Calls that may change mappings (HOOK_COUNTS_CALLS), in the lower HOOK_COUNT_BITS; above them
+     * a number of the process. */
+    _Atomic uint64_t begun, ended;
     uint64_t unused_too[3];
     _Atomic uint32_t granules[HOOK_GRANULES]; /* watched ranges that touch each granule */
 };
 
+/* A call that began in the parent of a fork and ends in the child (a signal handler forked) finds
+ * another number of the process at its end than at its beginning. */
+#define HOOK_COUNT_BITS 40
+
 /* The process's state. NULL: -ENOMEM or -EOPNOTSUPP is recorded as the last error. */
 struct hook_state *hook_state_get(void);
 
-#define HOOK_STUB_MAGIC 0x32486d68 /* every layout of header and stub has a number of its own */
+/* Begins to count calls anew, in the process of this epoch. */
+void hook_state_name(struct hook_state *state, uint64_t epoch);
+
+#define HOOK_STUB_MAGIC 0x33486d68 /* every layout of header and stub has a number of its own */
 
 /* Directly before a stub's entry. */
 struct hook_stub_header {

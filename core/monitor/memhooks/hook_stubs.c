@@ -41,32 +41,34 @@ struct hooked {
     struct hook_site site;
     uint8_t before[HOOK_SITE_SIZE], after[HOOK_SITE_SIZE];
     uint8_t over[HOOK_SITE_SIZE]; /* another copy's jump, whose stub leads to ours */
+    /* At site.enter, if there is one. */
+    uint8_t enter_before[HOOK_ENTER_SIZE], enter_after[HOOK_ENTER_SIZE];
     bool placed;
 };
 
 static struct hooked hooked[2 * HOOK_SITES_MAX];
 static size_t hooked_count;
 
-/* Jumps of other libraries that must stay unchanged. */
-static struct hook_jump jumps[HOOK_SITES_MAX];
-static size_t jump_count;
+/* Beginnings of functions that must stay unchanged. */
+static struct hook_start starts[HOOK_SITES_MAX];
+static size_t start_count;
 static bool failed; /* the last hook_stubs_install() failed */
 
-/* What hook_stubs_look_whole() compares: sites and jumps. While another thread rewrites it, some
- * old and some new elements are compared; each of them was right when the others of its generation
- * were. */
+/* What hook_stubs_look_whole() compares: sites and beginnings. While another thread rewrites it,
+ * some old and some new elements are compared; each of them was right when the others of its
+ * generation were. */
 static struct {
     _Atomic(const uint8_t *) at;
     _Atomic uint64_t bytes;
-} code_now[3 * HOOK_SITES_MAX];
+} code_now[5 * HOOK_SITES_MAX];
 static atomic_size_t code_count; /* 0: nothing to compare */
 
 static int make_stub(struct hooked *hook, struct hook_state *state)
 {
     const struct hook_site *site = &hook->site;
+    struct hook_entry entry = {site->at, site->enter, site->number};
     uint8_t *at = code_take_room(&islands, site->at, hook_arch_stub_size(site->number));
-    const char *why =
-        at ? hook_arch_make_stub(at, site->at, site->number, state) : "no addresses are free";
+    const char *why = at ? hook_arch_make_stub(at, &entry, state) : "no addresses are free";
 
     if (why)
         return hmreg_fail(-EOPNOTSUPP,
@@ -75,12 +77,25 @@ static int make_stub(struct hooked *hook, struct hook_state *state)
                           site->function, why);
     memcpy(hook->before, site->at, HOOK_SITE_SIZE);
     code_branch(hook->after, site->at, at + sizeof(struct hook_stub_header));
+    if (site->enter)
+        hook_arch_enter_bytes(site->enter, site->at, hook->enter_after, hook->enter_before);
     return 0;
 }
 
 static bool reads(const struct hooked *hook, const uint8_t *instruction)
 {
     return memcmp(hook->site.at, instruction, HOOK_SITE_SIZE) == 0;
+}
+
+/* Does the code before the site read so? */
+static bool enters(const struct hooked *hook, const uint8_t *instruction)
+{
+    return memcmp(hook->site.enter, instruction, HOOK_ENTER_SIZE) == 0;
+}
+
+static bool is_reached(const struct hooked *hook)
+{
+    return !hook->site.enter || enters(hook, hook->enter_after);
 }
 
 /* Finds a hooked site whose stub fits the instruction there now; in a forked child its jump is
@@ -90,7 +105,8 @@ static struct hooked *find_hooked(const struct hook_site *site)
     for (size_t i = 0; i < hooked_count; i++) {
         struct hooked *hook = &hooked[i];
 
-        if (hook->site.at == site->at && (reads(hook, hook->before) || reads(hook, hook->after)))
+        if (hook->site.at == site->at && (!site->enter || hook->site.enter == site->enter) &&
+            (reads(hook, hook->before) || reads(hook, hook->after)))
             return hook;
     }
     return NULL;
@@ -105,7 +121,8 @@ static int add_hooked(const struct hook_site *site, struct hook_state *state)
         return hmreg_fail(-EOPNOTSUPP, "memhooks: others change the code of %s() again and again",
                           site->function);
     *hook = (struct hooked){.site = *site};
-    if (!code_can_replace(site->at, HOOK_SITE_SIZE))
+    if (!(site->enter ? code_can_replace(site->enter, HOOK_ENTER_SIZE)
+                      : code_can_replace(site->at, HOOK_SITE_SIZE)))
         return hmreg_fail(-EOPNOTSUPP,
                           "memhooks: %s() lies where it cannot be changed at once; "
                           "use userfaultfd or import",
@@ -122,12 +139,41 @@ static int add_hooked(const struct hook_site *site, struct hook_state *state)
  * removal, as mappings may have changed. */
 static struct code_text mapping;
 
-/* Writes the bytes to the site if it has the expected ones. */
-static long change_site(const struct hooked *hook, const uint8_t *expected, const uint8_t *bytes)
+static long write_at(const struct hooked *hook, uint8_t *at, const uint8_t *expected,
+                     const uint8_t *bytes, size_t size)
 {
-    if (!reads(hook, expected))
+    if (memcmp(at, expected, size) != 0)
         return -EBUSY;
-    return code_write(&mapping, hook->site.at, bytes, HOOK_SITE_SIZE, hook->site.protection);
+    return code_write(&mapping, at, bytes, size, hook->site.protection);
+}
+
+/* Writes our jumps where they are not, if the code is as it was; first the one that no code reaches
+ * without the other. */
+static long place(struct hooked *hook)
+{
+    const struct hook_site *site = &hook->site;
+    long rc = 0;
+
+    if (!reads(hook, hook->after))
+        rc = write_at(hook, site->at, hook->before, hook->after, HOOK_SITE_SIZE);
+    if (!rc && !is_reached(hook))
+        rc = write_at(hook, site->enter, hook->enter_before, hook->enter_after, HOOK_ENTER_SIZE);
+    return rc;
+}
+
+/* Restores the code where it is still ours. A jump behind a function stays, for threads that are
+ * about to execute it: without the jump to it, no other thread does. Writing it again protects its
+ * code, if that failed before. */
+static void restore(struct hooked *hook)
+{
+    const struct hook_site *site = &hook->site;
+
+    if (!site->enter)
+        write_at(hook, site->at, hook->after, hook->before, HOOK_SITE_SIZE);
+    else if (!enters(hook, hook->enter_after))
+        write_at(hook, site->at, hook->after, hook->after, HOOK_SITE_SIZE);
+    else if (reads(hook, hook->after))
+        write_at(hook, site->enter, hook->enter_after, hook->enter_before, HOOK_ENTER_SIZE);
 }
 
 /* ---- all sites -------------------------------------------------------------------------- */
@@ -148,10 +194,10 @@ static void restore_sites(void)
     mapping = (struct code_text){.start = 0};
     for (size_t i = 0; i < hooked_count; i++) {
         if (hooked[i].placed)
-            change_site(&hooked[i], hooked[i].after, hooked[i].before);
+            restore(&hooked[i]);
         hooked[i].placed = false;
     }
-    jump_count = 0;
+    start_count = 0;
     atomic_store(&code_count, 0);
 }
 
@@ -159,6 +205,8 @@ static void restore_sites(void)
  * replaced: our jump. The kernel is asked once only. */
 static bool leads_to_ours(struct hooked *hook)
 {
+    if (!is_reached(hook))
+        return false;
     if (reads(hook, hook->after) || reads(hook, hook->over))
         return true;
     if (!hook_is_stub(hook->site.at, hook->site.number))
@@ -186,18 +234,35 @@ static size_t expect(size_t count, const uint8_t *at, const uint8_t *bytes)
     return count + 1;
 }
 
-/* Records the bytes of all sites and jumps that lead to our stubs now. */
+/* Records the bytes of all sites that lead to our stubs now, and of all beginnings. */
 static void expect_all(void)
 {
     size_t count = 0;
 
-    for (size_t i = 0; i < hooked_count; i++)
-        if (hooked[i].placed)
-            count = expect(count, hooked[i].site.at,
-                           reads(&hooked[i], hooked[i].over) ? hooked[i].over : hooked[i].after);
-    for (size_t i = 0; i < jump_count; i++)
-        count = expect(count, jumps[i].at, jumps[i].bytes);
+    for (size_t i = 0; i < hooked_count; i++) {
+        if (!hooked[i].placed)
+            continue;
+        count = expect(count, hooked[i].site.at,
+                       reads(&hooked[i], hooked[i].over) ? hooked[i].over : hooked[i].after);
+        if (hooked[i].site.enter)
+            count = expect(count, hooked[i].site.enter, hooked[i].site.enter);
+    }
+    for (size_t i = 0; i < start_count; i++)
+        count = expect(count, starts[i].at, starts[i].bytes);
     atomic_store(&code_count, count);
+}
+
+/* Is a jump of ours among the first bytes of the function? */
+static bool has_site(const struct hook_sites *sites, const uint8_t *function)
+{
+    for (size_t i = 0; i < sites->count; i++) {
+        const struct hook_site *site = &sites->site[i];
+        const uint8_t *changed = site->enter ? site->enter : site->at;
+
+        if (changed >= function && changed < function + HOOK_SITE_SIZE)
+            return true;
+    }
+    return false;
 }
 
 /* Where other code has overwritten our jump, the site is not ours any more. */
@@ -205,14 +270,16 @@ static void rely_on(const struct hook_sites *sites)
 {
     for (size_t i = 0; i < hooked_count; i++)
         hooked[i].placed = hooked[i].placed && leads_to_ours(&hooked[i]);
-    memcpy(jumps, sites->jump, sizeof(jumps));
-    jump_count = sites->jumps;
+    start_count = 0;
+    for (size_t i = 0; i < sites->starts; i++)
+        if (!has_site(sites, sites->start[i].at))
+            starts[start_count++] = sites->start[i];
     expect_all();
 }
 
 static int place_jump(struct hooked *hook)
 {
-    long rc = reads(hook, hook->after) ? 0 : change_site(hook, hook->before, hook->after);
+    long rc = place(hook);
 
     hook->placed = reads(hook, hook->after); /* even if its code is still writable */
     if (rc)
@@ -253,8 +320,8 @@ bool hook_stubs_are_whole(void)
     for (size_t i = 0; i < hooked_count; i++)
         if (hooked[i].placed && !leads_to_ours(&hooked[i]))
             return false;
-    for (size_t i = 0; i < jump_count; i++)
-        if (memcmp(jumps[i].at, jumps[i].bytes, HOOK_SITE_SIZE) != 0)
+    for (size_t i = 0; i < start_count; i++)
+        if (memcmp(starts[i].at, starts[i].bytes, HOOK_SITE_SIZE) != 0)
             return false;
     return !failed;
 }

@@ -1,27 +1,27 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * See hook_arch.h. On x86-64 a site is the five-byte instruction directly before `syscall`:
- * `mov $number,%eax`, or in syscall(2), whose number is an argument, the instruction that loads the
- * last argument. A jump to a stub replaces it. The stub ends by executing the replaced instruction
- * and jumping back to the site's `syscall`. For calls that may change mappings, it makes the system
- * call itself after that instruction, and jumps back behind the site's `syscall`, having counted
- * the beginning and the end of the call.
+ * See hook_arch.h. A stub ends by leaving to where it came from. From a site behind a function, it
+ * makes the system call and continues behind the function's `syscall`. From a site before
+ * `syscall`, it executes the replaced instruction (`mov $number,%eax`, or in syscall(2), whose
+ * number is an argument, the one that loads the last argument) and jumps back to `syscall`; or, for
+ * calls that may change mappings, makes the call itself, to count the beginning and the end of it.
  *
- * At a site the registers %rax, %rcx, %r11 are free: the system call overwrites them. (In
- * syscall(2) %rax has the number.) There may be a red zone below the stack pointer. A compiler may
- * keep values in all other registers across a system call, vector registers included: the stub
- * saves them, except the tiles of AMX, which a hook does not touch.
+ * At a site the registers %rax, %rcx, %r11 are free: the system call overwrites them. (Where the
+ * number is not known from the code, %rax has it.) There may be a red zone below the stack pointer.
+ * A compiler may keep values in all other registers across a system call, vector registers
+ * included: the stub saves those that a function may change, and hook_call() changes no vector
+ * register.
  */
 #include "core/monitor/memhooks/hook_arch.h"
 
 #if defined(__x86_64__) && defined(__LP64__)
 
-#include <cpuid.h>
 #include <errno.h>
 #include <string.h>
 #include <sys/syscall.h>
 
-#define JUMP 0xe9 /* followed by four bytes, the distance from the instruction's end */
+#define JUMP       0xe9 /* followed by four bytes, the distance from the instruction's end */
+#define SHORT_JUMP 0xeb /* followed by one byte */
 
 /* ---- reading code ----------------------------------------------------------------------- */
 
@@ -35,35 +35,163 @@ const uint8_t *hook_arch_target(const uint8_t *site)
     int32_t distance;
 
     memcpy(&distance, site + 1, sizeof(distance));
-    return site[0] == JUMP && has_syscall(site + HOOK_SITE_SIZE) ? site + HOOK_SITE_SIZE + distance
-                                                                 : NULL;
+    return site[0] == JUMP ? site + HOOK_SITE_SIZE + distance : NULL;
 }
 
-/* Is this a site? first: no byte precedes it. After a byte 0x40 to 0x4f it would be part of another
- * instruction: mov $x,%r8d. */
-static bool is_site(const uint8_t *site, bool first, long *number)
+static bool is_stub_jump(const uint8_t *site, long *number)
 {
-    static const uint8_t fetch_last[HOOK_SITE_SIZE] = {0x4c, 0x8b, 0x4c, 0x24, 0x08};
+    const uint8_t *target = hook_arch_target(site);
+
+    return target && hook_stub_number(target, number);
+}
+
+/* mov 8(%rsp),%r9: syscall(2) loads its last argument. */
+static const uint8_t fetch_last[HOOK_SITE_SIZE] = {0x4c, 0x8b, 0x4c, 0x24, 0x08};
+
+/* Is the instruction before `syscall` one that a stub can execute, or a jump to a stub? *number is
+ * set in any case. first: no byte precedes it. After a byte 0x40 to 0x4f it would be part of
+ * another instruction: mov $x,%r8d. */
+static bool is_before_site(const uint8_t *site, bool first, long *number)
+{
     uint32_t value;
 
-    memcpy(&value, site + 1, sizeof(value));
+    *number = HOOK_ANY_CALL;
     if (site[0] == JUMP)
-        return hook_stub_number(hook_arch_target(site), number);
+        return is_stub_jump(site, number);
     if (!first && (site[-1] & 0xf0) == 0x40)
         return false;
-    *number = site[0] == 0xb8 ? (long)value : HOOK_ANY_CALL;
+    memcpy(&value, site + 1, sizeof(value));
+    if (site[0] == 0xb8)
+        *number = (long)value;
     return site[0] == 0xb8 || memcmp(site, fetch_last, HOOK_SITE_SIZE) == 0;
 }
 
-bool hook_arch_enters(uint8_t *code, size_t size, size_t at, struct hook_entry *out)
+/* The size of an instruction that does nothing, as assemblers and linkers put them between
+ * functions. 0: it is none. */
+static size_t filler_size(const uint8_t *at, const uint8_t *end)
 {
-    if (at + 2 > size || !has_syscall(code + at))
-        return false;
-    *out = (struct hook_entry){.site = NULL};
-    if (at >= HOOK_SITE_SIZE &&
-        is_site(code + at - HOOK_SITE_SIZE, at == HOOK_SITE_SIZE, &out->number))
-        out->site = code + at - HOOK_SITE_SIZE;
+    static const uint8_t forms[][8] = {{0x0f, 0x1f, 0x84, 0},
+                                       {0x0f, 0x1f, 0x80, 0},
+                                       {0x0f, 0x1f, 0x44, 0},
+                                       {0x0f, 0x1f, 0x40, 0},
+                                       {0x0f, 0x1f, 0x00},
+                                       {0x90},
+                                       {0xcc}};
+    static const uint8_t sizes[] = {8, 7, 5, 4, 3, 1, 1};
+    size_t prefixes = 0;
+
+    while (at + prefixes < end && (at[prefixes] == 0x66 || at[prefixes] == 0x2e))
+        prefixes++;
+    at += prefixes;
+    for (size_t i = 0; i < sizeof(sizes); i++)
+        if (sizes[i] <= end - at && memcmp(at, forms[i], sizes[i]) == 0)
+            return prefixes + sizes[i];
+    return 0;
+}
+
+static bool is_filler(const uint8_t *at, const uint8_t *end)
+{
+    while (at < end) {
+        size_t size = filler_size(at, end);
+
+        if (!size)
+            return false;
+        at += size;
+    }
     return true;
+}
+
+#define FUNCTIONS_ALIGN 16
+
+static uint8_t *next_function(const uint8_t *end)
+{
+    return (uint8_t *)(((uintptr_t)end + FUNCTIONS_ALIGN - 1) & ~(uintptr_t)(FUNCTIONS_ALIGN - 1));
+}
+
+/* Finds the end of the function around `syscall`: known, or behind the instructions with which
+ * libc's wrappers fail: or $-1,%eax or mov $-1,%eax; ret. NULL: not found. */
+static const uint8_t *end_of_function(const struct hook_code *code, size_t at)
+{
+    static const uint8_t fails[][4] = {{0x83, 0xc8, 0xff, 0xc3}, {0xff, 0xff, 0xff, 0xc3}};
+
+    if (code->is_function)
+        return code->start + code->size;
+    for (size_t i = at + 2; i + sizeof(fails[0]) <= code->size && i < at + 64; i++)
+        if (memcmp(code->start + i, fails[0], sizeof(fails[0])) == 0 ||
+            memcmp(code->start + i, fails[1], sizeof(fails[1])) == 0)
+            return code->start + i + sizeof(fails[0]);
+    return NULL;
+}
+
+static bool is_near(const uint8_t *enter, const uint8_t *site)
+{
+    return site - enter - HOOK_ENTER_SIZE <= INT8_MAX && site > enter;
+}
+
+/* Finds the last bytes before the next function, if no code executes them. A jump to a stub is
+ * there from the last time that the function was hooked. The bytes behind the code are on a page of
+ * the code, since functions are aligned. */
+static uint8_t *find_room(const struct hook_code *code, size_t at)
+{
+    const uint8_t *end = end_of_function(code, at), *enter = code->start + at;
+    uint8_t *next, *site;
+    long number;
+
+    if (!end)
+        return NULL;
+    next = next_function(end);
+    site = next - HOOK_SITE_SIZE;
+    if (site < end || !is_near(enter, site) || !code_can_replace(enter, HOOK_ENTER_SIZE) ||
+        (!code->is_function && next > code->start + code->size))
+        return NULL;
+    return is_filler(end, next) || is_stub_jump(site, &number) ? site : NULL;
+}
+
+/* Is this a short jump to a jump to a stub? */
+static bool is_hooked(const struct hook_code *code, size_t at, struct hook_entry *out)
+{
+    uint8_t *enter = code->start + at, *site = enter + HOOK_ENTER_SIZE + (int8_t)enter[1];
+    uint8_t *end = code->start + code->size;
+
+    if (enter[0] != SHORT_JUMP || site < enter ||
+        site + HOOK_SITE_SIZE > (code->is_function ? next_function(end) : end))
+        return false;
+    *out = (struct hook_entry){.site = site};
+    return is_stub_jump(site, &out->number);
+}
+
+bool hook_arch_enters(const struct hook_code *code, size_t at, struct hook_entry *out)
+{
+    uint8_t *enter = code->start + at, *before = enter - HOOK_SITE_SIZE;
+    bool fits = false;
+
+    if (at + HOOK_ENTER_SIZE > code->size)
+        return false;
+    if (is_hooked(code, at, out))
+        return true;
+    if (!has_syscall(enter))
+        return false;
+    *out = (struct hook_entry){.number = HOOK_ANY_CALL};
+    if (at >= HOOK_SITE_SIZE)
+        fits = is_before_site(before, at == HOOK_SITE_SIZE, &out->number);
+    if (at >= HOOK_SITE_SIZE && before[0] == JUMP) { /* a stub's: or an unknown hook's */
+        out->site = fits ? before : NULL;
+        return true;
+    }
+    out->site = find_room(code, at);
+    if (out->site)
+        out->enter = enter;
+    else if (fits && at != HOOK_SITE_SIZE)
+        out->site = before;
+    return true;
+}
+
+void hook_arch_enter_bytes(const uint8_t *enter, const uint8_t *site, uint8_t jump[HOOK_ENTER_SIZE],
+                           uint8_t before[HOOK_ENTER_SIZE])
+{
+    memcpy(before, "\x0f\x05", HOOK_ENTER_SIZE);
+    jump[0] = SHORT_JUMP;
+    jump[1] = (uint8_t)(site - enter - HOOK_ENTER_SIZE);
 }
 
 /* A near jump or, as other libraries write it if the target is far, one through %r11 (libfabric) or
@@ -99,15 +227,17 @@ _Static_assert(offsetof(struct hook_stub_header, arch) == 12, "the stubs' offset
 
 /*
  * hook_begin: the header, and at the entry %r11 = the state.
- * hook_changes: counts a call that may change mappings.
+ * hook_changes: counts a call that may change mappings, and keeps the count on the stack.
  * hook_if_any: continues at 8 if anything is watched, else at 7.
  * hook_if_range: continues at 8 if [%rdi, %rdi + %rsi) may be watched, by its granules, else at 7;
  *   as hook_if_any if the granules are more than 512 or the range is empty.
- * hook_end: 8 calls the hook. 7 and 5 leave: 5 by the replaced instruction and a jump back; 7 by
- *   the same or, in the stub of a call that may change mappings (changes), by the replaced
- *   instruction, the system call, the count of its end, and a jump back behind the site's
- * `syscall`. The skipped bytes are written later. Each filter jumps to 7 where there is nothing to
- * report, and to 8 to call the hook; before hook_changes it jumps to 5.
+ * hook_end: 8 calls the hook. 7 and 5 leave: 5 by 12 bytes, 7 by the same or, in the stub of a call
+ *   that may change mappings (changes), by 8 bytes, the system call, the count of its end, and 5
+ *   bytes. These are written later. Each filter jumps to 7 where there is nothing to report, and to
+ *   8 to call the hook; before hook_changes it jumps to 5.
+ *
+ * A call that ends in another process than it began in (a signal handler forked) counts there as
+ * one that began and ended.
  */
 __asm__(".pushsection .rodata\n"
         ".macro hook_begin name\n"
@@ -118,7 +248,10 @@ __asm__(".pushsection .rodata\n"
         "  movq hook_\\name(%rip), %r11\n"
         ".endm\n"
         ".macro hook_changes\n"
-        "  lock incq 24(%r11)\n"
+        "  leaq -136(%rsp), %rsp\n"
+        "  movl $1, %ecx\n"
+        "  lock xaddq %rcx, 24(%r11)\n"
+        "  movq %rcx, (%rsp)\n"
         ".endm\n"
         ".macro hook_if_any\n"
         "  cmpl $0, 16(%r11)\n"
@@ -157,16 +290,7 @@ __asm__(".pushsection .rodata\n"
         "  .endif\n"
         "  pushq %rax\n"
         "  movq %rsp, %rdi\n"
-        "  movl 16+hook_\\name(%rip), %ecx\n"
-        "  subq %rcx, %rsp\n"
-        "  andq $-64, %rsp\n"
-        "  xorl %eax, %eax\n"
-        "  .irp at, 512, 520, 528, 536, 544, 552, 560, 568\n"
-        "  movq %rax, \\at(%rsp)\n"
-        "  .endr\n"
-        "  movl 12+hook_\\name(%rip), %eax\n"
-        "  xorl %edx, %edx\n"
-        "  xsave64 (%rsp)\n"
+        "  andq $-16, %rsp\n"
         "  lock incq 8(%r11)\n"
         "  movq (%r11), %rax\n"
         "  testq %rax, %rax\n"
@@ -175,9 +299,6 @@ __asm__(".pushsection .rodata\n"
         "  call *%rax\n"
         "9: movq hook_\\name(%rip), %r11\n"
         "  lock decq 8(%r11)\n"
-        "  movl 12+hook_\\name(%rip), %eax\n"
-        "  xorl %edx, %edx\n"
-        "  xrstor64 (%rsp)\n"
         "  leaq -56(%rbp), %rsp\n"
         "  popq %rax\n"
         "  popq %rdi\n"
@@ -190,13 +311,19 @@ __asm__(".pushsection .rodata\n"
         "  leaq 128(%rsp), %rsp\n"
         "7:\n"
         "  .if \\changes\n"
-        "  .skip 5\n"
+        "  hook_\\name\\()_call: .skip 8\n"
         "  syscall\n"
+        "  movq (%rsp), %rcx\n"
+        "  leaq 136(%rsp), %rsp\n"
         "  movq hook_\\name(%rip), %r11\n"
-        "  lock incq 32(%r11)\n"
-        "  .skip 5\n"
+        "  xorq 24(%r11), %rcx\n"
+        "  shrq $40, %rcx\n"
+        "  jz 6f\n"
+        "  lock incq 24(%r11)\n"
+        "6: lock incq 32(%r11)\n"
+        "  hook_\\name\\()_back: .skip 5\n"
         "  .endif\n"
-        "5: .skip 10\n"
+        "5: .skip 12\n"
         "  hook_\\name\\()_end:\n"
         ".endm\n"
 
@@ -205,20 +332,17 @@ __asm__(".pushsection .rodata\n"
         "hook_if_range\n"
         "hook_end munmap, 0, 1\n"
 
-        "hook_begin mmap\n" /* MAP_FIXED */
+        "hook_begin mmap\n" /* MAP_FIXED; longer than it says may be a file's, or MAP_HUGETLB */
         "testb $0x10, %r10b\n"
         "jz 5f\n"
         "hook_changes\n"
-        "hook_if_range\n"
-        "hook_end mmap, 0, 1\n"
-
-        "hook_begin mremap\n" /* MREMAP_FIXED, MREMAP_DONTUNMAP */
-        "hook_changes\n"
-        "testb $6, %r10b\n"
+        "testb $0x20, %r10b\n"
+        "jz 3f\n"
+        "testl $0x40000, %r10d\n"
         "jnz 3f\n"
         "hook_if_range\n"
         "3: hook_if_any\n"
-        "hook_end mremap, 0, 1\n"
+        "hook_end mmap, 0, 1\n"
 
         "hook_begin madvise\n" /* 4 DONTNEED, 8 FREE, 9 REMOVE, 24 DONTNEED_LOCKED, 102 GUARD */
         "movl $0x01000310, %ecx\n"
@@ -244,16 +368,14 @@ __asm__(".pushsection .rodata\n"
         "hook_if_any\n"
         "hook_end other, 0, 1\n"
 
-        "hook_begin syscall\n" /* 9, 11, 12, 25, 28, 30; 67; 440 */
-        "cmpq $63, %rax\n"
+        "hook_begin syscall\n" /* 9, 11, 12, 25, 28, 30; 440 */
+        "cmpq $31, %rax\n"
         "ja 3f\n"
         "movl $0x52001a00, %ecx\n"
-        "btq %rax, %rcx\n"
+        "btl %eax, %ecx\n"
         "jc 4f\n"
         "jmp 5f\n"
-        "3: cmpq $67, %rax\n"
-        "je 4f\n"
-        "cmpq $440, %rax\n"
+        "3: cmpq $440, %rax\n"
         "jne 5f\n"
         "4: hook_changes\n"
         "hook_if_any\n"
@@ -263,61 +385,42 @@ __asm__(".pushsection .rodata\n"
 #define TEMPLATE(name)                                                                             \
     extern const uint8_t hook_##name[] __attribute__((visibility("hidden")));                      \
     extern const uint8_t hook_##name##_end[] __attribute__((visibility("hidden")))
+#define CHANGING_TEMPLATE(name)                                                                    \
+    TEMPLATE(name);                                                                                \
+    extern const uint8_t hook_##name##_call[] __attribute__((visibility("hidden")));               \
+    extern const uint8_t hook_##name##_back[] __attribute__((visibility("hidden")))
 
-TEMPLATE(munmap);
-TEMPLATE(mmap);
-TEMPLATE(mremap);
+CHANGING_TEMPLATE(munmap);
+CHANGING_TEMPLATE(mmap);
 TEMPLATE(madvise);
-TEMPLATE(shmat);
-TEMPLATE(other);
-TEMPLATE(syscall);
+CHANGING_TEMPLATE(shmat);
+CHANGING_TEMPLATE(other);
+CHANGING_TEMPLATE(syscall);
 
+/* call, back: NULL for a call that changes no mapping, whose stub does not count it. */
 struct stub_template {
     long number;
-    const uint8_t *start, *end;
-    bool stays; /* changes no mapping, so its stub does not make the call */
+    const uint8_t *start, *call, *back, *end;
 };
+
+#define CHANGING(number, name)                                                                     \
+    {                                                                                              \
+        number, hook_##name, hook_##name##_call, hook_##name##_back, hook_##name##_end             \
+    }
 
 static const struct stub_template *template_of(long number)
 {
     static const struct stub_template templates[] = {
-        {SYS_munmap, hook_munmap, hook_munmap_end, false},
-        {SYS_mmap, hook_mmap, hook_mmap_end, false},
-        {SYS_mremap, hook_mremap, hook_mremap_end, false},
-        {SYS_madvise, hook_madvise, hook_madvise_end, true},
-        {SYS_shmat, hook_shmat, hook_shmat_end, false},
-        {HOOK_ANY_CALL, hook_syscall, hook_syscall_end, false},
+        CHANGING(SYS_munmap, munmap),     CHANGING(SYS_mmap, mmap),
+        CHANGING(SYS_shmat, shmat),       {SYS_madvise, hook_madvise, NULL, NULL, hook_madvise_end},
+        CHANGING(HOOK_ANY_CALL, syscall),
     };
-    static const struct stub_template other = {0, hook_other, hook_other_end, false};
+    static const struct stub_template other = CHANGING(0, other);
 
     for (size_t i = 0; i < sizeof(templates) / sizeof(templates[0]); i++)
         if (templates[i].number == number)
             return &templates[i];
     return &other;
-}
-
-/* ---- saved registers -------------------------------------------------------------------- */
-
-#define XSAVED 0xe7u /* x87, SSE, AVX, and AVX-512's three components */
-
-/* Measures the save area of those components that this machine has. False: it cannot save them this
- * way. */
-static bool measure_xsave(uint32_t *mask, uint32_t *size)
-{
-    uint32_t a, b, c, d, high;
-
-    if (!__get_cpuid(1, &a, &b, &c, &d) || !(c & bit_OSXSAVE))
-        return false;
-    __asm__("xgetbv" : "=a"(*mask), "=d"(high) : "c"(0));
-    *mask &= XSAVED;
-    *size = 512 + 64; /* x87 and SSE; the header */
-    for (uint32_t part = 2; part < 8; part++) {
-        if (!(*mask >> part & 1))
-            continue;
-        __cpuid_count(0xd, part, a, b, c, d);
-        *size = b + a > *size ? b + a : *size;
-    }
-    return true;
 }
 
 /* ---- writing stubs ---------------------------------------------------------------------- */
@@ -329,47 +432,95 @@ size_t hook_arch_stub_size(long number)
     return (size_t)(template->end - template->start);
 }
 
-/* Copies a site's instruction to another address; another copy's jump keeps its target. */
-static bool move_instruction(uint8_t *to, const uint8_t *from)
+/* Writes the instruction after which `syscall` is executed: the site's, or one that restores what
+ * the stub may have changed. */
+static void write_instruction(uint8_t *to, const struct hook_entry *entry)
 {
-    const uint8_t *target = hook_arch_target(from);
+    static const uint8_t nothing[HOOK_SITE_SIZE] = {0x0f, 0x1f, 0x44, 0x00, 0x00};
+    uint32_t number = (uint32_t)entry->number;
 
-    if (target)
-        return code_branch(to, to, target);
-    memcpy(to, from, HOOK_SITE_SIZE);
-    return true;
+    if (!entry->enter) {
+        memcpy(to, entry->site, HOOK_SITE_SIZE);
+    } else if (entry->number == HOOK_ANY_CALL) {
+        memcpy(to, nothing, HOOK_SITE_SIZE);
+    } else {
+        to[0] = 0xb8; /* mov $number,%eax */
+        memcpy(to + 1, &number, sizeof(number));
+    }
 }
 
-/* Writes the site's instruction and, `apart` bytes after it, a jump back to `behind` bytes after
- * the site. */
-static bool write_leave(uint8_t *leave, size_t apart, const uint8_t *site, size_t behind)
+/* The same where the stub keeps a count on the stack, in eight bytes. */
+static void write_in_frame(uint8_t *to, const struct hook_entry *entry)
 {
-    uint8_t *back = leave + HOOK_SITE_SIZE + apart;
+    static const uint8_t fetch[8] = {0x4c, 0x8b, 0x8c, 0x24, 8 + 136}; /* mov 144(%rsp),%r9 */
+    static const uint8_t nothing[3] = {0x0f, 0x1f, 0x00};
 
-    return move_instruction(leave, site) && code_branch(back, back, site + HOOK_SITE_SIZE + behind);
+    write_instruction(to, entry);
+    memcpy(to + HOOK_SITE_SIZE, nothing, sizeof(nothing));
+    if (memcmp(to, fetch_last, HOOK_SITE_SIZE) == 0)
+        memcpy(to, fetch, sizeof(fetch));
 }
 
-/* Sizes in bytes: of the code behind label 5 in a stub; of `syscall`; of the call and the count
- * after it, behind label 7; of all code from label 7. */
-#define LEAVE   (2 * HOOK_SITE_SIZE)
-#define SYSCALL 2
-#define APART   (SYSCALL + 7 + 5)
-#define CALL    (LEAVE + APART)
+/* Where a stub continues: behind the `syscall`, or at it. */
+static const uint8_t *behind(const struct hook_entry *entry)
+{
+    return entry->enter ? entry->enter + HOOK_ENTER_SIZE
+                        : entry->site + HOOK_SITE_SIZE + HOOK_ENTER_SIZE;
+}
 
-const char *hook_arch_make_stub(uint8_t *to, const uint8_t *site, long number,
+#define LEAVE 12 /* bytes behind label 5 */
+
+/* For a call that is not counted. */
+static bool write_leave(uint8_t *to, const struct hook_entry *entry)
+{
+    uint8_t *back = to + HOOK_SITE_SIZE;
+
+    write_instruction(to, entry);
+    if (!entry->enter)
+        return code_branch(back, back, behind(entry) - HOOK_ENTER_SIZE);
+    memcpy(back, "\x0f\x05", HOOK_ENTER_SIZE);
+    back += HOOK_ENTER_SIZE;
+    return code_branch(back, back, behind(entry));
+}
+
+static bool write_ends(uint8_t *to, const struct stub_template *template,
+                       const struct hook_entry *entry)
+{
+    uint8_t *back = to + (template->back - template->start);
+
+    if (template->call)
+        write_in_frame(to + (template->call - template->start), entry);
+    return (!template->call || code_branch(back, back, behind(entry))) &&
+           write_leave(to + (template->end - template->start) - LEAVE, entry);
+}
+
+/* Leaves to another copy's stub, which makes the call. So this copy never knows that a call has
+ * ended, and asks the kernel at each miss. */
+static bool write_chain(uint8_t *to, const struct stub_template *template, const uint8_t *target)
+{
+    static const uint8_t drop_count[] = {0x48, 0x8d, 0xa4, 0x24, 136, 0, 0, 0}; /* lea 136(%rsp) */
+    uint8_t *leave = to + (template->end - template->start) - LEAVE;
+    uint8_t *call = to + (template->call - template->start);
+
+    if (template->call) {
+        memcpy(call, drop_count, sizeof(drop_count));
+        call += sizeof(drop_count);
+    }
+    return (!template->call || code_branch(call, call, target)) &&
+           code_branch(leave, leave, target);
+}
+
+const char *hook_arch_make_stub(uint8_t *to, const struct hook_entry *entry,
                                 struct hook_state *state)
 {
-    size_t size = hook_arch_stub_size(number);
-    uint8_t *leave = to + size - LEAVE;
+    const struct stub_template *template = template_of(entry->number);
+    const uint8_t *another = entry->enter ? NULL : hook_arch_target(entry->site);
     struct hook_stub_header header = {
-        .state = state, .number = (uint32_t)number, .magic = HOOK_STUB_MAGIC};
+        .state = state, .number = (uint32_t)entry->number, .magic = HOOK_STUB_MAGIC};
 
-    if (!measure_xsave(&header.arch[0], &header.arch[1]))
-        return "this processor does not save its registers (XSAVE)";
-    memcpy(to, template_of(number)->start, size);
+    memcpy(to, template->start, hook_arch_stub_size(entry->number));
     memcpy(to, &header, sizeof(header));
-    if (!write_leave(leave, 0, site, 0) ||
-        (!template_of(number)->stays && !write_leave(leave - CALL, APART, site, SYSCALL)))
+    if (!(another ? write_chain(to, template, another) : write_ends(to, template, entry)))
         return "another hook of it is too far away";
     return NULL;
 }

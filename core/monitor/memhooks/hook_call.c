@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * See hook_call.h. A change is pushed before the kernel makes it: once the pages are gone, another
+ * thread may immediately get new memory at the same address. A get that races with the change
+ * itself may register the old pages; that is a mistake of its caller, as it would be without a
+ * cache.
+ *
+ * shmdt(2) unmaps only shared memory, which is never watched.
+ */
+#include "core/monitor/memhooks/hook_call.h"
+
+#include "core/base/kernel_call.h"
+#include "core/monitor/change_queue.h"
+#include "core/monitor/memhooks/hook_arch.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <sys/mman.h>
+#include <sys/shm.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+
+#ifndef MADV_DONTNEED_LOCKED
+#define MADV_DONTNEED_LOCKED 24
+#endif
+#ifndef MADV_GUARD_INSTALL
+#define MADV_GUARD_INSTALL 102
+#endif
+#ifndef MREMAP_DONTUNMAP
+#define MREMAP_DONTUNMAP 4
+#endif
+#ifndef SYS_process_madvise
+#define SYS_process_madvise 440
+#endif
+
+static _Atomic(struct hook_state *) state;
+static _Atomic uint64_t page_size;
+static _Atomic uint64_t calls;
+
+void hook_call_begin(struct hook_state *hooks, uint64_t page)
+{
+    atomic_store(&state, hooks);
+    atomic_store(&page_size, page);
+    atomic_store(&calls, 0);
+}
+
+uint64_t hook_call_count(void)
+{
+    return atomic_load(&calls);
+}
+
+/* ---- pushing ---------------------------------------------------------------------------- */
+
+static bool is_watched(uint64_t start, uint64_t end)
+{
+    struct hook_state *hooks = atomic_load(&state);
+    uint64_t last = (end - 1) >> HOOK_GRANULE_SHIFT;
+    uint64_t at = start >> HOOK_GRANULE_SHIFT;
+
+    if (last - at >= HOOK_GRANULES)
+        return atomic_load(&hooks->watched);
+    while (at <= last)
+        if (atomic_load(&hooks->granules[at++ % HOOK_GRANULES]))
+            return true;
+    return false;
+}
+
+/* Pushes a change of [start, start + len), which is about to happen: up to the end of its last
+ * page, or to the top of the address space if it wraps. */
+static void push(uint64_t start, uint64_t len)
+{
+    uint64_t mask = atomic_load(&page_size) - 1;
+    struct change change = {.start = hook_arch_untagged(start), .source = CHANGE_HOOKS};
+
+    change.end =
+        len > UINT64_MAX - mask - change.start ? UINT64_MAX : (change.start + len + mask) & ~mask;
+    if (!len || !is_watched(change.start, change.end))
+        return;
+    atomic_fetch_add(&calls, 1);
+    changes_push(&change);
+}
+
+void hook_call_push_all(void)
+{
+    push(0, UINT64_MAX);
+}
+
+/* ---- calls ------------------------------------------------------------------------------ */
+
+static bool throws_away(uint64_t advice)
+{
+    return advice == MADV_DONTNEED || advice == MADV_FREE || advice == MADV_REMOVE ||
+           advice == MADV_DONTNEED_LOCKED || advice == MADV_GUARD_INSTALL;
+}
+
+/* In a mapping of huge pages the kernel rounds the length of mmap(2), mremap(2) and shmat(2) up to
+ * the huge page's size, and wants the address to be aligned to that. So a length at an aligned
+ * address counts as rounded, whatever the mapping is. */
+static uint64_t up_to_huge_page(uint64_t start, uint64_t len)
+{
+#if defined(__x86_64__)
+    static const unsigned shifts[] = {30, 21};
+#else
+    static const unsigned shifts[] = {34, 30, 29, 25, 21, 16};
+#endif
+
+    for (size_t i = 0; i < sizeof(shifts) / sizeof(shifts[0]); i++) {
+        uint64_t mask = (UINT64_C(1) << shifts[i]) - 1;
+
+        if (!(start & mask))
+            return len > UINT64_MAX - mask ? UINT64_MAX : (len + mask) & ~mask;
+    }
+    return len;
+}
+
+/* Memory that shrinks in place loses its tail; memory that grows may move. */
+static void on_mremap(const uint64_t *args)
+{
+    uint64_t mask = atomic_load(&page_size) - 1;
+    uint64_t before = up_to_huge_page(args[0], args[1]);
+    uint64_t after = (args[2] + mask) & ~mask, flags = args[3];
+
+    if (flags & (MREMAP_FIXED | MREMAP_DONTUNMAP) || (flags & MREMAP_MAYMOVE && after > args[1]))
+        push(args[0], before);
+    else if (after < before)
+        push(args[0] + after, before - after);
+    if (flags & MREMAP_FIXED)
+        push(args[4], up_to_huge_page(args[4], args[2]));
+}
+
+static void on_mmap(const uint64_t *args)
+{
+    bool maybe_huge = !(args[3] & MAP_ANONYMOUS) || args[3] & MAP_HUGETLB;
+
+    if (args[3] & MAP_FIXED)
+        push(args[0], maybe_huge ? up_to_huge_page(args[0], args[1]) : args[1]);
+}
+
+/* Asks the kernel for the heap's end: it may have been moved past libc. */
+static void on_brk(uint64_t end)
+{
+    uint64_t now = end ? (uint64_t)kernel_call(SYS_brk, 0, 0, 0, 0, 0, 0) : 0;
+
+    if (end < now)
+        push(end, now - end);
+}
+
+static void on_shmat(const uint64_t *args)
+{
+    struct shmid_ds segment;
+    uint64_t start = args[1];
+
+    if (!(args[2] & SHM_REMAP) ||
+        kernel_call(SYS_shmctl, (long)args[0], IPC_STAT, (long)&segment, 0, 0, 0))
+        return;
+    start -= args[2] & SHM_RND ? start & (atomic_load(&page_size) - 1) : 0;
+    push(start, up_to_huge_page(start, segment.shm_segsz));
+}
+
+/* Reads the ranges as the kernel will; it will refuse any that cannot be read. Where a policy
+ * (seccomp) forbids process_vm_readv(2), all memory counts as changed. */
+static void on_process_madvise(const uint64_t *args)
+{
+    long self = kernel_call(SYS_getpid, 0, 0, 0, 0, 0, 0);
+
+    for (uint64_t i = 0; throws_away(args[3]) && i < args[2]; i++) {
+        struct iovec range, local = {&range, sizeof(range)};
+        struct iovec remote = {(struct iovec *)(uintptr_t)args[1] + i, sizeof(range)};
+        long got = kernel_call(SYS_process_vm_readv, self, (long)&local, 1, (long)&remote, 1, 0);
+
+        if (got != (long)sizeof(range)) {
+            if (got != -EFAULT)
+                push(0, UINT64_MAX);
+            return;
+        }
+        push((uintptr_t)range.iov_base, range.iov_len);
+    }
+}
+
+void hook_call(const struct hook_call *call)
+{
+    const uint64_t *args = call->args;
+
+    switch (call->number) {
+    case SYS_munmap:
+        push(args[0], args[1]);
+        break;
+    case SYS_mmap:
+        on_mmap(args);
+        break;
+    case SYS_mremap:
+        on_mremap(args);
+        break;
+    case SYS_madvise:
+        if (throws_away(args[2]))
+            push(args[0], args[1]);
+        break;
+    case SYS_brk:
+        on_brk(args[0]);
+        break;
+    case SYS_shmat:
+        on_shmat(args);
+        break;
+    case SYS_process_madvise:
+        on_process_madvise(args);
+        break;
+    }
+}

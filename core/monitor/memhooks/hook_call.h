@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * What a stub calls: finds the range that a system call is about to change, and pushes it if it is
+ * watched.
+ *
+ * hook_call() and all that it calls (changes_push()) run on any thread, also one that clone(2) made
+ * without libc: they use no thread-local data, not even errno or a stack protector's canary, call
+ * no function of libc, and, compiled for general registers only (core/CMakeLists.txt), leave vector
+ * registers alone, which the stubs therefore need not save. They touch a few hundred bytes of
+ * stack.
+ */
+#ifndef HMREG_CORE_MONITOR_MEMHOOKS_HOOK_CALL_H
+#define HMREG_CORE_MONITOR_MEMHOOKS_HOOK_CALL_H
+
+#include "core/monitor/memhooks/hook_state.h"
+
+/* Before the first call. */
+void hook_call_begin(struct hook_state *hooks, uint64_t page);
+
+void hook_call(const struct hook_call *call);
+
+/* Pushes a change of all memory, if any is watched. */
+void hook_call_push_all(void);
+
+/* Changes pushed since hook_call_begin(). */
+uint64_t hook_call_count(void);
+
+#endif
