@@ -4,14 +4,17 @@
  * valid. A change past libc shows whether the library asked the kernel.
  */
 #include "tests/support/cache_fixture.h"
+#include "tests/support/hook_holder.h"
 
 #include "core/cache/cache_set.h"
 #include "core/monitor/memhooks/hook_arch.h"
+#include "core/monitor/memhooks/memhooks.h"
 
 #include <stdbool.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #define PAGES 8
@@ -195,9 +198,74 @@ static void calls__each_kind__counted_when_they_begin_and_are_over(void **state)
     close_known(&known);
 }
 
+/* ---- a handler that forks --------------------------------------------------------------- */
+
+static struct {
+    pid_t child; /* 0: this is the child */
+    uint64_t when;
+    bool quiet;
+} forked;
+
+static void fork_inside(void)
+{
+    struct hmreg_config config = {.size = sizeof(config), .monitor = HMREG_MONITOR_MEMHOOKS};
+    struct hmreg *lib;
+
+    hook_inside = NULL;
+    forked.child = test_fork();
+    if (forked.child)
+        return;
+    if (hmreg_open(&config, &lib))
+        _exit(2);
+    forked.quiet = memhooks_is_quiet(&forked.when);
+}
+
+static void ask_inside(void)
+{
+    hook_inside = NULL;
+    forked.quiet = memhooks_is_quiet(&forked.when);
+}
+
+/* In the child, whose own library was opened inside the munmap that the fork interrupted. */
+static int after_the_call(void)
+{
+    char *memory = fixture_map(1);
+    uint64_t now;
+
+    if (forked.quiet && memhooks_none_since(forked.when))
+        return 3; /* that munmap has ended, and changed mappings since */
+    if (!memhooks_is_quiet(&now))
+        return 4;
+    if (!memhooks_watch((uintptr_t)memory, (uintptr_t)memory + fixture_page()))
+        return 5;
+    hook_inside = ask_inside;
+    munmap(memory, fixture_page());
+    return hook_inside || forked.quiet ? 6 : 0;
+}
+
+static void fork__in_a_handler_inside_a_munmap__childs_counts_are_right(void **state)
+{
+    struct fixture fixture;
+    char *memory = fixture_map(1);
+    int status;
+
+    if (!HOOK_COUNTS_CALLS)
+        test_skip("this processor's stubs do not count calls");
+    fixture_open_hooked(&fixture);
+    fixture_key(&fixture, memory, 10);
+    hook_inside = fork_inside;
+    munmap(memory, fixture_page());
+    if (forked.child == 0)
+        _exit(after_the_call());
+    assert_int_equal(waitpid(forked.child, &status, 0), forked.child);
+    assert_int_equal(status, 0);
+    fixture_close(&fixture);
+}
+
 TEST_MAIN(TEST(get__beside_what_is_cached__kernel_not_asked),
           TEST(get__where_a_file_was_mapped_since__not_cached),
           TEST(get__after_any_munmap__kernel_asked),
           TEST(get__while_a_call_is_under_way__nothing_known_of_it),
           TEST(get__in_one_mapping_more_than_a_thread_knows__replaces_the_oldest),
-          TEST(calls__each_kind__counted_when_they_begin_and_are_over))
+          TEST(calls__each_kind__counted_when_they_begin_and_are_over),
+          TEST(fork__in_a_handler_inside_a_munmap__childs_counts_are_right))
