@@ -203,8 +203,10 @@ void cache_set_free(struct cache_set *set)
 
 bool cache_set_sync(struct cache_set *set)
 {
-    bool settled = monitor_sync(set->monitor);
+    bool settled;
 
+    monitor_look(set->monitor, set->listener.gate);
+    settled = monitor_sync(set->monitor);
     cache_drain(&set->pool);
     return settled;
 }

@@ -115,7 +115,7 @@ static always_inline bool is_certain(const struct thread_cache *tcache, const st
     unsigned state = state_of(tcache);
 
     return (state & GATE_LIVE) && !(state & GATE_QUEUED) &&
-           !((state & GATE_READING) && entry_rest(mr)->monitored);
+           !((state & (GATE_READING | GATE_LOOKING)) && entry_rest(mr)->monitored);
 }
 
 /* Asks the monitor, unless one question is for several gets (asked not NULL) and was answered

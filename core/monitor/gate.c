@@ -136,6 +136,11 @@ void gates_begin_reading(void)
     set_in_all(GATE_READING, CHANGE_KERNEL, 0);
 }
 
+void gates_begin_looking(void)
+{
+    set_in_all(GATE_LOOKING, CHANGE_HOOKS, 0);
+}
+
 /* Also clears the bit in a gate that has been taken over by a domain that CHANGE_KERNEL does not
  * concern. */
 void gates_end_reading(void)

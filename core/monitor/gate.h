@@ -48,16 +48,17 @@ struct gate {
 #define GATE_REAP     4u  /* the next call of the domain has ended entries to deregister */
 #define GATE_PENDING  8u  /* a change has been pushed that the domain has not read */
 #define GATE_DRAINING 16u /* the domain is reading changes */
+#define GATE_LOOKING  32u /* code was loaded that may change memory unnoticed */
 
 #define GATE_QUEUED (GATE_PENDING | GATE_DRAINING)
 /* Entries of memory that the monitor watches may be stale. */
-#define GATE_CHANGES (GATE_READING | GATE_QUEUED)
+#define GATE_CHANGES (GATE_READING | GATE_QUEUED | GATE_LOOKING)
 
 /* Opens a gate, which is live, for a domain of this library. NULL: no memory. */
 struct gate *gate_open(void);
 void gate_close(struct gate *gate);
 
-/* The three functions below may run anywhere: inside malloc, in a signal handler, in a child of
+/* The functions below may run anywhere: inside malloc, in a signal handler, in a child of
  * vfork(2). In the child of a fork they mark no gate of the parent's domains. */
 
 /* Sets GATE_PENDING in all gates that a change from this source concerns. library: the monitor of a
@@ -67,6 +68,10 @@ void gates_mark_pending(enum change_source source, uint32_t library);
  */
 void gates_begin_reading(void);
 void gates_end_reading(void);
+
+/* Sets GATE_LOOKING in all gates that CHANGE_HOOKS concerns: a domain has no hits until it has
+ * looked at what was loaded, and clears it. */
+void gates_begin_looking(void);
 
 static inline bool gate_listens_to(const struct gate *gate, enum change_source source,
                                    uint32_t library)

@@ -30,7 +30,8 @@ struct monitor {
     uint32_t serial;             /* identifies the library's notices */
     struct userfault *userfault; /* with USERFAULTFD */
     pthread_mutex_t choose_lock;
-    char why[256]; /* for a default: why no better one serves; under choose_lock */
+    char why[256];    /* why no better one serves, or which lost its power; under choose_lock */
+    atomic_bool told; /* nothing has happened since monitor_choose() returned true */
     pthread_mutex_t lock;
     struct listener *listeners;
 };
@@ -63,7 +64,7 @@ static int start(struct monitor *monitor, enum hmreg_monitor kind)
     case HMREG_MONITOR_USERFAULTFD:
         return userfault_open(&monitor->client, kind == monitor->asked, &monitor->userfault);
     case HMREG_MONITOR_MEMHOOKS:
-        return memhooks_open();
+        return memhooks_open(kind == monitor->asked);
     default:
         return 0;
     }
@@ -87,6 +88,7 @@ int monitor_open(enum hmreg_monitor asked, struct monitor **out)
     monitor->client.needs = on_needs;
     monitor->serial = atomic_fetch_add(&last_serial, 1) + 1;
     monitor->asked = asked;
+    atomic_init(&monitor->told, true);
     atomic_init(&monitor->kind, asked);
     pthread_mutex_init(&monitor->lock, NULL);
     pthread_mutex_init(&monitor->choose_lock, NULL);
@@ -103,7 +105,7 @@ void monitor_close(struct monitor *monitor)
 {
     if (monitor_kind(monitor) == HMREG_MONITOR_MEMHOOKS)
         memhooks_close();
-    if (monitor_kind(monitor) == HMREG_MONITOR_USERFAULTFD)
+    if (monitor->userfault)
         userfault_close(monitor->userfault, &monitor->client);
     monitor_free(monitor);
 }
@@ -190,8 +192,13 @@ static void note_lack(struct monitor *monitor, enum hmreg_monitor kind)
              hmreg_monitor_name(kind), hmreg_last_error()->text);
 }
 
-/* False: none could be chosen yet. */
-static bool choose(struct monitor *monitor)
+static void take_chosen(struct monitor *monitor, enum hmreg_monitor kind)
+{
+    take_kind(monitor, kind);
+    atomic_store(&monitor->told, false);
+}
+
+static void choose(struct monitor *monitor)
 {
     static const enum hmreg_monitor order[] = {HMREG_MONITOR_MEMHOOKS, HMREG_MONITOR_USERFAULTFD};
 
@@ -200,33 +207,114 @@ static bool choose(struct monitor *monitor)
         int rc = start(monitor, order[i]);
 
         if (!rc) {
-            take_kind(monitor, order[i]);
-            return true;
+            take_chosen(monitor, order[i]);
+            return;
         }
         note_lack(monitor, order[i]);
         if (is_passing(rc))
-            return false;
+            return;
     }
-    take_kind(monitor, HMREG_MONITOR_DISABLED);
-    return true;
-}
-
-static bool choose_once(struct monitor *monitor)
-{
-    struct hmreg_error before;
-    bool chosen;
-
-    pthread_mutex_lock(&monitor->choose_lock);
-    hmreg_error_save(&before);
-    chosen = monitor_kind(monitor) == HMREG_MONITOR_DEFAULT && choose(monitor);
-    hmreg_error_restore(&before);
-    pthread_mutex_unlock(&monitor->choose_lock);
-    return chosen;
+    take_chosen(monitor, HMREG_MONITOR_DISABLED);
 }
 
 bool monitor_choose(struct monitor *monitor)
 {
-    return monitor_kind(monitor) == HMREG_MONITOR_DEFAULT && choose_once(monitor);
+    struct hmreg_error before;
+
+    if (monitor_kind(monitor) == HMREG_MONITOR_DEFAULT) {
+        pthread_mutex_lock(&monitor->choose_lock);
+        hmreg_error_save(&before);
+        if (monitor_kind(monitor) == HMREG_MONITOR_DEFAULT)
+            choose(monitor);
+        hmreg_error_restore(&before);
+        pthread_mutex_unlock(&monitor->choose_lock);
+    }
+    return !atomic_load(&monitor->told) && !atomic_exchange(&monitor->told, true);
+}
+
+/* ---- losing its power -------------------------------------------------------------------- */
+
+static void change_all(void)
+{
+    changes_push(&(struct change){0, UINT64_MAX, .source = CHANGE_LOST});
+}
+
+static enum hmreg_monitor take_over(struct monitor *monitor, enum hmreg_monitor from)
+{
+    if (monitor->asked != HMREG_MONITOR_DEFAULT || from != HMREG_MONITOR_MEMHOOKS)
+        return HMREG_MONITOR_DISABLED;
+    if (start(monitor, HMREG_MONITOR_USERFAULTFD)) {
+        note_lack(monitor, HMREG_MONITOR_USERFAULTFD);
+        return HMREG_MONITOR_DISABLED;
+    }
+    return HMREG_MONITOR_USERFAULTFD;
+}
+
+/* The thread's last error says why. Regions that other threads are registering end like cached
+ * ones: they are in their cache before their memory is watched, and so before the second change of
+ * all. */
+static void lose(struct monitor *monitor, enum hmreg_monitor from)
+{
+    pthread_mutex_lock(&monitor->choose_lock);
+    if (monitor_kind(monitor) == from) {
+        monitor->why[0] = '\0';
+        note_lack(monitor, from);
+        change_all();
+        take_chosen(monitor, take_over(monitor, from));
+        change_all();
+        if (from == HMREG_MONITOR_MEMHOOKS)
+            memhooks_close();
+    }
+    pthread_mutex_unlock(&monitor->choose_lock);
+}
+
+static bool watch_by_hooks(struct monitor *monitor, uint64_t start_addr, uint64_t end)
+{
+    struct hmreg_error before;
+    int rc;
+
+    hmreg_error_save(&before);
+    rc = memhooks_watch(start_addr, end);
+    if (rc && !is_passing(rc))
+        lose(monitor, HMREG_MONITOR_MEMHOOKS);
+    hmreg_error_restore(&before);
+    return !rc || (rc && monitor_kind(monitor) == HMREG_MONITOR_USERFAULTFD &&
+                   userfault_watch(monitor->userfault, start_addr, end));
+}
+
+static bool watch_by_kernel(struct monitor *monitor, uint64_t start_addr, uint64_t end)
+{
+    struct hmreg_error before;
+
+    if (userfault_watch(monitor->userfault, start_addr, end))
+        return true;
+    if (userfault_is_lost(monitor->userfault)) {
+        hmreg_error_save(&before);
+        hmreg_fail(-EBADF, "the program has closed its descriptor");
+        lose(monitor, HMREG_MONITOR_USERFAULTFD);
+        hmreg_error_restore(&before);
+    }
+    return false;
+}
+
+/* A load that comes after `seen` was read sets the bit again: after it is cleared, or it is found
+ * here. */
+void monitor_look(struct monitor *monitor, struct gate *gate)
+{
+    struct hmreg_error before;
+    uint64_t seen;
+
+    while (atomic_load(&gate->state) & GATE_LOOKING) {
+        seen = memhooks_loads();
+        hmreg_error_save(&before);
+        if (monitor_kind(monitor) == HMREG_MONITOR_MEMHOOKS &&
+            memhooks_look(monitor->asked == HMREG_MONITOR_MEMHOOKS, &seen))
+            lose(monitor, HMREG_MONITOR_MEMHOOKS);
+        hmreg_error_restore(&before);
+        atomic_fetch_and(&gate->state, ~GATE_LOOKING);
+        if (memhooks_loads() != seen)
+            atomic_fetch_or(&gate->state, GATE_LOOKING);
+    }
 }
 
 /* ---- watching --------------------------------------------------------------------------- */
@@ -235,9 +323,9 @@ bool monitor_watch(struct monitor *monitor, uint64_t start_addr, uint64_t end)
 {
     switch (monitor_kind(monitor)) {
     case HMREG_MONITOR_MEMHOOKS:
-        return memhooks_watch(start_addr, end);
+        return watch_by_hooks(monitor, start_addr, end);
     case HMREG_MONITOR_USERFAULTFD:
-        return userfault_watch(monitor->userfault, start_addr, end);
+        return watch_by_kernel(monitor, start_addr, end);
     default:
         return false;
     }

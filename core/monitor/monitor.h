@@ -32,8 +32,13 @@ void monitor_close(struct monitor *monitor); /* no listener is attached */
 
 /* Chooses the monitor that serves as the default, unless it is chosen already: the first of
  * MEMHOOKS and USERFAULTFD that works in this process, else DISABLED. If only memory or descriptors
- * are short, the kind stays DEFAULT, and a later call chooses. True: this call chose. Preserves the
- * thread's last error. */
+ * are short, the kind stays DEFAULT, and a later call chooses. True: since the last call that
+ * returned true, a monitor was chosen, or has lost its power. Preserves the thread's last error.
+ *
+ * A monitor loses its power when other code changes libc's code and it cannot be hooked again, when
+ * code is loaded that changes mappings past the hooks, or when the program closes the userfaultfd.
+ * Then all memory counts as changed, and a default that was MEMHOOKS becomes USERFAULTFD if that
+ * works; else the kind becomes DISABLED. */
 bool monitor_choose(struct monitor *monitor);
 
 /* USERFAULTFD, IMPORT, DISABLED or MEMHOOKS; DEFAULT: not chosen yet. */
@@ -63,6 +68,10 @@ bool monitor_tidy(struct monitor *monitor);
  * the kernel did not deliver its events in time. With MEMHOOKS it does not ask the kernel; a change
  * made past libc is not reported at all. */
 bool monitor_sync(const struct monitor *monitor);
+
+/* Clears GATE_LOOKING in a listener's gate, after looking at the code that was loaded. To be called
+ * without a lock, before cached memory of the domain is used. */
+void monitor_look(struct monitor *monitor, struct gate *gate);
 
 /* Has the monitor read every change that had happened to watched memory? Does not wait. */
 bool monitor_is_read(const struct monitor *monitor);

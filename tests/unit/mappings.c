@@ -43,7 +43,7 @@ static int mappings_with_sites(void)
 
 static void open_hooks(void)
 {
-    int rc = memhooks_open();
+    int rc = memhooks_open(true);
 
     if (rc == -EOPNOTSUPP)
         test_skip("%s", hmreg_last_error()->text);
@@ -86,7 +86,7 @@ static void hooks__no_descriptor_is_free__code_is_changed_and_restored(void **st
     assert_ok(getrlimit(RLIMIT_NOFILE, &limit));
     none = (struct rlimit){0, limit.rlim_max};
     assert_ok(setrlimit(RLIMIT_NOFILE, &none));
-    opened = memhooks_open();
+    opened = memhooks_open(true);
     copy_code(during);
     if (!opened)
         memhooks_close();

@@ -236,7 +236,7 @@ static int after_the_call(void)
         return 3; /* that munmap has ended, and changed mappings since */
     if (!memhooks_is_quiet(&now))
         return 4;
-    if (!memhooks_watch((uintptr_t)memory, (uintptr_t)memory + fixture_page()))
+    if (memhooks_watch((uintptr_t)memory, (uintptr_t)memory + fixture_page()))
         return 5;
     hook_inside = ask_inside;
     munmap(memory, fixture_page());

@@ -53,12 +53,12 @@ static bool is_site(const uint8_t *entry)
     return false;
 }
 
-/* posix_madvise(3) never drops pages: POSIX_MADV_DONTNEED does nothing in glibc. The dynamic linker
- * maps files into its own reservations, and its own heap only grows; it unmaps by munmap. */
+/* posix_madvise(3) never drops pages: POSIX_MADV_DONTNEED does nothing in glibc. The dynamic
+ * linker's own heap only grows. */
 static bool is_exception(const char *file, const char *function, long number)
 {
     return strcmp(function, "posix_madvise") == 0 ||
-           (strstr(file, "/ld-linux") && (number == SYS_mmap || number == SYS_brk));
+           (strstr(file, "/ld-linux") && number == SYS_brk);
 }
 
 static void look_at(const char *file, const struct hook_entry *entry)

@@ -11,6 +11,7 @@
 
 #include "core/base/kernel_call.h"
 #include "core/monitor/change_queue.h"
+#include "core/monitor/gate.h"
 #include "core/monitor/memhooks/hook_arch.h"
 
 #include <errno.h>
@@ -35,7 +36,7 @@
 
 static _Atomic(struct hook_state *) state;
 static _Atomic uint64_t page_size;
-static _Atomic uint64_t calls;
+static _Atomic uint64_t calls, loads;
 
 void hook_call_begin(struct hook_state *hooks, uint64_t page)
 {
@@ -47,6 +48,11 @@ void hook_call_begin(struct hook_state *hooks, uint64_t page)
 uint64_t hook_call_count(void)
 {
     return atomic_load(&calls);
+}
+
+uint64_t hook_call_loads(void)
+{
+    return atomic_load(&loads);
 }
 
 /* ---- pushing ---------------------------------------------------------------------------- */
@@ -132,6 +138,10 @@ static void on_mmap(const uint64_t *args)
 {
     bool maybe_huge = !(args[3] & MAP_ANONYMOUS) || args[3] & MAP_HUGETLB;
 
+    if (args[2] & PROT_EXEC && !(args[3] & MAP_ANONYMOUS)) {
+        atomic_fetch_add(&loads, 1);
+        gates_begin_looking();
+    }
     if (args[3] & MAP_FIXED)
         push(args[0], maybe_huge ? up_to_huge_page(args[0], args[1]) : args[1]);
 }

@@ -22,6 +22,10 @@ void hook_call(const struct hook_call *call);
 /* Pushes a change of all memory, if any is watched. */
 void hook_call_push_all(void);
 
+/* Mappings of code from files that were about to be made: each marks the gates (gate.h), since the
+ * code may change mappings past the hooks. */
+uint64_t hook_call_loads(void);
+
 /* Changes pushed since hook_call_begin(). */
 uint64_t hook_call_count(void);
 

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * See hook_sites.h. hook_sites_find() searches each function as the dynamic linker resolves it for
- * this library, which may be an interposer's (a preloaded allocator's, a sanitizer's); libc's own
- * function, which libc itself and the interposer call; and the dynamic linker, which has a munmap
- * of its own. libc's function must have a site. An interposer need not, if it does not enter the
- * kernel itself: then it calls libc. The same holds for a library that has put a jump over the
- * beginning of libc's function; the whole file that the jump leads to is searched.
+ * See hook_sites.h. hook_sites_find() searches each function of the wanted names in every loaded
+ * file: libc's own, those of an interposer (a preloaded allocator's) or of another libc, whether or
+ * not this library is linked to them; and the dynamic linker, which has a munmap of its own. libc's
+ * function must have a site. An interposer need not, if it does not enter the kernel itself: then
+ * it calls libc. The same holds for a library that has put a jump over the beginning of libc's
+ * function; the whole file that the jump leads to is searched.
+ *
+ * A libc that dlmopen(3) loaded is not hooked, since it may be unloaded at any time.
  *
  * In a statically linked program the resolved functions are the program's copy of libc, and the
  * only ones.
@@ -19,9 +21,9 @@
 
 #include "core/base/error.h"
 #include "core/monitor/memhooks/hook_arch.h"
+#include "core/monitor/memhooks/modules.h"
 
 #include <dlfcn.h>
-#include <elf.h>
 #include <errno.h>
 #include <link.h>
 #include <string.h>
@@ -46,6 +48,7 @@ struct wanted {
     const char *name;
     uintptr_t resolved;
     long number;
+    bool is_searched; /* the resolved function */
 };
 
 /* ---- loaded files ----------------------------------------------------------------------- */
@@ -174,22 +177,6 @@ static int add_sites(struct hook_sites *sites, const struct wanted *wanted, cons
 
 /* ---- functions -------------------------------------------------------------------------- */
 
-/* Narrows a text to the function. */
-static void narrow(struct text *text, uintptr_t function)
-{
-    const ElfW(Sym) *symbol = NULL;
-    uintptr_t end = function + UNKNOWN_SIZE;
-    Dl_info info;
-
-    if (dladdr1((void *)function, &info, (void **)&symbol, RTLD_DL_SYMENT) && symbol &&
-        (uintptr_t)info.dli_saddr == function && symbol->st_size) {
-        end = function + symbol->st_size;
-        text->is_function = end <= text->end;
-    }
-    text->start = function;
-    text->end = end < text->end ? end : text->end;
-}
-
 static int refuse(const struct wanted *wanted, const struct text *text, const char *why)
 {
     return hmreg_fail(-EOPNOTSUPP, "memhooks: %s() of %s %s; use userfaultfd or import",
@@ -253,14 +240,14 @@ static void keep_loaded(const struct text *other)
 /* Handles a jump that another library has put over the beginning of libc's function. *found:
  * incremented if the code it leads to is hooked. */
 static int find_behind_jump(struct hook_sites *sites, const struct wanted *wanted,
-                            uintptr_t function, const struct text *own, unsigned *found)
+                            const struct text *own, unsigned *found)
 {
+    const uint8_t *function = (const uint8_t *)own->start;
     struct text other = {.file = ""};
     uintptr_t target;
     int rc;
 
-    if (!hook_arch_begins_with_jump((const uint8_t *)function, &target) ||
-        hook_is_stub((const uint8_t *)function, wanted->number))
+    if (!hook_arch_begins_with_jump(function, &target) || hook_is_stub(function, wanted->number))
         return 0;
     if (!text_of(target, &other))
         return refuse(wanted, own, "begins with a jump to code that is in no file");
@@ -274,85 +261,134 @@ static int find_behind_jump(struct hook_sites *sites, const struct wanted *wante
     return rc;
 }
 
+/* must: it is libc's. */
 static int find_in_function(struct hook_sites *sites, const struct wanted *wanted,
-                            uintptr_t function, bool must)
+                            const struct text *text, bool must)
 {
-    struct text text = {.file = ""};
     unsigned found = 0, others = 0;
-    int rc;
+    int rc = add_sites(sites, wanted, text, true, &found, &others);
 
-    if (!text_of(function, &text))
-        return refuse(wanted, &text, "is not in any loaded file");
-    narrow(&text, function);
-    rc = add_sites(sites, wanted, &text, true, &found, &others);
     if (!rc && must)
-        rc = find_behind_jump(sites, wanted, function, &text, &found);
+        rc = find_behind_jump(sites, wanted, text, &found);
     if (rc)
         return rc;
     if (must && !found)
-        return refuse(wanted, &text,
+        return refuse(wanted, text,
                       "does not enter the kernel in a form that can be hooked "
                       "(something else may have hooked it)");
     if (!must && others)
-        return refuse(wanted, &text,
+        return refuse(wanted, text,
                       "stands before libc's and enters the kernel in a form "
                       "that cannot be hooked");
     if (found)
-        rely_on(sites, (const uint8_t *)function);
+        rely_on(sites, (const uint8_t *)text->start);
     return 0;
 }
 
-static int find_wanted(struct hook_sites *sites, const struct wanted *wanted, void *libc)
-{
-    uintptr_t own = libc ? (uintptr_t)dlsym(libc, wanted->name) : 0;
-    int rc = 0;
+/* ---- files ------------------------------------------------------------------------------ */
 
-    if (!own)
-        return wanted->resolved ? find_in_function(sites, wanted, wanted->resolved, true) : 0;
-    if (wanted->resolved && wanted->resolved != own)
-        rc = find_in_function(sites, wanted, wanted->resolved, false);
-    return rc ? rc : find_in_function(sites, wanted, own, true);
+struct search {
+    struct hook_sites *sites;
+    struct wanted *wanted;
+    size_t count;
+    bool has_libc;
+};
+
+static bool is_libc(const struct module *module)
+{
+    const char *name = strrchr(module->file, '/');
+
+    return strcmp(name ? name + 1 : module->file, "libc.so.6") == 0;
 }
 
-/* dlclose(3) unmaps by the dynamic linker's own munmap, which has no symbol. */
+static int find_in_module(struct search *search, struct wanted *wanted, const struct module *module)
+{
+    const ElfW(Sym) *symbol = module_function(module, wanted->name);
+    struct text text = {module->file, .protection = PROT_READ | PROT_EXEC};
+
+    if (!symbol)
+        return 0;
+    text.start = module->map->l_addr + symbol->st_value;
+    text.end = text.start + (symbol->st_size ? symbol->st_size : UNKNOWN_SIZE);
+    text.is_function = symbol->st_size;
+    wanted->is_searched |= text.start == wanted->resolved;
+    if (module->space == MODULE_PASSES)
+        return refuse(wanted, &text, "was loaded by dlmopen(3) and cannot be hooked");
+    search->has_libc |= is_libc(module);
+    return find_in_function(search->sites, wanted, &text, is_libc(module));
+}
+
+static int look_into(const struct module *module, void *arg)
+{
+    struct search *search = arg;
+    int rc = 0;
+
+    for (size_t i = 0; !rc && i < search->count; i++)
+        rc = find_in_module(search, &search->wanted[i], module);
+    return rc;
+}
+
+/* A function that no file exports: the program's own, or one of a statically linked libc. must: as
+ * in find_in_function(). */
+static int find_resolved(struct hook_sites *sites, const struct wanted *wanted, bool must)
+{
+    struct text text = {.file = ""};
+
+    if (!wanted->resolved || wanted->is_searched)
+        return 0;
+    if (!text_of(wanted->resolved, &text))
+        return refuse(wanted, &text, "is not in any loaded file");
+    text.start = wanted->resolved;
+    if (text.end - text.start > UNKNOWN_SIZE)
+        text.end = text.start + UNKNOWN_SIZE;
+    return find_in_function(sites, wanted, &text, must);
+}
+
+/* dlclose(3) unmaps by the dynamic linker's own munmap, which has no symbol; dlopen(3) maps code,
+ * which may change mappings, by its mmap. */
 static int find_linkers(struct hook_sites *sites)
 {
-    static const struct wanted munmaps = {"munmap", 0, SYS_munmap};
-    unsigned found = 0, others = 0;
+    static const struct wanted calls[] = {{"munmap", 0, SYS_munmap, false},
+                                          {"mmap", 0, SYS_mmap, false}};
     struct text text;
-    int rc;
+    int rc = 0;
 
     if (!linkers_text(&text))
         return 0;
-    rc = add_sites(sites, &munmaps, &text, false, &found, &others);
-    return rc || found ? rc : refuse(&munmaps, &text, "is in no form that can be hooked");
+    for (size_t i = 0; !rc && i < sizeof(calls) / sizeof(calls[0]); i++) {
+        unsigned found = 0, others = 0;
+
+        rc = add_sites(sites, &calls[i], &text, false, &found, &others);
+        if (!rc && !found)
+            rc = refuse(&calls[i], &text, "is in no form that can be hooked");
+    }
+    return rc;
 }
 
 int hook_sites_find(struct hook_sites *out)
 {
-    const struct wanted wanted[] = {
-        {"munmap", (uintptr_t)munmap, SYS_munmap},
-        {"mmap", (uintptr_t)mmap, SYS_mmap},
-        {"mmap64", (uintptr_t)mmap64, SYS_mmap},
-        {"mremap", (uintptr_t)mremap, SYS_mremap},
-        {"madvise", (uintptr_t)madvise, SYS_madvise},
-        {"brk", (uintptr_t)brk, SYS_brk},
-        {"shmat", (uintptr_t)shmat, SYS_shmat},
-        {"process_madvise", (uintptr_t)process_madvise, SYS_process_madvise},
-        {"syscall", (uintptr_t)syscall, HOOK_ANY_CALL},
+    struct wanted wanted[] = {
+        {"munmap", (uintptr_t)munmap, SYS_munmap, false},
+        {"mmap", (uintptr_t)mmap, SYS_mmap, false},
+        {"mmap64", (uintptr_t)mmap64, SYS_mmap, false},
+        {"mremap", (uintptr_t)mremap, SYS_mremap, false},
+        {"madvise", (uintptr_t)madvise, SYS_madvise, false},
+        {"brk", (uintptr_t)brk, SYS_brk, false},
+        {"shmat", (uintptr_t)shmat, SYS_shmat, false},
+        {"process_madvise", (uintptr_t)process_madvise, SYS_process_madvise, false},
+        {"syscall", (uintptr_t)syscall, HOOK_ANY_CALL, false},
     };
+    const size_t count = sizeof(wanted) / sizeof(wanted[0]);
     struct hook_sites sites = {.count = 0};
-    void *libc;
-    int rc = 0;
+    struct search search = {&sites, wanted, count, false};
+    int rc;
 
     if (code_refusal())
         return hmreg_fail(-EOPNOTSUPP, "memhooks: %s; use userfaultfd or import", code_refusal());
-    libc = dlopen("libc.so.6", RTLD_LAZY | RTLD_NOLOAD);
-    for (size_t i = 0; !rc && i < sizeof(wanted) / sizeof(wanted[0]); i++)
-        rc = find_wanted(&sites, &wanted[i], libc);
+    rc = modules_each(look_into, &search);
+    for (size_t i = 0; !rc && i < count; i++)
+        rc = find_resolved(&sites, &wanted[i], !search.has_libc);
     rc = rc ? rc : find_linkers(&sites);
-    if (libc)
-        dlclose(libc);
     if (!rc)
         *out = sites;
     return rc;

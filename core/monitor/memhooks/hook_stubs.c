@@ -98,6 +98,20 @@ static bool is_reached(const struct hooked *hook)
     return !hook->site.enter || enters(hook, hook->enter_after);
 }
 
+/* Does the site's jump lead to our stub? Another copy's stub executes the instruction that it
+ * replaced: our jump. The kernel is asked once only. */
+static bool leads_to_ours(struct hooked *hook)
+{
+    if (!is_reached(hook))
+        return false;
+    if (reads(hook, hook->after) || reads(hook, hook->over))
+        return true;
+    if (!hook_is_stub(hook->site.at, hook->site.number))
+        return false;
+    memcpy(hook->over, hook->site.at, HOOK_SITE_SIZE);
+    return true;
+}
+
 /* Finds a hooked site whose stub fits the instruction there now; in a forked child its jump is
  * there already. */
 static struct hooked *find_hooked(const struct hook_site *site)
@@ -106,7 +120,8 @@ static struct hooked *find_hooked(const struct hook_site *site)
         struct hooked *hook = &hooked[i];
 
         if (hook->site.at == site->at && (!site->enter || hook->site.enter == site->enter) &&
-            (reads(hook, hook->before) || reads(hook, hook->after)))
+            (reads(hook, hook->before) || reads(hook, hook->after) ||
+             (hook->placed && leads_to_ours(hook))))
             return hook;
     }
     return NULL;
@@ -154,6 +169,8 @@ static long place(struct hooked *hook)
     const struct hook_site *site = &hook->site;
     long rc = 0;
 
+    if (hook->placed && leads_to_ours(hook))
+        return 0;
     if (!reads(hook, hook->after))
         rc = write_at(hook, site->at, hook->before, hook->after, HOOK_SITE_SIZE);
     if (!rc && !is_reached(hook))
@@ -199,20 +216,6 @@ static void restore_sites(void)
     }
     start_count = 0;
     atomic_store(&code_count, 0);
-}
-
-/* Does the site's jump lead to our stub? Another copy's stub executes the instruction that it
- * replaced: our jump. The kernel is asked once only. */
-static bool leads_to_ours(struct hooked *hook)
-{
-    if (!is_reached(hook))
-        return false;
-    if (reads(hook, hook->after) || reads(hook, hook->over))
-        return true;
-    if (!hook_is_stub(hook->site.at, hook->site.number))
-        return false;
-    memcpy(hook->over, hook->site.at, HOOK_SITE_SIZE);
-    return true;
 }
 
 _Static_assert(HOOK_SITE_SIZE == 4 || HOOK_SITE_SIZE == 5, "a site's bytes are in bytes_at()");
@@ -281,7 +284,7 @@ static int place_jump(struct hooked *hook)
 {
     long rc = place(hook);
 
-    hook->placed = reads(hook, hook->after); /* even if its code is still writable */
+    hook->placed = !rc || reads(hook, hook->after); /* even if its code is still writable */
     if (rc)
         return hmreg_fail(-EOPNOTSUPP,
                           "memhooks: the code of %s() cannot be changed: %s; use "
@@ -324,6 +327,17 @@ bool hook_stubs_are_whole(void)
         if (memcmp(starts[i].at, starts[i].bytes, HOOK_SITE_SIZE) != 0)
             return false;
     return !failed;
+}
+
+bool hook_stubs_have(const struct hook_sites *sites)
+{
+    for (size_t i = 0; i < sites->count; i++) {
+        struct hooked *hook = find_hooked(&sites->site[i]);
+
+        if (!hook || !hook->placed || !leads_to_ours(hook))
+            return false;
+    }
+    return true;
 }
 
 bool hook_stubs_look_whole(void)

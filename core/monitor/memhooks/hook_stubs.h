@@ -2,9 +2,9 @@
  *
  * Writes a stub for each site (hook_sites.h), replaces the sites by jumps to their stubs, and
  * restores them. A stub decides in some twenty instructions, without a lock, whether the call may
- * change watched memory; only then it saves every register and calls the hook. Where
- * HOOK_COUNTS_CALLS is set, the stub of a call that may change mappings also counts its beginning
- * and its end.
+ * change watched memory; only then it saves every register that a function may change, and calls
+ * the hook. Where HOOK_COUNTS_CALLS is set, the stub of a call that may change mappings also counts
+ * its beginning and its end.
  *
  * Stubs and the data they read are never unmapped, since a thread may be interrupted in a stub at
  * any time and continue much later. No other code of the library runs on behalf of a hook after
@@ -23,8 +23,10 @@ int hook_stubs_install(const struct hook_sites *sites, struct hook_state *state)
 /* Is the code unchanged since the last hook_stubs_install()? Not to be called concurrently with it.
  */
 bool hook_stubs_are_whole(void);
-/* The same, at any time and without a system call; false also where only hook_stubs_are_whole() can
- * decide, and while the code changes. */
+/* Are all of these sites hooked by us? As above. */
+bool hook_stubs_have(const struct hook_sites *sites);
+/* hook_stubs_are_whole(), at any time and without a system call; false also where only
+ * hook_stubs_are_whole() can decide, and while the code changes. */
 bool hook_stubs_look_whole(void);
 
 /* Restores the sites, and returns when no thread is, or will be, in the hook. A site that other

@@ -332,10 +332,12 @@ __asm__(".pushsection .rodata\n"
         "hook_if_range\n"
         "hook_end munmap, 0, 1\n"
 
-        "hook_begin mmap\n" /* MAP_FIXED; longer than it says may be a file's, or MAP_HUGETLB */
+        "hook_begin mmap\n" /* MAP_FIXED, or PROT_EXEC; only what is neither of a file nor */
+        "testb $4, %dl\n"   /* MAP_HUGETLB is as long as it says */
+        "jnz 4f\n"
         "testb $0x10, %r10b\n"
         "jz 5f\n"
-        "hook_changes\n"
+        "4: hook_changes\n"
         "testb $0x20, %r10b\n"
         "jz 3f\n"
         "testl $0x40000, %r10d\n"

@@ -13,6 +13,7 @@
 #include "core/monitor/memhooks/hook_arch.h"
 #include "core/monitor/memhooks/hook_call.h"
 #include "core/monitor/memhooks/hook_stubs.h"
+#include "core/monitor/memhooks/modules.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -69,7 +70,19 @@ static int start(const struct hook_sites *sites, uint64_t epoch)
     return rc;
 }
 
-int memhooks_open(void)
+/* Nothing is known to change mappings past the hooks? */
+static int check_bypass(void)
+{
+    const char *file = "", *what = modules_bypass(&file);
+
+    return what ? hmreg_fail(-EOPNOTSUPP,
+                             "memhooks: %s (%s) changes mappings past libc; use userfaultfd or "
+                             "import, or choose memhooks by name",
+                             what, file[0] ? file : "in this program")
+                : 0;
+}
+
+int memhooks_open(bool asked)
 {
     uint64_t epoch = process_epoch_start();
     struct hook_sites sites;
@@ -78,7 +91,8 @@ int memhooks_open(void)
     if (!epoch || !process_once(&forks_handled, handle_forks))
         return hmreg_fail(-ENOMEM, "no memory for memhooks");
     /* Without the lock: it calls the dynamic linker, whose locks a forking thread may hold. */
-    rc = hook_sites_find(&sites);
+    rc = asked ? 0 : check_bypass();
+    rc = rc ? rc : hook_sites_find(&sites);
     if (rc)
         return rc;
     pthread_mutex_lock(&open_lock);
@@ -125,33 +139,53 @@ static bool are_whole(void)
     return whole;
 }
 
-/* Other hooks have replaced ours: hooks the sites by which they enter the kernel, too. Calls may
- * have gone unnoticed meanwhile, so all memory counts as changed. */
-static bool hook_again(void)
+/* All memory counts as changed: calls may have gone unnoticed. */
+static void change_all(void)
 {
-    struct hook_sites sites;
-    struct hmreg_error before;
-    int rc;
-
-    hmreg_error_save(&before);
-    rc = hook_sites_find(&sites);
-    pthread_mutex_lock(&open_lock);
-    rc = rc ? rc : hook_stubs_install(&sites, hooks.state);
-    pthread_mutex_unlock(&open_lock);
-    if (rc)
-        hmreg_error_restore(&before);
     atomic_fetch_add(&hooks.state->begun, 1); /* as one call that may have changed any mapping */
     hook_call_push_all();
     atomic_fetch_add(&hooks.state->ended, 1);
-    return !rc;
 }
 
-bool memhooks_watch(uint64_t start, uint64_t end)
+/* Hooks the sites that are not hooked: new ones, and those that other hooks have replaced. */
+static int hook_again(void)
 {
-    if (!are_whole() && !hook_again())
-        return false;
-    count(start, end, 1);
-    return true;
+    struct hook_sites sites;
+    bool as_before = false;
+    int rc = hook_sites_find(&sites);
+
+    pthread_mutex_lock(&open_lock);
+    if (!rc)
+        as_before = hook_stubs_are_whole() && hook_stubs_have(&sites);
+    if (!rc && !as_before)
+        rc = hook_stubs_install(&sites, hooks.state);
+    pthread_mutex_unlock(&open_lock);
+    if (!as_before)
+        change_all();
+    return rc;
+}
+
+int memhooks_watch(uint64_t start, uint64_t end)
+{
+    int rc = are_whole() ? 0 : hook_again();
+
+    if (!rc)
+        count(start, end, 1);
+    return rc;
+}
+
+uint64_t memhooks_loads(void)
+{
+    return hook_call_loads();
+}
+
+int memhooks_look(bool asked, uint64_t *seen)
+{
+    int rc;
+
+    *seen = hook_call_loads();
+    rc = asked ? 0 : check_bypass();
+    return rc ? rc : hook_again();
 }
 
 void memhooks_unwatch(uint64_t start, uint64_t end)

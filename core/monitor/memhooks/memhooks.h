@@ -2,8 +2,8 @@
  *
  * The memhooks monitor: hooks in libc's code that push a change to the change queue
  * (change_queue.h) before libc asks the kernel for it: munmap, mmap over existing memory, mremap,
- * madvise, brk, shmat, shmdt, process_madvise, and each of them through syscall(2), called
- * from any code. One set of hooks serves the process; they are in place while a library is open
+ * madvise, brk, shmat, process_madvise, and each of them through syscall(2), called from any
+ * code. One set of hooks serves the process; they are in place while a library is open
  * that uses them. A hook runs where its caller is: in malloc with its locks held, in the dynamic
  * linker, in a signal handler; it takes no lock. Code that enters the kernel past libc is not
  * noticed.
@@ -14,16 +14,24 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Installs the hooks, or joins; each open is paired with one close. -EOPNOTSUPP: not possible here;
- * the error text names the function that cannot be hooked, and why. -ENOMEM. */
-int memhooks_open(void);
+/* Installs the hooks, or joins; each open is paired with one close. asked: by name; else the hooks
+ * are refused, too, where something is known to change mappings past them (modules.h). -EOPNOTSUPP:
+ * not possible here; the error text names the function that cannot be hooked, and why. -ENOMEM. */
+int memhooks_open(bool asked);
 void memhooks_close(void);
 
+/* Code was loaded since the hooks were installed (GATE_LOOKING): hooks what it brought. Afterwards
+ * *seen is the number of loads that this call has seen. 0, or as memhooks_open(): the hooks do not
+ * notice every change any more. */
+int memhooks_look(bool asked, uint64_t *seen);
+uint64_t memhooks_loads(void);
+
 /* watch: changes that touch the range are pushed from now on; changes of other memory may be.
- * unwatch: ends one watch of exactly the same range. False: other code has changed libc's code
- * since it was hooked, so calls would go unnoticed, and it cannot be hooked again; the range is not
- * watched. Whenever other code has changed it, a change of all memory is pushed. */
-bool memhooks_watch(uint64_t start, uint64_t end);
+ * unwatch: ends one watch of exactly the same range. -EOPNOTSUPP: other code has changed libc's
+ * code since it was hooked, so calls would go unnoticed, and it cannot be hooked again, as the
+ * error text says; the range is not watched. Whenever other code has changed it, a change of all
+ * memory is pushed. */
+int memhooks_watch(uint64_t start, uint64_t end);
 void memhooks_unwatch(uint64_t start, uint64_t end);
 
 /* Changes pushed so far. */

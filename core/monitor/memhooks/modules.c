@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * See modules.h. The linker publishes its lists for debuggers (_r_debug); since glibc 2.35 those of
+ * all namespaces. dl_iterate_phdr(3) holds the lock of the lists while it calls us, and no other
+ * lock of the linker: so no thread that is inside dlopen(3) in a constructor is waited for.
+ */
+#include "core/monitor/memhooks/modules.h"
+
+#include <elf.h>
+#include <stdint.h>
+#include <string.h>
+
+extern struct r_debug _r_debug __attribute__((weak));
+#pragma weak _DYNAMIC /* this library's own; a statically linked program has none */
+
+/* ---- symbols ---------------------------------------------------------------------------- */
+
+/* The linker has added the load address to these pointers, where the section is writable. */
+static const void *section(const struct link_map *map, ElfW(Sxword) tag)
+{
+    for (const ElfW(Dyn) *entry = map->l_ld; entry && entry->d_tag; entry++)
+        if (entry->d_tag == tag)
+            return (const void *)(entry->d_un.d_ptr < map->l_addr ? map->l_addr + entry->d_un.d_ptr
+                                                                  : entry->d_un.d_ptr);
+    return NULL;
+}
+
+struct symbols {
+    const ElfW(Sym) * table;
+    const char *names;
+};
+
+static const ElfW(Sym) * defined(const struct symbols *symbols, uint32_t index, const char *name)
+{
+    const ElfW(Sym) *symbol = &symbols->table[index];
+
+    return symbol->st_shndx && ELF64_ST_TYPE(symbol->st_info) == STT_FUNC &&
+                   strcmp(symbols->names + symbol->st_name, name) == 0
+               ? symbol
+               : NULL;
+}
+
+/* DT_GNU_HASH: the numbers of buckets, of the first symbol, of words of the filter, a shift; the
+ * filter; the buckets; for each symbol its hash, of which the last bit ends a chain. */
+static const ElfW(Sym) *
+    find_by_gnu_hash(const uint32_t *hash, const struct symbols *symbols, const char *name)
+{
+    const size_t bits = 8 * sizeof(ElfW(Addr));
+    const ElfW(Addr) *filter = (const void *)(hash + 4);
+    const uint32_t *buckets = (const void *)(filter + hash[2]), *chains = buckets + hash[0];
+    uint32_t value = 5381, index;
+    ElfW(Addr) word;
+
+    for (const char *at = name; *at; at++)
+        value = value * 33 + (uint8_t)*at;
+    word = filter[value / bits % hash[2]];
+    if (!(word >> value % bits & word >> (value >> hash[3]) % bits & 1))
+        return NULL;
+    index = hash[0] ? buckets[value % hash[0]] : 0;
+    for (; index >= hash[1] && index; index++) {
+        const ElfW(Sym) *found = NULL;
+
+        if ((chains[index - hash[1]] | 1) == (value | 1))
+            found = defined(symbols, index, name);
+        if (found || chains[index - hash[1]] & 1)
+            return found;
+    }
+    return NULL;
+}
+
+/* DT_HASH: the numbers of buckets and of symbols. */
+static const ElfW(Sym) *
+    find_in_all(const uint32_t *hash, const struct symbols *symbols, const char *name)
+{
+    for (uint32_t index = 0; index < hash[1]; index++)
+        if (defined(symbols, index, name))
+            return &symbols->table[index];
+    return NULL;
+}
+
+const ElfW(Sym) * module_function(const struct module *module, const char *name)
+{
+    struct symbols symbols = {section(module->map, DT_SYMTAB), section(module->map, DT_STRTAB)};
+    const uint32_t *gnu = section(module->map, DT_GNU_HASH);
+    const uint32_t *hash = section(module->map, DT_HASH);
+
+    if (!symbols.table || !symbols.names)
+        return NULL;
+    return gnu    ? find_by_gnu_hash(gnu, &symbols, name)
+           : hash ? find_in_all(hash, &symbols, name)
+                  : NULL;
+}
+
+/* ---- namespaces ------------------------------------------------------------------------- */
+
+static bool is_ours(const struct link_map *first)
+{
+    for (const struct link_map *map = first; map; map = map->l_next)
+        if (map->l_ld == _DYNAMIC)
+            return true;
+    return false;
+}
+
+/* Every auditor defines la_version(). */
+static bool is_auditors(const struct link_map *first)
+{
+    for (const struct link_map *map = first; map; map = map->l_next)
+        if (module_function(&(struct module){.map = map}, "la_version"))
+            return true;
+    return false;
+}
+
+static enum module_space space_of(const struct r_debug *list)
+{
+    if (is_ours(list->r_map))
+        return MODULE_OURS;
+    return list == &_r_debug || is_auditors(list->r_map) ? MODULE_STAYS : MODULE_PASSES;
+}
+
+static const struct r_debug *next_list(const struct r_debug *list)
+{
+#if __GLIBC_PREREQ(2, 35)
+    if (list->r_version > 1)
+        return (const struct r_debug *)((const struct r_debug_extended *)list)->r_next;
+#endif
+    return NULL;
+}
+
+struct visit {
+    int (*look)(const struct module *module, void *arg);
+    void *arg;
+    int result;
+};
+
+static int visit_all(struct dl_phdr_info *first, size_t size, void *arg)
+{
+    const struct r_debug *list = &_r_debug;
+    struct visit *visit = arg;
+
+    for (; list && !visit->result; list = next_list(list)) {
+        enum module_space space = space_of(list);
+
+        for (const struct link_map *map = list->r_map; map && !visit->result; map = map->l_next)
+            visit->result = visit->look(
+                &(struct module){map->l_name ? map->l_name : "", map, space}, visit->arg);
+    }
+    return 1; /* called once only */
+}
+
+int modules_each(int (*look)(const struct module *module, void *arg), void *arg)
+{
+    struct visit visit = {look, arg, 0};
+
+    if (&_r_debug)
+        dl_iterate_phdr(visit_all, &visit);
+    return visit.result;
+}
+
+/* ---- what changes mappings past libc ---------------------------------------------------- */
+
+struct bypass {
+    const char *what, *file;
+};
+
+static int look_for_sanitizer(const struct module *module, void *arg)
+{
+    static const char *const marks[][2] = {
+        {"__asan_init", "AddressSanitizer"},   {"__hwasan_init", "HWAddressSanitizer"},
+        {"__tsan_init", "ThreadSanitizer"},    {"__msan_init", "MemorySanitizer"},
+        {"__dfsan_init", "DataFlowSanitizer"}, {"__lsan_init", "LeakSanitizer"},
+        {"__memprof_init", "MemProf"},
+    };
+    struct bypass *bypass = arg;
+
+    for (size_t i = 0; i < sizeof(marks) / sizeof(marks[0]); i++) {
+        if (!module_function(module, marks[i][0]))
+            continue;
+        *bypass = (struct bypass){marks[i][1], module->file};
+        return 1;
+    }
+    return 0;
+}
+
+/* Go's linker leaves a note, whose owner is "Go". */
+static bool has_gos_note(const char *notes, size_t size)
+{
+    const ElfW(Nhdr) * note;
+
+    for (size_t at = 0; at + sizeof(*note) <= size;) {
+        size_t name = at + sizeof(*note);
+
+        note = (const void *)(notes + at);
+        if (note->n_namesz == 4 && name + 4 <= size && memcmp(notes + name, "Go\0", 4) == 0)
+            return true;
+        at = name + ((note->n_namesz + 3) & ~3u) + ((note->n_descsz + 3) & ~3u);
+    }
+    return false;
+}
+
+static int look_for_go(struct dl_phdr_info *file, size_t size, void *arg)
+{
+    struct bypass *bypass = arg;
+
+    for (int i = 0; i < file->dlpi_phnum; i++) {
+        const ElfW(Phdr) *segment = &file->dlpi_phdr[i];
+
+        if (segment->p_type != PT_NOTE ||
+            !has_gos_note((const char *)(file->dlpi_addr + segment->p_vaddr), segment->p_memsz))
+            continue;
+        *bypass = (struct bypass){"a Go runtime", file->dlpi_name ? file->dlpi_name : ""};
+        return 1;
+    }
+    return 0;
+}
+
+const char *modules_bypass(const char **file)
+{
+    struct bypass bypass = {.what = NULL};
+
+    if (!modules_each(look_for_sanitizer, &bypass))
+        dl_iterate_phdr(look_for_go, &bypass);
+    *file = bypass.file;
+    return bypass.what;
+}

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * The files that the dynamic linker has loaded into this process, in all its link namespaces:
+ * dlmopen(3) and LD_AUDIT load into others than the program's, with a libc of their own.
+ */
+#ifndef HMREG_CORE_MONITOR_MEMHOOKS_MODULES_H
+#define HMREG_CORE_MONITOR_MEMHOOKS_MODULES_H
+
+#include <link.h>
+#include <stdbool.h>
+
+enum module_space {
+    MODULE_OURS,   /* the namespace of this library */
+    MODULE_STAYS,  /* the program's, or an auditor's: never unloaded */
+    MODULE_PASSES, /* may be unloaded at any time */
+};
+
+struct module {
+    const char *file; /* "": the program */
+    const struct link_map *map;
+    enum module_space space;
+};
+
+/* Calls look() for each file, until it returns nonzero, and returns that. The linker's list is
+ * locked meanwhile: nothing is loaded or unloaded. look() may not load or unload, nor call dlsym(3)
+ * or dladdr(3). A statically linked program has no files. */
+int modules_each(int (*look)(const struct module *module, void *arg), void *arg);
+
+/* Finds a function that the file itself defines. NULL: it has none of that name. */
+const ElfW(Sym) * module_function(const struct module *module, const char *name);
+
+/* Returns what changes mappings past every hook in libc, by its usual name: a sanitizer's runtime,
+ * a Go runtime. *file: where it is, valid as long as that file is loaded. NULL: none is known. */
+const char *modules_bypass(const char **file);
+
+#endif
