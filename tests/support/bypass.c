@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * A library that looks like a runtime which changes mappings past libc: ThreadSanitizer's, by a
+ * symbol, or Go's, by the note of its linker (TEST_GO).
+ */
+#ifdef TEST_GO
+__asm__(".pushsection .note.go.buildid,\"a\",@note\n"
+        "  .balign 4\n"
+        "  .long 4, 4, 4\n"
+        "  .asciz \"Go\\0\"\n"
+        "  .long 0\n"
+        ".popsection\n");
+#else
+__attribute__((visibility("default"))) void __tsan_init(void);
+
+void __tsan_init(void)
+{
+}
+#endif

@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * What other files of the process mean for hooks: another libc, runtimes that change mappings past
+ * libc, loaded before the first get or later. What is loaded stays, so each case has a process of
+ * its own. unit_memhooks_audited runs this program below an LD_AUDIT library, whose libc is hooked.
+ */
+#include "tests/support/cache_fixture.h"
+#include "tests/support/plugin.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <link.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* ---- another libc ----------------------------------------------------------------------- */
+
+typedef int (*munmap_function)(void *addr, size_t len);
+
+/* Finds the munmap of another libc in the list of mappings: at the same place in the same file. */
+static munmap_function others_munmap(void)
+{
+    FILE *maps = fopen("/proc/self/maps", "re");
+    uintptr_t own = 0, other = 0, start, offset;
+    char line[512];
+    Dl_info info;
+
+    assert_int_not_equal(dladdr((void *)(uintptr_t)munmap, &info), 0);
+    own = (uintptr_t)info.dli_fbase;
+    while (fgets(line, sizeof(line), maps))
+        if (sscanf(line, "%lx-%*x %*s %lx", &start, &offset) == 2 && !offset &&
+            strstr(line, "/libc.so.6") && start != own)
+            other = start;
+    fclose(maps);
+    return other ? (munmap_function)((uintptr_t)munmap - own + other) : NULL;
+}
+
+static struct hmreg_monitor_info monitor_of(const struct fixture *fixture)
+{
+    struct hmreg_monitor_info info = {.size = sizeof(info)};
+
+    assert_ok(hmreg_monitor_query(fixture->lib, &info));
+    return info;
+}
+
+static void check_lost(const struct fixture *fixture, munmap_function how)
+{
+    char *memory = fixture_map(1);
+    uint64_t key = fixture_key(fixture, memory, 10);
+
+    assert_int_equal(how(memory, fixture_page()), 0);
+    assert_non_null(fixture_map_at(memory, 1));
+    assert_int_not_equal(fixture_key(fixture, memory, 10), key);
+    munmap(memory, fixture_page());
+}
+
+static void audited__changes_by_the_auditors_libc__noticed(void **state)
+{
+    munmap_function other = others_munmap();
+    struct fixture fixture;
+    char *memory;
+    uint64_t key;
+
+    if (!getenv("LD_AUDIT"))
+        test_skip("unit_memhooks_audited runs this case below an auditor");
+    assert_non_null(other);
+    fixture_open_hooked(&fixture);
+    memory = fixture_map(1);
+    key = fixture_key(&fixture, memory, 10);
+    assert_int_equal(fixture_key(&fixture, memory, 10), key);
+    check_lost(&fixture, other);
+    check_lost(&fixture, munmap);
+    assert_int_equal(fixture_key(&fixture, memory, 10), key);
+    munmap(memory, fixture_page());
+    fixture_close(&fixture);
+    memory = fixture_map(1);
+    assert_int_equal(other(memory, fixture_page()), 0);
+}
+
+/* ---- each in a process of its own ------------------------------------------------------- */
+
+static void in_a_process(void (*part)(void))
+{
+    int status;
+    pid_t child;
+
+    fflush(NULL);
+    child = test_fork();
+    if (child == 0) {
+        part();
+        _exit(0);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 77)
+        test_skip("libc cannot be hooked here");
+    assert_int_equal(status, 0);
+}
+
+/* assert_*() would continue in the parent's list of tests. */
+#define MUST(condition)                                                                            \
+    do {                                                                                           \
+        if (!(condition)) {                                                                        \
+            fprintf(stderr, "line %d: %s\n", __LINE__, #condition);                                \
+            _exit(1);                                                                              \
+        }                                                                                          \
+    } while (0)
+
+/* Opens with the default monitor, which is memhooks; *key: of memory that stays cached. */
+static char *open_default(struct fixture *fixture, uint64_t *key)
+{
+    char *memory = fixture_map(1);
+
+    setenv("HMREG_LOG", "off", 1);
+    fixture_open(fixture, HMREG_MONITOR_DEFAULT, NULL);
+    *key = fixture_key(fixture, memory, 10);
+    if (monitor_of(fixture).active != HMREG_MONITOR_MEMHOOKS)
+        _exit(77);
+    MUST(fixture_key(fixture, memory, 10) == *key);
+    return memory;
+}
+
+/* The next get notices it, and says why; nothing is stale. */
+static void check_replaced(const struct fixture *fixture, char *memory, uint64_t key,
+                           const char *why)
+{
+    struct hmreg_monitor_info info;
+
+    MUST(fixture_key(fixture, memory, 10) != key);
+    info = monitor_of(fixture);
+    MUST(info.active == HMREG_MONITOR_USERFAULTFD || info.active == HMREG_MONITOR_DISABLED);
+    MUST(strstr(info.why, "memhooks: ") == info.why && strstr(info.why, why));
+    key = fixture_key(fixture, memory, 10);
+    MUST((fixture_key(fixture, memory, 10) == key) == (info.active == HMREG_MONITOR_USERFAULTFD));
+    munmap(memory, fixture_page());
+    MUST(fixture_map_at(memory, 1) == memory);
+    MUST(fixture_key(fixture, memory, 10) != key);
+}
+
+static void check_refused(const char *why)
+{
+    struct hmreg_config config = {.size = sizeof(config), .monitor = HMREG_MONITOR_MEMHOOKS};
+    struct hmreg *lib;
+
+    MUST(hmreg_open(&config, &lib) == -EOPNOTSUPP && strstr(hmreg_last_error()->text, why));
+}
+
+static void another_libc(void)
+{
+    munmap_function other;
+    struct fixture fixture;
+    uint64_t key;
+    char *memory = open_default(&fixture, &key);
+
+    MUST(dlmopen(LM_ID_NEWLM, "libc.so.6", RTLD_NOW));
+    other = others_munmap();
+    MUST(other && other(memory, fixture_page()) == 0);
+    MUST(fixture_map_at(memory, 1) == memory);
+    check_replaced(&fixture, memory, key, "dlmopen");
+    fixture_close(&fixture);
+    check_refused("dlmopen");
+}
+
+static void a_bypass(const char *file, const char *why)
+{
+    struct hmreg_config config = {.size = sizeof(config), .monitor = HMREG_MONITOR_MEMHOOKS};
+    struct fixture fixture;
+    struct hmreg *lib;
+    uint64_t key;
+    char *memory = open_default(&fixture, &key);
+
+    MUST(hmreg_open(&config, &lib) == 0);
+    MUST(dlopen(file, RTLD_NOW | RTLD_LOCAL));
+    check_replaced(&fixture, memory, key, why);
+    fixture_close(&fixture);
+    fixture_open(&fixture, HMREG_MONITOR_DEFAULT, NULL);
+    key = fixture_key(&fixture, memory, 10);
+    MUST(monitor_of(&fixture).active != HMREG_MONITOR_MEMHOOKS);
+    fixture_close(&fixture);
+    MUST(hmreg_close(lib) == 0);
+    fixture_open(&fixture, HMREG_MONITOR_MEMHOOKS, NULL); /* works where it is asked for */
+    key = fixture_key(&fixture, memory, 10);
+    MUST(fixture_key(&fixture, memory, 10) == key);
+    MUST(munmap(memory, fixture_page()) == 0);
+    MUST(fixture_stats(&fixture).invalidations == 1);
+    fixture_close(&fixture);
+}
+
+static void a_sanitizer(void)
+{
+    a_bypass(TEST_SANITIZER, "ThreadSanitizer");
+}
+
+static void go(void)
+{
+    a_bypass(TEST_GO, "Go");
+}
+
+static void any_other(void)
+{
+    struct fixture fixture;
+    uint64_t key;
+    char *memory = open_default(&fixture, &key);
+    void *file = dlopen(TEST_PLUGIN, RTLD_NOW | RTLD_LOCAL);
+
+    MUST(file);
+    MUST(fixture_key(&fixture, memory, 10) == key);
+    dlclose(file);
+    MUST(fixture_key(&fixture, memory, 10) == key);
+    MUST(monitor_of(&fixture).active == HMREG_MONITOR_MEMHOOKS);
+    fixture_close(&fixture);
+}
+
+/* hmreg itself, with a libc of its own: it hooks the program's, too. */
+static void hmreg_in_a_namespace(void)
+{
+    char *memory = fixture_map(1), *others = fixture_map(1);
+    void *file = dlmopen(LM_ID_NEWLM, TEST_PLUGIN, RTLD_NOW);
+    const struct plugin *plugin = file ? dlsym(file, "plugin") : NULL;
+    munmap_function other = others_munmap();
+    bool cached = false;
+
+    MUST(plugin && other);
+    if (plugin->open(HMREG_MONITOR_MEMHOOKS) == -EOPNOTSUPP)
+        _exit(77);
+    MUST(plugin->get(memory, 10, &cached) && cached);
+    MUST(plugin->get(others, 10, &cached) && cached);
+    MUST(munmap(memory, fixture_page()) == 0);
+    MUST(plugin->invalidations() == 1);
+    MUST(other(others, fixture_page()) == 0);
+    MUST(plugin->invalidations() == 2);
+    MUST(plugin->close() == 0);
+    MUST(munmap(fixture_map(1), fixture_page()) == 0);
+}
+
+static void open__in_a_namespace_of_its_own__changes_by_both_libcs_noticed(void **state)
+{
+    in_a_process(hmreg_in_a_namespace);
+}
+
+static void load__another_libc__another_monitor_or_none(void **state)
+{
+    if (FIXTURE_SANITIZED)
+        test_skip("sanitizers do not support dlmopen");
+    in_a_process(another_libc);
+}
+
+static void load__a_sanitizer__memhooks_only_by_name(void **state)
+{
+    in_a_process(a_sanitizer);
+}
+
+static void load__a_go_runtime__memhooks_only_by_name(void **state)
+{
+    in_a_process(go);
+}
+
+static void load__any_other_library__hits_go_on(void **state)
+{
+    in_a_process(any_other);
+}
+
+TEST_MAIN(TEST(audited__changes_by_the_auditors_libc__noticed),
+          TEST(load__another_libc__another_monitor_or_none),
+          TEST(open__in_a_namespace_of_its_own__changes_by_both_libcs_noticed),
+          TEST(load__a_sanitizer__memhooks_only_by_name),
+          TEST(load__a_go_runtime__memhooks_only_by_name),
+          TEST(load__any_other_library__hits_go_on))
