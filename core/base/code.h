@@ -38,6 +38,9 @@
 #define CODE_REACH  (UINT64_C(2040) << 20)
 #endif
 
+/* Does Valgrind run this process? It executes translations of the code, one thread at a time. */
+bool code_is_translated(void);
+
 /* Returns NULL, or the reason why no code can be changed here. */
 const char *code_refusal(void);
 

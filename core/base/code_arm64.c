@@ -14,7 +14,7 @@
 
 /* Valgrind executes translations of code and does not notice when code changes. It answers this
  * sequence of instructions, which no other code uses. */
-static bool on_valgrind(void)
+bool code_is_translated(void)
 {
     uint64_t request[6] = {0x1001};
     register uint64_t answer __asm__("x3") = 0;
@@ -31,7 +31,7 @@ static bool on_valgrind(void)
 
 const char *code_refusal(void)
 {
-    return on_valgrind() ? "valgrind does not see code change" : NULL;
+    return code_is_translated() ? "valgrind does not see code change" : NULL;
 }
 
 bool code_branch(uint8_t to[CODE_BRANCH], const uint8_t *at, const uint8_t *target)

@@ -7,6 +7,11 @@
 
 #if !(defined(__x86_64__) && defined(__LP64__)) && !(defined(__aarch64__) && defined(__LP64__))
 
+bool code_is_translated(void)
+{
+    return false;
+}
+
 const char *code_refusal(void)
 {
     return "there are none for this processor";

@@ -186,10 +186,12 @@ static bool is_passing(int rc)
 /* Appends to `why` the reason why a better monitor cannot serve. */
 static void note_lack(struct monitor *monitor, enum hmreg_monitor kind)
 {
+    const char *name = hmreg_monitor_name(kind), *text = hmreg_last_error()->text;
     size_t used = strlen(monitor->why);
+    bool named = strncmp(text, name, strlen(name)) == 0;
 
-    snprintf(monitor->why + used, sizeof(monitor->why) - used, "%s%s: %s", used ? "; " : "",
-             hmreg_monitor_name(kind), hmreg_last_error()->text);
+    snprintf(monitor->why + used, sizeof(monitor->why) - used, "%s%s%s%s", used ? "; " : "",
+             named ? "" : name, named ? "" : ": ", text);
 }
 
 static void take_chosen(struct monitor *monitor, enum hmreg_monitor kind)

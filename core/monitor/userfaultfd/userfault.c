@@ -29,6 +29,7 @@
  */
 #include "core/monitor/userfaultfd/userfault.h"
 
+#include "core/base/code.h"
 #include "core/base/error.h"
 #include "core/base/process.h"
 #include "core/base/thread.h"
@@ -312,6 +313,10 @@ int userfault_open(struct userfault_client *client, bool by_name, struct userfau
 {
     int rc = 0;
 
+    /* A thread that unmaps watched memory waits in the kernel for the monitor's, which cannot run.
+     */
+    if (code_is_translated())
+        return hmreg_fail(-EOPNOTSUPP, "userfaultfd: valgrind runs one thread at a time");
     if (!process_once(&forks_handled, handle_forks))
         return hmreg_fail(-ENOMEM, "no memory for the monitor's fork handlers");
     pthread_mutex_lock(&shared_lock);
