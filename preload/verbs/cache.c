@@ -1,6 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * See cache.h. While ibv_fork_init() is in force libibverbs keeps registered pages from children:
+ * See cache.h. A work request that the program has posted and not seen completed names its region
+ * by the key alone. A receive that is pending when the program deregisters its region fails without
+ * us; where the key stays valid it writes into memory that the program has freed by then. So unless
+ * the user accepts that, only regions that the NIC just reads outlive their deregistration.
+ *
+ * While ibv_fork_init() is in force libibverbs keeps registered pages from children:
  * a cached registration would keep them from a child that the program forks after it has
  * deregistered them. So there nothing is cached.
  */
@@ -13,6 +18,10 @@
 static const struct passed_on remote = {
     "remote-rights", "a registration that peers may use was not cached, since its key would stay "
                      "valid after the program has deregistered it; --cache=remote accepts that"};
+static const struct passed_on written = {
+    "local-write", "a registration that the NIC may write (IBV_ACCESS_LOCAL_WRITE) was not cached, "
+                   "since a receive that is pending when the program deregisters it would write "
+                   "into the memory later; --cache=write accepts that"};
 static const struct passed_on fork_init = {
     "fork-init", "nothing is cached in a program that calls ibv_fork_init() (or has "
                  "RDMAV_FORK_SAFE) on this kernel: its children would lack memory that is cached. "
@@ -29,6 +38,8 @@ static const struct passed_on *refuse(const struct asked *asked)
         return &left;
     if (asked_remote(asked->access) && !preload_mode()->remote)
         return &remote;
+    if (asked_written(asked->access) && !preload_mode()->write)
+        return &written;
     return pd_keeps_pages_from_children() ? &fork_init : NULL;
 }
 

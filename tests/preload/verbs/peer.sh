@@ -30,6 +30,6 @@ check preload_peer__gpu_and_cache__right_bytes_move under gpu,cache "$peer"
 check preload_peer__gpu_and_cache_of_remote__right_bytes_move under gpu,cache=remote "$peer"
 check preload_peer__cache__registration_fails refused under cache "$peer"
 [[ $counted ]] &&
-    check preload_counted__cache__kernel_and_record_agree under cache "$counted"
+    check preload_counted__cache_write__kernel_and_record_agree under cache=write "$counted"
 check preload_peer__ended__kernel_has_no_regions nothing_left
 finish

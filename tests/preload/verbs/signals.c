@@ -55,7 +55,7 @@ static bool reaches(const struct ibv_mr *mr, const char *memory)
 static void dereg_twice(void)
 {
     on_signal.result = ib.dereg_mr(on_signal.mr);
-    on_signal.second = bench_mode("cache") ? ib.dereg_mr(on_signal.mr) : EINVAL;
+    on_signal.second = bench_keeps(LOCAL) ? ib.dereg_mr(on_signal.mr) : EINVAL;
 }
 
 /* Of the cache the region is hmreg's, and not the first one, whose address free(3) takes. */
