@@ -58,6 +58,19 @@ static int get(struct hmreg_domain *domain, const struct hmreg_mr_attr *attr,
     return hmreg_mr_get_attr(domain, attr, 0, region);
 }
 
+void cache_revoke(struct hmreg_mr *region, const struct asked *asked)
+{
+    struct hmreg *lib = engine_library();
+    struct hmreg_domain *domain = pd_domain(asked->pd);
+
+    /* The domain finds it ended, so that the last put deregisters it. */
+    if (lib && domain) {
+        hmreg_invalidate(lib, asked->addr, asked->length);
+        hmreg_domain_progress(domain);
+    }
+    hmreg_mr_put(region);
+}
+
 struct hmreg_mr *cache_get(const struct asked *asked, struct ibv_mr **native, struct made *made)
 {
     struct hmreg_mr *region = NULL;

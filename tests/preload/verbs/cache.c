@@ -221,7 +221,131 @@ static void reg__freed_and_mapped_again__registered_anew(void **state)
     bench_close(&bench);
 }
 
+static const int each_rights[] = {READ, LOCAL, REMOTE};
+
+/* The program may have freed the old memory. What it has posted with the old key fails. */
 static void rereg__host_memory__moves(void **state)
+{
+    for (int i = 0; i < 6; i++) {
+        int rights = each_rights[i % 3];
+        struct bench bench = bench_open();
+        char *first = bench_map(NULL, PAGE), *second = bench_map(NULL, PAGE);
+        struct ibv_mr *mr = bench_reg(&bench, first, PAGE, rights);
+        uint32_t old = mr->lkey;
+
+        if (i >= 3)
+            munmap(first, PAGE);
+        assert_int_equal(
+            ib.rereg_mr(mr, IBV_REREG_MR_CHANGE_TRANSLATION, NULL, second, PAGE / 2, 0), 0);
+        assert_ptr_equal(reach(mr->lkey, second, PAGE / 2, (unsigned)rights), second);
+        assert_null(reach(old, first, PAGE, 0));
+        assert_int_equal(atomic_load(&ib.fake->live), 1);
+        bench_dereg(mr);
+        if (i < 3)
+            munmap(first, PAGE);
+        munmap(second, PAGE);
+        bench_close(&bench);
+    }
+}
+
+static void rereg__protection_domain__moves(void **state)
+{
+    for (int i = 0; i < 3; i++) {
+        struct bench bench = bench_open();
+        char *memory = bench_map(NULL, PAGE);
+        struct ibv_mr *mr = bench_reg(&bench, memory, PAGE, each_rights[i]);
+        struct ibv_pd *other = ib.alloc_pd(bench.device);
+
+        assert_int_equal(ib.rereg_mr(mr, IBV_REREG_MR_CHANGE_PD, other, NULL, 0, 0), 0);
+        assert_ptr_equal(mr->pd, other);
+        assert_int_equal(ib.dealloc_pd(bench.pd), 0);
+        assert_ptr_equal(reach(mr->lkey, memory, PAGE, (unsigned)each_rights[i]), memory);
+        assert_int_equal(ib.dealloc_pd(other), EBUSY);
+        bench_dereg(mr);
+        bench.pd = other;
+        munmap(memory, PAGE);
+        bench_close(&bench);
+    }
+}
+
+/* Others have registered the same memory. */
+static void rereg__one_of_two__the_other_stays(void **state)
+{
+    struct bench bench = bench_open();
+    char *memory = bench_map(NULL, PAGE), *second = bench_map(NULL, PAGE);
+    struct ibv_mr *a = bench_reg(&bench, memory, PAGE, READ);
+    struct ibv_mr *b = bench_reg(&bench, memory, PAGE, READ);
+
+    assert_int_equal(ib.rereg_mr(a, IBV_REREG_MR_CHANGE_TRANSLATION, NULL, second, PAGE, 0), 0);
+    assert_ptr_equal(reach(a->lkey, second, PAGE, 0), second);
+    assert_ptr_equal(reach(b->lkey, memory, PAGE, 0), memory);
+    bench_dereg(b);
+    assert_int_equal(atomic_load(&ib.fake->live), 1);
+    bench_dereg(a);
+    munmap(memory, PAGE);
+    munmap(second, PAGE);
+    bench_close(&bench);
+}
+
+/* What a driver or libibverbs refuses: the same answer, and the region as it was. */
+static void rereg__refused__its_answer_and_the_old_region(void **state)
+{
+    static const struct {
+        int flags, access, result, error;
+        bool no_rereg;
+    } calls[] = {
+        {IBV_REREG_MR_CHANGE_TRANSLATION, 0, IBV_REREG_MR_ERR_CMD, EOPNOTSUPP, true},
+        {IBV_REREG_MR_CHANGE_ACCESS, LOCAL, IBV_REREG_MR_ERR_CMD, EOPNOTSUPP, true},
+        {IBV_REREG_MR_CHANGE_PD, 0, IBV_REREG_MR_ERR_CMD, EOPNOTSUPP, true},
+        {0, 0, IBV_REREG_MR_ERR_CMD, EINVAL, false},
+        {1 << 20, 0, IBV_REREG_MR_ERR_INPUT, EINVAL, false},
+        {IBV_REREG_MR_CHANGE_TRANSLATION, LOCAL, IBV_REREG_MR_ERR_INPUT, EINVAL, false},
+        {IBV_REREG_MR_CHANGE_ACCESS, IBV_ACCESS_REMOTE_WRITE, IBV_REREG_MR_ERR_CMD, EINVAL, false},
+    };
+
+    for (unsigned i = 0; i < 3 * sizeof(calls) / sizeof(calls[0]); i++) {
+        struct bench bench = bench_open();
+        char *memory = bench_map(NULL, PAGE);
+        struct ibv_mr *mr = bench_reg(&bench, memory, PAGE, each_rights[i % 3]), before = *mr;
+
+        atomic_store(&ib.fake->no_rereg, calls[i / 3].no_rereg);
+        errno = 0;
+        assert_int_equal(
+            ib.rereg_mr(mr, calls[i / 3].flags, bench.pd, memory, PAGE, calls[i / 3].access),
+            calls[i / 3].result);
+        assert_int_equal(errno, calls[i / 3].error);
+        atomic_store(&ib.fake->no_rereg, 0);
+        assert_memory_equal(mr, &before, sizeof(before));
+        assert_ptr_equal(reach(mr->lkey, memory, PAGE, (unsigned)each_rights[i % 3]), memory);
+        assert_int_equal(atomic_load(&ib.fake->live), 1);
+        bench_dereg(mr);
+        assert_int_equal(atomic_load(&ib.fake->live), bench_keeps(each_rights[i % 3]));
+        munmap(memory, PAGE);
+        bench_close(&bench);
+    }
+}
+
+/* Drivers read the rights that they keep behind the struct ibv_mr. */
+static void rereg__right_to_bind__windows_and_busy(void **state)
+{
+    struct bench bench = bench_open();
+    char *memory = bench_map(NULL, PAGE);
+    struct ibv_mr *mr = bench_reg(&bench, memory, PAGE, READ);
+    struct ibv_mw *window = ibv_alloc_mw(bench.pd, IBV_MW_TYPE_1);
+    struct ibv_mw_bind bind = {.bind_info = {.mr = mr, .addr = (uintptr_t)memory, .length = 100}};
+
+    assert_int_equal(ibv_bind_mw(NULL, window, &bind), EINVAL);
+    assert_int_equal(ib.rereg_mr(mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, IBV_ACCESS_MW_BIND),
+                     0);
+    assert_int_equal(ibv_bind_mw(NULL, window, &bind), 0);
+    assert_int_equal(ib.dereg_mr(mr), EBUSY);
+    assert_int_equal(ibv_dealloc_mw(window), 0);
+    bench_dereg(mr);
+    munmap(memory, PAGE);
+    bench_close(&bench);
+}
+
+static void rereg__twice__moves_and_changes(void **state)
 {
     struct bench bench = bench_open();
     char *first = bench_map(NULL, PAGE), *second = bench_map(NULL, PAGE);
@@ -470,6 +594,9 @@ TEST_MAIN(TEST(reg__again__as_often_as_the_mode_says),
           TEST(reg__iova__device_uses_it), TEST(reg__probes_and_rare_access__as_without_us),
           TEST(dereg__bound_window__busy), TEST(bind__region_without_the_right__refused),
           TEST(reg__freed_and_mapped_again__registered_anew), TEST(rereg__host_memory__moves),
+          TEST(rereg__protection_domain__moves), TEST(rereg__one_of_two__the_other_stays),
+          TEST(rereg__refused__its_answer_and_the_old_region),
+          TEST(rereg__right_to_bind__windows_and_busy), TEST(rereg__twice__moves_and_changes),
           TEST(dealloc_pd__region_in_use__busy_until_it_ends),
           TEST(close_device__with_cached_regions__nothing_is_left), TEST(dereg__twice__refused),
           TEST(reg__no_more_regions__cached_ones_make_room),
