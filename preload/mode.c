@@ -24,8 +24,10 @@ static void take_word(const char *word, size_t length)
         mode.gpu = true;
     else if (is_word(word, length, "cache"))
         mode.cache = true;
+    else if (is_word(word, length, "cache=write"))
+        mode.cache = mode.write = true;
     else if (is_word(word, length, "cache=remote"))
-        mode.cache = mode.remote = true;
+        mode.cache = mode.write = mode.remote = true;
     else if (!is_word(word, length, "trace") && length)
         mode.wrong = true;
 }

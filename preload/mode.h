@@ -2,7 +2,8 @@
  *
  * What the libraries in preload/ do, from the environment that `hmreg run` sets:
  *
- *     HMREG_RUN_MODE   words separated by commas: trace, gpu, cache, cache=remote; unset: trace
+ *     HMREG_RUN_MODE   words separated by commas: trace, gpu, cache, cache=write, cache=remote;
+ *                      unset: trace
  *     HMREG_RUN_DIR    the folder for trace files; unset: /tmp
  *
  * A process with another user's rights (set-user-ID) ignores both, and makes no trace file.
@@ -16,8 +17,10 @@
 
 struct preload_mode {
     bool gpu;    /* device memory is made registrable */
-    bool cache;  /* registrations without remote rights outlive their deregistration */
-    bool remote; /* ...and those with remote rights */
+    bool cache;  /* registrations that the NIC only reads, for the program, outlive their
+                    deregistration */
+    bool write;  /* ...and those that it may write for the program, as receives do */
+    bool remote; /* ...and those with remote rights; write is true then */
     bool wrong;  /* HMREG_RUN_MODE has a word that is not accepted, and was left out */
 };
 

@@ -203,7 +203,7 @@ static struct record_row *count_row(struct record_layout *file, const struct rec
     key.iface = call->iface;
     key.path = call->path;
     key.size = size_class(call->len);
-    key.remote = call->remote;
+    key.rights = (uint8_t)call->rights;
     key.module = module_index(file, call->caller);
     key.nic = name_index(file, call->nic);
     key.device = call->device;
@@ -337,7 +337,8 @@ void record_registered(const struct record_call *call)
         if (call->handle && !call->error) {
             uint32_t index = row ? (uint32_t)(row - file->rows) : NO_ROW;
 
-            if (call->addr && call->how != RECORD_HIT) /* a cache has answered that one */
+            /* A cache has answered the first, and answers none of the second. */
+            if (call->addr && call->how != RECORD_HIT && call->kind != RECORD_REREG_MR)
                 count_range(file, call, index);
             add_live(file, handle_of(call->handle), call->addr, call->len, index);
         }

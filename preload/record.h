@@ -96,7 +96,7 @@ struct record_call {
     const void *scope;  /* what it was registered with: the ibv_pd or fid_domain */
     uint64_t addr, len; /* of all ranges together; addr 0: it has no address, such as a dmabuf's */
     uint64_t access;    /* as passed; compared only */
-    bool remote;        /* peers may read or write it */
+    enum record_rights rights;
     uint8_t iface;      /* enum hmreg_iface, or RECORD_IFACE_UNKNOWN */
     int16_t device;     /* -1: host memory, or unknown */
     uint8_t path;       /* enum hmreg_path; NONE: unknown, or it failed */

@@ -18,7 +18,7 @@
 #include <stdint.h>
 
 #define RECORD_MAGIC   UINT64_C(0x65636172746d6168) /* "hamtrace", read as little-endian */
-#define RECORD_VERSION 3
+#define RECORD_VERSION 4
 #define RECORD_SUFFIX  ".hmreg-trace" /* of the file's name */
 
 enum record_state { RECORD_FREE, RECORD_BUSY, RECORD_READY };
@@ -63,10 +63,19 @@ enum record_how {
     RECORD_HOW_COUNT
 };
 
+/* Who may use a region, by what it costs to keep it past its deregistration. */
+enum record_rights {
+    RECORD_READ,    /* the NIC reads it for the program: what it sends */
+    RECORD_WRITTEN, /* ...and may write it: received messages, what it reads from peers */
+    RECORD_REMOTE,  /* peers may read or write it */
+    RECORD_RIGHTS_COUNT
+};
+
 #define RECORD_MODE_GPU    1u
 #define RECORD_MODE_CACHE  2u
 #define RECORD_MODE_REMOTE 4u
 #define RECORD_MODE_WRONG  8u /* HMREG_RUN_MODE has a word that was left out */
+#define RECORD_MODE_WRITE  16u
 
 /* How libibverbs' calls reach hmreg: libhmreg-preload.so, libhmreg-audit.so. */
 #define RECORD_BY_PRELOAD 1u
@@ -117,7 +126,7 @@ struct record_key {
     uint8_t iface;   /* enum hmreg_iface; 255: unknown */
     uint8_t path;    /* enum hmreg_path */
     uint8_t size;    /* class: the length has so many bits */
-    uint8_t remote;  /* 1: peers may read or write it */
+    uint8_t rights;  /* enum record_rights */
     uint16_t module; /* of the caller: index of its name */
     uint16_t nic;    /* index of its name */
     int16_t device;  /* -1: host memory */

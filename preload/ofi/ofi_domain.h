@@ -59,6 +59,14 @@ static inline enum fi_hmem_iface ofi_claimed(const struct ofi_domain *domain,
     return domain->hmem && call->attr ? call->attr->iface : FI_HMEM_SYSTEM;
 }
 
+/* Only what is sent, or written to a peer, is certainly not written. */
+static inline enum record_rights ofi_rights(const struct ofi_call *call)
+{
+    if (call->access & HMREG_ACCESS_REMOTE)
+        return RECORD_REMOTE;
+    return call->access & ~(uint64_t)(HMREG_SEND | HMREG_WRITE) ? RECORD_WRITTEN : RECORD_READ;
+}
+
 /* What became of a call that the engine was asked to make. */
 enum ofi_answer {
     OFI_PASS,   /* to be passed on */

@@ -226,16 +226,22 @@ static bool has_attributes(const struct ofi_domain *domain, const struct ofi_cal
            (known > first && memcmp((const char *)call->attr + first, none, known - first));
 }
 
-static bool is_remote(const struct ofi_call *call)
-{
-    return call->access & HMREG_ACCESS_REMOTE;
-}
-
-/* A key of the program's choice ends with the program's own region; the cache's are the provider's.
- */
+/* A receive that is pending at the close must not write into the memory later, unless the user
+ * accepts that. A key of the program's choice ends with the program's own region; the cache's are
+ * the provider's. */
 static bool has_cacheable_rights(const struct ofi_domain *domain, const struct ofi_call *call)
 {
-    if (!is_remote(call))
+    enum record_rights rights = ofi_rights(call);
+
+    if (rights == RECORD_WRITTEN && !preload_mode()->write) {
+        record_passed_on(
+            "local-write",
+            "a region that the NIC may write (FI_RECV, FI_READ) is not cached, since a "
+            "receive that is pending when the program closes it would write into the "
+            "memory later: --cache=write accepts that");
+        return false;
+    }
+    if (rights != RECORD_REMOTE)
         return true;
     if (!preload_mode()->remote) {
         record_passed_on("remote-rights",

@@ -40,7 +40,12 @@ bool asked_remote(unsigned access)
     return access & REMOTE;
 }
 
-static bool asked_writes(unsigned access)
+bool asked_written(unsigned access)
+{
+    return access & IBV_ACCESS_LOCAL_WRITE;
+}
+
+static bool peers_write(unsigned access)
 {
     return access & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC);
 }
@@ -59,7 +64,7 @@ static const struct passed_on *refuse(const struct asked *asked)
         return &windows;
     if (asked->access & ~(unsigned)TRANSLATED)
         return &unknown_access;
-    if (asked_writes(asked->access) && !(asked->access & IBV_ACCESS_LOCAL_WRITE))
+    if (peers_write(asked->access) && !asked_written(asked->access))
         return &write_alone;
     if ((asked->access & IBV_ACCESS_REMOTE_ATOMIC) && !(asked->access & IBV_ACCESS_REMOTE_WRITE))
         return &atomic_alone;

@@ -26,6 +26,8 @@ struct passed_on {
 
 /* May peers use a region with this access? */
 bool asked_remote(unsigned access);
+/* May the NIC write it for the program itself: received messages, what it reads from peers? */
+bool asked_written(unsigned access);
 
 /* Fills *attr, which refers to *iov, with what hmreg registers in its place. Returns NULL, or why
  * the call must be passed on. */

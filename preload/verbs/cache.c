@@ -1,6 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * See cache.h. While ibv_fork_init() is in force libibverbs keeps registered pages from children:
+ * See cache.h. A work request that the program has posted and not seen completed names its region
+ * by the key alone. A receive that is pending when the program deregisters its region fails without
+ * us; where the key stays valid it writes into memory that the program has freed by then. So unless
+ * the user accepts that, only regions that the NIC just reads outlive their deregistration.
+ *
+ * While ibv_fork_init() is in force libibverbs keeps registered pages from children:
  * a cached registration would keep them from a child that the program forks after it has
  * deregistered them. So there nothing is cached.
  */
@@ -13,6 +18,10 @@
 static const struct passed_on remote = {
     "remote-rights", "a registration that peers may use was not cached, since its key would stay "
                      "valid after the program has deregistered it; --cache=remote accepts that"};
+static const struct passed_on written = {
+    "local-write", "a registration that the NIC may write (IBV_ACCESS_LOCAL_WRITE) was not cached, "
+                   "since a receive that is pending when the program deregisters it would write "
+                   "into the memory later; --cache=write accepts that"};
 static const struct passed_on fork_init = {
     "fork-init", "nothing is cached in a program that calls ibv_fork_init() (or has "
                  "RDMAV_FORK_SAFE) on this kernel: its children would lack memory that is cached. "
@@ -29,6 +38,8 @@ static const struct passed_on *refuse(const struct asked *asked)
         return &left;
     if (asked_remote(asked->access) && !preload_mode()->remote)
         return &remote;
+    if (asked_written(asked->access) && !preload_mode()->write)
+        return &written;
     return pd_keeps_pages_from_children() ? &fork_init : NULL;
 }
 
@@ -45,6 +56,19 @@ static int get(struct hmreg_domain *domain, const struct hmreg_mr_attr *attr,
     if (is_plain(attr))
         return hmreg_mr_get(domain, attr->iov->iov_base, attr->iov->iov_len, attr->access, region);
     return hmreg_mr_get_attr(domain, attr, 0, region);
+}
+
+void cache_revoke(struct hmreg_mr *region, const struct asked *asked)
+{
+    struct hmreg *lib = engine_library();
+    struct hmreg_domain *domain = pd_domain(asked->pd);
+
+    /* The domain finds it ended, so that the last put deregisters it. */
+    if (lib && domain) {
+        hmreg_invalidate(lib, asked->addr, asked->length);
+        hmreg_domain_progress(domain);
+    }
+    hmreg_mr_put(region);
 }
 
 struct hmreg_mr *cache_get(const struct asked *asked, struct ibv_mr **native, struct made *made)

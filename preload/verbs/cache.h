@@ -12,4 +12,7 @@
  * is recorded. Release it with hmreg_mr_put(). */
 struct hmreg_mr *cache_get(const struct asked *asked, struct ibv_mr **native, struct made *made);
 
+/* Releases a region of cache_get() that must not outlive its users: its keys end with the last. */
+void cache_revoke(struct hmreg_mr *region, const struct asked *asked);
+
 #endif

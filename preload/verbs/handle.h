@@ -17,9 +17,10 @@ struct handle {
      * without access, to which no memory window can be bound. */
     uint64_t of_drivers[8];
     /* What it stands for, one of them: */
-    struct hmreg_mr *region; /* a cached one, which hmreg_mr_put() releases */
+    struct hmreg_mr *region; /* a cached one */
     struct ibv_mr *real;     /* one of libibverbs, which a reregistration has put here */
     struct asked asked;
+    bool revoked; /* its keys end with it: cache_revoke(), not hmreg_mr_put() */
     _Atomic int live;
     struct handle *next_ended; /* of the list of handle_end_later() */
     uint32_t index;

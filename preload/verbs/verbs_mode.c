@@ -85,6 +85,8 @@ static int end(struct handle *handle)
 
     if (handle->real)
         error = native_dereg(handle->real);
+    else if (handle->revoked)
+        cache_revoke(handle->region, &handle->asked);
     else
         hmreg_mr_put(handle->region);
     if (error)

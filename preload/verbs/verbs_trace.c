@@ -9,6 +9,7 @@
  */
 #include "preload/guard.h"
 #include "preload/memory.h"
+#include "preload/verbs/asked.h"
 #include "preload/verbs/origin.h"
 #include "preload/verbs/verbs_mode.h"
 
@@ -18,8 +19,6 @@
 
 #undef ibv_reg_mr
 #undef ibv_reg_mr_iova
-
-#define REMOTE (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC)
 
 /* ---- begin and end of a call --------------------------------------------------------------- */
 
@@ -73,7 +72,9 @@ static struct record_call new_call(const struct verbs_request *request, const vo
         .addr = (uint64_t)(uintptr_t)request->addr,
         .len = request->length,
         .access = request->access,
-        .remote = (request->access & REMOTE) != 0,
+        .rights = asked_remote(request->access)    ? RECORD_REMOTE
+                  : asked_written(request->access) ? RECORD_WRITTEN
+                                                   : RECORD_READ,
         .iface = RECORD_IFACE_UNKNOWN,
         .device = -1,
         .nic = nic_of(request->pd->context),

@@ -242,6 +242,9 @@ static void same_range(void)
     call = host_call(6, 0x40000, PAGE);
     call.how = RECORD_HIT; /* a cache has answered it: there is nothing to save */
     record_registered(&call);
+    call = host_call(7, 0x40000, PAGE);
+    call.kind = RECORD_REREG_MR; /* no cache answers it */
+    record_registered(&call);
 }
 
 static void record__range_again__its_time_counted(void **state)

@@ -101,6 +101,50 @@ static void run__every_call__named_with_its_failure(void **state)
     json_decref(document);
 }
 
+/* Of each mode what it saves beyond those before it. */
+static void run__registered_again__what_each_mode_saves(void **state)
+{
+    static const char *const modes[] = {"cache", "cache=write", "cache=remote"};
+    static const char *const rights[] = {"read", "write", "remote"};
+    static const int repeated[] = {3, 5, 9};
+    json_t *document = report("kinds", 0, "");
+    const json_t *rows = list_at(document, "processes/0/registrations");
+
+    assert_int_equal(number_at(document, "processes/0/again/count"), 17);
+    for (int i = 0; i < 3; i++) {
+        const json_t *mode = with(list_at(document, "processes/0/again/modes"), "mode", modes[i]);
+
+        assert_int_equal(number_at(mode, "count"), repeated[i]);
+        assert_true(number_at(mode, "ns") > 0);
+        assert_int_equal(number_at(with(rows, "rights", rights[i]), "count"), repeated[i] + 1);
+        assert_int_equal(json_is_true(json_object_get(with(rows, "rights", rights[i]), "remote")),
+                         i == 2);
+    }
+    json_decref(document);
+}
+
+static void run__receive_pending_at_the_deregistration__as_the_mode_says(void **state)
+{
+    static const struct {
+        const char *mode, *answer;
+    } runs[] = {{"--trace", "local operation error\n"},
+                {"--gpu", "local operation error\n"},
+                {"--cache", "local operation error\n"},
+                {"--cache=write", "overwritten\n"},
+                {"--cache=remote", "overwritten\n"}};
+
+    for (size_t i = 0; i < sizeof(runs) / sizeof(runs[0]); i++) {
+        struct tool tool =
+            tool_run("run", runs[i].mode, "env", fake(), environment("PROGRAM"), "late");
+
+        assert_int_equal(tool.status, 0);
+        assert_string_equal(tool.out, runs[i].answer);
+        if (!strcmp(runs[i].mode, "--cache"))
+            assert_says(tool.err, "--cache=write accepts that (local-write)");
+        tool_free(&tool);
+    }
+}
+
 static void run__memory_freed_while_registered__reported(void **state)
 {
     json_t *document = report("freed", 0, "");
@@ -185,7 +229,7 @@ static void run__module_that_links_libibverbs__reported(void **state)
 /* libibverbs' ibv_reg_mr() jumps to our ibv_reg_mr_iova2(), which must know that. */
 static void run__functions_looked_up_on_a_handle__passed_on_and_said(void **state)
 {
-    static const char *const modes[] = {"--trace", "--gpu", "--cache", "--cache=remote"};
+    static const char *const modes[] = {"--trace", "--gpu", "--cache=write", "--cache=remote"};
 
     for (size_t i = 0; i < sizeof(modes) / sizeof(modes[0]); i++) {
         struct tool tool =
@@ -217,13 +261,21 @@ static void run__text__tables_and_advice_on_standard_error(void **state)
     assert_string_equal(tool.out, "");
     assert_says(tool.err, "10 registrations of 40 KiB, 0 failed");
     assert_says(tool.err, "9 registrations repeated earlier ones");
-    assert_says(tool.err, "hmreg run --cache");
+    assert_says(tool.err, "saved by --cache: nothing");
+    assert_says(tool.err, "saved by --cache=remote: 9 registrations, ");
+    assert_says(tool.err, "peers reach the memory after the program has deregistered it");
+    assert_null(strstr(tool.err, "saved by --cache=write"));
+    tool_free(&tool);
+    tool = tool_run("run", "env", fake(), environment("PROGRAM"), "kinds");
+    assert_says(tool.err, "saved by --cache: 3 registrations, ");
+    assert_says(tool.err, "saved by --cache=write: 5 registrations, ");
+    assert_says(tool.err, "a receive that is pending");
     tool_free(&tool);
     /* with rights for peers, which --cache does not keep */
     tool = tool_run("run", "--cache", "env", fake(), environment("PROGRAM"), "again");
     assert_says(tool.err, "9 registrations repeated earlier ones");
     assert_says(tool.err, "or the reason is below");
-    assert_null(strstr(tool.err, "A cache saves"));
+    assert_null(strstr(tool.err, "saved by"));
     tool_free(&tool);
 }
 
@@ -425,8 +477,8 @@ static void run__by_audit__looked_up_calls_seen_and_cached(void **state)
     fd = mkostemp(file, O_CLOEXEC);
     assert_true(fd >= 0);
     close(fd);
-    tool = tool_run("run", "--by", "audit", "--cache", "--json", "--output", file, "env", fake(),
-                    program, "reg__again");
+    tool = tool_run("run", "--by", "audit", "--cache=write", "--json", "--output", file, "env",
+                    fake(), program, "reg__again");
     document = json_load_file(file, 0, NULL);
     unlink(file);
     assert_int_equal(tool.status, 0);
@@ -650,6 +702,8 @@ static void run__limit_of_files__counted_and_said(void **state)
 
 TEST_MAIN(TEST(run__program__its_registrations), TEST(run__call_of_libibverbs_itself__not_counted),
           TEST(run__every_call__named_with_its_failure),
+          TEST(run__registered_again__what_each_mode_saves),
+          TEST(run__receive_pending_at_the_deregistration__as_the_mode_says),
           TEST(run__memory_freed_while_registered__reported),
           TEST(run__threads__every_call_counted), TEST(run__forks__a_report_of_each),
           TEST(run__region_of_the_parent_in_a_child__harmless),

@@ -84,7 +84,7 @@ static void run__wrong_command_line__said(void **state)
     struct tool tool = tool_run("run", "--cache=all", "true");
 
     assert_int_equal(tool.status, 125);
-    assert_says(tool.err, "--cache and --cache=remote are accepted");
+    assert_says(tool.err, "--cache, --cache=write and --cache=remote are accepted");
     tool_free(&tool);
     tool = tool_run("run");
     assert_int_equal(tool.status, 125);
@@ -95,6 +95,9 @@ static void run__wrong_command_line__said(void **state)
     tool_free(&tool);
     tool = tool_run("run", "--gpu", "--cache=remote", "sh", "-c", "echo $HMREG_RUN_MODE");
     assert_string_equal(tool.out, "trace,gpu,cache=remote\n");
+    tool_free(&tool);
+    tool = tool_run("run", "--cache", "--cache=write", "sh", "-c", "echo $HMREG_RUN_MODE");
+    assert_string_equal(tool.out, "trace,cache=write\n");
     tool_free(&tool);
 }
 

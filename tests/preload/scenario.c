@@ -4,7 +4,9 @@
  * program without libibverbs loads. Nothing here knows hmreg.
  */
 #include "tests/preload/scenario.h"
+#include "tests/support/fake/ibverbs.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <infiniband/verbs.h>
 #include <pthread.h>
@@ -81,6 +83,40 @@ static int again(char **argv)
 {
     for (int i = 0; i < 10; i++)
         dereg(reg(0, PAGE));
+    return 0;
+}
+
+/* Regions that the NIC reads, those that it may write, and those of peers. */
+static int kinds(char **argv)
+{
+    static const struct {
+        int rights, times;
+    } rows[] = {{0, 4}, {IBV_ACCESS_LOCAL_WRITE, 6}, {RIGHTS, 10}};
+
+    for (int i = 0; i < 3; i++)
+        for (int j = 0; j < rows[i].times; j++) {
+            struct ibv_mr *mr = ibv_reg_mr(pd, memory + i * PAGE, PAGE, rows[i].rights);
+
+            require(mr != NULL, "ibv_reg_mr");
+            dereg(mr);
+        }
+    return 0;
+}
+
+/* A receive is posted, its buffer deregistered and freed; then the message comes. */
+static int late(char **argv)
+{
+    struct fake_ibverbs *nic = dlsym(RTLD_DEFAULT, FAKE_IBVERBS_SYMBOL);
+    char *page = aligned_alloc(PAGE, PAGE), *to;
+    struct ibv_mr *mr = ibv_reg_mr(pd, page, PAGE, IBV_ACCESS_LOCAL_WRITE);
+    struct ibv_sge posted;
+
+    require(nic && mr, "ibv_reg_mr");
+    posted = (struct ibv_sge){(uintptr_t)page, PAGE, mr->lkey};
+    dereg(mr);
+    to = nic->reach(posted.lkey, posted.addr, posted.length, IBV_ACCESS_LOCAL_WRITE);
+    puts(!to ? "local operation error" : to == page ? "overwritten" : "elsewhere");
+    free(page);
     return 0;
 }
 
@@ -281,11 +317,11 @@ int scenario(char **argv)
     static const struct {
         const char *name;
         int (*run)(char **argv);
-    } scenarios[] = {{"plain", plain},       {"again", again},      {"freed", freed},
-                     {"calls", calls},       {"forks", forks},      {"heir", heir},
-                     {"exec", executes},     {"_exit", leaves},     {"killed", killed},
-                     {"looks", looks},       {"threads", threads},  {"waits", waits},
-                     {"receives", receives}, {"confined", confined}};
+    } scenarios[] = {
+        {"plain", plain},       {"again", again},       {"freed", freed},     {"calls", calls},
+        {"forks", forks},       {"heir", heir},         {"exec", executes},   {"_exit", leaves},
+        {"killed", killed},     {"looks", looks},       {"threads", threads}, {"waits", waits},
+        {"receives", receives}, {"confined", confined}, {"kinds", kinds},     {"late", late}};
 
     open_pd();
     for (size_t i = 0; argv[1] && i < sizeof(scenarios) / sizeof(scenarios[0]); i++)

@@ -49,6 +49,14 @@ static const char *how_name(unsigned how)
     return names[how] ? names[how] : "?";
 }
 
+static const char *rights_name(unsigned rights)
+{
+    static const char *const names[RECORD_RIGHTS_COUNT] = {
+        [RECORD_READ] = "read", [RECORD_WRITTEN] = "write", [RECORD_REMOTE] = "remote"};
+
+    return names[rights];
+}
+
 /* What registrations and failures have alike. */
 static json_t *describe_row(const struct trace_view *view, const struct view_row *row)
 {
@@ -63,7 +71,8 @@ static json_t *describe_row(const struct trace_view *view, const struct view_row
     doc_set(made, "device", doc_device(key->device));
     doc_set(made, "nic", text_or_null(view->names[key->nic]));
     doc_set(made, "caller", text_or_null(view->names[key->module]));
-    doc_set(made, "remote", doc_made(json_boolean(key->remote)));
+    doc_set(made, "rights", doc_text(rights_name(key->rights)));
+    doc_set(made, "remote", doc_made(json_boolean(key->rights == RECORD_REMOTE)));
     set_number(made, "size_from", key->size ? UINT64_C(1) << (key->size - 1) : 0);
     set_number(made, "count", row->count);
     set_number(made, "bytes", row->bytes);
@@ -179,15 +188,32 @@ static bool is_libfabrics(const struct trace_view *view, const struct view_range
            !strncmp(slash ? slash + 1 : view->names[key->module], "libfabric.so", 12);
 }
 
-/* How many registrations of libfabric's own repeat an earlier one. */
-static uint64_t libfabrics(const struct trace_view *view)
-{
-    uint64_t count = 0;
+/* The mode that keeps regions with these rights. */
+static const char *const cache_modes[RECORD_RIGHTS_COUNT] = {
+    [RECORD_READ] = "cache", [RECORD_WRITTEN] = "cache=write", [RECORD_REMOTE] = "cache=remote"};
 
-    for (unsigned i = 0; i < view->range_count; i++)
-        if (is_libfabrics(view, &view->ranges[i]))
-            count += view->ranges[i].count - 1;
-    return count;
+/* Of the program's registrations that repeat an earlier one: those that each mode saves, and the
+ * modes before it do not; and how many of libfabric's own do. */
+static void set_savings(json_t *again, const struct trace_view *view)
+{
+    uint64_t counts[RECORD_RIGHTS_COUNT] = {0}, ns[RECORD_RIGHTS_COUNT] = {0}, libfabrics = 0;
+    json_t *modes = doc_array();
+
+    for (unsigned i = 0; i < view->range_count; i++) {
+        const struct view_range *range = &view->ranges[i];
+
+        if (is_libfabrics(view, range)) {
+            libfabrics += range->count - 1;
+        } else if (range->row < view->row_count) {
+            counts[view->rows[range->row].key.rights] += range->count - 1;
+            ns[view->rows[range->row].key.rights] += range->again_ns;
+        }
+    }
+    for (unsigned i = 0; i < RECORD_RIGHTS_COUNT; i++)
+        doc_add(modes, doc_pack("{s:s, s:o, s:o}", "mode", cache_modes[i], "count",
+                                number(counts[i]), "ns", number(ns[i])));
+    set_number(again, "libfabrics", libfabrics);
+    doc_set(again, "modes", modes);
 }
 
 /* Before set_rows(), which sorts the rows that ranges refer to. */
@@ -211,7 +237,7 @@ static void set_again(json_t *process, struct trace_view *view)
     }
     set_number(again, "count", view->again);
     set_number(again, "ns", view->again_ns);
-    set_number(again, "libfabrics", libfabrics(view));
+    set_savings(again, view);
     doc_set(again, "ranges", ranges);
     doc_set(process, "again", again);
 }
@@ -227,7 +253,7 @@ static void set_reasons(json_t *process, const struct trace_view *view)
     if (view->mode & RECORD_MODE_WRONG)
         doc_add(list, doc_pack("{s:s, s:i, s:s}", "slug", "wrong-mode", "count", 1, "text",
                                "HMREG_RUN_MODE has a word that was left out; accepted are trace, "
-                               "gpu, cache, cache=remote, separated by commas"));
+                               "gpu, cache, cache=write, cache=remote, separated by commas"));
     doc_set(process, "passed_on", list);
 }
 
@@ -252,7 +278,9 @@ static json_t *modes_of(const struct trace_view *view)
     if (view->mode & RECORD_MODE_GPU)
         doc_add(modes, doc_text("gpu"));
     if (view->mode & RECORD_MODE_CACHE)
-        doc_add(modes, doc_text(view->mode & RECORD_MODE_REMOTE ? "cache=remote" : "cache"));
+        doc_add(modes, doc_text(cache_modes[view->mode & RECORD_MODE_REMOTE  ? RECORD_REMOTE
+                                            : view->mode & RECORD_MODE_WRITE ? RECORD_WRITTEN
+                                                                             : RECORD_READ]));
     return modes;
 }
 

@@ -57,7 +57,7 @@ static const char *memory_words(const json_t *row, char buf[32])
 /* Without the column "how" if all were passed on, as without --gpu and --cache. */
 static struct table *new_registrations(bool how)
 {
-    static const char *const headings[] = {"NIC",   "remote", ">size from", ">count", ">bytes",
+    static const char *const headings[] = {"NIC",   "rights", ">size from", ">count", ">bytes",
                                            ">time", ">mean",  ">longest",   "caller"};
     struct table *table = table_new("call", "memory", "path", NULL);
 
@@ -79,7 +79,7 @@ static void add_registration(struct table *table, const json_t *row, bool how)
     if (how)
         table_add(table, "%s", doc_words(row, "how"));
     table_add(table, "%s", doc_has(row, "nic") ? doc_words(row, "nic") : "-");
-    table_add(table, "%s", doc_is(row, "remote") ? "yes" : "no");
+    table_add(table, "%s", doc_words(row, "rights"));
     table_add(table, "%s", doc_bytes_words(doc_number(row, "size_from"), buf));
     table_add(table, "%" PRIu64, count);
     table_add(table, "%s", doc_bytes_words(doc_number(row, "bytes"), buf));
@@ -190,16 +190,35 @@ static bool was_cached(const json_t *process)
     return false;
 }
 
-/* Advice about those that the program made. */
+/* Of those that the program made. */
 static const char *again_words(const json_t *process, uint64_t count)
 {
-    if (!count)
-        return "";
-    if (was_cached(process))
+    if (count && was_cached(process))
         return " The memory had changed, or is never cached, as that of files is, with the "
                "variables of a program that share a page with its file; or the reason is below.";
-    return " A cache saves that where the memory does not change in between: hmreg run --cache, "
-           "and where peers may reach it, --cache=remote.";
+    return "";
+}
+
+/* What each mode saves, and what it costs. */
+static void print_savings(const json_t *modes)
+{
+    static const char *const words[] = {
+        "",
+        " At a price: a receive that is pending when the program deregisters its buffer does not "
+        "fail then, and writes into the memory later, also where the program has freed it.",
+        " At a price: peers reach the memory after the program has deregistered it."};
+    char label[64], count[64], time[32];
+    const json_t *mode;
+
+    doc_each(mode, modes) {
+        snprintf(label, sizeof(label), "saved by --%s: ", doc_words(mode, "mode"));
+        if (mode_i < COUNT(words) && doc_number(mode, "count"))
+            print_paragraph(label, "%s, %s, where the memory does not change in between.%s",
+                            count_words(doc_number(mode, "count"), "registration", count),
+                            time_words(doc_number(mode, "ns"), time), words[mode_i]);
+        else if (!mode_i)
+            print_paragraph(label, "nothing: it keeps what is only sent from.");
+    }
 }
 
 static void print_again(const json_t *process)
@@ -221,6 +240,8 @@ static void print_again(const json_t *process)
                     count_words(all, "registration", count),
                     time_words(doc_number(again, "ns"), buf), words,
                     again_words(process, all > own ? all - own : 0));
+    if (all > own && !was_cached(process))
+        print_savings(json_object_get(again, "modes"));
     table = table_new("address", ">length", ">times", ">time", "caller", NULL);
     doc_each(range, json_object_get(again, "ranges")) {
         if (range_i == MOST_RANGES)

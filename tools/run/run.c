@@ -309,10 +309,13 @@ static const char *take_cache(const char *value, void *options)
 {
     struct run_options *to = options;
 
-    if (value && strcmp(value, "remote"))
-        return "--cache and --cache=remote are accepted";
+    bool write = value && !strcmp(value, "write"), remote = value && !strcmp(value, "remote");
+
+    if (value && !write && !remote)
+        return "--cache, --cache=write and --cache=remote are accepted";
     to->cache = true;
-    to->remote = to->remote || value;
+    to->write = to->write || write;
+    to->remote = to->remote || remote;
     return NULL;
 }
 
@@ -360,7 +363,8 @@ static const char *take_word(const char *value, void *options)
 static const struct option_def options[] = {
     {"trace", NULL, "only record; also without this option", take_trace},
     {"gpu", NULL, "make registrations of device memory succeed", take_gpu},
-    {"cache", "[=remote]", "remember registrations; =remote: those for peers too", take_cache},
+    {"cache", "[=MORE]", "remember regions that are only sent from, and MORE: write, remote",
+     take_cache},
     {"by", "WAY", "preload; audit: also where functions are looked up", take_by},
     {"json", NULL, "JSON instead of tables; its keys are in hmreg-run(1)", options_take_json},
     {"follow", "SECONDS", "report again after so long, while the program runs", take_follow},

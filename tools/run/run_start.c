@@ -121,6 +121,7 @@ bool environment_set(const struct run_options *options, const char *folder, char
     }
     snprintf(mode, sizeof(mode), "trace%s%s", options->gpu ? ",gpu" : "",
              options->remote  ? ",cache=remote"
+             : options->write ? ",cache=write"
              : options->cache ? ",cache"
                               : "");
     setenv("HMREG_RUN_MODE", mode, 1);

@@ -152,7 +152,7 @@ static bool is_valid(const struct record_key *key)
 {
     return key->call && key->call < RECORD_CALL_COUNT && key->how && key->how < RECORD_HOW_COUNT &&
            (key->iface < HMREG_IFACE_COUNT || key->iface == IFACE_UNKNOWN) &&
-           key->path < HMREG_PATH_COUNT && key->size <= 64 && key->remote <= 1 &&
+           key->path < HMREG_PATH_COUNT && key->size <= 64 && key->rights < RECORD_RIGHTS_COUNT &&
            key->module < RECORD_NAMES && key->nic < RECORD_NAMES && key->device >= -1 &&
            key->error >= 0;
 }

@@ -7,6 +7,7 @@
 #include "preload/mode.h"
 #include "preload/ofi/domain_hook.h"
 #include "preload/record.h"
+#include "tests/preload/ofi/recorded.h"
 #include "tests/preload/ofi/vendor_memory.h"
 #include "tests/support/fake_fabric.h"
 #include "tests/support/test.h"
@@ -221,43 +222,7 @@ static void end_after_use(struct fid_domain *domain)
     end(domain);
 }
 
-/* ---- what is recorded -------------------------------------------------------------------- */
-
-struct counts {
-    uint64_t passed, made, hits, ends, failures, unknown;
-};
-
-/* Since `before`, if given. */
-static struct counts recorded(const struct counts *before)
-{
-    const struct record_layout *file = record_file();
-    struct counts counts = {.unknown = file->header.unknown_ends};
-
-    for (unsigned i = 0; i < RECORD_ROWS; i++) {
-        const struct record_row *row = &file->rows[i];
-
-        if (row->state != RECORD_READY)
-            continue;
-        *(row->key.how == RECORD_PASSED ? &counts.passed
-          : row->key.how == RECORD_MADE ? &counts.made
-                                        : &counts.hits) += row->count;
-        counts.ends += row->ends;
-        counts.failures += row->end_failures;
-    }
-    for (size_t i = 0; before && i < sizeof(counts) / sizeof(uint64_t); i++)
-        ((uint64_t *)&counts)[i] -= ((const uint64_t *)before)[i];
-    return counts;
-}
-
-static uint64_t reason(const char *slug)
-{
-    const struct record_layout *file = record_file();
-
-    for (unsigned i = 0; i < RECORD_REASONS; i++)
-        if (file->reasons[i].state == RECORD_READY && !strcmp(file->reasons[i].slug, slug))
-            return file->reasons[i].count;
-    return 0;
-}
+/* ---- modes ------------------------------------------------------------------------------- */
 
 static void only_in(bool right)
 {
@@ -273,6 +238,16 @@ static void only_traced(void)
 static void only_cached(void)
 {
     only_in(preload_mode()->cache);
+}
+
+/* Do regions with these rights outlive their close? */
+static bool keeps(enum record_rights rights)
+{
+    const struct preload_mode *mode = preload_mode();
+
+    return rights == RECORD_READ      ? mode->cache
+           : rights == RECORD_WRITTEN ? mode->write
+                                      : mode->remote;
 }
 
 static void only_gpu(void)
@@ -505,6 +480,32 @@ static void cache__two_regions_of_one_range__two_objects_of_one_registration(voi
     assert_int_equal(counts.ends, 3);
     assert_int_equal(fake_fabric.live, 1); /* it is cached: closing the domain is not refused */
     end(domain);
+}
+
+/* What is pending at the close names the region by its desc, which is looked up later. */
+static void close__access_pending__region_gone_unless_accepted(void **state)
+{
+    static const struct {
+        uint64_t access;
+        enum record_rights rights;
+    } regions[] = {{FI_SEND, RECORD_READ},
+                   {FI_SEND | FI_WRITE, RECORD_READ},
+                   {FI_RECV, RECORD_WRITTEN},
+                   {FI_READ | FI_WRITE, RECORD_WRITTEN},
+                   {FI_SEND | FI_RECV, RECORD_WRITTEN},
+                   {FI_SEND | FI_REMOTE_READ, RECORD_REMOTE}};
+
+    for (unsigned i = 0; i < sizeof(regions) / sizeof(regions[0]); i++) {
+        struct fid_domain *domain;
+
+        begin();
+        fake_fabric.info->domain_attr->mr_mode = FI_MR_PROV_KEY;
+        domain = open_hooked();
+        close_ok(reg_ok(domain, regions[i].access));
+        assert_int_equal(fake_fabric.given.attr.access, regions[i].access);
+        assert_int_equal(fake_fabric.live, keeps(regions[i].rights));
+        end(domain);
+    }
 }
 
 static void cache__operations_of_a_region__go_to_the_provider(void **state)
@@ -767,6 +768,7 @@ static const struct test_case cases[] = {
     TEST(trace__domain_on_another__recorded_once),
     TEST(trace__domain_on_one_of_libibverbs__its_own_not_recorded),
     TEST(trace__domain_of_another_fabric_handed_through__hooked_once),
+    TEST(close__access_pending__region_gone_unless_accepted),
     TEST(cache__two_regions_of_one_range__two_objects_of_one_registration),
     TEST(cache__operations_of_a_region__go_to_the_provider),
     TEST(cache__region_open__domain_busy),

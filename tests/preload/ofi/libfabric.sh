@@ -12,7 +12,7 @@ modes=(trace gpu,cache=remote)
 hooks=("ofi_hook_noop;hmreg")
 if [[ ${HMREG_TEST_LONG-} ]]; then
     vendors=("$@")
-    modes=(trace gpu cache cache=remote gpu,cache=remote)
+    modes=(trace gpu cache cache=write cache=remote gpu,cache=remote)
     hooks+=("hmreg;ofi_hook_noop" "hmreg;hmreg" "hmreg;absent")
 fi
 traces=$(mktemp -d)
@@ -128,7 +128,7 @@ says_that_libfabric_registers() {
     FI_PROVIDER=tcp,ofi_rxm pingpong
     cat "$scratch/report"
     grep -q 'libfabric made [0-9]* of them for itself, as its provider ofi_rxm does' "$scratch/report" &&
-        ! grep -q 'A cache saves' "$scratch/report"
+        ! grep -q 'saved by' "$scratch/report"
 }
 
 plainly_pingpong() {
@@ -139,7 +139,7 @@ plainly_pingpong() {
 # A region of the host's is recorded once, although tcp's and ofi_rxm's domains see it.
 check "${fabric}__trace__each_registration_and_end_once" \
     prints "registered fi_mr_reg passed system system remote 0 3" \
-    "registered fi_mr_reg passed system system local 0 3" "ended 3" "live 0" "unknown 0" "again 2" \
+    "registered fi_mr_reg passed system system written 0 3" "ended 3" "live 0" "unknown 0" "again 2" \
     -- program trace host 3
 check "${fabric}__trace__region_left_at_the_end_is_live" \
     prints "live 1" -- program trace host 1 leave
@@ -156,11 +156,15 @@ for mode in "${modes[@]}"; do
         is_right program "$mode" host 3 basic
 done
 
-check "${fabric}__cache__local_ones_hit_remote_ones_pass" \
+check "${fabric}__cache__written_ones_and_remote_ones_pass" \
     prints "registered fi_mr_reg passed system system remote 0 5" \
-    "registered fi_mr_reg made system system local 0 1" \
-    "registered fi_mr_reg hit system system local 0 4" "reason remote-rights 5" "live 0" "unknown 0" \
-    -- program cache host 5
+    "registered fi_mr_reg passed system system written 0 5" "reason remote-rights 5" "reason local-write 5" \
+    "live 0" "unknown 0" -- program cache host 5
+check "${fabric}__cache_write__written_ones_hit_remote_ones_pass" \
+    prints "registered fi_mr_reg passed system system remote 0 5" \
+    "registered fi_mr_reg made system system written 0 1" \
+    "registered fi_mr_reg hit system system written 0 4" "reason remote-rights 5" "live 0" "unknown 0" \
+    -- program cache=write host 5
 check "${fabric}__cache_remote__provider_chooses_keys__remote_ones_hit" \
     prints "registered fi_mr_reg made system system remote 0 1" \
     "registered fi_mr_reg hit system system remote 0 4" -- program cache=remote host 5 basic
@@ -190,7 +194,7 @@ for others in "${hooks[@]}"; do
         prints "registered $call passed system system remote 0 2" "ended 2" "unknown 0" \
         -- program trace host 2
     check "${fabric}__hooks_${others//;/_and_}__cache_hits" \
-        prints "registered $call hit system system local 0 1" -- program cache host 2
+        prints "registered $call hit system system written 0 1" -- program cache=write host 2
 done
 hook=hmreg
 

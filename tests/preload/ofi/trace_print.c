@@ -4,7 +4,7 @@
  * this folder:
  *
  *     trace_print FILE...
- *     registered CALL HOW IFACE PATH remote|local ERROR COUNT
+ *     registered CALL HOW IFACE PATH read|written|remote ERROR COUNT
  *     ended COUNT / live COUNT / unknown COUNT / again COUNT / reason SLUG COUNT
  */
 #include "preload/record_layout.h"
@@ -31,6 +31,7 @@ static const char *iface_of(unsigned iface)
 
 static void print_rows(const struct record_layout *file)
 {
+    static const char *const rights[] = {"read", "written", "remote"};
     unsigned long long ended = 0, live = 0;
 
     for (unsigned i = 0; i < RECORD_ROWS; i++) {
@@ -41,7 +42,7 @@ static void print_rows(const struct record_layout *file)
         printf("registered %s %s %s %s %s %d %llu\n", record_call_name(row->key.call),
                name_of(hows, RECORD_HOW_COUNT, row->key.how), iface_of(row->key.iface),
                hmreg_path_name((enum hmreg_path)row->key.path),
-               row->key.remote ? "remote" : "local", (int)row->key.error,
+               rights[row->key.rights % RECORD_RIGHTS_COUNT], (int)row->key.error,
                (unsigned long long)row->count);
         ended += row->ends;
     }

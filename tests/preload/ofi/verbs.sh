@@ -26,10 +26,13 @@ hooked() { # MODE PROGRAM...
 check verbs__host_without_us__right_bytes says "all right" "$PLAIN" verbs host 2
 check verbs__trace__each_registration_once \
     prints "registered fi_mr_reg passed system system remote 0 3" \
-    "registered fi_mr_reg passed system system local 0 3" -- hooked trace "$PLAIN" verbs host 3
-check verbs__cache__local_ones_hit \
-    prints "registered fi_mr_reg made system system local 0 1" \
-    "registered fi_mr_reg hit system system local 0 2" -- hooked cache "$PLAIN" verbs host 3
+    "registered fi_mr_reg passed system system written 0 3" -- hooked trace "$PLAIN" verbs host 3
+check verbs__cache__written_ones_pass \
+    prints "registered fi_mr_reg passed system system written 0 3" "reason local-write 3" \
+    -- hooked cache "$PLAIN" verbs host 3
+check verbs__cache_write__written_ones_hit \
+    prints "registered fi_mr_reg made system system written 0 1" \
+    "registered fi_mr_reg hit system system written 0 2" -- hooked cache=write "$PLAIN" verbs host 3
 check verbs__cache_remote__remote_ones_hit \
     prints "registered fi_mr_reg made system system remote 0 1" \
     "registered fi_mr_reg hit system system remote 0 2" -- hooked cache=remote "$PLAIN" verbs host 3

@@ -18,7 +18,7 @@ __attribute__((constructor)) static void warm_up(void)
     if (getenv("PRELOAD_COLD"))
         return;
     bench = bench_open();
-    bench_dereg(bench_reg(&bench, bench_map(NULL, 65536), 65536, LOCAL));
+    bench_dereg(bench_reg(&bench, bench_map(NULL, 65536), 65536, READ));
     bench_close(&bench);
 }
 
@@ -30,9 +30,17 @@ bool bench_mode(const char *mode)
            (at[strlen(mode)] == '\0' || at[strlen(mode)] == ',');
 }
 
+bool bench_keeps(int access)
+{
+    if (access & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ))
+        return bench_mode("cache=remote");
+    return bench_mode("cache=remote") || bench_mode("cache=write") ||
+           (access == READ && bench_mode("cache"));
+}
+
 void bench_need(const char *mode)
 {
-    if (!bench_mode(mode) && !(!strcmp(mode, "cache") && bench_mode("cache=remote")))
+    if (!bench_mode(mode) && !(!strcmp(mode, "cache") && bench_keeps(READ)))
         test_skip("of mode %s", mode);
 }
 

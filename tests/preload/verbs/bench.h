@@ -10,6 +10,7 @@
 
 #include <stdbool.h>
 
+#define READ   0
 #define LOCAL  IBV_ACCESS_LOCAL_WRITE
 #define REMOTE (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ)
 
@@ -22,9 +23,11 @@ struct bench {
 struct bench bench_open(void);
 void bench_close(struct bench *bench);
 
-/* Is this process run with the mode "gpu", "cache", "cache=remote"? */
+/* Is this process run with the mode "gpu", "cache", "cache=write", "cache=remote"? */
 bool bench_mode(const char *mode);
-/* Skips the case unless it is. */
+/* Does a registration with this access outlive its deregistration? */
+bool bench_keeps(int access);
+/* Skips the case unless it is; "cache" stands for all of these. */
 void bench_need(const char *mode);
 
 /* Registrations since bench_open(). */

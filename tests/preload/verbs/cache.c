@@ -26,44 +26,53 @@ static char *reach(uint32_t key, const void *addr, size_t len, unsigned access)
 
 static void reg__again__as_often_as_the_mode_says(void **state)
 {
-    bool cached = bench_mode("cache") || bench_mode("cache=remote");
-    struct bench bench = bench_open();
-    char *memory = bench_map(NULL, PAGE);
+    static const int rights[] = {READ, IBV_ACCESS_RELAXED_ORDERING, LOCAL, REMOTE};
 
-    for (unsigned i = 0; i < 10; i++) {
-        struct ibv_mr *mr = bench_reg(&bench, memory + 3, 1000, LOCAL);
+    for (unsigned i = 0; i < sizeof(rights) / sizeof(rights[0]); i++) {
+        bool kept = bench_keeps(rights[i] & ~IBV_ACCESS_RELAXED_ORDERING);
+        struct bench bench = bench_open();
+        char *memory = bench_map(NULL, PAGE);
 
-        assert_ptr_equal(reach(mr->lkey, memory + 3, 1000, LOCAL), memory + 3);
-        bench_dereg(mr);
+        for (int j = 0; j < 10; j++) {
+            struct ibv_mr *mr = bench_reg(&bench, memory + 3, 1000, rights[i]);
+
+            assert_ptr_equal(reach(mr->lkey, memory + 3, 1000, (unsigned)rights[i]), memory + 3);
+            bench_dereg(mr);
+        }
+        assert_int_equal(bench_regs(&bench), kept ? 1 : 10);
+        assert_int_equal(atomic_load(&ib.fake->live), kept ? 1 : 0);
+        munmap(memory, PAGE);
+        bench_close(&bench);
     }
-    assert_int_equal(bench_regs(&bench), cached ? 1 : 10);
-    assert_int_equal(atomic_load(&ib.fake->live), cached ? 1 : 0);
-    munmap(memory, PAGE);
-    bench_close(&bench);
 }
 
-static void reg__remote_rights__kept_only_if_accepted(void **state)
+/* A receive that the program has posted names its buffer by the key alone: the NIC looks the key up
+ * when the message comes. A peer does so as well. */
+static void dereg__access_pending__refused_unless_accepted(void **state)
 {
-    struct bench bench = bench_open();
-    char *memory = bench_map(NULL, PAGE);
-    uint32_t rkey = 0;
+    static const struct {
+        int rights;
+        unsigned access;
+    } pending[] = {{LOCAL, IBV_ACCESS_LOCAL_WRITE},
+                   {LOCAL | IBV_ACCESS_RELAXED_ORDERING, IBV_ACCESS_LOCAL_WRITE},
+                   {IBV_ACCESS_REMOTE_READ, IBV_ACCESS_REMOTE_READ},
+                   {REMOTE, IBV_ACCESS_LOCAL_WRITE},
+                   {REMOTE, IBV_ACCESS_REMOTE_WRITE}};
 
-    for (unsigned i = 0; i < 3; i++) {
-        struct ibv_mr *mr = bench_reg(&bench, memory, PAGE, REMOTE);
+    for (unsigned i = 0; i < sizeof(pending) / sizeof(pending[0]); i++) {
+        struct bench bench = bench_open();
+        char *memory = bench_map(NULL, PAGE), *found;
+        struct ibv_mr *mr = bench_reg(&bench, memory, PAGE, pending[i].rights);
+        uint32_t key = pending[i].access == IBV_ACCESS_LOCAL_WRITE ? mr->lkey : mr->rkey;
 
-        rkey = mr->rkey;
-        assert_ptr_equal(reach(rkey, memory, PAGE, IBV_ACCESS_REMOTE_WRITE), memory);
+        assert_ptr_equal(reach(key, memory, PAGE, pending[i].access), memory);
         bench_dereg(mr);
+        found = reach(key, memory, PAGE, pending[i].access);
+        assert_ptr_equal(
+            found, bench_keeps(pending[i].rights & ~IBV_ACCESS_RELAXED_ORDERING) ? memory : NULL);
+        munmap(memory, PAGE);
+        bench_close(&bench);
     }
-    if (bench_mode("cache=remote")) {
-        assert_int_equal(bench_regs(&bench), 1);
-        assert_ptr_equal(reach(rkey, memory, PAGE, IBV_ACCESS_REMOTE_WRITE), memory);
-    } else {
-        assert_int_equal(bench_regs(&bench), 3);
-        assert_null(reach(rkey, memory, PAGE, IBV_ACCESS_REMOTE_WRITE));
-    }
-    munmap(memory, PAGE);
-    bench_close(&bench);
 }
 
 /* Peers may reach what was registered and nothing else, whatever else is cached. */
@@ -212,7 +221,131 @@ static void reg__freed_and_mapped_again__registered_anew(void **state)
     bench_close(&bench);
 }
 
+static const int each_rights[] = {READ, LOCAL, REMOTE};
+
+/* The program may have freed the old memory. What it has posted with the old key fails. */
 static void rereg__host_memory__moves(void **state)
+{
+    for (int i = 0; i < 6; i++) {
+        int rights = each_rights[i % 3];
+        struct bench bench = bench_open();
+        char *first = bench_map(NULL, PAGE), *second = bench_map(NULL, PAGE);
+        struct ibv_mr *mr = bench_reg(&bench, first, PAGE, rights);
+        uint32_t old = mr->lkey;
+
+        if (i >= 3)
+            munmap(first, PAGE);
+        assert_int_equal(
+            ib.rereg_mr(mr, IBV_REREG_MR_CHANGE_TRANSLATION, NULL, second, PAGE / 2, 0), 0);
+        assert_ptr_equal(reach(mr->lkey, second, PAGE / 2, (unsigned)rights), second);
+        assert_null(reach(old, first, PAGE, 0));
+        assert_int_equal(atomic_load(&ib.fake->live), 1);
+        bench_dereg(mr);
+        if (i < 3)
+            munmap(first, PAGE);
+        munmap(second, PAGE);
+        bench_close(&bench);
+    }
+}
+
+static void rereg__protection_domain__moves(void **state)
+{
+    for (int i = 0; i < 3; i++) {
+        struct bench bench = bench_open();
+        char *memory = bench_map(NULL, PAGE);
+        struct ibv_mr *mr = bench_reg(&bench, memory, PAGE, each_rights[i]);
+        struct ibv_pd *other = ib.alloc_pd(bench.device);
+
+        assert_int_equal(ib.rereg_mr(mr, IBV_REREG_MR_CHANGE_PD, other, NULL, 0, 0), 0);
+        assert_ptr_equal(mr->pd, other);
+        assert_int_equal(ib.dealloc_pd(bench.pd), 0);
+        assert_ptr_equal(reach(mr->lkey, memory, PAGE, (unsigned)each_rights[i]), memory);
+        assert_int_equal(ib.dealloc_pd(other), EBUSY);
+        bench_dereg(mr);
+        bench.pd = other;
+        munmap(memory, PAGE);
+        bench_close(&bench);
+    }
+}
+
+/* Others have registered the same memory. */
+static void rereg__one_of_two__the_other_stays(void **state)
+{
+    struct bench bench = bench_open();
+    char *memory = bench_map(NULL, PAGE), *second = bench_map(NULL, PAGE);
+    struct ibv_mr *a = bench_reg(&bench, memory, PAGE, READ);
+    struct ibv_mr *b = bench_reg(&bench, memory, PAGE, READ);
+
+    assert_int_equal(ib.rereg_mr(a, IBV_REREG_MR_CHANGE_TRANSLATION, NULL, second, PAGE, 0), 0);
+    assert_ptr_equal(reach(a->lkey, second, PAGE, 0), second);
+    assert_ptr_equal(reach(b->lkey, memory, PAGE, 0), memory);
+    bench_dereg(b);
+    assert_int_equal(atomic_load(&ib.fake->live), 1);
+    bench_dereg(a);
+    munmap(memory, PAGE);
+    munmap(second, PAGE);
+    bench_close(&bench);
+}
+
+/* What a driver or libibverbs refuses: the same answer, and the region as it was. */
+static void rereg__refused__its_answer_and_the_old_region(void **state)
+{
+    static const struct {
+        int flags, access, result, error;
+        bool no_rereg;
+    } calls[] = {
+        {IBV_REREG_MR_CHANGE_TRANSLATION, 0, IBV_REREG_MR_ERR_CMD, EOPNOTSUPP, true},
+        {IBV_REREG_MR_CHANGE_ACCESS, LOCAL, IBV_REREG_MR_ERR_CMD, EOPNOTSUPP, true},
+        {IBV_REREG_MR_CHANGE_PD, 0, IBV_REREG_MR_ERR_CMD, EOPNOTSUPP, true},
+        {0, 0, IBV_REREG_MR_ERR_CMD, EINVAL, false},
+        {1 << 20, 0, IBV_REREG_MR_ERR_INPUT, EINVAL, false},
+        {IBV_REREG_MR_CHANGE_TRANSLATION, LOCAL, IBV_REREG_MR_ERR_INPUT, EINVAL, false},
+        {IBV_REREG_MR_CHANGE_ACCESS, IBV_ACCESS_REMOTE_WRITE, IBV_REREG_MR_ERR_CMD, EINVAL, false},
+    };
+
+    for (unsigned i = 0; i < 3 * sizeof(calls) / sizeof(calls[0]); i++) {
+        struct bench bench = bench_open();
+        char *memory = bench_map(NULL, PAGE);
+        struct ibv_mr *mr = bench_reg(&bench, memory, PAGE, each_rights[i % 3]), before = *mr;
+
+        atomic_store(&ib.fake->no_rereg, calls[i / 3].no_rereg);
+        errno = 0;
+        assert_int_equal(
+            ib.rereg_mr(mr, calls[i / 3].flags, bench.pd, memory, PAGE, calls[i / 3].access),
+            calls[i / 3].result);
+        assert_int_equal(errno, calls[i / 3].error);
+        atomic_store(&ib.fake->no_rereg, 0);
+        assert_memory_equal(mr, &before, sizeof(before));
+        assert_ptr_equal(reach(mr->lkey, memory, PAGE, (unsigned)each_rights[i % 3]), memory);
+        assert_int_equal(atomic_load(&ib.fake->live), 1);
+        bench_dereg(mr);
+        assert_int_equal(atomic_load(&ib.fake->live), bench_keeps(each_rights[i % 3]));
+        munmap(memory, PAGE);
+        bench_close(&bench);
+    }
+}
+
+/* Drivers read the rights that they keep behind the struct ibv_mr. */
+static void rereg__right_to_bind__windows_and_busy(void **state)
+{
+    struct bench bench = bench_open();
+    char *memory = bench_map(NULL, PAGE);
+    struct ibv_mr *mr = bench_reg(&bench, memory, PAGE, READ);
+    struct ibv_mw *window = ibv_alloc_mw(bench.pd, IBV_MW_TYPE_1);
+    struct ibv_mw_bind bind = {.bind_info = {.mr = mr, .addr = (uintptr_t)memory, .length = 100}};
+
+    assert_int_equal(ibv_bind_mw(NULL, window, &bind), EINVAL);
+    assert_int_equal(ib.rereg_mr(mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, IBV_ACCESS_MW_BIND),
+                     0);
+    assert_int_equal(ibv_bind_mw(NULL, window, &bind), 0);
+    assert_int_equal(ib.dereg_mr(mr), EBUSY);
+    assert_int_equal(ibv_dealloc_mw(window), 0);
+    bench_dereg(mr);
+    munmap(memory, PAGE);
+    bench_close(&bench);
+}
+
+static void rereg__twice__moves_and_changes(void **state)
 {
     struct bench bench = bench_open();
     char *first = bench_map(NULL, PAGE), *second = bench_map(NULL, PAGE);
@@ -274,7 +407,7 @@ static void dereg__twice__refused(void **state)
     struct ibv_mr *mr;
 
     bench_need("cache");
-    mr = bench_reg(&bench, memory, PAGE, LOCAL);
+    mr = bench_reg(&bench, memory, PAGE, READ);
     bench_dereg(mr);
     assert_int_equal(ib.dereg_mr(mr), EINVAL);
     munmap(memory, PAGE);
@@ -382,7 +515,7 @@ static void reg__thread_that_was_cancelled__done_first(void **state)
 /* The child ends its copy of the parent's region, and has a NIC of its own. */
 static int child(struct bench *parents, struct ibv_mr *mr, char *memory)
 {
-    bool ours = bench_mode("cache") || bench_mode("cache=remote");
+    bool ours = bench_keeps(LOCAL);
     unsigned ended = atomic_load(&ib.fake->deregs);
     struct ibv_context *device;
     struct ibv_device **list = ib.get_device_list(NULL);
@@ -455,12 +588,15 @@ static void fork_init__in_force__nothing_is_cached(void **state)
 }
 
 TEST_MAIN(TEST(reg__again__as_often_as_the_mode_says),
-          TEST(reg__remote_rights__kept_only_if_accepted),
+          TEST(dereg__access_pending__refused_unless_accepted),
           TEST(reg__remote_part_of_a_cached_range__its_own_bounds),
           TEST(reg__twice_at_once__two_objects), TEST(reg__read_only__no_more_rights),
           TEST(reg__iova__device_uses_it), TEST(reg__probes_and_rare_access__as_without_us),
           TEST(dereg__bound_window__busy), TEST(bind__region_without_the_right__refused),
           TEST(reg__freed_and_mapped_again__registered_anew), TEST(rereg__host_memory__moves),
+          TEST(rereg__protection_domain__moves), TEST(rereg__one_of_two__the_other_stays),
+          TEST(rereg__refused__its_answer_and_the_old_region),
+          TEST(rereg__right_to_bind__windows_and_busy), TEST(rereg__twice__moves_and_changes),
           TEST(dealloc_pd__region_in_use__busy_until_it_ends),
           TEST(close_device__with_cached_regions__nothing_is_left), TEST(dereg__twice__refused),
           TEST(reg__no_more_regions__cached_ones_make_room),

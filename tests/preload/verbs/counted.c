@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * In the guest, under `hmreg run --cache`: a plain program of verbs registers and deregisters host
- * memory again and again; the kernel's count of regions (rdma(8)) and the record agree. The exit
- * status is 0 if they do.
+ * In the guest, under `hmreg run --cache=write`: a plain program of verbs registers and deregisters
+ * host memory again and again; the kernel's count of regions (rdma(8)) and the record agree. The
+ * exit status is 0 if they do.
  */
 #include "preload/record_layout.h"
 #include "tests/rdma/bench.h"

@@ -225,13 +225,44 @@ static void rereg__each_way__the_new_memory_by_the_new_key(void **state)
         else
             assert_ptr_equal(ib.fake->reach(mr->rkey, (uintptr_t)to, PART, IBV_ACCESS_REMOTE_READ),
                              to);
-        if (bench_mode("cache=remote")) /* the first region stays cached */
-            continue;
         assert_int_equal(atomic_load(&ib.fake->live), 1);
         if (old != mr->rkey)
             assert_null(ib.fake->reach(old, (uintptr_t)host, 1, 0));
     }
     bench_dereg(mr);
+    munmap(host, LEN);
+    memory_close(&memory);
+    bench_close(&bench);
+}
+
+/* A driver without the call: its answer, of device memory too. */
+static void rereg__driver_has_none__its_answer_and_the_old_region(void **state)
+{
+    static const int flags[] = {IBV_REREG_MR_CHANGE_TRANSLATION, IBV_REREG_MR_CHANGE_ACCESS};
+    struct bench bench = bench_open();
+    struct memory memory = memory_open();
+    char *host = bench_map(NULL, LEN);
+    struct ibv_mr *mr;
+
+    bench_need("gpu");
+    atomic_store(&ib.fake->no_rereg, 1);
+    for (int i = 0; i < 4; i++) {
+        char *from = i % 2 ? host : memory.device, *to = i % 2 ? memory.device : host;
+
+        mr = bench_reg(&bench, from, PART, REMOTE);
+        errno = 0;
+        assert_int_equal(ib.rereg_mr(mr, flags[i / 2], NULL, to, PART, i / 2 ? LOCAL : 0),
+                         IBV_REREG_MR_ERR_CMD);
+        assert_int_equal(errno, EOPNOTSUPP);
+        assert_ptr_equal(mr->addr, from);
+        if (from == host)
+            assert_ptr_equal(
+                ib.fake->reach(mr->rkey, (uintptr_t)host, PART, IBV_ACCESS_REMOTE_READ), host);
+        else
+            assert_moves(&memory, mr->rkey, memory.device, PART);
+        bench_dereg(mr);
+    }
+    atomic_store(&ib.fake->no_rereg, 0);
     munmap(host, LEN);
     memory_close(&memory);
     bench_close(&bench);
@@ -249,7 +280,7 @@ static void rereg__wrong_arguments__old_region_stays(void **state)
                      IBV_REREG_MR_ERR_INPUT);
     assert_int_equal(
         ib.rereg_mr(mr, IBV_REREG_MR_CHANGE_TRANSLATION, NULL, memory.device, (size_t)1 << 40, 0),
-        IBV_REREG_MR_ERR_INPUT);
+        IBV_REREG_MR_ERR_CMD);
     assert_moves(&memory, mr->rkey, memory.device, PART);
     bench_dereg(mr);
     memory_close(&memory);
@@ -313,6 +344,7 @@ TEST_MAIN(TEST(reg__runtime_is_not_started__stays_so),
           TEST(reg__windows_or_past_the_end__fails_as_before),
           TEST(dealloc_pd__device_region__busy_until_it_ends),
           TEST(rereg__each_way__the_new_memory_by_the_new_key),
+          TEST(rereg__driver_has_none__its_answer_and_the_old_region),
           TEST(rereg__wrong_arguments__old_region_stays),
           TEST(reg__freed_and_allocated_again__the_new_bytes),
           TEST(fork__child_ends_and_registers__the_parents_are_untouched))

@@ -55,7 +55,7 @@ static bool reaches(const struct ibv_mr *mr, const char *memory)
 static void dereg_twice(void)
 {
     on_signal.result = ib.dereg_mr(on_signal.mr);
-    on_signal.second = bench_mode("cache") ? ib.dereg_mr(on_signal.mr) : EINVAL;
+    on_signal.second = bench_keeps(LOCAL) ? ib.dereg_mr(on_signal.mr) : EINVAL;
 }
 
 /* Of the cache the region is hmreg's, and not the first one, whose address free(3) takes. */
@@ -112,14 +112,39 @@ static void rereg__in_a_handler_inside_a_registration__as_anywhere(void **state)
     struct bench bench = bench_open();
     char *memory = bench_map(NULL, 3 * PAGE);
     struct ibv_mr *mr;
+    uint32_t old;
 
     on_signal.mr = bench_reg(&bench, memory, PAGE, LOCAL);
+    old = on_signal.mr->lkey;
     on_signal.memory = memory + PAGE;
     interrupt_next(move, 0);
     mr = bench_reg(&bench, memory + 2 * PAGE, PAGE, LOCAL);
     assert_int_equal(on_signal.result, 0);
     assert_ptr_equal(on_signal.mr->addr, memory + PAGE);
     assert_true(reaches(on_signal.mr, memory + PAGE));
+    assert_null(ib.fake->reach(old, (uint64_t)(uintptr_t)memory, PAGE, 0));
+    bench_dereg(on_signal.mr);
+    bench_dereg(mr);
+    munmap(memory, 3 * PAGE);
+    bench_close(&bench);
+}
+
+static void rereg__refused_in_a_handler__old_region_stays(void **state)
+{
+    struct bench bench = bench_open();
+    char *memory = bench_map(NULL, 3 * PAGE);
+    struct ibv_mr *mr;
+
+    on_signal.mr = bench_reg(&bench, memory, PAGE, LOCAL);
+    on_signal.memory = memory + PAGE;
+    atomic_store(&ib.fake->no_rereg, 1);
+    interrupt_next(move, 0);
+    mr = bench_reg(&bench, memory + 2 * PAGE, PAGE, LOCAL);
+    atomic_store(&ib.fake->no_rereg, 0);
+    assert_int_equal(on_signal.result, IBV_REREG_MR_ERR_CMD);
+    assert_ptr_equal(on_signal.mr->addr, memory);
+    assert_true(reaches(on_signal.mr, memory));
+    assert_int_equal(atomic_load(&ib.fake->live), 2);
     bench_dereg(on_signal.mr);
     bench_dereg(mr);
     munmap(memory, 3 * PAGE);
@@ -271,6 +296,7 @@ static void reg__left_by_a_jump__later_calls_as_before(void **state)
 TEST_MAIN(TEST(dereg__in_a_handler_inside_a_registration__as_anywhere),
           TEST(reg__in_a_handler_inside_a_registration__as_anywhere),
           TEST(rereg__in_a_handler_inside_a_registration__as_anywhere),
+          TEST(rereg__refused_in_a_handler__old_region_stays),
           TEST(reg__in_a_handler_on_an_alternate_stack__the_call_goes_on),
           TEST(reg__beside_a_coroutine_inside_a_registration__the_call_goes_on),
           TEST(reg__left_by_a_jump__later_calls_as_before))

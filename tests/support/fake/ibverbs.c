@@ -324,19 +324,37 @@ EXPORTED int ibv_dereg_mr(struct ibv_mr *mr)
     return 0;
 }
 
-/* Of host memory only, as the real one. */
+/* What the driver and the kernel refuse of a reregistration: an errno value. */
+static int check_rereg(int flags, void *addr, size_t length, int access)
+{
+    if (atomic_load(&hmreg_fake_ibverbs.no_rereg))
+        return EOPNOTSUPP;
+    if (!flags)
+        return EINVAL;
+    if (flags & IBV_REREG_MR_CHANGE_TRANSLATION && !can_read(addr))
+        return EFAULT;
+    return flags & IBV_REREG_MR_CHANGE_ACCESS
+               ? check(addr, length, (uintptr_t)addr, (unsigned)access)
+               : 0;
+}
+
+/* Of host memory only, as the real one; an error of the first kind is libibverbs' own. */
 EXPORTED int ibv_rereg_mr(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *addr,
                           size_t length, int access)
 {
     struct entry *entry = &entries[mr->handle];
     bool moves = flags & IBV_REREG_MR_CHANGE_TRANSLATION;
+    int error;
 
-    if (((struct region *)mr)->type || (moves && (!addr || !length))) {
+    if (((struct region *)mr)->type || (moves && (!addr || !length)) ||
+        flags & ~IBV_REREG_MR_FLAGS_SUPPORTED ||
+        (access && !(flags & IBV_REREG_MR_CHANGE_ACCESS))) {
         errno = EINVAL;
         return IBV_REREG_MR_ERR_INPUT;
     }
-    if (moves && !can_read(addr)) {
-        errno = EFAULT;
+    error = check_rereg(flags, addr, length, access);
+    if (error) {
+        errno = error;
         return IBV_REREG_MR_ERR_CMD;
     }
     pthread_mutex_lock(&lock);
@@ -345,8 +363,11 @@ EXPORTED int ibv_rereg_mr(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void 
         entry->iova = (uint64_t)(uintptr_t)addr;
         entry->length = mr->length = length;
     }
-    if (flags & IBV_REREG_MR_CHANGE_ACCESS)
+    if (flags & IBV_REREG_MR_CHANGE_ACCESS) {
         entry->access = (unsigned)access;
+        ((struct region *)mr)->private_access = access;
+        mr->rkey = access & REMOTE ? mr->lkey | 1 : 0;
+    }
     if (flags & IBV_REREG_MR_CHANGE_PD) {
         entry->pd->regions--;
         entry->pd = (struct pd *)pd;

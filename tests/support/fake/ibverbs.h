@@ -17,6 +17,7 @@ struct fake_ibverbs {
     atomic_uint imported;  /* of those made, of a dmabuf */
     atomic_uint failed;    /* registrations that failed */
     atomic_uint most;      /* not 0: one more region than this is ENOMEM */
+    atomic_uint no_rereg;  /* not 0: the driver has no ibv_rereg_mr(), as Soft-RoCE's */
     atomic_uint fork_init; /* not 0: ibv_fork_init() is in force, on a kernel that needs it */
     atomic_int pid;        /* of the process whose regions these are */
     /* The bytes that an RDMA access of this kind (IBV_ACCESS_*; 0: the device reads for a local

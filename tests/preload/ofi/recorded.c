@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * See recorded.h.
+ */
+#include "tests/preload/ofi/recorded.h"
+
+#include "preload/record.h"
+
+#include <string.h>
+
+struct counts recorded(const struct counts *before)
+{
+    const struct record_layout *file = record_file();
+    struct counts counts = {.unknown = file->header.unknown_ends};
+
+    for (unsigned i = 0; i < RECORD_ROWS; i++) {
+        const struct record_row *row = &file->rows[i];
+
+        if (row->state != RECORD_READY)
+            continue;
+        *(row->key.how == RECORD_PASSED ? &counts.passed
+          : row->key.how == RECORD_MADE ? &counts.made
+                                        : &counts.hits) += row->count;
+        counts.ends += row->ends;
+        counts.failures += row->end_failures;
+    }
+    for (size_t i = 0; before && i < sizeof(counts) / sizeof(uint64_t); i++)
+        ((uint64_t *)&counts)[i] -= ((const uint64_t *)before)[i];
+    return counts;
+}
+
+uint64_t reason(const char *slug)
+{
+    const struct record_layout *file = record_file();
+
+    for (unsigned i = 0; i < RECORD_REASONS; i++)
+        if (file->reasons[i].state == RECORD_READY && !strcmp(file->reasons[i].slug, slug))
+            return file->reasons[i].count;
+    return 0;
+}

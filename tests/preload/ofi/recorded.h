@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * What this process's trace file has.
+ */
+#ifndef TESTS_PRELOAD_OFI_RECORDED_H
+#define TESTS_PRELOAD_OFI_RECORDED_H
+
+#include <stdint.h>
+
+struct counts {
+    uint64_t passed, made, hits, ends, failures, unknown;
+};
+
+/* Since `before`, if given. */
+struct counts recorded(const struct counts *before);
+/* How often calls were passed on for a reason. */
+uint64_t reason(const char *slug);
+
+#endif
