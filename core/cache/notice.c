@@ -6,6 +6,8 @@
 
 #include "core/base/error.h"
 
+#include <errno.h>
+
 /* ---- the ranges -------------------------------------------------------------------------- */
 
 /* One range of a get. */
@@ -75,6 +77,7 @@ static bool ask_is_anonymous(struct get *get, const struct part *part, struct hm
     range->anonymous = false;
     hmreg_error_guard(&guard);
     rc = system->ops->resolve(system->self, part->start, (size_t)(part->end - part->start), range);
+    monitor_asked(get->set->monitor, rc == -EFAULT ? 0 : rc); /* EFAULT: a hole in the range */
     hmreg_error_unguard(&guard, rc);
     return range->anonymous && range->host_addr;
 }

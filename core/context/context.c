@@ -69,9 +69,10 @@ static void log_choice(struct hmreg *lib)
 
     monitor_query(lib->monitor, &info);
     stats_page_show_monitor(&lib->stats_page, info.active);
-    if (info.active == HMREG_MONITOR_DISABLED)
+    if (info.active == HMREG_MONITOR_DISABLED || monitor_is_short(lib->monitor))
         log_must(&lib->settings.log,
-                 "host memory is registered anew by each get, none is cached: %s", info.why);
+                 "host memory is registered anew by each get, none is cached%s: %s",
+                 info.active == HMREG_MONITOR_DISABLED ? "" : " for now", info.why);
     else
         log_say(&lib->settings.log, HMREG_LOG_INFO, "%s tells of changes of host memory%s%s",
                 hmreg_monitor_name(info.active), info.why[0] ? "; " : "", info.why);

@@ -32,6 +32,7 @@ struct monitor {
     pthread_mutex_t choose_lock;
     char why[256];    /* why no better one serves, or which lost its power; under choose_lock */
     atomic_bool told; /* nothing has happened since monitor_choose() returned true */
+    atomic_bool is_short, was_short; /* of memory or descriptors: now; ever */
     pthread_mutex_t lock;
     struct listener *listeners;
 };
@@ -200,6 +201,13 @@ static void take_chosen(struct monitor *monitor, enum hmreg_monitor kind)
     atomic_store(&monitor->told, false);
 }
 
+static void run_short(struct monitor *monitor)
+{
+    atomic_store(&monitor->is_short, true);
+    if (!atomic_exchange(&monitor->was_short, true))
+        atomic_store(&monitor->told, false);
+}
+
 static void choose(struct monitor *monitor)
 {
     static const enum hmreg_monitor order[] = {HMREG_MONITOR_MEMHOOKS, HMREG_MONITOR_USERFAULTFD};
@@ -209,12 +217,15 @@ static void choose(struct monitor *monitor)
         int rc = start(monitor, order[i]);
 
         if (!rc) {
+            atomic_store(&monitor->is_short, false);
             take_chosen(monitor, order[i]);
             return;
         }
         note_lack(monitor, order[i]);
-        if (is_passing(rc))
+        if (is_passing(rc)) {
+            run_short(monitor);
             return;
+        }
     }
     take_chosen(monitor, HMREG_MONITOR_DISABLED);
 }
@@ -241,9 +252,9 @@ static void change_all(void)
     changes_push(&(struct change){0, UINT64_MAX, .source = CHANGE_LOST});
 }
 
-static enum hmreg_monitor take_over(struct monitor *monitor, enum hmreg_monitor from)
+static enum hmreg_monitor take_over(struct monitor *monitor, enum hmreg_monitor next)
 {
-    if (monitor->asked != HMREG_MONITOR_DEFAULT || from != HMREG_MONITOR_MEMHOOKS)
+    if (monitor->asked != HMREG_MONITOR_DEFAULT || next != HMREG_MONITOR_USERFAULTFD)
         return HMREG_MONITOR_DISABLED;
     if (start(monitor, HMREG_MONITOR_USERFAULTFD)) {
         note_lack(monitor, HMREG_MONITOR_USERFAULTFD);
@@ -252,22 +263,51 @@ static enum hmreg_monitor take_over(struct monitor *monitor, enum hmreg_monitor 
     return HMREG_MONITOR_USERFAULTFD;
 }
 
-/* The thread's last error says why. Regions that other threads are registering end like cached
- * ones: they are in their cache before their memory is watched, and so before the second change of
- * all. */
-static void lose(struct monitor *monitor, enum hmreg_monitor from)
+/* next: what may take over. The thread's last error says why. Regions that other threads are
+ * registering end like cached ones: they are in their cache before their memory is watched, and so
+ * before the second change of all. */
+static void lose(struct monitor *monitor, enum hmreg_monitor from, enum hmreg_monitor next)
 {
     pthread_mutex_lock(&monitor->choose_lock);
     if (monitor_kind(monitor) == from) {
         monitor->why[0] = '\0';
         note_lack(monitor, from);
         change_all();
-        take_chosen(monitor, take_over(monitor, from));
+        take_chosen(monitor, take_over(monitor, next));
         change_all();
         if (from == HMREG_MONITOR_MEMHOOKS)
             memhooks_close();
     }
     pthread_mutex_unlock(&monitor->choose_lock);
+}
+
+static void note_short(struct monitor *monitor, bool is_short)
+{
+    pthread_mutex_lock(&monitor->choose_lock);
+    if (is_short || monitor_kind(monitor) == HMREG_MONITOR_MEMHOOKS)
+        monitor->why[0] = '\0';
+    if (is_short) {
+        note_lack(monitor, monitor_kind(monitor));
+        run_short(monitor);
+    } else {
+        atomic_store(&monitor->is_short, false);
+    }
+    pthread_mutex_unlock(&monitor->choose_lock);
+}
+
+void monitor_asked(struct monitor *monitor, int rc)
+{
+    enum hmreg_monitor kind = monitor_kind(monitor);
+
+    if (is_passing(rc) || (!rc && atomic_load(&monitor->is_short)))
+        note_short(monitor, rc);
+    else if (rc && (kind == HMREG_MONITOR_MEMHOOKS || kind == HMREG_MONITOR_USERFAULTFD))
+        lose(monitor, kind, HMREG_MONITOR_DISABLED);
+}
+
+bool monitor_is_short(const struct monitor *monitor)
+{
+    return atomic_load(&monitor->is_short);
 }
 
 static bool watch_by_hooks(struct monitor *monitor, uint64_t start_addr, uint64_t end)
@@ -278,7 +318,7 @@ static bool watch_by_hooks(struct monitor *monitor, uint64_t start_addr, uint64_
     hmreg_error_save(&before);
     rc = memhooks_watch(start_addr, end);
     if (rc && !is_passing(rc))
-        lose(monitor, HMREG_MONITOR_MEMHOOKS);
+        lose(monitor, HMREG_MONITOR_MEMHOOKS, HMREG_MONITOR_USERFAULTFD);
     hmreg_error_restore(&before);
     return !rc || (rc && monitor_kind(monitor) == HMREG_MONITOR_USERFAULTFD &&
                    userfault_watch(monitor->userfault, start_addr, end));
@@ -293,7 +333,7 @@ static bool watch_by_kernel(struct monitor *monitor, uint64_t start_addr, uint64
     if (userfault_is_lost(monitor->userfault)) {
         hmreg_error_save(&before);
         hmreg_fail(-EBADF, "the program has closed its descriptor");
-        lose(monitor, HMREG_MONITOR_USERFAULTFD);
+        lose(monitor, HMREG_MONITOR_USERFAULTFD, HMREG_MONITOR_DISABLED);
         hmreg_error_restore(&before);
     }
     return false;
@@ -311,7 +351,7 @@ void monitor_look(struct monitor *monitor, struct gate *gate)
         hmreg_error_save(&before);
         if (monitor_kind(monitor) == HMREG_MONITOR_MEMHOOKS &&
             memhooks_look(monitor->asked == HMREG_MONITOR_MEMHOOKS, &seen))
-            lose(monitor, HMREG_MONITOR_MEMHOOKS);
+            lose(monitor, HMREG_MONITOR_MEMHOOKS, HMREG_MONITOR_USERFAULTFD);
         hmreg_error_restore(&before);
         atomic_fetch_and(&gate->state, ~GATE_LOOKING);
         if (memhooks_loads() != seen)

@@ -33,7 +33,8 @@ void monitor_close(struct monitor *monitor); /* no listener is attached */
 /* Chooses the monitor that serves as the default, unless it is chosen already: the first of
  * MEMHOOKS and USERFAULTFD that works in this process, else DISABLED. If only memory or descriptors
  * are short, the kind stays DEFAULT, and a later call chooses. True: since the last call that
- * returned true, a monitor was chosen, or has lost its power. Preserves the thread's last error.
+ * returned true, a monitor was chosen, has lost its power, or memory or descriptors were short for
+ * the first time. Preserves the thread's last error.
  *
  * A monitor loses its power when other code changes libc's code and it cannot be hooked again, when
  * code is loaded that changes mappings past the hooks, or when the program closes the userfaultfd.
@@ -68,6 +69,12 @@ bool monitor_tidy(struct monitor *monitor);
  * the kernel did not deliver its events in time. With MEMHOOKS it does not ask the kernel; a change
  * made past libc is not reported at all. */
 bool monitor_sync(const struct monitor *monitor);
+
+/* The kernel could not be asked what a range of host memory is (rc 0: it could): the thread's last
+ * error says why. Unless only descriptors or memory are short, no range will be cached any more, so
+ * the monitor has lost its power. monitor_is_short(): the last such question failed for that. */
+void monitor_asked(struct monitor *monitor, int rc);
+bool monitor_is_short(const struct monitor *monitor);
 
 /* Clears GATE_LOOKING in a listener's gate, after looking at the code that was loaded. To be called
  * without a lock, before cached memory of the domain is used. */

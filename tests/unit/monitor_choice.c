@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -208,8 +209,94 @@ static void get__filter_kills_on_userfaultfd__survives_and_is_cached(void **stat
     assert_int_equal(status, 0);
 }
 
+/* ---- where the kernel cannot be asked what memory is ------------------------------------- */
+
+static struct hmreg_monitor_info query(const struct fixture *fixture)
+{
+    struct hmreg_monitor_info info = {.size = sizeof(info)};
+
+    assert_ok(hmreg_monitor_query(fixture->lib, &info));
+    return info;
+}
+
+static int without_proc(char *memory)
+{
+    char place[] = "/tmp/hmreg-empty-XXXXXX";
+    struct hmreg_monitor_info info;
+    struct fixture fixture;
+
+    if (!mkdtemp(place) || chdir(place) || rmdir(place) || chroot("."))
+        return 77;
+    open_default(&fixture);
+    if (fixture_key(&fixture, memory, 10) != 1 || fixture_key(&fixture, memory, 10) != 2)
+        return 2;
+    info = query(&fixture);
+    if (info.active != HMREG_MONITOR_DISABLED || !strstr(info.why, "list of mappings"))
+        return 3;
+    if (!strstr(logged.text, "none is cached: memhooks: ") || logged.count != 2)
+        return 4;
+    fixture_close(&fixture);
+    return 0;
+}
+
+static int without_descriptors(char *memory)
+{
+    struct rlimit before, few = {0};
+    struct hmreg_monitor_info info;
+    struct fixture fixture;
+
+    getrlimit(RLIMIT_NOFILE, &before);
+    few.rlim_cur = 3;
+    few.rlim_max = before.rlim_max;
+    setrlimit(RLIMIT_NOFILE, &few);
+    open_default(&fixture);
+    if (fixture_key(&fixture, memory, 10) != 1 || fixture_key(&fixture, memory, 10) != 2)
+        return 2;
+    info = query(&fixture);
+    if (!strstr(info.why, "list of mappings") || !strstr(logged.text, "for now: "))
+        return 3;
+    logged.count = 0;
+    setrlimit(RLIMIT_NOFILE, &before);
+    if (fixture_key(&fixture, memory, 10) != 3 || fixture_key(&fixture, memory, 10) != 3)
+        return 4;
+    info = query(&fixture);
+    if (info.active != HMREG_MONITOR_MEMHOOKS || info.why[0] || logged.count)
+        return 5;
+    fixture_close(&fixture);
+    return 0;
+}
+
+static void run_alone(int (*part)(char *memory))
+{
+    char *memory = fixture_map(1);
+    int status;
+    pid_t child;
+
+    fflush(NULL);
+    child = test_fork();
+    if (child == 0)
+        _exit(part(memory));
+    assert_int_equal(waitpid(child, &status, 0), child);
+    munmap(memory, fixture_page());
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 77)
+        test_skip("this process may not do so");
+    assert_int_equal(status, 0);
+}
+
+static void get__without_proc__none_is_cached_and_told(void **state)
+{
+    run_alone(without_proc);
+}
+
+static void get__without_descriptors__none_is_cached_and_told_until_there_are(void **state)
+{
+    run_alone(without_descriptors);
+}
+
 TEST_MAIN(TEST(open__default__nothing_is_hooked_before_a_get),
           TEST(get__first_of_host_memory__every_domain_is_notified_from_then_on),
           TEST(get__of_device_memory_or_without_a_cache__chooses_nothing),
           TEST(get__first_on_several_threads_at_once__one_chooses_for_all),
-          TEST(get__filter_kills_on_userfaultfd__survives_and_is_cached))
+          TEST(get__filter_kills_on_userfaultfd__survives_and_is_cached),
+          TEST(get__without_proc__none_is_cached_and_told),
+          TEST(get__without_descriptors__none_is_cached_and_told_until_there_are))
