@@ -68,7 +68,7 @@ static void log_choice(struct hmreg *lib)
     struct hmreg_monitor_info info = {0};
 
     monitor_query(lib->monitor, &info);
-    stats_page_show_monitor(&lib->stats_page, info.active);
+    stats_page_show_monitor(&lib->stats_page, &info);
     if (info.active == HMREG_MONITOR_DISABLED || monitor_is_short(lib->monitor))
         log_must(&lib->settings.log,
                  "host memory is registered anew by each get, none is cached%s: %s",

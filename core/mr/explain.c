@@ -8,6 +8,7 @@
 #include "core/base/error.h"
 #include "core/base/process.h"
 #include "core/base/validate.h"
+#include "core/context/context.h"
 #include "core/context/group.h"
 #include "core/mr/claim.h"
 #include "core/mr/mr.h"
@@ -97,6 +98,7 @@ static int check_out(const struct hmreg_explanation *out)
         VALIDATE_ARRAY(struct hmreg_explanation, reasons),
         VALIDATE_FIELD(struct hmreg_explanation, asks),
         VALIDATE_FIELD(struct hmreg_explanation, asks_why),
+        VALIDATE_FIELD(struct hmreg_explanation, uncached_why),
     };
     int rc = validate_out(out, FIRST_SIZE, "struct hmreg_explanation");
 
@@ -131,6 +133,18 @@ static void explain_hits(struct hmreg_explanation *explanation, const struct hmr
     explanation->asks = mr_asks(mr);
     if (mr_rest(mr)->ask_identity)
         snprintf(explanation->asks_why, sizeof(explanation->asks_why), "%s", mr_more(mr)->asks_why);
+}
+
+/* Why a get of host memory is not cached, if none is. */
+static void explain_uncached(struct hmreg_explanation *explanation, const struct hmreg_mr *mr)
+{
+    struct hmreg_monitor_info info;
+
+    if (!mr->slot_offset || mr_rest(mr)->cached || mr_rest(mr)->iface != HMREG_IFACE_SYSTEM)
+        return;
+    monitor_query(mr->domain->lib->monitor, &info);
+    if (info.active == HMREG_MONITOR_DISABLED || monitor_is_short(mr->domain->lib->monitor))
+        snprintf(explanation->uncached_why, sizeof(explanation->uncached_why), "%s", info.why);
 }
 
 /* Begins each reason's text with the rail that it is about. */
@@ -168,8 +182,10 @@ int hmreg_explain(const struct hmreg_mr *mr, struct hmreg_explanation *out)
         explain_region(&explanation, mr);
     else
         explanation = *last;
-    if (whole)
+    if (whole) {
         explain_hits(&explanation, whole);
+        explain_uncached(&explanation, whole);
+    }
     if (of_group)
         name_rail(&explanation, rail, mr->domain);
     hand_out(&explanation, out);

@@ -114,10 +114,15 @@ void stats_page_open(struct stats_page *stats_page, bool wanted, enum hmreg_moni
     write_header(&stats_page->page->header, monitor);
 }
 
-void stats_page_show_monitor(struct stats_page *stats_page, enum hmreg_monitor monitor)
+void stats_page_show_monitor(struct stats_page *stats_page, const struct hmreg_monitor_info *info)
 {
-    if (stats_page->page)
-        __atomic_store_n(&stats_page->page->header.monitor, (uint32_t)monitor, __ATOMIC_RELAXED);
+    struct stats_header *header = stats_page->page ? &stats_page->page->header : NULL;
+
+    if (!header)
+        return;
+    for (size_t i = 0; i < sizeof(header->monitor_why); i++)
+        __atomic_store_n(&header->monitor_why[i], info->why[i], __ATOMIC_RELAXED);
+    __atomic_store_n(&header->monitor, (uint32_t)info->active, __ATOMIC_RELEASE);
 }
 
 /* Does fd still refer to the page? Programs that become daemons close descriptors that they did not

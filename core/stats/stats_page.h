@@ -30,8 +30,8 @@ struct stats_page {
 /* Opens the page; without wanted, or on failure, nothing is shown. Does not change the thread's
  * last error. */
 void stats_page_open(struct stats_page *stats_page, bool wanted, enum hmreg_monitor monitor);
-/* Shows the monitor that was chosen as the default. */
-void stats_page_show_monitor(struct stats_page *stats_page, enum hmreg_monitor monitor);
+/* Shows the monitor that was chosen as the default, or has taken over. */
+void stats_page_show_monitor(struct stats_page *stats_page, const struct hmreg_monitor_info *info);
 void stats_page_close(struct stats_page *stats_page);
 
 /* Assign a free domain, block or row of the page. NULL: there is no page, or none is free, which

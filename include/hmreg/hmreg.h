@@ -234,7 +234,8 @@ struct hmreg_monitor_info {
     int userfaultfd;           /* 1: userfaultfd is active */
     uint64_t events;           /* userfaultfd events so far, in the whole process */
     uint64_t calls;            /* changes that memhooks reported so far, in the whole process */
-    char why[256];             /* if the library chose: why not a better monitor; else "" */
+    char why[256];             /* if the library chose: why not a better monitor; also why the
+                                  monitor that was active does not serve any more; else "" */
 };
 
 /* -EINVAL: an argument is NULL or out->size is too small. */
@@ -745,6 +746,8 @@ struct hmreg_explanation {
     char asks_why[252]; /* why each hit asks the runtime: the function of its driver that cannot be
                            hooked, and why, or what else ends such memory without a report; "": none
                            does */
+    char uncached_why[256]; /* of a get of host memory: why none is cached, as in
+                               hmreg_monitor_info; "": the range itself may have a reason */
 };
 
 /* Explains why a region has its path. mr NULL: explains the calling thread's last registration that

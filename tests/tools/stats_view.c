@@ -127,7 +127,7 @@ static void page__of_another_format__names_both(void **state)
     assert_bad("use the command of the process's hmreg, 7.8.9");
     fill(&page);
     page.header.size += 128;
-    assert_bad("its format is 1 with ");
+    assert_bad("its format is 2 with ");
 }
 
 static void page__of_something_else__refused(void **state)

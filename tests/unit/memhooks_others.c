@@ -4,6 +4,7 @@
  * tests that writes its jumps over the same bytes. Loaded before hmreg is opened, after it, and
  * still there when it is closed. Their changes of libc stay, so each test has a process of its own.
  */
+#include "core/context/context.h"
 #include "core/monitor/memhooks/hook_arch.h"
 #include "tests/support/cache_fixture.h"
 #include "tests/support/patch.h"
@@ -281,6 +282,23 @@ static void jump_to_nowhere(const char *file)
     MUST(strstr(hmreg_last_error()->text, "no file"));
 }
 
+/* The query, an explanation and the stats page say that nothing is cached, and why. */
+static void check_told(const struct fixture *fixture, const char *memory)
+{
+    struct hmreg_monitor_info info = {.size = sizeof(info)};
+    struct hmreg_explanation explanation = {.size = sizeof(explanation)};
+    const struct stats_header *header = &fixture->lib->stats_page.page->header;
+    struct hmreg_mr *mr = fixture_get(fixture, memory, 10);
+
+    MUST(hmreg_monitor_query(fixture->lib, &info) == 0);
+    MUST(info.active == HMREG_MONITOR_DISABLED && strstr(info.why, "munmap()"));
+    MUST(hmreg_explain(mr, &explanation) == 0);
+    MUST(strcmp(explanation.uncached_why, info.why) == 0);
+    MUST(header->monitor == HMREG_MONITOR_DISABLED);
+    MUST(strcmp(header->monitor_why, info.why) == 0);
+    hmreg_mr_put(mr);
+}
+
 /* The same while the library is open: it does not cache memory whose changes it cannot detect. */
 static void jump_to_nowhere_later(const char *file)
 {
@@ -298,6 +316,7 @@ static void jump_to_nowhere_later(const char *file)
     MUST(fixture_stats(&fixture).uncached == 1);
     MUST(fixture_key(&fixture, memory, 10) != 1);
     MUST(fixture_stats(&fixture).uncached == 2);
+    check_told(&fixture, memory);
 }
 
 /* Of our jump in munmap() only the last byte: it leads elsewhere, which is noticed as well. */

@@ -133,17 +133,17 @@ static json_t *describe_library(const struct view *view)
     for (unsigned i = 0; i < STATS_DOMAINS; i++)
         if (view->domains[i].number)
             doc_add(domains, describe_domain(view, i));
-    return doc_pack("{s:s, s:s, s:o, s:{s:I, s:I, s:I}, s:n}", "hmreg", view->hmreg, "monitor",
-                    hmreg_monitor_name((enum hmreg_monitor)view->monitor), "domains", domains,
-                    "not_shown", "domains", (json_int_t)view->lost_domains, "caches",
-                    (json_int_t)view->lost_caches, "threads", (json_int_t)view->lost_threads,
-                    "error");
+    return doc_pack("{s:s, s:s, s:s, s:o, s:{s:I, s:I, s:I}, s:n}", "hmreg", view->hmreg, "monitor",
+                    hmreg_monitor_name((enum hmreg_monitor)view->monitor), "monitor_why",
+                    view->monitor_why, "domains", domains, "not_shown", "domains",
+                    (json_int_t)view->lost_domains, "caches", (json_int_t)view->lost_caches,
+                    "threads", (json_int_t)view->lost_threads, "error");
 }
 
 static json_t *describe_bad(const char *why)
 {
-    return doc_pack("{s:n, s:n, s:[], s:n, s:o}", "hmreg", "monitor", "domains", "not_shown",
-                    "error", doc_text(why));
+    return doc_pack("{s:n, s:n, s:n, s:[], s:n, s:o}", "hmreg", "monitor", "monitor_why", "domains",
+                    "not_shown", "error", doc_text(why));
 }
 
 /* ---- one process ------------------------------------------------------------------------- */

@@ -269,6 +269,8 @@ static void print_library(const json_t *library)
     print_paragraph("", "hmreg %s, monitor %s", doc_words(library, "hmreg"),
                     !doc_equals(library, "monitor", "default") ? doc_words(library, "monitor")
                                                                : "not chosen yet");
+    if (doc_words(library, "monitor_why")[0])
+        print_paragraph("Why this monitor: ", "%s", doc_words(library, "monitor_why"));
     if (!json_array_size(domains))
         print_paragraph("", "no domain is open");
     doc_each(domain, domains)

@@ -247,6 +247,7 @@ enum view_result view_read(int fd, int pid, struct view *out, char why[256])
         return VIEW_BAD;
     *out = (struct view){.monitor = header.monitor};
     copy_words(out->hmreg, header.hmreg, sizeof(header.hmreg));
+    copy_words(out->monitor_why, header.monitor_why, sizeof(header.monitor_why));
     result = copy_page(page, out, why);
     munmap((void *)(uintptr_t)page, sizeof(*page));
     return result;
