@@ -281,10 +281,18 @@ static void wait_for(struct cache *cache, const struct hmreg_mr *entry)
     cache_stats_add(&cache->stats, STATS_WAITS, 1);
     cache_stats_add(&cache->stats, STATS_WAITING, 1);
     cache->pool->waiters++;
-    while (entry_rest(entry)->state == CACHE_PENDING)
+    while (entry_rest(entry)->state == CACHE_PENDING && !entry_rest(entry)->announcing)
         pthread_cond_wait(&cache->pool->decided, &cache->pool->lock);
     cache->pool->waiters--;
     cache_stats_add(&cache->stats, STATS_WAITING, -1);
+}
+
+void cache_announce(struct cache *cache, struct hmreg_mr *entry, bool announcing)
+{
+    pthread_mutex_lock(&cache->pool->lock);
+    entry_rest(entry)->announcing = announcing;
+    wake_waiters(cache->pool);
+    pthread_mutex_unlock(&cache->pool->lock);
 }
 
 bool cache_await(struct cache *cache, struct hmreg_mr *entry, bool *refused_room)
@@ -296,7 +304,7 @@ bool cache_await(struct cache *cache, struct hmreg_mr *entry, bool *refused_room
     if (entry_rest(entry)->state == CACHE_PENDING)
         wait_for(cache, entry);
     live = entry_rest(entry)->state == CACHE_LIVE;
-    *refused_room = entry_rest(entry)->refused_room;
+    *refused_room = entry_rest(entry)->refused_room || entry_rest(entry)->announcing;
     pthread_mutex_unlock(&pool->lock);
     return live;
 }

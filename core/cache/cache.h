@@ -66,8 +66,13 @@ enum cache_publish cache_publish(struct cache *cache, struct hmreg_mr *entry, bo
 void cache_abandon(struct cache *cache, struct hmreg_mr *entry);
 void cache_forgo(struct cache *cache, struct hmreg_mr *entry);
 /* Waits until an entry that the caller has pinned is no longer pending. Returns whether it is live.
- * *refused_room: set to whether it failed to become live for lack of room. */
+ * *refused_room: set to whether it failed to become live for lack of room, or is not live yet and
+ * announced. */
 bool cache_await(struct cache *cache, struct hmreg_mr *entry, bool *refused_room);
+
+/* Threads wait for no pending entry while it is being announced: the callback that has it is the
+ * application's, and may never return. */
+void cache_announce(struct cache *cache, struct hmreg_mr *entry, bool announcing);
 
 /* release: removes one pin from the entry's own count. released: the caller has already removed a
  * pin from its pin slot and then passed a barrier. Not NULL: that was the last pin of an entry that

@@ -26,6 +26,7 @@
 #include "core/mr/split.h"
 
 #include <errno.h>
+#include <pthread.h>
 
 /* A get is served uncached after this many of its own registrations were discarded since their
  * memory changed meanwhile, or after this many rounds without result. */
@@ -219,6 +220,15 @@ static int ready(const struct get *get, struct hmreg_mr *mr)
     return endpoints && !get->domain->group ? mr_ready(mr, *endpoints) : 0;
 }
 
+static void announce(struct cache *cache, struct hmreg_mr *entry)
+{
+    if (entry->domain->made)
+        cache_announce(cache, entry, true);
+    callbacks_made(entry);
+    if (entry->domain->made)
+        cache_announce(cache, entry, false);
+}
+
 static int create(struct get *get, struct hmreg_mr *entry)
 {
     struct cache *cache = cache_of(get, entry);
@@ -239,7 +249,7 @@ static int create(struct get *get, struct hmreg_mr *entry)
     if (rc)
         cache_stats_add(&cache->stats, STATS_FAILURES, 1);
     else
-        callbacks_made(entry);
+        announce(cache, entry);
     return rc;
 }
 
@@ -469,7 +479,7 @@ static int get_round(struct get *get, struct hmreg_mr **out)
     return notice_can(get, sure) ? miss(get, out) : get_anew(get, out);
 }
 
-static int get_region(struct get *get, bool caching, struct hmreg_mr **out)
+static int get_rounds(struct get *get, bool caching, struct hmreg_mr **out)
 {
     int rc;
 
@@ -483,6 +493,18 @@ static int get_region(struct get *get, bool caching, struct hmreg_mr **out)
     cache_set_reap(get->set);
     rc = resolve_request(get);
     return rc ? rc : get_anew(get, out);
+}
+
+/* A thread that is cancelled in a call of the fabric or of libc would leave a region that others
+ * wait for. */
+static int get_region(struct get *get, bool caching, struct hmreg_mr **out)
+{
+    int before, rc;
+
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
+    rc = get_rounds(get, caching, out);
+    pthread_setcancelstate(before, &before);
+    return rc;
 }
 
 static struct get new_get(struct hmreg_domain *domain, const struct request *request,

@@ -88,8 +88,10 @@ struct mr_rest {
     /* The cache's, under its lock: see enum cache_state and cache_pool.c. */
     uint8_t state : 3;
     bool cold : 1, changed : 1, unmapped : 1, zombie : 1;
-    bool used : 1;         /* a get found it under the lock since eviction last considered it */
-    bool varied : 1;       /* its key has attributes: entry_variant() */
+    bool used : 1;       /* a get found it under the lock since eviction last considered it */
+    bool varied : 1;     /* its key has attributes: entry_variant() */
+    bool announcing : 1; /* pending, and the application's callback, which may never return, has it
+                          */
     bool refused_room : 1; /* registered, but not published because the cache was full */
     uint16_t cache;
     uint32_t place; /* live: its place in the clock list; else the next entry of its list */

@@ -408,8 +408,9 @@ struct hmreg_domain_config {
      * fabric may be called on any thread, on the library's thread hmreg-reaper. No lock is held.
      * Both may call functions that take mr and do not change it (hmreg_mr_query(), _context(),
      * _desc(), _key(), _pack(), ...), hmreg_query(), hmreg_export_dmabuf(), hmreg_copy() and
-     * hmreg_invalidate(); they must not get or put regions, or make other calls with a domain.
-     * NULL: none. */
+     * hmreg_invalidate(); they must not get or put regions, or make other calls with a domain; and
+     * they return: where made leaves by longjmp(3), its region is never freed, so the domain cannot
+     * be closed, but no other call waits for it. NULL: none. */
     void (*made)(const struct hmreg_mr *mr, const struct hmreg_mr_info *info,
                  void *callback_context);
     void (*ended)(const struct hmreg_mr *mr, const struct hmreg_mr_info *info,

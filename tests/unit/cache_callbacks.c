@@ -7,10 +7,14 @@
 #include "tests/support/vendors.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <semaphore.h>
+#include <setjmp.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #define LEN 4096
 
@@ -221,10 +225,92 @@ static void ended__nobody_calls__on_the_reaper(void **state)
     fixture_close(&fixture);
 }
 
+/* ---- callbacks that do not return, and threads that end --------------------------------- */
+
+static jmp_buf back;
+static bool leave;
+
+static void leave_made(const struct hmreg_mr *mr, const struct hmreg_mr_info *info, void *context)
+{
+    pthread_testcancel();
+    if (leave)
+        longjmp(back, 1);
+}
+
+static void open_left(struct fixture *fixture)
+{
+    struct hmreg_domain_config config = {.size = sizeof(config), .made = leave_made};
+
+    vendors_reset();
+    fixture_open(fixture, HMREG_MONITOR_IMPORT, &config);
+}
+
+/* In a process of its own: its domain cannot be closed. */
+static int get_after_longjmp(void)
+{
+    struct fixture fixture;
+    uint64_t key;
+
+    open_left(&fixture);
+    leave = true;
+    if (!setjmp(back)) {
+        fixture_key(&fixture, memory[0], LEN);
+        return 1;
+    }
+    leave = false;
+    key = fixture_key(&fixture, memory[0], LEN);
+    if (fixture_key(&fixture, memory[0], LEN) == key)
+        return 2; /* a region that is pending serves none */
+    key = fixture_key(&fixture, memory[1], LEN);
+    if (fixture_key(&fixture, memory[1], LEN) != key)
+        return 3;
+    return hmreg_domain_close(fixture.domain) == -EBUSY ? 0 : 4;
+}
+
+static void made__leaves_by_longjmp__no_other_get_waits(void **state)
+{
+    int status;
+    pid_t child;
+
+    fflush(NULL);
+    child = test_fork();
+    if (child == 0)
+        _exit(get_after_longjmp());
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+}
+
+static void *get_cancelled(void *arg)
+{
+    pthread_cancel(pthread_self());
+    fixture_key(arg, memory[0], LEN);
+    sem_post(&seen.called);
+    pthread_testcancel();
+    return NULL;
+}
+
+static void get__on_a_thread_that_is_cancelled__finishes_first(void **state)
+{
+    struct fixture fixture;
+    pthread_t thread;
+    void *result;
+
+    sem_init(&seen.called, 0, 0);
+    open_left(&fixture);
+    assert_int_equal(pthread_create(&thread, NULL, get_cancelled, &fixture), 0);
+    assert_int_equal(pthread_join(thread, &result), 0);
+    assert_ptr_equal(result, PTHREAD_CANCELED);
+    assert_int_equal(sem_trywait(&seen.called), 0);
+    assert_int_equal(fixture_key(&fixture, memory[0], LEN), 1);
+    fixture_close(&fixture);
+}
+
 TEST_MAIN(TEST(made__each_registration__once_with_its_region),
           TEST(ended__flush_invalidation_eviction__once_each),
           TEST(ended__fabric_is_busy__not_called_again), TEST(made__registration_fails__not_called),
           TEST(made__domain_without_cache__each_get),
           TEST(callbacks__context_of_the_get__with_the_region),
           TEST(callbacks__fail_inside__last_error_is_the_callers),
-          TEST(ended__nobody_calls__on_the_reaper));
+          TEST(ended__nobody_calls__on_the_reaper),
+          TEST(made__leaves_by_longjmp__no_other_get_waits),
+          TEST(get__on_a_thread_that_is_cancelled__finishes_first));
