@@ -116,6 +116,7 @@ static void sites_find__in_this_libc__every_entry_that_changes_mappings(void **s
  * neither the byte before nor the pages behind. */
 static uint8_t *copy;
 static ElfW(Phdr) segment;
+static unsigned long long hidden; /* files of namespaces that the linker does not show */
 
 struct look {
     int (*at)(struct dl_phdr_info *file, size_t size, void *arg);
@@ -132,7 +133,8 @@ static int look_elsewhere(struct dl_phdr_info *file, size_t size, void *arg)
     struct look *look = arg;
     struct dl_phdr_info changed = *file;
 
-    if (is_linker(file)) {
+    changed.dlpi_adds += hidden;
+    if (copy && is_linker(file)) {
         changed.dlpi_phdr = &segment;
         changed.dlpi_phnum = 1;
     }
@@ -148,8 +150,8 @@ int __wrap_dl_iterate_phdr(int (*look)(struct dl_phdr_info *file, size_t size, v
 {
     struct look elsewhere = {look, arg};
 
-    return copy ? __real_dl_iterate_phdr(look_elsewhere, &elsewhere)
-                : __real_dl_iterate_phdr(look, arg);
+    return copy || hidden ? __real_dl_iterate_phdr(look_elsewhere, &elsewhere)
+                          : __real_dl_iterate_phdr(look, arg);
 }
 
 /* Finds the text; returns 1. */
@@ -209,6 +211,22 @@ static void sites_find__linkers_text_alone__reads_nothing_beside_it(void **state
     assert_true(moved >= 1);
 }
 
+/* As before glibc 2.35, where another libc may be in another namespace. */
+static void sites_find__files_in_a_hidden_namespace__refused(void **state)
+{
+    struct hook_sites there;
+    int rc = hook_sites_find(&there);
+
+    if (rc == -EOPNOTSUPP && code_refusal())
+        test_skip("%s", code_refusal());
+    assert_ok(rc);
+    hidden = 2;
+    rc = hook_sites_find(&there);
+    hidden = 0;
+    assert_int_equal(rc, -EOPNOTSUPP);
+    assert_non_null(strstr(hmreg_last_error()->text, "namespace"));
+}
+
 #ifdef __x86_64__
 static void begins_with_jump__each_form__its_target(void **state)
 {
@@ -240,4 +258,5 @@ static void begins_with_jump__each_form__its_target(void **state)
 
 TEST_MAIN(TEST(sites_find__in_this_libc__every_entry_that_changes_mappings),
           TEST(sites_find__linkers_text_alone__reads_nothing_beside_it),
+          TEST(sites_find__files_in_a_hidden_namespace__refused),
           TEST(begins_with_jump__each_form__its_target))

@@ -323,6 +323,9 @@ static int look_into(const struct module *module, void *arg)
     struct search *search = arg;
     int rc = 0;
 
+    if (!module)
+        return hmreg_fail(-EOPNOTSUPP, "memhooks: this dynamic linker does not show what it loaded "
+                                       "into another namespace; use userfaultfd or import");
     for (size_t i = 0; !rc && i < search->count; i++)
         rc = find_in_module(search, &search->wanted[i], module);
     return rc;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * See modules.h. The linker publishes its lists for debuggers (_r_debug); since glibc 2.35 those of
+ * See modules.h. The linker publishes its lists for debuggers; since glibc 2.35 those of
  * all namespaces. dl_iterate_phdr(3) holds the lock of the lists while it calls us, and no other
  * lock of the linker: so no thread that is inside dlopen(3) in a constructor is waited for.
  */
@@ -9,8 +9,8 @@
 #include <elf.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/auxv.h>
 
-extern struct r_debug _r_debug __attribute__((weak));
 #pragma weak _DYNAMIC /* this library's own; a statically linked program has none */
 
 /* ---- symbols ---------------------------------------------------------------------------- */
@@ -110,11 +110,11 @@ static bool is_auditors(const struct link_map *first)
     return false;
 }
 
-static enum module_space space_of(const struct r_debug *list)
+static enum module_space space_of(const struct r_debug *list, bool first)
 {
     if (is_ours(list->r_map))
         return MODULE_OURS;
-    return list == &_r_debug || is_auditors(list->r_map) ? MODULE_STAYS : MODULE_PASSES;
+    return first || is_auditors(list->r_map) ? MODULE_STAYS : MODULE_PASSES;
 }
 
 static const struct r_debug *next_list(const struct r_debug *list)
@@ -126,32 +126,59 @@ static const struct r_debug *next_list(const struct r_debug *list)
     return NULL;
 }
 
+/* The linker leaves the address of its first list in the program's dynamic section. Its symbol,
+ * _r_debug, may be the program's copy of the first bytes. */
+static const struct r_debug *first_list(void)
+{
+    const ElfW(Phdr) *segment = (const void *)getauxval(AT_PHDR);
+    const ElfW(Dyn) *entry = NULL;
+    uintptr_t base = 0;
+
+    for (unsigned long i = getauxval(AT_PHNUM); segment && i; i--, segment++) {
+        if (segment->p_type == PT_PHDR)
+            base = getauxval(AT_PHDR) - segment->p_vaddr;
+        if (segment->p_type == PT_DYNAMIC)
+            entry = (const void *)(base + segment->p_vaddr);
+    }
+    while (entry && entry->d_tag && entry->d_tag != DT_DEBUG)
+        entry++;
+    return entry && entry->d_tag ? (const struct r_debug *)entry->d_un.d_ptr : NULL;
+}
+
 struct visit {
     int (*look)(const struct module *module, void *arg);
     void *arg;
+    const struct r_debug *first;
     int result;
 };
 
-static int visit_all(struct dl_phdr_info *first, size_t size, void *arg)
+/* The number of files in all namespaces exceeds that of a namespace that is not alone; it is no
+ * use otherwise, since glibc counts those of others several times. */
+static int visit_all(struct dl_phdr_info *any, size_t size, void *arg)
 {
-    const struct r_debug *list = &_r_debug;
+    unsigned long long loaded = any->dlpi_adds - any->dlpi_subs, seen = 0;
     struct visit *visit = arg;
 
-    for (; list && !visit->result; list = next_list(list)) {
-        enum module_space space = space_of(list);
+    for (const struct r_debug *list = visit->first; list; list = next_list(list)) {
+        enum module_space space = space_of(list, list == visit->first);
 
-        for (const struct link_map *map = list->r_map; map && !visit->result; map = map->l_next)
-            visit->result = visit->look(
-                &(struct module){map->l_name ? map->l_name : "", map, space}, visit->arg);
+        for (const struct link_map *map = list->r_map; map && !visit->result; map = map->l_next) {
+            const struct module module = {map->l_name ? map->l_name : "", map, space};
+
+            seen++;
+            visit->result = visit->look(&module, visit->arg);
+        }
     }
+    if (!visit->result && seen < loaded && !next_list(visit->first))
+        visit->result = visit->look(NULL, visit->arg);
     return 1; /* called once only */
 }
 
 int modules_each(int (*look)(const struct module *module, void *arg), void *arg)
 {
-    struct visit visit = {look, arg, 0};
+    struct visit visit = {look, arg, first_list(), 0};
 
-    if (&_r_debug)
+    if (visit.first)
         dl_iterate_phdr(visit_all, &visit);
     return visit.result;
 }
@@ -172,7 +199,7 @@ static int look_for_sanitizer(const struct module *module, void *arg)
     };
     struct bypass *bypass = arg;
 
-    for (size_t i = 0; i < sizeof(marks) / sizeof(marks[0]); i++) {
+    for (size_t i = 0; module && i < sizeof(marks) / sizeof(marks[0]); i++) {
         if (!module_function(module, marks[i][0]))
             continue;
         *bypass = (struct bypass){marks[i][1], module->file};
