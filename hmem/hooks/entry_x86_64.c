@@ -4,8 +4,10 @@
  * the stub replaces, or one of at least two, which a short jump replaces: to a *pad* of five bytes
  * that no thread executes, between the function and its neighbours, with the jump to the stub.
  *
- * The site lies behind the OTHERS bytes at the beginning that another library's jump may take, if
- * an instruction there will do; else behind a near jump, of five bytes; else anywhere.
+ * The site lies behind the OTHERS bytes at the beginning that another library's jump may take,  *
+ * an instruction there will do; else behind a near jump, of five bytes; else behind the first
+ * instruction. Tracers set their probes (uprobes) on that: the kernel executes the file's
+ * instruction in place of a probed one, and restores the file's byte when the probe goes.
  *
  * Instructions before the site stay where they are, and are executed before the stub, which undoes
  * them: they may push registers and lower %rsp, write to the registers pushed, to %rax, %r10 and
@@ -399,7 +401,7 @@ static const char *walk(const struct entry_code *code, size_t least, struct inst
 static const char *find_site(const struct entry_code *code, struct instruction *site,
                              struct prologue *p, uint8_t **pad)
 {
-    static const size_t least[] = {OTHERS, CODE_BRANCH, 0};
+    static const size_t least[] = {OTHERS, CODE_BRANCH, 1};
     const char *why = NULL;
 
     for (size_t i = 0; i < sizeof(least) / sizeof(least[0]); i++) {

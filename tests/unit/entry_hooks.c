@@ -128,8 +128,8 @@ static void hook_twice(const struct made *made, unsigned long result)
 #define INT3      0xcc
 #define NOP       0x90
 
-/* mov $7,%eax; ret */
-#define SEVEN 0xb8, 7, 0, 0, 0, 0xc3
+/* nop; mov $7,%eax; ret */
+#define SEVEN 0x90, 0xb8, 7, 0, 0, 0, 0xc3
 
 /* ---- beginnings that are hooked --------------------------------------------------------- */
 
@@ -140,6 +140,14 @@ static void hook__five_byte_instruction__replaced(void **state)
     check_hooked(&made, 1, 2, 7);
 }
 
+/* mov $7,%eax; ret: tracers set their probes on the first instruction */
+static void hook__first_instruction__never_replaced(void **state)
+{
+    struct made made = MAKE(NO_FILLER, 0xb8, 7, 0, 0, 0, 0xc3);
+
+    check_refused(&made, "it is too short");
+}
+
 static void hook__instruction_across_words__replaced_in_steps(void **state)
 {
     const uint8_t seven[] = {SEVEN};
@@ -147,7 +155,7 @@ static void hook__instruction_across_words__replaced_in_steps(void **state)
     for (size_t place = PLACE; place < PLACE + 8; place++) {
         struct made made = make_at(seven, sizeof(seven), NO_FILLER, place);
 
-        if (place % 8 != 7) /* two bytes of the site must lie in one word */
+        if (place % 8 != 6) /* two bytes of the site must lie in one word */
             check_hooked(&made, 1, 2, 7);
         else
             check_refused(&made, "it is too short");
@@ -229,22 +237,22 @@ static void hook__neighbours_with_one_pad__one_has_it(void **state)
     assert_true(entry_hook_remove(&hooks[0]));
 }
 
-/* The compiler's filler of several bytes before: mov %rdi,%rax; ret */
+/* The compiler's filler of several bytes before: nop; mov %rdi,%rax; ret */
 static void hook__long_nops_before__are_a_pad(void **state)
 {
     struct made made = make_at((const uint8_t[]){0x66, 0x66, 0x2e, 0x0f, 0x1f, 0x84, 0, 0, 0, 0, 0,
-                                                 0x48, 0x89, 0xf8, 0xc3},
-                               15, NO_FILLER, PLACE - 11);
+                                                 0x90, 0x48, 0x89, 0xf8, 0xc3},
+                               16, NO_FILLER, PLACE - 11);
 
     call_at(&made, PLACE);
     check_hooked(&made, 9, 0, 9);
 }
 
-/* mov 1(%rip),%rax; ret; the number */
+/* nop; mov 1(%rip),%rax; ret; the number */
 static void hook__operand_relative_to_the_instruction__moved(void **state)
 {
     struct made made =
-        MAKE(NO_FILLER, 0x48, 0x8b, 0x05, 1, 0, 0, 0, 0xc3, 0x39, 0x05, 0, 0, 0, 0, 0, 0);
+        MAKE(NO_FILLER, 0x90, 0x48, 0x8b, 0x05, 1, 0, 0, 0, 0xc3, 0x39, 0x05, 0, 0, 0, 0, 0, 0);
 
     check_hooked(&made, 0, 0, 1337);
 }
@@ -272,10 +280,11 @@ static void hook__short_branch_after_the_site__stays(void **state)
 
 /* ---- other hooks in the same place ------------------------------------------------------- */
 
-/* jmp +11; ...; mov $7,%eax; ret */
+/* nop; jmp +11; ...; nop; mov $7,%eax; ret */
 static void hook__jump_to_another_function__followed(void **state)
 {
-    struct made near = MAKE(NO_FILLER, 0xe9, 11, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, SEVEN);
+    struct made near =
+        MAKE(NO_FILLER, 0x90, 0xe9, 11, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, SEVEN);
     struct made endbr =
         MAKE(NO_FILLER, 0xf3, 0x0f, 0x1e, 0xfa, 0xe9, 7, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, SEVEN);
 
@@ -283,18 +292,18 @@ static void hook__jump_to_another_function__followed(void **state)
     check_hooked(&endbr, 0, 0, 7);
 }
 
-/* jmp *(%rip) with the address behind it; movabs $address,%r11; jmp *%r11 */
+/* nop; jmp *(%rip) with the address behind it; nop; movabs $address,%r11; jmp *%r11 */
 static void hook__jump_by_an_address__followed(void **state)
 {
     struct made target = MAKE(NO_FILLER, SEVEN);
-    uint8_t by_memory[14] = {0xff, 0x25, 0, 0, 0, 0};
-    uint8_t by_register[13] = {0x49, 0xbb, 0, 0, 0, 0, 0, 0, 0, 0, 0x41, 0xff, 0xe3};
+    uint8_t by_memory[15] = {0x90, 0xff, 0x25, 0, 0, 0, 0};
+    uint8_t by_register[14] = {0x90, 0x49, 0xbb, 0, 0, 0, 0, 0, 0, 0, 0, 0x41, 0xff, 0xe3};
     struct made made;
 
-    memcpy(by_memory + 6, &target.call, sizeof(target.call));
+    memcpy(by_memory + 7, &target.call, sizeof(target.call));
     made = make_at(by_memory, sizeof(by_memory), NO_FILLER, PLACE);
     check_hooked(&made, 0, 0, 7);
-    memcpy(by_register + 2, &target.call, sizeof(target.call));
+    memcpy(by_register + 3, &target.call, sizeof(target.call));
     made = make_at(by_register, sizeof(by_register), NO_FILLER, PLACE);
     check_hooked(&made, 0, 0, 7);
 }
@@ -314,7 +323,7 @@ static void hook__beginning_restored_by_others__not_whole(void **state)
     const uint8_t seven[] = {SEVEN};
 
     assert_true(install(&made));
-    assert_true(patch_bytes(code_of(&made), seven));
+    assert_true(patch_bytes(code_of(&made) + 1, seven + 1)); /* behind nop */
     assert_false(entry_hook_is_whole(&hook));
     assert_false(entry_hook_remove(&hook));
     assert_int_equal(made.call(0, 0), 7);
@@ -710,7 +719,7 @@ static void hook__eight_threads_and_handlers__none_between(void **state)
 
 TEST_MAIN(
 #if defined(__x86_64__)
-    TEST(hook__five_byte_instruction__replaced),
+    TEST(hook__five_byte_instruction__replaced), TEST(hook__first_instruction__never_replaced),
     TEST(hook__instruction_across_words__replaced_in_steps),
     TEST(hook__after_pushes_and_stores__registers_restored),
     TEST(hook__short_instructions__by_a_pad), TEST(hook__long_nops_before__are_a_pad),
