@@ -6,6 +6,8 @@
  */
 #include "core/base/maps.h"
 
+#include "core/base/high_fd.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -171,7 +173,7 @@ static int next_by_reading(struct maps *maps, uint64_t addr, struct map *out)
  * ended. */
 static int open_list(void)
 {
-    return open("/proc/thread-self/maps", O_RDONLY | O_CLOEXEC);
+    return high_fd(open("/proc/thread-self/maps", O_RDONLY | O_CLOEXEC));
 }
 
 struct owned_fd maps_keep(void)

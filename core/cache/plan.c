@@ -4,6 +4,7 @@
  * process and the domain's caches it meets. The answers are data; nothing is registered.
  */
 #include "core/base/error.h"
+#include "core/base/high_fd.h"
 #include "core/base/validate.h"
 #include "core/cache/cache_set.h"
 #include "core/mr/claim.h"
@@ -81,7 +82,7 @@ static void limit_of_fabric(struct hmreg_plan *plan, const struct provider_caps 
 /* The bytes that the kernel has pinned for this process; 0 also if it does not say. */
 static uint64_t pinned_now(void)
 {
-    FILE *file = fopen("/proc/self/status", "re");
+    FILE *file = high_file("/proc/self/status");
     char line[256];
     uint64_t kilobytes = 0;
 
@@ -131,7 +132,7 @@ static void limit_of_memlock(struct hmreg_plan *plan)
 static uint64_t count_descriptors(void)
 {
     uint64_t count = 0;
-    DIR *folder = opendir("/proc/self/fd");
+    DIR *folder = high_folder("/proc/self/fd");
     const struct dirent *entry;
 
     if (!folder)

@@ -11,6 +11,7 @@
  * protocol or a limit loses its connection and nothing else.
  */
 #include "core/base/error.h"
+#include "core/base/high_fd.h"
 #include "providers/loopback/loopback_wire.h"
 
 #include <errno.h>
@@ -322,7 +323,7 @@ static void drop_crowd(struct wire_server *server)
 
 static void admit(struct wire_server *server)
 {
-    int fd = accept4(server->listener, NULL, NULL, SOCK_CLOEXEC);
+    int fd = high_fd(accept4(server->listener, NULL, NULL, SOCK_CLOEXEC));
     struct connection *client;
 
     server->starved = fd < 0 && errno != EINTR && errno != ECONNABORTED;
@@ -434,7 +435,7 @@ int wire_server_start(struct loopback *loopback, const struct loopback_address *
     if (!server)
         return hmreg_fail(-ENOMEM, "no memory to serve loopback peers");
     server->loopback = loopback;
-    server->listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    server->listener = high_fd(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
     if (server->listener < 0)
         rc = hmreg_fail_os(errno, "no descriptor to serve loopback peers");
     else
@@ -455,7 +456,7 @@ static void turn_away(int listener)
 {
     int fd;
 
-    while ((fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC)) >= 0)
+    while ((fd = high_fd(accept4(listener, NULL, NULL, SOCK_CLOEXEC))) >= 0)
         wire_cut(fd);
     close(listener);
 }

@@ -129,6 +129,7 @@ static void *listen_to_events(void *arg)
     struct userfault *userfault = arg;
     struct pollfd poller = {.fd = userfault->file.fd, .events = POLLIN};
 
+    thread_name("hmreg-monitor");
     while (!userfault->stopping && !atomic_load(&userfault->lost)) {
         if (poll(&poller, 1, -1) <= 0)
             continue;
@@ -211,7 +212,7 @@ static int start_thread(struct userfault *userfault)
 {
     struct thread_stack stack = {userfault->memory, STACK_BYTES};
 
-    return thread_start(&userfault->thread, "hmreg-monitor", &stack, listen_to_events, userfault,
+    return thread_start(&userfault->thread, &stack, listen_to_events, userfault,
                         "to monitor host memory");
 }
 
