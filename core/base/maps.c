@@ -12,6 +12,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <linux/ioctl.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -99,11 +100,18 @@ static int next_by_asking(int fd, uint64_t addr, struct map *out)
     return 1;
 }
 
+static atomic_bool reads_only;
+
+void maps_read_only(void)
+{
+    atomic_store(&reads_only, true);
+}
+
 static bool answers(int fd)
 {
     struct map map;
 
-    return next_by_asking(fd, 0, &map) >= 0;
+    return !atomic_load(&reads_only) && next_by_asking(fd, 0, &map) >= 0;
 }
 
 /* ---- by parsing the text ---------------------------------------------------------------- */

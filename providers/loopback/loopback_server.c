@@ -421,8 +421,10 @@ static int listen_at(const struct loopback_address *here, int fd)
     struct sockaddr_un name;
     socklen_t len = wire_name(here, &name);
 
-    if (bind(fd, (struct sockaddr *)&name, len) || listen(fd, MAX_CLIENTS))
-        return hmreg_fail_os(errno, "no socket to listen for loopback peers");
+    if (bind(fd, (struct sockaddr *)&name, len))
+        return hmreg_fail_os(errno, "bind(2) of the socket for loopback peers failed");
+    if (listen(fd, MAX_CLIENTS))
+        return hmreg_fail_os(errno, "listen(2) for loopback peers failed");
     return 0;
 }
 
@@ -437,7 +439,7 @@ int wire_server_start(struct loopback *loopback, const struct loopback_address *
     server->loopback = loopback;
     server->listener = high_fd(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
     if (server->listener < 0)
-        rc = hmreg_fail_os(errno, "no descriptor to serve loopback peers");
+        rc = hmreg_fail_os(errno, "no socket to serve loopback peers");
     else
         rc = listen_at(here, server->listener);
     rc = rc ? rc : start_thread(server);

@@ -155,7 +155,9 @@ static int agree(int fd)
     struct uffdio_api api = {.api = UFFD_API, .features = EVENTS | UFFD_FEATURE_PAGEFAULT_FLAG_WP};
     struct utsname system = {.release = ""};
 
-    if (ioctl(fd, UFFDIO_API, &api))
+    if (ioctl(fd, UFFDIO_API, &api) && errno != EINVAL)
+        return hmreg_fail_os(errno, "userfaultfd: ioctl(2) with UFFDIO_API");
+    if (!api.ioctls)
         return hmreg_fail(-ENOSYS,
                           "this kernel's userfaultfd has no write protection or no events");
     uname(&system);
