@@ -67,6 +67,9 @@ static struct call {
     TAKEN(clock_nanosleep),
     TAKEN(clock_gettime),
     TAKEN(sched_yield),
+    TAKEN(sched_getaffinity),
+    TAKEN(restart_syscall),
+    TAKEN(rt_sigreturn),
     TAKEN(exit_group),
 #ifdef SYS_poll
     TAKEN(poll),
