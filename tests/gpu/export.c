@@ -236,6 +236,7 @@ static void export__freed_since_resolve__efault(void **state)
 
 TEST_MAIN(TEST(export__any_place_and_length__names_the_bytes),
           TEST(export__small_neighbours__each_its_own_bytes),
-          TEST(export__twice__two_descriptors_close_on_exec), TEST(export__descriptor_0_free__left_to_the_program),
+          TEST(export__twice__two_descriptors_close_on_exec),
+          TEST(export__descriptor_0_free__left_to_the_program),
           TEST(export__memory_freed__descriptor_stays),
           TEST(export__memory_of_the_host__eopnotsupp), TEST(export__freed_since_resolve__efault))
