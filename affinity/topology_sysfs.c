@@ -6,6 +6,7 @@
 #include "affinity/topology.h"
 
 #include "core/base/error.h"
+#include "core/base/high_fd.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -17,7 +18,7 @@
 /* Reads the beginning of a file's first line; false: it cannot be read, or is empty. */
 static bool read_line(char *buf, int size, const char *path)
 {
-    FILE *file = fopen(path, "re");
+    FILE *file = high_file(path);
     bool got = file && fgets(buf, size, file);
 
     if (file)

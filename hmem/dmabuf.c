@@ -6,6 +6,7 @@
 #include "hmem/dmabuf.h"
 
 #include "core/base/error.h"
+#include "core/base/high_fd.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -42,7 +43,7 @@ bool dmabuf_identity(int fd, uint64_t *dev, uint64_t *ino)
 
 int dmabuf_duplicate(int fd)
 {
-    int own = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+    int own = high_fd_duplicate(fd);
 
     return own >= 0 ? own
                     : hmreg_fail_os(errno, "the dmabuf descriptor %d could not be duplicated", fd);
@@ -50,9 +51,14 @@ int dmabuf_duplicate(int fd)
 
 int dmabuf_take(int fd, uint64_t offset, size_t len, struct hmreg_dmabuf *out)
 {
-    int64_t size = dmabuf_length(fd);
+    int64_t size;
     int rc = 0;
 
+    fd = high_fd(fd);
+    if (fd < 0)
+        return hmreg_fail_os(errno, "no number from %d on is left for a dmabuf descriptor",
+                             HIGH_FD_FIRST);
+    size = dmabuf_length(fd);
     if (size < 0 || offset > (uint64_t)size || len > (uint64_t)size - offset)
         rc = hmreg_fail(-EPROTO,
                         "the dmabuf descriptor has %" PRId64 " bytes, and the range of %zu bytes "

@@ -7,6 +7,7 @@
  * whether its pages are still the same, so monitors watch it instead.
  */
 #include "core/base/error.h"
+#include "core/base/high_fd.h"
 #include "core/base/maps.h"
 #include "hmem/hmem.h"
 
@@ -160,7 +161,7 @@ static int copy(struct hmem *self, uint64_t dst, uint64_t src, size_t len)
     int pipe_fds[2];
     int rc = 0;
 
-    if (pipe2(pipe_fds, O_CLOEXEC | O_NONBLOCK))
+    if (high_fd_pair(pipe2(pipe_fds, O_CLOEXEC | O_NONBLOCK), pipe_fds))
         return fail_copy("copied", src);
     for (size_t done = 0; done < len && !rc;)
         rc = copy_piece(pipe_fds, dst + done, src + done, len - done, &done);

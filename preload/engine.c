@@ -6,18 +6,17 @@
  */
 #include "preload/engine.h"
 
+#include "core/base/lock_right.h"
+
 #include "preload/mode.h"
 #include "preload/record.h"
 #include "preload/wiped.h"
 
 #include <errno.h>
-#include <linux/capability.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/resource.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #define SLOTS 256 /* domains at a time; what is above is passed on */
 
@@ -69,22 +68,13 @@ void engine_refused(int rc, const char *otherwise)
 
 /* ---- the library ------------------------------------------------------------------------- */
 
-/* Does the limit of locked memory not hold for this process? */
-static bool may_pin_all(void)
-{
-    struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
-    struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3] = {{0}};
-
-    return !syscall(SYS_capget, &header, data) && (data[0].effective & 1u << CAP_IPC_LOCK);
-}
-
 /* Cached regions stay pinned after the program has deregistered them. Where the kernel limits what
  * the process may pin, half of that is left to the program. */
 static void limit_pinned(struct hmreg *lib)
 {
     struct rlimit limit;
 
-    if (preload_mode()->cache && !may_pin_all() && !getrlimit(RLIMIT_MEMLOCK, &limit) &&
+    if (preload_mode()->cache && !lock_right_exempts() && !getrlimit(RLIMIT_MEMLOCK, &limit) &&
         limit.rlim_cur != RLIM_INFINITY && !secure_getenv("HMREG_CACHE_MAX_SIZE") &&
         !secure_getenv("HMREG_CACHE_MAX_COUNT"))
         hmreg_set_limits(lib, HMREG_LIMIT_NONE, limit.rlim_cur / 2);

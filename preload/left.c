@@ -8,6 +8,7 @@
  *
  * A signal handler may run this: system calls only.
  */
+#include "core/base/high_fd.h"
 #include "preload/record.h"
 #include "preload/trace_file.h"
 
@@ -60,7 +61,7 @@ static uintptr_t next_number(struct list *list)
 /* Does one mapping contain both? */
 static bool is_one_mapping(uintptr_t low, uintptr_t high)
 {
-    struct list list = {.fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC)};
+    struct list list = {.fd = high_fd(open("/proc/self/maps", O_RDONLY | O_CLOEXEC))};
     uintptr_t start = 0, end = 0;
     int byte = list.fd < 0 ? -1 : 0;
 

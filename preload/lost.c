@@ -8,6 +8,8 @@
  */
 #include "preload/lost.h"
 
+#include "core/base/high_fd.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdbool.h>
@@ -51,7 +53,7 @@ __attribute__((constructor)) static void map_page(void)
 
     if (length <= 0 || (size_t)length >= sizeof(path))
         return;
-    fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    fd = high_fd(open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
     if (fd >= 0) {
         page = map(fd);
         close(fd);

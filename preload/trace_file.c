@@ -5,6 +5,7 @@
  */
 #include "preload/trace_file.h"
 
+#include "core/base/high_fd.h"
 #include "preload/lost.h"
 #include "preload/mode.h"
 
@@ -139,7 +140,7 @@ static int create(char *path, size_t room)
 
         if (length < 0 || (size_t)length >= room)
             return -1;
-        fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+        fd = high_fd(open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
         if (fd < 0 && errno != EEXIST)
             return -1;
     }

@@ -202,6 +202,7 @@ json_t *machine_environment(void)
                                         "HMREG_DEVICE_MONITOR",
                                         "HMREG_DMABUF_WAYS",
                                         "HMREG_SYNC_MEMOPS",
+                                        "HMREG_SYSCALLS",
                                         "HMREG_CACHE_MAX_COUNT",
                                         "HMREG_CACHE_MAX_SIZE",
                                         "FI_MR_CACHE_MONITOR",

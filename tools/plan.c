@@ -105,9 +105,13 @@ static json_t *describe(struct hmreg *lib, const void *given)
 
 /* ---- text ------------------------------------------------------------------------------- */
 
-/* "all", "4 MiB", "none", with the notes of the limits from `first` on that leave less. */
-static void add_fitting(struct table *table, const json_t *plan, const char *key, int first,
-                        int last, json_t *notes)
+#define KIND(name)  (1u << HMREG_PLAN_##name)
+#define REGISTERING (KIND(MAX_MR) | KIND(MEMLOCK) | KIND(DESCRIPTORS) | KIND(MEMORY))
+#define CACHING     (KIND(CACHE_REGIONS) | KIND(CACHE_BYTES))
+
+/* "all", "4 MiB", "none", with the notes of those of the kinds of limits that leave less. */
+static void add_fitting(struct table *table, const json_t *plan, const char *key, unsigned kinds,
+                        json_t *notes)
 {
     uint64_t size = doc_number(plan, "size"), fits = doc_number(plan, key);
     const json_t *limits = json_object_get(plan, "limits");
@@ -118,15 +122,15 @@ static void add_fitting(struct table *table, const json_t *plan, const char *key
                             fits == size ? "all"
                             : fits       ? doc_bytes_words(fits, bytes)
                                          : "none");
-    for (int i = first; i <= last; i++) {
+    for (int i = 0; i < HMREG_PLAN_KINDS; i++) {
         const json_t *limit = json_array_get(limits, (size_t)i);
         const char *text = doc_words(limit, "text");
 
-        if (doc_number(limit, "fits") < size)
+        if (kinds & 1u << i && doc_number(limit, "fits") < size)
             used += (size_t)snprintf(cell + used, sizeof(cell) - used, " [%zu]",
                                      note_number(notes, text, text));
     }
-    if (!strcmp(doc_words(plan, "path"), "none") && first == HMREG_PLAN_MAX_MR)
+    if (!strcmp(doc_words(plan, "path"), "none") && kinds == REGISTERING)
         snprintf(cell + used, sizeof(cell) - used, " [%zu]",
                  note_number(notes, "path", "every path is refused: hmreg info has the reasons"));
     table_add(table, "%s", cell);
@@ -143,8 +147,8 @@ static void add_plan(struct table *table, const json_t *plan, json_t *notes)
     table_add(table, "%" PRIu64, doc_number(plan, "regions"));
     table_add(table, "%s", doc_bytes_words(doc_number(plan, "region_len"), bytes));
     table_add(table, "%" PRIu64, doc_number(plan, "exports"));
-    add_fitting(table, plan, "fits", HMREG_PLAN_MAX_MR, HMREG_PLAN_DESCRIPTORS, notes);
-    add_fitting(table, plan, "cacheable", HMREG_PLAN_CACHE_REGIONS, HMREG_PLAN_CACHE_BYTES, notes);
+    add_fitting(table, plan, "fits", REGISTERING, notes);
+    add_fitting(table, plan, "cacheable", CACHING, notes);
 }
 
 static void print_text(const json_t *document)

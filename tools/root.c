@@ -123,6 +123,20 @@ static bool real_of(const char *path, char *buf, size_t size)
     return true;
 }
 
+bool root_link(char *buf, size_t size, const char *link)
+{
+    char path[PATH_MAX];
+    ssize_t got;
+
+    if (snprintf(path, sizeof(path), "%s%s", root_prefix(), link) >= (int)sizeof(path))
+        return false;
+    got = readlink(path, buf, size - 1);
+    if (got < 0)
+        return false;
+    buf[got] = '\0';
+    return true;
+}
+
 /* ---- facts ------------------------------------------------------------------------------ */
 
 json_t *root_text_fact(const char *format, ...)

@@ -144,11 +144,10 @@ static uint32_t word_at(const unsigned char *config, size_t at)
            (uint32_t)config[at + 3] << 24;
 }
 
-/* Does a bridge redirect peer-to-peer requests of its devices to the root? null: unknown. */
-static json_t *acs_redirect(const char *pci)
+/* Does a bridge redirect peer-to-peer requests of its devices to the root? null: unknown. config:
+ * its configuration space, of which `got` bytes could be read. */
+static json_t *acs_redirect(const unsigned char *config, size_t got)
 {
-    unsigned char config[CONFIG_BYTES + 4] = {0};
-    size_t got = root_bytes(config, CONFIG_BYTES, "/sys/bus/pci/devices/%s/config", pci);
     size_t at = FIRST_EXTENDED;
 
     if (got <= CONFIG_PLAIN)
@@ -163,6 +162,15 @@ static json_t *acs_redirect(const char *pci)
     return json_false();
 }
 
+static json_t *bridge_facts(const char *pci)
+{
+    unsigned char config[CONFIG_BYTES + 4] = {0};
+    size_t got = root_bytes(config, CONFIG_BYTES, "/sys/bus/pci/devices/%s/config", pci);
+
+    return doc_pack("{s:o, s:i}", "acs_redirect", acs_redirect(config, got), "config_bytes",
+                    (int)got);
+}
+
 static json_t *all_bridges(const json_t *members)
 {
     json_t *all = doc_object();
@@ -173,7 +181,7 @@ static json_t *all_bridges(const json_t *members)
             const char *pci = json_string_value(bridge);
 
             if (!json_object_get(all, pci))
-                doc_set(all, pci, doc_pack("{s:o}", "acs_redirect", acs_redirect(pci)));
+                doc_set(all, pci, bridge_facts(pci));
         }
     }
     return all;

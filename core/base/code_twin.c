@@ -23,6 +23,7 @@
  */
 #include "core/base/code.h"
 
+#include "core/base/high_fd.h"
 #include "core/base/process.h"
 
 #include <errno.h>
@@ -155,7 +156,7 @@ static bool are_of_file(int pagemap, const struct code_text *text)
 /* Is every page of the mapping the file's? */
 static bool is_as_file(const struct code_text *text)
 {
-    int pagemap = open("/proc/thread-self/pagemap", O_RDONLY | O_CLOEXEC);
+    int pagemap = high_fd(open("/proc/thread-self/pagemap", O_RDONLY | O_CLOEXEC));
     bool is = pagemap >= 0 && are_of_file(pagemap, text);
 
     if (pagemap >= 0)
@@ -203,7 +204,7 @@ bool code_replace_by_twin(const struct code_text *text, uint8_t *at, const uint8
 
     if (!text->of_file || !process_hold_take(&hold))
         return false;
-    mem = here == FAILS ? -1 : open("/proc/thread-self/mem", O_RDWR | O_CLOEXEC);
+    mem = here == FAILS ? -1 : high_fd(open("/proc/thread-self/mem", O_RDWR | O_CLOEXEC));
     if (mem >= 0) {
         done = replace(mem, text, (uintptr_t)at, bytes, count);
         close(mem);

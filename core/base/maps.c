@@ -6,10 +6,13 @@
  */
 #include "core/base/maps.h"
 
+#include "core/base/high_fd.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <linux/ioctl.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -97,11 +100,18 @@ static int next_by_asking(int fd, uint64_t addr, struct map *out)
     return 1;
 }
 
+static atomic_bool reads_only;
+
+void maps_read_only(void)
+{
+    atomic_store(&reads_only, true);
+}
+
 static bool answers(int fd)
 {
     struct map map;
 
-    return next_by_asking(fd, 0, &map) >= 0;
+    return !atomic_load(&reads_only) && next_by_asking(fd, 0, &map) >= 0;
 }
 
 /* ---- by parsing the text ---------------------------------------------------------------- */
@@ -171,7 +181,7 @@ static int next_by_reading(struct maps *maps, uint64_t addr, struct map *out)
  * ended. */
 static int open_list(void)
 {
-    return open("/proc/thread-self/maps", O_RDONLY | O_CLOEXEC);
+    return high_fd(open("/proc/thread-self/maps", O_RDONLY | O_CLOEXEC));
 }
 
 struct owned_fd maps_keep(void)

@@ -32,6 +32,10 @@ struct maps {
  * without it. A forked child must not use its parent's descriptor. */
 struct owned_fd maps_keep(void);
 
+/* From now on no walk of this process makes the ioctl: each reads the text. For sandboxes that end
+ * a process which makes one. */
+void maps_read_only(void);
+
 /* kept: the shared descriptor's number, or -1. If the application closed it, the walk detects that
  * and opens its own. */
 void maps_begin(struct maps *maps, int kept);

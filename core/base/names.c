@@ -48,8 +48,8 @@ const char *hmreg_monitor_name(enum hmreg_monitor monitor)
 
 const char *hmreg_plan_kind_name(enum hmreg_plan_kind kind)
 {
-    static const char *const names[] = {"max_len",     "max_mr",        "memlock",
-                                        "descriptors", "cache_regions", "cache_bytes"};
+    static const char *const names[] = {"max_len",       "max_mr",      "memlock", "descriptors",
+                                        "cache_regions", "cache_bytes", "memory"};
 
     return NAME_OF(names, kind);
 }

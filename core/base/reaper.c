@@ -205,6 +205,7 @@ static void *run(void *arg)
     struct timespec idle = {.tv_sec = ns / 1000000000, .tv_nsec = ns % 1000000000};
     struct reaper *reaper = arg;
 
+    thread_name("hmreg-reaper");
     while (!atomic_load(&reaper->stopping)) {
         if (!sleep_until_woken(reaper, &idle)) {
             tidy(reaper);
@@ -305,7 +306,7 @@ static bool start(struct reaper *reaper)
         return false;
     }
     atomic_store(&reaper->stopping, 0);
-    if (thread_start(&thread, "hmreg-reaper", NULL, run, reaper, "to deregister what has ended"))
+    if (thread_start(&thread, NULL, run, reaper, "to deregister what has ended"))
         return false;
     set_running(reaper, true, thread);
     return true;

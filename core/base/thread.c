@@ -81,8 +81,13 @@ static void set_slack(long ns)
     (void)syscall(SYS_prctl, PR_SET_TIMERSLACK, ns, 0, 0, 0);
 }
 
-int thread_start(pthread_t *out, const char *name, const struct thread_stack *stack,
-                 void *(*run)(void *), void *arg, const char *what)
+void thread_name(const char *name)
+{
+    (void)prctl(PR_SET_NAME, name);
+}
+
+int thread_start(pthread_t *out, const struct thread_stack *stack, void *(*run)(void *), void *arg,
+                 const char *what)
 {
     long callers_slack = slack();
     sigset_t all, before;
@@ -96,8 +101,5 @@ int thread_start(pthread_t *out, const char *name, const struct thread_stack *st
     if (callers_slack > SLACK_NS)
         set_slack(callers_slack);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (rc)
-        return hmreg_fail_os(rc, "no thread %s", what);
-    pthread_setname_np(*out, name);
-    return 0;
+    return rc ? hmreg_fail_os(rc, "no thread %s", what) : 0;
 }

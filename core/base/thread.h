@@ -19,10 +19,14 @@ struct thread_stack {
 };
 
 /* Starts a thread. stack: NULL: libc allocates one with a guard page, which makes two mappings. The
- * caller's stack is not used if it is too small for the program's thread-local data. name: as for
- * pthread_setname_np(3). -ENOMEM, -EAGAIN, recorded; what: the end of the recorded text, as in "no
- * thread to monitor host memory". */
-int thread_start(pthread_t *out, const char *name, const struct thread_stack *stack,
-                 void *(*run)(void *), void *arg, const char *what);
+ * caller's stack is not used if it is too small for the program's thread-local data. -ENOMEM,
+ * -EAGAIN, recorded; what: the end of the recorded text, as in "no thread to monitor host memory".
+ */
+int thread_start(pthread_t *out, const struct thread_stack *stack, void *(*run)(void *), void *arg,
+                 const char *what);
+
+/* Names the calling thread, in at most 15 characters. Not pthread_setname_np(3) of another thread,
+ * which opens a file: see high_fd.h. */
+void thread_name(const char *name);
 
 #endif

@@ -229,7 +229,8 @@ bool cache_pool_open(struct cache_pool *pool, struct hmreg_domain *domain, struc
     stable_array_init(&pool->variants, sizeof(struct variant *), 0);
     changes_start(&pool->changes);
     if (stable_array_grow(&pool->entries, STABLE_ARRAY_FIRST, &pool->lock) &&
-        thread_cache_set_open(&pool->thread_caches, &pool->entries, &pool->lock, count, exact)) {
+        thread_cache_set_open(&pool->thread_caches, &pool->entries, &pool->lock, count, exact,
+                              domain->lib->settings.plain_calls)) {
         domain->entries = pool->entries.base;
         return true;
     }

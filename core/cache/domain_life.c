@@ -17,6 +17,14 @@
 
 /* ---- create and close ------------------------------------------------------------------- */
 
+/* Caches get their memory by mprotect(2), which a sandbox may refuse. */
+static int fail_caches(int error)
+{
+    if (error == ENOMEM)
+        return hmreg_fail(-ENOMEM, "no memory for a domain's caches");
+    return hmreg_fail_os(error, "mprotect(2) does not make memory for a domain's caches usable");
+}
+
 int hmreg_domain_create(struct hmreg *lib, const struct provider_ops *ops,
                         const struct provider_caps *caps, void *self,
                         const struct hmreg_domain_config *config, struct hmreg_domain **out)
@@ -35,9 +43,10 @@ int hmreg_domain_create(struct hmreg *lib, const struct provider_ops *ops,
     rc = domain_init(domain, lib, ops, caps, self, config);
     if (rc)
         goto free_domain;
+    errno = ENOMEM;
     domain->caches = cache_set_new(domain);
     if (!domain->caches) {
-        rc = hmreg_fail(-ENOMEM, "no memory for a domain's caches");
+        rc = fail_caches(errno);
         goto free_domain;
     }
     keys_init(&domain->keys, caps->key_size);

@@ -153,7 +153,7 @@ static const char *why_unreported(const struct get *get, const struct part *part
     const char *why = "the runtime does not say why";
 
     if (!get->domain->lib->settings.device_ends)
-        return CONTEXT_ENDS_ARE_OFF;
+        return CONTEXT_ENDS_ARE_OFF(get->domain->lib);
     if (!runtime->ops->watch)
         return CONTEXT_REPORTS_NO_END;
     return runtime->ops->watch(runtime->self, part->start, part->end - part->start, part->range,

@@ -4,8 +4,12 @@
  * process and the domain's caches it meets. The answers are data; nothing is registered.
  */
 #include "core/base/error.h"
+#include "core/base/high_fd.h"
+#include "core/base/lock_right.h"
+#include "core/base/memory_limit.h"
 #include "core/base/validate.h"
 #include "core/cache/cache_set.h"
+#include "core/context/group.h"
 #include "core/mr/claim.h"
 #include "core/mr/pieces.h"
 
@@ -13,12 +17,11 @@
 #include <errno.h>
 #include <hmreg/plan.h>
 #include <inttypes.h>
-#include <linux/capability.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 /* ---- regions ---------------------------------------------------------------------------- */
@@ -81,7 +84,7 @@ static void limit_of_fabric(struct hmreg_plan *plan, const struct provider_caps 
 /* The bytes that the kernel has pinned for this process; 0 also if it does not say. */
 static uint64_t pinned_now(void)
 {
-    FILE *file = fopen("/proc/self/status", "re");
+    FILE *file = high_file("/proc/self/status");
     char line[256];
     uint64_t kilobytes = 0;
 
@@ -93,16 +96,25 @@ static uint64_t pinned_now(void)
     return kilobytes * 1024;
 }
 
-static bool may_lock(void)
+/* How many registrations of one range pin it and are counted: each member's of a group is. */
+static uint64_t count_pinning(const struct hmreg_domain *domain)
 {
-    struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
-    struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3] = {{0}};
+    uint64_t pinning = 0;
 
-    return !syscall(SYS_capget, &header, data) &&
-           (data[CAP_TO_INDEX(CAP_IPC_LOCK)].effective & CAP_TO_MASK(CAP_IPC_LOCK));
+    if (!domain->group)
+        return domain->caps.pins;
+    for (size_t i = 0; i < domain->group->count; i++)
+        pinning += domain->group->members[i]->caps.pins;
+    return pinning;
 }
 
-static void limit_of_memlock(struct hmreg_plan *plan)
+static uint64_t times(uint64_t one, uint64_t count)
+{
+    return count && one > UINT64_MAX / count ? UINT64_MAX : one * count;
+}
+
+/* pinning: how often the range is counted. */
+static void limit_of_memlock(struct hmreg_plan *plan, uint64_t pinning)
 {
     struct hmreg_plan_limit *out = no_limit(plan, HMREG_PLAN_MEMLOCK, plan->pinned,
                                             "the fabric pins no host memory of the range");
@@ -112,26 +124,47 @@ static void limit_of_memlock(struct hmreg_plan *plan)
     if (!plan->pinned)
         return;
     getrlimit(RLIMIT_MEMLOCK, &limit);
-    if (limit.rlim_cur == RLIM_INFINITY || may_lock()) {
+    if (limit.rlim_cur == RLIM_INFINITY || lock_right_exempts()) {
         SAY(out, limit.rlim_cur == RLIM_INFINITY ? "RLIMIT_MEMLOCK is unlimited"
                                                  : "CAP_IPC_LOCK exempts from RLIMIT_MEMLOCK");
         return;
     }
     pinned = pinned_now();
     out->limit = limit.rlim_cur;
-    out->needed = plan->len > UINT64_MAX - pinned ? UINT64_MAX : plan->len + pinned;
-    out->fits = bytes_of_room(plan, limit.rlim_cur > pinned ? limit.rlim_cur - pinned : 0);
-    SAY(out, "RLIMIT_MEMLOCK is %" PRIu64 " bytes, %" PRIu64 " of it in use%s", out->limit, pinned,
+    out->needed = plan->pinned > UINT64_MAX - pinned ? UINT64_MAX : plan->pinned + pinned;
+    out->fits =
+        bytes_of_room(plan, limit.rlim_cur > pinned ? (limit.rlim_cur - pinned) / pinning : 0);
+    SAY(out, "RLIMIT_MEMLOCK is %" PRIu64 " bytes, %" PRIu64 " of it in use%s%s", out->limit,
+        pinned, pinning > 1 ? "; each rail counts the range" : "",
         out->fits < plan->len ? "; raise it: ulimit -l, LimitMEMLOCK= of systemd, --ulimit "
                                 "memlock=-1 of Docker"
                               : "");
+}
+
+/* However often the range is pinned, it is there once. */
+static void limit_of_memory(struct hmreg_plan *plan)
+{
+    struct hmreg_plan_limit *out = no_limit(plan, HMREG_PLAN_MEMORY, plan->pinned ? plan->len : 0,
+                                            "the fabric pins no host memory of the range");
+    struct memory_limit limit;
+
+    if (!plan->pinned)
+        return;
+    limit = memory_limit_read("");
+    if (limit.bytes == UINT64_MAX) {
+        SAY(out, "how much memory there is cannot be read");
+        return;
+    }
+    out->limit = limit.bytes;
+    out->fits = bytes_of_room(plan, limit.bytes);
+    SAY(out, "%s is %" PRIu64 " bytes, and no more can be pinned", limit.what, limit.bytes);
 }
 
 /* The number of open descriptors; UINT64_MAX: none is left to count them by; 0: unknown. */
 static uint64_t count_descriptors(void)
 {
     uint64_t count = 0;
-    DIR *folder = opendir("/proc/self/fd");
+    DIR *folder = high_folder("/proc/self/fd");
     const struct dirent *entry;
 
     if (!folder)
@@ -207,21 +240,27 @@ static uint64_t least(const struct hmreg_plan *plan, const enum hmreg_plan_kind 
 static void fill(struct hmreg_plan *plan, struct hmreg_domain *domain, bool exports)
 {
     static const enum hmreg_plan_kind registering[] = {HMREG_PLAN_MAX_MR, HMREG_PLAN_MEMLOCK,
-                                                       HMREG_PLAN_DESCRIPTORS};
+                                                       HMREG_PLAN_DESCRIPTORS, HMREG_PLAN_MEMORY};
     static const enum hmreg_plan_kind caching[] = {HMREG_PLAN_CACHE_REGIONS,
                                                    HMREG_PLAN_CACHE_BYTES};
     bool exported = plan->path == HMREG_PATH_DMABUF || plan->path == HMREG_PATH_MAPPED;
+    uint64_t pinning;
 
     split(plan, domain->caps.max_len);
     plan->exports = exports && exported ? plan->regions : 0;
-    plan->pinned = plan->path == HMREG_PATH_SYSTEM && domain->caps.pins ? plan->len : 0;
+    pinning = plan->path == HMREG_PATH_SYSTEM ? count_pinning(domain) : 0;
+    plan->pinned = times(plan->len, pinning);
     limit_of_fabric(plan, &domain->caps);
-    limit_of_memlock(plan);
+    limit_of_memlock(plan, pinning);
+    limit_of_memory(plan);
     limit_of_descriptors(plan);
     limit_of_caches(plan, domain);
-    plan->fits = plan->path ? least(plan, registering, 3, plan->len) : 0;
+    plan->fits = plan->path ? least(plan, registering, 4, plan->len) : 0;
     plan->cacheable = least(plan, caching, 2, plan->fits);
 }
+
+/* Callers built before HMREG_PLAN_MEMORY end here. */
+#define FIRST_PLAN_SIZE offsetof(struct hmreg_plan, limits[HMREG_PLAN_MEMORY])
 
 int hmreg_domain_plan(struct hmreg_domain *domain, enum hmreg_iface iface, int device, uint64_t len,
                       struct hmreg_plan *out)
@@ -230,7 +269,7 @@ int hmreg_domain_plan(struct hmreg_domain *domain, enum hmreg_iface iface, int d
     struct hmreg_plan plan = {.len = len};
     int rc = domain_check(domain);
 
-    rc = rc ? rc : validate_out(out, sizeof(plan), "struct hmreg_plan");
+    rc = rc ? rc : validate_out(out, FIRST_PLAN_SIZE, "struct hmreg_plan");
     if (!rc && !len)
         rc = hmreg_fail(-EINVAL, "len is 0");
     rc = rc ? rc : hmreg_domain_explain(domain, iface, device, &explanation);

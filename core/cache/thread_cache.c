@@ -257,7 +257,7 @@ struct thread_cache *thread_cache_join(struct thread_cache_set *set)
 /* ---- sets ------------------------------------------------------------------------------- */
 
 bool thread_cache_set_open(struct thread_cache_set *set, const struct stable_array *entries,
-                           pthread_mutex_t *lock, unsigned caches, bool exact)
+                           pthread_mutex_t *lock, unsigned caches, bool exact, bool fenced)
 {
     struct registry *all = registry_open();
 
@@ -267,7 +267,7 @@ bool thread_cache_set_open(struct thread_cache_set *set, const struct stable_arr
     if (!set->gate)
         return false;
     set->serial = atomic_fetch_add(&last_serial, 1) + 1;
-    set->fenced = !barrier_start();
+    set->fenced = fenced || !barrier_start();
     pthread_mutex_lock(&all->lock);
     set->next = all->sets;
     all->sets = set;

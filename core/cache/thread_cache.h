@@ -122,9 +122,9 @@ struct thread_cache_set {
     struct thread_cache_set *next; /* in the list of all sets of the process */
 };
 
-/* entries, lock: as above. False: no memory. */
+/* entries, lock: as above. fenced: do without membarrier(2). False: no memory. */
 bool thread_cache_set_open(struct thread_cache_set *set, const struct stable_array *entries,
-                           pthread_mutex_t *lock, unsigned caches, bool exact);
+                           pthread_mutex_t *lock, unsigned caches, bool exact, bool fenced);
 /* Call it when no thread is in a call with the domain any more. stats: returns the statistics of
  * each cache. */
 void thread_cache_set_close(struct thread_cache_set *set,

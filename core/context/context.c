@@ -5,6 +5,7 @@
 #include "core/context/context.h"
 
 #include "core/base/error.h"
+#include "core/base/maps.h"
 #include "core/base/validate.h"
 
 #include <errno.h>
@@ -99,9 +100,11 @@ int hmreg_open(const struct hmreg_config *config, struct hmreg **out)
     if (!lib)
         return hmreg_fail(-ENOMEM, "no memory for the library");
     lib->settings = settings;
+    if (settings.plain_calls)
+        maps_read_only();
     hmem_listen(monitor_ended);
     lib->epoch = process_epoch_start();
-    rc = lib->epoch ? monitor_open(settings.monitor, &lib->monitor) : -ENOMEM;
+    rc = lib->epoch ? monitor_open(settings.monitor, settings.plain_calls, &lib->monitor) : -ENOMEM;
     if (rc) {
         free(lib);
         return rc;
@@ -167,7 +170,7 @@ static void say_unreported(const struct hmreg *lib, const struct runtime *runtim
     if (!runtime || runtime->ops->iface == HMREG_IFACE_SYSTEM)
         return;
     if (!lib->settings.device_ends)
-        snprintf(out, size, "%s", CONTEXT_ENDS_ARE_OFF);
+        snprintf(out, size, "%s", CONTEXT_ENDS_ARE_OFF(lib));
     else if (!runtime->ops->watch && !loaded->unreported[0])
         snprintf(out, size, "%s", CONTEXT_REPORTS_NO_END);
     else

@@ -45,7 +45,8 @@ struct hmreg {
 };
 
 /* Why all of a runtime's memory ends without a report. */
-#define CONTEXT_ENDS_ARE_OFF   "HMREG_DEVICE_MONITOR is off"
+#define CONTEXT_ENDS_ARE_OFF(lib)                                                                  \
+    ((lib)->settings.plain_calls ? "HMREG_SYSCALLS is plain" : "HMREG_DEVICE_MONITOR is off")
 #define CONTEXT_REPORTS_NO_END "this runtime reports the end of no memory"
 
 /* Checks that lib is not NULL and belongs to this process. -EINVAL, -EPERM. */

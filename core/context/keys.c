@@ -126,7 +126,7 @@ int keys_take_any(struct keys *keys, uint64_t *out)
     if (!start_search(keys)) {
         rc = errno;
         pthread_mutex_unlock(&keys->lock);
-        return hmreg_fail_os(rc, "no random bytes for a key");
+        return hmreg_fail_os(rc, "getrandom(2) has no random bytes for a key");
     }
     rc = insert_any(keys, middle + 1, keys->max, &keys->next, &key);
     if (rc == 0)

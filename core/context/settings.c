@@ -17,6 +17,7 @@
 
 #define ALL_IFACES          ((1u << HMREG_IFACE_COUNT) - 1)
 #define DEFAULT_MAX_REGIONS 4096
+#define UNKNOWN_MAX_BYTES   (UINT64_C(1) << 30)
 
 /* HMREG_IFACE_COUNT: no iface has this name. */
 static int iface_named(const char *name, size_t len)
@@ -83,6 +84,7 @@ static int read_choices(struct settings *out)
                                              {NULL, 0}};
     static const struct choice switches[] = {{"0", false}, {"1", true}, {NULL, 0}};
     static const struct choice on_off[] = {{"on", true}, {"off", false}, {NULL, 0}};
+    static const struct choice calls[] = {{"all", false}, {"plain", true}, {NULL, 0}};
     static const struct choice levels[] = {{"off", LOG_STDERR_OFF},    {"error", HMREG_LOG_ERROR},
                                            {"warn", HMREG_LOG_WARN},   {"info", HMREG_LOG_INFO},
                                            {"debug", HMREG_LOG_DEBUG}, {NULL, 0}};
@@ -99,6 +101,7 @@ static int read_choices(struct settings *out)
         out->watch[i] = choose(watches[i], switches, "are 0 and 1", out->watch[i], &rc);
     out->sync_memops = choose("HMREG_SYNC_MEMOPS", switches, "are 0 and 1", false, &rc);
     out->stats = choose("HMREG_STATS", on_off, "are on and off", out->stats, &rc);
+    out->plain_calls = choose("HMREG_SYSCALLS", calls, "are all and plain", false, &rc);
     out->device_ends =
         choose("HMREG_DEVICE_MONITOR", on_off, "are on and off", out->device_ends, &rc);
     out->log.level =
@@ -258,6 +261,27 @@ static int check_config(const struct hmreg_config *callers, struct hmreg_config 
     return 0;
 }
 
+/* A sandbox may refuse sysinfo(2), by which libc counts the machine's pages. */
+static uint64_t half_of_memory(void)
+{
+    long pages = sysconf(_SC_PHYS_PAGES);
+
+    return pages > 0 ? (uint64_t)pages * (uint64_t)sysconf(_SC_PAGESIZE) / 2 : UNKNOWN_MAX_BYTES;
+}
+
+/* HMREG_SYSCALLS=plain rules out what needs other calls. */
+static int keep_to_plain_calls(struct settings *settings)
+{
+    settings->stats = settings->device_ends = false;
+    if (settings->monitor == HMREG_MONITOR_MEMHOOKS ||
+        settings->monitor == HMREG_MONITOR_USERFAULTFD)
+        return hmreg_fail(-EINVAL,
+                          "HMREG_SYSCALLS=plain rules out the monitor %s, which was requested by "
+                          "name: import and disabled make plain calls only",
+                          hmreg_monitor_name(settings->monitor));
+    return 0;
+}
+
 int settings_read(const struct hmreg_config *callers, struct settings *out)
 {
     struct settings settings = {
@@ -266,7 +290,7 @@ int settings_read(const struct hmreg_config *callers, struct settings *out)
         .device_ends = true,
         .stats = true,
         .max_regions = DEFAULT_MAX_REGIONS,
-        .max_bytes = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE) / 2,
+        .max_bytes = half_of_memory(),
         .all_regions = HMREG_LIMIT_NONE,
         .all_bytes = HMREG_LIMIT_NONE,
         .check = {HMREG_CHECK_ALWAYS, HMREG_CHECK_ALWAYS, HMREG_CHECK_ALWAYS, HMREG_CHECK_ALWAYS},
@@ -285,6 +309,9 @@ int settings_read(const struct hmreg_config *callers, struct settings *out)
         settings.monitor = config.monitor;
     settings.log.callback = config.log;
     settings.log.context = config.log_context;
-    *out = settings;
-    return 0;
+    if (settings.plain_calls)
+        rc = keep_to_plain_calls(&settings);
+    if (!rc)
+        *out = settings;
+    return rc;
 }

@@ -25,6 +25,7 @@ struct settings {
     bool device_ends;  /* may vendors watch for the end of memory? */
     bool sync_memops;  /* synchronous calls of runtimes finish before they return */
     bool stats;        /* show counters to other processes */
+    bool plain_calls;  /* no system call that hmreg-syscalls(7) calls special */
     bool check_puts;   /* detect puts without a matching get */
     bool check_claims; /* compare trusted claims with what the runtimes say */
 };

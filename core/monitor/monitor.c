@@ -26,6 +26,7 @@
 struct monitor {
     struct userfault_client client; /* first: see on_needs() */
     enum hmreg_monitor asked;
+    bool plain_calls;
     _Atomic enum hmreg_monitor kind;
     uint32_t serial;             /* identifies the library's notices */
     struct userfault *userfault; /* with USERFAULTFD */
@@ -78,7 +79,7 @@ static void monitor_free(struct monitor *monitor)
     free(monitor);
 }
 
-int monitor_open(enum hmreg_monitor asked, struct monitor **out)
+int monitor_open(enum hmreg_monitor asked, bool plain_calls, struct monitor **out)
 {
     static atomic_uint last_serial;
     struct monitor *monitor = calloc(1, sizeof(*monitor));
@@ -90,6 +91,7 @@ int monitor_open(enum hmreg_monitor asked, struct monitor **out)
     monitor->serial = atomic_fetch_add(&last_serial, 1) + 1;
     monitor->asked = asked;
     atomic_init(&monitor->told, true);
+    monitor->plain_calls = plain_calls;
     atomic_init(&monitor->kind, asked);
     pthread_mutex_init(&monitor->lock, NULL);
     pthread_mutex_init(&monitor->choose_lock, NULL);
@@ -212,8 +214,9 @@ static void choose(struct monitor *monitor)
 {
     static const enum hmreg_monitor order[] = {HMREG_MONITOR_MEMHOOKS, HMREG_MONITOR_USERFAULTFD};
 
-    monitor->why[0] = '\0';
-    for (size_t i = 0; i < sizeof(order) / sizeof(order[0]); i++) {
+    snprintf(monitor->why, sizeof(monitor->why), "%s",
+             monitor->plain_calls ? "HMREG_SYSCALLS=plain rules out memhooks and userfaultfd" : "");
+    for (size_t i = 0; !monitor->plain_calls && i < sizeof(order) / sizeof(order[0]); i++) {
         int rc = start(monitor, order[i]);
 
         if (!rc) {

@@ -24,10 +24,11 @@ struct listener {
     bool (*needs)(struct listener *listener, uint64_t start, uint64_t end, struct span *out);
 };
 
-/* Starts the monitor that is requested by name; a default is left to monitor_choose(). -EPERM,
+/* Starts the monitor that is requested by name; a default is left to monitor_choose(), which
+ * chooses DISABLED if plain_calls forbids others the system calls that they need. -EPERM,
  * -ENOSYS: the kernel does not permit, or does not have, userfaultfd. -EOPNOTSUPP: this program
  * cannot be hooked. -ENOMEM, -EAGAIN, -EMFILE, -ENFILE. */
-int monitor_open(enum hmreg_monitor asked, struct monitor **out);
+int monitor_open(enum hmreg_monitor asked, bool plain_calls, struct monitor **out);
 void monitor_close(struct monitor *monitor); /* no listener is attached */
 
 /* Chooses the monitor that serves as the default, unless it is chosen already: the first of

@@ -264,6 +264,7 @@ static void *run(void *arg)
 {
     struct hmreg_job *job = arg;
 
+    thread_name("hmreg-job");
     pthread_mutex_lock(&job->lock);
     work(job, true, NULL);
     pthread_mutex_unlock(&job->lock);
@@ -308,7 +309,7 @@ static int start_threads(struct hmreg_job *job, unsigned threads)
     hmreg_error_guard(&guard);
     while (job->threads < threads && !rc) {
         job->working++;
-        rc = thread_start(&job->thread[job->threads], "hmreg-job", NULL, run, job,
+        rc = thread_start(&job->thread[job->threads], NULL, run, job,
                           "to register pieces of a range");
         if (rc)
             job->working--;

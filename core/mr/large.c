@@ -7,6 +7,7 @@
 #include "core/mr/large.h"
 
 #include "core/base/error.h"
+#include "core/base/high_fd.h"
 #include "core/base/validate.h"
 #include "core/context/group.h"
 #include "core/mr/explicit.h"
@@ -112,7 +113,7 @@ static int own_attributes(struct large *large)
     if (!request->dmabuf)
         return 0;
     large->dmabuf = *request->dmabuf;
-    large->dmabuf.fd = fcntl(request->dmabuf->fd, F_DUPFD_CLOEXEC, 0);
+    large->dmabuf.fd = high_fd_duplicate(request->dmabuf->fd);
     request->dmabuf = &large->dmabuf;
     return large->dmabuf.fd < 0 ? hmreg_fail_os(errno, "dmabuf: fd cannot be duplicated") : 0;
 }

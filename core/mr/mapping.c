@@ -8,6 +8,7 @@
 #include "core/mr/mapping.h"
 
 #include "core/base/error.h"
+#include "core/base/high_fd.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -39,7 +40,7 @@ static int begin_access(int fd, int *sync_fd, struct hmreg_reason *why)
     if (rc)
         return hmreg_refuse(why, rc, "dmabuf-sync-failed",
                             "the dmabuf's exporter refused CPU access: %s", hmreg_strerror(rc));
-    *sync_fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+    *sync_fd = high_fd_duplicate(fd);
     if (*sync_fd < 0) {
         rc = -errno;
         sync_access(fd, DMA_BUF_SYNC_END);

@@ -6,6 +6,8 @@
  */
 #include "core/stats/stats_page.h"
 
+#include "core/base/high_fd.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stddef.h>
@@ -28,10 +30,10 @@
 /* Some systems require MFD_NOEXEC_SEAL; older kernels do not know it (EINVAL). */
 static int make_file(void)
 {
-    int fd = memfd_create(STATS_PAGE_NAME, MFD_CLOEXEC | MFD_NOEXEC_SEAL);
+    int fd = high_fd(memfd_create(STATS_PAGE_NAME, MFD_CLOEXEC | MFD_NOEXEC_SEAL));
 
     return fd < 0 && errno == EINVAL
-               ? memfd_create(STATS_PAGE_NAME, MFD_CLOEXEC | MFD_ALLOW_SEALING)
+               ? high_fd(memfd_create(STATS_PAGE_NAME, MFD_CLOEXEC | MFD_ALLOW_SEALING))
                : fd;
 }
 

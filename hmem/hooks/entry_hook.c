@@ -180,7 +180,7 @@ static size_t install(struct entry_hook *hooks, size_t count)
         refuse(&hooks[i], why ? why : "");
     }
     if (!sealed && !entry_hooks_refusal() && code_seal(&islands))
-        sealed = "no memory for code of our own";
+        sealed = "mprotect(2) makes no memory of ours executable";
     for (size_t i = 0; i < count; i++) {
         const char *why = sealed;
 

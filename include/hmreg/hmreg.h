@@ -210,13 +210,14 @@ struct hmreg_config {
  * FI_MR_CUDA_CACHE_MONITOR_ENABLED, FI_MR_ROCR_CACHE_MONITOR_ENABLED,
  * FI_MR_ZE_CACHE_MONITOR_ENABLED (0 or 1), HMREG_CACHE_CHECK (always or notice, or a list such as
  * system=notice,cuda=always), FI_MR_CACHE_MAX_COUNT, FI_MR_CACHE_MAX_SIZE, HMREG_CACHE_MAX_COUNT,
- * HMREG_CACHE_MAX_SIZE (a number), HMREG_STATS, HMREG_DEVICE_MONITOR (on, off), HMREG_DMABUF_WAYS
- * (ways of path dmabuf, such as data-direct,plain; see config.ways), HMREG_DEBUG (puts, claims, or
- * both with a comma), HMREG_LOG (off, error, warn, info, debug: the least severe level that is
- * written to stderr). -EOPNOTSUPP: memhooks was requested, and the code of this program's libc, or
- * of a library that interposes on it, cannot be hooked; the error's text names the function and the
- * reason. -EPERM, -ENOSYS: userfaultfd was requested, and the kernel does not permit it or does not
- * have it. -ENOMEM, -EAGAIN, -EMFILE: from the system.
+ * HMREG_CACHE_MAX_SIZE (a number), HMREG_STATS, HMREG_DEVICE_MONITOR (on, off), HMREG_SYSCALLS
+ * (all, plain: see hmreg-syscalls(7); plain with the monitor memhooks or userfaultfd),
+ * HMREG_DMABUF_WAYS (ways of path dmabuf, such as data-direct,plain; see config.ways), HMREG_DEBUG
+ * (puts, claims, or both with a comma), HMREG_LOG (off, error, warn, info, debug: the least severe
+ * level that is written to stderr). -EOPNOTSUPP: memhooks was requested, and the code of this
+ * program's libc, or of a library that interposes on it, cannot be hooked; the error's text names
+ * the function and the reason. -EPERM, -ENOSYS: userfaultfd was requested, and the kernel does not
+ * permit it or does not have it. -ENOMEM, -EAGAIN, -EMFILE: from the system.
  */
 int hmreg_open(const struct hmreg_config *config, struct hmreg **out);
 

@@ -16,13 +16,16 @@ extern "C" {
 enum hmreg_plan_kind {
     HMREG_PLAN_MAX_LEN = 0,       /* the fabric's longest region: a longer range is split */
     HMREG_PLAN_MAX_MR = 1,        /* the fabric's most regions */
-    HMREG_PLAN_MEMLOCK = 2,       /* RLIMIT_MEMLOCK: host memory on a fabric that pins it */
+    HMREG_PLAN_MEMLOCK = 2,       /* RLIMIT_MEMLOCK: host memory on a fabric that pins it, counted
+                                     once for each rail of a group */
     HMREG_PLAN_DESCRIPTORS = 3,   /* RLIMIT_NOFILE: an export has a descriptor until it is imported
                                      or mapped */
     HMREG_PLAN_CACHE_REGIONS = 4, /* max_regions of the domain's caches */
     HMREG_PLAN_CACHE_BYTES = 5,   /* max_bytes of the domain's caches */
+    HMREG_PLAN_MEMORY = 6,        /* the machine's memory and that of the process's control groups:
+                                     host memory on a fabric that pins it */
 };
-#define HMREG_PLAN_KINDS 6
+#define HMREG_PLAN_KINDS 7
 
 struct hmreg_plan_limit {
     uint64_t limit;  /* bytes, regions or descriptors; HMREG_LIMIT_NONE: there is none, it is
@@ -44,7 +47,8 @@ struct hmreg_plan {
     uint64_t last_len;    /* bytes of the last */
     uint64_t exports;     /* dmabufs that registering exports, one after the other; 0 for an iface
                              without a runtime, whose dmabuf is the caller's */
-    uint64_t pinned;      /* bytes of host memory that the fabric pins */
+    uint64_t pinned;      /* bytes of host memory that the fabric pins; of a group, the sum over
+                             its rails */
     uint64_t fits;        /* bytes of the range, in whole regions, that can be registered */
     uint64_t cacheable;   /* of these, bytes that one cache of the domain can hold */
     struct hmreg_plan_limit limits[HMREG_PLAN_KINDS]; /* indexed by enum hmreg_plan_kind */

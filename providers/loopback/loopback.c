@@ -493,7 +493,7 @@ _Static_assert(offsetof(struct loopback_address, secret) + LOOPBACK_SECRET_BYTES
 static int draw_address(struct loopback_address *out)
 {
     if (getrandom(out, sizeof(*out), 0) != sizeof(*out))
-        return hmreg_fail_os(errno, "no random bytes for a domain's secret");
+        return hmreg_fail_os(errno, "getrandom(2) has no random bytes for a domain's secret");
     out->pid = (uint32_t)getpid();
     return 0;
 }

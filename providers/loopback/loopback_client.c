@@ -5,6 +5,7 @@
  * others, as long as that process lives.
  */
 #include "core/base/error.h"
+#include "core/base/high_fd.h"
 #include "providers/loopback/loopback_wire.h"
 
 #include <errno.h>
@@ -132,7 +133,7 @@ static int connect_anew(struct wire_client *client)
     socklen_t len = wire_name(&client->address, &name);
 
     disconnect(client);
-    client->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    client->fd = high_fd(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
     if (client->fd < 0)
         return hmreg_fail_os(errno, "no descriptor to reach a loopback peer");
     limit_time(client->fd, LOOK_SECONDS);

@@ -4,6 +4,7 @@
  * resident at registration and learns of others only through refresh. mincore(2) reports a page as
  * resident, not resident, or (ENOMEM) not mapped.
  */
+#include "core/base/high_fd.h"
 #include "providers/loopback/loopback.h"
 
 #include <errno.h>
@@ -50,7 +51,7 @@ static void look(struct pages *pages)
 
     if (mincore((void *)(uintptr_t)pages->start, pages->count * page_size(), pages->known) == 0)
         return;
-    maps = fopen("/proc/thread-self/maps", "re");
+    maps = high_file("/proc/thread-self/maps");
     if (!maps)
         return;
     while (fscanf(maps, "%" SCNx64 "-%" SCNx64 "%*[^\n]", &start, &end) == 2)

@@ -110,7 +110,7 @@ static int insert(struct loopback *loopback, struct region *region)
         return hmreg_fail(rc, "all keys of this domain, 1 to %#" PRIx64 ", are in use",
                           loopback->max_key);
     if (rc && rc != -HMREG_ENOKEY && rc != -ENOMEM)
-        return hmreg_fail_os(-rc, "no random bytes for a key");
+        return hmreg_fail_os(-rc, "getrandom(2) has no random bytes for a key");
     if (rc)
         return hmreg_fail(rc, "the region with key %#" PRIx64 " cannot be published: %s",
                           region->key, hmreg_strerror(rc));

@@ -11,6 +11,7 @@
  * protocol or a limit loses its connection and nothing else.
  */
 #include "core/base/error.h"
+#include "core/base/high_fd.h"
 #include "providers/loopback/loopback_wire.h"
 
 #include <errno.h>
@@ -322,7 +323,7 @@ static void drop_crowd(struct wire_server *server)
 
 static void admit(struct wire_server *server)
 {
-    int fd = accept4(server->listener, NULL, NULL, SOCK_CLOEXEC);
+    int fd = high_fd(accept4(server->listener, NULL, NULL, SOCK_CLOEXEC));
     struct connection *client;
 
     server->starved = fd < 0 && errno != EINTR && errno != ECONNABORTED;
@@ -420,8 +421,10 @@ static int listen_at(const struct loopback_address *here, int fd)
     struct sockaddr_un name;
     socklen_t len = wire_name(here, &name);
 
-    if (bind(fd, (struct sockaddr *)&name, len) || listen(fd, MAX_CLIENTS))
-        return hmreg_fail_os(errno, "no socket to listen for loopback peers");
+    if (bind(fd, (struct sockaddr *)&name, len))
+        return hmreg_fail_os(errno, "bind(2) of the socket for loopback peers failed");
+    if (listen(fd, MAX_CLIENTS))
+        return hmreg_fail_os(errno, "listen(2) for loopback peers failed");
     return 0;
 }
 
@@ -434,9 +437,9 @@ int wire_server_start(struct loopback *loopback, const struct loopback_address *
     if (!server)
         return hmreg_fail(-ENOMEM, "no memory to serve loopback peers");
     server->loopback = loopback;
-    server->listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    server->listener = high_fd(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
     if (server->listener < 0)
-        rc = hmreg_fail_os(errno, "no descriptor to serve loopback peers");
+        rc = hmreg_fail_os(errno, "no socket to serve loopback peers");
     else
         rc = listen_at(here, server->listener);
     rc = rc ? rc : start_thread(server);
@@ -455,7 +458,7 @@ static void turn_away(int listener)
 {
     int fd;
 
-    while ((fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC)) >= 0)
+    while ((fd = high_fd(accept4(listener, NULL, NULL, SOCK_CLOEXEC))) >= 0)
         wire_cut(fd);
     close(listener);
 }

@@ -4,6 +4,8 @@
  */
 #include "providers/loopback/loopback_wire.h"
 
+#include "core/base/high_fd.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -40,7 +42,7 @@ bool wire_lives(int fd)
 
     if (!peer_of(fd, &peer) || peer.pid <= 0)
         return true;
-    died.fd = (int)syscall(SYS_pidfd_open, peer.pid, 0);
+    died.fd = high_fd((int)syscall(SYS_pidfd_open, peer.pid, 0));
     if (died.fd < 0)
         return errno == ENOSYS && kill(peer.pid, 0) == 0; /* before Linux 5.3 */
     ended = poll(&died, 1, 0) == 1;
@@ -63,7 +65,7 @@ socklen_t wire_name(const struct loopback_address *address, struct sockaddr_un *
 /* Reads a short file; "": it cannot be read. */
 static void read_file(const char *path, char *text, size_t room)
 {
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int fd = high_fd(open(path, O_RDONLY | O_CLOEXEC));
     ssize_t got = fd < 0 ? -1 : read(fd, text, room - 1);
 
     if (fd >= 0)

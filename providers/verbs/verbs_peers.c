@@ -7,6 +7,8 @@
  */
 #include "providers/verbs/verbs_peers.h"
 
+#include "core/base/high_fd.h"
+
 #include <dirent.h>
 #include <limits.h>
 #include <stdio.h>
@@ -38,7 +40,7 @@ static bool listed(const char *sys, enum hmreg_iface iface)
     DIR *dir;
 
     snprintf(path, sizeof(path), "%s/kernel/mm/memory_peers", sys);
-    dir = opendir(path);
+    dir = high_folder(path);
     if (!dir)
         return false;
     while (!found && (entry = readdir(dir)))

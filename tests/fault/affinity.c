@@ -145,7 +145,7 @@ static void each_fails(const struct hmreg_topology_config *config, const char *c
 static void affinity__tree__each_call_fails_once(void **state)
 {
     static const char *const expected[] = {
-        "calloc", "realloc", "scandir", "realpath", "fopen", "syscall(move_pages)", NULL};
+        "calloc", "realloc", "scandir", "realpath", "open", "fdopen", "syscall(move_pages)", NULL};
     struct hmreg_topology_config config = {.size = sizeof(config)};
 
     tree_begin();

@@ -169,9 +169,9 @@ WRAP(int, fallocate, int fd, int mode, off_t offset, off_t length)
     return fails("fallocate", ENOSPC) ? -1 : __real_fallocate(fd, mode, offset, length);
 }
 
-WRAP(FILE *, fopen, const char *path, const char *mode)
+WRAP(FILE *, fdopen, int fd, const char *mode)
 {
-    return fails("fopen", EMFILE) ? NULL : __real_fopen(path, mode);
+    return fails("fdopen", ENOMEM) ? NULL : __real_fdopen(fd, mode);
 }
 
 WRAP(int, pipe2, int *ends, int flags)

@@ -147,7 +147,7 @@ static void export__twice__two_descriptors_close_on_exec(void **state)
     gpu.end(self);
 }
 
-static void export__descriptor_0__is_valid(void **state)
+static void export__descriptor_0_free__left_to_the_program(void **state)
 {
     struct hmem *self = begin();
     uint64_t addr = alloc_and_export(self);
@@ -159,7 +159,8 @@ static void export__descriptor_0__is_valid(void **state)
     close(0);
     gpu_fill(self, addr, LEN, 3);
     dmabuf = gpu_export(self, addr + 1, 10);
-    assert_int_equal(fcntl(0, F_GETFD), dmabuf.fd ? -1 : FD_CLOEXEC);
+    assert_int_equal(fcntl(0, F_GETFD), -1);
+    assert_int_equal(fcntl(dmabuf.fd, F_GETFD), FD_CLOEXEC);
     bytes = map(&dmabuf);
     if (bytes)
         assert_int_equal(bytes[9], gpu_byte(10, 3));
@@ -235,6 +236,7 @@ static void export__freed_since_resolve__efault(void **state)
 
 TEST_MAIN(TEST(export__any_place_and_length__names_the_bytes),
           TEST(export__small_neighbours__each_its_own_bytes),
-          TEST(export__twice__two_descriptors_close_on_exec), TEST(export__descriptor_0__is_valid),
+          TEST(export__twice__two_descriptors_close_on_exec),
+          TEST(export__descriptor_0_free__left_to_the_program),
           TEST(export__memory_freed__descriptor_stays),
           TEST(export__memory_of_the_host__eopnotsupp), TEST(export__freed_since_resolve__efault))

@@ -97,6 +97,17 @@ each_unit_in_a_readme() {
     return $bad
 }
 
+# Whatever makes a descriptor in a program's process passes it through core/base/high_fd.h. Not
+# scandir(3), whose descriptor is a folder's: read(2) and write(2) fail as if it were closed.
+each_descriptor_is_a_high_one() {
+    local makers='open|openat|openat2|creat|memfd_create|memfd_secret|socket|socketpair|accept|accept4|pipe|pipe2'
+    makers+='|eventfd|epoll_create1?|signalfd|timerfd_create|inotify_init1?|pidfd_open|dup|shm_open|mko?stemp'
+    makers+='|fopen|opendir|tmpfile'
+    ! sources_of affinity core hmem preload providers | grep -v '^core/base/high_fd.h$' |
+        xargs grep -nE "(^|[^_>.a-z])($makers)\(|SYS_(userfaultfd|pidfd_open)\b|F_DUPFD|, USERFAULTFD_IOC_NEW" |
+        grep -vE 'high_fd|:[0-9]+: ?(\*|/\*)|self->lib, object|->engine->open'
+}
+
 check layers__core_without_circles no_circle affinity core hmem preload providers
 for folder in tools bench tests/support tests/tools; do
     check "layers__${folder//\//_}_without_circles" no_circle "$folder"
@@ -113,10 +124,11 @@ check layers__core_in_order core_in_order
 check layers__each_folder_has_a_readme each_folder_has_a_readme
 check layers__each_unit_in_a_readme each_unit_in_a_readme
 check layers__core_knows_the_contracts_only includes_only core 'hmem/(hmem|dmabuf)|providers/provider'
-check layers__vendors_know_the_base_only includes_only hmem 'core/base/(code|error|maps|owned_fd|process)'
-check layers__fabrics_know_errors_only includes_only providers core/base/error
-check layers__affinity_knows_errors_and_checks_only includes_only affinity 'core/base/error|providers/provider'
-check layers__tools_know_layouts_only includes_only tools 'core/stats/stats_layout|preload/record_layout'
-check layers__preload_knows_no_internals includes_only preload 'only/public/headers'
+check layers__vendors_know_the_base_only includes_only hmem 'core/base/(code|error|high_fd|maps|owned_fd|process)'
+check layers__fabrics_know_errors_only includes_only providers 'core/base/(error|high_fd)'
+check layers__affinity_knows_errors_and_checks_only includes_only affinity 'core/base/(error|high_fd)|providers/provider'
+check layers__each_descriptor_is_a_high_one each_descriptor_is_a_high_one
+check layers__tools_know_layouts_only includes_only tools 'core/base/lock_right|core/stats/stats_layout|preload/record_layout'
+check layers__preload_knows_no_internals includes_only preload 'core/base/(high_fd|lock_right)'
 check layers__bench_knows_a_contract_only includes_only bench providers/provider
 finish

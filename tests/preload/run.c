@@ -251,6 +251,20 @@ static void run__program__notices_nothing(void **state)
     json_decref(document);
 }
 
+static void run__program_without_standard_streams__their_numbers_stay_unused(void **state)
+{
+    static const char *const modes[] = {"--trace", "--gpu", "--cache"};
+
+    for (size_t i = 0; i < sizeof(modes) / sizeof(modes[0]); i++) {
+        struct tool tool = tool_run("run", modes[i], "env", fake(), environment("PROGRAM"), "bare");
+
+        if (tool.status)
+            fail_msg("%s: exit status %d", modes[i], tool.status);
+        assert_says(tool.err, "3 registrations of 12 KiB, 0 failed");
+        tool_free(&tool);
+    }
+}
+
 /* ---- text, files, folders ---------------------------------------------------------------- */
 
 static void run__text__tables_and_advice_on_standard_error(void **state)
@@ -711,8 +725,10 @@ TEST_MAIN(TEST(run__program__its_registrations), TEST(run__call_of_libibverbs_it
           TEST(run__killed__reported_and_the_same_signal),
           TEST(run__module_that_links_libibverbs__reported),
           TEST(run__functions_looked_up_on_a_handle__passed_on_and_said),
-          TEST(run__program__notices_nothing), TEST(run__text__tables_and_advice_on_standard_error),
-          TEST(run__no_registration__said), TEST(run__standard_output_closed__report_in_its_file),
+          TEST(run__program__notices_nothing),
+          TEST(run__program_without_standard_streams__their_numbers_stay_unused),
+          TEST(run__text__tables_and_advice_on_standard_error), TEST(run__no_registration__said),
+          TEST(run__standard_output_closed__report_in_its_file),
           TEST(run__dir_with_a_long_path__refused), TEST(run__runtime_folder_of_others__not_used),
           TEST(run__output_and_dir__report_in_a_file_and_traces_kept),
           TEST(run__preload_alone__records_as_well),

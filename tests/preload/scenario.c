@@ -8,6 +8,7 @@
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <infiniband/verbs.h>
 #include <pthread.h>
 #include <signal.h>
@@ -312,16 +313,34 @@ static int looks(char **argv)
     return 0;
 }
 
+/* Without stdin, stdout and stderr, whose numbers stay unused. */
+static int bare(char **argv)
+{
+    for (int fd = 0; fd < 3; fd++)
+        close(fd);
+    for (int i = 0; i < 3; i++) {
+        struct ibv_mr *mr = reg(0, PAGE);
+
+        for (int fd = 0; fd < 3; fd++)
+            require(fcntl(fd, F_GETFD) == -1, "a descriptor while it is registered");
+        dereg(mr);
+        for (int fd = 0; fd < 3; fd++)
+            require(fcntl(fd, F_GETFD) == -1, "a descriptor after a deregistration");
+    }
+    return 0;
+}
+
 int scenario(char **argv)
 {
     static const struct {
         const char *name;
         int (*run)(char **argv);
-    } scenarios[] = {
-        {"plain", plain},       {"again", again},       {"freed", freed},     {"calls", calls},
-        {"forks", forks},       {"heir", heir},         {"exec", executes},   {"_exit", leaves},
-        {"killed", killed},     {"looks", looks},       {"threads", threads}, {"waits", waits},
-        {"receives", receives}, {"confined", confined}, {"kinds", kinds},     {"late", late}};
+    } scenarios[] = {{"plain", plain},       {"again", again},       {"freed", freed},
+                     {"calls", calls},       {"forks", forks},       {"heir", heir},
+                     {"exec", executes},     {"_exit", leaves},      {"killed", killed},
+                     {"looks", looks},       {"threads", threads},   {"waits", waits},
+                     {"receives", receives}, {"confined", confined}, {"kinds", kinds},
+                     {"late", late},         {"bare", bare}};
 
     open_pd();
     for (size_t i = 0; argv[1] && i < sizeof(scenarios) / sizeof(scenarios[0]); i++)

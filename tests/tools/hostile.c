@@ -97,8 +97,15 @@ static void status__of_a_user_of_many_groups__capabilities_are_read(void **state
     sprintf(end, "\nCapEff:\t0000000000004000\n");
     tree_begin();
     tree_file("/proc/self/status", status);
+    tree_link("/proc/self/ns/user", "user:[4026531837]");
     facts = process_facts();
     assert_true(doc_is(facts, "ipc_lock"));
+    json_decref(facts);
+    /* In another namespace the same capability exempts from nothing. */
+    tree_remove("/proc/self/ns/user");
+    tree_link("/proc/self/ns/user", "user:[4026532500]");
+    facts = process_facts();
+    assert_false(doc_is(facts, "ipc_lock"));
     json_decref(facts);
     tree_end();
     free(status);

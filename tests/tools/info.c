@@ -127,6 +127,7 @@ static void document__every_variable_that_is_read__is_shown_and_heeded(void **st
         {"HMREG_CACHE_CHECK", "always"},
         {"HMREG_DMABUF_WAYS", "plain,pcie"},
         {"HMREG_SYNC_MEMOPS", "1"},
+        {"HMREG_SYSCALLS", "all"},
         {"HMREG_CACHE_MAX_COUNT", "100"},
         {"HMREG_CACHE_MAX_SIZE", "1000000"},
         {"FI_MR_CACHE_MONITOR", "import"},

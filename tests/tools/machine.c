@@ -39,7 +39,7 @@ static const char good[] =
     "       'iommu': 'identity', 'simulated': false},"
     "     {'name': 'mlx5_0', 'kind': 'nic', 'pci': '0000:43:00.0', 'root': 'pci0000:40',"
     "       'bridges': ['0000:40:01.0', '0000:41:01.0'], 'numa_node': 0, 'iommu': 'identity'}],"
-    "   'bridges': {'0000:40:01.0': {'acs_redirect': false},"
+    "   'bridges': {'0000:40:01.0': {'acs_redirect': false, 'config_bytes': 64},"
     "     '0000:41:00.0': {'acs_redirect': false}, '0000:41:01.0': {'acs_redirect': false}},"
     "   'distances': [{'one': 'cuda 0', 'other': 'mlx5_0', 'distance': 'PIX'}]},"
     " 'fabric_libraries': [{'provider': 'loopback', 'library': 'libhmreg-loopback',"

@@ -1,13 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  * How a range would be registered, and which limits it meets. */
+#include "core/base/lock_right.h"
+#include "core/context/domain.h"
 #include "tests/support/script.h"
 #include "tests/support/vendors.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <hmreg/group.h>
 #include <hmreg/plan.h>
 #include <linux/capability.h>
 #include <stdio.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -178,13 +182,19 @@ static void set_exempt(bool exempt)
 /* What /proc/self/status says; NULL: the kernel's. */
 static char *said;
 
-FILE *__real_fopen(const char *path, const char *mode);
-FILE *__wrap_fopen(const char *path, const char *mode);
+int __real_open(const char *path, int flags, ...);
+int __wrap_open(const char *path, int flags, ...);
 
-FILE *__wrap_fopen(const char *path, const char *mode)
+int __wrap_open(const char *path, int flags, ...)
 {
-    return said && !strcmp(path, "/proc/self/status") ? fmemopen(said, strlen(said), "r")
-                                                      : __real_fopen(path, mode);
+    int fd;
+
+    if (!said || strcmp(path, "/proc/self/status"))
+        return __real_open(path, flags, 0);
+    fd = memfd_create("status", MFD_CLOEXEC);
+    assert_int_equal(write(fd, said, strlen(said)), strlen(said));
+    lseek(fd, 0, SEEK_SET);
+    return fd;
 }
 
 static void plan__more_than_may_be_locked__what_fits_and_the_remedy(void **state)
@@ -220,12 +230,84 @@ static void plan__more_than_may_be_locked__what_fits_and_the_remedy(void **state
     plan = plan_host(&caps, 9 * MiB);
     assert_true(plan.fits == 9 * MiB);
     set_exempt(true);
-    if (geteuid() == 0) {
+    if (lock_right_exempts()) {
         caps.pins = true;
         plan = plan_host(&caps, 9 * MiB);
         assert_true(plan.fits == 9 * MiB);
     }
     assert_int_equal(setrlimit(RLIMIT_MEMLOCK, &before), 0);
+}
+
+/* Each rail's registration pins the range and is counted; the memory is there once. */
+static void plan__of_a_group__each_pinning_rail_counts(void **state)
+{
+    struct provider_caps pins = script_caps, plain = script_caps;
+    struct hmreg_domain *members[3] = {0}, *group = NULL;
+    struct script_fixture fixture;
+    struct rlimit before, few;
+    struct hmreg_plan plan = {.size = sizeof(plan)};
+
+    assert_int_equal(getrlimit(RLIMIT_MEMLOCK, &before), 0);
+    few = (struct rlimit){6 * MiB, before.rlim_max};
+    if (before.rlim_max < few.rlim_cur)
+        test_skip("RLIMIT_MEMLOCK is too low for this test");
+    pins.pins = true;
+    pins.max_len = 2 * MiB;
+    script_open(&fixture, &pins, NULL);
+    members[0] = fixture.domain;
+    assert_ok(hmreg_domain_create(fixture.lib, &script_ops, &pins, NULL, NULL, &members[1]));
+    assert_ok(hmreg_domain_create(fixture.lib, &script_ops, &plain, NULL, NULL, &members[2]));
+    assert_ok(hmreg_group_open(fixture.lib, members, 3, NULL, &group));
+    assert_int_equal(setrlimit(RLIMIT_MEMLOCK, &few), 0);
+    set_exempt(false);
+    assert_ok(hmreg_domain_plan(group, HMREG_IFACE_SYSTEM, -1, 4 * MiB, &plan));
+    assert_true(plan.pinned == 8 * MiB);
+    assert_true(plan.limits[HMREG_PLAN_MEMLOCK].needed >= 8 * MiB);
+    assert_true(plan.limits[HMREG_PLAN_MEMLOCK].fits == 2 * MiB);
+    assert_non_null(strstr(plan.limits[HMREG_PLAN_MEMLOCK].text, "each rail"));
+    assert_true(plan.limits[HMREG_PLAN_MEMORY].needed == 4 * MiB);
+    set_exempt(true);
+    assert_int_equal(setrlimit(RLIMIT_MEMLOCK, &before), 0);
+    assert_ok(hmreg_domain_close(group));
+    for (int i = 1; i < 3; i++)
+        assert_ok(hmreg_domain_close(members[i]));
+    script.destroys = 0;
+    script_close(&fixture);
+}
+
+static void plan__more_than_the_machine_has__what_it_has(void **state)
+{
+    uint64_t memory = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
+    struct provider_caps caps = script_caps;
+    struct hmreg_plan plan;
+
+    caps.max_len = UINT64_MAX;
+    plan = plan_host(&caps, 4 * memory);
+    assert_true(plan.fits == 4 * memory); /* nothing is pinned */
+    caps.pins = true;
+    caps.max_len = 2 * MiB;
+    plan = plan_host(&caps, 4 * memory);
+    assert_true(plan.fits <= memory);
+    assert_true(plan.limits[HMREG_PLAN_MEMORY].limit <= memory);
+    assert_true(plan.limits[HMREG_PLAN_MEMORY].needed == 4 * memory);
+    assert_non_null(strstr(plan.limits[HMREG_PLAN_MEMORY].text, "no more can be pinned"));
+}
+
+/* The struct of callers that were built before the last kind of limit. */
+static void plan__smaller_struct__filled_as_far_as_it_goes(void **state)
+{
+    struct hmreg_plan plan = {.size = offsetof(struct hmreg_plan, limits[HMREG_PLAN_MEMORY])};
+    struct script_fixture fixture;
+
+    memset(&plan.limits[HMREG_PLAN_MEMORY], 0x5a, sizeof(plan.limits[0]));
+    script_open(&fixture, NULL, NULL);
+    assert_ok(hmreg_domain_plan(fixture.domain, HMREG_IFACE_SYSTEM, -1, MiB, &plan));
+    assert_true(plan.fits == MiB);
+    assert_int_equal(plan.limits[HMREG_PLAN_MEMORY].text[0], 0x5a);
+    plan.size--;
+    assert_fails(hmreg_domain_plan(fixture.domain, HMREG_IFACE_SYSTEM, -1, MiB, &plan), -EINVAL,
+                 "sizeof");
+    script_close(&fixture);
 }
 
 /* ---- device memory ---------------------------------------------------------------------- */
@@ -357,8 +439,8 @@ static void plan__in_a_forked_child__eperm(void **state)
 
 static void kind_name__each(void **state)
 {
-    static const char *const names[] = {"max_len",     "max_mr",        "memlock",
-                                        "descriptors", "cache_regions", "cache_bytes"};
+    static const char *const names[] = {"max_len",       "max_mr",      "memlock", "descriptors",
+                                        "cache_regions", "cache_bytes", "memory"};
 
     for (int i = 0; i < HMREG_PLAN_KINDS; i++)
         assert_string_equal(hmreg_plan_kind_name((enum hmreg_plan_kind)i), names[i]);
@@ -371,6 +453,9 @@ TEST_MAIN(TEST(plan__no_limits__one_region), TEST(plan__longer_than_a_region__sp
           TEST(plan__larger_than_the_caches__that_much_is_cached),
           TEST(plan__domain_without_a_cache__nothing_is_cached),
           TEST(plan__more_than_may_be_locked__what_fits_and_the_remedy),
+          TEST(plan__of_a_group__each_pinning_rail_counts),
+          TEST(plan__more_than_the_machine_has__what_it_has),
+          TEST(plan__smaller_struct__filled_as_far_as_it_goes),
           TEST(plan__device_memory_by_dmabuf__an_export_for_each_region),
           TEST(plan__callers_dmabuf_of_a_foreign_iface__no_export),
           TEST(plan__no_descriptor_left__nothing_fits),

@@ -19,6 +19,7 @@ static const char *const names[] = {
     "FI_MR_CACHE_MAX_SIZE",
     "HMREG_STATS",
     "HMREG_DEVICE_MONITOR",
+    "HMREG_SYSCALLS",
     "HMREG_LOG",
 };
 
@@ -70,6 +71,7 @@ static void read__wrong_values__inval_and_the_accepted_ones(void **state)
         {"HMREG_LOG", "warning", "off, error, warn, info, debug"},
         {"HMREG_STATS", "", "on and off"},
         {"HMREG_DEVICE_MONITOR", "1", "on and off"},
+        {"HMREG_SYSCALLS", "few", "all and plain"},
         {"HMREG_STATS", "0", "on and off"},
         {"HMREG_STATS", "offline", "on and off"},
         {"FI_MR_CACHE_MONITOR", "uffd", "userfaultfd, memhooks, import, disabled"},

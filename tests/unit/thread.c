@@ -42,7 +42,7 @@ static void start__much_thread_local_data__all_cpus(void **state)
     CPU_SET(sched_getcpu(), &one);
     assert_int_equal(sched_setaffinity(0, sizeof(one), &one), 0);
     for (size_t i = 0; i < 2; i++) {
-        assert_ok(thread_start(&thread, "hmreg-test", stacks[i], count_cpus, NULL, "to test"));
+        assert_ok(thread_start(&thread, stacks[i], count_cpus, NULL, "to test"));
         assert_int_equal(pthread_join(thread, &count), 0);
         assert_in_range(*(int *)count, CPU_COUNT(&before), CPU_SETSIZE);
     }
@@ -62,7 +62,7 @@ static void start__timer_slack_of_a_service__the_threads_is_normal(void **state)
 
     if (prctl(PR_SET_TIMERSLACK, callers) || prctl(PR_GET_TIMERSLACK) != callers)
         test_skip("the timer slack cannot be set: %s", strerror(errno));
-    assert_ok(thread_start(&thread, "hmreg-test", NULL, get_slack, &threads, "to test"));
+    assert_ok(thread_start(&thread, NULL, get_slack, &threads, "to test"));
     assert_int_equal(prctl(PR_GET_TIMERSLACK), callers);
     assert_int_equal(pthread_join(thread, NULL), 0);
     assert_in_range(threads, 1, 50000);

@@ -151,7 +151,8 @@ const struct finding all_findings[] = {
      "RLIMIT_MEMLOCK, once for each NIC: a buffer registered with 8 NICs counts 8 times. Less than "
      "1 GiB for each NIC is called low here. Device memory by dmabuf or peer memory is not "
      "counted. Beyond the limit ibv_reg_mr() answers ENOMEM. Processes with CAP_IPC_LOCK are "
-     "exempt."},
+     "exempt, but not by the capability of a user namespace, as in a rootless container: the "
+     "kernel asks for it in the first one."},
     {"mr-count-low", SEVERITY_DEGRADED, "an RDMA device has fewer regions than the cache may hold",
      "Set FI_MR_CACHE_MAX_COUNT below the device's max_mr (ibv_devinfo -v), shared among the "
      "processes that use it; some drivers have a module parameter for it.",
@@ -221,7 +222,7 @@ const struct finding all_findings[] = {
      "and what is proven on them is proven for the software above and, with a real fabric, for "
      "that."},
     {"not-root", SEVERITY_NOTE, "root could see more",
-     "Run hmreg doctor as root once, for the settings named.",
+     "Run hmreg doctor as root once, with CAP_SYS_ADMIN, for the settings named.",
      "Nothing the doctor proves needs root. A few settings can be read by root only: the ACS bits "
      "of PCI bridges, in extended configuration space. Transfers should be proven as the user who "
      "will run them, since limits and permissions are his."},

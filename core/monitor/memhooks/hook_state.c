@@ -5,6 +5,7 @@
 #include "core/monitor/memhooks/hook_state.h"
 
 #include "core/base/error.h"
+#include "core/base/high_fd.h"
 #include "core/base/process.h"
 
 #include <errno.h>
@@ -19,7 +20,7 @@ static bool read_by_pipe(uintptr_t from, void *to, size_t size)
     int ends[2];
     bool done;
 
-    if (pipe2(ends, O_CLOEXEC))
+    if (high_fd_pair(pipe2(ends, O_CLOEXEC), ends))
         return false;
     done = write(ends[1], (const void *)from, size) == (ssize_t)size &&
            read(ends[0], to, size) == (ssize_t)size;

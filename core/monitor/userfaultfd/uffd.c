@@ -13,6 +13,7 @@
 #include "core/monitor/userfaultfd/uffd.h"
 
 #include "core/base/error.h"
+#include "core/base/high_fd.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -87,7 +88,7 @@ int uffd_ask_changing(int fd)
 
 static int open_by_call(void)
 {
-    int fd = (int)syscall(SYS_userfaultfd, FLAGS);
+    int fd = high_fd((int)syscall(SYS_userfaultfd, FLAGS));
 
     if (fd >= 0)
         return fd;
@@ -96,11 +97,11 @@ static int open_by_call(void)
 
 static int open_by_file(void)
 {
-    int file = open("/dev/userfaultfd", O_RDWR | O_CLOEXEC), fd, rc;
+    int file = high_fd(open("/dev/userfaultfd", O_RDWR | O_CLOEXEC)), fd, rc;
 
     if (file < 0)
         return -errno;
-    fd = ioctl(file, USERFAULTFD_IOC_NEW, FLAGS);
+    fd = high_fd(ioctl(file, USERFAULTFD_IOC_NEW, FLAGS));
     rc = fd < 0 ? -errno : fd;
     close(file);
     return rc;
@@ -154,7 +155,9 @@ static int agree(int fd)
     struct uffdio_api api = {.api = UFFD_API, .features = EVENTS | UFFD_FEATURE_PAGEFAULT_FLAG_WP};
     struct utsname system = {.release = ""};
 
-    if (ioctl(fd, UFFDIO_API, &api))
+    if (ioctl(fd, UFFDIO_API, &api) && errno != EINVAL)
+        return hmreg_fail_os(errno, "userfaultfd: ioctl(2) with UFFDIO_API");
+    if (!api.ioctls)
         return hmreg_fail(-ENOSYS,
                           "this kernel's userfaultfd has no write protection or no events");
     uname(&system);

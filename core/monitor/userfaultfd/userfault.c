@@ -85,6 +85,7 @@ static void push_event(struct userfault *userfault, const struct uffd_msg *event
 {
     switch (event->event) {
     case UFFD_EVENT_UNMAP:
+        userfault->stopping |= event->arg.remove.start == (uintptr_t)userfault->stop_page;
         push(event->arg.remove.start, event->arg.remove.end, true);
         break;
     case UFFD_EVENT_REMOVE:
@@ -130,6 +131,7 @@ static void *listen_to_events(void *arg)
     struct userfault *userfault = arg;
     struct pollfd poller = {.fd = userfault->file.fd, .events = POLLIN};
 
+    thread_name("hmreg-monitor");
     while (!userfault->stopping && !atomic_load(&userfault->lost)) {
         if (poll(&poller, 1, -1) <= 0)
             continue;
@@ -186,14 +188,17 @@ static int map_own_memory(struct userfault *userfault)
 
 /* Ends the thread: returns when it has read the event, or the descriptor is closed. The stop page
  * is first registered again, in case the program gave an adjacent mapping the same flags, so that
- * the two merged and were unwatched together. */
+ * the two merged and were unwatched together. Where a sandbox refuses madvise(2), a new page takes
+ * its place, which unmaps it. */
 static void signal_stop(const struct userfault *userfault)
 {
     uint64_t at = (uintptr_t)userfault->stop_page;
 
     if (owned_fd_is_open(&userfault->file))
         uffd_watch(userfault->file.fd, at, at + userfault->page);
-    madvise(userfault->stop_page, userfault->page, MADV_DONTNEED);
+    if (madvise(userfault->stop_page, userfault->page, MADV_DONTNEED))
+        (void)mmap(userfault->stop_page, userfault->page, PROT_NONE,
+                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
 }
 
 /* Frees the stop page and the stack. They must not be watched when they are unmapped: munmap(2)
@@ -212,7 +217,7 @@ static int start_thread(struct userfault *userfault)
 {
     struct thread_stack stack = {userfault->memory, STACK_BYTES};
 
-    return thread_start(&userfault->thread, "hmreg-monitor", &stack, listen_to_events, userfault,
+    return thread_start(&userfault->thread, &stack, listen_to_events, userfault,
                         "to monitor host memory");
 }
 

@@ -25,6 +25,7 @@ static const char *const names[] = {
     "FI_MR_ZE_CACHE_MONITOR_ENABLED",
     "HMREG_CACHE_MAX_COUNT",
     "HMREG_CACHE_MAX_SIZE",
+    "HMREG_SYSCALLS",
 };
 #define NAMES (sizeof(names) / sizeof(names[0]))
 

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * Descriptors above those of stdin, stdout and stderr. A program may have closed these, and the
+ * kernel then gives their numbers to what is opened next: a thread that reads stdin would read our
+ * file, one that writes to stdout would write to it. So whatever the library opens passes through
+ * here before it is used. The kernel cannot open above a number; from the opening until it is moved
+ * a file has the low one, for two system calls.
+ *
+ * All is inline: each of our libraries opens something, and they share no private function for it.
+ */
+#ifndef HMREG_CORE_BASE_HIGH_FD_H
+#define HMREG_CORE_BASE_HIGH_FD_H
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#define HIGH_FD_FIRST 3
+
+/* A duplicate, close-on-exec. -1: errno. */
+static inline int high_fd_duplicate(int fd)
+{
+    int made = fcntl(fd, F_DUPFD_CLOEXEC, HIGH_FD_FIRST);
+
+    if (made < 0 && errno == EINVAL) /* RLIMIT_NOFILE permits no such number */
+        errno = EMFILE;
+    return made;
+}
+
+/* Takes fd, which was just opened, and returns what replaces it. -1, errno: it was not opened, or
+ * there is no number for it and it is closed. */
+static inline int high_fd(int fd)
+{
+    int made, error;
+
+    if (fd < 0 || fd >= HIGH_FD_FIRST)
+        return fd;
+    made = high_fd_duplicate(fd);
+    error = errno;
+    close(fd);
+    errno = error;
+    return made;
+}
+
+/* The same for the result of pipe2(2): rc. */
+static inline int high_fd_pair(int rc, int fds[2])
+{
+    if (rc)
+        return rc;
+    fds[0] = high_fd(fds[0]);
+    fds[1] = high_fd(fds[1]);
+    if (fds[0] >= 0 && fds[1] >= 0)
+        return 0;
+    if (fds[0] >= 0 || fds[1] >= 0)
+        close(fds[0] >= 0 ? fds[0] : fds[1]);
+    return -1;
+}
+
+/* fopen(path, "re") and opendir(path). */
+static inline FILE *high_file(const char *path)
+{
+    int fd = high_fd(open(path, O_RDONLY | O_CLOEXEC));
+    FILE *file = fd < 0 ? NULL : fdopen(fd, "re");
+
+    if (!file && fd >= 0)
+        close(fd);
+    return file;
+}
+
+static inline DIR *high_folder(const char *path)
+{
+    int fd = high_fd(open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    DIR *folder = fd < 0 ? NULL : fdopendir(fd);
+
+    if (!folder && fd >= 0)
+        close(fd);
+    return folder;
+}
+
+#endif

@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * A program without stdin, stdout and stderr: nothing of the library takes their numbers, and it
+ * uses no descriptor by such a number, not even for the moment between an opening and a close. And
+ * how many descriptors an opened library keeps.
+ */
+#include "core/base/maps.h"
+#include "tests/support/code_filters.h"
+#include "tests/support/test.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <hmreg/loopback.h>
+#include <hmreg/plan.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <ucontext.h>
+#include <unistd.h>
+
+#define LEN       ((size_t)64 << 10)
+#define SKIPS     77
+#define FIRST_OWN 3
+
+/* ---- who uses a low number -------------------------------------------------------------- */
+
+static volatile sig_atomic_t used; /* the number of a system call that did; 0: none */
+
+static void on_use(int sig, siginfo_t *info, void *context)
+{
+    used = info->si_syscall;
+#if defined(__x86_64__)
+    ((ucontext_t *)context)->uc_mcontext.gregs[REG_RAX] = -EBADF;
+#elif defined(__aarch64__)
+    ((ucontext_t *)context)->uc_mcontext.regs[0] = (unsigned long long)-EBADF;
+#endif
+}
+
+/* Calls on descriptors 0 to 2 fail and are noticed, but for fcntl(2) and close(2), which move what
+ * was just opened; those of the same call on others are made. */
+static bool watch_low_numbers(void)
+{
+    static const int calls[] = {
+        SYS_read,    SYS_write,   SYS_pread64,  SYS_pwrite64,   SYS_readv,      SYS_writev,
+        SYS_ioctl,   SYS_lseek,   SYS_fstat,    SYS_ftruncate,  SYS_fallocate,  SYS_getdents64,
+        SYS_bind,    SYS_listen,  SYS_accept4,  SYS_connect,    SYS_sendto,     SYS_recvfrom,
+        SYS_sendmsg, SYS_recvmsg, SYS_shutdown, SYS_setsockopt, SYS_getsockopt, SYS_newfstatat,
+    };
+    enum { COUNT = sizeof(calls) / sizeof(calls[0]) };
+    struct sock_filter code[COUNT + 8], *at = code;
+    struct sigaction action = {.sa_sigaction = on_use, .sa_flags = SA_SIGINFO};
+
+    *at++ =
+        (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr));
+    for (int i = 0; i < COUNT; i++)
+        *at++ = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (unsigned)calls[i],
+                                             (unsigned char)(COUNT - i), 0);
+    *at++ = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
+    *at++ = (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS,
+                                         offsetof(struct seccomp_data, args[0]));
+    *at++ = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, FIRST_OWN, 1, 0);
+    *at++ = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_TRAP);
+    *at++ = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
+    sigaction(SIGSYS, &action, NULL);
+    return code_filter(&(struct sock_fprog){(unsigned short)(at - code), code});
+}
+
+/* ---- a program that uses everything ----------------------------------------------------- */
+
+static bool are_closed(void)
+{
+    for (int fd = 0; fd < FIRST_OWN; fd++)
+        if (fcntl(fd, F_GETFD) != -1)
+            return false;
+    return !used;
+}
+
+static int output; /* a duplicate of stderr */
+
+static void step(bool done, int line, const char *what)
+{
+    if (done && are_closed())
+        return;
+    dprintf(output, "line %d: %s: system call %d on a low number; %s\n", line, what, (int)used,
+            hmreg_last_error()->text);
+    _exit(1);
+}
+
+#define STEP(call) step(call, __LINE__, #call)
+
+static void *memory(void *at)
+{
+    return mmap(at, LEN, PROT_READ | PROT_WRITE,
+                MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE | (at ? MAP_FIXED : 0), -1, 0);
+}
+
+static void get_twice(struct hmreg_domain *domain, void *at)
+{
+    struct hmreg_mr *mr;
+
+    for (int i = 0; i < 2; i++) {
+        STEP(!hmreg_mr_get(domain, at, LEN, HMREG_ACCESS_REMOTE, &mr));
+        hmreg_mr_put(mr);
+    }
+}
+
+/* In another process, which connects to the owner. */
+static void access_as_peer(const struct hmreg_config *config, const void *token, size_t size)
+{
+    char byte = 1;
+    struct hmreg_domain *domain;
+    struct hmreg_remote *remote;
+    struct hmreg *lib;
+    uint64_t addr, key;
+
+    STEP(!hmreg_open(config, &lib));
+    STEP(!hmreg_domain_open_loopback(lib, NULL, NULL, &domain));
+    STEP(!hmreg_remote_open(domain, token, size, &remote));
+    STEP(!hmreg_remote_addr(remote, 0, 1, &addr, &key));
+    STEP(!hmreg_loopback_write(remote, &byte, 1, NULL, addr, key));
+    _exit(0);
+}
+
+static void serve_peer(const struct hmreg_config *config, struct hmreg_domain *domain, char *at)
+{
+    uint8_t token[4096];
+    size_t size = sizeof(token);
+    struct hmreg_mr *mr;
+    int status = -1;
+    pid_t peer;
+
+    STEP(!hmreg_mr_reg(domain, at, LEN, HMREG_ACCESS_REMOTE, 0, 0, 0, &mr, NULL));
+    STEP(!hmreg_mr_pack(mr, token, &size));
+    peer = test_fork();
+    if (!peer)
+        access_as_peer(config, token, size);
+    STEP(waitpid(peer, &status, 0) == peer && !status && at[0] == 1);
+    STEP(!hmreg_mr_close(mr));
+}
+
+static void use_all(enum hmreg_monitor monitor)
+{
+    struct hmreg_config config = {
+        .size = sizeof(config), .ifaces = HMREG_IFACE_BIT(HMREG_IFACE_SYSTEM), .monitor = monitor};
+    struct hmreg_plan plan = {.size = sizeof(plan)};
+    struct hmreg_stats stats = {.size = sizeof(stats)};
+    struct hmreg_domain *domain;
+    struct hmreg *lib;
+    char *at = memory(NULL);
+
+    if (hmreg_open(&config, &lib))
+        _exit(SKIPS); /* no such monitor here */
+    STEP(!hmreg_domain_open_loopback(lib, NULL, NULL, &domain));
+    get_twice(domain, at);
+    STEP(memory(at) == at);
+    get_twice(domain, at);
+    STEP(!hmreg_copy(lib, at, at + 4096, 4096));
+    STEP(!hmreg_domain_plan(domain, HMREG_IFACE_SYSTEM, 0, LEN, &plan));
+    STEP(!hmreg_domain_stats(domain, &stats));
+    serve_peer(&config, domain, at);
+    STEP(!hmreg_domain_close(domain));
+    STEP(!hmreg_close(lib));
+    _exit(0);
+}
+
+static int run_without(enum hmreg_monitor monitor)
+{
+    int status = -1;
+    pid_t child = test_fork();
+
+    if (!child) {
+        output = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, FIRST_OWN);
+        for (int fd = 0; fd < FIRST_OWN; fd++)
+            close(fd);
+        if (!watch_low_numbers())
+            _exit(SKIPS);
+        use_all(monitor);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    return WEXITSTATUS(status);
+}
+
+static void low_numbers__closed_by_the_program__stay_closed(void **state)
+{
+    static const enum hmreg_monitor monitors[] = {HMREG_MONITOR_DEFAULT, HMREG_MONITOR_USERFAULTFD,
+                                                  HMREG_MONITOR_MEMHOOKS, HMREG_MONITOR_IMPORT,
+                                                  HMREG_MONITOR_DISABLED};
+    int used_here = 0;
+
+    test_forks_with_threads();
+    for (size_t i = 0; i < sizeof(monitors) / sizeof(monitors[0]); i++) {
+        int status = run_without(monitors[i]);
+
+        if (status && status != SKIPS)
+            fail_msg("with %s; see above", hmreg_monitor_name(monitors[i]));
+        used_here += !status;
+    }
+    if (!used_here)
+        test_skip("this kernel has no seccomp filters");
+}
+
+/* ---- how many --------------------------------------------------------------------------- */
+
+/* Does the library keep the process's list of mappings, as it does where the kernel answers
+ * questions about it (Linux 6.11)? */
+static bool keeps_list(void)
+{
+    struct owned_fd list = maps_keep();
+    bool keeps = list.fd >= 0;
+
+    owned_fd_close(&list);
+    return keeps;
+}
+
+/* As docs/operating.md says. */
+static void opened__descriptors_kept__as_documented(void **state)
+{
+    struct hmreg_config config = {.size = sizeof(config), .monitor = HMREG_MONITOR_DISABLED};
+    int before = test_count_fds(), one = 1 + keeps_list();
+    struct hmreg *lib[2];
+
+    for (int i = 0; i < 2; i++) {
+        assert_ok(hmreg_open(&config, &lib[i]));
+        assert_int_equal(test_count_fds(), before + (i + 1) * one);
+    }
+    assert_ok(hmreg_close(lib[1]));
+    setenv("HMREG_STATS", "off", 1);
+    assert_ok(hmreg_open(&config, &lib[1]));
+    assert_int_equal(test_count_fds(), before + one + one - 1);
+    unsetenv("HMREG_STATS");
+    for (int i = 0; i < 2; i++)
+        assert_ok(hmreg_close(lib[i]));
+}
+
+TEST_MAIN(TEST(low_numbers__closed_by_the_program__stay_closed),
+          TEST(opened__descriptors_kept__as_documented))

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ * How much memory a process can have, by the files of the kernel in a folder of the test's. */
+#include "core/base/lock_right.h"
+#include "core/base/memory_limit.h"
+
+#include "tests/support/test.h"
+#include "tests/tools/tree.h"
+
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define UNIFIED "36 25 0:30 / /sys/fs/cgroup rw,nosuid shared:9 - cgroup2 cgroup2 rw,nsdelegate\n"
+
+static void begin(const char *groups, const char *mounts)
+{
+    tree_begin();
+    tree_file("/proc/meminfo", "MemTotal:       1000 kB\nMemFree:         500 kB\n");
+    tree_file("/proc/self/cgroup", groups);
+    tree_file("/proc/self/mountinfo", mounts);
+}
+
+static void expect(uint64_t bytes, const char *words)
+{
+    struct memory_limit limit = memory_limit_read(getenv("HMREG_DOCTOR_ROOT"));
+
+    assert_int_equal(limit.bytes, bytes);
+    assert_string_equal(limit.what, words);
+}
+
+static void machine__no_groups__its_memory(void **state)
+{
+    begin("", "");
+    expect(1000 * 1024, "this machine's memory");
+    tree_remove("/proc/meminfo");
+    expect(UINT64_MAX, "unknown");
+    tree_end();
+}
+
+static void group__of_version_2__the_least_of_all_above(void **state)
+{
+    begin("0::/a/b/c\n", UNIFIED);
+    tree_file("/sys/fs/cgroup/a/b/c/memory.max", "max\n");
+    expect(1000 * 1024, "this machine's memory");
+    tree_file("/sys/fs/cgroup/a/memory.max", "5000\n");
+    expect(5000, "memory.max of a control group");
+    tree_file("/sys/fs/cgroup/a/b/memory.max", "7000\n");
+    expect(5000, "memory.max of a control group");
+    tree_file("/sys/fs/cgroup/a/b/c/memory.max", "4000\n");
+    expect(4000, "memory.max of a control group");
+    tree_file("/sys/fs/memory.max", "1\n"); /* above the mount: another file system's */
+    expect(4000, "memory.max of a control group");
+    tree_end();
+}
+
+/* A container with a namespace of groups of its own, or whose group lies outside of its mount. */
+static void group__that_is_the_mounts_root__its_own(void **state)
+{
+    static const char *const groups[] = {"0::/\n", "0::/../other\n"};
+
+    for (size_t i = 0; i < 2; i++) {
+        begin(groups[i], UNIFIED);
+        tree_file("/sys/fs/cgroup/memory.max", "3000\n");
+        expect(3000, "memory.max of a control group");
+        tree_end();
+    }
+}
+
+static void group__of_version_1__by_the_mount_that_has_memory(void **state)
+{
+    begin("12:cpuset:/\n4:cpu,memory:/docker/x/y\n0::/\n",
+          "30 25 0:27 / /sys/fs/cgroup/cpuset rw - cgroup cgroup rw,cpuset\n"
+          "31 25 0:28 /docker/x /sys/fs/cgroup/memory rw - cgroup cgroup rw,cpu,memory\n");
+    tree_file("/sys/fs/cgroup/memory/y/memory.limit_in_bytes", "9223372036854771712\n");
+    tree_file("/sys/fs/cgroup/memory/memory.limit_in_bytes", "2000\n");
+    tree_file("/sys/fs/cgroup/cpuset/memory.limit_in_bytes", "1\n");
+    expect(2000, "memory.limit_in_bytes of a control group");
+    tree_end();
+}
+
+/* ---- the right to lock more ------------------------------------------------------------- */
+
+/* Root of a user namespace has every capability in it, and the kernel asks in the first one. */
+static void lock_right__of_a_user_namespace__exempts_from_nothing(void **state)
+{
+    pid_t child;
+    int status;
+
+    test_forks_with_threads();
+    child = test_fork();
+    if (!child)
+        _exit(unshare(CLONE_NEWUSER) ? 77 : lock_right_exempts());
+    assert_int_equal(waitpid(child, &status, 0), child);
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 77)
+        test_skip("no user namespace can be made here");
+    assert_int_equal(status, 0);
+}
+
+TEST_MAIN(TEST(machine__no_groups__its_memory), TEST(group__of_version_2__the_least_of_all_above),
+          TEST(group__that_is_the_mounts_root__its_own),
+          TEST(group__of_version_1__by_the_mount_that_has_memory),
+          TEST(lock_right__of_a_user_namespace__exempts_from_nothing))
