@@ -54,8 +54,9 @@ static inline unsigned cache_set_count(struct cache_set *set)
  * opened; then the devices from CACHES_LATER on share those of the first ones. */
 struct cache *cache_set_at(struct cache_set *set, enum hmreg_iface iface, int device);
 
-/* When it returns true, every change that had happened at the call has ended the entries it
- * touches. False: the kernel did not deliver its events in time. */
+/* When it returns true, no entry is served any more that a change touches which had happened at the
+ * call. False: the kernel did not deliver its events in time, or there are too many changes to
+ * apply in one call. */
 bool cache_set_sync(struct cache_set *set);
 
 /* The number of pinned regions. */
