@@ -20,7 +20,6 @@
 #define REAPED        16 /* deregistered at once */
 #define REAPED_BESIDE 8  /* deregistered by a get or put */
 #define MANY_DYING    4096
-#define VISITED       64 /* by the hand, to evict one region for a get of the limit of all caches */
 #define MOST_EVICTED  64 /* evicted for a get */
 
 /* ---- open and close --------------------------------------------------------------------- */
@@ -490,7 +489,7 @@ void cache_set_change_limits(struct cache_set *set, uint64_t max_regions, uint64
     cache_set_reap_dead(set);
 }
 
-static bool evict_of(struct cache_set *set, struct cache *first, uint64_t visits)
+static bool evict_of(struct cache_set *set, struct cache *first, unsigned *visits)
 {
     bool done;
 
@@ -501,9 +500,9 @@ static bool evict_of(struct cache_set *set, struct cache *first, uint64_t visits
     return done;
 }
 
-static bool evict_own(struct cache_set *set, struct cache *first)
+static bool evict_own(struct cache_set *set, struct cache *first, unsigned *visits)
 {
-    bool done = evict_of(set, first, VISITED);
+    bool done = evict_of(set, first, visits);
 
     if (done)
         reap_evicted(set);
@@ -513,7 +512,7 @@ static bool evict_own(struct cache_set *set, struct cache *first)
 /* Unpublishes one region of another domain, and leaves its deregistration to the reaper or to that
  * domain's own calls: its fabric may not be called on this thread (FI_THREAD_DOMAIN). The domain
  * cannot be closed meanwhile. */
-static bool visit(struct hmreg *lib, struct cache_set *set, uint64_t visits)
+static bool visit(struct hmreg *lib, struct cache_set *set, unsigned *visits)
 {
     bool done;
 
@@ -527,15 +526,16 @@ static bool visit(struct hmreg *lib, struct cache_set *set, uint64_t visits)
     return done;
 }
 
-bool cache_set_evict_anywhere(struct hmreg *lib, struct cache_set *own, struct cache *first)
+bool cache_set_evict_anywhere(struct hmreg *lib, struct cache_set *own, struct cache *first,
+                              unsigned *visits)
 {
-    bool done = own && evict_own(own, first);
+    bool done = own && evict_own(own, first, visits);
 
     if (done)
         return true;
     pthread_mutex_lock(&lib->sets_lock);
     for (struct cache_set *set = lib->sets, *next; set && !done; set = next) {
-        done = set != own && visit(lib, set, own ? VISITED : UINT64_MAX);
+        done = set != own && visit(lib, set, visits);
         next = set->next;
     }
     pthread_mutex_unlock(&lib->sets_lock);
@@ -559,7 +559,7 @@ int hmreg_set_limits(struct hmreg *lib, uint64_t max_regions, uint64_t max_bytes
     if (rc)
         return rc;
     change_quota(lib, max_regions, max_bytes);
-    while (quota_is_exceeded(&lib->quota) && cache_set_evict_anywhere(lib, NULL, NULL))
+    while (quota_is_exceeded(&lib->quota) && cache_set_evict_anywhere(lib, NULL, NULL, NULL))
         ;
     return 0;
 }

@@ -94,8 +94,9 @@ void cache_set_change_limits(struct cache_set *set, uint64_t max_regions, uint64
 
 /* Evicts one idle region for the limit of all caches together: from `first` if possible, else from
  * the rest of `own` (which contains `first`; NULL: none), else from another domain, whose own calls
- * or reaper deregister it. False: no region is idle. */
-bool cache_set_evict_anywhere(struct hmreg *lib, struct cache_set *own, struct cache *first);
+ * or reaper deregister it. False: no region is idle. visits: as for cache_evict(). */
+bool cache_set_evict_anywhere(struct hmreg *lib, struct cache_set *own, struct cache *first,
+                              unsigned *visits);
 
 /* From now on the reaper deregisters ended entries, if the domain's fabric permits that and a
  * reaper runs. Called before the first region is cached; later calls cost one load. */

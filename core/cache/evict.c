@@ -18,11 +18,20 @@
 
 /* The number of entries that the hand passes under one hold of the lock. */
 #define PASSES 64
-/* The entries that it visits for one get, at most; after half of them it gives no second chances.
- */
-#define VISITS 512u
 
 /* ---- the hand --------------------------------------------------------------------------- */
+
+/* False: the search has looked at as many entries as it may. */
+static bool take_visit(struct cache_search *search)
+{
+    work_count(1);
+    if (!search->bounded)
+        return true;
+    if (!search->visits)
+        return false;
+    search->visits--;
+    return true;
+}
 
 /* Was the entry used since the hand's last visit? */
 static bool was_used(const struct cache_pool *pool, const struct hmreg_mr *entry)
@@ -59,7 +68,7 @@ static void withdraw_batch(const struct cache *cache, struct cache_search *searc
     for (uint32_t i = 0; i < count && i < PASSES && search->withdrawn_count < limit; i++) {
         struct hmreg_mr *entry = cache_entry_at(cache->pool, clock_ahead(&cache->live, i));
 
-        work_count(1);
+        take_visit(search);
         if (!entry_rest(entry)->cold && !was_used(cache->pool, entry) &&
             !entry_pins(cache->pool, entry))
             withdraw(search, entry);
@@ -72,11 +81,10 @@ static void withdraw_batch(const struct cache *cache, struct cache_search *searc
 static enum cache_room find_victim(struct cache *cache, struct cache_search *search,
                                    unsigned *passes, struct hmreg_mr **out)
 {
-    while (cache->live.count && search->passed < 2 * cache->used.regions && search->visits) {
+    while (cache->live.count && search->passed < 2 * cache->used.regions && take_visit(search)) {
         struct hmreg_mr *entry = cache_entry_at(cache->pool, clock_ahead(&cache->live, 0));
 
-        work_count(1);
-        if (--search->visits < search->hard)
+        if (search->bounded && search->visits < CACHE_VISITS / 2)
             begin_turn(cache->pool, entry);
         if (!was_used(cache->pool, entry) && !entry_pins(cache->pool, entry)) {
             *out = entry;
@@ -245,20 +253,22 @@ static enum cache_room evict_one(struct cache *cache, int code, struct cache_sea
     return room;
 }
 
-unsigned cache_evict(struct cache *cache, unsigned count, int code, uint64_t visits)
+unsigned cache_evict(struct cache *cache, unsigned count, int code, unsigned *visits)
 {
     enum cache_room room = CACHE_ROOM;
     struct cache_search search;
     unsigned done = 0;
 
     cache_search_init(&search);
-    search.visits = visits;
-    search.hard = visits / 2;
+    search.bounded = visits;
+    search.visits = visits ? *visits : 0;
     while (done < count && room != CACHE_NO_ROOM) {
         room = evict_one(cache, code, &search);
         done += room == CACHE_ROOM;
         cache_finish_withdrawal(cache->pool, &search);
     }
+    if (visits)
+        *visits = search.visits;
     return done;
 }
 
@@ -279,7 +289,7 @@ void cache_change_limits(struct cache *cache, uint64_t max_regions, uint64_t max
     cache_stats_set(&cache->stats, STATS_LIMIT_REGIONS, max_regions);
     cache_stats_set(&cache->stats, STATS_LIMIT_BYTES, max_bytes);
     pthread_mutex_unlock(&cache->pool->lock);
-    while (is_over(cache) && cache_evict(cache, 1, 0, UINT64_MAX))
+    while (is_over(cache) && cache_evict(cache, 1, 0, NULL))
         ;
 }
 
@@ -317,6 +327,7 @@ static bool is_worth_it(struct cache *cache, bool *look)
 
 static bool make_wanted(struct cache *cache)
 {
+    unsigned visits = CACHE_VISITS;
     bool look, worth;
 
     pthread_mutex_lock(&cache->pool->lock);
@@ -324,7 +335,7 @@ static bool make_wanted(struct cache *cache)
     pthread_mutex_unlock(&cache->pool->lock);
     if (look || !worth)
         return look;
-    return cache_evict(cache, VICTIMS, 0, CACHE_PASSED);
+    return cache_evict(cache, VICTIMS, 0, &visits);
 }
 
 bool cache_make_wanted(struct cache_pool *pool)

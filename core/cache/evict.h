@@ -16,17 +16,17 @@
 #define WITHDRAWN   32
 #define HANDED_OVER 8
 
-/* The entries that the hand visits for one get, at most. After half of them it gives no second
- * chance, so that a get does not go through a large cache whose entries were all used. */
+/* The entries that a search for one get looks at, at most. After half of them the hand gives no
+ * second chance, so that a get does not go through a large cache whose entries were all used. */
 #define CACHE_VISITS 512u
 
 struct cache_search {
     uint64_t passed; /* entries that the hand passed since the search began or last evicted one */
-    uint64_t visits; /* how many more entries the hand may visit; and without second chances */
-    uint64_t hard;
-    bool evicted;  /* it has evicted an entry */
-    bool advanced; /* ... since its owner last cleared this */
-    bool barrier;  /* some withdrawn entries were not cold: a barrier is needed */
+    unsigned visits; /* how many more entries it may look at */
+    bool bounded;    /* ... at all */
+    bool evicted;    /* it has evicted an entry */
+    bool advanced;   /* ... since its owner last cleared this */
+    bool barrier;    /* some withdrawn entries were not cold: a barrier is needed */
     unsigned withdrawn_count, handed_over_count;
     struct {
         uint32_t number, sequence; /* at the time of withdrawal */
@@ -38,7 +38,7 @@ static inline void cache_search_init(struct cache_search *search)
 {
     search->passed = 0;
     search->visits = CACHE_VISITS;
-    search->hard = CACHE_VISITS / 2;
+    search->bounded = true;
     search->evicted = search->advanced = search->barrier = false;
     search->withdrawn_count = search->handed_over_count = 0; /* of valid elements */
 }
@@ -60,10 +60,11 @@ enum cache_room cache_make_room(struct cache *cache, uint64_t bytes, struct cach
  * to do. */
 bool cache_make_wanted(struct cache_pool *pool);
 
-/* Evicts at most `count` idle entries and returns how many; visits: of so many that it visits.
- * code: the error of the registration that this is to help; 0: a limit is the reason. After this
- * function and the two below the caller deregisters the ended entries by cache_set_reap_dead(). */
-unsigned cache_evict(struct cache *cache, unsigned count, int code, uint64_t visits);
+/* Evicts at most `count` idle entries and returns how many. visits: NULL, or how many entries it
+ * may look at, which is lowered. code: the error of the registration that this is to help; 0: a
+ * limit is the reason. After this function and the two below the caller deregisters the ended
+ * entries by cache_set_reap_dead(). */
+unsigned cache_evict(struct cache *cache, unsigned count, int code, unsigned *visits);
 /* Changes the limits, and evicts idle entries while the cache exceeds them. */
 void cache_change_limits(struct cache *cache, uint64_t max_regions, uint64_t max_bytes);
 /* Ends every idle entry of all caches. */

@@ -35,7 +35,7 @@
  * again at once. */
 #define MAX_SEARCHES 16
 /* A get evicts no more regions than this for the limit of all caches together. */
-#define MAX_SQUEEZED 8
+#define MAX_SQUEEZED 64
 
 /* The round had no result: start another one. */
 #define AGAIN 1
@@ -173,10 +173,10 @@ static bool eviction_helps(int rc)
  * code: the registration's error. */
 static unsigned evict(struct cache_set *set, struct cache *cache, unsigned count, int code)
 {
-    unsigned done = cache_evict(cache, count, code, UINT64_MAX);
+    unsigned done = cache_evict(cache, count, code, NULL);
 
     for (unsigned i = 0; i < cache_set_count(set) && done < count; i++)
-        done += cache_evict(&set->caches[i], count - done, code, UINT64_MAX);
+        done += cache_evict(&set->caches[i], count - done, code, NULL);
     cache_set_reap_dead(set);
     return done;
 }
@@ -198,7 +198,7 @@ static int create_once(struct get *get, struct cache *cache, struct hmreg_mr *en
 static int create_in_room(struct get *get, struct cache *cache, struct hmreg_mr *entry, int rc)
 {
     for (unsigned count = 1; rc == -EOPNOTSUPP && explain_says(-ENOMEM) && count <= 4; count *= 2) {
-        if (!cache_evict(cache, count, -ENOMEM, UINT64_MAX))
+        if (!cache_evict(cache, count, -ENOMEM, NULL))
             break;
         cache_set_reap_dead(get->set);
         rc = create_once(get, cache, entry);
@@ -301,7 +301,7 @@ static enum cache_publish publish(struct get *get, struct cache *cache, struct h
         result = cache_publish(cache, entry, right, get->tcache, search);
         if (result == CACHE_SQUEEZED) {
             if (squeezed++ == MAX_SQUEEZED ||
-                !cache_set_evict_anywhere(get->domain->lib, get->set, cache))
+                !cache_set_evict_anywhere(get->domain->lib, get->set, cache, &search->visits))
                 break;
             search->evicted = true;
         } else if (result == CACHE_INTERRUPTED) {
