@@ -44,7 +44,7 @@ static void open_paused(const struct hmreg_domain_config *config)
 static void close_resumed(void)
 {
     print_message("%lu steps\n", worst);
-    assert_in_range(worst, 1, CACHE_WORK_MOST);
+    assert_in_range(worst, 0, CACHE_WORK_MOST);
     reaper_resume(&fixture.domain->caches->reaper);
     fixture_close(&fixture);
     free(memory);
@@ -83,10 +83,21 @@ static uint64_t key(size_t region)
     return result;
 }
 
+/* Does a get register the region anew? */
+static bool is_new(size_t region)
+{
+    unsigned before = atomic_load(&counter.regs);
+
+    key(region);
+    return atomic_load(&counter.regs) > before;
+}
+
+/* The steps until now do not count: a case of their own has them. */
 static void fill(void)
 {
     for (size_t i = 0; i < MANY; i++)
         key(i);
+    worst = 0;
 }
 
 static bool is_shut(void)
@@ -107,16 +118,14 @@ static struct hmreg_domain_config unlimited(void)
 static void change__all_memory_of_many_entries__each_get_ends_some(void **state)
 {
     struct hmreg_domain_config config = unlimited();
-    uint64_t before, other, first, gets = 0;
+    uint64_t before, other, gets = 0;
 
     open_paused(&config);
     fill();
-    before = key(0);
-    first = key(MANY / 2);
     other = key(MANY);
     assert_ok(hmreg_invalidate(fixture.lib, memory, MANY * LEN));
     assert_int_equal(key(MANY), other);
-    assert_int_not_equal(key(0), before);
+    assert_true(is_new(0));
     before = key(0);
     while (is_shut()) {
         assert_int_equal(key(MANY), other);
@@ -124,7 +133,7 @@ static void change__all_memory_of_many_entries__each_get_ends_some(void **state)
         gets += 2;
     }
     assert_in_range(gets, MANY / CACHE_WORK_MOST, MANY);
-    assert_int_not_equal(key(MANY / 2), first);
+    assert_true(is_new(MANY / 2));
     assert_int_equal(fixture_stats(&fixture).uncached, 0);
     close_resumed();
 }
@@ -133,15 +142,14 @@ static void change__all_memory_of_many_entries__each_get_ends_some(void **state)
 static void change__many_wide_ones__none_is_stale(void **state)
 {
     struct hmreg_domain_config config = unlimited();
-    uint64_t last, other, each = MANY / (4 * CACHE_CUTS);
+    uint64_t other, each = MANY / (4 * CACHE_CUTS);
 
     open_paused(&config);
     fill();
-    last = key(MANY - 1);
     other = key(MANY);
     for (size_t i = 0; i < MANY; i += each)
         assert_ok(hmreg_invalidate(fixture.lib, &memory[i * LEN], each * LEN));
-    assert_int_not_equal(key(MANY - 1), last);
+    assert_true(is_new(MANY - 1));
     while (is_shut())
         key(MANY);
     assert_int_equal(key(MANY), other);
@@ -153,18 +161,16 @@ static void change__many_wide_ones__none_is_stale(void **state)
 static void change__thousands_between_two_gets__none_is_stale(void **state)
 {
     struct hmreg_domain_config config = unlimited();
-    uint64_t keys[2];
 
     open_paused(&config);
     fill();
     for (size_t turn = 0; turn < 4; turn++) {
         size_t changes = turn == 3 ? 2 * CHANGES_SIZE : CHANGES_SIZE / 2, at = turn % 2;
 
-        keys[0] = key(changes - 1);
+        key(changes - 1);
         for (size_t i = 0; i < changes; i++)
             assert_ok(hmreg_invalidate(fixture.lib, &memory[i * LEN], LEN));
-        keys[1] = key(changes - 1);
-        assert_int_not_equal(keys[1], keys[0]);
+        assert_true(is_new(changes - 1));
         while (is_shut())
             key(at);
     }
@@ -176,15 +182,13 @@ static void change__of_an_end_that_many_share__none_is_stale(void **state)
 {
     struct hmreg_domain_config config = unlimited();
     char *end;
-    uint64_t before;
 
     open_paused(&config);
     end = &memory[MANY * LEN];
     for (size_t i = 0; i < MANY; i++)
         put(get(end - LEN - i, LEN + i, HMREG_REMOTE_READ));
-    before = key(MANY - 1);
     assert_ok(hmreg_invalidate(fixture.lib, end - 1, 1));
-    assert_int_not_equal(key(MANY - 1), before);
+    assert_true(is_new(MANY - 1));
     while (is_shut())
         key(0);
     assert_int_equal(fixture_stats(&fixture).invalidations, MANY);
@@ -214,7 +218,7 @@ static void put__last_of_an_ended_entry_after_many__frees_a_few(void **state)
     fill();
     held = get(memory, LEN, HMREG_REMOTE_READ);
     assert_ok(hmreg_invalidate(fixture.lib, memory, MANY * LEN));
-    assert_ok(hmreg_domain_flush(fixture.domain));
+    assert_ok(hmreg_domain_progress(fixture.domain));
     assert_int_equal(fixture_stats(&fixture).zombies, 1);
     put(held);
     assert_int_equal(fixture_stats(&fixture).zombies, 0);
@@ -234,8 +238,8 @@ static void miss__tables_and_lists_grow__in_parts(void **state)
     assert_ok(hmreg_invalidate(fixture.lib, memory, MANY / 4 * LEN));
     while (is_shut())
         key(MANY);
-    fill();
-    fill(); /* of the tables that have grown */
+    for (size_t i = 0; i < 2 * MANY; i++) /* also in the tables that have grown */
+        key(i % MANY);
     assert_int_equal(fixture_stats(&fixture).misses, MANY + MANY / 4 + 2);
     close_resumed();
 }
@@ -248,11 +252,11 @@ static void limit__all_of_many_entries_were_used__evicts_after_a_few(void **stat
 
     config.max_regions = MANY;
     open_paused(&config);
+    for (size_t i = 0; i < MANY; i++)
+        key(i);
     fill();
-    fill();
-    fill();
-    assert_in_range(fixture_stats(&fixture).evictions, 1, 2 * MANY);
     key(MANY);
+    assert_int_equal(fixture_stats(&fixture).evictions, 2);
     close_resumed();
 }
 
