@@ -60,7 +60,9 @@ static struct hmreg_mr *serving(const struct cache *cache, const struct cache_wa
 
     if (cache->tree.root) /* most of a domain's caches are empty */
         entry = serving_of(cache, &cache->tree, want);
-    return entry || !pending_too ? entry : serving_of(cache, &cache->claims, want);
+    if (!entry && pending_too && cache->claims.root)
+        entry = serving_of(cache, &cache->claims, want);
+    return entry;
 }
 
 /* Makes an entry hot. An entry that has used up all sequences serves through the tree only, until
@@ -399,7 +401,7 @@ static enum drained drain_some(struct cache_pool *pool, uint64_t end)
     if (gate_begin_drain(pool->thread_caches.gate)) {
         bool empty = drain_batch(pool);
 
-        if (empty)
+        if (empty && atomic_load(&pool->cuts))
             cuts_end_any(pool, CACHE_BATCH);
         if (empty && !atomic_load(&pool->cuts))
             gate_end_drain(pool->thread_caches.gate);

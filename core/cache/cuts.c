@@ -55,7 +55,7 @@ bool cuts_are_left(const struct cache *cache)
 {
     bool left = false;
 
-    for (unsigned i = 0; i < CACHE_CUTS && !left; i++)
+    for (unsigned i = 0; atomic_load(&cache->pool->cuts) && i < CACHE_CUTS && !left; i++)
         left = cache->cuts[i].tree.root;
     return left;
 }
@@ -123,7 +123,8 @@ static bool apply_to(struct cache *cache, const struct change *change, unsigned 
     struct itree_node *node = NULL;
     unsigned passed = 0;
 
-    mark_claims(cache, change);
+    if (cache->claims.root)
+        mark_claims(cache, change);
     while ((node = itree_touching(&cache->tree, node, change->start, change->end))) {
         work_count(1);
         if (!touches(cache, change, node) && passed++ < CACHE_PASSED)
