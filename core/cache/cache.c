@@ -14,7 +14,7 @@
 #define CACHE_CHANGES 16
 #define CACHE_HOLDS   16
 /* The entries around a range that a search looks at: overlapping ones with other rights. */
-#define CACHE_COVERING 64
+#define CACHE_COVERING 256
 /* How many more requests than half may be new before cache_find_many() stops to search. */
 #define CACHE_NEW 4
 
@@ -40,13 +40,16 @@ static bool is_wanted(const struct cache *cache, const struct hmreg_mr *mr,
 static struct hmreg_mr *serving_of(const struct cache *cache, const struct itree *tree,
                                    const struct cache_want *want)
 {
-    struct itree_node *node = NULL;
+    const struct itree_node before_exact = {.start = want->start, .end = want->end - 1};
+    const struct itree_node *previous = want->exact ? &before_exact : NULL;
 
     for (unsigned i = 0; i < CACHE_COVERING; i++) {
-        node = itree_covering(tree, node, want->start, want->end);
+        struct itree_node *node = itree_covering(tree, previous, want->start, want->end);
+
         work_count(1);
         if (!node || is_wanted(cache, entry_of(node), want))
             return entry_of(node);
+        previous = node;
     }
     return NULL;
 }

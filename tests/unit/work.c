@@ -10,7 +10,7 @@
 
 #include <stdlib.h>
 
-#define MANY (16 * CACHE_WORK_MOST)
+#define MANY (8 * CACHE_WORK_MOST)
 #define LEN  64
 
 static char *memory; /* of MANY regions, and one more */
@@ -208,7 +208,7 @@ static void get__many_entries_around_the_range_have_other_rights__looks_at_a_few
     close_resumed();
 }
 
-/* Others were deregistered before, which nobody has made free yet. */
+/* Others were deregistered before, and are not free yet. */
 static void put__last_of_an_ended_entry_after_many__frees_a_few(void **state)
 {
     struct hmreg_domain_config config = unlimited();
