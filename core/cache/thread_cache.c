@@ -536,7 +536,7 @@ static uint64_t count_good(const struct thread_cache *tcache)
     work_count(looked);
     for (uint32_t i = 0; i < looked; i++)
         count += is_own(tcache, &tcache->view.slots[i]);
-    return count * (size / looked);
+    return size > LOOKED_AT ? count * (size / LOOKED_AT) : count;
 }
 
 /* The number of slots that may be in use. In a table at most a quarter full most searches end where
