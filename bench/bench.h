@@ -37,6 +37,7 @@ void measure_misses(void);
 void measure_stalls(void);
 void measure_invalidation(void);
 void measure_locks(void);
+void measure_pauses(void);
 void measure_footprint(void);
 void measure_device(void);
 void measure_freed(void);

@@ -22,6 +22,7 @@ static const struct {
     {"misses", measure_misses},
     {"stalls", measure_stalls},
     {"invalidation", measure_invalidation},
+    {"pauses", measure_pauses},
     {"footprint", measure_footprint},
     {"device", measure_device},
     {"freed", measure_freed},

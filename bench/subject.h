@@ -39,14 +39,15 @@ const struct subject *subject_find(const char *who);
 /* hmreg by monitor and policy. Default: hooks in libc report changes, and a hit on device memory
  * queries the driver. userfaultfd: each hit checks with the kernel; notice: hits rely on the events
  * received so far. import: the application reports changes. */
-#define WHO_USERFAULT "hmreg userfaultfd"
-#define WHO_NOTICE    "hmreg notice"
-#define WHO_IMPORT    "hmreg import"
-#define WHO_DEFAULT   "hmreg default"
-#define WHO_GROUP     "hmreg default, group of 8"
-#define WHO_EIGHT     "hmreg default, 8 domains"
-#define WHO_UCX       "UCX"
-#define WHO_EMPTY     "a library that does nothing"
+#define WHO_USERFAULT  "hmreg userfaultfd"
+#define WHO_NOTICE     "hmreg notice"
+#define WHO_IMPORT     "hmreg import"
+#define WHO_DEFAULT    "hmreg default"
+#define WHO_GROUP      "hmreg default, group of 8"
+#define WHO_EIGHT      "hmreg default, 8 domains"
+#define WHO_UCX        "UCX"
+#define WHO_UCX_EVENTS "UCX, memory events"
+#define WHO_EMPTY      "a library that does nothing"
 /* The same, 64 regions in one call. */
 #define WHO_DEFAULT_MANY   WHO_DEFAULT ", 64 in one call"
 #define WHO_USERFAULT_MANY WHO_USERFAULT ", 64 in one call"
@@ -68,8 +69,8 @@ const struct subject *subject_find(const char *who);
 
 extern const struct subject subject_hmreg_userfault, subject_hmreg_notice, subject_hmreg_import,
     subject_hmreg_default, subject_hmreg_disabled, subject_hmreg_group, subject_hmreg_eight,
-    subject_hmreg_many, subject_ucx, subject_ofi_tcp, subject_ofi_basic, subject_ofi_shm,
-    subject_getpid, subject_ioctl, subject_loop, subject_empty;
+    subject_hmreg_many, subject_ucx, subject_ucx_events, subject_ofi_tcp, subject_ofi_basic,
+    subject_ofi_shm, subject_getpid, subject_ioctl, subject_loop, subject_empty;
 
 /* How long each registration spins, for every subject of this process, ns; initially 0. */
 extern double registration_ns;

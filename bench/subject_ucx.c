@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
  * The peer UCX: the registration cache in Debian's libucx, without memory events, which is its
- * lowest cost. Only its own contestants load the library, since it patches libc's functions when
- * loaded. Its header is not a stable interface: CMake detects the differences between UCX 1.13 and
- * 1.18.
+ * lowest cost, and with them. Only its own contestants load the library, since it patches libc's
+ * functions when loaded. Its header is not a stable interface: CMake detects the differences
+ * between UCX 1.13 and 1.18.
  */
 #include "bench/actor.h"
 #include "bench/bench.h"
@@ -14,7 +14,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <ucm/api/ucm.h>
 #include <ucs/memory/rcache.h>
+
+enum { PLAIN, EVENTS };
 
 static struct {
     __typeof__(ucs_rcache_create) *create;
@@ -85,6 +88,8 @@ static void *open_state(const struct subject *self, size_t regions)
         .max_regions = regions,
         .max_size = SIZE_MAX,
         .max_unreleased = SIZE_MAX,
+        .ucm_events = self->variant == EVENTS ? UCM_EVENT_VM_UNMAPPED : 0,
+        .ucm_event_priority = 1000,
     };
     ucs_rcache_t *rcache = NULL;
 
@@ -164,7 +169,18 @@ const struct subject subject_ucx = {
     .hits = hits,
     .whole = whole,
 };
+const struct subject subject_ucx_events = {
+    .who = WHO_UCX_EVENTS,
+    .variant = EVENTS,
+    .open = open_state,
+    .close = close_state,
+    .hits = hits,
+};
 #else
+const struct subject subject_ucx_events = {
+    .who = WHO_UCX_EVENTS,
+    .absent = "built without libucx-dev",
+};
 const struct subject subject_ucx = {
     .who = WHO_UCX,
     .absent = "built without libucx-dev",

@@ -247,6 +247,22 @@
             "invalidate-flush-held-own", who, NULL, NULL, REPORTED, 0                              \
     }
 
+/* The work of the library in one call is bounded (CACHE_WORK_MOST). */
+#define PAUSE(n, words, who, title, measure, judge, target)                                        \
+    {                                                                                              \
+        "longest calls beside " words " regions", title, measure "-" #n, who, NULL,                \
+            WHO_UCX_EVENTS, judge, target                                                          \
+    }
+
+#define PAUSES_OF(n, words, who)                                                                   \
+    PAUSE(n, words, who, "get while the cache fills, us", "pause-fill", VALUE, 200),               \
+        PAUSE(n, words, who, "munmap of all of them, us", "pause-unmap", VALUE, 200),              \
+        PAUSE(n, words, who, "get of other memory after it, us", "pause-after", VALUE, 200),       \
+        PAUSE(n, words, who, "closing, ns a region", "pause-close", VALUE, 1000),                  \
+        PAUSE(n, words, who, "fork, more than without them, ms", "pause-fork", REPORTED, 0)
+
+#define PAUSES(n, words) PAUSES_OF(n, words, WHO_DEFAULT), PAUSES_OF(n, words, WHO_USERFAULT)
+
 #define BYTES(words, n, who)                                                                       \
     {                                                                                              \
         "memory of a cached region, bytes", words, "footprint-" #n, who, NULL, WHO_UCX, VALUE, 160 \
@@ -405,6 +421,8 @@ static const struct row rows[] = {
     HELD(WHO_IMPORT),
     HELD(WHO_USERFAULT),
 
+    PAUSES(100000, "100,000"),
+    PAUSES(1000000, "1,000,000"),
     FOOTPRINT("100,000 regions", 100000),
     FOOTPRINT("1,000,000 regions", 1000000),
 

@@ -7,8 +7,6 @@
  */
 #include "core/base/itree.h"
 
-#include <stdbool.h>
-
 /* Nodes refer to each other in units of 8 bytes from the array's base: processors scale by 8 when
  * they load, so a step down the tree costs little more than with pointers. */
 #define UNIT 8
@@ -138,6 +136,46 @@ void itree_remove(struct itree *tree, struct itree_node *node)
         above = node_at(tree, *link);
     }
     *link = without(tree, *link, node);
+}
+
+bool itree_has(const struct itree *tree, const struct itree_node *node)
+{
+    uint32_t at = tree->root;
+
+    while (at && node_at(tree, at) != node)
+        at = before(node, node_at(tree, at)) ? node_at(tree, at)->left : node_at(tree, at)->right;
+    return at;
+}
+
+void itree_cut(struct itree *tree, uint64_t start, uint64_t end, struct itree *out)
+{
+    const struct itree_node from = {.start = start}, to = {.start = end}; /* end 0: before all */
+    uint32_t low, high;
+
+    split(tree, tree->root, &from, &low, &high);
+    split(tree, high, &to, &out->root, &high);
+    tree->root = join(tree, low, high);
+}
+
+/* By address, as neighbours often are in memory. Each left link is turned to the right once, so the
+ * turns of all calls are as many as the nodes. */
+struct itree_node *itree_take(struct itree *tree)
+{
+    struct itree_node *node = node_at(tree, tree->root);
+
+    if (!tree->root)
+        return NULL;
+    while (node->left) {
+        struct itree_node *first = node_at(tree, node->left);
+        uint32_t root = tree->root;
+
+        tree->root = node->left;
+        node->left = first->right;
+        first->right = root;
+        node = first;
+    }
+    tree->root = node->right;
+    return node;
 }
 
 static struct itree_node *next(const struct itree *tree, uint32_t root,

@@ -11,6 +11,7 @@
 
 #include "core/base/stable_array.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -27,6 +28,14 @@ struct itree {
 
 void itree_insert(struct itree *tree, struct itree_node *node);
 void itree_remove(struct itree *tree, struct itree_node *node); /* must be in the tree */
+bool itree_has(const struct itree *tree, const struct itree_node *node);
+
+/* Moves all nodes that start in [start, end) to `out`, an empty tree, however many there are: it
+ * takes as long as two searches. */
+void itree_cut(struct itree *tree, uint64_t start, uint64_t end, struct itree *out);
+/* Removes the first node and returns it. NULL: the tree is empty. After it, no other function but
+ * this one may be used on the tree. */
+struct itree_node *itree_take(struct itree *tree);
 
 /* Finds the first node after `previous` (NULL: from the start), in address order, that starts at or
  * below latest_start and ends at or above earliest_end, which is not 0. NULL: none. previous may

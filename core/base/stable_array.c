@@ -12,7 +12,7 @@
 
 #define MOST_ELEMENTS  (1u << 24)
 #define LEAST_ELEMENTS (1u << 10)
-#define MOST_GROWTH    ((size_t)64 << 10) /* bytes */
+#define MOST_GROWTH    ((size_t)16 << 10) /* bytes */
 
 void stable_array_init(struct stable_array *array, size_t size, size_t rest)
 {

@@ -4,10 +4,17 @@
  */
 #include "core/cache/cache.h"
 
+#include "core/base/work.h"
+#include "core/cache/cuts.h"
+
 #include <limits.h>
 
-/* The number of changes that are applied under one hold of the lock, at most. */
-#define CACHE_CHANGES 64
+/* The number of changes that are applied under one hold of the lock, at most; and the holds of one
+ * call. */
+#define CACHE_CHANGES 16
+#define CACHE_HOLDS   16
+/* The entries around a range that a search looks at: overlapping ones with other rights. */
+#define CACHE_COVERING 256
 /* How many more requests than half may be new before cache_find_many() stops to search. */
 #define CACHE_NEW 4
 
@@ -20,19 +27,31 @@ static bool has_rights(const struct hmreg_mr *mr, const struct cache_want *want)
     return !(want->access & ~access) && !(access & ~(want->access | want->more));
 }
 
-/* Returns the next entry after `entry` (NULL: the first) that contains the range and has the access
- * rights and this variant. NULL: none. */
-static struct hmreg_mr *next_serving(const struct cache *cache, const struct cache_want *want,
-                                     struct hmreg_mr *entry)
+static bool is_wanted(const struct cache *cache, const struct hmreg_mr *mr,
+                      const struct cache_want *want)
 {
-    struct itree_node *node = entry ? &entry->node : NULL;
+    return has_rights(mr, want) && entry_variant(cache->pool, mr) == want->variant &&
+           (!want->exact || (mr->node.start == want->start && mr->node.end == want->end)) &&
+           !entry_rest(mr)->changed;
+}
 
-    while ((node = itree_covering(&cache->tree, node, want->start, want->end)))
-        if (has_rights(entry_of(node), want) &&
-            entry_variant(cache->pool, entry_of(node)) == want->variant &&
-            (!want->exact || (node->start == want->start && node->end == want->end)))
-            break;
-    return entry_of(node);
+/* Searches for an entry that contains the range, has the access rights and this variant, and has
+ * not changed. NULL: there is none among the first that contain the range. */
+static struct hmreg_mr *serving_of(const struct cache *cache, const struct itree *tree,
+                                   const struct cache_want *want)
+{
+    const struct itree_node before_exact = {.start = want->start, .end = want->end - 1};
+    const struct itree_node *previous = want->exact ? &before_exact : NULL;
+
+    for (unsigned i = 0; i < CACHE_COVERING; i++) {
+        struct itree_node *node = itree_covering(tree, previous, want->start, want->end);
+
+        work_count(1);
+        if (!node || is_wanted(cache, entry_of(node), want))
+            return entry_of(node);
+        previous = node;
+    }
+    return NULL;
 }
 
 /* Returns a live entry that serves; if there is none and pending_too is set, an unchanged pending
@@ -40,20 +59,20 @@ static struct hmreg_mr *next_serving(const struct cache *cache, const struct cac
 static struct hmreg_mr *serving(const struct cache *cache, const struct cache_want *want,
                                 bool pending_too)
 {
-    struct hmreg_mr *entry = NULL, *pending = NULL;
+    struct hmreg_mr *entry = NULL;
 
-    if (!cache->tree.root) /* most of a domain's caches are empty */
-        return NULL;
-    while ((entry = next_serving(cache, want, entry)) && entry_rest(entry)->state != CACHE_LIVE)
-        if (!entry_rest(entry)->changed)
-            pending = entry;
-    return entry || !pending_too ? entry : pending;
+    if (cache->tree.root) /* most of a domain's caches are empty */
+        entry = serving_of(cache, &cache->tree, want);
+    if (!entry && pending_too && cache->claims.root)
+        entry = serving_of(cache, &cache->claims, want);
+    return entry;
 }
 
 /* Makes an entry hot. An entry that has used up all sequences serves through the tree only, until
  * it ends. */
 static void heat_entry(struct hmreg_mr *entry)
 {
+    entry_rest(entry)->withdrawn = false;
     if (!entry_sequence(entry))
         return;
     if (!entry_is_hot(entry))
@@ -107,17 +126,17 @@ struct hmreg_mr *cache_find(struct cache_pool *pool, unsigned from, unsigned to,
 }
 
 /* The same in the devices' caches, then in those of host memory. */
-static struct hmreg_mr *serving_anywhere(const struct cache_pool *pool, bool host,
+static struct hmreg_mr *serving_anywhere(const struct cache_pool *pool,
                                          const struct cache_want *want)
 {
     struct hmreg_mr *entry =
         serving_among(pool, HOST_CACHES, atomic_load(&pool->known_caches), want);
 
-    return entry || !host ? entry : serving_among(pool, 0, HOST_CACHES, want);
+    return entry ? entry : serving_among(pool, 0, HOST_CACHES, want);
 }
 
-void cache_find_many(struct cache_pool *pool, bool host, const struct cache_want *wants,
-                     unsigned count, bool heat, struct hmreg_mr **entries)
+void cache_find_many(struct cache_pool *pool, const struct cache_want *wants, unsigned count,
+                     bool heat, struct hmreg_mr **entries)
 {
     unsigned found = 0;
 
@@ -125,7 +144,7 @@ void cache_find_many(struct cache_pool *pool, bool host, const struct cache_want
     for (unsigned i = 0; i < count; i++) {
         bool most_are_new = i > 2 * found + CACHE_NEW;
 
-        entries[i] = most_are_new ? NULL : serving_anywhere(pool, host, &wants[i]);
+        entries[i] = most_are_new ? NULL : serving_anywhere(pool, &wants[i]);
         if (entries[i])
             use(entries[i], heat);
         found += entries[i] != NULL;
@@ -357,128 +376,104 @@ struct hmreg_mr *cache_released(struct cache_pool *pool, struct hmreg_mr *entry)
 
 /* ---- changes of memory ------------------------------------------------------------------ */
 
-/* Ends a live entry, or marks a pending one as changed, which the registering thread then ends.
- * True: the entry was live. */
-static bool invalidate_entry(struct cache *cache, struct hmreg_mr *entry,
-                             const struct change *change)
-{
-    const struct itree_node *node = &entry->node;
-
-    if (entry_rest(entry)->state == CACHE_PENDING) {
-        entry_rest(entry)->changed = true;
-        return false;
-    }
-    if (change->unmapped && change->start <= node->start && node->end <= change->end)
-        entry_rest(entry)->unmapped = true;
-    /* A vendor may report more memory than what ends: those who hold the region keep it. */
-    if (change->source != CHANGE_VENDOR)
-        mr_revoke(entry);
-    cache_end(cache, entry);
-    cache_stats_add(&cache->stats, STATS_INVALIDATIONS, 1);
-    return true;
-}
-
-/* The first range of an entry in the tree that touches [start, end): of a list that of a segment,
- * by address. False: there is none, though its node does. */
-static bool first_range(const struct cache_pool *pool, const struct hmreg_mr *entry, uint64_t start,
-                        uint64_t end, struct span *out)
-{
-    const struct variant *variant = entry_variant(pool, entry);
-    const struct variant_segment *segment;
-
-    *out = (struct span){entry->node.start, entry->node.end};
-    if (!variant || !variant->key.count)
-        return true;
-    segment = variant_touching(variant, start, end);
-    if (segment)
-        *out = (struct span){segment->start, segment->end};
-    return segment;
-}
-
-/* *room: how many more entries may end under this hold of the lock. */
-static void invalidate(struct cache *cache, const struct change *change, unsigned *room)
-{
-    struct itree_node *node = NULL;
-    struct span range;
-
-    while (*room && (node = itree_touching(&cache->tree, node, change->start, change->end)))
-        if (first_range(cache->pool, entry_of(node), change->start, change->end, &range))
-            *room -= invalidate_entry(cache, entry_of(node), change);
-}
-
-/* True: every entry that the change touches has ended. */
-static bool apply(struct cache_pool *pool, const struct change *change, unsigned *room)
-{
-    unsigned count =
-        change_is_of_host_memory(change) ? HOST_CACHES : atomic_load(&pool->known_caches);
-
-    if (gate_listens_to(pool->thread_caches.gate, change->source, change->library))
-        for (unsigned i = 0; i < count && *room; i++)
-            invalidate(&pool->caches[i], change, room);
-    return *room;
-}
-
 /* cache_drain() may end after the first batch, which must then have read every open change that is
  * finished: the queue returns these first. */
 _Static_assert(CACHE_CHANGES >= CHANGES_OPEN, "a batch reads all open changes");
 
-/* True: the queue is empty. */
+/* True: the queue is empty, and no live entry in the trees is touched by what was read. */
 static bool drain_batch(struct cache_pool *pool)
 {
     unsigned room = CACHE_BATCH, changes = CACHE_CHANGES;
 
     while (room && changes--) {
+        work_count(1);
         if (!pool->applying && !changes_next(&pool->changes, &pool->change))
             return true;
-        pool->applying = !apply(pool, &pool->change, &room);
+        pool->applying = !cuts_apply(pool, &pool->change, &room);
+        if (pool->applying)
+            return false;
     }
     return false;
 }
 
-/* Drains one batch. False: all changes pushed before `end` are read. Changes that other threads
- * push meanwhile are left to later calls, so that no call loops for ever; the gate stays shut until
- * a call has read them. */
-static bool drain_some(struct cache_pool *pool, uint64_t end)
+enum drained {
+    DRAIN_UNREAD, /* changes pushed before `end` are not applied yet */
+    DRAIN_CUT,    /* they are; what they cut from the trees has not all ended */
+    DRAIN_ENDED,  /* every entry that they touch has ended */
+};
+
+/* Drains one batch. Changes that other threads push meanwhile are left to later calls, so that no
+ * call loops for ever; the gate stays shut until a call has read them. */
+static enum drained drain_some(struct cache_pool *pool, uint64_t end)
 {
-    bool more = false;
+    enum drained done = DRAIN_ENDED;
 
     pthread_mutex_lock(&pool->lock);
     if (gate_begin_drain(pool->thread_caches.gate)) {
-        if (drain_batch(pool))
+        bool empty = drain_batch(pool);
+
+        if (empty && atomic_load(&pool->cuts))
+            cuts_end_any(pool, CACHE_BATCH);
+        if (empty && !atomic_load(&pool->cuts))
             gate_end_drain(pool->thread_caches.gate);
-        more = pool->applying || pool->changes.next < end;
+        if (pool->applying || pool->changes.next < end)
+            done = DRAIN_UNREAD;
+        else if (atomic_load(&pool->cuts))
+            done = DRAIN_CUT;
     }
     cache_unlock(pool);
-    return more;
+    return done;
 }
 
-void cache_drain(struct cache_pool *pool)
+bool cache_drain(struct cache_pool *pool)
+{
+    uint64_t end;
+    bool read = !gate_is_queued(pool->thread_caches.gate);
+
+    if (read)
+        return true;
+    end = changes_end();
+    for (unsigned i = 0; i < CACHE_HOLDS && !read; i++)
+        read = drain_some(pool, end) != DRAIN_UNREAD;
+    return read;
+}
+
+void cache_drain_all(struct cache_pool *pool)
 {
     uint64_t end;
 
     if (!gate_is_queued(pool->thread_caches.gate))
         return;
     end = changes_end();
-    while (drain_some(pool, end))
+    while (drain_some(pool, end) != DRAIN_ENDED)
         ;
+}
+
+/* Of one tree. *found: whether *out is set. */
+static void first_in(const struct cache_pool *pool, const struct itree *tree, uint64_t start,
+                     uint64_t end, bool *found, struct span *out)
+{
+    struct itree_node *node = NULL;
+    struct span range;
+
+    while ((node = itree_touching(tree, node, start, end)) &&
+           !(*found && out->start <= node->start)) {
+        if (!cuts_first_range(pool, entry_of(node), start, end, &range) ||
+            (*found && range.start >= out->start))
+            continue;
+        *out = range;
+        *found = true;
+    }
 }
 
 bool cache_first_in(struct cache *cache, uint64_t start, uint64_t end, struct span *out)
 {
     struct cache_pool *pool = cache->pool;
-    struct itree_node *node = NULL;
-    struct span range;
     bool found = false;
 
     pthread_mutex_lock(&pool->lock);
-    while (!(found && out->start <= node->start) &&
-           (node = itree_touching(&cache->tree, node, start, end))) {
-        if (!first_range(pool, entry_of(node), start, end, &range) ||
-            (found && range.start >= out->start))
-            continue;
-        *out = range;
-        found = true;
-    }
+    first_in(pool, &cache->tree, start, end, &found, out);
+    first_in(pool, &cache->claims, start, end, &found, out);
     pthread_mutex_unlock(&pool->lock);
     return found;
 }
@@ -488,7 +483,7 @@ void cache_drop(struct cache *cache, struct hmreg_mr *entry)
     struct cache_pool *pool = cache->pool;
 
     pthread_mutex_lock(&pool->lock);
-    if (entry_rest(entry)->state == CACHE_LIVE) {
+    if (entry_rest(entry)->state == CACHE_LIVE && !cuts_have(cache, entry)) {
         cache_end(cache, entry);
         cache_stats_add(&cache->stats, STATS_INVALIDATIONS, 1);
     }

@@ -22,11 +22,11 @@ bool cache_serves(struct cache_pool *pool, unsigned from, unsigned to,
  * remember the entry from now on. NULL: no entry serves. */
 struct hmreg_mr *cache_find(struct cache_pool *pool, unsigned from, unsigned to,
                             const struct cache_want *want, bool heat);
-/* The same for several requests under one hold of the lock; entries[i] is of wants[i]. host: host
- * memory's caches are searched as well, after the devices'. If most requests have no entry, the
- * later ones are not searched for: a claim does so again. */
-void cache_find_many(struct cache_pool *pool, bool host, const struct cache_want *wants,
-                     unsigned count, bool heat, struct hmreg_mr **entries);
+/* The same for several requests under one hold of the lock, in all caches; entries[i] is of
+ * wants[i]. If most requests have no entry, the later ones are not searched for: a claim does so
+ * again. */
+void cache_find_many(struct cache_pool *pool, const struct cache_want *wants, unsigned count,
+                     bool heat, struct hmreg_mr **entries);
 
 enum cache_claim {
     CACHE_CLAIMED, /* *entry is pending and the caller's: register, then publish or abandon it */
@@ -83,11 +83,14 @@ struct hmreg_mr *cache_released(struct cache_pool *pool, struct hmreg_mr *entry)
  * counted, and nothing else changes. */
 bool cache_release_checked(struct cache_pool *pool, struct hmreg_mr *entry, struct hmreg_mr **gone);
 
-/* Reads the changes that were pushed before the call and ends the entries they touch. After it
- * returns, no entry that one of these changes ended is served. With an empty queue it costs one
- * load. Several threads may drain a pool at once; each takes the lock for one batch of entries at a
- * time. */
-void cache_drain(struct cache_pool *pool);
+/* Reads the changes that were pushed before the call and ends the entries they touch, or cuts them
+ * from the tree (cuts.h). Once it has returned true, no entry that one of these changes touches is
+ * served. False: they are more than one call reads; the caller then uses no entry that it finds,
+ * and publishes none. all: returns when all touched entries have ended. With an empty queue both
+ * cost one load. Several threads may drain a pool at once; each takes the lock for one batch of
+ * entries at a time. */
+bool cache_drain(struct cache_pool *pool);
+void cache_drain_all(struct cache_pool *pool);
 /* Finds the lowest range of a live or pending entry that touches [start, end). False: there is
  * none. */
 bool cache_first_in(struct cache *cache, uint64_t start, uint64_t end, struct span *out);

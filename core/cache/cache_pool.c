@@ -2,9 +2,10 @@
  *
  * See cache_pool.h. Invariants, true whenever the lock is free:
  *
- *  - An entry is in a cache's tree if and only if it is pending or live. It counts as used, and is
- *    in the clock list, if and only if it is live; `used` never exceeds the limit, unless the limit
- *    was lowered below it.
+ *  - An entry is in a cache's tree, or in one of its cuts, if and only if it is live, and among its
+ *    claims if and only if it is pending. It counts as used, and is in the clock list, if and only
+ *    if it is live; `used` never exceeds the limit, unless the limit was lowered below it.
+ *  - While an entry is in a cut, its gate is not GATE_LIVE alone.
  *  - A pending entry is pinned by the thread that registers it, and only that thread ends the
  *    state.
  *  - A claim never duplicates an entry: under the same lock it has looked for one that serves the
@@ -27,6 +28,7 @@
 #include "core/cache/cache_pool.h"
 
 #include "core/base/reaper.h"
+#include "core/base/work.h"
 
 #include <assert.h>
 
@@ -84,8 +86,8 @@ static struct hmreg_mr *list_take(struct cache_pool *pool, struct cache_list *li
 {
     struct hmreg_mr *entry = take_first(pool, list);
 
-    if (entry && !pool->dying.first && !pool->dead.first && !pool->busy.first &&
-        atomic_load(&pool->thread_caches.gate->state) & GATE_REAP)
+    if (entry && !pool->dying.first && !pool->certain.first && !pool->dead.first &&
+        !pool->busy.first && atomic_load(&pool->thread_caches.gate->state) & GATE_REAP)
         atomic_fetch_and(&pool->thread_caches.gate->state, ~GATE_REAP);
     return entry;
 }
@@ -99,20 +101,22 @@ static void count_used(struct cache *cache)
 
 void cache_link(struct cache *cache, struct hmreg_mr *entry)
 {
-    itree_insert(&cache->tree, &entry->node);
+    itree_insert(&cache->claims, &entry->node);
     entry_rest(entry)->state = CACHE_PENDING;
     cache->pending++;
 }
 
 void cache_disown(struct cache *cache, struct hmreg_mr *entry)
 {
-    itree_remove(&cache->tree, &entry->node);
+    itree_remove(&cache->claims, &entry->node);
     entry_rest(entry)->state = CACHE_HELD;
     cache->pending--;
 }
 
 void cache_enliven(struct cache *cache, struct hmreg_mr *entry)
 {
+    itree_remove(&cache->claims, &entry->node);
+    itree_insert(&cache->tree, &entry->node);
     entry_rest(entry)->state = CACHE_LIVE;
     entry_rest(entry)->used = false;
     entry_set_put_unchecked(entry, true);
@@ -122,10 +126,8 @@ void cache_enliven(struct cache *cache, struct hmreg_mr *entry)
     count_used(cache);
 }
 
-/* Removes a live entry from the tree and uncharges it. */
-static void unlink_live(struct cache *cache, struct hmreg_mr *entry)
+static void uncharge(struct cache *cache, const struct hmreg_mr *entry)
 {
-    itree_remove(&cache->tree, &entry->node);
     if (cache->pool->counted) {
         cache->pool->owed.regions++;
         cache->pool->owed.bytes += mr_len(entry);
@@ -163,6 +165,7 @@ static void retire_cold(struct cache *cache, struct hmreg_mr *entry)
 {
     struct cache_pool *pool = cache->pool;
 
+    work_count(1);
     thread_cache_clear_used(&pool->thread_caches,
                             entry_number(entry)); /* the entry will be reused */
     barrier_here();                               /* see entry_set_put_unchecked() */
@@ -177,7 +180,8 @@ static void retire_cold(struct cache *cache, struct hmreg_mr *entry)
 
 void cache_retire(struct cache *cache, struct hmreg_mr *entry)
 {
-    unlink_live(cache, entry);
+    itree_remove(&cache->tree, &entry->node);
+    uncharge(cache, entry);
     entry_rest(entry)->state = CACHE_ENDING;
 }
 
@@ -191,7 +195,7 @@ void cache_leave_dead(struct cache_pool *pool, struct hmreg_mr *entry)
 static void unpublish(struct cache *cache, struct hmreg_mr *entry)
 {
     clock_remove(&cache->live, entry_number(entry));
-    unlink_live(cache, entry);
+    uncharge(cache, entry);
     if (entry_is_hot(entry))
         entry_next_sequence(entry);
     else
@@ -200,14 +204,22 @@ static void unpublish(struct cache *cache, struct hmreg_mr *entry)
 
 void cache_kill(struct cache *cache, struct hmreg_mr *entry)
 {
+    itree_remove(&cache->tree, &entry->node);
     unpublish(cache, entry);
     retire_cold(cache, entry);
 }
 
 void cache_end(struct cache *cache, struct hmreg_mr *entry)
 {
+    itree_remove(&cache->tree, &entry->node);
+    cache_end_unlinked(cache, entry);
+}
+
+void cache_end_unlinked(struct cache *cache, struct hmreg_mr *entry)
+{
     struct cache_pool *pool = cache->pool;
 
+    pool->dying_hot |= !entry_rest(entry)->cold;
     unpublish(cache, entry);
     entry_rest(entry)->state = CACHE_DYING;
     list_append(pool, &pool->dying, entry_number(entry));
@@ -224,6 +236,7 @@ bool cache_pool_open(struct cache_pool *pool, struct hmreg_domain *domain, struc
     *pool = (struct cache_pool){
         .domain = domain, .caches = caches, .quota = quota, .fresh = STABLE_ARRAY_FIRST};
     pthread_mutex_init(&pool->lock, NULL);
+    pthread_mutex_init(&pool->emptying, NULL);
     pthread_cond_init(&pool->decided, NULL);
     stable_array_init(&pool->entries, sizeof(struct hmreg_mr), sizeof(struct mr_rest));
     stable_array_init(&pool->variants, sizeof(struct variant *), 0);
@@ -236,6 +249,7 @@ bool cache_pool_open(struct cache_pool *pool, struct hmreg_domain *domain, struc
     }
     stable_array_free(&pool->entries);
     pthread_cond_destroy(&pool->decided);
+    pthread_mutex_destroy(&pool->emptying);
     pthread_mutex_destroy(&pool->lock);
     return false;
 }
@@ -260,6 +274,7 @@ void cache_pool_close(struct cache_pool *pool)
         stable_array_free(&pool->entries);
     stable_array_free(&pool->variants);
     pthread_cond_destroy(&pool->decided);
+    pthread_mutex_destroy(&pool->emptying);
     pthread_mutex_destroy(&pool->lock);
 }
 
@@ -269,6 +284,7 @@ void cache_init(struct cache *cache, struct cache_pool *pool, unsigned index, ui
     *cache = (struct cache){.pool = pool,
                             .index = (uint16_t)index,
                             .tree = {&pool->entries, 0},
+                            .claims = {&pool->entries, 0},
                             .limit = {max_regions, max_bytes}};
     clock_init(&cache->live, &pool->entries, offsetof(struct mr_rest, place));
 }
@@ -376,10 +392,7 @@ static struct hmreg_mr *exchange(struct cache_pool *pool, struct hmreg_mr *entry
 
 static void forget(struct cache_pool *pool, struct hmreg_mr *entry)
 {
-    struct cache *cache = entry_cache(pool, entry);
-
-    if (entry_rest(entry)->zombie)
-        cache_stats_set(&cache->stats, STATS_ZOMBIES, --cache->zombies);
+    work_count(1);
     entry_rest(entry)->state = CACHE_FREE;
     entry_set_put_unchecked(entry, true);
     pool->count--;
@@ -442,51 +455,69 @@ static void push_forgotten(struct cache_pool *pool, struct hmreg_mr *const *entr
     } while (!atomic_compare_exchange_weak(&pool->forgotten, &before, after));
 }
 
+static void end_zombie(struct cache_pool *pool, struct hmreg_mr *entry)
+{
+    struct cache *cache = entry_cache(pool, entry);
+
+    pthread_mutex_lock(&pool->lock);
+    cache_stats_set(&cache->stats, STATS_ZOMBIES, --cache->zombies);
+    pthread_mutex_unlock(&pool->lock);
+}
+
 void cache_forget(struct cache_pool *pool, struct hmreg_mr *const *entries, unsigned count)
 {
-    bool zombies = false;
-
-    if (!count)
-        return;
     for (unsigned i = 0; i < count; i++)
-        zombies |= entry_rest(entries[i])->zombie;
-    push_forgotten(pool, entries, count);
-    if (zombies)
-        collect_all(pool);
+        if (entry_rest(entries[i])->zombie)
+            end_zombie(pool, entries[i]);
+    if (count)
+        push_forgotten(pool, entries, count);
 }
 
 /* ---- ended entries ---------------------------------------------------------------------- */
 
-/* Takes the dying entries, `most` at most. All of them are taken without a visit to each, since
- * they may be many. True: one may not be cold, so its sum of pins is not exact yet. */
-static bool take_dying(struct cache_pool *pool, struct cache_list *out, unsigned most)
+/* Moves a list to the end of another, without a visit to its entries, which may be many. */
+static void splice(struct cache_pool *pool, struct cache_list *to, struct cache_list *from)
 {
-    struct cache_list *dying = &pool->dying;
-    struct hmreg_mr *entry;
-    bool uncertain;
+    unsigned count = atomic_load(&from->count);
 
-    *out = (struct cache_list){.first = 0};
-    pthread_mutex_lock(&pool->lock);
-    uncertain = most >= atomic_load(&dying->count);
-    if (uncertain) {
-        *out = (struct cache_list){dying->first, dying->last, atomic_load(&dying->count)};
-        dying->first = dying->last = 0;
-        list_count(dying, -atomic_load(&out->count));
-    }
-    while (most-- && (entry = take_first(pool, dying))) {
-        append(pool, out, entry_number(entry));
-        uncertain |= !entry_rest(entry)->cold;
-    }
-    pthread_mutex_unlock(&pool->lock);
-    return uncertain;
+    if (!from->first)
+        return;
+    if (to->last)
+        entry_rest(cache_entry_at(pool, to->last))->place = from->first;
+    else
+        to->first = from->first;
+    to->last = from->last;
+    list_count(to, count);
+    from->first = from->last = 0;
+    list_count(from, -count);
 }
 
-static void retire_some(struct cache_pool *pool, struct cache_list *dying)
+/* All dying entries become certain, after a barrier if one is not cold. */
+static void pass_barrier(struct cache_pool *pool)
+{
+    struct cache_list taken = {.first = 0};
+    bool hot;
+
+    pthread_mutex_lock(&pool->lock);
+    hot = pool->dying_hot;
+    splice(pool, hot ? &taken : &pool->certain, &pool->dying);
+    pool->dying_hot = false;
+    pthread_mutex_unlock(&pool->lock);
+    if (!hot)
+        return;
+    thread_cache_barrier(&pool->thread_caches);
+    pthread_mutex_lock(&pool->lock);
+    splice(pool, &pool->certain, &taken);
+    call_for_end(pool);
+    pthread_mutex_unlock(&pool->lock);
+}
+
+static void retire_some(struct cache_pool *pool, unsigned most)
 {
     struct hmreg_mr *entry;
 
     pthread_mutex_lock(&pool->lock);
-    for (unsigned i = 0; i < CACHE_BATCH && (entry = list_take(pool, dying)); i++) {
+    for (unsigned i = 0; i < most && (entry = list_take(pool, &pool->certain)); i++) {
         entry_rest(entry)->cold = true;
         retire_cold(entry_cache(pool, entry), entry);
     }
@@ -495,14 +526,16 @@ static void retire_some(struct cache_pool *pool, struct cache_list *dying)
 
 void cache_examine(struct cache_pool *pool, unsigned most)
 {
-    struct cache_list dying;
+    unsigned some;
 
-    if (!atomic_load(&pool->dying.count))
+    if (!atomic_load(&pool->dying.count) && !atomic_load(&pool->certain.count))
         return;
-    if (take_dying(pool, &dying, most))
-        thread_cache_barrier(&pool->thread_caches);
-    while (dying.first)
-        retire_some(pool, &dying);
+    if (atomic_load(&pool->dying.count))
+        pass_barrier(pool);
+    for (; most && atomic_load(&pool->certain.count); most -= some) {
+        some = most < CACHE_BATCH ? most : CACHE_BATCH;
+        retire_some(pool, some);
+    }
     reaper_wake();
 }
 

@@ -23,10 +23,19 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+/* No get, put or hook of the program does more steps than this of its own: a step is an entry that
+ * it ends, examines, moves in a table, or makes free, or a change that it reads (core/base/work.h).
+ * All others are left to later calls and to the reaper. Not counted are the deregistrations by a
+ * get whose own registration fails for lack of room. */
+#define CACHE_WORK_MOST 2048
+
 /* Bounds on the work under one hold of the lock: the entries that end, and the entries that are
  * examined. */
 #define CACHE_BATCH  8
 #define CACHE_PASSED 256
+
+/* The wide changes, for each cache, whose entries have not all ended. */
+#define CACHE_CUTS 8
 
 /* With check_puts (put_check.h): the number of ended entries that are not reused yet. */
 #define CACHE_QUARANTINE (1u << 16)
@@ -52,10 +61,17 @@ struct cache_list {
     atomic_uint count;    /* may be read without the lock */
 };
 
+/* Live entries that a change has taken out of the tree: see cuts.h. */
+struct cache_cut {
+    struct itree tree; /* empty: not in use */
+    struct change change;
+};
+
 /* The state that all caches of a domain share. */
 struct cache_pool {
     struct hmreg_domain *domain;
     pthread_mutex_t lock;         /* guards everything here and in the caches, except counters */
+    pthread_mutex_t emptying;     /* held by cache_empty(), around the lock */
     pthread_cond_t decided;       /* signalled when an entry is no longer pending */
     struct stable_array entries;  /* struct hmreg_mr, and struct mr_rest */
     struct stable_array variants; /* struct variant *, of the entries with `varied` set */
@@ -74,16 +90,20 @@ struct cache_pool {
     uint32_t fresh;               /* entries from this number on have never been used */
     unsigned count;               /* entries in use */
     struct cache_list dying;      /* to be examined after a barrier in every thread */
+    bool dying_hot;               /* ... since one of them was not cold */
+    struct cache_list certain;    /* to be examined: the barrier was passed */
     struct cache_list dead;       /* to be deregistered by the next caller */
     struct cache_list busy;       /* the fabric answered their deregistration with EBUSY */
     struct change_reader changes;
     struct change change; /* the change being applied, if `applying` */
     bool applying;
+    atomic_uint cuts; /* that are not empty, in all caches */
     /* A stack of entries whose regions were deregistered, and which cache_collect() makes free. Low
      * 32 bits: the first entry's number; high 32 bits: how many entries were pushed in all. */
     _Atomic uint64_t forgotten;
-    uint32_t collected; /* the first entry that was taken from it and is not free yet; 0: none */
-    atomic_bool served; /* the reaper deregisters dead entries: calls need not */
+    uint32_t collected;  /* the first entry that was taken from it and is not free yet; 0: none */
+    atomic_bool served;  /* the reaper deregisters dead entries: calls need not */
+    atomic_bool wanting; /* some cache has a wanted region */
 };
 
 struct cache_use {
@@ -92,13 +112,20 @@ struct cache_use {
 
 struct cache {
     struct cache_pool *pool;
-    uint16_t index; /* pool->caches[index] */
-    struct itree tree;
-    struct clock_list live; /* entries, pinned or not */
+    uint16_t index;      /* pool->caches[index] */
+    struct itree tree;   /* live entries, but for those that were cut */
+    struct itree claims; /* pending entries */
+    struct cache_cut cuts[CACHE_CUTS];
+    struct clock_list live; /* live entries, pinned or not */
     unsigned pending;       /* pending entries; each has a place reserved in that list */
     struct cache_use limit;
     struct cache_use used; /* by live entries; at most the limit, unless that was lowered */
     unsigned zombies;      /* ended entries that are still pinned, or busy in the fabric */
+    struct {
+        uint64_t bytes; /* of a region that found no room, as many entries had to go; 0: none */
+        uint64_t idle;  /* bytes of idle entries among the first `looked` of the list */
+        uint32_t looked;
+    } wanted;
     struct cache_stats stats;
 };
 
@@ -237,10 +264,9 @@ struct hmreg_mr *cache_take_entry(struct cache *cache, const struct cache_want *
                                   enum hmreg_iface iface);
 /* Makes entries free that cache_forget() pushed, CACHE_PASSED at most. */
 void cache_collect(struct cache_pool *pool);
-/* Makes an entry pending and inserts it into the tree: searches by address find it until it is
- * unlinked. */
+/* Makes an entry pending: claims and changes find it by address until it is disowned or live. */
 void cache_link(struct cache *cache, struct hmreg_mr *entry);
-/* Takes a pending entry out of the tree: only its users can use it from now on. */
+/* Ends the claim of a pending entry: only its users can use it from now on. */
 void cache_disown(struct cache *cache, struct hmreg_mr *entry);
 /* Makes a pending entry live and charges its usage. The cache has room for it. */
 void cache_enliven(struct cache *cache, struct hmreg_mr *entry);
@@ -253,21 +279,22 @@ void cache_kill(struct cache *cache, struct hmreg_mr *entry);
 void cache_retire(struct cache *cache, struct hmreg_mr *entry);
 void cache_leave_dead(struct cache_pool *pool, struct hmreg_mr *entry);
 /* The same for an entry whose memory changed. cache_examine() will find out whether it is pinned.
- */
+ * unlinked: the entry is in no tree any more. */
 void cache_end(struct cache *cache, struct hmreg_mr *entry);
+void cache_end_unlinked(struct cache *cache, struct hmreg_mr *entry);
 
 /* ---- taking the lock themselves --------------------------------------------------------- */
 
 /* Allocates entries, and places in the clock list. False: no memory. */
 bool cache_grow(struct cache *cache);
-/* Gives entries back for reuse; their regions are deregistered or never were registered. Takes the
- * lock only if one of them counts as a zombie. */
+/* Gives entries back for reuse, a few; their regions are deregistered or never were registered.
+ * Takes the lock only if one of them counts as a zombie. */
 void cache_forget(struct cache_pool *pool, struct hmreg_mr *const *entries, unsigned count);
 /* The quota includes the usage of these caches from now on. */
 void cache_count_in(struct cache_pool *pool);
 
-/* Finds out which of the first `most` dying entries are pinned, by a barrier in every thread; the
- * others become dead. */
+/* Finds out which of the dying entries are pinned, of `most` at most, by one barrier in every
+ * thread for all of them; the others become dead. */
 void cache_examine(struct cache_pool *pool, unsigned most);
 /* Takes up to `most` entries from pool->dead or pool->busy, for the caller to deregister. Returns
  * how many it took. */

@@ -19,7 +19,8 @@
 
 #define REAPED        16 /* deregistered at once */
 #define REAPED_BESIDE 8  /* deregistered by a get or put */
-#define MOST_EVICTED  64 /* evicted under one hold of the lock */
+#define MANY_DYING    4096
+#define MOST_EVICTED  64 /* evicted for a get */
 
 /* ---- open and close --------------------------------------------------------------------- */
 
@@ -207,8 +208,14 @@ bool cache_set_sync(struct cache_set *set)
 
     monitor_look(set->monitor, set->listener.gate);
     settled = monitor_sync(set->monitor);
-    cache_drain(&set->pool);
-    return settled;
+    return cache_drain(&set->pool) && settled;
+}
+
+static void sync_all(struct cache_set *set)
+{
+    monitor_look(set->monitor, set->listener.gate);
+    monitor_sync(set->monitor);
+    cache_drain_all(&set->pool);
 }
 
 /* ---- deregistration --------------------------------------------------------------------- */
@@ -320,7 +327,7 @@ static bool end_dead(struct cache_set *set, unsigned most)
 
 void cache_set_reap_dead(struct cache_set *set)
 {
-    cache_set_sync(set);
+    sync_all(set);
     reaper_pause(&set->reaper);
     cache_examine(&set->pool, UINT_MAX);
     while (end_dead(set, REAPED))
@@ -378,7 +385,7 @@ void cache_set_progress(struct cache_set *set)
 
 unsigned cache_set_flush(struct cache_set *set)
 {
-    cache_set_sync(set); /* entries whose memory changed do not count as evicted */
+    sync_all(set); /* entries whose memory changed do not count as evicted */
     undone_retry(set->domain, UINT_MAX);
     retry_busy(set, UINT_MAX);
     cache_empty(&set->pool);
@@ -398,21 +405,32 @@ static bool is_due(struct reaper_client *client)
     struct cache_pool *pool = &set_of_reaper(client)->pool;
 
     return gate_is_queued(pool->thread_caches.gate) || atomic_load(&pool->dying.count) ||
+           atomic_load(&pool->certain.count) || atomic_load(&pool->wanting) ||
            (atomic_load(&pool->served) && atomic_load(&pool->dead.count));
 }
 
 static bool on_examine(struct reaper_client *client)
 {
-    struct cache_pool *pool = &set_of_reaper(client)->pool;
-
-    cache_drain(pool);
-    cache_examine(pool, UINT_MAX);
-    return atomic_load(&pool->served);
+    cache_drain(&set_of_reaper(client)->pool);
+    return true;
 }
 
+/* Each call is short. One barrier serves all that end of a cut, or many of them. True: more is
+ * left.
+ */
 static bool on_reap(struct reaper_client *client)
 {
-    return end_dead(set_of_reaper(client), REAPED);
+    struct cache_set *set = set_of_reaper(client);
+    struct cache_pool *pool = &set->pool;
+    bool cut = atomic_load(&pool->cuts), ended;
+
+    if (cut)
+        cache_drain(pool);
+    if (!cut || atomic_load(&pool->dying.count) >= MANY_DYING)
+        cache_examine(pool, CACHE_PASSED);
+    ended = cache_make_wanted(pool);
+    ended |= atomic_load(&pool->served) && end_dead(set, REAPED);
+    return cut || ended || atomic_load(&pool->certain.count);
 }
 
 static bool compare(void *set, enum hmreg_iface iface, uint64_t start, uint64_t end,
@@ -468,26 +486,26 @@ void cache_set_limits(struct cache_set *set, uint64_t *max_regions, uint64_t *ma
 
 void cache_set_change_limits(struct cache_set *set, uint64_t max_regions, uint64_t max_bytes)
 {
-    cache_drain(&set->pool); /* entries whose memory changed make room before any is evicted */
+    cache_drain_all(&set->pool); /* entries whose memory changed make room first */
     for (unsigned i = 0; i < cache_set_count(set); i++)
         cache_change_limits(&set->caches[i], max_regions, max_bytes);
     cache_set_reap_dead(set);
 }
 
-static bool evict_of(struct cache_set *set, struct cache *first)
+static bool evict_of(struct cache_set *set, struct cache *first, unsigned *visits)
 {
     bool done;
 
-    cache_drain(&set->pool); /* as above */
-    done = first && cache_evict(first, 1, 0);
+    cache_drain(&set->pool);
+    done = first && cache_evict(first, 1, 0, visits);
     for (unsigned i = 0; i < cache_set_count(set) && !done; i++)
-        done = cache_evict(&set->caches[i], 1, 0);
+        done = cache_evict(&set->caches[i], 1, 0, visits);
     return done;
 }
 
-static bool evict_own(struct cache_set *set, struct cache *first)
+static bool evict_own(struct cache_set *set, struct cache *first, unsigned *visits)
 {
-    bool done = evict_of(set, first);
+    bool done = evict_of(set, first, visits);
 
     if (done)
         reap_evicted(set);
@@ -497,13 +515,13 @@ static bool evict_own(struct cache_set *set, struct cache *first)
 /* Unpublishes one region of another domain, and leaves its deregistration to the reaper or to that
  * domain's own calls: its fabric may not be called on this thread (FI_THREAD_DOMAIN). The domain
  * cannot be closed meanwhile. */
-static bool visit(struct hmreg *lib, struct cache_set *set)
+static bool visit(struct hmreg *lib, struct cache_set *set, unsigned *visits)
 {
     bool done;
 
     set->visitors++;
     pthread_mutex_unlock(&lib->sets_lock);
-    done = evict_of(set, NULL);
+    done = evict_of(set, NULL, visits);
     reaper_wake();
     pthread_mutex_lock(&lib->sets_lock);
     set->visitors--;
@@ -511,15 +529,16 @@ static bool visit(struct hmreg *lib, struct cache_set *set)
     return done;
 }
 
-bool cache_set_evict_anywhere(struct hmreg *lib, struct cache_set *own, struct cache *first)
+bool cache_set_evict_anywhere(struct hmreg *lib, struct cache_set *own, struct cache *first,
+                              unsigned *visits)
 {
-    bool done = own && evict_own(own, first);
+    bool done = own && evict_own(own, first, visits);
 
     if (done)
         return true;
     pthread_mutex_lock(&lib->sets_lock);
     for (struct cache_set *set = lib->sets, *next; set && !done; set = next) {
-        done = set != own && visit(lib, set);
+        done = set != own && visit(lib, set, visits);
         next = set->next;
     }
     pthread_mutex_unlock(&lib->sets_lock);
@@ -543,7 +562,7 @@ int hmreg_set_limits(struct hmreg *lib, uint64_t max_regions, uint64_t max_bytes
     if (rc)
         return rc;
     change_quota(lib, max_regions, max_bytes);
-    while (quota_is_exceeded(&lib->quota) && cache_set_evict_anywhere(lib, NULL, NULL))
+    while (quota_is_exceeded(&lib->quota) && cache_set_evict_anywhere(lib, NULL, NULL, NULL))
         ;
     return 0;
 }
@@ -560,7 +579,7 @@ static void settle_groups(struct hmreg_domain *member)
             continue;
         group->visitors++;
         pthread_mutex_unlock(&lib->sets_lock);
-        cache_drain(&group->domain->caches->pool);
+        cache_drain_all(&group->domain->caches->pool);
         pthread_mutex_lock(&lib->sets_lock);
         group->visitors--;
         pthread_cond_broadcast(&lib->sets_left);
@@ -570,7 +589,7 @@ static void settle_groups(struct hmreg_domain *member)
 
 void hmreg_domain_settle(struct hmreg_domain *domain)
 {
-    cache_set_sync(domain->caches);
+    sync_all(domain->caches);
     if (atomic_load(&domain->groups))
         settle_groups(domain);
 }
@@ -585,7 +604,7 @@ unsigned cache_set_held(struct cache_set *set)
 /* Entries that the reaper examines are in no list: reaper_pause() waits for its current step. */
 static void examine_all(struct cache_set *set)
 {
-    cache_drain(&set->pool);
+    cache_drain_all(&set->pool);
     reaper_pause(&set->reaper);
     cache_examine(&set->pool, UINT_MAX);
     reaper_resume(&set->reaper);

@@ -54,8 +54,9 @@ static inline unsigned cache_set_count(struct cache_set *set)
  * opened; then the devices from CACHES_LATER on share those of the first ones. */
 struct cache *cache_set_at(struct cache_set *set, enum hmreg_iface iface, int device);
 
-/* When it returns true, every change that had happened at the call has ended the entries it
- * touches. False: the kernel did not deliver its events in time. */
+/* When it returns true, no entry is served any more that a change touches which had happened at the
+ * call. False: the kernel did not deliver its events in time, or there are too many changes to
+ * apply in one call. */
 bool cache_set_sync(struct cache_set *set);
 
 /* The number of pinned regions. */
@@ -93,8 +94,9 @@ void cache_set_change_limits(struct cache_set *set, uint64_t max_regions, uint64
 
 /* Evicts one idle region for the limit of all caches together: from `first` if possible, else from
  * the rest of `own` (which contains `first`; NULL: none), else from another domain, whose own calls
- * or reaper deregister it. False: no region is idle. */
-bool cache_set_evict_anywhere(struct hmreg *lib, struct cache_set *own, struct cache *first);
+ * or reaper deregister it. False: no region is idle. visits: as for cache_evict(). */
+bool cache_set_evict_anywhere(struct hmreg *lib, struct cache_set *own, struct cache *first,
+                              unsigned *visits);
 
 /* From now on the reaper deregisters ended entries, if the domain's fabric permits that and a
  * reaper runs. Called before the first region is cached; later calls cost one load. */

@@ -7,14 +7,17 @@
  *
  * The list is a ring of entry numbers without holes; each entry stores its own place in the ring.
  * When an entry is removed, the entry at the hand moves into its place: the hand visits it later in
- * the same turn. The ring grows by parts, each of which doubles its size, so under the lock only
- * the entries that had wrapped past its end are copied. Only clock_grow() allocates; the caller
- * locks.
+ * the same turn. The ring grows by parts, each of which doubles its size. The entries that had
+ * wrapped past its end belong into the new part then; they move there a few at a time, whenever an
+ * entry becomes the last, and until then are found where they were. Only clock_grow() allocates;
+ * the caller locks.
  */
 #ifndef HMREG_CORE_CACHE_CLOCK_LIST_H
 #define HMREG_CORE_CACHE_CLOCK_LIST_H
 
 #include "core/base/stable_array.h"
+
+#include <stdbool.h>
 
 #define CLOCK_FIRST 1024u /* places in the first part, and in the second */
 #define CLOCK_PARTS 15    /* 2^24 places */
@@ -26,6 +29,9 @@ struct clock_list {
     uint32_t size;                /* of the ring, in places */
     uint32_t hand;                /* a place */
     uint32_t count;
+    uint32_t part;           /* the size of the ring before it grew last */
+    uint32_t late, late_end; /* the entries of places late + part to late_end + part - 1 are still
+                                stored at late to late_end - 1 */
 };
 
 void clock_init(struct clock_list *list, const struct stable_array *entries, size_t offset);

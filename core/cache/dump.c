@@ -145,7 +145,7 @@ int hmreg_domain_dump(struct hmreg_domain *domain,
     int rc = domain_check(domain);
 
     if (!rc) {
-        cache_drain(&domain->caches->pool);
+        cache_drain_all(&domain->caches->pool);
         cache_entries(&domain->caches->pool); /* those whose regions are deregistered become free */
     }
     while (!rc && more) {

@@ -12,10 +12,26 @@
  */
 #include "core/cache/evict.h"
 
+#include "core/base/reaper.h"
+#include "core/base/work.h"
+#include "core/cache/cuts.h"
+
 /* The number of entries that the hand passes under one hold of the lock. */
 #define PASSES 64
 
 /* ---- the hand --------------------------------------------------------------------------- */
+
+/* False: the search has looked at as many entries as it may. */
+static bool take_visit(struct cache_search *search)
+{
+    work_count(1);
+    if (!search->bounded)
+        return true;
+    if (!search->visits)
+        return false;
+    search->visits--;
+    return true;
+}
 
 /* Was the entry used since the hand's last visit? */
 static bool was_used(const struct cache_pool *pool, const struct hmreg_mr *entry)
@@ -52,6 +68,7 @@ static void withdraw_batch(const struct cache *cache, struct cache_search *searc
     for (uint32_t i = 0; i < count && i < PASSES && search->withdrawn_count < limit; i++) {
         struct hmreg_mr *entry = cache_entry_at(cache->pool, clock_ahead(&cache->live, i));
 
+        take_visit(search);
         if (!entry_rest(entry)->cold && !was_used(cache->pool, entry) &&
             !entry_pins(cache->pool, entry))
             withdraw(search, entry);
@@ -64,9 +81,11 @@ static void withdraw_batch(const struct cache *cache, struct cache_search *searc
 static enum cache_room find_victim(struct cache *cache, struct cache_search *search,
                                    unsigned *passes, struct hmreg_mr **out)
 {
-    while (cache->live.count && search->passed < 2 * cache->used.regions) {
+    while (cache->live.count && search->passed < 2 * cache->used.regions && take_visit(search)) {
         struct hmreg_mr *entry = cache_entry_at(cache->pool, clock_ahead(&cache->live, 0));
 
+        if (search->bounded && search->visits < CACHE_VISITS / 2)
+            begin_turn(cache->pool, entry);
         if (!was_used(cache->pool, entry) && !entry_pins(cache->pool, entry)) {
             *out = entry;
             if (entry_rest(entry)->cold)
@@ -152,22 +171,6 @@ static bool fits(const struct cache_use *use, const struct cache_use *limit, uin
            use->bytes <= limit->bytes - bytes;
 }
 
-/* Would evicting every idle entry make enough room? Checked before a large number is evicted. */
-static bool is_worth_it(const struct cache *cache, const struct cache_use *used, uint64_t bytes)
-{
-    struct cache_use left = *used;
-
-    for (uint32_t i = 0; i < cache->live.count; i++) {
-        const struct hmreg_mr *entry = cache_entry_at(cache->pool, clock_ahead(&cache->live, i));
-
-        if (fits(&left, &cache->limit, bytes))
-            return true;
-        if (!entry_pins(cache->pool, entry))
-            cache_use_subtract(&left, entry);
-    }
-    return fits(&left, &cache->limit, bytes);
-}
-
 /* Collects victims until the region fits. left: the usage without them. */
 static enum cache_room collect(struct cache *cache, uint64_t bytes, struct cache_search *search,
                                struct victims *victims, struct cache_use *left)
@@ -179,7 +182,7 @@ static enum cache_room collect(struct cache *cache, uint64_t bytes, struct cache
         enum cache_room room;
 
         if (victims->count == VICTIMS)
-            return CACHE_ROOM_LATER;
+            return CACHE_NO_ROOM;
         room = find_victim(cache, search, &passes, &entry);
         if (room != CACHE_ROOM)
             return room;
@@ -190,27 +193,39 @@ static enum cache_room collect(struct cache *cache, uint64_t bytes, struct cache
     return CACHE_ROOM;
 }
 
+static void want(struct cache *cache, uint64_t bytes)
+{
+    cache->wanted.bytes = bytes;
+    cache->wanted.idle = cache->wanted.looked = 0;
+    atomic_store(&cache->pool->wanting, true);
+    reaper_wake();
+}
+
 enum cache_room cache_make_room(struct cache *cache, uint64_t bytes, struct cache_search *search)
 {
     struct victims victims;
     struct cache_use left = cache->used;
     enum cache_room room;
 
+    if (!fits(&left, &cache->limit, bytes) && cuts_are_left(cache)) {
+        cuts_end(cache, CACHE_BATCH);
+        left = cache->used;
+    }
     if (fits(&left, &cache->limit, bytes))
         return CACHE_ROOM;
+    if (cuts_are_left(cache)) /* the hand would meet entries that are in no tree */
+        return CACHE_NO_ROOM;
     if (!cache->limit.regions || bytes > cache->limit.bytes)
         return CACHE_NO_ROOM;
     victims.count = 0;
     room = collect(cache, bytes, search, &victims, &left);
-    if (room == CACHE_ROOM_LATER && victims.count == VICTIMS) {
-        search->worth = search->worth || is_worth_it(cache, &left, bytes);
-        if (!search->worth)
-            room = CACHE_NO_ROOM;
-    }
-    if (room == CACHE_ROOM || (search->worth && victims.count == VICTIMS))
+    if (room == CACHE_ROOM) {
         evict_all(cache, search, &victims);
-    else
-        spare(cache, &victims);
+        return room;
+    }
+    if (victims.count == VICTIMS)
+        want(cache, bytes);
+    spare(cache, &victims);
     return room;
 }
 
@@ -223,6 +238,11 @@ static enum cache_room evict_one(struct cache *cache, int code, struct cache_sea
     enum cache_room room;
 
     pthread_mutex_lock(&cache->pool->lock);
+    if (cuts_are_left(cache)) {
+        cuts_end(cache, 1);
+        cache_unlock(cache->pool);
+        return CACHE_ROOM;
+    }
     room = find_victim(cache, search, &passes, &entry);
     if (room == CACHE_ROOM) {
         cache_kill(cache, entry);
@@ -233,18 +253,22 @@ static enum cache_room evict_one(struct cache *cache, int code, struct cache_sea
     return room;
 }
 
-unsigned cache_evict(struct cache *cache, unsigned count, int code)
+unsigned cache_evict(struct cache *cache, unsigned count, int code, unsigned *visits)
 {
     enum cache_room room = CACHE_ROOM;
     struct cache_search search;
     unsigned done = 0;
 
     cache_search_init(&search);
+    search.bounded = visits;
+    search.visits = visits ? *visits : 0;
     while (done < count && room != CACHE_NO_ROOM) {
         room = evict_one(cache, code, &search);
         done += room == CACHE_ROOM;
         cache_finish_withdrawal(cache->pool, &search);
     }
+    if (visits)
+        *visits = search.visits;
     return done;
 }
 
@@ -265,57 +289,133 @@ void cache_change_limits(struct cache *cache, uint64_t max_regions, uint64_t max
     cache_stats_set(&cache->stats, STATS_LIMIT_REGIONS, max_regions);
     cache_stats_set(&cache->stats, STATS_LIMIT_BYTES, max_bytes);
     pthread_mutex_unlock(&cache->pool->lock);
-    while (is_over(cache) && cache_evict(cache, 1, 0))
+    while (is_over(cache) && cache_evict(cache, 1, 0, NULL))
         ;
+}
+
+/* ---- room in advance --------------------------------------------------------------------- */
+
+/* Looks at the next entries; with the lock held. False: all have been looked at. */
+static bool look_further(struct cache *cache)
+{
+    uint32_t count = cache->live.count, end = cache->wanted.looked + CACHE_PASSED;
+
+    for (; cache->wanted.looked < end && cache->wanted.looked < count; cache->wanted.looked++) {
+        const struct hmreg_mr *entry =
+            cache_entry_at(cache->pool, clock_ahead(&cache->live, cache->wanted.looked));
+
+        if (!entry_pins(cache->pool, entry))
+            cache->wanted.idle += mr_len(entry);
+    }
+    return cache->wanted.looked < count;
+}
+
+/* Is the wanted region still without room, but can have it? *look: it is not known yet. */
+static bool is_worth_it(struct cache *cache, bool *look)
+{
+    struct cache_use left = cache->used;
+    bool worth = cache->wanted.bytes && !fits(&left, &cache->limit, cache->wanted.bytes);
+
+    *look = worth && look_further(cache);
+    left.bytes -= cache->wanted.idle < left.bytes ? cache->wanted.idle : left.bytes;
+    left.regions = 0;
+    worth = worth && fits(&left, &cache->limit, cache->wanted.bytes);
+    if (!*look && !worth)
+        cache->wanted.bytes = 0;
+    return worth;
+}
+
+static bool make_wanted(struct cache *cache)
+{
+    unsigned visits = CACHE_VISITS;
+    bool look, worth;
+
+    pthread_mutex_lock(&cache->pool->lock);
+    worth = is_worth_it(cache, &look);
+    pthread_mutex_unlock(&cache->pool->lock);
+    if (look || !worth)
+        return look;
+    return cache_evict(cache, VICTIMS, 0, &visits);
+}
+
+bool cache_make_wanted(struct cache_pool *pool)
+{
+    bool more = false;
+
+    if (!atomic_load(&pool->wanting))
+        return false;
+    for (unsigned i = 0; i < atomic_load(&pool->known_caches) && !more; i++)
+        more = make_wanted(&pool->caches[i]);
+    if (!more) /* a get that comes just now has no room again, and asks again */
+        atomic_store(&pool->wanting, false);
+    return more;
 }
 
 /* ---- emptying all caches --------------------------------------------------------------- */
 
-/* Withdraws live entries from number *next on, and advances it. False: none is left. */
-static bool withdraw_next(struct cache_pool *pool, uint32_t *next, struct cache_search *search)
+/* One hold of the lock for the entries from number *next on, which it advances. False: none is
+ * left. */
+static bool withdraw_some(struct cache_pool *pool, uint32_t *next)
 {
-    uint32_t from, end;
+    uint32_t end = *next + CACHE_PASSED;
+    bool more;
 
     pthread_mutex_lock(&pool->lock);
-    end = pool->fresh - *next < CACHE_PASSED ? pool->fresh : *next + CACHE_PASSED;
-    for (from = *next; from < end && search->withdrawn_count < WITHDRAWN; from++) {
-        struct hmreg_mr *entry = cache_entry_at(pool, from);
+    for (; *next < end && *next < pool->fresh; ++*next) {
+        struct hmreg_mr *entry = cache_entry_at(pool, *next);
 
-        if (entry_rest(entry)->state == CACHE_LIVE)
-            withdraw(search, entry);
+        if (entry_rest(entry)->state != CACHE_LIVE)
+            continue;
+        if (entry_is_hot(entry))
+            entry_next_sequence(entry);
+        entry_rest(entry)->withdrawn = true;
     }
+    more = *next < pool->fresh;
     pthread_mutex_unlock(&pool->lock);
-    if (from == *next)
+    return more;
+}
+
+/* Ends the entry if it is idle. Returns whether it did. */
+static bool kill_if_idle(struct cache_pool *pool, struct hmreg_mr *entry)
+{
+    struct mr_rest *rest = entry_rest(entry);
+
+    if (rest->state != CACHE_LIVE)
         return false;
-    *next = from;
+    if (rest->withdrawn)
+        become_cold(entry);
+    rest->withdrawn = false;
+    if (!rest->cold || entry_pins(pool, entry) || cuts_have(entry_cache(pool, entry), entry))
+        return false;
+    cache_kill(entry_cache(pool, entry), entry);
     return true;
 }
 
-static void kill_some_idle(struct cache_pool *pool, const struct cache_search *search,
-                           unsigned from, unsigned to)
+static bool kill_some_idle(struct cache_pool *pool, uint32_t *next)
 {
-    pthread_mutex_lock(&pool->lock);
-    for (unsigned i = from; i < to; i++) {
-        struct hmreg_mr *entry = cache_entry_at(pool, search->withdrawn[i].number);
+    uint32_t end = *next + CACHE_PASSED;
+    unsigned killed = 0;
+    bool more;
 
-        if (entry_rest(entry)->state == CACHE_LIVE && entry_rest(entry)->cold &&
-            !entry_pins(pool, entry))
-            cache_kill(entry_cache(pool, entry), entry);
-    }
+    pthread_mutex_lock(&pool->lock);
+    for (; *next < end && *next < pool->fresh && killed < CACHE_BATCH; ++*next)
+        killed += kill_if_idle(pool, cache_entry_at(pool, *next));
+    more = *next < pool->fresh;
     cache_unlock(pool);
+    return more;
 }
 
+/* One barrier for all of them, since it may take a millisecond. Of two that empty the caches at the
+ * same time, one could take the other's marks for its own. */
 void cache_empty(struct cache_pool *pool)
 {
-    struct cache_search search;
-    uint32_t next = STABLE_ARRAY_FIRST;
+    uint32_t withdrawn = STABLE_ARRAY_FIRST, killed = STABLE_ARRAY_FIRST;
 
-    cache_search_init(&search);
-    while (withdraw_next(pool, &next, &search)) {
-        unsigned count = search.withdrawn_count;
-
-        cache_finish_withdrawal(pool, &search);
-        for (unsigned i = 0; i < count; i += CACHE_BATCH)
-            kill_some_idle(pool, &search, i, i + CACHE_BATCH < count ? i + CACHE_BATCH : count);
-    }
+    pthread_mutex_lock(&pool->emptying);
+    while (withdraw_some(pool, &withdrawn))
+        ;
+    thread_cache_barrier(&pool->thread_caches);
+    while (kill_some_idle(pool, &killed))
+        ;
+    pthread_mutex_unlock(&pool->emptying);
 }

@@ -16,9 +16,14 @@
 #define WITHDRAWN   32
 #define HANDED_OVER 8
 
+/* The entries that a search for one get looks at, at most. After half of them the hand gives no
+ * second chance, so that a get does not go through a large cache whose entries were all used. */
+#define CACHE_VISITS 512u
+
 struct cache_search {
     uint64_t passed; /* entries that the hand passed since the search began or last evicted one */
-    bool worth;      /* evicting every idle entry would make enough room */
+    unsigned visits; /* how many more entries it may look at */
+    bool bounded;    /* ... at all */
     bool evicted;    /* it has evicted an entry */
     bool advanced;   /* ... since its owner last cleared this */
     bool barrier;    /* some withdrawn entries were not cold: a barrier is needed */
@@ -32,7 +37,9 @@ struct cache_search {
 static inline void cache_search_init(struct cache_search *search)
 {
     search->passed = 0;
-    search->worth = search->evicted = search->advanced = search->barrier = false;
+    search->visits = CACHE_VISITS;
+    search->bounded = true;
+    search->evicted = search->advanced = search->barrier = false;
     search->withdrawn_count = search->handed_over_count = 0; /* of valid elements */
 }
 
@@ -41,18 +48,23 @@ void cache_finish_withdrawal(struct cache_pool *pool, struct cache_search *searc
 
 enum cache_room {
     CACHE_ROOM,
-    CACHE_NO_ROOM,    /* the pinned entries leave no room */
+    CACHE_NO_ROOM,    /* the pinned entries leave no room, or too many others would have to go */
     CACHE_ROOM_LATER, /* release the lock, call cache_finish_withdrawal() and try again */
 };
 
-/* Makes room for one more region of this many bytes. The lock is held. Evicts nothing if evicting
- * every idle entry would not suffice. */
+/* Makes room for one more region of this many bytes. The lock is held. A region for which more than
+ * a few would have to be evicted gets no room, and is noted as wanted: see cache_make_wanted(). */
 enum cache_room cache_make_room(struct cache *cache, uint64_t bytes, struct cache_search *search);
+/* Makes room for the wanted region of each cache, in advance of its next get: a step of that, by
+ * the reaper. Evicts nothing if evicting every idle entry would not suffice. False: nothing is left
+ * to do. */
+bool cache_make_wanted(struct cache_pool *pool);
 
-/* Evicts at most `count` idle entries and returns how many. code: the error of the registration
- * that this is to help; 0: a limit is the reason. After this function and the two below the caller
- * deregisters the ended entries by cache_set_reap_dead(). */
-unsigned cache_evict(struct cache *cache, unsigned count, int code);
+/* Evicts at most `count` idle entries and returns how many. visits: NULL, or how many entries it
+ * may look at, which is lowered. code: the error of the registration that this is to help; 0: a
+ * limit is the reason. After this function and the two below the caller deregisters the ended
+ * entries by cache_set_reap_dead(). */
+unsigned cache_evict(struct cache *cache, unsigned count, int code, unsigned *visits);
 /* Changes the limits, and evicts idle entries while the cache exceeds them. */
 void cache_change_limits(struct cache *cache, uint64_t max_regions, uint64_t max_bytes);
 /* Ends every idle entry of all caches. */

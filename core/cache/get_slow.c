@@ -34,7 +34,9 @@
 #define MAX_ROUNDS    16
 /* A get stops making room after this many searches in which other threads used every candidate
  * again at once. */
-#define MAX_SEARCHES 64
+#define MAX_SEARCHES 16
+/* A get evicts no more regions than this for the limit of all caches together. */
+#define MAX_SQUEEZED 64
 
 /* The round had no result: start another one. */
 #define AGAIN 1
@@ -148,9 +150,11 @@ static struct hmreg_mr *find_anywhere(struct get *get, bool *sure)
 {
     struct hmreg_mr *entry;
 
-    cache_drain(&get->set->pool); /* the application's notices may concern device memory */
+    get->read = cache_drain(&get->set->pool); /* notices may concern device memory */
+    *sure = get->read;
+    if (!get->read)
+        return NULL;
     entry = find_among(get, HOST_CACHES, cache_set_count(get->set));
-    *sure = true;
     if (entry || need_not_settle(get))
         return entry;
     *sure = settle(get);
@@ -170,10 +174,10 @@ static bool eviction_helps(int rc)
  * code: the registration's error. */
 static unsigned evict(struct cache_set *set, struct cache *cache, unsigned count, int code)
 {
-    unsigned done = cache_evict(cache, count, code);
+    unsigned done = cache_evict(cache, count, code, NULL);
 
     for (unsigned i = 0; i < cache_set_count(set) && done < count; i++)
-        done += cache_evict(&set->caches[i], count - done, code);
+        done += cache_evict(&set->caches[i], count - done, code, NULL);
     cache_set_reap_dead(set);
     return done;
 }
@@ -195,7 +199,7 @@ static int create_once(struct get *get, struct cache *cache, struct hmreg_mr *en
 static int create_in_room(struct get *get, struct cache *cache, struct hmreg_mr *entry, int rc)
 {
     for (unsigned count = 1; rc == -EOPNOTSUPP && explain_says(-ENOMEM) && count <= 4; count *= 2) {
-        if (!cache_evict(cache, count, -ENOMEM))
+        if (!cache_evict(cache, count, -ENOMEM, NULL))
             break;
         cache_set_reap_dead(get->set);
         rc = create_once(get, cache, entry);
@@ -299,13 +303,15 @@ static enum cache_publish publish(struct get *get, struct cache *cache, struct h
 {
     bool right = notice_is_still_found(get), sure = notice_is_identity_sure(get, entry);
 
-    for (unsigned interrupted = 0; sure && interrupted < MAX_SEARCHES;) {
+    for (unsigned interrupted = 0, squeezed = 0; sure && interrupted < MAX_SEARCHES;) {
         enum cache_publish result;
 
-        cache_drain(&get->set->pool); /* an entry whose memory changed meanwhile is not published */
+        if (!cache_drain(&get->set->pool)) /* the entry's memory may have changed */
+            break;
         result = cache_publish(cache, entry, right, get->tcache, search);
         if (result == CACHE_SQUEEZED) {
-            if (!cache_set_evict_anywhere(get->domain->lib, get->set, cache))
+            if (squeezed++ == MAX_SQUEEZED ||
+                !cache_set_evict_anywhere(get->domain->lib, get->set, cache, &search->visits))
                 break;
             search->evicted = true;
         } else if (result == CACHE_INTERRUPTED) {
@@ -460,8 +466,8 @@ static int get_round(struct get *get, struct hmreg_mr **out)
 
     get->settled = false;
     get->at_once = finds_at_claim(get);
-    if (get->at_once)
-        sure = settle(get);
+    if (get->at_once) /* the monitor is never late then */
+        sure = get->read = settle(get);
     else
         entry = find_anywhere(get, &sure);
     if (entry && get_claim_holds(get->request, entry)) {
@@ -476,7 +482,7 @@ static int get_round(struct get *get, struct hmreg_mr **out)
         return rc;
     if (entry)
         return AGAIN;
-    return notice_can(get, sure) ? miss(get, out) : get_anew(get, out);
+    return get->read && notice_can(get, sure) ? miss(get, out) : get_anew(get, out);
 }
 
 static int get_rounds(struct get *get, bool caching, struct hmreg_mr **out)
@@ -553,7 +559,11 @@ void get_found(struct hmreg_domain *domain, const struct cache_want *wants, unsi
     if (!domain->check_puts)
         get.tcache = thread_cache_join(&pool->thread_caches);
     sure = settle(&get);
-    cache_find_many(pool, sure, wants, count, get.tcache, entries);
+    for (unsigned i = 0; i < count && !sure; i++)
+        *mrs[i] = NULL;
+    if (!sure)
+        return;
+    cache_find_many(pool, wants, count, get.tcache, entries);
     for (unsigned i = 0; i < count; i++) {
         get.want = wants[i];
         *mrs[i] = entries[i] && keep_if_right(&get, entries[i]) ? entries[i] : NULL;

@@ -5,6 +5,8 @@
  */
 #include "core/cache/sweep.h"
 
+#include "core/cache/cuts.h"
+
 /* What is asked about an entry, which may hold another region when the answer is there. */
 struct question {
     struct cache *cache;
@@ -49,7 +51,7 @@ static void step_back(struct sweep *sweep, const struct cache_pool *pool,
 static void end_stale(struct sweep *sweep, struct cache_pool *pool, const struct question *question)
 {
     pthread_mutex_lock(&pool->lock);
-    if (is_of(question->entry, question)) {
+    if (is_of(question->entry, question) && !cuts_have(question->cache, question->entry)) {
         step_back(sweep, pool, question);
         cache_end(question->cache, question->entry);
         cache_stats_add(&question->cache->stats, STATS_INVALIDATIONS, 1);

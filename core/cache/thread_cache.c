@@ -10,10 +10,18 @@
 
 #include "core/base/populate.h"
 #include "core/base/process.h"
+#include "core/base/work.h"
 #include "core/mr/mr.h"
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#ifndef MADV_WIPEONFORK
+#define MADV_WIPEONFORK 18
+#endif
 
 #define FIRST_SLOTS     64u        /* size of a new table; sizes are powers of two */
 #define MOST_SLOTS      (1u << 24) /* size of the largest: 64 MiB */
@@ -22,7 +30,10 @@
 #define MOST_OTHERS     (PART_SLOTS / 4)
 #define FIRST_PIN_SLOTS 64u
 #define LINE            64
-#define MANY_BYTES      (256u << 10)
+#define HEAP_PIN_SLOTS  1024u
+#define LOOKED_AT       512u  /* slots, to count the valid ones */
+#define MOVED           64u   /* slots moved to a new table at a time */
+#define PART            4096u /* slots of a large table that are given back at a time */
 
 /* glibc does not dlopen a library whose static thread-local storage needs more alignment than its
  * own has: 64 bytes (a line) on x86-64, 16 on arm64, where a TLS view may span two lines. */
@@ -113,6 +124,48 @@ static bool thread_enter(void)
     return true;
 }
 
+/* ---- memory ----------------------------------------------------------------------------- */
+
+/* Large tables and arrays are mappings of their own. They take memory page by page as they are
+ * used, are given back in parts, and are not copied for the child of a fork, which has no use for
+ * them and would have to wait. NULL: no memory. */
+static void *map(size_t bytes, int protection)
+{
+    void *made = mmap(NULL, bytes, protection, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+    if (made == MAP_FAILED)
+        return NULL;
+    (void)madvise(made, bytes, MADV_WIPEONFORK);
+    return made;
+}
+
+/* THREAD_CACHE_PROBES extra slots at the end, so that no search wraps. */
+static size_t bytes_of(uint32_t size)
+{
+    return ((size_t)size + THREAD_CACHE_PROBES) * sizeof(uint32_t);
+}
+
+static uint32_t *slots_new(uint32_t size)
+{
+    uint32_t *slots;
+
+    if (size > FEW_SLOTS)
+        return map(bytes_of(size), PROT_READ | PROT_WRITE);
+    slots = calloc(1, bytes_of(size));
+    if (slots) /* requests are spread over all of the table */
+        populate(slots, bytes_of(size));
+    return slots;
+}
+
+/* Without the hooks in libc, which would shut the gates: no region is of this memory. */
+static void slots_free(uint32_t *slots, uint32_t size)
+{
+    if (slots && size > FEW_SLOTS)
+        syscall(SYS_munmap, slots, bytes_of(size));
+    else
+        free(slots);
+}
+
 /* ---- thread caches ---------------------------------------------------------------------- */
 
 static struct thread_cache *find_own(struct thread_cache_set *set)
@@ -145,17 +198,6 @@ static struct thread_cache *adopt_left(struct thread_cache_set *set)
     return tcache;
 }
 
-/* THREAD_CACHE_PROBES extra slots at the end, so that no search wraps. */
-static uint32_t *slots_new(uint32_t size)
-{
-    size_t count = (size_t)size + THREAD_CACHE_PROBES;
-    uint32_t *slots = calloc(count, sizeof(*slots));
-
-    if (slots) /* requests are spread over all of the table */
-        populate(slots, count * sizeof(*slots));
-    return slots;
-}
-
 static uint32_t size_of(const struct thread_cache *tcache)
 {
     return tcache->view.mask / sizeof(uint32_t) + 1;
@@ -177,11 +219,21 @@ static void show(const struct thread_cache *tcache)
         *shown = tcache->view;
 }
 
+static size_t pin_slots_bytes(uint32_t room)
+{
+    return (size_t)room * sizeof(struct pin_slot);
+}
+
 static void thread_cache_free(struct thread_cache *tcache)
 {
     range_list_free(&tcache->larger);
-    free(tcache->view.pin_slots);
-    free(tcache->view.slots);
+    if (tcache->reserved_end)
+        munmap(tcache->view.pin_slots, pin_slots_bytes(tcache->reserved_end));
+    else
+        free(tcache->view.pin_slots);
+    slots_free(tcache->old.slots, tcache->old.size);
+    if (tcache->view.slots)
+        slots_free(tcache->view.slots, size_of(tcache));
     free(tcache);
 }
 
@@ -297,21 +349,36 @@ void thread_cache_set_close(struct thread_cache_set *set,
 
 /* ---- pin slots ------------------------------------------------------------------------------ */
 
-/* Allocates zeroed pin slots. A small array is aligned to a cache line; a large one comes from
- * calloc(), whose pages take no memory until they are used. */
+/* On the heap: zeroed, and aligned to a cache line. */
 static struct pin_slot *pin_slots_new(uint32_t room)
 {
-    size_t bytes = room * sizeof(struct pin_slot);
-    struct pin_slot *made = bytes < MANY_BYTES ? aligned_alloc(LINE, bytes) : calloc(1, bytes);
+    struct pin_slot *made = aligned_alloc(LINE, pin_slots_bytes(room));
 
-    if (made && bytes < MANY_BYTES)
-        memset((void *)made, 0, bytes);
+    if (made)
+        memset((void *)made, 0, pin_slots_bytes(room));
     return made;
+}
+
+/* The same in the addresses reserved for them, which are as many as for entries: *at is where, or
+ * NULL if there are none yet. False: no memory. */
+static bool pin_slots_extend(struct pin_slot **at, uint32_t *room, uint32_t end)
+{
+    struct pin_slot *made = *at ? *at : map(pin_slots_bytes(end), PROT_NONE);
+
+    *room = *room < end ? *room : end;
+    if (made && !mprotect(made, pin_slots_bytes(*room), PROT_READ | PROT_WRITE)) {
+        *at = made;
+        return true;
+    }
+    if (made && !*at)
+        munmap(made, pin_slots_bytes(end));
+    return false;
 }
 
 /* Eviction may clear `used` meanwhile: then the entry gets one more chance. */
 static void copy_pin_slots(struct pin_slot *to, const struct pin_slot *from, uint32_t count)
 {
+    work_count(count);
     for (uint32_t i = 0; i < count; i++) {
         atomic_init(&to[i].pins, atomic_load_explicit(&from[i].pins, memory_order_relaxed));
         atomic_init(&to[i].used, atomic_load_explicit(&from[i].used, memory_order_relaxed));
@@ -322,31 +389,53 @@ static void copy_pin_slots(struct pin_slot *to, const struct pin_slot *from, uin
     }
 }
 
-/* Only the thread itself writes its pin slots (except `used`), so it copies them without the lock.
- * Other threads read them under the lock. */
-struct pin_slot *thread_cache_pin_slot(struct thread_cache *tcache, uint32_t number)
+/* Other threads read the pin slots under the lock. */
+static void show_pin_slots(struct thread_cache *tcache, struct pin_slot *at, uint32_t room)
 {
-    struct tls_view *view = &tcache->view;
-    uint32_t had = pin_slot_number(view->room), room = had ? had : FIRST_PIN_SLOTS;
-    struct pin_slot *made, *old = view->pin_slots;
-
-    if (number < had)
-        return &old[number];
-    while (room <= number)
-        room *= 4; /* pages of a large array that are not used take no memory */
-    made = pin_slots_new(room);
-    if (!made)
-        return NULL;
-    if (old)
-        copy_pin_slots(made, old, had);
     pthread_mutex_lock(tcache->set->lock);
-    view->pin_slots = made;
-    view->room = pin_slot_offset(room);
-    view->entries = tcache->set->entries->base;
+    tcache->view.pin_slots = at;
+    tcache->view.room = pin_slot_offset(room);
+    tcache->view.entries = tcache->set->entries->base;
     pthread_mutex_unlock(tcache->set->lock);
     show(tcache);
-    free(old);
-    return &made[number];
+}
+
+/* Only the thread itself writes its pin slots (except `used`), so it copies them without the lock:
+ * the few that are on the heap. Many grow in place. False: no memory. */
+static bool grow_pin_slots(struct thread_cache *tcache, uint32_t had, uint32_t room)
+{
+    struct pin_slot *old = tcache->view.pin_slots, *made = tcache->reserved_end ? old : NULL;
+    uint32_t end = tcache->reserved_end;
+
+    if (room > HEAP_PIN_SLOTS) {
+        end = end ? end : (tcache->set->entries->reserved_end + LINE - 1) & ~(LINE - 1u);
+        if (!pin_slots_extend(&made, &room, end))
+            return false;
+    } else {
+        made = pin_slots_new(room);
+        if (!made)
+            return false;
+    }
+    if (made != old && old)
+        copy_pin_slots(made, old, had);
+    tcache->reserved_end = end;
+    show_pin_slots(tcache, made, room);
+    if (made != old)
+        free(old);
+    return true;
+}
+
+struct pin_slot *thread_cache_pin_slot(struct thread_cache *tcache, uint32_t number)
+{
+    uint32_t had = pin_slot_number(tcache->view.room), room = had ? had : FIRST_PIN_SLOTS;
+
+    if (number >= had) {
+        while (room <= number)
+            room *= 4; /* pages that are not used take no memory */
+        if (!grow_pin_slots(tcache, had, room))
+            return NULL;
+    }
+    return &tcache->view.pin_slots[number];
 }
 
 uint32_t thread_cache_pins(const struct thread_cache_set *set, uint32_t number)
@@ -438,13 +527,16 @@ static bool is_own(const struct thread_cache *tcache, const uint32_t *slot)
     return slot >= first && slot < first + THREAD_CACHE_PROBES && is_good(tcache, number);
 }
 
-static uint32_t count_good(const struct thread_cache *tcache)
+/* The valid slots, by those at the table's start: requests are spread over all of it. */
+static uint64_t count_good(const struct thread_cache *tcache)
 {
-    uint32_t count = 0;
+    uint32_t size = size_of(tcache), looked = size < LOOKED_AT ? size : LOOKED_AT;
+    uint64_t count = 0;
 
-    for (uint32_t i = 0; i < size_of(tcache) + THREAD_CACHE_PROBES; i++)
+    work_count(looked);
+    for (uint32_t i = 0; i < looked; i++)
         count += is_own(tcache, &tcache->view.slots[i]);
-    return count;
+    return size > LOOKED_AT ? count * (size / LOOKED_AT) : count;
 }
 
 /* The number of slots that may be in use. In a table at most a quarter full most searches end where
@@ -454,28 +546,49 @@ static uint32_t limit_of(uint32_t size)
     return size <= FEW_SLOTS ? size / 4 : size / 2;
 }
 
-/* Moves the valid slots to a new table, where they fill at most three quarters of the limit. A slot
- * does not record its request, so each entry keeps the slot of the last request it served; its
- * other requests, for which a table of PART_SLOTS has room, are remembered anew when they are made
- * again. */
+/* Moves the next slots of the old table that are valid. A slot does not record its request, so each
+ * entry keeps the slot of the last request it served; its other requests, for which a table of
+ * PART_SLOTS has room, are remembered anew when they are made again. A request whose slot has not
+ * been moved yet is served by the caches, and remembered by that, too. */
+static void move_some(struct thread_cache *tcache)
+{
+    uint32_t *slots = tcache->old.slots, end = tcache->old.size + THREAD_CACHE_PROBES;
+
+    for (unsigned i = 0; slots && i < MOVED && tcache->old.next < end; i++) {
+        uint32_t slot = slots[tcache->old.next++];
+
+        work_count(1);
+        if (slot && is_good(tcache, pin_slot_number(slot)))
+            store(tcache, pin_slot_number(slot));
+        if (tcache->old.next % PART == 0 && end > FEW_SLOTS + THREAD_CACHE_PROBES) /* past hooks */
+            syscall(SYS_madvise, slots + tcache->old.next - PART, PART * sizeof(*slots),
+                    MADV_DONTNEED);
+    }
+    if (!slots || tcache->old.next < end)
+        return;
+    slots_free(slots, tcache->old.size);
+    tcache->old.slots = NULL;
+}
+
+/* Begins a new table, of which what is valid fills at most three quarters of the limit. If the
+ * table before it has not been moved whole, the rest is forgotten. */
 static void make_larger(struct thread_cache *tcache)
 {
-    uint32_t *old = tcache->view.slots, *end = old + size_of(tcache) + THREAD_CACHE_PROBES, *made;
     uint32_t others = tcache->others < MOST_OTHERS ? tcache->others : MOST_OTHERS;
-    uint64_t good = (uint64_t)count_good(tcache) + others;
-    uint32_t size = FIRST_SLOTS;
+    uint64_t good = count_good(tcache) + others;
+    uint32_t size = FIRST_SLOTS, *made;
 
     while (size < MOST_SLOTS && good * 4 > UINT64_C(3) * limit_of(size))
         size *= size < FEW_SLOTS ? 8 : 2; /* small tables grow in larger steps, which are fewer */
     made = slots_new(size);
     if (!made)
         return;
+    slots_free(tcache->old.slots, tcache->old.size);
+    tcache->old.slots = tcache->view.slots;
+    tcache->old.size = size_of(tcache);
+    tcache->old.next = 0;
     set_slots(tcache, made, size);
-    for (uint32_t *slot = old; slot < end; slot++)
-        if (is_good(tcache, pin_slot_number(*slot)))
-            store(tcache, pin_slot_number(*slot));
     show(tcache);
-    free(old);
 }
 
 static bool keeps_slot(const void *tcache, uint32_t slot)
@@ -497,6 +610,7 @@ void thread_cache_remember(struct thread_cache *tcache, uint64_t addr, uint32_t 
         return;
     if (full)
         make_larger(tcache);
+    move_some(tcache);
     tcache->others += store(tcache, number) && known;
 }
 

@@ -95,7 +95,11 @@ struct mapped_range {
 #define MAPPED_KNOWN 4
 
 struct thread_cache {
-    struct tls_view view; /* the thread's tls_views may have a copy */
+    struct tls_view view;  /* the thread's tls_views may have a copy */
+    uint32_t reserved_end; /* pin slots before this one have addresses; 0: they are on the heap */
+    struct {
+        uint32_t *slots, size, next; /* those before `next` are moved; NULL: all are */
+    } old;                           /* the table that the view's has replaced */
     struct mapped_range mapped[MAPPED_KNOWN];
     unsigned mapped_next;     /* index of the next to be replaced */
     struct range_list larger; /* slot offsets of entries that have served parts of their ranges */

@@ -90,6 +90,7 @@ struct mr_rest {
     bool cold : 1, changed : 1, unmapped : 1, zombie : 1;
     bool used : 1;       /* a get found it under the lock since eviction last considered it */
     bool varied : 1;     /* its key has attributes: entry_variant() */
+    bool withdrawn : 1;  /* cache_empty() took it out of the threads' tables */
     bool announcing : 1; /* pending, and the application's callback, which may never return, has it
                           */
     bool refused_room : 1; /* registered, but not published because the cache was full */

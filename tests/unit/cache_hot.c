@@ -517,7 +517,23 @@ static void membarrier__refused__threads_fence_for_themselves(void **state)
     assert_int_equal(status, 0);
 }
 
-TEST_MAIN(TEST(barrier__before_pins_are_added_up__once_for_many),
+/* Each may take a millisecond, so a barrier for each few entries would be most of a close. */
+static void flush__thousands_of_hot_entries__few_barriers(void **state)
+{
+    struct fixture fixture;
+
+    open_fixture(&fixture, MANY);
+    for (unsigned i = 0; i < MANY; i++)
+        fixture_key(&fixture, memory[i], LEN);
+    barriers = 0;
+    assert_ok(hmreg_domain_flush(fixture.domain));
+    assert_in_range(barriers, 0, 2);
+    assert_int_equal(atomic_load(&counter.regions), 0);
+    fixture_close(&fixture);
+}
+
+TEST_MAIN(TEST(flush__thousands_of_hot_entries__few_barriers),
+          TEST(barrier__before_pins_are_added_up__once_for_many),
           TEST(stats__the_reaper_examines_a_held_region__a_zombie),
           TEST(barrier__refused_after_opening__waits_until_stores_are_visible),
           TEST(table__more_requests_than_it_has_slots__grows),

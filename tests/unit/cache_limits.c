@@ -105,9 +105,12 @@ static struct hmreg_mr *take_place_of_thousands(struct fixture *fixture, char *p
         hmreg_mr_put(held);
     assert_int_equal(fixture_stats(fixture).evictions, 0);
     hmreg_mr_put(fixture_get(fixture, place, THOUSANDS * page));
+    assert_int_equal(fixture_stats(fixture).uncached, 1);
+    test_wait_until(!atomic_load(&fixture->domain->caches->pool.wanting));
     return held;
 }
 
+/* They are too many for the get itself: the library's thread makes room for the next one. */
 static void limit__one_region_instead_of_thousands__they_all_go(void **state)
 {
     char *place = fixture_map_at(fixture_reserve(THOUSANDS), THOUSANDS);
@@ -115,7 +118,8 @@ static void limit__one_region_instead_of_thousands__they_all_go(void **state)
 
     take_place_of_thousands(&fixture, place, false);
     assert_int_equal(fixture_stats(&fixture).evictions, THOUSANDS);
-    assert_int_equal(fixture_stats(&fixture).uncached, 0);
+    hmreg_mr_put(fixture_get(&fixture, place, THOUSANDS * fixture_page()));
+    assert_int_equal(fixture_stats(&fixture).uncached, 1);
     assert_int_equal(fixture_stats(&fixture).regions, 1);
     fixture_close(&fixture);
     munmap(place, THOUSANDS * fixture_page());
@@ -129,7 +133,6 @@ static void limit__one_of_thousands_is_held__none_evicted_needlessly(void **stat
 
     held = take_place_of_thousands(&fixture, place, true);
     assert_int_equal(fixture_stats(&fixture).evictions, 0);
-    assert_int_equal(fixture_stats(&fixture).uncached, 1);
     hmreg_mr_put(held);
     fixture_close(&fixture);
     munmap(place, THOUSANDS * fixture_page());

@@ -25,12 +25,12 @@ static void open_fixture(struct fixture *fixture, uint64_t max_regions)
 /* Each request that the fast path does not serve drains first. */
 static _Thread_local unsigned drains;
 
-void __real_cache_drain(struct cache_pool *pool);
-void __wrap_cache_drain(struct cache_pool *pool);
-void __wrap_cache_drain(struct cache_pool *pool)
+bool __real_cache_drain(struct cache_pool *pool);
+bool __wrap_cache_drain(struct cache_pool *pool);
+bool __wrap_cache_drain(struct cache_pool *pool)
 {
     drains++;
-    __real_cache_drain(pool);
+    return __real_cache_drain(pool);
 }
 
 #endif

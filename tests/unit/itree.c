@@ -99,6 +99,42 @@ static void random_changes__every_search__as_the_model(void **state)
     stable_array_free(&array);
 }
 
+static bool is_cut(const struct itree_node *node, uint64_t start, uint64_t end)
+{
+    return node->start >= start && node->start < end;
+}
+
+/* Those that start in a range leave the tree together, and are then taken by address. */
+static void cut__any_range__what_starts_there_leaves(void **state)
+{
+    struct itree tree = tree_of(NODES);
+
+    srandom(2);
+    memset(present, 0, sizeof(present));
+    for (int i = 0; i < 2000; i++) {
+        uint64_t start = draw(SPAN), end = start + draw(SPAN / 4), last = 0;
+        struct itree out = {.array = &array};
+        struct itree_node *node;
+
+        for (int j = 0; j < NODES / 2; j++)
+            toggle(&tree, draw(NODES));
+        itree_cut(&tree, start, end, &out);
+        for (unsigned j = 0; j < NODES; j++)
+            assert_int_equal(itree_has(&tree, node_at(j)),
+                             present[j] && !is_cut(node_at(j), start, end));
+        while ((node = itree_take(&out))) {
+            assert_true(is_cut(node, start, end) && node->start >= last);
+            last = node->start;
+            assert_true(present[node - node_at(0)]);
+            present[node - node_at(0)] = false;
+        }
+        for (unsigned j = 0; j < NODES; j++)
+            assert_false(present[j] && is_cut(node_at(j), start, end));
+        compare_searches(&tree);
+    }
+    stable_array_free(&array);
+}
+
 static void equal_ranges__removed_in_turn__the_others_are_found(void **state)
 {
     struct itree tree = tree_of(NODES);
@@ -195,6 +231,7 @@ static void any_stride__stays_shallow(void **state)
 }
 
 TEST_MAIN(TEST(random_changes__every_search__as_the_model),
+          TEST(cut__any_range__what_starts_there_leaves),
           TEST(equal_ranges__removed_in_turn__the_others_are_found),
           TEST(edges__touching_and_covering), TEST(previous_removed_meanwhile__goes_on_after_it),
           TEST(ascending_insertions__stays_shallow), TEST(any_stride__stays_shallow))

@@ -204,8 +204,8 @@ static void print_savings(const json_t *modes)
 {
     static const char *const words[] = {
         "",
-        " At a price: a receive that is pending when the program deregisters its buffer does not "
-        "fail then, and writes into the memory later, also where the program has freed it.",
+        (" At a price: a receive that is pending when the program deregisters its buffer does not "
+         "fail then, and writes into the memory later, also where the program has freed it."),
         " At a price: peers reach the memory after the program has deregistered it."};
     char label[64], count[64], time[32];
     const json_t *mode;
