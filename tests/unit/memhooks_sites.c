@@ -65,10 +65,11 @@ static void look_at(const char *file, const struct hook_entry *entry)
 {
     Dl_info info = {.dli_sname = NULL};
     const char *function = "a function without a name";
-    const uint8_t *at = kernel_entry(entry->enter, entry->site);
+    const uint8_t *at;
 
     if (!entry->site || !changes_mappings(entry->number))
         return;
+    at = kernel_entry(entry->enter, entry->site);
     found.entries++;
     if (dladdr(at, &info) && info.dli_sname)
         function = info.dli_sname;

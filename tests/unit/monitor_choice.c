@@ -54,12 +54,19 @@ static enum hmreg_monitor active(const struct fixture *fixture)
     return info.active;
 }
 
+static void need_memhooks(void)
+{
+    if (FIXTURE_SANITIZED)
+        test_skip("beside a sanitizer the default is another monitor");
+}
+
 static void open__default__nothing_is_hooked_before_a_get(void **state)
 {
     uint8_t before[CODE], after[CODE];
     char *memory = fixture_map(1);
     struct fixture fixture;
 
+    need_memhooks();
     memcpy(before, (const void *)(uintptr_t)munmap, CODE);
     open_default(&fixture);
     memcpy(after, (const void *)(uintptr_t)munmap, CODE);
@@ -198,6 +205,7 @@ static void get__filter_kills_on_userfaultfd__survives_and_is_cached(void **stat
     int status;
     pid_t child;
 
+    need_memhooks();
     fflush(NULL);
     child = fork();
     if (child == 0)
@@ -285,11 +293,13 @@ static void run_alone(int (*part)(char *memory))
 
 static void get__without_proc__none_is_cached_and_told(void **state)
 {
+    need_memhooks();
     run_alone(without_proc);
 }
 
 static void get__without_descriptors__none_is_cached_and_told_until_there_are(void **state)
 {
+    need_memhooks();
     run_alone(without_descriptors);
 }
 

@@ -488,12 +488,13 @@ static bool write_leave(uint8_t *to, const struct hook_entry *entry)
 static bool write_ends(uint8_t *to, const struct stub_template *template,
                        const struct hook_entry *entry)
 {
-    uint8_t *back = to + (template->back - template->start);
+    uint8_t *leave = to + (template->end - template->start) - LEAVE, *back;
 
-    if (template->call)
-        write_in_frame(to + (template->call - template->start), entry);
-    return (!template->call || code_branch(back, back, behind(entry))) &&
-           write_leave(to + (template->end - template->start) - LEAVE, entry);
+    if (!template->call)
+        return write_leave(leave, entry);
+    back = to + (template->back - template->start);
+    write_in_frame(to + (template->call - template->start), entry);
+    return code_branch(back, back, behind(entry)) && write_leave(leave, entry);
 }
 
 /* Leaves to another copy's stub, which makes the call. So this copy never knows that a call has
@@ -501,15 +502,14 @@ static bool write_ends(uint8_t *to, const struct stub_template *template,
 static bool write_chain(uint8_t *to, const struct stub_template *template, const uint8_t *target)
 {
     static const uint8_t drop_count[] = {0x48, 0x8d, 0xa4, 0x24, 136, 0, 0, 0}; /* lea 136(%rsp) */
-    uint8_t *leave = to + (template->end - template->start) - LEAVE;
-    uint8_t *call = to + (template->call - template->start);
+    uint8_t *leave = to + (template->end - template->start) - LEAVE, *call;
 
-    if (template->call) {
-        memcpy(call, drop_count, sizeof(drop_count));
-        call += sizeof(drop_count);
-    }
-    return (!template->call || code_branch(call, call, target)) &&
-           code_branch(leave, leave, target);
+    if (!template->call)
+        return code_branch(leave, leave, target);
+    call = to + (template->call - template->start);
+    memcpy(call, drop_count, sizeof(drop_count));
+    call += sizeof(drop_count);
+    return code_branch(call, call, target) && code_branch(leave, leave, target);
 }
 
 const char *hook_arch_make_stub(uint8_t *to, const struct hook_entry *entry,
