@@ -1,23 +1,22 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * See lost.h. The page is mapped in every process under `hmreg run`, shells too, which costs three
- * system calls; forked children share it. Whatever is wrong with the file, there is no page then.
+ * See lost.h. The page is mapped in every process under `hmreg run`, shells too, which costs some
+ * twenty short system calls; forked children share it. Whatever is wrong with the file, there is no
+ * page then: another user's, which that user could truncate, is SIGBUS at the next store
+ * (core/base/own_path.h).
  *
  * A file system that is full may refuse a store to a page that it has (one that copies on write),
  * which is SIGBUS: so the kernel is asked for a writable page first.
  */
 #include "preload/lost.h"
 
-#include "core/base/high_fd.h"
+#include "core/base/own_path.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdbool.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <sys/statfs.h>
 #include <unistd.h>
 
@@ -33,27 +32,20 @@ static bool in_memory; /* the file is, where no store fails */
 static struct record_lost *map(int fd)
 {
     struct statfs system;
-    struct stat status;
-    void *made;
 
     in_memory = !fstatfs(fd, &system) && system.f_type == IN_MEMORY;
-    if (fstat(fd, &status) || !S_ISREG(status.st_mode) ||
-        status.st_size != sizeof(struct record_lost))
-        return NULL;
-    made = mmap(NULL, sizeof(struct record_lost), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    return made == MAP_FAILED ? NULL : made;
+    return own_file_map(fd, sizeof(struct record_lost), 0);
 }
 
 __attribute__((constructor)) static void map_page(void)
 {
-    const char *folder = secure_getenv("HMREG_RUN_DIR");
-    char path[512];
-    int length = folder ? snprintf(path, sizeof(path), "%s/" RECORD_LOST_FILE, folder) : 0;
-    int error = errno, fd;
+    const char *path = secure_getenv("HMREG_RUN_DIR");
+    int error = errno, folder = path ? own_folder(path) : -1, fd = -1;
 
-    if (length <= 0 || (size_t)length >= sizeof(path))
-        return;
-    fd = high_fd(open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+    if (folder >= 0) {
+        fd = own_file_open(folder, RECORD_LOST_FILE);
+        close(folder);
+    }
     if (fd >= 0) {
         page = map(fd);
         close(fd);

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
  * See trace_file.h. The blocks of the file are allocated before it is mapped, since a store to a
- * page that a full file system cannot hold raises SIGBUS, in the program.
+ * page that a full file system cannot hold raises SIGBUS, in the program; so does one that another
+ * user has truncated, so that folder and file are the user's own (core/base/own_path.h).
  */
 #include "preload/trace_file.h"
 
-#include "core/base/high_fd.h"
+#include "core/base/own_path.h"
 #include "preload/lost.h"
 #include "preload/mode.h"
 
@@ -129,18 +130,16 @@ static bool may_be_so_long(void)
     return !getrlimit(RLIMIT_FSIZE, &limit) && limit.rlim_cur >= sizeof(struct record_layout);
 }
 
+#define NAME_ROOM 64
+
 /* Creates a file of a new name in the folder. -1: none. */
-static int create(char *path, size_t room)
+static int create(int folder, char name[NAME_ROOM])
 {
     int fd = -1;
 
     for (int i = 0; i < FILE_TRIES && fd < 0; i++) {
-        int length =
-            snprintf(path, room, "%s/hmreg-%d-%d%s", preload_dir(), getpid(), i, RECORD_SUFFIX);
-
-        if (length < 0 || (size_t)length >= room)
-            return -1;
-        fd = high_fd(open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
+        snprintf(name, NAME_ROOM, "hmreg-%d-%d%s", getpid(), i, RECORD_SUFFIX);
+        fd = own_file_create(folder, name);
         if (fd < 0 && errno != EEXIST)
             return -1;
     }
@@ -155,24 +154,19 @@ static struct record_layout *map(int fd)
 
     if (error)
         return fail(RECORD_LOST_ROOM, error);
-    made = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd, 0);
-    if (made == MAP_FAILED)
+    made = own_file_map(fd, size, MAP_POPULATE);
+    if (!made)
         return fail(RECORD_LOST_MAP, errno);
     /* A forked child must not write to it, and does not need it. */
     madvise(made, size, MADV_DONTFORK);
     return made;
 }
 
-static struct record_layout *make(char *path, size_t room)
+static struct record_layout *make(int folder, char name[NAME_ROOM])
 {
     struct record_layout *made;
-    int fd;
+    int fd = create(folder, name);
 
-    if (!preload_dir()[0])
-        return NULL;
-    if (!may_be_so_long())
-        return fail(RECORD_LOST_LIMIT, EFBIG);
-    fd = create(path, room);
     if (fd < 0)
         return fail(RECORD_LOST_CREATE, errno);
     made = map(fd);
@@ -180,30 +174,52 @@ static struct record_layout *make(char *path, size_t room)
     if (made)
         fill_header(&made->header);
     else
-        unlink(path);
+        unlinkat(folder, name, 0);
+    return made;
+}
+
+/* The process's file, of this thread or, if one was faster, another's. */
+static struct record_layout *make_in(int folder, struct trace_process *process)
+{
+    char name[NAME_ROOM];
+    struct record_layout *file = make(folder, name), *other = NULL;
+
+    if (!file || atomic_compare_exchange_strong(&process->file, &other, file))
+        return file;
+    munmap(file, sizeof(*file)); /* nothing has been counted in it */
+    unlinkat(folder, name, 0);
+    return other;
+}
+
+static struct record_layout *make_file(struct trace_process *process)
+{
+    struct record_layout *made;
+    int folder;
+
+    if (!preload_dir()[0])
+        return NULL;
+    if (!may_be_so_long())
+        return fail(RECORD_LOST_LIMIT, EFBIG);
+    folder = own_folder(preload_dir());
+    if (folder < 0)
+        return fail(RECORD_LOST_CREATE, errno);
+    made = make_in(folder, process);
+    close(folder);
     return made;
 }
 
 struct record_layout *trace_file(void)
 {
     struct trace_process *process = trace_process();
-    struct record_layout *file, *other = NULL;
-    char path[512];
+    struct record_layout *file;
 
     if (!process || atomic_load_explicit(&process->failed, memory_order_relaxed))
         return NULL;
     file = atomic_load_explicit(&process->file, memory_order_acquire);
     if (file)
         return file;
-    file = make(path, sizeof(path));
-    if (!file) {
+    file = make_file(process);
+    if (!file)
         atomic_store(&process->failed, 1);
-        return NULL;
-    }
-    if (atomic_compare_exchange_strong(&process->file, &other, file))
-        return file;
-    /* Another thread was faster: nothing has been counted in this one. */
-    munmap(file, sizeof(*file));
-    unlink(path);
-    return other;
+    return file;
 }

@@ -3,12 +3,11 @@
  * Processes that registered and could make no trace file: how many, and why. They count themselves
  * in a file (preload/lost.h), which is read as carefully as theirs.
  */
+#include "core/base/own_path.h"
 #include "preload/record_layout.h"
 #include "tools/document.h"
 #include "tools/run/run.h"
 
-#include <fcntl.h>
-#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -22,26 +21,24 @@ static const struct {
                            "Raise the limit: ulimit -f."},
     [RECORD_LOST_CREATE] = {"no-file", "no trace file could be created",
                             "A process that changes its root folder or its user before it "
-                            "registers needs a folder that it may still write to: --dir."},
+                            "registers needs a folder that it may still write to, and that is its "
+                            "own or, as /tmp, root's with the sticky bit: --dir."},
     [RECORD_LOST_ROOM] = {"no-room", "there was no room for a trace file",
                           "Each process needs 0.9 MiB: name a folder with more room by --dir."},
     [RECORD_LOST_MAP] = {"no-mapping", "the trace file could not be mapped",
                          "Raise the limit of its memory: ulimit -v."},
 };
 
-void lost_make(const char *folder)
+void lost_make(int folder)
 {
     const struct record_lost empty = {
         .magic = RECORD_LOST_MAGIC, .version = RECORD_VERSION, .size = sizeof(empty)};
-    char path[PATH_MAX + 16];
-    int fd;
+    int fd = own_file_create(folder, RECORD_LOST_FILE);
 
-    snprintf(path, sizeof(path), "%s/" RECORD_LOST_FILE, folder);
-    fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (fd < 0)
         return;
     if (write(fd, &empty, sizeof(empty)) != sizeof(empty))
-        unlink(path);
+        unlinkat(folder, RECORD_LOST_FILE, 0);
     close(fd);
 }
 

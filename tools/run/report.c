@@ -364,16 +364,16 @@ static void read_descriptor(struct reading *reading, int fd, const char *path)
     free(view);
 }
 
-/* Only a regular file is opened: the opening of others may have effects. shown: the path as it is
- * printed. */
-static void read_file(struct reading *reading, const char *path, const char *shown)
+/* A file in a folder. Only a regular one is opened: the opening of others may have effects. shown:
+ * the path as it is printed. */
+static void read_file(struct reading *reading, int folder, const char *name, const char *shown)
 {
     struct stat status;
     int fd = -1;
 
     errno = 0;
-    if (!lstat(path, &status) && S_ISREG(status.st_mode))
-        fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    if (!fstatat(folder, name, &status, AT_SYMLINK_NOFOLLOW) && S_ISREG(status.st_mode))
+        fd = openat(folder, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
     if (fd < 0) {
         doc_add(
             reading->failures,
@@ -392,30 +392,29 @@ static int is_trace(const struct dirent *entry)
            (length > suffix && !strcmp(entry->d_name + length - suffix, RECORD_SUFFIX));
 }
 
-static void read_entry(struct reading *reading, const char *folder, const char *name)
+static void read_entry(struct reading *reading, int folder, const char *path, const char *name)
 {
-    char file[PATH_MAX + 300], shown[PATH_MAX + 300];
-    int length = snprintf(file, sizeof(file), "%s/", folder);
+    char shown[PATH_MAX + 300];
+    int length = snprintf(shown, sizeof(shown), "%s/", path);
 
-    snprintf(file + length, sizeof(file) - (size_t)length, "%s", name);
-    strcpy(shown, file);
+    snprintf(shown + length, sizeof(shown) - (size_t)length, "%s", name);
     for (char *at = shown + length; *at; at++)
         if (*at < ' ' || *at > '~')
             *at = '?';
-    read_file(reading, file, shown);
+    read_file(reading, folder, name, shown);
 }
 
-static void read_folder(struct reading *reading, const char *path)
+static void read_folder(struct reading *reading, int folder, const char *path)
 {
     struct dirent **entries;
-    int count = scandir(path, &entries, is_trace, versionsort), read = 0;
+    int count = scandirat(folder, ".", &entries, is_trace, versionsort), read = 0;
 
     if (count < 0) {
         doc_add(reading->failures, doc_format("%.500s: %s", path, strerror(errno)));
         return;
     }
     for (; read < count && read < MOST_FILES && reading->rows < MOST_ROWS; read++)
-        read_entry(reading, path, entries[read]->d_name);
+        read_entry(reading, folder, path, entries[read]->d_name);
     if (read < count)
         doc_add(reading->failures,
                 doc_format("%.500s has %d trace files; the first %d were read", path, count, read));
@@ -439,15 +438,25 @@ static json_t *document_of(const struct reading *reading)
     return document;
 }
 
+json_t *report_of_folder(int folder, const char *path)
+{
+    struct reading reading = begin_reading();
+
+    read_folder(&reading, folder, path);
+    return document_of(&reading);
+}
+
 json_t *report_of(const char *path)
 {
     struct reading reading = begin_reading();
-    struct stat status;
+    int folder = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
 
-    if (!stat(path, &status) && S_ISDIR(status.st_mode))
-        read_folder(&reading, path);
-    else
-        read_file(&reading, path, path);
+    if (folder >= 0) {
+        read_folder(&reading, folder, path);
+        close(folder);
+    } else {
+        read_file(&reading, AT_FDCWD, path, path);
+    }
     return document_of(&reading);
 }
 

@@ -9,20 +9,28 @@
 #include "tools/document.h"
 #include "tools/table.h"
 
+#include "core/base/own_path.h"
 #include "preload/record_layout.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define LONGEST_FOLDER 460 /* preload/trace_file.c: with a file's name, 511 bytes */
+#define LONGEST_FOLDER 460 /* preload/mode.c takes 511 bytes */
+#define NAME_TRIES     100
+
+#define FOLDER_ACCEPTED                                                                            \
+    "A folder of your own is accepted that no other user may write to, or a new name"
+#define OUTPUT_ACCEPTED "A new name, a file of your own and a device such as /dev/null are accepted"
 
 static int fail(const char *words, const char *why)
 {
@@ -30,78 +38,126 @@ static int fail(const char *words, const char *why)
     return RUN_FAILED;
 }
 
+/* errno of a call of core/base/own_path.h, in words; accepted: what is, if it refused the name. */
+static int fail_to_open(const char *option, const char *name, const char *accepted)
+{
+    const char *refusal = own_refusal(errno);
+
+    fprintf(stderr, "hmreg run: %s%s: %s%s%s\n", option, name, refusal ? refusal : strerror(errno),
+            refusal ? ". " : "", refusal ? accepted : "");
+    return RUN_FAILED;
+}
+
 /* ---- the folder of the trace files ------------------------------------------------------- */
 
-/* May trace files be made in it? In a folder of another user, which su(1) leaves in the
- * environment, or one that others may write to, they could replace what hmreg makes by links. */
-static bool is_private(const char *folder)
-{
-    struct stat found;
+struct folder {
+    int fd; /* O_PATH: what is at its path later may be another user's */
+    char path[PATH_MAX];
+};
 
-    return folder && folder[0] == '/' && !stat(folder, &found) && S_ISDIR(found.st_mode) &&
-           found.st_uid == geteuid() && !(found.st_mode & 077);
+/* Takes the descriptor. */
+static bool set_folder(struct folder *folder, const char *path, int fd)
+{
+    folder->fd = fd;
+    if (fd >= 0 && realpath(path, folder->path))
+        return true;
+    if (fd >= 0)
+        close(fd);
+    return false;
+}
+
+/* Another user's is what su(1) leaves in the environment. */
+static bool is_private(const char *path)
+{
+    int fd = path && path[0] == '/' ? own_folder(path) : -1;
+    struct stat found;
+    bool private =
+        fd >= 0 && !fstat(fd, &found) && found.st_uid == geteuid() && !(found.st_mode & 077);
+
+    if (fd >= 0)
+        close(fd);
+    return private;
+}
+
+static bool make_new_folder(const char *above, struct folder *folder)
+{
+    char path[PATH_MAX];
+    int fd = -1;
+
+    errno = EEXIST;
+    for (int i = 0; i < NAME_TRIES && fd < 0 && errno == EEXIST; i++) {
+        uint64_t number;
+
+        if (getrandom(&number, sizeof(number), 0) != sizeof(number))
+            return false;
+        snprintf(path, sizeof(path), "%.4000s/hmreg-run-%08" PRIx32, above, (uint32_t)number);
+        fd = own_folder_make(path);
+    }
+    return set_folder(folder, path, fd);
 }
 
 /* Makes a private folder, or uses --dir's, which it makes if it is missing. */
-static bool make_folder(const struct run_options *options, char folder[PATH_MAX])
+static bool make_folder(const struct run_options *options, struct folder *folder)
 {
     const char *runtime = getenv("XDG_RUNTIME_DIR");
-    char made[PATH_MAX];
+    int fd;
 
-    if (options->dir)
-        return (!mkdir(options->dir, 0700) || errno == EEXIST) && realpath(options->dir, folder);
-    snprintf(made, sizeof(made), "%.4000s/hmreg-run-XXXXXX",
-             is_private(runtime) ? runtime : "/tmp");
-    if (!mkdtemp(made)) {
-        strcpy(made, "/tmp/hmreg-run-XXXXXX");
-        if (!mkdtemp(made))
-            return false;
-    }
-    return realpath(made, folder) != NULL;
+    if (!options->dir)
+        return (is_private(runtime) && make_new_folder(runtime, folder)) ||
+               make_new_folder("/tmp", folder);
+    fd = own_folder_make(options->dir);
+    if (fd < 0 && errno == EEXIST)
+        fd = own_folder(options->dir);
+    return set_folder(folder, options->dir, fd);
 }
 
 /* Can a trace file be made? Otherwise the program's processes could record nothing, and the report
  * would say that there was nothing. Returns an errno value. */
-static int try_folder(const char *folder)
+static int try_folder(const struct folder *folder)
 {
-    char path[PATH_MAX + 16];
     struct rlimit limit;
+    uint64_t number = 0;
+    char name[64];
     int fd, error;
 
-    if (strlen(folder) > LONGEST_FOLDER)
+    if (strlen(folder->path) > LONGEST_FOLDER)
         return ENAMETOOLONG;
     if (!getrlimit(RLIMIT_FSIZE, &limit) && limit.rlim_cur < sizeof(struct record_layout))
         return EFBIG; /* and not SIGXFSZ */
-    snprintf(path, sizeof(path), "%s/hmreg-XXXXXX", folder);
-    fd = mkostemp(path, O_CLOEXEC);
+    if (getrandom(&number, sizeof(number), 0) != sizeof(number))
+        return errno;
+    snprintf(name, sizeof(name), "hmreg-%016" PRIx64, number);
+    fd = own_file_create(folder->fd, name);
     if (fd < 0)
         return errno;
     error = posix_fallocate(fd, 0, sizeof(struct record_layout));
     close(fd);
-    unlink(path);
+    unlinkat(folder->fd, name, 0);
     return error;
 }
 
 /* Removes the trace files and the folder, unless --dir named it. */
-static void remove_folder(const struct run_options *options, const char *folder)
+static void remove_folder(const struct run_options *options, const struct folder *folder)
 {
-    DIR *list = options->dir ? NULL : opendir(folder);
+    int fd = options->dir ? -1 : openat(folder->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *list = fd < 0 ? NULL : fdopendir(fd);
     struct dirent *entry;
 
-    if (!list)
-        return;
-    while ((entry = readdir(list)))
-        if (strstr(entry->d_name, RECORD_SUFFIX) || !strcmp(entry->d_name, RECORD_LOST_FILE))
-            unlinkat(dirfd(list), entry->d_name, 0);
-    closedir(list);
-    rmdir(folder);
+    if (list) {
+        while ((entry = readdir(list)))
+            if (strstr(entry->d_name, RECORD_SUFFIX) || !strcmp(entry->d_name, RECORD_LOST_FILE))
+                unlinkat(folder->fd, entry->d_name, 0);
+        closedir(list);
+        rmdir(folder->path);
+    }
+    close(folder->fd);
 }
 
 /* ---- reports ----------------------------------------------------------------------------- */
 
 struct reporting {
     const struct run_options *options;
-    const char *folder;
+    const struct folder *folder;
     char output[PATH_MAX]; /* the file; "": standard error */
     bool failed;           /* a report could not be written */
 };
@@ -127,7 +183,7 @@ static int open_output(const struct reporting *reporting)
 {
     if (!reporting->output[0])
         return fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3);
-    return open(reporting->output, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    return own_output(reporting->output);
 }
 
 static void print(const json_t *document, bool json)
@@ -166,7 +222,7 @@ static void write_report(struct reporting *reporting, const json_t *document)
     bool good = fd >= 0 && print_to(fd, document, reporting->options->json);
 
     if (!good && !reporting->failed)
-        fail("the report cannot be written", strerror(errno));
+        fail_to_open("the report cannot be written: ", reporting->output, OUTPUT_ACCEPTED);
     reporting->failed = !good;
     if (fd >= 0)
         close(fd);
@@ -175,7 +231,7 @@ static void write_report(struct reporting *reporting, const json_t *document)
 static void report(void *context)
 {
     struct reporting *reporting = context;
-    json_t *document = report_of(reporting->folder);
+    json_t *document = report_of_folder(reporting->folder->fd, reporting->folder->path);
 
     write_report(reporting, document);
     json_decref(document);
@@ -225,7 +281,7 @@ static bool can_write(const struct reporting *reporting)
     return fd >= 0 || !reporting->output[0];
 }
 
-static int run_in(const struct run_options *options, const char *folder, char **words,
+static int run_in(const struct run_options *options, const struct folder *folder, char **words,
                   const char *path)
 {
     struct reporting reporting = {.options = options, .folder = folder};
@@ -234,11 +290,11 @@ static int run_in(const struct run_options *options, const char *folder, char **
 
     name_output(&reporting);
     if (!can_write(&reporting)) {
-        fail(reporting.output, strerror(errno));
+        fail_to_open("--output ", reporting.output, OUTPUT_ACCEPTED);
         remove_folder(options, folder);
         return RUN_FAILED;
     }
-    if (!environment_set(options, folder, why)) {
+    if (!environment_set(options, folder->path, why)) {
         remove_folder(options, folder);
         return fail(why, "");
     }
@@ -252,7 +308,8 @@ static int run_in(const struct run_options *options, const char *folder, char **
 
 static int run_program(const struct run_options *options, char **words)
 {
-    char path[PATH_MAX], folder[PATH_MAX], why[512];
+    char path[PATH_MAX], why[512];
+    struct folder folder;
     int status = program_find(words[0], path, why);
 
     if (status) {
@@ -263,16 +320,17 @@ static int run_program(const struct run_options *options, char **words)
         fail(why, "");
         return RUN_NOT_EXECUTABLE;
     }
-    if (!make_folder(options, folder))
-        return fail(options->dir ? options->dir : "no folder for trace files", strerror(errno));
-    status = try_folder(folder);
+    if (!make_folder(options, &folder))
+        return fail_to_open(options->dir ? "--dir " : "no folder for trace files",
+                            options->dir ? options->dir : "", FOLDER_ACCEPTED);
+    status = try_folder(&folder);
     if (status) {
-        remove_folder(options, folder);
+        remove_folder(options, &folder);
         snprintf(why, sizeof(why), "no trace file can be made in it: %s", strerror(status));
-        return fail(folder, why);
+        return fail(folder.path, why);
     }
-    lost_make(folder);
-    return run_in(options, folder, words, path);
+    lost_make(folder.fd);
+    return run_in(options, &folder, words, path);
 }
 
 static int run(const struct command *self, int argc, char **argv)
@@ -388,7 +446,7 @@ const struct command command_run_program = {
     .examples = "  hmreg run ib_write_bw\n"
                 "  hmreg run --json --output report.json -- ./program --its options\n"
                 "  mpirun -n 4 hmreg run --output report ./program\n"
-                "  hmreg run --dir /tmp/traces ./server & hmreg run --report /tmp/traces\n",
+                "  hmreg run --dir traces ./server & hmreg run --report traces\n",
     .statuses = "  N    the program's own; if a signal ended it, the same signal\n"
                 "  125  hmreg failed, or its command line is wrong\n"
                 "  126  the program cannot be executed, or takes no libraries\n"

@@ -43,11 +43,13 @@ int program_run(char **words, const char *path, unsigned seconds, void (*on_repo
 
 /* The document about the trace files in a folder, or about one file. */
 json_t *report_of(const char *path);
+/* The same about an open folder; path: its name in the document. */
+json_t *report_of_folder(int folder, const char *path);
 /* The same about one open file; path: its name in the document. */
 json_t *report_of_descriptor(int fd, const char *path);
 
 /* Makes the file in which processes without a trace file count themselves, unless it is there. */
-void lost_make(const char *folder);
+void lost_make(int folder);
 /* Adds what the file says to the array. False: it is not such a file. */
 bool lost_read(int fd, json_t *lost);
 

@@ -6,6 +6,8 @@
 
 #include "tools/command.h"
 
+#include "core/base/own_path.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -122,21 +124,23 @@ static json_t *make_report(int patience)
 
 /* ---- the command ------------------------------------------------------------------------ */
 
-/* Opened before the checks, so that a wrong name does not cost their time. A link is not followed:
- * in a folder of another user it may lead to any file. */
+/* Opened before the checks, so that a wrong name does not cost their time. */
 static FILE *open_file(const char *name, const char *ending)
 {
+    const char *refusal;
     char path[4096];
     FILE *file;
     int fd = -1;
 
     errno = ENAMETOOLONG;
     if (snprintf(path, sizeof(path), "%s%s", name, ending) < (int)sizeof(path))
-        fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0666);
+        fd = own_output(path);
     file = fd < 0 ? NULL : fdopen(fd, "w");
+    refusal = own_refusal(errno);
     if (!file)
-        fprintf(stderr, "hmreg verify: --out %s: %s%s is not written: %s\n", name, name, ending,
-                strerror(errno));
+        fprintf(stderr, "hmreg verify: --out %s: %s%s is not written: %s%s\n", name, name, ending,
+                refusal ? refusal : strerror(errno),
+                refusal ? ". A new name and files of your own are accepted" : "");
     return file;
 }
 

@@ -1,0 +1,345 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * See own_path.h. Folders are opened with O_PATH, which needs no right to read them, and
+ * O_DIRECTORY, which mounts what an automounter would. openat2(2) could refuse links as well, but
+ * not by their folder, and filters of system calls end processes for calls that they do not know.
+ */
+#include "core/base/own_path.h"
+
+#include "core/base/high_fd.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define MOST_LINKS 8    /* links whose targets lead through links */
+#define LINK_ROOM  1024 /* on the stack, which may be a signal handler's */
+
+static int refuse(int error)
+{
+    errno = error;
+    return -1;
+}
+
+static int close_and_refuse(int fd, int error)
+{
+    close(fd);
+    return refuse(error);
+}
+
+static bool is_stranger(uid_t user)
+{
+    return user && user != geteuid();
+}
+
+static bool others_may_write(const struct stat *status)
+{
+    return status->st_mode & (S_IWGRP | S_IWOTH);
+}
+
+static bool is_open_to_strangers(const struct stat *folder)
+{
+    return is_stranger(folder->st_uid) || others_may_write(folder);
+}
+
+/* ---- a name's folders -------------------------------------------------------------------- */
+
+static int open_folder(int base, const char *name)
+{
+    return high_fd(openat(base, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+}
+
+static int walk(int base, const char *path, size_t length, int links);
+
+/* What is in the folder by this name and is no folder. */
+static int follow(int folder, const struct stat *status, const char *name, int links)
+{
+    char target[LINK_ROOM];
+    ssize_t length = readlinkat(folder, name, target, sizeof(target));
+
+    if (length < 0)
+        return refuse(errno == EINVAL ? ENOTDIR : errno);
+    if (is_open_to_strangers(status) || !links)
+        return refuse(ELOOP);
+    if (length == sizeof(target))
+        return refuse(ENAMETOOLONG);
+    return walk(folder, target, (size_t)length, links - 1);
+}
+
+/* The folder above, which is "..", is not an entry. */
+static bool belongs_to_stranger(int entry, const char *name)
+{
+    struct stat status;
+
+    return strcmp(name, "..") != 0 && (fstat(entry, &status) || is_stranger(status.st_uid));
+}
+
+static int enter(int folder, const char *name, int links)
+{
+    struct stat status;
+    int fd;
+
+    if (fstat(folder, &status))
+        return -1;
+    fd = open_folder(folder, name);
+    if (fd < 0)
+        return errno == ENOTDIR || errno == ELOOP ? follow(folder, &status, name, links) : -1;
+    if (status.st_mode & S_IWOTH && belongs_to_stranger(fd, name))
+        return close_and_refuse(fd, EPERM);
+    return fd;
+}
+
+/* The next component of a path; it is shorter by it. False: there is none, or, name[0] is 0, it is
+ * too long. */
+static bool take_component(const char **path, size_t *length, char name[NAME_MAX + 1])
+{
+    size_t size = 0;
+
+    while (*length && **path == '/')
+        ++*path, --*length;
+    while (size < *length && (*path)[size] != '/')
+        size++;
+    name[0] = '\0';
+    if (!size)
+        return false;
+    if (size <= NAME_MAX) {
+        memcpy(name, *path, size);
+        name[size] = '\0';
+    }
+    *path += size;
+    *length -= size;
+    return true;
+}
+
+/* The folder that a path of so many bytes leads to, from base where it is relative. */
+static int walk(int base, const char *path, size_t length, int links)
+{
+    int fd = length && path[0] == '/' ? open_folder(AT_FDCWD, "/") : open_folder(base, ".");
+    char name[NAME_MAX + 1];
+
+    while (fd >= 0 && take_component(&path, &length, name)) {
+        int next, error;
+
+        if (!strcmp(name, "."))
+            continue;
+        next = name[0] ? enter(fd, name, links) : refuse(ENAMETOOLONG);
+        error = errno;
+        close(fd);
+        errno = error;
+        fd = next;
+    }
+    return fd;
+}
+
+/* The folder of a path's last component, and its name. */
+static int walk_to_parent(const char *path, char name[NAME_MAX + 1])
+{
+    size_t end = strlen(path), start;
+
+    while (end > 1 && path[end - 1] == '/')
+        end--;
+    for (start = end; start && path[start - 1] != '/'; start--)
+        ;
+    if (start == end)
+        return refuse(end ? EEXIST : ENOENT);
+    if (end - start > NAME_MAX)
+        return refuse(ENAMETOOLONG);
+    memcpy(name, path + start, end - start);
+    name[end - start] = '\0';
+    return walk(AT_FDCWD, path, start, MOST_LINKS);
+}
+
+/* ---- folders ----------------------------------------------------------------------------- */
+
+static bool may_hold_files(const struct stat *folder)
+{
+    if (folder->st_mode & S_ISVTX)
+        return !is_stranger(folder->st_uid);
+    return folder->st_uid == geteuid() && !others_may_write(folder);
+}
+
+static int judge_folder(int fd)
+{
+    struct stat status;
+
+    if (fd < 0)
+        return -1;
+    if (fstat(fd, &status))
+        return close_and_refuse(fd, errno);
+    return may_hold_files(&status) ? fd : close_and_refuse(fd, EPERM);
+}
+
+int own_folder(const char *path)
+{
+    return judge_folder(path[0] ? walk(AT_FDCWD, path, strlen(path), MOST_LINKS) : refuse(ENOENT));
+}
+
+int own_folder_make(const char *path)
+{
+    char name[NAME_MAX + 1];
+    int parent = walk_to_parent(path, name), made, error;
+
+    if (parent < 0)
+        return -1;
+    made = mkdirat(parent, name, 0700) ? -1 : judge_folder(enter(parent, name, 0));
+    error = errno;
+    close(parent);
+    errno = error;
+    return made;
+}
+
+/* ---- files in them ----------------------------------------------------------------------- */
+
+int own_file_create(int folder, const char *name)
+{
+    return high_fd(openat(folder, name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
+}
+
+/* 0, or an errno value. */
+static int judge_file(int fd, struct stat *status)
+{
+    if (fstat(fd, status))
+        return errno;
+    if (!S_ISREG(status->st_mode))
+        return EINVAL;
+    return status->st_uid != geteuid() || others_may_write(status) ? EPERM : 0;
+}
+
+int own_file_open(int folder, const char *name)
+{
+    int fd = high_fd(openat(folder, name, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY));
+    struct stat status;
+    int error = fd < 0 ? 0 : judge_file(fd, &status);
+
+    return error ? close_and_refuse(fd, error) : fd;
+}
+
+void *own_file_map(int fd, size_t size, int flags)
+{
+    struct stat status;
+    int error = judge_file(fd, &status);
+    void *made;
+
+    if (error || status.st_size != (off_t)size) {
+        errno = error ? error : EINVAL;
+        return NULL;
+    }
+    made = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | flags, fd, 0);
+    return made == MAP_FAILED ? NULL : made;
+}
+
+/* ---- reports ----------------------------------------------------------------------------- */
+
+/* -1: the path names no descriptor of this process. */
+static int descriptor_of(const char *path)
+{
+    static const char *const folders[] = {"/dev/fd/", "/proc/self/fd/"};
+
+    if (!strcmp(path, "/dev/stdout"))
+        return STDOUT_FILENO;
+    if (!strcmp(path, "/dev/stderr"))
+        return STDERR_FILENO;
+    for (size_t i = 0; i < sizeof(folders) / sizeof(folders[0]); i++) {
+        const char *number;
+        size_t digits;
+
+        if (strncmp(path, folders[i], strlen(folders[i])) != 0)
+            continue;
+        number = path + strlen(folders[i]);
+        digits = strspn(number, "0123456789");
+        if (digits && digits < 10 && !number[digits])
+            return atoi(number);
+    }
+    return -1;
+}
+
+/* 0, or an errno value. A device is of root's making. */
+static int judge_output(const struct stat *folder, const struct stat *file)
+{
+    if (S_ISLNK(file->st_mode))
+        return ELOOP;
+    if (S_ISDIR(file->st_mode))
+        return EISDIR;
+    if (S_ISCHR(file->st_mode))
+        return 0;
+    if (!S_ISREG(file->st_mode))
+        return EINVAL;
+    if (file->st_uid != geteuid())
+        return EPERM;
+    return file->st_nlink > 1 && is_open_to_strangers(folder) ? EMLINK : 0;
+}
+
+/* Empties a file that was there, and makes writes wait again. */
+static int take_over(int fd, const struct stat *folder)
+{
+    struct stat status;
+    int error = fstat(fd, &status) ? errno : judge_output(folder, &status);
+
+    if (!error && S_ISREG(status.st_mode) && ftruncate(fd, 0))
+        error = errno;
+    if (!error && fcntl(fd, F_SETFL, 0))
+        error = errno;
+    return error ? close_and_refuse(fd, error) : fd;
+}
+
+static int open_output(int folder, const char *name)
+{
+    struct stat above, status;
+    int fd =
+        high_fd(openat(folder, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666));
+    int error;
+
+    if (fd >= 0 || errno != EEXIST)
+        return fd;
+    /* Before it is opened, since that has effects where it is a FIFO. */
+    if (fstat(folder, &above) || fstatat(folder, name, &status, AT_SYMLINK_NOFOLLOW))
+        return -1;
+    error = judge_output(&above, &status);
+    if (error)
+        return refuse(error);
+    fd = high_fd(openat(folder, name, O_WRONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY));
+    return fd < 0 ? -1 : take_over(fd, &above);
+}
+
+int own_output(const char *path)
+{
+    int fd = descriptor_of(path), folder, error;
+    char name[NAME_MAX + 1];
+
+    if (fd >= 0)
+        return high_fd_duplicate(fd);
+    if (path[0] && path[strlen(path) - 1] == '/')
+        return refuse(EISDIR);
+    folder = walk_to_parent(path, name);
+    if (folder < 0)
+        return -1;
+    fd = open_output(folder, name);
+    error = errno;
+    close(folder);
+    errno = error;
+    return fd;
+}
+
+/* ---- words ------------------------------------------------------------------------------- */
+
+const char *own_refusal(int error)
+{
+    switch (error) {
+    case EPERM:
+        return "it, or a folder above it, belongs to another user, or other users may write to it";
+    case ELOOP:
+        return "it is a symbolic link, or another user could have made one that is above it";
+    case EMLINK:
+        return "it has a second name, a hard link, which another user could have made";
+    case EINVAL:
+        return "it is not a regular file";
+    default:
+        return NULL;
+    }
+}
