@@ -1,0 +1,301 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * Which folders and files are opened to be written or mapped, and which are refused: other users'
+ * files, links, hard links, FIFOs, lengths. The current folder is a new one.
+ */
+#include "core/base/own_path.h"
+#include "tests/support/stranger.h"
+#include "tests/support/test.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#define SIZE 4096
+
+static char base[64];
+
+static void remove_base(void)
+{
+    char command[80];
+
+    snprintf(command, sizeof(command), "rm -rf %s", base);
+    if (!base[0] || chdir("/") || system(command))
+        fprintf(stderr, "%s stays\n", base);
+}
+
+/* A new current folder, for each test. */
+static void begin(void)
+{
+    if (base[0])
+        remove_base();
+    else
+        atexit(remove_base);
+    strcpy(base, "/tmp/hmreg-test-XXXXXX");
+    assert_non_null(mkdtemp(base));
+    assert_int_equal(chmod(base, 0755), 0);
+    assert_int_equal(chdir(base), 0);
+}
+
+static void make_folder(const char *path, mode_t mode)
+{
+    assert_int_equal(mkdir(path, 0700), 0);
+    assert_int_equal(chmod(path, mode), 0);
+}
+
+static void make_file(const char *path, mode_t mode)
+{
+    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, "contents", 8), 8);
+    assert_int_equal(fchmod(fd, mode), 0);
+    close(fd);
+}
+
+static off_t size_of(const char *path)
+{
+    struct stat status;
+
+    assert_int_equal(stat(path, &status), 0);
+    return status.st_size;
+}
+
+/* error: 0, or why not. */
+static void expect(int fd, int error)
+{
+    if ((fd < 0 ? errno : 0) != error)
+        fail_msg("%s instead of %s", fd < 0 ? strerror(errno) : "opened", strerror(error));
+    if (fd >= 0)
+        close(fd);
+}
+
+/* ---- folders ----------------------------------------------------------------------------- */
+
+static void folder__of_this_user__by_who_may_write_to_it(void **state)
+{
+    static const struct {
+        mode_t mode;
+        int error;
+    } folders[] = {{0700, 0},     {0755, 0},     {0300, 0},  {02750, 0},
+                   {0770, EPERM}, {0702, EPERM}, {01777, 0}, {01770, 0}};
+
+    begin();
+    for (size_t i = 0; i < sizeof(folders) / sizeof(folders[0]); i++) {
+        make_folder("one", folders[i].mode);
+        expect(own_folder("one"), folders[i].error);
+        expect(own_folder("./one//"), folders[i].error);
+        assert_int_equal(rmdir("one"), 0);
+    }
+    expect(own_folder("one"), ENOENT);
+    expect(own_folder(""), ENOENT);
+    make_file("file", 0600);
+    expect(own_folder("file"), ENOTDIR);
+    expect(own_folder("file/one"), ENOTDIR);
+}
+
+/* A project's folder, which its group writes to. */
+static void folder__below_a_shared_one__opened(void **state)
+{
+    begin();
+    make_folder("project", 02775);
+    expect(own_folder_make("project/mine"), 0);
+    expect(own_folder_make("project/mine/traces/"), 0);
+    expect(own_folder("project/mine/../mine/traces"), 0);
+    expect(own_folder_make("project/mine"), EEXIST);
+    expect(own_folder_make("project/none/traces"), ENOENT);
+    expect(own_folder_make("/"), EEXIST);
+}
+
+static void folder__by_a_link__only_where_no_other_user_could_make_it(void **state)
+{
+    begin();
+    make_folder("project", 0775);
+    make_folder("project/mine", 0700);
+    assert_int_equal(symlink("project/mine", "link"), 0);
+    assert_int_equal(symlink("loop", "loop"), 0);
+    assert_int_equal(symlink("mine", "project/link"), 0);
+    expect(own_folder("link"), 0);
+    expect(own_folder_make("link/traces"), 0);
+    expect(own_folder("loop"), ELOOP);
+    expect(own_folder("project/link"), ELOOP);
+    expect(own_folder("project/link/traces"), ELOOP);
+    expect(own_folder_make("project/link/more"), ELOOP);
+}
+
+static void stranger_makes_folders(void)
+{
+    STRANGER_DOES(!mkdir("project/theirs", 0755) && !mkdir("open/theirs", 0755) &&
+                  !mkdir("open/sticky", 0755) && !chmod("open/sticky", 01777) &&
+                  !symlink("../mine", "project/link"));
+}
+
+static void folder__of_another_user__refused(void **state)
+{
+    begin();
+    stranger_needed();
+    make_folder("mine", 0700);
+    make_folder("project", 0777);
+    make_folder("open", 01777);
+    stranger_acts(stranger_makes_folders);
+    assert_int_equal(chmod("project", 0775), 0);
+    expect(own_folder("project/theirs"), EPERM);
+    expect(own_folder("open/sticky"), EPERM);
+    expect(own_folder("project/link"), ELOOP);
+    expect(own_folder_make("project/theirs/mine"), 0);
+    /* in a folder like /tmp they are not even entered */
+    expect(own_folder_make("open/theirs/mine"), EPERM);
+    expect(own_folder_make("open/mine"), 0);
+}
+
+/* ---- files that are mapped --------------------------------------------------------------- */
+
+static void file__in_a_folder__only_ours(void **state)
+{
+    int folder;
+
+    begin();
+    folder = own_folder(".");
+    assert_true(folder >= 0);
+    expect(own_file_create(folder, "new"), 0);
+    expect(own_file_create(folder, "new"), EEXIST);
+    expect(own_file_open(folder, "new"), 0);
+    expect(own_file_open(folder, "none"), ENOENT);
+    assert_int_equal(chmod("new", 0620), 0);
+    expect(own_file_open(folder, "new"), EPERM);
+    assert_int_equal(chmod("new", 0600), 0);
+    assert_int_equal(symlink("new", "link"), 0);
+    expect(own_file_open(folder, "link"), ELOOP);
+    assert_int_equal(mkfifo("fifo", 0600), 0);
+    expect(own_file_open(folder, "fifo"), EINVAL);
+    close(folder);
+}
+
+static void stranger_makes_file(void)
+{
+    STRANGER_DOES(open("theirs", O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600) >= 0);
+}
+
+static void file__of_another_user__neither_opened_nor_mapped(void **state)
+{
+    int folder, fd;
+
+    begin();
+    stranger_needed();
+    assert_int_equal(chmod(".", 01777), 0);
+    stranger_acts(stranger_makes_file);
+    folder = own_folder(".");
+    assert_true(folder >= 0);
+    expect(own_file_open(folder, "theirs"), EPERM);
+    close(folder);
+    fd = open("theirs", O_RDWR | O_CLOEXEC);
+    assert_int_equal(ftruncate(fd, SIZE), 0);
+    assert_null(own_file_map(fd, SIZE, 0));
+    assert_int_equal(errno, EPERM);
+    close(fd);
+}
+
+static void file__mapped__its_length_is_the_mappings(void **state)
+{
+    int folder, fd;
+    char *bytes;
+
+    begin();
+    folder = own_folder(".");
+    fd = own_file_create(folder, "new");
+    assert_true(fd >= 0);
+    assert_null(own_file_map(fd, SIZE, 0));
+    assert_int_equal(errno, EINVAL);
+    assert_int_equal(ftruncate(fd, SIZE), 0);
+    bytes = own_file_map(fd, SIZE, MAP_POPULATE);
+    assert_non_null(bytes);
+    bytes[SIZE - 1] = 1;
+    assert_int_equal(munmap(bytes, SIZE), 0);
+    close(fd);
+    close(folder);
+}
+
+/* ---- reports ----------------------------------------------------------------------------- */
+
+static void output__new_or_ours__emptied(void **state)
+{
+    begin();
+    expect(own_output("new"), 0);
+    make_file("old", 0664);
+    assert_int_equal(link("old", "second"), 0);
+    expect(own_output("old"), 0);
+    assert_int_equal(size_of("second"), 0);
+    expect(own_output("/dev/null"), 0);
+    expect(own_output("none/new"), ENOENT);
+    expect(own_output("."), EISDIR);
+    expect(own_output("new/"), EISDIR);
+    expect(own_output(""), ENOENT);
+}
+
+static void output__links_and_fifos__refused_and_not_waited_for(void **state)
+{
+    begin();
+    make_file("old", 0600);
+    assert_int_equal(symlink("old", "link"), 0);
+    assert_int_equal(symlink("new", "dangling"), 0);
+    assert_int_equal(mkfifo("fifo", 0600), 0);
+    expect(own_output("link"), ELOOP);
+    expect(own_output("dangling"), ELOOP);
+    expect(own_output("fifo"), EINVAL);
+    make_folder("project", 0775);
+    assert_int_equal(link("old", "project/hard"), 0);
+    expect(own_output("project/hard"), EMLINK);
+    assert_int_equal(size_of("old"), 8);
+    assert_int_not_equal(access("new", F_OK), 0);
+}
+
+/* Where the file is now, and not from its beginning. */
+static void output__descriptor_of_this_process__its_duplicate(void **state)
+{
+    char path[64];
+    int fd, made;
+
+    begin();
+    make_file("old", 0600);
+    fd = open("old", O_WRONLY | O_APPEND | O_CLOEXEC);
+    assert_true(fd > STDERR_FILENO);
+    snprintf(path, sizeof(path), "/dev/fd/%d", fd);
+    made = own_output(path);
+    assert_true(made >= 0);
+    assert_int_equal(write(made, "more", 4), 4);
+    close(made);
+    close(fd);
+    assert_int_equal(size_of("old"), 12);
+    expect(own_output("/proc/self/fd/987654321"), EBADF);
+}
+
+static void stranger_makes_output(void)
+{
+    STRANGER_DOES(open("theirs", O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666) >= 0 &&
+                  !mkdir("folder", 0755) && !chdir("folder") && !symlink("/", "link"));
+}
+
+static void output__of_another_user__refused(void **state)
+{
+    begin();
+    stranger_needed();
+    assert_int_equal(chmod(".", 0777), 0);
+    stranger_acts(stranger_makes_output);
+    assert_int_equal(chmod(".", 0755), 0);
+    expect(own_output("theirs"), EPERM);
+    expect(own_output("folder/link/tmp/hmreg-report"), ELOOP);
+    expect(own_output("folder/new"), 0);
+}
+
+TEST_MAIN(TEST(folder__of_this_user__by_who_may_write_to_it),
+          TEST(folder__below_a_shared_one__opened),
+          TEST(folder__by_a_link__only_where_no_other_user_could_make_it),
+          TEST(folder__of_another_user__refused), TEST(file__in_a_folder__only_ours),
+          TEST(file__of_another_user__neither_opened_nor_mapped),
+          TEST(file__mapped__its_length_is_the_mappings), TEST(output__new_or_ours__emptied),
+          TEST(output__links_and_fifos__refused_and_not_waited_for),
+          TEST(output__descriptor_of_this_process__its_duplicate),
+          TEST(output__of_another_user__refused))
