@@ -526,8 +526,9 @@ static void run__folder_without_room_for_traces__said_before(void **state)
 
     assert_int_equal(tool.status, 125);
     assert_string_equal(tool.out, "");
-    assert_says(tool.err, geteuid() ? "--dir /proc: it, or a folder above it, belongs to another user"
-                                   : "/proc: no trace file can be made in it: ");
+    assert_says(tool.err, geteuid()
+                              ? "--dir /proc: it, or a folder above it, belongs to another user"
+                              : "/proc: no trace file can be made in it: ");
     tool_free(&tool);
 }
 

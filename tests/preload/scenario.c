@@ -200,6 +200,18 @@ static int executes(char **argv)
     return 98;
 }
 
+/* Another user, of this id, truncates a file while the program runs. */
+static int robbed(char **argv)
+{
+    pid_t child = fork();
+
+    if (child == 0)
+        _exit(setgid((gid_t)atoi(argv[2])) || setuid((uid_t)atoi(argv[2])) || truncate(argv[3], 0));
+    require(!wait_status(child), "truncate");
+    reg(0, PAGE);
+    return 0;
+}
+
 /* Where neither hmreg's libraries nor its folder are. */
 static int confined(char **argv)
 {
@@ -340,7 +352,7 @@ int scenario(char **argv)
                      {"exec", executes},     {"_exit", leaves},      {"killed", killed},
                      {"looks", looks},       {"threads", threads},   {"waits", waits},
                      {"receives", receives}, {"confined", confined}, {"kinds", kinds},
-                     {"late", late},         {"bare", bare}};
+                     {"late", late},         {"bare", bare},         {"robbed", robbed}};
 
     open_pd();
     for (size_t i = 0; argv[1] && i < sizeof(scenarios) / sizeof(scenarios[0]); i++)
