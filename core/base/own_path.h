@@ -28,7 +28,7 @@
 #include <stddef.h>
 #include <sys/types.h>
 
-/* A folder to make files in: ours, and nobody else may write to it; or, as /tmp, ours or root's
+/* A folder to make files in: ours, and no other user may write to it; or, as /tmp, ours or root's
  * with the sticky bit, where others can neither remove nor replace our files. The descriptor is
  * for openat(2) alone (O_PATH). */
 int own_folder(const char *path);
