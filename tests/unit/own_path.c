@@ -120,6 +120,8 @@ static void folder__by_a_link__only_where_no_other_user_could_make_it(void **sta
     assert_int_equal(symlink("mine", "project/link"), 0);
     expect(own_folder("link"), 0);
     expect(own_folder_make("link/traces"), 0);
+    assert_int_equal(symlink("traces", "project/mine/relative"), 0);
+    expect(own_folder("project/mine/relative"), 0);
     expect(own_folder("loop"), ELOOP);
     expect(own_folder("project/link"), ELOOP);
     expect(own_folder("project/link/traces"), ELOOP);
@@ -129,7 +131,7 @@ static void folder__by_a_link__only_where_no_other_user_could_make_it(void **sta
 static void stranger_makes_folders(void)
 {
     STRANGER_DOES(!mkdir("project/theirs", 0755) && !mkdir("open/theirs", 0755) &&
-                  !mkdir("open/sticky", 0755) && !chmod("open/sticky", 01777) &&
+                  !mkdir("project/theirs/sticky", 0755) && !chmod("project/theirs/sticky", 01777) &&
                   !symlink("../mine", "project/link"));
 }
 
@@ -143,12 +145,31 @@ static void folder__of_another_user__refused(void **state)
     stranger_acts(stranger_makes_folders);
     assert_int_equal(chmod("project", 0775), 0);
     expect(own_folder("project/theirs"), EPERM);
-    expect(own_folder("open/sticky"), EPERM);
+    expect(own_folder("project/theirs/sticky"), EPERM);
+    expect(own_folder("project/theirs/sticky/../../../mine"), 0);
     expect(own_folder("project/link"), ELOOP);
     expect(own_folder_make("project/theirs/mine"), 0);
     /* in a folder like /tmp they are not even entered */
     expect(own_folder_make("open/theirs/mine"), EPERM);
     expect(own_folder_make("open/mine"), 0);
+}
+
+static void use_roots_folders(void)
+{
+    STRANGER_DOES(own_folder("sticky") >= 0 && own_folder_make("link/theirs") >= 0);
+    STRANGER_DOES(own_folder(".") < 0 && errno == EPERM);
+    STRANGER_DOES(own_folder("sticky/roots") < 0 && errno == EPERM);
+}
+
+/* Root is no stranger: /tmp is root's, and links in root's folders are followed. */
+static void folder__of_root__for_a_user_with_the_sticky_bit_only(void **state)
+{
+    begin();
+    stranger_needed();
+    make_folder("sticky", 01777);
+    make_folder("sticky/roots", 0755);
+    assert_int_equal(symlink("sticky", "link"), 0);
+    stranger_acts(use_roots_folders);
 }
 
 /* ---- files that are mapped --------------------------------------------------------------- */
@@ -293,7 +314,9 @@ static void output__of_another_user__refused(void **state)
 TEST_MAIN(TEST(folder__of_this_user__by_who_may_write_to_it),
           TEST(folder__below_a_shared_one__opened),
           TEST(folder__by_a_link__only_where_no_other_user_could_make_it),
-          TEST(folder__of_another_user__refused), TEST(file__in_a_folder__only_ours),
+          TEST(folder__of_another_user__refused),
+          TEST(folder__of_root__for_a_user_with_the_sticky_bit_only),
+          TEST(file__in_a_folder__only_ours),
           TEST(file__of_another_user__neither_opened_nor_mapped),
           TEST(file__mapped__its_length_is_the_mappings), TEST(output__new_or_ours__emptied),
           TEST(output__links_and_fifos__refused_and_not_waited_for),
