@@ -7,10 +7,12 @@
 #include "core/base/own_path.h"
 
 #include "core/base/high_fd.h"
+#include "core/base/unmapped_user.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,9 +35,24 @@ static int close_and_refuse(int fd, int error)
     return refuse(error);
 }
 
+/* Is it the effective user, and no other one? */
+static bool is_own(uid_t user)
+{
+    static _Atomic uid_t mapped; /* the last user that was found to be */
+
+    if (user != geteuid())
+        return false;
+    if (!user || atomic_load_explicit(&mapped, memory_order_relaxed) == user)
+        return true;
+    if (user == unmapped_user())
+        return unmapped_user_none(); /* which changes with the namespace */
+    atomic_store_explicit(&mapped, user, memory_order_relaxed);
+    return true;
+}
+
 static bool is_stranger(uid_t user)
 {
-    return user && user != geteuid();
+    return user && !is_own(user);
 }
 
 static bool others_may_write(const struct stat *status)
@@ -161,7 +178,7 @@ static bool may_hold_files(const struct stat *folder)
 {
     if (folder->st_mode & S_ISVTX)
         return !is_stranger(folder->st_uid);
-    return folder->st_uid == geteuid() && !others_may_write(folder);
+    return is_own(folder->st_uid) && !others_may_write(folder);
 }
 
 static int judge_folder(int fd)
@@ -208,7 +225,7 @@ static int judge_file(int fd, struct stat *status)
         return errno;
     if (!S_ISREG(status->st_mode))
         return EINVAL;
-    return status->st_uid != geteuid() || others_may_write(status) ? EPERM : 0;
+    return !is_own(status->st_uid) || others_may_write(status) ? EPERM : 0;
 }
 
 int own_file_open(int folder, const char *name)
@@ -270,7 +287,7 @@ static int judge_output(const struct stat *folder, const struct stat *file)
         return 0;
     if (!S_ISREG(file->st_mode))
         return EINVAL;
-    if (file->st_uid != geteuid())
+    if (!is_own(file->st_uid))
         return EPERM;
     return file->st_nlink > 1 && is_open_to_strangers(folder) ? EMLINK : 0;
 }

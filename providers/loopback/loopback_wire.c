@@ -5,9 +5,9 @@
 #include "providers/loopback/loopback_wire.h"
 
 #include "core/base/high_fd.h"
+#include "core/base/unmapped_user.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <poll.h>
 #include <signal.h>
@@ -16,8 +16,6 @@
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
-
-#define OVERFLOW_UID 65534u /* the kernel's default */
 
 void wire_cut(int fd)
 {
@@ -62,46 +60,11 @@ socklen_t wire_name(const struct loopback_address *address, struct sockaddr_un *
 
 /* ---- users ------------------------------------------------------------------------------ */
 
-/* Reads a short file; "": it cannot be read. */
-static void read_file(const char *path, char *text, size_t room)
-{
-    int fd = high_fd(open(path, O_RDONLY | O_CLOEXEC));
-    ssize_t got = fd < 0 ? -1 : read(fd, text, room - 1);
-
-    if (fd >= 0)
-        close(fd);
-    text[got > 0 ? got : 0] = '\0';
-}
-
-/* Has this user namespace a number for every user of the machine? The lines of the map are "first
- * first-outside count". */
-static bool maps_all_users(void)
-{
-    unsigned long first, outside, count;
-    unsigned long long sum = 0;
-    char text[8192], *at = text;
-    int length = 0;
-
-    read_file("/proc/self/uid_map", text, sizeof(text));
-    for (; sscanf(at, "%lu %lu %lu%n", &first, &outside, &count, &length) == 3; at += length)
-        sum += count;
-    return sum == UINT32_MAX;
-}
-
-/* The number as which the kernel shows each user without one in this user namespace. */
-static uid_t overflow_uid(void)
-{
-    char text[32];
-
-    read_file("/proc/sys/kernel/overflowuid", text, sizeof(text));
-    return text[0] ? (uid_t)strtoul(text, NULL, 10) : OVERFLOW_UID;
-}
-
 bool wire_same_user(int fd)
 {
     struct ucred peer;
 
     if (!peer_of(fd, &peer) || peer.uid != geteuid())
         return false;
-    return peer.uid != overflow_uid() || maps_all_users();
+    return peer.uid != unmapped_user() || unmapped_user_none();
 }

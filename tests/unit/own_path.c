@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -152,6 +153,51 @@ static void folder__of_another_user__refused(void **state)
     /* in a folder like /tmp they are not even entered */
     expect(own_folder_make("open/theirs/mine"), EPERM);
     expect(own_folder_make("open/mine"), 0);
+}
+
+/* Of 65534 in a user namespace that has a number for no other user. */
+static void find_folders_in_a_namespace(void)
+{
+    char line[64];
+    int fd;
+
+    snprintf(line, sizeof(line), "65534 %u 1", (unsigned)geteuid());
+    if (unshare(CLONE_NEWUSER))
+        _exit(77);
+    fd = open("/proc/self/uid_map", O_WRONLY | O_CLOEXEC);
+    if (fd < 0 || write(fd, line, strlen(line)) < 0 || geteuid() != 65534)
+        _exit(77);
+    STRANGER_DOES(own_folder("theirs") < 0 && errno == EPERM);
+    STRANGER_DOES(own_folder("link") < 0 && errno == ELOOP);
+    STRANGER_DOES(own_output("theirs.txt") < 0 && errno == EPERM);
+}
+
+static void stranger_makes_a_folder(void)
+{
+    STRANGER_DOES(!mkdir("theirs", 0755) && !symlink("theirs", "link") &&
+                  open("theirs.txt", O_RDWR | O_CREAT | O_CLOEXEC, 0666) >= 0);
+}
+
+/* All of them look like the process's own. */
+static void folder__of_a_user_that_is_not_mapped__refused(void **state)
+{
+    pid_t child;
+    int status;
+
+    begin();
+    stranger_needed();
+    assert_int_equal(chmod(".", 0777), 0);
+    stranger_acts(stranger_makes_a_folder);
+    assert_int_equal(chmod(".", 0755), 0);
+    child = fork();
+    if (child == 0) {
+        find_folders_in_a_namespace();
+        _exit(0);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    if (WEXITSTATUS(status) == 77)
+        test_skip("new user namespaces are not permitted here");
+    assert_int_equal(status, 0);
 }
 
 static void use_roots_folders(void)
@@ -311,14 +357,12 @@ static void output__of_another_user__refused(void **state)
     expect(own_output("folder/new"), 0);
 }
 
-TEST_MAIN(TEST(folder__of_this_user__by_who_may_write_to_it),
-          TEST(folder__below_a_shared_one__opened),
-          TEST(folder__by_a_link__only_where_no_other_user_could_make_it),
-          TEST(folder__of_another_user__refused),
-          TEST(folder__of_root__for_a_user_with_the_sticky_bit_only),
-          TEST(file__in_a_folder__only_ours),
-          TEST(file__of_another_user__neither_opened_nor_mapped),
-          TEST(file__mapped__its_length_is_the_mappings), TEST(output__new_or_ours__emptied),
-          TEST(output__links_and_fifos__refused_and_not_waited_for),
-          TEST(output__descriptor_of_this_process__its_duplicate),
-          TEST(output__of_another_user__refused))
+TEST_MAIN(
+    TEST(folder__of_this_user__by_who_may_write_to_it), TEST(folder__below_a_shared_one__opened),
+    TEST(folder__by_a_link__only_where_no_other_user_could_make_it),
+    TEST(folder__of_another_user__refused), TEST(folder__of_a_user_that_is_not_mapped__refused),
+    TEST(folder__of_root__for_a_user_with_the_sticky_bit_only), TEST(file__in_a_folder__only_ours),
+    TEST(file__of_another_user__neither_opened_nor_mapped),
+    TEST(file__mapped__its_length_is_the_mappings), TEST(output__new_or_ours__emptied),
+    TEST(output__links_and_fifos__refused_and_not_waited_for),
+    TEST(output__descriptor_of_this_process__its_duplicate), TEST(output__of_another_user__refused))
