@@ -326,6 +326,7 @@ int test_main(int argc, char **argv, const struct test_case *cases, size_t count
 {
     unsigned results[3] = {0};
 
+    setvbuf(stdout, NULL, _IOLBF, 0); /* of a program that is ended: which case it ran */
     remember_start();
     if (userfault_set_tries)
         userfault_set_tries(UINT_MAX);
