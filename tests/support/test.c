@@ -186,6 +186,32 @@ void test_end_with(pid_t parent)
         _exit(1);
 }
 
+#if TEST_ASAN && defined(__clang__) && __clang_major__ < 16
+/* AddressSanitizer's own, by their C++ names: a child of a fork beside another thread's start or
+ * malloc would wait for their locks for ever. Later versions take them at a fork. */
+void lock_threads(void) __asm__("_ZN6__lsan18LockThreadRegistryEv");
+void unlock_threads(void) __asm__("_ZN6__lsan20UnlockThreadRegistryEv");
+void lock_allocator(void) __asm__("_ZN6__lsan13LockAllocatorEv");
+void unlock_allocator(void) __asm__("_ZN6__lsan15UnlockAllocatorEv");
+
+static void before_fork(void)
+{
+    lock_threads();
+    lock_allocator();
+}
+
+static void after_fork(void)
+{
+    unlock_allocator();
+    unlock_threads();
+}
+
+__attribute__((constructor)) static void fork_whole(void)
+{
+    pthread_atfork(before_fork, after_fork, after_fork);
+}
+#endif
+
 pid_t test_fork(void)
 {
     pid_t parent = getpid(), child = fork();
