@@ -235,6 +235,16 @@ static void hooks__jumps_over_libc_after__hits(void **state)
     load(TEST_PATCHER);
 }
 
+/* Its UCX component's hooks replace ours. */
+static void hooks__open_mpi_starts_after__hits_or_says_why(void **state)
+{
+    if (!*TEST_OPENMPI)
+        test_skip("it is not installed");
+    setenv("OUTSIDE_MAY_LOSE", "1", 1);
+    run_in(&(struct place){.load = TEST_OPENMPI});
+    unsetenv("OUTSIDE_MAY_LOSE");
+}
+
 static void allocator__jemalloc__hits(void **state)
 {
     preload(TEST_JEMALLOC);
@@ -282,7 +292,8 @@ TEST_MAIN(TEST(container__nowhere_special__hits), TEST(container__dockers_filter
           TEST(container__as_nobody__hits), TEST(container__read_only_filtered_as_nobody__hits),
           TEST(container__dockers_filter__stats_show_hits), TEST(hooks__ucx_loaded_before__hits),
           TEST(hooks__ucx_loaded_after__hits), TEST(hooks__jumps_over_libc_before__hits),
-          TEST(hooks__jumps_over_libc_after__hits), TEST(allocator__jemalloc__hits),
+          TEST(hooks__jumps_over_libc_after__hits),
+          TEST(hooks__open_mpi_starts_after__hits_or_says_why), TEST(allocator__jemalloc__hits),
           TEST(allocator__tcmalloc__hits), TEST(allocator__tcmalloc_minimal__hits),
           TEST(python__by_ctypes__hits), TEST(python__by_ctypes_in_dockers_filter__hits),
           TEST(plugin__unloaded_and_loaded_again__hits), TEST(plugin__in_dockers_filter__hits))

@@ -192,10 +192,9 @@ struct bypass {
 static int look_for_sanitizer(const struct module *module, void *arg)
 {
     static const char *const marks[][2] = {
-        {"__asan_init", "AddressSanitizer"},   {"__hwasan_init", "HWAddressSanitizer"},
-        {"__tsan_init", "ThreadSanitizer"},    {"__msan_init", "MemorySanitizer"},
-        {"__dfsan_init", "DataFlowSanitizer"}, {"__lsan_init", "LeakSanitizer"},
-        {"__memprof_init", "MemProf"},
+        {"__asan_init", "AddressSanitizer"}, {"__hwasan_init", "HWAddressSanitizer"},
+        {"__tsan_init", "ThreadSanitizer"},  {"__msan_init", "MemorySanitizer"},
+        {"__lsan_init", "LeakSanitizer"},    {"__memprof_init", "MemProf"},
     };
     struct bypass *bypass = arg;
 

@@ -45,22 +45,24 @@ static struct bench begin(void)
     return bench_begin();
 }
 
-/* Another attempt where another thread still frees what was at the address. */
-static uint64_t watched(const struct bench *bench)
+/* Not where another thread still frees what was at the address. */
+static bool watch_new(const struct bench *bench, uint64_t *addr)
 {
     struct hmem_range range;
-    uint64_t addr;
-    bool is = false;
 
-    while (!is) {
-        addr = cu_alloc(BYTES);
-        assert_ok(bench_resolve(bench, addr, BYTES, &range));
-        is = hmem_cuda_ops.watch(bench->hmem, addr, BYTES, &range, NULL);
-        if (!is) {
-            CU(cu.free(addr));
-            sched_yield();
-        }
-    }
+    *addr = cu_alloc(BYTES);
+    assert_ok(bench_resolve(bench, *addr, BYTES, &range));
+    if (hmem_cuda_ops.watch(bench->hmem, *addr, BYTES, &range, NULL))
+        return true;
+    CU(cu.free(*addr));
+    return false;
+}
+
+static uint64_t watched(const struct bench *bench)
+{
+    uint64_t addr;
+
+    test_wait_until(watch_new(bench, &addr));
     atomic_store(&expected, addr);
     atomic_store(&reports, 0);
     return addr;

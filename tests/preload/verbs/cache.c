@@ -382,6 +382,30 @@ static void dealloc_pd__region_in_use__busy_until_it_ends(void **state)
     munmap(memory, PAGE);
 }
 
+static void unimport_pd__next_at_its_address__registers_anew(void **state)
+{
+    struct bench bench = bench_open();
+    char *memory = bench_map(NULL, 2 * PAGE);
+    struct ibv_mr *held = bench_reg(&bench, memory, PAGE, READ), *mr;
+    struct ibv_pd *pd = bench.pd;
+
+    bench_dereg(bench_reg(&bench, memory + PAGE, PAGE, READ));
+    ib.unimport_pd(pd);
+    bench.pd = ib.alloc_pd(bench.device);
+    assert_ptr_equal(bench.pd, pd);
+    for (int i = 0; i < 2; i++) {
+        bench.regs = atomic_load(&ib.fake->regs);
+        mr = bench_reg(&bench, memory + i * PAGE, PAGE, READ);
+        assert_int_equal(bench_regs(&bench), 1);
+        bench_dereg(mr);
+    }
+    bench_dereg(held);
+    assert_int_equal(ib.dealloc_pd(bench.pd), 0);
+    assert_int_equal(ib.close_device(bench.device), 0);
+    assert_int_equal(atomic_load(&ib.fake->live), 0);
+    munmap(memory, 2 * PAGE);
+}
+
 static void close_device__with_cached_regions__nothing_is_left(void **state)
 {
     char *memory = bench_map(NULL, PAGE);
@@ -598,6 +622,7 @@ TEST_MAIN(TEST(reg__again__as_often_as_the_mode_says),
           TEST(rereg__refused__its_answer_and_the_old_region),
           TEST(rereg__right_to_bind__windows_and_busy), TEST(rereg__twice__moves_and_changes),
           TEST(dealloc_pd__region_in_use__busy_until_it_ends),
+          TEST(unimport_pd__next_at_its_address__registers_anew),
           TEST(close_device__with_cached_regions__nothing_is_left), TEST(dereg__twice__refused),
           TEST(reg__no_more_regions__cached_ones_make_room),
           TEST(reg__on_eight_threads__each_gets_its_memory),
