@@ -223,8 +223,7 @@ static void hmreg_in_a_namespace(void)
     bool cached = false;
 
     MUST(plugin && other);
-    if (plugin->open(HMREG_MONITOR_MEMHOOKS) == -EOPNOTSUPP)
-        _exit(77);
+    MUST(plugin->open(HMREG_MONITOR_MEMHOOKS) == 0);
     MUST(plugin->get(memory, 10, &cached) && cached);
     MUST(plugin->get(others, 10, &cached) && cached);
     MUST(munmap(memory, fixture_page()) == 0);
@@ -237,6 +236,10 @@ static void hmreg_in_a_namespace(void)
 
 TEST(open__in_a_namespace_of_its_own__changes_by_both_libcs_noticed)
 {
+    struct fixture fixture;
+
+    fixture_open_hooked(&fixture); /* skips where libc cannot be hooked */
+    fixture_close(&fixture);
     in_a_process(hmreg_in_a_namespace);
 }
 

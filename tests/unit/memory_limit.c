@@ -70,14 +70,19 @@ TEST(group__that_is_the_mounts_root__its_own)
 
 TEST(group__of_version_1__by_the_mount_that_has_memory)
 {
-    begin("12:cpuset:/\n4:cpu,memory:/docker/x/y\n0::/\n",
-          "30 25 0:27 / /sys/fs/cgroup/cpuset rw - cgroup cgroup rw,cpuset\n"
-          "31 25 0:28 /docker/x /sys/fs/cgroup/memory rw - cgroup cgroup rw,cpu,memory\n");
-    tree_file("/sys/fs/cgroup/memory/y/memory.limit_in_bytes", "9223372036854771712\n");
-    tree_file("/sys/fs/cgroup/memory/memory.limit_in_bytes", "2000\n");
-    tree_file("/sys/fs/cgroup/cpuset/memory.limit_in_bytes", "1\n");
-    expect(2000, "memory.limit_in_bytes of a control group");
-    tree_end();
+    static const char *const groups[] = {"12:cpuset:/\n4:cpu,memory:/docker/x/y\n0::/\n",
+                                         "12:cpuset:/\n4:memory:/docker/x/y\n"};
+
+    for (size_t i = 0; i < 2; i++) {
+        begin(groups[i],
+              "30 25 0:27 / /sys/fs/cgroup/cpuset rw - cgroup cgroup rw,cpuset\n"
+              "31 25 0:28 /docker/x /sys/fs/cgroup/memory rw - cgroup cgroup rw,cpu,memory\n");
+        tree_file("/sys/fs/cgroup/memory/y/memory.limit_in_bytes", "9223372036854771712\n");
+        tree_file("/sys/fs/cgroup/memory/memory.limit_in_bytes", "2000\n");
+        tree_file("/sys/fs/cgroup/cpuset/memory.limit_in_bytes", "1\n");
+        expect(2000, "memory.limit_in_bytes of a control group");
+        tree_end();
+    }
 }
 
 /* ---- the right to lock more ------------------------------------------------------------- */

@@ -273,8 +273,12 @@ static int pages_check(void)
     if (!is_mapped(shared) || is_mapped(pages[0]) || is_mapped(pages[1]) || is_mapped(pages[3]))
         return 3;
     child = fork();
-    if (child == 0)
-        _exit(pages[2][0] || pages[2][100]);
+    if (child == 0) {
+        child = test_fork(); /* what the first fork locked is unlocked */
+        if (child == 0)
+            _exit(0);
+        _exit(status_of(child) || pages[2][0] || pages[2][100]);
+    }
     return status_of(child) ? 4 : !pages[2][0];
 }
 
