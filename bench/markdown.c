@@ -16,7 +16,7 @@ static void write_head(FILE *to, const struct machine *machine)
         "<!-- SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only -->\n"
         "# Figures\n\n"
         "Written by `./run bench --docs`; [performance.md](../performance.md) says how they are "
-        "taken and how\nto read them. All values: [figures.json](figures.json).\n\n"
+        "taken and how\nto read them. All values of a run are in its `figures.json`.\n\n"
         "%s, %d cores%s; frequency governor: %s; %s; load when it began: %s; %s; revision "
         "%s.%s\n\n"
         "Medians of all turns, in brackets the middle half of them. The ratio is the median of "

@@ -270,6 +270,20 @@ void engine_flush_children(const void *parent)
     flush(NULL, parent);
 }
 
+void engine_disown(const void *object)
+{
+    struct engine *self = engine_if_used();
+    struct slot *slot;
+
+    if (!self)
+        return;
+    pthread_mutex_lock(&self->lock);
+    slot = find_slot(self, object);
+    if (slot)
+        atomic_store(&slot->object, slot);
+    pthread_mutex_unlock(&self->lock);
+}
+
 /* Only what engine_flush() has left: the program may have an object at this address again. */
 static void forget(const void *object, const void *parent)
 {

@@ -476,7 +476,7 @@ void cache_forget(struct cache_pool *pool, struct hmreg_mr *const *entries, unsi
 /* ---- ended entries ---------------------------------------------------------------------- */
 
 /* Moves a list to the end of another, without a visit to its entries, which may be many. */
-static void splice(struct cache_pool *pool, struct cache_list *to, struct cache_list *from)
+static void move_entries(struct cache_pool *pool, struct cache_list *to, struct cache_list *from)
 {
     unsigned count = atomic_load(&from->count);
 
@@ -500,14 +500,14 @@ static void pass_barrier(struct cache_pool *pool)
 
     pthread_mutex_lock(&pool->lock);
     hot = pool->dying_hot;
-    splice(pool, hot ? &taken : &pool->certain, &pool->dying);
+    move_entries(pool, hot ? &taken : &pool->certain, &pool->dying);
     pool->dying_hot = false;
     pthread_mutex_unlock(&pool->lock);
     if (!hot)
         return;
     thread_cache_barrier(&pool->thread_caches);
     pthread_mutex_lock(&pool->lock);
-    splice(pool, &pool->certain, &taken);
+    move_entries(pool, &pool->certain, &taken);
     call_for_end(pool);
     pthread_mutex_unlock(&pool->lock);
 }

@@ -173,7 +173,8 @@ static size_t install(struct entry_hook *hooks, size_t count)
     size_t done = 0;
 
     if (!entry_hooks_refusal() && !code_start())
-        sealed = "this kernel's membarrier cannot synchronize code";
+        sealed =
+            "membarrier(2) cannot synchronize code: an old kernel, or a filter of system calls";
     for (size_t i = 0; i < count; i++) {
         const char *why = sealed ? sealed : build(&hooks[i], &text);
 

@@ -69,6 +69,11 @@ int ibv_dealloc_pd(struct ibv_pd *pd)
     return verbs_calls()->dealloc_pd(pd);
 }
 
+void ibv_unimport_pd(struct ibv_pd *pd)
+{
+    verbs_calls()->unimport_pd(pd);
+}
+
 int ibv_close_device(struct ibv_context *context)
 {
     return verbs_calls()->close_device(context);

@@ -29,6 +29,7 @@ struct verbs_calls {
                     int access, const void *caller);
     int (*dereg_mr)(struct ibv_mr *mr, const void *caller);
     int (*dealloc_pd)(struct ibv_pd *pd);
+    void (*unimport_pd)(struct ibv_pd *pd);
     int (*close_device)(struct ibv_context *context);
 };
 

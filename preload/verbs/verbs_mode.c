@@ -167,6 +167,11 @@ static void closed_pd(const struct ibv_pd *pd)
     engine_forget(pd);
 }
 
+static void unimporting_pd(const struct ibv_pd *pd)
+{
+    engine_disown(pd);
+}
+
 static void closing_device(struct ibv_context *context)
 {
     catch_up();
@@ -194,6 +199,7 @@ const struct verbs_mode *verbs_mode(void)
         .closing_pd = closing_pd,
         .closing_device = closing_device,
         .closed_pd = closed_pd,
+        .unimporting_pd = unimporting_pd,
         .closed_device = closed_device,
     };
 

@@ -34,6 +34,7 @@ struct verbs_mode {
     void (*closing_device)(struct ibv_context *context);
     /* It did so: forget what could not be given up. */
     void (*closed_pd)(const struct ibv_pd *pd);
+    void (*unimporting_pd)(const struct ibv_pd *pd); /* after closing_pd() */
     void (*closed_device)(const struct ibv_context *context);
 };
 

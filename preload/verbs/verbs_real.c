@@ -68,6 +68,7 @@ typedef struct ibv_mr *dmabuf_type(struct ibv_pd *, uint64_t, size_t, uint64_t, 
 typedef int rereg_type(struct ibv_mr *, int, struct ibv_pd *, void *, size_t, int);
 typedef int dereg_type(struct ibv_mr *);
 typedef int pd_type(struct ibv_pd *);
+typedef void unimport_type(struct ibv_pd *);
 typedef int device_type(struct ibv_context *);
 
 static struct ibv_mr *reg_mr(struct ibv_pd *pd, void *addr, size_t length, int access,
@@ -132,6 +133,14 @@ static int dealloc_pd(struct ibv_pd *pd)
     return call ? call(pd) : EOPNOTSUPP;
 }
 
+static void unimport_pd(struct ibv_pd *pd)
+{
+    REAL(unimport_type, "ibv_unimport_pd", "IBVERBS_1.10");
+
+    if (call)
+        call(pd);
+}
+
 static int close_device(struct ibv_context *context)
 {
     REAL(device_type, "ibv_close_device", "IBVERBS_1.1");
@@ -148,5 +157,6 @@ const struct verbs_calls verbs_real = {
     .rereg_mr = rereg_mr,
     .dereg_mr = dereg_mr,
     .dealloc_pd = dealloc_pd,
+    .unimport_pd = unimport_pd,
     .close_device = close_device,
 };

@@ -347,6 +347,23 @@ static int dealloc_pd(struct ibv_pd *pd)
     return result;
 }
 
+/* The kernel keeps the protection domain and what is registered in it, but another may be at its
+ * address next. */
+static void unimport_pd(struct ibv_pd *pd)
+{
+    const struct verbs_mode *mode = verbs_mode();
+    struct guard guard;
+
+    if (!mode || !guard_enter(&guard)) {
+        verbs_below()->unimport_pd(pd);
+        return;
+    }
+    mode->closing_pd(pd);
+    mode->unimporting_pd(pd);
+    verbs_below()->unimport_pd(pd);
+    leave(&guard);
+}
+
 static int close_device(struct ibv_context *context)
 {
     const struct verbs_mode *mode = verbs_mode();
@@ -376,6 +393,7 @@ const struct verbs_calls *hmreg_preload_verbs(const struct verbs_calls *real)
         .rereg_mr = rereg_mr,
         .dereg_mr = dereg_mr,
         .dealloc_pd = dealloc_pd,
+        .unimport_pd = unimport_pd,
         .close_device = close_device,
     };
 

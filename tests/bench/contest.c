@@ -66,7 +66,7 @@ static void run(const char *measure, const struct job *job, int processes, int t
     contest(measures, 2, contestants, 2, fresh, turns);
 }
 
-static void contest__turns_of_each_fresh_process_are_kept(void **state)
+TEST(contest__turns_of_each_fresh_process_are_kept)
 {
     static const struct job job = {.open = open_number, .sample = count_turns};
     const struct series *series;
@@ -79,7 +79,7 @@ static void contest__turns_of_each_fresh_process_are_kept(void **state)
     assert_string_equal(series->absent, "");
 }
 
-static void contest__crew__means_of_its_workers(void **state)
+TEST(contest__crew__means_of_its_workers)
 {
     static const struct job job = {.open = open_number, .sample = say_worker};
 
@@ -89,7 +89,7 @@ static void contest__crew__means_of_its_workers(void **state)
     assert_true(series_find("processes", "one")->values[1] == 0.5);
 }
 
-static void contest__absent_one__says_why(void **state)
+TEST(contest__absent_one__says_why)
 {
     static const struct job job = {.open = open_number, .sample = count_turns};
 
@@ -99,7 +99,7 @@ static void contest__absent_one__says_why(void **state)
     assert_int_equal(series_find("absent", "one")->count, 1);
 }
 
-static void contest__one_leaves_at_its_turn__its_words_stay(void **state)
+TEST(contest__one_leaves_at_its_turn__its_words_stay)
 {
     static const struct job job = {.open = open_number, .sample = leave_at_20};
 
@@ -107,7 +107,7 @@ static void contest__one_leaves_at_its_turn__its_words_stay(void **state)
     assert_string_equal(series_find("leaves", "one")->absent, "twenty is enough");
 }
 
-static void contest__one_cannot_begin__its_words_stay(void **state)
+TEST(contest__one_cannot_begin__its_words_stay)
 {
     static const struct job job = {.open = cannot_open, .sample = count_turns};
 
@@ -115,7 +115,7 @@ static void contest__one_cannot_begin__its_words_stay(void **state)
     assert_string_equal(series_find("cannot", "one")->absent, "not here");
 }
 
-static void contest__steady_turn__is_one_value(void **state)
+TEST(contest__steady_turn__is_one_value)
 {
     static const struct job job = {.open = open_number, .sample = count_turns, .steady = true};
 
@@ -123,7 +123,7 @@ static void contest__steady_turn__is_one_value(void **state)
     assert_int_equal(series_find("steady", "one")->count, 4);
 }
 
-static void contest__one_dies__reported(void **state)
+TEST(contest__one_dies__reported)
 {
     static const struct job job = {.open = open_number, .sample = die_at_20};
 
@@ -143,7 +143,7 @@ static void ten_instructions_each(void *arg)
         __asm__ volatile("nop\nnop\nnop\nnop\nnop\nnop\nnop\nnop\nnop\nnop");
 }
 
-static void steps__more_work__so_many_more(void **state)
+TEST(steps__more_work__so_many_more)
 {
     size_t few = 10, many = 110;
     double first = count_steps(nothing, ten_instructions_each, &few);
@@ -156,8 +156,4 @@ static void steps__more_work__so_many_more(void **state)
                 100 * (10 + 500)); /* plus the loop's, which a sanitizer may instrument */
 }
 
-TEST_MAIN(TEST(contest__turns_of_each_fresh_process_are_kept),
-          TEST(contest__crew__means_of_its_workers), TEST(contest__absent_one__says_why),
-          TEST(contest__one_leaves_at_its_turn__its_words_stay),
-          TEST(contest__one_cannot_begin__its_words_stay), TEST(contest__steady_turn__is_one_value),
-          TEST(contest__one_dies__reported), TEST(steps__more_work__so_many_more))
+TEST_MAIN()

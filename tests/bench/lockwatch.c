@@ -33,7 +33,7 @@ static void burn(void)
         ;
 }
 
-static void hold__mutex__is_as_long_by_both_clocks(void **state)
+TEST(hold__mutex__is_as_long_by_both_clocks)
 {
     pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     int64_t wall, own;
@@ -47,7 +47,7 @@ static void hold__mutex__is_as_long_by_both_clocks(void **state)
     assert_true(wall >= HOLD_NS);
 }
 
-static void hold__reader_writer_lock__is_seen(void **state)
+TEST(hold__reader_writer_lock__is_seen)
 {
     pthread_rwlock_t lock = PTHREAD_RWLOCK_INITIALIZER;
     int64_t wall, own;
@@ -60,7 +60,7 @@ static void hold__reader_writer_lock__is_seen(void **state)
     assert_true(own >= HOLD_NS);
 }
 
-static void hold__between_two_looks__is_forgotten(void **state)
+TEST(hold__between_two_looks__is_forgotten)
 {
     pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     int64_t wall, own;
@@ -73,7 +73,7 @@ static void hold__between_two_looks__is_forgotten(void **state)
     assert_true(own < HOLD_NS);
 }
 
-static void hold__released_for_a_condition__is_no_hold(void **state)
+TEST(hold__released_for_a_condition__is_no_hold)
 {
     pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     pthread_cond_t never = PTHREAD_COND_INITIALIZER;
@@ -91,6 +91,4 @@ static void hold__released_for_a_condition__is_no_hold(void **state)
     assert_true(own < HOLD_NS);
 }
 
-TEST_MAIN(TEST(hold__mutex__is_as_long_by_both_clocks), TEST(hold__reader_writer_lock__is_seen),
-          TEST(hold__between_two_looks__is_forgotten),
-          TEST(hold__released_for_a_condition__is_no_hold))
+TEST_MAIN()

@@ -28,7 +28,7 @@ static const char *in_folder(const char *name)
         tool_free(&tool_);                                                                         \
     } while (0)
 
-static void arguments__wrong__refused_before_anything_is_measured(void **state)
+TEST(arguments__wrong__refused_before_anything_is_measured)
 {
     assert_refused("--only fly: no such part", "--only", "fly");
     assert_refused("--only : no such part", "--only", "misses,");
@@ -41,7 +41,7 @@ static void arguments__wrong__refused_before_anything_is_measured(void **state)
     assert_refused("own use", "--inside", "fly");
 }
 
-static void help__names_parts_and_statuses(void **state)
+TEST(help__names_parts_and_statuses)
 {
     struct tool tool = tool_run("--help");
 
@@ -51,7 +51,7 @@ static void help__names_parts_and_statuses(void **state)
     tool_free(&tool);
 }
 
-static void targets__printed_without_measuring(void **state)
+TEST(targets__printed_without_measuring)
 {
     struct tool tool = tool_run("--targets");
 
@@ -77,7 +77,7 @@ static void assert_row(const json_t *row)
     assert_true(json_object_get(row, "value") || json_object_get(row, "absent"));
 }
 
-static void quick__table_json_and_page(void **state)
+TEST(quick__table_json_and_page)
 {
     struct tool tool = tool_run("--quick", "--only", "device,freed", "--revision", "abc \"1\"",
                                 "--json", in_folder("x.json"));
@@ -103,7 +103,7 @@ static void quick__table_json_and_page(void **state)
     tool_free(&tool);
 }
 
-static void docs__page_and_values(void **state)
+TEST(docs__page_and_values)
 {
     struct tool tool = tool_run("--quick", "--only", "device", "--docs", folder);
     FILE *page = fopen(in_folder("figures.md"), "re");
@@ -133,14 +133,10 @@ static bool remove_folder(void)
 
 int main(int argc, char **argv)
 {
-    static const struct test_case cases[] = {
-        TEST(arguments__wrong__refused_before_anything_is_measured),
-        TEST(help__names_parts_and_statuses), TEST(targets__printed_without_measuring),
-        TEST(quick__table_json_and_page), TEST(docs__page_and_values)};
     int rc;
 
     if (!mkdtemp(folder))
         return 1;
-    rc = test_main(argc, argv, cases, sizeof(cases) / sizeof(cases[0]));
+    rc = test_main(argc, argv);
     return remove_folder() ? rc : 1;
 }

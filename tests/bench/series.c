@@ -20,7 +20,7 @@ static void add(const char *measure, const char *who, size_t count, const double
         series_add(measure, who, "ns", values[i]);
 }
 
-static void spread__odd_count__the_middle(void **state)
+TEST(spread__odd_count__the_middle)
 {
     struct spread spread = spread_of((const double[]){5, 1, 4, 2, 3}, 5);
 
@@ -29,19 +29,19 @@ static void spread__odd_count__the_middle(void **state)
     assert_true(near(spread.high, 4));
 }
 
-static void spread__even_count__between_the_middle_two(void **state)
+TEST(spread__even_count__between_the_middle_two)
 {
     assert_true(near(spread_of((const double[]){8, 1, 2, 4}, 4).median, 3));
 }
 
-static void spread__one_value__is_all(void **state)
+TEST(spread__one_value__is_all)
 {
     struct spread spread = spread_of((const double[]){7}, 1);
 
     assert_true(near(spread.low, 7) && near(spread.median, 7) && near(spread.high, 7));
 }
 
-static void ratio__is_of_the_same_turn(void **state)
+TEST(ratio__is_of_the_same_turn)
 {
     struct spread ratio = {0};
 
@@ -53,7 +53,7 @@ static void ratio__is_of_the_same_turn(void **state)
     assert_true(near(ratio.low, 2) && near(ratio.high, 2));
 }
 
-static void ratio__other_turns__of_medians(void **state)
+TEST(ratio__other_turns__of_medians)
 {
     struct spread ratio = {0};
 
@@ -64,7 +64,7 @@ static void ratio__other_turns__of_medians(void **state)
     assert_true(near(ratio.median, 0.5));
 }
 
-static void ratio__beside_nothing__none(void **state)
+TEST(ratio__beside_nothing__none)
 {
     struct spread ratio = {0};
 
@@ -84,7 +84,7 @@ static enum verdict verdict_of(enum judge judge, double target, const char *who)
     return result.verdict;
 }
 
-static void verdict__each_kind(void **state)
+TEST(verdict__each_kind)
 {
     add("verdict", "us", 3, (const double[]){2, 3, 10});
     add("verdict", "peer", 3, (const double[]){4, 6, 10});
@@ -99,7 +99,7 @@ static void verdict__each_kind(void **state)
     assert_int_equal(verdict_of(REPORTED, 0, "us"), NO_TARGET);
 }
 
-static void verdict__absent__not_measured_and_why(void **state)
+TEST(verdict__absent__not_measured_and_why)
 {
     struct row row = {"part", "title", "gone", "us", NULL, NULL, VALUE, 1};
     struct result result;
@@ -111,7 +111,7 @@ static void verdict__absent__not_measured_and_why(void **state)
 }
 
 /* A worker that died half-way has values, which the report must not use. */
-static void verdict__died_after_some_turns__not_measured(void **state)
+TEST(verdict__died_after_some_turns__not_measured)
 {
     struct row row = {"part", "title", "died", "us", NULL, NULL, VALUE, 1e9};
     struct result result;
@@ -122,7 +122,7 @@ static void verdict__died_after_some_turns__not_measured(void **state)
     assert_int_equal(result.verdict, NOT_MEASURED);
 }
 
-static void verdict__peer_absent__no_ratio_is_judged(void **state)
+TEST(verdict__peer_absent__no_ratio_is_judged)
 {
     struct row row = {"part", "title", "alone", "us", NULL, "them", RATIO, 1e9};
     struct result result;
@@ -134,7 +134,7 @@ static void verdict__peer_absent__no_ratio_is_judged(void **state)
     assert_string_equal(result.absent, "built without libucx-dev");
 }
 
-static void row__of_what_was_not_asked_for__none(void **state)
+TEST(row__of_what_was_not_asked_for__none)
 {
     struct row row = {"part", "title", "never", "us", NULL, NULL, VALUE, 1};
     struct result result;
@@ -155,7 +155,7 @@ static size_t rows_with_target(const char *measure, double target)
     return found;
 }
 
-static void table__has_every_target(void **state)
+TEST(table__has_every_target)
 {
     static const struct {
         const char *measure;
@@ -224,7 +224,7 @@ static bool is_same(const struct row *one, const struct row *other)
            !strcmp(one->beside, other->beside);
 }
 
-static void table__no_row_twice_parts_together(void **state)
+TEST(table__no_row_twice_parts_together)
 {
     const struct row *row, *other;
 
@@ -243,7 +243,7 @@ static void table__no_row_twice_parts_together(void **state)
 
 /* ---- orders ----------------------------------------------------------------------------- */
 
-static void order__every_region_as_often(void **state)
+TEST(order__every_region_as_often)
 {
     unsigned seen[30] = {0};
     struct order order;
@@ -259,7 +259,7 @@ static void order__every_region_as_often(void **state)
     free(order.at);
 }
 
-static void order__another_seed__another_order(void **state)
+TEST(order__another_seed__another_order)
 {
     struct order one, same, other;
 
@@ -273,7 +273,7 @@ static void order__another_seed__another_order(void **state)
     free(other.at);
 }
 
-static void order__sorted__is_not_shuffled(void **state)
+TEST(order__sorted__is_not_shuffled)
 {
     struct order order;
 
@@ -284,12 +284,4 @@ static void order__sorted__is_not_shuffled(void **state)
     free(order.at);
 }
 
-TEST_MAIN(TEST(spread__odd_count__the_middle), TEST(spread__even_count__between_the_middle_two),
-          TEST(spread__one_value__is_all), TEST(ratio__is_of_the_same_turn),
-          TEST(ratio__other_turns__of_medians), TEST(ratio__beside_nothing__none),
-          TEST(verdict__each_kind), TEST(verdict__absent__not_measured_and_why),
-          TEST(verdict__died_after_some_turns__not_measured),
-          TEST(verdict__peer_absent__no_ratio_is_judged),
-          TEST(row__of_what_was_not_asked_for__none), TEST(table__has_every_target),
-          TEST(table__no_row_twice_parts_together), TEST(order__every_region_as_often),
-          TEST(order__another_seed__another_order), TEST(order__sorted__is_not_shuffled))
+TEST_MAIN()

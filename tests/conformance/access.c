@@ -89,7 +89,3 @@ CASE(local_rights__of_the_initiators_region)
     hmreg_remote_close(remote);
     suite_close(fixture, mr);
 }
-
-SUITE_CASES(access, TEST(right__alone__grants_nothing_else),
-            TEST(rights__combined__grant_their_sum), TEST(range__over_the_end__denied),
-            TEST(range__before_the_start__denied), TEST(local_rights__of_the_initiators_region));

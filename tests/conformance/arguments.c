@@ -535,13 +535,3 @@ CASE(null__refused_or_without_effect)
     assert_int_equal(hmreg_mr_lkey(NULL), 0);
     assert_int_equal(hmreg_mr_rkey(NULL), 0);
 }
-
-SUITE_CASES(arguments, TEST(reg__wrong_argument__inval), TEST(reg__each_unknown_bit__refused),
-            TEST(reg__claims_that_host_memory_does_not_keep__inval),
-            TEST(reg__longer_than_max_len__msgsize),
-            TEST(error__leaves_key_and_domain_as_they_were), TEST(regv__wrong_argument__refused),
-            TEST(regattr__wrong_attribute__refused), TEST(dmabuf__wrong_attribute__refused),
-            TEST(regsgl__wrong_segments__inval), TEST(domain_open__wrong_config__refused),
-            TEST(domain_calls__wrong_argument__refused), TEST(library_calls__wrong_argument__inval),
-            TEST(bind__wrong_argument__refused), TEST(refresh__outside_or_with_flags__refused),
-            TEST(null__refused_or_without_effect));

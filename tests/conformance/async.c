@@ -106,6 +106,3 @@ CASE(async__composite__one_event)
     }
     fixture->fabric->async_close(fixture, domain);
 }
-
-SUITE_CASES(async, TEST(async__event_has_the_callers_context), TEST(async__error__no_event),
-            TEST(async__composite__one_event));

@@ -374,13 +374,3 @@ CASE(endpoint__cached_regions__bound_and_enabled)
     assert_fails(hmreg_mr_regattr(fixture->domain, &a.attr, 0, &mr), -EINVAL, "endpoint");
     assert_null(mr);
 }
-
-SUITE_CASES(attributes, TEST(attr__means_what_reg_means),
-            TEST(attr__of_an_older_caller__newer_fields_are_not_read),
-            TEST(attr__size_ends_inside_a_field__inval),
-            TEST(attr__of_a_newer_caller__unknown_fields_must_be_zero),
-            TEST(auth_key__of_another__denied), TEST(dmabuf__callers__its_bytes_are_reached),
-            TEST(dmabuf__of_an_iface_without_runtime__its_bytes_are_reached),
-            TEST(dmabuf__range_behind_its_end__inval),
-            TEST(dmabuf__cached__hit_by_another_descriptor),
-            TEST(endpoint__cached_regions__bound_and_enabled));

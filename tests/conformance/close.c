@@ -87,8 +87,3 @@ CASE(domain_close__cached_region_in_use__busy)
     assert_fails(hmreg_domain_close(fixture->domain), -EBUSY, "1 cached regions");
     hmreg_mr_put(mr);
 }
-
-SUITE_CASES(close, TEST(close__later_access__denied), TEST(close__later_access__others_are_served),
-            TEST(close__of_a_cached_region__inval), TEST(close__while_an_endpoint_is_bound__busy),
-            TEST(domain_close__region_open__busy_without_effect),
-            TEST(domain_close__cached_region_in_use__busy));

@@ -213,7 +213,7 @@ static void all_answer(void *addr, size_t len, int code, const char *words)
     }
 }
 
-static void memory__runtime_fails__eio(void **state)
+TEST(memory__runtime_fails__eio)
 {
     static char some[64];
 
@@ -224,7 +224,7 @@ static void memory__runtime_fails__eio(void **state)
     end();
 }
 
-static void memory__runtime_reports_no_bounds__opnotsupp(void **state)
+TEST(memory__runtime_reports_no_bounds__opnotsupp)
 {
     static char some[64];
 
@@ -235,7 +235,7 @@ static void memory__runtime_reports_no_bounds__opnotsupp(void **state)
     end();
 }
 
-static void memory__claimed_by_two_devices__eexist(void **state)
+TEST(memory__claimed_by_two_devices__eexist)
 {
     static char some[4096];
 
@@ -247,7 +247,7 @@ static void memory__claimed_by_two_devices__eexist(void **state)
     end();
 }
 
-static void memory__leaves_its_allocation__erange(void **state)
+TEST(memory__leaves_its_allocation__erange)
 {
     static char some[8192];
 
@@ -258,7 +258,7 @@ static void memory__leaves_its_allocation__erange(void **state)
     end();
 }
 
-static void memory__not_mapped__efault(void **state)
+TEST(memory__not_mapped__efault)
 {
     begin();
     all_answer((void *)8, 1, -EFAULT, "mapped");
@@ -298,7 +298,7 @@ static void close_taken(void)
 }
 
 /* Export refuses host memory anyway, and registration does not read the mappings. */
-static void memory__maps_cannot_be_read__the_systems_error(void **state)
+TEST(memory__maps_cannot_be_read__the_systems_error)
 {
     static const int errors[] = {EMFILE, ENFILE, EACCES, ENOENT, ENOMEM};
     static char some[64];
@@ -509,7 +509,7 @@ static void every_allocation_fails(int (*call)(void))
     assert_true(failures > 0);
 }
 
-static void allocation_fails__each_call__enomem_then_works(void **state)
+TEST(allocation_fails__each_call__enomem_then_works)
 {
     static int (*const calls[])(void) = {try_reg,  try_regsgl, try_get, try_get_attr,
                                          try_open, try_domain, try_ep,  try_eq,
@@ -524,7 +524,7 @@ static void allocation_fails__each_call__enomem_then_works(void **state)
 }
 
 /* What was opened before the one that fails is closed: both domains close. */
-static void allocation_fails__many_tokens__enomem_and_none_is_open(void **state)
+TEST(allocation_fails__many_tokens__enomem_and_none_is_open)
 {
     begin();
     every_allocation_fails(try_pack_many);
@@ -534,7 +534,7 @@ static void allocation_fails__many_tokens__enomem_and_none_is_open(void **state)
 
 /* ---- opening the library ---------------------------------------------------------------- */
 
-static void open__userfaultfd_asked_for__the_kernels_error(void **state)
+TEST(open__userfaultfd_asked_for__the_kernels_error)
 {
     static const int errors[] = {EPERM, ENOSYS, ENOMEM, EMFILE, ENFILE};
     struct hmreg_config config = {.size = sizeof(config), .monitor = HMREG_MONITOR_USERFAULTFD};
@@ -553,7 +553,7 @@ static void open__userfaultfd_asked_for__the_kernels_error(void **state)
     userfaultfd_errno = 0;
 }
 
-static void open__no_thread_for_the_monitor__eagain(void **state)
+TEST(open__no_thread_for_the_monitor__eagain)
 {
     struct hmreg_config config = {.size = sizeof(config), .monitor = HMREG_MONITOR_USERFAULTFD};
     struct hmreg *lib = NULL;
@@ -571,7 +571,7 @@ static void open__no_thread_for_the_monitor__eagain(void **state)
 
 /* ---- no descriptors left ---------------------------------------------------------------- */
 
-static void descriptors_used_up__pack__emfile(void **state)
+TEST(descriptors_used_up__pack__emfile)
 {
     struct rlimit before, none;
     struct hmreg_domain *domain;
@@ -595,7 +595,7 @@ static void descriptors_used_up__pack__emfile(void **state)
 
 /* ---- the rest --------------------------------------------------------------------------- */
 
-static void bind__more_counters_than_a_region_has__enomem(void **state)
+TEST(bind__more_counters_than_a_region_has__enomem)
 {
     struct hmreg_loopback_counter *counters[9];
 
@@ -610,7 +610,7 @@ static void bind__more_counters_than_a_region_has__enomem(void **state)
     end();
 }
 
-static void loopback_objects__wrong_arguments__inval(void **state)
+TEST(loopback_objects__wrong_arguments__inval)
 {
     struct hmreg_loopback_event event = {.size = 0};
     struct hmreg_loopback_counter *counter = NULL;
@@ -634,7 +634,7 @@ static void loopback_objects__wrong_arguments__inval(void **state)
     end();
 }
 
-static void write__domain_of_the_peer_is_closed__ehostunreach(void **state)
+TEST(write__domain_of_the_peer_is_closed__ehostunreach)
 {
     struct hmreg_domain *domain;
     struct hmreg_remote *remote;
@@ -652,13 +652,4 @@ static void write__domain_of_the_peer_is_closed__ehostunreach(void **state)
     end();
 }
 
-TEST_MAIN(TEST(memory__runtime_fails__eio), TEST(memory__runtime_reports_no_bounds__opnotsupp),
-          TEST(memory__claimed_by_two_devices__eexist), TEST(memory__leaves_its_allocation__erange),
-          TEST(memory__not_mapped__efault), TEST(memory__maps_cannot_be_read__the_systems_error),
-          TEST(allocation_fails__each_call__enomem_then_works),
-          TEST(allocation_fails__many_tokens__enomem_and_none_is_open),
-          TEST(open__userfaultfd_asked_for__the_kernels_error),
-          TEST(open__no_thread_for_the_monitor__eagain), TEST(descriptors_used_up__pack__emfile),
-          TEST(bind__more_counters_than_a_region_has__enomem),
-          TEST(loopback_objects__wrong_arguments__inval),
-          TEST(write__domain_of_the_peer_is_closed__ehostunreach))
+TEST_MAIN()

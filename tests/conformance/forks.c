@@ -134,5 +134,3 @@ CASE(fork__every_call_on_the_parents_objects__perm)
     hmreg_remote_close(parent.remote);
     suite_close(fixture, parent.mr);
 }
-
-SUITE_CASES(forks, TEST(fork__every_call_on_the_parents_objects__perm));

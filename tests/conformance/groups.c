@@ -177,8 +177,3 @@ CASE(group__rails_of_another_order__exdev_without_effect)
     assert_ok(hmreg_mr_close(mr));
     close_pair(&pair);
 }
-
-SUITE_CASES(groups, TEST(group__of_two_providers__both_rails_move_bytes),
-            TEST(group__cached_region__both_rails_move_bytes),
-            TEST(group__segments__offsets_run_through_them_on_each_rail),
-            TEST(group__rails_of_another_order__exdev_without_effect));

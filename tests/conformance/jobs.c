@@ -103,7 +103,3 @@ CASE(job__cancelled_or_wrong__nothing_stays)
     mr = suite_reg(fixture, fixture->memory, 64, HMREG_ACCESS_REMOTE, KEY); /* the key is free */
     suite_close(fixture, mr);
 }
-
-SUITE_CASES(jobs, TEST(job__region_of_pieces__peers_reach_each),
-            TEST(job__hundreds_of_pieces__peers_reach_each),
-            TEST(job__cancelled_or_wrong__nothing_stays));

@@ -205,11 +205,3 @@ CASE(key__of_the_neighbour__opens_only_the_neighbour)
     suite_close(fixture, mr[1]);
     suite_close(fixture, mr[0]);
 }
-
-SUITE_CASES(keys, TEST(requested_key__is_the_regions_key), TEST(requested_key__in_use__enokey),
-            TEST(requested_key__free_again_after_close), TEST(key__all_in_use__enokey),
-            TEST(requested_key__largest__reaches_its_region),
-            TEST(requested_key__no_key_at_all__keyrejected),
-            TEST(key__of_a_region_without_remote_access__is_none),
-            TEST(key__each_region_has_its_own), TEST(key__of_no_region__denied),
-            TEST(key__of_the_neighbour__opens_only_the_neighbour));

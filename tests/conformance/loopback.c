@@ -37,7 +37,7 @@ static int put_from(struct hmreg_domain *from, const struct hmreg_mr *mr)
 
 /* Peers with the domain's key reach a region without a key of its own; peers with a region's key
  * reach that region. */
-static void auth_key__same_as_the_peers__granted(void **state)
+TEST(auth_key__same_as_the_peers__granted)
 {
     static const char *const keys[] = {"", "one", "two", "one and more"};
     enum { DOMAINS = 4 };
@@ -89,7 +89,7 @@ int msync(void *addr, size_t len, int flags)
     return (int)syscall(SYS_msync, addr, len, flags);
 }
 
-static void pmem__written_bytes__are_synced_before_the_write_is_done(void **state)
+TEST(pmem__written_bytes__are_synced_before_the_write_is_done)
 {
     struct hmreg_remote *remote;
     uint64_t addr, key;
@@ -138,7 +138,7 @@ static int read_into(struct fixture *fixture, struct hmreg_remote *remote, void 
 }
 
 /* Each mode names the kind of memory that needs a local region: the system's, or a device's. */
-static void desc__needed_for_the_memory_that_the_mode_names(void **state)
+TEST(desc__needed_for_the_memory_that_the_mode_names)
 {
     static const uint32_t modes[] = {0, HMREG_MR_LOCAL, HMREG_MR_HMEM,
                                      HMREG_MR_LOCAL | HMREG_MR_HMEM};
@@ -177,7 +177,7 @@ static void desc__needed_for_the_memory_that_the_mode_names(void **state)
 
 /* ---- HMREG_MR_RMA_EVENT ----------------------------------------------------------------- */
 
-static void counter__denied_writes__are_not_counted(void **state)
+TEST(counter__denied_writes__are_not_counted)
 {
     struct hmreg_loopback_counter *counter = NULL;
     struct hmreg_remote *remote;
@@ -227,7 +227,7 @@ static void *read_events(void *closure)
     return NULL;
 }
 
-static void event__read_by_another_thread__region_is_in_its_variable(void **state)
+TEST(event__read_by_another_thread__region_is_in_its_variable)
 {
     struct hmreg_loopback_event none = {.size = sizeof(none)};
     struct reader *reader = calloc(1, sizeof(*reader));
@@ -254,7 +254,7 @@ static void event__read_by_another_thread__region_is_in_its_variable(void **stat
 }
 
 /* Nor has a region of a group that the domain is a member of. */
-static void event__of_a_cached_region__none_it_is_complete(void **state)
+TEST(event__of_a_cached_region__none_it_is_complete)
 {
     struct hmreg_loopback_event none = {.size = sizeof(none)};
     struct hmreg_domain *group = NULL;
@@ -286,7 +286,7 @@ static void event__of_a_cached_region__none_it_is_complete(void **state)
 /* ---- HMREG_MR_MMU_NOTIFY ---------------------------------------------------------------- */
 
 /* Nearly all of it is a hole, so that checking each page would take too long. */
-static void mmu_notify__terabytes_with_a_page_in_them__that_page_is_known(void **state)
+TEST(mmu_notify__terabytes_with_a_page_in_them__that_page_is_known)
 {
     const size_t bytes = (size_t)1 << 42;
     struct hmreg_remote *remote;
@@ -322,7 +322,7 @@ static void mmu_notify__terabytes_with_a_page_in_them__that_page_is_known(void *
 
 /* ---- modes ------------------------------------------------------------------------------ */
 
-static void domain_open__wrong_mode__inval(void **state)
+TEST(domain_open__wrong_mode__inval)
 {
     struct hmreg_loopback_config config = {.size = sizeof(config),
                                            .mr_mode = HMREG_MR_BASIC | HMREG_MR_LOCAL};
@@ -337,7 +337,7 @@ static void domain_open__wrong_mode__inval(void **state)
     assert_ok(hmreg_close(lib));
 }
 
-static void remote_open__raw_token_on_a_domain_without_the_mode__exdev(void **state)
+TEST(remote_open__raw_token_on_a_domain_without_the_mode__exdev)
 {
     struct hmreg_remote *remote = NULL;
     struct hmreg_domain *plain;
@@ -392,7 +392,7 @@ static void *refresh_meanwhile(void *closure)
     return NULL;
 }
 
-static void refresh__an_access_is_under_way__waits_and_lets_no_other_in(void **state)
+TEST(refresh__an_access_is_under_way__waits_and_lets_no_other_in)
 {
     int put_rc = -1, refresh_rc = -1, rc;
     pthread_t writer, refresher;
@@ -487,7 +487,7 @@ static int check_peer(const struct hmreg_mr *mr)
 }
 
 /* Those of the monitor, the stats page, a domain that listens and one that is connected. */
-static void descriptors__of_all_the_library_opens__end_with_an_exec(void **state)
+TEST(descriptors__of_all_the_library_opens__end_with_an_exec)
 {
     bool before[MOST_FDS];
     struct hmreg_mr *mr, *cached = NULL;
@@ -530,7 +530,7 @@ static void *make_all(void *closure)
     return NULL;
 }
 
-static void objects__made_by_a_thread_that_ended__used_and_ended_by_another(void **state)
+TEST(objects__made_by_a_thread_that_ended__used_and_ended_by_another)
 {
     struct made made = {.lib = NULL};
     pthread_t thread;
@@ -550,15 +550,4 @@ static void objects__made_by_a_thread_that_ended__used_and_ended_by_another(void
     assert_ok(hmreg_close(made.lib));
 }
 
-TEST_MAIN(TEST(auth_key__same_as_the_peers__granted),
-          TEST(pmem__written_bytes__are_synced_before_the_write_is_done),
-          TEST(desc__needed_for_the_memory_that_the_mode_names),
-          TEST(counter__denied_writes__are_not_counted),
-          TEST(mmu_notify__terabytes_with_a_page_in_them__that_page_is_known),
-          TEST(domain_open__wrong_mode__inval),
-          TEST(remote_open__raw_token_on_a_domain_without_the_mode__exdev),
-          TEST(event__read_by_another_thread__region_is_in_its_variable),
-          TEST(event__of_a_cached_region__none_it_is_complete),
-          TEST(refresh__an_access_is_under_way__waits_and_lets_no_other_in),
-          TEST(descriptors__of_all_the_library_opens__end_with_an_exec),
-          TEST(objects__made_by_a_thread_that_ended__used_and_ended_by_another))
+TEST_MAIN()

@@ -319,14 +319,3 @@ CASE(old_modes__mean_their_bits)
         return;
     assert_true(fixture->info.key_size <= 8);
 }
-
-SUITE_CASES(modes, TEST(virt_addr__peers_address_bytes_as_the_mode_says),
-            TEST(local__operation_without_desc__as_the_mode_says),
-            TEST(allocated__memory_that_comes_later__as_the_mode_says),
-            TEST(allocated__memory_without_the_right__as_the_mode_says),
-            TEST(endpoint__region_unusable_until_bound_and_enabled),
-            TEST(rma_event__counter_counts_remote_writes),
-            TEST(rma_event__region_unusable_until_enabled), TEST(rma_event__flag__taken_or_refused),
-            TEST(pmem__flag__taken_or_refused),
-            TEST(mmu_notify__page_that_came_later__denied_until_refreshed),
-            TEST(old_modes__mean_their_bits));

@@ -127,9 +127,3 @@ CASE(atomic__right_to_be_read__denied)
     assert_memory_equal(fixture->memory + 64, &start, sizeof(start));
     suite_check_report(fixture, rc, -EACCES);
 }
-
-SUITE_CASES(operations, TEST(message__rights_to_send_and_to_receive__serve_it),
-            TEST(message__into_a_region_for_sends__denied_where_regions_are_needed),
-            TEST(atomic__right_to_be_written__covers_it),
-            TEST(atomic__that_fetches__returns_the_old_value),
-            TEST(atomic__right_to_be_read__denied));

@@ -331,12 +331,3 @@ CASE(optional_access__beyond_the_providers__badflags)
         assert_null(mr);
     }
 }
-
-SUITE_CASES(options, TEST(option__of_an_older_caller__not_read),
-            TEST(ordering__relaxed__bytes_arrive), TEST(ordering__strict__done_or_refused),
-            TEST(on_demand__each_value__done_or_refused), TEST(atomics__on__granted_or_refused),
-            TEST(atomics__off__denied_or_refused),
-            TEST(iova__callers__peers_address_the_bytes_by_it), TEST(iova__0__peers_use_offsets),
-            TEST(iova__of_the_initiators_region__local_addr_serves),
-            TEST(iova__of_segments__they_follow_each_other),
-            TEST(optional_access__beyond_the_providers__badflags));

@@ -716,7 +716,7 @@ static unsigned long from_environment(const char *name, unsigned long otherwise)
     return value ? strtoul(value, NULL, 0) : otherwise;
 }
 
-static void random_sequences__answer_as_the_model_of_the_manual(void **state)
+TEST(random_sequences__answer_as_the_model_of_the_manual)
 {
     unsigned long ops = from_environment("HMREG_TEST_OPS", 1000000);
     size_t bytes = MODEL_PAGES * (size_t)sysconf(_SC_PAGESIZE);
@@ -753,4 +753,4 @@ static void random_sequences__answer_as_the_model_of_the_manual(void **state)
     print_message("seed %lu: %lu operations, no difference\n", t.seed, ops);
 }
 
-TEST_MAIN(TEST(random_sequences__answer_as_the_model_of_the_manual))
+TEST_MAIN()

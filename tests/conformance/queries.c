@@ -253,8 +253,3 @@ CASE(success__leaves_the_last_error)
     close_objects(&objects);
     assert_memory_equal(hmreg_last_error(), &before, sizeof(before));
 }
-
-SUITE_CASES(queries, TEST(query__returns_what_was_registered),
-            TEST(query__of_older_and_newer_callers), TEST(pack__room_for_the_token),
-            TEST(remote_open__bytes_that_are_no_token__badmsg), TEST(remote_addr__outside__range),
-            TEST(success__leaves_the_last_error));

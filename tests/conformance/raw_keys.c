@@ -72,7 +72,3 @@ CASE(map_raw__wrong_arguments__refused)
     assert_fails(hmreg_mr_unmap_key(fixture->domain, 1), -EINVAL, "not mapped");
     assert_int_equal(key, 1);
 }
-
-SUITE_CASES(raw_keys, TEST(raw_attr__returns_size_base_and_key),
-            TEST(map_raw__key_works_at_the_peer_until_unmapped),
-            TEST(map_raw__wrong_arguments__refused));

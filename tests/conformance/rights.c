@@ -67,7 +67,7 @@ static bool write_there(void *self, uint64_t addr, uint64_t key, char byte)
     return false;
 }
 
-static void peer__after_each_end__reaches_as_long_as_promised(void **state)
+TEST(peer__after_each_end__reaches_as_long_as_promised)
 {
     struct hmreg_domain_config one = {
         .size = sizeof(one), .max_regions = 1, .max_bytes = HMREG_LIMIT_NONE};
@@ -97,4 +97,4 @@ static void peer__after_each_end__reaches_as_long_as_promised(void **state)
     assert_ok(hmreg_close(lib));
 }
 
-TEST_MAIN(TEST(peer__after_each_end__reaches_as_long_as_promised))
+TEST_MAIN()

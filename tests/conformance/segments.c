@@ -258,11 +258,3 @@ CASE(regsgl__a_segment_fails__nothing_stays)
     close(read_only);
     close(fd);
 }
-
-SUITE_CASES(segments, TEST(regv__ranges_form_one_region),
-            TEST(regv__ranges_that_overlap__each_is_reached_whole),
-            TEST(regsgl__host_segments_form_one_region), TEST(regattr__segments_form_one_region),
-            TEST(get_attr__segments__one_region_for_the_same_list),
-            TEST(regsgl__dmabuf_segments_form_one_region),
-            TEST(regsgl__unlike_segments__inval_with_the_reason),
-            TEST(regsgl__a_segment_fails__nothing_stays));

@@ -168,20 +168,10 @@ void suite_run(const char *name, suite_body *body)
 
 int main(int argc, char **argv)
 {
-    static const struct suite_cases *const all[] = {
-        &arguments_cases, &attributes_cases, &keys_cases,    &raw_keys_cases,
-        &access_cases,    &operations_cases, &options_cases, &modes_cases,
-        &segments_cases,  &jobs_cases,       &tokens_cases,  &queries_cases,
-        &close_cases,     &async_cases,      &forks_cases,   &groups_cases};
-    struct test_case cases[MAX_CASES];
-    size_t count = 0;
     int rc;
 
     take_fabric(argc > 1 ? argv[1] : "");
-    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
-        for (size_t k = 0; k < all[i]->count; k++)
-            cases[count++] = all[i]->cases[k];
-    rc = test_main(argc > 1 ? argc - 1 : argc, argv + (argc > 1), cases, count);
+    rc = test_main(argc > 1 ? argc - 1 : argc, argv + (argc > 1));
     for (unsigned i = 0; i < row_count; i++)
         print_row(fabric.name, &rows[i]);
     return rc;

@@ -116,25 +116,11 @@ void suite_run(const char *name, suite_body *body);
 
 #define CASE(name)                                                                                 \
     static suite_body name##_in;                                                                   \
-    static void name(void **state)                                                                 \
+    TEST(name)                                                                                     \
     {                                                                                              \
         suite_run(#name, name##_in);                                                               \
     }                                                                                              \
     static void name##_in(struct suite_fixture *fixture)
-
-/* Each file of cases. */
-struct suite_cases {
-    const struct test_case *cases;
-    size_t count;
-};
-#define SUITE_CASES(file, ...)                                                                     \
-    static const struct test_case file##_list[] = {__VA_ARGS__};                                   \
-    const struct suite_cases file##_cases = {file##_list,                                          \
-                                             sizeof(file##_list) / sizeof(file##_list[0])}
-
-extern const struct suite_cases arguments_cases, attributes_cases, keys_cases, raw_keys_cases,
-    access_cases, operations_cases, options_cases, modes_cases, segments_cases, queries_cases,
-    close_cases, async_cases, forks_cases, groups_cases, jobs_cases, tokens_cases;
 
 /* Notes another result than "passed"; the case continues. */
 void suite_supplied(const char *format, ...) __attribute__((format(printf, 1, 2)));

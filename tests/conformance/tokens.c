@@ -416,19 +416,3 @@ CASE(flatten__several_segments__exdev)
     hmreg_remote_close(remote);
     suite_close(fixture, mr);
 }
-
-SUITE_CASES(tokens, TEST(pack_range__part_of_a_region__exactly_those_bytes),
-            TEST(pack_range__cached_region_that_is_larger__the_buffer_alone),
-            TEST(get_many__ranges_of_a_region_and_others__each_reached_by_a_peer),
-            TEST(pack_range__address_beyond_the_part__the_fabric_permits_it),
-            TEST(pack_range__all_of_a_region__its_token),
-            TEST(pack_range__ranges_that_follow_each_other__over_the_border),
-            TEST(pack_range__ranges_apart__each_alone),
-            TEST(pack_range__dmabuf_segments__by_their_addresses),
-            TEST(pack_range__wrong_arguments__refused_by_name),
-            TEST(pack_many__regions__opened_in_one_call),
-            TEST(pack_many__first_of_them__opened_alone),
-            TEST(pack_many__wrong_arguments__refused_and_nothing_written),
-            TEST(open_many__wrong_arguments_or_tokens__none_is_open),
-            TEST(flatten__one_segment__the_addresses_of_remote_addr),
-            TEST(flatten__several_segments__exdev));

@@ -374,7 +374,7 @@ static void run(const struct plan_kind *kind)
     munmap(traces[WITH], sizeof(struct trace));
 }
 
-static void userfaultfd__beside_gets_and_puts__the_program_sees_no_difference(void **state)
+TEST(userfaultfd__beside_gets_and_puts__the_program_sees_no_difference)
 {
     static const struct plan_kind kind = {.name = "userfaultfd",
                                           .monitor = HMREG_MONITOR_USERFAULTFD,
@@ -384,7 +384,7 @@ static void userfaultfd__beside_gets_and_puts__the_program_sees_no_difference(vo
     run(&kind);
 }
 
-static void memhooks__beside_gets_and_puts__the_program_sees_no_difference(void **state)
+TEST(memhooks__beside_gets_and_puts__the_program_sees_no_difference)
 {
     static const struct plan_kind kind = {
         .name = "memhooks", .monitor = HMREG_MONITOR_MEMHOOKS, .caches = true};
@@ -392,14 +392,14 @@ static void memhooks__beside_gets_and_puts__the_program_sees_no_difference(void 
     run(&kind);
 }
 
-static void default__beside_gets_and_puts__the_program_sees_no_difference(void **state)
+TEST(default__beside_gets_and_puts__the_program_sees_no_difference)
 {
     static const struct plan_kind kind = {.name = "default", .caches = true};
 
     run(&kind);
 }
 
-static void import__beside_gets_and_puts__the_program_sees_no_difference(void **state)
+TEST(import__beside_gets_and_puts__the_program_sees_no_difference)
 {
     static const struct plan_kind kind = {
         .name = "import", .monitor = HMREG_MONITOR_IMPORT, .caches = true, .reports = true};
@@ -407,7 +407,7 @@ static void import__beside_gets_and_puts__the_program_sees_no_difference(void **
     run(&kind);
 }
 
-static void disabled__beside_gets_and_puts__the_program_sees_no_difference(void **state)
+TEST(disabled__beside_gets_and_puts__the_program_sees_no_difference)
 {
     static const struct plan_kind kind = {.name = "disabled", .monitor = HMREG_MONITOR_DISABLED};
 
@@ -427,14 +427,6 @@ static void fix_addresses(char **argv)
 
 int main(int argc, char **argv)
 {
-    static const struct test_case cases[] = {
-        TEST(userfaultfd__beside_gets_and_puts__the_program_sees_no_difference),
-        TEST(memhooks__beside_gets_and_puts__the_program_sees_no_difference),
-        TEST(default__beside_gets_and_puts__the_program_sees_no_difference),
-        TEST(import__beside_gets_and_puts__the_program_sees_no_difference),
-        TEST(disabled__beside_gets_and_puts__the_program_sees_no_difference),
-    };
-
     fix_addresses(argv);
-    return test_main(argc, argv, cases, sizeof(cases) / sizeof(cases[0]));
+    return test_main(argc, argv);
 }

@@ -142,7 +142,7 @@ static void each_fails(const struct hmreg_topology_config *config, const char *c
     assert_ok(hmreg_close(lib));
 }
 
-static void affinity__tree__each_call_fails_once(void **state)
+TEST(affinity__tree__each_call_fails_once)
 {
     static const char *const expected[] = {
         "calloc", "realloc", "scandir", "realpath", "open", "fdopen", "syscall(move_pages)", NULL};
@@ -158,7 +158,7 @@ static void affinity__tree__each_call_fails_once(void **state)
 }
 
 #ifdef HMREG_AFFINITY_HWLOC
-static void affinity__exported_file__each_call_fails_once(void **state)
+TEST(affinity__exported_file__each_call_fails_once)
 {
     static const char *const expected[] = {"calloc",
                                            "realloc",
@@ -178,7 +178,7 @@ static void affinity__exported_file__each_call_fails_once(void **state)
 }
 #endif
 
-static void affinity__this_machine__each_call_fails_once(void **state)
+TEST(affinity__this_machine__each_call_fails_once)
 {
     static const char *const expected[] = {"scandir",
 #ifdef HMREG_AFFINITY_HWLOC
@@ -190,8 +190,4 @@ static void affinity__this_machine__each_call_fails_once(void **state)
     each_fails(NULL, expected);
 }
 
-TEST_MAIN(TEST(affinity__tree__each_call_fails_once),
-#ifdef HMREG_AFFINITY_HWLOC
-          TEST(affinity__exported_file__each_call_fails_once),
-#endif
-          TEST(affinity__this_machine__each_call_fails_once))
+TEST_MAIN()

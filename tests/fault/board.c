@@ -51,7 +51,7 @@ static const char *open_with(unsigned nth, struct hmreg **lib)
     return fired;
 }
 
-static void page__cannot_be_had__works_and_is_not_shown(void **state)
+TEST(page__cannot_be_had__works_and_is_not_shown)
 {
     static const char *const calls[] = {"memfd_create", "fallocate", "mmap", "fcntl(F_ADD_SEALS)"};
     unsigned unseen[4] = {0};
@@ -77,7 +77,7 @@ static void page__cannot_be_had__works_and_is_not_shown(void **state)
             fail_msg("no failure of %s left the page away", calls[i]);
 }
 
-static void page__no_descriptor_left__works_and_is_not_shown(void **state)
+TEST(page__no_descriptor_left__works_and_is_not_shown)
 {
     struct rlimit before, none;
     struct hmreg *lib;
@@ -95,7 +95,7 @@ static void page__no_descriptor_left__works_and_is_not_shown(void **state)
     assert_ok(hmreg_close(lib));
 }
 
-static void page__longer_than_files_may_be__works_and_is_not_shown(void **state)
+TEST(page__longer_than_files_may_be__works_and_is_not_shown)
 {
     struct rlimit before, little;
     struct hmreg *lib;
@@ -129,7 +129,7 @@ static int locked(void)
     return hmreg_close(lib) ? 2 : 0;
 }
 
-static void page__memory_locked_up_to_the_limit__opens_all_the_same(void **state)
+TEST(page__memory_locked_up_to_the_limit__opens_all_the_same)
 {
     int status;
     pid_t pid;
@@ -145,7 +145,7 @@ static void page__memory_locked_up_to_the_limit__opens_all_the_same(void **state
     assert_int_equal(WEXITSTATUS(status), 0);
 }
 
-static void row__no_memory__the_caller_counts(void **state)
+TEST(row__no_memory__the_caller_counts)
 {
     static struct stats_page none;
     struct cache_stats stats;
@@ -158,8 +158,4 @@ static void row__no_memory__the_caller_counts(void **state)
     cache_stats_close(&stats);
 }
 
-TEST_MAIN(TEST(page__cannot_be_had__works_and_is_not_shown),
-          TEST(page__no_descriptor_left__works_and_is_not_shown),
-          TEST(page__longer_than_files_may_be__works_and_is_not_shown),
-          TEST(page__memory_locked_up_to_the_limit__opens_all_the_same),
-          TEST(row__no_memory__the_caller_counts))
+TEST_MAIN()

@@ -59,7 +59,7 @@ static void touch(const struct fixture *fixture, unsigned count)
 
 /* ---- the fabric ------------------------------------------------------------------------- */
 
-static void reg__each_error__returned_after_one_try(void **state)
+TEST(reg__each_error__returned_after_one_try)
 {
     static const int codes[] = {-EINVAL,   -EFAULT, -EACCES, -EOPNOTSUPP, -EIO,   -EPERM,
                                 -ENOTCONN, -EAGAIN, -EMFILE, -EBUSY,      -E2BIG, -EKEYREJECTED};
@@ -83,7 +83,7 @@ static void reg__each_error__returned_after_one_try(void **state)
     fixture_close(&fixture);
 }
 
-static void reg__failed_once__the_next_get_registers(void **state)
+TEST(reg__failed_once__the_next_get_registers)
 {
     struct fixture fixture;
 
@@ -95,7 +95,7 @@ static void reg__failed_once__the_next_get_registers(void **state)
     fixture_close(&fixture);
 }
 
-static void reg__no_room__the_least_recently_used_makes_room(void **state)
+TEST(reg__no_room__the_least_recently_used_makes_room)
 {
     struct hmreg_mr *mr = NULL;
     struct fixture fixture;
@@ -112,7 +112,7 @@ static void reg__no_room__the_least_recently_used_makes_room(void **state)
     fixture_close(&fixture);
 }
 
-static void reg__no_room_for_long__twice_as_many_go_each_time(void **state)
+TEST(reg__no_room_for_long__twice_as_many_go_each_time)
 {
     struct fixture fixture;
 
@@ -125,7 +125,7 @@ static void reg__no_room_for_long__twice_as_many_go_each_time(void **state)
     fixture_close(&fixture);
 }
 
-static void reg__no_room_and_all_pinned__fails_after_one_try(void **state)
+TEST(reg__no_room_and_all_pinned__fails_after_one_try)
 {
     struct hmreg_mr *held[2];
     struct fixture fixture;
@@ -144,7 +144,7 @@ static void reg__no_room_and_all_pinned__fails_after_one_try(void **state)
     fixture_close(&fixture);
 }
 
-static void reg__no_space__evicts_too(void **state)
+TEST(reg__no_space__evicts_too)
 {
     struct fixture fixture;
 
@@ -157,7 +157,7 @@ static void reg__no_space__evicts_too(void **state)
 }
 
 /* Cached regions use keys, and a fabric with keys of one byte has few. */
-static void reg__no_key_left__evicts_too(void **state)
+TEST(reg__no_key_left__evicts_too)
 {
     struct hmreg_config config = {.size = sizeof(config), .monitor = HMREG_MONITOR_IMPORT};
     struct hmreg_loopback_config loopback = {.size = sizeof(loopback), .key_size = 1};
@@ -173,7 +173,7 @@ static void reg__no_key_left__evicts_too(void **state)
     fixture_close(&fixture);
 }
 
-static void reg__no_room__other_caches_of_the_domain_make_room(void **state)
+TEST(reg__no_room__other_caches_of_the_domain_make_room)
 {
     struct fixture fixture;
 
@@ -186,7 +186,7 @@ static void reg__no_room__other_caches_of_the_domain_make_room(void **state)
     fixture_close(&fixture);
 }
 
-static void reg__no_room_in_a_domain_without_cache__nothing_to_evict(void **state)
+TEST(reg__no_room_in_a_domain_without_cache__nothing_to_evict)
 {
     struct hmreg_domain_config config = {.size = sizeof(config), .flags = HMREG_DOMAIN_NO_CACHE};
     struct hmreg_mr *held;
@@ -244,7 +244,7 @@ void *__wrap_malloc(size_t size)
     return __real_malloc(size);
 }
 
-static void calloc__each_fails_in_turn__enomem_and_nothing_lost(void **state)
+TEST(calloc__each_fails_in_turn__enomem_and_nothing_lost)
 {
     struct fixture fixture;
     int failures = 0, rc;
@@ -266,7 +266,7 @@ static void calloc__each_fails_in_turn__enomem_and_nothing_lost(void **state)
 }
 
 /* Without memory for its thread cache a thread takes the slow path. */
-static void calloc__fails_for_what_threads_remember__hits_all_the_same(void **state)
+TEST(calloc__fails_for_what_threads_remember__hits_all_the_same)
 {
     struct fixture fixture;
     uint64_t key;
@@ -286,7 +286,7 @@ static void calloc__fails_for_what_threads_remember__hits_all_the_same(void **st
     fixture_close(&fixture);
 }
 
-static void calloc__fails_in_domain_open__enomem(void **state)
+TEST(calloc__fails_in_domain_open__enomem)
 {
     struct hmreg *lib;
 
@@ -305,7 +305,7 @@ static void calloc__fails_in_domain_open__enomem(void **state)
     }
 }
 
-static void calloc__fails_in_open__enomem(void **state)
+TEST(calloc__fails_in_open__enomem)
 {
     struct hmreg *lib = NULL;
     int rc, failures = -1;
@@ -371,19 +371,19 @@ static void run_without_userfaultfd(int errnum)
     assert_int_equal(status, 0);
 }
 
-static void open__userfaultfd_not_permitted__eperm_or_memhooks(void **state)
+TEST(open__userfaultfd_not_permitted__eperm_or_memhooks)
 {
     vendors_reset();
     run_without_userfaultfd(EPERM);
 }
 
-static void open__userfaultfd_not_built_in__enosys_or_memhooks(void **state)
+TEST(open__userfaultfd_not_built_in__enosys_or_memhooks)
 {
     vendors_reset();
     run_without_userfaultfd(ENOSYS);
 }
 
-static void open__no_descriptor_left__emfile_and_nothing_lost(void **state)
+TEST(open__no_descriptor_left__emfile_and_nothing_lost)
 {
     struct hmreg_config config = {.size = sizeof(config), .monitor = HMREG_MONITOR_USERFAULTFD};
     struct rlimit before, few;
@@ -411,7 +411,7 @@ static void open__no_descriptor_left__emfile_and_nothing_lost(void **state)
 }
 
 /* Another userfaultfd of the process watches the memory already. */
-static void watch__anothers_userfaultfd_is_there__served_uncached(void **state)
+TEST(watch__anothers_userfaultfd_is_there__served_uncached)
 {
     int fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK | UFFD_USER_MODE_ONLY);
     struct uffdio_api api = {.api = UFFD_API};
@@ -435,7 +435,7 @@ static void watch__anothers_userfaultfd_is_there__served_uncached(void **state)
 
 /* ---- vendors ---------------------------------------------------------------------------- */
 
-static void resolve__fails__error_returned_and_nothing_registered(void **state)
+TEST(resolve__fails__error_returned_and_nothing_registered)
 {
     struct fixture fixture;
 
@@ -448,7 +448,7 @@ static void resolve__fails__error_returned_and_nothing_registered(void **state)
 }
 
 /* The identity after registering is not available: it is unknown what was registered. */
-static void identity__fails_after_registering__never_cached(void **state)
+TEST(identity__fails_after_registering__never_cached)
 {
     struct hmreg_mr *mr;
     struct fixture fixture;
@@ -464,20 +464,4 @@ static void identity__fails_after_registering__never_cached(void **state)
     fixture_close(&fixture);
 }
 
-TEST_MAIN(TEST(reg__each_error__returned_after_one_try),
-          TEST(reg__failed_once__the_next_get_registers),
-          TEST(reg__no_room__the_least_recently_used_makes_room),
-          TEST(reg__no_room_for_long__twice_as_many_go_each_time),
-          TEST(reg__no_room_and_all_pinned__fails_after_one_try), TEST(reg__no_space__evicts_too),
-          TEST(reg__no_key_left__evicts_too),
-          TEST(reg__no_room__other_caches_of_the_domain_make_room),
-          TEST(reg__no_room_in_a_domain_without_cache__nothing_to_evict),
-          TEST(calloc__each_fails_in_turn__enomem_and_nothing_lost),
-          TEST(calloc__fails_for_what_threads_remember__hits_all_the_same),
-          TEST(calloc__fails_in_domain_open__enomem), TEST(calloc__fails_in_open__enomem),
-          TEST(open__userfaultfd_not_permitted__eperm_or_memhooks),
-          TEST(open__userfaultfd_not_built_in__enosys_or_memhooks),
-          TEST(open__no_descriptor_left__emfile_and_nothing_lost),
-          TEST(watch__anothers_userfaultfd_is_there__served_uncached),
-          TEST(resolve__fails__error_returned_and_nothing_registered),
-          TEST(identity__fails_after_registering__never_cached))
+TEST_MAIN()

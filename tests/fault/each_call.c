@@ -374,17 +374,17 @@ static void each_call_fails(int (*go)(struct way *way))
     free_pieces();
 }
 
-static void each_call_fails__host_memory(void **state)
+TEST(each_call_fails__host_memory)
 {
     each_call_fails(host_way);
 }
 
-static void each_call_fails__device_memory(void **state)
+TEST(each_call_fails__device_memory)
 {
     each_call_fails(device_way);
 }
 
-static void each_call_fails__many_ranges(void **state)
+TEST(each_call_fails__many_ranges)
 {
     each_call_fails(many_ranges_way);
 }
@@ -402,38 +402,38 @@ static void refuse_once(void)
     free_pieces();
 }
 
-static void each_call_fails__split_range(void **state)
+TEST(each_call_fails__split_range)
 {
     refuse_once();
     each_call_fails(split_way);
 }
 
-static void each_call_fails__cached(void **state)
+TEST(each_call_fails__cached)
 {
     each_call_fails(cached_way);
 }
 
-static void each_call_fails__many_cached(void **state)
+TEST(each_call_fails__many_cached)
 {
     each_call_fails(cached_many_way);
 }
 
-static void each_call_fails__cached_segments(void **state)
+TEST(each_call_fails__cached_segments)
 {
     each_call_fails(cached_segments_way);
 }
 
-static void each_call_fails__bound_objects(void **state)
+TEST(each_call_fails__bound_objects)
 {
     each_call_fails(objects_way);
 }
 
-static void each_call_fails__endpoints_of_a_group(void **state)
+TEST(each_call_fails__endpoints_of_a_group)
 {
     each_call_fails(endpoints_way);
 }
 
-static void each_call_fails__allocation(void **state)
+TEST(each_call_fails__allocation)
 {
     each_call_fails(allocating_way);
 }
@@ -458,16 +458,11 @@ static int wire_way(struct way *way)
     return rc;
 }
 
-static void each_call_fails__to_another_process(void **state)
+TEST(each_call_fails__to_another_process)
 {
     target_start(&target, NULL);
     each_call_fails(wire_way);
     target_end(&target);
 }
 
-TEST_MAIN(TEST(each_call_fails__host_memory), TEST(each_call_fails__device_memory),
-          TEST(each_call_fails__many_ranges), TEST(each_call_fails__split_range),
-          TEST(each_call_fails__cached), TEST(each_call_fails__many_cached),
-          TEST(each_call_fails__cached_segments), TEST(each_call_fails__bound_objects),
-          TEST(each_call_fails__endpoints_of_a_group), TEST(each_call_fails__allocation),
-          TEST(each_call_fails__to_another_process))
+TEST_MAIN()

@@ -281,21 +281,19 @@ static const char *const with_any[] = {"pthread_key_create", "pthread_create", "
                                        "syscall(membarrier)", NULL};
 static const char *const with_hooks[] = {"pthread_key_create", "mmap", NULL};
 
-static void first__userfaultfd__each_call_fails_once(void **state)
+TEST(first__userfaultfd__each_call_fails_once)
 {
     each_fails(HMREG_MONITOR_USERFAULTFD, with_kernel);
 }
 
-static void first__whatever_there_is__each_call_fails_once(void **state)
+TEST(first__whatever_there_is__each_call_fails_once)
 {
     each_fails(HMREG_MONITOR_DEFAULT, with_any);
 }
 
-static void first__memhooks__each_call_fails_once(void **state)
+TEST(first__memhooks__each_call_fails_once)
 {
     each_fails(HMREG_MONITOR_MEMHOOKS, with_hooks);
 }
 
-TEST_MAIN(TEST(first__userfaultfd__each_call_fails_once),
-          TEST(first__whatever_there_is__each_call_fails_once),
-          TEST(first__memhooks__each_call_fails_once))
+TEST_MAIN()

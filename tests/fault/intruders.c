@@ -162,7 +162,7 @@ static void assert_unharmed(const struct target *target)
     initiator_close(&initiator);
 }
 
-static void intruder__header_that_is_none__is_dropped(void **state)
+TEST(intruder__header_that_is_none__is_dropped)
 {
     struct header bad[5] = {granted, granted, granted, granted, granted};
     struct target target;
@@ -183,7 +183,7 @@ static void intruder__header_that_is_none__is_dropped(void **state)
     target_end(&target);
 }
 
-static void intruder__requests_beyond_its_rights__error_and_still_connected(void **state)
+TEST(intruder__requests_beyond_its_rights__error_and_still_connected)
 {
     static const struct {
         uint64_t key, addr, len;
@@ -215,7 +215,7 @@ static void intruder__requests_beyond_its_rights__error_and_still_connected(void
     target_end(&target);
 }
 
-static void intruder__leaves_in_the_middle__others_are_served(void **state)
+TEST(intruder__leaves_in_the_middle__others_are_served)
 {
     char half[50] = {0};
     struct target target;
@@ -236,7 +236,7 @@ static void intruder__leaves_in_the_middle__others_are_served(void **state)
 }
 
 /* Requests more than a socket buffers and never reads. */
-static void intruder__does_not_read_what_it_asked_for__others_are_served(void **state)
+TEST(intruder__does_not_read_what_it_asked_for__others_are_served)
 {
     struct header header = granted;
     struct target target;
@@ -252,7 +252,7 @@ static void intruder__does_not_read_what_it_asked_for__others_are_served(void **
     target_end(&target);
 }
 
-static void intruder__of_another_user__is_dropped(void **state)
+TEST(intruder__of_another_user__is_dropped)
 {
     struct target target;
     pid_t child;
@@ -284,7 +284,7 @@ static void intruder__of_another_user__is_dropped(void **state)
 /* ---- without a token -------------------------------------------------------------------- */
 
 /* The socket's name is in /proc/net/unix, and the key is easy to guess. */
-static void intruder__without_the_secret__is_dropped(void **state)
+TEST(intruder__without_the_secret__is_dropped)
 {
     struct target target;
     struct hello bad[4];
@@ -308,7 +308,7 @@ static void intruder__without_the_secret__is_dropped(void **state)
 }
 
 /* A request as before there were secrets. */
-static void intruder__request_without_a_hello__is_dropped(void **state)
+TEST(intruder__request_without_a_hello__is_dropped)
 {
     struct target target;
     int fd;
@@ -322,7 +322,7 @@ static void intruder__request_without_a_hello__is_dropped(void **state)
 }
 
 /* The secret in a token is changed: its domain is not reached, in this process as in another. */
-static void token__with_another_secret__hostunreach(void **state)
+TEST(token__with_another_secret__hostunreach)
 {
     static char region[100];
     uint8_t token[512];
@@ -367,7 +367,7 @@ static void become_overflow_user(void)
 }
 
 /* In the target's user namespace every user without a number there looks like the target's own. */
-static void intruder__user_id_that_is_not_mapped__is_dropped(void **state)
+TEST(intruder__user_id_that_is_not_mapped__is_dropped)
 {
     struct target target;
     pid_t child;
@@ -448,7 +448,7 @@ static void start_dripping(const struct target_page *page, struct dripper drippe
 
 /* While they send, others are served. At last each of them loses its connection, although it never
  * stopped to send. */
-static void intruders__a_byte_at_a_time__delay_nobody_and_end(void **state)
+TEST(intruders__a_byte_at_a_time__delay_nobody_and_end)
 {
     struct dripper drippers[3];
     struct initiator initiator;
@@ -475,7 +475,7 @@ static void intruders__a_byte_at_a_time__delay_nobody_and_end(void **state)
 }
 
 /* Connections without the secret take no place of those that have it. */
-static void intruders__many_that_send_nothing__others_keep_their_connection(void **state)
+TEST(intruders__many_that_send_nothing__others_keep_their_connection)
 {
     enum { STRANGERS = 400 };
     struct header header = granted;
@@ -537,7 +537,7 @@ static int free_descriptors(const struct target *target)
 
 /* Peers that have the secret and keep their connections get a part of the target's descriptors, the
  * program the others; newcomers are answered in place of the peer that was served longest ago. */
-static void intruders__more_than_descriptors__program_keeps_most_and_all_are_answered(void **state)
+TEST(intruders__more_than_descriptors__program_keeps_most_and_all_are_answered)
 {
     enum { FIRST = FEW_FDS / 2, PEERS = 3 * FEW_FDS };
     struct header header = granted;
@@ -576,7 +576,7 @@ static bool answers(int fd)
 }
 
 /* They displace no connection that has the secret, even where no place is free. */
-static void intruders__without_the_secret_and_no_place_free__displace_nobody(void **state)
+TEST(intruders__without_the_secret_and_no_place_free__displace_nobody)
 {
     enum { PEERS = FEW_FDS / 4 };
     struct hello bad = {.magic = HELLO_MAGIC};
@@ -606,7 +606,7 @@ static void intruders__without_the_secret_and_no_place_free__displace_nobody(voi
 }
 
 /* Peers that have the secret displace idle ones: a request in progress goes on. */
-static void intruders__more_than_places__requests_in_progress_go_on(void **state)
+TEST(intruders__more_than_places__requests_in_progress_go_on)
 {
     enum { PEERS = FEW_FDS };
     char data[100] = {0};
@@ -697,7 +697,7 @@ static int write_to_impostor(struct impostor *impostor)
 }
 
 /* Its bytes and the error "no answer" add up to 0, or to more. */
-static void target__sends_part_of_a_status__hostunreach(void **state)
+TEST(target__sends_part_of_a_status__hostunreach)
 {
     static const uint8_t parts[][3] = {
         {EHOSTUNREACH}, {EHOSTUNREACH + 5}, {0, 1}, {0xff, 0xff, 0xff}};
@@ -711,7 +711,7 @@ static void target__sends_part_of_a_status__hostunreach(void **state)
         }
 }
 
-static void target__sends_a_status_that_is_none__eio(void **state)
+TEST(target__sends_a_status_that_is_none__eio)
 {
     static const int32_t statuses[] = {1, INT32_MAX, -4096, INT32_MIN};
     static struct impostor impostor;
@@ -725,7 +725,7 @@ static void target__sends_a_status_that_is_none__eio(void **state)
 
 /* What the initiator's stack had before is in none of a request's bytes: the compiler fills it here
  * (CMakeLists.txt), so that a byte that nothing has set is not 0. */
-static void initiator__asks_a_hostile_target__tells_nothing_else(void **state)
+TEST(initiator__asks_a_hostile_target__tells_nothing_else)
 {
     const int32_t refusal = -EACCES;
     static struct impostor impostor;
@@ -743,7 +743,7 @@ static void initiator__asks_a_hostile_target__tells_nothing_else(void **state)
 /* ---- a target that is closed meanwhile -------------------------------------------------- */
 
 /* The domain and the slow initiator are in this process. */
-static void target__closed_while_an_initiator_keeps_it_busy__does_not_wait(void **state)
+TEST(target__closed_while_an_initiator_keeps_it_busy__does_not_wait)
 {
     static char region[TARGET_BYTES];
     static struct target_page page;
@@ -769,21 +769,4 @@ static void target__closed_while_an_initiator_keeps_it_busy__does_not_wait(void 
     assert_ok(hmreg_close(lib));
 }
 
-TEST_MAIN(TEST(intruder__header_that_is_none__is_dropped),
-          TEST(intruder__requests_beyond_its_rights__error_and_still_connected),
-          TEST(intruder__leaves_in_the_middle__others_are_served),
-          TEST(intruder__does_not_read_what_it_asked_for__others_are_served),
-          TEST(intruder__of_another_user__is_dropped),
-          TEST(intruder__without_the_secret__is_dropped),
-          TEST(intruder__request_without_a_hello__is_dropped),
-          TEST(token__with_another_secret__hostunreach),
-          TEST(intruder__user_id_that_is_not_mapped__is_dropped),
-          TEST(intruders__a_byte_at_a_time__delay_nobody_and_end),
-          TEST(intruders__many_that_send_nothing__others_keep_their_connection),
-          TEST(intruders__more_than_descriptors__program_keeps_most_and_all_are_answered),
-          TEST(intruders__without_the_secret_and_no_place_free__displace_nobody),
-          TEST(intruders__more_than_places__requests_in_progress_go_on),
-          TEST(target__sends_part_of_a_status__hostunreach),
-          TEST(target__sends_a_status_that_is_none__eio),
-          TEST(initiator__asks_a_hostile_target__tells_nothing_else),
-          TEST(target__closed_while_an_initiator_keeps_it_busy__does_not_wait))
+TEST_MAIN()

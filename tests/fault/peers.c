@@ -24,7 +24,7 @@ static char bytes[TARGET_BYTES];
 
 /* ---- targets that end ------------------------------------------------------------------- */
 
-static void target__killed__hostunreach_from_then_on(void **state)
+TEST(target__killed__hostunreach_from_then_on)
 {
     struct initiator initiator;
     struct target target;
@@ -45,7 +45,7 @@ static void target__killed__hostunreach_from_then_on(void **state)
     target_end(&target);
 }
 
-static void target__gone_before_the_first_access__hostunreach(void **state)
+TEST(target__gone_before_the_first_access__hostunreach)
 {
     struct initiator initiator;
     struct target target;
@@ -100,7 +100,7 @@ int __wrap_poll(struct pollfd *fds, nfds_t count, int timeout)
     return rc;
 }
 
-static void target__stopped_and_continued__the_write_arrives(void **state)
+TEST(target__stopped_and_continued__the_write_arrives)
 {
     struct initiator initiator;
     struct attempt attempt = {.initiator = &initiator, .len = TARGET_BYTES};
@@ -124,7 +124,7 @@ static void target__stopped_and_continued__the_write_arrives(void **state)
     target_end(&target);
 }
 
-static void target__stopped_and_killed__hostunreach(void **state)
+TEST(target__stopped_and_killed__hostunreach)
 {
     struct initiator initiator;
     struct attempt attempt = {.initiator = &initiator, .len = TARGET_BYTES};
@@ -163,7 +163,7 @@ static void fork_on_signal(void)
     signal(SIGUSR1, leave_a_child);
 }
 
-static void target__dead_but_its_forked_child_runs__hostunreach(void **state)
+TEST(target__dead_but_its_forked_child_runs__hostunreach)
 {
     struct initiator initiator;
     struct target target;
@@ -185,7 +185,7 @@ static void target__dead_but_its_forked_child_runs__hostunreach(void **state)
 
 /* ---- initiators that end ---------------------------------------------------------------- */
 
-static void initiator__killed_at_any_moment__others_are_served(void **state)
+TEST(initiator__killed_at_any_moment__others_are_served)
 {
     struct initiator initiator;
     struct target target;
@@ -219,7 +219,7 @@ static void initiator__killed_at_any_moment__others_are_served(void **state)
 /* ---- many ------------------------------------------------------------------------------- */
 
 /* One descriptor per remote would exceed many processes' limit. */
-static void remotes__many_to_one_target__one_connection(void **state)
+TEST(remotes__many_to_one_target__one_connection)
 {
     enum { REMOTES = 400 };
     struct hmreg_remote *remotes[REMOTES];
@@ -248,7 +248,7 @@ static void remotes__many_to_one_target__one_connection(void **state)
 }
 
 /* More than a target keeps open: it closes idle connections, which are opened again later. */
-static void initiators__more_than_a_target_keeps__all_are_served(void **state)
+TEST(initiators__more_than_a_target_keeps__all_are_served)
 {
     enum { DOMAINS = 300 };
     struct hmreg_domain *domains[DOMAINS];
@@ -282,7 +282,7 @@ static void initiators__more_than_a_target_keeps__all_are_served(void **state)
 
 /* ---- descriptors ------------------------------------------------------------------------ */
 
-static void initiator__no_descriptor_left__emfile_and_again_later(void **state)
+TEST(initiator__no_descriptor_left__emfile_and_again_later)
 {
     struct rlimit before, none;
     struct initiator initiator;
@@ -354,7 +354,7 @@ int __wrap_accept4(int fd, struct sockaddr *addr, socklen_t *len, int flags)
 }
 
 /* It rests for 100 ms between two attempts, and serves the waiting initiators later. */
-static void target__no_descriptor_left__initiators_wait(void **state)
+TEST(target__no_descriptor_left__initiators_wait)
 {
     struct initiator late;
     struct attempt attempt = {.initiator = &late, .len = 1000};
@@ -394,7 +394,7 @@ static void count_alarm(int signal)
     alarms++;
 }
 
-static void rma__interrupted_by_signals__completes(void **state)
+TEST(rma__interrupted_by_signals__completes)
 {
     struct itimerval often = {{0, 500}, {0, 500}}, never = {{0, 0}, {0, 0}};
     struct sigaction action = {.sa_handler = count_alarm}, before; /* no SA_RESTART */
@@ -420,7 +420,7 @@ static void rma__interrupted_by_signals__completes(void **state)
 
 /* ---- memory that is not there ----------------------------------------------------------- */
 
-static void rma__local_memory_partly_unmapped__no_byte_moves(void **state)
+TEST(rma__local_memory_partly_unmapped__no_byte_moves)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE), whole = 40 * page; /* more than one piece */
     struct initiator initiator;
@@ -464,7 +464,7 @@ static int as_nobody(const struct target *target)
                : 1;
 }
 
-static void initiator__of_another_user__hostunreach(void **state)
+TEST(initiator__of_another_user__hostunreach)
 {
     struct target target;
     int status;
@@ -533,7 +533,7 @@ static void become_pid_1(void)
 }
 
 /* As in two containers. */
-static void peers__both_are_process_1__each_is_itself(void **state)
+TEST(peers__both_are_process_1__each_is_itself)
 {
     struct target target;
     int status;
@@ -551,17 +551,4 @@ static void peers__both_are_process_1__each_is_itself(void **state)
     target_end(&target);
 }
 
-TEST_MAIN(TEST(target__killed__hostunreach_from_then_on),
-          TEST(target__gone_before_the_first_access__hostunreach),
-          TEST(target__stopped_and_continued__the_write_arrives),
-          TEST(target__stopped_and_killed__hostunreach),
-          TEST(target__dead_but_its_forked_child_runs__hostunreach),
-          TEST(initiator__killed_at_any_moment__others_are_served),
-          TEST(remotes__many_to_one_target__one_connection),
-          TEST(initiators__more_than_a_target_keeps__all_are_served),
-          TEST(initiator__no_descriptor_left__emfile_and_again_later),
-          TEST(target__no_descriptor_left__initiators_wait),
-          TEST(rma__interrupted_by_signals__completes),
-          TEST(rma__local_memory_partly_unmapped__no_byte_moves),
-          TEST(initiator__of_another_user__hostunreach),
-          TEST(peers__both_are_process_1__each_is_itself))
+TEST_MAIN()

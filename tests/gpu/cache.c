@@ -57,12 +57,12 @@ static void reuse(void (*check)(const struct reuse *, unsigned), unsigned times)
     reuse_kind(HMREG_MEM_DEVICE, check, times);
 }
 
-static void reuse__addresses__never_stale(void **state)
+TEST(reuse__addresses__never_stale)
 {
     reuse(reuse_addresses, 10000);
 }
 
-static void reuse__peer_in_another_process__never_stale(void **state)
+TEST(reuse__peer_in_another_process__never_stale)
 {
     test_forks_with_threads();
     reuse(reuse_from_a_process, 100000);
@@ -71,30 +71,26 @@ static void reuse__peer_in_another_process__never_stale(void **state)
 /* Pinned and managed memory. The peer's bytes reach memory that is registered by its address also
  * through a stale region, so here the counters show it: each allocation is a miss and then a hit.
  */
-static void reuse__by_address_peer_in_another_process__never_stale(void **state)
+TEST(reuse__by_address_peer_in_another_process__never_stale)
 {
     test_forks_with_threads();
     for (unsigned k = 1; k < gpu.kinds; k++)
         reuse_kind(gpu_kinds[k], reuse_from_a_process, 100000);
 }
 
-static void reuse__threads_free_while_others_get__never_stale(void **state)
+TEST(reuse__threads_free_while_others_get__never_stale)
 {
     reuse(reuse_by_threads, 50000);
 }
 
-static void reuse__while_a_region_is_held__never_stale(void **state)
+TEST(reuse__while_a_region_is_held__never_stale)
 {
     reuse(reuse_held, 200);
 }
 
-static void reuse__host_memory__never_stale(void **state)
+TEST(reuse__host_memory__never_stale)
 {
     reuse_kind(HMREG_MEM_HOST_PINNED, reuse_host_addresses, 10000);
 }
 
-TEST_MAIN(TEST(reuse__host_memory__never_stale), TEST(reuse__addresses__never_stale),
-          TEST(reuse__peer_in_another_process__never_stale),
-          TEST(reuse__by_address_peer_in_another_process__never_stale),
-          TEST(reuse__threads_free_while_others_get__never_stale),
-          TEST(reuse__while_a_region_is_held__never_stale))
+TEST_MAIN()

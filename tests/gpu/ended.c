@@ -123,7 +123,7 @@ static unsigned long queries(void)
     return sum;
 }
 
-static void get__end_reported__hits_make_no_query(void **state)
+TEST(get__end_reported__hits_make_no_query)
 {
     struct cached cached;
 
@@ -153,7 +153,7 @@ static void get__end_reported__hits_make_no_query(void **state)
 }
 
 /* With HMREG_DEVICE_MONITOR=off. */
-static void get__reports_switched_off__hits_ask(void **state)
+TEST(get__reports_switched_off__hits_ask)
 {
     struct hmreg_runtime_info runtime = {.size = sizeof(runtime)};
     struct cached cached;
@@ -180,7 +180,7 @@ static void get__reports_switched_off__hits_ask(void **state)
 }
 
 /* A runtime of which not all is reported says so. */
-static void runtime__some_unreported__says_which(void **state)
+TEST(runtime__some_unreported__says_which)
 {
     struct hmreg_runtime_info runtime = {.size = sizeof(runtime)};
     struct cached cached;
@@ -202,7 +202,7 @@ static void wait_until_unmapped(uint64_t addr)
 }
 
 /* Without another call of the library. */
-static void free__region_not_in_use__deregistered_by_itself(void **state)
+TEST(free__region_not_in_use__deregistered_by_itself)
 {
     struct cached cached;
     uint64_t addr, mapping;
@@ -222,7 +222,7 @@ static void free__region_not_in_use__deregistered_by_itself(void **state)
 }
 
 /* Not reported: the library's thread compares the identity after a while, and again later. */
-static void free__end_not_reported__deregistered_by_itself(void **state)
+TEST(free__end_not_reported__deregistered_by_itself)
 {
     struct cached cached;
     uint64_t addr[2];
@@ -254,7 +254,7 @@ static void free__end_not_reported__deregistered_by_itself(void **state)
 }
 
 /* A region in use lives until its put, and no get finds it. */
-static void free__region_in_use__ends_with_its_put(void **state)
+TEST(free__region_in_use__ends_with_its_put)
 {
     struct cached cached;
     struct hmreg_mr *old, *fresh;
@@ -289,7 +289,7 @@ static void check_writes(struct cached *cached, uint64_t addr, char byte)
 }
 
 /* A fabric that pins nothing registers it as host memory. */
-static void free__then_a_get_of_the_address__not_cached(void **state)
+TEST(free__then_a_get_of_the_address__not_cached)
 {
     struct cached cached;
     uint64_t addr;
@@ -312,7 +312,7 @@ static void free__then_a_get_of_the_address__not_cached(void **state)
 
 /* Between two gets, and while the thread is inside a get, which then gives a region of memory that
  * has ended, or an error. */
-static void free__in_a_signal_handler__the_new_memory(void **state)
+TEST(free__in_a_signal_handler__the_new_memory)
 {
     struct cached cached;
     struct hmreg_mr *mr = NULL;
@@ -340,7 +340,7 @@ static void free__in_a_signal_handler__the_new_memory(void **state)
 }
 
 /* The memory's end reaches each library that listens. */
-static void free__two_libraries__both_deregister(void **state)
+TEST(free__two_libraries__both_deregister)
 {
     struct cached cached[2];
     uint64_t addr;
@@ -359,10 +359,4 @@ static void free__two_libraries__both_deregister(void **state)
     close_cached(&cached[0]);
 }
 
-TEST_MAIN(TEST(get__end_reported__hits_make_no_query), TEST(get__reports_switched_off__hits_ask),
-          TEST(runtime__some_unreported__says_which),
-          TEST(free__region_not_in_use__deregistered_by_itself),
-          TEST(free__end_not_reported__deregistered_by_itself),
-          TEST(free__region_in_use__ends_with_its_put), TEST(free__two_libraries__both_deregister),
-          TEST(free__then_a_get_of_the_address__not_cached),
-          TEST(free__in_a_signal_handler__the_new_memory))
+TEST_MAIN()

@@ -7,6 +7,8 @@
 #ifndef TESTS_ENTRIES_H
 #define TESTS_ENTRIES_H
 
+#include "tests/support/test.h"
+
 #include <hmreg/hmreg.h>
 
 /* A runtime in one state of its machine. */
@@ -36,10 +38,10 @@ void entries_open_on_threads(const struct entry *entry);
 void entries_open_beside_application(const struct entry *entry);
 void entries_fork_while_threads_open(const struct entry *entry);
 
-/* The cases of one runtime, SUBJECT__CIRCUMSTANCE__RESULT, each of which is a column of its table:
- * ENTRY_CASES(driver, &driver) and then TEST(driver__opened__answers), ... */
+/* The cases of one runtime, SUBJECT__CIRCUMSTANCE__RESULT, each of which is a column of its table.
+ */
 #define ENTRY_CASE(name, function, entry)                                                          \
-    static void name(void **state)                                                                 \
+    TEST(name)                                                                                     \
     {                                                                                              \
         entries_##function(entry);                                                                 \
     }

@@ -68,7 +68,7 @@ static void check_names(struct hmem *self, uint64_t base, size_t alloc_len, size
 
 /* ---- which bytes ------------------------------------------------------------------------ */
 
-static void export__any_place_and_length__names_the_bytes(void **state)
+TEST(export__any_place_and_length__names_the_bytes)
 {
     static const size_t cuts[][2] = {{0, LEN},         {0, 1},       {1, 1},        {4095, 2},
                                      {4096, 4096},     {4097, 8191}, {65535, 4000}, {LEN - 1, 1},
@@ -93,7 +93,7 @@ static void export__any_place_and_length__names_the_bytes(void **state)
 }
 
 /* Small allocations share a page, and so a descriptor: the offset distinguishes them. */
-static void export__small_neighbours__each_its_own_bytes(void **state)
+TEST(export__small_neighbours__each_its_own_bytes)
 {
     struct hmem *self = begin();
     uint64_t addrs[3];
@@ -127,7 +127,7 @@ static uint64_t alloc_and_export(struct hmem *self)
     return addr;
 }
 
-static void export__twice__two_descriptors_close_on_exec(void **state)
+TEST(export__twice__two_descriptors_close_on_exec)
 {
     struct hmem *self = begin();
     uint64_t addr = alloc_and_export(self);
@@ -147,7 +147,7 @@ static void export__twice__two_descriptors_close_on_exec(void **state)
     gpu.end(self);
 }
 
-static void export__descriptor_0_free__left_to_the_program(void **state)
+TEST(export__descriptor_0_free__left_to_the_program)
 {
     struct hmem *self = begin();
     uint64_t addr = alloc_and_export(self);
@@ -173,7 +173,7 @@ static void export__descriptor_0_free__left_to_the_program(void **state)
 }
 
 /* The descriptor keeps the memory beyond the end of the allocation. */
-static void export__memory_freed__descriptor_stays(void **state)
+TEST(export__memory_freed__descriptor_stays)
 {
     struct hmem *self = begin();
     uint64_t addr = gpu.alloc(0, HMREG_MEM_DEVICE, LEN);
@@ -207,7 +207,7 @@ static void check_refused(struct hmem *self, uint64_t addr, const struct hmem_ra
     assert_int_equal(test_count_fds(), before);
 }
 
-static void export__memory_of_the_host__eopnotsupp(void **state)
+TEST(export__memory_of_the_host__eopnotsupp)
 {
     static const char *const words[] = {"", "by its address", "between host and device"};
     struct hmem *self = gpu.begin();
@@ -223,7 +223,7 @@ static void export__memory_of_the_host__eopnotsupp(void **state)
     gpu.end(self);
 }
 
-static void export__freed_since_resolve__efault(void **state)
+TEST(export__freed_since_resolve__efault)
 {
     struct hmem *self = gpu.begin();
     uint64_t addr = gpu.alloc(0, HMREG_MEM_DEVICE, gpu.fake() ? MIB : 64 * MIB);
@@ -234,9 +234,4 @@ static void export__freed_since_resolve__efault(void **state)
     gpu.end(self);
 }
 
-TEST_MAIN(TEST(export__any_place_and_length__names_the_bytes),
-          TEST(export__small_neighbours__each_its_own_bytes),
-          TEST(export__twice__two_descriptors_close_on_exec),
-          TEST(export__descriptor_0_free__left_to_the_program),
-          TEST(export__memory_freed__descriptor_stays),
-          TEST(export__memory_of_the_host__eopnotsupp), TEST(export__freed_since_resolve__efault))
+TEST_MAIN()

@@ -11,7 +11,7 @@
 /* ---- copies ----------------------------------------------------------------------------- */
 
 /* To the memory and back, at odd offsets; the bytes outside the range do not change. */
-static void copy__memory_and_process__only_those_bytes(void **state)
+TEST(copy__memory_and_process__only_those_bytes)
 {
     static const size_t cuts[][2] = {{0, LEN}, {1, 4096}, {4093, 9}, {LEN - 1, 1}, {5001, 9999}};
     struct hmem *self = gpu.begin();
@@ -38,7 +38,7 @@ static void copy__memory_and_process__only_those_bytes(void **state)
 }
 
 /* Starts with the last device, so that pairs of devices are included. */
-static void copy__every_pair_of_places__moves_the_bytes(void **state)
+TEST(copy__every_pair_of_places__moves_the_bytes)
 {
     struct hmem *self = gpu.begin();
     unsigned count = gpu.kinds + 1;
@@ -67,7 +67,7 @@ static void copy__every_pair_of_places__moves_the_bytes(void **state)
 }
 
 /* Copies of more than one piece between devices without peer access go through the host. */
-static void copy__between_devices__of_several_mebibytes(void **state)
+TEST(copy__between_devices__of_several_mebibytes)
 {
     struct hmem *self = gpu.begin();
     size_t len = 3 * MIB + 4321;
@@ -86,7 +86,7 @@ static void copy__between_devices__of_several_mebibytes(void **state)
     gpu.end(self);
 }
 
-static void copy__beyond_the_end_or_from_nowhere__eio(void **state)
+TEST(copy__beyond_the_end_or_from_nowhere__eio)
 {
     struct hmem *self;
     uint64_t addr;
@@ -130,7 +130,7 @@ static void check_alloc(struct hmem *self, int device, enum hmreg_mem_kind kind,
     gpu_check_not_mine(self, (uintptr_t)made, 1);
 }
 
-static void alloc__each_kind_and_length__is_what_resolve_says(void **state)
+TEST(alloc__each_kind_and_length__is_what_resolve_says)
 {
     static const size_t lens[] = {1, 100, 4095, 4096, 4097, 12345, 1000000};
     struct hmem *self = gpu.begin();
@@ -142,7 +142,7 @@ static void alloc__each_kind_and_length__is_what_resolve_says(void **state)
     gpu.end(self);
 }
 
-static void alloc__kind_it_does_not_have__eopnotsupp(void **state)
+TEST(alloc__kind_it_does_not_have__eopnotsupp)
 {
     struct hmem *self = gpu.begin();
     void *made = self;
@@ -155,7 +155,7 @@ static void alloc__kind_it_does_not_have__eopnotsupp(void **state)
     gpu.end(self);
 }
 
-static void alloc__too_much__enomem(void **state)
+TEST(alloc__too_much__enomem)
 {
     struct hmem *self = gpu.begin();
     void *made = self;
@@ -169,7 +169,7 @@ static void alloc__too_much__enomem(void **state)
     gpu.end(self);
 }
 
-static void free__memory_of_the_process__efault(void **state)
+TEST(free__memory_of_the_process__efault)
 {
     struct hmem *self = gpu.begin();
     int local = 0;
@@ -178,10 +178,4 @@ static void free__memory_of_the_process__efault(void **state)
     gpu.end(self);
 }
 
-TEST_MAIN(TEST(copy__memory_and_process__only_those_bytes),
-          TEST(copy__every_pair_of_places__moves_the_bytes),
-          TEST(copy__between_devices__of_several_mebibytes),
-          TEST(copy__beyond_the_end_or_from_nowhere__eio),
-          TEST(alloc__each_kind_and_length__is_what_resolve_says),
-          TEST(alloc__kind_it_does_not_have__eopnotsupp), TEST(alloc__too_much__enomem),
-          TEST(free__memory_of_the_process__efault))
+TEST_MAIN()

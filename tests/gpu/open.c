@@ -25,7 +25,7 @@ static void check_device(struct hmem *self, int index)
     assert_true(device.dmabuf);
 }
 
-static void device__each__every_field(void **state)
+TEST(device__each__every_field)
 {
     struct hmem *self = gpu.begin();
 
@@ -35,7 +35,7 @@ static void device__each__every_field(void **state)
     gpu.end(self);
 }
 
-static void runtime__current__version_and_file(void **state)
+TEST(runtime__current__version_and_file)
 {
     struct hmem *self = gpu.begin();
     struct hmem_runtime runtime;
@@ -49,7 +49,7 @@ static void runtime__current__version_and_file(void **state)
     gpu.end(self);
 }
 
-static void open__number_of_devices__all_listed_or_enodev(void **state)
+TEST(open__number_of_devices__all_listed_or_enodev)
 {
     struct hmem *self, *none = (struct hmem *)7;
 
@@ -72,5 +72,4 @@ static void open__number_of_devices__all_listed_or_enodev(void **state)
     unsetenv("HMREG_FAKE_DEVICES");
 }
 
-TEST_MAIN(TEST(device__each__every_field), TEST(runtime__current__version_and_file),
-          TEST(open__number_of_devices__all_listed_or_enodev))
+TEST_MAIN()

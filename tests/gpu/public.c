@@ -33,7 +33,7 @@ static char *alloc(struct hmreg *lib, int device, enum hmreg_mem_kind kind)
     return made;
 }
 
-static void runtime_and_devices__opened__described(void **state)
+TEST(runtime_and_devices__opened__described)
 {
     struct hmreg_runtime_info runtime = {.size = sizeof(runtime)};
     struct hmreg_device_info device = {.size = sizeof(device)};
@@ -57,7 +57,7 @@ static void runtime_and_devices__opened__described(void **state)
     gpu.end(self);
 }
 
-static void query__each_kind__described(void **state)
+TEST(query__each_kind__described)
 {
     struct hmem *self = gpu.begin();
     struct hmreg *lib = open_library();
@@ -94,7 +94,7 @@ static void query__each_kind__described(void **state)
 }
 
 /* The simulation keeps its addresses reserved, so the kernel lists them; the CPU has no access. */
-static void query__freed_device_memory__the_systems_without_access(void **state)
+TEST(query__freed_device_memory__the_systems_without_access)
 {
     struct hmreg_mem_info info = {.size = sizeof(info)};
     struct hmreg *lib;
@@ -110,7 +110,7 @@ static void query__freed_device_memory__the_systems_without_access(void **state)
     assert_ok(hmreg_close(lib));
 }
 
-static void export_and_copy__odd_offset__the_same_bytes(void **state)
+TEST(export_and_copy__odd_offset__the_same_bytes)
 {
     struct hmem *self = gpu.begin();
     struct hmreg *lib = open_library();
@@ -183,7 +183,7 @@ static void check_region(struct hmem *self, struct hmreg *lib, unsigned k, enum 
     assert_ok(hmreg_mem_free(lib, memory));
 }
 
-static void region__of_each_kind__is_reached_by_a_peer(void **state)
+TEST(region__of_each_kind__is_reached_by_a_peer)
 {
     struct hmem *self;
     struct hmreg *lib;
@@ -262,7 +262,7 @@ static void check_trusted(struct hmem *self, struct hmreg *lib, unsigned k, enum
     assert_ok(hmreg_mem_free(lib, memory));
 }
 
-static void trusted__of_each_kind__nothing_is_asked(void **state)
+TEST(trusted__of_each_kind__nothing_is_asked)
 {
     struct hmem *self;
     struct hmreg *lib;
@@ -278,7 +278,7 @@ static void trusted__of_each_kind__nothing_is_asked(void **state)
     gpu.end(self);
 }
 
-static void trusted__freed_memory__path_is_refused(void **state)
+TEST(trusted__freed_memory__path_is_refused)
 {
     struct hmreg_domain_config config = {.size = sizeof(config), .order = {HMREG_PATH_MAPPED}};
     struct hmreg_domain *domain = NULL;
@@ -313,9 +313,4 @@ static void trusted__freed_memory__path_is_refused(void **state)
     assert_ok(hmreg_close(lib));
 }
 
-TEST_MAIN(TEST(trusted__of_each_kind__nothing_is_asked),
-          TEST(trusted__freed_memory__path_is_refused),
-          TEST(runtime_and_devices__opened__described), TEST(query__each_kind__described),
-          TEST(query__freed_device_memory__the_systems_without_access),
-          TEST(export_and_copy__odd_offset__the_same_bytes),
-          TEST(region__of_each_kind__is_reached_by_a_peer))
+TEST_MAIN()

@@ -50,7 +50,7 @@ static void check_inside(struct hmem *self, const struct hmem_range *whole)
     }
 }
 
-static void resolve__device_memory__every_field(void **state)
+TEST(resolve__device_memory__every_field)
 {
     struct hmem *self = gpu.begin();
 
@@ -74,7 +74,7 @@ static void resolve__device_memory__every_field(void **state)
 }
 
 /* Pinned and managed memory: the CPU reaches it. */
-static void resolve__memory_of_the_host__at_its_address(void **state)
+TEST(resolve__memory_of_the_host__at_its_address)
 {
     struct hmem *self = gpu.begin();
 
@@ -97,7 +97,7 @@ static void resolve__memory_of_the_host__at_its_address(void **state)
 }
 
 /* They share a page; each resolves to itself, and the bytes between them are no memory. */
-static void resolve__small_neighbours__each_its_own(void **state)
+TEST(resolve__small_neighbours__each_its_own)
 {
     struct hmem *self = gpu.begin();
     struct hmem_range ranges[3];
@@ -123,7 +123,7 @@ static void resolve__small_neighbours__each_its_own(void **state)
 
 /* ---- bounds ----------------------------------------------------------------------------- */
 
-static void resolve__beyond_the_end__erange_names_the_address(void **state)
+TEST(resolve__beyond_the_end__erange_names_the_address)
 {
     struct hmem *self = gpu.begin();
     uint64_t addr = gpu.alloc(0, HMREG_MEM_DEVICE, MIB), end = addr + MIB;
@@ -137,7 +137,7 @@ static void resolve__beyond_the_end__erange_names_the_address(void **state)
     gpu.end(self);
 }
 
-static void resolve__over_two_allocations__erange(void **state)
+TEST(resolve__over_two_allocations__erange)
 {
     struct hmem *self = gpu.begin();
     uint64_t a = gpu.alloc(0, HMREG_MEM_DEVICE, 2 * MIB);
@@ -153,7 +153,7 @@ static void resolve__over_two_allocations__erange(void **state)
     gpu.end(self);
 }
 
-static void resolve__memory_of_the_process__not_mine(void **state)
+TEST(resolve__memory_of_the_process__not_mine)
 {
     static char data[64];
     struct hmem *self = gpu.begin();
@@ -170,7 +170,7 @@ static void resolve__memory_of_the_process__not_mine(void **state)
     gpu.end(self);
 }
 
-static void resolve__freed_memory__not_mine(void **state)
+TEST(resolve__freed_memory__not_mine)
 {
     struct hmem *self = gpu.begin();
 
@@ -186,7 +186,7 @@ static void resolve__freed_memory__not_mine(void **state)
 
 /* ---- identity --------------------------------------------------------------------------- */
 
-static void identity__address_used_again__another(void **state)
+TEST(identity__address_used_again__another)
 {
     struct hmem *self = gpu.begin();
 
@@ -211,7 +211,7 @@ static void identity__address_used_again__another(void **state)
 }
 
 /* Two allocations become one and two again at the same addresses: no identity survives. */
-static void identity__merged_and_split__others(void **state)
+TEST(identity__merged_and_split__others)
 {
     uint64_t low, high, seen[5], found = 77;
     struct hmem *self;
@@ -240,7 +240,7 @@ static void identity__merged_and_split__others(void **state)
     gpu.end(self);
 }
 
-static void identity__many_allocations__all_differ(void **state)
+TEST(identity__many_allocations__all_differ)
 {
     struct hmem *self = gpu.begin();
     uint64_t addrs[300], seen[300];
@@ -260,7 +260,7 @@ static void identity__many_allocations__all_differ(void **state)
 
 /* ---- the vendor opened twice ------------------------------------------------------------ */
 
-static void open__twice__both_answer(void **state)
+TEST(open__twice__both_answer)
 {
     struct hmem *first = gpu.begin(), *second = NULL;
     uint64_t addr = gpu.alloc(0, HMREG_MEM_DEVICE, large()), identity;
@@ -293,7 +293,7 @@ static void touch(uint64_t addr)
 }
 
 /* Only device memory that faults on the CPU makes these tests realistic. */
-static void device_memory__touched_by_the_cpu__faults(void **state)
+TEST(device_memory__touched_by_the_cpu__faults)
 {
     struct hmem *self = gpu.begin();
     uint64_t addr = gpu.alloc(0, HMREG_MEM_DEVICE, MIB);
@@ -309,12 +309,4 @@ static void device_memory__touched_by_the_cpu__faults(void **state)
     gpu.end(self);
 }
 
-TEST_MAIN(TEST(resolve__device_memory__every_field),
-          TEST(resolve__memory_of_the_host__at_its_address),
-          TEST(resolve__small_neighbours__each_its_own),
-          TEST(resolve__beyond_the_end__erange_names_the_address),
-          TEST(resolve__over_two_allocations__erange),
-          TEST(resolve__memory_of_the_process__not_mine), TEST(resolve__freed_memory__not_mine),
-          TEST(identity__address_used_again__another), TEST(identity__merged_and_split__others),
-          TEST(identity__many_allocations__all_differ), TEST(open__twice__both_answer),
-          TEST(device_memory__touched_by_the_cpu__faults))
+TEST_MAIN()

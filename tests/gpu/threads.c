@@ -114,7 +114,7 @@ static void free_blocks(const uint64_t *blocks)
         gpu.free(blocks[i], kind_of(i));
 }
 
-static void all_calls__on_many_threads__each_sees_its_own(void **state)
+TEST(all_calls__on_many_threads__each_sees_its_own)
 {
     static struct worker workers[THREADS];
     uint64_t blocks[BLOCKS], all[THREADS * ROUNDS];
@@ -151,7 +151,7 @@ static void *ask_first(void *arg)
     return NULL;
 }
 
-static void identity__first_asked_on_all_threads__one(void **state)
+TEST(identity__first_asked_on_all_threads__one)
 {
     static struct worker workers[THREADS];
     uint64_t blocks[BLOCKS];
@@ -192,7 +192,7 @@ static void *ask_again(void *arg)
     return NULL;
 }
 
-static void identity__freed_under_readers__never_the_old_one(void **state)
+TEST(identity__freed_under_readers__never_the_old_one)
 {
     struct reader reader = {0};
     pthread_t readers[2];
@@ -238,7 +238,7 @@ static void *open_and_close(void *arg)
     return NULL;
 }
 
-static void open__on_all_threads__each_its_own(void **state)
+TEST(open__on_all_threads__each_its_own)
 {
     static struct worker workers[THREADS];
     uint64_t addr;
@@ -252,7 +252,4 @@ static void open__on_all_threads__each_its_own(void **state)
     gpu.end(self);
 }
 
-TEST_MAIN(TEST(all_calls__on_many_threads__each_sees_its_own),
-          TEST(identity__first_asked_on_all_threads__one),
-          TEST(identity__freed_under_readers__never_the_old_one),
-          TEST(open__on_all_threads__each_its_own))
+TEST_MAIN()

@@ -77,7 +77,7 @@ static struct hmreg_explanation explain_kind(struct bench *bench, enum hmreg_mem
     return why;
 }
 
-static void explain__function_not_hooked__it_and_the_reason(void **state)
+TEST(explain__function_not_hooked__it_and_the_reason)
 {
     struct hmreg_runtime_info runtime = {.size = sizeof(runtime)};
     struct hmreg_explanation why;
@@ -105,7 +105,7 @@ static void explain__function_not_hooked__it_and_the_reason(void **state)
     close_bench(&bench);
 }
 
-static void explain__host_memory__nothing_of_it(void **state)
+TEST(explain__host_memory__nothing_of_it)
 {
     struct hmreg_explanation why;
     struct bench bench;
@@ -124,5 +124,4 @@ static void explain__host_memory__nothing_of_it(void **state)
     free(memory);
 }
 
-TEST_MAIN(TEST(explain__function_not_hooked__it_and_the_reason),
-          TEST(explain__host_memory__nothing_of_it))
+TEST_MAIN()

@@ -53,7 +53,7 @@ static char *map(int fd)
 
 /* ---- memory ----------------------------------------------------------------------------- */
 
-static void memory__cpu_loads_and_stores(void **state)
+TEST(memory__cpu_loads_and_stores)
 {
     int fd = softgpu_alloc(BYTES, 0);
     char *one = map(fd), *other = map(fd);
@@ -69,7 +69,7 @@ static void memory__cpu_loads_and_stores(void **state)
     softgpu_assert_clean();
 }
 
-static void memory__pinned_by_its_address__efault(void **state)
+TEST(memory__pinned_by_its_address__efault)
 {
     struct device device = open_device();
     int fd = softgpu_alloc(BYTES, 0);
@@ -87,7 +87,7 @@ static void memory__pinned_by_its_address__efault(void **state)
     softgpu_assert_clean();
 }
 
-static void memory__not_for_the_cpu__enodev(void **state)
+TEST(memory__not_for_the_cpu__enodev)
 {
     int fd = softgpu_alloc(BYTES, SOFTGPU_NO_MMAP);
 
@@ -97,7 +97,7 @@ static void memory__not_for_the_cpu__enodev(void **state)
     softgpu_assert_clean();
 }
 
-static void move__bytes_stay_and_importers_are_notified(void **state)
+TEST(move__bytes_stay_and_importers_are_notified)
 {
     struct device device = open_device();
     int fd = softgpu_alloc(BYTES, 0);
@@ -126,7 +126,7 @@ static void move__bytes_stay_and_importers_are_notified(void **state)
 
 /* ---- regions ---------------------------------------------------------------------------- */
 
-static void reg__attached_pinned_and_mapped_while_registered(void **state)
+TEST(reg__attached_pinned_and_mapped_while_registered)
 {
     struct device device = open_device();
     int fd = softgpu_alloc(BYTES, 0);
@@ -148,7 +148,7 @@ static void reg__attached_pinned_and_mapped_while_registered(void **state)
     softgpu_assert_clean();
 }
 
-static void reg__descriptor_closed__memory_lives_as_long_as_the_region(void **state)
+TEST(reg__descriptor_closed__memory_lives_as_long_as_the_region)
 {
     struct device device = open_device();
     int fd = softgpu_alloc(BYTES, 0);
@@ -162,7 +162,7 @@ static void reg__descriptor_closed__memory_lives_as_long_as_the_region(void **st
     softgpu_assert_clean();
 }
 
-static void reg__wrong_argument__refused(void **state)
+TEST(reg__wrong_argument__refused)
 {
     struct device device = open_device();
     int fd = softgpu_alloc(BYTES, 0);
@@ -188,7 +188,7 @@ static void reg__wrong_argument__refused(void **state)
     softgpu_assert_clean();
 }
 
-static void fault__each_step__is_what_the_caller_sees(void **state)
+TEST(fault__each_step__is_what_the_caller_sees)
 {
     static const enum softgpu_op steps[] = {SOFTGPU_OP_ATTACH, SOFTGPU_OP_PIN, SOFTGPU_OP_MAP};
     struct device device = open_device();
@@ -214,7 +214,7 @@ static void fault__each_step__is_what_the_caller_sees(void **state)
 
 /* ---- peer memory ------------------------------------------------------------------------ */
 
-static void peermem__on__mappings_are_registered(void **state)
+TEST(peermem__on__mappings_are_registered)
 {
     struct device device = open_device();
     int fd = softgpu_alloc(BYTES, 0);
@@ -240,7 +240,7 @@ static void peermem__on__mappings_are_registered(void **state)
 
 /* ---- NVIDIA's rules --------------------------------------------------------------------- */
 
-static void nvidia__exporter__mapped_when_attached_and_never_moved(void **state)
+TEST(nvidia__exporter__mapped_when_attached_and_never_moved)
 {
     struct device device = open_device();
     struct softgpu_stat stat;
@@ -272,7 +272,7 @@ static void assert_refused(const struct device *device, int fd, int errnum)
     assert_int_equal(errno, errnum);
 }
 
-static void nvidia__any_failure_to_map__enomem(void **state)
+TEST(nvidia__any_failure_to_map__enomem)
 {
     struct device device = open_device();
     struct ibv_mr *mr;
@@ -301,7 +301,7 @@ static void nvidia__any_failure_to_map__enomem(void **state)
     softgpu_assert_clean();
 }
 
-static void nvidia__peermem__whole_pages_of_64_kib(void **state)
+TEST(nvidia__peermem__whole_pages_of_64_kib)
 {
     struct device device = open_device();
     int fd = softgpu_alloc(BYTES + 4096, 0);
@@ -327,7 +327,7 @@ static void nvidia__peermem__whole_pages_of_64_kib(void **state)
 }
 
 /* Each map has addresses of its own, which reach the memory until it ends. */
-static void nvidia__each_map__has_addresses_of_its_own(void **state)
+TEST(nvidia__each_map__has_addresses_of_its_own)
 {
     struct device device = open_device();
     struct ibv_mr *mr[3];
@@ -374,7 +374,7 @@ static ino_t inode(int fd)
 }
 
 /* What an export of NVIDIA's driver is: a dmabuf of its own, with a handle of its own. */
-static void nvidia__duplicate__another_dmabuf_that_holds_the_memory(void **state)
+TEST(nvidia__duplicate__another_dmabuf_that_holds_the_memory)
 {
     struct device device = open_device();
     uint64_t found = 0;
@@ -423,7 +423,7 @@ static int alloc_without_pages(void)
     return fd;
 }
 
-static void no_pages__cpu_loads_and_stores_and_moves(void **state)
+TEST(no_pages__cpu_loads_and_stores_and_moves)
 {
     int fd = alloc_without_pages(), other;
     char *bytes = map(fd), byte;
@@ -446,7 +446,7 @@ static void no_pages__cpu_loads_and_stores_and_moves(void **state)
 }
 
 /* Soft-RoCE's atomic operations cannot reach it. */
-static void no_pages__right_to_atomic_operations__refused(void **state)
+TEST(no_pages__right_to_atomic_operations__refused)
 {
     struct device device = open_device();
     int fd = alloc_without_pages();
@@ -464,7 +464,7 @@ static void no_pages__right_to_atomic_operations__refused(void **state)
 }
 
 /* Forced, as by a reset: nothing answers at the addresses that a region has. */
-static void no_pages__moved_while_mapped__all_bits_set(void **state)
+TEST(no_pages__moved_while_mapped__all_bits_set)
 {
     struct device device = open_device();
     int fd = alloc_without_pages();
@@ -496,7 +496,7 @@ static void hold_a_region_for_ever(int ready)
     _exit(0);
 }
 
-static void process_killed__nothing_is_left(void **state)
+TEST(process_killed__nothing_is_left)
 {
     struct softgpu_stat stat;
     int ready[2], status;
@@ -518,16 +518,4 @@ static void process_killed__nothing_is_left(void **state)
     softgpu_assert_clean();
 }
 
-TEST_MAIN(TEST(memory__cpu_loads_and_stores), TEST(memory__pinned_by_its_address__efault),
-          TEST(memory__not_for_the_cpu__enodev), TEST(move__bytes_stay_and_importers_are_notified),
-          TEST(reg__attached_pinned_and_mapped_while_registered),
-          TEST(reg__descriptor_closed__memory_lives_as_long_as_the_region),
-          TEST(reg__wrong_argument__refused), TEST(fault__each_step__is_what_the_caller_sees),
-          TEST(peermem__on__mappings_are_registered),
-          TEST(nvidia__exporter__mapped_when_attached_and_never_moved),
-          TEST(nvidia__any_failure_to_map__enomem), TEST(nvidia__peermem__whole_pages_of_64_kib),
-          TEST(nvidia__each_map__has_addresses_of_its_own),
-          TEST(nvidia__duplicate__another_dmabuf_that_holds_the_memory),
-          TEST(no_pages__cpu_loads_and_stores_and_moves),
-          TEST(no_pages__right_to_atomic_operations__refused),
-          TEST(no_pages__moved_while_mapped__all_bits_set), TEST(process_killed__nothing_is_left))
+TEST_MAIN()

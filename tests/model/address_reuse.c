@@ -281,29 +281,29 @@ static void reuse(enum hmreg_monitor monitor, void (*once)(unsigned round), unsi
     close_all();
 }
 
-static void reuse__malloc__never_stale(void **state)
+TEST(reuse__malloc__never_stale)
 {
     if (HOARDS)
         test_skip("AddressSanitizer does not give out again what was freed");
     reuse(HMREG_MONITOR_USERFAULTFD, by_malloc, 100000);
 }
 
-static void reuse__mmap__never_stale(void **state)
+TEST(reuse__mmap__never_stale)
 {
     reuse(HMREG_MONITOR_USERFAULTFD, by_mmap, 100000);
 }
 
-static void reuse__mremap__never_stale(void **state)
+TEST(reuse__mremap__never_stale)
 {
     reuse(HMREG_MONITOR_USERFAULTFD, by_mremap, 50000);
 }
 
-static void reuse__brk__never_stale(void **state)
+TEST(reuse__brk__never_stale)
 {
     reuse(HMREG_MONITOR_USERFAULTFD, by_brk, 50000);
 }
 
-static void reuse__stacks_of_threads__never_stale(void **state)
+TEST(reuse__stacks_of_threads__never_stale)
 {
     reuse(HMREG_MONITOR_USERFAULTFD, by_stack, 30000);
 }
@@ -313,7 +313,7 @@ static void hooked(void (*once)(unsigned round), unsigned times)
     reuse(HMREG_MONITOR_MEMHOOKS, once, times);
 }
 
-static void hooks__every_way__never_stale(void **state)
+TEST(hooks__every_way__never_stale)
 {
     if (!HOARDS)
         hooked(by_malloc, 30000);
@@ -324,12 +324,9 @@ static void hooks__every_way__never_stale(void **state)
         hooked(by_stack, 10000);
 }
 
-static void reuse__mmap_reported_by_the_application__never_stale(void **state)
+TEST(reuse__mmap_reported_by_the_application__never_stale)
 {
     reuse(HMREG_MONITOR_IMPORT, by_mmap, 100000);
 }
 
-TEST_MAIN(TEST(reuse__malloc__never_stale), TEST(reuse__mmap__never_stale),
-          TEST(reuse__mremap__never_stale), TEST(reuse__brk__never_stale),
-          TEST(reuse__stacks_of_threads__never_stale), TEST(hooks__every_way__never_stale),
-          TEST(reuse__mmap_reported_by_the_application__never_stale))
+TEST_MAIN()

@@ -591,7 +591,7 @@ static void run(const struct kind *kind)
     close_all();
 }
 
-static void watched__memory_changes__never_stale_and_limits_hold(void **state)
+TEST(watched__memory_changes__never_stale_and_limits_hold)
 {
     static const struct kind kind = {.monitor = HMREG_MONITOR_USERFAULTFD,
                                      .changes = true,
@@ -601,7 +601,7 @@ static void watched__memory_changes__never_stale_and_limits_hold(void **state)
     run(&kind);
 }
 
-static void watched__in_an_exact_domain__never_stale_and_limits_hold(void **state)
+TEST(watched__in_an_exact_domain__never_stale_and_limits_hold)
 {
     static const struct kind kind = {.monitor = HMREG_MONITOR_USERFAULTFD,
                                      .changes = true,
@@ -612,7 +612,7 @@ static void watched__in_an_exact_domain__never_stale_and_limits_hold(void **stat
     run(&kind);
 }
 
-static void noticed__memory_changes__never_stale_and_limits_hold(void **state)
+TEST(noticed__memory_changes__never_stale_and_limits_hold)
 {
     static const struct kind kind = {.monitor = HMREG_MONITOR_USERFAULTFD,
                                      .notice = true,
@@ -623,7 +623,7 @@ static void noticed__memory_changes__never_stale_and_limits_hold(void **state)
     run(&kind);
 }
 
-static void hooked__memory_changes__never_stale_and_limits_hold(void **state)
+TEST(hooked__memory_changes__never_stale_and_limits_hold)
 {
     static const struct kind kind = {
         .monitor = HMREG_MONITOR_MEMHOOKS, .changes = true, .max_regions = LIMIT, .steps = 200000};
@@ -631,7 +631,7 @@ static void hooked__memory_changes__never_stale_and_limits_hold(void **state)
     run(&kind);
 }
 
-static void reported__memory_changes__never_stale_and_limits_hold(void **state)
+TEST(reported__memory_changes__never_stale_and_limits_hold)
 {
     static const struct kind kind = {
         .monitor = HMREG_MONITOR_IMPORT, .changes = true, .max_regions = LIMIT, .steps = 400000};
@@ -639,7 +639,7 @@ static void reported__memory_changes__never_stale_and_limits_hold(void **state)
     run(&kind);
 }
 
-static void device__memory_changes__never_stale_and_limits_hold(void **state)
+TEST(device__memory_changes__never_stale_and_limits_hold)
 {
     static const struct kind kind = {.monitor = HMREG_MONITOR_DISABLED,
                                      .device = true,
@@ -650,7 +650,7 @@ static void device__memory_changes__never_stale_and_limits_hold(void **state)
     run(&kind);
 }
 
-static void device__ends_are_reported__never_stale_and_limits_hold(void **state)
+TEST(device__ends_are_reported__never_stale_and_limits_hold)
 {
     static const struct kind kind = {.monitor = HMREG_MONITOR_DISABLED,
                                      .device = true,
@@ -662,7 +662,7 @@ static void device__ends_are_reported__never_stale_and_limits_hold(void **state)
     run(&kind);
 }
 
-static void quiet__nothing_changes__each_miss_registers_once(void **state)
+TEST(quiet__nothing_changes__each_miss_registers_once)
 {
     static const struct kind kind = {
         .monitor = HMREG_MONITOR_IMPORT, .max_regions = 3 * LIMIT, .steps = 400000};
@@ -704,7 +704,7 @@ static void *hit_on(void *arg)
 }
 
 /* Memory does not change: each of two threads ends regions that the other may be about to use. */
-static void hits__raced_by_ends__no_region_ends_in_use(void **state)
+TEST(hits__raced_by_ends__no_region_ends_in_use)
 {
     static const struct kind kind = {
         .monitor = HMREG_MONITOR_IMPORT, .changes = true, .max_regions = LIMIT};
@@ -722,12 +722,4 @@ static void hits__raced_by_ends__no_region_ends_in_use(void **state)
     pinning_reset();
 }
 
-TEST_MAIN(TEST(watched__memory_changes__never_stale_and_limits_hold),
-          TEST(watched__in_an_exact_domain__never_stale_and_limits_hold),
-          TEST(noticed__memory_changes__never_stale_and_limits_hold),
-          TEST(hooked__memory_changes__never_stale_and_limits_hold),
-          TEST(reported__memory_changes__never_stale_and_limits_hold),
-          TEST(device__memory_changes__never_stale_and_limits_hold),
-          TEST(device__ends_are_reported__never_stale_and_limits_hold),
-          TEST(quiet__nothing_changes__each_miss_registers_once),
-          TEST(hits__raced_by_ends__no_region_ends_in_use))
+TEST_MAIN()

@@ -180,7 +180,7 @@ static void run(const struct plan_kind *kind, uint64_t steps)
     munmap(record, sizeof(*record));
 }
 
-static void watched__by_the_kernel__as_the_model_says(void **state)
+TEST(watched__by_the_kernel__as_the_model_says)
 {
     static const struct plan_kind kind = {.name = "watched",
                                           .monitor = HMREG_MONITOR_USERFAULTFD,
@@ -191,7 +191,7 @@ static void watched__by_the_kernel__as_the_model_says(void **state)
     run(&kind, 2000000);
 }
 
-static void noticed__hits_rely_on_notices__as_the_model_says(void **state)
+TEST(noticed__hits_rely_on_notices__as_the_model_says)
 {
     static const struct plan_kind kind = {.name = "noticed",
                                           .monitor = HMREG_MONITOR_USERFAULTFD,
@@ -203,7 +203,7 @@ static void noticed__hits_rely_on_notices__as_the_model_says(void **state)
     run(&kind, 1000000);
 }
 
-static void hooked__into_libc__as_the_model_says(void **state)
+TEST(hooked__into_libc__as_the_model_says)
 {
     static const struct plan_kind kind = {.name = "hooked",
                                           .monitor = HMREG_MONITOR_MEMHOOKS,
@@ -214,7 +214,7 @@ static void hooked__into_libc__as_the_model_says(void **state)
     run(&kind, 1000000);
 }
 
-static void reported__by_the_application__as_the_model_says(void **state)
+TEST(reported__by_the_application__as_the_model_says)
 {
     static const struct plan_kind kind = {.name = "reported",
                                           .monitor = HMREG_MONITOR_IMPORT,
@@ -225,7 +225,7 @@ static void reported__by_the_application__as_the_model_says(void **state)
     run(&kind, 2000000);
 }
 
-static void unmonitored__host_memory__never_cached(void **state)
+TEST(unmonitored__host_memory__never_cached)
 {
     static const struct plan_kind kind = {.name = "unmonitored",
                                           .monitor = HMREG_MONITOR_DISABLED,
@@ -236,7 +236,7 @@ static void unmonitored__host_memory__never_cached(void **state)
     run(&kind, 500000);
 }
 
-static void devices__alone__as_the_model_says(void **state)
+TEST(devices__alone__as_the_model_says)
 {
     static const struct plan_kind kind = {
         .name = "devices", .monitor = HMREG_MONITOR_DISABLED, .devices = true};
@@ -244,7 +244,7 @@ static void devices__alone__as_the_model_says(void **state)
     run(&kind, 2500000);
 }
 
-static void loopback__and_its_peers__as_the_model_says(void **state)
+TEST(loopback__and_its_peers__as_the_model_says)
 {
     static const struct plan_kind kind = {.name = "loopback",
                                           .monitor = HMREG_MONITOR_IMPORT,
@@ -256,9 +256,4 @@ static void loopback__and_its_peers__as_the_model_says(void **state)
     run(&kind, 1000000);
 }
 
-TEST_MAIN(TEST(watched__by_the_kernel__as_the_model_says),
-          TEST(noticed__hits_rely_on_notices__as_the_model_says),
-          TEST(hooked__into_libc__as_the_model_says),
-          TEST(reported__by_the_application__as_the_model_says),
-          TEST(unmonitored__host_memory__never_cached), TEST(devices__alone__as_the_model_says),
-          TEST(loopback__and_its_peers__as_the_model_says))
+TEST_MAIN()

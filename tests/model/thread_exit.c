@@ -110,14 +110,14 @@ static void assert_held_until(struct hmreg_mr *mr, bool by_another)
     assert_int_equal(stats_now().zombies, 0);
 }
 
-static void put__by_a_thread_that_never_got__ends_it(void **state)
+TEST(put__by_a_thread_that_never_got__ends_it)
 {
     open_all(NULL);
     assert_held_until(get(0), true);
     close_all();
 }
 
-static void put__after_the_getter_has_ended__ends_it(void **state)
+TEST(put__after_the_getter_has_ended__ends_it)
 {
     struct hmreg_mr *mr = NULL;
 
@@ -130,7 +130,7 @@ static void put__after_the_getter_has_ended__ends_it(void **state)
 }
 
 /* A region's pins are the sum over ended threads, running threads, and puts of others. */
-static void put__gets_and_puts_of_many_threads__the_last_ends_it(void **state)
+TEST(put__gets_and_puts_of_many_threads__the_last_ends_it)
 {
     struct hmreg_mr *held[20];
 
@@ -178,7 +178,7 @@ static void *leave_to_destructor(void *arg)
     return NULL;
 }
 
-static void put__in_a_keys_destructor__nothing_is_left(void **state)
+TEST(put__in_a_keys_destructor__nothing_is_left)
 {
     atomic_store(&destroyed, 0);
     assert_int_equal(pthread_key_create(&key, put_at_the_end), 0); /* before the library's */
@@ -233,7 +233,7 @@ static void assert_not_grown(struct had before)
     }
 }
 
-static void threads__thousands_come_and_go__nothing_grows(void **state)
+TEST(threads__thousands_come_and_go__nothing_grows)
 {
     struct had before;
 
@@ -262,7 +262,7 @@ static void *get_with_others(void *out)
     return NULL;
 }
 
-static void threads__many_at_once__all_count(void **state)
+TEST(threads__many_at_once__all_count)
 {
     static struct hmreg_mr *held[AT_ONCE];
     pthread_t threads[AT_ONCE];
@@ -285,7 +285,7 @@ static void threads__many_at_once__all_count(void **state)
 }
 
 /* Libraries and domains close while threads that used them continue. */
-static void threads__outlive_domains__nothing_grows(void **state)
+TEST(threads__outlive_domains__nothing_grows)
 {
     struct had before = {0};
 
@@ -349,7 +349,7 @@ static void *get_range(void *range)
     return NULL;
 }
 
-static void fork__while_one_registers_and_one_waits_for_it__child_continues(void **state)
+TEST(fork__while_one_registers_and_one_waits_for_it__child_continues)
 {
     pthread_t threads[2];
     struct hmreg_mr *held;
@@ -390,7 +390,7 @@ static void *do_everything(void *arg)
     return NULL;
 }
 
-static void fork__while_threads_do_everything__child_continues(void **state)
+TEST(fork__while_threads_do_everything__child_continues)
 {
     struct hmreg_domain_config config = {.size = sizeof(config), .max_regions = RANGES / 2};
     struct hmreg_mr *held;
@@ -421,7 +421,7 @@ static void go_round(unsigned ranges, unsigned times)
     }
 }
 
-static void limits__exactly_what_is_worked_with__never_misses_again(void **state)
+TEST(limits__exactly_what_is_worked_with__never_misses_again)
 {
     for (unsigned ranges = 1; ranges <= RANGES; ranges *= 2) {
         struct hmreg_domain_config config = {
@@ -453,7 +453,7 @@ static void exceed(uint64_t max_regions, uint64_t max_bytes)
     close_all();
 }
 
-static void limits__one_less_than_what_is_worked_with__hold(void **state)
+TEST(limits__one_less_than_what_is_worked_with__hold)
 {
     exceed(RANGES - 1, HMREG_LIMIT_NONE);
     exceed(HMREG_LIMIT_NONE, RANGES * LEN - 1);
@@ -461,7 +461,7 @@ static void limits__one_less_than_what_is_worked_with__hold(void **state)
     exceed(HMREG_LIMIT_NONE, 2 * LEN);
 }
 
-static void limits__of_one__the_last_is_kept(void **state)
+TEST(limits__of_one__the_last_is_kept)
 {
     struct hmreg_domain_config config = {.size = sizeof(config), .max_regions = 1};
     struct hmreg_mr *held, *other;
@@ -482,7 +482,7 @@ static void limits__of_one__the_last_is_kept(void **state)
 }
 
 /* Regions that were in use at a failed search for room can be evicted later. */
-static void limits__full_and_put_back__there_is_room_again(void **state)
+TEST(limits__full_and_put_back__there_is_room_again)
 {
     struct hmreg_domain_config config = {.size = sizeof(config), .max_regions = 4};
     struct hmreg_mr *held[4];
@@ -500,7 +500,7 @@ static void limits__full_and_put_back__there_is_room_again(void **state)
     close_all();
 }
 
-static void limits__a_range_beyond_them__evicts_nothing(void **state)
+TEST(limits__a_range_beyond_them__evicts_nothing)
 {
     struct hmreg_domain_config config = {.size = sizeof(config), .max_bytes = 4 * LEN};
     struct hmreg_mr *mr = NULL;
@@ -515,16 +515,4 @@ static void limits__a_range_beyond_them__evicts_nothing(void **state)
     close_all();
 }
 
-TEST_MAIN(TEST(put__by_a_thread_that_never_got__ends_it),
-          TEST(put__after_the_getter_has_ended__ends_it),
-          TEST(put__gets_and_puts_of_many_threads__the_last_ends_it),
-          TEST(put__in_a_keys_destructor__nothing_is_left),
-          TEST(threads__thousands_come_and_go__nothing_grows),
-          TEST(threads__many_at_once__all_count), TEST(threads__outlive_domains__nothing_grows),
-          TEST(fork__while_one_registers_and_one_waits_for_it__child_continues),
-          TEST(fork__while_threads_do_everything__child_continues),
-          TEST(limits__exactly_what_is_worked_with__never_misses_again),
-          TEST(limits__one_less_than_what_is_worked_with__hold),
-          TEST(limits__of_one__the_last_is_kept),
-          TEST(limits__full_and_put_back__there_is_room_again),
-          TEST(limits__a_range_beyond_them__evicts_nothing))
+TEST_MAIN()

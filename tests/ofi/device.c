@@ -173,7 +173,7 @@ static void write_and_read(struct fixture *fixture)
     }
 }
 
-static void rma__device_memory__exact_bytes_or_a_reason(void **state)
+TEST(rma__device_memory__exact_bytes_or_a_reason)
 {
     on_each_device(NULL, write_and_read);
 }
@@ -192,7 +192,7 @@ static void write_part(struct fixture *fixture)
     assert_only(fixture, 70001, 9999, 6);
 }
 
-static void rma__part_of_an_allocation__exact_bytes(void **state)
+TEST(rma__part_of_an_allocation__exact_bytes)
 {
     on_each_device(NULL, write_part);
 }
@@ -219,7 +219,7 @@ static void check_paths(struct fixture *fixture)
     assert_int_not_equal(info.local_addr, info.addr);
 }
 
-static void explain__device_memory__path_and_reasons(void **state)
+TEST(explain__device_memory__path_and_reasons)
 {
     on_each_device(NULL, check_paths);
 }
@@ -254,7 +254,7 @@ static void start_from_it(struct fixture *fixture)
     hmreg_remote_close(remote);
 }
 
-static void rma__we_start_it_from_device_memory__exact_bytes(void **state)
+TEST(rma__we_start_it_from_device_memory__exact_bytes)
 {
     on_each_device(NULL, start_from_it);
 }
@@ -281,7 +281,7 @@ static void free_and_allocate(struct fixture *fixture)
     hmreg_mr_put(mr);
 }
 
-static void get__memory_freed_and_allocated_anew__the_new_bytes(void **state)
+TEST(get__memory_freed_and_allocated_anew__the_new_bytes)
 {
     on_each_device(NULL, free_and_allocate);
 }
@@ -311,7 +311,7 @@ static void use_pinned(struct fixture *fixture)
     assert_ok(hmreg_mem_free(fixture->fabric.lib, pinned));
 }
 
-static void rma__pinned_host_memory__path_system(void **state)
+TEST(rma__pinned_host_memory__path_system)
 {
     on_each_device(NULL, use_pinned);
 }
@@ -367,7 +367,7 @@ static void use_group(struct fixture *fixture)
     assert_ok(hmreg_domain_close(members[1]));
 }
 
-static void group__device_memory__exact_bytes_on_both_rails(void **state)
+TEST(group__device_memory__exact_bytes_on_both_rails)
 {
     on_each_device(NULL, use_group);
 }
@@ -390,18 +390,11 @@ static void check_hmem(struct fixture *fixture)
     assert_int_equal(reason(&why, HMREG_PATH_PEERMEM)->vendor_code, -ENOSYS);
 }
 
-static void rma__domain_with_fi_hmem__exact_bytes(void **state)
+TEST(rma__domain_with_fi_hmem__exact_bytes)
 {
     struct endpoint_hints hints = {.caps = FI_HMEM};
 
     on_each_device(&hints, check_hmem);
 }
 
-FABRIC_TEST_MAIN(TEST(rma__device_memory__exact_bytes_or_a_reason),
-                 TEST(rma__part_of_an_allocation__exact_bytes),
-                 TEST(explain__device_memory__path_and_reasons),
-                 TEST(rma__we_start_it_from_device_memory__exact_bytes),
-                 TEST(get__memory_freed_and_allocated_anew__the_new_bytes),
-                 TEST(rma__pinned_host_memory__path_system),
-                 TEST(group__device_memory__exact_bytes_on_both_rails),
-                 TEST(rma__domain_with_fi_hmem__exact_bytes))
+FABRIC_TEST_MAIN()

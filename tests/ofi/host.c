@@ -6,7 +6,7 @@
 
 /* ---- permitted accesses ----------------------------------------------------------------- */
 
-static void rma__odd_offsets_and_lengths__exact_bytes(void **state)
+TEST(rma__odd_offsets_and_lengths__exact_bytes)
 {
     struct fixture fixture;
 
@@ -15,12 +15,12 @@ static void rma__odd_offsets_and_lengths__exact_bytes(void **state)
     fixture_close(&fixture);
 }
 
-static void rma__mr_mode_basic__the_peer_need_not_know(void **state)
+TEST(rma__mr_mode_basic__the_peer_need_not_know)
 {
     fixture_in_old_mode(HMREG_MR_BASIC, HMREG_MR_VIRT_ADDR | HMREG_MR_PROV_KEY);
 }
 
-static void rma__region_from_get__exact_bytes(void **state)
+TEST(rma__region_from_get__exact_bytes)
 {
     struct hmreg_mr *first, *second;
     struct fixture fixture;
@@ -39,7 +39,7 @@ static void rma__region_from_get__exact_bytes(void **state)
     fixture_close(&fixture);
 }
 
-static void rma__we_start_it_from_a_region__exact_bytes(void **state)
+TEST(rma__we_start_it_from_a_region__exact_bytes)
 {
     struct hmreg_mr_info info = {.size = sizeof(info)};
     struct hmreg_remote *remote;
@@ -61,7 +61,7 @@ static void rma__we_start_it_from_a_region__exact_bytes(void **state)
 
 /* ---- denied accesses -------------------------------------------------------------------- */
 
-static void rma__outside_the_region__range(void **state)
+TEST(rma__outside_the_region__range)
 {
     struct fixture fixture;
 
@@ -90,7 +90,7 @@ static void assert_denied(struct fixture *fixture, uint64_t offset, uint64_t key
     fixture_close(fixture);
 }
 
-static void rma__wrong_key__no_byte_changes(void **state)
+TEST(rma__wrong_key__no_byte_changes)
 {
     struct fixture fixture;
 
@@ -98,7 +98,7 @@ static void rma__wrong_key__no_byte_changes(void **state)
     assert_denied(&fixture, 0, hmreg_mr_key(fixture.mr) + 1, 100);
 }
 
-static void rma__key_of_a_closed_region__no_byte_changes(void **state)
+TEST(rma__key_of_a_closed_region__no_byte_changes)
 {
     struct fixture fixture;
     uint64_t key;
@@ -110,7 +110,7 @@ static void rma__key_of_a_closed_region__no_byte_changes(void **state)
     assert_denied(&fixture, 0, key, 100);
 }
 
-static void rma__right_not_granted__no_byte_changes(void **state)
+TEST(rma__right_not_granted__no_byte_changes)
 {
     struct fixture fixture;
 
@@ -119,7 +119,7 @@ static void rma__right_not_granted__no_byte_changes(void **state)
     assert_denied(&fixture, 0, hmreg_mr_key(fixture.mr), 100);
 }
 
-static void rma__over_the_end__no_byte_changes(void **state)
+TEST(rma__over_the_end__no_byte_changes)
 {
     struct hmreg_mr *part;
     struct fixture fixture;
@@ -137,7 +137,7 @@ static void rma__over_the_end__no_byte_changes(void **state)
 /* ---- registering ------------------------------------------------------------------------ */
 
 /* libfabric 1.17 requires unique keys for these too. */
-static void reg__regions_without_remote_access__share_no_key(void **state)
+TEST(reg__regions_without_remote_access__share_no_key)
 {
     struct hmreg_mr *mrs[20];
     struct fixture fixture;
@@ -157,7 +157,7 @@ static void reg__regions_without_remote_access__share_no_key(void **state)
     fixture_close(&fixture);
 }
 
-static void reg__native_and_desc__libfabrics(void **state)
+TEST(reg__native_and_desc__libfabrics)
 {
     struct fid_mr *native;
     struct fixture fixture;
@@ -174,7 +174,7 @@ static void reg__native_and_desc__libfabrics(void **state)
     fixture_close(&fixture);
 }
 
-static void explain__host_memory__path_system(void **state)
+TEST(explain__host_memory__path_system)
 {
     struct hmreg_explanation why = {.size = sizeof(why)};
     struct fixture fixture;
@@ -190,7 +190,7 @@ static void explain__host_memory__path_system(void **state)
 
 /* ---- the domain ------------------------------------------------------------------------- */
 
-static void query__domain__as_fi_info_says(void **state)
+TEST(query__domain__as_fi_info_says)
 {
     struct hmreg_domain_info info = {.size = sizeof(info)};
     const struct fi_info *theirs;
@@ -208,7 +208,7 @@ static void query__domain__as_fi_info_says(void **state)
     fixture_close(&fixture);
 }
 
-static void close__regions_open__busy(void **state)
+TEST(close__regions_open__busy)
 {
     struct fixture fixture;
 
@@ -218,14 +218,4 @@ static void close__regions_open__busy(void **state)
     fixture_close(&fixture);
 }
 
-FABRIC_TEST_MAIN(TEST(rma__odd_offsets_and_lengths__exact_bytes),
-                 TEST(rma__mr_mode_basic__the_peer_need_not_know),
-                 TEST(rma__region_from_get__exact_bytes),
-                 TEST(rma__we_start_it_from_a_region__exact_bytes),
-                 TEST(rma__outside_the_region__range), TEST(rma__wrong_key__no_byte_changes),
-                 TEST(rma__key_of_a_closed_region__no_byte_changes),
-                 TEST(rma__right_not_granted__no_byte_changes),
-                 TEST(rma__over_the_end__no_byte_changes),
-                 TEST(reg__regions_without_remote_access__share_no_key),
-                 TEST(reg__native_and_desc__libfabrics), TEST(explain__host_memory__path_system),
-                 TEST(query__domain__as_fi_info_says), TEST(close__regions_open__busy))
+FABRIC_TEST_MAIN()

@@ -3,12 +3,12 @@
  */
 #include "tests/ofi/fixture.h"
 
-static void rma__mr_mode_scalable__the_peer_need_not_know(void **state)
+TEST(rma__mr_mode_scalable__the_peer_need_not_know)
 {
     fixture_in_old_mode(HMREG_MR_SCALABLE, 0);
 }
 
-static void reg__key_in_use__enokey(void **state)
+TEST(reg__key_in_use__enokey)
 {
     struct hmreg_mr *first, *second = (void *)1;
     struct fixture fixture;
@@ -29,7 +29,7 @@ static void reg__key_in_use__enokey(void **state)
 }
 
 /* A key that was registered without hmreg. */
-static void reg__key_known_to_the_fabric_only__enokey(void **state)
+TEST(reg__key_known_to_the_fabric_only__enokey)
 {
     struct hmreg_mr *mr = NULL;
     struct fid_mr *foreign;
@@ -49,5 +49,4 @@ static void reg__key_known_to_the_fabric_only__enokey(void **state)
     fixture_close(&fixture);
 }
 
-FABRIC_TEST_MAIN(TEST(rma__mr_mode_scalable__the_peer_need_not_know), TEST(reg__key_in_use__enokey),
-                 TEST(reg__key_known_to_the_fabric_only__enokey))
+FABRIC_TEST_MAIN()

@@ -31,7 +31,7 @@ static bool write_there(void *self, uint64_t addr, uint64_t key, char byte)
     return false;
 }
 
-static void peer__after_each_end__reaches_as_long_as_promised(void **state)
+TEST(peer__after_each_end__reaches_as_long_as_promised)
 {
     struct fabric fabric;
     struct rights_peer peer = {.take = take, .write = write_there, .self = &fabric};
@@ -84,7 +84,7 @@ static void write_unanswered(struct writer *writer, char byte)
 }
 
 /* Its memory is a file's that this process maps too, and so outlives it. */
-static void owner__killed__no_write_reaches_its_memory(void **state)
+TEST(owner__killed__no_write_reaches_its_memory)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
     int file = memfd_create("owner", MFD_CLOEXEC);
@@ -116,5 +116,4 @@ static void owner__killed__no_write_reaches_its_memory(void **state)
     close(file);
 }
 
-FABRIC_TEST_MAIN(TEST(peer__after_each_end__reaches_as_long_as_promised),
-                 TEST(owner__killed__no_write_reaches_its_memory))
+FABRIC_TEST_MAIN()

@@ -145,38 +145,38 @@ static void run_in(const struct place *place)
 
 /* ---- containers ------------------------------------------------------------------------- */
 
-static void container__nowhere_special__hits(void **state)
+TEST(container__nowhere_special__hits)
 {
     run_in(&(struct place){0});
 }
 
-static void container__dockers_filter__hits(void **state)
+TEST(container__dockers_filter__hits)
 {
     run_in(&(struct place){.confine = {confine_filter}});
 }
 
-static void container__filter_that_kills__hits(void **state)
+TEST(container__filter_that_kills__hits)
 {
     run_in(&(struct place){.confine = {confine_kill}});
 }
 
-static void container__read_only__hits(void **state)
+TEST(container__read_only__hits)
 {
     run_in(&(struct place){.confine = {confine_read_only}});
 }
 
-static void container__as_nobody__hits(void **state)
+TEST(container__as_nobody__hits)
 {
     run_in(&(struct place){.confine = {confine_nobody}});
 }
 
-static void container__read_only_filtered_as_nobody__hits(void **state)
+TEST(container__read_only_filtered_as_nobody__hits)
 {
     run_in(&(struct place){.confine = {confine_read_only, confine_nobody, confine_filter}});
 }
 
 /* An operator's view from outside. */
-static void container__dockers_filter__stats_show_hits(void **state)
+TEST(container__dockers_filter__stats_show_hits)
 {
     struct place inside = {.confine = {confine_filter}, .waits = true};
     struct running program, stats;
@@ -214,52 +214,62 @@ static void load(const char *file)
     run_in(&(struct place){.load = file});
 }
 
-static void hooks__ucx_loaded_before__hits(void **state)
+TEST(hooks__ucx_loaded_before__hits)
 {
     preload(TEST_UCS);
 }
 
-static void hooks__ucx_loaded_after__hits(void **state)
+TEST(hooks__ucx_loaded_after__hits)
 {
     load(TEST_UCS);
 }
 
 /* As libfabric's memhooks do, which only hardware providers install. */
-static void hooks__jumps_over_libc_before__hits(void **state)
+TEST(hooks__jumps_over_libc_before__hits)
 {
     preload(TEST_PATCHER);
 }
 
-static void hooks__jumps_over_libc_after__hits(void **state)
+TEST(hooks__jumps_over_libc_after__hits)
 {
     load(TEST_PATCHER);
 }
 
-static void allocator__jemalloc__hits(void **state)
+/* Its UCX component's hooks replace ours. */
+TEST(hooks__open_mpi_starts_after__hits_or_says_why)
+{
+    if (!*TEST_OPENMPI)
+        test_skip("it is not installed");
+    setenv("OUTSIDE_MAY_LOSE", "1", 1);
+    run_in(&(struct place){.load = TEST_OPENMPI});
+    unsetenv("OUTSIDE_MAY_LOSE");
+}
+
+TEST(allocator__jemalloc__hits)
 {
     preload(TEST_JEMALLOC);
 }
 
-static void allocator__tcmalloc__hits(void **state)
+TEST(allocator__tcmalloc__hits)
 {
     preload(TEST_TCMALLOC);
 }
 
-static void allocator__tcmalloc_minimal__hits(void **state)
+TEST(allocator__tcmalloc_minimal__hits)
 {
     preload(TEST_TCMALLOC_MINIMAL);
 }
 
 /* ---- other programs --------------------------------------------------------------------- */
 
-static void python__by_ctypes__hits(void **state)
+TEST(python__by_ctypes__hits)
 {
     if (!*TEST_PYTHON)
         test_skip("there is no python3");
     run_in(&(struct place){.argv = {TEST_PYTHON, TEST_SCRIPT, TEST_HMREG}});
 }
 
-static void python__by_ctypes_in_dockers_filter__hits(void **state)
+TEST(python__by_ctypes_in_dockers_filter__hits)
 {
     if (!*TEST_PYTHON)
         test_skip("there is no python3");
@@ -267,22 +277,14 @@ static void python__by_ctypes_in_dockers_filter__hits(void **state)
                            .argv = {TEST_PYTHON, TEST_SCRIPT, TEST_HMREG}});
 }
 
-static void plugin__unloaded_and_loaded_again__hits(void **state)
+TEST(plugin__unloaded_and_loaded_again__hits)
 {
     run_in(&(struct place){.argv = {TEST_HOST, TEST_MODULE}});
 }
 
-static void plugin__in_dockers_filter__hits(void **state)
+TEST(plugin__in_dockers_filter__hits)
 {
     run_in(&(struct place){.confine = {confine_filter}, .argv = {TEST_HOST, TEST_MODULE}});
 }
 
-TEST_MAIN(TEST(container__nowhere_special__hits), TEST(container__dockers_filter__hits),
-          TEST(container__filter_that_kills__hits), TEST(container__read_only__hits),
-          TEST(container__as_nobody__hits), TEST(container__read_only_filtered_as_nobody__hits),
-          TEST(container__dockers_filter__stats_show_hits), TEST(hooks__ucx_loaded_before__hits),
-          TEST(hooks__ucx_loaded_after__hits), TEST(hooks__jumps_over_libc_before__hits),
-          TEST(hooks__jumps_over_libc_after__hits), TEST(allocator__jemalloc__hits),
-          TEST(allocator__tcmalloc__hits), TEST(allocator__tcmalloc_minimal__hits),
-          TEST(python__by_ctypes__hits), TEST(python__by_ctypes_in_dockers_filter__hits),
-          TEST(plugin__unloaded_and_loaded_again__hits), TEST(plugin__in_dockers_filter__hits))
+TEST_MAIN()

@@ -11,28 +11,28 @@
 #include <time.h>
 #include <unistd.h>
 
-static void passes(void **state)
+TEST(passes)
 {
 }
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-static void fails(void **state)
+TEST(fails)
 {
     assert_true(0);
 }
 
-static void skips(void **state)
+TEST(skips)
 {
     test_skip("this one always is");
 }
 
-static void leaks(void **state)
+TEST(leaks)
 {
     assert_true(open("/dev/null", O_RDONLY | O_CLOEXEC) >= 0);
 }
 
-static void closes_too_much(void **state)
+TEST(closes_too_much)
 {
     close(STDIN_FILENO);
 }
@@ -46,7 +46,7 @@ static void *close_later(void *fd)
     return NULL;
 }
 
-static void closed_by_a_thread(void **state)
+TEST(closed_by_a_thread)
 {
     pthread_t thread;
     int fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
@@ -55,7 +55,7 @@ static void closed_by_a_thread(void **state)
     pthread_detach(thread);
 }
 
-static void a_tenth(void **state)
+TEST(a_tenth)
 {
     assert_int_equal(test_times(100), 10);
     assert_int_equal(test_times(3), 1);
@@ -63,7 +63,7 @@ static void a_tenth(void **state)
 
 static int *left; /* on the stack of a failed case */
 
-static void ends_badly__things_left(void **state)
+TEST(ends_badly__things_left)
 {
     int value = 0;
 
@@ -73,7 +73,7 @@ static void ends_badly__things_left(void **state)
     fail();
 }
 
-static void after_it__nothing_left(void **state)
+TEST(after_it__nothing_left)
 {
     assert_null(getenv("HARNESS_LEFT"));
     assert_null(left);
@@ -81,7 +81,7 @@ static void after_it__nothing_left(void **state)
     pthread_mutex_unlock(&lock);
 }
 
-static void child_ends_badly(void **state)
+TEST(child_ends_badly)
 {
     pid_t child = fork();
     int status;
@@ -92,6 +92,4 @@ static void child_ends_badly(void **state)
     assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 1);
 }
 
-TEST_MAIN(TEST(a_tenth), TEST(passes), TEST(fails), TEST(skips), TEST(leaks), TEST(closes_too_much),
-          TEST(closed_by_a_thread), TEST(ends_badly__things_left), TEST(after_it__nothing_left),
-          TEST(child_ends_badly))
+TEST_MAIN()

@@ -44,6 +44,17 @@ names_reasons_of_skips() {
     says '1  no <GPU> & no "NIC"' "$SOURCE_DIR/tests/run" "$work/tests"
 }
 
+# The test waits until it is shown.
+shows_what_hangs() {
+    local status
+    tests_of "$work/tests/shell -c 'until grep -q \"^-- /proc/.*/task/\" $work/shown; do sleep 0.1; done'"
+    cp "$(command -v bash)" "$work/tests/shell"
+    HMREG_TEST_HUNG=1 "$SOURCE_DIR/tests/run" "$work/tests" >"$work/shown" 2>&1
+    status=$?
+    cat "$work/shown"
+    ((!status)) && grep -A1 "hangs: $work/tests/shell" "$work/shown" | grep -q '^-- .*/task/[0-9]*: [A-Z] in ..*, '
+}
+
 # exits EXIT "CLOSING LINE" CASE: the tests' main, running the cases of this name.
 exits() {
     local output status
@@ -116,6 +127,7 @@ check tests_run__last_line_counts ends 0 '7 passed, 0 failed, 0 skipped' \
 check tests_run__long_output ends 0 '4 passed, 0 failed, 0 skipped' "$long"
 check tests_run__labels counts_by_label
 check tests_run__reasons names_reasons_of_skips
+check tests_run__hang__is_shown shows_what_hangs
 check tests_run__no_folder__fails fails usage "$SOURCE_DIR/tests/run"
 
 check harness__pass__0 exits 0 '1 passed, 0 failed, 0 skipped' passes

@@ -3,7 +3,7 @@
 #
 # The tables of promises, kinds of memory, runtimes and rules and the list of errors name tests as
 # PROGRAM:CASE. Each must exist and be run. Program conformance_suite is the files of tests/conformance
-# with SUITE_CASES, cuda_public is tests/gpu/cuda/public.c.
+# with CASE()s, cuda_public is tests/gpu/cuda/public.c.
 . "$(dirname "$0")/cases.sh"
 
 promises=$SOURCE_DIR/docs/semantics.md
@@ -17,14 +17,14 @@ sources_of() { # PROGRAM
     for exact in "$SOURCE_DIR"/tests/{,gpu/}"$folder/$stem".c; do
         [[ -f $exact ]] && echo "$exact"
     done
-    [[ $stem == suite ]] && grep -l '^SUITE_CASES' "$SOURCE_DIR/tests/$folder/"*.c
+    [[ $stem == suite ]] && grep -lE '^(REFUSED_)?CASE\(' "$SOURCE_DIR/tests/$folder/"*.c
 }
 
 is_run() { # PROGRAM:CASE
     local files
     mapfile -t files < <(sources_of "${1%%:*}")
     [[ ${#files[@]} -gt 0 ]] || { echo "no source of ${1%%:*}"; return 1; }
-    grep -qwF "TEST(${1#*:})" "${files[@]}" || { echo "$1: no TEST(${1#*:})"; return 1; }
+    grep -qE "^(TEST|TEST_FIRST|(REFUSED_)?CASE)\(${1#*:}\)" "${files[@]}" || { echo "$1: no TEST(${1#*:})"; return 1; }
 }
 
 all_are_run() { # FILE
@@ -82,7 +82,10 @@ tests_of_entries() {
     local file vendor
     for file in "$SOURCE_DIR"/tests/gpu/*/entries.c; do
         vendor=$(basename "$(dirname "$file")")
-        grep -oE 'TEST\([a-z0-9_]+\)' "$file" | sed "s/TEST(\(.*\))/${vendor}_entries:\1/"
+        sed -n 's/^ENTRY_CASES(\([a-z0-9_]*\),.*/\1/p; s/^TEST(\(.*\))/= \1/p' "$file" |
+            awk -v program="${vendor}_entries:" -v cases="$(sed -n 's/.*ENTRY_CASE(subject##\([a-z_]*\),.*/\1/p' "$SOURCE_DIR/tests/gpu/entries.h")" '
+                $1 == "=" { print program $2; next }
+                { n = split(cases, list); for (i = 1; i <= n; i++) print program $1 list[i] }'
     done | sort
 }
 

@@ -30,7 +30,7 @@ static int record_something(bool set_user_id)
 }
 
 /* A folder that the other user could write. */
-static void record__in_a_set_user_id_program__no_file_and_no_mode(void **state)
+TEST(record__in_a_set_user_id_program__no_file_and_no_mode)
 {
     char folder[] = "/tmp/hmreg-test-XXXXXX", variable[64], command[64];
     const char *environment[] = {"HMREG_RUN_MODE=cache,gpu", variable, NULL};
@@ -51,13 +51,10 @@ static void record__in_a_set_user_id_program__no_file_and_no_mode(void **state)
     assert_int_equal(rmdir(folder), 0);
 }
 
-static const struct test_case cases[] = {
-    TEST(record__in_a_set_user_id_program__no_file_and_no_mode)};
-
 int main(int argc, char **argv)
 {
     /* Not by exit(): the kernel keeps LeakSanitizer from looking into a set-user-id program. */
     if (argc == 2 && !strncmp(argv[1], "--", 2))
         _exit(record_something(!strcmp(argv[1], "--set-user-id")));
-    return test_main(argc, argv, cases, sizeof(cases) / sizeof(cases[0]));
+    return test_main(argc, argv);
 }

@@ -172,7 +172,7 @@ static const struct view_row *row_of(const struct trace_view *view, unsigned siz
     return NULL;
 }
 
-static void record__calls__counted_by_size_and_error(void **state)
+TEST(record__calls__counted_by_size_and_error)
 {
     struct trace_view *view = view_of(run(some_calls));
     const struct view_row *pages = row_of(view, 13, 0), *failed = row_of(view, 13, EFAULT);
@@ -224,7 +224,7 @@ static void nothing(void)
     REQUIRE(!end.known);
 }
 
-static void record__guard__refuses_a_second_entry(void **state)
+TEST(record__guard__refuses_a_second_entry)
 {
     run(nothing);
 }
@@ -247,7 +247,7 @@ static void same_range(void)
     record_registered(&call);
 }
 
-static void record__range_again__its_time_counted(void **state)
+TEST(record__range_again__its_time_counted)
 {
     struct trace_view *view = view_of(run(same_range));
 
@@ -275,7 +275,7 @@ static void freed_memory(void)
     exit(0);
 }
 
-static void record__memory_unmapped_while_registered__noticed(void **state)
+TEST(record__memory_unmapped_while_registered__noticed)
 {
     struct trace_view *view = view_of(run(freed_memory));
 
@@ -303,7 +303,7 @@ static void freed_late(void)
     }
 }
 
-static void record__memory_unmapped_after_many_calls__noticed(void **state)
+TEST(record__memory_unmapped_after_many_calls__noticed)
 {
     struct trace_view *view = view_of(run(freed_late));
     const struct view_row *row = row_of(view, 13, 0);
@@ -326,7 +326,7 @@ static void rereg(void)
     dereg(9, 0);
 }
 
-static void record__cancelled_end__the_region_stays(void **state)
+TEST(record__cancelled_end__the_region_stays)
 {
     struct trace_view *view = view_of(run(rereg));
 
@@ -360,7 +360,7 @@ static void forking(void)
     dereg(1, 0);
 }
 
-static void record__forked_children__write_files_of_their_own(void **state)
+TEST(record__forked_children__write_files_of_their_own)
 {
     struct trace_view *view;
 
@@ -397,7 +397,7 @@ static void threaded(void)
 }
 
 /* No call is lost, whichever thread made the file and whichever claimed the row. */
-static void record__threads__every_call_counted(void **state)
+TEST(record__threads__every_call_counted)
 {
     struct trace_view *view;
 
@@ -430,7 +430,7 @@ static void twice_named(void)
     atomic_store(&file->reasons[0].state, RECORD_READY);
 }
 
-static void record__name_added_by_two_threads__one_row(void **state)
+TEST(record__name_added_by_two_threads__one_row)
 {
     struct trace_view *view = view_of(run(twice_named));
 
@@ -469,7 +469,7 @@ static void many(void)
     }
 }
 
-static void record__more_than_fits__counted_as_lost(void **state)
+TEST(record__more_than_fits__counted_as_lost)
 {
     struct trace_view *view = view_of(run(many));
     uint64_t count = 0;
@@ -499,7 +499,7 @@ static void mixed(void)
     }
 }
 
-static void record__one_range_among_many__found_again(void **state)
+TEST(record__one_range_among_many__found_again)
 {
     struct trace_view *view = view_of(run(mixed));
 
@@ -526,7 +526,7 @@ static void with_a_limit(void)
 }
 
 /* A longer file than the process may write would be a signal for it. */
-static void record__limit_of_file_sizes__no_file(void **state)
+TEST(record__limit_of_file_sizes__no_file)
 {
     run(with_a_limit);
     assert_int_equal(count_files(), 0);
@@ -540,7 +540,7 @@ static void without_descriptors(void)
     without_a_file();
 }
 
-static void record__no_descriptor__no_file(void **state)
+TEST(record__no_descriptor__no_file)
 {
     run(without_descriptors);
     assert_int_equal(count_files(), 0);
@@ -561,20 +561,9 @@ static void twice(void)
     REQUIRE(!access(path, F_OK));
 }
 
-static void record__name_taken__the_next_one(void **state)
+TEST(record__name_taken__the_next_one)
 {
     run(twice);
 }
 
-TEST_MAIN(TEST(record__calls__counted_by_size_and_error),
-          TEST(record__guard__refuses_a_second_entry), TEST(record__range_again__its_time_counted),
-          TEST(record__memory_unmapped_while_registered__noticed),
-          TEST(record__memory_unmapped_after_many_calls__noticed),
-          TEST(record__cancelled_end__the_region_stays),
-          TEST(record__forked_children__write_files_of_their_own),
-          TEST(record__threads__every_call_counted),
-          TEST(record__name_added_by_two_threads__one_row),
-          TEST(record__more_than_fits__counted_as_lost),
-          TEST(record__one_range_among_many__found_again),
-          TEST(record__limit_of_file_sizes__no_file), TEST(record__no_descriptor__no_file),
-          TEST(record__name_taken__the_next_one))
+TEST_MAIN()

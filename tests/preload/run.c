@@ -51,7 +51,7 @@ static void expect_processes(const json_t *document, size_t count)
 
 /* ---- what is reported -------------------------------------------------------------------- */
 
-static void run__program__its_registrations(void **state)
+TEST(run__program__its_registrations)
 {
     json_t *document = report("plain", 3, "hello\n");
 
@@ -71,7 +71,7 @@ static void run__program__its_registrations(void **state)
 }
 
 /* libibverbs' ibv_reg_mr() calls ibv_reg_mr_iova2(), which arrives as well. */
-static void run__call_of_libibverbs_itself__not_counted(void **state)
+TEST(run__call_of_libibverbs_itself__not_counted)
 {
     json_t *document = report("again", 0, "");
     const json_t *rows = list_at(document, "processes/0/registrations");
@@ -84,7 +84,7 @@ static void run__call_of_libibverbs_itself__not_counted(void **state)
     json_decref(document);
 }
 
-static void run__every_call__named_with_its_failure(void **state)
+TEST(run__every_call__named_with_its_failure)
 {
     json_t *document = report("calls", 0, "");
     const json_t *rows = list_at(document, "processes/0/registrations");
@@ -102,7 +102,7 @@ static void run__every_call__named_with_its_failure(void **state)
 }
 
 /* Of each mode what it saves beyond those before it. */
-static void run__registered_again__what_each_mode_saves(void **state)
+TEST(run__registered_again__what_each_mode_saves)
 {
     static const char *const modes[] = {"cache", "cache=write", "cache=remote"};
     static const char *const rights[] = {"read", "write", "remote"};
@@ -123,7 +123,7 @@ static void run__registered_again__what_each_mode_saves(void **state)
     json_decref(document);
 }
 
-static void run__receive_pending_at_the_deregistration__as_the_mode_says(void **state)
+TEST(run__receive_pending_at_the_deregistration__as_the_mode_says)
 {
     static const struct {
         const char *mode, *answer;
@@ -145,7 +145,7 @@ static void run__receive_pending_at_the_deregistration__as_the_mode_says(void **
     }
 }
 
-static void run__memory_freed_while_registered__reported(void **state)
+TEST(run__memory_freed_while_registered__reported)
 {
     json_t *document = report("freed", 0, "");
 
@@ -153,7 +153,7 @@ static void run__memory_freed_while_registered__reported(void **state)
     json_decref(document);
 }
 
-static void run__threads__every_call_counted(void **state)
+TEST(run__threads__every_call_counted)
 {
     json_t *document = report("threads", 0, "");
 
@@ -163,7 +163,7 @@ static void run__threads__every_call_counted(void **state)
 
 /* ---- processes --------------------------------------------------------------------------- */
 
-static void run__forks__a_report_of_each(void **state)
+TEST(run__forks__a_report_of_each)
 {
     json_t *document = report("forks", 0, ""), *process;
     int bytes = 0;
@@ -178,7 +178,7 @@ static void run__forks__a_report_of_each(void **state)
     json_decref(document);
 }
 
-static void run__region_of_the_parent_in_a_child__harmless(void **state)
+TEST(run__region_of_the_parent_in_a_child__harmless)
 {
     json_t *document = report("heir", 0, "");
 
@@ -186,7 +186,7 @@ static void run__region_of_the_parent_in_a_child__harmless(void **state)
     json_decref(document);
 }
 
-static void run__exec__both_programs_reported(void **state)
+TEST(run__exec__both_programs_reported)
 {
     json_t *document = report("exec", 3, "hello\n");
 
@@ -196,7 +196,7 @@ static void run__exec__both_programs_reported(void **state)
     json_decref(document);
 }
 
-static void run__end_without_exit__reported(void **state)
+TEST(run__end_without_exit__reported)
 {
     json_t *document = report("_exit", 4, "");
 
@@ -206,7 +206,7 @@ static void run__end_without_exit__reported(void **state)
 }
 
 /* The command ends by the program's signal; tool.status is -1 then. */
-static void run__killed__reported_and_the_same_signal(void **state)
+TEST(run__killed__reported_and_the_same_signal)
 {
     json_t *document = report("killed", -1, "");
 
@@ -214,7 +214,7 @@ static void run__killed__reported_and_the_same_signal(void **state)
     json_decref(document);
 }
 
-static void run__module_that_links_libibverbs__reported(void **state)
+TEST(run__module_that_links_libibverbs__reported)
 {
     struct tool tool =
         tool_run("run", "env", fake(), environment("LOADER"), environment("MODULE"), "plain");
@@ -227,7 +227,7 @@ static void run__module_that_links_libibverbs__reported(void **state)
 }
 
 /* libibverbs' ibv_reg_mr() jumps to our ibv_reg_mr_iova2(), which must know that. */
-static void run__functions_looked_up_on_a_handle__passed_on_and_said(void **state)
+TEST(run__functions_looked_up_on_a_handle__passed_on_and_said)
 {
     static const char *const modes[] = {"--trace", "--gpu", "--cache=write", "--cache=remote"};
 
@@ -243,7 +243,7 @@ static void run__functions_looked_up_on_a_handle__passed_on_and_said(void **stat
     }
 }
 
-static void run__program__notices_nothing(void **state)
+TEST(run__program__notices_nothing)
 {
     json_t *document = report("looks", 0, "");
 
@@ -251,7 +251,7 @@ static void run__program__notices_nothing(void **state)
     json_decref(document);
 }
 
-static void run__program_without_standard_streams__their_numbers_stay_unused(void **state)
+TEST(run__program_without_standard_streams__their_numbers_stay_unused)
 {
     static const char *const modes[] = {"--trace", "--gpu", "--cache"};
 
@@ -267,7 +267,7 @@ static void run__program_without_standard_streams__their_numbers_stay_unused(voi
 
 /* ---- text, files, folders ---------------------------------------------------------------- */
 
-static void run__text__tables_and_advice_on_standard_error(void **state)
+TEST(run__text__tables_and_advice_on_standard_error)
 {
     struct tool tool = tool_run("run", "env", fake(), environment("PROGRAM"), "again");
 
@@ -293,7 +293,7 @@ static void run__text__tables_and_advice_on_standard_error(void **state)
     tool_free(&tool);
 }
 
-static void run__no_registration__said(void **state)
+TEST(run__no_registration__said)
 {
     struct tool tool = tool_run("run", "sh", "-c", "echo out; echo err >&2; exit 9");
 
@@ -305,7 +305,7 @@ static void run__no_registration__said(void **state)
 }
 
 /* The report's file then gets the number of standard output. */
-static void run__standard_output_closed__report_in_its_file(void **state)
+TEST(run__standard_output_closed__report_in_its_file)
 {
     struct tool tool = tool_run("run", "sh", "-c",
                                 "file=$(mktemp) && \"$HMREG_TOOL\" run --output $file true >&- && "
@@ -318,7 +318,7 @@ static void run__standard_output_closed__report_in_its_file(void **state)
 }
 
 /* Longer than the libraries in the program take, which would use /tmp. */
-static void run__dir_with_a_long_path__refused(void **state)
+TEST(run__dir_with_a_long_path__refused)
 {
     char folder[480] = "/tmp/hmreg-test-XXXXXX", part[231];
     struct tool tool;
@@ -343,7 +343,7 @@ static void run__dir_with_a_long_path__refused(void **state)
 }
 
 /* As after su(1): its owner could replace what hmreg makes there by links. */
-static void run__runtime_folder_of_others__not_used(void **state)
+TEST(run__runtime_folder_of_others__not_used)
 {
     char folder[] = "/tmp/hmreg-test-XXXXXX", expected[64];
     struct tool tool;
@@ -369,7 +369,7 @@ static void run__runtime_folder_of_others__not_used(void **state)
     rmdir(folder);
 }
 
-static void run__output_and_dir__report_in_a_file_and_traces_kept(void **state)
+TEST(run__output_and_dir__report_in_a_file_and_traces_kept)
 {
     char folder[] = "/tmp/hmreg-test-XXXXXX", file[64], command[128];
     struct tool tool;
@@ -410,7 +410,7 @@ static void run__output_and_dir__report_in_a_file_and_traces_kept(void **state)
     assert_int_equal(system(command), 0);
 }
 
-static void run__preload_alone__records_as_well(void **state)
+TEST(run__preload_alone__records_as_well)
 {
     char folder[] = "/tmp/hmreg-test-XXXXXX", words[8192];
     json_t *document;
@@ -427,7 +427,7 @@ static void run__preload_alone__records_as_well(void **state)
     assert_int_equal(system(words), 0);
 }
 
-static void run__dlopen_path_with_other_preloads__kept(void **state)
+TEST(run__dlopen_path_with_other_preloads__kept)
 {
     struct tool tool;
 
@@ -440,7 +440,7 @@ static void run__dlopen_path_with_other_preloads__kept(void **state)
 }
 
 /* libfabric's variables name our hook behind what is there, where it is installed. */
-static void run__libfabric__hooked_if_the_hook_is_there(void **state)
+TEST(run__libfabric__hooked_if_the_hook_is_there)
 {
     char hook[4200];
     struct tool tool;
@@ -461,7 +461,7 @@ static void run__libfabric__hooked_if_the_hook_is_there(void **state)
 }
 
 /* NCCL looks libibverbs' functions up, in the library that the variable names. */
-static void run__nccl__its_variable_unless_it_is_set(void **state)
+TEST(run__nccl__its_variable_unless_it_is_set)
 {
     struct tool tool = tool_run("run", "sh", "-c", "echo $NCCL_IBVERBS_LIB; echo $LD_AUDIT.");
     char expected[4200];
@@ -478,7 +478,7 @@ static void run__nccl__its_variable_unless_it_is_set(void **state)
 }
 
 /* A program that looks libibverbs' functions up on its own handle. */
-static void run__by_audit__looked_up_calls_seen_and_cached(void **state)
+TEST(run__by_audit__looked_up_calls_seen_and_cached)
 {
     const char *program = getenv("LOOKED_UP");
     char file[] = "/tmp/hmreg-test-XXXXXX";
@@ -509,7 +509,7 @@ static void run__by_audit__looked_up_calls_seen_and_cached(void **state)
     tool_free(&tool);
 }
 
-static void run__output_that_cannot_be_written__said_before(void **state)
+TEST(run__output_that_cannot_be_written__said_before)
 {
     struct tool tool = tool_run("run", "--output", "/no/such/folder/report", "echo", "hello");
 
@@ -520,7 +520,7 @@ static void run__output_that_cannot_be_written__said_before(void **state)
 }
 
 /* The report would say that nothing was registered. */
-static void run__folder_without_room_for_traces__said_before(void **state)
+TEST(run__folder_without_room_for_traces__said_before)
 {
     struct tool tool = tool_run("run", "--dir", "/proc", "echo", "hello");
 
@@ -532,7 +532,7 @@ static void run__folder_without_room_for_traces__said_before(void **state)
     tool_free(&tool);
 }
 
-static void run__limit_of_files__said_before(void **state)
+TEST(run__limit_of_files__said_before)
 {
     struct tool tool =
         tool_run("run", "sh", "-c", "ulimit -f 100; exec \"$HMREG_TOOL\" run echo hello");
@@ -581,7 +581,7 @@ static void remove_all(const char *folder)
 }
 
 /* 1,024 such files took 4 GB. */
-static void report__folder_of_full_files__so_many_rows_and_no_more(void **state)
+TEST(report__folder_of_full_files__so_many_rows_and_no_more)
 {
     char folder[] = "/tmp/hmreg-test-XXXXXX";
     json_t *document;
@@ -598,7 +598,7 @@ static void report__folder_of_full_files__so_many_rows_and_no_more(void **state)
 
 /* What a terminal would obey, and what has an effect when it is opened: a writer of a FIFO waits
  * for a reader. */
-static void report__names_and_kinds_of_another_user__printable_and_not_opened(void **state)
+TEST(report__names_and_kinds_of_another_user__printable_and_not_opened)
 {
     static const char evil[] = "\033]0;a\007\xc2\x9b\nhmreg: b" RECORD_SUFFIX;
     char folder[] = "/tmp/hmreg-test-XXXXXX", path[128];
@@ -626,7 +626,7 @@ static void report__names_and_kinds_of_another_user__printable_and_not_opened(vo
 }
 
 /* Nothing is known of a process whose file cannot be read. */
-static void report__no_trace_file__the_error_only(void **state)
+TEST(report__no_trace_file__the_error_only)
 {
     struct tool tool = tool_run("run", "--report", "/proc/self/exe");
 
@@ -674,7 +674,7 @@ static void need_namespaces(void)
 }
 
 /* Its parent has the only trace file that there is room for. */
-static void run__full_file_system__processes_counted_and_unharmed(void **state)
+TEST(run__full_file_system__processes_counted_and_unharmed)
 {
     json_t *document;
 
@@ -690,7 +690,7 @@ static void run__full_file_system__processes_counted_and_unharmed(void **state)
     json_decref(document);
 }
 
-static void run__process_with_another_root_folder__counted_and_unharmed(void **state)
+TEST(run__process_with_another_root_folder__counted_and_unharmed)
 {
     json_t *document;
 
@@ -704,7 +704,7 @@ static void run__process_with_another_root_folder__counted_and_unharmed(void **s
     json_decref(document);
 }
 
-static void run__limit_of_files__counted_and_said(void **state)
+TEST(run__limit_of_files__counted_and_said)
 {
     struct tool tool = tool_run("run", "sh", "-c", "ulimit -f 100 && exec \"$@\"", "sh", "env",
                                 fake(), environment("PROGRAM"), "plain");
@@ -716,34 +716,4 @@ static void run__limit_of_files__counted_and_said(void **state)
     tool_free(&tool);
 }
 
-TEST_MAIN(TEST(run__program__its_registrations), TEST(run__call_of_libibverbs_itself__not_counted),
-          TEST(run__every_call__named_with_its_failure),
-          TEST(run__registered_again__what_each_mode_saves),
-          TEST(run__receive_pending_at_the_deregistration__as_the_mode_says),
-          TEST(run__memory_freed_while_registered__reported),
-          TEST(run__threads__every_call_counted), TEST(run__forks__a_report_of_each),
-          TEST(run__region_of_the_parent_in_a_child__harmless),
-          TEST(run__exec__both_programs_reported), TEST(run__end_without_exit__reported),
-          TEST(run__killed__reported_and_the_same_signal),
-          TEST(run__module_that_links_libibverbs__reported),
-          TEST(run__functions_looked_up_on_a_handle__passed_on_and_said),
-          TEST(run__program__notices_nothing),
-          TEST(run__program_without_standard_streams__their_numbers_stay_unused),
-          TEST(run__text__tables_and_advice_on_standard_error), TEST(run__no_registration__said),
-          TEST(run__standard_output_closed__report_in_its_file),
-          TEST(run__dir_with_a_long_path__refused), TEST(run__runtime_folder_of_others__not_used),
-          TEST(run__output_and_dir__report_in_a_file_and_traces_kept),
-          TEST(run__preload_alone__records_as_well),
-          TEST(run__dlopen_path_with_other_preloads__kept),
-          TEST(run__libfabric__hooked_if_the_hook_is_there),
-          TEST(run__nccl__its_variable_unless_it_is_set),
-          TEST(run__by_audit__looked_up_calls_seen_and_cached),
-          TEST(run__output_that_cannot_be_written__said_before),
-          TEST(run__folder_without_room_for_traces__said_before),
-          TEST(run__limit_of_files__said_before),
-          TEST(report__folder_of_full_files__so_many_rows_and_no_more),
-          TEST(report__names_and_kinds_of_another_user__printable_and_not_opened),
-          TEST(report__no_trace_file__the_error_only),
-          TEST(run__full_file_system__processes_counted_and_unharmed),
-          TEST(run__process_with_another_root_folder__counted_and_unharmed),
-          TEST(run__limit_of_files__counted_and_said))
+TEST_MAIN()

@@ -24,7 +24,7 @@ static void expect_refusal(const char *program, int status, const char *words)
     tool_free(&tool);
 }
 
-static void run__program_that_takes_no_library__refused(void **state)
+TEST(run__program_that_takes_no_library__refused)
 {
     char path[] = "/tmp/hmreg-test-XXXXXX";
     int fd = mkstemp(path);
@@ -42,7 +42,7 @@ static void run__program_that_takes_no_library__refused(void **state)
     expect_refusal("no-such-program-of-hmreg", 127, "no such program in PATH");
 }
 
-static void run__set_user_id__refused(void **state)
+TEST(run__set_user_id__refused)
 {
     char command[4200];
     const char *path = "/tmp/hmreg-test-suid";
@@ -57,7 +57,7 @@ static void run__set_user_id__refused(void **state)
 }
 
 /* A script is judged by its interpreter, and without one it is the shell's. */
-static void run__scripts__run(void **state)
+TEST(run__scripts__run)
 {
     static const char *const texts[] = {"#!/bin/sh\necho a script $1\n", "echo a script $1\n"};
     char path[] = "/tmp/hmreg-test-XXXXXX";
@@ -79,7 +79,7 @@ static void run__scripts__run(void **state)
     }
 }
 
-static void run__wrong_command_line__said(void **state)
+TEST(run__wrong_command_line__said)
 {
     struct tool tool = tool_run("run", "--cache=all", "true");
 
@@ -169,7 +169,7 @@ static char *terminate(const struct job *job)
 }
 
 /* SIGRTMIN: a report so far; SIGTERM is the program's, whose own status is the command's. */
-static void run__signals__a_report_or_the_programs(void **state)
+TEST(run__signals__a_report_or_the_programs)
 {
     const char *const words[] = {environment("HMREG_TOOL"), "run",   "env", fake(),
                                  environment("PROGRAM"),    "waits", NULL};
@@ -221,7 +221,7 @@ static void end_receiver(struct job *job)
     close(job->err);
 }
 
-static void run__signals_of_another_process__forwarded(void **state)
+TEST(run__signals_of_another_process__forwarded)
 {
     static const int numbers[] = {SIGHUP,  SIGINT,    SIGQUIT, SIGILL,  SIGTRAP, SIGABRT,
                                   SIGBUS,  SIGFPE,    SIGUSR1, SIGSEGV, SIGUSR2, SIGPIPE,
@@ -242,7 +242,7 @@ static void run__signals_of_another_process__forwarded(void **state)
     end_receiver(&job);
 }
 
-static void run__stop_and_continue__both_processes(void **state)
+TEST(run__stop_and_continue__both_processes)
 {
     struct job job;
     int status;
@@ -258,7 +258,7 @@ static void run__stop_and_continue__both_processes(void **state)
     end_receiver(&job);
 }
 
-static void run__follow__reports_meanwhile(void **state)
+TEST(run__follow__reports_meanwhile)
 {
     const char *const words[] = {environment("HMREG_TOOL"), "run",   "--follow", "1", "env", fake(),
                                  environment("PROGRAM"),    "waits", NULL};
@@ -272,8 +272,4 @@ static void run__follow__reports_meanwhile(void **state)
     free(terminate(&job));
 }
 
-TEST_MAIN(TEST(run__program_that_takes_no_library__refused), TEST(run__set_user_id__refused),
-          TEST(run__scripts__run), TEST(run__wrong_command_line__said),
-          TEST(run__signals__a_report_or_the_programs),
-          TEST(run__signals_of_another_process__forwarded),
-          TEST(run__stop_and_continue__both_processes), TEST(run__follow__reports_meanwhile))
+TEST_MAIN()

@@ -81,7 +81,7 @@ static void write_and_compare(struct bench *bench, struct pair *pair, const stru
     free(found);
 }
 
-static void composite__of_two_devices__rdma_lands_in_both(void **state)
+TEST(composite__of_two_devices__rdma_lands_in_both)
 {
     struct hmreg_mr_info info = {.size = sizeof(info)};
     struct hmreg_mr *mr = NULL;
@@ -101,7 +101,7 @@ static void composite__of_two_devices__rdma_lands_in_both(void **state)
     device_close(&bench);
 }
 
-static void composite__piece_exchanged__rdma_lands_in_the_new(void **state)
+TEST(composite__piece_exchanged__rdma_lands_in_the_new)
 {
     struct hmreg_stats stats = {.size = sizeof(stats)};
     struct bench bench;
@@ -130,5 +130,4 @@ static void composite__piece_exchanged__rdma_lands_in_the_new(void **state)
     device_close(&bench);
 }
 
-TEST_MAIN(TEST(composite__of_two_devices__rdma_lands_in_both),
-          TEST(composite__piece_exchanged__rdma_lands_in_the_new))
+TEST_MAIN()

@@ -45,7 +45,7 @@ static void write_on(enum hmreg_path path)
     device_close(&bench);
 }
 
-static void rdma_write__lands_and_neighbours_stay(void **state)
+TEST(rdma_write__lands_and_neighbours_stay)
 {
     for (size_t i = 0; i < PATHS; i++)
         write_on(paths[i]);
@@ -68,7 +68,7 @@ static void read_on(enum hmreg_path path)
     device_close(&bench);
 }
 
-static void rdma_read__brings_the_devices_bytes(void **state)
+TEST(rdma_read__brings_the_devices_bytes)
 {
     for (size_t i = 0; i < PATHS; i++)
         read_on(paths[i]);
@@ -90,7 +90,7 @@ static void refused_on(enum hmreg_path path, enum ibv_wr_opcode opcode, uint64_t
     device_close(&bench);
 }
 
-static void rdma__outside_or_not_granted__device_refuses(void **state)
+TEST(rdma__outside_or_not_granted__device_refuses)
 {
     for (size_t i = 0; i < PATHS; i++) {
         refused_on(paths[i], IBV_WR_RDMA_WRITE, HMREG_REMOTE_WRITE, TARGET_BYTES - 63);
@@ -101,7 +101,7 @@ static void rdma__outside_or_not_granted__device_refuses(void **state)
 }
 
 /* Device to device: both sides of the operation are hmreg regions. */
-static void rdma_write__from_device_memory(void **state)
+TEST(rdma_write__from_device_memory)
 {
     struct target from, to;
     struct bench bench;
@@ -122,7 +122,7 @@ static void rdma_write__from_device_memory(void **state)
     }
 }
 
-static void get__region_serves_rdma(void **state)
+TEST(get__region_serves_rdma)
 {
     struct target target;
     struct hmreg_mr *mr;
@@ -148,7 +148,7 @@ static void get__region_serves_rdma(void **state)
 
 /* ---- choice of a path ------------------------------------------------------------------- */
 
-static void reg__while_registered__attached_once_and_pinned(void **state)
+TEST(reg__while_registered__attached_once_and_pinned)
 {
     struct softgpu_stat stat;
     struct target target;
@@ -186,7 +186,7 @@ static struct hmreg_reason refused(struct bench *bench, struct target *target)
     return why.reasons[0];
 }
 
-static void reg__no_peer_memory__refused_with_the_remedy(void **state)
+TEST(reg__no_peer_memory__refused_with_the_remedy)
 {
     struct hmreg_reason reason;
     struct target target;
@@ -201,7 +201,7 @@ static void reg__no_peer_memory__refused_with_the_remedy(void **state)
     device_close(&bench);
 }
 
-static void reg__mapped__refused(void **state)
+TEST(reg__mapped__refused)
 {
     struct target target;
     struct bench bench;
@@ -215,7 +215,7 @@ static void reg__mapped__refused(void **state)
 
 /* ---- failures of the exporter ----------------------------------------------------------- */
 
-static void alloc_fails__the_vendors_error(void **state)
+TEST(alloc_fails__the_vendors_error)
 {
     struct bench bench;
     void *memory = (void *)1;
@@ -251,7 +251,7 @@ static void import_fails_on(enum hmreg_path path, enum softgpu_op step)
     device_close(&bench);
 }
 
-static void import_fails__reason_then_works_again(void **state)
+TEST(import_fails__reason_then_works_again)
 {
     static const enum softgpu_op steps[] = {SOFTGPU_OP_ATTACH, SOFTGPU_OP_PIN, SOFTGPU_OP_MAP};
 
@@ -260,7 +260,7 @@ static void import_fails__reason_then_works_again(void **state)
             import_fails_on(paths[i], steps[step]);
 }
 
-static void import_fails__next_path_is_taken(void **state)
+TEST(import_fails__next_path_is_taken)
 {
     struct hmreg_domain_config config = {.size = sizeof(config),
                                          .order = {HMREG_PATH_DMABUF, HMREG_PATH_PEERMEM}};
@@ -282,7 +282,7 @@ static void import_fails__next_path_is_taken(void **state)
 }
 
 /* The exporter answers so whatever fails, so the path is refused. */
-static void out_of_memory__the_path_is_refused(void **state)
+TEST(out_of_memory__the_path_is_refused)
 {
     struct target target;
     struct bench bench;
@@ -322,7 +322,7 @@ static void move_on(enum hmreg_path path)
     device_close(&bench);
 }
 
-static void move__while_registered__refused_then_followed(void **state)
+TEST(move__while_registered__refused_then_followed)
 {
     for (size_t i = 0; i < PATHS; i++)
         move_on(paths[i]);
@@ -348,7 +348,7 @@ static void move_forced_on(enum hmreg_path path)
     device_close(&bench);
 }
 
-static void move__forced__region_still_closes(void **state)
+TEST(move__forced__region_still_closes)
 {
     for (size_t i = 0; i < PATHS; i++)
         move_forced_on(paths[i]);
@@ -395,7 +395,7 @@ static void killed_on(enum hmreg_path path)
     softgpu_assert_clean();
 }
 
-static void killed__nothing_is_left(void **state)
+TEST(killed__nothing_is_left)
 {
     for (size_t i = 0; i < PATHS; i++)
         killed_on(paths[i]);
@@ -410,7 +410,7 @@ static int try_as_child(struct bench *bench, struct target *target)
     return code == -EPERM && !mr && hmreg_mr_close(target->mr) == -EPERM ? 0 : 1;
 }
 
-static void fork__parents_region_goes_on(void **state)
+TEST(fork__parents_region_goes_on)
 {
     struct target target;
     struct bench bench;
@@ -475,18 +475,10 @@ static void run_threads_on(enum hmreg_path path)
     device_close(&bench);
 }
 
-static void four_threads__nothing_fails_and_nothing_is_left(void **state)
+TEST(four_threads__nothing_fails_and_nothing_is_left)
 {
     for (size_t i = 0; i < PATHS; i++)
         run_threads_on(paths[i]);
 }
 
-TEST_MAIN(TEST(rdma_write__lands_and_neighbours_stay), TEST(rdma_read__brings_the_devices_bytes),
-          TEST(rdma__outside_or_not_granted__device_refuses), TEST(rdma_write__from_device_memory),
-          TEST(get__region_serves_rdma), TEST(reg__while_registered__attached_once_and_pinned),
-          TEST(reg__no_peer_memory__refused_with_the_remedy), TEST(reg__mapped__refused),
-          TEST(alloc_fails__the_vendors_error), TEST(import_fails__reason_then_works_again),
-          TEST(import_fails__next_path_is_taken), TEST(out_of_memory__the_path_is_refused),
-          TEST(move__while_registered__refused_then_followed),
-          TEST(move__forced__region_still_closes), TEST(killed__nothing_is_left),
-          TEST(fork__parents_region_goes_on), TEST(four_threads__nothing_fails_and_nothing_is_left))
+TEST_MAIN()

@@ -41,7 +41,7 @@ static struct ibv_mw *bind_window(struct bench *bench, struct target *target)
     return window;
 }
 
-static void close__window_bound__busy_until_it_is_gone(void **state)
+TEST(close__window_bound__busy_until_it_is_gone)
 {
     struct hmreg_domain_config config = {
         .size = sizeof(config), .flags = HMREG_VERBS_MEMORY_WINDOWS, .order = {HMREG_PATH_PEERMEM}};
@@ -62,7 +62,7 @@ static void close__window_bound__busy_until_it_is_gone(void **state)
     device_close(&bench);
 }
 
-static void relaxed_ordering__region_works(void **state)
+TEST(relaxed_ordering__region_works)
 {
     struct hmreg_domain_config config = {
         .size = sizeof(config), .flags = HMREG_VERBS_RELAXED_ORDERING | HMREG_VERBS_ON_DEMAND};
@@ -110,13 +110,13 @@ static void unplug_under(enum hmreg_path path)
     softgpu_assert_clean();
 }
 
-static void unplugged__regions_close_and_new_ones_say_why(void **state)
+TEST(unplugged__regions_close_and_new_ones_say_why)
 {
     unplug_under(HMREG_PATH_DMABUF);
     unplug_under(HMREG_PATH_PEERMEM);
 }
 
-static void plugged_in_again__works(void **state)
+TEST(plugged_in_again__works)
 {
     struct target target;
     struct bench bench;
@@ -128,5 +128,4 @@ static void plugged_in_again__works(void **state)
     device_close(&bench);
 }
 
-TEST_MAIN(TEST(close__window_bound__busy_until_it_is_gone), TEST(relaxed_ordering__region_works),
-          TEST(unplugged__regions_close_and_new_ones_say_why), TEST(plugged_in_again__works))
+TEST_MAIN()

@@ -63,7 +63,7 @@ static void fill(char *bytes, size_t len, unsigned seed)
         bytes[i] = (char)(i * 31 + seed);
 }
 
-static void rdma_write__exact_bytes_arrive(void **state)
+TEST(rdma_write__exact_bytes_arrive)
 {
     struct bench bench;
     struct pair pair;
@@ -84,7 +84,7 @@ static void rdma_write__exact_bytes_arrive(void **state)
     bench_close(&bench);
 }
 
-static void rdma_read__exact_bytes_arrive(void **state)
+TEST(rdma_read__exact_bytes_arrive)
 {
     struct bench bench;
     struct pair pair;
@@ -100,7 +100,7 @@ static void rdma_read__exact_bytes_arrive(void **state)
     bench_close(&bench);
 }
 
-static void rdma_write__right_not_granted__device_refuses(void **state)
+TEST(rdma_write__right_not_granted__device_refuses)
 {
     struct bench bench;
     struct pair pair;
@@ -114,7 +114,7 @@ static void rdma_write__right_not_granted__device_refuses(void **state)
     bench_close(&bench);
 }
 
-static void rdma_read__right_not_granted__device_refuses(void **state)
+TEST(rdma_read__right_not_granted__device_refuses)
 {
     struct bench bench;
     struct pair pair;
@@ -128,7 +128,7 @@ static void rdma_read__right_not_granted__device_refuses(void **state)
     bench_close(&bench);
 }
 
-static void rdma_write__one_byte_outside__device_refuses(void **state)
+TEST(rdma_write__one_byte_outside__device_refuses)
 {
     struct bench bench;
     struct pair pair;
@@ -145,7 +145,7 @@ static void rdma_write__one_byte_outside__device_refuses(void **state)
     bench_close(&bench);
 }
 
-static void rdma_write__region_closed__device_refuses(void **state)
+TEST(rdma_write__region_closed__device_refuses)
 {
     struct bench bench;
     struct pair pair;
@@ -161,7 +161,7 @@ static void rdma_write__region_closed__device_refuses(void **state)
     bench_close(&bench);
 }
 
-static void rdma_read__into_a_region_for_writes_only__device_refuses(void **state)
+TEST(rdma_read__into_a_region_for_writes_only__device_refuses)
 {
     struct hmreg_mr *mr;
     struct bench bench;
@@ -180,7 +180,7 @@ static void rdma_read__into_a_region_for_writes_only__device_refuses(void **stat
     bench_close(&bench);
 }
 
-static void get__region_serves_rdma(void **state)
+TEST(get__region_serves_rdma)
 {
     struct hmreg_mr *mr;
     struct bench bench;
@@ -222,7 +222,7 @@ static struct hmreg_mr *reg_at(struct bench *bench, void *addr, size_t len, uint
 }
 
 /* Both ends' memory is registered at addresses that are not its own: 0 for the target. */
-static void iova__peers_and_local_operations_use_it(void **state)
+TEST(iova__peers_and_local_operations_use_it)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
     char *target, *source;
@@ -267,7 +267,7 @@ static void iova__peers_and_local_operations_use_it(void **state)
 
 /* ---- refusals of the kernel ------------------------------------------------------------- */
 
-static void reg__read_only_memory_for_receives__efault(void **state)
+TEST(reg__read_only_memory_for_receives__efault)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
     struct hmreg_mr *mr = (void *)1;
@@ -287,7 +287,7 @@ static void reg__read_only_memory_for_receives__efault(void **state)
 
 /* The device's own results, which loopback and the argument checks of every provider imitate.
  * Kernels before 6.2 register memory that the process may not read; hmreg refuses it. */
-static void reg__memory_without_the_right__as_the_device_answers(void **state)
+TEST(reg__memory_without_the_right__as_the_device_answers)
 {
     static const struct {
         int protection, access;
@@ -343,7 +343,7 @@ static void set_unlimited_locking(int on)
     assert_int_equal(syscall(SYS_capset, &header, data), 0);
 }
 
-static void reg__beyond_the_limit_of_locked_memory__enomem(void **state)
+TEST(reg__beyond_the_limit_of_locked_memory__enomem)
 {
     size_t len = 8u << 20;
     struct rlimit before, lower;
@@ -368,13 +368,4 @@ static void reg__beyond_the_limit_of_locked_memory__enomem(void **state)
     bench_close(&bench);
 }
 
-TEST_MAIN(TEST(rdma_write__exact_bytes_arrive), TEST(rdma_read__exact_bytes_arrive),
-          TEST(rdma_write__right_not_granted__device_refuses),
-          TEST(rdma_read__right_not_granted__device_refuses),
-          TEST(rdma_write__one_byte_outside__device_refuses),
-          TEST(rdma_write__region_closed__device_refuses),
-          TEST(rdma_read__into_a_region_for_writes_only__device_refuses),
-          TEST(get__region_serves_rdma), TEST(iova__peers_and_local_operations_use_it),
-          TEST(reg__read_only_memory_for_receives__efault),
-          TEST(reg__memory_without_the_right__as_the_device_answers),
-          TEST(reg__beyond_the_limit_of_locked_memory__enomem))
+TEST_MAIN()

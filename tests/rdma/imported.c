@@ -79,7 +79,7 @@ static void check_refusal(struct fabric *fabric, int fd)
     assert_string_equal(why.reasons[0].slug, is_new() ? "no-fi-hmem" : "libfabric-too-old");
 }
 
-static void reg__dmabuf__imported_or_libfabric_is_too_old(void **state)
+TEST(reg__dmabuf__imported_or_libfabric_is_too_old)
 {
     struct endpoint_hints hints = {.caps = is_new() && grants(FI_HMEM) ? FI_HMEM : 0};
     struct fabric fabric;
@@ -96,4 +96,4 @@ static void reg__dmabuf__imported_or_libfabric_is_too_old(void **state)
     softgpu_assert_clean();
 }
 
-FABRIC_TEST_MAIN(TEST(reg__dmabuf__imported_or_libfabric_is_too_old))
+FABRIC_TEST_MAIN()

@@ -96,7 +96,7 @@ static void write_everywhere(struct fixture *fixture)
     close_target(fixture);
 }
 
-static void rma__lands_and_neighbours_stay(void **state)
+TEST(rma__lands_and_neighbours_stay)
 {
     with_fabric(write_everywhere);
 }
@@ -121,7 +121,7 @@ static void start_from_it(struct fixture *fixture)
     close_target(fixture);
 }
 
-static void rma__we_start_it__lands_and_neighbours_stay(void **state)
+TEST(rma__we_start_it__lands_and_neighbours_stay)
 {
     with_fabric(start_from_it);
 }
@@ -157,7 +157,7 @@ static void intrude_at_the_end(struct fixture *none)
     intrude(HMREG_ACCESS_ALL, TARGET_BYTES - 63);
 }
 
-static void rma__over_the_end__fabric_refuses(void **state)
+TEST(rma__over_the_end__fabric_refuses)
 {
     on_each_vendor(NULL, intrude_at_the_end);
 }
@@ -167,7 +167,7 @@ static void intrude_without_right(struct fixture *none)
     intrude(HMREG_REMOTE_READ, 0);
 }
 
-static void rma__right_not_granted__fabric_refuses(void **state)
+TEST(rma__right_not_granted__fabric_refuses)
 {
     on_each_vendor(NULL, intrude_without_right);
 }
@@ -185,7 +185,7 @@ static void fail_alloc(struct fixture *fixture)
     assert_ptr_equal(memory, (void *)1);
 }
 
-static void alloc_fails__the_vendors_error(void **state)
+TEST(alloc_fails__the_vendors_error)
 {
     with_fabric(fail_alloc);
 }
@@ -203,7 +203,7 @@ static void fail_import(struct fixture *fixture)
     close_target(fixture);
 }
 
-static void import_fails__mapping_not_affected(void **state)
+TEST(import_fails__mapping_not_affected)
 {
     with_fabric(fail_import);
 }
@@ -229,7 +229,7 @@ static void move_below(struct fixture *fixture)
     close_target(fixture);
 }
 
-static void move__the_mapping_follows(void **state)
+TEST(move__the_mapping_follows)
 {
     with_fabric(move_below);
 }
@@ -275,7 +275,7 @@ static pid_t start_holder(int *ready)
     return child;
 }
 
-static void killed__nothing_is_left(void **state)
+TEST(killed__nothing_is_left)
 {
     int ready = -1, status;
     unsigned buffers;
@@ -318,7 +318,7 @@ static void fork_beside(struct fixture *fixture)
     close_target(fixture);
 }
 
-static void fork__parents_region_goes_on(void **state)
+TEST(fork__parents_region_goes_on)
 {
     with_fabric(fork_beside);
 }
@@ -368,27 +368,14 @@ static void run_threads(struct fixture *fixture)
         assert_int_equal(threads[i].failed, 0);
 }
 
-static void four_threads__nothing_fails_and_nothing_is_left(void **state)
+TEST(four_threads__nothing_fails_and_nothing_is_left)
 {
     with_fabric(run_threads);
 }
 
 int main(int argc, char **argv)
 {
-    static const struct test_case cases[] = {
-        TEST(rma__lands_and_neighbours_stay),
-        TEST(rma__we_start_it__lands_and_neighbours_stay),
-        TEST(rma__over_the_end__fabric_refuses),
-        TEST(rma__right_not_granted__fabric_refuses),
-        TEST(alloc_fails__the_vendors_error),
-        TEST(import_fails__mapping_not_affected),
-        TEST(move__the_mapping_follows),
-        TEST(killed__nothing_is_left),
-        TEST(fork__parents_region_goes_on),
-        TEST(four_threads__nothing_fails_and_nothing_is_left),
-    };
-
     if (argc == 2 && !strcmp(argv[1], "--hold"))
         return hold();
-    return fabric_main(argc, argv, cases, sizeof(cases) / sizeof(cases[0]));
+    return fabric_main(argc, argv);
 }

@@ -33,7 +33,7 @@ static void close_freed(struct bench *bench, struct target *target)
     softgpu_set("client", "softgpu");
 }
 
-static void freed__client_that_is_told__peer_is_refused(void **state)
+TEST(freed__client_that_is_told__peer_is_refused)
 {
     struct target target;
     struct bench bench;
@@ -45,7 +45,7 @@ static void freed__client_that_is_told__peer_is_refused(void **state)
 }
 
 /* The default client: the peer writes into memory that the program has freed. */
-static void freed__default_client__peer_still_writes_until_it_is_deregistered(void **state)
+TEST(freed__default_client__peer_still_writes_until_it_is_deregistered)
 {
     struct target target;
     struct bench bench;
@@ -58,7 +58,7 @@ static void freed__default_client__peer_still_writes_until_it_is_deregistered(vo
 }
 
 /* The exporter holds the memory for the dmabuf, which the region holds. */
-static void freed__by_dmabuf__memory_lives_until_it_is_deregistered(void **state)
+TEST(freed__by_dmabuf__memory_lives_until_it_is_deregistered)
 {
     struct target target;
     struct bench bench;
@@ -85,7 +85,7 @@ static void bytes_on(enum hmreg_path path)
     device_close(&bench);
 }
 
-static void rdma_write__lands_and_neighbours_stay(void **state)
+TEST(rdma_write__lands_and_neighbours_stay)
 {
     bytes_on(HMREG_PATH_DMABUF);
     bytes_on(HMREG_PATH_PEERMEM);
@@ -117,7 +117,7 @@ static void close_two(struct bench *bench, void **memory)
 }
 
 /* NVIDIA's exporter answers ENOMEM whatever fails. */
-static void dmabuf_refused_for_lack_of_memory__peer_memory_is_taken(void **state)
+TEST(dmabuf_refused_for_lack_of_memory__peer_memory_is_taken)
 {
     static const enum hmreg_path order[] = {HMREG_PATH_DMABUF, HMREG_PATH_PEERMEM};
     struct hmreg_mr_info info = {.size = sizeof(info)};
@@ -135,7 +135,7 @@ static void dmabuf_refused_for_lack_of_memory__peer_memory_is_taken(void **state
 }
 
 /* Idle regions of the device make way; host memory's do not. */
-static void bar1_full__idle_region_of_the_device_makes_way(void **state)
+TEST(bar1_full__idle_region_of_the_device_makes_way)
 {
     static const enum hmreg_path order[] = {HMREG_PATH_DMABUF, HMREG_PATH_NONE};
     static char host[4096];
@@ -161,9 +161,4 @@ static void bar1_full__idle_region_of_the_device_makes_way(void **state)
     close_two(&bench, memory);
 }
 
-TEST_MAIN(TEST(rdma_write__lands_and_neighbours_stay),
-          TEST(dmabuf_refused_for_lack_of_memory__peer_memory_is_taken),
-          TEST(bar1_full__idle_region_of_the_device_makes_way),
-          TEST(freed__by_dmabuf__memory_lives_until_it_is_deregistered),
-          TEST(freed__client_that_is_told__peer_is_refused),
-          TEST(freed__default_client__peer_still_writes_until_it_is_deregistered))
+TEST_MAIN()

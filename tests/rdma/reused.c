@@ -133,16 +133,15 @@ static void rounds(const char *monitor, bool cached)
     unsetenv("HMREG_FAKE_CUDA_REUSE_IDS");
 }
 
-static void mapped_anew__same_id__ends_are_reported__the_new_memory(void **state)
+TEST(mapped_anew__same_id__ends_are_reported__the_new_memory)
 {
     rounds("on", true);
 }
 
-static void mapped_anew__same_id__hits_ask__the_new_memory(void **state)
+TEST(mapped_anew__same_id__hits_ask__the_new_memory)
 {
     rounds("off", false);
 }
 
 /* Hooks once placed stay, and would report ends to the other case. */
-TEST_MAIN(TEST(mapped_anew__same_id__hits_ask__the_new_memory),
-          TEST(mapped_anew__same_id__ends_are_reported__the_new_memory))
+TEST_MAIN()

@@ -59,7 +59,7 @@ static bool write_there(void *self, uint64_t addr, uint64_t key, char byte)
     return arrived;
 }
 
-static void peer__after_each_end__reaches_as_long_as_promised(void **state)
+TEST(peer__after_each_end__reaches_as_long_as_promised)
 {
     struct writer writer;
     const struct rights_peer peer = {take, write_there, &writer};
@@ -175,7 +175,7 @@ static bool succeeds(struct writer *writer, const struct hello *to, char byte, b
 }
 
 /* Its memory is shared with this process, and so outlives it. */
-static void owner__killed__no_write_reaches_its_memory(void **state)
+TEST(owner__killed__no_write_reaches_its_memory)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
     char *memory = mmap(NULL, page, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -206,5 +206,4 @@ static void owner__killed__no_write_reaches_its_memory(void **state)
     munmap(memory, page);
 }
 
-TEST_MAIN(TEST(peer__after_each_end__reaches_as_long_as_promised),
-          TEST(owner__killed__no_write_reaches_its_memory))
+TEST_MAIN()

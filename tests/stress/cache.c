@@ -128,7 +128,7 @@ static void *reuse_host(void *arg)
     return NULL;
 }
 
-static void reuse__host_memory_among_threads__never_a_stale_hit(void **state)
+TEST(reuse__host_memory_among_threads__never_a_stale_hit)
 {
     struct hmreg_domain_config config = {.size = sizeof(config), .max_regions = SLOTS / 2};
     struct worker all;
@@ -170,7 +170,7 @@ static void *reuse_device(void *arg)
     return NULL;
 }
 
-static void reuse__device_memory_among_threads__never_a_stale_hit(void **state)
+TEST(reuse__device_memory_among_threads__never_a_stale_hit)
 {
     struct worker all;
     struct fixture fixture;
@@ -223,7 +223,7 @@ static void *hold_or_evict(void *arg)
     return NULL;
 }
 
-static void hold__while_others_evict__never_deregistered_in_use(void **state)
+TEST(hold__while_others_evict__never_deregistered_in_use)
 {
     struct hmreg_domain_config config = {.size = sizeof(config), .max_regions = 2};
     struct worker all;
@@ -320,23 +320,15 @@ static void everything(uint32_t flags)
     fixture_close(&fixture);
 }
 
-static void everything__usual_domain__books_balance(void **state)
+TEST(everything__usual_domain__books_balance)
 {
     everything(0);
 }
 
-static void everything__exact_domain__books_balance(void **state)
+TEST(everything__exact_domain__books_balance)
 {
     everything(HMREG_DOMAIN_EXACT);
 }
-
-static const struct test_case cases[] = {
-    TEST(reuse__host_memory_among_threads__never_a_stale_hit),
-    TEST(reuse__device_memory_among_threads__never_a_stale_hit),
-    TEST(hold__while_others_evict__never_deregistered_in_use),
-    TEST(everything__usual_domain__books_balance),
-    TEST(everything__exact_domain__books_balance),
-};
 
 int main(int argc, char **argv)
 {
@@ -344,5 +336,5 @@ int main(int argc, char **argv)
         seed = (unsigned)atoi(argv[2]);
     if (argc > 3)
         length = (unsigned)atoi(argv[3]);
-    return test_main(argc, argv, cases, sizeof(cases) / sizeof(cases[0]));
+    return test_main(argc, argv);
 }

@@ -111,7 +111,7 @@ static void assert_still(const struct fixture *fixture, const atomic_int *refuse
     free(seen);
 }
 
-static void close_region__while_threads_write__no_byte_changes_after(void **state)
+TEST(close_region__while_threads_write__no_byte_changes_after)
 {
     pthread_t threads[THREADS];
     static struct fixture fixture;
@@ -133,7 +133,7 @@ static void close_region__while_threads_write__no_byte_changes_after(void **stat
     close_fixture(&fixture);
 }
 
-static void close_domain__while_threads_write__they_get_errors(void **state)
+TEST(close_domain__while_threads_write__they_get_errors)
 {
     pthread_t threads[THREADS];
     static struct fixture fixture;
@@ -226,7 +226,7 @@ static int write_from_afar(struct shared *shared)
     return rc == -EHOSTUNREACH ? peer_close(&peer) : 10;
 }
 
-static void close_region__while_a_process_writes__no_byte_changes_after(void **state)
+TEST(close_region__while_a_process_writes__no_byte_changes_after)
 {
     struct shared *shared = share();
     struct fixture fixture;
@@ -254,7 +254,7 @@ static void close_region__while_a_process_writes__no_byte_changes_after(void **s
 
 /* The initiator has a copy of the target's sockets, so no end of file reports that the domain is
  * closed: connections not yet accepted are refused. */
-static void close_domain__a_forked_child_writes__it_gets_an_error(void **state)
+TEST(close_domain__a_forked_child_writes__it_gets_an_error)
 {
     struct shared *shared = share();
     struct fixture fixture;
@@ -298,7 +298,7 @@ static int keep_share(struct shared *shared, int index)
     return rc ? 12 : peer_close(&peer);
 }
 
-static void many_processes__each_keeps_its_share(void **state)
+TEST(many_processes__each_keeps_its_share)
 {
     struct shared *shared = share();
     pid_t children[PROCESSES];
@@ -337,7 +337,7 @@ static int live_alone(void)
     return 0;
 }
 
-static void fork__while_threads_write__child_continues(void **state)
+TEST(fork__while_threads_write__child_continues)
 {
     pthread_t threads[THREADS];
     static struct fixture fixture;
@@ -364,9 +364,4 @@ static void fork__while_threads_write__child_continues(void **state)
     close_fixture(&fixture);
 }
 
-TEST_MAIN(TEST(close_region__while_threads_write__no_byte_changes_after),
-          TEST(close_domain__while_threads_write__they_get_errors),
-          TEST(close_region__while_a_process_writes__no_byte_changes_after),
-          TEST(close_domain__a_forked_child_writes__it_gets_an_error),
-          TEST(many_processes__each_keeps_its_share),
-          TEST(fork__while_threads_write__child_continues))
+TEST_MAIN()

@@ -122,7 +122,7 @@ static void fork_often(bool *well)
 }
 
 /* In a child, before which nothing was started. */
-static void fork__while_threads_start_every_runtime__children_live(void **state)
+TEST(fork__while_threads_start_every_runtime__children_live)
 {
     pid_t child;
 
@@ -136,7 +136,7 @@ static void fork__while_threads_start_every_runtime__children_live(void **state)
     }
 }
 
-static void open__a_hundred_times_in_a_child__says_why(void **state)
+TEST(open__a_hundred_times_in_a_child__says_why)
 {
     pid_t child;
 
@@ -149,7 +149,7 @@ static void open__a_hundred_times_in_a_child__says_why(void **state)
 
 /* Once the runtimes are loaded and malloc's caches are full, an open leaks no memory, vendors'
  * included: a chunk of malloc has 32 bytes at least. The harness counts descriptors. */
-static void open__a_hundred_times__nothing_is_left(void **state)
+TEST(open__a_hundred_times__nothing_is_left)
 {
     size_t before, after;
 
@@ -162,14 +162,11 @@ static void open__a_hundred_times__nothing_is_left(void **state)
         fail_msg("%zu bytes more after %d times", after - before, TIMES);
 }
 
-static void open__on_many_threads__says_why_each_time(void **state)
+TEST(open__on_many_threads__says_why_each_time)
 {
     need_no_device();
     assert_true(on_threads(NULL));
 }
 
 /* The first two fork before anything is started here. */
-TEST_MAIN(TEST(fork__while_threads_start_every_runtime__children_live),
-          TEST(open__a_hundred_times_in_a_child__says_why),
-          TEST(open__a_hundred_times__nothing_is_left),
-          TEST(open__on_many_threads__says_why_each_time))
+TEST_MAIN()

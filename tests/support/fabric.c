@@ -630,7 +630,7 @@ void fabric_close(struct fabric *fabric)
     assert_int_equal(status, 0);
 }
 
-int fabric_main(int argc, char **argv, const struct test_case *cases, size_t count)
+int fabric_main(int argc, char **argv)
 {
     struct fi_info *info = NULL;
 
@@ -640,5 +640,5 @@ int fabric_main(int argc, char **argv, const struct test_case *cases, size_t cou
     /* Opens the descriptors that libfabric keeps, before the harness counts them. */
     if (fi_getinfo(FI_VERSION(1, 17), NULL, NULL, 0, NULL, &info) == 0)
         fi_freeinfo(info);
-    return test_main(argc, argv, cases, count);
+    return test_main(argc, argv);
 }

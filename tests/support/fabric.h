@@ -69,13 +69,11 @@ int peer_take_region(struct fabric *fabric, const struct hmreg_mr *mr);
 unsigned char fabric_byte(unsigned seed, size_t index);
 
 /* main() of the tests, or of the peer. */
-#define FABRIC_TEST_MAIN(...)                                                                      \
+#define FABRIC_TEST_MAIN()                                                                         \
     int main(int argc, char **argv)                                                                \
     {                                                                                              \
-        static const struct test_case cases[] = {__VA_ARGS__};                                     \
-                                                                                                   \
-        return fabric_main(argc, argv, cases, sizeof(cases) / sizeof(cases[0]));                   \
+        return fabric_main(argc, argv);                                                            \
     }
-int fabric_main(int argc, char **argv, const struct test_case *cases, size_t count);
+int fabric_main(int argc, char **argv);
 
 #endif

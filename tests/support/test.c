@@ -186,6 +186,32 @@ void test_end_with(pid_t parent)
         _exit(1);
 }
 
+#if TEST_ASAN && defined(__clang__) && __clang_major__ < 16
+/* AddressSanitizer's own, by their C++ names: a child of a fork beside another thread's start or
+ * malloc would wait for their locks for ever. Later versions take them at a fork. */
+void lock_threads(void) __asm__("_ZN6__lsan18LockThreadRegistryEv");
+void unlock_threads(void) __asm__("_ZN6__lsan20UnlockThreadRegistryEv");
+void lock_allocator(void) __asm__("_ZN6__lsan13LockAllocatorEv");
+void unlock_allocator(void) __asm__("_ZN6__lsan15UnlockAllocatorEv");
+
+static void before_fork(void)
+{
+    lock_threads();
+    lock_allocator();
+}
+
+static void after_fork(void)
+{
+    unlock_allocator();
+    unlock_threads();
+}
+
+__attribute__((constructor)) static void fork_whole(void)
+{
+    pthread_atfork(before_fork, after_fork, after_fork);
+}
+#endif
+
 pid_t test_fork(void)
 {
     pid_t parent = getpid(), child = fork();
@@ -288,6 +314,7 @@ static void restart(size_t next, const unsigned results[3])
     fflush(NULL);
     execve("/proc/self/exe", started.argv, started.env);
     print_message("cases after a failed one are not run: exec: %s\n", strerror(errno));
+    exit(1);
 }
 
 /* The first case to run, and results of those before it. */
@@ -303,37 +330,57 @@ static size_t first_case(unsigned results[3])
     return first;
 }
 
-/* Runs case i in this process; after a failure, the cases after it in the next process. */
-static void run_counted(const struct test_case *cases, size_t count, size_t *i, unsigned results[3])
+static struct test_case *cases, **last_first = &cases, **last = &cases;
+
+void test_add(struct test_case *test, bool first)
+{
+    struct test_case ***after = first ? &last_first : &last;
+
+    test->next = **after;
+    **after = test;
+    if (last == *after)
+        last = &test->next;
+    *after = &test->next;
+}
+
+/* Runs a case, of number i, in this process; after a failure, the cases after it in the next
+ * process. */
+static void run_counted(const struct test_case *test, size_t i, unsigned results[3])
 {
     pid_t self = getpid();
-    enum outcome outcome = run_case(&cases[*i]);
+    enum outcome outcome = run_case(test);
 
     /* A case's child that has failed or was skipped: the case continues in its parent. */
     if (getpid() != self)
         _exit(outcome == SKIPPED ? 77 : 1);
     results[outcome]++;
-    if (outcome == FAILED && *i + 1 < count) {
-        restart(*i + 1, results);
-        *i = count;
-    }
+    if (outcome == FAILED && test->next)
+        restart(i + 1, results);
+}
+
+static void run_all(const char *which, unsigned results[3])
+{
+    size_t first = first_case(results), i = 0;
+
+    for (const struct test_case *test = cases; test; test = test->next, i++)
+        if (i >= first && (!which || strstr(test->name, which)))
+            run_counted(test, i, results);
 }
 
 /* In programs linked with hmreg_internal: see userfault.h. */
 void userfault_set_tries(unsigned tries) __attribute__((weak));
 
-int test_main(int argc, char **argv, const struct test_case *cases, size_t count)
+int test_main(int argc, char **argv)
 {
     unsigned results[3] = {0};
 
+    setvbuf(stdout, NULL, _IOLBF, 0); /* of a program that is ended: which case it ran */
     remember_start();
     if (userfault_set_tries)
         userfault_set_tries(UINT_MAX);
     /* Opens the descriptors that libc and sanitizers open on first use, before the first count. */
     (void)test_count_fds();
-    for (size_t i = first_case(results); i < count; i++)
-        if (argc <= 1 || strstr(cases[i].name, argv[1]))
-            run_counted(cases, count, &i, results);
+    run_all(argc > 1 ? argv[1] : NULL, results);
     printf("%u passed, %u failed, %u skipped\n", results[PASSED], results[FAILED],
            results[SKIPPED]);
     if (results[FAILED])

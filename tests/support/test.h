@@ -6,8 +6,8 @@
  * test: one more or one fewer is a failure of that test. What a failed case has left behind (open
  * libraries, held locks) does not reach the next: the program is started anew with that one.
  *
- *     static void mr_reg__null_domain__inval(void **state) { ... }
- *     TEST_MAIN(TEST(mr_reg__null_domain__inval), ...)
+ *     TEST(mr_reg__null_domain__inval) { ... }
+ *     TEST_MAIN()
  */
 #ifndef TESTS_TEST_H
 #define TESTS_TEST_H
@@ -16,6 +16,7 @@
 
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -29,21 +30,33 @@
 struct test_case {
     const char *name;
     void (*run)(void **state);
+    struct test_case *next;
 };
-#define TEST(function)                                                                             \
+
+/* For the macros. */
+void test_add(struct test_case *test, bool first);
+
+/* TEST(name) { ... }: a case of the program. A file's cases run in their order there; TEST_FIRST():
+ * before those that leave something behind in the process. */
+#define TEST(function)       TEST_AMONG(function, false)
+#define TEST_FIRST(function) TEST_AMONG(function, true)
+#define TEST_AMONG(function, first)                                                                \
+    static void function(void **unused_);                                                          \
+    __attribute__((constructor)) static void add_##function(void)                                  \
     {                                                                                              \
-#function, function                                                                        \
-    }
+        static struct test_case test = {#function, function, NULL};                                \
+                                                                                                   \
+        test_add(&test, first);                                                                    \
+    }                                                                                              \
+    static void function(void **unused_)
 
 /* Runs the cases; argv[1], if given, is a substring that selects among them. */
-int test_main(int argc, char **argv, const struct test_case *cases, size_t count);
+int test_main(int argc, char **argv);
 
-#define TEST_MAIN(...)                                                                             \
+#define TEST_MAIN()                                                                                \
     int main(int argc, char **argv)                                                                \
     {                                                                                              \
-        static const struct test_case cases[] = {__VA_ARGS__};                                     \
-                                                                                                   \
-        return test_main(argc, argv, cases, sizeof(cases) / sizeof(cases[0]));                     \
+        return test_main(argc, argv);                                                              \
     }
 
 /* Ends the test as skipped and says why. With HMREG_TEST_NO_SKIP=1 it fails instead. */

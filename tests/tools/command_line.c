@@ -30,7 +30,7 @@ static void assert_same_text(const char *const *one, const char *const *other)
     tool_free(&second);
 }
 
-static void nothing__usage_on_stderr(void **state)
+TEST(nothing__usage_on_stderr)
 {
     struct tool tool = tool_run_list(0, (const char *const[]){NULL});
 
@@ -40,7 +40,7 @@ static void nothing__usage_on_stderr(void **state)
     tool_free(&tool);
 }
 
-static void help__lists_commands_and_statuses(void **state)
+TEST(help__lists_commands_and_statuses)
 {
     struct tool tool = tool_run("--help");
 
@@ -56,7 +56,7 @@ static void help__lists_commands_and_statuses(void **state)
     tool_free(&tool);
 }
 
-static void help__by_any_name__same(void **state)
+TEST(help__by_any_name__same)
 {
     const char *const dashes[] = {"--help", NULL}, *const brief[] = {"-h", NULL};
     const char *const word[] = {"help", NULL}, *const twice[] = {"help", "help", NULL};
@@ -66,7 +66,7 @@ static void help__by_any_name__same(void **state)
     assert_same_text(word, twice);
 }
 
-static void help_of_a_command__options_examples_and_statuses(void **state)
+TEST(help_of_a_command__options_examples_and_statuses)
 {
     static const char *const commands[] = {"info", "query", "plan",  "doctor",
                                            "topo", "stats", "verify"};
@@ -85,7 +85,7 @@ static void help_of_a_command__options_examples_and_statuses(void **state)
     }
 }
 
-static void help_of_a_command__by_any_name__same(void **state)
+TEST(help_of_a_command__by_any_name__same)
 {
     const char *const word[] = {"help", "query", NULL};
     const char *const dashes[] = {"query", "--help", NULL};
@@ -95,7 +95,7 @@ static void help_of_a_command__by_any_name__same(void **state)
     assert_same_text(word, brief);
 }
 
-static void version__is_the_librarys(void **state)
+TEST(version__is_the_librarys)
 {
     struct tool tool = tool_run("--version");
     char expected[64];
@@ -106,7 +106,7 @@ static void version__is_the_librarys(void **state)
     tool_free(&tool);
 }
 
-static void unknown_command__names_those_there_are(void **state)
+TEST(unknown_command__names_those_there_are)
 {
     assert_refused(
         "fly: no such command; accepted are info, query, plan, doctor, topo, stats, verify, ",
@@ -117,7 +117,7 @@ static void unknown_command__names_those_there_are(void **state)
     assert_refused("--fly: no such command", "--fly");
 }
 
-static void unknown_option__names_those_there_are(void **state)
+TEST(unknown_option__names_those_there_are)
 {
     assert_refused("--fly: no such option; accepted are --iface, --device, --kind, --size, "
                    "--json, --help",
@@ -126,18 +126,18 @@ static void unknown_option__names_those_there_are(void **state)
     assert_refused("--iface=cuda: no such option", "info", "--iface=cuda");
 }
 
-static void option_without_its_value__says_so(void **state)
+TEST(option_without_its_value__says_so)
 {
     assert_refused("--iface: needs a value", "query", "--iface");
 }
 
-static void option_with_a_value_too_many__says_so(void **state)
+TEST(option_with_a_value_too_many__says_so)
 {
     assert_refused("--json=yes: takes no value", "info", "--json=yes");
     assert_refused("--help=me: takes no value", "info", "--help=me");
 }
 
-static void wrong_value__names_what_is_accepted(void **state)
+TEST(wrong_value__names_what_is_accepted)
 {
     assert_refused("--iface opencl: accepted are system, cuda, rocr, ze", "query", "--iface",
                    "opencl");
@@ -148,7 +148,7 @@ static void wrong_value__names_what_is_accepted(void **state)
     assert_refused("--device : a device's index", "query", "--device", "");
 }
 
-static void wrong_process__names_what_is_accepted(void **state)
+TEST(wrong_process__names_what_is_accepted)
 {
     static const char *const pids[] = {"", "0", "self", "12x", "+1", "2147483648", " 1"};
 
@@ -159,7 +159,7 @@ static void wrong_process__names_what_is_accepted(void **state)
     assert_refused("--watch 1.5: whole seconds", "stats", "--watch=1.5");
 }
 
-static void wrong_size__names_what_is_accepted(void **state)
+TEST(wrong_size__names_what_is_accepted)
 {
     static const char *const sizes[] = {"",   "0",   "15", "-1",  "1.5M",
                                         "2T", "1MM", "1m", " 16", "99999999999999999999"};
@@ -168,7 +168,7 @@ static void wrong_size__names_what_is_accepted(void **state)
         assert_refused("bytes are accepted, from 16 to 1T", "query", "--size", sizes[i]);
 }
 
-static void argument_too_many__says_so(void **state)
+TEST(argument_too_many__says_so)
 {
     assert_refused("cuda: unexpected argument", "info", "cuda");
     assert_refused("cuda: unexpected argument", "query", "--json", "cuda");
@@ -176,7 +176,7 @@ static void argument_too_many__says_so(void **state)
     assert_refused("query: unexpected argument", "help", "info", "query");
 }
 
-static void wrong_environment__fails_and_names_it(void **state)
+TEST(wrong_environment__fails_and_names_it)
 {
     struct tool tool;
 
@@ -189,7 +189,7 @@ static void wrong_environment__fails_and_names_it(void **state)
     tool_free(&tool);
 }
 
-static void full_disk__fails(void **state)
+TEST(full_disk__fails)
 {
     char command[4096];
     int status;
@@ -199,11 +199,4 @@ static void full_disk__fails(void **state)
     assert_int_equal(status, 1 << 8);
 }
 
-TEST_MAIN(TEST(nothing__usage_on_stderr), TEST(help__lists_commands_and_statuses),
-          TEST(help__by_any_name__same), TEST(help_of_a_command__options_examples_and_statuses),
-          TEST(help_of_a_command__by_any_name__same), TEST(version__is_the_librarys),
-          TEST(unknown_command__names_those_there_are), TEST(unknown_option__names_those_there_are),
-          TEST(option_without_its_value__says_so), TEST(option_with_a_value_too_many__says_so),
-          TEST(wrong_value__names_what_is_accepted), TEST(wrong_size__names_what_is_accepted),
-          TEST(wrong_process__names_what_is_accepted), TEST(argument_too_many__says_so),
-          TEST(wrong_environment__fails_and_names_it), TEST(full_disk__fails))
+TEST_MAIN()

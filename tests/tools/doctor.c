@@ -158,7 +158,7 @@ static bool depends_on_the_test_machine(const json_t *finding)
     return !strcmp(words_at(finding, "code"), "userfaultfd-denied");
 }
 
-static void good__every_pair_proven_and_only_notes(void **state)
+TEST(good__every_pair_proven_and_only_notes)
 {
     json_t *found, *described;
     int status;
@@ -191,7 +191,7 @@ static void good__every_pair_proven_and_only_notes(void **state)
 
 /* Of several fabrics over TCP, on several interfaces, one is proven: the one that an application
  * gets that asks libfabric for tcp, whose name differs between libfabric 1 and 2. */
-static void tcp__the_first_offered__proven_alone(void **state)
+TEST(tcp__the_first_offered__proven_alone)
 {
     char *providers = strdup(getenv("FI_PROVIDER"));
     const json_t *fabric, *proof;
@@ -218,7 +218,7 @@ static void tcp__the_first_offered__proven_alone(void **state)
         test_skip("libfabric offers no tcp here");
 }
 
-static void no_proof__nothing_is_transferred(void **state)
+TEST(no_proof__nothing_is_transferred)
 {
     struct tool tool;
 
@@ -233,7 +233,7 @@ static void no_proof__nothing_is_transferred(void **state)
 }
 
 /* A process whose driver never answers is stopped and reported. */
-static void transfer_that_hangs__is_found(void **state)
+TEST(transfer_that_hangs__is_found)
 {
     struct tool tool;
 
@@ -250,7 +250,7 @@ static void transfer_that_hangs__is_found(void **state)
 }
 
 /* All proofs have come; only the process's end has not. */
-static void process_that_never_ends__is_stopped_and_its_proofs_count(void **state)
+TEST(process_that_never_ends__is_stopped_and_its_proofs_count)
 {
     struct tool tool;
 
@@ -263,7 +263,7 @@ static void process_that_never_ends__is_stopped_and_its_proofs_count(void **stat
     end();
 }
 
-static void text__verdict_first_then_what_to_do_then_the_matrix(void **state)
+TEST(text__verdict_first_then_what_to_do_then_the_matrix)
 {
     static const char *const parts[] = {"\nBROKEN\n", "\nWhat to do\n", "\nPath of each device's",
                                         "\nWorth knowing\n", "\nDetails\n"};
@@ -299,7 +299,7 @@ static void assert_way(const json_t *described, const char *way, const char *res
     assert_says(words_at(found, "text"), words);
 }
 
-static void ways__usual_nic__plain_moves_bytes_and_pcie_only_registers(void **state)
+TEST(ways__usual_nic__plain_moves_bytes_and_pcie_only_registers)
 {
     json_t *described;
     int status;
@@ -316,7 +316,7 @@ static void ways__usual_nic__plain_moves_bytes_and_pcie_only_registers(void **st
     end();
 }
 
-static void ways__nic_with_data_direct__taken_and_proven(void **state)
+TEST(ways__nic_with_data_direct__taken_and_proven)
 {
     json_t *described;
     int status;
@@ -344,7 +344,7 @@ static void ways__nic_with_data_direct__taken_and_proven(void **state)
     end();
 }
 
-static void ways__the_one_taken_fails__one_that_works_is_named(void **state)
+TEST(ways__the_one_taken_fails__one_that_works_is_named)
 {
     struct tool tool;
 
@@ -514,7 +514,7 @@ static const struct {
 
 /* The finding is absent on the good machine, and present in its state, with these words and this
  * verdict. */
-static void each_state__is_found_and_only_then(void **state)
+TEST(each_state__is_found_and_only_then)
 {
     json_t *good, *bad, *found;
     int status;
@@ -544,7 +544,7 @@ static void each_state__is_found_and_only_then(void **state)
 }
 
 /* tcp can move what the NIC cannot: slower, but not broken. */
-static void no_path_but_the_cpu__degraded(void **state)
+TEST(no_path_but_the_cpu__degraded)
 {
     char *providers = strdup(getenv("FI_PROVIDER"));
     json_t *described;
@@ -565,7 +565,7 @@ static void no_path_but_the_cpu__degraded(void **state)
     end();
 }
 
-static void no_device__broken_with_each_runtimes_reason(void **state)
+TEST(no_device__broken_with_each_runtimes_reason)
 {
     char *ifaces = strdup(getenv("HMREG_IFACES"));
     json_t *described, *found;
@@ -585,7 +585,7 @@ static void no_device__broken_with_each_runtimes_reason(void **state)
 }
 
 /* Closed modules are a finding if the device exports nothing: an older CUDA here. */
-static void closed_modules__only_where_nothing_is_exported(void **state)
+TEST(closed_modules__only_where_nothing_is_exported)
 {
     char *path = strdup(getenv("LD_LIBRARY_PATH"));
     json_t *described;
@@ -607,7 +607,7 @@ static void closed_modules__only_where_nothing_is_exported(void **state)
 }
 
 /* A file name with libcuda's version, as NVIDIA installs it. */
-static void versions_differ__driver_mismatch(void **state)
+TEST(versions_differ__driver_mismatch)
 {
     char *path = strdup(getenv("LD_LIBRARY_PATH")), command[2048], folder[300];
     json_t *described, *found;
@@ -681,18 +681,18 @@ static void assert_denied(void (*run)(void), const char *words)
     free(said);
 }
 
-static void call_refused__userfaultfd_denied(void **state)
+TEST(call_refused__userfaultfd_denied)
 {
     assert_denied(refuse_userfaultfd, "(seccomp filter: in force, /dev/userfaultfd: ");
 }
 
 /* The filter kills a child of the doctor, not the doctor. */
-static void call_kills__userfaultfd_denied(void **state)
+TEST(call_kills__userfaultfd_denied)
 {
     assert_denied(kill_for_userfaultfd, "kills the process for calling userfaultfd(2)");
 }
 
-static void acs_unreadable__unknown_and_root_is_named(void **state)
+TEST(acs_unreadable__unknown_and_root_is_named)
 {
     static const char plain[256]; /* of a bridge that has no more */
     json_t *described;
@@ -716,7 +716,7 @@ static void acs_unreadable__unknown_and_root_is_named(void **state)
 
 /* ---- explaining ------------------------------------------------------------------------- */
 
-static void explain__a_code__meaning_and_remedy(void **state)
+TEST(explain__a_code__meaning_and_remedy)
 {
     struct tool tool = tool_run("doctor", "--explain", "no-peer-memory");
 
@@ -729,7 +729,7 @@ static void explain__a_code__meaning_and_remedy(void **state)
     tool_free(&tool);
 }
 
-static void explain__no_code__lists_them(void **state)
+TEST(explain__no_code__lists_them)
 {
     struct tool tool = tool_run("doctor", "--explain", "fly"), list;
 
@@ -743,7 +743,7 @@ static void explain__no_code__lists_them(void **state)
     tool_free(&tool);
 }
 
-static void wrong_option_or_full_disk__status_3(void **state)
+TEST(wrong_option_or_full_disk__status_3)
 {
     struct tool tool = tool_run("doctor", "--fly");
     char command[4096];
@@ -764,7 +764,7 @@ static void wrong_option_or_full_disk__status_3(void **state)
 
 /* ---- topo ------------------------------------------------------------------------------- */
 
-static void topo__draws_the_distances_of_the_tree(void **state)
+TEST(topo__draws_the_distances_of_the_tree)
 {
     struct tool tool;
 
@@ -784,17 +784,4 @@ static void topo__draws_the_distances_of_the_tree(void **state)
     end();
 }
 
-TEST_MAIN(TEST(ways__usual_nic__plain_moves_bytes_and_pcie_only_registers),
-          TEST(ways__nic_with_data_direct__taken_and_proven),
-          TEST(ways__the_one_taken_fails__one_that_works_is_named),
-          TEST(good__every_pair_proven_and_only_notes), TEST(tcp__the_first_offered__proven_alone),
-          TEST(no_proof__nothing_is_transferred), TEST(transfer_that_hangs__is_found),
-          TEST(process_that_never_ends__is_stopped_and_its_proofs_count),
-          TEST(text__verdict_first_then_what_to_do_then_the_matrix),
-          TEST(each_state__is_found_and_only_then), TEST(no_path_but_the_cpu__degraded),
-          TEST(no_device__broken_with_each_runtimes_reason),
-          TEST(closed_modules__only_where_nothing_is_exported),
-          TEST(versions_differ__driver_mismatch), TEST(call_refused__userfaultfd_denied),
-          TEST(call_kills__userfaultfd_denied), TEST(acs_unreadable__unknown_and_root_is_named),
-          TEST(explain__a_code__meaning_and_remedy), TEST(explain__no_code__lists_them),
-          TEST(wrong_option_or_full_disk__status_3), TEST(topo__draws_the_distances_of_the_tree))
+TEST_MAIN()

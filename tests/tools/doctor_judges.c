@@ -143,7 +143,7 @@ static void assert_found(json_t *facts, const char *code, const char *words)
     json_decref(facts);
 }
 
-static void good_machine__no_finding(void **state)
+TEST(good_machine__no_finding)
 {
     json_t *facts = machine_good(), *findings = judged(facts);
     json_t *summary = doctor_summary(facts, findings);
@@ -159,14 +159,14 @@ static void good_machine__no_finding(void **state)
     json_decref(facts);
 }
 
-static void each_state__has_its_finding(void **state)
+TEST(each_state__has_its_finding)
 {
     for (size_t i = 0; i < STATES; i++)
         assert_found(machine_of(&states[i]), states[i].code, states[i].words);
 }
 
 /* A refusal of a path that is better than the one in use. */
-static void each_reason__has_its_finding(void **state)
+TEST(each_reason__has_its_finding)
 {
     for (const struct finding *reason = finding_find(FIRST_REASON); reason->code; reason++) {
         json_t *facts = machine_good();
@@ -181,7 +181,7 @@ static void each_reason__has_its_finding(void **state)
     }
 }
 
-static void each_code__has_a_state(void **state)
+TEST(each_code__has_a_state)
 {
     for (const struct finding *finding = all_findings; strcmp(finding->code, FIRST_REASON);
          finding++) {
@@ -194,7 +194,7 @@ static void each_code__has_a_state(void **state)
     }
 }
 
-static void each_code__is_unique_and_whole(void **state)
+TEST(each_code__is_unique_and_whole)
 {
     for (const struct finding *finding = all_findings; finding->code; finding++) {
         assert_ptr_equal(finding_find(finding->code), finding);
@@ -217,7 +217,7 @@ static void each_code__is_unique_and_whole(void **state)
         json_decref(facts_);                                                                       \
     } while (0)
 
-static void setting_without_consequence__no_finding(void **state)
+TEST(setting_without_consequence__no_finding)
 {
     /* A config file alone proves nothing. */
     assert_not_found("kernel-option-off", {"kernel/options/CONFIG_PCI_P2PDMA", "'n'"});
@@ -246,7 +246,7 @@ static void setting_without_consequence__no_finding(void **state)
 }
 
 /* Without a registration the foreseen reasons are reported. */
-static void no_proof__predicted_reasons_are_reported(void **state)
+TEST(no_proof__predicted_reasons_are_reported)
 {
     json_t *facts = machine_good();
 
@@ -258,7 +258,7 @@ static void no_proof__predicted_reasons_are_reported(void **state)
     assert_found(facts, "nic-imports-no-dmabuf", "words (cuda 0 with mlx5_0).");
 }
 
-static void many_pairs__one_finding_that_counts(void **state)
+TEST(many_pairs__one_finding_that_counts)
 {
     json_t *facts = machine_good(), *memory = json_of("[]"), *findings;
     size_t count = 0, i;
@@ -295,7 +295,7 @@ static json_t *machine_with_two_libraries(void)
     return facts;
 }
 
-static void pair__offered_twice__the_better_path_stands(void **state)
+TEST(pair__offered_twice__the_better_path_stands)
 {
     json_t *facts = machine_with_two_libraries(), *pairs;
 
@@ -310,7 +310,7 @@ static void pair__offered_twice__the_better_path_stands(void **state)
     json_decref(facts);
 }
 
-static void one_library_of_two_fails__no_finding(void **state)
+TEST(one_library_of_two_fails__no_finding)
 {
     json_t *facts = machine_with_two_libraries(), *findings;
 
@@ -327,7 +327,7 @@ static void one_library_of_two_fails__no_finding(void **state)
     json_decref(facts);
 }
 
-static void wrong_bytes_of_any_library__reported(void **state)
+TEST(wrong_bytes_of_any_library__reported)
 {
     json_t *facts = machine_with_two_libraries();
 
@@ -337,7 +337,7 @@ static void wrong_bytes_of_any_library__reported(void **state)
 }
 
 /* The prover executes this program with arguments that it does not accept, so it ends at once. */
-static void prover__ends_before_its_first_report__the_pairs_are_untried(void **state)
+TEST(prover__ends_before_its_first_report__the_pairs_are_untried)
 {
     json_t *facts = machine_good();
 
@@ -345,7 +345,7 @@ static void prover__ends_before_its_first_report__the_pairs_are_untried(void **s
     assert_found(facts, "loopback-untried", "it was not come to: ");
 }
 
-static void findings__worst_comes_first(void **state)
+TEST(findings__worst_comes_first)
 {
     struct state mixed = {
         "", {{"kernel/container", "'x'"}, {"kernel/numa_balancing", "1"}, {"devices", "[]"}}, ""};
@@ -370,7 +370,7 @@ static void assert_summary(json_t *facts, const char *words)
     json_decref(facts);
 }
 
-static void summary__says_what_an_operator_asks(void **state)
+TEST(summary__says_what_an_operator_asks)
 {
     struct state unproven = {"", {{PROOF, "null"}}, ""};
     struct state slow = {"", {{GPU "best", "'none'"}, {PROOF, "null"}}, ""};
@@ -383,11 +383,4 @@ static void summary__says_what_an_operator_asks(void **state)
     assert_summary(machine_of(&simulated), "bytes. The devices are simulated.");
 }
 
-TEST_MAIN(TEST(good_machine__no_finding), TEST(each_state__has_its_finding),
-          TEST(each_reason__has_its_finding), TEST(each_code__has_a_state),
-          TEST(each_code__is_unique_and_whole), TEST(setting_without_consequence__no_finding),
-          TEST(no_proof__predicted_reasons_are_reported), TEST(many_pairs__one_finding_that_counts),
-          TEST(pair__offered_twice__the_better_path_stands),
-          TEST(one_library_of_two_fails__no_finding), TEST(wrong_bytes_of_any_library__reported),
-          TEST(prover__ends_before_its_first_report__the_pairs_are_untried),
-          TEST(findings__worst_comes_first), TEST(summary__says_what_an_operator_asks))
+TEST_MAIN()

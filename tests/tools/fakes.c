@@ -18,7 +18,7 @@ static json_t *device_at(const json_t *document, size_t index)
     return json_array_get(list_at(document, "devices"), index);
 }
 
-static void info__devices_are_simulated_and_have_pci_addresses(void **state)
+TEST(info__devices_are_simulated_and_have_pci_addresses)
 {
     json_t *document = tool_document(0, "info", "--json");
     size_t count = json_array_size(list_at(document, "devices"));
@@ -35,7 +35,7 @@ static void info__devices_are_simulated_and_have_pci_addresses(void **state)
 }
 
 /* Loopback imports no dmabuf but reaches device memory through the runtime. */
-static void info__loopback_has_a_path_to_every_device(void **state)
+TEST(info__loopback_has_a_path_to_every_device)
 {
     json_t *document = tool_document(0, "info", "--json");
     json_t *fabric = with(list_at(document, "fabrics"), "provider", "loopback");
@@ -54,7 +54,7 @@ static void info__loopback_has_a_path_to_every_device(void **state)
     json_decref(document);
 }
 
-static void info__text_marks_what_is_simulated(void **state)
+TEST(info__text_marks_what_is_simulated)
 {
     struct tool tool = tool_run("info");
     char label[64];
@@ -83,7 +83,7 @@ static void check_device_memory(const json_t *memory)
     assert_string_equal(words_at(odd, "found/identity"), words_at(whole, "found/identity"));
 }
 
-static void query__device_memory_exports_whole_and_odd(void **state)
+TEST(query__device_memory_exports_whole_and_odd)
 {
     json_t *document = tool_document(0, "query", "--json", "--kind", "device");
     json_t *memory;
@@ -98,7 +98,7 @@ static void query__device_memory_exports_whole_and_odd(void **state)
     json_decref(document);
 }
 
-static void query__every_kind_of_every_device(void **state)
+TEST(query__every_kind_of_every_device)
 {
     json_t *document = tool_document(0, "query", "--json", "--iface", vendor());
     json_t *memory;
@@ -119,7 +119,7 @@ static void query__every_kind_of_every_device(void **state)
     json_decref(document);
 }
 
-static void query__one_device__only_that(void **state)
+TEST(query__one_device__only_that)
 {
     json_t *document = tool_document(0, "query", "--json", "--iface", vendor(), "--device", "1",
                                      "--kind", "device");
@@ -149,7 +149,7 @@ static bool fail_call(int which)
     return is_export;
 }
 
-static void query__export_that_fails__is_a_failure(void **state)
+TEST(query__export_that_fails__is_a_failure)
 {
     int which = 0;
 
@@ -158,7 +158,7 @@ static void query__export_that_fails__is_a_failure(void **state)
 }
 
 /* Whatever NICs there are: the proof of the library's own path to each device succeeds. */
-static void doctor__proves_the_library_on_every_device(void **state)
+TEST(doctor__proves_the_library_on_every_device)
 {
     struct tool tool = tool_run("doctor", "--json");
     json_t *document = json_loads(tool.out, 0, NULL), *fabric, *memory;
@@ -179,8 +179,4 @@ static void doctor__proves_the_library_on_every_device(void **state)
     tool_free(&tool);
 }
 
-TEST_MAIN(TEST(info__devices_are_simulated_and_have_pci_addresses),
-          TEST(info__loopback_has_a_path_to_every_device), TEST(info__text_marks_what_is_simulated),
-          TEST(query__device_memory_exports_whole_and_odd), TEST(query__every_kind_of_every_device),
-          TEST(query__one_device__only_that), TEST(query__export_that_fails__is_a_failure),
-          TEST(doctor__proves_the_library_on_every_device))
+TEST_MAIN()

@@ -21,7 +21,7 @@ static void assert_can_be_written(const json_t *facts)
     free(text);
 }
 
-static void port_state__not_utf8__question_marks(void **state)
+TEST(port_state__not_utf8__question_marks)
 {
     json_t *facts, *port;
 
@@ -36,7 +36,7 @@ static void port_state__not_utf8__question_marks(void **state)
 }
 
 /* Longer than the room for it, so that the copy ends within a character. */
-static void device_file__with_a_long_name__in_the_facts(void **state)
+TEST(device_file__with_a_long_name__in_the_facts)
 {
     char path[512] = "/dev/nvidia0";
     json_t *facts;
@@ -53,7 +53,7 @@ static void device_file__with_a_long_name__in_the_facts(void **state)
     tree_end();
 }
 
-static void finding__read_at_a_path_that_is_not_utf8__printable(void **state)
+TEST(finding__read_at_a_path_that_is_not_utf8__printable)
 {
     json_t *findings = json_array();
 
@@ -64,7 +64,7 @@ static void finding__read_at_a_path_that_is_not_utf8__printable(void **state)
 }
 
 /* The functions read below the tree's root, and nothing outside it. */
-static void link__into_a_neighbour_of_the_root__not_followed(void **state)
+TEST(link__into_a_neighbour_of_the_root__not_followed)
 {
     json_t *neighbour, *inside;
     char beside[256];
@@ -85,7 +85,7 @@ static void link__into_a_neighbour_of_the_root__not_followed(void **state)
     tree_end();
 }
 
-static void status__of_a_user_of_many_groups__capabilities_are_read(void **state)
+TEST(status__of_a_user_of_many_groups__capabilities_are_read)
 {
     char *status = malloc(1 << 17), *end = status;
     json_t *facts;
@@ -112,7 +112,7 @@ static void status__of_a_user_of_many_groups__capabilities_are_read(void **state
 }
 
 /* A cloud's virtual machine has its GPUs on the root bus, where integrated ones are, too. */
-static void gpus__on_the_root_bus__all_but_integrated_ones(void **state)
+TEST(gpus__on_the_root_bus__all_but_integrated_ones)
 {
     static const char *const found[] = {"0000:00:01.0", "0000:00:1e.0", "0000:00:1f.0"};
     json_t *facts;
@@ -134,9 +134,4 @@ static void gpus__on_the_root_bus__all_but_integrated_ones(void **state)
     tree_end();
 }
 
-TEST_MAIN(TEST(port_state__not_utf8__question_marks),
-          TEST(device_file__with_a_long_name__in_the_facts),
-          TEST(gpus__on_the_root_bus__all_but_integrated_ones),
-          TEST(finding__read_at_a_path_that_is_not_utf8__printable),
-          TEST(link__into_a_neighbour_of_the_root__not_followed),
-          TEST(status__of_a_user_of_many_groups__capabilities_are_read))
+TEST_MAIN()

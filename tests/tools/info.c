@@ -7,7 +7,7 @@
 #include <string.h>
 #include <sys/resource.h>
 
-static void document__begins_with_format_and_version(void **state)
+TEST(document__begins_with_format_and_version)
 {
     json_t *document = tool_document(0, "info", "--json");
 
@@ -17,7 +17,7 @@ static void document__begins_with_format_and_version(void **state)
     json_decref(document);
 }
 
-static void document__every_iface_is_there_and_says_why_not(void **state)
+TEST(document__every_iface_is_there_and_says_why_not)
 {
     static const char *const ifaces[] = {"cuda", "rocr", "ze"};
     json_t *document = tool_document(0, "info", "--json");
@@ -35,7 +35,7 @@ static void document__every_iface_is_there_and_says_why_not(void **state)
     json_decref(document);
 }
 
-static void document__loopback_registers_host_memory(void **state)
+TEST(document__loopback_registers_host_memory)
 {
     json_t *document = tool_document(0, "info", "--json");
     json_t *fabric = with(list_at(document, "fabrics"), "provider", "loopback");
@@ -52,7 +52,7 @@ static void document__loopback_registers_host_memory(void **state)
 }
 
 /* Each library is listed; one without a fabric shows why. */
-static void document__every_fabric_library_has_fabrics_or_a_reason(void **state)
+TEST(document__every_fabric_library_has_fabrics_or_a_reason)
 {
     static const char *const providers[] = {"loopback", "ofi", "verbs"};
     json_t *document = tool_document(0, "info", "--json");
@@ -67,7 +67,7 @@ static void document__every_fabric_library_has_fabrics_or_a_reason(void **state)
 }
 
 /* A fabric is described, or shows why it could not be opened. */
-static void document__every_fabric_is_described_or_says_why_not(void **state)
+TEST(document__every_fabric_is_described_or_says_why_not)
 {
     char *providers = strdup(getenv("FI_PROVIDER"));
     json_t *document, *fabric;
@@ -95,7 +95,7 @@ static void document__every_fabric_is_described_or_says_why_not(void **state)
     json_decref(document);
 }
 
-static void document__limits_are_this_process_s(void **state)
+TEST(document__limits_are_this_process_s)
 {
     struct rlimit old, less;
     json_t *document;
@@ -110,7 +110,7 @@ static void document__limits_are_this_process_s(void **state)
     json_decref(document);
 }
 
-static void document__default_monitor_is_the_one_that_serves(void **state)
+TEST(document__default_monitor_is_the_one_that_serves)
 {
     json_t *document = tool_document(0, "info", "--json");
 
@@ -119,7 +119,7 @@ static void document__default_monitor_is_the_one_that_serves(void **state)
     json_decref(document);
 }
 
-static void document__every_variable_that_is_read__is_shown_and_heeded(void **state)
+TEST(document__every_variable_that_is_read__is_shown_and_heeded)
 {
     static const char *const variables[][2] = {
         {"HMREG_STATS", "on"},
@@ -155,7 +155,7 @@ static void document__every_variable_that_is_read__is_shown_and_heeded(void **st
     json_decref(document);
 }
 
-static void text__has_every_section(void **state)
+TEST(text__has_every_section)
 {
     static const char *const sections[] = {"\nRuntimes\n",
                                            "\nDevices\n",
@@ -174,7 +174,7 @@ static void text__has_every_section(void **state)
     tool_free(&tool);
 }
 
-static void text__on_a_terminal__fits_its_width(void **state)
+TEST(text__on_a_terminal__fits_its_width)
 {
     static const unsigned columns[] = {80, 100, 200};
 
@@ -188,7 +188,7 @@ static void text__on_a_terminal__fits_its_width(void **state)
     }
 }
 
-static void text__on_a_terminal__headings_are_bold_unless_unwanted(void **state)
+TEST(text__on_a_terminal__headings_are_bold_unless_unwanted)
 {
     struct tool bold, plain;
 
@@ -203,13 +203,4 @@ static void text__on_a_terminal__headings_are_bold_unless_unwanted(void **state)
     tool_free(&plain);
 }
 
-TEST_MAIN(TEST(document__begins_with_format_and_version),
-          TEST(document__every_iface_is_there_and_says_why_not),
-          TEST(document__loopback_registers_host_memory),
-          TEST(document__every_fabric_library_has_fabrics_or_a_reason),
-          TEST(document__every_fabric_is_described_or_says_why_not),
-          TEST(document__limits_are_this_process_s),
-          TEST(document__default_monitor_is_the_one_that_serves),
-          TEST(document__every_variable_that_is_read__is_shown_and_heeded),
-          TEST(text__has_every_section), TEST(text__on_a_terminal__fits_its_width),
-          TEST(text__on_a_terminal__headings_are_bold_unless_unwanted))
+TEST_MAIN()

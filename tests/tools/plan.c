@@ -17,7 +17,7 @@ static const json_t *loopback_plan(const json_t *document, int64_t size)
     return NULL;
 }
 
-static void sizes__each_with_its_limits(void **state)
+TEST(sizes__each_with_its_limits)
 {
     json_t *document = tool_document(0, "plan", "--json", "64K", "2G", "1P");
     const json_t *plan = loopback_plan(document, INT64_C(2) << 30), *limit;
@@ -40,7 +40,7 @@ static void sizes__each_with_its_limits(void **state)
     json_decref(document);
 }
 
-static void no_size__a_gigabyte(void **state)
+TEST(no_size__a_gigabyte)
 {
     json_t *document = tool_document(0, "plan", "--json");
 
@@ -48,7 +48,7 @@ static void no_size__a_gigabyte(void **state)
     json_decref(document);
 }
 
-static void text__what_is_not_cached_has_a_note(void **state)
+TEST(text__what_is_not_cached_has_a_note)
 {
     struct tool tool = tool_run("plan", "1M", "1P");
 
@@ -62,7 +62,7 @@ static void text__what_is_not_cached_has_a_note(void **state)
     tool_free(&tool);
 }
 
-static void no_such_device__failed(void **state)
+TEST(no_such_device__failed)
 {
     json_t *document = tool_document(1, "plan", "--json", "--iface", "cuda", "1M", "2M");
 
@@ -83,7 +83,7 @@ static void assert_refused(const char *words, const char *const *arguments)
 
 #define REFUSED(words, ...) assert_refused(words, (const char *const[]){"plan", __VA_ARGS__, NULL})
 
-static void wrong_argument__refused(void **state)
+TEST(wrong_argument__refused)
 {
     static const char *const wrong[] = {"0",   "-1",    "1X",   "12Q4",
                                         "1KK", "1025P", "much", "99999999999999999999999"};
@@ -99,6 +99,4 @@ static void wrong_argument__refused(void **state)
     assert_refused("32 are accepted", many);
 }
 
-TEST_MAIN(TEST(sizes__each_with_its_limits), TEST(no_size__a_gigabyte),
-          TEST(text__what_is_not_cached_has_a_note), TEST(no_such_device__failed),
-          TEST(wrong_argument__refused))
+TEST_MAIN()

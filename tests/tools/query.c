@@ -13,7 +13,7 @@ static json_t *range_of(const json_t *document, const char *part)
     return with(list_at(memory, "ranges"), "part", part);
 }
 
-static void system_memory__is_found_whole_and_odd(void **state)
+TEST(system_memory__is_found_whole_and_odd)
 {
     static const char *const parts[] = {"whole", "odd"};
     json_t *document = tool_document(0, "query", "--json", "--size", "64K");
@@ -35,7 +35,7 @@ static void system_memory__is_found_whole_and_odd(void **state)
     json_decref(document);
 }
 
-static void odd_range__is_inside_and_unaligned(void **state)
+TEST(odd_range__is_inside_and_unaligned)
 {
     json_t *document = tool_document(0, "query", "--json", "--size", "64K");
     const json_t *whole = range_of(document, "whole"), *odd = range_of(document, "odd");
@@ -49,7 +49,7 @@ static void odd_range__is_inside_and_unaligned(void **state)
     json_decref(document);
 }
 
-static void export_of_host_memory__is_refused_with_the_reason(void **state)
+TEST(export_of_host_memory__is_refused_with_the_reason)
 {
     json_t *document = tool_document(0, "query", "--json");
     const json_t *export = json_object_get(range_of(document, "odd"), "export");
@@ -62,7 +62,7 @@ static void export_of_host_memory__is_refused_with_the_reason(void **state)
     json_decref(document);
 }
 
-static void smallest_size__is_good(void **state)
+TEST(smallest_size__is_good)
 {
     json_t *document = tool_document(0, "query", "--json", "--size", "16");
 
@@ -70,7 +70,7 @@ static void smallest_size__is_good(void **state)
     json_decref(document);
 }
 
-static void missing_runtimes__are_left_out_with_the_reason(void **state)
+TEST(missing_runtimes__are_left_out_with_the_reason)
 {
     json_t *document = tool_document(0, "query", "--json");
     const json_t *cuda = with(list_at(document, "left_out"), "iface", "cuda");
@@ -79,7 +79,7 @@ static void missing_runtimes__are_left_out_with_the_reason(void **state)
     json_decref(document);
 }
 
-static void named_runtime_that_is_missing__fails(void **state)
+TEST(named_runtime_that_is_missing__fails)
 {
     json_t *document = tool_document(1, "query", "--json", "--iface", "cuda");
     json_t *failures = list_at(document, "failures");
@@ -90,7 +90,7 @@ static void named_runtime_that_is_missing__fails(void **state)
     json_decref(document);
 }
 
-static void nothing_that_matches__fails(void **state)
+TEST(nothing_that_matches__fails)
 {
     struct tool tool = tool_run("query", "--iface", "system", "--kind", "device");
     struct tool other = tool_run("query", "--device", "7");
@@ -104,7 +104,7 @@ static void nothing_that_matches__fails(void **state)
     tool_free(&other);
 }
 
-static void size_beyond_the_machine__fails_and_says_so(void **state)
+TEST(size_beyond_the_machine__fails_and_says_so)
 {
     struct tool tool;
 
@@ -118,7 +118,7 @@ static void size_beyond_the_machine__fails_and_says_so(void **state)
     tool_free(&tool);
 }
 
-static void text__says_what_was_found(void **state)
+TEST(text__says_what_was_found)
 {
     struct tool tool = tool_run("query");
 
@@ -131,7 +131,7 @@ static void text__says_what_was_found(void **state)
     tool_free(&tool);
 }
 
-static void text__on_a_narrow_terminal__is_a_block_a_range(void **state)
+TEST(text__on_a_narrow_terminal__is_a_block_a_range)
 {
     struct tool tool;
 
@@ -143,9 +143,4 @@ static void text__on_a_narrow_terminal__is_a_block_a_range(void **state)
     tool_free(&tool);
 }
 
-TEST_MAIN(TEST(system_memory__is_found_whole_and_odd), TEST(odd_range__is_inside_and_unaligned),
-          TEST(export_of_host_memory__is_refused_with_the_reason), TEST(smallest_size__is_good),
-          TEST(missing_runtimes__are_left_out_with_the_reason),
-          TEST(named_runtime_that_is_missing__fails), TEST(nothing_that_matches__fails),
-          TEST(size_beyond_the_machine__fails_and_says_so), TEST(text__says_what_was_found),
-          TEST(text__on_a_narrow_terminal__is_a_block_a_range))
+TEST_MAIN()

@@ -211,7 +211,7 @@ static struct tool text_of(pid_t pid)
 
 /* ---- counters --------------------------------------------------------------------------- */
 
-static void document__of_a_process__its_counters(void **state)
+TEST(document__of_a_process__its_counters)
 {
     json_t *document, *cache;
     struct target target;
@@ -240,7 +240,7 @@ static void document__of_a_process__its_counters(void **state)
     end(&target);
 }
 
-static void text__of_a_process__rows_of_its_caches(void **state)
+TEST(text__of_a_process__rows_of_its_caches)
 {
     struct target target;
     struct tool tool;
@@ -272,7 +272,7 @@ static void work_within_the_limit(void)
     report_ready();
 }
 
-static void text__only_hits_and_misses__fits_80_columns(void **state)
+TEST(text__only_hits_and_misses__fits_80_columns)
 {
     struct target target;
     struct tool tool;
@@ -287,7 +287,7 @@ static void text__only_hits_and_misses__fits_80_columns(void **state)
     tool_free(&tool);
 }
 
-static void all__a_process_that_works__is_among_them(void **state)
+TEST(all__a_process_that_works__is_among_them)
 {
     struct target target;
     json_t *document;
@@ -300,7 +300,7 @@ static void all__a_process_that_works__is_among_them(void **state)
     end(&target);
 }
 
-static void load__numbers_only_grow(void **state)
+TEST(load__numbers_only_grow)
 {
     int64_t before = 0;
     struct target target;
@@ -320,7 +320,7 @@ static void load__numbers_only_grow(void **state)
     end(&target);
 }
 
-static void threads__inside_and_outside__the_same_numbers(void **state)
+TEST(threads__inside_and_outside__the_same_numbers)
 {
     struct hmreg_stats stats;
     struct target target;
@@ -342,7 +342,7 @@ static void threads__inside_and_outside__the_same_numbers(void **state)
 
 /* ---- processes that end ----------------------------------------------------------------- */
 
-static void killed_while_it_is_read__no_crash(void **state)
+TEST(killed_while_it_is_read__no_crash)
 {
     for (unsigned i = 0; i < 10; i++) {
         struct target target;
@@ -376,7 +376,7 @@ static void open_and_close_without_end(void)
     }
 }
 
-static void closed_while_it_is_read__no_crash(void **state)
+TEST(closed_while_it_is_read__no_crash)
 {
     struct target target;
 
@@ -392,7 +392,7 @@ static void closed_while_it_is_read__no_crash(void **state)
     end(&target);
 }
 
-static void no_such_process__says_so(void **state)
+TEST(no_such_process__says_so)
 {
     struct tool tool = text_of(2147483647);
 
@@ -411,7 +411,7 @@ static void assert_shows_nothing(pid_t pid)
     tool_free(&tool);
 }
 
-static void process_without_hmreg__says_so(void **state)
+TEST(process_without_hmreg__says_so)
 {
     assert_shows_nothing(getpid());
 }
@@ -424,7 +424,7 @@ static void work_unseen(void)
     report_ready();
 }
 
-static void switched_off__says_so(void **state)
+TEST(switched_off__says_so)
 {
     struct target target;
 
@@ -450,7 +450,7 @@ static void work_and_fork(void)
     require(write(ready_pipe, &child, sizeof(child)) != sizeof(child));
 }
 
-static void child_of_fork__is_not_taken_for_its_parent(void **state)
+TEST(child_of_fork__is_not_taken_for_its_parent)
 {
     struct target target;
     json_t *document;
@@ -533,13 +533,13 @@ static void expect_not_opened(void (*show)(void))
     end(&target);
 }
 
-static void process_with_a_false_page__not_opened(void **state)
+TEST(process_with_a_false_page__not_opened)
 {
     expect_not_opened(show_a_fifo);
 }
 
 /* Where the file is of a file system that a user wrote (FUSE), the opening may never end. */
-static void process_with_a_false_page_of_another_file_system__not_opened(void **state)
+TEST(process_with_a_false_page_of_another_file_system__not_opened)
 {
     expect_not_opened(show_a_file);
 }
@@ -578,7 +578,7 @@ static void show_hostile_pages(void)
 }
 
 /* Without limits the command took 20 s and 276 MB. */
-static void process_with_hostile_pages__limited_number_and_memory(void **state)
+TEST(process_with_hostile_pages__limited_number_and_memory)
 {
     struct target target;
     struct rusage usage;
@@ -610,7 +610,7 @@ static void stats_as_nobody(void)
     printf("cannot be run by user nobody");
 }
 
-static void other_users_process__counted_and_left_out(void **state)
+TEST(other_users_process__counted_and_left_out)
 {
     struct target target;
     json_t *document;
@@ -649,7 +649,7 @@ static void stats_pid_as_nobody(void)
     }
 }
 
-static void other_users_process_by_number__says_why_not(void **state)
+TEST(other_users_process_by_number__says_why_not)
 {
     struct target target;
     char *out;
@@ -700,7 +700,7 @@ static json_t *next_reading(FILE *out)
     return document;
 }
 
-static void watch__until_the_process_ends__rates_from_the_second_reading(void **state)
+TEST(watch__until_the_process_ends__rates_from_the_second_reading)
 {
     struct target target;
     json_t *document;
@@ -723,7 +723,7 @@ static void watch__until_the_process_ends__rates_from_the_second_reading(void **
     fclose(out);
 }
 
-static void watch__nothing_to_watch__fails_at_once(void **state)
+TEST(watch__nothing_to_watch__fails_at_once)
 {
     struct tool tool = tool_run("stats", "2147483647", "--watch", "3600");
 
@@ -732,17 +732,4 @@ static void watch__nothing_to_watch__fails_at_once(void **state)
     tool_free(&tool);
 }
 
-TEST_MAIN(TEST(document__of_a_process__its_counters), TEST(text__of_a_process__rows_of_its_caches),
-          TEST(text__only_hits_and_misses__fits_80_columns),
-          TEST(all__a_process_that_works__is_among_them), TEST(load__numbers_only_grow),
-          TEST(threads__inside_and_outside__the_same_numbers),
-          TEST(killed_while_it_is_read__no_crash), TEST(closed_while_it_is_read__no_crash),
-          TEST(no_such_process__says_so), TEST(process_without_hmreg__says_so),
-          TEST(switched_off__says_so), TEST(child_of_fork__is_not_taken_for_its_parent),
-          TEST(process_with_a_false_page__not_opened),
-          TEST(process_with_a_false_page_of_another_file_system__not_opened),
-          TEST(process_with_hostile_pages__limited_number_and_memory),
-          TEST(other_users_process__counted_and_left_out),
-          TEST(other_users_process_by_number__says_why_not),
-          TEST(watch__until_the_process_ends__rates_from_the_second_reading),
-          TEST(watch__nothing_to_watch__fails_at_once))
+TEST_MAIN()

@@ -75,7 +75,7 @@ static struct stats_layout page;
 
 /* ---- valid pages ------------------------------------------------------------------------ */
 
-static void page__as_the_library_makes_it__is_seen(void **state)
+TEST(page__as_the_library_makes_it__is_seen)
 {
     fill(&page);
     assert_int_equal(read_page(&page, sizeof(page), SEALS), VIEW_GOOD);
@@ -91,7 +91,7 @@ static void page__as_the_library_makes_it__is_seen(void **state)
     assert_true(view.caches[0].steady);
 }
 
-static void page__of_another_process__is_not_ours(void **state)
+TEST(page__of_another_process__is_not_ours)
 {
     fill(&page);
     page.header.pid = getppid();
@@ -100,7 +100,7 @@ static void page__of_another_process__is_not_ours(void **state)
 }
 
 /* A process that is killed during a change leaves an odd sequence number. */
-static void page__left_in_a_change__seen_and_marked(void **state)
+TEST(page__left_in_a_change__seen_and_marked)
 {
     fill(&page);
     page.blocks[3].sequence = 7;
@@ -110,7 +110,7 @@ static void page__left_in_a_change__seen_and_marked(void **state)
     assert_int_equal(view.caches[0].counts[STATS_HITS], 1014);
 }
 
-static void page__cache_whose_domain_has_ended__left_out(void **state)
+TEST(page__cache_whose_domain_has_ended__left_out)
 {
     fill(&page);
     page.domains[2].number = 0;
@@ -120,7 +120,7 @@ static void page__cache_whose_domain_has_ended__left_out(void **state)
 
 /* ---- invalid pages ---------------------------------------------------------------------- */
 
-static void page__of_another_format__names_both(void **state)
+TEST(page__of_another_format__names_both)
 {
     fill(&page);
     page.header.version = STATS_PAGE_VERSION + 1;
@@ -130,7 +130,7 @@ static void page__of_another_format__names_both(void **state)
     assert_bad("its format is 2 with ");
 }
 
-static void page__of_something_else__refused(void **state)
+TEST(page__of_something_else__refused)
 {
     fill(&page);
     page.header.magic++;
@@ -140,7 +140,7 @@ static void page__of_something_else__refused(void **state)
     assert_int_equal(read_page(&page, sizeof(page), SEALS), VIEW_NONE);
 }
 
-static void file__cut_short__refused_and_not_mapped(void **state)
+TEST(file__cut_short__refused_and_not_mapped)
 {
     static const size_t sizes[] = {
         0, 1, sizeof(struct stats_header) - 1, sizeof(struct stats_header), 4096, sizeof(page) - 1};
@@ -152,7 +152,7 @@ static void file__cut_short__refused_and_not_mapped(void **state)
     }
 }
 
-static void file__that_may_shrink__refused(void **state)
+TEST(file__that_may_shrink__refused)
 {
     fill(&page);
     assert_int_equal(read_page(&page, sizeof(page), F_SEAL_GROW), VIEW_NONE);
@@ -160,7 +160,7 @@ static void file__that_may_shrink__refused(void **state)
     assert_int_equal(read_page(&page, sizeof(page), F_SEAL_WRITE | F_SEAL_SEAL), VIEW_NONE);
 }
 
-static void file__that_is_no_memory_file__refused(void **state)
+TEST(file__that_is_no_memory_file__refused)
 {
     int fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
 
@@ -169,7 +169,7 @@ static void file__that_is_no_memory_file__refused(void **state)
     close(fd);
 }
 
-static void page__of_impossible_caches__refused(void **state)
+TEST(page__of_impossible_caches__refused)
 {
     fill(&page);
     page.blocks[3].iface = HMREG_IFACE_COUNT;
@@ -188,7 +188,7 @@ static void page__of_impossible_caches__refused(void **state)
     assert_bad("domain 4294967295");
 }
 
-static void page__words_without_end_or_with_escapes__printable(void **state)
+TEST(page__words_without_end_or_with_escapes__printable)
 {
     fill(&page);
     memset(page.domains[2].provider, 'x', sizeof(page.domains[2].provider));
@@ -207,7 +207,7 @@ static uint64_t next_random(uint64_t *seed)
 }
 
 /* The valid header makes view_read() go on to the random part. */
-static void page__of_random_bytes__seen_or_refused(void **state)
+TEST(page__of_random_bytes__seen_or_refused)
 {
     uint64_t seed = 20261120;
     unsigned good = 0;
@@ -250,7 +250,7 @@ static void *start_and_end(void *arg)
     return NULL;
 }
 
-static void hits__of_threads_that_start_and_end__none_twice_and_none_lost(void **state)
+TEST(hits__of_threads_that_start_and_end__none_twice_and_none_lost)
 {
     pthread_t threads[2];
     uint64_t before = 0;
@@ -291,7 +291,7 @@ static struct tool command_on(const void *bytes, size_t size, int seals)
     return tool;
 }
 
-static void command__wrong_format__says_what_to_use(void **state)
+TEST(command__wrong_format__says_what_to_use)
 {
     struct tool tool;
 
@@ -304,7 +304,7 @@ static void command__wrong_format__says_what_to_use(void **state)
     tool_free(&tool);
 }
 
-static void command__file_of_the_name_that_is_no_librarys__is_not_shown(void **state)
+TEST(command__file_of_the_name_that_is_no_librarys__is_not_shown)
 {
     struct tool tool;
 
@@ -315,7 +315,7 @@ static void command__file_of_the_name_that_is_no_librarys__is_not_shown(void **s
     tool_free(&tool);
 }
 
-static void command__page_that_is_full__says_what_is_missing(void **state)
+TEST(command__page_that_is_full__says_what_is_missing)
 {
     struct tool tool;
 
@@ -328,7 +328,7 @@ static void command__page_that_is_full__says_what_is_missing(void **state)
     tool_free(&tool);
 }
 
-static void command__huge_numbers__are_printed(void **state)
+TEST(command__huge_numbers__are_printed)
 {
     struct tool tool;
 
@@ -343,7 +343,7 @@ static void command__huge_numbers__are_printed(void **state)
     tool_free(&tool);
 }
 
-static void command__two_copies_of_a_descriptor__one_library(void **state)
+TEST(command__two_copies_of_a_descriptor__one_library)
 {
     json_t *document, *process;
     char number[16];
@@ -361,17 +361,4 @@ static void command__two_copies_of_a_descriptor__one_library(void **state)
     close(fd);
 }
 
-TEST_MAIN(TEST(page__as_the_library_makes_it__is_seen), TEST(page__of_another_process__is_not_ours),
-          TEST(page__left_in_a_change__seen_and_marked),
-          TEST(page__cache_whose_domain_has_ended__left_out),
-          TEST(page__of_another_format__names_both), TEST(page__of_something_else__refused),
-          TEST(file__cut_short__refused_and_not_mapped), TEST(file__that_may_shrink__refused),
-          TEST(file__that_is_no_memory_file__refused), TEST(page__of_impossible_caches__refused),
-          TEST(page__words_without_end_or_with_escapes__printable),
-          TEST(page__of_random_bytes__seen_or_refused),
-          TEST(hits__of_threads_that_start_and_end__none_twice_and_none_lost),
-          TEST(command__wrong_format__says_what_to_use),
-          TEST(command__file_of_the_name_that_is_no_librarys__is_not_shown),
-          TEST(command__page_that_is_full__says_what_is_missing),
-          TEST(command__huge_numbers__are_printed),
-          TEST(command__two_copies_of_a_descriptor__one_library))
+TEST_MAIN()

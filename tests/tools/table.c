@@ -32,7 +32,7 @@ static void print_animals(void)
     table_print(table);
 }
 
-static void columns__are_aligned_and_end_with_their_last_word(void **state)
+TEST(columns__are_aligned_and_end_with_their_last_word)
 {
     assert_prints(print_animals, 0,
                   "  name       legs  says\n"
@@ -40,7 +40,7 @@ static void columns__are_aligned_and_end_with_their_last_word(void **state)
                   "  centipede   100\n");
 }
 
-static void terminal_just_wide_enough__columns(void **state)
+TEST(terminal_just_wide_enough__columns)
 {
     assert_prints(print_animals, 42,
                   "  name       legs  says\r\n"
@@ -57,7 +57,7 @@ static void print_talker(void)
     table_print(table);
 }
 
-static void narrow_terminal__last_column_wraps_at_spaces_and_in_long_words(void **state)
+TEST(narrow_terminal__last_column_wraps_at_spaces_and_in_long_words)
 {
     assert_prints(print_talker, 34,
                   "  name    says\r\n"
@@ -67,7 +67,7 @@ static void narrow_terminal__last_column_wraps_at_spaces_and_in_long_words(void 
                   "          yz0123456789\r\n");
 }
 
-static void narrower_terminal__blocks(void **state)
+TEST(narrower_terminal__blocks)
 {
     assert_prints(print_animals, 30,
                   "  name  cat\r\n"
@@ -90,7 +90,7 @@ static void print_foreign(void)
     table_print(table);
 }
 
-static void utf8__counts_characters(void **state)
+TEST(utf8__counts_characters)
 {
     assert_prints(print_foreign, 0, "  a   b\n  \xc3\xa4\xc3\xb6  x\n  ab  y\n");
 }
@@ -108,7 +108,7 @@ static void print_hostile(void)
     print_line("\t.");
 }
 
-static void control_characters__escaped(void **state)
+TEST(control_characters__escaped)
 {
     assert_prints(print_hostile, 0,
                   "  name\\x1b[2J    says\n"
@@ -124,7 +124,7 @@ static void print_forged(void)
 }
 
 /* A line break of the words is none of the lines. */
-static void control_characters_in_a_wrapped_cell__no_line_break(void **state)
+TEST(control_characters_in_a_wrapped_cell__no_line_break)
 {
     assert_prints(print_forged, 30,
                   "  a word, and?hmreg: a\r\n"
@@ -137,7 +137,7 @@ static void print_empty(void)
     table_print(table_new("a", "b", NULL));
 }
 
-static void no_rows__nothing(void **state)
+TEST(no_rows__nothing)
 {
     assert_prints(print_empty, 0, "");
 }
@@ -148,7 +148,7 @@ static void print_words(void)
     print_paragraph("[1] ", "some words that do not fit in one line");
 }
 
-static void paragraph__wraps_below_its_first_word(void **state)
+TEST(paragraph__wraps_below_its_first_word)
 {
     assert_prints(print_words, 30,
                   "\r\nHeading\r\n"
@@ -156,10 +156,4 @@ static void paragraph__wraps_below_its_first_word(void **state)
                   "      fit in one line\r\n");
 }
 
-TEST_MAIN(TEST(columns__are_aligned_and_end_with_their_last_word),
-          TEST(terminal_just_wide_enough__columns),
-          TEST(narrow_terminal__last_column_wraps_at_spaces_and_in_long_words),
-          TEST(narrower_terminal__blocks), TEST(utf8__counts_characters),
-          TEST(control_characters__escaped),
-          TEST(control_characters_in_a_wrapped_cell__no_line_break), TEST(no_rows__nothing),
-          TEST(paragraph__wraps_below_its_first_word))
+TEST_MAIN()

@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-static void rank__of_each_word__nearest_first(void **state)
+TEST(rank__of_each_word__nearest_first)
 {
     static const char *const words[] = {"X", "PIX", "PXB", "PHB", "NODE", "SYS", "?"};
 
@@ -33,7 +33,7 @@ static const json_t *affinity_of(const json_t *facts, const char *place)
     return json_object_get(doc_find(json_object_get(facts, "affinity"), "of", place), "nics");
 }
 
-static void facts__of_a_tree__places_distances_and_nearest(void **state)
+TEST(facts__of_a_tree__places_distances_and_nearest)
 {
     const json_t *nearest, *gpu;
     json_t *facts;
@@ -67,7 +67,7 @@ static void facts__of_a_tree__places_distances_and_nearest(void **state)
     tree_end();
 }
 
-static void facts__no_pci_address__unknown(void **state)
+TEST(facts__no_pci_address__unknown)
 {
     json_t *facts;
     const json_t *member;
@@ -86,6 +86,4 @@ static void facts__no_pci_address__unknown(void **state)
     tree_end();
 }
 
-TEST_MAIN(TEST(rank__of_each_word__nearest_first),
-          TEST(facts__of_a_tree__places_distances_and_nearest),
-          TEST(facts__no_pci_address__unknown))
+TEST_MAIN()

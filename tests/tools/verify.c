@@ -89,7 +89,7 @@ static json_t *check(const json_t *report, const char *format)
 
 /* ---- a good machine --------------------------------------------------------------------- */
 
-static void devices__all_checks_ok_or_skipped_and_simulated(void **state)
+TEST(devices__all_checks_ok_or_skipped_and_simulated)
 {
     json_t *report = verify(0), *one;
     size_t i, ok = 0;
@@ -119,7 +119,7 @@ static void devices__all_checks_ok_or_skipped_and_simulated(void **state)
 }
 
 /* Host memory before devices, the runtimes first, and each group in one piece. */
-static void checks__in_order(void **state)
+TEST(checks__in_order)
 {
     static const char *const groups[] = {"runtime/", "memory/", "loopback/", "shm/"};
     json_t *report = verify(0), *one;
@@ -138,7 +138,7 @@ static void checks__in_order(void **state)
     remove_reports();
 }
 
-static void text__has_each_check_and_says_simulated(void **state)
+TEST(text__has_each_check_and_says_simulated)
 {
     json_t *report = verify(0), *one;
     char *text = load_text(".txt"), line[256];
@@ -186,7 +186,7 @@ static void assert_no_secrets(const char *text)
     assert_silent(text, "secret");
 }
 
-static void report__has_no_secrets(void **state)
+TEST(report__has_no_secrets)
 {
     const struct passwd *user = getpwuid(getuid());
     char host[HOST_NAME_MAX + 1] = "", *text;
@@ -216,7 +216,7 @@ static void report__has_no_secrets(void **state)
 }
 
 /* Lists joined by ':', and names of devices that contain the host's. */
-static void report__has_no_secrets_in_lists(void **state)
+TEST(report__has_no_secrets_in_lists)
 {
     char host[HOST_NAME_MAX + 1] = "", names[3 * HOST_NAME_MAX], *text;
 
@@ -241,7 +241,7 @@ static void report__has_no_secrets_in_lists(void **state)
 }
 
 /* In a folder of another user, that name may lead to any file. */
-static void report__link_in_its_place__left_alone(void **state)
+TEST(report__link_in_its_place__left_alone)
 {
     char place[] = "/tmp/hmreg-verify-link-XXXXXX", link[64], target[64], out[64];
     struct tool tool;
@@ -264,7 +264,7 @@ static void report__link_in_its_place__left_alone(void **state)
 
 /* ---- failures --------------------------------------------------------------------------- */
 
-static void call_that_fails__its_check_fails_and_the_rest_runs(void **state)
+TEST(call_that_fails__its_check_fails_and_the_rest_runs)
 {
     json_t *report;
 
@@ -283,7 +283,7 @@ static void call_that_fails__its_check_fails_and_the_rest_runs(void **state)
     remove_reports();
 }
 
-static void check__alone__result_is_a_line(void **state)
+TEST(check__alone__result_is_a_line)
 {
     char name[64];
     struct tool tool;
@@ -300,7 +300,7 @@ static void check__alone__result_is_a_line(void **state)
 }
 
 /* The region's explanation is in the check's text, in both forms of the report. */
-static void check__hits_that_ask__says_why(void **state)
+TEST(check__hits_that_ask__says_why)
 {
     char name[64];
     struct tool tool;
@@ -318,7 +318,7 @@ static void check__hits_that_ask__says_why(void **state)
     tool_free(&tool);
 }
 
-static void list__names_without_running(void **state)
+TEST(list__names_without_running)
 {
     struct tool tool = tool_run("verify", "--list");
 
@@ -329,7 +329,7 @@ static void list__names_without_running(void **state)
 }
 
 /* What is here is listed by a process that fails: host memory is checked all the same. */
-static void list_that_fails__a_failed_check_and_host_memory(void **state)
+TEST(list_that_fails__a_failed_check_and_host_memory)
 {
     json_t *report;
 
@@ -343,7 +343,7 @@ static void list_that_fails__a_failed_check_and_host_memory(void **state)
     remove_reports();
 }
 
-static void options__wrong__usage(void **state)
+TEST(options__wrong__usage)
 {
     static const char *const wrong[][3] = {
         {"--out", "/no/such/folder/x", "No such file or directory"},
@@ -385,7 +385,7 @@ static json_t *with_nic(const char *wrong)
     return report;
 }
 
-static void nic__good__proven(void **state)
+TEST(nic__good__proven)
 {
     json_t *report = with_nic("");
     json_t *one = check(report, "verbs:mlx5_0/system/host/usual");
@@ -394,7 +394,7 @@ static void nic__good__proven(void **state)
     json_decref(report);
 }
 
-static void check_that_crashes__fails_and_the_rest_runs(void **state)
+TEST(check_that_crashes__fails_and_the_rest_runs)
 {
     json_t *report = with_nic("crash");
     json_t *one = check(report, "verbs:mlx5_0/system/host/usual");
@@ -406,7 +406,7 @@ static void check_that_crashes__fails_and_the_rest_runs(void **state)
     json_decref(report);
 }
 
-static void check_that_hangs__fails(void **state)
+TEST(check_that_hangs__fails)
 {
     json_t *report = with_nic("hang");
     json_t *one = check(report, "verbs:mlx5_0/system/host/usual");
@@ -417,7 +417,7 @@ static void check_that_hangs__fails(void **state)
     json_decref(report);
 }
 
-static void bytes_that_are_wrong__fail(void **state)
+TEST(bytes_that_are_wrong__fail)
 {
     json_t *report = with_nic("flip");
 
@@ -426,12 +426,4 @@ static void bytes_that_are_wrong__fail(void **state)
     json_decref(report);
 }
 
-TEST_MAIN(TEST(devices__all_checks_ok_or_skipped_and_simulated), TEST(checks__in_order),
-          TEST(text__has_each_check_and_says_simulated), TEST(report__has_no_secrets),
-          TEST(report__has_no_secrets_in_lists), TEST(report__link_in_its_place__left_alone),
-          TEST(call_that_fails__its_check_fails_and_the_rest_runs),
-          TEST(check__alone__result_is_a_line), TEST(check__hits_that_ask__says_why),
-          TEST(list__names_without_running), TEST(list_that_fails__a_failed_check_and_host_memory),
-          TEST(options__wrong__usage), TEST(nic__good__proven),
-          TEST(check_that_crashes__fails_and_the_rest_runs), TEST(check_that_hangs__fails),
-          TEST(bytes_that_are_wrong__fail))
+TEST_MAIN()

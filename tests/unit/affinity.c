@@ -11,7 +11,7 @@
 
 /* ---- classes ---------------------------------------------------------------------------- */
 
-static void affinity__of_a_device__each_class_in_order(void **state)
+TEST(affinity__of_a_device__each_class_in_order)
 {
     struct hmreg_place place = at_pci("0000:01:00.0");
     struct hmreg_nic_affinity out[SYNTHETIC_NICS + 1];
@@ -35,7 +35,7 @@ static void affinity__of_a_device__each_class_in_order(void **state)
     end(&fixture);
 }
 
-static void affinity__the_nearest_four__four(void **state)
+TEST(affinity__the_nearest_four__four)
 {
     struct hmreg_place place = at_pci("0000:02:00.0");
     struct hmreg_nic_affinity out[4];
@@ -52,7 +52,7 @@ static void affinity__the_nearest_four__four(void **state)
     end(&fixture);
 }
 
-static void affinity__of_a_numa_node__nics_on_it_first(void **state)
+TEST(affinity__of_a_numa_node__nics_on_it_first)
 {
     struct hmreg_place place = at_node(1);
     struct hmreg_nic_affinity out[SYNTHETIC_NICS];
@@ -66,7 +66,7 @@ static void affinity__of_a_numa_node__nics_on_it_first(void **state)
     end(&fixture);
 }
 
-static void affinity__four_nodes__in_the_order_of_their_distances(void **state)
+TEST(affinity__four_nodes__in_the_order_of_their_distances)
 {
     struct hmreg_place place = at_node(0);
     struct hmreg_nic_affinity out[4];
@@ -84,7 +84,7 @@ static void affinity__four_nodes__in_the_order_of_their_distances(void **state)
     end(&fixture);
 }
 
-static void distance__names_and_texts(void **state)
+TEST(distance__names_and_texts)
 {
     static const char *const names[] = {"X", "PIX", "PXB", "PHB", "NODE", "SYS", "?"};
 
@@ -96,7 +96,7 @@ static void distance__names_and_texts(void **state)
     assert_string_equal(hmreg_distance_text((enum hmreg_distance) - 1), "?");
 }
 
-static void distance__of_two_devices__symmetric(void **state)
+TEST(distance__of_two_devices__symmetric)
 {
     static const struct {
         const char *one, *other;
@@ -127,7 +127,7 @@ static void distance__of_two_devices__symmetric(void **state)
     end(&fixture);
 }
 
-static void place__of_a_device__its_bridges(void **state)
+TEST(place__of_a_device__its_bridges)
 {
     struct hmreg_pci gpu = pci("01:00.0"), none = pci("77:00.0"), unknown = {.valid = 0};
     struct hmreg_pci_place place = {.size = sizeof(place)};
@@ -151,7 +151,7 @@ static void place__of_a_device__its_bridges(void **state)
 }
 
 /* The system has function 0 only. */
-static void place__of_a_partition__that_of_its_gpu(void **state)
+TEST(place__of_a_partition__that_of_its_gpu)
 {
     struct hmreg_pci gpu = pci("01:00.0"), part = pci("01:00.3"), far = pci("77:00.3");
     struct hmreg_place at = {.size = sizeof(at), .kind = HMREG_PLACE_PCI, .pci = part};
@@ -174,7 +174,7 @@ static void place__of_a_partition__that_of_its_gpu(void **state)
 
 /* ---- NICs by name ----------------------------------------------------------------------- */
 
-static void affinity__nics_by_each_name__found(void **state)
+TEST(affinity__nics_by_each_name__found)
 {
     static const char *const nics[] = {"mlx5_9",        "0000:02:00.0", "ens2", "mlx5_4-dgram",
                                        "mlx5_1-rdm-xy", "41:00.0",      "",     "mlx5_"};
@@ -200,7 +200,7 @@ static void affinity__nics_by_each_name__found(void **state)
     end(&fixture);
 }
 
-static void affinity__hostile_names__unknown(void **state)
+TEST(affinity__hostile_names__unknown)
 {
     static char endless[5000];
     const char *nics[] = {endless, "%s%n", "0000:99:00.0", "../../etc", "--", "-"};
@@ -224,7 +224,7 @@ static void affinity__hostile_names__unknown(void **state)
 }
 
 /* A caller of a later version, whose elements are longer. */
-static void affinity__longer_elements__that_far_apart(void **state)
+TEST(affinity__longer_elements__that_far_apart)
 {
     struct {
         struct hmreg_nic_affinity known;
@@ -246,7 +246,7 @@ static void affinity__longer_elements__that_far_apart(void **state)
 
 /* ---- places ----------------------------------------------------------------------------- */
 
-static void affinity__of_an_ifaces_device__at_its_address(void **state)
+TEST(affinity__of_an_ifaces_device__at_its_address)
 {
     struct hmreg_place place = {
         .size = sizeof(place), .kind = HMREG_PLACE_DEVICE, .iface = HMREG_IFACE_ROCR, .device = 1};
@@ -264,7 +264,7 @@ static void affinity__of_an_ifaces_device__at_its_address(void **state)
     end(&fixture);
 }
 
-static void affinity__device_without_an_address__unknown(void **state)
+TEST(affinity__device_without_an_address__unknown)
 {
     struct hmreg_place place = {.size = sizeof(place), .kind = HMREG_PLACE_PCI};
     struct hmreg_nic_affinity out[SYNTHETIC_NICS];
@@ -279,7 +279,7 @@ static void affinity__device_without_an_address__unknown(void **state)
     end(&fixture);
 }
 
-static void affinity__of_device_memory__at_its_device(void **state)
+TEST(affinity__of_device_memory__at_its_device)
 {
     static char memory[4096];
     struct hmreg_place place = at_memory(memory, sizeof(memory));
@@ -298,7 +298,7 @@ static void affinity__of_device_memory__at_its_device(void **state)
 }
 
 /* All memory of this machine is on node 0 if it has one node; the synthetic one has node 0, too. */
-static void affinity__of_host_memory__at_the_node_of_its_pages(void **state)
+TEST(affinity__of_host_memory__at_the_node_of_its_pages)
 {
     size_t len = 300 * (size_t)sysconf(_SC_PAGESIZE);
     char *memory = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -324,7 +324,7 @@ static void affinity__of_host_memory__at_the_node_of_its_pages(void **state)
 
 /* ---- arguments -------------------------------------------------------------------------- */
 
-static void affinity__wrong_argument__inval(void **state)
+TEST(affinity__wrong_argument__inval)
 {
     struct hmreg_place place = at_node(0), wrong = at_node(-1);
     struct hmreg_nic_affinity out[1] = {{.size = sizeof(out[0])}};
@@ -358,9 +358,10 @@ static void affinity__wrong_argument__inval(void **state)
     end(&fixture);
 }
 
-static void affinity__topology_without_a_library__no_memory_and_no_device(void **state)
+TEST(affinity__topology_without_a_library__no_memory_and_no_device)
 {
-    struct hmreg_place place = at_memory(&state, 1);
+    char at = 0;
+    struct hmreg_place place = at_memory(&at, 1);
     struct hmreg_nic_affinity out[1] = {{.size = sizeof(out[0])}};
     struct hmreg_topology *topology;
     size_t count = 1;
@@ -372,7 +373,7 @@ static void affinity__topology_without_a_library__no_memory_and_no_device(void *
     hmreg_topology_close(topology);
 }
 
-static void open__wrong_argument__refused(void **state)
+TEST(open__wrong_argument__refused)
 {
     struct hmreg_topology_config config = {.size = sizeof(config), .xml = "/nowhere/at/all"};
     struct hmreg_topology *topology = (void *)1;
@@ -396,7 +397,7 @@ static void open__wrong_argument__refused(void **state)
     hmreg_topology_close(NULL);
 }
 
-static void open__unreadable_file__eacces(void **state)
+TEST(open__unreadable_file__eacces)
 {
     struct hmreg_topology_config config = {.size = sizeof(config)};
     struct hmreg_topology *topology;
@@ -422,9 +423,10 @@ static void open__unreadable_file__eacces(void **state)
     unlink(path);
 }
 
-static void open__in_a_forked_child__eperm(void **state)
+TEST(open__in_a_forked_child__eperm)
 {
-    struct hmreg_place place = at_node(0), memory = at_memory(&state, 1);
+    char at = 0;
+    struct hmreg_place place = at_node(0), memory = at_memory(&at, 1);
     struct hmreg_topology *other;
     struct hmreg_nic_affinity out[1] = {{.size = sizeof(out[0])}};
     struct fixture fixture;
@@ -458,7 +460,7 @@ static int open_domain(struct hmreg *lib, const char *nic, const struct hmreg_pc
     return hmreg_domain_create(lib, &ops, &caps, NULL, NULL, out);
 }
 
-static void domains__of_several_nics__nearest_first(void **state)
+TEST(domains__of_several_nics__nearest_first)
 {
     static const char *const nics[] = {"shm", "mlx5_3", "anything", "mlx5_4", "mlx5_1-dgram"};
     struct hmreg_place place = at_pci("01:00.0");
@@ -488,7 +490,7 @@ static void domains__of_several_nics__nearest_first(void **state)
     end(&fixture);
 }
 
-static void domains__wrong_argument__inval(void **state)
+TEST(domains__wrong_argument__inval)
 {
     struct hmreg_place place = at_node(0), nowhere = at_node(5);
     struct hmreg_domain *domains[2] = {NULL, NULL};
@@ -516,19 +518,4 @@ static void domains__wrong_argument__inval(void **state)
     end(&fixture);
 }
 
-TEST_MAIN(TEST(affinity__of_a_device__each_class_in_order), TEST(affinity__the_nearest_four__four),
-          TEST(affinity__of_a_numa_node__nics_on_it_first),
-          TEST(affinity__four_nodes__in_the_order_of_their_distances),
-          TEST(distance__names_and_texts), TEST(distance__of_two_devices__symmetric),
-          TEST(place__of_a_device__its_bridges), TEST(place__of_a_partition__that_of_its_gpu),
-          TEST(affinity__nics_by_each_name__found), TEST(affinity__hostile_names__unknown),
-          TEST(affinity__longer_elements__that_far_apart),
-          TEST(affinity__of_an_ifaces_device__at_its_address),
-          TEST(affinity__device_without_an_address__unknown),
-          TEST(affinity__of_device_memory__at_its_device),
-          TEST(affinity__of_host_memory__at_the_node_of_its_pages),
-          TEST(affinity__wrong_argument__inval),
-          TEST(affinity__topology_without_a_library__no_memory_and_no_device),
-          TEST(open__wrong_argument__refused), TEST(open__unreadable_file__eacces),
-          TEST(open__in_a_forked_child__eperm), TEST(domains__of_several_nics__nearest_first),
-          TEST(domains__wrong_argument__inval))
+TEST_MAIN()

@@ -28,14 +28,14 @@ static uint64_t number(struct alloc_ids *table, uint64_t base, size_t len, struc
     return alloc_ids_enter(table, *slot);
 }
 
-static void find__empty_table__nothing(void **state)
+TEST(find__empty_table__nothing)
 {
     static struct alloc_ids table = ALLOC_IDS_INITIALIZER;
 
     assert_int_equal(alloc_ids_find(&table, 0x1000, 1), 0);
 }
 
-static void find__inside__number(void **state)
+TEST(find__inside__number)
 {
     static struct alloc_ids table = ALLOC_IDS_INITIALIZER;
     struct alloc_id *slot;
@@ -48,7 +48,7 @@ static void find__inside__number(void **state)
     alloc_ids_forget(&table, revoke, NULL);
 }
 
-static void find__partly_outside__nothing(void **state)
+TEST(find__partly_outside__nothing)
 {
     static struct alloc_ids table = ALLOC_IDS_INITIALIZER;
     struct alloc_id *slot;
@@ -62,7 +62,7 @@ static void find__partly_outside__nothing(void **state)
     alloc_ids_forget(&table, revoke, NULL);
 }
 
-static void end__same_address_again__another_number(void **state)
+TEST(end__same_address_again__another_number)
 {
     static struct alloc_ids table = ALLOC_IDS_INITIALIZER;
     struct alloc_id *slot;
@@ -78,7 +78,7 @@ static void end__same_address_again__another_number(void **state)
     alloc_ids_forget(&table, revoke, NULL);
 }
 
-static void end__before_enter__nothing(void **state)
+TEST(end__before_enter__nothing)
 {
     static struct alloc_ids table = ALLOC_IDS_INITIALIZER;
     struct alloc_id *slot = alloc_ids_draw(&table, 0x1000, 0x100);
@@ -89,7 +89,7 @@ static void end__before_enter__nothing(void **state)
     alloc_ids_forget(&table, revoke, NULL);
 }
 
-static void enter__twice_for_one_allocation__first_number(void **state)
+TEST(enter__twice_for_one_allocation__first_number)
 {
     static struct alloc_ids table = ALLOC_IDS_INITIALIZER;
     struct alloc_id *first, *second;
@@ -99,7 +99,7 @@ static void enter__twice_for_one_allocation__first_number(void **state)
     alloc_ids_forget(&table, revoke, NULL);
 }
 
-static void enter__overlaps_live_one__refused(void **state)
+TEST(enter__overlaps_live_one__refused)
 {
     static struct alloc_ids table = ALLOC_IDS_INITIALIZER;
     struct alloc_id *slot;
@@ -112,7 +112,7 @@ static void enter__overlaps_live_one__refused(void **state)
     alloc_ids_forget(&table, revoke, NULL);
 }
 
-static void enter__over_ended_ones__replaces_them(void **state)
+TEST(enter__over_ended_ones__replaces_them)
 {
     static struct alloc_ids table = ALLOC_IDS_INITIALIZER;
     struct alloc_id *slots[8], *large;
@@ -129,7 +129,7 @@ static void enter__over_ended_ones__replaces_them(void **state)
     alloc_ids_forget(&table, revoke, NULL);
 }
 
-static void many__any_order__each_found(void **state)
+TEST(many__any_order__each_found)
 {
     static struct alloc_ids table = ALLOC_IDS_INITIALIZER;
     struct alloc_id *slots[MANY];
@@ -158,7 +158,7 @@ static unsigned length(const struct alloc_id *list)
     return count;
 }
 
-static void draw__many_short_lives__slots_are_used_again(void **state)
+TEST(draw__many_short_lives__slots_are_used_again)
 {
     static struct alloc_ids table = ALLOC_IDS_INITIALIZER;
     struct alloc_id *slot;
@@ -171,7 +171,7 @@ static void draw__many_short_lives__slots_are_used_again(void **state)
     alloc_ids_forget(&table, revoke, NULL);
 }
 
-static void forget__live_ones__withdrawn_and_gone(void **state)
+TEST(forget__live_ones__withdrawn_and_gone)
 {
     static struct alloc_ids table = ALLOC_IDS_INITIALIZER;
     struct alloc_id *live, *ended;
@@ -215,7 +215,7 @@ static void *read_all(void *arg)
 
 /* Sixty-four addresses are freed and reused all the time: a reader that began after an end was
  * known never gets the old id. */
-static void find__beside_a_writer__never_an_ended_number(void **state)
+TEST(find__beside_a_writer__never_an_ended_number)
 {
     static struct shared shared = {.table = ALLOC_IDS_INITIALIZER};
     struct alloc_id *slots[64] = {0}, *steady;
@@ -242,10 +242,4 @@ static void find__beside_a_writer__never_an_ended_number(void **state)
     alloc_ids_forget(&shared.table, revoke, NULL);
 }
 
-TEST_MAIN(TEST(find__empty_table__nothing), TEST(find__inside__number),
-          TEST(find__partly_outside__nothing), TEST(end__same_address_again__another_number),
-          TEST(end__before_enter__nothing), TEST(enter__twice_for_one_allocation__first_number),
-          TEST(enter__overlaps_live_one__refused), TEST(enter__over_ended_ones__replaces_them),
-          TEST(many__any_order__each_found), TEST(draw__many_short_lives__slots_are_used_again),
-          TEST(forget__live_ones__withdrawn_and_gone),
-          TEST(find__beside_a_writer__never_an_ended_number))
+TEST_MAIN()

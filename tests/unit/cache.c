@@ -33,7 +33,7 @@ static void invalidate(const struct fixture *fixture, const void *addr, size_t l
 
 /* ---- which region serves a request ------------------------------------------------------ */
 
-static void get__same_again__same_region(void **state)
+TEST(get__same_again__same_region)
 {
     struct hmreg_mr *first, *second;
     struct fixture fixture;
@@ -51,7 +51,7 @@ static void get__same_again__same_region(void **state)
     fixture_close(&fixture);
 }
 
-static void get__contained_range__the_larger_region(void **state)
+TEST(get__contained_range__the_larger_region)
 {
     struct hmreg_mr_info info = {.size = sizeof(info)};
     struct hmreg_mr *whole, *part;
@@ -69,7 +69,7 @@ static void get__contained_range__the_larger_region(void **state)
     fixture_close(&fixture);
 }
 
-static void get__a_byte_beyond__registered(void **state)
+TEST(get__a_byte_beyond__registered)
 {
     struct fixture fixture;
 
@@ -82,7 +82,7 @@ static void get__a_byte_beyond__registered(void **state)
     fixture_close(&fixture);
 }
 
-static void get__adjacent_regions__a_request_over_both_is_its_own(void **state)
+TEST(get__adjacent_regions__a_request_over_both_is_its_own)
 {
     struct fixture fixture;
 
@@ -94,7 +94,7 @@ static void get__adjacent_regions__a_request_over_both_is_its_own(void **state)
     fixture_close(&fixture);
 }
 
-static void get__exact_domain__contained_range_is_registered(void **state)
+TEST(get__exact_domain__contained_range_is_registered)
 {
     struct fixture fixture;
 
@@ -106,7 +106,7 @@ static void get__exact_domain__contained_range_is_registered(void **state)
     fixture_close(&fixture);
 }
 
-static void get__no_cache_domain__registered_each_time_deregistered_at_put(void **state)
+TEST(get__no_cache_domain__registered_each_time_deregistered_at_put)
 {
     struct hmreg_mr *first, *second;
     struct fixture fixture;
@@ -125,7 +125,7 @@ static void get__no_cache_domain__registered_each_time_deregistered_at_put(void 
     fixture_close(&fixture);
 }
 
-static void get__max_count_0_in_the_environment__not_cached(void **state)
+TEST(get__max_count_0_in_the_environment__not_cached)
 {
     struct fixture fixture;
 
@@ -139,7 +139,7 @@ static void get__max_count_0_in_the_environment__not_cached(void **state)
     fixture_close(&fixture);
 }
 
-static void get__monitor_disabled__host_memory_is_not_cached(void **state)
+TEST(get__monitor_disabled__host_memory_is_not_cached)
 {
     struct fixture fixture;
 
@@ -151,7 +151,7 @@ static void get__monitor_disabled__host_memory_is_not_cached(void **state)
     fixture_close(&fixture);
 }
 
-static void get__two_domains__a_cache_each(void **state)
+TEST(get__two_domains__a_cache_each)
 {
     struct hmreg_domain *other;
     struct hmreg_mr *mr;
@@ -180,7 +180,7 @@ static void touch(const struct fixture *fixture, unsigned count)
         fixture_key(fixture, memory[i], LEN);
 }
 
-static void limit__working_set_of_exactly_the_limit__never_misses(void **state)
+TEST(limit__working_set_of_exactly_the_limit__never_misses)
 {
     struct fixture fixture;
 
@@ -195,7 +195,7 @@ static void limit__working_set_of_exactly_the_limit__never_misses(void **state)
     fixture_close(&fixture);
 }
 
-static void limit__one_region_more__what_was_not_used_goes(void **state)
+TEST(limit__one_region_more__what_was_not_used_goes)
 {
     struct fixture fixture;
 
@@ -215,7 +215,7 @@ static void limit__one_region_more__what_was_not_used_goes(void **state)
 }
 
 /* Any number of regions used once does not evict it. */
-static void limit__used_since_eviction_passed_it__stays(void **state)
+TEST(limit__used_since_eviction_passed_it__stays)
 {
     struct fixture fixture;
 
@@ -231,7 +231,7 @@ static void limit__used_since_eviction_passed_it__stays(void **state)
 }
 
 /* Used twice, then not during a whole turn of the clock. */
-static void limit__not_used_for_a_turn__goes(void **state)
+TEST(limit__not_used_for_a_turn__goes)
 {
     struct fixture fixture;
 
@@ -247,7 +247,7 @@ static void limit__not_used_for_a_turn__goes(void **state)
 }
 
 /* An error that eviction cannot cure evicts nothing, neither one region nor all. */
-static void limit__registration_fails_for_good__nothing_is_evicted(void **state)
+TEST(limit__registration_fails_for_good__nothing_is_evicted)
 {
     struct hmreg_mr *mr = NULL;
     struct fixture fixture;
@@ -267,7 +267,7 @@ static void limit__registration_fails_for_good__nothing_is_evicted(void **state)
     fixture_close(&fixture);
 }
 
-static void limit__of_bytes__holds_exactly(void **state)
+TEST(limit__of_bytes__holds_exactly)
 {
     struct fixture fixture;
 
@@ -281,7 +281,7 @@ static void limit__of_bytes__holds_exactly(void **state)
     fixture_close(&fixture);
 }
 
-static void limit__region_larger_than_all_of_it__uncached_and_nothing_evicted(void **state)
+TEST(limit__region_larger_than_all_of_it__uncached_and_nothing_evicted)
 {
     struct fixture fixture;
 
@@ -294,7 +294,7 @@ static void limit__region_larger_than_all_of_it__uncached_and_nothing_evicted(vo
     fixture_close(&fixture);
 }
 
-static void limit__one__each_get_of_another_evicts(void **state)
+TEST(limit__one__each_get_of_another_evicts)
 {
     struct fixture fixture;
 
@@ -307,7 +307,7 @@ static void limit__one__each_get_of_another_evicts(void **state)
     fixture_close(&fixture);
 }
 
-static void limit__everything_pinned__served_uncached(void **state)
+TEST(limit__everything_pinned__served_uncached)
 {
     struct hmreg_mr *held[3];
     struct fixture fixture;
@@ -325,7 +325,7 @@ static void limit__everything_pinned__served_uncached(void **state)
     fixture_close(&fixture);
 }
 
-static void limit__none__nothing_is_evicted(void **state)
+TEST(limit__none__nothing_is_evicted)
 {
     struct fixture fixture;
 
@@ -339,7 +339,7 @@ static void limit__none__nothing_is_evicted(void **state)
 
 /* ---- invalidation and flush ------------------------------------------------------------- */
 
-static void invalidate__each_region_that_touches_it__and_no_other(void **state)
+TEST(invalidate__each_region_that_touches_it__and_no_other)
 {
     struct fixture fixture;
 
@@ -354,7 +354,7 @@ static void invalidate__each_region_that_touches_it__and_no_other(void **state)
     fixture_close(&fixture);
 }
 
-static void invalidate__unused_region__deregistered_by_the_next_call(void **state)
+TEST(invalidate__unused_region__deregistered_by_the_next_call)
 {
     struct fixture fixture;
 
@@ -368,7 +368,7 @@ static void invalidate__unused_region__deregistered_by_the_next_call(void **stat
     fixture_close(&fixture);
 }
 
-static void invalidate__in_use__found_no_more_and_ends_with_the_last_put(void **state)
+TEST(invalidate__in_use__found_no_more_and_ends_with_the_last_put)
 {
     struct hmreg_mr *first, *second, *anew;
     struct fixture fixture;
@@ -391,7 +391,7 @@ static void invalidate__in_use__found_no_more_and_ends_with_the_last_put(void **
     fixture_close(&fixture);
 }
 
-static void invalidate__twice__counted_once(void **state)
+TEST(invalidate__twice__counted_once)
 {
     struct fixture fixture;
 
@@ -404,7 +404,7 @@ static void invalidate__twice__counted_once(void **state)
     assert_int_equal(atomic_load(&counter.deregs), 1);
 }
 
-static void flush__idle_regions_go__held_ones_stay(void **state)
+TEST(flush__idle_regions_go__held_ones_stay)
 {
     struct hmreg_mr *held;
     struct fixture fixture;
@@ -428,7 +428,7 @@ static void be_busy(int times)
     atomic_store(&counter.dereg_times, times);
 }
 
-static void put__deregistration_busy__a_zombie_until_a_later_call(void **state)
+TEST(put__deregistration_busy__a_zombie_until_a_later_call)
 {
     struct fixture fixture;
 
@@ -442,7 +442,7 @@ static void put__deregistration_busy__a_zombie_until_a_later_call(void **state)
     fixture_close(&fixture);
 }
 
-static void flush__deregistration_busy__every_zombie_is_tried_once(void **state)
+TEST(flush__deregistration_busy__every_zombie_is_tried_once)
 {
     struct fixture fixture;
 
@@ -463,7 +463,7 @@ static void flush__deregistration_busy__every_zombie_is_tried_once(void **state)
     fixture_close(&fixture);
 }
 
-static void flush__one_busy_among_many_idle__tried_once(void **state)
+TEST(flush__one_busy_among_many_idle__tried_once)
 {
     struct fixture fixture;
 
@@ -480,7 +480,7 @@ static void flush__one_busy_among_many_idle__tried_once(void **state)
     fixture_close(&fixture);
 }
 
-static void close__deregistration_busy__ebusy_then_closes(void **state)
+TEST(close__deregistration_busy__ebusy_then_closes)
 {
     struct fixture fixture;
 
@@ -493,7 +493,7 @@ static void close__deregistration_busy__ebusy_then_closes(void **state)
     fixture_close(&fixture);
 }
 
-static void zombie__its_memory_asked_for_again__another_region(void **state)
+TEST(zombie__its_memory_asked_for_again__another_region)
 {
     struct fixture fixture;
 
@@ -508,7 +508,7 @@ static void zombie__its_memory_asked_for_again__another_region(void **state)
     fixture_close(&fixture);
 }
 
-static void put__deregistration_fails_for_good__the_region_is_gone(void **state)
+TEST(put__deregistration_fails_for_good__the_region_is_gone)
 {
     struct fixture fixture;
 
@@ -523,7 +523,7 @@ static void put__deregistration_fails_for_good__the_region_is_gone(void **state)
 
 /* ---- close ------------------------------------------------------------------------------ */
 
-static void close__regions_held__ebusy_and_nothing_changed(void **state)
+TEST(close__regions_held__ebusy_and_nothing_changed)
 {
     struct hmreg_mr *held;
     struct fixture fixture;
@@ -538,7 +538,7 @@ static void close__regions_held__ebusy_and_nothing_changed(void **state)
     fixture_close(&fixture);
 }
 
-static void close__uncached_region_held__ebusy(void **state)
+TEST(close__uncached_region_held__ebusy)
 {
     struct hmreg_mr *held;
     struct fixture fixture;
@@ -556,7 +556,7 @@ static void *put_it(void *mr)
     return NULL;
 }
 
-static void put__from_another_thread(void **state)
+TEST(put__from_another_thread)
 {
     pthread_t thread;
     struct fixture fixture;
@@ -569,7 +569,7 @@ static void put__from_another_thread(void **state)
     fixture_close(&fixture);
 }
 
-static void put__null__nothing(void **state)
+TEST(put__null__nothing)
 {
     hmreg_mr_put(NULL);
 }
@@ -587,7 +587,7 @@ static int childs_part(struct fixture *fixture, struct hmreg_mr *held)
     return atomic_load(&counter.deregs) ? 3 : 0;
 }
 
-static void fork__the_child_deregisters_nothing(void **state)
+TEST(fork__the_child_deregisters_nothing)
 {
     struct hmreg_mr *held;
     struct fixture fixture;
@@ -607,7 +607,7 @@ static void fork__the_child_deregisters_nothing(void **state)
 
 /* ---- argument checks -------------------------------------------------------------------- */
 
-static void get__wrong_arguments__refused_before_the_fabric(void **state)
+TEST(get__wrong_arguments__refused_before_the_fabric)
 {
     struct hmreg_mr *mr = (void *)1;
     struct fixture fixture;
@@ -629,7 +629,7 @@ static void get__wrong_arguments__refused_before_the_fabric(void **state)
     fixture_close(&fixture);
 }
 
-static void close__cached_region_by_the_wrong_call__einval(void **state)
+TEST(close__cached_region_by_the_wrong_call__einval)
 {
     struct hmreg_mr *cached, *uncached;
     struct fixture fixture;
@@ -644,7 +644,7 @@ static void close__cached_region_by_the_wrong_call__einval(void **state)
     fixture_close(&fixture);
 }
 
-static void get__success__leaves_the_last_error(void **state)
+TEST(get__success__leaves_the_last_error)
 {
     struct hmreg_mr *mr;
     struct fixture fixture;
@@ -660,35 +660,4 @@ static void get__success__leaves_the_last_error(void **state)
     fixture_close(&fixture);
 }
 
-TEST_MAIN(TEST(get__same_again__same_region), TEST(get__contained_range__the_larger_region),
-          TEST(get__a_byte_beyond__registered),
-          TEST(get__adjacent_regions__a_request_over_both_is_its_own),
-          TEST(get__exact_domain__contained_range_is_registered),
-          TEST(get__no_cache_domain__registered_each_time_deregistered_at_put),
-          TEST(get__max_count_0_in_the_environment__not_cached),
-          TEST(get__monitor_disabled__host_memory_is_not_cached),
-          TEST(get__two_domains__a_cache_each),
-          TEST(limit__working_set_of_exactly_the_limit__never_misses),
-          TEST(limit__one_region_more__what_was_not_used_goes),
-          TEST(limit__registration_fails_for_good__nothing_is_evicted),
-          TEST(limit__not_used_for_a_turn__goes), TEST(limit__used_since_eviction_passed_it__stays),
-          TEST(limit__of_bytes__holds_exactly),
-          TEST(limit__region_larger_than_all_of_it__uncached_and_nothing_evicted),
-          TEST(limit__one__each_get_of_another_evicts),
-          TEST(limit__everything_pinned__served_uncached), TEST(limit__none__nothing_is_evicted),
-          TEST(invalidate__each_region_that_touches_it__and_no_other),
-          TEST(invalidate__unused_region__deregistered_by_the_next_call),
-          TEST(invalidate__in_use__found_no_more_and_ends_with_the_last_put),
-          TEST(invalidate__twice__counted_once), TEST(flush__idle_regions_go__held_ones_stay),
-          TEST(put__deregistration_busy__a_zombie_until_a_later_call),
-          TEST(flush__deregistration_busy__every_zombie_is_tried_once),
-          TEST(flush__one_busy_among_many_idle__tried_once),
-          TEST(close__deregistration_busy__ebusy_then_closes),
-          TEST(zombie__its_memory_asked_for_again__another_region),
-          TEST(put__deregistration_fails_for_good__the_region_is_gone),
-          TEST(close__regions_held__ebusy_and_nothing_changed),
-          TEST(close__uncached_region_held__ebusy), TEST(put__from_another_thread),
-          TEST(put__null__nothing), TEST(fork__the_child_deregisters_nothing),
-          TEST(get__wrong_arguments__refused_before_the_fabric),
-          TEST(close__cached_region_by_the_wrong_call__einval),
-          TEST(get__success__leaves_the_last_error))
+TEST_MAIN()

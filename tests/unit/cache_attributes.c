@@ -85,7 +85,7 @@ static unsigned variants(const struct fixture *fixture)
 
 /* ---- the key ---------------------------------------------------------------------------- */
 
-static void get_attr__without_attributes__shares_with_plain_gets(void **state)
+TEST(get_attr__without_attributes__shares_with_plain_gets)
 {
     struct fixture fixture;
     struct asked asked;
@@ -123,7 +123,7 @@ static void assert_distinct(const struct fixture *fixture, struct asked *asked, 
     assert_int_equal(variants(fixture), 0);
 }
 
-static void get_attr__page_size__part_of_the_key(void **state)
+TEST(get_attr__page_size__part_of_the_key)
 {
     struct fixture fixture;
     struct asked asked;
@@ -134,7 +134,7 @@ static void get_attr__page_size__part_of_the_key(void **state)
     fixture_close(&fixture);
 }
 
-static void get_attr__hmem_data__part_of_the_key_by_address(void **state)
+TEST(get_attr__hmem_data__part_of_the_key_by_address)
 {
     int one = 0, same = 0;
     struct fixture fixture;
@@ -152,7 +152,7 @@ static void get_attr__hmem_data__part_of_the_key_by_address(void **state)
     fixture_close(&fixture);
 }
 
-static void get_attr__auth_key__part_of_the_key_by_its_bytes(void **state)
+TEST(get_attr__auth_key__part_of_the_key_by_its_bytes)
 {
     uint8_t secret[8] = "secret", same[8] = "secret";
     struct fixture fixture;
@@ -175,7 +175,7 @@ static void get_attr__auth_key__part_of_the_key_by_its_bytes(void **state)
     fixture_close(&fixture);
 }
 
-static void get_attr__flags__part_of_the_key(void **state)
+TEST(get_attr__flags__part_of_the_key)
 {
     struct vendor_claim *claim;
     struct fixture fixture;
@@ -188,7 +188,7 @@ static void get_attr__flags__part_of_the_key(void **state)
     fixture_close(&fixture);
 }
 
-static void get_attr__context__not_part_of_the_key(void **state)
+TEST(get_attr__context__not_part_of_the_key)
 {
     int first = 0, second = 0;
     struct hmreg_mr *mr;
@@ -213,7 +213,7 @@ static void get_attr__context__not_part_of_the_key(void **state)
 }
 
 /* A look-up that finds the slot of a plain region, in a domain that has no variants yet. */
-static void get_attr__slot_of_a_plain_region__not_found(void **state)
+TEST(get_attr__slot_of_a_plain_region__not_found)
 {
     struct fixture fixture;
     struct variant variant;
@@ -228,7 +228,7 @@ static void get_attr__slot_of_a_plain_region__not_found(void **state)
     fixture_close(&fixture);
 }
 
-static void get_attr__struct_of_an_older_caller__same_region(void **state)
+TEST(get_attr__struct_of_an_older_caller__same_region)
 {
     struct fixture fixture;
     struct asked asked;
@@ -263,7 +263,7 @@ static bool is_size_of_key(size_t byte)
     return byte - offsetof(struct hmreg_mr_attr, auth_key_size) < sizeof(size_t);
 }
 
-static void variant__each_byte_of_the_attributes__part_of_the_key_or_named(void **state)
+TEST(variant__each_byte_of_the_attributes__part_of_the_key_or_named)
 {
     static const struct iovec range = {memory, LEN};
     struct attributes attributes = {.attr = {.size = 0}, .request = {.iov = &range}};
@@ -308,7 +308,7 @@ int __wrap_pthread_mutex_lock(pthread_mutex_t *lock)
     return __real_pthread_mutex_lock(lock);
 }
 
-static void variant_put__used_by_another_at_once__goes_with_the_last_use(void **state)
+TEST(variant_put__used_by_another_at_once__goes_with_the_last_use)
 {
     static const struct iovec range = {memory, LEN};
     struct attributes attributes = {.attr = {.page_size = 4096}, .request = {.iov = &range}};
@@ -328,7 +328,7 @@ static void variant_put__used_by_another_at_once__goes_with_the_last_use(void **
 
 /* ---- claims ----------------------------------------------------------------------------- */
 
-static void get_attr__claim__not_part_of_the_key_and_checked_at_hits(void **state)
+TEST(get_attr__claim__not_part_of_the_key_and_checked_at_hits)
 {
     struct hmreg_mr *mr = NULL;
     struct fixture fixture;
@@ -356,7 +356,7 @@ static void get_attr__claim__not_part_of_the_key_and_checked_at_hits(void **stat
 
 /* ---- refusals --------------------------------------------------------------------------- */
 
-static void get_attr__arguments__refused_as_by_regattr(void **state)
+TEST(get_attr__arguments__refused_as_by_regattr)
 {
     struct hmreg_mr *mr = NULL;
     struct fixture fixture;
@@ -380,7 +380,7 @@ static void get_attr__arguments__refused_as_by_regattr(void **state)
     fixture_close(&fixture);
 }
 
-static void get_attr__registration_fails__no_variant_left(void **state)
+TEST(get_attr__registration_fails__no_variant_left)
 {
     struct hmreg_mr *mr = NULL;
     struct fixture fixture;
@@ -399,7 +399,7 @@ static void get_attr__registration_fails__no_variant_left(void **state)
 
 /* ---- other domains ---------------------------------------------------------------------- */
 
-static void get_attr__domain_without_cache__registered_each_time(void **state)
+TEST(get_attr__domain_without_cache__registered_each_time)
 {
     struct fixture fixture;
     struct asked asked;
@@ -412,7 +412,7 @@ static void get_attr__domain_without_cache__registered_each_time(void **state)
     fixture_close(&fixture);
 }
 
-static void get_attr__exact_domain__exactly_the_range(void **state)
+TEST(get_attr__exact_domain__exactly_the_range)
 {
     struct fixture fixture;
     struct asked asked;
@@ -427,7 +427,7 @@ static void get_attr__exact_domain__exactly_the_range(void **state)
     fixture_close(&fixture);
 }
 
-static void get_attr__evicted__variant_goes_with_it(void **state)
+TEST(get_attr__evicted__variant_goes_with_it)
 {
     struct fixture fixture;
     struct asked asked;
@@ -473,7 +473,7 @@ static uint64_t dmabuf_key(const struct fixture *fixture, int fd, void *base, ui
 }
 
 /* As NCCL does. */
-static void dmabuf__descriptor_closed_at_once__hit_by_another_of_it(void **state)
+TEST(dmabuf__descriptor_closed_at_once__hit_by_another_of_it)
 {
     struct fixture fixture;
     int fd = dmabuf_new(4), own;
@@ -493,7 +493,7 @@ static void dmabuf__descriptor_closed_at_once__hit_by_another_of_it(void **state
     fixture_close(&fixture);
 }
 
-static void dmabuf__number_reused_for_another__registered(void **state)
+TEST(dmabuf__number_reused_for_another__registered)
 {
     struct fixture fixture;
     int fd = dmabuf_new(4), other;
@@ -509,7 +509,7 @@ static void dmabuf__number_reused_for_another__registered(void **state)
     fixture_close(&fixture);
 }
 
-static void dmabuf__another_base__registered(void **state)
+TEST(dmabuf__another_base__registered)
 {
     struct fixture fixture;
     int fd = dmabuf_new(4);
@@ -524,7 +524,7 @@ static void dmabuf__another_base__registered(void **state)
     fixture_close(&fixture);
 }
 
-static void dmabuf__from_address_0__cached(void **state)
+TEST(dmabuf__from_address_0__cached)
 {
     struct fixture fixture;
     int fd = dmabuf_new(2), other = dmabuf_new(2);
@@ -539,7 +539,7 @@ static void dmabuf__from_address_0__cached(void **state)
     fixture_close(&fixture);
 }
 
-static void dmabuf__and_plain_get_of_its_addresses__two_regions(void **state)
+TEST(dmabuf__and_plain_get_of_its_addresses__two_regions)
 {
     struct fixture fixture;
     int fd = dmabuf_new(1);
@@ -572,7 +572,7 @@ static bool is_mapped(const char *name)
 }
 
 /* On this fabric a mapping of the dmabuf keeps the memory. */
-static void dmabuf__each_end__memory_let_go(void **state)
+TEST(dmabuf__each_end__memory_let_go)
 {
     struct fixture fixture;
     int fd = dmabuf_new(1);
@@ -595,7 +595,7 @@ static void dmabuf__each_end__memory_let_go(void **state)
     fixture_close(&fixture);
 }
 
-static void dmabuf__invalidated_while_held__ends_with_its_put(void **state)
+TEST(dmabuf__invalidated_while_held__ends_with_its_put)
 {
     struct fixture fixture;
     struct hmreg_mr *mr;
@@ -615,7 +615,7 @@ static void dmabuf__invalidated_while_held__ends_with_its_put(void **state)
 }
 
 /* Its address is a vendor's memory: no question to the vendor at a hit. */
-static void dmabuf__of_a_known_device__hit_asks_nobody(void **state)
+TEST(dmabuf__of_a_known_device__hit_asks_nobody)
 {
     struct vendor *cuda = &vendors[HMREG_IFACE_CUDA];
     struct hmreg_mr_info info = {.size = sizeof(info)};
@@ -641,7 +641,7 @@ static void dmabuf__of_a_known_device__hit_asks_nobody(void **state)
 }
 
 /* What the caller says about a dmabuf is what it is registered as. */
-static void dmabuf__claim__part_of_the_key(void **state)
+TEST(dmabuf__claim__part_of_the_key)
 {
     struct hmreg_mr_info info = {.size = sizeof(info)};
     struct fixture fixture;
@@ -668,7 +668,7 @@ static void dmabuf__claim__part_of_the_key(void **state)
 
 /* An epoll descriptor's inode is shared by all such descriptors, as a dmabuf's was before
  * Linux 5.3. */
-static void dmabuf__without_an_inode_of_its_own__has_no_identity(void **state)
+TEST(dmabuf__without_an_inode_of_its_own__has_no_identity)
 {
     struct hmreg_mr_dmabuf dmabuf = {.fd = epoll_create1(EPOLL_CLOEXEC), .len = LEN};
     static const struct iovec range = {memory, LEN};
@@ -687,7 +687,7 @@ static void dmabuf__without_an_inode_of_its_own__has_no_identity(void **state)
     close(dmabuf.fd);
 }
 
-static void get_attr__no_path_for_a_dmabuf__opnotsupp(void **state)
+TEST(get_attr__no_path_for_a_dmabuf__opnotsupp)
 {
     struct hmreg_domain_config config = {.size = sizeof(config), .order = {HMREG_PATH_PEERMEM}};
     struct hmreg_mr *mr = NULL;
@@ -736,7 +736,7 @@ static void *work(void *arg)
     return NULL;
 }
 
-static void dmabuf__many_threads__each_registered_once(void **state)
+TEST(dmabuf__many_threads__each_registered_once)
 {
     struct worker workers[THREADS];
     pthread_t threads[THREADS];
@@ -763,25 +763,4 @@ static void dmabuf__many_threads__each_registered_once(void **state)
     fixture_close(&fixture);
 }
 
-TEST_MAIN(
-    TEST(get_attr__without_attributes__shares_with_plain_gets),
-    TEST(get_attr__page_size__part_of_the_key),
-    TEST(get_attr__hmem_data__part_of_the_key_by_address),
-    TEST(get_attr__auth_key__part_of_the_key_by_its_bytes), TEST(get_attr__flags__part_of_the_key),
-    TEST(get_attr__context__not_part_of_the_key), TEST(get_attr__slot_of_a_plain_region__not_found),
-    TEST(get_attr__struct_of_an_older_caller__same_region),
-    TEST(variant__each_byte_of_the_attributes__part_of_the_key_or_named),
-    TEST(variant_put__used_by_another_at_once__goes_with_the_last_use),
-    TEST(get_attr__claim__not_part_of_the_key_and_checked_at_hits),
-    TEST(get_attr__arguments__refused_as_by_regattr),
-    TEST(get_attr__registration_fails__no_variant_left),
-    TEST(get_attr__domain_without_cache__registered_each_time),
-    TEST(get_attr__exact_domain__exactly_the_range), TEST(get_attr__evicted__variant_goes_with_it),
-    TEST(dmabuf__descriptor_closed_at_once__hit_by_another_of_it),
-    TEST(dmabuf__number_reused_for_another__registered), TEST(dmabuf__another_base__registered),
-    TEST(dmabuf__from_address_0__cached), TEST(dmabuf__and_plain_get_of_its_addresses__two_regions),
-    TEST(dmabuf__each_end__memory_let_go), TEST(dmabuf__invalidated_while_held__ends_with_its_put),
-    TEST(dmabuf__of_a_known_device__hit_asks_nobody), TEST(dmabuf__claim__part_of_the_key),
-    TEST(dmabuf__without_an_inode_of_its_own__has_no_identity),
-    TEST(get_attr__no_path_for_a_dmabuf__opnotsupp),
-    TEST(dmabuf__many_threads__each_registered_once));
+TEST_MAIN();

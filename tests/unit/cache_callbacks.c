@@ -85,7 +85,7 @@ static void open_fixture(struct fixture *fixture, uint32_t flags, uint64_t max_r
     seen.lib = fixture->lib;
 }
 
-static void made__each_registration__once_with_its_region(void **state)
+TEST(made__each_registration__once_with_its_region)
 {
     struct fixture fixture;
 
@@ -105,7 +105,7 @@ static void made__each_registration__once_with_its_region(void **state)
     assert_int_equal(seen.info.addr, (uintptr_t)memory[0]);
 }
 
-static void ended__flush_invalidation_eviction__once_each(void **state)
+TEST(ended__flush_invalidation_eviction__once_each)
 {
     struct fixture fixture;
 
@@ -126,7 +126,7 @@ static void ended__flush_invalidation_eviction__once_each(void **state)
     assert_int_equal(seen.ended, 8);
 }
 
-static void ended__fabric_is_busy__not_called_again(void **state)
+TEST(ended__fabric_is_busy__not_called_again)
 {
     struct fixture fixture;
 
@@ -143,7 +143,7 @@ static void ended__fabric_is_busy__not_called_again(void **state)
     assert_int_equal(seen.ended, 1);
 }
 
-static void made__registration_fails__not_called(void **state)
+TEST(made__registration_fails__not_called)
 {
     struct hmreg_mr *mr = NULL;
     struct fixture fixture;
@@ -158,7 +158,7 @@ static void made__registration_fails__not_called(void **state)
     assert_int_equal(seen.ended, 0);
 }
 
-static void made__domain_without_cache__each_get(void **state)
+TEST(made__domain_without_cache__each_get)
 {
     struct fixture fixture;
 
@@ -170,7 +170,7 @@ static void made__domain_without_cache__each_get(void **state)
     fixture_close(&fixture);
 }
 
-static void callbacks__context_of_the_get__with_the_region(void **state)
+TEST(callbacks__context_of_the_get__with_the_region)
 {
     struct iovec iov = {memory[0], LEN};
     struct hmreg_mr_attr attr = {.size = sizeof(attr),
@@ -190,7 +190,7 @@ static void callbacks__context_of_the_get__with_the_region(void **state)
     assert_ptr_equal(seen.context, &iov);
 }
 
-static void callbacks__fail_inside__last_error_is_the_callers(void **state)
+TEST(callbacks__fail_inside__last_error_is_the_callers)
 {
     struct hmreg_error before;
     struct fixture fixture;
@@ -206,7 +206,7 @@ static void callbacks__fail_inside__last_error_is_the_callers(void **state)
 }
 
 /* On a fabric that may be called on any thread. */
-static void ended__nobody_calls__on_the_reaper(void **state)
+TEST(ended__nobody_calls__on_the_reaper)
 {
     struct hmreg_domain_config config = with_callbacks(0, 0);
     struct fixture fixture;
@@ -267,7 +267,7 @@ static int get_after_longjmp(void)
     return hmreg_domain_close(fixture.domain) == -EBUSY ? 0 : 4;
 }
 
-static void made__leaves_by_longjmp__no_other_get_waits(void **state)
+TEST(made__leaves_by_longjmp__no_other_get_waits)
 {
     int status;
     pid_t child;
@@ -289,7 +289,7 @@ static void *get_cancelled(void *arg)
     return NULL;
 }
 
-static void get__on_a_thread_that_is_cancelled__finishes_first(void **state)
+TEST(get__on_a_thread_that_is_cancelled__finishes_first)
 {
     struct fixture fixture;
     pthread_t thread;
@@ -305,12 +305,4 @@ static void get__on_a_thread_that_is_cancelled__finishes_first(void **state)
     fixture_close(&fixture);
 }
 
-TEST_MAIN(TEST(made__each_registration__once_with_its_region),
-          TEST(ended__flush_invalidation_eviction__once_each),
-          TEST(ended__fabric_is_busy__not_called_again), TEST(made__registration_fails__not_called),
-          TEST(made__domain_without_cache__each_get),
-          TEST(callbacks__context_of_the_get__with_the_region),
-          TEST(callbacks__fail_inside__last_error_is_the_callers),
-          TEST(ended__nobody_calls__on_the_reaper),
-          TEST(made__leaves_by_longjmp__no_other_get_waits),
-          TEST(get__on_a_thread_that_is_cancelled__finishes_first));
+TEST_MAIN();

@@ -56,7 +56,7 @@ static void remember_each(const struct fixture *fixture, char *memory, size_t pa
         fixture_key(fixture, memory + i * fixture_page(), fixture_page());
 }
 
-static void miss__nothing_there_before__only_watches(void **state)
+TEST(miss__nothing_there_before__only_watches)
 {
     char *memory = fixture_map(PAGES);
     struct fixture fixture;
@@ -70,7 +70,7 @@ static void miss__nothing_there_before__only_watches(void **state)
     munmap(memory, PAGES * fixture_page());
 }
 
-static void miss__found_with_other_rights__only_watches(void **state)
+TEST(miss__found_with_other_rights__only_watches)
 {
     char *memory = fixture_map(1);
     struct hmreg_mr *mr;
@@ -86,7 +86,7 @@ static void miss__found_with_other_rights__only_watches(void **state)
     munmap(memory, fixture_page());
 }
 
-static void hit__by_the_tree__settles(void **state)
+TEST(hit__by_the_tree__settles)
 {
     char *memory = fixture_map(1);
     struct fixture fixture;
@@ -130,7 +130,7 @@ static char *open_many(struct fixture *fixture)
     return memory;
 }
 
-static void get_many__known_to_the_thread__one_question_and_no_lock(void **state)
+TEST(get_many__known_to_the_thread__one_question_and_no_lock)
 {
     struct fixture fixture;
     char *memory = open_many(&fixture);
@@ -143,7 +143,7 @@ static void get_many__known_to_the_thread__one_question_and_no_lock(void **state
     munmap(memory, PAGES * fixture_page());
 }
 
-static void get_many__known_to_another_thread__one_question_and_one_hold_of_the_lock(void **state)
+TEST(get_many__known_to_another_thread__one_question_and_one_hold_of_the_lock)
 {
     struct fixture fixture;
     char *memory = open_many(&fixture);
@@ -159,7 +159,7 @@ static void get_many__known_to_another_thread__one_question_and_one_hold_of_the_
     munmap(memory, PAGES * fixture_page());
 }
 
-static void flush__neighbours__unwatched_together(void **state)
+TEST(flush__neighbours__unwatched_together)
 {
     size_t len = PAGES * fixture_page();
     char *memory = fixture_map(PAGES);
@@ -182,7 +182,7 @@ static void flush__neighbours__unwatched_together(void **state)
 
 /* The kernel walks the pages that it unwatches. A large mapping is not unwatched at once, since the
  * program would pay for that with each region that it invalidates there. */
-static void flush__large_mapping__unwatched_when_tidied(void **state)
+TEST(flush__large_mapping__unwatched_when_tidied)
 {
     size_t pages = (40u << 20) / fixture_page();
     char *memory = fixture_map_at(fixture_reserve(pages), pages);
@@ -205,7 +205,7 @@ static void flush__large_mapping__unwatched_when_tidied(void **state)
     fixture_close(&fixture);
 }
 
-static void flush__neighbour_of_another_domain__stays_watched(void **state)
+TEST(flush__neighbour_of_another_domain__stays_watched)
 {
     char *memory = fixture_map(PAGES), *middle = memory + PAGES / 2 * fixture_page();
     struct fixture fixture, other;
@@ -221,10 +221,4 @@ static void flush__neighbour_of_another_domain__stays_watched(void **state)
     fixture_close(&fixture);
 }
 
-TEST_MAIN(TEST(miss__nothing_there_before__only_watches),
-          TEST(miss__found_with_other_rights__only_watches), TEST(hit__by_the_tree__settles),
-          TEST(get_many__known_to_the_thread__one_question_and_no_lock),
-          TEST(get_many__known_to_another_thread__one_question_and_one_hold_of_the_lock),
-          TEST(flush__neighbours__unwatched_together),
-          TEST(flush__large_mapping__unwatched_when_tidied),
-          TEST(flush__neighbour_of_another_domain__stays_watched))
+TEST_MAIN()

@@ -44,7 +44,7 @@ static struct hmreg_mr *get_claimed(const struct fixture *fixture,
 
 /* ---- hits ------------------------------------------------------------------------------- */
 
-static void get__same_identity__same_region(void **state)
+TEST(get__same_identity__same_region)
 {
     struct vendor_claim *memory;
     struct fixture fixture;
@@ -59,7 +59,7 @@ static void get__same_identity__same_region(void **state)
 }
 
 /* The vendor promises to report the end of the memory. */
-static void get__end_reported__hits_ask_nobody(void **state)
+TEST(get__end_reported__hits_ask_nobody)
 {
     struct vendor_claim *memory;
     struct fixture fixture;
@@ -100,7 +100,7 @@ static bool asks(const struct fixture *fixture, const struct hmreg_mr *mr)
 }
 
 /* One thread's hits of several caches: each is counted in its own. */
-static void get__host_and_devices_by_one_thread__hits_of_each_counted(void **state)
+TEST(get__host_and_devices_by_one_thread__hits_of_each_counted)
 {
     static char host[LEN];
     struct iovec iov[3] = {{host, LEN}};
@@ -138,7 +138,7 @@ static void end_in_watch(const char *call, uint64_t addr, size_t len)
 }
 
 /* The end is not reported: it came before the vendor watched. */
-static void get__ended_before_it_is_watched__not_that_region(void **state)
+TEST(get__ended_before_it_is_watched__not_that_region)
 {
     struct vendor_claim *memory;
     struct fixture fixture;
@@ -152,7 +152,7 @@ static void get__ended_before_it_is_watched__not_that_region(void **state)
     fixture_close(&fixture);
 }
 
-static void get__reports_switched_off__hits_ask(void **state)
+TEST(get__reports_switched_off__hits_ask)
 {
     struct vendor_claim *memory;
     struct fixture fixture;
@@ -172,7 +172,7 @@ static void get__reports_switched_off__hits_ask(void **state)
 }
 
 /* The flag of regions that a hit must validate is not an access right. */
-static void get__rights_that_look_like_the_mark__refused(void **state)
+TEST(get__rights_that_look_like_the_mark__refused)
 {
     struct vendor_claim *memory;
     struct hmreg_mr *mr = NULL;
@@ -189,7 +189,7 @@ static void get__rights_that_look_like_the_mark__refused(void **state)
     fixture_close(&fixture);
 }
 
-static void get__address_reused__registered_anew(void **state)
+TEST(get__address_reused__registered_anew)
 {
     struct vendor_claim *memory;
     struct fixture fixture;
@@ -205,7 +205,7 @@ static void get__address_reused__registered_anew(void **state)
     fixture_close(&fixture);
 }
 
-static void get__address_reused_while_held__held_one_ends_with_its_put(void **state)
+TEST(get__address_reused_while_held__held_one_ends_with_its_put)
 {
     struct vendor_claim *memory;
     struct hmreg_mr *held;
@@ -223,7 +223,7 @@ static void get__address_reused_while_held__held_one_ends_with_its_put(void **st
     fixture_close(&fixture);
 }
 
-static void get__part_of_a_region_whose_tail_changed__registered_anew(void **state)
+TEST(get__part_of_a_region_whose_tail_changed__registered_anew)
 {
     char *place = mmap(NULL, 2 * LEN, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     struct vendor_claim *head, *tail;
@@ -242,7 +242,7 @@ static void get__part_of_a_region_whose_tail_changed__registered_anew(void **sta
     munmap(place, 2 * LEN);
 }
 
-static void get__memory_freed_and_now_the_systems__not_the_devices_region(void **state)
+TEST(get__memory_freed_and_now_the_systems__not_the_devices_region)
 {
     struct vendor_claim *memory;
     struct fixture fixture;
@@ -258,7 +258,7 @@ static void get__memory_freed_and_now_the_systems__not_the_devices_region(void *
     fixture_close(&fixture);
 }
 
-static void get__host_memory_unmapped_and_now_a_devices__not_the_hosts_region(void **state)
+TEST(get__host_memory_unmapped_and_now_a_devices__not_the_hosts_region)
 {
     char *memory = fixture_map(LEN / fixture_page());
     struct hmreg_mr_info info = {.size = sizeof(info)};
@@ -305,7 +305,7 @@ static void open_knowing(struct fixture *fixture, const char *memory)
 
 /* Without a runtime the thread asks about a mapping once; a runtime that is loaded after that maps
  * its memory elsewhere. */
-static void get__mapping_is_known__runtime_loaded_since_is_found(void **state)
+TEST(get__mapping_is_known__runtime_loaded_since_is_found)
 {
     size_t page = fixture_page();
     char *memory = fixture_map(3), *device = fixture_map(1);
@@ -322,7 +322,7 @@ static void get__mapping_is_known__runtime_loaded_since_is_found(void **state)
 }
 
 /* Or at the same addresses, once the program has unmapped them. */
-static void get__known_mapping_unmapped_for_a_runtime__its_memory_is_found(void **state)
+TEST(get__known_mapping_unmapped_for_a_runtime__its_memory_is_found)
 {
     size_t page = fixture_page();
     char *memory = fixture_map(3);
@@ -339,7 +339,7 @@ static void get__known_mapping_unmapped_for_a_runtime__its_memory_is_found(void 
     fixture_close(&fixture);
 }
 
-static void get__each_device_and_pinned_memory__a_cache_each(void **state)
+TEST(get__each_device_and_pinned_memory__a_cache_each)
 {
     struct hmreg_domain_config config = {.size = sizeof(config), .max_regions = 1};
     struct vendor_claim *memory[3];
@@ -361,7 +361,7 @@ static void get__each_device_and_pinned_memory__a_cache_each(void **state)
     fixture_close(&fixture);
 }
 
-static void get__managed_memory__cached_by_identity(void **state)
+TEST(get__managed_memory__cached_by_identity)
 {
     struct vendor_claim *memory;
     struct fixture fixture;
@@ -377,7 +377,7 @@ static void get__managed_memory__cached_by_identity(void **state)
 
 /* ---- memory that cannot be validated ---------------------------------------------------- */
 
-static void get__device_or_managed_without_identity__not_cached(void **state)
+TEST(get__device_or_managed_without_identity__not_cached)
 {
     struct vendor_claim *memory;
     struct fixture fixture;
@@ -398,7 +398,7 @@ static void get__device_or_managed_without_identity__not_cached(void **state)
 
 /* ---- pinned host memory, which the monitor may watch ------------------------------------ */
 
-static void get__pinned_without_identity__watched_like_any_host_memory(void **state)
+TEST(get__pinned_without_identity__watched_like_any_host_memory)
 {
     char *memory = fixture_map(LEN / fixture_page());
     struct fixture fixture;
@@ -416,7 +416,7 @@ static void get__pinned_without_identity__watched_like_any_host_memory(void **st
 
 /* Even if the runtime reports which device pinned it, the pages are the host's. The runtime does
  * not notice memory unmapped before it is unpinned, and reports the old identity. */
-static void get__pinned_for_a_device__unmapped_and_mapped_anew__not_the_old_region(void **state)
+TEST(get__pinned_for_a_device__unmapped_and_mapped_anew__not_the_old_region)
 {
     const uint64_t identities[] = {0, 77};
 
@@ -439,7 +439,7 @@ static void get__pinned_for_a_device__unmapped_and_mapped_anew__not_the_old_regi
     }
 }
 
-static void get__pinned_without_identity__no_monitor__not_cached(void **state)
+TEST(get__pinned_without_identity__no_monitor__not_cached)
 {
     struct vendor_claim *memory;
     struct fixture fixture;
@@ -453,7 +453,7 @@ static void get__pinned_without_identity__no_monitor__not_cached(void **state)
 }
 
 /* Its address at the device may later mean other host memory, and no event reports that. */
-static void get__pinned_by_its_address_at_the_device__not_cached(void **state)
+TEST(get__pinned_by_its_address_at_the_device__not_cached)
 {
     static char host[LEN];
     struct vendor_claim *memory;
@@ -469,7 +469,7 @@ static void get__pinned_by_its_address_at_the_device__not_cached(void **state)
 
 /* ---- switched off ----------------------------------------------------------------------- */
 
-static void get__switched_off_in_the_environment__not_cached(void **state)
+TEST(get__switched_off_in_the_environment__not_cached)
 {
     struct vendor_claim *memory;
     static char host[LEN];
@@ -489,7 +489,7 @@ static void get__switched_off_in_the_environment__not_cached(void **state)
     fixture_close(&fixture);
 }
 
-static void get__monitor_disabled__device_memory_is_still_cached(void **state)
+TEST(get__monitor_disabled__device_memory_is_still_cached)
 {
     struct vendor_claim *memory;
     struct fixture fixture;
@@ -502,7 +502,7 @@ static void get__monitor_disabled__device_memory_is_still_cached(void **state)
     fixture_close(&fixture);
 }
 
-static void get__vendor_fails__entry_ends_and_its_error_is_returned(void **state)
+TEST(get__vendor_fails__entry_ends_and_its_error_is_returned)
 {
     struct vendor_claim *memory;
     struct hmreg_mr *mr = NULL;
@@ -523,7 +523,7 @@ static void get__vendor_fails__entry_ends_and_its_error_is_returned(void **state
     fixture_close(&fixture);
 }
 
-static void invalidate__device_memory__forgotten(void **state)
+TEST(invalidate__device_memory__forgotten)
 {
     struct vendor_claim *memory;
     struct fixture fixture;
@@ -548,7 +548,7 @@ static void renew_it(const struct provider_request *request)
         vendor_renew(to_renew);
 }
 
-static void get__freed_while_being_registered__that_registration_is_not_used(void **state)
+TEST(get__freed_while_being_registered__that_registration_is_not_used)
 {
     struct hmreg_mr *mr;
     struct fixture fixture;
@@ -566,7 +566,7 @@ static void get__freed_while_being_registered__that_registration_is_not_used(voi
     fixture_close(&fixture);
 }
 
-static void get__freed_whenever_it_is_registered__uncached_in_the_end(void **state)
+TEST(get__freed_whenever_it_is_registered__uncached_in_the_end)
 {
     struct hmreg_mr *mr;
     struct fixture fixture;
@@ -586,7 +586,7 @@ static void get__freed_whenever_it_is_registered__uncached_in_the_end(void **sta
 
 /* ---- repetition ------------------------------------------------------------------------- */
 
-static void reuse__ten_thousand_times__never_a_stale_hit(void **state)
+TEST(reuse__ten_thousand_times__never_a_stale_hit)
 {
     struct vendor_claim *memory;
     uint64_t last = 0;
@@ -618,7 +618,7 @@ static struct hmreg_stats stats_of(const struct fixture *fixture, int device)
     return stats;
 }
 
-static void runtime__starts_after_the_domain__each_device_has_its_cache(void **state)
+TEST(runtime__starts_after_the_domain__each_device_has_its_cache)
 {
     struct fixture fixture;
 
@@ -642,7 +642,7 @@ static void runtime__starts_after_the_domain__each_device_has_its_cache(void **s
     fixture_close(&fixture);
 }
 
-static void runtime__starts_after_the_domain__limit_of_then_holds(void **state)
+TEST(runtime__starts_after_the_domain__limit_of_then_holds)
 {
     struct fixture fixture;
 
@@ -656,7 +656,7 @@ static void runtime__starts_after_the_domain__limit_of_then_holds(void **state)
 }
 
 /* Its devices from the seventeenth on share the caches of the first ones. */
-static void runtime__of_many_devices_starts_after_the_domain__the_last_share_caches(void **state)
+TEST(runtime__of_many_devices_starts_after_the_domain__the_last_share_caches)
 {
     struct vendor_claim *memory[20];
     struct fixture fixture;
@@ -693,7 +693,7 @@ static bool answer_question(struct hmem *self, uint64_t addr, size_t len, uint64
     return question.answer;
 }
 
-static void is_same__of_a_vendor_that_compares__asked_about_the_range(void **state)
+TEST(is_same__of_a_vendor_that_compares__asked_about_the_range)
 {
     struct hmem_ops compares;
     struct runtime *runtime;
@@ -716,33 +716,4 @@ static void is_same__of_a_vendor_that_compares__asked_about_the_range(void **sta
     fixture_close(&fixture);
 }
 
-TEST_MAIN(TEST(is_same__of_a_vendor_that_compares__asked_about_the_range),
-          TEST(get__same_identity__same_region), TEST(get__end_reported__hits_ask_nobody),
-          TEST(get__ended_before_it_is_watched__not_that_region),
-          TEST(get__host_and_devices_by_one_thread__hits_of_each_counted),
-          TEST(get__reports_switched_off__hits_ask),
-          TEST(get__rights_that_look_like_the_mark__refused),
-          TEST(get__address_reused__registered_anew),
-          TEST(get__address_reused_while_held__held_one_ends_with_its_put),
-          TEST(get__part_of_a_region_whose_tail_changed__registered_anew),
-          TEST(get__memory_freed_and_now_the_systems__not_the_devices_region),
-          TEST(get__host_memory_unmapped_and_now_a_devices__not_the_hosts_region),
-          TEST(get__mapping_is_known__runtime_loaded_since_is_found),
-          TEST(get__known_mapping_unmapped_for_a_runtime__its_memory_is_found),
-          TEST(get__each_device_and_pinned_memory__a_cache_each),
-          TEST(get__managed_memory__cached_by_identity),
-          TEST(get__device_or_managed_without_identity__not_cached),
-          TEST(get__pinned_without_identity__watched_like_any_host_memory),
-          TEST(get__pinned_for_a_device__unmapped_and_mapped_anew__not_the_old_region),
-          TEST(get__pinned_without_identity__no_monitor__not_cached),
-          TEST(get__pinned_by_its_address_at_the_device__not_cached),
-          TEST(get__switched_off_in_the_environment__not_cached),
-          TEST(get__monitor_disabled__device_memory_is_still_cached),
-          TEST(get__vendor_fails__entry_ends_and_its_error_is_returned),
-          TEST(invalidate__device_memory__forgotten),
-          TEST(get__freed_while_being_registered__that_registration_is_not_used),
-          TEST(get__freed_whenever_it_is_registered__uncached_in_the_end),
-          TEST(reuse__ten_thousand_times__never_a_stale_hit),
-          TEST(runtime__starts_after_the_domain__each_device_has_its_cache),
-          TEST(runtime__starts_after_the_domain__limit_of_then_holds),
-          TEST(runtime__of_many_devices_starts_after_the_domain__the_last_share_caches))
+TEST_MAIN()

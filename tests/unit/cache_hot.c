@@ -55,7 +55,7 @@ long __wrap_syscall(long number, long a, long b, long c, long d, long e, long f)
 }
 
 /* Everything that removes entries of thread caches needs a barrier; entries in none do not. */
-static void barrier__before_pins_are_added_up__once_for_many(void **state)
+TEST(barrier__before_pins_are_added_up__once_for_many)
 {
     struct fixture fixture;
 
@@ -81,7 +81,7 @@ static void barrier__before_pins_are_added_up__once_for_many(void **state)
 }
 
 /* Statistics include entries that the reaper has in hand. */
-static void stats__the_reaper_examines_a_held_region__a_zombie(void **state)
+TEST(stats__the_reaper_examines_a_held_region__a_zombie)
 {
     struct hmreg_mr *held;
     struct fixture fixture;
@@ -126,7 +126,7 @@ static void assert_waits(const struct fixture *fixture)
 /* No call fences the other threads any more, and hits that began before do not fence: their pins
  * are certain only after a delay. Hits of a domain opened later fence, which does not help the
  * others. */
-static void barrier__refused_after_opening__waits_until_stores_are_visible(void **state)
+TEST(barrier__refused_after_opening__waits_until_stores_are_visible)
 {
     struct fixture fixture, later;
     uint64_t key;
@@ -148,7 +148,7 @@ static void barrier__refused_after_opening__waits_until_stores_are_visible(void 
 
 /* ---- tables ----------------------------------------------------------------------------- */
 
-static void table__more_requests_than_it_has_slots__grows(void **state)
+TEST(table__more_requests_than_it_has_slots__grows)
 {
     struct thread_cache *tcache;
     struct fixture fixture;
@@ -175,7 +175,7 @@ static uint64_t hits_by_table(const struct fixture *fixture)
 }
 
 /* A table is indexed by the entry that served a request, not by the request. */
-static void table__many_requests_of_one_region__all_remembered(void **state)
+TEST(table__many_requests_of_one_region__all_remembered)
 {
     struct fixture fixture;
     uint64_t before;
@@ -192,7 +192,7 @@ static void table__many_requests_of_one_region__all_remembered(void **state)
     fixture_close(&fixture);
 }
 
-static void table__regions_come_and_go__as_large_as_those_that_stay(void **state)
+TEST(table__regions_come_and_go__as_large_as_those_that_stay)
 {
     const struct thread_cache *tcache;
     struct fixture fixture;
@@ -207,7 +207,7 @@ static void table__regions_come_and_go__as_large_as_those_that_stay(void **state
 }
 
 /* the first's number is the second's now */
-static void entry__used_again__not_served_for_what_it_was(void **state)
+TEST(entry__used_again__not_served_for_what_it_was)
 {
     struct fixture fixture;
 
@@ -220,7 +220,7 @@ static void entry__used_again__not_served_for_what_it_was(void **state)
     fixture_close(&fixture);
 }
 
-static void slot__other_rights_and_lengths_at_one_address__each_its_region(void **state)
+TEST(slot__other_rights_and_lengths_at_one_address__each_its_region)
 {
     static const uint64_t rights[] = {HMREG_SEND, HMREG_RECV, HMREG_REMOTE_READ};
     struct hmreg_mr *mr;
@@ -240,7 +240,7 @@ static void slot__other_rights_and_lengths_at_one_address__each_its_region(void 
     fixture_close(&fixture);
 }
 
-static void get__wrong_arguments_where_a_slot_is__refused_all_the_same(void **state)
+TEST(get__wrong_arguments_where_a_slot_is__refused_all_the_same)
 {
     struct hmreg_mr *mr = NULL;
     struct fixture fixture;
@@ -265,7 +265,7 @@ static void get__wrong_arguments_where_a_slot_is__refused_all_the_same(void **st
 }
 
 /* Bits that a slot compares with an entry's sequence are not access rights either. */
-static void get__rights_that_look_like_a_sequence__refused(void **state)
+TEST(get__rights_that_look_like_a_sequence__refused)
 {
     struct hmreg_mr *mr = NULL;
     uint32_t remembered;
@@ -292,7 +292,7 @@ static void get__rights_that_look_like_a_sequence__refused(void **state)
 #define FULL 32
 
 /* Another thread may still remember its first use. */
-static void sequence__used_up__not_in_thread_caches_again(void **state)
+TEST(sequence__used_up__not_in_thread_caches_again)
 {
     struct hmreg_mr *worn;
     struct fixture fixture;
@@ -339,7 +339,7 @@ static void *get_them(void *arg)
     return NULL;
 }
 
-static void put__by_a_thread_that_never_got__counts(void **state)
+TEST(put__by_a_thread_that_never_got__counts)
 {
     struct fixture fixture;
 
@@ -353,7 +353,7 @@ static void put__by_a_thread_that_never_got__counts(void **state)
     fixture_close(&fixture);
 }
 
-static void thread_ends__its_pins_stay_until_they_are_put(void **state)
+TEST(thread_ends__its_pins_stay_until_they_are_put)
 {
     struct fixture fixture;
 
@@ -375,7 +375,7 @@ static void *get_and_put(void *arg)
     return put_them(NULL);
 }
 
-static void thread_after_thread__one_part_for_all(void **state)
+TEST(thread_after_thread__one_part_for_all)
 {
     unsigned parts = 0;
     struct fixture fixture;
@@ -394,7 +394,7 @@ static void thread_after_thread__one_part_for_all(void **state)
 
 /* ---- domains ---------------------------------------------------------------------------- */
 
-static void domains__more_than_a_thread_has_at_hand__each_its_own_hits(void **state)
+TEST(domains__more_than_a_thread_has_at_hand__each_its_own_hits)
 {
     enum { DOMAINS = 2 * TLS_VIEWS + 1 };
     struct hmreg_domain *domains[DOMAINS];
@@ -417,7 +417,7 @@ static void domains__more_than_a_thread_has_at_hand__each_its_own_hits(void **st
 
 /* A domain that has lost its TLS view takes it back and hits by the fast path, without a search
  * for the thread's own part among those of all threads: here these are hidden. */
-static void domains__more_than_a_thread_has_at_hand__hits_stay_on_the_fast_path(void **state)
+TEST(domains__more_than_a_thread_has_at_hand__hits_stay_on_the_fast_path)
 {
     enum { DOMAINS = 16 };
     struct thread_cache *first[DOMAINS];
@@ -453,7 +453,7 @@ static void domains__more_than_a_thread_has_at_hand__hits_stay_on_the_fast_path(
     fixture_close(&fixture);
 }
 
-static void domain__closed_and_opened_at_the_same_place__nothing_of_the_old(void **state)
+TEST(domain__closed_and_opened_at_the_same_place__nothing_of_the_old)
 {
     struct fixture fixture;
 
@@ -504,7 +504,7 @@ static int without_membarrier(void)
     return 0;
 }
 
-static void membarrier__refused__threads_fence_for_themselves(void **state)
+TEST(membarrier__refused__threads_fence_for_themselves)
 {
     int status;
     pid_t child = fork();
@@ -518,7 +518,7 @@ static void membarrier__refused__threads_fence_for_themselves(void **state)
 }
 
 /* Each may take a millisecond, so a barrier for each few entries would be most of a close. */
-static void flush__thousands_of_hot_entries__few_barriers(void **state)
+TEST(flush__thousands_of_hot_entries__few_barriers)
 {
     struct fixture fixture;
 
@@ -532,22 +532,4 @@ static void flush__thousands_of_hot_entries__few_barriers(void **state)
     fixture_close(&fixture);
 }
 
-TEST_MAIN(TEST(flush__thousands_of_hot_entries__few_barriers),
-          TEST(barrier__before_pins_are_added_up__once_for_many),
-          TEST(stats__the_reaper_examines_a_held_region__a_zombie),
-          TEST(barrier__refused_after_opening__waits_until_stores_are_visible),
-          TEST(table__more_requests_than_it_has_slots__grows),
-          TEST(table__many_requests_of_one_region__all_remembered),
-          TEST(table__regions_come_and_go__as_large_as_those_that_stay),
-          TEST(entry__used_again__not_served_for_what_it_was),
-          TEST(slot__other_rights_and_lengths_at_one_address__each_its_region),
-          TEST(get__wrong_arguments_where_a_slot_is__refused_all_the_same),
-          TEST(get__rights_that_look_like_a_sequence__refused),
-          TEST(sequence__used_up__not_in_thread_caches_again),
-          TEST(put__by_a_thread_that_never_got__counts),
-          TEST(thread_ends__its_pins_stay_until_they_are_put),
-          TEST(thread_after_thread__one_part_for_all),
-          TEST(domains__more_than_a_thread_has_at_hand__each_its_own_hits),
-          TEST(domains__more_than_a_thread_has_at_hand__hits_stay_on_the_fast_path),
-          TEST(domain__closed_and_opened_at_the_same_place__nothing_of_the_old),
-          TEST(membarrier__refused__threads_fence_for_themselves))
+TEST_MAIN()

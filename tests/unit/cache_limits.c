@@ -43,7 +43,7 @@ static uint64_t regions(const struct fixture *fixture)
 
 /* ---- of each cache ---------------------------------------------------------------------- */
 
-static void set_limits__lowered__idle_ones_go_at_once_and_held_ones_stay(void **state)
+TEST(set_limits__lowered__idle_ones_go_at_once_and_held_ones_stay)
 {
     struct hmreg_domain_info info = {.size = sizeof(info)};
     struct hmreg_mr *held[2];
@@ -70,7 +70,7 @@ static void set_limits__lowered__idle_ones_go_at_once_and_held_ones_stay(void **
     fixture_close(&fixture);
 }
 
-static void set_limits__raised__more_is_remembered(void **state)
+TEST(set_limits__raised__more_is_remembered)
 {
     struct hmreg_domain_config config = {.size = sizeof(config), .max_regions = 2};
     struct fixture fixture;
@@ -111,7 +111,7 @@ static struct hmreg_mr *take_place_of_thousands(struct fixture *fixture, char *p
 }
 
 /* They are too many for the get itself: the library's thread makes room for the next one. */
-static void limit__one_region_instead_of_thousands__they_all_go(void **state)
+TEST(limit__one_region_instead_of_thousands__they_all_go)
 {
     char *place = fixture_map_at(fixture_reserve(THOUSANDS), THOUSANDS);
     struct fixture fixture;
@@ -125,7 +125,7 @@ static void limit__one_region_instead_of_thousands__they_all_go(void **state)
     munmap(place, THOUSANDS * fixture_page());
 }
 
-static void limit__one_of_thousands_is_held__none_evicted_needlessly(void **state)
+TEST(limit__one_of_thousands_is_held__none_evicted_needlessly)
 {
     char *place = fixture_map_at(fixture_reserve(THOUSANDS), THOUSANDS);
     struct hmreg_mr *held;
@@ -169,7 +169,7 @@ static void use_all_but_one(const struct fixture *fixture)
         assert_int_equal(fixture_key(fixture, places[i], sizeof(places[i])), i + 1);
 }
 
-static void limit__filled_by_hundreds_that_are_held__served_uncached(void **state)
+TEST(limit__filled_by_hundreds_that_are_held__served_uncached)
 {
     static const struct hmreg_domain_config configs[] = {
         {.size = sizeof(configs[0]), .max_regions = HELD},
@@ -196,7 +196,7 @@ static void limit__filled_by_hundreds_that_are_held__served_uncached(void **stat
     }
 }
 
-static void set_limits__lowered_below_hundreds_that_are_held__served_uncached(void **state)
+TEST(set_limits__lowered_below_hundreds_that_are_held__served_uncached)
 {
     struct hmreg_mr *held[HELD];
     struct fixture fixture;
@@ -211,7 +211,7 @@ static void set_limits__lowered_below_hundreds_that_are_held__served_uncached(vo
     fixture_close(&fixture);
 }
 
-static void set_limits__zero__nothing_is_remembered(void **state)
+TEST(set_limits__zero__nothing_is_remembered)
 {
     struct fixture fixture;
 
@@ -242,7 +242,7 @@ static uint64_t regions_of(struct hmreg_domain *domain)
     return stats.regions;
 }
 
-static void set_limits__of_all__own_ones_go_first_then_other_domains(void **state)
+TEST(set_limits__of_all__own_ones_go_first_then_other_domains)
 {
     struct hmreg_domain *other;
     struct fixture fixture;
@@ -271,7 +271,7 @@ static void set_limits__of_all__own_ones_go_first_then_other_domains(void **stat
 }
 
 /* A registration that never fits evicts nothing, even if its own cache is full. */
-static void set_limits__of_all__a_range_beyond_them_evicts_nothing(void **state)
+TEST(set_limits__of_all__a_range_beyond_them_evicts_nothing)
 {
     struct hmreg_domain_config config = {.size = sizeof(config), .max_regions = 4};
     struct hmreg_mr *mr = NULL;
@@ -349,7 +349,7 @@ static pthread_t start_driver(struct driver *driver, struct fixture *fixture)
     return thread;
 }
 
-static void get__evicts_another_domains__its_own_thread_deregisters(void **state)
+TEST(get__evicts_another_domains__its_own_thread_deregisters)
 {
     struct driver driver;
     pthread_t thread;
@@ -372,7 +372,7 @@ static void get__evicts_another_domains__its_own_thread_deregisters(void **state
     fixture_close(&fixture);
 }
 
-static void set_limits__of_all__no_domains_fabric_is_called(void **state)
+TEST(set_limits__of_all__no_domains_fabric_is_called)
 {
     struct driver driver;
     pthread_t thread;
@@ -432,7 +432,7 @@ static void *close_it(void *arg)
     return NULL;
 }
 
-static void close__another_domain_evicts_there__waits_for_it(void **state)
+TEST(close__another_domain_evicts_there__waits_for_it)
 {
     pthread_t getter, closing;
     struct closer closer = {.done = false};
@@ -460,7 +460,7 @@ static void close__another_domain_evicts_there__waits_for_it(void **state)
     fixture_close(&fixture);
 }
 
-static void set_limits__of_all_lowered__idle_ones_go_everywhere(void **state)
+TEST(set_limits__of_all_lowered__idle_ones_go_everywhere)
 {
     struct hmreg_domain *other;
     struct hmreg_mr *held;
@@ -486,7 +486,7 @@ static void set_limits__of_all_lowered__idle_ones_go_everywhere(void **state)
     fixture_close(&fixture);
 }
 
-static void set_limits__of_all_in_the_environment__hold(void **state)
+TEST(set_limits__of_all_in_the_environment__hold)
 {
     struct fixture fixture;
 
@@ -503,7 +503,7 @@ static void set_limits__of_all_in_the_environment__hold(void **state)
 
 /* ---- argument checks -------------------------------------------------------------------- */
 
-static void set_limits__wrong_arguments__einval(void **state)
+TEST(set_limits__wrong_arguments__einval)
 {
     struct hmreg_domain_config config = {.size = sizeof(config), .flags = HMREG_DOMAIN_NO_CACHE};
     struct hmreg_domain *made = NULL;
@@ -522,7 +522,7 @@ static void set_limits__wrong_arguments__einval(void **state)
     fixture_close(&fixture);
 }
 
-static void set_limits__in_a_forked_child__eperm(void **state)
+TEST(set_limits__in_a_forked_child__eperm)
 {
     struct fixture fixture;
     int status;
@@ -561,7 +561,7 @@ static unsigned asked_by_five_hits(enum hmreg_check check)
            1; /* the last registration reads it, too */
 }
 
-static void check__device_memory__asked_at_each_hit_or_never(void **state)
+TEST(check__device_memory__asked_at_each_hit_or_never)
 {
     assert_int_equal(asked_by_five_hits(HMREG_CHECK_DEFAULT), 5);
     assert_int_equal(asked_by_five_hits(HMREG_CHECK_ALWAYS), 5);
@@ -572,7 +572,7 @@ static void check__device_memory__asked_at_each_hit_or_never(void **state)
     unsetenv("HMREG_CACHE_CHECK");
 }
 
-static void check__notice_of_host_memory__never_stale_after_munmap(void **state)
+TEST(check__notice_of_host_memory__never_stale_after_munmap)
 {
     struct hmreg_domain_config config = {.size = sizeof(config), .check = {HMREG_CHECK_NOTICE}};
     char *place = fixture_map(1);
@@ -591,7 +591,7 @@ static void check__notice_of_host_memory__never_stale_after_munmap(void **state)
     fixture_close(&fixture);
 }
 
-static void check__in_the_environment__read_or_refused(void **state)
+TEST(check__in_the_environment__read_or_refused)
 {
     static const char *const wrong[] = {
         "",        "never",      "cuda",         "cuda=",
@@ -610,21 +610,4 @@ static void check__in_the_environment__read_or_refused(void **state)
     unsetenv("HMREG_CACHE_CHECK");
 }
 
-TEST_MAIN(TEST(limit__one_region_instead_of_thousands__they_all_go),
-          TEST(limit__one_of_thousands_is_held__none_evicted_needlessly),
-          TEST(limit__filled_by_hundreds_that_are_held__served_uncached),
-          TEST(set_limits__lowered_below_hundreds_that_are_held__served_uncached),
-          TEST(set_limits__lowered__idle_ones_go_at_once_and_held_ones_stay),
-          TEST(set_limits__raised__more_is_remembered),
-          TEST(set_limits__zero__nothing_is_remembered),
-          TEST(set_limits__of_all__own_ones_go_first_then_other_domains),
-          TEST(set_limits__of_all__a_range_beyond_them_evicts_nothing),
-          TEST(get__evicts_another_domains__its_own_thread_deregisters),
-          TEST(set_limits__of_all__no_domains_fabric_is_called),
-          TEST(close__another_domain_evicts_there__waits_for_it),
-          TEST(set_limits__of_all_lowered__idle_ones_go_everywhere),
-          TEST(set_limits__of_all_in_the_environment__hold),
-          TEST(set_limits__wrong_arguments__einval), TEST(set_limits__in_a_forked_child__eperm),
-          TEST(check__device_memory__asked_at_each_hit_or_never),
-          TEST(check__notice_of_host_memory__never_stale_after_munmap),
-          TEST(check__in_the_environment__read_or_refused))
+TEST_MAIN()

@@ -101,7 +101,7 @@ struct hmreg_mr *__wrap_hit_slots(struct thread_cache *tcache, uint64_t addr, ui
 
 /* ---- what is got ------------------------------------------------------------------------ */
 
-static void get_many__again__each_as_a_get(void **state)
+TEST(get_many__again__each_as_a_get)
 {
     struct fixture fixture;
 
@@ -121,7 +121,7 @@ static void get_many__again__each_as_a_get(void **state)
     fixture_close(&fixture);
 }
 
-static void get_many__some_are_cached__the_others_are_registered(void **state)
+TEST(get_many__some_are_cached__the_others_are_registered)
 {
     struct fixture fixture;
 
@@ -132,7 +132,7 @@ static void get_many__some_are_cached__the_others_are_registered(void **state)
     fixture_close(&fixture);
 }
 
-static void get_many__parts_and_repeats__one_region(void **state)
+TEST(get_many__parts_and_repeats__one_region)
 {
     struct fixture fixture;
 
@@ -151,7 +151,7 @@ static void get_many__parts_and_repeats__one_region(void **state)
     fixture_close(&fixture);
 }
 
-static void get_many__exact_domain__parts_are_regions_of_their_own(void **state)
+TEST(get_many__exact_domain__parts_are_regions_of_their_own)
 {
     struct fixture fixture;
 
@@ -162,7 +162,7 @@ static void get_many__exact_domain__parts_are_regions_of_their_own(void **state)
     fixture_close(&fixture);
 }
 
-static void get_many__other_rights__as_the_domain_permits(void **state)
+TEST(get_many__other_rights__as_the_domain_permits)
 {
     for (int rights = HMREG_RIGHTS_EXACT; rights <= HMREG_RIGHTS_ANY; rights++) {
         struct hmreg_domain_config config = {.size = sizeof(config),
@@ -179,7 +179,7 @@ static void get_many__other_rights__as_the_domain_permits(void **state)
     }
 }
 
-static void get_many__host_and_devices__each_in_its_cache(void **state)
+TEST(get_many__host_and_devices__each_in_its_cache)
 {
     struct hmreg_stats stats = {.size = sizeof(stats)};
     struct vendor_claim *claims[2];
@@ -203,7 +203,7 @@ static void get_many__host_and_devices__each_in_its_cache(void **state)
     fixture_close(&fixture);
 }
 
-static void get_many__group__each_on_all_rails(void **state)
+TEST(get_many__group__each_on_all_rails)
 {
     struct hmreg_domain *members[3];
     struct fixture fixture;
@@ -227,7 +227,7 @@ static void get_many__group__each_on_all_rails(void **state)
     fixture_close(&fixture);
 }
 
-static void get_many__endpoint_mode__each_has_its_own(void **state)
+TEST(get_many__endpoint_mode__each_has_its_own)
 {
     struct hmreg_loopback_config config = {.size = sizeof(config), .mr_mode = HMREG_MR_ENDPOINT};
     struct hmreg_domain *domain = NULL;
@@ -244,7 +244,7 @@ static void get_many__endpoint_mode__each_has_its_own(void **state)
     fixture_close(&fixture);
 }
 
-static void get_many__more_than_the_limit__the_rest_is_not_cached(void **state)
+TEST(get_many__more_than_the_limit__the_rest_is_not_cached)
 {
     struct fixture fixture;
 
@@ -257,7 +257,7 @@ static void get_many__more_than_the_limit__the_rest_is_not_cached(void **state)
     fixture_close(&fixture);
 }
 
-static void get_many__no_cache__registered_each_time(void **state)
+TEST(get_many__no_cache__registered_each_time)
 {
     struct fixture fixture;
 
@@ -267,7 +267,7 @@ static void get_many__no_cache__registered_each_time(void **state)
     fixture_close(&fixture);
 }
 
-static void get_many__put_checks__found(void **state)
+TEST(get_many__put_checks__found)
 {
     struct fixture fixture;
 
@@ -283,7 +283,7 @@ static void get_many__put_checks__found(void **state)
 
 /* ---- memory that changes ---------------------------------------------------------------- */
 
-static void get_many__memory_changed_before__registered_anew(void **state)
+TEST(get_many__memory_changed_before__registered_anew)
 {
     struct fixture fixture;
     char *place = fixture_map(MANY);
@@ -310,7 +310,7 @@ static void give_notice(const struct provider_request *request)
 }
 
 /* The notice comes after ranges 0 to 2 were got, and while 3 is being registered. */
-static void get_many__invalidated_meanwhile__ends_with_its_put(void **state)
+TEST(get_many__invalidated_meanwhile__ends_with_its_put)
 {
     struct fixture fixture;
 
@@ -337,7 +337,7 @@ static void fail_at_page(const struct provider_request *request)
         atomic_store(&counter.reg_times, 1);
 }
 
-static void get_many__one_cannot_be_registered__none_is_got(void **state)
+TEST(get_many__one_cannot_be_registered__none_is_got)
 {
     struct fixture fixture;
 
@@ -362,7 +362,7 @@ static void get_many__one_cannot_be_registered__none_is_got(void **state)
 }
 
 /* Of uncached regions nothing stays. */
-static void get_many__fails_without_a_cache__all_are_deregistered(void **state)
+TEST(get_many__fails_without_a_cache__all_are_deregistered)
 {
     struct fixture fixture;
 
@@ -401,7 +401,7 @@ static void wrong_ranges(const struct fixture *fixture)
                 "iov[100]: the region is longer");
 }
 
-static void get_many__wrong_arguments__refused_before_the_fabric(void **state)
+TEST(get_many__wrong_arguments__refused_before_the_fabric)
 {
     struct fixture fixture;
 
@@ -430,7 +430,7 @@ static int childs_part(const struct fixture *fixture)
     return atomic_load(&counter.deregs) ? 2 : 0;
 }
 
-static void get_many__forked_child__perm(void **state)
+TEST(get_many__forked_child__perm)
 {
     struct fixture fixture;
     int status;
@@ -487,7 +487,7 @@ static void start(struct other *other, pthread_t *thread, const struct fixture *
 }
 
 /* The other thread is stopped while it registers; this one gets all that it does not need. */
-static void get_many__another_registers__waits_for_its_range_only(void **state)
+TEST(get_many__another_registers__waits_for_its_range_only)
 {
     static struct other other;
     struct fixture fixture;
@@ -516,7 +516,7 @@ static void get_many__another_registers__waits_for_its_range_only(void **state)
 }
 
 /* In opposite orders, again and again: neither waits for the other for ever. */
-static void get_many__two_threads_in_opposite_orders__both_end(void **state)
+TEST(get_many__two_threads_in_opposite_orders__both_end)
 {
     static struct other other;
     struct fixture fixture;
@@ -538,7 +538,7 @@ static void get_many__two_threads_in_opposite_orders__both_end(void **state)
 
 /* ---- put -------------------------------------------------------------------------------- */
 
-static void put_many__null_and_nothing__no_effect(void **state)
+TEST(put_many__null_and_nothing__no_effect)
 {
     struct fixture fixture;
 
@@ -554,7 +554,7 @@ static void put_many__null_and_nothing__no_effect(void **state)
     fixture_close(&fixture);
 }
 
-static void put_many__several_domains_and_an_explicit_region__as_each_put(void **state)
+TEST(put_many__several_domains_and_an_explicit_region__as_each_put)
 {
     struct hmreg_domain *domain;
     struct hmreg_mr *explicit = NULL;
@@ -578,7 +578,7 @@ static void put_many__several_domains_and_an_explicit_region__as_each_put(void *
     fixture_close(&fixture);
 }
 
-static void put_many__ended_regions__deregistered(void **state)
+TEST(put_many__ended_regions__deregistered)
 {
     struct fixture fixture;
 
@@ -591,23 +591,4 @@ static void put_many__ended_regions__deregistered(void **state)
     fixture_close(&fixture);
 }
 
-TEST_MAIN(TEST(get_many__again__each_as_a_get),
-          TEST(get_many__some_are_cached__the_others_are_registered),
-          TEST(get_many__parts_and_repeats__one_region),
-          TEST(get_many__exact_domain__parts_are_regions_of_their_own),
-          TEST(get_many__other_rights__as_the_domain_permits),
-          TEST(get_many__host_and_devices__each_in_its_cache),
-          TEST(get_many__group__each_on_all_rails), TEST(get_many__endpoint_mode__each_has_its_own),
-          TEST(get_many__more_than_the_limit__the_rest_is_not_cached),
-          TEST(get_many__no_cache__registered_each_time), TEST(get_many__put_checks__found),
-          TEST(get_many__memory_changed_before__registered_anew),
-          TEST(get_many__invalidated_meanwhile__ends_with_its_put),
-          TEST(get_many__one_cannot_be_registered__none_is_got),
-          TEST(get_many__fails_without_a_cache__all_are_deregistered),
-          TEST(get_many__wrong_arguments__refused_before_the_fabric),
-          TEST(get_many__forked_child__perm),
-          TEST(get_many__another_registers__waits_for_its_range_only),
-          TEST(get_many__two_threads_in_opposite_orders__both_end),
-          TEST(put_many__null_and_nothing__no_effect),
-          TEST(put_many__several_domains_and_an_explicit_region__as_each_put),
-          TEST(put_many__ended_regions__deregistered))
+TEST_MAIN()

@@ -28,7 +28,7 @@ static void get_all(const struct fixture *fixture, char *const *addrs, unsigned 
 
 /* Only the first of requests with the same slot is found there. The others too are hits that search
  * for no thread cache, which are hidden here, and read no change. */
-static void slot__of_several_requests__all_hit_on_the_fast_path(void **state)
+TEST(slot__of_several_requests__all_hit_on_the_fast_path)
 {
     enum { ALIKE = 5 };
     char *addrs[ALIKE] = {memory[0]};
@@ -72,7 +72,7 @@ static struct thread_cache *own_part_of(const struct fixture *fixture)
 }
 
 /* Where the domain permits more rights than were asked for. */
-static void rights__fewer_than_the_regions__hit_without_a_search(void **state)
+TEST(rights__fewer_than_the_regions__hit_without_a_search)
 {
     static const uint64_t rights[] = {HMREG_REMOTE_READ, HMREG_ACCESS_REMOTE, HMREG_REMOTE_WRITE};
     struct hmreg_domain_config config = {.size = sizeof(config), .rights = HMREG_RIGHTS_ANY};
@@ -112,7 +112,7 @@ static void rights__fewer_than_the_regions__hit_without_a_search(void **state)
 
 /* ---- parts of larger regions ------------------------------------------------------------ */
 
-static void part__never_asked_before__hits_on_the_fast_path(void **state)
+TEST(part__never_asked_before__hits_on_the_fast_path)
 {
     struct iovec iov[2] = {{memory[2000], LEN}, {memory[2001], LEN}};
     struct thread_cache *tcache;
@@ -136,7 +136,7 @@ static void part__never_asked_before__hits_on_the_fast_path(void **state)
     fixture_close(&fixture);
 }
 
-static void part__of_a_region_that_ended__registered_anew(void **state)
+TEST(part__of_a_region_that_ended__registered_anew)
 {
     struct hmreg_mr *mr;
     struct fixture fixture;
@@ -155,7 +155,7 @@ static void part__of_a_region_that_ended__registered_anew(void **state)
     fixture_close(&fixture);
 }
 
-static void part__of_more_regions_than_are_kept__each_its_own(void **state)
+TEST(part__of_more_regions_than_are_kept__each_its_own)
 {
     enum { LARGE = 2 * RANGE_LIST_MOST, EACH = MANY / LARGE };
     struct fixture fixture;
@@ -171,7 +171,7 @@ static void part__of_more_regions_than_are_kept__each_its_own(void **state)
 }
 
 /* The smaller region begins later, so a search finds it first. */
-static void part__of_a_region_behind_one_that_was_evicted__hits_on_the_fast_path(void **state)
+TEST(part__of_a_region_behind_one_that_was_evicted__hits_on_the_fast_path)
 {
     struct thread_cache *tcache;
     struct hmreg_mr *whole;
@@ -197,7 +197,7 @@ static void part__of_a_region_behind_one_that_was_evicted__hits_on_the_fast_path
 }
 
 /* The end of a part, and what only begins in the larger region. */
-static void part__beyond_the_region__registered(void **state)
+TEST(part__beyond_the_region__registered)
 {
     struct fixture fixture;
 
@@ -213,7 +213,7 @@ static void part__beyond_the_region__registered(void **state)
 }
 
 /* Also when regions that are got whole need room in it. */
-static void part__more_than_a_table_holds__the_table_stays_small(void **state)
+TEST(part__more_than_a_table_holds__the_table_stays_small)
 {
     enum { LARGE = 24, EACH = 8 << 20, APART = 2048 };
     char *start = fixture_reserve((size_t)LARGE * EACH / fixture_page());
@@ -236,7 +236,7 @@ static void part__more_than_a_table_holds__the_table_stays_small(void **state)
 }
 
 /* Two regions of one range, for different rights; the parts are asked for with either in turn. */
-static void part__of_two_regions_with_other_rights__both_hit_on_the_fast_path(void **state)
+TEST(part__of_two_regions_with_other_rights__both_hit_on_the_fast_path)
 {
     static const uint64_t rights[] = {HMREG_SEND, HMREG_RECV};
     struct thread_cache *tcache;
@@ -264,7 +264,7 @@ static void part__of_two_regions_with_other_rights__both_hit_on_the_fast_path(vo
 
 /* More regions that have ended than a search looks at begin between the larger one and its parts.
  */
-static void part__behind_several_regions_that_were_evicted__few_leave_the_fast_path(void **state)
+TEST(part__behind_several_regions_that_were_evicted__few_leave_the_fast_path)
 {
     struct thread_cache *tcache;
     struct hmreg_mr *whole;
@@ -294,7 +294,7 @@ static void part__behind_several_regions_that_were_evicted__few_leave_the_fast_p
 /* ---- the gate --------------------------------------------------------------------------- */
 
 /* Events of the kernel concern memory that the monitor watches. */
-static void hit__of_memory_that_is_not_watched__by_the_table_while_events_are_read(void **state)
+TEST(hit__of_memory_that_is_not_watched__by_the_table_while_events_are_read)
 {
     struct fixture fixture;
     atomic_uint *gate;
@@ -313,14 +313,4 @@ static void hit__of_memory_that_is_not_watched__by_the_table_while_events_are_re
     fixture_close(&fixture);
 }
 
-TEST_MAIN(TEST(hit__of_memory_that_is_not_watched__by_the_table_while_events_are_read),
-          TEST(slot__of_several_requests__all_hit_on_the_fast_path),
-          TEST(rights__fewer_than_the_regions__hit_without_a_search),
-          TEST(part__never_asked_before__hits_on_the_fast_path),
-          TEST(part__of_a_region_that_ended__registered_anew),
-          TEST(part__of_more_regions_than_are_kept__each_its_own),
-          TEST(part__of_a_region_behind_one_that_was_evicted__hits_on_the_fast_path),
-          TEST(part__beyond_the_region__registered),
-          TEST(part__more_than_a_table_holds__the_table_stays_small),
-          TEST(part__of_two_regions_with_other_rights__both_hit_on_the_fast_path),
-          TEST(part__behind_several_regions_that_were_evicted__few_leave_the_fast_path))
+TEST_MAIN()

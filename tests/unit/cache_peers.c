@@ -36,7 +36,7 @@ static uint64_t key_for(const struct fixture *fixture, void *addr, size_t len, u
 }
 
 /* The cache's key did not include the access rights. */
-static void key_without_rights__other_rights__another_region(void **state)
+TEST(key_without_rights__other_rights__another_region)
 {
     static const uint64_t rights[] = {HMREG_REMOTE_READ, HMREG_REMOTE_WRITE, HMREG_ACCESS_REMOTE,
                                       HMREG_ACCESS_ALL, HMREG_SEND};
@@ -68,7 +68,7 @@ static uint64_t key_served(const struct fixture *fixture, void *addr, size_t len
     return key;
 }
 
-static void rights__more_local_ones__serve_where_the_domain_says_so(void **state)
+TEST(rights__more_local_ones__serve_where_the_domain_says_so)
 {
     struct fixture fixture;
 
@@ -84,7 +84,7 @@ static void rights__more_local_ones__serve_where_the_domain_says_so(void **state
     fixture_close(&fixture);
 }
 
-static void rights__more_remote_ones__serve_where_the_domain_says_so(void **state)
+TEST(rights__more_remote_ones__serve_where_the_domain_says_so)
 {
     struct fixture fixture;
 
@@ -100,7 +100,7 @@ static void rights__more_remote_ones__serve_where_the_domain_says_so(void **stat
 }
 
 /* A new region never has more than was asked for. */
-static void rights__miss__exactly_those_asked_for(void **state)
+TEST(rights__miss__exactly_those_asked_for)
 {
     struct hmreg_mr_info info = {.size = sizeof(info)};
     struct hmreg_mr *mr = NULL;
@@ -114,7 +114,7 @@ static void rights__miss__exactly_those_asked_for(void **state)
     fixture_close(&fixture);
 }
 
-static void rights__unknown_policy__inval(void **state)
+TEST(rights__unknown_policy__inval)
 {
     struct hmreg_domain_config config = {.size = sizeof(config), .rights = 3};
     struct provider_caps caps = {.iov_limit = 1};
@@ -130,7 +130,7 @@ static void rights__unknown_policy__inval(void **state)
 }
 
 /* Buffers in one page shared an entry whose key was rounded to the page. */
-static void key_rounded_to_pages__two_buffers_in_one_page__two_regions(void **state)
+TEST(key_rounded_to_pages__two_buffers_in_one_page__two_regions)
 {
     struct hmreg_mr_info info = {.size = sizeof(info)};
     struct hmreg_mr *mr;
@@ -149,7 +149,7 @@ static void key_rounded_to_pages__two_buffers_in_one_page__two_regions(void **st
 }
 
 /* The range's end was computed without a check for overflow. */
-static void range_that_wraps__einval(void **state)
+TEST(range_that_wraps__einval)
 {
     struct hmreg_mr *mr = NULL;
     struct fixture fixture;
@@ -165,7 +165,7 @@ static void range_that_wraps__einval(void **state)
 }
 
 /* Deregistering filled the hole with the last entry, which broke the order for look-ups. */
-static void removal_breaks_the_order__some_go__all_others_are_found(void **state)
+TEST(removal_breaks_the_order__some_go__all_others_are_found)
 {
     static uint64_t keys[MANY];
     struct fixture fixture;
@@ -210,7 +210,7 @@ static void exceed(enum hmreg_monitor monitor, uint32_t flags, bool device)
 }
 
 /* One mode did not evict, and so ignored the limit. */
-static void limit_ignored_in_a_mode__every_mode__it_holds(void **state)
+TEST(limit_ignored_in_a_mode__every_mode__it_holds)
 {
     exceed(HMREG_MONITOR_IMPORT, 0, false);
     exceed(HMREG_MONITOR_IMPORT, HMREG_DOMAIN_EXACT, false);
@@ -220,7 +220,7 @@ static void limit_ignored_in_a_mode__every_mode__it_holds(void **state)
 }
 
 /* Each later get retried a failed registration twice. */
-static void failure_retried__each_later_get__one_try(void **state)
+TEST(failure_retried__each_later_get__one_try)
 {
     struct hmreg_mr *mr = NULL;
     struct fixture fixture;
@@ -243,7 +243,7 @@ static void fail_device_0(const struct provider_request *request)
 }
 
 /* One device's failure disabled a path for all devices, until the process ended. */
-static void failure_remembered__one_device_fails__the_other_and_the_next_time(void **state)
+TEST(failure_remembered__one_device_fails__the_other_and_the_next_time)
 {
     struct hmreg_mr *mr = NULL;
     struct fixture fixture;
@@ -262,7 +262,7 @@ static void failure_remembered__one_device_fails__the_other_and_the_next_time(vo
 }
 
 /* A caller took the negative error number of a check for true. */
-static void error_taken_for_yes__the_vendor_fails__no_hit(void **state)
+TEST(error_taken_for_yes__the_vendor_fails__no_hit)
 {
     static const int codes[] = {-EIO, -ERANGE, -ENODEV, -HMEM_NOT_MINE, -1};
     struct hmreg_mr *held;
@@ -282,7 +282,7 @@ static void error_taken_for_yes__the_vendor_fails__no_hit(void **state)
 }
 
 /* Memory stayed pinned for ever after it was freed. */
-static void pinned_after_free__later_calls__deregister(void **state)
+TEST(pinned_after_free__later_calls__deregister)
 {
     char *freed = fixture_map(10), *kept = fixture_map(1);
     struct fixture fixture;
@@ -302,15 +302,4 @@ static void pinned_after_free__later_calls__deregister(void **state)
     munmap(kept, fixture_page());
 }
 
-TEST_MAIN(TEST(key_without_rights__other_rights__another_region),
-          TEST(rights__more_local_ones__serve_where_the_domain_says_so),
-          TEST(rights__more_remote_ones__serve_where_the_domain_says_so),
-          TEST(rights__miss__exactly_those_asked_for), TEST(rights__unknown_policy__inval),
-          TEST(key_rounded_to_pages__two_buffers_in_one_page__two_regions),
-          TEST(range_that_wraps__einval),
-          TEST(removal_breaks_the_order__some_go__all_others_are_found),
-          TEST(limit_ignored_in_a_mode__every_mode__it_holds),
-          TEST(failure_retried__each_later_get__one_try),
-          TEST(failure_remembered__one_device_fails__the_other_and_the_next_time),
-          TEST(error_taken_for_yes__the_vendor_fails__no_hit),
-          TEST(pinned_after_free__later_calls__deregister))
+TEST_MAIN()

@@ -10,7 +10,7 @@
 
 /* ---- which list ------------------------------------------------------------------------- */
 
-static void segments__same_list__same_region(void **state)
+TEST(segments__same_list__same_region)
 {
     struct fixture fixture;
     struct list list, again;
@@ -28,7 +28,7 @@ static void segments__same_list__same_region(void **state)
     fixture_close(&fixture);
 }
 
-static void segments__other_list__other_region(void **state)
+TEST(segments__other_list__other_region)
 {
     struct fixture fixture;
     struct list list;
@@ -54,7 +54,7 @@ static void segments__other_list__other_region(void **state)
 }
 
 /* Its node is around these ranges. */
-static void segments__gets_of_ranges__never_served(void **state)
+TEST(segments__gets_of_ranges__never_served)
 {
     struct fixture fixture;
     struct list list;
@@ -72,7 +72,7 @@ static void segments__gets_of_ranges__never_served(void **state)
     fixture_close(&fixture);
 }
 
-static void segments__region__described_as_of_regsgl(void **state)
+TEST(segments__region__described_as_of_regsgl)
 {
     struct hmreg_mr_info info = {.size = sizeof(info)};
     struct hmreg_segment_info piece = {.size = sizeof(piece)};
@@ -98,7 +98,7 @@ static void segments__region__described_as_of_regsgl(void **state)
     fixture_close(&fixture);
 }
 
-static void segments__many__cached(void **state)
+TEST(segments__many__cached)
 {
     struct fixture fixture;
     struct list list;
@@ -115,7 +115,7 @@ static void segments__many__cached(void **state)
     fixture_close(&fixture);
 }
 
-static void segments__one_twice__cached(void **state)
+TEST(segments__one_twice__cached)
 {
     struct fixture fixture;
     struct list list;
@@ -142,7 +142,7 @@ static int keep(const struct hmreg_entry_info *entry, void *context)
     return 0;
 }
 
-static void segments__dump__first_address_and_length_of_all(void **state)
+TEST(segments__dump__first_address_and_length_of_all)
 {
     struct listed listed = {0};
     struct fixture fixture;
@@ -158,7 +158,7 @@ static void segments__dump__first_address_and_length_of_all(void **state)
 }
 
 /* Loopback takes several ranges a registration. */
-static void ranges__same_iov__same_region_apart_from_segments(void **state)
+TEST(ranges__same_iov__same_region_apart_from_segments)
 {
     struct iovec iov[2] = {{memory[5], LEN}, {memory[2], 100}};
     struct hmreg_mr_attr attr = {
@@ -195,7 +195,7 @@ static void ranges__same_iov__same_region_apart_from_segments(void **state)
 /* ---- limits ----------------------------------------------------------------------------- */
 
 /* The sum of the segments counts, not the addresses between them. */
-static void limit__of_bytes__counts_the_segments(void **state)
+TEST(limit__of_bytes__counts_the_segments)
 {
     struct fixture fixture;
     struct list list;
@@ -216,7 +216,7 @@ static void limit__of_bytes__counts_the_segments(void **state)
     fixture_close(&fixture);
 }
 
-static void segments__domain_without_cache__registered_each_time(void **state)
+TEST(segments__domain_without_cache__registered_each_time)
 {
     struct fixture fixture;
     struct list list;
@@ -230,7 +230,7 @@ static void segments__domain_without_cache__registered_each_time(void **state)
 
 /* ---- what ends it ----------------------------------------------------------------------- */
 
-static void invalidate__a_segment__ends_it_and_a_gap_does_not(void **state)
+TEST(invalidate__a_segment__ends_it_and_a_gap_does_not)
 {
     struct fixture fixture;
     struct list list;
@@ -249,7 +249,7 @@ static void invalidate__a_segment__ends_it_and_a_gap_does_not(void **state)
     fixture_close(&fixture);
 }
 
-static void watched__a_segment_is_unmapped__ends(void **state)
+TEST(watched__a_segment_is_unmapped__ends)
 {
     static const size_t ended[] = {1, 5};
     size_t page = fixture_page();
@@ -303,7 +303,7 @@ static void tidy(const struct fixture *fixture)
 }
 
 /* In mappings of their own, so that to watch one is not to watch the other. */
-static void watched__segments_far_apart__each_watched_and_none_after(void **state)
+TEST(watched__segments_far_apart__each_watched_and_none_after)
 {
     size_t page = fixture_page(), apart = (size_t)1 << 18;
     struct fixture fixture;
@@ -336,7 +336,7 @@ static void watched__segments_far_apart__each_watched_and_none_after(void **stat
 }
 
 /* A region of one range of the same memory goes on to be watched, and the reverse. */
-static void watched__another_region_ends__segments_stay_watched(void **state)
+TEST(watched__another_region_ends__segments_stay_watched)
 {
     size_t page = fixture_page();
     struct hmreg_mr *single;
@@ -381,7 +381,7 @@ static void unmap_it(const struct provider_request *request)
     fixture_stats(unmapping);
 }
 
-static void watched__remapped_while_being_registered__that_registration_is_not_used(void **state)
+TEST(watched__remapped_while_being_registered__that_registration_is_not_used)
 {
     struct hmreg_mr *mr;
     struct fixture fixture;
@@ -405,7 +405,7 @@ static void watched__remapped_while_being_registered__that_registration_is_not_u
 }
 
 /* A file may change without an event. */
-static void watched__a_segment_is_of_a_file__not_cached(void **state)
+TEST(watched__a_segment_is_of_a_file__not_cached)
 {
     int fd = memfd_create("hmreg-test", MFD_CLOEXEC);
     size_t page = fixture_page();
@@ -435,7 +435,7 @@ static void watched__a_segment_is_of_a_file__not_cached(void **state)
 }
 
 /* userfaultfd refuses mappings of files in a file system. */
-static void watched__only_the_first_can_be__nothing_stays_watched(void **state)
+TEST(watched__only_the_first_can_be__nothing_stays_watched)
 {
     int fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
     size_t page = fixture_page();
@@ -460,7 +460,7 @@ static void watched__only_the_first_can_be__nothing_stays_watched(void **state)
     fixture_close(&fixture);
 }
 
-static void segments__part_is_not_mapped__as_regsgl(void **state)
+TEST(segments__part_is_not_mapped__as_regsgl)
 {
     size_t page = fixture_page();
     struct fixture fixture;
@@ -479,18 +479,4 @@ static void segments__part_is_not_mapped__as_regsgl(void **state)
     fixture_close(&fixture);
 }
 
-TEST_MAIN(TEST(segments__same_list__same_region), TEST(segments__other_list__other_region),
-          TEST(segments__gets_of_ranges__never_served),
-          TEST(segments__region__described_as_of_regsgl), TEST(segments__many__cached),
-          TEST(segments__one_twice__cached), TEST(segments__dump__first_address_and_length_of_all),
-          TEST(ranges__same_iov__same_region_apart_from_segments),
-          TEST(limit__of_bytes__counts_the_segments),
-          TEST(segments__domain_without_cache__registered_each_time),
-          TEST(invalidate__a_segment__ends_it_and_a_gap_does_not),
-          TEST(watched__a_segment_is_unmapped__ends),
-          TEST(watched__segments_far_apart__each_watched_and_none_after),
-          TEST(watched__another_region_ends__segments_stay_watched),
-          TEST(watched__remapped_while_being_registered__that_registration_is_not_used),
-          TEST(watched__a_segment_is_of_a_file__not_cached),
-          TEST(watched__only_the_first_can_be__nothing_stays_watched),
-          TEST(segments__part_is_not_mapped__as_regsgl))
+TEST_MAIN()

@@ -19,7 +19,7 @@ static struct vendor_claim *claim(size_t index, enum hmreg_mem_kind kind, int de
     return vendor_claim(HMREG_IFACE_CUDA, memory[index], LEN, kind, device);
 }
 
-static void device__hits__ask_for_each_segment(void **state)
+TEST(device__hits__ask_for_each_segment)
 {
     struct vendor_claim *claims[2];
     struct fixture fixture;
@@ -46,7 +46,7 @@ static void device__hits__ask_for_each_segment(void **state)
     fixture_close(&fixture);
 }
 
-static void device__end_reported__hits_ask_nobody(void **state)
+TEST(device__end_reported__hits_ask_nobody)
 {
     struct vendor_claim *claims[2];
     struct fixture fixture;
@@ -80,7 +80,7 @@ static void renew_it(const struct provider_request *request)
     to_renew = NULL;
 }
 
-static void device__freed_while_being_registered__that_registration_is_not_used(void **state)
+TEST(device__freed_while_being_registered__that_registration_is_not_used)
 {
     struct fixture fixture;
     struct list list;
@@ -99,7 +99,7 @@ static void device__freed_while_being_registered__that_registration_is_not_used(
 }
 
 /* Its runtime pinned the memory; the kernel knows what becomes of the addresses. */
-static void device__pinned_host_memory__watched_and_asked(void **state)
+TEST(device__pinned_host_memory__watched_and_asked)
 {
     size_t page = fixture_page();
     struct vendor_claim *claimed[2];
@@ -146,7 +146,7 @@ static bool sweep(struct cache_set *set)
     return again;
 }
 
-static void device__ended_without_a_report__swept(void **state)
+TEST(device__ended_without_a_report__swept)
 {
     struct vendor_claim *claims[MOST] = {NULL};
     struct fixture fixture;
@@ -176,7 +176,7 @@ static void device__ended_without_a_report__swept(void **state)
 
 /* Each entry that ends moves the others, of which none may be passed over; nor may the part of a
  * list that is next. */
-static void device__all_ended_without_a_report__one_sweep(void **state)
+TEST(device__all_ended_without_a_report__one_sweep)
 {
     struct vendor_claim *claims[PLACES] = {NULL};
     struct fixture fixture;
@@ -199,7 +199,7 @@ static void device__all_ended_without_a_report__one_sweep(void **state)
 
 /* ---- dmabufs ---------------------------------------------------------------------------- */
 
-static void dmabufs__another_descriptor_of_them__hit(void **state)
+TEST(dmabufs__another_descriptor_of_them__hit)
 {
     int one = dmabuf_new(4), other = dmabuf_new(4);
     struct fixture fixture;
@@ -221,7 +221,7 @@ static void dmabufs__another_descriptor_of_them__hit(void **state)
     fixture_close(&fixture);
 }
 
-static void dmabufs__another_part_base_or_dmabuf__another_region(void **state)
+TEST(dmabufs__another_part_base_or_dmabuf__another_region)
 {
     int one = dmabuf_new(4), other = dmabuf_new(4);
     struct fixture fixture;
@@ -248,7 +248,7 @@ static void dmabufs__another_part_base_or_dmabuf__another_region(void **state)
     fixture_close(&fixture);
 }
 
-static void dmabufs__invalidated_by_a_segments_addresses__registered(void **state)
+TEST(dmabufs__invalidated_by_a_segments_addresses__registered)
 {
     int fd = dmabuf_new(4);
     struct fixture fixture;
@@ -270,7 +270,7 @@ static void dmabufs__invalidated_by_a_segments_addresses__registered(void **stat
 }
 
 /* The vendor is asked about its own memory only. */
-static void dmabufs__beside_device_memory__one_region(void **state)
+TEST(dmabufs__beside_device_memory__one_region)
 {
     int fd = dmabuf_new(4);
     struct vendor_claim *claimed;
@@ -295,7 +295,7 @@ static void dmabufs__beside_device_memory__one_region(void **state)
 
 /* ---- refusals and failures -------------------------------------------------------------- */
 
-static void segments__unlike__inval_as_by_regsgl(void **state)
+TEST(segments__unlike__inval_as_by_regsgl)
 {
     struct fixture fixture;
     struct list list;
@@ -310,7 +310,7 @@ static void segments__unlike__inval_as_by_regsgl(void **state)
     fixture_close(&fixture);
 }
 
-static void segments__arguments__refused_as_by_regsgl(void **state)
+TEST(segments__arguments__refused_as_by_regsgl)
 {
     struct fixture fixture;
     struct list list;
@@ -333,7 +333,7 @@ static void segments__arguments__refused_as_by_regsgl(void **state)
     fixture_close(&fixture);
 }
 
-static void segments__a_claim__of_each_and_part_of_the_key(void **state)
+TEST(segments__a_claim__of_each_and_part_of_the_key)
 {
     struct fixture fixture;
     struct list list;
@@ -356,7 +356,7 @@ static void segments__a_claim__of_each_and_part_of_the_key(void **state)
     fixture_close(&fixture);
 }
 
-static void segments__a_trusted_claim__nobody_is_asked(void **state)
+TEST(segments__a_trusted_claim__nobody_is_asked)
 {
     struct fixture fixture;
     struct list list;
@@ -389,7 +389,7 @@ static void fail_later(const struct provider_request *request)
     atomic_store(&counter.reg_times, 1);
 }
 
-static void segments__second_fails__nothing_stays(void **state)
+TEST(segments__second_fails__nothing_stays)
 {
     struct fixture fixture;
     struct list list;
@@ -405,7 +405,7 @@ static void segments__second_fails__nothing_stays(void **state)
     fixture_close(&fixture);
 }
 
-static void segments__no_room__the_least_recently_used_makes_room(void **state)
+TEST(segments__no_room__the_least_recently_used_makes_room)
 {
     struct fixture fixture;
     struct list list;
@@ -421,7 +421,7 @@ static void segments__no_room__the_least_recently_used_makes_room(void **state)
     fixture_close(&fixture);
 }
 
-static void segments__deregistration_is_busy__tried_again(void **state)
+TEST(segments__deregistration_is_busy__tried_again)
 {
     struct fixture fixture;
     struct list list;
@@ -439,7 +439,7 @@ static void segments__deregistration_is_busy__tried_again(void **state)
 
 /* ---- endpoints and groups --------------------------------------------------------------- */
 
-static void segments__with_an_endpoint__each_piece_is_bound(void **state)
+TEST(segments__with_an_endpoint__each_piece_is_bound)
 {
     static char end;
     struct hmreg_domain *plain;
@@ -469,7 +469,7 @@ static void segments__with_an_endpoint__each_piece_is_bound(void **state)
 
 #define RAILS 3
 
-static void group__segments__one_entry_for_all_rails(void **state)
+TEST(group__segments__one_entry_for_all_rails)
 {
     struct hmreg_domain *members[RAILS], *group;
     struct hmreg_segment_info piece = {.size = sizeof(piece)};
@@ -514,21 +514,4 @@ static void group__segments__one_entry_for_all_rails(void **state)
     fixture_close(&fixture);
 }
 
-TEST_MAIN(TEST(device__hits__ask_for_each_segment), TEST(device__end_reported__hits_ask_nobody),
-          TEST(device__freed_while_being_registered__that_registration_is_not_used),
-          TEST(device__pinned_host_memory__watched_and_asked),
-          TEST(device__ended_without_a_report__swept),
-          TEST(device__all_ended_without_a_report__one_sweep),
-          TEST(dmabufs__another_descriptor_of_them__hit),
-          TEST(dmabufs__another_part_base_or_dmabuf__another_region),
-          TEST(dmabufs__invalidated_by_a_segments_addresses__registered),
-          TEST(dmabufs__beside_device_memory__one_region),
-          TEST(segments__unlike__inval_as_by_regsgl),
-          TEST(segments__arguments__refused_as_by_regsgl),
-          TEST(segments__a_claim__of_each_and_part_of_the_key),
-          TEST(segments__a_trusted_claim__nobody_is_asked),
-          TEST(segments__second_fails__nothing_stays),
-          TEST(segments__no_room__the_least_recently_used_makes_room),
-          TEST(segments__deregistration_is_busy__tried_again),
-          TEST(segments__with_an_endpoint__each_piece_is_bound),
-          TEST(group__segments__one_entry_for_all_rails))
+TEST_MAIN()

@@ -64,7 +64,7 @@ static uint64_t timed(const struct hmreg_stats *stats)
 
 /* ---- counts ----------------------------------------------------------------------------- */
 
-static void evictions__each_cause__counted_by_itself(void **state)
+TEST(evictions__each_cause__counted_by_itself)
 {
     static const int codes[] = {-ENOMEM,       -ENOSPC,       -ENOSPC,
                                 -HMREG_ENOKEY, -HMREG_ENOKEY, -HMREG_ENOKEY};
@@ -88,7 +88,7 @@ static void evictions__each_cause__counted_by_itself(void **state)
     fixture_close(&fixture);
 }
 
-static void failures__for_good__counted_once_whatever_was_tried(void **state)
+TEST(failures__for_good__counted_once_whatever_was_tried)
 {
     struct hmreg_mr *mr;
     struct fixture fixture;
@@ -111,7 +111,7 @@ static void failures__for_good__counted_once_whatever_was_tried(void **state)
     fixture_close(&fixture);
 }
 
-static void high_water__stays_when_regions_go(void **state)
+TEST(high_water__stays_when_regions_go)
 {
     struct fixture fixture;
 
@@ -128,7 +128,7 @@ static void high_water__stays_when_regions_go(void **state)
 
 /* ---- one cache -------------------------------------------------------------------------- */
 
-static void cache_stats__each_cache__its_own_and_the_domain_the_sum(void **state)
+TEST(cache_stats__each_cache__its_own_and_the_domain_the_sum)
 {
     struct fixture fixture;
 
@@ -150,7 +150,7 @@ static void cache_stats__each_cache__its_own_and_the_domain_the_sum(void **state
     fixture_close(&fixture);
 }
 
-static void cache_stats__no_such_cache__refused(void **state)
+TEST(cache_stats__no_such_cache__refused)
 {
     struct hmreg_stats stats = {.size = sizeof(stats), .hits = 77};
     struct fixture fixture;
@@ -169,7 +169,7 @@ static void cache_stats__no_such_cache__refused(void **state)
 
 /* ---- sums ------------------------------------------------------------------------------- */
 
-static void sum__two_caches__each_counter(void **state)
+TEST(sum__two_caches__each_counter)
 {
     struct hmreg_stats sum = {0};
     struct cache_stats counters;
@@ -219,7 +219,7 @@ static void sleep_two_ms(const struct provider_request *request)
     nanosleep(&moment, NULL);
 }
 
-static void times__slow_registrations__each_is_timed(void **state)
+TEST(times__slow_registrations__each_is_timed)
 {
     struct hmreg_stats stats;
     struct fixture fixture;
@@ -237,7 +237,7 @@ static void times__slow_registrations__each_is_timed(void **state)
     fixture_close(&fixture);
 }
 
-static void times__failed_registration__not_among_them(void **state)
+TEST(times__failed_registration__not_among_them)
 {
     struct hmreg_stats stats;
     struct hmreg_mr *mr;
@@ -252,7 +252,7 @@ static void times__failed_registration__not_among_them(void **state)
     fixture_close(&fixture);
 }
 
-static void times__powers_of_two__in_their_buckets(void **state)
+TEST(times__powers_of_two__in_their_buckets)
 {
     struct hmreg_stats stats = {0};
     struct cache_stats counters;
@@ -275,7 +275,7 @@ static void times__powers_of_two__in_their_buckets(void **state)
     cache_stats_close(&counters);
 }
 
-static void times__short_registrations__one_in_sixteen(void **state)
+TEST(times__short_registrations__one_in_sixteen)
 {
     struct cache_stats counters;
 
@@ -301,7 +301,7 @@ static uint64_t hits_of(struct cache_stats *counters)
     return stats.hits;
 }
 
-static void rows__hits_of_threads__summed_and_kept_when_they_leave(void **state)
+TEST(rows__hits_of_threads__summed_and_kept_when_they_leave)
 {
     struct cache_stats_row *rows[3];
     struct cache_stats counters;
@@ -325,13 +325,4 @@ static void rows__hits_of_threads__summed_and_kept_when_they_leave(void **state)
     cache_stats_close(&counters);
 }
 
-TEST_MAIN(TEST(evictions__each_cause__counted_by_itself),
-          TEST(failures__for_good__counted_once_whatever_was_tried),
-          TEST(high_water__stays_when_regions_go),
-          TEST(cache_stats__each_cache__its_own_and_the_domain_the_sum),
-          TEST(cache_stats__no_such_cache__refused), TEST(sum__two_caches__each_counter),
-          TEST(times__slow_registrations__each_is_timed),
-          TEST(times__failed_registration__not_among_them),
-          TEST(times__powers_of_two__in_their_buckets),
-          TEST(times__short_registrations__one_in_sixteen),
-          TEST(rows__hits_of_threads__summed_and_kept_when_they_leave))
+TEST_MAIN()

@@ -87,7 +87,7 @@ static void await_waiting(const struct fixture *fixture, unsigned threads)
 
 /* ---- the same range --------------------------------------------------------------------- */
 
-static void get__same_range_on_four_threads__registered_once(void **state)
+TEST(get__same_range_on_four_threads__registered_once)
 {
     struct getter getters[THREADS];
     struct fixture fixture;
@@ -112,7 +112,7 @@ static void get__same_range_on_four_threads__registered_once(void **state)
     fixture_close(&fixture);
 }
 
-static void get__first_of_four_fails__the_others_register_for_themselves(void **state)
+TEST(get__first_of_four_fails__the_others_register_for_themselves)
 {
     struct getter getters[THREADS];
     struct fixture fixture;
@@ -135,7 +135,7 @@ static void get__first_of_four_fails__the_others_register_for_themselves(void **
     fixture_close(&fixture);
 }
 
-static void get__all_of_four_fail__each_has_its_own_error(void **state)
+TEST(get__all_of_four_fail__each_has_its_own_error)
 {
     struct getter getters[THREADS];
     struct fixture fixture;
@@ -159,7 +159,7 @@ static void get__all_of_four_fail__each_has_its_own_error(void **state)
     fixture_close(&fixture);
 }
 
-static void get__another_range_while_one_registers__does_not_wait(void **state)
+TEST(get__another_range_while_one_registers__does_not_wait)
 {
     struct getter slow;
     struct fixture fixture;
@@ -177,7 +177,7 @@ static void get__another_range_while_one_registers__does_not_wait(void **state)
 
 /* ---- changes during a registration ------------------------------------------------------ */
 
-static void invalidate__while_it_is_registered__not_used(void **state)
+TEST(invalidate__while_it_is_registered__not_used)
 {
     struct getter getter;
     struct fixture fixture;
@@ -197,7 +197,7 @@ static void invalidate__while_it_is_registered__not_used(void **state)
     fixture_close(&fixture);
 }
 
-static void invalidate__while_others_wait_for_it__they_do_not_get_it(void **state)
+TEST(invalidate__while_others_wait_for_it__they_do_not_get_it)
 {
     struct getter getters[THREADS];
     struct fixture fixture;
@@ -220,7 +220,7 @@ static void invalidate__while_others_wait_for_it__they_do_not_get_it(void **stat
     fixture_close(&fixture);
 }
 
-static void invalidate__during_a_registration__later_gets_do_not_wait_for_it(void **state)
+TEST(invalidate__during_a_registration__later_gets_do_not_wait_for_it)
 {
     struct getter getter;
     struct fixture fixture;
@@ -236,7 +236,7 @@ static void invalidate__during_a_registration__later_gets_do_not_wait_for_it(voi
     fixture_close(&fixture);
 }
 
-static void munmap__while_it_is_registered__not_cached(void **state)
+TEST(munmap__while_it_is_registered__not_cached)
 {
     char *mapped = fixture_map(1);
     struct getter getter;
@@ -266,7 +266,7 @@ static void forget_it(const struct provider_request *request)
     hmreg_invalidate(library, to_forget, 1);
 }
 
-static void invalidate__at_each_registration__uncached_in_the_end(void **state)
+TEST(invalidate__at_each_registration__uncached_in_the_end)
 {
     struct hmreg_mr *mr;
     struct fixture fixture;
@@ -310,14 +310,14 @@ static void take_room_meanwhile(bool hold, uint64_t evictions, uint64_t uncached
     fixture_close(&fixture);
 }
 
-static void limit__reached_while_one_registers__counted_when_it_is_published(void **state)
+TEST(limit__reached_while_one_registers__counted_when_it_is_published)
 {
     take_room_meanwhile(false, 1, 0);
     take_room_meanwhile(true, 0, 1);
 }
 
 /* Two threads wait for one registration, which finds no room. They do not wait for each other's. */
-static void limit__no_room_for_what_others_wait_for__each_has_its_own(void **state)
+TEST(limit__no_room_for_what_others_wait_for__each_has_its_own)
 {
     struct hmreg_domain_config config = {.size = sizeof(config), .max_regions = 1};
     struct getter getters[3];
@@ -362,7 +362,7 @@ static void await_the_others(uint64_t key)
 }
 
 /* They read the region while its registrar still deregisters the evicted one. */
-static void limit__others_wait_for_what_evicts__served_before_that_is_deregistered(void **state)
+TEST(limit__others_wait_for_what_evicts__served_before_that_is_deregistered)
 {
     struct hmreg_domain_config config = {.size = sizeof(config), .max_regions = 1};
     struct getter getters[THREADS];
@@ -403,7 +403,7 @@ static void get_within(uint64_t key)
     hmreg_invalidate(inner->lib, memory[5], LEN);
 }
 
-static void put__deregistration_calls_the_library__no_deadlock(void **state)
+TEST(put__deregistration_calls_the_library__no_deadlock)
 {
     struct hmreg_domain_config config = {.size = sizeof(config), .max_regions = 1};
     struct fixture fixture;
@@ -426,7 +426,7 @@ static void call_within(const char *call, uint64_t addr, size_t len)
     fixture_key(inner, memory[6], LEN);
 }
 
-static void get__identity_calls_the_library__no_deadlock(void **state)
+TEST(get__identity_calls_the_library__no_deadlock)
 {
     struct vendor_claim *claim;
     struct fixture fixture;
@@ -443,17 +443,4 @@ static void get__identity_calls_the_library__no_deadlock(void **state)
     fixture_close(&fixture);
 }
 
-TEST_MAIN(TEST(get__same_range_on_four_threads__registered_once),
-          TEST(get__first_of_four_fails__the_others_register_for_themselves),
-          TEST(get__all_of_four_fail__each_has_its_own_error),
-          TEST(get__another_range_while_one_registers__does_not_wait),
-          TEST(invalidate__while_it_is_registered__not_used),
-          TEST(invalidate__while_others_wait_for_it__they_do_not_get_it),
-          TEST(invalidate__during_a_registration__later_gets_do_not_wait_for_it),
-          TEST(munmap__while_it_is_registered__not_cached),
-          TEST(invalidate__at_each_registration__uncached_in_the_end),
-          TEST(limit__reached_while_one_registers__counted_when_it_is_published),
-          TEST(limit__no_room_for_what_others_wait_for__each_has_its_own),
-          TEST(limit__others_wait_for_what_evicts__served_before_that_is_deregistered),
-          TEST(put__deregistration_calls_the_library__no_deadlock),
-          TEST(get__identity_calls_the_library__no_deadlock))
+TEST_MAIN()

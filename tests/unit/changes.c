@@ -50,7 +50,7 @@ static void assert_none(struct change_reader *reader)
     assert_false(changes_next(reader, &change));
 }
 
-static void next__as_pushed__whole_and_in_order(void **state)
+TEST(next__as_pushed__whole_and_in_order)
 {
     struct change notice = {7, 9, .source = CHANGE_NOTICE, .library = UINT32_MAX};
     struct change unmapped = {1, UINT64_MAX, .source = CHANGE_KERNEL, .unmapped = true};
@@ -79,7 +79,7 @@ static void next__as_pushed__whole_and_in_order(void **state)
     assert_none(&early);
 }
 
-static void next__a_whole_ring_behind__every_change(void **state)
+TEST(next__a_whole_ring_behind__every_change)
 {
     struct change_reader reader;
 
@@ -91,7 +91,7 @@ static void next__a_whole_ring_behind__every_change(void **state)
     assert_none(&reader);
 }
 
-static void next__more_than_a_ring_behind__all_memory_once(void **state)
+TEST(next__more_than_a_ring_behind__all_memory_once)
 {
     struct change_reader reader;
 
@@ -119,7 +119,7 @@ static void finish_push(uint64_t ticket, uint64_t start)
     assert_true(slot_write(&ring[ticket % CHANGES_SIZE], ticket, &change));
 }
 
-static void next__a_producer_has_not_finished__others_now_and_its_later(void **state)
+TEST(next__a_producer_has_not_finished__others_now_and_its_later)
 {
     struct change_reader reader;
     uint64_t ticket;
@@ -138,7 +138,7 @@ static void next__a_producer_has_not_finished__others_now_and_its_later(void **s
     assert_none(&reader);
 }
 
-static void next__more_unfinished_than_a_reader_remembers__all_memory(void **state)
+TEST(next__more_unfinished_than_a_reader_remembers__all_memory)
 {
     struct change_reader reader;
     uint64_t unfinished[CHANGES_OPEN + 1];
@@ -154,7 +154,7 @@ static void next__more_unfinished_than_a_reader_remembers__all_memory(void **sta
 }
 
 /* A producer continues after another has used its slot: it must not write there. */
-static void push__a_ring_late__overwrites_no_other_and_all_memory(void **state)
+TEST(push__a_ring_late__overwrites_no_other_and_all_memory)
 {
     struct change_reader reader;
     uint64_t ticket = begin_push(), last;
@@ -171,7 +171,7 @@ static void push__a_ring_late__overwrites_no_other_and_all_memory(void **state)
 }
 
 /* A child of vfork(2) was killed inside a hook. */
-static void push__slot_is_being_written_for_ever__all_memory_each_time(void **state)
+TEST(push__slot_is_being_written_for_ever__all_memory_each_time)
 {
     struct change_reader reader;
     uint64_t ticket = begin_push();
@@ -207,7 +207,7 @@ static void *push_many(void *arg)
 }
 
 /* Counts a reader's changes from each producer: never one twice, never half of two. */
-static void next__beside_producers__each_change_once_or_all_memory(void **state)
+TEST(next__beside_producers__each_change_once_or_all_memory)
 {
     static bool seen[PRODUCERS][PUSHES + 1];
     struct change_reader reader;
@@ -242,10 +242,4 @@ static void next__beside_producers__each_change_once_or_all_memory(void **state)
     assert_true(lost || got == PRODUCERS * PUSHES);
 }
 
-TEST_MAIN(TEST(next__as_pushed__whole_and_in_order), TEST(next__a_whole_ring_behind__every_change),
-          TEST(next__more_than_a_ring_behind__all_memory_once),
-          TEST(next__a_producer_has_not_finished__others_now_and_its_later),
-          TEST(next__more_unfinished_than_a_reader_remembers__all_memory),
-          TEST(push__a_ring_late__overwrites_no_other_and_all_memory),
-          TEST(push__slot_is_being_written_for_ever__all_memory_each_time),
-          TEST(next__beside_producers__each_change_once_or_all_memory))
+TEST_MAIN()

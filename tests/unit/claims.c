@@ -80,7 +80,7 @@ static struct hmreg_mr *get(struct script_fixture *fixture, const struct claim *
     return mr;
 }
 
-static void trusted__cached__identity_of_the_claim_and_no_question(void **state)
+TEST(trusted__cached__identity_of_the_claim_and_no_question)
 {
     struct script_fixture fixture;
     struct claim claim;
@@ -102,7 +102,7 @@ static void trusted__cached__identity_of_the_claim_and_no_question(void **state)
     script_close(&fixture);
 }
 
-static void trusted__without_identity__never_cached(void **state)
+TEST(trusted__without_identity__never_cached)
 {
     struct script_fixture fixture;
     struct claim claim;
@@ -119,7 +119,7 @@ static void trusted__without_identity__never_cached(void **state)
 }
 
 /* A region serves a get of a part of it if each byte has the address that the get asks for. */
-static void iova__cached__same_address_of_each_byte(void **state)
+TEST(iova__cached__same_address_of_each_byte)
 {
     struct script_fixture fixture;
     struct claim claim;
@@ -140,7 +140,7 @@ static void iova__cached__same_address_of_each_byte(void **state)
     script_close(&fixture);
 }
 
-static void foreign__callers_dmabuf__cached_by_its_inode(void **state)
+TEST(foreign__callers_dmabuf__cached_by_its_inode)
 {
     struct script_fixture fixture;
     struct hmreg_mr_dmabuf dmabuf = {.len = 4096, .base_addr = (void *)0x10000};
@@ -167,7 +167,7 @@ static void foreign__callers_dmabuf__cached_by_its_inode(void **state)
 
 /* ---- no runtime is asked --------------------------------------------------------------------- */
 
-static void trusted__device_memory__registered_as_claimed(void **state)
+TEST(trusted__device_memory__registered_as_claimed)
 {
     static const enum hmreg_path paths[] = {HMREG_PATH_DMABUF, HMREG_PATH_PEERMEM,
                                             HMREG_PATH_MAPPED};
@@ -196,7 +196,7 @@ static void trusted__device_memory__registered_as_claimed(void **state)
     script_close(&fixture);
 }
 
-static void trusted__several_ranges_and_segments__no_runtime_is_asked(void **state)
+TEST(trusted__several_ranges_and_segments__no_runtime_is_asked)
 {
     struct hmreg_segment segments[2];
     struct script_fixture fixture;
@@ -221,7 +221,7 @@ static void trusted__several_ranges_and_segments__no_runtime_is_asked(void **sta
 }
 
 /* Memory that no runtime knows, so that a question would have ended otherwise. */
-static void trusted__host_pinned_and_managed__by_their_address(void **state)
+TEST(trusted__host_pinned_and_managed__by_their_address)
 {
     static char memory[64] = "x";
     static const struct {
@@ -266,7 +266,7 @@ static void begin_dmabuf(struct script_fixture *fixture, struct claim *claim,
     claim->attr.dmabuf = dmabuf;
 }
 
-static void trusted__callers_dmabuf__no_runtime_is_asked(void **state)
+TEST(trusted__callers_dmabuf__no_runtime_is_asked)
 {
     struct hmreg_mr_dmabuf dmabuf;
     struct script_fixture fixture;
@@ -292,7 +292,7 @@ static void trusted__callers_dmabuf__no_runtime_is_asked(void **state)
 
 /* ---- the other rules ---------------------------------------------------------------------- */
 
-static void trusted__incomplete_or_contradictory__refused(void **state)
+TEST(trusted__incomplete_or_contradictory__refused)
 {
     static char host[64];
     struct script_fixture fixture;
@@ -343,7 +343,7 @@ static void trusted__incomplete_or_contradictory__refused(void **state)
     script_close(&fixture);
 }
 
-static void trusted__dmabuf_with_an_allocation_or_kind__inval(void **state)
+TEST(trusted__dmabuf_with_an_allocation_or_kind__inval)
 {
     struct hmreg_mr_dmabuf dmabuf;
     struct script_fixture fixture;
@@ -363,7 +363,7 @@ static void trusted__dmabuf_with_an_allocation_or_kind__inval(void **state)
     script_close(&fixture);
 }
 
-static void untrusted__with_a_field_of_a_trusted_claim__inval(void **state)
+TEST(untrusted__with_a_field_of_a_trusted_claim__inval)
 {
     struct script_fixture fixture;
     struct claim claim;
@@ -382,7 +382,7 @@ static void untrusted__with_a_field_of_a_trusted_claim__inval(void **state)
 }
 
 /* A fabric that pins pages at registration is not asked to pin what the process cannot touch. */
-static void trusted__host_memory_on_a_pinning_fabric__mappings_are_checked(void **state)
+TEST(trusted__host_memory_on_a_pinning_fabric__mappings_are_checked)
 {
     struct provider_caps caps = script_caps;
     struct script_fixture fixture;
@@ -406,7 +406,7 @@ static void trusted__host_memory_on_a_pinning_fabric__mappings_are_checked(void 
 
 /* ---- ifaces without a runtime -------------------------------------------------------------- */
 
-static void foreign__callers_dmabuf__registered_under_its_iface(void **state)
+TEST(foreign__callers_dmabuf__registered_under_its_iface)
 {
     struct hmreg_explanation why = {.size = sizeof(why)};
     struct hmreg_mr_dmabuf dmabuf;
@@ -435,7 +435,7 @@ static void foreign__callers_dmabuf__registered_under_its_iface(void **state)
     script_close(&fixture);
 }
 
-static void foreign__every_path_refused__named_in_the_error(void **state)
+TEST(foreign__every_path_refused__named_in_the_error)
 {
     struct hmreg_mr_dmabuf dmabuf;
     struct script_fixture fixture;
@@ -453,7 +453,7 @@ static void foreign__every_path_refused__named_in_the_error(void **state)
 }
 
 /* A runtime that knows the dmabuf's address contradicts a checked claim. */
-static void foreign__address_of_a_vendors_memory__inval(void **state)
+TEST(foreign__address_of_a_vendors_memory__inval)
 {
     struct hmreg_mr_dmabuf dmabuf;
     struct script_fixture fixture;
@@ -472,7 +472,7 @@ static void foreign__address_of_a_vendors_memory__inval(void **state)
     script_close(&fixture);
 }
 
-static void foreign__segments__dmabufs_only(void **state)
+TEST(foreign__segments__dmabufs_only)
 {
     struct hmreg_mr_dmabuf dmabuf;
     struct hmreg_segment segments[2];
@@ -497,7 +497,7 @@ static void foreign__segments__dmabufs_only(void **state)
     script_close(&fixture);
 }
 
-static void foreign__other_calls__refuse_it(void **state)
+TEST(foreign__other_calls__refuse_it)
 {
     struct hmreg_runtime_info runtime = {.size = sizeof(runtime)};
     struct hmreg_stats stats = {.size = sizeof(stats)};
@@ -514,7 +514,7 @@ static void foreign__other_calls__refuse_it(void **state)
 }
 
 /* hmreg_domain_explain() answers for the caller's dmabuf, and as a registration of it then goes. */
-static void foreign__explained__as_registered(void **state)
+TEST(foreign__explained__as_registered)
 {
     struct hmreg_explanation why = {.size = sizeof(why)}, done = {.size = sizeof(done)};
     struct hmreg_mr_dmabuf dmabuf;
@@ -548,7 +548,7 @@ static void foreign__explained__as_registered(void **state)
     script_close(&fixture);
 }
 
-static void foreign__explained_without_a_path__none(void **state)
+TEST(foreign__explained_without_a_path__none)
 {
     struct hmreg_domain_config config = {.size = sizeof(config), .order = {HMREG_PATH_PEERMEM}};
     struct hmreg_explanation why = {.size = sizeof(why)}, before;
@@ -569,7 +569,7 @@ static void foreign__explained_without_a_path__none(void **state)
     script_close(&fixture);
 }
 
-static void foreign__each__has_a_name(void **state)
+TEST(foreign__each__has_a_name)
 {
     assert_string_equal(hmreg_iface_name(HMREG_IFACE_NEURON), "neuron");
     assert_string_equal(hmreg_iface_name(HMREG_IFACE_SYNAPSEAI), "synapseai");
@@ -580,7 +580,7 @@ static void foreign__each__has_a_name(void **state)
 
 /* ---- HMREG_DEBUG=claims -------------------------------------------------------------------- */
 
-static void debug__each_wrong_field__fails_and_names_it(void **state)
+TEST(debug__each_wrong_field__fails_and_names_it)
 {
     static char host[64], pinned[64];
     struct script_fixture fixture;
@@ -631,7 +631,7 @@ static void debug__each_wrong_field__fails_and_names_it(void **state)
     script_close(&fixture);
 }
 
-static void debug__right_claims__registered_and_silent(void **state)
+TEST(debug__right_claims__registered_and_silent)
 {
     static char host[64];
     struct hmreg_mr_dmabuf dmabuf;
@@ -665,7 +665,7 @@ static void debug__right_claims__registered_and_silent(void **state)
     script_close(&fixture);
 }
 
-static void debug__dmabuf_of_another_device__fails(void **state)
+TEST(debug__dmabuf_of_another_device__fails)
 {
     struct hmreg_mr_dmabuf dmabuf;
     struct script_fixture fixture;
@@ -706,13 +706,13 @@ static void said_on_standard_error(const struct claim *change, int code, const c
     script_close(&fixture);
 }
 
-static void debug__wrong_claim__is_a_line_on_standard_error(void **state)
+TEST(debug__wrong_claim__is_a_line_on_standard_error)
 {
     said_on_standard_error(&(struct claim){.attr.device = 1}, -EINVAL, "the trusted claim about");
     said_on_standard_error(&(struct claim){.attr.claim_len = 1}, -ERANGE, "the allocation ends");
 }
 
-static void debug__runtime_fails__its_error(void **state)
+TEST(debug__runtime_fails__its_error)
 {
     struct script_fixture fixture;
     struct claim claim;
@@ -728,25 +728,4 @@ static void debug__runtime_fails__its_error(void **state)
     script_close(&fixture);
 }
 
-TEST_MAIN(TEST(trusted__device_memory__registered_as_claimed),
-          TEST(trusted__cached__identity_of_the_claim_and_no_question),
-          TEST(trusted__without_identity__never_cached),
-          TEST(iova__cached__same_address_of_each_byte),
-          TEST(foreign__callers_dmabuf__cached_by_its_inode),
-          TEST(trusted__several_ranges_and_segments__no_runtime_is_asked),
-          TEST(trusted__host_pinned_and_managed__by_their_address),
-          TEST(trusted__callers_dmabuf__no_runtime_is_asked),
-          TEST(trusted__incomplete_or_contradictory__refused),
-          TEST(trusted__dmabuf_with_an_allocation_or_kind__inval),
-          TEST(untrusted__with_a_field_of_a_trusted_claim__inval),
-          TEST(trusted__host_memory_on_a_pinning_fabric__mappings_are_checked),
-          TEST(foreign__callers_dmabuf__registered_under_its_iface),
-          TEST(foreign__every_path_refused__named_in_the_error),
-          TEST(foreign__address_of_a_vendors_memory__inval), TEST(foreign__segments__dmabufs_only),
-          TEST(foreign__explained__as_registered), TEST(foreign__explained_without_a_path__none),
-          TEST(foreign__other_calls__refuse_it), TEST(foreign__each__has_a_name),
-          TEST(debug__each_wrong_field__fails_and_names_it),
-          TEST(debug__right_claims__registered_and_silent),
-          TEST(debug__dmabuf_of_another_device__fails),
-          TEST(debug__wrong_claim__is_a_line_on_standard_error),
-          TEST(debug__runtime_fails__its_error))
+TEST_MAIN()

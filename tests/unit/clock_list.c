@@ -107,7 +107,7 @@ static void step(uint32_t number, bool listed)
     }
 }
 
-static void list__any_order_of_calls__as_a_queue(void **unused)
+TEST(list__any_order_of_calls__as_a_queue)
 {
     open_list(3000);
     length = 0;
@@ -231,7 +231,7 @@ static void expect_hits(const char *what, double least)
         fail_msg("%s: %u hits of %u, exact LRU has %u", what, clock, GETS, lru);
 }
 
-static void clock__traces_of_gets__hits_as_often_as_lru(void **unused)
+TEST(clock__traces_of_gets__hits_as_often_as_lru)
 {
     state = 88172645463325252u;
     for (unsigned i = 0; i < GETS; i++)
@@ -255,7 +255,7 @@ static void clock__traces_of_gets__hits_as_often_as_lru(void **unused)
 }
 
 /* For any order of gets. */
-static void clock__working_set_equals_the_limit__never_misses_again(void **unused)
+TEST(clock__working_set_equals_the_limit__never_misses_again)
 {
     state = 88172645463325252u;
     for (unsigned i = 0; i < GETS; i++)
@@ -263,6 +263,4 @@ static void clock__working_set_equals_the_limit__never_misses_again(void **unuse
     assert_int_equal(hits_by_clock(), GETS - ROOM);
 }
 
-TEST_MAIN(TEST(list__any_order_of_calls__as_a_queue),
-          TEST(clock__traces_of_gets__hits_as_often_as_lru),
-          TEST(clock__working_set_equals_the_limit__never_misses_again))
+TEST_MAIN()

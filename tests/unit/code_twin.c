@@ -118,7 +118,7 @@ void *__wrap_mmap(void *at, size_t size, int protection, int flags, int fd, off_
 }
 
 /* A page at the address 0 would hide errors of the program. */
-static void take_room__near_the_lowest_addresses__none_at_0(void **state)
+TEST(take_room__near_the_lowest_addresses__none_at_0)
 {
     struct code_islands islands = {.island = {{.start = NULL}}};
     uintptr_t near_by = (UINT64_C(1) << 20) + 5;
@@ -134,7 +134,7 @@ static void take_room__near_the_lowest_addresses__none_at_0(void **state)
 
 /* ---- finding code ----------------------------------------------------------------------- */
 
-static void find__mapping_of_each_protection__as_it_is(void **state)
+TEST(find__mapping_of_each_protection__as_it_is)
 {
     static const int protections[] = {PROT_EXEC, PROT_EXEC | PROT_READ,
                                       PROT_EXEC | PROT_READ | PROT_WRITE, PROT_READ};
@@ -202,7 +202,7 @@ static void change_under_threads(void)
     MUST(!atomic_load(&mixed));
 }
 
-static void write__threads_execute_it__each_the_old_or_the_new(void **state)
+TEST(write__threads_execute_it__each_the_old_or_the_new)
 {
     in_a_child(change_under_threads);
 }
@@ -253,7 +253,7 @@ static void change_under_a_policy(void)
     MUST(after.protection == before.protection && !strcmp(flags[0], flags[1]));
 }
 
-static void write__where_writable_code_ends_the_process__one_mapping_as_before(void **state)
+TEST(write__where_writable_code_ends_the_process__one_mapping_as_before)
 {
     in_a_child(change_under_a_policy);
 }
@@ -314,32 +314,32 @@ static void change_of_locked(void)
     must_change_as_writable();
 }
 
-static void write__no_moves_in_this_kernel__made_writable(void **state)
+TEST(write__no_moves_in_this_kernel__made_writable)
 {
     in_a_child(change_without_moves);
 }
 
-static void write__no_forced_writes__made_writable(void **state)
+TEST(write__no_forced_writes__made_writable)
 {
     in_a_child(change_without_forced_writes);
 }
 
-static void write__no_memory_to_try_moves_with__made_writable(void **state)
+TEST(write__no_memory_to_try_moves_with__made_writable)
 {
     in_a_child(change_without_memory);
 }
 
-static void write__no_proc__made_writable(void **state)
+TEST(write__no_proc__made_writable)
 {
     in_a_child(change_without_proc);
 }
 
-static void write__others_have_modified_the_file__made_writable(void **state)
+TEST(write__others_have_modified_the_file__made_writable)
 {
     in_a_child(change_beside_others);
 }
 
-static void write__locked_memory__made_writable(void **state)
+TEST(write__locked_memory__made_writable)
 {
     in_a_child(change_of_locked);
 }
@@ -353,30 +353,20 @@ static void lock_later(void)
     MUST(change(one) == 0 && changed_function() == ONE);
 }
 
-static void write__memory_locked_since__made_writable(void **state)
+TEST(write__memory_locked_since__made_writable)
 {
     in_a_child(lock_later);
 }
 
-TEST_MAIN(TEST(take_room__near_the_lowest_addresses__none_at_0),
-          TEST(find__mapping_of_each_protection__as_it_is),
-          TEST(write__threads_execute_it__each_the_old_or_the_new),
-          TEST(write__where_writable_code_ends_the_process__one_mapping_as_before),
-          TEST(write__no_moves_in_this_kernel__made_writable),
-          TEST(write__no_forced_writes__made_writable),
-          TEST(write__no_memory_to_try_moves_with__made_writable),
-          TEST(write__no_proc__made_writable),
-          TEST(write__others_have_modified_the_file__made_writable),
-          TEST(write__locked_memory__made_writable),
-          TEST(write__memory_locked_since__made_writable))
+TEST_MAIN()
 
 #else
 
-static void write__of_code__possible(void **state)
+TEST(write__of_code__possible)
 {
     test_skip("no hooks on this processor");
 }
 
-TEST_MAIN(TEST(write__of_code__possible))
+TEST_MAIN()
 
 #endif

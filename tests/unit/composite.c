@@ -95,7 +95,7 @@ static void check_call(const struct fixture *fixture, unsigned call, unsigned pi
     assert_ptr_equal(made->context, (void *)0x99);
 }
 
-static void range__no_descriptor_for_the_whole__a_piece_for_each_segment(void **state)
+TEST(range__no_descriptor_for_the_whole__a_piece_for_each_segment)
 {
     struct hmreg_segment_info piece = {.size = sizeof(piece)};
     struct hmreg_explanation why = {.size = sizeof(why)};
@@ -133,7 +133,7 @@ static void range__no_descriptor_for_the_whole__a_piece_for_each_segment(void **
 }
 
 /* Each piece takes all options, and begins where the one before it ends. */
-static void range__split_with_options__each_piece_has_them(void **state)
+TEST(range__split_with_options__each_piece_has_them)
 {
     struct hmreg_segment_info piece = {.size = sizeof(piece)};
     struct hmreg_mr_attr attr = {.size = sizeof(attr),
@@ -174,7 +174,7 @@ static void range__split_with_options__each_piece_has_them(void **state)
     close_fixture(&fixture);
 }
 
-static void range__one_descriptor_for_the_whole__one_registration(void **state)
+TEST(range__one_descriptor_for_the_whole__one_registration)
 {
     struct hmreg_mr *mr = NULL;
     struct fixture fixture;
@@ -189,7 +189,7 @@ static void range__one_descriptor_for_the_whole__one_registration(void **state)
 }
 
 /* A path that takes the whole range is preferred to pieces. */
-static void range__another_path_takes_the_whole__one_registration(void **state)
+TEST(range__another_path_takes_the_whole__one_registration)
 {
     struct hmreg_mr *mr = NULL;
     struct fixture fixture;
@@ -203,7 +203,7 @@ static void range__another_path_takes_the_whole__one_registration(void **state)
     close_fixture(&fixture);
 }
 
-static void range__pieces_on_two_devices__each_as_its_own(void **state)
+TEST(range__pieces_on_two_devices__each_as_its_own)
 {
     struct hmreg_mr *mr = NULL;
     struct fixture fixture;
@@ -219,7 +219,7 @@ static void range__pieces_on_two_devices__each_as_its_own(void **state)
 
 /* ---- registrations that are not split --------------------------------------------------- */
 
-static void range__refused_for_another_reason__not_split(void **state)
+TEST(range__refused_for_another_reason__not_split)
 {
     struct hmreg_mr *mr;
     struct fixture fixture;
@@ -231,7 +231,7 @@ static void range__refused_for_another_reason__not_split(void **state)
     close_fixture(&fixture);
 }
 
-static void range__a_piece_is_refused__nothing_stays(void **state)
+TEST(range__a_piece_is_refused__nothing_stays)
 {
     struct hmreg_mr *mr;
     struct fixture fixture;
@@ -248,7 +248,7 @@ static void range__a_piece_is_refused__nothing_stays(void **state)
     close_fixture(&fixture);
 }
 
-static void range__more_segments_than_a_region_has__eopnotsupp(void **state)
+TEST(range__more_segments_than_a_region_has__eopnotsupp)
 {
     struct hmreg_mr *mr;
     struct fixture fixture;
@@ -265,7 +265,7 @@ static void range__more_segments_than_a_region_has__eopnotsupp(void **state)
 }
 
 /* A device whose memory lies on several tiles: a query of one byte still reports several. */
-static void range__segments_that_have_no_borders__refused(void **state)
+TEST(range__segments_that_have_no_borders__refused)
 {
     struct hmreg_mr *mr;
     struct fixture fixture;
@@ -277,7 +277,7 @@ static void range__segments_that_have_no_borders__refused(void **state)
     close_fixture(&fixture);
 }
 
-static void regsgl__a_segment_that_would_split__refused(void **state)
+TEST(regsgl__a_segment_that_would_split__refused)
 {
     struct hmreg_segment segments[2] = {{.kind = HMREG_SEGMENT_MEMORY},
                                         {.kind = HMREG_SEGMENT_MEMORY}};
@@ -307,7 +307,7 @@ static void lose_last(const char *call, uint64_t addr, size_t len)
 }
 
 /* Between any two queries: the call registers no part, and leaks nothing. */
-static void range__changes_while_it_is_split__no_part_of_it(void **state)
+TEST(range__changes_while_it_is_split__no_part_of_it)
 {
     struct hmreg_mr *mr;
     struct fixture fixture;
@@ -333,7 +333,7 @@ static void range__changes_while_it_is_split__no_part_of_it(void **state)
     close_fixture(&fixture);
 }
 
-static void get__composite__remembered_until_a_segment_changes(void **state)
+TEST(get__composite__remembered_until_a_segment_changes)
 {
     struct hmreg_stats stats = {.size = sizeof(stats)};
     struct hmreg_mr *first = NULL, *mr = NULL;
@@ -360,15 +360,4 @@ static void get__composite__remembered_until_a_segment_changes(void **state)
     close_fixture(&fixture);
 }
 
-TEST_MAIN(TEST(range__no_descriptor_for_the_whole__a_piece_for_each_segment),
-          TEST(range__split_with_options__each_piece_has_them),
-          TEST(range__one_descriptor_for_the_whole__one_registration),
-          TEST(range__another_path_takes_the_whole__one_registration),
-          TEST(range__pieces_on_two_devices__each_as_its_own),
-          TEST(range__refused_for_another_reason__not_split),
-          TEST(range__a_piece_is_refused__nothing_stays),
-          TEST(range__more_segments_than_a_region_has__eopnotsupp),
-          TEST(range__segments_that_have_no_borders__refused),
-          TEST(regsgl__a_segment_that_would_split__refused),
-          TEST(range__changes_while_it_is_split__no_part_of_it),
-          TEST(get__composite__remembered_until_a_segment_changes))
+TEST_MAIN()

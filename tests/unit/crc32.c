@@ -17,13 +17,13 @@ static uint32_t by_definition(const uint8_t *bytes, size_t size)
     return ~crc;
 }
 
-static void crc32__of_the_standards_check__is_its_value(void **state)
+TEST(crc32__of_the_standards_check__is_its_value)
 {
     assert_int_equal(crc32_of((const uint8_t *)"123456789", 9), 0xcbf43926);
     assert_int_equal(crc32_of(NULL, 0), 0);
 }
 
-static void crc32__every_length_and_alignment__by_definition(void **state)
+TEST(crc32__every_length_and_alignment__by_definition)
 {
     uint8_t bytes[108];
     uint32_t random = 1;
@@ -36,7 +36,7 @@ static void crc32__every_length_and_alignment__by_definition(void **state)
 }
 
 /* Each table's each entry. */
-static void crc32__each_value_of_each_byte__by_definition(void **state)
+TEST(crc32__each_value_of_each_byte__by_definition)
 {
     uint8_t bytes[8] = {0};
 
@@ -49,6 +49,4 @@ static void crc32__each_value_of_each_byte__by_definition(void **state)
     }
 }
 
-TEST_MAIN(TEST(crc32__of_the_standards_check__is_its_value),
-          TEST(crc32__every_length_and_alignment__by_definition),
-          TEST(crc32__each_value_of_each_byte__by_definition))
+TEST_MAIN()

@@ -184,7 +184,7 @@ static int run_without(enum hmreg_monitor monitor)
     return WEXITSTATUS(status);
 }
 
-static void low_numbers__closed_by_the_program__stay_closed(void **state)
+TEST(low_numbers__closed_by_the_program__stay_closed)
 {
     static const enum hmreg_monitor monitors[] = {HMREG_MONITOR_DEFAULT, HMREG_MONITOR_USERFAULTFD,
                                                   HMREG_MONITOR_MEMHOOKS, HMREG_MONITOR_IMPORT,
@@ -217,7 +217,7 @@ static bool keeps_list(void)
 }
 
 /* As docs/operating.md says. */
-static void opened__descriptors_kept__as_documented(void **state)
+TEST(opened__descriptors_kept__as_documented)
 {
     struct hmreg_config config = {.size = sizeof(config), .monitor = HMREG_MONITOR_DISABLED};
     int before = test_count_fds(), one = 1 + keeps_list();
@@ -236,5 +236,4 @@ static void opened__descriptors_kept__as_documented(void **state)
         assert_ok(hmreg_close(lib[i]));
 }
 
-TEST_MAIN(TEST(low_numbers__closed_by_the_program__stay_closed),
-          TEST(opened__descriptors_kept__as_documented))
+TEST_MAIN()

@@ -70,7 +70,7 @@ static const struct hmreg_entry_info *entry_at(const struct shown *shown, const 
 
 /* ---- entries ---------------------------------------------------------------------------- */
 
-static void dump__nothing_cached__nothing_shown(void **state)
+TEST(dump__nothing_cached__nothing_shown)
 {
     struct fixture fixture;
 
@@ -82,7 +82,7 @@ static void dump__nothing_cached__nothing_shown(void **state)
     fixture_close(&fixture);
 }
 
-static void dump__live_entries__all_that_is_known_of_them(void **state)
+TEST(dump__live_entries__all_that_is_known_of_them)
 {
     const struct hmreg_entry_info *entry;
     struct hmreg_mem_info info = {.size = sizeof(info)};
@@ -121,7 +121,7 @@ static void *use_first(void *fixture)
     return NULL;
 }
 
-static void dump__unused__until_a_hit_and_after_eviction_passed_it(void **state)
+TEST(dump__unused__until_a_hit_and_after_eviction_passed_it)
 {
     struct fixture fixture;
     pthread_t thread;
@@ -142,7 +142,7 @@ static void dump__unused__until_a_hit_and_after_eviction_passed_it(void **state)
     fixture_close(&fixture);
 }
 
-static void dump__forgotten_and_uncached_in_use__ended(void **state)
+TEST(dump__forgotten_and_uncached_in_use__ended)
 {
     struct hmreg_mr *zombie, *first, *second, *uncached;
     struct fixture fixture;
@@ -168,7 +168,7 @@ static void dump__forgotten_and_uncached_in_use__ended(void **state)
     fixture_close(&fixture);
 }
 
-static void dump__more_than_a_batch__each_once(void **state)
+TEST(dump__more_than_a_batch__each_once)
 {
     struct shown *shown;
     struct fixture fixture;
@@ -193,7 +193,7 @@ static int stop_at_second(const struct hmreg_entry_info *entry, void *context)
     return ++*(int *)context == 2 ? -77 : 0;
 }
 
-static void visit__ends_it__its_result_comes_back(void **state)
+TEST(visit__ends_it__its_result_comes_back)
 {
     struct fixture fixture;
     int calls = 0;
@@ -222,7 +222,7 @@ static int use_the_library(const struct hmreg_entry_info *entry, void *context)
     return *count == 60; /* the entries that it gets may come after the last one, again and again */
 }
 
-static void visit__calls_the_library__no_deadlock(void **state)
+TEST(visit__calls_the_library__no_deadlock)
 {
     unsigned count = 0;
     struct fixture fixture;
@@ -236,7 +236,7 @@ static void visit__calls_the_library__no_deadlock(void **state)
     fixture_close(&fixture);
 }
 
-static void visit__null__lines_on_stderr(void **state)
+TEST(visit__null__lines_on_stderr)
 {
     char text[4096] = "";
     struct fixture fixture;
@@ -271,7 +271,7 @@ static void *get_it(void *arg)
     return NULL;
 }
 
-static void dump__during_a_registration__pending(void **state)
+TEST(dump__during_a_registration__pending)
 {
     const struct hmreg_entry_info *entry;
     pthread_t thread;
@@ -319,7 +319,7 @@ static int check(const struct hmreg_entry_info *entry, void *context)
     return 0;
 }
 
-static void dump__while_threads_get_and_invalidate__sane(void **state)
+TEST(dump__while_threads_get_and_invalidate__sane)
 {
     pthread_t threads[2];
     struct fixture fixture;
@@ -336,11 +336,4 @@ static void dump__while_threads_get_and_invalidate__sane(void **state)
     fixture_close(&fixture);
 }
 
-TEST_MAIN(TEST(dump__nothing_cached__nothing_shown),
-          TEST(dump__live_entries__all_that_is_known_of_them),
-          TEST(dump__unused__until_a_hit_and_after_eviction_passed_it),
-          TEST(dump__forgotten_and_uncached_in_use__ended),
-          TEST(dump__more_than_a_batch__each_once), TEST(visit__ends_it__its_result_comes_back),
-          TEST(visit__calls_the_library__no_deadlock), TEST(visit__null__lines_on_stderr),
-          TEST(dump__during_a_registration__pending),
-          TEST(dump__while_threads_get_and_invalidate__sane))
+TEST_MAIN()

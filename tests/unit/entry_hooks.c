@@ -133,7 +133,7 @@ static void hook_twice(const struct made *made, unsigned long result)
 
 /* ---- beginnings that are hooked --------------------------------------------------------- */
 
-static void hook__five_byte_instruction__replaced(void **state)
+TEST(hook__five_byte_instruction__replaced)
 {
     struct made made = MAKE(NO_FILLER, SEVEN);
 
@@ -141,14 +141,14 @@ static void hook__five_byte_instruction__replaced(void **state)
 }
 
 /* mov $7,%eax; ret: tracers set their probes on the first instruction */
-static void hook__first_instruction__never_replaced(void **state)
+TEST(hook__first_instruction__never_replaced)
 {
     struct made made = MAKE(NO_FILLER, 0xb8, 7, 0, 0, 0, 0xc3);
 
     check_refused(&made, "it is too short");
 }
 
-static void hook__instruction_across_words__replaced_in_steps(void **state)
+TEST(hook__instruction_across_words__replaced_in_steps)
 {
     const uint8_t seven[] = {SEVEN};
 
@@ -164,7 +164,7 @@ static void hook__instruction_across_words__replaced_in_steps(void **state)
 
 /* endbr64; push %rbp; mov %rsp,%rbp; push %rbx; sub $16,%rsp; mov %rdi,-16(%rbp);
  * lea (%rdi,%rsi),%rbx; sub $128,%rsp; mov %rbx,%rax; add $144,%rsp; pop %rbx; pop %rbp; ret */
-static void hook__after_pushes_and_stores__registers_restored(void **state)
+TEST(hook__after_pushes_and_stores__registers_restored)
 {
     struct made made =
         MAKE(NO_FILLER, 0xf3, 0x0f, 0x1e, 0xfa, 0x55, 0x48, 0x89, 0xe5, 0x53, 0x48, 0x83, 0xec, 16,
@@ -176,7 +176,7 @@ static void hook__after_pushes_and_stores__registers_restored(void **state)
 }
 
 /* push %rbx; mov %rdi,%rbx; mov %rbx,%rax; pop %rbx; ret */
-static void hook__short_instructions__by_a_pad(void **state)
+TEST(hook__short_instructions__by_a_pad)
 {
     static const uint8_t fillers[] = {INT3, NOP};
 
@@ -216,7 +216,7 @@ static unsigned long second_replacement(unsigned long a, unsigned long b)
 }
 
 /* Both are chosen for before either's branch is there. */
-static void hook__neighbours_with_one_pad__one_has_it(void **state)
+TEST(hook__neighbours_with_one_pad__one_has_it)
 {
     struct entry_hook hooks[2] = {{.replacement = address_of(first_replacement)},
                                   {.replacement = address_of(second_replacement)}};
@@ -238,7 +238,7 @@ static void hook__neighbours_with_one_pad__one_has_it(void **state)
 }
 
 /* The compiler's filler of several bytes before: nop; mov %rdi,%rax; ret */
-static void hook__long_nops_before__are_a_pad(void **state)
+TEST(hook__long_nops_before__are_a_pad)
 {
     struct made made = make_at((const uint8_t[]){0x66, 0x66, 0x2e, 0x0f, 0x1f, 0x84, 0, 0, 0, 0, 0,
                                                  0x90, 0x48, 0x89, 0xf8, 0xc3},
@@ -249,7 +249,7 @@ static void hook__long_nops_before__are_a_pad(void **state)
 }
 
 /* nop; mov 1(%rip),%rax; ret; the number */
-static void hook__operand_relative_to_the_instruction__moved(void **state)
+TEST(hook__operand_relative_to_the_instruction__moved)
 {
     struct made made =
         MAKE(NO_FILLER, 0x90, 0x48, 0x8b, 0x05, 1, 0, 0, 0, 0xc3, 0x39, 0x05, 0, 0, 0, 0, 0, 0);
@@ -258,7 +258,7 @@ static void hook__operand_relative_to_the_instruction__moved(void **state)
 }
 
 /* cmp $0,%rdi; je +7; lea 1(%rdi),%rax; ret; mov $7,%eax; ret, by a distance of four bytes */
-static void hook__conditional_branch__moved(void **state)
+TEST(hook__conditional_branch__moved)
 {
     struct made made = MAKE(NO_FILLER, 0x48, 0x83, 0xff, 0, 0x0f, 0x84, 5, 0, 0, 0, 0x48, 0x8d,
                             0x47, 1, 0xc3, SEVEN);
@@ -269,7 +269,7 @@ static void hook__conditional_branch__moved(void **state)
 
 /* je by a distance of one byte: test %rdi,%rdi is replaced where there is a pad, the branch is not
  * before the site. */
-static void hook__short_branch_after_the_site__stays(void **state)
+TEST(hook__short_branch_after_the_site__stays)
 {
     for (unsigned long a = 0; a < 10; a += 9) {
         struct made made = MAKE(INT3, 0x48, 0x85, 0xff, 0x74, 5, 0x48, 0x8d, 0x47, 1, 0xc3, SEVEN);
@@ -281,7 +281,7 @@ static void hook__short_branch_after_the_site__stays(void **state)
 /* ---- other hooks in the same place ------------------------------------------------------- */
 
 /* nop; jmp +11; ...; nop; mov $7,%eax; ret */
-static void hook__jump_to_another_function__followed(void **state)
+TEST(hook__jump_to_another_function__followed)
 {
     struct made near =
         MAKE(NO_FILLER, 0x90, 0xe9, 11, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, SEVEN);
@@ -293,7 +293,7 @@ static void hook__jump_to_another_function__followed(void **state)
 }
 
 /* nop; jmp *(%rip) with the address behind it; nop; movabs $address,%r11; jmp *%r11 */
-static void hook__jump_by_an_address__followed(void **state)
+TEST(hook__jump_by_an_address__followed)
 {
     struct made target = MAKE(NO_FILLER, SEVEN);
     uint8_t by_memory[15] = {0x90, 0xff, 0x25, 0, 0, 0, 0};
@@ -308,7 +308,7 @@ static void hook__jump_by_an_address__followed(void **state)
     check_hooked(&made, 0, 0, 7);
 }
 
-static void hook__hooked_by_another_since__both_called(void **state)
+TEST(hook__hooked_by_another_since__both_called)
 {
     struct made direct = MAKE(NO_FILLER, SEVEN);
     struct made pad = MAKE(INT3, 0x53, 0x48, 0x89, 0xfb, 0x48, 0x89, 0xd8, 0x5b, 0xc3);
@@ -317,7 +317,7 @@ static void hook__hooked_by_another_since__both_called(void **state)
     hook_twice(&pad, 7);
 }
 
-static void hook__beginning_restored_by_others__not_whole(void **state)
+TEST(hook__beginning_restored_by_others__not_whole)
 {
     struct made made = MAKE(NO_FILLER, SEVEN);
     const uint8_t seven[] = {SEVEN};
@@ -329,7 +329,7 @@ static void hook__beginning_restored_by_others__not_whole(void **state)
     assert_int_equal(made.call(0, 0), 7);
 }
 
-static void hook__removed_and_installed_again__same_original(void **state)
+TEST(hook__removed_and_installed_again__same_original)
 {
     struct made made = MAKE(INT3, 0x53, 0x48, 0x89, 0xfb, 0x48, 0x89, 0xd8, 0x5b, 0xc3);
 
@@ -348,7 +348,7 @@ static void hook__removed_and_installed_again__same_original(void **state)
 
 /* ---- beginnings that are refused -------------------------------------------------------- */
 
-static void hook__too_short__refused(void **state)
+TEST(hook__too_short__refused)
 {
     struct made nothing = MAKE(NO_FILLER, 0xc3);
     struct made zero = MAKE(NO_FILLER, 0x31, 0xc0, 0xc3);
@@ -358,7 +358,7 @@ static void hook__too_short__refused(void **state)
 }
 
 /* mov %esi,(%rdi), which is no frame; mov %esi,%edi, an argument; call; loop; and $-16,%rsp */
-static void hook__instruction_that_cannot_be_undone__refused(void **state)
+TEST(hook__instruction_that_cannot_be_undone__refused)
 {
     struct made store = MAKE(NO_FILLER, 0x89, 0x37, SEVEN);
     struct made argument = MAKE(NO_FILLER, 0x89, 0xf7, SEVEN);
@@ -377,14 +377,14 @@ static void hook__instruction_that_cannot_be_undone__refused(void **state)
     check_refused(&frame, "no instruction");
 }
 
-static void hook__breakpoint__refused(void **state)
+TEST(hook__breakpoint__refused)
 {
     struct made made = MAKE(NO_FILLER, INT3, SEVEN);
 
     check_refused(&made, "a breakpoint");
 }
 
-static void hook__no_instruction__refused(void **state)
+TEST(hook__no_instruction__refused)
 {
     struct made made = MAKE(NO_FILLER, 0x06, SEVEN);
 
@@ -392,7 +392,7 @@ static void hook__no_instruction__refused(void **state)
 }
 
 /* push %rbx; 1: add $1,%rdi; jne 1b; pop %rbx; ret */
-static void hook__branch_to_the_site__refused(void **state)
+TEST(hook__branch_to_the_site__refused)
 {
     struct made made = MAKE(NO_FILLER, 0x53, 0x48, 0x81, 0xc7, 1, 0, 0, 0, 0x75, 0xf7, 0x5b, 0xc3);
 
@@ -400,7 +400,7 @@ static void hook__branch_to_the_site__refused(void **state)
 }
 
 /* push %rbp; push %rbx, and then no code */
-static void hook__end_of_the_mapping__refused(void **state)
+TEST(hook__end_of_the_mapping__refused)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
     struct made made = {.size = page};
@@ -423,7 +423,7 @@ static void hook__end_of_the_mapping__refused(void **state)
 #define NO_FILLER 0
 #define SEVEN     WORD(0xd28000e0u), WORD(0xd65f03c0u) /* mov x0,#7; ret */
 
-static void hook__plain_instruction__replaced(void **state)
+TEST(hook__plain_instruction__replaced)
 {
     struct made made = MAKE(NO_FILLER, SEVEN);
 
@@ -431,7 +431,7 @@ static void hook__plain_instruction__replaced(void **state)
 }
 
 /* bti c; paciasp ... autiasp */
-static void hook__landing_instruction__stays(void **state)
+TEST(hook__landing_instruction__stays)
 {
     struct made bti = MAKE(NO_FILLER, WORD(0xd503245fu), SEVEN);
     struct made signs =
@@ -442,7 +442,7 @@ static void hook__landing_instruction__stays(void **state)
     check_hooked(&signs, 1, 2, 7);
 }
 
-static void hook__branch_to_another_function__followed(void **state)
+TEST(hook__branch_to_another_function__followed)
 {
     struct made made =
         MAKE(NO_FILLER, WORD(0x14000004u), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, SEVEN);
@@ -451,7 +451,7 @@ static void hook__branch_to_another_function__followed(void **state)
 }
 
 /* adr, adrp, ldr, cbz, tbz, bl, b.eq */
-static void hook__instruction_relative_to_itself__refused(void **state)
+TEST(hook__instruction_relative_to_itself__refused)
 {
     static const uint32_t words[] = {0x10000000, 0x90000000, 0x58000000, 0x34000000,
                                      0x36000000, 0x94000001, 0x54000000};
@@ -463,7 +463,7 @@ static void hook__instruction_relative_to_itself__refused(void **state)
     }
 }
 
-static void hook__breakpoint__refused(void **state)
+TEST(hook__breakpoint__refused)
 {
     struct made made = MAKE(NO_FILLER, WORD(0xd4200000u), SEVEN);
 
@@ -513,7 +513,7 @@ LIST(test_undone, "adr x9,.+8; adrp x16,.; add x29,sp,#16; cmp x0,#1; and x10,x0
                   "ldrh w9,[sp,#16]; str x0,[sp,#32]; str d0,[sp,#40]; stp x0,x1,[sp,#32];"
                   "stp d0,d1,[sp,#32]; mov x30,x0");
 
-static void hook__instructions_that_are_undone__site_behind(void **state)
+TEST(hook__instructions_that_are_undone__site_behind)
 {
     size_t count = (size_t)(test_undone_end - test_undone);
 
@@ -537,7 +537,7 @@ LIST(test_not_undone,
      "ldr x9,[x0,#8]!; ldp x9,x10,[sp]; stp x0,x1,[sp],#16; hint #34; paciasp; svc #0; brk #1;"
      "ret; br x9; blr x9; bl .; cbz x0,.+8; tbz x0,#1,.+8; b.eq .+8; b .+8; .inst 0x58000049");
 
-static void hook__instruction_that_cannot_be_undone__nearer_site(void **state)
+TEST(hook__instruction_that_cannot_be_undone__nearer_site)
 {
     size_t count = (size_t)(test_not_undone_end - test_not_undone);
 
@@ -552,7 +552,7 @@ static void hook__instruction_that_cannot_be_undone__nearer_site(void **state)
 LIST(test_vectors, "stp x29,x30,[sp,#-48]!; mov x29,sp; stp d21,d22,[sp,#16]; mov x21,x0;"
                    "mov x0,#7; ldp x29,x30,[sp],#48; ret");
 
-static void hook__vector_register_stored__general_one_is_not(void **state)
+TEST(hook__vector_register_stored__general_one_is_not)
 {
     struct made made = make_at((const uint8_t *)test_vectors, 28, NO_FILLER, PLACE);
 
@@ -569,7 +569,7 @@ LIST(test_outside,
      BRANCHES("b .-20") BRANCHES("bl .+4") BRANCHES("b.eq .-20") BRANCHES("cbz x0,.+4")
          BRANCHES("cbnz w0,.-20") BRANCHES("tbz x0,#1,.+4") BRANCHES("tbnz x0,#33,.-20"));
 
-static void hook__branch_behind_the_beginning__nearer_site(void **state)
+TEST(hook__branch_behind_the_beginning__nearer_site)
 {
     for (size_t i = 0; i < 7; i++) {
         struct made inside = make_at((const uint8_t *)&test_inside[8 * i], 32, NO_FILLER, PLACE);
@@ -581,7 +581,7 @@ static void hook__branch_behind_the_beginning__nearer_site(void **state)
 }
 
 /* bti c; 1: mov x0,#7; cbz x0,1b; ret */
-static void hook__branch_behind_the_landing_instruction__refused(void **state)
+TEST(hook__branch_behind_the_landing_instruction__refused)
 {
     struct made made =
         MAKE(NO_FILLER, WORD(0xd503245fu), WORD(0xd28000e0u), WORD(0xb4ffffe0u), WORD(0xd65f03c0u));
@@ -607,14 +607,14 @@ __asm__(".pushsection .text\n.balign 1024\n"
 unsigned long test_long(unsigned long a, unsigned long b);
 unsigned long test_falls(unsigned long a, unsigned long b);
 
-static void hook__size_in_the_symbol_table__respected(void **state)
+TEST(hook__size_in_the_symbol_table__respected)
 {
     check_site(&(struct made){.call = test_long}, 0, "long", 0);
     check_site(&(struct made){.call = test_falls}, CODE_BRANCH, "short", 0);
     check_hooked(&(struct made){.call = test_falls}, 0, 0, 7);
 }
 
-static void hook__hooked_by_another_since__both_called(void **state)
+TEST(hook__hooked_by_another_since__both_called)
 {
     struct made behind = make_opened(0xaa0003f3); /* mov x19,x0 */
     struct made first = MAKE(NO_FILLER, SEVEN);
@@ -624,7 +624,7 @@ static void hook__hooked_by_another_since__both_called(void **state)
 }
 #endif
 
-static void hook__no_code__refused(void **state)
+TEST(hook__no_code__refused)
 {
     need_hooks();
     hook = (struct entry_hook){.function = NULL};
@@ -695,7 +695,7 @@ static void hook_while_called(const struct made *made, unsigned long result)
     assert_false(atomic_load(&wrong));
 }
 
-static void hook__eight_threads_and_handlers__none_between(void **state)
+TEST(hook__eight_threads_and_handlers__none_between)
 {
 #if defined(__x86_64__)
     const uint8_t seven[] = {SEVEN};
@@ -717,31 +717,4 @@ static void hook__eight_threads_and_handlers__none_between(void **state)
 #endif
 }
 
-TEST_MAIN(
-#if defined(__x86_64__)
-    TEST(hook__five_byte_instruction__replaced), TEST(hook__first_instruction__never_replaced),
-    TEST(hook__instruction_across_words__replaced_in_steps),
-    TEST(hook__after_pushes_and_stores__registers_restored),
-    TEST(hook__short_instructions__by_a_pad), TEST(hook__long_nops_before__are_a_pad),
-    TEST(hook__neighbours_with_one_pad__one_has_it),
-    TEST(hook__operand_relative_to_the_instruction__moved), TEST(hook__conditional_branch__moved),
-    TEST(hook__short_branch_after_the_site__stays), TEST(hook__jump_to_another_function__followed),
-    TEST(hook__jump_by_an_address__followed), TEST(hook__hooked_by_another_since__both_called),
-    TEST(hook__beginning_restored_by_others__not_whole),
-    TEST(hook__removed_and_installed_again__same_original), TEST(hook__too_short__refused),
-    TEST(hook__instruction_that_cannot_be_undone__refused), TEST(hook__breakpoint__refused),
-    TEST(hook__no_instruction__refused), TEST(hook__branch_to_the_site__refused),
-    TEST(hook__end_of_the_mapping__refused),
-#else
-    TEST(hook__plain_instruction__replaced), TEST(hook__landing_instruction__stays),
-    TEST(hook__branch_to_another_function__followed),
-    TEST(hook__instruction_relative_to_itself__refused), TEST(hook__breakpoint__refused),
-    TEST(hook__instructions_that_are_undone__site_behind),
-    TEST(hook__instruction_that_cannot_be_undone__nearer_site),
-    TEST(hook__vector_register_stored__general_one_is_not),
-    TEST(hook__branch_behind_the_beginning__nearer_site),
-    TEST(hook__branch_behind_the_landing_instruction__refused),
-    TEST(hook__size_in_the_symbol_table__respected),
-    TEST(hook__hooked_by_another_since__both_called),
-#endif
-    TEST(hook__no_code__refused), TEST(hook__eight_threads_and_handlers__none_between))
+TEST_MAIN()

@@ -159,7 +159,7 @@ static bool redirect(const struct made *made, unsigned sort)
 #define SUM  (30 + 12)
 #define BOTH (SUM + BY_HOOK + BY_REDIRECT)
 
-static void before__jump_into_another_library__hooked_there(void **state)
+TEST(before__jump_into_another_library__hooked_there)
 {
     load();
     for (unsigned sort = 0; sort < JUMPS; sort++) {
@@ -185,7 +185,7 @@ static void before__jump_into_another_library__hooked_there(void **state)
     }
 }
 
-static void before__other_library_closed__stays(void **state)
+TEST(before__other_library_closed__stays)
 {
     struct made made = make_sum();
 
@@ -200,7 +200,7 @@ static void before__other_library_closed__stays(void **state)
     assert_int_equal(made.call(30, 12), SUM + BY_REDIRECT);
 }
 
-static void before__removed_and_the_jump_is_gone__not_installed_there_again(void **state)
+TEST(before__removed_and_the_jump_is_gone__not_installed_there_again)
 {
     struct made made = make_sum();
     uint8_t own[COVERED];
@@ -218,7 +218,7 @@ static void before__removed_and_the_jump_is_gone__not_installed_there_again(void
     assert_non_null(strstr(hook.why, "other code has changed it"));
 }
 
-static void after__jump_over_the_beginning__both_called(void **state)
+TEST(after__jump_over_the_beginning__both_called)
 {
     load();
     for (unsigned sort = 0; sort < JUMPS; sort++) {
@@ -466,17 +466,11 @@ static void check_shape(const struct shape *shape)
     check_call(shape, &made, shape->result);
 }
 
-static void after__ucx_covers_what_it_can__both_called(void **state)
+TEST(after__ucx_covers_what_it_can__both_called)
 {
     for (size_t i = 0; i < sizeof(shapes) / sizeof(shapes[0]); i++)
         check_shape(&shapes[i]);
 }
 #endif
 
-TEST_MAIN(TEST(before__jump_into_another_library__hooked_there),
-          TEST(before__other_library_closed__stays),
-          TEST(before__removed_and_the_jump_is_gone__not_installed_there_again),
-#if defined(__aarch64__)
-          TEST(after__ucx_covers_what_it_can__both_called),
-#endif
-          TEST(after__jump_over_the_beginning__both_called))
+TEST_MAIN()

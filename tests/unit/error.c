@@ -9,7 +9,7 @@
 #include <setjmp.h>
 #include <string.h>
 
-static void fail__records_code_and_sentence(void **state)
+TEST(fail__records_code_and_sentence)
 {
     assert_int_equal(hmreg_fail(-EINVAL, "len is %d", 0), -EINVAL);
     assert_int_equal(hmreg_last_error()->code, -EINVAL);
@@ -17,14 +17,14 @@ static void fail__records_code_and_sentence(void **state)
     assert_string_equal(hmreg_last_error()->source, "hmreg");
 }
 
-static void fail_vendor__keeps_vendor_words(void **state)
+TEST(fail_vendor__keeps_vendor_words)
 {
     hmreg_fail_vendor(-EIO, "cuda", 999, "CUDA_ERROR_UNKNOWN", "cuInit failed");
     assert_int_equal(hmreg_last_error()->vendor_code, 999);
     assert_string_equal(hmreg_last_error()->vendor_text, "CUDA_ERROR_UNKNOWN");
 }
 
-static void fail__may_quote_the_error_it_replaces(void **state)
+TEST(fail__may_quote_the_error_it_replaces)
 {
     hmreg_fail(-EIO, "first");
     hmreg_fail(-EIO, "second, after: %s", hmreg_last_error()->text);
@@ -38,7 +38,7 @@ static void *other_thread(void *arg)
     return NULL;
 }
 
-static void last_error__is_per_thread(void **state)
+TEST(last_error__is_per_thread)
 {
     pthread_t thread;
 
@@ -48,7 +48,7 @@ static void last_error__is_per_thread(void **state)
     assert_string_equal(hmreg_last_error()->text, "ours");
 }
 
-static void strerror__knows_libfabrics_errors_in_both_signs(void **state)
+TEST(strerror__knows_libfabrics_errors_in_both_signs)
 {
     assert_string_equal(hmreg_strerror(-HMREG_ENOKEY), hmreg_strerror(HMREG_ENOKEY));
     assert_string_not_equal(hmreg_strerror(HMREG_EBADFLAGS), "Unknown error");
@@ -57,7 +57,7 @@ static void strerror__knows_libfabrics_errors_in_both_signs(void **state)
     assert_string_equal(hmreg_strerror(INT32_MIN), "Unknown error");
 }
 
-static void guard__failure_that_is_not_the_callers__the_error_before(void **state)
+TEST(guard__failure_that_is_not_the_callers__the_error_before)
 {
     struct hmreg_error_guard guard;
 
@@ -71,7 +71,7 @@ static void guard__failure_that_is_not_the_callers__the_error_before(void **stat
     assert_string_equal(hmreg_last_error()->text, "ours");
 }
 
-static void guard__failure_that_is_the_callers__stays(void **state)
+TEST(guard__failure_that_is_the_callers__stays)
 {
     struct hmreg_error_guard guard;
 
@@ -83,7 +83,7 @@ static void guard__failure_that_is_the_callers__stays(void **state)
 }
 
 /* The inner error is overwritten before and after the outer one. */
-static void guard__inside_another__each_has_its_own_before(void **state)
+TEST(guard__inside_another__each_has_its_own_before)
 {
     struct hmreg_error_guard outer, inner;
 
@@ -100,7 +100,7 @@ static void guard__inside_another__each_has_its_own_before(void **state)
     assert_string_equal(hmreg_last_error()->text, "ours");
 }
 
-static void guard__error_put_back_inside__is_an_error_too(void **state)
+TEST(guard__error_put_back_inside__is_an_error_too)
 {
     struct hmreg_error_guard guard;
     struct hmreg_error other;
@@ -140,7 +140,7 @@ __attribute__((noinline)) static bool fails_without_writing(void)
     return same;
 }
 
-static void guard__left_by_a_jump__its_memory_is_not_written(void **state)
+TEST(guard__left_by_a_jump__its_memory_is_not_written)
 {
     struct hmreg_error_guard guard;
 
@@ -154,7 +154,7 @@ static void guard__left_by_a_jump__its_memory_is_not_written(void **state)
 }
 
 /* Each call that is left fails before the jump. */
-static void guard__after_very_many_jumps__still_restores(void **state)
+TEST(guard__after_very_many_jumps__still_restores)
 {
     struct hmreg_error_guard guard;
 
@@ -170,7 +170,7 @@ static void guard__after_very_many_jumps__still_restores(void **state)
 }
 
 /* The failure in a guard is kept for its caller whether or not one before it is. */
-static void guard__many_failures_in_turn__do_not_reach_the_outer_one(void **state)
+TEST(guard__many_failures_in_turn__do_not_reach_the_outer_one)
 {
     struct hmreg_error_guard outer, guard;
 
@@ -187,7 +187,7 @@ static void guard__many_failures_in_turn__do_not_reach_the_outer_one(void **stat
 }
 
 /* Those within as many failures lose what they kept; the innermost do not. */
-static void guard__within_too_many_failures__restores_nothing(void **state)
+TEST(guard__within_too_many_failures__restores_nothing)
 {
     struct hmreg_error_guard guards[20];
     int i;
@@ -205,7 +205,7 @@ static void guard__within_too_many_failures__restores_nothing(void **state)
     assert_string_not_equal(hmreg_last_error()->text, "before 0");
 }
 
-static void guard__within_very_many__the_outermost_restore(void **state)
+TEST(guard__within_very_many__the_outermost_restore)
 {
     struct hmreg_error_guard guards[100];
 
@@ -276,12 +276,12 @@ static int code_at_exit(void *(*thread_of)(void *arg), void (*destructor)(void *
     return code;
 }
 
-static void last_error__of_a_thread_that_ends__can_be_set_in_destructors(void **state)
+TEST(last_error__of_a_thread_that_ends__can_be_set_in_destructors)
 {
     assert_int_equal(code_at_exit(fail_and_leave, fail_at_exit), -EIO);
 }
 
-static void guard__of_a_thread_that_ends_after_a_jump__can_end_in_destructors(void **state)
+TEST(guard__of_a_thread_that_ends_after_a_jump__can_end_in_destructors)
 {
     hmreg_fail(-EPERM, "the errors' key is the first, and so is its destructor");
     assert_int_equal(code_at_exit(jump_fail_and_leave, guard_at_exit), -EIO);
@@ -297,14 +297,14 @@ static void take_free_keys(void)
         assert_int_equal(pthread_key_create(&key, NULL), 0);
 }
 
-static void guard__of_a_thread_whose_errors_are_freed__restores_none(void **state)
+TEST(guard__of_a_thread_whose_errors_are_freed__restores_none)
 {
     hmreg_fail(-EPERM, "the errors' key is made");
     take_free_keys();
     assert_int_equal(code_at_exit(fail_and_leave, guard_and_restore_at_exit), 0);
 }
 
-static void restore__of_no_error__is_none(void **state)
+TEST(restore__of_no_error__is_none)
 {
     struct hmreg_error none = {.source = "hmreg"};
 
@@ -314,19 +314,4 @@ static void restore__of_no_error__is_none(void **state)
     assert_string_equal(hmreg_last_error()->text, "");
 }
 
-TEST_MAIN(TEST(last_error__of_a_thread_that_ends__can_be_set_in_destructors),
-          TEST(guard__of_a_thread_whose_errors_are_freed__restores_none),
-          TEST(restore__of_no_error__is_none), TEST(fail__records_code_and_sentence),
-          TEST(fail_vendor__keeps_vendor_words), TEST(fail__may_quote_the_error_it_replaces),
-          TEST(last_error__is_per_thread),
-          TEST(guard__failure_that_is_not_the_callers__the_error_before),
-          TEST(guard__failure_that_is_the_callers__stays),
-          TEST(guard__inside_another__each_has_its_own_before),
-          TEST(guard__error_put_back_inside__is_an_error_too),
-          TEST(guard__left_by_a_jump__its_memory_is_not_written),
-          TEST(guard__within_very_many__the_outermost_restore),
-          TEST(guard__after_very_many_jumps__still_restores),
-          TEST(guard__many_failures_in_turn__do_not_reach_the_outer_one),
-          TEST(guard__within_too_many_failures__restores_nothing),
-          TEST(guard__of_a_thread_that_ends_after_a_jump__can_end_in_destructors),
-          TEST(strerror__knows_libfabrics_errors_in_both_signs))
+TEST_MAIN()

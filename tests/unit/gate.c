@@ -28,7 +28,7 @@ static struct gate *open_hooked(void)
     return gate;
 }
 
-static void mark_pending__of_many__all_that_use_hooks(void **state)
+TEST(mark_pending__of_many__all_that_use_hooks)
 {
     struct gate *gates[MANY];
 
@@ -45,7 +45,7 @@ static void mark_pending__of_many__all_that_use_hooks(void **state)
         gate_close(gates[i]);
 }
 
-static void open__where_one_was_closed_pending__live_and_nothing_else(void **state)
+TEST(open__where_one_was_closed_pending__live_and_nothing_else)
 {
     struct gate *first = open_hooked(), *second;
 
@@ -64,7 +64,7 @@ static void open__where_one_was_closed_pending__live_and_nothing_else(void **sta
     gate_close(second);
 }
 
-static void drain__change_comes_meanwhile__drains_again(void **state)
+TEST(drain__change_comes_meanwhile__drains_again)
 {
     struct gate *gate = open_hooked();
 
@@ -83,7 +83,7 @@ static void drain__change_comes_meanwhile__drains_again(void **state)
     gate_close(gate);
 }
 
-static void mark_pending__a_notice__only_gates_of_its_library(void **state)
+TEST(mark_pending__a_notice__only_gates_of_its_library)
 {
     struct gate *its = open_hooked(), *others = open_hooked();
 
@@ -97,7 +97,7 @@ static void mark_pending__a_notice__only_gates_of_its_library(void **state)
 }
 
 /* Another domain may have reused the gate between the two. */
-static void reading__gate_opened_anew_meanwhile__is_not_left_reading(void **state)
+TEST(reading__gate_opened_anew_meanwhile__is_not_left_reading)
 {
     struct gate *gate = gate_open(), *hooked = open_hooked();
 
@@ -138,7 +138,7 @@ static void *come_and_go(void *arg)
     return arg;
 }
 
-static void mark_pending__while_others_come_and_go__reaches_what_stays(void **state)
+TEST(mark_pending__while_others_come_and_go__reaches_what_stays)
 {
     struct gate *stays = open_hooked(), *plain = gate_open();
     pthread_t marks, comes;
@@ -180,7 +180,7 @@ static int childs_part(const struct gate *parents)
     return state_of(own) == (GATE_LIVE | GATE_PENDING) && !state_of(parents) ? 0 : 3;
 }
 
-static void open__in_a_forked_child__parents_stay_dead(void **state)
+TEST(open__in_a_forked_child__parents_stay_dead)
 {
     struct gate *gate = open_hooked();
     int status;
@@ -194,10 +194,4 @@ static void open__in_a_forked_child__parents_stay_dead(void **state)
     gate_close(gate);
 }
 
-TEST_MAIN(TEST(mark_pending__of_many__all_that_use_hooks),
-          TEST(open__where_one_was_closed_pending__live_and_nothing_else),
-          TEST(drain__change_comes_meanwhile__drains_again),
-          TEST(mark_pending__a_notice__only_gates_of_its_library),
-          TEST(reading__gate_opened_anew_meanwhile__is_not_left_reading),
-          TEST(mark_pending__while_others_come_and_go__reaches_what_stays),
-          TEST(open__in_a_forked_child__parents_stay_dead))
+TEST_MAIN()

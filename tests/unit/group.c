@@ -90,7 +90,7 @@ static void check_nothing_stays(struct fixture *fixture, int fds)
 
 /* ---- opening ---------------------------------------------------------------------------- */
 
-static void group_open__wrong_arguments__refused(void **state)
+TEST(group_open__wrong_arguments__refused)
 {
     struct hmreg_group_config config = {.size = sizeof(config)};
     struct hmreg_domain_config domain = {.size = sizeof(domain), .order = {HMREG_PATH_DMABUF}};
@@ -126,7 +126,7 @@ static void group_open__wrong_arguments__refused(void **state)
     close_fixture(&fixture);
 }
 
-static void group_open__member_of_another_lib__inval(void **state)
+TEST(group_open__member_of_another_lib__inval)
 {
     struct hmreg_domain *out = NULL;
     struct fixture fixture;
@@ -139,7 +139,7 @@ static void group_open__member_of_another_lib__inval(void **state)
     close_fixture(&fixture);
 }
 
-static void group_open__member_completes_in_a_queue__opnotsupp(void **state)
+TEST(group_open__member_completes_in_a_queue__opnotsupp)
 {
     struct provider_caps caps = script_caps;
     struct hmreg_domain *out = NULL;
@@ -153,7 +153,7 @@ static void group_open__member_completes_in_a_queue__opnotsupp(void **state)
     close_fixture(&fixture);
 }
 
-static void group_open__allocation_fails__enomem_and_nothing_stays(void **state)
+TEST(group_open__allocation_fails__enomem_and_nothing_stays)
 {
     struct hmreg_domain *group = NULL;
     struct fixture fixture;
@@ -172,7 +172,7 @@ static void group_open__allocation_fails__enomem_and_nothing_stays(void **state)
     close_fixture(&fixture);
 }
 
-static void group__members_differ__the_sum_of_their_demands(void **state)
+TEST(group__members_differ__the_sum_of_their_demands)
 {
     struct provider_caps caps = {.fabric = "a fabric whose name is longer than the others",
                                  .mr_mode = HMREG_MR_PROV_KEY | HMREG_MR_ALLOCATED,
@@ -209,7 +209,7 @@ static void group__members_differ__the_sum_of_their_demands(void **state)
     close_fixture(&fixture);
 }
 
-static void member__of_an_open_group__stays_open_and_usable(void **state)
+TEST(member__of_an_open_group__stays_open_and_usable)
 {
     struct hmreg_mr *mr = NULL;
     struct fixture fixture;
@@ -229,7 +229,7 @@ static void member__of_an_open_group__stays_open_and_usable(void **state)
 
 /* ---- registering ------------------------------------------------------------------------ */
 
-static void reg__host_memory__a_rail_on_each_member(void **state)
+TEST(reg__host_memory__a_rail_on_each_member)
 {
     struct hmreg_segment_info piece = {.size = sizeof(piece)};
     struct hmreg_mr_info info = {.size = sizeof(info)};
@@ -267,7 +267,7 @@ static void reg__host_memory__a_rail_on_each_member(void **state)
     close_fixture(&fixture);
 }
 
-static void reg__device_memory__one_question_and_one_export_for_all(void **state)
+TEST(reg__device_memory__one_question_and_one_export_for_all)
 {
     static const size_t sizes[] = {1, 2, 8};
 
@@ -294,7 +294,7 @@ static void reg__device_memory__one_question_and_one_export_for_all(void **state
     }
 }
 
-static void reg__vendor_exports_nothing__asked_once(void **state)
+TEST(reg__vendor_exports_nothing__asked_once)
 {
     struct hmreg_explanation why = {.size = sizeof(why)};
     struct hmreg_mr *mr = NULL;
@@ -323,7 +323,7 @@ static void reg__vendor_exports_nothing__asked_once(void **state)
 }
 
 /* Each member's own order: dmabuf on the first, a mapping on the second, of the same export. */
-static void reg__members_have_paths_of_their_own__each_its_path(void **state)
+TEST(reg__members_have_paths_of_their_own__each_its_path)
 {
     struct hmreg_domain_config config = {.size = sizeof(config),
                                          .order = {HMREG_PATH_PEERMEM, HMREG_PATH_MAPPED}};
@@ -359,7 +359,7 @@ static void reg__members_have_paths_of_their_own__each_its_path(void **state)
     close_fixture(&fixture);
 }
 
-static void reg__member_chooses_its_keys__all_keys_are_the_librarys(void **state)
+TEST(reg__member_chooses_its_keys__all_keys_are_the_librarys)
 {
     struct provider_caps caps = script_caps;
     struct hmreg_mr *mr = NULL;
@@ -378,7 +378,7 @@ static void reg__member_chooses_its_keys__all_keys_are_the_librarys(void **state
     close_fixture(&fixture);
 }
 
-static void reg__beyond_the_smallest_member__refused_before_any(void **state)
+TEST(reg__beyond_the_smallest_member__refused_before_any)
 {
     struct provider_caps caps = script_caps;
     struct iovec iov[2];
@@ -401,7 +401,7 @@ static void reg__beyond_the_smallest_member__refused_before_any(void **state)
 
 /* ---- failures --------------------------------------------------------------------------- */
 
-static void reg__a_member_fails__nothing_stays_and_it_is_named(void **state)
+TEST(reg__a_member_fails__nothing_stays_and_it_is_named)
 {
     for (unsigned k = 0; k < MOST; k++)
         for (int device = 0; device < 2; device++) {
@@ -426,7 +426,7 @@ static void reg__a_member_fails__nothing_stays_and_it_is_named(void **state)
         }
 }
 
-static void reg__key_in_use_on_a_member__nothing_stays(void **state)
+TEST(reg__key_in_use_on_a_member__nothing_stays)
 {
     struct hmreg_mr *other = NULL, *mr = NULL;
     struct fixture fixture;
@@ -462,7 +462,7 @@ static void fail_each_allocation(struct fixture *fixture, void *addr, size_t len
     assert_ok(hmreg_mr_close(mr));
 }
 
-static void reg__allocation_fails__each_time_nothing_stays(void **state)
+TEST(reg__allocation_fails__each_time_nothing_stays)
 {
     for (int which = 0; which < 3; which++) {
         struct fixture fixture;
@@ -475,7 +475,7 @@ static void reg__allocation_fails__each_time_nothing_stays(void **state)
     }
 }
 
-static void reg__every_path_refused_on_a_member__explained(void **state)
+TEST(reg__every_path_refused_on_a_member__explained)
 {
     struct hmreg_domain_config config = {.size = sizeof(config), .order = {HMREG_PATH_PEERMEM}};
     struct hmreg_explanation why = {.size = sizeof(why)};
@@ -496,7 +496,7 @@ static void reg__every_path_refused_on_a_member__explained(void **state)
 
 /* ---- as many as can --------------------------------------------------------------------- */
 
-static void partial__a_member_fails__the_others_and_its_reason(void **state)
+TEST(partial__a_member_fails__the_others_and_its_reason)
 {
     for (unsigned k = 0; k < 3; k++) {
         struct hmreg_mr *mr = NULL;
@@ -524,7 +524,7 @@ static void partial__a_member_fails__the_others_and_its_reason(void **state)
     }
 }
 
-static void partial__all_members_fail__the_first_ones_error(void **state)
+TEST(partial__all_members_fail__the_first_ones_error)
 {
     struct hmreg_mr *mr = NULL;
     struct fixture fixture;
@@ -538,7 +538,7 @@ static void partial__all_members_fail__the_first_ones_error(void **state)
 
 /* What is short now is no property of the rail: a get evicts, and the call fails if that is in
  * vain. */
-static void partial__memory_is_short__fails(void **state)
+TEST(partial__memory_is_short__fails)
 {
     static const int codes[] = {-ENOMEM, -ENOSPC};
 
@@ -556,7 +556,7 @@ static void partial__memory_is_short__fails(void **state)
 
 /* ---- a subset --------------------------------------------------------------------------- */
 
-static void regattr__some_rails__only_those(void **state)
+TEST(regattr__some_rails__only_those)
 {
     struct hmreg_mr_attr attr = {.size = sizeof(attr), .iov_count = 1, .access = HMREG_ACCESS_ALL};
     struct hmreg_mr *mr = NULL;
@@ -590,7 +590,7 @@ static void regattr__some_rails__only_those(void **state)
     close_fixture(&fixture);
 }
 
-static void regattr__a_callers_dmabuf__imported_by_each_and_not_exported(void **state)
+TEST(regattr__a_callers_dmabuf__imported_by_each_and_not_exported)
 {
     struct hmreg_mr_dmabuf dmabuf = {.offset = 256, .len = 64, .base_addr = NULL};
     struct hmreg_mr_attr attr = {
@@ -642,7 +642,7 @@ static void unclaim_segments(char *addr, size_t page)
 }
 
 /* Each rail is a composite; the vendor is asked as often as for one domain. */
-static void reg__range_of_several_segments__divided_and_exported_once(void **state)
+TEST(reg__range_of_several_segments__divided_and_exported_once)
 {
     unsigned resolves = 0, exports = 0;
 
@@ -678,7 +678,7 @@ static void reg__range_of_several_segments__divided_and_exported_once(void **sta
     }
 }
 
-static void regsgl__on_a_group__each_rail_as_its_member_takes_them(void **state)
+TEST(regsgl__on_a_group__each_rail_as_its_member_takes_them)
 {
     struct provider_caps caps = script_caps;
     struct hmreg_segment segments[2];
@@ -708,7 +708,7 @@ static void regsgl__on_a_group__each_rail_as_its_member_takes_them(void **state)
 
 /* ---- what is for a rail ----------------------------------------------------------------- */
 
-static void calls__that_are_for_one_rail__refused_on_the_region(void **state)
+TEST(calls__that_are_for_one_rail__refused_on_the_region)
 {
     struct hmreg_remote *remote = (void *)1;
     struct hmreg_mr *mr = NULL;
@@ -734,7 +734,7 @@ static void calls__that_are_for_one_rail__refused_on_the_region(void **state)
     close_fixture(&fixture);
 }
 
-static void close__a_rail_is_busy__only_another_close(void **state)
+TEST(close__a_rail_is_busy__only_another_close)
 {
     struct hmreg_mr *mr = NULL;
     struct fixture fixture;
@@ -756,27 +756,4 @@ static void close__a_rail_is_busy__only_another_close(void **state)
     close_fixture(&fixture);
 }
 
-TEST_MAIN(TEST(group_open__wrong_arguments__refused),
-          TEST(group_open__member_of_another_lib__inval),
-          TEST(group_open__member_completes_in_a_queue__opnotsupp),
-          TEST(group_open__allocation_fails__enomem_and_nothing_stays),
-          TEST(group__members_differ__the_sum_of_their_demands),
-          TEST(member__of_an_open_group__stays_open_and_usable),
-          TEST(reg__host_memory__a_rail_on_each_member),
-          TEST(reg__device_memory__one_question_and_one_export_for_all),
-          TEST(reg__vendor_exports_nothing__asked_once),
-          TEST(reg__members_have_paths_of_their_own__each_its_path),
-          TEST(reg__member_chooses_its_keys__all_keys_are_the_librarys),
-          TEST(reg__beyond_the_smallest_member__refused_before_any),
-          TEST(reg__a_member_fails__nothing_stays_and_it_is_named),
-          TEST(reg__key_in_use_on_a_member__nothing_stays),
-          TEST(reg__allocation_fails__each_time_nothing_stays),
-          TEST(reg__every_path_refused_on_a_member__explained),
-          TEST(partial__a_member_fails__the_others_and_its_reason),
-          TEST(partial__all_members_fail__the_first_ones_error),
-          TEST(partial__memory_is_short__fails), TEST(regattr__some_rails__only_those),
-          TEST(regattr__a_callers_dmabuf__imported_by_each_and_not_exported),
-          TEST(reg__range_of_several_segments__divided_and_exported_once),
-          TEST(regsgl__on_a_group__each_rail_as_its_member_takes_them),
-          TEST(calls__that_are_for_one_rail__refused_on_the_region),
-          TEST(close__a_rail_is_busy__only_another_close))
+TEST_MAIN()

@@ -76,7 +76,7 @@ static unsigned regions(void)
 
 /* ---- hits ------------------------------------------------------------------------------- */
 
-static void get__again__one_entry_for_all_rails(void **state)
+TEST(get__again__one_entry_for_all_rails)
 {
     struct hmreg_mr *first, *second;
     struct group group;
@@ -101,7 +101,7 @@ static void get__again__one_entry_for_all_rails(void **state)
 }
 
 /* As for one domain: resolved once, its identity compared once after, and once at each hit. */
-static void get__device_memory__asked_as_for_one_domain(void **state)
+TEST(get__device_memory__asked_as_for_one_domain)
 {
     static const size_t sizes[] = {1, 2, 8};
 
@@ -120,7 +120,7 @@ static void get__device_memory__asked_as_for_one_domain(void **state)
     }
 }
 
-static void get__memory_allocated_anew__registered_anew_on_all(void **state)
+TEST(get__memory_allocated_anew__registered_anew_on_all)
 {
     struct vendor_claim *claim;
     struct group group;
@@ -134,7 +134,7 @@ static void get__memory_allocated_anew__registered_anew_on_all(void **state)
     close_group(&group);
 }
 
-static void get__partial__the_entry_lacks_the_rail(void **state)
+TEST(get__partial__the_entry_lacks_the_rail)
 {
     struct hmreg_mr *mr;
     struct group group;
@@ -163,7 +163,7 @@ static int see_entry(const struct hmreg_entry_info *entry, void *context)
     return 0;
 }
 
-static void dump__of_a_group__its_entries(void **state)
+TEST(dump__of_a_group__its_entries)
 {
     struct group group;
     int seen = 0;
@@ -178,7 +178,7 @@ static void dump__of_a_group__its_entries(void **state)
 
 /* ---- ends ------------------------------------------------------------------------------- */
 
-static void invalidate__cached_and_held__all_rails_end_together(void **state)
+TEST(invalidate__cached_and_held__all_rails_end_together)
 {
     struct hmreg_mr *held;
     struct group group;
@@ -197,7 +197,7 @@ static void invalidate__cached_and_held__all_rails_end_together(void **state)
     close_group(&group);
 }
 
-static void munmap__cached_memory__all_rails_end(void **state)
+TEST(munmap__cached_memory__all_rails_end)
 {
     struct group group;
     char *mapped;
@@ -217,7 +217,7 @@ static void munmap__cached_memory__all_rails_end(void **state)
 
 /* Room for two regions of three rails, and for one or two rails more: what a third could not finish
  * is given back, and the eldest goes. */
-static void get__members_have_no_room__evicts_whole_regions(void **state)
+TEST(get__members_have_no_room__evicts_whole_regions)
 {
     for (unsigned room = 6; room <= 8; room++) {
         struct group group;
@@ -234,7 +234,7 @@ static void get__members_have_no_room__evicts_whole_regions(void **state)
     }
 }
 
-static void get__no_room_and_nothing_to_evict__fails_and_leaves_nothing(void **state)
+TEST(get__no_room_and_nothing_to_evict__fails_and_leaves_nothing)
 {
     struct hmreg_mr *mr = NULL;
     struct group group;
@@ -248,7 +248,7 @@ static void get__no_room_and_nothing_to_evict__fails_and_leaves_nothing(void **s
     close_group(&group);
 }
 
-static void limits__of_the_groups_config__count_regions_not_rails(void **state)
+TEST(limits__of_the_groups_config__count_regions_not_rails)
 {
     struct hmreg_domain_config config = {.size = sizeof(config), .max_regions = 2};
     struct hmreg_domain_info info = {.size = sizeof(info)};
@@ -265,7 +265,7 @@ static void limits__of_the_groups_config__count_regions_not_rails(void **state)
     close_group(&group);
 }
 
-static void get__uncached__put_deregisters_all_rails(void **state)
+TEST(get__uncached__put_deregisters_all_rails)
 {
     struct hmreg_domain_config config = {.size = sizeof(config), .flags = HMREG_DOMAIN_NO_CACHE};
     struct group group;
@@ -277,7 +277,7 @@ static void get__uncached__put_deregisters_all_rails(void **state)
     close_group(&group);
 }
 
-static void flush__a_rail_is_busy__tried_again(void **state)
+TEST(flush__a_rail_is_busy__tried_again)
 {
     struct hmreg_stats stats;
     struct group group;
@@ -330,7 +330,7 @@ static void *get_and_put(void *arg)
     return NULL;
 }
 
-static void threads__on_a_group_and_its_members__all_is_deregistered(void **state)
+TEST(threads__on_a_group_and_its_members__all_is_deregistered)
 {
     struct hmreg_domain_config config = {.size = sizeof(config), .max_regions = 6};
     struct crew crews[THREADS];
@@ -355,7 +355,7 @@ static void threads__on_a_group_and_its_members__all_is_deregistered(void **stat
 
 /* A loopback member's memory is accessed by its address: once that memory has changed, no peer
  * reaches it, even before the next call on the group. */
-static void munmap__cached_region_of_a_group__peers_of_a_member_denied(void **state)
+TEST(munmap__cached_region_of_a_group__peers_of_a_member_denied)
 {
     struct hmreg_config library = {.size = sizeof(library), .monitor = fixture_monitor()};
     struct hmreg_domain *members[2], *group, *peer;
@@ -401,7 +401,7 @@ static void munmap__cached_region_of_a_group__peers_of_a_member_denied(void **st
 
 /* ---- forks ------------------------------------------------------------------------------ */
 
-static void fork__the_parents_group__child_gets_eperm(void **state)
+TEST(fork__the_parents_group__child_gets_eperm)
 {
     struct hmreg_domain *out = NULL;
     struct hmreg_remote *remotes[2];
@@ -432,16 +432,4 @@ static void fork__the_parents_group__child_gets_eperm(void **state)
     close_group(&group);
 }
 
-TEST_MAIN(TEST(get__again__one_entry_for_all_rails),
-          TEST(get__device_memory__asked_as_for_one_domain),
-          TEST(get__memory_allocated_anew__registered_anew_on_all),
-          TEST(get__partial__the_entry_lacks_the_rail), TEST(dump__of_a_group__its_entries),
-          TEST(invalidate__cached_and_held__all_rails_end_together),
-          TEST(munmap__cached_memory__all_rails_end),
-          TEST(get__members_have_no_room__evicts_whole_regions),
-          TEST(get__no_room_and_nothing_to_evict__fails_and_leaves_nothing),
-          TEST(limits__of_the_groups_config__count_regions_not_rails),
-          TEST(get__uncached__put_deregisters_all_rails), TEST(flush__a_rail_is_busy__tried_again),
-          TEST(threads__on_a_group_and_its_members__all_is_deregistered),
-          TEST(munmap__cached_region_of_a_group__peers_of_a_member_denied),
-          TEST(fork__the_parents_group__child_gets_eperm))
+TEST_MAIN()

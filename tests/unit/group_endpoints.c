@@ -89,7 +89,7 @@ static unsigned regions(void)
 
 /* ---- hits ------------------------------------------------------------------------------- */
 
-static void get__endpoints__each_rail_enabled_on_its_own_and_hit(void **state)
+TEST(get__endpoints__each_rail_enabled_on_its_own_and_hit)
 {
     struct hmreg_mr *first, *second, *part = NULL;
     struct group group;
@@ -112,7 +112,7 @@ static void get__endpoints__each_rail_enabled_on_its_own_and_hit(void **state)
     close_group(&group);
 }
 
-static void get__another_endpoint_of_one_rail__another_region(void **state)
+TEST(get__another_endpoint_of_one_rail__another_region)
 {
     struct group group;
 
@@ -128,7 +128,7 @@ static void get__another_endpoint_of_one_rail__another_region(void **state)
 }
 
 /* The list may be gone, or another one, at a later get. */
-static void get__endpoints_in_other_memory__hit(void **state)
+TEST(get__endpoints_in_other_memory__hit)
 {
     struct group group, other;
 
@@ -140,7 +140,7 @@ static void get__endpoints_in_other_memory__hit(void **state)
     close_group(&group);
 }
 
-static void get__some_rails__bound_where_registered(void **state)
+TEST(get__some_rails__bound_where_registered)
 {
     struct hmreg_mr *mr = NULL, *again = NULL;
     struct group group;
@@ -158,7 +158,7 @@ static void get__some_rails__bound_where_registered(void **state)
 }
 
 /* Rail 1 needs no endpoint, so its region serves other gets, whether they list endpoints or not. */
-static void get__only_rails_that_do_not_bind__cached_without_endpoints(void **state)
+TEST(get__only_rails_that_do_not_bind__cached_without_endpoints)
 {
     struct iovec iov = {memory[0], LEN};
     struct hmreg_mr_attr attr = {.size = sizeof(attr),
@@ -182,7 +182,7 @@ static void get__only_rails_that_do_not_bind__cached_without_endpoints(void **st
 }
 
 /* Each get has a region of its own, whose rails the caller binds. */
-static void get__without_endpoints__not_shared(void **state)
+TEST(get__without_endpoints__not_shared)
 {
     struct hmreg_mr *mrs[2];
     struct group group;
@@ -200,7 +200,7 @@ static void get__without_endpoints__not_shared(void **state)
 }
 
 /* The one rail of a domain that is no group. */
-static void get__list_of_one_on_a_domain__as_endpoint(void **state)
+TEST(get__list_of_one_on_a_domain__as_endpoint)
 {
     struct iovec iov = {memory[0], LEN};
     void *endpoint = &ends[1];
@@ -229,7 +229,7 @@ static void get__list_of_one_on_a_domain__as_endpoint(void **state)
 /* ---- ends ------------------------------------------------------------------------------- */
 
 /* A bound region of this fabric is deregistered only after the library has unbound it. */
-static void flush_invalidate_and_eviction__bound_rails__deregistered(void **state)
+TEST(flush_invalidate_and_eviction__bound_rails__deregistered)
 {
     struct group group;
 
@@ -250,7 +250,7 @@ static void flush_invalidate_and_eviction__bound_rails__deregistered(void **stat
     close_group(&group); /* deregisters the rest */
 }
 
-static void flush__while_held__deregistered_at_the_put(void **state)
+TEST(flush__while_held__deregistered_at_the_put)
 {
     struct hmreg_mr *mr;
     struct group group;
@@ -268,7 +268,7 @@ static void flush__while_held__deregistered_at_the_put(void **state)
     close_group(&group);
 }
 
-static void put__uncached_and_bound__deregistered(void **state)
+TEST(put__uncached_and_bound__deregistered)
 {
     struct hmreg_domain_config off = {.size = sizeof(off), .flags = HMREG_DOMAIN_NO_CACHE};
     struct hmreg_group_config config = {.size = sizeof(config), .domain = &off};
@@ -291,7 +291,7 @@ static void put__uncached_and_bound__deregistered(void **state)
 /* ---- failures --------------------------------------------------------------------------- */
 
 /* Of the rails that bind, 0 and 2, each fails to bind, and then to enable. */
-static void get__a_rail_cannot_be_bound_or_enabled__nothing_stays(void **state)
+TEST(get__a_rail_cannot_be_bound_or_enabled__nothing_stays)
 {
     for (unsigned i = 0; i < 4; i++) {
         const char *words = i % 2 ? "rail 2 (test)" : "rail 0 (test)";
@@ -311,7 +311,7 @@ static void get__a_rail_cannot_be_bound_or_enabled__nothing_stays(void **state)
     }
 }
 
-static void get__partial_and_a_rail_cannot_be_bound__lacks_it_and_says_why(void **state)
+TEST(get__partial_and_a_rail_cannot_be_bound__lacks_it_and_says_why)
 {
     for (unsigned i = 0; i < 4; i++) {
         unsigned failing = i % 2 ? 2 : 0;
@@ -341,7 +341,7 @@ static void get__partial_and_a_rail_cannot_be_bound__lacks_it_and_says_why(void 
 }
 
 /* A shortage is cured by eviction, with HMREG_GROUP_PARTIAL as well: the rail is not left out. */
-static void get__no_room_to_bind__evicts_and_binds(void **state)
+TEST(get__no_room_to_bind__evicts_and_binds)
 {
     for (unsigned flags = 0; flags <= HMREG_GROUP_PARTIAL; flags += HMREG_GROUP_PARTIAL) {
         struct hmreg_mr *mr = NULL;
@@ -362,7 +362,7 @@ static void get__no_room_to_bind__evicts_and_binds(void **state)
 
 /* ---- refusals --------------------------------------------------------------------------- */
 
-static void get__wrong_endpoints__inval_and_named(void **state)
+TEST(get__wrong_endpoints__inval_and_named)
 {
     void *none[RAILS] = {NULL}, *of_all[RAILS] = {&ends[0], &ends[1], &ends[2]};
     struct iovec iov = {memory[0], LEN};
@@ -402,7 +402,7 @@ static void get__wrong_endpoints__inval_and_named(void **state)
 }
 
 /* A caller built before the list existed passes the bytes up to it. */
-static void get__struct_without_the_list__accepted(void **state)
+TEST(get__struct_without_the_list__accepted)
 {
     struct iovec iov = {memory[0], LEN};
     struct hmreg_mr_attr attr = {.size = offsetof(struct hmreg_mr_attr, endpoints),
@@ -421,15 +421,4 @@ static void get__struct_without_the_list__accepted(void **state)
     close_group(&group);
 }
 
-TEST_MAIN(TEST(get__endpoints__each_rail_enabled_on_its_own_and_hit),
-          TEST(get__another_endpoint_of_one_rail__another_region),
-          TEST(get__endpoints_in_other_memory__hit), TEST(get__some_rails__bound_where_registered),
-          TEST(get__only_rails_that_do_not_bind__cached_without_endpoints),
-          TEST(get__without_endpoints__not_shared), TEST(get__list_of_one_on_a_domain__as_endpoint),
-          TEST(flush_invalidate_and_eviction__bound_rails__deregistered),
-          TEST(flush__while_held__deregistered_at_the_put),
-          TEST(put__uncached_and_bound__deregistered),
-          TEST(get__a_rail_cannot_be_bound_or_enabled__nothing_stays),
-          TEST(get__partial_and_a_rail_cannot_be_bound__lacks_it_and_says_why),
-          TEST(get__no_room_to_bind__evicts_and_binds), TEST(get__wrong_endpoints__inval_and_named),
-          TEST(get__struct_without_the_list__accepted))
+TEST_MAIN()

@@ -10,7 +10,7 @@
 #include <string.h>
 
 /* What one member's fabric does not do is refused before any rail, never ignored on that rail. */
-static void regattr__options__each_members_fabric_decides(void **state)
+TEST(regattr__options__each_members_fabric_decides)
 {
     struct provider_caps other = script_caps;
     struct hmreg_mr_info info = {.size = sizeof(info)};
@@ -55,7 +55,7 @@ static void regattr__options__each_members_fabric_decides(void **state)
 }
 
 /* A short order refuses few paths, and may yet have none. */
-static void domain_explain__member_without_a_path__is_described(void **state)
+TEST(domain_explain__member_without_a_path__is_described)
 {
     struct hmreg_domain_config config = {.size = sizeof(config), .order = {HMREG_PATH_PEERMEM}};
     struct hmreg_explanation why = {.size = sizeof(why)};
@@ -83,5 +83,4 @@ static void domain_explain__member_without_a_path__is_described(void **state)
     script_close(&fixture);
 }
 
-TEST_MAIN(TEST(regattr__options__each_members_fabric_decides),
-          TEST(domain_explain__member_without_a_path__is_described))
+TEST_MAIN()

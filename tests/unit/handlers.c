@@ -94,7 +94,7 @@ static void await(sem_t *semaphore)
 }
 
 /* Its hits take the fast path until another thread changes the memory. */
-static void hit__of_another_thread_after_a_change_inside_a_lock__registered_anew(void **state)
+TEST(hit__of_another_thread_after_a_change_inside_a_lock__registered_anew)
 {
     struct asker asker;
     pthread_t thread;
@@ -122,7 +122,7 @@ static void hit__of_another_thread_after_a_change_inside_a_lock__registered_anew
 
 /* Each domain has a gate and reads the queue on its own; if the application reports changes, the
  * domain ignores other sources. */
-static void hit__of_each_domain_after_a_change_inside_a_lock__registered_anew(void **state)
+TEST(hit__of_each_domain_after_a_change_inside_a_lock__registered_anew)
 {
     struct fixture one, two, other, imported;
 
@@ -152,7 +152,7 @@ static void hit__of_each_domain_after_a_change_inside_a_lock__registered_anew(vo
 }
 
 /* A domain closed with pending changes leaves its gate to the next, to which they do not apply. */
-static void domain_open__where_one_was_closed_with_changes_pending__has_hits(void **state)
+TEST(domain_open__where_one_was_closed_with_changes_pending__has_hits)
 {
     struct fixture fixture;
 
@@ -187,7 +187,7 @@ static void *open_and_get(void *arg)
 }
 
 /* A hook is about to push its change; another thread opens and closes a domain. */
-static void domain_open_and_close__while_a_thread_is_in_a_hook__both_end(void **state)
+TEST(domain_open_and_close__while_a_thread_is_in_a_hook__both_end)
 {
     char *held = fixture_map(1);
     struct hook_holder holder;
@@ -334,7 +334,7 @@ static unsigned do_with_changes(void (*deed)(char *), char *other)
     return at - 1;
 }
 
-static void handler__changes_memory_beside_each_lock__no_hit_is_stale(void **state)
+TEST(handler__changes_memory_beside_each_lock__no_hit_is_stale)
 {
     static void (*const deeds[])(char *) = {get_both, get_and_unmap, open_get_and_close,
                                             invalidate_and_flush, evict};
@@ -410,7 +410,7 @@ static void *hit_and_compare(void *arg)
     return NULL;
 }
 
-static void hit__while_handlers_inside_locks_renew_the_memory__never_stale(void **state)
+TEST(hit__while_handlers_inside_locks_renew_the_memory__never_stale)
 {
     char *other = fixture_map(1);
     pthread_t thread;
@@ -519,7 +519,7 @@ static unsigned count_hit(enum hmreg_monitor monitor)
 
 /* Compared with a hit that relies on received events or, if the kernel reports none, on the
  * application: neither calls the kernel. */
-static void hit__watched_by_memhooks__as_many_instructions_as_an_unvalidated_one(void **state)
+TEST(hit__watched_by_memhooks__as_many_instructions_as_an_unvalidated_one)
 {
     enum hmreg_monitor beside = HMREG_MONITOR_IMPORT;
     unsigned of_memhooks, of_other;
@@ -538,12 +538,4 @@ static void hit__watched_by_memhooks__as_many_instructions_as_an_unvalidated_one
 }
 #endif
 
-TEST_MAIN(TEST(hit__of_another_thread_after_a_change_inside_a_lock__registered_anew),
-          TEST(hit__of_each_domain_after_a_change_inside_a_lock__registered_anew),
-          TEST(handler__changes_memory_beside_each_lock__no_hit_is_stale),
-          TEST(hit__while_handlers_inside_locks_renew_the_memory__never_stale),
-#if defined(__x86_64__)
-          TEST(hit__watched_by_memhooks__as_many_instructions_as_an_unvalidated_one),
-#endif
-          TEST(domain_open__where_one_was_closed_with_changes_pending__has_hits),
-          TEST(domain_open_and_close__while_a_thread_is_in_a_hook__both_end))
+TEST_MAIN()

@@ -86,7 +86,7 @@ static void toggle(struct itree *tree, unsigned i)
     present[i] = !present[i];
 }
 
-static void random_changes__every_search__as_the_model(void **state)
+TEST(random_changes__every_search__as_the_model)
 {
     struct itree tree = tree_of(NODES);
 
@@ -105,7 +105,7 @@ static bool is_cut(const struct itree_node *node, uint64_t start, uint64_t end)
 }
 
 /* Those that start in a range leave the tree together, and are then taken by address. */
-static void cut__any_range__what_starts_there_leaves(void **state)
+TEST(cut__any_range__what_starts_there_leaves)
 {
     struct itree tree = tree_of(NODES);
 
@@ -135,7 +135,7 @@ static void cut__any_range__what_starts_there_leaves(void **state)
     stable_array_free(&array);
 }
 
-static void equal_ranges__removed_in_turn__the_others_are_found(void **state)
+TEST(equal_ranges__removed_in_turn__the_others_are_found)
 {
     struct itree tree = tree_of(NODES);
     struct itree_node *found = NULL;
@@ -155,7 +155,7 @@ static void equal_ranges__removed_in_turn__the_others_are_found(void **state)
     stable_array_free(&array);
 }
 
-static void edges__touching_and_covering(void **state)
+TEST(edges__touching_and_covering)
 {
     struct itree tree = tree_of(1);
 
@@ -171,7 +171,7 @@ static void edges__touching_and_covering(void **state)
     stable_array_free(&array);
 }
 
-static void previous_removed_meanwhile__goes_on_after_it(void **state)
+TEST(previous_removed_meanwhile__goes_on_after_it)
 {
     struct itree tree = tree_of(2);
 
@@ -215,14 +215,14 @@ static unsigned height_of(uint32_t many, uint32_t stride)
     return result;
 }
 
-static void ascending_insertions__stays_shallow(void **state)
+TEST(ascending_insertions__stays_shallow)
 {
     assert_in_range(height_of(100000, 1), 17, 80); /* log2 is 17; a list would be 100000 */
 }
 
 /* Fibonacci numbers and similar ones, for which a multiplication by the golden ratio alone is a bad
  * hash. */
-static void any_stride__stays_shallow(void **state)
+TEST(any_stride__stays_shallow)
 {
     static const uint32_t strides[] = {3, 89, 233, 377, 987, 1597, 2583, 4181, 5741};
 
@@ -230,8 +230,4 @@ static void any_stride__stays_shallow(void **state)
         assert_in_range(height_of(16384, strides[i] | 1), 14, 80);
 }
 
-TEST_MAIN(TEST(random_changes__every_search__as_the_model),
-          TEST(cut__any_range__what_starts_there_leaves),
-          TEST(equal_ranges__removed_in_turn__the_others_are_found),
-          TEST(edges__touching_and_covering), TEST(previous_removed_meanwhile__goes_on_after_it),
-          TEST(ascending_insertions__stays_shallow), TEST(any_stride__stays_shallow))
+TEST_MAIN()

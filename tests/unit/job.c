@@ -15,7 +15,7 @@
 
 /* ---- pieces ----------------------------------------------------------------------------- */
 
-static void range__of_pieces_and_a_rest__one_region_in_order(void **state)
+TEST(range__of_pieces_and_a_rest__one_region_in_order)
 {
     struct hmreg_segment_info none = {.size = sizeof(none)};
     struct hmreg_mr_info info = {.size = sizeof(info)};
@@ -46,7 +46,7 @@ static void range__of_pieces_and_a_rest__one_region_in_order(void **state)
     close_fixture(&fixture);
 }
 
-static void range__of_one_piece__one_registration(void **state)
+TEST(range__of_one_piece__one_registration)
 {
     struct fixture fixture;
     struct hmreg_mr *mr;
@@ -66,7 +66,7 @@ static void range__of_one_piece__one_registration(void **state)
 }
 
 /* More pieces than older versions of a token have. */
-static void peer__of_the_most_pieces__finds_each(void **state)
+TEST(peer__of_the_most_pieces__finds_each)
 {
     enum { LEN = 64 };
     static uint8_t token[32768];
@@ -104,7 +104,7 @@ static void peer__of_the_most_pieces__finds_each(void **state)
     close_fixture(&fixture);
 }
 
-static void peer__across_borders__finds_each_piece(void **state)
+TEST(peer__across_borders__finds_each_piece)
 {
     struct fixture fixture;
     struct hmreg_remote *remote;
@@ -152,7 +152,7 @@ static void check_chosen(struct fixture *fixture, uint64_t len, uint64_t piece_l
     assert_int_equal(script.count, 0);
 }
 
-static void range__of_nearly_all_addresses__divided(void **state)
+TEST(range__of_nearly_all_addresses__divided)
 {
     struct provider_caps caps = script_caps;
     struct hmreg_job *job = NULL;
@@ -176,7 +176,7 @@ static void range__of_nearly_all_addresses__divided(void **state)
 #define MIB (UINT64_C(1) << 20)
 #define GIB (UINT64_C(1) << 30)
 
-static void piece_len__0__as_documented(void **state)
+TEST(piece_len__0__as_documented)
 {
     struct provider_caps caps = script_caps;
     struct hmreg_plan plan = {.size = sizeof(plan)};
@@ -204,7 +204,7 @@ static void piece_len__0__as_documented(void **state)
     close_fixture(&fixture);
 }
 
-static void range__too_long_for_all_pieces__msgsize(void **state)
+TEST(range__too_long_for_all_pieces__msgsize)
 {
     struct provider_caps caps = script_caps;
     struct hmreg_job *job = NULL;
@@ -225,7 +225,7 @@ static void range__too_long_for_all_pieces__msgsize(void **state)
     close_fixture(&fixture);
 }
 
-static void options__of_the_attributes__of_each_piece(void **state)
+TEST(options__of_the_attributes__of_each_piece)
 {
     struct fixture fixture;
     struct hmreg_mr *mr;
@@ -256,7 +256,7 @@ static void start_fails(struct fixture *fixture, int code, const char *words)
     assert_int_equal(test_count_fds(), fds);
 }
 
-static void config__wrong__inval(void **state)
+TEST(config__wrong__inval)
 {
     struct {
         struct hmreg_job_config config;
@@ -293,7 +293,7 @@ static void config__wrong__inval(void **state)
     close_fixture(&fixture);
 }
 
-static void attributes__not_one_range__inval(void **state)
+TEST(attributes__not_one_range__inval)
 {
     struct iovec two[2];
     struct hmreg_segment segment = {.kind = HMREG_SEGMENT_MEMORY};
@@ -336,7 +336,7 @@ static void attributes__not_one_range__inval(void **state)
     close_fixture(&fixture);
 }
 
-static void job__null__inval(void **state)
+TEST(job__null__inval)
 {
     struct hmreg_job_info info = {.size = sizeof(info)};
     struct hmreg_job *job = NULL;
@@ -355,7 +355,7 @@ static void job__null__inval(void **state)
     close_fixture(&fixture);
 }
 
-static void domain__with_an_event_queue__eopnotsupp(void **state)
+TEST(domain__with_an_event_queue__eopnotsupp)
 {
     struct provider_caps caps = script_caps;
     struct hmreg_mr *mr = NULL;
@@ -372,7 +372,7 @@ static void domain__with_an_event_queue__eopnotsupp(void **state)
 
 /* ---- waiting ---------------------------------------------------------------------------- */
 
-static void wait__one_thread_at_a_time__a_piece_in_each_call(void **state)
+TEST(wait__one_thread_at_a_time__a_piece_in_each_call)
 {
     struct hmreg_mr *mr = NULL;
     struct hmreg_job *job = NULL;
@@ -400,7 +400,7 @@ static void wait__one_thread_at_a_time__a_piece_in_each_call(void **state)
     close_fixture(&fixture);
 }
 
-static void close__region_not_taken__deregistered(void **state)
+TEST(close__region_not_taken__deregistered)
 {
     struct hmreg_job *job = NULL;
     struct fixture fixture;
@@ -419,7 +419,7 @@ static void close__region_not_taken__deregistered(void **state)
     close_fixture(&fixture);
 }
 
-static void domain_close__with_a_job__ebusy(void **state)
+TEST(domain_close__with_a_job__ebusy)
 {
     struct hmreg_job *job = NULL;
     struct fixture fixture;
@@ -435,7 +435,7 @@ static void domain_close__with_a_job__ebusy(void **state)
     close_fixture(&fixture);
 }
 
-static void fork__the_childs_calls__eperm(void **state)
+TEST(fork__the_childs_calls__eperm)
 {
     struct hmreg_job_info info = {.size = sizeof(info)};
     struct hmreg_job *job = NULL;
@@ -463,7 +463,7 @@ static void fork__the_childs_calls__eperm(void **state)
 
 /* ---- failures --------------------------------------------------------------------------- */
 
-static void piece__each_fails__nothing_is_left(void **state)
+TEST(piece__each_fails__nothing_is_left)
 {
     struct hmreg_mr *mr = (void *)1;
     struct hmreg_job *job = NULL;
@@ -498,7 +498,7 @@ static void piece__each_fails__nothing_is_left(void **state)
     close_fixture(&fixture);
 }
 
-static void key__in_use__enokey_at_the_first_piece(void **state)
+TEST(key__in_use__enokey_at_the_first_piece)
 {
     struct hmreg_mr *first = NULL;
     struct hmreg_job *job = NULL;
@@ -519,7 +519,7 @@ static void key__in_use__enokey_at_the_first_piece(void **state)
     close_fixture(&fixture);
 }
 
-static void memory__each_allocation_fails__nothing_is_left(void **state)
+TEST(memory__each_allocation_fails__nothing_is_left)
 {
     struct hmreg_mr *mr = NULL;
     struct fixture fixture;
@@ -587,7 +587,7 @@ static void watch(struct fixture *fixture, unsigned cancel_at)
     fixture->config.progress_context = (void *)0x77;
 }
 
-static void progress__of_each_piece__grows_to_the_total(void **state)
+TEST(progress__of_each_piece__grows_to_the_total)
 {
     struct fixture fixture;
 
@@ -602,7 +602,7 @@ static void progress__of_each_piece__grows_to_the_total(void **state)
     close_fixture(&fixture);
 }
 
-static void cancel__at_each_piece__nothing_is_left(void **state)
+TEST(cancel__at_each_piece__nothing_is_left)
 {
     struct hmreg_mr *mr = NULL;
     struct fixture fixture;
@@ -623,7 +623,7 @@ static void cancel__at_each_piece__nothing_is_left(void **state)
     close_fixture(&fixture);
 }
 
-static void cancel__before_it_begins__nothing_is_registered(void **state)
+TEST(cancel__before_it_begins__nothing_is_registered)
 {
     struct hmreg_job *job = NULL;
     struct fixture fixture;
@@ -643,19 +643,4 @@ static void cancel__before_it_begins__nothing_is_registered(void **state)
     close_fixture(&fixture);
 }
 
-TEST_MAIN(TEST(range__of_pieces_and_a_rest__one_region_in_order),
-          TEST(range__of_one_piece__one_registration),
-          TEST(range__of_nearly_all_addresses__divided),
-          TEST(peer__across_borders__finds_each_piece), TEST(peer__of_the_most_pieces__finds_each),
-          TEST(piece_len__0__as_documented), TEST(range__too_long_for_all_pieces__msgsize),
-          TEST(options__of_the_attributes__of_each_piece), TEST(config__wrong__inval),
-          TEST(attributes__not_one_range__inval), TEST(job__null__inval),
-          TEST(domain__with_an_event_queue__eopnotsupp),
-          TEST(wait__one_thread_at_a_time__a_piece_in_each_call),
-          TEST(close__region_not_taken__deregistered), TEST(domain_close__with_a_job__ebusy),
-          TEST(fork__the_childs_calls__eperm), TEST(piece__each_fails__nothing_is_left),
-          TEST(key__in_use__enokey_at_the_first_piece),
-          TEST(memory__each_allocation_fails__nothing_is_left),
-          TEST(progress__of_each_piece__grows_to_the_total),
-          TEST(cancel__at_each_piece__nothing_is_left),
-          TEST(cancel__before_it_begins__nothing_is_registered))
+TEST_MAIN()

@@ -9,7 +9,7 @@
 
 /* ---- device memory ---------------------------------------------------------------------- */
 
-static void device__several_pieces__one_export(void **state)
+TEST(device__several_pieces__one_export)
 {
     int fds = test_count_fds();
     struct fixture fixture;
@@ -36,7 +36,7 @@ static void device__several_pieces__one_export(void **state)
     close_fixture(&fixture);
 }
 
-static void device__mapped__one_export(void **state)
+TEST(device__mapped__one_export)
 {
     struct fixture fixture;
     struct hmreg_mr *mr;
@@ -55,7 +55,7 @@ static void device__mapped__one_export(void **state)
     close_fixture(&fixture);
 }
 
-static void device__no_path__reasons_with_the_waiting_thread(void **state)
+TEST(device__no_path__reasons_with_the_waiting_thread)
 {
     struct hmreg_explanation why = {.size = sizeof(why)};
     struct hmreg_job *job = NULL;
@@ -104,7 +104,7 @@ static void segments_close(char *addr)
     munmap(addr, SEGMENTS * 2 * PIECE);
 }
 
-static void device__segments__pieces_end_where_they_do(void **state)
+TEST(device__segments__pieces_end_where_they_do)
 {
     struct hmreg_job *job = NULL;
     struct fixture fixture;
@@ -131,7 +131,7 @@ static void device__segments__pieces_end_where_they_do(void **state)
     close_fixture(&fixture);
 }
 
-static void device__segments_in_one_dmabuf__one_export(void **state)
+TEST(device__segments_in_one_dmabuf__one_export)
 {
     struct fixture fixture;
     struct hmreg_mr *mr;
@@ -150,7 +150,7 @@ static void device__segments_in_one_dmabuf__one_export(void **state)
     close_fixture(&fixture);
 }
 
-static void dmabuf__of_the_caller__in_pieces_and_closed_at_once(void **state)
+TEST(dmabuf__of_the_caller__in_pieces_and_closed_at_once)
 {
     struct hmreg_mr_dmabuf dmabuf = {.offset = 2 * PIECE, .len = 4 * PIECE + 1};
     struct hmreg_job *job = NULL;
@@ -177,7 +177,7 @@ static void dmabuf__of_the_caller__in_pieces_and_closed_at_once(void **state)
     close_fixture(&fixture);
 }
 
-static void dmabuf__no_descriptor_left__emfile(void **state)
+TEST(dmabuf__no_descriptor_left__emfile)
 {
     struct rlimit before, none;
     struct hmreg_mr_dmabuf dmabuf = {.len = 4 * PIECE};
@@ -203,7 +203,7 @@ static void dmabuf__no_descriptor_left__emfile(void **state)
     close_fixture(&fixture);
 }
 
-static void pinned_host__pieces__by_the_cpus_addresses(void **state)
+TEST(pinned_host__pieces__by_the_cpus_addresses)
 {
     struct fixture fixture;
     struct hmreg_mr *mr;
@@ -222,7 +222,7 @@ static void pinned_host__pieces__by_the_cpus_addresses(void **state)
 
 /* ---- groups ----------------------------------------------------------------------------- */
 
-static void group__each_piece__on_all_rails_with_one_export(void **state)
+TEST(group__each_piece__on_all_rails_with_one_export)
 {
     struct fixture fixture;
     struct hmreg_mr *mr;
@@ -247,7 +247,7 @@ static void group__each_piece__on_all_rails_with_one_export(void **state)
     close_fixture(&fixture);
 }
 
-static void group__one_piece__rails_are_registrations(void **state)
+TEST(group__one_piece__rails_are_registrations)
 {
     struct fixture fixture;
     struct hmreg_mr *mr;
@@ -260,7 +260,7 @@ static void group__one_piece__rails_are_registrations(void **state)
     close_fixture(&fixture);
 }
 
-static void group__a_rail_fails_at_each_piece__nothing_is_left(void **state)
+TEST(group__a_rail_fails_at_each_piece__nothing_is_left)
 {
     struct hmreg_job *job = NULL;
     struct fixture fixture;
@@ -280,7 +280,7 @@ static void group__a_rail_fails_at_each_piece__nothing_is_left(void **state)
     close_fixture(&fixture);
 }
 
-static void group__partial_and_a_rail_fails_at_each_piece__the_others_stay(void **state)
+TEST(group__partial_and_a_rail_fails_at_each_piece__the_others_stay)
 {
     struct hmreg_job *job = NULL;
     struct fixture fixture;
@@ -308,7 +308,7 @@ static void group__partial_and_a_rail_fails_at_each_piece__the_others_stay(void 
     close_fixture(&fixture);
 }
 
-static void domain_close__of_a_group_with_a_job__ebusy(void **state)
+TEST(domain_close__of_a_group_with_a_job__ebusy)
 {
     struct hmreg_job *job = NULL;
     struct fixture fixture;
@@ -321,15 +321,4 @@ static void domain_close__of_a_group_with_a_job__ebusy(void **state)
     close_fixture(&fixture);
 }
 
-TEST_MAIN(TEST(device__several_pieces__one_export), TEST(device__mapped__one_export),
-          TEST(device__no_path__reasons_with_the_waiting_thread),
-          TEST(device__segments__pieces_end_where_they_do),
-          TEST(device__segments_in_one_dmabuf__one_export),
-          TEST(dmabuf__of_the_caller__in_pieces_and_closed_at_once),
-          TEST(dmabuf__no_descriptor_left__emfile),
-          TEST(pinned_host__pieces__by_the_cpus_addresses),
-          TEST(group__each_piece__on_all_rails_with_one_export),
-          TEST(group__one_piece__rails_are_registrations),
-          TEST(group__a_rail_fails_at_each_piece__nothing_is_left),
-          TEST(group__partial_and_a_rail_fails_at_each_piece__the_others_stay),
-          TEST(domain_close__of_a_group_with_a_job__ebusy))
+TEST_MAIN()

@@ -220,7 +220,7 @@ static void check_order(unsigned workers)
 
 /* ---- workers ---------------------------------------------------------------------------- */
 
-static void workers__each_number__all_at_once_and_in_order(void **state)
+TEST(workers__each_number__all_at_once_and_in_order)
 {
     static const unsigned numbers[] = {1, 2, 3, 8, 64};
     struct hmreg_job *job = NULL;
@@ -242,7 +242,7 @@ static void workers__each_number__all_at_once_and_in_order(void **state)
     }
 }
 
-static void workers__0__as_many_as_cpus_up_to_8(void **state)
+TEST(workers__0__as_many_as_cpus_up_to_8)
 {
     long cpus = sysconf(_SC_NPROCESSORS_ONLN);
     struct hmreg_job *job = NULL;
@@ -261,7 +261,7 @@ static void workers__0__as_many_as_cpus_up_to_8(void **state)
 }
 
 /* check_thread() would notice the calling thread if it did not block signals too. */
-static void reg_large__the_caller_is_a_worker(void **state)
+TEST(reg_large__the_caller_is_a_worker)
 {
     struct hmreg_mr *mr = NULL;
     struct fixture fixture;
@@ -289,7 +289,7 @@ static void complain(struct hmreg_job *job, uint64_t done, uint64_t total, void 
 }
 
 /* Threads are worth it where the other 63 pieces take more than 5 ms, at the first one's speed. */
-static void reg_large__workers_0__threads_where_they_are_worth_it(void **state)
+TEST(reg_large__workers_0__threads_where_they_are_worth_it)
 {
     long cpus = sysconf(_SC_NPROCESSORS_ONLN);
     unsigned workers = cpus < 8 ? (unsigned)cpus : 8;
@@ -316,7 +316,7 @@ static void reg_large__workers_0__threads_where_they_are_worth_it(void **state)
     pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
-static void reg_large__workers_0__registered_once(void **state)
+TEST(reg_large__workers_0__registered_once)
 {
     struct hmreg_mr *mr = (void *)1;
     struct fixture fixture;
@@ -349,7 +349,7 @@ static void reg_large__workers_0__registered_once(void **state)
     pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
-static void threads__cannot_be_started__fewer_or_eagain(void **state)
+TEST(threads__cannot_be_started__fewer_or_eagain)
 {
     struct hmreg_job *job = NULL;
     struct hmreg_mr *mr = NULL;
@@ -380,7 +380,7 @@ static void threads__cannot_be_started__fewer_or_eagain(void **state)
     close_fixture(&fixture);
 }
 
-static void key__of_the_caller__its_piece_before_the_others(void **state)
+TEST(key__of_the_caller__its_piece_before_the_others)
 {
     struct hmreg_job *job = NULL;
     struct hmreg_mr *mr = NULL;
@@ -407,7 +407,7 @@ static void key__of_the_caller__its_piece_before_the_others(void **state)
 
 /* ---- failures and cancellation ---------------------------------------------------------- */
 
-static void piece__each_fails__nothing_is_left(void **state)
+TEST(piece__each_fails__nothing_is_left)
 {
     struct hmreg_mr *mr = (void *)1;
     struct hmreg_job *job = NULL;
@@ -428,7 +428,7 @@ static void piece__each_fails__nothing_is_left(void **state)
     close_fixture(&fixture);
 }
 
-static void pieces__several_fail__the_lowest_is_reported(void **state)
+TEST(pieces__several_fail__the_lowest_is_reported)
 {
     struct hmreg_job *job = NULL;
     struct fixture fixture;
@@ -444,7 +444,7 @@ static void pieces__several_fail__the_lowest_is_reported(void **state)
     }
 }
 
-static void cancel__while_pieces_are_registered__those_are_undone(void **state)
+TEST(cancel__while_pieces_are_registered__those_are_undone)
 {
     struct hmreg_mr *mr = NULL;
     struct hmreg_job *job = NULL;
@@ -475,7 +475,7 @@ static void *close_in_a_thread(void *job)
     return NULL;
 }
 
-static void close__while_pieces_are_registered__waits_and_undoes(void **state)
+TEST(close__while_pieces_are_registered__waits_and_undoes)
 {
     struct hmreg_job *job = NULL;
     struct fixture fixture;
@@ -520,7 +520,7 @@ static void progress(struct hmreg_job *job, uint64_t done, uint64_t total, void 
     atomic_fetch_sub(&seen.inside, 1);
 }
 
-static void progress__of_several_workers__one_call_at_a_time(void **state)
+TEST(progress__of_several_workers__one_call_at_a_time)
 {
     struct hmreg_job *job = NULL;
     struct fixture fixture;
@@ -552,7 +552,7 @@ static void *wait_in_a_thread(void *job)
     return NULL;
 }
 
-static void wait__by_several_threads__all_return(void **state)
+TEST(wait__by_several_threads__all_return)
 {
     struct hmreg_job *job = NULL;
     struct fixture fixture;
@@ -570,7 +570,7 @@ static void wait__by_several_threads__all_return(void **state)
     close_fixture(&fixture);
 }
 
-static void jobs__several_on_a_domain__each_its_own(void **state)
+TEST(jobs__several_on_a_domain__each_its_own)
 {
     struct hmreg_job *jobs[4] = {NULL};
     struct fixture fixture;
@@ -586,7 +586,7 @@ static void jobs__several_on_a_domain__each_its_own(void **state)
     close_fixture(&fixture);
 }
 
-static void fork__while_pieces_are_registered__the_parent_continues(void **state)
+TEST(fork__while_pieces_are_registered__the_parent_continues)
 {
     struct hmreg_job *job = NULL;
     struct fixture fixture;
@@ -639,7 +639,7 @@ static __attribute__((destructor)) void check_at_exit(void)
     _exit(fabric.count != 7);
 }
 
-static void exit__while_pieces_are_registered__no_other_begins(void **state)
+TEST(exit__while_pieces_are_registered__no_other_begins)
 {
     int status;
     pid_t child;
@@ -654,7 +654,7 @@ static void exit__while_pieces_are_registered__no_other_begins(void **state)
 
 /* ---- groups and devices ----------------------------------------------------------------- */
 
-static void group__partial_and_a_rail_fails__the_others_stay(void **state)
+TEST(group__partial_and_a_rail_fails__the_others_stay)
 {
     struct hmreg_group_config config = {.size = sizeof(config), .flags = HMREG_GROUP_PARTIAL};
     struct hmreg_domain *members[2], *group;
@@ -686,7 +686,7 @@ static void group__partial_and_a_rail_fails__the_others_stay(void **state)
     close_fixture(&fixture);
 }
 
-static void device__several_workers__one_export(void **state)
+TEST(device__several_workers__one_export)
 {
     struct hmreg_job *job = NULL;
     struct hmreg_explanation why = {.size = sizeof(why)};
@@ -712,19 +712,4 @@ static void device__several_workers__one_export(void **state)
     close_fixture(&fixture);
 }
 
-TEST_MAIN(TEST(workers__each_number__all_at_once_and_in_order),
-          TEST(workers__0__as_many_as_cpus_up_to_8), TEST(reg_large__the_caller_is_a_worker),
-          TEST(reg_large__workers_0__threads_where_they_are_worth_it),
-          TEST(reg_large__workers_0__registered_once),
-          TEST(threads__cannot_be_started__fewer_or_eagain),
-          TEST(key__of_the_caller__its_piece_before_the_others),
-          TEST(piece__each_fails__nothing_is_left),
-          TEST(pieces__several_fail__the_lowest_is_reported),
-          TEST(cancel__while_pieces_are_registered__those_are_undone),
-          TEST(close__while_pieces_are_registered__waits_and_undoes),
-          TEST(progress__of_several_workers__one_call_at_a_time),
-          TEST(wait__by_several_threads__all_return), TEST(jobs__several_on_a_domain__each_its_own),
-          TEST(fork__while_pieces_are_registered__the_parent_continues),
-          TEST(exit__while_pieces_are_registered__no_other_begins),
-          TEST(group__partial_and_a_rail_fails__the_others_stay),
-          TEST(device__several_workers__one_export))
+TEST_MAIN()

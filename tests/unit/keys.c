@@ -51,7 +51,7 @@ void *__wrap_tdelete(const void *key, void **root, __compar_fn_t compare)
     return __real_tdelete(key, root, compare);
 }
 
-static void call__each__uses_the_trees_under_the_lock(void **state)
+TEST(call__each__uses_the_trees_under_the_lock)
 {
     uint64_t key = 0;
     struct keys keys;
@@ -71,7 +71,7 @@ static void call__each__uses_the_trees_under_the_lock(void **state)
 
 /* ---- keys -------------------------------------------------------------------------------- */
 
-static void take__largest_key_of_each_size__is_the_limit(void **state)
+TEST(take__largest_key_of_each_size__is_the_limit)
 {
     for (uint32_t size = 1; size <= 8; size++) {
         uint64_t max = size == 8 ? UINT64_MAX - 1 : (UINT64_C(1) << (8 * size)) - 1;
@@ -85,7 +85,7 @@ static void take__largest_key_of_each_size__is_the_limit(void **state)
     }
 }
 
-static void take__in_use__enokey_until_given_back(void **state)
+TEST(take__in_use__enokey_until_given_back)
 {
     struct keys keys;
 
@@ -97,7 +97,7 @@ static void take__in_use__enokey_until_given_back(void **state)
     keys_destroy(&keys);
 }
 
-static void give__key_that_is_not_taken__nothing(void **state)
+TEST(give__key_that_is_not_taken__nothing)
 {
     struct keys keys;
 
@@ -111,7 +111,7 @@ static void give__key_that_is_not_taken__nothing(void **state)
     keys_destroy(&keys);
 }
 
-static void take_any__one_byte__all_256_then_enokey(void **state)
+TEST(take_any__one_byte__all_256_then_enokey)
 {
     unsigned char seen[256] = {0};
     uint64_t key = 12345;
@@ -130,7 +130,7 @@ static void take_any__one_byte__all_256_then_enokey(void **state)
 }
 
 /* The allocator finds any single free key, whatever was allocated and freed before. */
-static void take_any__one_free_key_anywhere__is_found(void **state)
+TEST(take_any__one_free_key_anywhere__is_found)
 {
     uint64_t key = 0;
     struct keys keys;
@@ -148,7 +148,7 @@ static void take_any__one_free_key_anywhere__is_found(void **state)
 }
 
 /* Many long-lived keys in a row must not cause a failure when the counter wraps around. */
-static void take_any__behind_a_long_row_of_keys__is_found(void **state)
+TEST(take_any__behind_a_long_row_of_keys__is_found)
 {
     uint64_t key = 0;
     struct keys keys;
@@ -165,7 +165,7 @@ static void take_any__behind_a_long_row_of_keys__is_found(void **state)
     keys_destroy(&keys);
 }
 
-static void take_any__stays_clear_of_callers_keys_while_it_can(void **state)
+TEST(take_any__stays_clear_of_callers_keys_while_it_can)
 {
     uint64_t key = 0;
     struct keys keys;
@@ -179,7 +179,7 @@ static void take_any__stays_clear_of_callers_keys_while_it_can(void **state)
     keys_destroy(&keys);
 }
 
-static void take_any__given_back_at_once__another_each_time(void **state)
+TEST(take_any__given_back_at_once__another_each_time)
 {
     uint64_t first = 0, second = 0;
     struct keys keys;
@@ -210,14 +210,14 @@ static int count_near(uint32_t key_size)
 }
 
 /* An attacker that knows one key does not know the others, nor a domain's first. */
-static void take_any__four_bytes_or_more__no_key_follows_another(void **state)
+TEST(take_any__four_bytes_or_more__no_key_follows_another)
 {
     for (uint32_t size = 4; size <= 8; size++)
         assert_in_range(count_near(size), 0, 2);
     assert_int_equal(count_near(3), 64);
 }
 
-static void take_any__first_of_each_domain__differs(void **state)
+TEST(take_any__first_of_each_domain__differs)
 {
     uint64_t key = 0, first = 0;
     int same = 0;
@@ -251,7 +251,7 @@ static void *take_many(void *arg)
     return NULL;
 }
 
-static void take_any__four_threads__no_key_twice(void **state)
+TEST(take_any__four_threads__no_key_twice)
 {
     static struct taker takers[THREADS];
     static unsigned char seen[65536];
@@ -274,7 +274,7 @@ static void take_any__four_threads__no_key_twice(void **state)
     keys_destroy(&keys);
 }
 
-static void map__counts_and_is_taken_back_as_often(void **state)
+TEST(map__counts_and_is_taken_back_as_often)
 {
     struct keys keys;
 
@@ -288,14 +288,4 @@ static void map__counts_and_is_taken_back_as_often(void **state)
     keys_destroy(&keys);
 }
 
-TEST_MAIN(TEST(call__each__uses_the_trees_under_the_lock),
-          TEST(take__largest_key_of_each_size__is_the_limit),
-          TEST(take__in_use__enokey_until_given_back), TEST(give__key_that_is_not_taken__nothing),
-          TEST(take_any__one_byte__all_256_then_enokey),
-          TEST(take_any__one_free_key_anywhere__is_found),
-          TEST(take_any__behind_a_long_row_of_keys__is_found),
-          TEST(take_any__stays_clear_of_callers_keys_while_it_can),
-          TEST(take_any__given_back_at_once__another_each_time),
-          TEST(take_any__four_bytes_or_more__no_key_follows_another),
-          TEST(take_any__first_of_each_domain__differs), TEST(take_any__four_threads__no_key_twice),
-          TEST(map__counts_and_is_taken_back_as_often))
+TEST_MAIN()

@@ -95,7 +95,7 @@ static int in_bare_child(uint64_t count)
     return info.iface == HMREG_IFACE_SYSTEM && !hmreg_close(lib) ? 0 : 3;
 }
 
-static void child__without_handlers_while_a_thread_reads__does_not_wait_for_it(void **state)
+TEST(child__without_handlers_while_a_thread_reads__does_not_wait_for_it)
 {
     uint64_t count = loader_count();
     pthread_t thread = start_reading();
@@ -140,7 +140,7 @@ static void *fork_and_read(void *status)
     return NULL;
 }
 
-static void fork__while_a_thread_reads__waits_and_the_child_reads(void **state)
+TEST_FIRST(fork__while_a_thread_reads__waits_and_the_child_reads)
 {
     pthread_t reading, forker;
     int status = -1;
@@ -162,5 +162,4 @@ static void fork__while_a_thread_reads__waits_and_the_child_reads(void **state)
     assert_false(atomic_load(&forked_while_inside));
 }
 
-TEST_MAIN(TEST(fork__while_a_thread_reads__waits_and_the_child_reads),
-          TEST(child__without_handlers_while_a_thread_reads__does_not_wait_for_it))
+TEST_MAIN()

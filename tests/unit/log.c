@@ -44,7 +44,7 @@ static const char *on_stderr(const struct log *log)
     return text;
 }
 
-static void stderr__each_level__that_and_what_is_more_urgent(void **state)
+TEST(stderr__each_level__that_and_what_is_more_urgent)
 {
     static const struct {
         int level;
@@ -65,7 +65,7 @@ static void stderr__each_level__that_and_what_is_more_urgent(void **state)
     }
 }
 
-static void callback__whatever_stderr_gets__every_message(void **state)
+TEST(callback__whatever_stderr_gets__every_message)
 {
     struct log log = {.callback = take, .context = &log, .level = LOG_STDERR_UNSET};
 
@@ -80,7 +80,7 @@ static void callback__whatever_stderr_gets__every_message(void **state)
     assert_int_equal(taken.count, 10);
 }
 
-static void stderr__very_long_message__one_line(void **state)
+TEST(stderr__very_long_message__one_line)
 {
     struct log log = {.level = HMREG_LOG_ERROR};
     char text[5000], line[4096];
@@ -102,6 +102,4 @@ static void stderr__very_long_message__one_line(void **state)
     assert_ptr_equal(memchr(line, '\n', (size_t)len), line + len - 1);
 }
 
-TEST_MAIN(TEST(stderr__each_level__that_and_what_is_more_urgent),
-          TEST(callback__whatever_stderr_gets__every_message),
-          TEST(stderr__very_long_message__one_line))
+TEST_MAIN()

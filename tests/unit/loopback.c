@@ -46,7 +46,7 @@ static void close_fixture(struct fixture *fixture)
     free(fixture->memory);
 }
 
-static void rma__wrong_arguments__inval(void **state)
+TEST(rma__wrong_arguments__inval)
 {
     char byte = 'x';
     uint64_t addr, key;
@@ -62,7 +62,7 @@ static void rma__wrong_arguments__inval(void **state)
     close_fixture(&fixture);
 }
 
-static void rma__local_mode_without_desc__inval(void **state)
+TEST(rma__local_mode_without_desc__inval)
 {
     struct hmreg_mr *local;
     uint64_t addr, key;
@@ -121,7 +121,7 @@ static int peer_process(const void *token, size_t size)
     return hmreg_domain_close(domain) || hmreg_close(lib) ? 8 : 0;
 }
 
-static void rma__from_another_process(void **state)
+TEST(rma__from_another_process)
 {
     char token[4096];
     size_t size = sizeof(token);
@@ -168,7 +168,7 @@ static size_t pack_parts(const struct fixture *fixture, uint8_t *tokens, size_t 
 }
 
 /* With no descriptor and at most 96 bytes each. A sanitizer's allocator counts none. */
-static void remotes__a_million_at_once__small(void **state)
+TEST(remotes__a_million_at_once__small)
 {
     struct hmreg_remote **remotes = calloc(MILLION, sizeof(struct hmreg_remote *));
     uint8_t *tokens = malloc(TOKENS * 128);
@@ -220,7 +220,7 @@ static void *open_and_close(void *arg)
 }
 
 /* What they share comes with the first remote and goes with the last, again and again. */
-static void remotes__of_one_peer_by_two_threads__share_it(void **state)
+TEST(remotes__of_one_peer_by_two_threads__share_it)
 {
     uint8_t token[512];
     struct hmreg_domain *domain;
@@ -244,6 +244,4 @@ static void remotes__of_one_peer_by_two_threads__share_it(void **state)
     close_fixture(&fixture);
 }
 
-TEST_MAIN(TEST(rma__wrong_arguments__inval), TEST(rma__local_mode_without_desc__inval),
-          TEST(rma__from_another_process), TEST(remotes__a_million_at_once__small),
-          TEST(remotes__of_one_peer_by_two_threads__share_it))
+TEST_MAIN()

@@ -51,7 +51,7 @@ static void open_hooks(void)
 }
 
 /* Before other hooks of this process: a split mapping stays split. */
-static void hooks__first__split_no_mapping_of_code(void **state)
+TEST(hooks__first__split_no_mapping_of_code)
 {
     int before = mappings_with_sites();
 
@@ -74,7 +74,7 @@ static void copy_code(uint8_t *out)
 }
 
 /* Without the list of mappings the hooks cannot find whole ones. */
-static void hooks__no_descriptor_is_free__code_is_changed_and_restored(void **state)
+TEST(hooks__no_descriptor_is_free__code_is_changed_and_restored)
 {
     uint8_t before[2 * CODE], during[2 * CODE], after[2 * CODE];
     struct rlimit limit, none;
@@ -100,7 +100,7 @@ static void hooks__no_descriptor_is_free__code_is_changed_and_restored(void **st
 
 /* ---- pages that are wiped at fork ------------------------------------------------------- */
 
-static void pages__of_a_process__lie_together(void **state)
+TEST(pages__of_a_process__lie_together)
 {
     char *first = process_page(), *second = process_page();
 
@@ -109,7 +109,7 @@ static void pages__of_a_process__lie_together(void **state)
 }
 
 /* The table of the first hooks, which is wiped, is there too. */
-static void hooks__first__table_lies_with_the_pages(void **state)
+TEST_FIRST(hooks__first__table_lies_with_the_pages)
 {
     char *page;
 
@@ -120,7 +120,7 @@ static void hooks__first__table_lies_with_the_pages(void **state)
 }
 
 /* More than share a mapping: each is still a wiped page. */
-static void pages__very_many__each_is_wiped(void **state)
+TEST(pages__very_many__each_is_wiped)
 {
     enum { PAGES = 40 };
     char *pages[PAGES];
@@ -192,21 +192,16 @@ static void expect_mappings(enum hmreg_monitor monitor, int more)
     assert_ok(hmreg_close(lib));
 }
 
-static void import__domains__two_mappings_each(void **state)
+TEST(import__domains__two_mappings_each)
 {
     expect_mappings(HMREG_MONITOR_IMPORT, 0);
 }
 
 /* The page that stops the thread and the thread's stack share a mapping. */
-static void userfaultfd__domains__two_mappings_each_and_one(void **state)
+TEST(userfaultfd__domains__two_mappings_each_and_one)
 {
     expect_mappings(HMREG_MONITOR_USERFAULTFD, 1);
 }
 
 /* Cases that need to be the first in the process come first. */
-TEST_MAIN(TEST(userfaultfd__domains__two_mappings_each_and_one),
-          TEST(hooks__first__table_lies_with_the_pages),
-          TEST(hooks__first__split_no_mapping_of_code),
-          TEST(hooks__no_descriptor_is_free__code_is_changed_and_restored),
-          TEST(import__domains__two_mappings_each), TEST(pages__of_a_process__lie_together),
-          TEST(pages__very_many__each_is_wiped))
+TEST_MAIN()

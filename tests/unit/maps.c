@@ -201,7 +201,7 @@ static void walk(int kept)
     maps_end(&maps);
 }
 
-static void walk__list__each_mapping(void **state)
+TEST(walk__list__each_mapping)
 {
     answers = false;
     set_rows("\n");
@@ -210,7 +210,7 @@ static void walk__list__each_mapping(void **state)
     forget_list();
 }
 
-static void walk__lines_of_another_form__left_out(void **state)
+TEST(walk__lines_of_another_form__left_out)
 {
     answers = false;
     set_rows("\nno-mapping\n\n6000-6800 rw-p\n");
@@ -218,7 +218,7 @@ static void walk__lines_of_another_form__left_out(void **state)
     forget_list();
 }
 
-static void walk__kernel_answers__the_same_by_one_descriptor(void **state)
+TEST(walk__kernel_answers__the_same_by_one_descriptor)
 {
     struct owned_fd kept;
 
@@ -248,7 +248,7 @@ static int first_of(int kept)
     return rc;
 }
 
-static void walk__list_cannot_be_opened_or_read__error(void **state)
+TEST(walk__list_cannot_be_opened_or_read__error)
 {
     answers = false;
     assert_int_equal(first_of(-1), -EACCES);
@@ -261,7 +261,7 @@ static void walk__list_cannot_be_opened_or_read__error(void **state)
     forget_list();
 }
 
-static void walk__shared_descriptor_is_another_file__opens_its_own(void **state)
+TEST(walk__shared_descriptor_is_another_file__opens_its_own)
 {
     static const int lost[] = {EBADF, ENOTTY, EINVAL};
 
@@ -277,7 +277,4 @@ static void walk__shared_descriptor_is_another_file__opens_its_own(void **state)
     forget_list();
 }
 
-TEST_MAIN(TEST(walk__list__each_mapping), TEST(walk__lines_of_another_form__left_out),
-          TEST(walk__kernel_answers__the_same_by_one_descriptor),
-          TEST(walk__list_cannot_be_opened_or_read__error),
-          TEST(walk__shared_descriptor_is_another_file__opens_its_own))
+TEST_MAIN()

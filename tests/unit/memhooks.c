@@ -76,7 +76,7 @@ static int mappings(void)
     return count;
 }
 
-static void open__code_is_changed_and_close_restores_it(void **state)
+TEST(open__code_is_changed_and_close_restores_it)
 {
     uint8_t before[3 * CODE], during[3 * CODE], after[3 * CODE];
     struct fixture fixture;
@@ -94,7 +94,7 @@ static void open__code_is_changed_and_close_restores_it(void **state)
     assert_int_equal(writable_code(), 0);
 }
 
-static void open__many_times__takes_no_more_memory(void **state)
+TEST(open__many_times__takes_no_more_memory)
 {
     struct fixture fixture;
     int after_first = 0;
@@ -110,7 +110,7 @@ static void open__many_times__takes_no_more_memory(void **state)
     assert_in_range(mappings(), 0, after_first + 2);
 }
 
-static void open__several__hooked_until_the_last_closes(void **state)
+TEST(open__several__hooked_until_the_last_closes)
 {
     size_t len = fixture_page();
     char *memory = fixture_map(1);
@@ -129,7 +129,7 @@ static void open__several__hooked_until_the_last_closes(void **state)
 }
 
 /* Granules are counted modulo 128 GiB: a change at a congruent address ends nothing. */
-static void munmap__of_memory_that_shares_a_granule__reported_and_nothing_ends(void **state)
+TEST(munmap__of_memory_that_shares_a_granule__reported_and_nothing_ends)
 {
     size_t len = fixture_page();
     char *memory = fixture_map(1);
@@ -147,7 +147,7 @@ static void munmap__of_memory_that_shares_a_granule__reported_and_nothing_ends(v
     fixture_close(&fixture);
 }
 
-static void monitor_query__says_what_serves(void **state)
+TEST(monitor_query__says_what_serves)
 {
     struct hmreg_monitor_info info = {.size = sizeof(info)};
     struct fixture fixture;
@@ -191,7 +191,7 @@ static int open_where_code_is_forbidden(void)
     return strstr(hmreg_last_error()->text, "Permission denied") ? 0 : 2;
 }
 
-static void open__code_may_not_be_changed__opnotsupp_and_all_as_before(void **state)
+TEST(open__code_may_not_be_changed__opnotsupp_and_all_as_before)
 {
     int status;
     pid_t child;
@@ -294,7 +294,7 @@ static bool can_spoil(void)
 }
 #endif
 
-static void hook__changes_every_register_and_errno__caller_keeps_them(void **state)
+TEST(hook__changes_every_register_and_errno__caller_keeps_them)
 {
 #if defined(__x86_64__) || defined(__aarch64__)
     size_t len = fixture_page();
@@ -328,7 +328,7 @@ static void hook__changes_every_register_and_errno__caller_keeps_them(void **sta
 #endif
 
 /* The kernel ignores an address's top byte. */
-static void madvise__of_a_tagged_address__reported(void **state)
+TEST(madvise__of_a_tagged_address__reported)
 {
     char *memory = fixture_map(1);
     void *tagged = (void *)((uintptr_t)memory | UINT64_C(5) << 56);
@@ -346,7 +346,7 @@ static void madvise__of_a_tagged_address__reported(void **state)
 }
 #endif
 
-static void munmap__of_nothing__errno_is_the_kernels(void **state)
+TEST(munmap__of_nothing__errno_is_the_kernels)
 {
     char *memory = fixture_map(1);
     struct fixture fixture;
@@ -453,17 +453,17 @@ static void unwatched(int which, const char *name, unsigned limit)
     fixture_close(&fixture);
 }
 
-static void munmap__of_unwatched_memory__costs_few_instructions(void **state)
+TEST(munmap__of_unwatched_memory__costs_few_instructions)
 {
     unwatched(0, "munmap", 32);
 }
 
-static void madvise__of_unwatched_memory__costs_few_instructions(void **state)
+TEST(madvise__of_unwatched_memory__costs_few_instructions)
 {
     unwatched(1, "madvise", 24);
 }
 
-static void syscall__of_another_number__costs_few_instructions(void **state)
+TEST(syscall__of_another_number__costs_few_instructions)
 {
     unwatched(2, "syscall", 12);
 }
@@ -486,7 +486,7 @@ static void unmap_inner(void)
     }
 }
 
-static void munmap__inside_a_hook__no_deadlock_and_known(void **state)
+TEST(munmap__inside_a_hook__no_deadlock_and_known)
 {
     char *outer = fixture_map(1);
     struct fixture fixture;
@@ -513,7 +513,7 @@ static void unmap_in_handler(int signal_number)
     errno = before;
 }
 
-static void munmap__in_a_handler_that_interrupts_the_library__no_deadlock_and_known(void **state)
+TEST(munmap__in_a_handler_that_interrupts_the_library__no_deadlock_and_known)
 {
     struct sigaction action = {.sa_handler = unmap_in_handler}, before;
     struct fixture fixture;
@@ -532,7 +532,7 @@ static void munmap__in_a_handler_that_interrupts_the_library__no_deadlock_and_kn
     fixture_close(&fixture);
 }
 
-static void vfork__child_unmaps__parent_is_notified(void **state)
+TEST(vfork__child_unmaps__parent_is_notified)
 {
     char *memory = fixture_map(1);
     unsigned char in_core;
@@ -579,7 +579,7 @@ static int childs_part(char *memory)
     return 0;
 }
 
-static void fork__while_a_thread_is_in_a_hook__child_does_not_hang(void **state)
+TEST(fork__while_a_thread_is_in_a_hook__child_does_not_hang)
 {
     char *held = fixture_map(1), *other = fixture_map(1);
     struct hook_holder holder;
@@ -606,7 +606,7 @@ static void fork__while_a_thread_is_in_a_hook__child_does_not_hang(void **state)
     fixture_close(&fixture);
 }
 
-static void fork__child_has_none_of_the_parents_hooks(void **state)
+TEST(fork__child_has_none_of_the_parents_hooks)
 {
     char *memory = fixture_map(1);
     struct fixture fixture;
@@ -656,7 +656,7 @@ static void *map_and_unmap(void *arg)
     return arg;
 }
 
-static void open_and_close__while_threads_are_in_the_code__all_continue(void **state)
+TEST(open_and_close__while_threads_are_in_the_code__all_continue)
 {
     pthread_t threads[3];
     struct fixture fixture;
@@ -693,7 +693,7 @@ static void *open_and_close(void *arg)
     return arg;
 }
 
-static void fork__while_code_is_being_changed__children_run_whole_code(void **state)
+TEST(fork__while_code_is_being_changed__children_run_whole_code)
 {
     pthread_t thread;
     void *result;
@@ -721,29 +721,4 @@ static void fork__while_code_is_being_changed__children_run_whole_code(void **st
     assert_ptr_equal(result, &enough);
 }
 
-#if defined(__x86_64__)
-#define OF_THE_PROCESSOR                                                                           \
-    , TEST(munmap__of_unwatched_memory__costs_few_instructions),                                   \
-        TEST(madvise__of_unwatched_memory__costs_few_instructions),                                \
-        TEST(syscall__of_another_number__costs_few_instructions)
-#elif defined(__aarch64__)
-#define OF_THE_PROCESSOR , TEST(madvise__of_a_tagged_address__reported)
-#else
-#define OF_THE_PROCESSOR
-#endif
-
-TEST_MAIN(TEST(open__code_is_changed_and_close_restores_it),
-          TEST(open__many_times__takes_no_more_memory),
-          TEST(open__several__hooked_until_the_last_closes),
-          TEST(munmap__of_memory_that_shares_a_granule__reported_and_nothing_ends),
-          TEST(monitor_query__says_what_serves),
-          TEST(open__code_may_not_be_changed__opnotsupp_and_all_as_before),
-          TEST(hook__changes_every_register_and_errno__caller_keeps_them),
-          TEST(munmap__of_nothing__errno_is_the_kernels),
-          TEST(munmap__inside_a_hook__no_deadlock_and_known),
-          TEST(munmap__in_a_handler_that_interrupts_the_library__no_deadlock_and_known),
-          TEST(vfork__child_unmaps__parent_is_notified),
-          TEST(fork__while_a_thread_is_in_a_hook__child_does_not_hang),
-          TEST(fork__child_has_none_of_the_parents_hooks),
-          TEST(open_and_close__while_threads_are_in_the_code__all_continue),
-          TEST(fork__while_code_is_being_changed__children_run_whole_code) OF_THE_PROCESSOR)
+TEST_MAIN()

@@ -90,7 +90,7 @@ static void check_program(void)
     assert_int_equal(errno, EINVAL);
 }
 
-static void probe__after_the_first_get__every_change_is_noticed(void **state)
+TEST(probe__after_the_first_get__every_change_is_noticed)
 {
     struct fixture fixture;
     uint64_t first, second;
@@ -122,7 +122,7 @@ static void probe__after_the_first_get__every_change_is_noticed(void **state)
     check_program();
 }
 
-static void probe__set_before_and_removed_after__program_goes_on(void **state)
+TEST(probe__set_before_and_removed_after__program_goes_on)
 {
     struct fixture fixture;
     int probes[2];
@@ -182,7 +182,7 @@ static size_t run_without_libc(void)
     return sizeof(stack) - untouched;
 }
 
-static void munmap__on_a_thread_without_libc__reported_on_a_small_stack(void **state)
+TEST(munmap__on_a_thread_without_libc__reported_on_a_small_stack)
 {
     struct fixture fixture;
     uint64_t key;
@@ -204,7 +204,7 @@ static void munmap__on_a_thread_without_libc__reported_on_a_small_stack(void **s
     fixture_close(&fixture);
 }
 #else
-static void munmap__on_a_thread_without_libc__reported_on_a_small_stack(void **state)
+TEST(munmap__on_a_thread_without_libc__reported_on_a_small_stack)
 {
     test_skip("the thread is written for x86-64");
 }
@@ -245,7 +245,7 @@ static char *map_small(char *at)
     return memory + HUGE - fixture_page();
 }
 
-static void mremap__of_a_part_of_a_huge_page__all_of_it_registered_anew(void **state)
+TEST(mremap__of_a_part_of_a_huge_page__all_of_it_registered_anew)
 {
     char *place = reserve_huge(), *memory = map_huge(place, MAP_FIXED);
     char *middle = memory + HUGE / 2, *over = map_small(place + HUGE);
@@ -269,7 +269,7 @@ static void mremap__of_a_part_of_a_huge_page__all_of_it_registered_anew(void **s
     fixture_close(&fixture);
 }
 
-static void mmap__of_a_huge_page_over_small_ones__all_registered_anew(void **state)
+TEST(mmap__of_a_huge_page_over_small_ones__all_registered_anew)
 {
     char *place = reserve_huge(), *last = map_small(place);
     size_t page = fixture_page();
@@ -297,7 +297,7 @@ static void mmap__of_a_huge_page_over_small_ones__all_registered_anew(void **sta
     fixture_close(&fixture);
 }
 
-static void shmat__of_a_huge_segment_over_small_pages__all_registered_anew(void **state)
+TEST(shmat__of_a_huge_segment_over_small_pages__all_registered_anew)
 {
     char *place = reserve_huge(), *last = map_small(place);
     size_t page = fixture_page();
@@ -320,7 +320,7 @@ static void shmat__of_a_huge_segment_over_small_pages__all_registered_anew(void 
 
 /* ---- other calls that concern no cached memory ------------------------------------------ */
 
-static void shmdt__that_fails__ends_nothing(void **state)
+TEST(shmdt__that_fails__ends_nothing)
 {
     struct fixture fixture;
     uint64_t key;
@@ -334,10 +334,4 @@ static void shmdt__that_fails__ends_nothing(void **state)
     fixture_close(&fixture);
 }
 
-TEST_MAIN(TEST(probe__after_the_first_get__every_change_is_noticed),
-          TEST(probe__set_before_and_removed_after__program_goes_on),
-          TEST(munmap__on_a_thread_without_libc__reported_on_a_small_stack),
-          TEST(mremap__of_a_part_of_a_huge_page__all_of_it_registered_anew),
-          TEST(mmap__of_a_huge_page_over_small_ones__all_registered_anew),
-          TEST(shmat__of_a_huge_segment_over_small_pages__all_registered_anew),
-          TEST(shmdt__that_fails__ends_nothing))
+TEST_MAIN()

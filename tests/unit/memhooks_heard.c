@@ -39,14 +39,14 @@ static void check_shmat(size_t rest, int flags)
     fixture_close(&fixture);
 }
 
-static void shmat__over_it__registered_anew(void **state)
+TEST(shmat__over_it__registered_anew)
 {
     check_shmat(0, 0);
     check_shmat(0, SHM_RND);
     check_shmat(fixture_page() - 1, SHM_RND);
 }
 
-static void madvise__guard_pages__registered_anew(void **state)
+TEST(madvise__guard_pages__registered_anew)
 {
     size_t len = 2 * fixture_page();
     char *memory = fixture_map(2);
@@ -65,7 +65,7 @@ static void madvise__guard_pages__registered_anew(void **state)
     fixture_close(&fixture);
 }
 
-static void process_madvise__of_itself__registered_anew(void **state)
+TEST(process_madvise__of_itself__registered_anew)
 {
     size_t page = fixture_page();
     char *memory = fixture_map(3);
@@ -118,7 +118,7 @@ static int where_ranges_may_not_be_read(void)
                : 2;
 }
 
-static void process_madvise__of_ranges_that_may_not_be_read__all_registered_anew(void **state)
+TEST(process_madvise__of_ranges_that_may_not_be_read__all_registered_anew)
 {
     struct fixture fixture;
     int status;
@@ -135,7 +135,7 @@ static void process_madvise__of_ranges_that_may_not_be_read__all_registered_anew
     assert_int_equal(status, 0);
 }
 
-static void mremap__dontunmap__registered_anew(void **state)
+TEST(mremap__dontunmap__registered_anew)
 {
     size_t len = 2 * fixture_page();
     char *memory = fixture_map(2), *moved;
@@ -155,7 +155,4 @@ static void mremap__dontunmap__registered_anew(void **state)
     fixture_close(&fixture);
 }
 
-TEST_MAIN(TEST(shmat__over_it__registered_anew), TEST(madvise__guard_pages__registered_anew),
-          TEST(process_madvise__of_itself__registered_anew),
-          TEST(process_madvise__of_ranges_that_may_not_be_read__all_registered_anew),
-          TEST(mremap__dontunmap__registered_anew))
+TEST_MAIN()

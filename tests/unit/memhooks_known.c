@@ -86,7 +86,7 @@ static bool is_cached(const struct known *known, unsigned number)
     return fixture_key(&known->fixture, page_of(known, number), fixture_page()) == key;
 }
 
-static void get__beside_what_is_cached__kernel_not_asked(void **state)
+TEST(get__beside_what_is_cached__kernel_not_asked)
 {
     struct known known;
 
@@ -96,7 +96,7 @@ static void get__beside_what_is_cached__kernel_not_asked(void **state)
     close_known(&known);
 }
 
-static void get__where_a_file_was_mapped_since__not_cached(void **state)
+TEST(get__where_a_file_was_mapped_since__not_cached)
 {
     struct known known;
 
@@ -108,7 +108,7 @@ static void get__where_a_file_was_mapped_since__not_cached(void **state)
     close_known(&known);
 }
 
-static void get__after_any_munmap__kernel_asked(void **state)
+TEST(get__after_any_munmap__kernel_asked)
 {
     char *other = fixture_map(1);
     struct known known;
@@ -121,7 +121,7 @@ static void get__after_any_munmap__kernel_asked(void **state)
 }
 
 /* Like a thread between its hook and the kernel. */
-static void get__while_a_call_is_under_way__nothing_known_of_it(void **state)
+TEST(get__while_a_call_is_under_way__nothing_known_of_it)
 {
     struct known known;
     struct hook_state *hooks;
@@ -150,7 +150,7 @@ static int times_known(const struct fixture *fixture, const char *memory)
     return times;
 }
 
-static void get__in_one_mapping_more_than_a_thread_knows__replaces_the_oldest(void **state)
+TEST(get__in_one_mapping_more_than_a_thread_knows__replaces_the_oldest)
 {
     char *memory[MAPPED_KNOWN + 2];
     struct known known;
@@ -171,7 +171,7 @@ static void get__in_one_mapping_more_than_a_thread_knows__replaces_the_oldest(vo
         munmap(memory[i], 2 * fixture_page());
 }
 
-static void calls__each_kind__counted_when_they_begin_and_are_over(void **state)
+TEST(calls__each_kind__counted_when_they_begin_and_are_over)
 {
     char *memory = fixture_map(4);
     size_t page = fixture_page();
@@ -243,7 +243,7 @@ static int after_the_call(void)
     return hook_inside || forked.quiet ? 6 : 0;
 }
 
-static void fork__in_a_handler_inside_a_munmap__childs_counts_are_right(void **state)
+TEST(fork__in_a_handler_inside_a_munmap__childs_counts_are_right)
 {
     struct fixture fixture;
     char *memory = fixture_map(1);
@@ -262,10 +262,4 @@ static void fork__in_a_handler_inside_a_munmap__childs_counts_are_right(void **s
     fixture_close(&fixture);
 }
 
-TEST_MAIN(TEST(get__beside_what_is_cached__kernel_not_asked),
-          TEST(get__where_a_file_was_mapped_since__not_cached),
-          TEST(get__after_any_munmap__kernel_asked),
-          TEST(get__while_a_call_is_under_way__nothing_known_of_it),
-          TEST(get__in_one_mapping_more_than_a_thread_knows__replaces_the_oldest),
-          TEST(calls__each_kind__counted_when_they_begin_and_are_over),
-          TEST(fork__in_a_handler_inside_a_munmap__childs_counts_are_right))
+TEST_MAIN()

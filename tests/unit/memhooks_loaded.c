@@ -100,18 +100,18 @@ static void two_copies(bool first_closes_first)
         assert_memory_equal(before, after, sizeof(before));
 }
 
-static void two_copies__second_closes_first__each_is_notified_of_all(void **state)
+TEST(two_copies__second_closes_first__each_is_notified_of_all)
 {
     two_copies(false);
 }
 
-static void two_copies__first_closes_first__each_is_notified_of_all(void **state)
+TEST(two_copies__first_closes_first__each_is_notified_of_all)
 {
     two_copies(true);
 }
 
 /* The kernel lets only one userfaultfd watch a page. */
-static void two_copies__same_memory__one_caches_it_and_both_are_right(void **state)
+TEST(two_copies__same_memory__one_caches_it_and_both_are_right)
 {
     char *memory = fixture_map(1);
     const struct plugin *plugin;
@@ -155,7 +155,7 @@ static void *map_and_unmap(void *arg)
     return arg;
 }
 
-static void dlclose__while_threads_are_in_the_code__all_continue(void **state)
+TEST(dlclose__while_threads_are_in_the_code__all_continue)
 {
     const struct plugin *plugin;
     pthread_t threads[2];
@@ -187,7 +187,7 @@ static void dlclose__while_threads_are_in_the_code__all_continue(void **state)
 }
 
 /* The dynamic linker unmaps with a system call of its own. */
-static void dlclose__of_a_library_whose_memory_is_cached__registered_anew(void **state)
+TEST(dlclose__of_a_library_whose_memory_is_cached__registered_anew)
 {
     const struct plugin *plugin;
     struct fixture fixture;
@@ -224,7 +224,7 @@ static void *wait_for_ever(void *arg)
     return NULL;
 }
 
-static void exit__with_domains_open_and_threads_running__ends(void **state)
+TEST(exit__with_domains_open_and_threads_running__ends)
 {
     int status;
     pid_t child;
@@ -255,9 +255,4 @@ static void exit__with_domains_open_and_threads_running__ends(void **state)
     assert_int_equal(status, 0);
 }
 
-TEST_MAIN(TEST(two_copies__second_closes_first__each_is_notified_of_all),
-          TEST(two_copies__first_closes_first__each_is_notified_of_all),
-          TEST(two_copies__same_memory__one_caches_it_and_both_are_right),
-          TEST(dlclose__while_threads_are_in_the_code__all_continue),
-          TEST(dlclose__of_a_library_whose_memory_is_cached__registered_anew),
-          TEST(exit__with_domains_open_and_threads_running__ends))
+TEST_MAIN()

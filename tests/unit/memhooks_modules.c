@@ -57,7 +57,7 @@ static void check_lost(const struct fixture *fixture, munmap_function how)
     munmap(memory, fixture_page());
 }
 
-static void audited__changes_by_the_auditors_libc__noticed(void **state)
+TEST(audited__changes_by_the_auditors_libc__noticed)
 {
     munmap_function other = others_munmap();
     struct fixture fixture;
@@ -223,8 +223,7 @@ static void hmreg_in_a_namespace(void)
     bool cached = false;
 
     MUST(plugin && other);
-    if (plugin->open(HMREG_MONITOR_MEMHOOKS) == -EOPNOTSUPP)
-        _exit(77);
+    MUST(plugin->open(HMREG_MONITOR_MEMHOOKS) == 0);
     MUST(plugin->get(memory, 10, &cached) && cached);
     MUST(plugin->get(others, 10, &cached) && cached);
     MUST(munmap(memory, fixture_page()) == 0);
@@ -235,36 +234,35 @@ static void hmreg_in_a_namespace(void)
     MUST(munmap(fixture_map(1), fixture_page()) == 0);
 }
 
-static void open__in_a_namespace_of_its_own__changes_by_both_libcs_noticed(void **state)
+TEST(open__in_a_namespace_of_its_own__changes_by_both_libcs_noticed)
 {
+    struct fixture fixture;
+
+    fixture_open_hooked(&fixture); /* skips where libc cannot be hooked */
+    fixture_close(&fixture);
     in_a_process(hmreg_in_a_namespace);
 }
 
-static void load__another_libc__another_monitor_or_none(void **state)
+TEST(load__another_libc__another_monitor_or_none)
 {
     if (FIXTURE_SANITIZED)
         test_skip("sanitizers do not support dlmopen");
     in_a_process(another_libc);
 }
 
-static void load__a_sanitizer__memhooks_only_by_name(void **state)
+TEST(load__a_sanitizer__memhooks_only_by_name)
 {
     in_a_process(a_sanitizer);
 }
 
-static void load__a_go_runtime__memhooks_only_by_name(void **state)
+TEST(load__a_go_runtime__memhooks_only_by_name)
 {
     in_a_process(go);
 }
 
-static void load__any_other_library__hits_go_on(void **state)
+TEST(load__any_other_library__hits_go_on)
 {
     in_a_process(any_other);
 }
 
-TEST_MAIN(TEST(audited__changes_by_the_auditors_libc__noticed),
-          TEST(load__another_libc__another_monitor_or_none),
-          TEST(open__in_a_namespace_of_its_own__changes_by_both_libcs_noticed),
-          TEST(load__a_sanitizer__memhooks_only_by_name),
-          TEST(load__a_go_runtime__memhooks_only_by_name),
-          TEST(load__any_other_library__hits_go_on))
+TEST_MAIN()

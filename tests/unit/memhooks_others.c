@@ -362,83 +362,72 @@ static void change_their_last_byte(const char *file)
     MUST(fixture_stats(&fixture).uncached == 1);
 }
 
-static void load__before_open__every_change_is_noticed(void **state)
+TEST(load__before_open__every_change_is_noticed)
 {
     in_a_process(load_then_open, theirs);
 }
 
-static void load__after_open__every_change_is_noticed(void **state)
+TEST(load__after_open__every_change_is_noticed)
 {
     in_a_process(open_then_load, theirs);
 }
 
-static void close__under_their_jumps__leaves_them(void **state)
+TEST(close__under_their_jumps__leaves_them)
 {
     in_a_process(close_under_theirs, theirs);
 }
 
-static void load__before_open_and_undone__every_change_is_noticed(void **state)
+TEST(load__before_open_and_undone__every_change_is_noticed)
 {
     in_a_process(theirs_go, theirs);
 }
 
-static void load__after_open_and_undone__every_change_is_noticed(void **state)
+TEST(load__after_open_and_undone__every_change_is_noticed)
 {
     in_a_process(ours_come_back, theirs);
 }
 
-static void load__ucx_before_open__every_change_is_noticed(void **state)
+TEST(load__ucx_before_open__every_change_is_noticed)
 {
     in_a_process(load_then_open, ucx);
 }
 
-static void load__ucx_after_open__every_change_is_noticed(void **state)
+TEST(load__ucx_after_open__every_change_is_noticed)
 {
     in_a_process(open_then_load, ucx);
 }
 
-static void close__under_ucx__leaves_its_jumps(void **state)
+TEST(close__under_ucx__leaves_its_jumps)
 {
     in_a_process(close_under_theirs, ucx);
 }
 
-static void open__where_a_jump_leads_nowhere__opnotsupp(void **state)
+TEST(open__where_a_jump_leads_nowhere__opnotsupp)
 {
     in_a_process(jump_to_nowhere, "a jump");
 }
 
-static void get__where_a_jump_leads_nowhere_since__uncached(void **state)
+TEST(get__where_a_jump_leads_nowhere_since__uncached)
 {
     in_a_process(jump_to_nowhere_later, "a jump");
 }
 
-static void get__where_a_byte_of_our_jump_changed__uncached(void **state)
+TEST(get__where_a_byte_of_our_jump_changed__uncached)
 {
     in_a_process(change_last_byte, "a changed byte");
 }
 
-static void get__where_a_byte_of_their_jump_changed__uncached(void **state)
+TEST(get__where_a_byte_of_their_jump_changed__uncached)
 {
     in_a_process(change_their_last_byte, theirs);
 }
 
-TEST_MAIN(TEST(load__before_open__every_change_is_noticed),
-          TEST(load__after_open__every_change_is_noticed),
-          TEST(close__under_their_jumps__leaves_them),
-          TEST(load__before_open_and_undone__every_change_is_noticed),
-          TEST(load__after_open_and_undone__every_change_is_noticed),
-          TEST(load__ucx_before_open__every_change_is_noticed),
-          TEST(load__ucx_after_open__every_change_is_noticed),
-          TEST(close__under_ucx__leaves_its_jumps),
-          TEST(open__where_a_jump_leads_nowhere__opnotsupp),
-          TEST(get__where_a_jump_leads_nowhere_since__uncached),
-          TEST(get__where_a_byte_of_our_jump_changed__uncached),
-          TEST(get__where_a_byte_of_their_jump_changed__uncached))
+TEST_MAIN()
 #else
-static void open__no_hooks_on_this_processor(void **state)
+TEST(open__no_hooks_on_this_processor)
 {
     test_skip("no hooks on this processor");
 }
 
-TEST_MAIN(TEST(open__no_hooks_on_this_processor))
+TEST_MAIN()
 #endif

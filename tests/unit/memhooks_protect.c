@@ -221,44 +221,39 @@ static int when_code_cannot_be_protected_at_first(void)
     return count_wx() == before ? 0 : 2;
 }
 
-static void install__works__nothing_writable_and_executable(void **state)
+TEST(install__works__nothing_writable_and_executable)
 {
     assert_int_equal(status_of_child(when_it_works), 0);
 }
 
-static void install__where_writable_code_ends_the_process__works(void **state)
+TEST(install__where_writable_code_ends_the_process__works)
 {
     assert_int_equal(status_of_child(when_writable_code_ends_the_process), 0);
 }
 
-static void install__code_has_to_be_writable__not_after_it(void **state)
+TEST(install__code_has_to_be_writable__not_after_it)
 {
     assert_int_equal(status_of_child(when_it_works), 0); /* or skips */
     assert_int_equal(status_of_child(when_code_has_to_be_writable), 0);
 }
 
-static void install__fails_before_the_first_site__nothing_writable_and_executable(void **state)
+TEST(install__fails_before_the_first_site__nothing_writable_and_executable)
 {
     assert_int_equal(status_of_child(when_it_works), 0); /* or skips */
     assert_int_equal(status_of_child(when_stubs_cannot_be_executed), 0);
     assert_int_equal(status_of_child(when_no_code_can_be_written), 0);
 }
 
-static void install__fails_half_way__nothing_writable_and_executable(void **state)
+TEST(install__fails_half_way__nothing_writable_and_executable)
 {
     assert_int_equal(status_of_child(when_it_works), 0); /* or skips */
     assert_int_equal(status_of_child(when_the_last_code_cannot_be_written), 0);
 }
 
-static void install__code_stays_writable_once__restored_and_protected(void **state)
+TEST(install__code_stays_writable_once__restored_and_protected)
 {
     assert_int_equal(status_of_child(when_it_works), 0); /* or skips */
     assert_int_equal(status_of_child(when_code_cannot_be_protected_at_first), 0);
 }
 
-TEST_MAIN(TEST(install__works__nothing_writable_and_executable),
-          TEST(install__where_writable_code_ends_the_process__works),
-          TEST(install__code_has_to_be_writable__not_after_it),
-          TEST(install__fails_before_the_first_site__nothing_writable_and_executable),
-          TEST(install__fails_half_way__nothing_writable_and_executable),
-          TEST(install__code_stays_writable_once__restored_and_protected))
+TEST_MAIN()

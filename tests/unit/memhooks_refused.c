@@ -36,7 +36,7 @@ int brk(void *addr)
 }
 #endif
 
-static void open__a_function_that_cannot_be_hooked__opnotsupp_and_which(void **state)
+TEST(open__a_function_that_cannot_be_hooked__opnotsupp_and_which)
 {
     struct hmreg_config config = {.size = sizeof(config), .monitor = HMREG_MONITOR_MEMHOOKS};
     struct hmreg *lib = NULL;
@@ -55,7 +55,7 @@ static void open__a_function_that_cannot_be_hooked__opnotsupp_and_which(void **s
     assert_ok(hmreg_close(lib));
 }
 
-static void get__default_and_libc_cannot_be_hooked__userfaultfd_and_why(void **state)
+TEST(get__default_and_libc_cannot_be_hooked__userfaultfd_and_why)
 {
     struct hmreg_monitor_info info = {.size = sizeof(info)};
     char *memory = fixture_map(1);
@@ -133,7 +133,7 @@ static void run_without_any(char *out, size_t size)
     assert_int_equal(status, 0);
 }
 
-static void get__no_monitor_to_be_had__one_line_unless_it_is_not_wanted(void **state)
+TEST(get__no_monitor_to_be_had__one_line_unless_it_is_not_wanted)
 {
     char text[2048];
 
@@ -147,6 +147,4 @@ static void get__no_monitor_to_be_had__one_line_unless_it_is_not_wanted(void **s
     unsetenv("HMREG_LOG");
 }
 
-TEST_MAIN(TEST(open__a_function_that_cannot_be_hooked__opnotsupp_and_which),
-          TEST(get__default_and_libc_cannot_be_hooked__userfaultfd_and_why),
-          TEST(get__no_monitor_to_be_had__one_line_unless_it_is_not_wanted))
+TEST_MAIN()

@@ -99,7 +99,7 @@ static int look_into(struct dl_phdr_info *file, size_t size, void *arg)
     return 0;
 }
 
-static void sites_find__in_this_libc__every_entry_that_changes_mappings(void **state)
+TEST(sites_find__in_this_libc__every_entry_that_changes_mappings)
 {
     int rc = hook_sites_find(&found.sites);
 
@@ -187,7 +187,7 @@ static bool is_in(const uint8_t *at, const uint8_t *text)
     return at >= text && at < text + segment.p_memsz;
 }
 
-static void sites_find__linkers_text_alone__reads_nothing_beside_it(void **state)
+TEST(sites_find__linkers_text_alone__reads_nothing_beside_it)
 {
     struct hook_sites there;
     const uint8_t *text = NULL;
@@ -213,7 +213,7 @@ static void sites_find__linkers_text_alone__reads_nothing_beside_it(void **state
 }
 
 /* As before glibc 2.35, where another libc may be in another namespace. */
-static void sites_find__files_in_a_hidden_namespace__refused(void **state)
+TEST(sites_find__files_in_a_hidden_namespace__refused)
 {
     struct hook_sites there;
     int rc = hook_sites_find(&there);
@@ -229,7 +229,7 @@ static void sites_find__files_in_a_hidden_namespace__refused(void **state)
 }
 
 #ifdef __x86_64__
-static void begins_with_jump__each_form__its_target(void **state)
+TEST(begins_with_jump__each_form__its_target)
 {
     static const struct {
         uint8_t bytes[13];
@@ -251,13 +251,10 @@ static void begins_with_jump__each_form__its_target(void **state)
     }
 }
 #else
-static void begins_with_jump__each_form__its_target(void **state)
+TEST(begins_with_jump__each_form__its_target)
 {
     test_skip("the bytes are of x86-64");
 }
 #endif
 
-TEST_MAIN(TEST(sites_find__in_this_libc__every_entry_that_changes_mappings),
-          TEST(sites_find__linkers_text_alone__reads_nothing_beside_it),
-          TEST(sites_find__files_in_a_hidden_namespace__refused),
-          TEST(begins_with_jump__each_form__its_target))
+TEST_MAIN()

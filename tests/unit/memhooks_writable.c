@@ -55,17 +55,16 @@ static struct code_watch place_and_look(bool moves)
     return seen;
 }
 
-static void open_and_close__at_each_system_call__nothing_writable_and_executable(void **state)
+TEST(open_and_close__at_each_system_call__nothing_writable_and_executable)
 {
     if (!code_moves())
         test_skip("this kernel lets no code be changed but writable code");
     assert_int_equal(place_and_look(true).code, 0);
 }
 
-static void open_and_close__code_must_be_writable__only_hooked_code_is(void **state)
+TEST(open_and_close__code_must_be_writable__only_hooked_code_is)
 {
     assert_true(place_and_look(false).code > 0);
 }
 
-TEST_MAIN(TEST(open_and_close__at_each_system_call__nothing_writable_and_executable),
-          TEST(open_and_close__code_must_be_writable__only_hooked_code_is))
+TEST_MAIN()

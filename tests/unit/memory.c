@@ -46,7 +46,7 @@ static void check_copy(struct hmreg *lib, char *to, char *to_view, char *from, c
     assert_memory_equal(to_view + 3 + len, before + 3 + len, BIG - 3 - len);
 }
 
-static void copy__between_any_two_kinds(void **state)
+TEST(copy__between_any_two_kinds)
 {
     static const struct {
         enum hmreg_iface iface;
@@ -78,7 +78,7 @@ static void copy__between_any_two_kinds(void **state)
     assert_ok(hmreg_close(lib));
 }
 
-static void copy__bad_arguments__inval_and_their_names(void **state)
+TEST(copy__bad_arguments__inval_and_their_names)
 {
     struct hmreg *lib = open_lib();
     char bytes[64] = {0};
@@ -92,7 +92,7 @@ static void copy__bad_arguments__inval_and_their_names(void **state)
     assert_ok(hmreg_close(lib));
 }
 
-static void copy__overlapping__inval_and_nothing_moves(void **state)
+TEST(copy__overlapping__inval_and_nothing_moves)
 {
     struct hmreg *lib = open_lib();
     char bytes[64], before[64];
@@ -108,7 +108,7 @@ static void copy__overlapping__inval_and_nothing_moves(void **state)
     assert_ok(hmreg_close(lib));
 }
 
-static void copy__host_memory_that_is_not_there_or_not_permitted__efault(void **state)
+TEST(copy__host_memory_that_is_not_there_or_not_permitted__efault)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
     struct hmreg *lib = open_lib();
@@ -127,7 +127,7 @@ static void copy__host_memory_that_is_not_there_or_not_permitted__efault(void **
 }
 
 /* Mapped, readable, writable, and beyond the file's end: a load or store would raise SIGBUS. */
-static void copy__a_file_that_ends_before_its_mapping__efault(void **state)
+TEST(copy__a_file_that_ends_before_its_mapping__efault)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
     int fd = memfd_create("short", MFD_CLOEXEC);
@@ -151,7 +151,7 @@ static void copy__a_file_that_ends_before_its_mapping__efault(void **state)
 
 /* Like the mapping of a device's memory: loads and stores work, but the kernel cannot pin its
  * pages. */
-static void copy__memory_that_the_kernel_does_not_pin__copied(void **state)
+TEST(copy__memory_that_the_kernel_does_not_pin__copied)
 {
     int fd = (int)syscall(SYS_memfd_secret, O_CLOEXEC);
     struct hmreg *lib = open_lib();
@@ -177,7 +177,7 @@ static void copy__memory_that_the_kernel_does_not_pin__copied(void **state)
     assert_ok(hmreg_close(lib));
 }
 
-static void copy__vendors_copy_fails__its_error(void **state)
+TEST(copy__vendors_copy_fails__its_error)
 {
     struct hmreg *lib = open_lib();
     char *cuda = vendor_memory(HMREG_IFACE_CUDA, 0, HMREG_MEM_DEVICE, 4096);
@@ -196,7 +196,7 @@ static void copy__vendors_copy_fails__its_error(void **state)
 
 /* ---- export ----------------------------------------------------------------------------- */
 
-static void export__device_memory__names_its_bytes(void **state)
+TEST(export__device_memory__names_its_bytes)
 {
     struct hmreg *lib = open_lib();
     char *memory = vendor_memory(HMREG_IFACE_ROCR, 0, HMREG_MEM_DEVICE, 8192);
@@ -214,7 +214,7 @@ static void export__device_memory__names_its_bytes(void **state)
     assert_ok(hmreg_close(lib));
 }
 
-static void export__refused__output_stays(void **state)
+TEST(export__refused__output_stays)
 {
     struct hmreg *lib = open_lib();
     char *memory = vendor_memory(HMREG_IFACE_ROCR, 0, HMREG_MEM_DEVICE, 8192);
@@ -240,7 +240,7 @@ static void export__refused__output_stays(void **state)
 
 /* ---- allocation ------------------------------------------------------------------------- */
 
-static void alloc__host_memory__page_aligned_and_writable(void **state)
+TEST(alloc__host_memory__page_aligned_and_writable)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
     struct hmreg *lib = open_lib();
@@ -255,7 +255,7 @@ static void alloc__host_memory__page_aligned_and_writable(void **state)
     assert_ok(hmreg_close(lib));
 }
 
-static void alloc__bad_arguments__refused_and_output_stays(void **state)
+TEST(alloc__bad_arguments__refused_and_output_stays)
 {
     struct hmreg *lib = open_lib();
     void *out = (void *)1;
@@ -282,7 +282,7 @@ static void alloc__bad_arguments__refused_and_output_stays(void **state)
     assert_ok(hmreg_close(lib));
 }
 
-static void alloc__absent_runtime__enodev_and_why(void **state)
+TEST(alloc__absent_runtime__enodev_and_why)
 {
     struct hmreg *lib;
     void *out = (void *)1;
@@ -296,7 +296,7 @@ static void alloc__absent_runtime__enodev_and_why(void **state)
     assert_ok(hmreg_close(lib));
 }
 
-static void close__memory_not_freed__busy_and_its_address(void **state)
+TEST(close__memory_not_freed__busy_and_its_address)
 {
     struct hmreg *lib = open_lib();
     char words[32];
@@ -309,7 +309,7 @@ static void close__memory_not_freed__busy_and_its_address(void **state)
     assert_ok(hmreg_close(lib));
 }
 
-static void free__twice_or_never_allocated__inval(void **state)
+TEST(free__twice_or_never_allocated__inval)
 {
     struct hmreg *lib = open_lib();
     void *first, *second;
@@ -328,7 +328,7 @@ static void free__twice_or_never_allocated__inval(void **state)
 }
 
 /* Memory that could not be freed stays allocated, and can be freed later. */
-static void free__vendors_call_fails__its_error_and_a_second_chance(void **state)
+TEST(free__vendors_call_fails__its_error_and_a_second_chance)
 {
     struct hmreg *lib = open_lib();
     void *memory;
@@ -356,12 +356,12 @@ static void free_gone(int code)
     assert_ok(hmreg_close(lib));
 }
 
-static void free__runtime_has_shut_down__nothing_is_left(void **state)
+TEST(free__runtime_has_shut_down__nothing_is_left)
 {
     free_gone(-ENODEV);
 }
 
-static void free__context_was_reset__nothing_is_left(void **state)
+TEST(free__context_was_reset__nothing_is_left)
 {
     free_gone(-EFAULT);
 }
@@ -385,7 +385,7 @@ static void *alloc_and_free(void *arg)
     return NULL;
 }
 
-static void alloc_and_free__four_threads(void **state)
+TEST(alloc_and_free__four_threads)
 {
     struct hmreg *lib = open_lib();
     pthread_t threads[THREADS];
@@ -400,17 +400,4 @@ static void alloc_and_free__four_threads(void **state)
     assert_ok(hmreg_close(lib));
 }
 
-TEST_MAIN(TEST(copy__between_any_two_kinds), TEST(copy__bad_arguments__inval_and_their_names),
-          TEST(copy__overlapping__inval_and_nothing_moves),
-          TEST(copy__host_memory_that_is_not_there_or_not_permitted__efault),
-          TEST(copy__a_file_that_ends_before_its_mapping__efault),
-          TEST(copy__memory_that_the_kernel_does_not_pin__copied),
-          TEST(copy__vendors_copy_fails__its_error), TEST(export__device_memory__names_its_bytes),
-          TEST(export__refused__output_stays), TEST(alloc__host_memory__page_aligned_and_writable),
-          TEST(alloc__bad_arguments__refused_and_output_stays),
-          TEST(alloc__absent_runtime__enodev_and_why),
-          TEST(close__memory_not_freed__busy_and_its_address),
-          TEST(free__twice_or_never_allocated__inval),
-          TEST(free__vendors_call_fails__its_error_and_a_second_chance),
-          TEST(free__runtime_has_shut_down__nothing_is_left),
-          TEST(free__context_was_reset__nothing_is_left), TEST(alloc_and_free__four_threads))
+TEST_MAIN()

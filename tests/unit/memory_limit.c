@@ -30,7 +30,7 @@ static void expect(uint64_t bytes, const char *words)
     assert_string_equal(limit.what, words);
 }
 
-static void machine__no_groups__its_memory(void **state)
+TEST(machine__no_groups__its_memory)
 {
     begin("", "");
     expect(1000 * 1024, "this machine's memory");
@@ -39,7 +39,7 @@ static void machine__no_groups__its_memory(void **state)
     tree_end();
 }
 
-static void group__of_version_2__the_least_of_all_above(void **state)
+TEST(group__of_version_2__the_least_of_all_above)
 {
     begin("0::/a/b/c\n", UNIFIED);
     tree_file("/sys/fs/cgroup/a/b/c/memory.max", "max\n");
@@ -56,7 +56,7 @@ static void group__of_version_2__the_least_of_all_above(void **state)
 }
 
 /* A container with a namespace of groups of its own, or whose group lies outside of its mount. */
-static void group__that_is_the_mounts_root__its_own(void **state)
+TEST(group__that_is_the_mounts_root__its_own)
 {
     static const char *const groups[] = {"0::/\n", "0::/../other\n"};
 
@@ -68,22 +68,27 @@ static void group__that_is_the_mounts_root__its_own(void **state)
     }
 }
 
-static void group__of_version_1__by_the_mount_that_has_memory(void **state)
+TEST(group__of_version_1__by_the_mount_that_has_memory)
 {
-    begin("12:cpuset:/\n4:cpu,memory:/docker/x/y\n0::/\n",
-          "30 25 0:27 / /sys/fs/cgroup/cpuset rw - cgroup cgroup rw,cpuset\n"
-          "31 25 0:28 /docker/x /sys/fs/cgroup/memory rw - cgroup cgroup rw,cpu,memory\n");
-    tree_file("/sys/fs/cgroup/memory/y/memory.limit_in_bytes", "9223372036854771712\n");
-    tree_file("/sys/fs/cgroup/memory/memory.limit_in_bytes", "2000\n");
-    tree_file("/sys/fs/cgroup/cpuset/memory.limit_in_bytes", "1\n");
-    expect(2000, "memory.limit_in_bytes of a control group");
-    tree_end();
+    static const char *const groups[] = {"12:cpuset:/\n4:cpu,memory:/docker/x/y\n0::/\n",
+                                         "12:cpuset:/\n4:memory:/docker/x/y\n"};
+
+    for (size_t i = 0; i < 2; i++) {
+        begin(groups[i],
+              "30 25 0:27 / /sys/fs/cgroup/cpuset rw - cgroup cgroup rw,cpuset\n"
+              "31 25 0:28 /docker/x /sys/fs/cgroup/memory rw - cgroup cgroup rw,cpu,memory\n");
+        tree_file("/sys/fs/cgroup/memory/y/memory.limit_in_bytes", "9223372036854771712\n");
+        tree_file("/sys/fs/cgroup/memory/memory.limit_in_bytes", "2000\n");
+        tree_file("/sys/fs/cgroup/cpuset/memory.limit_in_bytes", "1\n");
+        expect(2000, "memory.limit_in_bytes of a control group");
+        tree_end();
+    }
 }
 
 /* ---- the right to lock more ------------------------------------------------------------- */
 
 /* Root of a user namespace has every capability in it, and the kernel asks in the first one. */
-static void lock_right__of_a_user_namespace__exempts_from_nothing(void **state)
+TEST(lock_right__of_a_user_namespace__exempts_from_nothing)
 {
     pid_t child;
     int status;
@@ -98,7 +103,4 @@ static void lock_right__of_a_user_namespace__exempts_from_nothing(void **state)
     assert_int_equal(status, 0);
 }
 
-TEST_MAIN(TEST(machine__no_groups__its_memory), TEST(group__of_version_2__the_least_of_all_above),
-          TEST(group__that_is_the_mounts_root__its_own),
-          TEST(group__of_version_1__by_the_mount_that_has_memory),
-          TEST(lock_right__of_a_user_namespace__exempts_from_nothing))
+TEST_MAIN()

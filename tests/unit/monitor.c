@@ -38,7 +38,7 @@ static uint64_t events(const struct fixture *fixture)
 
 /* ---- every way to lose a page ----------------------------------------------------------- */
 
-static void munmap__mapped_anew__registered_anew(void **state)
+TEST(munmap__mapped_anew__registered_anew)
 {
     size_t len = 4 * fixture_page();
     char *memory = fixture_map(4);
@@ -78,7 +78,7 @@ static long past_libc(long number, void *addr, size_t len)
     return result;
 }
 
-static void munmap__past_libc__registered_anew(void **state)
+TEST(munmap__past_libc__registered_anew)
 {
     size_t len = 4 * fixture_page();
     char *memory = fixture_map(4);
@@ -97,7 +97,7 @@ static void munmap__past_libc__registered_anew(void **state)
     fixture_close(&fixture);
 }
 
-static void munmap__by_syscall__registered_anew(void **state)
+TEST(munmap__by_syscall__registered_anew)
 {
     size_t len = 4 * fixture_page();
     char *memory = fixture_map(4);
@@ -113,7 +113,7 @@ static void munmap__by_syscall__registered_anew(void **state)
 }
 
 /* The kernel rounds the length up to whole pages. */
-static void call__ends_within_a_page__whole_page_is_reported(void **state)
+TEST(call__ends_within_a_page__whole_page_is_reported)
 {
     size_t page = fixture_page();
     char *memory = fixture_map(2),
@@ -137,7 +137,7 @@ static void call__ends_within_a_page__whole_page_is_reported(void **state)
     fixture_close(&fixture);
 }
 
-static void munmap__a_page_in_the_middle__only_what_touches_it_goes(void **state)
+TEST(munmap__a_page_in_the_middle__only_what_touches_it_goes)
 {
     size_t page = fixture_page();
     char *memory = fixture_map(5);
@@ -176,17 +176,17 @@ static void advice_throws_away(int advice)
     fixture_close(&fixture);
 }
 
-static void madvise__dontneed__registered_anew(void **state)
+TEST(madvise__dontneed__registered_anew)
 {
     advice_throws_away(MADV_DONTNEED);
 }
 
-static void madvise__free__registered_anew(void **state)
+TEST(madvise__free__registered_anew)
 {
     advice_throws_away(MADV_FREE);
 }
 
-static void mmap__fixed_over_it__registered_anew(void **state)
+TEST(mmap__fixed_over_it__registered_anew)
 {
     size_t len = 2 * fixture_page();
     char *memory = fixture_map(2);
@@ -201,7 +201,7 @@ static void mmap__fixed_over_it__registered_anew(void **state)
     fixture_close(&fixture);
 }
 
-static void mremap__moved_away__neither_place_is_served(void **state)
+TEST(mremap__moved_away__neither_place_is_served)
 {
     size_t len = 2 * fixture_page();
     char *memory = fixture_map(2), *target = fixture_map(2), *moved;
@@ -220,7 +220,7 @@ static void mremap__moved_away__neither_place_is_served(void **state)
     fixture_close(&fixture);
 }
 
-static void mremap__onto_it__registered_anew(void **state)
+TEST(mremap__onto_it__registered_anew)
 {
     size_t len = 2 * fixture_page();
     char *memory = fixture_map(2), *other = fixture_map(2);
@@ -234,7 +234,7 @@ static void mremap__onto_it__registered_anew(void **state)
     fixture_close(&fixture);
 }
 
-static void mremap__shrunk_and_grown__the_tail_is_new(void **state)
+TEST(mremap__shrunk_and_grown__the_tail_is_new)
 {
     size_t page = fixture_page();
     char *memory = fixture_map(4);
@@ -251,7 +251,7 @@ static void mremap__shrunk_and_grown__the_tail_is_new(void **state)
     fixture_close(&fixture);
 }
 
-static void brk__heap_shrinks_and_grows__registered_anew(void **state)
+TEST(brk__heap_shrinks_and_grows__registered_anew)
 {
     size_t len = 16 * fixture_page();
     char *top = sbrk(0);
@@ -296,7 +296,7 @@ static char *malloc_at(uintptr_t at, size_t len)
     return NULL;
 }
 
-static void free__large_block_allocated_again__registered_anew(void **state)
+TEST(free__large_block_allocated_again__registered_anew)
 {
     enum { LEN = 64 << 20 };
     char *first = malloc(LEN), *second;
@@ -324,7 +324,7 @@ static void free__large_block_allocated_again__registered_anew(void **state)
 
 /* malloc returns the heap's top to the kernel with its own lock held: a monitor that allocates
  * would deadlock. */
-static void malloc_trim__watched_heap__no_deadlock(void **state)
+TEST(malloc_trim__watched_heap__no_deadlock)
 {
     char *blocks[64];
     struct fixture fixture;
@@ -364,7 +364,7 @@ static void *get_on_stack(void *arg)
     return NULL;
 }
 
-static void thread_stack__of_a_dead_thread_reused__registered_anew(void **state)
+TEST(thread_stack__of_a_dead_thread_reused__registered_anew)
 {
     size_t len = 1 << 20;
     char *stack = fixture_map(len / fixture_page());
@@ -392,7 +392,7 @@ static void thread_stack__of_a_dead_thread_reused__registered_anew(void **state)
     fixture_close(&fixture);
 }
 
-static void munmap__region_in_use__ends_with_its_last_put(void **state)
+TEST(munmap__region_in_use__ends_with_its_last_put)
 {
     size_t len = fixture_page();
     char *memory = fixture_map(1);
@@ -441,7 +441,7 @@ static void assert_file_is_not_cached(int fd, int flags)
     fixture_close(&fixture);
 }
 
-static void get__memfd__not_cached(void **state)
+TEST(get__memfd__not_cached)
 {
     int fd = memfd_create("test", MFD_CLOEXEC);
 
@@ -450,7 +450,7 @@ static void get__memfd__not_cached(void **state)
     close(fd);
 }
 
-static void get__file__not_cached(void **state)
+TEST(get__file__not_cached)
 {
     FILE *file = tmpfile();
 
@@ -459,7 +459,7 @@ static void get__file__not_cached(void **state)
     fclose(file);
 }
 
-static void get__shared_anonymous__not_cached(void **state)
+TEST(get__shared_anonymous__not_cached)
 {
     size_t len = 2 * fixture_page();
     char *memory = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -473,7 +473,7 @@ static void get__shared_anonymous__not_cached(void **state)
 
 static char initialised[65536] = {1};
 
-static void get__data_section__not_cached(void **state)
+TEST(get__data_section__not_cached)
 {
     struct fixture fixture;
 
@@ -482,7 +482,7 @@ static void get__data_section__not_cached(void **state)
     fixture_close(&fixture);
 }
 
-static void get__range_with_a_hole__not_cached(void **state)
+TEST(get__range_with_a_hole__not_cached)
 {
     size_t page = fixture_page();
     char *memory = fixture_map(3);
@@ -496,7 +496,7 @@ static void get__range_with_a_hole__not_cached(void **state)
     fixture_close(&fixture);
 }
 
-static void get__range_over_anonymous_and_shared__not_cached(void **state)
+TEST(get__range_over_anonymous_and_shared__not_cached)
 {
     size_t page = fixture_page();
     char *memory = fixture_map(3);
@@ -512,7 +512,7 @@ static void get__range_over_anonymous_and_shared__not_cached(void **state)
     fixture_close(&fixture);
 }
 
-static void get__heap_stack_and_several_mappings__cached(void **state)
+TEST(get__heap_stack_and_several_mappings__cached)
 {
     char on_stack[10000], *on_heap = malloc(10000), *memory = fixture_map(3);
     size_t page = fixture_page();
@@ -528,20 +528,4 @@ static void get__heap_stack_and_several_mappings__cached(void **state)
     free(on_heap);
 }
 
-TEST_MAIN(TEST(munmap__mapped_anew__registered_anew), TEST(munmap__past_libc__registered_anew),
-          TEST(munmap__by_syscall__registered_anew),
-          TEST(call__ends_within_a_page__whole_page_is_reported),
-          TEST(munmap__a_page_in_the_middle__only_what_touches_it_goes),
-          TEST(madvise__dontneed__registered_anew), TEST(madvise__free__registered_anew),
-          TEST(mmap__fixed_over_it__registered_anew),
-          TEST(mremap__moved_away__neither_place_is_served), TEST(mremap__onto_it__registered_anew),
-          TEST(mremap__shrunk_and_grown__the_tail_is_new),
-          TEST(brk__heap_shrinks_and_grows__registered_anew),
-          TEST(free__large_block_allocated_again__registered_anew),
-          TEST(malloc_trim__watched_heap__no_deadlock),
-          TEST(thread_stack__of_a_dead_thread_reused__registered_anew),
-          TEST(munmap__region_in_use__ends_with_its_last_put), TEST(get__memfd__not_cached),
-          TEST(get__file__not_cached), TEST(get__shared_anonymous__not_cached),
-          TEST(get__data_section__not_cached), TEST(get__range_with_a_hole__not_cached),
-          TEST(get__range_over_anonymous_and_shared__not_cached),
-          TEST(get__heap_stack_and_several_mappings__cached))
+TEST_MAIN()

@@ -60,7 +60,7 @@ static void need_memhooks(void)
         test_skip("beside a sanitizer the default is another monitor");
 }
 
-static void open__default__nothing_is_hooked_before_a_get(void **state)
+TEST(open__default__nothing_is_hooked_before_a_get)
 {
     uint8_t before[CODE], after[CODE];
     char *memory = fixture_map(1);
@@ -90,7 +90,7 @@ static void open__default__nothing_is_hooked_before_a_get(void **state)
 }
 
 /* Domains opened before the choice notice changes like those opened after it. */
-static void get__first_of_host_memory__every_domain_is_notified_from_then_on(void **state)
+TEST(get__first_of_host_memory__every_domain_is_notified_from_then_on)
 {
     struct fixture fixtures[3];
     char *memory = fixture_map(1);
@@ -112,7 +112,7 @@ static void get__first_of_host_memory__every_domain_is_notified_from_then_on(voi
 }
 
 /* Neither call concerns host memory. */
-static void get__of_device_memory_or_without_a_cache__chooses_nothing(void **state)
+TEST(get__of_device_memory_or_without_a_cache__chooses_nothing)
 {
     struct hmreg_domain_config none = {.size = sizeof(none), .flags = HMREG_DOMAIN_NO_CACHE};
     char *memory = fixture_map(1), *device = fixture_map(1);
@@ -157,7 +157,7 @@ static void *get_and_renew(void *arg)
     return NULL;
 }
 
-static void get__first_on_several_threads_at_once__one_chooses_for_all(void **state)
+TEST(get__first_on_several_threads_at_once__one_chooses_for_all)
 {
     struct getter getters[THREADS];
     struct fixture fixture;
@@ -199,7 +199,7 @@ static int where_the_call_kills(char *memory)
     return 0;
 }
 
-static void get__filter_kills_on_userfaultfd__survives_and_is_cached(void **state)
+TEST(get__filter_kills_on_userfaultfd__survives_and_is_cached)
 {
     char *memory = fixture_map(1);
     int status;
@@ -291,22 +291,16 @@ static void run_alone(int (*part)(char *memory))
     assert_int_equal(status, 0);
 }
 
-static void get__without_proc__none_is_cached_and_told(void **state)
+TEST(get__without_proc__none_is_cached_and_told)
 {
     need_memhooks();
     run_alone(without_proc);
 }
 
-static void get__without_descriptors__none_is_cached_and_told_until_there_are(void **state)
+TEST(get__without_descriptors__none_is_cached_and_told_until_there_are)
 {
     need_memhooks();
     run_alone(without_descriptors);
 }
 
-TEST_MAIN(TEST(open__default__nothing_is_hooked_before_a_get),
-          TEST(get__first_of_host_memory__every_domain_is_notified_from_then_on),
-          TEST(get__of_device_memory_or_without_a_cache__chooses_nothing),
-          TEST(get__first_on_several_threads_at_once__one_chooses_for_all),
-          TEST(get__filter_kills_on_userfaultfd__survives_and_is_cached),
-          TEST(get__without_proc__none_is_cached_and_told),
-          TEST(get__without_descriptors__none_is_cached_and_told_until_there_are))
+TEST_MAIN()

@@ -38,7 +38,7 @@ static void open_trusting(struct fixture *fixture)
 
 /* ---- how it is opened ------------------------------------------------------------------- */
 
-static void exact__by_what_the_kernel_says(void **state)
+TEST(exact__by_what_the_kernel_says)
 {
     assert_true(uffd_is_exact(UFFD_FEATURE_EXACT_ADDRESS, "5.14.0-362.el9.x86_64"));
     assert_true(uffd_is_exact(0, "5.15.0-91-generic"));
@@ -81,7 +81,7 @@ static int open_filtered(uint32_t call, uint32_t file, bool by_name)
 }
 
 /* Docker's default profile. */
-static void open__call_refused__by_the_device_file(void **state)
+TEST(open__call_refused__by_the_device_file)
 {
     if (!has_file())
         test_skip("/dev/userfaultfd is not to be opened");
@@ -91,7 +91,7 @@ static void open__call_refused__by_the_device_file(void **state)
 
 /* By the call where that is permitted; where the file can be opened as well it is not, or one of
  * two descriptors would be lost. */
-static void open__unfiltered__one_descriptor(void **state)
+TEST(open__unfiltered__one_descriptor)
 {
     int before = test_count_fds();
     struct owned_fd fd;
@@ -103,7 +103,7 @@ static void open__unfiltered__one_descriptor(void **state)
     assert_int_equal(test_count_fds(), before);
 }
 
-static void open__filter_kills__not_called_unless_by_name(void **state)
+TEST(open__filter_kills__not_called_unless_by_name)
 {
     int permitted = has_file() ? OPENED : -EPERM;
 
@@ -114,13 +114,13 @@ static void open__filter_kills__not_called_unless_by_name(void **state)
     assert_int_equal(open_filtered(SECCOMP_RET_ALLOW, SECCOMP_RET_ERRNO | EPERM, false), -EPERM);
 }
 
-static void open__both_refused__eperm(void **state)
+TEST(open__both_refused__eperm)
 {
     assert_int_equal(open_filtered(SECCOMP_RET_ERRNO | EPERM, SECCOMP_RET_ERRNO | EPERM, true),
                      -EPERM);
 }
 
-static void open__filtered_and_by_name__called(void **state)
+TEST(open__filtered_and_by_name__called)
 {
     struct owned_fd fd;
     int rc = uffd_open(true, &fd);
@@ -155,7 +155,7 @@ static void put_another_file_there(int fd)
     close(other);
 }
 
-static void descriptor__closed_by_the_program__noticed_at_the_next_miss(void **state)
+TEST(descriptor__closed_by_the_program__noticed_at_the_next_miss)
 {
     size_t page = fixture_page();
     char *memory = fixture_map(1), *other = fixture_map(1);
@@ -181,7 +181,7 @@ static void descriptor__closed_by_the_program__noticed_at_the_next_miss(void **s
 }
 
 /* No call of the library follows until memory changes. */
-static void descriptor__closed_by_the_program__noticed_at_the_next_change(void **state)
+TEST(descriptor__closed_by_the_program__noticed_at_the_next_change)
 {
     size_t page = fixture_page();
     char *memory = fixture_map(1), *changed = fixture_map(1);
@@ -220,7 +220,7 @@ static int childs_part(void)
     return 0;
 }
 
-static void child__without_handlers__watches_for_itself(void **state)
+TEST(child__without_handlers__watches_for_itself)
 {
     char *memory = fixture_map(1);
     struct fixture fixture;
@@ -243,7 +243,7 @@ static void child__without_handlers__watches_for_itself(void **state)
 
 /* The child's descriptor keeps the userfaultfd alive without its thread: it must watch nothing any
  * more. */
-static void child__has_the_descriptor__parents_memory_is_its_own_after_closing(void **state)
+TEST(child__has_the_descriptor__parents_memory_is_its_own_after_closing)
 {
     size_t page = fixture_page(), pages = ((size_t)4 << 20) / page;
     char *memory = fixture_reserve(9), *target = fixture_reserve(8), *large = fixture_map(pages);
@@ -308,7 +308,7 @@ static char *make_hole(size_t size)
 
 /* The monitor's page is adjacent to a region's memory. Were it unwatched with it, the library could
  * not stop the thread. */
-static void close__after_memory_beside_the_monitors_was_watched_and_left__returns(void **state)
+TEST(close__after_memory_beside_the_monitors_was_watched_and_left__returns)
 {
     char *memory = make_hole(((size_t)128 << 10) + fixture_page());
     char *start, *end, *again;
@@ -329,12 +329,4 @@ static void close__after_memory_beside_the_monitors_was_watched_and_left__return
     fixture_close(&fixture);
 }
 
-TEST_MAIN(TEST(exact__by_what_the_kernel_says), TEST(open__call_refused__by_the_device_file),
-          TEST(open__unfiltered__one_descriptor),
-          TEST(open__filter_kills__not_called_unless_by_name), TEST(open__both_refused__eperm),
-          TEST(open__filtered_and_by_name__called),
-          TEST(descriptor__closed_by_the_program__noticed_at_the_next_miss),
-          TEST(descriptor__closed_by_the_program__noticed_at_the_next_change),
-          TEST(child__without_handlers__watches_for_itself),
-          TEST(child__has_the_descriptor__parents_memory_is_its_own_after_closing),
-          TEST(close__after_memory_beside_the_monitors_was_watched_and_left__returns))
+TEST_MAIN()

@@ -182,7 +182,7 @@ static void remember(struct getting *getting, struct fixture *fixture, char *add
 }
 
 /* munmap() has returned; the monitor has read the event, and not pushed it yet. */
-static void get__change_read_but_not_pushed__waits_for_it(void **state)
+TEST(get__change_read_but_not_pushed__waits_for_it)
 {
     size_t len = fixture_page();
     char *memory = fixture_map(1);
@@ -206,7 +206,7 @@ static void get__change_read_but_not_pushed__waits_for_it(void **state)
 
 /* The getter's memory is unmapped and mapped again while the reading thread is held: munmap() has
  * not returned, but the address is free. No gate is marked; only the kernel knows. */
-static void get__change_not_even_read__asks_the_kernel(void **state)
+TEST(get__change_not_even_read__asks_the_kernel)
 {
     size_t len = fixture_page();
     char *memory = fixture_map(1);
@@ -243,7 +243,7 @@ static void *open_and_get(void *arg)
     return NULL;
 }
 
-static void domain_open__while_events_are_read__waits_for_the_reading(void **state)
+TEST(domain_open__while_events_are_read__waits_for_the_reading)
 {
     size_t len = fixture_page();
     char *first = fixture_map(1), *memory = fixture_map(1);
@@ -297,7 +297,7 @@ static bool one_waits(const struct fixture *fixture, unsigned before)
 /* One thread registers memory that another unmaps meanwhile, and the reading thread is held. A get
  * of the new memory finds no cached region to validate, but one being registered: it must ask the
  * kernel before it uses that. */
-static void get__registered_meanwhile_and_its_change_not_read__asks_the_kernel(void **state)
+TEST(get__registered_meanwhile_and_its_change_not_read__asks_the_kernel)
 {
     size_t len = fixture_page();
     char *first = fixture_map(1), *memory = fixture_map(1);
@@ -337,7 +337,7 @@ static void get__registered_meanwhile_and_its_change_not_read__asks_the_kernel(v
 
 /* Memory is unmapped, and the event is not read: a get neither waits for ever nor returns a cached
  * region. */
-static void get__the_kernel_does_not_settle__served_uncached(void **state)
+TEST(get__the_kernel_does_not_settle__served_uncached)
 {
     size_t len = fixture_page();
     char *second = fixture_map(1), *memory = fixture_map(1);
@@ -370,7 +370,7 @@ static void get__the_kernel_does_not_settle__served_uncached(void **state)
 
 /* ---- cost of watching ------------------------------------------------------------------- */
 
-static void read__into_watched_memory__works(void **state)
+TEST(read__into_watched_memory__works)
 {
     size_t len = 2 * fixture_page();
     char *memory = mmap(NULL, len, PROT_READ | PROT_WRITE, ANONYMOUS, -1, 0);
@@ -391,7 +391,7 @@ static void read__into_watched_memory__works(void **state)
     fixture_close(&fixture);
 }
 
-static void munmap__of_unwatched_memory__no_event(void **state)
+TEST(munmap__of_unwatched_memory__no_event)
 {
     size_t len = 4 * fixture_page();
     char *watched = fixture_map(4), *other = fixture_map(4);
@@ -406,7 +406,7 @@ static void munmap__of_unwatched_memory__no_event(void **state)
     fixture_close(&fixture);
 }
 
-static void munmap__of_what_no_region_covers_any_more__no_event(void **state)
+TEST(munmap__of_what_no_region_covers_any_more__no_event)
 {
     struct hmreg_domain_config config = {.size = sizeof(config), .max_regions = 1};
     size_t len = 4 * fixture_page();
@@ -427,7 +427,7 @@ static void munmap__of_what_no_region_covers_any_more__no_event(void **state)
     fixture_close(&fixture);
 }
 
-static void munmap__of_memory_that_had_moved__no_event(void **state)
+TEST(munmap__of_memory_that_had_moved__no_event)
 {
     size_t len = 4 * fixture_page();
     char *memory = fixture_map(4), *target = fixture_map(4);
@@ -445,7 +445,7 @@ static void munmap__of_memory_that_had_moved__no_event(void **state)
 }
 
 /* A mapping is watched as long as it contains a region, and no longer. */
-static void unwatch__mapping_of_another_region__stays_watched(void **state)
+TEST(unwatch__mapping_of_another_region__stays_watched)
 {
     char *memory = fixture_map(4);
     size_t page = fixture_page();
@@ -472,7 +472,7 @@ static void unwatch__mapping_of_another_region__stays_watched(void **state)
 
 /* The kernel limits the number of mappings, and the program's own calls fail beyond it. Watching a
  * part of a mapping would split it into two or three. */
-static void get__no_mapping_left__needs_none(void **state)
+TEST(get__no_mapping_left__needs_none)
 {
     enum { PAGES = 140000 };
     size_t page = fixture_page(), split = 0;
@@ -503,13 +503,4 @@ static void get__no_mapping_left__needs_none(void **state)
     fixture_close(&fixture);
 }
 
-TEST_MAIN(TEST(get__no_mapping_left__needs_none),
-          TEST(get__change_read_but_not_pushed__waits_for_it),
-          TEST(get__change_not_even_read__asks_the_kernel),
-          TEST(domain_open__while_events_are_read__waits_for_the_reading),
-          TEST(get__registered_meanwhile_and_its_change_not_read__asks_the_kernel),
-          TEST(get__the_kernel_does_not_settle__served_uncached),
-          TEST(read__into_watched_memory__works), TEST(munmap__of_unwatched_memory__no_event),
-          TEST(munmap__of_what_no_region_covers_any_more__no_event),
-          TEST(munmap__of_memory_that_had_moved__no_event),
-          TEST(unwatch__mapping_of_another_region__stays_watched))
+TEST_MAIN()

@@ -15,7 +15,7 @@ static void open_fixture(struct fixture *fixture)
     fixture_open(fixture, HMREG_MONITOR_USERFAULTFD, NULL);
 }
 
-static void two_libraries__same_memory__both_cache_and_both_notice(void **state)
+TEST(two_libraries__same_memory__both_cache_and_both_notice)
 {
     struct hmreg_config config = {.size = sizeof(config), .monitor = HMREG_MONITOR_USERFAULTFD};
     char *memory = fixture_map(1);
@@ -69,7 +69,7 @@ static int childs_part(char *memory)
     return 0;
 }
 
-static void fork__child_continues__parent_is_notified_and_child_has_its_own(void **state)
+TEST(fork__child_continues__parent_is_notified_and_child_has_its_own)
 {
     char *memory = fixture_map(1);
     struct fixture fixture;
@@ -92,7 +92,7 @@ static void fork__child_continues__parent_is_notified_and_child_has_its_own(void
     fixture_close(&fixture);
 }
 
-static void close__nothing_is_watched_and_no_thread_is_left(void **state)
+TEST(close__nothing_is_watched_and_no_thread_is_left)
 {
     char *memory = fixture_map(1);
     struct fixture fixture;
@@ -106,6 +106,4 @@ static void close__nothing_is_watched_and_no_thread_is_left(void **state)
     munmap(memory, fixture_page()); /* would hang if a userfaultfd still watched */
 }
 
-TEST_MAIN(TEST(two_libraries__same_memory__both_cache_and_both_notice),
-          TEST(fork__child_continues__parent_is_notified_and_child_has_its_own),
-          TEST(close__nothing_is_watched_and_no_thread_is_left))
+TEST_MAIN()

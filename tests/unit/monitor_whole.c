@@ -140,7 +140,7 @@ static char *map_huge(size_t len)
     return memory;
 }
 
-static void huge_pages__a_small_region_in_each__stay(void **state)
+TEST(huge_pages__a_small_region_in_each__stay)
 {
     size_t len = 8 * HUGE;
     unsigned long before, with, after;
@@ -165,7 +165,7 @@ static void huge_pages__a_small_region_in_each__stay(void **state)
 }
 
 /* With MAP_HUGETLB: the kernel reports a change as of any other memory. */
-static void huge_pages__reserved_ones__cached_and_watched(void **state)
+TEST(huge_pages__reserved_ones__cached_and_watched)
 {
     size_t len = 2 * HUGE;
     struct fixture fixture;
@@ -191,7 +191,7 @@ static void huge_pages__reserved_ones__cached_and_watched(void **state)
 
 /* ---- mappings --------------------------------------------------------------------------- */
 
-static void mappings__many_regions_apart__hardly_one_more(void **state)
+TEST(mappings__many_regions_apart__hardly_one_more)
 {
     size_t page = fixture_page(), pages = 4000;
     char *memory = fixture_map(pages);
@@ -211,7 +211,7 @@ static void mappings__many_regions_apart__hardly_one_more(void **state)
     fixture_close(&fixture);
 }
 
-static void mremap__of_the_whole_with_a_region_in_it__as_ever(void **state)
+TEST(mremap__of_the_whole_with_a_region_in_it__as_ever)
 {
     size_t page = fixture_page(), len = 8 * page;
     char *memory = fixture_map(8), *target = fixture_reserve(16);
@@ -231,7 +231,7 @@ static void mremap__of_the_whole_with_a_region_in_it__as_ever(void **state)
 }
 
 /* malloc moves a block with its own mapping by mremap(2); if that fails, it copies. */
-static void realloc__of_a_block_with_a_region__not_copied(void **state)
+TEST(realloc__of_a_block_with_a_region__not_copied)
 {
     size_t len = 64u << 20;
     struct fixture fixture;
@@ -256,7 +256,7 @@ static void realloc__of_a_block_with_a_region__not_copied(void **state)
 
 /* ---- mappings without a region ---------------------------------------------------------- */
 
-static void grown__in_place__left_whole(void **state)
+TEST(grown__in_place__left_whole)
 {
     size_t page = fixture_page(), len = 4 * page;
     char *memory = fixture_reserve(9);
@@ -297,7 +297,7 @@ static char *map_and_grow(const struct fixture *fixture)
     return memory;
 }
 
-static void grown__in_place_and_split__left_whole(void **state)
+TEST(grown__in_place_and_split__left_whole)
 {
     size_t page = fixture_page();
     struct fixture fixture;
@@ -315,7 +315,7 @@ static void grown__in_place_and_split__left_whole(void **state)
     fixture_close(&fixture);
 }
 
-static void grown__in_place_and_the_rest_unmapped__left(void **state)
+TEST(grown__in_place_and_the_rest_unmapped__left)
 {
     size_t page = fixture_page();
     struct fixture fixture;
@@ -333,7 +333,7 @@ static void grown__in_place_and_the_rest_unmapped__left(void **state)
 }
 
 /* The program splits a watched mapping and joins it again: it is unwatched or watched as one. */
-static void split__by_mprotect_and_joined__left_whole(void **state)
+TEST(split__by_mprotect_and_joined__left_whole)
 {
     size_t page = fixture_page(), len = 8 * page;
     char *memory = fixture_map(8);
@@ -351,7 +351,7 @@ static void split__by_mprotect_and_joined__left_whole(void **state)
     fixture_close(&fixture);
 }
 
-static void split__a_region_in_one_part__joined_again(void **state)
+TEST(split__a_region_in_one_part__joined_again)
 {
     size_t page = fixture_page(), len = 8 * page;
     char *memory = fixture_map(8), *target = fixture_reserve(8);
@@ -373,7 +373,7 @@ static void split__a_region_in_one_part__joined_again(void **state)
 
 /* Of two neighbours, a part of one joins the other: none can be unwatched while there is a region.
  */
-static void split__a_part_joins_a_neighbour__left_whole(void **state)
+TEST(split__a_part_joins_a_neighbour__left_whole)
 {
     size_t page = fixture_page();
     char *memory = fixture_map(16), *other = fixture_map(1);
@@ -395,7 +395,7 @@ static void split__a_part_joins_a_neighbour__left_whole(void **state)
 }
 
 /* No event reports this. */
-static void replaced__by_a_segment_over_parts_of_two__rests_left(void **state)
+TEST(replaced__by_a_segment_over_parts_of_two__rests_left)
 {
     size_t page = fixture_page();
     char *memory = fixture_map(8);
@@ -417,7 +417,7 @@ static void replaced__by_a_segment_over_parts_of_two__rests_left(void **state)
     fixture_close(&fixture);
 }
 
-static void unmapped__a_region_with_a_part_of_its_mapping__rest_left(void **state)
+TEST(unmapped__a_region_with_a_part_of_its_mapping__rest_left)
 {
     size_t page = fixture_page();
     char *memory = fixture_map(12);
@@ -436,7 +436,7 @@ static void unmapped__a_region_with_a_part_of_its_mapping__rest_left(void **stat
 
 /* A get over a hole is not cached, but needs the rest of the mapping until the hole is found. On
  * another domain, which does not deregister this one's ended regions. */
-static void unmapped__a_get_over_a_hole_meanwhile__rest_left(void **state)
+TEST(unmapped__a_get_over_a_hole_meanwhile__rest_left)
 {
     size_t page = fixture_page();
     char *memory = fixture_map(12), *other = fixture_map(1);
@@ -513,7 +513,7 @@ static void end_refusal(struct refusal *refusal)
 }
 
 /* The first unwatch after a refusal may happen while the refused get is still pending. */
-static void refused__and_pending_while_another_is_left__left_by_the_next(void **state)
+TEST(refused__and_pending_while_another_is_left__left_by_the_next)
 {
     struct refusal refusal;
 
@@ -527,7 +527,7 @@ static void refused__and_pending_while_another_is_left__left_by_the_next(void **
 }
 
 /* Many refusals, and no region ends, which would check their memory. */
-static void refused__more_than_are_remembered__left_by_the_next(void **state)
+TEST(refused__more_than_are_remembered__left_by_the_next)
 {
     struct refusal refusal;
     uint64_t hole;
@@ -543,7 +543,7 @@ static void refused__more_than_are_remembered__left_by_the_next(void **state)
     end_refusal(&refusal);
 }
 
-static void moved__grown_and_unmapped_in_part__rest_left(void **state)
+TEST(moved__grown_and_unmapped_in_part__rest_left)
 {
     size_t page = fixture_page();
     char *memory = fixture_map(4), *target = fixture_reserve(16), *other = fixture_map(1);
@@ -564,7 +564,7 @@ static void moved__grown_and_unmapped_in_part__rest_left(void **state)
 }
 
 /* Never cached; and a watch would make the kernel map fewer pages at a fault. */
-static void file__private_and_beside_a_region__not_watched(void **state)
+TEST(file__private_and_beside_a_region__not_watched)
 {
     size_t page = fixture_page(), len = 2 * WATCHING_LARGE;
     int file = memfd_create("private", MFD_CLOEXEC);
@@ -587,7 +587,7 @@ static void file__private_and_beside_a_region__not_watched(void **state)
 }
 
 /* Two watched mappings side by side, which the kernel may hold as one. */
-static void neighbours__one_without_a_region__neither_is_split(void **state)
+TEST(neighbours__one_without_a_region__neither_is_split)
 {
     size_t page = fixture_page();
     char *memory = fixture_reserve(8);
@@ -615,7 +615,7 @@ static void neighbours__one_without_a_region__neither_is_split(void **state)
 
 /* The memory of a region that has not ended is replaced by memory that the program watches by a
  * userfaultfd of its own. Kernels before 6.16 let any userfaultfd undo that. */
-static void leave__another_userfaultfd_has_it_by_then__not_undone(void **state)
+TEST(leave__another_userfaultfd_has_it_by_then__not_undone)
 {
     struct uffdio_api api = {.api = UFFD_API};
     struct uffdio_register range = {.mode = UFFDIO_REGISTER_MODE_MISSING};
@@ -651,7 +651,7 @@ static bool large_is_watched(const struct fixture *fixture, char *memory)
 }
 
 /* Large mappings stay watched, but only a few, and not after a request to unwatch them. */
-static void large__without_a_region__a_few_stay_watched(void **state)
+TEST(large__without_a_region__a_few_stay_watched)
 {
     size_t pages = 2 * WATCHING_LARGE / fixture_page();
     char *memory[WATCHING_KEPT + 1];
@@ -677,7 +677,7 @@ static void large__without_a_region__a_few_stay_watched(void **state)
     fixture_close(&fixture);
 }
 
-static void large__without_a_region_and_nothing_ends__not_watched(void **state)
+TEST(large__without_a_region_and_nothing_ends__not_watched)
 {
     size_t pages = 2 * WATCHING_LARGE / fixture_page();
     char *memory = fixture_map_at(fixture_reserve(pages), pages);
@@ -693,7 +693,7 @@ static void large__without_a_region_and_nothing_ends__not_watched(void **state)
     fixture_close(&fixture);
 }
 
-static void moved__without_a_region_and_nothing_ends__not_watched(void **state)
+TEST(moved__without_a_region_and_nothing_ends__not_watched)
 {
     char *memory = fixture_map(1), *place = fixture_reserve(1);
     struct fixture fixture;
@@ -708,7 +708,7 @@ static void moved__without_a_region_and_nothing_ends__not_watched(void **state)
     fixture_close(&fixture);
 }
 
-static void large__domain_is_closed__not_watched(void **state)
+TEST(large__domain_is_closed__not_watched)
 {
     size_t pages = 2 * WATCHING_LARGE / fixture_page();
     char *memory = fixture_map_at(fixture_reserve(pages), pages);
@@ -738,7 +738,7 @@ static size_t stack_size(void)
 }
 
 /* glibc computes the first thread's stack size from the gap below its mapping. */
-static void stack__of_the_first_thread_with_a_region__as_large_as_before(void **state)
+TEST(stack__of_the_first_thread_with_a_region__as_large_as_before)
 {
     size_t before = stack_size(), with;
     char buffer[256];
@@ -751,27 +751,4 @@ static void stack__of_the_first_thread_with_a_region__as_large_as_before(void **
     assert_int_equal(with, before);
 }
 
-TEST_MAIN(TEST(huge_pages__a_small_region_in_each__stay),
-          TEST(huge_pages__reserved_ones__cached_and_watched),
-          TEST(mappings__many_regions_apart__hardly_one_more),
-          TEST(mremap__of_the_whole_with_a_region_in_it__as_ever),
-          TEST(realloc__of_a_block_with_a_region__not_copied), TEST(grown__in_place__left_whole),
-          TEST(grown__in_place_and_split__left_whole),
-          TEST(grown__in_place_and_the_rest_unmapped__left),
-          TEST(split__by_mprotect_and_joined__left_whole),
-          TEST(split__a_region_in_one_part__joined_again),
-          TEST(split__a_part_joins_a_neighbour__left_whole),
-          TEST(replaced__by_a_segment_over_parts_of_two__rests_left),
-          TEST(unmapped__a_region_with_a_part_of_its_mapping__rest_left),
-          TEST(unmapped__a_get_over_a_hole_meanwhile__rest_left),
-          TEST(refused__and_pending_while_another_is_left__left_by_the_next),
-          TEST(refused__more_than_are_remembered__left_by_the_next),
-          TEST(moved__grown_and_unmapped_in_part__rest_left),
-          TEST(file__private_and_beside_a_region__not_watched),
-          TEST(neighbours__one_without_a_region__neither_is_split),
-          TEST(leave__another_userfaultfd_has_it_by_then__not_undone),
-          TEST(large__without_a_region__a_few_stay_watched),
-          TEST(large__without_a_region_and_nothing_ends__not_watched),
-          TEST(moved__without_a_region_and_nothing_ends__not_watched),
-          TEST(large__domain_is_closed__not_watched),
-          TEST(stack__of_the_first_thread_with_a_region__as_large_as_before))
+TEST_MAIN()

@@ -23,7 +23,7 @@ static int reg(struct ofi_fixture *fixture, uint64_t access, uint64_t key, struc
 
 /* ---- registering host memory ------------------------------------------------------------ */
 
-static void reg__host__translated(void **state)
+TEST(reg__host__translated)
 {
     static const uint8_t auth[5] = "auth";
     struct iovec iov[2] = {{memory + 1, 4099}, {memory + 5000, 3}};
@@ -92,7 +92,7 @@ static void option_is(struct ofi_fixture *fixture, struct hmreg_mr_attr attr, in
 
 /* A fabric that moves bytes with the CPU orders its stores and pins nothing; of a device, or of an
  * unknown fabric, libfabric promises neither. */
-static void options__of_each_fabric__done_or_refused(void **state)
+TEST(options__of_each_fabric__done_or_refused)
 {
     static const struct {
         const char *name;
@@ -121,7 +121,7 @@ static void options__of_each_fabric__done_or_refused(void **state)
 }
 
 /* HMREG_REMOTE_WRITE grants them wherever there are any. */
-static void options__atomics__as_fi_atomic_is(void **state)
+TEST(options__atomics__as_fi_atomic_is)
 {
     struct ofi_fixture fixture;
 
@@ -137,7 +137,7 @@ static void options__atomics__as_fi_atomic_is(void **state)
     }
 }
 
-static void options__iova__0_where_peers_use_offsets(void **state)
+TEST(options__iova__0_where_peers_use_offsets)
 {
     const struct hmreg_mr_attr zero = {.set_iova = 1};
     const struct hmreg_mr_attr other = {.set_iova = 1, .iova = 0x1000};
@@ -153,7 +153,7 @@ static void options__iova__0_where_peers_use_offsets(void **state)
     ofi_end(&fixture);
 }
 
-static void reg__host__what_libfabric_made(void **state)
+TEST(reg__host__what_libfabric_made)
 {
     struct hmreg_mr *mr;
     struct ofi_fixture fixture;
@@ -168,7 +168,7 @@ static void reg__host__what_libfabric_made(void **state)
     ofi_end(&fixture);
 }
 
-static void reg__provider_key__the_providers(void **state)
+TEST(reg__provider_key__the_providers)
 {
     struct hmreg_mr *mr = NULL;
     struct ofi_fixture fixture;
@@ -183,7 +183,7 @@ static void reg__provider_key__the_providers(void **state)
     ofi_end(&fixture);
 }
 
-static void reg__no_remote_access__a_key_of_its_own_that_is_not_shown(void **state)
+TEST(reg__no_remote_access__a_key_of_its_own_that_is_not_shown)
 {
     struct hmreg_mr *one, *two;
     uint64_t first;
@@ -201,7 +201,7 @@ static void reg__no_remote_access__a_key_of_its_own_that_is_not_shown(void **sta
 }
 
 /* A key that is already in use in the fabric is replaced if the library chose it. */
-static void reg__our_key_is_in_use_below__another(void **state)
+TEST(reg__our_key_is_in_use_below__another)
 {
     struct hmreg_mr *mr;
     struct ofi_fixture fixture;
@@ -215,7 +215,7 @@ static void reg__our_key_is_in_use_below__another(void **state)
     ofi_end(&fixture);
 }
 
-static void reg__hint_fields__to_a_libfabric_that_has_them(void **state)
+TEST(reg__hint_fields__to_a_libfabric_that_has_them)
 {
     struct iovec iov = {memory, 100};
     struct hmreg_mr_attr attr = {.size = sizeof(attr),
@@ -252,7 +252,7 @@ static void reg__hint_fields__to_a_libfabric_that_has_them(void **state)
 
 /* ---- failures --------------------------------------------------------------------------- */
 
-static void reg__fails__the_fabrics_code(void **state)
+TEST(reg__fails__the_fabrics_code)
 {
     struct hmreg_mr *mr = (void *)1;
     struct ofi_fixture fixture;
@@ -272,7 +272,7 @@ static void reg__fails__the_fabrics_code(void **state)
     ofi_end(&fixture);
 }
 
-static void reg__fails_with_a_positive_number__negative(void **state)
+TEST(reg__fails_with_a_positive_number__negative)
 {
     struct hmreg_mr *mr = NULL;
     struct ofi_fixture fixture;
@@ -284,7 +284,7 @@ static void reg__fails_with_a_positive_number__negative(void **state)
     ofi_end(&fixture);
 }
 
-static void close__busy__stays_and_closes_later(void **state)
+TEST(close__busy__stays_and_closes_later)
 {
     struct hmreg_mr *mr, *other = NULL;
     struct ofi_fixture fixture;
@@ -301,7 +301,7 @@ static void close__busy__stays_and_closes_later(void **state)
     ofi_end(&fixture);
 }
 
-static void close__fails_otherwise__final(void **state)
+TEST(close__fails_otherwise__final)
 {
     struct hmreg_mr *mr;
     struct ofi_fixture fixture;
@@ -337,7 +337,7 @@ static void begin_raw(struct ofi_fixture *fixture, struct hmreg_mr **mr)
     assert_ok(reg(fixture, HMREG_ACCESS_ALL, 0, mr));
 }
 
-static void remote__raw_key__mapped_and_unmapped(void **state)
+TEST(remote__raw_key__mapped_and_unmapped)
 {
     struct hmreg_remote *remote;
     unsigned char token[2048];
@@ -363,7 +363,7 @@ static void remote__raw_key__mapped_and_unmapped(void **state)
 }
 
 /* The key is mapped with the base of all of the region, which the token has in its version 2. */
-static void remote__part_of_a_raw_region__mapped_with_the_regions_base(void **state)
+TEST(remote__part_of_a_raw_region__mapped_with_the_regions_base)
 {
     struct hmreg_mr_info info = {.size = sizeof(info)};
     struct hmreg_remote *remote;
@@ -392,7 +392,7 @@ static void remote__part_of_a_raw_region__mapped_with_the_regions_base(void **st
 }
 
 /* The second of two tokens fails: the first one's key is unmapped again. */
-static void open_many__map_raw_fails__the_first_is_closed(void **state)
+TEST(open_many__map_raw_fails__the_first_is_closed)
 {
     struct hmreg_remote *remotes[2] = {0};
     unsigned char token[2048];
@@ -419,7 +419,7 @@ static void open_many__map_raw_fails__the_first_is_closed(void **state)
     ofi_end(&fixture);
 }
 
-static void raw_attr__key_longer_than_any_known__says_its_size(void **state)
+TEST(raw_attr__key_longer_than_any_known__says_its_size)
 {
     unsigned char raw[300];
     size_t size = sizeof(raw);
@@ -435,7 +435,7 @@ static void raw_attr__key_longer_than_any_known__says_its_size(void **state)
 }
 
 /* Older peers refuse its token, by its version. */
-static void pack__raw_key_of_more_than_1024_bytes__reaches_the_peer(void **state)
+TEST(pack__raw_key_of_more_than_1024_bytes__reaches_the_peer)
 {
     struct hmreg_remote *remote;
     unsigned char token[8192];
@@ -458,7 +458,7 @@ static void pack__raw_key_of_more_than_1024_bytes__reaches_the_peer(void **state
     ofi_end(&fixture);
 }
 
-static void pack__raw_key_fails__the_fabrics_code(void **state)
+TEST(pack__raw_key_fails__the_fabrics_code)
 {
     unsigned char token[2048];
     size_t size = sizeof(token);
@@ -473,7 +473,7 @@ static void pack__raw_key_fails__the_fabrics_code(void **state)
     ofi_end(&fixture);
 }
 
-static void remote__map_raw_fails__the_fabrics_code(void **state)
+TEST(remote__map_raw_fails__the_fabrics_code)
 {
     struct hmreg_remote *remote = (void *)1;
     unsigned char token[2048];
@@ -491,7 +491,7 @@ static void remote__map_raw_fails__the_fabrics_code(void **state)
     ofi_end(&fixture);
 }
 
-static void unmap_key__fails__the_fabrics_code(void **state)
+TEST(unmap_key__fails__the_fabrics_code)
 {
     static const uint8_t raw[FAKE_RAW_BYTES];
     struct hmreg_mr *mr;
@@ -508,18 +508,4 @@ static void unmap_key__fails__the_fabrics_code(void **state)
     ofi_end(&fixture);
 }
 
-TEST_MAIN(TEST(reg__host__translated), TEST(options__of_each_fabric__done_or_refused),
-          TEST(options__atomics__as_fi_atomic_is), TEST(options__iova__0_where_peers_use_offsets),
-          TEST(reg__host__what_libfabric_made), TEST(reg__provider_key__the_providers),
-          TEST(reg__no_remote_access__a_key_of_its_own_that_is_not_shown),
-          TEST(reg__our_key_is_in_use_below__another),
-          TEST(reg__hint_fields__to_a_libfabric_that_has_them), TEST(reg__fails__the_fabrics_code),
-          TEST(reg__fails_with_a_positive_number__negative),
-          TEST(close__busy__stays_and_closes_later), TEST(close__fails_otherwise__final),
-          TEST(remote__raw_key__mapped_and_unmapped),
-          TEST(remote__part_of_a_raw_region__mapped_with_the_regions_base),
-          TEST(open_many__map_raw_fails__the_first_is_closed),
-          TEST(raw_attr__key_longer_than_any_known__says_its_size),
-          TEST(pack__raw_key_of_more_than_1024_bytes__reaches_the_peer),
-          TEST(pack__raw_key_fails__the_fabrics_code),
-          TEST(remote__map_raw_fails__the_fabrics_code), TEST(unmap_key__fails__the_fabrics_code))
+TEST_MAIN()

@@ -32,7 +32,7 @@ static struct hmreg_domain_info query(struct ofi_fixture *fixture)
 
 /* ---- opening: arguments ----------------------------------------------------------------- */
 
-static void open__null_argument__inval(void **state)
+TEST(open__null_argument__inval)
 {
     struct hmreg_domain *domain = (void *)1;
     struct ofi_fixture fixture;
@@ -51,7 +51,7 @@ static void open__null_argument__inval(void **state)
     ofi_end(&fixture);
 }
 
-static void open__some_other_fid__inval(void **state)
+TEST(open__some_other_fid__inval)
 {
     struct ofi_fixture fixture;
 
@@ -62,7 +62,7 @@ static void open__some_other_fid__inval(void **state)
     ofi_end(&fixture);
 }
 
-static void open__info_without_attributes__inval(void **state)
+TEST(open__info_without_attributes__inval)
 {
     struct fi_info info;
     struct ofi_fixture fixture;
@@ -81,7 +81,7 @@ static void open__info_without_attributes__inval(void **state)
     ofi_end(&fixture);
 }
 
-static void open__unknown_config_flag__badflags(void **state)
+TEST(open__unknown_config_flag__badflags)
 {
     struct hmreg_domain_config config = {.size = sizeof(config), .flags = 1u << 31};
     struct ofi_fixture fixture;
@@ -105,13 +105,13 @@ static void assert_unmet(int mode, const char *words)
     ofi_end(&fixture);
 }
 
-static void open__unknown_mode__opnotsupp(void **state)
+TEST(open__unknown_mode__opnotsupp)
 {
     assert_unmet(FI_MR_COLLECTIVE, "0x800");
 }
 
 /* FI_MR_BASIC and FI_MR_SCALABLE stand alone. */
-static void open__old_mode_with_another__opnotsupp(void **state)
+TEST(open__old_mode_with_another__opnotsupp)
 {
     assert_unmet(HMREG_MR_BASIC | FI_MR_LOCAL, "0x1,");
 }
@@ -128,7 +128,7 @@ static void assert_mode(int mode, uint64_t info_mode, uint32_t becomes)
     ofi_end(&fixture);
 }
 
-static void open__modes_that_can_be_met__kept(void **state)
+TEST(open__modes_that_can_be_met__kept)
 {
     uint32_t all = HMREG_MR_LOCAL | HMREG_MR_RAW | HMREG_MR_VIRT_ADDR | HMREG_MR_ALLOCATED |
                    HMREG_MR_PROV_KEY | HMREG_MR_HMEM;
@@ -137,7 +137,7 @@ static void open__modes_that_can_be_met__kept(void **state)
     assert_mode((int)all, 0, all);
 }
 
-static void open__old_modes__translated(void **state)
+TEST(open__old_modes__translated)
 {
     uint32_t basic = HMREG_MR_VIRT_ADDR | HMREG_MR_ALLOCATED | HMREG_MR_PROV_KEY;
 
@@ -150,7 +150,7 @@ static void open__old_modes__translated(void **state)
 
 /* ---- opening: other fields of fi_info --------------------------------------------------- */
 
-static void query__domain__as_fi_info_says(void **state)
+TEST(query__domain__as_fi_info_says)
 {
     struct ofi_fixture fixture;
 
@@ -167,7 +167,7 @@ static void query__domain__as_fi_info_says(void **state)
     ofi_end(&fixture);
 }
 
-static void query__iov_limit_0__1(void **state)
+TEST(query__iov_limit_0__1)
 {
     struct ofi_fixture fixture;
 
@@ -177,7 +177,7 @@ static void query__iov_limit_0__1(void **state)
 }
 
 /* The domain does not offer a second range that peers cannot access. */
-static void query__fabric_that_checks_the_first_range_only__1(void **state)
+TEST(query__fabric_that_checks_the_first_range_only__1)
 {
     struct ofi_fixture fixture;
 
@@ -189,7 +189,7 @@ static void query__fabric_that_checks_the_first_range_only__1(void **state)
     ofi_end(&fixture);
 }
 
-static void open__no_provider_name__opens(void **state)
+TEST(open__no_provider_name__opens)
 {
     struct hmreg_mr *mr;
     struct ofi_fixture fixture;
@@ -217,7 +217,7 @@ static bool is_uncached(const char *provider, const struct hmreg_domain_config *
     return uncached;
 }
 
-static void open__libfabric_caches__ours_is_off(void **state)
+TEST(open__libfabric_caches__ours_is_off)
 {
     assert_true(is_uncached("verbs;ofi_rxm", NULL));
     assert_true(is_uncached("efa", NULL));
@@ -225,7 +225,7 @@ static void open__libfabric_caches__ours_is_off(void **state)
     assert_false(is_uncached("verbsy", NULL));
 }
 
-static void open__libfabric_caches_but_limits_are_set__ours_is_on(void **state)
+TEST(open__libfabric_caches_but_limits_are_set__ours_is_on)
 {
     struct hmreg_domain_config config = {.size = sizeof(config), .max_regions = 100};
 
@@ -233,7 +233,7 @@ static void open__libfabric_caches_but_limits_are_set__ours_is_on(void **state)
 }
 
 /* 0 is our default too; the config's limits are above both. */
-static void open__libfabrics_cache_is_switched_off__limits_turn_ours_on(void **state)
+TEST(open__libfabrics_cache_is_switched_off__limits_turn_ours_on)
 {
     struct hmreg_domain_config config = {
         .size = sizeof(config), .max_regions = 100, .max_bytes = 1 << 20};
@@ -244,7 +244,7 @@ static void open__libfabrics_cache_is_switched_off__limits_turn_ours_on(void **s
     unsetenv("FI_MR_CACHE_MAX_COUNT");
 }
 
-static void open__libfabrics_monitor_is_disabled__ours_is_on(void **state)
+TEST(open__libfabrics_monitor_is_disabled__ours_is_on)
 {
     setenv("FI_MR_CACHE_MONITOR", "disabled", 1);
     assert_false(is_uncached("verbs;ofi_rxm", NULL));
@@ -279,7 +279,7 @@ static unsigned warned(const char *provider)
     return warnings;
 }
 
-static void open__libfabric_caches__is_said_once(void **state)
+TEST(open__libfabric_caches__is_said_once)
 {
     assert_int_equal(warned("verbs;ofi_rxm"), 1);
     assert_int_equal(warned("tcp"), 0);
@@ -290,7 +290,7 @@ static void open__libfabric_caches__is_said_once(void **state)
 
 /* ---- plans ------------------------------------------------------------------------------ */
 
-static void plan__of_a_provider__pinned_where_it_locks(void **state)
+TEST(plan__of_a_provider__pinned_where_it_locks)
 {
     static const struct {
         const char *provider;
@@ -314,7 +314,7 @@ static void plan__of_a_provider__pinned_where_it_locks(void **state)
 
 /* ---- the NIC ---------------------------------------------------------------------------- */
 
-static void query__info_with_a_nic__its_name_and_address(void **state)
+TEST(query__info_with_a_nic__its_name_and_address)
 {
     struct fi_device_attr device = {.name = (char *)"mlx5_3"};
     struct fi_bus_attr bus = {.bus_type = FI_BUS_PCI, .attr.pci = {1, 0x3b, 4, 1}};
@@ -336,7 +336,7 @@ static void query__info_with_a_nic__its_name_and_address(void **state)
     ofi_end(&fixture);
 }
 
-static void query__nic_with_nothing_in_it__the_domains_name(void **state)
+TEST(query__nic_with_nothing_in_it__the_domains_name)
 {
     struct fid_nic nic = {.bus_attr = NULL};
     struct hmreg_domain_info info;
@@ -355,7 +355,7 @@ static void query__nic_with_nothing_in_it__the_domains_name(void **state)
 }
 
 /* A caller that was built before the fields: bytes beyond its size stay. */
-static void query__struct_that_ends_before_the_nic__first_fields(void **state)
+TEST(query__struct_that_ends_before_the_nic__first_fields)
 {
     struct hmreg_domain_info info;
     struct ofi_fixture fixture;
@@ -373,18 +373,4 @@ static void query__struct_that_ends_before_the_nic__first_fields(void **state)
     ofi_end(&fixture);
 }
 
-TEST_MAIN(TEST(plan__of_a_provider__pinned_where_it_locks),
-          TEST(query__info_with_a_nic__its_name_and_address),
-          TEST(query__nic_with_nothing_in_it__the_domains_name),
-          TEST(query__struct_that_ends_before_the_nic__first_fields),
-          TEST(open__null_argument__inval), TEST(open__some_other_fid__inval),
-          TEST(open__info_without_attributes__inval), TEST(open__unknown_config_flag__badflags),
-          TEST(open__unknown_mode__opnotsupp), TEST(open__old_mode_with_another__opnotsupp),
-          TEST(open__modes_that_can_be_met__kept), TEST(open__old_modes__translated),
-          TEST(query__domain__as_fi_info_says), TEST(query__iov_limit_0__1),
-          TEST(query__fabric_that_checks_the_first_range_only__1),
-          TEST(open__no_provider_name__opens), TEST(open__libfabric_caches__ours_is_off),
-          TEST(open__libfabric_caches__is_said_once),
-          TEST(open__libfabric_caches_but_limits_are_set__ours_is_on),
-          TEST(open__libfabrics_cache_is_switched_off__limits_turn_ours_on),
-          TEST(open__libfabrics_monitor_is_disabled__ours_is_on))
+TEST_MAIN()

@@ -149,7 +149,7 @@ static void imported_by(uint32_t library)
     end(&fixture); /* closes the descriptor, which the harness counts */
 }
 
-static void dmabuf__all_is_there__imported(void **state)
+TEST(dmabuf__all_is_there__imported)
 {
     imported_by(FI_VERSION(1, 20));
     imported_by(FI_VERSION(1, 22));
@@ -157,7 +157,7 @@ static void dmabuf__all_is_there__imported(void **state)
 }
 
 /* The descriptor is closed on this way out as well. */
-static void dmabuf__fabric_refuses__descriptor_is_closed(void **state)
+TEST(dmabuf__fabric_refuses__descriptor_is_closed)
 {
     struct fixture fixture;
 
@@ -169,7 +169,7 @@ static void dmabuf__fabric_refuses__descriptor_is_closed(void **state)
 }
 
 /* FI_HMEM may be set for the domain only. */
-static void dmabuf__hmem_in_domain_caps__imported(void **state)
+TEST(dmabuf__hmem_in_domain_caps__imported)
 {
     struct hmreg_domain *domain;
     struct hmreg_mr *mr;
@@ -187,7 +187,7 @@ static void dmabuf__hmem_in_domain_caps__imported(void **state)
     end(&fixture);
 }
 
-static void dmabuf__older_library__says_which(void **state)
+TEST(dmabuf__older_library__says_which)
 {
     struct world world = dmabuf_world;
 
@@ -199,7 +199,7 @@ static void dmabuf__older_library__says_which(void **state)
 }
 
 /* However new the application is. */
-static void dmabuf__library_older_than_the_application__never_given_one(void **state)
+TEST(dmabuf__library_older_than_the_application__never_given_one)
 {
     struct world world = dmabuf_world;
 
@@ -226,7 +226,7 @@ static void from(const char *provider, uint32_t before, uint32_t since, const ch
 
 /* A provider that does not know the flag would take the struct for an iovec, the descriptor for an
  * address. */
-static void dmabuf__each_provider__from_the_version_that_brought_it(void **state)
+TEST(dmabuf__each_provider__from_the_version_that_brought_it)
 {
     from("verbs", FI_VERSION(1, 19), FI_VERSION(1, 20), "its verbs imports");
     from("efa", FI_VERSION(1, 19), FI_VERSION(1, 20), "its efa imports");
@@ -234,7 +234,7 @@ static void dmabuf__each_provider__from_the_version_that_brought_it(void **state
     from("opx", FI_VERSION(2, 5), FI_VERSION(2, 6), "opx imports dmabufs (FI_MR_DMABUF) from 2.6");
 }
 
-static void dmabuf__older_api_version__says_which(void **state)
+TEST(dmabuf__older_api_version__says_which)
 {
     struct world world = dmabuf_world;
 
@@ -243,7 +243,7 @@ static void dmabuf__older_api_version__says_which(void **state)
     assert_int_equal(fake_fabric.flags & HMREG_MR_DMABUF, 0);
 }
 
-static void dmabuf__no_fi_hmem__says_so(void **state)
+TEST(dmabuf__no_fi_hmem__says_so)
 {
     struct world world = dmabuf_world;
 
@@ -251,7 +251,7 @@ static void dmabuf__no_fi_hmem__says_so(void **state)
     in_world(&world, HMREG_PATH_DMABUF, "no-fi-hmem", "ask fi_getinfo()");
 }
 
-static void dmabuf__fabric_without__says_so(void **state)
+TEST(dmabuf__fabric_without__says_so)
 {
     struct world world = dmabuf_world;
 
@@ -261,7 +261,7 @@ static void dmabuf__fabric_without__says_so(void **state)
     in_world(&world, HMREG_PATH_DMABUF, "fabric-imports-no-dmabuf", "psm3 imports no dmabuf");
 }
 
-static void dmabuf__unknown_fabric__not_guessed(void **state)
+TEST(dmabuf__unknown_fabric__not_guessed)
 {
     struct world world = dmabuf_world;
 
@@ -270,7 +270,7 @@ static void dmabuf__unknown_fabric__not_guessed(void **state)
 }
 
 /* A refusal by the fabric is data, and the next path is tried. */
-static void dmabuf__fabric_refuses__reason_and_next_path(void **state)
+TEST(dmabuf__fabric_refuses__reason_and_next_path)
 {
     struct fixture fixture;
 
@@ -286,7 +286,7 @@ static void dmabuf__fabric_refuses__reason_and_next_path(void **state)
     end(&fixture);
 }
 
-static void dmabuf__libfabric_without_the_runtime__says_so(void **state)
+TEST(dmabuf__libfabric_without_the_runtime__says_so)
 {
     struct fixture fixture;
 
@@ -322,7 +322,7 @@ static int reg_callers(struct fixture *fixture, enum hmreg_iface iface, int devi
 }
 
 /* cxi keeps the address of a dmabuf, and not its descriptor. */
-static void dmabuf__callers_on_a_fabric_that_exports_it_again__needs_address_and_iface(void **state)
+TEST(dmabuf__callers_on_a_fabric_that_exports_it_again__needs_address_and_iface)
 {
     struct world world = dmabuf_world;
     struct fixture fixture;
@@ -341,7 +341,7 @@ static void dmabuf__callers_on_a_fabric_that_exports_it_again__needs_address_and
     end(&fixture);
 }
 
-static void callers__iface_without_runtime__under_its_number(void **state)
+TEST(callers__iface_without_runtime__under_its_number)
 {
     static const enum hmreg_iface ifaces[] = {HMREG_IFACE_NEURON, HMREG_IFACE_SYNAPSEAI, 6};
     struct fixture fixture;
@@ -361,7 +361,7 @@ static void callers__iface_without_runtime__under_its_number(void **state)
 }
 
 /* libfabric indexes a table by it. */
-static void callers__iface_the_library_lacks__refused_before_it_is_asked(void **state)
+TEST(callers__iface_the_library_lacks__refused_before_it_is_asked)
 {
     struct fixture fixture;
 
@@ -372,7 +372,7 @@ static void callers__iface_the_library_lacks__refused_before_it_is_asked(void **
     end(&fixture);
 }
 
-static void callers__no_device_claimed__refused_where_it_is_an_index(void **state)
+TEST(callers__no_device_claimed__refused_where_it_is_an_index)
 {
     static const struct {
         uint32_t version;
@@ -400,7 +400,7 @@ static void callers__no_device_claimed__refused_where_it_is_an_index(void **stat
 }
 
 /* Its providers say no more than EINVAL. */
-static void callers__base_in_a_page_and_einval__said_in_words(void **state)
+TEST(callers__base_in_a_page_and_einval__said_in_words)
 {
     struct fixture fixture;
 
@@ -417,7 +417,7 @@ static void callers__base_in_a_page_and_einval__said_in_words(void **state)
 }
 
 /* The next path of a caller's dmabuf is the mapping, which this fabric has no use for. */
-static void callers__libfabric_without_the_iface__reason_and_next_path(void **state)
+TEST(callers__libfabric_without_the_iface__reason_and_next_path)
 {
     static const struct {
         int code;
@@ -438,7 +438,7 @@ static void callers__libfabric_without_the_iface__reason_and_next_path(void **st
 }
 
 /* The memory's window for other devices may be full: that refuses the path. */
-static void dmabuf__no_memory__other_paths(void **state)
+TEST(dmabuf__no_memory__other_paths)
 {
     struct fixture fixture;
 
@@ -468,7 +468,7 @@ static void by_address(enum hmreg_iface iface, uint32_t loaded, uint32_t asked, 
     end(&fixture);
 }
 
-static void peermem__fi_hmem__iface_and_device_are_named(void **state)
+TEST(peermem__fi_hmem__iface_and_device_are_named)
 {
     by_address(HMREG_IFACE_CUDA, FI_VERSION(1, 17), FI_VERSION(1, 17), 1);
     by_address(HMREG_IFACE_ZE, FI_VERSION(1, 17), FI_VERSION(1, 17), 1);
@@ -501,7 +501,7 @@ static void of_second_driver(const char *provider, uint32_t loaded, enum hmreg_p
     end(&fixture);
 }
 
-static void ze__device_of_a_second_driver__named_where_it_has_a_name(void **state)
+TEST(ze__device_of_a_second_driver__named_where_it_has_a_name)
 {
 #ifdef FI_MR_DMABUF /* a header newer than 1.17 */
     assert_int_equal(fi_hmem_ze_device(1, 0), 1 << 16);
@@ -516,7 +516,7 @@ static void ze__device_of_a_second_driver__named_where_it_has_a_name(void **stat
 }
 
 /* The field is of libfabric 2.5. */
-static void peermem__rocm__device_named_where_it_has_a_field(void **state)
+TEST(peermem__rocm__device_named_where_it_has_a_field)
 {
     by_address(HMREG_IFACE_ROCR, FI_VERSION(2, 4), FI_VERSION(2, 4), 0);
     by_address(HMREG_IFACE_ROCR, FI_VERSION(2, 5), FI_VERSION(2, 4), 0);
@@ -525,7 +525,7 @@ static void peermem__rocm__device_named_where_it_has_a_field(void **state)
     by_address(HMREG_IFACE_ROCR, FI_VERSION(2, 6), FI_VERSION(2, 6), 1);
 }
 
-static void peermem__claimed_device_only__flag_passes(void **state)
+TEST(peermem__claimed_device_only__flag_passes)
 {
     struct world world = tcp_world;
     struct fixture fixture;
@@ -538,13 +538,13 @@ static void peermem__claimed_device_only__flag_passes(void **state)
     end(&fixture);
 }
 
-static void peermem__no_fi_hmem__never_given_a_device_address(void **state)
+TEST(peermem__no_fi_hmem__never_given_a_device_address)
 {
     in_world(&tcp_world, HMREG_PATH_PEERMEM, "no-fi-hmem", "takes no device memory");
     assert_int_equal(fake_fabric.given.attr.iface, FI_HMEM_SYSTEM);
 }
 
-static void peermem__libfabric_without_the_runtime__says_so(void **state)
+TEST(peermem__libfabric_without_the_runtime__says_so)
 {
     struct world world = tcp_world;
     struct fixture fixture;
@@ -561,7 +561,7 @@ static void peermem__libfabric_without_the_runtime__says_so(void **state)
     end(&fixture);
 }
 
-static void peermem__bad_address__names_the_module(void **state)
+TEST(peermem__bad_address__names_the_module)
 {
     struct world world = dmabuf_world;
     struct fixture fixture;
@@ -579,7 +579,7 @@ static void peermem__bad_address__names_the_module(void **state)
 /* ---- mapped ----------------------------------------------------------------------------- */
 
 /* libfabric 2 has no "net", and its tcp needs no ofi_rxm. */
-static void mapped__tcp_by_each_of_its_names__registered(void **state)
+TEST(mapped__tcp_by_each_of_its_names__registered)
 {
     static const char *const names[] = {"tcp;ofi_rxm", "tcp", "net", "net;ofi_rxm"};
     struct fixture fixture;
@@ -596,7 +596,7 @@ static void mapped__tcp_by_each_of_its_names__registered(void **state)
     }
 }
 
-static void mapped__fabric_that_uses_the_cpu__the_mapping_is_registered(void **state)
+TEST(mapped__fabric_that_uses_the_cpu__the_mapping_is_registered)
 {
     struct hmreg_mr_info info = {.size = sizeof(info)};
     struct fixture fixture;
@@ -614,7 +614,7 @@ static void mapped__fabric_that_uses_the_cpu__the_mapping_is_registered(void **s
     end(&fixture);
 }
 
-static void mapped__fabric_refuses__every_path_explained(void **state)
+TEST(mapped__fabric_refuses__every_path_explained)
 {
     struct fixture fixture;
 
@@ -629,7 +629,7 @@ static void mapped__fabric_refuses__every_path_explained(void **state)
     end(&fixture);
 }
 
-static void mapped__unknown_fabric__not_guessed(void **state)
+TEST(mapped__unknown_fabric__not_guessed)
 {
     struct world world = tcp_world;
 
@@ -638,7 +638,7 @@ static void mapped__unknown_fabric__not_guessed(void **state)
 }
 
 /* The fabric's name is the text up to the first layer: "tcpx" is not tcp. */
-static void mapped__names_that_begin_alike__unknown(void **state)
+TEST(mapped__names_that_begin_alike__unknown)
 {
     struct world world = tcp_world;
 
@@ -687,12 +687,12 @@ static void without_pages(const char *provider, bool hmem, bool works, const cha
     end(&fixture);
 }
 
-static void mapped__shm_with_cma__refused(void **state)
+TEST(mapped__shm_with_cma__refused)
 {
     without_pages("shm", false, false, "FI_SHM_DISABLE_CMA=1");
 }
 
-static void mapped__shm_with_cma_and_pages__registered(void **state)
+TEST(mapped__shm_with_cma_and_pages__registered)
 {
     struct world world = tcp_world;
     struct fixture fixture;
@@ -704,7 +704,7 @@ static void mapped__shm_with_cma_and_pages__registered(void **state)
     end(&fixture);
 }
 
-static void mapped__shm_without_cma__registered(void **state)
+TEST(mapped__shm_without_cma__registered)
 {
     static const char *const on[] = {"1", "on", "TRUE", "yes"};
 
@@ -717,12 +717,12 @@ static void mapped__shm_without_cma__registered(void **state)
     unsetenv("FI_SHM_DISABLE_CMA");
 }
 
-static void mapped__shm_with_fi_hmem__registered(void **state)
+TEST(mapped__shm_with_fi_hmem__registered)
 {
     without_pages("shm", true, true, NULL);
 }
 
-static void mapped__tcp_with_zero_copy__refused(void **state)
+TEST(mapped__tcp_with_zero_copy__refused)
 {
     without_pages("tcp;ofi_rxm", false, true, NULL);
     setenv("FI_TCP_ZEROCOPY_SIZE", "9000", 1);
@@ -734,7 +734,7 @@ static void mapped__tcp_with_zero_copy__refused(void **state)
 
 /* ---- predicted paths -------------------------------------------------------------------- */
 
-static void explain__domain__what_would_be_tried(void **state)
+TEST(explain__domain__what_would_be_tried)
 {
     struct fixture fixture;
 
@@ -748,32 +748,4 @@ static void explain__domain__what_would_be_tried(void **state)
     end(&fixture);
 }
 
-TEST_MAIN(TEST(callers__base_in_a_page_and_einval__said_in_words),
-          TEST(callers__libfabric_without_the_iface__reason_and_next_path),
-          TEST(ze__device_of_a_second_driver__named_where_it_has_a_name),
-          TEST(mapped__tcp_by_each_of_its_names__registered),
-          TEST(callers__iface_without_runtime__under_its_number),
-          TEST(callers__iface_the_library_lacks__refused_before_it_is_asked),
-          TEST(callers__no_device_claimed__refused_where_it_is_an_index),
-          TEST(dmabuf__all_is_there__imported), TEST(dmabuf__hmem_in_domain_caps__imported),
-          TEST(dmabuf__fabric_refuses__descriptor_is_closed),
-          TEST(dmabuf__older_library__says_which),
-          TEST(dmabuf__library_older_than_the_application__never_given_one),
-          TEST(dmabuf__each_provider__from_the_version_that_brought_it),
-          TEST(dmabuf__callers_on_a_fabric_that_exports_it_again__needs_address_and_iface),
-          TEST(dmabuf__older_api_version__says_which), TEST(dmabuf__no_fi_hmem__says_so),
-          TEST(dmabuf__fabric_without__says_so), TEST(dmabuf__unknown_fabric__not_guessed),
-          TEST(dmabuf__fabric_refuses__reason_and_next_path),
-          TEST(dmabuf__libfabric_without_the_runtime__says_so),
-          TEST(dmabuf__no_memory__other_paths), TEST(peermem__fi_hmem__iface_and_device_are_named),
-          TEST(peermem__rocm__device_named_where_it_has_a_field),
-          TEST(peermem__claimed_device_only__flag_passes),
-          TEST(peermem__no_fi_hmem__never_given_a_device_address),
-          TEST(peermem__libfabric_without_the_runtime__says_so),
-          TEST(peermem__bad_address__names_the_module),
-          TEST(mapped__fabric_that_uses_the_cpu__the_mapping_is_registered),
-          TEST(mapped__fabric_refuses__every_path_explained),
-          TEST(mapped__unknown_fabric__not_guessed), TEST(mapped__names_that_begin_alike__unknown),
-          TEST(mapped__shm_with_cma__refused), TEST(mapped__shm_with_cma_and_pages__registered),
-          TEST(mapped__shm_without_cma__registered), TEST(mapped__shm_with_fi_hmem__registered),
-          TEST(mapped__tcp_with_zero_copy__refused), TEST(explain__domain__what_would_be_tried))
+TEST_MAIN()

@@ -58,7 +58,7 @@ static struct hmreg_mr *reg(struct fixture *fixture, uint64_t flags)
 
 /* ---- modes ------------------------------------------------------------------------------ */
 
-static void open__modes_that_are_passed_on__shown(void **state)
+TEST(open__modes_that_are_passed_on__shown)
 {
     static const int modes[] = {FI_MR_MMU_NOTIFY, FI_MR_RMA_EVENT, FI_MR_ENDPOINT};
     struct hmreg_domain_info info = {.size = sizeof(info)};
@@ -73,7 +73,7 @@ static void open__modes_that_are_passed_on__shown(void **state)
 }
 
 /* A region is enabled once all its objects are bound, and not bound again. */
-static void endpoint__bound_then_enabled_once(void **state)
+TEST(endpoint__bound_then_enabled_once)
 {
     struct hmreg_mr *mr;
     struct fixture fixture;
@@ -113,7 +113,7 @@ static struct hmreg_mr *get_bound(struct fixture *fixture, struct fid *endpoint)
 }
 
 /* libfabric closes a region that is bound. */
-static void endpoint__cached__bound_and_enabled_once(void **state)
+TEST(endpoint__cached__bound_and_enabled_once)
 {
     struct fixture fixture;
     struct hmreg_mr *mr, *again;
@@ -133,7 +133,7 @@ static void endpoint__cached__bound_and_enabled_once(void **state)
     end(&fixture);
 }
 
-static void endpoint__cached__binding_or_enabling_fails__nothing_left(void **state)
+TEST(endpoint__cached__binding_or_enabling_fails__nothing_left)
 {
     struct fixture fixture;
 
@@ -151,7 +151,7 @@ static void endpoint__cached__binding_or_enabling_fails__nothing_left(void **sta
 }
 
 /* Each get has a region of its own, which the caller binds. */
-static void endpoint__plain_gets__not_shared(void **state)
+TEST(endpoint__plain_gets__not_shared)
 {
     struct hmreg_mr *mrs[2];
     struct fixture fixture;
@@ -169,7 +169,7 @@ static void endpoint__plain_gets__not_shared(void **state)
     end(&fixture);
 }
 
-static void endpoint__without_the_mode__inval(void **state)
+TEST(endpoint__without_the_mode__inval)
 {
     struct hmreg_mr *mr;
     struct fixture fixture;
@@ -183,7 +183,7 @@ static void endpoint__without_the_mode__inval(void **state)
     end(&fixture);
 }
 
-static void bind__another_class__inval(void **state)
+TEST(bind__another_class__inval)
 {
     struct fid queue = {.fclass = FI_CLASS_CQ};
     struct hmreg_mr *mr;
@@ -197,7 +197,7 @@ static void bind__another_class__inval(void **state)
     end(&fixture);
 }
 
-static void rma_event__only_regions_made_for_it(void **state)
+TEST(rma_event__only_regions_made_for_it)
 {
     struct hmreg_mr *mr, *plain;
     struct fixture fixture;
@@ -219,7 +219,7 @@ static void rma_event__only_regions_made_for_it(void **state)
     end(&fixture);
 }
 
-static void counter__without_the_mode__any_time(void **state)
+TEST(counter__without_the_mode__any_time)
 {
     struct hmreg_mr *mr;
     struct fixture fixture;
@@ -233,7 +233,7 @@ static void counter__without_the_mode__any_time(void **state)
     end(&fixture);
 }
 
-static void bind_and_enable__fabric_says_no__its_code_and_the_state_stays(void **state)
+TEST(bind_and_enable__fabric_says_no__its_code_and_the_state_stays)
 {
     struct hmreg_mr *mr;
     struct fixture fixture;
@@ -255,7 +255,7 @@ static void bind_and_enable__fabric_says_no__its_code_and_the_state_stays(void *
 }
 
 /* A mapping's region is refreshed by the addresses that the caller knows. */
-static void refresh__mapped_device_memory__by_the_devices_address(void **state)
+TEST(refresh__mapped_device_memory__by_the_devices_address)
 {
     char *device;
     struct hmreg_mr_info info = {.size = sizeof(info)};
@@ -281,7 +281,7 @@ static void refresh__mapped_device_memory__by_the_devices_address(void **state)
     end(&fixture);
 }
 
-static void refresh__as_the_mode_says(void **state)
+TEST(refresh__as_the_mode_says)
 {
     struct iovec part = {memory + 2, 7};
     struct hmreg_mr *mr;
@@ -308,7 +308,7 @@ static void refresh__as_the_mode_says(void **state)
 
 /* ---- flags ------------------------------------------------------------------------------ */
 
-static void flags__only_those_of_the_infos_capabilities(void **state)
+TEST(flags__only_those_of_the_infos_capabilities)
 {
     struct hmreg_mr *mr = NULL;
     struct fixture fixture;
@@ -336,7 +336,7 @@ static void begin_async(struct fixture *fixture, int mr_mode)
     assert_ok(open_as(fixture, mr_mode, FI_RMA, HMREG_OFI_ASYNC));
 }
 
-static void async__key_comes_with_the_event(void **state)
+TEST(async__key_comes_with_the_event)
 {
     unsigned char token[512], raw[8];
     size_t size = sizeof(token), raw_size = sizeof(raw);
@@ -383,7 +383,7 @@ static void event_comes(struct fid_mr *mr)
     assert_int_equal(pthread_create(&early.thread, NULL, read_event, NULL), 0);
 }
 
-static void async__event_is_read_before_the_call_returns__region_is_there(void **state)
+TEST(async__event_is_read_before_the_call_returns__region_is_there)
 {
     struct fixture fixture;
 
@@ -399,7 +399,7 @@ static void async__event_is_read_before_the_call_returns__region_is_there(void *
     end(&fixture);
 }
 
-static void async__failure__output_untouched(void **state)
+TEST(async__failure__output_untouched)
 {
     struct hmreg_mr *mr = (void *)1;
     struct fixture fixture;
@@ -412,7 +412,7 @@ static void async__failure__output_untouched(void **state)
     end(&fixture);
 }
 
-static void async__get_and_composites__opnotsupp(void **state)
+TEST(async__get_and_composites__opnotsupp)
 {
     struct hmreg_segment segments[2] = {
         {.kind = HMREG_SEGMENT_MEMORY, .u.memory = {memory, 10}},
@@ -432,7 +432,7 @@ static void async__get_and_composites__opnotsupp(void **state)
 }
 
 /* Built against a config without the last fields. */
-static void async__an_older_callers_config__is_asynchronous_too(void **state)
+TEST(async__an_older_callers_config__is_asynchronous_too)
 {
     struct hmreg_domain_config config = {.size = offsetof(struct hmreg_domain_config, check),
                                          .flags = HMREG_OFI_ASYNC};
@@ -449,7 +449,7 @@ static void async__an_older_callers_config__is_asynchronous_too(void **state)
 }
 
 /* The caller would wait for ever: no event arrives. */
-static void async__libfabric_2__opnotsupp(void **state)
+TEST(async__libfabric_2__opnotsupp)
 {
     struct hmreg_domain_config config = {.size = sizeof(config), .flags = HMREG_OFI_ASYNC};
     struct hmreg_domain *domain = (void *)1;
@@ -468,7 +468,7 @@ static void async__libfabric_2__opnotsupp(void **state)
     end(&fixture);
 }
 
-static void async__flag_where_no_provider_takes_it__badflags(void **state)
+TEST(async__flag_where_no_provider_takes_it__badflags)
 {
     struct hmreg_domain_config config = {.size = sizeof(config), .flags = HMREG_OFI_ASYNC};
     struct hmreg_domain *domain = NULL;
@@ -481,18 +481,4 @@ static void async__flag_where_no_provider_takes_it__badflags(void **state)
     assert_ok(hmreg_close(lib));
 }
 
-TEST_MAIN(TEST(open__modes_that_are_passed_on__shown), TEST(endpoint__bound_then_enabled_once),
-          TEST(endpoint__cached__bound_and_enabled_once),
-          TEST(endpoint__cached__binding_or_enabling_fails__nothing_left),
-          TEST(endpoint__plain_gets__not_shared), TEST(endpoint__without_the_mode__inval),
-          TEST(bind__another_class__inval), TEST(rma_event__only_regions_made_for_it),
-          TEST(counter__without_the_mode__any_time),
-          TEST(bind_and_enable__fabric_says_no__its_code_and_the_state_stays),
-          TEST(refresh__mapped_device_memory__by_the_devices_address),
-          TEST(refresh__as_the_mode_says), TEST(flags__only_those_of_the_infos_capabilities),
-          TEST(async__key_comes_with_the_event),
-          TEST(async__event_is_read_before_the_call_returns__region_is_there),
-          TEST(async__failure__output_untouched),
-          TEST(async__an_older_callers_config__is_asynchronous_too),
-          TEST(async__get_and_composites__opnotsupp), TEST(async__libfabric_2__opnotsupp),
-          TEST(async__flag_where_no_provider_takes_it__badflags))
+TEST_MAIN()

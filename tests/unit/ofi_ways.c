@@ -67,7 +67,7 @@ static void takes(struct fixture *fixture, enum hmreg_way way, struct hmreg_expl
     assert_ok(hmreg_mr_close(mr));
 }
 
-static void ways__data_direct__cannot_be_asked_for(void **state)
+TEST(ways__data_direct__cannot_be_asked_for)
 {
     static const enum hmreg_way ways[] = {HMREG_WAY_DATA_DIRECT, HMREG_WAY_PCIE, HMREG_WAY_NONE};
     struct hmreg_explanation why;
@@ -83,7 +83,7 @@ static void ways__data_direct__cannot_be_asked_for(void **state)
     end(&fixture);
 }
 
-static void ways__unasked__pcie_on_efa_alone(void **state)
+TEST(ways__unasked__pcie_on_efa_alone)
 {
     struct hmreg_explanation why;
     struct fixture fixture;
@@ -102,7 +102,7 @@ static void ways__unasked__pcie_on_efa_alone(void **state)
 }
 
 /* No room for the PCIe mapping refuses that way, and the plain one may have some. */
-static void ways__no_memory__each_way_is_tried(void **state)
+TEST(ways__no_memory__each_way_is_tried)
 {
     struct hmreg_mr *mr = (void *)1;
     struct fixture fixture;
@@ -117,5 +117,4 @@ static void ways__no_memory__each_way_is_tried(void **state)
     end(&fixture);
 }
 
-TEST_MAIN(TEST(ways__no_memory__each_way_is_tried), TEST(ways__data_direct__cannot_be_asked_for),
-          TEST(ways__unasked__pcie_on_efa_alone))
+TEST_MAIN()

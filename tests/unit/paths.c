@@ -50,7 +50,7 @@ static void check_order(const enum hmreg_path *order)
     script_close(&fixture);
 }
 
-static void paths__every_order__is_followed(void **state)
+TEST(paths__every_order__is_followed)
 {
     for (int first = 0; first < 3; first++) {
         check_order((enum hmreg_path[]){device_paths[first], 0});
@@ -63,7 +63,7 @@ static void paths__every_order__is_followed(void **state)
     }
 }
 
-static void paths__default_order(void **state)
+TEST(paths__default_order)
 {
     struct hmreg_mr *mr;
     struct script_fixture fixture;
@@ -79,7 +79,7 @@ static void paths__default_order(void **state)
     script_close(&fixture);
 }
 
-static void paths__refused_before_and_by_registering__reasons_stay_with_the_region(void **state)
+TEST(paths__refused_before_and_by_registering__reasons_stay_with_the_region)
 {
     struct hmreg_explanation why = {.size = sizeof(why)};
     struct hmreg_error before;
@@ -105,7 +105,7 @@ static void paths__refused_before_and_by_registering__reasons_stay_with_the_regi
     script_close(&fixture);
 }
 
-static void paths__one_devices_refusal__changes_no_others(void **state)
+TEST(paths__one_devices_refusal__changes_no_others)
 {
     struct hmreg_mr *mr[4];
     struct script_fixture fixture;
@@ -127,7 +127,7 @@ static void paths__one_devices_refusal__changes_no_others(void **state)
 }
 
 /* An error in the request is no refusal of a path: another path would not help. */
-static void paths__error_that_is_no_refusal__ends_the_search(void **state)
+TEST(paths__error_that_is_no_refusal__ends_the_search)
 {
     struct hmreg_mr *mr;
     struct script_fixture fixture;
@@ -147,7 +147,7 @@ static void paths__error_that_is_no_refusal__ends_the_search(void **state)
     script_close(&fixture);
 }
 
-static void paths__provider_without_can__host_memory_only(void **state)
+TEST(paths__provider_without_can__host_memory_only)
 {
     struct provider_ops bare = {.name = "bare", .reg = script_ops.reg, .dereg = script_ops.dereg};
     struct hmreg_explanation why = {.size = sizeof(why)};
@@ -169,7 +169,7 @@ static void paths__provider_without_can__host_memory_only(void **state)
     script_close(&fixture);
 }
 
-static void domain_explain__foresees_without_registering(void **state)
+TEST(domain_explain__foresees_without_registering)
 {
     struct hmreg_explanation why = {.size = sizeof(why)};
     struct script_fixture fixture;
@@ -202,7 +202,7 @@ static void domain_explain__foresees_without_registering(void **state)
     script_close(&fixture);
 }
 
-static void explain__nothing_was_refused__enoent(void **state)
+TEST_FIRST(explain__nothing_was_refused__enoent)
 {
     struct hmreg_explanation why = {.size = sizeof(why)};
     int status = -1;
@@ -216,7 +216,7 @@ static void explain__nothing_was_refused__enoent(void **state)
 
 /* ---- the provider's requests ------------------------------------------------------------ */
 
-static void dmabuf__names_the_bytes_and_is_closed_after(void **state)
+TEST(dmabuf__names_the_bytes_and_is_closed_after)
 {
     struct hmreg_mr_info info = {.size = sizeof(info)};
     struct hmreg_mr *mr;
@@ -272,7 +272,7 @@ static int check_descriptor_0(struct script_fixture *fixture)
     return hmreg_mr_close(mr) ? 8 : 0;
 }
 
-static void dmabuf__descriptor_0__is_one_like_any_other(void **state)
+TEST_FIRST(dmabuf__descriptor_0__is_one_like_any_other)
 {
     struct script_fixture fixture;
     int status = -1;
@@ -307,7 +307,7 @@ static bool is_mapped_in_a_child(const void *addr)
     return WEXITSTATUS(status);
 }
 
-static void mapped__provider_sees_the_bytes_until_close(void **state)
+TEST(mapped__provider_sees_the_bytes_until_close)
 {
     struct hmreg_mr_info info = {.size = sizeof(info)};
     struct hmreg_mr *mr;
@@ -330,7 +330,7 @@ static void mapped__provider_sees_the_bytes_until_close(void **state)
     script_close(&fixture);
 }
 
-static void mapped__provider_fails__mappings_are_gone(void **state)
+TEST(mapped__provider_fails__mappings_are_gone)
 {
     struct hmreg_mr *mr;
     struct script_fixture fixture;
@@ -345,7 +345,7 @@ static void mapped__provider_fails__mappings_are_gone(void **state)
 }
 
 /* After a failed mapping, the next path gets the caller's addresses again. */
-static void mapped__refused_then_peermem__by_the_callers_address(void **state)
+TEST(mapped__refused_then_peermem__by_the_callers_address)
 {
     struct hmreg_domain_config config = {.size = sizeof(config),
                                          .order = {HMREG_PATH_MAPPED, HMREG_PATH_PEERMEM}};
@@ -361,7 +361,7 @@ static void mapped__refused_then_peermem__by_the_callers_address(void **state)
     script_close(&fixture);
 }
 
-static void regv__several_ranges__each_mapped(void **state)
+TEST(regv__several_ranges__each_mapped)
 {
     struct iovec iov[3];
     struct hmreg_mr *mr;
@@ -386,7 +386,7 @@ static void regv__several_ranges__each_mapped(void **state)
     script_close(&fixture);
 }
 
-static void regv__dmabuf_takes_one_range(void **state)
+TEST(regv__dmabuf_takes_one_range)
 {
     struct hmreg_explanation why = {.size = sizeof(why)};
     struct hmreg_mr *mr;
@@ -403,7 +403,7 @@ static void regv__dmabuf_takes_one_range(void **state)
     script_close(&fixture);
 }
 
-static void export__fails__is_a_refusal_with_the_vendors_words(void **state)
+TEST(export__fails__is_a_refusal_with_the_vendors_words)
 {
     struct hmreg_explanation why = {.size = sizeof(why)};
     struct hmreg_mr *mr;
@@ -422,7 +422,7 @@ static void export__fails__is_a_refusal_with_the_vendors_words(void **state)
 }
 
 /* Even if a vendor breaks the contract, an unrecorded failure is not taken for a success. */
-static void export__fails_silently__is_a_refusal(void **state)
+TEST(export__fails_silently__is_a_refusal)
 {
     struct hmreg_explanation why = {.size = sizeof(why)};
     static const struct hmreg_error none = {.code = 0, .source = "hmreg"};
@@ -441,7 +441,7 @@ static void export__fails_silently__is_a_refusal(void **state)
     script_close(&fixture);
 }
 
-static void request__reaches_the_provider_as_it_was(void **state)
+TEST(request__reaches_the_provider_as_it_was)
 {
     static char host[64];
     struct iovec iov = {host + 3, 17};
@@ -473,7 +473,7 @@ static void request__reaches_the_provider_as_it_was(void **state)
     script_close(&fixture);
 }
 
-static void host_memory__fabric_fails__its_error_is_returned(void **state)
+TEST(host_memory__fabric_fails__its_error_is_returned)
 {
     static char host[64];
     struct hmreg_mr *mr;
@@ -487,7 +487,7 @@ static void host_memory__fabric_fails__its_error_is_returned(void **state)
     script_close(&fixture);
 }
 
-static void managed_memory__follows_only_the_cpu(void **state)
+TEST(managed_memory__follows_only_the_cpu)
 {
     struct hmreg_explanation why = {.size = sizeof(why)};
     struct hmreg_mr *mr;
@@ -511,20 +511,4 @@ static void managed_memory__follows_only_the_cpu(void **state)
 }
 
 /* Those that fork come first: a child opens no runtime that its parent has used. */
-TEST_MAIN(TEST(explain__nothing_was_refused__enoent),
-          TEST(dmabuf__descriptor_0__is_one_like_any_other), TEST(paths__every_order__is_followed),
-          TEST(paths__default_order),
-          TEST(paths__refused_before_and_by_registering__reasons_stay_with_the_region),
-          TEST(paths__one_devices_refusal__changes_no_others),
-          TEST(paths__error_that_is_no_refusal__ends_the_search),
-          TEST(paths__provider_without_can__host_memory_only),
-          TEST(domain_explain__foresees_without_registering),
-          TEST(dmabuf__names_the_bytes_and_is_closed_after),
-          TEST(mapped__provider_sees_the_bytes_until_close),
-          TEST(mapped__provider_fails__mappings_are_gone),
-          TEST(mapped__refused_then_peermem__by_the_callers_address),
-          TEST(regv__several_ranges__each_mapped), TEST(regv__dmabuf_takes_one_range),
-          TEST(export__fails__is_a_refusal_with_the_vendors_words),
-          TEST(export__fails_silently__is_a_refusal), TEST(request__reaches_the_provider_as_it_was),
-          TEST(host_memory__fabric_fails__its_error_is_returned),
-          TEST(managed_memory__follows_only_the_cpu))
+TEST_MAIN()

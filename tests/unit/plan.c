@@ -53,7 +53,7 @@ static struct hmreg_plan plan_host(const struct provider_caps *caps, uint64_t le
 
 /* ---- regions ---------------------------------------------------------------------------- */
 
-static void plan__no_limits__one_region(void **state)
+TEST(plan__no_limits__one_region)
 {
     struct provider_caps caps = script_caps;
     struct hmreg_plan plan;
@@ -70,7 +70,7 @@ static void plan__no_limits__one_region(void **state)
     assert_true(plan.limits[HMREG_PLAN_MEMLOCK].limit == HMREG_LIMIT_NONE);
 }
 
-static void plan__longer_than_a_region__split_at_large_pages(void **state)
+TEST(plan__longer_than_a_region__split_at_large_pages)
 {
     uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
     struct provider_caps caps = script_caps;
@@ -95,7 +95,7 @@ static void plan__longer_than_a_region__split_at_large_pages(void **state)
     assert_int_equal(plan.last_len, 50);
 }
 
-static void plan__of_the_whole_address_space__no_overflow(void **state)
+TEST(plan__of_the_whole_address_space__no_overflow)
 {
     struct provider_caps caps = script_caps;
     struct hmreg_plan plan;
@@ -113,7 +113,7 @@ static void plan__of_the_whole_address_space__no_overflow(void **state)
 
 /* ---- limits ----------------------------------------------------------------------------- */
 
-static void plan__more_regions_than_the_fabric_has__as_many_as_fit(void **state)
+TEST(plan__more_regions_than_the_fabric_has__as_many_as_fit)
 {
     struct provider_caps caps = script_caps;
     struct hmreg_plan plan;
@@ -130,7 +130,7 @@ static void plan__more_regions_than_the_fabric_has__as_many_as_fit(void **state)
     assert_true(plan.fits == 6 * MiB);
 }
 
-static void plan__larger_than_the_caches__that_much_is_cached(void **state)
+TEST(plan__larger_than_the_caches__that_much_is_cached)
 {
     struct hmreg_domain_config config = {
         .size = sizeof(config), .max_regions = 2, .max_bytes = 5 * MiB};
@@ -151,7 +151,7 @@ static void plan__larger_than_the_caches__that_much_is_cached(void **state)
     script_close(&fixture);
 }
 
-static void plan__domain_without_a_cache__nothing_is_cached(void **state)
+TEST(plan__domain_without_a_cache__nothing_is_cached)
 {
     struct hmreg_domain_config config = {.size = sizeof(config), .flags = HMREG_DOMAIN_NO_CACHE};
     struct script_fixture fixture;
@@ -197,7 +197,7 @@ int __wrap_open(const char *path, int flags, ...)
     return fd;
 }
 
-static void plan__more_than_may_be_locked__what_fits_and_the_remedy(void **state)
+TEST(plan__more_than_may_be_locked__what_fits_and_the_remedy)
 {
     struct provider_caps caps = script_caps;
     struct rlimit before, few;
@@ -239,7 +239,7 @@ static void plan__more_than_may_be_locked__what_fits_and_the_remedy(void **state
 }
 
 /* Each rail's registration pins the range and is counted; the memory is there once. */
-static void plan__of_a_group__each_pinning_rail_counts(void **state)
+TEST(plan__of_a_group__each_pinning_rail_counts)
 {
     struct provider_caps pins = script_caps, plain = script_caps;
     struct hmreg_domain *members[3] = {0}, *group = NULL;
@@ -275,7 +275,7 @@ static void plan__of_a_group__each_pinning_rail_counts(void **state)
     script_close(&fixture);
 }
 
-static void plan__more_than_the_machine_has__what_it_has(void **state)
+TEST(plan__more_than_the_machine_has__what_it_has)
 {
     uint64_t memory = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
     struct provider_caps caps = script_caps;
@@ -294,7 +294,7 @@ static void plan__more_than_the_machine_has__what_it_has(void **state)
 }
 
 /* The struct of callers that were built before the last kind of limit. */
-static void plan__smaller_struct__filled_as_far_as_it_goes(void **state)
+TEST(plan__smaller_struct__filled_as_far_as_it_goes)
 {
     struct hmreg_plan plan = {.size = offsetof(struct hmreg_plan, limits[HMREG_PLAN_MEMORY])};
     struct script_fixture fixture;
@@ -312,7 +312,7 @@ static void plan__smaller_struct__filled_as_far_as_it_goes(void **state)
 
 /* ---- device memory ---------------------------------------------------------------------- */
 
-static void plan__device_memory_by_dmabuf__an_export_for_each_region(void **state)
+TEST(plan__device_memory_by_dmabuf__an_export_for_each_region)
 {
     struct provider_caps caps = script_caps;
     struct script_fixture fixture;
@@ -331,7 +331,7 @@ static void plan__device_memory_by_dmabuf__an_export_for_each_region(void **stat
     script_close(&fixture);
 }
 
-static void plan__callers_dmabuf_of_a_foreign_iface__no_export(void **state)
+TEST(plan__callers_dmabuf_of_a_foreign_iface__no_export)
 {
     struct provider_caps caps = script_caps;
     struct script_fixture fixture;
@@ -348,7 +348,7 @@ static void plan__callers_dmabuf_of_a_foreign_iface__no_export(void **state)
     script_close(&fixture);
 }
 
-static void plan__no_descriptor_left__nothing_fits(void **state)
+TEST(plan__no_descriptor_left__nothing_fits)
 {
     struct provider_caps caps = script_caps;
     struct script_fixture fixture;
@@ -381,7 +381,7 @@ static void plan__no_descriptor_left__nothing_fits(void **state)
     script_close(&fixture);
 }
 
-static void plan__every_path_refused__nothing_fits(void **state)
+TEST(plan__every_path_refused__nothing_fits)
 {
     struct script_fixture fixture;
     struct hmreg_plan plan;
@@ -399,7 +399,7 @@ static void plan__every_path_refused__nothing_fits(void **state)
 
 /* ---- arguments -------------------------------------------------------------------------- */
 
-static void plan__wrong_argument__refused(void **state)
+TEST(plan__wrong_argument__refused)
 {
     struct hmreg_plan plan = {.size = sizeof(plan), .len = 5};
     struct script_fixture fixture;
@@ -420,7 +420,7 @@ static void plan__wrong_argument__refused(void **state)
     script_close(&fixture);
 }
 
-static void plan__in_a_forked_child__eperm(void **state)
+TEST(plan__in_a_forked_child__eperm)
 {
     struct hmreg_plan plan = {.size = sizeof(plan)};
     struct script_fixture fixture;
@@ -437,7 +437,7 @@ static void plan__in_a_forked_child__eperm(void **state)
     script_close(&fixture);
 }
 
-static void kind_name__each(void **state)
+TEST(kind_name__each)
 {
     static const char *const names[] = {"max_len",       "max_mr",      "memlock", "descriptors",
                                         "cache_regions", "cache_bytes", "memory"};
@@ -447,17 +447,4 @@ static void kind_name__each(void **state)
     assert_string_equal(hmreg_plan_kind_name((enum hmreg_plan_kind)99), "?");
 }
 
-TEST_MAIN(TEST(plan__no_limits__one_region), TEST(plan__longer_than_a_region__split_at_large_pages),
-          TEST(plan__of_the_whole_address_space__no_overflow),
-          TEST(plan__more_regions_than_the_fabric_has__as_many_as_fit),
-          TEST(plan__larger_than_the_caches__that_much_is_cached),
-          TEST(plan__domain_without_a_cache__nothing_is_cached),
-          TEST(plan__more_than_may_be_locked__what_fits_and_the_remedy),
-          TEST(plan__of_a_group__each_pinning_rail_counts),
-          TEST(plan__more_than_the_machine_has__what_it_has),
-          TEST(plan__smaller_struct__filled_as_far_as_it_goes),
-          TEST(plan__device_memory_by_dmabuf__an_export_for_each_region),
-          TEST(plan__callers_dmabuf_of_a_foreign_iface__no_export),
-          TEST(plan__no_descriptor_left__nothing_fits),
-          TEST(plan__every_path_refused__nothing_fits), TEST(plan__wrong_argument__refused),
-          TEST(plan__in_a_forked_child__eperm), TEST(kind_name__each))
+TEST_MAIN()

@@ -19,7 +19,7 @@ static int open_library(void)
     return hmreg_open(NULL, &lib) || hmreg_close(lib) ? 1 : 0;
 }
 
-static void open__in_a_set_user_id_program__environment_is_not_read(void **state)
+TEST(open__in_a_set_user_id_program__environment_is_not_read)
 {
     int status = run_set_user_id("--open", environment);
 
@@ -28,9 +28,6 @@ static void open__in_a_set_user_id_program__environment_is_not_read(void **state
     assert_int_equal(status, 0);
     assert_int_equal(run_again("--open", environment), 1); /* as for any other program */
 }
-
-static const struct test_case cases[] = {
-    TEST(open__in_a_set_user_id_program__environment_is_not_read)};
 
 int main(int argc, char **argv)
 {
@@ -41,5 +38,5 @@ int main(int argc, char **argv)
         /* Not by exit(): the kernel keeps LeakSanitizer from looking into a set-user-id program. */
         _exit(copied && !privileged ? 77 : open_library());
     }
-    return test_main(argc, argv, cases, sizeof(cases) / sizeof(cases[0]));
+    return test_main(argc, argv);
 }

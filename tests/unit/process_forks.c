@@ -85,7 +85,7 @@ int __wrap_pthread_atfork(void (*prepare)(void), void (*parent)(void), void (*ch
     return rc;
 }
 
-static void fork__while_handlers_are_registered__child_registers_none_twice(void **state)
+TEST(fork__while_handlers_are_registered__child_registers_none_twice)
 {
     test_forks_with_threads();
     in_test = true;
@@ -96,7 +96,7 @@ static void fork__while_handlers_are_registered__child_registers_none_twice(void
         assert_int_equal(statuses[i], 0);
 }
 
-static void load__handlers_are_refused__no_loopback(void **state)
+TEST(load__handlers_are_refused__no_loopback)
 {
     struct hmreg_config config = {.size = sizeof(config), .ifaces = HMREG_IFACE_BIT(0)};
     struct hmreg_domain *domain = NULL;
@@ -123,5 +123,4 @@ static void load__handlers_are_refused__no_loopback(void **state)
     assert_int_equal(status, 0);
 }
 
-TEST_MAIN(TEST(fork__while_handlers_are_registered__child_registers_none_twice),
-          TEST(load__handlers_are_refused__no_loopback))
+TEST_MAIN()

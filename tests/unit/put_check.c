@@ -42,7 +42,7 @@ static void expect_found(struct hmreg_mr *mr, const char *words)
         fail_msg("\"%s\" is not in \"%s\"", words, hmreg_last_error()->text);
 }
 
-static void put__twice__found_and_the_region_serves_on(void **state)
+TEST(put__twice__found_and_the_region_serves_on)
 {
     struct hmreg_mr *mr;
     struct fixture fixture;
@@ -60,7 +60,7 @@ static void put__twice__found_and_the_region_serves_on(void **state)
 }
 
 /* No other region uses its entry yet. */
-static void put__of_an_evicted_region__found(void **state)
+TEST(put__of_an_evicted_region__found)
 {
     struct hmreg_mr *mr, *held, *uncached;
     struct fixture fixture;
@@ -81,7 +81,7 @@ static void put__of_an_evicted_region__found(void **state)
     fixture_close(&fixture);
 }
 
-static void put__of_an_explicit_region__found(void **state)
+TEST(put__of_an_explicit_region__found)
 {
     struct hmreg_mr *mr = NULL;
     struct fixture fixture;
@@ -93,7 +93,7 @@ static void put__of_an_explicit_region__found(void **state)
     fixture_close(&fixture);
 }
 
-static void put__after_everything_was_closed__found(void **state)
+TEST(put__after_everything_was_closed__found)
 {
     struct hmreg_mr *mr;
     struct fixture fixture;
@@ -105,7 +105,7 @@ static void put__after_everything_was_closed__found(void **state)
     expect_found(mr, "its domain was closed");
 }
 
-static void put__wrong__is_a_line_on_standard_error(void **state)
+TEST(put__wrong__is_a_line_on_standard_error)
 {
     int before = dup(STDERR_FILENO);
     FILE *file = tmpfile();
@@ -128,7 +128,7 @@ static void put__wrong__is_a_line_on_standard_error(void **state)
 }
 
 /* More than a quarantine holds: entries are reused. */
-static void put__right_ones__nothing_is_found(void **state)
+TEST(put__right_ones__nothing_is_found)
 {
     struct hmreg_mr *first, *second;
     struct fixture fixture;
@@ -146,7 +146,7 @@ static void put__right_ones__nothing_is_found(void **state)
     fixture_close(&fixture);
 }
 
-static void open__wrong_value__einval(void **state)
+TEST(open__wrong_value__einval)
 {
     struct hmreg *lib = NULL;
 
@@ -155,7 +155,4 @@ static void open__wrong_value__einval(void **state)
     unsetenv("HMREG_DEBUG");
 }
 
-TEST_MAIN(TEST(put__twice__found_and_the_region_serves_on), TEST(put__of_an_evicted_region__found),
-          TEST(put__of_an_explicit_region__found), TEST(put__after_everything_was_closed__found),
-          TEST(put__wrong__is_a_line_on_standard_error), TEST(put__right_ones__nothing_is_found),
-          TEST(open__wrong_value__einval))
+TEST_MAIN()

@@ -31,7 +31,7 @@ static void *take_and_give(void *arg)
     return NULL;
 }
 
-static void take__by_threads_at_once__none_is_lost(void **state)
+TEST(take__by_threads_at_once__none_is_lost)
 {
     struct quota_owed owed = {0, 0};
     pthread_t threads[THREADS];
@@ -50,4 +50,4 @@ static void take__by_threads_at_once__none_is_lost(void **state)
     quota_destroy(&quota);
 }
 
-TEST_MAIN(TEST(take__by_threads_at_once__none_is_lost))
+TEST_MAIN()

@@ -88,7 +88,7 @@ static int find(const uint8_t *token, size_t size, size_t rail)
 
 /* ---- bytes ------------------------------------------------------------------------------ */
 
-static void token__of_a_group__has_each_rails_own(void **state)
+TEST(token__of_a_group__has_each_rails_own)
 {
     struct fixture fixture;
     const uint8_t *at;
@@ -116,7 +116,7 @@ static void token__of_a_group__has_each_rails_own(void **state)
     close_fixture(&fixture);
 }
 
-static void pack__room_for_the_token__as_of_any_region(void **state)
+TEST(pack__room_for_the_token__as_of_any_region)
 {
     struct fixture fixture;
     struct hmreg_mr *local = NULL;
@@ -140,7 +140,7 @@ static void pack__room_for_the_token__as_of_any_region(void **state)
     close_fixture(&fixture);
 }
 
-static void token__of_some_rails__the_others_are_none(void **state)
+TEST(token__of_some_rails__the_others_are_none)
 {
     struct hmreg_remote *remotes[RAILS] = {NULL};
     struct fixture fixture;
@@ -161,7 +161,7 @@ static void token__of_some_rails__the_others_are_none(void **state)
     close_fixture(&fixture);
 }
 
-static void read__each_byte_changed_or_cut__badmsg(void **state)
+TEST(read__each_byte_changed_or_cut__badmsg)
 {
     struct fixture fixture;
 
@@ -183,7 +183,7 @@ static void read__each_byte_changed_or_cut__badmsg(void **state)
     close_fixture(&fixture);
 }
 
-static void read__numbers_that_do_not_fit__badmsg(void **state)
+TEST(read__numbers_that_do_not_fit__badmsg)
 {
     static const struct {
         size_t at;
@@ -212,7 +212,7 @@ static void read__numbers_that_do_not_fit__badmsg(void **state)
     close_fixture(&fixture);
 }
 
-static void read__no_rail_at_all__badmsg(void **state)
+TEST(read__no_rail_at_all__badmsg)
 {
     uint8_t token[] = "HMRR\1\0\2\0\0\0\0\0\0\0\0\0crc";
 
@@ -220,7 +220,7 @@ static void read__no_rail_at_all__badmsg(void **state)
     assert_fails(find(token, sizeof(token), 0), -EBADMSG, "no rail");
 }
 
-static void read__newer_format__protonosupport(void **state)
+TEST(read__newer_format__protonosupport)
 {
     struct fixture fixture;
 
@@ -231,7 +231,7 @@ static void read__newer_format__protonosupport(void **state)
     close_fixture(&fixture);
 }
 
-static void token_rail__null__inval(void **state)
+TEST(token_rail__null__inval)
 {
     const void *found = (void *)1;
     size_t size = 1;
@@ -253,7 +253,7 @@ static void write_on(struct hmreg_remote *remote, uint64_t offset, const char *b
     assert_ok(hmreg_loopback_write(remote, byte, 1, NULL, addr, key));
 }
 
-static void open_rails__on_a_group__each_moves_bytes(void **state)
+TEST(open_rails__on_a_group__each_moves_bytes)
 {
     struct hmreg_remote *remotes[RAILS];
     struct fixture fixture;
@@ -269,7 +269,7 @@ static void open_rails__on_a_group__each_moves_bytes(void **state)
 }
 
 /* A peer with one domain opens rail 0, or the rail it wants. */
-static void open_rails__on_one_domain__its_rail(void **state)
+TEST(open_rails__on_one_domain__its_rail)
 {
     struct hmreg_remote *remote = NULL;
     struct fixture fixture;
@@ -290,7 +290,7 @@ static void open_rails__on_one_domain__its_rail(void **state)
     close_fixture(&fixture);
 }
 
-static void open_rails__wrong_arguments__refused(void **state)
+TEST(open_rails__wrong_arguments__refused)
 {
     struct hmreg_remote *remotes[RAILS] = {(void *)1};
     struct fixture fixture;
@@ -331,7 +331,7 @@ static void spoil_last_rail(struct fixture *fixture)
     fix_crc(fixture->token, fixture->size);
 }
 
-static void open_rails__one_fails__none_is_open(void **state)
+TEST(open_rails__one_fails__none_is_open)
 {
     struct hmreg_remote *remotes[RAILS] = {(void *)1, (void *)1, (void *)1};
     struct fixture fixture;
@@ -345,7 +345,7 @@ static void open_rails__one_fails__none_is_open(void **state)
     close_fixture(&fixture); /* else a domain had a remote open */
 }
 
-static void open_rails__allocation_fails__enomem_and_none_is_open(void **state)
+TEST(open_rails__allocation_fails__enomem_and_none_is_open)
 {
     struct hmreg_remote *remotes[RAILS];
     struct fixture fixture;
@@ -366,7 +366,7 @@ static void open_rails__allocation_fails__enomem_and_none_is_open(void **state)
     close_fixture(&fixture); /* else a domain had a remote open */
 }
 
-static void open_rails__one_fails_on_a_partial_group__the_others(void **state)
+TEST(open_rails__one_fails_on_a_partial_group__the_others)
 {
     struct hmreg_remote *remotes[RAILS];
     struct fixture fixture;
@@ -386,13 +386,4 @@ static void open_rails__one_fails_on_a_partial_group__the_others(void **state)
     close_fixture(&fixture);
 }
 
-TEST_MAIN(TEST(token__of_a_group__has_each_rails_own),
-          TEST(pack__room_for_the_token__as_of_any_region),
-          TEST(token__of_some_rails__the_others_are_none),
-          TEST(read__each_byte_changed_or_cut__badmsg), TEST(read__numbers_that_do_not_fit__badmsg),
-          TEST(read__no_rail_at_all__badmsg), TEST(read__newer_format__protonosupport),
-          TEST(token_rail__null__inval), TEST(open_rails__on_a_group__each_moves_bytes),
-          TEST(open_rails__on_one_domain__its_rail), TEST(open_rails__wrong_arguments__refused),
-          TEST(open_rails__one_fails__none_is_open),
-          TEST(open_rails__allocation_fails__enomem_and_none_is_open),
-          TEST(open_rails__one_fails_on_a_partial_group__the_others))
+TEST_MAIN()

@@ -49,7 +49,7 @@ static void compare(const struct range_list *list, bool apart)
     assert_true(found || !any || !apart);
 }
 
-static void find__ranges_side_by_side__as_the_model(void **state)
+TEST(find__ranges_side_by_side__as_the_model)
 {
     struct range_list list;
 
@@ -64,7 +64,7 @@ static void find__ranges_side_by_side__as_the_model(void **state)
     range_list_free(&list);
 }
 
-static void find__ranges_that_overlap__never_one_that_does_not_contain(void **state)
+TEST(find__ranges_that_overlap__never_one_that_does_not_contain)
 {
     struct range_list list;
 
@@ -79,7 +79,7 @@ static void find__ranges_that_overlap__never_one_that_does_not_contain(void **st
     range_list_free(&list);
 }
 
-static void find__range_within_some_others__found(void **state)
+TEST(find__range_within_some_others__found)
 {
     struct range_list list;
 
@@ -96,7 +96,7 @@ static void find__range_within_some_others__found(void **state)
 }
 
 /* With one start: the one that was added last is found first. */
-static void find__several_contain_it__each_in_turn(void **state)
+TEST(find__several_contain_it__each_in_turn)
 {
     struct range_list list;
 
@@ -118,7 +118,7 @@ static bool is_odd(const void *context, uint32_t number)
     return number % 2;
 }
 
-static void purge__even_numbers__odd_ones_stay(void **state)
+TEST(purge__even_numbers__odd_ones_stay)
 {
     struct range_list list;
 
@@ -131,7 +131,7 @@ static void purge__even_numbers__odd_ones_stay(void **state)
     range_list_free(&list);
 }
 
-static void find__edges_of_the_address_space__found(void **state)
+TEST(find__edges_of_the_address_space__found)
 {
     struct range all = {1, UINT64_MAX, 7};
     struct range_list list;
@@ -146,7 +146,7 @@ static void find__edges_of_the_address_space__found(void **state)
 }
 
 /* The newest range is in the list, whatever it replaces. */
-static void add__more_than_the_list_holds__replaces_one_before_it(void **state)
+TEST(add__more_than_the_list_holds__replaces_one_before_it)
 {
     struct range_list list;
 
@@ -167,8 +167,4 @@ static void add__more_than_the_list_holds__replaces_one_before_it(void **state)
     range_list_free(&list);
 }
 
-TEST_MAIN(TEST(find__ranges_side_by_side__as_the_model),
-          TEST(find__ranges_that_overlap__never_one_that_does_not_contain),
-          TEST(find__range_within_some_others__found), TEST(find__several_contain_it__each_in_turn),
-          TEST(purge__even_numbers__odd_ones_stay), TEST(find__edges_of_the_address_space__found),
-          TEST(add__more_than_the_list_holds__replaces_one_before_it))
+TEST_MAIN()

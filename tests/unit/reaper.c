@@ -87,7 +87,7 @@ static void remember_each(const struct fixture *fixture, char *memory, size_t pa
 
 /* ---- fabrics of any thread -------------------------------------------------------------- */
 
-static void munmap__nothing_is_called_any_more__deregistered(void **state)
+TEST(munmap__nothing_is_called_any_more__deregistered)
 {
     char *memory = fixture_map(40);
     struct fixture fixture;
@@ -102,7 +102,7 @@ static void munmap__nothing_is_called_any_more__deregistered(void **state)
     fixture_close(&fixture);
 }
 
-static void munmap__region_is_held__deregistered_at_its_last_put(void **state)
+TEST(munmap__region_is_held__deregistered_at_its_last_put)
 {
     char *memory = fixture_map(2);
     struct hmreg_mr *held;
@@ -120,7 +120,7 @@ static void munmap__region_is_held__deregistered_at_its_last_put(void **state)
     fixture_close(&fixture);
 }
 
-static void invalidate__nothing_is_called_any_more__deregistered(void **state)
+TEST(invalidate__nothing_is_called_any_more__deregistered)
 {
     struct hmreg_config config = {.size = sizeof(config), .monitor = HMREG_MONITOR_IMPORT};
     char *memory = fixture_map(1);
@@ -159,7 +159,7 @@ static void stop_reaper(const struct fixture *fixture, char *memory, size_t page
 }
 
 /* A get that finds very many dead regions leaves them to the reaper. */
-static void get__much_is_dead_and_a_reaper_is_there__deregisters_nothing(void **state)
+TEST(get__much_is_dead_and_a_reaper_is_there__deregisters_nothing)
 {
     char *memory = fixture_map(60), *other = fixture_map(1);
     struct fixture fixture;
@@ -188,7 +188,7 @@ static void *close_domain(void *arg)
 
 /* Regions that the reaper has in hand are neither leaked nor deregistered twice. It goes on for
  * another domain. */
-static void close__reaper_is_in_the_fabric__waits_for_it(void **state)
+TEST(close__reaper_is_in_the_fabric__waits_for_it)
 {
     char *memory = fixture_map(40), *others = fixture_map(1);
     pthread_t closer;
@@ -209,7 +209,7 @@ static void close__reaper_is_in_the_fabric__waits_for_it(void **state)
     munmap(others, fixture_page());
 }
 
-static void flush__reaper_beside_it__all_is_deregistered_when_it_returns(void **state)
+TEST(flush__reaper_beside_it__all_is_deregistered_when_it_returns)
 {
     char *memory = fixture_map(64);
     struct fixture fixture;
@@ -233,7 +233,7 @@ static void await_examined(const struct fixture *fixture, unsigned dead)
     await_count(&fixture->domain->caches->pool.dead.count, dead);
 }
 
-static void munmap__fabric_of_the_applications_threads__left_to_its_calls(void **state)
+TEST(munmap__fabric_of_the_applications_threads__left_to_its_calls)
 {
     char *memory = fixture_map(40);
     struct fixture fixture;
@@ -250,7 +250,7 @@ static void munmap__fabric_of_the_applications_threads__left_to_its_calls(void *
     fixture_close(&fixture);
 }
 
-static void get__much_is_dead_and_no_reaper_may__deregisters_some(void **state)
+TEST(get__much_is_dead_and_no_reaper_may__deregisters_some)
 {
     char *memory = fixture_map(41);
     struct fixture fixture;
@@ -296,14 +296,14 @@ static void no_room(bool any_thread)
 }
 
 /* It ended during the fabric's call. */
-static void get__fabric_has_no_room__dead_regions_end_before_any_is_evicted(void **state)
+TEST(get__fabric_has_no_room__dead_regions_end_before_any_is_evicted)
 {
     no_room(false);
     no_room(true);
 }
 
 /* No change was pushed: the end of the entry alone wakes the reaper. */
-static void get__allocation_replaced__old_region_deregistered(void **state)
+TEST(get__allocation_replaced__old_region_deregistered)
 {
     char *memory = fixture_map(1);
     struct vendor_claim *claim;
@@ -325,7 +325,7 @@ static void get__allocation_replaced__old_region_deregistered(void **state)
     fixture_close(&fixture);
 }
 
-static void progress__of_no_domain__inval(void **state)
+TEST(progress__of_no_domain__inval)
 {
     assert_fails(hmreg_domain_progress(NULL), -EINVAL, "domain is NULL");
 }
@@ -403,17 +403,17 @@ static void write_to_other_memory(bool held)
     fixture_close(&fixture);
 }
 
-static void rma__cached_region_whose_memory_ended__refused_at_once(void **state)
+TEST(rma__cached_region_whose_memory_ended__refused_at_once)
 {
     write_to_other_memory(false);
 }
 
-static void rma__held_region_whose_memory_ended__refused_at_once(void **state)
+TEST(rma__held_region_whose_memory_ended__refused_at_once)
 {
     write_to_other_memory(true);
 }
 
-static void rma__application_reported_the_end__refused_at_once(void **state)
+TEST(rma__application_reported_the_end__refused_at_once)
 {
     struct hmreg_config config = {.size = sizeof(config), .monitor = HMREG_MONITOR_IMPORT};
     char *memory = fixture_map(1);
@@ -442,7 +442,7 @@ static void ask_while_closing(void *self)
     assert_int_not_equal(atomic_load(&its_gate->sources), 0);
 }
 
-static void close__provider_asks_the_caches_until_it_is_destroyed__they_are_there(void **state)
+TEST(close__provider_asks_the_caches_until_it_is_destroyed__they_are_there)
 {
     static const struct provider_ops ops = {.name = "test", .destroy = ask_while_closing};
     static const struct provider_caps caps = {.fabric = "test", .key_size = 8, .iov_limit = 1};
@@ -463,7 +463,7 @@ static int threads_named(const char *name)
     return fixture_threads_named(name, NULL, 0);
 }
 
-static void reaper__first_region_and_last_close__begins_and_ends(void **state)
+TEST(reaper__first_region_and_last_close__begins_and_ends)
 {
     char *memory = fixture_map(1);
     struct fixture fixture;
@@ -501,7 +501,7 @@ static void await_tidied(struct tidier *tidier, unsigned before)
 }
 
 /* The reaper visits the newest client first: it has passed that one when it tidies the other. */
-static void tidy__client_is_paused_meanwhile__tidied_after(void **state)
+TEST(tidy__client_is_paused_meanwhile__tidied_after)
 {
     static const struct reaper_client nothing = {
         .is_due = has_nothing, .examine = has_nothing, .reap = has_nothing, .tidy = count_tidy};
@@ -564,7 +564,7 @@ static bool step(struct reaper_client *client)
 }
 
 /* The reaper does not sleep between two steps. */
-static void tidy__makes_work_due__goes_on_after_it(void **state)
+TEST(tidy__makes_work_due__goes_on_after_it)
 {
     struct sweeper sweeper = {.client = {.is_due = is_sweeper_due,
                                          .examine = examine_sweeper,
@@ -593,7 +593,7 @@ static int childs_part(void)
     return 0;
 }
 
-static void fork__child_has_a_reaper_of_its_own(void **state)
+TEST(fork__child_has_a_reaper_of_its_own)
 {
     char *memory = fixture_map(1);
     struct fixture fixture;
@@ -614,7 +614,7 @@ static void fork__child_has_a_reaper_of_its_own(void **state)
 }
 
 /* A polling real-time thread has its CPU for itself; the library's thread must not depend on it. */
-static void threads__started_by_one_that_is_bound__all_cpus_and_the_normal_class(void **state)
+TEST(threads__started_by_one_that_is_bound__all_cpus_and_the_normal_class)
 {
     static const char *const names[] = {"hmreg-reaper", "hmreg-monitor"};
     struct hmreg_monitor_info monitor = {.size = sizeof(monitor)};
@@ -700,7 +700,7 @@ static void exit_with_much_dead(void)
     exit(0);
 }
 
-static void exit__much_is_dead__the_fabric_is_not_called_after_its_end(void **state)
+TEST(exit__much_is_dead__the_fabric_is_not_called_after_its_end)
 {
     int status;
     pid_t child;
@@ -755,7 +755,7 @@ static void exit_while_reapers_come_and_go(void)
 }
 
 /* ThreadSanitizer supports this fork, of a process with one thread. */
-static void exit__another_thread_opens_and_closes_domains__ends(void **state)
+TEST(exit__another_thread_opens_and_closes_domains__ends)
 {
     int status;
     pid_t child;
@@ -768,24 +768,4 @@ static void exit__another_thread_opens_and_closes_domains__ends(void **state)
     assert_int_equal(status, 0);
 }
 
-TEST_MAIN(TEST(munmap__nothing_is_called_any_more__deregistered),
-          TEST(munmap__region_is_held__deregistered_at_its_last_put),
-          TEST(invalidate__nothing_is_called_any_more__deregistered),
-          TEST(get__much_is_dead_and_a_reaper_is_there__deregisters_nothing),
-          TEST(close__reaper_is_in_the_fabric__waits_for_it),
-          TEST(flush__reaper_beside_it__all_is_deregistered_when_it_returns),
-          TEST(munmap__fabric_of_the_applications_threads__left_to_its_calls),
-          TEST(get__much_is_dead_and_no_reaper_may__deregisters_some),
-          TEST(get__fabric_has_no_room__dead_regions_end_before_any_is_evicted),
-          TEST(get__allocation_replaced__old_region_deregistered),
-          TEST(progress__of_no_domain__inval),
-          TEST(rma__cached_region_whose_memory_ended__refused_at_once),
-          TEST(rma__held_region_whose_memory_ended__refused_at_once),
-          TEST(rma__application_reported_the_end__refused_at_once),
-          TEST(close__provider_asks_the_caches_until_it_is_destroyed__they_are_there),
-          TEST(reaper__first_region_and_last_close__begins_and_ends),
-          TEST(tidy__client_is_paused_meanwhile__tidied_after),
-          TEST(tidy__makes_work_due__goes_on_after_it), TEST(fork__child_has_a_reaper_of_its_own),
-          TEST(threads__started_by_one_that_is_bound__all_cpus_and_the_normal_class),
-          TEST(exit__much_is_dead__the_fabric_is_not_called_after_its_end),
-          TEST(exit__another_thread_opens_and_closes_domains__ends))
+TEST_MAIN()

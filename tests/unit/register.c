@@ -39,7 +39,7 @@ static int reg_claim(struct script_fixture *fixture, void *addr, enum hmreg_ifac
     return hmreg_mr_regattr(fixture->domain, &attr, flags, mr);
 }
 
-static void claim__agrees_with_the_finding(void **state)
+TEST(claim__agrees_with_the_finding)
 {
     static char host[64], pinned[64];
     struct script_fixture fixture;
@@ -69,7 +69,7 @@ static void claim__agrees_with_the_finding(void **state)
     script_close(&fixture);
 }
 
-static void claim__disagrees_or_cannot_be__inval_before_the_fabric(void **state)
+TEST(claim__disagrees_or_cannot_be__inval_before_the_fabric)
 {
     static char host[64], pinned[64];
     struct script_fixture fixture;
@@ -114,7 +114,7 @@ static void claim__disagrees_or_cannot_be__inval_before_the_fabric(void **state)
     script_close(&fixture);
 }
 
-static void claim__absent_runtime__inval_and_why(void **state)
+TEST(claim__absent_runtime__inval_and_why)
 {
     static char host[64];
     struct hmreg_mr *mr;
@@ -132,7 +132,7 @@ static void claim__absent_runtime__inval_and_why(void **state)
     assert_ok(hmreg_close(fixture.lib));
 }
 
-static void regv__two_sorts_of_memory__inval(void **state)
+TEST(regv__two_sorts_of_memory__inval)
 {
     static char host[64], pinned[64];
     struct script_fixture fixture;
@@ -157,7 +157,7 @@ static void regv__two_sorts_of_memory__inval(void **state)
 
 /* ---- keys ------------------------------------------------------------------------------- */
 
-static void key__in_use_here__enokey_before_the_fabric(void **state)
+TEST(key__in_use_here__enokey_before_the_fabric)
 {
     static char host[64];
     struct hmreg_mr *mr, *second;
@@ -173,7 +173,7 @@ static void key__in_use_here__enokey_before_the_fabric(void **state)
     script_close(&fixture);
 }
 
-static void key__without_remote_rights__is_not_taken(void **state)
+TEST(key__without_remote_rights__is_not_taken)
 {
     static char host[64];
     struct hmreg_mr *mr[2];
@@ -189,7 +189,7 @@ static void key__without_remote_rights__is_not_taken(void **state)
 }
 
 /* A key that was registered without hmreg. */
-static void key__in_use_in_the_fabric__enokey_and_free_again(void **state)
+TEST(key__in_use_in_the_fabric__enokey_and_free_again)
 {
     static char host[64];
     struct hmreg_mr *mr;
@@ -205,7 +205,7 @@ static void key__in_use_in_the_fabric__enokey_and_free_again(void **state)
     script_close(&fixture);
 }
 
-static void key__fabric_gives_another__the_requested_one_is_freed_at_close(void **state)
+TEST(key__fabric_gives_another__the_requested_one_is_freed_at_close)
 {
     static char host[64];
     struct hmreg_mr *mr;
@@ -234,7 +234,7 @@ static int reg_any_key(struct script_fixture *fixture, void *addr, struct hmreg_
 }
 
 /* Each attempt with another key tries all paths; the reasons are those of the last attempt. */
-static void any_key__collides_with_the_fabrics__another_is_tried(void **state)
+TEST(any_key__collides_with_the_fabrics__another_is_tried)
 {
     struct hmreg_explanation why = {.size = sizeof(why)};
     struct hmreg_error before;
@@ -258,8 +258,7 @@ static void any_key__collides_with_the_fabrics__another_is_tried(void **state)
     script_close(&fixture);
 }
 
-static void
-any_key__collides_for_host_memory__another_is_tried_and_the_last_error_stays(void **state)
+TEST(any_key__collides_for_host_memory__another_is_tried_and_the_last_error_stays)
 {
     static char host[64];
     struct hmreg_error before;
@@ -278,7 +277,7 @@ any_key__collides_for_host_memory__another_is_tried_and_the_last_error_stays(voi
     script_close(&fixture);
 }
 
-static void any_key__all_collide__enokey_after_a_while(void **state)
+TEST(any_key__all_collide__enokey_after_a_while)
 {
     static char host[64];
     struct hmreg_mr *mr;
@@ -293,7 +292,7 @@ static void any_key__all_collide__enokey_after_a_while(void **state)
 
 /* ---- closing ---------------------------------------------------------------------------- */
 
-static void close__busy__the_region_stays_as_it_was(void **state)
+TEST(close__busy__the_region_stays_as_it_was)
 {
     struct hmreg_mr_info info = {.size = sizeof(info)};
     struct hmreg_mr *mr, *other;
@@ -314,7 +313,7 @@ static void close__busy__the_region_stays_as_it_was(void **state)
     script_close(&fixture);
 }
 
-static void close__fabric_fails__its_error_and_the_region_is_gone(void **state)
+TEST(close__fabric_fails__its_error_and_the_region_is_gone)
 {
     static char host[64];
     struct hmreg_mr *mr;
@@ -342,7 +341,7 @@ static int reg_two(struct script_fixture *fixture, char *memory, struct hmreg_mr
     return hmreg_mr_regsgl(fixture->domain, segments, 2, HMREG_ACCESS_REMOTE, 0, 5, 0, mr, NULL);
 }
 
-static void composite__second_piece_busy__only_close_is_left(void **state)
+TEST(composite__second_piece_busy__only_close_is_left)
 {
     struct hmreg_segment_info segment = {.size = sizeof(segment)};
     struct hmreg_explanation why = {.size = sizeof(why)};
@@ -378,7 +377,7 @@ static void composite__second_piece_busy__only_close_is_left(void **state)
 }
 
 /* The first piece is registered by then. */
-static void composite__second_piece_fails__nothing_stays(void **state)
+TEST(composite__second_piece_fails__nothing_stays)
 {
     static const enum hmreg_path paths[] = {HMREG_PATH_DMABUF, HMREG_PATH_MAPPED};
 
@@ -429,7 +428,7 @@ static void check_token(const struct script_fixture *fixture, const struct hmreg
 }
 
 /* A fabric may take more ranges than a token that older peers read can name. */
-static void domain__fabric_takes_a_thousand_ranges__64_are_offered(void **state)
+TEST(domain__fabric_takes_a_thousand_ranges__64_are_offered)
 {
     struct provider_caps caps = script_caps;
     struct hmreg_domain_info info = {.size = sizeof(info)};
@@ -454,7 +453,7 @@ static void domain__fabric_takes_a_thousand_ranges__64_are_offered(void **state)
     script_close(&fixture);
 }
 
-static void domain_create__refused__the_providers_part_is_destroyed(void **state)
+TEST(domain_create__refused__the_providers_part_is_destroyed)
 {
     struct hmreg_domain_config config = {.size = sizeof(config), .flags = 1u << 30};
     struct hmreg_domain *domain = (void *)1;
@@ -475,19 +474,4 @@ static void domain_create__refused__the_providers_part_is_destroyed(void **state
     assert_ok(hmreg_close(lib));
 }
 
-TEST_MAIN(TEST(claim__agrees_with_the_finding),
-          TEST(claim__disagrees_or_cannot_be__inval_before_the_fabric),
-          TEST(claim__absent_runtime__inval_and_why), TEST(regv__two_sorts_of_memory__inval),
-          TEST(key__in_use_here__enokey_before_the_fabric),
-          TEST(key__without_remote_rights__is_not_taken),
-          TEST(key__in_use_in_the_fabric__enokey_and_free_again),
-          TEST(key__fabric_gives_another__the_requested_one_is_freed_at_close),
-          TEST(any_key__collides_with_the_fabrics__another_is_tried),
-          TEST(any_key__collides_for_host_memory__another_is_tried_and_the_last_error_stays),
-          TEST(any_key__all_collide__enokey_after_a_while),
-          TEST(close__busy__the_region_stays_as_it_was),
-          TEST(close__fabric_fails__its_error_and_the_region_is_gone),
-          TEST(composite__second_piece_busy__only_close_is_left),
-          TEST(composite__second_piece_fails__nothing_stays),
-          TEST(domain__fabric_takes_a_thousand_ranges__64_are_offered),
-          TEST(domain_create__refused__the_providers_part_is_destroyed))
+TEST_MAIN()

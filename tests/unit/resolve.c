@@ -52,7 +52,7 @@ static int query(struct hmreg *lib, void *addr, size_t len, struct hmreg_mem_inf
 
 /* ---- one owner, or none ----------------------------------------------------------------- */
 
-static void query__no_runtime_knows_it__system_after_each_was_asked(void **state)
+TEST(query__no_runtime_knows_it__system_after_each_was_asked)
 {
     struct hmreg *lib = open_lib();
     struct hmreg_mem_info info;
@@ -70,7 +70,7 @@ static void query__no_runtime_knows_it__system_after_each_was_asked(void **state
     assert_ok(hmreg_close(lib));
 }
 
-static void query__device_memory__all_that_is_known(void **state)
+TEST(query__device_memory__all_that_is_known)
 {
     struct hmreg *lib = open_lib();
     struct vendor_claim *claim =
@@ -97,7 +97,7 @@ static void query__device_memory__all_that_is_known(void **state)
     assert_ok(hmreg_close(lib));
 }
 
-static void query__pinned_host_memory__the_cpus_address(void **state)
+TEST(query__pinned_host_memory__the_cpus_address)
 {
     struct hmreg *lib = open_lib();
     struct vendor_claim *claim =
@@ -111,7 +111,7 @@ static void query__pinned_host_memory__the_cpus_address(void **state)
     assert_ok(hmreg_close(lib));
 }
 
-static void query__range_leaves_its_allocation__erange_and_where(void **state)
+TEST(query__range_leaves_its_allocation__erange_and_where)
 {
     struct hmreg *lib = open_lib();
     char words[32];
@@ -122,7 +122,7 @@ static void query__range_leaves_its_allocation__erange_and_where(void **state)
     assert_ok(hmreg_close(lib));
 }
 
-static void query__unmapped_and_unclaimed__efault(void **state)
+TEST(query__unmapped_and_unclaimed__efault)
 {
     struct hmreg *lib = open_lib();
 
@@ -132,7 +132,7 @@ static void query__unmapped_and_unclaimed__efault(void **state)
 
 /* ---- runtimes that fail ----------------------------------------------------------------- */
 
-static void query__a_runtime_cannot_answer__its_error_not_system(void **state)
+TEST(query__a_runtime_cannot_answer__its_error_not_system)
 {
     for (int i = HMREG_IFACE_CUDA; i < HMREG_IFACE_COUNT; i++) {
         struct hmreg *lib = open_lib();
@@ -145,7 +145,7 @@ static void query__a_runtime_cannot_answer__its_error_not_system(void **state)
     }
 }
 
-static void query__two_runtimes_cannot_answer__the_firsts_code_and_sentence(void **state)
+TEST(query__two_runtimes_cannot_answer__the_firsts_code_and_sentence)
 {
     struct hmreg *lib = open_lib();
 
@@ -155,7 +155,7 @@ static void query__two_runtimes_cannot_answer__the_firsts_code_and_sentence(void
     assert_ok(hmreg_close(lib));
 }
 
-static void query__a_runtime_fails_but_another_owns_it__found(void **state)
+TEST(query__a_runtime_fails_but_another_owns_it__found)
 {
     struct hmreg_error before;
 
@@ -176,7 +176,7 @@ static void query__a_runtime_fails_but_another_owns_it__found(void **state)
 }
 
 /* Other runtimes may know pinned host memory too, including the failing one. */
-static void query__a_runtime_fails_and_another_pinned_it__error(void **state)
+TEST(query__a_runtime_fails_and_another_pinned_it__error)
 {
     struct hmreg *lib = open_lib();
 
@@ -186,7 +186,7 @@ static void query__a_runtime_fails_and_another_pinned_it__error(void **state)
     assert_ok(hmreg_close(lib));
 }
 
-static void query__absent_runtime__is_not_asked(void **state)
+TEST(query__absent_runtime__is_not_asked)
 {
     struct hmreg_mem_info info;
     struct hmreg *lib;
@@ -204,7 +204,7 @@ static void query__absent_runtime__is_not_asked(void **state)
 
 /* ---- memory with two owners ------------------------------------------------------------- */
 
-static void query__two_claim_it_as_their_devices__eexist(void **state)
+TEST(query__two_claim_it_as_their_devices__eexist)
 {
     static const enum hmreg_mem_kind kinds[] = {HMREG_MEM_DEVICE, HMREG_MEM_MANAGED};
 
@@ -218,7 +218,7 @@ static void query__two_claim_it_as_their_devices__eexist(void **state)
     }
 }
 
-static void query__pinned_by_two__the_first(void **state)
+TEST(query__pinned_by_two__the_first)
 {
     struct hmreg *lib = open_lib();
     struct hmreg_mem_info info;
@@ -231,7 +231,7 @@ static void query__pinned_by_two__the_first(void **state)
     assert_ok(hmreg_close(lib));
 }
 
-static void query__pinned_by_one_and_anothers_device_memory__the_device(void **state)
+TEST(query__pinned_by_one_and_anothers_device_memory__the_device)
 {
     for (int i = 0; i < 2; i++) {
         struct hmreg *lib = open_lib();
@@ -249,7 +249,7 @@ static void query__pinned_by_one_and_anothers_device_memory__the_device(void **s
 
 /* ---- available runtimes ----------------------------------------------------------------- */
 
-static void open__vendor_that_fails__why_is_its_sentence(void **state)
+TEST(open__vendor_that_fails__why_is_its_sentence)
 {
     struct hmreg_runtime_info info = {.size = sizeof(info)};
     struct hmreg_device_info device = {.size = sizeof(device)};
@@ -272,7 +272,7 @@ static void open__vendor_that_fails__why_is_its_sentence(void **state)
     assert_ok(hmreg_close(lib));
 }
 
-static void open__ifaces_named__no_other_is_opened(void **state)
+TEST(open__ifaces_named__no_other_is_opened)
 {
     struct hmreg_config config = {.size = sizeof(config),
                                   .ifaces = HMREG_IFACE_BIT(HMREG_IFACE_ROCR)};
@@ -292,7 +292,7 @@ static void open__ifaces_named__no_other_is_opened(void **state)
     assert_ok(hmreg_close(lib));
 }
 
-static void open__failing_vendors__last_error_stays(void **state)
+TEST(open__failing_vendors__last_error_stays)
 {
     struct hmreg_error before;
     struct hmreg *lib;
@@ -322,14 +322,14 @@ static bool has_vendors(int open_code)
 }
 
 /* Misses on known host memory ask no runtime while the system's is the only one. */
-static void open__vendors_that_start_or_not__those_that_did_are_asked(void **state)
+TEST(open__vendors_that_start_or_not__those_that_did_are_asked)
 {
     assert_true(has_vendors(0));
     assert_false(has_vendors(-EIO)); /* absent for good */
     assert_false(has_vendors(-ENOENT));
 }
 
-static void device_query__each_device(void **state)
+TEST(device_query__each_device)
 {
     struct hmreg_device_info info = {.size = sizeof(info)};
     struct hmreg *lib = open_lib();
@@ -397,18 +397,18 @@ static int family(int parents_code, int childs_code, const char *why)
     return status;
 }
 
-static void fork__runtime_the_parent_used__is_refused(void **state)
+TEST_FIRST(fork__runtime_the_parent_used__is_refused)
 {
     assert_int_equal(family(0, 0, "a parent of this process used cuda before fork()"), 0);
 }
 
 /* It was loaded and initialized as far as possible. */
-static void fork__runtime_that_found_no_device__is_refused(void **state)
+TEST_FIRST(fork__runtime_that_found_no_device__is_refused)
 {
     assert_int_equal(family(-ENODEV, 0, "a parent of this process used cuda before fork()"), 0);
 }
 
-static void fork__runtime_that_is_not_installed__says_so_in_the_child(void **state)
+TEST_FIRST(fork__runtime_that_is_not_installed__says_so_in_the_child)
 {
     assert_int_equal(family(-ENOENT, -ENOENT, "open of cuda failed"), 0);
     assert_int_equal(family(-ENOENT, 0, NULL), 0);
@@ -472,13 +472,13 @@ static void assert_refused_inside(enum hmreg_iface iface, const char *why)
 }
 
 /* The child's copy of the runtime will never finish its start. */
-static void fork__while_a_thread_is_in_the_runtimes_start__is_refused(void **state)
+TEST_FIRST(fork__while_a_thread_is_in_the_runtimes_start__is_refused)
 {
     assert_refused_inside(HMREG_IFACE_CUDA, "a parent of this process used cuda before fork()");
 }
 
 /* Nor will the dynamic linker, if that thread was in it. */
-static void fork__while_a_thread_is_in_another_runtimes_start__is_refused(void **state)
+TEST_FIRST(fork__while_a_thread_is_in_another_runtimes_start__is_refused)
 {
     assert_refused_inside(HMREG_IFACE_ZE, "was loading a runtime on another thread at fork()");
 }
@@ -495,7 +495,7 @@ static void count_inside(void)
     atomic_fetch_sub(&now_inside, 1);
 }
 
-static void open__on_threads_at_once__one_start_after_the_other(void **state)
+TEST(open__on_threads_at_once__one_start_after_the_other)
 {
     pthread_t threads[8];
 
@@ -533,7 +533,7 @@ static struct hmreg *open_without_libraries(void)
     return lib;
 }
 
-static void open__nothing_named__no_runtime_is_started(void **state)
+TEST(open__nothing_named__no_runtime_is_started)
 {
     struct hmreg *lib = open_lib();
 
@@ -542,7 +542,7 @@ static void open__nothing_named__no_runtime_is_started(void **state)
     assert_int_equal(vendors[HMREG_IFACE_CUDA].closes, 0);
 }
 
-static void open__environment_names_one__started(void **state)
+TEST(open__environment_names_one__started)
 {
     struct hmreg *lib;
 
@@ -556,7 +556,7 @@ static void open__environment_names_one__started(void **state)
     assert_ok(hmreg_close(lib));
 }
 
-static void query__no_library_in_the_process__system_and_none_is_started(void **state)
+TEST(query__no_library_in_the_process__system_and_none_is_started)
 {
     struct hmreg *lib = open_without_libraries();
     struct hmreg_mem_info info;
@@ -568,7 +568,7 @@ static void query__no_library_in_the_process__system_and_none_is_started(void **
     assert_ok(hmreg_close(lib));
 }
 
-static void query__library_that_was_loaded_since__its_memory_is_found(void **state)
+TEST(query__library_that_was_loaded_since__its_memory_is_found)
 {
     struct hmreg *lib = open_without_libraries();
     struct hmreg_mem_info info;
@@ -585,7 +585,7 @@ static void query__library_that_was_loaded_since__its_memory_is_found(void **sta
     assert_ok(hmreg_close(lib));
 }
 
-static void query__loaded_library_without_devices__system_and_not_tried_again(void **state)
+TEST(query__loaded_library_without_devices__system_and_not_tried_again)
 {
     struct hmreg *lib = open_without_libraries();
     struct hmreg_mem_info info;
@@ -601,7 +601,7 @@ static void query__loaded_library_without_devices__system_and_not_tried_again(vo
 }
 
 /* Memory may be its, so none is taken for the system's meanwhile. */
-static void query__loaded_library_that_cannot_start_now__fails_until_it_can(void **state)
+TEST(query__loaded_library_that_cannot_start_now__fails_until_it_can)
 {
     static const struct {
         int code, fails;
@@ -624,7 +624,7 @@ static void query__loaded_library_that_cannot_start_now__fails_until_it_can(void
     }
 }
 
-static void query__runtime_starts__last_error_stays(void **state)
+TEST(query__runtime_starts__last_error_stays)
 {
     struct hmreg *lib = open_lib();
     struct hmreg_error before;
@@ -640,7 +640,7 @@ static void query__runtime_starts__last_error_stays(void **state)
     assert_ok(hmreg_close(lib));
 }
 
-static void runtime__named_by_a_call__loaded_and_started(void **state)
+TEST(runtime__named_by_a_call__loaded_and_started)
 {
     struct hmreg_runtime_info runtime = {.size = sizeof(runtime)};
     struct hmreg_device_info device = {.size = sizeof(device)};
@@ -658,7 +658,7 @@ static void runtime__named_by_a_call__loaded_and_started(void **state)
 }
 
 /* What is not installed may be loaded by the application from elsewhere. */
-static void runtime__not_installed__noticed_when_the_application_loads_it(void **state)
+TEST(runtime__not_installed__noticed_when_the_application_loads_it)
 {
     struct hmreg_runtime_info runtime = {.size = sizeof(runtime)};
     struct hmreg *lib = open_without_libraries();
@@ -684,7 +684,7 @@ static void *query_on_a_thread(void *lib)
     return query(lib, memory, 16, &info) || info.iface != HMREG_IFACE_ZE ? "failed" : NULL;
 }
 
-static void query__on_threads_at_once__one_start(void **state)
+TEST(query__on_threads_at_once__one_start)
 {
     struct hmreg *lib = open_lib();
     pthread_t threads[8];
@@ -727,7 +727,7 @@ static int fork_before_the_need(void)
     return waitpid(child, &status, 0) != child || status ? 13 : 0;
 }
 
-static void fork__before_the_first_need__harmless(void **state)
+TEST_FIRST(fork__before_the_first_need__harmless)
 {
     int status = -1;
     pid_t child = fork();
@@ -739,36 +739,4 @@ static void fork__before_the_first_need__harmless(void **state)
 }
 
 /* These fork before any test here opens a runtime, so they come first. */
-TEST_MAIN(TEST(fork__runtime_the_parent_used__is_refused),
-          TEST(fork__before_the_first_need__harmless),
-          TEST(fork__runtime_that_found_no_device__is_refused),
-          TEST(fork__runtime_that_is_not_installed__says_so_in_the_child),
-          TEST(fork__while_a_thread_is_in_the_runtimes_start__is_refused),
-          TEST(fork__while_a_thread_is_in_another_runtimes_start__is_refused),
-          TEST(open__on_threads_at_once__one_start_after_the_other),
-          TEST(query__no_runtime_knows_it__system_after_each_was_asked),
-          TEST(query__device_memory__all_that_is_known),
-          TEST(query__pinned_host_memory__the_cpus_address),
-          TEST(query__range_leaves_its_allocation__erange_and_where),
-          TEST(query__unmapped_and_unclaimed__efault),
-          TEST(query__a_runtime_cannot_answer__its_error_not_system),
-          TEST(query__two_runtimes_cannot_answer__the_firsts_code_and_sentence),
-          TEST(query__a_runtime_fails_but_another_owns_it__found),
-          TEST(query__a_runtime_fails_and_another_pinned_it__error),
-          TEST(query__absent_runtime__is_not_asked),
-          TEST(query__two_claim_it_as_their_devices__eexist), TEST(query__pinned_by_two__the_first),
-          TEST(query__pinned_by_one_and_anothers_device_memory__the_device),
-          TEST(open__vendor_that_fails__why_is_its_sentence),
-          TEST(open__ifaces_named__no_other_is_opened),
-          TEST(open__failing_vendors__last_error_stays),
-          TEST(open__vendors_that_start_or_not__those_that_did_are_asked),
-          TEST(device_query__each_device), TEST(open__nothing_named__no_runtime_is_started),
-          TEST(open__environment_names_one__started),
-          TEST(query__no_library_in_the_process__system_and_none_is_started),
-          TEST(query__library_that_was_loaded_since__its_memory_is_found),
-          TEST(query__loaded_library_without_devices__system_and_not_tried_again),
-          TEST(query__loaded_library_that_cannot_start_now__fails_until_it_can),
-          TEST(query__runtime_starts__last_error_stays),
-          TEST(runtime__named_by_a_call__loaded_and_started),
-          TEST(runtime__not_installed__noticed_when_the_application_loads_it),
-          TEST(query__on_threads_at_once__one_start))
+TEST_MAIN()

@@ -37,7 +37,7 @@ static void clear_environment(void)
     (HMREG_IFACE_BIT(HMREG_IFACE_SYSTEM) | HMREG_IFACE_BIT(HMREG_IFACE_CUDA) |                     \
      HMREG_IFACE_BIT(HMREG_IFACE_ROCR) | HMREG_IFACE_BIT(HMREG_IFACE_ZE))
 
-static void read__nothing_said__defaults(void **state)
+TEST(read__nothing_said__defaults)
 {
     struct settings settings;
 
@@ -53,7 +53,7 @@ static void read__nothing_said__defaults(void **state)
                      (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE) / 2);
 }
 
-static void read__wrong_values__inval_and_the_accepted_ones(void **state)
+TEST(read__wrong_values__inval_and_the_accepted_ones)
 {
     static const struct {
         const char *name, *value, *words;
@@ -102,7 +102,7 @@ static void read__wrong_values__inval_and_the_accepted_ones(void **state)
     clear_environment();
 }
 
-static void read__stats__on_or_off(void **state)
+TEST(read__stats__on_or_off)
 {
     struct settings settings;
 
@@ -116,7 +116,7 @@ static void read__stats__on_or_off(void **state)
     clear_environment();
 }
 
-static void read__ifaces__those_and_system(void **state)
+TEST(read__ifaces__those_and_system)
 {
     static const struct {
         const char *value;
@@ -140,7 +140,7 @@ static void read__ifaces__those_and_system(void **state)
 }
 
 /* However long the list is, its last name is read. */
-static void read__long_list_of_ifaces__is_read_to_its_end(void **state)
+TEST(read__long_list_of_ifaces__is_read_to_its_end)
 {
     struct settings settings;
     char value[400] = "cuda";
@@ -158,7 +158,7 @@ static void read__long_list_of_ifaces__is_read_to_its_end(void **state)
     clear_environment();
 }
 
-static void read__monitors(void **state)
+TEST(read__monitors)
 {
     static const struct {
         const char *value;
@@ -182,7 +182,7 @@ static void read__monitors(void **state)
     clear_environment();
 }
 
-static void read__switches__each_its_own_iface(void **state)
+TEST(read__switches__each_its_own_iface)
 {
     for (int iface = HMREG_IFACE_CUDA; iface < HMREG_IFACE_COUNT; iface++) {
         struct settings settings;
@@ -199,7 +199,7 @@ static void read__switches__each_its_own_iface(void **state)
     clear_environment();
 }
 
-static void read__limits__from_zero_to_none(void **state)
+TEST(read__limits__from_zero_to_none)
 {
     struct settings settings;
 
@@ -221,7 +221,7 @@ static void read__limits__from_zero_to_none(void **state)
 }
 
 /* It says when a runtime starts, and leaves to the environment which. */
-static void read__started_only__alone(void **state)
+TEST(read__started_only__alone)
 {
     struct hmreg_config config = {.size = sizeof(config), .ifaces = HMREG_IFACES_STARTED};
     struct settings settings;
@@ -241,7 +241,7 @@ static void read__started_only__alone(void **state)
     assert_false(settings.started_only);
 }
 
-static void read__config__goes_before_the_environment(void **state)
+TEST(read__config__goes_before_the_environment)
 {
     struct hmreg_config config = {
         .size = sizeof(config),
@@ -266,7 +266,7 @@ static void read__config__goes_before_the_environment(void **state)
     clear_environment();
 }
 
-static void read__log__levels_and_the_callers_function(void **state)
+TEST(read__log__levels_and_the_callers_function)
 {
     static const char *const values[] = {"off", "error", "warn", "info", "debug"};
     static const int levels[] = {LOG_STDERR_OFF, HMREG_LOG_ERROR, HMREG_LOG_WARN, HMREG_LOG_INFO,
@@ -293,7 +293,7 @@ static void read__log__levels_and_the_callers_function(void **state)
     assert_ptr_equal(settings.log.context, &config);
 }
 
-static void read__wrong_config__inval(void **state)
+TEST(read__wrong_config__inval)
 {
     static const struct {
         struct hmreg_config config;
@@ -318,9 +318,4 @@ static void read__wrong_config__inval(void **state)
     }
 }
 
-TEST_MAIN(TEST(read__nothing_said__defaults), TEST(read__wrong_values__inval_and_the_accepted_ones),
-          TEST(read__stats__on_or_off), TEST(read__ifaces__those_and_system),
-          TEST(read__long_list_of_ifaces__is_read_to_its_end), TEST(read__monitors),
-          TEST(read__switches__each_its_own_iface), TEST(read__limits__from_zero_to_none),
-          TEST(read__started_only__alone), TEST(read__config__goes_before_the_environment),
-          TEST(read__log__levels_and_the_callers_function), TEST(read__wrong_config__inval))
+TEST_MAIN()

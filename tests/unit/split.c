@@ -4,6 +4,7 @@
  * longest pieces.
  */
 #define FAILING_MALLOC
+#include "core/mr/split.h"
 #include "tests/support/failing_allocation.h"
 #include "tests/support/script.h"
 #include "tests/support/vendors.h"
@@ -101,7 +102,7 @@ static void check_peer(struct fixture *fixture, const struct hmreg_mr *mr, const
     assert_ok(hmreg_mr_pack_range(mr, host + 2 * PAGE - 1, 2, token, &size));
 }
 
-static void get__longer_than_max_len__one_entry_of_pieces(void **state)
+TEST(get__longer_than_max_len__one_entry_of_pieces)
 {
     struct hmreg_mr_info info = {.size = sizeof(info)};
     struct hmreg_mr *mr = NULL, *again = NULL, *inside = NULL;
@@ -129,7 +130,7 @@ static void get__longer_than_max_len__one_entry_of_pieces(void **state)
     close_fixture(&fixture);
 }
 
-static void get__any_piece_changes__all_of_it_ends(void **state)
+TEST(get__any_piece_changes__all_of_it_ends)
 {
     struct fixture fixture;
 
@@ -150,7 +151,7 @@ static void get__any_piece_changes__all_of_it_ends(void **state)
     close_fixture(&fixture);
 }
 
-static void get__device_memory__exported_once_and_found_by_identity(void **state)
+TEST(get__device_memory__exported_once_and_found_by_identity)
 {
     struct vendor *cuda = &vendors[HMREG_IFACE_CUDA];
     struct hmreg_mr *mr = NULL, *again = NULL;
@@ -179,7 +180,7 @@ static void get__device_memory__exported_once_and_found_by_identity(void **state
 }
 
 /* A peer picks a rail, so all have the pieces of the smallest max_len. */
-static void get__on_a_group__the_same_pieces_on_each_rail(void **state)
+TEST(get__on_a_group__the_same_pieces_on_each_rail)
 {
     struct hmreg_mr *mr = NULL, *again = NULL;
     struct fixture fixture;
@@ -198,7 +199,7 @@ static void get__on_a_group__the_same_pieces_on_each_rail(void **state)
     close_fixture(&fixture);
 }
 
-static void get_attr__longer_than_max_len__each_piece_has_its_attributes(void **state)
+TEST(get_attr__longer_than_max_len__each_piece_has_its_attributes)
 {
     struct fixture fixture;
     struct iovec range;
@@ -232,7 +233,7 @@ static void get_attr__longer_than_max_len__each_piece_has_its_attributes(void **
     close_fixture(&fixture);
 }
 
-static void get_attr__a_callers_dmabuf__its_parts(void **state)
+TEST(get_attr__a_callers_dmabuf__its_parts)
 {
     struct hmreg_mr_dmabuf dmabuf = {.len = PAGES * PAGE, .offset = PAGE};
     struct hmreg_mr_attr attr = {
@@ -256,7 +257,7 @@ static void get_attr__a_callers_dmabuf__its_parts(void **state)
     close_fixture(&fixture);
 }
 
-static void get_many__one_longer_than_max_len__all_are_there(void **state)
+TEST(get_many__one_longer_than_max_len__all_are_there)
 {
     struct hmreg_mr *mrs[2] = {NULL};
     struct fixture fixture;
@@ -283,7 +284,7 @@ static void check_refreshed(const struct iovec *parts, unsigned count)
 }
 
 /* Each piece is refreshed by what it has of the part; nothing is if the part leaves the region. */
-static void refresh__a_part_that_crosses_pieces__of_each_piece(void **state)
+TEST(refresh__a_part_that_crosses_pieces__of_each_piece)
 {
     struct hmreg_mr *mr = NULL;
     struct fixture fixture;
@@ -307,7 +308,7 @@ static void refresh__a_part_that_crosses_pieces__of_each_piece(void **state)
     close_fixture(&fixture);
 }
 
-static void refresh__a_part_that_crosses_ranges__of_each_range(void **state)
+TEST(refresh__a_part_that_crosses_ranges__of_each_range)
 {
     struct hmreg_mr *mr = NULL;
     struct fixture fixture;
@@ -323,7 +324,7 @@ static void refresh__a_part_that_crosses_ranges__of_each_range(void **state)
     close_fixture(&fixture);
 }
 
-static void get__larger_than_the_cache__pieces_until_the_put(void **state)
+TEST(get__larger_than_the_cache__pieces_until_the_put)
 {
     struct hmreg_domain_config config = {.size = sizeof(config), .max_bytes = 3 * PAGE};
     struct hmreg_mr *mr = NULL;
@@ -339,7 +340,7 @@ static void get__larger_than_the_cache__pieces_until_the_put(void **state)
 
 /* ---- failures --------------------------------------------------------------------------- */
 
-static void get__a_piece_fails__nothing_stays(void **state)
+TEST(get__a_piece_fails__nothing_stays)
 {
     for (unsigned nth = 1; nth <= 3; nth++) {
         struct hmreg_mr *mr = (void *)1;
@@ -355,7 +356,7 @@ static void get__a_piece_fails__nothing_stays(void **state)
     }
 }
 
-static void get__each_allocation_fails__nothing_stays(void **state)
+TEST(get__each_allocation_fails__nothing_stays)
 {
     unsigned failed = 0;
 
@@ -380,7 +381,7 @@ static void get__each_allocation_fails__nothing_stays(void **state)
     assert_true(failed > 3);
 }
 
-static void get__more_pieces_than_a_region_has__msgsize_before_any_question(void **state)
+TEST(get__more_pieces_than_a_region_has__msgsize_before_any_question)
 {
     uint64_t most = (uint64_t)HMREG_SEGMENTS_MAX * 2 * PAGE;
     struct hmreg_mr *mr = (void *)1, *mrs[1];
@@ -397,18 +398,9 @@ static void get__more_pieces_than_a_region_has__msgsize_before_any_question(void
     assert_ptr_equal(mr, (void *)1);
     assert_int_equal(script.count, 0);
     assert_int_equal(vendors[HMREG_IFACE_CUDA].resolves, 0);
+    iov.iov_len = most;
+    assert_ok(split_check(fixture.script.domain, &iov));
     close_fixture(&fixture);
 }
 
-TEST_MAIN(TEST(get__longer_than_max_len__one_entry_of_pieces),
-          TEST(get__any_piece_changes__all_of_it_ends),
-          TEST(get__device_memory__exported_once_and_found_by_identity),
-          TEST(get__on_a_group__the_same_pieces_on_each_rail),
-          TEST(get_attr__longer_than_max_len__each_piece_has_its_attributes),
-          TEST(get_attr__a_callers_dmabuf__its_parts),
-          TEST(get_many__one_longer_than_max_len__all_are_there),
-          TEST(get__larger_than_the_cache__pieces_until_the_put),
-          TEST(refresh__a_part_that_crosses_pieces__of_each_piece),
-          TEST(refresh__a_part_that_crosses_ranges__of_each_range),
-          TEST(get__a_piece_fails__nothing_stays), TEST(get__each_allocation_fails__nothing_stays),
-          TEST(get__more_pieces_than_a_region_has__msgsize_before_any_question))
+TEST_MAIN()

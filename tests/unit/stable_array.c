@@ -84,7 +84,7 @@ static void keeps_what_it_holds(size_t size, size_t rest)
     assert_int_equal(mincore(array.base, 1, &resident), -1); /* nothing is mapped there */
 }
 
-static void grow__elements_of_any_size__keep_what_they_hold(void **state)
+TEST(grow__elements_of_any_size__keep_what_they_hold)
 {
     static const size_t sizes[][2] = {{8, 0}, {48, 64}, {64, 48}, {16, 8}, {104, 24}, {4096, 4096}};
 
@@ -124,7 +124,7 @@ static bool list_shows_joined(void)
     return count == 1;
 }
 
-static void grow__both_parts__one_mapping_and_its_reservation(void **state)
+TEST(grow__both_parts__one_mapping_and_its_reservation)
 {
     struct stable_array array;
 
@@ -147,7 +147,7 @@ static bool is_resident(char *page)
     return resident & 1;
 }
 
-static void populate__a_range__its_whole_pages(void **state)
+TEST(populate__a_range__its_whole_pages)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
     char *pages = mmap(NULL, 8 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -166,7 +166,7 @@ static void populate__a_range__its_whole_pages(void **state)
     munmap(pages, 8 * page);
 }
 
-static void slot_offset__of_each_region__names_both_its_parts(void **state)
+TEST(slot_offset__of_each_region__names_both_its_parts)
 {
     char *base = (char *)(uintptr_t)0x100000000000;
     struct stable_array array = {
@@ -180,7 +180,4 @@ static void slot_offset__of_each_region__names_both_its_parts(void **state)
     }
 }
 
-TEST_MAIN(TEST(grow__elements_of_any_size__keep_what_they_hold),
-          TEST(populate__a_range__its_whole_pages),
-          TEST(grow__both_parts__one_mapping_and_its_reservation),
-          TEST(slot_offset__of_each_region__names_both_its_parts))
+TEST_MAIN()

@@ -54,7 +54,7 @@ static struct stats_block *book_of(const struct fixture *fixture, enum hmreg_ifa
 
 /* ---- the file --------------------------------------------------------------------------- */
 
-static void page__of_a_library__says_whose_it_is(void **state)
+TEST(page__of_a_library__says_whose_it_is)
 {
     const struct stats_header *header;
     struct fixture fixture;
@@ -71,7 +71,7 @@ static void page__of_a_library__says_whose_it_is(void **state)
     fixture_close(&fixture);
 }
 
-static void file__size_and_bytes__only_the_owner_changes_them(void **state)
+TEST(file__size_and_bytes__only_the_owner_changes_them)
 {
     struct stat status;
     char path[64];
@@ -124,7 +124,7 @@ static int write_to_page(struct stats_layout *page, int fd)
     return pipe(none) || write(none[1], page, 1) >= 0 || errno != EFAULT ? 2 : 0;
 }
 
-static void file__in_a_forked_child__not_writable(void **state)
+TEST(file__in_a_forked_child__not_writable)
 {
     struct fixture fixture;
     int status;
@@ -143,7 +143,7 @@ static void file__in_a_forked_child__not_writable(void **state)
     assert_int_equal(WEXITSTATUS(status), 0);
 }
 
-static void switched_off__no_descriptor_and_all_is_counted(void **state)
+TEST(switched_off__no_descriptor_and_all_is_counted)
 {
     struct fixture fixture;
     int shown;
@@ -165,7 +165,7 @@ static void switched_off__no_descriptor_and_all_is_counted(void **state)
 
 /* ---- changes ---------------------------------------------------------------------------- */
 
-static void change__begun_and_ended__odd_between_and_another_after(void **state)
+TEST(change__begun_and_ended__odd_between_and_another_after)
 {
     _Atomic uint32_t sequence = UINT32_MAX - 1;
 
@@ -177,7 +177,7 @@ static void change__begun_and_ended__odd_between_and_another_after(void **state)
 
 /* ---- slots ------------------------------------------------------------------------------ */
 
-static void domain__of_a_library__shown_while_it_is_open(void **state)
+TEST(domain__of_a_library__shown_while_it_is_open)
 {
     static const struct hmreg_domain_config no_cache = {.size = sizeof(no_cache),
                                                         .flags = HMREG_DOMAIN_NO_CACHE};
@@ -205,7 +205,7 @@ static void domain__of_a_library__shown_while_it_is_open(void **state)
     fixture_close(&fixture);
 }
 
-static void books__one_a_cache__count_there(void **state)
+TEST(books__one_a_cache__count_there)
 {
     struct stats_block *host, *device;
     struct fixture fixture;
@@ -230,7 +230,7 @@ static void books__one_a_cache__count_there(void **state)
     fixture_close(&fixture);
 }
 
-static void books__of_a_cache_that_ended__the_next_begins_at_zero(void **state)
+TEST(books__of_a_cache_that_ended__the_next_begins_at_zero)
 {
     struct hmreg_domain *other;
     struct stats_block *block;
@@ -261,7 +261,7 @@ static void books__of_a_cache_that_ended__the_next_begins_at_zero(void **state)
     fixture_close(&fixture);
 }
 
-static void places__none_left__counted_unseen_and_said(void **state)
+TEST(places__none_left__counted_unseen_and_said)
 {
     struct hmreg_domain *others[STATS_DOMAINS];
     struct hmreg_stats stats = {.size = sizeof(stats)};
@@ -287,7 +287,7 @@ static void places__none_left__counted_unseen_and_said(void **state)
     fixture_close(&fixture);
 }
 
-static void rows__none_left__counted_unseen_and_said(void **state)
+TEST(rows__none_left__counted_unseen_and_said)
 {
     static struct cache_stats_row *rows[STATS_ROWS + 2];
     struct hmreg_stats stats = {0};
@@ -333,7 +333,7 @@ static int child(const struct fixture *parents)
     return hmreg_close(lib) ? 4 : 0;
 }
 
-static void fork__child_shows_its_own(void **state)
+TEST(fork__child_shows_its_own)
 {
     struct fixture fixture;
     int status;
@@ -351,7 +351,7 @@ static void fork__child_shows_its_own(void **state)
     fixture_close(&fixture);
 }
 
-static void close__application_closed_the_descriptor__its_next_file_stays_open(void **state)
+TEST(close__application_closed_the_descriptor__its_next_file_stays_open)
 {
     struct fixture fixture;
     int number;
@@ -366,13 +366,4 @@ static void close__application_closed_the_descriptor__its_next_file_stays_open(v
     close(number);
 }
 
-TEST_MAIN(TEST(page__of_a_library__says_whose_it_is),
-          TEST(file__size_and_bytes__only_the_owner_changes_them),
-          TEST(file__in_a_forked_child__not_writable),
-          TEST(switched_off__no_descriptor_and_all_is_counted),
-          TEST(change__begun_and_ended__odd_between_and_another_after),
-          TEST(domain__of_a_library__shown_while_it_is_open), TEST(books__one_a_cache__count_there),
-          TEST(books__of_a_cache_that_ended__the_next_begins_at_zero),
-          TEST(places__none_left__counted_unseen_and_said),
-          TEST(rows__none_left__counted_unseen_and_said), TEST(fork__child_shows_its_own),
-          TEST(close__application_closed_the_descriptor__its_next_file_stays_open))
+TEST_MAIN()

@@ -163,17 +163,16 @@ static void change_while_stopped(enum hmreg_monitor monitor)
     end();
 }
 
-static void munmap__all_other_threads_are_stopped__returns(void **state)
+TEST(munmap__all_other_threads_are_stopped__returns)
 {
     world.notices = false;
     change_while_stopped(fixture_monitor());
 }
 
-static void invalidate__all_other_threads_are_stopped__returns(void **state)
+TEST(invalidate__all_other_threads_are_stopped__returns)
 {
     world.notices = true;
     change_while_stopped(HMREG_MONITOR_IMPORT);
 }
 
-TEST_MAIN(TEST(munmap__all_other_threads_are_stopped__returns),
-          TEST(invalidate__all_other_threads_are_stopped__returns))
+TEST_MAIN()

@@ -309,14 +309,14 @@ static void begin(void)
 
 /* ---- tests ------------------------------------------------------------------------------ */
 
-static void all__killed_for_calls_that_are_not_listed__lives(void **state)
+TEST(all__killed_for_calls_that_are_not_listed__lives)
 {
     begin();
     for (int monitor = HMREG_MONITOR_DEFAULT; monitor <= HMREG_MONITOR_MEMHOOKS; monitor++)
         run(BASIC | PLAIN | SPECIAL, 0, (enum hmreg_monitor)monitor);
 }
 
-static void plain__killed_for_special_calls_too__lives(void **state)
+TEST(plain__killed_for_special_calls_too__lives)
 {
     begin();
     setenv("HMREG_SYSCALLS", "plain", 1);
@@ -345,7 +345,7 @@ static void check_effect(const char *name, int number, enum effect effect, const
                  seen->monitor.why);
 }
 
-static void refused__each_call__has_the_effect_that_is_documented(void **state)
+TEST(refused__each_call__has_the_effect_that_is_documented)
 {
     begin();
     if (run(UNFILTERED, 0, HMREG_MONITOR_DEFAULT)->monitor.active != HMREG_MONITOR_MEMHOOKS)
@@ -356,7 +356,7 @@ static void refused__each_call__has_the_effect_that_is_documented(void **state)
     check_effect("mprotect with PROT_EXEC", EXECUTABLE_ONLY, UNHOOKED, "mprotect");
 }
 
-static void refused__of_userfaultfd_by_name__error_names_the_call(void **state)
+TEST(refused__of_userfaultfd_by_name__error_names_the_call)
 {
     begin();
     if (run(UNFILTERED, 0, HMREG_MONITOR_USERFAULTFD)->rc)
@@ -367,7 +367,4 @@ static void refused__of_userfaultfd_by_name__error_names_the_call(void **state)
     assert_int_equal(outcome->hits, 2);
 }
 
-TEST_MAIN(TEST(all__killed_for_calls_that_are_not_listed__lives),
-          TEST(plain__killed_for_special_calls_too__lives),
-          TEST(refused__each_call__has_the_effect_that_is_documented),
-          TEST(refused__of_userfaultfd_by_name__error_names_the_call))
+TEST_MAIN()

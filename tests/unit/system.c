@@ -105,7 +105,7 @@ static void run_one_mapping(void)
     unmake(base, "ww");
 }
 
-static void resolve__inside_one_mapping(void **state)
+TEST(resolve__inside_one_mapping)
 {
     both_ways(run_one_mapping);
 }
@@ -139,7 +139,7 @@ static void run_holes(void)
     unmake(base, "w.ww.");
 }
 
-static void resolve__hole__efault_and_its_address(void **state)
+TEST(resolve__hole__efault_and_its_address)
 {
     both_ways(run_holes);
 }
@@ -160,7 +160,7 @@ static void run_protections(void)
     unmake(base, "wrno");
 }
 
-static void resolve__protections(void **state)
+TEST(resolve__protections)
 {
     both_ways(run_protections);
 }
@@ -186,7 +186,7 @@ static void run_segments(void)
     unmake(base, "wrwrn");
 }
 
-static void resolve__mappings_side_by_side__are_segments(void **state)
+TEST(resolve__mappings_side_by_side__are_segments)
 {
     both_ways(run_segments);
 }
@@ -207,7 +207,7 @@ static void run_many(void)
     unmake(base, pattern);
 }
 
-static void resolve__eight_hundred_mappings(void **state)
+TEST(resolve__eight_hundred_mappings)
 {
     both_ways(run_many);
 }
@@ -264,7 +264,7 @@ static void run_long_name(void)
     unmake(base, "w.");
 }
 
-static void resolve__file_with_a_long_name_in_between(void **state)
+TEST(resolve__file_with_a_long_name_in_between)
 {
     both_ways(run_long_name);
 }
@@ -309,7 +309,7 @@ static void run_after_main(void)
     assert_ok(hmem_system_ops.resolve(NULL, (uintptr_t)memory, 1, &(struct hmem_range){0}));
 }
 
-static void resolve__first_thread_has_ended(void **state)
+TEST(resolve__first_thread_has_ended)
 {
     both_ways(run_after_main);
 }
@@ -338,12 +338,12 @@ static void run_huge_pages(void)
     close(fd);
 }
 
-static void resolve__huge_pages__anonymous_unless_of_a_file(void **state)
+TEST(resolve__huge_pages__anonymous_unless_of_a_file)
 {
     both_ways(run_huge_pages);
 }
 
-static void export__opnotsupp(void **state)
+TEST(export__opnotsupp)
 {
     struct hmreg_dmabuf dmabuf = {.fd = 77};
 
@@ -352,8 +352,4 @@ static void export__opnotsupp(void **state)
     assert_int_equal(dmabuf.fd, 77);
 }
 
-TEST_MAIN(TEST(resolve__inside_one_mapping), TEST(resolve__hole__efault_and_its_address),
-          TEST(resolve__protections), TEST(resolve__mappings_side_by_side__are_segments),
-          TEST(resolve__eight_hundred_mappings), TEST(resolve__file_with_a_long_name_in_between),
-          TEST(resolve__first_thread_has_ended),
-          TEST(resolve__huge_pages__anonymous_unless_of_a_file), TEST(export__opnotsupp))
+TEST_MAIN()

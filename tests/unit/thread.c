@@ -26,7 +26,7 @@ static void *count_cpus(void *arg)
     return &count;
 }
 
-static void start__much_thread_local_data__all_cpus(void **state)
+TEST(start__much_thread_local_data__all_cpus)
 {
     static _Alignas(65536) char small[128 << 10];
     const struct thread_stack own = {small, sizeof(small)};
@@ -55,7 +55,7 @@ static void *get_slack(void *arg)
     return NULL;
 }
 
-static void start__timer_slack_of_a_service__the_threads_is_normal(void **state)
+TEST(start__timer_slack_of_a_service__the_threads_is_normal)
 {
     int before = prctl(PR_GET_TIMERSLACK), callers = 500000000, threads = 0;
     pthread_t thread;
@@ -69,5 +69,4 @@ static void start__timer_slack_of_a_service__the_threads_is_normal(void **state)
     assert_int_equal(prctl(PR_SET_TIMERSLACK, before), 0);
 }
 
-TEST_MAIN(TEST(start__much_thread_local_data__all_cpus),
-          TEST(start__timer_slack_of_a_service__the_threads_is_normal))
+TEST_MAIN()

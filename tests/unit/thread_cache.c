@@ -32,7 +32,7 @@ static unsigned at_once(uint64_t base, uint64_t apart, unsigned count)
     return found;
 }
 
-static void slot__regions_side_by_side__most_in_their_first(void **state)
+TEST(slot__regions_side_by_side__most_in_their_first)
 {
     static const uint64_t apart[] = {64,    256,    4096,    4160,    8192,    12288,  16384,
                                      65536, 262144, 1 << 20, 2 << 20, 4 << 20, 1 << 30};
@@ -46,11 +46,10 @@ static void slot__regions_side_by_side__most_in_their_first(void **state)
                          at_once(bases[b], apart[a], SLOTS / 2));
 }
 
-static void slot__pages_side_by_side__all_in_their_first(void **state)
+TEST(slot__pages_side_by_side__all_in_their_first)
 {
     assert_int_equal(at_once(0x310000000000, 4096, 100), 100);
     assert_int_equal(at_once(0x7f5f3cc7a000, 4096, SLOTS / 2), SLOTS / 2);
 }
 
-TEST_MAIN(TEST(slot__regions_side_by_side__most_in_their_first),
-          TEST(slot__pages_side_by_side__all_in_their_first))
+TEST_MAIN()

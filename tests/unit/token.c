@@ -73,7 +73,7 @@ static void assert_same(const struct token *left, const struct token *right)
     assert_int_equal(left->raw_base, right->raw_base);
 }
 
-static void token__comes_back_as_it_was(void **state)
+TEST(token__comes_back_as_it_was)
 {
     uint8_t bytes[SAMPLE_BYTES];
     struct token back;
@@ -117,7 +117,7 @@ static void check_round(unsigned segments, size_t raw_size, int version)
 }
 
 /* Older peers read versions 1 and 2, so what fits in them is written so. */
-static void token__largest_of_each_version__comes_back_as_it_was(void **state)
+TEST(token__largest_of_each_version__comes_back_as_it_was)
 {
     check_round(TOKEN_FEW_SEGMENTS, TOKEN_MAX_BLOB, 2);
     check_round(TOKEN_FEW_SEGMENTS + 1, TOKEN_MAX_BLOB, 3);
@@ -126,7 +126,7 @@ static void token__largest_of_each_version__comes_back_as_it_was(void **state)
 }
 
 /* It needs no base of a raw key, and has the field all the same. */
-static void token__many_segments_without_raw_keys__version_3(void **state)
+TEST(token__many_segments_without_raw_keys__version_3)
 {
     static uint8_t list[TOKEN_MAX_SEGMENTS * TOKEN_SEGMENT_BYTES], bytes[MOST_BYTES];
     struct token token = sample, back;
@@ -147,7 +147,7 @@ static void token__many_segments_without_raw_keys__version_3(void **state)
 }
 
 /* Of part of a region with raw keys. */
-static void token__with_a_base_of_its_raw_key__version_2(void **state)
+TEST(token__with_a_base_of_its_raw_key__version_2)
 {
     struct token part = sample, back;
     uint8_t bytes[SAMPLE_BYTES + 8];
@@ -166,7 +166,7 @@ static void token__with_a_base_of_its_raw_key__version_2(void **state)
 }
 
 /* The documented layout, byte by byte: tokens travel between builds. */
-static void token__layout_is_as_documented(void **state)
+TEST(token__layout_is_as_documented)
 {
     static const uint8_t head[40] = {
         'H', 'M', 'R', 'G', 1, 0,    2, 0, 2, 0, 0, 0, 5,   0,   3,   0,   0x11, 0x10, 0,   0,
@@ -181,7 +181,7 @@ static void token__layout_is_as_documented(void **state)
     assert_memory_equal(again, bytes, sizeof(bytes));
 }
 
-static void read__any_bit_flipped__badmsg(void **state)
+TEST(read__any_bit_flipped__badmsg)
 {
     uint8_t bytes[SAMPLE_BYTES];
     struct token out;
@@ -197,7 +197,7 @@ static void read__any_bit_flipped__badmsg(void **state)
     assert_ok(token_read(bytes, sizeof(bytes), &out));
 }
 
-static void read__cut_short_anywhere__badmsg(void **state)
+TEST(read__cut_short_anywhere__badmsg)
 {
     uint8_t bytes[SAMPLE_BYTES];
     struct token out;
@@ -213,7 +213,7 @@ static void read__cut_short_anywhere__badmsg(void **state)
     }
 }
 
-static void read__more_bytes_than_the_token__badmsg(void **state)
+TEST(read__more_bytes_than_the_token__badmsg)
 {
     uint8_t bytes[SAMPLE_BYTES + 8] = {0};
     struct token out;
@@ -224,7 +224,7 @@ static void read__more_bytes_than_the_token__badmsg(void **state)
 }
 
 /* A wrong size must not cause reads beyond the bytes, which are at the end of a mapping. */
-static void read__size_of_no_token__badmsg_without_reading_on(void **state)
+TEST(read__size_of_no_token__badmsg_without_reading_on)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
     uint8_t *edge =
@@ -238,7 +238,7 @@ static void read__size_of_no_token__badmsg_without_reading_on(void **state)
     munmap(edge, page);
 }
 
-static void read__newer_format__protonosupport(void **state)
+TEST(read__newer_format__protonosupport)
 {
     uint8_t bytes[SAMPLE_BYTES];
     struct token out;
@@ -255,7 +255,7 @@ static void read__newer_format__protonosupport(void **state)
 }
 
 /* Tokens follow each other: a header says where the next one begins. */
-static void length__of_the_first_of_several__is_its_size(void **state)
+TEST(length__of_the_first_of_several__is_its_size)
 {
     uint8_t bytes[SAMPLE_BYTES + 100] = {0};
     size_t length = 7;
@@ -279,7 +279,7 @@ static void length__of_the_first_of_several__is_its_size(void **state)
 }
 
 /* A checksum proves that nothing was damaged, not that the sender's values are valid. */
-static void read__nonsense_with_a_right_checksum__badmsg(void **state)
+TEST(read__nonsense_with_a_right_checksum__badmsg)
 {
     static const struct {
         size_t at;
@@ -322,7 +322,7 @@ static void read__nonsense_with_a_right_checksum__badmsg(void **state)
     }
 }
 
-static void read__segments_whose_sum_wraps__badmsg(void **state)
+TEST(read__segments_whose_sum_wraps__badmsg)
 {
     static const uint8_t segments[] = {SEGMENT(0, UINT64_MAX, 1), SEGMENT(0, 2, 1)};
     struct token huge = sample;
@@ -335,7 +335,7 @@ static void read__segments_whose_sum_wraps__badmsg(void **state)
     assert_fails(token_read(bytes, sizeof(bytes), &out), -EBADMSG, "wraps");
 }
 
-static void read__segment_up_to_the_last_address__ok(void **state)
+TEST(read__segment_up_to_the_last_address__ok)
 {
     uint8_t bytes[SAMPLE_BYTES];
     struct token out;
@@ -344,15 +344,4 @@ static void read__segment_up_to_the_last_address__ok(void **state)
     assert_ok(token_read(bytes, sizeof(bytes), &out));
 }
 
-TEST_MAIN(TEST(token__comes_back_as_it_was),
-          TEST(token__largest_of_each_version__comes_back_as_it_was),
-          TEST(token__many_segments_without_raw_keys__version_3),
-          TEST(token__with_a_base_of_its_raw_key__version_2),
-          TEST(length__of_the_first_of_several__is_its_size), TEST(token__layout_is_as_documented),
-          TEST(read__any_bit_flipped__badmsg), TEST(read__cut_short_anywhere__badmsg),
-          TEST(read__more_bytes_than_the_token__badmsg),
-          TEST(read__size_of_no_token__badmsg_without_reading_on),
-          TEST(read__newer_format__protonosupport),
-          TEST(read__nonsense_with_a_right_checksum__badmsg),
-          TEST(read__segments_whose_sum_wraps__badmsg),
-          TEST(read__segment_up_to_the_last_address__ok))
+TEST_MAIN()

@@ -22,7 +22,7 @@ static void end_tree(struct fixture *fixture)
     tree_end();
 }
 
-static void sysfs__no_file_at_all__everything_unknown(void **state)
+TEST(sysfs__no_file_at_all__everything_unknown)
 {
     struct hmreg_place place = at_pci("01:00.0"), node = at_node(3);
     const char *nics[] = {"mlx5_0"};
@@ -44,7 +44,7 @@ static void sysfs__no_file_at_all__everything_unknown(void **state)
     end_tree(&fixture);
 }
 
-static void sysfs__tree__as_the_kernel_lays_it(void **state)
+TEST(sysfs__tree__as_the_kernel_lays_it)
 {
     struct hmreg_place place = at_pci("02:00.0");
     struct hmreg_nic_affinity out[4];
@@ -71,7 +71,7 @@ static void sysfs__tree__as_the_kernel_lays_it(void **state)
 }
 
 /* A virtual interface and a subfunction are below the PCI device that carries them. */
-static void sysfs__device_below_a_pci_device__that_ones_address(void **state)
+TEST(sysfs__device_below_a_pci_device__that_ones_address)
 {
     const char *nics[] = {"eth0", "mlx5_4"};
     struct hmreg_place place = at_pci("02:00.0");
@@ -95,7 +95,7 @@ static void sysfs__device_below_a_pci_device__that_ones_address(void **state)
 }
 
 /* The names of folders above the root say nothing. */
-static void sysfs__root_with_the_name_of_a_host_bridge__not_mistaken(void **state)
+TEST(sysfs__root_with_the_name_of_a_host_bridge__not_mistaken)
 {
     struct hmreg_topology_config config = {.size = sizeof(config)};
     struct hmreg_pci_place place = {.size = sizeof(place)};
@@ -118,7 +118,7 @@ static void sysfs__root_with_the_name_of_a_host_bridge__not_mistaken(void **stat
     tree_end();
 }
 
-static void sysfs__hostile_tree__what_can_be_read(void **state)
+TEST(sysfs__hostile_tree__what_can_be_read)
 {
     struct hmreg_place place = at_pci("02:00.0");
     struct hmreg_nic_affinity out[8];
@@ -167,7 +167,7 @@ static void assert_same_place(const struct hmreg_pci_place *by_sysfs,
         assert_int_equal(by_hwloc->numa_node, by_sysfs->numa_node);
 }
 
-static void this_machine__hwloc_and_sysfs_agree(void **state)
+TEST(this_machine__hwloc_and_sysfs_agree)
 {
     struct hmreg_topology by_sysfs = {.lib = NULL}, by_hwloc = {.lib = NULL};
     size_t compared = 0;
@@ -188,7 +188,7 @@ static void this_machine__hwloc_and_sysfs_agree(void **state)
         test_skip("hwloc knows no PCI device here, or is not built in");
 }
 
-static void this_machine__every_interface__has_a_distance_or_a_reason(void **state)
+TEST(this_machine__every_interface__has_a_distance_or_a_reason)
 {
     struct hmreg_nic_affinity out[1] = {{.size = sizeof(out[0])}};
     struct hmreg_place place = at_memory(&out, sizeof(out));
@@ -208,8 +208,4 @@ static void this_machine__every_interface__has_a_distance_or_a_reason(void **sta
     end(&fixture);
 }
 
-TEST_MAIN(TEST(sysfs__no_file_at_all__everything_unknown), TEST(sysfs__tree__as_the_kernel_lays_it),
-          TEST(sysfs__device_below_a_pci_device__that_ones_address),
-          TEST(sysfs__root_with_the_name_of_a_host_bridge__not_mistaken),
-          TEST(sysfs__hostile_tree__what_can_be_read), TEST(this_machine__hwloc_and_sysfs_agree),
-          TEST(this_machine__every_interface__has_a_distance_or_a_reason))
+TEST_MAIN()

@@ -91,7 +91,7 @@ static int reg_one(struct fixture *fixture, struct hmreg_domain *domain, uint64_
 
 /* ---- who keeps what --------------------------------------------------------------------- */
 
-static void composite__a_piece_busy__kept_with_its_key_until_a_later_call(void **state)
+TEST(composite__a_piece_busy__kept_with_its_key_until_a_later_call)
 {
     struct hmreg_mr *mr = (void *)1;
     struct fixture fixture;
@@ -112,7 +112,7 @@ static void composite__a_piece_busy__kept_with_its_key_until_a_later_call(void *
     close_fixture(&fixture);
 }
 
-static void composite__all_pieces_busy__a_call_tries_one(void **state)
+TEST(composite__all_pieces_busy__a_call_tries_one)
 {
     struct hmreg_mr *mr = NULL;
     struct fixture fixture;
@@ -138,7 +138,7 @@ static void composite__all_pieces_busy__a_call_tries_one(void **state)
 }
 
 /* Each member keeps its own, also where a rail is a composite. */
-static void group__rails_busy__each_member_keeps_its_own(void **state)
+TEST(group__rails_busy__each_member_keeps_its_own)
 {
     struct hmreg_mr *mr = NULL;
     struct fixture fixture;
@@ -158,7 +158,7 @@ static void group__rails_busy__each_member_keeps_its_own(void **state)
     close_fixture(&fixture);
 }
 
-static void get__on_a_group_with_a_rail_busy__kept(void **state)
+TEST(get__on_a_group_with_a_rail_busy__kept)
 {
     struct hmreg_mr *mr = NULL;
     struct fixture fixture;
@@ -176,7 +176,7 @@ static void get__on_a_group_with_a_rail_busy__kept(void **state)
     close_fixture(&fixture);
 }
 
-static void job__pieces_busy__kept_after_the_job(void **state)
+TEST(job__pieces_busy__kept_after_the_job)
 {
     struct hmreg_job_config config = {.size = sizeof(config), .workers = 1, .piece_len = PAGE};
     struct iovec range;
@@ -203,7 +203,7 @@ static void job__pieces_busy__kept_after_the_job(void **state)
 }
 
 /* A rail that the region does without was registered in part. */
-static void job__on_a_partial_group__what_a_missing_rail_leaves_is_kept(void **state)
+TEST(job__on_a_partial_group__what_a_missing_rail_leaves_is_kept)
 {
     struct hmreg_job_config config = {.size = sizeof(config), .workers = 1, .piece_len = PAGE};
     struct hmreg_mr *mr = NULL;
@@ -223,7 +223,7 @@ static void job__on_a_partial_group__what_a_missing_rail_leaves_is_kept(void **s
 
 /* ---- ends ------------------------------------------------------------------------------- */
 
-static void domain_close__registrations_left__busy_until_they_go(void **state)
+TEST(domain_close__registrations_left__busy_until_they_go)
 {
     struct hmreg_domain *domain;
     struct hmreg_mr *mr = NULL;
@@ -245,7 +245,7 @@ static void domain_close__registrations_left__busy_until_they_go(void **state)
 }
 
 /* A region of the cache with another key than requested needs memory after its registration. */
-static void get__no_memory_for_the_fabrics_key_and_busy__nothing_is_lost(void **state)
+TEST(get__no_memory_for_the_fabrics_key_and_busy__nothing_is_lost)
 {
     unsigned failed = 0;
 
@@ -271,10 +271,4 @@ static void get__no_memory_for_the_fabrics_key_and_busy__nothing_is_lost(void **
     assert_true(failed);
 }
 
-TEST_MAIN(TEST(composite__a_piece_busy__kept_with_its_key_until_a_later_call),
-          TEST(composite__all_pieces_busy__a_call_tries_one),
-          TEST(group__rails_busy__each_member_keeps_its_own),
-          TEST(get__on_a_group_with_a_rail_busy__kept), TEST(job__pieces_busy__kept_after_the_job),
-          TEST(job__on_a_partial_group__what_a_missing_rail_leaves_is_kept),
-          TEST(domain_close__registrations_left__busy_until_they_go),
-          TEST(get__no_memory_for_the_fabrics_key_and_busy__nothing_is_lost))
+TEST_MAIN()

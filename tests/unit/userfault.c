@@ -91,7 +91,7 @@ static char *open_and_watch(struct userfault_client *client, size_t watched_page
 }
 
 /* Another thread registers at the new place before the move is known: it stays watched. */
-static void move__new_place_watched_before_it_is_read__stays_watched(void **state)
+TEST(move__new_place_watched_before_it_is_read__stays_watched)
 {
     struct userfault_client client = {.needs = need_nothing};
     struct change_reader reader;
@@ -119,7 +119,7 @@ static uint64_t events(void)
     return userfault_events(userfault);
 }
 
-static void move__list_of_mappings_read_as_text__new_place_unwatched(void **state)
+TEST(move__list_of_mappings_read_as_text__new_place_unwatched)
 {
     struct userfault_client client = {.needs = need_nothing};
     size_t page = (size_t)sysconf(_SC_PAGESIZE), len = 2 * page;
@@ -141,7 +141,7 @@ static void move__list_of_mappings_read_as_text__new_place_unwatched(void **stat
 
 /* The event has the old length. What the memory has grown by adjoins it no more when the move is
  * unwatched, and the change that divided them is lost. */
-static void move__grown_and_changes_lost__growth_unwatched(void **state)
+TEST(move__grown_and_changes_lost__growth_unwatched)
 {
     static const struct change elsewhere = {.start = 1, .end = 2, .source = CHANGE_KERNEL};
     struct userfault_client client = {.needs = need_nothing};
@@ -178,7 +178,7 @@ static bool need_it(struct userfault_client *client, uint64_t from, uint64_t to,
     return from < needed.end && needed.start < to;
 }
 
-static void hole__between_two_regions__each_side_unwatched_alone(void **state)
+TEST(hole__between_two_regions__each_side_unwatched_alone)
 {
     struct userfault_client client = {.needs = need_it};
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
@@ -198,7 +198,7 @@ static void hole__between_two_regions__each_side_unwatched_alone(void **state)
 }
 
 /* The child keeps the file open, in which no thread reads events any more. */
-static void close__memory_watched_and_a_copy_in_a_child__unmaps_at_once(void **state)
+TEST(close__memory_watched_and_a_copy_in_a_child__unmaps_at_once)
 {
     struct userfault_client client = {.needs = need_nothing};
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
@@ -249,7 +249,7 @@ static char *map_below_stack(size_t page)
 }
 
 /* The kernel makes one mapping of the two, which is always needed. */
-static void close__watched_memory_merged_with_the_stack__ends(void **state)
+TEST(close__watched_memory_merged_with_the_stack__ends)
 {
     struct userfault_client client = {.needs = need_nothing};
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
@@ -269,9 +269,4 @@ static void close__watched_memory_merged_with_the_stack__ends(void **state)
     munmap(beside, page);
 }
 
-TEST_MAIN(TEST(move__new_place_watched_before_it_is_read__stays_watched),
-          TEST(move__list_of_mappings_read_as_text__new_place_unwatched),
-          TEST(move__grown_and_changes_lost__growth_unwatched),
-          TEST(hole__between_two_regions__each_side_unwatched_alone),
-          TEST(close__memory_watched_and_a_copy_in_a_child__unmaps_at_once),
-          TEST(close__watched_memory_merged_with_the_stack__ends))
+TEST_MAIN()

@@ -43,7 +43,7 @@ static int reg(struct fixture *fixture, uint64_t access, struct hmreg_mr **mr)
 
 /* ---- the domain ------------------------------------------------------------------------- */
 
-static void open__null_argument__inval(void **state)
+TEST(open__null_argument__inval)
 {
     struct hmreg_domain *domain = (void *)1;
     struct ibv_pd *pd = fake_verbs_reset();
@@ -69,7 +69,7 @@ static int open_in_child(struct hmreg *lib, struct ibv_pd *pd)
     return domain != (void *)1 || fake_verbs.probes != probes;
 }
 
-static void open__in_a_forked_child__eperm_before_the_device_is_asked(void **state)
+TEST(open__in_a_forked_child__eperm_before_the_device_is_asked)
 {
     struct ibv_pd *pd = fake_verbs_reset();
     struct hmreg *lib;
@@ -85,7 +85,7 @@ static void open__in_a_forked_child__eperm_before_the_device_is_asked(void **sta
     assert_ok(hmreg_close(lib));
 }
 
-static void open__bad_config__refused(void **state)
+TEST(open__bad_config__refused)
 {
     struct hmreg_domain_config config = {.size = sizeof(config), .flags = 1u << 31};
     struct hmreg_domain *domain = (void *)1;
@@ -98,7 +98,7 @@ static void open__bad_config__refused(void **state)
     assert_ok(hmreg_close(lib));
 }
 
-static void open__device_limits_unreadable__io(void **state)
+TEST(open__device_limits_unreadable__io)
 {
     struct hmreg_domain *domain = (void *)1;
     struct ibv_pd *pd = fake_verbs_reset();
@@ -113,7 +113,7 @@ static void open__device_limits_unreadable__io(void **state)
     assert_ok(hmreg_close(lib));
 }
 
-static void query__says_what_the_device_demands(void **state)
+TEST(query__says_what_the_device_demands)
 {
     struct hmreg_domain_info info = {.size = sizeof(info)};
     struct fixture fixture;
@@ -131,7 +131,7 @@ static void query__says_what_the_device_demands(void **state)
     close_fixture(&fixture);
 }
 
-static void query__device_without_max_mr_size__no_limit(void **state)
+TEST(query__device_without_max_mr_size__no_limit)
 {
     struct hmreg_domain_info info = {.size = sizeof(info)};
     struct hmreg_domain *domain;
@@ -162,7 +162,7 @@ static unsigned expected_access(uint64_t rights)
     return access;
 }
 
-static void reg__every_combination_of_rights__is_translated(void **state)
+TEST(reg__every_combination_of_rights__is_translated)
 {
     struct hmreg_mr *mr;
     struct fixture fixture;
@@ -177,7 +177,7 @@ static void reg__every_combination_of_rights__is_translated(void **state)
     close_fixture(&fixture);
 }
 
-static void reg__read_on_iwarp__buffer_is_remotely_writable(void **state)
+TEST(reg__read_on_iwarp__buffer_is_remotely_writable)
 {
     struct ibv_pd *pd = fake_verbs_reset();
     struct hmreg_mr *mr;
@@ -197,7 +197,7 @@ static void reg__read_on_iwarp__buffer_is_remotely_writable(void **state)
     close_fixture(&fixture);
 }
 
-static void reg__exact_range_at_its_own_address(void **state)
+TEST(reg__exact_range_at_its_own_address)
 {
     struct hmreg_mr *mr;
     struct fixture fixture;
@@ -213,7 +213,7 @@ static void reg__exact_range_at_its_own_address(void **state)
 
 /* ---- keys and tokens -------------------------------------------------------------------- */
 
-static void reg__keys_are_the_devices(void **state)
+TEST(reg__keys_are_the_devices)
 {
     struct hmreg_mr_info info = {.size = sizeof(info)};
     const struct ibv_mr *native;
@@ -235,7 +235,7 @@ static void reg__keys_are_the_devices(void **state)
 }
 
 /* Some drivers report the lkey as rkey of a local region: a peer cannot use it. */
-static void reg__local_rights_only__no_key(void **state)
+TEST(reg__local_rights_only__no_key)
 {
     static const uint32_t shown[] = {0, 77};
     char token[256];
@@ -254,7 +254,7 @@ static void reg__local_rights_only__no_key(void **state)
     close_fixture(&fixture);
 }
 
-static void reg__requested_key__keyrejected(void **state)
+TEST(reg__requested_key__keyrejected)
 {
     struct hmreg_mr *mr = (void *)1;
     struct fixture fixture;
@@ -267,7 +267,7 @@ static void reg__requested_key__keyrejected(void **state)
     close_fixture(&fixture);
 }
 
-static void token__names_virtual_addresses_and_the_rkey(void **state)
+TEST(token__names_virtual_addresses_and_the_rkey)
 {
     uint64_t addr = 0, key = 0;
     struct hmreg_remote *remote;
@@ -290,7 +290,7 @@ static void token__names_virtual_addresses_and_the_rkey(void **state)
 
 /* ---- argument checks -------------------------------------------------------------------- */
 
-static void reg__longer_than_the_device_takes__msgsize(void **state)
+TEST(reg__longer_than_the_device_takes__msgsize)
 {
     struct hmreg_mr *mr = (void *)1;
     struct fixture fixture;
@@ -304,7 +304,7 @@ static void reg__longer_than_the_device_takes__msgsize(void **state)
     close_fixture(&fixture);
 }
 
-static void regv__two_ranges__inval(void **state)
+TEST(regv__two_ranges__inval)
 {
     struct iovec iov[2] = {{memory, 16}, {memory + 64, 16}};
     struct hmreg_mr *mr = (void *)1;
@@ -317,7 +317,7 @@ static void regv__two_ranges__inval(void **state)
     close_fixture(&fixture);
 }
 
-static void reg__unmapped__efault_before_the_device_is_asked(void **state)
+TEST(reg__unmapped__efault_before_the_device_is_asked)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
     /* No other mapping is near, so that the unmapped range stays unmapped. */
@@ -335,7 +335,7 @@ static void reg__unmapped__efault_before_the_device_is_asked(void **state)
     close_fixture(&fixture);
 }
 
-static void regattr__auth_key__opnotsupp(void **state)
+TEST(regattr__auth_key__opnotsupp)
 {
     struct iovec iov = {memory, 16};
     struct hmreg_mr_attr attr = {
@@ -358,7 +358,7 @@ static void regattr__auth_key__opnotsupp(void **state)
 
 /* ---- the device's errors ---------------------------------------------------------------- */
 
-static void reg__device_says_no__its_code_and_advice(void **state)
+TEST(reg__device_says_no__its_code_and_advice)
 {
     static const struct {
         int errnum, code;
@@ -391,7 +391,7 @@ static void reg__device_says_no__its_code_and_advice(void **state)
     close_fixture(&fixture);
 }
 
-static void reg__enomem__says_the_limit_of_locked_memory(void **state)
+TEST(reg__enomem__says_the_limit_of_locked_memory)
 {
     struct rlimit before, lower;
     struct hmreg_mr *mr;
@@ -410,7 +410,7 @@ static void reg__enomem__says_the_limit_of_locked_memory(void **state)
 
 /* ---- closing ---------------------------------------------------------------------------- */
 
-static void close__window_bound__busy_and_the_region_stays(void **state)
+TEST(close__window_bound__busy_and_the_region_stays)
 {
     struct hmreg_mr_info info = {.size = sizeof(info)};
     struct hmreg_mr *mr;
@@ -451,12 +451,12 @@ static void dereg_fails(int result, int errnum, int code)
 }
 
 /* Final for the region: hmreg's is freed, and the domain can be closed. */
-static void close__device_fails__its_error(void **state)
+TEST(close__device_fails__its_error)
 {
     dereg_fails(EIO, 0, -EIO);
 }
 
-static void close__device_answers_minus_one__errno_is_its_error(void **state)
+TEST(close__device_answers_minus_one__errno_is_its_error)
 {
     dereg_fails(-1, ENODEV, -ENODEV);
     dereg_fails(-1, 0, -EIO);
@@ -464,7 +464,7 @@ static void close__device_answers_minus_one__errno_is_its_error(void **state)
 
 /* ---- memory of vendors ---------------------------------------------------------------------- */
 
-static void reg__managed_memory__refused(void **state)
+TEST(reg__managed_memory__refused)
 {
     struct hmreg_mr *mr = (void *)1;
     struct fixture fixture;
@@ -479,7 +479,7 @@ static void reg__managed_memory__refused(void **state)
     close_fixture(&fixture);
 }
 
-static void reg__pinned_host_memory__by_the_cpus_address(void **state)
+TEST(reg__pinned_host_memory__by_the_cpus_address)
 {
     struct vendor_claim *claim;
     struct hmreg_mr *mr;
@@ -496,7 +496,7 @@ static void reg__pinned_host_memory__by_the_cpus_address(void **state)
 
 /* ---- unsupported by verbs ---------------------------------------------------------------- */
 
-static void bind__verbs_ties_nothing_to_regions__opnotsupp(void **state)
+TEST(bind__verbs_ties_nothing_to_regions__opnotsupp)
 {
     struct hmreg_mr *mr;
     struct fixture fixture;
@@ -513,21 +513,4 @@ static void bind__verbs_ties_nothing_to_regions__opnotsupp(void **state)
     close_fixture(&fixture);
 }
 
-TEST_MAIN(TEST(bind__verbs_ties_nothing_to_regions__opnotsupp), TEST(open__null_argument__inval),
-          TEST(open__in_a_forked_child__eperm_before_the_device_is_asked),
-          TEST(open__bad_config__refused), TEST(open__device_limits_unreadable__io),
-          TEST(query__says_what_the_device_demands),
-          TEST(query__device_without_max_mr_size__no_limit),
-          TEST(reg__every_combination_of_rights__is_translated),
-          TEST(reg__read_on_iwarp__buffer_is_remotely_writable),
-          TEST(reg__exact_range_at_its_own_address), TEST(reg__keys_are_the_devices),
-          TEST(reg__local_rights_only__no_key), TEST(reg__requested_key__keyrejected),
-          TEST(token__names_virtual_addresses_and_the_rkey),
-          TEST(reg__longer_than_the_device_takes__msgsize), TEST(regv__two_ranges__inval),
-          TEST(reg__unmapped__efault_before_the_device_is_asked),
-          TEST(regattr__auth_key__opnotsupp), TEST(reg__device_says_no__its_code_and_advice),
-          TEST(reg__enomem__says_the_limit_of_locked_memory),
-          TEST(close__window_bound__busy_and_the_region_stays),
-          TEST(close__device_fails__its_error),
-          TEST(close__device_answers_minus_one__errno_is_its_error),
-          TEST(reg__managed_memory__refused), TEST(reg__pinned_host_memory__by_the_cpus_address))
+TEST_MAIN()

@@ -112,7 +112,7 @@ static void assert_reason(struct hmreg_reason reason, const char *slug, int code
 
 /* ---- dmabuf ----------------------------------------------------------------------------- */
 
-static void reg__dmabuf__range_by_its_offset_and_address(void **state)
+TEST(reg__dmabuf__range_by_its_offset_and_address)
 {
     struct hmreg_mr *mr;
     struct fixture fixture;
@@ -128,7 +128,7 @@ static void reg__dmabuf__range_by_its_offset_and_address(void **state)
     close_fixture(&fixture);
 }
 
-static void reg__dmabuf__descriptor_is_closed_at_once(void **state)
+TEST(reg__dmabuf__descriptor_is_closed_at_once)
 {
     struct hmreg_mr *mr;
     struct fixture fixture;
@@ -144,7 +144,7 @@ static void reg__dmabuf__descriptor_is_closed_at_once(void **state)
 }
 
 /* libibverbs writes the offset into the address of the ibv_mr. */
-static void token__dmabuf__names_the_devices_address(void **state)
+TEST(token__dmabuf__names_the_devices_address)
 {
     uint64_t addr = 0, key = 0;
     struct hmreg_remote *remote;
@@ -178,7 +178,7 @@ static int reg_callers(struct fixture *fixture, uint64_t base, struct hmreg_mr *
     return rc;
 }
 
-static void regattr__callers_dmabuf__by_its_base(void **state)
+TEST(regattr__callers_dmabuf__by_its_base)
 {
     struct hmreg_mr *mr;
     struct fixture fixture;
@@ -194,7 +194,7 @@ static void regattr__callers_dmabuf__by_its_base(void **state)
 }
 
 /* libibverbs' call has no iface. */
-static void regattr__callers_dmabuf_of_an_iface_without_runtime__imported(void **state)
+TEST(regattr__callers_dmabuf_of_an_iface_without_runtime__imported)
 {
     struct hmreg_mr_dmabuf dmabuf = {.offset = 100, .len = 64, .base_addr = (void *)0x7000};
     struct hmreg_mr_attr attr = {.size = sizeof(attr),
@@ -221,7 +221,7 @@ static void regattr__callers_dmabuf_of_an_iface_without_runtime__imported(void *
     close_fixture(&fixture);
 }
 
-static void regattr__base_of_no_page__refused_before_the_device_is_asked(void **state)
+TEST(regattr__base_of_no_page__refused_before_the_device_is_asked)
 {
     struct hmreg_explanation why = {.size = sizeof(why)};
     struct hmreg_mr *mr = (void *)1;
@@ -236,7 +236,7 @@ static void regattr__base_of_no_page__refused_before_the_device_is_asked(void **
     close_fixture(&fixture);
 }
 
-static void reg__device_does_not_import__reason_and_remedy(void **state)
+TEST(reg__device_does_not_import__reason_and_remedy)
 {
     static const struct {
         int errnum, code;
@@ -261,7 +261,7 @@ static void reg__device_does_not_import__reason_and_remedy(void **state)
 }
 
 /* Another path would fail too: the machine lacks a resource, or the device is gone. */
-static void reg__failure_of_the_request__is_the_answer(void **state)
+TEST(reg__failure_of_the_request__is_the_answer)
 {
     static const int errors[] = {EAGAIN, EMFILE, ENFILE, EIO, ENODEV};
     struct fixture fixture;
@@ -283,7 +283,7 @@ static void reg__failure_of_the_request__is_the_answer(void **state)
 
 /* ---- the probe -------------------------------------------------------------------------- */
 
-static void open__device_is_asked_once(void **state)
+TEST(open__device_is_asked_once)
 {
     struct hmreg_mr *mr;
     struct fixture fixture;
@@ -310,14 +310,14 @@ static void probe_says(int errnum, const char *slug, int code, const char *words
     close_fixture(&fixture);
 }
 
-static void probe__each_answer__reason_and_remedy(void **state)
+TEST(probe__each_answer__reason_and_remedy)
 {
     probe_says(EOPNOTSUPP, "nic-imports-no-dmabuf", -EOPNOTSUPP, "those of mlx5, efa");
     probe_says(EPROTONOSUPPORT, "kernel-too-old", -EOPNOTSUPP, "5.12 or newer");
     probe_says(EACCES, "dmabuf-probe-failed", -EACCES, "Permission denied");
 }
 
-static void open__libibverbs_without_the_call__reason_and_remedy(void **state)
+TEST(open__libibverbs_without_the_call__reason_and_remedy)
 {
     struct fixture fixture;
 
@@ -353,7 +353,7 @@ static void import_by(bool older, bool newer, int older_says, bool by_ex)
     close_fixture(&fixture);
 }
 
-static void open__libibverbs_with_the_newer_call__used_where_the_older_does_not_serve(void **state)
+TEST(open__libibverbs_with_the_newer_call__used_where_the_older_does_not_serve)
 {
     import_by(true, false, EBADF, false);
     import_by(true, true, EBADF, false);
@@ -361,7 +361,7 @@ static void open__libibverbs_with_the_newer_call__used_where_the_older_does_not_
     import_by(false, true, EBADF, true);
 }
 
-static void probe__both_calls_say_no__reason_and_remedy(void **state)
+TEST(probe__both_calls_say_no__reason_and_remedy)
 {
     struct fixture fixture;
 
@@ -379,7 +379,7 @@ static void probe__both_calls_say_no__reason_and_remedy(void **state)
 }
 
 /* A refusal by the device does not mean that the call is missing. */
-static void probe__older_call_fails_otherwise__newer_is_not_asked(void **state)
+TEST(probe__older_call_fails_otherwise__newer_is_not_asked)
 {
     struct fixture fixture;
 
@@ -393,7 +393,7 @@ static void probe__older_call_fails_otherwise__newer_is_not_asked(void **state)
     close_fixture(&fixture);
 }
 
-static void explain__device__says_the_path_without_registering(void **state)
+TEST(explain__device__says_the_path_without_registering)
 {
     struct hmreg_explanation why = {.size = sizeof(why)};
     struct fixture fixture;
@@ -412,7 +412,7 @@ static void explain__device__says_the_path_without_registering(void **state)
 
 /* ---- peer memory ------------------------------------------------------------------------ */
 
-static void reg__peer_memory__by_the_devices_address(void **state)
+TEST(reg__peer_memory__by_the_devices_address)
 {
     struct hmreg_mr *mr;
     struct fixture fixture;
@@ -430,7 +430,7 @@ static void reg__peer_memory__by_the_devices_address(void **state)
     close_fixture(&fixture);
 }
 
-static void reg__no_client_for_peer_memory__device_is_not_asked(void **state)
+TEST(reg__no_client_for_peer_memory__device_is_not_asked)
 {
     struct fixture fixture;
 
@@ -444,7 +444,7 @@ static void reg__no_client_for_peer_memory__device_is_not_asked(void **state)
     close_fixture(&fixture);
 }
 
-static void reg__client_refuses__reason_and_remedy(void **state)
+TEST(reg__client_refuses__reason_and_remedy)
 {
     struct fixture fixture;
 
@@ -459,7 +459,7 @@ static void reg__client_refuses__reason_and_remedy(void **state)
     close_fixture(&fixture);
 }
 
-static void reg__dmabuf_fails__peer_memory_is_tried(void **state)
+TEST(reg__dmabuf_fails__peer_memory_is_tried)
 {
     struct hmreg_explanation why = {.size = sizeof(why)};
     struct hmreg_mr *mr;
@@ -482,7 +482,7 @@ static void reg__dmabuf_fails__peer_memory_is_tried(void **state)
 }
 
 /* The pages of a mapping cannot be pinned, on any device. */
-static void reg__mapped__refused(void **state)
+TEST(reg__mapped__refused)
 {
     struct fixture fixture;
 
@@ -494,7 +494,7 @@ static void reg__mapped__refused(void **state)
     close_fixture(&fixture);
 }
 
-static void reg__one_devices_export_fails__another_is_as_it_was(void **state)
+TEST(reg__one_devices_export_fails__another_is_as_it_was)
 {
     struct hmreg_mr *mr = (void *)1;
     struct fixture fixture;
@@ -511,7 +511,7 @@ static void reg__one_devices_export_fails__another_is_as_it_was(void **state)
     close_fixture(&fixture);
 }
 
-static void open__order_of_the_caller__is_kept(void **state)
+TEST(open__order_of_the_caller__is_kept)
 {
     struct hmreg_domain_config config = {.size = sizeof(config),
                                          .order = {HMREG_PATH_PEERMEM, HMREG_PATH_DMABUF}};
@@ -531,7 +531,7 @@ static void open__order_of_the_caller__is_kept(void **state)
 
 static char host[8192];
 
-static void relaxed_ordering__is_asked_for_and_dropped_where_refused(void **state)
+TEST(relaxed_ordering__is_asked_for_and_dropped_where_refused)
 {
     struct hmreg_mr *mr;
     struct fixture fixture;
@@ -551,7 +551,7 @@ static void relaxed_ordering__is_asked_for_and_dropped_where_refused(void **stat
     close_fixture(&fixture);
 }
 
-static void on_demand__host_memory_where_the_device_has_it(void **state)
+TEST(on_demand__host_memory_where_the_device_has_it)
 {
     struct hmreg_mr *mr;
     struct fixture fixture;
@@ -572,7 +572,7 @@ static void on_demand__host_memory_where_the_device_has_it(void **state)
 }
 
 /* Soft-RoCE returns EINVAL while a window is bound. */
-static void memory_windows__einval_is_busy(void **state)
+TEST(memory_windows__einval_is_busy)
 {
     struct hmreg_mr *mr;
     struct fixture fixture;
@@ -592,7 +592,7 @@ static void memory_windows__einval_is_busy(void **state)
     close_fixture(&fixture);
 }
 
-static void no_memory_windows__einval_is_final(void **state)
+TEST(no_memory_windows__einval_is_final)
 {
     struct ibv_mr *native;
     struct hmreg_mr *mr;
@@ -608,7 +608,7 @@ static void no_memory_windows__einval_is_final(void **state)
     close_fixture(&fixture);
 }
 
-static void atomics__the_right_to_write_covers_them(void **state)
+TEST(atomics__the_right_to_write_covers_them)
 {
     struct hmreg_mr *mr;
     struct fixture fixture;
@@ -626,7 +626,7 @@ static void atomics__the_right_to_write_covers_them(void **state)
     close_fixture(&fixture);
 }
 
-static void atomics__not_asked_for__writing_is_all_that_is_granted(void **state)
+TEST(atomics__not_asked_for__writing_is_all_that_is_granted)
 {
     struct hmreg_mr *mr;
     struct fixture fixture;
@@ -638,7 +638,7 @@ static void atomics__not_asked_for__writing_is_all_that_is_granted(void **state)
     close_fixture(&fixture);
 }
 
-static void atomics__device_without__opnotsupp(void **state)
+TEST(atomics__device_without__opnotsupp)
 {
     struct hmreg_domain_config config = {.size = sizeof(config), .flags = HMREG_VERBS_ATOMICS};
     struct hmreg_domain *domain = (void *)1;
@@ -658,7 +658,7 @@ static void atomics__device_without__opnotsupp(void **state)
 
 /* ---- plans ------------------------------------------------------------------------------ */
 
-static void plan__of_the_devices_limits(void **state)
+TEST(plan__of_the_devices_limits)
 {
     struct hmreg_plan plan = {.size = sizeof(plan)};
     struct fixture fixture;
@@ -672,7 +672,7 @@ static void plan__of_the_devices_limits(void **state)
     close_fixture(&fixture);
 }
 
-static void plan__paged_on_demand__not_pinned(void **state)
+TEST(plan__paged_on_demand__not_pinned)
 {
     struct hmreg_plan plan = {.size = sizeof(plan)};
     struct fixture fixture;
@@ -689,7 +689,7 @@ static void plan__paged_on_demand__not_pinned(void **state)
 
 /* ---- limits ----------------------------------------------------------------------------- */
 
-static void reg__more_than_max_mr__enomem_before_the_device_is_asked(void **state)
+TEST(reg__more_than_max_mr__enomem_before_the_device_is_asked)
 {
     struct hmreg_mr *mr[3] = {NULL, NULL, (void *)1};
     struct fixture fixture;
@@ -712,31 +712,4 @@ static void reg__more_than_max_mr__enomem_before_the_device_is_asked(void **stat
     close_fixture(&fixture);
 }
 
-TEST_MAIN(TEST(plan__of_the_devices_limits), TEST(plan__paged_on_demand__not_pinned),
-          TEST(regattr__callers_dmabuf_of_an_iface_without_runtime__imported),
-          TEST(reg__dmabuf__range_by_its_offset_and_address),
-          TEST(reg__dmabuf__descriptor_is_closed_at_once),
-          TEST(token__dmabuf__names_the_devices_address),
-          TEST(regattr__callers_dmabuf__by_its_base),
-          TEST(regattr__base_of_no_page__refused_before_the_device_is_asked),
-          TEST(reg__device_does_not_import__reason_and_remedy),
-          TEST(reg__failure_of_the_request__is_the_answer), TEST(open__device_is_asked_once),
-          TEST(probe__each_answer__reason_and_remedy),
-          TEST(open__libibverbs_without_the_call__reason_and_remedy),
-          TEST(open__libibverbs_with_the_newer_call__used_where_the_older_does_not_serve),
-          TEST(probe__both_calls_say_no__reason_and_remedy),
-          TEST(probe__older_call_fails_otherwise__newer_is_not_asked),
-          TEST(explain__device__says_the_path_without_registering),
-          TEST(reg__peer_memory__by_the_devices_address),
-          TEST(reg__no_client_for_peer_memory__device_is_not_asked),
-          TEST(reg__client_refuses__reason_and_remedy),
-          TEST(reg__dmabuf_fails__peer_memory_is_tried), TEST(reg__mapped__refused),
-          TEST(reg__one_devices_export_fails__another_is_as_it_was),
-          TEST(open__order_of_the_caller__is_kept),
-          TEST(relaxed_ordering__is_asked_for_and_dropped_where_refused),
-          TEST(on_demand__host_memory_where_the_device_has_it),
-          TEST(memory_windows__einval_is_busy), TEST(no_memory_windows__einval_is_final),
-          TEST(atomics__the_right_to_write_covers_them),
-          TEST(atomics__not_asked_for__writing_is_all_that_is_granted),
-          TEST(atomics__device_without__opnotsupp),
-          TEST(reg__more_than_max_mr__enomem_before_the_device_is_asked))
+TEST_MAIN()

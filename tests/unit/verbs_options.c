@@ -116,7 +116,7 @@ static void says(const char *words)
 
 /* ---- ordering --------------------------------------------------------------------------- */
 
-static void ordering__each_value__overrides_the_domains(void **state)
+TEST(ordering__each_value__overrides_the_domains)
 {
     static const unsigned relaxed = IBV_ACCESS_RELAXED_ORDERING;
     const struct hmreg_mr_attr standard = {.ordering = HMREG_ORDERING_DEFAULT},
@@ -135,7 +135,7 @@ static void ordering__each_value__overrides_the_domains(void **state)
 }
 
 /* A permission: where the device does not take it, the region is strict. */
-static void ordering__relaxed_that_the_device_does_not_take__dropped(void **state)
+TEST(ordering__relaxed_that_the_device_does_not_take__dropped)
 {
     struct fixture fixture;
 
@@ -149,7 +149,7 @@ static void ordering__relaxed_that_the_device_does_not_take__dropped(void **stat
 
 /* ---- atomics ---------------------------------------------------------------------------- */
 
-static void atomics__each_value__overrides_the_domains(void **state)
+TEST(atomics__each_value__overrides_the_domains)
 {
     static const unsigned atomic = IBV_ACCESS_REMOTE_ATOMIC;
     struct fixture fixture;
@@ -166,7 +166,7 @@ static void atomics__each_value__overrides_the_domains(void **state)
     }
 }
 
-static void atomics__device_without__opnotsupp(void **state)
+TEST(atomics__device_without__opnotsupp)
 {
     const struct hmreg_mr_attr on = {.atomics = HMREG_CHOICE_ON};
     struct fixture fixture;
@@ -181,7 +181,7 @@ static void atomics__device_without__opnotsupp(void **state)
 
 /* ---- paging on demand ------------------------------------------------------------------- */
 
-static void on_demand__each_value__overrides_the_domains(void **state)
+TEST(on_demand__each_value__overrides_the_domains)
 {
     static const unsigned odp = IBV_ACCESS_ON_DEMAND;
     struct hmreg_mr *mr;
@@ -201,7 +201,7 @@ static void on_demand__each_value__overrides_the_domains(void **state)
     }
 }
 
-static void on_demand__device_without__opnotsupp(void **state)
+TEST(on_demand__device_without__opnotsupp)
 {
     const struct hmreg_mr_attr on = {.on_demand = HMREG_CHOICE_ON};
     struct fixture fixture;
@@ -214,7 +214,7 @@ static void on_demand__device_without__opnotsupp(void **state)
     end(&fixture);
 }
 
-static void on_demand__device_memory__opnotsupp_on_each_path(void **state)
+TEST(on_demand__device_memory__opnotsupp_on_each_path)
 {
     static const int probes[] = {EBADF, EOPNOTSUPP}; /* dmabuf, then peer memory */
     const struct hmreg_mr_attr on = {.on_demand = HMREG_CHOICE_ON};
@@ -232,7 +232,7 @@ static void on_demand__device_memory__opnotsupp_on_each_path(void **state)
 
 /* ---- optional bits ---------------------------------------------------------------------- */
 
-static void optional_access__passed_to_the_device(void **state)
+TEST(optional_access__passed_to_the_device)
 {
     const struct hmreg_mr_attr wanted = {.optional_access = SECRET};
     struct fixture fixture;
@@ -246,7 +246,7 @@ static void optional_access__passed_to_the_device(void **state)
 }
 
 /* ordering says that. */
-static void optional_access__relaxed_ordering__badflags(void **state)
+TEST(optional_access__relaxed_ordering__badflags)
 {
     struct fixture fixture;
 
@@ -296,7 +296,7 @@ static void registered_at(struct fixture *fixture, const char *memory, uint64_t 
     assert_ok(hmreg_mr_close(mr));
 }
 
-static void iova__host_memory__the_devices_address(void **state)
+TEST(iova__host_memory__the_devices_address)
 {
     struct fixture fixture;
 
@@ -310,7 +310,7 @@ static void iova__host_memory__the_devices_address(void **state)
     end(&fixture);
 }
 
-static void iova__dmabuf__the_devices_address(void **state)
+TEST(iova__dmabuf__the_devices_address)
 {
     struct fixture fixture;
 
@@ -323,7 +323,7 @@ static void iova__dmabuf__the_devices_address(void **state)
     end(&fixture);
 }
 
-static void iova__peer_memory__the_devices_address(void **state)
+TEST(iova__peer_memory__the_devices_address)
 {
     struct fixture fixture;
 
@@ -338,7 +338,7 @@ static void iova__peer_memory__the_devices_address(void **state)
 }
 
 /* Of a caller's dmabuf base_addr names the memory, iova its address at the device. */
-static void iova__callers_dmabuf__in_place_of_base_addr(void **state)
+TEST(iova__callers_dmabuf__in_place_of_base_addr)
 {
     struct fixture fixture;
     struct hmreg_mr *mr;
@@ -364,7 +364,7 @@ static void iova__callers_dmabuf__in_place_of_base_addr(void **state)
     end(&fixture);
 }
 
-static void iova__another_place_in_its_page__inval_on_each_path(void **state)
+TEST(iova__another_place_in_its_page__inval_on_each_path)
 {
     struct fixture fixture;
 
@@ -380,7 +380,7 @@ static void iova__another_place_in_its_page__inval_on_each_path(void **state)
     }
 }
 
-static void iova__wraps__inval(void **state)
+TEST(iova__wraps__inval)
 {
     struct fixture fixture;
 
@@ -391,7 +391,7 @@ static void iova__wraps__inval(void **state)
     end(&fixture);
 }
 
-static void iova__device_fails__nothing_stays(void **state)
+TEST(iova__device_fails__nothing_stays)
 {
     struct hmreg_mr *mr = (void *)1;
     struct fixture fixture;
@@ -407,14 +407,4 @@ static void iova__device_fails__nothing_stays(void **state)
     end(&fixture);
 }
 
-TEST_MAIN(
-    TEST(ordering__each_value__overrides_the_domains),
-    TEST(ordering__relaxed_that_the_device_does_not_take__dropped),
-    TEST(atomics__each_value__overrides_the_domains), TEST(atomics__device_without__opnotsupp),
-    TEST(on_demand__each_value__overrides_the_domains), TEST(on_demand__device_without__opnotsupp),
-    TEST(on_demand__device_memory__opnotsupp_on_each_path),
-    TEST(optional_access__passed_to_the_device), TEST(optional_access__relaxed_ordering__badflags),
-    TEST(iova__host_memory__the_devices_address), TEST(iova__dmabuf__the_devices_address),
-    TEST(iova__peer_memory__the_devices_address), TEST(iova__callers_dmabuf__in_place_of_base_addr),
-    TEST(iova__another_place_in_its_page__inval_on_each_path), TEST(iova__wraps__inval),
-    TEST(iova__device_fails__nothing_stays))
+TEST_MAIN()

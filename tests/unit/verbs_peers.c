@@ -53,17 +53,17 @@ static unsigned served(const char *name)
     return found;
 }
 
-static void serve__no_client__no_iface(void **state)
+TEST(serve__no_client__no_iface)
 {
     assert_int_equal(served(NULL), 0);
 }
 
-static void serve__no_sysfs__no_iface(void **state)
+TEST(serve__no_sysfs__no_iface)
 {
     assert_false(peers_serve("/nonexistent", HMREG_IFACE_CUDA));
 }
 
-static void serve__client_of_a_vendor__its_memory_only(void **state)
+TEST(serve__client_of_a_vendor__its_memory_only)
 {
     assert_int_equal(served("kernel/mm/memory_peers/nv_mem"), HMREG_IFACE_BIT(HMREG_IFACE_CUDA));
     assert_int_equal(served("kernel/mm/memory_peers/nvidia-peermem"),
@@ -71,25 +71,23 @@ static void serve__client_of_a_vendor__its_memory_only(void **state)
     assert_int_equal(served("kernel/mm/memory_peers/amdkfd"), HMREG_IFACE_BIT(HMREG_IFACE_ROCR));
 }
 
-static void serve__unknown_client__any(void **state)
+TEST(serve__unknown_client__any)
 {
     assert_int_equal(served("kernel/mm/memory_peers/softgpu"), ALL);
 }
 
-static void serve__nvidias_module_alone__cuda(void **state)
+TEST(serve__nvidias_module_alone__cuda)
 {
     assert_int_equal(served("module/nvidia_peermem"), HMREG_IFACE_BIT(HMREG_IFACE_CUDA));
     assert_int_equal(served("module/nv_peer_mem"), HMREG_IFACE_BIT(HMREG_IFACE_CUDA));
     assert_int_equal(served("module/efa_nv_peermem"), HMREG_IFACE_BIT(HMREG_IFACE_CUDA));
 }
 
-static void remedy__names_what_to_do(void **state)
+TEST(remedy__names_what_to_do)
 {
     assert_non_null(strstr(peers_remedy(HMREG_IFACE_CUDA), "modprobe nvidia-peermem"));
     assert_non_null(strstr(peers_remedy(HMREG_IFACE_ROCR), "amdgpu-dkms"));
     assert_non_null(strstr(peers_remedy(HMREG_IFACE_ZE), "use dmabuf"));
 }
 
-TEST_MAIN(TEST(serve__no_client__no_iface), TEST(serve__no_sysfs__no_iface),
-          TEST(serve__client_of_a_vendor__its_memory_only), TEST(serve__unknown_client__any),
-          TEST(serve__nvidias_module_alone__cuda), TEST(remedy__names_what_to_do))
+TEST_MAIN()

@@ -123,7 +123,7 @@ static void assert_reason(const struct hmreg_reason *reason, const char *slug, i
 
 /* ---- there is data direct --------------------------------------------------------------- */
 
-static void reg__nic_with_data_direct__imported_for_it(void **state)
+TEST(reg__nic_with_data_direct__imported_for_it)
 {
     struct fixture fixture;
     struct hmreg_mr *mr;
@@ -147,7 +147,7 @@ static void reg__nic_with_data_direct__imported_for_it(void **state)
     end(&fixture);
 }
 
-static void reg__coherent_device__with_the_pcie_mapping(void **state)
+TEST(reg__coherent_device__with_the_pcie_mapping)
 {
     struct fixture fixture;
     struct hmreg_mr *mr;
@@ -164,7 +164,7 @@ static void reg__coherent_device__with_the_pcie_mapping(void **state)
 }
 
 /* The usual import may still have room. */
-static void reg__data_direct_fails__plain(void **state)
+TEST(reg__data_direct_fails__plain)
 {
     static const struct {
         int errnum, code;
@@ -197,7 +197,7 @@ static void reg__data_direct_fails__plain(void **state)
     end(&fixture);
 }
 
-static void reg__device_is_gone__is_the_answer(void **state)
+TEST(reg__device_is_gone__is_the_answer)
 {
     struct hmreg_mr *mr = (void *)1;
     struct fixture fixture;
@@ -211,7 +211,7 @@ static void reg__device_is_gone__is_the_answer(void **state)
     end(&fixture);
 }
 
-static void regattr__callers_dmabuf__for_data_direct(void **state)
+TEST(regattr__callers_dmabuf__for_data_direct)
 {
     struct hmreg_mr_dmabuf dmabuf = {.offset = 100, .len = 64};
     struct hmreg_mr_attr attr = {.size = sizeof(attr), .access = HMREG_SEND, .dmabuf = &dmabuf};
@@ -230,7 +230,7 @@ static void regattr__callers_dmabuf__for_data_direct(void **state)
     end(&fixture);
 }
 
-static void dereg__for_data_direct__as_usual(void **state)
+TEST(dereg__for_data_direct__as_usual)
 {
     struct fixture fixture;
     struct hmreg_mr *mr;
@@ -275,7 +275,7 @@ static void none(const char *library, bool is_mlx5, int path_result, const char 
     end(&fixture);
 }
 
-static void reg__no_data_direct__each_reason(void **state)
+TEST(reg__no_data_direct__each_reason)
 {
     none(NULL, false, 0, "no-data-direct", "data-direct: fake0 is no NIC of mlx5");
     none(FAKE_MLX5, false, 0, "no-data-direct", "fake0 is no NIC of mlx5");
@@ -287,7 +287,7 @@ static void reg__no_data_direct__each_reason(void **state)
 }
 
 /* EFA has no link but PCIe. */
-static void reg__efa_and_a_coherent_device__pcie_first(void **state)
+TEST(reg__efa_and_a_coherent_device__pcie_first)
 {
     struct fixture fixture;
     struct hmreg_mr *mr;
@@ -307,8 +307,4 @@ static void reg__efa_and_a_coherent_device__pcie_first(void **state)
     end(&fixture);
 }
 
-TEST_MAIN(TEST(reg__nic_with_data_direct__imported_for_it),
-          TEST(reg__coherent_device__with_the_pcie_mapping), TEST(reg__data_direct_fails__plain),
-          TEST(reg__device_is_gone__is_the_answer), TEST(regattr__callers_dmabuf__for_data_direct),
-          TEST(dereg__for_data_direct__as_usual), TEST(reg__no_data_direct__each_reason),
-          TEST(reg__efa_and_a_coherent_device__pcie_first))
+TEST_MAIN()

@@ -96,7 +96,7 @@ static void check_order(bool direct, bool pcie, bool coherent, const enum hmreg_
 
 #define ORDER(...) ((const enum hmreg_way[]){__VA_ARGS__, HMREG_WAY_NONE})
 
-static void order__each_pair__its_own(void **state)
+TEST(order__each_pair__its_own)
 {
     check_order(false, false, false, ORDER(PLAIN));
     check_order(false, false, true, ORDER(PLAIN));
@@ -106,7 +106,7 @@ static void order__each_pair__its_own(void **state)
     check_order(true, false, true, ORDER(BOTH, DIRECT, PLAIN));
 }
 
-static void way__first_that_works__taken(void **state)
+TEST(way__first_that_works__taken)
 {
     static const enum hmreg_way order[] = {BOTH, DIRECT, PLAIN};
     struct script_fixture fixture;
@@ -127,7 +127,7 @@ static void way__first_that_works__taken(void **state)
     script_close(&fixture);
 }
 
-static void way__cached_region__has_it_too(void **state)
+TEST(way__cached_region__has_it_too)
 {
     struct script_fixture fixture;
     struct hmreg_mr *mr;
@@ -139,7 +139,7 @@ static void way__cached_region__has_it_too(void **state)
     script_close(&fixture);
 }
 
-static void way__host_memory_and_other_paths__none(void **state)
+TEST(way__host_memory_and_other_paths__none)
 {
     struct script_fixture fixture;
     static char host[100];
@@ -154,7 +154,7 @@ static void way__host_memory_and_other_paths__none(void **state)
 
 /* ---- refusals --------------------------------------------------------------------------- */
 
-static void way__vendor_without_the_mapping__the_next_one(void **state)
+TEST(way__vendor_without_the_mapping__the_next_one)
 {
     struct script_fixture fixture;
     struct hmreg_explanation why;
@@ -174,7 +174,7 @@ static void way__vendor_without_the_mapping__the_next_one(void **state)
     script_close(&fixture);
 }
 
-static void way__no_data_direct__says_so(void **state)
+TEST(way__no_data_direct__says_so)
 {
     struct script_fixture fixture;
     struct hmreg_explanation why;
@@ -192,7 +192,7 @@ static void way__no_data_direct__says_so(void **state)
     script_close(&fixture);
 }
 
-static void way__error_that_is_no_refusal__ends_the_search(void **state)
+TEST(way__error_that_is_no_refusal__ends_the_search)
 {
     struct script_fixture fixture;
     struct hmreg_mr *mr;
@@ -205,7 +205,7 @@ static void way__error_that_is_no_refusal__ends_the_search(void **state)
 }
 
 /* The callers of hmreg_explain() that are older have room for four reasons. */
-static void explain__older_caller__as_many_as_it_has_room_for(void **state)
+TEST(explain__older_caller__as_many_as_it_has_room_for)
 {
     const size_t first = offsetof(struct hmreg_explanation, reasons[4]);
     struct hmreg_explanation why = {.size = first}, guard;
@@ -228,7 +228,7 @@ static void explain__older_caller__as_many_as_it_has_room_for(void **state)
     script_close(&fixture);
 }
 
-static void domain_explain__ways_known_not_to_work__refused(void **state)
+TEST(domain_explain__ways_known_not_to_work__refused)
 {
     struct hmreg_explanation why = {.size = sizeof(why)};
     struct script_fixture fixture;
@@ -247,7 +247,7 @@ static void domain_explain__ways_known_not_to_work__refused(void **state)
 }
 
 /* Each allocation of a registration that ways refuse fails once: nothing stays. */
-static void way__no_memory_for_a_reason__fails_and_leaves_nothing(void **state)
+TEST(way__no_memory_for_a_reason__fails_and_leaves_nothing)
 {
     struct script_fixture fixture;
     struct hmreg_mr *mr;
@@ -278,7 +278,7 @@ static void way__no_memory_for_a_reason__fails_and_leaves_nothing(void **state)
 
 /* ---- who chooses ------------------------------------------------------------------------ */
 
-static void config__ways__in_place_of_the_pairs(void **state)
+TEST(config__ways__in_place_of_the_pairs)
 {
     struct script_fixture fixture;
     struct hmreg_mr *mr;
@@ -292,7 +292,7 @@ static void config__ways__in_place_of_the_pairs(void **state)
     script_close(&fixture);
 }
 
-static void environment__ways__counts_unless_configured(void **state)
+TEST(environment__ways__counts_unless_configured)
 {
     struct script_fixture fixture;
     struct hmreg_mr *mr;
@@ -315,7 +315,7 @@ static void environment__ways__counts_unless_configured(void **state)
     unsetenv("HMREG_DMABUF_WAYS");
 }
 
-static void environment__wrong_way__names_those_accepted(void **state)
+TEST(environment__wrong_way__names_those_accepted)
 {
     static const char *const wrong[] = {"",      "direct",      "plain,",     ",plain",
                                         "Plain", "plain,plain", "plain pcie", "none"};
@@ -330,7 +330,7 @@ static void environment__wrong_way__names_those_accepted(void **state)
     unsetenv("HMREG_DMABUF_WAYS");
 }
 
-static void config__wrong_ways__named(void **state)
+TEST(config__wrong_ways__named)
 {
     struct hmreg_domain_config config = {.size = sizeof(config)};
     struct hmreg_domain *domain = NULL;
@@ -364,7 +364,7 @@ static void hear(enum hmreg_log_level level, const char *text, void *context)
         snprintf(said + used, sizeof(said) - used, "%s\n", text);
 }
 
-static void log__each_refusal_and_the_way_taken(void **state)
+TEST(log__each_refusal_and_the_way_taken)
 {
     struct hmreg_config config = {.size = sizeof(config), .log = hear};
     struct provider_caps caps = script_caps;
@@ -392,7 +392,7 @@ static void log__each_refusal_and_the_way_taken(void **state)
 
 /* ---- the caller's descriptor ------------------------------------------------------------ */
 
-static void callers_dmabuf__mapping_is_the_callers__data_direct_is_not(void **state)
+TEST(callers_dmabuf__mapping_is_the_callers__data_direct_is_not)
 {
     struct hmreg_mr_dmabuf dmabuf = {.len = 64};
     struct hmreg_mr_attr attr = {.size = sizeof(attr), .access = HMREG_SEND, .dmabuf = &dmabuf};
@@ -413,7 +413,7 @@ static void callers_dmabuf__mapping_is_the_callers__data_direct_is_not(void **st
     script_close(&fixture);
 }
 
-static void export__with_the_mapping__the_callers_own(void **state)
+TEST(export__with_the_mapping__the_callers_own)
 {
     struct hmreg_dmabuf dmabuf = {.fd = -7};
     struct script_fixture fixture;
@@ -436,7 +436,7 @@ static void export__with_the_mapping__the_callers_own(void **state)
 /* ---- groups ----------------------------------------------------------------------------- */
 
 /* Six members of three sorts: one export for each mapping that is used, not for each rail. */
-static void group__each_mapping__exported_once(void **state)
+TEST(group__each_mapping__exported_once)
 {
     static const enum hmreg_way taken[] = {BOTH, BOTH, DIRECT, PLAIN, PCIE, PLAIN};
     struct hmreg_domain_config own = {.size = sizeof(own)};
@@ -490,7 +490,7 @@ static void group__each_mapping__exported_once(void **state)
     script_close(&fixture);
 }
 
-static void name__each_way(void **state)
+TEST(name__each_way)
 {
     assert_string_equal(hmreg_way_name(HMREG_WAY_NONE), "none");
     assert_string_equal(hmreg_way_name(HMREG_WAY_PLAIN), "plain");
@@ -501,17 +501,4 @@ static void name__each_way(void **state)
     assert_string_equal(hmreg_way_name((enum hmreg_way) - 1), "?");
 }
 
-TEST_MAIN(TEST(order__each_pair__its_own), TEST(way__first_that_works__taken),
-          TEST(way__cached_region__has_it_too), TEST(way__host_memory_and_other_paths__none),
-          TEST(way__vendor_without_the_mapping__the_next_one), TEST(way__no_data_direct__says_so),
-          TEST(way__error_that_is_no_refusal__ends_the_search),
-          TEST(explain__older_caller__as_many_as_it_has_room_for),
-          TEST(domain_explain__ways_known_not_to_work__refused),
-          TEST(way__no_memory_for_a_reason__fails_and_leaves_nothing),
-          TEST(config__ways__in_place_of_the_pairs),
-          TEST(environment__ways__counts_unless_configured),
-          TEST(environment__wrong_way__names_those_accepted), TEST(config__wrong_ways__named),
-          TEST(log__each_refusal_and_the_way_taken),
-          TEST(callers_dmabuf__mapping_is_the_callers__data_direct_is_not),
-          TEST(export__with_the_mapping__the_callers_own), TEST(group__each_mapping__exported_once),
-          TEST(name__each_way))
+TEST_MAIN()

@@ -115,7 +115,7 @@ static struct hmreg_domain_config unlimited(void)
 /* ---- changes ---------------------------------------------------------------------------- */
 
 /* Of the entries that are left none serves, and all others do. */
-static void change__all_memory_of_many_entries__each_get_ends_some(void **state)
+TEST(change__all_memory_of_many_entries__each_get_ends_some)
 {
     struct hmreg_domain_config config = unlimited();
     uint64_t before, other, gets = 0;
@@ -139,7 +139,7 @@ static void change__all_memory_of_many_entries__each_get_ends_some(void **state)
 }
 
 /* More wide changes than can be cut at a time: none of the entries serves, cut or not. */
-static void change__many_wide_ones__none_is_stale(void **state)
+TEST(change__many_wide_ones__none_is_stale)
 {
     struct hmreg_domain_config config = unlimited();
     uint64_t other, each = MANY / (4 * CACHE_CUTS);
@@ -158,7 +158,7 @@ static void change__many_wide_ones__none_is_stale(void **state)
 }
 
 /* A get that cannot read all of them uses nothing that it finds. */
-static void change__thousands_between_two_gets__none_is_stale(void **state)
+TEST(change__thousands_between_two_gets__none_is_stale)
 {
     struct hmreg_domain_config config = unlimited();
 
@@ -178,7 +178,7 @@ static void change__thousands_between_two_gets__none_is_stale(void **state)
 }
 
 /* Each reaches from before the change into it. */
-static void change__of_an_end_that_many_share__none_is_stale(void **state)
+TEST(change__of_an_end_that_many_share__none_is_stale)
 {
     struct hmreg_domain_config config = unlimited();
     char *end;
@@ -197,7 +197,7 @@ static void change__of_an_end_that_many_share__none_is_stale(void **state)
 
 /* ---- look-ups and puts ------------------------------------------------------------------ */
 
-static void get__many_entries_around_the_range_have_other_rights__looks_at_a_few(void **state)
+TEST(get__many_entries_around_the_range_have_other_rights__looks_at_a_few)
 {
     struct hmreg_domain_config config = unlimited();
 
@@ -209,7 +209,7 @@ static void get__many_entries_around_the_range_have_other_rights__looks_at_a_few
 }
 
 /* Others were deregistered before, and are not free yet. */
-static void put__last_of_an_ended_entry_after_many__frees_a_few(void **state)
+TEST(put__last_of_an_ended_entry_after_many__frees_a_few)
 {
     struct hmreg_domain_config config = unlimited();
     struct hmreg_mr *held;
@@ -228,7 +228,7 @@ static void put__last_of_an_ended_entry_after_many__frees_a_few(void **state)
 /* ---- growth ----------------------------------------------------------------------------- */
 
 /* Also when the hand of the clock is anywhere. */
-static void miss__tables_and_lists_grow__in_parts(void **state)
+TEST(miss__tables_and_lists_grow__in_parts)
 {
     struct hmreg_domain_config config = unlimited();
 
@@ -246,7 +246,7 @@ static void miss__tables_and_lists_grow__in_parts(void **state)
 
 /* ---- eviction --------------------------------------------------------------------------- */
 
-static void limit__all_of_many_entries_were_used__evicts_after_a_few(void **state)
+TEST(limit__all_of_many_entries_were_used__evicts_after_a_few)
 {
     struct hmreg_domain_config config = unlimited();
 
@@ -260,7 +260,7 @@ static void limit__all_of_many_entries_were_used__evicts_after_a_few(void **stat
     close_resumed();
 }
 
-static void limit__all_of_many_entries_are_held__uncached_after_a_few(void **state)
+TEST(limit__all_of_many_entries_are_held__uncached_after_a_few)
 {
     struct hmreg_domain_config config = unlimited();
     struct hmreg_mr **held = calloc(MANY, sizeof(*held));
@@ -277,7 +277,7 @@ static void limit__all_of_many_entries_are_held__uncached_after_a_few(void **sta
     close_resumed();
 }
 
-static void limit__one_region_instead_of_many__not_by_the_get(void **state)
+TEST(limit__one_region_instead_of_many__not_by_the_get)
 {
     struct hmreg_domain_config config = unlimited();
 
@@ -288,13 +288,4 @@ static void limit__one_region_instead_of_many__not_by_the_get(void **state)
     close_resumed();
 }
 
-TEST_MAIN(TEST(change__all_memory_of_many_entries__each_get_ends_some),
-          TEST(change__many_wide_ones__none_is_stale),
-          TEST(change__thousands_between_two_gets__none_is_stale),
-          TEST(change__of_an_end_that_many_share__none_is_stale),
-          TEST(get__many_entries_around_the_range_have_other_rights__looks_at_a_few),
-          TEST(put__last_of_an_ended_entry_after_many__frees_a_few),
-          TEST(miss__tables_and_lists_grow__in_parts),
-          TEST(limit__all_of_many_entries_were_used__evicts_after_a_few),
-          TEST(limit__all_of_many_entries_are_held__uncached_after_a_few),
-          TEST(limit__one_region_instead_of_many__not_by_the_get))
+TEST_MAIN()

@@ -312,7 +312,7 @@ static int find_in_module(struct search *search, struct wanted *wanted, const st
     text.end = text.start + (symbol->st_size ? symbol->st_size : UNKNOWN_SIZE);
     text.is_function = symbol->st_size;
     wanted->is_searched |= text.start == wanted->resolved;
-    if (module->space == MODULE_PASSES)
+    if (!module->stays)
         return refuse(wanted, &text, "was loaded by dlmopen(3) and cannot be hooked");
     search->has_libc |= is_libc(module);
     return find_in_function(search->sites, wanted, &text, is_libc(module));

@@ -298,8 +298,9 @@ int hook_stubs_install(const struct hook_sites *sites, struct hook_state *state)
     int rc;
 
     if (!code_start())
-        return hmreg_fail(-EOPNOTSUPP, "memhooks: this kernel's membarrier cannot synchronize "
-                                       "code; use userfaultfd or import");
+        return hmreg_fail(-EOPNOTSUPP, "memhooks: membarrier(2) cannot synchronize code: an old "
+                                       "kernel, or a filter of system calls; use userfaultfd or "
+                                       "import");
     rc = seal_islands(); /* islands of a failed attempt */
     mapping = (struct code_text){.start = 0};
     for (size_t i = 0; !rc && i < sites->count; i++) {

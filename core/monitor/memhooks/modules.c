@@ -110,11 +110,9 @@ static bool is_auditors(const struct link_map *first)
     return false;
 }
 
-static enum module_space space_of(const struct r_debug *list, bool first)
+static bool stays(const struct r_debug *list, bool first)
 {
-    if (is_ours(list->r_map))
-        return MODULE_OURS;
-    return first || is_auditors(list->r_map) ? MODULE_STAYS : MODULE_PASSES;
+    return first || is_ours(list->r_map) || is_auditors(list->r_map);
 }
 
 static const struct r_debug *next_list(const struct r_debug *list)
@@ -160,10 +158,10 @@ static int visit_all(struct dl_phdr_info *any, size_t size, void *arg)
     struct visit *visit = arg;
 
     for (const struct r_debug *list = visit->first; list; list = next_list(list)) {
-        enum module_space space = space_of(list, list == visit->first);
+        bool all_stay = stays(list, list == visit->first);
 
         for (const struct link_map *map = list->r_map; map && !visit->result; map = map->l_next) {
-            const struct module module = {map->l_name ? map->l_name : "", map, space};
+            const struct module module = {map->l_name ? map->l_name : "", map, all_stay};
 
             seen++;
             visit->result = visit->look(&module, visit->arg);
@@ -192,10 +190,9 @@ struct bypass {
 static int look_for_sanitizer(const struct module *module, void *arg)
 {
     static const char *const marks[][2] = {
-        {"__asan_init", "AddressSanitizer"},   {"__hwasan_init", "HWAddressSanitizer"},
-        {"__tsan_init", "ThreadSanitizer"},    {"__msan_init", "MemorySanitizer"},
-        {"__dfsan_init", "DataFlowSanitizer"}, {"__lsan_init", "LeakSanitizer"},
-        {"__memprof_init", "MemProf"},
+        {"__asan_init", "AddressSanitizer"}, {"__hwasan_init", "HWAddressSanitizer"},
+        {"__tsan_init", "ThreadSanitizer"},  {"__msan_init", "MemorySanitizer"},
+        {"__lsan_init", "LeakSanitizer"},    {"__memprof_init", "MemProf"},
     };
     struct bypass *bypass = arg;
 

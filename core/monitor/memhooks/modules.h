@@ -9,16 +9,11 @@
 #include <link.h>
 #include <stdbool.h>
 
-enum module_space {
-    MODULE_OURS,   /* the namespace of this library */
-    MODULE_STAYS,  /* the program's, or an auditor's: never unloaded */
-    MODULE_PASSES, /* may be unloaded at any time */
-};
-
 struct module {
     const char *file; /* "": the program */
     const struct link_map *map;
-    enum module_space space;
+    bool stays; /* of the program's link namespace, of this library's, or of an auditor's: never
+                   unloaded */
 };
 
 /* Calls look() for each file, until it returns nonzero, and returns that; last with NULL if more

@@ -122,7 +122,7 @@ SAME(sizeof(unsigned long long), sizeof(CUdeviceptr));
 SAME(sizeof(unsigned long long), sizeof(CUmemGenericAllocationHandle));
 SAME(sizeof(int), sizeof(CUdevice));
 
-static void declarations__beside_cuda_h__agree(void **state)
+TEST(declarations__beside_cuda_h__agree)
 {
     print_message("compiled beside cuda.h of CUDA %d.%d\n", CUDA_VERSION / 1000,
                   CUDA_VERSION % 1000 / 10);
@@ -130,11 +130,11 @@ static void declarations__beside_cuda_h__agree(void **state)
 
 #else
 
-static void declarations__beside_cuda_h__agree(void **state)
+TEST(declarations__beside_cuda_h__agree)
 {
     test_skip("no cuda.h was found when this was built: set CUDA_HOME, and configure again");
 }
 
 #endif
 
-TEST_MAIN(TEST(declarations__beside_cuda_h__agree))
+TEST_MAIN()

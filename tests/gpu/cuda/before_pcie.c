@@ -6,7 +6,7 @@
 
 #include <unistd.h>
 
-static void export__pcie_mapping_of_12_4__says_which(void **state)
+TEST(export__pcie_mapping_of_12_4__says_which)
 {
     struct bench bench = bench_begin();
     unsigned long long addr = cu_alloc(1000);
@@ -27,4 +27,4 @@ static void export__pcie_mapping_of_12_4__says_which(void **state)
     bench_end(&bench);
 }
 
-TEST_MAIN(TEST(export__pcie_mapping_of_12_4__says_which))
+TEST_MAIN()

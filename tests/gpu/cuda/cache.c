@@ -36,7 +36,7 @@ static void unmap_it(void *addr)
     reserved.mapped[((uintptr_t)addr - reserved.addr) / reserved.granule] = false;
 }
 
-static void reuse__mappings__never_stale(void **state)
+TEST(reuse__mappings__never_stale)
 {
     static const struct reuse mappings = {HMREG_IFACE_CUDA, map_somewhere, unmap_it};
     struct bench bench;
@@ -68,7 +68,7 @@ static void free_to_pool(void *addr)
     CU(cu.stream_wait(NULL));
 }
 
-static void reuse__pool__never_stale(void **state)
+TEST(reuse__pool__never_stale)
 {
     static const struct reuse pool = {HMREG_IFACE_CUDA, alloc_from_pool, free_to_pool};
     struct bench bench;
@@ -109,7 +109,7 @@ static void unregister_it(void *addr)
         assert_int_equal(munmap(place, REGISTERED), 0);
 }
 
-static void reuse__registered_host_memory__never_stale(void **state)
+TEST(reuse__registered_host_memory__never_stale)
 {
     static const struct reuse host = {HMREG_IFACE_CUDA, register_anew, unregister_it};
     struct bench bench;
@@ -124,5 +124,4 @@ static void reuse__registered_host_memory__never_stale(void **state)
     bench_end(&bench);
 }
 
-TEST_MAIN(TEST(reuse__registered_host_memory__never_stale), TEST(reuse__mappings__never_stale),
-          TEST(reuse__pool__never_stale))
+TEST_MAIN()

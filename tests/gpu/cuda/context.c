@@ -133,7 +133,7 @@ static void on_a_thread(void *(*run)(void *), void *arg)
     assert_int_equal(pthread_join(thread, NULL), 0);
 }
 
-static void any_call__thread_without_context__has_none_after(void **state)
+TEST(any_call__thread_without_context__has_none_after)
 {
     struct bench bench = bench_begin();
     struct sorts sorts = sorts_begin();
@@ -144,7 +144,7 @@ static void any_call__thread_without_context__has_none_after(void **state)
     bench_end(&bench);
 }
 
-static void any_call__own_context__has_it_after(void **state)
+TEST(any_call__own_context__has_it_after)
 {
     struct bench bench = bench_begin();
     struct sorts sorts = sorts_begin();
@@ -157,7 +157,7 @@ static void any_call__own_context__has_it_after(void **state)
     bench_end(&bench);
 }
 
-static void any_call__other_devices_context__has_it_after(void **state)
+TEST(any_call__other_devices_context__has_it_after)
 {
     struct cuda_context *second = NULL;
     struct bench bench;
@@ -176,7 +176,7 @@ static void any_call__other_devices_context__has_it_after(void **state)
 }
 
 /* Queries create no context: not on the memory's device, and not on device 0. */
-static void open_and_resolve__no_context_anywhere__makes_none(void **state)
+TEST(open_and_resolve__no_context_anywhere__makes_none)
 {
     struct hmem_device device;
     struct hmem_runtime runtime;
@@ -199,7 +199,7 @@ static void open_and_resolve__no_context_anywhere__makes_none(void **state)
 }
 
 /* Memory of a context that the application created: the primary one stays inactive. */
-static void use__memory_of_a_created_context__primary_inactive(void **state)
+TEST(use__memory_of_a_created_context__primary_inactive)
 {
     struct cuda_context *created = NULL;
     struct hmreg_dmabuf dmabuf;
@@ -224,7 +224,7 @@ static void use__memory_of_a_created_context__primary_inactive(void **state)
 }
 
 /* Memory that the library allocated retains the primary context of its device, and of no other. */
-static void alloc__on_a_device__its_context_until_free(void **state)
+TEST(alloc__on_a_device__its_context_until_free)
 {
     void *first = NULL, *second = NULL;
     struct hmem *hmem;
@@ -244,7 +244,7 @@ static void alloc__on_a_device__its_context_until_free(void **state)
 }
 
 /* Copies of memory without a context retain the primary one for their duration. */
-static void copy__virtual_memory__context_only_meanwhile(void **state)
+TEST(copy__virtual_memory__context_only_meanwhile)
 {
     struct cuda_memory_prop prop = prop_on(0);
     unsigned long long addr;
@@ -322,7 +322,7 @@ static void stage_end(struct stage *stage)
 }
 
 /* The export needs a current context of the memory's device. */
-static void export__driver_wants_a_context__lent(void **state)
+TEST(export__driver_wants_a_context__lent)
 {
     struct stage stage;
 
@@ -332,7 +332,7 @@ static void export__driver_wants_a_context__lent(void **state)
     stage_end(&stage);
 }
 
-static void export__other_devices_context__the_memorys_is_lent(void **state)
+TEST(export__other_devices_context__the_memorys_is_lent)
 {
     struct cuda_context *second = NULL;
     struct stage stage;
@@ -375,7 +375,7 @@ static void *query_there(void *arg)
 }
 
 /* Without a context such a driver says nothing about any address, and nothing is the host's. */
-static void query__driver_wants_a_context__asked_in_an_active_one(void **state)
+TEST(query__driver_wants_a_context__asked_in_an_active_one)
 {
     struct stage stage;
 
@@ -406,7 +406,7 @@ static void *expect_no_answer(void *arg)
 }
 
 /* Memory of a context that cannot be found is not taken for the host's. */
-static void query__wants_a_context_and_none_is_active__eio(void **state)
+TEST(query__wants_a_context_and_none_is_active__eio)
 {
     struct cuda_context *made = NULL;
     struct sorts sorts = {0};
@@ -429,7 +429,7 @@ static void query__wants_a_context_and_none_is_active__eio(void **state)
 /* ---- unusual contexts ------------------------------------------------------------------- */
 
 /* All operations on memory of device 1: creating a context on device 0 would abort the process. */
-static void any_call__memory_of_device_1__no_context_on_device_0(void **state)
+TEST(any_call__memory_of_device_1__no_context_on_device_0)
 {
     struct cuda_memory_prop prop = prop_on(1);
     struct cuda_context *second = NULL;
@@ -486,7 +486,7 @@ static void ask_there(void *arg)
 
 /* In a stream's host function CUDA permits no call: the error says so, and the library never takes
  * the memory for the system's. */
-static void any_call__in_a_host_function__eio_in_words(void **state)
+TEST(any_call__in_a_host_function__eio_in_words)
 {
     struct bench bench = bench_begin();
     struct asked asked = {.hmem = bench.hmem, .addr = cu_alloc(MIB), .dmabuf = {.fd = -1}};
@@ -509,7 +509,7 @@ static void any_call__in_a_host_function__eio_in_words(void **state)
 }
 
 /* Its contents are gone; an allocation at the same address afterwards has another identity. */
-static void primary_context__reset__memory_gone_and_fresh_after(void **state)
+TEST(primary_context__reset__memory_gone_and_fresh_after)
 {
     struct bench bench = bench_begin();
     unsigned long long addr = cu_alloc_large();
@@ -530,17 +530,4 @@ static void primary_context__reset__memory_gone_and_fresh_after(void **state)
     bench_end(&bench);
 }
 
-TEST_MAIN(TEST(any_call__thread_without_context__has_none_after),
-          TEST(any_call__own_context__has_it_after),
-          TEST(any_call__other_devices_context__has_it_after),
-          TEST(open_and_resolve__no_context_anywhere__makes_none),
-          TEST(use__memory_of_a_created_context__primary_inactive),
-          TEST(alloc__on_a_device__its_context_until_free),
-          TEST(copy__virtual_memory__context_only_meanwhile),
-          TEST(export__driver_wants_a_context__lent),
-          TEST(export__other_devices_context__the_memorys_is_lent),
-          TEST(query__driver_wants_a_context__asked_in_an_active_one),
-          TEST(query__wants_a_context_and_none_is_active__eio),
-          TEST(any_call__memory_of_device_1__no_context_on_device_0),
-          TEST(any_call__in_a_host_function__eio_in_words),
-          TEST(primary_context__reset__memory_gone_and_fresh_after))
+TEST_MAIN()

@@ -83,7 +83,7 @@ static void *address_of(const char *name, int version, unsigned long long flags)
 }
 
 /* The first case: no hook is in place yet. */
-static void end__by_an_address_from_before_the_hooks__reported(void **state)
+TEST(end__by_an_address_from_before_the_hooks__reported)
 {
     free_async_function *free_async = NULL;
     free_function *free_it = NULL;
@@ -107,7 +107,7 @@ static void end__by_an_address_from_before_the_hooks__reported(void **state)
     bench_end(&bench);
 }
 
-static void end__by_symbol_or_address__reported(void **state)
+TEST(end__by_symbol_or_address__reported)
 {
     struct bench bench = begin();
     free_function *free_it = NULL;
@@ -125,7 +125,7 @@ static void end__by_symbol_or_address__reported(void **state)
     bench_end(&bench);
 }
 
-static void free__memory_that_is_not_watched__not_reported(void **state)
+TEST(free__memory_that_is_not_watched__not_reported)
 {
     struct bench bench = begin();
     uint64_t addr = cu_alloc(BYTES), other = watched_plain(&bench);
@@ -141,7 +141,7 @@ static void free__memory_that_is_not_watched__not_reported(void **state)
 }
 
 /* Without a context; the memory is still there, and watched for regions of before. */
-static void free__fails__reported_when_it_succeeds(void **state)
+TEST(free__fails__reported_when_it_succeeds)
 {
     struct cuda_context *current = NULL;
     struct bench bench = begin();
@@ -156,7 +156,7 @@ static void free__fails__reported_when_it_succeeds(void **state)
     bench_end(&bench);
 }
 
-static void watch__many_allocations__each_reported(void **state)
+TEST(watch__many_allocations__each_reported)
 {
     enum { MANY = 3000 };
     static uint64_t addresses[MANY];
@@ -178,7 +178,7 @@ static void watch__many_allocations__each_reported(void **state)
 
 /* ---- contexts --------------------------------------------------------------------------- */
 
-static void end__with_a_context__reported(void **state)
+TEST(end__with_a_context__reported)
 {
     unsigned (*const destroys[])(struct cuda_context *) = {cu.context_destroy,
                                                            cu.context_destroy_old};
@@ -197,7 +197,7 @@ static void end__with_a_context__reported(void **state)
     bench_end(&bench);
 }
 
-static void end__with_the_primary_context__reported(void **state)
+TEST(end__with_the_primary_context__reported)
 {
     struct cuda_context *current = NULL;
     struct bench bench = begin();
@@ -219,7 +219,7 @@ static void end__with_the_primary_context__reported(void **state)
 }
 
 /* As libraries do that look at memory on a thread without a context. */
-static void release__of_a_context_that_others_retain__not_reported(void **state)
+TEST(release__of_a_context_that_others_retain__not_reported)
 {
     struct cuda_context *again = NULL;
     struct bench bench = begin();
@@ -241,7 +241,7 @@ static void release__of_a_context_that_others_retain__not_reported(void **state)
 
 /* ---- other kinds ------------------------------------------------------------------------ */
 
-static void end__of_managed_memory__reported(void **state)
+TEST(end__of_managed_memory__reported)
 {
     struct bench bench = begin();
     unsigned long long addr = 0;
@@ -253,7 +253,7 @@ static void end__of_managed_memory__reported(void **state)
     bench_end(&bench);
 }
 
-static void end__of_a_managed_variable__reported(void **state)
+TEST(end__of_a_managed_variable__reported)
 {
     struct bench bench = begin();
     unsigned long long addr = 0;
@@ -265,7 +265,7 @@ static void end__of_a_managed_variable__reported(void **state)
     bench_end(&bench);
 }
 
-static void end__of_a_mapping__reported(void **state)
+TEST(end__of_a_mapping__reported)
 {
     struct cuda_memory_prop prop = prop_on(0);
     struct bench bench = begin();
@@ -289,7 +289,7 @@ static void end__of_a_mapping__reported(void **state)
 
 /* ---- pinned host memory ------------------------------------------------------------------ */
 
-static void end__of_pinned_memory__reported(void **state)
+TEST(end__of_pinned_memory__reported)
 {
     struct bench bench = begin();
     void *pinned = NULL, *pages;
@@ -314,7 +314,7 @@ static void end__of_pinned_memory__reported(void **state)
     bench_end(&bench);
 }
 
-static void end__of_pinned_memory_with_its_context__reported(void **state)
+TEST(end__of_pinned_memory_with_its_context__reported)
 {
     struct cuda_context *context = NULL;
     struct bench bench = begin();
@@ -329,7 +329,7 @@ static void end__of_pinned_memory_with_its_context__reported(void **state)
 }
 
 /* By the address that devices use, where it differs. */
-static void watch__pinned_memory_of_two_addresses__refused(void **state)
+TEST(watch__pinned_memory_of_two_addresses__refused)
 {
     struct bench bench = begin();
     unsigned long long device = 0;
@@ -351,7 +351,7 @@ static void watch__pinned_memory_of_two_addresses__refused(void **state)
 
 /* ---- kinds that are not watched ---------------------------------------------------------- */
 
-static void watch__memory_that_may_end_without_a_call__refused(void **state)
+TEST(watch__memory_that_may_end_without_a_call__refused)
 {
     struct bench bench = begin();
     unsigned long long pool = 0;
@@ -369,7 +369,7 @@ static void watch__memory_that_may_end_without_a_call__refused(void **state)
 }
 
 /* It ends with its module, by which no call names it. */
-static void watch__variable_of_a_module__refused(void **state)
+TEST(watch__variable_of_a_module__refused)
 {
     struct bench bench = begin();
     unsigned long long addr = 0;
@@ -381,7 +381,7 @@ static void watch__variable_of_a_module__refused(void **state)
 }
 
 /* A driver that does not say what can be named to other processes. */
-static void watch__query_fails__refused_without_an_error(void **state)
+TEST(watch__query_fails__refused_without_an_error)
 {
     struct bench bench;
     struct hmem_range range;
@@ -447,7 +447,7 @@ static unsigned long asked(struct hmreg_domain *domain, uint64_t addr, size_t le
     return queries() - before;
 }
 
-static void hit__kinds_that_are_watched__ask_nothing(void **state)
+TEST(hit__kinds_that_are_watched__ask_nothing)
 {
     struct cuda_memory_prop prop = prop_on(0);
     unsigned long long managed = 0;
@@ -485,7 +485,7 @@ static void hit__kinds_that_are_watched__ask_nothing(void **state)
 }
 
 /* One get of 300 pieces, as of expandable segments; any piece's end is noticed. */
-static void hit__hundreds_of_mappings__asks_nothing(void **state)
+TEST(hit__hundreds_of_mappings__asks_nothing)
 {
     enum { PIECES = 300 };
     struct cuda_memory_prop prop = prop_on(0);
@@ -518,7 +518,7 @@ static void hit__hundreds_of_mappings__asks_nothing(void **state)
 }
 
 /* An allocation's id alone says that it is the same. */
-static void hit__switched_off__asks_one_question(void **state)
+TEST(hit__switched_off__asks_one_question)
 {
     struct hmreg_domain *domain;
     struct bench bench;
@@ -538,19 +538,4 @@ static void hit__switched_off__asks_one_question(void **state)
     bench_end(&bench);
 }
 
-TEST_MAIN(TEST(end__by_an_address_from_before_the_hooks__reported),
-          TEST(end__by_symbol_or_address__reported),
-          TEST(free__memory_that_is_not_watched__not_reported),
-          TEST(free__fails__reported_when_it_succeeds),
-          TEST(watch__many_allocations__each_reported), TEST(end__with_a_context__reported),
-          TEST(end__with_the_primary_context__reported),
-          TEST(release__of_a_context_that_others_retain__not_reported),
-          TEST(end__of_managed_memory__reported), TEST(end__of_a_managed_variable__reported),
-          TEST(end__of_a_mapping__reported), TEST(end__of_pinned_memory__reported),
-          TEST(end__of_pinned_memory_with_its_context__reported),
-          TEST(watch__pinned_memory_of_two_addresses__refused),
-          TEST(watch__memory_that_may_end_without_a_call__refused),
-          TEST(watch__variable_of_a_module__refused),
-          TEST(watch__query_fails__refused_without_an_error),
-          TEST(hit__kinds_that_are_watched__ask_nothing),
-          TEST(hit__hundreds_of_mappings__asks_nothing), TEST(hit__switched_off__asks_one_question))
+TEST_MAIN()

@@ -45,22 +45,24 @@ static struct bench begin(void)
     return bench_begin();
 }
 
-/* Another attempt where another thread still frees what was at the address. */
-static uint64_t watched(const struct bench *bench)
+/* Not where another thread still frees what was at the address. */
+static bool watch_new(const struct bench *bench, uint64_t *addr)
 {
     struct hmem_range range;
-    uint64_t addr;
-    bool is = false;
 
-    while (!is) {
-        addr = cu_alloc(BYTES);
-        assert_ok(bench_resolve(bench, addr, BYTES, &range));
-        is = hmem_cuda_ops.watch(bench->hmem, addr, BYTES, &range, NULL);
-        if (!is) {
-            CU(cu.free(addr));
-            sched_yield();
-        }
-    }
+    *addr = cu_alloc(BYTES);
+    assert_ok(bench_resolve(bench, *addr, BYTES, &range));
+    if (hmem_cuda_ops.watch(bench->hmem, *addr, BYTES, &range, NULL))
+        return true;
+    CU(cu.free(*addr));
+    return false;
+}
+
+static uint64_t watched(const struct bench *bench)
+{
+    uint64_t addr;
+
+    test_wait_until(watch_new(bench, &addr));
     atomic_store(&expected, addr);
     atomic_store(&reports, 0);
     return addr;
@@ -107,7 +109,7 @@ static void check_free(uint64_t addr, unsigned calls_of_other)
     assert_int_equal(others, calls_of_other);
 }
 
-static void before__another_hooks_first__both_called(void **state)
+TEST(before__another_hooks_first__both_called)
 {
     struct bench bench = begin();
     uint64_t addr;
@@ -125,7 +127,7 @@ static void before__another_hooks_first__both_called(void **state)
     bench_end(&bench);
 }
 
-static void after__another_hooks_later__both_called(void **state)
+TEST(after__another_hooks_later__both_called)
 {
     struct bench bench = begin();
     uint64_t addr = watched(&bench);
@@ -141,7 +143,7 @@ static void after__another_hooks_later__both_called(void **state)
 }
 
 /* Another library that restores the function again and again, more often than there are slots. */
-static void again__another_never_ends__asked_in_the_end(void **state)
+TEST(again__another_never_ends__asked_in_the_end)
 {
     struct bench bench = begin();
     uint64_t addr = cu_alloc(BYTES);
@@ -169,7 +171,7 @@ static void again__another_never_ends__asked_in_the_end(void **state)
 
 /* ---- a policy --------------------------------------------------------------------------- */
 
-static void policy__writable_code_ends_the_process__hooked(void **state)
+TEST(policy__writable_code_ends_the_process__hooked)
 {
     struct bench bench = begin();
     uint64_t addr;
@@ -220,14 +222,14 @@ static struct code_watch place_and_look(bool moves)
     return seen;
 }
 
-static void writable__at_each_system_call__no_code(void **state)
+TEST(writable__at_each_system_call__no_code)
 {
     if (!code_moves())
         test_skip("this kernel lets no code be changed but writable code");
     assert_int_equal(place_and_look(true).code, 0);
 }
 
-static void writable__where_code_must_be__only_the_drivers(void **state)
+TEST(writable__where_code_must_be__only_the_drivers)
 {
     assert_true(place_and_look(false).code > 0);
 }
@@ -254,7 +256,7 @@ static void *alloc_and_free(void *arg)
     return NULL;
 }
 
-static void threads__inside_while_hooked__go_on(void **state)
+TEST(threads__inside_while_hooked__go_on)
 {
     struct bench bench = begin();
     pthread_t threads[THREADS];
@@ -273,10 +275,4 @@ static void threads__inside_while_hooked__go_on(void **state)
     bench_end(&bench);
 }
 
-TEST_MAIN(TEST(before__another_hooks_first__both_called),
-          TEST(after__another_hooks_later__both_called),
-          TEST(again__another_never_ends__asked_in_the_end),
-          TEST(policy__writable_code_ends_the_process__hooked),
-          TEST(writable__at_each_system_call__no_code),
-          TEST(writable__where_code_must_be__only_the_drivers),
-          TEST(threads__inside_while_hooked__go_on))
+TEST_MAIN()

@@ -40,28 +40,4 @@ ENTRY_CASES(deviceless, &deviceless)
 ENTRY_CASES(fake, &fake)
 ENTRY_CASES(fake_11_6, &fake_11_6)
 
-TEST_MAIN(TEST(deviceless__opened__answers), TEST(deviceless__opened_twice__both_answer),
-          TEST(deviceless__opened_after_a_failure__answers),
-          TEST(deviceless__opened_after_close__answers),
-          TEST(deviceless__opened_in_a_child_of_a_user__refused),
-          TEST(deviceless__forked_before_the_first_need__harmless),
-          TEST(deviceless__opened_in_a_child_only__answers),
-          TEST(deviceless__opened_on_threads_at_once__all_answer),
-          TEST(deviceless__opened_beside_the_application__answers),
-          TEST(deviceless__forked_while_threads_open__children_live), TEST(fake__opened__answers),
-          TEST(fake__opened_twice__both_answer), TEST(fake__opened_after_a_failure__answers),
-          TEST(fake__opened_after_close__answers), TEST(fake__opened_in_a_child_of_a_user__refused),
-          TEST(fake__forked_before_the_first_need__harmless),
-          TEST(fake__opened_in_a_child_only__answers),
-          TEST(fake__opened_on_threads_at_once__all_answer),
-          TEST(fake__opened_beside_the_application__answers),
-          TEST(fake__forked_while_threads_open__children_live), TEST(fake_11_6__opened__answers),
-          TEST(fake_11_6__opened_twice__both_answer),
-          TEST(fake_11_6__opened_after_a_failure__answers),
-          TEST(fake_11_6__opened_after_close__answers),
-          TEST(fake_11_6__opened_in_a_child_of_a_user__refused),
-          TEST(fake_11_6__forked_before_the_first_need__harmless),
-          TEST(fake_11_6__opened_in_a_child_only__answers),
-          TEST(fake_11_6__opened_on_threads_at_once__all_answer),
-          TEST(fake_11_6__opened_beside_the_application__answers),
-          TEST(fake_11_6__forked_while_threads_open__children_live))
+TEST_MAIN()

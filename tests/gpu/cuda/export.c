@@ -30,7 +30,7 @@ static void need_export(const struct bench *bench)
 
 /* ---- virtual memory --------------------------------------------------------------------- */
 
-static void export__a_later_piece__begins_with_it(void **state)
+TEST(export__a_later_piece__begins_with_it)
 {
     struct bench bench = bench_begin();
     struct cuda_memory_prop prop = prop_on(0);
@@ -69,7 +69,7 @@ static void expect_refused(const struct bench *bench, uint64_t addr, size_t len,
 }
 
 /* Imported memory has no properties to compare; the device must be equal. */
-static void export__imported_pieces_of_two_devices__exdev(void **state)
+TEST(export__imported_pieces_of_two_devices__exdev)
 {
     struct cuda_memory_prop prop = prop_on(0), other = prop_on(1);
     unsigned long long addr;
@@ -92,7 +92,7 @@ static void export__imported_pieces_of_two_devices__exdev(void **state)
 
 /* ---- unusual drivers -------------------------------------------------------------------- */
 
-static void export__descriptor_too_short__eproto(void **state)
+TEST(export__descriptor_too_short__eproto)
 {
     unsigned long long addr;
     struct bench bench;
@@ -107,7 +107,7 @@ static void export__descriptor_too_short__eproto(void **state)
     bench_end(&bench);
 }
 
-static void export__vendor_says_not_supported__eopnotsupp(void **state)
+TEST(export__vendor_says_not_supported__eopnotsupp)
 {
     unsigned long long addr;
     struct hmreg_dmabuf dmabuf;
@@ -127,7 +127,7 @@ static void export__vendor_says_not_supported__eopnotsupp(void **state)
 }
 
 /* A driver that wants a context for it is asked for the memory's, which a claim does not name. */
-static void export__of_a_claim_needs_a_context__the_memorys(void **state)
+TEST(export__of_a_claim_needs_a_context__the_memorys)
 {
     struct hmem_range claim = {.kind = HMREG_MEM_DEVICE, .segments = 1, .claimed = true};
     struct hmreg_dmabuf dmabuf;
@@ -162,7 +162,7 @@ static int export_pcie(const struct bench *bench, uint64_t addr, struct hmreg_dm
     return hmem_cuda_ops.export_dmabuf(bench->hmem, addr, 44, &range, HMREG_EXPORT_PCIE, out);
 }
 
-static void export__pcie_mapping__the_same_bytes(void **state)
+TEST(export__pcie_mapping__the_same_bytes)
 {
     struct hmreg_dmabuf dmabuf;
     unsigned long long addr;
@@ -180,7 +180,7 @@ static void export__pcie_mapping__the_same_bytes(void **state)
     bench_end(&bench);
 }
 
-static void export__pcie_mapping_refused_by_the_device__eopnotsupp(void **state)
+TEST(export__pcie_mapping_refused_by_the_device__eopnotsupp)
 {
     struct hmreg_dmabuf dmabuf = {-7, 7, 7};
     unsigned long long addr;
@@ -198,7 +198,7 @@ static void export__pcie_mapping_refused_by_the_device__eopnotsupp(void **state)
     bench_end(&bench);
 }
 
-static void device__of_a_coherent_link__says_so(void **state)
+TEST(device__of_a_coherent_link__says_so)
 {
     struct hmem_device device;
     struct bench bench;
@@ -214,11 +214,4 @@ static void device__of_a_coherent_link__says_so(void **state)
     bench_end(&bench);
 }
 
-TEST_MAIN(TEST(export__pcie_mapping__the_same_bytes),
-          TEST(export__pcie_mapping_refused_by_the_device__eopnotsupp),
-          TEST(device__of_a_coherent_link__says_so),
-          TEST(export__of_a_claim_needs_a_context__the_memorys),
-          TEST(export__a_later_piece__begins_with_it),
-          TEST(export__imported_pieces_of_two_devices__exdev),
-          TEST(export__descriptor_too_short__eproto),
-          TEST(export__vendor_says_not_supported__eopnotsupp))
+TEST_MAIN()

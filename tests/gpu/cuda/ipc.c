@@ -144,7 +144,7 @@ static void check_peer(struct hmreg *lib, const struct owner *owner, unsigned lo
 }
 
 /* If a driver exports no descriptor for it: refused, with the remedy to export it in its owner. */
-static void kind__imported_by_ipc__exported_by_its_owner_only(void **state)
+TEST(kind__imported_by_ipc__exported_by_its_owner_only)
 {
     struct kind kind = {.len = BYTES,
                         .iface = HMREG_IFACE_CUDA,
@@ -180,7 +180,7 @@ static void kind__imported_by_ipc__exported_by_its_owner_only(void **state)
 }
 
 /* On any driver: it is device memory of known bounds, with a new identity at each import. */
-static void resolve__imported_by_ipc__device_memory(void **state)
+TEST(resolve__imported_by_ipc__device_memory)
 {
     struct bench bench = bench_begin();
     struct owner owner = owner_start();
@@ -202,11 +202,7 @@ static void resolve__imported_by_ipc__device_memory(void **state)
 
 int main(int argc, char **argv)
 {
-    static const struct test_case cases[] = {
-        TEST(kind__imported_by_ipc__exported_by_its_owner_only),
-        TEST(resolve__imported_by_ipc__device_memory)};
-
     if (argc == 3 && !strcmp(argv[1], "--owner"))
         return owner_main(atoi(argv[2]));
-    return test_main(argc, argv, cases, sizeof(cases) / sizeof(cases[0]));
+    return test_main(argc, argv);
 }

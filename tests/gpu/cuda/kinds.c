@@ -70,7 +70,7 @@ static void *renew_plain(void *arg)
     return as_pointer(*addr);
 }
 
-static void kind__cumemalloc__dmabuf(void **state)
+TEST(kind__cumemalloc__dmabuf)
 {
     struct bench bench = begin();
     unsigned long long addr = cu_alloc(BYTES);
@@ -101,7 +101,7 @@ static void *renew_pitched(void *arg)
 }
 
 /* Rows and the padding between them: one allocation. */
-static void kind__pitch__dmabuf(void **state)
+TEST(kind__pitch__dmabuf)
 {
     struct bench bench = begin();
     struct pitched pitched;
@@ -129,7 +129,7 @@ static struct kind pool_kind(unsigned long long addr)
     return kind;
 }
 
-static void kind__pool__refused_with_the_remedy(void **state)
+TEST(kind__pool__refused_with_the_remedy)
 {
     struct bench bench = begin();
     unsigned long long addr = 0;
@@ -145,7 +145,7 @@ static void kind__pool__refused_with_the_remedy(void **state)
 }
 
 /* The descriptor of such a pool is for other CUDA processes: no dmabuf. */
-static void kind__shareable_pool__refused_with_the_remedy(void **state)
+TEST(kind__shareable_pool__refused_with_the_remedy)
 {
     struct cuda_pool_prop prop = {.type = CUDA_MEMORY_PINNED,
                                   .handle_types = CUDA_HANDLE_POSIX_FD,
@@ -185,7 +185,7 @@ static void *renew_pool(void *arg)
 }
 
 /* No driver promises it, so the library tries. */
-static void kind__pool_of_a_driver_that_exports_it__dmabuf(void **state)
+TEST(kind__pool_of_a_driver_that_exports_it__dmabuf)
 {
     struct bench bench = begin_with("HMREG_FAKE_CUDA_POOL_EXPORT");
     unsigned long long addr = 0;
@@ -264,7 +264,7 @@ static struct kind reserved_kind(const struct reserved *reserved)
     return kind;
 }
 
-static void kind__one_mapping__dmabuf(void **state)
+TEST(kind__one_mapping__dmabuf)
 {
     struct bench bench = begin();
     struct reserved reserved = reserved_begin();
@@ -278,7 +278,7 @@ static void kind__one_mapping__dmabuf(void **state)
 }
 
 /* Memory imported by a handle of cuMemExportToShareableHandle, as between processes. */
-static void kind__mapping_imported_by_a_handle__dmabuf(void **state)
+TEST(kind__mapping_imported_by_a_handle__dmabuf)
 {
     struct cuda_access access = {{CUDA_LOCATION_DEVICE, 0}, CUDA_ACCESS_READWRITE};
     struct bench bench = begin();
@@ -304,7 +304,7 @@ static void kind__mapping_imported_by_a_handle__dmabuf(void **state)
 }
 
 /* One descriptor if all pieces have the same properties. */
-static void kind__several_mappings__one_dmabuf(void **state)
+TEST(kind__several_mappings__one_dmabuf)
 {
     struct bench bench = begin();
     struct reserved reserved = reserved_begin();
@@ -328,7 +328,7 @@ static struct kind composite_kind(const struct reserved *reserved, const char *w
     return kind;
 }
 
-static void kind__several_mappings_exported_one_by_one__composite(void **state)
+TEST(kind__several_mappings_exported_one_by_one__composite)
 {
     struct bench bench = begin_with("HMREG_FAKE_CUDA_EXPORT_ONE");
     struct reserved reserved = reserved_begin();
@@ -341,7 +341,7 @@ static void kind__several_mappings_exported_one_by_one__composite(void **state)
     end_with("HMREG_FAKE_CUDA_EXPORT_ONE", &bench);
 }
 
-static void kind__mappings_of_two_devices__composite(void **state)
+TEST(kind__mappings_of_two_devices__composite)
 {
     struct cuda_context *second = NULL;
     struct bench bench;
@@ -362,7 +362,7 @@ static void kind__mappings_of_two_devices__composite(void **state)
     bench_end(&bench);
 }
 
-static void kind__mappings_of_two_makes__composite(void **state)
+TEST(kind__mappings_of_two_makes__composite)
 {
     struct bench bench = begin();
     struct reserved reserved = reserved_begin();
@@ -377,7 +377,7 @@ static void kind__mappings_of_two_makes__composite(void **state)
     bench_end(&bench);
 }
 
-static void kind__a_mapping_without_gpudirect_among_others__refused(void **state)
+TEST(kind__a_mapping_without_gpudirect_among_others__refused)
 {
     struct bench bench = begin();
     struct reserved reserved = reserved_begin();
@@ -394,7 +394,7 @@ static void kind__a_mapping_without_gpudirect_among_others__refused(void **state
     bench_end(&bench);
 }
 
-static void kind__mapping_without_gpudirect__refused_with_the_remedy(void **state)
+TEST(kind__mapping_without_gpudirect__refused_with_the_remedy)
 {
     struct bench bench = begin();
     struct reserved reserved = reserved_begin();
@@ -413,7 +413,7 @@ static void kind__mapping_without_gpudirect__refused_with_the_remedy(void **stat
     bench_end(&bench);
 }
 
-static void kind__mapping_without_gpudirect_that_the_driver_exports__dmabuf(void **state)
+TEST(kind__mapping_without_gpudirect_that_the_driver_exports__dmabuf)
 {
     struct bench bench = begin_with("HMREG_FAKE_CUDA_ANY_EXPORT");
     struct reserved reserved = reserved_begin();
@@ -430,7 +430,7 @@ static void kind__mapping_without_gpudirect_that_the_driver_exports__dmabuf(void
 
 /* A region stays valid while the reservation grows behind it; the larger range is another region.
  */
-static void kind__growing_mappings__each_length_its_region(void **state)
+TEST(kind__growing_mappings__each_length_its_region)
 {
     struct bench bench = begin_with("HMREG_FAKE_CUDA_EXPORT_ONE");
     struct reserved reserved = reserved_begin();
@@ -449,7 +449,7 @@ static void kind__growing_mappings__each_length_its_region(void **state)
     end_with("HMREG_FAKE_CUDA_EXPORT_ONE", &bench);
 }
 
-static void kind__mappings_with_a_hole__erange(void **state)
+TEST(kind__mappings_with_a_hole__erange)
 {
     struct hmreg_mem_info info = {.size = sizeof(info)};
     struct bench bench = begin();
@@ -497,7 +497,7 @@ static struct kind host_reserved(struct reserved *reserved, unsigned count, bool
     return kind;
 }
 
-static void kind__mapping_on_the_host__by_its_address(void **state)
+TEST(kind__mapping_on_the_host__by_its_address)
 {
     struct bench bench = begin_on_the_host();
     struct reserved reserved = reserved_begin();
@@ -509,7 +509,7 @@ static void kind__mapping_on_the_host__by_its_address(void **state)
     bench_end(&bench);
 }
 
-static void kind__mapping_on_the_host_for_devices_only__refused(void **state)
+TEST(kind__mapping_on_the_host_for_devices_only__refused)
 {
     struct bench bench = begin_on_the_host();
     struct reserved reserved = reserved_begin();
@@ -523,7 +523,7 @@ static void kind__mapping_on_the_host_for_devices_only__refused(void **state)
 }
 
 /* Whatever the order of the pieces, the range is the device's, and each piece has its own path. */
-static void kind__mappings_half_on_the_host__composite(void **state)
+TEST(kind__mappings_half_on_the_host__composite)
 {
     struct bench bench = begin_on_the_host();
 
@@ -572,7 +572,7 @@ static void *renew_host(void *arg)
     return host->addr;
 }
 
-static void kind__host_portable__by_its_address(void **state)
+TEST(kind__host_portable__by_its_address)
 {
     struct bench bench = begin();
     struct host host = {.flags = CUDA_HOSTALLOC_PORTABLE};
@@ -586,7 +586,7 @@ static void kind__host_portable__by_its_address(void **state)
 }
 
 /* By the CPU's address, with either iface in the claim. */
-static void kind__host_write_combined__by_its_host_address(void **state)
+TEST(kind__host_write_combined__by_its_host_address)
 {
     struct bench bench = begin();
     struct host host = {.flags = CUDA_HOSTALLOC_WRITECOMBINED};
@@ -611,7 +611,7 @@ static void *renew_registered(void *host)
     return host;
 }
 
-static void kind__host_registered__by_its_host_address(void **state)
+TEST(kind__host_registered__by_its_host_address)
 {
     struct bench bench = begin();
     char *memory =
@@ -642,7 +642,7 @@ static void *renew_managed(void *arg)
 
 /* The CPU follows it wherever it moves; only such fabrics register it (unit_paths has the others).
  */
-static void kind__managed__by_its_address_where_the_cpu_moves_the_bytes(void **state)
+TEST(kind__managed__by_its_address_where_the_cpu_moves_the_bytes)
 {
     struct bench bench = begin();
     unsigned long long addr = 0;
@@ -675,43 +675,24 @@ static void check_refused_device(const char *variable, const char *export_says, 
     end_with(variable, &bench);
 }
 
-static void kind__device_without_gpudirect__refused_with_the_reason(void **state)
+TEST(kind__device_without_gpudirect__refused_with_the_reason)
 {
     check_refused_device("HMREG_FAKE_CUDA_NO_DMABUF", "attribute 124 is 0", "open kernel modules");
 }
 
-static void kind__integrated_device__refused_with_the_remedy(void **state)
+TEST(kind__integrated_device__refused_with_the_remedy)
 {
     check_refused_device("HMREG_FAKE_CUDA_INTEGRATED", "shares the host's memory",
                          "cuMemHostAlloc");
 }
 
 /* The remedy works there. */
-static void kind__host_memory_of_an_integrated_device__by_its_address(void **state)
+TEST(kind__host_memory_of_an_integrated_device__by_its_address)
 {
     driver_need_fake();
     setenv("HMREG_FAKE_CUDA_INTEGRATED", "1", 1);
-    kind__host_portable__by_its_address(state);
+    kind__host_portable__by_its_address(NULL);
     unsetenv("HMREG_FAKE_CUDA_INTEGRATED");
 }
 
-TEST_MAIN(
-    TEST(kind__cumemalloc__dmabuf), TEST(kind__pitch__dmabuf),
-    TEST(kind__pool__refused_with_the_remedy), TEST(kind__shareable_pool__refused_with_the_remedy),
-    TEST(kind__pool_of_a_driver_that_exports_it__dmabuf), TEST(kind__one_mapping__dmabuf),
-    TEST(kind__mapping_imported_by_a_handle__dmabuf), TEST(kind__several_mappings__one_dmabuf),
-    TEST(kind__several_mappings_exported_one_by_one__composite),
-    TEST(kind__mappings_of_two_devices__composite), TEST(kind__mappings_of_two_makes__composite),
-    TEST(kind__a_mapping_without_gpudirect_among_others__refused),
-    TEST(kind__mapping_without_gpudirect__refused_with_the_remedy),
-    TEST(kind__mapping_without_gpudirect_that_the_driver_exports__dmabuf),
-    TEST(kind__growing_mappings__each_length_its_region), TEST(kind__mappings_with_a_hole__erange),
-    TEST(kind__mapping_on_the_host__by_its_address),
-    TEST(kind__mapping_on_the_host_for_devices_only__refused),
-    TEST(kind__mappings_half_on_the_host__composite), TEST(kind__host_portable__by_its_address),
-    TEST(kind__host_write_combined__by_its_host_address),
-    TEST(kind__host_registered__by_its_host_address),
-    TEST(kind__managed__by_its_address_where_the_cpu_moves_the_bytes),
-    TEST(kind__device_without_gpudirect__refused_with_the_reason),
-    TEST(kind__integrated_device__refused_with_the_remedy),
-    TEST(kind__host_memory_of_an_integrated_device__by_its_address))
+TEST_MAIN()

@@ -27,7 +27,7 @@ static void check_round_trip(const struct bench *bench, uint64_t addr, size_t le
     free(back);
 }
 
-static void copy__other_sorts__both_ways(void **state)
+TEST(copy__other_sorts__both_ways)
 {
     struct bench bench = bench_begin();
     unsigned long long pool = 0;
@@ -44,7 +44,7 @@ static void copy__other_sorts__both_ways(void **state)
     bench_end(&bench);
 }
 
-static void copy__over_pieces_of_virtual_memory__both_ways(void **state)
+TEST(copy__over_pieces_of_virtual_memory__both_ways)
 {
     struct bench bench = bench_begin();
     struct cuda_memory_prop prop = prop_on(0);
@@ -60,7 +60,7 @@ static void copy__over_pieces_of_virtual_memory__both_ways(void **state)
 }
 
 /* The driver returns before a device copy is complete; hmreg_copy() returns after. */
-static void copy__on_one_device__is_there_at_once(void **state)
+TEST(copy__on_one_device__is_there_at_once)
 {
     unsigned long long from, to;
     struct bench bench;
@@ -82,7 +82,7 @@ static void copy__on_one_device__is_there_at_once(void **state)
     bench_end(&bench);
 }
 
-static void copy__neither_side_of_cuda__eio(void **state)
+TEST(copy__neither_side_of_cuda__eio)
 {
     struct bench bench = bench_begin();
     char a[8] = "before", b[8] = "after";
@@ -94,7 +94,7 @@ static void copy__neither_side_of_cuda__eio(void **state)
 
 /* ---- allocations ------------------------------------------------------------------------ */
 
-static void free__inside_an_allocation__eio(void **state)
+TEST(free__inside_an_allocation__eio)
 {
     struct bench bench = bench_begin();
     unsigned long long addr = cu_alloc(MIB);
@@ -105,6 +105,4 @@ static void free__inside_an_allocation__eio(void **state)
     bench_end(&bench);
 }
 
-TEST_MAIN(TEST(copy__other_sorts__both_ways), TEST(copy__over_pieces_of_virtual_memory__both_ways),
-          TEST(copy__on_one_device__is_there_at_once), TEST(copy__neither_side_of_cuda__eio),
-          TEST(free__inside_an_allocation__eio))
+TEST_MAIN()

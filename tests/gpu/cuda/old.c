@@ -5,7 +5,7 @@
  */
 #include "tests/gpu/cuda/driver.h"
 
-static void runtime__of_11_6__says_what_it_lacks(void **state)
+TEST(runtime__of_11_6__says_what_it_lacks)
 {
     struct bench bench = bench_begin();
     struct hmem_runtime runtime;
@@ -22,7 +22,7 @@ static void runtime__of_11_6__says_what_it_lacks(void **state)
     bench_end(&bench);
 }
 
-static void export__of_11_6__eopnotsupp(void **state)
+TEST(export__of_11_6__eopnotsupp)
 {
     struct bench bench = bench_begin();
     unsigned long long addr = cu_alloc(1000);
@@ -41,7 +41,7 @@ static void export__of_11_6__eopnotsupp(void **state)
 }
 
 /* The attribute of plain memory is older than the contexts' flag. */
-static void sync_memops__of_11_6__of_plain_memory_only(void **state)
+TEST(sync_memops__of_11_6__of_plain_memory_only)
 {
     struct bench bench = bench_begin();
     struct cuda_memory_prop prop = prop_on(0);
@@ -57,7 +57,7 @@ static void sync_memops__of_11_6__of_plain_memory_only(void **state)
 }
 
 /* This driver has no ids of physical memory, so its replacement cannot be detected. */
-static void identity__virtual_memory_of_11_6__zero(void **state)
+TEST(identity__virtual_memory_of_11_6__zero)
 {
     struct bench bench = bench_begin();
     struct cuda_memory_prop prop = prop_on(0);
@@ -78,6 +78,4 @@ static void identity__virtual_memory_of_11_6__zero(void **state)
     bench_end(&bench);
 }
 
-TEST_MAIN(TEST(sync_memops__of_11_6__of_plain_memory_only),
-          TEST(runtime__of_11_6__says_what_it_lacks), TEST(export__of_11_6__eopnotsupp),
-          TEST(identity__virtual_memory_of_11_6__zero))
+TEST_MAIN()

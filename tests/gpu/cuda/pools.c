@@ -79,7 +79,7 @@ static void write_by_peer(const struct fixture *fixture, uint64_t memory, unsign
 
 /* ---- pools ------------------------------------------------------------------------------- */
 
-static void get__trimmed_by_the_driver__the_new_memory(void **state)
+TEST(get__trimmed_by_the_driver__the_new_memory)
 {
     struct fixture fixture = begin();
     unsigned long long first = 0, again = 0;
@@ -145,7 +145,7 @@ static void destroy(const struct graph *graph)
     CU(cu.graph_destroy(graph->graph));
 }
 
-static void get__freed_by_a_graphs_node__the_new_memory(void **state)
+TEST(get__freed_by_a_graphs_node__the_new_memory)
 {
     struct fixture fixture = begin();
     unsigned long long addr = 0, pool = 0;
@@ -179,7 +179,7 @@ static void check_hit_asks(const struct fixture *fixture, uint64_t addr)
     assert_true(cu.fake->calls("cuPointerGetAttribute") > before);
 }
 
-static void get__variable_of_an_unloaded_module__the_new_memory(void **state)
+TEST(get__variable_of_an_unloaded_module__the_new_memory)
 {
     struct fixture fixture = begin();
 
@@ -203,7 +203,7 @@ static void get__variable_of_an_unloaded_module__the_new_memory(void **state)
     end(&fixture);
 }
 
-static void get__unmapped_graphics__the_new_memory(void **state)
+TEST(get__unmapped_graphics__the_new_memory)
 {
     struct fixture fixture = begin();
     struct cuda_graphics *graphics = cu.graphics(BYTES);
@@ -229,7 +229,4 @@ static void get__unmapped_graphics__the_new_memory(void **state)
     end(&fixture);
 }
 
-TEST_MAIN(TEST(get__trimmed_by_the_driver__the_new_memory),
-          TEST(get__freed_by_a_graphs_node__the_new_memory),
-          TEST(get__variable_of_an_unloaded_module__the_new_memory),
-          TEST(get__unmapped_graphics__the_new_memory))
+TEST_MAIN()

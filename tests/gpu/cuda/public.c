@@ -88,7 +88,7 @@ static void exchange_tail(enum hmreg_path path)
     bench_end(&bench);
 }
 
-static void get__piece_exchanged_at_the_tail__fresh(void **state)
+TEST(get__piece_exchanged_at_the_tail__fresh)
 {
     driver_need_fake();
     exchange_tail(HMREG_PATH_PEERMEM);
@@ -96,7 +96,7 @@ static void get__piece_exchanged_at_the_tail__fresh(void **state)
 }
 
 /* A driver without ids of physical memory: memory that cannot be validated is not cached. */
-static void get__memory_without_identity__registered_each_time(void **state)
+TEST(get__memory_without_identity__registered_each_time)
 {
     struct hmreg_stats stats = {.size = sizeof(stats)};
     struct cuda_memory_prop prop = prop_on(0);
@@ -156,7 +156,7 @@ static void *get_there(void *arg)
 }
 
 /* A thread that never used CUDA registers its memory, and has no context afterwards either. */
-static void get__thread_without_context__has_none_after(void **state)
+TEST(get__thread_without_context__has_none_after)
 {
     struct getter getter = {0};
     struct bench bench;
@@ -180,6 +180,4 @@ static void get__thread_without_context__has_none_after(void **state)
     bench_end(&bench);
 }
 
-TEST_MAIN(TEST(get__piece_exchanged_at_the_tail__fresh),
-          TEST(get__memory_without_identity__registered_each_time),
-          TEST(get__thread_without_context__has_none_after))
+TEST_MAIN()

@@ -11,7 +11,7 @@
 #define MIB 1048576ul
 
 /* A device that appeared after the library was opened is not one of its devices. */
-static void resolve__uncounted_device__eio(void **state)
+TEST(resolve__uncounted_device__eio)
 {
     struct cuda_context *second = NULL;
     struct hmem_range range;
@@ -32,7 +32,7 @@ static void resolve__uncounted_device__eio(void **state)
     bench_end(&bench);
 }
 
-static void resolve__memory_of_a_created_context__known(void **state)
+TEST(resolve__memory_of_a_created_context__known)
 {
     struct bench bench = bench_begin();
     struct cuda_context *created = NULL;
@@ -52,7 +52,7 @@ static void resolve__memory_of_a_created_context__known(void **state)
 /* ---- host memory ------------------------------------------------------------------------ */
 
 /* Write-combined memory has two addresses for the same bytes; both resolve to the CPU's address. */
-static void resolve__device_address_of_host_memory__canonical(void **state)
+TEST(resolve__device_address_of_host_memory__canonical)
 {
     struct bench bench = bench_begin();
     unsigned long long device = 0;
@@ -74,7 +74,7 @@ static void resolve__device_address_of_host_memory__canonical(void **state)
     bench_end(&bench);
 }
 
-static void resolve__registered_memory__pinned_until_unregistered(void **state)
+TEST(resolve__registered_memory__pinned_until_unregistered)
 {
     struct bench bench = bench_begin();
     char *host = mmap(NULL, 2 * MIB, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -122,7 +122,7 @@ static void *resolve_there(void *arg)
 
 /* Pool memory belongs to no context. A thread without one retains the primary context to query the
  * bounds; if that is inactive too, both ends are compared instead. */
-static void resolve__pool_memory__on_a_thread_without_context(void **state)
+TEST(resolve__pool_memory__on_a_thread_without_context)
 {
     struct bench bench = bench_begin();
     struct other_thread there = {.bench = &bench, .len = MIB};
@@ -146,7 +146,7 @@ static void resolve__pool_memory__on_a_thread_without_context(void **state)
     bench_end(&bench);
 }
 
-static void resolve__pool_memory__no_context_anywhere(void **state)
+TEST(resolve__pool_memory__no_context_anywhere)
 {
     struct other_thread there = {.len = MIB};
     struct cuda_context *created = NULL;
@@ -171,8 +171,4 @@ static void resolve__pool_memory__no_context_anywhere(void **state)
     hmem_cuda_ops.close(bench.hmem);
 }
 
-TEST_MAIN(TEST(resolve__uncounted_device__eio), TEST(resolve__memory_of_a_created_context__known),
-          TEST(resolve__device_address_of_host_memory__canonical),
-          TEST(resolve__registered_memory__pinned_until_unregistered),
-          TEST(resolve__pool_memory__on_a_thread_without_context),
-          TEST(resolve__pool_memory__no_context_anywhere))
+TEST_MAIN()

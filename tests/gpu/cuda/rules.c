@@ -19,7 +19,7 @@ static struct cuda_pool_prop pool_prop(unsigned handle_types)
                                    .location = {CUDA_LOCATION_DEVICE, 0}};
 }
 
-static void pool__handle_types__of_its_memory(void **state)
+TEST(pool__handle_types__of_its_memory)
 {
     for (unsigned types = 0; types <= CUDA_HANDLE_POSIX_FD; types++) {
         struct cuda_pool_prop prop = pool_prop(types);
@@ -46,7 +46,7 @@ static void pool__handle_types__of_its_memory(void **state)
     }
 }
 
-static void pool__destroyed_first__its_memory_stays(void **state)
+TEST(pool__destroyed_first__its_memory_stays)
 {
     struct cuda_pool_prop prop = pool_prop(0);
     struct bench bench = bench_begin();
@@ -69,7 +69,7 @@ static void pool__destroyed_first__its_memory_stays(void **state)
 
 /* ---- allocations ------------------------------------------------------------------------ */
 
-static void pitch__rows__one_allocation(void **state)
+TEST(pitch__rows__one_allocation)
 {
     struct bench bench = bench_begin();
     unsigned long long addr = 0, base = 0;
@@ -85,7 +85,7 @@ static void pitch__rows__one_allocation(void **state)
     bench_end(&bench);
 }
 
-static void ipc__handles__of_cumemalloc_and_for_others_only(void **state)
+TEST(ipc__handles__of_cumemalloc_and_for_others_only)
 {
     struct bench bench = bench_begin();
     unsigned long long plain = cu_alloc(BYTES), pool = 0, addr = 0;
@@ -112,7 +112,7 @@ static unsigned long long access_of(unsigned long long addr, unsigned type)
     return cu.access(&flags, &location, addr) ? 0 : flags;
 }
 
-static void access__host_memory__of_the_cpu_when_given(void **state)
+TEST(access__host_memory__of_the_cpu_when_given)
 {
     struct cuda_access access = {{CUDA_LOCATION_HOST_NUMA, 0}, CUDA_ACCESS_READWRITE};
     struct cuda_memory_prop prop = prop_on(0);
@@ -136,7 +136,7 @@ static void access__host_memory__of_the_cpu_when_given(void **state)
     bench_end(&bench);
 }
 
-static void access__device_memory__not_of_the_cpu(void **state)
+TEST(access__device_memory__not_of_the_cpu)
 {
     struct cuda_access access = {{CUDA_LOCATION_HOST_NUMA, 0}, CUDA_ACCESS_READWRITE};
     struct cuda_memory_prop prop = prop_on(0);
@@ -164,7 +164,7 @@ static void ask_for_a_pointer(void *arg)
         *addr = 0;
 }
 
-static void host_function__any_call__not_permitted(void **state)
+TEST(host_function__any_call__not_permitted)
 {
     unsigned long long addr, asked;
     struct bench bench;
@@ -180,7 +180,7 @@ static void host_function__any_call__not_permitted(void **state)
     bench_end(&bench);
 }
 
-static void primary_context__reset__loses_its_memory(void **state)
+TEST(primary_context__reset__loses_its_memory)
 {
     struct bench bench = bench_begin();
     unsigned long long addr = cu_alloc_large();
@@ -192,7 +192,7 @@ static void primary_context__reset__loses_its_memory(void **state)
 }
 
 /* Such a call returns a descriptor or an error. */
-static void export__pcie_mapping__answered(void **state)
+TEST(export__pcie_mapping__answered)
 {
     struct bench bench = bench_begin();
     unsigned long long addr = cu_alloc_large();
@@ -210,7 +210,7 @@ static void export__pcie_mapping__answered(void **state)
     bench_end(&bench);
 }
 
-static void device__by_its_pci_address__found(void **state)
+TEST(device__by_its_pci_address__found)
 {
     struct bench bench = bench_begin();
     int device = -1;
@@ -228,9 +228,4 @@ static void device__by_its_pci_address__found(void **state)
     bench_end(&bench);
 }
 
-TEST_MAIN(TEST(device__by_its_pci_address__found), TEST(pool__handle_types__of_its_memory),
-          TEST(pool__destroyed_first__its_memory_stays), TEST(pitch__rows__one_allocation),
-          TEST(ipc__handles__of_cumemalloc_and_for_others_only),
-          TEST(access__host_memory__of_the_cpu_when_given),
-          TEST(access__device_memory__not_of_the_cpu), TEST(host_function__any_call__not_permitted),
-          TEST(primary_context__reset__loses_its_memory), TEST(export__pcie_mapping__answered))
+TEST_MAIN()

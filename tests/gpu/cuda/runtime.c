@@ -7,7 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static void device__each__as_the_driver_says(void **state)
+TEST(device__each__as_the_driver_says)
 {
     struct bench bench = bench_begin();
     int count = 0;
@@ -33,14 +33,14 @@ static void device__each__as_the_driver_says(void **state)
     bench_end(&bench);
 }
 
-static void close__null__accepted(void **state)
+TEST(close__null__accepted)
 {
     driver_load();
     hmem_cuda_ops.close(NULL);
 }
 
 /* Attributes of a device that cannot be read are left out; the device is listed. */
-static void device__parts_that_cannot_be_read__left_zero(void **state)
+TEST(device__parts_that_cannot_be_read__left_zero)
 {
     struct hmem_device device;
     struct hmem *hmem;
@@ -63,7 +63,7 @@ static void device__parts_that_cannot_be_read__left_zero(void **state)
 
 /* ---- drivers that do not start ---------------------------------------------------------- */
 
-static void open__cuinit_fails__code_name_and_remedy(void **state)
+TEST(open__cuinit_fails__code_name_and_remedy)
 {
     static const struct {
         unsigned result;
@@ -92,7 +92,7 @@ static void open__cuinit_fails__code_name_and_remedy(void **state)
 }
 
 /* A result without a name, from a driver newer than its own list. */
-static void open__result_without_a_name__its_number(void **state)
+TEST(open__result_without_a_name__its_number)
 {
     struct hmem *hmem;
 
@@ -103,7 +103,7 @@ static void open__result_without_a_name__its_number(void **state)
     cu.fake->reset();
 }
 
-static void open__devices_cannot_be_counted__code_and_sentence(void **state)
+TEST(open__devices_cannot_be_counted__code_and_sentence)
 {
     struct hmem *hmem;
 
@@ -116,7 +116,7 @@ static void open__devices_cannot_be_counted__code_and_sentence(void **state)
 }
 
 /* CUDA does not survive fork(): a child that opens it gets an error and does not crash. */
-static void open__in_a_child__enodev(void **state)
+TEST(open__in_a_child__enodev)
 {
     struct bench bench = bench_begin();
     struct hmem *hmem;
@@ -132,8 +132,4 @@ static void open__in_a_child__enodev(void **state)
     bench_end(&bench);
 }
 
-TEST_MAIN(TEST(device__each__as_the_driver_says), TEST(close__null__accepted),
-          TEST(device__parts_that_cannot_be_read__left_zero),
-          TEST(open__cuinit_fails__code_name_and_remedy),
-          TEST(open__result_without_a_name__its_number),
-          TEST(open__devices_cannot_be_counted__code_and_sentence), TEST(open__in_a_child__enodev))
+TEST_MAIN()

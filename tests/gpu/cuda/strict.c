@@ -15,7 +15,7 @@
 #define MIB 1048576ul
 
 /* Runs in a process that never called cuInit, so it is the first. */
-static void any_call__before_init__not_initialized(void **state)
+TEST(any_call__before_init__not_initialized)
 {
     unsigned long long addr;
     int count = 0;
@@ -30,7 +30,7 @@ static void any_call__before_init__not_initialized(void **state)
 
 /* ---- pointer attributes ----------------------------------------------------------------- */
 
-static void attribute__unknown_pointer__single_refuses_batch_zeroes(void **state)
+TEST(attribute__unknown_pointer__single_refuses_batch_zeroes)
 {
     struct bench bench = bench_begin();
     unsigned attributes[] = {CUDA_PTR_MEMORY_TYPE, CUDA_PTR_BUFFER_ID, CUDA_PTR_IS_MANAGED,
@@ -51,7 +51,7 @@ static void attribute__unknown_pointer__single_refuses_batch_zeroes(void **state
     bench_end(&bench);
 }
 
-static void attribute__block_id_and_mapping__not_in_a_batch(void **state)
+TEST(attribute__block_id_and_mapping__not_in_a_batch)
 {
     static const unsigned singles[] = {CUDA_PTR_MAPPING_SIZE, CUDA_PTR_MAPPING_BASE,
                                        CUDA_PTR_MEMORY_BLOCK_ID};
@@ -88,7 +88,7 @@ static void *ask_without_context(void *arg)
     return NULL;
 }
 
-static void thread_without_context__attributes_yes_address_range_no(void **state)
+TEST(thread_without_context__attributes_yes_address_range_no)
 {
     struct bench bench = bench_begin();
     struct asker asker = {.addr = cu_alloc(MIB)};
@@ -104,7 +104,7 @@ static void thread_without_context__attributes_yes_address_range_no(void **state
 }
 
 /* Of virtual memory the range attributes describe the reservation, the address range a piece. */
-static void range_attributes__virtual_memory__reservation_and_piece(void **state)
+TEST(range_attributes__virtual_memory__reservation_and_piece)
 {
     struct bench bench = bench_begin();
     struct cuda_memory_prop prop = prop_on(0);
@@ -134,7 +134,7 @@ static void range_attributes__virtual_memory__reservation_and_piece(void **state
     bench_end(&bench);
 }
 
-static void attribute__pool_memory__no_context_but_a_pool(void **state)
+TEST(attribute__pool_memory__no_context_but_a_pool)
 {
     struct bench bench = bench_begin();
     struct cuda_context *context = (struct cuda_context *)7;
@@ -154,7 +154,7 @@ static void attribute__pool_memory__no_context_but_a_pool(void **state)
     bench_end(&bench);
 }
 
-static void mapped_attribute__hole__known_but_not_mapped(void **state)
+TEST(mapped_attribute__hole__known_but_not_mapped)
 {
     struct bench bench = bench_begin();
     size_t granule = cu_granule(), size = 0;
@@ -172,7 +172,7 @@ static void mapped_attribute__hole__known_but_not_mapped(void **state)
 
 /* ---- contexts --------------------------------------------------------------------------- */
 
-static void alloc__without_context__invalid_context(void **state)
+TEST(alloc__without_context__invalid_context)
 {
     struct bench bench = bench_begin();
     struct cuda_context *popped = NULL;
@@ -187,7 +187,7 @@ static void alloc__without_context__invalid_context(void **state)
 }
 
 /* Destroying a context frees its memory, in each way to destroy it. */
-static void context__destroyed__its_memory_is_gone(void **state)
+TEST(context__destroyed__its_memory_is_gone)
 {
     struct bench bench = bench_begin();
     struct cuda_context *created = NULL;
@@ -201,7 +201,7 @@ static void context__destroyed__its_memory_is_gone(void **state)
     bench_end(&bench);
 }
 
-static void primary_context__retained_twice__ends_with_the_second_release(void **state)
+TEST(primary_context__retained_twice__ends_with_the_second_release)
 {
     struct cuda_context *first = NULL, *second = NULL;
     struct bench bench;
@@ -223,7 +223,7 @@ static void primary_context__retained_twice__ends_with_the_second_release(void *
     bench_end(&bench);
 }
 
-static void any_call__in_a_child__not_initialized(void **state)
+TEST(any_call__in_a_child__not_initialized)
 {
     struct bench bench = bench_begin();
     int status = 0, count = 0;
@@ -248,7 +248,7 @@ static unsigned handle_for(uint64_t addr, size_t size, unsigned type, uint64_t f
     return result;
 }
 
-static void export__not_whole_pages__invalid_value(void **state)
+TEST(export__not_whole_pages__invalid_value)
 {
     struct bench bench = bench_begin();
     unsigned long long addr = cu_alloc(MIB);
@@ -265,7 +265,7 @@ static void export__not_whole_pages__invalid_value(void **state)
     bench_end(&bench);
 }
 
-static void export__managed_pool_and_host_memory__refused(void **state)
+TEST(export__managed_pool_and_host_memory__refused)
 {
     struct bench bench = bench_begin();
     unsigned long long managed = 0, pool = 0;
@@ -282,7 +282,7 @@ static void export__managed_pool_and_host_memory__refused(void **state)
     bench_end(&bench);
 }
 
-static void export__over_a_hole__refused(void **state)
+TEST(export__over_a_hole__refused)
 {
     struct bench bench = bench_begin();
     struct cuda_memory_prop prop = prop_on(0);
@@ -299,7 +299,7 @@ static void export__over_a_hole__refused(void **state)
 
 /* ---- virtual memory --------------------------------------------------------------------- */
 
-static void virtual_memory__rules(void **state)
+TEST(virtual_memory__rules)
 {
     struct bench bench = bench_begin();
     struct cuda_memory_prop prop = prop_on(0), found;
@@ -324,7 +324,7 @@ static void virtual_memory__rules(void **state)
     bench_end(&bench);
 }
 
-static void virtual_memory__no_access_set__not_copied(void **state)
+TEST(virtual_memory__no_access_set__not_copied)
 {
     struct bench bench = bench_begin();
     struct cuda_memory_prop prop = prop_on(0);
@@ -343,7 +343,7 @@ static void virtual_memory__no_access_set__not_copied(void **state)
 
 /* ---- host memory ------------------------------------------------------------------------ */
 
-static void registered_memory__host_pointer_from_either_address(void **state)
+TEST(registered_memory__host_pointer_from_either_address)
 {
     struct bench bench = bench_begin();
     char *host = mmap(NULL, MIB, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -367,7 +367,7 @@ static void registered_memory__host_pointer_from_either_address(void **state)
 
 /* As for a GPU's BAR, the kernel cannot pin the pages: neither by the device's address nor through
  * a mapping of the descriptor. */
-static void device_memory__kernel_reads__efault(void **state)
+TEST(device_memory__kernel_reads__efault)
 {
     struct bench bench;
     unsigned long long addr;
@@ -393,7 +393,7 @@ static void device_memory__kernel_reads__efault(void **state)
     bench_end(&bench);
 }
 
-static void error_name__known_and_unknown(void **state)
+TEST(error_name__known_and_unknown)
 {
     struct bench bench = bench_begin();
     const char *name = "before";
@@ -409,7 +409,7 @@ static void error_name__known_and_unknown(void **state)
 
 /* ---- streams ----------------------------------------------------------------------------- */
 
-static void stream__copies__there_after_waiting(void **state)
+TEST(stream__copies__there_after_waiting)
 {
     struct bench bench = bench_begin();
     unsigned long long one = cu_alloc(MIB), other = cu_alloc(MIB);
@@ -446,7 +446,7 @@ static void stream__copies__there_after_waiting(void **state)
     bench_end(&bench);
 }
 
-static void stream__wrong_arguments__refused(void **state)
+TEST(stream__wrong_arguments__refused)
 {
     struct bench bench = bench_begin();
     struct cuda_stream *stream = NULL;
@@ -465,7 +465,7 @@ static void stream__wrong_arguments__refused(void **state)
     bench_end(&bench);
 }
 
-static void sync_memops__set__reported(void **state)
+TEST(sync_memops__set__reported)
 {
     struct bench bench = bench_begin();
     unsigned long long addr = cu_alloc(MIB);
@@ -482,7 +482,7 @@ static void sync_memops__set__reported(void **state)
     bench_end(&bench);
 }
 
-static void memory_info__after_an_allocation__less_available(void **state)
+TEST(memory_info__after_an_allocation__less_available)
 {
     struct bench bench = bench_begin();
     size_t before = 0, after = 0, total = 0, same = 0;
@@ -500,20 +500,4 @@ static void memory_info__after_an_allocation__less_available(void **state)
     bench_end(&bench);
 }
 
-TEST_MAIN(TEST(any_call__before_init__not_initialized),
-          TEST(attribute__unknown_pointer__single_refuses_batch_zeroes),
-          TEST(attribute__block_id_and_mapping__not_in_a_batch),
-          TEST(thread_without_context__attributes_yes_address_range_no),
-          TEST(range_attributes__virtual_memory__reservation_and_piece),
-          TEST(attribute__pool_memory__no_context_but_a_pool),
-          TEST(mapped_attribute__hole__known_but_not_mapped),
-          TEST(alloc__without_context__invalid_context),
-          TEST(context__destroyed__its_memory_is_gone),
-          TEST(primary_context__retained_twice__ends_with_the_second_release),
-          TEST(any_call__in_a_child__not_initialized), TEST(export__not_whole_pages__invalid_value),
-          TEST(export__managed_pool_and_host_memory__refused), TEST(export__over_a_hole__refused),
-          TEST(virtual_memory__rules), TEST(virtual_memory__no_access_set__not_copied),
-          TEST(registered_memory__host_pointer_from_either_address),
-          TEST(device_memory__kernel_reads__efault), TEST(error_name__known_and_unknown),
-          TEST(stream__copies__there_after_waiting), TEST(stream__wrong_arguments__refused),
-          TEST(sync_memops__set__reported), TEST(memory_info__after_an_allocation__less_available))
+TEST_MAIN()

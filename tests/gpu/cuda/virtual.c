@@ -42,7 +42,7 @@ static void unmap(const struct reserved *reserved, unsigned first, unsigned coun
     CU(cu.unmap(reserved->addr + first * reserved->granule, count * reserved->granule));
 }
 
-static void resolve__one_piece__says_all(void **state)
+TEST(resolve__one_piece__says_all)
 {
     struct reserved reserved = reserved_begin();
     struct hmem_range range;
@@ -61,7 +61,7 @@ static void resolve__one_piece__says_all(void **state)
 }
 
 /* The reservation is longer than its mapped part, and a piece shorter than the range. */
-static void resolve__several_pieces__counts_those_under_the_range(void **state)
+TEST(resolve__several_pieces__counts_those_under_the_range)
 {
     struct reserved reserved = reserved_begin();
     struct hmem_range range;
@@ -100,7 +100,7 @@ static void expect_leaves(const struct reserved *reserved, uint64_t addr, size_t
     assert_int_equal(identity, 0x5a);
 }
 
-static void resolve__over_a_hole__erange(void **state)
+TEST(resolve__over_a_hole__erange)
 {
     struct reserved reserved = reserved_begin();
 
@@ -114,7 +114,7 @@ static void resolve__over_a_hole__erange(void **state)
     reserved_end(&reserved);
 }
 
-static void resolve__beyond_the_reservation__erange(void **state)
+TEST(resolve__beyond_the_reservation__erange)
 {
     struct reserved reserved = reserved_begin();
 
@@ -126,7 +126,7 @@ static void resolve__beyond_the_reservation__erange(void **state)
 }
 
 /* Two reservations side by side are two allocations, even where both are mapped. */
-static void resolve__over_two_reservations__erange(void **state)
+TEST(resolve__over_two_reservations__erange)
 {
     struct reserved reserved;
     unsigned long long next;
@@ -145,7 +145,7 @@ static void resolve__over_two_reservations__erange(void **state)
 }
 
 /* Reserved addresses without memory are CUDA's, but not memory: never the system's. */
-static void resolve__nothing_mapped__efault(void **state)
+TEST(resolve__nothing_mapped__efault)
 {
     struct reserved reserved = reserved_begin();
     struct hmem_range range;
@@ -162,7 +162,7 @@ static void resolve__nothing_mapped__efault(void **state)
     reserved_end(&reserved);
 }
 
-static void resolve__given_back_reservation__not_mine(void **state)
+TEST(resolve__given_back_reservation__not_mine)
 {
     struct reserved reserved = reserved_begin();
     unsigned long long gone = cu_reserve(reserved.granule);
@@ -176,7 +176,7 @@ static void resolve__given_back_reservation__not_mine(void **state)
 /* ---- identity --------------------------------------------------------------------------- */
 
 /* Replacing any piece changes the identity of a range over it. */
-static void identity__any_piece_exchanged__differs(void **state)
+TEST(identity__any_piece_exchanged__differs)
 {
     struct reserved reserved = reserved_begin();
     uint64_t seen[5] = {0};
@@ -196,7 +196,7 @@ static void identity__any_piece_exchanged__differs(void **state)
     reserved_end(&reserved);
 }
 
-static void identity__other_pieces_exchanged__stays(void **state)
+TEST(identity__other_pieces_exchanged__stays)
 {
     struct reserved reserved = reserved_begin();
     uint64_t before;
@@ -213,7 +213,7 @@ static void identity__other_pieces_exchanged__stays(void **state)
 }
 
 /* The same two allocations in the other order are other bytes. */
-static void identity__pieces_swapped__differs(void **state)
+TEST(identity__pieces_swapped__differs)
 {
     struct reserved reserved = reserved_begin();
     unsigned long long a = 0, b = 0;
@@ -235,7 +235,7 @@ static void identity__pieces_swapped__differs(void **state)
     reserved_end(&reserved);
 }
 
-static void identity__is_what_resolve_says(void **state)
+TEST(identity__is_what_resolve_says)
 {
     struct reserved reserved = reserved_begin();
     struct hmem_range range;
@@ -254,7 +254,7 @@ static void identity__is_what_resolve_says(void **state)
 
 /* ---- properties ------------------------------------------------------------------------- */
 
-static void resolve__pieces_of_two_devices__not_exportable(void **state)
+TEST(resolve__pieces_of_two_devices__not_exportable)
 {
     struct hmem_range range;
     struct reserved reserved;
@@ -273,7 +273,7 @@ static void resolve__pieces_of_two_devices__not_exportable(void **state)
     reserved_end(&reserved);
 }
 
-static void resolve__on_the_host__pinned(void **state)
+TEST(resolve__on_the_host__pinned)
 {
     struct hmem_range range;
     struct reserved reserved;
@@ -325,7 +325,7 @@ static void ask_on_a_thread(struct asked *asked)
 /* Without the MAPPING attributes the library queries the pieces in a context: the thread's own, or
  * the primary one if it is active. Without block ids the replacement of memory cannot be detected.
  */
-static void resolve__older_driver__walks_without_identity(void **state)
+TEST(resolve__older_driver__walks_without_identity)
 {
     struct asked asked = {0};
     uint64_t identity = 0x5a;
@@ -352,7 +352,7 @@ static void resolve__older_driver__walks_without_identity(void **state)
 }
 
 /* The physical memory stays, and less of it is mapped. */
-static void identity__piece_mapped_shorter__differs(void **state)
+TEST(identity__piece_mapped_shorter__differs)
 {
     struct reserved reserved;
     unsigned long long handle = 0;
@@ -391,7 +391,7 @@ static unsigned long questions(void)
 }
 
 /* A hit asks about each piece's length and memory, and nothing more than that. */
-static void identity__of_many_pieces__two_questions_each(void **state)
+TEST(identity__of_many_pieces__two_questions_each)
 {
     struct cuda_memory_prop prop = prop_on(0);
     unsigned long long addr;
@@ -417,7 +417,7 @@ static void identity__of_many_pieces__two_questions_each(void **state)
 }
 
 /* A single piece without an id is enough: the range has no identity. */
-static void identity__one_piece_without_block_id__zero(void **state)
+TEST(identity__one_piece_without_block_id__zero)
 {
     struct reserved reserved;
     uint64_t identity = 7;
@@ -436,7 +436,7 @@ static void identity__one_piece_without_block_id__zero(void **state)
 }
 
 /* Without an active context, a query creates none. */
-static void resolve__older_driver_no_context__eio(void **state)
+TEST(resolve__older_driver_no_context__eio)
 {
     struct reserved reserved = {0};
     struct asked asked = {.reserved = &reserved};
@@ -461,14 +461,4 @@ static void resolve__older_driver_no_context__eio(void **state)
     hmem_cuda_ops.close(reserved.bench.hmem);
 }
 
-TEST_MAIN(
-    TEST(resolve__one_piece__says_all), TEST(resolve__several_pieces__counts_those_under_the_range),
-    TEST(resolve__over_a_hole__erange), TEST(resolve__beyond_the_reservation__erange),
-    TEST(resolve__over_two_reservations__erange), TEST(resolve__nothing_mapped__efault),
-    TEST(resolve__given_back_reservation__not_mine), TEST(identity__any_piece_exchanged__differs),
-    TEST(identity__other_pieces_exchanged__stays), TEST(identity__pieces_swapped__differs),
-    TEST(identity__is_what_resolve_says), TEST(resolve__pieces_of_two_devices__not_exportable),
-    TEST(resolve__on_the_host__pinned), TEST(resolve__older_driver__walks_without_identity),
-    TEST(identity__piece_mapped_shorter__differs),
-    TEST(identity__of_many_pieces__two_questions_each),
-    TEST(identity__one_piece_without_block_id__zero), TEST(resolve__older_driver_no_context__eio))
+TEST_MAIN()

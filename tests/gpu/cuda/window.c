@@ -145,7 +145,7 @@ static void expect_pages(struct fixture *fixture, uint64_t addr, size_t len, siz
     close(dmabuf.fd);
 }
 
-static void export__part_of_an_allocation__its_pages(void **state)
+TEST(export__part_of_an_allocation__its_pages)
 {
     struct fixture fixture = begin();
     unsigned long long addr = cu_alloc(MIB);
@@ -159,7 +159,7 @@ static void export__part_of_an_allocation__its_pages(void **state)
     end(&fixture);
 }
 
-static void export__part_of_several_mappings__its_pages(void **state)
+TEST(export__part_of_several_mappings__its_pages)
 {
     struct fixture fixture = begin();
     struct cuda_memory_prop prop = prop_on(0);
@@ -176,7 +176,7 @@ static void export__part_of_several_mappings__its_pages(void **state)
 }
 
 /* Then the whole allocation is asked for. */
-static void export__part_is_refused__the_whole(void **state)
+TEST(export__part_is_refused__the_whole)
 {
     struct fixture fixture = begin();
     unsigned long long addr = cu_alloc(MIB);
@@ -193,7 +193,7 @@ static void export__part_is_refused__the_whole(void **state)
 /* ---- what it takes ---------------------------------------------------------------------- */
 
 /* Blocks of a buffer that is larger than the window. */
-static void reg__blocks_of_a_buffer_beyond_the_window__each_fits(void **state)
+TEST(reg__blocks_of_a_buffer_beyond_the_window__each_fits)
 {
     struct fixture fixture = begin();
     unsigned long long addr = cu_alloc(16 * MIB);
@@ -224,7 +224,7 @@ static void expect_no_room(void)
         assert_null(strstr(why.reasons[i].text, "MEMLOCK"));
 }
 
-static void reg__window_is_full__refused_by_its_name(void **state)
+TEST(reg__window_is_full__refused_by_its_name)
 {
     struct fixture fixture = begin();
     unsigned long long addr = cu_alloc(MIB);
@@ -238,7 +238,7 @@ static void reg__window_is_full__refused_by_its_name(void **state)
     end(&fixture);
 }
 
-static void reg__window_is_full__peer_memory_is_tried(void **state)
+TEST(reg__window_is_full__peer_memory_is_tried)
 {
     struct fixture fixture = begin();
     unsigned long long addr = cu_alloc(MIB);
@@ -257,7 +257,7 @@ static void reg__window_is_full__peer_memory_is_tried(void **state)
 }
 
 /* Regions of host memory, and of memory in use, stay. */
-static void get__window_is_full__the_cache_stays(void **state)
+TEST(get__window_is_full__the_cache_stays)
 {
     struct fixture fixture = begin();
     unsigned long long addr = cu_alloc(MIB);
@@ -278,7 +278,7 @@ static void get__window_is_full__the_cache_stays(void **state)
 }
 
 /* Idle regions of the device make way, a few of them. */
-static void get__window_is_full_of_idle_regions__a_few_are_evicted(void **state)
+TEST(get__window_is_full_of_idle_regions__a_few_are_evicted)
 {
     struct fixture fixture = begin();
     unsigned long long addr = cu_alloc(4 * MIB);
@@ -300,7 +300,7 @@ static void get__window_is_full_of_idle_regions__a_few_are_evicted(void **state)
     end(&fixture);
 }
 
-static void reg__the_topology_is_refused__says_so(void **state)
+TEST(reg__the_topology_is_refused__says_so)
 {
     struct fixture fixture = begin();
     unsigned long long addr = cu_alloc(MIB);
@@ -319,7 +319,7 @@ static void reg__the_topology_is_refused__says_so(void **state)
 
 /* ---- how long the memory lives ---------------------------------------------------------- */
 
-static void free__while_registered__the_memory_lives_on(void **state)
+TEST(free__while_registered__the_memory_lives_on)
 {
     struct fixture fixture = begin();
     unsigned long long addr = cu_alloc(MIB), next;
@@ -338,7 +338,7 @@ static void free__while_registered__the_memory_lives_on(void **state)
     end(&fixture);
 }
 
-static void free__while_a_descriptor_is_open__the_memory_lives_on(void **state)
+TEST(free__while_a_descriptor_is_open__the_memory_lives_on)
 {
     struct fixture fixture = begin();
     unsigned long long addr = cu_alloc(MIB);
@@ -361,7 +361,7 @@ static void free__while_a_descriptor_is_open__the_memory_lives_on(void **state)
 }
 
 /* What is mapped anew is exported anew: the older descriptor names the older memory. */
-static void get__mapped_anew__the_new_memory(void **state)
+TEST(get__mapped_anew__the_new_memory)
 {
     struct fixture fixture = begin();
     struct cuda_memory_prop prop = prop_on(0);
@@ -384,7 +384,7 @@ static void get__mapped_anew__the_new_memory(void **state)
 }
 
 /* The cached import holds the older memory, so that its id is not free. */
-static void get__block_ids_are_used_again__the_new_memory(void **state)
+TEST(get__block_ids_are_used_again__the_new_memory)
 {
     struct fixture fixture = begin();
     struct cuda_memory_prop prop = prop_on(0);
@@ -415,7 +415,7 @@ static void get__block_ids_are_used_again__the_new_memory(void **state)
 
 /* Whether a region by path peermem holds its memory depends on the kernel's client, so where the
  * memory's end is not reported its id may become another memory's under the region. */
-static void get__id_may_recur_under_peer_memory__not_cached(void **state)
+TEST(get__id_may_recur_under_peer_memory__not_cached)
 {
     struct hmreg_stats stats = {.size = sizeof(stats)};
     struct cuda_memory_prop prop = prop_on(0);
@@ -487,7 +487,7 @@ static void check_copies(struct fixture *fixture, bool plain, bool virtual)
     CU(cu.free(dst));
 }
 
-static void sync_memops__off__the_copy_is_late(void **state)
+TEST(sync_memops__off__the_copy_is_late)
 {
     struct fixture fixture = begin();
 
@@ -495,7 +495,7 @@ static void sync_memops__off__the_copy_is_late(void **state)
     end(&fixture);
 }
 
-static void sync_memops__on__the_copy_is_there(void **state)
+TEST(sync_memops__on__the_copy_is_there)
 {
     struct fixture fixture = begin_with(HMREG_CHOICE_ON);
 
@@ -503,7 +503,7 @@ static void sync_memops__on__the_copy_is_there(void **state)
     end(&fixture);
 }
 
-static void sync_memops__by_the_environment__unless_the_domain_says_off(void **state)
+TEST(sync_memops__by_the_environment__unless_the_domain_says_off)
 {
     struct fixture fixture;
 
@@ -530,7 +530,7 @@ static void expect_sync(struct fixture *fixture, uint64_t addr, int code, const 
     cu.fake->reset();
 }
 
-static void sync_memops__a_call_fails__no_region(void **state)
+TEST(sync_memops__a_call_fails__no_region)
 {
     struct fixture fixture = begin_with(HMREG_CHOICE_ON);
     struct cuda_memory_prop prop = prop_on(0);
@@ -553,7 +553,7 @@ static void sync_memops__a_call_fails__no_region(void **state)
     end(&fixture);
 }
 
-static void sync_memops__unknown_value__inval(void **state)
+TEST(sync_memops__unknown_value__inval)
 {
     struct hmreg_domain_config config = {.size = sizeof(config), .sync_memops = 3};
     struct fixture fixture = begin();
@@ -569,7 +569,7 @@ static void sync_memops__unknown_value__inval(void **state)
     end(&fixture);
 }
 
-static void sync_memops__of_a_group__inval(void **state)
+TEST(sync_memops__of_a_group__inval)
 {
     struct hmreg_domain_config config = {.size = sizeof(config), .sync_memops = HMREG_CHOICE_ON};
     struct hmreg_group_config group = {.size = sizeof(group), .domain = &config};
@@ -582,19 +582,4 @@ static void sync_memops__of_a_group__inval(void **state)
     end(&fixture);
 }
 
-TEST_MAIN(TEST(sync_memops__off__the_copy_is_late), TEST(sync_memops__on__the_copy_is_there),
-          TEST(sync_memops__by_the_environment__unless_the_domain_says_off),
-          TEST(sync_memops__a_call_fails__no_region), TEST(sync_memops__unknown_value__inval),
-          TEST(sync_memops__of_a_group__inval), TEST(get__block_ids_are_used_again__the_new_memory),
-          TEST(get__id_may_recur_under_peer_memory__not_cached),
-          TEST(export__part_of_an_allocation__its_pages),
-          TEST(export__part_of_several_mappings__its_pages),
-          TEST(export__part_is_refused__the_whole),
-          TEST(reg__blocks_of_a_buffer_beyond_the_window__each_fits),
-          TEST(reg__window_is_full__refused_by_its_name),
-          TEST(reg__window_is_full__peer_memory_is_tried),
-          TEST(get__window_is_full_of_idle_regions__a_few_are_evicted),
-          TEST(get__window_is_full__the_cache_stays), TEST(reg__the_topology_is_refused__says_so),
-          TEST(free__while_registered__the_memory_lives_on),
-          TEST(free__while_a_descriptor_is_open__the_memory_lives_on),
-          TEST(get__mapped_anew__the_new_memory))
+TEST_MAIN()

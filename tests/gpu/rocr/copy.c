@@ -26,7 +26,7 @@ static void check_host(const unsigned char *bytes, size_t len, unsigned seed)
 
 /* ---- copies ----------------------------------------------------------------------------- */
 
-static void copy__imported_memory__same_bytes(void **state)
+TEST(copy__imported_memory__same_bytes)
 {
     struct hmem *rocr = app_open();
     char *memory = app_alloc(0, MIB);
@@ -46,7 +46,7 @@ static void copy__imported_memory__same_bytes(void **state)
 }
 
 /* The fake answers MEMORY_FAULT instead of a real GPU's fault, which would end the process. */
-static void copy__pinned_without_access__by_way_of_the_host(void **state)
+TEST(copy__pinned_without_access__by_way_of_the_host)
 {
     struct hmem *rocr = app_open();
     unsigned char *pinned = app_alloc_host(MIB);
@@ -64,7 +64,7 @@ static void copy__pinned_without_access__by_way_of_the_host(void **state)
     app_close(rocr);
 }
 
-static void copy__pinned_with_access__one_copy(void **state)
+TEST(copy__pinned_with_access__one_copy)
 {
     struct hmem *rocr = app_open();
     unsigned char *pinned = app_alloc_host(MIB);
@@ -81,7 +81,7 @@ static void copy__pinned_with_access__one_copy(void **state)
 }
 
 /* Locked for the other GPU only: this one has no access. */
-static void copy__locked_for_another_gpu__same_bytes(void **state)
+TEST(copy__locked_for_another_gpu__same_bytes)
 {
     struct hmem *rocr = app_open();
     unsigned char *host = malloc(MIB);
@@ -103,7 +103,7 @@ static void copy__locked_for_another_gpu__same_bytes(void **state)
 
 /* ---- allocations ------------------------------------------------------------------------ */
 
-static void alloc__pinned__every_gpu_may_access_it(void **state)
+TEST(alloc__pinned__every_gpu_may_access_it)
 {
     struct hmem *rocr = app_open();
     unsigned char *memory = NULL;
@@ -122,7 +122,7 @@ static void alloc__pinned__every_gpu_may_access_it(void **state)
 }
 
 /* Kernel arguments have a separate pool, which the GPU does not cache. */
-static void alloc__pinned__not_from_the_kernarg_pool(void **state)
+TEST(alloc__pinned__not_from_the_kernarg_pool)
 {
     struct hmem *rocr = app_open();
     hsa_amd_pointer_info_t info = {.size = sizeof(info)};
@@ -135,7 +135,7 @@ static void alloc__pinned__not_from_the_kernarg_pool(void **state)
     app_close(rocr);
 }
 
-static void alloc__runtime_refuses__code_and_sentence(void **state)
+TEST(alloc__runtime_refuses__code_and_sentence)
 {
     static const struct {
         const char *call;
@@ -162,7 +162,7 @@ static void alloc__runtime_refuses__code_and_sentence(void **state)
     app_close(rocr);
 }
 
-static void free__not_an_allocation__efault(void **state)
+TEST(free__not_an_allocation__efault)
 {
     struct hmem *rocr = app_open();
     char *memory = app_alloc(0, MIB);
@@ -172,9 +172,4 @@ static void free__not_an_allocation__efault(void **state)
     app_close(rocr);
 }
 
-TEST_MAIN(TEST(copy__imported_memory__same_bytes),
-          TEST(copy__pinned_without_access__by_way_of_the_host),
-          TEST(copy__pinned_with_access__one_copy), TEST(copy__locked_for_another_gpu__same_bytes),
-          TEST(alloc__pinned__every_gpu_may_access_it),
-          TEST(alloc__pinned__not_from_the_kernarg_pool),
-          TEST(alloc__runtime_refuses__code_and_sentence), TEST(free__not_an_allocation__efault))
+TEST_MAIN()

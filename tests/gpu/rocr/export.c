@@ -25,7 +25,7 @@ static void assert_refused(struct hmem *rocr, const char *addr, const struct hme
     assert_int_equal(test_count_fds(), before);
 }
 
-static void export__allocation_shorter_than_resolved__xdev(void **state)
+TEST(export__allocation_shorter_than_resolved__xdev)
 {
     struct hmem *rocr = app_open();
     char *memory = app_alloc(0, MIB);
@@ -37,7 +37,7 @@ static void export__allocation_shorter_than_resolved__xdev(void **state)
     app_close(rocr);
 }
 
-static void export__descriptor_too_short__proto(void **state)
+TEST(export__descriptor_too_short__proto)
 {
     struct hmem *rocr = app_open();
     char *memory = app_alloc(0, MIB);
@@ -55,7 +55,7 @@ static void export__descriptor_too_short__proto(void **state)
     app_close(rocr);
 }
 
-static void export__no_descriptor_left__emfile(void **state)
+TEST(export__no_descriptor_left__emfile)
 {
     struct hmem *rocr = app_open();
     char *memory = app_alloc(0, MIB);
@@ -80,7 +80,7 @@ static void export__no_descriptor_left__emfile(void **state)
     app_close(rocr);
 }
 
-static void export__runtime_refuses__code_and_sentence(void **state)
+TEST(export__runtime_refuses__code_and_sentence)
 {
     static const struct {
         hsa_status_t status;
@@ -107,7 +107,7 @@ static void export__runtime_refuses__code_and_sentence(void **state)
 }
 
 /* The PCIe mapping is asked for by the newer call, which fails as the older does. */
-static void export__pcie_mapping__by_the_newer_call(void **state)
+TEST(export__pcie_mapping__by_the_newer_call)
 {
     struct hmem *rocr = app_open();
     char *memory = app_alloc(0, MIB);
@@ -126,7 +126,4 @@ static void export__pcie_mapping__by_the_newer_call(void **state)
     app_close(rocr);
 }
 
-TEST_MAIN(TEST(export__pcie_mapping__by_the_newer_call),
-          TEST(export__runtime_refuses__code_and_sentence),
-          TEST(export__allocation_shorter_than_resolved__xdev),
-          TEST(export__descriptor_too_short__proto), TEST(export__no_descriptor_left__emfile))
+TEST_MAIN()

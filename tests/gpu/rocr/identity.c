@@ -18,7 +18,7 @@ static uint64_t identity(struct hmem *rocr, const void *addr, size_t len)
 }
 
 /* The second query makes no call into the runtime. */
-static void identity__known_memory__no_vendor_call(void **state)
+TEST(identity__known_memory__no_vendor_call)
 {
     struct hmem *rocr = app_open();
     char *memory = app_alloc(0, MIB);
@@ -36,7 +36,7 @@ static void identity__known_memory__no_vendor_call(void **state)
 
 /* ---- without a callback ----------------------------------------------------------------- */
 
-static void identity__callback_refused__zero_until_it_is_not(void **state)
+TEST(identity__callback_refused__zero_until_it_is_not)
 {
     struct hmem *rocr = app_open();
     char *memory = app_alloc(0, MIB);
@@ -58,7 +58,7 @@ static void free_and_alloc_less(void *memory)
     assert_ptr_equal(app_alloc(0, MIB / 2), memory);
 }
 
-static void identity__swapped_while_asked__zero_then_right(void **state)
+TEST(identity__swapped_while_asked__zero_then_right)
 {
     struct hmem *rocr = app_open();
     char *memory = app_alloc(0, MIB);
@@ -86,7 +86,7 @@ static void free_it(void *memory)
     app_free(memory);
 }
 
-static void identity__freed_while_asked__zero(void **state)
+TEST(identity__freed_while_asked__zero)
 {
     struct hmem *rocr = app_open();
     char *memory = app_alloc(0, MIB);
@@ -96,7 +96,7 @@ static void identity__freed_while_asked__zero(void **state)
     app_close(rocr);
 }
 
-static void identity__imported__zero(void **state)
+TEST(identity__imported__zero)
 {
     struct hmem *rocr = app_open();
     char *memory = app_alloc(0, MIB);
@@ -114,7 +114,7 @@ static void identity__imported__zero(void **state)
 
 /* ---- several vendors open, runtimes loaded and unloaded --------------------------------- */
 
-static void identity__closed_and_opened_again__another(void **state)
+TEST(identity__closed_and_opened_again__another)
 {
     struct hmem *rocr = app_open();
     char *memory = app_alloc(0, MIB);
@@ -128,7 +128,7 @@ static void identity__closed_and_opened_again__another(void **state)
 }
 
 /* No callback of ours is left after the last vendor's close. */
-static void close__live_memory__callbacks_withdrawn(void **state)
+TEST(close__live_memory__callbacks_withdrawn)
 {
     struct hmem *rocr = app_open();
     char *one = app_alloc(0, MIB), *two = app_alloc(1, MIB);
@@ -143,7 +143,7 @@ static void close__live_memory__callbacks_withdrawn(void **state)
 }
 
 /* A callback that could not be withdrawn runs after the close. */
-static void close__withdrawal_fails__closes(void **state)
+TEST(close__withdrawal_fails__closes)
 {
     struct hmem *rocr = app_open();
     char *memory = app_alloc(0, MIB);
@@ -183,7 +183,7 @@ static void listen(struct hmem *rocr)
 }
 
 /* The id ends first, then the end is reported, then the address can be reused. */
-static void watch__pool_memory__its_end_is_reported(void **state)
+TEST(watch__pool_memory__its_end_is_reported)
 {
     struct hmem *rocr = app_open();
     char *memory[] = {app_alloc(0, MIB), app_alloc_host(MIB)};
@@ -206,7 +206,7 @@ static void watch__pool_memory__its_end_is_reported(void **state)
 }
 
 /* Other memory is at the address by now: its end is not that of the memory resolved. */
-static void watch__freed_and_allocated_since__not_it(void **state)
+TEST(watch__freed_and_allocated_since__not_it)
 {
     struct hmem *rocr = app_open();
     char *memory = app_alloc(0, MIB);
@@ -220,7 +220,7 @@ static void watch__freed_and_allocated_since__not_it(void **state)
     app_close(rocr);
 }
 
-static void watch__no_callback__not_reported(void **state)
+TEST(watch__no_callback__not_reported)
 {
     struct hmem *rocr = app_open();
     char *memory = app_alloc(0, MIB);
@@ -241,7 +241,7 @@ static void watch__no_callback__not_reported(void **state)
 }
 
 /* One of two users closes: the callbacks are the other's too. */
-static void watch__another_user_closes__still_reported(void **state)
+TEST(watch__another_user_closes__still_reported)
 {
     struct hmem *rocr = app_open(), *other = NULL;
     char *memory = app_alloc(0, MIB);
@@ -265,7 +265,7 @@ static void free_another(void *addr, void *another)
     pool_free(another);
 }
 
-static void watch__freed_inside_a_callback__both_reported(void **state)
+TEST(watch__freed_inside_a_callback__both_reported)
 {
     __typeof__(hsa_amd_register_deallocation_callback) *arm;
     struct hmem *rocr = app_open();
@@ -285,13 +285,4 @@ static void watch__freed_inside_a_callback__both_reported(void **state)
     app_close(rocr);
 }
 
-TEST_MAIN(TEST(watch__pool_memory__its_end_is_reported),
-          TEST(watch__freed_and_allocated_since__not_it), TEST(watch__no_callback__not_reported),
-          TEST(watch__another_user_closes__still_reported),
-          TEST(watch__freed_inside_a_callback__both_reported),
-          TEST(close__withdrawal_fails__closes), TEST(identity__known_memory__no_vendor_call),
-          TEST(identity__callback_refused__zero_until_it_is_not),
-          TEST(identity__swapped_while_asked__zero_then_right),
-          TEST(identity__freed_while_asked__zero), TEST(identity__imported__zero),
-          TEST(identity__closed_and_opened_again__another),
-          TEST(close__live_memory__callbacks_withdrawn))
+TEST_MAIN()

@@ -107,18 +107,18 @@ static void check_gpu_pool(uint32_t grain)
     end(lib);
 }
 
-static void kind__coarse_grained_pool__dmabuf(void **state)
+TEST(kind__coarse_grained_pool__dmabuf)
 {
     check_gpu_pool(HSA_AMD_MEMORY_POOL_GLOBAL_FLAG_COARSE_GRAINED);
 }
 
-static void kind__fine_grained_pool__dmabuf(void **state)
+TEST(kind__fine_grained_pool__dmabuf)
 {
     check_gpu_pool(HSA_AMD_MEMORY_POOL_GLOBAL_FLAG_FINE_GRAINED);
 }
 
 /* The runtime makes small allocations from one block. */
-static void kind__fragment_of_a_block__its_own_bytes(void **state)
+TEST(kind__fragment_of_a_block__its_own_bytes)
 {
     struct hmreg *lib = begin();
     char *first = app_alloc(0, 700), *second = app_alloc(0, 700);
@@ -137,7 +137,7 @@ static void kind__fragment_of_a_block__its_own_bytes(void **state)
     end(lib);
 }
 
-static void kind__pool_of_the_cpu__by_its_address(void **state)
+TEST(kind__pool_of_the_cpu__by_its_address)
 {
     struct hmreg *lib = begin();
     struct pooled pooled = {.pool = pool_of(app.cpu, HSA_AMD_MEMORY_POOL_GLOBAL_FLAG_FINE_GRAINED)};
@@ -150,7 +150,7 @@ static void kind__pool_of_the_cpu__by_its_address(void **state)
     end(lib);
 }
 
-static void kind__runtime_without_export__refused_with_the_reason(void **state)
+TEST(kind__runtime_without_export__refused_with_the_reason)
 {
     struct hmreg *lib;
     struct kind kind;
@@ -183,7 +183,7 @@ static void *renew_locked(void *host)
 }
 
 /* At either of its two addresses. The monitor watches it, as memory of the process. */
-static void kind__locked__by_its_host_address(void **state)
+TEST(kind__locked__by_its_host_address)
 {
     char *memory =
         mmap(NULL, 2 * BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -208,7 +208,7 @@ static void kind__locked__by_its_host_address(void **state)
 }
 
 /* HIP's managed memory is memory of the process with a policy: pinning moves it. */
-static void kind__managed_by_hip__the_systems(void **state)
+TEST(kind__managed_by_hip__the_systems)
 {
     struct hmreg_mem_info info = {.size = sizeof(info)};
     struct hmreg *lib = begin();
@@ -236,7 +236,7 @@ static void check_imported(struct hmreg *lib, void *addr, size_t len, const char
     kind_check(lib, &kind);
 }
 
-static void kind__imported_by_ipc__exported_by_its_owner_only(void **state)
+TEST(kind__imported_by_ipc__exported_by_its_owner_only)
 {
     struct hmreg *lib = begin();
     char *original = app_alloc(0, BYTES);
@@ -251,7 +251,7 @@ static void kind__imported_by_ipc__exported_by_its_owner_only(void **state)
     end(lib);
 }
 
-static void kind__imported_from_graphics__exported_by_its_owner_only(void **state)
+TEST(kind__imported_from_graphics__exported_by_its_owner_only)
 {
     struct hmreg *lib = begin();
     char *original = app_alloc(0, BYTES);
@@ -333,7 +333,7 @@ static void *renew_mapping(void *arg)
 }
 
 /* From its start, and from anywhere in it: the library searches where it begins, and proves it. */
-static void kind__one_mapping__dmabuf(void **state)
+TEST(kind__one_mapping__dmabuf)
 {
     struct hmreg *lib = begin();
     struct reserved reserved = reserved_begin();
@@ -349,7 +349,7 @@ static void kind__one_mapping__dmabuf(void **state)
     end(lib);
 }
 
-static void kind__mapping_of_imported_memory__exported_by_its_owner_only(void **state)
+TEST(kind__mapping_of_imported_memory__exported_by_its_owner_only)
 {
     struct hmreg *lib = begin();
     struct reserved reserved = reserved_begin();
@@ -367,7 +367,7 @@ static void kind__mapping_of_imported_memory__exported_by_its_owner_only(void **
 
 /* Physical memory may be longer than its mapped part: a descriptor names the whole, but the range
  * must end with the mapping. */
-static void kind__mapping_of_a_part_of_the_memory__ends_with_the_mapping(void **state)
+TEST(kind__mapping_of_a_part_of_the_memory__ends_with_the_mapping)
 {
     struct hmreg_mem_info info = {.size = sizeof(info)};
     struct hmreg *lib = begin();
@@ -395,7 +395,7 @@ static struct kind several(const struct reserved *reserved, size_t from, size_t 
     return kind;
 }
 
-static void kind__several_mappings__composite(void **state)
+TEST(kind__several_mappings__composite)
 {
     struct hmreg *lib = begin();
     struct reserved reserved = reserved_begin();
@@ -415,7 +415,7 @@ static void kind__several_mappings__composite(void **state)
     end(lib);
 }
 
-static void kind__mappings_with_a_hole__erange(void **state)
+TEST(kind__mappings_with_a_hole__erange)
 {
     struct hmreg_mem_info info = {.size = sizeof(info)};
     struct hmreg *lib = begin();
@@ -431,7 +431,7 @@ static void kind__mappings_with_a_hole__erange(void **state)
     end(lib);
 }
 
-static void kind__mappings_of_two_devices__composite(void **state)
+TEST(kind__mappings_of_two_devices__composite)
 {
     struct hmreg *lib = begin();
     struct reserved reserved = reserved_begin();
@@ -448,7 +448,7 @@ static void kind__mappings_of_two_devices__composite(void **state)
     end(lib);
 }
 
-static void kind__mapping_on_the_host__by_its_address(void **state)
+TEST(kind__mapping_on_the_host__by_its_address)
 {
     hsa_amd_memory_access_desc_t access = {ROCR_ACCESS_NONE, app.cpu};
     struct hmreg *lib = begin();
@@ -469,7 +469,7 @@ static void kind__mapping_on_the_host__by_its_address(void **state)
     end(lib);
 }
 
-static void kind__mappings_half_on_the_host__composite(void **state)
+TEST(kind__mappings_half_on_the_host__composite)
 {
     struct hmreg *lib = begin();
 
@@ -493,7 +493,7 @@ static void kind__mappings_half_on_the_host__composite(void **state)
 
 /* Each call that queries a mapping fails once: the export yields the range's descriptor, or none.
  */
-static void mapping__each_call_failing__its_descriptor_or_none(void **state)
+TEST(mapping__each_call_failing__its_descriptor_or_none)
 {
     static const char *const calls[] = {"hsa_amd_vmem_retain_alloc_handle", "hsa_amd_pointer_info",
                                         "hsa_amd_vmem_export_shareable_handle"};
@@ -538,7 +538,7 @@ static void assert_found_by_few(struct hmreg *lib, char *addr, char *start, size
     assert_in_range(app.fake->calls("hsa_amd_vmem_retain_alloc_handle"), 1, 66);
 }
 
-static void mapping__far_from_its_start__found_by_few_guesses(void **state)
+TEST(mapping__far_from_its_start__found_by_few_guesses)
 {
     const size_t page = (size_t)sysconf(_SC_PAGESIZE), gib = 1024 * MIB;
     struct hmreg *lib = begin();
@@ -567,7 +567,7 @@ static void mapping__far_from_its_start__found_by_few_guesses(void **state)
 /* Runtimes that call mapped memory reserved: the library detects that it is mapped, without bounds.
  * It cannot distinguish their mere reservations from addresses set aside for managed memory: those
  * are the system's, which finds nothing there to pin. */
-static void kind__mapping_of_an_older_runtime__refused_in_words(void **state)
+TEST(kind__mapping_of_an_older_runtime__refused_in_words)
 {
     struct hmreg_mem_info info = {.size = sizeof(info)};
     struct hmreg *lib = begin();
@@ -585,20 +585,4 @@ static void kind__mapping_of_an_older_runtime__refused_in_words(void **state)
     end(lib);
 }
 
-TEST_MAIN(TEST(kind__coarse_grained_pool__dmabuf), TEST(kind__fine_grained_pool__dmabuf),
-          TEST(kind__fragment_of_a_block__its_own_bytes),
-          TEST(kind__pool_of_the_cpu__by_its_address),
-          TEST(kind__runtime_without_export__refused_with_the_reason),
-          TEST(kind__locked__by_its_host_address), TEST(kind__managed_by_hip__the_systems),
-          TEST(kind__imported_by_ipc__exported_by_its_owner_only),
-          TEST(kind__imported_from_graphics__exported_by_its_owner_only),
-          TEST(kind__mapping_of_imported_memory__exported_by_its_owner_only),
-          TEST(kind__one_mapping__dmabuf),
-          TEST(kind__mapping_of_a_part_of_the_memory__ends_with_the_mapping),
-          TEST(kind__several_mappings__composite), TEST(kind__mappings_with_a_hole__erange),
-          TEST(kind__mappings_of_two_devices__composite),
-          TEST(kind__mapping_on_the_host__by_its_address),
-          TEST(kind__mappings_half_on_the_host__composite),
-          TEST(mapping__each_call_failing__its_descriptor_or_none),
-          TEST(mapping__far_from_its_start__found_by_few_guesses),
-          TEST(kind__mapping_of_an_older_runtime__refused_in_words))
+TEST_MAIN()

@@ -59,7 +59,7 @@ static void *alloc(struct hmem *rocr, enum hmreg_mem_kind kind, size_t len)
     return memory;
 }
 
-static void open__real_runtime__devices_and_version(void **state)
+TEST(open__real_runtime__devices_and_version)
 {
     struct hmem *rocr = open_real();
     bool exports = ENTRY(hsa_amd_portable_export_dmabuf);
@@ -103,7 +103,7 @@ static void expect_freed(struct hmem *rocr, const void *memory)
 }
 
 /* From the application's allocation to other memory at the same address. */
-static void resolve__device_memory__known_until_it_is_freed(void **state)
+TEST(resolve__device_memory__known_until_it_is_freed)
 {
     struct hmem *rocr = open_real();
     void *neighbour = alloc(rocr, HMREG_MEM_DEVICE, LEN);
@@ -134,7 +134,7 @@ static void resolve__device_memory__known_until_it_is_freed(void **state)
     ops->close(rocr);
 }
 
-static void resolve__host_memory__by_its_address(void **state)
+TEST(resolve__host_memory__by_its_address)
 {
     struct hmem *rocr = open_real();
     char *memory = alloc(rocr, HMREG_MEM_HOST_PINNED, LEN), mine = 0;
@@ -152,7 +152,7 @@ static void resolve__host_memory__by_its_address(void **state)
 
 /* Small allocations share one buffer object: each descriptor covers all of it, and the offset
  * distinguishes them. */
-static void export__two_allocations_of_one_block__each_its_offset(void **state)
+TEST(export__two_allocations_of_one_block__each_its_offset)
 {
     struct hmreg_dmabuf dmabufs[2] = {{.fd = -1}, {.fd = -1}};
     struct hmem_range range;
@@ -179,7 +179,7 @@ static void export__two_allocations_of_one_block__each_its_offset(void **state)
     ops->close(rocr);
 }
 
-static void export__runtime_without_it__refused_in_words(void **state)
+TEST(export__runtime_without_it__refused_in_words)
 {
     struct hmreg_dmabuf dmabuf = {.fd = -7};
     struct hmem *rocr = open_real();
@@ -233,7 +233,7 @@ static hsa_status_t find_pool(hsa_amd_memory_pool_t pool, void *data)
 /* Runtime 6.1 calls a mapping a reservation, like unmapped addresses, and does not set
  * `registered`, which it does not have. The vendor must still report memory of a GPU, not the
  * system's. */
-static void resolve__mapped_virtual_memory__never_the_systems(void **state)
+TEST(resolve__mapped_virtual_memory__never_the_systems)
 {
     struct search gpu = {.type = HSA_DEVICE_TYPE_GPU};
     hsa_amd_memory_access_desc_t access = {.permissions = HSA_ACCESS_PERMISSION_RW};
@@ -305,7 +305,7 @@ static void check_watched(struct hmem *rocr, enum hmreg_mem_kind kind)
 }
 
 /* The runtime calls back before it frees the address; the identity has ended then. */
-static void watch__memory_of_pools__its_end_is_reported_once(void **state)
+TEST(watch__memory_of_pools__its_end_is_reported_once)
 {
     struct hmem *rocr = open_real();
 
@@ -317,7 +317,7 @@ static void watch__memory_of_pools__its_end_is_reported_once(void **state)
 }
 
 /* A fragment of a block: its neighbour's end is not its own. */
-static void watch__neighbour_is_freed__not_reported(void **state)
+TEST(watch__neighbour_is_freed__not_reported)
 {
     struct hmem *rocr = open_real();
     char *memory = alloc(rocr, HMREG_MEM_DEVICE, 4096);
@@ -340,7 +340,7 @@ static void watch__neighbour_is_freed__not_reported(void **state)
 /* ---- shutdown ----------------------------------------------------------------------------- */
 
 /* The application shuts the runtime down once more than it started it. */
-static void any_call__shut_down_by_the_application__reported_and_not_called_again(void **state)
+TEST(any_call__shut_down_by_the_application__reported_and_not_called_again)
 {
     struct hmem *rocr = open_real(), *next;
     void *memory = alloc(rocr, HMREG_MEM_HOST_PINNED, LEN);
@@ -359,12 +359,4 @@ static void any_call__shut_down_by_the_application__reported_and_not_called_agai
     ops->close(next);
 }
 
-TEST_MAIN(TEST(open__real_runtime__devices_and_version),
-          TEST(resolve__device_memory__known_until_it_is_freed),
-          TEST(resolve__host_memory__by_its_address),
-          TEST(export__two_allocations_of_one_block__each_its_offset),
-          TEST(export__runtime_without_it__refused_in_words),
-          TEST(resolve__mapped_virtual_memory__never_the_systems),
-          TEST(watch__memory_of_pools__its_end_is_reported_once),
-          TEST(watch__neighbour_is_freed__not_reported),
-          TEST(any_call__shut_down_by_the_application__reported_and_not_called_again))
+TEST_MAIN()

@@ -9,7 +9,7 @@
 
 static const struct hmem_ops *ops = &hmem_rocr_ops;
 
-static void runtime__old__says_what_it_lacks(void **state)
+TEST(runtime__old__says_what_it_lacks)
 {
     struct hmem *rocr = app_open();
     struct hmem_runtime runtime;
@@ -21,7 +21,7 @@ static void runtime__old__says_what_it_lacks(void **state)
     app_close(rocr);
 }
 
-static void device__old__no_dmabuf(void **state)
+TEST(device__old__no_dmabuf)
 {
     struct hmem *rocr = app_open();
     struct hmem_device device;
@@ -33,7 +33,7 @@ static void device__old__no_dmabuf(void **state)
     app_close(rocr);
 }
 
-static void export__old__not_supported_in_words(void **state)
+TEST(export__old__not_supported_in_words)
 {
     struct hmem *rocr = app_open();
     char *memory = app_alloc(0, LEN);
@@ -49,5 +49,4 @@ static void export__old__not_supported_in_words(void **state)
     app_close(rocr);
 }
 
-TEST_MAIN(TEST(runtime__old__says_what_it_lacks), TEST(device__old__no_dmabuf),
-          TEST(export__old__not_supported_in_words))
+TEST_MAIN()

@@ -10,7 +10,7 @@
 
 static const struct hmem_ops *ops = &hmem_rocr_ops;
 
-static void device__no_product_name__agent_name(void **state)
+TEST(device__no_product_name__agent_name)
 {
     struct hmem *rocr = NULL;
     struct hmem_device device;
@@ -26,7 +26,7 @@ static void device__no_product_name__agent_name(void **state)
     app_close(rocr);
 }
 
-static void device__pci_unreadable__not_valid(void **state)
+TEST(device__pci_unreadable__not_valid)
 {
     struct hmem *rocr = NULL;
     struct hmem_device device;
@@ -40,7 +40,7 @@ static void device__pci_unreadable__not_valid(void **state)
     app_close(rocr);
 }
 
-static void open__no_driver__nodev_in_words(void **state)
+TEST(open__no_driver__nodev_in_words)
 {
     struct hmem *rocr = NULL;
 
@@ -54,7 +54,7 @@ static void open__no_driver__nodev_in_words(void **state)
     app_stop();
 }
 
-static void open__status_has_no_words__io(void **state)
+TEST(open__status_has_no_words__io)
 {
     struct hmem *rocr = NULL;
 
@@ -68,7 +68,7 @@ static void open__status_has_no_words__io(void **state)
     app_stop();
 }
 
-static void open__application_not_using_it__starts_and_stops_it(void **state)
+TEST(open__application_not_using_it__starts_and_stops_it)
 {
     struct hmem *rocr = app_open();
     hsa_amd_pointer_info_t info = {.size = sizeof(info)};
@@ -82,7 +82,7 @@ static void open__application_not_using_it__starts_and_stops_it(void **state)
                      HSA_STATUS_ERROR_NOT_INITIALIZED);
 }
 
-static void runtime__driver_without_dmabuf__says_so(void **state)
+TEST(runtime__driver_without_dmabuf__says_so)
 {
     struct hmem *rocr;
     struct hmem_runtime runtime;
@@ -99,7 +99,7 @@ static void runtime__driver_without_dmabuf__says_so(void **state)
 }
 
 /* A runtime that does not know the query may still export. */
-static void device__dmabuf_question_unknown__taken_for_able(void **state)
+TEST(device__dmabuf_question_unknown__taken_for_able)
 {
     struct hmem *rocr = NULL;
     struct hmem_device device;
@@ -121,7 +121,7 @@ static int open_in_child(void)
     return strstr(hmreg_last_error()->text, "of which this one is a child") ? 0 : 2;
 }
 
-static void open__in_a_child__nodev(void **state)
+TEST(open__in_a_child__nodev)
 {
     struct hmem *rocr = app_open();
     int status = -1;
@@ -135,8 +135,4 @@ static void open__in_a_child__nodev(void **state)
     app_close(rocr);
 }
 
-TEST_MAIN(TEST(device__no_product_name__agent_name), TEST(device__pci_unreadable__not_valid),
-          TEST(open__no_driver__nodev_in_words), TEST(open__status_has_no_words__io),
-          TEST(open__application_not_using_it__starts_and_stops_it),
-          TEST(runtime__driver_without_dmabuf__says_so),
-          TEST(device__dmabuf_question_unknown__taken_for_able), TEST(open__in_a_child__nodev))
+TEST_MAIN()

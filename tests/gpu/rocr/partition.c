@@ -14,7 +14,7 @@
 
 #define PARTITION 1 /* the device, 0001:63:1f.1 */
 
-static void affinity__of_a_partition__that_of_its_card(void **state)
+TEST(affinity__of_a_partition__that_of_its_card)
 {
     struct hmreg_config config = {.size = sizeof(config),
                                   .ifaces = HMREG_IFACE_BIT(HMREG_IFACE_ROCR)};
@@ -48,4 +48,4 @@ static void affinity__of_a_partition__that_of_its_card(void **state)
     tree_end();
 }
 
-TEST_MAIN(TEST(affinity__of_a_partition__that_of_its_card))
+TEST_MAIN()

@@ -13,7 +13,7 @@
 static const struct hmem_ops *ops = &hmem_rocr_ops;
 
 /* The vendor opens, or reports a reason that the user can act on. */
-static void open__real_runtime__works_or_says_why(void **state)
+TEST(open__real_runtime__works_or_says_why)
 {
     struct hmem *rocr = NULL;
     int rc = ops->open(&rocr);
@@ -46,7 +46,7 @@ static struct hmem *open_real(void)
     return rocr;
 }
 
-static void device__real__described(void **state)
+TEST(device__real__described)
 {
     struct hmem *rocr = open_real();
 
@@ -61,7 +61,7 @@ static void device__real__described(void **state)
     ops->close(rocr);
 }
 
-static void memory__real_device__resolved_and_copied(void **state)
+TEST(memory__real_device__resolved_and_copied)
 {
     struct hmem *rocr = open_real();
     unsigned char *out = malloc(LEN), *back = calloc(1, LEN);
@@ -89,7 +89,7 @@ static void memory__real_device__resolved_and_copied(void **state)
     free(back);
 }
 
-static void export__real_device__covers_the_range(void **state)
+TEST(export__real_device__covers_the_range)
 {
     struct hmem *rocr = open_real();
     struct hmreg_dmabuf dmabuf = {.fd = -1};
@@ -110,6 +110,4 @@ static void export__real_device__covers_the_range(void **state)
     ops->close(rocr);
 }
 
-TEST_MAIN(TEST(open__real_runtime__works_or_says_why), TEST(device__real__described),
-          TEST(memory__real_device__resolved_and_copied),
-          TEST(export__real_device__covers_the_range))
+TEST_MAIN()

@@ -33,7 +33,7 @@ static void assert_not_mine(struct hmem *rocr, const void *addr, size_t len)
     assert_int_equal(range.device, 0x5a5a5a5a);
 }
 
-static void resolve__large_bar__cpu_address(void **state)
+TEST(resolve__large_bar__cpu_address)
 {
     struct hmem *rocr;
     char *memory;
@@ -58,7 +58,7 @@ static void assert_leaves(struct hmem *rocr, const char *addr, size_t len, const
     assert_int_equal(range.device, 0x5a5a5a5a);
 }
 
-static void resolve__locked__pinned_at_both_addresses(void **state)
+TEST(resolve__locked__pinned_at_both_addresses)
 {
     struct hmem *rocr = app_open();
     char *memory = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -97,7 +97,7 @@ static char *attach(char *memory, size_t len)
     return mapped;
 }
 
-static void resolve__owner_hidden__the_gpu_it_is_mapped_on(void **state)
+TEST(resolve__owner_hidden__the_gpu_it_is_mapped_on)
 {
     struct hmem *rocr = app_open();
     char *memory = app_alloc(1, MIB);
@@ -111,7 +111,7 @@ static void resolve__owner_hidden__the_gpu_it_is_mapped_on(void **state)
     app_close(rocr);
 }
 
-static void resolve__owner_hidden_and_no_gpu_has_access__io(void **state)
+TEST(resolve__owner_hidden_and_no_gpu_has_access__io)
 {
     struct hmem *rocr = app_open();
     char *memory = app_alloc(1, MIB);
@@ -128,7 +128,7 @@ static void resolve__owner_hidden_and_no_gpu_has_access__io(void **state)
 }
 
 /* HIP sets such addresses aside for managed memory: they are the process's own pages. */
-static void resolve__reserved_on_the_host__not_mine(void **state)
+TEST(resolve__reserved_on_the_host__not_mine)
 {
     struct hmem *rocr = app_open();
     char *va = NULL;
@@ -141,7 +141,7 @@ static void resolve__reserved_on_the_host__not_mine(void **state)
 }
 
 /* Host memory may begin there. */
-static void resolve__end_of_a_reservation__not_mine(void **state)
+TEST(resolve__end_of_a_reservation__not_mine)
 {
     struct hmem *rocr = app_open();
     struct hmem_range range;
@@ -154,8 +154,4 @@ static void resolve__end_of_a_reservation__not_mine(void **state)
     app_close(rocr);
 }
 
-TEST_MAIN(TEST(resolve__large_bar__cpu_address), TEST(resolve__locked__pinned_at_both_addresses),
-          TEST(resolve__owner_hidden__the_gpu_it_is_mapped_on),
-          TEST(resolve__owner_hidden_and_no_gpu_has_access__io),
-          TEST(resolve__reserved_on_the_host__not_mine),
-          TEST(resolve__end_of_a_reservation__not_mine))
+TEST_MAIN()

@@ -23,7 +23,7 @@ static void expect_no_driver(void)
 }
 
 /* The plain loader, as on any machine without an Intel GPU. */
-static void plain_loader__enodev(void **state)
+TEST(plain_loader__enodev)
 {
     void *driver = dlopen("libze_intel_gpu.so.1", RTLD_LAZY);
 
@@ -35,18 +35,18 @@ static void plain_loader__enodev(void **state)
     expect_no_driver();
 }
 
-static void missing_driver__enodev(void **state)
+TEST(missing_driver__enodev)
 {
     expect_no_driver();
 }
 
 /* A driver finds no GPU (HMREG_FAKE_FAIL). */
-static void driver_without_gpu__enodev(void **state)
+TEST(driver_without_gpu__enodev)
 {
     expect_no_driver();
 }
 
-static void lost_device__eio(void **state)
+TEST(lost_device__eio)
 {
     struct hmem *self = NULL;
 
@@ -57,7 +57,7 @@ static void lost_device__eio(void **state)
 }
 
 /* A driver older than the interfaces that the library can do without (HMREG_FAKE_ZE_MISSING). */
-static void older_driver__works_and_says_what_lacks(void **state)
+TEST(older_driver__works_and_says_what_lacks)
 {
     struct hmem *self = bench_open();
     uint64_t addr = bench_alloc(self, 0, HMREG_MEM_DEVICE, 8192);
@@ -76,6 +76,4 @@ static void older_driver__works_and_says_what_lacks(void **state)
     ze->close(self);
 }
 
-TEST_MAIN(TEST(plain_loader__enodev), TEST(missing_driver__enodev),
-          TEST(driver_without_gpu__enodev), TEST(lost_device__eio),
-          TEST(older_driver__works_and_says_what_lacks))
+TEST_MAIN()

@@ -37,7 +37,7 @@ static void unmap_it(void *addr)
     memory[at] = NULL;
 }
 
-static void reuse__mappings__never_stale(void **state)
+TEST(reuse__mappings__never_stale)
 {
     static const struct reuse mappings = {HMREG_IFACE_ZE, map_somewhere, unmap_it};
     struct hmem *self;
@@ -55,4 +55,4 @@ static void reuse__mappings__never_stale(void **state)
     hmem_ze_ops.close(self);
 }
 
-TEST_MAIN(TEST(reuse__mappings__never_stale))
+TEST_MAIN()

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 /* Host memory on both sides needs no engine. */
-static void copy__host_memory__without_the_driver(void **state)
+TEST(copy__host_memory__without_the_driver)
 {
     struct hmem *self = bench_open();
     uint64_t pinned = bench_alloc(self, 0, HMREG_MEM_HOST_PINNED, 100);
@@ -20,7 +20,7 @@ static void copy__host_memory__without_the_driver(void **state)
     ze->close(self);
 }
 
-static void copy__lists__all_destroyed(void **state)
+TEST(copy__lists__all_destroyed)
 {
     struct hmem *self = bench_open();
     const struct fake_control *fake = bench_control(0);
@@ -36,7 +36,7 @@ static void copy__lists__all_destroyed(void **state)
     ze->close(self);
 }
 
-static void alloc__driver_refuses__code_and_sentence(void **state)
+TEST(alloc__driver_refuses__code_and_sentence)
 {
     static const struct {
         ze_result_t result;
@@ -64,7 +64,7 @@ static void alloc__driver_refuses__code_and_sentence(void **state)
     ze->close(self);
 }
 
-static void free__foreign_memory__its_error(void **state)
+TEST(free__foreign_memory__its_error)
 {
     struct hmem *self = bench_open();
     struct app app;
@@ -80,5 +80,4 @@ static void free__foreign_memory__its_error(void **state)
     ze->close(self);
 }
 
-TEST_MAIN(TEST(copy__host_memory__without_the_driver), TEST(copy__lists__all_destroyed),
-          TEST(alloc__driver_refuses__code_and_sentence), TEST(free__foreign_memory__its_error))
+TEST_MAIN()

@@ -8,7 +8,7 @@
 
 #include <errno.h>
 
-static void devices__of_both_drivers__one_list_in_order(void **state)
+TEST(devices__of_both_drivers__one_list_in_order)
 {
     static const char *const names[] = {
         "simulated Level Zero device 0", "simulated Level Zero device 1",
@@ -28,7 +28,7 @@ static void devices__of_both_drivers__one_list_in_order(void **state)
     ze->close(self);
 }
 
-static void query__memory_of_each_device__its_device(void **state)
+TEST(query__memory_of_each_device__its_device)
 {
     static const enum hmreg_mem_kind kinds[] = {HMREG_MEM_DEVICE, HMREG_MEM_MANAGED};
     struct hmem *self = bench_open();
@@ -51,7 +51,7 @@ static void query__memory_of_each_device__its_device(void **state)
 }
 
 /* A card that both drivers list has one PCI address; memory is on its driver's device. */
-static void query__tile_of_a_card_both_drivers_know__its_drivers_device(void **state)
+TEST(query__tile_of_a_card_both_drivers_know__its_drivers_device)
 {
     struct hmem_range range = {0};
     ze_device_handle_t tile;
@@ -76,7 +76,7 @@ static void query__tile_of_a_card_both_drivers_know__its_drivers_device(void **s
 }
 
 /* Both drivers' ids begin with the same number; the identities differ nevertheless. */
-static void identity__of_two_drivers__differ(void **state)
+TEST(identity__of_two_drivers__differ)
 {
     struct hmem *self = bench_open();
     uint64_t ids[2][20];
@@ -98,7 +98,7 @@ static void identity__of_two_drivers__differ(void **state)
 }
 
 /* No engine can copy the memory of another driver. */
-static void copy__between_drivers__by_way_of_the_host(void **state)
+TEST(copy__between_drivers__by_way_of_the_host)
 {
     struct hmem *self = bench_open();
     uint64_t a = bench_alloc(self, 0, HMREG_MEM_DEVICE, 5000);
@@ -116,7 +116,7 @@ static void copy__between_drivers__by_way_of_the_host(void **state)
 }
 
 /* A driver that cannot answer may own the memory: that is an error, not "unknown". */
-static void query__one_driver_fails__eio(void **state)
+TEST(query__one_driver_fails__eio)
 {
     struct hmem *self = bench_open();
     struct hmem_range range;
@@ -130,7 +130,7 @@ static void query__one_driver_fails__eio(void **state)
 }
 
 /* That of an NPU, for example. Its number stays the loader's. */
-static void open__one_driver_fails__the_others_devices(void **state)
+TEST(open__one_driver_fails__the_others_devices)
 {
     static const struct {
         const char *call;
@@ -170,7 +170,7 @@ static void open__one_driver_fails__the_others_devices(void **state)
     }
 }
 
-static void open__each_driver_fails__eio(void **state)
+TEST(open__each_driver_fails__eio)
 {
     struct hmem *self = NULL;
 
@@ -183,7 +183,7 @@ static void open__each_driver_fails__eio(void **state)
 }
 
 /* Memory may be the driver's, and there may be enough at the next open. */
-static void open__second_driver_without_memory__enomem_and_nothing_left(void **state)
+TEST(open__second_driver_without_memory__enomem_and_nothing_left)
 {
     struct hmem *self = bench_open();
 
@@ -200,7 +200,7 @@ static void open__second_driver_without_memory__enomem_and_nothing_left(void **s
 }
 
 /* From query to registration; both drivers have a device 0. */
-static void kind__memory_of_the_second_driver__dmabuf(void **state)
+TEST(kind__memory_of_the_second_driver__dmabuf)
 {
     struct hmreg *lib = kind_open(HMREG_IFACE_ZE);
     struct app app;
@@ -220,11 +220,4 @@ static void kind__memory_of_the_second_driver__dmabuf(void **state)
     assert_ok(hmreg_close(lib));
 }
 
-TEST_MAIN(TEST(kind__memory_of_the_second_driver__dmabuf),
-          TEST(devices__of_both_drivers__one_list_in_order),
-          TEST(query__memory_of_each_device__its_device),
-          TEST(query__tile_of_a_card_both_drivers_know__its_drivers_device),
-          TEST(identity__of_two_drivers__differ), TEST(copy__between_drivers__by_way_of_the_host),
-          TEST(query__one_driver_fails__eio), TEST(open__one_driver_fails__the_others_devices),
-          TEST(open__each_driver_fails__eio),
-          TEST(open__second_driver_without_memory__enomem_and_nothing_left))
+TEST_MAIN()

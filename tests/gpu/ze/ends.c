@@ -71,7 +71,7 @@ static const char *unreported(struct hmem *self)
     return runtime.unreported;
 }
 
-static void end__by_each_free__reported(void **state)
+TEST(end__by_each_free__reported)
 {
     ze_memory_free_ext_desc_t desc = {.stype = ZE_STRUCTURE_TYPE_MEMORY_FREE_EXT_DESC};
     struct hmem *self = begin();
@@ -85,7 +85,7 @@ static void end__by_each_free__reported(void **state)
     end(self);
 }
 
-static void end__of_host_and_shared_memory__reported(void **state)
+TEST(end__of_host_and_shared_memory__reported)
 {
     ze_device_mem_alloc_desc_t local = {.stype = ZE_STRUCTURE_TYPE_DEVICE_MEM_ALLOC_DESC};
     ze_host_mem_alloc_desc_t host = {.stype = ZE_STRUCTURE_TYPE_HOST_MEM_ALLOC_DESC};
@@ -103,7 +103,7 @@ static void end__of_host_and_shared_memory__reported(void **state)
     end(self);
 }
 
-static void end__with_a_context__reported(void **state)
+TEST(end__with_a_context__reported)
 {
     ze_context_desc_t desc = {.stype = ZE_STRUCTURE_TYPE_CONTEXT_DESC};
     struct hmem *self = begin();
@@ -118,7 +118,7 @@ static void end__with_a_context__reported(void **state)
 }
 
 /* The contexts with which the vendor tries drivers have no memory. */
-static void open__with_contexts_of_its_own__nothing_reported(void **state)
+TEST(open__with_contexts_of_its_own__nothing_reported)
 {
     struct hmem *self = begin(), *other;
     void *addr = watched(self);
@@ -132,7 +132,7 @@ static void open__with_contexts_of_its_own__nothing_reported(void **state)
     end(self);
 }
 
-static void free__memory_that_is_not_watched__not_reported(void **state)
+TEST(free__memory_that_is_not_watched__not_reported)
 {
     struct hmem *self = begin();
     uint64_t addr = app_alloc(&app, app.devices[0], BYTES);
@@ -144,7 +144,7 @@ static void free__memory_that_is_not_watched__not_reported(void **state)
     end(self);
 }
 
-static void free__fails__reported_when_it_succeeds(void **state)
+TEST(free__fails__reported_when_it_succeeds)
 {
     struct hmem *self = begin();
     ze_context_desc_t desc = {.stype = ZE_STRUCTURE_TYPE_CONTEXT_DESC};
@@ -203,7 +203,7 @@ static void *piece_at(const struct mapped *mapped, size_t i)
     return (void *)(uintptr_t)(mapped->at + i * mapped->size);
 }
 
-static void end__of_a_mapping__reported(void **state)
+TEST(end__of_a_mapping__reported)
 {
     struct hmem *self = begin();
     struct mapped mapped = map_watched(self);
@@ -219,7 +219,7 @@ static void end__of_a_mapping__reported(void **state)
     end(self);
 }
 
-static void end__of_a_reservation__reported(void **state)
+TEST(end__of_a_reservation__reported)
 {
     struct hmem *self = begin();
     struct mapped mapped = map_watched(self);
@@ -232,7 +232,7 @@ static void end__of_a_reservation__reported(void **state)
 }
 
 /* It names no mapping. */
-static void end__of_physical_memory__all_virtual_memory_reported(void **state)
+TEST(end__of_physical_memory__all_virtual_memory_reported)
 {
     struct hmem *self = begin();
     struct mapped mapped = map_watched(self);
@@ -247,7 +247,7 @@ static void end__of_physical_memory__all_virtual_memory_reported(void **state)
 }
 
 /* Virtual or not? A driver that does not say; and one that the vendor cannot ask. */
-static void watch__a_query_fails__refused_without_an_error(void **state)
+TEST(watch__a_query_fails__refused_without_an_error)
 {
     static const char *const calls[] = {"zeVirtualMemGetAccessAttribute",
                                         "zeMemGetAllocProperties"};
@@ -267,11 +267,4 @@ static void watch__a_query_fails__refused_without_an_error(void **state)
     end(self);
 }
 
-TEST_MAIN(TEST(end__by_each_free__reported), TEST(end__of_host_and_shared_memory__reported),
-          TEST(end__with_a_context__reported),
-          TEST(open__with_contexts_of_its_own__nothing_reported),
-          TEST(free__memory_that_is_not_watched__not_reported),
-          TEST(free__fails__reported_when_it_succeeds), TEST(end__of_a_mapping__reported),
-          TEST(end__of_a_reservation__reported),
-          TEST(end__of_physical_memory__all_virtual_memory_reported),
-          TEST(watch__a_query_fails__refused_without_an_error))
+TEST_MAIN()

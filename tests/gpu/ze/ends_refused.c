@@ -35,7 +35,7 @@ static void check_refused(struct hmem *self, const char *described, const char *
     ze->close(self);
 }
 
-static void table__driver_refuses_each_version__not_watched(void **state)
+TEST(table__driver_refuses_each_version__not_watched)
 {
     struct hmem *self;
 
@@ -48,7 +48,7 @@ static void table__driver_refuses_each_version__not_watched(void **state)
 }
 
 /* The application's memory is watched, the mapping not. */
-static void virtual__its_table_is_refused__only_it_is_not_watched(void **state)
+TEST(virtual__its_table_is_refused__only_it_is_not_watched)
 {
     ze_physical_mem_desc_t desc = {.stype = ZE_STRUCTURE_TYPE_PHYSICAL_MEM_DESC,
                                    .size = bench_page()};
@@ -85,7 +85,7 @@ static void virtual__its_table_is_refused__only_it_is_not_watched(void **state)
 }
 
 /* The context by which the vendor finds the library fails. */
-static void library__of_the_driver_unknown__not_watched(void **state)
+TEST(library__of_the_driver_unknown__not_watched)
 {
     struct hmem *self;
 
@@ -95,6 +95,4 @@ static void library__of_the_driver_unknown__not_watched(void **state)
     check_refused(self, "driver 0, whose library is not found", "library of its driver");
 }
 
-TEST_MAIN(TEST(table__driver_refuses_each_version__not_watched),
-          TEST(virtual__its_table_is_refused__only_it_is_not_watched),
-          TEST(library__of_the_driver_unknown__not_watched))
+TEST_MAIN()

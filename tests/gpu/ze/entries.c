@@ -70,29 +70,4 @@ ENTRY_CASES(driverless, &driverless)
 ENTRY_CASES(gpuless, &gpuless)
 ENTRY_CASES(driver, &driver)
 
-TEST_MAIN(TEST(driverless__opened__answers), TEST(driverless__opened_twice__both_answer),
-          TEST(driverless__opened_after_a_failure__answers),
-          TEST(driverless__opened_after_close__answers),
-          TEST(driverless__opened_in_a_child_of_a_user__refused),
-          TEST(driverless__forked_before_the_first_need__harmless),
-          TEST(driverless__opened_in_a_child_only__answers),
-          TEST(driverless__opened_on_threads_at_once__all_answer),
-          TEST(driverless__opened_beside_the_application__answers),
-          TEST(driverless__forked_while_threads_open__children_live),
-          TEST(gpuless__opened__answers), TEST(gpuless__opened_twice__both_answer),
-          TEST(gpuless__opened_after_a_failure__answers),
-          TEST(gpuless__opened_after_close__answers),
-          TEST(gpuless__opened_in_a_child_of_a_user__refused),
-          TEST(gpuless__forked_before_the_first_need__harmless),
-          TEST(gpuless__opened_in_a_child_only__answers),
-          TEST(gpuless__opened_on_threads_at_once__all_answer),
-          TEST(gpuless__opened_beside_the_application__answers),
-          TEST(gpuless__forked_while_threads_open__children_live), TEST(driver__opened__answers),
-          TEST(driver__opened_twice__both_answer), TEST(driver__opened_after_a_failure__answers),
-          TEST(driver__opened_after_close__answers),
-          TEST(driver__opened_in_a_child_of_a_user__refused),
-          TEST(driver__forked_before_the_first_need__harmless),
-          TEST(driver__opened_in_a_child_only__answers),
-          TEST(driver__opened_on_threads_at_once__all_answer),
-          TEST(driver__opened_beside_the_application__answers),
-          TEST(driver__forked_while_threads_open__children_live))
+TEST_MAIN()

@@ -113,7 +113,7 @@ static void check_names(uint64_t base, size_t alloc_len, uint64_t addr,
     unmap(window, mapped);
 }
 
-static void export__dmabuf_of_the_kernel__measured_by_lseek(void **state)
+TEST(export__dmabuf_of_the_kernel__measured_by_lseek)
 {
     struct hmem *self = bench_open();
     uint64_t addr = bench_alloc(self, 0, HMREG_MEM_DEVICE, 40000);
@@ -129,7 +129,7 @@ static void export__dmabuf_of_the_kernel__measured_by_lseek(void **state)
 }
 
 /* Real devices round memory up to their own pages, 64 KiB and more. */
-static void export__pages_of_the_device_are_large__names_the_bytes(void **state)
+TEST(export__pages_of_the_device_are_large__names_the_bytes)
 {
     struct hmem *self = bench_open();
     struct hmreg_dmabuf dmabuf = {.fd = -1};
@@ -159,7 +159,7 @@ static void expect_refused(struct hmem *self, uint64_t addr, size_t len, int cod
     assert_int_equal(dmabuf.length, 7);
 }
 
-static void export__shared_memory__eopnotsupp(void **state)
+TEST(export__shared_memory__eopnotsupp)
 {
     struct hmem *self = bench_open();
     uint64_t addr = bench_alloc(self, 0, HMREG_MEM_MANAGED, 4096);
@@ -172,7 +172,7 @@ static void export__shared_memory__eopnotsupp(void **state)
 }
 
 /* An older driver does not report tiles: its descriptor is too short for the memory. */
-static void export__unreported_tiles__eproto(void **state)
+TEST(export__unreported_tiles__eproto)
 {
     struct hmem *self;
     char words[64];
@@ -192,7 +192,7 @@ static void export__unreported_tiles__eproto(void **state)
 
 /* A piece that begins at a page boundary looks like an allocation; the descriptor is too long for
  * it. */
-static void export__piece_of_a_pool_at_a_page__eproto(void **state)
+TEST(export__piece_of_a_pool_at_a_page__eproto)
 {
     struct hmem *self = bench_open();
     size_t page = bench_page();
@@ -214,7 +214,7 @@ static void export__piece_of_a_pool_at_a_page__eproto(void **state)
 
 /* One id over more memory than the descriptor has: a pool over tiles that the driver does not
  * report. */
-static void export__piece_of_a_pool_over_tiles__eproto(void **state)
+TEST(export__piece_of_a_pool_over_tiles__eproto)
 {
     size_t page = bench_page();
     struct hmem *self;
@@ -247,7 +247,7 @@ static void export__piece_of_a_pool_over_tiles__eproto(void **state)
 }
 
 /* If the whole pool has one id, the library finds its bounds. */
-static void export__piece_of_a_pool_with_one_id__names_the_bytes(void **state)
+TEST(export__piece_of_a_pool_with_one_id__names_the_bytes)
 {
     struct hmem *self = bench_open();
     struct app app;
@@ -281,7 +281,7 @@ static void export__piece_of_a_pool_with_one_id__names_the_bytes(void **state)
 }
 
 /* The library allocates with the export descriptor, so its memory comes from no pool. */
-static void export__our_own_memory__is_in_no_pool(void **state)
+TEST(export__our_own_memory__is_in_no_pool)
 {
     struct hmem *self = bench_open();
     struct hmreg_dmabuf dmabuf = {.fd = -1};
@@ -329,7 +329,7 @@ static void check_freed_meanwhile(int other)
     assert_int_equal(dmabuf.fd, -7);
 }
 
-static void export__freed_before_the_duplicate__efault_and_no_other_file(void **state)
+TEST(export__freed_before_the_duplicate__efault_and_no_other_file)
 {
     int other = memfd_create("another", MFD_CLOEXEC);
 
@@ -342,7 +342,7 @@ static void export__freed_before_the_duplicate__efault_and_no_other_file(void **
     ze->close(freed.opened);
 }
 
-static void export__of_a_claim__names_the_bytes_or_is_refused(void **state)
+TEST(export__of_a_claim__names_the_bytes_or_is_refused)
 {
     struct hmem *self = bench_open();
     struct hmreg_dmabuf dmabuf = {.fd = -7};
@@ -366,7 +366,7 @@ static void export__of_a_claim__names_the_bytes_or_is_refused(void **state)
     ze->close(self);
 }
 
-static void export__memory_changed_since_resolve__efault(void **state)
+TEST(export__memory_changed_since_resolve__efault)
 {
     struct hmem *self = bench_open();
     struct hmreg_dmabuf dmabuf = {.fd = -7};
@@ -386,7 +386,7 @@ static void export__memory_changed_since_resolve__efault(void **state)
 /* ---- driver responses ------------------------------------------------------------------- */
 
 /* The second call for properties requests the descriptor. */
-static void export__driver_gives_no_descriptor__code_and_sentence(void **state)
+TEST(export__driver_gives_no_descriptor__code_and_sentence)
 {
     static const struct {
         ze_result_t result;
@@ -417,7 +417,7 @@ static void export__driver_gives_no_descriptor__code_and_sentence(void **state)
 }
 
 /* Reaching the process's limit is not the driver's failure. */
-static void export__no_descriptor_left__emfile(void **state)
+TEST(export__no_descriptor_left__emfile)
 {
     struct hmem *self = bench_open();
     uint64_t addr = bench_alloc(self, 0, HMREG_MEM_DEVICE, 8192);
@@ -443,7 +443,7 @@ static void export__no_descriptor_left__emfile(void **state)
     ze->close(self);
 }
 
-static void export__pcie_mapping__no_such_thing(void **state)
+TEST(export__pcie_mapping__no_such_thing)
 {
     struct hmem *self = bench_open();
     uint64_t addr = bench_alloc(self, 0, HMREG_MEM_DEVICE, 8192);
@@ -458,16 +458,4 @@ static void export__pcie_mapping__no_such_thing(void **state)
     ze->close(self);
 }
 
-TEST_MAIN(TEST(export__pcie_mapping__no_such_thing),
-          TEST(export__driver_gives_no_descriptor__code_and_sentence),
-          TEST(export__no_descriptor_left__emfile),
-          TEST(export__dmabuf_of_the_kernel__measured_by_lseek),
-          TEST(export__pages_of_the_device_are_large__names_the_bytes),
-          TEST(export__shared_memory__eopnotsupp), TEST(export__unreported_tiles__eproto),
-          TEST(export__piece_of_a_pool_at_a_page__eproto),
-          TEST(export__piece_of_a_pool_over_tiles__eproto),
-          TEST(export__piece_of_a_pool_with_one_id__names_the_bytes),
-          TEST(export__our_own_memory__is_in_no_pool),
-          TEST(export__memory_changed_since_resolve__efault),
-          TEST(export__freed_before_the_duplicate__efault_and_no_other_file),
-          TEST(export__of_a_claim__names_the_bytes_or_is_refused))
+TEST_MAIN()

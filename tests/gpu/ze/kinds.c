@@ -87,19 +87,19 @@ static void check_device(bool for_export)
     end(&fixture);
 }
 
-static void kind__device_allocated_for_export__dmabuf(void **state)
+TEST(kind__device_allocated_for_export__dmabuf)
 {
     check_device(true);
 }
 
 /* The specification requires the export descriptor at the allocation; lenient drivers export all
  * memory. */
-static void kind__device_not_allocated_for_export__dmabuf(void **state)
+TEST(kind__device_not_allocated_for_export__dmabuf)
 {
     check_device(false);
 }
 
-static void kind__device_of_a_driver_that_insists__refused_with_the_remedy(void **state)
+TEST(kind__device_of_a_driver_that_insists__refused_with_the_remedy)
 {
     struct allocated allocated = {0};
     struct fixture fixture;
@@ -117,7 +117,7 @@ static void kind__device_of_a_driver_that_insists__refused_with_the_remedy(void 
 }
 
 /* A piece of a driver's pool: the descriptor is the pool's, and its offset there is unknown. */
-static void kind__piece_of_a_pool__refused_with_the_remedy(void **state)
+TEST(kind__piece_of_a_pool__refused_with_the_remedy)
 {
     struct kind kind;
     struct fixture fixture;
@@ -135,7 +135,7 @@ static void kind__piece_of_a_pool__refused_with_the_remedy(void **state)
 }
 
 /* If the pool has one id throughout, the library finds its bounds and proves them. */
-static void kind__piece_of_a_pool_with_one_id__dmabuf(void **state)
+TEST(kind__piece_of_a_pool_with_one_id__dmabuf)
 {
     struct kind kind;
     struct fixture fixture;
@@ -154,7 +154,7 @@ static void kind__piece_of_a_pool_with_one_id__dmabuf(void **state)
 }
 
 /* The runtime gives one descriptor for memory on two tiles, which covers half of it at most. */
-static void kind__memory_over_tiles__refused_with_the_remedy(void **state)
+TEST(kind__memory_over_tiles__refused_with_the_remedy)
 {
     struct allocated allocated = {0};
     struct kind kind;
@@ -174,7 +174,7 @@ static void kind__memory_over_tiles__refused_with_the_remedy(void **state)
 }
 
 /* The remedy: memory of one tile, under either hierarchy the card's in the list of devices. */
-static void kind__memory_of_one_tile__dmabuf(void **state)
+TEST(kind__memory_of_one_tile__dmabuf)
 {
     ze_device_handle_t tiles[4];
     uint32_t count = 4;
@@ -197,7 +197,7 @@ static void kind__memory_of_one_tile__dmabuf(void **state)
 }
 
 /* There the tiles are the devices, and memory of one is exported as usual. */
-static void kind__flat_hierarchy__each_tile_a_device(void **state)
+TEST(kind__flat_hierarchy__each_tile_a_device)
 {
     struct fixture fixture;
 
@@ -269,13 +269,13 @@ static void check_touchable(enum hmreg_mem_kind sort, int device, const char *sa
     end(&fixture);
 }
 
-static void kind__host__by_its_address(void **state)
+TEST(kind__host__by_its_address)
 {
     check_touchable(HMREG_MEM_HOST_PINNED, -1, "registered by its address", renew_host);
 }
 
 /* It migrates; only a fabric that reads with the CPU can register it. */
-static void kind__shared__by_its_address_where_the_cpu_moves_the_bytes(void **state)
+TEST(kind__shared__by_its_address_where_the_cpu_moves_the_bytes)
 {
     check_touchable(HMREG_MEM_MANAGED, 0, "migrates", renew_shared);
 }
@@ -354,7 +354,7 @@ static void *renew_second(void *arg)
     return (void *)(uintptr_t)(reserved->addr + MIB + 777);
 }
 
-static void kind__one_mapping__dmabuf(void **state)
+TEST(kind__one_mapping__dmabuf)
 {
     struct fixture fixture = begin();
     struct reserved reserved = reserved_begin(&fixture);
@@ -389,7 +389,7 @@ static void *renew_behind(void *arg)
     return (void *)(uintptr_t)(reserved->addr + 777);
 }
 
-static void kind__several_mappings__composite(void **state)
+TEST(kind__several_mappings__composite)
 {
     struct fixture fixture = begin();
     struct reserved reserved = reserved_begin(&fixture);
@@ -403,7 +403,7 @@ static void kind__several_mappings__composite(void **state)
     end(&fixture);
 }
 
-static void kind__mappings_of_two_devices__composite(void **state)
+TEST(kind__mappings_of_two_devices__composite)
 {
     struct fixture fixture = begin();
     struct reserved reserved = reserved_begin(&fixture);
@@ -419,7 +419,7 @@ static void kind__mappings_of_two_devices__composite(void **state)
     end(&fixture);
 }
 
-static void kind__mappings_with_a_hole__erange(void **state)
+TEST(kind__mappings_with_a_hole__erange)
 {
     struct hmreg_mem_info info = {.size = sizeof(info)};
     struct fixture fixture = begin();
@@ -437,7 +437,7 @@ static void kind__mappings_with_a_hole__erange(void **state)
 }
 
 /* Adjacent by chance: two allocations, as two of zeMemAllocDevice are. */
-static void kind__mappings_of_two_reservations__erange(void **state)
+TEST(kind__mappings_of_two_reservations__erange)
 {
     struct hmreg_mem_info info = {.size = sizeof(info)};
     struct fixture fixture = begin();
@@ -454,7 +454,7 @@ static void kind__mappings_of_two_reservations__erange(void **state)
 }
 
 /* The descriptor covers all the physical memory, and no call reports which part is mapped. */
-static void kind__mapping_of_a_part_of_the_memory__refused(void **state)
+TEST(kind__mapping_of_a_part_of_the_memory__refused)
 {
     struct fixture fixture = begin();
     struct reserved reserved = reserved_begin(&fixture);
@@ -471,16 +471,4 @@ static void kind__mapping_of_a_part_of_the_memory__refused(void **state)
     end(&fixture);
 }
 
-TEST_MAIN(TEST(kind__device_allocated_for_export__dmabuf),
-          TEST(kind__device_not_allocated_for_export__dmabuf),
-          TEST(kind__device_of_a_driver_that_insists__refused_with_the_remedy),
-          TEST(kind__piece_of_a_pool__refused_with_the_remedy),
-          TEST(kind__piece_of_a_pool_with_one_id__dmabuf),
-          TEST(kind__memory_over_tiles__refused_with_the_remedy),
-          TEST(kind__memory_of_one_tile__dmabuf), TEST(kind__flat_hierarchy__each_tile_a_device),
-          TEST(kind__host__by_its_address),
-          TEST(kind__shared__by_its_address_where_the_cpu_moves_the_bytes),
-          TEST(kind__one_mapping__dmabuf), TEST(kind__several_mappings__composite),
-          TEST(kind__mappings_of_two_devices__composite), TEST(kind__mappings_with_a_hole__erange),
-          TEST(kind__mappings_of_two_reservations__erange),
-          TEST(kind__mapping_of_a_part_of_the_memory__refused))
+TEST_MAIN()

@@ -7,7 +7,7 @@
 
 #include <dlfcn.h>
 
-static void layers__switched_on__check_each_call(void **state)
+TEST(layers__switched_on__check_each_call)
 {
     static const char *const layers[] = {"libze_validation_layer.so.1", "libze_tracing_layer.so.1"};
     struct hmem *self = bench_open();
@@ -23,4 +23,4 @@ static void layers__switched_on__check_each_call(void **state)
     ze->close(self);
 }
 
-TEST_MAIN(TEST(layers__switched_on__check_each_call))
+TEST_MAIN()

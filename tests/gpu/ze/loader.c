@@ -63,7 +63,7 @@ static void prepare(void)
     init_drivers_calls = init_calls = driver_get_calls = 0;
 }
 
-static void no_loader__enoent(void **state)
+TEST(no_loader__enoent)
 {
     struct hmem *self = NULL;
 
@@ -74,7 +74,7 @@ static void no_loader__enoent(void **state)
     assert_null(self);
 }
 
-static void loader_without_a_needed_entry_point__elibbad(void **state)
+TEST(loader_without_a_needed_entry_point__elibbad)
 {
     struct hmem *self = NULL;
 
@@ -84,7 +84,7 @@ static void loader_without_a_needed_entry_point__elibbad(void **state)
     assert_null(self);
 }
 
-static void loader_without_pci_addresses__opens(void **state)
+TEST(loader_without_pci_addresses__opens)
 {
     struct hmem_runtime runtime;
     struct hmem *self;
@@ -97,7 +97,7 @@ static void loader_without_pci_addresses__opens(void **state)
     ze->close(self);
 }
 
-static void loader_of_debian__zeinit(void **state)
+TEST(loader_of_debian__zeinit)
 {
     struct hmem *self;
 
@@ -111,7 +111,7 @@ static void loader_of_debian__zeinit(void **state)
 
 /* Loader 1.20 crashes in the second zeInitDrivers after a first that found nothing, and the first
  * may have been the application's. */
-static void newer_loader__zeinitdrivers_not_called(void **state)
+TEST(newer_loader__zeinitdrivers_not_called)
 {
     struct hmem *self;
 
@@ -125,7 +125,7 @@ static void newer_loader__zeinitdrivers_not_called(void **state)
 }
 
 /* A loader that found no driver dereferences null pointers if zeDriverGet is called. */
-static void loader_without_a_driver__not_asked_for_drivers(void **state)
+TEST(loader_without_a_driver__not_asked_for_drivers)
 {
     struct hmem *self = NULL;
 
@@ -140,7 +140,4 @@ static void loader_without_a_driver__not_asked_for_drivers(void **state)
     assert_int_equal(driver_get_calls, 0);
 }
 
-TEST_MAIN(TEST(no_loader__enoent), TEST(loader_without_a_needed_entry_point__elibbad),
-          TEST(loader_without_pci_addresses__opens), TEST(loader_of_debian__zeinit),
-          TEST(newer_loader__zeinitdrivers_not_called),
-          TEST(loader_without_a_driver__not_asked_for_drivers))
+TEST_MAIN()

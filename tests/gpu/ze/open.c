@@ -5,7 +5,7 @@
 #include <errno.h>
 #include <hmreg/loopback.h>
 
-static void close__destroys_its_contexts(void **state)
+TEST(close__destroys_its_contexts)
 {
     struct hmem *self = bench_open();
     const struct fake_control *fake = bench_control(0);
@@ -19,7 +19,7 @@ static void close__destroys_its_contexts(void **state)
     assert_int_equal(fake->allocations(), 0);
 }
 
-static void open__device_without_pci_address__says_so(void **state)
+TEST(open__device_without_pci_address__says_so)
 {
     struct hmem *self = bench_open();
     const struct fake_control *fake = bench_control(0);
@@ -39,7 +39,7 @@ static void open__device_without_pci_address__says_so(void **state)
     fake->reset();
 }
 
-static void open__devices_without_export__say_so_and_allocate(void **state)
+TEST(open__devices_without_export__say_so_and_allocate)
 {
     struct hmreg_dmabuf dmabuf = {.fd = -7};
     struct hmem_runtime runtime;
@@ -67,7 +67,7 @@ static void open__devices_without_export__say_so_and_allocate(void **state)
 
 /* The specification allows it: then the application's memory is invisible, and the description says
  * so. Until that is asked for, no memory is allocated to find out. */
-static void open__private_contexts__says_so_when_asked(void **state)
+TEST(open__private_contexts__says_so_when_asked)
 {
     struct hmem *self = bench_open();
     const struct fake_control *fake = bench_control(0);
@@ -104,7 +104,7 @@ static unsigned long allocating_calls(const struct fake_control *fake)
 }
 
 /* A context is the driver's object for queries, one for each driver, and has no memory. */
-static void open__library_and_domain__allocate_nothing(void **state)
+TEST(open__library_and_domain__allocate_nothing)
 {
     struct hmreg_config config = {.size = sizeof(config),
                                   .ifaces = HMREG_IFACE_BIT(HMREG_IFACE_ZE)};
@@ -127,7 +127,4 @@ static void open__library_and_domain__allocate_nothing(void **state)
     assert_int_equal(allocating_calls(fake), 0);
 }
 
-TEST_MAIN(TEST(open__library_and_domain__allocate_nothing), TEST(close__destroys_its_contexts),
-          TEST(open__device_without_pci_address__says_so),
-          TEST(open__devices_without_export__say_so_and_allocate),
-          TEST(open__private_contexts__says_so_when_asked))
+TEST_MAIN()

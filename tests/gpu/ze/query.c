@@ -4,7 +4,7 @@
 
 #include <errno.h>
 
-static void query__shared_memory_of_no_device__device_none(void **state)
+TEST(query__shared_memory_of_no_device__device_none)
 {
     ze_device_mem_alloc_desc_t local = {.stype = ZE_STRUCTURE_TYPE_DEVICE_MEM_ALLOC_DESC};
     ze_host_mem_alloc_desc_t host = {.stype = ZE_STRUCTURE_TYPE_HOST_MEM_ALLOC_DESC};
@@ -24,7 +24,7 @@ static void query__shared_memory_of_no_device__device_none(void **state)
 }
 
 /* Devices that report no UUID are distinct. */
-static void query__no_uuids__pci_address_decides(void **state)
+TEST(query__no_uuids__pci_address_decides)
 {
     struct hmem_range range = {0};
     ze_device_handle_t tile;
@@ -49,7 +49,7 @@ static void query__no_uuids__pci_address_decides(void **state)
 }
 
 /* A device that matches by neither UUID nor PCI address is unknown. */
-static void query__memory_of_an_unlisted_device__eio(void **state)
+TEST(query__memory_of_an_unlisted_device__eio)
 {
     ze_device_handle_t tile;
     struct hmem_range range = {0};
@@ -74,7 +74,7 @@ static void query__memory_of_an_unlisted_device__eio(void **state)
 }
 
 /* The driver answers with success and leaves the outputs empty. */
-static void query__nonsense_range__eio(void **state)
+TEST(query__nonsense_range__eio)
 {
     struct hmem *self = bench_open();
     uint64_t addr = bench_alloc(self, 0, HMREG_MEM_DEVICE, 4096);
@@ -87,7 +87,7 @@ static void query__nonsense_range__eio(void **state)
 }
 
 /* A pool that answers for all its addresses has no allocation at a freed one. */
-static void query__freed_piece_of_a_pool__not_mine(void **state)
+TEST(query__freed_piece_of_a_pool__not_mine)
 {
     struct hmem *self = bench_open();
     struct hmem_range range = {0};
@@ -113,7 +113,4 @@ static void query__freed_piece_of_a_pool__not_mine(void **state)
     ze->close(self);
 }
 
-TEST_MAIN(TEST(query__shared_memory_of_no_device__device_none),
-          TEST(query__memory_of_an_unlisted_device__eio),
-          TEST(query__no_uuids__pci_address_decides), TEST(query__freed_piece_of_a_pool__not_mine),
-          TEST(query__nonsense_range__eio))
+TEST_MAIN()

@@ -119,17 +119,16 @@ static void reuse(void (*free_it)(void *), unsigned times)
     ze->close(self);
 }
 
-static void reuse__freed_past_the_loader__never_stale(void **state)
+TEST(reuse__freed_past_the_loader__never_stale)
 {
     reuse(free_past_the_loader, TIMES);
     assert_true(seen < TIMES / 2); /* the library frees what it tries contexts with */
 }
 
-static void reuse__freed_inside_a_tracers_callback__never_stale(void **state)
+TEST(reuse__freed_inside_a_tracers_callback__never_stale)
 {
     reuse(free_in_a_callback, TIMES);
     assert_int_not_equal(seen, 0);
 }
 
-TEST_MAIN(TEST(reuse__freed_past_the_loader__never_stale),
-          TEST(reuse__freed_inside_a_tracers_callback__never_stale))
+TEST_MAIN()

@@ -257,7 +257,7 @@ static void only_gpu(void)
 
 /* ---- trace ------------------------------------------------------------------------------- */
 
-static void trace__each_call__provider_gets_its_arguments(void **state)
+TEST(trace__each_call__provider_gets_its_arguments)
 {
     struct iovec iov[2] = {{memory, 100}, {memory + 4096, 7}};
     struct fid_domain *domain;
@@ -284,7 +284,7 @@ static void trace__each_call__provider_gets_its_arguments(void **state)
     end(domain);
 }
 
-static void trace__attributes__same_struct(void **state)
+TEST(trace__attributes__same_struct)
 {
     union wide_attr given = {.words = {0}};
     struct iovec iov = {memory, 100};
@@ -304,7 +304,7 @@ static void trace__attributes__same_struct(void **state)
     end(domain);
 }
 
-static void trace__table_with_later_operations__copied_whole(void **state)
+TEST(trace__table_with_later_operations__copied_whole)
 {
     struct fid_domain *domain;
 
@@ -316,7 +316,7 @@ static void trace__table_with_later_operations__copied_whole(void **state)
     end(domain);
 }
 
-static void trace__one_region_for_two_callers__both_ends_recorded(void **state)
+TEST(trace__one_region_for_two_callers__both_ends_recorded)
 {
     struct fid_mr shared = {.fid = {.fclass = FI_CLASS_MR, .context = &fabric, .ops = &shared_ops}};
     struct counts before = recorded(NULL), counts;
@@ -338,7 +338,7 @@ static void trace__one_region_for_two_callers__both_ends_recorded(void **state)
     end(domain);
 }
 
-static void trace__close_fails__still_registered(void **state)
+TEST(trace__close_fails__still_registered)
 {
     struct counts before = recorded(NULL), counts;
     struct fid_domain *domain;
@@ -359,7 +359,7 @@ static void trace__close_fails__still_registered(void **state)
     end(domain);
 }
 
-static void trace__registration_fails__error_and_output_of_the_provider(void **state)
+TEST(trace__registration_fails__error_and_output_of_the_provider)
 {
     struct fid_mr *mr = (struct fid_mr *)memory;
     struct fid_domain *domain;
@@ -373,7 +373,7 @@ static void trace__registration_fails__error_and_output_of_the_provider(void **s
     end(domain);
 }
 
-static void trace__domain_close_fails__stays_hooked(void **state)
+TEST(trace__domain_close_fails__stays_hooked)
 {
     struct counts before = recorded(NULL);
     struct fid_domain *domain;
@@ -413,7 +413,7 @@ static void end_above(struct fid_domain *domain)
     fake_fabric_end();
 }
 
-static void trace__domain_on_another__recorded_once(void **state)
+TEST(trace__domain_on_another__recorded_once)
 {
     struct fid_domain *domain = open_above("tcp;ofi_rxm", false);
     struct counts before = recorded(NULL);
@@ -429,7 +429,7 @@ static void trace__domain_on_another__recorded_once(void **state)
 }
 
 /* What a provider registers on a domain of libibverbs, the interposers there record. */
-static void trace__domain_on_one_of_libibverbs__its_own_not_recorded(void **state)
+TEST(trace__domain_on_one_of_libibverbs__its_own_not_recorded)
 {
     struct fid_domain *domain = open_above("verbs;ofi_rxm", false);
     struct counts before = recorded(NULL);
@@ -442,7 +442,7 @@ static void trace__domain_on_one_of_libibverbs__its_own_not_recorded(void **stat
     assert_false(fabric.inside_close); /* the interposers give up what they cache */
 }
 
-static void trace__domain_of_another_fabric_handed_through__hooked_once(void **state)
+TEST(trace__domain_of_another_fabric_handed_through__hooked_once)
 {
     struct fid_domain *domain = open_above("tcp", true);
     struct counts before = recorded(NULL);
@@ -455,7 +455,7 @@ static void trace__domain_of_another_fabric_handed_through__hooked_once(void **s
 
 /* ---- cache ------------------------------------------------------------------------------- */
 
-static void cache__two_regions_of_one_range__two_objects_of_one_registration(void **state)
+TEST(cache__two_regions_of_one_range__two_objects_of_one_registration)
 {
     struct counts before = recorded(NULL), counts;
     struct fid_domain *domain;
@@ -483,7 +483,7 @@ static void cache__two_regions_of_one_range__two_objects_of_one_registration(voi
 }
 
 /* What is pending at the close names the region by its desc, which is looked up later. */
-static void close__access_pending__region_gone_unless_accepted(void **state)
+TEST(close__access_pending__region_gone_unless_accepted)
 {
     static const struct {
         uint64_t access;
@@ -508,7 +508,7 @@ static void close__access_pending__region_gone_unless_accepted(void **state)
     }
 }
 
-static void cache__operations_of_a_region__go_to_the_provider(void **state)
+TEST(cache__operations_of_a_region__go_to_the_provider)
 {
     struct iovec part = {memory, 64};
     struct fid object = {.fclass = FI_CLASS_CNTR};
@@ -537,7 +537,7 @@ static void cache__operations_of_a_region__go_to_the_provider(void **state)
     end(domain);
 }
 
-static void cache__region_open__domain_busy(void **state)
+TEST(cache__region_open__domain_busy)
 {
     struct fid_domain *domain;
     struct fid_mr *mr;
@@ -551,7 +551,7 @@ static void cache__region_open__domain_busy(void **state)
     end(domain);
 }
 
-static void cache__event_queue_bound__passed_on(void **state)
+TEST(cache__event_queue_bound__passed_on)
 {
     struct fid queue = {.fclass = FI_CLASS_EQ};
     struct counts before = recorded(NULL);
@@ -580,7 +580,7 @@ static void passed_on_in_mode(int mr_mode)
     end(domain);
 }
 
-static void cache__mode_with_other_regions__passed_on(void **state)
+TEST(cache__mode_with_other_regions__passed_on)
 {
     only_cached();
     passed_on_in_mode(FI_MR_ENDPOINT);
@@ -589,7 +589,7 @@ static void cache__mode_with_other_regions__passed_on(void **state)
     assert_true(reason("not-plain") >= 3);
 }
 
-static void cache__provider_without_room__cached_regions_give_way(void **state)
+TEST(cache__provider_without_room__cached_regions_give_way)
 {
     struct fid_domain *domain;
     struct fid_mr *mr = NULL;
@@ -607,7 +607,7 @@ static void cache__provider_without_room__cached_regions_give_way(void **state)
     end(domain);
 }
 
-static void cache__base_of_a_region__is_the_providers(void **state)
+TEST(cache__base_of_a_region__is_the_providers)
 {
     union wide_attr given = {.words = {0}};
     struct iovec iov = {memory, 100};
@@ -679,7 +679,7 @@ static const struct vendor *cuda_or_skip(void)
     return cuda;
 }
 
-static void gpu__provider_refuses_the_device__dmabuf(void **state)
+TEST(gpu__provider_refuses_the_device__dmabuf)
 {
     const struct vendor *cuda = cuda_or_skip();
     void *device = cuda->alloc(DEVICE_BYTES);
@@ -701,7 +701,7 @@ static void gpu__provider_refuses_the_device__dmabuf(void **state)
     cuda->release(device);
 }
 
-static void gpu__provider_takes_the_device__left_to_it(void **state)
+TEST(gpu__provider_takes_the_device__left_to_it)
 {
     const struct vendor *cuda = cuda_or_skip();
     void *device = cuda->alloc(DEVICE_BYTES);
@@ -718,7 +718,7 @@ static void gpu__provider_takes_the_device__left_to_it(void **state)
     cuda->release(device);
 }
 
-static void gpu__device_memory_as_the_hosts__dmabuf(void **state)
+TEST(gpu__device_memory_as_the_hosts__dmabuf)
 {
     const struct vendor *cuda = cuda_or_skip();
     void *device = cuda->alloc(DEVICE_BYTES);
@@ -735,7 +735,7 @@ static void gpu__device_memory_as_the_hosts__dmabuf(void **state)
 
 /* libfabric 1.17 has no dmabufs: the provider's ibv_reg_mr() is for the interposers below, who take
  * it for a call of the program. */
-static void gpu__libfabric_without_dmabufs__left_to_libibverbs(void **state)
+TEST(gpu__libfabric_without_dmabufs__left_to_libibverbs)
 {
     const struct vendor *cuda = cuda_or_skip();
     void *device = cuda->alloc(DEVICE_BYTES);
@@ -757,30 +757,6 @@ static void gpu__libfabric_without_dmabufs__left_to_libibverbs(void **state)
     cuda->release(device);
 }
 
-static const struct test_case cases[] = {
-    TEST(trace__each_call__provider_gets_its_arguments),
-    TEST(trace__attributes__same_struct),
-    TEST(trace__table_with_later_operations__copied_whole),
-    TEST(trace__one_region_for_two_callers__both_ends_recorded),
-    TEST(trace__close_fails__still_registered),
-    TEST(trace__registration_fails__error_and_output_of_the_provider),
-    TEST(trace__domain_close_fails__stays_hooked),
-    TEST(trace__domain_on_another__recorded_once),
-    TEST(trace__domain_on_one_of_libibverbs__its_own_not_recorded),
-    TEST(trace__domain_of_another_fabric_handed_through__hooked_once),
-    TEST(close__access_pending__region_gone_unless_accepted),
-    TEST(cache__two_regions_of_one_range__two_objects_of_one_registration),
-    TEST(cache__operations_of_a_region__go_to_the_provider),
-    TEST(cache__region_open__domain_busy),
-    TEST(cache__event_queue_bound__passed_on),
-    TEST(cache__mode_with_other_regions__passed_on),
-    TEST(cache__provider_without_room__cached_regions_give_way),
-    TEST(cache__base_of_a_region__is_the_providers),
-    TEST(gpu__provider_refuses_the_device__dmabuf),
-    TEST(gpu__provider_takes_the_device__left_to_it),
-    TEST(gpu__device_memory_as_the_hosts__dmabuf),
-    TEST(gpu__libfabric_without_dmabufs__left_to_libibverbs)};
-
 /* hmreg stays open once it was needed, with its descriptors. */
 static void need_all_once(void)
 {
@@ -795,5 +771,5 @@ static void need_all_once(void)
 int main(int argc, char **argv)
 {
     need_all_once();
-    return test_main(argc, argv, cases, sizeof(cases) / sizeof(cases[0]));
+    return test_main(argc, argv);
 }

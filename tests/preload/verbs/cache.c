@@ -24,7 +24,7 @@ static char *reach(uint32_t key, const void *addr, size_t len, unsigned access)
 
 /* ---- one after the other ------------------------------------------------------------------ */
 
-static void reg__again__as_often_as_the_mode_says(void **state)
+TEST(reg__again__as_often_as_the_mode_says)
 {
     static const int rights[] = {READ, IBV_ACCESS_RELAXED_ORDERING, LOCAL, REMOTE};
 
@@ -48,7 +48,7 @@ static void reg__again__as_often_as_the_mode_says(void **state)
 
 /* A receive that the program has posted names its buffer by the key alone: the NIC looks the key up
  * when the message comes. A peer does so as well. */
-static void dereg__access_pending__refused_unless_accepted(void **state)
+TEST(dereg__access_pending__refused_unless_accepted)
 {
     static const struct {
         int rights;
@@ -76,7 +76,7 @@ static void dereg__access_pending__refused_unless_accepted(void **state)
 }
 
 /* Peers may reach what was registered and nothing else, whatever else is cached. */
-static void reg__remote_part_of_a_cached_range__its_own_bounds(void **state)
+TEST(reg__remote_part_of_a_cached_range__its_own_bounds)
 {
     struct bench bench = bench_open();
     char *memory = bench_map(NULL, 2 * PAGE);
@@ -91,7 +91,7 @@ static void reg__remote_part_of_a_cached_range__its_own_bounds(void **state)
     bench_close(&bench);
 }
 
-static void reg__twice_at_once__two_objects(void **state)
+TEST(reg__twice_at_once__two_objects)
 {
     struct bench bench = bench_open();
     char *memory = bench_map(NULL, PAGE);
@@ -107,7 +107,7 @@ static void reg__twice_at_once__two_objects(void **state)
     bench_close(&bench);
 }
 
-static void reg__read_only__no_more_rights(void **state)
+TEST(reg__read_only__no_more_rights)
 {
     struct bench bench = bench_open();
     char *memory = bench_map(NULL, PAGE);
@@ -123,7 +123,7 @@ static void reg__read_only__no_more_rights(void **state)
     bench_close(&bench);
 }
 
-static void reg__iova__device_uses_it(void **state)
+TEST(reg__iova__device_uses_it)
 {
     struct bench bench = bench_open();
     char *memory = bench_map(NULL, PAGE);
@@ -146,7 +146,7 @@ static void reg__iova__device_uses_it(void **state)
 
 /* ---- what is passed on --------------------------------------------------------------------- */
 
-static void reg__probes_and_rare_access__as_without_us(void **state)
+TEST(reg__probes_and_rare_access__as_without_us)
 {
     static const unsigned access[] = {IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_ON_DEMAND,
                                       IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_MW_BIND,
@@ -172,7 +172,7 @@ static void reg__probes_and_rare_access__as_without_us(void **state)
     bench_close(&bench);
 }
 
-static void dereg__bound_window__busy(void **state)
+TEST(dereg__bound_window__busy)
 {
     struct bench bench = bench_open();
     char *memory = bench_map(NULL, PAGE);
@@ -189,7 +189,7 @@ static void dereg__bound_window__busy(void **state)
     bench_close(&bench);
 }
 
-static void bind__region_without_the_right__refused(void **state)
+TEST(bind__region_without_the_right__refused)
 {
     struct bench bench = bench_open();
     char *memory = bench_map(NULL, PAGE);
@@ -206,7 +206,7 @@ static void bind__region_without_the_right__refused(void **state)
 
 /* ---- the memory changes -------------------------------------------------------------------- */
 
-static void reg__freed_and_mapped_again__registered_anew(void **state)
+TEST(reg__freed_and_mapped_again__registered_anew)
 {
     struct bench bench = bench_open();
     char *memory = bench_map(NULL, PAGE);
@@ -224,7 +224,7 @@ static void reg__freed_and_mapped_again__registered_anew(void **state)
 static const int each_rights[] = {READ, LOCAL, REMOTE};
 
 /* The program may have freed the old memory. What it has posted with the old key fails. */
-static void rereg__host_memory__moves(void **state)
+TEST(rereg__host_memory__moves)
 {
     for (int i = 0; i < 6; i++) {
         int rights = each_rights[i % 3];
@@ -248,7 +248,7 @@ static void rereg__host_memory__moves(void **state)
     }
 }
 
-static void rereg__protection_domain__moves(void **state)
+TEST(rereg__protection_domain__moves)
 {
     for (int i = 0; i < 3; i++) {
         struct bench bench = bench_open();
@@ -269,7 +269,7 @@ static void rereg__protection_domain__moves(void **state)
 }
 
 /* Others have registered the same memory. */
-static void rereg__one_of_two__the_other_stays(void **state)
+TEST(rereg__one_of_two__the_other_stays)
 {
     struct bench bench = bench_open();
     char *memory = bench_map(NULL, PAGE), *second = bench_map(NULL, PAGE);
@@ -288,7 +288,7 @@ static void rereg__one_of_two__the_other_stays(void **state)
 }
 
 /* What a driver or libibverbs refuses: the same answer, and the region as it was. */
-static void rereg__refused__its_answer_and_the_old_region(void **state)
+TEST(rereg__refused__its_answer_and_the_old_region)
 {
     static const struct {
         int flags, access, result, error;
@@ -326,7 +326,7 @@ static void rereg__refused__its_answer_and_the_old_region(void **state)
 }
 
 /* Drivers read the rights that they keep behind the struct ibv_mr. */
-static void rereg__right_to_bind__windows_and_busy(void **state)
+TEST(rereg__right_to_bind__windows_and_busy)
 {
     struct bench bench = bench_open();
     char *memory = bench_map(NULL, PAGE);
@@ -345,7 +345,7 @@ static void rereg__right_to_bind__windows_and_busy(void **state)
     bench_close(&bench);
 }
 
-static void rereg__twice__moves_and_changes(void **state)
+TEST(rereg__twice__moves_and_changes)
 {
     struct bench bench = bench_open();
     char *first = bench_map(NULL, PAGE), *second = bench_map(NULL, PAGE);
@@ -368,7 +368,7 @@ static void rereg__twice__moves_and_changes(void **state)
 
 /* ---- ends ---------------------------------------------------------------------------------- */
 
-static void dealloc_pd__region_in_use__busy_until_it_ends(void **state)
+TEST(dealloc_pd__region_in_use__busy_until_it_ends)
 {
     struct bench bench = bench_open();
     char *memory = bench_map(NULL, PAGE);
@@ -382,7 +382,31 @@ static void dealloc_pd__region_in_use__busy_until_it_ends(void **state)
     munmap(memory, PAGE);
 }
 
-static void close_device__with_cached_regions__nothing_is_left(void **state)
+TEST(unimport_pd__next_at_its_address__registers_anew)
+{
+    struct bench bench = bench_open();
+    char *memory = bench_map(NULL, 2 * PAGE);
+    struct ibv_mr *held = bench_reg(&bench, memory, PAGE, READ), *mr;
+    struct ibv_pd *pd = bench.pd;
+
+    bench_dereg(bench_reg(&bench, memory + PAGE, PAGE, READ));
+    ib.unimport_pd(pd);
+    bench.pd = ib.alloc_pd(bench.device);
+    assert_ptr_equal(bench.pd, pd);
+    for (int i = 0; i < 2; i++) {
+        bench.regs = atomic_load(&ib.fake->regs);
+        mr = bench_reg(&bench, memory + i * PAGE, PAGE, READ);
+        assert_int_equal(bench_regs(&bench), 1);
+        bench_dereg(mr);
+    }
+    bench_dereg(held);
+    assert_int_equal(ib.dealloc_pd(bench.pd), 0);
+    assert_int_equal(ib.close_device(bench.device), 0);
+    assert_int_equal(atomic_load(&ib.fake->live), 0);
+    munmap(memory, 2 * PAGE);
+}
+
+TEST(close_device__with_cached_regions__nothing_is_left)
 {
     char *memory = bench_map(NULL, PAGE);
 
@@ -400,7 +424,7 @@ static void close_device__with_cached_regions__nothing_is_left(void **state)
     munmap(memory, PAGE);
 }
 
-static void dereg__twice__refused(void **state)
+TEST(dereg__twice__refused)
 {
     struct bench bench = bench_open();
     char *memory = bench_map(NULL, PAGE);
@@ -415,7 +439,7 @@ static void dereg__twice__refused(void **state)
 }
 
 /* What is cached and not in use makes room for what the program registers itself. */
-static void reg__no_more_regions__cached_ones_make_room(void **state)
+TEST(reg__no_more_regions__cached_ones_make_room)
 {
     struct bench bench = bench_open();
     char *memory = bench_map(NULL, 16 * PAGE);
@@ -458,7 +482,7 @@ static void *register_at_random(void *arg)
     return NULL;
 }
 
-static void reg__on_eight_threads__each_gets_its_memory(void **state)
+TEST(reg__on_eight_threads__each_gets_its_memory)
 {
     struct bench bench = bench_open();
     char *memory = bench_map(NULL, RANGES * PAGE);
@@ -494,7 +518,7 @@ static void *register_when_cancelled(void *arg)
 }
 
 /* libibverbs' calls are no cancellation points: the region ends, and other threads go on. */
-static void reg__thread_that_was_cancelled__done_first(void **state)
+TEST(reg__thread_that_was_cancelled__done_first)
 {
     struct bench bench = bench_open();
     struct work work = {&bench, bench_map(NULL, PAGE), 0};
@@ -533,7 +557,7 @@ static int child(struct bench *parents, struct ibv_mr *mr, char *memory)
     return ib.dealloc_pd(pd) || ib.close_device(device) ? 3 : 0;
 }
 
-static void fork__child_registers__the_parents_are_untouched(void **state)
+TEST(fork__child_registers__the_parents_are_untouched)
 {
     struct bench bench;
     struct ibv_mr *mr;
@@ -558,7 +582,7 @@ static void fork__child_registers__the_parents_are_untouched(void **state)
 }
 
 /* In a process of its own, since it is decided once. */
-static void fork_init__in_force__nothing_is_cached(void **state)
+TEST(fork_init__in_force__nothing_is_cached)
 {
     struct bench bench;
     char *memory;
@@ -587,20 +611,4 @@ static void fork_init__in_force__nothing_is_cached(void **state)
     bench_close(&bench);
 }
 
-TEST_MAIN(TEST(reg__again__as_often_as_the_mode_says),
-          TEST(dereg__access_pending__refused_unless_accepted),
-          TEST(reg__remote_part_of_a_cached_range__its_own_bounds),
-          TEST(reg__twice_at_once__two_objects), TEST(reg__read_only__no_more_rights),
-          TEST(reg__iova__device_uses_it), TEST(reg__probes_and_rare_access__as_without_us),
-          TEST(dereg__bound_window__busy), TEST(bind__region_without_the_right__refused),
-          TEST(reg__freed_and_mapped_again__registered_anew), TEST(rereg__host_memory__moves),
-          TEST(rereg__protection_domain__moves), TEST(rereg__one_of_two__the_other_stays),
-          TEST(rereg__refused__its_answer_and_the_old_region),
-          TEST(rereg__right_to_bind__windows_and_busy), TEST(rereg__twice__moves_and_changes),
-          TEST(dealloc_pd__region_in_use__busy_until_it_ends),
-          TEST(close_device__with_cached_regions__nothing_is_left), TEST(dereg__twice__refused),
-          TEST(reg__no_more_regions__cached_ones_make_room),
-          TEST(reg__on_eight_threads__each_gets_its_memory),
-          TEST(reg__thread_that_was_cancelled__done_first),
-          TEST(fork__child_registers__the_parents_are_untouched),
-          TEST(fork_init__in_force__nothing_is_cached))
+TEST_MAIN()

@@ -84,14 +84,14 @@ __attribute__((constructor)) static void start_all(void)
 }
 
 /* A runtime that is only loaded: after a start, children could not use it. */
-static void reg__runtime_is_not_started__stays_so(void **state)
+TEST(reg__runtime_is_not_started__stays_so)
 {
     if (!vendor_load())
         test_skip("of a vendor");
     assert_false(begun_early);
 }
 
-static void reg__another_runtime_is_only_loaded__stays_so(void **state)
+TEST(reg__another_runtime_is_only_loaded__stays_so)
 {
     if (!getenv("OTHER"))
         test_skip("of two vendors");
@@ -99,7 +99,7 @@ static void reg__another_runtime_is_only_loaded__stays_so(void **state)
     assert_false(vendor_other_is_begun());
 }
 
-static void reg__device_memory__without_gpu_as_before(void **state)
+TEST(reg__device_memory__without_gpu_as_before)
 {
     struct bench bench = bench_open();
     struct memory memory = memory_open();
@@ -114,7 +114,7 @@ static void reg__device_memory__without_gpu_as_before(void **state)
     bench_close(&bench);
 }
 
-static void reg__device_memory__nic_reaches_its_bytes(void **state)
+TEST(reg__device_memory__nic_reaches_its_bytes)
 {
     struct bench bench = bench_open();
     struct memory memory = memory_open();
@@ -134,7 +134,7 @@ static void reg__device_memory__nic_reaches_its_bytes(void **state)
     bench_close(&bench);
 }
 
-static void reg__device_memory_at_an_iova__nic_uses_it(void **state)
+TEST(reg__device_memory_at_an_iova__nic_uses_it)
 {
     struct bench bench = bench_open();
     struct memory memory = memory_open();
@@ -153,7 +153,7 @@ static void reg__device_memory_at_an_iova__nic_uses_it(void **state)
     bench_close(&bench);
 }
 
-static void reg__rights__those_asked_for(void **state)
+TEST(reg__rights__those_asked_for)
 {
     struct bench bench = bench_open();
     struct memory memory = memory_open();
@@ -171,7 +171,7 @@ static void reg__rights__those_asked_for(void **state)
 }
 
 /* As without us: what hmreg cannot do, and what is wrong. */
-static void reg__windows_or_past_the_end__fails_as_before(void **state)
+TEST(reg__windows_or_past_the_end__fails_as_before)
 {
     struct bench bench = bench_open();
     struct memory memory = memory_open();
@@ -186,7 +186,7 @@ static void reg__windows_or_past_the_end__fails_as_before(void **state)
     bench_close(&bench);
 }
 
-static void dealloc_pd__device_region__busy_until_it_ends(void **state)
+TEST(dealloc_pd__device_region__busy_until_it_ends)
 {
     struct bench bench = bench_open();
     struct memory memory = memory_open();
@@ -202,7 +202,7 @@ static void dealloc_pd__device_region__busy_until_it_ends(void **state)
 }
 
 /* Device and host memory, in the same ibv_mr. */
-static void rereg__each_way__the_new_memory_by_the_new_key(void **state)
+TEST(rereg__each_way__the_new_memory_by_the_new_key)
 {
     struct bench bench = bench_open();
     struct memory memory = memory_open();
@@ -236,7 +236,7 @@ static void rereg__each_way__the_new_memory_by_the_new_key(void **state)
 }
 
 /* A driver without the call: its answer, of device memory too. */
-static void rereg__driver_has_none__its_answer_and_the_old_region(void **state)
+TEST(rereg__driver_has_none__its_answer_and_the_old_region)
 {
     static const int flags[] = {IBV_REREG_MR_CHANGE_TRANSLATION, IBV_REREG_MR_CHANGE_ACCESS};
     struct bench bench = bench_open();
@@ -268,7 +268,7 @@ static void rereg__driver_has_none__its_answer_and_the_old_region(void **state)
     bench_close(&bench);
 }
 
-static void rereg__wrong_arguments__old_region_stays(void **state)
+TEST(rereg__wrong_arguments__old_region_stays)
 {
     struct bench bench = bench_open();
     struct memory memory = memory_open();
@@ -288,7 +288,7 @@ static void rereg__wrong_arguments__old_region_stays(void **state)
 }
 
 /* The next allocation has the same address. */
-static void reg__freed_and_allocated_again__the_new_bytes(void **state)
+TEST(reg__freed_and_allocated_again__the_new_bytes)
 {
     struct bench bench = bench_open();
 
@@ -305,7 +305,7 @@ static void reg__freed_and_allocated_again__the_new_bytes(void **state)
 }
 
 /* The child's copies are libibverbs' own objects, with which it does what it did without us. */
-static void fork__child_ends_and_registers__the_parents_are_untouched(void **state)
+TEST(fork__child_ends_and_registers__the_parents_are_untouched)
 {
     struct bench bench;
     struct memory memory;
@@ -336,15 +336,4 @@ static void fork__child_ends_and_registers__the_parents_are_untouched(void **sta
     bench_close(&bench);
 }
 
-TEST_MAIN(TEST(reg__runtime_is_not_started__stays_so),
-          TEST(reg__another_runtime_is_only_loaded__stays_so),
-          TEST(reg__device_memory__without_gpu_as_before),
-          TEST(reg__device_memory__nic_reaches_its_bytes),
-          TEST(reg__device_memory_at_an_iova__nic_uses_it), TEST(reg__rights__those_asked_for),
-          TEST(reg__windows_or_past_the_end__fails_as_before),
-          TEST(dealloc_pd__device_region__busy_until_it_ends),
-          TEST(rereg__each_way__the_new_memory_by_the_new_key),
-          TEST(rereg__driver_has_none__its_answer_and_the_old_region),
-          TEST(rereg__wrong_arguments__old_region_stays),
-          TEST(reg__freed_and_allocated_again__the_new_bytes),
-          TEST(fork__child_ends_and_registers__the_parents_are_untouched))
+TEST_MAIN()

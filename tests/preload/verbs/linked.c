@@ -20,6 +20,7 @@ void calls_find(void)
         .close_device = ibv_close_device,
         .alloc_pd = ibv_alloc_pd,
         .dealloc_pd = ibv_dealloc_pd,
+        .unimport_pd = ibv_unimport_pd,
         .reg_mr = ibv_reg_mr,
         .reg_mr_iova = ibv_reg_mr_iova,
         .reg_mr_iova2 = ibv_reg_mr_iova2,

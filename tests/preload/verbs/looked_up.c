@@ -37,6 +37,7 @@ void calls_find(void)
     FIND(close_device, "IBVERBS_1.1");
     FIND(alloc_pd, "IBVERBS_1.1");
     FIND(dealloc_pd, "IBVERBS_1.1");
+    FIND(unimport_pd, "IBVERBS_1.10");
     FIND(reg_mr, "IBVERBS_1.1");
     FIND(reg_mr_iova, "IBVERBS_1.7");
     FIND(reg_mr_iova2, "IBVERBS_1.8");

@@ -59,7 +59,7 @@ static void dereg_twice(void)
 }
 
 /* Of the cache the region is hmreg's, and not the first one, whose address free(3) takes. */
-static void dereg__in_a_handler_inside_a_registration__as_anywhere(void **state)
+TEST(dereg__in_a_handler_inside_a_registration__as_anywhere)
 {
     struct bench bench = bench_open();
     char *memory = bench_map(NULL, 2 * PAGE);
@@ -84,7 +84,7 @@ static void reg_and_keep(void)
     on_signal.result = on_signal.mr && reaches(on_signal.mr, on_signal.memory) ? 0 : 1;
 }
 
-static void reg__in_a_handler_inside_a_registration__as_anywhere(void **state)
+TEST(reg__in_a_handler_inside_a_registration__as_anywhere)
 {
     struct bench bench = bench_open();
     char *memory = bench_map(NULL, 2 * PAGE);
@@ -107,7 +107,7 @@ static void move(void)
         ib.rereg_mr(on_signal.mr, IBV_REREG_MR_CHANGE_TRANSLATION, NULL, on_signal.memory, PAGE, 0);
 }
 
-static void rereg__in_a_handler_inside_a_registration__as_anywhere(void **state)
+TEST(rereg__in_a_handler_inside_a_registration__as_anywhere)
 {
     struct bench bench = bench_open();
     char *memory = bench_map(NULL, 3 * PAGE);
@@ -129,7 +129,7 @@ static void rereg__in_a_handler_inside_a_registration__as_anywhere(void **state)
     bench_close(&bench);
 }
 
-static void rereg__refused_in_a_handler__old_region_stays(void **state)
+TEST(rereg__refused_in_a_handler__old_region_stays)
 {
     struct bench bench = bench_open();
     char *memory = bench_map(NULL, 3 * PAGE);
@@ -182,7 +182,7 @@ static uint64_t seen(void)
 }
 
 /* A handler that runs on a stack of its own, above the interrupted call, ends nothing. */
-static void reg__in_a_handler_on_an_alternate_stack__the_call_goes_on(void **state)
+TEST(reg__in_a_handler_on_an_alternate_stack__the_call_goes_on)
 {
     char alternate[65536];
     const stack_t stack = {.ss_sp = alternate, .ss_size = sizeof(alternate)};
@@ -219,7 +219,7 @@ static void register_in_coroutine(void)
 }
 
 /* The coroutine is inside its call while the program, whose stack is above, makes one. */
-static void reg__beside_a_coroutine_inside_a_registration__the_call_goes_on(void **state)
+TEST(reg__beside_a_coroutine_inside_a_registration__the_call_goes_on)
 {
     struct bench bench = bench_open();
     char *memory = bench_map(NULL, 2 * PAGE), *stack = bench_map(NULL, 16 * PAGE);
@@ -273,7 +273,7 @@ static void *leave_and_register(void *arg)
                                                                                         : arg;
 }
 
-static void reg__left_by_a_jump__later_calls_as_before(void **state)
+TEST(reg__left_by_a_jump__later_calls_as_before)
 {
     struct bench bench = bench_open();
     pthread_t thread;
@@ -293,10 +293,4 @@ static void reg__left_by_a_jump__later_calls_as_before(void **state)
 }
 
 /* The jumps come last, since nothing is cached after them. */
-TEST_MAIN(TEST(dereg__in_a_handler_inside_a_registration__as_anywhere),
-          TEST(reg__in_a_handler_inside_a_registration__as_anywhere),
-          TEST(rereg__in_a_handler_inside_a_registration__as_anywhere),
-          TEST(rereg__refused_in_a_handler__old_region_stays),
-          TEST(reg__in_a_handler_on_an_alternate_stack__the_call_goes_on),
-          TEST(reg__beside_a_coroutine_inside_a_registration__the_call_goes_on),
-          TEST(reg__left_by_a_jump__later_calls_as_before))
+TEST_MAIN()

@@ -33,6 +33,7 @@
 struct pd {
     struct ibv_pd pd; /* first: what the caller has */
     unsigned regions;
+    unsigned number; /* the kernel's: another may be at the address of one that was unimported */
 };
 
 /* As libibverbs', with what it keeps behind the public fields. */
@@ -45,6 +46,7 @@ struct region {
 struct entry {
     bool used;
     struct pd *pd;
+    unsigned number; /* of pd */
     uint64_t iova;
     size_t length;
     unsigned access, windows;
@@ -127,6 +129,19 @@ EXPORTED struct ibv_context *ibv_open_device(struct ibv_device *of)
     return &context->context;
 }
 
+static void enter_pd(struct entry *entry, struct pd *pd)
+{
+    entry->pd = pd;
+    entry->number = pd->number;
+    pd->regions++;
+}
+
+static void leave_pd(const struct entry *entry)
+{
+    if (entry->number == entry->pd->number)
+        entry->pd->regions--;
+}
+
 static void free_entry(struct entry *entry)
 {
     if (entry->mapped)
@@ -147,13 +162,18 @@ EXPORTED int ibv_close_device(struct ibv_context *context)
     return 0;
 }
 
+static _Atomic(struct pd *) unimported;
+
 EXPORTED struct ibv_pd *ibv_alloc_pd(struct ibv_context *context)
 {
-    struct pd *pd = calloc(1, sizeof(*pd));
+    static _Atomic unsigned last;
+    struct pd *pd = atomic_exchange(&unimported, NULL);
 
     if (!pd)
+        pd = malloc(sizeof(*pd));
+    if (!pd)
         return NULL;
-    pd->pd.context = context;
+    *pd = (struct pd){.pd.context = context, .number = atomic_fetch_add(&last, 1)};
     return &pd->pd;
 }
 
@@ -163,6 +183,12 @@ EXPORTED int ibv_dealloc_pd(struct ibv_pd *pd)
         return EBUSY;
     free(pd);
     return 0;
+}
+
+/* The kernel's stays, and what is registered in it; the next is at this address. */
+EXPORTED void ibv_unimport_pd(struct ibv_pd *pd)
+{
+    free(atomic_exchange(&unimported, (struct pd *)pd));
 }
 
 EXPORTED int ibv_fork_init(void)
@@ -217,8 +243,7 @@ static int add(struct region *region, struct ibv_pd *pd, const struct entry *wha
     region->mr.handle = next++ % MOST_REGIONS;
     entries[region->mr.handle] = *what;
     entries[region->mr.handle].used = true;
-    entries[region->mr.handle].pd = (struct pd *)pd;
-    ((struct pd *)pd)->regions++;
+    enter_pd(&entries[region->mr.handle], (struct pd *)pd);
     atomic_fetch_add(&hmreg_fake_ibverbs.live, 1);
     pthread_mutex_unlock(&lock);
     region->mr.context = pd->context;
@@ -313,7 +338,7 @@ EXPORTED int ibv_dereg_mr(struct ibv_mr *mr)
     } else if (entry->windows) {
         error = EBUSY;
     } else {
-        entry->pd->regions--;
+        leave_pd(entry);
         free_entry(entry);
     }
     pthread_mutex_unlock(&lock);
@@ -369,9 +394,8 @@ EXPORTED int ibv_rereg_mr(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void 
         mr->rkey = access & REMOTE ? mr->lkey | 1 : 0;
     }
     if (flags & IBV_REREG_MR_CHANGE_PD) {
-        entry->pd->regions--;
-        entry->pd = (struct pd *)pd;
-        entry->pd->regions++;
+        leave_pd(entry);
+        enter_pd(entry, (struct pd *)pd);
         mr->pd = pd;
     }
     pthread_mutex_unlock(&lock);
