@@ -93,14 +93,14 @@ static void run_robbed(const char *folder)
     assert_int_equal(system(command), 0);
 }
 
-static void program__its_folder_is_another_users__not_ended_by_a_truncation(void **state)
+TEST(program__its_folder_is_another_users__not_ended_by_a_truncation)
 {
     begin();
     run_robbed(theirs);
     end();
 }
 
-static void program__file_of_another_user_in_a_folder_for_all__not_mapped(void **state)
+TEST(program__file_of_another_user_in_a_folder_for_all__not_mapped)
 {
     begin();
     assert_int_equal(chmod(ours, 01777), 0);
@@ -138,7 +138,7 @@ static void leave_child(const char *go, const char *done)
     tool_free(&tool);
 }
 
-static void run__its_folders_name_taken_again__children_make_no_trace_there(void **state)
+TEST(run__its_folders_name_taken_again__children_make_no_trace_there)
 {
     char go[96], done[96], status[8] = "";
     int ended, begun;
@@ -193,7 +193,7 @@ static void verify_refused(const char *name, const char *why)
     tool_free(&tool);
 }
 
-static void run__link_of_another_user__nothing_is_made_where_it_leads(void **state)
+TEST(run__link_of_another_user__nothing_is_made_where_it_leads)
 {
     char name[160];
     struct tool tool;
@@ -215,7 +215,7 @@ static void run__link_of_another_user__nothing_is_made_where_it_leads(void **sta
     end();
 }
 
-static void run__dir_of_another_user__refused(void **state)
+TEST(run__dir_of_another_user__refused)
 {
     begin();
     run_refused("--dir", theirs, "belongs to another user");
@@ -253,7 +253,7 @@ static void expect_unwritten(const char *name)
     assert_int_equal(status.st_size, 6);
 }
 
-static void report__place_that_another_user_made__refused_and_not_waited_for(void **state)
+TEST(report__place_that_another_user_made__refused_and_not_waited_for)
 {
     static const struct {
         const char *name, *why;
@@ -289,7 +289,7 @@ static void expect_run(const char *dir, const char *output)
     tool_free(&tool);
 }
 
-static void run__folders_that_users_share__used(void **state)
+TEST(run__folders_that_users_share__used)
 {
     struct tool tool;
 
@@ -310,10 +310,4 @@ static void run__folders_that_users_share__used(void **state)
     end();
 }
 
-TEST_MAIN(TEST(program__its_folder_is_another_users__not_ended_by_a_truncation),
-          TEST(program__file_of_another_user_in_a_folder_for_all__not_mapped),
-          TEST(run__its_folders_name_taken_again__children_make_no_trace_there),
-          TEST(run__link_of_another_user__nothing_is_made_where_it_leads),
-          TEST(run__dir_of_another_user__refused),
-          TEST(report__place_that_another_user_made__refused_and_not_waited_for),
-          TEST(run__folders_that_users_share__used))
+TEST_MAIN()

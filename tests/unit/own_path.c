@@ -76,7 +76,7 @@ static void expect(int fd, int error)
 
 /* ---- folders ----------------------------------------------------------------------------- */
 
-static void folder__of_this_user__by_who_may_write_to_it(void **state)
+TEST(folder__of_this_user__by_who_may_write_to_it)
 {
     static const struct {
         mode_t mode;
@@ -99,7 +99,7 @@ static void folder__of_this_user__by_who_may_write_to_it(void **state)
 }
 
 /* A project's folder, which its group writes to. */
-static void folder__below_a_shared_one__opened(void **state)
+TEST(folder__below_a_shared_one__opened)
 {
     begin();
     make_folder("project", 02775);
@@ -111,7 +111,7 @@ static void folder__below_a_shared_one__opened(void **state)
     expect(own_folder_make("/"), EEXIST);
 }
 
-static void folder__by_a_link__only_where_no_other_user_could_make_it(void **state)
+TEST(folder__by_a_link__only_where_no_other_user_could_make_it)
 {
     begin();
     make_folder("project", 0775);
@@ -136,7 +136,7 @@ static void stranger_makes_folders(void)
                   !symlink("../mine", "project/link"));
 }
 
-static void folder__of_another_user__refused(void **state)
+TEST(folder__of_another_user__refused)
 {
     begin();
     stranger_needed();
@@ -179,7 +179,7 @@ static void stranger_makes_a_folder(void)
 }
 
 /* All of them look like the process's own. */
-static void folder__of_a_user_that_is_not_mapped__refused(void **state)
+TEST(folder__of_a_user_that_is_not_mapped__refused)
 {
     pid_t child;
     int status;
@@ -208,7 +208,7 @@ static void use_roots_folders(void)
 }
 
 /* Root is no stranger: /tmp is root's, and links in root's folders are followed. */
-static void folder__of_root__for_a_user_with_the_sticky_bit_only(void **state)
+TEST(folder__of_root__for_a_user_with_the_sticky_bit_only)
 {
     begin();
     stranger_needed();
@@ -220,7 +220,7 @@ static void folder__of_root__for_a_user_with_the_sticky_bit_only(void **state)
 
 /* ---- files that are mapped --------------------------------------------------------------- */
 
-static void file__in_a_folder__only_ours(void **state)
+TEST(file__in_a_folder__only_ours)
 {
     int folder;
 
@@ -246,7 +246,7 @@ static void stranger_makes_file(void)
     STRANGER_DOES(open("theirs", O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600) >= 0);
 }
 
-static void file__of_another_user__neither_opened_nor_mapped(void **state)
+TEST(file__of_another_user__neither_opened_nor_mapped)
 {
     int folder, fd;
 
@@ -265,7 +265,7 @@ static void file__of_another_user__neither_opened_nor_mapped(void **state)
     close(fd);
 }
 
-static void file__mapped__its_length_is_the_mappings(void **state)
+TEST(file__mapped__its_length_is_the_mappings)
 {
     int folder, fd;
     char *bytes;
@@ -287,7 +287,7 @@ static void file__mapped__its_length_is_the_mappings(void **state)
 
 /* ---- reports ----------------------------------------------------------------------------- */
 
-static void output__new_or_ours__emptied(void **state)
+TEST(output__new_or_ours__emptied)
 {
     begin();
     expect(own_output("new"), 0);
@@ -302,7 +302,7 @@ static void output__new_or_ours__emptied(void **state)
     expect(own_output(""), ENOENT);
 }
 
-static void output__links_and_fifos__refused_and_not_waited_for(void **state)
+TEST(output__links_and_fifos__refused_and_not_waited_for)
 {
     begin();
     make_file("old", 0600);
@@ -320,7 +320,7 @@ static void output__links_and_fifos__refused_and_not_waited_for(void **state)
 }
 
 /* Where the file is now, and not from its beginning. */
-static void output__descriptor_of_this_process__its_duplicate(void **state)
+TEST(output__descriptor_of_this_process__its_duplicate)
 {
     char path[64];
     int fd, made;
@@ -345,7 +345,7 @@ static void stranger_makes_output(void)
                   !mkdir("folder", 0755) && !chdir("folder") && !symlink("/", "link"));
 }
 
-static void output__of_another_user__refused(void **state)
+TEST(output__of_another_user__refused)
 {
     begin();
     stranger_needed();
@@ -357,12 +357,4 @@ static void output__of_another_user__refused(void **state)
     expect(own_output("folder/new"), 0);
 }
 
-TEST_MAIN(
-    TEST(folder__of_this_user__by_who_may_write_to_it), TEST(folder__below_a_shared_one__opened),
-    TEST(folder__by_a_link__only_where_no_other_user_could_make_it),
-    TEST(folder__of_another_user__refused), TEST(folder__of_a_user_that_is_not_mapped__refused),
-    TEST(folder__of_root__for_a_user_with_the_sticky_bit_only), TEST(file__in_a_folder__only_ours),
-    TEST(file__of_another_user__neither_opened_nor_mapped),
-    TEST(file__mapped__its_length_is_the_mappings), TEST(output__new_or_ours__emptied),
-    TEST(output__links_and_fifos__refused_and_not_waited_for),
-    TEST(output__descriptor_of_this_process__its_duplicate), TEST(output__of_another_user__refused))
+TEST_MAIN()
