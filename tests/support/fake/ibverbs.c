@@ -32,9 +32,9 @@
 
 struct pd {
     struct ibv_pd pd; /* first: what the caller has */
-    unsigned regions;
-    unsigned number; /* the kernel's: another may be at the address of one that was unimported */
+    unsigned number;  /* the kernel's: another may be at the address of one that was unimported */
 };
+static unsigned regions_of[MOST_REGIONS]; /* a protection domain's, by its number */
 
 /* As libibverbs', with what it keeps behind the public fields. */
 struct region {
@@ -47,6 +47,7 @@ struct entry {
     bool used;
     struct pd *pd;
     unsigned number; /* of pd */
+    struct ibv_context *context;
     uint64_t iova;
     size_t length;
     unsigned access, windows;
@@ -133,19 +134,20 @@ static void enter_pd(struct entry *entry, struct pd *pd)
 {
     entry->pd = pd;
     entry->number = pd->number;
-    pd->regions++;
+    entry->context = pd->pd.context;
+    regions_of[pd->number]++;
 }
 
 static void leave_pd(const struct entry *entry)
 {
-    if (entry->number == entry->pd->number)
-        entry->pd->regions--;
+    regions_of[entry->number]--;
 }
 
 static void free_entry(struct entry *entry)
 {
     if (entry->mapped)
         munmap(entry->mapped, entry->mapped_length);
+    leave_pd(entry);
     memset(entry, 0, sizeof(*entry));
     atomic_fetch_sub(&hmreg_fake_ibverbs.live, 1);
 }
@@ -155,7 +157,7 @@ EXPORTED int ibv_close_device(struct ibv_context *context)
 {
     pthread_mutex_lock(&lock);
     for (unsigned i = 0; i < MOST_REGIONS; i++)
-        if (entries[i].used && entries[i].pd->pd.context == context)
+        if (entries[i].used && entries[i].context == context)
             free_entry(&entries[i]);
     pthread_mutex_unlock(&lock);
     free((char *)context - offsetof(struct verbs_context, context));
@@ -173,13 +175,13 @@ EXPORTED struct ibv_pd *ibv_alloc_pd(struct ibv_context *context)
         pd = malloc(sizeof(*pd));
     if (!pd)
         return NULL;
-    *pd = (struct pd){.pd.context = context, .number = atomic_fetch_add(&last, 1)};
+    *pd = (struct pd){.pd.context = context, .number = atomic_fetch_add(&last, 1) % MOST_REGIONS};
     return &pd->pd;
 }
 
 EXPORTED int ibv_dealloc_pd(struct ibv_pd *pd)
 {
-    if (((struct pd *)pd)->regions)
+    if (regions_of[((struct pd *)pd)->number])
         return EBUSY;
     free(pd);
     return 0;
@@ -338,7 +340,6 @@ EXPORTED int ibv_dereg_mr(struct ibv_mr *mr)
     } else if (entry->windows) {
         error = EBUSY;
     } else {
-        leave_pd(entry);
         free_entry(entry);
     }
     pthread_mutex_unlock(&lock);
