@@ -108,14 +108,14 @@ static void print_hostile(void)
     print_line("\t.");
 }
 
-static void control_characters__escaped(void **state)
+static void control_characters__none_is_printed(void **state)
 {
     assert_prints(print_hostile, 0,
-                  "  name\\x1b[2J    says\n"
-                  "  \\x1b]0;me\\x07  one\\x0atwo\\x7f \\xc2\\x9b31m \xc2\xa0\n"
-                  "\na\\x1b[31mb\n"
-                  "  \\x0d\\x1bc\n"
-                  "\\x09.\n");
+                  "  name\\x1b[2J  says\n"
+                  "  ?]0;me?      one?two? ?31m \xc2\xa0\n"
+                  "\na?[31mb\n"
+                  "  ??c\n"
+                  "?.\n");
 }
 
 static void print_forged(void)
@@ -127,9 +127,8 @@ static void print_forged(void)
 static void control_characters_in_a_wrapped_cell__no_line_break(void **state)
 {
     assert_prints(print_forged, 30,
-                  "  a word, and?hmreg: a\r\n"
-                  "  forged line, and another\r\n"
-                  "  word\r\n");
+                  "  a word, and?hmreg: a forged\r\n"
+                  "  line, and another word\r\n");
 }
 
 static void print_empty(void)
@@ -160,6 +159,6 @@ TEST_MAIN(TEST(columns__are_aligned_and_end_with_their_last_word),
           TEST(terminal_just_wide_enough__columns),
           TEST(narrow_terminal__last_column_wraps_at_spaces_and_in_long_words),
           TEST(narrower_terminal__blocks), TEST(utf8__counts_characters),
-          TEST(control_characters__escaped),
+          TEST(control_characters__none_is_printed),
           TEST(control_characters_in_a_wrapped_cell__no_line_break), TEST(no_rows__nothing),
           TEST(paragraph__wraps_below_its_first_word))

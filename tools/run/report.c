@@ -3,6 +3,7 @@
  * The document about processes whose trace files lie in a folder.
  */
 #include "tools/document.h"
+#include "tools/foreign.h"
 #include "tools/run/failures.h"
 #include "tools/run/run.h"
 #include "tools/run/trace_view.h"
@@ -399,9 +400,7 @@ static void read_entry(struct reading *reading, const char *folder, const char *
 
     snprintf(file + length, sizeof(file) - (size_t)length, "%s", name);
     strcpy(shown, file);
-    for (char *at = shown + length; *at; at++)
-        if (*at < ' ' || *at > '~')
-            *at = '?';
+    foreign_text(shown + length);
     read_file(reading, file, shown);
 }
 

@@ -7,6 +7,7 @@
 
 #include "tools/command.h"
 #include "tools/document.h"
+#include "tools/foreign.h"
 #include "tools/table.h"
 
 #include "preload/record_layout.h"
@@ -26,7 +27,7 @@
 
 static int fail(const char *words, const char *why)
 {
-    fprintf(stderr, "hmreg run: %s%s%s\n", words, why[0] ? ": " : "", why);
+    print_error("hmreg run: %s%s%s", words, why[0] ? ": " : "", why);
     return RUN_FAILED;
 }
 

@@ -212,9 +212,6 @@ static void set_name(json_t *process, pid_t pid)
 
     read_text(pid, "comm", name, sizeof(name));
     name[strcspn(name, "\n")] = '\0';
-    for (char *at = name; *at; at++)
-        if (*at < ' ' || *at > '~')
-            *at = '?';
     doc_set(process, "name", doc_text(name));
 }
 

@@ -5,6 +5,8 @@
  */
 #include "tools/stats/stats_view.h"
 
+#include "tools/foreign.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/magic.h>
@@ -36,16 +38,6 @@ refuse(enum view_result result, char why[256], const char *format, ...)
     vsnprintf(why, 256, format, args);
     va_end(args);
     return result;
-}
-
-/* Copies text from another process; non-printable bytes become '?'. `to` has room + 1 bytes. */
-static void copy_words(char *to, const char *from, size_t room)
-{
-    size_t i = 0;
-
-    for (; i < room && from[i]; i++)
-        to[i] = (char)(from[i] >= ' ' && from[i] <= '~' ? from[i] : '?');
-    to[i] = '\0';
 }
 
 /* ---- the file --------------------------------------------------------------------------- */
@@ -85,7 +77,7 @@ static enum view_result check_header(const struct stats_header *header, int pid,
         return refuse(VIEW_NONE, why, "it does not begin as hmreg's does");
     if (header->pid != pid)
         return refuse(VIEW_NONE, why, "it is process %d's", header->pid);
-    copy_words(version, header->hmreg, sizeof(header->hmreg));
+    foreign_copy(version, header->hmreg, sizeof(header->hmreg));
     if (header->version != STATS_PAGE_VERSION || header->size != sizeof(struct stats_layout))
         return refuse(
             VIEW_BAD, why,
@@ -158,8 +150,8 @@ static void copy_domain(const struct stats_domain *from, struct view_domain *to,
         began = seq_begin(&from->sequence);
         to->number = load32(&from->number);
         to->flags = load32(&from->flags);
-        copy_words(to->provider, from->provider, sizeof(from->provider));
-        copy_words(to->fabric, from->fabric, sizeof(from->fabric));
+        foreign_copy(to->provider, from->provider, sizeof(from->provider));
+        foreign_copy(to->fabric, from->fabric, sizeof(from->fabric));
     } while (!seq_end(&from->sequence, began) && --tries && tries_again(more));
 }
 
@@ -262,8 +254,8 @@ enum view_result view_read(int fd, int pid, time_t until, struct view *out, char
     if (!page)
         return VIEW_BAD;
     *out = (struct view){.monitor = header.monitor};
-    copy_words(out->hmreg, header.hmreg, sizeof(header.hmreg));
-    copy_words(out->monitor_why, header.monitor_why, sizeof(header.monitor_why));
+    foreign_copy(out->hmreg, header.hmreg, sizeof(header.hmreg));
+    foreign_copy(out->monitor_why, header.monitor_why, sizeof(header.monitor_why));
     result = copy_page(page, until, out, why);
     munmap((void *)(uintptr_t)page, sizeof(*page));
     return result;

@@ -5,6 +5,7 @@
 #include "tools/verify/verify.h"
 
 #include "tools/command.h"
+#include "tools/foreign.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -41,7 +42,7 @@ static int list_checks(const struct options *options, FILE *out)
     const json_t *check;
 
     if (hmreg_open(NULL, &lib)) {
-        fprintf(stderr, "hmreg verify: %s\n", hmreg_last_error()->text);
+        print_error("hmreg verify: %s", hmreg_last_error()->text);
         return EXIT_FAILED;
     }
     document = verify_inventory(lib);
@@ -135,8 +136,8 @@ static FILE *open_file(const char *name, const char *ending)
         fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0666);
     file = fd < 0 ? NULL : fdopen(fd, "w");
     if (!file)
-        fprintf(stderr, "hmreg verify: --out %s: %s%s is not written: %s\n", name, name, ending,
-                strerror(errno));
+        print_error("hmreg verify: --out %s: %s%s is not written: %s", name, name, ending,
+                    strerror(errno));
     return file;
 }
 
