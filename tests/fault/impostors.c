@@ -40,7 +40,7 @@ enum answer { NONE, END, STATUSES, ECHO, ANSWERS };
 
 /* What the impostor received, shared with the test. */
 struct record {
-    volatile int ready;
+    volatile int step; /* 1: the domain has ended; 2: the impostor listens */
     volatile enum answer answer;
     atomic_size_t size;
     char bytes[1 << 16];
@@ -91,8 +91,10 @@ static void impersonate(const struct loopback_address *address, struct record *r
         _exit(0);
     }
     prctl(PR_SET_PDEATHSIG, SIGKILL);
+    while (!record->step)
+        sched_yield();
     listener = listen_as(address);
-    record->ready = 1;
+    record->step = 2;
     for (;;) {
         int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
 
@@ -101,28 +103,27 @@ static void impersonate(const struct loopback_address *address, struct record *r
     }
 }
 
-static pid_t start_impostor(const struct target *target, struct record *record)
-{
-    struct loopback_address address = address_in(target->page);
-    pid_t child = test_fork();
-
-    if (child == 0)
-        impersonate(&address, record);
-    test_wait_until(record->ready);
-    return child;
-}
-
-/* A target, its initiator and, once it has ended, an impostor at its name. */
+/* A target, its initiator and, once it has ended, an impostor at its name. The impostor's process
+ * is made while this one has no other thread. */
 static pid_t replace_target(struct target *target, struct initiator *initiator,
                             struct record *record)
 {
+    struct loopback_address address;
+    pid_t impostor;
+
     target_start(target, NULL);
+    address = address_in(target->page);
+    impostor = test_fork();
+    if (impostor == 0)
+        impersonate(&address, record);
     initiator_open(initiator, target);
     assert_ok(initiator_write(initiator, 0, "before", 6));
     kill(target->pid, SIGKILL);
     assert_int_equal(status_of(target->pid), -1);
     target->pid = 0;
-    return start_impostor(target, record);
+    record->step = 1;
+    test_wait_until(record->step == 2);
+    return impostor;
 }
 
 static void stop_impostor(pid_t impostor, struct record *record)
