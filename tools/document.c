@@ -5,6 +5,7 @@
 #include "tools/document.h"
 
 #include "tools/command.h"
+#include "tools/foreign.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -47,16 +48,9 @@ json_t *doc_new(const char *command)
 
 json_t *doc_text(const char *words)
 {
-    json_t *text = json_string(words);
-    char *copy;
+    char *copy = strdup(words);
+    json_t *text = doc_made(copy ? json_string(foreign_text(copy)) : NULL);
 
-    if (text)
-        return text;
-    copy = strdup(words);
-    for (char *at = copy; at && *at; at++)
-        if ((unsigned char)*at >= 0x80)
-            *at = '?';
-    text = doc_made(copy ? json_string(copy) : NULL);
     free(copy);
     return text;
 }

@@ -24,7 +24,7 @@ _Noreturn void doc_no_memory(void);
 void doc_set(json_t *object, const char *key, json_t *value);
 void doc_add(json_t *array, json_t *value);
 
-json_t *doc_text(const char *words); /* bytes that are not UTF-8 become '?' */
+json_t *doc_text(const char *words); /* as foreign_text() makes it */
 json_t *doc_format(const char *format, ...) __attribute__((format(printf, 1, 2)));
 json_t *doc_hex(uint64_t number);
 json_t *doc_count(uint64_t number, uint64_t none); /* null for none */

@@ -4,6 +4,7 @@
  * machine. Finds the named subcommand and runs it.
  */
 #include "tools/command.h"
+#include "tools/foreign.h"
 
 #include <hmreg/hmreg.h>
 #include <locale.h>
@@ -53,10 +54,14 @@ static const struct command *find(const char *name)
 
 static int no_command(const char *name)
 {
-    fprintf(stderr, "hmreg: %s: no such command; accepted are", name);
-    for (size_t i = 0; i < COMMANDS; i++)
-        fprintf(stderr, " %s,", commands[i]->name);
-    fprintf(stderr, " help\nTry: hmreg help\n");
+    char accepted[256] = "";
+
+    for (size_t i = 0; i < COMMANDS; i++) {
+        strcat(accepted, commands[i]->name);
+        strcat(accepted, ", ");
+    }
+    print_error("hmreg: %s: no such command; accepted are %shelp", name, accepted);
+    print_error("Try: hmreg help");
     return EXIT_USAGE;
 }
 
@@ -65,9 +70,8 @@ static int help(int argc, char **argv)
     const struct command *command;
 
     if (argc > 2) {
-        fprintf(stderr,
-                "hmreg help: %s: unexpected argument; one command is accepted\nTry: hmreg help\n",
-                argv[2]);
+        print_error("hmreg help: %s: unexpected argument; one command is accepted", argv[2]);
+        print_error("Try: hmreg help");
         return EXIT_USAGE;
     }
     if (argc < 2 || !strcmp(argv[1], "help")) {

@@ -7,6 +7,7 @@
 #include "tools/command.h"
 
 #include "tools/document.h"
+#include "tools/foreign.h"
 
 #include <errno.h>
 #include <getopt.h>
@@ -20,8 +21,8 @@
 
 static int refuse(const struct command *command, const char *argument, const char *why)
 {
-    fprintf(stderr, "hmreg %s: %s: %s\nTry: hmreg help %s\n", command->name, argument, why,
-            command->name);
+    print_error("hmreg %s: %s: %s", command->name, argument, why);
+    print_error("Try: hmreg help %s", command->name);
     return command->error_status ? command->error_status : EXIT_USAGE;
 }
 
@@ -170,7 +171,7 @@ int command_show(const struct command *command, const void *options)
     int status;
 
     if (hmreg_open(NULL, &lib)) {
-        fprintf(stderr, "hmreg %s: %s\n", command->name, hmreg_last_error()->text);
+        print_error("hmreg %s: %s", command->name, hmreg_last_error()->text);
         return command->error_status ? command->error_status : EXIT_FAILED;
     }
     document = command->describe(lib, options);

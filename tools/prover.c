@@ -7,6 +7,7 @@
 #include "tools/prover.h"
 
 #include "tools/command.h"
+#include "tools/foreign.h"
 #include "tools/fabrics.h"
 
 #include <errno.h>
@@ -80,7 +81,7 @@ int prover_main(void)
 
     parent = fcntl(PIPE_FD, F_GETFD) < 0 ? NULL : fdopen(PIPE_FD, "w");
     if (!parent || hmreg_open(NULL, &list.lib)) {
-        fprintf(stderr, "hmreg doctor: %s is the doctor's own\n", PROVER_ARGUMENT);
+        print_error("hmreg doctor: %s is the doctor's own", PROVER_ARGUMENT);
         return EXIT_ERROR;
     }
     fcntl(PIPE_FD, F_SETFD, FD_CLOEXEC);

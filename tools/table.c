@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * See table.h. libsmartcols aligns columns, sets wrapped cells and escapes; the line breaks are
+ * See table.h. libsmartcols aligns columns and sets wrapped cells; the line breaks are
  * chosen here, since its callbacks for that changed between Debian 12's version and Debian 13's.
  */
 #include "tools/table.h"
 
 #include "tools/command.h"
+#include "tools/foreign.h"
 
 #include <libsmartcols.h>
 #include <stdarg.h>
@@ -80,7 +81,7 @@ static size_t bytes_that_fit(const char *words, size_t width)
     return at;
 }
 
-/* A copy with line breaks; those that the words have become question marks. */
+/* A copy with line breaks. */
 static char *wrapped(const char *words, size_t width)
 {
     char *text = made(malloc(2 * strlen(words) + 1)), *to = text;
@@ -88,8 +89,8 @@ static char *wrapped(const char *words, size_t width)
     for (;;) {
         size_t bytes = bytes_that_fit(words, width);
 
-        for (size_t i = 0; i < bytes; i++)
-            *to++ = (char)(words[i] == '\n' ? '?' : words[i]);
+        memcpy(to, words, bytes);
+        to += bytes;
         words += bytes + strspn(words + bytes, " ");
         *to++ = *words ? '\n' : '\0';
         if (!*words)
@@ -129,6 +130,7 @@ static void add(struct table *table, const char *format, va_list args)
 
     if (vasprintf(&cell, format, args) < 0)
         made(NULL);
+    foreign_text(cell);
     if (!column)
         table->row = made(scols_table_new_line(table->table, NULL));
     if (scols_line_refer_data(table->row, column, cell))

@@ -2,8 +2,8 @@
  *
  * Prints headings, aligned columns and wrapped paragraphs. On a terminal no line is wider than the
  * terminal: the last column is wrapped, and a table too wide for that is printed as one small block
- * per row. Elsewhere (a file, a pipe) each row is one line unless print_width() was called. Control
- * characters are escaped (\x1b).
+ * per row. Elsewhere (a file, a pipe) each row is one line unless print_width() was called. All
+ * text is as foreign_text() makes it.
  */
 #ifndef HMREG_TOOLS_TABLE_H
 #define HMREG_TOOLS_TABLE_H

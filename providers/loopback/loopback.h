@@ -9,11 +9,13 @@
  *   loopback_wire.c     what both ends of an access from another process need
  *   loopback_server.c   the target's end: serves peers in other processes
  *   loopback_client.c   the initiator's end
+ *   siphash.c           the message authentication code by which each end proves the secret
  *
  * Within a process a peer's access is a function call. Between processes, each domain that has
  * packed a token listens on an abstract Unix socket; one thread per domain serves it. It accepts
  * connections only from processes of the same user that know the domain's secret, which is in its
- * tokens, and checks every request against its own table.
+ * tokens, and checks every request against its own table. An initiator sends requests only to a
+ * process that knows the secret too: any process may take the name of a domain that has ended.
  */
 #ifndef HMREG_PROVIDERS_LOOPBACK_LOOPBACK_H
 #define HMREG_PROVIDERS_LOOPBACK_LOOPBACK_H

@@ -2,7 +2,8 @@
  *
  * The initiator's end of the protocol of loopback_wire.h. One connection serves all remotes of a
  * target's domain, one request at a time. An initiator waits for its target, which may be serving
- * others, as long as that process lives.
+ * others, as long as that process lives; but for its proof only until a deadline, since what has
+ * the domain's name may be another process that never answers.
  */
 #include "core/base/error.h"
 #include "core/base/high_fd.h"
@@ -11,12 +12,15 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
-#include <string.h>
+#include <sys/random.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 #define LOOK_SECONDS  1  /* interval at which an initiator checks that its target lives */
 #define CONNECT_TRIES 30 /* of LOOK_SECONDS each: the target's queue may be full */
+#define PROOF_SECONDS 30 /* to connect and for the target's proof */
+#define PROOF_TRIES   8  /* a target with too many strangers drops some */
 
 enum direction { SEND, RECEIVE };
 
@@ -24,25 +28,40 @@ struct wire_client {
     struct loopback_address address;
     pthread_mutex_t lock; /* one request at a time */
     int fd;               /* -1: not connected */
+    time_t until;         /* the deadline of its proof; 0: it has proved the secret */
     char piece[PIECE_BYTES];
 };
 
 /* ---- sockets ---------------------------------------------------------------------------- */
 
-static bool try_again(int fd)
+static time_t now(void)
 {
-    return errno == EINTR || (errno == EAGAIN && wire_lives(fd));
+    struct timespec time;
+
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return time.tv_sec;
+}
+
+static bool is_late(const struct wire_client *client)
+{
+    return client->until && now() >= client->until;
+}
+
+static bool try_again(const struct wire_client *client)
+{
+    return (errno == EINTR || (errno == EAGAIN && wire_lives(client->fd))) && !is_late(client);
 }
 
 /* Sends or receives all of the bytes: 0 or -EHOSTUNREACH. */
-static int transfer(int fd, enum direction direction, void *bytes, size_t len)
+static int transfer(struct wire_client *client, enum direction direction, void *bytes, size_t len)
 {
     char *at = bytes;
+    int fd = client->fd;
 
     while (len) {
         ssize_t moved = direction == SEND ? send(fd, at, len, MSG_NOSIGNAL) : recv(fd, at, len, 0);
 
-        if (moved < 0 && try_again(fd))
+        if (moved < 0 && try_again(client))
             continue;
         if (moved <= 0)
             return -EHOSTUNREACH;
@@ -53,11 +72,11 @@ static int transfer(int fd, enum direction direction, void *bytes, size_t len)
 }
 
 /* The target's status, or -EHOSTUNREACH. -EIO for a value that is not an error number. */
-static int receive_status(int fd)
+static int receive_status(struct wire_client *client)
 {
     int32_t wire = 0;
 
-    if (transfer(fd, RECEIVE, &wire, sizeof(wire)))
+    if (transfer(client, RECEIVE, &wire, sizeof(wire)))
         return -EHOSTUNREACH;
     return wire <= 0 && wire > -4096 ? wire : -EIO;
 }
@@ -102,8 +121,15 @@ void wire_client_free(struct wire_client *client)
 static int fail_gone(const struct wire_client *client)
 {
     return hmreg_fail(-EHOSTUNREACH,
-                      "the peer's process (%u) or its domain is gone, is not of our user, or does "
-                      "not accept the token",
+                      "the peer's process (%u) or its domain is gone, or is not of our user",
+                      client->address.pid);
+}
+
+static int fail_unproven(const struct wire_client *client)
+{
+    return hmreg_fail(-EHOSTUNREACH,
+                      "the peer (process %u) does not prove that it knows the token's secret: the "
+                      "token's domain is gone, or the peer has another version of hmreg",
                       client->address.pid);
 }
 
@@ -118,16 +144,28 @@ static bool reach(int fd, const struct sockaddr_un *name, socklen_t len)
     return false;
 }
 
-/* Only to a process of our user: the secret is not for others. */
-static int greet(const struct wire_client *client)
+/* Each end proves to the other that it knows the secret. -EAGAIN: the target has ended the
+ * connection. */
+static int greet(struct wire_client *client)
 {
+    const uint8_t *secret = client->address.secret;
     struct hello hello = {.magic = HELLO_MAGIC};
+    struct reply reply;
+    uint64_t proof;
 
-    memcpy(hello.secret, client->address.secret, sizeof(hello.secret));
-    return transfer(client->fd, SEND, &hello, sizeof(hello));
+    if (getrandom(hello.nonce, NONCE_BYTES, 0) != NONCE_BYTES)
+        return hmreg_fail_os(errno, "getrandom(2) has no random bytes for a connection");
+    if (transfer(client, SEND, &hello, sizeof(hello)) ||
+        transfer(client, RECEIVE, &reply, sizeof(reply)))
+        return is_late(client) || !wire_lives(client->fd) ? fail_unproven(client) : -EAGAIN;
+    proof = wire_proof(secret, TARGET, client->fd, hello.nonce, reply.nonce);
+    if (!loopback_same_bytes(&proof, &reply.proof, sizeof(proof)))
+        return fail_unproven(client);
+    proof = wire_proof(secret, INITIATOR, client->fd, hello.nonce, reply.nonce);
+    return transfer(client, SEND, &proof, sizeof(proof)) ? fail_gone(client) : 0;
 }
 
-static int connect_anew(struct wire_client *client)
+static int connect_once(struct wire_client *client)
 {
     struct sockaddr_un name;
     socklen_t len = wire_name(&client->address, &name);
@@ -137,10 +175,23 @@ static int connect_anew(struct wire_client *client)
     if (client->fd < 0)
         return hmreg_fail_os(errno, "no descriptor to reach a loopback peer");
     limit_time(client->fd, LOOK_SECONDS);
-    if (reach(client->fd, &name, len) && wire_same_user(client->fd) && !greet(client))
+    if (!reach(client->fd, &name, len) || !wire_same_user(client->fd))
+        return fail_gone(client);
+    return greet(client);
+}
+
+static int connect_anew(struct wire_client *client)
+{
+    int rc = -EAGAIN;
+
+    client->until = now() + PROOF_SECONDS;
+    for (int i = 0; i < PROOF_TRIES && rc == -EAGAIN; i++)
+        rc = connect_once(client);
+    client->until = 0;
+    if (!rc)
         return 0;
     disconnect(client);
-    return fail_gone(client);
+    return rc == -EAGAIN ? fail_unproven(client) : rc;
 }
 
 /* ---- requests --------------------------------------------------------------------------- */
@@ -148,7 +199,7 @@ static int connect_anew(struct wire_client *client)
 /* Waits for the result of a copy by the target. what: "its memory" or "into its memory". */
 static int await_copy(struct wire_client *client, const char *what)
 {
-    int rc = receive_status(client->fd);
+    int rc = receive_status(client);
 
     if (rc == -EHOSTUNREACH)
         return fail_gone(client);
@@ -162,7 +213,7 @@ static int write_piece(struct wire_client *client, struct hmreg *lib, const char
 
     if (rc)
         return rc;
-    return transfer(client->fd, SEND, client->piece, len) ? fail_gone(client) : 0;
+    return transfer(client, SEND, client->piece, len) ? fail_gone(client) : 0;
 }
 
 static int read_piece(struct wire_client *client, struct hmreg *lib, char *local, uint64_t len)
@@ -171,7 +222,7 @@ static int read_piece(struct wire_client *client, struct hmreg *lib, char *local
 
     if (rc)
         return rc;
-    if (transfer(client->fd, RECEIVE, client->piece, len))
+    if (transfer(client, RECEIVE, client->piece, len))
         return fail_gone(client);
     return hmreg_copy(lib, local, client->piece, len);
 }
@@ -188,9 +239,9 @@ static int ask(struct wire_client *client, const struct loopback_access *access)
         .len = access->len,
         .auth = *access->auth,
     };
-    int rc = transfer(client->fd, SEND, &header, sizeof(header));
+    int rc = transfer(client, SEND, &header, sizeof(header));
 
-    return rc ? rc : receive_status(client->fd);
+    return rc ? rc : receive_status(client);
 }
 
 /* The target may have closed an idle connection in favour of other clients. No data has moved in

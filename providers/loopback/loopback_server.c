@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
  * The target's end of the protocol of loopback_wire.h: one thread for each domain, which waits for
- * no initiator. Sockets do not block; each connection keeps what it has of a hello, a header or a
- * piece until the rest comes. So an initiator that is slow, stops or sends a byte at a time delays
+ * no initiator. Sockets do not block; each connection keeps what it has of a message until the rest
+ * comes. So an initiator that is slow, stops or sends a byte at a time delays
  * itself only, and none has the thread for more than TURN_PIECES pieces in a row.
  *
- * Limits: a hello, a header and each request have one deadline, however the bytes arrive.
- * Connections take a part of the process's descriptors, and those without the secret so far, the
- * strangers, a part of that, where they displace each other only. An initiator that violates the
- * protocol or a limit loses its connection and nothing else.
+ * Limits: a proof, a header and each request have one deadline, however the bytes arrive.
+ * Connections take a part of the process's descriptors, and those that have not proved the secret
+ * so far, the strangers, a part of that, where they displace each other only. An initiator that
+ * violates the protocol or a limit loses its connection and nothing else.
  */
 #include "core/base/error.h"
 #include "core/base/high_fd.h"
@@ -19,15 +19,16 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
 #define MAX_CLIENTS   256
-#define MAX_STRANGERS 32         /* of the clients, and at most half: without the secret so far */
+#define MAX_STRANGERS 32         /* of the clients, and at most half */
 #define FD_PART       4          /* clients take at most this part of RLIMIT_NOFILE */
-#define PATIENCE_MS   10000      /* for a hello, for a header, and for a request ... */
+#define PATIENCE_MS   10000      /* for a proof, for a header, and for a request ... */
 #define BYTES_PER_MS  (1u << 10) /* ... besides its data, at this rate */
 #define TICK_MS       1000
 #define TURN_PIECES   4   /* pieces of one client before the others' turn */
@@ -35,7 +36,9 @@
 
 /* What a connection sends or receives now. */
 enum phase {
-    HELLO,
+    HELLO, /* a stranger, as in the next two */
+    REPLY,
+    PROOF,
     HEADER,  /* of a request; none of it received: idle */
     FINISH,  /* sends the status that ends a request */
     GRANT,   /* sends the status before the data */
@@ -51,6 +54,8 @@ struct connection {
     char *at;         /* what is still to be sent or received in this phase */
     size_t left;
     struct hello hello;
+    struct reply reply;
+    uint64_t proof;
     struct header header;
     struct loopback_access access; /* of the current piece */
     uint64_t bytes;                /* of the request from that piece on */
@@ -63,7 +68,7 @@ struct wire_server {
     pthread_t thread;
     int listener; /* shut down: the thread ends */
     bool starved; /* no descriptor is left for new clients */
-    bool crowded; /* maybe: a stranger has sent the secret */
+    bool crowded; /* maybe: a stranger has proved the secret */
     unsigned clients;
     struct connection *client[MAX_CLIENTS];
     uint64_t requests, earlier; /* and those before the sockets were looked at last */
@@ -176,9 +181,23 @@ static int take_request(struct wire_server *server, struct connection *client)
 
 static int take_hello(struct wire_server *server, struct connection *client)
 {
+    struct reply *reply = &client->reply;
+
     if (client->hello.magic != HELLO_MAGIC ||
-        !loopback_same_bytes(client->hello.secret, server->loopback->here.secret,
-                             LOOPBACK_SECRET_BYTES))
+        getrandom(reply->nonce, NONCE_BYTES, GRND_NONBLOCK) != NONCE_BYTES)
+        return -EPROTO;
+    reply->proof = wire_proof(server->loopback->here.secret, TARGET, server->listener,
+                              client->hello.nonce, reply->nonce);
+    begin(client, REPLY, reply, sizeof(*reply));
+    return 0;
+}
+
+static int take_proof(struct wire_server *server, struct connection *client)
+{
+    uint64_t expected = wire_proof(server->loopback->here.secret, INITIATOR, server->listener,
+                                   client->hello.nonce, client->reply.nonce);
+
+    if (!loopback_same_bytes(&client->proof, &expected, sizeof(expected)))
         return -EPROTO;
     client->served = ++server->requests;
     server->crowded = true;
@@ -192,6 +211,11 @@ static int advance(struct wire_server *server, struct connection *client)
     switch (client->phase) {
     case HELLO:
         return take_hello(server, client);
+    case REPLY:
+        begin(client, PROOF, &client->proof, sizeof(client->proof));
+        return 0;
+    case PROOF:
+        return take_proof(server, client);
     case HEADER:
         return take_request(server, client);
     case FINISH:
@@ -214,7 +238,8 @@ static int advance(struct wire_server *server, struct connection *client)
 
 static bool sends(const struct connection *client)
 {
-    return client->phase == FINISH || client->phase == GRANT || client->phase == SEND;
+    return client->phase == REPLY || client->phase == FINISH || client->phase == GRANT ||
+           client->phase == SEND;
 }
 
 /* Moves as many bytes as can be moved without waiting. Non-zero: the connection must be closed. */
@@ -294,7 +319,7 @@ static unsigned count_clients(const struct wire_server *server, bool strangers, 
     for (unsigned i = 0; i < server->clients; i++) {
         const struct connection *client = server->client[i];
 
-        if ((client->phase == HELLO) != strangers)
+        if ((client->phase <= PROOF) != strangers)
             continue;
         if (!count++ || drops_before(server, client, server->client[*first]))
             *first = i;

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * See loopback_wire.h: names, and who is at the other end of a socket.
+ * See loopback_wire.h: names, proofs, and who is at the other end of a socket.
  */
 #include "providers/loopback/loopback_wire.h"
 
 #include "core/base/high_fd.h"
 #include "core/base/unmapped_user.h"
+#include "providers/loopback/siphash.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -13,9 +14,14 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
+#ifndef SO_NETNS_COOKIE
+#define SO_NETNS_COOKIE 71
+#endif
 
 void wire_cut(int fd)
 {
@@ -56,6 +62,26 @@ socklen_t wire_name(const struct loopback_address *address, struct sockaddr_un *
                        address->pid, address->nonce);
 
     return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)len);
+}
+
+/* ---- proofs ----------------------------------------------------------------------------- */
+
+_Static_assert(LOOPBACK_SECRET_BYTES == SIPHASH_KEY_BYTES, "a secret is a key");
+
+uint64_t wire_proof(const uint8_t secret[LOOPBACK_SECRET_BYTES], enum wire_end end, int fd,
+                    const uint8_t initiator[NONCE_BYTES], const uint8_t target[NONCE_BYTES])
+{
+    struct {
+        uint64_t end, network;
+        uint8_t initiator[NONCE_BYTES], target[NONCE_BYTES];
+    } proven = {.end = end};
+    socklen_t size = sizeof(proven.network);
+
+    /* Before Linux 5.14 it stays 0, at both ends. */
+    getsockopt(fd, SOL_SOCKET, SO_NETNS_COOKIE, &proven.network, &size);
+    memcpy(proven.initiator, initiator, NONCE_BYTES);
+    memcpy(proven.target, target, NONCE_BYTES);
+    return siphash(secret, &proven, sizeof(proven));
 }
 
 /* ---- users ------------------------------------------------------------------------------ */

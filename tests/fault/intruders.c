@@ -2,8 +2,7 @@
  * A loopback target and initiators that violate its protocol: their requests change only what the
  * protocol grants, and do not affect other initiators. They write to the socket directly. */
 #include "core/base/crc32.h"
-#include "providers/loopback/loopback_wire.h"
-#include "tests/fault/target.h"
+#include "tests/fault/wire.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -58,39 +57,12 @@ int __wrap_clock_gettime(clockid_t clock, struct timespec *out)
 
 static const struct header granted = {.magic = HEADER_MAGIC, .write = 1, .key = 9, .len = 100};
 
-/* The address in a token: it follows the one segment. */
-static struct loopback_address address_in(const struct target_page *page)
-{
-    struct loopback_address address = {0};
-
-    memcpy(&address, page->token + 40 + 24, LOOPBACK_ADDRESS_BYTES);
-    return address;
-}
-
-static socklen_t name_of(const struct loopback_address *address, struct sockaddr_un *out)
-{
-    int len;
-
-    *out = (struct sockaddr_un){.sun_family = AF_UNIX};
-    len = snprintf(out->sun_path + 1, sizeof(out->sun_path) - 1, "hmreg/%u/%016" PRIx64,
-                   address->pid, address->nonce);
-    return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)len);
-}
-
-static int listen_as(int fd, const struct loopback_address *address)
-{
-    struct sockaddr_un name;
-    socklen_t len = name_of(address, &name);
-
-    return bind(fd, (struct sockaddr *)&name, len) || listen(fd, 8);
-}
-
 /* Connects as a process that knows the socket's name only. */
 static int connect_to(const struct target_page *page)
 {
     struct loopback_address address = address_in(page);
     struct sockaddr_un name;
-    socklen_t len = name_of(&address, &name);
+    socklen_t len = wire_name(&address, &name);
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
     assert_true(fd >= 0);
@@ -106,23 +78,14 @@ static void send_all(int fd, const void *what, size_t len)
     assert_int_equal(send(fd, what, len, MSG_NOSIGNAL), (ssize_t)len);
 }
 
-static struct hello hello_of(const struct target_page *page)
-{
-    struct loopback_address address = address_in(page);
-    struct hello hello = {.magic = HELLO_MAGIC};
-
-    memcpy(hello.secret, address.secret, sizeof(hello.secret));
-    return hello;
-}
-
 /* Connects as a process that has the token. */
 static int intrude(const struct target_page *page)
 {
-    struct hello hello = hello_of(page);
+    struct loopback_address address = address_in(page);
     int fd = connect_to(page);
 
     if (fd >= 0)
-        send(fd, &hello, sizeof(hello), MSG_NOSIGNAL); /* it may be dropped already */
+        prove_as_initiator(fd, &address); /* it may be dropped already */
     return fd;
 }
 
@@ -283,27 +246,70 @@ TEST(intruder__of_another_user__is_dropped)
 
 /* ---- without a token -------------------------------------------------------------------- */
 
+/* Says hello with this magic number, and proves the secret wrongly. */
+static void assert_not_proved(const struct target *target, uint32_t magic,
+                              uint64_t (*prove)(int fd, const struct hello *, const struct reply *,
+                                                const struct loopback_address *))
+{
+    struct loopback_address address = address_in(target->page);
+    struct hello hello = {.magic = magic};
+    int fd = connect_to(target->page);
+    struct reply reply;
+    uint64_t proof;
+
+    send_all(fd, &hello, sizeof(hello));
+    if (recv(fd, &reply, sizeof(reply), MSG_WAITALL) == sizeof(reply)) {
+        assert_non_null(prove);
+        proof = prove(fd, &hello, &reply, &address);
+        send_all(fd, &proof, sizeof(proof));
+        send(fd, &granted, sizeof(granted), MSG_NOSIGNAL); /* it may be gone already */
+    }
+    assert_dropped(fd);
+    assert_unharmed(target);
+}
+
+static uint64_t reflect(int fd, const struct hello *hello, const struct reply *reply,
+                        const struct loopback_address *address)
+{
+    return reply->proof;
+}
+
+static uint64_t prove_by_a_wrong_secret(int fd, const struct hello *hello,
+                                        const struct reply *reply,
+                                        const struct loopback_address *address)
+{
+    struct loopback_address wrong = *address;
+
+    wrong.secret[LOOPBACK_SECRET_BYTES - 1] ^= 0x80;
+    return wire_proof(wrong.secret, INITIATOR, fd, hello->nonce, reply->nonce);
+}
+
+static uint64_t prove_with_a_wrong_bit(int fd, const struct hello *hello, const struct reply *reply,
+                                       const struct loopback_address *address)
+{
+    return wire_proof(address->secret, INITIATOR, fd, hello->nonce, reply->nonce) ^ 1ull << 63;
+}
+
+/* For a connection on which the target drew other numbers. */
+static uint64_t prove_as_before(int fd, const struct hello *hello, const struct reply *reply,
+                                const struct loopback_address *address)
+{
+    static const uint8_t before[NONCE_BYTES] = {1};
+
+    return wire_proof(address->secret, INITIATOR, fd, hello->nonce, before);
+}
+
 /* The socket's name is in /proc/net/unix, and the key is easy to guess. */
 TEST(intruder__without_the_secret__is_dropped)
 {
     struct target target;
-    struct hello bad[4];
 
     target_start(&target, NULL);
-    for (int i = 0; i < 4; i++)
-        bad[i] = hello_of(target.page);
-    bad[0].secret[0] ^= 1;
-    bad[1].secret[LOOPBACK_SECRET_BYTES - 1] ^= 0x80;
-    memset(bad[2].secret, 0, sizeof(bad[2].secret));
-    bad[3].magic = HEADER_MAGIC;
-    for (int i = 0; i < 4; i++) {
-        int fd = connect_to(target.page);
-
-        send_all(fd, &bad[i], sizeof(bad[i]));
-        send(fd, &granted, sizeof(granted), MSG_NOSIGNAL); /* it may be gone already */
-        assert_dropped(fd);
-        assert_unharmed(&target);
-    }
+    assert_not_proved(&target, HELLO_MAGIC, reflect);
+    assert_not_proved(&target, HELLO_MAGIC, prove_by_a_wrong_secret);
+    assert_not_proved(&target, HELLO_MAGIC, prove_with_a_wrong_bit);
+    assert_not_proved(&target, HELLO_MAGIC, prove_as_before);
+    assert_not_proved(&target, HEADER_MAGIC, NULL);
     target_end(&target);
 }
 
@@ -425,14 +431,14 @@ static void *drip(void *arg)
     return NULL;
 }
 
-/* Fills the connections of drippers: within a hello, a header, and the data of a request. */
+/* Fills the connections of drippers: within a hello and a proof, a header, and the data of a
+ * request. */
 static void start_dripping(const struct target_page *page, struct dripper drippers[3],
                            pthread_t threads[3])
 {
+    static struct hello hello = {.magic = HELLO_MAGIC};
     static struct header header;
-    static struct hello hello;
 
-    hello = hello_of(page);
     header = granted;
     header.len = TARGET_BYTES;
     drippers[0] = (struct dripper){.fd = connect_to(page), .bytes = (char *)&hello};
@@ -579,7 +585,6 @@ static bool answers(int fd)
 TEST(intruders__without_the_secret_and_no_place_free__displace_nobody)
 {
     enum { PEERS = FEW_FDS / 4 };
-    struct hello bad = {.magic = HELLO_MAGIC};
     bool before[PEERS];
     struct target target;
     int peers[PEERS];
@@ -592,9 +597,11 @@ TEST(intruders__without_the_secret_and_no_place_free__displace_nobody)
     for (int i = 0; i < PEERS; i++)
         before[i] = answers(peers[i]);
     for (int i = 0; i < PEERS; i++) {
+        struct loopback_address guess = address_in(target.page);
         int fd = connect_to(target.page);
 
-        send_all(fd, &bad, sizeof(bad));
+        memset(guess.secret, 0, sizeof(guess.secret));
+        assert_true(prove_as_initiator(fd, &guess));
         assert_dropped(fd);
     }
     for (int i = 0; i < PEERS; i++) {
@@ -628,116 +635,6 @@ TEST(intruders__more_than_places__requests_in_progress_go_on)
     for (int i = 1; i < PEERS; i++)
         close(peers[i]);
     target_end(&target);
-}
-
-/* ---- a hostile target ------------------------------------------------------------------- */
-
-/* A process of ours that listens at the address of a domain that is closed. */
-struct impostor {
-    struct target_page page;
-    struct loopback_address address;
-    int listener;
-    const void *answer;
-    size_t answer_size;
-    struct header seen;
-};
-
-static void *impose(void *arg)
-{
-    struct impostor *impostor = arg;
-    struct hello hello;
-    int fd;
-
-    while ((fd = accept(impostor->listener, NULL, NULL)) >= 0) {
-        if (recv(fd, &hello, sizeof(hello), MSG_WAITALL) == sizeof(hello) &&
-            recv(fd, &impostor->seen, sizeof(impostor->seen), MSG_WAITALL) > 0)
-            send(fd, impostor->answer, impostor->answer_size, MSG_NOSIGNAL);
-        close(fd);
-    }
-    return NULL;
-}
-
-static void make_token(struct target_page *page)
-{
-    static char region[TARGET_BYTES];
-    struct hmreg_domain *domain;
-    struct hmreg_mr *mr;
-    struct hmreg *lib;
-
-    page->token_size = sizeof(page->token);
-    assert_ok(hmreg_open(NULL, &lib));
-    assert_ok(hmreg_domain_open_loopback(lib, NULL, NULL, &domain));
-    assert_ok(
-        hmreg_mr_reg(domain, region, sizeof(region), HMREG_ACCESS_REMOTE, 0, 9, 0, &mr, NULL));
-    assert_ok(hmreg_mr_pack(mr, page->token, &page->token_size));
-    assert_ok(hmreg_mr_close(mr));
-    assert_ok(hmreg_domain_close(domain));
-    assert_ok(hmreg_close(lib));
-}
-
-static int write_to_impostor(struct impostor *impostor)
-{
-    struct target target = {.page = &impostor->page};
-    struct initiator initiator;
-    pthread_t thread;
-    int rc;
-
-    make_token(&impostor->page);
-    initiator_open(&initiator, &target);
-    impostor->address = address_in(&impostor->page);
-    impostor->listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    assert_int_equal(listen_as(impostor->listener, &impostor->address), 0);
-    assert_int_equal(pthread_create(&thread, NULL, impose, impostor), 0);
-    rc = initiator_write(&initiator, 0, "x", 1);
-    shutdown(impostor->listener, SHUT_RDWR);
-    assert_int_equal(pthread_join(thread, NULL), 0);
-    close(impostor->listener);
-    initiator_close(&initiator);
-    return rc;
-}
-
-/* Its bytes and the error "no answer" add up to 0, or to more. */
-TEST(target__sends_part_of_a_status__hostunreach)
-{
-    static const uint8_t parts[][3] = {
-        {EHOSTUNREACH}, {EHOSTUNREACH + 5}, {0, 1}, {0xff, 0xff, 0xff}};
-    static struct impostor impostor;
-
-    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
-        for (size_t size = 1; size <= 3; size++) {
-            impostor.answer = parts[i];
-            impostor.answer_size = size;
-            assert_int_equal(write_to_impostor(&impostor), -EHOSTUNREACH);
-        }
-}
-
-TEST(target__sends_a_status_that_is_none__eio)
-{
-    static const int32_t statuses[] = {1, INT32_MAX, -4096, INT32_MIN};
-    static struct impostor impostor;
-
-    for (size_t i = 0; i < sizeof(statuses) / sizeof(statuses[0]); i++) {
-        impostor.answer = &statuses[i];
-        impostor.answer_size = sizeof(statuses[i]);
-        assert_int_equal(write_to_impostor(&impostor), -EIO);
-    }
-}
-
-/* What the initiator's stack had before is in none of a request's bytes: the compiler fills it here
- * (CMakeLists.txt), so that a byte that nothing has set is not 0. */
-TEST(initiator__asks_a_hostile_target__tells_nothing_else)
-{
-    const int32_t refusal = -EACCES;
-    static struct impostor impostor;
-    struct header expected = {.magic = HEADER_MAGIC, .write = 1, .key = 9, .len = 1};
-
-    impostor.answer = &refusal;
-    impostor.answer_size = sizeof(refusal);
-    assert_int_equal(write_to_impostor(&impostor), -EACCES);
-    expected.addr = impostor.seen.addr;
-    assert_memory_equal(&impostor.seen, &expected, 2 * 4 + 4 * 8 + sizeof(struct loopback_auth));
-    for (size_t i = 2 * 4 + 4 * 8 + sizeof(struct loopback_auth); i < sizeof(expected); i++)
-        assert_int_equal(((uint8_t *)&impostor.seen)[i], 0);
 }
 
 /* ---- a target that is closed meanwhile -------------------------------------------------- */

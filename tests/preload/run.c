@@ -6,7 +6,9 @@
 #include "preload/record_layout.h"
 #include "tests/preload/command.h"
 
+#include <elf.h>
 #include <fcntl.h>
+#include <link.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -620,8 +622,46 @@ TEST(report__names_and_kinds_of_another_user__printable_and_not_opened)
     close(watch);
     remove_all(folder);
     assert_int_equal(tool.status, 1);
-    assert_says(tool.out, "/?]0;a????hmreg: b.hmreg-trace: ");
+    assert_says(tool.out, "/?]0;a???hmreg: b.hmreg-trace: ");
     assert_says(tool.out, "/fifo.hmreg-trace: it is not a regular file");
+    tool_free(&tool);
+}
+
+/* A program of this processor whose dynamic linker has a name that a terminal obeys. */
+static void make_program(const char *path)
+{
+    static const char linker[] = "/musl\033]0;a\007\xc2\x9b\xe2\x80\xae";
+    struct {
+        ElfW(Ehdr) header;
+        ElfW(Phdr) part;
+        char linker[sizeof(linker)];
+    } file;
+    int fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+
+    assert_int_equal(read(fd, &file.header, sizeof(file.header)), sizeof(file.header));
+    close(fd);
+    file.header.e_phoff = (ElfW(Off))((char *)&file.part - (char *)&file);
+    file.header.e_phnum = 1;
+    file.part = (ElfW(Phdr)){.p_type = PT_INTERP,
+                             .p_offset = (ElfW(Off))(file.linker - (char *)&file),
+                             .p_filesz = sizeof(linker)};
+    memcpy(file.linker, linker, sizeof(linker));
+    fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0700);
+    assert_int_equal(write(fd, &file, sizeof(file)), sizeof(file));
+    close(fd);
+}
+
+TEST(program__linker_with_a_name_that_a_terminal_obeys__printable)
+{
+    char folder[] = "/tmp/hmreg-test-XXXXXX", path[128];
+    struct tool tool;
+
+    assert_non_null(mkdtemp(folder));
+    snprintf(path, sizeof(path), "%s/program", folder);
+    make_program(path);
+    tool = tool_run("run", "--", path);
+    remove_all(folder);
+    assert_says(tool.err, "(/musl?]0;a?\?\?)");
     tool_free(&tool);
 }
 

@@ -544,61 +544,6 @@ TEST(process_with_a_false_page_of_another_file_system__not_opened)
     expect_not_opened(show_a_file);
 }
 
-/* A page that is always about to change, and full. */
-static void make_hostile_page(void)
-{
-    int fd = memfd_create(STATS_PAGE_NAME, MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    struct stats_layout *page;
-
-    require(fd < 0 || ftruncate(fd, sizeof(*page)));
-    page = mmap(NULL, sizeof(*page), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    require(page == MAP_FAILED || fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW));
-    page->header.version = STATS_PAGE_VERSION;
-    page->header.size = sizeof(*page);
-    page->header.pid = getpid();
-    page->header.magic = STATS_PAGE_MAGIC;
-    for (unsigned i = 0; i < STATS_DOMAINS; i++) {
-        page->domains[i].number = i + 1;
-        page->domains[i].sequence = 1;
-    }
-    for (unsigned i = 0; i < STATS_BLOCKS; i++) {
-        page->blocks[i].domain = 1 + i % STATS_DOMAINS;
-        page->blocks[i].sequence = 1;
-        for (unsigned j = 0; j < HMREG_STATS_TIMES; j++)
-            page->blocks[i].times[j] = UINT64_MAX;
-    }
-    munmap(page, sizeof(*page));
-}
-
-static void show_hostile_pages(void)
-{
-    for (int i = 0; i < 64; i++)
-        make_hostile_page();
-    report_ready();
-}
-
-/* Without limits the command took 20 s and 276 MB. */
-TEST(process_with_hostile_pages__limited_number_and_memory)
-{
-    struct target target;
-    struct rusage usage;
-    struct tool tool;
-    json_t *document;
-
-    start(&target, show_hostile_pages);
-    tool = text_of(target.pid);
-    getrusage(RUSAGE_CHILDREN, &usage);
-    document = document_of(target.pid);
-    end(&target);
-    assert_int_equal(json_array_size(list_at(document, "processes/0/libraries")), 16);
-    json_decref(document);
-    assert_int_equal(tool.status, 0);
-    assert_says(tool.out, "more caches than are read");
-    tool_free(&tool);
-    if (!(TEST_ASAN || TEST_TSAN) && usage.ru_maxrss > 100 << 10)
-        fail_msg("the command took %ld KiB", usage.ru_maxrss);
-}
-
 /* ---- permission ------------------------------------------------------------------------- */
 
 #define USER_NOBODY 65534

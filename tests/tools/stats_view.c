@@ -60,7 +60,7 @@ static enum view_result read_page(const void *bytes, size_t size, int seals)
     enum view_result result;
 
     strcpy(why, "");
-    result = view_read(fd, getpid(), &view, why);
+    result = view_read(fd, getpid(), INT64_MAX, &view, why);
     close(fd);
     return result;
 }
@@ -164,7 +164,7 @@ TEST(file__that_is_no_memory_file__refused)
 {
     int fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
 
-    assert_int_equal(view_read(fd, getpid(), &view, why), VIEW_NONE);
+    assert_int_equal(view_read(fd, getpid(), INT64_MAX, &view, why), VIEW_NONE);
     assert_says(why, "no memory file");
     close(fd);
 }
@@ -261,7 +261,7 @@ TEST(hits__of_threads_that_start_and_end__none_twice_and_none_lost)
     for (int i = 0; i < 2; i++)
         assert_int_equal(pthread_create(&threads[i], NULL, start_and_end, NULL), 0);
     for (int i = 0; i < 300; i++) {
-        assert_int_equal(view_read(live_page.fd, getpid(), &view, why), VIEW_GOOD);
+        assert_int_equal(view_read(live_page.fd, getpid(), INT64_MAX, &view, why), VIEW_GOOD);
         assert_int_equal(view.count, 1);
         if (!view.caches[0].steady)
             continue;
@@ -271,7 +271,7 @@ TEST(hits__of_threads_that_start_and_end__none_twice_and_none_lost)
     atomic_store(&stop, true);
     for (int i = 0; i < 2; i++)
         pthread_join(threads[i], NULL);
-    assert_int_equal(view_read(live_page.fd, getpid(), &view, why), VIEW_GOOD);
+    assert_int_equal(view_read(live_page.fd, getpid(), INT64_MAX, &view, why), VIEW_GOOD);
     assert_int_equal(view.caches[0].counts[STATS_HITS] % 3, 0);
     cache_stats_close(&stats);
     stats_page_close(&live_page);

@@ -6,6 +6,7 @@
 #include "tools/doctor/doctor.h"
 
 #include "tools/command.h"
+#include "tools/foreign.h"
 #include "tools/doctor/findings.h"
 #include "tools/fabrics.h"
 #include "tools/machine.h"
@@ -68,8 +69,7 @@ static int explain(const char *code)
     if (finding_explain(code))
         return EXIT_GOOD;
     if (strcmp(code, "list"))
-        fprintf(stderr, "hmreg doctor: --explain %s: no such code; accepted are list, and:\n",
-                code);
+        print_error("hmreg doctor: --explain %s: no such code; accepted are list, and:", code);
     findings_print_codes();
     return strcmp(code, "list") ? EXIT_ERROR : EXIT_GOOD;
 }
@@ -90,7 +90,7 @@ static int run(const struct command *self, int argc, char **argv)
     if (status != EXIT_CONTINUE)
         return status;
     if (options.explain && options.json) {
-        fprintf(stderr, "hmreg doctor: --explain and --json: one of them is accepted\n");
+        print_error("hmreg doctor: --explain and --json: one of them is accepted");
         return EXIT_ERROR;
     }
     return options.explain ? explain(options.explain) : command_show(self, &options);

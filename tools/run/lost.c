@@ -6,6 +6,7 @@
 #include "core/base/own_path.h"
 #include "preload/record_layout.h"
 #include "tools/document.h"
+#include "tools/foreign.h"
 #include "tools/run/run.h"
 
 #include <string.h>
@@ -42,14 +43,11 @@ void lost_make(int folder)
     close(fd);
 }
 
-/* Text of another process; what is not printable becomes '?'. */
 static json_t *program_of(const struct record_loss *loss)
 {
-    char words[sizeof(loss->program) + 1] = "";
+    char words[sizeof(loss->program) + 1];
 
-    for (size_t i = 0; i < sizeof(loss->program) && loss->program[i]; i++)
-        words[i] =
-            (char)(loss->program[i] >= ' ' && loss->program[i] <= '~' ? loss->program[i] : '?');
+    foreign_copy(words, loss->program, sizeof(loss->program));
     return doc_text(words);
 }
 

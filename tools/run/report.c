@@ -3,6 +3,7 @@
  * The document about processes whose trace files lie in a folder.
  */
 #include "tools/document.h"
+#include "tools/foreign.h"
 #include "tools/run/failures.h"
 #include "tools/run/run.h"
 #include "tools/run/trace_view.h"
@@ -398,9 +399,7 @@ static void read_entry(struct reading *reading, int folder, const char *path, co
     int length = snprintf(shown, sizeof(shown), "%s/", path);
 
     snprintf(shown + length, sizeof(shown) - (size_t)length, "%s", name);
-    for (char *at = shown + length; *at; at++)
-        if (*at < ' ' || *at > '~')
-            *at = '?';
+    foreign_text(shown + length);
     read_file(reading, folder, name, shown);
 }
 

@@ -7,6 +7,7 @@
 
 #include "tools/command.h"
 #include "tools/document.h"
+#include "tools/foreign.h"
 #include "tools/table.h"
 
 #include "core/base/own_path.h"
@@ -34,7 +35,7 @@
 
 static int fail(const char *words, const char *why)
 {
-    fprintf(stderr, "hmreg run: %s%s%s\n", words, why[0] ? ": " : "", why);
+    print_error("hmreg run: %s%s%s", words, why[0] ? ": " : "", why);
     return RUN_FAILED;
 }
 

@@ -6,6 +6,7 @@
  * waits for them, and the program gets the mask and the dispositions that this process was started
  * with.
  */
+#include "tools/foreign.h"
 #include "tools/run/places.h"
 #include "tools/run/run.h"
 
@@ -283,7 +284,7 @@ int program_run(char **words, const char *path, unsigned seconds, void (*on_repo
     child = start_child(words, path, &start, &error);
     if (!child) {
         sigprocmask(SIG_SETMASK, &start.mask, NULL);
-        fprintf(stderr, "hmreg run: %s cannot be started: %s\n", path, strerror(error));
+        print_error("hmreg run: %s cannot be started: %s", path, strerror(error));
         return error == ENOENT ? RUN_NOT_FOUND : RUN_NOT_EXECUTABLE;
     }
     status = wait_for(child, &set, seconds, on_report, context, killed);

@@ -5,6 +5,8 @@
  */
 #include "tools/run/trace_view.h"
 
+#include "tools/foreign.h"
+
 #include <hmreg/hmreg.h>
 
 #include <errno.h>
@@ -25,16 +27,6 @@ __attribute__((format(printf, 2, 3))) static bool refuse(char why[256], const ch
     vsnprintf(why, 256, format, args);
     va_end(args);
     return false;
-}
-
-/* Copies text of another process; non-printable bytes become '?'. `to` has room + 1 bytes. */
-static void copy_words(char *to, const char *from, size_t room)
-{
-    size_t i = 0;
-
-    for (; i < room && from[i]; i++)
-        to[i] = (char)(from[i] >= ' ' && from[i] <= '~' ? from[i] : '?');
-    to[i] = '\0';
 }
 
 /* ---- the file ---------------------------------------------------------------------------- */
@@ -73,7 +65,7 @@ static bool check_header(int fd, char why[256])
         return false;
     if (header.magic != RECORD_MAGIC)
         return refuse(why, "it does not begin as a trace file does");
-    copy_words(version, header.hmreg, sizeof(header.hmreg));
+    foreign_copy(version, header.hmreg, sizeof(header.hmreg));
     if (header.version == RECORD_VERSION && header.size == sizeof(struct record_layout))
         return true;
     return refuse(why,
@@ -99,16 +91,16 @@ static void view_header(const struct record_header *from, struct trace_view *to)
     to->lost_names = from->lost_names;
     to->lost_reasons = from->lost_reasons;
     to->unknown_ends = from->unknown_ends;
-    copy_words(to->rank, from->rank, sizeof(from->rank));
-    copy_words(to->hmreg, from->hmreg, sizeof(from->hmreg));
-    copy_words(to->program, from->program, sizeof(from->program));
+    foreign_copy(to->rank, from->rank, sizeof(from->rank));
+    foreign_copy(to->hmreg, from->hmreg, sizeof(from->hmreg));
+    foreign_copy(to->program, from->program, sizeof(from->program));
 }
 
 static void view_names(const struct record_layout *from, struct trace_view *to)
 {
     for (unsigned i = 1; i < RECORD_NAMES; i++)
         if (from->names[i].state == RECORD_READY)
-            copy_words(to->names[i], from->names[i].text, sizeof(from->names[i].text));
+            foreign_copy(to->names[i], from->names[i].text, sizeof(from->names[i].text));
 }
 
 /* Of equal names, which threads may have added at the same time, the first. */
@@ -139,12 +131,12 @@ static void view_reasons(const struct record_layout *from, struct trace_view *to
 
         if (reason->state != RECORD_READY || !reason->count)
             continue;
-        copy_words(slug, reason->slug, sizeof(reason->slug));
+        foreign_copy(slug, reason->slug, sizeof(reason->slug));
         view = reason_of(to, slug);
         to->reason_count += view == to->reasons + to->reason_count;
         view->count += reason->count;
         memcpy(view->slug, slug, sizeof(slug));
-        copy_words(view->text, reason->text, sizeof(reason->text));
+        foreign_copy(view->text, reason->text, sizeof(reason->text));
     }
 }
 

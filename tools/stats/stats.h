@@ -10,8 +10,18 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-/* Sets the document's "processes", an array, and "unreadable", the number of processes that this
- * user has no permission to inspect. */
+/* The most of one reading: of all processes, and of one of them. */
+#define STATS_ALL_SECONDS     5
+#define STATS_ALL_DESCRIPTORS (1u << 20)
+#define STATS_ONE_DESCRIPTORS (1u << 17)
+#define STATS_ALL_FILES       1024
+#define STATS_ONE_FILES       16
+#define STATS_ALL_CACHES      4096
+#define STATS_ONE_CACHES      1024
+
+/* Sets the document's "processes", an array; "unreadable", the number of processes that this user
+ * has no permission to inspect; and "left_out", the number of those that were not read, or only in
+ * part, since they would have taken more than the above. */
 void stats_find_all(json_t *document);
 
 /* The same for one process. False, with the reason in why: it does not exist, may not be inspected,

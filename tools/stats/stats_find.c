@@ -2,6 +2,10 @@
  *
  * Finds the processes that use hmreg. A library's stats page is a memfd with a fixed name among its
  * process's descriptors. A descriptor or process may disappear at any moment; it is then skipped.
+ *
+ * A reading has a budget, all processes together, and each process has a part of it: whatever
+ * hostile processes show, the reading ends, and its document says of how many processes it has not
+ * everything.
  */
 #include "tools/stats/stats.h"
 
@@ -18,6 +22,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #ifndef MFD_NOEXEC_SEAL /* Linux 6.3 */
@@ -26,10 +31,32 @@
 
 #define LINK "/memfd:" STATS_PAGE_NAME " (deleted)"
 
-/* A process has few libraries. One that pretends to have many gets no more of our time and memory:
- * so many pages are read, and so many caches of all of them are described. */
-#define MOST_FILES  16
-#define MOST_CACHES 1024
+struct budget {
+    unsigned descriptors; /* looked at */
+    unsigned files;       /* descriptors with the name of a page */
+    unsigned caches;      /* described */
+};
+
+static const struct budget for_all = {STATS_ALL_DESCRIPTORS, STATS_ALL_FILES, STATS_ALL_CACHES};
+static const struct budget for_one = {STATS_ONE_DESCRIPTORS, STATS_ONE_FILES, STATS_ONE_CACHES};
+
+/* One look at the processes. */
+struct reading {
+    struct budget left;
+    time_t until;
+    bool spent; /* of its budget nothing is left */
+    uint64_t left_out;
+    struct statx memory; /* of the kernel's file system for memory files */
+    bool has_memory;
+};
+
+static time_t now(void)
+{
+    struct timespec time;
+
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return time.tv_sec;
+}
 
 /* ---- JSON of a cache, a domain, a library ------------------------------------------------ */
 
@@ -185,47 +212,60 @@ static void set_name(json_t *process, pid_t pid)
 
     read_text(pid, "comm", name, sizeof(name));
     name[strcspn(name, "\n")] = '\0';
-    for (char *at = name; *at; at++)
-        if (*at < ' ' || *at > '~')
-            *at = '?';
     doc_set(process, "name", doc_text(name));
 }
 
 struct search {
+    struct reading *reading;
     pid_t pid;
     int own; /* pid in its own pid namespace */
     json_t *libraries;
-    unsigned files, caches;
-    ino_t inodes[MOST_FILES]; /* already read; duplicates of a descriptor share one */
+    struct budget left;
+    bool ended; /* its budget or the reading's is spent */
+    unsigned pages;
+    uint64_t
+        inodes[STATS_ONE_FILES]; /* of pages already read; duplicates of a descriptor share one */
 };
 
-static bool is_new(struct search *search, int fd)
+/* Takes so many of what is left to the reading and to the process. False: there are fewer. */
+static bool take(struct search *search, unsigned *all, unsigned *own, unsigned count)
 {
-    struct stat status;
+    struct reading *reading = search->reading;
 
-    if (fstat(fd, &status) || search->files == MOST_FILES)
+    reading->spent = reading->spent || count > *all || now() >= reading->until;
+    search->ended = search->ended || reading->spent || count > *own;
+    if (search->ended)
         return false;
-    for (unsigned i = 0; i < search->files; i++)
-        if (search->inodes[i] == status.st_ino)
-            return false;
-    search->inodes[search->files++] = status.st_ino;
+    *all -= count;
+    *own -= count;
     return true;
 }
 
-static void check_descriptor(struct search *search, int fd)
+#define TAKE(search, what, count)                                                                  \
+    take(search, &(search)->reading->left.what, &(search)->left.what, count)
+
+static bool is_new(struct search *search, uint64_t inode)
+{
+    for (unsigned i = 0; i < search->pages; i++)
+        if (search->inodes[i] == inode)
+            return false;
+    search->inodes[search->pages++] = inode;
+    return true;
+}
+
+static void read_page(struct search *search, int fd)
 {
     struct view *view = calloc(1, sizeof(*view));
     char why[256];
 
     if (!view)
         doc_no_memory();
-    switch (view_read(fd, search->own, view, why)) {
+    switch (view_read(fd, search->own, search->reading->until, view, why)) {
     case VIEW_GOOD:
-        search->caches += view->count;
         doc_add(search->libraries,
-                search->caches <= MOST_CACHES
+                TAKE(search, caches, view->count)
                     ? describe_library(view)
-                    : describe_bad("its process shows more caches than are read of one process"));
+                    : describe_bad("its process shows more caches than are read at once"));
         break;
     case VIEW_BAD:
         doc_add(search->libraries, describe_bad(why));
@@ -244,35 +284,37 @@ static bool is_named_right(int folder, const char *name)
     return length == (ssize_t)sizeof(LINK) - 1 && !memcmp(target, LINK, sizeof(LINK) - 1);
 }
 
-/* The device of the kernel's file system for memory files; false: it cannot be known. */
-static bool memory_device(struct statx *out)
+/* Looks up the device of the kernel's file system for memory files. */
+static void find_memory(struct reading *reading)
 {
-    int fd = memfd_create("hmreg-stats-reader", MFD_CLOEXEC | MFD_NOEXEC_SEAL), rc;
+    int fd = memfd_create("hmreg-stats-reader", MFD_CLOEXEC | MFD_NOEXEC_SEAL);
 
     if (fd < 0) /* before Linux 6.3 */
         fd = memfd_create("hmreg-stats-reader", MFD_CLOEXEC);
-    rc = fd < 0 ? -1 : statx(fd, "", AT_EMPTY_PATH, STATX_TYPE, out);
+    reading->has_memory = fd >= 0 && !statx(fd, "", AT_EMPTY_PATH, STATX_TYPE, &reading->memory);
     if (fd >= 0)
         close(fd);
-    return !rc;
 }
 
-/* Is it a memory file? A name proves nothing: in its mount namespace a process can have any file
- * under that of a page, and the opening of a device has effects, that of a file of its own file
- * system (FUSE) may never end. So nothing is asked of the file's own file system. */
-static bool is_memory_file(int path_only)
+/* Is it a memory file that was not read yet? A name proves nothing: in its mount namespace a
+ * process can have any file under that of a page, and the opening of a device has effects, that of
+ * a file of its own file system (FUSE) may never end. So nothing is asked of the file's own file
+ * system. */
+static bool is_new_memory_file(struct search *search, int path_only)
 {
-    struct statx file, memory;
+    const struct statx *memory = &search->reading->memory;
+    struct statx file;
 
-    return memory_device(&memory) &&
-           !statx(path_only, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_TYPE, &file) &&
-           S_ISREG(file.stx_mode) && file.stx_dev_major == memory.stx_dev_major &&
-           file.stx_dev_minor == memory.stx_dev_minor;
+    return search->reading->has_memory &&
+           !statx(path_only, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_TYPE | STATX_INO,
+                  &file) &&
+           S_ISREG(file.stx_mode) && file.stx_dev_major == memory->stx_dev_major &&
+           file.stx_dev_minor == memory->stx_dev_minor && is_new(search, file.stx_ino);
 }
 
-/* Opens a descriptor of the process for reading; -1: it is no memory file, or gone. O_PATH opens no
- * file; what it names stays the same when it is opened by it. */
-static int open_memory_file(int folder, const char *name)
+/* Opens a descriptor of the process for reading; -1: it is no memory file, was read, or is gone.
+ * O_PATH opens no file; what it names stays the same when it is opened by it. */
+static int open_memory_file(struct search *search, int folder, const char *name)
 {
     int path_only = openat(folder, name, O_PATH | O_CLOEXEC), fd = -1;
     char path[64];
@@ -280,7 +322,7 @@ static int open_memory_file(int folder, const char *name)
     if (path_only < 0)
         return -1;
     snprintf(path, sizeof(path), "/proc/self/fd/%d", path_only);
-    if (is_memory_file(path_only))
+    if (is_new_memory_file(search, path_only))
         fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     close(path_only);
     return fd;
@@ -291,22 +333,23 @@ static void search_folder(struct search *search, DIR *folder)
     struct dirent *entry;
     int fd;
 
-    while (search->files < MOST_FILES && (entry = readdir(folder))) {
-        if (!is_named_right(dirfd(folder), entry->d_name))
+    while (!search->ended && (entry = readdir(folder))) {
+        if (!TAKE(search, descriptors, 1) || !is_named_right(dirfd(folder), entry->d_name) ||
+            !TAKE(search, files, 1))
             continue;
-        fd = open_memory_file(dirfd(folder), entry->d_name);
+        fd = open_memory_file(search, dirfd(folder), entry->d_name);
         if (fd < 0)
             continue;
-        if (is_new(search, fd))
-            check_descriptor(search, fd);
+        read_page(search, fd);
         close(fd);
     }
+    search->reading->left_out += search->ended;
 }
 
 /* The process's libraries, an array; NULL and errno: it cannot be inspected. */
-static json_t *libraries_of(pid_t pid)
+static json_t *libraries_of(struct reading *reading, pid_t pid)
 {
-    struct search search = {.pid = pid};
+    struct search search = {.reading = reading, .pid = pid, .left = for_one};
     char path[64];
     DIR *folder;
 
@@ -342,9 +385,15 @@ static pid_t pid_named(const char *name)
 }
 
 /* Returns the number of processes that may not be inspected: 0 or 1. */
-static unsigned try_process(json_t *processes, pid_t pid)
+static unsigned try_process(struct reading *reading, json_t *processes, pid_t pid)
 {
-    json_t *libraries = libraries_of(pid);
+    json_t *libraries;
+
+    if (reading->spent) {
+        reading->left_out++;
+        return 0;
+    }
+    libraries = libraries_of(reading, pid);
 
     if (!libraries)
         return errno == EACCES || errno == EPERM;
@@ -355,20 +404,29 @@ static unsigned try_process(json_t *processes, pid_t pid)
     return 0;
 }
 
+static void begin(struct reading *reading)
+{
+    *reading = (struct reading){.left = for_all, .until = now() + STATS_ALL_SECONDS};
+    find_memory(reading);
+}
+
 void stats_find_all(json_t *document)
 {
+    struct reading reading;
     json_t *processes = doc_array();
     DIR *folder = opendir("/proc");
     unsigned unreadable = 0;
     struct dirent *entry;
 
+    begin(&reading);
     while (folder && (entry = readdir(folder)))
         if (pid_named(entry->d_name))
-            unreadable += try_process(processes, pid_named(entry->d_name));
+            unreadable += try_process(&reading, processes, pid_named(entry->d_name));
     if (folder)
         closedir(folder);
     doc_set(document, "processes", processes);
     set_number(document, "unreadable", unreadable);
+    set_number(document, "left_out", reading.left_out);
 }
 
 static bool refuse(char why[512], pid_t pid, int errnum)
@@ -385,12 +443,16 @@ static bool refuse(char why[512], pid_t pid, int errnum)
 
 bool stats_find_one(json_t *document, pid_t pid, char why[512])
 {
-    json_t *processes = doc_array();
-    json_t *libraries = libraries_of(pid);
-    int errnum = errno;
+    struct reading reading;
+    json_t *processes = doc_array(), *libraries;
+    int errnum;
 
+    begin(&reading);
+    libraries = libraries_of(&reading, pid);
+    errnum = errno;
     doc_set(document, "processes", processes);
     set_number(document, "unreadable", 0);
+    set_number(document, "left_out", reading.left_out);
     if (!libraries)
         return refuse(why, pid, errnum);
     if (json_array_size(libraries)) {

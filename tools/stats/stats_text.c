@@ -301,6 +301,15 @@ static void print_unreadable(const json_t *document)
                doc_number(document, "unreadable"));
 }
 
+static void print_left_out(const json_t *document)
+{
+    if (!doc_number(document, "left_out"))
+        return;
+    print_line("%" PRIu64 " processes were not read, or not wholly: the limits of one reading (see "
+               "hmreg-stats(1)) are reached. `hmreg stats PID` reads one of them.",
+               doc_number(document, "left_out"));
+}
+
 void stats_print_text(const json_t *document)
 {
     const json_t *processes = json_object_get(document, "processes"), *process, *failure;
@@ -311,6 +320,7 @@ void stats_print_text(const json_t *document)
     if (!json_array_size(processes) && !json_array_size(json_object_get(document, "failures")))
         print_line("No process shows counters of hmreg.");
     print_unreadable(document);
+    print_left_out(document);
     doc_each(failure, json_object_get(document, "failures"))
         print_line("%s", json_string_value(failure));
 }

@@ -5,6 +5,8 @@
  */
 #include "tools/stats/stats_view.h"
 
+#include "tools/foreign.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/magic.h>
@@ -21,6 +23,12 @@
 #define TRIES      1000
 #define MORE_TRIES 10000
 
+/* What is left of the attempts for a page. */
+struct patience {
+    int tries;
+    time_t until;
+};
+
 __attribute__((format(printf, 3, 4))) static enum view_result
 refuse(enum view_result result, char why[256], const char *format, ...)
 {
@@ -30,16 +38,6 @@ refuse(enum view_result result, char why[256], const char *format, ...)
     vsnprintf(why, 256, format, args);
     va_end(args);
     return result;
-}
-
-/* Copies text from another process; non-printable bytes become '?'. `to` has room + 1 bytes. */
-static void copy_words(char *to, const char *from, size_t room)
-{
-    size_t i = 0;
-
-    for (; i < room && from[i]; i++)
-        to[i] = (char)(from[i] >= ' ' && from[i] <= '~' ? from[i] : '?');
-    to[i] = '\0';
 }
 
 /* ---- the file --------------------------------------------------------------------------- */
@@ -79,7 +77,7 @@ static enum view_result check_header(const struct stats_header *header, int pid,
         return refuse(VIEW_NONE, why, "it does not begin as hmreg's does");
     if (header->pid != pid)
         return refuse(VIEW_NONE, why, "it is process %d's", header->pid);
-    copy_words(version, header->hmreg, sizeof(header->hmreg));
+    foreign_copy(version, header->hmreg, sizeof(header->hmreg));
     if (header->version != STATS_PAGE_VERSION || header->size != sizeof(struct stats_layout))
         return refuse(
             VIEW_BAD, why,
@@ -134,7 +132,16 @@ static bool seq_end(const _Atomic uint32_t *sequence, uint32_t began)
     return false;
 }
 
-static void copy_domain(const struct stats_domain *from, struct view_domain *to, int *more)
+static bool tries_again(struct patience *more)
+{
+    struct timespec time;
+
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return --more->tries > 0 && time.tv_sec < more->until;
+}
+
+static void copy_domain(const struct stats_domain *from, struct view_domain *to,
+                        struct patience *more)
 {
     uint32_t began;
     int tries = TRIES;
@@ -143,9 +150,9 @@ static void copy_domain(const struct stats_domain *from, struct view_domain *to,
         began = seq_begin(&from->sequence);
         to->number = load32(&from->number);
         to->flags = load32(&from->flags);
-        copy_words(to->provider, from->provider, sizeof(from->provider));
-        copy_words(to->fabric, from->fabric, sizeof(from->fabric));
-    } while (!seq_end(&from->sequence, began) && --tries && --*more > 0);
+        foreign_copy(to->provider, from->provider, sizeof(from->provider));
+        foreign_copy(to->fabric, from->fabric, sizeof(from->fabric));
+    } while (!seq_end(&from->sequence, began) && --tries && tries_again(more));
 }
 
 static uint64_t hits_in_rows(const struct stats_layout *page, unsigned index)
@@ -181,7 +188,7 @@ static uint32_t copy_numbers(const struct stats_layout *page, unsigned index, st
 }
 
 static uint32_t copy_cache(const struct stats_layout *page, unsigned index, struct view_cache *to,
-                           int *more)
+                           struct patience *more)
 {
     const _Atomic uint32_t *sequence = &page->blocks[index].sequence;
     uint32_t domain, began;
@@ -191,7 +198,7 @@ static uint32_t copy_cache(const struct stats_layout *page, unsigned index, stru
         began = seq_begin(sequence);
         domain = copy_numbers(page, index, to);
         to->steady = seq_end(sequence, began);
-    } while (!to->steady && --tries && --*more > 0);
+    } while (!to->steady && --tries && tries_again(more));
     return domain;
 }
 
@@ -201,8 +208,8 @@ static bool is_sane(const struct view_cache *cache)
 }
 
 /* Skips caches whose domain has been closed in the meantime. */
-static enum view_result copy_caches(const struct stats_layout *page, struct view *out, int *more,
-                                    char why[256])
+static enum view_result copy_caches(const struct stats_layout *page, struct view *out,
+                                    struct patience *more, char why[256])
 {
     for (unsigned i = 0; i < STATS_BLOCKS; i++) {
         struct view_cache *cache = &out->caches[out->count];
@@ -220,9 +227,10 @@ static enum view_result copy_caches(const struct stats_layout *page, struct view
     return VIEW_GOOD;
 }
 
-static enum view_result copy_page(const struct stats_layout *page, struct view *out, char why[256])
+static enum view_result copy_page(const struct stats_layout *page, time_t until, struct view *out,
+                                  char why[256])
 {
-    int more = MORE_TRIES;
+    struct patience more = {MORE_TRIES, until};
 
     for (unsigned i = 0; i < STATS_DOMAINS; i++)
         copy_domain(&page->domains[i], &out->domains[i], &more);
@@ -232,7 +240,7 @@ static enum view_result copy_page(const struct stats_layout *page, struct view *
     return copy_caches(page, out, &more, why);
 }
 
-enum view_result view_read(int fd, int pid, struct view *out, char why[256])
+enum view_result view_read(int fd, int pid, time_t until, struct view *out, char why[256])
 {
     const struct stats_layout *page;
     struct stats_header header;
@@ -246,9 +254,9 @@ enum view_result view_read(int fd, int pid, struct view *out, char why[256])
     if (!page)
         return VIEW_BAD;
     *out = (struct view){.monitor = header.monitor};
-    copy_words(out->hmreg, header.hmreg, sizeof(header.hmreg));
-    copy_words(out->monitor_why, header.monitor_why, sizeof(header.monitor_why));
-    result = copy_page(page, out, why);
+    foreign_copy(out->hmreg, header.hmreg, sizeof(header.hmreg));
+    foreign_copy(out->monitor_why, header.monitor_why, sizeof(header.monitor_why));
+    result = copy_page(page, until, out, why);
     munmap((void *)(uintptr_t)page, sizeof(*page));
     return result;
 }

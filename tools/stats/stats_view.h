@@ -11,6 +11,7 @@
 #include "core/stats/stats_layout.h"
 
 #include <stdbool.h>
+#include <time.h>
 
 struct view_domain {
     uint32_t number; /* 0: no domain at this index */
@@ -43,8 +44,9 @@ enum view_result {
     VIEW_BAD,  /* another format, or impossible contents */
 };
 
-/* Reads an open file. pid: the owning process's pid in its own pid namespace. why: receives the
- * reason unless the result is VIEW_GOOD. */
-enum view_result view_read(int fd, int pid, struct view *out, char why[256]);
+/* Reads an open file. pid: the owning process's pid in its own pid namespace. until: the time, in
+ * seconds of CLOCK_MONOTONIC, after which no attempt is repeated. why: receives the reason unless
+ * the result is VIEW_GOOD. */
+enum view_result view_read(int fd, int pid, time_t until, struct view *out, char why[256]);
 
 #endif

@@ -5,6 +5,7 @@
 #include "tools/verify/verify.h"
 
 #include "tools/command.h"
+#include "tools/foreign.h"
 
 #include "core/base/own_path.h"
 
@@ -43,7 +44,7 @@ static int list_checks(const struct options *options, FILE *out)
     const json_t *check;
 
     if (hmreg_open(NULL, &lib)) {
-        fprintf(stderr, "hmreg verify: %s\n", hmreg_last_error()->text);
+        print_error("hmreg verify: %s", hmreg_last_error()->text);
         return EXIT_FAILED;
     }
     document = verify_inventory(lib);
@@ -138,9 +139,9 @@ static FILE *open_file(const char *name, const char *ending)
     file = fd < 0 ? NULL : fdopen(fd, "w");
     refusal = own_refusal(errno);
     if (!file)
-        fprintf(stderr, "hmreg verify: --out %s: %s%s is not written: %s%s\n", name, name, ending,
-                refusal ? refusal : strerror(errno),
-                refusal ? ". A new name and files of your own are accepted" : "");
+        print_error("hmreg verify: --out %s: %s%s is not written: %s%s", name, name, ending,
+                    refusal ? refusal : strerror(errno),
+                    refusal ? ". A new name and files of your own are accepted" : "");
     return file;
 }
 

@@ -5,6 +5,7 @@
  */
 #include "tools/command.h"
 #include "tools/fabrics.h"
+#include "tools/foreign.h"
 #include "tools/verify/verify.h"
 
 #include <errno.h>
@@ -199,7 +200,7 @@ int verify_run_checks(const json_t *names, FILE *out)
     int rc = hmreg_open(NULL, &checks.list.lib);
 
     if (rc) {
-        fprintf(stderr, "hmreg verify: %s\n", hmreg_last_error()->text);
+        print_error("hmreg verify: %s", hmreg_last_error()->text);
     } else {
         checks.memories = verify_memories(checks.list.lib);
         run_of(&checks, NULL, "runtime");

@@ -5,6 +5,7 @@
 #include "tools/fabrics.h"
 #include "tools/machine.h"
 #include "tools/verify/verify.h"
+#include "tools/foreign.h"
 
 #include <stdarg.h>
 #include <string.h>
@@ -134,7 +135,7 @@ static json_t *environment(void)
             length >= sizeof(name) || !(*at)[length])
             continue;
         snprintf(name, sizeof(name), "%.*s", (int)length, *at);
-        doc_set(set, name, doc_text(*at + length + 1));
+        doc_set(set, foreign_text(name), doc_text(*at + length + 1));
     }
     return set;
 }

@@ -1,0 +1,76 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+#
+# docs/security.md says what the sources say: each of its numbers is in the table below, beside the place
+# in the sources that it comes from, is the version of a kernel or a library, or was measured.
+# Each test that it names is run. And the command writes to stderr by print_error() only.
+. "$(dirname "$0")/cases.sh"
+document=$SOURCE_DIR/docs/security.md
+
+# Words of the document | file | what the file has, a regular expression
+numbers="
+rkey, 32 bits|providers/verbs/verbs.c|\.key_size = sizeof\(uint32_t\),
+secret of 128 bits|providers/loopback/loopback.h|define LOOPBACK_SECRET_BYTES 16\$
+draws 128 random bits|providers/loopback/loopback_wire.h|define NONCE_BYTES +16\$
+SipHash-2-4|providers/loopback/siphash.h|SipHash-2-4
+a quarter of the process|providers/loopback/loopback_server.c|define FD_PART +4 
+four bytes and longer|core/context/keys.h|less than four bytes
+thread, 10 ms later at most|core/base/reaper.c|define REST_NS +3000000\$
+131,072 descriptors|tools/stats/stats.h|define STATS_ONE_DESCRIPTORS \(1u << 17\)
+1,048,576 descriptors|tools/stats/stats.h|define STATS_ALL_DESCRIPTORS \(1u << 20\)
+16 pages|tools/stats/stats.h|define STATS_ONE_FILES +16\$
+1,024 pages|tools/stats/stats.h|define STATS_ALL_FILES +1024\$
+1,024 caches|tools/stats/stats.h|define STATS_ONE_CACHES +1024\$
+4,096 caches|tools/stats/stats.h|define STATS_ALL_CACHES +4096\$
+5 seconds|tools/stats/stats.h|define STATS_ALL_SECONDS +5\$
+1,024 files|tools/run/report.c|define MOST_FILES +1024\$
+32,768 rows|tools/run/report.c|define MOST_ROWS +32768\$
+"
+
+# The document in one line, without names of tests, sources, calls and processors.
+words_of() {
+    sed -E '1d; s/`[^`]*`//g; s/\]\([^)]*\)/]/g' "$document" | tr -s '\n ' ' ' |
+        sed -E 's/[a-z_]+\([1-9]\)//g; s/x86-64|arm64|UTF-8//g'
+}
+
+is_so() { # WORDS FILE PATTERN
+    [[ $(words_of) == *"$1"* ]] || { echo "$document does not say \"$1\""; return 1; }
+    grep -qE -- "$3" "$SOURCE_DIR/$2" || { echo "$2 has no line like $3"; return 1; }
+}
+
+# What is left has no digit.
+no_other_number() {
+    local left line
+    left=$(words_of | sed -E 's/(Linux|libfabric) [0-9]+\.[0-9]+//g
+        s/\((measured: )?(after )?[0-9.]+ to [0-9.]+ ms(, [0-9]+ to [0-9]+ writes)?\)//g')
+    while IFS='|' read -r line _; do
+        [[ $line ]] && left=${left//"$line"/}
+    done <<<"$numbers"
+    ! grep -oE '.{0,30}[0-9].{0,20}' <<<"$left"
+}
+
+tests_are_run() {
+    local name bad=0
+    for name in $(grep -oE '`(fault|tool|unit|conformance|package|cuda)_[a-z_]+(:[a-z0-9_]+)?`' "$document" | tr -d '\`' |
+        sort -u); do
+        case $name in
+        *:*) grep -qrwF "TEST(${name#*:})" "$SOURCE_DIR/tests" || { echo "no test is $name" && bad=1; } ;;
+        package_*) [[ -f $SOURCE_DIR/tests/package/${name#*_}.sh ]] || { echo "no test is $name" && bad=1; } ;;
+        esac
+    done
+    return $bad
+}
+
+# Words of its own a source may print as they are.
+no_text_past_print_error() {
+    ! grep -rnE 'fprintf\(stderr|psignal\(|[^a-z]warnx?\(|dprintf\(' "$SOURCE_DIR"/tools "$SOURCE_DIR"/preload --include='*.c' |
+        grep -vE '/tools/foreign\.c:|fprintf\(stderr, "[^%]*"\);'
+}
+
+while IFS='|' read -r words file pattern; do
+    [[ $words ]] && check "security__${words//[^A-Za-z0-9]/_}__as_in_the_source" is_so "$words" "$file" "$pattern"
+done <<<"$numbers"
+check security__no_number_without_a_source no_other_number
+check security__tests_are_run tests_are_run
+check security__no_text_past_print_error no_text_past_print_error
+finish
