@@ -81,7 +81,7 @@ roots() { # MODE [OWNER]: on, with these
     mkdir -p -m 755 "$work/tree/build/roots"
     chown "${2-0}" "$work/tree/build/roots"
     chmod "$1" "$work/tree/build/roots"
-    env "PATH=$work/bin" HMREG_DEBIAN_MIRROR=http://none.invalid/debian "$work/tree/.ci/on" 12 true 2>&1
+    env "PATH=$work/bin" HMREG_DEBIAN_MIRROR=http://none.invalid/main "$work/tree/.ci/on" 12 true 2>&1
 }
 
 roots_are_refused() {
