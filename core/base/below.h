@@ -22,32 +22,34 @@
 
 #define BELOW_LINKS 40 /* as many as Linux follows */
 
-/* Opens a path without links; where one has come, this fails. */
+/* Opens NAME in the folder of a descriptor, which it closes. */
+static inline int below_step(int folder, const char *name, int flags)
+{
+    int made = high_fd(openat(folder, name, flags | O_NOFOLLOW | O_CLOEXEC));
+    int error = errno;
+
+    close(folder);
+    errno = error;
+    return made;
+}
+
+/* Opens a path that below_resolve() has made; where a link has come since, this fails. */
 static inline int below_open_plain(const char *root, const char *path, int flags)
 {
-    int fd = open(root, O_PATH | O_DIRECTORY | O_CLOEXEC), next;
+    int fd = high_fd(open(root, O_PATH | O_DIRECTORY | O_CLOEXEC));
     char name[NAME_MAX + 1];
 
     for (path += strspn(path, "/"); fd >= 0 && *path;) {
-        size_t length = strcspn(path, "/");
-        bool last = !path[length + strspn(path + length, "/")];
+        size_t length = strcspn(path, "/"), taken = length + strspn(path + length, "/");
+        bool last = !path[taken];
 
         snprintf(name, sizeof(name), "%.*s", (int)length, path);
-        path += length + strspn(path + length, "/");
-        next =
-            length > NAME_MAX
-                ? -1
-                : openat(fd, name, (last ? flags : O_PATH | O_DIRECTORY) | O_NOFOLLOW | O_CLOEXEC);
-        close(fd);
+        path += taken;
+        fd = below_step(fd, name, last ? flags : O_PATH | O_DIRECTORY);
         if (last)
-            return high_fd(next);
-        fd = next;
+            return fd;
     }
-    if (fd < 0)
-        return -1;
-    next = openat(fd, ".", flags | O_CLOEXEC); /* the root itself */
-    close(fd);
-    return high_fd(next);
+    return fd < 0 ? -1 : below_step(fd, ".", flags); /* the root itself */
 }
 
 /* The target of the link NAME in a folder; false: it is none. */

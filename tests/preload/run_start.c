@@ -82,7 +82,8 @@ static void run_as_stranger(void)
     printf("status %d", WIFEXITED(status) ? WEXITSTATUS(status) : -1);
 }
 
-/* A user for whom the command must refuse a copy of echo(1), of another owner and this mode. */
+/* The command, run by a third user, must refuse a copy of echo(1) of another owner and this mode.
+ */
 static void expect_strange_refusal(mode_t mode, bool capable, const char *words)
 {
     static const struct vfs_cap_data raw = {VFS_CAP_REVISION_2 | VFS_CAP_FLAGS_EFFECTIVE,
