@@ -5,8 +5,8 @@
  */
 #include "affinity/topology.h"
 
+#include "core/base/below.h"
 #include "core/base/error.h"
-#include "core/base/high_fd.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -16,9 +16,9 @@
 #include <string.h>
 
 /* Reads the beginning of a file's first line; false: it cannot be read, or is empty. */
-static bool read_line(char *buf, int size, const char *path)
+static bool read_line(char *buf, int size, const char *root, const char *path)
 {
-    FILE *file = high_file(path);
+    FILE *file = below_file(root, path);
     bool got = file && fgets(buf, size, file);
 
     if (file)
@@ -26,25 +26,28 @@ static bool read_line(char *buf, int size, const char *path)
     return got;
 }
 
-/* Calls add() for each name in ROOT/sys/FOLDER, in their order as versions. add() returns an error
- * that ends the reading, or 0. A folder that cannot be read is empty. */
-static int for_each(struct hmreg_topology *topology, const char *root, const char *folder,
-                    int (*add)(struct hmreg_topology *topology, const char *folder,
-                               const char *name))
-{
-    struct dirent **entries = NULL;
-    char path[PATH_MAX];
-    int count, rc = 0;
+/* Adds what is at ROOT, FOLDER, "/", NAME. Returns an error that ends the reading, or 0. */
+typedef int add_fn(struct hmreg_topology *topology, const char *root, const char *folder,
+                   const char *name);
 
-    if (snprintf(path, sizeof(path), "%s/sys/%s", root, folder) >= (int)sizeof(path))
+/* Calls add() for each name in the folder, in their order as versions. One that cannot be read is
+ * empty. */
+static int for_each(struct hmreg_topology *topology, const char *root, const char *folder,
+                    add_fn *add)
+{
+    int fd = below_open(root, folder, O_PATH | O_DIRECTORY), count, rc = 0;
+    struct dirent **entries = NULL;
+
+    if (fd < 0)
         return 0;
     errno = 0;
-    count = scandir(path, &entries, NULL, versionsort);
-    if (count < 0)
-        return errno == ENOMEM ? hmreg_fail_os(ENOMEM, "no memory to read %s", path) : 0;
+    count = scandirat(fd, ".", &entries, NULL, versionsort);
+    if (count < 0 && errno == ENOMEM)
+        rc = hmreg_fail_os(ENOMEM, "no memory to read %s%s", root, folder);
+    close(fd);
     for (int i = 0; i < count; i++) {
         if (!rc && entries[i]->d_name[0] != '.')
-            rc = add(topology, path, entries[i]->d_name);
+            rc = add(topology, root, folder, entries[i]->d_name);
         free(entries[i]);
     }
     free(entries);
@@ -53,13 +56,13 @@ static int for_each(struct hmreg_topology *topology, const char *root, const cha
 
 /* ---- PCI devices ------------------------------------------------------------------------ */
 
-static int node_of(const char *folder, const char *name)
+static int node_of(const char *root, const char *folder, const char *name)
 {
     char path[PATH_MAX], line[32];
     int node = -1;
 
     if (snprintf(path, sizeof(path), "%s/%s/numa_node", folder, name) < (int)sizeof(path) &&
-        read_line(line, sizeof(line), path))
+        read_line(line, sizeof(line), root, path))
         sscanf(line, "%d", &node);
     return node < 0 ? -1 : node;
 }
@@ -87,7 +90,8 @@ static void set_bridges(struct hmreg_pci_place *place, char *path)
     }
 }
 
-static int add_device(struct hmreg_topology *topology, const char *folder, const char *name)
+static int add_device(struct hmreg_topology *topology, const char *root, const char *folder,
+                      const char *name)
 {
     struct topology_device device = {.place = {.size = sizeof(device.place)}};
     char link[PATH_MAX], path[PATH_MAX], *part;
@@ -95,8 +99,8 @@ static int add_device(struct hmreg_topology *topology, const char *folder, const
     if (!topology_parse_pci(name, true, &device.pci) ||
         snprintf(link, sizeof(link), "%s/%s", folder, name) >= (int)sizeof(link))
         return 0;
-    device.place.numa_node = node_of(folder, name);
-    part = realpath(link, path) ? from_host_bridge(path) : NULL;
+    device.place.numa_node = node_of(root, folder, name);
+    part = below_real(root, link, path) ? from_host_bridge(path) : NULL;
     if (part)
         set_bridges(&device.place, part);
     return topology_add_device(topology, &device);
@@ -115,7 +119,8 @@ static void set_pci(struct topology_nic *nic, char *path)
             nic->pci = pci;
 }
 
-static int add_nic(struct hmreg_topology *topology, const char *folder, const char *name, bool rdma)
+static int add_nic(struct hmreg_topology *topology, const char *root, const char *folder,
+                   const char *name, bool rdma)
 {
     struct topology_nic nic = {.rdma = rdma};
     char link[PATH_MAX], path[PATH_MAX];
@@ -123,24 +128,27 @@ static int add_nic(struct hmreg_topology *topology, const char *folder, const ch
     if (snprintf(nic.name, sizeof(nic.name), "%s", name) >= (int)sizeof(nic.name) ||
         snprintf(link, sizeof(link), "%s/%s/device", folder, name) >= (int)sizeof(link))
         return 0;
-    if (realpath(link, path))
+    if (below_real(root, link, path))
         set_pci(&nic, path);
     return topology_add_nic(topology, &nic);
 }
 
-static int add_rdma(struct hmreg_topology *topology, const char *folder, const char *name)
+static int add_rdma(struct hmreg_topology *topology, const char *root, const char *folder,
+                    const char *name)
 {
-    return add_nic(topology, folder, name, true);
+    return add_nic(topology, root, folder, name, true);
 }
 
-static int add_interface(struct hmreg_topology *topology, const char *folder, const char *name)
+static int add_interface(struct hmreg_topology *topology, const char *root, const char *folder,
+                         const char *name)
 {
-    return topology_find_nic(topology, name) ? 0 : add_nic(topology, folder, name, false);
+    return topology_find_nic(topology, name) ? 0 : add_nic(topology, root, folder, name, false);
 }
 
 /* ---- NUMA nodes ------------------------------------------------------------------------- */
 
-static int add_node(struct hmreg_topology *topology, const char *folder, const char *name)
+static int add_node(struct hmreg_topology *topology, const char *root, const char *folder,
+                    const char *name)
 {
     int index, used = 0;
 
@@ -150,7 +158,8 @@ static int add_node(struct hmreg_topology *topology, const char *folder, const c
 }
 
 /* The kernel lists the distances to all nodes, in the order of their numbers. */
-static int add_distances(struct hmreg_topology *topology, const char *folder, const char *name)
+static int add_distances(struct hmreg_topology *topology, const char *root, const char *folder,
+                         const char *name)
 {
     char path[PATH_MAX], line[8192], *at = line, *end;
     struct topology_node *node;
@@ -159,7 +168,7 @@ static int add_distances(struct hmreg_topology *topology, const char *folder, co
     if (sscanf(name, "node%d", &index) == 1)
         found = topology_find_node(topology, index);
     if (found < 0 || snprintf(path, sizeof(path), "%s/%s/distance", folder, name) >= PATH_MAX ||
-        !read_line(line, sizeof(line), path))
+        !read_line(line, sizeof(line), root, path))
         return 0;
     node = &topology->nodes[found];
     if (topology_clear_distances(topology, node))
@@ -176,11 +185,11 @@ static int add_distances(struct hmreg_topology *topology, const char *folder, co
 
 int topology_read_sysfs(struct hmreg_topology *topology, const char *root)
 {
-    int rc = for_each(topology, root, "devices/system/node", add_node);
+    int rc = for_each(topology, root, "/sys/devices/system/node", add_node);
 
-    rc = rc ? rc : for_each(topology, root, "devices/system/node", add_distances);
-    rc = rc ? rc : for_each(topology, root, "bus/pci/devices", add_device);
-    rc = rc ? rc : for_each(topology, root, "class/infiniband", add_rdma);
-    rc = rc ? rc : for_each(topology, root, "class/cxi", add_rdma);
-    return rc ? rc : for_each(topology, root, "class/net", add_interface);
+    rc = rc ? rc : for_each(topology, root, "/sys/devices/system/node", add_distances);
+    rc = rc ? rc : for_each(topology, root, "/sys/bus/pci/devices", add_device);
+    rc = rc ? rc : for_each(topology, root, "/sys/class/infiniband", add_rdma);
+    rc = rc ? rc : for_each(topology, root, "/sys/class/cxi", add_rdma);
+    return rc ? rc : for_each(topology, root, "/sys/class/net", add_interface);
 }

@@ -4,6 +4,7 @@
  */
 #include "tools/root.h"
 
+#include "core/base/below.h"
 #include "tools/document.h"
 
 #include <dirent.h>
@@ -22,39 +23,44 @@ const char *root_prefix(void)
     return prefix ? prefix : "";
 }
 
-static void full_path(char path[PATH_MAX], const char *format, va_list args)
-{
-    int used = snprintf(path, PATH_MAX, "%s", root_prefix());
-
-    if (used < 0 || used >= PATH_MAX)
-        path[used = 0] = '\0';
-    vsnprintf(path + used, PATH_MAX - (size_t)used, format, args);
-}
-
-/* Builds the full path from a function's format and variable arguments. */
-#define FULL_PATH(path, format)                                                                    \
+/* Builds the path from a function's format and variable arguments; too long a one becomes "". */
+#define PATH_OF(path, format)                                                                      \
     do {                                                                                           \
         va_list args_;                                                                             \
                                                                                                    \
         va_start(args_, format);                                                                   \
-        full_path(path, format, args_);                                                            \
+        if (vsnprintf(path, PATH_MAX, format, args_) >= PATH_MAX)                                  \
+            path[0] = '\0';                                                                        \
         va_end(args_);                                                                             \
     } while (0)
 
 bool root_exists(const char *format, ...)
 {
     char path[PATH_MAX];
+    int fd;
 
-    FULL_PATH(path, format);
-    return !access(path, F_OK);
+    PATH_OF(path, format);
+    fd = below_open(root_prefix(), path, O_PATH);
+    if (fd >= 0)
+        close(fd);
+    return fd >= 0;
 }
 
 bool root_opens(const char *format, ...)
 {
-    char path[PATH_MAX];
+    char path[PATH_MAX], opened[32];
+    int fd;
+    bool opens;
 
-    FULL_PATH(path, format);
-    return !access(path, R_OK | W_OK);
+    PATH_OF(path, format);
+    if (!root_prefix()[0])
+        return !access(path, R_OK | W_OK);
+    fd = below_open(root_prefix(), path, O_PATH);
+    snprintf(opened, sizeof(opened), "/proc/self/fd/%d", fd);
+    opens = fd >= 0 && !access(opened, R_OK | W_OK);
+    if (fd >= 0)
+        close(fd);
+    return opens;
 }
 
 const char *root_state(const char *path)
@@ -66,14 +72,14 @@ const char *root_state(const char *path)
 
 static ssize_t read_path(const char *path, void *buf, size_t size)
 {
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    FILE *file = below_file(root_prefix(), path);
     size_t used = 0;
-    ssize_t got = fd < 0 ? -1 : 0;
+    ssize_t got = file ? 0 : -1;
 
-    while (fd >= 0 && used < size && (got = read(fd, (char *)buf + used, size - used)) > 0)
+    while (file && used < size && (got = read(fileno(file), (char *)buf + used, size - used)) > 0)
         used += (size_t)got;
-    if (fd >= 0)
-        close(fd);
+    if (file)
+        fclose(file);
     return got < 0 && !used ? -1 : (ssize_t)used;
 }
 
@@ -93,7 +99,7 @@ bool root_read(char *buf, size_t size, const char *format, ...)
 {
     char path[PATH_MAX];
 
-    FULL_PATH(path, format);
+    PATH_OF(path, format);
     return text_of(path, buf, size);
 }
 
@@ -102,35 +108,25 @@ size_t root_bytes(void *buf, size_t size, const char *format, ...)
     char path[PATH_MAX];
     ssize_t got;
 
-    FULL_PATH(path, format);
+    PATH_OF(path, format);
     got = read_path(path, buf, size);
     return got < 0 ? 0 : (size_t)got;
 }
 
 /* ---- links ------------------------------------------------------------------------------ */
 
-static bool real_of(const char *path, char *buf, size_t size)
-{
-    char prefix[PATH_MAX] = "", found[PATH_MAX];
-    size_t skip;
-
-    if (!realpath(path, found) || (root_prefix()[0] && !realpath(root_prefix(), prefix)))
-        return false;
-    skip = strlen(prefix);
-    if (strncmp(found, prefix, skip) || (found[skip] && found[skip] != '/'))
-        return false;
-    snprintf(buf, size, "%s", found + skip);
-    return true;
-}
-
 bool root_link(char *buf, size_t size, const char *link)
 {
-    char path[PATH_MAX];
+    const char *name = strrchr(link, '/');
+    char folder[PATH_MAX];
     ssize_t got;
+    int fd;
 
-    if (snprintf(path, sizeof(path), "%s%s", root_prefix(), link) >= (int)sizeof(path))
-        return false;
-    got = readlink(path, buf, size - 1);
+    snprintf(folder, sizeof(folder), "%.*s", (int)(name - link), link);
+    fd = below_open(root_prefix(), folder, O_PATH | O_DIRECTORY);
+    got = fd < 0 ? -1 : readlinkat(fd, name + 1, buf, size - 1);
+    if (fd >= 0)
+        close(fd);
     if (got < 0)
         return false;
     buf[got] = '\0';
@@ -143,7 +139,7 @@ json_t *root_text_fact(const char *format, ...)
 {
     char path[PATH_MAX], words[512];
 
-    FULL_PATH(path, format);
+    PATH_OF(path, format);
     return text_of(path, words, sizeof(words)) ? doc_text(words) : json_null();
 }
 
@@ -152,7 +148,7 @@ json_t *root_number_fact(const char *format, ...)
     char path[PATH_MAX], words[32] = "", *end;
     unsigned long long number;
 
-    FULL_PATH(path, format);
+    PATH_OF(path, format);
     text_of(path, words, sizeof(words));
     number = strtoull(words, &end, 0);
     return words[0] < '0' || words[0] > '9' || *end ? json_null() : doc_count(number, UINT64_MAX);
@@ -162,8 +158,8 @@ json_t *root_target_fact(const char *format, ...)
 {
     char path[PATH_MAX], found[PATH_MAX], *name;
 
-    FULL_PATH(path, format);
-    if (!real_of(path, found, sizeof(found)))
+    PATH_OF(path, format);
+    if (!below_real(root_prefix(), path, found))
         return json_null();
     name = strrchr(found, '/');
     return doc_text(name ? name + 1 : found);
@@ -181,10 +177,13 @@ json_t *root_list(const char *format, ...)
     json_t *names = doc_array();
     struct dirent **entries;
     char path[PATH_MAX];
-    int count;
+    int fd, count;
 
-    FULL_PATH(path, format);
-    count = scandir(path, &entries, visible, alphasort);
+    PATH_OF(path, format);
+    fd = below_open(root_prefix(), path, O_PATH | O_DIRECTORY);
+    count = fd < 0 ? -1 : scandirat(fd, ".", &entries, visible, alphasort);
+    if (fd >= 0)
+        close(fd);
     for (int i = 0; i < count; i++) {
         doc_add(names, doc_text(entries[i]->d_name));
         free(entries[i]);

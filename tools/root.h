@@ -28,7 +28,7 @@ bool root_read(char *buf, size_t size, const char *format, ...) ROOT_FORMAT(3);
 /* Reads a file's bytes; returns how many. */
 size_t root_bytes(void *buf, size_t size, const char *format, ...) ROOT_FORMAT(3);
 
-/* The target of a link; false: it cannot be read. */
+/* The target of the link at this absolute path; false: it cannot be read. */
 bool root_link(char *buf, size_t size, const char *path);
 
 /* A file's text or number, or the last component of a link's path; null without it. */

@@ -19,10 +19,13 @@
     type __wrap_##call(__VA_ARGS__);                                                               \
     type __wrap_##call(__VA_ARGS__)
 
-WRAP(int, scandir, const char *path, struct dirent ***list, int (*filter)(const struct dirent *),
+WRAP(int, scandirat, int folder, const char *path, struct dirent ***list,
+     int (*filter)(const struct dirent *),
      int (*compare)(const struct dirent **, const struct dirent **))
 {
-    int count = faults_fail("scandir", ENOMEM) ? -1 : __real_scandir(path, list, filter, compare);
+    int count = faults_fail("scandirat", ENOMEM)
+                    ? -1
+                    : __real_scandirat(folder, path, list, filter, compare);
 
     if (count >= 0)
         faults_had(count + (*list ? 1 : 0));
@@ -145,7 +148,7 @@ static void each_fails(const struct hmreg_topology_config *config, const char *c
 TEST(affinity__tree__each_call_fails_once)
 {
     static const char *const expected[] = {
-        "calloc", "realloc", "scandir", "realpath", "open", "fdopen", "syscall(move_pages)", NULL};
+        "calloc", "realloc", "scandirat", "open", "fdopen", "syscall(move_pages)", NULL};
     struct hmreg_topology_config config = {.size = sizeof(config)};
 
     tree_begin();
@@ -180,7 +183,7 @@ TEST(affinity__exported_file__each_call_fails_once)
 
 TEST(affinity__this_machine__each_call_fails_once)
 {
-    static const char *const expected[] = {"scandir",
+    static const char *const expected[] = {"scandirat",
 #ifdef HMREG_AFFINITY_HWLOC
                                            "hwloc_topology_init", "hwloc_topology_load",
                                            "hwloc_topology_set_components",

@@ -36,6 +36,15 @@ each_command() {
     accepted no-such
 }
 
+# Another user's program of the command's name, or one that all may write, is not run.
+strangers_command_is_not_run() { # OWNER MODE FUNCTION
+    printf '#!/bin/sh\necho >"%s/was-run"\n' "$work" >"$work/hmreg"
+    chown "$1" "$work/hmreg" && chmod "$2" "$work/hmreg"
+    rm -f "$work/was-run"
+    complete "$3" "$work/hmreg" '' >/dev/null
+    [[ ! -e $work/was-run ]]
+}
+
 commands_are_offered() {
     [[ $(each_command | wc -w) -gt 5 ]] && offers "$(each_command)" _hmreg "$hmreg" '' &&
         offers "$(each_command)" _hmreg "$hmreg" help ''
@@ -94,6 +103,13 @@ hostile_list() {
     return $status
 }
 check completion__name_with_a_command__not_run hostile_list
+check completion__command_that_all_may_write__not_run strangers_command_is_not_run "$EUID" 777 _hmreg
+check completion__simulated_that_all_may_write__not_run strangers_command_is_not_run "$EUID" 777 _hmreg_simulated
+if ((EUID)); then
+    skip completion__command_of_another_user__not_run 'only root makes files of another user'
+else
+    check completion__command_of_another_user__not_run strangers_command_is_not_run 65534 755 _hmreg
+fi
 check completion__no_hmreg__nothing offers '' _hmreg /nonexistent/hmreg ''
 if [[ " $(each_command) " == *' run '* ]]; then
     check completion__run__program program_is_offered _hmreg "$hmreg" run --gpu --follow 5

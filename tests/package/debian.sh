@@ -88,5 +88,13 @@ check debian__libraries_are_named_by_soname libraries_are_named_by_soname
 check debian__symbols_are_those_of_the_maps symbols_are_those_of_the_maps
 check debian__build_dependencies_are_those_of_setup build_dependencies_are_those_of_setup
 check debian__manual_pages_are_installed pages_are_installed
+# None runs as root at an installation.
+no_maintainer_scripts() {
+    local found
+    found=$(find debian -regextype posix-extended -regex '.*[/.](preinst|postinst|prerm|postrm|config)')
+    echo "$found"
+    [[ ! $found ]]
+}
+check debian__no_maintainer_scripts no_maintainer_scripts
 check debian__guest_needs_the_same_packages guest_needs_the_same_packages
 finish

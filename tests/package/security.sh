@@ -25,6 +25,9 @@ thread, 10 ms later at most|core/base/reaper.c|define REST_NS +3000000\$
 5 seconds|tools/stats/stats.h|define STATS_ALL_SECONDS +5\$
 1,024 files|tools/run/report.c|define MOST_FILES +1024\$
 32,768 rows|tools/run/report.c|define MOST_ROWS +32768\$
+file of mode 0600|core/base/own_path.c|O_CREAT \| O_EXCL \| O_CLOEXEC \| O_NOFOLLOW, 0600
+store of mode 0700|tests/guest/machine|chmod 700 ..guest_store
+mode 0700, so that no user|.ci/on|chmod 700 
 "
 
 # The document in one line, without names of tests, sources, calls and processors.
@@ -54,7 +57,7 @@ tests_are_run() {
     for name in $(grep -oE '`(fault|tool|unit|conformance|package|cuda)_[a-z_]+(:[a-z0-9_]+)?`' "$document" | tr -d '\`' |
         sort -u); do
         case $name in
-        *:*) grep -qrwF "TEST(${name#*:})" "$SOURCE_DIR/tests" || { echo "no test is $name" && bad=1; } ;;
+        *:*) grep -qrE "^(TEST|TEST_FIRST|CASE|REFUSED_CASE)\(${name#*:}\)" "$SOURCE_DIR/tests" || { echo "no test is $name" && bad=1; } ;;
         package_*) [[ -f $SOURCE_DIR/tests/package/${name#*_}.sh ]] || { echo "no test is $name" && bad=1; } ;;
         esac
     done

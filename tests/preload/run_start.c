@@ -5,11 +5,14 @@
 #include "tests/preload/command.h"
 
 #include <fcntl.h>
+#include <limits.h>
+#include <linux/capability.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 /* ---- refusals ---------------------------------------------------------------------------- */
@@ -54,6 +57,134 @@ TEST(run__set_user_id__refused)
     assert_int_equal(system(command), 0);
     expect_refusal(path, 126, "another user's rights");
     unlink(path);
+}
+
+/* ---- of another user --------------------------------------------------------------------- */
+
+#define USER_OWNER    65534
+#define USER_STRANGER 1234
+
+static char strange[64];
+
+/* Prints what the command says, and its exit status. */
+static void run_as_stranger(void)
+{
+    pid_t child = fork();
+    int status = 0;
+
+    if (child == 0) {
+        dup2(STDOUT_FILENO, STDERR_FILENO);
+        if (setgid(USER_STRANGER) == 0 && setuid(USER_STRANGER) == 0)
+            execl(getenv("HMREG_TOOL"), "hmreg", "run", strange, "has started", (char *)NULL);
+        _exit(99);
+    }
+    waitpid(child, &status, 0);
+    printf("status %d", WIFEXITED(status) ? WEXITSTATUS(status) : -1);
+}
+
+/* The command, run by a third user, must refuse a copy of echo(1) of another owner and this mode.
+ */
+static void expect_strange_refusal(mode_t mode, bool capable, const char *words)
+{
+    static const struct vfs_cap_data raw = {VFS_CAP_REVISION_2 | VFS_CAP_FLAGS_EFFECTIVE,
+                                            {{1 << CAP_NET_RAW, 0}}};
+    char command[256], *text;
+
+    snprintf(command, sizeof(command), "cp -L /bin/echo %s", strange);
+    assert_int_equal(system(command), 0);
+    assert_int_equal(chown(strange, USER_OWNER, USER_OWNER), 0);
+    assert_int_equal(chmod(strange, mode), 0);
+    if (capable && setxattr(strange, "security.capability", &raw, XATTR_CAPS_SZ_2, 0)) {
+        unlink(strange);
+        test_skip("the file system of /tmp has no file capabilities");
+    }
+    text = output_of(run_as_stranger, 0);
+    unlink(strange);
+    if (strstr(text, "status 99"))
+        test_skip("the command is in a folder that other users must not enter");
+    assert_silent(text, "has started");
+    assert_says(text, words);
+    assert_says(text, "status 126");
+    free(text);
+}
+
+static void begin_strange(void)
+{
+    if (getuid())
+        test_skip("only root makes another user's programs");
+    snprintf(strange, sizeof(strange), "/tmp/hmreg-test-strange-%d", (int)getpid());
+}
+
+TEST(run__set_user_id_that_cannot_be_read__refused)
+{
+    begin_strange();
+    expect_strange_refusal(04711, false, "another user's rights");
+    expect_strange_refusal(02711, false, "another user's rights");
+}
+
+TEST(run__capabilities_that_cannot_be_read__refused)
+{
+    begin_strange();
+    expect_strange_refusal(0755, true, "another user's rights");
+    expect_strange_refusal(0711, true, "another user's rights");
+}
+
+TEST(run__file_that_cannot_be_read__refused)
+{
+    begin_strange();
+    expect_strange_refusal(0711, false, "cannot be read (Permission denied)");
+}
+
+/* ---- scripts ----------------------------------------------------------------------------- */
+
+/* The program's path, in path, becomes that of a script whose interpreter it was. */
+static void wrap(char path[PATH_MAX], const char *folder, int number)
+{
+    char script[PATH_MAX];
+    FILE *file;
+
+    snprintf(script, sizeof(script), "%s/%d", folder, number);
+    file = fopen(script, "we");
+    assert_non_null(file);
+    fprintf(file, "#!%s\n", path);
+    fclose(file);
+    assert_int_equal(chmod(script, 0755), 0);
+    strcpy(path, script);
+}
+
+static void unwrap(const char *folder, int count)
+{
+    char script[PATH_MAX];
+
+    for (int i = 0; i < count; i++) {
+        snprintf(script, sizeof(script), "%s/%d", folder, i);
+        unlink(script);
+    }
+    rmdir(folder);
+}
+
+/* Linux executes a program below five scripts, and none below six. */
+TEST(run__scripts_of_scripts__judged_by_the_last_interpreter)
+{
+    char folder[] = "/tmp/hmreg-test-XXXXXX", path[PATH_MAX];
+    struct tool tool;
+
+    assert_non_null(mkdtemp(folder));
+    snprintf(path, sizeof(path), "%s", environment("STATIC"));
+    for (int i = 0; i < 5; i++) {
+        wrap(path, folder, i);
+        expect_refusal(path, 126, "is statically linked");
+    }
+    strcpy(path, "/bin/echo");
+    for (int i = 0; i < 5; i++)
+        wrap(path, folder, i);
+    tool = tool_run("run", path, "word");
+    assert_int_equal(tool.status, 0);
+    assert_says(tool.out, " word\n");
+    tool_free(&tool);
+    wrap(path, folder, 5);
+    expect_refusal(path, 126, "Linux executes no more of them");
+    unwrap(folder, 6);
 }
 
 /* A script is judged by its interpreter, and without one it is the shell's. */

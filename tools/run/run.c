@@ -44,8 +44,8 @@ static int fail_to_open(const char *option, const char *name, const char *accept
 {
     const char *refusal = own_refusal(errno);
 
-    fprintf(stderr, "hmreg run: %s%s: %s%s%s\n", option, name, refusal ? refusal : strerror(errno),
-            refusal ? ". " : "", refusal ? accepted : "");
+    print_error("hmreg run: %s%s: %s%s%s", option, name, refusal ? refusal : strerror(errno),
+                refusal ? ". " : "", refusal ? accepted : "");
     return RUN_FAILED;
 }
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
  * Finds a program's file and reads from it whether the dynamic linker will load a library into it:
- * not into one that is static, has another user's rights, is of another processor or libc. The file
- * is another user's to write, perhaps: every offset is checked by pread(2).
+ * not into one that is static, has another user's rights, is of another processor or libc. What
+ * cannot be read takes none either. The file is another user's to write, perhaps: every offset is
+ * checked by pread(2).
  */
 #include "tools/run/run.h"
 
@@ -19,7 +20,7 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
-#define MOST_SCRIPTS 4 /* scripts whose interpreter is a script, as deep as Linux goes */
+#define MOST_SCRIPTS 5 /* one the interpreter of the next: with more Linux executes none */
 #define MOST_HEADERS 256
 
 /* ---- the file ---------------------------------------------------------------------------- */
@@ -80,19 +81,29 @@ int program_find(const char *name, char path[PATH_MAX], char why[512])
 /* ---- rights ------------------------------------------------------------------------------ */
 
 /* Does the kernel give it rights that this user does not have? The dynamic linker then ignores
- * LD_PRELOAD. */
-static bool raises_rights(int fd)
+ * LD_PRELOAD. By its path: these can be known of a file that cannot be read. */
+static bool raises_rights(const char *path)
 {
     struct statvfs system;
     struct stat status;
 
-    if (fstat(fd, &status) || fstatvfs(fd, &system) || system.f_flag & ST_NOSUID)
+    if (stat(path, &status) || statvfs(path, &system) || system.f_flag & ST_NOSUID)
         return false;
     if (status.st_mode & S_ISUID && status.st_uid != getuid())
         return true;
     if (status.st_mode & S_ISGID && status.st_mode & S_IXGRP && status.st_gid != getgid())
         return true;
-    return getuid() && fgetxattr(fd, "security.capability", NULL, 0) > 0;
+    return getuid() && getxattr(path, "security.capability", NULL, 0) > 0;
+}
+
+static bool refuse_rights(const char *path, char why[512])
+{
+    snprintf(why, 512,
+             "%.200s runs with another user's rights (set-user-ID, set-group-ID or file "
+             "capabilities): the dynamic linker loads no library of ours into it. Run it as a "
+             "user with these rights, or a copy of it without them.",
+             path);
+    return false;
 }
 
 /* ---- ELF --------------------------------------------------------------------------------- */
@@ -183,29 +194,55 @@ static bool script_interpreter(const char *line, char *interpreter, size_t room)
     return true;
 }
 
+static bool judge(const char *path, int depth, char why[512]);
+
+/* first: its beginning. Without an interpreter on its first line it is the shell's, as for
+ * execvp(3). */
+static bool judge_script(const char *path, const char first[256], int depth, char why[512])
+{
+    char interpreter[256];
+
+    if (depth == MOST_SCRIPTS) {
+        snprintf(why, 512, "%.200s is a script below %d others: Linux executes no more of them",
+                 path, MOST_SCRIPTS);
+        return false;
+    }
+    if (memcmp(first, "#!", 2) || !script_interpreter(first, interpreter, sizeof(interpreter)))
+        strcpy(interpreter, "/bin/sh");
+    return judge(interpreter, depth + 1, why);
+}
+
+static bool judge_open(int fd, const char *path, int depth, char why[512])
+{
+    char first[256] = "";
+
+    if (pread(fd, first, sizeof(first) - 1, 0) < 0) {
+        snprintf(why, 512, "%.200s cannot be read: %s", path, strerror(errno));
+        return false;
+    }
+    if (memcmp(first, "#!", 2) && raises_rights(path))
+        return refuse_rights(path, why);
+    return memcmp(first, ELFMAG, SELFMAG) ? judge_script(path, first, depth, why)
+                                          : judge_elf(fd, path, why);
+}
+
 static bool judge(const char *path, int depth, char why[512])
 {
-    char first[256] = "", interpreter[256];
-    bool good = true;
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY), error = errno;
+    bool good;
 
-    if (fd < 0)
-        return true; /* executable, and not readable: the kernel will say more */
-    if (pread(fd, first, sizeof(first) - 1, 0) < 0)
-        first[0] = '\0';
-    if (raises_rights(fd) && memcmp(first, "#!", 2)) {
+    if (fd < 0 && (error == ENOENT || error == ENOTDIR))
+        return true; /* an interpreter that is missing: the kernel will say more */
+    if (fd < 0 && raises_rights(path))
+        return refuse_rights(path, why);
+    if (fd < 0) {
         snprintf(why, 512,
-                 "%.200s runs with another user's rights (set-user-ID, set-group-ID or file "
-                 "capabilities): the dynamic linker loads no library of ours into it. Run it as a "
-                 "user with these rights, or a copy of it without them.",
-                 path);
-        good = false;
-    } else if (!memcmp(first, ELFMAG, SELFMAG)) {
-        good = judge_elf(fd, path, why);
-    } else if (!memcmp(first, "#!", 2) && depth < MOST_SCRIPTS &&
-               script_interpreter(first, interpreter, sizeof(interpreter))) {
-        good = judge(interpreter, depth + 1, why);
+                 "%.200s cannot be read (%s), so that it is unknown whether our libraries can be "
+                 "loaded into it. Run it as a user who may read it.",
+                 path, strerror(error));
+        return false;
     }
+    good = judge_open(fd, path, depth, why);
     close(fd);
     return good;
 }
