@@ -22,7 +22,7 @@
 
 static bool has_rights(const struct hmreg_mr *mr, const struct cache_want *want)
 {
-    uint64_t access = entry_rest(mr)->access;
+    uint64_t access = entry_body(mr)->access;
 
     return !(want->access & ~access) && !(access & ~(want->access | want->more));
 }
@@ -32,7 +32,7 @@ static bool is_wanted(const struct cache *cache, const struct hmreg_mr *mr,
 {
     return has_rights(mr, want) && entry_variant(cache->pool, mr) == want->variant &&
            (!want->exact || (mr->node.start == want->start && mr->node.end == want->end)) &&
-           !entry_rest(mr)->changed;
+           !entry_body(mr)->changed;
 }
 
 /* Searches for an entry that contains the range, has the access rights and this variant, and has
@@ -72,21 +72,21 @@ static struct hmreg_mr *serving(const struct cache *cache, const struct cache_wa
  * it ends. */
 static void heat_entry(struct hmreg_mr *entry)
 {
-    entry_rest(entry)->withdrawn = false;
+    entry_body(entry)->withdrawn = false;
     if (!entry_sequence(entry))
         return;
     if (!entry_is_hot(entry))
         entry_next_sequence(entry);
-    entry_rest(entry)->cold = false;
+    entry_body(entry)->cold = false;
 }
 
 /* Pins an entry for a get that found it. */
 static void use(struct hmreg_mr *entry, bool heat)
 {
-    struct mr_rest *rest = entry_rest(entry);
+    struct mr_body *body = entry_body(entry);
 
-    rest->pins++;
-    rest->used = true;
+    body->pins++;
+    body->used = true;
     if (heat)
         heat_entry(entry);
 }
@@ -177,8 +177,8 @@ static enum cache_claim claim(struct cache *cache, const struct cache_want *want
 {
     *entry = serving(cache, want, true);
     if (*entry) {
-        use(*entry, heat && entry_rest(*entry)->state == CACHE_LIVE);
-        return entry_rest(*entry)->state == CACHE_LIVE ? CACHE_FOUND : CACHE_SERVED;
+        use(*entry, heat && entry_body(*entry)->state == CACHE_LIVE);
+        return entry_body(*entry)->state == CACHE_LIVE ? CACHE_FOUND : CACHE_SERVED;
     }
     if (!cache_has_place(cache))
         return CACHE_SHORT;
@@ -237,10 +237,10 @@ static void wake_waiters(struct cache_pool *pool)
         pthread_cond_broadcast(&pool->decided);
 }
 
-static enum cache_publish publish(struct cache *cache, struct hmreg_mr *entry, bool right, bool hot,
-                                  struct cache_search *search)
+static enum cache_publish publish(struct cache *cache, struct hmreg_mr *entry, bool same_identity,
+                                  bool hot, struct cache_search *search)
 {
-    enum cache_publish result = right && !entry_rest(entry)->changed
+    enum cache_publish result = same_identity && !entry_body(entry)->changed
                                     ? take_room(cache, mr_len(entry), search)
                                     : CACHE_DISCARDED;
 
@@ -252,11 +252,11 @@ static enum cache_publish publish(struct cache *cache, struct hmreg_mr *entry, b
             heat_entry(entry);
         break;
     case CACHE_ROOMLESS:
-        entry_rest(entry)->refused_room = true;
-        cache_disown(cache, entry);
+        entry_body(entry)->refused_room = true;
+        cache_unlink(cache, entry);
         break;
     case CACHE_DISCARDED:
-        cache_disown(cache, entry);
+        cache_unlink(cache, entry);
         break;
     default:
         return result; /* not decided */
@@ -265,34 +265,24 @@ static enum cache_publish publish(struct cache *cache, struct hmreg_mr *entry, b
     return result;
 }
 
-enum cache_publish cache_publish(struct cache *cache, struct hmreg_mr *entry, bool right, bool hot,
-                                 struct cache_search *search)
+enum cache_publish cache_publish(struct cache *cache, struct hmreg_mr *entry, bool same_identity,
+                                 bool hot, struct cache_search *search)
 {
     enum cache_publish result;
 
     pthread_mutex_lock(&cache->pool->lock);
-    result = publish(cache, entry, right, hot, search);
+    result = publish(cache, entry, same_identity, hot, search);
     cache_unlock(cache->pool);
     return result;
 }
 
-static void disown(struct cache *cache, struct hmreg_mr *entry, bool refused_room)
+void cache_retire_claim(struct cache *cache, struct hmreg_mr *entry, bool refused_room)
 {
     pthread_mutex_lock(&cache->pool->lock);
-    entry_rest(entry)->refused_room = refused_room;
-    cache_disown(cache, entry);
+    entry_body(entry)->refused_room = refused_room;
+    cache_unlink(cache, entry);
     wake_waiters(cache->pool);
     pthread_mutex_unlock(&cache->pool->lock);
-}
-
-void cache_abandon(struct cache *cache, struct hmreg_mr *entry)
-{
-    disown(cache, entry, false);
-}
-
-void cache_forgo(struct cache *cache, struct hmreg_mr *entry)
-{
-    disown(cache, entry, true);
 }
 
 static void wait_for(struct cache *cache, const struct hmreg_mr *entry)
@@ -300,7 +290,7 @@ static void wait_for(struct cache *cache, const struct hmreg_mr *entry)
     cache_stats_add(&cache->stats, STATS_WAITS, 1);
     cache_stats_add(&cache->stats, STATS_WAITING, 1);
     cache->pool->waiters++;
-    while (entry_rest(entry)->state == CACHE_PENDING && !entry_rest(entry)->announcing)
+    while (entry_body(entry)->state == CACHE_PENDING && !entry_body(entry)->announcing)
         pthread_cond_wait(&cache->pool->decided, &cache->pool->lock);
     cache->pool->waiters--;
     cache_stats_add(&cache->stats, STATS_WAITING, -1);
@@ -309,7 +299,7 @@ static void wait_for(struct cache *cache, const struct hmreg_mr *entry)
 void cache_announce(struct cache *cache, struct hmreg_mr *entry, bool announcing)
 {
     pthread_mutex_lock(&cache->pool->lock);
-    entry_rest(entry)->announcing = announcing;
+    entry_body(entry)->announcing = announcing;
     wake_waiters(cache->pool);
     pthread_mutex_unlock(&cache->pool->lock);
 }
@@ -320,19 +310,19 @@ bool cache_await(struct cache *cache, struct hmreg_mr *entry, bool *refused_room
     bool live;
 
     pthread_mutex_lock(&pool->lock);
-    if (entry_rest(entry)->state == CACHE_PENDING)
+    if (entry_body(entry)->state == CACHE_PENDING)
         wait_for(cache, entry);
-    live = entry_rest(entry)->state == CACHE_LIVE;
-    *refused_room = entry_rest(entry)->refused_room || entry_rest(entry)->announcing;
+    live = entry_body(entry)->state == CACHE_LIVE;
+    *refused_room = entry_body(entry)->refused_room || entry_body(entry)->announcing;
     pthread_mutex_unlock(&pool->lock);
     return live;
 }
 
 static struct hmreg_mr *take_if_unpinned(struct cache_pool *pool, struct hmreg_mr *entry)
 {
-    if (entry_rest(entry)->state != CACHE_HELD || entry_pins(pool, entry))
+    if (entry_body(entry)->state != CACHE_HELD || entry_pins(pool, entry))
         return NULL;
-    entry_rest(entry)->state = CACHE_ENDING;
+    entry_body(entry)->state = CACHE_ENDING;
     return entry;
 }
 
@@ -342,7 +332,7 @@ struct hmreg_mr *cache_release(struct cache_pool *pool, struct hmreg_mr *entry)
 
     barrier_here(); /* see entry_set_put_unchecked() */
     pthread_mutex_lock(&pool->lock);
-    entry_rest(entry)->pins--;
+    entry_body(entry)->pins--;
     gone = take_if_unpinned(pool, entry);
     pthread_mutex_unlock(&pool->lock);
     return gone;
@@ -353,9 +343,9 @@ bool cache_release_checked(struct cache_pool *pool, struct hmreg_mr *entry, stru
     bool held;
 
     pthread_mutex_lock(&pool->lock);
-    held = entry_rest(entry)->state != CACHE_FREE && entry_pins(pool, entry);
+    held = entry_body(entry)->state != CACHE_FREE && entry_pins(pool, entry);
     if (held) {
-        entry_rest(entry)->pins--;
+        entry_body(entry)->pins--;
         *gone = take_if_unpinned(pool, entry);
     }
     pthread_mutex_unlock(&pool->lock);
@@ -397,23 +387,23 @@ static bool drain_batch(struct cache_pool *pool)
 }
 
 enum drained {
-    DRAIN_UNREAD, /* changes pushed before `end` are not applied yet */
-    DRAIN_CUT,    /* they are; what they cut from the trees has not all ended */
-    DRAIN_ENDED,  /* every entry that they touch has ended */
+    DRAIN_UNREAD,      /* changes pushed before `end` are not applied yet */
+    DRAIN_CUT,         /* they are; what they cut from the trees has not all ended */
+    DRAIN_UNPUBLISHED, /* every entry that they touch is unpublished */
 };
 
 /* Drains one batch. Changes that other threads push meanwhile are left to later calls, so that no
  * call loops for ever; the gate stays shut until a call has read them. */
 static enum drained drain_some(struct cache_pool *pool, uint64_t end)
 {
-    enum drained done = DRAIN_ENDED;
+    enum drained done = DRAIN_UNPUBLISHED;
 
     pthread_mutex_lock(&pool->lock);
     if (gate_begin_drain(pool->thread_caches.gate)) {
         bool empty = drain_batch(pool);
 
         if (empty && atomic_load(&pool->cuts))
-            cuts_end_any(pool, CACHE_BATCH);
+            cuts_unpublish_any(pool, CACHE_BATCH);
         if (empty && !atomic_load(&pool->cuts))
             gate_end_drain(pool->thread_caches.gate);
         if (pool->applying || pool->changes.next < end)
@@ -445,7 +435,7 @@ void cache_drain_all(struct cache_pool *pool)
     if (!gate_is_queued(pool->thread_caches.gate))
         return;
     end = changes_end();
-    while (drain_some(pool, end) != DRAIN_ENDED)
+    while (drain_some(pool, end) != DRAIN_UNPUBLISHED)
         ;
 }
 
@@ -478,13 +468,13 @@ bool cache_first_in(struct cache *cache, uint64_t start, uint64_t end, struct sp
     return found;
 }
 
-void cache_drop(struct cache *cache, struct hmreg_mr *entry)
+void cache_unpublish_stale(struct cache *cache, struct hmreg_mr *entry)
 {
     struct cache_pool *pool = cache->pool;
 
     pthread_mutex_lock(&pool->lock);
-    if (entry_rest(entry)->state == CACHE_LIVE && !cuts_have(cache, entry)) {
-        cache_end(cache, entry);
+    if (entry_body(entry)->state == CACHE_LIVE && !cuts_have(cache, entry)) {
+        cache_unpublish(cache, entry);
         cache_stats_add(&cache->stats, STATS_INVALIDATIONS, 1);
     }
     cache_unlock(pool);

@@ -29,7 +29,7 @@ void cache_find_many(struct cache_pool *pool, const struct cache_want *wants, un
                      bool heat, struct hmreg_mr **entries);
 
 enum cache_claim {
-    CACHE_CLAIMED, /* *entry is pending and the caller's: register, then publish or abandon it */
+    CACHE_CLAIMED, /* *entry is pending and the caller's: register, then publish or retire it */
     CACHE_FOUND,   /* *entry is live, and pinned */
     CACHE_SERVED,  /* *entry is pending, claimed by another thread, and pinned */
     CACHE_FULL,    /* the range alone exceeds a limit: *entry is pinned; do not publish it */
@@ -54,17 +54,16 @@ enum cache_publish {
     CACHE_INTERRUPTED, /* call cache_finish_withdrawal() and try again */
 };
 
-/* Makes room for a claimed entry whose region is registered, and publishes the entry. right: the
- * identity of its memory is still the one taken before registration. tcache: threads may remember
- * the entry, unless other entries were evicted for it. After CACHE_DISCARDED and CACHE_ROOMLESS
- * only the caller can use the region. The caller keeps its pin in every case. */
-enum cache_publish cache_publish(struct cache *cache, struct hmreg_mr *entry, bool right,
+/* Makes room for a claimed entry whose region is registered, and publishes the entry.
+ * same_identity: the identity of its memory is still the one taken before registration. tcache:
+ * threads may remember the entry, unless other entries were evicted for it. After CACHE_DISCARDED
+ * and CACHE_ROOMLESS only the caller can use the region. The caller keeps its pin in every case. */
+enum cache_publish cache_publish(struct cache *cache, struct hmreg_mr *entry, bool same_identity,
                                  bool tcache, struct cache_search *search);
-/* Takes a claimed entry out of the cache. abandon: its registration failed, or it must not be
- * cached. forgo: it is registered, but the caller found no room for it. The caller keeps its pin.
- */
-void cache_abandon(struct cache *cache, struct hmreg_mr *entry);
-void cache_forgo(struct cache *cache, struct hmreg_mr *entry);
+/* Retires a claimed entry instead of publishing it. refused_room: it is registered, but the caller
+ * found no room for it; else its registration failed, or it must not be cached. The caller keeps
+ * its pin. */
+void cache_retire_claim(struct cache *cache, struct hmreg_mr *entry, bool refused_room);
 /* Waits until an entry that the caller has pinned is no longer pending. Returns whether it is live.
  * *refused_room: set to whether it failed to become live for lack of room, or is not live yet and
  * announced. */
@@ -83,19 +82,19 @@ struct hmreg_mr *cache_released(struct cache_pool *pool, struct hmreg_mr *entry)
  * counted, and nothing else changes. */
 bool cache_release_checked(struct cache_pool *pool, struct hmreg_mr *entry, struct hmreg_mr **gone);
 
-/* Reads the changes that were pushed before the call and ends the entries they touch, or cuts them
- * from the tree (cuts.h). Once it has returned true, no entry that one of these changes touches is
- * served. False: they are more than one call reads; the caller then uses no entry that it finds,
- * and publishes none. all: returns when all touched entries have ended. With an empty queue both
- * cost one load. Several threads may drain a pool at once; each takes the lock for one batch of
- * entries at a time. */
+/* Reads the changes that were pushed before the call and unpublishes the entries they touch, or
+ * cuts them from the tree (cuts.h). Once it has returned true, no entry that one of these changes
+ * touches is served. False: they are more than one call reads; the caller then uses no entry that
+ * it finds, and publishes none. all: returns when all touched entries are unpublished. With an
+ * empty queue both cost one load. Several threads may drain a pool at once; each takes the lock for
+ * one batch of entries at a time. */
 bool cache_drain(struct cache_pool *pool);
 void cache_drain_all(struct cache_pool *pool);
 /* Finds the lowest range of a live or pending entry that touches [start, end). False: there is
  * none. */
 bool cache_first_in(struct cache *cache, uint64_t start, uint64_t end, struct span *out);
-/* Ends a live entry whose memory has another identity now. Has no effect on an entry that is no
- * longer live. */
-void cache_drop(struct cache *cache, struct hmreg_mr *entry);
+/* Unpublishes a live entry whose memory has another identity now. Has no effect on an entry that is
+ * no longer live. */
+void cache_unpublish_stale(struct cache *cache, struct hmreg_mr *entry);
 
 #endif

@@ -44,8 +44,8 @@ static void list_count(struct cache_list *list, unsigned more)
     atomic_store(&list->count, count + more);
 }
 
-/* Without a reaper the domain's next call deregisters: the gate sends it to the slow path. */
-static void call_for_end(struct cache_pool *pool)
+/* Without a reaper the domain's next call frees entries: the gate sends it to the slow path. */
+static void call_to_free(struct cache_pool *pool)
 {
     if (!atomic_load(&pool->served) && !(atomic_load(&pool->thread_caches.gate->state) & GATE_REAP))
         atomic_fetch_or(&pool->thread_caches.gate->state, GATE_REAP);
@@ -53,9 +53,9 @@ static void call_for_end(struct cache_pool *pool)
 
 static void append(struct cache_pool *pool, struct cache_list *list, uint32_t number)
 {
-    entry_rest(cache_entry_at(pool, number))->place = 0;
+    entry_body(cache_entry_at(pool, number))->place = 0;
     if (list->last)
-        entry_rest(cache_entry_at(pool, list->last))->place = number;
+        entry_body(cache_entry_at(pool, list->last))->place = number;
     else
         list->first = number;
     list->last = number;
@@ -65,7 +65,7 @@ static void append(struct cache_pool *pool, struct cache_list *list, uint32_t nu
 static void list_append(struct cache_pool *pool, struct cache_list *list, uint32_t number)
 {
     append(pool, list, number);
-    call_for_end(pool);
+    call_to_free(pool);
 }
 
 static struct hmreg_mr *take_first(struct cache_pool *pool, struct cache_list *list)
@@ -75,7 +75,7 @@ static struct hmreg_mr *take_first(struct cache_pool *pool, struct cache_list *l
     if (!list->first)
         return NULL;
     entry = cache_entry_at(pool, list->first);
-    list->first = entry_rest(entry)->place;
+    list->first = entry_body(entry)->place;
     if (!list->first)
         list->last = 0;
     list_count(list, -1u);
@@ -86,7 +86,7 @@ static struct hmreg_mr *list_take(struct cache_pool *pool, struct cache_list *li
 {
     struct hmreg_mr *entry = take_first(pool, list);
 
-    if (entry && !pool->dying.first && !pool->certain.first && !pool->dead.first &&
+    if (entry && !pool->dying.first && !pool->settled.first && !pool->dead.first &&
         !pool->busy.first && atomic_load(&pool->thread_caches.gate->state) & GATE_REAP)
         atomic_fetch_and(&pool->thread_caches.gate->state, ~GATE_REAP);
     return entry;
@@ -102,14 +102,14 @@ static void count_used(struct cache *cache)
 void cache_link(struct cache *cache, struct hmreg_mr *entry)
 {
     itree_insert(&cache->claims, &entry->node);
-    entry_rest(entry)->state = CACHE_PENDING;
+    entry_body(entry)->state = CACHE_PENDING;
     cache->pending++;
 }
 
-void cache_disown(struct cache *cache, struct hmreg_mr *entry)
+void cache_unlink(struct cache *cache, struct hmreg_mr *entry)
 {
     itree_remove(&cache->claims, &entry->node);
-    entry_rest(entry)->state = CACHE_HELD;
+    entry_body(entry)->state = CACHE_HELD;
     cache->pending--;
 }
 
@@ -117,8 +117,8 @@ void cache_enliven(struct cache *cache, struct hmreg_mr *entry)
 {
     itree_remove(&cache->claims, &entry->node);
     itree_insert(&cache->tree, &entry->node);
-    entry_rest(entry)->state = CACHE_LIVE;
-    entry_rest(entry)->used = false;
+    entry_body(entry)->state = CACHE_LIVE;
+    entry_body(entry)->used = false;
     entry_set_put_unchecked(entry, true);
     cache->pending--;
     clock_insert(&cache->live, entry_number(entry));
@@ -154,14 +154,13 @@ void cache_count_in(struct cache_pool *pool)
 
 static void become_zombie(struct cache *cache, struct hmreg_mr *entry)
 {
-    if (!entry_rest(entry)->zombie)
+    if (!entry_body(entry)->zombie)
         cache_stats_set(&cache->stats, STATS_ZOMBIES, ++cache->zombies);
-    entry_rest(entry)->zombie = true;
+    entry_body(entry)->zombie = true;
 }
 
-/* Ends a cold entry that no longer serves: if it is pinned, its last put deregisters it; else it is
- * queued for deregistration. */
-static void retire_cold(struct cache *cache, struct hmreg_mr *entry)
+/* Retires a cold entry that is unpublished. */
+static void retire(struct cache *cache, struct hmreg_mr *entry)
 {
     struct cache_pool *pool = cache->pool;
 
@@ -170,29 +169,29 @@ static void retire_cold(struct cache *cache, struct hmreg_mr *entry)
                             entry_number(entry)); /* the entry will be reused */
     barrier_here();                               /* see entry_set_put_unchecked() */
     if (entry_pins(pool, entry)) {
-        entry_rest(entry)->state = CACHE_HELD;
+        entry_body(entry)->state = CACHE_HELD;
         become_zombie(cache, entry);
         return;
     }
-    entry_rest(entry)->state = CACHE_ENDING;
+    entry_body(entry)->state = CACHE_ENDING;
     list_append(pool, &pool->dead, entry_number(entry));
 }
 
-void cache_retire(struct cache *cache, struct hmreg_mr *entry)
+void cache_unpublish_idle(struct cache *cache, struct hmreg_mr *entry)
 {
     itree_remove(&cache->tree, &entry->node);
     uncharge(cache, entry);
-    entry_rest(entry)->state = CACHE_ENDING;
+    entry_body(entry)->state = CACHE_ENDING;
 }
 
-void cache_leave_dead(struct cache_pool *pool, struct hmreg_mr *entry)
+void cache_queue_dead(struct cache_pool *pool, struct hmreg_mr *entry)
 {
     list_append(pool, &pool->dead, entry_number(entry));
 }
 
 /* Stops hits on the entry: threads can no longer pin it through their tables, and puts check
  * whether they remove its last pin. */
-static void unpublish(struct cache *cache, struct hmreg_mr *entry)
+static void stop_hits(struct cache *cache, struct hmreg_mr *entry)
 {
     clock_remove(&cache->live, entry_number(entry));
     uncharge(cache, entry);
@@ -202,26 +201,26 @@ static void unpublish(struct cache *cache, struct hmreg_mr *entry)
         entry_set_put_unchecked(entry, false);
 }
 
-void cache_kill(struct cache *cache, struct hmreg_mr *entry)
+void cache_retire(struct cache *cache, struct hmreg_mr *entry)
 {
     itree_remove(&cache->tree, &entry->node);
-    unpublish(cache, entry);
-    retire_cold(cache, entry);
+    stop_hits(cache, entry);
+    retire(cache, entry);
 }
 
-void cache_end(struct cache *cache, struct hmreg_mr *entry)
+void cache_unpublish(struct cache *cache, struct hmreg_mr *entry)
 {
     itree_remove(&cache->tree, &entry->node);
-    cache_end_unlinked(cache, entry);
+    cache_unpublish_unlinked(cache, entry);
 }
 
-void cache_end_unlinked(struct cache *cache, struct hmreg_mr *entry)
+void cache_unpublish_unlinked(struct cache *cache, struct hmreg_mr *entry)
 {
     struct cache_pool *pool = cache->pool;
 
-    pool->dying_hot |= !entry_rest(entry)->cold;
-    unpublish(cache, entry);
-    entry_rest(entry)->state = CACHE_DYING;
+    pool->dying_hot |= !entry_body(entry)->cold;
+    stop_hits(cache, entry);
+    entry_body(entry)->state = CACHE_DYING;
     list_append(pool, &pool->dying, entry_number(entry));
     reaper_wake();
 }
@@ -238,7 +237,7 @@ bool cache_pool_open(struct cache_pool *pool, struct hmreg_domain *domain, struc
     pthread_mutex_init(&pool->lock, NULL);
     pthread_mutex_init(&pool->emptying, NULL);
     pthread_cond_init(&pool->decided, NULL);
-    stable_array_init(&pool->entries, sizeof(struct hmreg_mr), sizeof(struct mr_rest));
+    stable_array_init(&pool->entries, sizeof(struct hmreg_mr), sizeof(struct mr_body));
     stable_array_init(&pool->variants, sizeof(struct variant *), 0);
     changes_start(&pool->changes);
     if (stable_array_grow(&pool->entries, STABLE_ARRAY_FIRST, &pool->lock) &&
@@ -286,7 +285,7 @@ void cache_init(struct cache *cache, struct cache_pool *pool, unsigned index, ui
                             .tree = {&pool->entries, 0},
                             .claims = {&pool->entries, 0},
                             .limit = {max_regions, max_bytes}};
-    clock_init(&cache->live, &pool->entries, offsetof(struct mr_rest, place));
+    clock_init(&cache->live, &pool->entries, offsetof(struct mr_body, place));
 }
 
 /* Makes room for a variant of each entry, once some entry has one. */
@@ -346,7 +345,7 @@ struct hmreg_mr *cache_take_entry(struct cache *cache, const struct cache_want *
     struct cache_pool *pool = cache->pool;
     uint32_t number = free_number(pool);
     struct hmreg_mr *entry = cache_entry_at(pool, number);
-    struct mr_rest *rest = cache_rest_at(pool, number);
+    struct mr_body *body = cache_body_at(pool, number);
 
     if (number && want->variant && number >= pool->variants.end) {
         pool->has_variants = true;
@@ -355,7 +354,7 @@ struct hmreg_mr *cache_take_entry(struct cache *cache, const struct cache_want *
     if (!number)
         return NULL;
     if (number == pool->free) {
-        pool->free = rest->place;
+        pool->free = body->place;
         entry_set_put_unchecked(entry, false);
     } else {
         take_fresh(pool);
@@ -363,13 +362,13 @@ struct hmreg_mr *cache_take_entry(struct cache *cache, const struct cache_want *
     entry->node.start = want->start;
     entry->node.end = want->end;
     /* The pins' sum with the threads' pin slots was 0 before. */
-    *rest = (struct mr_rest){.access = (uint16_t)want->access,
+    *body = (struct mr_body){.access = (uint16_t)want->access,
                              .iface = (uint8_t)iface,
                              .state = CACHE_HELD,
                              .cold = true,
                              .varied = want->variant,
                              .cache = cache->index,
-                             .pins = rest->pins + 1};
+                             .pins = body->pins + 1};
     if (want->variant) {
         *cache_variant_at(pool, number) = want->variant;
         variant_use(want->variant);
@@ -390,33 +389,33 @@ static struct hmreg_mr *exchange(struct cache_pool *pool, struct hmreg_mr *entry
     return take_first(pool, list);
 }
 
-static void forget(struct cache_pool *pool, struct hmreg_mr *entry)
+static void free_entry(struct cache_pool *pool, struct hmreg_mr *entry)
 {
     work_count(1);
-    entry_rest(entry)->state = CACHE_FREE;
+    entry_body(entry)->state = CACHE_FREE;
     entry_set_put_unchecked(entry, true);
     pool->count--;
     if (pool->check_puts)
         entry = exchange(pool, entry);
     if (entry && entry_sequence(entry)) { /* else all sequences are used up: never reused */
-        entry_rest(entry)->place = pool->free;
+        entry_body(entry)->place = pool->free;
         pool->free = entry_number(entry);
     }
 }
 
-#define NUMBER UINT64_C(0xffffffff) /* the entry number in pool->forgotten */
+#define NUMBER UINT64_C(0xffffffff) /* the entry number in pool->freed */
 
 void cache_collect(struct cache_pool *pool)
 {
-    if (!pool->collected && !(atomic_load(&pool->forgotten) & NUMBER))
+    if (!pool->collected && !(atomic_load(&pool->freed) & NUMBER))
         return;
     if (!pool->collected)
-        pool->collected = (uint32_t)(atomic_fetch_and(&pool->forgotten, ~NUMBER) & NUMBER);
+        pool->collected = (uint32_t)(atomic_fetch_and(&pool->freed, ~NUMBER) & NUMBER);
     for (unsigned i = 0; i < CACHE_PASSED && pool->collected; i++) {
         struct hmreg_mr *entry = cache_entry_at(pool, pool->collected);
 
-        pool->collected = entry_rest(entry)->place;
-        forget(pool, entry);
+        pool->collected = entry_body(entry)->place;
+        free_entry(pool, entry);
     }
 }
 
@@ -441,21 +440,21 @@ static unsigned collect_all(struct cache_pool *pool)
     return count;
 }
 
-/* Pushes entries to pool->forgotten. They belong to the caller until the exchange, and are linked
+/* Pushes entries to pool->freed. They belong to the caller until the exchange, and are linked
  * by then. No ABA problem: only cache_collect() removes entries, and it removes all. */
-static void push_forgotten(struct cache_pool *pool, struct hmreg_mr *const *entries, unsigned count)
+static void push_freed(struct cache_pool *pool, struct hmreg_mr *const *entries, unsigned count)
 {
-    uint64_t before = atomic_load(&pool->forgotten), after;
+    uint64_t before = atomic_load(&pool->freed), after;
 
     for (unsigned i = 1; i < count; i++)
-        entry_rest(entries[i - 1])->place = entry_number(entries[i]);
+        entry_body(entries[i - 1])->place = entry_number(entries[i]);
     do {
-        entry_rest(entries[count - 1])->place = (uint32_t)(before & NUMBER);
+        entry_body(entries[count - 1])->place = (uint32_t)(before & NUMBER);
         after = ((before & ~NUMBER) + ((uint64_t)count << 32)) | entry_number(entries[0]);
-    } while (!atomic_compare_exchange_weak(&pool->forgotten, &before, after));
+    } while (!atomic_compare_exchange_weak(&pool->freed, &before, after));
 }
 
-static void end_zombie(struct cache_pool *pool, struct hmreg_mr *entry)
+static void uncount_zombie(struct cache_pool *pool, struct hmreg_mr *entry)
 {
     struct cache *cache = entry_cache(pool, entry);
 
@@ -464,16 +463,17 @@ static void end_zombie(struct cache_pool *pool, struct hmreg_mr *entry)
     pthread_mutex_unlock(&pool->lock);
 }
 
-void cache_forget(struct cache_pool *pool, struct hmreg_mr *const *entries, unsigned count)
+void cache_free_entries(struct cache_pool *pool, struct hmreg_mr *const *entries, unsigned count)
 {
     for (unsigned i = 0; i < count; i++)
-        if (entry_rest(entries[i])->zombie)
-            end_zombie(pool, entries[i]);
+        if (entry_body(entries[i])->zombie)
+            uncount_zombie(pool, entries[i]);
     if (count)
-        push_forgotten(pool, entries, count);
+        push_freed(pool, entries, count);
 }
 
-/* ---- ended entries ---------------------------------------------------------------------- */
+/* ---- unpublished entries ----------------------------------------------------------------------
+ */
 
 /* Moves a list to the end of another, without a visit to its entries, which may be many. */
 static void move_entries(struct cache_pool *pool, struct cache_list *to, struct cache_list *from)
@@ -483,7 +483,7 @@ static void move_entries(struct cache_pool *pool, struct cache_list *to, struct 
     if (!from->first)
         return;
     if (to->last)
-        entry_rest(cache_entry_at(pool, to->last))->place = from->first;
+        entry_body(cache_entry_at(pool, to->last))->place = from->first;
     else
         to->first = from->first;
     to->last = from->last;
@@ -492,7 +492,7 @@ static void move_entries(struct cache_pool *pool, struct cache_list *to, struct 
     list_count(from, -count);
 }
 
-/* All dying entries become certain, after a barrier if one is not cold. */
+/* All dying entries become settled, after a barrier if one is not cold. */
 static void pass_barrier(struct cache_pool *pool)
 {
     struct cache_list taken = {.first = 0};
@@ -500,15 +500,15 @@ static void pass_barrier(struct cache_pool *pool)
 
     pthread_mutex_lock(&pool->lock);
     hot = pool->dying_hot;
-    move_entries(pool, hot ? &taken : &pool->certain, &pool->dying);
+    move_entries(pool, hot ? &taken : &pool->settled, &pool->dying);
     pool->dying_hot = false;
     pthread_mutex_unlock(&pool->lock);
     if (!hot)
         return;
     thread_cache_barrier(&pool->thread_caches);
     pthread_mutex_lock(&pool->lock);
-    move_entries(pool, &pool->certain, &taken);
-    call_for_end(pool);
+    move_entries(pool, &pool->settled, &taken);
+    call_to_free(pool);
     pthread_mutex_unlock(&pool->lock);
 }
 
@@ -517,9 +517,9 @@ static void retire_some(struct cache_pool *pool, unsigned most)
     struct hmreg_mr *entry;
 
     pthread_mutex_lock(&pool->lock);
-    for (unsigned i = 0; i < most && (entry = list_take(pool, &pool->certain)); i++) {
-        entry_rest(entry)->cold = true;
-        retire_cold(entry_cache(pool, entry), entry);
+    for (unsigned i = 0; i < most && (entry = list_take(pool, &pool->settled)); i++) {
+        entry_body(entry)->cold = true;
+        retire(entry_cache(pool, entry), entry);
     }
     pthread_mutex_unlock(&pool->lock);
 }
@@ -528,11 +528,11 @@ void cache_examine(struct cache_pool *pool, unsigned most)
 {
     unsigned some;
 
-    if (!atomic_load(&pool->dying.count) && !atomic_load(&pool->certain.count))
+    if (!atomic_load(&pool->dying.count) && !atomic_load(&pool->settled.count))
         return;
     if (atomic_load(&pool->dying.count))
         pass_barrier(pool);
-    for (; most && atomic_load(&pool->certain.count); most -= some) {
+    for (; most && atomic_load(&pool->settled.count); most -= some) {
         some = most < CACHE_BATCH ? most : CACHE_BATCH;
         retire_some(pool, some);
     }
@@ -556,7 +556,7 @@ unsigned cache_take(struct cache_pool *pool, struct cache_list *list, struct hmr
 void cache_keep_busy(struct cache_pool *pool, struct hmreg_mr *entry)
 {
     pthread_mutex_lock(&pool->lock);
-    entry_rest(entry)->watched = false; /* it was unwatched before */
+    entry_body(entry)->watched = false; /* it was unwatched before */
     become_zombie(entry_cache(pool, entry), entry);
     list_append(pool, &pool->busy, entry_number(entry));
     pthread_mutex_unlock(&pool->lock);
@@ -580,7 +580,7 @@ static unsigned held_among(struct cache_pool *pool, uint32_t *next)
     for (i = *next; i < pool->fresh && i < *next + CACHE_PASSED; i++) {
         const struct hmreg_mr *entry = cache_entry_at(pool, i);
 
-        held += entry_rest(entry)->state != CACHE_FREE && entry_pins(pool, entry);
+        held += entry_body(entry)->state != CACHE_FREE && entry_pins(pool, entry);
     }
     *next = i < pool->fresh ? i : 0;
     pthread_mutex_unlock(&pool->lock);

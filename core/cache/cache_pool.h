@@ -1,8 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
  * The state that the caches of a domain share: their entries, the usage and limits of each cache,
- * and the lists of entries that have ended. cache_pool.c lists the invariants that hold whenever
- * the lock is free.
+ * and the lists of entries that are unpublished. cache_pool.c lists the invariants that hold
+ * whenever the lock is free.
+ *
+ * An entry ends in three steps, which are named in every function that takes one:
+ *
+ *     unpublish  no later get finds the entry; threads that have pinned it keep it
+ *     retire     unpublished, and it is known whether the entry is pinned: if so, its last put
+ * frees it, else it is queued for that free       its region is deregistered, and its slot is
+ * reused
  *
  * A pin keeps an entry from being deregistered. Each successful get holds one pin until its put. A
  * hot entry may be pinned by threads through their own tables (thread_cache.h), without the lock. A
@@ -24,20 +31,20 @@
 #include <stdatomic.h>
 
 /* No get, put or hook of the program does more steps than this of its own: a step is an entry that
- * it ends, examines, moves in a table, or makes free, or a change that it reads (core/base/work.h).
- * All others are left to later calls and to the reaper. Not counted are the deregistrations by a
- * get whose own registration fails for lack of room. */
+ * it unpublishes, examines, moves in a table, or makes free, or a change that it reads
+ * (core/base/work.h). All others are left to later calls and to the reaper. Not counted are the
+ * deregistrations by a get whose own registration fails for lack of room. */
 #define CACHE_WORK_MOST 2048
 
-/* Bounds on the work under one hold of the lock: the entries that end, and the entries that are
- * examined. */
+/* Bounds on the work under one hold of the lock: the entries that are unpublished, and those that
+ * are examined. */
 #define CACHE_BATCH  8
 #define CACHE_PASSED 256
 
-/* The wide changes, for each cache, whose entries have not all ended. */
+/* The wide changes, for each cache, whose entries are not all unpublished. */
 #define CACHE_CUTS 8
 
-/* With check_puts (put_check.h): the number of ended entries that are not reused yet. */
+/* With check_puts (put_check.h): the number of freed entries that are not reused yet. */
 #define CACHE_QUARANTINE (1u << 16)
 
 _Static_assert(sizeof(struct pin_slot) == MR_SLOT, "a pin slot's offset names its entry");
@@ -51,9 +58,9 @@ enum cache_state {
     CACHE_FREE,
     CACHE_PENDING, /* being registered by the thread that claimed it */
     CACHE_LIVE,    /* serves gets */
-    CACHE_DYING,   /* no longer serves; its pins are not known yet */
-    CACHE_HELD,    /* pinned, but does not serve (any more): ends with its last pin */
-    CACHE_ENDING,  /* has no pins: to be deregistered */
+    CACHE_DYING,   /* unpublished; its pins are not known yet */
+    CACHE_HELD,    /* retired or never published, and pinned: its last put frees it */
+    CACHE_ENDING,  /* retired, without pins: to be freed */
 };
 
 struct cache_list {
@@ -73,7 +80,7 @@ struct cache_pool {
     pthread_mutex_t lock;         /* guards everything here and in the caches, except counters */
     pthread_mutex_t emptying;     /* held by cache_empty(), around the lock */
     pthread_cond_t decided;       /* signalled when an entry is no longer pending */
-    struct stable_array entries;  /* struct hmreg_mr, and struct mr_rest */
+    struct stable_array entries;  /* struct hmreg_mr, and struct mr_body */
     struct stable_array variants; /* struct variant *, of the entries with `varied` set */
     bool has_variants;            /* cache_grow() grows `variants` too */
     struct thread_cache_set thread_caches;
@@ -86,13 +93,13 @@ struct cache_pool {
     unsigned waiters; /* threads that wait for `decided` */
     uint32_t free;    /* the first free entry; 0: none */
     bool check_puts;  /* see put_check.h */
-    struct cache_list quarantine; /* with check_puts: ended entries that must not be reused yet */
+    struct cache_list quarantine; /* with check_puts: freed entries that must not be reused yet */
     uint32_t fresh;               /* entries from this number on have never been used */
     unsigned count;               /* entries in use */
     struct cache_list dying;      /* to be examined after a barrier in every thread */
     bool dying_hot;               /* ... since one of them was not cold */
-    struct cache_list certain;    /* to be examined: the barrier was passed */
-    struct cache_list dead;       /* to be deregistered by the next caller */
+    struct cache_list settled;    /* to be retired: the barrier was passed */
+    struct cache_list dead;       /* to be freed by the next caller */
     struct cache_list busy;       /* the fabric answered their deregistration with EBUSY */
     struct change_reader changes;
     struct change change; /* the change being applied, if `applying` */
@@ -100,7 +107,7 @@ struct cache_pool {
     atomic_uint cuts; /* that are not empty, in all caches */
     /* A stack of entries whose regions were deregistered, and which cache_collect() makes free. Low
      * 32 bits: the first entry's number; high 32 bits: how many entries were pushed in all. */
-    _Atomic uint64_t forgotten;
+    _Atomic uint64_t freed;
     uint32_t collected;  /* the first entry that was taken from it and is not free yet; 0: none */
     atomic_bool served;  /* the reaper deregisters dead entries: calls need not */
     atomic_bool wanting; /* some cache has a wanted region */
@@ -120,7 +127,7 @@ struct cache {
     unsigned pending;       /* pending entries; each has a place reserved in that list */
     struct cache_use limit;
     struct cache_use used; /* by live entries; at most the limit, unless that was lowered */
-    unsigned zombies;      /* ended entries that are still pinned, or busy in the fabric */
+    unsigned zombies;      /* retired entries that are still pinned, or busy in the fabric */
     struct {
         uint64_t bytes; /* of a region that found no room, as many entries had to go; 0: none */
         uint64_t idle;  /* bytes of idle entries among the first `looked` of the list */
@@ -158,7 +165,7 @@ static inline struct hmreg_mr *cache_entry_at(const struct cache_pool *pool, uin
     return stable_array_at(&pool->entries, number);
 }
 
-static inline struct mr_rest *cache_rest_at(const struct cache_pool *pool, uint32_t number)
+static inline struct mr_body *cache_body_at(const struct cache_pool *pool, uint32_t number)
 {
     return stable_array_rest_at(&pool->entries, number);
 }
@@ -170,15 +177,15 @@ static inline struct variant **cache_variant_at(const struct cache_pool *pool, u
 
 /* ---- one entry, with the pool's lock held ----------------------------------------------- */
 
-/* mr_rest() of an entry. */
-static inline struct mr_rest *entry_rest(const struct hmreg_mr *entry)
+/* mr_body() of an entry. */
+static inline struct mr_body *entry_body(const struct hmreg_mr *entry)
 {
-    return mr_rest_in(entry->domain->entries, entry->slot_offset);
+    return mr_body_in(entry->domain->entries, entry->slot_offset);
 }
 
 static inline struct cache *entry_cache(const struct cache_pool *pool, const struct hmreg_mr *entry)
 {
-    return &pool->caches[entry_rest(entry)->cache];
+    return &pool->caches[entry_body(entry)->cache];
 }
 
 /* The entry's index in the stable array. */
@@ -191,7 +198,7 @@ static inline uint32_t entry_number(const struct hmreg_mr *entry)
 static inline struct variant *entry_variant(const struct cache_pool *pool,
                                             const struct hmreg_mr *entry)
 {
-    return entry_rest(entry)->varied ? *cache_variant_at(pool, entry_number(entry)) : NULL;
+    return entry_body(entry)->varied ? *cache_variant_at(pool, entry_number(entry)) : NULL;
 }
 
 /* NULL: NULL. */
@@ -204,7 +211,7 @@ static inline struct hmreg_mr *entry_of(struct itree_node *node)
  * this moment. */
 static inline uint32_t entry_pins(const struct cache_pool *pool, const struct hmreg_mr *entry)
 {
-    return entry_rest(entry)->pins + thread_cache_pins(&pool->thread_caches, entry_number(entry));
+    return entry_body(entry)->pins + thread_cache_pins(&pool->thread_caches, entry_number(entry));
 }
 
 static inline uint32_t entry_sequence(const struct hmreg_mr *entry)
@@ -235,9 +242,9 @@ static inline void entry_next_sequence(struct hmreg_mr *entry)
 }
 
 /* How many entries had their regions deregistered so far, by any thread. */
-static inline uint32_t cache_forgotten(const struct cache_pool *pool)
+static inline uint32_t cache_freed(const struct cache_pool *pool)
 {
-    return (uint32_t)(atomic_load(&pool->forgotten) >> 32);
+    return (uint32_t)(atomic_load(&pool->freed) >> 32);
 }
 
 /* Has the clock list a place for one more entry? */
@@ -262,41 +269,42 @@ static inline void cache_use_subtract(struct cache_use *use, const struct hmreg_
  * memory's. NULL: no entry is free; call cache_grow() and try again. */
 struct hmreg_mr *cache_take_entry(struct cache *cache, const struct cache_want *want,
                                   enum hmreg_iface iface);
-/* Makes entries free that cache_forget() pushed, CACHE_PASSED at most. */
+/* Makes entries free that cache_free_entries() pushed, CACHE_PASSED at most. */
 void cache_collect(struct cache_pool *pool);
-/* Makes an entry pending: claims and changes find it by address until it is disowned or live. */
+/* Makes an entry pending: claims and changes find it by address until it is unlinked or live. */
 void cache_link(struct cache *cache, struct hmreg_mr *entry);
-/* Ends the claim of a pending entry: only its users can use it from now on. */
-void cache_disown(struct cache *cache, struct hmreg_mr *entry);
+/* Retires a pending entry, which its claimant has pinned: claims and changes find it no longer. */
+void cache_unlink(struct cache *cache, struct hmreg_mr *entry);
 /* Makes a pending entry live and charges its usage. The cache has room for it. */
 void cache_enliven(struct cache *cache, struct hmreg_mr *entry);
 /* Releases the lock, after crediting to the quota what became free under it. */
 void cache_unlock(struct cache_pool *pool);
-/* Ends a live entry that is cold: it no longer serves. */
-void cache_kill(struct cache *cache, struct hmreg_mr *entry);
-/* The same for an entry that is cold, idle and off the clock list. The caller of cache_retire()
- * deregisters the entry, or passes it to cache_leave_dead(), and a later call deregisters it. */
+/* Unpublishes and retires a live entry that is cold. */
 void cache_retire(struct cache *cache, struct hmreg_mr *entry);
-void cache_leave_dead(struct cache_pool *pool, struct hmreg_mr *entry);
-/* The same for an entry whose memory changed. cache_examine() will find out whether it is pinned.
- * unlinked: the entry is in no tree any more. */
-void cache_end(struct cache *cache, struct hmreg_mr *entry);
-void cache_end_unlinked(struct cache *cache, struct hmreg_mr *entry);
+/* The same for an entry that is cold, idle and off the clock list. The caller frees the entry, or
+ * passes it to cache_queue_dead(), and a later call frees it. */
+void cache_unpublish_idle(struct cache *cache, struct hmreg_mr *entry);
+void cache_queue_dead(struct cache_pool *pool, struct hmreg_mr *entry);
+/* Unpublishes an entry whose memory changed. cache_examine() will find out whether it is pinned,
+ * and retire it. unlinked: the entry is in no tree any more. */
+void cache_unpublish(struct cache *cache, struct hmreg_mr *entry);
+void cache_unpublish_unlinked(struct cache *cache, struct hmreg_mr *entry);
 
 /* ---- taking the lock themselves --------------------------------------------------------- */
 
 /* Allocates entries, and places in the clock list. False: no memory. */
 bool cache_grow(struct cache *cache);
-/* Gives entries back for reuse, a few; their regions are deregistered or never were registered.
- * Takes the lock only if one of them counts as a zombie. */
-void cache_forget(struct cache_pool *pool, struct hmreg_mr *const *entries, unsigned count);
+/* Frees retired entries, a few; their regions are deregistered or never were registered. Their
+ * slots are reused from the next cache_collect() on. Takes the lock only if one of them counts as a
+ * zombie. */
+void cache_free_entries(struct cache_pool *pool, struct hmreg_mr *const *entries, unsigned count);
 /* The quota includes the usage of these caches from now on. */
 void cache_count_in(struct cache_pool *pool);
 
-/* Finds out which of the dying entries are pinned, of `most` at most, by one barrier in every
- * thread for all of them; the others become dead. */
+/* Retires `most` of the unpublished entries at most: finds out which are pinned, by one barrier in
+ * every thread for all of them. */
 void cache_examine(struct cache_pool *pool, unsigned most);
-/* Takes up to `most` entries from pool->dead or pool->busy, for the caller to deregister. Returns
+/* Takes up to `most` entries from pool->dead or pool->busy, for the caller to free. Returns
  * how many it took. */
 unsigned cache_take(struct cache_pool *pool, struct cache_list *list, struct hmreg_mr **out,
                     unsigned most);

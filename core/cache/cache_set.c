@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * See cache_set.h. The thread that ends an entry deregisters it, with no lock held. Entries ended
+ * See cache_set.h. The thread that retires an entry frees it, with no lock held. Entries retired
  * by a change of memory are deregistered by the reaper or the next call (reap), since the threads
  * that report changes must not.
  */
@@ -236,9 +236,9 @@ static bool joins(struct span *run, const struct hmreg_mr *mr)
 static void unwatch_list(struct cache_set *set, const struct hmreg_mr *entry,
                          const struct variant *variant)
 {
-    for (size_t i = 0; entry_rest(entry)->watched && i < variant->key.count; i++)
+    for (size_t i = 0; entry_body(entry)->watched && i < variant->key.count; i++)
         monitor_unwatch(set->monitor, variant->segments[i].start, variant->segments[i].end,
-                        entry_rest(entry)->unmapped);
+                        entry_body(entry)->unmapped);
 }
 
 static const struct variant *list_of(struct cache_set *set, const struct hmreg_mr *entry)
@@ -262,21 +262,21 @@ static void unwatch(struct cache_set *set, struct hmreg_mr *const *entries, unsi
         for (next = i + 1; together && !list && next < count; next++) {
             const struct hmreg_mr *other = entries[next];
 
-            if (entry_rest(other)->watched != entry_rest(mr)->watched ||
-                entry_rest(other)->unmapped != entry_rest(mr)->unmapped ||
+            if (entry_body(other)->watched != entry_body(mr)->watched ||
+                entry_body(other)->unmapped != entry_body(mr)->unmapped ||
                 list_of(set, entries[next]) || !joins(&run, other))
                 break;
         }
         if (list)
             unwatch_list(set, entries[i], list);
-        else if (entry_rest(mr)->watched)
-            monitor_unwatch(set->monitor, run.start, run.end, entry_rest(mr)->unmapped);
+        else if (entry_body(mr)->watched)
+            monitor_unwatch(set->monitor, run.start, run.end, entry_body(mr)->unmapped);
     }
 }
 
-/* Unwatches and deregisters entries. A failure here is not reported to the caller, whose own call
- * did not fail. */
-static void end_some(struct cache_set *set, struct hmreg_mr **entries, unsigned count)
+/* Unwatches, deregisters and frees entries. A failure here is not reported to the caller, whose own
+ * call did not fail. */
+static void free_some(struct cache_set *set, struct hmreg_mr **entries, unsigned count)
 {
     struct hmreg_error_guard guard;
     unsigned gone = 0;
@@ -288,9 +288,9 @@ static void end_some(struct cache_set *set, struct hmreg_mr **entries, unsigned 
         struct hmreg_mr *mr = entries[i];
 
         callbacks_ended(mr);
-        if (variant && variant->key.attr.endpoint_count && entry_rest(mr)->registered)
+        if (variant && variant->key.attr.endpoint_count && entry_body(mr)->registered)
             mr_unbind(mr);
-        if (entry_rest(mr)->registered && region_destroy(mr) == -EBUSY) {
+        if (entry_body(mr)->registered && region_destroy(mr) == -EBUSY) {
             cache_keep_busy(&set->pool, entries[i]);
             continue;
         }
@@ -298,12 +298,12 @@ static void end_some(struct cache_set *set, struct hmreg_mr **entries, unsigned 
         entries[gone++] = entries[i];
     }
     hmreg_error_unguard(&guard, true);
-    cache_forget(&set->pool, entries, gone);
+    cache_free_entries(&set->pool, entries, gone);
 }
 
-void cache_set_end(struct cache_set *set, struct hmreg_mr *entry)
+void cache_set_free_entry(struct cache_set *set, struct hmreg_mr *entry)
 {
-    end_some(set, &entry, 1);
+    free_some(set, &entry, 1);
 }
 
 void cache_set_release(struct cache_set *set, struct hmreg_mr *entry)
@@ -311,17 +311,17 @@ void cache_set_release(struct cache_set *set, struct hmreg_mr *entry)
     struct hmreg_mr *gone = cache_release(&set->pool, entry);
 
     if (gone)
-        cache_set_end(set, gone);
+        cache_set_free_entry(set, gone);
 }
 
-/* Deregisters at most `most` dead entries, most <= REAPED. False: there were none. */
-static bool end_dead(struct cache_set *set, unsigned most)
+/* Frees at most `most` dead entries, most <= REAPED. False: there were none. */
+static bool free_dead(struct cache_set *set, unsigned most)
 {
     struct hmreg_mr *entries[REAPED];
     unsigned count = cache_take(&set->pool, &set->pool.dead, entries, most);
 
     if (count)
-        end_some(set, entries, count);
+        free_some(set, entries, count);
     return count;
 }
 
@@ -330,7 +330,7 @@ void cache_set_reap_dead(struct cache_set *set)
     sync_all(set);
     reaper_pause(&set->reaper);
     cache_examine(&set->pool, UINT_MAX);
-    while (end_dead(set, REAPED))
+    while (free_dead(set, REAPED))
         ;
     reaper_resume(&set->reaper);
 }
@@ -343,7 +343,7 @@ static void retry_busy(struct cache_set *set, unsigned limit)
 
     for (tries = tries < limit ? tries : limit; tries; tries--)
         if (cache_take(&set->pool, &set->pool.busy, &entry, 1))
-            cache_set_end(set, entry);
+            cache_set_free_entry(set, entry);
 }
 
 /* Retries one busy entry only: there may be many, and each try may cost a system call. */
@@ -356,22 +356,21 @@ void cache_set_reap(struct cache_set *set)
     if (atomic_load(&set->pool.served))
         return;
     cache_examine(&set->pool, REAPED_BESIDE);
-    end_dead(set, REAPED_BESIDE);
+    free_dead(set, REAPED_BESIDE);
 }
 
-/* Deregisters as many entries as this call may have evicted; they may be others that ended earlier.
- */
+/* Frees as many entries as this call may have evicted; they may be others, retired earlier. */
 static void reap_evicted(struct cache_set *set)
 {
-    for (unsigned i = 0; i < MOST_EVICTED + REAPED && end_dead(set, REAPED); i += REAPED)
+    for (unsigned i = 0; i < MOST_EVICTED + REAPED && free_dead(set, REAPED); i += REAPED)
         ;
     if (atomic_load(&set->pool.dead.count))
         reaper_wake();
 }
 
-void cache_set_end_evicted(struct cache_set *set, struct cache_search *search)
+void cache_set_free_evicted(struct cache_set *set, struct cache_search *search)
 {
-    end_some(set, search->handed_over, search->handed_over_count);
+    free_some(set, search->handed_over, search->handed_over_count);
     if (search->handed_over_count == HANDED_OVER) /* more may have been evicted */
         reap_evicted(set);
 }
@@ -405,7 +404,7 @@ static bool is_due(struct reaper_client *client)
     struct cache_pool *pool = &set_of_reaper(client)->pool;
 
     return gate_is_queued(pool->thread_caches.gate) || atomic_load(&pool->dying.count) ||
-           atomic_load(&pool->certain.count) || atomic_load(&pool->wanting) ||
+           atomic_load(&pool->settled.count) || atomic_load(&pool->wanting) ||
            (atomic_load(&pool->served) && atomic_load(&pool->dead.count));
 }
 
@@ -429,8 +428,8 @@ static bool on_reap(struct reaper_client *client)
     if (!cut || atomic_load(&pool->dying.count) >= MANY_DYING)
         cache_examine(pool, CACHE_PASSED);
     ended = cache_make_wanted(pool);
-    ended |= atomic_load(&pool->served) && end_dead(set, REAPED);
-    return cut || ended || atomic_load(&pool->certain.count);
+    ended |= atomic_load(&pool->served) && free_dead(set, REAPED);
+    return cut || ended || atomic_load(&pool->settled.count);
 }
 
 static bool compare(void *set, enum hmreg_iface iface, uint64_t start, uint64_t end,
@@ -658,7 +657,7 @@ static __attribute__((noinline)) bool are_parts_found(struct cache_set *set,
         struct mr_part part = mr_part(mr, i);
 
         same = !part.identity ||
-               cache_set_is_same(set, entry_rest(mr)->iface, part.start, part.end, part.identity);
+               cache_set_is_same(set, entry_body(mr)->iface, part.start, part.end, part.identity);
     }
     return same;
 }
@@ -667,6 +666,6 @@ bool cache_set_is_found(struct cache_set *set, const struct hmreg_mr *mr)
 {
     if (mr_list(mr) || !mr_identity(mr))
         return are_parts_found(set, mr);
-    return cache_set_is_same(set, entry_rest(mr)->iface, mr->node.start, mr->node.end,
+    return cache_set_is_same(set, entry_body(mr)->iface, mr->node.start, mr->node.end,
                              mr_identity(mr));
 }

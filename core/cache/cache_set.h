@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * A domain's caches, one for each (iface, device), and what drives them: deregisters, with no lock
- * held, the entries that ended, and keeps the limits that span several caches.
+ * A domain's caches, one for each (iface, device), and what drives them: frees, with no lock held,
+ * the entries that are retired, and keeps the limits that span several caches.
  */
 #ifndef HMREG_CORE_CACHE_CACHE_SET_H
 #define HMREG_CORE_CACHE_CACHE_SET_H
@@ -80,12 +80,12 @@ void cache_set_stats(struct cache_set *set, struct hmreg_stats *out);
 void cache_set_stats_of(struct cache_set *set, enum hmreg_iface iface, int device,
                         struct hmreg_stats *out);
 
-/* Deregisters the entries that a search for room evicted. */
-void cache_set_end_evicted(struct cache_set *set, struct cache_search *search);
-/* end: deregisters an entry that no longer serves and has no pins. release: removes a pin from the
- * entry's own count and, if that was the last pin of an entry that no longer serves, deregisters
- * the entry. A failure of the fabric leaves the thread's last error as it was. */
-void cache_set_end(struct cache_set *set, struct hmreg_mr *entry);
+/* Frees the entries that a search for room evicted. */
+void cache_set_free_evicted(struct cache_set *set, struct cache_search *search);
+/* free_entry: frees a retired entry without pins. release: removes a pin from the entry's own count
+ * and, if that was the last pin of a retired entry, frees the entry. A failure of the fabric leaves
+ * the thread's last error as it was. */
+void cache_set_free_entry(struct cache_set *set, struct hmreg_mr *entry);
 void cache_set_release(struct cache_set *set, struct hmreg_mr *entry);
 
 /* The limits of each cache. A change evicts idle regions while the cache exceeds the new limits. */
@@ -98,16 +98,16 @@ void cache_set_change_limits(struct cache_set *set, uint64_t max_regions, uint64
 bool cache_set_evict_anywhere(struct hmreg *lib, struct cache_set *own, struct cache *first,
                               unsigned *visits);
 
-/* From now on the reaper deregisters ended entries, if the domain's fabric permits that and a
+/* From now on the reaper frees retired entries, if the domain's fabric permits that and a
  * reaper runs. Called before the first region is cached; later calls cost one load. */
 void cache_set_serve(struct cache_set *set);
 /* Ends that before the domain is closed. A later cache_set_serve() starts it again. */
 void cache_set_serve_no_more(struct cache_set *set);
 
-/* Called by gets and puts: retries one busy entry, and deregisters some ended entries unless the
+/* Called by gets and puts: retries one busy entry, and frees some retired entries unless the
  * reaper does. */
 void cache_set_reap(struct cache_set *set);
-/* Deregisters all ended entries that are not pinned, those of the reaper's current step included.
+/* Frees all unpublished entries that are not pinned, those of the reaper's current step included.
  */
 void cache_set_reap_dead(struct cache_set *set);
 /* hmreg_domain_progress(), which replaces the reaper: cache_set_reap_dead(), and one busy entry. */

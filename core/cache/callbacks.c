@@ -23,14 +23,14 @@ static void call(void (*callback)(const struct hmreg_mr *, const struct hmreg_mr
 
 void callbacks_made(struct hmreg_mr *mr)
 {
-    mr_rest(mr)->announced = true;
+    mr_body(mr)->announced = true;
     call(mr->domain->made, mr);
 }
 
 void callbacks_ended(struct hmreg_mr *mr)
 {
-    if (!mr_rest(mr)->announced)
+    if (!mr_body(mr)->announced)
         return;
-    mr_rest(mr)->announced = false;
+    mr_body(mr)->announced = false;
     call(mr->domain->ended, mr);
 }

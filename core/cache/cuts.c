@@ -34,18 +34,19 @@ static bool touches(const struct cache *cache, const struct change *change,
                             change->end, &range);
 }
 
-/* Ends a live entry that is in no tree any more. */
-static void end_entry(struct cache *cache, struct hmreg_mr *entry, const struct change *change)
+/* Unpublishes a live entry that is in no tree any more. */
+static void unpublish_entry(struct cache *cache, struct hmreg_mr *entry,
+                            const struct change *change)
 {
     const struct itree_node *node = &entry->node;
 
     work_count(1);
     if (change->unmapped && change->start <= node->start && node->end <= change->end)
-        entry_rest(entry)->unmapped = true;
+        entry_body(entry)->unmapped = true;
     /* A vendor may report more memory than what ends: those who hold the region keep it. */
     if (change->source != CHANGE_VENDOR && touches(cache, change, node))
         mr_revoke(entry);
-    cache_end_unlinked(cache, entry);
+    cache_unpublish_unlinked(cache, entry);
     cache_stats_add(&cache->stats, STATS_INVALIDATIONS, 1);
 }
 
@@ -60,33 +61,33 @@ bool cuts_are_left(const struct cache *cache)
     return left;
 }
 
-static unsigned end_some(struct cache *cache, struct cache_cut *cut, unsigned most)
+static unsigned unpublish_some(struct cache *cache, struct cache_cut *cut, unsigned most)
 {
     struct itree_node *node;
 
     if (!cut->tree.root)
         return most;
     for (; most && (node = itree_take(&cut->tree)); most--)
-        end_entry(cache, entry_of(node), &cut->change);
+        unpublish_entry(cache, entry_of(node), &cut->change);
     if (!cut->tree.root)
         atomic_fetch_sub(&cache->pool->cuts, 1);
     return most;
 }
 
-void cuts_end(struct cache *cache, unsigned most)
+void cuts_unpublish(struct cache *cache, unsigned most)
 {
     for (unsigned i = 0; i < CACHE_CUTS && most; i++)
-        most = end_some(cache, &cache->cuts[i], most);
+        most = unpublish_some(cache, &cache->cuts[i], most);
 }
 
-void cuts_end_any(struct cache_pool *pool, unsigned most)
+void cuts_unpublish_any(struct cache_pool *pool, unsigned most)
 {
     for (unsigned c = 0; c < atomic_load(&pool->known_caches) && most; c++)
         for (unsigned i = 0; i < CACHE_CUTS && most; i++)
-            most = end_some(&pool->caches[c], &pool->caches[c].cuts[i], most);
+            most = unpublish_some(&pool->caches[c], &pool->caches[c].cuts[i], most);
 }
 
-/* False: too many cuts have entries left, of which this ends some. */
+/* False: too many cuts have entries left, of which this unpublishes some. */
 static bool cut(struct cache *cache, const struct change *change)
 {
     struct cache_cut *free = cache->cuts;
@@ -94,7 +95,7 @@ static bool cut(struct cache *cache, const struct change *change)
     while (free < cache->cuts + CACHE_CUTS && free->tree.root)
         free++;
     if (free == cache->cuts + CACHE_CUTS) {
-        cuts_end(cache, CACHE_BATCH);
+        cuts_unpublish(cache, CACHE_BATCH);
         return false;
     }
     free->tree.array = cache->tree.array;
@@ -113,11 +114,11 @@ static void mark_claims(struct cache *cache, const struct change *change)
 
     while ((node = itree_touching(&cache->claims, node, change->start, change->end)))
         if (touches(cache, change, node))
-            entry_rest(entry_of(node))->changed = true;
+            entry_body(entry_of(node))->changed = true;
 }
 
 /* Of the lists whose nodes the change touches, but none of whose segments, only so many are passed:
- * then they end as well. */
+ * the others are unpublished as well. */
 static bool apply_to(struct cache *cache, const struct change *change, unsigned *room)
 {
     struct itree_node *node = NULL;
@@ -132,7 +133,7 @@ static bool apply_to(struct cache *cache, const struct change *change, unsigned 
         if (!*room)
             return node->start >= change->start && cut(cache, change);
         itree_remove(&cache->tree, node);
-        end_entry(cache, entry_of(node), change);
+        unpublish_entry(cache, entry_of(node), change);
         --*room;
     }
     return true;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * What a change of memory does to a cache: the live entries that it touches end, and those that are
- * being registered are marked. A change may touch a million entries, and no call ends so many: the
- * first few end at once, the others are cut from the tree together. From then on no search finds
- * them; they end a few at a time. Until they have, the gate stays shut, since threads remember
- * them. They count as live meanwhile, and eviction takes them first.
+ * What a change of memory does to a cache: the live entries that it touches are unpublished, and
+ * those that are being registered are marked. A change may touch a million entries, and no call
+ * unpublishes so many: the first few at once, the others are cut from the tree together. From then
+ * on no search finds them; they are unpublished a few at a time. Until they all are, the gate stays
+ * shut, since threads remember them. They count as live meanwhile, and eviction takes them first.
  *
  * The pool's lock is held for all functions here.
  */
@@ -13,15 +13,17 @@
 
 #include "core/cache/cache_pool.h"
 
-/* Applies a change to the pool's caches that it concerns. *room: how many entries may end at once;
- * lowered. False: some touched entries may still serve; call it again with more room. */
+/* Applies a change to the pool's caches that it concerns. *room: how many entries may be
+ * unpublished; lowered. False: some touched entries may still serve; call it again with more room.
+ */
 bool cuts_apply(struct cache_pool *pool, const struct change *change, unsigned *room);
 
-/* Ends at most `most` entries that were cut from the trees. In one cache, or in all of a pool. */
-void cuts_end(struct cache *cache, unsigned most);
-void cuts_end_any(struct cache_pool *pool, unsigned most);
+/* Unpublishes at most `most` entries that were cut from the trees. In one cache, or in all of a
+ * pool. */
+void cuts_unpublish(struct cache *cache, unsigned most);
+void cuts_unpublish_any(struct cache_pool *pool, unsigned most);
 
-/* Has the cache entries that were cut from its tree and have not ended? */
+/* Has the cache entries that were cut from its tree and are not unpublished? */
 bool cuts_are_left(const struct cache *cache);
 
 /* Was this live entry cut from its cache's tree? */

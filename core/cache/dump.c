@@ -19,7 +19,7 @@
 
 static enum hmreg_entry_state state_of(const struct hmreg_mr *entry)
 {
-    switch ((enum cache_state)entry_rest(entry)->state) {
+    switch ((enum cache_state)entry_body(entry)->state) {
     case CACHE_PENDING:
         return HMREG_ENTRY_PENDING;
     case CACHE_LIVE:
@@ -32,12 +32,12 @@ static enum hmreg_entry_state state_of(const struct hmreg_mr *entry)
 /* Has the entry been published, and is it not being deregistered? */
 static bool is_whole(const struct hmreg_mr *entry)
 {
-    switch ((enum cache_state)entry_rest(entry)->state) {
+    switch ((enum cache_state)entry_body(entry)->state) {
     case CACHE_LIVE:
     case CACHE_DYING:
         return true;
     case CACHE_HELD:
-        return entry_rest(entry)->zombie;
+        return entry_body(entry)->zombie;
     default:
         return false;
     }
@@ -52,11 +52,11 @@ static uint64_t shown_pins(const struct cache_pool *pool, const struct hmreg_mr 
     return pins > 0 ? (uint64_t)pins : 0;
 }
 
-/* Of an entry that ends its variant may be gone, and its own fields are not to be read. */
+/* Of a retired entry its variant may be gone, and its own fields are not to be read. */
 static struct iovec range_of(const struct cache_pool *pool, const struct hmreg_mr *entry)
 {
     const struct variant *variant =
-        entry_rest(entry)->state != CACHE_ENDING ? entry_variant(pool, entry) : NULL;
+        entry_body(entry)->state != CACHE_ENDING ? entry_variant(pool, entry) : NULL;
     uint64_t start = entry->node.start, len = entry->node.end - start;
 
     if (variant && variant->key.count) {
@@ -79,17 +79,17 @@ static void describe(const struct cache_pool *pool, const struct hmreg_mr *entry
         .state = state_of(entry),
         .addr = (uint64_t)(uintptr_t)range.iov_base,
         .len = range.iov_len,
-        .access = entry_rest(entry)->access,
+        .access = entry_body(entry)->access,
         .key = HMREG_KEY_NOTAVAIL,
         .pins = shown_pins(pool, entry),
     };
     if (is_whole(entry)) {
-        out->path = (enum hmreg_path)entry_rest(entry)->path;
+        out->path = (enum hmreg_path)entry_body(entry)->path;
         out->identity = mr_identity(entry);
-        out->key = entry_rest(entry)->made.key;
+        out->key = entry_body(entry)->made.key;
     }
     if (out->state == HMREG_ENTRY_LIVE)
-        out->unused = !entry_rest(entry)->used &&
+        out->unused = !entry_body(entry)->used &&
                       !thread_cache_was_used(&pool->thread_caches, entry_number(entry));
 }
 
@@ -107,7 +107,7 @@ static bool describe_some(struct cache_pool *pool, uint32_t *number, struct hmre
     for (*count = 0; *number < last && *number < pool->fresh; ++*number) {
         const struct hmreg_mr *entry = cache_entry_at(pool, *number);
 
-        if (entry_rest(entry)->state != CACHE_FREE)
+        if (entry_body(entry)->state != CACHE_FREE)
             describe(pool, entry, &out[(*count)++]);
     }
     more = *number < pool->fresh;

@@ -36,13 +36,13 @@ static bool take_visit(struct cache_search *search)
 /* Was the entry used since the hand's last visit? */
 static bool was_used(const struct cache_pool *pool, const struct hmreg_mr *entry)
 {
-    return entry_rest(entry)->used ||
+    return entry_body(entry)->used ||
            thread_cache_was_used(&pool->thread_caches, entry_number(entry));
 }
 
 static void begin_turn(const struct cache_pool *pool, struct hmreg_mr *entry)
 {
-    entry_rest(entry)->used = false;
+    entry_body(entry)->used = false;
     thread_cache_clear_used(&pool->thread_caches, entry_number(entry));
 }
 
@@ -51,7 +51,7 @@ static void withdraw(struct cache_search *search, struct hmreg_mr *entry)
 {
     if (entry_is_hot(entry))
         entry_next_sequence(entry);
-    search->barrier |= !entry_rest(entry)->cold;
+    search->barrier |= !entry_body(entry)->cold;
     search->withdrawn[search->withdrawn_count].number = entry_number(entry);
     search->withdrawn[search->withdrawn_count++].sequence = entry_sequence(entry);
 }
@@ -69,7 +69,7 @@ static void withdraw_batch(const struct cache *cache, struct cache_search *searc
         struct hmreg_mr *entry = cache_entry_at(cache->pool, clock_ahead(&cache->live, i));
 
         take_visit(search);
-        if (!entry_rest(entry)->cold && !was_used(cache->pool, entry) &&
+        if (!entry_body(entry)->cold && !was_used(cache->pool, entry) &&
             !entry_pins(cache->pool, entry))
             withdraw(search, entry);
     }
@@ -88,7 +88,7 @@ static enum cache_room find_victim(struct cache *cache, struct cache_search *sea
             begin_turn(cache->pool, entry);
         if (!was_used(cache->pool, entry) && !entry_pins(cache->pool, entry)) {
             *out = entry;
-            if (entry_rest(entry)->cold)
+            if (entry_body(entry)->cold)
                 return CACHE_ROOM;
             withdraw_batch(cache, search);
             return CACHE_ROOM_LATER;
@@ -106,7 +106,7 @@ static enum cache_room find_victim(struct cache *cache, struct cache_search *sea
  */
 static void become_cold(struct hmreg_mr *entry)
 {
-    entry_rest(entry)->cold = true;
+    entry_body(entry)->cold = true;
     entry_set_put_unchecked(entry, true);
 }
 
@@ -120,7 +120,7 @@ void cache_finish_withdrawal(struct cache_pool *pool, struct cache_search *searc
     for (unsigned i = 0; i < search->withdrawn_count; i++) {
         struct hmreg_mr *entry = cache_entry_at(pool, search->withdrawn[i].number);
 
-        if (entry_rest(entry)->state == CACHE_LIVE &&
+        if (entry_body(entry)->state == CACHE_LIVE &&
             entry_sequence(entry) == search->withdrawn[i].sequence)
             become_cold(entry);
     }
@@ -151,11 +151,11 @@ static void spare(struct cache *cache, struct victims *victims)
 static void evict_all(struct cache *cache, struct cache_search *search, struct victims *victims)
 {
     for (unsigned i = 0; i < victims->count; i++) {
-        cache_retire(cache, victims->list[i]);
+        cache_unpublish_idle(cache, victims->list[i]);
         if (search->handed_over_count < HANDED_OVER)
             search->handed_over[search->handed_over_count++] = victims->list[i];
         else
-            cache_leave_dead(cache->pool, victims->list[i]);
+            cache_queue_dead(cache->pool, victims->list[i]);
     }
     if (victims->count) {
         cache_stats_evicted(&cache->stats, 0, victims->count);
@@ -208,7 +208,7 @@ enum cache_room cache_make_room(struct cache *cache, uint64_t bytes, struct cach
     enum cache_room room;
 
     if (!fits(&left, &cache->limit, bytes) && cuts_are_left(cache)) {
-        cuts_end(cache, CACHE_BATCH);
+        cuts_unpublish(cache, CACHE_BATCH);
         left = cache->used;
     }
     if (fits(&left, &cache->limit, bytes))
@@ -239,13 +239,13 @@ static enum cache_room evict_one(struct cache *cache, int code, struct cache_sea
 
     pthread_mutex_lock(&cache->pool->lock);
     if (cuts_are_left(cache)) {
-        cuts_end(cache, 1);
+        cuts_unpublish(cache, 1);
         cache_unlock(cache->pool);
         return CACHE_ROOM;
     }
     room = find_victim(cache, search, &passes, &entry);
     if (room == CACHE_ROOM) {
-        cache_kill(cache, entry);
+        cache_retire(cache, entry);
         cache_stats_evicted(&cache->stats, code, 1);
         search->passed = 0;
     }
@@ -364,42 +364,42 @@ static bool withdraw_some(struct cache_pool *pool, uint32_t *next)
     for (; *next < end && *next < pool->fresh; ++*next) {
         struct hmreg_mr *entry = cache_entry_at(pool, *next);
 
-        if (entry_rest(entry)->state != CACHE_LIVE)
+        if (entry_body(entry)->state != CACHE_LIVE)
             continue;
         if (entry_is_hot(entry))
             entry_next_sequence(entry);
-        entry_rest(entry)->withdrawn = true;
+        entry_body(entry)->withdrawn = true;
     }
     more = *next < pool->fresh;
     pthread_mutex_unlock(&pool->lock);
     return more;
 }
 
-/* Ends the entry if it is idle. Returns whether it did. */
-static bool kill_if_idle(struct cache_pool *pool, struct hmreg_mr *entry)
+/* Retires the entry if it is idle. Returns whether it did. */
+static bool retire_if_idle(struct cache_pool *pool, struct hmreg_mr *entry)
 {
-    struct mr_rest *rest = entry_rest(entry);
+    struct mr_body *body = entry_body(entry);
 
-    if (rest->state != CACHE_LIVE)
+    if (body->state != CACHE_LIVE)
         return false;
-    if (rest->withdrawn)
+    if (body->withdrawn)
         become_cold(entry);
-    rest->withdrawn = false;
-    if (!rest->cold || entry_pins(pool, entry) || cuts_have(entry_cache(pool, entry), entry))
+    body->withdrawn = false;
+    if (!body->cold || entry_pins(pool, entry) || cuts_have(entry_cache(pool, entry), entry))
         return false;
-    cache_kill(entry_cache(pool, entry), entry);
+    cache_retire(entry_cache(pool, entry), entry);
     return true;
 }
 
-static bool kill_some_idle(struct cache_pool *pool, uint32_t *next)
+static bool retire_some_idle(struct cache_pool *pool, uint32_t *next)
 {
     uint32_t end = *next + CACHE_PASSED;
-    unsigned killed = 0;
+    unsigned retired = 0;
     bool more;
 
     pthread_mutex_lock(&pool->lock);
-    for (; *next < end && *next < pool->fresh && killed < CACHE_BATCH; ++*next)
-        killed += kill_if_idle(pool, cache_entry_at(pool, *next));
+    for (; *next < end && *next < pool->fresh && retired < CACHE_BATCH; ++*next)
+        retired += retire_if_idle(pool, cache_entry_at(pool, *next));
     more = *next < pool->fresh;
     cache_unlock(pool);
     return more;
@@ -409,13 +409,13 @@ static bool kill_some_idle(struct cache_pool *pool, uint32_t *next)
  * same time, one could take the other's marks for its own. */
 void cache_empty(struct cache_pool *pool)
 {
-    uint32_t withdrawn = STABLE_ARRAY_FIRST, killed = STABLE_ARRAY_FIRST;
+    uint32_t withdrawn = STABLE_ARRAY_FIRST, retired = STABLE_ARRAY_FIRST;
 
     pthread_mutex_lock(&pool->emptying);
     while (withdraw_some(pool, &withdrawn))
         ;
     thread_cache_barrier(&pool->thread_caches);
-    while (kill_some_idle(pool, &killed))
+    while (retire_some_idle(pool, &retired))
         ;
     pthread_mutex_unlock(&pool->emptying);
 }

@@ -6,9 +6,9 @@
  * writes, except at a miss. Entries that need validation, and probe collisions, take the
  * out-of-line path below; a get that fails there takes the slow path, in get_slow.c.
  *
- * The order is: pin; read the gate's state; read the entry's sequence. A thread that ends an entry
- * makes its sequence even, passes a barrier in every thread, and adds up the pins. So either the
- * sum includes this pin, or this thread sees the new sequence. The state is read before the
+ * The order is: pin; read the gate's state; read the entry's sequence. A thread that retires an
+ * entry makes its sequence even, passes a barrier in every thread, and adds up the pins. So either
+ * the sum includes this pin, or this thread sees the new sequence. The state is read before the
  * sequence, since the gate is shut from before the memory changes until the sequences are even.
  * tests/model/protocol/hit.pml models this: other threads see this thread's pins in order, and at
  * its next fence at the latest.
@@ -23,7 +23,7 @@
 #define noinline      __attribute__((noinline))
 #define always_inline inline __attribute__((always_inline))
 
-/* Pairs with gate_end_drain(), before which the sequences of ended entries were made even. */
+/* Pairs with gate_end_drain(), before which the sequences of unpublished entries were made even. */
 static inline unsigned state_of(const struct thread_cache *tcache)
 {
     return atomic_load_explicit(&tcache->view.gate->state, memory_order_acquire);
@@ -45,11 +45,11 @@ noinline void put_last(const struct thread_cache *tcache, struct hmreg_mr *mr)
     cache_set_reap(set);
     gone = cache_released(&set->pool, mr);
     if (gone)
-        cache_set_end(set, gone);
+        cache_set_free_entry(set, gone);
 }
 
 /* For a thread that has no pin slot for the entry yet, or has to fence. */
-static noinline void put_aside(struct hmreg_mr *mr)
+static noinline void put_out_of_line(struct hmreg_mr *mr)
 {
     struct cache_set *set;
     struct thread_cache *tcache;
@@ -81,12 +81,12 @@ void hmreg_mr_put(struct hmreg_mr *mr)
     tls_view_pointer view;
 
     if (unlikely(!mr)) {
-        put_aside(mr);
+        put_out_of_line(mr);
         return;
     }
     view = tls_view_at(mr->domain->place);
     if (unlikely(view->serial != mr->domain->serial) || unlikely(mr->slot_offset >= view->room)) {
-        put_aside(mr);
+        put_out_of_line(mr);
         return;
     }
     add_to(&pin_slot_at(view->pin_slots, mr->slot_offset)->pins, -1u);
@@ -110,12 +110,13 @@ static bool serves(const struct thread_cache *tcache, const struct hmreg_mr *mr,
 
 /* Can no change that the domain has not read yet concern this entry? Events being read from the
  * kernel concern memory that the monitor watches; changes in the queue may concern any. */
-static always_inline bool is_certain(const struct thread_cache *tcache, const struct hmreg_mr *mr)
+static always_inline bool changes_are_read(const struct thread_cache *tcache,
+                                           const struct hmreg_mr *mr)
 {
     unsigned state = state_of(tcache);
 
     return (state & GATE_LIVE) && !(state & GATE_QUEUED) &&
-           !((state & (GATE_READING | GATE_LOOKING)) && entry_rest(mr)->monitored);
+           !((state & (GATE_READING | GATE_LOOKING)) && entry_body(mr)->monitored);
 }
 
 /* Asks the monitor, unless one question is for several gets (asked not NULL) and was answered
@@ -125,7 +126,7 @@ static always_inline bool is_current(const struct thread_cache *tcache, const st
 {
     if (asked && *asked)
         return true;
-    if (!monitor_is_read(cache_set_of(tcache->set)->monitor) || !is_certain(tcache, mr) ||
+    if (!monitor_is_read(cache_set_of(tcache->set)->monitor) || !changes_are_read(tcache, mr) ||
         sequence_of(mr) != sequence)
         return false;
     if (asked)
@@ -133,17 +134,17 @@ static always_inline bool is_current(const struct thread_cache *tcache, const st
     return true;
 }
 
-/* Performs the checks that the entry needs at each hit. */
-static always_inline bool is_right(const struct thread_cache *tcache, struct hmreg_mr *mr,
-                                   uint32_t sequence, bool *asked)
+/* Performs the checks that the entry needs at each hit. An entry that fails is unpublished. */
+static always_inline bool entry_is_valid(const struct thread_cache *tcache, struct hmreg_mr *mr,
+                                         uint32_t sequence, bool *asked)
 {
     struct cache_set *set = cache_set_of(tcache->set);
 
-    if (entry_rest(mr)->ask_monitor && !is_current(tcache, mr, sequence, asked))
+    if (entry_body(mr)->ask_monitor && !is_current(tcache, mr, sequence, asked))
         return false;
-    if (!entry_rest(mr)->ask_identity || cache_set_is_found(set, mr))
+    if (!entry_body(mr)->ask_identity || cache_set_is_found(set, mr))
         return true;
-    cache_drop(&set->caches[entry_rest(mr)->cache], mr);
+    cache_unpublish_stale(&set->caches[entry_body(mr)->cache], mr);
     return false;
 }
 
@@ -159,19 +160,19 @@ static always_inline bool try_pinned(struct thread_cache *tcache, struct hmreg_m
 
     fence(tcache);
     *go_on = (state_of(tcache) & (GATE_LIVE | GATE_CHANGES)) == GATE_LIVE;
-    if (sequence_of(mr) != sequence || !(*go_on || is_certain(tcache, mr)) ||
+    if (sequence_of(mr) != sequence || !(*go_on || changes_are_read(tcache, mr)) ||
         (variant && *cache_variant_at(&set->pool, pin_slot_number(mr->slot_offset)) != variant) ||
         !serves(tcache, mr, addr, len)) {
         unpin(tcache, pin_slot, mr);
         return false;
     }
     *go_on = false; /* the checks may have changed the table */
-    if (!is_right(tcache, mr, sequence, asked)) {
+    if (!entry_is_valid(tcache, mr, sequence, asked)) {
         unpin(tcache, pin_slot, mr);
         return false;
     }
     mark_used(pin_slot);
-    thread_cache_count(tcache, entry_rest(mr)->cache, &set->caches[entry_rest(mr)->cache].stats);
+    thread_cache_count(tcache, entry_body(mr)->cache, &set->caches[entry_body(mr)->cache].stats);
     return true;
 }
 
@@ -218,8 +219,8 @@ static always_inline struct hmreg_mr *try_entry(struct thread_cache *tcache, uin
 
 /* The slot `distance` after the first of a request's. 0: the search ends before it. Searched by
  * distance, since an unpin may change the table. */
-static always_inline uint32_t slot_beside(const struct thread_cache *tcache, uint64_t addr,
-                                          unsigned distance)
+static always_inline uint32_t slot_at_distance(const struct thread_cache *tcache, uint64_t addr,
+                                               unsigned distance)
 {
     if (distance == THREAD_CACHE_PROBES)
         return 0;
@@ -268,12 +269,12 @@ static always_inline struct hmreg_mr *hit_slot(struct thread_cache *tcache, uint
 noinline struct hmreg_mr *hit_slots(struct thread_cache *tcache, uint64_t addr, uint64_t len,
                                     uint64_t access, unsigned from)
 {
-    uint32_t slot = slot_beside(tcache, addr, 0);
+    uint32_t slot = slot_at_distance(tcache, addr, 0);
     struct hmreg_mr *mr = NULL;
 
     if (state_of(tcache) != GATE_LIVE)
         return NULL;
-    for (unsigned i = from; !mr && slot && (slot = slot_beside(tcache, addr, i)); i++)
+    for (unsigned i = from; !mr && slot && (slot = slot_at_distance(tcache, addr, i)); i++)
         mr = hit_slot(tcache, slot, addr, len, access);
     if (mr)
         return mr;
@@ -285,17 +286,17 @@ noinline struct hmreg_mr *hit_slots(struct thread_cache *tcache, uint64_t addr, 
 }
 
 /* only_asking: hits_plainly() is true of none. */
-static always_inline struct hmreg_mr *hit_aside(struct thread_cache *tcache, uint64_t addr,
-                                                uint64_t len, uint64_t access,
-                                                const struct variant *variant, bool *asked,
-                                                bool only_asking)
+static always_inline struct hmreg_mr *hit_out_of_line(struct thread_cache *tcache, uint64_t addr,
+                                                      uint64_t len, uint64_t access,
+                                                      const struct variant *variant, bool *asked,
+                                                      bool only_asking)
 {
     uint64_t salted = variant ? addr ^ variant_salt(variant) : addr;
     struct hmreg_mr *mr = NULL;
     bool go_on = true;
     uint32_t slot;
 
-    for (unsigned i = 0; go_on && !mr && (slot = slot_beside(tcache, salted, i)); i++)
+    for (unsigned i = 0; go_on && !mr && (slot = slot_at_distance(tcache, salted, i)); i++)
         if (!only_asking || pin_slot_at(tcache->view.pin_slots, slot)->asks)
             mr =
                 try_entry(tcache, pin_slot_number(slot), addr, len, access, variant, asked, &go_on);
@@ -321,12 +322,13 @@ struct hmreg_mr *get_remembered(struct hmreg_domain *domain, const struct cache_
     if (state_of(tcache) & GATE_REAP)
         cache_set_reap(domain->caches);
     return want->variant
-               ? hit_aside(tcache, want->start, len, want->access, want->variant, asked, false)
-               : hit_aside(tcache, want->start, len, want->access, NULL, asked, false);
+               ? hit_out_of_line(tcache, want->start, len, want->access, want->variant, asked,
+                                 false)
+               : hit_out_of_line(tcache, want->start, len, want->access, NULL, asked, false);
 }
 
-static noinline int get_aside(struct hmreg_domain *domain, const void *addr, size_t len,
-                              uint64_t access, struct hmreg_mr **out, bool only_asking)
+static noinline int get_out_of_line(struct hmreg_domain *domain, const void *addr, size_t len,
+                                    uint64_t access, struct hmreg_mr **out, bool only_asking)
 {
     struct thread_cache *tcache = NULL;
     struct hmreg_mr *mr = NULL;
@@ -337,7 +339,7 @@ static noinline int get_aside(struct hmreg_domain *domain, const void *addr, siz
         cache_drain(&domain->caches->pool);
         if (state_of(tcache) & GATE_REAP)
             cache_set_reap(domain->caches);
-        mr = hit_aside(tcache, (uintptr_t)addr, len, access, NULL, NULL, only_asking);
+        mr = hit_out_of_line(tcache, (uintptr_t)addr, len, access, NULL, NULL, only_asking);
     }
     if (!mr)
         return get_slowly(domain, addr, len, access, out);
@@ -346,29 +348,29 @@ static noinline int get_aside(struct hmreg_domain *domain, const void *addr, siz
 }
 
 /* The TLS view is another domain's. */
-static noinline int get_hidden(struct hmreg_domain *domain, const void *addr, size_t len,
-                               uint64_t access, struct hmreg_mr **out)
+static noinline int get_showing_view(struct hmreg_domain *domain, const void *addr, size_t len,
+                                     uint64_t access, struct hmreg_mr **out)
 {
     if (thread_cache_show(domain->serial))
         return hmreg_mr_get(domain, addr, len, access, out);
-    return get_aside(domain, addr, len, access, out, false);
+    return get_out_of_line(domain, addr, len, access, out, false);
 }
 
-/* The pinned entry has ended, or the gate is not open: nothing is served until the changes are
+/* The pinned entry is unpublished, or the gate is not open: nothing is served until the changes are
  * read. */
-static noinline int get_otherwise(struct hmreg_mr *pinned, const void *addr, size_t len,
-                                  uint64_t access, struct hmreg_mr **out, uint64_t place)
+static noinline int get_after_change(struct hmreg_mr *pinned, const void *addr, size_t len,
+                                     uint64_t access, struct hmreg_mr **out, uint64_t place)
 {
     struct thread_cache *tcache = tls_view_at(place)->tcache;
 
     if (pinned->slot_offset)
         unpin(tcache, pin_slot_at(tcache->view.pin_slots, pinned->slot_offset), pinned);
-    return get_aside(cache_set_of(tcache->set)->domain, addr, len, access, out, false);
+    return get_out_of_line(cache_set_of(tcache->set)->domain, addr, len, access, out, false);
 }
 
 /* The pinned entry does not serve this request, or the slot is free. */
-static noinline int get_beside(struct hmreg_mr *pinned, const void *addr, size_t len,
-                               uint64_t access, struct hmreg_mr **out, uint64_t place)
+static noinline int get_from_next_slots(struct hmreg_mr *pinned, const void *addr, size_t len,
+                                        uint64_t access, struct hmreg_mr **out, uint64_t place)
 {
     struct thread_cache *tcache = tls_view_at(place)->tcache;
     struct hmreg_mr *mr = NULL;
@@ -378,7 +380,7 @@ static noinline int get_beside(struct hmreg_mr *pinned, const void *addr, size_t
     if (pinned->slot_offset || tcache->larger.count)
         mr = hit_slots(tcache, (uintptr_t)addr, len, access, 1);
     if (!mr)
-        return get_aside(cache_set_of(tcache->set)->domain, addr, len, access, out, true);
+        return get_out_of_line(cache_set_of(tcache->set)->domain, addr, len, access, out, true);
     *out = mr;
     return 0;
 }
@@ -393,12 +395,12 @@ static noinline int get_checked(struct hmreg_mr *pinned, const void *addr, size_
     bool go_on;
 
     if (pinned->slot_offset && sequence_of(pinned) != remembered_sequence(pin_slot))
-        return get_otherwise(pinned, addr, len, access, out, place); /* most likely a miss */
+        return get_after_change(pinned, addr, len, access, out, place); /* most likely a miss */
     if (!sequence || is_varied(pin_slot) || !contains(pinned, (uintptr_t)addr, len))
-        return get_beside(pinned, addr, len, access, out, place);
+        return get_from_next_slots(pinned, addr, len, access, out, place);
     if (!hits_plainly(tcache, pinned, pin_slot, sequence, (uintptr_t)addr, len) &&
         !try_pinned(tcache, pinned, pin_slot, sequence, (uintptr_t)addr, len, NULL, NULL, &go_on))
-        return get_aside(cache_set_of(tcache->set)->domain, addr, len, access, out, false);
+        return get_out_of_line(cache_set_of(tcache->set)->domain, addr, len, access, out, false);
     *out = pinned;
     return 0;
 }
@@ -418,11 +420,11 @@ int hmreg_mr_get(struct hmreg_domain *domain, const void *addr, size_t len, uint
     /* Fast check that neither is NULL: pointers without a common bit, which are rare, also take the
      * out-of-line path. Bits that are no access rights would be taken for bits of a sequence. */
     if (unlikely(!((uintptr_t)domain & (uintptr_t)out)) || unlikely(access & ~HMREG_ACCESS_ALL))
-        return get_aside(domain, addr, len, access, out, false);
+        return get_out_of_line(domain, addr, len, access, out, false);
     place = domain->place;
     view = tls_view_at(place);
     if (unlikely(view->serial != domain->serial))
-        return get_hidden(domain, addr, len, access, out);
+        return get_showing_view(domain, addr, len, access, out);
     slot = *thread_cache_slot(view->slots, view->mask, thread_cache_hash((uintptr_t)addr));
     mr = mr_at(view->entries, slot);
     pin_slot = pin_slot_at(view->pin_slots, slot);
@@ -431,11 +433,11 @@ int hmreg_mr_get(struct hmreg_domain *domain, const void *addr, size_t len, uint
     gate = view->gate;
     /* A free slot names entry 0, which contains no range. */
     if (unlikely(atomic_load_explicit(&gate->state, memory_order_acquire) != GATE_LIVE))
-        return get_otherwise(mr, addr, len, access, out, place);
+        return get_after_change(mr, addr, len, access, out, place);
     if (unlikely((sequence_of(mr) ^ pin_slot->check) != access))
         return get_checked(mr, addr, len, access, out, place);
     if (unlikely(!contains(mr, (uintptr_t)addr, len)))
-        return get_beside(mr, addr, len, access, out, place);
+        return get_from_next_slots(mr, addr, len, access, out, place);
     mark_used(pin_slot);
     count_hits(view->hits, 1);
     *out = mr;

@@ -4,10 +4,11 @@
  *
  * A get takes GET_PORTION ranges at a time, so that no lock is held for longer than the search for
  * that many. What their gets have in common is done once: the thread's view is read and the gate
- * checked (hit_run()); the monitor is asked, for entries that need it (look_aside()); what the
- * thread's table lacks is searched in the caches under one hold of the lock (search()). Ranges that
- * no entry serves are registered one after the other, as by hmreg_mr_get(). So no thread waits for
- * a registration while it has claimed another, and calls in two threads cannot wait for each other.
+ * checked (hit_run()); the monitor is asked, for entries that need it (hit_run_out_of_line()); what
+ * the thread's table lacks is searched in the caches under one hold of the lock (search()). Ranges
+ * that no entry serves are registered one after the other, as by hmreg_mr_get(). So no thread waits
+ * for a registration while it has claimed another, and calls in two threads cannot wait for each
+ * other.
  *
  * Each region is as current as that of a get that begins with its portion: the gate and the monitor
  * are read before the sequences of all entries, and the changes before that have made the sequences
@@ -113,7 +114,7 @@ static struct cache_want want_of(const struct batch *batch, size_t at)
 }
 
 /* Looks into the thread's table again, for entries that need a check at each hit. */
-static unsigned look_aside(const struct batch *batch, size_t from, size_t to, bool *asked)
+static unsigned hit_run_out_of_line(const struct batch *batch, size_t from, size_t to, bool *asked)
 {
     unsigned missing = 0;
 
@@ -198,7 +199,7 @@ static int get_missing(struct batch *batch, size_t from, size_t to)
     if (rc)
         return rc;
     batch->checked = true;
-    missing = look_aside(batch, from, to, &asked);
+    missing = hit_run_out_of_line(batch, from, to, &asked);
     if (missing > 1 && get_may_share(domain, &request) && !(domain->flags & HMREG_DOMAIN_NO_CACHE))
         search(batch, from, to, asked);
     return missing ? get_each(batch, from, to) : 0;

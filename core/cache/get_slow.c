@@ -45,18 +45,18 @@
 
 static struct cache *cache_of(const struct get *get, const struct hmreg_mr *entry)
 {
-    return &get->set->caches[entry_rest(entry)->cache];
+    return &get->set->caches[entry_body(entry)->cache];
 }
 
 /* Enters a pinned entry in the thread's table. If memory is short, nothing is remembered. The pin
  * stays in the entry's own count. */
 static void remember(struct get *get, struct hmreg_mr *entry)
 {
-    const struct mr_rest *rest = entry_rest(entry);
-    struct cache *cache = &get->set->caches[rest->cache];
+    const struct mr_body *body = entry_body(entry);
+    struct cache *cache = &get->set->caches[body->cache];
     struct thread_cache *tcache = get->tcache;
     struct pin_slot *pin_slot = tcache ? thread_cache_pin_slot(tcache, entry_number(entry)) : NULL;
-    bool asks = rest->ask_monitor || rest->ask_identity;
+    bool asks = body->ask_monitor || body->ask_identity;
     bool part = !get->want.variant &&
                 (get->want.start != entry->node.start || get->want.end != entry->node.end);
     uint64_t addr = get->want.start;
@@ -64,16 +64,16 @@ static void remember(struct get *get, struct hmreg_mr *entry)
 
     if (!pin_slot)
         return;
-    check = atomic_load_explicit(&entry->sequence, memory_order_relaxed) ^ rest->access;
-    pin_slot->cache = rest->cache;
-    pin_slot->asks = asks || !thread_cache_counts(tcache, rest->cache, &cache->stats);
-    if (pin_slot->asks || !thread_cache_is_usual(tcache, rest->cache))
-        check |= THREAD_CACHE_ASIDE;
+    check = atomic_load_explicit(&entry->sequence, memory_order_relaxed) ^ body->access;
+    pin_slot->cache = body->cache;
+    pin_slot->asks = asks || !thread_cache_counts(tcache, body->cache, &cache->stats);
+    if (pin_slot->asks || !thread_cache_is_usual(tcache, body->cache))
+        check |= THREAD_CACHE_OUT_OF_LINE;
     if (get->want.variant) {
         addr ^= variant_salt(get->want.variant);
-        check |= THREAD_CACHE_ASIDE | THREAD_CACHE_VARIED;
+        check |= THREAD_CACHE_OUT_OF_LINE | THREAD_CACHE_VARIED;
     }
-    if (check % 2 == 0) /* the entry may have ended meanwhile */
+    if (check % 2 == 0) /* the entry may be unpublished by now */
         return;
     thread_cache_remember(tcache, addr, entry_number(entry), check, part);
     if (part)
@@ -84,18 +84,18 @@ static void remember(struct get *get, struct hmreg_mr *entry)
 
 /* ---- hits ------------------------------------------------------------------------------- */
 
-/* Keeps a pinned live entry if it is valid; else drops and unpins it. Without an identity the
+/* Keeps a pinned live entry if it is valid; else unpublishes and unpins it. Without an identity the
  * monitor is responsible: an invalid entry would not be live. */
-static bool keep_if_right(struct get *get, struct hmreg_mr *entry)
+static bool keep_if_valid(struct get *get, struct hmreg_mr *entry)
 {
     const struct hmreg_mr *mr = entry;
 
-    if (!entry_rest(mr)->ask_identity || cache_set_is_found(get->set, mr)) {
+    if (!entry_body(mr)->ask_identity || cache_set_is_found(get->set, mr)) {
         cache_stats_add(&cache_of(get, entry)->stats, STATS_HITS, 1);
         remember(get, entry);
         return true;
     }
-    cache_drop(cache_of(get, entry), entry);
+    cache_unpublish_stale(cache_of(get, entry), entry);
     cache_set_release(get->set, entry);
     return false;
 }
@@ -108,7 +108,7 @@ static struct hmreg_mr *find_among(struct get *get, unsigned from, unsigned to)
         return NULL;
     do
         entry = cache_find(&get->set->pool, from, to, &get->want, get->tcache);
-    while (entry && !keep_if_right(get, entry));
+    while (entry && !keep_if_valid(get, entry));
     return entry;
 }
 
@@ -207,12 +207,12 @@ static int create_in_room(struct get *get, struct cache *cache, struct hmreg_mr 
     return rc;
 }
 
-/* Deregisters ended entries. True: some were deregistered since `forgotten` was read, by any
+/* Frees retired entries. True: some were freed since `freed` was read, by any
  * thread. */
-static bool reap_helps(struct cache_set *set, unsigned forgotten)
+static bool reap_helps(struct cache_set *set, unsigned freed)
 {
     cache_set_reap_dead(set);
-    return cache_forgotten(&set->pool) != forgotten;
+    return cache_freed(&set->pool) != freed;
 }
 
 /* Binds a registered region to its endpoint and enables it. If that fails, the entry's end
@@ -236,18 +236,18 @@ static void announce(struct cache *cache, struct hmreg_mr *entry)
 static int create(struct get *get, struct hmreg_mr *entry)
 {
     struct cache *cache = cache_of(get, entry);
-    unsigned forgotten = cache_forgotten(&get->set->pool);
+    unsigned freed = cache_freed(&get->set->pool);
     struct hmreg_error_guard guard;
     int rc;
 
     hmreg_error_guard(&guard);
     rc = create_once(get, cache, entry);
-    if (eviction_helps(rc) && reap_helps(get->set, forgotten))
+    if (eviction_helps(rc) && reap_helps(get->set, freed))
         rc = create_once(get, cache, entry);
     for (unsigned count = 1; eviction_helps(rc) && evict(get->set, cache, count, rc); count *= 2)
         rc = create_once(get, cache, entry);
     rc = create_in_room(get, cache, entry, rc);
-    entry_rest(entry)->registered = !rc;
+    entry_body(entry)->registered = !rc;
     rc = rc ? rc : ready(get, entry);
     hmreg_error_unguard(&guard, !rc);
     if (rc)
@@ -301,14 +301,14 @@ static int get_anew(struct get *get, struct hmreg_mr **out)
 static enum cache_publish publish(struct get *get, struct cache *cache, struct hmreg_mr *entry,
                                   struct cache_search *search)
 {
-    bool right = notice_is_still_found(get), sure = notice_is_identity_sure(get, entry);
+    bool same_identity = notice_is_still_found(get), sure = notice_is_identity_sure(get, entry);
 
     for (unsigned interrupted = 0, squeezed = 0; sure && interrupted < MAX_SEARCHES;) {
         enum cache_publish result;
 
         if (!cache_drain(&get->set->pool)) /* the entry's memory may have changed */
             break;
-        result = cache_publish(cache, entry, right, get->tcache, search);
+        result = cache_publish(cache, entry, same_identity, get->tcache, search);
         if (result == CACHE_SQUEEZED) {
             if (squeezed++ == MAX_SQUEEZED ||
                 !cache_set_evict_anywhere(get->domain->lib, get->set, cache, &search->visits))
@@ -322,7 +322,7 @@ static enum cache_publish publish(struct get *get, struct cache *cache, struct h
             return result;
         }
     }
-    cache_forgo(cache, entry);
+    cache_retire_claim(cache, entry, true);
     return CACHE_ROOMLESS;
 }
 
@@ -336,21 +336,21 @@ static int finish(struct get *get, struct hmreg_mr *entry, struct hmreg_mr **out
     bool cached;
 
     cache_search_init(&search);
-    entry_rest(entry)->cached = true;
+    entry_body(entry)->cached = true;
     result = publish(get, cache, entry, &search);
     cached = result == CACHE_PUBLISHED;
     if (search.evicted)
-        cache_set_end_evicted(get->set, &search);
+        cache_set_free_evicted(get->set, &search);
     if (result == CACHE_DISCARDED) {
         cache_set_release(get->set, entry);
         get->discarded++;
         return AGAIN;
     }
     if (!cached) { /* else other threads already read the adjacent flags */
-        entry_rest(entry)->cached = false;
+        entry_body(entry)->cached = false;
         cache_stats_add(&cache->stats, STATS_UNCACHED, 1);
     }
-    if (cached && entry_rest(entry)->ask_identity && sweep_expect(&get->set->sweep))
+    if (cached && entry_body(entry)->ask_identity && sweep_expect(&get->set->sweep))
         reaper_wake();
     if (cached && !search.evicted)
         remember(get, entry);
@@ -370,11 +370,11 @@ static int register_claimed(struct get *get, struct hmreg_mr *entry, struct hmre
     rc = noticed ? create(get, entry) : 0;
 
     if (noticed && !rc) {
-        if (entry_rest(entry)->ask_identity)
-            mr_more(entry)->asks_why = get->asks_why;
+        if (entry_body(entry)->ask_identity)
+            mr_ext(entry)->asks_why = get->asks_why;
         return finish(get, entry, out);
     }
-    cache_abandon(cache, entry);
+    cache_retire_claim(cache, entry, false);
     notice_undo(get);
     cache_set_release(get->set, entry);
     return rc ? rc : get_anew(get, out);
@@ -386,7 +386,7 @@ static int share(struct get *get, struct hmreg_mr *other, struct hmreg_mr **out)
 {
     bool refused_room;
 
-    if (entry_rest(other)->cache < HOST_CACHES && !settle(get)) {
+    if (entry_body(other)->cache < HOST_CACHES && !settle(get)) {
         cache_set_release(get->set, other);
         return get_anew(get, out);
     }
@@ -394,7 +394,7 @@ static int share(struct get *get, struct hmreg_mr *other, struct hmreg_mr **out)
         cache_set_release(get->set, other);
         return refused_room ? get_anew(get, out) : AGAIN;
     }
-    if (!keep_if_right(get, other))
+    if (!keep_if_valid(get, other))
         return AGAIN;
     *out = other;
     return 0;
@@ -405,7 +405,7 @@ static int take_found(struct get *get, struct hmreg_mr *entry, struct hmreg_mr *
 {
     if (!get->at_once)
         return share(get, entry, out);
-    if (!keep_if_right(get, entry))
+    if (!keep_if_valid(get, entry))
         return AGAIN;
     *out = entry;
     return 0;
@@ -441,10 +441,10 @@ bool get_claim_holds(const struct request *request, const struct hmreg_mr *mr)
 
     if (!claim->made || claim->trusted) /* a get with another trusted claim has another variant */
         return true;
-    if (claim->iface == entry_rest(mr)->iface &&
+    if (claim->iface == entry_body(mr)->iface &&
         (claim->device == HMREG_DEVICE_ANY || claim->device == mr_device(mr)))
         return true;
-    cache_stats_add(&mr->domain->caches->caches[entry_rest(mr)->cache].stats, STATS_HITS, -1);
+    cache_stats_add(&mr->domain->caches->caches[entry_body(mr)->cache].stats, STATS_HITS, -1);
     return false;
 }
 
@@ -566,7 +566,7 @@ void get_found(struct hmreg_domain *domain, const struct cache_want *wants, unsi
     cache_find_many(pool, wants, count, get.tcache, entries);
     for (unsigned i = 0; i < count; i++) {
         get.want = wants[i];
-        *mrs[i] = entries[i] && keep_if_right(&get, entries[i]) ? entries[i] : NULL;
+        *mrs[i] = entries[i] && keep_if_valid(&get, entries[i]) ? entries[i] : NULL;
     }
 }
 

@@ -213,7 +213,7 @@ static bool is_change_noticed(struct get *get, const struct part *part, bool wat
 
 bool notice_changes(struct get *get, struct hmreg_mr *mr)
 {
-    struct mr_rest *rest = entry_rest(mr);
+    struct mr_body *body = entry_body(mr);
     bool always, watched, asks = false, noticed = true;
 
     if (get->request->dmabuf)
@@ -225,16 +225,16 @@ bool notice_changes(struct get *get, struct hmreg_mr *mr)
     /* Also if the runtime reports changes: it does not know that memory it pinned was unmapped. */
     watched = get_is_host(get) && watch(get);
     /* Hooks shut the gate before the kernel changes the memory, so hits need not ask. */
-    rest->ask_monitor =
+    body->ask_monitor =
         watched && always && monitor_kind(get->set->monitor) != HMREG_MONITOR_MEMHOOKS;
-    rest->watched = rest->monitored = watched;
+    body->watched = body->monitored = watched;
     for (size_t i = 0; noticed && i < part_count(get); i++) {
         struct part part = part_of(get, i);
 
         asks |= always && !get->request->claim.trusted && must_ask(get, &part);
         noticed = !get->watched && is_change_noticed(get, &part, watched);
     }
-    rest->ask_identity = asks;
+    body->ask_identity = asks;
     return noticed;
 }
 
@@ -246,7 +246,7 @@ static bool holds_memory(const struct hmreg_mr *mr)
     struct hmreg_mr **parts = mr_parts(mr, &count);
 
     if (!parts)
-        return mr_rest(mr)->path == HMREG_PATH_DMABUF || mr_rest(mr)->path == HMREG_PATH_MAPPED;
+        return mr_body(mr)->path == HMREG_PATH_DMABUF || mr_body(mr)->path == HMREG_PATH_MAPPED;
     for (size_t i = 0; i < count; i++)
         if (parts[i] && !holds_memory(parts[i]))
             return false;
@@ -255,7 +255,7 @@ static bool holds_memory(const struct hmreg_mr *mr)
 
 bool notice_is_identity_sure(const struct get *get, const struct hmreg_mr *mr)
 {
-    if (!entry_rest(mr)->ask_identity || holds_memory(mr))
+    if (!entry_body(mr)->ask_identity || holds_memory(mr))
         return true;
     for (size_t i = 0; i < part_count(get); i++)
         if (part_of(get, i).range->id_recurs)

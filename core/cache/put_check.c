@@ -34,7 +34,7 @@ void put_checked(struct hmreg_mr *mr)
         if (!cache_release_checked(&domain->caches->pool, mr, &gone))
             report(mr, "no get holds it; it was put before");
         else if (gone)
-            cache_set_end(domain->caches, gone);
+            cache_set_free_entry(domain->caches, gone);
     }
 }
 

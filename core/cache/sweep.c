@@ -23,7 +23,7 @@ static bool is_of(const struct hmreg_mr *entry, const struct question *question)
     const struct hmreg_mr *mr = entry;
     struct mr_part part;
 
-    if (mr_rest(mr)->state != CACHE_LIVE || mr_rest(mr)->cache != question->cache->index ||
+    if (mr_body(mr)->state != CACHE_LIVE || mr_body(mr)->cache != question->cache->index ||
         question->index >= mr_part_count(mr))
         return false;
     part = mr_part(mr, question->index);
@@ -31,7 +31,7 @@ static bool is_of(const struct hmreg_mr *entry, const struct question *question)
            part.identity == question->part.identity;
 }
 
-/* The places ahead of an entry that ends move back by one (clock_list.h). */
+/* The places ahead of an entry that is unpublished move back by one (clock_list.h). */
 static void step_back(struct sweep *sweep, const struct cache_pool *pool,
                       const struct question *question)
 {
@@ -48,12 +48,13 @@ static void step_back(struct sweep *sweep, const struct cache_pool *pool,
 
 /* Identities are not used again, so a region with the same one is as stale as the one asked about.
  */
-static void end_stale(struct sweep *sweep, struct cache_pool *pool, const struct question *question)
+static void unpublish_stale(struct sweep *sweep, struct cache_pool *pool,
+                            const struct question *question)
 {
     pthread_mutex_lock(&pool->lock);
     if (is_of(question->entry, question) && !cuts_have(question->cache, question->entry)) {
         step_back(sweep, pool, question);
-        cache_end(question->cache, question->entry);
+        cache_unpublish(question->cache, question->entry);
         cache_stats_add(&question->cache->stats, STATS_INVALIDATIONS, 1);
     }
     cache_unlock(pool);
@@ -74,7 +75,7 @@ static struct hmreg_mr *next_entry(struct sweep *sweep, struct cache_pool *pool,
             continue;
         entry = cache_entry_at(pool, clock_ahead(&(*cache)->live, sweep->place));
         *index = sweep->part++;
-        if (!entry_rest(entry)->ask_identity || sweep->part >= mr_part_count(entry)) {
+        if (!entry_body(entry)->ask_identity || sweep->part >= mr_part_count(entry)) {
             sweep->place++;
             sweep->part = 0;
         }
@@ -97,8 +98,8 @@ static bool collect(struct sweep *sweep, struct cache_pool *pool,
         entry = next_entry(sweep, pool, &cache, &index);
         if (!entry)
             break;
-        if (entry_rest(entry)->ask_identity && index < mr_part_count(entry))
-            questions[(*count)++] = (struct question){cache, entry, entry_rest(entry)->iface, index,
+        if (entry_body(entry)->ask_identity && index < mr_part_count(entry))
+            questions[(*count)++] = (struct question){cache, entry, entry_body(entry)->iface, index,
                                                       mr_part(entry, index)};
     }
     pthread_mutex_unlock(&pool->lock);
@@ -119,7 +120,7 @@ bool sweep_some(struct sweep *sweep, struct cache_pool *pool, sweep_compare is_s
         const struct mr_part *part = &asked->part;
 
         if (part->identity && !is_same(arg, asked->iface, part->start, part->end, part->identity))
-            end_stale(sweep, pool, asked);
+            unpublish_stale(sweep, pool, asked);
     }
     if (count)
         atomic_store(&sweep->expected, true);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * Ends cached regions whose memory ended without a report. A get of the same addresses finds such
- * a region by its identity; if there is none, the region would keep freed memory alive, by its
+ * Unpublishes cached regions whose memory ended without a report. A get of the same addresses finds
+ * such a region by its identity; if there is none, the region would keep freed memory alive, by its
  * descriptor, until it is evicted. So the reaper's thread compares the identities now and then,
  * of those regions only whose hits compare it.
  */

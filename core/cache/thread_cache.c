@@ -473,7 +473,7 @@ void thread_cache_clear_used(const struct thread_cache_set *set, uint32_t number
 
 /* Does the thread's pin slot match the entry's sequence? There may be more pin slots than entries.
  */
-static bool is_good(const struct thread_cache *tcache, uint32_t number)
+static bool slot_is_live(const struct thread_cache *tcache, uint32_t number)
 {
     const struct hmreg_mr *mr = stable_array_at(tcache->set->entries, number);
     uint32_t check = tcache->view.pin_slots[number].check;
@@ -497,7 +497,7 @@ static uint32_t *room_for(const struct thread_cache *tcache, uint32_t hash, uint
     for (; slot < end && *slot; slot++) {
         if (*slot == pin_slot_offset(number))
             return slot;
-        if (!room && !is_good(tcache, pin_slot_number(*slot)))
+        if (!room && !slot_is_live(tcache, pin_slot_number(*slot)))
             room = slot;
     }
     return room || slot == end ? room : slot;
@@ -524,11 +524,11 @@ static bool is_own(const struct thread_cache *tcache, const uint32_t *slot)
     uint32_t number = pin_slot_number(*slot);
     const uint32_t *first = first_slot(tcache, tcache->view.pin_slots[number].hash);
 
-    return slot >= first && slot < first + THREAD_CACHE_PROBES && is_good(tcache, number);
+    return slot >= first && slot < first + THREAD_CACHE_PROBES && slot_is_live(tcache, number);
 }
 
 /* The valid slots, by those at the table's start: requests are spread over all of it. */
-static uint64_t count_good(const struct thread_cache *tcache)
+static uint64_t count_live(const struct thread_cache *tcache)
 {
     uint32_t size = size_of(tcache), looked = size < LOOKED_AT ? size : LOOKED_AT;
     uint64_t count = 0;
@@ -558,7 +558,7 @@ static void move_some(struct thread_cache *tcache)
         uint32_t slot = slots[tcache->old.next++];
 
         work_count(1);
-        if (slot && is_good(tcache, pin_slot_number(slot)))
+        if (slot && slot_is_live(tcache, pin_slot_number(slot)))
             store(tcache, pin_slot_number(slot));
         if (tcache->old.next % PART == 0 && end > FEW_SLOTS + THREAD_CACHE_PROBES) /* past hooks */
             syscall(SYS_madvise, slots + tcache->old.next - PART, PART * sizeof(*slots),
@@ -575,7 +575,7 @@ static void move_some(struct thread_cache *tcache)
 static void make_larger(struct thread_cache *tcache)
 {
     uint32_t others = tcache->others < MOST_OTHERS ? tcache->others : MOST_OTHERS;
-    uint64_t good = count_good(tcache) + others;
+    uint64_t good = count_live(tcache) + others;
     uint32_t size = FIRST_SLOTS, *made;
 
     while (size < MOST_SLOTS && good * 4 > UINT64_C(3) * limit_of(size))
@@ -593,7 +593,7 @@ static void make_larger(struct thread_cache *tcache)
 
 static bool keeps_slot(const void *tcache, uint32_t slot)
 {
-    return is_good(tcache, pin_slot_number(slot));
+    return slot_is_live(tcache, pin_slot_number(slot));
 }
 
 /* A table that is too full to be searched quickly is enlarged, or at least purged of stale slots.
@@ -614,7 +614,7 @@ void thread_cache_remember(struct thread_cache *tcache, uint64_t addr, uint32_t 
     tcache->others += store(tcache, number) && known;
 }
 
-/* If ended entries hide it from searches, they go. */
+/* If unpublished entries hide it from searches, they go. */
 void thread_cache_keep_larger(struct thread_cache *tcache, struct range range, uint64_t addr,
                               uint64_t len)
 {

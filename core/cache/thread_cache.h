@@ -3,7 +3,7 @@
  * Each thread's private part of a domain's caches: a table of the requests it made last, one pin
  * slot for each entry, with the thread's pins of it, and its hit counts. Only the thread writes
  * there (but for `used`, which eviction clears), so a hit shares no cache line with another thread.
- * Other threads read the pin slots to add up an entry's pins when it is to end; docs/cache.md
+ * Other threads read the pin slots to add up an entry's pins when it is retired; docs/cache.md
  * proves that the sum is exact.
  *
  * When a thread ends, its thread cache stays with the domain, pins included, and the next new
@@ -30,8 +30,8 @@
  * the sum over all threads, modulo 2^32, has a meaning. used: set by each hit, cleared by eviction
  * when its hand visits the entry. cache: the entry's, whose hits are counted; asks: hits need more
  * checks than that of the sequence. check: valid while it matches the entry's sequence; if hits
- * ask, or the cache is not the thread's usual one, it includes THREAD_CACHE_ASIDE, so it matches no
- * sequence and the hit takes an out-of-line path; of an entry that has a variant also
+ * ask, or the cache is not the thread's usual one, it includes THREAD_CACHE_OUT_OF_LINE, so it
+ * matches no sequence and the hit takes an out-of-line path; of an entry that has a variant also
  * THREAD_CACHE_VARIED, which only gets with attributes look for. */
 struct pin_slot {
     atomic_uint pins;
@@ -58,14 +58,14 @@ static inline struct pin_slot *pin_slot_at(struct pin_slot *pin_slots, uint32_t 
     return (struct pin_slot *)((char *)pin_slots + name);
 }
 
-#define THREAD_CACHE_ASIDE  0x80000000u
-#define THREAD_CACHE_VARIED 0x40000000u
+#define THREAD_CACHE_OUT_OF_LINE 0x80000000u
+#define THREAD_CACHE_VARIED      0x40000000u
 /* The bits of a pin slot's check that are not of a sequence. */
-#define THREAD_CACHE_NO_SEQUENCE (THREAD_CACHE_ASIDE | THREAD_CACHE_VARIED | HMREG_ACCESS_ALL)
+#define THREAD_CACHE_NO_SEQUENCE (THREAD_CACHE_OUT_OF_LINE | THREAD_CACHE_VARIED | HMREG_ACCESS_ALL)
 
-/* The same bit in an entry's sequence, which is even then: no put can end the entry. It is set for
+/* The same bit in an entry's sequence, which is even then: no put frees the entry. It is set for
  * entries that are live and cold, and for free ones. */
-#define PUT_UNCHECKED THREAD_CACHE_ASIDE
+#define PUT_UNCHECKED THREAD_CACHE_OUT_OF_LINE
 
 /* The next value of a sequence, which has 24 bits around those of the access rights. It returns to
  * 0 after 2^24 steps; an entry that has reached 0 is not used again, so that no old pin slot

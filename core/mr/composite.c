@@ -45,10 +45,10 @@ static int close_parts(struct hmreg_mr *mr)
         int closed = parts[i] ? close_part(parts[i]) : 0;
 
         if (closed == -EBUSY) {
-            mr_more(mr)->closing |= mr_more(parts[i])->closing;
+            mr_ext(mr)->closing |= mr_ext(parts[i])->closing;
             return closed;
         }
-        mr_more(mr)->closing |= parts[i] != NULL;
+        mr_ext(mr)->closing |= parts[i] != NULL;
         parts[i] = NULL;
         rc = rc ? rc : closed;
     }
@@ -88,7 +88,7 @@ static int create_pieces(const struct composite *composite, struct hmreg_mr *mr)
         if (i > 0) /* the caller's key is for the first piece */
             request.any_key = true;
         rc = region_create_one(mr->domain, &request, &composite->found[i], NULL,
-                               &mr_more(mr)->pieces[i]);
+                               &mr_ext(mr)->pieces[i]);
     }
     return rc;
 }
@@ -114,13 +114,13 @@ int composite_new(struct hmreg_domain *domain, const struct composite *composite
     whole.count = composite->count;
     mr = region_new(domain, &whole, found);
     if (mr)
-        mr_more(mr)->pieces = calloc(composite->count, sizeof(struct hmreg_mr *));
-    if (!mr || !mr_more(mr)->pieces) {
+        mr_ext(mr)->pieces = calloc(composite->count, sizeof(struct hmreg_mr *));
+    if (!mr || !mr_ext(mr)->pieces) {
         if (mr)
             region_free(mr);
         return hmreg_fail(-ENOMEM, "no memory for a region of %zu segments", composite->count);
     }
-    mr_rest(mr)->made.key = HMREG_KEY_NOTAVAIL;
+    mr_body(mr)->made.key = HMREG_KEY_NOTAVAIL;
     *out = mr;
     return 0;
 }
@@ -139,7 +139,7 @@ int composite_create(struct hmreg_domain *domain, const struct composite *compos
         undone_add(mr);
         return rc;
     }
-    mr_rest(mr)->path = mr_rest(mr_pieces(mr)[0])->path;
+    mr_body(mr)->path = mr_body(mr_pieces(mr)[0])->path;
     *out = mr;
     return 0;
 }

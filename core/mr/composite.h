@@ -24,7 +24,7 @@ struct request composite_piece(const struct composite *composite, size_t index);
 int composite_create(struct hmreg_domain *domain, const struct composite *composite,
                      const struct resolved *found, struct hmreg_mr **out);
 
-/* The region of a composite without its pieces, each to be created in more->pieces; destroy it with
+/* The region of a composite without its pieces, each to be created in ext->pieces; destroy it with
  * composite_destroy(). -ENOMEM. */
 int composite_new(struct hmreg_domain *domain, const struct composite *composite,
                   const struct resolved *found, struct hmreg_mr **out);

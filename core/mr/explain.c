@@ -120,19 +120,19 @@ static void hand_out(struct hmreg_explanation *explanation, struct hmreg_explana
 
 static void explain_region(struct hmreg_explanation *explanation, const struct hmreg_mr *mr)
 {
-    const struct mr_rest *rest = mr_rest(mr);
-    const struct mr_more *more = rest->more;
+    const struct mr_body *body = mr_body(mr);
+    const struct mr_ext *ext = body->ext;
 
-    fill(explanation, rest->iface, mr_device(mr), rest->path, more ? more->reasons : NULL,
-         more ? more->refused : 0);
+    fill(explanation, body->iface, mr_device(mr), body->path, ext ? ext->reasons : NULL,
+         ext ? ext->refused : 0);
 }
 
 /* What hits on a cached region ask, and why. */
 static void explain_hits(struct hmreg_explanation *explanation, const struct hmreg_mr *mr)
 {
     explanation->asks = mr_asks(mr);
-    if (mr_rest(mr)->ask_identity)
-        snprintf(explanation->asks_why, sizeof(explanation->asks_why), "%s", mr_more(mr)->asks_why);
+    if (mr_body(mr)->ask_identity)
+        snprintf(explanation->asks_why, sizeof(explanation->asks_why), "%s", mr_ext(mr)->asks_why);
 }
 
 /* Why a get of host memory is not cached, if none is. */
@@ -140,7 +140,7 @@ static void explain_uncached(struct hmreg_explanation *explanation, const struct
 {
     struct hmreg_monitor_info info;
 
-    if (!mr->slot_offset || mr_rest(mr)->cached || mr_rest(mr)->iface != HMREG_IFACE_SYSTEM)
+    if (!mr->slot_offset || mr_body(mr)->cached || mr_body(mr)->iface != HMREG_IFACE_SYSTEM)
         return;
     monitor_query(mr->domain->lib->monitor, &info);
     if (info.active == HMREG_MONITOR_DISABLED || monitor_is_short(mr->domain->lib->monitor))

@@ -237,7 +237,7 @@ int hmreg_mr_close(struct hmreg_mr *mr)
     mr_settle(mr);
     if (mr->slot_offset)
         return hmreg_fail(-EINVAL, "mr is from hmreg_mr_get(); give it back with hmreg_mr_put()");
-    if (mr_more(mr) && mr_more(mr)->is_rail)
+    if (mr_ext(mr) && mr_ext(mr)->is_rail)
         return hmreg_fail(-EINVAL, "mr is a rail of a group's region, which is what to close");
     undone_retry(domain, 1);
     rc = region_destroy(mr);

@@ -229,15 +229,15 @@ static int miss(struct large *large, struct lane *lane, int rc)
     lane->missed = true;
     if (!all_missed(large))
         return 0;
-    hmreg_error_restore(&mr_more(large->group_mr)->missing->error);
-    return mr_more(large->group_mr)->missing->error.code;
+    hmreg_error_restore(&mr_ext(large->group_mr)->missing->error);
+    return mr_ext(large->group_mr)->missing->error.code;
 }
 
 static int make_on(struct large *large, struct lane *lane, const struct request *request,
                    size_t piece)
 {
     bool single = large->pieces.count == 1;
-    struct hmreg_mr **made = single ? &lane->mr : &mr_more(lane->mr)->pieces[piece];
+    struct hmreg_mr **made = single ? &lane->mr : &mr_ext(lane->mr)->pieces[piece];
     int rc = region_create_one(lane->domain, request, &large->pieces.found[piece], NULL, made);
 
     if (!rc || !large->group_mr)
@@ -293,11 +293,11 @@ static void finish_lane(struct large *large, struct lane *lane)
         return;
     }
     if (large->pieces.count > 1)
-        mr_rest(lane->mr)->path = mr_rest(mr_pieces(lane->mr)[0])->path;
+        mr_body(lane->mr)->path = mr_body(mr_pieces(lane->mr)[0])->path;
     if (!large->group_mr)
         return;
-    mr_more(lane->mr)->is_rail = true;
-    mr_more(large->group_mr)->rails[lane->rail] = lane->mr;
+    mr_ext(lane->mr)->is_rail = true;
+    mr_ext(large->group_mr)->rails[lane->rail] = lane->mr;
 }
 
 /* Imports and mappings have references of their own. */
@@ -317,7 +317,7 @@ struct hmreg_mr *large_publish(struct large *large)
         finish_lane(large, &large->lane[i]);
     mr = large->group_mr ? large->group_mr : large->lane[0].mr;
     if (large->group_mr)
-        mr_rest(mr)->path = mr_rest(mr_explained(mr, NULL))->path;
+        mr_body(mr)->path = mr_body(mr_explained(mr, NULL))->path;
     large->group_mr = NULL;
     large->lanes = 0;
     close_descriptors(large);

@@ -25,14 +25,14 @@ const struct hmreg_mr *mr_explained(const struct hmreg_mr *mr, size_t *rail)
     const struct hmreg_mr *worst = NULL;
 
     if (!mr_rails(mr))
-        return mr_pieces(mr) && !mr_more(mr)->refused ? mr_pieces(mr)[0] : mr;
+        return mr_pieces(mr) && !mr_ext(mr)->refused ? mr_pieces(mr)[0] : mr;
     for (size_t i = 0; i < mr->domain->group->count; i++) {
         const struct hmreg_mr *other = mr_rails(mr)[i];
 
         if (!other)
             continue;
         other = mr_explained(other, NULL);
-        if (worst && mr_more(other)->refused <= mr_more(worst)->refused)
+        if (worst && mr_ext(other)->refused <= mr_ext(worst)->refused)
             continue;
         worst = other;
         if (rail)
@@ -48,7 +48,7 @@ static enum hmreg_way mr_way(const struct hmreg_mr *mr)
         mr = mr_explained(mr, NULL);
     if (mr_pieces(mr))
         mr = mr_pieces(mr)[0];
-    return mr && mr_more(mr) ? (enum hmreg_way)mr_more(mr)->way : HMREG_WAY_NONE;
+    return mr && mr_ext(mr) ? (enum hmreg_way)mr_ext(mr)->way : HMREG_WAY_NONE;
 }
 
 /* ---- publication and completion --------------------------------------------------------- */
@@ -59,14 +59,14 @@ void mr_publish(struct hmreg_mr *mr)
     struct hmreg_mr *last = mr_pieces(mr) ? mr_pieces(mr)[mr_count(mr) - 1] : mr;
 
     atomic_fetch_add(&domain->regions, 1);
-    domain->ops.published(domain->self, &mr_rest(last)->made, mr, hmreg_mr_context(mr));
+    domain->ops.published(domain->self, &mr_body(last)->made, mr, hmreg_mr_context(mr));
     if (domain->caps.async)
-        atomic_store(&mr_more(mr)->published, true);
+        atomic_store(&mr_ext(mr)->published, true);
 }
 
 void mr_settle(const struct hmreg_mr *mr)
 {
-    while (mr->domain->caps.async && !atomic_load(&mr_more(mr)->published))
+    while (mr->domain->caps.async && !atomic_load(&mr_ext(mr)->published))
         sched_yield();
 }
 
@@ -76,7 +76,7 @@ struct provider_mr mr_now(const struct hmreg_mr *mr)
     struct provider_mr now;
 
     mr_settle(mr);
-    now = mr_rest(mr)->made;
+    now = mr_body(mr)->made;
     if (domain->caps.async && !mr_pieces(mr))
         domain->ops.look(domain->self, &now);
     if (mr_is_pending(mr))
@@ -90,7 +90,7 @@ void mr_revoke(struct hmreg_mr *mr)
     struct hmreg_mr **parts = mr_parts(mr, &count);
 
     if (!parts)
-        mr->domain->ops.revoke(mr->domain->self, &mr_rest(mr)->made);
+        mr->domain->ops.revoke(mr->domain->self, &mr_body(mr)->made);
     for (size_t i = 0; parts && i < count; i++)
         if (parts[i])
             mr_revoke(parts[i]);
@@ -102,7 +102,7 @@ uint64_t mr_local_addr(const struct hmreg_mr *mr, size_t index)
 
     if (!mr->domain->caps.local_iova || !mr_has_iova(mr))
         return (uint64_t)(uintptr_t)mr_iov(mr, index).iov_base;
-    addr = mr_more(mr)->iova;
+    addr = mr_ext(mr)->iova;
     for (size_t i = 0; i < index; i++)
         addr += mr_iov(mr, i).iov_len;
     return addr;
@@ -114,7 +114,7 @@ void mr_unbind(struct hmreg_mr *mr)
     struct hmreg_mr **parts = mr_parts(mr, &count);
 
     if (!parts)
-        mr->domain->ops.unbind(mr->domain->self, &mr_rest(mr)->made);
+        mr->domain->ops.unbind(mr->domain->self, &mr_body(mr)->made);
     for (size_t i = 0; parts && i < count; i++)
         if (parts[i]) /* else a try to deregister has ended it already, or it never was */
             mr_unbind(parts[i]);
@@ -131,12 +131,12 @@ int mr_check_complete(const struct hmreg_mr *mr)
 
 void hmreg_mr_pending(struct hmreg_mr *mr)
 {
-    atomic_store(&mr_more(mr)->pending, true);
+    atomic_store(&mr_ext(mr)->pending, true);
 }
 
 void hmreg_mr_complete(struct hmreg_mr *mr)
 {
-    atomic_store(&mr_more(mr)->pending, false);
+    atomic_store(&mr_ext(mr)->pending, false);
 }
 
 int mr_check(const struct hmreg_mr *mr)
@@ -146,7 +146,7 @@ int mr_check(const struct hmreg_mr *mr)
     rc = rc ? rc : domain_check(mr->domain);
     if (!rc)
         mr_settle(mr);
-    if (!rc && mr_more(mr) && mr_more(mr)->closing)
+    if (!rc && mr_ext(mr) && mr_ext(mr)->closing)
         rc = hmreg_fail(-EINVAL, "mr is partly closed (a part was busy): close it again");
     return rc;
 }
@@ -165,12 +165,12 @@ uint64_t hmreg_mr_key(const struct hmreg_mr *mr)
 
 uint32_t hmreg_mr_lkey(const struct hmreg_mr *mr)
 {
-    return mr ? mr_rest(mr)->made.lkey : 0;
+    return mr ? mr_body(mr)->made.lkey : 0;
 }
 
 uint32_t hmreg_mr_rkey(const struct hmreg_mr *mr)
 {
-    return mr ? mr_rest(mr)->made.rkey : 0;
+    return mr ? mr_body(mr)->made.rkey : 0;
 }
 
 void *hmreg_mr_native(const struct hmreg_mr *mr)
@@ -180,7 +180,7 @@ void *hmreg_mr_native(const struct hmreg_mr *mr)
 
 void *hmreg_mr_context(const struct hmreg_mr *mr)
 {
-    return mr && mr_more(mr) ? mr_more(mr)->context : NULL;
+    return mr && mr_ext(mr) ? mr_ext(mr)->context : NULL;
 }
 
 int hmreg_mr_query(const struct hmreg_mr *mr, struct hmreg_mr_info *out)
@@ -191,15 +191,15 @@ int hmreg_mr_query(const struct hmreg_mr *mr, struct hmreg_mr_info *out)
     rc = rc ? rc : validate_out(out, offsetof(struct hmreg_mr_info, asks), "struct hmreg_mr_info");
     if (rc)
         return rc;
-    info.iface = mr_rest(mr)->iface;
+    info.iface = mr_body(mr)->iface;
     info.device = mr_device(mr);
-    info.path = mr_rest(mr)->path;
+    info.path = mr_body(mr)->path;
     info.addr = mr_start(mr);
     info.len = mr_len(mr);
-    info.access = mr_rest(mr)->access;
+    info.access = mr_body(mr)->access;
     info.identity = mr_identity(mr);
     info.local_addr = mr_local_addr(mr_pieces(mr) ? mr_pieces(mr)[0] : mr, 0);
-    info.cached = mr_rest(mr)->cached;
+    info.cached = mr_body(mr)->cached;
     info.way = mr_way(mr);
     info.asks = mr_asks(mr);
     validate_copy_out(out, &info, sizeof(info));

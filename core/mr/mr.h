@@ -2,7 +2,7 @@
  *
  * A memory region: one registration or a composite, with the request that it came from. An
  * application may have very many cached regions of host memory, so the fields that few regions need
- * are in a struct of their own, mr_more.
+ * are in an extension, mr_ext.
  */
 #ifndef HMREG_CORE_MR_MR_H
 #define HMREG_CORE_MR_MR_H
@@ -28,8 +28,8 @@ struct mr_list {
     } part[];
 };
 
-/* Fields that few regions need. */
-struct mr_more {
+/* The extension of a region: fields that few regions need. */
+struct mr_ext {
     uint32_t refused;             /* number of paths that refused */
     struct hmreg_reason *reasons; /* their reasons, in the order tried; NULL: none refused */
     uint64_t identity;            /* of the first range's allocation */
@@ -57,27 +57,27 @@ struct mr_more {
     struct hmreg_mr *next_undone; /* in the list of undone.h */
 };
 
-/* What a hit, its put and the search tree read of a region. Those of 256 cached regions of a domain
- * lie together, apart from the rest (stable_array.h): a hit among 100,000 regions takes 17 ns then
- * instead of 57 (Zen 4; 48 bytes a region instead of 112). */
+/* The head of a region: what a hit, its put and the search tree read. Those of 256 cached regions
+ * of a domain lie together, apart from their bodies (stable_array.h): a hit among 100,000 regions
+ * takes 17 ns then instead of 57 (Zen 4; 48 bytes a region instead of 112). */
 struct hmreg_mr {
     struct hmreg_domain *domain;
     atomic_uint sequence; /* cached regions: odd while thread caches may hold it (thread_cache.h) */
     uint32_t slot_offset; /* regions of hmreg_mr_get(): its pin slot's; 0: explicit region */
     struct itree_node node; /* starts at the first range, as long as all ranges together; of a
-                               region with more->list the least range that contains all segments */
+                               region with ext->list the least range that contains all segments */
 };
 
-/* The rest of a region. */
-struct mr_rest {
+/* The body of a region: what only calls out of line read. */
+struct mr_body {
     struct provider_mr made;
-    struct mr_more *more; /* NULL: one range of plain host memory, registered as requested */
+    struct mr_ext *ext; /* NULL: one range of plain host memory, registered as requested */
     uint16_t access;
     uint8_t iface : 4;   /* enum hmreg_iface */
     uint8_t path : 4;    /* enum hmreg_path */
     bool cached : 1;     /* in the cache: serves other gets too */
     bool registered : 1; /* regions of hmreg_mr_get(): there is something to deregister */
-    bool key_taken : 1;  /* holds one of the domain's keys: more->taken_key, else made.key */
+    bool key_taken : 1;  /* holds one of the domain's keys: ext->taken_key, else made.key */
     /* Regions of hmreg_mr_get(); set before the region is published: */
     bool ask_monitor : 1;  /* each hit asks the monitor whether it has read all events */
     bool ask_identity : 1; /* each hit queries the runtime for the memory's identity */
@@ -100,21 +100,21 @@ struct mr_rest {
 };
 
 /* A region that is not in a domain's array: every one but those of hmreg_mr_get(). */
-struct mr_alone {
+struct mr_on_heap {
     struct hmreg_mr mr; /* first; slot_offset 0 */
-    struct mr_rest rest;
+    struct mr_body body;
 };
 
 _Static_assert(HMREG_ACCESS_ALL <= UINT16_MAX, "access rights fit a region's");
 _Static_assert(HMREG_IFACE_MAX < 1 << 4, "so does an iface");
 
 /* A slot offset is an element's number in a domain's array, times MR_SLOT, of which the sizes of an
- * element's two parts are multiples: mr_at() and mr_rest_in() find them without a multiplication.
+ * element's two parts are multiples: mr_at() and mr_body_in() find them without a multiplication.
  */
 #define MR_SLOT       16
 #define MR_SLOT_GROUP (STABLE_ARRAY_GROUP * MR_SLOT)
 
-_Static_assert(sizeof(struct hmreg_mr) % MR_SLOT == 0 && sizeof(struct mr_rest) % MR_SLOT == 0,
+_Static_assert(sizeof(struct hmreg_mr) % MR_SLOT == 0 && sizeof(struct mr_body) % MR_SLOT == 0,
                "a slot offset times a number is the size of so many parts");
 
 static inline struct hmreg_mr *mr_at(char *entries, uint32_t slot_offset)
@@ -122,48 +122,48 @@ static inline struct hmreg_mr *mr_at(char *entries, uint32_t slot_offset)
     uint64_t before = slot_offset & ~(uint64_t)(MR_SLOT_GROUP - 1);
 
     return (struct hmreg_mr *)(entries + slot_offset * (sizeof(struct hmreg_mr) / MR_SLOT) +
-                               before * (sizeof(struct mr_rest) / MR_SLOT));
+                               before * (sizeof(struct mr_body) / MR_SLOT));
 }
 
-static inline struct mr_rest *mr_rest_in(char *entries, uint32_t slot_offset)
+static inline struct mr_body *mr_body_in(char *entries, uint32_t slot_offset)
 {
     uint64_t until = (slot_offset | (uint64_t)(MR_SLOT_GROUP - 1)) + 1;
 
-    return (struct mr_rest *)(entries + until * (sizeof(struct hmreg_mr) / MR_SLOT) +
-                              slot_offset * (sizeof(struct mr_rest) / MR_SLOT));
+    return (struct mr_body *)(entries + until * (sizeof(struct hmreg_mr) / MR_SLOT) +
+                              slot_offset * (sizeof(struct mr_body) / MR_SLOT));
 }
 
-static inline struct mr_rest *mr_rest(const struct hmreg_mr *mr)
+static inline struct mr_body *mr_body(const struct hmreg_mr *mr)
 {
     if (!mr->slot_offset)
-        return &((struct mr_alone *)mr)->rest;
-    return mr_rest_in(mr->domain->entries, mr->slot_offset);
+        return &((struct mr_on_heap *)mr)->body;
+    return mr_body_in(mr->domain->entries, mr->slot_offset);
 }
 
-/* NULL: see struct mr_rest. */
-static inline struct mr_more *mr_more(const struct hmreg_mr *mr)
+/* The extension; NULL: see struct mr_body. */
+static inline struct mr_ext *mr_ext(const struct hmreg_mr *mr)
 {
-    return mr_rest(mr)->more;
+    return mr_body(mr)->ext;
 }
 
 static inline int mr_device(const struct hmreg_mr *mr)
 {
-    return mr_more(mr) ? mr_more(mr)->device : -1;
+    return mr_ext(mr) ? mr_ext(mr)->device : -1;
 }
 
 /* HMREG_ASKS_* */
 static inline uint32_t mr_asks(const struct hmreg_mr *mr)
 {
-    const struct mr_rest *rest = mr_rest(mr);
+    const struct mr_body *body = mr_body(mr);
 
-    return (rest->ask_identity ? HMREG_ASKS_RUNTIME : 0) |
-           (rest->ask_monitor ? HMREG_ASKS_KERNEL : 0);
+    return (body->ask_identity ? HMREG_ASKS_RUNTIME : 0) |
+           (body->ask_monitor ? HMREG_ASKS_KERNEL : 0);
 }
 
 /* NULL: the region is explicit, or was got by one range. */
 static inline const struct mr_list *mr_list(const struct hmreg_mr *mr)
 {
-    return mr_more(mr) ? mr_more(mr)->list : NULL;
+    return mr_ext(mr) ? mr_ext(mr)->list : NULL;
 }
 
 /* The address of the first byte of the first range. */
@@ -179,7 +179,7 @@ static inline uint64_t mr_len(const struct hmreg_mr *mr)
 
 static inline uint64_t mr_identity(const struct hmreg_mr *mr)
 {
-    return mr_more(mr) ? mr_more(mr)->identity : 0;
+    return mr_ext(mr) ? mr_ext(mr)->identity : 0;
 }
 
 /* The parts whose identities a cached region's hits ask for, one by one. */
@@ -197,19 +197,19 @@ static inline struct mr_part mr_part(const struct hmreg_mr *mr, size_t index)
 
 static inline size_t mr_count(const struct hmreg_mr *mr)
 {
-    return mr_more(mr) ? mr_more(mr)->count : 1;
+    return mr_ext(mr) ? mr_ext(mr)->count : 1;
 }
 
 /* NULL: not a composite. */
 static inline struct hmreg_mr **mr_pieces(const struct hmreg_mr *mr)
 {
-    return mr_more(mr) ? mr_more(mr)->pieces : NULL;
+    return mr_ext(mr) ? mr_ext(mr)->pieces : NULL;
 }
 
 /* NULL: of no group. */
 static inline struct hmreg_mr **mr_rails(const struct hmreg_mr *mr)
 {
-    return mr_more(mr) ? mr_more(mr)->rails : NULL;
+    return mr_ext(mr) ? mr_ext(mr)->rails : NULL;
 }
 
 /* The regions that a composite or a group's region consists of: pieces or rails, some of which may
@@ -226,7 +226,7 @@ static inline struct iovec mr_asked(const struct hmreg_mr *mr, size_t index)
 {
     struct iovec plain = {(void *)(uintptr_t)mr->node.start, mr_len(mr)};
 
-    return mr_more(mr) ? mr_more(mr)->asked[index] : plain;
+    return mr_ext(mr) ? mr_ext(mr)->asked[index] : plain;
 }
 
 /* A range as it was registered. */
@@ -234,13 +234,13 @@ static inline struct iovec mr_iov(const struct hmreg_mr *mr, size_t index)
 {
     struct iovec plain = {(void *)(uintptr_t)mr->node.start, mr_len(mr)};
 
-    return mr_more(mr) ? mr_more(mr)->iov[index] : plain;
+    return mr_ext(mr) ? mr_ext(mr)->iov[index] : plain;
 }
 
-/* Did the caller choose the address by which peers reach the first byte, more->iova? */
+/* Did the caller choose the address by which peers reach the first byte, ext->iova? */
 static inline bool mr_has_iova(const struct hmreg_mr *mr)
 {
-    return mr_more(mr) && mr_more(mr)->has_iova;
+    return mr_ext(mr) && mr_ext(mr)->has_iova;
 }
 
 /* The address of a range, of a region that is no composite, for the fabric's local operations. */
@@ -249,7 +249,7 @@ uint64_t mr_local_addr(const struct hmreg_mr *mr, size_t index);
 /* Is the asynchronous registration not complete yet? Never true of a region of hmreg_mr_get(). */
 static inline bool mr_is_pending(const struct hmreg_mr *mr)
 {
-    return mr_more(mr) && atomic_load(&mr_more(mr)->pending);
+    return mr_ext(mr) && atomic_load(&mr_ext(mr)->pending);
 }
 
 /* Counts an explicit region in its domain and notifies the provider; called once, just before the

@@ -27,7 +27,7 @@ int hmreg_mr_bind(struct hmreg_mr *mr, void *object, uint64_t flags)
         rc = hmreg_fail(-EINVAL, "mr is of a group, whose members have objects of their own: bind "
                                  "each hmreg_mr_rail()");
     if (!rc && !mr_pieces(mr))
-        return mr->domain->ops.bind(mr->domain->self, &mr_rest(mr)->made, object, flags);
+        return mr->domain->ops.bind(mr->domain->self, &mr_body(mr)->made, object, flags);
     for (size_t i = 0; !rc && i < mr_count(mr); i++)
         rc = hmreg_mr_bind(mr_pieces(mr)[i], object, flags);
     return rc;
@@ -43,7 +43,7 @@ int hmreg_mr_enable(struct hmreg_mr *mr)
         return rc;
     parts = mr_parts(mr, &count);
     if (!parts)
-        return mr->domain->ops.enable(mr->domain->self, &mr_rest(mr)->made);
+        return mr->domain->ops.enable(mr->domain->self, &mr_body(mr)->made);
     for (size_t i = 0; !rc && i < count; i++)
         rc = parts[i] ? hmreg_mr_enable(parts[i]) : 0;
     return rc;
@@ -122,7 +122,7 @@ static int refresh_all(struct hmreg_mr *mr)
     int rc = 0;
 
     if (!parts)
-        return mr->domain->ops.refresh(mr->domain->self, &mr_rest(mr)->made, NULL, 0, 0);
+        return mr->domain->ops.refresh(mr->domain->self, &mr_body(mr)->made, NULL, 0, 0);
     for (size_t i = 0; !rc && i < count; i++)
         rc = parts[i] ? refresh_all(parts[i]) : 0;
     return rc;
@@ -138,7 +138,7 @@ static int refresh_part(struct hmreg_mr *mr, struct iovec part)
         struct hmreg_mr *owner = cut(mr, &part, &below);
 
         assert(owner);
-        rc = mr->domain->ops.refresh(mr->domain->self, &mr_rest(owner)->made, &below, 1, 0);
+        rc = mr->domain->ops.refresh(mr->domain->self, &mr_body(owner)->made, &below, 1, 0);
     }
     return rc;
 }
@@ -174,13 +174,13 @@ static int raw_key(const struct hmreg_mr *mr, uint64_t *base, uint8_t *raw, size
     uint64_t key = mr_now(mr).key;
 
     if (domain->caps.mr_mode & HMREG_MR_RAW)
-        return domain->ops.raw_key(domain->self, &mr_rest(mr)->made, base, raw, size);
+        return domain->ops.raw_key(domain->self, &mr_body(mr)->made, base, raw, size);
     for (int i = 0; i < 8; i++)
         raw[i] = (uint8_t)(key >> (8 * i));
     *base =
         domain->caps.mr_mode & HMREG_MR_VIRT_ADDR ? (uint64_t)(uintptr_t)mr_iov(mr, 0).iov_base : 0;
     if (mr_has_iova(mr))
-        *base = mr_more(mr)->iova;
+        *base = mr_ext(mr)->iova;
     *size = 8;
     return 0;
 }
@@ -200,7 +200,7 @@ static int check_raw(const struct hmreg_mr *mr, const uint8_t *raw, const size_t
         return hmreg_fail(-EINVAL, "mr is of a group: each hmreg_mr_rail() has its own key");
     if (mr_pieces(mr))
         return hmreg_fail(-EINVAL, "mr is a composite, which has no one key: use hmreg_mr_pack()");
-    if (!(mr_rest(mr)->access & HMREG_ACCESS_REMOTE))
+    if (!(mr_body(mr)->access & HMREG_ACCESS_REMOTE))
         return hmreg_fail(-EACCES, "the region has no remote access, and so no key");
     return mr_check_complete(mr);
 }

@@ -95,7 +95,7 @@ static void add_segment(struct draft *draft, uint64_t base, uint64_t len, uint64
 static void add_segments(struct draft *draft, const struct hmreg_mr *mr, uint64_t begin,
                          uint64_t end, uint64_t key)
 {
-    uint64_t base = mr_has_iova(mr) ? mr_more(mr)->iova : 0, start = 0;
+    uint64_t base = mr_has_iova(mr) ? mr_ext(mr)->iova : 0, start = 0;
 
     if (mr_has_iova(mr) || !(mr->domain->caps.mr_mode & HMREG_MR_VIRT_ADDR)) {
         add_segment(draft, base + begin, end - begin, key);
@@ -136,7 +136,7 @@ static int ask_raw(struct draft *draft, const struct hmreg_mr *mr, uint64_t *bas
     size_t used = draft->token.raw_size;
 
     *size = draft->raw_room - used;
-    return domain->ops.raw_key(domain->self, &mr_rest(mr)->made, base, draft->raw + used, size);
+    return domain->ops.raw_key(domain->self, &mr_body(mr)->made, base, draft->raw + used, size);
 }
 
 static int take_raw(struct draft *draft, const struct hmreg_mr *mr, uint64_t *base, size_t *size)
@@ -214,9 +214,9 @@ static int describe(const struct hmreg_mr *mr, uint64_t begin, uint64_t end, str
     if (rc)
         return rc;
     *token = (struct token){
-        .iface = mr_rest(mr)->iface,
+        .iface = mr_body(mr)->iface,
         .len = end - begin,
-        .access = mr_rest(mr)->access & HMREG_ACCESS_REMOTE,
+        .access = mr_body(mr)->access & HMREG_ACCESS_REMOTE,
         .segment = draft->segment,
         .address = draft->address,
         .raw = draft->raw,
@@ -238,7 +238,7 @@ static int check_region(const struct hmreg_mr *mr)
 
     if (rc)
         return rc;
-    if (!(mr_rest(mr)->access & HMREG_ACCESS_REMOTE))
+    if (!(mr_body(mr)->access & HMREG_ACCESS_REMOTE))
         return hmreg_fail(-EACCES, "the region has no remote access: register it with "
                                    "HMREG_REMOTE_READ or HMREG_REMOTE_WRITE");
     return mr_check_complete(mr);

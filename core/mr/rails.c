@@ -51,7 +51,7 @@ static bool is_shortage(int rc)
 static int miss_rail(struct hmreg_mr *mr, size_t rail)
 {
     struct mr_missing *missing = calloc(1, sizeof(*missing));
-    struct mr_missing **end = &mr_more(mr)->missing;
+    struct mr_missing **end = &mr_ext(mr)->missing;
 
     if (!missing)
         return hmreg_fail(-ENOMEM, "no memory for the reasons of a rail");
@@ -66,7 +66,7 @@ static int miss_rail(struct hmreg_mr *mr, size_t rail)
 /* Ends a rail of a region that is not finished. Keeps the thread's last error. */
 static void end_rail(struct making *making, size_t rail)
 {
-    struct hmreg_mr **made = &mr_more(making->mr)->rails[rail];
+    struct hmreg_mr **made = &mr_ext(making->mr)->rails[rail];
 
     if (!*made)
         return;
@@ -80,7 +80,7 @@ static void end_rail(struct making *making, size_t rail)
 static int ready(struct making *making, size_t rail)
 {
     void *endpoint = making->request.endpoints ? making->request.endpoints[rail] : NULL;
-    int rc = endpoint ? mr_ready(mr_more(making->mr)->rails[rail], endpoint) : 0;
+    int rc = endpoint ? mr_ready(mr_ext(making->mr)->rails[rail], endpoint) : 0;
 
     if (rc)
         end_rail(making, rail);
@@ -99,12 +99,12 @@ int rails_miss(struct hmreg_mr *mr, size_t rail, int rc)
 
 static int make_rail(struct making *making, size_t rail)
 {
-    struct hmreg_mr **made = &mr_more(making->mr)->rails[rail];
+    struct hmreg_mr **made = &mr_ext(making->mr)->rails[rail];
     int rc = making->create(making->group->members[rail], &making->request, making->what, made);
 
     rc = rc ? rc : ready(making, rail);
     if (!rc) {
-        mr_more(*made)->is_rail = true;
+        mr_ext(*made)->is_rail = true;
         making->made++;
         return 0;
     }
@@ -119,8 +119,8 @@ static int make_rails(struct making *making)
         if (group_registers_on(making->request.rails, i))
             rc = make_rail(making, i);
     if (!rc && !making->made) {
-        hmreg_error_restore(&mr_more(making->mr)->missing->error);
-        rc = mr_more(making->mr)->missing->error.code;
+        hmreg_error_restore(&mr_ext(making->mr)->missing->error);
+        rc = mr_ext(making->mr)->missing->error.code;
     }
     return rc;
 }
@@ -148,13 +148,13 @@ int rails_new(struct hmreg_domain *domain, const struct request *request,
     struct hmreg_mr *mr = region_new(domain, request, found);
 
     if (mr)
-        mr_more(mr)->rails = calloc(domain->group->count, sizeof(struct hmreg_mr *));
-    if (!mr || !mr_more(mr)->rails) {
+        mr_ext(mr)->rails = calloc(domain->group->count, sizeof(struct hmreg_mr *));
+    if (!mr || !mr_ext(mr)->rails) {
         if (mr)
             region_free(mr);
         return hmreg_fail(-ENOMEM, "no memory for a region of %zu rails", domain->group->count);
     }
-    mr_rest(mr)->made.key = HMREG_KEY_NOTAVAIL;
+    mr_body(mr)->made.key = HMREG_KEY_NOTAVAIL;
     *out = mr;
     return 0;
 }
@@ -175,7 +175,7 @@ int rails_create(struct hmreg_domain *domain, const struct request *request,
         region_free(making.mr);
         return rc;
     }
-    mr_rest(making.mr)->path = mr_rest(mr_explained(making.mr, NULL))->path;
+    mr_body(making.mr)->path = mr_body(mr_explained(making.mr, NULL))->path;
     *out = making.mr;
     return 0;
 }
@@ -204,7 +204,7 @@ int rails_make(struct hmreg_domain *domain, const struct request *request,
 
     if (!domain->group)
         return region_make(domain, request, found, mr);
-    mr_rest(mr)->key_taken = false;
+    mr_body(mr)->key_taken = false;
     rc = rails_create_ranges(domain, request, found, &whole);
     if (!rc)
         region_move(whole, mr);
@@ -215,7 +215,7 @@ int rails_make(struct hmreg_domain *domain, const struct request *request,
 
 static const struct mr_missing *find_missing(const struct hmreg_mr *mr, size_t rail)
 {
-    const struct mr_missing *missing = mr_more(mr)->missing;
+    const struct mr_missing *missing = mr_ext(mr)->missing;
 
     while (missing && missing->rail != rail)
         missing = missing->next;

@@ -23,7 +23,7 @@ int rails_create(struct hmreg_domain *domain, const struct request *request,
                  struct hmreg_mr **out);
 
 /* The steps of it, for a caller that creates the rails itself. The region of a group without rails,
- * each to be set in more->rails and marked is_rail; free it with region_free(). -ENOMEM. */
+ * each to be set in ext->rails and marked is_rail; free it with region_free(). -ENOMEM. */
 int rails_new(struct hmreg_domain *domain, const struct request *request,
               const struct resolved *found, struct hmreg_mr **out);
 /* A rail failed with rc, which is the thread's last error: names the rail in it. 0: the region does

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 
 /* Is it system memory at its own address, without an identity or an iova, and has the caller no
- * context? Such a region needs no mr_more. */
+ * context? Such a region needs no mr_ext. */
 static bool is_plain(const struct request *request, const struct resolved *found)
 {
     return !request->dmabuf && !request->context && found->iface == HMREG_IFACE_SYSTEM &&
@@ -64,8 +64,8 @@ int region_create(struct hmreg_domain *domain, const struct request *request,
             rc = refuse_all(domain, found, whole.reasons, whole.count);
     }
     if (whole.reasons && !rc) {
-        mr_more(*out)->refused = whole.count;
-        mr_more(*out)->reasons = whole.reasons;
+        mr_ext(*out)->refused = whole.count;
+        mr_ext(*out)->reasons = whole.reasons;
     } else {
         free(whole.reasons);
     }
@@ -78,10 +78,10 @@ int region_create(struct hmreg_domain *domain, const struct request *request,
 
 void region_move(struct hmreg_mr *from, struct hmreg_mr *mr)
 {
-    mr_rest(mr)->made = mr_rest(from)->made;
-    mr_rest(mr)->more = mr_more(from);
-    mr_rest(mr)->path = mr_rest(from)->path;
-    mr_rest(mr)->key_taken = mr_rest(from)->key_taken;
+    mr_body(mr)->made = mr_body(from)->made;
+    mr_body(mr)->ext = mr_ext(from);
+    mr_body(mr)->path = mr_body(from)->path;
+    mr_body(mr)->key_taken = mr_body(from)->key_taken;
     free(from);
 }
 
@@ -91,7 +91,7 @@ int region_make(struct hmreg_domain *domain, const struct request *request,
     struct hmreg_mr *whole = NULL;
     int rc;
 
-    mr_rest(mr)->key_taken = false;
+    mr_body(mr)->key_taken = false;
     if (is_plain(request, found))
         return region_make_plain(domain, request, found, mr);
     rc = region_create(domain, request, found, &whole);

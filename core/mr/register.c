@@ -26,7 +26,7 @@ struct attempt {
     struct hmreg_domain *domain;
     const struct request *request;
     const struct resolved *found; /* request->count: the memory of each range */
-    struct mr_rest *rest;         /* of the region to fill; paths but SYSTEM need rest->more */
+    struct mr_body *body;         /* of the region to fill; paths but SYSTEM need body->ext */
     struct refusals *whole;       /* out, with -EXDEV: see region_create_one(); or NULL */
     struct iovec *iov;            /* request->count: the ranges as they are to be registered */
     uint64_t key;
@@ -43,7 +43,7 @@ static void begin(struct attempt *attempt, struct hmreg_domain *domain,
     attempt->domain = domain;
     attempt->request = request;
     attempt->found = found;
-    attempt->rest = mr_rest(mr);
+    attempt->body = mr_body(mr);
     attempt->whole = NULL;
     attempt->iov = iov;
     attempt->key = 0;
@@ -89,7 +89,7 @@ static int call_provider(struct attempt *attempt, const struct hmreg_dmabuf *dma
     };
 
     name_device(attempt, &below);
-    return domain->ops.reg(domain->self, &below, &attempt->rest->made, &attempt->why);
+    return domain->ops.reg(domain->self, &below, &attempt->body->made, &attempt->why);
 }
 
 /* Makes the thread's last error, which a vendor's runtime reported, the reason of a refusal. */
@@ -224,13 +224,13 @@ static int try_dmabuf(struct attempt *attempt)
     }
     if (!rc)
         way_taken(attempt->domain, *way, found->iface, found->range.device);
-    attempt->rest->more->way = rc ? HMREG_WAY_NONE : (uint8_t)*way;
+    attempt->body->ext->way = rc ? HMREG_WAY_NONE : (uint8_t)*way;
     return rc;
 }
 
 static int map_range(struct attempt *attempt, size_t index)
 {
-    struct mapping *mapping = &attempt->rest->more->mappings[index];
+    struct mapping *mapping = &attempt->body->ext->mappings[index];
     struct hmreg_dmabuf dmabuf;
     int rc = export_range(attempt, index, &dmabuf);
 
@@ -243,30 +243,30 @@ static int map_range(struct attempt *attempt, size_t index)
     return rc;
 }
 
-static void unmap_ranges(struct mr_more *more)
+static void unmap_ranges(struct mr_ext *ext)
 {
-    for (size_t i = 0; more->mappings && i < more->count; i++)
-        mapping_close(&more->mappings[i]);
-    free(more->mappings);
-    more->mappings = NULL;
+    for (size_t i = 0; ext->mappings && i < ext->count; i++)
+        mapping_close(&ext->mappings[i]);
+    free(ext->mappings);
+    ext->mappings = NULL;
 }
 
 static int try_mapped(struct attempt *attempt)
 {
-    struct mr_more *more = attempt->rest->more;
+    struct mr_ext *ext = attempt->body->ext;
     int rc = 0;
 
     attempt->way = HMREG_WAY_NONE;
-    more->mappings = calloc(more->count, sizeof(*more->mappings));
-    if (!more->mappings)
+    ext->mappings = calloc(ext->count, sizeof(*ext->mappings));
+    if (!ext->mappings)
         return hmreg_fail(-ENOMEM, "no memory for a mapping");
-    for (size_t i = 0; i < more->count && !rc; i++)
+    for (size_t i = 0; i < ext->count && !rc; i++)
         rc = map_range(attempt, i);
     if (!rc)
         rc = call_provider(attempt, NULL);
     if (rc) {
-        unmap_ranges(more);
-        memcpy(attempt->iov, attempt->request->iov, more->count * sizeof(*more->iov));
+        unmap_ranges(ext);
+        memcpy(attempt->iov, attempt->request->iov, ext->count * sizeof(*ext->iov));
     }
     return rc;
 }
@@ -384,7 +384,7 @@ static int try_paths(struct attempt *attempt)
             continue;
         rc = try_path(attempt, *path);
         if (rc == 0) {
-            attempt->rest->path = *path;
+            attempt->body->path = *path;
             return 0;
         }
         if (!attempt->why.code) /* not a refusal of this path but an error of the request */
@@ -438,7 +438,7 @@ static int register_with_key(struct attempt *attempt)
             return rc;
         rc = try_paths(attempt);
         if (rc == 0) {
-            attempt->rest->key_taken = true;
+            attempt->body->key_taken = true;
             return 0;
         }
         keys_give(&attempt->domain->keys, attempt->key);
@@ -450,65 +450,65 @@ static int register_with_key(struct attempt *attempt)
 
 /* ---- regions ---------------------------------------------------------------------------- */
 
-/* Allocates an mr_more with its two arrays of count ranges. NULL: no memory. */
-static struct mr_more *more_new(size_t count)
+/* Allocates an mr_ext with its two arrays of count ranges. NULL: no memory. */
+static struct mr_ext *ext_new(size_t count)
 {
-    return calloc(1, sizeof(struct mr_more) + 2 * count * sizeof(struct iovec));
+    return calloc(1, sizeof(struct mr_ext) + 2 * count * sizeof(struct iovec));
 }
 
 /* count: that of the request; a constant where the caller knows it. */
-static void fill_more(struct mr_more *more, const struct request *request, size_t count,
-                      const struct resolved *found)
+static void fill_ext(struct mr_ext *ext, const struct request *request, size_t count,
+                     const struct resolved *found)
 {
-    more->identity = found->range.identity;
-    more->device = found->range.device;
-    more->context = request->context;
-    more->has_iova = request->options.set_iova;
-    more->iova = request->options.iova;
-    more->count = count;
-    more->iov = (struct iovec *)(more + 1);
-    more->asked = more->iov + count;
-    memcpy(more->iov, request->iov, count * sizeof(*more->iov));
-    memcpy(more->asked, request->iov, count * sizeof(*more->iov));
+    ext->identity = found->range.identity;
+    ext->device = found->range.device;
+    ext->context = request->context;
+    ext->has_iova = request->options.set_iova;
+    ext->iova = request->options.iova;
+    ext->count = count;
+    ext->iov = (struct iovec *)(ext + 1);
+    ext->asked = ext->iov + count;
+    memcpy(ext->iov, request->iov, count * sizeof(*ext->iov));
+    memcpy(ext->asked, request->iov, count * sizeof(*ext->iov));
 }
 
 struct hmreg_mr *region_alloc(struct hmreg_domain *domain, const struct request *request,
                               const struct resolved *found)
 {
-    struct mr_alone *made = calloc(1, sizeof(*made));
+    struct mr_on_heap *made = calloc(1, sizeof(*made));
 
     if (!made)
         return NULL;
     made->mr.domain = domain;
-    made->rest.iface = (uint8_t)found->iface;
-    made->rest.access = (uint16_t)request->access;
+    made->body.iface = (uint8_t)found->iface;
+    made->body.access = (uint16_t)request->access;
     return &made->mr;
 }
 
-static void free_missing(struct mr_more *more)
+static void free_missing(struct mr_ext *ext)
 {
-    while (more->missing) {
-        struct mr_missing *gone = more->missing;
+    while (ext->missing) {
+        struct mr_missing *gone = ext->missing;
 
-        more->missing = gone->next;
+        ext->missing = gone->next;
         free(gone);
     }
 }
 
 void region_free(struct hmreg_mr *mr)
 {
-    struct mr_more *more = mr_more(mr);
+    struct mr_ext *ext = mr_ext(mr);
 
-    if (more) {
-        unmap_ranges(more);
-        free(more->reasons);
-        free(more->pieces);
-        free(more->rails);
-        free_missing(more);
-        free(more->list);
-        free(more);
+    if (ext) {
+        unmap_ranges(ext);
+        free(ext->reasons);
+        free(ext->pieces);
+        free(ext->rails);
+        free_missing(ext);
+        free(ext->list);
+        free(ext);
     }
-    mr_rest(mr)->more = NULL;
+    mr_body(mr)->ext = NULL;
     if (!mr->slot_offset) /* else the cache owns it */
         free(mr);
 }
@@ -519,12 +519,12 @@ struct hmreg_mr *region_new(struct hmreg_domain *domain, const struct request *r
     struct hmreg_mr *mr = region_alloc(domain, request, found);
 
     if (mr)
-        mr_rest(mr)->more = more_new(request->count);
-    if (!mr || !mr_more(mr)) {
+        mr_body(mr)->ext = ext_new(request->count);
+    if (!mr || !mr_ext(mr)) {
         free(mr);
         return NULL;
     }
-    fill_more(mr_more(mr), request, request->count, found);
+    fill_ext(mr_ext(mr), request, request->count, found);
     mr->node.start = mr->node.end = (uint64_t)(uintptr_t)request->iov[0].iov_base;
     for (size_t i = 0; i < request->count; i++)
         mr->node.end += request->iov[i].iov_len;
@@ -570,12 +570,12 @@ int region_create_one(struct hmreg_domain *domain, const struct request *request
         return hmreg_fail(-ENOMEM, "no memory for a region");
     if (domain->caps.async)
         *out = mr;
-    begin(&attempt, domain, request, found, mr, mr_more(mr)->iov);
+    begin(&attempt, domain, request, found, mr, mr_ext(mr)->iov);
     attempt.whole = whole;
     rc = run(&attempt);
-    mr_more(mr)->refused = attempt.refused.count;
-    mr_more(mr)->reasons = attempt.refused.reasons;
-    mr_more(mr)->taken_key = attempt.key;
+    mr_ext(mr)->refused = attempt.refused.count;
+    mr_ext(mr)->reasons = attempt.refused.reasons;
+    mr_ext(mr)->taken_key = attempt.key;
     if (rc) {
         *out = before;
         region_free(mr);
@@ -587,26 +587,26 @@ int region_create_one(struct hmreg_domain *domain, const struct request *request
 
 /* ---- cached regions --------------------------------------------------------------------- */
 
-/* Allocates the mr_more in which a plain region keeps its taken key. If there is no memory,
+/* Allocates the mr_ext in which a plain region keeps its taken key. If there is no memory,
  * deregisters the region; one that the fabric is busy with is taken without the key it asked for,
  * which stays used. */
 static int keep_key(const struct attempt *attempt)
 {
     struct hmreg_domain *domain = attempt->domain;
-    struct mr_more *more = more_new(1);
+    struct mr_ext *ext = ext_new(1);
 
-    if (!more && domain->ops.dereg(domain->self, &attempt->rest->made) == -EBUSY) {
-        attempt->rest->key_taken = false;
+    if (!ext && domain->ops.dereg(domain->self, &attempt->body->made) == -EBUSY) {
+        attempt->body->key_taken = false;
         return 0;
     }
-    if (!more) {
+    if (!ext) {
         keys_give(&domain->keys, attempt->key);
         return hmreg_fail(-ENOMEM, "no memory for a region");
     }
-    fill_more(more, attempt->request, 1, attempt->found);
-    *more->iov = *attempt->iov;
-    more->taken_key = attempt->key;
-    attempt->rest->more = more;
+    fill_ext(ext, attempt->request, 1, attempt->found);
+    *ext->iov = *attempt->iov;
+    ext->taken_key = attempt->key;
+    attempt->body->ext = ext;
     return 0;
 }
 
@@ -621,7 +621,7 @@ int region_make_plain(struct hmreg_domain *domain, const struct request *request
     rc = run(&attempt);
     free(attempt.refused.reasons);
     /* A fabric that gave it another key than requested needs taken_key. */
-    if (!rc && attempt.rest->key_taken && attempt.key != attempt.rest->made.key)
+    if (!rc && attempt.body->key_taken && attempt.key != attempt.body->made.key)
         return keep_key(&attempt);
     return rc;
 }
@@ -629,12 +629,12 @@ int region_make_plain(struct hmreg_domain *domain, const struct request *request
 int region_destroy_one(struct hmreg_mr *mr)
 {
     struct hmreg_domain *domain = mr->domain;
-    int rc = domain->ops.dereg(domain->self, &mr_rest(mr)->made);
+    int rc = domain->ops.dereg(domain->self, &mr_body(mr)->made);
 
     if (rc == -EBUSY)
         return rc;
-    if (mr_rest(mr)->key_taken)
-        keys_give(&domain->keys, mr_more(mr) ? mr_more(mr)->taken_key : mr_rest(mr)->made.key);
+    if (mr_body(mr)->key_taken)
+        keys_give(&domain->keys, mr_ext(mr) ? mr_ext(mr)->taken_key : mr_body(mr)->made.key);
     region_free(mr);
     return rc;
 }

@@ -40,7 +40,7 @@ void region_free(struct hmreg_mr *mr);
 
 /* Registers one range of host memory by its own address, into a region of the caller's, or of the
  * cache's with its slot offset set; the caller has set its other fields. Such a
- * region needs no mr_more, unless the fabric gives it another key than requested. Never
+ * region needs no mr_ext, unless the fabric gives it another key than requested. Never
  * asynchronous. Errors of hmreg_mr_reg(). */
 int region_make_plain(struct hmreg_domain *domain, const struct request *request,
                       const struct resolved *found, struct hmreg_mr *mr);

@@ -253,7 +253,7 @@ int segments_make(struct hmreg_domain *domain, const struct composite *gathered,
 
     if (gathered->count > 1 && !list)
         return hmreg_fail(-ENOMEM, "no memory for a region of %zu segments", gathered->count);
-    mr_rest(mr)->key_taken = false;
+    mr_body(mr)->key_taken = false;
     rc = is_iov(gathered) ? rails_create_ranges(domain, &request, gathered->found, &whole)
                           : create(domain, gathered, &whole);
     if (rc) {
@@ -262,7 +262,7 @@ int segments_make(struct hmreg_domain *domain, const struct composite *gathered,
     }
     region_move(whole, mr);
     if (list)
-        mr_rest(mr)->more->list = list;
+        mr_body(mr)->ext->list = list;
     return 0;
 }
 

@@ -55,7 +55,7 @@ static int make_of_pieces(struct hmreg_domain *domain, const struct request *req
     struct hmreg_error_guard guard;
     int rc;
 
-    mr_rest(mr)->key_taken = false;
+    mr_body(mr)->key_taken = false;
     pieces.whole.shared = &shared;
     hmreg_error_guard(&guard);
     rc =

@@ -13,10 +13,10 @@
 
 static void append(struct undone *undone, struct hmreg_mr *mr)
 {
-    mr_more(mr)->next_undone = NULL;
+    mr_ext(mr)->next_undone = NULL;
     pthread_mutex_lock(&undone->lock);
     if (undone->first)
-        mr_more(undone->last)->next_undone = mr;
+        mr_ext(undone->last)->next_undone = mr;
     else
         undone->first = mr;
     undone->last = mr;
@@ -31,7 +31,7 @@ static struct hmreg_mr *take(struct undone *undone)
     pthread_mutex_lock(&undone->lock);
     mr = undone->first;
     if (mr)
-        undone->first = mr_more(mr)->next_undone;
+        undone->first = mr_ext(mr)->next_undone;
     pthread_mutex_unlock(&undone->lock);
     return mr;
 }
@@ -49,7 +49,7 @@ static void add(struct hmreg_mr *mr)
         region_free(mr);
         return;
     }
-    assert(mr_more(mr)); /* parts of a region have it */
+    assert(mr_ext(mr)); /* parts of a region have it */
     if (region_destroy_one(mr) != -EBUSY)
         return;
     atomic_fetch_add(&undone->count, 1);

@@ -87,7 +87,7 @@ static uint64_t hits_of(const struct fixture *fixture, const struct hmreg_mr *mr
 {
     struct hmreg_stats stats = {.size = sizeof(stats)};
 
-    cache_stats_sum(&fixture->domain->caches->caches[mr_rest(mr)->cache].stats, &stats);
+    cache_stats_sum(&fixture->domain->caches->caches[mr_body(mr)->cache].stats, &stats);
     return stats.hits;
 }
 
@@ -183,7 +183,7 @@ TEST(get__rights_that_look_like_the_mark__refused)
     assert_int_equal(key_of(&fixture, memory), 1);
     vendor_renew(memory);
     assert_fails(hmreg_mr_get(fixture.domain, (void *)(uintptr_t)memory->addr, LEN,
-                              HMREG_ACCESS_REMOTE | THREAD_CACHE_ASIDE, &mr),
+                              HMREG_ACCESS_REMOTE | THREAD_CACHE_OUT_OF_LINE, &mr),
                  -EINVAL, "unknown bits");
     assert_null(mr);
     fixture_close(&fixture);

@@ -130,7 +130,7 @@ TEST(grow__both_parts__one_mapping_and_its_reservation)
 
     if (!list_shows_joined())
         test_skip("the list of mappings shows joined ones apart: an emulator's");
-    stable_array_init(&array, sizeof(struct hmreg_mr), sizeof(struct mr_rest));
+    stable_array_init(&array, sizeof(struct hmreg_mr), sizeof(struct mr_body));
     while (array.end < ELEMENTS)
         assert_true(stable_array_grow(&array, array.end, &lock));
     assert_int_equal(mappings_between(stable_array_at(&array, 0),
@@ -170,13 +170,13 @@ TEST(slot_offset__of_each_region__names_both_its_parts)
 {
     char *base = (char *)(uintptr_t)0x100000000000;
     struct stable_array array = {
-        .base = base, .size = sizeof(struct hmreg_mr), .rest = sizeof(struct mr_rest)};
+        .base = base, .size = sizeof(struct hmreg_mr), .rest = sizeof(struct mr_body)};
 
     for (uint32_t number = STABLE_ARRAY_FIRST; number < 1u << 24; number += number / 97 + 1) {
         uint32_t offset = pin_slot_offset(number);
 
         assert_ptr_equal(mr_at(base, offset), stable_array_at(&array, number));
-        assert_ptr_equal(mr_rest_in(base, offset), stable_array_rest_at(&array, number));
+        assert_ptr_equal(mr_body_in(base, offset), stable_array_rest_at(&array, number));
     }
 }
 

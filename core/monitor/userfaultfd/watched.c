@@ -233,7 +233,7 @@ static bool find_grown(struct watching *watching, uint64_t addr, struct span *ou
 
 /* Finds the span whose first or last byte is at an address, else watched memory there that is in no
  * span. */
-static bool find_beside(struct watching *watching, uint64_t addr, struct span *out)
+static bool find_adjacent(struct watching *watching, uint64_t addr, struct span *out)
 {
     size_t index = first_behind(watching, addr);
 
@@ -257,13 +257,13 @@ static bool leave_next(struct watching *watching, struct span *span)
 
 /* Unregisters what remains of spans on both sides of a range that was unregistered or unmapped, and
  * so on outwards: their region may have ended with that range. */
-static void leave_beside(struct watching *watching, uint64_t start, uint64_t end)
+static void leave_adjacent(struct watching *watching, uint64_t start, uint64_t end)
 {
     struct span span;
 
-    while (start && find_beside(watching, start - 1, &span) && leave_next(watching, &span))
+    while (start && find_adjacent(watching, start - 1, &span) && leave_next(watching, &span))
         start = span.start;
-    while (find_beside(watching, end, &span) && leave_next(watching, &span))
+    while (find_adjacent(watching, end, &span) && leave_next(watching, &span))
         end = span.end;
 }
 
@@ -272,7 +272,7 @@ static void leave_now(struct watching *watching, const struct span *span)
     struct span whole = *span;
 
     if (leave_whole(watching, &whole))
-        leave_beside(watching, whole.start, whole.end);
+        leave_adjacent(watching, whole.start, whole.end);
 }
 
 /* Keeps a large span without a region watched; if there are too many, the oldest is unregistered.
@@ -313,7 +313,7 @@ static void take_off_unmapped(struct watching *watching)
     while (changes_next(&watching->changes, &change))
         if (change.source == CHANGE_KERNEL && change.unmapped) {
             take_off(watching, change.start, change.end);
-            leave_beside(watching, change.start, change.end);
+            leave_adjacent(watching, change.start, change.end);
         }
 }
 
