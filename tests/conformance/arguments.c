@@ -173,7 +173,7 @@ REFUSED_CASE(reg__each_unknown_bit__refused)
     }
     reg.flags = HMREG_MR_DMABUF;
     assert_fails(by_reg(reg, mr), -HMREG_EBADFLAGS, "flags has unknown bits");
-    assert_fails(by_segments(reg, mr), -EINVAL, "HMREG_MR_DMABUF as well");
+    assert_fails(by_segments(reg, mr), -EINVAL, "HMREG_MR_DMABUF in flags");
     suite_refused(fixture, "an unknown right", reg.addr, 8, UINT64_C(1) << 50, 0, 1, 0);
     suite_refused(fixture, "an unknown flag", reg.addr, 8, ALL, 0, 1, 1u << 3);
 }
