@@ -7,6 +7,7 @@
  */
 #include "tools/fabric.h"
 #include "tools/loop.h"
+#include "tools/signals.h"
 
 #include <errno.h>
 #include <hmreg/ofi.h>
@@ -52,7 +53,7 @@ static struct fi_info *offered(uint64_t caps)
     hints->mode = ~0ull;
     hints->domain_attr->mr_mode = EVERY_MR_MODE;
     hints->domain_attr->mode = ~0ull;
-    if (fi_getinfo(api_version(), NULL, NULL, 0, hints, &found))
+    if (signals_after(fi_getinfo(api_version(), NULL, NULL, 0, hints, &found)))
         found = NULL;
     fi_freeinfo(hints);
     return found;
@@ -90,10 +91,10 @@ static void add_domain(struct fabric_list *list, struct fi_info *info)
                             .open = open_domain};
     struct fid_fabric *opened = NULL;
     struct fid_domain *domain = NULL;
-    int rc = fi_fabric(info->fabric_attr, &opened, NULL);
+    int rc = signals_after(fi_fabric(info->fabric_attr, &opened, NULL));
 
     if (!rc)
-        rc = fi_domain(opened, info, &domain, NULL);
+        rc = signals_after(fi_domain(opened, info, &domain, NULL));
     if (rc) {
         fabric_add_failed(list, &fabric, rc, fi_strerror(-rc));
     } else {

@@ -4,6 +4,7 @@
  */
 #include "tools/fabric.h"
 #include "tools/loop.h"
+#include "tools/signals.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -67,6 +68,7 @@ static void add_device(struct fabric_list *list, struct ibv_device *device)
     struct ibv_pd *pd = context ? ibv_alloc_pd(context) : NULL;
     int errnum = errno;
 
+    signals_restore();
     if (pd) {
         fabric.native = pd;
         fabric.max_mr = max_mr(context);
@@ -84,6 +86,7 @@ const char *verbs_list(struct fabric_list *list)
     int count = 0;
     struct ibv_device **devices = ibv_get_device_list(&count);
 
+    signals_restore();
     if (!devices)
         return "the kernel has no RDMA subsystem loaded (ib_uverbs), or this process may not see "
                "it";

@@ -4,6 +4,9 @@
  */
 #include "tools/machine.h"
 
+#include "tools/child.h"
+#include "tools/signals.h"
+
 #include <errno.h>
 #include <hmreg/loopback.h>
 #include <sys/mman.h>
@@ -30,7 +33,7 @@ static json_t *runtime(struct hmreg *lib, enum hmreg_iface iface)
 {
     struct hmreg_runtime_info info = {.size = sizeof(info)};
 
-    hmreg_runtime_query(lib, iface, &info);
+    signals_after(hmreg_runtime_query(lib, iface, &info));
     return doc_pack("{s:s, s:b, s:i, s:o, s:o, s:o, s:o}", "iface", hmreg_iface_name(iface),
                     "usable", info.present, "devices", info.devices, "version",
                     doc_text(info.version), "library", doc_text(info.library), "why",
@@ -50,7 +53,7 @@ int machine_device_count(struct hmreg *lib, enum hmreg_iface iface)
 {
     struct hmreg_runtime_info info = {.size = sizeof(info)};
 
-    return hmreg_runtime_query(lib, iface, &info) ? 0 : info.devices;
+    return signals_after(hmreg_runtime_query(lib, iface, &info)) ? 0 : info.devices;
 }
 
 static json_t *device(struct hmreg *lib, enum hmreg_iface iface, int index)
@@ -120,12 +123,13 @@ static bool is_killed_for_watching(void)
 {
     struct hmreg *lib = NULL;
     int status = 0;
-    pid_t child;
+    pid_t parent = getpid(), child;
 
     if (prctl(PR_GET_SECCOMP, 0, 0, 0, 0) <= 0)
         return false;
     child = fork();
     if (child == 0) {
+        child_end_with(parent);
         setrlimit(RLIMIT_CORE, &(struct rlimit){0});
         open_watching(&lib);
         _exit(0);

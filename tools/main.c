@@ -5,6 +5,7 @@
  */
 #include "tools/command.h"
 #include "tools/foreign.h"
+#include "tools/signals.h"
 
 #include <hmreg/hmreg.h>
 #include <locale.h>
@@ -108,6 +109,7 @@ int main(int argc, char **argv)
 {
     int status;
 
+    signals_restore();
     setlocale(LC_CTYPE, "C.UTF-8"); /* all texts are UTF-8, whatever the user's locale */
     status = run(argc, argv);
     if (fflush(stdout) || ferror(stdout)) {

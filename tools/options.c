@@ -8,6 +8,7 @@
 
 #include "tools/document.h"
 #include "tools/foreign.h"
+#include "tools/signals.h"
 
 #include <errno.h>
 #include <getopt.h>
@@ -170,7 +171,7 @@ int command_show(const struct command *command, const void *options)
     json_t *document;
     int status;
 
-    if (hmreg_open(NULL, &lib)) {
+    if (signals_after(hmreg_open(NULL, &lib))) {
         print_error("hmreg %s: %s", command->name, hmreg_last_error()->text);
         return command->error_status ? command->error_status : EXIT_FAILED;
     }

@@ -6,15 +6,16 @@
  */
 #include "tools/prover.h"
 
+#include "tools/child.h"
 #include "tools/command.h"
 #include "tools/foreign.h"
 #include "tools/fabrics.h"
+#include "tools/signals.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,8 +25,6 @@
 
 #define PIPE_FD   3 /* in the separate process */
 #define LINE_ROOM (1 << 16)
-
-extern char **environ;
 
 /* ---- in the separate process ------------------------------------------------------------ */
 
@@ -80,7 +79,7 @@ int prover_main(void)
     json_t *document = doc_object();
 
     parent = fcntl(PIPE_FD, F_GETFD) < 0 ? NULL : fdopen(PIPE_FD, "w");
-    if (!parent || hmreg_open(NULL, &list.lib)) {
+    if (!parent || signals_after(hmreg_open(NULL, &list.lib))) {
         print_error("hmreg doctor: %s is the doctor's own", PROVER_ARGUMENT);
         return EXIT_ERROR;
     }
@@ -264,21 +263,8 @@ static int start(struct prover *prover)
 {
     char name[] = "hmreg", command[] = "doctor", argument[] = PROVER_ARGUMENT;
     char *argv[] = {name, command, argument, NULL};
-    posix_spawn_file_actions_t actions;
-    int ends[2], rc;
 
-    if (pipe2(ends, O_CLOEXEC))
-        return -errno;
-    posix_spawn_file_actions_init(&actions);
-    posix_spawn_file_actions_adddup2(&actions, ends[1], PIPE_FD);
-    posix_spawn_file_actions_adddup2(&actions, STDERR_FILENO, STDOUT_FILENO);
-    rc = posix_spawn(&prover->pid, "/proc/self/exe", &actions, NULL, argv, environ);
-    posix_spawn_file_actions_destroy(&actions);
-    close(ends[1]);
-    if (rc)
-        close(ends[0]);
-    prover->fd = ends[0];
-    return -rc;
+    return -child_start(argv, PIPE_FD, &prover->pid, &prover->fd);
 }
 
 static void clear_proofs(json_t *facts)

@@ -8,6 +8,7 @@
 #include "tools/document.h"
 #include "tools/machine.h"
 #include "tools/notes.h"
+#include "tools/signals.h"
 #include "tools/table.h"
 
 #include <errno.h>
@@ -171,7 +172,8 @@ static void query_kind(struct report *report, enum hmreg_iface iface, int device
 {
     struct subject subject = {.iface = iface, .device = device, .kind = kind};
     void *memory;
-    int rc = hmreg_mem_alloc(report->lib, iface, device, kind, report->options->size, &memory);
+    int rc = signals_after(
+        hmreg_mem_alloc(report->lib, iface, device, kind, report->options->size, &memory));
 
     if (iface == HMREG_IFACE_SYSTEM)
         snprintf(subject.name, sizeof(subject.name), "system, %s", hmreg_mem_kind_name(kind));

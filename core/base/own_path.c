@@ -11,12 +11,13 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
+#include <inttypes.h>
 #include <stdatomic.h>
-#include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -292,55 +293,162 @@ static int judge_output(const struct stat *folder, const struct stat *file)
     return file->st_nlink > 1 && is_open_to_strangers(folder) ? EMLINK : 0;
 }
 
-/* Empties a file that was there, and makes writes wait again. */
+/* Judges what was opened, and makes writes wait again. */
 static int take_over(int fd, const struct stat *folder)
 {
     struct stat status;
     int error = fstat(fd, &status) ? errno : judge_output(folder, &status);
 
-    if (!error && S_ISREG(status.st_mode) && ftruncate(fd, 0))
-        error = errno;
     if (!error && fcntl(fd, F_SETFL, 0))
         error = errno;
     return error ? close_and_refuse(fd, error) : fd;
 }
 
-static int open_output(int folder, const char *name)
+static void name_temporary(struct own_output *output)
+{
+    uint64_t number;
+
+    if (getrandom(&number, sizeof(number), GRND_NONBLOCK) < 0)
+        number = (uint64_t)getpid(); /* while the machine starts */
+    snprintf(output->temporary, sizeof(output->temporary), ".hmreg-%016" PRIx64, number);
+}
+
+/* One without a name leaves nothing behind, however the process ends. Some file systems, as NFS,
+ * have none; and only /proc leads to it later. */
+static int create_temporary(struct own_output *output)
+{
+    const int flags = O_WRONLY | O_CLOEXEC;
+    int fd = access("/proc/self/fd", X_OK)
+                 ? -1
+                 : high_fd(openat(output->folder, ".", flags | O_TMPFILE, 0666));
+
+    name_temporary(output);
+    output->unnamed = fd >= 0;
+    if (fd >= 0)
+        return fd;
+    fd = openat(output->folder, output->temporary, flags | O_CREAT | O_EXCL | O_NOFOLLOW, 0666);
+    return high_fd(fd);
+}
+
+static bool is_mounted(int folder, const char *name)
+{
+    struct statx status;
+
+    return !statx(folder, name, AT_SYMLINK_NOFOLLOW, STATX_TYPE, &status) &&
+           status.stx_attributes & STATX_ATTR_MOUNT_ROOT;
+}
+
+/* What replaces a file gets its mode, and its group where that is permitted. */
+static int create_like(struct own_output *output, const struct stat *old)
+{
+    int fd = create_temporary(output), error;
+    mode_t mode = old->st_mode & 0777;
+
+    if (fd < 0)
+        return -1;
+    if (fchown(fd, (uid_t)-1, old->st_gid))
+        mode &= 0707;
+    if (!fchmod(fd, mode))
+        return fd;
+    error = errno;
+    if (!output->unnamed)
+        unlinkat(output->folder, output->temporary, 0);
+    return close_and_refuse(fd, error);
+}
+
+static int open_in_place(struct own_output *output, const struct stat *above)
+{
+    int fd = high_fd(openat(output->folder, output->name,
+                            O_WRONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY));
+
+    output->temporary[0] = '\0';
+    return fd < 0 ? -1 : take_over(fd, above);
+}
+
+static int open_output(struct own_output *output)
 {
     struct stat above, status;
-    int fd =
-        high_fd(openat(folder, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666));
-    int error;
+    int error, fd = -1;
 
-    if (fd >= 0 || errno != EEXIST)
-        return fd;
-    /* Before it is opened, since that has effects where it is a FIFO. */
-    if (fstat(folder, &above) || fstatat(folder, name, &status, AT_SYMLINK_NOFOLLOW))
+    if (fstat(output->folder, &above))
         return -1;
+    if (fstatat(output->folder, output->name, &status, AT_SYMLINK_NOFOLLOW))
+        return errno == ENOENT ? create_temporary(output) : -1;
+    /* Before it is opened, since that has effects where it is a FIFO. */
     error = judge_output(&above, &status);
     if (error)
         return refuse(error);
-    fd = high_fd(openat(folder, name, O_WRONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY));
-    return fd < 0 ? -1 : take_over(fd, &above);
+    if (S_ISREG(status.st_mode) && !is_mounted(output->folder, output->name)) {
+        /* A file that its user may not write to is not replaced either. */
+        if (faccessat(output->folder, output->name, W_OK, AT_EACCESS))
+            return -1;
+        fd = create_like(output, &status);
+    }
+    return fd < 0 ? open_in_place(output, &above) : fd;
 }
 
-int own_output(const char *path)
+int own_output_open(struct own_output *output, const char *path)
 {
-    int fd = descriptor_of(path), folder, error;
-    char name[NAME_MAX + 1];
+    int fd = descriptor_of(path), error;
 
-    if (fd >= 0)
-        return high_fd_duplicate(fd);
+    *output = (struct own_output){.fd = -1, .folder = -1};
+    if (fd >= 0) {
+        output->fd = high_fd_duplicate(fd);
+        return output->fd < 0 ? -1 : 0;
+    }
     if (path[0] && path[strlen(path) - 1] == '/')
         return refuse(EISDIR);
-    folder = walk_to_parent(path, name);
-    if (folder < 0)
+    output->folder = walk_to_parent(path, output->name);
+    if (output->folder < 0)
         return -1;
-    fd = open_output(folder, name);
+    output->fd = open_output(output);
+    if (output->fd >= 0 && output->temporary[0])
+        return 0;
     error = errno;
-    close(folder);
+    close(output->folder);
+    output->folder = -1;
     errno = error;
-    return fd;
+    return output->fd < 0 ? -1 : 0;
+}
+
+/* What was longer. Where it is a descriptor of this process, it may have been written before. */
+static int cut(const struct own_output *output)
+{
+    off_t end = output->name[0] ? lseek(output->fd, 0, SEEK_CUR) : -1;
+    struct stat status;
+
+    if (end < 0 || fstat(output->fd, &status) || !S_ISREG(status.st_mode))
+        return 0;
+    return ftruncate(output->fd, end);
+}
+
+/* 0, or an errno value. A full disk may be told by fsync(2) only. */
+static int rename_output(struct own_output *output)
+{
+    char path[32];
+
+    if (fsync(output->fd))
+        return errno;
+    snprintf(path, sizeof(path), "/proc/self/fd/%d", output->fd);
+    if (output->unnamed &&
+        linkat(AT_FDCWD, path, output->folder, output->temporary, AT_SYMLINK_FOLLOW))
+        return errno;
+    output->unnamed = false;
+    return renameat(output->folder, output->temporary, output->folder, output->name) ? errno : 0;
+}
+
+int own_output_end(struct own_output *output, bool complete)
+{
+    int error;
+
+    if (output->folder < 0)
+        return complete ? cut(output) : 0;
+    error = complete ? rename_output(output) : 0;
+    if ((error || !complete) && !output->unnamed)
+        unlinkat(output->folder, output->temporary, 0);
+    close(output->folder);
+    output->folder = -1;
+    return error ? refuse(error) : 0;
 }
 
 /* ---- words ------------------------------------------------------------------------------- */

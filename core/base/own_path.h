@@ -26,6 +26,8 @@
 #ifndef HMREG_CORE_BASE_OWN_PATH_H
 #define HMREG_CORE_BASE_OWN_PATH_H
 
+#include <limits.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>
 
@@ -47,11 +49,25 @@ int own_file_open(int folder, const char *name);
  * mmap(2)'s. NULL: errno. */
 void *own_file_map(int fd, size_t size, int flags);
 
-/* Opens a file for a report, which it makes or empties: a regular file of ours, no link, and in a
- * folder that is open to strangers without a second name; or a device, such as /dev/null.
- * /dev/stdout, /dev/stderr, /dev/fd/N and /proc/self/fd/N are this process's own descriptors. Waits
- * for no other process, as a FIFO's opening would. */
-int own_output(const char *path);
+/* A file for a report. It is written anew, without a name or under another one in the same folder,
+ * and renamed when it is complete: until then, and where the process ends before, what had the name
+ * stays. */
+struct own_output {
+    int fd;     /* to be written, from its beginning; the caller closes it */
+    int folder; /* of the name; -1: fd is what is there, which no other file replaces */
+    bool unnamed;
+    char name[NAME_MAX + 1], temporary[32];
+};
+
+/* A new name, or a regular file of ours, no link, and in a folder that is open to strangers without
+ * a second name; or a device, such as /dev/null. /dev/stdout, /dev/stderr, /dev/fd/N and
+ * /proc/self/fd/N are this process's own descriptors. Waits for no other process, as a FIFO's
+ * opening would. Where no file can replace the one that is there (its folder may not be written to,
+ * or something is mounted on it), that one is written from its beginning. */
+int own_output_open(struct own_output *output, const char *path);
+/* Ends what own_output_open() began, before fd is closed. complete: the file gets its name, or
+ * where it is written in place, its length; else what was there stays. */
+int own_output_end(struct own_output *output, bool complete);
 
 /* The refusal that an errno value of these calls stands for, in words: "it is a symbolic link...".
  * NULL: it is the kernel's own. */

@@ -7,6 +7,7 @@
 #include "tests/support/stranger.h"
 #include "tests/support/test.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
@@ -158,6 +159,7 @@ TEST(folder__of_another_user__refused)
 /* Of 65534 in a user namespace that has a number for no other user. */
 static void find_folders_in_a_namespace(void)
 {
+    struct own_output output;
     char line[64];
     int fd;
 
@@ -169,7 +171,7 @@ static void find_folders_in_a_namespace(void)
         _exit(77);
     STRANGER_DOES(own_folder("theirs") < 0 && errno == EPERM);
     STRANGER_DOES(own_folder("link") < 0 && errno == ELOOP);
-    STRANGER_DOES(own_output("theirs.txt") < 0 && errno == EPERM);
+    STRANGER_DOES(own_output_open(&output, "theirs.txt") < 0 && errno == EPERM);
 }
 
 static void stranger_makes_a_folder(void)
@@ -287,19 +289,87 @@ TEST(file__mapped__its_length_is_the_mappings)
 
 /* ---- reports ----------------------------------------------------------------------------- */
 
-TEST(output__new_or_ours__emptied)
+/* Opens a report and writes it; complete or not. */
+static int write_output(const char *path, const char *words, bool complete)
+{
+    struct own_output output;
+    int error;
+
+    if (own_output_open(&output, path))
+        return errno;
+    assert_true(output.fd > STDERR_FILENO);
+    assert_int_equal(write(output.fd, words, strlen(words)), strlen(words));
+    error = own_output_end(&output, complete) ? errno : 0;
+    close(output.fd);
+    return error;
+}
+
+static void expect_output(const char *path, int error)
+{
+    assert_int_equal(write_output(path, "new", true), error);
+}
+
+static int count_entries(void)
+{
+    DIR *folder = opendir(".");
+    int count = -2; /* "." and ".." */
+
+    assert_non_null(folder);
+    while (readdir(folder))
+        count++;
+    closedir(folder);
+    return count;
+}
+
+TEST(output__new_or_ours__has_its_name_when_it_is_complete)
+{
+    struct stat status;
+
+    begin();
+    assert_int_equal(write_output("new", "some", false), 0);
+    assert_int_equal(count_entries(), 0);
+    expect_output("new", 0);
+    assert_int_equal(size_of("new"), 3);
+    make_file("old", 0664);
+    assert_int_equal(write_output("old", "some", false), 0);
+    assert_int_equal(size_of("old"), 8);
+    assert_int_equal(link("old", "second"), 0);
+    expect_output("old", 0);
+    assert_int_equal(size_of("old"), 3);
+    assert_int_equal(size_of("second"), 8);
+    assert_int_equal(stat("old", &status), 0);
+    assert_int_equal(status.st_mode & 0777, 0664);
+    assert_int_equal(count_entries(), 3);
+    expect_output("/dev/null", 0);
+    expect_output("none/new", ENOENT);
+    expect_output(".", EISDIR);
+    expect_output("new/", EISDIR);
+    expect_output("", ENOENT);
+}
+
+/* No file can be made beside it. */
+static void write_in_a_folder_of_roots(void)
+{
+    STRANGER_DOES(!write_output("theirs", "some", false) && size_of("theirs") == 8);
+    STRANGER_DOES(!write_output("theirs", "new", true) && size_of("theirs") == 3);
+    STRANGER_DOES(write_output("none", "new", true) == EACCES);
+}
+
+static void stranger_makes_theirs(void)
+{
+    int fd = open("theirs", O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+
+    STRANGER_DOES(write(fd, "contents", 8) == 8);
+}
+
+TEST(output__folder_that_may_not_be_written_to__its_file_is)
 {
     begin();
-    expect(own_output("new"), 0);
-    make_file("old", 0664);
-    assert_int_equal(link("old", "second"), 0);
-    expect(own_output("old"), 0);
-    assert_int_equal(size_of("second"), 0);
-    expect(own_output("/dev/null"), 0);
-    expect(own_output("none/new"), ENOENT);
-    expect(own_output("."), EISDIR);
-    expect(own_output("new/"), EISDIR);
-    expect(own_output(""), ENOENT);
+    stranger_needed();
+    assert_int_equal(chmod(".", 0777), 0);
+    stranger_acts(stranger_makes_theirs);
+    assert_int_equal(chmod(".", 0755), 0);
+    stranger_acts(write_in_a_folder_of_roots);
 }
 
 TEST(output__links_and_fifos__refused_and_not_waited_for)
@@ -309,12 +379,12 @@ TEST(output__links_and_fifos__refused_and_not_waited_for)
     assert_int_equal(symlink("old", "link"), 0);
     assert_int_equal(symlink("new", "dangling"), 0);
     assert_int_equal(mkfifo("fifo", 0600), 0);
-    expect(own_output("link"), ELOOP);
-    expect(own_output("dangling"), ELOOP);
-    expect(own_output("fifo"), EINVAL);
+    expect_output("link", ELOOP);
+    expect_output("dangling", ELOOP);
+    expect_output("fifo", EINVAL);
     make_folder("project", 0775);
     assert_int_equal(link("old", "project/hard"), 0);
-    expect(own_output("project/hard"), EMLINK);
+    expect_output("project/hard", EMLINK);
     assert_int_equal(size_of("old"), 8);
     assert_int_not_equal(access("new", F_OK), 0);
 }
@@ -323,20 +393,17 @@ TEST(output__links_and_fifos__refused_and_not_waited_for)
 TEST(output__descriptor_of_this_process__its_duplicate)
 {
     char path[64];
-    int fd, made;
+    int fd;
 
     begin();
     make_file("old", 0600);
     fd = open("old", O_WRONLY | O_APPEND | O_CLOEXEC);
     assert_true(fd > STDERR_FILENO);
     snprintf(path, sizeof(path), "/dev/fd/%d", fd);
-    made = own_output(path);
-    assert_true(made >= 0);
-    assert_int_equal(write(made, "more", 4), 4);
-    close(made);
+    assert_int_equal(write_output(path, "more", true), 0);
     close(fd);
     assert_int_equal(size_of("old"), 12);
-    expect(own_output("/proc/self/fd/987654321"), EBADF);
+    expect_output("/proc/self/fd/987654321", EBADF);
 }
 
 static void stranger_makes_output(void)
@@ -352,9 +419,9 @@ TEST(output__of_another_user__refused)
     assert_int_equal(chmod(".", 0777), 0);
     stranger_acts(stranger_makes_output);
     assert_int_equal(chmod(".", 0755), 0);
-    expect(own_output("theirs"), EPERM);
-    expect(own_output("folder/link/tmp/hmreg-report"), ELOOP);
-    expect(own_output("folder/new"), 0);
+    expect_output("theirs", EPERM);
+    expect_output("folder/link/tmp/hmreg-report", ELOOP);
+    expect_output("folder/new", 0);
 }
 
 TEST_MAIN()

@@ -7,6 +7,7 @@
 #include "tools/prover.h"
 
 #include "tools/loop.h"
+#include "tools/signals.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -127,7 +128,8 @@ static int prepare(struct proof *proof, enum hmreg_iface iface, int device)
 {
     int rc;
 
-    if (hmreg_mem_alloc(proof->lib, iface, device, proof->kind, BYTES, &proof->device))
+    if (signals_after(
+            hmreg_mem_alloc(proof->lib, iface, device, proof->kind, BYTES, &proof->device)))
         return end_as(proof, "untried", "no memory of the device was had: %s",
                       hmreg_last_error()->text);
     proof->host = aligned_alloc((size_t)sysconf(_SC_PAGESIZE), 2 * BYTES);
@@ -333,7 +335,7 @@ json_t *proof_of(struct hmreg *lib, const struct fabric *fabric, struct hmreg_do
                           .cached = subject->cached};
     json_t *described;
 
-    if (fabric->loop->open(fabric, domain, &proof.loop, &proof.why)) {
+    if (signals_after(fabric->loop->open(fabric, domain, &proof.loop, &proof.why))) {
         proof.result = "untried";
         return describe(&proof, false);
     }

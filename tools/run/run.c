@@ -179,12 +179,10 @@ static void name_output(struct reporting *reporting)
                  rank ? rank : "");
 }
 
-/* The descriptor that the report is written to. */
-static int open_output(const struct reporting *reporting)
+/* False: errno. The caller closes output->fd. */
+static bool open_output(const struct reporting *reporting, struct own_output *output)
 {
-    if (!reporting->output[0])
-        return fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3);
-    return own_output(reporting->output);
+    return !own_output_open(output, reporting->output[0] ? reporting->output : "/dev/stderr");
 }
 
 static void print(const json_t *document, bool json)
@@ -217,16 +215,29 @@ static bool print_to(int fd, const json_t *document, bool json)
     return good;
 }
 
+static bool try_to_write(const struct reporting *reporting, const json_t *document)
+{
+    struct own_output output;
+    bool good;
+    int error;
+
+    if (!open_output(reporting, &output))
+        return false;
+    good = print_to(output.fd, document, reporting->options->json);
+    good = !own_output_end(&output, good) && good;
+    error = errno;
+    close(output.fd);
+    errno = error;
+    return good;
+}
+
 static void write_report(struct reporting *reporting, const json_t *document)
 {
-    int fd = open_output(reporting);
-    bool good = fd >= 0 && print_to(fd, document, reporting->options->json);
+    bool good = try_to_write(reporting, document);
 
     if (!good && !reporting->failed)
         fail_to_open("the report cannot be written: ", reporting->output, OUTPUT_ACCEPTED);
     reporting->failed = !good;
-    if (fd >= 0)
-        close(fd);
 }
 
 static void report(void *context)
@@ -275,11 +286,13 @@ static void end_by(int signal_number)
 /* Before the program has run for hours. */
 static bool can_write(const struct reporting *reporting)
 {
-    int fd = open_output(reporting);
+    struct own_output output;
 
-    if (fd >= 0)
-        close(fd);
-    return fd >= 0 || !reporting->output[0];
+    if (!open_output(reporting, &output))
+        return !reporting->output[0];
+    own_output_end(&output, false);
+    close(output.fd);
+    return true;
 }
 
 static int run_in(const struct run_options *options, const struct folder *folder, char **words,

@@ -6,6 +6,7 @@
 
 #include "tools/command.h"
 #include "tools/foreign.h"
+#include "tools/signals.h"
 
 #include "core/base/own_path.h"
 
@@ -43,7 +44,7 @@ static int list_checks(const struct options *options, FILE *out)
     json_t *document;
     const json_t *check;
 
-    if (hmreg_open(NULL, &lib)) {
+    if (signals_after(hmreg_open(NULL, &lib))) {
         print_error("hmreg verify: %s", hmreg_last_error()->text);
         return EXIT_FAILED;
     }
@@ -125,61 +126,96 @@ static json_t *make_report(int patience)
 
 /* ---- the command ------------------------------------------------------------------------ */
 
-/* Opened before the checks, so that a wrong name does not cost their time. */
-static FILE *open_file(const char *name, const char *ending)
+struct report_file {
+    struct own_output output;
+    FILE *file;
+};
+
+/* False: it says why. */
+static bool open_file(struct report_file *report, const char *name, const char *ending)
 {
     const char *refusal;
     char path[4096];
-    FILE *file;
-    int fd = -1;
 
     errno = ENAMETOOLONG;
-    if (snprintf(path, sizeof(path), "%s%s", name, ending) < (int)sizeof(path))
-        fd = own_output(path);
-    file = fd < 0 ? NULL : fdopen(fd, "w");
+    report->file = NULL;
+    if (snprintf(path, sizeof(path), "%s%s", name, ending) < (int)sizeof(path) &&
+        !own_output_open(&report->output, path)) {
+        report->file = fdopen(report->output.fd, "w");
+        if (report->file)
+            return true;
+        own_output_end(&report->output, false);
+        close(report->output.fd);
+    }
     refusal = own_refusal(errno);
-    if (!file)
-        print_error("hmreg verify: --out %s: %s%s is not written: %s%s", name, name, ending,
-                    refusal ? refusal : strerror(errno),
-                    refusal ? ". A new name and files of your own are accepted" : "");
-    return file;
+    print_error("hmreg verify: --out %s: %s%s is not written: %s%s", name, name, ending,
+                refusal ? refusal : strerror(errno),
+                refusal ? ". A new name and files of your own are accepted" : "");
+    return false;
 }
 
-static int close_files(FILE *text, FILE *json)
+/* complete: gives it its name. False: it has none. */
+static bool close_file(struct report_file *report, bool complete)
 {
-    int bad = text && (ferror(text) | fclose(text));
+    bool good = !fflush(report->file) && !ferror(report->file);
 
-    bad |= json && (ferror(json) | fclose(json));
-    if (bad)
+    good = !own_output_end(&report->output, good && complete) && good;
+    if (!good)
         perror("hmreg verify: the report");
-    return bad;
+    fclose(report->file);
+    return good;
+}
+
+/* Before the checks, so that a wrong name does not cost their time. */
+static bool can_write(const char *name)
+{
+    static const char *const endings[] = {".txt", ".json"};
+    struct report_file file;
+
+    for (size_t i = 0; i < COUNT(endings); i++) {
+        if (!open_file(&file, name, endings[i]))
+            return false;
+        close_file(&file, false);
+    }
+    return true;
+}
+
+static bool write_files(const json_t *report, const char *name)
+{
+    struct report_file text, json;
+    bool good;
+
+    if (!open_file(&text, name, ".txt"))
+        return false;
+    if (!open_file(&json, name, ".json")) {
+        close_file(&text, false);
+        return false;
+    }
+    verify_print(report, text.file);
+    json_dumpf(report, json.file, JSON_INDENT(2));
+    fputc('\n', json.file);
+    good = close_file(&text, true);
+    return close_file(&json, good) && good;
 }
 
 static int verify(const struct options *options)
 {
     const char *name = options->out ? options->out : options->json ? NULL : DEFAULT_NAME;
-    FILE *text = name ? open_file(name, ".txt") : NULL;
-    FILE *json = text ? open_file(name, ".json") : NULL;
     json_t *report;
+    bool written;
     int status;
 
-    if (name && !json) {
-        close_files(text, NULL);
+    if (name && !can_write(name))
         return EXIT_USAGE;
-    }
     report = make_report(options->patience);
-    if (name) {
-        verify_print(report, text);
-        json_dumpf(report, json, JSON_INDENT(2));
-        fputc('\n', json);
-    }
+    written = !name || write_files(report, name);
     if (options->json)
         doc_print_json(report);
     else
         verify_print_summary(report, stdout);
     status = doc_equals(report, "verdict", "OK") ? EXIT_GOOD : EXIT_FAILED;
     json_decref(report);
-    if (close_files(text, json))
+    if (!written)
         return EXIT_FAILED;
     if (name && !options->json)
         printf("\nThe report is in %s.txt and %s.json.\n", name, name);

@@ -6,6 +6,7 @@
 #include "tools/command.h"
 #include "tools/fabrics.h"
 #include "tools/foreign.h"
+#include "tools/signals.h"
 #include "tools/verify/verify.h"
 
 #include <errno.h>
@@ -71,9 +72,9 @@ static void check_memory(struct hmreg *lib, const json_t *expected, struct verdi
 {
     struct hmreg_mem_info info = {.size = sizeof(info)};
     void *memory;
-    int rc = hmreg_mem_alloc(lib, (enum hmreg_iface)doc_number(expected, "iface"),
-                             (int)doc_number(expected, "device"),
-                             (enum hmreg_mem_kind)doc_number(expected, "kind"), BYTES, &memory);
+    int rc = signals_after(hmreg_mem_alloc(
+        lib, (enum hmreg_iface)doc_number(expected, "iface"), (int)doc_number(expected, "device"),
+        (enum hmreg_mem_kind)doc_number(expected, "kind"), BYTES, &memory));
 
     if (rc) {
         verdict_error(verdict, rc == -EOPNOTSUPP ? "skipped" : "failed", "no memory was allocated");
@@ -197,7 +198,7 @@ int verify_run_checks(const json_t *names, FILE *out)
     struct checks checks = {
         .names = names, .out = out, .named = doc_array(), .list.visit = run_on_fabric};
     json_t *document = doc_object();
-    int rc = hmreg_open(NULL, &checks.list.lib);
+    int rc = signals_after(hmreg_open(NULL, &checks.list.lib));
 
     if (rc) {
         print_error("hmreg verify: %s", hmreg_last_error()->text);

@@ -6,6 +6,7 @@
  */
 #include "tools/loop.h"
 #include "tools/prover.h"
+#include "tools/signals.h"
 #include "tools/verify/verify.h"
 
 #include <errno.h>
@@ -245,7 +246,8 @@ static bool is_absent(struct hmreg *lib, const struct proof_subject *subject,
                       struct verdict *verdict)
 {
     void *memory;
-    int rc = hmreg_mem_alloc(lib, subject->iface, subject->device, subject->kind, 4096, &memory);
+    int rc = signals_after(
+        hmreg_mem_alloc(lib, subject->iface, subject->device, subject->kind, 4096, &memory));
 
     if (rc)
         verdict_error(verdict, rc == -EOPNOTSUPP ? "skipped" : "failed", "no memory was allocated");

@@ -6,11 +6,11 @@
  */
 #include "tools/verify/verify.h"
 
+#include "tools/child.h"
+
 #include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -19,8 +19,6 @@
 
 #define MOST_NAMES 64 /* checks of one process */
 #define LIST_LIMIT 60 /* seconds that a list may take */
-
-extern char **environ;
 
 static int64_t now_ms(void)
 {
@@ -42,21 +40,8 @@ struct process {
 
 static int process_start(struct process *process, char **argv)
 {
-    posix_spawn_file_actions_t actions;
-    int ends[2], rc;
-
     *process = (struct process){.fd = -1};
-    if (pipe2(ends, O_CLOEXEC))
-        return errno;
-    posix_spawn_file_actions_init(&actions);
-    posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
-    rc = posix_spawn(&process->pid, "/proc/self/exe", &actions, NULL, argv, environ);
-    posix_spawn_file_actions_destroy(&actions);
-    close(ends[1]);
-    process->fd = ends[0];
-    if (rc)
-        close(ends[0]);
-    return rc;
+    return child_start(argv, STDOUT_FILENO, &process->pid, &process->fd);
 }
 
 /* Reads more of its text: false at its end, and when the deadline has passed. */

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * See child.h. posix_spawn(3) cannot call prctl(2). fork(2) would call what libraries have
+ * registered by pthread_atfork(3), where libfabric's efa ends the process.
+ */
+#include "tools/child.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+void child_end_with(pid_t parent)
+{
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent)
+        _exit(1);
+}
+
+static int move(int from, int to)
+{
+    return from == to ? fcntl(to, F_SETFD, 0) : dup2(from, to);
+}
+
+/* In the child. Reports by a pipe why the program does not start. */
+static void execute(char **argv, int fd, int writer, int report)
+{
+    int error;
+
+    if (fd != STDOUT_FILENO)
+        dup2(STDERR_FILENO, STDOUT_FILENO);
+    if (move(writer, fd) >= 0)
+        execv("/proc/self/exe", argv);
+    error = errno;
+    _exit(write(report, &error, sizeof(error)) < 0);
+}
+
+static int start(char **argv, int fd, int writer, pid_t *pid)
+{
+    pid_t parent = getpid();
+    int ends[2], error = 0;
+
+    if (pipe2(ends, O_CLOEXEC))
+        return errno;
+    /* `fd` must not replace it. */
+    if (ends[1] <= fd) {
+        int high = fcntl(ends[1], F_DUPFD_CLOEXEC, fd + 1);
+
+        close(ends[1]);
+        ends[1] = high;
+    }
+    *pid = ends[1] < 0 ? -1 : _Fork();
+    if (*pid == 0) {
+        child_end_with(parent);
+        execute(argv, fd, writer, ends[1]);
+    }
+    if (*pid < 0)
+        error = errno;
+    if (ends[1] >= 0)
+        close(ends[1]);
+    if (*pid > 0 && read(ends[0], &error, sizeof(error)) == sizeof(error))
+        waitpid(*pid, NULL, 0);
+    close(ends[0]);
+    return error;
+}
+
+int child_start(char **argv, int fd, pid_t *pid, int *reader)
+{
+    int ends[2], error;
+
+    if (pipe2(ends, O_CLOEXEC))
+        return errno;
+    error = start(argv, fd, ends[1], pid);
+    close(ends[1]);
+    if (error)
+        close(ends[0]);
+    else
+        *reader = ends[0];
+    return error;
+}

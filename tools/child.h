@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * Separate processes of the command, each of which executes this program again, since neither CUDA
+ * nor libfabric survives fork(). None outlives the command, which a signal may end at any time.
+ */
+#ifndef HMREG_TOOLS_CHILD_H
+#define HMREG_TOOLS_CHILD_H
+
+#include <sys/types.h>
+
+/* Executes this program with argv. Its descriptor `fd`, which is above 2 or its standard output, is
+ * a pipe, whose other end is *reader; standard output is else its standard error. The kernel kills
+ * it when the calling thread ends. 0, or an errno value. */
+int child_start(char **argv, int fd, pid_t *pid, int *reader);
+
+/* In a child of fork(2): the kernel kills it when its parent, or the thread that forked, ends. */
+void child_end_with(pid_t parent);
+
+#endif
