@@ -306,7 +306,7 @@ static bool start(struct reaper *reaper)
         return false;
     }
     atomic_store(&reaper->stopping, 0);
-    if (thread_start(&thread, NULL, run, reaper, "to deregister what has ended"))
+    if (thread_start(&thread, NULL, run, reaper, "to deregister cached regions"))
         return false;
     set_running(reaper, true, thread);
     return true;

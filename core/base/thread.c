@@ -101,5 +101,5 @@ int thread_start(pthread_t *out, const struct thread_stack *stack, void *(*run)(
     if (callers_slack > SLACK_NS)
         set_slack(callers_slack);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return rc ? hmreg_fail_os(rc, "no thread %s", what) : 0;
+    return rc ? hmreg_fail_os(rc, "hmreg could not start a thread %s", what) : 0;
 }

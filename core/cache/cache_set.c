@@ -461,7 +461,8 @@ void cache_set_serve(struct cache_set *set)
         atomic_store(&set->pool.served, set->domain->caps.any_thread);
     else
         log_say(&set->domain->lib->settings.log, HMREG_LOG_WARN,
-                "what has ended stays registered until the next call of its domain: %s",
+                "cached regions that no get finds any more stay registered until the next call "
+                "with their domain: %s",
                 hmreg_last_error()->text);
     hmreg_error_restore(&before);
 }

@@ -109,8 +109,8 @@ int hmreg_domain_close(struct hmreg_domain *domain)
     if (busy || undone_left(domain)) {
         cache_set_join(domain->caches);
         return hmreg_fail(-EBUSY,
-                          "%u %s of this domain are still in use below: the fabric does not "
-                          "deregister them yet",
+                          "the fabric is busy with %u %s of this domain and does not deregister "
+                          "them yet: close the domain again later",
                           busy ? busy : undone_left(domain),
                           busy ? "cached regions" : "registrations of calls that failed");
     }

@@ -241,7 +241,7 @@ static struct thread_cache *thread_cache_new(struct thread_cache_set *set)
 {
     struct thread_cache *tcache =
         calloc(1, sizeof(*tcache) + set->caches * sizeof(tcache->rows[0]));
-    bool aside = set->fenced || set->exact;
+    bool out_of_line = set->fenced || set->exact;
 
     if (!tcache)
         return NULL;
@@ -251,7 +251,7 @@ static struct thread_cache *thread_cache_new(struct thread_cache_set *set)
         thread_cache_free(tcache);
         return NULL;
     }
-    tcache->view.serial = aside ? ~set->serial : set->serial;
+    tcache->view.serial = out_of_line ? ~set->serial : set->serial;
     tcache->view.gate = set->gate;
     tcache->view.tcache = tcache;
     tcache->fenced = set->fenced;

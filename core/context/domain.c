@@ -347,7 +347,7 @@ int hmreg_domain_bind(struct hmreg_domain *domain, void *object, uint64_t flags)
         rc = hmreg_fail(-HMREG_EBADFLAGS, "flags are %#llx; accepted is HMREG_REG_MR",
                         (unsigned long long)flags);
     if (!rc && atomic_load(&domain->groups))
-        rc = hmreg_fail(-EBUSY, "the domain is a member of a group, whose registrations complete "
-                                "at once");
+        rc = hmreg_fail(-EBUSY, "the domain is a member of a group; a group's registrations "
+                                "complete at once, so its members take no event queue");
     return rc ? rc : domain->ops.bind_domain(domain->self, object, flags);
 }

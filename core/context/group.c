@@ -34,11 +34,11 @@ static int check_member(const struct hmreg *lib, struct hmreg_domain *const *mem
         return hmreg_fail(-EINVAL, "members[%zu] is a group; name its members", rail);
     for (size_t i = 0; i < rail; i++)
         if (members[i] == member)
-            return hmreg_fail(-EINVAL, "members[%zu] is members[%zu] again", rail, i);
+            return hmreg_fail(-EINVAL, "members[%zu] is the same domain as members[%zu]", rail, i);
     if (member->caps.async)
         return hmreg_fail(-EOPNOTSUPP,
-                          "registrations of members[%zu] complete in an event queue, which is "
-                          "yours to read; a group cannot wait for them",
+                          "registrations of members[%zu] complete in an event queue that the "
+                          "application reads; a group cannot wait for them",
                           rail);
     return 0;
 }

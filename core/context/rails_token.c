@@ -105,7 +105,8 @@ int rails_token_read(const uint8_t *bytes, size_t size, struct rails_token *out)
         return bad("these bytes are not one of a group, or are cut short");
     version = take(&at, 2);
     if (version != VERSION)
-        return hmreg_fail(-EPROTONOSUPPORT, "token: of a group in format %u, this hmreg reads %d",
+        return hmreg_fail(-EPROTONOSUPPORT,
+                          "token: it is of a group, in format %u; this hmreg reads format %d",
                           version, VERSION);
     token.count = take(&at, 2);
     if (!token.count || token.count > HMREG_GROUP_MAX)

@@ -13,7 +13,7 @@
  * is memory whose unmapping had begun before, which is a mistake of the caller's program.
  *
  *     producer:  push the change; set PENDING     --- then the kernel is asked to change memory ---
- *     domain:    set DRAINING; clear PENDING; read the queue, end entries; clear DRAINING
+ *     domain:    set DRAINING; clear PENDING; read the queue, unpublish; clear DRAINING
  *
  * At no time between the push and the end of the drain is the word GATE_LIVE alone, and a change
  * pushed while a domain drains leaves PENDING set for the next drain. The thread that reads the
@@ -45,7 +45,7 @@ struct gate {
 
 #define GATE_READING  1u  /* the kernel's events are being read */
 #define GATE_LIVE     2u  /* the process is the one that opened the domain */
-#define GATE_REAP     4u  /* the next call of the domain has ended entries to deregister */
+#define GATE_REAP     4u  /* the next call of the domain has retired entries to free */
 #define GATE_PENDING  8u  /* a change has been pushed that the domain has not read */
 #define GATE_DRAINING 16u /* the domain is reading changes */
 #define GATE_LOOKING  32u /* code was loaded that may change memory unnoticed */

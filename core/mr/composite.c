@@ -98,8 +98,8 @@ static int check_async(const struct hmreg_domain *domain, size_t count)
     if (!domain->caps.async)
         return 0;
     return hmreg_fail(-EOPNOTSUPP,
-                      "%zu segments are as many registrations on %s, and would complete one by "
-                      "one in its event queue: register each by itself",
+                      "a region of %zu segments would be as many registrations on %s, each with an "
+                      "event in the domain's queue: register each segment by itself",
                       count, domain->caps.fabric);
 }
 

@@ -136,11 +136,13 @@ static int check_ranges(const struct hmreg_domain *domain, const struct hmreg_mr
 {
     if (!(flags & HMREG_MR_DMABUF)) {
         if (attr->dmabuf)
-            return hmreg_fail(-EINVAL, "dmabuf is set, but flags lacks HMREG_MR_DMABUF");
+            return hmreg_fail(-EINVAL, "attr->dmabuf is set, but flags lacks HMREG_MR_DMABUF");
         return validate_iov(attr->iov, attr->iov_count, domain->caps.iov_limit);
     }
     if (attr->iov || attr->iov_count)
-        return hmreg_fail(-EINVAL, "iov is set, but HMREG_MR_DMABUF says that dmabuf is");
+        return hmreg_fail(-EINVAL,
+                          "attr->iov is set, but flags has HMREG_MR_DMABUF, with which the range "
+                          "is that of attr->dmabuf: set iov to NULL");
     request->dmabuf = attr->dmabuf;
     request->iov = in_dmabuf;
     request->count = 1;
@@ -172,8 +174,10 @@ static int check_segments(const struct hmreg_mr_attr *attr, uint64_t flags)
     bool ranges = attr->iov || attr->iov_count;
 
     if (ranges || attr->dmabuf || (flags & HMREG_MR_DMABUF))
-        return hmreg_fail(-EINVAL, "segments is set, and %s as well; a region is of one of them",
-                          ranges ? "iov" : "dmabuf or HMREG_MR_DMABUF");
+        return hmreg_fail(-EINVAL,
+                          "attr->segments is set, and so is %s; a region takes its memory from one "
+                          "of them only",
+                          ranges ? "attr->iov" : "attr->dmabuf or HMREG_MR_DMABUF in flags");
     return segments_check(attr->segments, attr->segment_count);
 }
 
@@ -238,7 +242,8 @@ int hmreg_mr_close(struct hmreg_mr *mr)
     if (mr->slot_offset)
         return hmreg_fail(-EINVAL, "mr is from hmreg_mr_get(); give it back with hmreg_mr_put()");
     if (mr_ext(mr) && mr_ext(mr)->is_rail)
-        return hmreg_fail(-EINVAL, "mr is a rail of a group's region, which is what to close");
+        return hmreg_fail(-EINVAL,
+                          "mr is a rail of a group's region: close that region, not its rails");
     undone_retry(domain, 1);
     rc = region_destroy(mr);
     if (rc != -EBUSY)

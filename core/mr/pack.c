@@ -436,8 +436,9 @@ static int check_regions(struct hmreg_mr *const *mrs, size_t count)
     for (size_t i = 0; i < count && !rc; i++) {
         rc = check_region(mrs[i]);
         if (!rc && mr_rails(mrs[i]))
-            rc = hmreg_fail(-EINVAL, "it is a region of a group: pack those of one of its rails "
-                                     "(hmreg_mr_rail())");
+            rc =
+                hmreg_fail(-EINVAL, "the region is of a group: pack its rails, one for each member "
+                                    "(hmreg_mr_rail())");
         if (rc)
             hmreg_fail_at(rc, "mrs", i);
     }

@@ -74,7 +74,7 @@ static int count_keys(const struct token *token, unsigned *keys)
     }
     if (*keys && token->raw_size % *keys == 0)
         return 0;
-    return hmreg_fail(-EBADMSG, "token: its raw keys are not what its segments say");
+    return hmreg_fail(-EBADMSG, "token: the raw keys in it are not those that its segments name");
 }
 
 /* Maps the raw keys, and replaces each segment's index of a raw key by the mapped key. */
@@ -182,7 +182,7 @@ static int check_no_group(const struct hmreg_domain *domain, const void *token, 
     if (domain->group)
         return hmreg_fail(-EINVAL, "domain is a group: use hmreg_remote_open_rails()");
     if (rails_token_is(token, size))
-        return hmreg_fail(-EXDEV, "token: of a group's region: find that of a rail by "
+        return hmreg_fail(-EXDEV, "token: it is of a group's region: find a rail's token with "
                                   "hmreg_token_rail()");
     return 0;
 }

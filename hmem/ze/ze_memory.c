@@ -113,7 +113,8 @@ static int copy_some(struct ze_hmem *self, uint64_t dst, uint64_t src, size_t *l
     if (rc)
         return rc;
     if (had[0] > engine[0] || had[1] > engine[1])
-        return hmreg_fail(-EIO, "the copy to %#" PRIx64 " leaves the memory it is of", dst);
+        return hmreg_fail(-EIO, "the copy to %#" PRIx64 " runs past the end of its allocation",
+                          dst);
     if (engine[0])
         *len = room_of(self, &to, dst, *len);
     if (engine[1])

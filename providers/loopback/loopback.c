@@ -94,7 +94,9 @@ static int unmap_key(void *self, uint64_t key)
     }
     pthread_mutex_unlock(&loopback->lock);
     free(gone);
-    return gone ? 0 : hmreg_fail(-EINVAL, "key %#" PRIx64 " is not a mapped one", key);
+    return gone ? 0
+                : hmreg_fail(-EINVAL, "key %#" PRIx64 " is not mapped (any more) in this domain",
+                             key);
 }
 
 /* Translates the key of a local RMA call to the peer's key. */

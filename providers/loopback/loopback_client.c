@@ -173,7 +173,7 @@ static int connect_once(struct wire_client *client)
     disconnect(client);
     client->fd = high_fd(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
     if (client->fd < 0)
-        return hmreg_fail_os(errno, "no descriptor to reach a loopback peer");
+        return hmreg_fail_os(errno, "the socket to reach a loopback peer could not be opened");
     limit_time(client->fd, LOOK_SECONDS);
     if (!reach(client->fd, &name, len) || !wire_same_user(client->fd))
         return fail_gone(client);

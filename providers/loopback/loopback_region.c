@@ -228,7 +228,9 @@ int region_dereg(void *self, struct provider_mr *mr)
     pthread_mutex_lock(&loopback->lock);
     if (is_bound(region)) {
         pthread_mutex_unlock(&loopback->lock);
-        return hmreg_fail(-EBUSY, "an endpoint or counter is bound to the region: close it first");
+        return hmreg_fail(
+            -EBUSY, "an endpoint or counter is bound to the region: close the endpoint or counter "
+                    "first");
     }
     tdelete(region, &loopback->by_desc, compare_desc);
     if (region->key != HMREG_KEY_NOTAVAIL) {
@@ -281,7 +283,8 @@ static int tie_ep(struct loopback *loopback, struct region *region, struct hmreg
     if (!(loopback->mr_mode & HMREG_MR_ENDPOINT))
         return hmreg_fail(-EINVAL, "object: this domain binds no endpoints (no HMREG_MR_ENDPOINT)");
     if (region->enabled)
-        return hmreg_fail(-HMREG_EOPBADSTATE, "the region is enabled: bind before");
+        return hmreg_fail(-HMREG_EOPBADSTATE,
+                          "the region is enabled already: bind before hmreg_mr_enable()");
     if (region->ep)
         return hmreg_fail(-EBUSY, "the region is bound to an endpoint already");
     region->ep = ep;
@@ -303,7 +306,8 @@ static int tie_counter(struct loopback *loopback, struct region *region,
         return hmreg_fail(-EINVAL, "the region was registered without HMREG_RMA_EVENT, which this "
                                    "domain needs for a counter");
     if ((loopback->mr_mode & ordered) && region->enabled)
-        return hmreg_fail(-HMREG_EOPBADSTATE, "the region is enabled: bind before");
+        return hmreg_fail(-HMREG_EOPBADSTATE,
+                          "the region is enabled already: bind before hmreg_mr_enable()");
     for (int i = 0; i < LOOPBACK_COUNTERS_MAX; i++) {
         if (region->counters[i] == counter)
             return hmreg_fail(-EBUSY, "the region is bound to this counter already");

@@ -464,7 +464,7 @@ int wire_server_start(struct loopback *loopback, const struct loopback_address *
     server->loopback = loopback;
     server->listener = high_fd(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
     if (server->listener < 0)
-        rc = hmreg_fail_os(errno, "no socket to serve loopback peers");
+        rc = hmreg_fail_os(errno, "the socket for loopback peers could not be opened");
     else
         rc = listen_at(here, server->listener);
     rc = rc ? rc : start_thread(server);

@@ -441,7 +441,8 @@ static int check_ep(const struct ofi *ofi, const struct state *state, uint64_t f
     if (!(ofi->mr_mode & HMREG_MR_ENDPOINT))
         return hmreg_fail(-EINVAL, "object: this domain binds no endpoints (no FI_MR_ENDPOINT)");
     if (state->enabled)
-        return hmreg_fail(-HMREG_EOPBADSTATE, "the region is enabled: bind before");
+        return hmreg_fail(-HMREG_EOPBADSTATE,
+                          "the region is enabled already: bind before hmreg_mr_enable()");
     if (state->bound)
         return hmreg_fail(-EBUSY, "the region is bound to an endpoint already");
     return 0;
@@ -457,7 +458,8 @@ static int check_counter(const struct ofi *ofi, const struct state *state, uint6
         return hmreg_fail(-EINVAL, "the region was registered without HMREG_RMA_EVENT, which this "
                                    "domain needs for a counter");
     if ((ofi->mr_mode & STATEFUL) && state->enabled)
-        return hmreg_fail(-HMREG_EOPBADSTATE, "the region is enabled: bind before");
+        return hmreg_fail(-HMREG_EOPBADSTATE,
+                          "the region is enabled already: bind before hmreg_mr_enable()");
     return 0;
 }
 

@@ -409,8 +409,8 @@ static int dereg(void *self, struct provider_mr *mr)
         errnum = errno ? errno : EIO;
     if (is_busy(verbs, errnum))
         return hmreg_fail_vendor(-EBUSY, "verbs", errnum, hmreg_strerror(errnum),
-                                 "a memory window is bound to the region: close it again when the "
-                                 "window is gone");
+                                 "a memory window is bound to the region: close the region again "
+                                 "once the window is gone");
     atomic_fetch_sub(&verbs->live, 1);
     if (errnum)
         return hmreg_fail_vendor(-errnum, "verbs", errnum, hmreg_strerror(errnum),

@@ -173,7 +173,7 @@ REFUSED_CASE(reg__each_unknown_bit__refused)
     }
     reg.flags = HMREG_MR_DMABUF;
     assert_fails(by_reg(reg, mr), -HMREG_EBADFLAGS, "flags has unknown bits");
-    assert_fails(by_segments(reg, mr), -EINVAL, "HMREG_MR_DMABUF as well");
+    assert_fails(by_segments(reg, mr), -EINVAL, "HMREG_MR_DMABUF in flags");
     suite_refused(fixture, "an unknown right", reg.addr, 8, UINT64_C(1) << 50, 0, 1, 0);
     suite_refused(fixture, "an unknown flag", reg.addr, 8, ALL, 0, 1, 1u << 3);
 }
@@ -279,8 +279,8 @@ REFUSED_CASE(regattr__wrong_attribute__refused)
     WRONG(page_size, 4095, -EINVAL, "page_size is 4095");
     WRONG(page_size, SIZE_MAX, -EINVAL, "page_size");
     WRONG(dmabuf, &dmabuf, -EINVAL, "lacks HMREG_MR_DMABUF");
-    WRONG(segments, &segment, -EINVAL, "segments is set, and iov as well");
-    WRONG(segment_count, 1, -EINVAL, "segments is set, and iov as well");
+    WRONG(segments, &segment, -EINVAL, "attr->segments is set, and so is attr->iov");
+    WRONG(segment_count, 1, -EINVAL, "attr->segments is set, and so is attr->iov");
     WRONG(ordering, 3, -EINVAL, "ordering is 3; accepted are 0 (default), 1 (strict), 2 (relaxed)");
     WRONG(atomics, 3, -EINVAL, "atomics is 3; accepted are 0 (default), 1 (off), 2 (on)");
     WRONG(on_demand, 4711, -EINVAL, "on_demand is 4711; accepted are 0 (default)");
@@ -388,7 +388,8 @@ REFUSED_CASE(regsgl__wrong_segments__inval)
     WRONG(u.memory.iov_len, 0, "segments[1]: len is 0");
     WRONG(u.memory.iov_len, SIZE_MAX, "segments[1]: addr");
 #undef WRONG
-    assert_fails(hmreg_mr_regattr(domain, &both, 0, mr), -EINVAL, "segments is set, and dmabuf");
+    assert_fails(hmreg_mr_regattr(domain, &both, 0, mr), -EINVAL,
+                 "attr->segments is set, and so is attr->dmabuf");
 }
 
 /* ---- other calls ------------------------------------------------------------------------ */

@@ -108,7 +108,8 @@ TEST(group_open__wrong_arguments__refused)
     assert_fails(hmreg_group_open(lib, members, 0, NULL, &out), -EINVAL, "count is 0");
     assert_fails(hmreg_group_open(lib, members, HMREG_GROUP_MAX + 1, NULL, &out), -EINVAL,
                  "1 to 64 members");
-    assert_fails(hmreg_group_open(lib, members, 2, NULL, &out), -EINVAL, "members[0] again");
+    assert_fails(hmreg_group_open(lib, members, 2, NULL, &out), -EINVAL,
+                 "same domain as members[0]");
     members[1] = NULL;
     assert_fails(hmreg_group_open(lib, members, 2, NULL, &out), -EINVAL, "members[1] is NULL");
     members[1] = fixture.group;

@@ -359,7 +359,8 @@ TEST(threads__cannot_be_started__fewer_or_eagain)
     open_fixture(&fixture, 4);
     failing = 1;
     hmreg_fail(-ENODATA, "before");
-    assert_fails(start(&fixture, &job), -EAGAIN, "no thread to register pieces of a range");
+    assert_fails(start(&fixture, &job), -EAGAIN,
+                 "could not start a thread to register pieces of a range");
     assert_null(job);
     assert_int_equal(fabric.count, 0);
     sigfillset(&all);

@@ -425,7 +425,7 @@ TEST(async__get_and_composites__opnotsupp)
     assert_fails(hmreg_mr_get(fixture.domain, memory, 10, HMREG_SEND, &mr), -EOPNOTSUPP,
                  "event queue");
     assert_fails(hmreg_mr_regsgl(fixture.domain, segments, 2, HMREG_SEND, 0, 0, 0, &mr, NULL),
-                 -EOPNOTSUPP, "one by one");
+                 -EOPNOTSUPP, "each with an event");
     assert_ptr_equal(mr, (void *)1);
     assert_int_equal(fake_fabric.regs, 0);
     end(&fixture);

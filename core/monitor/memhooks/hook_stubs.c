@@ -133,8 +133,10 @@ static int add_hooked(const struct hook_site *site, struct hook_state *state)
     int rc;
 
     if (hooked_count == sizeof(hooked) / sizeof(hooked[0]))
-        return hmreg_fail(-EOPNOTSUPP, "memhooks: others change the code of %s() again and again",
-                          site->function);
+        return hmreg_fail(
+            -EOPNOTSUPP,
+            "memhooks: other code keeps changing the code of %s(), so it cannot be hooked",
+            site->function);
     *hook = (struct hooked){.site = *site};
     if (!(site->enter ? code_can_replace(site->enter, HOOK_ENTER_SIZE)
                       : code_can_replace(site->at, HOOK_SITE_SIZE)))

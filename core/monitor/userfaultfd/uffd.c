@@ -156,7 +156,7 @@ static int agree(int fd)
     struct utsname system = {.release = ""};
 
     if (ioctl(fd, UFFDIO_API, &api) && errno != EINVAL)
-        return hmreg_fail_os(errno, "userfaultfd: ioctl(2) with UFFDIO_API");
+        return hmreg_fail_os(errno, "userfaultfd: ioctl(2) with UFFDIO_API failed");
     if (!api.ioctls)
         return hmreg_fail(-ENOSYS,
                           "this kernel's userfaultfd has no write protection or no events");
