@@ -14,9 +14,9 @@
 #define LEAST_ELEMENTS (1u << 10)
 #define MOST_GROWTH    ((size_t)16 << 10) /* bytes */
 
-void stable_array_init(struct stable_array *array, size_t size, size_t rest)
+void stable_array_init(struct stable_array *array, size_t size, size_t second)
 {
-    *array = (struct stable_array){.size = size, .rest = rest, .end = STABLE_ARRAY_FIRST};
+    *array = (struct stable_array){.size = size, .second = second, .end = STABLE_ARRAY_FIRST};
 }
 
 /* The memory of elements 0 to end - 1, whole pages. */
@@ -24,8 +24,8 @@ static size_t bytes_of(const struct stable_array *array, uint32_t end)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE), bytes = end * array->size;
 
-    if (array->rest)
-        bytes = stable_array_rest_offset(array, end - 1) + array->rest;
+    if (array->second)
+        bytes = stable_array_second_offset(array, end - 1) + array->second;
     return (bytes + page - 1) & ~(page - 1);
 }
 
@@ -85,12 +85,12 @@ static uint32_t next_end(const struct stable_array *array, uint32_t end)
 /* As many elements as that memory holds. */
 static uint32_t end_of(const struct stable_array *array, size_t bytes)
 {
-    size_t group = STABLE_ARRAY_GROUP * (array->size + array->rest), more = bytes % group;
-    size_t firsts = array->rest ? STABLE_ARRAY_GROUP * array->size : 0;
+    size_t group = STABLE_ARRAY_GROUP * (array->size + array->second), more = bytes % group;
+    size_t firsts = array->second ? STABLE_ARRAY_GROUP * array->size : 0;
     size_t end = bytes / group * STABLE_ARRAY_GROUP;
 
     if (more > firsts)
-        end += (more - firsts) / (array->rest ? array->rest : array->size);
+        end += (more - firsts) / (array->second ? array->second : array->size);
     return end < array->reserved_end ? (uint32_t)end : array->reserved_end;
 }
 

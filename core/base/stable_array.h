@@ -21,7 +21,7 @@
 
 struct stable_array {
     char *base;            /* address of element 0; NULL: nothing is reserved yet */
-    size_t size, rest;     /* of an element's first and second part, bytes; rest may be 0 */
+    size_t size, second;   /* of an element's first and second part, bytes; second may be 0 */
     uint32_t end;          /* elements STABLE_ARRAY_FIRST to end - 1 are usable */
     uint32_t reserved_end; /* elements before this one have addresses */
 };
@@ -30,24 +30,24 @@ static inline void *stable_array_at(const struct stable_array *array, uint32_t n
 {
     size_t before = number & ~(STABLE_ARRAY_GROUP - 1); /* in earlier groups */
 
-    return array->base + number * array->size + before * array->rest;
+    return array->base + number * array->size + before * array->second;
 }
 
 /* Where an element's second part begins, in bytes from the base. */
-static inline size_t stable_array_rest_offset(const struct stable_array *array, uint32_t number)
+static inline size_t stable_array_second_offset(const struct stable_array *array, uint32_t number)
 {
     size_t until = (number | (STABLE_ARRAY_GROUP - 1)) + (size_t)1; /* in its group and earlier */
 
-    return until * array->size + number * array->rest;
+    return until * array->size + number * array->second;
 }
 
 /* The element's second part. */
-static inline void *stable_array_rest_at(const struct stable_array *array, uint32_t number)
+static inline void *stable_array_second_at(const struct stable_array *array, uint32_t number)
 {
-    return array->base + stable_array_rest_offset(array, number);
+    return array->base + stable_array_second_offset(array, number);
 }
 
-void stable_array_init(struct stable_array *array, size_t size, size_t rest);
+void stable_array_init(struct stable_array *array, size_t size, size_t second);
 void stable_array_free(struct stable_array *array);
 
 /* Grows the array beyond `end` elements; new elements are zero. The caller does not hold the lock,

@@ -253,10 +253,10 @@ static enum cache_publish publish(struct cache *cache, struct hmreg_mr *entry, b
         break;
     case CACHE_ROOMLESS:
         entry_body(entry)->refused_room = true;
-        cache_unlink(cache, entry);
+        cache_retire_pending(cache, entry);
         break;
     case CACHE_DISCARDED:
-        cache_unlink(cache, entry);
+        cache_retire_pending(cache, entry);
         break;
     default:
         return result; /* not decided */
@@ -280,7 +280,7 @@ void cache_retire_claim(struct cache *cache, struct hmreg_mr *entry, bool refuse
 {
     pthread_mutex_lock(&cache->pool->lock);
     entry_body(entry)->refused_room = refused_room;
-    cache_unlink(cache, entry);
+    cache_retire_pending(cache, entry);
     wake_waiters(cache->pool);
     pthread_mutex_unlock(&cache->pool->lock);
 }

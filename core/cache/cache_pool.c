@@ -106,7 +106,7 @@ void cache_link(struct cache *cache, struct hmreg_mr *entry)
     cache->pending++;
 }
 
-void cache_unlink(struct cache *cache, struct hmreg_mr *entry)
+void cache_retire_pending(struct cache *cache, struct hmreg_mr *entry)
 {
     itree_remove(&cache->claims, &entry->node);
     entry_body(entry)->state = CACHE_HELD;
@@ -177,7 +177,7 @@ static void retire(struct cache *cache, struct hmreg_mr *entry)
     list_append(pool, &pool->dead, entry_number(entry));
 }
 
-void cache_unpublish_idle(struct cache *cache, struct hmreg_mr *entry)
+void cache_retire_idle(struct cache *cache, struct hmreg_mr *entry)
 {
     itree_remove(&cache->tree, &entry->node);
     uncharge(cache, entry);

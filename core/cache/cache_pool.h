@@ -167,7 +167,7 @@ static inline struct hmreg_mr *cache_entry_at(const struct cache_pool *pool, uin
 
 static inline struct mr_body *cache_body_at(const struct cache_pool *pool, uint32_t number)
 {
-    return stable_array_rest_at(&pool->entries, number);
+    return stable_array_second_at(&pool->entries, number);
 }
 
 static inline struct variant **cache_variant_at(const struct cache_pool *pool, uint32_t number)
@@ -271,10 +271,10 @@ struct hmreg_mr *cache_take_entry(struct cache *cache, const struct cache_want *
                                   enum hmreg_iface iface);
 /* Makes entries free that cache_free_entries() pushed, CACHE_PASSED at most. */
 void cache_collect(struct cache_pool *pool);
-/* Makes an entry pending: claims and changes find it by address until it is unlinked or live. */
+/* Makes an entry pending: claims and changes find it by address until it is retired or live. */
 void cache_link(struct cache *cache, struct hmreg_mr *entry);
 /* Retires a pending entry, which its claimant has pinned: claims and changes find it no longer. */
-void cache_unlink(struct cache *cache, struct hmreg_mr *entry);
+void cache_retire_pending(struct cache *cache, struct hmreg_mr *entry);
 /* Makes a pending entry live and charges its usage. The cache has room for it. */
 void cache_enliven(struct cache *cache, struct hmreg_mr *entry);
 /* Releases the lock, after crediting to the quota what became free under it. */
@@ -283,7 +283,7 @@ void cache_unlock(struct cache_pool *pool);
 void cache_retire(struct cache *cache, struct hmreg_mr *entry);
 /* The same for an entry that is cold, idle and off the clock list. The caller frees the entry, or
  * passes it to cache_queue_dead(), and a later call frees it. */
-void cache_unpublish_idle(struct cache *cache, struct hmreg_mr *entry);
+void cache_retire_idle(struct cache *cache, struct hmreg_mr *entry);
 void cache_queue_dead(struct cache_pool *pool, struct hmreg_mr *entry);
 /* Unpublishes an entry whose memory changed. cache_examine() will find out whether it is pinned,
  * and retire it. unlinked: the entry is in no tree any more. */

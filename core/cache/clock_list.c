@@ -22,7 +22,7 @@ static uint32_t *stored_at(const struct clock_list *list, uint32_t place)
 
 static uint32_t *place_of(const struct clock_list *list, uint32_t number)
 {
-    return (uint32_t *)((char *)stable_array_rest_at(list->entries, number) + list->offset);
+    return (uint32_t *)((char *)stable_array_second_at(list->entries, number) + list->offset);
 }
 
 /* Where the ring has the entry of a place. */

@@ -151,7 +151,7 @@ static void spare(struct cache *cache, struct victims *victims)
 static void evict_all(struct cache *cache, struct cache_search *search, struct victims *victims)
 {
     for (unsigned i = 0; i < victims->count; i++) {
-        cache_unpublish_idle(cache, victims->list[i]);
+        cache_retire_idle(cache, victims->list[i]);
         if (search->handed_over_count < HANDED_OVER)
             search->handed_over[search->handed_over_count++] = victims->list[i];
         else

@@ -44,14 +44,15 @@ static bool holds(const char *bytes, size_t size, char value)
 static bool element_holds(const struct stable_array *array, uint32_t number, char value)
 {
     return holds(stable_array_at(array, number), array->size, value) &&
-           (!array->rest || holds(stable_array_rest_at(array, number), array->rest, (char)~value));
+           (!array->second ||
+            holds(stable_array_second_at(array, number), array->second, (char)~value));
 }
 
 static void fill(const struct stable_array *array, uint32_t number, char value)
 {
     memset(stable_array_at(array, number), value, array->size);
-    if (array->rest)
-        memset(stable_array_rest_at(array, number), ~value, array->rest);
+    if (array->second)
+        memset(stable_array_second_at(array, number), ~value, array->second);
 }
 
 static char value_of(uint32_t number)
@@ -60,21 +61,21 @@ static char value_of(uint32_t number)
 }
 
 /* New elements are zero, and those before keep what was written to them. */
-static void keeps_what_it_holds(size_t size, size_t rest)
+static void keeps_what_it_holds(size_t size, size_t second)
 {
     struct stable_array array;
     uint32_t number = STABLE_ARRAY_FIRST;
     unsigned char resident;
 
     populated = NULL;
-    stable_array_init(&array, size, rest);
+    stable_array_init(&array, size, second);
     while (array.end < ELEMENTS) {
         assert_true(stable_array_grow(&array, array.end, &lock));
         assert_false(gaps);
         assert_true(populated >= (char *)stable_array_at(&array, array.end - 1) + size);
         for (; number < array.end; number++) {
             assert_true(holds(stable_array_at(&array, number), size, 0));
-            assert_true(!rest || holds(stable_array_rest_at(&array, number), rest, 0));
+            assert_true(!second || holds(stable_array_second_at(&array, number), second, 0));
             fill(&array, number, value_of(number));
         }
     }
@@ -134,7 +135,7 @@ TEST(grow__both_parts__one_mapping_and_its_reservation)
     while (array.end < ELEMENTS)
         assert_true(stable_array_grow(&array, array.end, &lock));
     assert_int_equal(mappings_between(stable_array_at(&array, 0),
-                                      stable_array_rest_at(&array, array.reserved_end - 1)),
+                                      stable_array_second_at(&array, array.reserved_end - 1)),
                      2);
     stable_array_free(&array);
 }
@@ -170,13 +171,13 @@ TEST(slot_offset__of_each_region__names_both_its_parts)
 {
     char *base = (char *)(uintptr_t)0x100000000000;
     struct stable_array array = {
-        .base = base, .size = sizeof(struct hmreg_mr), .rest = sizeof(struct mr_body)};
+        .base = base, .size = sizeof(struct hmreg_mr), .second = sizeof(struct mr_body)};
 
     for (uint32_t number = STABLE_ARRAY_FIRST; number < 1u << 24; number += number / 97 + 1) {
         uint32_t offset = pin_slot_offset(number);
 
         assert_ptr_equal(mr_at(base, offset), stable_array_at(&array, number));
-        assert_ptr_equal(mr_body_in(base, offset), stable_array_rest_at(&array, number));
+        assert_ptr_equal(mr_body_in(base, offset), stable_array_second_at(&array, number));
     }
 }
 
