@@ -112,8 +112,11 @@ static uint64_t random_key(void)
         return property_once_in(20) ? 3 : 0;
     if (!property_once_in(30))
         return property_below(20);
-    /* Keys of one byte do not suffice for the library's choices to leave out the largest. */
-    return t.model.max_key + (t.model.max_key > UINT8_MAX ? 0 : 1) + property_below(2);
+    /* One that is too large; or, with more than one byte, the largest that the library chooses only
+     * when it has no larger one left, for regions that the model does not contain. */
+    if (t.model.max_key <= UINT8_MAX || property_once_in(2))
+        return t.model.max_key + 1 + property_below(2);
+    return t.model.max_key / 2;
 }
 
 static uint64_t random_flags(void)
