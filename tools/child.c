@@ -19,9 +19,10 @@ void child_end_with(pid_t parent)
         _exit(1);
 }
 
+/* They may be the same. The program that is executed gets it. */
 static int move(int from, int to)
 {
-    return from == to ? fcntl(to, F_SETFD, 0) : dup2(from, to);
+    return from != to && dup3(from, to, O_CLOEXEC) < 0 ? -1 : fcntl(to, F_SETFD, 0);
 }
 
 /* In the child. Reports by a pipe why the program does not start. */
@@ -30,7 +31,7 @@ static void execute(char **argv, int fd, int writer, int report)
     int error;
 
     if (fd != STDOUT_FILENO)
-        dup2(STDERR_FILENO, STDOUT_FILENO);
+        move(STDERR_FILENO, STDOUT_FILENO);
     if (move(writer, fd) >= 0)
         execv("/proc/self/exe", argv);
     error = errno;

@@ -317,17 +317,16 @@ static void name_temporary(struct own_output *output)
  * have none; and only /proc leads to it later. */
 static int create_temporary(struct own_output *output)
 {
-    const int flags = O_WRONLY | O_CLOEXEC;
-    int fd = access("/proc/self/fd", X_OK)
-                 ? -1
-                 : high_fd(openat(output->folder, ".", flags | O_TMPFILE, 0666));
+    int fd = -1;
 
     name_temporary(output);
+    if (!access("/proc/self/fd", X_OK))
+        fd = high_fd(openat(output->folder, ".", O_WRONLY | O_TMPFILE | O_CLOEXEC, 0666));
     output->unnamed = fd >= 0;
     if (fd >= 0)
         return fd;
-    fd = openat(output->folder, output->temporary, flags | O_CREAT | O_EXCL | O_NOFOLLOW, 0666);
-    return high_fd(fd);
+    return high_fd(openat(output->folder, output->temporary,
+                          O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666));
 }
 
 static bool is_mounted(int folder, const char *name)

@@ -511,6 +511,24 @@ TEST(run__by_audit__looked_up_calls_seen_and_cached)
     tool_free(&tool);
 }
 
+TEST(run__output_while_the_program_runs__the_previous_report)
+{
+    char file[] = "/tmp/hmreg-test-XXXXXX";
+    int fd = mkstemp(file);
+    struct tool tool;
+    struct stat status;
+
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, "previous", 8), 8);
+    close(fd);
+    tool = tool_run("run", "--output", file, "cat", file);
+    assert_string_equal(tool.out, "previous");
+    tool_free(&tool);
+    assert_int_equal(stat(file, &status), 0);
+    assert_int_not_equal(status.st_size, 8);
+    unlink(file);
+}
+
 TEST(run__output_that_cannot_be_written__said_before)
 {
     struct tool tool = tool_run("run", "--output", "/no/such/folder/report", "echo", "hello");

@@ -43,6 +43,7 @@ static struct command begin_list(const char *const *argv)
     struct command command;
     int words[2], out[2];
 
+    assert_non_null(argv[0]);
     assert_int_equal(pipe2(words, O_CLOEXEC), 0);
     assert_int_equal(pipe2(out, O_CLOEXEC), 0);
     /* Its children's parent is this process when it has ended. */
