@@ -321,6 +321,15 @@ static int run_process(int rank, int left, int right)
     return close_process(&process) || rc;
 }
 
+/* HMREG_IFACE_COUNT: there is none of this name. */
+static int iface_named(const char *name)
+{
+    for (int i = 0; i < HMREG_IFACE_COUNT; i++)
+        if (!strcmp(name, hmreg_iface_name(i)))
+            return i;
+    return HMREG_IFACE_COUNT;
+}
+
 static int parse(int argc, char **argv)
 {
     int option;
@@ -331,9 +340,9 @@ static int parse(int argc, char **argv)
         else if (option == 'r')
             rails = atoi(optarg);
         else if (option == 'i')
-            for (iface = 0; iface < HMREG_IFACE_COUNT; iface++)
-                if (!strcmp(optarg, hmreg_iface_name(iface)))
-                    break;
+            iface = iface_named(optarg);
+        else
+            return 1; /* getopt() has said which */
     }
     if (optind < argc)
         provider = argv[optind];

@@ -31,7 +31,7 @@ usage_of() { # COMMAND...
     output=$("$@" 2>&1)
     status=$?
     echo "$output"
-    [[ $status == 2 && $output == usage:* ]]
+    [[ $status == 2 && $output == *usage:* ]]
 }
 
 # tcp by its name in this libfabric: 1.17's is layered, later ones' is not.
@@ -84,6 +84,7 @@ done
 check allreduce__no_such_fabric__fails fails "nosuch, process 0: No data available" \
     "$examples/6-allreduce" nosuch
 check allreduce__wrong_arguments__usage usage_of "$examples/6-allreduce" -r 3
+check allreduce__no_such_option__usage usage_of "$examples/6-allreduce" -x
 if [[ -x $examples/4-gpudirect-verbs ]] && ! compgen -G '/sys/class/infiniband/*' >/dev/null; then
     check verbs__no_device__says_where_to_look fails 'see `rdma link`, or `hmreg doctor`' \
         "$examples/4-gpudirect-verbs" system

@@ -288,6 +288,28 @@ formats() {
     return $bad
 }
 
+# Its first line names page and section, its last the version, the date and the page again.
+has_header() { # PAGE
+    local name=${1##*/} section=${1##*.} said
+    name=${name%.*}
+    said=$(MANWIDTH=100 LC_ALL=C.UTF-8 man -E UTF-8 -l -Tutf8 "$1" | col -bx | grep .)
+    said=$(sed -n '1p;$p' <<<"$said" | tr -s ' ')
+    name=${name^^}
+    echo "$said"
+    [[ $said =~ ^"$name($section) hmreg $name($section)"$'\n'"hmreg "[0-9.]+\ [0-9]+\ [A-Z][a-z]+\ [0-9]{4}\ "$name($section)"$ ]]
+}
+
+headers_are_whole() {
+    local page said bad=0
+    cd "$BUILD_DIR/docs/man" || return
+    for page in man?/*; do
+        grep -q '^\.so ' "$page" && continue
+        said=$(has_header "$page") && continue
+        echo "$page: $said" && bad=1
+    done
+    return $bad
+}
+
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 index_names >"$work/names"
@@ -339,6 +361,7 @@ else
     check manual__built_for_every_function built_for_all
     if command -v man >/dev/null; then
         check manual__formats_without_warnings formats
+        check manual__header_of_each_page headers_are_whole
     else
         skip manual__formats "no man is installed"
     fi

@@ -216,6 +216,20 @@ TEST(run__killed__reported_and_the_same_signal)
     json_decref(document);
 }
 
+/* Whether a core is dumped is the machine's to say; a limit of 0 bytes makes none. */
+TEST(run__killed__program_and_signal_named)
+{
+    struct tool tool = tool_run("run", "sh", "-c", "ulimit -c 0; kill -SEGV $$");
+
+    assert_int_equal(tool.status, -1);
+    assert_says(tool.err, "hmreg run: sh was ended by signal 11, Segmentation fault\n");
+    tool_free(&tool);
+    tool = tool_run("run", "sh", "-c", "kill -INT $$");
+    assert_int_equal(tool.status, -1);
+    assert_silent(tool.err, "ended by signal");
+    tool_free(&tool);
+}
+
 TEST(run__module_that_links_libibverbs__reported)
 {
     struct tool tool =

@@ -24,6 +24,7 @@
 #include <sys/random.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #define LONGEST_FOLDER 460 /* preload/mode.c takes 511 bytes */
@@ -283,6 +284,19 @@ static void end_by(int signal_number)
     raise(signal_number);
 }
 
+/* As shells do, which see hmreg's end and not the program's: silent for what a user does, and not
+ * beside a JSON document, which would be none then. */
+static void name_signal(const struct reporting *reporting, const char *program, int status)
+{
+    int number = WTERMSIG(status);
+
+    if (number == SIGINT || number == SIGPIPE ||
+        (reporting->options->json && !reporting->output[0]))
+        return;
+    print_error("hmreg run: %s was ended by signal %d, %s%s", program, number, strsignal(number),
+                WCOREDUMP(status) ? " (core dumped)" : "");
+}
+
 /* Before the program has run for hours. */
 static bool can_write(const struct reporting *reporting)
 {
@@ -315,8 +329,10 @@ static int run_in(const struct run_options *options, const struct folder *folder
     status = program_run(words, path, options->seconds, report, &reporting, &killed);
     report(&reporting);
     remove_folder(options, folder);
-    if (killed)
-        end_by(killed);
+    if (killed) {
+        name_signal(&reporting, words[0], killed);
+        end_by(WTERMSIG(killed));
+    }
     return status;
 }
 

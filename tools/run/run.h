@@ -36,8 +36,8 @@ bool program_takes_libraries(const char *path, char why[512]);
 bool environment_set(const struct run_options *options, const char *folder, char why[512]);
 
 /* Starts the program and waits for it; on_report() is called every options->seconds, and when this
- * process receives SIGRTMIN. Returns the exit status for this process; *killed: the signal that
- * ended the program, or 0. */
+ * process receives SIGRTMIN. Returns the exit status for this process; *killed: if a signal
+ * ended the program, its status of waitpid(2); else 0. */
 int program_run(char **words, const char *path, unsigned seconds, void (*on_report)(void *),
                 void *context, int *killed);
 

@@ -245,8 +245,8 @@ static void stop(pid_t child, const siginfo_t *info)
 
 static int status_of(int status, int *killed)
 {
-    *killed = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
-    return *killed ? 128 + *killed : WEXITSTATUS(status);
+    *killed = WIFSIGNALED(status) ? status : 0;
+    return *killed ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
 static int wait_for(pid_t child, const sigset_t *set, unsigned seconds, void (*on_report)(void *),
