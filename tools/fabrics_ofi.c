@@ -90,8 +90,11 @@ static void add_domain(struct fabric_list *list, struct fi_info *info)
                             .open = open_domain};
     struct fid_fabric *opened = NULL;
     struct fid_domain *domain = NULL;
-    int rc = fi_fabric(info->fabric_attr, &opened, NULL);
+    int rc;
 
+    if (!fabric_wanted(list, &fabric))
+        return;
+    rc = fi_fabric(info->fabric_attr, &opened, NULL);
     if (!rc)
         rc = fi_domain(opened, info, &domain, NULL);
     if (rc) {
