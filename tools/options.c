@@ -8,6 +8,7 @@
 
 #include "tools/document.h"
 #include "tools/foreign.h"
+#include "tools/nearest.h"
 
 #include <errno.h>
 #include <getopt.h>
@@ -19,11 +20,19 @@
 #define FIRST_OPTION 256 /* getopt's value for options[0]; above every character */
 #define HELP         'h'
 
-static int refuse(const struct command *command, const char *argument, const char *why)
+static int refuse_near(const struct command *command, const char *argument, const char *why,
+                       const char *meant)
 {
     print_error("hmreg %s: %s: %s", command->name, argument, why);
+    if (meant)
+        print_error("Did you mean --%s?", meant);
     print_error("Try: hmreg help %s", command->name);
     return command->error_status ? command->error_status : EXIT_USAGE;
+}
+
+static int refuse(const struct command *command, const char *argument, const char *why)
+{
+    return refuse_near(command, argument, why, NULL);
 }
 
 static int wants(const struct option_def *option)
@@ -57,13 +66,18 @@ static void list_options(const struct command *command, struct option *list, cha
 
 static int refuse_unknown(const struct command *command, const char *argument)
 {
+    const char *typed = argument + strspn(argument, "-");
+    struct nearest meant = {.typed = typed, .length = strcspn(typed, "=")};
     char accepted[512] = "no such option; accepted are";
     size_t used = 28;
 
-    for (const struct option_def *option = command->options; option->name; option++)
+    for (const struct option_def *option = command->options; option->name; option++) {
         used += (size_t)snprintf(accepted + used, sizeof(accepted) - used, " --%s,", option->name);
+        nearest_try(&meant, option->name);
+    }
+    nearest_try(&meant, "help");
     snprintf(accepted + used, sizeof(accepted) - used, " --help");
-    return refuse(command, argument, accepted);
+    return refuse_near(command, argument, accepted, meant.found);
 }
 
 /* got: getopt's value, which is its place in the list or its letter. */
@@ -83,6 +97,16 @@ static int take_option(const struct command *command, int got, void *options)
     return refuse(command, named, accepted);
 }
 
+/* getopt has passed the word of an unknown option, but a word of letters only with its last. */
+static const char *unknown_word(char **argv)
+{
+    const char *passed = argv[optind - 1];
+
+    if (!optopt || (passed[0] == '-' && passed[1] != '-' && strchr(passed, '\0')[-1] == optopt))
+        return passed;
+    return argv[optind];
+}
+
 static int parse_one(const struct command *command, int got, char **argv, void *options)
 {
     switch (got) {
@@ -94,7 +118,7 @@ static int parse_one(const struct command *command, int got, char **argv, void *
     case '?':
         if (optopt >= FIRST_OPTION || (optopt == HELP && argv[optind - 1][1] == '-'))
             return refuse(command, argv[optind - 1], "takes no value");
-        return refuse_unknown(command, argv[optind - 1]);
+        return refuse_unknown(command, unknown_word(argv));
     default:
         return take_option(command, got, options);
     }

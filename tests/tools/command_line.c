@@ -95,6 +95,19 @@ TEST(help_of_a_command__options_examples_and_statuses)
     tool_free(&all);
 }
 
+/* 3 is doctor's alone, 125 that of run. */
+TEST(help__names_every_exit_status)
+{
+    struct tool all = tool_run("help"), doctor = tool_run("help", "doctor");
+
+    assert_says(all.out, "doctor's are its verdict, 3 if it has none");
+    if (strstr(all.out, "\n  run "))
+        assert_says(all.out, "run's are the program's, 125 if hmreg failed");
+    assert_says(doctor.out, "  3  no verdict");
+    tool_free(&all);
+    tool_free(&doctor);
+}
+
 TEST(help_of_a_command__by_any_name__same)
 {
     const char *const word[] = {"help", "query", NULL};
@@ -125,6 +138,31 @@ TEST(unknown_command__names_those_there_are)
         "fly: no such command; accepted are info, query, plan, doctor, topo, stats, verify, ",
         "help", "fly");
     assert_refused("--fly: no such command", "--fly");
+}
+
+TEST(mistyped_word__nearest_named)
+{
+    assert_refused("Did you mean info?\n", "inof");
+    assert_refused("Did you mean doctor?\n", "help", "docter");
+    assert_refused("Did you mean help?\n", "hepl");
+    assert_refused("Did you mean --json?\n", "info", "--jsn");
+    assert_refused("Did you mean --iface?\n", "query", "--ifaces=cuda");
+    assert_refused("-json: no such option; accepted are --fabric, --json, --help\n"
+                   "Did you mean --json?\n",
+                   "info", "-json");
+}
+
+TEST(word_far_from_all__none_named)
+{
+    static const char *const words[] = {"fly", "x", "", "a-word-longer-than-any-command-is"};
+
+    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+        struct tool tool = tool_run(words[i]);
+
+        assert_int_equal(tool.status, 2);
+        assert_silent(tool.err, "Did you mean");
+        tool_free(&tool);
+    }
 }
 
 TEST(unknown_option__names_those_there_are)
