@@ -9,6 +9,7 @@
 #include "tools/machine.h"
 
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 static const enum hmreg_path device_paths[] = {HMREG_PATH_DMABUF, HMREG_PATH_PEERMEM,
@@ -146,12 +147,35 @@ static void describe_domain(const struct domains *domains, json_t *described)
     doc_set(described, "max_mr_size", doc_count(info.max_len, UINT64_MAX));
 }
 
+static bool has_layer(const char *name, const char *layer)
+{
+    size_t length = strlen(layer);
+
+    for (; *name; name += strcspn(name, ";"), name += *name == ';')
+        if (strcspn(name, ";") == length && !strncmp(name, layer, length))
+            return true;
+    return false;
+}
+
+bool fabric_wanted(const struct fabric_list *list, const struct fabric *fabric)
+{
+    const char *only = list->only;
+
+    return !only || !strcmp(fabric->name, only) || has_layer(fabric->name, only) ||
+           !strcmp(fabric->provider, only) || !strcmp(fabric->domain, only) ||
+           (fabric->nic && !strcmp(fabric->nic, only));
+}
+
 void fabric_add(struct fabric_list *list, const struct fabric *fabric)
 {
-    json_t *described = fabric_named(fabric);
     struct domains domains = {0};
-    int rc = domains_open(list->lib, fabric, &domains);
+    json_t *described;
+    int rc;
 
+    if (!fabric_wanted(list, fabric))
+        return;
+    described = fabric_named(fabric);
+    rc = domains_open(list->lib, fabric, &domains);
     doc_set(described, "opened", json_boolean(rc == 0));
     doc_set(described, "error", rc ? doc_error(hmreg_last_error()) : json_null());
     if (!rc) {

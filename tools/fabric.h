@@ -15,6 +15,7 @@ struct loop_ops;
 struct fabric_list {
     struct hmreg *lib;
     json_t *fabrics;
+    const char *only; /* the fabrics of this name (fabric_wanted()); NULL: all */
     /* Called for each fabric that could be opened, while it is open, with its JSON description,
      * which the callback may extend; may be NULL. */
     void (*visit)(struct fabric_list *list, const struct fabric *fabric,
@@ -35,6 +36,11 @@ struct fabric {
                 const struct hmreg_domain_config *config, struct hmreg_domain **out);
 };
 
+/* Whether it is among those that the list is limited to: its name, a layer of that ("tcp" of
+ * "tcp;ofi_rxm"), its provider, its domain or its RDMA device is list->only. */
+bool fabric_wanted(const struct fabric_list *list, const struct fabric *fabric);
+
+/* Adds it if it is wanted. */
 void fabric_add(struct fabric_list *list, const struct fabric *fabric);
 
 /* Adds a fabric that could not be opened, with the library's error code and text. */

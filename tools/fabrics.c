@@ -96,3 +96,64 @@ void fabrics_describe(struct hmreg *lib, json_t *document)
 {
     fabrics_visit(&(struct fabric_list){.lib = lib}, document);
 }
+
+/* ---- order ------------------------------------------------------------------------------ */
+
+/* By itself: path mapped is the CPU's. */
+static bool reaches_devices(const json_t *fabric)
+{
+    const json_t *memory;
+
+    doc_each(memory, json_object_get(fabric, "memory"))
+        if (doc_equals(memory, "best", "dmabuf") || doc_equals(memory, "best", "peermem"))
+            return true;
+    return false;
+}
+
+enum rank { RDMA_DEVICE, OVER_RDMA_DEVICE, REACHES_DEVICES, SOFTWARE, LOOPBACK, RANKS };
+
+static enum rank rank_of(const json_t *fabric)
+{
+    if (doc_equals(fabric, "provider", "verbs"))
+        return RDMA_DEVICE;
+    if (doc_has(fabric, "nic"))
+        return OVER_RDMA_DEVICE;
+    if (doc_equals(fabric, "provider", "loopback"))
+        return LOOPBACK;
+    return reaches_devices(fabric) ? REACHES_DEVICES : SOFTWARE;
+}
+
+static void order(json_t *document, const char *key)
+{
+    json_t *list = json_object_get(document, key), *one, *ordered = doc_array();
+    size_t i;
+
+    for (enum rank rank = RDMA_DEVICE; rank < RANKS; rank++)
+        json_array_foreach(list, i, one)
+            if (rank_of(one) == rank)
+                doc_add(ordered, json_incref(one));
+    doc_set(document, key, ordered);
+}
+
+void fabrics_order(json_t *document)
+{
+    order(document, "fabrics");
+    order(document, "fabric_libraries");
+}
+
+/* ---- --fabric --------------------------------------------------------------------------- */
+
+const char *fabrics_take_name(const char *value, void *options)
+{
+    ((struct fabric_options *)options)->fabric = value;
+    return value[0] ? NULL : "a name in the columns fabric and domain of hmreg info is accepted";
+}
+
+void fabrics_fail_if_none(json_t *document, const struct fabric_options *options,
+                          const json_t *fabrics)
+{
+    if (options->fabric && !json_array_size(fabrics))
+        doc_add(json_object_get(document, "failures"),
+                doc_format("there is no fabric %s here; hmreg info lists those there are",
+                           options->fabric));
+}

@@ -12,6 +12,24 @@ void fabrics_describe(struct hmreg *lib, json_t *document);
 /* The same, for a list whose lib and visit the caller has set. */
 void fabrics_visit(struct fabric_list *list, json_t *document);
 
+/* Puts both into the order in which an operator looks for them: RDMA devices, other fabrics that
+ * reach device memory, fabrics of the CPU. */
+void fabrics_order(json_t *document);
+
+/* The beginning of the options of a command with --fabric, and its take(). */
+struct fabric_options {
+    bool json;
+    const char *fabric; /* NULL: all */
+};
+const char *fabrics_take_name(const char *value, void *options);
+#define FABRICS_OPTION                                                                             \
+    {                                                                                              \
+        "fabric", "NAME", "only fabrics or RDMA devices of this name", fabrics_take_name           \
+    }
+/* Adds to "failures" that there is none, where that is so. */
+void fabrics_fail_if_none(json_t *document, const struct fabric_options *options,
+                          const json_t *fabrics);
+
 /* The text of "fabrics": what each requires, and what it can register. */
 void fabrics_print_text(const json_t *fabrics);
 

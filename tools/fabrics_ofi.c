@@ -91,8 +91,11 @@ static void add_domain(struct fabric_list *list, struct fi_info *info)
                             .open = open_domain};
     struct fid_fabric *opened = NULL;
     struct fid_domain *domain = NULL;
-    int rc = signals_after(fi_fabric(info->fabric_attr, &opened, NULL));
+    int rc;
 
+    if (!fabric_wanted(list, &fabric))
+        return;
+    rc = signals_after(fi_fabric(info->fabric_attr, &opened, NULL));
     if (!rc)
         rc = signals_after(fi_domain(opened, info, &domain, NULL));
     if (rc) {

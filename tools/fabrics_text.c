@@ -229,6 +229,8 @@ static void print_memory(const json_t *fabrics)
 
 void fabrics_print_text(const json_t *fabrics)
 {
+    if (!json_array_size(fabrics))
+        return;
     print_fabrics(fabrics);
     print_memory(fabrics);
 }

@@ -64,10 +64,15 @@ static void add_device(struct fabric_list *list, struct ibv_device *device)
                             .nic = name,
                             .loop = &loop_verbs_ops,
                             .open = open_domain};
-    struct ibv_context *context = ibv_open_device(device);
-    struct ibv_pd *pd = context ? ibv_alloc_pd(context) : NULL;
-    int errnum = errno;
+    struct ibv_context *context;
+    struct ibv_pd *pd;
+    int errnum;
 
+    if (!fabric_wanted(list, &fabric))
+        return;
+    context = ibv_open_device(device);
+    pd = context ? ibv_alloc_pd(context) : NULL;
+    errnum = errno;
     signals_restore();
     if (pd) {
         fabric.native = pd;

@@ -175,6 +175,8 @@ static void print_environment(const json_t *document)
 
 static void print_text(const json_t *document)
 {
+    const json_t *failure;
+
     print_system(document);
     print_runtimes(document);
     print_devices(document);
@@ -182,24 +184,44 @@ static void print_text(const json_t *document)
     fabrics_print_text(json_object_get(document, "fabrics"));
     print_limits(document);
     print_environment(document);
+    doc_each(failure, json_object_get(document, "failures"))
+        print_paragraph("", "%s", json_string_value(failure));
 }
 
 /* ---- the command ------------------------------------------------------------------------ */
 
-static json_t *describe(struct hmreg *lib, const void *no_options)
+static json_t *describe(struct hmreg *lib, const void *given)
 {
+    const struct fabric_options *options = given;
     json_t *document = doc_new("info");
 
     doc_set(document, "system", machine_system());
     doc_set(document, "runtimes", machine_runtimes(lib));
     doc_set(document, "devices", machine_devices(lib));
-    fabrics_describe(lib, document);
+    fabrics_visit(&(struct fabric_list){.lib = lib, .only = options->fabric}, document);
+    fabrics_order(document);
     doc_set(document, "limits", machine_limits(lib));
     doc_set(document, "environment", machine_environment());
+    doc_set(document, "failures", doc_array());
+    fabrics_fail_if_none(document, options, json_object_get(document, "fabrics"));
     return document;
 }
 
+static int status_of(const json_t *document)
+{
+    return json_array_size(json_object_get(document, "failures")) ? EXIT_FAILED : EXIT_GOOD;
+}
+
+static int run(const struct command *self, int argc, char **argv)
+{
+    struct fabric_options options = {0};
+    int status = options_parse(self, argc, argv, &options);
+
+    return status == EXIT_CONTINUE ? command_show(self, &options) : status;
+}
+
 static const struct option_def options[] = {
+    FABRICS_OPTION,
     {"json", NULL, "JSON instead of tables; its keys are in hmreg(1)", options_take_json},
     {0},
 };
@@ -222,10 +244,12 @@ const struct command command_info = {
         "  limits    of this process and of the cache of registrations\n",
     .examples = "  hmreg info\n"
                 "  hmreg info --json | jq '.devices[] | {iface, device, pci, simulated}'\n"
+                "  hmreg info -p mlx5_0                            this RDMA device only\n"
                 "  HMREG_IFACES=cuda FI_PROVIDER=tcp hmreg info    look at less\n",
-    .failed = "the library could not be opened",
+    .failed = "the library could not be opened, or no fabric has this name",
     .options = options,
-    .run = command_run,
+    .run = run,
     .describe = describe,
     .print = print_text,
+    .status = status_of,
 };

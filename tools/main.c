@@ -5,6 +5,7 @@
  */
 #include "tools/command.h"
 #include "tools/foreign.h"
+#include "tools/nearest.h"
 #include "tools/signals.h"
 
 #include <hmreg/hmreg.h>
@@ -42,7 +43,11 @@ static void print_usage(FILE *out)
                  "  0  good\n"
                  "  1  something failed\n"
                  "  2  the command line is wrong\n"
-                 "Those of doctor are its verdict: hmreg help doctor\n");
+                 "doctor's are its verdict, 3 if it has none: hmreg help doctor\n"
+#ifdef HMREG_TOOL_RUN
+                 "run's are the program's, 125 if hmreg failed: hmreg help run\n"
+#endif
+    );
 }
 
 static const struct command *find(const char *name)
@@ -55,13 +60,18 @@ static const struct command *find(const char *name)
 
 static int no_command(const char *name)
 {
+    struct nearest meant = {.typed = name, .length = strlen(name)};
     char accepted[256] = "";
 
     for (size_t i = 0; i < COMMANDS; i++) {
+        nearest_try(&meant, commands[i]->name);
         strcat(accepted, commands[i]->name);
         strcat(accepted, ", ");
     }
     print_error("hmreg: %s: no such command; accepted are %shelp", name, accepted);
+    nearest_try(&meant, "help");
+    if (meant.found)
+        print_error("Did you mean %s?", meant.found);
     print_error("Try: hmreg help");
     return EXIT_USAGE;
 }

@@ -8,6 +8,7 @@
 
 #include "tools/document.h"
 #include "tools/foreign.h"
+#include "tools/nearest.h"
 #include "tools/signals.h"
 
 #include <errno.h>
@@ -20,11 +21,19 @@
 #define FIRST_OPTION 256 /* getopt's value for options[0]; above every character */
 #define HELP         'h'
 
-static int refuse(const struct command *command, const char *argument, const char *why)
+static int refuse_near(const struct command *command, const char *argument, const char *why,
+                       const char *meant)
 {
     print_error("hmreg %s: %s: %s", command->name, argument, why);
+    if (meant)
+        print_error("Did you mean --%s?", meant);
     print_error("Try: hmreg help %s", command->name);
     return command->error_status ? command->error_status : EXIT_USAGE;
+}
+
+static int refuse(const struct command *command, const char *argument, const char *why)
+{
+    return refuse_near(command, argument, why, NULL);
 }
 
 static int wants(const struct option_def *option)
@@ -34,40 +43,69 @@ static int wants(const struct option_def *option)
     return option->argument[0] == '[' ? optional_argument : required_argument;
 }
 
-/* Fills getopt's list with the command's options and --help. Returns the number of the former. */
-static int list_options(const struct command *command, struct option *list)
+/* The one option with a short form has fi_info(1)'s. 0: this one has none. */
+static char letter_of(const struct option_def *option)
+{
+    return strcmp(option->name, "fabric") ? '\0' : 'p';
+}
+
+/* Fills getopt's lists with the command's options and --help. */
+static void list_options(const struct command *command, struct option *list, char *letters)
 {
     int count = 0;
 
-    for (; command->options[count].name && count < MAX_OPTIONS; count++)
+    letters += sprintf(letters, command->rest ? "+:h" : ":h");
+    for (; command->options[count].name && count < MAX_OPTIONS; count++) {
+        if (letter_of(&command->options[count]))
+            letters += sprintf(letters, "%c:", letter_of(&command->options[count]));
         list[count] = (struct option){command->options[count].name, wants(&command->options[count]),
                                       NULL, FIRST_OPTION + count};
+    }
     list[count] = (struct option){"help", no_argument, NULL, HELP};
     list[count + 1] = (struct option){0};
-    return count;
 }
 
 static int refuse_unknown(const struct command *command, const char *argument)
 {
+    const char *typed = argument + strspn(argument, "-");
+    struct nearest meant = {.typed = typed, .length = strcspn(typed, "=")};
     char accepted[512] = "no such option; accepted are";
     size_t used = 28;
 
-    for (const struct option_def *option = command->options; option->name; option++)
+    for (const struct option_def *option = command->options; option->name; option++) {
         used += (size_t)snprintf(accepted + used, sizeof(accepted) - used, " --%s,", option->name);
+        nearest_try(&meant, option->name);
+    }
+    nearest_try(&meant, "help");
     snprintf(accepted + used, sizeof(accepted) - used, " --help");
-    return refuse(command, argument, accepted);
+    return refuse_near(command, argument, accepted, meant.found);
 }
 
-static int take_option(const struct command *command, int index, char *argument, void *options)
+/* got: getopt's value, which is its place in the list or its letter. */
+static int take_option(const struct command *command, int got, void *options)
 {
-    const struct option_def *option = &command->options[index];
-    const char *accepted = option->take(optarg, options);
+    const struct option_def *option = command->options;
+    const char *accepted;
     char named[256];
+
+    while (got != FIRST_OPTION + (int)(option - command->options) && got != letter_of(option))
+        option++;
+    accepted = option->take(optarg, options);
 
     if (!accepted)
         return EXIT_CONTINUE;
     snprintf(named, sizeof(named), "--%s %s", option->name, optarg ? optarg : "");
     return refuse(command, named, accepted);
+}
+
+/* getopt has passed the word of an unknown option, but a word of letters only with its last. */
+static const char *unknown_word(char **argv)
+{
+    const char *passed = argv[optind - 1];
+
+    if (!optopt || (passed[0] == '-' && passed[1] != '-' && strchr(passed, '\0')[-1] == optopt))
+        return passed;
+    return argv[optind];
 }
 
 static int parse_one(const struct command *command, int got, char **argv, void *options)
@@ -81,9 +119,9 @@ static int parse_one(const struct command *command, int got, char **argv, void *
     case '?':
         if (optopt >= FIRST_OPTION || (optopt == HELP && argv[optind - 1][1] == '-'))
             return refuse(command, argv[optind - 1], "takes no value");
-        return refuse_unknown(command, argv[optind - 1]);
+        return refuse_unknown(command, unknown_word(argv));
     default:
-        return take_option(command, got - FIRST_OPTION, argv[optind - 1], options);
+        return take_option(command, got, options);
     }
 }
 
@@ -108,12 +146,13 @@ static int parse_operands(const struct command *command, int argc, char **argv, 
 int options_parse(const struct command *command, int argc, char **argv, void *options)
 {
     struct option list[MAX_OPTIONS + 2];
+    char letters[8];
     int got, status;
 
-    list_options(command, list);
+    list_options(command, list, letters);
     opterr = 0;
     optind = 1;
-    while ((got = getopt_long(argc, argv, command->rest ? "+:h" : ":h", list, NULL)) != -1) {
+    while ((got = getopt_long(argc, argv, letters, list, NULL)) != -1) {
         status = parse_one(command, got, argv, options);
         if (status != EXIT_CONTINUE)
             return status;
@@ -206,19 +245,30 @@ static void print_usage(const struct command *command)
         printf(" [OPTION]...\n\n");
 }
 
+/* "-p, --fabric NAME"; returns how long it is. */
+static int option_words(const struct option_def *option, char words[64])
+{
+    char brief[] = {'-', letter_of(option), ',', ' ', '\0'};
+
+    return snprintf(words, 64, "%s--%s%s%s", letter_of(option) ? brief : "", option->name,
+                    wants(option) == required_argument ? " " : "",
+                    option->argument ? option->argument : "");
+}
+
 void command_help(const struct command *command)
 {
+    int width = 16;
+    char named[64];
+
+    for (const struct option_def *option = command->options; option->name; option++)
+        width = option_words(option, named) > width ? option_words(option, named) : width;
     print_usage(command);
     printf("%s\noptions\n", command->description);
     for (const struct option_def *option = command->options; option->name; option++) {
-        char named[64];
-
-        snprintf(named, sizeof(named), "--%s%s%s", option->name,
-                 wants(option) == required_argument ? " " : "",
-                 option->argument ? option->argument : "");
-        printf("  %-16s %s\n", named, option->help);
+        option_words(option, named);
+        printf("  %-*s %s\n", width, named, option->help);
     }
-    printf("  %-16s %s\n\nexamples\n%s\n", "-h, --help", "this text", command->examples);
+    printf("  %-*s %s\n\nexamples\n%s\n", width, "-h, --help", "this text", command->examples);
     if (command->statuses) {
         printf("exit status\n%s", command->statuses);
         return;

@@ -10,6 +10,7 @@
 #include <hmreg/plan.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define MOST_SIZES 32
@@ -17,7 +18,7 @@
 #define USUAL_SIZE (UINT64_C(1) << 30)
 
 struct options {
-    bool json;
+    struct fabric_options fabric;
     enum hmreg_iface iface;
     int device;
     uint64_t sizes[MOST_SIZES];
@@ -29,7 +30,7 @@ struct options {
 struct planner {
     struct fabric_list list; /* first: a visit gets its address */
     const struct options *options;
-    json_t *plans, *failures;
+    json_t *refusals; /* by sentence: the names of the fabrics that say it */
 };
 
 static json_t *describe_limits(const struct hmreg_plan *plan)
@@ -67,39 +68,76 @@ static json_t *describe_plan(const struct fabric *fabric, const struct hmreg_pla
     return described;
 }
 
+static void add_refusal(json_t *refusals, const char *sentence, const char *name)
+{
+    json_t *text = doc_text(sentence);
+    const char *key = json_string_value(text);
+
+    if (!json_object_get(refusals, key))
+        doc_set(refusals, key, doc_array());
+    doc_add(json_object_get(refusals, key), doc_text(name));
+    json_decref(text);
+}
+
+/* Names no fabric if all say the same. */
+static void add_failures(json_t *failures, json_t *refusals, bool any_plan)
+{
+    const char *sentence;
+    const json_t *fabrics;
+
+    json_object_foreach(refusals, sentence, fabrics) {
+        struct names names = {.count = 0};
+
+        names_add_list(&names, fabrics);
+        if (any_plan || json_object_size(refusals) > 1)
+            doc_add(failures, doc_format("%s: %s", names_text(&names), sentence));
+        else
+            doc_add(failures, doc_text(sentence));
+    }
+}
+
 static void plan_fabric(struct fabric_list *list, const struct fabric *fabric,
-                        struct hmreg_domain *domain, json_t *unused)
+                        struct hmreg_domain *domain, json_t *described)
 {
     struct planner *planner = (struct planner *)list;
     const struct options *options = planner->options;
 
+    doc_set(described, "plans", doc_array());
     for (size_t i = 0; i < options->count; i++) {
         struct hmreg_plan plan = {.size = sizeof(plan)};
 
         if (hmreg_domain_plan(domain, options->iface, options->device, options->sizes[i], &plan)) {
-            doc_add(planner->failures,
-                    doc_format("%s: %s", fabric->name, hmreg_last_error()->text));
+            add_refusal(planner->refusals, hmreg_last_error()->text, fabric->name);
             return; /* no size would do */
         }
-        doc_add(planner->plans, describe_plan(fabric, &plan));
+        doc_add(json_object_get(described, "plans"), describe_plan(fabric, &plan));
     }
 }
 
 static json_t *describe(struct hmreg *lib, const void *given)
 {
-    struct planner planner = {.list = {.lib = lib, .visit = plan_fabric}, .options = given};
-    json_t *document = doc_new("plan"), *fabrics = doc_object();
+    const struct options *options = given;
+    struct planner planner = {
+        .list = {.lib = lib, .visit = plan_fabric, .only = options->fabric.fabric},
+        .options = options,
+        .refusals = doc_object()};
+    json_t *document = doc_new("plan"), *found = doc_object(), *plans = doc_array();
+    const json_t *fabrics, *fabric;
 
-    planner.plans = doc_array();
-    planner.failures = doc_array();
-    fabrics_visit(&planner.list, fabrics);
-    json_decref(fabrics);
-    doc_set(document, "iface", doc_text(hmreg_iface_name(planner.options->iface)));
+    fabrics_visit(&planner.list, found);
+    fabrics_order(found);
+    fabrics = json_object_get(found, "fabrics");
+    doc_each(fabric, fabrics)
+        json_array_extend(plans, json_object_get(fabric, "plans"));
+    doc_set(document, "iface", doc_text(hmreg_iface_name(options->iface)));
     doc_set(document, "device",
-            planner.options->iface == HMREG_IFACE_SYSTEM ? json_null()
-                                                         : doc_device(planner.options->device));
-    doc_set(document, "plans", planner.plans);
-    doc_set(document, "failures", planner.failures);
+            options->iface == HMREG_IFACE_SYSTEM ? json_null() : doc_device(options->device));
+    doc_set(document, "plans", plans);
+    doc_set(document, "failures", doc_array());
+    add_failures(json_object_get(document, "failures"), planner.refusals, json_array_size(plans));
+    fabrics_fail_if_none(document, &options->fabric, fabrics);
+    json_decref(planner.refusals);
+    json_decref(found);
     return document;
 }
 
@@ -108,6 +146,84 @@ static json_t *describe(struct hmreg *lib, const void *given)
 #define KIND(name)  (1u << HMREG_PLAN_##name)
 #define REGISTERING (KIND(MAX_MR) | KIND(MEMLOCK) | KIND(DESCRIPTORS) | KIND(MEMORY))
 #define CACHING     (KIND(CACHE_REGIONS) | KIND(CACHE_BYTES))
+
+/* Column size and column "of up to" have one unit, in which every length of theirs has at most 7
+ * digits; without such a unit each length has its own. */
+struct unit {
+    const char *name; /* NULL: none */
+    unsigned shift;
+};
+
+static struct unit unit_of(const json_t *plans)
+{
+    static const char *const names[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
+    uint64_t least = UINT64_MAX, most = 0;
+    const json_t *plan;
+    size_t unit = 0;
+
+    doc_each(plan, plans) {
+        uint64_t size = doc_number(plan, "size"), region = doc_number(plan, "region_len");
+
+        most = size > most ? size : most;
+        least = size < least ? size : least;
+        least = region && region < least ? region : least;
+    }
+    while (unit + 1 < COUNT(names) && least >> 10 * (unit + 1))
+        unit++;
+    return (struct unit){most >> 10 * unit > 9999999 ? NULL : names[unit], 10 * (unsigned)unit};
+}
+
+static void add_length(struct table *table, uint64_t bytes, struct unit unit)
+{
+    uint64_t rest = bytes & ((UINT64_C(1) << unit.shift) - 1);
+    char words[32];
+
+    if (!unit.name || !bytes)
+        table_add(table, "%s", doc_bytes_words(bytes, words));
+    else if (rest)
+        table_add(table, "%" PRIu64 ".%" PRIu64 " %s", bytes >> unit.shift,
+                  (rest >> (unit.shift - 10)) * 10 >> 10, unit.name);
+    else
+        table_add(table, "%" PRIu64 " %s", bytes >> unit.shift, unit.name);
+}
+
+/* A limit's text with "12 KiB" for "12288 bytes", and for what is in use of them: as the table has
+ * it. */
+static void round_bytes(const char *text, char out[256])
+{
+    bool in_bytes = strstr(text, " bytes");
+    size_t used = 0;
+    char words[32];
+
+    while (*text && used < 255) {
+        size_t digits = strspn(text, "0123456789"), word = digits ? digits : strcspn(text, " ");
+        const char *after = text + word;
+
+        if (in_bytes && digits && (!strncmp(after, " bytes", 6) || !strncmp(after, " of it ", 7))) {
+            used += (size_t)snprintf(out + used, 256 - used, "%s",
+                                     doc_bytes_words(strtoull(text, NULL, 10), words));
+            after += after[1] == 'b' ? 6 : 0;
+        } else {
+            used += (size_t)snprintf(out + used, 256 - used, "%.*s", (int)word, text);
+        }
+        text = after;
+        if (*text == ' ' && used < 255)
+            out[used++] = *text++;
+    }
+    out[used < 255 ? used : 255] = '\0';
+}
+
+/* What a process has in use of a limit changes between fabrics: the first note stands for all. Of
+ * a fabric's own limit each text is another. */
+static size_t limit_note(json_t *notes, const json_t *limit)
+{
+    const char *kind = doc_words(limit, "limit"), *text = doc_words(limit, "text");
+    char key[64], words[256];
+
+    snprintf(key, sizeof(key), "%s %" PRIu64, kind, doc_number(limit, "value"));
+    round_bytes(text, words);
+    return note_number(notes, strcmp(kind, "max_mr") ? key : text, words);
+}
 
 /* "all", "4 MiB", "none", with the notes of those of the kinds of limits that leave less. */
 static void add_fitting(struct table *table, const json_t *plan, const char *key, unsigned kinds,
@@ -124,11 +240,10 @@ static void add_fitting(struct table *table, const json_t *plan, const char *key
                                          : "none");
     for (int i = 0; i < HMREG_PLAN_KINDS; i++) {
         const json_t *limit = json_array_get(limits, (size_t)i);
-        const char *text = doc_words(limit, "text");
 
         if (kinds & 1u << i && doc_number(limit, "fits") < size)
             used += (size_t)snprintf(cell + used, sizeof(cell) - used, " [%zu]",
-                                     note_number(notes, text, text));
+                                     limit_note(notes, limit));
     }
     if (!strcmp(doc_words(plan, "path"), "none") && kinds == REGISTERING)
         snprintf(cell + used, sizeof(cell) - used, " [%zu]",
@@ -136,16 +251,14 @@ static void add_fitting(struct table *table, const json_t *plan, const char *key
     table_add(table, "%s", cell);
 }
 
-static void add_plan(struct table *table, const json_t *plan, json_t *notes)
+static void add_plan(struct table *table, const json_t *plan, struct unit unit, json_t *notes)
 {
-    char bytes[32];
-
     table_add(table, "%s", doc_words(plan, "fabric"));
     table_add(table, "%s", doc_words(plan, "domain"));
-    table_add(table, "%s", doc_bytes_words(doc_number(plan, "size"), bytes));
+    add_length(table, doc_number(plan, "size"), unit);
     table_add(table, "%s", doc_words(plan, "path"));
     table_add(table, "%" PRIu64, doc_number(plan, "regions"));
-    table_add(table, "%s", doc_bytes_words(doc_number(plan, "region_len"), bytes));
+    add_length(table, doc_number(plan, "region_len"), unit);
     table_add(table, "%" PRIu64, doc_number(plan, "exports"));
     add_fitting(table, plan, "fits", REGISTERING, notes);
     add_fitting(table, plan, "cacheable", CACHING, notes);
@@ -156,12 +269,13 @@ static void print_text(const json_t *document)
     struct table *table = table_new("fabric", "domain", ">size", "path", ">regions", ">of up to",
                                     ">exports", "fits", "cacheable", NULL);
     json_t *notes = doc_array();
-    const json_t *plan, *failure;
+    const json_t *plans = json_object_get(document, "plans"), *plan, *failure;
+    struct unit unit = unit_of(plans);
     char name[32];
 
     print_line("Memory: %s", doc_device_words(document, name));
-    doc_each(plan, json_object_get(document, "plans"))
-        add_plan(table, plan, notes);
+    doc_each(plan, plans)
+        add_plan(table, plan, unit, notes);
     table_print(table);
     print_notes(notes);
     doc_each(failure, json_object_get(document, "failures"))
@@ -219,6 +333,7 @@ static int run(const struct command *self, int argc, char **argv)
 }
 
 static const struct option_def options[] = {
+    FABRICS_OPTION,
     {"iface", "NAME", "memory of this iface: system (host), cuda, rocr, ze", take_iface},
     {"device", "INDEX", "memory of the iface's device with this index; 0 unless said", take_device},
     {"json", NULL, "JSON instead of tables; its keys are in hmreg-plan(1)", options_take_json},
@@ -233,9 +348,9 @@ const struct command command_plan = {
                    "dmabufs, how much of it fits, how much of it a cache holds, and which limit\n"
                    "says so. No range is allocated or registered.\n",
     .examples = "  hmreg plan 64G 500G\n"
-                "  hmreg plan --iface cuda --device 1 80G\n"
+                "  hmreg plan --iface cuda --device 1 -p mlx5_0 80G\n"
                 "  hmreg plan --json 1T | jq '.plans[] | select(.fits < .size) | .fabric'\n",
-    .failed = "there is no such device, or the library could not be opened",
+    .failed = "there is no such device or fabric, or the library cannot be opened",
     .operand = "SIZE...",
     .take_operand = take_size,
     .operands = true,

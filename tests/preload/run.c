@@ -521,7 +521,7 @@ TEST(run__by_audit__looked_up_calls_seen_and_cached)
     json_decref(document);
     tool = tool_run("run", "--by", "magic", "true");
     assert_int_equal(tool.status, 125);
-    assert_says(tool.err, "preload and audit are accepted");
+    assert_says(tool.err, "accepted are preload, audit");
     tool_free(&tool);
 }
 

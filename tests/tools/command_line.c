@@ -68,11 +68,18 @@ TEST(help__by_any_name__same)
 
 TEST(help_of_a_command__options_examples_and_statuses)
 {
-    static const char *const commands[] = {"info", "query", "plan",  "doctor",
-                                           "topo", "stats", "verify"};
+    struct tool all = tool_run("help");
+    char name[16];
+    int commands = 0;
 
-    for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++) {
-        struct tool tool = tool_run("help", commands[i]);
+    for (const char *at = strstr(all.out, "\ncommands\n") + strlen("\ncommands\n");
+         sscanf(at, "  %15[a-z] ", name) == 1; at = strchr(at, '\n') + 1) {
+        struct tool tool;
+
+        if (!strcmp(name, "help"))
+            continue;
+        commands++;
+        tool = tool_run("help", name);
 
         assert_int_equal(tool.status, 0);
         assert_says(tool.out, "usage: hmreg ");
@@ -80,9 +87,25 @@ TEST(help_of_a_command__options_examples_and_statuses)
         assert_says(tool.out, "--json");
         assert_says(tool.out, "\nexamples\n");
         assert_says(tool.out, "\nexit status\n");
-        assert_true(longest_line(tool.out) <= 80);
+        if (longest_line(tool.out) > 80)
+            fail_msg("a line of %zu columns in:\n%s", longest_line(tool.out), tool.out);
         tool_free(&tool);
     }
+    assert_true(commands >= 7);
+    tool_free(&all);
+}
+
+/* 3 is doctor's alone, 125 that of run. */
+TEST(help__names_every_exit_status)
+{
+    struct tool all = tool_run("help"), doctor = tool_run("help", "doctor");
+
+    assert_says(all.out, "doctor's are its verdict, 3 if it has none");
+    if (strstr(all.out, "\n  run "))
+        assert_says(all.out, "run's are the program's, 125 if hmreg failed");
+    assert_says(doctor.out, "  3  no verdict");
+    tool_free(&all);
+    tool_free(&doctor);
 }
 
 TEST(help_of_a_command__by_any_name__same)
@@ -117,18 +140,45 @@ TEST(unknown_command__names_those_there_are)
     assert_refused("--fly: no such command", "--fly");
 }
 
+TEST(mistyped_word__nearest_named)
+{
+    assert_refused("Did you mean info?\n", "inof");
+    assert_refused("Did you mean doctor?\n", "help", "docter");
+    assert_refused("Did you mean help?\n", "hepl");
+    assert_refused("Did you mean --json?\n", "info", "--jsn");
+    assert_refused("Did you mean --iface?\n", "query", "--ifaces=cuda");
+    assert_refused("-json: no such option; accepted are --fabric, --json, --help\n"
+                   "Did you mean --json?\n",
+                   "info", "-json");
+}
+
+TEST(word_far_from_all__none_named)
+{
+    static const char *const words[] = {"fly", "x", "", "a-word-longer-than-any-command-is"};
+
+    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+        struct tool tool = tool_run(words[i]);
+
+        assert_int_equal(tool.status, 2);
+        assert_silent(tool.err, "Did you mean");
+        tool_free(&tool);
+    }
+}
+
 TEST(unknown_option__names_those_there_are)
 {
     assert_refused("--fly: no such option; accepted are --iface, --device, --kind, --size, "
                    "--json, --help",
                    "query", "--fly");
-    assert_refused("-x: no such option; accepted are --json, --help", "info", "-x");
+    assert_refused("-x: no such option; accepted are --fabric, --json, --help", "info", "-x");
     assert_refused("--iface=cuda: no such option", "info", "--iface=cuda");
 }
 
 TEST(option_without_its_value__says_so)
 {
     assert_refused("--iface: needs a value", "query", "--iface");
+    assert_refused("-p: needs a value", "info", "-p");
+    assert_refused("--fabric : a name in the columns", "plan", "-p", "");
 }
 
 TEST(option_with_a_value_too_many__says_so)

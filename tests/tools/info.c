@@ -51,6 +51,20 @@ TEST(document__loopback_registers_host_memory)
     json_decref(document);
 }
 
+TEST(document__fabric_named__that_alone)
+{
+    json_t *document = tool_document(0, "info", "--json", "--fabric", "shm");
+    json_t *fabrics = list_at(document, "fabrics");
+
+    assert_int_equal(json_array_size(fabrics), 1);
+    assert_string_equal(words_at(json_array_get(fabrics, 0), "fabric"), "shm");
+    json_decref(document);
+    document = tool_document(1, "info", "--json", "-p", "nosuch");
+    assert_int_equal(json_array_size(list_at(document, "fabrics")), 0);
+    assert_int_equal(json_array_size(list_at(document, "failures")), 1);
+    json_decref(document);
+}
+
 /* Each library is listed; one without a fabric shows why. */
 TEST(document__every_fabric_library_has_fabrics_or_a_reason)
 {

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  * hmreg plan, on loopback and libfabric's shm. */
 #include "tests/tools/tool.h"
+#include "tools/command.h"
 
 #include <hmreg/plan.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const json_t *loopback_plan(const json_t *document, int64_t size)
@@ -67,8 +69,129 @@ TEST(no_such_device__failed)
     json_t *document = tool_document(1, "plan", "--json", "--iface", "cuda", "1M", "2M");
 
     assert_int_equal(json_array_size(list_at(document, "plans")), 0);
-    assert_true(json_array_size(list_at(document, "failures")) > 0);
+    assert_int_equal(json_array_size(list_at(document, "failures")), 1); /* said once, for all */
+    assert_string_equal(words_at(document, "failures/0"), "cuda has no device 0; it has 0 devices");
     json_decref(document);
+}
+
+/* Loopback, which is of use to tests, is last. */
+TEST(order__software_before_loopback)
+{
+    json_t *document = tool_document(0, "plan", "--json");
+    json_t *plans = list_at(document, "plans");
+    size_t count = json_array_size(plans);
+
+    assert_true(count > 1);
+    assert_string_equal(words_at(json_array_get(plans, count - 1), "fabric"), "loopback");
+    json_decref(document);
+}
+
+static json_t *document_with_nics(const char *command, const char *option, const char *value)
+{
+    const char *const arguments[] = {command, "--json", option, value, NULL};
+    json_t *document;
+
+    setenv("HMREG_FAKE_NICS", "mlx5_0,mlx5_1", 1);
+    tool_preload_nic(true);
+    document = tool_document_list(0, arguments);
+    tool_preload_nic(false);
+    unsetenv("HMREG_FAKE_NICS");
+    return document;
+}
+
+TEST(order__rdma_devices_first)
+{
+    json_t *info, *plan, *one;
+
+    if (!getenv("FAKE_NIC_LIBRARY"))
+        test_skip("this build has no simulated NIC");
+    info = document_with_nics("info", NULL, NULL);
+    plan = document_with_nics("plan", NULL, NULL);
+    one = document_with_nics("plan", "-p", "mlx5_1");
+    assert_string_equal(words_at(info, "fabric_libraries/0/provider"), "verbs");
+    assert_string_equal(words_at(info, "fabrics/0/fabric"), "mlx5_0");
+    assert_string_equal(words_at(info, "fabrics/1/fabric"), "mlx5_1");
+    assert_string_equal(words_at(plan, "plans/0/fabric"), "mlx5_0");
+    assert_int_equal(json_array_size(list_at(one, "plans")), 1);
+    assert_string_equal(words_at(one, "plans/0/fabric"), "mlx5_1");
+    json_decref(one);
+    json_decref(plan);
+    json_decref(info);
+}
+
+TEST(fabric__only_that)
+{
+    static const char *const options[] = {"-p", "--fabric"};
+    json_t *document;
+
+    for (size_t i = 0; i < 2; i++) {
+        document = tool_document(0, "plan", "--json", options[i], "loopback");
+        assert_int_equal(json_array_size(list_at(document, "plans")), 1);
+        loopback_plan(document, 1 << 30);
+        json_decref(document);
+    }
+    document = tool_document(1, "plan", "--json", "-p", "nosuch");
+    assert_string_equal(words_at(document, "failures/0"),
+                        "there is no fabric nosuch here; hmreg info lists those there are");
+    json_decref(document);
+}
+
+TEST(text__sizes_in_one_unit)
+{
+    struct tool tool = tool_run("plan", "-p", "loopback", "1M", "3G");
+
+    assert_int_equal(tool.status, 0);
+    assert_says(tool.out, "   1 MiB");
+    assert_says(tool.out, "3072 MiB");
+    assert_silent(tool.out, "3 GiB");
+    tool_free(&tool);
+}
+
+/* ---- notes ------------------------------------------------------------------------------ */
+
+static json_t *fixed;
+
+static void print_fixed(void)
+{
+    command_plan.print(fixed);
+}
+
+/* A plan whose limits of locked memory and descriptors have no room, on a fabric before which so
+ * much of them is in use. */
+static json_t *too_large(const char *fabric, int in_use)
+{
+    json_t *limits = json_array();
+    char memlock[128], descriptors[128];
+
+    snprintf(memlock, sizeof(memlock), "RLIMIT_MEMLOCK is 8388608 bytes, %d of it in use; raise it",
+             in_use);
+    snprintf(descriptors, sizeof(descriptors), "RLIMIT_NOFILE is 20000, %d of it in use", in_use);
+    for (int i = 0; i < HMREG_PLAN_KINDS; i++)
+        json_array_append_new(
+            limits,
+            json_pack("{s:s, s:i, s:i, s:s}", "limit",
+                      hmreg_plan_kind_name((enum hmreg_plan_kind)i), "value", 8388608, "fits",
+                      i == HMREG_PLAN_MEMLOCK || i == HMREG_PLAN_DESCRIPTORS ? 4096 : 1 << 30,
+                      "text", i == HMREG_PLAN_DESCRIPTORS ? descriptors : memlock));
+    return json_pack("{s:s, s:s, s:i, s:s, s:i, s:i, s:i, s:i, s:i, s:o}", "fabric", fabric,
+                     "domain", "", "size", 1 << 30, "path", "system", "regions", 1, "region_len",
+                     1 << 30, "exports", 0, "fits", 4096, "cacheable", 1 << 30, "limits", limits);
+}
+
+TEST(text__limit_of_two_fabrics__one_note_in_units)
+{
+    char *text;
+
+    fixed = json_pack("{s:s, s:n, s:[o, o], s:[]}", "iface", "system", "device", "plans",
+                      too_large("mlx5_0", 0), too_large("mlx5_1", 12288), "failures");
+    assert_non_null(fixed);
+    text = output_of(print_fixed, 0);
+    assert_says(text, "4 KiB [1] [2]");
+    assert_says(text, "[1] RLIMIT_MEMLOCK is 8 MiB, 0 B of it in use; raise it");
+    assert_says(text, "[2] RLIMIT_NOFILE is 20000, 0 of it in use");
+    assert_silent(text, "[3]");
+    free(text);
+    json_decref(fixed);
 }
 
 static void assert_refused(const char *words, const char *const *arguments)

@@ -410,7 +410,7 @@ static const char *take_cache(const char *value, void *options)
 static const char *take_by(const char *value, void *options)
 {
     ((struct run_options *)options)->audit = !strcmp(value, "audit");
-    return strcmp(value, "audit") && strcmp(value, "preload") ? "preload and audit are accepted"
+    return strcmp(value, "audit") && strcmp(value, "preload") ? "accepted are preload, audit"
                                                               : NULL;
 }
 
@@ -451,9 +451,9 @@ static const char *take_word(const char *value, void *options)
 static const struct option_def options[] = {
     {"trace", NULL, "only record; also without this option", take_trace},
     {"gpu", NULL, "make registrations of device memory succeed", take_gpu},
-    {"cache", "[=MORE]", "remember regions that are only sent from, and MORE: write, remote",
+    {"cache", "[=MORE]", "keep regions that are only sent from, and MORE: write, remote",
      take_cache},
-    {"by", "WAY", "preload; audit: also where functions are looked up", take_by},
+    {"by", "WAY", "hook calls by: preload, audit; audit hooks dlsym(3) too", take_by},
     {"json", NULL, "JSON instead of tables; its keys are in hmreg-run(1)", options_take_json},
     {"follow", "SECONDS", "report again after so long, while the program runs", take_follow},
     {"output", "FILE", "write the report to FILE", take_output},
@@ -466,13 +466,13 @@ const struct command command_run_program = {
     .name = "run",
     .summary = "run a program and show what it registers",
     .description =
-        "Runs PROGRAM, unchanged, with its arguments, and reports at the end what it and its\n"
-        "children registered by libibverbs or libfabric: calls, memory, paths, sizes, callers,\n"
-        "and how long that took; failures and what to do about them; regions never\n"
-        "deregistered; memory freed while registered; ranges registered again and again, which\n"
-        "a cache would save. The report goes to standard error, and on SIGRTMIN so far.\n"
-        "With --gpu and --cache hmreg makes registrations better: hmreg-run(1) says how, and\n"
-        "what the program may notice.\n",
+        "Runs PROGRAM, unchanged, with its arguments, and reports at the end what it and\n"
+        "its children registered by libibverbs or libfabric: calls, memory, paths, sizes,\n"
+        "callers, and how long that took; failures and what to do about them; regions\n"
+        "never deregistered; memory freed while registered; ranges registered again and\n"
+        "again, which a cache would save. The report goes to standard error, and on\n"
+        "SIGRTMIN so far. With --gpu and --cache hmreg makes registrations better:\n"
+        "hmreg-run(1) says how, and what the program may notice.\n",
     .examples = "  hmreg run ib_write_bw\n"
                 "  hmreg run --json --output report.json -- ./program --its options\n"
                 "  mpirun -n 4 hmreg run --output report ./program\n"
