@@ -4,6 +4,8 @@
  */
 #include "tests/conformance/suite.h"
 
+#include "tests/support/shm_names.h"
+
 #include <stdarg.h>
 
 #define MAX_CASES 128
@@ -170,6 +172,7 @@ int main(int argc, char **argv)
 {
     int rc;
 
+    shm_names_forget();
     take_fabric(argc > 1 ? argv[1] : "");
     rc = test_main(argc > 1 ? argc - 1 : argc, argv + (argc > 1));
     for (unsigned i = 0; i < row_count; i++)
