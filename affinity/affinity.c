@@ -7,7 +7,7 @@
 #include "affinity/topology.h"
 
 #include "core/base/error.h"
-#include "providers/provider.h"
+#include "core/contract/provider.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -9,7 +9,7 @@
 #include "bench/fakes.h"
 #include "bench/fixture.h"
 #include "bench/series.h"
-#include "providers/provider.h"
+#include "core/contract/provider.h"
 
 #include <math.h>
 #include <stdatomic.h>

@@ -5,7 +5,7 @@
 #include "bench/actor.h"
 #include "bench/bench.h"
 #include "bench/subject.h"
-#include "providers/provider.h"
+#include "core/contract/provider.h"
 
 #include <hmreg/group.h>
 

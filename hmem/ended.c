@@ -2,7 +2,7 @@
  *
  * The listener to the ends of vendors' memory; see hmem.h.
  */
-#include "hmem/hmem.h"
+#include "core/contract/hmem.h"
 
 #include <stdatomic.h>
 

@@ -3,7 +3,7 @@
  * The table of vendors, generated from the list in CMakeLists.txt. A vendor's file defines
  * `const struct hmem_ops hmem_<vendor>_ops`.
  */
-#include "hmem/hmem.h"
+#include "core/contract/hmem.h"
 #include "hmem/loader.h"
 
 extern const struct hmem_ops hmem_system_ops;

@@ -9,7 +9,7 @@
 #include "core/base/error.h"
 #include "core/base/high_fd.h"
 #include "core/base/maps.h"
-#include "hmem/hmem.h"
+#include "core/contract/hmem.h"
 
 #include <errno.h>
 #include <fcntl.h>

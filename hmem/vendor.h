@@ -12,7 +12,7 @@
 #define HMREG_HMEM_VENDOR_H
 
 #include "core/base/error.h"
-#include "hmem/hmem.h"
+#include "core/contract/hmem.h"
 #include "hmem/loader.h"
 
 #include <errno.h>

@@ -7,7 +7,7 @@
  */
 #include "hmem/watched.h"
 
-#include "hmem/hmem.h"
+#include "core/contract/hmem.h"
 
 #define INDEX_BITS WATCHED_INDEX_BITS
 #define PAGE_SHIFT 12

@@ -8,7 +8,7 @@
 
 #include "core/base/error.h"
 #include "core/cache/callbacks.h"
-#include "core/context/group.h"
+#include "core/group/group.h"
 #include "core/mr/region.h"
 #include "core/mr/undone.h"
 

@@ -8,7 +8,7 @@
 #include "core/base/validate.h"
 #include "core/cache/cache_set.h"
 #include "core/cache/get_slow.h"
-#include "core/context/group.h"
+#include "core/group/group.h"
 #include "core/mr/segments.h"
 #include "core/mr/split.h"
 

@@ -19,7 +19,7 @@
 #include "core/base/validate.h"
 #include "core/cache/callbacks.h"
 #include "core/cache/notice.h"
-#include "core/context/group.h"
+#include "core/group/group.h"
 #include "core/mr/explain.h"
 #include "core/mr/region.h"
 #include "core/mr/segments.h"

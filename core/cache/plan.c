@@ -9,7 +9,7 @@
 #include "core/base/memory_limit.h"
 #include "core/base/validate.h"
 #include "core/cache/cache_set.h"
-#include "core/context/group.h"
+#include "core/group/group.h"
 #include "core/mr/claim.h"
 #include "core/mr/pieces.h"
 

@@ -5,7 +5,7 @@
 #include "core/cache/variant.h"
 
 #include "core/base/error.h"
-#include "hmem/dmabuf.h"
+#include "core/base/dmabuf.h"
 
 #include <errno.h>
 #include <search.h>

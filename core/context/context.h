@@ -12,7 +12,7 @@
 #include "core/context/settings.h"
 #include "core/monitor/monitor.h"
 #include "core/stats/stats_page.h"
-#include "hmem/hmem.h"
+#include "core/contract/hmem.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

@@ -8,7 +8,7 @@
 
 #include "core/context/context.h"
 #include "core/context/keys.h"
-#include "providers/provider.h"
+#include "core/contract/provider.h"
 
 #include <stdatomic.h>
 

@@ -5,7 +5,7 @@
 #include "core/base/error.h"
 #include "core/base/validate.h"
 #include "core/context/resolve.h"
-#include "providers/provider.h"
+#include "core/contract/provider.h"
 
 #include <errno.h>
 #include <stdlib.h>

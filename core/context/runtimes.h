@@ -14,7 +14,7 @@
 #define HMREG_CORE_CONTEXT_RUNTIMES_H
 
 #include "core/base/log.h"
-#include "hmem/hmem.h"
+#include "core/contract/hmem.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

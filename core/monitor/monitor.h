@@ -54,7 +54,7 @@ void monitor_detach(struct monitor *monitor, struct listener *listener);
  * listeners; hits stay enabled for other monitors' domains. Async-signal-safe. */
 void monitor_notice(const struct monitor *monitor, uint64_t start, uint64_t end);
 
-/* Pushes the end of a vendor's memory, for all domains. A hmem_listener (hmem/hmem.h). */
+/* Pushes the end of a vendor's memory, for all domains. A hmem_listener (core/contract/hmem.h). */
 void monitor_ended(uint64_t start, uint64_t end);
 
 /* As userfault_watch() and userfault_unwatch(); memhooks likewise. One unwatch ends each watch that

@@ -9,7 +9,7 @@
 #include "core/base/process.h"
 #include "core/base/validate.h"
 #include "core/context/context.h"
-#include "core/context/group.h"
+#include "core/group/group.h"
 #include "core/mr/claim.h"
 #include "core/mr/mr.h"
 #include "core/mr/ways.h"

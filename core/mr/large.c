@@ -9,7 +9,7 @@
 #include "core/base/error.h"
 #include "core/base/high_fd.h"
 #include "core/base/validate.h"
-#include "core/context/group.h"
+#include "core/group/group.h"
 #include "core/mr/explicit.h"
 #include "core/mr/pieces.h"
 #include "core/mr/rails.h"

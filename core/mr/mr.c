@@ -7,7 +7,7 @@
 
 #include "core/base/error.h"
 #include "core/base/validate.h"
-#include "core/context/group.h"
+#include "core/group/group.h"
 
 #include <errno.h>
 #include <sched.h>

@@ -7,7 +7,7 @@
 #include "core/mr/rails.h"
 
 #include "core/base/error.h"
-#include "core/context/group.h"
+#include "core/group/group.h"
 #include "core/mr/region.h"
 #include "core/mr/shared.h"
 #include "core/mr/undone.h"

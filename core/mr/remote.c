@@ -6,8 +6,8 @@
  */
 #include "core/base/error.h"
 #include "core/base/validate.h"
-#include "core/context/group.h"
-#include "core/context/rails_token.h"
+#include "core/group/group.h"
+#include "core/group/rails_token.h"
 #include "core/context/token.h"
 #include "core/mr/mr.h"
 

@@ -7,9 +7,9 @@
 
 #include "core/base/error.h"
 #include "core/base/validate.h"
-#include "core/context/group.h"
+#include "core/group/group.h"
 #include "core/mr/options.h"
-#include "hmem/dmabuf.h"
+#include "core/base/dmabuf.h"
 
 #include <errno.h>
 #include <fcntl.h>

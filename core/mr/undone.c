@@ -6,7 +6,7 @@
 #include "core/mr/undone.h"
 
 #include "core/base/error.h"
-#include "core/context/group.h"
+#include "core/group/group.h"
 
 #include <assert.h>
 #include <errno.h>

@@ -14,7 +14,7 @@
  * refuses as drivers do that want a context, and then for the memory's.
  */
 #include "hmem/cuda/cuda.h"
-#include "hmem/dmabuf.h"
+#include "core/base/dmabuf.h"
 
 #define CUDA_12_8 12080 /* the first driver with the flag of the PCIe mapping */
 

@@ -8,7 +8,7 @@
  * A claimed range costs the same one question as any other: whether the memory is imported or
  * mapped is not claimed, and decides which call exports it. The wrong one crashes the runtime.
  */
-#include "hmem/dmabuf.h"
+#include "core/base/dmabuf.h"
 #include "hmem/rocr/rocr.h"
 
 #include <unistd.h>

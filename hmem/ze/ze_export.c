@@ -14,7 +14,7 @@
  * asked for once more after the duplication. No other query is made unless the object is longer
  * than the allocation.
  */
-#include "hmem/dmabuf.h"
+#include "core/base/dmabuf.h"
 #include "hmem/ze/ze.h"
 
 #include <unistd.h>

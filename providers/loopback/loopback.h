@@ -20,7 +20,7 @@
 #ifndef HMREG_PROVIDERS_LOOPBACK_LOOPBACK_H
 #define HMREG_PROVIDERS_LOOPBACK_LOOPBACK_H
 
-#include "providers/provider.h"
+#include "core/contract/provider.h"
 
 #include <hmreg/loopback.h>
 #include <pthread.h>

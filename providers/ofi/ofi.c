@@ -9,7 +9,7 @@
 #include "core/base/error.h"
 #include "providers/ofi/ofi_abi.h"
 #include "providers/ofi/ofi_fabric.h"
-#include "providers/provider.h"
+#include "core/contract/provider.h"
 
 #include <errno.h>
 #include <hmreg/ofi.h>

@@ -18,7 +18,7 @@
  * registrations, it would corrupt the page accounting that libibverbs then begins.
  */
 #include "core/base/error.h"
-#include "providers/provider.h"
+#include "core/contract/provider.h"
 #include "providers/verbs/verbs_direct.h"
 #include "providers/verbs/verbs_peers.h"
 

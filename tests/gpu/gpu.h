@@ -9,7 +9,7 @@
 #define TESTS_GPU_H
 
 #include "core/base/error.h"
-#include "hmem/hmem.h"
+#include "core/contract/hmem.h"
 #include "tests/support/fake/fake.h"
 #include "tests/support/test.h"
 

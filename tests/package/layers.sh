@@ -59,8 +59,8 @@ no_circle_of_calls() {
 # other.
 core_in_order() {
     includes core | awk '
-        BEGIN { rank["base"] = 1; rank["stats"] = rank["monitor"] = 2; rank["context"] = 3
-                rank["mr"] = 4; rank["cache"] = 5 }
+        BEGIN { rank["base"] = rank["contract"] = 1; rank["stats"] = rank["monitor"] = 2; rank["context"] = 3
+                rank["group"] = 4; rank["mr"] = 5; rank["cache"] = 6 }
         function folder(path) { split(path, part, "/"); return part[2] }
         $2 !~ /^core\// { next }
         { from = folder($1); to = folder($2) }
@@ -88,8 +88,8 @@ each_folder_has_a_readme() {
 # Each unit is named in its folder's README or in one of a folder above.
 each_unit_in_a_readme() {
     local unit bad=0
-    for unit in $(sources_of affinity core/base core/stats core/monitor core/context core/mr core/cache preload |
-        sed 's/\.[ch]$//' | sort -u); do
+    for unit in $(sources_of affinity core/*/ preload | sed -E 's#//#/#; s/\.[ch]$//' |
+         sort -u); do
         case $unit in core/monitor/*/*) continue ;; esac # the monitor's README names their folders
         grep -q "\`${unit##*/}\(\.h\)\?\`" "${unit%/*}/README.md" ||
             { echo "${unit%/*}/README.md does not name ${unit##*/}"; bad=1; }
@@ -123,12 +123,15 @@ done
 check layers__core_in_order core_in_order
 check layers__each_folder_has_a_readme each_folder_has_a_readme
 check layers__each_unit_in_a_readme each_unit_in_a_readme
-check layers__core_knows_the_contracts_only includes_only core 'hmem/(hmem|dmabuf)|providers/provider'
-check layers__vendors_know_the_base_only includes_only hmem 'core/base/(code|error|high_fd|maps|owned_fd|process)'
-check layers__fabrics_know_errors_only includes_only providers 'core/base/(error|high_fd|unmapped_user)'
-check layers__affinity_knows_errors_and_checks_only includes_only affinity 'core/base/(below|error)|providers/provider'
+check layers__contracts_know_no_core includes_only core/contract 'none'
+check layers__core_knows_no_vendor_and_no_fabric includes_only core 'none'
+check layers__vendors_know_the_base_only includes_only hmem \
+    'core/contract/hmem|core/base/(code|dmabuf|error|high_fd|maps|owned_fd|process)'
+check layers__fabrics_know_errors_only includes_only providers \
+    'core/contract/provider|core/base/(error|high_fd|unmapped_user)'
+check layers__affinity_knows_errors_and_checks_only includes_only affinity 'core/base/(below|error)|core/contract/provider'
 check layers__each_descriptor_is_a_high_one each_descriptor_is_a_high_one
 check layers__tools_know_layouts_only includes_only tools 'core/base/(below|lock_right|own_path)|core/stats/stats_layout|preload/record_layout'
 check layers__preload_knows_no_internals includes_only preload 'core/base/(high_fd|lock_right|own_path)'
-check layers__bench_knows_a_contract_only includes_only bench providers/provider
+check layers__bench_knows_a_contract_only includes_only bench core/contract/provider
 finish

@@ -78,9 +78,20 @@ links_at_most() {
     return $extra
 }
 
+# What a provider's library needs of another version's libhmreg has another name there, which the
+# dynamic linker says and refuses.
+fits_its_own_version_only() {
+    local version
+    version=$(sed -nE 's/^project\(hmreg VERSION ([0-9.]+) .*/\1/p' "$SOURCE_DIR/CMakeLists.txt")
+    map_symbols | awk '/_PRIVATE_/ { print $2 }' | sort -u | same "HMREG_PRIVATE_$version" "$(cat)"
+}
+
 check "symbols_${name}__are_those_of_the_map" exports_its_map
 check "symbols_${name}__are_those_of_the_headers" exports_its_headers
 check "symbols_${name}__no_vendor_is_referred_to" refers_to_no_vendor
+if [[ $name == hmreg ]]; then
+    check "symbols_${name}__fits_its_own_version_only" fits_its_own_version_only
+fi
 check "symbols_${name}__thread_local_data_is_small" thread_local_data_is_small
 check "symbols_${name}__no_newer_libibverbs_is_needed" refers_to_old_verbs_only
 if [[ $SANITIZE ]]; then

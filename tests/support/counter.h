@@ -7,7 +7,7 @@
 #ifndef TESTS_COUNTER_H
 #define TESTS_COUNTER_H
 
-#include "providers/provider.h"
+#include "core/contract/provider.h"
 
 #include <stdatomic.h>
 

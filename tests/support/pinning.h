@@ -12,7 +12,7 @@
 #ifndef TESTS_PINNING_H
 #define TESTS_PINNING_H
 
-#include "providers/provider.h"
+#include "core/contract/provider.h"
 #include "tests/support/ring.h"
 
 #include <stdatomic.h>

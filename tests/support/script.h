@@ -7,7 +7,7 @@
 #ifndef TESTS_SCRIPT_H
 #define TESTS_SCRIPT_H
 
-#include "providers/provider.h"
+#include "core/contract/provider.h"
 #include "tests/support/test.h"
 
 #include <string.h>

@@ -9,7 +9,7 @@
 #ifndef TESTS_VENDORS_H
 #define TESTS_VENDORS_H
 
-#include "hmem/hmem.h"
+#include "core/contract/hmem.h"
 
 #define VENDOR_CLAIMS 1100
 

@@ -2,7 +2,7 @@
  * How near NICs are, on machines that hwloc reads from a file. */
 #include "tests/unit/affinity.h"
 
-#include "providers/provider.h"
+#include "core/contract/provider.h"
 
 #include <hmreg/loopback.h>
 #include <stdlib.h>

@@ -4,7 +4,7 @@
  * lets a case hold them. job.c has the cases that need no threads.
  */
 #include "core/base/error.h"
-#include "providers/provider.h"
+#include "core/contract/provider.h"
 #include "tests/support/test.h"
 #include "tests/support/vendors.h"
 

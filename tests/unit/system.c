@@ -2,7 +2,7 @@
  * Host memory, by both ways of reading the kernel's list of mappings: each case runs with the
  * PROCMAP_QUERY ioctl (if the kernel has it) and with the list as text. The test interposes
  * ioctl(). */
-#include "hmem/hmem.h"
+#include "core/contract/hmem.h"
 #include "tests/support/test.h"
 
 #include <errno.h>

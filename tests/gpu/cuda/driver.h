@@ -13,7 +13,7 @@
 #define TESTS_CUDA_DRIVER_H
 
 #include "core/base/error.h"
-#include "hmem/hmem.h"
+#include "core/contract/hmem.h"
 #include "tests/support/fake/cuda_entries.h"
 #include "tests/support/fake/fake.h"
 #include "tests/support/test.h"

@@ -5,7 +5,7 @@
  * dmabuf. The driver is the simulated one with descriptors of exactly the range, the NIC a
  * simulated libibverbs that attaches to them.
  */
-#include "hmem/dmabuf.h"
+#include "core/base/dmabuf.h"
 #include "providers/verbs/verbs_peers.h"
 #include "tests/gpu/cuda/driver.h"
 #include "tests/support/fake_verbs.h"

@@ -8,7 +8,7 @@
 #define TESTS_ROCR_APP_H
 
 #include "core/base/error.h"
-#include "hmem/hmem.h"
+#include "core/contract/hmem.h"
 #include "hmem/rocr/rocr_abi.h"
 #include "tests/support/fake/fake.h"
 #include "tests/support/test.h"

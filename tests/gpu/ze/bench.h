@@ -6,7 +6,7 @@
 #ifndef TESTS_ZE_BENCH_H
 #define TESTS_ZE_BENCH_H
 
-#include "hmem/hmem.h"
+#include "core/contract/hmem.h"
 #include "tests/support/fake/fake.h"
 #include "tests/support/test.h"
 

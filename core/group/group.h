@@ -2,8 +2,8 @@
  *
  * A group: a domain whose regions are registered with several other domains, its members.
  */
-#ifndef HMREG_CORE_CONTEXT_GROUP_H
-#define HMREG_CORE_CONTEXT_GROUP_H
+#ifndef HMREG_CORE_GROUP_GROUP_H
+#define HMREG_CORE_GROUP_GROUP_H
 
 #include "core/context/domain.h"
 

@@ -8,8 +8,8 @@
  *        the tokens, one after the other
  *        u32 CRC-32 of all bytes before it
  */
-#ifndef HMREG_CORE_CONTEXT_RAILS_TOKEN_H
-#define HMREG_CORE_CONTEXT_RAILS_TOKEN_H
+#ifndef HMREG_CORE_GROUP_RAILS_TOKEN_H
+#define HMREG_CORE_GROUP_RAILS_TOKEN_H
 
 #include <hmreg/group.h>
 #include <stdbool.h>

@@ -3,7 +3,7 @@
  * See dmabuf.h. A dmabuf reports its length through lseek, which has no file position to move. A
  * file that stands in for one is queried with fstat, since its owner may depend on its position.
  */
-#include "hmem/dmabuf.h"
+#include "core/base/dmabuf.h"
 
 #include "core/base/error.h"
 #include "core/base/high_fd.h"

@@ -2,7 +2,7 @@
  *
  * See group.h. A group demands what any member demands and can do what every member can.
  */
-#include "core/context/group.h"
+#include "core/group/group.h"
 
 #include "core/base/error.h"
 #include "core/base/validate.h"

@@ -2,8 +2,8 @@
  *
  * A dmabuf's descriptor, whichever driver exported it.
  */
-#ifndef HMREG_HMEM_DMABUF_H
-#define HMREG_HMEM_DMABUF_H
+#ifndef HMREG_CORE_BASE_DMABUF_H
+#define HMREG_CORE_BASE_DMABUF_H
 
 #include <hmreg/hmreg.h>
 #include <stdbool.h>

@@ -21,8 +21,8 @@
  *  - After the runtime has shut down (CUDA_ERROR_DEINITIALIZED and its like), resolve returns
  *    -HMEM_NOT_MINE, the others return -ENODEV, and none calls the runtime again.
  */
-#ifndef HMREG_HMEM_HMEM_H
-#define HMREG_HMEM_HMEM_H
+#ifndef HMREG_CORE_CONTRACT_HMEM_H
+#define HMREG_CORE_CONTRACT_HMEM_H
 
 #include <hmreg/hmreg.h>
 #include <stdbool.h>

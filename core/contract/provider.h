@@ -16,8 +16,8 @@
  *    success.
  *  - The core replaces an operation that is NULL by one that returns -EOPNOTSUPP.
  */
-#ifndef HMREG_PROVIDERS_PROVIDER_H
-#define HMREG_PROVIDERS_PROVIDER_H
+#ifndef HMREG_CORE_CONTRACT_PROVIDER_H
+#define HMREG_CORE_CONTRACT_PROVIDER_H
 
 #include <hmreg/hmreg.h>
 #include <stdbool.h>
