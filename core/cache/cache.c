@@ -178,7 +178,7 @@ static enum cache_claim claim(struct cache *cache, const struct cache_want *want
     *entry = serving(cache, want, true);
     if (*entry) {
         use(*entry, heat && entry_body(*entry)->state == CACHE_LIVE);
-        return entry_body(*entry)->state == CACHE_LIVE ? CACHE_FOUND : CACHE_SERVED;
+        return CACHE_SERVED;
     }
     if (!cache_has_place(cache))
         return CACHE_SHORT;

@@ -30,8 +30,7 @@ void cache_find_many(struct cache_pool *pool, const struct cache_want *wants, un
 
 enum cache_claim {
     CACHE_CLAIMED, /* *entry is pending and the caller's: register, then publish or retire it */
-    CACHE_FOUND,   /* *entry is live, and pinned */
-    CACHE_SERVED,  /* *entry is pending, claimed by another thread, and pinned */
+    CACHE_SERVED,  /* *entry serves, live or another thread's claim, and is pinned */
     CACHE_FULL,    /* the range alone exceeds a limit: *entry is pinned; do not publish it */
     CACHE_SHORT,   /* no free entry or no place in a list: call cache_grow() and try again */
 };

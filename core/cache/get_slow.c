@@ -133,17 +133,6 @@ static bool need_not_settle(const struct get *get)
            !cache_serves(&set->pool, 0, HOST_CACHES, &get->want);
 }
 
-/* If neither a vendor must be asked what the memory is, nor the kernel what changed, the claim
- * searches for an entry under the same hold of the lock. */
-static bool finds_at_claim(const struct get *get)
-{
-    enum hmreg_monitor kind = monitor_kind(get->set->monitor);
-
-    return !atomic_load(&get->domain->lib->runtimes.vendors) &&
-           !(get->domain->caps.mr_mode & HMREG_MR_ALLOCATED) &&
-           (kind == HMREG_MONITOR_MEMHOOKS || kind == HMREG_MONITOR_IMPORT);
-}
-
 /* Searches the devices' caches first, which need not wait for the kernel's events on host memory.
  * *sure: host memory may be cached. */
 static struct hmreg_mr *find_anywhere(struct get *get, bool *sure)
@@ -400,17 +389,6 @@ static int share(struct get *get, struct hmreg_mr *other, struct hmreg_mr **out)
     return 0;
 }
 
-/* Uses a live entry that this get's claim has found and pinned. */
-static int take_found(struct get *get, struct hmreg_mr *entry, struct hmreg_mr **out)
-{
-    if (!get->at_once)
-        return share(get, entry, out);
-    if (!keep_if_valid(get, entry))
-        return AGAIN;
-    *out = entry;
-    return 0;
-}
-
 static int miss(struct get *get, struct hmreg_mr **out)
 {
     struct cache *cache = cache_for(get);
@@ -420,8 +398,6 @@ static int miss(struct get *get, struct hmreg_mr **out)
         switch (cache_claim(cache, &get->want, get->found->iface, get->tcache, &entry)) {
         case CACHE_CLAIMED:
             return register_claimed(get, entry, out);
-        case CACHE_FOUND:
-            return take_found(get, entry, out);
         case CACHE_SERVED:
             return share(get, entry, out);
         case CACHE_FULL:
@@ -460,16 +436,12 @@ static int resolve_request(struct get *get)
 
 static int get_round(struct get *get, struct hmreg_mr **out)
 {
-    struct hmreg_mr *entry = NULL;
+    struct hmreg_mr *entry;
     bool sure;
     int rc;
 
     get->settled = false;
-    get->at_once = finds_at_claim(get);
-    if (get->at_once) /* the monitor is never late then */
-        sure = get->read = settle(get);
-    else
-        entry = find_anywhere(get, &sure);
+    entry = find_anywhere(get, &sure);
     if (entry && get_claim_holds(get->request, entry)) {
         *out = entry;
         return 0;

@@ -18,7 +18,6 @@ struct get {
     const struct composite *list;  /* several segments or ranges; NULL: one range, the request's */
     struct cache_want want;
     struct resolved *found; /* the resolved memory, in this round; of a list that of each segment */
-    bool at_once;           /* in this round: the claim searches for an entry as well */
     bool read;              /* in this round: ... all that the monitor had reported by then */
     bool settled;           /* in this round: all earlier changes have reached the caches */
     size_t watched;         /* segments that the monitor watches although not all are */
