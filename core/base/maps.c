@@ -10,10 +10,9 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <linux/ioctl.h>
 #include <stdatomic.h>
-#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
@@ -110,8 +109,14 @@ void maps_read_only(void)
 static bool answers(int fd)
 {
     struct map map;
+    int rc;
 
-    return !atomic_load(&reads_only) && next_by_asking(fd, 0, &map) >= 0;
+    if (atomic_load(&reads_only))
+        return false;
+    rc = next_by_asking(fd, 0, &map);
+    if (rc == -ENOTTY) /* the kernel has no such request, and will have none */
+        maps_read_only();
+    return rc >= 0;
 }
 
 /* ---- by parsing the text ---------------------------------------------------------------- */
@@ -147,19 +152,35 @@ static int read_line(struct maps *maps, char *line, unsigned size)
     return byte >= 0 || len ? 1 : byte + 1;
 }
 
+/* Skips what ends with a space, and the spaces after it. */
+static const char *skip_word(const char *at)
+{
+    at += strcspn(at, " ");
+    return at + strspn(at, " ");
+}
+
+/* "start-end rw-p offset device inode name". By hand: sscanf(3) takes most of a walk's time. */
 static bool parse(const char *line, struct map *out)
 {
-    char flags[5]; /* "rw-p" */
+    const char *flags, *number;
     uint64_t inode;
-    int name = 0;
+    char *at;
 
-    if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %4c %*x %*x:%*x %" SCNu64 " %n", &out->start,
-               &out->end, flags, &inode, &name) != 4)
+    out->start = strtoull(line, &at, 16);
+    if (*at != '-')
+        return false;
+    out->end = strtoull(at + 1, &at, 16);
+    flags = skip_word(at);
+    if (strcspn(flags, " ") != 4)
+        return false;
+    number = skip_word(skip_word(skip_word(flags)));
+    inode = strtoull(number, &at, 10);
+    if (at == number)
         return false;
     out->readable = flags[0] == 'r';
     out->writable = flags[1] == 'w';
     out->executable = flags[2] == 'x';
-    out->anonymous = flags[3] == 'p' && (!inode || is_unnamed_hugetlb(line + name));
+    out->anonymous = flags[3] == 'p' && (!inode || is_unnamed_hugetlb(at + strspn(at, " ")));
     return true;
 }
 

@@ -24,7 +24,7 @@ struct maps {
     int fd;              /* the walk's own descriptor; -1: not opened */
     bool asks;           /* fd supports PROCMAP_QUERY */
     unsigned at, filled; /* position in text, bytes in text */
-    char text[2048];     /* read from the list, without PROCMAP_QUERY */
+    char text[4096]; /* read from the list, without PROCMAP_QUERY: as much as the kernel gives */
 };
 
 /* Opens a descriptor for all walks to share, since opening the list takes several times as long as

@@ -426,12 +426,21 @@ bool get_claim_holds(const struct request *request, const struct hmreg_mr *mr)
 
 static int resolve_request(struct get *get)
 {
+    uint64_t when;
+    bool begun;
+    int rc;
+
     if (notice_is_known(get)) {
         *get->found = resolved_as_system(get->want.start);
         return 0;
     }
-    return get->list ? segments_resolve(get->domain, get->list)
-                     : request_resolve(get->domain, get->request, get->found);
+    if (get->list)
+        return segments_resolve(get->domain, get->list);
+    begun = notice_begin(get, &when);
+    rc = request_resolve(get->domain, get->request, get->found);
+    if (begun && !rc)
+        notice_resolved(get, when);
+    return rc;
 }
 
 static int get_round(struct get *get, struct hmreg_mr **out)

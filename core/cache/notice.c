@@ -129,6 +129,19 @@ static bool is_anonymous(struct get *get, const struct part *part)
     return true;
 }
 
+bool notice_begin(const struct get *get, uint64_t *when)
+{
+    return get->tcache && monitor_is_quiet(get->set->monitor, when);
+}
+
+void notice_resolved(const struct get *get, uint64_t when)
+{
+    const struct hmem_range *range = &get->found->range;
+
+    if (get->found->iface == HMREG_IFACE_SYSTEM && range->anonymous && range->host_addr)
+        know_anonymous(get->tcache, range, when);
+}
+
 /* Where no runtime is in use, memory that was private, anonymous and readable is still the system's
  * until a call that may change mappings begins: a runtime that is loaded meanwhile maps its memory
  * elsewhere. Memory that the program then hands to the runtime (cuMemHostRegister) stays what it
@@ -267,9 +280,8 @@ static bool is_part_still_found(struct get *get, size_t index)
 {
     struct part part = part_of(get, index);
 
-    return !part.range->identity || part.in_dmabuf ||
-           cache_set_is_same(get->set, get->found->iface, part.start, part.end,
-                             part.range->identity);
+    return !part.range->identity || part.in_dmabuf || cache_set_is_same(get->set, get->found->iface, part.start,
+                                                      part.end, part.range->identity);
 }
 
 bool notice_is_still_found(struct get *get)

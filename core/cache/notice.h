@@ -33,6 +33,11 @@ static inline bool get_is_host(const struct get *get)
     return kind == HMREG_MEM_HOST || kind == HMREG_MEM_HOST_PINNED;
 }
 
+/* Before and after the memory of a request is resolved: if the kernel was asked for its mappings,
+ * as HMREG_MR_ALLOCATED demands, it is not asked again once the range is watched. Call the second
+ * one if the first, and resolving, succeed. */
+bool notice_begin(const struct get *get, uint64_t *when);
+void notice_resolved(const struct get *get, uint64_t when);
 /* Does the thread know, without asking a runtime or the kernel, that the memory of a plain request
  * is the system's? */
 bool notice_is_known(const struct get *get);

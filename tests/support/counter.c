@@ -163,8 +163,8 @@ static struct hmreg_domain *open_on(struct hmreg *lib, const struct hmreg_domain
     };
     struct hmreg_domain *domain;
 
-    assert_ok(hmreg_domain_create(lib, more_modes ? &binding_ops : &counter_ops, &caps, NULL,
-                                  config, &domain));
+    assert_ok(hmreg_domain_create(lib, more_modes & HMREG_MR_ENDPOINT ? &binding_ops : &counter_ops,
+                                  &caps, NULL, config, &domain));
     return domain;
 }
 
@@ -190,6 +190,11 @@ struct hmreg_domain *counter_open_binding(struct hmreg *lib,
                                           const struct hmreg_domain_config *config)
 {
     return open_on(lib, config, false, HMREG_MR_ENDPOINT);
+}
+
+struct hmreg_domain *counter_open_allocated(struct hmreg *lib)
+{
+    return open_on(lib, NULL, false, HMREG_MR_ALLOCATED);
 }
 
 const void *counter_endpoint(const struct hmreg_mr *mr)

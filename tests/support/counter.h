@@ -45,6 +45,9 @@ struct hmreg_domain *counter_open_binding(struct hmreg *lib,
 /* The endpoint of a region of such a domain, if it is enabled; else NULL. */
 const void *counter_endpoint(const struct hmreg_mr *mr);
 
+/* Opens a domain with HMREG_MR_ALLOCATED, without a reset. */
+struct hmreg_domain *counter_open_allocated(struct hmreg *lib);
+
 /* The same on a fabric that permits calls on any thread, so that the reaper deregisters. */
 struct hmreg_domain *counter_open_served(struct hmreg *lib,
                                          const struct hmreg_domain_config *config);

@@ -68,7 +68,7 @@ enum { ROWS = sizeof(rows) / sizeof(rows[0]) };
 static int list = -1; /* a file with the list; -1: it cannot be opened */
 static bool answers;  /* PROCMAP_QUERY */
 static int failure;   /* of PROCMAP_QUERY; 0: none */
-static unsigned opened;
+static unsigned opened, asked;
 
 int __real_open(const char *path, int flags, ...);
 int __wrap_open(const char *path, int flags, ...);
@@ -138,6 +138,7 @@ int __wrap_ioctl(int fd, unsigned long request, void *arg);
 
 int __wrap_ioctl(int fd, unsigned long request, void *arg)
 {
+    asked++;
     errno = answers ? failure : ENOTTY;
     if (!errno)
         errno = answer(arg);
@@ -201,11 +202,14 @@ static void walk(int kept)
     maps_end(&maps);
 }
 
-TEST(walk__list__each_mapping)
+TEST(walk__list__each_mapping_and_no_second_request)
 {
     answers = false;
+    asked = 0;
     set_rows("\n");
     walk(-1);
+    walk(-1);
+    assert_int_equal(asked, 1);
     assert_int_equal(maps_keep().fd, -1);
     forget_list();
 }
@@ -218,7 +222,7 @@ TEST(walk__lines_of_another_form__left_out)
     forget_list();
 }
 
-TEST(walk__kernel_answers__the_same_by_one_descriptor)
+TEST_FIRST(walk__kernel_answers__the_same_by_one_descriptor)
 {
     struct owned_fd kept;
 

@@ -6,6 +6,7 @@
 #include "tests/support/cache_fixture.h"
 #include "tests/support/hook_holder.h"
 
+#include "core/base/maps.h"
 #include "core/cache/cache_set.h"
 #include "core/monitor/memhooks/hook_arch.h"
 #include "core/monitor/memhooks/memhooks.h"
@@ -133,6 +134,58 @@ TEST(get__while_a_call_is_under_way__nothing_known_of_it)
     map_file_past_libc(&known, 3);
     atomic_fetch_add(&hooks->ended, 1);
     assert_false(is_cached(&known, 3));
+    close_known(&known);
+}
+
+/* ---- what a miss asks ------------------------------------------------------------------- */
+
+static unsigned walks; /* of the process's mappings */
+
+void __real_maps_begin(struct maps *maps, int kept);
+void __wrap_maps_begin(struct maps *maps, int kept);
+
+void __wrap_maps_begin(struct maps *maps, int kept)
+{
+    walks++;
+    __real_maps_begin(maps, kept);
+}
+
+static unsigned walks_of_a_miss(const struct known *known, struct hmreg_domain *domain,
+                                unsigned number)
+{
+    struct hmreg_mr *mr;
+
+    walks = 0;
+    assert_ok(hmreg_mr_get(domain, page_of(known, number), fixture_page(), HMREG_SEND, &mr));
+    hmreg_mr_put(mr);
+    return walks;
+}
+
+TEST(get__miss__kernel_asked_at_the_first_only)
+{
+    struct known known;
+
+    open_known(&known);
+    assert_int_equal(walks_of_a_miss(&known, known.fixture.domain, 2), 0);
+    map_file(&known, 7);
+    assert_int_equal(walks_of_a_miss(&known, known.fixture.domain, 3), 1);
+    assert_int_equal(walks_of_a_miss(&known, known.fixture.domain, 4), 0);
+    close_known(&known);
+}
+
+/* Such a fabric's regions are mapped as their access needs, which mprotect(2) may change. */
+TEST(get__miss_with_mr_allocated__kernel_asked_once)
+{
+    struct hmreg_domain *domain;
+    struct known known;
+
+    open_known(&known);
+    domain = counter_open_allocated(known.fixture.lib);
+    for (unsigned i = 2; i < 5; i++)
+        assert_int_equal(walks_of_a_miss(&known, domain, i), 1);
+    map_file(&known, 7);
+    assert_int_equal(walks_of_a_miss(&known, domain, 5), 1);
+    assert_ok(hmreg_domain_close(domain));
     close_known(&known);
 }
 
