@@ -180,7 +180,7 @@ static bool must_ask(struct get *get, const struct part *part)
 {
     const char *why;
 
-    if (!part->range->identity || part->in_dmabuf)
+    if (!part->range->identity)
         return false;
     why = why_unreported(get, part);
     if (why)
@@ -229,8 +229,6 @@ bool notice_changes(struct get *get, struct hmreg_mr *mr)
     struct mr_body *body = entry_body(mr);
     bool always, watched, asks = false, noticed = true;
 
-    if (get->request->dmabuf)
-        return true;
     if (get_is_host(get))
         context_monitor(get->domain->lib);
     always = get->found->iface >= HMREG_IFACE_COUNT ||
@@ -280,7 +278,7 @@ static bool is_part_still_found(struct get *get, size_t index)
 {
     struct part part = part_of(get, index);
 
-    return !part.range->identity || part.in_dmabuf || cache_set_is_same(get->set, get->found->iface, part.start,
+    return !part.range->identity || cache_set_is_same(get->set, get->found->iface, part.start,
                                                       part.end, part.range->identity);
 }
 

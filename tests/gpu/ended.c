@@ -96,6 +96,27 @@ static struct hmreg_mr *get(struct cached *cached, uint64_t addr)
     return mr;
 }
 
+/* The same region by a descriptor that the caller exports, and closes at once. */
+static struct hmreg_mr *get_by_dmabuf(struct cached *cached, uint64_t addr)
+{
+    struct hmreg_dmabuf exported;
+    struct hmreg_mr_dmabuf dmabuf = {.len = LEN};
+    struct hmreg_mr_attr attr = {
+        .size = sizeof(attr), .access = HMREG_ACCESS_REMOTE, .dmabuf = &dmabuf};
+    struct hmreg_mr *mr = NULL;
+
+    assert_ok(hmreg_export_dmabuf(cached->lib, (void *)(uintptr_t)addr, LEN, 0, &exported));
+    dmabuf.fd = exported.fd;
+    dmabuf.offset = exported.offset;
+    dmabuf.base_addr = (void *)(uintptr_t)(addr - exported.offset);
+    assert_ok(hmreg_mr_get_attr(cached->domain, &attr, HMREG_MR_DMABUF, &mr));
+    close(exported.fd);
+    return mr;
+}
+
+static struct hmreg_mr *(*const gets[])(struct cached *, uint64_t) = {get, get_by_dmabuf};
+enum { GETS = sizeof(gets) / sizeof(gets[0]) };
+
 static struct hmreg_mr_info info_of(const struct hmreg_mr *mr)
 {
     struct hmreg_mr_info info = {.size = sizeof(info)};
@@ -211,13 +232,16 @@ TEST(free__region_not_in_use__deregistered_by_itself)
     if (!is_reported(HMREG_MEM_DEVICE))
         test_skip("the runtime does not report the end of device memory");
     open_cached(&cached);
-    addr = gpu.alloc(0, HMREG_MEM_DEVICE, LEN);
-    mr = get(&cached, addr);
-    mapping = info_of(mr).local_addr;
-    hmreg_mr_put(mr);
-    gpu.free(addr, HMREG_MEM_DEVICE);
-    sem_wait(&cached.ended);
-    wait_until_unmapped(mapping);
+    for (int i = 0; i < GETS; i++) {
+        addr = gpu.alloc(0, HMREG_MEM_DEVICE, LEN);
+        mr = gets[i](&cached, addr);
+        mapping = info_of(mr).local_addr;
+        assert_int_equal(info_of(mr).asks, 0);
+        hmreg_mr_put(mr);
+        gpu.free(addr, HMREG_MEM_DEVICE);
+        sem_wait(&cached.ended);
+        wait_until_unmapped(mapping);
+    }
     close_cached(&cached);
 }
 
@@ -225,23 +249,23 @@ TEST(free__region_not_in_use__deregistered_by_itself)
 TEST(free__end_not_reported__deregistered_by_itself)
 {
     struct cached cached;
-    uint64_t addr[2];
+    uint64_t addr[GETS];
 
     reaper_set_idle(1000000);
     setenv("HMREG_DEVICE_MONITOR", "off", 1);
     open_cached(&cached);
     unsetenv("HMREG_DEVICE_MONITOR");
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < GETS; i++) {
         struct hmreg_mr *mr;
 
         addr[i] = gpu.alloc(0, HMREG_MEM_DEVICE, LEN);
-        mr = get(&cached, addr[i]);
+        mr = gets[i](&cached, addr[i]);
         assert_int_equal(info_of(mr).asks, HMREG_ASKS_RUNTIME);
         hmreg_mr_put(mr);
     }
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < GETS; i++) {
         uint64_t mapping;
-        struct hmreg_mr *mr = get(&cached, addr[i]);
+        struct hmreg_mr *mr = gets[i](&cached, addr[i]);
 
         mapping = info_of(mr).local_addr;
         hmreg_mr_put(mr);

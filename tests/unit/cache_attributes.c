@@ -614,11 +614,13 @@ TEST(dmabuf__invalidated_while_held__ends_with_its_put)
     fixture_close(&fixture);
 }
 
-/* Its address is a vendor's memory: no question to the vendor at a hit. */
-TEST(dmabuf__of_a_known_device__hit_asks_nobody)
+/* Its address is a vendor's memory, so it ends with that: hits ask for the identity where the
+ * vendor does not report the end. */
+TEST(dmabuf__of_a_known_device__ends_with_its_memory)
 {
-    struct vendor *cuda = &vendors[HMREG_IFACE_CUDA];
     struct hmreg_mr_info info = {.size = sizeof(info)};
+    struct vendor *cuda = &vendors[HMREG_IFACE_CUDA];
+    struct vendor_claim *claim;
     struct fixture fixture;
     struct hmreg_mr *mr;
     struct asked asked;
@@ -626,15 +628,19 @@ TEST(dmabuf__of_a_known_device__hit_asks_nobody)
     unsigned asks;
 
     open_fixture(&fixture, 0, 0);
-    vendor_claim(HMREG_IFACE_CUDA, memory[2], LEN, HMREG_MEM_DEVICE, 1);
+    claim = vendor_claim(HMREG_IFACE_CUDA, memory[2], LEN, HMREG_MEM_DEVICE, 1);
     mr = get(&fixture, ask_dmabuf(&asked, fd, memory[2], 0, LEN), HMREG_MR_DMABUF);
     assert_ok(hmreg_mr_query(mr, &info));
     assert_int_equal(info.iface, HMREG_IFACE_CUDA);
     assert_int_equal(info.device, 1);
-    asks = cuda->resolves + cuda->identities;
-    for (int i = 0; i < 3; i++)
+    assert_int_equal(info.asks, HMREG_ASKS_RUNTIME);
+    asks = cuda->identities;
+    for (unsigned i = 1; i <= 3; i++) {
         assert_int_equal(dmabuf_key(&fixture, fd, memory[2], 0, LEN), hmreg_mr_key(mr));
-    assert_int_equal(cuda->resolves + cuda->identities, asks);
+        assert_int_equal(cuda->identities, asks + i);
+    }
+    vendor_renew(claim);
+    assert_int_not_equal(dmabuf_key(&fixture, fd, memory[2], 0, LEN), hmreg_mr_key(mr));
     hmreg_mr_put(mr);
     close(fd);
     fixture_close(&fixture);
