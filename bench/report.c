@@ -32,8 +32,6 @@ static void print_target(FILE *to, const struct row *row)
         fprintf(to, " %9s", "-");
     else if (row->judge == RATIO)
         fprintf(to, "  x<=%5.3f", row->target);
-    else if (row->judge == MORE)
-        fprintf(to, "  +<=%5s", number(room, sizeof(room), row->target));
     else
         fprintf(to, "   <=%5s", number(room, sizeof(room), row->target));
 }
@@ -128,7 +126,7 @@ static json_t *json_of_machine(const struct machine *machine)
 
 static json_t *json_target(const struct row *row, const struct result *result)
 {
-    static const char *const judges[] = {"reported", "ratio", "value", "worst", "more"};
+    static const char *const judges[] = {"reported", "ratio", "value"};
 
     if (row->judge == REPORTED)
         return json_null();
