@@ -129,15 +129,12 @@ static void hits_beside_ucx(const char *name, const struct task *task)
     struct contestant contestants[] = {
         {.who = WHO_DEFAULT, .job = &walk_job, .arg = &tasks[0]},
         {.who = WHO_UCX, .job = &walk_job, .arg = &tasks[1], .absent = subject_ucx.absent},
-        {.who = WHO_USERFAULT,
-         .absent = task->filtered ? "a container's filter forbids userfaultfd"
-                                  : "it is measured on adjacent regions"},
     };
 
     progress("%s", name);
     tasks[0].subject = &subject_hmreg_default;
     tasks[1].subject = &subject_ucx;
-    contest(&measure, 1, contestants, 3, plan.fresh, plan.turns);
+    contest(&measure, 1, contestants, 2, plan.fresh, plan.turns);
 }
 
 void measure_hits(void)

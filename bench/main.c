@@ -38,7 +38,7 @@ static const struct {
 static struct {
     bool wanted[PARTS];
     bool some; /* parts were named */
-    const char *json, *plots, *docs, *revision;
+    const char *json, *plots, *docs, *revision, *values;
 } options = {.revision = "unknown"};
 
 static void usage(FILE *to)
@@ -57,6 +57,7 @@ static void usage(FILE *to)
           "  --plots FOLDER   SVG files, by gnuplot\n"
           "  --docs FOLDER    all of these for the documentation: figures.md, figures.json, plots\n"
           "  --revision TEXT  what is measured, for the reports\n"
+          "  --values FILE    measure nothing: report the values of an earlier run's JSON\n"
           "  --targets        print the table of targets, measure nothing\n\n"
           "Exit status: 0 all targets met, 1 some missed (never with --quick), 2 it cannot run.\n",
           to);
@@ -123,6 +124,9 @@ static void read_option(int option, char **argv, int argc)
     case 'r':
         options.revision = optarg;
         break;
+    case 'v':
+        options.values = optarg;
+        break;
     case 't':
         report_targets(stdout);
         exit(0);
@@ -140,17 +144,12 @@ static void read_option(int option, char **argv, int argc)
 static void read_options(int argc, char **argv)
 {
     static const struct option known[] = {
-        {"quick", no_argument, NULL, 'q'},
-        {"instructions", no_argument, NULL, 'i'},
-        {"only", required_argument, NULL, 'o'},
-        {"json", required_argument, NULL, 'j'},
-        {"plots", required_argument, NULL, 'p'},
-        {"docs", required_argument, NULL, 'd'},
-        {"revision", required_argument, NULL, 'r'},
-        {"targets", no_argument, NULL, 't'},
-        {"inside", required_argument, NULL, 'I'},
-        {"help", no_argument, NULL, 'h'},
-        {0},
+        {"quick", no_argument, NULL, 'q'},          {"instructions", no_argument, NULL, 'i'},
+        {"only", required_argument, NULL, 'o'},     {"json", required_argument, NULL, 'j'},
+        {"plots", required_argument, NULL, 'p'},    {"docs", required_argument, NULL, 'd'},
+        {"revision", required_argument, NULL, 'r'}, {"values", required_argument, NULL, 'v'},
+        {"targets", no_argument, NULL, 't'},        {"inside", required_argument, NULL, 'I'},
+        {"help", no_argument, NULL, 'h'},           {0},
     };
     int option;
 
@@ -185,6 +184,15 @@ static void write_docs(const struct machine *machine)
     report_markdown(options.docs, machine);
 }
 
+static void measure(struct machine *machine)
+{
+    machine_read(machine, options.revision);
+    for (size_t i = 0; i < PARTS; i++)
+        if (options.wanted[i] || !options.some)
+            parts[i].measure();
+    progress("done");
+}
+
 int main(int argc, char **argv)
 {
     struct machine machine;
@@ -193,11 +201,10 @@ int main(int argc, char **argv)
     progress_begin();
     read_options(argc, argv);
     check_outputs();
-    machine_read(&machine, options.revision);
-    for (size_t i = 0; i < PARTS; i++)
-        if (options.wanted[i] || !options.some)
-            parts[i].measure();
-    progress("done");
+    if (options.values)
+        report_read(options.values, &machine);
+    else
+        measure(&machine);
     missed = report_table(stdout, &machine);
     if (options.json)
         report_json(options.json, &machine);

@@ -45,9 +45,7 @@ static void write_target(FILE *to, const struct row *row, const struct result *r
     else if (row->judge == RATIO)
         fprintf(to, "ratio ≤ %.3f | ", row->target);
     else
-        fprintf(to, "≤ %s%s%s | ", row->judge == MORE ? "+ " : "",
-                number(target, sizeof(target), row->target),
-                row->judge == WORST ? ", every turn" : "");
+        fprintf(to, "≤ %s | ", number(target, sizeof(target), row->target));
     fprintf(to, "%s |\n", names[result->verdict]);
 }
 

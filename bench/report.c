@@ -32,8 +32,6 @@ static void print_target(FILE *to, const struct row *row)
         fprintf(to, " %9s", "-");
     else if (row->judge == RATIO)
         fprintf(to, "  x<=%5.3f", row->target);
-    else if (row->judge == MORE)
-        fprintf(to, "  +<=%5s", number(room, sizeof(room), row->target));
     else
         fprintf(to, "   <=%5s", number(room, sizeof(room), row->target));
 }
@@ -96,7 +94,7 @@ int report_table(FILE *to, const struct machine *machine)
         print_row(to, row, &result);
         missed += result.verdict == MISSED;
     }
-    fprintf(to, "\n%d targets missed\n", missed);
+    fprintf(to, "\n%d target%s missed\n", missed, missed == 1 ? "" : "s");
     return missed;
 }
 
@@ -128,7 +126,7 @@ static json_t *json_of_machine(const struct machine *machine)
 
 static json_t *json_target(const struct row *row, const struct result *result)
 {
-    static const char *const judges[] = {"reported", "ratio", "value", "worst", "more"};
+    static const char *const judges[] = {"reported", "ratio", "value"};
 
     if (row->judge == REPORTED)
         return json_null();
@@ -199,4 +197,50 @@ void report_json(const char *path, const struct machine *machine)
     if (!json || json_dump_file(json, path, JSON_INDENT(1) | JSON_REAL_PRECISION(6)))
         die("%s: cannot be written", path);
     json_decref(json);
+}
+
+/* ---- and back --------------------------------------------------------------------------- */
+
+static void read_series(const json_t *json)
+{
+    const char *measure, *who, *unit, *absent;
+    const json_t *values, *value;
+    size_t i;
+
+    if (json_unpack((json_t *)json, "{s:s, s:s, s:s, s:s, s:o}", "measure", &measure, "who", &who,
+                    "unit", &unit, "absent", &absent, "values", &values))
+        die("a series of the values has not all its members");
+    json_array_foreach(values, i, value)
+        series_add(measure, who, unit, json_number_value(value));
+    if (absent[0])
+        series_absent(measure, who, unit, absent);
+}
+
+static void read_text(char *room, size_t size, const json_t *json, const char *name)
+{
+    const char *text = json_string_value(json_object_get(json, name));
+
+    snprintf(room, size, "%s", text ? text : "unknown");
+}
+
+void report_read(const char *path, struct machine *out)
+{
+    json_error_t error;
+    json_t *json = json_load_file(path, 0, &error), *all = json_object_get(json, "series");
+    json_t *machine = json_object_get(json, "machine"), *series;
+    size_t i;
+
+    if (json_integer_value(json_object_get(json, "version")) != JSON_VERSION)
+        die("%s: these are not values of version %d: %s", path, JSON_VERSION, error.text);
+    plan.quick = json_is_true(json_object_get(json, "quick"));
+    out->cores = (int)json_integer_value(json_object_get(machine, "cores"));
+    out->virtual = json_is_true(json_object_get(machine, "virtual"));
+    read_text(out->cpu, sizeof(out->cpu), machine, "cpu");
+    read_text(out->governor, sizeof(out->governor), machine, "governor");
+    read_text(out->kernel, sizeof(out->kernel), machine, "kernel");
+    read_text(out->load, sizeof(out->load), machine, "load");
+    read_text(out->date, sizeof(out->date), json, "date");
+    read_text(out->revision, sizeof(out->revision), json, "revision");
+    json_array_foreach(all, i, series)
+        read_series(series); /* their units point into json, which stays */
 }

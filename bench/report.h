@@ -15,6 +15,8 @@ int report_table(FILE *to, const struct machine *machine);
 void report_targets(FILE *to);
 /* Writes all rows and all series; see docs/performance.md. */
 void report_json(const char *path, const struct machine *machine);
+/* Reads the machine and all series of such a file, in place of measuring. */
+void report_read(const char *path, struct machine *machine);
 /* Writes SVG files into a folder, those that have values. */
 void report_plots(const char *folder, const struct machine *machine);
 /* Writes figures.md into the folder of the plots. */

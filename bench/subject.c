@@ -104,7 +104,6 @@ const struct subject subject_ioctl = {
     .who = "bare ioctl",
     .open = open_userfault,
     .hits = call_ioctl,
-    .most_regions = 1,
 };
 
 const struct subject subject_loop = {

@@ -1,365 +1,210 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * All targets. The first rows show, in one view, the targets of the default monitor, and the same
- * under userfaultfd; the parts with all measurements follow.
+ * All rows. The first part has all targets: what a user notices, beside a lower bound or beside
+ * UCX. The parts after it report every measurement and judge none.
  */
 #include "bench/table.h"
 
 #include "bench/subject.h"
 
-/* The targets of the default, and the results with userfaultfd. */
-#define REACH_HITS(part, who, n, words, target)                                                    \
+#define ROW(part, title, measure, who, beside)                                                     \
     {                                                                                              \
-        part, "get + put, " words ", ns", "hits-" #n, who, NULL, WHO_UCX, RATIO, target            \
+        part, title, measure, who, NULL, beside, REPORTED, 0                                       \
+    }
+#define ROW_OF(part, title, measure, who, beside_measure, beside)                                  \
+    {                                                                                              \
+        part, title, measure, who, beside_measure, beside, REPORTED, 0                             \
+    }
+#define TARGET(title, measure, who, beside, judge, target)                                         \
+    {                                                                                              \
+        "what must be reached", title, measure, who, NULL, beside, judge, target                   \
     }
 
-#define REACH_FILTERED(part, who, n, words)                                                        \
-    {                                                                                              \
-        part, "in a container, " words ", ns", "hits-filtered-" #n, who, NULL, WHO_UCX, RATIO,     \
-            1 / 8.0                                                                                \
-    }
+/* ---- targets ---------------------------------------------------------------------------- */
 
-#define REACH_MISS(part, who, words, measure)                                                      \
-    {                                                                                              \
-        part, "miss, " words ", ns", measure, who, NULL, WHO_UCX, RATIO, 1.5                       \
-    }
+#define HIT_BESIDE_UCX(n, words, target)                                                           \
+    TARGET("get + put, " words ", ns", "hits-" #n, WHO_DEFAULT, WHO_UCX, RATIO, target)
+#define HIT(n, words)                                                                              \
+    TARGET("get + put, " words ", ns", "hits-" #n, WHO_DEFAULT, WHO_EMPTY, RATIO, 1.6),            \
+        HIT_BESIDE_UCX(n, words, 0.4)
+#define MISS_TARGET(words, measure)                                                                \
+    TARGET("miss above the provider, " words ", ns", measure, WHO_DEFAULT, NULL, VALUE, 600)
+#define PROGRAM_TARGET(words, measure, target)                                                     \
+    TARGET("program: " words, measure, WHO_DEFAULT, "without hmreg", RATIO, target)
+#define THREADS_TARGET(words, measure)                                                             \
+    TARGET("2 threads, " words ", ns", measure, WHO_DEFAULT ", 2 threads",                         \
+           WHO_DEFAULT ", 2 processes", RATIO, 1.5)
+#define PAUSE_TARGET(words, measure)                                                               \
+    TARGET("longest " words ", us", measure "-1000000", WHO_DEFAULT, NULL, VALUE, 1000)
+#define FREED_TARGET(who)                                                                          \
+    TARGET("freed device memory, longest, ms", "freed-longest", who, NULL, VALUE, 10)
+#define LARGE_TARGET(words, measure)                                                               \
+    TARGET("large range of " words ", ms/GiB", measure, "as hmreg chooses", "one worker", RATIO,   \
+           1.05)
 
-#define REACH_PROGRAM(part, who, words, measure, target)                                           \
-    {                                                                                              \
-        part, "program: " words, measure, who, NULL, "without hmreg", RATIO, target                \
-    }
+#define TARGETS                                                                                    \
+    HIT(1, "1 region"), HIT(10, "10 regions"), HIT(100, "100 regions"),                            \
+        HIT(1000, "1,000 regions"), HIT_BESIDE_UCX(10000, "10,000 regions", 0.5),                  \
+        HIT_BESIDE_UCX(100000, "100,000 regions", 0.5),                                            \
+        HIT_BESIDE_UCX(1000000, "1,000,000 regions", 0.5),                                         \
+        TARGET("get + put, 1 region, ns", "hits-1", WHO_USERFAULT, "bare ioctl", RATIO, 1.6),      \
+        THREADS_TARGET("1,000 regions each", "threads-distinct-1000"),                             \
+        THREADS_TARGET("the same region", "threads-same-1"),                                       \
+        MISS_TARGET("new cache", "miss-first"), MISS_TARGET("flushed", "miss-again"),              \
+        MISS_TARGET("evicting", "miss-evicting"),                                                  \
+        TARGET("longest wait while another registers, us", "stall-slept-registering", WHO_DEFAULT, \
+               NULL, VALUE, 20),                                                                   \
+        PAUSE_TARGET("get while filling 1,000,000", "pause-fill"),                                 \
+        PAUSE_TARGET("munmap of 1,000,000", "pause-unmap"),                                        \
+        PAUSE_TARGET("get after it", "pause-after"),                                               \
+        PROGRAM_TARGET("fork, us", "program-fork", 1.05),                                          \
+        PROGRAM_TARGET("mremap of 64 MiB by tables, us", "program-mremap-tables", 1.1),            \
+        FREED_TARGET(WHO_CUDA), FREED_TARGET(WHO_ROCR), FREED_TARGET(WHO_ZE),                      \
+        LARGE_TARGET("4 KiB pages", "large-4k-first"),                                             \
+        LARGE_TARGET("2 MiB pages", "large-2m-first"),                                             \
+        TARGET("bytes a region, 100,000 regions", "footprint-100000", WHO_DEFAULT, NULL, VALUE,    \
+               160),                                                                               \
+        TARGET("bytes a remote, 100,000 open", "remotes-bytes-100000", "hmreg", NULL, VALUE, 96)
 
-#define REACH(part, who)                                                                           \
-    REACH_HITS(part, who, 1, "1 region", 1 / 8.0),                                                 \
-        REACH_HITS(part, who, 10, "10 regions", 1 / 8.0),                                          \
-        REACH_HITS(part, who, 100, "100 regions", 1 / 8.0),                                        \
-        REACH_HITS(part, who, 1000, "1,000 regions", 1 / 8.0),                                     \
-        REACH_HITS(part, who, 10000, "10,000 regions", 1 / 5.0),                                   \
-        REACH_HITS(part, who, 100000, "100,000 regions", 1 / 4.0),                                 \
-        REACH_FILTERED(part, who, 1, "1 region"), REACH_FILTERED(part, who, 10, "10 regions"),     \
-        REACH_FILTERED(part, who, 100, "100 regions"),                                             \
-        REACH_FILTERED(part, who, 1000, "1,000 regions"),                                          \
-        REACH_MISS(part, who, "new, into a new cache", "miss-first"),                              \
-        REACH_MISS(part, who, "new, into a flushed cache", "miss-again"),                          \
-        REACH_MISS(part, who, "evicting", "miss-evicting"),                                        \
-        REACH_PROGRAM(part, who, "realloc of 64 MiB that moves, us", "program-realloc", 1.05),     \
-        REACH_PROGRAM(part, who, "realloc of 64 MiB in place, us", "program-realloc-in-place",     \
-                      1.05),                                                                       \
-        REACH_PROGRAM(part, who, "mremap of 64 MiB by pages, us", "program-mremap", 1.05),         \
-        REACH_PROGRAM(part, who, "mremap of 64 MiB by tables, us", "program-mremap-tables", 1.05), \
-        REACH_PROGRAM(part, who, "page fault, ns", "program-fault", 1.05),                         \
-        REACH_PROGRAM(part, who, "fork, us", "program-fork", 1.05),                                \
-        REACH_PROGRAM(part, who, "touching 32 huge MiB, us", "program-huge", 1.05),                \
-        REACH_PROGRAM(part, who, "pages that hold these 32 MiB", "program-huge-pages", 1.05),      \
-        REACH_PROGRAM(part, who, "munmap, cached, median, ns", "program-unmap", 2),                \
-        REACH_PROGRAM(part, who, "the same, busy, p99.9, us", "program-unmap-busy", 2),            \
-    {                                                                                              \
-        part, "bytes a region, 100,000 regions", "footprint-100000", who, NULL, WHO_UCX, VALUE,    \
-            160                                                                                    \
-    }
+/* ---- measurements ----------------------------------------------------------------------- */
 
-#define REGION(n, words, who)                                                                      \
-    {                                                                                              \
-        "get + put, 1 thread, ns", words, "hits-" #n, who, NULL, WHO_UCX, REPORTED, 0              \
-    }
-
+#define HITS "get + put, 1 thread, ns"
 #define REGIONS(n, words)                                                                          \
-    REGION(n, words, WHO_DEFAULT), REGION(n, words, WHO_NOTICE), REGION(n, words, WHO_IMPORT),     \
-        REGION(n, words, WHO_USERFAULT)
+    ROW(HITS, words, "hits-" #n, WHO_DEFAULT, WHO_UCX),                                            \
+        ROW(HITS, words, "hits-" #n, WHO_NOTICE, WHO_UCX),                                         \
+        ROW(HITS, words, "hits-" #n, WHO_IMPORT, WHO_UCX),                                         \
+        ROW(HITS, words, "hits-" #n, WHO_USERFAULT, "bare ioctl")
+#define FILTERED(n, words)                                                                         \
+    ROW(HITS, words ", in a container", "hits-filtered-" #n, WHO_DEFAULT, WHO_UCX)
 
-/* A target of 0 means no target. */
-#define BESIDE(words, measure, who, beside)                                                        \
-    {                                                                                              \
-        "get + put, 1 thread, ns", words, measure, who, NULL, beside, REPORTED, 0                  \
-    }
+#define PROGRAM(words, measure)                                                                    \
+    ROW("the program's own calls", words, measure, WHO_DEFAULT, "without hmreg"),                  \
+        ROW("the program's own calls", words, measure, WHO_USERFAULT, "without hmreg")
 
 /* Hits on device memory whose end is reported. */
 #define DEVICES_ON(n, words, who, rails)                                                           \
-    {                                                                                              \
-        "hit of device memory whose end is reported, ns", words, "device-hit-" #n, who rails,      \
-            NULL, WHO_HOST rails, RATIO, 1.2                                                       \
-    }
+    ROW("hit of device memory whose end is reported, ns", words, "device-hit-" #n, who rails,      \
+        WHO_HOST rails)
 #define DEVICES(n, words)                                                                          \
     DEVICES_ON(n, words, WHO_CUDA, ""), DEVICES_ON(n, words, WHO_ROCR, ""),                        \
         DEVICES_ON(n, words, WHO_ZE, ""), DEVICES_ON(n, words, WHO_CUDA, ", 8 rails"),             \
         DEVICES_ON(n, words, WHO_ROCR, ", 8 rails"), DEVICES_ON(n, words, WHO_ZE, ", 8 rails")
 
-/* Until the provider deregisters freed device memory. Targets, in ms: what the documents promise.
- */
-#define FREED(who, target)                                                                         \
-    {"freed device memory: until it is deregistered, ms",                                          \
-     "median of a turn",                                                                           \
-     "freed-median",                                                                               \
-     who,                                                                                          \
-     NULL,                                                                                         \
-     NULL,                                                                                         \
-     VALUE,                                                                                        \
-     target},                                                                                      \
-    {                                                                                              \
-        "freed device memory: until it is deregistered, ms", "longest of a turn", "freed-longest", \
-            who, NULL, NULL, WORST, target                                                         \
-    }
+/* Until the provider deregisters freed device memory. */
+#define FREED_PART "freed device memory: until it is deregistered, ms"
+#define FREED(who)                                                                                 \
+    ROW(FREED_PART, "median of a turn", "freed-median", who, NULL),                                \
+        ROW(FREED_PART, "longest of a turn", "freed-longest", who, NULL)
 
+#define RAILS "get + put on 8 rails, ns"
 #define GROUPS(n, words)                                                                           \
-    {"get + put on 8 rails, ns",                                                                   \
-     words ", beside one domain",                                                                  \
-     "hits-group-" #n,                                                                             \
-     WHO_GROUP,                                                                                    \
-     NULL,                                                                                         \
-     WHO_DEFAULT,                                                                                  \
-     RATIO,                                                                                        \
-     1.3},                                                                                         \
-    {                                                                                              \
-        "get + put on 8 rails, ns", words ", beside a get on each of 8 domains", "hits-group-" #n, \
-            WHO_GROUP, NULL, WHO_EIGHT, REPORTED, 0                                                \
-    }
+    ROW(RAILS, words ", beside one domain", "hits-group-" #n, WHO_GROUP, WHO_DEFAULT),             \
+        ROW(RAILS, words ", beside a get on each of 8 domains", "hits-group-" #n, WHO_GROUP,       \
+            WHO_EIGHT)
 
-#define MANY(words, measure, who, judge, target)                                                   \
-    {                                                                                              \
-        "64 buffers in one call beside 64 calls, ns a buffer", words, measure,                     \
-            who ", 64 in one call", NULL, who, judge, target                                       \
-    }
-
-#define MANY_OVER(n, words, who, judge, target)                                                    \
-    MANY("get, " words, "many-get-" #n, who, judge, target),                                       \
-        MANY("put, " words, "many-put-" #n, who, REPORTED, 0),                                     \
-        MANY("get + put, " words, "many-both-" #n, who, judge, target)
+#define MANY(words, measure, who)                                                                  \
+    ROW("64 buffers in one call beside 64 calls, ns a buffer", words, measure,                     \
+        who ", 64 in one call", who)
+#define MANY_OVER(n, words, who)                                                                   \
+    MANY("get, " words, "many-get-" #n, who), MANY("put, " words, "many-put-" #n, who),            \
+        MANY("get + put, " words, "many-both-" #n, who)
 
 #define CREW(words, measure, who)                                                                  \
-    {                                                                                              \
-        "get + put, 2 threads beside 2 processes, ns", words, measure, who ", 2 threads", NULL,    \
-            who ", 2 processes", RATIO, 1.15                                                       \
-    }
-
+    ROW("get + put, 2 threads beside 2 processes, ns", words, measure, who ", 2 threads",          \
+        who ", 2 processes")
 #define CREWS(words, measure)                                                                      \
     CREW(words, measure, WHO_NOTICE), CREW(words, measure, WHO_IMPORT),                            \
         CREW(words, measure, WHO_DEFAULT), CREW(words, measure, WHO_USERFAULT),                    \
-    {                                                                                              \
-        "get + put, 2 threads beside 2 processes, ns", words, measure, WHO_UCX ", 2 threads",      \
-            NULL, WHO_UCX ", 2 processes", REPORTED, 0                                             \
-    }
+        CREW(words, measure, WHO_UCX)
 
+#define INSTRUCTIONS_BESIDE(words, measure, who, beside_measure, beside)                           \
+    ROW_OF("get + put, 100 regions, instructions", words, measure, who, beside_measure, beside)
 #define INSTRUCTIONS(words, measure, who)                                                          \
-    {                                                                                              \
-        "get + put, 100 regions, instructions", words, measure, who, "instructions", WHO_UCX,      \
-            REPORTED, 0                                                                            \
-    }
+    INSTRUCTIONS_BESIDE(words, measure, who, "instructions", WHO_UCX)
 
-#define MISS(words, measure, who, judge, target)                                                   \
-    {                                                                                              \
-        "miss beyond the provider, 10,000 regions, ns", words, measure, who, NULL, WHO_UCX, judge, \
-            target                                                                                 \
-    }
-
+#define MISS(words, measure, who, beside)                                                          \
+    ROW("miss beyond the provider, 10,000 regions, ns", words, measure, who, beside)
 #define MISSES(words, measure)                                                                     \
-    MISS(words, measure, WHO_NOTICE, REPORTED, 0), MISS(words, measure, WHO_IMPORT, REPORTED, 0),  \
-        MISS(words, measure, WHO_DEFAULT, REPORTED, 0),                                            \
-        MISS(words, measure, WHO_USERFAULT, REPORTED, 0),                                          \
-        MISS(words, measure, "bare watching", REPORTED, 0)
+    MISS(words, measure, WHO_NOTICE, WHO_UCX), MISS(words, measure, WHO_IMPORT, WHO_UCX),          \
+        MISS(words, measure, WHO_DEFAULT, WHO_UCX),                                                \
+        MISS(words, measure, WHO_USERFAULT, "bare watching")
 
-#define STALLS_OF(who, judge_mean, judge_worst)                                                    \
-    {"hits while another thread registers, 200 us each",                                           \
-     "mean, ns, beside idle",                                                                      \
-     "stall-mean-registering",                                                                     \
-     who,                                                                                          \
-     "stall-mean-idle",                                                                            \
-     who,                                                                                          \
-     judge_mean,                                                                                   \
-     1.2},                                                                                         \
-        {"hits while another thread registers, 200 us each",                                       \
-         "mean, ns, beside spinning",                                                              \
-         "stall-mean-registering",                                                                 \
-         who,                                                                                      \
-         "stall-mean-spinning",                                                                    \
-         who,                                                                                      \
-         REPORTED,                                                                                 \
-         0},                                                                                       \
-        {"hits while another thread registers, 200 us each",                                       \
-         "longest wait for a lock, us",                                                            \
-         "stall-slept-registering",                                                                \
-         who,                                                                                      \
-         "stall-slept-spinning",                                                                   \
-         who,                                                                                      \
-         judge_worst,                                                                              \
-         20},                                                                                      \
-        {"hits while another thread registers, 200 us each",                                       \
-         "longest hit, us, beside spinning",                                                       \
-         "stall-longest-registering",                                                              \
-         who,                                                                                      \
-         "stall-longest-spinning",                                                                 \
-         who,                                                                                      \
-         REPORTED,                                                                                 \
-         0},                                                                                       \
-    {                                                                                              \
-        "hits while another thread registers, 200 us each", "p99.9, us, beside spinning",          \
-            "stall-p999-registering", who, "stall-p999-spinning", who, REPORTED, 0                 \
-    }
+#define STALL(words, measure, who, beside_measure)                                                 \
+    ROW_OF("hits while another thread registers, 200 us each", words, measure, who,                \
+           beside_measure, who)
+#define STALLS(who)                                                                                \
+    STALL("mean, ns, beside idle", "stall-mean-registering", who, "stall-mean-idle"),              \
+        STALL("mean, ns, beside spinning", "stall-mean-registering", who, "stall-mean-spinning"),  \
+        STALL("longest wait for a lock, us", "stall-slept-registering", who,                       \
+              "stall-slept-spinning"),                                                             \
+        STALL("longest hit, us, beside spinning", "stall-longest-registering", who,                \
+              "stall-longest-spinning"),                                                           \
+        STALL("p99.9, us, beside spinning", "stall-p999-registering", who, "stall-p999-spinning")
 
+#define CHANGE "invalidating all of 100,000 regions"
 #define INVALIDATION(who)                                                                          \
-    {"invalidating all of 100,000 regions",                                                        \
-     "in all, ms",                                                                                 \
-     "invalidate-total",                                                                           \
-     who,                                                                                          \
-     NULL,                                                                                         \
-     NULL,                                                                                         \
-     REPORTED,                                                                                     \
-     0},                                                                                           \
-        {"invalidating all of 100,000 regions",                                                    \
-         "another cache's hits, ns, beside spinning",                                              \
-         "invalidate-mean-during",                                                                 \
-         who,                                                                                      \
-         "invalidate-mean-spinning",                                                               \
-         who,                                                                                      \
-         RATIO,                                                                                    \
-         1.2},                                                                                     \
-    {                                                                                              \
-        "invalidating all of 100,000 regions", "another cache's longest wait, us",                 \
-            "invalidate-slept-during", who, "invalidate-slept-spinning", who, WORST, 20            \
-    }
-
+    ROW(CHANGE, "in all, ms", "invalidate-total", who, NULL),                                      \
+        ROW_OF(CHANGE, "another cache's hits, ns, beside spinning", "invalidate-mean-during", who, \
+               "invalidate-mean-spinning", who),                                                   \
+        ROW_OF(CHANGE, "another cache's longest wait, us", "invalidate-slept-during", who,         \
+               "invalidate-slept-spinning", who)
 #define HELD(who)                                                                                  \
-    {"invalidating all of 100,000 regions",                                                        \
-     "longest hold of a lock, us",                                                                 \
-     "invalidate-held",                                                                            \
-     who,                                                                                          \
-     NULL,                                                                                         \
-     NULL,                                                                                         \
-     VALUE,                                                                                        \
-     100},                                                                                         \
-        {"invalidating all of 100,000 regions",                                                    \
-         "the same, by the holder's clock",                                                        \
-         "invalidate-held-own",                                                                    \
-         who,                                                                                      \
-         NULL,                                                                                     \
-         NULL,                                                                                     \
-         REPORTED,                                                                                 \
-         0},                                                                                       \
-        {"invalidating all of 100,000 regions",                                                    \
-         "longest hold in the flush after it, us",                                                 \
-         "invalidate-flush-held",                                                                  \
-         who,                                                                                      \
-         NULL,                                                                                     \
-         NULL,                                                                                     \
-         VALUE,                                                                                    \
-         100},                                                                                     \
-    {                                                                                              \
-        "invalidating all of 100,000 regions", "the same, by the holder's clock",                  \
-            "invalidate-flush-held-own", who, NULL, NULL, REPORTED, 0                              \
-    }
+    ROW(CHANGE, "longest hold of a lock, us", "invalidate-held", who, NULL),                       \
+        ROW(CHANGE, "the same, by the holder's clock", "invalidate-held-own", who, NULL),          \
+        ROW(CHANGE, "longest hold in the flush after it, us", "invalidate-flush-held", who, NULL), \
+        ROW(CHANGE, "the same, by the holder's clock", "invalidate-flush-held-own", who, NULL)
 
-/* The work of the library in one call is bounded (CACHE_WORK_MOST). */
-#define PAUSE(n, words, who, title, measure, judge, target)                                        \
-    {                                                                                              \
-        "longest calls beside " words " regions", title, measure "-" #n, who, NULL,                \
-            WHO_UCX_EVENTS, judge, target                                                          \
-    }
+#define PAUSES_OF(n, words, who, beside)                                                           \
+    ROW("longest calls beside " words " regions", "get while the cache fills, us",                 \
+        "pause-fill-" #n, who, beside),                                                            \
+        ROW("longest calls beside " words " regions", "munmap of all of them, us",                 \
+            "pause-unmap-" #n, who, beside),                                                       \
+        ROW("longest calls beside " words " regions", "get of other memory after it, us",          \
+            "pause-after-" #n, who, beside),                                                       \
+        ROW("longest calls beside " words " regions", "closing, ns a region", "pause-close-" #n,   \
+            who, beside),                                                                          \
+        ROW("longest calls beside " words " regions", "fork, more than without them, ms",          \
+            "pause-fork-" #n, who, beside)
+#define PAUSES(n, words)                                                                           \
+    PAUSES_OF(n, words, WHO_DEFAULT, WHO_UCX_EVENTS), PAUSES_OF(n, words, WHO_USERFAULT, NULL)
 
-#define PAUSES_OF(n, words, who)                                                                   \
-    PAUSE(n, words, who, "get while the cache fills, us", "pause-fill", VALUE, 200),               \
-        PAUSE(n, words, who, "munmap of all of them, us", "pause-unmap", VALUE, 200),              \
-        PAUSE(n, words, who, "get of other memory after it, us", "pause-after", VALUE, 200),       \
-        PAUSE(n, words, who, "closing, ns a region", "pause-close", VALUE, 1000),                  \
-        PAUSE(n, words, who, "fork, more than without them, ms", "pause-fork", REPORTED, 0)
-
-#define PAUSES(n, words) PAUSES_OF(n, words, WHO_DEFAULT), PAUSES_OF(n, words, WHO_USERFAULT)
-
-#define BYTES(words, n, who)                                                                       \
-    {                                                                                              \
-        "memory of a cached region, bytes", words, "footprint-" #n, who, NULL, WHO_UCX, VALUE, 160 \
-    }
-
+#define BYTES(words, n, who, beside)                                                               \
+    ROW("memory of a cached region, bytes", words, "footprint-" #n, who, beside)
 #define FOOTPRINT(words, n)                                                                        \
-    BYTES(words, n, WHO_DEFAULT), BYTES(words, n, WHO_NOTICE), BYTES(words, n, WHO_IMPORT),        \
-        BYTES(words, n, WHO_USERFAULT)
+    BYTES(words, n, WHO_DEFAULT, WHO_UCX), BYTES(words, n, WHO_NOTICE, WHO_UCX),                   \
+        BYTES(words, n, WHO_IMPORT, WHO_UCX), BYTES(words, n, WHO_USERFAULT, NULL)
 
+#define UNMAP_PART "munmap, 64 KiB, ns"
 #define UNMAP(monitor)                                                                             \
-    {"munmap, 64 KiB, ns",                                                                         \
-     "not watched",                                                                                \
-     "unmap-unwatched",                                                                            \
-     monitor,                                                                                      \
-     NULL,                                                                                         \
-     "disabled",                                                                                   \
-     RATIO,                                                                                        \
-     1.05},                                                                                        \
-        {"munmap, 64 KiB, ns",                                                                     \
-         "not watched, beside a process without it",                                               \
-         "unmap-unwatched",                                                                        \
-         monitor,                                                                                  \
-         NULL,                                                                                     \
-         "without hmreg",                                                                          \
-         REPORTED,                                                                                 \
-         0},                                                                                       \
-        {"munmap, 64 KiB, ns",                                                                     \
-         "not watched, its neighbour is",                                                          \
-         "unmap-beside",                                                                           \
-         monitor,                                                                                  \
-         NULL,                                                                                     \
-         "disabled",                                                                               \
-         RATIO,                                                                                    \
-         1.05},                                                                                    \
-    {                                                                                              \
-        "munmap, 64 KiB, ns", "cached", "unmap-cached", monitor, NULL, "without hmreg", REPORTED,  \
-            0                                                                                      \
-    }
+    ROW(UNMAP_PART, "not watched", "unmap-unwatched", monitor, "disabled"),                        \
+        ROW(UNMAP_PART, "not watched, beside a process without it", "unmap-unwatched", monitor,    \
+            "without hmreg"),                                                                      \
+        ROW(UNMAP_PART, "not watched, its neighbour is", "unmap-beside", monitor, "disabled"),     \
+        ROW(UNMAP_PART, "cached", "unmap-cached", monitor, "without hmreg")
 
-/* A target of 0 means no target. */
-#define REMOTES_OF(who, words, measure, target)                                                    \
-    {                                                                                              \
-        "tokens and remotes", words, measure, who, NULL, NULL, (target) > 0 ? VALUE : REPORTED,    \
-            target                                                                                 \
-    }
+#define REMOTES(words, measure)                                                                    \
+    ROW("tokens and remotes", words, measure, "hmreg", NULL),                                      \
+        ROW("tokens and remotes", words, measure, "hmreg loopback", NULL)
 
-#define REMOTES(words, measure, target)                                                            \
-    REMOTES_OF("hmreg", words, measure, target),                                                   \
-        REMOTES_OF("hmreg loopback", words, measure, target)
+#define EXPLICIT_PART "explicit registration, 4 KiB, ns"
+#define EXPLICIT(who)                                                                              \
+    ROW_OF(EXPLICIT_PART, "registering, beside libfabric alone", "explicit-reg", who,              \
+           "explicit-bare-reg", who),                                                              \
+        ROW_OF(EXPLICIT_PART, "closing, beside libfabric alone", "explicit-close", who,            \
+               "explicit-bare-close", who),                                                        \
+        ROW(EXPLICIT_PART, "registering, more than libfabric alone", "explicit-reg-above", who,    \
+            NULL),                                                                                 \
+        ROW(EXPLICIT_PART, "closing, more than libfabric alone", "explicit-close-above", who,      \
+            NULL)
 
-/* Targets: for host memory that no simulated runtime is asked about. */
-#define EXPLICIT(who, reg, close)                                                                  \
-    {"explicit registration, 4 KiB, ns",                                                           \
-     "registering, beside libfabric alone",                                                        \
-     "explicit-reg",                                                                               \
-     who,                                                                                          \
-     "explicit-bare-reg",                                                                          \
-     who,                                                                                          \
-     REPORTED,                                                                                     \
-     0},                                                                                           \
-        {"explicit registration, 4 KiB, ns",                                                       \
-         "closing, beside libfabric alone",                                                        \
-         "explicit-close",                                                                         \
-         who,                                                                                      \
-         "explicit-bare-close",                                                                    \
-         who,                                                                                      \
-         REPORTED,                                                                                 \
-         0},                                                                                       \
-        {"explicit registration, 4 KiB, ns",                                                       \
-         "registering, more than libfabric alone",                                                 \
-         "explicit-reg-above",                                                                     \
-         who,                                                                                      \
-         NULL,                                                                                     \
-         NULL,                                                                                     \
-         (reg) > 0 ? VALUE : REPORTED,                                                             \
-         reg},                                                                                     \
-    {                                                                                              \
-        "explicit registration, 4 KiB, ns", "closing, more than libfabric alone",                  \
-            "explicit-close-above", who, NULL, NULL, (close) > 0 ? VALUE : REPORTED, close         \
-    }
-
-/* Two workers are 1.6 times as fast as one, where two threads without hmreg are; what hmreg chooses
- * is never slower. */
-#define LARGE_OF(words, measure, who, beside, target)                                              \
-    {                                                                                              \
-        "a large range, ms/GiB", words, measure, who, NULL, beside,                                \
-            (target) > 0 ? RATIO : REPORTED, target                                                \
-    }
-
+#define LARGE_OF(words, measure, who)                                                              \
+    ROW("a large range, ms/GiB", words, measure, who, "one worker")
 #define LARGE(words, measure)                                                                      \
-    LARGE_OF(words, measure, "two workers", "one worker", 0.625),                                  \
-        LARGE_OF(words, measure, "as hmreg chooses", "one worker", 1.05),                          \
-        LARGE_OF(words, measure, "two threads, bare calls", "one worker", 0)
+    LARGE_OF(words, measure, "two workers"), LARGE_OF(words, measure, "as hmreg chooses"),         \
+        LARGE_OF(words, measure, "two threads, bare calls")
 
 static const struct row rows[] = {
-    REACH("the default monitor: what must be reached", WHO_DEFAULT),
-    REACH("userfaultfd, chosen: the same", WHO_USERFAULT),
+    TARGETS,
 
     REGIONS(1, "1 region"),
     REGIONS(10, "10 regions"),
@@ -368,27 +213,30 @@ static const struct row rows[] = {
     REGIONS(10000, "10,000 regions"),
     REGIONS(100000, "100,000 regions"),
     REGIONS(1000000, "1,000,000 regions"),
-    BESIDE("1,000 regions, scattered", "hits-scattered-1000", WHO_DEFAULT, WHO_UCX),
-    BESIDE("10,000 regions, scattered", "hits-scattered-10000", WHO_DEFAULT, WHO_UCX),
-    BESIDE("100,000 regions, scattered", "hits-scattered-100000", WHO_DEFAULT, WHO_UCX),
-    BESIDE("parts of one region, other ones each time", "hits-parts", WHO_DEFAULT, WHO_UCX),
-    BESIDE("1 region: the floor of two calls", "hits-1", WHO_EMPTY, WHO_UCX),
-    BESIDE("1,000 regions: the floor of two calls", "hits-1000", WHO_EMPTY, WHO_UCX),
-    BESIDE("1 region: the kernel's floor", "hits-1", WHO_USERFAULT, "bare ioctl"),
-    BESIDE("1 region: the kernel's floor", "hits-1", WHO_USERFAULT, "bare getpid"),
-    BESIDE("1,000 regions", "hits-1000", WHO_IMPORT, "libfabric tcp, no cache"),
-    BESIDE("1,000 regions", "hits-1000", WHO_IMPORT, "libfabric shm, no cache"),
+    FILTERED(1, "1 region"),
+    FILTERED(10, "10 regions"),
+    FILTERED(100, "100 regions"),
+    FILTERED(1000, "1,000 regions"),
+    ROW(HITS, "1,000 regions, scattered", "hits-scattered-1000", WHO_DEFAULT, WHO_UCX),
+    ROW(HITS, "10,000 regions, scattered", "hits-scattered-10000", WHO_DEFAULT, WHO_UCX),
+    ROW(HITS, "100,000 regions, scattered", "hits-scattered-100000", WHO_DEFAULT, WHO_UCX),
+    ROW(HITS, "parts of one region, other ones each time", "hits-parts", WHO_DEFAULT, WHO_UCX),
+    ROW(HITS, "1 region: the lower bound of two calls", "hits-1", WHO_EMPTY, WHO_UCX),
+    ROW(HITS, "1,000 regions: the lower bound of two calls", "hits-1000", WHO_EMPTY, WHO_UCX),
+    ROW(HITS, "1 region: the cheapest system call", "hits-1", WHO_USERFAULT, "bare getpid"),
+    ROW(HITS, "1,000 regions", "hits-1000", WHO_IMPORT, "libfabric tcp, no cache"),
+    ROW(HITS, "1,000 regions", "hits-1000", WHO_IMPORT, "libfabric shm, no cache"),
 
     GROUPS(1, "1 region"),
     GROUPS(100, "100 regions"),
     GROUPS(10000, "10,000 regions"),
 
-    MANY_OVER(64, "64 regions", WHO_DEFAULT, RATIO, 0.6),
-    MANY_OVER(1024, "1,024 regions", WHO_DEFAULT, RATIO, 0.6),
-    MANY_OVER(65536, "65,536 regions", WHO_DEFAULT, REPORTED, 0),
-    MANY_OVER(64, "64 regions", WHO_USERFAULT, RATIO, 0.6),
-    MANY_OVER(1024, "1,024 regions", WHO_USERFAULT, RATIO, 0.6),
-    MANY_OVER(65536, "65,536 regions", WHO_USERFAULT, REPORTED, 0),
+    MANY_OVER(64, "64 regions", WHO_DEFAULT),
+    MANY_OVER(1024, "1,024 regions", WHO_DEFAULT),
+    MANY_OVER(65536, "65,536 regions", WHO_DEFAULT),
+    MANY_OVER(64, "64 regions", WHO_USERFAULT),
+    MANY_OVER(1024, "1,024 regions", WHO_USERFAULT),
+    MANY_OVER(65536, "65,536 regions", WHO_USERFAULT),
 
     CREWS("1,000 regions each", "threads-distinct-1000"),
     CREWS("the same region", "threads-same-1"),
@@ -398,20 +246,21 @@ static const struct row rows[] = {
     INSTRUCTIONS("single steps", "instructions-stepped", WHO_IMPORT),
     INSTRUCTIONS("single steps", "instructions-stepped", WHO_NOTICE),
     INSTRUCTIONS("single steps", "instructions-stepped", WHO_DEFAULT),
-    {"get + put, 100 regions, instructions", "single steps, beside single calls",
-     "instructions-stepped", WHO_DEFAULT_MANY, NULL, WHO_DEFAULT, REPORTED, 0},
-    INSTRUCTIONS("single steps, kernel not counted", "instructions-stepped", WHO_USERFAULT),
+    INSTRUCTIONS_BESIDE("single steps, beside single calls", "instructions-stepped",
+                        WHO_DEFAULT_MANY, NULL, WHO_DEFAULT),
+    INSTRUCTIONS_BESIDE("single steps, kernel not counted", "instructions-stepped", WHO_USERFAULT,
+                        NULL, WHO_DEFAULT),
 
     MISSES("the first get of all, us", "miss-opening"),
     MISSES("into a new cache", "miss-first"),
     MISSES("into a flushed cache", "miss-again"),
     MISSES("evicting one each", "miss-evicting"),
 
-    STALLS_OF(WHO_NOTICE, RATIO, WORST),
-    STALLS_OF(WHO_IMPORT, RATIO, WORST),
-    STALLS_OF(WHO_DEFAULT, RATIO, WORST),
-    STALLS_OF(WHO_USERFAULT, RATIO, WORST),
-    STALLS_OF(WHO_UCX, REPORTED, REPORTED),
+    STALLS(WHO_NOTICE),
+    STALLS(WHO_IMPORT),
+    STALLS(WHO_DEFAULT),
+    STALLS(WHO_USERFAULT),
+    STALLS(WHO_UCX),
 
     INVALIDATION(WHO_NOTICE),
     INVALIDATION(WHO_IMPORT),
@@ -430,37 +279,37 @@ static const struct row rows[] = {
     DEVICES(100, "100 regions"),
     DEVICES(10000, "10,000 regions"),
 
-    {"hit of CUDA memory, identity checked, ns", "100 regions", "device-asks",
-     WHO_DEFAULT ", simulated", NULL, "driver, simulated", RATIO, 1.15},
-    {"hit of CUDA memory, identity checked, ns", "100 regions", "device-asks", WHO_DEFAULT ", GPU",
-     NULL, "driver, GPU", RATIO, 1.15},
-    {"cuMemFree of nothing, ns", "with a hook", "device-free", "hooked, simulated", NULL,
-     "not hooked, simulated", MORE, 30},
+    ROW("hit of CUDA memory, identity checked, ns", "100 regions", "device-asks",
+        WHO_DEFAULT ", simulated", "driver, simulated"),
+    ROW("hit of CUDA memory, identity checked, ns", "100 regions", "device-asks",
+        WHO_DEFAULT ", GPU", "driver, GPU"),
+    ROW("cuMemFree of nothing, ns", "with a hook", "device-free", "hooked, simulated",
+        "not hooked, simulated"),
 
-    FREED(WHO_CUDA, 10),
-    FREED(WHO_ROCR, 10),
-    FREED(WHO_ZE, 10),
-    FREED(WHO_CUDA ", not reported", 10010), /* ten seconds until all are compared */
+    FREED(WHO_CUDA),
+    FREED(WHO_ROCR),
+    FREED(WHO_ZE),
+    FREED(WHO_CUDA ", not reported"),
 
-    REMOTES("packing, ns", "remotes-pack", 200),
-    REMOTES("packing 1,000 in one call, ns each", "remotes-pack-many", 0),
-    REMOTES("opening, ns", "remotes-open", 200),
-    REMOTES("opening 1,000 in one call, ns each", "remotes-open-many", 200),
-    REMOTES("closing, ns", "remotes-close", 0),
-    REMOTES("an address, ns", "remotes-addr", 4),
-    REMOTES("an address in the caller's code, ns", "remotes-addr-inline", 4),
-    REMOTES("bytes a remote, 100,000 open", "remotes-bytes-100000", 96),
-    REMOTES("bytes a remote, 1,000,000 open", "remotes-bytes-1000000", 96),
-    REMOTES("opening 1,000,000, ns each", "remotes-open-1000000", 200),
+    REMOTES("packing, ns", "remotes-pack"),
+    REMOTES("packing 1,000 in one call, ns each", "remotes-pack-many"),
+    REMOTES("opening, ns", "remotes-open"),
+    REMOTES("opening 1,000 in one call, ns each", "remotes-open-many"),
+    REMOTES("closing, ns", "remotes-close"),
+    REMOTES("an address, ns", "remotes-addr"),
+    REMOTES("an address in the caller's code, ns", "remotes-addr-inline"),
+    REMOTES("bytes a remote, 100,000 open", "remotes-bytes-100000"),
+    REMOTES("bytes a remote, 1,000,000 open", "remotes-bytes-1000000"),
+    REMOTES("opening 1,000,000, ns each", "remotes-open-1000000"),
 
-    EXPLICIT(WHO_TCP_HOST, 700, 200),
-    EXPLICIT(WHO_SHM_HOST, 700, 200),
-    EXPLICIT(WHO_TCP_BASIC, 700, 200),
-    EXPLICIT(WHO_TCP_ASKING, 0, 0),
-    EXPLICIT(WHO_SHM_ASKING, 0, 0),
-    EXPLICIT(WHO_TCP_CUDA, 0, 0),
-    EXPLICIT(WHO_TCP_ROCR, 0, 0),
-    EXPLICIT(WHO_TCP_ZE, 0, 0),
+    EXPLICIT(WHO_TCP_HOST),
+    EXPLICIT(WHO_SHM_HOST),
+    EXPLICIT(WHO_TCP_BASIC),
+    EXPLICIT(WHO_TCP_ASKING),
+    EXPLICIT(WHO_SHM_ASKING),
+    EXPLICIT(WHO_TCP_CUDA),
+    EXPLICIT(WHO_TCP_ROCR),
+    EXPLICIT(WHO_TCP_ZE),
 
     LARGE("pages of 4 KiB, never touched", "large-4k-first"),
     LARGE("pages of 4 KiB, resident", "large-4k-again"),
@@ -469,11 +318,22 @@ static const struct row rows[] = {
 
     UNMAP("userfaultfd"),
     UNMAP("default"),
-    {"munmap, 64 KiB, ns", "not watched, beside the same past libc", "unmap-unwatched", "default",
-     "unmap-past-libc", "default", RATIO, 1.05},
+    ROW_OF(UNMAP_PART, "not watched, beside the same past libc", "unmap-unwatched", "default",
+           "unmap-past-libc", "default"),
     UNMAP("import"),
-    {"munmap, 64 KiB, ns", "not watched, beside a process without it", "unmap-unwatched",
-     "disabled", NULL, "without hmreg", REPORTED, 0},
+    ROW(UNMAP_PART, "not watched, beside a process without it", "unmap-unwatched", "disabled",
+        "without hmreg"),
+
+    PROGRAM("realloc of 64 MiB that moves, us", "program-realloc"),
+    PROGRAM("realloc of 64 MiB in place, us", "program-realloc-in-place"),
+    PROGRAM("mremap of 64 MiB by pages, us", "program-mremap"),
+    PROGRAM("mremap of 64 MiB by tables, us", "program-mremap-tables"),
+    PROGRAM("page fault, ns", "program-fault"),
+    PROGRAM("fork, us", "program-fork"),
+    PROGRAM("touching 32 huge MiB, us", "program-huge"),
+    PROGRAM("pages that hold these 32 MiB", "program-huge-pages"),
+    PROGRAM("munmap, cached, median, ns", "program-unmap"),
+    PROGRAM("the same, busy, p99.9, us", "program-unmap-busy"),
 };
 
 const struct row *row_at(size_t index)
@@ -488,29 +348,6 @@ const char *verdict_name(enum verdict verdict)
     return names[verdict];
 }
 
-static double worst(const struct series *series)
-{
-    double most = series->values[0];
-
-    for (size_t i = 1; i < series->count; i++)
-        most = series->values[i] > most ? series->values[i] : most;
-    return most;
-}
-
-static double judged(const struct row *row, const struct result *result)
-{
-    switch (row->judge) {
-    case RATIO:
-        return result->ratio.median;
-    case WORST:
-        return worst(result->ours);
-    case MORE:
-        return (result->ratio.median - 1) * result->beside_value.median;
-    default:
-        return result->value.median;
-    }
-}
-
 static void find_beside(const struct row *row, struct result *out)
 {
     if (!row->beside)
@@ -518,7 +355,7 @@ static void find_beside(const struct row *row, struct result *out)
     out->beside =
         series_find(row->beside_measure ? row->beside_measure : row->measure, row->beside);
     if (!out->beside || out->beside->absent[0]) {
-        if (row->judge == RATIO || row->judge == MORE)
+        if (row->judge == RATIO)
             out->absent = out->beside ? out->beside->absent : "nothing to compare with";
         out->beside = NULL;
         return;
@@ -526,7 +363,7 @@ static void find_beside(const struct row *row, struct result *out)
     out->beside_value = spread_of(out->beside->values, out->beside->count);
     if (out->ours)
         out->has_ratio = spread_of_ratios(out->ours, out->beside, &out->ratio);
-    if ((row->judge == RATIO || row->judge == MORE) && out->ours && !out->has_ratio)
+    if (row->judge == RATIO && out->ours && !out->has_ratio)
         out->absent = "nothing to divide by";
 }
 
@@ -544,7 +381,7 @@ bool row_result(const struct row *row, struct result *out)
     }
     find_beside(row, out);
     if (!out->absent)
-        out->judged = judged(row, out);
+        out->judged = row->judge == RATIO ? out->ratio.median : out->value.median;
     if (row->judge != REPORTED)
         out->verdict = out->absent ? NOT_MEASURED : out->judged <= row->target ? MET : MISSED;
     return true;

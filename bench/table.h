@@ -14,8 +14,6 @@ enum judge {
     REPORTED, /* no target */
     RATIO,    /* median of ours / beside per turn: at most the target */
     VALUE,    /* ours, the median */
-    WORST,    /* ours, the worst turn */
-    MORE,     /* ours more than that beside it, by the median ratio */
 };
 
 struct row {

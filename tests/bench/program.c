@@ -57,7 +57,7 @@ TEST(targets__printed_without_measuring)
 
     assert_int_equal(tool.status, 0);
     assert_says(tool.out, "get + put, 1 thread, ns");
-    assert_says(tool.out, "x<=0.125");
+    assert_says(tool.out, "x<=1.600  beside a library that does nothing");
     assert_string_equal(tool.err, "");
     tool_free(&tool);
 }
@@ -115,6 +115,92 @@ TEST(docs__page_and_values)
     assert_says(line, "SPDX-License-Identifier");
     fclose(page);
     json_decref(document("figures.json"));
+    tool_free(&tool);
+}
+
+/* Values of a run of this revision, of one series of each of three contestants. */
+static void write_values(int version, double bytes)
+{
+    FILE *to = fopen(in_folder("values.json"), "we");
+
+    assert_non_null(to);
+    fprintf(to,
+            "{\"version\": %d, \"date\": \"2026-11-23T01:02:03Z\", \"revision\": \"abc1\","
+            " \"quick\": false, \"machine\": {\"cpu\": \"Abacus\", \"cores\": 3}, \"series\": ["
+            "{\"measure\": \"footprint-100000\", \"who\": \"hmreg default\", \"unit\": \"bytes\","
+            " \"absent\": \"\", \"values\": [%g]},"
+            "{\"measure\": \"hits-1\", \"who\": \"hmreg default\", \"unit\": \"ns\","
+            " \"absent\": \"\", \"values\": [7, 8, 9]},"
+            "{\"measure\": \"hits-1\", \"who\": \"UCX\", \"unit\": \"ns\","
+            " \"absent\": \"built without libucx-dev\", \"values\": []}]}",
+            version, bytes);
+    fclose(to);
+}
+
+TEST(values__all_targets_met__status_0)
+{
+    struct tool tool;
+
+    write_values(2, 160);
+    tool = tool_run("--values", in_folder("values.json"));
+    assert_int_equal(tool.status, 0);
+    assert_says(tool.out, "Abacus, 3 cores");
+    assert_says(tool.out, "2026-11-23T01:02:03Z; revision abc1");
+    assert_says(tool.out, "absent: built without libucx-dev");
+    assert_says(tool.out, "0 targets missed");
+    tool_free(&tool);
+}
+
+TEST(values__one_target_missed__status_1)
+{
+    struct tool tool;
+
+    write_values(2, 161);
+    tool = tool_run("--values", in_folder("values.json"));
+    assert_int_equal(tool.status, 1);
+    assert_says(tool.out, "1 target missed");
+    tool_free(&tool);
+}
+
+TEST(values__of_another_version__refused)
+{
+    write_values(1, 160);
+    assert_refused("not values of version 2", "--values", in_folder("values.json"));
+    assert_refused("not values of version 2", "--values", "/nowhere/x.json");
+}
+
+static const char *plot_of(const char *name)
+{
+    static char plot[100000];
+    FILE *file = fopen(in_folder(name), "re");
+
+    assert_non_null(file);
+    plot[fread(plot, 1, sizeof(plot) - 1, file)] = 0;
+    fclose(file);
+    return plot;
+}
+
+static void assert_plot(const char *plot)
+{
+    assert_says(plot, "Abacus, 3 cores");
+    assert_says(plot, "revision abc1; medians of all turns, error bars: the middle half of them");
+    assert_says(plot, "prefers-color-scheme: dark");
+    assert_says(plot, "hmreg default");
+}
+
+TEST(plots__say_machine_revision_and_error_bars)
+{
+    struct tool tool;
+
+    write_values(2, 160);
+    tool = tool_run("--values", in_folder("values.json"), "--plots", folder);
+    if (strstr(tool.err, "gnuplot is not installed")) {
+        tool_free(&tool);
+        test_skip("gnuplot is not installed");
+    }
+    assert_plot(plot_of("hits.svg"));
+    assert_plot(plot_of("memory.svg"));
+    assert_says(plot_of("memory.svg"), "> 0</tspan>"); /* its bars begin there */
     tool_free(&tool);
 }
 
