@@ -758,7 +758,7 @@ int hmreg_domain_open_ofi(struct hmreg *lib, struct fid_domain *domain, const st
     caps.any_thread = may_close_anywhere(ofi, info);
     caps.pins = ofi->fabric && ofi->fabric->locks;
     caps.pcie = !strcmp(ofi->name, "efa"); /* no link but PCIe, whatever the machine */
-    caps.caches = ofi->fabric && ofi_fabric_caches(ofi->fabric);
+    caps.caches = ofi->fabric && ofi_fabric_caches(ofi->fabric, info->fabric_attr->prov_version);
     describe_options(ofi, info, &caps);
     return hmreg_domain_create(lib, &ofi_ops, &caps, ofi, config, out);
 }
