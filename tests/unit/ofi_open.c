@@ -107,7 +107,13 @@ static void assert_unmet(int mode, const char *words)
 
 TEST(open__unknown_mode__opnotsupp)
 {
-    assert_unmet(FI_MR_COLLECTIVE, "0x800");
+    assert_unmet(1 << 13, "0x2000");
+}
+
+TEST(open__collective_mode__opnotsupp_by_name)
+{
+    assert_unmet(FI_MR_COLLECTIVE, "FI_MR_COLLECTIVE");
+    assert_unmet(FI_MR_COLLECTIVE | FI_MR_LOCAL | 1 << 13, "FI_MR_COLLECTIVE");
 }
 
 /* FI_MR_BASIC and FI_MR_SCALABLE stand alone. */
@@ -135,6 +141,7 @@ TEST(open__modes_that_can_be_met__kept)
 
     assert_mode(0, 0, 0);
     assert_mode((int)all, 0, all);
+    assert_mode(FI_MR_LOCAL | 1 << 12, 0, FI_MR_LOCAL); /* FI_MR_XPU_DESC is the caller's */
 }
 
 TEST(open__old_modes__translated)
