@@ -117,6 +117,9 @@ int hmreg_open(const struct hmreg_config *config, struct hmreg **out)
     lib->runtimes.started_only = settings.started_only;
     runtimes_open(&lib->runtimes, lib->settings.ifaces, lib->settings.named, lib->epoch,
                   &lib->settings.log);
+    if (settings.no_kdreg2)
+        log_say(&lib->settings.log, HMREG_LOG_WARN,
+                "FI_MR_CACHE_MONITOR=kdreg2: hmreg does not have this monitor, the default serves");
     *out = lib;
     return 0;
 }

@@ -75,13 +75,26 @@ static int choose(const char *variable, const struct choice *choice, const char 
     return choice->setting;
 }
 
-static int read_choices(struct settings *out)
+/* Users set the variable for libfabric, which has monitors that hmreg does not have. */
+static int read_monitor(struct settings *out)
 {
     static const struct choice monitors[] = {{"userfaultfd", HMREG_MONITOR_USERFAULTFD},
+                                             {"uffd", HMREG_MONITOR_USERFAULTFD},
                                              {"memhooks", HMREG_MONITOR_MEMHOOKS},
                                              {"import", HMREG_MONITOR_IMPORT},
                                              {"disabled", HMREG_MONITOR_DISABLED},
+                                             {"kdreg2", HMREG_MONITOR_DEFAULT},
                                              {NULL, 0}};
+    int rc = 0;
+
+    out->monitor = choose("FI_MR_CACHE_MONITOR", monitors,
+                          "are userfaultfd, memhooks, import, disabled", out->monitor, &rc);
+    out->no_kdreg2 = !rc && secure_getenv("FI_MR_CACHE_MONITOR") && !out->monitor;
+    return rc;
+}
+
+static int read_choices(struct settings *out)
+{
     static const struct choice switches[] = {{"0", false}, {"1", true}, {NULL, 0}};
     static const struct choice on_off[] = {{"on", true}, {"off", false}, {NULL, 0}};
     static const struct choice calls[] = {{"all", false}, {"plain", true}, {NULL, 0}};
@@ -93,10 +106,8 @@ static int read_choices(struct settings *out)
         [HMREG_IFACE_ROCR] = "FI_MR_ROCR_CACHE_MONITOR_ENABLED",
         [HMREG_IFACE_ZE] = "FI_MR_ZE_CACHE_MONITOR_ENABLED",
     };
-    int rc = 0;
+    int rc = read_monitor(out);
 
-    out->monitor = choose("FI_MR_CACHE_MONITOR", monitors,
-                          "are userfaultfd, memhooks, import, disabled", out->monitor, &rc);
     for (int i = HMREG_IFACE_SYSTEM + 1; i < HMREG_IFACE_COUNT; i++)
         out->watch[i] = choose(watches[i], switches, "are 0 and 1", out->watch[i], &rc);
     out->sync_memops = choose("HMREG_SYNC_MEMOPS", switches, "are 0 and 1", false, &rc);
@@ -305,8 +316,10 @@ int settings_read(const struct hmreg_config *callers, struct settings *out)
     settings.started_only = config.ifaces == HMREG_IFACES_STARTED;
     if (config.ifaces && !settings.started_only)
         settings.ifaces = settings.named = config.ifaces | HMREG_IFACE_BIT(HMREG_IFACE_SYSTEM);
-    if (config.monitor)
+    if (config.monitor) {
         settings.monitor = config.monitor;
+        settings.no_kdreg2 = false;
+    }
     settings.log.callback = config.log;
     settings.log.context = config.log_context;
     if (settings.plain_calls)

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
  * Jobs: a large region (large.h) registered by several threads, or by those that wait for it. Each
- * worker takes the lowest piece that no other has taken, so that page tables are filled in the
- * order of addresses and a range that cannot be registered fails early. The last worker to leave
- * publishes the region or undoes it.
+ * worker takes the lowest piece that no other has taken, so that a range that cannot be registered
+ * fails early. The last worker to leave publishes the region or undoes it.
  *
  * A job's lock guards its fields up to the line that says so. It is held while nothing outward is
  * called: no fabric, no vendor, no callback.

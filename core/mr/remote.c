@@ -177,10 +177,15 @@ static int open_token(struct hmreg_domain *domain, const uint8_t *bytes, size_t 
     return 0;
 }
 
-static int check_no_group(const struct hmreg_domain *domain, const void *token, size_t size)
+static int check_no_group(const struct hmreg_domain *domain)
 {
     if (domain->group)
         return hmreg_fail(-EINVAL, "domain is a group: use hmreg_remote_open_rails()");
+    return 0;
+}
+
+static int check_no_rails(const void *token, size_t size)
+{
     if (rails_token_is(token, size))
         return hmreg_fail(-EXDEV, "token: it is of a group's region: find a rail's token with "
                                   "hmreg_token_rail()");
@@ -194,7 +199,8 @@ int hmreg_remote_open(struct hmreg_domain *domain, const void *token, size_t siz
 
     rc = rc ? rc : validate_pointer(token, "token");
     rc = rc ? rc : validate_pointer(out, "remote");
-    rc = rc ? rc : check_no_group(domain, token, size);
+    rc = rc ? rc : check_no_group(domain);
+    rc = rc ? rc : check_no_rails(token, size);
     return rc ? rc : open_token(domain, token, size, out);
 }
 
@@ -229,8 +235,9 @@ static int count_tokens(const uint8_t *bytes, size_t size, size_t *out)
     size_t count = 0, length = 0;
 
     for (size_t at = 0; at < size || !count; at += length, count++) {
-        int rc = token_length(bytes + at, size - at, &length);
+        int rc = check_no_rails(bytes + at, size - at);
 
+        rc = rc ? rc : token_length(bytes + at, size - at, &length);
         if (rc)
             return fail_at(rc, count, at);
     }
@@ -288,6 +295,7 @@ int hmreg_remote_open_many(struct hmreg_domain *domain, const void *tokens, size
     rc = rc ? rc : validate_pointer(count, "count");
     if (!rc && !remotes && *count)
         rc = hmreg_fail(-EINVAL, "remotes is NULL, count is %zu", *count);
+    rc = rc ? rc : check_no_group(domain);
     rc = rc ? rc : count_tokens(tokens, size, &found);
     rc = rc ? rc : check_room(found, remotes, count);
     if (rc)

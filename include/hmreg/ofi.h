@@ -27,14 +27,15 @@ extern "C" {
  * 2.5 on cxi, 2.6 on opx. Path peermem requires FI_HMEM. Path mapped is for fabrics that move data
  * with the CPU (tcp, shm, ...); their local operations take local_addr of hmreg_mr_query().
  *
- * libfabric has a registration cache of its own in verbs, efa, cxi and opx. Two stacked caches pin
- * each other's entries. A registration through libfabric's cache, of host memory or of device
- * memory by path peermem, also grants peers more than was requested: all access rights, addresses
- * beyond the region where an older one is larger, and access after the region is closed. No call
- * can change that. Unless the environment disables libfabric's cache, hmreg's cache is off for this
- * domain, except if config sets its limits. To use hmreg's cache, set FI_MR_CACHE_MAX_COUNT=0 in
- * the environment, and set config->max_regions and config->max_bytes, since that 0 is hmreg's
- * default too.
+ * libfabric has a registration cache of its own in verbs, cxi, opx and, before 2.2, efa, whose
+ * cache takes no registrations of applications from then on. Two stacked caches pin each other's
+ * entries. A registration through libfabric's cache, of host memory or of device memory by path
+ * peermem, also grants peers more than was requested: all access rights, addresses beyond the
+ * region where an older one is larger, and access after the region is closed. No call can change
+ * that. Unless the environment disables libfabric's cache, hmreg's cache is off for this domain,
+ * except if config sets its limits. To use hmreg's cache, set FI_MR_CACHE_MAX_COUNT=0 in the
+ * environment, and set config->max_regions and config->max_bytes, since that 0 is hmreg's default
+ * too.
  *
  * With FI_MR_MMU_NOTIFY, FI_MR_RMA_EVENT and FI_MR_ENDPOINT the caller must use hmreg_mr_refresh(),
  * hmreg_mr_bind() (with the struct fid of an endpoint or counter) and hmreg_mr_enable(). If domain

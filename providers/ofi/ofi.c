@@ -610,6 +610,7 @@ static const struct provider_ops ofi_ops = {
     (FI_MR_LOCAL | FI_MR_RAW | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY |                \
      FI_MR_MMU_NOTIFY | FI_MR_RMA_EVENT | FI_MR_ENDPOINT | FI_MR_HMEM)
 
+/* FI_MR_XPU_DESC asks for nothing at registration: the application calls fi_mr_get_xpu_desc(). */
 static int translate_mode(const struct fi_info *info, uint32_t *out)
 {
     uint32_t mode = (uint32_t)info->domain_attr->mr_mode;
@@ -619,6 +620,12 @@ static int translate_mode(const struct fi_info *info, uint32_t *out)
         mode = HMREG_MR_VIRT_ADDR | HMREG_MR_ALLOCATED | HMREG_MR_PROV_KEY | local;
     else if (mode == HMREG_MR_SCALABLE)
         mode = local;
+    if (mode & FI_MR_COLLECTIVE)
+        return hmreg_fail(-EOPNOTSUPP,
+                          "info->domain_attr->mr_mode has FI_MR_COLLECTIVE, but hmreg registers no "
+                          "memory for collective operations (FI_COLLECTIVE): leave it out of the "
+                          "hints for fi_getinfo(), or open a domain for them beside this one");
+    mode &= ~OFI_MR_XPU_DESC;
     if (mode & ~(uint32_t)MET_MODES)
         return hmreg_fail(-EOPNOTSUPP,
                           "info->domain_attr->mr_mode has %#x, which this layer does not know; it "
@@ -758,7 +765,7 @@ int hmreg_domain_open_ofi(struct hmreg *lib, struct fid_domain *domain, const st
     caps.any_thread = may_close_anywhere(ofi, info);
     caps.pins = ofi->fabric && ofi->fabric->locks;
     caps.pcie = !strcmp(ofi->name, "efa"); /* no link but PCIe, whatever the machine */
-    caps.caches = ofi->fabric && ofi_fabric_caches(ofi->fabric);
+    caps.caches = ofi->fabric && ofi_fabric_caches(ofi->fabric, info->fabric_attr->prov_version);
     describe_options(ofi, info, &caps);
     return hmreg_domain_create(lib, &ofi_ops, &caps, ofi, config, out);
 }

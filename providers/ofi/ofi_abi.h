@@ -25,6 +25,9 @@
 #define OFI_ROCR_VERSION      FI_VERSION(2, 5)  /* device.rocr */
 #define OFI_ZE_DRIVER_VERSION FI_VERSION(1, 18) /* device.ze has the driver's number too */
 
+/* FI_MR_XPU_DESC of newer headers. */
+#define OFI_MR_XPU_DESC (1u << 12)
+
 /* fi_hmem_ze_device() of newer headers: positions in the lists of zeDriverGet and zeDeviceGet. */
 static inline int ofi_ze_device(unsigned driver, int device)
 {

@@ -20,6 +20,8 @@
  * tcp, net (1.17's name; later renamed tcp): from the size set, send(2) gets MSG_ZEROCOPY.
  * cxi, opx: before the version given, cxi reads the struct fi_mr_dmabuf as an iovec and so takes
  *   the descriptor for an address; opx refuses the flag. cxi keeps of a dmabuf base_addr + offset.
+ * efa: from 2.2 on its cache has only what the provider registers for itself, of buffers without a
+ *   desc.
  */
 static const struct ofi_fabric known[] = {
     {.core = "tcp",
@@ -41,7 +43,11 @@ static const struct ofi_fabric known[] = {
      .setting = "FI_SHM_DISABLE_CMA",
      .pinner = "process_vm_readv(2) (CMA); set FI_SHM_DISABLE_CMA=1, or open it with FI_HMEM"},
     {.core = "verbs", .dmabuf = FI_VERSION(1, 20), .caches = true, .locks = true},
-    {.core = "efa", .dmabuf = FI_VERSION(1, 20), .caches = true, .locks = true},
+    {.core = "efa",
+     .dmabuf = FI_VERSION(1, 20),
+     .caches = true,
+     .bypasses = FI_VERSION(2, 2),
+     .locks = true},
     {.core = "cxi", .dmabuf = FI_VERSION(2, 5), .by_address = true, .caches = true},
     {.core = "opx", .dmabuf = FI_VERSION(2, 6), .caches = true},
     {.core = "psm"},
@@ -90,10 +96,21 @@ static bool is_zero(const char *value)
     return value && strtoull(value, NULL, 0) == 0;
 }
 
-bool ofi_fabric_caches(const struct ofi_fabric *fabric)
+/* A provider of libfabric's own tree has the version major * 100 + minor of libfabric, also where
+ * it is loaded into another one (FI_PROVIDER_PATH). Others count from 1. */
+static uint32_t libfabric_of(uint32_t prov_version)
+{
+    uint32_t number = FI_MAJOR(prov_version);
+
+    return number < 100 ? fi_version() : FI_VERSION(number / 100, number % 100);
+}
+
+bool ofi_fabric_caches(const struct ofi_fabric *fabric, uint32_t prov_version)
 {
     const char *monitor = secure_getenv("FI_MR_CACHE_MONITOR");
 
+    if (fabric->bypasses && FI_VERSION_GE(libfabric_of(prov_version), fabric->bypasses))
+        return false;
     return fabric->caches && !is_zero(secure_getenv("FI_MR_CACHE_MAX_COUNT")) &&
            !is_zero(secure_getenv("FI_MR_CACHE_MAX_SIZE")) &&
            !(monitor && !strcmp(monitor, "disabled"));

@@ -24,8 +24,9 @@ struct ofi_fabric {
     uint32_t dmabuf; /* first libfabric version that imports dmabufs (FI_MR_DMABUF); 0: none */
     bool by_address; /* ignores a dmabuf's descriptor: exports it again, by its address and iface */
     bool caches;     /* uses libfabric's registration cache above the device */
-    bool locks;      /* registered host memory counts against RLIMIT_MEMLOCK */
-    bool first_range; /* accepts several ranges; peers can access only the first */
+    uint32_t bypasses; /* first libfabric version whose fi_mr_reg() bypasses that cache; 0: none */
+    bool locks;        /* registered host memory counts against RLIMIT_MEMLOCK */
+    bool first_range;  /* accepts several ranges; peers can access only the first */
     enum ofi_pinning pins;
     const char *setting; /* the environment variable that controls it */
     const char *pinner;  /* the call it uses then, for messages: "...: turn it off with ..." */
@@ -37,7 +38,8 @@ const struct ofi_fabric *ofi_fabric_find(const char *name);
 /* Do its transfers need struct pages with the current settings? hmem: the domain has FI_HMEM. */
 bool ofi_fabric_pins(const struct ofi_fabric *fabric, bool hmem);
 
-/* Is its registration cache on, according to the environment? */
-bool ofi_fabric_caches(const struct ofi_fabric *fabric);
+/* Is its registration cache on for fi_mr_reg(), by the environment and the provider's version, as
+ * in fi_fabric_attr? */
+bool ofi_fabric_caches(const struct ofi_fabric *fabric, uint32_t prov_version);
 
 #endif

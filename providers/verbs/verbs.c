@@ -481,8 +481,8 @@ static int can_dmabuf(const struct verbs *verbs, struct hmreg_reason *why)
     case EOPNOTSUPP:
         return hmreg_refuse(why, -EOPNOTSUPP, "nic-imports-no-dmabuf",
                             "the driver of %s imports no dmabufs (those of mlx5, efa, irdma, "
-                            "bnxt_re and mana do, in new enough kernels and rdma-cores): use such "
-                            "a NIC, or peer memory",
+                            "bnxt_re, mana and ionic do, in new enough kernels and rdma-cores): "
+                            "use such a NIC, or peer memory",
                             device_name(verbs));
     default:
         return hmreg_refuse(why, -errnum, "dmabuf-probe-failed",

@@ -125,6 +125,59 @@ example_compiles() { # PAGE
         $(pkg-config --cflags libfabric libibverbs 2>/dev/null) "$work/example.c"
 }
 
+# The overview's example, with a provider that refuses and then accepts: only what was posted is held.
+example_holds_what_it_posted() {
+    {
+        printf '#include <%s.h>\n' assert rdma/fi_rma rdma/fi_errno
+        code_of "$overview" EXAMPLE
+        cat <<'END'
+static ssize_t answer;
+static int held;
+static char region;
+
+int hmreg_remote_addr(const struct hmreg_remote *remote, uint64_t offset, size_t len, uint64_t *addr,
+                      uint64_t *key)
+{
+    return 0;
+}
+int hmreg_mr_get(struct hmreg_domain *domain, const void *addr, size_t len, uint64_t access,
+                 struct hmreg_mr **mr)
+{
+    *mr = (struct hmreg_mr *)&region;
+    return held++;
+}
+void hmreg_mr_put(struct hmreg_mr *mr)
+{
+    held--;
+}
+void *hmreg_mr_desc(const struct hmreg_mr *mr)
+{
+    return NULL;
+}
+static ssize_t posted(struct fid_ep *ep, const void *buf, size_t len, void *desc, fi_addr_t peer,
+                      uint64_t addr, uint64_t key, void *context)
+{
+    assert(context == &region);
+    return answer;
+}
+int main(void)
+{
+    struct fi_ops_rma rma = {.write = posted};
+    struct fid_ep ep = {.rma = &rma};
+
+    answer = -FI_EAGAIN;
+    assert(write_to(NULL, &ep, 0, NULL, "a", 1) == -FI_EAGAIN && held == 0);
+    answer = 0;
+    assert(write_to(NULL, &ep, 0, NULL, "a", 1) == 0 && held == 1);
+    return 0;
+}
+END
+    } >"$work/example.c"
+    # shellcheck disable=SC2046
+    "$CC" -std=gnu11 "-I$SOURCE_DIR/include" "-I$BUILD_DIR/include" -o "$work/example" \
+        $(pkg-config --cflags libfabric) "$work/example.c" && "$work/example"
+}
+
 # Does the page's code need a library that this build lacks?
 lacks() { # PAGE
     grep -qE 'fi_[a-z]|hmreg/ofi' <<<"$(code_of "$1" EXAMPLE)$(code_of "$1" SYNOPSIS)" &&
@@ -335,6 +388,11 @@ for page in "${pages[@]}" "$overview"; do
         check "manual__${name}__example_compiles" example_compiles "$page"
     fi
 done
+if [[ $(lacks "$overview") ]]; then
+    skip manual__hmreg.7__example_holds_what_it_posted "this build is without ofi"
+else
+    check manual__hmreg.7__example_holds_what_it_posted example_holds_what_it_posted
+fi
 check manual__see_also_leads_somewhere see_also_leads_somewhere
 check manual__reasons_are_explained slugs_are_explained
 check manual__environment_is_explained variables_are_explained

@@ -60,6 +60,19 @@ static void need_memhooks(void)
         test_skip("beside a sanitizer the default is another monitor");
 }
 
+TEST(open__kdreg2_in_the_environment__one_warning_and_the_default)
+{
+    struct fixture fixture;
+
+    setenv("FI_MR_CACHE_MONITOR", "kdreg2", 1);
+    open_default(&fixture);
+    unsetenv("FI_MR_CACHE_MONITOR");
+    assert_int_equal(logged.count, 1);
+    assert_non_null(strstr(logged.text, "FI_MR_CACHE_MONITOR=kdreg2: "));
+    assert_int_equal(active(&fixture), HMREG_MONITOR_DEFAULT);
+    fixture_close(&fixture);
+}
+
 TEST(open__default__nothing_is_hooked_before_a_get)
 {
     uint8_t before[CODE], after[CODE];

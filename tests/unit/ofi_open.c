@@ -107,7 +107,13 @@ static void assert_unmet(int mode, const char *words)
 
 TEST(open__unknown_mode__opnotsupp)
 {
-    assert_unmet(FI_MR_COLLECTIVE, "0x800");
+    assert_unmet(1 << 13, "0x2000");
+}
+
+TEST(open__collective_mode__opnotsupp_by_name)
+{
+    assert_unmet(FI_MR_COLLECTIVE, "FI_MR_COLLECTIVE");
+    assert_unmet(FI_MR_COLLECTIVE | FI_MR_LOCAL | 1 << 13, "FI_MR_COLLECTIVE");
 }
 
 /* FI_MR_BASIC and FI_MR_SCALABLE stand alone. */
@@ -135,6 +141,7 @@ TEST(open__modes_that_can_be_met__kept)
 
     assert_mode(0, 0, 0);
     assert_mode((int)all, 0, all);
+    assert_mode(FI_MR_LOCAL | 1 << 12, 0, FI_MR_LOCAL); /* FI_MR_XPU_DESC is the caller's */
 }
 
 TEST(open__old_modes__translated)
@@ -223,6 +230,34 @@ TEST(open__libfabric_caches__ours_is_off)
     assert_true(is_uncached("efa", NULL));
     assert_false(is_uncached("tcp;ofi_rxm", NULL));
     assert_false(is_uncached("verbsy", NULL));
+}
+
+/* prov_version: FI_VERSION(major * 100 + minor, ...) of the provider's libfabric; 0: unknown. */
+static bool is_efa_uncached(uint32_t loaded, uint32_t prov_version)
+{
+    struct ofi_fixture fixture;
+    bool uncached;
+
+    ofi_begin(&fixture);
+    ofi_set_provider("efa");
+    fake_fabric.version = loaded;
+    fake_fabric.info->fabric_attr->prov_version = prov_version;
+    assert_ok(ofi_open_domain(&fixture, NULL));
+    uncached = fixture.domain->flags & HMREG_DOMAIN_NO_CACHE;
+    ofi_end(&fixture);
+    return uncached;
+}
+
+TEST(open__efas_cache_takes_no_registrations_from_2_2_on__ours_is_on)
+{
+    assert_true(is_efa_uncached(FI_VERSION(2, 1), 0));
+    assert_false(is_efa_uncached(FI_VERSION(2, 2), 0));
+    assert_false(is_efa_uncached(FI_VERSION(2, 6), 0));
+    /* A provider of another libfabric than the one that loads it. */
+    assert_true(is_efa_uncached(FI_VERSION(2, 6), FI_VERSION(201, 10)));
+    assert_true(is_efa_uncached(FI_VERSION(2, 6), FI_VERSION(122, 0)));
+    assert_false(is_efa_uncached(FI_VERSION(2, 1), FI_VERSION(202, 0)));
+    assert_true(is_efa_uncached(FI_VERSION(2, 1), FI_VERSION(3, 0)));
 }
 
 TEST(open__libfabric_caches_but_limits_are_set__ours_is_on)

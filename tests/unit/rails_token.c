@@ -290,6 +290,32 @@ TEST(open_rails__on_one_domain__its_rail)
     close_fixture(&fixture);
 }
 
+TEST(open_many__of_a_groups_token__exdev_and_what_to_do)
+{
+    struct hmreg_remote *remote = (void *)1;
+    uint8_t both[sizeof(((struct fixture *)NULL)->token) + 1024];
+    struct fixture fixture;
+    const void *found;
+    size_t bytes, count = 1;
+
+    open_fixture(&fixture, 0);
+    assert_fails(
+        hmreg_remote_open_many(fixture.members[0], fixture.token, fixture.size, &remote, &count),
+        -EXDEV, "tokens[0], at byte 0: token: it is of a group's region");
+    assert_ok(hmreg_token_rail(fixture.token, fixture.size, 0, &found, &bytes));
+    assert_true(bytes <= 1024);
+    memcpy(both, found, bytes);
+    memcpy(both + bytes, fixture.token, fixture.size);
+    assert_fails(
+        hmreg_remote_open_many(fixture.members[0], both, bytes + fixture.size, &remote, &count),
+        -EXDEV, "tokens[1], at byte ");
+    assert_fails(hmreg_remote_open_many(fixture.group, found, bytes, &remote, &count), -EINVAL,
+                 "hmreg_remote_open_rails()");
+    assert_ptr_equal(remote, (void *)1);
+    assert_int_equal(count, 1);
+    close_fixture(&fixture);
+}
+
 TEST(open_rails__wrong_arguments__refused)
 {
     struct hmreg_remote *remotes[RAILS] = {(void *)1};

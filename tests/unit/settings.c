@@ -74,7 +74,7 @@ TEST(read__wrong_values__inval_and_the_accepted_ones)
         {"HMREG_SYSCALLS", "few", "all and plain"},
         {"HMREG_STATS", "0", "on and off"},
         {"HMREG_STATS", "offline", "on and off"},
-        {"FI_MR_CACHE_MONITOR", "uffd", "userfaultfd, memhooks, import, disabled"},
+        {"FI_MR_CACHE_MONITOR", "kdreg", "userfaultfd, memhooks, import, disabled"},
         {"FI_MR_CACHE_MONITOR", "", "userfaultfd, memhooks, import, disabled"},
         {"FI_MR_CUDA_CACHE_MONITOR_ENABLED", "yes", "0 and 1"},
         {"FI_MR_CUDA_CACHE_MONITOR_ENABLED", "", "0 and 1"},
@@ -177,9 +177,33 @@ TEST(read__monitors)
         setenv("FI_MR_CACHE_MONITOR", cases[i].value, 1);
         assert_ok(settings_read(NULL, &settings));
         assert_int_equal(settings.monitor, cases[i].monitor);
+        assert_false(settings.no_kdreg2);
         assert_string_equal(hmreg_monitor_name(cases[i].monitor), cases[i].value);
     }
     clear_environment();
+}
+
+/* Values that users set for libfabric. */
+TEST(read__monitors_of_libfabric__an_alias_and_the_default)
+{
+    struct hmreg_config config = {.size = sizeof(config), .monitor = HMREG_MONITOR_IMPORT};
+    struct settings settings;
+
+    clear_environment();
+    setenv("FI_MR_CACHE_MONITOR", "uffd", 1);
+    assert_ok(settings_read(NULL, &settings));
+    assert_int_equal(settings.monitor, HMREG_MONITOR_USERFAULTFD);
+    assert_false(settings.no_kdreg2);
+    setenv("FI_MR_CACHE_MONITOR", "kdreg2", 1);
+    assert_ok(settings_read(NULL, &settings));
+    assert_int_equal(settings.monitor, HMREG_MONITOR_DEFAULT);
+    assert_true(settings.no_kdreg2);
+    assert_ok(settings_read(&config, &settings));
+    assert_int_equal(settings.monitor, HMREG_MONITOR_IMPORT);
+    assert_false(settings.no_kdreg2);
+    clear_environment();
+    assert_ok(settings_read(NULL, &settings));
+    assert_false(settings.no_kdreg2);
 }
 
 TEST(read__switches__each_its_own_iface)

@@ -14,7 +14,8 @@ const struct finding all_findings[] = {
      "runtime shows to this process. Which runtime is missing, and why, is said for each. "
      "Variables that hide devices count, as do containers."},
     {"no-nic", SEVERITY_BROKEN, "there is no RDMA device",
-     "Load the NIC's RDMA driver (modprobe mlx5_ib, irdma, bnxt_re, efa, rdma_rxe), or give the "
+     "Load the NIC's RDMA driver (modprobe mlx5_ib, irdma, bnxt_re, efa, ionic_rdma, rdma_rxe), or "
+     "give the "
      "container /dev/infiniband; rdma link and ibv_devices list what is there.",
      "Only a fabric whose NIC reads and writes memory itself can reach a GPU's directly: "
      "libibverbs' devices, and libfabric's verbs, efa, cxi and opx. tcp, shm and their like move "
@@ -234,7 +235,8 @@ const struct finding all_findings[] = {
      "runtime has to make it: old runtimes have no call for it, and a device can say that it does "
      "not do it."},
     {"nic-imports-no-dmabuf", SEVERITY_DEGRADED, "the driver of the NIC imports no dmabufs",
-     "Use a NIC whose driver does (mlx5, efa, irdma, bnxt_re, mana), with a new enough kernel and "
+     "Use a NIC whose driver does (mlx5, efa, irdma, bnxt_re, mana, ionic), with a new enough "
+     "kernel and "
      "rdma-core; or load the vendor's peer memory module.",
      "ibv_reg_dmabuf_mr() needs the operation in the NIC's kernel driver and in its part of "
      "rdma-core. The probe asks with an invalid descriptor: a driver that imports dmabufs "
