@@ -35,7 +35,7 @@
     TARGET("2 threads, " words ", ns", measure, WHO_DEFAULT ", 2 threads",                         \
            WHO_DEFAULT ", 2 processes", RATIO, 1.5)
 #define PAUSE_TARGET(words, measure)                                                               \
-    TARGET("longest " words ", us", measure "-1000000", WHO_DEFAULT, NULL, VALUE, 1000)
+    TARGET("longest " words ", us", measure "-1000000", WHO_DEFAULT, NULL, VALUE, 200)
 #define FREED_TARGET(who)                                                                          \
     TARGET("freed device memory, longest, ms", "freed-longest", who, NULL, VALUE, 10)
 #define LARGE_TARGET(words, measure)                                                               \
