@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
  * See resolve.h. Several runtimes may know the same pinned host memory; the first is taken, since
- * all mean the same pages. Device or managed memory has one owner.
+ * all mean the same pages. Device or managed memory has one owner. A range that begins in host
+ * memory that a runtime pinned, and goes on behind it, is the system's: applications pin buffers in
+ * parts, and the rest is of the same pages whether it is pinned or not.
  */
 #include "core/context/resolve.h"
 
@@ -28,6 +30,16 @@ static int settle(struct resolved *best, const struct resolved *claim, uint64_t 
     return 0;
 }
 
+/* A range that leaves the runtime's allocation: does it begin in host memory, at the address that
+ * the process itself uses? Addresses for devices end with what was pinned. */
+static bool begins_on_host(const struct runtime *runtime, uint64_t addr)
+{
+    struct hmem_range first;
+
+    return !runtime->ops->resolve(runtime->self, addr, 1, &first) &&
+           first.kind == HMREG_MEM_HOST_PINNED && first.host_addr == addr;
+}
+
 /* Queries each runtime. *best: the owner found. *failed, *failure: the first query that failed. */
 static int ask_runtimes(struct hmreg *lib, uint64_t addr, size_t len, struct resolved *best,
                         int *failed, struct hmreg_error *failure)
@@ -42,6 +54,8 @@ static int ask_runtimes(struct hmreg *lib, uint64_t addr, size_t len, struct res
             continue;
         if (rc && !*failed)
             hmreg_error_save(failure);
+        if (rc == -ERANGE && begins_on_host(runtime, addr))
+            continue;
         if (rc)
             *failed = *failed ? *failed : rc;
         else if (best->iface == HMREG_IFACE_SYSTEM)

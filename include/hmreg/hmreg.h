@@ -309,7 +309,8 @@ struct hmreg_mem_info {
  * is in the process; a range that no runtime knows is system memory if it is mapped. The text of
  * the last error has the details.
  * -EINVAL: lib, addr or out is NULL, len is 0 or the range wraps, out->size is too small.
- * -ERANGE: the range extends beyond the allocation it starts in; the text says where.
+ * -ERANGE: the range extends beyond the allocation it starts in; the text says where. Host memory
+ * that a runtime pinned only in part is the system's.
  * -EFAULT: an address in the range is not mapped; the text says which.
  * -EOPNOTSUPP: a runtime knows the memory but does not report its bounds; the text says which.
  * -EIO: a vendor's query failed; its code is in the last error.

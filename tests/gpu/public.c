@@ -84,7 +84,8 @@ TEST(query__each_kind__described)
             assert_ok(hmreg_device_query(lib, gpu.ops->iface, 1, &device));
             assert_memory_equal(&info.pci, &device.pci, sizeof(info.pci));
         }
-        assert_fails(hmreg_query(lib, memory + 1, LEN, &info), -ERANGE, "leaves");
+        if (gpu_kinds[k] != HMREG_MEM_HOST_PINNED) /* what follows may be the system's */
+            assert_fails(hmreg_query(lib, memory + 1, LEN, &info), -ERANGE, "leaves");
         assert_ok(hmreg_query(lib, &info, sizeof(info), &info));
         assert_int_equal(info.iface, HMREG_IFACE_SYSTEM);
         gpu.free(addr, gpu_kinds[k]);

@@ -122,6 +122,42 @@ TEST(query__range_leaves_its_allocation__erange_and_where)
     assert_ok(hmreg_close(lib));
 }
 
+/* Buffers are pinned in parts, of which each is an allocation to its runtime. */
+TEST(query__leaves_a_pinned_part_of_a_buffer__the_systems)
+{
+    struct hmreg *lib = open_lib();
+    struct hmreg_mem_info info;
+
+    vendor_claim(HMREG_IFACE_CUDA, memory, 4096, HMREG_MEM_HOST_PINNED, 0);
+    vendor_claim(HMREG_IFACE_ROCR, memory, 8192, HMREG_MEM_HOST_PINNED, 0);
+    vendor_claim(HMREG_IFACE_CUDA, memory + 4096, 4096, HMREG_MEM_HOST_PINNED, 0);
+    assert_ok(query(lib, memory + 7, 8185, &info));
+    assert_int_equal(info.iface, HMREG_IFACE_ROCR); /* which knows all of it */
+    assert_ok(query(lib, memory + 7, sizeof(memory) - 7, &info));
+    assert_int_equal(info.iface, HMREG_IFACE_SYSTEM);
+    assert_int_equal(info.kind, HMREG_MEM_HOST);
+    assert_int_equal(info.device, -1);
+    assert_int_equal(info.segments, 1);
+    assert_int_equal(info.host_addr, (uintptr_t)memory + 7);
+    assert_ok(query(lib, memory + 7, 100, &info));
+    assert_int_equal(info.iface, HMREG_IFACE_CUDA);
+    vendors[HMREG_IFACE_ZE].resolve_code = -EIO; /* it may own what follows */
+    assert_query_fails(lib, memory + 7, sizeof(memory) - 7, -EIO, "resolve of ze");
+    assert_ok(hmreg_close(lib));
+}
+
+/* Addresses for devices end with what was pinned. */
+TEST(query__leaves_pinned_memory_at_a_devices_address__erange)
+{
+    struct hmreg *lib = open_lib();
+    struct vendor_claim *claim =
+        vendor_claim(HMREG_IFACE_CUDA, (void *)0x10000, 4096, HMREG_MEM_HOST_PINNED, 0);
+
+    claim->range.host_addr = (uintptr_t)memory;
+    assert_query_fails(lib, (void *)0x10010, 4096, -ERANGE, "ends at 0x11000");
+    assert_ok(hmreg_close(lib));
+}
+
 TEST(query__unmapped_and_unclaimed__efault)
 {
     struct hmreg *lib = open_lib();

@@ -631,6 +631,49 @@ TEST(kind__host_registered__by_its_host_address)
     bench_end(&bench);
 }
 
+/* Both halves have a page in common, which the driver pins twice. */
+static void register_halves(char *memory)
+{
+    CU(cu.host_register(memory, BYTES / 2, 0));
+    CU(cu.host_register(memory + BYTES / 2, BYTES - BYTES / 2, 0));
+}
+
+static void unregister_halves(char *memory)
+{
+    CU(cu.host_unregister(memory));
+    CU(cu.host_unregister(memory + BYTES / 2));
+}
+
+static void *renew_halves(void *memory)
+{
+    unregister_halves(memory);
+    assert_ptr_equal(
+        mmap(memory, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0),
+        memory);
+    register_halves(memory);
+    return memory;
+}
+
+TEST(kind__host_registered_in_halves__the_systems)
+{
+    struct bench bench = begin();
+    char *memory = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    struct kind kind = host_kind(memory, memory);
+
+    assert_ptr_not_equal(memory, MAP_FAILED);
+    kind.iface = HMREG_IFACE_SYSTEM;
+    kind.kind = HMREG_MEM_HOST;
+    kind.device = -1;
+    kind.export_says = "host memory";
+    register_halves(memory);
+    check_reuse(&kind, renew_halves, memory);
+    CU(cu.host_unregister(memory + BYTES / 2)); /* the first half, and more */
+    check(&kind);
+    CU(cu.host_unregister(memory));
+    munmap(memory, BYTES);
+    bench_end(&bench);
+}
+
 static void *renew_managed(void *arg)
 {
     unsigned long long *addr = arg;

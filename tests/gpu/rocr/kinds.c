@@ -207,6 +207,49 @@ TEST(kind__locked__by_its_host_address)
     end(lib);
 }
 
+static void lock_halves(char *memory)
+{
+    void *agents = NULL;
+
+    assert_int_equal(app.hsa_amd_memory_lock(memory, BYTES / 2, NULL, 0, &agents), 0);
+    assert_int_equal(
+        app.hsa_amd_memory_lock(memory + BYTES / 2, BYTES - BYTES / 2, NULL, 0, &agents), 0);
+}
+
+static void unlock_halves(char *memory)
+{
+    assert_int_equal(app.hsa_amd_memory_unlock(memory), 0);
+    assert_int_equal(app.hsa_amd_memory_unlock(memory + BYTES / 2), 0);
+}
+
+static void *renew_halves(void *memory)
+{
+    unlock_halves(memory);
+    assert_ptr_equal(
+        mmap(memory, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0),
+        memory);
+    lock_halves(memory);
+    return memory;
+}
+
+TEST(kind__locked_in_halves__the_systems)
+{
+    char *memory = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    struct hmreg *lib = begin();
+    struct kind kind = host_kind(memory, memory);
+
+    assert_ptr_not_equal(memory, MAP_FAILED);
+    kind.iface = HMREG_IFACE_SYSTEM;
+    kind.kind = HMREG_MEM_HOST;
+    kind.device = -1;
+    kind.export_says = "host memory";
+    lock_halves(memory);
+    kind_reuse(lib, &kind, renew_halves, memory);
+    unlock_halves(memory);
+    munmap(memory, BYTES);
+    end(lib);
+}
+
 /* HIP's managed memory is memory of the process with a policy: pinning moves it. */
 TEST(kind__managed_by_hip__the_systems)
 {
