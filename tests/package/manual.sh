@@ -5,6 +5,7 @@
 # prototype and the errors its comment names, examples compile, the reasons and JSON keys that the
 # code contains are explained, and links have targets.
 . "$(dirname "$0")/cases.sh"
+. "$(dirname "$0")/code.sh"
 
 headers=("$SOURCE_DIR"/include/hmreg/*.h)
 pages=("$SOURCE_DIR"/docs/man/*.3.md)
@@ -111,26 +112,9 @@ has_sections() { # PAGE
         <(grep '^# [A-Z]' "$1" | grep -v SPDX)
 }
 
+# As it stands, includes too.
 example_compiles() { # PAGE
-    {
-        printf '#include <%s.h>\n' errno stdio stdlib string unistd sys/mman
-        grep -q 'fi_' <<<"$(code_of "$1" EXAMPLE)" &&
-            printf '#include <%s.h>\n' hmreg/ofi rdma/fi_rma rdma/fi_errno
-        code_of "$1" SYNOPSIS | grep '^#include'
-        code_of "$1" EXAMPLE
-    } >"$work/example.c"
-    # shellcheck disable=SC2046
-    "$CC" -std=gnu11 -Wall -Wextra -Werror -Wno-unused-function -Wno-unused-parameter \
-        -fsyntax-only "-I$SOURCE_DIR/include" "-I$BUILD_DIR/include" \
-        $(pkg-config --cflags libfabric libibverbs 2>/dev/null) "$work/example.c"
-}
-
-# Does the page's code need a library that this build lacks?
-lacks() { # PAGE
-    grep -qE 'fi_[a-z]|hmreg/ofi' <<<"$(code_of "$1" EXAMPLE)$(code_of "$1" SYNOPSIS)" &&
-        [[ " $COMPONENTS " != *' ofi '* ]] && echo ofi && return
-    grep -q 'ibv_\|hmreg/verbs' <<<"$(code_of "$1" EXAMPLE)$(code_of "$1" SYNOPSIS)" &&
-        [[ " $COMPONENTS " != *' verbs '* ]] && echo verbs
+    code_of "$1" EXAMPLE | compiles_as_c_and_cxx
 }
 
 pages_named_in_see_also() {
@@ -329,10 +313,11 @@ check manual__no_page_of_what_is_not_declared no_page_of_what_is_not_declared
 for page in "${pages[@]}" "$overview"; do
     name=$(basename "$page" .md)
     [[ $page == "$overview" ]] || check "manual__${name}__has_its_sections" has_sections "$page"
-    if [[ $(lacks "$page") ]]; then
-        skip "manual__${name}__example" "this build is without $(lacks "$page")"
+    absent=$(lacks "$(code_of "$page" SYNOPSIS; code_of "$page" EXAMPLE)")
+    if [[ $absent ]]; then
+        skip "manual__${name}__example" "this build is without $absent"
     else
-        check "manual__${name}__example_compiles" example_compiles "$page"
+        check "manual__${name}__example_compiles_as_${languages}" example_compiles "$page"
     fi
 done
 check manual__see_also_leads_somewhere see_also_leads_somewhere
