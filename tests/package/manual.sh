@@ -105,6 +105,58 @@ explains_errors() { # NAME ERROR...
     done
 }
 
+# ---- constants ----------------------------------------------------------------------------
+
+constants_page=$SOURCE_DIR/docs/man/hmreg-constants.7.md
+
+# The names of macros that are values, and of enumerators.
+constants_of() { # HEADER...
+    cat "$@" | sed -z 's@/\*\([^*]\|\*\+[^*/]\)*\*\+/@@g' | awk '
+        /^#define HMREG_[A-Z0-9_]+([ \t]|$)/ { if ($2 !~ /_H$/) print $2; next }
+        /^enum [a-z_]+ \{/ { enumerators = 1 }
+        enumerators {
+            for (rest = $0; match(rest, /HMREG_[A-Z0-9_]+/); rest = substr(rest, RSTART + RLENGTH))
+                print substr(rest, RSTART, RLENGTH)
+        }
+        /\}/ { enumerators = 0 }'
+}
+
+values_documented() { # "NAME VALUE" of each constant in the page
+    grep -E '^HMREG_[A-Z0-9_]+ +-?[0-9a-fx]+$' "$constants_page"
+}
+
+constants_are_documented() {
+    constants_of "${headers[@]}" | sort | diff - <(values_documented | cut -d' ' -f1 | sort)
+}
+
+# Of headers that this build can include.
+values_are_the_headers() {
+    local header usable=() name value
+    for header in "${headers[@]}"; do
+        [[ $header == *@(ofi|verbs).h && " $COMPONENTS " != *" $(basename "$header" .h) "* ]] || usable+=("$header")
+    done
+    {
+        printf '#include <hmreg/%s>\n' "${usable[@]##*/}"
+        values_documented | grep -wFf <(constants_of "${usable[@]}") | while read -r name value; do
+            echo "_Static_assert((uint64_t)($name) == (uint64_t)$value, \"$name is not $value\");"
+        done
+    } >"$work/values.c"
+    grep -c Static_assert "$work/values.c"
+    # shellcheck disable=SC2046
+    "$CC" -std=c11 -fsyntax-only "-I$SOURCE_DIR/include" "-I$BUILD_DIR/include" \
+        $(pkg-config --cflags libfabric libibverbs 2>/dev/null) "$work/values.c"
+}
+
+# The page's Python, with a pkg-config that answers for this build.
+cffi_reads_the_header() {
+    mkdir -p "$work/bin"
+    printf '#!/bin/sh\necho "-I%s" "-I%s"\n' "$SOURCE_DIR/include" "$BUILD_DIR/include" >"$work/bin/pkg-config"
+    ln -sf "$(command -v "$CC")" "$work/bin/cc"
+    chmod +x "$work/bin/pkg-config"
+    code_of "$constants_page" EXAMPLE >"$work/example.py"
+    says system env PATH="$work/bin:$PATH" LD_LIBRARY_PATH="$BUILD_DIR/core" python3 -W error "$work/example.py"
+}
+
 # ---- pages --------------------------------------------------------------------------------
 
 has_sections() { # PAGE
@@ -320,6 +372,15 @@ for page in "${pages[@]}" "$overview"; do
         check "manual__${name}__example_compiles_as_${languages}" example_compiles "$page"
     fi
 done
+check manual__constants__each_has_its_value constants_are_documented
+check manual__constants__values_are_the_headers values_are_the_headers
+if [[ $SANITIZE ]]; then
+    skip manual__constants__cffi_reads_the_header "Python loads no library of a sanitizer"
+elif ! python3 -c 'import cffi' 2>/dev/null; then
+    skip manual__constants__cffi_reads_the_header "python3-cffi is not installed"
+else
+    check manual__constants__cffi_reads_the_header cffi_reads_the_header
+fi
 check manual__see_also_leads_somewhere see_also_leads_somewhere
 check manual__reasons_are_explained slugs_are_explained
 check manual__environment_is_explained variables_are_explained
