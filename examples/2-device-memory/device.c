@@ -93,7 +93,8 @@ static int use_each_device(struct here *here)
 {
     int failed = 0, found = 0;
 
-    for (enum hmreg_iface iface = HMREG_IFACE_CUDA; iface < HMREG_IFACE_COUNT; iface++) {
+    for (int n = HMREG_IFACE_CUDA; n < HMREG_IFACE_COUNT; n++) {
+        enum hmreg_iface iface = (enum hmreg_iface)n;
         struct hmreg_runtime_info runtime = {.size = sizeof(runtime)};
 
         hmreg_runtime_query(here->lib, iface, &runtime);
@@ -103,7 +104,7 @@ static int use_each_device(struct here *here)
             void *memory = NULL;
             int rc = hmreg_mem_alloc(here->lib, iface, i, HMREG_MEM_DEVICE, BYTES, &memory);
 
-            rc = rc ? rc : use(here, memory);
+            rc = rc ? rc : use(here, (char *)memory);
             if (rc)
                 printf("  %s\n", failure_text(rc));
             failed += rc != 0;

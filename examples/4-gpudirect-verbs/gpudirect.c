@@ -49,7 +49,7 @@ static int open_side(struct side *side, const char *host, enum hmreg_iface iface
     rc = rc ? rc : hmreg_open(NULL, &side->lib);
     rc = rc ? rc : hmreg_domain_open_verbs(side->lib, side->pair.pd, NULL, &side->domain);
     rc = rc ? rc : hmreg_mem_alloc(side->lib, iface, 0, kind, BYTES, &memory);
-    side->memory = memory;
+    side->memory = (char *)memory;
     rc = rc ? rc
             : hmreg_mr_reg(side->domain, memory, BYTES, HMREG_ACCESS_ALL, 0, 0, 0, &side->mr, NULL);
     rc = rc ? rc : hmreg_mr_query(side->mr, &info);

@@ -41,7 +41,8 @@ static int open_buffer(struct side *side, struct buffer *out)
     void *memory = NULL;
     int rc = hmreg_mem_alloc(side->lib, iface, 0, kind, BYTES, &memory);
 
-    *out = (struct buffer){.lib = side->lib, .memory = memory, .info = {.size = sizeof(out->info)}};
+    *out = (struct buffer){
+        .lib = side->lib, .memory = (char *)memory, .info = {.size = sizeof(out->info)}};
     rc = rc ? rc
             : hmreg_mr_reg(side->domain, memory, BYTES, HMREG_ACCESS_ALL, 0, 0, 0, &out->mr, NULL);
     return rc ? rc : hmreg_mr_query(out->mr, &out->info);

@@ -275,7 +275,7 @@ static float expected(int round, int i)
 static int run_round(struct process *process, int round)
 {
     int count = processes * CHUNK, rc, wrong = 0;
-    float *floats = malloc(count * sizeof(float));
+    float *floats = (float *)malloc(count * sizeof(float));
 
     if (!floats)
         return -ENOMEM;
@@ -322,12 +322,12 @@ static int run_process(int rank, int left, int right)
 }
 
 /* HMREG_IFACE_COUNT: there is none of this name. */
-static int iface_named(const char *name)
+static enum hmreg_iface iface_named(const char *name)
 {
     for (int i = 0; i < HMREG_IFACE_COUNT; i++)
-        if (!strcmp(name, hmreg_iface_name(i)))
-            return i;
-    return HMREG_IFACE_COUNT;
+        if (!strcmp(name, hmreg_iface_name((enum hmreg_iface)i)))
+            return (enum hmreg_iface)i;
+    return (enum hmreg_iface)HMREG_IFACE_COUNT;
 }
 
 static int parse(int argc, char **argv)

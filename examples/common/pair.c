@@ -45,6 +45,7 @@ static int listen_once(const struct addrinfo *at)
 
 static int connect_to(const struct addrinfo *at)
 {
+    const struct timespec between_tries = {.tv_sec = 0, .tv_nsec = 50000000};
     int rc = -ECONNREFUSED;
 
     for (int i = 0; i < CONNECT_TRIES && rc == -ECONNREFUSED; i++) {
@@ -56,7 +57,7 @@ static int connect_to(const struct addrinfo *at)
             return fd;
         rc = -errno;
         close(fd);
-        nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
+        nanosleep(&between_tries, NULL);
     }
     return rc;
 }
@@ -64,7 +65,7 @@ static int connect_to(const struct addrinfo *at)
 static int meet(const char *host)
 {
     struct addrinfo hints = {
-        .ai_family = AF_INET, .ai_socktype = SOCK_STREAM, .ai_flags = host ? 0 : AI_PASSIVE};
+        .ai_flags = host ? 0 : AI_PASSIVE, .ai_family = AF_INET, .ai_socktype = SOCK_STREAM};
     struct addrinfo *at;
     int rc;
 
@@ -125,8 +126,8 @@ static int find_device(struct pair *pair)
 static int make_queue_pair(struct pair *pair)
 {
     struct ibv_qp_init_attr init = {
-        .qp_type = IBV_QPT_RC,
         .cap = {.max_send_wr = 4, .max_recv_wr = 1, .max_send_sge = 1, .max_recv_sge = 1},
+        .qp_type = IBV_QPT_RC,
     };
 
     pair->pd = ibv_alloc_pd(pair->device);
@@ -158,8 +159,8 @@ static int to_init(struct pair *pair)
 {
     struct ibv_qp_attr attr = {
         .qp_state = IBV_QPS_INIT,
-        .port_num = pair->port,
         .qp_access_flags = IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE,
+        .port_num = pair->port,
     };
 
     return -ibv_modify_qp(pair->qp, &attr,
@@ -171,16 +172,16 @@ static int to_receive(struct pair *pair, const struct card *peer)
     struct ibv_qp_attr attr = {
         .qp_state = IBV_QPS_RTR,
         .path_mtu = IBV_MTU_1024,
-        .dest_qp_num = peer->number,
         .rq_psn = FIRST_PSN,
+        .dest_qp_num = peer->number,
+        .ah_attr = {.grh = {.dgid = peer->gid,
+                            .sgid_index = (uint8_t)pair->gid_index,
+                            .hop_limit = 64},
+                    .dlid = peer->lid,
+                    .is_global = !peer->lid,
+                    .port_num = pair->port},
         .max_dest_rd_atomic = 1,
         .min_rnr_timer = 12,
-        .ah_attr = {.dlid = peer->lid,
-                    .port_num = pair->port,
-                    .is_global = !peer->lid,
-                    .grh = {.dgid = peer->gid,
-                            .sgid_index = (uint8_t)pair->gid_index,
-                            .hop_limit = 64}},
     };
 
     return -ibv_modify_qp(pair->qp, &attr,
@@ -191,11 +192,11 @@ static int to_receive(struct pair *pair, const struct card *peer)
 static int to_send(struct pair *pair)
 {
     struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RTS,
+                               .sq_psn = FIRST_PSN,
+                               .max_rd_atomic = 1,
                                .timeout = 14,
                                .retry_cnt = 7,
-                               .rnr_retry = 7,
-                               .sq_psn = FIRST_PSN,
-                               .max_rd_atomic = 1};
+                               .rnr_retry = 7};
 
     return -ibv_modify_qp(pair->qp, &attr,
                           IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
@@ -251,7 +252,7 @@ int pair_rdma(struct pair *pair, enum ibv_wr_opcode opcode, const void *local, s
                                    .num_sge = 1,
                                    .opcode = opcode,
                                    .send_flags = IBV_SEND_SIGNALED,
-                                   .wr.rdma = {.remote_addr = addr, .rkey = rkey}};
+                                   .wr = {.rdma = {.remote_addr = addr, .rkey = rkey}}};
     struct ibv_wc wc = {.status = IBV_WC_GENERAL_ERR};
     int polled, rc = ibv_post_send(pair->qp, &wr, &bad);
 

@@ -174,7 +174,8 @@ static int list_devices(void)
     struct hmreg *lib;
     int rc = hmreg_open(NULL, &lib);
 
-    for (enum hmreg_iface iface = HMREG_IFACE_CUDA; !rc && iface < HMREG_IFACE_COUNT; iface++) {
+    for (int n = HMREG_IFACE_CUDA; !rc && n < HMREG_IFACE_COUNT; n++) {
+        enum hmreg_iface iface = (enum hmreg_iface)n;
         struct hmreg_device_info device = {.size = sizeof(device)};
 
         for (int i = 0; hmreg_device_query(lib, iface, i, &device) == 0; i++)

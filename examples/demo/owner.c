@@ -213,7 +213,8 @@ static int report_all(struct owner *owner)
 {
     int rc = report(owner, HMREG_IFACE_SYSTEM, -1);
 
-    for (enum hmreg_iface iface = HMREG_IFACE_CUDA; iface < HMREG_IFACE_COUNT; iface++) {
+    for (int n = HMREG_IFACE_CUDA; n < HMREG_IFACE_COUNT; n++) {
+        enum hmreg_iface iface = (enum hmreg_iface)n;
         struct hmreg_runtime_info runtime = {.size = sizeof(runtime)};
 
         rc = rc ? rc : hmreg_runtime_query(owner->side.lib, iface, &runtime);
@@ -228,8 +229,8 @@ int owner_run(int socket, const char *provider, int pipe, bool corrupt)
     struct owner owner = {.pipe = pipe, .corrupt = corrupt};
     int rc = side_open(socket, provider, 0, NULL, &owner.side);
 
-    owner.wanted = malloc(DEMO_BYTES);
-    owner.found = malloc(DEMO_BYTES);
+    owner.wanted = (unsigned char *)malloc(DEMO_BYTES);
+    owner.found = (unsigned char *)malloc(DEMO_BYTES);
     if (!rc && (!owner.wanted || !owner.found))
         rc = -ENOMEM;
     rc = rc ? rc : report_all(&owner);

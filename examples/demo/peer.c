@@ -47,7 +47,7 @@ static int move(struct side *side, const struct order *order, unsigned char *byt
 
 static int carry_out(struct side *side, const struct order *order, struct answer *answer)
 {
-    unsigned char *bytes = calloc(1, order->len);
+    unsigned char *bytes = (unsigned char *)calloc(1, order->len);
     struct hmreg_remote *remote = NULL;
     struct hmreg_mr *mr = NULL;
     int rc = bytes ? 0 : -ENOMEM;

@@ -108,8 +108,10 @@ int hmreg_remote_flatten(const struct hmreg_remote *remote, struct hmreg_remote_
 
 /*
  * hmreg_remote_addr() in the caller's code: a comparison and an addition. It checks no pointers and
- * records no error. -ERANGE: len is 0, or the bytes are not all in the region.
+ * records no error. -ERANGE: len is 0, or the bytes are not all in the region. HMREG_NO_INLINE
+ * leaves it out, for parsers of declarations.
  */
+#ifndef HMREG_NO_INLINE
 static inline int hmreg_remote_flat_addr(const struct hmreg_remote_flat *flat, uint64_t offset,
                                          size_t len, uint64_t *addr, uint64_t *key);
 
@@ -122,6 +124,7 @@ static inline int hmreg_remote_flat_addr(const struct hmreg_remote_flat *flat, u
     *key = flat->key;
     return 0;
 }
+#endif
 
 #pragma GCC visibility pop
 #ifdef __cplusplus

@@ -42,6 +42,46 @@ tcp_says() { # WORDS COMMAND...
         [[ $output == "tcp: $words" || $output == "tcp;ofi_rxm: $words" ]]
 }
 
+# ---- the outputs that READMEs show ---------------------------------------------------------------
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+mkdir "$work/build"
+ln -s "$BUILD_DIR" "$work/build/dev"
+
+# README.md's blocks, as "$ COMMAND" and its output; … stands for what may differ, to the end of the output too.
+shown_command() { # README NUMBER
+    grep -E '^\$ ' "$1" | sed -n "$2s/ *# or: .*//; $2s/^\\$ //p"
+}
+
+shown_output() { # README NUMBER
+    awk -v number="$2" '/^```/ { on = 0 } on { print } /^\$ / { on = ++count == number }
+                        on && /^\$ / && !(count == number) { on = 0 }' "$1" | sed '/^\$ /,$d'
+}
+
+prints_what_is_shown() { # README NUMBER
+    local output pattern
+    pattern=$(shown_output "$1" "$2" | sed 's/[][\\*?]/\\&/g; s/…/*/g')
+    output=$(cd "$work" && bash -c "$(shown_command "$1" "$2")" 2>&1) || return
+    printf 'printed:\n%s\nshown:\n%s\n' "$output" "$(shown_output "$1" "$2")"
+    # shellcheck disable=SC2053
+    [[ $pattern && $output == $pattern ]]
+}
+
+check_shown() { # EXAMPLE: each of its commands
+    local readme=$SOURCE_DIR/examples/$1/README.md number
+    for ((number = 1; number <= $(grep -cE '^\$ ' "$readme"); number++)); do
+        if [[ $(shown_command "$readme" "$number") == *fakes/cuda* && " $VENDORS " != *" cuda "* ]]; then
+            skip "readme__of_$1__command_$number" "the CUDA vendor is not built in"
+        else
+            check "readme__of_$1__command_$number" prints_what_is_shown "$readme" "$number"
+        fi
+    done
+}
+
+for example in 1-host-over-libfabric 2-device-memory 3-token-exchange 5-gpudirect-libfabric 6-allreduce; do
+    check_shown "$example"
+done
 check host__tcp__written tcp_says "written through the fabric" "$examples/1-host-over-libfabric"
 check host__shm__written says "shm: written through the fabric" \
     "$examples/1-host-over-libfabric" shm

@@ -5,6 +5,7 @@
 # prototype and the errors its comment names, examples compile, the reasons and JSON keys that the
 # code contains are explained, and links have targets.
 . "$(dirname "$0")/cases.sh"
+. "$(dirname "$0")/code.sh"
 
 headers=("$SOURCE_DIR"/include/hmreg/*.h)
 pages=("$SOURCE_DIR"/docs/man/*.3.md)
@@ -104,6 +105,58 @@ explains_errors() { # NAME ERROR...
     done
 }
 
+# ---- constants ----------------------------------------------------------------------------
+
+constants_page=$SOURCE_DIR/docs/man/hmreg-constants.7.md
+
+# The names of macros that are values, and of enumerators.
+constants_of() { # HEADER...
+    cat "$@" | sed -z 's@/\*\([^*]\|\*\+[^*/]\)*\*\+/@@g' | awk '
+        /^#define HMREG_[A-Z0-9_]+([ \t]|$)/ { if ($2 !~ /_H$/) print $2; next }
+        /^enum [a-z_]+ \{/ { enumerators = 1 }
+        enumerators {
+            for (rest = $0; match(rest, /HMREG_[A-Z0-9_]+/); rest = substr(rest, RSTART + RLENGTH))
+                print substr(rest, RSTART, RLENGTH)
+        }
+        /\}/ { enumerators = 0 }'
+}
+
+values_documented() { # "NAME VALUE" of each constant in the page
+    grep -E '^HMREG_[A-Z0-9_]+ +-?[0-9a-fx]+$' "$constants_page"
+}
+
+constants_are_documented() {
+    constants_of "${headers[@]}" | sort | diff - <(values_documented | cut -d' ' -f1 | sort)
+}
+
+# Of headers that this build can include.
+values_are_the_headers() {
+    local header usable=() name value
+    for header in "${headers[@]}"; do
+        [[ $header == *@(ofi|verbs).h && " $COMPONENTS " != *" $(basename "$header" .h) "* ]] || usable+=("$header")
+    done
+    {
+        printf '#include <hmreg/%s>\n' "${usable[@]##*/}"
+        values_documented | grep -wFf <(constants_of "${usable[@]}") | while read -r name value; do
+            echo "_Static_assert((uint64_t)($name) == (uint64_t)$value, \"$name is not $value\");"
+        done
+    } >"$work/values.c"
+    grep -c Static_assert "$work/values.c"
+    # shellcheck disable=SC2046
+    "$CC" -std=c11 -fsyntax-only "-I$SOURCE_DIR/include" "-I$BUILD_DIR/include" \
+        $(pkg-config --cflags libfabric libibverbs 2>/dev/null) "$work/values.c"
+}
+
+# The page's Python, with a pkg-config that answers for this build.
+cffi_reads_the_header() {
+    mkdir -p "$work/bin"
+    printf '#!/bin/sh\necho "-I%s" "-I%s"\n' "$SOURCE_DIR/include" "$BUILD_DIR/include" >"$work/bin/pkg-config"
+    ln -sf "$(command -v "$CC")" "$work/bin/cc"
+    chmod +x "$work/bin/pkg-config"
+    code_of "$constants_page" EXAMPLE >"$work/example.py"
+    says system env PATH="$work/bin:$PATH" LD_LIBRARY_PATH="$BUILD_DIR/core" python3 -W error "$work/example.py"
+}
+
 # ---- pages --------------------------------------------------------------------------------
 
 has_sections() { # PAGE
@@ -111,18 +164,9 @@ has_sections() { # PAGE
         <(grep '^# [A-Z]' "$1" | grep -v SPDX)
 }
 
+# As it stands, includes too.
 example_compiles() { # PAGE
-    {
-        printf '#include <%s.h>\n' errno stdio stdlib string unistd sys/mman
-        grep -q 'fi_' <<<"$(code_of "$1" EXAMPLE)" &&
-            printf '#include <%s.h>\n' hmreg/ofi rdma/fi_rma rdma/fi_errno
-        code_of "$1" SYNOPSIS | grep '^#include'
-        code_of "$1" EXAMPLE
-    } >"$work/example.c"
-    # shellcheck disable=SC2046
-    "$CC" -std=gnu11 -Wall -Wextra -Werror -Wno-unused-function -Wno-unused-parameter \
-        -fsyntax-only "-I$SOURCE_DIR/include" "-I$BUILD_DIR/include" \
-        $(pkg-config --cflags libfabric libibverbs 2>/dev/null) "$work/example.c"
+    code_of "$1" EXAMPLE | compiles_as_c_and_cxx
 }
 
 # The overview's example, with a provider that refuses and then accepts: only what was posted is held.
@@ -176,14 +220,6 @@ END
     # shellcheck disable=SC2046
     "$CC" -std=gnu11 "-I$SOURCE_DIR/include" "-I$BUILD_DIR/include" -o "$work/example" \
         $(pkg-config --cflags libfabric) "$work/example.c" && "$work/example"
-}
-
-# Does the page's code need a library that this build lacks?
-lacks() { # PAGE
-    grep -qE 'fi_[a-z]|hmreg/ofi' <<<"$(code_of "$1" EXAMPLE)$(code_of "$1" SYNOPSIS)" &&
-        [[ " $COMPONENTS " != *' ofi '* ]] && echo ofi && return
-    grep -q 'ibv_\|hmreg/verbs' <<<"$(code_of "$1" EXAMPLE)$(code_of "$1" SYNOPSIS)" &&
-        [[ " $COMPONENTS " != *' verbs '* ]] && echo verbs
 }
 
 pages_named_in_see_also() {
@@ -382,16 +418,26 @@ check manual__no_page_of_what_is_not_declared no_page_of_what_is_not_declared
 for page in "${pages[@]}" "$overview"; do
     name=$(basename "$page" .md)
     [[ $page == "$overview" ]] || check "manual__${name}__has_its_sections" has_sections "$page"
-    if [[ $(lacks "$page") ]]; then
-        skip "manual__${name}__example" "this build is without $(lacks "$page")"
+    absent=$(lacks "$(code_of "$page" SYNOPSIS; code_of "$page" EXAMPLE)")
+    if [[ $absent ]]; then
+        skip "manual__${name}__example" "this build is without $absent"
     else
-        check "manual__${name}__example_compiles" example_compiles "$page"
+        check "manual__${name}__example_compiles_as_${languages}" example_compiles "$page"
     fi
 done
-if [[ $(lacks "$overview") ]]; then
+if [[ $(lacks "$(code_of "$overview" EXAMPLE)") ]]; then
     skip manual__hmreg.7__example_holds_what_it_posted "this build is without ofi"
 else
     check manual__hmreg.7__example_holds_what_it_posted example_holds_what_it_posted
+fi
+check manual__constants__each_has_its_value constants_are_documented
+check manual__constants__values_are_the_headers values_are_the_headers
+if [[ $SANITIZE ]]; then
+    skip manual__constants__cffi_reads_the_header "Python loads no library of a sanitizer"
+elif ! python3 -c 'import cffi' 2>/dev/null; then
+    skip manual__constants__cffi_reads_the_header "python3-cffi is not installed"
+else
+    check manual__constants__cffi_reads_the_header cffi_reads_the_header
 fi
 check manual__see_also_leads_somewhere see_also_leads_somewhere
 check manual__reasons_are_explained slugs_are_explained

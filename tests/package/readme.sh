@@ -1,9 +1,11 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 #
-# The documents: the README's program compiles, runs and prints the output that it shows; link
-# targets exist. readme.sh LIBHMREG-LOOPBACK LIBHMREG
+# The documents: the README's program compiles, runs and prints the output that it shows; each example
+# and each block of C compiles as C11 and as C++20; link targets exist.
+# readme.sh LIBHMREG-LOOPBACK LIBHMREG
 . "$(dirname "$0")/cases.sh"
+. "$(dirname "$0")/code.sh"
 
 libraries=("$@")
 work=$(mktemp -d)
@@ -17,6 +19,47 @@ example_compiles() {
     "$CC" -std=c11 -Wall -Wextra -Werror -pedantic "-I$SOURCE_DIR/include" "-I$BUILD_DIR/include" \
         "${sanitize[@]}" -o "$work/readme" "$work/readme.c" "${libraries[@]}" \
         "${folders[@]/#/-Wl,-rpath,}"
+}
+
+# Splits the blocks of C of a document: one file for each, FOLDER/LINE.c.
+split_blocks() { # DOCUMENT FOLDER
+    mkdir -p "$2"
+    awk -v folder="$2" '/^```c$/ { file = folder "/" NR ".c"; next } /^```/ { file = "" } file { print >file }' "$1"
+}
+
+check_code() { # NAME FILE OPTION...
+    local name=$1 file=$2 absent
+    shift 2
+    absent=$(lacks "$(<"$file")")
+    if [[ $absent ]]; then
+        skip "$name" "this build is without $absent"
+    else
+        check "${name}__compiles_as_$languages" compiles "$file" "$@"
+    fi
+}
+
+compiles() { # FILE OPTION...
+    local file=$1
+    shift
+    compiles_as_c_and_cxx "$@" <"$file"
+}
+
+check_examples() {
+    local file
+    for file in "$SOURCE_DIR"/examples/*/*.c; do
+        check_code "examples__$(basename "${file%/*}")_$(basename "$file" .c)" "$file" -D_GNU_SOURCE \
+            "-I${file%/*}"
+    done
+}
+
+check_blocks() {
+    local document file
+    while read -r document; do
+        split_blocks "$document" "$work/${document##*/}"
+        for file in "$work/${document##*/}"/*.c; do
+            [[ ! -e $file ]] || check_code "documents__$(basename "$document" .md)_$(basename "$file" .c)" "$file"
+        done
+    done < <(documents | grep -v /man/)
 }
 
 example_says_hello() {
@@ -57,6 +100,8 @@ named_files_exist() {
 
 check readme__example_compiles example_compiles
 check readme__example_says_hello example_says_hello
+check_examples
+check_blocks
 check documents__links_lead_somewhere links_lead_somewhere
 check documents__named_files_exist named_files_exist
 finish
