@@ -31,13 +31,21 @@ static int settle(struct resolved *best, const struct resolved *claim, uint64_t 
 }
 
 /* A range that leaves the runtime's allocation: does it begin in host memory, at the address that
- * the process itself uses? Addresses for devices end with what was pinned. */
-static bool begins_on_host(const struct runtime *runtime, uint64_t addr)
+ * the process itself uses, and what the runtime knows next is such memory too? Addresses for
+ * devices end with what was pinned. */
+static bool is_host_in_parts(const struct runtime *runtime, uint64_t addr, size_t len)
 {
-    struct hmem_range first;
+    struct hmem_range part;
+    uint64_t at = addr;
+    int rc = 0;
 
-    return !runtime->ops->resolve(runtime->self, addr, 1, &first) &&
-           first.kind == HMREG_MEM_HOST_PINNED && first.host_addr == addr;
+    while (at < addr + len) {
+        rc = runtime->ops->resolve(runtime->self, at, 1, &part);
+        if (rc || part.kind != HMREG_MEM_HOST_PINNED || part.host_addr != at)
+            break;
+        at = part.alloc_base + part.alloc_len;
+    }
+    return at > addr && (at >= addr + len || rc == -HMEM_NOT_MINE);
 }
 
 /* Queries each runtime. *best: the owner found. *failed, *failure: the first query that failed. */
@@ -54,7 +62,7 @@ static int ask_runtimes(struct hmreg *lib, uint64_t addr, size_t len, struct res
             continue;
         if (rc && !*failed)
             hmreg_error_save(failure);
-        if (rc == -ERANGE && begins_on_host(runtime, addr))
+        if (rc == -ERANGE && is_host_in_parts(runtime, addr, len))
             continue;
         if (rc)
             *failed = *failed ? *failed : rc;

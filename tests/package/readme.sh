@@ -21,7 +21,7 @@ example_compiles() {
         "${folders[@]/#/-Wl,-rpath,}"
 }
 
-# Splits the blocks of C of a document: one file for each, FOLDER/LINE.c.
+# Splits the blocks of C of a document: a file for each in the folder, named by its line.
 split_blocks() { # DOCUMENT FOLDER
     mkdir -p "$2"
     awk -v folder="$2" '/^```c$/ { file = folder "/" NR ".c"; next } /^```/ { file = "" } file { print >file }' "$1"

@@ -146,6 +146,16 @@ TEST(query__leaves_a_pinned_part_of_a_buffer__the_systems)
     assert_ok(hmreg_close(lib));
 }
 
+TEST(query__leaves_pinned_memory_for_managed_memory__erange)
+{
+    struct hmreg *lib = open_lib();
+
+    vendor_claim(HMREG_IFACE_CUDA, memory, 4096, HMREG_MEM_HOST_PINNED, 0);
+    vendor_claim(HMREG_IFACE_CUDA, memory + 4096, 4096, HMREG_MEM_MANAGED, 0);
+    assert_query_fails(lib, memory, 8192, -ERANGE, "ends at");
+    assert_ok(hmreg_close(lib));
+}
+
 /* Addresses for devices end with what was pinned. */
 TEST(query__leaves_pinned_memory_at_a_devices_address__erange)
 {
