@@ -157,6 +157,17 @@ cffi_reads_the_header() {
     says system env PATH="$work/bin:$PATH" LD_LIBRARY_PATH="$BUILD_DIR/core" python3 -W error "$work/example.py"
 }
 
+# An example that shows fi_write() says when its completion means that the bytes are there.
+rma_says_delivery_complete() {
+    local page bad=0
+    for page in $(grep -lE '\bfi_write\(' "${pages[@]}" "$overview" "$SOURCE_DIR/README.md"); do
+        grep -q FI_DELIVERY_COMPLETE "$page" && continue
+        echo "${page##*/} shows fi_write() without FI_DELIVERY_COMPLETE"
+        bad=1
+    done
+    return $bad
+}
+
 # ---- pages --------------------------------------------------------------------------------
 
 has_sections() { # PAGE
@@ -439,6 +450,7 @@ elif ! python3 -c 'import cffi' 2>/dev/null; then
 else
     check manual__constants__cffi_reads_the_header cffi_reads_the_header
 fi
+check manual__rma__says_delivery_complete rma_says_delivery_complete
 check manual__see_also_leads_somewhere see_also_leads_somewhere
 check manual__reasons_are_explained slugs_are_explained
 check manual__environment_is_explained variables_are_explained
