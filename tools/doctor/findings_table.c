@@ -15,8 +15,7 @@ const struct finding all_findings[] = {
      "Variables that hide devices count, as do containers."},
     {"no-nic", SEVERITY_BROKEN, "there is no RDMA device",
      "Load the NIC's RDMA driver (modprobe mlx5_ib, irdma, bnxt_re, efa, ionic_rdma, rdma_rxe), or "
-     "give the "
-     "container /dev/infiniband; rdma link and ibv_devices list what is there.",
+     "give the container /dev/infiniband; rdma link and ibv_devices list what is there.",
      "Only a fabric whose NIC reads and writes memory itself can reach a GPU's directly: "
      "libibverbs' devices, and libfabric's verbs, efa, cxi and opx. tcp, shm and their like move "
      "bytes with the CPU. A NIC whose RDMA driver is not loaded is a plain network card."},
