@@ -41,9 +41,14 @@ static const char *duration(uint64_t ns, char *out, size_t size)
 
 static const char *verdict_name(enum verdict verdict)
 {
-    static const char *const names[] = {[VERIFIED] = "yes", [REFUSED] = "refused", [FAILED] = "NO"};
-
-    return names[verdict];
+    switch (verdict) {
+    case VERIFIED:
+        return "yes";
+    case REFUSED:
+        return "refused";
+    default:
+        return "NO";
+    }
 }
 
 static void print_pci(const struct row *row)

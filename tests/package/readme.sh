@@ -53,11 +53,14 @@ check_examples() {
 }
 
 check_blocks() {
-    local document file
+    local document file name
     while read -r document; do
-        split_blocks "$document" "$work/${document##*/}"
-        for file in "$work/${document##*/}"/*.c; do
-            [[ ! -e $file ]] || check_code "documents__$(basename "$document" .md)_$(basename "$file" .c)" "$file"
+        name=${document#"$SOURCE_DIR/"}
+        name=${name%.md}
+        name=${name//\//_}
+        split_blocks "$document" "$work/$name"
+        for file in "$work/$name"/*.c; do
+            [[ ! -e $file ]] || check_code "documents__${name}_$(basename "$file" .c)" "$file"
         done
     done < <(documents | grep -v /man/)
 }
