@@ -4,8 +4,8 @@
  */
 #include "core/cache/variant.h"
 
-#include "core/base/error.h"
 #include "core/base/dmabuf.h"
+#include "core/base/error.h"
 
 #include <errno.h>
 #include <search.h>

@@ -10,9 +10,9 @@
 #include "core/context/quota.h"
 #include "core/context/runtimes.h"
 #include "core/context/settings.h"
+#include "core/contract/hmem.h"
 #include "core/monitor/monitor.h"
 #include "core/stats/stats_page.h"
-#include "core/contract/hmem.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

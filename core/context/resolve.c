@@ -41,7 +41,8 @@ static bool is_host_in_parts(const struct runtime *runtime, uint64_t addr, size_
 
     while (at < addr + len) {
         rc = runtime->ops->resolve(runtime->self, at, 1, &part);
-        if (rc || part.kind != HMREG_MEM_HOST_PINNED || part.host_addr != at)
+        if (rc || part.kind != HMREG_MEM_HOST_PINNED || part.host_addr != at ||
+            part.alloc_base + part.alloc_len <= at)
             break;
         at = part.alloc_base + part.alloc_len;
     }

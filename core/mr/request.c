@@ -5,11 +5,11 @@
  */
 #include "core/mr/request.h"
 
+#include "core/base/dmabuf.h"
 #include "core/base/error.h"
 #include "core/base/validate.h"
 #include "core/group/group.h"
 #include "core/mr/options.h"
-#include "core/base/dmabuf.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -13,8 +13,8 @@
  * A claimed range is exported by the claim alone: the driver is asked about the address only if it
  * refuses as drivers do that want a context, and then for the memory's.
  */
-#include "hmem/cuda/cuda.h"
 #include "core/base/dmabuf.h"
+#include "hmem/cuda/cuda.h"
 
 #define CUDA_12_8 12080 /* the first driver with the flag of the PCIe mapping */
 

@@ -7,9 +7,9 @@
  * newer fields.
  */
 #include "core/base/error.h"
+#include "core/contract/provider.h"
 #include "providers/ofi/ofi_abi.h"
 #include "providers/ofi/ofi_fabric.h"
-#include "core/contract/provider.h"
 
 #include <errno.h>
 #include <hmreg/ofi.h>

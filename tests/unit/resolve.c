@@ -156,6 +156,16 @@ TEST(query__leaves_pinned_memory_for_managed_memory__erange)
     assert_ok(hmreg_close(lib));
 }
 
+/* A runtime that says nothing of the allocation's length. */
+TEST(query__leaves_pinned_memory_of_unknown_length__erange)
+{
+    struct hmreg *lib = open_lib();
+
+    vendor_claim(HMREG_IFACE_CUDA, memory, 4096, HMREG_MEM_HOST_PINNED, 0)->range.alloc_len = 0;
+    assert_query_fails(lib, memory, 8192, -ERANGE, "ends at");
+    assert_ok(hmreg_close(lib));
+}
+
 /* Addresses for devices end with what was pinned. */
 TEST(query__leaves_pinned_memory_at_a_devices_address__erange)
 {
