@@ -10,7 +10,7 @@
 #include "core/cache/callbacks.h"
 #include "core/group/group.h"
 #include "core/mr/region.h"
-#include "core/mr/undone.h"
+#include "core/mr/region.h"
 
 #include <errno.h>
 #include <limits.h>

@@ -8,7 +8,7 @@
 #include "core/base/validate.h"
 #include "core/cache/cache_set.h"
 #include "core/cache/put_check.h"
-#include "core/mr/undone.h"
+#include "core/mr/region.h"
 
 #include <errno.h>
 #include <stddef.h>

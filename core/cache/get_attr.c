@@ -9,8 +9,6 @@
 #include "core/cache/cache_set.h"
 #include "core/cache/get_slow.h"
 #include "core/group/group.h"
-#include "core/mr/segments.h"
-#include "core/mr/split.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -116,12 +114,12 @@ static int get_range(struct hmreg_domain *domain, struct attributes *own, uint64
 }
 
 /* The range around all segments. */
-static void enclose(const struct composite *list, struct cache_want *want)
+static void enclose(const struct layout *list, struct cache_want *want)
 {
     want->start = UINT64_MAX;
-    for (size_t i = 0; i < list->count; i++) {
-        uint64_t start = (uint64_t)(uintptr_t)list->iov[i].iov_base;
-        uint64_t end = start + list->iov[i].iov_len;
+    for (size_t i = 0; i < list->ranges.count; i++) {
+        uint64_t start = (uint64_t)(uintptr_t)list->ranges.iov[i].iov_base;
+        uint64_t end = start + list->ranges.iov[i].iov_len;
 
         want->start = start < want->start ? start : want->start;
         want->end = end > want->end ? end : want->end;
@@ -129,7 +127,7 @@ static void enclose(const struct composite *list, struct cache_want *want)
 }
 
 /* As get_of_variant(). Only gets of the same list have this variant. */
-static int get_listed_of_variant(struct hmreg_domain *domain, const struct composite *list,
+static int get_listed_of_variant(struct hmreg_domain *domain, struct layout *list,
                                  const struct cache_want *want, bool cacheable,
                                  struct hmreg_mr **out)
 {
@@ -146,10 +144,10 @@ static int get_list(struct hmreg_domain *domain, struct attributes *own, uint64_
 {
     struct variants *variants = &domain->caches->variants;
     struct cache_want want = {.access = own->request.access};
-    struct composite list;
+    struct layout list;
     bool cacheable;
     int rc =
-        segments_gather(domain, own->attr.segments, own->attr.segment_count, &own->request, &list);
+        layout_gather(domain, own->attr.segments, own->attr.segment_count, &own->request, &list);
 
     rc = rc ? rc : variant_get(variants, own, &list, flags, &want.variant, &cacheable);
     if (!rc) {
@@ -158,7 +156,7 @@ static int get_list(struct hmreg_domain *domain, struct attributes *own, uint64_
         rc = get_listed_of_variant(domain, &list, &want, cacheable, mr);
         variant_put(variants, want.variant);
     }
-    segments_free(&list);
+    layout_free(&list);
     return rc;
 }
 
@@ -172,7 +170,7 @@ int hmreg_mr_get_attr(struct hmreg_domain *domain, const struct hmreg_mr_attr *c
     rc = rc ? rc : request_from_long_attr(domain, callers, flags, &own);
     rc = rc ? rc : check_cacheable(&own, flags);
     if (!rc && !is_list(&own))
-        rc = split_check(domain, own.request.iov);
+        rc = layout_check_length(domain, own.request.iov);
     rc = rc ? rc : check_endpoints(domain, &own);
     rc = rc ? rc : get_check(domain);
     if (rc)

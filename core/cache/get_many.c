@@ -19,7 +19,6 @@
 #include "core/base/validate.h"
 #include "core/cache/get_slow.h"
 #include "core/cache/hit.h"
-#include "core/mr/split.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -167,7 +166,7 @@ static int check_range(const struct batch *batch, size_t at)
     const struct iovec *iov = &batch->iov[at];
     int rc = validate_range(iov->iov_base, iov->iov_len);
 
-    rc = rc ? rc : split_check(batch->domain, iov);
+    rc = rc ? rc : layout_check_length(batch->domain, iov);
     return rc ? hmreg_fail_at(rc, "iov", at) : 0;
 }
 

@@ -22,11 +22,10 @@
 #include "core/group/group.h"
 #include "core/mr/explain.h"
 #include "core/mr/region.h"
-#include "core/mr/segments.h"
-#include "core/mr/split.h"
 
 #include <errno.h>
 #include <pthread.h>
+#include <stdlib.h>
 
 /* A get is served uncached after this many of its own registrations were discarded since their
  * memory changed meanwhile, or after this many rounds without result. */
@@ -171,11 +170,43 @@ static unsigned evict(struct cache_set *set, struct cache *cache, unsigned count
     return done;
 }
 
+/* Of one range. A longer range than the fabric registers at once has the longest pieces: each is
+ * one more key for local operations. */
+static int fill_range(struct get *get, struct hmreg_mr *entry)
+{
+    uint64_t max_len = get->domain->caps.max_len;
+    struct layout layout;
+    int rc = 0;
+
+    layout_init(&layout, get->request, get->found);
+    if (get->request->iov->iov_len > max_len)
+        rc = layout_cut(get->domain, &layout, layout_longest(max_len), false);
+    rc = rc ? rc : region_fill(&layout, entry);
+    layout_free(&layout);
+    return rc;
+}
+
+static int fill_list(struct get *get, struct hmreg_mr *entry)
+{
+    bool several = get->list->ranges.count > 1;
+    struct mr_list *list = several ? layout_list(get->list) : NULL;
+    int rc;
+
+    if (several && !list)
+        return hmreg_fail(-ENOMEM, "no memory for a region of %zu segments",
+                          get->list->ranges.count);
+    rc = region_fill(get->list, entry);
+    if (rc)
+        free(list);
+    else if (list)
+        mr_ext(entry)->list = list;
+    return rc;
+}
+
 static int create_once(struct get *get, struct cache *cache, struct hmreg_mr *entry)
 {
     uint64_t start = cache_stats_start(&cache->stats);
-    int rc = get->list ? segments_make(get->domain, get->list, entry)
-                       : split_make(get->domain, get->request, get->found, entry);
+    int rc = get->list ? fill_list(get, entry) : fill_range(get, entry);
 
     if (!rc)
         cache_stats_done(&cache->stats, start);
@@ -435,7 +466,7 @@ static int resolve_request(struct get *get)
         return 0;
     }
     if (get->list)
-        return segments_resolve(get->domain, get->list);
+        return layout_resolve(get->domain, get->list);
     begun = notice_begin(get, &when);
     rc = request_resolve(get->domain, get->request, get->found);
     if (begun && !rc)
@@ -520,10 +551,10 @@ int get_requested(struct hmreg_domain *domain, const struct request *request,
     return get_region(&get, cacheable && !(domain->flags & HMREG_DOMAIN_NO_CACHE), mr);
 }
 
-int get_listed(struct hmreg_domain *domain, const struct composite *list,
-               const struct cache_want *want, bool cacheable, struct hmreg_mr **mr)
+int get_listed(struct hmreg_domain *domain, struct layout *list, const struct cache_want *want,
+               bool cacheable, struct hmreg_mr **mr)
 {
-    struct get get = new_get(domain, &list->whole, want, list->found);
+    struct get get = new_get(domain, &list->request, want, list->ranges.found);
 
     get.list = list;
     return get_region(&get, cacheable && !(domain->flags & HMREG_DOMAIN_NO_CACHE), mr);
@@ -582,7 +613,7 @@ int get_slowly(struct hmreg_domain *domain, const void *addr, size_t len, uint64
     rc = rc ? rc : validate_pointer(mr, "mr");
     rc = rc ? rc : validate_range(addr, len);
     rc = rc ? rc : validate_access(access);
-    rc = rc ? rc : split_check(domain, &iov);
+    rc = rc ? rc : layout_check_length(domain, &iov);
     rc = rc ? rc : get_check(domain);
     return rc ? rc : get_requested(domain, &request, &want, get_may_share(domain, &request), mr);
 }

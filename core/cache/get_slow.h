@@ -8,7 +8,7 @@
 
 #include "core/cache/cache_pool.h"
 #include "core/context/domain.h"
-#include "core/mr/request.h"
+#include "core/mr/layout.h"
 
 /* The most ranges of one search of the caches. */
 #define GET_PORTION 64
@@ -36,9 +36,9 @@ void get_found(struct hmreg_domain *domain, const struct cache_want *wants, unsi
 int get_requested(struct hmreg_domain *domain, const struct request *request,
                   const struct cache_want *want, bool cacheable, struct hmreg_mr **mr);
 
-/* The same for a list of segments or ranges, which `want` encloses: want->variant has them.
+/* The same for a gathered list of segments or ranges, which `want` encloses and want->variant has.
  * *mr is written only on success. */
-int get_listed(struct hmreg_domain *domain, const struct composite *list,
+int get_listed(struct hmreg_domain *domain, struct layout *list,
                const struct cache_want *want, bool cacheable, struct hmreg_mr **mr);
 
 /* Is a region that was found, and counted as a hit, of the memory that the request claims? If not,

@@ -19,12 +19,12 @@ struct part {
 
 static size_t part_count(const struct get *get)
 {
-    return get->list ? get->list->count : 1;
+    return get->list ? get->list->ranges.count : 1;
 }
 
 static struct part part_of(const struct get *get, size_t index)
 {
-    const struct composite *list = get->list;
+    const struct layout *list = get->list;
     struct part part = {.range = &get->found[index].range};
 
     if (!list) {
@@ -33,8 +33,8 @@ static struct part part_of(const struct get *get, size_t index)
         part.in_dmabuf = get->request->dmabuf;
         return part;
     }
-    part.start = (uint64_t)(uintptr_t)list->iov[index].iov_base;
-    part.end = part.start + list->iov[index].iov_len;
+    part.start = (uint64_t)(uintptr_t)list->ranges.iov[index].iov_base;
+    part.end = part.start + list->ranges.iov[index].iov_len;
     part.in_dmabuf = list->dmabufs && list->dmabufs[index];
     return part;
 }

@@ -7,15 +7,15 @@
 #define HMREG_CORE_CACHE_NOTICE_H
 
 #include "core/cache/cache_set.h"
-#include "core/mr/composite.h"
+#include "core/mr/layout.h"
 
 /* One call of hmreg_mr_get() or hmreg_mr_get_attr(). */
 struct get {
     struct cache_set *set;
     struct hmreg_domain *domain;
     struct thread_cache *tcache;   /* the thread's; NULL: no memory, or check_puts */
-    const struct request *request; /* of a list: its `whole` */
-    const struct composite *list;  /* several segments or ranges; NULL: one range, the request's */
+    const struct request *request;
+    struct layout *list; /* several segments or ranges; NULL: one range, the request's */
     struct cache_want want;
     struct resolved *found; /* the resolved memory, in this round; of a list that of each segment */
     bool read;              /* in this round: ... all that the monitor had reported by then */

@@ -11,7 +11,7 @@
 #include "core/cache/cache_set.h"
 #include "core/group/group.h"
 #include "core/mr/claim.h"
-#include "core/mr/pieces.h"
+#include "core/mr/layout.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -28,7 +28,7 @@
 
 static void split(struct hmreg_plan *plan, uint64_t max_len)
 {
-    uint64_t piece = plan->len <= max_len ? plan->len : pieces_longest(max_len);
+    uint64_t piece = plan->len <= max_len ? plan->len : layout_longest(max_len);
 
     plan->regions = (plan->len - 1) / piece + 1;
     plan->region_len = piece;

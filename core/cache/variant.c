@@ -48,7 +48,7 @@ static void clear_others(struct hmreg_mr_attr *attr, bool list)
 }
 
 static bool fill_key(struct variant_key *key, const struct attributes *attributes,
-                     const struct composite *list, uint64_t flags)
+                     const struct layout *list, uint64_t flags)
 {
     const struct hmreg_mr_attr *attr = &attributes->attr;
     const struct request *request = &attributes->request;
@@ -57,7 +57,7 @@ static bool fill_key(struct variant_key *key, const struct attributes *attribute
     memset(key, 0, sizeof(*key));
     memcpy(&key->attr, attr, sizeof(*attr));
     clear_others(&key->attr, list);
-    key->count = list ? list->count : 0;
+    key->count = list ? list->ranges.count : 0;
     if (attr->set_iova &&
         !list) /* regions that give a byte the same address serve each other's gets */
         key->attr.iova -= (uint64_t)(uintptr_t)request->iov->iov_base;
@@ -85,15 +85,15 @@ static bool fill_segment(struct variant_segment *segment, const struct iovec *io
 
 /* False: a dmabuf has no identity. */
 static bool fill_segments(struct variant_segment *segments, uint64_t *len,
-                          const struct composite *list)
+                          const struct layout *list)
 {
     bool identified = true;
 
     *len = 0;
-    for (size_t i = 0; i < list->count; i++) {
+    for (size_t i = 0; i < list->ranges.count; i++) {
         identified &=
-            fill_segment(&segments[i], &list->iov[i], list->dmabufs ? list->dmabufs[i] : NULL);
-        *len += list->iov[i].iov_len;
+            fill_segment(&segments[i], &list->ranges.iov[i], list->dmabufs ? list->dmabufs[i] : NULL);
+        *len += list->ranges.iov[i].iov_len;
     }
     return identified;
 }
@@ -207,13 +207,13 @@ static struct variant *use_like(struct variants *variants, const struct variant 
 
 /* As use_like(), with the list's segments. */
 static struct variant *use_list(struct variants *variants, struct variant *wanted,
-                                const struct composite *list, bool *identified)
+                                const struct layout *list, bool *identified)
 {
     struct variant_segment few[FEW_SEGMENTS], *segments = few;
     struct variant *variant = NULL;
 
-    if (list->count > FEW_SEGMENTS)
-        segments = malloc(list->count * sizeof(*segments));
+    if (list->ranges.count > FEW_SEGMENTS)
+        segments = malloc(list->ranges.count * sizeof(*segments));
     if (segments) {
         *identified = fill_segments(segments, &wanted->len, list);
         wanted->segments = segments;
@@ -225,7 +225,7 @@ static struct variant *use_list(struct variants *variants, struct variant *wante
 }
 
 int variant_get(struct variants *variants, const struct attributes *attributes,
-                const struct composite *list, uint64_t flags, struct variant **out,
+                const struct layout *list, uint64_t flags, struct variant **out,
                 bool *identified)
 {
     struct variant wanted = {.auth_key = attributes->attr.auth_key,

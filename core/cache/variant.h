@@ -8,7 +8,7 @@
 #ifndef HMREG_CORE_CACHE_VARIANT_H
 #define HMREG_CORE_CACHE_VARIANT_H
 
-#include "core/mr/composite.h"
+#include "core/mr/layout.h"
 #include "core/mr/explicit.h"
 
 #include <pthread.h>
@@ -52,7 +52,7 @@ void variants_close(struct variants *variants);
  * or ranges; NULL: it has one range, the request's. *out: NULL if they are those of a plain get.
  * *identified: false if a dmabuf of the caller's has no identity. -ENOMEM. */
 int variant_get(struct variants *variants, const struct attributes *attributes,
-                const struct composite *list, uint64_t flags, struct variant **out,
+                const struct layout *list, uint64_t flags, struct variant **out,
                 bool *identified);
 
 /* The segment with the lowest address among those that touch [start, end). NULL: none does. */

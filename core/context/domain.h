@@ -15,7 +15,7 @@
 struct cache_set;
 struct group;
 
-/* Regions of failed calls that the fabric was too busy to deregister: see core/mr/undone.h. */
+/* Regions of failed calls that the fabric was too busy to deregister: see core/mr/region.h. */
 struct undone {
     pthread_mutex_t lock; /* guards the list */
     struct hmreg_mr *first, *last;

@@ -9,10 +9,7 @@
 #include "core/base/validate.h"
 #include "core/group/group.h"
 #include "core/mr/options.h"
-#include "core/mr/rails.h"
 #include "core/mr/region.h"
-#include "core/mr/segments.h"
-#include "core/mr/undone.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -24,11 +21,35 @@
 
 /* ---- registering ------------------------------------------------------------------------ */
 
+/* Registers a resolved layout and publishes its region. */
+static int register_layout(struct hmreg_domain *domain, struct layout *layout,
+                           struct hmreg_mr **out)
+{
+    struct hmreg_mr *before = *out, *mr = NULL;
+    int rc = region_new(domain, layout, &mr);
+
+    if (rc)
+        return rc;
+    if (domain->caps.async) /* another thread may read the event before the fabric's call returns */
+        *out = mr;
+    rc = region_fill(layout, mr);
+    if (rc) {
+        region_free(mr);
+        *out = before;
+        return rc;
+    }
+    if (!domain->caps.async) /* else other threads may have read *out */
+        *out = mr;
+    mr_publish(mr);
+    return 0;
+}
+
 static int register_request(struct hmreg_domain *domain, const struct request *request,
                             struct hmreg_mr **out)
 {
     struct resolved few[FEW_RANGES], *found = few;
-    int rc = -ENOMEM;
+    struct layout layout;
+    int rc;
 
     if (request->count > FEW_RANGES)
         found = calloc(request->count, sizeof(*found));
@@ -36,12 +57,26 @@ static int register_request(struct hmreg_domain *domain, const struct request *r
         return hmreg_fail(-ENOMEM, "no memory to resolve %zu ranges", request->count);
     undone_retry(domain, 1);
     rc = request_resolve(domain, request, found);
-    if (!rc)
-        rc = rails_create_ranges(domain, request, found, out);
-    if (!rc)
-        mr_publish(*out);
+    if (!rc) {
+        layout_init(&layout, request, found);
+        rc = register_layout(domain, &layout, out);
+    }
     if (found != few)
         free(found);
+    return rc;
+}
+
+/* request: checked, and without ranges. */
+static int register_segments(struct hmreg_domain *domain, const struct hmreg_segment *segments,
+                             size_t count, const struct request *request, struct hmreg_mr **mr)
+{
+    struct layout layout;
+    int rc = layout_gather(domain, segments, count, request, &layout);
+
+    undone_retry(domain, 1);
+    rc = rc ? rc : layout_resolve(domain, &layout);
+    rc = rc ? rc : register_layout(domain, &layout, mr);
+    layout_free(&layout);
     return rc;
 }
 
@@ -73,6 +108,40 @@ int hmreg_mr_reg(struct hmreg_domain *domain, const void *addr, size_t len, uint
     struct iovec iov = {(void *)(uintptr_t)addr, len};
 
     return hmreg_mr_regv(domain, &iov, 1, access, offset, requested_key, flags, mr, context);
+}
+
+static int check_segments(const struct hmreg_segment *segments, size_t count)
+{
+    if (!segments)
+        return hmreg_fail(-EINVAL, "segments is NULL");
+    if (!count || count > HMREG_SEGMENTS_MAX)
+        return hmreg_fail(-EINVAL, "count is %zu; a region has 1 to %d segments", count,
+                          HMREG_SEGMENTS_MAX);
+    for (size_t i = 0; i < count; i++)
+        if (segments[i].kind != HMREG_SEGMENT_MEMORY && segments[i].kind != HMREG_SEGMENT_DMABUF)
+            return hmreg_fail(-EINVAL,
+                              "segments[%zu].kind is %u; accepted are 0 (memory) and 1 "
+                              "(dmabuf)",
+                              i, segments[i].kind);
+    return 0;
+}
+
+int hmreg_mr_regsgl(struct hmreg_domain *domain, const struct hmreg_segment *segments, size_t count,
+                    uint64_t access, uint64_t offset, uint64_t requested_key, uint64_t flags,
+                    struct hmreg_mr **mr, void *context)
+{
+    struct request request = {
+        .access = access,
+        .requested_key = requested_key,
+        .flags = flags,
+        .context = context,
+    };
+    int rc = domain_check(domain);
+
+    rc = rc ? rc : validate_pointer(mr, "mr");
+    rc = rc ? rc : check_segments(segments, count);
+    rc = rc ? rc : request_check(domain, &request, offset);
+    return rc ? rc : register_segments(domain, segments, count, &request, mr);
 }
 
 static int check_rails(const struct hmreg_domain *domain, uint64_t rails)
@@ -169,7 +238,7 @@ static struct request attr_request(const struct hmreg_mr_attr *attr, uint64_t fl
     };
 }
 
-static int check_segments(const struct hmreg_mr_attr *attr, uint64_t flags)
+static int check_alone(const struct hmreg_mr_attr *attr, uint64_t flags)
 {
     bool ranges = attr->iov || attr->iov_count;
 
@@ -178,7 +247,7 @@ static int check_segments(const struct hmreg_mr_attr *attr, uint64_t flags)
                           "attr->segments is set, and so is %s; a region takes its memory from one "
                           "of them only",
                           ranges ? "attr->iov" : "attr->dmabuf or HMREG_MR_DMABUF in flags");
-    return segments_check(attr->segments, attr->segment_count);
+    return check_segments(attr->segments, attr->segment_count);
 }
 
 int request_from_long_attr(const struct hmreg_domain *domain, const struct hmreg_mr_attr *callers,
@@ -191,7 +260,7 @@ int request_from_long_attr(const struct hmreg_domain *domain, const struct hmreg
     if (rc)
         return rc;
     *request = attr_request(attr, flags);
-    rc = attributes_of_segments(out) ? check_segments(attr, flags)
+    rc = attributes_of_segments(out) ? check_alone(attr, flags)
                                      : check_ranges(domain, attr, flags, &out->in_dmabuf, request);
     return rc ? rc : request_check(domain, request, attr->offset);
 }
@@ -222,7 +291,7 @@ int hmreg_mr_regattr(struct hmreg_domain *domain, const struct hmreg_mr_attr *ca
     if (rc)
         return rc;
     if (attributes_of_segments(&own))
-        return segments_register(domain, own.attr.segments, own.attr.segment_count, &own.request,
+        return register_segments(domain, own.attr.segments, own.attr.segment_count, &own.request,
                                  mr);
     return register_request(domain, &own.request, mr);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * Jobs: a large region (large.h) registered by several threads, or by those that wait for it. Each
+ * Jobs: a region (job_region.h) registered by several threads, or by those that wait for it. Each
  * worker takes the lowest piece that no other has taken, so that a range that cannot be registered
  * fails early. The last worker to leave publishes the region or undoes it.
  *
@@ -17,7 +17,7 @@
 #include "core/base/thread.h"
 #include "core/base/validate.h"
 #include "core/mr/explain.h"
-#include "core/mr/large.h"
+#include "core/mr/job_region.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -51,7 +51,7 @@ struct hmreg_job {
     struct hmreg_mr *mr; /* NULL: not published yet, or taken */
     /* Constant once the job has started: */
     struct hmreg_domain *domain;
-    struct large *large;
+    struct job_region *region;
     struct hmreg_job_config config;
     bool begins_alone; /* piece 0 before the others */
     bool waiters_work; /* threads in hmreg_job_wait() register */
@@ -175,13 +175,13 @@ static bool take(struct hmreg_job *job, size_t *piece)
 
 static void make_piece(struct hmreg_job *job, size_t piece, bool is_thread)
 {
-    const struct composite *pieces = large_pieces(job->large);
+    const struct ranges *pieces = job_region_pieces(job->region);
     bool may = enter_piece(is_thread);
     int rc = 0;
 
     pthread_mutex_unlock(&job->lock);
     if (may)
-        rc = large_make(job->large, piece);
+        rc = job_region_make(job->region, piece);
     if (may)
         leave_piece(is_thread);
     pthread_mutex_lock(&job->lock);
@@ -210,9 +210,9 @@ static void end(struct hmreg_job *job)
     job->ending = true;
     pthread_mutex_unlock(&job->lock);
     if (state == HMREG_JOB_DONE)
-        mr = large_publish(job->large);
+        mr = job_region_publish(job->region);
     else
-        large_undo(job->large);
+        job_region_undo(job->region);
     pthread_mutex_lock(&job->lock);
     job->mr = mr;
     job->state = state;
@@ -321,7 +321,7 @@ static int start_threads(struct hmreg_job *job, unsigned threads)
 
 static void free_job(struct hmreg_job *job)
 {
-    large_free(job->large);
+    job_region_free(job->region);
     pthread_cond_destroy(&job->changed);
     pthread_mutex_destroy(&job->lock);
     atomic_fetch_sub(&job->domain->jobs, 1);
@@ -329,11 +329,11 @@ static void free_job(struct hmreg_job *job)
     free(job);
 }
 
-static struct hmreg_job *new_job(struct hmreg_domain *domain, struct large *large,
+static struct hmreg_job *new_job(struct hmreg_domain *domain, struct job_region *region,
                                  const struct hmreg_job_config *config)
 {
     struct hmreg_job *job = calloc(1, sizeof(*job));
-    const struct composite *pieces = large_pieces(large);
+    const struct ranges *pieces = job_region_pieces(region);
     pthread_condattr_t attr;
 
     if (!job)
@@ -345,9 +345,9 @@ static struct hmreg_job *new_job(struct hmreg_domain *domain, struct large *larg
     pthread_condattr_destroy(&attr);
     atomic_fetch_add(&domain->jobs, 1);
     job->domain = domain;
-    job->large = large;
+    job->region = region;
     job->config = *config;
-    job->begins_alone = large_begins_alone(large);
+    job->begins_alone = job_region_begins_alone(region);
     job->count = pieces->count;
     for (size_t i = 0; i < pieces->count; i++)
         job->total += pieces->iov[i].iov_len;
@@ -359,17 +359,17 @@ static int start(struct hmreg_domain *domain, const struct hmreg_mr_attr *attr, 
                  const struct hmreg_job_config *callers, bool caller_works, struct hmreg_job **out)
 {
     struct hmreg_job_config config;
-    struct large *large = NULL;
+    struct job_region *region = NULL;
     struct hmreg_job *job;
     unsigned workers;
     int rc = check_config(callers, &config);
 
-    rc = rc ? rc : large_new(domain, attr, flags, caller_works, config.piece_len, &large);
+    rc = rc ? rc : job_region_new(domain, attr, flags, caller_works, config.piece_len, &region);
     if (rc)
         return rc;
-    job = new_job(domain, large, &config);
+    job = new_job(domain, region, &config);
     if (!job) {
-        large_free(large);
+        job_region_free(region);
         return hmreg_fail(-ENOMEM, "no memory for a job");
     }
     workers = choose_workers(job);
@@ -547,8 +547,8 @@ int hmreg_job_query(struct hmreg_job *job, struct hmreg_job_info *out)
     info.pieces = (unsigned)job->count;
     info.workers = job->threads;
     for (size_t i = 0; i < job->count; i++)
-        if (large_pieces(job->large)->iov[i].iov_len > info.piece_len)
-            info.piece_len = large_pieces(job->large)->iov[i].iov_len;
+        if (job_region_pieces(job->region)->iov[i].iov_len > info.piece_len)
+            info.piece_len = job_region_pieces(job->region)->iov[i].iov_len;
     pthread_mutex_unlock(&job->lock);
     validate_copy_out(out, &info, sizeof(info));
     return 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
  * The state of a region that completion changes, and the accessors of a region: desc, keys, native
- * object, context, hmreg_mr_query().
+ * object, context, pieces and rails, hmreg_mr_query().
  */
 #include "core/mr/mr.h"
 
@@ -11,14 +11,51 @@
 
 #include <errno.h>
 #include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- the extension ---------------------------------------------------------------------- */
+
+struct mr_ext *mr_ext_new(const struct iovec *iov, size_t count)
+{
+    struct mr_ext *ext = calloc(1, sizeof(*ext) + 2 * count * sizeof(*iov));
+
+    if (!ext)
+        return NULL;
+    ext->count = count;
+    ext->iov = (struct iovec *)(ext + 1);
+    ext->asked = ext->iov + count;
+    memcpy(ext->iov, iov, count * sizeof(*iov));
+    memcpy(ext->asked, iov, count * sizeof(*iov));
+    return ext;
+}
+
+void mr_ext_unmap(struct mr_ext *ext)
+{
+    for (size_t i = 0; ext->mappings && i < ext->count; i++)
+        mapping_close(&ext->mappings[i]);
+    free(ext->mappings);
+    ext->mappings = NULL;
+}
+
+void mr_ext_free(struct mr_ext *ext)
+{
+    if (!ext)
+        return;
+    mr_ext_unmap(ext);
+    while (ext->missing) {
+        struct mr_missing *gone = ext->missing;
+
+        ext->missing = gone->next;
+        free(gone);
+    }
+    free(ext->reasons);
+    free(ext->parts);
+    free(ext->list);
+    free(ext);
+}
 
 /* ---- parts ------------------------------------------------------------------------------ */
-
-struct hmreg_mr **mr_parts(const struct hmreg_mr *mr, size_t *count)
-{
-    *count = mr_rails(mr) ? mr->domain->group->count : mr_count(mr);
-    return mr_rails(mr) ? mr_rails(mr) : mr_pieces(mr);
-}
 
 const struct hmreg_mr *mr_explained(const struct hmreg_mr *mr, size_t *rail)
 {
@@ -204,4 +241,76 @@ int hmreg_mr_query(const struct hmreg_mr *mr, struct hmreg_mr_info *out)
     info.asks = mr_asks(mr);
     validate_copy_out(out, &info, sizeof(info));
     return 0;
+}
+
+/* ---- parts, to callers ------------------------------------------------------------------ */
+
+static void describe_piece(const struct hmreg_mr *mr, size_t index, struct hmreg_segment_info *out)
+{
+    const struct hmreg_mr *owner = mr_pieces(mr) ? mr_pieces(mr)[index] : mr;
+    size_t range = mr_pieces(mr) ? 0 : index;
+    struct provider_mr now = mr_now(owner);
+
+    *out = (struct hmreg_segment_info){
+        .local_addr = mr_local_addr(owner, range),
+        .len = mr_iov(owner, range).iov_len,
+        .desc = now.desc,
+        .key = mr_is_pending(mr) ? HMREG_KEY_NOTAVAIL : now.key,
+        .native = now.native,
+    };
+}
+
+int hmreg_mr_segment(const struct hmreg_mr *mr, size_t index, struct hmreg_segment_info *out)
+{
+    struct hmreg_segment_info info;
+    int rc = mr_check(mr);
+
+    rc = rc ? rc : validate_out(out, sizeof(info), "struct hmreg_segment_info");
+    if (rc)
+        return rc;
+    if (index >= mr_count(mr))
+        return hmreg_fail(-ENOENT, "index is %zu; the region has %zu pieces", index, mr_count(mr));
+    describe_piece(mr, index, &info);
+    validate_copy_out(out, &info, sizeof(info));
+    return 0;
+}
+
+static const struct mr_missing *find_missing(const struct hmreg_mr *mr, size_t rail)
+{
+    const struct mr_missing *missing = mr_ext(mr)->missing;
+
+    while (missing && missing->rail != rail)
+        missing = missing->next;
+    return missing;
+}
+
+/* Records why there is no such rail. */
+static void fail_rail(const struct hmreg_mr *mr, size_t rail)
+{
+    const struct mr_missing *missing;
+
+    if (rail >= hmreg_group_count(mr->domain)) {
+        hmreg_fail(-ENOENT, "rail is %zu; the region's domain has %zu", rail,
+                   hmreg_group_count(mr->domain));
+        return;
+    }
+    missing = find_missing(mr, rail);
+    if (missing)
+        hmreg_error_restore(&missing->error);
+    else
+        hmreg_fail(-ENOENT, "rail %zu was not asked for: rails of the attributes lacks its bit",
+                   rail);
+}
+
+struct hmreg_mr *hmreg_mr_rail(const struct hmreg_mr *mr, size_t rail)
+{
+    struct hmreg_mr *found = NULL;
+
+    if (mr_check(mr))
+        return NULL;
+    if (rail < hmreg_group_count(mr->domain))
+        found = mr_rails(mr) ? mr_rails(mr)[rail] : (struct hmreg_mr *)mr;
+    if (!found)
+        fail_rail(mr, rail);
+    return found;
 }

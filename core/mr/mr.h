@@ -43,18 +43,20 @@ struct mr_ext {
     bool is_rail;          /* it belongs to a region of a group */
     uint8_t way;           /* enum hmreg_way, of path dmabuf */
     size_t count;
-    struct iovec *iov;          /* count: the ranges as registered; for MAPPED in the mappings */
-    struct iovec *asked;        /* count: the same ranges as the caller passed them */
-    struct mapping *mappings;   /* count, for MAPPED; else NULL */
-    struct hmreg_mr **pieces;   /* a composite's count regions, NULL once deregistered. A composite
-                                   does not use made, iov and mappings. NULL: not a composite */
-    struct hmreg_mr **rails;    /* of a group: one for each member, NULL where there is none; such
-                                   a region is no composite and does not use made. NULL: no group */
+    struct iovec *iov;        /* count: the ranges as registered; for MAPPED in the mappings */
+    struct iovec *asked;      /* count: the same ranges as the caller passed them */
+    struct mapping *mappings; /* count, for MAPPED; else NULL */
+    struct hmreg_mr **parts;  /* part_count regions, NULL where there is none, or none any more;
+                                 such a region uses neither made nor mappings. NULL: the region
+                                 is one registration */
+    size_t part_count;
+    bool of_rails; /* the parts are a group's rails, one for each member; else the region is a
+                      composite of `count` pieces */
     struct mr_missing *missing; /* why rails that were asked for are not there */
     uint64_t iova;              /* the caller's address of the first byte, if has_iova */
     bool has_iova;
     struct mr_list *list;         /* NULL: got by one range, or explicit; owned */
-    struct hmreg_mr *next_undone; /* in the list of undone.h */
+    struct hmreg_mr *next_undone; /* in the list of undone_retry() */
 };
 
 /* The head of a region: what a hit, its put and the search tree read. Those of 256 cached regions
@@ -140,6 +142,12 @@ static inline struct mr_body *mr_body(const struct hmreg_mr *mr)
     return mr_body_in(mr->domain->entries, mr->slot_offset);
 }
 
+/* Allocates an extension for these ranges, which it copies. NULL: no memory. */
+struct mr_ext *mr_ext_new(const struct iovec *iov, size_t count);
+/* Frees it with its mappings, but not the parts. NULL is accepted. */
+void mr_ext_free(struct mr_ext *ext);
+void mr_ext_unmap(struct mr_ext *ext);
+
 /* The extension; NULL: see struct mr_body. */
 static inline struct mr_ext *mr_ext(const struct hmreg_mr *mr)
 {
@@ -200,21 +208,25 @@ static inline size_t mr_count(const struct hmreg_mr *mr)
     return mr_ext(mr) ? mr_ext(mr)->count : 1;
 }
 
-/* NULL: not a composite. */
+/* The regions that a region consists of, some of which may be NULL. *count: how many. NULL: the
+ * region is one registration. */
+static inline struct hmreg_mr **mr_parts(const struct hmreg_mr *mr, size_t *count)
+{
+    *count = mr_ext(mr) ? mr_ext(mr)->part_count : 0;
+    return mr_ext(mr) ? mr_ext(mr)->parts : NULL;
+}
+
+/* The pieces, one for each range; NULL: not a composite. */
 static inline struct hmreg_mr **mr_pieces(const struct hmreg_mr *mr)
 {
-    return mr_ext(mr) ? mr_ext(mr)->pieces : NULL;
+    return mr_ext(mr) && !mr_ext(mr)->of_rails ? mr_ext(mr)->parts : NULL;
 }
 
-/* NULL: of no group. */
+/* The rails, one for each member; NULL: of no group. */
 static inline struct hmreg_mr **mr_rails(const struct hmreg_mr *mr)
 {
-    return mr_ext(mr) ? mr_ext(mr)->rails : NULL;
+    return mr_ext(mr) && mr_ext(mr)->of_rails ? mr_ext(mr)->parts : NULL;
 }
-
-/* The regions that a composite or a group's region consists of: pieces or rails, some of which may
- * be NULL. *count: how many. NULL: the region is one registration. */
-struct hmreg_mr **mr_parts(const struct hmreg_mr *mr, size_t *count);
 
 /* The registration whose path and refusals stand for the region's: of a group's region the rail
  * for which the most paths were refused, of a composite its first piece unless the whole was

@@ -1,108 +1,567 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * See region.h. One registration is tried first, and a composite is created only if no single
- * dmabuf contains the range.
+ * See region.h. The memory is resolved before, once for all members. Each part is an unpublished
+ * region on the heap, which takes its member's paths, keys and modes. A part is registered on one
+ * member after the other, so that its memory is exported once.
  */
 #include "core/mr/region.h"
 
 #include "core/base/error.h"
-#include "core/mr/composite.h"
+#include "core/group/group.h"
+#include "core/mr/register.h"
 
+#include <assert.h>
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 
-/* Is it system memory at its own address, without an identity or an iova, and has the caller no
- * context? Such a region needs no mr_ext. */
-static bool is_plain(const struct request *request, const struct resolved *found)
+/* ---- structs ---------------------------------------------------------------------------- */
+
+/* Gives a region the extension that a request on these ranges needs. False: no memory. */
+static bool extend(struct hmreg_mr *mr, const struct request *request, const struct iovec *iov,
+                   size_t count, const struct resolved *found)
 {
-    return !request->dmabuf && !request->context && found->iface == HMREG_IFACE_SYSTEM &&
-           found->range.device == -1 && !found->range.identity && !request->options.set_iova &&
-           found->range.host_addr == (uint64_t)(uintptr_t)request->iov[0].iov_base;
+    struct mr_ext *ext = mr_ext_new(iov, count);
+
+    mr_body(mr)->ext = ext;
+    if (!ext)
+        return false;
+    ext->identity = found->range.identity;
+    ext->device = found->range.device;
+    ext->context = request->context;
+    ext->has_iova = request->options.set_iova;
+    ext->iova = request->options.iova;
+    return true;
 }
 
-/* Nor does an explicit region of one range, unless it is a rail or may complete later. */
-static bool is_explicit_plain(const struct hmreg_domain *domain, const struct request *request,
-                              const struct resolved *found)
+/* NULL: no memory. */
+static struct hmreg_mr *allocate(struct hmreg_domain *domain, const struct request *request,
+                                 const struct iovec *iov, size_t count,
+                                 const struct resolved *found)
 {
-    return is_plain(request, found) && request->count == 1 && !request->shared &&
-           !domain->caps.async && !domain->caps.pends;
+    struct mr_on_heap *made = calloc(1, sizeof(*made));
+
+    if (!made)
+        return NULL;
+    made->mr.domain = domain;
+    made->mr.node.start = made->mr.node.end = (uint64_t)(uintptr_t)iov->iov_base;
+    for (size_t i = 0; i < count; i++)
+        made->mr.node.end += iov[i].iov_len;
+    made->body.iface = (uint8_t)found->iface;
+    made->body.access = (uint16_t)request->access;
+    return &made->mr;
 }
 
-static int create_plain(struct hmreg_domain *domain, const struct request *request,
-                        const struct resolved *found, struct hmreg_mr **out)
+int region_new(struct hmreg_domain *domain, const struct layout *layout, struct hmreg_mr **out)
 {
-    struct hmreg_mr *mr = region_alloc(domain, request, found);
-    int rc;
+    struct hmreg_mr *mr = allocate(domain, &layout->request, layout->ranges.iov,
+                                   layout->ranges.count, &layout->whole);
 
     if (!mr)
         return hmreg_fail(-ENOMEM, "no memory for a region");
-    mr->node.start = (uint64_t)(uintptr_t)request->iov->iov_base;
-    mr->node.end = mr->node.start + request->iov->iov_len;
-    rc = region_make_plain(domain, request, found, mr);
-    if (rc)
+    *out = mr;
+    return 0;
+}
+
+void region_free(struct hmreg_mr *mr)
+{
+    mr_ext_free(mr_ext(mr));
+    mr_body(mr)->ext = NULL;
+    if (!mr->slot_offset) /* else the cache owns it */
         free(mr);
-    else
-        *out = mr;
-    return rc;
 }
 
-int region_create(struct hmreg_domain *domain, const struct request *request,
-                  const struct resolved *found, struct hmreg_mr **out)
+/* Gives a region places for its parts. */
+static int make_places(struct hmreg_mr *mr, const struct layout *layout,
+                       const struct ranges *ranges, size_t parts, bool of_rails)
 {
-    struct refusals whole = {0, NULL};
-    struct hmreg_error_guard guard;
-    int rc;
-
-    hmreg_error_guard(&guard);
-    if (is_explicit_plain(domain, request, found))
-        rc = create_plain(domain, request, found, out);
-    else
-        rc = region_create_one(domain, request, found, &whole, out);
-    if (whole.reasons) {
-        rc = composite_split(domain, request, found, out);
-        if (rc == -EXDEV)
-            rc = refuse_all(domain, found, whole.reasons, whole.count);
-    }
-    if (whole.reasons && !rc) {
-        mr_ext(*out)->refused = whole.count;
-        mr_ext(*out)->reasons = whole.reasons;
-    } else {
-        free(whole.reasons);
-    }
-    /* Neither the refusal of the whole nor a key in use that the library chose is a failure. */
-    hmreg_error_unguard(&guard, !rc);
-    return rc;
-}
-
-/* ---- cached regions --------------------------------------------------------------------- */
-
-void region_move(struct hmreg_mr *from, struct hmreg_mr *mr)
-{
-    mr_body(mr)->made = mr_body(from)->made;
-    mr_body(mr)->ext = mr_ext(from);
-    mr_body(mr)->path = mr_body(from)->path;
-    mr_body(mr)->key_taken = mr_body(from)->key_taken;
-    free(from);
-}
-
-int region_make(struct hmreg_domain *domain, const struct request *request,
-                const struct resolved *found, struct hmreg_mr *mr)
-{
-    struct hmreg_mr *whole = NULL;
-    int rc;
-
-    mr_body(mr)->key_taken = false;
-    if (is_plain(request, found))
-        return region_make_plain(domain, request, found, mr);
-    rc = region_create(domain, request, found, &whole);
-    if (!rc)
-        region_move(whole, mr);
-    return rc;
+    if (extend(mr, &layout->request, ranges->iov, ranges->count, &layout->whole))
+        mr_ext(mr)->parts = calloc(parts, sizeof(struct hmreg_mr *));
+    if (!mr_ext(mr) || !mr_ext(mr)->parts)
+        return hmreg_fail(-ENOMEM, "no memory for a region of %zu %s", parts,
+                          of_rails ? "rails" : "segments");
+    mr_ext(mr)->part_count = parts;
+    mr_ext(mr)->of_rails = of_rails;
+    mr_body(mr)->made = (struct provider_mr){.key = HMREG_KEY_NOTAVAIL};
+    return 0;
 }
 
 /* ---- ends ------------------------------------------------------------------------------- */
 
+static int destroy_one(struct hmreg_mr *mr)
+{
+    struct hmreg_domain *domain = mr->domain;
+    int rc = domain->ops.dereg(domain->self, &mr_body(mr)->made);
+
+    if (rc == -EBUSY)
+        return rc;
+    if (mr_body(mr)->key_taken)
+        keys_give(&domain->keys, mr_ext(mr) ? mr_ext(mr)->taken_key : mr_body(mr)->made.key);
+    region_free(mr);
+    return rc;
+}
+
 int region_destroy(struct hmreg_mr *mr)
 {
-    return mr_pieces(mr) || mr_rails(mr) ? composite_destroy(mr) : region_destroy_one(mr);
+    size_t count;
+    struct hmreg_mr **parts = mr_parts(mr, &count);
+    int rc = 0;
+
+    if (!parts)
+        return destroy_one(mr);
+    for (size_t i = 0; i < count; i++) {
+        int closed = parts[i] ? region_destroy(parts[i]) : 0;
+
+        if (closed == -EBUSY) {
+            mr_ext(mr)->closing |= mr_ext(parts[i])->closing;
+            return closed;
+        }
+        mr_ext(mr)->closing |= parts[i] != NULL;
+        parts[i] = NULL;
+        rc = rc ? rc : closed;
+    }
+    region_free(mr);
+    return rc;
+}
+
+static void append(struct undone *undone, struct hmreg_mr *mr)
+{
+    mr_ext(mr)->next_undone = NULL;
+    pthread_mutex_lock(&undone->lock);
+    if (undone->first)
+        mr_ext(undone->last)->next_undone = mr;
+    else
+        undone->first = mr;
+    undone->last = mr;
+    pthread_mutex_unlock(&undone->lock);
+}
+
+/* NULL: there is none, or other threads are trying them. */
+static struct hmreg_mr *take(struct undone *undone)
+{
+    struct hmreg_mr *mr;
+
+    pthread_mutex_lock(&undone->lock);
+    mr = undone->first;
+    if (mr)
+        undone->first = mr_ext(mr)->next_undone;
+    pthread_mutex_unlock(&undone->lock);
+    return mr;
+}
+
+/* Deregisters and frees a region that no caller has, or leaves it to undone_retry(). */
+static void undo(struct hmreg_mr *mr)
+{
+    size_t count;
+    struct hmreg_mr **parts = mr_parts(mr, &count);
+
+    for (size_t i = 0; parts && i < count; i++)
+        if (parts[i])
+            undo(parts[i]);
+    if (parts) {
+        region_free(mr);
+        return;
+    }
+    assert(mr_ext(mr)); /* parts of a region have it, and so has a job's */
+    if (destroy_one(mr) != -EBUSY)
+        return;
+    atomic_fetch_add(&mr->domain->undone.count, 1);
+    append(&mr->domain->undone, mr);
+}
+
+/* One registration after the other is taken from the list, so that the fabric is called without the
+ * lock. */
+static void retry(struct undone *undone, unsigned most)
+{
+    unsigned tries = atomic_load(&undone->count);
+    struct hmreg_error before;
+    struct hmreg_mr *mr;
+
+    if (!tries)
+        return;
+    hmreg_error_save(&before);
+    for (tries = tries < most ? tries : most; tries && (mr = take(undone)); tries--) {
+        if (destroy_one(mr) == -EBUSY)
+            append(undone, mr);
+        else
+            atomic_fetch_sub(&undone->count, 1);
+    }
+    hmreg_error_restore(&before);
+}
+
+void undone_retry(struct hmreg_domain *domain, unsigned most)
+{
+    const struct group *group = domain->group;
+
+    retry(&domain->undone, most);
+    for (size_t i = 0; group && i < group->count; i++)
+        retry(&group->members[i]->undone, most);
+}
+
+unsigned undone_left(const struct hmreg_domain *domain)
+{
+    return atomic_load(&domain->undone.count);
+}
+
+/* ---- parts on one domain ---------------------------------------------------------------- */
+
+/* Registers one of the ranges as a piece of a region. */
+static int add_piece(struct hmreg_mr *mr, struct layout *layout, const struct ranges *ranges,
+                     size_t index)
+{
+    struct request request = layout_part(layout, ranges, index);
+    const struct resolved *found = &ranges->found[index];
+    struct hmreg_mr *piece = allocate(mr->domain, &request, request.iov, 1, found);
+    int rc;
+
+    if (!piece || !extend(piece, &request, request.iov, 1, found))
+        rc = hmreg_fail(-ENOMEM, "no memory for a region");
+    else
+        rc = register_one(layout, &request, found, NULL, piece);
+    if (!rc)
+        mr_ext(mr)->parts[index] = piece;
+    else if (piece)
+        region_free(piece);
+    return rc;
+}
+
+static int check_async(const struct hmreg_domain *domain, size_t count)
+{
+    if (!domain->caps.async)
+        return 0;
+    return hmreg_fail(-EOPNOTSUPP,
+                      "a region of %zu segments would be as many registrations on %s, each with an "
+                      "event in the domain's queue: register each segment by itself",
+                      count, domain->caps.fabric);
+}
+
+/* Makes the region one of pieces, none of which is registered yet. */
+static int make_composite(struct hmreg_mr *mr, const struct layout *layout,
+                          const struct ranges *ranges)
+{
+    int rc = check_async(mr->domain, ranges->count);
+
+    return rc ? rc : make_places(mr, layout, ranges, ranges->count, false);
+}
+
+static void finish_composite(struct hmreg_mr *mr)
+{
+    mr_body(mr)->path = mr_body(mr_pieces(mr)[0])->path;
+}
+
+/* Frees a region's extension and undoes its parts; what is registered as a whole is not. */
+static void clear(struct hmreg_mr *mr)
+{
+    size_t count;
+    struct hmreg_mr **parts = mr_parts(mr, &count);
+
+    for (size_t i = 0; parts && i < count; i++)
+        if (parts[i])
+            undo(parts[i]);
+    mr_ext_free(mr_ext(mr));
+    mr_body(mr)->ext = NULL;
+}
+
+/* No dmabuf contains the range: registers each physical segment under it as a piece, so that the
+ * region never covers only a part of the range. refused: owned. */
+static int divide(struct layout *layout, struct hmreg_mr *mr, struct refusals *refused)
+{
+    int rc = layout_find_segments(mr->domain->lib, layout);
+
+    clear(mr);
+    rc = rc ? rc : make_composite(mr, layout, &layout->segments);
+    for (size_t i = 0; !rc && i < layout->segments.count; i++)
+        rc = add_piece(mr, layout, &layout->segments, i);
+    if (rc == -EXDEV)
+        rc = refuse_all(mr->domain, &layout->whole, refused->reasons, refused->count);
+    if (rc) {
+        free(refused->reasons);
+        return rc;
+    }
+    finish_composite(mr);
+    mr_ext(mr)->refused = refused->count;
+    mr_ext(mr)->reasons = refused->reasons;
+    return 0;
+}
+
+/* Is it system memory at its own address, without an identity or an iova, and has the caller no
+ * context? Such a region of one range needs no extension. */
+static bool is_plain(const struct request *request, const struct resolved *found)
+{
+    return request->count == 1 && !request->dmabuf && !request->context &&
+           found->iface == HMREG_IFACE_SYSTEM && found->range.device == -1 &&
+           !found->range.identity && !request->options.set_iova &&
+           found->range.host_addr == (uint64_t)(uintptr_t)request->iov[0].iov_base;
+}
+
+/* Registers the layout's one part. */
+static int fill_whole(struct layout *layout, struct hmreg_mr *mr, bool extended)
+{
+    struct request request = layout_part(layout, &layout->ranges, 0);
+    const struct resolved *found = layout->ranges.found;
+    struct refusals refused = {0, NULL};
+    int rc;
+
+    if ((extended || !is_plain(&request, found)) &&
+        !extend(mr, &request, request.iov, request.count, found))
+        return hmreg_fail(-ENOMEM, "no memory for a region");
+    rc = register_one(layout, &request, found, &refused, mr);
+    if (refused.reasons)
+        rc = divide(layout, mr, &refused);
+    if (rc)
+        clear(mr);
+    return rc;
+}
+
+/* ---- rails ------------------------------------------------------------------------------ */
+
+/* Begins the text of the thread's last error with the rail. */
+static void name_rail(const struct group *group, size_t rail)
+{
+    struct hmreg_error error;
+    char text[sizeof(error.text)];
+
+    hmreg_error_save(&error);
+    snprintf(text, sizeof(text), "rail %zu (%.64s): %.160s", rail,
+             group->members[rail]->caps.fabric, error.text);
+    snprintf(error.text, sizeof(error.text), "%s", text);
+    hmreg_error_restore(&error);
+}
+
+/* Errors that say nothing about the rail: something is short at the moment, and a get evicts. */
+static bool is_shortage(int rc)
+{
+    return rc == -ENOMEM || rc == -ENOSPC || rc == -HMREG_ENOKEY;
+}
+
+/* Keeps the thread's last error as the reason why there is no such rail. */
+static int keep_reason(struct hmreg_mr *mr, size_t rail)
+{
+    struct mr_missing *missing = calloc(1, sizeof(*missing));
+    struct mr_missing **end = &mr_ext(mr)->missing;
+
+    if (!missing)
+        return hmreg_fail(-ENOMEM, "no memory for the reasons of a rail");
+    missing->rail = rail;
+    hmreg_error_save(&missing->error);
+    while (*end)
+        end = &(*end)->next;
+    *end = missing;
+    return 0;
+}
+
+static bool has_rail(const struct filling *filling, size_t rail)
+{
+    return group_registers_on(filling->layout->request.rails, rail) &&
+           !(filling->missed & UINT64_C(1) << rail);
+}
+
+/* With the lock held: a rail has failed with rc. 0: the region does without it; another part may
+ * have failed on the same rail before. */
+static int miss(struct filling *filling, size_t rail, int rc)
+{
+    const struct group *group = filling->mr->domain->group;
+    const struct hmreg_error *first;
+
+    if (!has_rail(filling, rail))
+        return 0;
+    name_rail(group, rail);
+    if (!(group->flags & HMREG_GROUP_PARTIAL) || is_shortage(rc))
+        return rc;
+    rc = keep_reason(filling->mr, rail);
+    if (rc)
+        return rc;
+    filling->missed |= UINT64_C(1) << rail;
+    for (size_t i = 0; i < group->count; i++)
+        if (has_rail(filling, i))
+            return 0;
+    first = &mr_ext(filling->mr)->missing->error;
+    hmreg_error_restore(first);
+    return first->code;
+}
+
+static int miss_locked(struct filling *filling, size_t rail, int rc)
+{
+    pthread_mutex_lock(&filling->lock);
+    rc = miss(filling, rail, rc);
+    pthread_mutex_unlock(&filling->lock);
+    return rc;
+}
+
+static bool has_rail_locked(struct filling *filling, size_t rail)
+{
+    bool has;
+
+    pthread_mutex_lock(&filling->lock);
+    has = has_rail(filling, rail);
+    pthread_mutex_unlock(&filling->lock);
+    return has;
+}
+
+/* Allocates a rail; one of several pieces has their places. */
+static int new_rail(struct filling *filling, size_t rail)
+{
+    struct hmreg_domain *member = filling->mr->domain->group->members[rail];
+    struct layout *layout = filling->layout;
+    struct hmreg_mr *made = NULL;
+    int rc = region_new(member, layout, &made);
+
+    if (!rc && layout_parts(layout) > 1)
+        rc = make_composite(made, layout, &layout->ranges);
+    if (!rc)
+        mr_ext(filling->mr)->parts[rail] = made;
+    else if (made)
+        region_free(made);
+    return rc;
+}
+
+static int fill_rail(struct filling *filling, size_t rail, size_t part)
+{
+    struct layout *layout = filling->layout;
+    struct hmreg_mr **mr = &mr_ext(filling->mr)->parts[rail];
+    int rc;
+
+    if (layout_parts(layout) > 1)
+        return add_piece(*mr, layout, &layout->ranges, part);
+    rc = new_rail(filling, rail);
+    rc = rc ? rc : fill_whole(layout, *mr, true);
+    if (rc && *mr) {
+        region_free(*mr);
+        *mr = NULL;
+    }
+    return rc;
+}
+
+/* Ends a rail of a region that is not complete. */
+static void end_rail(struct filling *filling, size_t rail)
+{
+    struct hmreg_mr **mr = &mr_ext(filling->mr)->parts[rail];
+    struct hmreg_error before;
+
+    if (!*mr)
+        return;
+    hmreg_error_save(&before);
+    if (filling->layout->request.endpoints)
+        mr_unbind(*mr);
+    undo(*mr);
+    *mr = NULL;
+    hmreg_error_restore(&before);
+}
+
+/* Binds a rail to its endpoint, if it has one, and enables it. */
+static int finish_rail(struct filling *filling, size_t rail)
+{
+    void *const *endpoints = filling->layout->request.endpoints;
+    struct hmreg_mr *mr = mr_ext(filling->mr)->parts[rail];
+    int rc = endpoints && endpoints[rail] ? mr_ready(mr, endpoints[rail]) : 0;
+
+    if (rc)
+        return miss(filling, rail, rc);
+    if (layout_parts(filling->layout) > 1)
+        finish_composite(mr);
+    mr_ext(mr)->is_rail = true;
+    return 0;
+}
+
+/* ---- filling ---------------------------------------------------------------------------- */
+
+static int begin_group(struct filling *filling)
+{
+    struct layout *layout = filling->layout;
+    struct hmreg_domain *domain = filling->mr->domain;
+    int rc = make_places(filling->mr, layout, &layout->ranges, domain->group->count, true);
+
+    layout->shares = true;
+    layout->request.any_key |= (domain->caps.mr_mode & HMREG_MR_PROV_KEY) != 0;
+    for (size_t i = 0; layout_parts(layout) > 1 && !rc && i < domain->group->count; i++)
+        if (has_rail(filling, i))
+            rc = new_rail(filling, i);
+    return rc;
+}
+
+int filling_begin(struct filling *filling, struct layout *layout, struct hmreg_mr *mr)
+{
+    const struct hmreg_domain *domain = mr->domain;
+
+    filling->layout = layout;
+    filling->mr = mr;
+    filling->extended = !mr->slot_offset && (domain->caps.async || domain->caps.pends);
+    filling->lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+    filling->missed = 0;
+    mr_body(mr)->ext = NULL;
+    mr_body(mr)->key_taken = false;
+    if (domain->group)
+        return begin_group(filling);
+    return layout_parts(layout) > 1 ? make_composite(mr, layout, &layout->ranges) : 0;
+}
+
+int filling_part(struct filling *filling, size_t part)
+{
+    struct hmreg_mr *mr = filling->mr;
+    const struct group *group = mr->domain->group;
+    int rc = 0;
+
+    if (!group && layout_parts(filling->layout) > 1)
+        return add_piece(mr, filling->layout, &filling->layout->ranges, part);
+    if (!group)
+        return fill_whole(filling->layout, mr, filling->extended);
+    for (size_t i = 0; i < group->count && !rc; i++) {
+        rc = has_rail_locked(filling, i) ? fill_rail(filling, i, part) : 0;
+        if (rc)
+            rc = miss_locked(filling, i, rc);
+    }
+    return rc;
+}
+
+int filling_end(struct filling *filling)
+{
+    struct hmreg_mr *mr = filling->mr;
+    const struct group *group = mr->domain->group;
+    int rc = 0;
+
+    for (size_t i = 0; group && i < group->count && !rc; i++) {
+        if (has_rail(filling, i))
+            rc = finish_rail(filling, i);
+        if (!has_rail(filling, i))
+            end_rail(filling, i);
+    }
+    if (rc)
+        return rc;
+    if (group)
+        mr_body(mr)->path = mr_body(mr_explained(mr, NULL))->path;
+    else if (mr_pieces(mr) && layout_parts(filling->layout) > 1)
+        finish_composite(mr);
+    return 0;
+}
+
+void filling_undo(struct filling *filling)
+{
+    struct hmreg_mr *mr = filling->mr;
+    struct hmreg_error before;
+
+    hmreg_error_save(&before);
+    for (size_t i = 0; mr_rails(mr) && i < mr_ext(mr)->part_count; i++)
+        end_rail(filling, i);
+    clear(mr);
+    hmreg_error_restore(&before);
+}
+
+int region_fill(struct layout *layout, struct hmreg_mr *mr)
+{
+    size_t parts = layout_parts(layout);
+    struct hmreg_error_guard guard;
+    struct filling filling;
+    int rc;
+
+    hmreg_error_guard(&guard);
+    rc = filling_begin(&filling, layout, mr);
+    for (size_t i = 0; i < parts && !rc; i++)
+        rc = filling_part(&filling, i);
+    rc = rc ? rc : filling_end(&filling);
+    if (rc)
+        filling_undo(&filling);
+    layout_close(layout);
+    /* Neither the refusal of the whole nor a key in use that the library chose is a failure. */
+    hmreg_error_unguard(&guard, !rc);
+    return rc;
 }

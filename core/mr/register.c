@@ -8,7 +8,6 @@
 
 #include "core/base/error.h"
 #include "core/mr/explain.h"
-#include "core/mr/shared.h"
 #include "core/mr/ways.h"
 
 #include <errno.h>
@@ -24,33 +23,17 @@
 /* A registration in progress. */
 struct attempt {
     struct hmreg_domain *domain;
+    struct layout *layout;
     const struct request *request;
     const struct resolved *found; /* request->count: the memory of each range */
     struct mr_body *body;         /* of the region to fill; paths but SYSTEM need body->ext */
-    struct refusals *whole;       /* out, with -EXDEV: see region_create_one(); or NULL */
+    struct refusals *whole;       /* out, with -EXDEV: see register_one(); or NULL */
     struct iovec *iov;            /* request->count: the ranges as they are to be registered */
     uint64_t key;
     enum hmreg_way way;      /* of path dmabuf */
     struct refusals refused; /* so far; owned */
     struct hmreg_reason why; /* why the current path refused; why.code 0: it did not */
 };
-
-/* iov: the request's ranges, in memory that the attempt may change. */
-static void begin(struct attempt *attempt, struct hmreg_domain *domain,
-                  const struct request *request, const struct resolved *found, struct hmreg_mr *mr,
-                  struct iovec *iov)
-{
-    attempt->domain = domain;
-    attempt->request = request;
-    attempt->found = found;
-    attempt->body = mr_body(mr);
-    attempt->whole = NULL;
-    attempt->iov = iov;
-    attempt->key = 0;
-    attempt->way = HMREG_WAY_NONE;
-    attempt->refused = (struct refusals){0, NULL};
-    /* why: see begin_reason() */
-}
 
 /* Names the device as its driver does. */
 static void name_device(struct attempt *attempt, struct provider_request *below)
@@ -112,23 +95,23 @@ static int export_by_vendor(struct attempt *attempt, const struct iovec *iov,
     return rc ? refuse_as_last_error(attempt, rc, slug) : 0;
 }
 
-/* The export that another rail or piece has made or was refused; else makes it for all. */
+/* The export that another registration has made or was refused; else makes it for all. */
 static int export_shared(struct attempt *attempt, size_t index, uint64_t flags,
                          struct hmreg_dmabuf *out)
 {
-    struct shared *shared = attempt->request->shared;
+    struct layout *layout = attempt->layout;
     const struct iovec *iov = &attempt->request->iov[index];
     enum hmreg_path path = attempt->why.path;
     struct hmreg_dmabuf made;
     bool mine;
-    struct shared_export *export = shared_take(shared, iov, flags, &mine);
+    struct layout_export *export = layout_take_export(layout, iov, flags, &mine);
 
     if (!export)
         return hmreg_fail(-ENOMEM, "no memory to share an export");
     if (mine) {
         int rc = export_by_vendor(attempt, &export->range, &attempt->found[index], flags, &made);
 
-        shared_made(shared, export, rc, &made, &attempt->why);
+        layout_exported(layout, export, rc, &made, &attempt->why);
     }
     if (export->rc) {
         attempt->why = export->why;
@@ -152,15 +135,15 @@ static int export_range(struct attempt *attempt, size_t index, struct hmreg_dmab
             (struct hmreg_dmabuf){.fd = given->fd, .offset = given->offset, .length = given->len};
         return 0;
     }
-    return attempt->request->shared ? export_shared(attempt, index, flags, out)
-                                    : export_by_vendor(attempt, &attempt->request->iov[index],
-                                                       &attempt->found[index], flags, out);
+    return attempt->layout->shares ? export_shared(attempt, index, flags, out)
+                                   : export_by_vendor(attempt, &attempt->request->iov[index],
+                                                      &attempt->found[index], flags, out);
 }
 
 /* Closes an exported dmabuf: an import or a mapping holds its own reference. */
 static void unexport(const struct attempt *attempt, const struct hmreg_dmabuf *dmabuf)
 {
-    if (!attempt->request->dmabuf && !attempt->request->shared)
+    if (!attempt->request->dmabuf && !attempt->layout->shares)
         close(dmabuf->fd);
 }
 
@@ -243,14 +226,6 @@ static int map_range(struct attempt *attempt, size_t index)
     return rc;
 }
 
-static void unmap_ranges(struct mr_ext *ext)
-{
-    for (size_t i = 0; ext->mappings && i < ext->count; i++)
-        mapping_close(&ext->mappings[i]);
-    free(ext->mappings);
-    ext->mappings = NULL;
-}
-
 static int try_mapped(struct attempt *attempt)
 {
     struct mr_ext *ext = attempt->body->ext;
@@ -265,7 +240,7 @@ static int try_mapped(struct attempt *attempt)
     if (!rc)
         rc = call_provider(attempt, NULL);
     if (rc) {
-        unmap_ranges(ext);
+        mr_ext_unmap(ext);
         memcpy(attempt->iov, attempt->request->iov, ext->count * sizeof(*ext->iov));
     }
     return rc;
@@ -448,88 +423,7 @@ static int register_with_key(struct attempt *attempt)
     return rc;
 }
 
-/* ---- regions ---------------------------------------------------------------------------- */
-
-/* Allocates an mr_ext with its two arrays of count ranges. NULL: no memory. */
-static struct mr_ext *ext_new(size_t count)
-{
-    return calloc(1, sizeof(struct mr_ext) + 2 * count * sizeof(struct iovec));
-}
-
-/* count: that of the request; a constant where the caller knows it. */
-static void fill_ext(struct mr_ext *ext, const struct request *request, size_t count,
-                     const struct resolved *found)
-{
-    ext->identity = found->range.identity;
-    ext->device = found->range.device;
-    ext->context = request->context;
-    ext->has_iova = request->options.set_iova;
-    ext->iova = request->options.iova;
-    ext->count = count;
-    ext->iov = (struct iovec *)(ext + 1);
-    ext->asked = ext->iov + count;
-    memcpy(ext->iov, request->iov, count * sizeof(*ext->iov));
-    memcpy(ext->asked, request->iov, count * sizeof(*ext->iov));
-}
-
-struct hmreg_mr *region_alloc(struct hmreg_domain *domain, const struct request *request,
-                              const struct resolved *found)
-{
-    struct mr_on_heap *made = calloc(1, sizeof(*made));
-
-    if (!made)
-        return NULL;
-    made->mr.domain = domain;
-    made->body.iface = (uint8_t)found->iface;
-    made->body.access = (uint16_t)request->access;
-    return &made->mr;
-}
-
-static void free_missing(struct mr_ext *ext)
-{
-    while (ext->missing) {
-        struct mr_missing *gone = ext->missing;
-
-        ext->missing = gone->next;
-        free(gone);
-    }
-}
-
-void region_free(struct hmreg_mr *mr)
-{
-    struct mr_ext *ext = mr_ext(mr);
-
-    if (ext) {
-        unmap_ranges(ext);
-        free(ext->reasons);
-        free(ext->pieces);
-        free(ext->rails);
-        free_missing(ext);
-        free(ext->list);
-        free(ext);
-    }
-    mr_body(mr)->ext = NULL;
-    if (!mr->slot_offset) /* else the cache owns it */
-        free(mr);
-}
-
-struct hmreg_mr *region_new(struct hmreg_domain *domain, const struct request *request,
-                            const struct resolved *found)
-{
-    struct hmreg_mr *mr = region_alloc(domain, request, found);
-
-    if (mr)
-        mr_body(mr)->ext = ext_new(request->count);
-    if (!mr || !mr_ext(mr)) {
-        free(mr);
-        return NULL;
-    }
-    fill_ext(mr_ext(mr), request, request->count, found);
-    mr->node.start = mr->node.end = (uint64_t)(uintptr_t)request->iov[0].iov_base;
-    for (size_t i = 0; i < request->count; i++)
-        mr->node.end += request->iov[i].iov_len;
-    return mr;
-}
+/* ---- one registration ------------------------------------------------------------------- */
 
 /* What the domain's sync_memops promises of the memory. */
 static int sync_memops(const struct attempt *attempt)
@@ -559,41 +453,13 @@ static int run(struct attempt *attempt)
     return wants_key(attempt) ? register_with_key(attempt) : try_paths(attempt);
 }
 
-int region_create_one(struct hmreg_domain *domain, const struct request *request,
-                      const struct resolved *found, struct refusals *whole, struct hmreg_mr **out)
-{
-    struct hmreg_mr *before = *out, *mr = region_new(domain, request, found);
-    struct attempt attempt;
-    int rc;
-
-    if (!mr)
-        return hmreg_fail(-ENOMEM, "no memory for a region");
-    if (domain->caps.async)
-        *out = mr;
-    begin(&attempt, domain, request, found, mr, mr_ext(mr)->iov);
-    attempt.whole = whole;
-    rc = run(&attempt);
-    mr_ext(mr)->refused = attempt.refused.count;
-    mr_ext(mr)->reasons = attempt.refused.reasons;
-    mr_ext(mr)->taken_key = attempt.key;
-    if (rc) {
-        *out = before;
-        region_free(mr);
-    } else if (!domain->caps.async) { /* else other threads may have read *out */
-        *out = mr;
-    }
-    return rc;
-}
-
-/* ---- cached regions --------------------------------------------------------------------- */
-
-/* Allocates the mr_ext in which a plain region keeps its taken key. If there is no memory,
+/* Gives a region of plain memory the extension that keeps its taken key. If there is no memory,
  * deregisters the region; one that the fabric is busy with is taken without the key it asked for,
  * which stays used. */
 static int keep_key(const struct attempt *attempt)
 {
     struct hmreg_domain *domain = attempt->domain;
-    struct mr_ext *ext = ext_new(1);
+    struct mr_ext *ext = mr_ext_new(attempt->request->iov, 1);
 
     if (!ext && domain->ops.dereg(domain->self, &attempt->body->made) == -EBUSY) {
         attempt->body->key_taken = false;
@@ -603,38 +469,39 @@ static int keep_key(const struct attempt *attempt)
         keys_give(&domain->keys, attempt->key);
         return hmreg_fail(-ENOMEM, "no memory for a region");
     }
-    fill_ext(ext, attempt->request, 1, attempt->found);
-    *ext->iov = *attempt->iov;
+    ext->device = -1;
     ext->taken_key = attempt->key;
     attempt->body->ext = ext;
     return 0;
 }
 
-int region_make_plain(struct hmreg_domain *domain, const struct request *request,
-                      const struct resolved *found, struct hmreg_mr *mr)
+int register_one(struct layout *layout, const struct request *request, const struct resolved *found,
+                 struct refusals *whole, struct hmreg_mr *mr)
 {
-    struct iovec iov = *request->iov;
-    struct attempt attempt;
+    struct mr_ext *ext = mr_ext(mr);
+    struct iovec plain = *request->iov;
+    struct attempt attempt; /* not cleared: why takes most of it, see begin_reason() */
     int rc;
 
-    begin(&attempt, domain, request, found, mr, &iov);
+    attempt.domain = mr->domain;
+    attempt.layout = layout;
+    attempt.request = request;
+    attempt.found = found;
+    attempt.body = mr_body(mr);
+    attempt.whole = whole;
+    attempt.iov = ext ? ext->iov : &plain;
+    attempt.key = 0;
+    attempt.way = HMREG_WAY_NONE;
+    attempt.refused = (struct refusals){0, NULL};
     rc = run(&attempt);
+    if (ext) {
+        ext->refused = attempt.refused.count;
+        ext->reasons = attempt.refused.reasons;
+        ext->taken_key = attempt.key;
+        return rc;
+    }
     free(attempt.refused.reasons);
-    /* A fabric that gave it another key than requested needs taken_key. */
     if (!rc && attempt.body->key_taken && attempt.key != attempt.body->made.key)
         return keep_key(&attempt);
-    return rc;
-}
-
-int region_destroy_one(struct hmreg_mr *mr)
-{
-    struct hmreg_domain *domain = mr->domain;
-    int rc = domain->ops.dereg(domain->self, &mr_body(mr)->made);
-
-    if (rc == -EBUSY)
-        return rc;
-    if (mr_body(mr)->key_taken)
-        keys_give(&domain->keys, mr_ext(mr) ? mr_ext(mr)->taken_key : mr_body(mr)->made.key);
-    region_free(mr);
     return rc;
 }

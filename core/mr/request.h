@@ -10,8 +10,6 @@
 #include "core/context/resolve.h"
 #include "core/mr/claim.h"
 
-struct shared;
-
 /* A validated request. */
 struct request {
     const struct iovec *iov;
@@ -31,7 +29,6 @@ struct request {
     struct claim claim;
     struct provider_options options; /* how the fabric registers it; zero: as the domain does */
     uint64_t rails;                  /* on a group: bit i: register on member i; 0: on all */
-    struct shared *shared; /* what the registrations of all rails share; NULL: one registration */
 };
 
 /* Checks a request except for its ranges: access, offset, flags, options, key. */

@@ -503,7 +503,7 @@ TEST(group__segments__one_entry_for_all_rails)
     assert_int_equal(registrations(), 4 * RAILS);
     assert_int_equal(fixture_stats(&fixture).invalidations, 1);
     assert_ok(hmreg_domain_flush(group));
-    left = 3; /* the second piece of the second rail */
+    left = RAILS + 1; /* the second piece of the second rail */
     counter.reg_hook = fail_later;
     assert_refused(&fixture, &list, -EIO, "rail 1");
     counter.reg_hook = NULL;

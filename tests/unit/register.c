@@ -228,9 +228,19 @@ static int reg_any_key(struct script_fixture *fixture, void *addr, struct hmreg_
     struct request request = {
         .iov = &iov, .count = 1, .access = HMREG_REMOTE_READ, .any_key = true};
     struct resolved found;
-    int rc = request_resolve(fixture->domain, &request, &found);
+    struct hmreg_mr *made;
+    struct layout layout;
+    int rc;
 
-    return rc ? rc : region_create(fixture->domain, &request, &found, mr);
+    assert_ok(request_resolve(fixture->domain, &request, &found));
+    layout_init(&layout, &request, &found);
+    assert_ok(region_new(fixture->domain, &layout, &made));
+    rc = region_fill(&layout, made);
+    if (rc)
+        region_free(made);
+    else
+        *mr = made;
+    return rc;
 }
 
 /* Each attempt with another key tries all paths; the reasons are those of the last attempt. */

@@ -4,7 +4,7 @@
  * longest pieces.
  */
 #define FAILING_MALLOC
-#include "core/mr/split.h"
+#include "core/mr/layout.h"
 #include "tests/support/failing_allocation.h"
 #include "tests/support/script.h"
 #include "tests/support/vendors.h"
@@ -399,7 +399,7 @@ TEST(get__more_pieces_than_a_region_has__msgsize_before_any_question)
     assert_int_equal(script.count, 0);
     assert_int_equal(vendors[HMREG_IFACE_CUDA].resolves, 0);
     iov.iov_len = most;
-    assert_ok(split_check(fixture.script.domain, &iov));
+    assert_ok(layout_check_length(fixture.script.domain, &iov));
     close_fixture(&fixture);
 }
 

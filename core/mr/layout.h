@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * A layout: how a request is registered. It consists of parts, each a registration of its own on
+ * every member of the domain; nearly every layout has one part, on a domain that is no group. It
+ * owns what those registrations share: the physical segments under a range, and the exports.
+ */
+#ifndef HMREG_CORE_MR_LAYOUT_H
+#define HMREG_CORE_MR_LAYOUT_H
+
+#include "core/mr/mr.h"
+#include "core/mr/request.h"
+
+#include <pthread.h>
+
+/* Ranges and their memory. */
+struct ranges {
+    size_t count;
+    struct iovec *iov;
+    struct resolved *found;
+};
+
+/* A dmabuf that several registrations use, or why there is none. */
+struct layout_export {
+    struct layout_export *next;
+    struct iovec range;
+    uint64_t flags; /* of the export: each mapping is one of its own */
+    bool made;      /* else another thread makes it; the fields below are valid if made */
+    int rc;
+    struct hmreg_dmabuf dmabuf; /* if rc is 0; owned */
+    struct hmreg_reason why;    /* else */
+};
+
+struct layout {
+    struct request request;                 /* of the whole region */
+    struct resolved whole;                  /* its memory */
+    struct ranges ranges;                   /* each is a part, unless joined */
+    const struct hmreg_mr_dmabuf **dmabufs; /* of each range, NULL: memory; or NULL: none has one */
+    bool joined;                            /* all ranges are one part */
+    bool owned;                             /* layout_free() frees the ranges */
+    bool shares; /* parts, or members, share exports; else each registration makes its own */
+    struct ranges segments; /* the physical segments under the one range, which no export crosses;
+                               count 0: not looked for. Owned */
+    pthread_mutex_t lock;   /* guards the exports' list and `made` of each; not held while exporting
+                             */
+    pthread_cond_t made;
+    struct layout_export *exports;
+};
+
+/* The layout of a request's ranges as one part. found: the memory of each; both are borrowed. */
+void layout_init(struct layout *layout, const struct request *request, struct resolved *found);
+
+/* The layout of a list of checked attributes, which the request is of: `count` segments, or with
+ * NULL the request's ranges as one part. Checks what the list says; the memory is not resolved.
+ * Call layout_free() after a failure too. Errors of hmreg_mr_regattr() that come before any runtime
+ * is queried. */
+int layout_gather(struct hmreg_domain *domain, const struct hmreg_segment *segments, size_t count,
+                  const struct request *request, struct layout *layout);
+
+/* Finds the memory of each range of a gathered list. Segments become one part if they are host
+ * memory and the fabric registers so many at once. Errors of request_resolve(), and -EINVAL: the
+ * segments are of two ifaces or kinds. */
+int layout_resolve(struct hmreg_domain *domain, struct layout *layout);
+
+/* Divides a layout of one range into parts of piece_len bytes. Device memory is also divided where
+ * its physical segments end, unless one dmabuf contains all of it. callers: piece_len is the
+ * caller's choice. -EINVAL: piece_len makes too many parts. -EMSGSIZE: so does the domain's
+ * max_len. -EOPNOTSUPP: so do the segments. -ENOMEM; errors of resolve(). */
+int layout_cut(struct hmreg_domain *domain, struct layout *layout, uint64_t piece_len,
+               bool callers);
+/* Checks that a range is not longer than as many parts as a region has. -EMSGSIZE. */
+int layout_check_length(const struct hmreg_domain *domain, const struct iovec *range);
+/* The longest part for a fabric that registers max_len bytes at once. */
+uint64_t layout_longest(uint64_t max_len);
+/* The length that the library chooses for the parts of a range: see struct hmreg_job_config. */
+uint64_t layout_chosen(uint64_t len, uint64_t max_len);
+
+/* Finds the physical segments under the layout's one range of device memory. -EXDEV, not recorded:
+ * the borders of a segment cannot be found. */
+int layout_find_segments(struct hmreg *lib, struct layout *layout);
+
+size_t layout_parts(const struct layout *layout);
+/* The request for a part, or for a physical segment: `ranges` is one of the layout's two. */
+struct request layout_part(const struct layout *layout, const struct ranges *ranges, size_t index);
+
+/* The export that contains a range and has these flags. If *mine, the caller makes it, of all of
+ * the export's range, and calls layout_exported(); else it is made, if need be after waiting for
+ * the thread that makes it. NULL: no memory; not recorded. */
+struct layout_export *layout_take_export(struct layout *layout, const struct iovec *range,
+                                         uint64_t flags, bool *mine);
+/* Keeps an export and owns its descriptor, or keeps its failure rc with the reason. */
+void layout_exported(struct layout *layout, struct layout_export *made, int rc,
+                     const struct hmreg_dmabuf *dmabuf, const struct hmreg_reason *why);
+
+/* A try to register has ended: closes all exports and forgets the segments. Imports and mappings
+ * have references of their own. */
+void layout_close(struct layout *layout);
+/* The same, and frees the ranges. */
+void layout_free(struct layout *layout);
+
+/* The ranges of a gathered list, for a cached region. NULL: no memory. Free it with free(). */
+struct mr_list *layout_list(const struct layout *layout);
+
+#endif
