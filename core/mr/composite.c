@@ -120,7 +120,7 @@ int composite_new(struct hmreg_domain *domain, const struct composite *composite
             region_free(mr);
         return hmreg_fail(-ENOMEM, "no memory for a region of %zu segments", composite->count);
     }
-    mr_body(mr)->made.key = HMREG_KEY_NOTAVAIL;
+    mr_body(mr)->made = PROVIDER_MR_OF_PARTS;
     *out = mr;
     return 0;
 }

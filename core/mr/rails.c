@@ -154,7 +154,7 @@ int rails_new(struct hmreg_domain *domain, const struct request *request,
             region_free(mr);
         return hmreg_fail(-ENOMEM, "no memory for a region of %zu rails", domain->group->count);
     }
-    mr_body(mr)->made.key = HMREG_KEY_NOTAVAIL;
+    mr_body(mr)->made = PROVIDER_MR_OF_PARTS;
     *out = mr;
     return 0;
 }
@@ -191,9 +191,15 @@ static int create_ranges(struct hmreg_domain *member, const struct request *requ
 int rails_create_ranges(struct hmreg_domain *domain, const struct request *request,
                         const struct resolved *found, struct hmreg_mr **out)
 {
+    struct request each = *request;
+
     if (!domain->group)
         return region_create(domain, request, found, out);
-    return rails_create(domain, request, found, create_ranges, found, out);
+    if (!(request->flags & REQUEST_PARTS) && (domain->flags & HMREG_DOMAIN_SINGLE))
+        each.flags |= HMREG_MR_SINGLE;
+    if (!(request->flags & REQUEST_PARTS) && (domain->flags & HMREG_DOMAIN_PARTS))
+        each.flags |= HMREG_MR_PARTS;
+    return rails_create(domain, &each, found, create_ranges, found, out);
 }
 
 int rails_make(struct hmreg_domain *domain, const struct request *request,

@@ -7,6 +7,7 @@
 
 #include "core/base/error.h"
 #include "core/mr/composite.h"
+#include "core/mr/explain.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -58,7 +59,14 @@ int region_create(struct hmreg_domain *domain, const struct request *request,
         rc = create_plain(domain, request, found, out);
     else
         rc = region_create_one(domain, request, found, &whole, out);
-    if (whole.reasons) {
+    if (whole.reasons && request_is_single(domain, request)) {
+        explain_keep(found->iface, found->range.device, whole.reasons, whole.count);
+        rc = hmreg_fail(-EXDEV,
+                        "no single dmabuf contains the %zu bytes at %p, which are to be one "
+                        "registration: pass each allocation by itself, or HMREG_MR_PARTS (or "
+                        "HMREG_DOMAIN_PARTS) and use hmreg_mr_segment()",
+                        request->iov->iov_len, request->iov->iov_base);
+    } else if (whole.reasons) {
         rc = composite_split(domain, request, found, out);
         if (rc == -EXDEV)
             rc = refuse_all(domain, found, whole.reasons, whole.count);

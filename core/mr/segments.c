@@ -98,9 +98,15 @@ static int create_one(struct hmreg_domain *domain, const struct composite *gathe
                       struct hmreg_mr **out)
 {
     struct request request = composite_piece(gathered, 0);
+    bool several = gathered->count > 1 && (gathered->found[0].range.kind == HMREG_MEM_DEVICE ||
+                                           gathered->count > domain->caps.iov_limit);
 
-    if (gathered->count > 1 && (gathered->found[0].range.kind == HMREG_MEM_DEVICE ||
-                                gathered->count > domain->caps.iov_limit))
+    if (several && (request.flags & HMREG_MR_SINGLE))
+        return hmreg_fail(-EXDEV,
+                          "flags has HMREG_MR_SINGLE, but %zu segments are as many registrations "
+                          "on %s: leave it out, and use hmreg_mr_segment()",
+                          gathered->count, domain->caps.fabric);
+    if (several)
         return composite_create(domain, gathered, gathered->found, out);
     request.count = gathered->count;
     return region_create(domain, &request, gathered->found, out);

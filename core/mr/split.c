@@ -13,12 +13,19 @@
 #include <errno.h>
 #include <inttypes.h>
 
-int split_check(const struct hmreg_domain *domain, const struct iovec *range)
+int split_check(const struct hmreg_domain *domain, const struct request *request)
 {
+    const struct iovec *range = request->iov;
     uint64_t max_len = domain->caps.max_len, longest;
 
     if (range->iov_len <= max_len)
         return 0;
+    if (request_is_single(domain, request))
+        return hmreg_fail(-EMSGSIZE,
+                          "the region is longer than this domain's %" PRIu64
+                          " bytes, and is to be one registration: get it in parts, or with "
+                          "HMREG_MR_PARTS (or HMREG_DOMAIN_PARTS) and use hmreg_mr_segment()",
+                          max_len);
     longest = pieces_longest(max_len);
     if ((range->iov_len - 1) / longest < HMREG_SEGMENTS_MAX)
         return 0;

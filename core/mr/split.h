@@ -8,8 +8,9 @@
 
 #include "core/mr/register.h"
 
-/* Checks that as many pieces as a region may have are enough for a range. -EMSGSIZE. */
-int split_check(const struct hmreg_domain *domain, const struct iovec *range);
+/* Checks that as many pieces as a region may have are enough for the request's one range, or that
+ * it needs none where it must be one registration. -EMSGSIZE. */
+int split_check(const struct hmreg_domain *domain, const struct request *request);
 
 /* As rails_make(), for a request of one range of any length. Also -EMSGSIZE, -EOPNOTSUPP: the
  * range takes too many pieces. */
