@@ -192,6 +192,9 @@ TEST(range__of_several_segments__one_registration_or_parts_as_asked)
             assert_int_equal(script.live, 0);
             assert_ok(hmreg_explain(NULL, &why));
             assert_int_equal(why.reasons[0].code, -EXDEV);
+            if (!cases[i].flag)
+                assert_fails(hmreg_mr_get(domain, fixture.addr, 3 * fixture.page, HMREG_SEND, &mr),
+                             -EXDEV, "HMREG_DOMAIN_PARTS");
         } else {
             assert_ok(reg_flagged(&fixture, domain, cases[i].flag, &mr));
             assert_int_equal(script.live, 3);
@@ -218,6 +221,27 @@ TEST(flags__one_registration_and_parts__badflags)
         hmreg_domain_create(fixture.script.lib, &script_ops, &script_caps, NULL, &config, &domain),
         -HMREG_EBADFLAGS, "give one of them");
     script.destroys = 0;
+    close_fixture(&fixture);
+}
+
+TEST(regsgl__segments_as_one_registration__exdev)
+{
+    struct hmreg_segment segments[2] = {{.kind = HMREG_SEGMENT_MEMORY}};
+    struct hmreg_mr *mr = (void *)1;
+    struct hmreg_domain *domain;
+    struct fixture fixture;
+
+    open_fixture(&fixture, 2);
+    domain = open_flagged(&fixture, HMREG_DOMAIN_SINGLE, true);
+    for (unsigned i = 0; i < 2; i++)
+        segments[i].u.memory = (struct iovec){fixture.addr + i * fixture.page, fixture.page};
+    assert_fails(hmreg_mr_regsgl(domain, segments, 2, HMREG_SEND, 0, 0, HMREG_MR_SINGLE, &mr, NULL),
+                 -EXDEV, "hmreg_mr_segment()");
+    assert_ptr_equal(mr, (void *)1);
+    assert_ok(hmreg_mr_regsgl(domain, segments, 2, HMREG_SEND, 0, 0, 0, &mr, NULL));
+    assert_int_equal(script.live, 2); /* a list says that there are several */
+    assert_ok(hmreg_mr_close(mr));
+    close_flagged(domain);
     close_fixture(&fixture);
 }
 
@@ -249,6 +273,8 @@ TEST(accessors__of_several_parts__no_value_and_the_call_that_has_it)
     struct hmreg_mr *mr;
 
     open_fixture(&fixture, 2);
+    assert_int_equal(hmreg_mr_lkey(NULL), HMREG_VERBS_KEY_NOTAVAIL);
+    assert_int_equal(hmreg_last_error()->code, -EINVAL);
     assert_ok(reg(&fixture, &mr));
     assert_only_parts(mr, "hmreg_mr_segment()");
     assert_ok(hmreg_mr_close(mr));
