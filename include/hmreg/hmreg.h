@@ -462,8 +462,9 @@ int hmreg_domain_query(struct hmreg_domain *domain, struct hmreg_domain_info *ou
 
 /* Closes a domain and deregisters its cached regions. The fabric object that it was opened on is
  * borrowed and stays open. NULL is accepted. -EBUSY: regions, remotes or jobs are open, cached
- * regions are in use, the fabric does not deregister a cached region or what a failed call has
- * undone yet, or a group has the domain (<hmreg/group.h>); the domain stays open. */
+ * regions are held (the text has the range of one, hmreg_domain_dump() all), the fabric does not
+ * deregister a cached region or what a failed call has undone yet, or a group has the domain
+ * (<hmreg/group.h>); the domain stays open. */
 int hmreg_domain_close(struct hmreg_domain *domain);
 
 /* Reports the path that a registration of one device's memory would take, and why the better paths
