@@ -8,12 +8,15 @@
 #include "core/base/validate.h"
 #include "core/cache/cache_set.h"
 #include "core/cache/put_check.h"
+#include "core/group/group.h"
 #include "core/mr/region.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* ---- create and close ------------------------------------------------------------------- */
 
@@ -69,51 +72,72 @@ destroy_self:
     return rc;
 }
 
-static int check_closed(const struct hmreg_domain *domain)
+/* A cached region that is held. */
+static int find_held(const struct hmreg_entry_info *entry, void *held)
+{
+    if (!entry->pins)
+        return 0;
+    *(struct hmreg_entry_info *)held = *entry;
+    return 1;
+}
+
+static int fail_held(struct hmreg_domain *domain, unsigned count)
+{
+    struct hmreg_entry_info held = {.size = 0};
+
+    hmreg_domain_dump(domain, find_held, &held);
+    return hmreg_fail(-EBUSY,
+                      "%u cached regions of this domain are held, such as that of %" PRIu64
+                      " bytes at %#" PRIx64 " (%" PRIu64 " gets without a put); "
+                      "hmreg_domain_dump() lists them",
+                      count, held.len, held.addr, held.pins);
+}
+
+/* owners: groups that close it with themselves, 0 or 1 */
+static int check_closed(struct hmreg_domain *domain, unsigned owners)
 {
     const struct {
         unsigned count;
         const char *what;
     } open[] = {
         {atomic_load(&domain->regions), "regions"},
-        {cache_set_held(domain->caches), "cached regions"},
         {atomic_load(&domain->remotes), "remotes"},
         {domain->ops.objects(domain->self), "endpoints, counters or queues"},
         {atomic_load(&domain->mapped_keys), "mapped keys"},
-        {atomic_load(&domain->groups), "groups"},
+        {atomic_load(&domain->groups) - owners, "groups"},
         {atomic_load(&domain->jobs), "jobs"},
     };
+    unsigned held = cache_set_held(domain->caches);
 
     for (size_t i = 0; i < sizeof(open) / sizeof(open[0]); i++)
         if (open[i].count)
             return hmreg_fail(-EBUSY, "%u %s of this domain are open", open[i].count, open[i].what);
-    return 0;
+    return held ? fail_held(domain, held) : 0;
 }
 
-int hmreg_domain_close(struct hmreg_domain *domain)
+/* Deregisters the domain's cached regions, so that it can end. -EBUSY: it stays open. */
+static int stop(struct hmreg_domain *domain, unsigned owners)
 {
+    int rc = check_closed(domain, owners);
     unsigned busy;
-    int rc;
 
-    if (!domain)
-        return 0;
-    rc = domain_check(domain);
-    if (rc)
-        return rc;
-    rc = check_closed(domain);
     if (rc)
         return rc;
     cache_set_leave(domain->caches); /* other domains cannot evict here any more */
     cache_set_serve_no_more(domain->caches);
     busy = cache_set_flush(domain->caches);
-    if (busy || undone_left(domain)) {
-        cache_set_join(domain->caches);
-        return hmreg_fail(-EBUSY,
-                          "the fabric is busy with %u %s of this domain and does not deregister "
-                          "them yet: close the domain again later",
-                          busy ? busy : undone_left(domain),
-                          busy ? "cached regions" : "registrations of calls that failed");
-    }
+    if (!busy && !undone_left(domain))
+        return 0;
+    cache_set_join(domain->caches);
+    return hmreg_fail(-EBUSY,
+                      "the fabric is busy with %u %s of this domain and does not deregister "
+                      "them yet: close the domain again later",
+                      busy ? busy : undone_left(domain),
+                      busy ? "cached regions" : "registrations of calls that failed");
+}
+
+static void end(struct hmreg_domain *domain)
+{
     domain->ops.destroy(domain->self); /* first: peers on other threads may query the caches */
     cache_set_free(domain->caches);
     keys_destroy(&domain->keys);
@@ -123,7 +147,57 @@ int hmreg_domain_close(struct hmreg_domain *domain)
         put_check_keep(domain);
     else
         free(domain);
-    return 0;
+}
+
+/* All members can end, or none is changed. */
+static int stop_members(const struct group *group)
+{
+    size_t stopped = 0;
+    int rc = 0;
+
+    while (stopped < group->count && !rc) {
+        rc = stop(group->members[stopped], 1);
+        stopped += !rc;
+    }
+    if (!rc)
+        return 0;
+    hmreg_fail_at(rc, "member", stopped);
+    while (stopped)
+        cache_set_join(group->members[--stopped]->caches);
+    return rc;
+}
+
+static void end_with_members(struct hmreg_domain *domain)
+{
+    struct hmreg_domain *members[HMREG_GROUP_MAX];
+    size_t count = domain->group->count;
+
+    memcpy(members, domain->group->members, count * sizeof(members[0]));
+    end(domain);
+    for (size_t i = 0; i < count; i++)
+        end(members[i]);
+}
+
+int hmreg_domain_close(struct hmreg_domain *domain)
+{
+    bool owns;
+    int rc;
+
+    if (!domain)
+        return 0;
+    rc = domain_check(domain);
+    rc = rc ? rc : stop(domain, 0);
+    if (rc)
+        return rc;
+    owns = domain->group && (domain->group->flags & HMREG_GROUP_OWNS_MEMBERS);
+    rc = owns ? stop_members(domain->group) : 0;
+    if (rc)
+        cache_set_join(domain->caches);
+    else if (owns)
+        end_with_members(domain);
+    else
+        end(domain);
+    return rc;
 }
 
 /* ---- queries ---------------------------------------------------------------------------- */

@@ -95,6 +95,16 @@ static int get_of_variant(struct hmreg_domain *domain, const struct request *req
     return get_requested(domain, request, want, cacheable, out);
 }
 
+/* A flag that says what the domain does without it is no part of the key. */
+static uint64_t key_flags(const struct hmreg_domain *domain, uint64_t flags)
+{
+    uint64_t usual = domain->flags & HMREG_DOMAIN_SINGLE ? HMREG_MR_SINGLE : HMREG_MR_PARTS;
+
+    if (domain->group && !(domain->flags & (HMREG_DOMAIN_SINGLE | HMREG_DOMAIN_PARTS)))
+        return flags; /* each member decides */
+    return flags & ~usual;
+}
+
 static int get_range(struct hmreg_domain *domain, struct attributes *own, uint64_t flags,
                      struct hmreg_mr **mr)
 {
@@ -102,7 +112,8 @@ static int get_range(struct hmreg_domain *domain, struct attributes *own, uint64
     struct cache_want want = {.start = (uint64_t)(uintptr_t)iov->iov_base,
                               .access = own->request.access};
     bool cacheable;
-    int rc = variant_get(&domain->caches->variants, own, NULL, flags, &want.variant, &cacheable);
+    int rc = variant_get(&domain->caches->variants, own, NULL, key_flags(domain, flags),
+                         &want.variant, &cacheable);
 
     if (rc)
         return rc;
@@ -170,7 +181,7 @@ int hmreg_mr_get_attr(struct hmreg_domain *domain, const struct hmreg_mr_attr *c
     rc = rc ? rc : request_from_long_attr(domain, callers, flags, &own);
     rc = rc ? rc : check_cacheable(&own, flags);
     if (!rc && !is_list(&own))
-        rc = layout_check_length(domain, own.request.iov);
+        rc = layout_check_length(domain, &own.request);
     rc = rc ? rc : check_endpoints(domain, &own);
     rc = rc ? rc : get_check(domain);
     if (rc)

@@ -164,9 +164,10 @@ static int get_each(const struct batch *batch, size_t from, size_t to)
 static int check_range(const struct batch *batch, size_t at)
 {
     const struct iovec *iov = &batch->iov[at];
+    struct request request = {.iov = iov, .count = 1};
     int rc = validate_range(iov->iov_base, iov->iov_len);
 
-    rc = rc ? rc : layout_check_length(batch->domain, iov);
+    rc = rc ? rc : layout_check_length(batch->domain, &request);
     return rc ? hmreg_fail_at(rc, "iov", at) : 0;
 }
 

@@ -613,7 +613,7 @@ int get_slowly(struct hmreg_domain *domain, const void *addr, size_t len, uint64
     rc = rc ? rc : validate_pointer(mr, "mr");
     rc = rc ? rc : validate_range(addr, len);
     rc = rc ? rc : validate_access(access);
-    rc = rc ? rc : layout_check_length(domain, &iov);
+    rc = rc ? rc : layout_check_length(domain, &request);
     rc = rc ? rc : get_check(domain);
     return rc ? rc : get_requested(domain, &request, &want, get_may_share(domain, &request), mr);
 }

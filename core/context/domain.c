@@ -139,7 +139,16 @@ static struct provider_ops complete(const struct provider_ops *given)
 
 /* ---- configuration ---------------------------------------------------------------------- */
 
-#define KNOWN_FLAGS (HMREG_DOMAIN_EXACT | HMREG_DOMAIN_NO_CACHE)
+#define PARTS_FLAGS (HMREG_DOMAIN_SINGLE | HMREG_DOMAIN_PARTS)
+#define KNOWN_FLAGS (HMREG_DOMAIN_EXACT | HMREG_DOMAIN_NO_CACHE | PARTS_FLAGS)
+
+static int check_flags(const struct hmreg_domain *domain, uint32_t flags)
+{
+    if ((flags & PARTS_FLAGS) == PARTS_FLAGS)
+        return hmreg_fail(-HMREG_EBADFLAGS, "config->flags has HMREG_DOMAIN_SINGLE and "
+                                            "HMREG_DOMAIN_PARTS; give one of them");
+    return validate_flags(flags, KNOWN_FLAGS | domain->caps.domain_flags, "config->flags");
+}
 
 static int check_order(const enum hmreg_path *order)
 {
@@ -172,6 +181,8 @@ static void set_limits(struct hmreg_domain *domain, const struct hmreg_domain_co
     const struct settings *settings = &domain->lib->settings;
 
     domain->flags = config->flags;
+    if (domain->caps.single && !(config->flags & PARTS_FLAGS))
+        domain->flags |= HMREG_DOMAIN_SINGLE;
     domain->max_regions = config->max_regions ? config->max_regions : settings->max_regions;
     domain->max_bytes = config->max_bytes ? config->max_bytes : settings->max_bytes;
     if (!domain->max_regions || !domain->max_bytes)
@@ -273,9 +284,7 @@ static int configure(struct hmreg_domain *domain, const struct hmreg_domain_conf
 
     if (callers)
         rc = copy_config(callers, &config);
-    rc =
-        rc ? rc
-           : validate_flags(config.flags, KNOWN_FLAGS | domain->caps.domain_flags, "config->flags");
+    rc = rc ? rc : check_flags(domain, config.flags);
     rc = rc ? rc : check_order(config.order);
     rc = rc ? rc : set_checks(domain, config.check);
     rc = rc ? rc : set_rights(domain, config.rights);

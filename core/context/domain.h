@@ -42,6 +42,7 @@ struct hmreg_domain {
     atomic_uint remotes;     /* open remotes */
     atomic_uint mapped_keys; /* keys of hmreg_mr_map_raw() that are mapped */
     atomic_uint groups;      /* groups that it is a member of */
+    atomic_bool owned;       /* one of them closes it with itself */
     atomic_uint jobs;        /* open jobs of hmreg_job_start() */
     struct undone undone;
     struct group *group;  /* NULL: the domain is no group */

@@ -45,6 +45,8 @@ struct provider_caps {
     uint64_t flags;        /* supported registration flags: HMREG_RMA_EVENT, HMREG_RMA_PMEM */
     uint32_t domain_flags; /* supported hmreg_domain_config flags beyond HMREG_DOMAIN_* */
     bool async;            /* registrations complete through an event queue of the fabric */
+    bool single;           /* a range is one registration, unless the caller takes several parts:
+                              callers of this fabric post keys themselves */
     bool pends;            /* published() may call hmreg_mr_pending() */
     bool any_thread; /* any thread may deregister regions at any time; false: only threads that
                         call the domain (libfabric's FI_THREAD_DOMAIN and the like) */

@@ -57,6 +57,24 @@ static int check_members(const struct hmreg *lib, struct hmreg_domain *const *me
 
 /* ---- the group -------------------------------------------------------------------------- */
 
+static void disown(const struct group *group, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        atomic_store(&group->members[i]->owned, false);
+}
+
+/* A member of two owners could not be closed by either. */
+static int own(const struct group *group)
+{
+    for (size_t i = 0; i < group->count; i++)
+        if (atomic_exchange(&group->members[i]->owned, true)) {
+            disown(group, i);
+            return hmreg_fail(
+                -EINVAL, "members[%zu] belongs to another group with HMREG_GROUP_OWNS_MEMBERS", i);
+        }
+    return 0;
+}
+
 int group_new(struct hmreg *lib, struct hmreg_domain *const *members, size_t count, uint32_t flags,
               struct group **out)
 {
@@ -72,6 +90,11 @@ int group_new(struct hmreg *lib, struct hmreg_domain *const *members, size_t cou
     group->flags = flags;
     group->count = count;
     memcpy(group->members, members, count * sizeof(group->members[0]));
+    rc = flags & HMREG_GROUP_OWNS_MEMBERS ? own(group) : 0;
+    if (rc) {
+        free(group);
+        return rc;
+    }
     for (size_t i = 0; i < count; i++)
         atomic_fetch_add(&members[i]->groups, 1);
     pthread_mutex_lock(&lib->sets_lock);
@@ -96,6 +119,8 @@ void group_free(struct group *group)
     pthread_mutex_unlock(&lib->sets_lock);
     for (size_t i = 0; i < group->count; i++)
         atomic_fetch_sub(&group->members[i]->groups, 1);
+    if (group->flags & HMREG_GROUP_OWNS_MEMBERS)
+        disown(group, group->count);
     free(group);
 }
 

@@ -9,7 +9,7 @@
 
 #include <errno.h>
 
-#define KNOWN_FLAGS HMREG_GROUP_PARTIAL
+#define KNOWN_FLAGS (HMREG_GROUP_PARTIAL | HMREG_GROUP_OWNS_MEMBERS)
 /* A smaller struct hmreg_domain_config is refused with the domain. */
 #define DOMAIN_FIRST_SIZE offsetof(struct hmreg_domain_config, check)
 

@@ -168,7 +168,12 @@ static int resolve_segments(struct hmreg_domain *domain, struct layout *layout)
         rc = rc ? rc : check_mix(&layout->ranges, i);
     }
     layout->joined = !rc && can_join(domain, &layout->ranges);
-    return rc;
+    if (rc || layout->joined || !(layout->request.flags & HMREG_MR_SINGLE))
+        return rc;
+    return hmreg_fail(-EXDEV,
+                      "flags has HMREG_MR_SINGLE, but %zu segments are as many registrations on "
+                      "%s: leave it out, and use hmreg_mr_segment()",
+                      layout->ranges.count, domain->caps.fabric);
 }
 
 int layout_resolve(struct hmreg_domain *domain, struct layout *layout)
@@ -288,12 +293,19 @@ uint64_t layout_longest(uint64_t max_len)
                                  : max_len;
 }
 
-int layout_check_length(const struct hmreg_domain *domain, const struct iovec *range)
+int layout_check_length(const struct hmreg_domain *domain, const struct request *request)
 {
+    const struct iovec *range = request->iov;
     uint64_t max_len = domain->caps.max_len, longest;
 
     if (range->iov_len <= max_len)
         return 0;
+    if (request_is_single(domain, request))
+        return hmreg_fail(-EMSGSIZE,
+                          "the region is longer than this domain's %" PRIu64
+                          " bytes, and is to be one registration: get it in parts, or with "
+                          "HMREG_MR_PARTS (or HMREG_DOMAIN_PARTS) and use hmreg_mr_segment()",
+                          max_len);
     longest = layout_longest(max_len);
     if ((range->iov_len - 1) / longest < HMREG_SEGMENTS_MAX)
         return 0;

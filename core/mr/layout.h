@@ -58,7 +58,9 @@ int layout_gather(struct hmreg_domain *domain, const struct hmreg_segment *segme
 
 /* Finds the memory of each range of a gathered list. Segments become one part if they are host
  * memory and the fabric registers so many at once. Errors of request_resolve(), and -EINVAL: the
- * segments are of two ifaces or kinds. */
+ * segments are of two ifaces or kinds; -EXDEV: they are several registrations, with
+ * HMREG_MR_SINGLE.
+ */
 int layout_resolve(struct hmreg_domain *domain, struct layout *layout);
 
 /* Divides a layout of one range into parts of piece_len bytes. Device memory is also divided where
@@ -67,8 +69,9 @@ int layout_resolve(struct hmreg_domain *domain, struct layout *layout);
  * max_len. -EOPNOTSUPP: so do the segments. -ENOMEM; errors of resolve(). */
 int layout_cut(struct hmreg_domain *domain, struct layout *layout, uint64_t piece_len,
                bool callers);
-/* Checks that a range is not longer than as many parts as a region has. -EMSGSIZE. */
-int layout_check_length(const struct hmreg_domain *domain, const struct iovec *range);
+/* Checks that the request's one range takes no more parts than a region has, or is one registration
+ * where it must be. -EMSGSIZE. */
+int layout_check_length(const struct hmreg_domain *domain, const struct request *request);
 /* The longest part for a fabric that registers max_len bytes at once. */
 uint64_t layout_longest(uint64_t max_len);
 /* The length that the library chooses for the parts of a range: see struct hmreg_job_config. */

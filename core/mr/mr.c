@@ -190,29 +190,63 @@ int mr_check(const struct hmreg_mr *mr)
 
 /* ---- accessors -------------------------------------------------------------------------- */
 
+/* Records why a region has no descriptor or keys of its own, if it consists of several. */
+static void note_parts(const struct hmreg_mr *mr, const char *what)
+{
+    if (!mr)
+        hmreg_fail(-EINVAL, "mr is NULL");
+    else if (mr_rails(mr))
+        hmreg_fail(-EXDEV, "a group's region has no %s: its rails have, see hmreg_mr_rail()", what);
+    else if (mr_pieces(mr))
+        hmreg_fail(-EXDEV,
+                   "the region has %zu parts and no %s of its own: take those of "
+                   "hmreg_mr_segment(), or register with HMREG_MR_SINGLE",
+                   mr_count(mr), what);
+}
+
 void *hmreg_mr_desc(const struct hmreg_mr *mr)
 {
-    return mr ? mr_now(mr).desc : NULL;
+    void *desc = mr ? mr_now(mr).desc : NULL;
+
+    if (!desc)
+        note_parts(mr, "desc");
+    return desc;
 }
 
 uint64_t hmreg_mr_key(const struct hmreg_mr *mr)
 {
-    return mr ? mr_now(mr).key : HMREG_KEY_NOTAVAIL;
+    uint64_t key = mr ? mr_now(mr).key : HMREG_KEY_NOTAVAIL;
+
+    if (key == HMREG_KEY_NOTAVAIL)
+        note_parts(mr, "key");
+    return key;
 }
 
 uint32_t hmreg_mr_lkey(const struct hmreg_mr *mr)
 {
-    return mr ? mr_body(mr)->made.lkey : 0;
+    uint32_t lkey = mr ? mr_body(mr)->made.lkey : HMREG_VERBS_KEY_NOTAVAIL;
+
+    if (lkey == HMREG_VERBS_KEY_NOTAVAIL)
+        note_parts(mr, "lkey");
+    return lkey;
 }
 
 uint32_t hmreg_mr_rkey(const struct hmreg_mr *mr)
 {
-    return mr ? mr_body(mr)->made.rkey : 0;
+    uint32_t rkey = mr ? mr_body(mr)->made.rkey : HMREG_VERBS_KEY_NOTAVAIL;
+
+    if (rkey == HMREG_VERBS_KEY_NOTAVAIL)
+        note_parts(mr, "rkey");
+    return rkey;
 }
 
 void *hmreg_mr_native(const struct hmreg_mr *mr)
 {
-    return mr ? mr_now(mr).native : NULL;
+    void *native = mr ? mr_now(mr).native : NULL;
+
+    if (!native)
+        note_parts(mr, "native object");
+    return native;
 }
 
 void *hmreg_mr_context(const struct hmreg_mr *mr)

@@ -233,6 +233,12 @@ static inline struct hmreg_mr **mr_rails(const struct hmreg_mr *mr)
  * refused. *rail: its rail, unchanged if the region is of no group; may be NULL. */
 const struct hmreg_mr *mr_explained(const struct hmreg_mr *mr, size_t *rail);
 
+/* What a region of several registrations has of its own: no keys, which its parts have. */
+#define PROVIDER_MR_OF_PARTS                                                                       \
+    ((struct provider_mr){.key = HMREG_KEY_NOTAVAIL,                                               \
+                          .lkey = HMREG_VERBS_KEY_NOTAVAIL,                                        \
+                          .rkey = HMREG_VERBS_KEY_NOTAVAIL})
+
 /* A range as the caller passed it. */
 static inline struct iovec mr_asked(const struct hmreg_mr *mr, size_t index)
 {

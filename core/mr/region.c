@@ -8,6 +8,7 @@
 
 #include "core/base/error.h"
 #include "core/group/group.h"
+#include "core/mr/explain.h"
 #include "core/mr/register.h"
 
 #include <assert.h>
@@ -82,7 +83,7 @@ static int make_places(struct hmreg_mr *mr, const struct layout *layout,
                           of_rails ? "rails" : "segments");
     mr_ext(mr)->part_count = parts;
     mr_ext(mr)->of_rails = of_rails;
-    mr_body(mr)->made = (struct provider_mr){.key = HMREG_KEY_NOTAVAIL};
+    mr_body(mr)->made = PROVIDER_MR_OF_PARTS;
     return 0;
 }
 
@@ -262,8 +263,20 @@ static void clear(struct hmreg_mr *mr)
     mr_body(mr)->ext = NULL;
 }
 
+static int refuse_parts(const struct layout *layout, const struct refusals *refused)
+{
+    const struct iovec *range = layout->ranges.iov;
+
+    explain_keep(layout->whole.iface, layout->whole.range.device, refused->reasons, refused->count);
+    return hmreg_fail(-EXDEV,
+                      "no single dmabuf contains the %zu bytes at %p, which are to be one "
+                      "registration: pass each allocation by itself, or HMREG_MR_PARTS (or "
+                      "HMREG_DOMAIN_PARTS) and use hmreg_mr_segment()",
+                      range->iov_len, range->iov_base);
+}
+
 /* No dmabuf contains the range: registers each physical segment under it as a piece, so that the
- * region never covers only a part of the range. refused: owned. */
+ * region never covers only a part of the range. */
 static int divide(struct layout *layout, struct hmreg_mr *mr, struct refusals *refused)
 {
     int rc = layout_find_segments(mr->domain->lib, layout);
@@ -274,13 +287,12 @@ static int divide(struct layout *layout, struct hmreg_mr *mr, struct refusals *r
         rc = add_piece(mr, layout, &layout->segments, i);
     if (rc == -EXDEV)
         rc = refuse_all(mr->domain, &layout->whole, refused->reasons, refused->count);
-    if (rc) {
-        free(refused->reasons);
+    if (rc)
         return rc;
-    }
     finish_composite(mr);
     mr_ext(mr)->refused = refused->count;
     mr_ext(mr)->reasons = refused->reasons;
+    refused->reasons = NULL;
     return 0;
 }
 
@@ -306,8 +318,11 @@ static int fill_whole(struct layout *layout, struct hmreg_mr *mr, bool extended)
         !extend(mr, &request, request.iov, request.count, found))
         return hmreg_fail(-ENOMEM, "no memory for a region");
     rc = register_one(layout, &request, found, &refused, mr);
-    if (refused.reasons)
+    if (refused.reasons && request_is_single(mr->domain, &request))
+        rc = refuse_parts(layout, &refused);
+    else if (refused.reasons)
         rc = divide(layout, mr, &refused);
+    free(refused.reasons);
     if (rc)
         clear(mr);
     return rc;
@@ -473,6 +488,10 @@ static int begin_group(struct filling *filling)
 
     layout->shares = true;
     layout->request.any_key |= (domain->caps.mr_mode & HMREG_MR_PROV_KEY) != 0;
+    if (!(layout->request.flags & REQUEST_PARTS))
+        layout->request.flags |= (domain->flags & HMREG_DOMAIN_SINGLE  ? HMREG_MR_SINGLE
+                                  : domain->flags & HMREG_DOMAIN_PARTS ? HMREG_MR_PARTS
+                                                                       : 0);
     for (size_t i = 0; layout_parts(layout) > 1 && !rc && i < domain->group->count; i++)
         if (has_rail(filling, i))
             rc = new_rail(filling, i);

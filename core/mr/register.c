@@ -57,7 +57,7 @@ static int call_provider(struct attempt *attempt, const struct hmreg_dmabuf *dma
         .count = request->count,
         .access = request->access,
         .requested_key = attempt->key,
-        .flags = request->flags,
+        .flags = request->flags & ~REQUEST_PARTS,
         .iface = attempt->found->iface,
         .device = attempt->found->range.device,
         .driver_device = attempt->found->range.device,

@@ -16,6 +16,7 @@
 #include <inttypes.h>
 
 #define CLAIMS (HMREG_HMEM_HOST_ALLOC | HMREG_HMEM_DEVICE_ONLY)
+#define KNOWN  (CLAIMS | REQUEST_PARTS)
 
 /* ---- checks ------------------------------------------------------------------------------ */
 
@@ -43,13 +44,36 @@ static int check_options(const struct hmreg_domain *domain, const struct request
     return rc;
 }
 
+static int check_flags(const struct hmreg_domain *domain, uint64_t flags)
+{
+    if ((flags & REQUEST_PARTS) == REQUEST_PARTS)
+        return hmreg_fail(-HMREG_EBADFLAGS,
+                          "flags has HMREG_MR_SINGLE and HMREG_MR_PARTS; give one of them");
+    return validate_flags(flags, KNOWN | domain->caps.flags, "flags");
+}
+
+bool request_is_single(const struct hmreg_domain *domain, const struct request *request)
+{
+    const struct group *group = domain->group;
+    bool single = domain->flags & HMREG_DOMAIN_SINGLE;
+
+    if (request->flags & REQUEST_PARTS)
+        return request->flags & HMREG_MR_SINGLE;
+    if (!group || (domain->flags & (HMREG_DOMAIN_SINGLE | HMREG_DOMAIN_PARTS)))
+        return single;
+    for (size_t i = 0; i < group->count; i++)
+        if (group_registers_on(request->rails, i))
+            single |= (group->members[i]->flags & HMREG_DOMAIN_SINGLE) != 0;
+    return single;
+}
+
 int request_check(const struct hmreg_domain *domain, const struct request *request, uint64_t offset)
 {
     int rc = validate_access(request->access);
 
     if (!rc && offset)
         rc = hmreg_fail(-EINVAL, "offset is %" PRIu64 "; it is reserved and must be 0", offset);
-    rc = rc ? rc : validate_flags(request->flags, CLAIMS | domain->caps.flags, "flags");
+    rc = rc ? rc : check_flags(domain, request->flags);
     rc = rc ? rc : check_options(domain, request);
     return rc ? rc : check_key(domain, request);
 }

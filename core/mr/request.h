@@ -31,6 +31,12 @@ struct request {
     uint64_t rails;                  /* on a group: bit i: register on member i; 0: on all */
 };
 
+/* The flags that say whether one range may become several registrations. */
+#define REQUEST_PARTS (HMREG_MR_SINGLE | HMREG_MR_PARTS)
+
+/* Must one range become one registration (of a group on each rail)? */
+bool request_is_single(const struct hmreg_domain *domain, const struct request *request);
+
 /* Checks a request except for its ranges: access, offset, flags, options, key. */
 int request_check(const struct hmreg_domain *domain, const struct request *request,
                   uint64_t offset);

@@ -21,9 +21,11 @@ extern "C" {
  * hmreg_mr_query() returns its bounds. The application may free memory while a region of it is
  * cached, but not between get and put. The library chooses keys. On a domain with
  * HMREG_MR_ENDPOINT each get registers a region of its own, which is not bound yet: there use
- * hmreg_mr_get_attr() with an endpoint. A range longer than the domain's max_len becomes one region
- * of several pieces (hmreg_mr_segment()), which serves gets of ranges inside it too.
- * Errors of hmreg_mr_reg(), but -EMSGSIZE: the range is longer than HMREG_SEGMENTS_MAX such pieces.
+ * hmreg_mr_get_attr() with an endpoint. Where the domain permits regions of several parts
+ * (HMREG_DOMAIN_PARTS; on other fabrics than verbs the default), a range longer than its max_len
+ * becomes one of several pieces (hmreg_mr_segment()), which serves gets of ranges inside it too.
+ * Errors of hmreg_mr_reg(), but where parts are permitted -EMSGSIZE: the range is longer than
+ * HMREG_SEGMENTS_MAX such pieces.
  */
 int hmreg_mr_get(struct hmreg_domain *domain, const void *addr, size_t len, uint64_t access,
                  struct hmreg_mr **mr);
@@ -32,29 +34,29 @@ int hmreg_mr_get(struct hmreg_domain *domain, const void *addr, size_t len, uint
  * segments), or with HMREG_MR_DMABUF of the caller's dmabuf. The caller may close descriptors after
  * the call.
  * A cached region serves the get if it contains the range, has the access rights as for
- * hmreg_mr_get(), and was got with the same attributes. Compared are: flags; auth_key, by its
- * bytes; page_size; hmem_data, by its address; of a dmabuf its inode (not the number of the
- * descriptor), base_addr, and what the caller claims; iova, by the address that it gives each byte;
- * a trusted claim, claim_identity included; and every attribute that is not named here. Not
- * compared are size, context, and a checked claim about memory, which is checked at each get.
- * hmreg_mr_context() returns the context of the get that registered the region. A get without
- * attributes that are compared, and hmreg_mr_get(), serve each other's regions. A region of several
- * ranges or segments serves gets of exactly that list only: the same addresses and lengths in the
- * same order, dmabufs by inode, base_addr, offset and length, the claim too, all in iov or all in
- * segments. It is what hmreg_mr_regattr() makes of the list, counts with the sum of the lengths in
- * the cache's limits, and ends when any segment's memory changes. requested_key must
- * be 0. Release the region with hmreg_mr_put(). A cached region of a dmabuf keeps the exporter's
- * memory until it is evicted, flushed, or invalidated by its addresses (base_addr + offset). With
- * attr->endpoint, on a domain with HMREG_MR_ENDPOINT, the region is bound to the endpoint and
- * enabled, and serves gets with the same endpoint; with attr->endpoints so is each rail. Flush the
- * domain or group before you close an endpoint that regions were got with, and after their last
- * put.
- * Errors of hmreg_mr_regattr(), and of hmreg_mr_bind() and hmreg_mr_enable() where an endpoint is
- * set; -EMSGSIZE of several ranges or segments: together they are longer than the domain's max_len.
- * -EINVAL also: a requested_key, an endpoint for a rail without HMREG_MR_ENDPOINT, attr->endpoint
- * on a group or beside attr->endpoints, or endpoints that lack one for a rail with
- * HMREG_MR_ENDPOINT or whose count is another than the number of rails. -HMREG_EBADFLAGS also:
- * HMREG_RMA_EVENT. -EOPNOTSUPP also: registrations of the domain complete in an event queue.
+ * hmreg_mr_get(), and was got with the same attributes. Compared are: flags, without
+ * HMREG_MR_SINGLE or HMREG_MR_PARTS where the domain does so anyway; auth_key, by its bytes;
+ * page_size; hmem_data, by its address; of a dmabuf its inode (not the number of the descriptor),
+ * base_addr, and what the caller claims; iova, by the address that it gives each byte; a trusted
+ * claim, claim_identity included; and every attribute that is not named here. Not compared are
+ * size, context, and a checked claim about memory, which is checked at each get. hmreg_mr_context()
+ * returns the context of the get that registered the region. A get without attributes that are
+ * compared, and hmreg_mr_get(), serve each other's regions. A region of several ranges or segments
+ * serves gets of exactly that list only: the same addresses and lengths in the same order, dmabufs
+ * by inode, base_addr, offset and length, the claim too, all in iov or all in segments. It is what
+ * hmreg_mr_regattr() makes of the list, counts with the sum of the lengths in the cache's limits,
+ * and ends when any segment's memory changes. requested_key must be 0. Release the region with
+ * hmreg_mr_put(). A cached region of a dmabuf keeps the exporter's memory until it is evicted,
+ * flushed, or invalidated by its addresses (base_addr + offset). With attr->endpoint, on a domain
+ * with HMREG_MR_ENDPOINT, the region is bound to the endpoint and enabled, and serves gets with the
+ * same endpoint; with attr->endpoints so is each rail. Flush the domain or group before you close
+ * an endpoint that regions were got with, and after their last put. Errors of hmreg_mr_regattr(),
+ * and of hmreg_mr_bind() and hmreg_mr_enable() where an endpoint is set; -EMSGSIZE of several
+ * ranges or segments: together they are longer than the domain's max_len. -EINVAL also: a
+ * requested_key, an endpoint for a rail without HMREG_MR_ENDPOINT, attr->endpoint on a group or
+ * beside attr->endpoints, or endpoints that lack one for a rail with HMREG_MR_ENDPOINT or whose
+ * count is another than the number of rails. -HMREG_EBADFLAGS also: HMREG_RMA_EVENT. -EOPNOTSUPP
+ * also: registrations of the domain complete in an event queue.
  */
 int hmreg_mr_get_attr(struct hmreg_domain *domain, const struct hmreg_mr_attr *attr, uint64_t flags,
                       struct hmreg_mr **mr);

@@ -22,6 +22,9 @@ extern "C" {
 
 /* A registration succeeds if at least one rail does. hmreg_mr_rail() tells why another does not. */
 #define HMREG_GROUP_PARTIAL (1u << 0)
+/* The group owns its members once it is open: hmreg_domain_close() of it closes them too, or, where
+ * one cannot be closed, none and not the group. A member has at most one such owner. */
+#define HMREG_GROUP_OWNS_MEMBERS (1u << 1)
 
 struct hmreg_group_config {
     size_t size;    /* sizeof(struct hmreg_group_config) */
@@ -32,19 +35,19 @@ struct hmreg_group_config {
 };
 
 /*
- * Opens a group of `count` members, of any providers, all of the same lib. The group borrows them:
- * each stays usable by itself and in other groups, and hmreg_domain_close() of it is refused while
- * a group has it. config: NULL for the defaults. Close the group with hmreg_domain_close().
- * hmreg_domain_query() of a group says the sum of what its members demand: their modes together,
- * the smallest of their limits. A call on a group is a call on each of its members, on the calling
- * thread. With a member that has HMREG_MR_PROV_KEY the library chooses the keys of all rails;
- * otherwise requested_key is the key of each. A member whose fabric caches registrations itself
- * turns the group's cache off, unless config sets its limits. Any thread.
- * -EINVAL: lib, members, a member or out is NULL; count is 0 or above HMREG_GROUP_MAX; a member is
- *   a group, is named twice, or is of another lib; config->domain has an order or ways; a size is
- * too small, or a byte beyond what the library knows is not zero. -HMREG_EBADFLAGS: flags of either
- * config. -EOPNOTSUPP: registrations of a member complete in an event queue of libfabric
- * (HMREG_OFI_ASYNC). -ENOMEM.
+ * Opens a group of `count` members, of any providers, all of the same lib. The group borrows them,
+ * unless it has HMREG_GROUP_OWNS_MEMBERS: each stays usable by itself and in other groups, and
+ * hmreg_domain_close() of it is refused while a group has it. config: NULL for the defaults. Close
+ * the group with hmreg_domain_close(). hmreg_domain_query() of a group says the sum of what its
+ * members demand: their modes together, the smallest of their limits. A call on a group is a call
+ * on each of its members, on the calling thread. With a member that has HMREG_MR_PROV_KEY the
+ * library chooses the keys of all rails; otherwise requested_key is the key of each. A member whose
+ * fabric caches registrations itself turns the group's cache off, unless config sets its limits.
+ * Any thread. -EINVAL: lib, members, a member or out is NULL; count is 0 or above HMREG_GROUP_MAX;
+ * a member is a group, is named twice, is of another lib, or has an owner already; config->domain
+ * has an order or ways; a size is too small, or a byte beyond what the library knows is not zero.
+ * -HMREG_EBADFLAGS: flags of either config. -EOPNOTSUPP: registrations of a member complete in an
+ * event queue of libfabric (HMREG_OFI_ASYNC). -ENOMEM.
  */
 int hmreg_group_open(struct hmreg *lib, struct hmreg_domain *const *members, size_t count,
                      const struct hmreg_group_config *config, struct hmreg_domain **out);

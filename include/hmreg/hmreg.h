@@ -117,13 +117,19 @@ enum hmreg_way {
     (UINT64_C(1) << 46)                     /* caller's claim: only the device can access it */
 #define HMREG_RMA_PMEM  (UINT64_C(1) << 49) /* persistent memory: remote writes must be durable */
 #define HMREG_RMA_EVENT (UINT64_C(1) << 56) /* counters will be bound to the region */
+/* hmreg's own, of which at most one is given: may one range become a region of several parts? Of
+ * neither, the domain's HMREG_DOMAIN_SINGLE or _PARTS counts. */
+#define HMREG_MR_SINGLE (UINT64_C(1) << 62) /* one registration, or an error */
+#define HMREG_MR_PARTS  (UINT64_C(1) << 63) /* several, which hmreg_mr_segment() describes */
 
 /* Flag of hmreg_domain_bind(): registrations complete in the event queue. FI_REG_MR's value. */
 #define HMREG_REG_MR (UINT64_C(1) << 59)
 
 #define HMREG_KEY_NOTAVAIL UINT64_MAX /* the region has no such key */
-#define HMREG_LIMIT_NONE   UINT64_MAX /* no limit */
-#define HMREG_DEVICE_ANY   (-1)       /* any device */
+/* The same of the keys of verbs: a NIC to which it is posted answers with a protection error. */
+#define HMREG_VERBS_KEY_NOTAVAIL UINT32_MAX
+#define HMREG_LIMIT_NONE         UINT64_MAX /* no limit */
+#define HMREG_DEVICE_ANY         (-1)       /* any device */
 
 struct hmreg;        /* the opened library: vendor runtimes, devices, memory monitor */
 struct hmreg_domain; /* a fabric's domain, on which memory is registered */
@@ -368,6 +374,11 @@ int hmreg_mem_free(struct hmreg *lib, void *addr);
 
 #define HMREG_DOMAIN_EXACT    (1u << 0) /* get() returns a region of exactly the requested range */
 #define HMREG_DOMAIN_NO_CACHE (1u << 1) /* get() always registers, put() deregisters */
+/* Where neither flag says it, may one range become a region of several parts, whose keys only
+ * hmreg_mr_segment() returns? With neither: not on verbs, on other providers it may. On a group
+ * with neither each member decides; rails are no such parts. */
+#define HMREG_DOMAIN_SINGLE (1u << 2) /* one registration (on each rail), or an error */
+#define HMREG_DOMAIN_PARTS  (1u << 3) /* it may have several */
 
 /* How a hit validates the cached region. */
 enum hmreg_check {
@@ -451,8 +462,9 @@ int hmreg_domain_query(struct hmreg_domain *domain, struct hmreg_domain_info *ou
 
 /* Closes a domain and deregisters its cached regions. The fabric object that it was opened on is
  * borrowed and stays open. NULL is accepted. -EBUSY: regions, remotes or jobs are open, cached
- * regions are in use, the fabric does not deregister a cached region or what a failed call has
- * undone yet, or a group has the domain (<hmreg/group.h>); the domain stays open. */
+ * regions are held (the text has the range of one, hmreg_domain_dump() all), the fabric does not
+ * deregister a cached region or what a failed call has undone yet, or a group has the domain
+ * (<hmreg/group.h>); the domain stays open. */
 int hmreg_domain_close(struct hmreg_domain *domain);
 
 /* Reports the path that a registration of one device's memory would take, and why the better paths
@@ -547,9 +559,11 @@ struct hmreg_mr_attr {
  * hmreg_mr_close(). The region is never cached; its memory must outlive it. A range of device
  * memory that spans several physical allocations (for instance virtual memory of several devices),
  * and that no single dmabuf contains, becomes a composite with one piece for each, up to
- * HMREG_SEGMENTS_MAX, as from hmreg_mr_regsgl().
+ * HMREG_SEGMENTS_MAX, as from hmreg_mr_regsgl(): with HMREG_MR_PARTS, or where the domain permits
+ * it; with HMREG_MR_SINGLE, and on verbs by default, it is refused (-EXDEV).
  * access: as in the attributes. offset: 0. requested_key: ignored for regions without remote
- * access; must be 0 where the domain has HMREG_MR_PROV_KEY. flags: HMREG_HMEM_*.
+ * access; must be 0 where the domain has HMREG_MR_PROV_KEY. flags: HMREG_HMEM_*, HMREG_MR_SINGLE or
+ * HMREG_MR_PARTS.
  * -EINVAL: an argument is NULL, a length is 0, a range wraps, count is 0 or above the domain's
  *   iov_limit, access is 0 or has unknown bits, offset is not 0, the memory is not what the caller
  *   claimed, an iface or device does not exist, atomics are on without HMREG_REMOTE_WRITE, or iova
@@ -562,6 +576,8 @@ struct hmreg_mr_attr {
  *   may not write it though access lets the fabric write.
  * -EOPNOTSUPP: every path was refused; hmreg_explain(NULL, ...) gives the reason of each. Or
  *   ordering, atomics, on_demand or iova is not what the fabric does; the text has what it accepts.
+ * -EXDEV: no single dmabuf contains the range, and it is to be one registration; the reasons of
+ *   each path are in hmreg_explain(NULL, ...).
  * -EMSGSIZE: the region is longer than the domain's max_len; hmreg_mr_reg_large() registers it in
  *   pieces (<hmreg/job.h>).
  * Any other error is the fabric's, from its registration call.
@@ -595,8 +611,10 @@ struct hmreg_segment {
  * hmreg_mr_desc() and hmreg_mr_native() are NULL and its key is HMREG_KEY_NOTAVAIL;
  * hmreg_mr_segment() returns those of each piece. requested_key is the key of the first
  * registration; the library chooses the keys of a composite's other pieces. hmreg_mr_regattr() also
- * takes segments, with all other attributes. Errors of hmreg_mr_reg(), and -EINVAL: segments of two
- * ifaces (the text names both), an unknown kind. After an error nothing is registered.
+ * takes segments, with all other attributes. A list of segments permits a composite on every
+ * domain, unless flags has HMREG_MR_SINGLE (then -EXDEV). Errors of hmreg_mr_reg(), and -EINVAL:
+ * segments of two ifaces (the text names both), an unknown kind. After an error nothing is
+ * registered.
  */
 int hmreg_mr_regsgl(struct hmreg_domain *domain, const struct hmreg_segment *segments, size_t count,
                     uint64_t access, uint64_t offset, uint64_t requested_key, uint64_t flags,
@@ -684,15 +702,21 @@ int hmreg_domain_bind(struct hmreg_domain *domain, void *object, uint64_t flags)
  */
 int hmreg_mr_close(struct hmreg_mr *mr);
 
-/* The descriptor for local operations, on libfabric fi_mr_desc()'s value. NULL: none is needed. */
+/* The descriptor for local operations, on libfabric fi_mr_desc()'s value. NULL: none is needed; or
+ * the region is a composite or a group's, whose parts have theirs: hmreg_last_error() is then
+ * -EXDEV and names the call that returns them. HMREG_MR_SINGLE and HMREG_DOMAIN_SINGLE exclude
+ * composites.
+ */
 void *hmreg_mr_desc(const struct hmreg_mr *mr);
 /* The remote key, for a peer. HMREG_KEY_NOTAVAIL: the region has no remote access, has a raw key,
- * is a composite, or its registration is not complete. */
+ * is a composite or a group's (-EXDEV in the last error), or its registration is not complete. */
 uint64_t hmreg_mr_key(const struct hmreg_mr *mr);
-/* The verbs keys; 0 on other providers. */
+/* The verbs keys. HMREG_VERBS_KEY_NOTAVAIL: mr is NULL (-EINVAL in the last error), a composite, or
+ * a group's (-EXDEV). 0 on other providers. */
 uint32_t hmreg_mr_lkey(const struct hmreg_mr *mr);
 uint32_t hmreg_mr_rkey(const struct hmreg_mr *mr);
-/* The native object: struct fid_mr * or struct ibv_mr *; NULL on loopback. Borrowed. */
+/* The native object: struct fid_mr * or struct ibv_mr *; NULL on loopback, and of a composite or a
+ * group's region (-EXDEV in the last error). Borrowed. */
 void *hmreg_mr_native(const struct hmreg_mr *mr);
 /* The context that the caller passed to the registration; of a cached region, to the get that made
  * it. */

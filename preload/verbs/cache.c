@@ -91,13 +91,10 @@ struct hmreg_mr *cache_get(const struct asked *asked, struct ibv_mr **native, st
     engine_expect();
     rc = get(domain, &attr, &region);
     if (rc) {
-        engine_refused(rc, "not-registered");
+        pd_refused(rc);
         return NULL;
     }
     made->hit = !engine_registered();
     *native = pd_native(region, made);
-    if (*native)
-        return region;
-    hmreg_mr_put(region);
-    return NULL;
+    return region;
 }

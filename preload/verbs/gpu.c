@@ -29,17 +29,14 @@ static struct hmreg_mr *reg(const struct hmreg_mr_attr *attr, struct hmreg_domai
                             struct ibv_mr **native, struct made *made)
 {
     struct hmreg_mr *region = NULL;
-    int rc = hmreg_mr_regattr(domain, attr, 0, &region);
+    int rc = hmreg_mr_regattr(domain, attr, HMREG_MR_SINGLE, &region);
 
     if (rc) {
-        engine_refused(rc, "not-registered");
+        pd_refused(rc);
         return NULL;
     }
     *native = pd_native(region, made);
-    if (*native)
-        return region;
-    hmreg_mr_close(region);
-    return NULL;
+    return region;
 }
 
 struct hmreg_mr *gpu_reg(const struct asked *asked, struct ibv_mr **native, struct made *made)

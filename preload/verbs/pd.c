@@ -7,6 +7,7 @@
 #include "preload/engine.h"
 #include "preload/record.h"
 
+#include <errno.h>
 #include <stdatomic.h>
 
 static int open_verbs(struct hmreg *lib, void *object, const struct hmreg_domain_config *config,
@@ -23,20 +24,23 @@ struct hmreg_domain *pd_domain(struct ibv_pd *pd)
 struct ibv_mr *pd_native(const struct hmreg_mr *region, struct made *made)
 {
     struct hmreg_mr_info info = {.size = sizeof(info)};
-    struct ibv_mr *native = hmreg_mr_native(region);
 
-    if (!native) {
-        record_passed_on("several-registrations",
-                         "a range that only several registrations can cover (of several physical "
-                         "allocations, or longer than the device's limit) was passed on: an ibv_mr "
-                         "is one registration");
-        return NULL;
-    }
     hmreg_mr_query(region, &info);
     made->iface = (uint8_t)info.iface;
     made->device = (int16_t)info.device;
     made->path = (uint8_t)info.path;
-    return native;
+    return hmreg_mr_native(region);
+}
+
+void pd_refused(int rc)
+{
+    if (rc == -EXDEV || rc == -EMSGSIZE)
+        record_passed_on("several-registrations",
+                         "a range that only several registrations can cover (of several physical "
+                         "allocations, or longer than the device's limit) was passed on: an ibv_mr "
+                         "is one registration");
+    else
+        engine_refused(rc, "not-registered");
 }
 
 enum forks { FORKS_UNKNOWN, FORKS_FREE, FORKS_PROTECTED };

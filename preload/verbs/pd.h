@@ -20,9 +20,11 @@ struct made {
 /* NULL: it cannot be opened; the reason is recorded. */
 struct hmreg_domain *pd_domain(struct ibv_pd *pd);
 
-/* The region's ibv_mr. NULL: it has none of its own, since it is several registrations; recorded as
- * a reason. */
+/* The region's ibv_mr. *made: out, but for hit. */
 struct ibv_mr *pd_native(const struct hmreg_mr *region, struct made *made);
+
+/* Records why hmreg did not register: the failure's code, or the thread's last error. */
+void pd_refused(int rc);
 
 /* Is ibv_fork_init() in force, on a kernel that needs it? Then libibverbs keeps registered pages
  * from children (MADV_DONTFORK) until their deregistration. Asked once, at the first registration,

@@ -541,6 +541,7 @@ static void describe(const struct verbs *verbs, const struct ibv_device_attr *li
         .key_size = sizeof(uint32_t),
         .iov_limit = 1,
         .max_len = limits->max_mr_size ? limits->max_mr_size : UINT64_MAX,
+        .single = true,
         .any_thread = true,
         .max_mr = limits->max_mr > 0 ? (uint64_t)limits->max_mr : 0,
         .pins = true,

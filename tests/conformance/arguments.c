@@ -152,8 +152,8 @@ REFUSED_CASE(reg__wrong_argument__inval)
 REFUSED_CASE(reg__each_unknown_bit__refused)
 {
     const uint64_t flags = HMREG_HMEM_HOST_ALLOC | HMREG_HMEM_DEVICE_ONLY | HMREG_RMA_EVENT |
-                           HMREG_RMA_PMEM |
-                           HMREG_MR_DMABUF; /* only some calls and domains accept these */
+                           HMREG_RMA_PMEM | HMREG_MR_DMABUF | HMREG_MR_SINGLE |
+                           HMREG_MR_PARTS; /* only some calls and domains accept these */
     struct reg reg = {domain, fixture->memory, 16, ALL, 0, 0};
 
     for (int bit = 0; bit < 64; bit++) {
@@ -415,7 +415,8 @@ CASE(domain_open__wrong_config__refused)
     WRONG(size, offsetof(struct hmreg_domain_config, check) - 1, -EINVAL, "size of struct");
     WRONG(check[0], (enum hmreg_check)3, -EINVAL, "config->check[0] is 3");
     WRONG(size, SIZE_MAX, -EINVAL, "size of struct");
-    for (int bit = 2; bit < 32; bit++)
+    WRONG(flags, HMREG_DOMAIN_SINGLE | HMREG_DOMAIN_PARTS, -HMREG_EBADFLAGS, "one of them");
+    for (int bit = 4; bit < 32; bit++)
         if (!(fixture->fabric->domain_flags & 1u << bit))
             WRONG(flags, 1u << bit, -HMREG_EBADFLAGS, "config->flags");
     WRONG(order[0], HMREG_PATH_SYSTEM, -EINVAL, "config->order[0] is 1");
@@ -533,6 +534,6 @@ CASE(null__refused_or_without_effect)
     assert_null(hmreg_mr_native(NULL));
     assert_null(hmreg_mr_context(NULL));
     assert_true(hmreg_mr_key(NULL) == HMREG_KEY_NOTAVAIL);
-    assert_int_equal(hmreg_mr_lkey(NULL), 0);
-    assert_int_equal(hmreg_mr_rkey(NULL), 0);
+    assert_int_equal(hmreg_mr_lkey(NULL), HMREG_VERBS_KEY_NOTAVAIL);
+    assert_int_equal(hmreg_mr_rkey(NULL), HMREG_VERBS_KEY_NOTAVAIL);
 }

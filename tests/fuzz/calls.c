@@ -224,7 +224,8 @@ static void call_domain_open(struct fuzz *fuzz)
     loopback.it.max_len = fuzz_rarely(fuzz) ? fuzz_length(fuzz) : 0;
     loopback.it.auth_key_size = fuzz_rarely(fuzz) ? fuzz_below(fuzz, 70) : 0;
     loopback.it.auth_key = loopback.it.auth_key_size <= 64 ? secret : NULL;
-    config.it.flags = (uint32_t)fuzz_bits(fuzz, HMREG_DOMAIN_EXACT | HMREG_DOMAIN_NO_CACHE);
+    config.it.flags = (uint32_t)fuzz_bits(fuzz, HMREG_DOMAIN_EXACT | HMREG_DOMAIN_NO_CACHE |
+                                                    HMREG_DOMAIN_SINGLE | HMREG_DOMAIN_PARTS);
     for (int i = 0; i < HMREG_PATH_COUNT - 1 && fuzz_rarely(fuzz); i++)
         config.it.order[i] = (enum hmreg_path)fuzz_small(fuzz);
     for (int i = 0; i < HMREG_WAY_COUNT - 1 && fuzz_rarely(fuzz); i++)
@@ -250,7 +251,8 @@ static void call_group_open(struct fuzz *fuzz)
     for (int i = 0; i < 4; i++)
         members[i] = PICK(fuzz->domains);
     config.it.flags = (uint32_t)fuzz_bits(fuzz, HMREG_GROUP_PARTIAL);
-    domain.it.flags = (uint32_t)fuzz_bits(fuzz, HMREG_DOMAIN_EXACT | HMREG_DOMAIN_NO_CACHE);
+    domain.it.flags = (uint32_t)fuzz_bits(fuzz, HMREG_DOMAIN_EXACT | HMREG_DOMAIN_NO_CACHE |
+                                                    HMREG_DOMAIN_SINGLE | HMREG_DOMAIN_PARTS);
     domain.it.order[0] = fuzz_rarely(fuzz) ? HMREG_PATH_DMABUF : HMREG_PATH_NONE;
     config.it.domain = fuzz_below(fuzz, 2) ? &domain.it : NULL;
     CALL(hmreg_group_open(fuzz_rarely(fuzz) ? NULL : fuzz->lib, members, fuzz_below(fuzz, 4),
@@ -310,9 +312,10 @@ static uint64_t any_access(struct fuzz *fuzz)
 
 static uint64_t any_flags(struct fuzz *fuzz)
 {
-    return fuzz_below(fuzz, 4) ? 0
-                               : fuzz_bits(fuzz, HMREG_HMEM_HOST_ALLOC | HMREG_HMEM_DEVICE_ONLY |
-                                                     HMREG_RMA_PMEM | HMREG_RMA_EVENT);
+    return fuzz_below(fuzz, 4)
+               ? 0
+               : fuzz_bits(fuzz, HMREG_HMEM_HOST_ALLOC | HMREG_HMEM_DEVICE_ONLY | HMREG_RMA_PMEM |
+                                     HMREG_RMA_EVENT | HMREG_MR_SINGLE | HMREG_MR_PARTS);
 }
 
 static uint64_t any_offset(struct fuzz *fuzz)

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 #
 # The documents: the README's program compiles, runs and prints the output that it shows; each example
-# and each block of C compiles as C11 and as C++20; link targets exist.
+# and each block of C compiles as C11 and as C++20, and runs if it is a program; link targets exist.
 # readme.sh LIBHMREG-LOOPBACK LIBHMREG
 . "$(dirname "$0")/cases.sh"
 . "$(dirname "$0")/code.sh"
@@ -11,14 +11,21 @@ libraries=("$@")
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-example_compiles() {
-    awk '/^```c$/ { code = 1; next } /^```/ { code = 0 } code' "$SOURCE_DIR/README.md" >"$work/readme.c"
-    [[ $(wc -l <"$work/readme.c") -ge 20 ]] || return
+builds() { # FILE OUTPUT
     local sanitize=() folders=("${libraries[@]%/*}")
     [[ $SANITIZE ]] && sanitize=("-fsanitize=$SANITIZE")
     "$CC" -std=c11 -Wall -Wextra -Werror -pedantic "-I$SOURCE_DIR/include" "-I$BUILD_DIR/include" \
-        "${sanitize[@]}" -o "$work/readme" "$work/readme.c" "${libraries[@]}" \
-        "${folders[@]/#/-Wl,-rpath,}"
+        "${sanitize[@]}" -o "$2" "$1" "${libraries[@]}" "${folders[@]/#/-Wl,-rpath,}"
+}
+
+example_compiles() {
+    awk '/^```c$/ { code = 1; next } /^```/ { code = 0 } code' "$SOURCE_DIR/README.md" >"$work/readme.c"
+    [[ $(wc -l <"$work/readme.c") -ge 20 ]] && builds "$work/readme.c" "$work/readme"
+}
+
+# A whole program, which needs no more than loopback.
+runs() { # FILE
+    builds "$1" "${1%.c}" && "${1%.c}"
 }
 
 # Splits the blocks of C of a document: a file for each in the folder, named by its line.
@@ -60,7 +67,11 @@ check_blocks() {
         name=${name//\//_}
         split_blocks "$document" "$work/$name"
         for file in "$work/$name"/*.c; do
-            [[ ! -e $file ]] || check_code "documents__${name}_$(basename "$file" .c)" "$file"
+            [[ -e $file ]] || continue
+            check_code "documents__${name}_$(basename "$file" .c)" "$file"
+            # simulated.sh runs those of simulated vendors
+            [[ $name == *simulated* ]] || ! grep -q "^int main(" "$file" ||
+                check "documents__${name}_$(basename "$file" .c)__runs" runs "$file"
         done
     done < <(documents | grep -v /man/)
 }

@@ -37,7 +37,8 @@ static bool has_no_pages(void)
 
 void device_open(struct bench *bench, enum hmreg_path path)
 {
-    struct hmreg_domain_config config = {.size = sizeof(config), .order = {path}};
+    struct hmreg_domain_config config = {
+        .size = sizeof(config), .flags = HMREG_DOMAIN_PARTS, .order = {path}};
 
     softgpu_need();
     softgpu_set("nvidia", has_nvidia_rules() ? "1" : "0");

@@ -9,6 +9,8 @@
 #include "tests/support/vendors.h"
 
 #include <errno.h>
+#include <hmreg/group.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -129,6 +131,187 @@ TEST(range__no_descriptor_for_the_whole__a_piece_for_each_segment)
     assert_int_equal(why.reasons[0].code, -EXDEV);
     assert_fails(hmreg_explain(NULL, &why), -ENOENT, "no registration of this thread");
     assert_ok(hmreg_mr_close(mr));
+    close_fixture(&fixture);
+}
+
+/* ---- one registration or an error ------------------------------------------------------- */
+
+static int reg_flagged(struct fixture *fixture, struct hmreg_domain *domain, uint64_t flags,
+                       struct hmreg_mr **mr)
+{
+    return hmreg_mr_reg(domain, fixture->addr, fixture->count * fixture->page, HMREG_ACCESS_ALL, 0,
+                        0, flags, mr, NULL);
+}
+
+static struct hmreg_domain *open_flagged(struct fixture *fixture, uint32_t flags, bool single)
+{
+    struct hmreg_domain_config config = {.size = sizeof(config), .flags = flags};
+    struct provider_caps caps = script_caps;
+    struct hmreg_domain *domain = NULL;
+
+    caps.single = single;
+    assert_ok(hmreg_domain_create(fixture->script.lib, &script_ops, &caps, NULL, &config, &domain));
+    return domain;
+}
+
+static void close_flagged(struct hmreg_domain *domain)
+{
+    assert_ok(hmreg_domain_close(domain));
+    script.destroys = 0;
+}
+
+TEST(range__of_several_segments__one_registration_or_parts_as_asked)
+{
+    static const struct {
+        uint32_t domain;
+        bool provider;
+        uint64_t flag;
+        bool refused;
+    } cases[] = {
+        {0, false, 0, false},
+        {0, true, 0, true},
+        {0, false, HMREG_MR_SINGLE, true},
+        {0, true, HMREG_MR_PARTS, false},
+        {HMREG_DOMAIN_SINGLE, false, 0, true},
+        {HMREG_DOMAIN_SINGLE, false, HMREG_MR_PARTS, false},
+        {HMREG_DOMAIN_PARTS, true, 0, false},
+        {HMREG_DOMAIN_PARTS, true, HMREG_MR_SINGLE, true},
+    };
+    struct hmreg_explanation why = {.size = sizeof(why)};
+    struct fixture fixture;
+
+    open_fixture(&fixture, 3);
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct hmreg_domain *domain = open_flagged(&fixture, cases[i].domain, cases[i].provider);
+        struct hmreg_mr *mr = (void *)1;
+
+        if (cases[i].refused) {
+            assert_fails(reg_flagged(&fixture, domain, cases[i].flag, &mr), -EXDEV,
+                         "HMREG_MR_PARTS");
+            assert_ptr_equal(mr, (void *)1);
+            assert_int_equal(script.live, 0);
+            assert_ok(hmreg_explain(NULL, &why));
+            assert_int_equal(why.reasons[0].code, -EXDEV);
+            if (!cases[i].flag)
+                assert_fails(hmreg_mr_get(domain, fixture.addr, 3 * fixture.page, HMREG_SEND, &mr),
+                             -EXDEV, "HMREG_DOMAIN_PARTS");
+        } else {
+            assert_ok(reg_flagged(&fixture, domain, cases[i].flag, &mr));
+            assert_int_equal(script.live, 3);
+            assert_ok(hmreg_mr_close(mr));
+        }
+        close_flagged(domain);
+    }
+    close_fixture(&fixture);
+}
+
+TEST(flags__one_registration_and_parts__badflags)
+{
+    struct hmreg_domain_config config = {.size = sizeof(config),
+                                         .flags = HMREG_DOMAIN_SINGLE | HMREG_DOMAIN_PARTS};
+    struct hmreg_domain *domain = NULL;
+    struct hmreg_mr *mr = NULL;
+    struct fixture fixture;
+
+    open_fixture(&fixture, 2);
+    assert_fails(
+        reg_flagged(&fixture, fixture.script.domain, HMREG_MR_SINGLE | HMREG_MR_PARTS, &mr),
+        -HMREG_EBADFLAGS, "give one of them");
+    assert_fails(
+        hmreg_domain_create(fixture.script.lib, &script_ops, &script_caps, NULL, &config, &domain),
+        -HMREG_EBADFLAGS, "give one of them");
+    script.destroys = 0;
+    close_fixture(&fixture);
+}
+
+TEST(regsgl__segments_as_one_registration__exdev)
+{
+    struct hmreg_segment segments[2] = {{.kind = HMREG_SEGMENT_MEMORY}};
+    struct hmreg_mr *mr = (void *)1;
+    struct hmreg_domain *domain;
+    struct fixture fixture;
+
+    open_fixture(&fixture, 2);
+    domain = open_flagged(&fixture, HMREG_DOMAIN_SINGLE, true);
+    for (unsigned i = 0; i < 2; i++)
+        segments[i].u.memory = (struct iovec){fixture.addr + i * fixture.page, fixture.page};
+    assert_fails(hmreg_mr_regsgl(domain, segments, 2, HMREG_SEND, 0, 0, HMREG_MR_SINGLE, &mr, NULL),
+                 -EXDEV, "hmreg_mr_segment()");
+    assert_ptr_equal(mr, (void *)1);
+    assert_ok(hmreg_mr_regsgl(domain, segments, 2, HMREG_SEND, 0, 0, 0, &mr, NULL));
+    assert_int_equal(script.live, 2); /* a list says that there are several */
+    assert_ok(hmreg_mr_close(mr));
+    close_flagged(domain);
+    close_fixture(&fixture);
+}
+
+static void assert_no_own(const char *call)
+{
+    assert_int_equal(hmreg_last_error()->code, -EXDEV);
+    assert_non_null(strstr(hmreg_last_error()->text, call));
+    hmreg_fail(-ENODATA, "before");
+}
+
+static void assert_only_parts(const struct hmreg_mr *mr, const char *call)
+{
+    assert_int_equal(hmreg_mr_lkey(mr), HMREG_VERBS_KEY_NOTAVAIL);
+    assert_no_own(call);
+    assert_int_equal(hmreg_mr_rkey(mr), HMREG_VERBS_KEY_NOTAVAIL);
+    assert_no_own(call);
+    assert_true(hmreg_mr_key(mr) == HMREG_KEY_NOTAVAIL);
+    assert_no_own(call);
+    assert_null(hmreg_mr_desc(mr));
+    assert_no_own(call);
+    assert_null(hmreg_mr_native(mr));
+    assert_no_own(call);
+}
+
+TEST(accessors__of_several_parts__no_value_and_the_call_that_has_it)
+{
+    struct hmreg_domain *group = NULL;
+    struct fixture fixture;
+    struct hmreg_mr *mr;
+
+    open_fixture(&fixture, 2);
+    assert_int_equal(hmreg_mr_lkey(NULL), HMREG_VERBS_KEY_NOTAVAIL);
+    assert_int_equal(hmreg_last_error()->code, -EINVAL);
+    assert_ok(reg(&fixture, &mr));
+    assert_only_parts(mr, "hmreg_mr_segment()");
+    assert_ok(hmreg_mr_close(mr));
+    assert_ok(hmreg_group_open(fixture.script.lib, &fixture.script.domain, 1, NULL, &group));
+    assert_ok(reg_flagged(&fixture, group, 0, &mr));
+    assert_only_parts(mr, "hmreg_mr_rail()");
+    assert_only_parts(hmreg_mr_rail(mr, 0), "hmreg_mr_segment()");
+    assert_ok(hmreg_mr_close(mr));
+    assert_ok(hmreg_domain_close(group));
+    close_fixture(&fixture);
+}
+
+/* Of a group without the flags each member decides; with one, the group. */
+TEST(group__members_that_differ__each_decides_or_the_group)
+{
+    struct hmreg_domain_config parts = {.size = sizeof(parts), .flags = HMREG_DOMAIN_PARTS};
+    struct hmreg_group_config config = {.size = sizeof(config), .flags = HMREG_GROUP_PARTIAL};
+    struct hmreg_domain *members[2], *group = NULL;
+    struct fixture fixture;
+    struct hmreg_mr *mr;
+
+    open_fixture(&fixture, 2);
+    members[0] = fixture.script.domain;
+    members[1] = open_flagged(&fixture, 0, true);
+    for (int i = 0; i < 2; i++) {
+        config.domain = i ? &parts : NULL;
+        assert_ok(hmreg_group_open(fixture.script.lib, members, 2, &config, &group));
+        assert_ok(reg_flagged(&fixture, group, 0, &mr));
+        assert_non_null(hmreg_mr_rail(mr, 0));
+        assert_int_equal(hmreg_mr_rail(mr, 1) != NULL, i);
+        if (!i)
+            assert_int_equal(hmreg_last_error()->code, -EXDEV);
+        assert_ok(hmreg_mr_close(mr));
+        assert_fails(reg_flagged(&fixture, group, HMREG_MR_SINGLE, &mr), -EXDEV, "rail 0");
+        assert_ok(hmreg_domain_close(group));
+    }
+    close_flagged(members[1]);
     close_fixture(&fixture);
 }
 

@@ -114,7 +114,7 @@ TEST(group_open__wrong_arguments__refused)
     assert_fails(hmreg_group_open(lib, members, 2, NULL, &out), -EINVAL, "members[1] is NULL");
     members[1] = fixture.group;
     assert_fails(hmreg_group_open(lib, members, 2, NULL, &out), -EINVAL, "members[1] is a group");
-    config.flags = 2;
+    config.flags = HMREG_GROUP_OWNS_MEMBERS << 1;
     assert_fails(hmreg_group_open(lib, members, 1, &config, &out), -HMREG_EBADFLAGS, "config");
     config = (struct hmreg_group_config){.size = 4};
     assert_fails(hmreg_group_open(lib, members, 1, &config, &out), -EINVAL, "hmreg_group_config");
@@ -226,6 +226,90 @@ TEST(member__of_an_open_group__stays_open_and_usable)
     assert_int_equal(hmreg_last_error()->code, -ENOENT);
     assert_ok(hmreg_mr_close(mr));
     close_fixture(&fixture);
+}
+
+static int get_on(struct hmreg_domain *domain, struct fixture *fixture, struct hmreg_mr **mr)
+{
+    return hmreg_mr_get(domain, fixture->host, 4096, HMREG_SEND, mr);
+}
+
+/* After a group has closed all domains. */
+static void close_rest(struct fixture *fixture)
+{
+    assert_int_equal(script.live, 0);
+    for (int i = 0; i < 2; i++)
+        vendor_memory_free(fixture->script.memory[i]);
+    free(fixture->host);
+    assert_ok(hmreg_close(fixture->script.lib));
+}
+
+TEST(close__group_that_owns_its_members__all_or_none)
+{
+    struct hmreg_mr *on_member = NULL, *on_group = NULL;
+    struct hmreg_domain *other = NULL;
+    char held[64];
+    struct fixture fixture;
+
+    open_fixture(&fixture, 3, HMREG_GROUP_OWNS_MEMBERS);
+    assert_ok(get_on(fixture.group, &fixture, &on_group));
+    hmreg_mr_put(on_group);
+    assert_ok(get_on(fixture.members[0], &fixture, &on_member));
+    hmreg_mr_put(on_member);
+    assert_ok(get_on(fixture.members[1], &fixture, &on_member));
+    snprintf(held, sizeof(held), "member[1]: 1 cached regions of this domain are held");
+    assert_fails(hmreg_domain_close(fixture.group), -EBUSY, held);
+    snprintf(held, sizeof(held), "4096 bytes at %p (1 gets", fixture.host);
+    assert_non_null(strstr(hmreg_last_error()->text, held));
+    hmreg_mr_put(on_member);
+    assert_ok(get_on(fixture.group, &fixture, &on_group)); /* all of them serve as before */
+    assert_ok(get_on(fixture.members[0], &fixture, &on_member));
+    hmreg_mr_put(on_member);
+    assert_fails(hmreg_domain_close(fixture.group), -EBUSY, "1 cached regions");
+    hmreg_mr_put(on_group);
+    assert_ok(hmreg_group_open(fixture.script.lib, fixture.members + 2, 1, NULL, &other));
+    assert_fails(hmreg_domain_close(fixture.group), -EBUSY, "member[2]: 1 groups");
+    assert_ok(hmreg_domain_close(other));
+    assert_int_equal(script.destroys, 0);
+    assert_ok(hmreg_domain_close(fixture.group));
+    assert_int_equal(script.destroys, 3);
+    close_rest(&fixture);
+}
+
+TEST(close__owned_member_is_busy_with_a_region__group_stays)
+{
+    struct hmreg_mr *mr = NULL;
+    struct fixture fixture;
+
+    open_fixture(&fixture, 2, HMREG_GROUP_OWNS_MEMBERS);
+    assert_ok(get_on(fixture.members[1], &fixture, &mr));
+    hmreg_mr_put(mr);
+    script.dereg = -EBUSY;
+    assert_fails(hmreg_domain_close(fixture.group), -EBUSY, "member[1]: the fabric is busy");
+    assert_int_equal(script.destroys, 0);
+    script.dereg = 0;
+    assert_ok(hmreg_domain_close(fixture.group));
+    assert_int_equal(script.destroys, 2);
+    close_rest(&fixture);
+}
+
+TEST(group_open__member_that_has_an_owner__inval_and_the_others_are_free)
+{
+    struct hmreg_group_config config = {.size = sizeof(config), .flags = HMREG_GROUP_OWNS_MEMBERS};
+    struct hmreg_domain *members[2], *other = NULL;
+    struct fixture fixture;
+
+    open_members(&fixture, 2, NULL);
+    members[0] = fixture.members[1];
+    members[1] = fixture.members[0];
+    fixture.count = 1;
+    open_group(&fixture, HMREG_GROUP_OWNS_MEMBERS);
+    assert_fails(hmreg_group_open(fixture.script.lib, members, 2, &config, &other), -EINVAL,
+                 "members[1] belongs to another group");
+    assert_ok(hmreg_group_open(fixture.script.lib, members, 1, &config, &other));
+    assert_ok(hmreg_domain_close(other));
+    assert_ok(hmreg_domain_close(fixture.group));
+    assert_int_equal(script.destroys, 2);
+    close_rest(&fixture);
 }
 
 /* ---- registering ------------------------------------------------------------------------ */

@@ -11,6 +11,7 @@
 
 #include <errno.h>
 #include <hmreg/group.h>
+#include <hmreg/job.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -176,6 +177,51 @@ TEST(get__device_memory__exported_once_and_found_by_identity)
     hmreg_mr_put(mr);
     hmreg_mr_put(again);
     flush(&fixture);
+    close_fixture(&fixture);
+}
+
+TEST(get__longer_than_max_len_of_a_domain_of_single_regions__msgsize)
+{
+    struct hmreg_domain_config single = {.size = sizeof(single), .flags = HMREG_DOMAIN_SINGLE};
+    struct hmreg_mr_attr attr = {.size = sizeof(attr), .iov_count = 1, .access = HMREG_ACCESS_ALL};
+    struct hmreg_mr *mr = NULL, *again = NULL, *many[2];
+    struct iovec ranges[2];
+    struct fixture fixture;
+
+    open_fixture(&fixture, &single);
+    ranges[0] = (struct iovec){fixture.host, PAGE};
+    ranges[1] = (struct iovec){fixture.host, PAGES * PAGE};
+    attr.iov = &ranges[1];
+    assert_fails(get(&fixture, fixture.host, PAGES * PAGE, &mr), -EMSGSIZE, "HMREG_MR_PARTS");
+    assert_fails(hmreg_mr_get_attr(fixture.script.domain, &attr, 0, &mr), -EMSGSIZE,
+                 "HMREG_MR_PARTS");
+    assert_fails(hmreg_mr_get_many(fixture.script.domain, ranges, 2, HMREG_ACCESS_ALL, many),
+                 -EMSGSIZE, "iov[1]");
+    assert_int_equal(script.count, 0);
+    assert_ok(hmreg_mr_get_attr(fixture.script.domain, &attr, HMREG_MR_PARTS, &mr));
+    check_pieces(mr, fixture.host);
+    attr.iov = &ranges[0]; /* a get that may not have parts does not find it */
+    assert_ok(hmreg_mr_get_attr(fixture.script.domain, &attr, HMREG_MR_SINGLE, &again));
+    assert_ptr_not_equal(again, mr);
+    hmreg_mr_put(mr);
+    assert_ok(get(&fixture, fixture.host, PAGE, &mr)); /* and asks for no more than the domain */
+    assert_ptr_equal(again, mr);
+    hmreg_mr_put(mr);
+    hmreg_mr_put(again);
+    flush(&fixture);
+    close_fixture(&fixture);
+}
+
+TEST(job__one_registration_asked_for__badflags)
+{
+    struct hmreg_mr_attr attr = {.size = sizeof(attr), .iov_count = 1, .access = HMREG_ACCESS_ALL};
+    struct hmreg_job *job = NULL;
+    struct fixture fixture;
+
+    open_fixture(&fixture, NULL);
+    attr.iov = &(struct iovec){fixture.host, PAGES * PAGE};
+    assert_fails(hmreg_job_start(fixture.script.domain, &attr, HMREG_MR_SINGLE, NULL, &job),
+                 -HMREG_EBADFLAGS, "in pieces");
     close_fixture(&fixture);
 }
 
@@ -388,6 +434,7 @@ TEST(get__more_pieces_than_a_region_has__msgsize_before_any_question)
     struct fixture fixture;
     char *far = (char *)(UINT64_C(1) << 40);
     struct iovec iov = {far, most + 1};
+    struct request request = {.iov = &iov, .count = 1};
 
     open_fixture(&fixture, NULL);
     vendors[HMREG_IFACE_CUDA].resolves = 0;
@@ -399,7 +446,7 @@ TEST(get__more_pieces_than_a_region_has__msgsize_before_any_question)
     assert_int_equal(script.count, 0);
     assert_int_equal(vendors[HMREG_IFACE_CUDA].resolves, 0);
     iov.iov_len = most;
-    assert_ok(layout_check_length(fixture.script.domain, &iov));
+    assert_ok(layout_check_length(fixture.script.domain, &request));
     close_fixture(&fixture);
 }
 

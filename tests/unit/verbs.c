@@ -304,6 +304,33 @@ TEST(reg__longer_than_the_device_takes__msgsize)
     close_fixture(&fixture);
 }
 
+TEST(get__longer_than_the_device_takes__parts_only_if_taken)
+{
+    struct hmreg_domain_config parts = {.size = sizeof(parts), .flags = HMREG_DOMAIN_PARTS};
+    struct hmreg_segment_info piece = {.size = sizeof(piece)};
+    struct hmreg_domain *domain = NULL;
+    struct hmreg_mr *mr = (void *)1;
+    struct fixture fixture;
+
+    vendors_reset();
+    fixture.pd = fake_verbs_reset();
+    fake_verbs.limits.max_mr_size = sizeof(memory) / 2;
+    assert_ok(hmreg_open(NULL, &fixture.lib));
+    assert_ok(hmreg_domain_open_verbs(fixture.lib, fixture.pd, NULL, &fixture.domain));
+    assert_fails(hmreg_mr_get(fixture.domain, memory, sizeof(memory), HMREG_SEND, &mr), -EMSGSIZE,
+                 "HMREG_DOMAIN_PARTS");
+    assert_ptr_equal(mr, (void *)1);
+    assert_int_equal(fake_verbs.regs, 0);
+    assert_ok(hmreg_domain_open_verbs(fixture.lib, fixture.pd, &parts, &domain));
+    assert_ok(hmreg_mr_get(domain, memory, sizeof(memory), HMREG_SEND, &mr));
+    assert_int_equal(hmreg_mr_lkey(mr), HMREG_VERBS_KEY_NOTAVAIL);
+    assert_ok(hmreg_mr_segment(mr, 1, &piece));
+    assert_non_null(piece.native);
+    hmreg_mr_put(mr);
+    assert_ok(hmreg_domain_close(domain));
+    close_fixture(&fixture);
+}
+
 TEST(regv__two_ranges__inval)
 {
     struct iovec iov[2] = {{memory, 16}, {memory + 64, 16}};
