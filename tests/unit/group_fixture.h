@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * A group of domains of the scripted provider, for group.c and group_open.c.
+ */
+#ifndef HMREG_TESTS_UNIT_GROUP_FIXTURE_H
+#define HMREG_TESTS_UNIT_GROUP_FIXTURE_H
+
+#include "tests/support/failing_allocation.h"
+#include "tests/support/script.h"
+#include "tests/support/vendors.h"
+
+#include "core/context/domain.h"
+
+#include <errno.h>
+#include <hmreg/group.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define MOST 8
+
+struct fixture {
+    struct script_fixture script; /* its domain is member 0 */
+    struct hmreg_domain *members[MOST];
+    size_t count;
+    struct hmreg_domain *group;
+    char *host;
+};
+
+static inline void add_member(struct fixture *fixture, const struct provider_caps *caps,
+                              const struct hmreg_domain_config *config)
+{
+    assert_ok(hmreg_domain_create(fixture->script.lib, &script_ops, caps ? caps : &script_caps,
+                                  NULL, config, &fixture->members[fixture->count++]));
+}
+
+static inline void open_members(struct fixture *fixture, size_t count,
+                                const struct provider_caps *caps)
+{
+    *fixture = (struct fixture){.count = 1};
+    script_open(&fixture->script, caps, NULL);
+    fixture->members[0] = fixture->script.domain;
+    while (fixture->count < count)
+        add_member(fixture, caps, NULL);
+    fixture->host = malloc(FIXTURE_BYTES);
+    memset(fixture->host, 'h', FIXTURE_BYTES);
+}
+
+static inline void open_group(struct fixture *fixture, uint32_t flags)
+{
+    struct hmreg_group_config config = {.size = sizeof(config), .flags = flags};
+
+    assert_ok(hmreg_group_open(fixture->script.lib, fixture->members, fixture->count, &config,
+                               &fixture->group));
+}
+
+static inline void open_fixture(struct fixture *fixture, size_t count, uint32_t flags)
+{
+    open_members(fixture, count, NULL);
+    open_group(fixture, flags);
+}
+
+static inline void close_fixture(struct fixture *fixture)
+{
+    assert_ok(hmreg_domain_close(fixture->group));
+    for (size_t i = 1; i < fixture->count; i++)
+        assert_ok(hmreg_domain_close(fixture->members[i]));
+    script.destroys = 0;
+    free(fixture->host);
+    script_close(&fixture->script);
+}
+
+#endif
