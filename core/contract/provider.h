@@ -28,7 +28,8 @@
  * domain's caps. */
 struct provider_options {
     enum hmreg_ordering ordering;
-    enum hmreg_choice atomics; /* ON: access has HMREG_REMOTE_WRITE */
+    enum hmreg_choice atomics; /* never IF_POSSIBLE, nor is on_demand; ON: access has
+                                  HMREG_REMOTE_WRITE */
     enum hmreg_choice on_demand;
     int set_iova;             /* 1: peers reach the first byte at iova */
     uint64_t iova;            /* 0 unless set_iova */

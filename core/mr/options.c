@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * See options.h. Each option has three values, the first of which is the domain's default.
+ * See options.h. The first value of each option is the domain's default.
  */
 #include "core/mr/options.h"
 
@@ -12,10 +12,14 @@
 #include <stdio.h>
 #include <string.h>
 
-#define VALUES 3
+#define VALUES 4
 
-static const char *const orderings[VALUES] = {"default", "strict", "relaxed"};
-static const char *const choices[VALUES] = {"default", "off", "on"};
+/* NULL: there is no such value. */
+static const char *const orderings[VALUES] = {"default", "strict", "relaxed", NULL};
+static const char *const choices[VALUES] = {"default", "off", "on", "if possible"};
+
+/* What every fabric accepts. */
+#define ALWAYS (PROVIDER_VALUE(HMREG_CHOICE_DEFAULT) | PROVIDER_VALUE(HMREG_CHOICE_IF_POSSIBLE))
 
 struct provider_options options_of(const struct hmreg_mr_attr *attr)
 {
@@ -36,7 +40,7 @@ static void list_values(const char *const names[VALUES], uint32_t mask, char *ou
 
     out[0] = '\0';
     for (unsigned i = 0; i < VALUES; i++)
-        if (mask & PROVIDER_VALUE(i))
+        if (names[i] && (mask & PROVIDER_VALUE(i)))
             used += (size_t)snprintf(out + used, size - used, "%s%u (%s)", used ? ", " : "", i,
                                      names[i]);
 }
@@ -46,11 +50,11 @@ static int check_value(const struct hmreg_domain *domain, const char *field,
 {
     char list[64];
 
-    if (value >= VALUES) {
+    if (value >= VALUES || !names[value]) {
         list_values(names, UINT32_MAX, list, sizeof(list));
         return hmreg_fail(-EINVAL, "%s is %u; accepted are %s", field, value, list);
     }
-    accepted |= PROVIDER_VALUE(0);
+    accepted |= ALWAYS;
     if (accepted & PROVIDER_VALUE(value))
         return 0;
     list_values(names, accepted, list, sizeof(list));
@@ -105,6 +109,27 @@ int options_check(const struct hmreg_domain *domain, const struct provider_optio
     rc = rc ? rc : check_iova(domain, options);
     return rc ? rc
               : validate_flags(options->optional_access, caps->optional_access, "optional_access");
+}
+
+static enum hmreg_choice settle(enum hmreg_choice choice, bool possible, uint32_t accepted)
+{
+    if (choice != HMREG_CHOICE_IF_POSSIBLE)
+        return choice;
+    if (possible && (accepted & PROVIDER_VALUE(HMREG_CHOICE_ON)))
+        return HMREG_CHOICE_ON;
+    return accepted & PROVIDER_VALUE(HMREG_CHOICE_OFF) ? HMREG_CHOICE_OFF : HMREG_CHOICE_DEFAULT;
+}
+
+struct provider_options options_settle(const struct hmreg_domain *domain,
+                                       const struct provider_options *options, uint64_t access,
+                                       enum hmreg_path path)
+{
+    const struct provider_caps *caps = &domain->caps;
+    struct provider_options settled = *options;
+
+    settled.atomics = settle(options->atomics, access & HMREG_REMOTE_WRITE, caps->atomics);
+    settled.on_demand = settle(options->on_demand, path == HMREG_PATH_SYSTEM, caps->on_demand);
+    return settled;
 }
 
 int options_check_ranges(const struct provider_options *options, const struct iovec *iov,

@@ -17,6 +17,12 @@ struct provider_options options_of(const struct hmreg_mr_attr *attr);
 int options_check(const struct hmreg_domain *domain, const struct provider_options *options,
                   uint64_t access);
 
+/* What is possible, of options that passed the check, for a region with these access rights on this
+ * path: without HMREG_CHOICE_IF_POSSIBLE. */
+struct provider_options options_settle(const struct hmreg_domain *domain,
+                                       const struct provider_options *options, uint64_t access,
+                                       enum hmreg_path path);
+
 /* Checks that the ranges, one after the other, do not wrap when they begin at iova. -EINVAL. */
 int options_check_ranges(const struct provider_options *options, const struct iovec *iov,
                          size_t count);

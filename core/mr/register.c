@@ -8,6 +8,7 @@
 
 #include "core/base/error.h"
 #include "core/mr/explain.h"
+#include "core/mr/options.h"
 #include "core/mr/ways.h"
 
 #include <errno.h>
@@ -68,7 +69,7 @@ static int call_provider(struct attempt *attempt, const struct hmreg_dmabuf *dma
         .auth_key = request->auth_key,
         .hmem_data = request->hmem_data,
         .page_size = request->page_size,
-        .options = request->options,
+        .options = options_settle(domain, &request->options, request->access, attempt->why.path),
     };
 
     name_device(attempt, &below);

@@ -42,6 +42,8 @@ static int parse_iface(const char *name, enum hmreg_iface *out)
 static int open_side(struct side *side, const char *host, enum hmreg_iface iface)
 {
     enum hmreg_mem_kind kind = iface == HMREG_IFACE_SYSTEM ? HMREG_MEM_HOST : HMREG_MEM_DEVICE;
+    /* The client starts RDMA from and to its memory, the server's is where it goes. */
+    uint64_t access = host ? HMREG_READ | HMREG_WRITE : HMREG_REMOTE_READ | HMREG_REMOTE_WRITE;
     struct hmreg_mr_info info = {.size = sizeof(info)};
     void *memory = NULL;
     int rc = pair_open(host, &side->pair);
@@ -50,8 +52,7 @@ static int open_side(struct side *side, const char *host, enum hmreg_iface iface
     rc = rc ? rc : hmreg_domain_open_verbs(side->lib, side->pair.pd, NULL, &side->domain);
     rc = rc ? rc : hmreg_mem_alloc(side->lib, iface, 0, kind, BYTES, &memory);
     side->memory = (char *)memory;
-    rc = rc ? rc
-            : hmreg_mr_reg(side->domain, memory, BYTES, HMREG_ACCESS_ALL, 0, 0, 0, &side->mr, NULL);
+    rc = rc ? rc : hmreg_mr_reg(side->domain, memory, BYTES, access, 0, 0, 0, &side->mr, NULL);
     rc = rc ? rc : hmreg_mr_query(side->mr, &info);
     if (!rc)
         printf("%s: %s memory, path %s\n", host ? "client" : "server", hmreg_iface_name(info.iface),

@@ -35,7 +35,7 @@ static int parse_iface(const char *name)
     return -EINVAL;
 }
 
-static int open_buffer(struct side *side, struct buffer *out)
+static int open_buffer(struct side *side, uint64_t access, struct buffer *out)
 {
     enum hmreg_mem_kind kind = iface == HMREG_IFACE_SYSTEM ? HMREG_MEM_HOST : HMREG_MEM_DEVICE;
     void *memory = NULL;
@@ -43,8 +43,7 @@ static int open_buffer(struct side *side, struct buffer *out)
 
     *out = (struct buffer){
         .lib = side->lib, .memory = (char *)memory, .info = {.size = sizeof(out->info)}};
-    rc = rc ? rc
-            : hmreg_mr_reg(side->domain, memory, BYTES, HMREG_ACCESS_ALL, 0, 0, 0, &out->mr, NULL);
+    rc = rc ? rc : hmreg_mr_reg(side->domain, memory, BYTES, access, 0, 0, 0, &out->mr, NULL);
     return rc ? rc : hmreg_mr_query(out->mr, &out->info);
 }
 
@@ -74,7 +73,7 @@ static int own(struct side *side)
     char token[1024], done;
     size_t size = sizeof(token), one = 1;
     struct buffer buffer;
-    int rc = open_buffer(side, &buffer);
+    int rc = open_buffer(side, HMREG_REMOTE_READ | HMREG_REMOTE_WRITE, &buffer);
 
     rc = rc ? rc : hmreg_mr_pack(buffer.mr, token, &size);
     rc = rc ? rc : side_send(side, token, size);
@@ -111,7 +110,7 @@ static int visit(struct side *side)
     char token[1024];
     size_t size = sizeof(token);
     struct buffer buffer;
-    int rc = open_buffer(side, &buffer);
+    int rc = open_buffer(side, HMREG_READ | HMREG_WRITE, &buffer);
 
     rc = rc ? rc : side_receive(side, token, &size);
     rc = rc ? rc : hmreg_remote_open(side->domain, token, size, &remote);

@@ -92,13 +92,17 @@ static int open_rail(struct process *process, int rail)
                                       &process->domain[rail]);
 }
 
-static int open_buffer(struct process *process, struct buffer *buffer, size_t bytes)
+/* Data is written to the right neighbour, and by the left one; the inbox by the left one only. */
+#define DATA_RIGHTS  (HMREG_WRITE | HMREG_REMOTE_WRITE)
+#define INBOX_RIGHTS HMREG_REMOTE_WRITE
+
+static int open_buffer(struct process *process, struct buffer *buffer, size_t bytes,
+                       uint64_t access)
 {
     enum hmreg_mem_kind kind = iface == HMREG_IFACE_SYSTEM ? HMREG_MEM_HOST : HMREG_MEM_DEVICE;
     int rc = hmreg_mem_alloc(process->lib, iface, 0, kind, bytes, &buffer->memory);
 
-    return rc ? rc
-              : hmreg_mr_get(process->group, buffer->memory, bytes, HMREG_ACCESS_ALL, &buffer->mr);
+    return rc ? rc : hmreg_mr_get(process->group, buffer->memory, bytes, access, &buffer->mr);
 }
 
 static int invite_left(struct process *process)
@@ -138,8 +142,9 @@ static int open_process(struct process *process)
         rc = open_rail(process, i);
     rc = rc ? rc
             : hmreg_group_open(process->lib, process->domain, (size_t)rails, NULL, &process->group);
-    rc = rc ? rc : open_buffer(process, &process->data, (size_t)processes * CHUNK_BYTES);
-    rc = rc ? rc : open_buffer(process, &process->inbox, CHUNK_BYTES);
+    rc = rc ? rc
+            : open_buffer(process, &process->data, (size_t)processes * CHUNK_BYTES, DATA_RIGHTS);
+    rc = rc ? rc : open_buffer(process, &process->inbox, CHUNK_BYTES, INBOX_RIGHTS);
     rc = rc ? rc : invite_left(process);
     return rc ? rc : accept_right(process);
 }
@@ -195,7 +200,7 @@ static int write_right(struct process *process, int chunk, const struct buffer *
     size_t from = (size_t)chunk * CHUNK_BYTES;
     struct hmreg_mr *mr;
     int rc = hmreg_mr_get(process->group, (char *)process->data.memory + from, CHUNK_BYTES,
-                          HMREG_ACCESS_ALL, &mr);
+                          DATA_RIGHTS, &mr);
 
     if (rc)
         return rc;

@@ -71,7 +71,7 @@ static int measure_again(struct owner *owner, struct buffer *buffer)
     for (int i = 0; i < AGAIN; i++) {
         struct hmreg_mr *mr;
         int rc =
-            hmreg_mr_get(owner->side.domain, buffer->memory, DEMO_BYTES, HMREG_ACCESS_ALL, &mr);
+            hmreg_mr_get(owner->side.domain, buffer->memory, DEMO_BYTES, HMREG_ACCESS_REMOTE, &mr);
 
         if (rc)
             return rc;
@@ -88,8 +88,8 @@ static int reg(struct owner *owner, struct buffer *buffer)
     struct hmreg_mr_info info = {.size = sizeof(info)};
     struct row *row = &buffer->row;
     uint64_t start = now();
-    int rc =
-        hmreg_mr_get(owner->side.domain, buffer->memory, DEMO_BYTES, HMREG_ACCESS_ALL, &buffer->mr);
+    int rc = hmreg_mr_get(owner->side.domain, buffer->memory, DEMO_BYTES, HMREG_ACCESS_REMOTE,
+                          &buffer->mr);
 
     row->first_ns = now() - start;
     if (rc && rc != -EOPNOTSUPP)

@@ -399,8 +399,14 @@ enum hmreg_rights {
     HMREG_RIGHTS_ANY = 2, /* remote ones too: peers that have its key may do more than was asked */
 };
 
-/* A choice. DEFAULT: of a region, its domain's; of a domain, the environment's. */
-enum hmreg_choice { HMREG_CHOICE_DEFAULT = 0, HMREG_CHOICE_OFF = 1, HMREG_CHOICE_ON = 2 };
+/* A choice. DEFAULT: of a region, its domain's; of a domain, the environment's. IF_POSSIBLE: of a
+ * region only, ON where the fabric does it for this memory and these rights, else OFF. */
+enum hmreg_choice {
+    HMREG_CHOICE_DEFAULT = 0,
+    HMREG_CHOICE_OFF = 1,
+    HMREG_CHOICE_ON = 2,
+    HMREG_CHOICE_IF_POSSIBLE = 3,
+};
 
 struct hmreg_mr_info;
 

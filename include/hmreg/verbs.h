@@ -24,6 +24,8 @@ extern "C" {
 /* Peers with HMREG_REMOTE_WRITE may also use atomic operations, which return the previous value of
  * the memory. Never ignored: see -EOPNOTSUPP. */
 #define HMREG_VERBS_ATOMICS (1u << 19)
+/* The same, ignored where the device has no atomic operations. */
+#define HMREG_VERBS_ATOMICS_IF_POSSIBLE (1u << 20)
 
 /*
  * Opens a domain on a protection domain, which is borrowed and must outlive *out. Of its regions,

@@ -548,7 +548,8 @@ static void describe(const struct verbs *verbs, const struct ibv_device_attr *li
         .data_direct = verbs->direct.state == DIRECT_USABLE,
         .pcie = limits->vendor_id == VENDOR_AMAZON,
         .domain_flags = HMREG_VERBS_RELAXED_ORDERING | HMREG_VERBS_ON_DEMAND |
-                        HMREG_VERBS_MEMORY_WINDOWS | HMREG_VERBS_ATOMICS,
+                        HMREG_VERBS_MEMORY_WINDOWS | HMREG_VERBS_ATOMICS |
+                        HMREG_VERBS_ATOMICS_IF_POSSIBLE,
         .orderings = PROVIDER_VALUE(HMREG_ORDERING_STRICT) | PROVIDER_VALUE(HMREG_ORDERING_RELAXED),
         .atomics = PROVIDER_VALUE(HMREG_CHOICE_OFF),
         .on_demand = PROVIDER_VALUE(HMREG_CHOICE_OFF),
@@ -634,7 +635,10 @@ int hmreg_domain_open_verbs(struct hmreg *lib, struct ibv_pd *pd,
     if (verbs->odp && has_flag(config, HMREG_VERBS_ON_DEMAND))
         caps.pins = false;
     rc = hmreg_domain_create(lib, &verbs_ops, &caps, verbs, config, out);
-    if (!rc && config)
-        verbs->flags = config->flags & caps.domain_flags; /* checked by now */
-    return rc;
+    if (rc || !config)
+        return rc;
+    verbs->flags = config->flags & caps.domain_flags; /* checked by now */
+    if ((verbs->flags & HMREG_VERBS_ATOMICS_IF_POSSIBLE) && limits.atomic_cap != IBV_ATOMIC_NONE)
+        verbs->flags |= HMREG_VERBS_ATOMICS;
+    return 0;
 }

@@ -282,7 +282,7 @@ REFUSED_CASE(regattr__wrong_attribute__refused)
     WRONG(segments, &segment, -EINVAL, "attr->segments is set, and so is attr->iov");
     WRONG(segment_count, 1, -EINVAL, "attr->segments is set, and so is attr->iov");
     WRONG(ordering, 3, -EINVAL, "ordering is 3; accepted are 0 (default), 1 (strict), 2 (relaxed)");
-    WRONG(atomics, 3, -EINVAL, "atomics is 3; accepted are 0 (default), 1 (off), 2 (on)");
+    WRONG(atomics, 4, -EINVAL, "accepted are 0 (default), 1 (off), 2 (on), 3 (if possible)");
     WRONG(on_demand, 4711, -EINVAL, "on_demand is 4711; accepted are 0 (default)");
     WRONG(set_iova, 2, -EINVAL, "set_iova is 2; accepted are 0 and 1");
     WRONG(iova, 4096, -EINVAL, "iova is 0x1000, but set_iova is 0");

@@ -56,7 +56,8 @@ const struct suite_fabric *suite_fabric(const char *name)
         .open_more = open_more,
         .optional_access = IBV_ACCESS_OPTIONAL_RANGE & ~(unsigned)IBV_ACCESS_RELAXED_ORDERING,
         .domain_flags = HMREG_VERBS_RELAXED_ORDERING | HMREG_VERBS_ON_DEMAND |
-                        HMREG_VERBS_MEMORY_WINDOWS | HMREG_VERBS_ATOMICS,
+                        HMREG_VERBS_MEMORY_WINDOWS | HMREG_VERBS_ATOMICS |
+                        HMREG_VERBS_ATOMICS_IF_POSSIBLE,
         .registrations = registrations,
         .close = close_pair,
         .rma = rma,

@@ -145,6 +145,16 @@ CASE(atomics__on__granted_or_refused)
     assert_null(mr);
 }
 
+CASE(choices__if_possible__never_refused)
+{
+    struct wanted wanted;
+
+    begin(fixture, 8, &wanted);
+    wanted.attr.atomics = HMREG_CHOICE_IF_POSSIBLE;
+    wanted.attr.on_demand = HMREG_CHOICE_IF_POSSIBLE;
+    assert_works(fixture, reg(fixture, &wanted, "never"), 8);
+}
+
 CASE(atomics__off__denied_or_refused)
 {
     struct hmreg_mr *mr;

@@ -84,6 +84,12 @@ documents() {
     find "$SOURCE_DIR/README.md" "$SOURCE_DIR"/docs "$SOURCE_DIR"/examples -name '*.md'
 }
 
+# Who copies an example gives peers no more than they need.
+no_example_asks_for_all_rights() {
+    ! grep -rn HMREG_ACCESS_ALL "$SOURCE_DIR/README.md" "$SOURCE_DIR/docs" "$SOURCE_DIR/examples" |
+        grep -v 'hmreg-constants.7.md\|which few callers need'
+}
+
 links_lead_somewhere() {
     local document link bad=0 found=0
     while read -r document; do
@@ -116,6 +122,7 @@ check readme__example_compiles example_compiles
 check readme__example_says_hello example_says_hello
 check_examples
 check_blocks
+check documents__rights__are_those_needed no_example_asks_for_all_rights
 check documents__links_lead_somewhere links_lead_somewhere
 check documents__named_files_exist named_files_exist
 finish

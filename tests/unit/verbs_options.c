@@ -179,6 +179,47 @@ TEST(atomics__device_without__opnotsupp)
     end(&fixture);
 }
 
+/* Asked for by the region or by the domain. */
+TEST(atomics__if_possible__where_the_device_has_them)
+{
+    static const unsigned atomic = IBV_ACCESS_REMOTE_ATOMIC;
+    const struct hmreg_mr_attr possible = {.atomics = HMREG_CHOICE_IF_POSSIBLE};
+    const struct hmreg_mr_attr usual = {.atomics = HMREG_CHOICE_DEFAULT};
+    struct fixture fixture;
+
+    for (int has = 0; has < 2; has++) {
+        begin(&fixture);
+        fake_verbs.limits.atomic_cap = has ? IBV_ATOMIC_HCA : IBV_ATOMIC_NONE;
+        open_with(&fixture, 0);
+        assert_int_equal(asked(&fixture, possible), has ? atomic : 0);
+        assert_int_equal(asked(&fixture, usual), 0);
+        end(&fixture);
+        begin(&fixture);
+        fake_verbs.limits.atomic_cap = has ? IBV_ATOMIC_HCA : IBV_ATOMIC_NONE;
+        open_with(&fixture, HMREG_VERBS_ATOMICS_IF_POSSIBLE);
+        assert_int_equal(asked(&fixture, usual), has ? atomic : 0);
+        end(&fixture);
+    }
+}
+
+TEST(atomics__if_possible_without_the_right_to_write__none)
+{
+    struct hmreg_mr_attr attr = {.size = sizeof(attr),
+                                 .iov_count = 1,
+                                 .access = HMREG_REMOTE_READ,
+                                 .atomics = HMREG_CHOICE_IF_POSSIBLE};
+    struct hmreg_mr *mr;
+    struct fixture fixture;
+
+    begin(&fixture);
+    open_with(&fixture, 0);
+    attr.iov = &(struct iovec){fixture.host, 64};
+    assert_ok(hmreg_mr_regattr(fixture.domain, &attr, 0, &mr));
+    assert_int_equal(fake_verbs.access, IBV_ACCESS_REMOTE_READ);
+    assert_ok(hmreg_mr_close(mr));
+    end(&fixture);
+}
+
 /* ---- paging on demand ------------------------------------------------------------------- */
 
 TEST(on_demand__each_value__overrides_the_domains)
@@ -212,6 +253,25 @@ TEST(on_demand__device_without__opnotsupp)
     assert_int_equal(refused(&fixture, fixture.host, on), -EOPNOTSUPP);
     says("on_demand is 2 (on), which fake0 does not do; accepted: 0 (default), 1 (off)");
     end(&fixture);
+}
+
+TEST(on_demand__if_possible__host_memory_where_the_device_does)
+{
+    const struct hmreg_mr_attr possible = {.on_demand = HMREG_CHOICE_IF_POSSIBLE};
+    struct hmreg_mr *mr;
+    struct fixture fixture;
+
+    for (int has = 0; has < 2; has++) {
+        begin(&fixture);
+        fake_verbs.odp = has;
+        open_with(&fixture, 0);
+        assert_ok(reg(&fixture, fixture.host, possible, &mr));
+        assert_int_equal(fake_verbs.access, PLAIN | (has ? IBV_ACCESS_ON_DEMAND : 0));
+        assert_ok(hmreg_mr_close(mr));
+        assert_ok(reg(&fixture, fixture.device, possible, &mr));
+        assert_ok(hmreg_mr_close(mr));
+        end(&fixture);
+    }
 }
 
 TEST(on_demand__device_memory__opnotsupp_on_each_path)
