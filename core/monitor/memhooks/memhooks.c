@@ -152,8 +152,12 @@ static int hook_again(void)
 {
     struct hook_sites sites;
     bool as_before = false;
-    int rc = hook_sites_find(&sites);
+    int rc;
 
+    pthread_mutex_lock(&open_lock);
+    hook_stubs_mend();
+    pthread_mutex_unlock(&open_lock);
+    rc = hook_sites_find(&sites);
     pthread_mutex_lock(&open_lock);
     if (!rc)
         as_before = hook_stubs_are_whole() && hook_stubs_have(&sites);
