@@ -65,16 +65,6 @@ void hook_arch_enter_bytes(const uint8_t *enter, const uint8_t *site, uint8_t ju
 /* Returns the target of a branch at a site. NULL: there is no branch. */
 const uint8_t *hook_arch_target(const uint8_t *site);
 
-/* Is this a tracer's trap, which is one byte of a longer instruction? */
-static inline bool hook_arch_is_trap(const uint8_t *at)
-{
-#if defined(__x86_64__)
-    return at[0] == 0xcc; /* int3 */
-#else
-    return false; /* it is an instruction of its own */
-#endif
-}
-
 /* Does the function begin with a jump, in one of the forms that other libraries write? */
 bool hook_arch_begins_with_jump(const uint8_t *function, uintptr_t *target);
 

@@ -180,15 +180,6 @@ static long place(struct hooked *hook)
     return rc;
 }
 
-/* Is only the first byte of our jump not ours? A tracer's probe (a trap) lies on the instruction
- * that the jump replaced, or has lain there: the kernel restores the first byte of the file's
- * instruction when the probe goes. */
-static bool is_probed(const uint8_t *at, const uint8_t *ours, const uint8_t *before, size_t size)
-{
-    return (hook_arch_is_trap(at) || at[0] == before[0]) && at[0] != ours[0] &&
-           memcmp(at + 1, ours + 1, size - 1) == 0;
-}
-
 /* Puts the file's bytes behind the first one, so that the instruction is whole without the probe.
  */
 static void mend(struct hooked *hook)
@@ -196,10 +187,10 @@ static void mend(struct hooked *hook)
     const struct hook_site *site = &hook->site;
 
     if (site->enter &&
-        is_probed(site->enter, hook->enter_after, hook->enter_before, HOOK_ENTER_SIZE))
+        code_is_probed(site->enter, hook->enter_after, hook->enter_before, HOOK_ENTER_SIZE))
         write_at(hook, site->enter + 1, hook->enter_after + 1, hook->enter_before + 1,
                  HOOK_ENTER_SIZE - 1);
-    else if (!site->enter && is_probed(site->at, hook->after, hook->before, HOOK_SITE_SIZE))
+    else if (!site->enter && code_is_probed(site->at, hook->after, hook->before, HOOK_SITE_SIZE))
         write_at(hook, site->at + 1, hook->after + 1, hook->before + 1, HOOK_SITE_SIZE - 1);
 }
 
