@@ -27,6 +27,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 #include <sys/syscall.h>
 
 /* The size of a branch, and its reach with room for what it leads to, in bytes. */
@@ -92,6 +93,23 @@ bool code_find(struct code_text *last, const uint8_t *at);
  * PROT_*, in case the mapping cannot be found. 0, or the negative error of mprotect(2). */
 long code_write(struct code_text *last, uint8_t *at, const uint8_t *bytes, size_t count,
                 int page_protection);
+
+/* Is only the first byte of our branch not ours? A tracer's probe (uprobe) lies on the instruction
+ * that the branch replaced, or has lain there: the kernel writes the file's first byte when the
+ * probe goes. Half an instruction is left then, unless the bytes behind the first one are made the
+ * file's meanwhile. (On arm64 trap and instruction have one size.) */
+static inline bool code_is_probed(const uint8_t *at, const uint8_t *ours, const uint8_t *before,
+                                  size_t size)
+{
+#if defined(__x86_64__)
+    const uint8_t trap = 0xcc; /* int3 */
+
+    return (at[0] == trap || at[0] == before[0]) && at[0] != ours[0] &&
+           memcmp(at + 1, ours + 1, size - 1) == 0;
+#else
+    return false;
+#endif
+}
 
 /* ---- for code.c ------------------------------------------------------------------------- */
 

@@ -213,9 +213,20 @@ bool entry_hook_is_whole(const struct entry_hook *hook)
            (!hook->pad || memcmp(hook->pad, hook->pad_after, CODE_BRANCH) == 0);
 }
 
+void entry_hook_mend(struct entry_hook *hook)
+{
+    struct code_text text = {0};
+
+    if (!hook->why[0] && code_is_probed(hook->site, hook->after, hook->before, hook->size))
+        code_write(&text, hook->site + 1, hook->before + 1, (size_t)hook->size - 1,
+                   PROT_READ | PROT_EXEC);
+}
+
 bool entry_hook_remove(struct entry_hook *hook)
 {
     struct code_text text = {0};
+
+    entry_hook_mend(hook);
 
     if (!entry_hook_is_whole(hook) ||
         code_write(&text, hook->site, hook->before, hook->size, PROT_READ | PROT_EXEC))

@@ -76,6 +76,10 @@ size_t entry_hooks_install(struct entry_hook *hooks, size_t count);
 /* Does the function's beginning still lead to the replacement? At any time, from any thread. */
 bool entry_hook_is_whole(const struct entry_hook *hook);
 
+/* Where a tracer has set a probe on the site, or has removed one, makes the instruction whole that
+ * is there without the probe. */
+void entry_hook_mend(struct entry_hook *hook);
+
 /* Restores the function. False: other code has changed it since; then the function's calls may
  * still go to the replacement. */
 bool entry_hook_remove(struct entry_hook *hook);

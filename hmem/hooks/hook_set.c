@@ -202,6 +202,7 @@ static void place_again(unsigned old)
     struct hook_set *set = slots[old].set;
     unsigned slot;
 
+    entry_hook_mend(&hooks[old]);
     atomic_store(&slots[old].over, true);
     slot = fill_slot(set, slots[old].name, slots[old].ends, slots[old].kinds, hooks[old].function);
     if (slot < SLOTS) {

@@ -329,6 +329,40 @@ TEST(hook__beginning_restored_by_others__not_whole)
     assert_int_equal(made.call(0, 0), 7);
 }
 
+static void poke(uint8_t *at, uint8_t byte)
+{
+    struct code_text text = {0};
+
+    assert_int_equal(code_write(&text, at, &byte, 1, PROT_READ | PROT_EXEC), 0);
+}
+
+/* The kernel sets and removes a uprobe by the instruction's first byte; `since`: removed already.
+ */
+static void probe_site(const struct made *made, bool by_removal, bool since, unsigned long result)
+{
+    assert_true(install(made));
+    poke(hook.site, since ? hook.before[0] : INT3);
+    assert_false(entry_hook_is_whole(&hook));
+    if (by_removal)
+        assert_false(entry_hook_remove(&hook));
+    else
+        entry_hook_mend(&hook);
+    if (!since)
+        poke(hook.site, hook.before[0]);
+    assert_int_equal(made->call(result, 0), result);
+}
+
+TEST(hook__tracers_probe_on_the_site__instruction_whole_when_it_goes)
+{
+    for (int i = 0; i < 4; i++) {
+        struct made direct = MAKE(NO_FILLER, SEVEN);
+        struct made pad = MAKE(INT3, 0x53, 0x48, 0x89, 0xfb, 0x48, 0x89, 0xd8, 0x5b, 0xc3);
+
+        probe_site(&direct, i & 1, i & 2, 7);
+        probe_site(&pad, i & 1, i & 2, 3);
+    }
+}
+
 TEST(hook__removed_and_installed_again__same_original)
 {
     struct made made = MAKE(INT3, 0x53, 0x48, 0x89, 0xfb, 0x48, 0x89, 0xd8, 0x5b, 0xc3);

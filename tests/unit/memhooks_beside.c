@@ -141,6 +141,117 @@ TEST(probe__set_before_and_removed_after__program_goes_on)
     check_program();
 }
 
+#if defined(__x86_64__)
+static char *syscall_of(void *function)
+{
+    char *at = function;
+
+    while (memcmp(at, "\x0f\x05", 2) != 0)
+        if (++at == (char *)function + 32)
+            test_skip("libc's function enters the kernel elsewhere");
+    return at;
+}
+
+/* Opens a library, and sets probes on instructions that its hooks have replaced. */
+static void probe_what_is_hooked(struct fixture *fixture, int probes[2])
+{
+    char *at[2] = {syscall_of((void *)(uintptr_t)munmap), syscall_of((void *)(uintptr_t)madvise)};
+    uint64_t key;
+
+    if (FIXTURE_SANITIZED)
+        test_skip("what the linker finds is the sanitizer's");
+    close(set_probe((void *)(uintptr_t)munmap)); /* or skips */
+    fixture_open_hooked(fixture);
+    cached(fixture, &key);
+    assert_memory_not_equal(at[0], "\x0f\x05", 2);
+    probes[0] = set_probe(at[0]);
+    probes[1] = set_probe(at[1]);
+}
+
+/* A miss finds that the hooks are bypassed. By name no other monitor takes over. */
+static void check_bypassed(const struct fixture *fixture)
+{
+    struct hmreg_monitor_info info = {.size = sizeof(info)};
+    char *memory = fixture_map(1);
+    uint64_t key = fixture_key(fixture, memory, 10);
+
+    assert_int_not_equal(fixture_key(fixture, memory, 10), key);
+    assert_ok(hmreg_monitor_query(fixture->lib, &info));
+    assert_int_equal(info.active, HMREG_MONITOR_DISABLED);
+    assert_non_null(strstr(info.why, "munmap"));
+    munmap(memory, fixture_page());
+}
+
+TEST(probe__on_the_syscall_instruction__noticed_at_a_miss_and_program_goes_on)
+{
+    struct fixture fixture;
+    int probes[2];
+
+    probe_what_is_hooked(&fixture, probes);
+    check_bypassed(&fixture);
+    check_program();
+    assert_in_range(probe_hits(probes[0]), 1, UINT64_MAX);
+    close(probes[0]);
+    close(probes[1]);
+    check_program();
+    fixture_close(&fixture);
+    fixture_open_hooked(&fixture);
+    lose_both(&fixture);
+    fixture_close(&fixture);
+    check_program();
+}
+
+TEST(probe__on_the_syscall_instruction_until_after_the_last_close__program_goes_on)
+{
+    struct fixture fixture;
+    int probes[2];
+
+    probe_what_is_hooked(&fixture, probes);
+    fixture_close(&fixture);
+    check_program();
+    close(probes[0]);
+    close(probes[1]);
+    check_program();
+}
+
+TEST(probe__on_the_syscall_instruction_between_two_misses__mended_by_the_second)
+{
+    struct fixture fixture;
+    char *memory = fixture_map(1);
+    int probes[2];
+
+    probe_what_is_hooked(&fixture, probes);
+    close(probes[0]);
+    close(probes[1]);
+    fixture_key(&fixture, memory, 10);
+    lose_both(&fixture);
+    munmap(memory, fixture_page());
+    fixture_close(&fixture);
+    check_program();
+}
+
+TEST(probe__on_the_syscall_instruction_before_the_first_get__not_hooked)
+{
+    struct hmreg_config config = {.size = sizeof(config), .monitor = HMREG_MONITOR_MEMHOOKS};
+    struct fixture fixture;
+    struct hmreg *lib;
+    int probe;
+
+    if (FIXTURE_SANITIZED)
+        test_skip("what the linker finds is the sanitizer's");
+    fixture_open_hooked(&fixture); /* or skips */
+    fixture_close(&fixture);
+    probe = set_probe(syscall_of((void *)(uintptr_t)munmap));
+    assert_int_equal(hmreg_open(&config, &lib), -EOPNOTSUPP);
+    check_program();
+    close(probe);
+    check_program();
+    fixture_open_hooked(&fixture);
+    lose_both(&fixture);
+    fixture_close(&fixture);
+}
+#endif
+
 /* ---- a thread without libc -------------------------------------------------------------- */
 
 #if defined(__x86_64__)

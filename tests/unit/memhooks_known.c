@@ -11,6 +11,9 @@
 #include "core/monitor/memhooks/hook_arch.h"
 #include "core/monitor/memhooks/memhooks.h"
 
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -248,6 +251,184 @@ TEST(calls__each_kind__counted_when_they_begin_and_are_over)
     assert_int_equal(munmap(memory + 1, page), -1); /* a failed one ends too */
     assert_int_equal(atomic_load(&hooks->ended), before + 5);
     assert_int_equal(atomic_load(&hooks->begun), before + 5);
+    close_known(&known);
+}
+
+/* ---- a handler that does not return ----------------------------------------------------- */
+
+static sigjmp_buf before;
+
+static void jump_inside(void)
+{
+    hook_inside = NULL;
+    siglongjmp(before, 1);
+}
+
+/* Leaves a munmap before it has reached the kernel, at some depth of the stack. */
+static __attribute__((noinline)) void leave_a_munmap(void *memory, unsigned depth)
+{
+    volatile char space[64];
+
+    space[0] = 0;
+    if (depth) {
+        leave_a_munmap(memory, depth - 1);
+        space[0] += 1; /* not a tail call */
+        return;
+    }
+    hook_inside = jump_inside;
+    munmap(memory, fixture_page());
+}
+
+/* Calls of other functions use the same stack again. */
+static __attribute__((noinline)) void use_the_stack(void)
+{
+    volatile char space[16384];
+
+    for (size_t i = 0; i < sizeof(space); i++)
+        space[i] = (char)i;
+}
+
+/* Asks as often as misses do before the library looks for calls that never end. */
+static bool becomes_quiet(void)
+{
+    uint64_t when;
+
+    for (int i = 0; i < 16; i++)
+        memhooks_is_quiet(&when);
+    return memhooks_is_quiet(&when);
+}
+
+TEST(get__after_handlers_that_jumped_out_of_munmaps__kernel_not_asked)
+{
+    struct known known;
+
+    open_known(&known);
+    for (volatile unsigned i = 0; i < 1000; i++)
+        if (!sigsetjmp(before, 1))
+            leave_a_munmap(known.memory, i % 7);
+    use_the_stack();
+    assert_true(becomes_quiet());
+    assert_int_equal(atomic_load(&hook_state_get()->ended), atomic_load(&hook_state_get()->begun));
+    assert_true(is_cached(&known, 2)); /* asks: calls have begun */
+    map_file_past_libc(&known, 3);
+    assert_true(is_cached(&known, 3));
+    close_known(&known);
+}
+
+static void *unmap_at_the_end(void *memory)
+{
+    use_the_stack();
+    munmap(memory, fixture_page());
+    return NULL;
+}
+
+static void *use_a_stack(void *unused)
+{
+    use_the_stack();
+    return NULL;
+}
+
+static void exit_inside(void)
+{
+    hook_inside = NULL;
+    pthread_exit(NULL);
+}
+
+static void run_thread(void *(*body)(void *), void *memory)
+{
+    pthread_t thread;
+
+    assert_int_equal(pthread_create(&thread, NULL, body, memory), 0);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+}
+
+TEST(get__after_a_thread_ended_in_a_munmap__kernel_not_asked_when_its_stack_is_used)
+{
+    struct known known;
+
+    open_known(&known);
+    hook_inside = exit_inside;
+    run_thread(unmap_at_the_end, known.memory);
+    run_thread(use_a_stack, NULL);
+    assert_true(becomes_quiet());
+    close_known(&known);
+}
+
+/* ---- a handler in a call that is still under way ---------------------------------------- */
+
+static bool quiet_in_handler;
+
+static void ask_in_handler(int signal)
+{
+    use_the_stack();
+    quiet_in_handler = becomes_quiet();
+}
+
+static void raise_inside(void)
+{
+    hook_inside = NULL;
+    raise(SIGUSR1);
+}
+
+/* The handler's stack lies above the frame of the call that it interrupts. */
+TEST(get__in_a_handler_on_a_stack_of_its_own__call_is_still_under_way)
+{
+    static char space[65536];
+    struct sigaction action = {.sa_handler = ask_in_handler, .sa_flags = SA_ONSTACK};
+    stack_t alternate = {.ss_sp = space, .ss_size = sizeof(space)};
+    struct known known;
+
+    open_known(&known);
+    assert_ok(sigaction(SIGUSR1, &action, NULL));
+    for (int own = 0; own < 2; own++) {
+        hook_inside = raise_inside;
+        quiet_in_handler = true;
+        munmap(page_of(&known, 0), fixture_page());
+        assert_false(quiet_in_handler);
+        assert_true(becomes_quiet());
+        assert_ptr_equal(fixture_map_at(page_of(&known, 0), 1), page_of(&known, 0));
+        fixture_key(&known.fixture, known.memory, fixture_page());
+        assert_ok(sigaltstack(&alternate, NULL));
+    }
+    alternate.ss_flags = SS_DISABLE;
+    assert_ok(sigaltstack(&alternate, NULL));
+    close_known(&known);
+}
+
+/* The next call of the same number, modulo HOOK_FRAMES, finds the index taken. */
+TEST(get__while_an_old_call_is_under_way__nothing_known_of_it)
+{
+    struct hook_holder holder;
+    struct known known;
+
+    open_known(&known);
+    hook_holder_start(&holder, known.memory);
+    for (int i = 0; i < 600; i++)
+        munmap(known.memory + 1, 1);
+    assert_false(becomes_quiet());
+    hook_holder_go_on(&holder);
+    hook_holder_end(&holder);
+    assert_true(becomes_quiet());
+    close_known(&known);
+}
+
+TEST(hooks__removed_and_set_while_a_call_is_under_way__its_end_counts_once)
+{
+    struct hook_holder holder;
+    struct known known;
+    struct fixture again;
+
+    open_known(&known);
+    hook_holder_start(&holder, known.memory);
+    fixture_close(&known.fixture);
+    fixture_open_hooked(&again);
+    fixture_key(&again, page_of(&known, 1), fixture_page());
+    assert_false(becomes_quiet());
+    hook_holder_go_on(&holder);
+    hook_holder_end(&holder);
+    assert_true(becomes_quiet());
+    assert_int_equal(atomic_load(&hook_state_get()->ended), atomic_load(&hook_state_get()->begun));
+    known.fixture = again;
     close_known(&known);
 }
 

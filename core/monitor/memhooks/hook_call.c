@@ -91,6 +91,66 @@ void hook_call_push_all(void)
     push(0, UINT64_MAX);
 }
 
+/* ---- calls that never end --------------------------------------------------------------- */
+
+/* Has the call's frame gone? The thread of a call that is under way uses no stack above the frame
+ * or in it, on whatever stack its handlers run; so where the call's number is gone, the call is. */
+static bool is_gone(uint64_t mark, uint64_t index)
+{
+    uint64_t address = HOOK_FRAME_ADDRESS(mark), number = 0;
+    struct iovec local = {&number, sizeof(number)};
+    struct iovec remote = {(void *)(uintptr_t)address, sizeof(number)};
+    long self = kernel_call(SYS_getpid, 0, 0, 0, 0, 0, 0);
+    uint8_t resident;
+
+    if (kernel_call(SYS_process_vm_readv, self, (long)&local, 1, (long)&remote, 1, 0) ==
+        (long)sizeof(number))
+        return (uint16_t)number != (uint16_t)(mark >> 56 << 8 | index);
+    address &= ~(atomic_load(&page_size) - 1); /* not every mapping can be read so */
+    return kernel_call(SYS_mincore, (long)address, 1, (long)&resident, 0, 0, 0) == -ENOMEM;
+}
+
+static bool is_of_this_process(const struct hook_state *hooks, uint64_t number)
+{
+    return !((number ^ atomic_load(&hooks->begun)) >> HOOK_COUNT_BITS);
+}
+
+/* A call writes its number before its mark. So if the number is still the same when the mark has
+ * been taken, it was this call's mark, and this call is gone. */
+static void end_if_gone(struct hook_state *hooks, uint64_t index)
+{
+    struct hook_frame *frame = &hooks->frames[index];
+    uint64_t mark = atomic_load(&frame->mark), number = atomic_load(&frame->number);
+
+    if (mark && is_gone(mark, index) && atomic_compare_exchange_strong(&frame->mark, &mark, 0) &&
+        atomic_load(&frame->number) == number && is_of_this_process(hooks, number))
+        atomic_fetch_add(&hooks->ended, 1);
+}
+
+void hook_call_end_abandoned(struct hook_state *hooks)
+{
+    for (uint64_t i = 0; i < HOOK_FRAMES; i++)
+        end_if_gone(hooks, i);
+}
+
+/* Marks a call that its stub has not marked, since an earlier call had its index. */
+static void mark_frame(uint64_t *stack)
+{
+    struct hook_state *hooks = atomic_load(&state);
+    struct hook_frame *frame = (struct hook_frame *)(uintptr_t)stack[1];
+    uint64_t mark = HOOK_FRAME_MARK((uintptr_t)stack, stack[0]), none = 0;
+
+    if (atomic_load(&frame->mark) == mark)
+        return;
+    end_if_gone(hooks, stack[0] % HOOK_FRAMES);
+    if (!atomic_load(&frame->mark) && is_of_this_process(hooks, stack[0])) {
+        atomic_store(&frame->number, stack[0]);
+        if (atomic_compare_exchange_strong(&frame->mark, &none, mark))
+            return;
+    }
+    stack[1] = (uintptr_t)&hooks->frames[HOOK_FRAMES];
+}
+
 /* ---- calls ------------------------------------------------------------------------------ */
 
 static bool throws_away(uint64_t advice)
@@ -187,10 +247,12 @@ static void on_process_madvise(const uint64_t *args)
     }
 }
 
-void hook_call(const struct hook_call *call)
+void hook_call(const struct hook_call *call, uint64_t *frame)
 {
     const uint64_t *args = call->args;
 
+    if (frame)
+        mark_frame(frame);
     switch (call->number) {
     case SYS_munmap:
         push(args[0], args[1]);

@@ -17,7 +17,12 @@
 /* Before the first call. */
 void hook_call_begin(struct hook_state *hooks, uint64_t page);
 
-void hook_call(const struct hook_call *call);
+/* frame: the stub's, if it counts this call; else NULL. */
+void hook_call(const struct hook_call *call, uint64_t *frame);
+
+/* Counts the end of calls that will never end, as far as it can tell: a signal handler that
+ * interrupted them did not return (siglongjmp), or their thread has ended. */
+void hook_call_end_abandoned(struct hook_state *hooks);
 
 /* Pushes a change of all memory, if any is watched. */
 void hook_call_push_all(void);

@@ -275,7 +275,7 @@ static int find_in_function(struct hook_sites *sites, const struct wanted *wante
     if (must && !found)
         return refuse(wanted, text,
                       "does not enter the kernel in a form that can be hooked "
-                      "(something else may have hooked it)");
+                      "(something else may have hooked or probed it)");
     if (!must && others)
         return refuse(wanted, text,
                       "stands before libc's and enters the kernel in a form "

@@ -69,6 +69,9 @@ void hook_state_name(struct hook_state *state, uint64_t epoch)
 {
     uint64_t name = epoch << HOOK_COUNT_BITS;
 
-    atomic_store(&state->begun, name ? name : UINT64_C(1) << HOOK_COUNT_BITS);
-    atomic_store(&state->ended, atomic_load(&state->begun));
+    name = name ? name : UINT64_C(1) << HOOK_COUNT_BITS;
+    if (atomic_load(&state->begun) >> HOOK_COUNT_BITS == name >> HOOK_COUNT_BITS)
+        return;
+    atomic_store(&state->begun, name);
+    atomic_store(&state->ended, name);
 }

@@ -14,6 +14,20 @@
 #define HOOK_GRANULE_SHIFT 21    /* 2 MiB */
 #define HOOK_GRANULES      65536 /* addresses 128 GiB apart share a granule */
 
+/* A counted call that may be under way. Its stub's frame begins with the call's number; as long as
+ * the call is under way, the thread's stack keeps that. */
+struct hook_frame {
+    _Atomic uint64_t mark; /* HOOK_FRAME_MARK(); 0: free */
+    _Atomic uint64_t number;
+};
+
+#define HOOK_FRAMES 256 /* a call's number, modulo this, is its frame's index */
+
+/* The frame's address, and bits of the number that tell the index's calls apart: two of the same
+ * mark are 65536 calls apart. */
+#define HOOK_FRAME_MARK(address, number) ((address) + ((number) >> 8 << 56))
+#define HOOK_FRAME_ADDRESS(mark)         ((mark)&UINT64_MAX >> 8)
+
 /* A system call that is about to be made, in the order of its arguments. */
 struct hook_call {
     uint64_t number;
@@ -23,15 +37,16 @@ struct hook_call {
 /* Read by the stubs, which depend on its layout. It lies in pages that the kernel wipes in a forked
  * child: there nothing is watched and no hook is called. */
 struct hook_state {
-    _Atomic(void (*)(const struct hook_call *)) hook; /* NULL: none */
-    _Atomic uint64_t inside;                          /* threads inside the hook */
-    _Atomic uint32_t watched;                         /* watched ranges */
+    _Atomic(void (*)(const struct hook_call *, uint64_t *frame)) hook; /* NULL: none */
+    _Atomic uint64_t inside;                                           /* threads inside the hook */
+    _Atomic uint32_t watched;                                          /* watched ranges */
     uint32_t unused;
     /* Calls that may change mappings (HOOK_COUNTS_CALLS), in the lower HOOK_COUNT_BITS; above them
      * a number of the process. */
     _Atomic uint64_t begun, ended;
     uint64_t unused_too[3];
-    _Atomic uint32_t granules[HOOK_GRANULES]; /* watched ranges that touch each granule */
+    _Atomic uint32_t granules[HOOK_GRANULES];  /* watched ranges that touch each granule */
+    struct hook_frame frames[HOOK_FRAMES + 1]; /* the last one: of calls that have no other */
 };
 
 /* A call that began in the parent of a fork and ends in the child (a signal handler forked) finds
@@ -41,7 +56,8 @@ struct hook_state {
 /* The process's state. NULL: -ENOMEM or -EOPNOTSUPP is recorded as the last error. */
 struct hook_state *hook_state_get(void);
 
-/* Begins to count calls anew, in the process of this epoch. */
+/* Begins to count calls in the process of this epoch, if it does not count there yet: calls of
+ * earlier hooks may still be under way. */
 void hook_state_name(struct hook_state *state, uint64_t epoch);
 
 #define HOOK_STUB_MAGIC 0x33486d68 /* every layout of header and stub has a number of its own */

@@ -180,6 +180,20 @@ static long place(struct hooked *hook)
     return rc;
 }
 
+/* Puts the file's bytes behind the first one, so that the instruction is whole without the probe.
+ */
+static void mend(struct hooked *hook)
+{
+    const struct hook_site *site = &hook->site;
+
+    if (site->enter &&
+        code_is_probed(site->enter, hook->enter_after, hook->enter_before, HOOK_ENTER_SIZE))
+        write_at(hook, site->enter + 1, hook->enter_after + 1, hook->enter_before + 1,
+                 HOOK_ENTER_SIZE - 1);
+    else if (!site->enter && code_is_probed(site->at, hook->after, hook->before, HOOK_SITE_SIZE))
+        write_at(hook, site->at + 1, hook->after + 1, hook->before + 1, HOOK_SITE_SIZE - 1);
+}
+
 /* Restores the code where it is still ours. A jump behind a function stays, for threads that are
  * about to execute it: without the jump to it, no other thread does. Writing it again protects its
  * code, if that failed before. */
@@ -187,6 +201,7 @@ static void restore(struct hooked *hook)
 {
     const struct hook_site *site = &hook->site;
 
+    mend(hook);
     if (!site->enter)
         write_at(hook, site->at, hook->after, hook->before, HOOK_SITE_SIZE);
     else if (!enters(hook, hook->enter_after))
@@ -206,6 +221,14 @@ static int make_stubs(const struct hook_sites *sites, struct hook_state *state)
         if (!find_hooked(&sites->site[i]))
             rc = add_hooked(&sites->site[i], state);
     return rc ? rc : seal_islands();
+}
+
+void hook_stubs_mend(void)
+{
+    mapping = (struct code_text){.start = 0};
+    for (size_t i = 0; i < hooked_count; i++)
+        if (hooked[i].placed)
+            mend(&hooked[i]);
 }
 
 static void restore_sites(void)

@@ -29,6 +29,10 @@ bool hook_stubs_have(const struct hook_sites *sites);
  * hook_stubs_are_whole() can decide, and while the code changes. */
 bool hook_stubs_look_whole(void);
 
+/* Where a tracer has set a probe on an instruction that we replaced, or has removed one, makes the
+ * bytes behind its first one the file's: the instruction is whole without the probe. */
+void hook_stubs_mend(void);
+
 /* Restores the sites, and returns when no thread is, or will be, in the hook. A site that other
  * code has changed meanwhile keeps leading through our stub, which then calls no hook. */
 void hook_stubs_remove(struct hook_state *state);

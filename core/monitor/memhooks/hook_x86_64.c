@@ -219,7 +219,9 @@ _Static_assert(offsetof(struct hook_state, watched) == 16, "the stubs' offset");
 _Static_assert(offsetof(struct hook_state, begun) == 24, "the stubs' offset");
 _Static_assert(offsetof(struct hook_state, ended) == 32, "the stubs' offset");
 _Static_assert(offsetof(struct hook_state, granules) == 64, "the stubs' offset");
+_Static_assert(offsetof(struct hook_state, frames) == 262208, "the stubs' offset");
 _Static_assert(HOOK_GRANULE_SHIFT == 21 && HOOK_GRANULES == 65536, "the stubs' numbers");
+_Static_assert(HOOK_FRAMES == 256 && sizeof(struct hook_frame) == 16, "the stubs' numbers");
 
 _Static_assert(sizeof(struct hook_stub_header) == 24, "the stubs' offset");
 _Static_assert(offsetof(struct hook_stub_header, number) == 8, "the stubs' offset");
@@ -227,7 +229,9 @@ _Static_assert(offsetof(struct hook_stub_header, arch) == 12, "the stubs' offset
 
 /*
  * hook_begin: the header, and at the entry %r11 = the state.
- * hook_changes: counts a call that may change mappings, and keeps the count on the stack.
+ * hook_changes: counts a call that may change mappings, keeps the count on the stack, and marks its
+ *   frame (struct hook_frame), whose address it keeps behind the count; continues at 0 if the frame
+ *   is not free.
  * hook_if_any: continues at 8 if anything is watched, else at 7.
  * hook_if_range: continues at 8 if [%rdi, %rdi + %rsi) may be watched, by its granules, else at 7;
  *   as hook_if_any if the granules are more than 512 or the range is empty.
@@ -247,11 +251,28 @@ __asm__(".pushsection .rodata\n"
         "  .long 0, 0, 0, 0\n"
         "  movq hook_\\name(%rip), %r11\n"
         ".endm\n"
-        ".macro hook_changes\n"
-        "  leaq -136(%rsp), %rsp\n"
+        ".macro hook_changes number_in_rax\n"
+        "  leaq -152(%rsp), %rsp\n"
+        "  .if \\number_in_rax\n"
+        "  movq %rax, 16(%rsp)\n"
+        "  .endif\n"
         "  movl $1, %ecx\n"
         "  lock xaddq %rcx, 24(%r11)\n"
         "  movq %rcx, (%rsp)\n"
+        "  movzbl %cl, %eax\n"
+        "  shll $4, %eax\n"
+        "  leaq 262208(%r11,%rax), %rax\n"
+        "  movq %rax, 8(%rsp)\n"
+        "  cmpq $0, (%rax)\n"
+        "  jne 0f\n"
+        "  movq %rcx, 8(%rax)\n"
+        "  movzbl %ch, %ecx\n"
+        "  shlq $56, %rcx\n"
+        "  addq %rsp, %rcx\n"
+        "  movq %rcx, (%rax)\n"
+        "  .if \\number_in_rax\n"
+        "  movq 16(%rsp), %rax\n"
+        "  .endif\n"
         ".endm\n"
         ".macro hook_if_any\n"
         "  cmpl $0, 16(%r11)\n"
@@ -276,6 +297,10 @@ __asm__(".pushsection .rodata\n"
         "2: hook_if_any\n"
         ".endm\n"
         ".macro hook_end name, number_in_rax, changes\n"
+        "0:\n"
+        "  .if \\number_in_rax\n"
+        "  movq 16(%rsp), %rax\n"
+        "  .endif\n"
         "8: leaq -128(%rsp), %rsp\n"
         "  pushq %rbp\n"
         "  movq %rsp, %rbp\n"
@@ -290,6 +315,11 @@ __asm__(".pushsection .rodata\n"
         "  .endif\n"
         "  pushq %rax\n"
         "  movq %rsp, %rdi\n"
+        "  .if \\changes\n"
+        "  leaq 136(%rbp), %rsi\n"
+        "  .else\n"
+        "  xorl %esi, %esi\n"
+        "  .endif\n"
         "  andq $-16, %rsp\n"
         "  lock incq 8(%r11)\n"
         "  movq (%r11), %rax\n"
@@ -314,13 +344,15 @@ __asm__(".pushsection .rodata\n"
         "  hook_\\name\\()_call: .skip 8\n"
         "  syscall\n"
         "  movq (%rsp), %rcx\n"
-        "  leaq 136(%rsp), %rsp\n"
         "  movq hook_\\name(%rip), %r11\n"
         "  xorq 24(%r11), %rcx\n"
         "  shrq $40, %rcx\n"
         "  jz 6f\n"
         "  lock incq 24(%r11)\n"
-        "6: lock incq 32(%r11)\n"
+        "6: movq 8(%rsp), %rcx\n"
+        "  movq $0, (%rcx)\n"
+        "  lock incq 32(%r11)\n"
+        "  leaq 152(%rsp), %rsp\n"
         "  hook_\\name\\()_back: .skip 5\n"
         "  .endif\n"
         "5: .skip 12\n"
@@ -328,7 +360,7 @@ __asm__(".pushsection .rodata\n"
         ".endm\n"
 
         "hook_begin munmap\n"
-        "hook_changes\n"
+        "hook_changes 0\n"
         "hook_if_range\n"
         "hook_end munmap, 0, 1\n"
 
@@ -337,7 +369,7 @@ __asm__(".pushsection .rodata\n"
         "jnz 4f\n"
         "testb $0x10, %r10b\n"
         "jz 5f\n"
-        "4: hook_changes\n"
+        "4: hook_changes 0\n"
         "testb $0x20, %r10b\n"
         "jz 3f\n"
         "testl $0x40000, %r10d\n"
@@ -361,12 +393,12 @@ __asm__(".pushsection .rodata\n"
         "hook_begin shmat\n" /* SHM_REMAP */
         "testl $0x4000, %edx\n"
         "jz 5f\n"
-        "hook_changes\n"
+        "hook_changes 0\n"
         "hook_if_any\n"
         "hook_end shmat, 0, 1\n"
 
         "hook_begin other\n"
-        "hook_changes\n"
+        "hook_changes 0\n"
         "hook_if_any\n"
         "hook_end other, 0, 1\n"
 
@@ -379,7 +411,7 @@ __asm__(".pushsection .rodata\n"
         "jmp 5f\n"
         "3: cmpq $440, %rax\n"
         "jne 5f\n"
-        "4: hook_changes\n"
+        "4: hook_changes 1\n"
         "hook_if_any\n"
         "hook_end syscall, 1, 1\n"
         ".popsection\n");
@@ -454,7 +486,7 @@ static void write_instruction(uint8_t *to, const struct hook_entry *entry)
 /* The same where the stub keeps a count on the stack, in eight bytes. */
 static void write_in_frame(uint8_t *to, const struct hook_entry *entry)
 {
-    static const uint8_t fetch[8] = {0x4c, 0x8b, 0x8c, 0x24, 8 + 136}; /* mov 144(%rsp),%r9 */
+    static const uint8_t fetch[8] = {0x4c, 0x8b, 0x8c, 0x24, 8 + 152}; /* mov 160(%rsp),%r9 */
     static const uint8_t nothing[3] = {0x0f, 0x1f, 0x00};
 
     write_instruction(to, entry);
@@ -501,7 +533,11 @@ static bool write_ends(uint8_t *to, const struct stub_template *template,
  * ended, and asks the kernel at each miss. */
 static bool write_chain(uint8_t *to, const struct stub_template *template, const uint8_t *target)
 {
-    static const uint8_t drop_count[] = {0x48, 0x8d, 0xa4, 0x24, 136, 0, 0, 0}; /* lea 136(%rsp) */
+    static const uint8_t drop_count[] = {
+        0x48, 0x8b, 0x4c, 0x24, 8,           /* mov 8(%rsp),%rcx */
+        0x48, 0xc7, 0x01, 0,    0,   0, 0,   /* movq $0,(%rcx) */
+        0x48, 0x8d, 0xa4, 0x24, 152, 0, 0, 0 /* lea 152(%rsp),%rsp */
+    };
     uint8_t *leave = to + (template->end - template->start) - LEAVE, *call;
 
     if (!template->call)

@@ -152,8 +152,12 @@ static int hook_again(void)
 {
     struct hook_sites sites;
     bool as_before = false;
-    int rc = hook_sites_find(&sites);
+    int rc;
 
+    pthread_mutex_lock(&open_lock);
+    hook_stubs_mend();
+    pthread_mutex_unlock(&open_lock);
+    rc = hook_sites_find(&sites);
     pthread_mutex_lock(&open_lock);
     if (!rc)
         as_before = hook_stubs_are_whole() && hook_stubs_have(&sites);
@@ -200,13 +204,19 @@ uint64_t memhooks_calls(void)
 
 /* ---- counted calls ---------------------------------------------------------------------- */
 
+#define LOOKS_EACH                                                                                 \
+    16 /* questions, of those that find calls under way: to look costs a microsecond */
+
 /* `ended` is read first. It never exceeds `begun`, so if the two are equal, no call was under way
  * when `ended` was read, and none began until `begun` was read. */
 bool memhooks_is_quiet(uint64_t *when)
 {
+    static _Atomic unsigned busy;
     uint64_t ended = atomic_load(&hooks.state->ended);
 
     *when = atomic_load(&hooks.state->begun);
+    if (HOOK_COUNTS_CALLS && *when != ended && atomic_fetch_add(&busy, 1) % LOOKS_EACH == 0)
+        hook_call_end_abandoned(hooks.state);
     return HOOK_COUNTS_CALLS && *when == ended;
 }
 
