@@ -28,7 +28,7 @@
 #define CHANNELS 4     /* even ones go from rank 0 to rank 1, odd ones back */
 #define GROUP    8     /* most receives of a request */
 #define WINDOW   3     /* requests in flight */
-#define ROOM     49152 /* bytes of a receive buffer */
+#define ROOM     20480 /* bytes of a receive buffer */
 #define STEP     (GROUP * ROOM)
 #define SLICE    (WINDOW * STEP) /* of a channel */
 #define POOL     (CHANNELS * SLICE)
@@ -68,14 +68,14 @@ static int count_of(int step)
 
 static size_t size_of(int step, int i)
 {
-    static const size_t sizes[] = {1, 4096, 0, 5001, 16385, ROOM, 128, 33000};
+    static const size_t sizes[] = {1, 4096, 0, 5001, 16385, ROOM, 128, 17000};
 
     return sizes[(step * 3 + i) % 8];
 }
 
 static char byte_of(const struct channel *channel, int step, int i, size_t at)
 {
-    return (char)(at * 7 + at / 251 +
+    return (char)(at * 7 + (at >> 8) +
                   (size_t)(channel->number * 5 + channel->phase * 3 + step + i * 11));
 }
 
@@ -94,7 +94,7 @@ static int report(const struct channel *channel, const char *what, int rc)
 static int fill(struct channel *channel, int step)
 {
     for (int i = 0; i < count_of(step); i++)
-        for (size_t at = 0; at < ROOM; at++)
+        for (size_t at = 0; at < size_of(step, i); at++)
             channel->staging[(size_t)i * ROOM + at] = byte_of(channel, step, i, at);
     return hmreg_copy(channel->rank->lib, place(channel, step, 0), channel->staging,
                       (size_t)count_of(step) * ROOM);
@@ -451,8 +451,11 @@ static int run_round(struct rank *rank, const char *path, int version)
         hmreg_mem_free(rank->lib, rank->pool);
     plugin_unload(&rank->plugin);
     if (!rc && rank->number == 0)
-        printf("version %d, %s, %d NIC%s, %s memory: %s\n", version, rank->plugin.name, nics,
+        printf("version %d, %s, %d NIC%s, %s memory%s: %s\n", version, rank->plugin.name, nics,
                nics > 1 ? "s" : "", hmreg_iface_name(iface),
+               iface == HMREG_IFACE_SYSTEM               ? ""
+               : rank->plugin.pointers & NCCL_PTR_DMABUF ? " by dmabuf"
+                                                         : " by its address",
                kills ? "the end of the peer was reported" : "every byte is right");
     return rc;
 }

@@ -1,16 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * Registration: what replaces a plugin's own cache, its loop over NICs with its way back, and its
- * export. Several communicators register the same buffer: each gets the same region, of all rails,
- * and puts it. Any thread.
+ * Registration, in place of a plugin's own cache and of its loop over NICs. Communicators that
+ * register the same buffer get the same region, of all rails. Any thread.
  */
 #include "plugin.h"
 
 #include <errno.h>
 #include <stdlib.h>
 
-/* The one place that says how long a region stays after its last put, and what may be shared: a
- * region serves a get that asks for the same remote rights. */
+/* The one place that says how long a region stays after its last put, and which gets share it. */
 const struct hmreg_domain_config reg_policy = {
     .size = sizeof(reg_policy),
     .rights = HMREG_RIGHTS_LOCAL,

@@ -211,28 +211,27 @@ static int post_recv(struct ibv_qp *qp, struct ibv_sge sge, void *context)
     return -ibv_post_recv(qp, &wr, &bad);
 }
 
-static int post_send(struct ibv_qp *qp, struct ibv_sge sge, void *context)
-{
-    struct ibv_send_wr *bad, wr = {.wr_id = (uintptr_t)context,
-                                   .sg_list = &sge,
-                                   .num_sge = 1,
-                                   .opcode = IBV_WR_SEND,
-                                   .send_flags = IBV_SEND_SIGNALED};
+/* remote: where an RDMA WRITE with a number goes; NULL: a SEND. */
+struct remote {
+    uint64_t addr;
+    uint32_t rkey, number;
+};
 
-    return -ibv_post_send(qp, &wr, &bad);
-}
-
-static int post_write(struct ibv_qp *qp, struct ibv_sge sge, uint64_t addr, uint32_t rkey,
-                      unsigned number, void *context)
+static int post_send(struct ibv_qp *qp, struct ibv_sge sge, const struct remote *remote,
+                     void *context)
 {
     struct ibv_send_wr *bad, wr = {.wr_id = (uintptr_t)context,
                                    .sg_list = &sge,
                                    .num_sge = sge.length > 0,
-                                   .opcode = IBV_WR_RDMA_WRITE_WITH_IMM,
-                                   .send_flags = IBV_SEND_SIGNALED,
-                                   .imm_data = htonl(number),
-                                   .wr = {.rdma = {.remote_addr = addr, .rkey = rkey}}};
+                                   .opcode = IBV_WR_SEND,
+                                   .send_flags = IBV_SEND_SIGNALED};
 
+    if (remote) {
+        wr.opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
+        wr.imm_data = htonl(remote->number);
+        wr.wr.rdma.remote_addr = remote->addr;
+        wr.wr.rdma.rkey = remote->rkey;
+    }
     return -ibv_post_send(qp, &wr, &bad);
 }
 
@@ -283,7 +282,9 @@ static int verbs_recv(struct comm *comm, struct request *request)
             rc = post_recv(our->rail[r].qp, nothing, NULL);
         }
     }
-    return rc ? rc : post_send(our->rail[0].qp, range(our->memory, 0, grant, sizeof(*grant)), NULL);
+    return rc ? rc
+              : post_send(our->rail[0].qp, range(our->memory, 0, grant, sizeof(*grant)), NULL,
+                          NULL);
 }
 
 /* The number of the buffer in the oldest grant that this tag's message goes to. */
@@ -315,10 +316,11 @@ static int verbs_send(struct comm *comm, struct request *request)
     part->done = part->size;
     for (int i = 0; i < rails && !rc; i++) {
         size_t len = part->size - from < share ? part->size - from : share;
+        const struct remote remote = {grant->buffer[to].addr[i] + from, grant->buffer[to].rkey[i],
+                                      our->used % NCCL_REQUESTS * GROUPED + (unsigned)to};
 
-        rc = post_write(our->rail[i].qp, range(part->buffer, i, part->data + from, len),
-                        grant->buffer[to].addr[i] + from, grant->buffer[to].rkey[i],
-                        our->used % NCCL_REQUESTS * GROUPED + (unsigned)to, request);
+        rc = post_send(our->rail[i].qp, range(part->buffer, i, part->data + from, len), &remote,
+                       request);
         from += len;
     }
     our->taken |= 1u << to;
@@ -339,8 +341,9 @@ static int verbs_flush(struct comm *comm, struct request *request)
     request->left = 2 * comm->device->rails;
     for (int i = 0; i < comm->device->rails && !rc; i++) {
         rc = post_recv(our->rail[i].flush, range(our->memory, i, &our->flushed[i], 1), request);
-        rc =
-            rc ? rc : post_send(our->rail[i].flush, range(part->buffer, i, part->data, 1), request);
+        rc = rc ? rc
+                : post_send(our->rail[i].flush, range(part->buffer, i, part->data, 1), NULL,
+                            request);
     }
     return rc;
 }
