@@ -4,7 +4,7 @@
 # In the guest: example 7's plugin, called as NCCL calls it, over verbs with one NIC and with two, with host memory and
 # with simulated device memory by dmabuf, and over libfabric's verbs. A second device is made for it, and removed.
 . "$SOURCE_DIR/tests/package/cases.sh"
-plugin=$BUILD_DIR/examples/7-nccl-net
+examples=$BUILD_DIR/examples
 export LD_LIBRARY_PATH=$BUILD_DIR/tests/fakes/cuda HMREG_NCCL_ADDRESS=127.0.0.1
 
 ip link add eth1 type dummy && ip addr add 10.0.1.1/24 dev eth1 && ip link set eth1 mtu 4500 && ip link set eth1 up &&
@@ -14,7 +14,7 @@ until grep -q '0000:0000:0000:0000:0000:ffff:0a00:0101' /sys/class/infiniband/rx
     grep -q ACTIVE /sys/class/infiniband/rxe1/ports/1/state; do sleep 0.05; done # the kernel gives no notice
 
 driver() { # FABRIC [OPTION...]
-    HMREG_NCCL_FABRIC=$1 "$plugin/7-nccl-net" -s 9 "${@:2}" "$plugin/libnccl-net-hmreg.so"
+    HMREG_NCCL_FABRIC=$1 "$examples/7-nccl-net" -s 9 "${@:2}" "$examples/libnccl-net-hmreg.so"
 }
 
 every_version() { # COUNT WORDS FABRIC [OPTION...]: as many lines with these words
