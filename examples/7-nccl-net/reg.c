@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * Registration, in place of a plugin's own cache and of its loop over NICs. Communicators that
+ * register the same buffer get the same region, of all rails. Any thread.
+ */
+#include "plugin.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+/* The one place that says how long a region stays after its last put, and which gets share it. */
+const struct hmreg_domain_config reg_policy = {
+    .size = sizeof(reg_policy),
+    .rights = HMREG_RIGHTS_LOCAL,
+};
+
+/* -EMSGSIZE: the NIC needs several regions for this range, and a work request takes one. */
+static int load_rail(struct buffer *buffer, int i)
+{
+    const struct hmreg_mr *rail = hmreg_mr_rail(buffer->mr, (size_t)i);
+    struct hmreg_mr_info info = {.size = sizeof(info)};
+    int rc = hmreg_mr_query(rail, &info);
+
+    buffer->rail[i].shift = info.local_addr - info.addr;
+    buffer->rail[i].lkey = hmreg_mr_lkey(rail);
+    buffer->rail[i].rkey = hmreg_mr_rkey(rail);
+    buffer->rail[i].desc = hmreg_mr_desc(rail);
+    return rc ? rc : hmreg_mr_native(rail) ? 0 : -EMSGSIZE;
+}
+
+int reg_get(const struct device *device, void *data, size_t size, uint64_t access, int fd,
+            uint64_t offset, struct buffer **out)
+{
+    const struct iovec range = {data, size};
+    const struct hmreg_mr_dmabuf dmabuf = {fd, offset, size, (char *)data - offset};
+    struct hmreg_mr_attr attr = {.size = sizeof(attr), .access = access};
+    struct buffer *buffer = (struct buffer *)calloc(1, sizeof(*buffer));
+    int rc = buffer ? 0 : -ENOMEM;
+
+    if (fd < 0)
+        attr.iov = &range, attr.iov_count = 1;
+    else
+        attr.dmabuf = &dmabuf;
+    rc = rc ? rc
+            : hmreg_mr_get_attr(device->domain, &attr, fd < 0 ? 0 : HMREG_MR_DMABUF, &buffer->mr);
+    for (int i = 0; i < device->rails && !rc; i++)
+        rc = load_rail(buffer, i);
+    if (rc)
+        reg_put(buffer);
+    else
+        *out = buffer;
+    return rc;
+}
+
+void reg_put(struct buffer *buffer)
+{
+    if (buffer)
+        hmreg_mr_put(buffer->mr);
+    free(buffer);
+}
