@@ -53,7 +53,7 @@ static int can(void *self, enum hmreg_path path, enum hmreg_iface iface, int dev
 static int reg(void *self, const struct provider_request *req, struct provider_mr *out,
                struct hmreg_reason *why)
 {
-    *out = (struct provider_mr){.key = req->requested_key, .priv = req->context};
+    *out = (struct provider_mr){.keys.key = req->requested_key, .priv = req->context};
     return 0;
 }
 

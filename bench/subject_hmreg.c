@@ -19,7 +19,7 @@ enum variant { USERFAULT, NOTICE, IMPORT, DEFAULT, DISABLED, GROUP, EIGHT };
 static int reg(void *self, const struct provider_request *req, struct provider_mr *out,
                struct hmreg_reason *why)
 {
-    *out = (struct provider_mr){.key = req->requested_key};
+    *out = (struct provider_mr){.keys.key = req->requested_key};
     registrations++;
     if (registration_ns > 0)
         burn_ns(registration_ns);

@@ -86,7 +86,7 @@ static void describe(const struct cache_pool *pool, const struct hmreg_mr *entry
     if (is_whole(entry)) {
         out->path = (enum hmreg_path)entry_body(entry)->path;
         out->identity = mr_identity(entry);
-        out->key = entry_body(entry)->made.key;
+        out->key = entry_body(entry)->made.keys.key;
     }
     if (out->state == HMREG_ENTRY_LIVE)
         out->unused = !entry_body(entry)->used &&

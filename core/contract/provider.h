@@ -106,11 +106,9 @@ static inline bool provider_enomem_refuses(const struct provider_request *req)
 
 /* The result of a registration. */
 struct provider_mr {
-    void *native; /* fid_mr * or ibv_mr *, exposed to the caller */
-    void *priv;   /* private to the provider */
-    void *desc;   /* for local operations */
-    uint64_t key; /* for peers; HMREG_KEY_NOTAVAIL: none */
-    uint32_t lkey, rkey;
+    struct hmreg_mr_keys keys; /* .key: HMREG_KEY_NOTAVAIL: none */
+    void *native;              /* fid_mr * or ibv_mr *, exposed to the caller */
+    void *priv;                /* private to the provider */
 };
 
 struct provider_ops {

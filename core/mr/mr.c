@@ -51,6 +51,7 @@ void mr_ext_free(struct mr_ext *ext)
     }
     free(ext->reasons);
     free(ext->parts);
+    free(ext->keys);
     free(ext->list);
     free(ext);
 }
@@ -117,7 +118,7 @@ struct provider_mr mr_now(const struct hmreg_mr *mr)
     if (domain->caps.async && !mr_pieces(mr))
         domain->ops.look(domain->self, &now);
     if (mr_is_pending(mr))
-        now.key = HMREG_KEY_NOTAVAIL;
+        now.keys.key = HMREG_KEY_NOTAVAIL;
     return now;
 }
 
@@ -161,7 +162,7 @@ int mr_check_complete(const struct hmreg_mr *mr)
 {
     bool keyed = !mr_pieces(mr) && !mr_rails(mr) && !(mr->domain->caps.mr_mode & HMREG_MR_RAW);
 
-    if (!mr_is_pending(mr) && !(keyed && mr_now(mr).key == HMREG_KEY_NOTAVAIL))
+    if (!mr_is_pending(mr) && !(keyed && mr_now(mr).keys.key == HMREG_KEY_NOTAVAIL))
         return 0;
     return hmreg_fail(-EAGAIN, "the registration is not complete: read its event first");
 }
@@ -206,7 +207,7 @@ static void note_parts(const struct hmreg_mr *mr, const char *what)
 
 void *hmreg_mr_desc(const struct hmreg_mr *mr)
 {
-    void *desc = mr ? mr_now(mr).desc : NULL;
+    void *desc = mr ? mr_now(mr).keys.desc : NULL;
 
     if (!desc)
         note_parts(mr, "desc");
@@ -215,7 +216,7 @@ void *hmreg_mr_desc(const struct hmreg_mr *mr)
 
 uint64_t hmreg_mr_key(const struct hmreg_mr *mr)
 {
-    uint64_t key = mr ? mr_now(mr).key : HMREG_KEY_NOTAVAIL;
+    uint64_t key = mr ? mr_now(mr).keys.key : HMREG_KEY_NOTAVAIL;
 
     if (key == HMREG_KEY_NOTAVAIL)
         note_parts(mr, "key");
@@ -224,7 +225,7 @@ uint64_t hmreg_mr_key(const struct hmreg_mr *mr)
 
 uint32_t hmreg_mr_lkey(const struct hmreg_mr *mr)
 {
-    uint32_t lkey = mr ? mr_body(mr)->made.lkey : HMREG_VERBS_KEY_NOTAVAIL;
+    uint32_t lkey = mr ? mr_body(mr)->made.keys.lkey : HMREG_VERBS_KEY_NOTAVAIL;
 
     if (lkey == HMREG_VERBS_KEY_NOTAVAIL)
         note_parts(mr, "lkey");
@@ -233,7 +234,7 @@ uint32_t hmreg_mr_lkey(const struct hmreg_mr *mr)
 
 uint32_t hmreg_mr_rkey(const struct hmreg_mr *mr)
 {
-    uint32_t rkey = mr ? mr_body(mr)->made.rkey : HMREG_VERBS_KEY_NOTAVAIL;
+    uint32_t rkey = mr ? mr_body(mr)->made.keys.rkey : HMREG_VERBS_KEY_NOTAVAIL;
 
     if (rkey == HMREG_VERBS_KEY_NOTAVAIL)
         note_parts(mr, "rkey");
@@ -288,8 +289,8 @@ static void describe_piece(const struct hmreg_mr *mr, size_t index, struct hmreg
     *out = (struct hmreg_segment_info){
         .local_addr = mr_local_addr(owner, range),
         .len = mr_iov(owner, range).iov_len,
-        .desc = now.desc,
-        .key = mr_is_pending(mr) ? HMREG_KEY_NOTAVAIL : now.key,
+        .desc = now.keys.desc,
+        .key = mr_is_pending(mr) ? HMREG_KEY_NOTAVAIL : now.keys.key,
         .native = now.native,
     };
 }

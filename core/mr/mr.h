@@ -43,12 +43,13 @@ struct mr_ext {
     bool is_rail;          /* it belongs to a region of a group */
     uint8_t way;           /* enum hmreg_way, of path dmabuf */
     size_t count;
-    struct iovec *iov;        /* count: the ranges as registered; for MAPPED in the mappings */
-    struct iovec *asked;      /* count: the same ranges as the caller passed them */
-    struct mapping *mappings; /* count, for MAPPED; else NULL */
-    struct hmreg_mr **parts;  /* part_count regions, NULL where there is none, or none any more;
-                                 such a region uses neither made nor mappings. NULL: the region
-                                 is one registration */
+    struct iovec *iov;          /* count: the ranges as registered; for MAPPED in the mappings */
+    struct iovec *asked;        /* count: the same ranges as the caller passed them */
+    struct mapping *mappings;   /* count, for MAPPED; else NULL */
+    struct hmreg_mr **parts;    /* part_count regions, NULL where there is none, or none any more;
+                                   such a region uses neither made nor mappings. NULL: the region
+                                   is one registration */
+    struct hmreg_mr_keys *keys; /* part_count, for the public head */
     size_t part_count;
     bool of_rails; /* the parts are a group's rails, one for each member; else the region is a
                       composite of `count` pieces */
@@ -59,10 +60,11 @@ struct mr_ext {
     struct hmreg_mr *next_undone; /* in the list of undone_retry() */
 };
 
-/* The head of a region: what a hit, its put and the search tree read. Those of 256 cached regions
- * of a domain lie together, apart from their bodies (stable_array.h): a hit among 100,000 regions
- * takes 17 ns then instead of 57 (Zen 4; 48 bytes a region instead of 112). */
+/* The head of a region: what a hit, its put and the search tree read, and the public head. Those of
+ * 256 cached regions of a domain lie together, apart from their bodies (stable_array.h), each in a
+ * cache line: a hit among 100,000 regions would take three times as long with all in one struct. */
 struct hmreg_mr {
+    struct hmreg_mr_head head; /* set once the region is registered */
     struct hmreg_domain *domain;
     atomic_uint sequence; /* cached regions: odd while thread caches may hold it (thread_cache.h) */
     uint32_t slot_offset; /* regions of hmreg_mr_get(): its pin slot's; 0: explicit region */
@@ -79,7 +81,7 @@ struct mr_body {
     uint8_t path : 4;    /* enum hmreg_path */
     bool cached : 1;     /* in the cache: serves other gets too */
     bool registered : 1; /* regions of hmreg_mr_get(): there is something to deregister */
-    bool key_taken : 1;  /* holds one of the domain's keys: ext->taken_key, else made.key */
+    bool key_taken : 1;  /* holds one of the domain's keys: ext->taken_key, else its own */
     /* Regions of hmreg_mr_get(); set before the region is published: */
     bool ask_monitor : 1;  /* each hit asks the monitor whether it has read all events */
     bool ask_identity : 1; /* each hit queries the runtime for the memory's identity */
@@ -116,6 +118,7 @@ _Static_assert(HMREG_IFACE_MAX < 1 << 4, "so does an iface");
 #define MR_SLOT       16
 #define MR_SLOT_GROUP (STABLE_ARRAY_GROUP * MR_SLOT)
 
+_Static_assert(sizeof(struct hmreg_mr) == 64, "a head is a cache line");
 _Static_assert(sizeof(struct hmreg_mr) % MR_SLOT == 0 && sizeof(struct mr_body) % MR_SLOT == 0,
                "a slot offset times a number is the size of so many parts");
 
@@ -235,9 +238,8 @@ const struct hmreg_mr *mr_explained(const struct hmreg_mr *mr, size_t *rail);
 
 /* What a region of several registrations has of its own: no keys, which its parts have. */
 #define PROVIDER_MR_OF_PARTS                                                                       \
-    ((struct provider_mr){.key = HMREG_KEY_NOTAVAIL,                                               \
-                          .lkey = HMREG_VERBS_KEY_NOTAVAIL,                                        \
-                          .rkey = HMREG_VERBS_KEY_NOTAVAIL})
+    ((struct provider_mr){                                                                         \
+        .keys = {NULL, HMREG_KEY_NOTAVAIL, HMREG_VERBS_KEY_NOTAVAIL, HMREG_VERBS_KEY_NOTAVAIL}})
 
 /* A range as the caller passed it. */
 static inline struct iovec mr_asked(const struct hmreg_mr *mr, size_t index)
@@ -253,6 +255,13 @@ static inline struct iovec mr_iov(const struct hmreg_mr *mr, size_t index)
     struct iovec plain = {(void *)(uintptr_t)mr->node.start, mr_len(mr)};
 
     return mr_ext(mr) ? mr_ext(mr)->iov[index] : plain;
+}
+
+/* Sets the public head: the region is registered. */
+static inline void mr_set_head(struct hmreg_mr *mr, const struct hmreg_mr_keys *keys,
+                               uint32_t count)
+{
+    mr->head = (struct hmreg_mr_head){keys, count, mr->head.generation + 1};
 }
 
 /* Did the caller choose the address by which peers reach the first byte, ext->iova? */

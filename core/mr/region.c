@@ -76,9 +76,11 @@ void region_free(struct hmreg_mr *mr)
 static int make_places(struct hmreg_mr *mr, const struct layout *layout,
                        const struct ranges *ranges, size_t parts, bool of_rails)
 {
-    if (extend(mr, &layout->request, ranges->iov, ranges->count, &layout->whole))
+    if (extend(mr, &layout->request, ranges->iov, ranges->count, &layout->whole)) {
         mr_ext(mr)->parts = calloc(parts, sizeof(struct hmreg_mr *));
-    if (!mr_ext(mr) || !mr_ext(mr)->parts)
+        mr_ext(mr)->keys = calloc(parts, sizeof(struct hmreg_mr_keys));
+    }
+    if (!mr_ext(mr) || !mr_ext(mr)->parts || !mr_ext(mr)->keys)
         return hmreg_fail(-ENOMEM, "no memory for a region of %zu %s", parts,
                           of_rails ? "rails" : "segments");
     mr_ext(mr)->part_count = parts;
@@ -97,7 +99,7 @@ static int destroy_one(struct hmreg_mr *mr)
     if (rc == -EBUSY)
         return rc;
     if (mr_body(mr)->key_taken)
-        keys_give(&domain->keys, mr_ext(mr) ? mr_ext(mr)->taken_key : mr_body(mr)->made.key);
+        keys_give(&domain->keys, mr_ext(mr) ? mr_ext(mr)->taken_key : mr_body(mr)->made.keys.key);
     region_free(mr);
     return rc;
 }
@@ -245,9 +247,21 @@ static int make_composite(struct hmreg_mr *mr, const struct layout *layout,
     return rc ? rc : make_places(mr, layout, ranges, ranges->count, false);
 }
 
+/* All parts are registered. */
+static void publish_keys(struct hmreg_mr *mr)
+{
+    struct mr_ext *ext = mr_ext(mr);
+
+    for (size_t i = 0; i < ext->part_count; i++)
+        ext->keys[i] =
+            ext->parts[i] ? mr_body(ext->parts[i])->made.keys : PROVIDER_MR_OF_PARTS.keys;
+    mr_set_head(mr, ext->keys, (uint32_t)ext->part_count);
+}
+
 static void finish_composite(struct hmreg_mr *mr)
 {
     mr_body(mr)->path = mr_body(mr_pieces(mr)[0])->path;
+    publish_keys(mr);
 }
 
 /* Frees a region's extension and undoes its parts; what is registered as a whole is not. */
@@ -546,10 +560,12 @@ int filling_end(struct filling *filling)
     }
     if (rc)
         return rc;
-    if (group)
+    if (group) {
         mr_body(mr)->path = mr_body(mr_explained(mr, NULL))->path;
-    else if (mr_pieces(mr) && layout_parts(filling->layout) > 1)
+        publish_keys(mr);
+    } else if (mr_pieces(mr) && layout_parts(filling->layout) > 1) {
         finish_composite(mr);
+    }
     return 0;
 }
 

@@ -495,6 +495,8 @@ int register_one(struct layout *layout, const struct request *request, const str
     attempt.way = HMREG_WAY_NONE;
     attempt.refused = (struct refusals){0, NULL};
     rc = run(&attempt);
+    if (!rc)
+        mr_set_head(mr, &attempt.body->made.keys, 1);
     if (ext) {
         ext->refused = attempt.refused.count;
         ext->reasons = attempt.refused.reasons;
@@ -502,7 +504,7 @@ int register_one(struct layout *layout, const struct request *request, const str
         return rc;
     }
     free(attempt.refused.reasons);
-    if (!rc && attempt.body->key_taken && attempt.key != attempt.body->made.key)
+    if (!rc && attempt.body->key_taken && attempt.key != attempt.body->made.keys.key)
         return keep_key(&attempt);
     return rc;
 }

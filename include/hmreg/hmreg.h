@@ -708,6 +708,37 @@ int hmreg_domain_bind(struct hmreg_domain *domain, void *object, uint64_t flags)
  */
 int hmreg_mr_close(struct hmreg_mr *mr);
 
+/* What transfers need of a registration, without a call: a region begins with its public head. Both
+ * structs are final: they never change in a later version.
+ * The head may be read from the return of the call that registers or gets the region until its
+ * close or put, by any thread. A region of several parts has an array: of a composite its pieces,
+ * as hmreg_mr_segment() numbers them, of a group's region its rails. A part without keys of its
+ * own, such as a rail that is not there or is a composite, has NULL, HMREG_KEY_NOTAVAIL and
+ * HMREG_VERBS_KEY_NOTAVAIL. generation changes when the keys do; a program that has copied keys
+ * compares it. Where registrations complete in an event queue (hmreg_domain_bind()) the head does
+ * not change at the event: call hmreg_mr_desc() and hmreg_mr_key() there. Raw keys (HMREG_MR_RAW)
+ * are not in the head. */
+struct hmreg_mr_keys {
+    void *desc;    /* as hmreg_mr_desc() */
+    uint64_t key;  /* as hmreg_mr_key() */
+    uint32_t lkey; /* as hmreg_mr_lkey() */
+    uint32_t rkey; /* as hmreg_mr_rkey() */
+};
+
+struct hmreg_mr_head {
+    const struct hmreg_mr_keys *keys; /* count elements */
+    uint32_t count;                   /* 1, or the number of parts */
+    uint32_t generation;
+};
+
+#ifndef HMREG_NO_INLINE
+/* The head of a region, which must not be NULL. */
+static inline const struct hmreg_mr_head *hmreg_mr_head(const struct hmreg_mr *mr)
+{
+    return (const struct hmreg_mr_head *)mr;
+}
+#endif
+
 /* The descriptor for local operations, on libfabric fi_mr_desc()'s value. NULL: none is needed; or
  * the region is a composite or a group's, whose parts have theirs: hmreg_last_error() is then
  * -EXDEV and names the call that returns them. HMREG_MR_SINGLE and HMREG_DOMAIN_SINGLE exclude

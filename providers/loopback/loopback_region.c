@@ -204,9 +204,12 @@ int region_reg(void *self, const struct provider_request *req, struct provider_m
         return rc;
     }
     *out = (struct provider_mr){
+        .keys =
+            {
+                .desc = descs ? region : NULL,
+                .key = loopback->mr_mode & HMREG_MR_RAW ? HMREG_KEY_NOTAVAIL : region->key,
+            },
         .priv = region,
-        .key = loopback->mr_mode & HMREG_MR_RAW ? HMREG_KEY_NOTAVAIL : region->key,
-        .desc = descs ? region : NULL,
     };
     return 0;
 }

@@ -404,10 +404,13 @@ static int reg(void *self, const struct provider_request *req, struct provider_m
         return registration_failed(ofi, req, rc, why);
     }
     *out = (struct provider_mr){
+        .keys =
+            {
+                .desc = fi_mr_desc(mr),
+                .key = req->access & HMREG_ACCESS_REMOTE ? fi_mr_key(mr) : HMREG_KEY_NOTAVAIL,
+            },
         .native = mr,
         .priv = state,
-        .desc = fi_mr_desc(mr),
-        .key = req->access & HMREG_ACCESS_REMOTE ? fi_mr_key(mr) : HMREG_KEY_NOTAVAIL,
     };
     return 0;
 }
@@ -427,8 +430,8 @@ static void look(void *self, struct provider_mr *mr)
 {
     const struct state *state = mr->priv;
 
-    mr->desc = fi_mr_desc(mr->native);
-    mr->key = state->keyed ? fi_mr_key(mr->native) : HMREG_KEY_NOTAVAIL;
+    mr->keys.desc = fi_mr_desc(mr->native);
+    mr->keys.key = state->keyed ? fi_mr_key(mr->native) : HMREG_KEY_NOTAVAIL;
 }
 
 /* ---- binding, enabling, refreshing ------------------------------------------------------ */

@@ -383,12 +383,15 @@ static int reg(void *self, const struct provider_request *req, struct provider_m
         return rc;
     }
     *out = (struct provider_mr){
+        .keys =
+            {
+                .desc = mr,
+                .key = req->access & HMREG_ACCESS_REMOTE ? mr->rkey : HMREG_KEY_NOTAVAIL,
+                .lkey = mr->lkey,
+                .rkey = mr->rkey,
+            },
         .native = mr,
         .priv = mr,
-        .desc = mr,
-        .key = req->access & HMREG_ACCESS_REMOTE ? mr->rkey : HMREG_KEY_NOTAVAIL,
-        .lkey = mr->lkey,
-        .rkey = mr->rkey,
     };
     return 0;
 }

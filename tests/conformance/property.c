@@ -123,7 +123,7 @@ static uint64_t random_flags(void)
 {
     static const uint64_t some[] = {
         HMREG_RMA_PMEM,   HMREG_HMEM_DEVICE_ONLY, HMREG_HMEM_HOST_ALLOC, HMREG_MR_DMABUF, 1,
-        UINT64_C(1) << 63};
+        UINT64_C(1) << 61};
 
     if (property_once_in(20))
         return some[property_below(6)];

@@ -32,6 +32,31 @@ static void close_objects(struct objects *objects)
     assert_ok(hmreg_mr_close(objects->mr));
 }
 
+static void check_head(const struct hmreg_mr *mr)
+{
+    const struct hmreg_mr_head *head = hmreg_mr_head(mr);
+
+    assert_int_equal(head->count, 1);
+    assert_ptr_equal(head->keys->desc, hmreg_mr_desc(mr));
+    assert_true(head->keys->key == hmreg_mr_key(mr));
+    assert_int_equal(head->keys->lkey, hmreg_mr_lkey(mr));
+    assert_int_equal(head->keys->rkey, hmreg_mr_rkey(mr));
+}
+
+CASE(head__has_what_the_calls_return)
+{
+    struct hmreg_mr *cached = NULL;
+    struct objects objects;
+
+    open_objects(fixture, &objects);
+    check_head(objects.mr);
+    check_head(objects.local);
+    if (hmreg_mr_get(fixture->domain, fixture->memory, BYTES, HMREG_ACCESS_ALL, &cached) == 0)
+        check_head(cached);
+    hmreg_mr_put(cached);
+    close_objects(&objects);
+}
+
 CASE(query__returns_what_was_registered)
 {
     struct hmreg_segment_info segment = {.size = sizeof(segment)};

@@ -70,7 +70,7 @@ static int reg(void *self, const struct provider_request *request, struct provid
     *region = (struct counter_region){.key = serial};
     if (counter.look)
         memcpy(&region->seen, request->iov[0].iov_base, sizeof(region->seen));
-    *out = (struct provider_mr){.native = region, .priv = region, .key = serial};
+    *out = (struct provider_mr){.native = region, .priv = region, .keys.key = serial};
     return 0;
 }
 

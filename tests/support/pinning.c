@@ -158,7 +158,7 @@ static int reg(void *self, const struct provider_request *request, struct provid
     atomic_fetch_add(&pinning.alive, 1);
     *out = region->below;
     out->native = out->priv = region;
-    out->key = below ? out->key : region->key;
+    out->keys.key = below ? out->keys.key : region->key;
     return 0;
 }
 

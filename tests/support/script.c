@@ -81,7 +81,7 @@ static int reg(void *self, const struct provider_request *req, struct provider_m
     script.live++;
     *out = (struct provider_mr){
         .priv = (void *)(uintptr_t)script.count,
-        .key = script.given_key ? script.given_key : req->requested_key,
+        .keys.key = script.given_key ? script.given_key : req->requested_key,
     };
     return 0;
 }

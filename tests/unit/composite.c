@@ -287,6 +287,51 @@ TEST(accessors__of_several_parts__no_value_and_the_call_that_has_it)
     close_fixture(&fixture);
 }
 
+static void assert_keys(const struct hmreg_mr_keys *keys, const struct hmreg_mr *mr)
+{
+    assert_ptr_equal(keys->desc, hmreg_mr_desc(mr));
+    assert_true(keys->key == hmreg_mr_key(mr));
+    assert_int_equal(keys->lkey, hmreg_mr_lkey(mr));
+    assert_int_equal(keys->rkey, hmreg_mr_rkey(mr));
+}
+
+TEST(head__of_several_parts__the_keys_of_each)
+{
+    struct hmreg_group_config config = {.size = sizeof(config), .flags = HMREG_GROUP_PARTIAL};
+    struct hmreg_segment_info piece = {.size = sizeof(piece)};
+    struct hmreg_domain *members[2], *group = NULL;
+    struct hmreg_mr *mr, *first = NULL;
+    const struct hmreg_mr_head *head;
+    struct fixture fixture;
+
+    open_fixture(&fixture, 2);
+    assert_ok(reg(&fixture, &mr));
+    head = hmreg_mr_head(mr);
+    assert_int_equal(head->count, 2);
+    for (size_t i = 0; i < 2; i++) {
+        assert_ok(hmreg_mr_segment(mr, i, &piece));
+        assert_true(head->keys[i].key == piece.key && piece.key != HMREG_KEY_NOTAVAIL);
+    }
+    assert_ok(hmreg_mr_close(mr));
+    members[0] = open_flagged(&fixture, 0, true); /* it refuses: the group has one rail */
+    members[1] = fixture.script.domain;
+    assert_ok(hmreg_group_open(fixture.script.lib, members, 2, &config, &group));
+    assert_ok(reg_flagged(&fixture, group, 0, &mr));
+    head = hmreg_mr_head(mr);
+    assert_int_equal(head->count, 2);
+    assert_true(head->keys[0].key == HMREG_KEY_NOTAVAIL);
+    assert_int_equal(head->keys[0].lkey, HMREG_VERBS_KEY_NOTAVAIL);
+    assert_keys(&head->keys[1], hmreg_mr_rail(mr, 1));
+    assert_ok(hmreg_mr_close(mr));
+    assert_ok(hmreg_mr_get(group, fixture.script.memory[3], 64, HMREG_ACCESS_ALL, &first));
+    assert_keys(&hmreg_mr_head(first)->keys[0], hmreg_mr_rail(first, 0));
+    assert_true(hmreg_mr_head(first)->keys[0].key != HMREG_KEY_NOTAVAIL);
+    hmreg_mr_put(first);
+    assert_ok(hmreg_domain_close(group));
+    close_flagged(members[0]);
+    close_fixture(&fixture);
+}
+
 /* Of a group without the flags each member decides; with one, the group. */
 TEST(group__members_that_differ__each_decides_or_the_group)
 {

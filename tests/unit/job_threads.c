@@ -104,7 +104,7 @@ static int reg(void *self, const struct provider_request *request, struct provid
     pthread_mutex_unlock(&fabric.lock);
     if (fails)
         return hmreg_fail(-EIO, "the test's fabric fails");
-    *out = (struct provider_mr){.key = request->requested_key};
+    *out = (struct provider_mr){.keys.key = request->requested_key};
     return 0;
 }
 
