@@ -155,9 +155,9 @@ static int check_order(const enum hmreg_path *order)
     unsigned seen = 0;
     int count = 0;
 
-    while (count < HMREG_PATH_COUNT - 1 && order[count] != HMREG_PATH_NONE)
+    while (count < HMREG_PATHS_MAX && order[count] != HMREG_PATH_NONE)
         count++;
-    for (int i = count; i < HMREG_PATH_COUNT - 1; i++)
+    for (int i = count; i < HMREG_PATHS_MAX; i++)
         if (order[i] != HMREG_PATH_NONE)
             return hmreg_fail(-EINVAL, "config->order[%d] comes after its end, order[%d]", i,
                               count);
@@ -196,13 +196,15 @@ static void set_limits(struct hmreg_domain *domain, const struct hmreg_domain_co
 
 static int set_checks(struct hmreg_domain *domain, const enum hmreg_check *check)
 {
-    for (int i = 0; i < HMREG_IFACE_COUNT; i++) {
-        if ((unsigned)check[i] > HMREG_CHECK_NOTICE)
+    for (int i = 0; i <= HMREG_IFACE_MAX; i++) {
+        bool known = i < HMREG_IFACE_COUNT;
+
+        if ((unsigned)check[i] > (known ? HMREG_CHECK_NOTICE : HMREG_CHECK_DEFAULT))
             return hmreg_fail(-EINVAL,
-                              "config->check[%d] is %d; accepted are HMREG_CHECK_DEFAULT, ALWAYS, "
-                              "NOTICE",
-                              i, (int)check[i]);
-        domain->check[i] = check[i] ? check[i] : domain->lib->settings.check[i];
+                              "config->check[%d] is %d; accepted are HMREG_CHECK_DEFAULT%s", i,
+                              (int)check[i], known ? ", ALWAYS, NOTICE" : " only");
+        if (known)
+            domain->check[i] = check[i] ? check[i] : domain->lib->settings.check[i];
     }
     return 0;
 }
@@ -212,7 +214,7 @@ static int set_ways(struct hmreg_domain *domain, const enum hmreg_way *ways)
     unsigned seen = 0;
     int count = 0;
 
-    for (int i = 0; i < HMREG_WAY_COUNT - 1; i++) {
+    for (int i = 0; i < HMREG_WAYS_MAX; i++) {
         if ((unsigned)ways[i] >= HMREG_WAY_COUNT)
             return hmreg_fail(-EINVAL,
                               "config->ways[%d] is %d; accepted are HMREG_WAY_PLAIN, DATA_DIRECT, "
@@ -297,7 +299,7 @@ static int configure(struct hmreg_domain *domain, const struct hmreg_domain_conf
     domain->ended = config.ended;
     domain->callback_context = config.callback_context;
     if (config.order[0] != HMREG_PATH_NONE)
-        memcpy(domain->order, config.order, sizeof(config.order));
+        memcpy(domain->order, config.order, sizeof(domain->order));
     else
         memcpy(domain->order, usual, sizeof(usual));
     return 0;

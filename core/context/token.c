@@ -13,13 +13,14 @@
 #include <string.h>
 
 #define MAGIC        0x47524d48u /* "HMRG" */
+#define FORMAT       4
 #define HEADER_BYTES 40
 #define BASE_BYTES   8
 #define CRC_BYTES    4
 #define LEAST_BYTES  (HEADER_BYTES + TOKEN_SEGMENT_BYTES + CRC_BYTES)
 #define MOST_BYTES                                                                                 \
     (HEADER_BYTES + TOKEN_MAX_SEGMENTS * TOKEN_SEGMENT_BYTES + TOKEN_MAX_BLOB + TOKEN_MAX_RAW +    \
-     BASE_BYTES + CRC_BYTES)
+     BASE_BYTES + TOKEN_MAX_EXTENSION + CRC_BYTES)
 
 _Static_assert(TOKEN_MAX_SEGMENTS <= UINT16_MAX, "fits its field");
 
@@ -79,18 +80,10 @@ struct token_segment token_segment(const struct token *token, unsigned index)
     return (struct token_segment){take64(at), take64(at + 8), take64(at + 16)};
 }
 
-/* The oldest that has room for the token. */
-static int version_of(const struct token *token)
-{
-    if (token->segments > TOKEN_FEW_SEGMENTS || token->raw_size > TOKEN_MAX_BLOB)
-        return 3;
-    return token->rebased ? 2 : 1;
-}
-
 size_t token_size(const struct token *token)
 {
     return HEADER_BYTES + (size_t)token->segments * TOKEN_SEGMENT_BYTES + token->address_size +
-           token->raw_size + (version_of(token) > 1 ? BASE_BYTES : 0) + CRC_BYTES;
+           token->raw_size + (token->raw_size ? BASE_BYTES : 0) + token->extension_size + CRC_BYTES;
 }
 
 void token_write(const struct token *token, uint8_t *out)
@@ -99,12 +92,13 @@ void token_write(const struct token *token, uint8_t *out)
     uint8_t *at = out + HEADER_BYTES;
 
     put32(out, MAGIC);
-    put16(out + 4, (uint16_t)version_of(token));
+    put16(out + 4, FORMAT);
     put16(out + 6, token->segments);
     put32(out + 8, token->iface);
     put16(out + 12, token->address_size);
     put16(out + 14, token->raw_size);
-    put64(out + 16, token->len);
+    put32(out + 16, 0);
+    put32(out + 20, token->extension_size);
     put64(out + 24, token->access);
     memcpy(out + 32, token->provider, 8);
     memcpy(at, token->segment, segment_bytes);
@@ -113,10 +107,12 @@ void token_write(const struct token *token, uint8_t *out)
     at += token->address_size;
     memcpy(at, token->raw, token->raw_size);
     at += token->raw_size;
-    if (version_of(token) > 1) {
+    if (token->raw_size) {
         put64(at, token->raw_base);
         at += BASE_BYTES;
     }
+    memset(at, 0, token->extension_size);
+    at += token->extension_size;
     put32(at, crc32_of(out, (size_t)(at - out)));
 }
 
@@ -125,26 +121,30 @@ static int bad(const char *what)
     return hmreg_fail(-EBADMSG, "token: %s", what);
 }
 
-static int check_version(const uint8_t *bytes)
+static int check_format(const uint8_t *bytes)
 {
-    int version = take16(bytes + 4);
+    unsigned format = take16(bytes + 4);
+    uint32_t flags = take32(bytes + 16);
 
-    if (version >= 1 && version <= 3)
-        return 0;
-    return hmreg_fail(-EPROTONOSUPPORT, "token: format %d, this hmreg reads formats 1 to 3",
-                      version);
+    if (format != FORMAT)
+        return hmreg_fail(-EPROTONOSUPPORT, "token: format %u, this hmreg reads format %d", format,
+                          FORMAT);
+    if (flags)
+        return hmreg_fail(
+            -EPROTONOSUPPORT,
+            "token: flags %#x, of which this hmreg knows none: a later version made it", flags);
+    return 0;
 }
 
-/* All but the pointers. */
+/* All but the length and the pointers. */
 static struct token take_header(const uint8_t *bytes)
 {
     struct token token = {
-        .rebased = take16(bytes + 4) == 2,
         .segments = take16(bytes + 6),
         .iface = take32(bytes + 8),
         .address_size = take16(bytes + 12),
         .raw_size = take16(bytes + 14),
-        .len = take64(bytes + 16),
+        .extension_size = take32(bytes + 20),
         .access = take64(bytes + 24),
     };
 
@@ -157,28 +157,22 @@ static void locate(struct token *token, const uint8_t *bytes)
     token->segment = bytes + HEADER_BYTES;
     token->address = token->segment + (size_t)token->segments * TOKEN_SEGMENT_BYTES;
     token->raw = token->address + token->address_size;
-    token->raw_base = token_segment(token, 0).base;
-    if (version_of(token) > 1) {
+    if (token->raw_size)
         token->raw_base = take64(token->raw + token->raw_size);
-        token->rebased = token->raw_base != token_segment(token, 0).base;
-    }
 }
 
-static int check_counts(const struct token *token, int version)
+static int check_counts(const struct token *token)
 {
-    if (!token->segments ||
-        token->segments > (version < 3 ? TOKEN_FEW_SEGMENTS : TOKEN_MAX_SEGMENTS))
+    if (!token->segments || token->segments > TOKEN_MAX_SEGMENTS)
         return bad("its number of segments is out of range");
-    if (token->address_size > TOKEN_MAX_BLOB || (version < 3 && token->raw_size > TOKEN_MAX_BLOB))
-        return bad("its address or key is too long");
-    if (version != version_of(token))
-        return bad("its format is for more segments or longer keys than it has");
+    if (token->address_size > TOKEN_MAX_BLOB || token->extension_size > TOKEN_MAX_EXTENSION)
+        return bad("its address or extension is too long");
     return 0;
 }
 
-static int check_header(const struct token *token, int version, size_t size)
+static int check_header(const struct token *token, size_t size)
 {
-    int rc = check_counts(token, version);
+    int rc = check_counts(token);
 
     if (rc)
         return rc;
@@ -188,23 +182,20 @@ static int check_header(const struct token *token, int version, size_t size)
         return bad("its iface is unknown");
     if (!token->access || (token->access & ~HMREG_ACCESS_REMOTE))
         return bad("its access rights are not remote ones");
-    if (token->rebased && !token->raw_size)
-        return bad("it has the base of a raw key, but none");
     return 0;
 }
 
-static int check_segments(const struct token *token)
+/* Adds up the length. */
+static int take_length(struct token *token)
 {
-    uint64_t total = 0;
-
     for (unsigned i = 0; i < token->segments; i++) {
         struct token_segment segment = token_segment(token, i);
 
         if (!segment.len || segment.base + segment.len - 1 < segment.base ||
-            __builtin_add_overflow(total, segment.len, &total))
+            __builtin_add_overflow(token->len, segment.len, &token->len))
             return bad("a segment is empty or wraps");
     }
-    return total == token->len ? 0 : bad("its segments do not add up to its length");
+    return 0;
 }
 
 int token_length(const uint8_t *bytes, size_t size, size_t *out)
@@ -215,8 +206,8 @@ int token_length(const uint8_t *bytes, size_t size, size_t *out)
     if (size < LEAST_BYTES || take32(bytes) != MAGIC)
         return bad("these bytes are not one, or are cut short");
     token = take_header(bytes);
-    rc = check_version(bytes);
-    rc = rc ? rc : check_counts(&token, take16(bytes + 4));
+    rc = check_format(bytes);
+    rc = rc ? rc : check_counts(&token);
     if (rc)
         return rc;
     if (token_size(&token) > size)
@@ -235,15 +226,15 @@ int token_read(const uint8_t *bytes, size_t size, struct token *out)
         return bad("these bytes are not one, or are cut short");
     if (take32(bytes + size - CRC_BYTES) != crc32_of(bytes, size - CRC_BYTES))
         return bad("damaged (its checksum does not match)");
-    rc = check_version(bytes);
+    rc = check_format(bytes);
     if (rc)
         return rc;
     token = take_header(bytes);
-    rc = check_header(&token, take16(bytes + 4), size);
+    rc = check_header(&token, size);
     if (rc)
         return rc;
     locate(&token, bytes);
-    rc = check_segments(&token);
+    rc = take_length(&token);
     if (!rc)
         *out = token;
     return rc;

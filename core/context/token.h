@@ -3,23 +3,25 @@
  * A token: the bytes that a peer needs to access a region, in one format for all providers and
  * modes. All numbers are little-endian:
  *
- *     0  u32 magic "HMRG"     4  u16 version           6  u16 segments
+ *     0  u32 magic "HMRG"     4  u16 format (4)        6  u16 segments
  *     8  u32 iface            12 u16 address bytes     14 u16 raw key bytes in all (0: 64-bit keys)
- *     16 u64 length           24 u64 access            32 char provider[8]
+ *     16 u32 flags (0)        20 u32 extension bytes
+ *     24 u64 access           32 char provider[8]
  *     40 segments of { u64 base, u64 length, u64 key }
  *        address bytes, raw key bytes
- *        versions 2 and 3: u64 base of the first raw key
- *        u32 CRC-32 of all bytes before it: the last 4 bytes in every version
+ *        with raw keys: u64 base of the first one
+ *        extension bytes
+ *        u32 CRC-32 of all bytes before it
  *
  * A segment's base is the address of its first byte in RMA calls: a virtual address, or an offset
  * in the registration, which is 0 unless the token is of a part of a region. If keys are raw, a
  * segment's key is the index of its raw key, and all raw keys have the same length; the segments
- * have them in order. A raw key is mapped with the base of the first segment that has it. Version 2
- * exists for the one token that cannot be written so: of a part of a region with raw keys that does
- * not begin at the base of its raw key. Version 3 has more than 64 segments, or more than 1,024
- * bytes of raw keys. All others are version 1.
+ * have them in order. The first raw key is mapped with its base, which is not its first segment's
+ * in a token of a part of a region, each other one with the base of the first segment that has it.
  *
- * Since a token's header has its length, tokens can follow each other without anything between.
+ * Later versions add what older readers can do without to the extension, which is skipped here, and
+ * set a flag for what they cannot, which is refused here. This version writes neither. Since a
+ * token's header has its length, tokens can follow each other without anything between.
  */
 #ifndef HMREG_CORE_CONTEXT_TOKEN_H
 #define HMREG_CORE_CONTEXT_TOKEN_H
@@ -28,9 +30,10 @@
 #include <stdbool.h>
 
 #define TOKEN_MAX_SEGMENTS  HMREG_SEGMENTS_MAX
-#define TOKEN_FEW_SEGMENTS  64   /* of versions 1 and 2 */
-#define TOKEN_MAX_BLOB      1024 /* the address; of versions 1 and 2 the raw keys */
+#define TOKEN_FEW_SEGMENTS  64   /* of most tokens */
+#define TOKEN_MAX_BLOB      1024 /* the address */
 #define TOKEN_MAX_RAW       UINT16_MAX
+#define TOKEN_MAX_EXTENSION 65536
 #define TOKEN_SEGMENT_BYTES 24
 
 struct token_segment {
@@ -40,12 +43,12 @@ struct token_segment {
 /* The parts of a token. The pointers are borrowed: after token_read() they point into its bytes. */
 struct token {
     char provider[9];
-    bool rebased; /* raw_base is not the first segment's base: version 2 */
     uint16_t segments, address_size, raw_size;
     uint32_t iface;
-    uint64_t len;
+    uint32_t extension_size; /* token_write() writes that many zero bytes */
+    uint64_t len;            /* of all segments; token_write() does not write it */
     uint64_t access;
-    uint64_t raw_base;
+    uint64_t raw_base;      /* with raw keys */
     const uint8_t *segment; /* segments times TOKEN_SEGMENT_BYTES, as in a token */
     const uint8_t *address, *raw;
 };

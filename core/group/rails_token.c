@@ -12,8 +12,8 @@
 #include <errno.h>
 
 #define MAGIC        0x52524d48u /* "HMRR" */
-#define VERSION      1
-#define HEADER_BYTES 8
+#define FORMAT       2
+#define HEADER_BYTES 16
 #define SIZE_BYTES   4
 #define CRC_BYTES    4
 
@@ -46,8 +46,9 @@ size_t rails_token_size(const size_t *sizes, size_t count)
 uint8_t *rails_token_begin(uint8_t *out, const size_t *sizes, size_t count)
 {
     put(&out, MAGIC, 4);
-    put(&out, VERSION, 2);
+    put(&out, FORMAT, 2);
     put(&out, count, 2);
+    put(&out, 0, 8); /* no flags, no extension */
     for (size_t i = 0; i < count; i++)
         put(&out, sizes[i], SIZE_BYTES);
     return out;
@@ -72,8 +73,10 @@ static int bad(const char *what)
     return hmreg_fail(-EBADMSG, "token: %s", what);
 }
 
-/* Finds the rails' tokens, which fill all of the size but the checksum. Nothing of them is read. */
-static int find_rails(const uint8_t *bytes, size_t size, struct rails_token *out)
+/* Finds the rails' tokens, which with the extension fill all of the size but the checksum. Nothing
+ * of them is read. */
+static int find_rails(const uint8_t *bytes, size_t size, uint32_t extension,
+                      struct rails_token *out)
 {
     const uint8_t *at = bytes + HEADER_BYTES;
     size_t offset = HEADER_BYTES + out->count * SIZE_BYTES;
@@ -89,7 +92,7 @@ static int find_rails(const uint8_t *bytes, size_t size, struct rails_token *out
     }
     if (offset == HEADER_BYTES + out->count * SIZE_BYTES)
         return bad("it has no rail");
-    return offset == size - CRC_BYTES ? 0 : bad("its length is not what its rails say");
+    return size - CRC_BYTES - offset == extension ? 0 : bad("its length is not what its rails say");
 }
 
 /* The checksum comes last: only when the length is what the rails say is it sure that so many bytes
@@ -98,20 +101,22 @@ int rails_token_read(const uint8_t *bytes, size_t size, struct rails_token *out)
 {
     struct rails_token token = {.count = 0};
     const uint8_t *at = bytes + 4, *crc;
-    uint32_t version;
+    uint32_t format, flags;
     int rc;
 
     if (size < HEADER_BYTES + SIZE_BYTES + CRC_BYTES || !rails_token_is(bytes, size))
         return bad("these bytes are not one of a group, or are cut short");
-    version = take(&at, 2);
-    if (version != VERSION)
-        return hmreg_fail(-EPROTONOSUPPORT,
-                          "token: it is of a group, in format %u; this hmreg reads format %d",
-                          version, VERSION);
+    format = take(&at, 2);
     token.count = take(&at, 2);
+    flags = take(&at, 4);
+    if (format != FORMAT || flags)
+        return hmreg_fail(-EPROTONOSUPPORT,
+                          "token: it is of a group, in format %u with flags %#x; this hmreg reads "
+                          "format %d without any",
+                          format, flags, FORMAT);
     if (!token.count || token.count > HMREG_GROUP_MAX)
         return bad("its number of rails is out of range");
-    rc = find_rails(bytes, size, &token);
+    rc = find_rails(bytes, size, take(&at, 4), &token);
     if (rc)
         return rc;
     crc = bytes + size - CRC_BYTES;

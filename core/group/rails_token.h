@@ -3,10 +3,14 @@
  * The token of a group's region: the tokens of its rails, each complete by itself. All numbers are
  * little-endian:
  *
- *     0  u32 magic "HMRR"     4  u16 version (1)       6  u16 rails
- *     8  for each rail u32 bytes of its token; 0: the region has no such rail
+ *     0  u32 magic "HMRR"     4  u16 format (2)        6  u16 rails
+ *     8  u32 flags (0)        12 u32 extension bytes
+ *     16 for each rail u32 bytes of its token; 0: the region has no such rail
  *        the tokens, one after the other
+ *        extension bytes
  *        u32 CRC-32 of all bytes before it
+ *
+ * Flags and extension are as in a token of one domain (core/context/token.h).
  */
 #ifndef HMREG_CORE_GROUP_RAILS_TOKEN_H
 #define HMREG_CORE_GROUP_RAILS_TOKEN_H

@@ -123,10 +123,8 @@ static void rebase(struct draft *draft, const struct hmreg_mr *mr, uint64_t begi
     if (!(mr->domain->caps.mr_mode & HMREG_MR_VIRT_ADDR) || begin < mr_iov(mr, 0).iov_len)
         segment.base = base + begin;
     token_put_segment(place, &segment);
-    if (!index) {
+    if (!index)
         draft->token.raw_base = base;
-        draft->token.rebased = segment.base != base;
-    }
 }
 
 /* Asks for the registration's raw key, behind those that the draft has. */

@@ -73,6 +73,7 @@ enum hmreg_path {
     HMREG_PATH_MAPPED = 4,  /* device memory, by a CPU mapping of its dmabuf */
 };
 #define HMREG_PATH_COUNT 5
+#define HMREG_PATHS_MAX  8 /* elements of an array of paths: later versions know more */
 
 /* How path dmabuf gets the memory to the NIC. */
 enum hmreg_way {
@@ -84,6 +85,7 @@ enum hmreg_way {
     HMREG_WAY_DATA_DIRECT_PCIE = 4, /* both: data direct, and the PCIe mapping */
 };
 #define HMREG_WAY_COUNT 5
+#define HMREG_WAYS_MAX  8 /* as HMREG_PATHS_MAX */
 
 /* Access rights. Values are libfabric's FI_READ ... FI_REMOTE_WRITE. */
 #define HMREG_READ          (UINT64_C(1) << 8)  /* destination of RMA reads started locally */
@@ -411,15 +413,16 @@ enum hmreg_choice {
 struct hmreg_mr_info;
 
 struct hmreg_domain_config {
-    size_t size;                                 /* sizeof(struct hmreg_domain_config) */
-    uint32_t flags;                              /* HMREG_DOMAIN_* */
-    enum hmreg_path order[HMREG_PATH_COUNT - 1]; /* paths for device memory, best first, ended by
+    size_t size;                            /* sizeof(struct hmreg_domain_config) */
+    uint32_t flags;                         /* HMREG_DOMAIN_* */
+    enum hmreg_path order[HMREG_PATHS_MAX]; /* paths for device memory, best first, ended by
                                 HMREG_PATH_NONE; all zero: dmabuf, peermem, mapped */
-    uint64_t max_regions; /* limit of cached regions per cache, in use or not; 0:
-                             FI_MR_CACHE_MAX_COUNT, else 4096; HMREG_LIMIT_NONE: no limit */
-    uint64_t max_bytes;   /* limit of cached bytes per cache; 0: FI_MR_CACHE_MAX_SIZE, else half of
-                             the machine's memory; HMREG_LIMIT_NONE: no limit */
-    enum hmreg_check check[HMREG_IFACE_COUNT]; /* one for each iface */
+    uint64_t max_regions;                   /* limit of cached regions per cache, in use or not; 0:
+                                               FI_MR_CACHE_MAX_COUNT, else 4096; HMREG_LIMIT_NONE: no limit */
+    uint64_t max_bytes; /* limit of cached bytes per cache; 0: FI_MR_CACHE_MAX_SIZE, else half of
+                           the machine's memory; HMREG_LIMIT_NONE: no limit */
+    enum hmreg_check check[HMREG_IFACE_MAX + 1]; /* one for each iface; from HMREG_IFACE_COUNT on
+                                                    DEFAULT */
     /* Called for each region that hmreg_mr_get() or hmreg_mr_get_attr() registers, cached or not:
      * made when it is registered, before any get returns it, on the thread of the get; ended once
      * for each made, before the region is deregistered. ended is called on any thread that is in a
@@ -436,7 +439,7 @@ struct hmreg_domain_config {
                   void *callback_context);
     void *callback_context;   /* passed to both */
     enum hmreg_rights rights; /* which regions serve a get; new ones have exactly its rights */
-    enum hmreg_way ways[HMREG_WAY_COUNT - 1]; /* ways of path dmabuf, best first, ended by
+    enum hmreg_way ways[HMREG_WAYS_MAX]; /* ways of path dmabuf, best first, ended by
                              HMREG_WAY_NONE; all zero: HMREG_DMABUF_WAYS, else the library's order
                              for the NIC and the device */
     /* ON: device memory that the domain registers is made such that the runtime's synchronous
@@ -708,82 +711,6 @@ int hmreg_domain_bind(struct hmreg_domain *domain, void *object, uint64_t flags)
  */
 int hmreg_mr_close(struct hmreg_mr *mr);
 
-/* What transfers need of a registration, without a call: a region begins with its public head. Both
- * structs are final: they never change in a later version.
- * The head may be read from the return of the call that registers or gets the region until its
- * close or put, by any thread. A region of several parts has an array: of a composite its pieces,
- * as hmreg_mr_segment() numbers them, of a group's region its rails. A part without keys of its
- * own, such as a rail that is not there or is a composite, has NULL, HMREG_KEY_NOTAVAIL and
- * HMREG_VERBS_KEY_NOTAVAIL. generation changes when the keys do; a program that has copied keys
- * compares it. Where registrations complete in an event queue (hmreg_domain_bind()) the head does
- * not change at the event: call hmreg_mr_desc() and hmreg_mr_key() there. Raw keys (HMREG_MR_RAW)
- * are not in the head. */
-struct hmreg_mr_keys {
-    void *desc;    /* as hmreg_mr_desc() */
-    uint64_t key;  /* as hmreg_mr_key() */
-    uint32_t lkey; /* as hmreg_mr_lkey() */
-    uint32_t rkey; /* as hmreg_mr_rkey() */
-};
-
-struct hmreg_mr_head {
-    const struct hmreg_mr_keys *keys; /* count elements */
-    uint32_t count;                   /* 1, or the number of parts */
-    uint32_t generation;
-};
-
-#ifndef HMREG_NO_INLINE
-/* The head of a region, which must not be NULL. */
-static inline const struct hmreg_mr_head *hmreg_mr_head(const struct hmreg_mr *mr)
-{
-    return (const struct hmreg_mr_head *)mr;
-}
-#endif
-
-/* The descriptor for local operations, on libfabric fi_mr_desc()'s value. NULL: none is needed; or
- * the region is a composite or a group's, whose parts have theirs: hmreg_last_error() is then
- * -EXDEV and names the call that returns them. HMREG_MR_SINGLE and HMREG_DOMAIN_SINGLE exclude
- * composites.
- */
-void *hmreg_mr_desc(const struct hmreg_mr *mr);
-/* The remote key, for a peer. HMREG_KEY_NOTAVAIL: the region has no remote access, has a raw key,
- * is a composite or a group's (-EXDEV in the last error), or its registration is not complete. */
-uint64_t hmreg_mr_key(const struct hmreg_mr *mr);
-/* The verbs keys. HMREG_VERBS_KEY_NOTAVAIL: mr is NULL (-EINVAL in the last error), a composite, or
- * a group's (-EXDEV). 0 on other providers. */
-uint32_t hmreg_mr_lkey(const struct hmreg_mr *mr);
-uint32_t hmreg_mr_rkey(const struct hmreg_mr *mr);
-/* The native object: struct fid_mr * or struct ibv_mr *; NULL on loopback, and of a composite or a
- * group's region (-EXDEV in the last error). Borrowed. */
-void *hmreg_mr_native(const struct hmreg_mr *mr);
-/* The context that the caller passed to the registration; of a cached region, to the get that made
- * it. */
-void *hmreg_mr_context(const struct hmreg_mr *mr);
-
-struct hmreg_mr_info {
-    size_t size; /* sizeof(struct hmreg_mr_info) */
-    enum hmreg_iface iface;
-    int device; /* -1 for host memory */
-    enum hmreg_path path;
-    uint64_t addr; /* start of the first range, as the caller addresses it; a cached region may
-                      begin before the address that a get passed */
-    uint64_t len;  /* of all ranges together, bytes */
-    uint64_t access;
-    uint64_t identity;   /* the allocation's, as in hmreg_mem_info */
-    uint64_t local_addr; /* the address for the fabric's local operations that corresponds to addr;
-                            differs from addr on path mapped, where it lies in the mapping, and on
-                            verbs for a region with an iova, which it then is */
-    int cached;          /* 1: from hmreg_mr_get(), and in the cache */
-    enum hmreg_way way;  /* of path dmabuf; else NONE */
-    /* The fields above are those of the first version; a caller's size may end here. */
-    uint32_t asks; /* HMREG_ASKS_*: what each hit on a cached region asks; 0: nothing */
-};
-
-#define HMREG_ASKS_RUNTIME (1u << 0) /* the device's runtime, whether the memory is the same */
-#define HMREG_ASKS_KERNEL  (1u << 1) /* the kernel, whether the mapping has changed */
-
-/* -EINVAL: an argument is NULL or out->size is too small. */
-int hmreg_mr_query(const struct hmreg_mr *mr, struct hmreg_mr_info *out);
-
 /* ---- why this path ---------------------------------------------------------------------- */
 
 /* Why one path was refused. */
@@ -825,6 +752,7 @@ int hmreg_explain(const struct hmreg_mr *mr, struct hmreg_explanation *out);
 #endif
 
 #include <hmreg/cache.h>  /* cached registration */
+#include <hmreg/region.h> /* what a region has: keys, path, addresses */
 #include <hmreg/remote.h> /* tokens: how a peer reaches a region */
 
 #endif

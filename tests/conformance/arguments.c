@@ -414,6 +414,8 @@ CASE(domain_open__wrong_config__refused)
     WRONG(size, 0, -EINVAL, "size of struct hmreg_domain_config is 0");
     WRONG(size, offsetof(struct hmreg_domain_config, check) - 1, -EINVAL, "size of struct");
     WRONG(check[0], (enum hmreg_check)3, -EINVAL, "config->check[0] is 3");
+    WRONG(check[HMREG_IFACE_MAX], HMREG_CHECK_ALWAYS, -EINVAL,
+          "accepted are HMREG_CHECK_DEFAULT only");
     WRONG(size, SIZE_MAX, -EINVAL, "size of struct");
     WRONG(flags, HMREG_DOMAIN_SINGLE | HMREG_DOMAIN_PARTS, -HMREG_EBADFLAGS, "one of them");
     for (int bit = 4; bit < 32; bit++)

@@ -34,7 +34,7 @@ static void close_objects(struct objects *objects)
 
 static void check_head(const struct hmreg_mr *mr)
 {
-    const struct hmreg_mr_head *head = hmreg_mr_head(mr);
+    const struct hmreg_mr_head *head = hmreg_mr_head_of(mr);
 
     assert_int_equal(head->count, 1);
     assert_ptr_equal(head->keys->desc, hmreg_mr_desc(mr));

@@ -306,7 +306,7 @@ TEST(head__of_several_parts__the_keys_of_each)
 
     open_fixture(&fixture, 2);
     assert_ok(reg(&fixture, &mr));
-    head = hmreg_mr_head(mr);
+    head = hmreg_mr_head_of(mr);
     assert_int_equal(head->count, 2);
     for (size_t i = 0; i < 2; i++) {
         assert_ok(hmreg_mr_segment(mr, i, &piece));
@@ -317,15 +317,15 @@ TEST(head__of_several_parts__the_keys_of_each)
     members[1] = fixture.script.domain;
     assert_ok(hmreg_group_open(fixture.script.lib, members, 2, &config, &group));
     assert_ok(reg_flagged(&fixture, group, 0, &mr));
-    head = hmreg_mr_head(mr);
+    head = hmreg_mr_head_of(mr);
     assert_int_equal(head->count, 2);
     assert_true(head->keys[0].key == HMREG_KEY_NOTAVAIL);
     assert_int_equal(head->keys[0].lkey, HMREG_VERBS_KEY_NOTAVAIL);
     assert_keys(&head->keys[1], hmreg_mr_rail(mr, 1));
     assert_ok(hmreg_mr_close(mr));
     assert_ok(hmreg_mr_get(group, fixture.script.memory[3], 64, HMREG_ACCESS_ALL, &first));
-    assert_keys(&hmreg_mr_head(first)->keys[0], hmreg_mr_rail(first, 0));
-    assert_true(hmreg_mr_head(first)->keys[0].key != HMREG_KEY_NOTAVAIL);
+    assert_keys(&hmreg_mr_head_of(first)->keys[0], hmreg_mr_rail(first, 0));
+    assert_true(hmreg_mr_head_of(first)->keys[0].key != HMREG_KEY_NOTAVAIL);
     hmreg_mr_put(first);
     assert_ok(hmreg_domain_close(group));
     close_flagged(members[0]);

@@ -94,8 +94,8 @@ TEST(token__of_a_group__has_each_rails_own)
     const uint8_t *at;
 
     open_fixture(&fixture, 0);
-    assert_memory_equal(fixture.token, "HMRR\1\0\3\0", 8);
-    at = fixture.token + 8 + RAILS * 4;
+    assert_memory_equal(fixture.token, "HMRR\2\0\3\0\0\0\0\0\0\0\0\0", 16);
+    at = fixture.token + 16 + RAILS * 4;
     for (size_t i = 0; i < RAILS; i++) {
         const void *found = NULL;
         uint8_t own[1024];
@@ -168,7 +168,8 @@ TEST(read__each_byte_changed_or_cut__badmsg)
     open_fixture(&fixture, 0);
     for (size_t i = 4; i < fixture.size; i++) { /* before these is the magic of this sort */
         fixture.token[i] ^= 0x10;
-        assert_int_equal(find(fixture.token, fixture.size, 0), i < 6 ? -EPROTONOSUPPORT : -EBADMSG);
+        assert_int_equal(find(fixture.token, fixture.size, 0),
+                         i < 6 || (i >= 8 && i < 12) ? -EPROTONOSUPPORT : -EBADMSG);
         fixture.token[i] ^= 0x10;
     }
     for (size_t size = 8; size < fixture.size; size++) {
@@ -194,10 +195,12 @@ TEST(read__numbers_that_do_not_fit__badmsg)
         {6, 65, "number of rails is out of range"},
         {6, 64, "rail"},
         {6, 2, "length is not what"},
-        {8, 0, "length is not what"},
-        {8, 1u << 16, "longer than the whole"},
-        {12, UINT32_MAX, "longer than the whole"},
-        {16, 1, "length is not what"},
+        {12, 1, "length is not what"},
+        {12, UINT32_MAX, "length is not what"},
+        {16, 0, "length is not what"},
+        {16, 1u << 16, "longer than the whole"},
+        {20, UINT32_MAX, "longer than the whole"},
+        {24, 1, "length is not what"},
     };
     struct fixture fixture;
     uint8_t token[4096];
@@ -214,20 +217,40 @@ TEST(read__numbers_that_do_not_fit__badmsg)
 
 TEST(read__no_rail_at_all__badmsg)
 {
-    uint8_t token[] = "HMRR\1\0\2\0\0\0\0\0\0\0\0\0crc";
+    uint8_t token[] = "HMRR\2\0\2\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0crc";
 
     fix_crc(token, sizeof(token));
     assert_fails(find(token, sizeof(token), 0), -EBADMSG, "no rail");
 }
 
-TEST(read__newer_format__protonosupport)
+TEST(read__another_format_or_a_flag__protonosupport)
 {
     struct fixture fixture;
 
     open_fixture(&fixture, 0);
-    fixture.token[4] = 2;
+    fixture.token[4] = 1;
     fix_crc(fixture.token, fixture.size);
-    assert_fails(find(fixture.token, fixture.size, 0), -EPROTONOSUPPORT, "format 2");
+    assert_fails(find(fixture.token, fixture.size, 0), -EPROTONOSUPPORT, "format 1");
+    fixture.token[4] = 2;
+    fixture.token[11] = 0x80;
+    fix_crc(fixture.token, fixture.size);
+    assert_fails(find(fixture.token, fixture.size, 0), -EPROTONOSUPPORT, "flags 0x80000000");
+    close_fixture(&fixture);
+}
+
+TEST(read__with_an_extension__skipped)
+{
+    uint8_t token[4096];
+    struct fixture fixture;
+
+    open_fixture(&fixture, 0);
+    memcpy(token, fixture.token, fixture.size);
+    token[12] = 7;
+    memset(token + fixture.size - 4, 0xee, 7);
+    fix_crc(token, fixture.size + 7);
+    for (size_t i = 0; i < RAILS; i++)
+        assert_ok(find(token, fixture.size + 7, i));
+    assert_fails(find(token, fixture.size + 6, 0), -EBADMSG, "length is not what");
     close_fixture(&fixture);
 }
 

@@ -106,6 +106,7 @@ static struct call {
     CALL(listen, FAILS, "listen"),
     CALL(membarrier, UNHOOKED, "membarrier"),
     OTHER(mremap),
+    OTHER(mincore),
     OTHER(msync),
     OTHER(pwrite64),
     OTHER(pread64),

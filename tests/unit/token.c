@@ -35,8 +35,9 @@ static const struct token sample = {
     .raw = (const uint8_t[]){6, 7, 8},
 };
 
-#define SAMPLE_BYTES (40 + 2 * 24 + 5 + 3 + 4)
-#define MOST_BYTES   (40 + TOKEN_MAX_SEGMENTS * 24 + TOKEN_MAX_BLOB + TOKEN_MAX_RAW + 8 + 4)
+#define SAMPLE_BYTES (40 + 2 * 24 + 5 + 3 + 8 + 4)
+#define MOST_BYTES                                                                                 \
+    (40 + TOKEN_MAX_SEGMENTS * 24 + TOKEN_MAX_BLOB + TOKEN_MAX_RAW + 8 + TOKEN_MAX_EXTENSION + 4)
 
 /* Duplicated from the code, so that a change of the format is noticed. */
 static uint32_t crc32(const uint8_t *bytes, size_t size)
@@ -69,8 +70,8 @@ static void assert_same(const struct token *left, const struct token *right)
     assert_memory_equal(left->address, right->address, left->address_size);
     assert_int_equal(left->raw_size, right->raw_size);
     assert_memory_equal(left->raw, right->raw, left->raw_size);
-    assert_int_equal(left->rebased, right->rebased);
     assert_int_equal(left->raw_base, right->raw_base);
+    assert_int_equal(left->extension_size, right->extension_size);
 }
 
 TEST(token__comes_back_as_it_was)
@@ -84,7 +85,7 @@ TEST(token__comes_back_as_it_was)
     assert_same(&back, &sample);
 }
 
-static void check_round(unsigned segments, size_t raw_size, int version)
+static void check_round(unsigned segments, size_t raw_size, uint32_t extension_size)
 {
     static uint8_t list[TOKEN_MAX_SEGMENTS * TOKEN_SEGMENT_BYTES], blob[TOKEN_MAX_RAW];
     struct token token = sample, back;
@@ -94,9 +95,10 @@ static void check_round(unsigned segments, size_t raw_size, int version)
     token.segments = (uint16_t)segments;
     token.address_size = TOKEN_MAX_BLOB;
     token.raw_size = (uint16_t)raw_size;
+    token.raw_base = raw_size ? 0x1234567890 : 0; /* of part of a region: not a segment's */
+    token.extension_size = extension_size;
     token.segment = list;
     token.address = token.raw = blob;
-    token.rebased = true;
     token.len = 0;
     for (unsigned i = 0; i < segments; i++) {
         struct token_segment segment = {(uint64_t)i << 20, i + 1, i};
@@ -107,7 +109,6 @@ static void check_round(unsigned segments, size_t raw_size, int version)
     memset(blob, 'b', sizeof(blob));
     assert_true(token_size(&token) <= sizeof(bytes));
     token_write(&token, bytes);
-    assert_int_equal(bytes[4], version);
     assert_ok(token_length(bytes, sizeof(bytes), &size));
     assert_int_equal(size, token_size(&token));
     assert_ok(token_read(bytes, size, &back));
@@ -116,61 +117,51 @@ static void check_round(unsigned segments, size_t raw_size, int version)
     assert_int_equal(token_segment(&back, segments - 1).key, segments - 1);
 }
 
-/* Older peers read versions 1 and 2, so what fits in them is written so. */
-TEST(token__largest_of_each_version__comes_back_as_it_was)
+TEST(token__smallest_and_largest__come_back_as_they_were)
 {
-    check_round(TOKEN_FEW_SEGMENTS, TOKEN_MAX_BLOB, 2);
-    check_round(TOKEN_FEW_SEGMENTS + 1, TOKEN_MAX_BLOB, 3);
-    check_round(TOKEN_FEW_SEGMENTS, TOKEN_MAX_BLOB + 1, 3);
-    check_round(TOKEN_MAX_SEGMENTS, TOKEN_MAX_RAW, 3);
+    check_round(1, 0, 0);
+    check_round(1, TOKEN_MAX_RAW, 0);
+    check_round(TOKEN_MAX_SEGMENTS, 0, TOKEN_MAX_EXTENSION);
+    check_round(TOKEN_MAX_SEGMENTS, TOKEN_MAX_RAW, TOKEN_MAX_EXTENSION);
 }
 
-/* It needs no base of a raw key, and has the field all the same. */
-TEST(token__many_segments_without_raw_keys__version_3)
+/* What a later version adds and this one can do without, it skips: whatever the bytes are. */
+TEST(token__with_an_extension__read_without_it)
 {
-    static uint8_t list[TOKEN_MAX_SEGMENTS * TOKEN_SEGMENT_BYTES], bytes[MOST_BYTES];
-    struct token token = sample, back;
+    struct token later = sample, back;
+    uint8_t bytes[SAMPLE_BYTES + 33];
 
-    token.segments = TOKEN_MAX_SEGMENTS;
-    token.segment = list;
-    token.raw_size = 0;
-    token.raw_base = 0;
-    token.len = TOKEN_MAX_SEGMENTS;
-    for (unsigned i = 0; i < TOKEN_MAX_SEGMENTS; i++)
-        token_put_segment(list + (size_t)i * TOKEN_SEGMENT_BYTES,
-                          &(struct token_segment){.base = 5, .len = 1, .key = i});
-    token_write(&token, bytes);
-    assert_int_equal(bytes[4], 3);
-    assert_ok(token_read(bytes, token_size(&token), &back));
-    assert_int_equal(back.segments, TOKEN_MAX_SEGMENTS);
-    assert_memory_equal(back.segment, list, sizeof(list));
-}
-
-/* Of part of a region with raw keys. */
-TEST(token__with_a_base_of_its_raw_key__version_2)
-{
-    struct token part = sample, back;
-    uint8_t bytes[SAMPLE_BYTES + 8];
-
-    part.rebased = true;
-    part.raw_base = 0x1234567890;
-    assert_int_equal(token_size(&part), sizeof(bytes));
-    token_write(&part, bytes);
-    assert_int_equal(bytes[4], 2);
-    assert_int_equal(bytes[SAMPLE_BYTES - 4], 0x90);
+    later.extension_size = 33;
+    assert_int_equal(token_size(&later), sizeof(bytes));
+    token_write(&later, bytes);
+    memset(bytes + SAMPLE_BYTES - 4, 0xee, 33);
+    fix_crc(bytes, sizeof(bytes));
     assert_ok(token_read(bytes, sizeof(bytes), &back));
-    assert_same(&back, &part);
-    part.raw_size = 0;
-    token_write(&part, bytes);
-    assert_fails(token_read(bytes, token_size(&part), &back), -EBADMSG, "base of a raw key");
+    assert_same(&back, &later);
+}
+
+/* What it cannot do without is a flag. */
+TEST(token__with_a_flag__protonosupport)
+{
+    uint8_t bytes[SAMPLE_BYTES];
+    size_t length = 0;
+    struct token out;
+
+    for (unsigned bit = 0; bit < 32; bit++) {
+        token_write(&sample, bytes);
+        bytes[16 + bit / 8] = (uint8_t)(1 << bit % 8);
+        fix_crc(bytes, sizeof(bytes));
+        assert_fails(token_read(bytes, sizeof(bytes), &out), -EPROTONOSUPPORT, "flags 0x");
+        assert_fails(token_length(bytes, sizeof(bytes), &length), -EPROTONOSUPPORT, "flags 0x");
+    }
 }
 
 /* The documented layout, byte by byte: tokens travel between builds. */
 TEST(token__layout_is_as_documented)
 {
     static const uint8_t head[40] = {
-        'H', 'M', 'R', 'G', 1, 0,    2, 0, 2, 0, 0, 0, 5,   0,   3,   0,   0x11, 0x10, 0,   0,
-        0,   0,   0,   0,   0, 0x20, 0, 0, 0, 0, 0, 0, 'l', 'o', 'o', 'p', 'b',  'a',  'c', 'k'};
+        'H', 'M', 'R', 'G', 4, 0,    2, 0, 2, 0, 0, 0, 5,   0,   3,   0,   0,   0,   0,   0,
+        0,   0,   0,   0,   0, 0x20, 0, 0, 0, 0, 0, 0, 'l', 'o', 'o', 'p', 'b', 'a', 'c', 'k'};
     uint8_t bytes[SAMPLE_BYTES], again[SAMPLE_BYTES];
 
     token_write(&sample, bytes);
@@ -238,20 +229,20 @@ TEST(read__size_of_no_token__badmsg_without_reading_on)
     munmap(edge, page);
 }
 
-TEST(read__newer_format__protonosupport)
+TEST(read__another_format__protonosupport)
 {
     uint8_t bytes[SAMPLE_BYTES];
     struct token out;
     size_t length;
 
     token_write(&sample, bytes);
-    bytes[4] = 4;
+    bytes[4] = 5;
     fix_crc(bytes, sizeof(bytes));
-    assert_fails(token_read(bytes, sizeof(bytes), &out), -EPROTONOSUPPORT, "format 4");
-    assert_fails(token_length(bytes, sizeof(bytes), &length), -EPROTONOSUPPORT, "format 4");
-    bytes[4] = 0;
+    assert_fails(token_read(bytes, sizeof(bytes), &out), -EPROTONOSUPPORT, "format 5");
+    assert_fails(token_length(bytes, sizeof(bytes), &length), -EPROTONOSUPPORT, "format 5");
+    bytes[4] = 3;
     fix_crc(bytes, sizeof(bytes));
-    assert_fails(token_read(bytes, sizeof(bytes), &out), -EPROTONOSUPPORT, "format 0");
+    assert_fails(token_read(bytes, sizeof(bytes), &out), -EPROTONOSUPPORT, "format 3");
 }
 
 /* Tokens follow each other: a header says where the next one begins. */
@@ -273,7 +264,7 @@ TEST(length__of_the_first_of_several__is_its_size)
         assert_fails(token_length(exact, size, &length), -EBADMSG, "token");
         free(exact);
     }
-    bytes[6] = TOKEN_FEW_SEGMENTS + 1;
+    bytes[6] = bytes[7] = 0;
     assert_fails(token_length(bytes, sizeof(bytes), &length), -EBADMSG, "segments");
     assert_int_equal(length, 7);
 }
@@ -288,9 +279,8 @@ TEST(read__nonsense_with_a_right_checksum__badmsg)
         const char *words;
     } cases[] = {
         {6, 2, 0, "number of segments"},
-        {6, 2, TOKEN_FEW_SEGMENTS + 1, "number of segments"},
+        {6, 2, TOKEN_MAX_SEGMENTS + 1, "number of segments"},
         {6, 2, 0xffff, "number of segments"},
-        {4, 2, 3, "more segments or longer keys"},
         {6, 2, 1, "length"},
         {6, 2, 3, "length"},
         {8, 4, HMREG_IFACE_MAX + 1, "iface"},
@@ -298,10 +288,12 @@ TEST(read__nonsense_with_a_right_checksum__badmsg)
         {12, 2, TOKEN_MAX_BLOB + 1, "too long"},
         {12, 2, 0xffff, "too long"},
         {12, 2, 4, "length"},
-        {14, 2, 0xffff, "too long"},
+        {14, 2, 0xffff, "length"},
+        {14, 2, 0, "length"}, /* the base of a raw key belongs to raw keys */
         {14, 2, 4, "length"},
-        {16, 8, 0, "add up"},
-        {16, 8, UINT64_MAX, "add up"},
+        {20, 4, 1, "length"},
+        {20, 4, TOKEN_MAX_EXTENSION + 1, "too long"},
+        {20, 4, UINT32_MAX, "too long"},
         {24, 8, 0, "access"},
         {24, 8, HMREG_SEND, "access"},
         {24, 8, UINT64_MAX, "access"},
@@ -330,7 +322,6 @@ TEST(read__segments_whose_sum_wraps__badmsg)
     struct token out;
 
     huge.segment = segments;
-    huge.len = 1;
     token_write(&huge, bytes);
     assert_fails(token_read(bytes, sizeof(bytes), &out), -EBADMSG, "wraps");
 }

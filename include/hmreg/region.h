@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * What a region has: keys and descriptors for transfers, its path and addresses. Part of hmreg.h,
+ * whose conventions hold here too.
+ */
+#ifndef HMREG_REGION_H
+#define HMREG_REGION_H
+
+#include <hmreg/hmreg.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+#pragma GCC visibility push(default)
+
+/* What transfers need of a registration, without a call: a region begins with its public head. Both
+ * structs are final: they never change in a later version.
+ * The head may be read from the return of the call that registers or gets the region until its
+ * close or put, by any thread. A region of several parts has an array: of a composite its pieces,
+ * as hmreg_mr_segment() numbers them, of a group's region its rails. A part without keys of its
+ * own, such as a rail that is not there or is a composite, has NULL, HMREG_KEY_NOTAVAIL and
+ * HMREG_VERBS_KEY_NOTAVAIL. generation changes when the keys do; a program that has copied keys
+ * compares it. Where registrations complete in an event queue (hmreg_domain_bind()) the head does
+ * not change at the event: call hmreg_mr_desc() and hmreg_mr_key() there. Raw keys (HMREG_MR_RAW)
+ * are not in the head. */
+struct hmreg_mr_keys {
+    void *desc;    /* as hmreg_mr_desc() */
+    uint64_t key;  /* as hmreg_mr_key() */
+    uint32_t lkey; /* as hmreg_mr_lkey() */
+    uint32_t rkey; /* as hmreg_mr_rkey() */
+};
+
+struct hmreg_mr_head {
+    const struct hmreg_mr_keys *keys; /* count elements */
+    uint32_t count;                   /* 1, or the number of parts */
+    uint32_t generation;
+};
+
+/* The head of a region, which must not be NULL. HMREG_NO_INLINE leaves it out, for parsers of
+ * declarations. */
+#ifndef HMREG_NO_INLINE
+static inline const struct hmreg_mr_head *hmreg_mr_head_of(const struct hmreg_mr *mr);
+
+static inline const struct hmreg_mr_head *hmreg_mr_head_of(const struct hmreg_mr *mr)
+{
+    return (const struct hmreg_mr_head *)mr;
+}
+#endif
+
+/* The descriptor for local operations, on libfabric fi_mr_desc()'s value. NULL: none is needed; or
+ * the region is a composite or a group's, whose parts have theirs: hmreg_last_error() is then
+ * -EXDEV and names the call that returns them. HMREG_MR_SINGLE and HMREG_DOMAIN_SINGLE exclude
+ * composites.
+ */
+void *hmreg_mr_desc(const struct hmreg_mr *mr);
+/* The remote key, for a peer. HMREG_KEY_NOTAVAIL: the region has no remote access, has a raw key,
+ * is a composite or a group's (-EXDEV in the last error), or its registration is not complete. */
+uint64_t hmreg_mr_key(const struct hmreg_mr *mr);
+/* The verbs keys. HMREG_VERBS_KEY_NOTAVAIL: mr is NULL (-EINVAL in the last error), a composite, or
+ * a group's (-EXDEV). 0 on other providers. */
+uint32_t hmreg_mr_lkey(const struct hmreg_mr *mr);
+uint32_t hmreg_mr_rkey(const struct hmreg_mr *mr);
+/* The native object: struct fid_mr * or struct ibv_mr *; NULL on loopback, and of a composite or a
+ * group's region (-EXDEV in the last error). Borrowed. */
+void *hmreg_mr_native(const struct hmreg_mr *mr);
+/* The context that the caller passed to the registration; of a cached region, to the get that made
+ * it. */
+void *hmreg_mr_context(const struct hmreg_mr *mr);
+
+struct hmreg_mr_info {
+    size_t size; /* sizeof(struct hmreg_mr_info) */
+    enum hmreg_iface iface;
+    int device; /* -1 for host memory */
+    enum hmreg_path path;
+    uint64_t addr; /* start of the first range, as the caller addresses it; a cached region may
+                      begin before the address that a get passed */
+    uint64_t len;  /* of all ranges together, bytes */
+    uint64_t access;
+    uint64_t identity;   /* the allocation's, as in hmreg_mem_info */
+    uint64_t local_addr; /* the address for the fabric's local operations that corresponds to addr;
+                            differs from addr on path mapped, where it lies in the mapping, and on
+                            verbs for a region with an iova, which it then is */
+    int cached;          /* 1: from hmreg_mr_get(), and in the cache */
+    enum hmreg_way way;  /* of path dmabuf; else NONE */
+    /* The fields above are those of the first version; a caller's size may end here. */
+    uint32_t asks; /* HMREG_ASKS_*: what each hit on a cached region asks; 0: nothing */
+};
+
+#define HMREG_ASKS_RUNTIME (1u << 0) /* the device's runtime, whether the memory is the same */
+#define HMREG_ASKS_KERNEL  (1u << 1) /* the kernel, whether the mapping has changed */
+
+/* -EINVAL: an argument is NULL or out->size is too small. */
+int hmreg_mr_query(const struct hmreg_mr *mr, struct hmreg_mr_info *out);
+
+#pragma GCC visibility pop
+#ifdef __cplusplus
+}
+#endif
+
+#endif
