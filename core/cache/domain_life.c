@@ -5,6 +5,7 @@
  * statistics.
  */
 #include "core/base/error.h"
+#include "core/base/uncancelled.h"
 #include "core/base/validate.h"
 #include "core/cache/cache_set.h"
 #include "core/cache/put_check.h"
@@ -31,6 +32,7 @@ int hmreg_domain_create(struct hmreg *lib, const struct provider_ops *ops,
 {
     struct hmreg_domain *domain = NULL;
     int rc = context_check(lib);
+    UNCANCELLED;
 
     rc = rc ? rc : validate_pointer(out, "out");
     if (rc)
@@ -94,6 +96,7 @@ int hmreg_domain_close(struct hmreg_domain *domain)
 {
     unsigned busy;
     int rc;
+    UNCANCELLED;
 
     if (!domain)
         return 0;
@@ -178,6 +181,7 @@ int hmreg_domain_set_limits(struct hmreg_domain *domain, uint64_t max_regions, u
 int hmreg_domain_flush(struct hmreg_domain *domain)
 {
     int rc = domain_check(domain);
+    UNCANCELLED;
 
     if (!rc)
         cache_set_flush(domain->caches);
@@ -187,6 +191,7 @@ int hmreg_domain_flush(struct hmreg_domain *domain)
 int hmreg_domain_progress(struct hmreg_domain *domain)
 {
     int rc = domain_check(domain);
+    UNCANCELLED;
 
     if (!rc)
         cache_set_progress(domain->caches);

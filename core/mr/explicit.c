@@ -6,6 +6,7 @@
 #include "core/mr/explicit.h"
 
 #include "core/base/error.h"
+#include "core/base/uncancelled.h"
 #include "core/base/validate.h"
 #include "core/group/group.h"
 #include "core/mr/options.h"
@@ -29,6 +30,7 @@ static int register_request(struct hmreg_domain *domain, const struct request *r
 {
     struct resolved few[FEW_RANGES], *found = few;
     int rc = -ENOMEM;
+    UNCANCELLED;
 
     if (request->count > FEW_RANGES)
         found = calloc(request->count, sizeof(*found));
@@ -211,6 +213,7 @@ int hmreg_mr_regattr(struct hmreg_domain *domain, const struct hmreg_mr_attr *ca
 {
     struct attributes own;
     int rc = domain_check(domain);
+    UNCANCELLED;
 
     rc = rc ? rc : validate_pointer(mr, "mr");
     rc = rc ? rc : request_from_attr(domain, callers, flags, &own);
@@ -231,6 +234,7 @@ int hmreg_mr_close(struct hmreg_mr *mr)
 {
     struct hmreg_domain *domain;
     int rc;
+    UNCANCELLED;
 
     if (!mr)
         return 0;

@@ -7,6 +7,7 @@
 #include "core/mr/register.h"
 
 #include "core/base/error.h"
+#include "core/base/uncancelled.h"
 #include "core/mr/explain.h"
 #include "core/mr/shared.h"
 #include "core/mr/ways.h"
@@ -629,6 +630,7 @@ int region_make_plain(struct hmreg_domain *domain, const struct request *request
 int region_destroy_one(struct hmreg_mr *mr)
 {
     struct hmreg_domain *domain = mr->domain;
+    UNCANCELLED;
     int rc = domain->ops.dereg(domain->self, &mr_body(mr)->made);
 
     if (rc == -EBUSY)
