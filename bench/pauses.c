@@ -3,7 +3,10 @@
  * The longest single calls beside many cached regions: a get while the cache fills, an munmap(2) of
  * the memory of all regions, a get of other memory after it, the end of the cache, and a fork(2).
  * By the clock of the calling thread's processor time, so that what else runs on the machine does
- * not count. UCX has its memory events here, without which it would not notice the munmap(2).
+ * not count; but interrupts, and in a virtual machine the time of others, do. Among a million gets
+ * some always meet such. So the same gets fill two caches, and the quicker one of each two counts:
+ * what a cache does at a get it does in both. UCX has its memory events here, without which it
+ * would not notice the munmap(2).
  */
 #include "bench/actor.h"
 #include "bench/bench.h"
@@ -11,6 +14,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -53,6 +57,44 @@ static double longest(const struct task *task, void *cache, char *base, size_t c
     return most;
 }
 
+/* The same, of gets that fill a cache; each counts as the quickest so far, in *least. */
+static double longest_filling(const struct task *task, void *cache, char *base, double *least)
+{
+    double most = 0;
+
+    for (uint32_t i = 0; i < task->regions; i++) {
+        double begun = own_ns();
+
+        task->subject->hits(cache, base, &i, 1);
+        least[i] = fmin(least[i], own_ns() - begun);
+        most = fmax(most, least[i]);
+    }
+    return most;
+}
+
+static double *unknown_times(size_t count)
+{
+    double *least = malloc(count * sizeof(*least));
+
+    if (!least)
+        leave("no memory for %zu times", count);
+    for (size_t i = 0; i < count; i++)
+        least[i] = INFINITY;
+    return least;
+}
+
+/* Fills a second cache; the first one stays, so that this one has new memory too. */
+static double fill_again(const struct task *task, char *base, char *others, double *least)
+{
+    void *second = task->subject->open(task->subject, task->regions + OTHERS);
+    double most;
+
+    longest(task, second, others, OTHERS / 2);
+    most = longest_filling(task, second, base, least);
+    task->subject->close(second);
+    return most;
+}
+
 static double unmap_ns(char *base, size_t regions)
 {
     double begun = own_ns();
@@ -89,17 +131,19 @@ static void sample_pauses(void *state, int worker, double *values)
 {
     const struct task *task = state;
     char *base = fixture_reserve(task->regions), *others = fixture_reserve(OTHERS), *again;
-    double before = fork_ns();
+    double *least = unknown_times(task->regions), before = fork_ns();
     void *cache = task->subject->open(task->subject, task->regions + OTHERS);
 
     longest(task, cache, others, OTHERS / 2); /* the first get starts the monitor */
-    values[FILL] = longest(task, cache, base, task->regions) / 1e3;
+    longest_filling(task, cache, base, least);
     values[FORK] = (fork_ns() - before) / 1e6;
+    values[FILL] = fill_again(task, base, others, least) / 1e3;
     again = fixture_reserve(task->regions); /* elsewhere */
     values[UNMAP] = unmap_ns(base, task->regions) / 1e3;
     values[AFTER] = longest(task, cache, others, OTHERS) / 1e3;
     longest(task, cache, again, task->regions);
     values[CLOSE] = close_ns(task, cache) / (double)task->regions;
+    free(least);
 }
 
 static void pauses_of(size_t regions)

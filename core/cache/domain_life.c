@@ -5,6 +5,7 @@
  * statistics.
  */
 #include "core/base/error.h"
+#include "core/base/uncancelled.h"
 #include "core/base/validate.h"
 #include "core/cache/cache_set.h"
 #include "core/cache/put_check.h"
@@ -34,6 +35,7 @@ int hmreg_domain_create(struct hmreg *lib, const struct provider_ops *ops,
 {
     struct hmreg_domain *domain = NULL;
     int rc = context_check(lib);
+    UNCANCELLED;
 
     rc = rc ? rc : validate_pointer(out, "out");
     if (rc)
@@ -120,6 +122,7 @@ static int stop(struct hmreg_domain *domain, unsigned owners)
 {
     int rc = check_closed(domain, owners);
     unsigned busy;
+    UNCANCELLED;
 
     if (rc)
         return rc;
@@ -252,6 +255,7 @@ int hmreg_domain_set_limits(struct hmreg_domain *domain, uint64_t max_regions, u
 int hmreg_domain_flush(struct hmreg_domain *domain)
 {
     int rc = domain_check(domain);
+    UNCANCELLED;
 
     if (!rc)
         cache_set_flush(domain->caches);
@@ -261,6 +265,7 @@ int hmreg_domain_flush(struct hmreg_domain *domain)
 int hmreg_domain_progress(struct hmreg_domain *domain)
 {
     int rc = domain_check(domain);
+    UNCANCELLED;
 
     if (!rc)
         cache_set_progress(domain->caches);

@@ -16,6 +16,7 @@
 #include "core/cache/get_slow.h"
 
 #include "core/base/error.h"
+#include "core/base/uncancelled.h"
 #include "core/base/validate.h"
 #include "core/cache/callbacks.h"
 #include "core/cache/notice.h"
@@ -513,16 +514,11 @@ static int get_rounds(struct get *get, bool caching, struct hmreg_mr **out)
     return rc ? rc : get_anew(get, out);
 }
 
-/* A thread that is cancelled in a call of the fabric or of libc would leave a region that others
- * wait for. */
 static int get_region(struct get *get, bool caching, struct hmreg_mr **out)
 {
-    int before, rc;
+    UNCANCELLED;
 
-    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
-    rc = get_rounds(get, caching, out);
-    pthread_setcancelstate(before, &before);
-    return rc;
+    return get_rounds(get, caching, out);
 }
 
 static struct get new_get(struct hmreg_domain *domain, const struct request *request,

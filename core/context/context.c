@@ -6,6 +6,7 @@
 
 #include "core/base/error.h"
 #include "core/base/maps.h"
+#include "core/base/uncancelled.h"
 #include "core/base/validate.h"
 
 #include <errno.h>
@@ -91,6 +92,7 @@ int hmreg_open(const struct hmreg_config *config, struct hmreg **out)
     struct settings settings;
     struct hmreg *lib = NULL;
     int rc = validate_pointer(out, "out");
+    UNCANCELLED;
 
     if (!rc)
         rc = settings_read(config, &settings);
@@ -129,6 +131,7 @@ int hmreg_close(struct hmreg *lib)
     const void *owned;
     unsigned domains;
     int rc;
+    UNCANCELLED;
 
     if (!lib)
         return 0;

@@ -6,6 +6,7 @@
 #include "core/mr/explicit.h"
 
 #include "core/base/error.h"
+#include "core/base/uncancelled.h"
 #include "core/base/validate.h"
 #include "core/group/group.h"
 #include "core/mr/options.h"
@@ -50,6 +51,7 @@ static int register_request(struct hmreg_domain *domain, const struct request *r
     struct resolved few[FEW_RANGES], *found = few;
     struct layout layout;
     int rc;
+    UNCANCELLED;
 
     if (request->count > FEW_RANGES)
         found = calloc(request->count, sizeof(*found));
@@ -71,6 +73,7 @@ static int register_segments(struct hmreg_domain *domain, const struct hmreg_seg
                              size_t count, const struct request *request, struct hmreg_mr **mr)
 {
     struct layout layout;
+    UNCANCELLED;
     int rc = layout_gather(domain, segments, count, request, &layout);
 
     undone_retry(domain, 1);
@@ -280,6 +283,7 @@ int hmreg_mr_regattr(struct hmreg_domain *domain, const struct hmreg_mr_attr *ca
 {
     struct attributes own;
     int rc = domain_check(domain);
+    UNCANCELLED;
 
     rc = rc ? rc : validate_pointer(mr, "mr");
     rc = rc ? rc : request_from_attr(domain, callers, flags, &own);
@@ -300,6 +304,7 @@ int hmreg_mr_close(struct hmreg_mr *mr)
 {
     struct hmreg_domain *domain;
     int rc;
+    UNCANCELLED;
 
     if (!mr)
         return 0;

@@ -15,6 +15,7 @@
 #include "core/base/error.h"
 #include "core/base/process.h"
 #include "core/base/thread.h"
+#include "core/base/uncancelled.h"
 #include "core/base/validate.h"
 #include "core/mr/explain.h"
 #include "core/mr/job_region.h"
@@ -441,6 +442,8 @@ static bool must_work(const struct hmreg_job *job)
 /* Waits until the job is complete, or until the deadline if it is not NULL. With the lock held. */
 static void wait_until(struct hmreg_job *job, const struct timespec *deadline)
 {
+    UNCANCELLED;
+
     while (job->state == HMREG_JOB_RUNNING) {
         if (must_work(job)) {
             job->waited = true;

@@ -7,6 +7,7 @@
 #include "core/mr/region.h"
 
 #include "core/base/error.h"
+#include "core/base/uncancelled.h"
 #include "core/group/group.h"
 #include "core/mr/explain.h"
 #include "core/mr/register.h"
@@ -94,6 +95,7 @@ static int make_places(struct hmreg_mr *mr, const struct layout *layout,
 static int destroy_one(struct hmreg_mr *mr)
 {
     struct hmreg_domain *domain = mr->domain;
+    UNCANCELLED;
     int rc = domain->ops.dereg(domain->self, &mr_body(mr)->made);
 
     if (rc == -EBUSY)

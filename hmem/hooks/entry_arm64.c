@@ -3,7 +3,9 @@
  * See entry_hook.h. On arm64 the site is any instruction that does not depend on its own address,
  * or a plain branch, as another library's hook may be. It lies behind the OTHERS bytes at the
  * beginning that another library's jump may take, if an instruction there will do; else as near to
- * the beginning as can be. BTI and PACIASP at the beginning stay: an indirect branch may land
+ * the beginning as can be, but the first instruction, on which tracers set their probes (uprobes),
+ * only where no other will do: the kernel executes the file's instruction in place of a probed one,
+ * so that the hook is bypassed. BTI and PACIASP at the beginning stay: an indirect branch may land
  * there.
  *
  * Instructions before the site stay where they are, and are executed before the stub, which undoes
@@ -285,7 +287,7 @@ static const char *walk(const struct entry_code *code, size_t least, struct prol
 
 static const char *find_site(const struct entry_code *code, struct prologue *p, uint8_t **site)
 {
-    static const size_t least[] = {OTHERS, 0};
+    static const size_t least[] = {OTHERS, CODE_BRANCH, 0};
     const char *why = "it is too short";
 
     if ((uintptr_t)code->function & 3)

@@ -280,29 +280,98 @@ TEST(made__leaves_by_longjmp__no_other_get_waits)
     assert_int_equal(status, 0);
 }
 
-static void *get_cancelled(void *arg)
+/* A fabric whose calls are cancellation points. */
+static void reg_may_be_cancelled(const struct provider_request *request)
 {
+    pthread_testcancel();
+}
+
+static void dereg_may_be_cancelled(uint64_t key)
+{
+    pthread_testcancel();
+}
+
+static struct {
+    struct fixture fixture;
+    struct hmreg_mr *mr;
+} cancelled;
+
+static void reg_it(void)
+{
+    assert_ok(hmreg_mr_reg(cancelled.fixture.domain, memory[0], LEN, HMREG_SEND, 0, 0, 0,
+                           &cancelled.mr, NULL));
+}
+
+static void close_it(void)
+{
+    assert_ok(hmreg_mr_close(cancelled.mr));
+}
+
+static void get_it(void)
+{
+    cancelled.mr = fixture_get(&cancelled.fixture, memory[0], LEN);
+}
+
+static void put_it(void)
+{
+    assert_ok(hmreg_invalidate(cancelled.fixture.lib, memory[0], LEN));
+    hmreg_mr_put(cancelled.mr);
+}
+
+static void flush(void)
+{
+    assert_ok(hmreg_domain_flush(cancelled.fixture.domain));
+}
+
+static void close_domain(void)
+{
+    assert_ok(hmreg_domain_close(cancelled.fixture.domain));
+}
+
+struct call {
+    void (*make)(void);
+};
+
+static void *call_cancelled(void *arg)
+{
+    const struct call *call = arg;
+
     pthread_cancel(pthread_self());
-    fixture_key(arg, memory[0], LEN);
+    call->make();
     sem_post(&seen.called);
     pthread_testcancel();
     return NULL;
 }
 
-TEST(get__on_a_thread_that_is_cancelled__finishes_first)
+static void check_cancelled(void (*make)(void))
 {
-    struct fixture fixture;
+    struct call call = {make};
     pthread_t thread;
     void *result;
 
-    sem_init(&seen.called, 0, 0);
-    open_left(&fixture);
-    assert_int_equal(pthread_create(&thread, NULL, get_cancelled, &fixture), 0);
+    assert_int_equal(pthread_create(&thread, NULL, call_cancelled, &call), 0);
     assert_int_equal(pthread_join(thread, &result), 0);
     assert_ptr_equal(result, PTHREAD_CANCELED);
     assert_int_equal(sem_trywait(&seen.called), 0);
-    assert_int_equal(fixture_key(&fixture, memory[0], LEN), 1);
-    fixture_close(&fixture);
+}
+
+TEST(calls__on_a_thread_that_is_cancelled__finish_first)
+{
+    sem_init(&seen.called, 0, 0);
+    open_left(&cancelled.fixture);
+    atomic_store(&counter.reg_hook, reg_may_be_cancelled);
+    atomic_store(&counter.dereg_hook, dereg_may_be_cancelled);
+    check_cancelled(reg_it);
+    check_cancelled(close_it);
+    check_cancelled(get_it);
+    check_cancelled(put_it);
+    fixture_key(&cancelled.fixture, memory[1], LEN);
+    check_cancelled(flush);
+    assert_int_equal(atomic_load(&counter.regions), 0);
+    fixture_key(&cancelled.fixture, memory[1], LEN);
+    check_cancelled(close_domain);
+    assert_int_equal(atomic_load(&counter.regions), 0);
+    assert_ok(hmreg_close(cancelled.fixture.lib));
 }
 
 TEST_MAIN();

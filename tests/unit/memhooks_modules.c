@@ -193,6 +193,11 @@ static void a_sanitizer(void)
     a_bypass(TEST_SANITIZER, "ThreadSanitizer");
 }
 
+static void scudo(void)
+{
+    a_bypass(TEST_SCUDO, "allocator");
+}
+
 static void go(void)
 {
     a_bypass(TEST_GO, "Go");
@@ -253,6 +258,11 @@ TEST(load__another_libc__another_monitor_or_none)
 TEST(load__a_sanitizer__memhooks_only_by_name)
 {
     in_a_process(a_sanitizer);
+}
+
+TEST(load__an_allocator_of_the_sanitizers__memhooks_only_by_name)
+{
+    in_a_process(scudo);
 }
 
 TEST(load__a_go_runtime__memhooks_only_by_name)

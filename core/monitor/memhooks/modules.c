@@ -190,9 +190,15 @@ struct bypass {
 static int look_for_sanitizer(const struct module *module, void *arg)
 {
     static const char *const marks[][2] = {
-        {"__asan_init", "AddressSanitizer"}, {"__hwasan_init", "HWAddressSanitizer"},
-        {"__tsan_init", "ThreadSanitizer"},  {"__msan_init", "MemorySanitizer"},
-        {"__lsan_init", "LeakSanitizer"},    {"__memprof_init", "MemProf"},
+        {"__asan_init", "AddressSanitizer"},
+        {"__hwasan_init", "HWAddressSanitizer"},
+        {"__tsan_init", "ThreadSanitizer"},
+        {"__msan_init", "MemorySanitizer"},
+        {"__lsan_init", "LeakSanitizer"},
+        {"__memprof_init", "MemProf"},
+        /* Of every allocator that is made of the sanitizers' parts: Scudo's up to LLVM 14,
+         * DataFlowSanitizer's. */
+        {"__sanitizer_get_current_allocated_bytes", "the sanitizers' allocator"},
     };
     struct bypass *bypass = arg;
 
