@@ -136,17 +136,25 @@ static int check_claim(const struct request *request, const struct resolved *fou
     return 0;
 }
 
-static int check_same(const struct resolved *first, const struct resolved *other, size_t index)
+/* Ranges of host memory, some of which a runtime pinned, are the system's. */
+static int check_same(struct resolved *found, size_t index)
 {
+    const struct resolved *first = &found[0], *other = &found[index];
+
     if (first->iface == other->iface && first->range.device == other->range.device &&
         first->range.kind == other->range.kind)
         return 0;
-    return hmreg_fail(-EINVAL,
-                      "iov[%zu] is %s memory of %s device %d, iov[0] is %s memory of %s device %d; "
-                      "one region has one kind",
-                      index, hmreg_mem_kind_name(other->range.kind), hmreg_iface_name(other->iface),
-                      other->range.device, hmreg_mem_kind_name(first->range.kind),
-                      hmreg_iface_name(first->iface), first->range.device);
+    if (!resolved_is_host(first) || !resolved_is_host(other))
+        return hmreg_fail(
+            -EINVAL,
+            "iov[%zu] is %s memory of %s device %d, iov[0] is %s memory of %s device %d; "
+            "one region has one kind",
+            index, hmreg_mem_kind_name(other->range.kind), hmreg_iface_name(other->iface),
+            other->range.device, hmreg_mem_kind_name(first->range.kind),
+            hmreg_iface_name(first->iface), first->range.device);
+    for (size_t i = 0; i <= index; i++)
+        resolved_leave_to_system(&found[i]);
+    return 0;
 }
 
 /* Access rights by which the fabric writes to the memory. */
@@ -216,7 +224,7 @@ int request_resolve(struct hmreg_domain *domain, const struct request *request,
             rc = (must_exist ? resolve_fully : resolve)(domain->lib, addr, request->iov[i].iov_len,
                                                         &found[i]);
         rc = rc ? rc : check_claim(request, &found[i]);
-        rc = rc ? rc : check_same(&found[0], &found[i], i);
+        rc = rc ? rc : check_same(found, i);
         if (!rc && must_exist && !request->dmabuf)
             rc = check_touch(request, &found[i], i);
         if (rc)

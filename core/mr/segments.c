@@ -62,7 +62,8 @@ static int check_ranges(struct hmreg_domain *domain, const struct hmreg_segment 
     return rc ? rc : request_check_length(domain, gathered->iov, gathered->count);
 }
 
-/* A dmabuf of unknown memory may be combined with memory of any device, not with host memory. */
+/* A dmabuf of unknown memory may be combined with memory of any device, not with host memory. Host
+ * memory of which a runtime pinned a part is the system's. */
 static int check_mix(const struct composite *gathered, size_t index)
 {
     const struct resolved *first = &gathered->found[0], *other = &gathered->found[index];
@@ -72,6 +73,11 @@ static int check_mix(const struct composite *gathered, size_t index)
         return 0;
     if (unknown && first->range.kind == HMREG_MEM_DEVICE)
         return 0;
+    if (resolved_is_host(first) && resolved_is_host(other)) {
+        for (size_t i = 0; i <= index; i++)
+            resolved_leave_to_system(&gathered->found[i]);
+        return 0;
+    }
     return hmreg_fail(-EINVAL,
                       "segments[%zu] is %s memory of %s, segments[0] is %s memory of %s; one "
                       "region has one iface and kind",
