@@ -157,9 +157,6 @@ static int check_same(struct resolved *found, size_t index)
     return 0;
 }
 
-/* Access rights by which the fabric writes to the memory. */
-#define WRITING (HMREG_RECV | HMREG_READ | HMREG_REMOTE_WRITE)
-
 /* A fabric that pins pages at registration pins them for the requested access, which the process
  * itself must have to the memory. */
 static int check_touch(const struct request *request, const struct resolved *found, size_t index)
@@ -171,11 +168,11 @@ static int check_touch(const struct request *request, const struct resolved *fou
     if (!found->range.host_addr)
         return hmreg_fail(-EFAULT, "part of the %zu bytes at %p is not mapped for reading",
                           iov->iov_len, iov->iov_base);
-    if (found->range.read_only && (request->access & WRITING))
+    if (found->range.read_only && (request->access & REQUEST_WRITING))
         return hmreg_fail(-EFAULT,
                           "part of the %zu bytes at %p is mapped read-only, and access asks for "
                           "writing: %#" PRIx64,
-                          iov->iov_len, iov->iov_base, request->access & WRITING);
+                          iov->iov_len, iov->iov_base, request->access & REQUEST_WRITING);
     return 0;
 }
 

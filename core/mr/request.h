@@ -34,6 +34,9 @@ struct request {
     struct shared *shared; /* what the registrations of all rails share; NULL: one registration */
 };
 
+/* Access rights by which the fabric writes to the memory. */
+#define REQUEST_WRITING (HMREG_RECV | HMREG_READ | HMREG_REMOTE_WRITE)
+
 /* The flags that say whether one range may become several registrations. */
 #define REQUEST_PARTS (HMREG_MR_SINGLE | HMREG_MR_PARTS)
 
