@@ -16,10 +16,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 /* Runs a scenario of the program; the report is JSON on standard error. */
-static json_t *report_of(const char *mode, const char *name, int status, const char *out)
+static json_t *report(const char *name, int status, const char *out)
 {
-    struct tool tool =
-        tool_run("run", "--json", mode, "--", "env", fake(), environment("PROGRAM"), name);
+    struct tool tool = tool_run("run", "--json", "--", "env", fake(), environment("PROGRAM"), name);
     json_error_t error;
     json_t *document;
 
@@ -32,11 +31,6 @@ static json_t *report_of(const char *mode, const char *name, int status, const c
     assert_int_equal(json_array_size(list_at(document, "failures")), 0);
     tool_free(&tool);
     return document;
-}
-
-static json_t *report(const char *name, int status, const char *out)
-{
-    return report_of("--trace", name, status, out);
 }
 
 static void expect_totals(const json_t *document, const char *process, int registrations,
@@ -89,29 +83,6 @@ TEST(run__call_of_libibverbs_itself__not_counted)
     assert_int_equal(number_at(document, "processes/0/again/count"), 9);
     assert_int_equal(number_at(document, "processes/0/again/ranges/0/count"), 10);
     assert_true(number_at(document, "processes/0/again/ns") > 0);
-    json_decref(document);
-}
-
-/* Of memory that was freed in between a cache would have saved nothing. */
-TEST(run__freed_and_mapped_again__a_repeat_unless_watched)
-{
-    for (int watch = 0; watch < 2; watch++) {
-        json_t *document = report_of(watch ? "--trace=watch" : "--trace", "renewed", 0, "");
-
-        expect_totals(document, "processes/0", 8, 8, 0);
-        assert_int_equal(number_at(document, "processes/0/again/count"), watch ? 4 : 7);
-        assert_int_equal(number_at(document, "processes/0/again/ranges/0/count"), watch ? 5 : 8);
-        assert_int_equal(json_is_true(at(document, "processes/0/again/watched")), watch);
-        assert_int_equal(json_array_size(list_at(document, "processes/0/passed_on")), 0);
-        json_decref(document);
-    }
-}
-
-TEST(run__watched__the_same_memory_again__repeats)
-{
-    json_t *document = report_of("--trace=watch", "again", 0, "");
-
-    assert_int_equal(number_at(document, "processes/0/again/count"), 9);
     json_decref(document);
 }
 
