@@ -21,6 +21,7 @@ struct preload_mode {
                     deregistration */
     bool write;  /* ...and those that it may write for the program, as receives do */
     bool remote; /* ...and those with remote rights; write is true then */
+    bool watch;  /* whether memory that is registered again is the same is recorded */
     bool wrong;  /* HMREG_RUN_MODE has a word that is not accepted, and was left out */
 };
 

@@ -220,12 +220,17 @@ static struct record_row *count_row(struct record_layout *file, const struct rec
 
 /* ---- ranges that are registered again ---------------------------------------------------- */
 
+/* Memory that was freed in between is as if it came first. */
 static void count_range_again(struct record_range *range, const struct record_call *call,
                               uint64_t row)
 {
+    uint64_t before = atomic_exchange_explicit(&range->memory, call->memory, memory_order_relaxed);
+
+    atomic_store_explicit(&range->row, row, memory_order_relaxed);
+    if (call->memory != before)
+        return;
     count(&range->count, 1);
     count(&range->again_ns, call->ns);
-    atomic_store_explicit(&range->row, row, memory_order_relaxed);
 }
 
 /* Takes over an element that is free, or whose range came once only. */
@@ -240,6 +245,7 @@ static bool take_range(struct record_range *range, uint64_t old, uint64_t tag,
     atomic_store_explicit(&range->count, 1, memory_order_relaxed);
     atomic_store_explicit(&range->again_ns, 0, memory_order_relaxed);
     atomic_store_explicit(&range->row, row, memory_order_relaxed);
+    atomic_store_explicit(&range->memory, call->memory, memory_order_relaxed);
     atomic_store_explicit(&range->tag, tag, memory_order_release);
     return true;
 }

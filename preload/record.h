@@ -103,6 +103,7 @@ struct record_call {
     int error;          /* positive errno value of a failure; 0: it succeeded */
     uint64_t ns;        /* how long the real call took */
     const char *nic;    /* the device's or domain's name; NULL: unknown. Copied */
+    uint64_t memory;    /* its number, another one once it was freed; 0: not asked */
     const void *caller; /* __builtin_return_address(0) of the interposer; NULL: unknown */
 };
 void record_registered(const struct record_call *call);

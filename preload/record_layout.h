@@ -18,7 +18,7 @@
 #include <stdint.h>
 
 #define RECORD_MAGIC   UINT64_C(0x65636172746d6168) /* "hamtrace", read as little-endian */
-#define RECORD_VERSION 4
+#define RECORD_VERSION 5
 #define RECORD_SUFFIX  ".hmreg-trace" /* of the file's name */
 
 enum record_state { RECORD_FREE, RECORD_BUSY, RECORD_READY };
@@ -76,6 +76,8 @@ enum record_rights {
 #define RECORD_MODE_REMOTE 4u
 #define RECORD_MODE_WRONG  8u /* HMREG_RUN_MODE has a word that was left out */
 #define RECORD_MODE_WRITE  16u
+#define RECORD_MODE_WATCH                                                                          \
+    32u /* ranges count as registered again only while the memory is the same */
 
 /* How libibverbs' calls reach hmreg: libhmreg-preload.so, libhmreg-audit.so. */
 #define RECORD_BY_PRELOAD 1u
@@ -160,9 +162,10 @@ struct record_live {
 struct record_range {
     _Atomic uint64_t tag;
     _Atomic uint64_t addr, len;
-    _Atomic uint64_t count;    /* all registrations of it */
+    _Atomic uint64_t count;    /* the first registration, and those of the same memory as before */
     _Atomic uint64_t again_ns; /* the time of those after the first */
     _Atomic uint64_t row;      /* of the last one */
+    _Atomic uint64_t memory;   /* its number: see record_call */
 };
 
 struct record_layout {
@@ -215,7 +218,7 @@ _Static_assert(sizeof(struct record_loss) == 64 && sizeof(struct record_lost) ==
 _Static_assert(sizeof(struct record_header) == 488 && sizeof(struct record_name) == 256 &&
                    sizeof(struct record_reason) == 320 && sizeof(struct record_key) == 16 &&
                    sizeof(struct record_row) == 104 && sizeof(struct record_live) == 32 &&
-                   sizeof(struct record_range) == 48,
+                   sizeof(struct record_range) == 56,
                "the layout is the same for every compiler");
 
 #endif

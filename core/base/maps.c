@@ -106,6 +106,13 @@ void maps_read_only(void)
     atomic_store(&reads_only, true);
 }
 
+static atomic_uint lines; /* see maps_read() */
+
+unsigned maps_read(void)
+{
+    return atomic_load_explicit(&lines, memory_order_relaxed);
+}
+
 static bool answers(int fd)
 {
     struct map map;
@@ -190,9 +197,11 @@ static int next_by_reading(struct maps *maps, uint64_t addr, struct map *out)
     char line[256];
     int rc;
 
-    while ((rc = read_line(maps, line, sizeof(line))) > 0)
+    while ((rc = read_line(maps, line, sizeof(line))) > 0) {
+        maps->lines++;
         if (parse(line, out) && out->end > addr)
             return 1;
+    }
     return rc;
 }
 
@@ -221,11 +230,13 @@ void maps_begin(struct maps *maps, int kept)
     maps->kept = kept;
     maps->fd = -1;
     maps->asks = false;
-    maps->at = maps->filled = 0;
+    maps->at = maps->filled = maps->lines = 0;
 }
 
 void maps_end(struct maps *maps)
 {
+    if (maps->lines)
+        atomic_store_explicit(&lines, maps->lines, memory_order_relaxed);
     if (maps->fd >= 0)
         close(maps->fd);
     maps->fd = -1;

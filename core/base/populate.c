@@ -12,6 +12,9 @@
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23
 #endif
+#ifndef MADV_POPULATE_READ
+#define MADV_POPULATE_READ 22
+#endif
 
 void populate(void *start, size_t bytes)
 {
@@ -22,4 +25,17 @@ void populate(void *start, size_t bytes)
     if (from < to)
         madvise((void *)from, to - from, MADV_POPULATE_WRITE);
     errno = before;
+}
+
+bool populate_for(const void *start, size_t bytes, bool writing)
+{
+    uintptr_t mask = (uintptr_t)sysconf(_SC_PAGESIZE) - 1;
+    uintptr_t from = (uintptr_t)start & ~mask, to = ((uintptr_t)start + bytes + mask) & ~mask;
+    int before = errno, rc;
+
+    do
+        rc = madvise((void *)from, to - from, writing ? MADV_POPULATE_WRITE : MADV_POPULATE_READ);
+    while (rc && errno == EINTR);
+    errno = before;
+    return !rc;
 }

@@ -6,10 +6,15 @@
 #ifndef HMREG_CORE_BASE_POPULATE_H
 #define HMREG_CORE_BASE_POPULATE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 /* Populates the whole pages of [start, start + bytes), private memory of the library. Where the
  * kernel cannot (before Linux 5.14), page faults do, one by one. */
 void populate(void *start, size_t bytes);
+
+/* Populates all pages that have a byte of [start, start + bytes), for reading or for writing.
+ * False: the process may not access one of them so, or the kernel cannot do this. */
+bool populate_for(const void *start, size_t bytes, bool writing);
 
 #endif

@@ -21,6 +21,22 @@ static inline struct resolved resolved_as_system(uint64_t addr)
         .range = {.device = -1, .kind = HMREG_MEM_HOST, .segments = 1, .host_addr = addr}};
 }
 
+static inline bool resolved_is_host(const struct resolved *found)
+{
+    return found->range.kind == HMREG_MEM_HOST || found->range.kind == HMREG_MEM_HOST_PINNED;
+}
+
+/* Leaves host memory that a runtime pinned to the system: its pages are the process's own, at the
+ * same address for the CPU. */
+static inline void resolved_leave_to_system(struct resolved *found)
+{
+    uint64_t host_addr = found->range.host_addr;
+
+    if (found->iface == HMREG_IFACE_SYSTEM)
+        return;
+    *found = resolved_as_system(host_addr);
+}
+
 /* Finds the runtime that owns a range. For system memory out->range has device -1, HOST and
  * host_addr only; whether it is mapped is not checked. -ERANGE, -EIO, -EEXIST: *out is undefined.
  */

@@ -130,7 +130,8 @@ int layout_gather(struct hmreg_domain *domain, const struct hmreg_segment *segme
     return rc ? rc : request_check_length(domain, layout->ranges.iov, layout->ranges.count);
 }
 
-/* A dmabuf of unknown memory may be combined with memory of any device, not with host memory. */
+/* A dmabuf of unknown memory may be combined with memory of any device, not with host memory. Host
+ * memory of which a runtime pinned a part is the system's. */
 static int check_mix(const struct ranges *ranges, size_t index)
 {
     const struct resolved *first = &ranges->found[0], *other = &ranges->found[index];
@@ -140,6 +141,11 @@ static int check_mix(const struct ranges *ranges, size_t index)
         return 0;
     if (unknown && first->range.kind == HMREG_MEM_DEVICE)
         return 0;
+    if (resolved_is_host(first) && resolved_is_host(other)) {
+        for (size_t i = 0; i <= index; i++)
+            resolved_leave_to_system(&ranges->found[i]);
+        return 0;
+    }
     return hmreg_fail(-EINVAL,
                       "segments[%zu] is %s memory of %s, segments[0] is %s memory of %s; one "
                       "region has one iface and kind",

@@ -136,21 +136,26 @@ static int check_claim(const struct request *request, const struct resolved *fou
     return 0;
 }
 
-static int check_same(const struct resolved *first, const struct resolved *other, size_t index)
+/* Ranges of host memory, some of which a runtime pinned, are the system's. */
+static int check_same(struct resolved *found, size_t index)
 {
+    const struct resolved *first = &found[0], *other = &found[index];
+
     if (first->iface == other->iface && first->range.device == other->range.device &&
         first->range.kind == other->range.kind)
         return 0;
-    return hmreg_fail(-EINVAL,
-                      "iov[%zu] is %s memory of %s device %d, iov[0] is %s memory of %s device %d; "
-                      "one region has one kind",
-                      index, hmreg_mem_kind_name(other->range.kind), hmreg_iface_name(other->iface),
-                      other->range.device, hmreg_mem_kind_name(first->range.kind),
-                      hmreg_iface_name(first->iface), first->range.device);
+    if (!resolved_is_host(first) || !resolved_is_host(other))
+        return hmreg_fail(
+            -EINVAL,
+            "iov[%zu] is %s memory of %s device %d, iov[0] is %s memory of %s device %d; "
+            "one region has one kind",
+            index, hmreg_mem_kind_name(other->range.kind), hmreg_iface_name(other->iface),
+            other->range.device, hmreg_mem_kind_name(first->range.kind),
+            hmreg_iface_name(first->iface), first->range.device);
+    for (size_t i = 0; i <= index; i++)
+        resolved_leave_to_system(&found[i]);
+    return 0;
 }
-
-/* Access rights by which the fabric writes to the memory. */
-#define WRITING (HMREG_RECV | HMREG_READ | HMREG_REMOTE_WRITE)
 
 /* A fabric that pins pages at registration pins them for the requested access, which the process
  * itself must have to the memory. */
@@ -163,11 +168,11 @@ static int check_touch(const struct request *request, const struct resolved *fou
     if (!found->range.host_addr)
         return hmreg_fail(-EFAULT, "part of the %zu bytes at %p is not mapped for reading",
                           iov->iov_len, iov->iov_base);
-    if (found->range.read_only && (request->access & WRITING))
+    if (found->range.read_only && (request->access & REQUEST_WRITING))
         return hmreg_fail(-EFAULT,
                           "part of the %zu bytes at %p is mapped read-only, and access asks for "
                           "writing: %#" PRIx64,
-                          iov->iov_len, iov->iov_base, request->access & WRITING);
+                          iov->iov_len, iov->iov_base, request->access & REQUEST_WRITING);
     return 0;
 }
 
@@ -216,7 +221,7 @@ int request_resolve(struct hmreg_domain *domain, const struct request *request,
             rc = (must_exist ? resolve_fully : resolve)(domain->lib, addr, request->iov[i].iov_len,
                                                         &found[i]);
         rc = rc ? rc : check_claim(request, &found[i]);
-        rc = rc ? rc : check_same(&found[0], &found[i], i);
+        rc = rc ? rc : check_same(found, i);
         if (!rc && must_exist && !request->dmabuf)
             rc = check_touch(request, &found[i], i);
         if (rc)

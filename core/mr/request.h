@@ -31,6 +31,9 @@ struct request {
     uint64_t rails;                  /* on a group: bit i: register on member i; 0: on all */
 };
 
+/* Access rights by which the fabric writes to the memory. */
+#define REQUEST_WRITING (HMREG_RECV | HMREG_READ | HMREG_REMOTE_WRITE)
+
 /* The flags that say whether one range may become several registrations. */
 #define REQUEST_PARTS (HMREG_MR_SINGLE | HMREG_MR_PARTS)
 

@@ -143,6 +143,8 @@ static void record(const struct ofi_domain *domain, const struct ofi_call *call,
         out.device = (int16_t)made->info.device;
         out.path = (uint8_t)made->info.path;
     }
+    if (!rc && how != RECORD_HIT && domain->engine)
+        out.memory = domain->engine->memory(out.addr, out.len);
     record_registered(&out);
 }
 

@@ -14,6 +14,7 @@
 #include "preload/memory.h"
 #include "preload/mode.h"
 #include "preload/ofi/ofi_region.h"
+#include "preload/shadow.h"
 
 #include <errno.h>
 #include <hmreg/ofi.h>
@@ -356,6 +357,7 @@ static enum ofi_answer after(struct ofi_domain *domain, const struct ofi_call *c
 
 const struct ofi_engine hmreg_preload_ofi = {
     .find = memory_find,
+    .memory = shadow_memory,
     .open = open_domain,
     .flush = flush_domain,
     .forget = forget_domain,

@@ -9,6 +9,7 @@
  */
 #include "preload/guard.h"
 #include "preload/memory.h"
+#include "preload/shadow.h"
 #include "preload/verbs/asked.h"
 #include "preload/verbs/origin.h"
 #include "preload/verbs/verbs_mode.h"
@@ -96,6 +97,8 @@ static struct ibv_mr *register_recorded(const struct verbs_request *request, con
     call.error = mr ? 0 : error ? error : EIO;
     if (call.how == RECORD_PASSED)
         find_path(request, &call);
+    if (mr && call.how != RECORD_HIT)
+        call.memory = shadow_memory(call.addr, call.len);
     record_registered(&call);
     errno = error;
     return mr;

@@ -88,6 +88,30 @@ static int again(char **argv)
 }
 
 /* Regions that the NIC reads, those that it may write, and those of peers. */
+/* The second registration of each memory repeats the first; the third is of other memory. */
+static int renewed(char **argv)
+{
+    size_t length = 4 * PAGE;
+    char *at = mmap(NULL, length, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    require(at != MAP_FAILED, "mmap");
+    for (int i = 0; i < 8; i++) {
+        struct ibv_mr *mr;
+
+        if (i % 2 == 0) {
+            require(!munmap(at, length), "munmap");
+            require(mmap(at, length, PROT_READ | PROT_WRITE,
+                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == at,
+                    "mmap at the same address");
+        }
+        at[0] = (char)i;
+        mr = ibv_reg_mr(pd, at, length, RIGHTS);
+        require(mr != NULL, "ibv_reg_mr");
+        dereg(mr);
+    }
+    return 0;
+}
+
 static int kinds(char **argv)
 {
     static const struct {
@@ -347,12 +371,12 @@ int scenario(char **argv)
     static const struct {
         const char *name;
         int (*run)(char **argv);
-    } scenarios[] = {{"plain", plain},       {"again", again},       {"freed", freed},
-                     {"calls", calls},       {"forks", forks},       {"heir", heir},
-                     {"exec", executes},     {"_exit", leaves},      {"killed", killed},
-                     {"looks", looks},       {"threads", threads},   {"waits", waits},
-                     {"receives", receives}, {"confined", confined}, {"kinds", kinds},
-                     {"late", late},         {"bare", bare},         {"robbed", robbed}};
+    } scenarios[] = {
+        {"plain", plain},       {"again", again},       {"freed", freed},     {"calls", calls},
+        {"forks", forks},       {"heir", heir},         {"exec", executes},   {"_exit", leaves},
+        {"killed", killed},     {"looks", looks},       {"threads", threads}, {"waits", waits},
+        {"receives", receives}, {"confined", confined}, {"kinds", kinds},     {"renewed", renewed},
+        {"late", late},         {"bare", bare},         {"robbed", robbed}};
 
     open_pd();
     for (size_t i = 0; argv[1] && i < sizeof(scenarios) / sizeof(scenarios[0]); i++)

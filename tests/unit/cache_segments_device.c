@@ -124,6 +124,28 @@ TEST(device__pinned_host_memory__watched_and_asked)
     fixture_close(&fixture);
 }
 
+/* Of a list with host memory that no runtime pinned the pinned part is the system's, too. */
+TEST(list__host_memory_and_pinned__watched_like_any_host_memory)
+{
+    size_t page = fixture_page();
+    struct vendor_claim *claimed;
+    struct fixture fixture;
+    struct list list;
+    char *pages;
+
+    open_watched(&fixture);
+    pages = fixture_map(7);
+    claimed = vendor_claim(HMREG_IFACE_ROCR, pages + 5 * page, page, HMREG_MEM_HOST_PINNED, 0);
+    vendor_renew(claimed);
+    assert_int_equal(key_of(&fixture, watched_pair(&list, pages)), 1);
+    assert_int_equal(key_of(&fixture, &list), 1);
+    assert_int_equal(munmap(pages + 5 * page, page), 0);
+    assert_int_equal(fixture_stats(&fixture).invalidations, 1);
+    vendor_unclaim(HMREG_IFACE_ROCR, pages + 5 * page);
+    munmap(pages, 7 * page);
+    fixture_close(&fixture);
+}
+
 static bool compare(void *set, enum hmreg_iface iface, uint64_t start, uint64_t end,
                     uint64_t identity)
 {

@@ -11,6 +11,7 @@
 #include "core/monitor/memhooks/hook_arch.h"
 #include "core/monitor/memhooks/memhooks.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -494,6 +495,57 @@ TEST(fork__in_a_handler_inside_a_munmap__childs_counts_are_right)
     assert_int_equal(waitpid(forked.child, &status, 0), forked.child);
     assert_int_equal(status, 0);
     fixture_close(&fixture);
+}
+
+/* ---- a fabric that pins, where the list of mappings would be read ------------------------- */
+
+#ifndef MADV_POPULATE_READ
+#define MADV_POPULATE_READ 22
+#endif
+
+static int get_page(const struct known *known, struct hmreg_domain *domain, unsigned number,
+                    size_t pages, uint64_t access)
+{
+    struct hmreg_mr *mr = NULL;
+    int rc;
+
+    walks = 0;
+    rc = hmreg_mr_get(domain, page_of(known, number), pages * fixture_page(), access, &mr);
+    hmreg_mr_put(mr);
+    return rc;
+}
+
+/* Last, since this process makes no ioctl from here on. */
+TEST(get__miss_where_the_list_is_read__pages_populated_instead)
+{
+    struct hmreg_domain *domain;
+    struct known known;
+
+    maps_read_only();
+    open_known(&known);
+    if (madvise(page_of(&known, 0), fixture_page(), MADV_POPULATE_READ))
+        test_skip("this kernel does not populate memory (MADV_POPULATE_READ)");
+    domain = counter_open_allocated(known.fixture.lib);
+    domain->caps.pins = true;
+    map_file(&known, 7);
+    assert_ok(get_page(&known, domain, 1, 1, HMREG_SEND));
+    assert_int_equal(walks, 1);
+    assert_ok(get_page(&known, domain, 2, 1, HMREG_SEND));
+    assert_int_equal(walks, 0);
+    assert_ok(get_page(&known, domain, 3, 2, HMREG_RECV));
+    assert_int_equal(walks, 0);
+    assert_int_equal(mprotect(page_of(&known, 5), fixture_page(), PROT_READ), 0);
+    assert_ok(get_page(&known, domain, 5, 1, HMREG_SEND));
+    assert_int_equal(walks, 0);
+    assert_fails(get_page(&known, domain, 5, 1, HMREG_RECV), -EFAULT, "mapped read-only");
+    assert_int_equal(mprotect(page_of(&known, 6), fixture_page(), PROT_NONE), 0);
+    assert_fails(get_page(&known, domain, 6, 1, HMREG_SEND), -EFAULT, "not mapped for reading");
+    assert_int_equal(mprotect(page_of(&known, 6), fixture_page(), PROT_READ), 0);
+    domain->caps.pins = false; /* such a fabric's memory is not populated */
+    assert_ok(get_page(&known, domain, 6, 1, HMREG_SEND));
+    assert_int_equal(walks, 1);
+    assert_ok(hmreg_domain_close(domain));
+    close_known(&known);
 }
 
 TEST_MAIN()

@@ -69,6 +69,56 @@ TEST(claim__agrees_with_the_finding)
     script_close(&fixture);
 }
 
+/* ---- host memory of which a runtime pinned a part ---------------------------------------- */
+
+static void check_host(struct hmreg_mr *mr, const struct iovec *iov)
+{
+    const struct script_call *call = &script.calls[script.count - 1];
+    struct hmreg_mr_info info = {.size = sizeof(info)};
+
+    assert_ok(hmreg_mr_query(mr, &info));
+    assert_int_equal(info.iface, HMREG_IFACE_SYSTEM);
+    assert_int_equal(info.device, -1);
+    assert_int_equal(info.path, HMREG_PATH_SYSTEM);
+    assert_int_equal(call->path, HMREG_PATH_SYSTEM);
+    assert_int_equal(call->count, 3);
+    for (int i = 0; i < 3; i++)
+        assert_ptr_equal(call->iov[i].iov_base, iov[i].iov_base);
+    assert_ok(hmreg_mr_close(mr));
+}
+
+TEST(ranges__host_memory_and_some_of_it_pinned__the_systems)
+{
+    static char host[64], pinned[64], again[64];
+    char *const orders[3][3] = {
+        {host, pinned, again}, {pinned, host, again}, {pinned, again, host}};
+
+    for (int i = 0; i < 6; i++) {
+        enum hmreg_iface iface = i < 3 ? HMREG_IFACE_CUDA : HMREG_IFACE_ROCR;
+        struct hmreg_segment segments[3];
+        struct script_fixture fixture;
+        struct hmreg_mr *mr = NULL;
+        struct iovec iov[3];
+
+        script_open(&fixture, NULL, NULL);
+        vendor_claim(iface, pinned, sizeof(pinned), HMREG_MEM_HOST_PINNED, 1);
+        vendor_claim(iface, again, sizeof(again), HMREG_MEM_HOST_PINNED, 0);
+        for (int j = 0; j < 3; j++) {
+            iov[j] = (struct iovec){orders[i % 3][j], 64};
+            segments[j] = (struct hmreg_segment){.kind = HMREG_SEGMENT_MEMORY};
+            segments[j].u.memory = iov[j];
+        }
+        assert_ok(hmreg_mr_regv(fixture.domain, iov, 3, HMREG_SEND, 0, 0, 0, &mr, NULL));
+        check_host(mr, iov);
+        assert_ok(hmreg_mr_regsgl(fixture.domain, segments, 3, HMREG_SEND, 0, 0, 0, &mr, NULL));
+        check_host(mr, iov);
+        iov[1] = (struct iovec){fixture.memory[0], 64};
+        assert_fails(hmreg_mr_regv(fixture.domain, iov, 3, HMREG_SEND, 0, 0, 0, &mr, NULL), -EINVAL,
+                     "one region has one kind");
+        script_close(&fixture);
+    }
+}
+
 TEST(claim__disagrees_or_cannot_be__inval_before_the_fabric)
 {
     static char host[64], pinned[64];
@@ -146,7 +196,7 @@ TEST(regv__two_sorts_of_memory__inval)
             struct iovec iov[2] = {{places[i], 8}, {(char *)places[j] + 16, 8}};
             struct hmreg_mr *mr;
 
-            if (i == j)
+            if (i == j || (i < 2 && j < 2)) /* host memory is host memory */
                 continue;
             assert_reg_fails(hmreg_mr_regv(fixture.domain, iov, 2, HMREG_SEND, 0, 0, 0, &mr, NULL),
                              mr, -EINVAL, "iov[1] is");

@@ -238,6 +238,7 @@ static void set_again(json_t *process, struct trace_view *view)
     }
     set_number(again, "count", view->again);
     set_number(again, "ns", view->again_ns);
+    doc_set(again, "watched", json_boolean(view->mode & RECORD_MODE_WATCH));
     set_savings(again, view);
     doc_set(again, "ranges", ranges);
     doc_set(process, "again", again);
@@ -252,9 +253,11 @@ static void set_reasons(json_t *process, const struct trace_view *view)
                 doc_pack("{s:o, s:o, s:o}", "slug", doc_text(view->reasons[i].slug), "count",
                          number(view->reasons[i].count), "text", doc_text(view->reasons[i].text)));
     if (view->mode & RECORD_MODE_WRONG)
-        doc_add(list, doc_pack("{s:s, s:i, s:s}", "slug", "wrong-mode", "count", 1, "text",
-                               "HMREG_RUN_MODE has a word that was left out; accepted are trace, "
-                               "gpu, cache, cache=write, cache=remote, separated by commas"));
+        doc_add(
+            list,
+            doc_pack("{s:s, s:i, s:s}", "slug", "wrong-mode", "count", 1, "text",
+                     "HMREG_RUN_MODE has a word that was left out; accepted are trace, "
+                     "trace=watch, gpu, cache, cache=write, cache=remote, separated by commas"));
     doc_set(process, "passed_on", list);
 }
 
@@ -275,7 +278,7 @@ static json_t *modes_of(const struct trace_view *view)
 {
     json_t *modes = doc_array();
 
-    doc_add(modes, doc_text("trace"));
+    doc_add(modes, doc_text(view->mode & RECORD_MODE_WATCH ? "trace=watch" : "trace"));
     if (view->mode & RECORD_MODE_GPU)
         doc_add(modes, doc_text("gpu"));
     if (view->mode & RECORD_MODE_CACHE)

@@ -200,7 +200,7 @@ static const char *again_words(const json_t *process, uint64_t count)
 }
 
 /* What each mode saves, and what it costs. */
-static void print_savings(const json_t *modes)
+static void print_savings(const json_t *modes, bool watched)
 {
     static const char *const words[] = {
         "",
@@ -213,9 +213,13 @@ static void print_savings(const json_t *modes)
     doc_each(mode, modes) {
         snprintf(label, sizeof(label), "saved by --%s: ", doc_words(mode, "mode"));
         if (mode_i < COUNT(words) && doc_number(mode, "count"))
-            print_paragraph(label, "%s, %s, where the memory does not change in between.%s",
+            print_paragraph(label, "%s%s, %s%s.%s", watched ? "" : "at most ",
                             count_words(doc_number(mode, "count"), "registration", count),
-                            time_words(doc_number(mode, "ns"), time), words[mode_i]);
+                            time_words(doc_number(mode, "ns"), time),
+                            watched ? ""
+                                    : ", if the memory was never freed in between "
+                                      "(--trace=watch tells)",
+                            words[mode_i]);
         else if (!mode_i)
             print_paragraph(label, "nothing: it keeps what is only sent from.");
     }
@@ -225,6 +229,7 @@ static void print_again(const json_t *process)
 {
     const json_t *again = json_object_get(process, "again"), *range;
     uint64_t all = doc_number(again, "count"), own = doc_number(again, "libfabrics");
+    bool watched = json_is_true(json_object_get(again, "watched"));
     char buf[32], count[64], words[160] = "";
     struct table *table;
 
@@ -236,12 +241,12 @@ static void print_again(const json_t *process)
                  "over libfabric only the program's own are cached.",
                  own);
     print_paragraph("registered again: ",
-                    "%s repeated earlier ones of the same range and rights, and took %s.%s%s",
-                    count_words(all, "registration", count),
+                    "%s repeated earlier ones of the same range%s and rights, and took %s.%s%s",
+                    count_words(all, "registration", count), watched ? ", memory" : "",
                     time_words(doc_number(again, "ns"), buf), words,
                     again_words(process, all > own ? all - own : 0));
     if (all > own && !was_cached(process))
-        print_savings(json_object_get(again, "modes"));
+        print_savings(json_object_get(again, "modes"), watched);
     table = table_new("address", ">length", ">times", ">time", "caller", NULL);
     doc_each(range, json_object_get(again, "ranges")) {
         if (range_i == MOST_RANGES)

@@ -383,7 +383,12 @@ static int run(const struct command *self, int argc, char **argv)
 
 static const char *take_trace(const char *value, void *options)
 {
-    ((struct run_options *)options)->trace = true;
+    struct run_options *to = options;
+
+    if (value && strcmp(value, "watch"))
+        return "--trace and --trace=watch are accepted";
+    to->trace = true;
+    to->watch = to->watch || value;
     return NULL;
 }
 
@@ -449,7 +454,7 @@ static const char *take_word(const char *value, void *options)
 }
 
 static const struct option_def options[] = {
-    {"trace", NULL, "only record; also without this option", take_trace},
+    {"trace", "[=watch]", "only record; watch: which repeats a cache would save", take_trace},
     {"gpu", NULL, "make registrations of device memory succeed", take_gpu},
     {"cache", "[=MORE]", "keep regions that are only sent from, and MORE: write, remote",
      take_cache},

@@ -19,6 +19,7 @@
 #include <rdma/providers/fi_prov.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 struct fi_provider *fi_prov_ini(void);
 
@@ -335,6 +336,26 @@ TEST(trace__one_region_for_two_callers__both_ends_recorded)
     counts = recorded(&before);
     assert_int_equal(counts.ends, 2);
     assert_int_equal(counts.unknown, 0);
+    end(domain);
+}
+
+/* Of memory that was freed in between a cache would have saved nothing, which only watching shows.
+ */
+TEST(trace__registered_again__while_it_is_the_same_memory)
+{
+    const int how = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED;
+    struct counts before = recorded(NULL);
+    struct fid_domain *domain;
+
+    only_traced();
+    begin();
+    domain = open_hooked();
+    for (int i = 0; i < 4; i++) {
+        if (i % 2 == 0)
+            assert_ptr_equal(mmap(memory, 8192, PROT_READ | PROT_WRITE, how, -1, 0), memory);
+        close_ok(reg_ok(domain, FI_SEND | FI_REMOTE_READ));
+    }
+    assert_int_equal(recorded(&before).again, preload_mode()->watch ? 2 : 3);
     end(domain);
 }
 

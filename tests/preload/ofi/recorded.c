@@ -24,6 +24,8 @@ struct counts recorded(const struct counts *before)
         counts.ends += row->ends;
         counts.failures += row->end_failures;
     }
+    for (unsigned i = 0; i < RECORD_RANGES; i++)
+        counts.again += file->ranges[i].count > 1 ? file->ranges[i].count - 1 : 0;
     for (size_t i = 0; before && i < sizeof(counts) / sizeof(uint64_t); i++)
         ((uint64_t *)&counts)[i] -= ((const uint64_t *)before)[i];
     return counts;

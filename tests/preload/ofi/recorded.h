@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 struct counts {
-    uint64_t passed, made, hits, ends, failures, unknown;
+    uint64_t passed, made, hits, ends, failures, unknown, again;
 };
 
 /* Since `before`, if given. */
