@@ -8,9 +8,11 @@
 #include <errno.h>
 #include <stdlib.h>
 
-/* The one place that says how long a region stays after its last put, and which gets share it. */
+/* The one place that says how many regions there may be, which NCCL decides by holding them, which
+ * gets share one, and how long it stays after its last put. */
 const struct hmreg_domain_config reg_policy = {
     .size = sizeof(reg_policy),
+    .max_regions = HMREG_LIMIT_NONE,
     .rights = HMREG_RIGHTS_LOCAL,
 };
 
