@@ -468,7 +468,7 @@ static int reg_page(struct channel *channel, char *memory, int i, void **mhandle
 
 /* Registers so many buffers for the first time, then random ones of them again while they are held,
  * then all anew after their deregistration. */
-static int time_registrations(struct channel *channel, int count)
+static int time_registrations(struct channel *channel, int count, bool print)
 {
     size_t bytes = (size_t)count * 2 * PAGE_BYTES;
     void **mhandles = (void **)calloc((size_t)count, sizeof(*mhandles)), *again;
@@ -491,7 +491,7 @@ static int time_registrations(struct channel *channel, int count)
     times[3] = microseconds();
     for (int i = 0; i < count && !rc; i++)
         rc = reg_page(channel, memory, i, &mhandles[i]);
-    if (!rc)
+    if (!rc && print)
         printf("%d buffers: first %.2f us, again while held %.2f, again after %.2f\n", count,
                (times[1] - times[0]) / count, (times[2] - times[1]) / AGAIN,
                (microseconds() - times[3]) / count);
@@ -506,8 +506,10 @@ static int run_round(struct rank *rank, const char *path, int version)
     int rc = plugin_load(path, version, nics, &rank->plugin);
 
     rc = rc ? rc : connect_all(rank);
-    for (int count = 1; count <= timed && rank->number == 0 && !rc; count *= 100)
-        rc = time_registrations(&rank->channel[0], count);
+    for (int count = 1; count <= timed && rank->number == 0 && !rc; count *= 100) {
+        rc = time_registrations(&rank->channel[0], count, false); /* warms up */
+        rc = rc ? rc : time_registrations(&rank->channel[0], count, true);
+    }
     for (int phase = 0; phase < 2 && !rc && !kills; phase++) {
         rc = run_phase(rank, phase);
         rc = rc ? rc : meet(rank);

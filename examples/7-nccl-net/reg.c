@@ -8,7 +8,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-/* The one place that says how many regions there may be, which NCCL decides by holding them, which
+/* The one place that says how many regions there may be (NCCL decides, which holds them), which
  * gets share one, and how long it stays after its last put. */
 const struct hmreg_domain_config reg_policy = {
     .size = sizeof(reg_policy),
@@ -16,7 +16,7 @@ const struct hmreg_domain_config reg_policy = {
     .rights = HMREG_RIGHTS_LOCAL,
 };
 
-/* -EMSGSIZE: the NIC needs several regions for this range, and a work request takes one. */
+/* -EMSGSIZE: the range needs several regions, and a work request takes one. */
 static int load_rail(struct buffer *buffer, int i)
 {
     const struct hmreg_mr *rail = hmreg_mr_rail(buffer->mr, (size_t)i);
@@ -33,18 +33,15 @@ static int load_rail(struct buffer *buffer, int i)
 int reg_get(const struct device *device, void *data, size_t size, uint64_t access, int fd,
             uint64_t offset, struct buffer **out)
 {
-    const struct iovec range = {data, size};
     const struct hmreg_mr_dmabuf dmabuf = {fd, offset, size, (char *)data - offset};
-    struct hmreg_mr_attr attr = {.size = sizeof(attr), .access = access};
+    const struct hmreg_mr_attr attr = {.size = sizeof(attr), .access = access, .dmabuf = &dmabuf};
     struct buffer *buffer = (struct buffer *)calloc(1, sizeof(*buffer));
-    int rc = buffer ? 0 : -ENOMEM;
+    int rc = -ENOMEM;
 
-    if (fd < 0)
-        attr.iov = &range, attr.iov_count = 1;
-    else
-        attr.dmabuf = &dmabuf;
-    rc = rc ? rc
-            : hmreg_mr_get_attr(device->domain, &attr, fd < 0 ? 0 : HMREG_MR_DMABUF, &buffer->mr);
+    if (buffer && fd < 0) /* the shorter way */
+        rc = hmreg_mr_get(device->domain, data, size, access, &buffer->mr);
+    else if (buffer)
+        rc = hmreg_mr_get_attr(device->domain, &attr, HMREG_MR_DMABUF, &buffer->mr);
     for (int i = 0; i < device->rails && !rc; i++)
         rc = load_rail(buffer, i);
     if (rc)

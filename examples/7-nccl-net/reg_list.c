@@ -86,7 +86,7 @@ int reg_get(const struct device *device, void *data, size_t size, uint64_t acces
     uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), first = (uintptr_t)data & -page;
     uintptr_t pages = ((uintptr_t)data + size - first + page - 1) / page;
     struct buffer *buffer = (struct buffer *)calloc(1, sizeof(*buffer));
-    struct entry *entry;
+    struct entry *entry = NULL;
     int rc;
 
     (void)access;
@@ -102,10 +102,11 @@ int reg_get(const struct device *device, void *data, size_t size, uint64_t acces
     if (!rc)
         entry->users++;
     pthread_mutex_unlock(&lock);
-    buffer->mr = rc ? NULL : (struct hmreg_mr *)(void *)entry;
-    *out = buffer;
+    buffer->mr = (struct hmreg_mr *)(void *)entry;
     if (rc)
         free(buffer);
+    else
+        *out = buffer;
     return rc;
 }
 
