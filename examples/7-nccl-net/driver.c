@@ -15,6 +15,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <hmreg/hmreg.h>
+#include <netinet/in.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -300,6 +301,21 @@ static void *transfer(void *argument)
 /* ---- communicators ------------------------------------------------------------------------------
  */
 
+/* Another process that finds the listening socket, whose address this plugin's handle begins with:
+ * it connects first, and knows nothing of the rest of the handle. */
+static int connect_stranger(const char *handle)
+{
+    struct sockaddr_in at;
+    static const char bytes[1024];
+    int stranger = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), rc;
+
+    memcpy(&at, handle, sizeof(at));
+    rc = connect(stranger, (struct sockaddr *)(void *)&at, sizeof(at)) ||
+         send(stranger, bytes, sizeof(bytes), MSG_NOSIGNAL) != sizeof(bytes);
+    close(stranger);
+    return rc ? NCCL_SYSTEM_ERROR : NCCL_OK;
+}
+
 /* Both ends at once, none of which may wait for the other. */
 static int connect_all(struct rank *rank)
 {
@@ -318,6 +334,8 @@ static int connect_all(struct rank *rank)
         if (rank->channel[i].sends && read(rank->channel[i].socket, rank->channel[i].handle,
                                            NCCL_HANDLE_BYTES) != NCCL_HANDLE_BYTES)
             rc = NCCL_SYSTEM_ERROR;
+    for (int i = 0; i < CHANNELS && !rc; i++)
+        rc = rank->channel[i].sends ? connect_stranger(rank->channel[i].handle) : NCCL_OK;
     for (int i = 0; left && !rc; i = (i + 1) % CHANNELS) {
         struct channel *channel = &rank->channel[i];
 
