@@ -306,7 +306,7 @@ static void *transfer(void *argument)
 static int connect_stranger(const char *handle)
 {
     struct sockaddr_in at;
-    static const char bytes[1024];
+    static const char bytes[1024] = {};
     int stranger = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), rc;
 
     memcpy(&at, handle, sizeof(at));

@@ -8,8 +8,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-/* The one place that says how many regions there may be (NCCL decides, which holds them), which
- * gets share one, and how long it stays after its last put. */
+/* The one place that says how many regions there may be, which gets share one, and how long. */
 const struct hmreg_domain_config reg_policy = {
     .size = sizeof(reg_policy),
     .max_regions = HMREG_LIMIT_NONE,
@@ -21,11 +20,14 @@ static int load_rail(struct buffer *buffer, int i)
 {
     const struct hmreg_mr *rail = hmreg_mr_rail(buffer->mr, (size_t)i);
     struct hmreg_mr_info info = {.size = sizeof(info)};
-    int rc = hmreg_mr_query(rail, &info);
+    int rc;
 
-    buffer->rail[i].shift = info.local_addr - info.addr;
     buffer->rail[i].lkey = hmreg_mr_lkey(rail);
     buffer->rail[i].rkey = hmreg_mr_rkey(rail);
+    if (buffer->rail[i].lkey)
+        return 0; /* verbs: at NCCL's addresses */
+    rc = hmreg_mr_query(rail, &info);
+    buffer->rail[i].shift = info.local_addr - info.addr;
     buffer->rail[i].desc = hmreg_mr_desc(rail);
     return rc ? rc : hmreg_mr_native(rail) ? 0 : -EMSGSIZE;
 }
@@ -36,12 +38,10 @@ int reg_get(const struct device *device, void *data, size_t size, uint64_t acces
     const struct hmreg_mr_dmabuf dmabuf = {fd, offset, size, (char *)data - offset};
     const struct hmreg_mr_attr attr = {.size = sizeof(attr), .access = access, .dmabuf = &dmabuf};
     struct buffer *buffer = (struct buffer *)calloc(1, sizeof(*buffer));
-    int rc = -ENOMEM;
+    int rc = !buffer  ? -ENOMEM
+             : fd < 0 ? hmreg_mr_get(device->domain, data, size, access, &buffer->mr)
+                      : hmreg_mr_get_attr(device->domain, &attr, HMREG_MR_DMABUF, &buffer->mr);
 
-    if (buffer && fd < 0) /* the shorter way */
-        rc = hmreg_mr_get(device->domain, data, size, access, &buffer->mr);
-    else if (buffer)
-        rc = hmreg_mr_get_attr(device->domain, &attr, HMREG_MR_DMABUF, &buffer->mr);
     for (int i = 0; i < device->rails && !rc; i++)
         rc = load_rail(buffer, i);
     if (rc)
