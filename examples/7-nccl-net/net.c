@@ -6,6 +6,7 @@
 #include "plugin.h"
 
 #include <arpa/inet.h>
+#include <assert.h>
 #include <errno.h>
 #include <ifaddrs.h>
 #include <net/if.h>
@@ -142,8 +143,10 @@ int net_close(void *opened)
 /* One more step of a communicator under way: *out stays NULL until it is complete. */
 static int advance(struct comm **underway, void **out)
 {
-    int rc = shake_hands(*underway);
+    int rc;
 
+    assert(*underway);
+    rc = shake_hands(*underway);
     if (rc == -EAGAIN)
         return 0;
     if (rc)

@@ -40,12 +40,13 @@ static void close_fid(struct fid *fid)
 static int search(struct fi_info **list)
 {
     uint32_t newest = FI_VERSION(1, 20), here = fi_version();
-    struct fi_info *hints = fi_allocinfo();
+    const char *fabric = getenv("HMREG_NCCL_FABRIC");
+    struct fi_info *hints = fabric ? fi_allocinfo() : NULL;
     int rc = -FI_ENODATA;
 
     if (!hints)
         return -ENOMEM;
-    hints->fabric_attr->prov_name = strdup(getenv("HMREG_NCCL_FABRIC") + strlen("libfabric/"));
+    hints->fabric_attr->prov_name = strdup(fabric + strlen("libfabric/"));
     hints->ep_attr->type = FI_EP_RDM;
     hints->tx_attr->msg_order = hints->rx_attr->msg_order = FI_ORDER_SAS;
     hints->tx_attr->op_flags = FI_DELIVERY_COMPLETE; /* a closed sender has nothing under way */

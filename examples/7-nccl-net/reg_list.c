@@ -54,7 +54,8 @@ static int add(const struct device *device, uintptr_t first, uintptr_t pages, in
 
     if (count == room)
         more = (struct entry **)realloc(entries, (2 * room + 16) * sizeof(*entries));
-    if (!entry || !more) {
+    if (!more || !entry) {
+        entries = more ? more : entries;
         free(entry);
         return -ENOMEM;
     }
