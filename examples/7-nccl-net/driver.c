@@ -394,11 +394,20 @@ static int start_pool(struct rank *rank)
     return rc;
 }
 
+/* NCCL's service thread, while a communicator's own transfers. */
+static int register_meanwhile(struct channel *channel)
+{
+    void *mhandle;
+    int rc = reg(channel, channel->rank->pool, POOL, &mhandle);
+
+    return rc ? rc : dereg(channel, mhandle);
+}
+
 /* Memory is new in each phase, at the same address if the allocator will; all channels register all
  * of it, and each transfers in its own slice. */
 static int run_phase(struct rank *rank, int phase)
 {
-    int rc = start_pool(rank);
+    int rc = start_pool(rank), again = 0;
 
     for (int i = 0; i < CHANNELS && !rc; i++) {
         rank->channel[i].phase = phase;
@@ -407,8 +416,11 @@ static int run_phase(struct rank *rank, int phase)
     }
     for (int i = 0; i < CHANNELS && !rc; i++)
         rc = pthread_create(&rank->channel[i].thread, NULL, transfer, &rank->channel[i]);
+    for (int i = 0; i < 5 * CHANNELS && !rc && !again; i++)
+        again = register_meanwhile(&rank->channel[i % CHANNELS]);
     for (int i = 0; i < CHANNELS && !rc; i++)
         pthread_join(rank->channel[i].thread, NULL);
+    rc = rc ? rc : again;
     for (int i = 0; i < CHANNELS && !rc && !kills; i++)
         rc = rank->channel[i].failed;
     for (int i = 0; i < CHANNELS && !rc; i++)
