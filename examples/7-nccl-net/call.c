@@ -6,6 +6,7 @@
 #include "call.h"
 
 #include <dlfcn.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,14 +18,17 @@ char plugin_log[256];
 static void log_line(int level, unsigned long subsystems, const char *file, int line,
                      const char *format, ...)
 {
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     va_list arguments;
 
     (void)level, (void)subsystems, (void)file, (void)line;
+    pthread_mutex_lock(&lock);
     va_start(arguments, format);
     vsnprintf(plugin_log, sizeof(plugin_log), format, arguments);
     va_end(arguments);
     if (getenv("NCCL_DEBUG"))
         fprintf(stderr, "%s\n", plugin_log);
+    pthread_mutex_unlock(&lock);
 }
 
 static const struct nccl_net_v8 *v8(const struct plugin *plugin)
@@ -142,7 +146,7 @@ int plugin_load(const char *path, int version, int nics, struct plugin *out)
 
 void plugin_unload(struct plugin *plugin)
 {
-    if (plugin->context)
+    if (plugin->table && plugin->version >= 11)
         v12(plugin)->finalize(plugin->context);
     if (plugin->library)
         dlclose(plugin->library);

@@ -6,7 +6,8 @@
  * registrations; communicators that are closed with requests in flight; with -k a peer that is
  * killed. Every byte is compared, and after each round no descriptor and no device memory is held.
  *
- *     7-nccl-net [-i IFACE] [-n NICS] [-v VERSION] [-s STEPS] [-k] PLUGIN
+ *     7-nccl-net [-i IFACE] [-n NICS] [-v VERSION] [-s STEPS] [-c COMMAND] [-t BUFFERS] [-k]
+ *                PLUGIN
  */
 #include "call.h"
 
@@ -14,6 +15,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <hmreg/hmreg.h>
+#include <netinet/in.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -21,8 +23,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #define CHANNELS 4     /* even ones go from rank 0 to rank 1, odd ones back */
@@ -32,10 +36,12 @@
 #define STEP     (GROUP * ROOM)
 #define SLICE    (WINDOW * STEP) /* of a channel */
 #define POOL     (CHANNELS * SLICE)
+#define AGAIN    2000 /* registrations while held that are timed */
 
 static enum hmreg_iface iface = HMREG_IFACE_SYSTEM;
-static int nics = 1, steps = 24, only = 0;
+static int nics = 1, steps = 24, only = 0, timed = 0;
 static bool kills;
+static const char *command; /* runs after each round, and fails where something is held */
 
 struct channel {
     struct rank *rank;
@@ -56,6 +62,8 @@ struct rank {
     struct hmreg *lib;
     struct plugin plugin;
     char *pool;
+    int descriptors;  /* after the first round */
+    size_t available; /* of the device, likewise */
     struct channel channel[CHANNELS];
 };
 
@@ -189,7 +197,10 @@ static int own_registration(struct channel *channel, int step, struct flight *fl
 
 static int end_registration(struct channel *channel, struct flight *flight)
 {
-    return flight->mhandle == channel->mhandle ? 0 : dereg(channel, flight->mhandle);
+    void *mhandle = flight->mhandle;
+
+    flight->mhandle = NULL;
+    return !mhandle || mhandle == channel->mhandle ? 0 : dereg(channel, mhandle);
 }
 
 /* The sends of a step in another order than that of the receives. */
@@ -265,7 +276,7 @@ static int end_recv(struct channel *channel, int step, struct flight *flight)
 static void *transfer(void *argument)
 {
     struct channel *channel = (struct channel *)argument;
-    struct flight flights[WINDOW];
+    struct flight flights[WINDOW] = {};
     int last = kills ? INT32_MAX - WINDOW : steps, rc = 0;
 
     for (int step = 0; step < last + WINDOW - 1 && !rc; step++) {
@@ -281,12 +292,29 @@ static void *transfer(void *argument)
         if (kills && channel->rank->number == 1 && step == steps)
             raise(SIGKILL);
     }
+    for (int i = 0; i < WINDOW; i++) /* after a failure, some are under way */
+        (void)end_registration(channel, &flights[i]);
     channel->failed = rc;
     return NULL;
 }
 
 /* ---- communicators ------------------------------------------------------------------------------
  */
+
+/* Another process that finds the listening socket, whose address this plugin's handle begins with:
+ * it connects first, and knows nothing of the rest of the handle. */
+static int connect_stranger(const char *handle)
+{
+    struct sockaddr_in at;
+    static const char bytes[1024] = {};
+    int stranger = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), rc;
+
+    memcpy(&at, handle, sizeof(at));
+    rc = connect(stranger, (struct sockaddr *)(void *)&at, sizeof(at)) ||
+         send(stranger, bytes, sizeof(bytes), MSG_NOSIGNAL) != sizeof(bytes);
+    close(stranger);
+    return rc ? NCCL_SYSTEM_ERROR : NCCL_OK;
+}
 
 /* Both ends at once, none of which may wait for the other. */
 static int connect_all(struct rank *rank)
@@ -306,6 +334,8 @@ static int connect_all(struct rank *rank)
         if (rank->channel[i].sends && read(rank->channel[i].socket, rank->channel[i].handle,
                                            NCCL_HANDLE_BYTES) != NCCL_HANDLE_BYTES)
             rc = NCCL_SYSTEM_ERROR;
+    for (int i = 0; i < CHANNELS && !rc; i++)
+        rc = rank->channel[i].sends ? connect_stranger(rank->channel[i].handle) : NCCL_OK;
     for (int i = 0; left && !rc; i = (i + 1) % CHANNELS) {
         struct channel *channel = &rank->channel[i];
 
@@ -364,11 +394,20 @@ static int start_pool(struct rank *rank)
     return rc;
 }
 
+/* NCCL's service thread, while a communicator's own transfers. */
+static int register_meanwhile(struct channel *channel)
+{
+    void *mhandle;
+    int rc = reg(channel, channel->rank->pool, POOL, &mhandle);
+
+    return rc ? rc : dereg(channel, mhandle);
+}
+
 /* Memory is new in each phase, at the same address if the allocator will; all channels register all
  * of it, and each transfers in its own slice. */
 static int run_phase(struct rank *rank, int phase)
 {
-    int rc = start_pool(rank);
+    int rc = start_pool(rank), again = 0;
 
     for (int i = 0; i < CHANNELS && !rc; i++) {
         rank->channel[i].phase = phase;
@@ -377,13 +416,17 @@ static int run_phase(struct rank *rank, int phase)
     }
     for (int i = 0; i < CHANNELS && !rc; i++)
         rc = pthread_create(&rank->channel[i].thread, NULL, transfer, &rank->channel[i]);
+    for (int i = 0; i < 5 * CHANNELS && !rc && !again; i++)
+        again = register_meanwhile(&rank->channel[i % CHANNELS]);
     for (int i = 0; i < CHANNELS && !rc; i++)
         pthread_join(rank->channel[i].thread, NULL);
+    rc = rc ? rc : again;
     for (int i = 0; i < CHANNELS && !rc && !kills; i++)
         rc = rank->channel[i].failed;
     for (int i = 0; i < CHANNELS && !rc; i++)
         rc = dereg(&rank->channel[i], rank->channel[i].mhandle);
     hmreg_mem_free(rank->lib, rank->pool);
+    rank->pool = NULL;
     return rc;
 }
 
@@ -394,7 +437,7 @@ static int abort_all(struct rank *rank)
 
     for (int i = 0; i < CHANNELS && !rc; i++) {
         struct channel *channel = &rank->channel[i];
-        struct flight flight;
+        struct flight flight = {};
 
         rc = reg(channel, rank->pool, POOL, &channel->mhandle);
         if (!rc && !channel->sends)
@@ -433,11 +476,70 @@ static size_t free_device_memory(void)
     return available;
 }
 
+/* ---- the time of a registration -------------------------------------------------------------- */
+
+#define PAGE_BYTES ((size_t)sysconf(_SC_PAGESIZE))
+
+/* Of this thread alone, whatever else the machine does. */
+static double microseconds(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+    return (double)now.tv_sec * 1e6 + (double)now.tv_nsec / 1e3;
+}
+
+/* Registers buffer i of a page, each between two others that are not registered. */
+static int reg_page(struct channel *channel, char *memory, int i, void **mhandle)
+{
+    return channel->rank->plugin.memory->reg(channel->comm, memory + (size_t)i * 2 * PAGE_BYTES,
+                                             PAGE_BYTES, NCCL_PTR_HOST, mhandle);
+}
+
+/* Registers so many buffers for the first time, then random ones of them again while they are held,
+ * then all anew after their deregistration. */
+static int time_registrations(struct channel *channel, int count, bool print)
+{
+    size_t bytes = (size_t)count * 2 * PAGE_BYTES;
+    void **mhandles = (void **)calloc((size_t)count, sizeof(*mhandles)), *again;
+    char *memory = (char *)mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+                                MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+    double times[4];
+    int rc = !mhandles || memory == MAP_FAILED;
+
+    times[0] = microseconds();
+    for (int i = 0; i < count && !rc; i++)
+        rc = reg_page(channel, memory, i, &mhandles[i]);
+    times[1] = microseconds();
+    for (int i = 0; i < AGAIN && !rc; i++) {
+        rc = reg_page(channel, memory, (int)((unsigned)i * 2654435761u % (unsigned)count), &again);
+        rc = rc ? rc : dereg(channel, again);
+    }
+    times[2] = microseconds();
+    for (int i = 0; i < count && !rc; i++)
+        rc = dereg(channel, mhandles[i]);
+    times[3] = microseconds();
+    for (int i = 0; i < count && !rc; i++)
+        rc = reg_page(channel, memory, i, &mhandles[i]);
+    if (!rc && print)
+        printf("%d buffers: first %.2f us, again while held %.2f, again after %.2f\n", count,
+               (times[1] - times[0]) / count, (times[2] - times[1]) / AGAIN,
+               (microseconds() - times[3]) / count);
+    for (int i = 0; i < count && !rc; i++)
+        rc = dereg(channel, mhandles[i]);
+    free(mhandles);
+    return munmap(memory, bytes) || rc;
+}
+
 static int run_round(struct rank *rank, const char *path, int version)
 {
     int rc = plugin_load(path, version, nics, &rank->plugin);
 
     rc = rc ? rc : connect_all(rank);
+    for (int count = 1; count <= timed && rank->number == 0 && !rc; count *= 100) {
+        rc = time_registrations(&rank->channel[0], count, false); /* warms up */
+        rc = rc ? rc : time_registrations(&rank->channel[0], count, true);
+    }
     for (int phase = 0; phase < 2 && !rc && !kills; phase++) {
         rc = run_phase(rank, phase);
         rc = rc ? rc : meet(rank);
@@ -446,9 +548,8 @@ static int run_round(struct rank *rank, const char *path, int version)
         rc = run_phase(rank, 0);
     if (!kills && !rc)
         rc = abort_all(rank);
-    rc = rc ? close_all(rank), rc : close_all(rank);
-    if (!kills)
-        hmreg_mem_free(rank->lib, rank->pool);
+    rc = close_all(rank) ? NCCL_INTERNAL_ERROR : rc;
+    hmreg_mem_free(rank->lib, rank->pool);
     plugin_unload(&rank->plugin);
     if (!rc && rank->number == 0)
         printf("version %d, %s, %d NIC%s, %s memory%s: %s\n", version, rank->plugin.name, nics,
@@ -460,28 +561,46 @@ static int run_round(struct rank *rank, const char *path, int version)
     return rc;
 }
 
-/* Whatever the first round loads stays; the others must leave nothing. */
+/* What the first round loads stays; the others leave as many descriptors and bytes as it did. */
+static int leaves_nothing(struct rank *rank)
+{
+    int now = count_descriptors();
+    size_t available = free_device_memory();
+
+    if (!rank->descriptors) {
+        rank->descriptors = now;
+        rank->available = available;
+    }
+    if (now == rank->descriptors && available == rank->available)
+        return 0;
+    fprintf(stderr, "rank %d: %d descriptors were open, %d are; %zu bytes were free, %zu are\n",
+            rank->number, rank->descriptors, now, rank->available, available);
+    return NCCL_INTERNAL_ERROR;
+}
+
+/* Between two rounds, when neither rank has memory of the device. */
+static int run_command(struct rank *rank)
+{
+    int rc = kills ? 0 : meet(rank);
+
+    /* NOLINTNEXTLINE(cert-env33-c): a shell's command, of the driver's user */
+    if (!rc && command && rank->number == 0 && system(command)) {
+        fprintf(stderr, "after a round, this failed: %s\n", command);
+        rc = NCCL_INTERNAL_ERROR;
+    }
+    return rc || kills ? rc : meet(rank);
+}
+
 static int run_rank(struct rank *rank, const char *path)
 {
-    int descriptors = 0, rc = hmreg_open(NULL, &rank->lib);
-    size_t memory = 0;
+    int rc = hmreg_open(NULL, &rank->lib);
 
     for (int version = OLDEST; version <= NEWEST && !rc; version++) {
         if ((only && version != only) || (version == 8 && nics > 1))
             continue;
         rc = run_round(rank, path, version);
-        if (!rc && !descriptors) {
-            descriptors = count_descriptors();
-            memory = free_device_memory();
-        }
-        if (!rc && (count_descriptors() != descriptors || free_device_memory() != memory)) {
-            fprintf(stderr,
-                    "rank %d: %d descriptors were open, and %d are; %zu bytes of the device were "
-                    "free, and %zu are\n",
-                    rank->number, descriptors, count_descriptors(), memory, free_device_memory());
-            rc = NCCL_INTERNAL_ERROR;
-        }
-        rc = rc || kills ? rc : meet(rank);
+        rc = rc ? rc : leaves_nothing(rank);
+        rc = rc ? rc : run_command(rank);
         fflush(stdout);
     }
     if (rc)
@@ -529,7 +648,7 @@ static const char *parse(int argc, char **argv)
 {
     int option;
 
-    while ((option = getopt(argc, argv, "i:n:v:s:k")) != -1) {
+    while ((option = getopt(argc, argv, "i:n:v:s:c:t:k")) != -1) {
         if (option == 'i')
             iface = iface_named(optarg);
         else if (option == 'n')
@@ -538,6 +657,10 @@ static const char *parse(int argc, char **argv)
             only = atoi(optarg);
         else if (option == 's')
             steps = atoi(optarg);
+        else if (option == 'c')
+            command = optarg;
+        else if (option == 't')
+            timed = atoi(optarg);
         else if (option == 'k')
             kills = true;
         else
@@ -556,7 +679,7 @@ int main(int argc, char **argv)
 
     if (!path) {
         fprintf(stderr, "usage: 7-nccl-net [-i system|cuda|rocr|ze] [-n NICS] [-v VERSION] "
-                        "[-s STEPS] [-k] PLUGIN\n");
+                        "[-s STEPS] [-c COMMAND] [-t BUFFERS] [-k] PLUGIN\n");
         return 2;
     }
     for (int i = 0; i < CHANNELS; i++)

@@ -6,6 +6,7 @@
 #include "plugin.h"
 
 #include <arpa/inet.h>
+#include <assert.h>
 #include <errno.h>
 #include <ifaddrs.h>
 #include <net/if.h>
@@ -40,7 +41,7 @@ static int move(struct comm *comm, bool out, void *bytes, size_t size)
                         : recv(comm->socket, at, left, MSG_DONTWAIT);
 
     if (moved <= 0)
-        return moved == 0 ? -ECONNRESET : -errno;
+        return moved < 0 ? -errno : comm->stage ? -ECONNRESET : -EBADMSG;
     comm->moved += (size_t)moved;
     if (comm->moved < size)
         return -EAGAIN;
@@ -49,28 +50,46 @@ static int move(struct comm *comm, bool out, void *bytes, size_t size)
     return 0;
 }
 
+static int move_card(struct comm *comm, bool out)
+{
+    struct card *card = out ? &comm->ours : &comm->peers;
+
+    return move(comm, out, card, sizeof(*card));
+}
+
+/* -EBADMSG: not from the process to which NCCL gave our handle. */
+static int check_card(const struct comm *comm)
+{
+    const struct card *ours = &comm->ours, *peers = &comm->peers;
+
+    if (ours->nonce != peers->nonce)
+        return -EBADMSG;
+    return ours->rails != peers->rails ||
+                   memcmp(ours->transport, peers->transport, sizeof(ours->transport))
+               ? -EPROTONOSUPPORT
+               : 0;
+}
+
 static int meet_peer(struct comm *comm)
 {
-    int rc = comm->peers.nonce != comm->ours.nonce ? -EBADMSG : 0;
+    int rc = check_card(comm);
 
-    if (memcmp(comm->peers.transport, transport->name, sizeof(transport->name)) ||
-        comm->peers.rails != comm->ours.rails)
-        rc = rc ? rc : -EPROTONOSUPPORT;
     rc = rc ? rc : transport->connect(comm);
     comm->stage += !rc;
     return rc;
 }
 
-/* Cards are exchanged, then a byte each: a side that has the peer's can be sent to. */
+/* The connecting side's card comes first: the other answers only to the number of its handle. Then
+ * a byte each: a side that has the other's card can be sent to. */
 static int shake_hands(struct comm *comm)
 {
     char ready = '+';
-    int rc = 0;
+    int rc = comm->stage ? 0 : move_card(comm, comm->sends);
 
-    if (comm->stage == 0)
-        rc = move(comm, true, &comm->ours, sizeof(comm->ours));
     if (!rc && comm->stage == 1)
-        rc = move(comm, false, &comm->peers, sizeof(comm->peers));
+        rc = comm->sends ? 0 : check_card(comm);
+    if (!rc && comm->stage == 1)
+        rc = move_card(comm, !comm->sends);
     if (!rc && comm->stage == 2)
         rc = meet_peer(comm);
     if (!rc && comm->stage == 3)
@@ -124,8 +143,10 @@ int net_close(void *opened)
 /* One more step of a communicator under way: *out stays NULL until it is complete. */
 static int advance(struct comm **underway, void **out)
 {
-    int rc = shake_hands(*underway);
+    int rc;
 
+    assert(*underway);
+    rc = shake_hands(*underway);
     if (rc == -EAGAIN)
         return 0;
     if (rc)
@@ -182,7 +203,7 @@ int net_listen(void *context, int device, void *handle, void **out)
         return nccl_result(rc, "listen");
     listener->socket = -1;
     listener->index = device;
-    listener->traffic_class = *(int *)context;
+    listener->traffic_class = (int)(intptr_t)context;
     rc = start_listening(listener, &ours);
     if (rc)
         net_close_listen(listener);
@@ -226,7 +247,7 @@ int net_connect(void *context, int device, void *handle, void **comm, void **off
     (void)offload;
     *comm = NULL;
     memcpy(&peer, handle, sizeof(peer));
-    rc = peer.comm ? 0 : start_connecting(device, *(int *)context, &peer);
+    rc = peer.comm ? 0 : start_connecting(device, (int)(intptr_t)context, &peer);
     rc = rc ? rc : advance(&peer.comm, comm);
     memcpy(handle, &peer, sizeof(peer));
     return nccl_result(rc, "connect");
@@ -246,7 +267,8 @@ int net_accept(void *opened, void **comm, void **offload)
         rc = open_comm(listener->index, listener->traffic_class, from, listener->nonce, false,
                        &listener->comm);
     }
-    return nccl_result(rc ? rc : advance(&listener->comm, comm), "accept");
+    rc = rc ? rc : advance(&listener->comm, comm);
+    return rc == -EBADMSG ? NCCL_OK : nccl_result(rc, "accept"); /* the peer has yet to connect */
 }
 
 /* ---- memory ------------------------------------------------------------------------------- */

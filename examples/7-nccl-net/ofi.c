@@ -26,8 +26,6 @@ struct endpoint {
     struct fid_av *av;
     struct fid_cq *cq;
     fi_addr_t peer;
-    struct request *partly; /* a receive some of whose buffers the fabric could not take yet */
-    int posted;             /* how many it took */
 };
 
 static void close_fid(struct fid *fid)
@@ -42,15 +40,17 @@ static void close_fid(struct fid *fid)
 static int search(struct fi_info **list)
 {
     uint32_t newest = FI_VERSION(1, 20), here = fi_version();
-    struct fi_info *hints = fi_allocinfo();
+    const char *fabric = getenv("HMREG_NCCL_FABRIC");
+    struct fi_info *hints = fabric ? fi_allocinfo() : NULL;
     int rc = -FI_ENODATA;
 
     if (!hints)
         return -ENOMEM;
-    hints->fabric_attr->prov_name = strdup(getenv("HMREG_NCCL_FABRIC") + strlen("libfabric/"));
+    hints->fabric_attr->prov_name = strdup(fabric + strlen("libfabric/"));
     hints->ep_attr->type = FI_EP_RDM;
     hints->tx_attr->msg_order = hints->rx_attr->msg_order = FI_ORDER_SAS;
     hints->tx_attr->op_flags = FI_DELIVERY_COMPLETE; /* a closed sender has nothing under way */
+    hints->tx_attr->size = hints->rx_attr->size = SENDS;
     hints->domain_attr->threading = FI_THREAD_SAFE;
     hints->domain_attr->mr_mode =
         FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY | FI_MR_RAW | FI_MR_HMEM;
@@ -167,31 +167,22 @@ static int ofi_send(struct comm *comm, struct request *request)
                          part->buffer->rail[0].desc, our->peer, (uint32_t)part->tag, part);
 }
 
-static int post_rest(struct endpoint *our, struct request *request)
+/* The fabric has room for all receives that NCCL may start, so it takes all of a request or none.
+ */
+static int ofi_recv(struct comm *comm, struct request *request)
 {
+    struct endpoint *our = (struct endpoint *)comm->endpoints;
     ssize_t rc = 0;
+    int i;
 
-    for (; our->posted < request->count && !rc; our->posted += !rc) {
-        struct part *part = &request->part[our->posted];
+    for (i = 0; i < request->count && !rc; i++) {
+        struct part *part = &request->part[i];
 
         rc = fi_trecv(our->ep, part->data + part->buffer->rail[0].shift, part->size,
                       part->buffer->rail[0].desc, FI_ADDR_UNSPEC, (uint32_t)part->tag, 0, part);
     }
-    our->partly = rc == -FI_EAGAIN ? request : NULL;
-    return (int)rc;
-}
-
-static int ofi_recv(struct comm *comm, struct request *request)
-{
-    struct endpoint *our = (struct endpoint *)comm->endpoints;
-    int rc;
-
-    if (our->partly)
-        return -EAGAIN; /* receives keep their order */
     request->left = request->count;
-    our->posted = 0;
-    rc = post_rest(our, request);
-    return rc == -FI_EAGAIN ? 0 : rc;
+    return rc == -FI_EAGAIN && i > 1 ? -EIO : (int)rc;
 }
 
 static int ofi_progress(struct comm *comm)
@@ -206,12 +197,6 @@ static int ofi_progress(struct comm *comm)
 
         part->done = comm->sends ? part->size : done[i].len;
         part->request->left--;
-    }
-    if (our->partly) {
-        int rc = post_rest(our, our->partly);
-
-        if (rc && rc != -FI_EAGAIN)
-            return rc;
     }
     if (count == -FI_EAVAIL && fi_cq_readerr(our->cq, &failed, 0) > 0)
         return failed.err ? -failed.err : -EIO;

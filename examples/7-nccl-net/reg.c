@@ -8,22 +8,26 @@
 #include <errno.h>
 #include <stdlib.h>
 
-/* The one place that says how long a region stays after its last put, and which gets share it. */
+/* The one place that says how many regions there may be, which gets share one, and how long. */
 const struct hmreg_domain_config reg_policy = {
     .size = sizeof(reg_policy),
+    .max_regions = HMREG_LIMIT_NONE,
     .rights = HMREG_RIGHTS_LOCAL,
 };
 
-/* -EMSGSIZE: the NIC needs several regions for this range, and a work request takes one. */
+/* -EMSGSIZE: the range needs several regions, and a work request takes one. */
 static int load_rail(struct buffer *buffer, int i)
 {
     const struct hmreg_mr *rail = hmreg_mr_rail(buffer->mr, (size_t)i);
     struct hmreg_mr_info info = {.size = sizeof(info)};
-    int rc = hmreg_mr_query(rail, &info);
+    int rc;
 
-    buffer->rail[i].shift = info.local_addr - info.addr;
     buffer->rail[i].lkey = hmreg_mr_lkey(rail);
     buffer->rail[i].rkey = hmreg_mr_rkey(rail);
+    if (buffer->rail[i].lkey)
+        return 0; /* verbs: at NCCL's addresses */
+    rc = hmreg_mr_query(rail, &info);
+    buffer->rail[i].shift = info.local_addr - info.addr;
     buffer->rail[i].desc = hmreg_mr_desc(rail);
     return rc ? rc : hmreg_mr_native(rail) ? 0 : -EMSGSIZE;
 }
@@ -31,18 +35,13 @@ static int load_rail(struct buffer *buffer, int i)
 int reg_get(const struct device *device, void *data, size_t size, uint64_t access, int fd,
             uint64_t offset, struct buffer **out)
 {
-    const struct iovec range = {data, size};
     const struct hmreg_mr_dmabuf dmabuf = {fd, offset, size, (char *)data - offset};
-    struct hmreg_mr_attr attr = {.size = sizeof(attr), .access = access};
+    const struct hmreg_mr_attr attr = {.size = sizeof(attr), .access = access, .dmabuf = &dmabuf};
     struct buffer *buffer = (struct buffer *)calloc(1, sizeof(*buffer));
-    int rc = buffer ? 0 : -ENOMEM;
+    int rc = !buffer  ? -ENOMEM
+             : fd < 0 ? hmreg_mr_get(device->domain, data, size, access, &buffer->mr)
+                      : hmreg_mr_get_attr(device->domain, &attr, HMREG_MR_DMABUF, &buffer->mr);
 
-    if (fd < 0)
-        attr.iov = &range, attr.iov_count = 1;
-    else
-        attr.dmabuf = &dmabuf;
-    rc = rc ? rc
-            : hmreg_mr_get_attr(device->domain, &attr, fd < 0 ? 0 : HMREG_MR_DMABUF, &buffer->mr);
     for (int i = 0; i < device->rails && !rc; i++)
         rc = load_rail(buffer, i);
     if (rc)

@@ -15,11 +15,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct verbs_nic {
-    struct ibv_context *context;
-    struct ibv_pd *pd;
-};
-
 struct rail {
     struct ibv_cq *cq;
     struct ibv_qp *qp, *flush; /* flush: connected with itself, of a receiver */
@@ -98,28 +93,27 @@ static struct ibv_context *open_named(const char *name)
     return context;
 }
 
+/* native: a protection domain, which knows its device. */
 static int nic_open(struct device *device, int i, struct hmreg *lib)
 {
-    struct verbs_nic *verbs = (struct verbs_nic *)calloc(1, sizeof(*verbs));
+    struct ibv_context *context = open_named(device->nic[i]->name);
+    struct ibv_pd *pd = context ? ibv_alloc_pd(context) : NULL;
 
-    device->native[i] = verbs;
-    if (!verbs)
-        return -ENOMEM;
-    verbs->context = open_named(device->nic[i]->name);
-    verbs->pd = verbs->context ? ibv_alloc_pd(verbs->context) : NULL;
-    return verbs->pd ? hmreg_domain_open_verbs(lib, verbs->pd, &reg_policy, &device->member[i])
-                     : -ENODEV;
+    if (context && !pd)
+        ibv_close_device(context);
+    device->native[i] = pd;
+    return pd ? hmreg_domain_open_verbs(lib, pd, &reg_policy, &device->member[i]) : -ENODEV;
 }
 
 static void nic_close(void *native)
 {
-    struct verbs_nic *verbs = (struct verbs_nic *)native;
+    struct ibv_pd *pd = (struct ibv_pd *)native;
+    struct ibv_context *context = pd ? pd->context : NULL;
 
-    if (verbs && verbs->pd)
-        ibv_dealloc_pd(verbs->pd);
-    if (verbs && verbs->context)
-        ibv_close_device(verbs->context);
-    free(verbs);
+    if (!pd)
+        return;
+    ibv_dealloc_pd(pd);
+    ibv_close_device(context);
 }
 
 /* ---- opening and connecting ---------------------------------------------------------------- */
@@ -139,14 +133,14 @@ static struct ibv_qp *make_queue_pair(struct ibv_pd *pd, struct ibv_cq *cq)
 static int open_rail(struct comm *comm, int i)
 {
     struct rail *rail = &((struct endpoints *)comm->endpoints)->rail[i];
-    struct verbs_nic *verbs = (struct verbs_nic *)comm->device->native[i];
+    struct ibv_pd *pd = (struct ibv_pd *)comm->device->native[i];
     struct queue_card self = {}, card = {};
     uint8_t port = (uint8_t)comm->device->nic[i]->port;
     int rc;
 
-    rail->cq = ibv_create_cq(verbs->context, 4 * SENDS, NULL, NULL, 0);
-    rail->qp = rail->cq ? make_queue_pair(verbs->pd, rail->cq) : NULL;
-    rail->flush = rail->qp && !comm->sends ? make_queue_pair(verbs->pd, rail->cq) : NULL;
+    rail->cq = ibv_create_cq(pd->context, 4 * SENDS, NULL, NULL, 0);
+    rail->qp = rail->cq ? make_queue_pair(pd, rail->cq) : NULL;
+    rail->flush = rail->qp && !comm->sends ? make_queue_pair(pd, rail->cq) : NULL;
     if (!rail->qp || (!comm->sends && !rail->flush))
         return -ENOMEM;
     rc = queue_pair_card(rail->qp, port, &card, &rail->gid_index);

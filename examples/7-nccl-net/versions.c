@@ -7,7 +7,6 @@
 
 #include <errno.h>
 #include <hmreg/hmreg.h>
-#include <stdlib.h>
 #include <string.h>
 
 nccl_log *nccl_logger;
@@ -38,8 +37,6 @@ int nccl_result(int rc, const char *what)
 
 /* ---- what differs ------------------------------------------------------------------------- */
 
-static int no_class = NCCL_UNDEFINED; /* the context of versions without one */
-
 static int init8(nccl_log *log)
 {
     int count;
@@ -54,26 +51,23 @@ static int init10(nccl_log *log, void *profiler)
     return init8(log);
 }
 
-/* The context is the traffic class of a communicator's connections. */
+/* The context is the traffic class of a communicator's connections, which needs no memory. */
+static void *context_of(const struct nccl_config *config)
+{
+    return (void *)(intptr_t)(config ? config->traffic_class : NCCL_UNDEFINED);
+}
+
 static int init11(void **context, uint64_t id, struct nccl_config *config, nccl_log *log,
                   void *profiler)
 {
-    int *traffic_class = (int *)malloc(sizeof(*traffic_class));
-    int rc = traffic_class ? init10(log, profiler) : NCCL_SYSTEM_ERROR;
-
     (void)id;
-    if (rc) {
-        free(traffic_class);
-        return rc;
-    }
-    *traffic_class = config ? config->traffic_class : NCCL_UNDEFINED;
-    *context = traffic_class;
-    return NCCL_OK;
+    *context = context_of(config);
+    return init10(log, profiler);
 }
 
 static int finalize(void *context)
 {
-    free(context);
+    (void)context;
     return NCCL_OK;
 }
 
@@ -122,18 +116,18 @@ static int properties11(int index, void *out)
 
 static int listen8(int device, void *handle, void **listener)
 {
-    return net_listen(&no_class, device, handle, listener);
+    return net_listen(context_of(NULL), device, handle, listener);
 }
 
 static int connect8(int device, void *handle, void **comm, void **offload)
 {
-    return net_connect(&no_class, device, handle, comm, offload);
+    return net_connect(context_of(NULL), device, handle, comm, offload);
 }
 
 static int connect10(int device, struct nccl_config *config, void *handle, void **comm,
                      void **offload)
 {
-    return net_connect(config ? &config->traffic_class : &no_class, device, handle, comm, offload);
+    return net_connect(context_of(config), device, handle, comm, offload);
 }
 
 static int send9(void *comm, void *data, size_t size, int tag, void *mhandle, void **request)

@@ -14,7 +14,7 @@ until grep -q '0000:0000:0000:0000:0000:ffff:0a00:0101' /sys/class/infiniband/rx
     grep -q ACTIVE /sys/class/infiniband/rxe1/ports/1/state; do sleep 0.05; done # the kernel gives no notice
 
 driver() { # FABRIC [OPTION...]
-    HMREG_NCCL_FABRIC=$1 "$examples/7-nccl-net" -s 9 "${@:2}" "$examples/libnccl-net-hmreg.so"
+    HMREG_NCCL_FABRIC=$1 "$examples/7-nccl-net" -s 9 -c "$CLEAN" "${@:2}" "$examples/libnccl-net-hmreg.so"
 }
 
 every_version() { # COUNT WORDS FABRIC [OPTION...]: as many lines with these words
@@ -33,5 +33,6 @@ if [[ " $VENDORS " == *" cuda "* ]]; then
 else
     skip verbs__device__every_byte_is_right "the CUDA vendor is not built in"
 fi
+check verbs__after_a_round__the_command_decides fails "after a round" driver verbs -v 12 -s 1 -c false
 check libfabric_verbs__host__every_byte_is_right every_version 1 "1 NIC, system memory" libfabric/verbs -v 12
 finish
