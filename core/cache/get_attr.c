@@ -97,12 +97,18 @@ static int get_of_variant(struct hmreg_domain *domain, const struct request *req
     return get_requested(domain, request, want, cacheable, out);
 }
 
+static enum hmreg_policy policy_of(const struct hmreg_domain *domain, const struct attributes *own)
+{
+    return own->attr.policy ? own->attr.policy : domain->policy;
+}
+
 static int get_range(struct hmreg_domain *domain, struct attributes *own, uint64_t flags,
                      struct hmreg_mr **mr)
 {
     const struct iovec *iov = own->request.iov;
     struct cache_want want = {.start = (uint64_t)(uintptr_t)iov->iov_base,
-                              .access = own->request.access};
+                              .access = own->request.access,
+                              .policy = policy_of(domain, own)};
     bool cacheable;
     int rc = variant_get(&domain->caches->variants, own, NULL, flags, &want.variant, &cacheable);
 
@@ -145,7 +151,7 @@ static int get_list(struct hmreg_domain *domain, struct attributes *own, uint64_
                     struct hmreg_mr **mr)
 {
     struct variants *variants = &domain->caches->variants;
-    struct cache_want want = {.access = own->request.access};
+    struct cache_want want = {.access = own->request.access, .policy = policy_of(domain, own)};
     struct composite list;
     bool cacheable;
     int rc =
