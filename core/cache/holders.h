@@ -51,17 +51,11 @@ static inline bool holders_join(struct holders *all, uint32_t sequence)
     return true;
 }
 
-/* True: the caller was the last holder, and ends the entry. A put that no get precedes has no
- * effect. */
+/* True: the caller was the last holder, and ends the entry. A put that no get precedes leaves a word
+ * that no get accepts, until the next use begins. */
 static inline bool holders_leave(struct holders *all)
 {
-    uint64_t now = atomic_load(&all->word);
-
-    do
-        if (!(now & HOLDERS_NUMBER))
-            return false;
-    while (!atomic_compare_exchange_weak(&all->word, &now, now - 1));
-    return (now & HOLDERS_NUMBER) == 1;
+    return (atomic_fetch_sub(&all->word, 1) & HOLDERS_NUMBER) == 1;
 }
 
 #endif
