@@ -45,7 +45,7 @@ static int reg(void *self, const struct provider_request *request, struct provid
 
     *out = (struct provider_mr){
         .priv = self,
-        .key = HMREG_KEY_NOTAVAIL,
+        .keys.key = HMREG_KEY_NOTAVAIL,
         .native = (void *)(uintptr_t)(1 + atomic_fetch_add(&shadow->numbers, 1)),
     };
     return 0;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * See dmabuf.h. A dmabuf reports its length through lseek, which has no file position to move. A
- * file that stands in for one is queried with fstat, since its owner may depend on its position.
+ * See dmabuf.h. Where fstat does not report the length, lseek does: a dmabuf has no file position
+ * to move. A file that stands in for one is queried with fstat only, since its owner may depend on
+ * its position.
  */
 #include "core/base/dmabuf.h"
 
@@ -12,32 +13,51 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <linux/magic.h>
+#include <stdatomic.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
+/* Before Linux 5.3 a dmabuf has its length in no inode of its own. */
+static int64_t length_of(int fd, const struct stat *about)
+{
+    if (S_ISREG(about->st_mode) || about->st_size)
+        return about->st_size;
+    return lseek(fd, 0, SEEK_END);
+}
+
 int64_t dmabuf_length(int fd)
 {
     struct stat about = {0};
-    off_t end;
 
-    if (fstat(fd, &about) == 0 && S_ISREG(about.st_mode))
-        return about.st_size;
-    end = lseek(fd, 0, SEEK_END);
-    if (end >= 0)
-        return end;
-    return about.st_size ? about.st_size : -1;
+    return fstat(fd, &about) ? -1 : length_of(fd, &about);
 }
 
-bool dmabuf_identity(int fd, uint64_t *dev, uint64_t *ino)
+/* The filesystem of the shared inodes stays mounted, so the number of another's device is never
+ * that of this one, even once the other is unmounted. */
+static bool has_own_inode(int fd, uint64_t dev)
 {
+    static _Atomic uint64_t known; /* the device of one that has inodes of their own; 0: none */
     struct statfs system;
+
+    if (dev && dev == atomic_load(&known))
+        return true;
+    if (fstatfs(fd, &system) || system.f_type == ANON_INODE_FS_MAGIC)
+        return false;
+    atomic_store(&known, dev);
+    return true;
+}
+
+bool dmabuf_look(int fd, struct dmabuf_file *out)
+{
     struct stat about;
 
-    if (fstat(fd, &about) || fstatfs(fd, &system) || system.f_type == ANON_INODE_FS_MAGIC)
+    if (fstat(fd, &about))
         return false;
-    *dev = about.st_dev;
-    *ino = about.st_ino;
+    *out = (struct dmabuf_file){.length = length_of(fd, &about),
+                                .dev = about.st_dev,
+                                .ino = about.st_ino,
+                                .identified = has_own_inode(fd, about.st_dev)};
     return true;
 }
 

@@ -10,13 +10,21 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Its length in bytes, -1: unknown. A kernel dmabuf reports it through lseek(2); fakes in tests,
- * and kernels before 4.11, through fstat(2). */
+/* Its length in bytes, -1: unknown. */
 int64_t dmabuf_length(int fd);
 
-/* Its inode, which identifies it for as long as anything refers to it: the number of a descriptor
- * does not. False: the descriptor's inode is shared with others (dmabufs before Linux 5.3). */
-bool dmabuf_identity(int fd, uint64_t *dev, uint64_t *ino);
+/* What the kernel says about a descriptor. */
+struct dmabuf_file {
+    int64_t length; /* as dmabuf_length() */
+    /* The inode, which identifies the dmabuf for as long as anything refers to it: the number of a
+     * descriptor does not. identified: false if others share the inode (before Linux 5.3). */
+    uint64_t dev, ino;
+    bool identified;
+};
+
+/* Fills *out by one call of fstat(2) where its answer says all, as it does of dmabufs since
+ * Linux 5.3. False: fd is no open descriptor. */
+bool dmabuf_look(int fd, struct dmabuf_file *out);
 
 /* A duplicate of a descriptor that the vendor keeps, close-on-exec; or a system call's error. */
 int dmabuf_duplicate(int fd);

@@ -56,8 +56,8 @@ struct validate_field {
             sizeof(((type *)0)->field) / sizeof(((type *)0)->field[0])                             \
     }
 
-/* Checks that the size with which a caller's struct begins ends inside none of these fields: half a
- * pointer would be another. -EINVAL. */
+/* Checks that the size with which a caller's struct begins ends inside none of these fields, which
+ * are in the order of the struct: half a pointer would be another. -EINVAL. */
 int validate_size(const void *callers, const struct validate_field *fields, size_t count,
                   const char *type);
 

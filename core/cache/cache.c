@@ -27,12 +27,21 @@ static bool has_rights(const struct hmreg_mr *mr, const struct cache_want *want)
     return !(want->access & ~access) && !(access & ~(want->access | want->more));
 }
 
-static bool is_wanted(const struct cache *cache, const struct hmreg_mr *mr,
-                      const struct cache_want *want)
+static bool matches(const struct cache *cache, const struct hmreg_mr *mr,
+                    const struct cache_want *want)
 {
     return has_rights(mr, want) && entry_variant(cache->pool, mr) == want->variant &&
            (!want->exact || (mr->node.start == want->start && mr->node.end == want->end)) &&
            !entry_body(mr)->changed;
+}
+
+static bool is_wanted(const struct cache *cache, const struct hmreg_mr *mr,
+                      const struct cache_want *want)
+{
+    bool ends = entry_ends_with_put(mr);
+
+    return matches(cache, mr, want) &&
+           (ends ? entry_pins(cache->pool, mr) : want->policy != HMREG_POLICY_LAST_PUT);
 }
 
 /* Searches for an entry that contains the range, has the access rights and this variant, and has
@@ -73,22 +82,32 @@ static struct hmreg_mr *serving(const struct cache *cache, const struct cache_wa
 static void heat_entry(struct hmreg_mr *entry)
 {
     entry_body(entry)->withdrawn = false;
-    if (!entry_sequence(entry))
+    if (!entry_sequence(entry) || entry_ends_with_put(entry))
         return;
     if (!entry_is_hot(entry))
         entry_next_sequence(entry);
     entry_body(entry)->cold = false;
 }
 
-/* Pins an entry for a get that found it. */
-static void use(struct hmreg_mr *entry, bool heat)
+/* Pins an entry, which may be NULL, for a get that found it. Returns it; NULL: its last holder has
+ * just left. */
+static struct hmreg_mr *use(const struct cache_pool *pool, struct hmreg_mr *entry, bool heat)
 {
-    struct mr_body *body = entry_body(entry);
+    struct mr_body *body;
 
+    if (!entry)
+        return NULL;
+    if (entry_ends_with_put(entry)) {
+        struct holders *holders = entry_holders(pool, entry);
+
+        return holders_join(holders, holders_use(holders)) ? entry : NULL;
+    }
+    body = entry_body(entry);
     body->pins++;
     body->used = true;
     if (heat)
         heat_entry(entry);
+    return entry;
 }
 
 static struct hmreg_mr *serving_among(const struct cache_pool *pool, unsigned from, unsigned to,
@@ -118,9 +137,7 @@ struct hmreg_mr *cache_find(struct cache_pool *pool, unsigned from, unsigned to,
     struct hmreg_mr *entry;
 
     pthread_mutex_lock(&pool->lock);
-    entry = serving_among(pool, from, to, want);
-    if (entry)
-        use(entry, heat);
+    entry = use(pool, serving_among(pool, from, to, want), heat);
     pthread_mutex_unlock(&pool->lock);
     return entry;
 }
@@ -144,9 +161,7 @@ void cache_find_many(struct cache_pool *pool, const struct cache_want *wants, un
     for (unsigned i = 0; i < count; i++) {
         bool most_are_new = i > 2 * found + CACHE_NEW;
 
-        entries[i] = most_are_new ? NULL : serving_anywhere(pool, &wants[i]);
-        if (entries[i])
-            use(entries[i], heat);
+        entries[i] = most_are_new ? NULL : use(pool, serving_anywhere(pool, &wants[i]), heat);
         found += entries[i] != NULL;
     }
     pthread_mutex_unlock(&pool->lock);
@@ -172,19 +187,41 @@ static bool never_fits(const struct cache *cache, uint64_t bytes)
            quota_never_fits(cache->pool->quota, bytes);
 }
 
+/* A region that ends with its last put takes the place of kept ones that would serve its request:
+ * these end once those who hold them have put them, and those being registered are not published.
+ */
+static void end_kept(struct cache *cache, const struct cache_want *want)
+{
+    struct itree_node *node = NULL;
+
+    for (unsigned i = 0; i < CACHE_COVERING; i++) {
+        node = itree_covering(&cache->tree, node, want->start, want->end);
+        if (!node)
+            break;
+        if (entry_ends_with_put(entry_of(node)) || !matches(cache, entry_of(node), want))
+            continue;
+        cache_unpublish(cache, entry_of(node));
+        cache_stats_evicted(&cache->stats, 0, 1);
+    }
+    for (node = NULL; (node = itree_covering(&cache->claims, node, want->start, want->end));)
+        if (!entry_ends_with_put(entry_of(node)) && matches(cache, entry_of(node), want))
+            entry_body(entry_of(node))->changed = true;
+}
+
 static enum cache_claim claim(struct cache *cache, const struct cache_want *want,
                               enum hmreg_iface iface, bool heat, struct hmreg_mr **entry)
 {
     *entry = serving(cache, want, true);
-    if (*entry) {
-        use(*entry, heat && entry_body(*entry)->state == CACHE_LIVE);
+    *entry = use(cache->pool, *entry, heat && *entry && entry_body(*entry)->state == CACHE_LIVE);
+    if (*entry)
         return CACHE_SERVED;
-    }
     if (!cache_has_place(cache))
         return CACHE_SHORT;
     *entry = cache_take_entry(cache, want, iface);
     if (!*entry)
         return CACHE_SHORT;
+    if (want->policy == HMREG_POLICY_LAST_PUT)
+        end_kept(cache, want);
     if (never_fits(cache, want_len(want)))
         return CACHE_FULL;
     cache_link(cache, *entry);
@@ -198,7 +235,7 @@ enum cache_claim cache_claim(struct cache *cache, const struct cache_want *want,
 
     pthread_mutex_lock(&cache->pool->lock);
     result = claim(cache, want, iface, heat, entry);
-    pthread_mutex_unlock(&cache->pool->lock);
+    cache_unlock(cache->pool);
     return result;
 }
 
@@ -326,10 +363,21 @@ static struct hmreg_mr *take_if_unpinned(struct cache_pool *pool, struct hmreg_m
     return entry;
 }
 
+struct hmreg_mr *cache_left(struct cache_pool *pool, struct hmreg_mr *entry)
+{
+    pthread_mutex_lock(&pool->lock);
+    cuts_unpublish_entry(entry_cache(pool, entry), entry);
+    cache_retire_put(entry_cache(pool, entry), entry);
+    cache_unlock(pool);
+    return entry;
+}
+
 struct hmreg_mr *cache_release(struct cache_pool *pool, struct hmreg_mr *entry)
 {
     struct hmreg_mr *gone;
 
+    if (entry_ends_with_put(entry))
+        return holders_leave(entry_holders(pool, entry)) ? cache_left(pool, entry) : NULL;
     barrier_here(); /* see entry_set_put_unchecked() */
     pthread_mutex_lock(&pool->lock);
     entry_body(entry)->pins--;
@@ -344,11 +392,13 @@ bool cache_release_checked(struct cache_pool *pool, struct hmreg_mr *entry, stru
 
     pthread_mutex_lock(&pool->lock);
     held = entry_body(entry)->state != CACHE_FREE && entry_pins(pool, entry);
-    if (held) {
+    if (held && !entry_ends_with_put(entry)) {
         entry_body(entry)->pins--;
         *gone = take_if_unpinned(pool, entry);
     }
     pthread_mutex_unlock(&pool->lock);
+    if (held && entry_ends_with_put(entry))
+        *gone = cache_release(pool, entry);
     if (!held)
         cache_stats_add(&entry_cache(pool, entry)->stats, STATS_WRONG_PUTS, 1);
     return held;

@@ -77,6 +77,9 @@ void cache_announce(struct cache *cache, struct hmreg_mr *entry, bool announcing
  * no longer serves, and the caller deregisters the entry. */
 struct hmreg_mr *cache_release(struct cache_pool *pool, struct hmreg_mr *entry);
 struct hmreg_mr *cache_released(struct cache_pool *pool, struct hmreg_mr *entry);
+/* The last holder has left an entry that ends with its last put: returns it, unpublished and
+ * retired, for the caller to deregister. */
+struct hmreg_mr *cache_left(struct cache_pool *pool, struct hmreg_mr *entry);
 /* As cache_release(), with its result in *gone. False: no get holds the entry; the wrong put is
  * counted, and nothing else changes. */
 bool cache_release_checked(struct cache_pool *pool, struct hmreg_mr *entry, struct hmreg_mr **gone);

@@ -16,6 +16,9 @@
  *  - A put of an entry whose sequence is even checks whether it removed the last pin, unless
  *    PUT_UNCHECKED is set there. That bit is set for cold live entries and for free ones: a put
  *    cannot end these.
+ *  - An entry that ends with its last put does so in each of its uses, and its sequence is even.
+ *    While it is pending or live it has a holder, or is about to be retired by the thread that was
+ *    the last one. Its pins mean nothing.
  *  - An entry that no longer serves is never found again. Once it has no pins, it is deregistered
  *    by the thread that removed the last one or, if it had none when it ended, by the reaper or the
  *    next call.
@@ -195,7 +198,9 @@ static void stop_hits(struct cache *cache, struct hmreg_mr *entry)
 {
     clock_remove(&cache->live, entry_number(entry));
     uncharge(cache, entry);
-    if (entry_is_hot(entry))
+    if (entry_ends_with_put(entry))
+        entry_next_use(entry);
+    else if (entry_is_hot(entry))
         entry_next_sequence(entry);
     else
         entry_set_put_unchecked(entry, false);
@@ -208,6 +213,15 @@ void cache_retire(struct cache *cache, struct hmreg_mr *entry)
     retire(cache, entry);
 }
 
+void cache_retire_put(struct cache *cache, struct hmreg_mr *entry)
+{
+    if (entry_body(entry)->state == CACHE_LIVE) {
+        itree_remove(&cache->tree, &entry->node);
+        stop_hits(cache, entry);
+    }
+    entry_body(entry)->state = CACHE_ENDING;
+}
+
 void cache_unpublish(struct cache *cache, struct hmreg_mr *entry)
 {
     itree_remove(&cache->tree, &entry->node);
@@ -218,6 +232,12 @@ void cache_unpublish_unlinked(struct cache *cache, struct hmreg_mr *entry)
 {
     struct cache_pool *pool = cache->pool;
 
+    if (entry_ends_with_put(entry)) {
+        stop_hits(cache, entry);
+        entry_body(entry)->state = CACHE_HELD;
+        become_zombie(cache, entry);
+        return;
+    }
     pool->dying_hot |= !entry_body(entry)->cold;
     stop_hits(cache, entry);
     entry_body(entry)->state = CACHE_DYING;
@@ -238,7 +258,7 @@ bool cache_pool_open(struct cache_pool *pool, struct hmreg_domain *domain, struc
     pthread_mutex_init(&pool->emptying, NULL);
     pthread_cond_init(&pool->decided, NULL);
     stable_array_init(&pool->entries, sizeof(struct hmreg_mr), sizeof(struct mr_body));
-    stable_array_init(&pool->variants, sizeof(struct variant *), 0);
+    stable_array_init(&pool->extras, sizeof(struct entry_extra), 0);
     changes_start(&pool->changes);
     if (stable_array_grow(&pool->entries, STABLE_ARRAY_FIRST, &pool->lock) &&
         thread_cache_set_open(&pool->thread_caches, &pool->entries, &pool->lock, count, exact,
@@ -271,7 +291,7 @@ void cache_pool_close(struct cache_pool *pool)
         clock_free(&pool->caches[i].live);
     if (!pool->check_puts)
         stable_array_free(&pool->entries);
-    stable_array_free(&pool->variants);
+    stable_array_free(&pool->extras);
     pthread_cond_destroy(&pool->decided);
     pthread_mutex_destroy(&pool->emptying);
     pthread_mutex_destroy(&pool->lock);
@@ -288,22 +308,22 @@ void cache_init(struct cache *cache, struct cache_pool *pool, unsigned index, ui
     clock_init(&cache->live, &pool->entries, offsetof(struct mr_body, place));
 }
 
-/* Makes room for a variant of each entry, once some entry has one. */
-static bool grow_variants(struct cache_pool *pool)
+/* Makes room for what few entries need, of each entry, once some entry needs it. */
+static bool grow_extras(struct cache_pool *pool)
 {
     uint32_t end;
     bool enough;
 
     do {
         pthread_mutex_lock(&pool->lock);
-        end = pool->variants.end;
-        enough = !pool->has_variants || end >= pool->entries.end;
+        end = pool->extras.end;
+        enough = !pool->has_extras || end >= pool->entries.end;
         pthread_mutex_unlock(&pool->lock);
-    } while (!enough && stable_array_grow(&pool->variants, end, &pool->lock));
+    } while (!enough && stable_array_grow(&pool->extras, end, &pool->lock));
     return enough;
 }
 
-bool cache_grow(struct cache *cache)
+bool cache_grow(struct cache *cache, const struct cache_want *want)
 {
     struct cache_pool *pool = cache->pool;
     uint32_t end;
@@ -312,55 +332,74 @@ bool cache_grow(struct cache *cache)
     pthread_mutex_lock(&pool->lock);
     cache_collect(pool);
     end = pool->entries.end;
-    entries = !pool->free && pool->fresh == end;
+    entries = !pool->free[want->policy == HMREG_POLICY_LAST_PUT] && pool->fresh == end;
     list = !cache_has_place(cache);
     pthread_mutex_unlock(&pool->lock);
     return (!entries || stable_array_grow(&pool->entries, end, &pool->lock)) &&
-           (!list || clock_grow(&cache->live, &pool->lock)) && grow_variants(pool);
+           (!list || clock_grow(&cache->live, &pool->lock)) && grow_extras(pool);
 }
 
 /* The number of a free entry. 0: there is none. */
-static uint32_t free_number(struct cache_pool *pool)
+static uint32_t free_number(struct cache_pool *pool, bool ends_with_put)
 {
-    if (!pool->free)
+    if (!pool->free[ends_with_put])
         cache_collect(pool);
-    if (pool->free)
-        return pool->free;
+    if (pool->free[ends_with_put])
+        return pool->free[ends_with_put];
     return pool->fresh < pool->entries.end ? pool->fresh : 0;
 }
 
 /* Fixes what stays as long as the domain: threads read the slot offset of what they remember. */
-static void take_fresh(struct cache_pool *pool)
+static void take_fresh(struct cache_pool *pool, bool ends_with_put)
 {
     struct hmreg_mr *entry = cache_entry_at(pool, pool->fresh);
 
     entry->domain = pool->domain;
     entry->slot_offset = pin_slot_offset(pool->fresh++);
-    atomic_init(&entry->sequence, FIRST_SEQUENCE);
+    atomic_init(&entry->sequence, FIRST_SEQUENCE | (ends_with_put ? ENDS_WITH_PUT : 0));
+}
+
+/* Of an entry that ends with its last put, threads that remember an earlier use may read the range
+ * and the variant at this moment, before they find that the use is over. */
+static void set_range(struct hmreg_mr *entry, const struct cache_want *want)
+{
+    __atomic_store_n(&entry->node.start, want->start, __ATOMIC_RELAXED);
+    __atomic_store_n(&entry->node.end, want->end, __ATOMIC_RELAXED);
+}
+
+static void fill_extra(struct cache_pool *pool, const struct hmreg_mr *entry,
+                       struct variant *variant)
+{
+    struct entry_extra *extra = cache_extra_at(pool, entry_number(entry));
+
+    __atomic_store_n(&extra->variant, variant, __ATOMIC_RELAXED);
+    variant_use(variant);
+    if (entry_ends_with_put(entry))
+        holders_begin(&extra->holders, entry_sequence(entry));
 }
 
 struct hmreg_mr *cache_take_entry(struct cache *cache, const struct cache_want *want,
                                   enum hmreg_iface iface)
 {
     struct cache_pool *pool = cache->pool;
-    uint32_t number = free_number(pool);
+    bool ends_with_put = want->policy == HMREG_POLICY_LAST_PUT;
+    uint32_t number = free_number(pool, ends_with_put);
     struct hmreg_mr *entry = cache_entry_at(pool, number);
     struct mr_body *body = cache_body_at(pool, number);
 
-    if (number && want->variant && number >= pool->variants.end) {
-        pool->has_variants = true;
+    if (number && (want->variant || ends_with_put) && number >= pool->extras.end) {
+        pool->has_extras = true;
         return NULL;
     }
     if (!number)
         return NULL;
-    if (number == pool->free) {
-        pool->free = body->place;
+    if (number == pool->free[ends_with_put]) {
+        pool->free[ends_with_put] = body->place;
         entry_set_put_unchecked(entry, false);
     } else {
-        take_fresh(pool);
+        take_fresh(pool, ends_with_put);
     }
-    entry->node.start = want->start;
-    entry->node.end = want->end;
+    set_range(entry, want);
     /* The pins' sum with the threads' pin slots was 0 before. */
     *body = (struct mr_body){.access = (uint16_t)want->access,
                              .iface = (uint8_t)iface,
@@ -369,10 +408,8 @@ struct hmreg_mr *cache_take_entry(struct cache *cache, const struct cache_want *
                              .varied = want->variant,
                              .cache = cache->index,
                              .pins = body->pins + 1};
-    if (want->variant) {
-        *cache_variant_at(pool, number) = want->variant;
-        variant_use(want->variant);
-    }
+    if (want->variant || ends_with_put)
+        fill_extra(pool, entry, want->variant);
     pool->count++;
     return entry;
 }
@@ -398,8 +435,10 @@ static void free_entry(struct cache_pool *pool, struct hmreg_mr *entry)
     if (pool->check_puts)
         entry = exchange(pool, entry);
     if (entry && entry_sequence(entry)) { /* else all sequences are used up: never reused */
-        entry_body(entry)->place = pool->free;
-        pool->free = entry_number(entry);
+        uint32_t *free = &pool->free[entry_ends_with_put(entry)];
+
+        entry_body(entry)->place = *free;
+        *free = entry_number(entry);
     }
 }
 

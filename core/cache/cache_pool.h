@@ -14,12 +14,17 @@
  * A pin keeps an entry from being deregistered. Each successful get holds one pin until its put. A
  * hot entry may be pinned by threads through their own tables (thread_cache.h), without the lock. A
  * cold entry cannot, and only of a cold entry is the sum of pins exact.
+ *
+ * An entry that ends with its last put has holders instead (holders.h), whose number is exact at
+ * any time. It is neither hot nor ever idle: the thread whose put leaves it without a holder
+ * unpublishes and frees it in that put.
  */
 #ifndef HMREG_CORE_CACHE_CACHE_POOL_H
 #define HMREG_CORE_CACHE_CACHE_POOL_H
 
 #include "core/base/itree.h"
 #include "core/cache/clock_list.h"
+#include "core/cache/holders.h"
 #include "core/cache/thread_cache.h"
 #include "core/cache/variant.h"
 #include "core/context/quota.h"
@@ -49,6 +54,8 @@
 
 _Static_assert(sizeof(struct pin_slot) == MR_SLOT, "a pin slot's offset names its entry");
 
+_Static_assert(ENDS_WITH_PUT == MR_ENDS_WITH_PUT, "a region tells its policy by it");
+
 /* A domain's first caches are for memory on no device, one for each iface. */
 #define HOST_CACHES HMREG_IFACE_COUNT
 
@@ -57,7 +64,7 @@ _Static_assert(sizeof(struct pin_slot) == MR_SLOT, "a pin slot's offset names it
 enum cache_state {
     CACHE_FREE,
     CACHE_PENDING, /* being registered by the thread that claimed it */
-    CACHE_LIVE,    /* serves gets */
+    CACHE_LIVE,    /* serves gets; one that ends with its last put, while it has holders */
     CACHE_DYING,   /* unpublished; its pins are not known yet */
     CACHE_HELD,    /* retired or never published, and pinned: its last put frees it */
     CACHE_ENDING,  /* retired, without pins: to be freed */
@@ -74,15 +81,21 @@ struct cache_cut {
     struct change change;
 };
 
+/* What few entries need. */
+struct entry_extra {
+    struct variant *variant; /* of entries with `varied` set */
+    struct holders holders;  /* of entries that end with their last put */
+};
+
 /* The state that all caches of a domain share. */
 struct cache_pool {
     struct hmreg_domain *domain;
-    pthread_mutex_t lock;         /* guards everything here and in the caches, except counters */
-    pthread_mutex_t emptying;     /* held by cache_empty(), around the lock */
-    pthread_cond_t decided;       /* signalled when an entry is no longer pending */
-    struct stable_array entries;  /* struct hmreg_mr, and struct mr_body */
-    struct stable_array variants; /* struct variant *, of the entries with `varied` set */
-    bool has_variants;            /* cache_grow() grows `variants` too */
+    pthread_mutex_t lock;        /* guards everything here and in the caches, except counters */
+    pthread_mutex_t emptying;    /* held by cache_empty(), around the lock */
+    pthread_cond_t decided;      /* signalled when an entry is no longer pending */
+    struct stable_array entries; /* struct hmreg_mr, and struct mr_body */
+    struct stable_array extras;  /* struct entry_extra */
+    bool has_extras;             /* some entry needs one: cache_grow() grows `extras` too */
     struct thread_cache_set thread_caches;
     struct cache *caches;
     atomic_uint known_caches; /* the caches after these are for devices that are not known yet;
@@ -91,8 +104,9 @@ struct cache_pool {
     struct quota_owed owed;   /* credit for it, collected under the lock: see cache_unlock() */
     bool counted;     /* the quota limits something, and includes the usage of these caches */
     unsigned waiters; /* threads that wait for `decided` */
-    uint32_t free;    /* the first free entry; 0: none */
-    bool check_puts;  /* see put_check.h */
+    /* The first free entry; 0: none. [1]: those that end with their last put, which stay so. */
+    uint32_t free[2];
+    bool check_puts;              /* see put_check.h */
     struct cache_list quarantine; /* with check_puts: freed entries that must not be reused yet */
     uint32_t fresh;               /* entries from this number on have never been used */
     unsigned count;               /* entries in use */
@@ -140,9 +154,10 @@ struct cache {
 struct cache_want {
     uint64_t start, end; /* of a list of segments, which the variant has: around all of them */
     uint64_t access;
-    uint64_t more;           /* rights that a region may have beyond these */
-    struct variant *variant; /* NULL: of hmreg_mr_get() */
-    bool exact;              /* only a region of exactly this range serves */
+    uint64_t more;            /* rights that a region may have beyond these */
+    struct variant *variant;  /* NULL: of hmreg_mr_get() */
+    bool exact;               /* only a region of exactly this range serves */
+    enum hmreg_policy policy; /* the get's, else the domain's. LAST_PUT: no other region serves */
 };
 
 /* How many bytes its region has. */
@@ -170,9 +185,9 @@ static inline struct mr_body *cache_body_at(const struct cache_pool *pool, uint3
     return stable_array_second_at(&pool->entries, number);
 }
 
-static inline struct variant **cache_variant_at(const struct cache_pool *pool, uint32_t number)
+static inline struct entry_extra *cache_extra_at(const struct cache_pool *pool, uint32_t number)
 {
-    return stable_array_at(&pool->variants, number);
+    return stable_array_at(&pool->extras, number);
 }
 
 /* ---- one entry, with the pool's lock held ----------------------------------------------- */
@@ -198,7 +213,7 @@ static inline uint32_t entry_number(const struct hmreg_mr *entry)
 static inline struct variant *entry_variant(const struct cache_pool *pool,
                                             const struct hmreg_mr *entry)
 {
-    return entry_body(entry)->varied ? *cache_variant_at(pool, entry_number(entry)) : NULL;
+    return entry_body(entry)->varied ? cache_extra_at(pool, entry_number(entry))->variant : NULL;
 }
 
 /* NULL: NULL. */
@@ -207,16 +222,38 @@ static inline struct hmreg_mr *entry_of(struct itree_node *node)
     return node ? (struct hmreg_mr *)((char *)node - offsetof(struct hmreg_mr, node)) : NULL;
 }
 
-/* The sum of an entry's pins. Exact only for a cold entry: threads may be pinning any other one at
- * this moment. */
+/* Does the entry end with its last put? */
+static inline bool entry_ends_with_put(const struct hmreg_mr *entry)
+{
+    return atomic_load_explicit(&entry->sequence, memory_order_relaxed) & ENDS_WITH_PUT;
+}
+
+static inline struct holders *entry_holders(const struct cache_pool *pool,
+                                            const struct hmreg_mr *entry)
+{
+    return &cache_extra_at(pool, entry_number(entry))->holders;
+}
+
+/* The number of an entry's holders, or the sum of its pins. The sum is exact only for a cold entry:
+ * threads may be pinning any other one at this moment. */
 static inline uint32_t entry_pins(const struct cache_pool *pool, const struct hmreg_mr *entry)
 {
+    if (entry_ends_with_put(entry))
+        return holders_count(entry_holders(pool, entry));
     return entry_body(entry)->pins + thread_cache_pins(&pool->thread_caches, entry_number(entry));
+}
+
+/* May an entry be evicted, as far as is known? Of one that ends with its last put that put takes
+ * care. */
+static inline bool entry_is_idle(const struct cache_pool *pool, const struct hmreg_mr *entry)
+{
+    return !entry_ends_with_put(entry) && !entry_pins(pool, entry);
 }
 
 static inline uint32_t entry_sequence(const struct hmreg_mr *entry)
 {
-    return atomic_load_explicit(&entry->sequence, memory_order_relaxed) & ~PUT_UNCHECKED;
+    return atomic_load_explicit(&entry->sequence, memory_order_relaxed) &
+           ~(PUT_UNCHECKED | ENDS_WITH_PUT);
 }
 
 /* Marks an entry that is not hot: with `unchecked` set, a put of it does not check whether it
@@ -224,8 +261,10 @@ static inline uint32_t entry_sequence(const struct hmreg_mr *entry)
  * get_fast.c passes one between removing a pin and reading the mark. */
 static inline void entry_set_put_unchecked(struct hmreg_mr *entry, bool unchecked)
 {
-    atomic_store_explicit(&entry->sequence, entry_sequence(entry) | (unchecked ? PUT_UNCHECKED : 0),
-                          memory_order_release);
+    if (!entry_ends_with_put(entry)) /* whose puts always check */
+        atomic_store_explicit(&entry->sequence,
+                              entry_sequence(entry) | (unchecked ? PUT_UNCHECKED : 0),
+                              memory_order_release);
 }
 
 static inline bool entry_is_hot(const struct hmreg_mr *entry)
@@ -239,6 +278,14 @@ static inline void entry_next_sequence(struct hmreg_mr *entry)
 {
     atomic_store_explicit(&entry->sequence, thread_cache_next(entry_sequence(entry)),
                           memory_order_release);
+}
+
+/* The same for an entry that ends with its last put: threads that remember it find it no more. */
+static inline void entry_next_use(struct hmreg_mr *entry)
+{
+    uint32_t next = thread_cache_next(thread_cache_next(entry_sequence(entry)));
+
+    atomic_store_explicit(&entry->sequence, next | ENDS_WITH_PUT, memory_order_release);
 }
 
 /* How many entries had their regions deregistered so far, by any thread. */
@@ -285,15 +332,20 @@ void cache_retire(struct cache *cache, struct hmreg_mr *entry);
  * passes it to cache_queue_dead(), and a later call frees it. */
 void cache_retire_idle(struct cache *cache, struct hmreg_mr *entry);
 void cache_queue_dead(struct cache_pool *pool, struct hmreg_mr *entry);
+/* Unpublishes, unless it is, and retires an entry that ends with its last put and has no holder any
+ * more. It is in no cut. The caller frees it. */
+void cache_retire_put(struct cache *cache, struct hmreg_mr *entry);
 /* Unpublishes an entry whose memory changed. cache_examine() will find out whether it is pinned,
- * and retire it. unlinked: the entry is in no tree any more. */
+ * and retire it; one that ends with its last put is left to that put. unlinked: the entry is in no
+ * tree any more. */
 void cache_unpublish(struct cache *cache, struct hmreg_mr *entry);
 void cache_unpublish_unlinked(struct cache *cache, struct hmreg_mr *entry);
 
 /* ---- taking the lock themselves --------------------------------------------------------- */
 
-/* Allocates entries, and places in the clock list. False: no memory. */
-bool cache_grow(struct cache *cache);
+/* Allocates entries of the kind that the request needs, and places in the clock list. False: no
+ * memory. */
+bool cache_grow(struct cache *cache, const struct cache_want *want);
 /* Frees retired entries, a few; their regions are deregistered or never were registered. Their
  * slots are reused from the next cache_collect() on. Takes the lock only if one of them counts as a
  * zombie. */

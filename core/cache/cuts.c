@@ -80,6 +80,15 @@ void cuts_unpublish(struct cache *cache, unsigned most)
         most = unpublish_some(cache, &cache->cuts[i], most);
 }
 
+void cuts_unpublish_entry(struct cache *cache, struct hmreg_mr *entry)
+{
+    while (entry_body(entry)->state == CACHE_LIVE && cuts_have(cache, entry)) {
+        cuts_unpublish(cache, CACHE_BATCH);
+        cache_unlock(cache->pool);
+        pthread_mutex_lock(&cache->pool->lock);
+    }
+}
+
 void cuts_unpublish_any(struct cache_pool *pool, unsigned most)
 {
     for (unsigned c = 0; c < atomic_load(&pool->known_caches) && most; c++)

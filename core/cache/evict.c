@@ -70,7 +70,7 @@ static void withdraw_batch(const struct cache *cache, struct cache_search *searc
 
         take_visit(search);
         if (!entry_body(entry)->cold && !was_used(cache->pool, entry) &&
-            !entry_pins(cache->pool, entry))
+            entry_is_idle(cache->pool, entry))
             withdraw(search, entry);
     }
 }
@@ -86,7 +86,7 @@ static enum cache_room find_victim(struct cache *cache, struct cache_search *sea
 
         if (search->bounded && search->visits < CACHE_VISITS / 2)
             begin_turn(cache->pool, entry);
-        if (!was_used(cache->pool, entry) && !entry_pins(cache->pool, entry)) {
+        if (!was_used(cache->pool, entry) && entry_is_idle(cache->pool, entry)) {
             *out = entry;
             if (entry_body(entry)->cold)
                 return CACHE_ROOM;
@@ -304,7 +304,7 @@ static bool look_further(struct cache *cache)
         const struct hmreg_mr *entry =
             cache_entry_at(cache->pool, clock_ahead(&cache->live, cache->wanted.looked));
 
-        if (!entry_pins(cache->pool, entry))
+        if (entry_is_idle(cache->pool, entry))
             cache->wanted.idle += mr_len(entry);
     }
     return cache->wanted.looked < count;
@@ -385,7 +385,7 @@ static bool retire_if_idle(struct cache_pool *pool, struct hmreg_mr *entry)
     if (body->withdrawn)
         become_cold(entry);
     body->withdrawn = false;
-    if (!body->cold || entry_pins(pool, entry) || cuts_have(entry_cache(pool, entry), entry))
+    if (!body->cold || !entry_is_idle(pool, entry) || cuts_have(entry_cache(pool, entry), entry))
         return false;
     cache_retire(entry_cache(pool, entry), entry);
     return true;

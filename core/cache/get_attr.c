@@ -105,12 +105,18 @@ static uint64_t key_flags(const struct hmreg_domain *domain, uint64_t flags)
     return flags & ~usual;
 }
 
+static enum hmreg_policy policy_of(const struct hmreg_domain *domain, const struct attributes *own)
+{
+    return own->attr.policy ? own->attr.policy : domain->policy;
+}
+
 static int get_range(struct hmreg_domain *domain, struct attributes *own, uint64_t flags,
                      struct hmreg_mr **mr)
 {
     const struct iovec *iov = own->request.iov;
     struct cache_want want = {.start = (uint64_t)(uintptr_t)iov->iov_base,
-                              .access = own->request.access};
+                              .access = own->request.access,
+                              .policy = policy_of(domain, own)};
     bool cacheable;
     int rc = variant_get(&domain->caches->variants, own, NULL, key_flags(domain, flags),
                          &want.variant, &cacheable);
@@ -154,7 +160,7 @@ static int get_list(struct hmreg_domain *domain, struct attributes *own, uint64_
                     struct hmreg_mr **mr)
 {
     struct variants *variants = &domain->caches->variants;
-    struct cache_want want = {.access = own->request.access};
+    struct cache_want want = {.access = own->request.access, .policy = policy_of(domain, own)};
     struct layout list;
     bool cacheable;
     int rc =

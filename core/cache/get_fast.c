@@ -31,14 +31,14 @@ static inline unsigned state_of(const struct thread_cache *tcache)
 
 /* ---- put -------------------------------------------------------------------------------- */
 
-noinline void put_last(const struct thread_cache *tcache, struct hmreg_mr *mr)
+noinline void unpinned_last(const struct thread_cache *tcache, struct hmreg_mr *mr)
 {
     /* Not mr->domain: the entry may hold another region already. */
     struct cache_set *set = cache_set_of(tcache->set);
     struct hmreg_mr *gone;
 
     barrier_here(); /* the pin slot's new value is visible before what follows is read */
-    if (sequence_of(mr) & PUT_UNCHECKED)
+    if (sequence_of(mr) & (PUT_UNCHECKED | ENDS_WITH_PUT))
         return;
     if (!mr->slot_offset || !process_is(set->domain->lib->epoch)) /* 0: an explicit region */
         return;
@@ -46,6 +46,23 @@ noinline void put_last(const struct thread_cache *tcache, struct hmreg_mr *mr)
     gone = cache_released(&set->pool, mr);
     if (gone)
         cache_set_free_entry(set, gone);
+}
+
+/* A get's pin slot of an entry that ends with its last put means nothing; it was a holder. */
+static void leave_holders(struct cache_set *set, struct hmreg_mr *mr)
+{
+    if (!process_is(set->domain->lib->epoch) || !holders_leave(entry_holders(&set->pool, mr)))
+        return;
+    cache_set_reap(set);
+    cache_set_free_entry(set, cache_left(&set->pool, mr));
+}
+
+noinline void put_last(const struct thread_cache *tcache, struct hmreg_mr *mr)
+{
+    if (sequence_of(mr) & ENDS_WITH_PUT)
+        leave_holders(cache_set_of(tcache->set), mr);
+    else
+        unpinned_last(tcache, mr);
 }
 
 /* For a thread that has no pin slot for the entry yet, or has to fence. */
@@ -68,7 +85,7 @@ static noinline void put_out_of_line(struct hmreg_mr *mr)
     set = mr->domain->caches;
     tcache = thread_cache_join(&set->pool.thread_caches);
     pin_slot = tcache ? thread_cache_pin_slot(tcache, pin_slot_number(mr->slot_offset)) : NULL;
-    if (pin_slot) {
+    if (pin_slot && !entry_ends_with_put(mr)) {
         unpin(tcache, pin_slot, mr);
         return;
     }
@@ -148,6 +165,52 @@ static always_inline bool entry_is_valid(const struct thread_cache *tcache, stru
     return false;
 }
 
+/* As serves(), of an entry that may begin another use meanwhile. */
+static bool may_serve(const struct thread_cache *tcache, const struct hmreg_mr *mr, uint64_t addr,
+                      uint64_t len)
+{
+    const struct hmreg_mr now = {
+        .node = {.start = __atomic_load_n(&mr->node.start, __ATOMIC_RELAXED),
+                 .end = __atomic_load_n(&mr->node.end, __ATOMIC_RELAXED)}};
+
+    return serves(tcache, &now, addr, len);
+}
+
+/* Has the entry this variant? The array of extras may not reach one that has none. */
+static bool may_have_variant(const struct cache_pool *pool, const struct hmreg_mr *mr,
+                             const struct variant *variant)
+{
+    struct entry_extra *extra;
+
+    if (!variant)
+        return true;
+    extra = cache_extra_at(pool, pin_slot_number(mr->slot_offset));
+    return __atomic_load_n(&extra->variant, __ATOMIC_RELAXED) == variant;
+}
+
+/* As try_pinned(), for an entry that ends with its last put: the thread looks whether the entry
+ * serves, and then becomes a holder if the entry still has the use in which it did. */
+static noinline bool try_joining(struct thread_cache *tcache, struct hmreg_mr *mr,
+                                 uint32_t sequence, uint64_t addr, uint64_t len,
+                                 const struct variant *variant, bool *asked, bool *go_on)
+{
+    struct cache_set *set = cache_set_of(tcache->set);
+
+    *go_on = (state_of(tcache) & (GATE_LIVE | GATE_CHANGES)) == GATE_LIVE;
+    if (!*go_on || sequence_of(mr) != (sequence | ENDS_WITH_PUT) ||
+        !may_have_variant(&set->pool, mr, variant) || !may_serve(tcache, mr, addr, len))
+        return false;
+    *go_on = false; /* what follows may change the table */
+    if (!holders_join(entry_holders(&set->pool, mr), sequence))
+        return false;
+    if (!entry_is_valid(tcache, mr, sequence | ENDS_WITH_PUT, asked)) {
+        leave_holders(set, mr);
+        return false;
+    }
+    thread_cache_count(tcache, entry_body(mr)->cache, &set->caches[entry_body(mr)->cache].stats);
+    return true;
+}
+
 /* Does the entry serve, which had the sequence when it was pinned? If not, it is unpinned. *go_on:
  * set to whether another may. variant: a constant NULL for plain gets, which the compiler folds, as
  * it does for asked. */
@@ -158,11 +221,14 @@ static always_inline bool try_pinned(struct thread_cache *tcache, struct hmreg_m
 {
     struct cache_set *set = cache_set_of(tcache->set);
 
+    if (sequence_of(mr) & ENDS_WITH_PUT) {
+        add_to(&pin_slot->pins, -1u);
+        return try_joining(tcache, mr, sequence, addr, len, variant, asked, go_on);
+    }
     fence(tcache);
     *go_on = (state_of(tcache) & (GATE_LIVE | GATE_CHANGES)) == GATE_LIVE;
     if (sequence_of(mr) != sequence || !(*go_on || changes_are_read(tcache, mr)) ||
-        (variant && *cache_variant_at(&set->pool, pin_slot_number(mr->slot_offset)) != variant) ||
-        !serves(tcache, mr, addr, len)) {
+        !may_have_variant(&set->pool, mr, variant) || !serves(tcache, mr, addr, len)) {
         unpin(tcache, pin_slot, mr);
         return false;
     }
@@ -174,6 +240,12 @@ static always_inline bool try_pinned(struct thread_cache *tcache, struct hmreg_m
     mark_used(pin_slot);
     thread_cache_count(tcache, entry_body(mr)->cache, &set->caches[entry_body(mr)->cache].stats);
     return true;
+}
+
+/* The sequence that a thread remembers of the entry's present use. */
+static always_inline uint32_t use_of(const struct hmreg_mr *mr)
+{
+    return sequence_of(mr) & ~ENDS_WITH_PUT;
 }
 
 static always_inline uint32_t remembered_sequence(const struct pin_slot *pin_slot)
@@ -200,18 +272,20 @@ static always_inline bool is_varied(const struct pin_slot *pin_slot)
     return pin_slot->check & THREAD_CACHE_VARIED;
 }
 
-/* Tries the entry that a slot names. NULL: it does not serve. The arguments are try_pinned()'s. */
+/* Tries the entry that a slot names. NULL: it does not serve. ends: only one that ends with its
+ * last put may. The other arguments are try_pinned()'s. */
 static always_inline struct hmreg_mr *try_entry(struct thread_cache *tcache, uint32_t number,
                                                 uint64_t addr, uint64_t len, uint64_t access,
-                                                const struct variant *variant, bool *asked,
-                                                bool *go_on)
+                                                const struct variant *variant, bool ends,
+                                                bool *asked, bool *go_on)
 {
     struct hmreg_mr *mr = cache_entry_at(&cache_set_of(tcache->set)->pool, number);
     struct pin_slot *pin_slot = &tcache->view.pin_slots[number];
     uint32_t sequence = remembered(tcache, pin_slot, access);
 
     *go_on = true;
-    if (!sequence || sequence_of(mr) != sequence || is_varied(pin_slot) != (variant != NULL))
+    if (!sequence || use_of(mr) != sequence || is_varied(pin_slot) != (variant != NULL) ||
+        (ends && !(sequence_of(mr) & ENDS_WITH_PUT)))
         return NULL;
     add_to(&pin_slot->pins, 1);
     return try_pinned(tcache, mr, pin_slot, sequence, addr, len, variant, asked, go_on) ? mr : NULL;
@@ -288,8 +362,8 @@ noinline struct hmreg_mr *hit_slots(struct thread_cache *tcache, uint64_t addr, 
 /* only_asking: hits_plainly() is true of none. */
 static always_inline struct hmreg_mr *hit_out_of_line(struct thread_cache *tcache, uint64_t addr,
                                                       uint64_t len, uint64_t access,
-                                                      const struct variant *variant, bool *asked,
-                                                      bool only_asking)
+                                                      const struct variant *variant, bool ends,
+                                                      bool *asked, bool only_asking)
 {
     uint64_t salted = variant ? addr ^ variant_salt(variant) : addr;
     struct hmreg_mr *mr = NULL;
@@ -298,13 +372,13 @@ static always_inline struct hmreg_mr *hit_out_of_line(struct thread_cache *tcach
 
     for (unsigned i = 0; go_on && !mr && (slot = slot_at_distance(tcache, salted, i)); i++)
         if (!only_asking || pin_slot_at(tcache->view.pin_slots, slot)->asks)
-            mr =
-                try_entry(tcache, pin_slot_number(slot), addr, len, access, variant, asked, &go_on);
+            mr = try_entry(tcache, pin_slot_number(slot), addr, len, access, variant, ends, asked,
+                           &go_on);
     if (mr || variant || !go_on || !tcache->larger.count)
         return mr;
     for (unsigned i = 0; go_on && !mr && (slot = range_list_find(&tcache->larger, addr, len, i));
          i++)
-        mr = try_entry(tcache, pin_slot_number(slot), addr, len, access, NULL, asked, &go_on);
+        mr = try_entry(tcache, pin_slot_number(slot), addr, len, access, NULL, ends, asked, &go_on);
     if (mr)
         remember_part(tcache, addr, slot);
     return mr;
@@ -315,6 +389,7 @@ struct hmreg_mr *get_remembered(struct hmreg_domain *domain, const struct cache_
 {
     struct thread_cache *tcache = thread_cache_find(&domain->caches->pool.thread_caches);
     uint64_t len = want->end - want->start;
+    bool ends = want->policy == HMREG_POLICY_LAST_PUT;
 
     if (!tcache)
         return NULL;
@@ -322,9 +397,9 @@ struct hmreg_mr *get_remembered(struct hmreg_domain *domain, const struct cache_
     if (state_of(tcache) & GATE_REAP)
         cache_set_reap(domain->caches);
     return want->variant
-               ? hit_out_of_line(tcache, want->start, len, want->access, want->variant, asked,
+               ? hit_out_of_line(tcache, want->start, len, want->access, want->variant, ends, asked,
                                  false)
-               : hit_out_of_line(tcache, want->start, len, want->access, NULL, asked, false);
+               : hit_out_of_line(tcache, want->start, len, want->access, NULL, ends, asked, false);
 }
 
 static noinline int get_out_of_line(struct hmreg_domain *domain, const void *addr, size_t len,
@@ -339,7 +414,7 @@ static noinline int get_out_of_line(struct hmreg_domain *domain, const void *add
         cache_drain(&domain->caches->pool);
         if (state_of(tcache) & GATE_REAP)
             cache_set_reap(domain->caches);
-        mr = hit_out_of_line(tcache, (uintptr_t)addr, len, access, NULL, NULL, only_asking);
+        mr = hit_out_of_line(tcache, (uintptr_t)addr, len, access, NULL, false, NULL, only_asking);
     }
     if (!mr)
         return get_slowly(domain, addr, len, access, out);
@@ -394,9 +469,10 @@ static noinline int get_checked(struct hmreg_mr *pinned, const void *addr, size_
     uint32_t sequence = remembered(tcache, pin_slot, access);
     bool go_on;
 
-    if (pinned->slot_offset && sequence_of(pinned) != remembered_sequence(pin_slot))
+    if (pinned->slot_offset && use_of(pinned) != remembered_sequence(pin_slot))
         return get_after_change(pinned, addr, len, access, out, place); /* most likely a miss */
-    if (!sequence || is_varied(pin_slot) || !contains(pinned, (uintptr_t)addr, len))
+    if (!sequence || is_varied(pin_slot) ||
+        (!(sequence_of(pinned) & ENDS_WITH_PUT) && !contains(pinned, (uintptr_t)addr, len)))
         return get_from_next_slots(pinned, addr, len, access, out, place);
     if (!hits_plainly(tcache, pinned, pin_slot, sequence, (uintptr_t)addr, len) &&
         !try_pinned(tcache, pinned, pin_slot, sequence, (uintptr_t)addr, len, NULL, NULL, &go_on))

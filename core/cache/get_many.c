@@ -109,6 +109,7 @@ static struct cache_want want_of(const struct batch *batch, size_t at)
                                .end = start + batch->iov[at].iov_len,
                                .access = batch->access,
                                .more = batch->domain->more_rights,
+                               .policy = batch->domain->policy,
                                .exact = batch->domain->flags & HMREG_DOMAIN_EXACT};
 }
 

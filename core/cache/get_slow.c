@@ -59,21 +59,24 @@ static void remember(struct get *get, struct hmreg_mr *entry)
     bool asks = body->ask_monitor || body->ask_identity;
     bool part = !get->want.variant &&
                 (get->want.start != entry->node.start || get->want.end != entry->node.end);
+    bool ends = entry_ends_with_put(entry);
     uint64_t addr = get->want.start;
     uint32_t check;
 
-    if (!pin_slot)
-        return;
-    check = atomic_load_explicit(&entry->sequence, memory_order_relaxed) ^ body->access;
+    if (!pin_slot || (!ends && get->domain->policy == HMREG_POLICY_LAST_PUT))
+        return; /* a plain get there must not find a region that is kept */
+    check = ends ? holders_use(entry_holders(&get->set->pool, entry))
+                 : atomic_load_explicit(&entry->sequence, memory_order_relaxed);
+    check ^= body->access;
     pin_slot->cache = body->cache;
-    pin_slot->asks = asks || !thread_cache_counts(tcache, body->cache, &cache->stats);
+    pin_slot->asks = ends || asks || !thread_cache_counts(tcache, body->cache, &cache->stats);
     if (pin_slot->asks || !thread_cache_is_usual(tcache, body->cache))
         check |= THREAD_CACHE_OUT_OF_LINE;
     if (get->want.variant) {
         addr ^= variant_salt(get->want.variant);
         check |= THREAD_CACHE_OUT_OF_LINE | THREAD_CACHE_VARIED;
     }
-    if (check % 2 == 0) /* the entry may be unpublished by now */
+    if (!ends && check % 2 == 0) /* the entry may be unpublished by now */
         return;
     thread_cache_remember(tcache, addr, entry_number(entry), check, part);
     if (part)
@@ -313,7 +316,7 @@ static int get_anew(struct get *get, struct hmreg_mr **out)
     struct hmreg_mr *entry;
 
     while (!(entry = cache_admit(cache, &get->want, get->found->iface)))
-        if (!cache_grow(cache))
+        if (!cache_grow(cache, &get->want))
             return fail_short();
     return get_uncached(get, entry, out);
 }
@@ -435,7 +438,7 @@ static int miss(struct get *get, struct hmreg_mr **out)
         case CACHE_FULL:
             return get_uncached(get, entry, out);
         case CACHE_SHORT:
-            if (!cache_grow(cache))
+            if (!cache_grow(cache, &get->want))
                 return fail_short();
         }
     }
@@ -495,6 +498,8 @@ static int get_round(struct get *get, struct hmreg_mr **out)
         return rc;
     if (entry)
         return AGAIN;
+    if (get->want.policy == HMREG_POLICY_DEFAULT && !notice_would_end(get))
+        get->want.policy = HMREG_POLICY_LAST_PUT;
     return get->read && notice_can(get, sure) ? miss(get, out) : get_anew(get, out);
 }
 
@@ -533,6 +538,7 @@ static struct get new_get(struct hmreg_domain *domain, const struct request *req
                  .access = want->access,
                  .more = domain->more_rights,
                  .variant = want->variant,
+                 .policy = want->policy,
                  .exact = domain->flags & HMREG_DOMAIN_EXACT},
         .found = found,
     };
@@ -611,5 +617,8 @@ int get_slowly(struct hmreg_domain *domain, const void *addr, size_t len, uint64
     rc = rc ? rc : validate_access(access);
     rc = rc ? rc : layout_check_length(domain, &request);
     rc = rc ? rc : get_check(domain);
-    return rc ? rc : get_requested(domain, &request, &want, get_may_share(domain, &request), mr);
+    if (rc)
+        return rc;
+    want.policy = domain->policy;
+    return get_requested(domain, &request, &want, get_may_share(domain, &request), mr);
 }

@@ -53,9 +53,11 @@ static inline void fence(const struct thread_cache *tcache)
     barrier_compiler();
 }
 
-/* The thread has removed a pin, which may have been the last, of an entry that does not serve. It
- * may deregister the entry, and the application's callback for that may change the view. In
- * get_fast.c. */
+/* Of an entry whose sequence is even, the thread has removed a pin, which may have been the last:
+ * unpinned: that of a request which the entry does not serve; put: that of a get. They may
+ * deregister the entry, and the application's callback for that may change the view. In get_fast.c.
+ */
+void unpinned_last(const struct thread_cache *tcache, struct hmreg_mr *mr);
 void put_last(const struct thread_cache *tcache, struct hmreg_mr *mr);
 
 /* A hit of a view's thread on an entry that is not in the first slot of its request, as in a table
@@ -74,7 +76,7 @@ static inline void unpin(const struct thread_cache *tcache, struct pin_slot *pin
     add_to(&pin_slot->pins, -1u);
     fence(tcache);
     if (unlikely(sequence_of(mr) % 2 == 0))
-        put_last(tcache, mr);
+        unpinned_last(tcache, mr);
 }
 
 #endif

@@ -55,6 +55,19 @@ static bool is_monitors(const struct get *get, const struct part *part)
     return kind != HMREG_MONITOR_DISABLED && kind != HMREG_MONITOR_DEFAULT;
 }
 
+/* One of a caller's dmabuf of memory that no runtime knows would hold that memory after its owner
+ * has freed it. */
+bool notice_would_end(const struct get *get)
+{
+    for (size_t i = 0; i < part_count(get); i++) {
+        struct part part = part_of(get, i);
+
+        if (part.in_dmabuf && !part.range->identity)
+            return false;
+    }
+    return true;
+}
+
 /* May the resolved memory be cached at all? */
 bool notice_can(const struct get *get, bool sure)
 {

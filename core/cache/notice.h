@@ -42,6 +42,10 @@ void notice_resolved(const struct get *get, uint64_t when);
  * is the system's? */
 bool notice_is_known(const struct get *get);
 
+/* Would the region end with its memory, as far as is known? If not, it is not kept past its last
+ * put, unless the caller says so. */
+bool notice_would_end(const struct get *get);
+
 /* May the resolved memory be cached? sure: the caches know every change up to now. */
 bool notice_can(const struct get *get, bool sure);
 

@@ -23,7 +23,10 @@ static void clear_others(struct hmreg_mr_attr *attr, bool list)
 {
     size_t padding = offsetof(struct hmreg_mr_attr, device) + sizeof(attr->device);
     size_t end = offsetof(struct hmreg_mr_attr, claim_kind) + sizeof(attr->claim_kind);
+    size_t policy = offsetof(struct hmreg_mr_attr, policy);
 
+    /* The policy is the entry's. */
+    memset((char *)attr + policy, 0, sizeof(*attr) - policy);
     attr->size = 0;
     attr->iov = NULL; /* the range is searched by address */
     attr->iov_count = 0;
@@ -65,7 +68,9 @@ static bool fill_key(struct variant_key *key, const struct attributes *attribute
         key->attr.endpoint_count = attr->endpoints ? attr->endpoint_count : 1;
     key->flags = flags;
     if (attr->dmabuf) {
-        identified = dmabuf_identity(attr->dmabuf->fd, &key->dev, &key->ino);
+        identified = attributes->file.identified;
+        key->dev = identified ? attributes->file.dev : 0;
+        key->ino = identified ? attributes->file.ino : 0;
         key->base = (uint64_t)(uintptr_t)attr->dmabuf->base_addr;
     }
     return identified;
@@ -74,13 +79,19 @@ static bool fill_key(struct variant_key *key, const struct attributes *attribute
 static bool fill_segment(struct variant_segment *segment, const struct iovec *iov,
                          const struct hmreg_mr_dmabuf *dmabuf)
 {
+    struct dmabuf_file file;
+
     segment->start = (uint64_t)(uintptr_t)iov->iov_base;
     segment->end = segment->start + iov->iov_len;
     segment->dev = segment->ino = segment->base = 0;
     if (!dmabuf)
         return true;
     segment->base = (uint64_t)(uintptr_t)dmabuf->base_addr;
-    return dmabuf_identity(dmabuf->fd, &segment->dev, &segment->ino);
+    if (!dmabuf_look(dmabuf->fd, &file) || !file.identified)
+        return false;
+    segment->dev = file.dev;
+    segment->ino = file.ino;
+    return true;
 }
 
 /* False: a dmabuf has no identity. */

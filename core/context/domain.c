@@ -257,6 +257,7 @@ static int copy_config(const struct hmreg_domain_config *callers,
         VALIDATE_FIELD(struct hmreg_domain_config, rights),
         VALIDATE_ARRAY(struct hmreg_domain_config, ways),
         VALIDATE_FIELD(struct hmreg_domain_config, sync_memops),
+        VALIDATE_FIELD(struct hmreg_domain_config, policy),
     };
     int rc = validate_copy_in(config, sizeof(*config), callers, CONFIG_FIRST_SIZE,
                               "struct hmreg_domain_config");
@@ -277,6 +278,16 @@ static int set_sync_memops(struct hmreg_domain *domain, enum hmreg_choice choice
     return 0;
 }
 
+static int set_policy(struct hmreg_domain *domain, enum hmreg_policy policy)
+{
+    if ((unsigned)policy > HMREG_POLICY_LAST_PUT)
+        return hmreg_fail(-EINVAL,
+                          "config->policy is %d; accepted are HMREG_POLICY_DEFAULT, KEEP, LAST_PUT",
+                          (int)policy);
+    domain->policy = policy;
+    return 0;
+}
+
 static int configure(struct hmreg_domain *domain, const struct hmreg_domain_config *callers)
 {
     static const enum hmreg_path usual[] = {HMREG_PATH_DMABUF, HMREG_PATH_PEERMEM,
@@ -292,6 +303,7 @@ static int configure(struct hmreg_domain *domain, const struct hmreg_domain_conf
     rc = rc ? rc : set_rights(domain, config.rights);
     rc = rc ? rc : set_ways(domain, config.ways);
     rc = rc ? rc : set_sync_memops(domain, config.sync_memops);
+    rc = rc ? rc : set_policy(domain, config.policy);
     if (rc)
         return rc;
     set_limits(domain, &config);

@@ -54,6 +54,7 @@ struct hmreg_domain {
     enum hmreg_way ways[HMREG_WAY_COUNT]; /* of path dmabuf, ended by NONE; none: by the pair, see
                                              core/mr/ways.h */
     bool sync_memops;
+    enum hmreg_policy policy;
 };
 
 /* Fills a zeroed domain, except for its keys and caches. config: NULL for the defaults. On failure

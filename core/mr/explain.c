@@ -99,6 +99,7 @@ static int check_out(const struct hmreg_explanation *out)
         VALIDATE_FIELD(struct hmreg_explanation, asks),
         VALIDATE_FIELD(struct hmreg_explanation, asks_why),
         VALIDATE_FIELD(struct hmreg_explanation, uncached_why),
+        VALIDATE_FIELD(struct hmreg_explanation, policy),
     };
     int rc = validate_out(out, FIRST_SIZE, "struct hmreg_explanation");
 
@@ -131,6 +132,7 @@ static void explain_region(struct hmreg_explanation *explanation, const struct h
 static void explain_hits(struct hmreg_explanation *explanation, const struct hmreg_mr *mr)
 {
     explanation->asks = mr_asks(mr);
+    explanation->policy = mr_policy(mr);
     if (mr_body(mr)->ask_identity)
         snprintf(explanation->asks_why, sizeof(explanation->asks_why), "%s", mr_ext(mr)->asks_why);
 }

@@ -170,7 +170,7 @@ static int copy_attr(const struct hmreg_mr_attr *callers, struct hmreg_mr_attr *
         LATER(segment_count), LATER(ordering),   LATER(atomics),         LATER(on_demand),
         LATER(set_iova),      LATER(iova),       LATER(optional_access), LATER(rails),
         LATER(endpoint),      LATER(claim_base), LATER(claim_len),       LATER(claim_identity),
-        LATER(claim_kind),    LATER(endpoints),  LATER(endpoint_count),
+        LATER(claim_kind),    LATER(endpoints),  LATER(endpoint_count),  LATER(policy),
     };
 #undef LATER
     int rc = validate_pointer(callers, "attr");
@@ -196,6 +196,10 @@ static int check_attr(const struct hmreg_domain *domain, const struct hmreg_mr_a
     if (attr->page_size & (attr->page_size - 1))
         return hmreg_fail(-EINVAL, "page_size is %zu; it must be 0 or a power of two",
                           attr->page_size);
+    if ((unsigned)attr->policy > HMREG_POLICY_LAST_PUT)
+        return hmreg_fail(-EINVAL,
+                          "policy is %d; accepted are HMREG_POLICY_DEFAULT, KEEP, LAST_PUT",
+                          (int)attr->policy);
     if (attr->endpoint_count && !attr->endpoints)
         return hmreg_fail(-EINVAL, "endpoint_count is %zu, but endpoints is NULL",
                           attr->endpoint_count);
@@ -204,7 +208,8 @@ static int check_attr(const struct hmreg_domain *domain, const struct hmreg_mr_a
 
 /* Sets the request's ranges: those of the attributes, or the one range of its dmabuf. */
 static int check_ranges(const struct hmreg_domain *domain, const struct hmreg_mr_attr *attr,
-                        uint64_t flags, struct iovec *in_dmabuf, struct request *request)
+                        uint64_t flags, struct iovec *in_dmabuf, struct dmabuf_file *file,
+                        struct request *request)
 {
     if (!(flags & HMREG_MR_DMABUF)) {
         if (attr->dmabuf)
@@ -218,7 +223,7 @@ static int check_ranges(const struct hmreg_domain *domain, const struct hmreg_mr
     request->dmabuf = attr->dmabuf;
     request->iov = in_dmabuf;
     request->count = 1;
-    return request_from_dmabuf(attr->dmabuf, in_dmabuf);
+    return request_from_dmabuf(attr->dmabuf, in_dmabuf, file);
 }
 
 static struct request attr_request(const struct hmreg_mr_attr *attr, uint64_t flags)
@@ -263,8 +268,9 @@ int request_from_long_attr(const struct hmreg_domain *domain, const struct hmreg
     if (rc)
         return rc;
     *request = attr_request(attr, flags);
-    rc = attributes_of_segments(out) ? check_alone(attr, flags)
-                                     : check_ranges(domain, attr, flags, &out->in_dmabuf, request);
+    rc = attributes_of_segments(out)
+             ? check_alone(attr, flags)
+             : check_ranges(domain, attr, flags, &out->in_dmabuf, &out->file, request);
     return rc ? rc : request_check(domain, request, attr->offset);
 }
 
@@ -276,6 +282,16 @@ int request_from_attr(const struct hmreg_domain *domain, const struct hmreg_mr_a
     if (rc || attributes_of_segments(out))
         return rc;
     return request_check_length(domain, out->request.iov, out->request.count);
+}
+
+int attributes_keep_nothing(const struct attributes *attributes)
+{
+    if (attributes->attr.policy)
+        return hmreg_fail(-EINVAL,
+                          "policy is %d; it must be 0 here: the region is registered until "
+                          "hmreg_mr_close()",
+                          (int)attributes->attr.policy);
+    return 0;
 }
 
 int hmreg_mr_regattr(struct hmreg_domain *domain, const struct hmreg_mr_attr *callers,
@@ -292,6 +308,7 @@ int hmreg_mr_regattr(struct hmreg_domain *domain, const struct hmreg_mr_attr *ca
                         "%s is set; it must be NULL here: bind the region with "
                         "hmreg_mr_bind(), or get it with hmreg_mr_get_attr()",
                         own.attr.endpoint ? "endpoint" : "endpoints");
+    rc = rc ? rc : attributes_keep_nothing(&own);
     if (rc)
         return rc;
     if (attributes_of_segments(&own))

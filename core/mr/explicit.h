@@ -13,6 +13,7 @@
 struct attributes {
     struct hmreg_mr_attr attr; /* a copy; fields beyond the caller's size are zero */
     struct iovec in_dmabuf;    /* the range of attr.dmabuf */
+    struct dmabuf_file file;   /* attr.dmabuf's */
     struct request request;    /* without ranges if attr.segments is set */
 };
 
@@ -20,6 +21,9 @@ static inline bool attributes_of_segments(const struct attributes *attributes)
 {
     return attributes->attr.segments || attributes->attr.segment_count;
 }
+
+/* Refuses a policy, which only gets have. -EINVAL. */
+int attributes_keep_nothing(const struct attributes *attributes);
 
 /* Checks attributes and flags as hmreg_mr_regattr() does, and makes a request of them. Its errors,
  * as far as they come before the memory is resolved. *out is undefined after an error. */

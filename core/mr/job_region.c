@@ -55,7 +55,7 @@ static int check_attributes(const struct hmreg_domain *domain, struct attributes
                           "attr->%s is set; it must be NULL here: bind the region with "
                           "hmreg_mr_bind()",
                           attributes->attr.endpoint ? "endpoint" : "endpoints");
-    return 0;
+    return attributes_keep_nothing(attributes);
 }
 
 static int check_piece_len(const struct hmreg_domain *domain, uint64_t piece_len)

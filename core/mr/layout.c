@@ -96,7 +96,7 @@ static int check_segment(const struct hmreg_segment *segment, size_t index, stru
 
     if (segment->kind == HMREG_SEGMENT_DMABUF) {
         layout->dmabufs[index] = &segment->u.dmabuf;
-        return request_from_dmabuf(&segment->u.dmabuf, iov);
+        return request_from_dmabuf(&segment->u.dmabuf, iov, &(struct dmabuf_file){0});
     }
     *iov = segment->u.memory;
     return validate_range_at("segments", index, iov->iov_base, iov->iov_len);

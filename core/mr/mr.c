@@ -274,6 +274,7 @@ int hmreg_mr_query(const struct hmreg_mr *mr, struct hmreg_mr_info *out)
     info.cached = mr_body(mr)->cached;
     info.way = mr_way(mr);
     info.asks = mr_asks(mr);
+    info.policy = mr_policy(mr);
     validate_copy_out(out, &info, sizeof(info));
     return 0;
 }

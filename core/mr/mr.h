@@ -162,6 +162,19 @@ static inline int mr_device(const struct hmreg_mr *mr)
     return mr_ext(mr) ? mr_ext(mr)->device : -1;
 }
 
+/* A bit of a cached region's sequence, set as long as its slot exists: it ends with its last put
+ * (core/cache/holders.h). */
+#define MR_ENDS_WITH_PUT 0x40000000u
+
+/* DEFAULT: the region is explicit. */
+static inline enum hmreg_policy mr_policy(const struct hmreg_mr *mr)
+{
+    if (!mr->slot_offset)
+        return HMREG_POLICY_DEFAULT;
+    return atomic_load(&mr->sequence) & MR_ENDS_WITH_PUT ? HMREG_POLICY_LAST_PUT
+                                                         : HMREG_POLICY_KEEP;
+}
+
 /* HMREG_ASKS_* */
 static inline uint32_t mr_asks(const struct hmreg_mr *mr)
 {

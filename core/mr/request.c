@@ -5,14 +5,12 @@
  */
 #include "core/mr/request.h"
 
-#include "core/base/dmabuf.h"
 #include "core/base/error.h"
 #include "core/base/validate.h"
 #include "core/group/group.h"
 #include "core/mr/options.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 
 #define CLAIMS (HMREG_HMEM_HOST_ALLOC | HMREG_HMEM_DEVICE_ONLY)
@@ -90,10 +88,10 @@ int request_check_length(const struct hmreg_domain *domain, const struct iovec *
     return 0;
 }
 
-int request_from_dmabuf(const struct hmreg_mr_dmabuf *dmabuf, struct iovec *out)
+int request_from_dmabuf(const struct hmreg_mr_dmabuf *dmabuf, struct iovec *out,
+                        struct dmabuf_file *file)
 {
     uint64_t start;
-    int64_t bytes;
 
     if (!dmabuf)
         return hmreg_fail(-EINVAL, "dmabuf is NULL");
@@ -103,13 +101,12 @@ int request_from_dmabuf(const struct hmreg_mr_dmabuf *dmabuf, struct iovec *out)
         start + dmabuf->len < start || dmabuf->offset + dmabuf->len < dmabuf->offset)
         return hmreg_fail(-EINVAL, "dmabuf: base_addr + offset %" PRIu64 " + len %zu wraps",
                           dmabuf->offset, dmabuf->len);
-    if (dmabuf->fd < 0 || fcntl(dmabuf->fd, F_GETFD) < 0)
+    if (dmabuf->fd < 0 || !dmabuf_look(dmabuf->fd, file))
         return hmreg_fail(-EBADF, "dmabuf: fd %d is not an open descriptor", dmabuf->fd);
-    bytes = dmabuf_length(dmabuf->fd);
-    if (bytes >= 0 && dmabuf->offset + dmabuf->len > (uint64_t)bytes)
+    if (file->length >= 0 && dmabuf->offset + dmabuf->len > (uint64_t)file->length)
         return hmreg_fail(-EINVAL,
                           "dmabuf: offset %" PRIu64 " + len %zu is beyond its %" PRId64 " bytes",
-                          dmabuf->offset, dmabuf->len, bytes);
+                          dmabuf->offset, dmabuf->len, file->length);
     *out = (struct iovec){(void *)(uintptr_t)start, dmabuf->len};
     return 0;
 }

@@ -6,6 +6,7 @@
 #ifndef HMREG_CORE_MR_REQUEST_H
 #define HMREG_CORE_MR_REQUEST_H
 
+#include "core/base/dmabuf.h"
 #include "core/context/domain.h"
 #include "core/context/resolve.h"
 #include "core/mr/claim.h"
@@ -46,7 +47,8 @@ int request_check(const struct hmreg_domain *domain, const struct request *reque
 /* Checks that the ranges together are not longer than the domain's max_len. -EMSGSIZE. */
 int request_check_length(const struct hmreg_domain *domain, const struct iovec *iov, size_t count);
 /* The range of addresses that a caller's dmabuf covers. -EINVAL, -EBADF. */
-int request_from_dmabuf(const struct hmreg_mr_dmabuf *dmabuf, struct iovec *out);
+int request_from_dmabuf(const struct hmreg_mr_dmabuf *dmabuf, struct iovec *out,
+                        struct dmabuf_file *file);
 
 /* Finds the memory of each range of a request. found: out, request->count elements. All ranges must
  * have one iface and device, and be what the caller claimed, and an iova must not wrap (-EINVAL).

@@ -39,28 +39,31 @@ int hmreg_mr_get(struct hmreg_domain *domain, const void *addr, size_t len, uint
  * page_size; hmem_data, by its address; of a dmabuf its inode (not the number of the descriptor),
  * base_addr, and what the caller claims; iova, by the address that it gives each byte; a trusted
  * claim, claim_identity included; and every attribute that is not named here. Not compared are
- * size, context, and a checked claim about memory, which is checked at each get. hmreg_mr_context()
- * returns the context of the get that registered the region. A get without attributes that are
- * compared, and hmreg_mr_get(), serve each other's regions. A region of several ranges or segments
- * serves gets of exactly that list only: the same addresses and lengths in the same order, dmabufs
- * by inode, base_addr, offset and length, the claim too, all in iov or all in segments. It is what
- * hmreg_mr_regattr() makes of the list, counts with the sum of the lengths in the cache's limits,
- * and ends when any segment's memory changes. requested_key must be 0. Release the region with
- * hmreg_mr_put(). A cached region of a dmabuf keeps the exporter's memory until it is evicted,
- * flushed, or invalidated by its addresses (base_addr + offset). With attr->endpoint, on a domain
- * with HMREG_MR_ENDPOINT, the region is bound to the endpoint and enabled, and serves gets with the
- * same endpoint; with attr->endpoints so is each rail. Flush the domain or group before you close
- * an endpoint that regions were got with, and after their last put. Errors of hmreg_mr_regattr(),
- * and of hmreg_mr_bind() and hmreg_mr_enable() where an endpoint is set; -EMSGSIZE of several
- * ranges or segments: together they are longer than the domain's max_len. -EINVAL also: a
- * requested_key, an endpoint for a rail without HMREG_MR_ENDPOINT, attr->endpoint on a group or
- * beside attr->endpoints, or endpoints that lack one for a rail with HMREG_MR_ENDPOINT or whose
- * count is another than the number of rails. -HMREG_EBADFLAGS also: HMREG_RMA_EVENT. -EOPNOTSUPP
- * also: registrations of the domain complete in an event queue.
+ * size, context, policy, and a checked claim about memory, which is checked at each get.
+ * hmreg_mr_context() returns the context of the get that registered the region. A get without
+ * attributes that are compared, and hmreg_mr_get(), serve each other's regions. A region of several
+ * ranges or segments serves gets of exactly that list only: the same addresses and lengths in the
+ * same order, dmabufs by inode, base_addr, offset and length, the claim too, all in iov or all in
+ * segments. It is what hmreg_mr_regattr() makes of the list, counts with the sum of the lengths in
+ * the cache's limits, and ends when any segment's memory changes. requested_key must be 0. Release
+ * the region with hmreg_mr_put(). A region of a dmabuf keeps the exporter's memory until it ends:
+ * with that memory where a runtime knows base_addr + offset, else at its last put or, with policy
+ * KEEP, when it is evicted, flushed, or invalidated by these addresses. With attr->endpoint, on a
+ * domain with HMREG_MR_ENDPOINT, the region is bound to the endpoint and enabled, and serves gets
+ * with the same endpoint; with attr->endpoints so is each rail. Flush the domain or group before
+ * you close an endpoint that regions were got with, and after their last put. Errors of
+ * hmreg_mr_regattr(), and of hmreg_mr_bind() and hmreg_mr_enable() where an endpoint is set;
+ * -EMSGSIZE of several ranges or segments: together they are longer than the domain's max_len.
+ * -EINVAL also: a requested_key, an endpoint for a rail without HMREG_MR_ENDPOINT, attr->endpoint
+ * on a group or beside attr->endpoints, or endpoints that lack one for a rail with
+ * HMREG_MR_ENDPOINT or whose count is another than the number of rails. -HMREG_EBADFLAGS also:
+ * HMREG_RMA_EVENT. -EOPNOTSUPP also: registrations of the domain complete in an event queue.
  */
 int hmreg_mr_get_attr(struct hmreg_domain *domain, const struct hmreg_mr_attr *attr, uint64_t flags,
                       struct hmreg_mr **mr);
-/* Releases a region: one put for each get. NULL is accepted. */
+/* Releases a region: one put for each get. The last one deregisters a region whose policy is
+ * HMREG_POLICY_LAST_PUT, or that no get would find any more, before it returns, unless the fabric
+ * is busy with the region: then later calls with the domain do. NULL is accepted. */
 void hmreg_mr_put(struct hmreg_mr *mr);
 
 /*
@@ -68,10 +71,10 @@ void hmreg_mr_put(struct hmreg_mr *mr);
  * mrs[i] is a region of iov[i]. It costs less, because what these calls have in common is done once
  * for 64 ranges: the thread's tables and the monitor are consulted once, and what they do not serve
  * is searched under one hold of the lock. All regions or none: on failure, regions got so far are
- * put back (those just registered stay cached), and every element of mrs is NULL. Ranges may repeat
- * or overlap, and be of different memory (host, several devices). The application must not free or
- * remap any of the ranges between the call and the put of its region. More ranges than the cache's
- * limits allow have regions that are not cached.
+ * put back (those just registered stay cached, unless their policy is last put), and every element
+ * of mrs is NULL. Ranges may repeat or overlap, and be of different memory (host, several devices).
+ * The application must not free or remap any of the ranges between the call and the put of its
+ * region. More ranges than the cache's limits allow have regions that are not cached.
  * Errors of hmreg_mr_get(), for the first range that has one; the text begins with the range's
  * index, as in "iov[3]: ...". Arguments of all ranges are checked before any vendor or fabric is
  * called. -EINVAL also: iov is NULL, or count is 0.

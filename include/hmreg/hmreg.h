@@ -412,6 +412,19 @@ enum hmreg_choice {
 
 struct hmreg_mr_info;
 
+/* How long a region of hmreg_mr_get() or hmreg_mr_get_attr() stays registered once its holders, the
+ * gets that returned it, have put it. */
+enum hmreg_policy {
+    HMREG_POLICY_DEFAULT, /* in attributes: the domain's. In a domain: KEEP; but LAST_PUT for a
+                             caller's dmabuf of memory that no runtime knows by its address */
+    /* Until its memory ends or changes, it is evicted, or the domain is flushed or closed: the next
+     * get finds it. Until then peers that know a key with remote rights can use it. */
+    HMREG_POLICY_KEEP,
+    /* Gets share it while it is held. It is deregistered before its last put returns: no peer can
+     * reach the memory by its key after that. */
+    HMREG_POLICY_LAST_PUT,
+};
+
 struct hmreg_domain_config {
     size_t size;                            /* sizeof(struct hmreg_domain_config) */
     uint32_t flags;                         /* HMREG_DOMAIN_* */
@@ -449,6 +462,11 @@ struct hmreg_domain_config {
      * refuses, registrations of that memory fail with -EOPNOTSUPP or -EIO. DEFAULT:
      * HMREG_SYNC_MEMOPS, else OFF. */
     enum hmreg_choice sync_memops;
+    /* Of gets that do not choose one. The default keeps regions with remote rights too: a peer can
+     * read or write the memory by the key that it was given until the region ends, though the
+     * program has put it, and uses the memory for something else. LAST_PUT for what a peer may
+     * reach no longer than that. */
+    enum hmreg_policy policy;
 };
 
 struct hmreg_domain_info {
@@ -559,8 +577,10 @@ struct hmreg_mr_attr {
                                        HOST_PINNED and MANAGED memory are the CPU's */
     /* hmreg_mr_get_attr(), in place of endpoint: of each rail the endpoint to which it is bound
      * and then enabled, NULL where the member lacks HMREG_MR_ENDPOINT or `rails` leaves it out. */
-    void *const *endpoints; /* endpoint_count; NULL: none */
-    size_t endpoint_count;  /* hmreg_group_count() of the domain; 0 if endpoints is NULL */
+    void *const *endpoints;   /* endpoint_count; NULL: none */
+    size_t endpoint_count;    /* hmreg_group_count() of the domain; 0 if endpoints is NULL */
+    enum hmreg_policy policy; /* hmreg_mr_get_attr(): how long the region stays registered after its
+                                 last put; other calls: 0 */
 };
 
 /*
@@ -737,8 +757,9 @@ struct hmreg_explanation {
     char asks_why[252]; /* why each hit asks the runtime: the function of its driver that cannot be
                            hooked, and why, or what else ends such memory without a report; "": none
                            does */
-    char uncached_why[256]; /* of a get of host memory: why none is cached, as in
-                               hmreg_monitor_info; "": the range itself may have a reason */
+    char uncached_why[256];   /* of a get of host memory: why none is cached, as in
+                                 hmreg_monitor_info; "": the range itself may have a reason */
+    enum hmreg_policy policy; /* of a region of a get: as in hmreg_mr_info; else DEFAULT */
 };
 
 /* Explains why a region has its path. mr NULL: explains the calling thread's last registration that

@@ -63,9 +63,10 @@ struct kind {
     enum hmreg_monitor monitor;
     bool device;
     bool reports; /* the vendor reports the end of device memory */
-    bool notice;  /* policy: hits rely on received notices */
+    bool notice;  /* hits rely on received notices */
     bool changes; /* of memory, invalidations, flushes */
     uint32_t flags;
+    enum hmreg_policy policy; /* of the domain */
     uint64_t max_regions;
     unsigned long steps; /* of all threads */
 };
@@ -506,6 +507,7 @@ static void open_all(const struct kind *kind)
     struct hmreg_config config = {.size = sizeof(config), .monitor = kind->monitor};
     struct hmreg_domain_config domain = {.size = sizeof(domain),
                                          .flags = kind->flags,
+                                         .policy = kind->policy,
                                          .max_regions = kind->max_regions,
                                          .max_bytes = kind->max_regions * 2 * SLOT_PAGES *
                                                       (uint64_t)sysconf(_SC_PAGESIZE)};
@@ -639,6 +641,29 @@ TEST(reported__memory_changes__never_stale_and_limits_hold)
     run(&kind);
 }
 
+TEST(reported__last_put__never_stale_and_limits_hold)
+{
+    static const struct kind kind = {.monitor = HMREG_MONITOR_IMPORT,
+                                     .changes = true,
+                                     .policy = HMREG_POLICY_LAST_PUT,
+                                     .max_regions = LIMIT,
+                                     .steps = 400000};
+
+    run(&kind);
+}
+
+TEST(device__last_put__never_stale_and_limits_hold)
+{
+    static const struct kind kind = {.monitor = HMREG_MONITOR_DISABLED,
+                                     .device = true,
+                                     .changes = true,
+                                     .policy = HMREG_POLICY_LAST_PUT,
+                                     .max_regions = LIMIT,
+                                     .steps = 400000};
+
+    run(&kind);
+}
+
 TEST(device__memory_changes__never_stale_and_limits_hold)
 {
     static const struct kind kind = {.monitor = HMREG_MONITOR_DISABLED,
@@ -704,10 +729,10 @@ static void *hit_on(void *arg)
 }
 
 /* Memory does not change: each of two threads ends regions that the other may be about to use. */
-TEST(hits__raced_by_ends__no_region_ends_in_use)
+static void race(enum hmreg_policy policy)
 {
-    static const struct kind kind = {
-        .monitor = HMREG_MONITOR_IMPORT, .changes = true, .max_regions = LIMIT};
+    struct kind kind = {
+        .monitor = HMREG_MONITOR_IMPORT, .changes = true, .policy = policy, .max_regions = LIMIT};
     struct worker workers[2];
 
     open_all(&kind);
@@ -720,6 +745,16 @@ TEST(hits__raced_by_ends__no_region_ends_in_use)
         pthread_join(workers[i].thread, NULL);
     close_all();
     pinning_reset();
+}
+
+TEST(hits__raced_by_ends__no_region_ends_in_use)
+{
+    race(HMREG_POLICY_KEEP);
+}
+
+TEST(hits__raced_by_last_puts__no_region_ends_in_use)
+{
+    race(HMREG_POLICY_LAST_PUT);
 }
 
 TEST_MAIN()

@@ -42,6 +42,11 @@ static void end_by_put(struct scene *scene)
     hmreg_mr_put(scene->mr);
 }
 
+static void end_by_last_put(struct scene *scene)
+{
+    hmreg_mr_put(scene->mr);
+}
+
 static void end_by_invalidate(struct scene *scene)
 {
     assert_ok(hmreg_invalidate(scene->lib, scene->memory, scene->page));
@@ -85,6 +90,7 @@ static void end_by_close(struct scene *scene)
 
 static const struct end ends[] = {
     {"put", true, true, OPEN, end_by_put},
+    {"put, policy last put", true, true, PROMISED, end_by_last_put},
     {"invalidate, idle", true, false, ON_LOOPBACK, end_by_invalidate},
     {"invalidate and progress, idle", true, false, PROMISED, end_by_progress},
     {"invalidate, in use", true, true, ON_LOOPBACK, end_by_invalidate},
@@ -98,6 +104,18 @@ static const struct end ends[] = {
 
 const unsigned rights_ends = sizeof(ends) / sizeof(ends[0]);
 
+static void get_until_last_put(struct scene *scene)
+{
+    struct iovec iov = {scene->memory, scene->page};
+    struct hmreg_mr_attr attr = {.size = sizeof(attr),
+                                 .iov = &iov,
+                                 .iov_count = 1,
+                                 .access = HMREG_REMOTE_WRITE,
+                                 .policy = HMREG_POLICY_LAST_PUT};
+
+    assert_ok(hmreg_mr_get_attr(scene->domain, &attr, 0, &scene->mr));
+}
+
 static void begin(struct scene *scene, const struct end *end)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
@@ -108,7 +126,9 @@ static void begin(struct scene *scene, const struct end *end)
     assert_ptr_not_equal(scene->memory, MAP_FAILED);
     memset(scene->memory, 0, 4 * page);
     scene->other = scene->memory + 2 * page;
-    if (end->cached)
+    if (end->make == end_by_last_put)
+        get_until_last_put(scene);
+    else if (end->cached)
         assert_ok(hmreg_mr_get(scene->domain, scene->memory, page, HMREG_REMOTE_WRITE, &scene->mr));
     else
         assert_ok(hmreg_mr_reg(scene->domain, scene->memory, page, HMREG_REMOTE_WRITE, 0, 0, 0,
@@ -117,7 +137,7 @@ static void begin(struct scene *scene, const struct end *end)
 
 static void finish(struct scene *scene, const struct end *end)
 {
-    if (end->held && end->make != end_by_put)
+    if (end->held && end->make != end_by_put && end->make != end_by_last_put)
         hmreg_mr_put(scene->mr);
     if (!end->cached && scene->mr)
         assert_ok(hmreg_mr_close(scene->mr));

@@ -5,6 +5,7 @@
 #include "tests/support/cache_fixture.h"
 #include "tests/support/vendors.h"
 
+#include "core/base/dmabuf.h"
 #include "core/cache/cache_set.h"
 #include "core/cache/get_slow.h"
 
@@ -250,7 +251,7 @@ static bool is_left_out(size_t byte)
     return FIELD(size) || FIELD(iov) || FIELD(iov_count) || FIELD(access) || FIELD(context) ||
            FIELD(auth_key) || FIELD(segments) || FIELD(claim_iface) || FIELD(iface) ||
            FIELD(device) || FIELD(dmabuf) || FIELD(endpoint) || FIELD(endpoints) ||
-           FIELD(endpoint_count) ||
+           FIELD(endpoint_count) || byte >= offsetof(struct hmreg_mr_attr, policy) ||
            (byte >= offsetof(struct hmreg_mr_attr, device) + sizeof(int) &&
             byte < offsetof(struct hmreg_mr_attr, dmabuf)) || /* padding */
            (byte >= offsetof(struct hmreg_mr_attr, claim_kind) + sizeof(int) &&
@@ -459,8 +460,10 @@ static struct hmreg_mr_attr *ask_dmabuf(struct asked *asked, int fd, void *base,
 {
     asked->dmabuf =
         (struct hmreg_mr_dmabuf){.fd = fd, .base_addr = base, .offset = offset, .len = len};
-    asked->attr = (struct hmreg_mr_attr){
-        .size = sizeof(asked->attr), .access = HMREG_ACCESS_REMOTE, .dmabuf = &asked->dmabuf};
+    asked->attr = (struct hmreg_mr_attr){.size = sizeof(asked->attr),
+                                         .access = HMREG_ACCESS_REMOTE,
+                                         .dmabuf = &asked->dmabuf,
+                                         .policy = HMREG_POLICY_KEEP};
     return &asked->attr;
 }
 
@@ -683,7 +686,7 @@ TEST(dmabuf__without_an_inode_of_its_own__has_no_identity)
     struct variants all;
     bool identified;
 
-    assert_true(dmabuf.fd >= 0);
+    assert_true(dmabuf_look(dmabuf.fd, &attributes.file));
     variants_open(&all);
     assert_ok(variant_get(&all, &attributes, NULL, HMREG_MR_DMABUF, &variant, &identified));
     assert_non_null(variant);

@@ -43,8 +43,10 @@ static inline void add_dmabuf(struct list *list, int fd, void *base, uint64_t of
 
 static inline void clear(struct list *list)
 {
-    list->attr = (struct hmreg_mr_attr){
-        .size = sizeof(list->attr), .segments = list->segments, .access = HMREG_ACCESS_REMOTE};
+    list->attr = (struct hmreg_mr_attr){.size = sizeof(list->attr),
+                                        .segments = list->segments,
+                                        .access = HMREG_ACCESS_REMOTE,
+                                        .policy = HMREG_POLICY_KEEP};
 }
 
 /* A list of two. */

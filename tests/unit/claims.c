@@ -149,7 +149,8 @@ TEST(foreign__callers_dmabuf__cached_by_its_inode)
                                  .dmabuf = &dmabuf,
                                  .claim_iface = HMREG_CLAIM_CHECKED,
                                  .iface = HMREG_IFACE_MAX,
-                                 .device = 40};
+                                 .device = 40,
+                                 .policy = HMREG_POLICY_KEEP};
     struct hmreg_mr *first = NULL, *mr = NULL;
 
     script_open(&fixture, NULL, NULL);

@@ -60,7 +60,7 @@ TEST(outputs__size_ends_inside_a_field__inval)
 {
     struct hmreg_domain_info info = {.size = offsetof(struct hmreg_domain_info, pci) - 1};
     struct hmreg_stats stats = {.size = offsetof(struct hmreg_stats, shown) + 4};
-    struct hmreg_explanation why = {.size = sizeof(why) - 1};
+    struct hmreg_explanation why = {.size = offsetof(struct hmreg_explanation, policy) + 1};
     struct hmreg_domain *domain;
     struct hmreg *lib;
 

@@ -298,7 +298,9 @@ TEST(get_attr__a_callers_dmabuf__its_parts)
     assert_ptr_equal(again, mr);
     close(dmabuf.fd);
     hmreg_mr_put(mr);
+    assert_int_equal(script.live, 3);
     hmreg_mr_put(again);
+    assert_int_equal(script.live, 0); /* its policy is last put */
     flush(&fixture);
     close_fixture(&fixture);
 }

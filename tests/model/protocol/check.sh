@@ -1,20 +1,21 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 #
-# Lets spin visit all states of each scene of hit.pml, and find an error when one rule is broken:
+# Lets spin visit all states of each scene of hit.pml, and of last_put.pml, which is a scene of its own,
+# and find an error when one rule is broken:
 #
 #     check.sh                 a case for each scene, and for each broken rule
 #     check.sh SCENE [RULE]    one search; prints the shortest path to an error, step by step
 . "$(dirname "$0")/../../package/cases.sh"
 
-model=$(dirname "$(readlink -f "$0")")/hit.pml
+folder=$(dirname "$(readlink -f "$0")")
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work" || exit
 
 # How many there are of each process, and what else differs.
 usual="START=SERVING SLOTS=1 THREADS=2 GETS=1 HOOKS=0 OTHERS=0 EVENTS=0 EVICTIONS=0 REAPER=0 MANY=0"
-scenes="pins refused evictions changes batches misses reaper kernel many many_kernel"
+scenes="pins refused evictions changes batches misses reaper kernel many many_kernel last_put"
 declare -A scene=(
     [pins]="HOOKS=1 EVICTIONS=1 REAPER=1"
     [refused]="HOOKS=1 REAPER=1 REFUSED=1"
@@ -26,12 +27,18 @@ declare -A scene=(
     [kernel]="GETS=2 EVENTS=1 STRONG=1"
     [many]="HOOKS=1 OTHERS=1 STRONG=1 MANY=1"
     [many_kernel]="GETS=2 EVENTS=1 STRONG=1 MANY=1"
+    [last_put]="" # last_put.pml's own
 )
+
+model_of() { # SCENE
+    [[ $1 == last_put ]] && echo "$folder/last_put.pml" || echo "$folder/hit.pml"
+}
 
 # search SCENE RULE CFLAGS...: visits the states, and prints what spin's verifier says. Later
 # settings replace earlier ones.
 search() {
     local setting
+    model=$(model_of "$1")
     declare -A settings
     for setting in $usual ${scene[$1]} BREAK="$2"; do
         settings[${setting%=*}]="-D$setting"
@@ -67,7 +74,7 @@ if ! command -v spin >/dev/null; then
 fi
 if (($#)); then
     search "$1" "${2-0}" -O2 -DBFS
-    [[ ! -f hit.pml.trail ]] || spin -p -g -t -k hit.pml.trail "${options[@]}" "$model"
+    [[ ! -f ${model##*/}.trail ]] || spin -p -g -t -k hit.pml.trail "${options[@]}" "$model"
     exit
 fi
 for name in $scenes; do
@@ -77,6 +84,6 @@ rules=0
 while read -r _ rule _ _ name _; do
     check "${name}__without_${rule,,}__error" is_found "$name" "$rule"
     ((++rules))
-done < <(grep -E '^#define [A-Z_]+ +[0-9]+ /\* ' "$model")
+done < <(grep -hE '^#define [A-Z_]+ +[0-9]+ /\* ' "$folder"/*.pml)
 check rules__of_the_model__are_read test "$rules" -gt 0
 finish

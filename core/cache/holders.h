@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * The holders of an entry that ends with its last put: the gets that returned it and are not put
+ * yet. Their number cannot be the sum of the entry's pins: a hit pins first and looks then, so a
+ * request that the entry does not even serve would keep the region registered for a moment in which
+ * its last put returns. Here a get first looks, and then becomes a holder by one atomic operation,
+ * which fails if the number is 0 already or the entry has another use by now: no get becomes a
+ * holder of an entry whose last put has begun. tests/model/protocol/last_put.pml models this.
+ */
+#ifndef HMREG_CORE_CACHE_HOLDERS_H
+#define HMREG_CORE_CACHE_HOLDERS_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Low 32 bits: their number. High 32 bits: the sequence that the entry had when this use of it
+ * began; no other use has the same. */
+struct holders {
+    _Atomic uint64_t word;
+};
+
+#define HOLDERS_NUMBER UINT64_C(0xffffffff)
+
+static inline uint32_t holders_count(const struct holders *all)
+{
+    return (uint32_t)(atomic_load(&all->word) & HOLDERS_NUMBER);
+}
+
+/* The sequence. The caller is a holder. */
+static inline uint32_t holders_use(const struct holders *all)
+{
+    return (uint32_t)(atomic_load(&all->word) >> 32);
+}
+
+/* A new use, whose only holder is the caller. */
+static inline void holders_begin(struct holders *all, uint32_t sequence)
+{
+    atomic_store(&all->word, (uint64_t)sequence << 32 | 1);
+}
+
+/* False: the entry has another use, or no holder any more. */
+static inline bool holders_join(struct holders *all, uint32_t sequence)
+{
+    uint64_t now = atomic_load(&all->word);
+
+    do
+        if (now >> 32 != sequence || !(now & HOLDERS_NUMBER))
+            return false;
+    while (!atomic_compare_exchange_weak(&all->word, &now, now + 1));
+    return true;
+}
+
+/* True: the caller was the last holder, and ends the entry. A put that no get precedes leaves a word
+ * that no get accepts, until the next use begins. */
+static inline bool holders_leave(struct holders *all)
+{
+    return (atomic_fetch_sub(&all->word, 1) & HOLDERS_NUMBER) == 1;
+}
+
+#endif
