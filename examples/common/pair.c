@@ -3,10 +3,10 @@
  * See pair.h.
  */
 #include "pair.h"
+#include "queue_pair.h"
 
 #include <errno.h>
 #include <netdb.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -15,14 +15,6 @@
 
 #define SERVICE       "18520"
 #define CONNECT_TRIES 200 /* of 50 ms: the other process may start later */
-#define FIRST_PSN     1
-
-/* What one queue pair needs to know about the other. */
-struct card {
-    uint32_t number;
-    uint16_t lid;
-    union ibv_gid gid;
-};
 
 /* ---- TCP -------------------------------------------------------------------------------- */
 
@@ -92,27 +84,17 @@ int pair_receive(struct pair *pair, void *bytes, size_t len)
 
 /* ---- the device ------------------------------------------------------------------------- */
 
-static bool find_port(struct pair *pair)
-{
-    struct ibv_device_attr limits;
-    struct ibv_port_attr port;
-
-    if (ibv_query_device(pair->device, &limits))
-        return false;
-    for (uint8_t i = 1; i <= limits.phys_port_cnt && !pair->port; i++)
-        if (!ibv_query_port(pair->device, i, &port) && port.state == IBV_PORT_ACTIVE)
-            pair->port = i;
-    return pair->port;
-}
-
 static int find_device(struct pair *pair)
 {
     struct ibv_device **list = ibv_get_device_list(NULL);
 
     for (int i = 0; list && list[i] && !pair->port; i++) {
         pair->device = ibv_open_device(list[i]);
-        if (!pair->device || find_port(pair))
+        if (!pair->device)
             continue;
+        pair->port = queue_pair_port(pair->device);
+        if (pair->port)
+            break;
         ibv_close_device(pair->device);
         pair->device = NULL;
     }
@@ -139,82 +121,18 @@ static int make_queue_pair(struct pair *pair)
     return pair->qp ? 0 : -errno;
 }
 
-/* A RoCE port is reached by the GID made of its IPv4 address, where it has one. */
-static int our_card(struct pair *pair, struct card *card)
-{
-    struct ibv_port_attr port;
-
-    if (ibv_query_port(pair->device, pair->port, &port))
-        return -EIO;
-    *card = (struct card){.number = pair->qp->qp_num, .lid = port.lid};
-    for (int i = 0; i < port.gid_tbl_len; i++)
-        if (!ibv_query_gid(pair->device, pair->port, i, &card->gid) && card->gid.raw[10] == 0xff) {
-            pair->gid_index = i;
-            return 0;
-        }
-    return ibv_query_gid(pair->device, pair->port, 0, &card->gid) ? -EIO : 0;
-}
-
-static int to_init(struct pair *pair)
-{
-    struct ibv_qp_attr attr = {
-        .qp_state = IBV_QPS_INIT,
-        .qp_access_flags = IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE,
-        .port_num = pair->port,
-    };
-
-    return -ibv_modify_qp(pair->qp, &attr,
-                          IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
-}
-
-static int to_receive(struct pair *pair, const struct card *peer)
-{
-    struct ibv_qp_attr attr = {
-        .qp_state = IBV_QPS_RTR,
-        .path_mtu = IBV_MTU_1024,
-        .rq_psn = FIRST_PSN,
-        .dest_qp_num = peer->number,
-        .ah_attr = {.grh = {.dgid = peer->gid,
-                            .sgid_index = (uint8_t)pair->gid_index,
-                            .hop_limit = 64},
-                    .dlid = peer->lid,
-                    .is_global = !peer->lid,
-                    .port_num = pair->port},
-        .max_dest_rd_atomic = 1,
-        .min_rnr_timer = 12,
-    };
-
-    return -ibv_modify_qp(pair->qp, &attr,
-                          IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
-                              IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
-}
-
-static int to_send(struct pair *pair)
-{
-    struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RTS,
-                               .sq_psn = FIRST_PSN,
-                               .max_rd_atomic = 1,
-                               .timeout = 14,
-                               .retry_cnt = 7,
-                               .rnr_retry = 7};
-
-    return -ibv_modify_qp(pair->qp, &attr,
-                          IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
-                              IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC);
-}
-
 /* ---- the pair --------------------------------------------------------------------------- */
 
 int pair_open(const char *host, struct pair *out)
 {
-    struct card ours, peers;
+    struct queue_card ours, peers;
     char ready;
     int rc;
 
     *out = (struct pair){.socket = -1};
     rc = find_device(out);
     rc = rc ? rc : make_queue_pair(out);
-    rc = rc ? rc : our_card(out, &ours);
+    rc = rc ? rc : queue_pair_card(out->qp, out->port, &ours, &out->gid_index);
     if (rc)
         return rc;
     out->socket = meet(host);
@@ -222,9 +140,9 @@ int pair_open(const char *host, struct pair *out)
         return out->socket;
     rc = pair_send(out, &ours, sizeof(ours));
     rc = rc ? rc : pair_receive(out, &peers, sizeof(peers));
-    rc = rc ? rc : to_init(out);
-    rc = rc ? rc : to_receive(out, &peers);
-    rc = rc ? rc : to_send(out);
+    rc = rc ? rc
+            : queue_pair_connect(out->qp, out->port, out->gid_index,
+                                 IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE, 0, &peers);
     /* Neither side sends before both can receive. */
     rc = rc ? rc : pair_send(out, "!", 1);
     return rc ? rc : pair_receive(out, &ready, 1);
