@@ -455,7 +455,7 @@ static void unwatched(int which, const char *name, unsigned limit)
 
 TEST(munmap__of_unwatched_memory__costs_few_instructions)
 {
-    unwatched(0, "munmap", 45);
+    unwatched(0, "munmap", 46);
 }
 
 TEST(madvise__of_unwatched_memory__costs_few_instructions)

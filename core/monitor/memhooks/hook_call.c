@@ -15,6 +15,7 @@
 #include "core/monitor/memhooks/hook_arch.h"
 
 #include <errno.h>
+#include <linux/futex.h>
 #include <stdatomic.h>
 #include <sys/mman.h>
 #include <sys/shm.h>
@@ -93,21 +94,26 @@ void hook_call_push_all(void)
 
 /* ---- calls that never end --------------------------------------------------------------- */
 
-/* Has the call's frame gone? The thread of a call that is under way uses no stack above the frame
- * or in it, on whatever stack its handlers run; so where the call's number is gone, the call is. */
-static bool is_gone(uint64_t mark, uint64_t index)
+/* Asks the kernel, as the memory may be unmapped, to compare it with a value: by futex(2), which
+ * every program may call, and which waits for nothing and wakes nothing here. Returns 0 if it is
+ * the same, -EAGAIN if not. */
+static long compare(uint64_t address, uint32_t value)
 {
-    uint64_t address = HOOK_FRAME_ADDRESS(mark), number = 0;
-    struct iovec local = {&number, sizeof(number)};
-    struct iovec remote = {(void *)(uintptr_t)address, sizeof(number)};
-    long self = kernel_call(SYS_getpid, 0, 0, 0, 0, 0, 0);
-    uint8_t resident;
+    uint32_t other = 0;
 
-    if (kernel_call(SYS_process_vm_readv, self, (long)&local, 1, (long)&remote, 1, 0) ==
-        (long)sizeof(number))
-        return (uint16_t)number != (uint16_t)(mark >> 56 << 8 | index);
-    address &= ~(atomic_load(&page_size) - 1); /* not every mapping can be read so */
-    return kernel_call(SYS_mincore, (long)address, 1, (long)&resident, 0, 0, 0) == -ENOMEM;
+    return kernel_call(SYS_futex, (long)address, FUTEX_CMP_REQUEUE_PRIVATE, 0, 0, (long)&other,
+                       value);
+}
+
+/* Has the call's frame gone? The thread of a call that is under way uses no stack above the frame
+ * or in it, on whatever stack its handlers run; so where the mark is gone from it, the call is. */
+static bool is_gone(uint64_t mark)
+{
+    uint64_t address = HOOK_FRAME_ADDRESS(mark) + HOOK_FRAME_MARKED;
+    long rc = compare(address, (uint32_t)mark);
+
+    rc = rc ? rc : compare(address + sizeof(uint32_t), (uint32_t)(mark >> 32));
+    return rc == -EAGAIN;
 }
 
 static bool is_of_this_process(const struct hook_state *hooks, uint64_t number)
@@ -122,7 +128,7 @@ static void end_if_gone(struct hook_state *hooks, uint64_t index)
     struct hook_frame *frame = &hooks->frames[index];
     uint64_t mark = atomic_load(&frame->mark), number = atomic_load(&frame->number);
 
-    if (mark && is_gone(mark, index) && atomic_compare_exchange_strong(&frame->mark, &mark, 0) &&
+    if (mark && is_gone(mark) && atomic_compare_exchange_strong(&frame->mark, &mark, 0) &&
         atomic_load(&frame->number) == number && is_of_this_process(hooks, number))
         atomic_fetch_add(&hooks->ended, 1);
 }
@@ -144,6 +150,7 @@ static void mark_frame(uint64_t *stack)
         return;
     end_if_gone(hooks, stack[0] % HOOK_FRAMES);
     if (!atomic_load(&frame->mark) && is_of_this_process(hooks, stack[0])) {
+        stack[HOOK_FRAME_MARKED / sizeof(*stack)] = mark;
         atomic_store(&frame->number, stack[0]);
         if (atomic_compare_exchange_strong(&frame->mark, &none, mark))
             return;

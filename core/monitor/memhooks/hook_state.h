@@ -14,8 +14,9 @@
 #define HOOK_GRANULE_SHIFT 21    /* 2 MiB */
 #define HOOK_GRANULES      65536 /* addresses 128 GiB apart share a granule */
 
-/* A counted call that may be under way. Its stub's frame begins with the call's number; as long as
- * the call is under way, the thread's stack keeps that. */
+/* A counted call that may be under way. Its stub's frame on the thread's stack: the call's number,
+ * the address of its struct hook_frame, a word of the stub's own, and the mark. As long as the call
+ * is under way, the stack keeps the mark. */
 struct hook_frame {
     _Atomic uint64_t mark; /* HOOK_FRAME_MARK(); 0: free */
     _Atomic uint64_t number;
@@ -27,6 +28,7 @@ struct hook_frame {
  * mark are 65536 calls apart. */
 #define HOOK_FRAME_MARK(address, number) ((address) + ((number) >> 8 << 56))
 #define HOOK_FRAME_ADDRESS(mark)         ((mark)&UINT64_MAX >> 8)
+#define HOOK_FRAME_MARKED                24 /* the mark's place in the stub's frame */
 
 /* A system call that is about to be made, in the order of its arguments. */
 struct hook_call {

@@ -222,6 +222,7 @@ _Static_assert(offsetof(struct hook_state, granules) == 64, "the stubs' offset")
 _Static_assert(offsetof(struct hook_state, frames) == 262208, "the stubs' offset");
 _Static_assert(HOOK_GRANULE_SHIFT == 21 && HOOK_GRANULES == 65536, "the stubs' numbers");
 _Static_assert(HOOK_FRAMES == 256 && sizeof(struct hook_frame) == 16, "the stubs' numbers");
+_Static_assert(HOOK_FRAME_MARKED == 24, "the stubs' offset");
 
 _Static_assert(sizeof(struct hook_stub_header) == 24, "the stubs' offset");
 _Static_assert(offsetof(struct hook_stub_header, number) == 8, "the stubs' offset");
@@ -230,8 +231,7 @@ _Static_assert(offsetof(struct hook_stub_header, arch) == 12, "the stubs' offset
 /*
  * hook_begin: the header, and at the entry %r11 = the state.
  * hook_changes: counts a call that may change mappings, keeps the count on the stack, and marks its
- *   frame (struct hook_frame), whose address it keeps behind the count; continues at 0 if the frame
- *   is not free.
+ *   frame (struct hook_frame); continues at 0 if an earlier call has the frame's index.
  * hook_if_any: continues at 8 if anything is watched, else at 7.
  * hook_if_range: continues at 8 if [%rdi, %rdi + %rsi) may be watched, by its granules, else at 7;
  *   as hook_if_any if the granules are more than 512 or the range is empty.
@@ -252,7 +252,7 @@ __asm__(".pushsection .rodata\n"
         "  movq hook_\\name(%rip), %r11\n"
         ".endm\n"
         ".macro hook_changes number_in_rax\n"
-        "  leaq -152(%rsp), %rsp\n"
+        "  leaq -160(%rsp), %rsp\n"
         "  .if \\number_in_rax\n"
         "  movq %rax, 16(%rsp)\n"
         "  .endif\n"
@@ -269,6 +269,7 @@ __asm__(".pushsection .rodata\n"
         "  movzbl %ch, %ecx\n"
         "  shlq $56, %rcx\n"
         "  addq %rsp, %rcx\n"
+        "  movq %rcx, 24(%rsp)\n"
         "  movq %rcx, (%rax)\n"
         "  .if \\number_in_rax\n"
         "  movq 16(%rsp), %rax\n"
@@ -352,7 +353,7 @@ __asm__(".pushsection .rodata\n"
         "6: movq 8(%rsp), %rcx\n"
         "  movq $0, (%rcx)\n"
         "  lock incq 32(%r11)\n"
-        "  leaq 152(%rsp), %rsp\n"
+        "  leaq 160(%rsp), %rsp\n"
         "  hook_\\name\\()_back: .skip 5\n"
         "  .endif\n"
         "5: .skip 12\n"
@@ -486,7 +487,7 @@ static void write_instruction(uint8_t *to, const struct hook_entry *entry)
 /* The same where the stub keeps a count on the stack, in eight bytes. */
 static void write_in_frame(uint8_t *to, const struct hook_entry *entry)
 {
-    static const uint8_t fetch[8] = {0x4c, 0x8b, 0x8c, 0x24, 8 + 152}; /* mov 160(%rsp),%r9 */
+    static const uint8_t fetch[8] = {0x4c, 0x8b, 0x8c, 0x24, 8 + 160}; /* mov 168(%rsp),%r9 */
     static const uint8_t nothing[3] = {0x0f, 0x1f, 0x00};
 
     write_instruction(to, entry);
@@ -536,7 +537,7 @@ static bool write_chain(uint8_t *to, const struct stub_template *template, const
     static const uint8_t drop_count[] = {
         0x48, 0x8b, 0x4c, 0x24, 8,           /* mov 8(%rsp),%rcx */
         0x48, 0xc7, 0x01, 0,    0,   0, 0,   /* movq $0,(%rcx) */
-        0x48, 0x8d, 0xa4, 0x24, 152, 0, 0, 0 /* lea 152(%rsp),%rsp */
+        0x48, 0x8d, 0xa4, 0x24, 160, 0, 0, 0 /* lea 160(%rsp),%rsp */
     };
     uint8_t *leave = to + (template->end - template->start) - LEAVE, *call;
 
