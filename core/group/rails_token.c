@@ -65,7 +65,7 @@ void rails_token_end(uint8_t *out, size_t size)
 
 bool rails_token_is(const uint8_t *bytes, size_t size)
 {
-    return size >= HEADER_BYTES && take(&bytes, 4) == MAGIC;
+    return size >= 4 && take(&bytes, 4) == MAGIC;
 }
 
 static int bad(const char *what)
