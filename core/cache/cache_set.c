@@ -7,6 +7,7 @@
 #include "core/cache/cache_set.h"
 
 #include "core/base/error.h"
+#include "core/base/uncancelled.h"
 #include "core/cache/callbacks.h"
 #include "core/group/group.h"
 #include "core/mr/region.h"
@@ -280,6 +281,7 @@ static void free_some(struct cache_set *set, struct hmreg_mr **entries, unsigned
 {
     struct hmreg_error_guard guard;
     unsigned gone = 0;
+    UNCANCELLED;
 
     hmreg_error_guard(&guard);
     unwatch(set, entries, count);

@@ -98,7 +98,7 @@ static int get_of_variant(struct hmreg_domain *domain, const struct request *req
 /* A flag that says what the domain does without it is no part of the key. */
 static uint64_t key_flags(const struct hmreg_domain *domain, uint64_t flags)
 {
-    uint64_t usual = domain->flags & HMREG_DOMAIN_SINGLE ? HMREG_MR_SINGLE : HMREG_MR_PARTS;
+    uint64_t usual = domain->flags & HMREG_DOMAIN_SINGLE ? HMREG_REG_SINGLE : HMREG_REG_PARTS;
 
     if (domain->group && !(domain->flags & (HMREG_DOMAIN_SINGLE | HMREG_DOMAIN_PARTS)))
         return flags; /* each member decides */

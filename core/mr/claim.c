@@ -113,7 +113,7 @@ int claim_check_dmabuf(const struct claim *claim, const struct hmreg_mr_dmabuf *
         return 0;
     return hmreg_fail(-EINVAL,
                       "iface %s: hmreg has no runtime of it, and registers its memory by a dmabuf "
-                      "of the caller's only (HMREG_MR_DMABUF)",
+                      "of the caller's only (HMREG_REG_DMABUF)",
                       hmreg_iface_name(claim->iface));
 }
 

@@ -27,13 +27,17 @@ static int register_layout(struct hmreg_domain *domain, struct layout *layout,
                            struct hmreg_mr **out)
 {
     struct hmreg_mr *before = *out, *mr = NULL;
+    struct hmreg_error_guard guard;
     int rc = region_new(domain, layout, &mr);
 
     if (rc)
         return rc;
     if (domain->caps.async) /* another thread may read the event before the fabric's call returns */
         *out = mr;
+    hmreg_error_guard(&guard);
     rc = region_fill(layout, mr);
+    hmreg_error_unguard(&guard,
+                        !rc); /* neither the refusal of a path nor a key in use is a failure */
     if (rc) {
         region_free(mr);
         *out = before;
@@ -211,14 +215,14 @@ static int check_ranges(const struct hmreg_domain *domain, const struct hmreg_mr
                         uint64_t flags, struct iovec *in_dmabuf, struct dmabuf_file *file,
                         struct request *request)
 {
-    if (!(flags & HMREG_MR_DMABUF)) {
+    if (!(flags & HMREG_REG_DMABUF)) {
         if (attr->dmabuf)
-            return hmreg_fail(-EINVAL, "attr->dmabuf is set, but flags lacks HMREG_MR_DMABUF");
+            return hmreg_fail(-EINVAL, "attr->dmabuf is set, but flags lacks HMREG_REG_DMABUF");
         return validate_iov(attr->iov, attr->iov_count, domain->caps.iov_limit);
     }
     if (attr->iov || attr->iov_count)
         return hmreg_fail(-EINVAL,
-                          "attr->iov is set, but flags has HMREG_MR_DMABUF, with which the range "
+                          "attr->iov is set, but flags has HMREG_REG_DMABUF, with which the range "
                           "is that of attr->dmabuf: set iov to NULL");
     request->dmabuf = attr->dmabuf;
     request->iov = in_dmabuf;
@@ -233,7 +237,7 @@ static struct request attr_request(const struct hmreg_mr_attr *attr, uint64_t fl
         .count = attr->iov_count,
         .access = attr->access,
         .requested_key = attr->requested_key,
-        .flags = flags & ~HMREG_MR_DMABUF,
+        .flags = flags & ~HMREG_REG_DMABUF,
         .context = attr->context,
         .auth_key_size = attr->auth_key_size,
         .auth_key = attr->auth_key,
@@ -250,11 +254,11 @@ static int check_alone(const struct hmreg_mr_attr *attr, uint64_t flags)
 {
     bool ranges = attr->iov || attr->iov_count;
 
-    if (ranges || attr->dmabuf || (flags & HMREG_MR_DMABUF))
+    if (ranges || attr->dmabuf || (flags & HMREG_REG_DMABUF))
         return hmreg_fail(-EINVAL,
                           "attr->segments is set, and so is %s; a region takes its memory from one "
                           "of them only",
-                          ranges ? "attr->iov" : "attr->dmabuf or HMREG_MR_DMABUF in flags");
+                          ranges ? "attr->iov" : "attr->dmabuf or HMREG_REG_DMABUF in flags");
     return check_segments(attr->segments, attr->segment_count);
 }
 
@@ -299,7 +303,6 @@ int hmreg_mr_regattr(struct hmreg_domain *domain, const struct hmreg_mr_attr *ca
 {
     struct attributes own;
     int rc = domain_check(domain);
-    UNCANCELLED;
 
     rc = rc ? rc : validate_pointer(mr, "mr");
     rc = rc ? rc : request_from_attr(domain, callers, flags, &own);

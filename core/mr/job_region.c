@@ -42,8 +42,8 @@ static int check_attributes(const struct hmreg_domain *domain, struct attributes
         return hmreg_fail(-EOPNOTSUPP,
                           "registrations of this domain complete in your event queue; they are in "
                           "the background already: register each piece by itself");
-    if (attributes->request.flags & HMREG_MR_SINGLE)
-        return hmreg_fail(-HMREG_EBADFLAGS, "flags has HMREG_MR_SINGLE, but a job registers the "
+    if (attributes->request.flags & HMREG_REG_SINGLE)
+        return hmreg_fail(-HMREG_EBADFLAGS, "flags has HMREG_REG_SINGLE, but a job registers the "
                                             "range in pieces: use hmreg_mr_regattr()");
     if (attributes_of_segments(attributes))
         return hmreg_fail(-EINVAL, "attr->segments is set; a job registers one range");

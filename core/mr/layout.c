@@ -45,10 +45,9 @@ size_t layout_parts(const struct layout *layout)
 struct request layout_part(const struct layout *layout, const struct ranges *ranges, size_t index)
 {
     struct request request = layout->request;
-    bool all = ranges == &layout->ranges && layout->joined;
 
     request.iov = &ranges->iov[index];
-    request.count = all ? ranges->count : 1;
+    request.count = 1;
     if (ranges == &layout->ranges && layout->dmabufs)
         request.dmabuf = layout->dmabufs[index];
     for (size_t i = 0; i < index && request.options.set_iova; i++)
@@ -119,8 +118,10 @@ int layout_gather(struct hmreg_domain *domain, const struct hmreg_segment *segme
     layout_init(layout, request, &unknown);
     layout->owned = true;
     rc = allocate_ranges(&layout->ranges, segments ? count : request->count, "segments");
-    if (!rc && !segments)
+    if (!rc && !segments) {
         memcpy(layout->ranges.iov, request->iov, request->count * sizeof(*request->iov));
+        layout->request.iov = layout->ranges.iov;
+    }
     if (!rc && segments)
         layout->dmabufs = calloc(count, sizeof(*layout->dmabufs));
     if (!rc && segments && !layout->dmabufs)
@@ -174,19 +175,23 @@ static int resolve_segments(struct hmreg_domain *domain, struct layout *layout)
         rc = rc ? rc : check_mix(&layout->ranges, i);
     }
     layout->joined = !rc && can_join(domain, &layout->ranges);
-    if (rc || layout->joined || !(layout->request.flags & HMREG_MR_SINGLE))
+    if (layout->joined) {
+        layout->request.iov = layout->ranges.iov;
+        layout->request.count = layout->ranges.count;
+        layout->request.dmabuf = layout->dmabufs[0];
+    }
+    if (rc || layout->joined || !(layout->request.flags & HMREG_REG_SINGLE))
         return rc;
     return hmreg_fail(-EXDEV,
-                      "flags has HMREG_MR_SINGLE, but %zu segments are as many registrations on "
+                      "flags has HMREG_REG_SINGLE, but %zu segments are as many registrations on "
                       "%s: leave it out, and use hmreg_mr_segment()",
                       layout->ranges.count, domain->caps.fabric);
 }
 
 int layout_resolve(struct hmreg_domain *domain, struct layout *layout)
 {
-    struct request all = layout_part(layout, &layout->ranges, 0);
     int rc = layout->dmabufs ? resolve_segments(domain, layout)
-                             : request_resolve(domain, &all, layout->ranges.found);
+                             : request_resolve(domain, &layout->request, layout->ranges.found);
 
     layout->whole = layout->ranges.found[0];
     return rc;
@@ -310,7 +315,7 @@ int layout_check_length(const struct hmreg_domain *domain, const struct request 
         return hmreg_fail(-EMSGSIZE,
                           "the region is longer than this domain's %" PRIu64
                           " bytes, and is to be one registration: get it in parts, or with "
-                          "HMREG_MR_PARTS (or HMREG_DOMAIN_PARTS) and use hmreg_mr_segment()",
+                          "HMREG_REG_PARTS (or HMREG_DOMAIN_PARTS) and use hmreg_mr_segment()",
                           max_len);
     longest = layout_longest(max_len);
     if ((range->iov_len - 1) / longest < HMREG_SEGMENTS_MAX)

@@ -31,7 +31,7 @@ struct layout_export {
 };
 
 struct layout {
-    struct request request;                 /* of the whole region */
+    struct request request;                 /* of the whole region; joined: of the one part */
     struct resolved whole;                  /* its memory */
     struct ranges ranges;                   /* each is a part, unless joined */
     const struct hmreg_mr_dmabuf **dmabufs; /* of each range, NULL: memory; or NULL: none has one */
@@ -59,7 +59,7 @@ int layout_gather(struct hmreg_domain *domain, const struct hmreg_segment *segme
 /* Finds the memory of each range of a gathered list. Segments become one part if they are host
  * memory and the fabric registers so many at once. Errors of request_resolve(), and -EINVAL: the
  * segments are of two ifaces or kinds; -EXDEV: they are several registrations, with
- * HMREG_MR_SINGLE.
+ * HMREG_REG_SINGLE.
  */
 int layout_resolve(struct hmreg_domain *domain, struct layout *layout);
 
@@ -82,7 +82,8 @@ uint64_t layout_chosen(uint64_t len, uint64_t max_len);
 int layout_find_segments(struct hmreg *lib, struct layout *layout);
 
 size_t layout_parts(const struct layout *layout);
-/* The request for a part, or for a physical segment: `ranges` is one of the layout's two. */
+/* The request for a part of a layout that is not joined, or for a physical segment: `ranges` is one
+ * of the layout's two. */
 struct request layout_part(const struct layout *layout, const struct ranges *ranges, size_t index);
 
 /* The export that contains a range and has these flags. If *mine, the caller makes it, of all of

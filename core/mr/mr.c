@@ -201,7 +201,7 @@ static void note_parts(const struct hmreg_mr *mr, const char *what)
     else if (mr_pieces(mr))
         hmreg_fail(-EXDEV,
                    "the region has %zu parts and no %s of its own: take those of "
-                   "hmreg_mr_segment(), or register with HMREG_MR_SINGLE",
+                   "hmreg_mr_segment(), or register with HMREG_REG_SINGLE",
                    mr_count(mr), what);
 }
 

@@ -275,7 +275,7 @@ int hmreg_mr_map_raw(struct hmreg_domain *domain, uint64_t base_addr, const uint
     return 0;
 }
 
-int hmreg_mr_unmap_key(struct hmreg_domain *domain, uint64_t key)
+int hmreg_mr_unmap_raw(struct hmreg_domain *domain, uint64_t key)
 {
     int rc = domain_check(domain);
 

@@ -7,7 +7,6 @@
 #include "core/mr/region.h"
 
 #include "core/base/error.h"
-#include "core/base/uncancelled.h"
 #include "core/group/group.h"
 #include "core/mr/explain.h"
 #include "core/mr/register.h"
@@ -95,7 +94,6 @@ static int make_places(struct hmreg_mr *mr, const struct layout *layout,
 static int destroy_one(struct hmreg_mr *mr)
 {
     struct hmreg_domain *domain = mr->domain;
-    UNCANCELLED;
     int rc = domain->ops.dereg(domain->self, &mr_body(mr)->made);
 
     if (rc == -EBUSY)
@@ -286,7 +284,7 @@ static int refuse_parts(const struct layout *layout, const struct refusals *refu
     explain_keep(layout->whole.iface, layout->whole.range.device, refused->reasons, refused->count);
     return hmreg_fail(-EXDEV,
                       "no single dmabuf contains the %zu bytes at %p, which are to be one "
-                      "registration: pass each allocation by itself, or HMREG_MR_PARTS (or "
+                      "registration: pass each allocation by itself, or HMREG_REG_PARTS (or "
                       "HMREG_DOMAIN_PARTS) and use hmreg_mr_segment()",
                       range->iov_len, range->iov_base);
 }
@@ -325,16 +323,18 @@ static bool is_plain(const struct request *request, const struct resolved *found
 /* Registers the layout's one part. */
 static int fill_whole(struct layout *layout, struct hmreg_mr *mr, bool extended)
 {
-    struct request request = layout_part(layout, &layout->ranges, 0);
+    const struct request *request = &layout->request;
     const struct resolved *found = layout->ranges.found;
     struct refusals refused = {0, NULL};
     int rc;
 
-    if ((extended || !is_plain(&request, found)) &&
-        !extend(mr, &request, request.iov, request.count, found))
+    if ((extended || !is_plain(request, found)) &&
+        !extend(mr, request, request->iov, request->count, found))
         return hmreg_fail(-ENOMEM, "no memory for a region");
-    rc = register_one(layout, &request, found, &refused, mr);
-    if (refused.reasons && request_is_single(mr->domain, &request))
+    rc = register_one(layout, request, found, &refused, mr);
+    if (!rc)
+        return 0;
+    if (refused.reasons && request_is_single(mr->domain, request))
         rc = refuse_parts(layout, &refused);
     else if (refused.reasons)
         rc = divide(layout, mr, &refused);
@@ -505,8 +505,8 @@ static int begin_group(struct filling *filling)
     layout->shares = true;
     layout->request.any_key |= (domain->caps.mr_mode & HMREG_MR_PROV_KEY) != 0;
     if (!(layout->request.flags & REQUEST_PARTS))
-        layout->request.flags |= (domain->flags & HMREG_DOMAIN_SINGLE  ? HMREG_MR_SINGLE
-                                  : domain->flags & HMREG_DOMAIN_PARTS ? HMREG_MR_PARTS
+        layout->request.flags |= (domain->flags & HMREG_DOMAIN_SINGLE  ? HMREG_REG_SINGLE
+                                  : domain->flags & HMREG_DOMAIN_PARTS ? HMREG_REG_PARTS
                                                                        : 0);
     for (size_t i = 0; layout_parts(layout) > 1 && !rc && i < domain->group->count; i++)
         if (has_rail(filling, i))
@@ -586,19 +586,14 @@ void filling_undo(struct filling *filling)
 int region_fill(struct layout *layout, struct hmreg_mr *mr)
 {
     size_t parts = layout_parts(layout);
-    struct hmreg_error_guard guard;
     struct filling filling;
-    int rc;
+    int rc = filling_begin(&filling, layout, mr);
 
-    hmreg_error_guard(&guard);
-    rc = filling_begin(&filling, layout, mr);
     for (size_t i = 0; i < parts && !rc; i++)
         rc = filling_part(&filling, i);
     rc = rc ? rc : filling_end(&filling);
     if (rc)
         filling_undo(&filling);
     layout_close(layout);
-    /* Neither the refusal of the whole nor a key in use that the library chose is a failure. */
-    hmreg_error_unguard(&guard, !rc);
     return rc;
 }

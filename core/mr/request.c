@@ -46,7 +46,7 @@ static int check_flags(const struct hmreg_domain *domain, uint64_t flags)
 {
     if ((flags & REQUEST_PARTS) == REQUEST_PARTS)
         return hmreg_fail(-HMREG_EBADFLAGS,
-                          "flags has HMREG_MR_SINGLE and HMREG_MR_PARTS; give one of them");
+                          "flags has HMREG_REG_SINGLE and HMREG_REG_PARTS; give one of them");
     return validate_flags(flags, KNOWN | domain->caps.flags, "flags");
 }
 
@@ -56,7 +56,7 @@ bool request_is_single(const struct hmreg_domain *domain, const struct request *
     bool single = domain->flags & HMREG_DOMAIN_SINGLE;
 
     if (request->flags & REQUEST_PARTS)
-        return request->flags & HMREG_MR_SINGLE;
+        return request->flags & HMREG_REG_SINGLE;
     if (!group || (domain->flags & (HMREG_DOMAIN_SINGLE | HMREG_DOMAIN_PARTS)))
         return single;
     for (size_t i = 0; i < group->count; i++)

@@ -36,7 +36,7 @@ struct request {
 #define REQUEST_WRITING (HMREG_RECV | HMREG_READ | HMREG_REMOTE_WRITE)
 
 /* The flags that say whether one range may become several registrations. */
-#define REQUEST_PARTS (HMREG_MR_SINGLE | HMREG_MR_PARTS)
+#define REQUEST_PARTS (HMREG_REG_SINGLE | HMREG_REG_PARTS)
 
 /* Must one range become one registration (of a group on each rail)? */
 bool request_is_single(const struct hmreg_domain *domain, const struct request *request);

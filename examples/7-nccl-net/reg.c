@@ -8,11 +8,13 @@
 #include <errno.h>
 #include <stdlib.h>
 
-/* The one place that says how many regions there may be, which gets share one, and how long. */
+/* The one place that says how many regions there may be, which gets share one, and how long: a peer
+ * must not reach a buffer after its last deregMr. */
 const struct hmreg_domain_config reg_policy = {
     .size = sizeof(reg_policy),
     .max_regions = HMREG_LIMIT_NONE,
     .rights = HMREG_RIGHTS_LOCAL,
+    .policy = HMREG_POLICY_LAST_PUT,
 };
 
 /* -EMSGSIZE: the range needs several regions, and a work request takes one. */
@@ -40,7 +42,7 @@ int reg_get(const struct device *device, void *data, size_t size, uint64_t acces
     struct buffer *buffer = (struct buffer *)calloc(1, sizeof(*buffer));
     int rc = !buffer  ? -ENOMEM
              : fd < 0 ? hmreg_mr_get(device->domain, data, size, access, &buffer->mr)
-                      : hmreg_mr_get_attr(device->domain, &attr, HMREG_MR_DMABUF, &buffer->mr);
+                      : hmreg_mr_get_attr(device->domain, &attr, HMREG_REG_DMABUF, &buffer->mr);
 
     for (int i = 0; i < device->rails && !rc; i++)
         rc = load_rail(buffer, i);

@@ -31,11 +31,10 @@ int hmreg_mr_get(struct hmreg_domain *domain, const void *addr, size_t len, uint
                  struct hmreg_mr **mr);
 /*
  * As hmreg_mr_get(), with the attributes of hmreg_mr_regattr(): of one range, of several (iov,
- * segments), or with HMREG_MR_DMABUF of the caller's dmabuf. The caller may close descriptors after
- * the call.
- * A cached region serves the get if it contains the range, has the access rights as for
- * hmreg_mr_get(), and was got with the same attributes. Compared are: flags, without
- * HMREG_MR_SINGLE or HMREG_MR_PARTS where the domain does so anyway; auth_key, by its bytes;
+ * segments), or with HMREG_REG_DMABUF of the caller's dmabuf. The caller may close descriptors
+ * after the call. A cached region serves the get if it contains the range, has the access rights as
+ * for hmreg_mr_get(), and was got with the same attributes. Compared are: flags, without
+ * HMREG_REG_SINGLE or HMREG_REG_PARTS where the domain does so anyway; auth_key, by its bytes;
  * page_size; hmem_data, by its address; of a dmabuf its inode (not the number of the descriptor),
  * base_addr, and what the caller claims; iova, by the address that it gives each byte; a trusted
  * claim, claim_identity included; and every attribute that is not named here. Not compared are

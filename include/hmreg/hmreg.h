@@ -47,7 +47,7 @@ enum hmreg_iface {
     HMREG_IFACE_ZE = 3,
     /* hmreg has no runtime of the following, nor of other numbers up to HMREG_IFACE_MAX, which a
      * caller may use for an iface that a newer libfabric knows. Their memory is registered by the
-     * caller's dmabuf (HMREG_MR_DMABUF) and claim; every other call refuses them. */
+     * caller's dmabuf (HMREG_REG_DMABUF) and claim; every other call refuses them. */
     HMREG_IFACE_NEURON = 4,
     HMREG_IFACE_SYNAPSEAI = 5, /* Gaudi */
     HMREG_IFACE_MAX = 15,
@@ -112,7 +112,7 @@ enum hmreg_way {
 #define HMREG_MR_HMEM       (1u << 10) /* device memory must be registered with its iface */
 
 /* Flags of a registration. Values are libfabric's FI_MR_DMABUF, FI_HMEM_*, FI_RMA_*. */
-#define HMREG_MR_DMABUF (UINT64_C(1) << 40) /* attr->dmabuf names the memory, not attr->iov */
+#define HMREG_REG_DMABUF (UINT64_C(1) << 40) /* attr->dmabuf names the memory, not attr->iov */
 #define HMREG_HMEM_HOST_ALLOC                                                                      \
     (UINT64_C(1) << 45) /* caller's claim: host memory of a device runtime */
 #define HMREG_HMEM_DEVICE_ONLY                                                                     \
@@ -121,8 +121,8 @@ enum hmreg_way {
 #define HMREG_RMA_EVENT (UINT64_C(1) << 56) /* counters will be bound to the region */
 /* hmreg's own, of which at most one is given: may one range become a region of several parts? Of
  * neither, the domain's HMREG_DOMAIN_SINGLE or _PARTS counts. */
-#define HMREG_MR_SINGLE (UINT64_C(1) << 62) /* one registration, or an error */
-#define HMREG_MR_PARTS  (UINT64_C(1) << 63) /* several, which hmreg_mr_segment() describes */
+#define HMREG_REG_SINGLE (UINT64_C(1) << 62) /* one registration, or an error */
+#define HMREG_REG_PARTS  (UINT64_C(1) << 63) /* several, which hmreg_mr_segment() describes */
 
 /* Flag of hmreg_domain_bind(): registrations complete in the event queue. FI_REG_MR's value. */
 #define HMREG_REG_MR (UINT64_C(1) << 59)
@@ -145,7 +145,7 @@ const char *hmreg_mem_kind_name(enum hmreg_mem_kind kind);
 const char *hmreg_path_name(enum hmreg_path path);
 const char *hmreg_way_name(enum hmreg_way way);
 
-/* The version of the library at run time, such as "0.2.0". */
+/* The version of the library at run time, such as "0.3.0". */
 const char *hmreg_version(void);
 
 /* ---- errors ----------------------------------------------------------------------------- */
@@ -546,7 +546,7 @@ struct hmreg_mr_attr {
     enum hmreg_iface iface; /* from HMREG_IFACE_COUNT to HMREG_IFACE_MAX only with dmabufs */
     int device;             /* HMREG_DEVICE_ANY: no claim about the device */
     /* The fields above are those of the first version; a caller's size may end here. */
-    const struct hmreg_mr_dmabuf *dmabuf; /* with HMREG_MR_DMABUF, else NULL */
+    const struct hmreg_mr_dmabuf *dmabuf; /* with HMREG_REG_DMABUF, else NULL */
     void *hmem_data;                      /* passed to a libfabric that has the field; else NULL */
     size_t page_size; /* a hint, bytes, passed to a libfabric that has the field, else ignored; 0
                          or a power of two */
@@ -588,27 +588,24 @@ struct hmreg_mr_attr {
  * hmreg_mr_close(). The region is never cached; its memory must outlive it. A range of device
  * memory that spans several physical allocations (for instance virtual memory of several devices),
  * and that no single dmabuf contains, becomes a composite with one piece for each, up to
- * HMREG_SEGMENTS_MAX, as from hmreg_mr_regsgl(): with HMREG_MR_PARTS, or where the domain permits
- * it; with HMREG_MR_SINGLE, and on verbs by default, it is refused (-EXDEV).
+ * HMREG_SEGMENTS_MAX, as from hmreg_mr_regsgl(): with HMREG_REG_PARTS, or where the domain permits
+ * it; with HMREG_REG_SINGLE, and on verbs by default, it is refused (-EXDEV).
  * access: as in the attributes. offset: 0. requested_key: ignored for regions without remote
- * access; must be 0 where the domain has HMREG_MR_PROV_KEY. flags: HMREG_HMEM_*, HMREG_MR_SINGLE or
- * HMREG_MR_PARTS.
- * -EINVAL: an argument is NULL, a length is 0, a range wraps, count is 0 or above the domain's
- *   iov_limit, access is 0 or has unknown bits, offset is not 0, the memory is not what the caller
- *   claimed, an iface or device does not exist, atomics are on without HMREG_REMOTE_WRITE, or iova
- *   wraps or (verbs) lies elsewhere in its page than the memory. The fabric was not called.
- * -HMREG_EBADFLAGS: flags has other bits than these, or optional_access is not accepted here.
- * -HMREG_ENOKEY: requested_key is in use in this domain.
- * -EKEYREJECTED: requested_key does not fit key_size, is reserved, or the provider chooses keys.
- * -ERANGE, -EFAULT, -EIO, -EEXIST: as hmreg_query(). -ERANGE also: a range is outside the claimed
- *   allocation. -EFAULT also, with HMREG_MR_ALLOCATED: the process may not read the host memory, or
- *   may not write it though access lets the fabric write.
- * -EOPNOTSUPP: every path was refused; hmreg_explain(NULL, ...) gives the reason of each. Or
- *   ordering, atomics, on_demand or iova is not what the fabric does; the text has what it accepts.
- * -EXDEV: no single dmabuf contains the range, and it is to be one registration; the reasons of
- *   each path are in hmreg_explain(NULL, ...).
- * -EMSGSIZE: the region is longer than the domain's max_len; hmreg_mr_reg_large() registers it in
- *   pieces (<hmreg/job.h>).
+ * access; must be 0 where the domain has HMREG_MR_PROV_KEY. flags: HMREG_HMEM_*, HMREG_REG_SINGLE
+ * or HMREG_REG_PARTS. -EINVAL: an argument is NULL, a length is 0, a range wraps, count is 0 or
+ * above the domain's iov_limit, access is 0 or has unknown bits, offset is not 0, the memory is not
+ * what the caller claimed, an iface or device does not exist, atomics are on without
+ * HMREG_REMOTE_WRITE, or iova wraps or (verbs) lies elsewhere in its page than the memory. The
+ * fabric was not called. -HMREG_EBADFLAGS: flags has other bits than these, or optional_access is
+ * not accepted here. -HMREG_ENOKEY: requested_key is in use in this domain. -EKEYREJECTED:
+ * requested_key does not fit key_size, is reserved, or the provider chooses keys. -ERANGE, -EFAULT,
+ * -EIO, -EEXIST: as hmreg_query(). -ERANGE also: a range is outside the claimed allocation. -EFAULT
+ * also, with HMREG_MR_ALLOCATED: the process may not read the host memory, or may not write it
+ * though access lets the fabric write. -EOPNOTSUPP: every path was refused; hmreg_explain(NULL,
+ * ...) gives the reason of each. Or ordering, atomics, on_demand or iova is not what the fabric
+ * does; the text has what it accepts. -EXDEV: no single dmabuf contains the range, and it is to be
+ * one registration; the reasons of each path are in hmreg_explain(NULL, ...). -EMSGSIZE: the region
+ * is longer than the domain's max_len; hmreg_mr_reg_large() registers it in pieces (<hmreg/job.h>).
  * Any other error is the fabric's, from its registration call.
  */
 int hmreg_mr_reg(struct hmreg_domain *domain, const void *addr, size_t len, uint64_t access,
@@ -641,7 +638,7 @@ struct hmreg_segment {
  * hmreg_mr_segment() returns those of each piece. requested_key is the key of the first
  * registration; the library chooses the keys of a composite's other pieces. hmreg_mr_regattr() also
  * takes segments, with all other attributes. A list of segments permits a composite on every
- * domain, unless flags has HMREG_MR_SINGLE (then -EXDEV). Errors of hmreg_mr_reg(), and -EINVAL:
+ * domain, unless flags has HMREG_REG_SINGLE (then -EXDEV). Errors of hmreg_mr_reg(), and -EINVAL:
  * segments of two ifaces (the text names both), an unknown kind. After an error nothing is
  * registered.
  */
@@ -673,14 +670,14 @@ int hmreg_mr_raw_attr(const struct hmreg_mr *mr, uint64_t *base_addr, uint8_t *r
                       size_t *key_size, uint64_t flags);
 
 /* Maps a peer's raw key to a key for RMA calls of this domain. Release it with
- * hmreg_mr_unmap_key(); until then hmreg_domain_close() returns -EBUSY. flags: 0. -EINVAL: an
+ * hmreg_mr_unmap_raw(); until then hmreg_domain_close() returns -EBUSY. flags: 0. -EINVAL: an
  * argument is NULL, or key_size is wrong for this kind of domain. -HMREG_EBADFLAGS. Any other error
  * is the fabric's. */
 int hmreg_mr_map_raw(struct hmreg_domain *domain, uint64_t base_addr, const uint8_t *raw_key,
                      size_t key_size, uint64_t *key, uint64_t flags);
 /* Unmaps such a key. -EINVAL: domain is NULL, or key is not from hmreg_mr_map_raw() or was unmapped
  * already. Any other error is the fabric's, and the key is unmapped all the same. */
-int hmreg_mr_unmap_key(struct hmreg_domain *domain, uint64_t key);
+int hmreg_mr_unmap_raw(struct hmreg_domain *domain, uint64_t key);
 
 /*
  * Binds a region to a counter or an endpoint of its fabric: struct fid * on libfabric; struct

@@ -49,7 +49,7 @@ static inline const struct hmreg_mr_head *hmreg_mr_head_of(const struct hmreg_mr
 
 /* The descriptor for local operations, on libfabric fi_mr_desc()'s value. NULL: none is needed; or
  * the region is a composite or a group's, whose parts have theirs: hmreg_last_error() is then
- * -EXDEV and names the call that returns them. HMREG_MR_SINGLE and HMREG_DOMAIN_SINGLE exclude
+ * -EXDEV and names the call that returns them. HMREG_REG_SINGLE and HMREG_DOMAIN_SINGLE exclude
  * composites.
  */
 void *hmreg_mr_desc(const struct hmreg_mr *mr);

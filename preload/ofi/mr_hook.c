@@ -13,7 +13,7 @@
 #include <rdma/fi_errno.h>
 #include <string.h>
 
-#define DMABUF_FLAG HMREG_MR_DMABUF /* FI_MR_DMABUF, which libfabric 1.17's header lacks */
+#define DMABUF_FLAG HMREG_REG_DMABUF /* FI_MR_DMABUF, which libfabric 1.17's header lacks */
 
 /* fi_mr_attr's mr_iov with that flag. */
 struct dmabuf {

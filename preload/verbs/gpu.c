@@ -29,7 +29,7 @@ static struct hmreg_mr *reg(const struct hmreg_mr_attr *attr, struct hmreg_domai
                             struct ibv_mr **native, struct made *made)
 {
     struct hmreg_mr *region = NULL;
-    int rc = hmreg_mr_regattr(domain, attr, HMREG_MR_SINGLE, &region);
+    int rc = hmreg_mr_regattr(domain, attr, HMREG_REG_SINGLE, &region);
 
     if (rc) {
         pd_refused(rc);

@@ -43,7 +43,7 @@ struct fi_mr_dmabuf {
     void *base_addr; /* the address of the descriptor's first byte */
 };
 #endif
-_Static_assert(FI_MR_DMABUF == HMREG_MR_DMABUF, "one flag");
+_Static_assert(FI_MR_DMABUF == HMREG_REG_DMABUF, "one flag");
 _Static_assert(sizeof(struct fi_mr_dmabuf) == 32 && offsetof(struct fi_mr_dmabuf, offset) == 8 &&
                    offsetof(struct fi_mr_dmabuf, len) == 16 &&
                    offsetof(struct fi_mr_dmabuf, base_addr) == 24,

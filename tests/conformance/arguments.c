@@ -152,8 +152,8 @@ REFUSED_CASE(reg__wrong_argument__inval)
 REFUSED_CASE(reg__each_unknown_bit__refused)
 {
     const uint64_t flags = HMREG_HMEM_HOST_ALLOC | HMREG_HMEM_DEVICE_ONLY | HMREG_RMA_EVENT |
-                           HMREG_RMA_PMEM | HMREG_MR_DMABUF | HMREG_MR_SINGLE |
-                           HMREG_MR_PARTS; /* only some calls and domains accept these */
+                           HMREG_RMA_PMEM | HMREG_REG_DMABUF | HMREG_REG_SINGLE |
+                           HMREG_REG_PARTS; /* only some calls and domains accept these */
     struct reg reg = {domain, fixture->memory, 16, ALL, 0, 0};
 
     for (int bit = 0; bit < 64; bit++) {
@@ -171,9 +171,9 @@ REFUSED_CASE(reg__each_unknown_bit__refused)
             each_call_fails(reg, mr, -HMREG_EBADFLAGS, "flags has unknown bits");
         reg.flags = 0;
     }
-    reg.flags = HMREG_MR_DMABUF;
+    reg.flags = HMREG_REG_DMABUF;
     assert_fails(by_reg(reg, mr), -HMREG_EBADFLAGS, "flags has unknown bits");
-    assert_fails(by_segments(reg, mr), -EINVAL, "HMREG_MR_DMABUF in flags");
+    assert_fails(by_segments(reg, mr), -EINVAL, "HMREG_REG_DMABUF in flags");
     suite_refused(fixture, "an unknown right", reg.addr, 8, UINT64_C(1) << 50, 0, 1, 0);
     suite_refused(fixture, "an unknown flag", reg.addr, 8, ALL, 0, 1, 1u << 3);
 }
@@ -278,7 +278,7 @@ REFUSED_CASE(regattr__wrong_attribute__refused)
     WRONG(claim_iface, -1, -EINVAL, "claim_iface is -1");
     WRONG(page_size, 4095, -EINVAL, "page_size is 4095");
     WRONG(page_size, SIZE_MAX, -EINVAL, "page_size");
-    WRONG(dmabuf, &dmabuf, -EINVAL, "lacks HMREG_MR_DMABUF");
+    WRONG(dmabuf, &dmabuf, -EINVAL, "lacks HMREG_REG_DMABUF");
     WRONG(segments, &segment, -EINVAL, "attr->segments is set, and so is attr->iov");
     WRONG(segment_count, 1, -EINVAL, "attr->segments is set, and so is attr->iov");
     WRONG(ordering, 3, -EINVAL, "ordering is 3; accepted are 0 (default), 1 (strict), 2 (relaxed)");
@@ -317,7 +317,7 @@ static void dmabuf_fails(struct hmreg_domain *domain, struct hmreg_mr_dmabuf dma
     const struct hmreg_segment segment = {.kind = HMREG_SEGMENT_DMABUF, .u.dmabuf = dmabuf};
     const struct hmreg_mr_attr attr = {.size = sizeof(attr), .access = ALL, .dmabuf = &dmabuf};
 
-    assert_fails(hmreg_mr_regattr(domain, &attr, HMREG_MR_DMABUF, mr), code, words);
+    assert_fails(hmreg_mr_regattr(domain, &attr, HMREG_REG_DMABUF, mr), code, words);
     assert_fails(hmreg_mr_regsgl(domain, &segment, 1, ALL, 0, 0, 0, mr, NULL), code, words);
 }
 
@@ -329,13 +329,13 @@ REFUSED_CASE(dmabuf__wrong_attribute__refused)
     struct hmreg_mr_attr attr = {.size = sizeof(attr), .access = ALL};
 
     close(closed);
-    assert_fails(hmreg_mr_regattr(domain, &attr, HMREG_MR_DMABUF, mr), -EINVAL, "dmabuf is NULL");
+    assert_fails(hmreg_mr_regattr(domain, &attr, HMREG_REG_DMABUF, mr), -EINVAL, "dmabuf is NULL");
     attr.dmabuf = &dmabuf;
     attr.iov = &range;
-    assert_fails(hmreg_mr_regattr(domain, &attr, HMREG_MR_DMABUF, mr), -EINVAL, "iov is set");
+    assert_fails(hmreg_mr_regattr(domain, &attr, HMREG_REG_DMABUF, mr), -EINVAL, "iov is set");
     attr.iov = NULL;
     attr.iov_count = 1;
-    assert_fails(hmreg_mr_regattr(domain, &attr, HMREG_MR_DMABUF, mr), -EINVAL, "iov is set");
+    assert_fails(hmreg_mr_regattr(domain, &attr, HMREG_REG_DMABUF, mr), -EINVAL, "iov is set");
     dmabuf_fails(domain, (struct hmreg_mr_dmabuf){.fd = fd}, -EINVAL, "len is 0", mr);
     dmabuf_fails(domain, (struct hmreg_mr_dmabuf){.fd = fd, .len = SIZE_MAX, .offset = 2}, -EINVAL,
                  "wraps", mr);
@@ -522,7 +522,7 @@ CASE(null__refused_or_without_effect)
     assert_fails(hmreg_mr_pack(NULL, bytes, &size), -EINVAL, "mr");
     assert_fails(hmreg_mr_raw_attr(NULL, &addr, bytes, &size, 0), -EINVAL, "mr");
     assert_fails(hmreg_mr_map_raw(NULL, 0, bytes, 8, &key, 0), -EINVAL, "domain");
-    assert_fails(hmreg_mr_unmap_key(NULL, 1), -EINVAL, "domain");
+    assert_fails(hmreg_mr_unmap_raw(NULL, 1), -EINVAL, "domain");
     assert_fails(hmreg_mr_enable(NULL), -EINVAL, "mr");
     assert_fails(hmreg_remote_open(NULL, bytes, 8, &remote), -EINVAL, "domain");
     assert_fails(hmreg_remote_open_many(NULL, bytes, 8, &remote, &size), -EINVAL, "domain");

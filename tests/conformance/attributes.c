@@ -197,7 +197,7 @@ CASE(dmabuf__callers__its_bytes_are_reached)
     int rc;
 
     begin_dmabuf(fixture, &dmabuf, &attr, &view);
-    rc = hmreg_mr_regattr(fixture->domain, &attr, HMREG_MR_DMABUF, &mr);
+    rc = hmreg_mr_regattr(fixture->domain, &attr, HMREG_REG_DMABUF, &mr);
     close(dmabuf.fd); /* borrowed for the call only */
     if (rc) {
         assert_int_equal(rc, -EOPNOTSUPP);
@@ -234,7 +234,7 @@ CASE(dmabuf__of_an_iface_without_runtime__its_bytes_are_reached)
         attr.claim_iface = i < 3 ? HMREG_CLAIM_CHECKED : HMREG_CLAIM_TRUSTED;
         attr.iface = ifaces[i % 3];
         attr.device = 2;
-        rc = hmreg_mr_regattr(fixture->domain, &attr, HMREG_MR_DMABUF, &mr);
+        rc = hmreg_mr_regattr(fixture->domain, &attr, HMREG_REG_DMABUF, &mr);
         close(dmabuf.fd);
         if (rc) {
             assert_int_equal(rc, -EOPNOTSUPP);
@@ -265,11 +265,11 @@ CASE(dmabuf__range_behind_its_end__inval)
     begin_dmabuf(fixture, &dmabuf, &attr, &view);
     dmabuf.offset = DMABUF_BYTES - 1;
     dmabuf.len = 2;
-    assert_fails(hmreg_mr_regattr(fixture->domain, &attr, HMREG_MR_DMABUF, &mr), -EINVAL,
+    assert_fails(hmreg_mr_regattr(fixture->domain, &attr, HMREG_REG_DMABUF, &mr), -EINVAL,
                  "beyond its 20480 bytes");
     assert_null(mr);
     dmabuf.len = 1;
-    if (hmreg_mr_regattr(fixture->domain, &attr, HMREG_MR_DMABUF, &mr) == -EOPNOTSUPP)
+    if (hmreg_mr_regattr(fixture->domain, &attr, HMREG_REG_DMABUF, &mr) == -EOPNOTSUPP)
         suite_impossible("no path to it: EOPNOTSUPP");
     else
         assert_non_null(mr);
@@ -294,14 +294,14 @@ CASE(dmabuf__cached__hit_by_another_descriptor)
     attr.requested_key = 0;
     attr.context = &attr;
     other = fcntl(dmabuf.fd, F_DUPFD_CLOEXEC, 0);
-    rc = hmreg_mr_get_attr(fixture->domain, &attr, HMREG_MR_DMABUF, &mr);
+    rc = hmreg_mr_get_attr(fixture->domain, &attr, HMREG_REG_DMABUF, &mr);
     close(dmabuf.fd);
     dmabuf.fd = other;
     if (rc) {
         assert_int_equal(rc, -EOPNOTSUPP);
         suite_impossible("no path to it: EOPNOTSUPP");
     } else if (suite_has(fixture, HMREG_MR_ENDPOINT)) { /* without an endpoint: its own region */
-        assert_ok(hmreg_mr_get_attr(fixture->domain, &attr, HMREG_MR_DMABUF, &again));
+        assert_ok(hmreg_mr_get_attr(fixture->domain, &attr, HMREG_REG_DMABUF, &again));
         assert_ptr_not_equal(again, mr);
         hmreg_mr_put(again);
         suite_not_applicable();
@@ -309,7 +309,7 @@ CASE(dmabuf__cached__hit_by_another_descriptor)
         attr.context = &dmabuf;
         dmabuf.offset += 10;
         dmabuf.len -= 20;
-        assert_ok(hmreg_mr_get_attr(fixture->domain, &attr, HMREG_MR_DMABUF, &again));
+        assert_ok(hmreg_mr_get_attr(fixture->domain, &attr, HMREG_REG_DMABUF, &again));
         assert_ptr_equal(again, mr);
         assert_ptr_equal(hmreg_mr_context(mr), &attr);
         hmreg_mr_put(again);

@@ -416,7 +416,7 @@ static int try_map(void)
     int rc = hmreg_mr_map_raw(fixture.domain, 0, raw, sizeof(raw), &key, 0);
 
     stop_failing();
-    return rc ? rc : hmreg_mr_unmap_key(fixture.domain, key);
+    return rc ? rc : hmreg_mr_unmap_raw(fixture.domain, key);
 }
 
 static uint8_t targets_token[512];

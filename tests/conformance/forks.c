@@ -59,7 +59,7 @@ static void call_domain(const struct parent *parent, struct hmreg_domain *domain
     PERM(hmreg_domain_progress(domain));
     PERM(hmreg_domain_bind(domain, &out, HMREG_REG_MR));
     PERM(hmreg_mr_map_raw(domain, 0, out.bytes, 8, &out.key, 0));
-    PERM(hmreg_mr_unmap_key(domain, 1));
+    PERM(hmreg_mr_unmap_raw(domain, 1));
     PERM(hmreg_remote_open(domain, parent->token, parent->token_size, &out.remote));
     PERM(hmreg_remote_open_many(domain, parent->token, parent->token_size, &out.remote, &out.size));
 }

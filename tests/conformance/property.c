@@ -122,7 +122,7 @@ static uint64_t random_key(void)
 static uint64_t random_flags(void)
 {
     static const uint64_t some[] = {
-        HMREG_RMA_PMEM,   HMREG_HMEM_DEVICE_ONLY, HMREG_HMEM_HOST_ALLOC, HMREG_MR_DMABUF, 1,
+        HMREG_RMA_PMEM,   HMREG_HMEM_DEVICE_ONLY, HMREG_HMEM_HOST_ALLOC, HMREG_REG_DMABUF, 1,
         UINT64_C(1) << 61};
 
     if (property_once_in(20))
@@ -149,7 +149,7 @@ static struct model_reg random_reg(void)
         .flags = random_flags(),
     };
 
-    reg.foreign = property_once_in(10) && !(reg.flags & HMREG_MR_DMABUF);
+    reg.foreign = property_once_in(10) && !(reg.flags & HMREG_REG_DMABUF);
 
     reg.count = property_once_in(3) ? property_below(t.model.iov_limit + 2) : 1;
     for (size_t i = 0; i < reg.count; i++)
@@ -194,8 +194,8 @@ static int call_reg(const struct model_reg *reg, struct hmreg_mr **mr, void *con
     if (reg->count == 1 && property_once_in(2))
         return hmreg_mr_reg(t.where, iov[0].iov_base, iov[0].iov_len, reg->access, reg->offset,
                             reg->key, reg->flags, mr, context);
-    /* With HMREG_MR_DMABUF the attributes would be in another field. */
-    if (property_once_in(2) && !(reg->flags & HMREG_MR_DMABUF))
+    /* With HMREG_REG_DMABUF the attributes would be in another field. */
+    if (property_once_in(2) && !(reg->flags & HMREG_REG_DMABUF))
         return hmreg_mr_regattr(t.where, &attr, reg->flags, mr);
     return hmreg_mr_regv(t.where, iov, reg->count, reg->access, reg->offset, reg->key, reg->flags,
                          mr, context);
@@ -431,7 +431,7 @@ static void op_map(void)
     int slot = random_slot(true), place = (int)property_below(MODEL_MAPPED);
 
     if (t.model.mapped[place] >= 0) {
-        assert_ok(hmreg_mr_unmap_key(t.domain, t.mapped[place]));
+        assert_ok(hmreg_mr_unmap_raw(t.domain, t.mapped[place]));
         t.model.mapped[place] = -1;
     } else if (slot >= 0) {
         map_key_of(slot, place);
@@ -687,7 +687,7 @@ static void end(void)
             assert_ok(hmreg_mr_close(t.mrs[i]));
     for (int i = 0; i < MODEL_MAPPED; i++)
         if (t.model.mapped[i] >= 0)
-            assert_ok(hmreg_mr_unmap_key(t.domain, t.mapped[i]));
+            assert_ok(hmreg_mr_unmap_raw(t.domain, t.mapped[i]));
     assert_ok(hmreg_loopback_eq_close(t.eq));
     t.eq = NULL;
     assert_ok(hmreg_domain_close(t.group));

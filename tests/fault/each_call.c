@@ -46,7 +46,7 @@ static int close_way(struct way *way)
     if (way->held)
         hmreg_mr_put(way->held);
     if (way->has_mapped)
-        rc |= hmreg_mr_unmap_key(way->domain, way->mapped);
+        rc |= hmreg_mr_unmap_raw(way->domain, way->mapped);
     rc |= hmreg_domain_close(way->group);
     rc |= hmreg_loopback_ep_close(way->ep);
     rc |= hmreg_loopback_counter_close(way->counter);

@@ -315,7 +315,7 @@ static uint64_t any_flags(struct fuzz *fuzz)
     return fuzz_below(fuzz, 4)
                ? 0
                : fuzz_bits(fuzz, HMREG_HMEM_HOST_ALLOC | HMREG_HMEM_DEVICE_ONLY | HMREG_RMA_PMEM |
-                                     HMREG_RMA_EVENT | HMREG_MR_SINGLE | HMREG_MR_PARTS);
+                                     HMREG_RMA_EVENT | HMREG_REG_SINGLE | HMREG_REG_PARTS);
 }
 
 static uint64_t any_offset(struct fuzz *fuzz)
@@ -432,7 +432,7 @@ static void call_with_attr(struct fuzz *fuzz, bool get)
         attr.it.rails = fuzz_rarely(fuzz) ? fuzz_below(fuzz, 8) : 0;
         CALL((get ? hmreg_mr_get_attr
                   : hmreg_mr_regattr)(PICK(fuzz->domains), &attr.it,
-                                      any_flags(fuzz) | (by_dmabuf ? HMREG_MR_DMABUF : 0), &mr),
+                                      any_flags(fuzz) | (by_dmabuf ? HMREG_REG_DMABUF : 0), &mr),
              &mr);
         *place = mr;
     }

@@ -109,7 +109,7 @@ static struct hmreg_mr *get_by_dmabuf(struct cached *cached, uint64_t addr)
     dmabuf.fd = exported.fd;
     dmabuf.offset = exported.offset;
     dmabuf.base_addr = (void *)(uintptr_t)(addr - exported.offset);
-    assert_ok(hmreg_mr_get_attr(cached->domain, &attr, HMREG_MR_DMABUF, &mr));
+    assert_ok(hmreg_mr_get_attr(cached->domain, &attr, HMREG_REG_DMABUF, &mr));
     close(exported.fd);
     return mr;
 }

@@ -37,7 +37,7 @@ static int reg(struct fabric *fabric, int fd, struct hmreg_mr **mr)
     struct hmreg_mr_attr attr = {
         .size = sizeof(attr), .access = HMREG_ACCESS_ALL, .dmabuf = &dmabuf};
 
-    return hmreg_mr_regattr(fabric->domain, &attr, HMREG_MR_DMABUF, mr);
+    return hmreg_mr_regattr(fabric->domain, &attr, HMREG_REG_DMABUF, mr);
 }
 
 static void assert_bytes(int fd, unsigned seed)

@@ -43,7 +43,7 @@ static const char good[] =
     "     '0000:41:00.0': {'acs_redirect': false}, '0000:41:01.0': {'acs_redirect': false}},"
     "   'distances': [{'one': 'cuda 0', 'other': 'mlx5_0', 'distance': 'PIX'}]},"
     " 'fabric_libraries': [{'provider': 'loopback', 'library': 'libhmreg-loopback',"
-    "     'version': '0.2.0', 'fabrics': 1, 'why': ''},"
+    "     'version': '0.3.0', 'fabrics': 1, 'why': ''},"
     "   {'provider': 'ofi', 'library': 'libfabric', 'version': '1.22', 'fabrics': 1, 'why': ''},"
     "   {'provider': 'verbs', 'library': 'libibverbs', 'version': '50.0', 'fabrics': 1,"
     "     'why': ''}],"

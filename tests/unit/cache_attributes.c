@@ -373,7 +373,7 @@ TEST(get_attr__arguments__refused_as_by_regattr)
     assert_fails(hmreg_mr_get_attr(fixture.domain, &asked.attr, 0, &mr), -EINVAL, "page_size");
     ask(&asked, memory[0], 0);
     assert_fails(hmreg_mr_get_attr(fixture.domain, &asked.attr, 0, &mr), -EINVAL, "len is 0");
-    assert_fails(hmreg_mr_get_attr(fixture.domain, &asked.attr, HMREG_MR_DMABUF, &mr), -EINVAL,
+    assert_fails(hmreg_mr_get_attr(fixture.domain, &asked.attr, HMREG_REG_DMABUF, &mr), -EINVAL,
                  "iov is set");
     assert_null(mr);
     assert_int_equal(atomic_load(&counter.regs), 0);
@@ -472,7 +472,7 @@ static uint64_t dmabuf_key(const struct fixture *fixture, int fd, void *base, ui
 {
     struct asked asked;
 
-    return key_of(fixture, ask_dmabuf(&asked, fd, base, offset, len), HMREG_MR_DMABUF);
+    return key_of(fixture, ask_dmabuf(&asked, fd, base, offset, len), HMREG_REG_DMABUF);
 }
 
 /* As NCCL does. */
@@ -606,7 +606,7 @@ TEST(dmabuf__invalidated_while_held__ends_with_its_put)
     int fd = dmabuf_new(1);
 
     open_fixture(&fixture, 0, 0);
-    mr = get(&fixture, ask_dmabuf(&asked, fd, memory[0], 0, LEN), HMREG_MR_DMABUF);
+    mr = get(&fixture, ask_dmabuf(&asked, fd, memory[0], 0, LEN), HMREG_REG_DMABUF);
     assert_true(fixture_is_cached(mr));
     assert_ok(hmreg_invalidate(fixture.lib, memory[0], 1));
     assert_int_equal(dmabuf_key(&fixture, fd, memory[0], 0, LEN), 2);
@@ -632,7 +632,7 @@ TEST(dmabuf__of_a_known_device__ends_with_its_memory)
 
     open_fixture(&fixture, 0, 0);
     claim = vendor_claim(HMREG_IFACE_CUDA, memory[2], LEN, HMREG_MEM_DEVICE, 1);
-    mr = get(&fixture, ask_dmabuf(&asked, fd, memory[2], 0, LEN), HMREG_MR_DMABUF);
+    mr = get(&fixture, ask_dmabuf(&asked, fd, memory[2], 0, LEN), HMREG_REG_DMABUF);
     assert_ok(hmreg_mr_query(mr, &info));
     assert_int_equal(info.iface, HMREG_IFACE_CUDA);
     assert_int_equal(info.device, 1);
@@ -663,14 +663,14 @@ TEST(dmabuf__claim__part_of_the_key)
     ask_dmabuf(&asked, fd, NULL, 0, LEN)->claim_iface = 1;
     asked.attr.iface = HMREG_IFACE_ROCR;
     asked.attr.device = 1;
-    mr = get(&fixture, &asked.attr, HMREG_MR_DMABUF);
+    mr = get(&fixture, &asked.attr, HMREG_REG_DMABUF);
     assert_int_equal(hmreg_mr_key(mr), 2);
     assert_ok(hmreg_mr_query(mr, &info));
     assert_int_equal(info.iface, HMREG_IFACE_ROCR);
     assert_int_equal(info.device, 1);
     hmreg_mr_put(mr);
     assert_int_equal(dmabuf_key(&fixture, fd, NULL, 0, LEN), 1);
-    assert_int_equal(key_of(&fixture, &asked.attr, HMREG_MR_DMABUF), 2);
+    assert_int_equal(key_of(&fixture, &asked.attr, HMREG_REG_DMABUF), 2);
     close(fd);
     fixture_close(&fixture);
 }
@@ -688,7 +688,7 @@ TEST(dmabuf__without_an_inode_of_its_own__has_no_identity)
 
     assert_true(dmabuf_look(dmabuf.fd, &attributes.file));
     variants_open(&all);
-    assert_ok(variant_get(&all, &attributes, NULL, HMREG_MR_DMABUF, &variant, &identified));
+    assert_ok(variant_get(&all, &attributes, NULL, HMREG_REG_DMABUF, &variant, &identified));
     assert_non_null(variant);
     assert_false(identified);
     variant_put(&all, variant);
@@ -707,7 +707,7 @@ TEST(get_attr__no_path_for_a_dmabuf__opnotsupp)
     vendors_reset();
     fixture_open(&fixture, HMREG_MONITOR_IMPORT, &config);
     ask_dmabuf(&asked, fd, NULL, 0, LEN);
-    assert_fails(hmreg_mr_get_attr(fixture.domain, &asked.attr, HMREG_MR_DMABUF, &mr), -EOPNOTSUPP,
+    assert_fails(hmreg_mr_get_attr(fixture.domain, &asked.attr, HMREG_REG_DMABUF, &mr), -EOPNOTSUPP,
                  "dmabuf");
     assert_null(mr);
     assert_int_equal(variants(&fixture), 0);

@@ -74,13 +74,13 @@ static void get_trapped(enum hmreg_policy policy)
     assert_int_equal(ftruncate(dmabuf.fd, LEN), 0);
     vendors_reset();
     fixture_open(&fixture, HMREG_MONITOR_IMPORT, NULL);
-    assert_ok(hmreg_mr_get_attr(fixture.domain, &attr, HMREG_MR_DMABUF, &held));
-    assert_ok(hmreg_mr_get_attr(fixture.domain, &attr, HMREG_MR_DMABUF, &mr));
+    assert_ok(hmreg_mr_get_attr(fixture.domain, &attr, HMREG_REG_DMABUF, &held));
+    assert_ok(hmreg_mr_get_attr(fixture.domain, &attr, HMREG_REG_DMABUF, &mr));
     fstat(dmabuf.fd, &told);
     if (!trap_calls())
         _exit(77);
     for (int i = 0; i < 3; i++) {
-        if (hmreg_mr_get_attr(fixture.domain, &attr, HMREG_MR_DMABUF, &mr) || mr != held)
+        if (hmreg_mr_get_attr(fixture.domain, &attr, HMREG_REG_DMABUF, &mr) || mr != held)
             _exit(200);
         hmreg_mr_put(mr);
     }

@@ -442,7 +442,7 @@ static struct hmreg_mr *get_dmabuf(const struct fixture *fixture, int fd, void *
         .size = sizeof(attr), .access = HMREG_ACCESS_REMOTE, .dmabuf = &dmabuf, .policy = policy};
     struct hmreg_mr *mr = NULL;
 
-    assert_ok(hmreg_mr_get_attr(fixture->domain, &attr, HMREG_MR_DMABUF, &mr));
+    assert_ok(hmreg_mr_get_attr(fixture->domain, &attr, HMREG_REG_DMABUF, &mr));
     return mr;
 }
 

@@ -156,7 +156,7 @@ TEST(foreign__callers_dmabuf__cached_by_its_inode)
     script_open(&fixture, NULL, NULL);
     for (int i = 0; i < 3; i++) {
         dmabuf.fd = fcntl(vendors[HMREG_IFACE_CUDA].claims[0].fd, F_DUPFD_CLOEXEC, i);
-        assert_ok(hmreg_mr_get_attr(fixture.domain, &attr, HMREG_MR_DMABUF, &mr));
+        assert_ok(hmreg_mr_get_attr(fixture.domain, &attr, HMREG_REG_DMABUF, &mr));
         close(dmabuf.fd);
         first = first ? first : mr;
         assert_ptr_equal(mr, first);
@@ -278,7 +278,7 @@ TEST(trusted__callers_dmabuf__no_runtime_is_asked)
     begin_dmabuf(&fixture, &claim, &dmabuf);
     for (int kind = 0; kind <= HMREG_MEM_DEVICE; kind += HMREG_MEM_DEVICE) {
         claim.attr.claim_kind = (enum hmreg_mem_kind)kind;
-        assert_ok(reg(&fixture, &claim, HMREG_MR_DMABUF, &mr));
+        assert_ok(reg(&fixture, &claim, HMREG_REG_DMABUF, &mr));
         assert_int_equal(script_last()->path, HMREG_PATH_DMABUF);
         assert_int_equal(script_last()->iface, HMREG_IFACE_CUDA);
         assert_int_equal(script_last()->device, 1);
@@ -354,11 +354,11 @@ TEST(trusted__dmabuf_with_an_allocation_or_kind__inval)
     script_open(&fixture, NULL, NULL);
     begin_dmabuf(&fixture, &claim, &dmabuf);
     claim.attr.claim_kind = HMREG_MEM_HOST_PINNED;
-    assert_reg_fails(reg(&fixture, &claim, HMREG_MR_DMABUF, &mr), mr, -EINVAL,
+    assert_reg_fails(reg(&fixture, &claim, HMREG_REG_DMABUF, &mr), mr, -EINVAL,
                      "for a dmabuf of cuda it is device, or 0");
     claim.attr.claim_kind = 0;
     claim.attr.claim_base = claim.attr.claim_len = 4096;
-    assert_reg_fails(reg(&fixture, &claim, HMREG_MR_DMABUF, &mr), mr, -EINVAL,
+    assert_reg_fails(reg(&fixture, &claim, HMREG_REG_DMABUF, &mr), mr, -EINVAL,
                      "for a caller's dmabuf they are 0");
     close(dmabuf.fd);
     script_close(&fixture);
@@ -424,7 +424,7 @@ TEST(foreign__callers_dmabuf__registered_under_its_iface)
 
             claim.attr.claim_iface = HMREG_CLAIM_CHECKED + trusted;
             claim.attr.iface = (enum hmreg_iface)iface;
-            assert_ok(reg(&fixture, &claim, HMREG_MR_DMABUF, &mr));
+            assert_ok(reg(&fixture, &claim, HMREG_REG_DMABUF, &mr));
             assert_int_equal(script_last()->path, HMREG_PATH_DMABUF);
             assert_int_equal(script_last()->iface, iface);
             assert_int_equal(script_last()->device, 1);
@@ -447,7 +447,7 @@ TEST(foreign__every_path_refused__named_in_the_error)
     begin_dmabuf(&fixture, &claim, &dmabuf);
     claim.attr.iface = HMREG_IFACE_NEURON;
     script.refuse[HMREG_PATH_DMABUF][1] = script.refuse[HMREG_PATH_MAPPED][1] = -EOPNOTSUPP;
-    assert_reg_fails(reg(&fixture, &claim, HMREG_MR_DMABUF, &mr), mr, -EOPNOTSUPP,
+    assert_reg_fails(reg(&fixture, &claim, HMREG_REG_DMABUF, &mr), mr, -EOPNOTSUPP,
                      "no path to this neuron memory");
     close(dmabuf.fd);
     script_close(&fixture);
@@ -464,10 +464,10 @@ TEST(foreign__address_of_a_vendors_memory__inval)
     open_debugging(&fixture, "claims");
     begin_dmabuf(&fixture, &claim, &dmabuf);
     claim.attr.iface = HMREG_IFACE_SYNAPSEAI;
-    assert_reg_fails(reg(&fixture, &claim, HMREG_MR_DMABUF, &mr), mr, -EINVAL,
+    assert_reg_fails(reg(&fixture, &claim, HMREG_REG_DMABUF, &mr), mr, -EINVAL,
                      "the caller says synapseai, the memory's is cuda");
     claim.attr.claim_iface = HMREG_CLAIM_CHECKED;
-    assert_reg_fails(reg(&fixture, &claim, HMREG_MR_DMABUF, &mr), mr, -EINVAL,
+    assert_reg_fails(reg(&fixture, &claim, HMREG_REG_DMABUF, &mr), mr, -EINVAL,
                      "the caller says synapseai, the memory is cuda");
     close(dmabuf.fd);
     script_close(&fixture);
@@ -534,7 +534,7 @@ TEST(foreign__explained__as_registered)
             assert_int_equal(why.path, i ? HMREG_PATH_MAPPED : HMREG_PATH_DMABUF);
             assert_int_equal(why.iface, iface);
             assert_int_equal(why.device, claim.attr.device);
-            assert_ok(reg(&fixture, &claim, HMREG_MR_DMABUF, &mr));
+            assert_ok(reg(&fixture, &claim, HMREG_REG_DMABUF, &mr));
             assert_ok(hmreg_explain(mr, &done));
             assert_int_equal(done.path, why.path);
             assert_int_equal(done.refused, why.refused);
@@ -648,18 +648,18 @@ TEST(debug__right_claims__registered_and_silent)
     assert_ok(reg(&fixture, &claim, 0, &mr));
     assert_ok(hmreg_mr_close(mr));
     begin_dmabuf(&fixture, &claim, &dmabuf);
-    assert_ok(reg(&fixture, &claim, HMREG_MR_DMABUF, &mr));
+    assert_ok(reg(&fixture, &claim, HMREG_REG_DMABUF, &mr));
     assert_ok(hmreg_mr_close(mr));
     claim.attr.iface = HMREG_IFACE_SYSTEM; /* leaves open whose it is */
     claim.attr.device = HMREG_DEVICE_ANY;
-    assert_ok(reg(&fixture, &claim, HMREG_MR_DMABUF, &mr));
+    assert_ok(reg(&fixture, &claim, HMREG_REG_DMABUF, &mr));
     assert_ok(hmreg_mr_close(mr));
     claim.attr.iface = HMREG_IFACE_CUDA;
     dmabuf.base_addr = host; /* of no runtime: nothing is known about the dmabuf */
-    assert_ok(reg(&fixture, &claim, HMREG_MR_DMABUF, &mr));
+    assert_ok(reg(&fixture, &claim, HMREG_REG_DMABUF, &mr));
     assert_ok(hmreg_mr_close(mr));
     dmabuf.base_addr = NULL;
-    assert_ok(reg(&fixture, &claim, HMREG_MR_DMABUF, &mr));
+    assert_ok(reg(&fixture, &claim, HMREG_REG_DMABUF, &mr));
     assert_ok(hmreg_mr_close(mr));
     assert_true(asked() > 0);
     close(dmabuf.fd);
@@ -676,7 +676,7 @@ TEST(debug__dmabuf_of_another_device__fails)
     open_debugging(&fixture, "claims");
     begin_dmabuf(&fixture, &claim, &dmabuf);
     claim.attr.device = 0;
-    assert_reg_fails(reg(&fixture, &claim, HMREG_MR_DMABUF, &mr), mr, -EINVAL,
+    assert_reg_fails(reg(&fixture, &claim, HMREG_REG_DMABUF, &mr), mr, -EINVAL,
                      "device: the caller says 0, the memory's is 1");
     close(dmabuf.fd);
     script_close(&fixture);

@@ -170,12 +170,12 @@ TEST(range__of_several_segments__one_registration_or_parts_as_asked)
     } cases[] = {
         {0, false, 0, false},
         {0, true, 0, true},
-        {0, false, HMREG_MR_SINGLE, true},
-        {0, true, HMREG_MR_PARTS, false},
+        {0, false, HMREG_REG_SINGLE, true},
+        {0, true, HMREG_REG_PARTS, false},
         {HMREG_DOMAIN_SINGLE, false, 0, true},
-        {HMREG_DOMAIN_SINGLE, false, HMREG_MR_PARTS, false},
+        {HMREG_DOMAIN_SINGLE, false, HMREG_REG_PARTS, false},
         {HMREG_DOMAIN_PARTS, true, 0, false},
-        {HMREG_DOMAIN_PARTS, true, HMREG_MR_SINGLE, true},
+        {HMREG_DOMAIN_PARTS, true, HMREG_REG_SINGLE, true},
     };
     struct hmreg_explanation why = {.size = sizeof(why)};
     struct fixture fixture;
@@ -187,7 +187,7 @@ TEST(range__of_several_segments__one_registration_or_parts_as_asked)
 
         if (cases[i].refused) {
             assert_fails(reg_flagged(&fixture, domain, cases[i].flag, &mr), -EXDEV,
-                         "HMREG_MR_PARTS");
+                         "HMREG_REG_PARTS");
             assert_ptr_equal(mr, (void *)1);
             assert_int_equal(script.live, 0);
             assert_ok(hmreg_explain(NULL, &why));
@@ -215,7 +215,7 @@ TEST(flags__one_registration_and_parts__badflags)
 
     open_fixture(&fixture, 2);
     assert_fails(
-        reg_flagged(&fixture, fixture.script.domain, HMREG_MR_SINGLE | HMREG_MR_PARTS, &mr),
+        reg_flagged(&fixture, fixture.script.domain, HMREG_REG_SINGLE | HMREG_REG_PARTS, &mr),
         -HMREG_EBADFLAGS, "give one of them");
     assert_fails(
         hmreg_domain_create(fixture.script.lib, &script_ops, &script_caps, NULL, &config, &domain),
@@ -235,8 +235,9 @@ TEST(regsgl__segments_as_one_registration__exdev)
     domain = open_flagged(&fixture, HMREG_DOMAIN_SINGLE, true);
     for (unsigned i = 0; i < 2; i++)
         segments[i].u.memory = (struct iovec){fixture.addr + i * fixture.page, fixture.page};
-    assert_fails(hmreg_mr_regsgl(domain, segments, 2, HMREG_SEND, 0, 0, HMREG_MR_SINGLE, &mr, NULL),
-                 -EXDEV, "hmreg_mr_segment()");
+    assert_fails(
+        hmreg_mr_regsgl(domain, segments, 2, HMREG_SEND, 0, 0, HMREG_REG_SINGLE, &mr, NULL), -EXDEV,
+        "hmreg_mr_segment()");
     assert_ptr_equal(mr, (void *)1);
     assert_ok(hmreg_mr_regsgl(domain, segments, 2, HMREG_SEND, 0, 0, 0, &mr, NULL));
     assert_int_equal(script.live, 2); /* a list says that there are several */
@@ -353,7 +354,7 @@ TEST(group__members_that_differ__each_decides_or_the_group)
         if (!i)
             assert_int_equal(hmreg_last_error()->code, -EXDEV);
         assert_ok(hmreg_mr_close(mr));
-        assert_fails(reg_flagged(&fixture, group, HMREG_MR_SINGLE, &mr), -EXDEV, "rail 0");
+        assert_fails(reg_flagged(&fixture, group, HMREG_REG_SINGLE, &mr), -EXDEV, "rail 0");
         assert_ok(hmreg_domain_close(group));
     }
     close_flagged(members[1]);

@@ -400,7 +400,7 @@ TEST(regattr__a_callers_dmabuf__imported_by_each_and_not_exported)
     open_fixture(&fixture, 3, 0);
     dmabuf.fd = memfd_create("callers", MFD_CLOEXEC);
     assert_int_equal(ftruncate(dmabuf.fd, 4096), 0);
-    assert_ok(hmreg_mr_regattr(fixture.group, &attr, HMREG_MR_DMABUF, &mr));
+    assert_ok(hmreg_mr_regattr(fixture.group, &attr, HMREG_REG_DMABUF, &mr));
     for (unsigned i = 0; i < 3; i++) {
         assert_int_equal(script.calls[i].dmabuf.fd, dmabuf.fd);
         assert_int_equal(script.calls[i].dmabuf.offset, 256);

@@ -163,7 +163,7 @@ TEST(dmabuf__of_the_caller__in_pieces_and_closed_at_once)
     fixture.attr.dmabuf = &dmabuf;
     fixture.attr.iov = NULL;
     fixture.attr.iov_count = 0;
-    assert_ok(hmreg_job_start(fixture.script.domain, &fixture.attr, HMREG_MR_DMABUF,
+    assert_ok(hmreg_job_start(fixture.script.domain, &fixture.attr, HMREG_REG_DMABUF,
                               &fixture.config, &job));
     close(dmabuf.fd);
     mr = finish(job);
@@ -194,7 +194,7 @@ TEST(dmabuf__no_descriptor_left__emfile)
     none = before;
     none.rlim_cur = (rlim_t)dmabuf.fd + 1;
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
-    assert_fails(hmreg_job_start(fixture.script.domain, &fixture.attr, HMREG_MR_DMABUF,
+    assert_fails(hmreg_job_start(fixture.script.domain, &fixture.attr, HMREG_REG_DMABUF,
                                  &fixture.config, &job),
                  -EMFILE, "fd cannot be duplicated");
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);

@@ -496,7 +496,7 @@ TEST(unmap_key__fails__the_fabrics_code)
     begin_raw(&fixture, &mr);
     assert_ok(hmreg_mr_map_raw(fixture.domain, 0, raw, sizeof(raw), &key, 0));
     fake_fabric.unmap_code = -FI_EIO;
-    assert_fails(hmreg_mr_unmap_key(fixture.domain, key), -EIO, "fi_mr_unmap_key()");
+    assert_fails(hmreg_mr_unmap_raw(fixture.domain, key), -EIO, "fi_mr_unmap_key()");
     fake_fabric.unmap_code = 0;
     fake_fabric.mapped = 0; /* it is lost, and the domain can be closed */
     assert_ok(hmreg_mr_close(mr));

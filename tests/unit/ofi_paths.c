@@ -130,7 +130,7 @@ static void imported_by(uint32_t library)
     assert_ok(hmreg_explain(fixture.mr, &fixture.why));
     assert_int_equal(fixture.why.path, HMREG_PATH_DMABUF);
     assert_int_equal(fixture.why.refused, 0);
-    assert_int_equal(fake_fabric.flags, HMREG_MR_DMABUF);
+    assert_int_equal(fake_fabric.flags, HMREG_REG_DMABUF);
     assert_true(fake_fabric.dmabuf_fd_open);
     assert_int_equal(dmabuf->offset, PLACE);
     assert_int_equal(dmabuf->len, LEN);
@@ -181,7 +181,7 @@ TEST(dmabuf__hmem_in_domain_caps__imported)
     assert_ok(
         hmreg_domain_open_ofi(fixture.lib, &fake_fabric.domain, fake_fabric.info, NULL, &domain));
     assert_ok(hmreg_mr_reg(domain, fixture.memory, LEN, HMREG_ACCESS_ALL, 0, 0, 0, &mr, NULL));
-    assert_int_equal(fake_fabric.flags, HMREG_MR_DMABUF);
+    assert_int_equal(fake_fabric.flags, HMREG_REG_DMABUF);
     assert_ok(hmreg_mr_close(mr));
     assert_ok(hmreg_domain_close(domain));
     end(&fixture);
@@ -195,7 +195,7 @@ TEST(dmabuf__older_library__says_which)
     world.api = FI_VERSION(1, 17);
     in_world(&world, HMREG_PATH_DMABUF, "libfabric-too-old", "libfabric 1.17 is loaded");
     assert_int_equal(fake_fabric.regs, 1); /* by its address only */
-    assert_int_equal(fake_fabric.flags & HMREG_MR_DMABUF, 0);
+    assert_int_equal(fake_fabric.flags & HMREG_REG_DMABUF, 0);
 }
 
 /* However new the application is. */
@@ -205,7 +205,7 @@ TEST(dmabuf__library_older_than_the_application__never_given_one)
 
     world.library = FI_VERSION(1, 19);
     in_world(&world, HMREG_PATH_DMABUF, "libfabric-too-old", "libfabric 1.19 is loaded");
-    assert_int_equal(fake_fabric.flags & HMREG_MR_DMABUF, 0);
+    assert_int_equal(fake_fabric.flags & HMREG_REG_DMABUF, 0);
 }
 
 static void from(const char *provider, uint32_t before, uint32_t since, const char *words)
@@ -216,11 +216,11 @@ static void from(const char *provider, uint32_t before, uint32_t since, const ch
     world.provider = provider;
     world.library = before;
     in_world(&world, HMREG_PATH_DMABUF, "libfabric-too-old", words);
-    assert_int_equal(fake_fabric.flags & HMREG_MR_DMABUF, 0);
+    assert_int_equal(fake_fabric.flags & HMREG_REG_DMABUF, 0);
     world.library = since;
     begin(&fixture, &world);
     assert_ok(reg(&fixture));
-    assert_int_equal(fake_fabric.flags & HMREG_MR_DMABUF, HMREG_MR_DMABUF);
+    assert_int_equal(fake_fabric.flags & HMREG_REG_DMABUF, HMREG_REG_DMABUF);
     end(&fixture);
 }
 
@@ -240,7 +240,7 @@ TEST(dmabuf__older_api_version__says_which)
 
     world.api = FI_VERSION(1, 19);
     in_world(&world, HMREG_PATH_DMABUF, "api-version-too-old", "FI_VERSION(1, 19)");
-    assert_int_equal(fake_fabric.flags & HMREG_MR_DMABUF, 0);
+    assert_int_equal(fake_fabric.flags & HMREG_REG_DMABUF, 0);
 }
 
 TEST(dmabuf__no_fi_hmem__says_so)
@@ -314,7 +314,7 @@ static int reg_callers(struct fixture *fixture, enum hmreg_iface iface, int devi
                                  .claim_iface = HMREG_CLAIM_TRUSTED,
                                  .iface = iface,
                                  .device = device};
-    int rc = hmreg_mr_regattr(fixture->domain, &attr, HMREG_MR_DMABUF, &fixture->mr);
+    int rc = hmreg_mr_regattr(fixture->domain, &attr, HMREG_REG_DMABUF, &fixture->mr);
 
     close(dmabuf.fd);
     assert_ok(hmreg_explain(fixture->mr, &fixture->why));
@@ -351,7 +351,7 @@ TEST(callers__iface_without_runtime__under_its_number)
         fake_fabric.last_iface = 6;
         assert_ok(reg_callers(&fixture, ifaces[i], 3, (void *)0x10000));
         assert_int_equal(fixture.why.path, HMREG_PATH_DMABUF);
-        assert_int_equal(fake_fabric.flags, HMREG_MR_DMABUF);
+        assert_int_equal(fake_fabric.flags, HMREG_REG_DMABUF);
         assert_int_equal(fake_fabric.given.attr.iface, ifaces[i]);
         assert_int_equal(fake_fabric.given.attr.device.neuron, 3);
         assert_int_equal(fake_fabric.given.attr.device.reserved, 3);

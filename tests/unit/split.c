@@ -192,16 +192,16 @@ TEST(get__longer_than_max_len_of_a_domain_of_single_regions__msgsize)
     ranges[0] = (struct iovec){fixture.host, PAGE};
     ranges[1] = (struct iovec){fixture.host, PAGES * PAGE};
     attr.iov = &ranges[1];
-    assert_fails(get(&fixture, fixture.host, PAGES * PAGE, &mr), -EMSGSIZE, "HMREG_MR_PARTS");
+    assert_fails(get(&fixture, fixture.host, PAGES * PAGE, &mr), -EMSGSIZE, "HMREG_REG_PARTS");
     assert_fails(hmreg_mr_get_attr(fixture.script.domain, &attr, 0, &mr), -EMSGSIZE,
-                 "HMREG_MR_PARTS");
+                 "HMREG_REG_PARTS");
     assert_fails(hmreg_mr_get_many(fixture.script.domain, ranges, 2, HMREG_ACCESS_ALL, many),
                  -EMSGSIZE, "iov[1]");
     assert_int_equal(script.count, 0);
-    assert_ok(hmreg_mr_get_attr(fixture.script.domain, &attr, HMREG_MR_PARTS, &mr));
+    assert_ok(hmreg_mr_get_attr(fixture.script.domain, &attr, HMREG_REG_PARTS, &mr));
     check_pieces(mr, fixture.host);
     attr.iov = &ranges[0]; /* a get that may not have parts does not find it */
-    assert_ok(hmreg_mr_get_attr(fixture.script.domain, &attr, HMREG_MR_SINGLE, &again));
+    assert_ok(hmreg_mr_get_attr(fixture.script.domain, &attr, HMREG_REG_SINGLE, &again));
     assert_ptr_not_equal(again, mr);
     hmreg_mr_put(mr);
     assert_ok(get(&fixture, fixture.host, PAGE, &mr)); /* and asks for no more than the domain */
@@ -220,7 +220,7 @@ TEST(job__one_registration_asked_for__badflags)
 
     open_fixture(&fixture, NULL);
     attr.iov = &(struct iovec){fixture.host, PAGES * PAGE};
-    assert_fails(hmreg_job_start(fixture.script.domain, &attr, HMREG_MR_SINGLE, NULL, &job),
+    assert_fails(hmreg_job_start(fixture.script.domain, &attr, HMREG_REG_SINGLE, NULL, &job),
                  -HMREG_EBADFLAGS, "in pieces");
     close_fixture(&fixture);
 }
@@ -290,11 +290,11 @@ TEST(get_attr__a_callers_dmabuf__its_parts)
     open_fixture(&fixture, NULL);
     dmabuf.fd = memfd_create("memory", MFD_CLOEXEC);
     assert_int_equal(ftruncate(dmabuf.fd, (PAGES + 1) * PAGE), 0);
-    assert_ok(hmreg_mr_get_attr(fixture.script.domain, &attr, HMREG_MR_DMABUF, &mr));
+    assert_ok(hmreg_mr_get_attr(fixture.script.domain, &attr, HMREG_REG_DMABUF, &mr));
     assert_int_equal(script.count, 3);
     assert_int_equal(script.calls[2].dmabuf.offset, 5 * PAGE);
     assert_int_equal(script.calls[2].dmabuf.length, PAGE);
-    assert_ok(hmreg_mr_get_attr(fixture.script.domain, &attr, HMREG_MR_DMABUF, &again));
+    assert_ok(hmreg_mr_get_attr(fixture.script.domain, &attr, HMREG_REG_DMABUF, &again));
     assert_ptr_equal(again, mr);
     close(dmabuf.fd);
     hmreg_mr_put(mr);

@@ -106,7 +106,6 @@ static struct call {
     CALL(listen, FAILS, "listen"),
     CALL(membarrier, UNHOOKED, "membarrier"),
     OTHER(mremap),
-    OTHER(mincore),
     OTHER(msync),
     OTHER(pwrite64),
     OTHER(pread64),

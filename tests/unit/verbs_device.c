@@ -173,7 +173,7 @@ static int reg_callers(struct fixture *fixture, uint64_t base, struct hmreg_mr *
     struct hmreg_mr_attr attr = {.size = sizeof(attr), .access = HMREG_SEND, .dmabuf = &dmabuf};
 
     assert_true(fd >= 0);
-    rc = hmreg_mr_regattr(fixture->domain, &attr, HMREG_MR_DMABUF, mr);
+    rc = hmreg_mr_regattr(fixture->domain, &attr, HMREG_REG_DMABUF, mr);
     close(fd);
     return rc;
 }
@@ -211,7 +211,7 @@ TEST(regattr__callers_dmabuf_of_an_iface_without_runtime__imported)
         struct hmreg_mr *mr;
 
         attr.iface = (enum hmreg_iface)iface;
-        assert_ok(hmreg_mr_regattr(fixture.domain, &attr, HMREG_MR_DMABUF, &mr));
+        assert_ok(hmreg_mr_regattr(fixture.domain, &attr, HMREG_REG_DMABUF, &mr));
         assert_int_equal(fake_verbs.iova, 0x7000 + 100);
         assert_ok(hmreg_mr_query(mr, &info));
         assert_int_equal(info.iface, iface);

@@ -415,7 +415,7 @@ TEST(iova__callers_dmabuf__in_place_of_base_addr)
         attr.size = sizeof(attr);
         attr.access = HMREG_REMOTE_READ;
         attr.dmabuf = &dmabuf;
-        assert_ok(hmreg_mr_regattr(fixture.domain, &attr, HMREG_MR_DMABUF, &mr));
+        assert_ok(hmreg_mr_regattr(fixture.domain, &attr, HMREG_REG_DMABUF, &mr));
         assert_int_equal(fake_verbs.iova, 0x5000 + 100);
         assert_int_equal(fake_verbs.offset, 100);
         assert_ok(hmreg_mr_close(mr));

@@ -221,7 +221,7 @@ TEST(regattr__callers_dmabuf__for_data_direct)
     begin(&fixture, FAKE_MLX5);
     open_with(&fixture, HMREG_WAY_DATA_DIRECT_PCIE, HMREG_WAY_DATA_DIRECT);
     dmabuf.fd = vendors[HMREG_IFACE_CUDA].claims[0].fd;
-    assert_ok(hmreg_mr_regattr(fixture.domain, &attr, HMREG_MR_DMABUF, &mr));
+    assert_ok(hmreg_mr_regattr(fixture.domain, &attr, HMREG_REG_DMABUF, &mr));
     assert_int_equal(way_of(mr), HMREG_WAY_DATA_DIRECT);
     assert_int_equal(fake_verbs.fd, dmabuf.fd);
     assert_int_equal(fake_verbs.by_mlx5, 1);

@@ -402,7 +402,7 @@ TEST(callers_dmabuf__mapping_is_the_callers__data_direct_is_not)
 
     open_nic(&fixture, true, false, ORDER(PCIE, BOTH, DIRECT));
     dmabuf.fd = cuda->claims[0].fd;
-    assert_ok(hmreg_mr_regattr(fixture.domain, &attr, HMREG_MR_DMABUF, &mr));
+    assert_ok(hmreg_mr_regattr(fixture.domain, &attr, HMREG_REG_DMABUF, &mr));
     assert_int_equal(way_of(mr), DIRECT);
     why = explain(mr);
     assert_int_equal(why.refused, 2);

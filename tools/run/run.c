@@ -454,7 +454,7 @@ static const char *take_word(const char *value, void *options)
 }
 
 static const struct option_def options[] = {
-    {"trace", "[=MORE]", "only record, and which repeats a cache would save, MORE: watch", take_trace},
+    {"trace", "[=MORE]", "only record, and repeats that a cache saves, MORE: watch", take_trace},
     {"gpu", NULL, "make registrations of device memory succeed", take_gpu},
     {"cache", "[=MORE]", "keep regions that are only sent from, and MORE: write, remote",
      take_cache},

@@ -26,7 +26,7 @@ static void make_good(void)
         .size = sizeof(struct stats_layout),
         .pid = getpid(),
         .monitor = 1,
-        .hmreg = "0.2.0",
+        .hmreg = "0.3.0",
     };
     good.domains[0] = (struct stats_domain){.number = 1, .provider = "ofi", .fabric = "tcp"};
     good.blocks[0] = (struct stats_block){.domain = 1, .device = -1, .counts = {1, 2, 3}};

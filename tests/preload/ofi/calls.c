@@ -681,7 +681,7 @@ static int reg_device(struct fid_domain *domain, const void *device, int iface, 
 
 static void assert_by_dmabuf(const void *device)
 {
-    assert_int_equal(fake_fabric.flags, HMREG_MR_DMABUF);
+    assert_int_equal(fake_fabric.flags, HMREG_REG_DMABUF);
     assert_true(fake_fabric.dmabuf_fd_open);
     assert_int_equal(fake_fabric.dmabuf.len, 5000);
     assert_ptr_equal((char *)fake_fabric.dmabuf.base_addr + fake_fabric.dmabuf.offset,
