@@ -125,6 +125,21 @@ check allreduce__no_such_fabric__fails fails "nosuch, process 0: No data availab
     "$examples/6-allreduce" nosuch
 check allreduce__wrong_arguments__usage usage_of "$examples/6-allreduce" -r 3
 check allreduce__no_such_option__usage usage_of "$examples/6-allreduce" -x
+nccl=(env HMREG_NCCL_FABRIC=libfabric/tcp "$examples/7-nccl-net")
+library=$examples/libnccl-net-hmreg.so
+if [[ -x $examples/7-nccl-net ]]; then
+    check readme__of_7-nccl-net__command_1 prints_what_is_shown "$SOURCE_DIR/examples/7-nccl-net/README.md" 1
+    for vendor in $one; do
+        check "nccl__${vendor}__every_byte_is_right" \
+            says "1 NIC, $vendor memory by its address: every byte is right" \
+            "${simulated[@]}" "${nccl[@]}" -i "$vendor" -s 9 "$library"
+    done
+    check nccl__peer_is_killed__reported says "system memory: the end of the peer was reported" "${nccl[@]}" -k "$library"
+    check nccl__no_such_fabric__fails fails "No data available" \
+        env HMREG_NCCL_FABRIC=libfabric/nosuch "$examples/7-nccl-net" "$library"
+    check nccl__two_nics_over_libfabric__fails fails "fusing devices" "${nccl[@]}" -n 2 "$library"
+    check nccl__wrong_arguments__usage usage_of "$examples/7-nccl-net" -n 5 "$library"
+fi
 if [[ -x $examples/4-gpudirect-verbs ]] && ! compgen -G '/sys/class/infiniband/*' >/dev/null; then
     check verbs__no_device__says_where_to_look fails 'see `rdma link`, or `hmreg doctor`' \
         "$examples/4-gpudirect-verbs" system

@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * libfabric: tagged messages, which the fabric matches in order. A device is one NIC; each
+ * communicator has an endpoint of its own.
+ */
+#include "plugin.h"
+
+#include <errno.h>
+#include <hmreg/ofi.h>
+#include <rdma/fi_cm.h>
+#include <rdma/fi_endpoint.h>
+#include <rdma/fi_errno.h>
+#include <rdma/fi_tagged.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct ofi_nic {
+    struct fi_info *info;
+    struct fid_fabric *fabric;
+    struct fid_domain *domain;
+};
+
+struct endpoint {
+    struct fid_ep *ep;
+    struct fid_av *av;
+    struct fid_cq *cq;
+    fi_addr_t peer;
+};
+
+static void close_fid(struct fid *fid)
+{
+    if (fid)
+        fi_close(fid);
+}
+
+/* ---- NICs --------------------------------------------------------------------------------- */
+
+/* With device memory where the provider knows such; without, path mapped reaches it. */
+static int search(struct fi_info **list)
+{
+    uint32_t newest = FI_VERSION(1, 20), here = fi_version();
+    const char *fabric = getenv("HMREG_NCCL_FABRIC");
+    struct fi_info *hints = fabric ? fi_allocinfo() : NULL;
+    int rc = -FI_ENODATA;
+
+    if (!hints)
+        return -ENOMEM;
+    hints->fabric_attr->prov_name = strdup(fabric + strlen("libfabric/"));
+    hints->ep_attr->type = FI_EP_RDM;
+    hints->tx_attr->msg_order = hints->rx_attr->msg_order = FI_ORDER_SAS;
+    hints->tx_attr->op_flags = FI_DELIVERY_COMPLETE; /* a closed sender has nothing under way */
+    hints->tx_attr->size = hints->rx_attr->size = SENDS;
+    hints->domain_attr->threading = FI_THREAD_SAFE;
+    hints->domain_attr->mr_mode =
+        FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY | FI_MR_RAW | FI_MR_HMEM;
+    for (int i = 0; i < 2 && rc == -FI_ENODATA; i++) {
+        hints->caps = FI_TAGGED | (i ? 0 : FI_HMEM);
+        rc = fi_getinfo(here < newest ? here : newest, NULL, NULL, 0, hints, list);
+    }
+    fi_freeinfo(hints);
+    return rc;
+}
+
+static const struct fi_info *named(const struct fi_info *list, const char *name)
+{
+    while (list && strcmp(list->domain_attr->name, name))
+        list = list->next;
+    return list;
+}
+
+static int find(struct nic *nics, int most)
+{
+    struct fi_info *list;
+    int count = 0, rc = search(&list);
+
+    if (rc)
+        return rc;
+    for (const struct fi_info *at = list; at && count < most; at = at->next) {
+        if (named(list, at->domain_attr->name) != at)
+            continue; /* seen before */
+        snprintf(nics[count].name, sizeof(nics[count].name), "%s", at->domain_attr->name);
+        nics[count].guid = (uint64_t)count;
+        nics[count].speed = 10000;
+        nics[count++].port = 1;
+    }
+    fi_freeinfo(list);
+    return count;
+}
+
+static int nic_open(struct device *device, int i, struct hmreg *lib)
+{
+    struct ofi_nic *ofi = (struct ofi_nic *)calloc(1, sizeof(*ofi));
+    struct fi_info *list = NULL;
+    int rc = ofi ? search(&list) : -ENOMEM;
+
+    device->native[i] = ofi;
+    if (rc)
+        return rc;
+    ofi->info = fi_dupinfo(named(list, device->nic[i]->name));
+    fi_freeinfo(list);
+    rc = ofi->info ? fi_fabric(ofi->info->fabric_attr, &ofi->fabric, NULL) : -ENODEV;
+    rc = rc ? rc : fi_domain(ofi->fabric, ofi->info, &ofi->domain, NULL);
+    return rc ? rc
+              : hmreg_domain_open_ofi(lib, ofi->domain, ofi->info, &reg_policy, &device->member[i]);
+}
+
+static void nic_close(void *native)
+{
+    struct ofi_nic *ofi = (struct ofi_nic *)native;
+
+    close_fid(ofi && ofi->domain ? &ofi->domain->fid : NULL);
+    close_fid(ofi && ofi->fabric ? &ofi->fabric->fid : NULL);
+    if (ofi && ofi->info)
+        fi_freeinfo(ofi->info);
+    free(ofi);
+}
+
+/* ---- opening and connecting ---------------------------------------------------------------- */
+
+static int ofi_open(struct comm *comm)
+{
+    struct endpoint *our = (struct endpoint *)calloc(1, sizeof(*our));
+    const struct ofi_nic *nic = (struct ofi_nic *)comm->device->native[0];
+    struct fi_av_attr av = {.type = FI_AV_TABLE};
+    struct fi_cq_attr cq = {.format = FI_CQ_FORMAT_TAGGED};
+    size_t size = sizeof(comm->ours.address[0]);
+    int rc = our ? fi_av_open(nic->domain, &av, &our->av, NULL) : -ENOMEM;
+
+    comm->endpoints = our;
+    rc = rc ? rc : fi_cq_open(nic->domain, &cq, &our->cq, NULL);
+    rc = rc ? rc : fi_endpoint(nic->domain, nic->info, &our->ep, NULL);
+    rc = rc ? rc : fi_ep_bind(our->ep, &our->av->fid, 0);
+    rc = rc ? rc : fi_ep_bind(our->ep, &our->cq->fid, FI_TRANSMIT | FI_RECV);
+    rc = rc ? rc : fi_enable(our->ep);
+    return rc ? rc : fi_getname(&our->ep->fid, comm->ours.address[0], &size);
+}
+
+static int ofi_connect(struct comm *comm)
+{
+    struct endpoint *our = (struct endpoint *)comm->endpoints;
+    int count = fi_av_insert(our->av, comm->peers.address[0], 1, &our->peer, 0, NULL);
+
+    return count == 1 ? 0 : count < 0 ? count : -EADDRNOTAVAIL;
+}
+
+static void ofi_close(struct comm *comm)
+{
+    struct endpoint *our = (struct endpoint *)comm->endpoints;
+
+    close_fid(our->ep ? &our->ep->fid : NULL);
+    close_fid(our->cq ? &our->cq->fid : NULL);
+    close_fid(our->av ? &our->av->fid : NULL);
+    free(our);
+}
+
+/* ---- requests ------------------------------------------------------------------------------ */
+
+static int ofi_send(struct comm *comm, struct request *request)
+{
+    struct endpoint *our = (struct endpoint *)comm->endpoints;
+    struct part *part = &request->part[0];
+
+    request->left = 1;
+    part->done = part->size;
+    return (int)fi_tsend(our->ep, part->data + part->buffer->rail[0].shift, part->size,
+                         part->buffer->rail[0].desc, our->peer, (uint32_t)part->tag, part);
+}
+
+/* The fabric has room for all receives that NCCL may start, so it takes all of a request or none.
+ */
+static int ofi_recv(struct comm *comm, struct request *request)
+{
+    struct endpoint *our = (struct endpoint *)comm->endpoints;
+    ssize_t rc = 0;
+    int i;
+
+    for (i = 0; i < request->count && !rc; i++) {
+        struct part *part = &request->part[i];
+
+        rc = fi_trecv(our->ep, part->data + part->buffer->rail[0].shift, part->size,
+                      part->buffer->rail[0].desc, FI_ADDR_UNSPEC, (uint32_t)part->tag, 0, part);
+    }
+    request->left = request->count;
+    return rc == -FI_EAGAIN && i > 1 ? -EIO : (int)rc;
+}
+
+static int ofi_progress(struct comm *comm)
+{
+    struct endpoint *our = (struct endpoint *)comm->endpoints;
+    struct fi_cq_tagged_entry done[16];
+    struct fi_cq_err_entry failed = {};
+    ssize_t count = fi_cq_read(our->cq, done, 16);
+
+    for (ssize_t i = 0; i < count; i++) {
+        struct part *part = (struct part *)done[i].op_context;
+
+        part->done = comm->sends ? part->size : done[i].len;
+        part->request->left--;
+    }
+    if (count == -FI_EAVAIL && fi_cq_readerr(our->cq, &failed, 0) > 0)
+        return failed.err ? -failed.err : -EIO;
+    return count == -FI_EAGAIN ? 0 : (int)count;
+}
+
+const struct transport ofi_transport = {
+    "libfabric", 1,           HMREG_SEND, HMREG_RECV, find,     nic_open, nic_close,
+    ofi_open,    ofi_connect, ofi_close,  ofi_send,   ofi_recv, NULL,     ofi_progress,
+};

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * The plugin's parts, and what they demand of each other:
+ *
+ *     versions.c       NCCL's tables of each version
+ *     net.c            communicators: handshake, requests
+ *     reg.c            registration: all that hmreg does for a communicator
+ *     devices.c        NICs, and devices made of several
+ *     verbs.c, ofi.c   transports
+ *
+ * Functions named net_ are NCCL's, in the types of version 12, and return its codes; all others
+ * return 0 or a negative error number. NCCL calls a communicator from one thread at a time, but
+ * registers and deregisters from another thread meanwhile.
+ */
+#ifndef PLUGIN_H
+#define PLUGIN_H
+
+#include "nccl_net.h"
+
+#include <hmreg/group.h>
+#include <stdbool.h>
+
+#define RAILS   4                         /* most NICs of a device */
+#define GROUPED 8                         /* most receives of one request */
+#define SENDS   (NCCL_REQUESTS * GROUPED) /* sends in flight */
+#define LONGEST ((size_t)1 << 30)         /* bytes of a message */
+
+/* ---- devices.c --------------------------------------------------------------------------- */
+
+struct nic {
+    char name[64], pci_path[256];
+    uint64_t guid;
+    int speed, port;
+};
+
+struct device {
+    int rails, users;
+    struct nic *nic[RAILS];
+    void *native[RAILS];                /* the transport's; open while there are users */
+    struct hmreg_domain *member[RAILS]; /* on native[i] */
+    struct hmreg_domain *domain;        /* the only member, or a group of all; NULL: not open */
+};
+
+/* The device is open from its first user to its last. -ENODEV: there is none of this index. */
+int device_open(int index, struct device **out);
+void device_close(struct device *device);
+int net_devices(int *count);
+int net_properties(int device, void *out);
+int net_fuse(int *device, int *members);
+
+/* ---- reg.c ------------------------------------------------------------------------------- */
+
+/* A registered buffer: NCCL's mhandle. What a transfer needs of each rail is a load away. */
+struct buffer {
+    struct hmreg_mr *mr;
+    struct {
+        uint64_t shift; /* the fabric's address - NCCL's */
+        uint32_t lkey, rkey;
+        void *desc;
+    } rail[RAILS];
+};
+
+extern const struct hmreg_domain_config reg_policy; /* of every domain and group */
+
+/* fd: of a dmabuf whose byte `offset` is data's first; -1: none. */
+int reg_get(const struct device *device, void *data, size_t size, uint64_t access, int fd,
+            uint64_t offset, struct buffer **out);
+void reg_put(struct buffer *buffer);
+
+/* ---- net.c ------------------------------------------------------------------------------- */
+
+struct part { /* one buffer of a request */
+    char *data;
+    size_t size; /* of the buffer */
+    int tag;
+    const struct buffer *buffer;
+    struct request *request;
+    size_t done; /* bytes of the message */
+};
+
+struct request {
+    struct comm *comm; /* NULL: free */
+    int left;          /* completions that it waits for */
+    int count;
+    struct part part[GROUPED];
+};
+
+struct card { /* what a peer must know of our endpoints */
+    uint64_t nonce;
+    uint32_t rails;
+    char transport[12];
+    char address[RAILS][128];
+};
+
+struct comm {
+    struct device *device;
+    bool sends;
+    int traffic_class;
+    int socket;   /* to the peer: for the handshake, then it reports the end of the peer */
+    int stage;    /* of the handshake */
+    size_t moved; /* bytes of this stage */
+    struct card ours, peers;
+    int failed; /* the error that ended it */
+    bool bye;   /* the peer has closed its side */
+    unsigned idle, received;
+    void *endpoints;               /* the transport's */
+    struct request request[SENDS]; /* receives: the first NCCL_REQUESTS, then flushes */
+};
+
+extern nccl_log *nccl_logger; /* NULL: none */
+
+int nccl_result(int rc, const char *what); /* logs a failure */
+int net_listen(void *context, int device, void *handle, void **listener);
+int net_connect(void *context, int device, void *handle, void **comm, void **offload);
+int net_accept(void *listener, void **comm, void **offload);
+int net_reg(void *comm, void *data, size_t size, int type, void **mhandle);
+int net_reg_dmabuf(void *comm, void *data, size_t size, int type, uint64_t offset, int fd,
+                   void **mhandle);
+int net_dereg(void *comm, void *mhandle);
+int net_send(void *comm, void *data, size_t size, int tag, void *mhandle, void *profile,
+             void **request);
+int net_recv(void *comm, int n, void **data, size_t *sizes, int *tags, void **mhandles,
+             void **profiles, void **request);
+int net_flush(void *comm, int n, void **data, int *sizes, void **mhandles, void **request);
+int net_test(void *request, int *done, int *sizes);
+int net_close(void *comm);
+int net_close_listen(void *listener);
+
+/* ---- transports -------------------------------------------------------------------------- */
+
+struct transport {
+    char name[12];
+    int rails;                               /* most NICs of a device */
+    uint64_t send_access, recv_access;       /* the rights that buffers need, and no more */
+    int (*find)(struct nic *nics, int most); /* their number */
+    int (*nic_open)(struct device *device, int rail, struct hmreg *lib); /* sets native, member */
+    void (*nic_close)(void *native);                                     /* after the domain */
+    int (*open)(struct comm *comm); /* sets endpoints, and the card's addresses */
+    int (*connect)(struct comm *comm);
+    void (*close)(struct comm *comm);
+    /* Start a request, or return -EAGAIN; each completion lessens request->left. */
+    int (*send)(struct comm *comm, struct request *request);
+    int (*recv)(struct comm *comm, struct request *request);
+    int (*flush)(struct comm *comm, struct request *request); /* NULL: none is needed */
+    int (*progress)(struct comm *comm);                       /* the number of events */
+};
+
+extern const struct transport verbs_transport, ofi_transport;
+extern const struct transport *transport; /* the one in use */
+
+#endif

@@ -1,0 +1,38 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+#
+# In the guest: example 7's plugin, called as NCCL calls it, over verbs with one NIC and with two, with host memory and
+# with simulated device memory by dmabuf, and over libfabric's verbs. A second device is made for it, and removed.
+. "$SOURCE_DIR/tests/package/cases.sh"
+examples=$BUILD_DIR/examples
+export LD_LIBRARY_PATH=$BUILD_DIR/tests/fakes/cuda HMREG_NCCL_ADDRESS=127.0.0.1
+
+ip link add eth1 type dummy && ip addr add 10.0.1.1/24 dev eth1 && ip link set eth1 mtu 4500 && ip link set eth1 up &&
+    rdma link add rxe1 type rxe netdev eth1 || exit 1
+trap 'rdma link del rxe1; ip link del eth1' EXIT
+until grep -q '0000:0000:0000:0000:0000:ffff:0a00:0101' /sys/class/infiniband/rxe1/ports/1/gids/* 2>/dev/null &&
+    grep -q ACTIVE /sys/class/infiniband/rxe1/ports/1/state; do sleep 0.05; done # the kernel gives no notice
+
+driver() { # FABRIC [OPTION...]
+    HMREG_NCCL_FABRIC=$1 "$examples/7-nccl-net" -s 9 -c "$CLEAN" "${@:2}" "$examples/libnccl-net-hmreg.so"
+}
+
+every_version() { # COUNT WORDS FABRIC [OPTION...]: as many lines with these words
+    local output
+    output=$(driver "${@:3}" 2>&1) && echo "$output" && [[ $(grep -c "$2: every byte is right" <<<"$output") == "$1" ]]
+}
+
+check verbs__host__every_byte_is_right every_version 1 "1 NIC, system memory" verbs -v 12
+check verbs__two_nics__every_byte_is_right every_version 1 "2 NICs, system memory" verbs -n 2 -v 12
+check verbs__peer_is_killed__reported says "the end of the peer was reported" driver verbs -k
+if [[ " $VENDORS " == *" cuda "* ]]; then
+    check verbs__device__every_byte_is_right every_version 5 "1 NIC, cuda memory by dmabuf" verbs -i cuda
+    check verbs__device_two_nics__every_byte_is_right every_version 4 "2 NICs, cuda memory by dmabuf" verbs -i cuda -n 2
+    check verbs__device_peer_of_two_nics_is_killed__reported says "the end of the peer was reported" \
+        driver verbs -i cuda -n 2 -k
+else
+    skip verbs__device__every_byte_is_right "the CUDA vendor is not built in"
+fi
+check verbs__after_a_round__the_command_decides fails "after a round" driver verbs -v 12 -s 1 -c false
+check libfabric_verbs__host__every_byte_is_right every_version 1 "1 NIC, system memory" libfabric/verbs -v 12
+finish
