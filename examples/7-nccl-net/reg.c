@@ -21,17 +21,20 @@ const struct hmreg_domain_config reg_policy = {
 static int load_rail(struct buffer *buffer, int i)
 {
     const struct hmreg_mr *rail = hmreg_mr_rail(buffer->mr, (size_t)i);
+    const struct hmreg_mr_head *head = hmreg_mr_head_of(rail);
     struct hmreg_mr_info info = {.size = sizeof(info)};
     int rc;
 
-    buffer->rail[i].lkey = hmreg_mr_lkey(rail);
-    buffer->rail[i].rkey = hmreg_mr_rkey(rail);
+    if (head->count > 1)
+        return -EMSGSIZE;
+    buffer->rail[i].lkey = head->keys->lkey;
+    buffer->rail[i].rkey = head->keys->rkey;
+    buffer->rail[i].desc = head->keys->desc;
     if (buffer->rail[i].lkey)
         return 0; /* verbs: at NCCL's addresses */
     rc = hmreg_mr_query(rail, &info);
     buffer->rail[i].shift = info.local_addr - info.addr;
-    buffer->rail[i].desc = hmreg_mr_desc(rail);
-    return rc ? rc : hmreg_mr_native(rail) ? 0 : -EMSGSIZE;
+    return rc;
 }
 
 int reg_get(const struct device *device, void *data, size_t size, uint64_t access, int fd,
