@@ -281,7 +281,6 @@ static void free_some(struct cache_set *set, struct hmreg_mr **entries, unsigned
 {
     struct hmreg_error_guard guard;
     unsigned gone = 0;
-    UNCANCELLED;
 
     hmreg_error_guard(&guard);
     unwatch(set, entries, count);
@@ -305,6 +304,8 @@ static void free_some(struct cache_set *set, struct hmreg_mr **entries, unsigned
 
 void cache_set_free_entry(struct cache_set *set, struct hmreg_mr *entry)
 {
+    UNCANCELLED;
+
     free_some(set, &entry, 1);
 }
 

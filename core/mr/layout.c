@@ -73,14 +73,15 @@ void layout_close(struct layout *layout)
             close(gone->dmabuf.fd);
         free(gone);
     }
-    free_ranges(&layout->segments);
+    if (layout->segments.iov)
+        free_ranges(&layout->segments);
 }
 
 void layout_free(struct layout *layout)
 {
-    layout_close(layout);
     if (!layout->owned)
         return;
+    layout_close(layout);
     free_ranges(&layout->ranges);
     free(layout->dmabufs);
     layout->dmabufs = NULL;
@@ -464,8 +465,10 @@ int layout_cut(struct hmreg_domain *domain, struct layout *layout, uint64_t piec
     int rc = find_borders(domain->lib, layout);
 
     rc = rc ? rc : check_count(domain, layout, piece_len, callers);
-    if (rc)
+    if (rc) {
+        layout_close(layout);
         return rc;
+    }
     count = (size_t)count_pieces(&layout->segments, piece_len);
     assert(count && !layout->owned);
     layout->owned = layout->shares = true;

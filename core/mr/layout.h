@@ -98,7 +98,7 @@ void layout_exported(struct layout *layout, struct layout_export *made, int rc,
 /* A try to register has ended: closes all exports and forgets the segments. Imports and mappings
  * have references of their own. */
 void layout_close(struct layout *layout);
-/* The same, and frees the ranges. */
+/* Frees owned ranges too; a layout without any needs no call. */
 void layout_free(struct layout *layout);
 
 /* The ranges of a gathered list, for a cached region. NULL: no memory. Free it with free(). */

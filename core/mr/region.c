@@ -180,8 +180,6 @@ static void retry(struct undone *undone, unsigned most)
     struct hmreg_error before;
     struct hmreg_mr *mr;
 
-    if (!tries)
-        return;
     hmreg_error_save(&before);
     for (tries = tries < most ? tries : most; tries && (mr = take(undone)); tries--) {
         if (destroy_one(mr) == -EBUSY)
@@ -196,9 +194,11 @@ void undone_retry(struct hmreg_domain *domain, unsigned most)
 {
     const struct group *group = domain->group;
 
-    retry(&domain->undone, most);
+    if (undone_left(domain))
+        retry(&domain->undone, most);
     for (size_t i = 0; group && i < group->count; i++)
-        retry(&group->members[i]->undone, most);
+        if (undone_left(group->members[i]))
+            retry(&group->members[i]->undone, most);
 }
 
 unsigned undone_left(const struct hmreg_domain *domain)
@@ -264,15 +264,19 @@ static void finish_composite(struct hmreg_mr *mr)
     publish_keys(mr);
 }
 
-/* Frees a region's extension and undoes its parts; what is registered as a whole is not. */
+/* Frees a region's extension and undoes its parts; what is registered as a whole is not. Keeps the
+ * thread's last error. */
 static void clear(struct hmreg_mr *mr)
 {
     size_t count;
     struct hmreg_mr **parts = mr_parts(mr, &count);
+    struct hmreg_error before;
 
+    hmreg_error_save(&before);
     for (size_t i = 0; parts && i < count; i++)
         if (parts[i])
             undo(parts[i]);
+    hmreg_error_restore(&before);
     mr_ext_free(mr_ext(mr));
     mr_body(mr)->ext = NULL;
 }
@@ -496,6 +500,19 @@ static int finish_rail(struct filling *filling, size_t rail)
 
 /* ---- filling ---------------------------------------------------------------------------- */
 
+/* An entry of the cache has what an earlier registration left. */
+static void reset(struct hmreg_mr *mr)
+{
+    mr_body(mr)->ext = NULL;
+    mr_body(mr)->key_taken = false;
+}
+
+/* Such a region keeps its state in its extension. */
+static bool may_complete_later(const struct hmreg_mr *mr)
+{
+    return !mr->slot_offset && (mr->domain->caps.async || mr->domain->caps.pends);
+}
+
 static int begin_group(struct filling *filling)
 {
     struct layout *layout = filling->layout;
@@ -516,16 +533,12 @@ static int begin_group(struct filling *filling)
 
 int filling_begin(struct filling *filling, struct layout *layout, struct hmreg_mr *mr)
 {
-    const struct hmreg_domain *domain = mr->domain;
-
     filling->layout = layout;
     filling->mr = mr;
-    filling->extended = !mr->slot_offset && (domain->caps.async || domain->caps.pends);
+    filling->extended = may_complete_later(mr);
     filling->lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
     filling->missed = 0;
-    mr_body(mr)->ext = NULL;
-    mr_body(mr)->key_taken = false;
-    if (domain->group)
+    if (mr->domain->group)
         return begin_group(filling);
     return layout_parts(layout) > 1 ? make_composite(mr, layout, &layout->ranges) : 0;
 }
@@ -574,26 +587,34 @@ int filling_end(struct filling *filling)
 void filling_undo(struct filling *filling)
 {
     struct hmreg_mr *mr = filling->mr;
-    struct hmreg_error before;
 
-    hmreg_error_save(&before);
     for (size_t i = 0; mr_rails(mr) && i < mr_ext(mr)->part_count; i++)
         end_rail(filling, i);
     clear(mr);
-    hmreg_error_restore(&before);
 }
 
-int region_fill(struct layout *layout, struct hmreg_mr *mr)
+static int fill_parts(struct layout *layout, struct hmreg_mr *mr)
 {
-    size_t parts = layout_parts(layout);
     struct filling filling;
     int rc = filling_begin(&filling, layout, mr);
 
-    for (size_t i = 0; i < parts && !rc; i++)
+    for (size_t i = 0; i < layout_parts(layout) && !rc; i++)
         rc = filling_part(&filling, i);
     rc = rc ? rc : filling_end(&filling);
     if (rc)
         filling_undo(&filling);
+    return rc;
+}
+
+int region_fill(struct layout *layout, struct hmreg_mr *mr)
+{
+    int rc;
+
+    reset(mr);
+    if (layout->joined && !mr->domain->group)
+        rc = fill_whole(layout, mr, may_complete_later(mr));
+    else
+        rc = fill_parts(layout, mr);
     layout_close(layout);
     return rc;
 }

@@ -3,6 +3,7 @@
  * the creation of domains. */
 #include "core/mr/region.h"
 
+#include "core/base/error.h"
 #include "core/context/token.h"
 #include "tests/support/script.h"
 #include "tests/support/vendors.h"
@@ -278,6 +279,7 @@ static int reg_any_key(struct script_fixture *fixture, void *addr, struct hmreg_
     struct request request = {
         .iov = &iov, .count = 1, .access = HMREG_REMOTE_READ, .any_key = true};
     struct resolved found;
+    struct hmreg_error_guard guard;
     struct hmreg_mr *made;
     struct layout layout;
     int rc;
@@ -285,7 +287,9 @@ static int reg_any_key(struct script_fixture *fixture, void *addr, struct hmreg_
     assert_ok(request_resolve(fixture->domain, &request, &found));
     layout_init(&layout, &request, &found);
     assert_ok(region_new(fixture->domain, &layout, &made));
+    hmreg_error_guard(&guard);
     rc = region_fill(&layout, made);
+    hmreg_error_unguard(&guard, !rc);
     if (rc)
         region_free(made);
     else
