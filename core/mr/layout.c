@@ -73,7 +73,7 @@ void layout_close(struct layout *layout)
             close(gone->dmabuf.fd);
         free(gone);
     }
-    if (layout->segments.iov)
+    if (layout->segments.count)
         free_ranges(&layout->segments);
 }
 
