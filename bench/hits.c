@@ -154,19 +154,17 @@ void measure_hits(void)
     }
 }
 
-/* ---- several rails ---------------------------------------------------------------------- */
+/* ---- several rails, and the keys -------------------------------------------------------- */
 
-static void groups_over(size_t regions)
+static void three_over(const char *what, size_t regions, const struct subject *const subjects[3])
 {
-    const struct subject *subjects[] = {&subject_hmreg_default, &subject_hmreg_group,
-                                        &subject_hmreg_eight};
     struct contestant contestants[3];
     struct task tasks[3];
     char name[40];
     struct measure measure = {name, "ns"};
 
-    snprintf(name, sizeof(name), "hits-group-%zu", regions);
-    progress("groups: %zu regions", regions);
+    snprintf(name, sizeof(name), "hits-%s-%zu", what, regions);
+    progress("%s: %zu regions", what, regions);
     for (int i = 0; i < 3; i++) {
         tasks[i] = (struct task){.subject = subjects[i], .regions = regions};
         contestants[i] =
@@ -177,8 +175,15 @@ static void groups_over(size_t regions)
 
 void measure_groups(void)
 {
+    static const struct subject *const rails[] = {&subject_hmreg_default, &subject_hmreg_group,
+                                                  &subject_hmreg_eight};
+    static const struct subject *const keys[] = {&subject_hmreg_default, &subject_hmreg_head,
+                                                 &subject_hmreg_calls};
+
     for (size_t regions = 1; regions <= 10000; regions *= 100)
-        groups_over(regions);
+        three_over("group", regions, rails);
+    for (size_t regions = 1; regions <= 10000; regions *= 100)
+        three_over("keys", regions, keys);
 }
 
 /* ---- two threads ------------------------------------------------------------------------ */

@@ -142,6 +142,40 @@ static void hits(void *arg, char *base, const uint32_t *order, size_t count)
     }
 }
 
+static volatile uintptr_t posted;
+
+/* What a transfer needs of a region: a descriptor and a key. */
+static void hits_with_head(void *arg, char *base, const uint32_t *order, size_t count)
+{
+    struct hmreg_domain *domain = ((struct hmreg_state *)arg)->domain;
+    struct hmreg_mr *mr;
+
+    for (size_t i = 0; i < count; i++) {
+        const struct hmreg_mr_keys *keys;
+
+        if (hmreg_mr_get(domain, base + (size_t)order[i] * REGION_BYTES, REGION_BYTES, HMREG_SEND,
+                         &mr))
+            hmreg_must(-1, "hmreg_mr_get");
+        keys = hmreg_mr_head_of(mr)->keys;
+        posted = (uintptr_t)keys->desc + keys->key;
+        hmreg_mr_put(mr);
+    }
+}
+
+static void hits_with_calls(void *arg, char *base, const uint32_t *order, size_t count)
+{
+    struct hmreg_domain *domain = ((struct hmreg_state *)arg)->domain;
+    struct hmreg_mr *mr;
+
+    for (size_t i = 0; i < count; i++) {
+        if (hmreg_mr_get(domain, base + (size_t)order[i] * REGION_BYTES, REGION_BYTES, HMREG_SEND,
+                         &mr))
+            hmreg_must(-1, "hmreg_mr_get");
+        posted = (uintptr_t)hmreg_mr_desc(mr) + hmreg_mr_key(mr);
+        hmreg_mr_put(mr);
+    }
+}
+
 static void whole(void *arg, char *base, size_t bytes)
 {
     struct hmreg_mr *mr;
@@ -217,6 +251,8 @@ const struct subject subject_hmreg_notice =
 #endif
 const struct subject subject_hmreg_import = SUBJECT(WHO_IMPORT, IMPORT, NULL);
 const struct subject subject_hmreg_default = SUBJECT(WHO_DEFAULT, DEFAULT, NULL);
+const struct subject subject_hmreg_head = SUBJECT_BY(hits_with_head, WHO_HEAD, DEFAULT, NULL);
+const struct subject subject_hmreg_calls = SUBJECT_BY(hits_with_calls, WHO_CALLS, DEFAULT, NULL);
 const struct subject subject_hmreg_group = SUBJECT(WHO_GROUP, GROUP, NULL);
 const struct subject subject_hmreg_eight = SUBJECT_BY(hits_of_eight, WHO_EIGHT, EIGHT, NULL);
 const struct subject subject_hmreg_many = SUBJECT_BY(hits_of_many, WHO_DEFAULT_MANY, DEFAULT, NULL);

@@ -102,6 +102,12 @@
         ROW(RAILS, words ", beside a get on each of 8 domains", "hits-group-" #n, WHO_GROUP,       \
             WHO_EIGHT)
 
+#define KEYS_OVER(n, words)                                                                        \
+    ROW("get + desc + key + put, ns", words ", beside get + put", "hits-keys-" #n, WHO_HEAD,       \
+        WHO_DEFAULT),                                                                              \
+        ROW("get + desc + key + put, ns", words ", beside calls", "hits-keys-" #n, WHO_HEAD,       \
+            WHO_CALLS)
+
 #define MANY(words, measure, who)                                                                  \
     ROW("64 buffers in one call beside 64 calls, ns a buffer", words, measure,                     \
         who ", 64 in one call", who)
@@ -230,6 +236,9 @@ static const struct row rows[] = {
     GROUPS(1, "1 region"),
     GROUPS(100, "100 regions"),
     GROUPS(10000, "10,000 regions"),
+    KEYS_OVER(1, "1 region"),
+    KEYS_OVER(100, "100 regions"),
+    KEYS_OVER(10000, "10,000 regions"),
 
     MANY_OVER(64, "64 regions", WHO_DEFAULT),
     MANY_OVER(1024, "1,024 regions", WHO_DEFAULT),
