@@ -58,7 +58,7 @@ void engine_refused(int rc, const char *otherwise)
 {
     struct hmreg_explanation why = {.size = sizeof(why)};
 
-    if (rc != -EOPNOTSUPP || hmreg_explain(NULL, &why) || !why.refused) {
+    if (rc != -EOPNOTSUPP || hmreg_mr_explain(NULL, &why) || !why.refused) {
         record_passed_on(otherwise, hmreg_last_error()->text);
         return;
     }

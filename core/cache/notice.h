@@ -13,7 +13,7 @@
 struct get {
     struct cache_set *set;
     struct hmreg_domain *domain;
-    struct thread_cache *tcache;   /* the thread's; NULL: no memory, or check_puts */
+    struct thread_cache *tcache; /* the thread's; NULL: no memory, or check_puts */
     const struct request *request;
     struct layout *list; /* several segments or ranges; NULL: one range, the request's */
     struct cache_want want;
@@ -22,7 +22,7 @@ struct get {
     bool settled;           /* in this round: all earlier changes have reached the caches */
     size_t watched;         /* segments that the monitor watches although not all are */
     unsigned discarded;     /* registrations discarded, in all rounds */
-    const char *asks_why;   /* if hits ask the runtime, why: hmreg_explain()'s */
+    const char *asks_why;   /* if hits ask the runtime, why: hmreg_mr_explain()'s */
 };
 
 /* Is it host memory, pinned or not? */

@@ -138,7 +138,7 @@ static void name_rail(struct hmreg_explanation *explanation, size_t rail,
     }
 }
 
-int hmreg_explain(const struct hmreg_mr *mr, struct hmreg_explanation *out)
+int hmreg_mr_explain(const struct hmreg_mr *mr, struct hmreg_explanation *out)
 {
     const struct hmreg_explanation *last = mr ? NULL : kept(false);
     struct hmreg_explanation explanation;

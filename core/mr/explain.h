@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * Keeps, for hmreg_explain(NULL), why every path refused the calling thread's last such
+ * Keeps, for hmreg_mr_explain(NULL), why every path refused the calling thread's last such
  * registration.
  */
 #ifndef HMREG_CORE_MR_EXPLAIN_H

@@ -138,7 +138,7 @@ static void keep_failure(struct hmreg_job *job, size_t piece, bool is_thread)
     hmreg_error_save(&job->failure);
     free(job->reasons);
     job->reasons = NULL;
-    if (!is_thread || hmreg_explain(NULL, &reasons))
+    if (!is_thread || hmreg_mr_explain(NULL, &reasons))
         return;
     job->reasons = malloc(sizeof(reasons));
     if (job->reasons)

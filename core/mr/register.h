@@ -21,8 +21,8 @@ struct refusals {
 int register_one(struct layout *layout, const struct request *request, const struct resolved *found,
                  struct refusals *whole, struct hmreg_mr *mr);
 
-/* Fails because every path refused, and keeps the reasons for hmreg_explain(). Returns -EOPNOTSUPP;
- * for host memory, which has one path, that path's own error. */
+/* Fails because every path refused, and keeps the reasons for hmreg_mr_explain(). Returns
+ * -EOPNOTSUPP; for host memory, which has one path, that path's own error. */
 int refuse_all(const struct hmreg_domain *domain, const struct resolved *found,
                const struct hmreg_reason *reasons, uint32_t count);
 

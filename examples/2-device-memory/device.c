@@ -44,7 +44,7 @@ static void explain(const struct hmreg_mr *mr)
 {
     struct hmreg_explanation why = {.size = sizeof(why)};
 
-    if (hmreg_explain(mr, &why))
+    if (hmreg_mr_explain(mr, &why))
         return;
     printf("  path %s\n", hmreg_path_name(why.path));
     for (uint32_t i = 0; i < why.refused; i++)

@@ -95,7 +95,7 @@ static int reg(struct owner *owner, struct buffer *buffer)
     if (rc && rc != -EOPNOTSUPP)
         return rc;
     row->verdict = rc ? REFUSED : VERIFIED;
-    rc = hmreg_explain(buffer->mr, &why);
+    rc = hmreg_mr_explain(buffer->mr, &why);
     if (rc)
         return rc;
     row->path = why.path;

@@ -253,12 +253,12 @@ int hmreg_monitor_query(struct hmreg *lib, struct hmreg_monitor_info *out);
 /* ---- runtimes and devices --------------------------------------------------------------- */
 
 struct hmreg_runtime_info {
-    size_t size;       /* sizeof(struct hmreg_runtime_info) */
-    int present;       /* 1: usable; 0: not usable, see why */
-    int devices;       /* number of devices; a usable runtime may have 0 */
-    char version[48];  /* the runtime's own version; "": unknown */
-    char library[128]; /* the file it was loaded from */
-    char why[256];     /* why it is not usable, or what it lacks; "": it lacks nothing */
+    size_t size;          /* sizeof(struct hmreg_runtime_info) */
+    int present;          /* 1: usable; 0: not usable, see why */
+    int devices;          /* number of devices; a usable runtime may have 0 */
+    char version[48];     /* the runtime's own version; "": unknown */
+    char library[128];    /* the file it was loaded from */
+    char why[256];        /* why it is not usable, or what it lacks; "": it lacks nothing */
     char unreported[256]; /* which memory ends without a report, and why: each hit on it asks the
                              runtime, or it is not cached; "": none, or not usable */
 };
@@ -598,12 +598,12 @@ struct hmreg_mr_attr {
  * requested_key does not fit key_size, is reserved, or the provider chooses keys. -ERANGE, -EFAULT,
  * -EIO, -EEXIST: as hmreg_query(). -ERANGE also: a range is outside the claimed allocation. -EFAULT
  * also, with HMREG_MR_ALLOCATED: the process may not read the host memory, or may not write it
- * though access lets the fabric write. -EOPNOTSUPP: every path was refused; hmreg_explain(NULL,
+ * though access lets the fabric write. -EOPNOTSUPP: every path was refused; hmreg_mr_explain(NULL,
  * ...) gives the reason of each. Or ordering, atomics, on_demand or iova is not what the fabric
  * does; the text has what it accepts. -EXDEV: no single dmabuf contains the range, and it is to be
- * one registration; the reasons of each path are in hmreg_explain(NULL, ...). -EMSGSIZE: the region
- * is longer than the domain's max_len; hmreg_mr_reg_large() registers it in pieces (<hmreg/job.h>).
- * Any other error is the fabric's, from its registration call.
+ * one registration; the reasons of each path are in hmreg_mr_explain(NULL, ...). -EMSGSIZE: the
+ * region is longer than the domain's max_len; hmreg_mr_reg_large() registers it in pieces
+ * (<hmreg/job.h>). Any other error is the fabric's, from its registration call.
  */
 int hmreg_mr_reg(struct hmreg_domain *domain, const void *addr, size_t len, uint64_t access,
                  uint64_t offset, uint64_t requested_key, uint64_t flags, struct hmreg_mr **mr,
@@ -759,7 +759,7 @@ struct hmreg_explanation {
 /* Explains why a region has its path. mr NULL: explains the calling thread's last registration that
  * failed because every path was refused. -EINVAL: out is NULL or its size is too small. -ENOENT: mr
  * is NULL, and this thread had no such failure. */
-int hmreg_explain(const struct hmreg_mr *mr, struct hmreg_explanation *out);
+int hmreg_mr_explain(const struct hmreg_mr *mr, struct hmreg_explanation *out);
 
 #pragma GCC visibility pop
 #ifdef __cplusplus

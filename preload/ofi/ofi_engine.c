@@ -165,7 +165,7 @@ static bool needs_offsets(const struct ofi_domain *domain, int rc)
 {
     struct hmreg_explanation why = {.size = sizeof(why)};
 
-    return rc == -EOPNOTSUPP && has_virtual_addresses(domain) && !hmreg_explain(NULL, &why) &&
+    return rc == -EOPNOTSUPP && has_virtual_addresses(domain) && !hmreg_mr_explain(NULL, &why) &&
            why.refused && strstr(why.reasons[0].text, "with the CPU");
 }
 

@@ -147,7 +147,7 @@ static void note_path(const struct hmreg_mr *mr)
     struct hmreg_mr_info info = {.size = sizeof(info)};
 
     assert_ok(hmreg_mr_query(mr, &info));
-    assert_ok(hmreg_explain(mr, &explanation));
+    assert_ok(hmreg_mr_explain(mr, &explanation));
     if (info.path == HMREG_PATH_DMABUF) {
         assert_int_equal(explanation.refused, 0);
         return;

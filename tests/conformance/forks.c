@@ -87,7 +87,7 @@ static void call_region(const struct parent *parent, struct hmreg_mr *mr)
 
     PERM(hmreg_mr_query(mr, (void *)&out));
     PERM(hmreg_mr_segment(mr, 0, (void *)&out));
-    PERM(hmreg_explain(mr, (void *)&out));
+    PERM(hmreg_mr_explain(mr, (void *)&out));
     PERM(hmreg_mr_pack(mr, NULL, &out.size));
     PERM(hmreg_mr_pack_range(mr, parent->fixture->memory, 1, NULL, &out.size));
     PERM(hmreg_mr_pack_many(&mr, 1, NULL, &out.size));

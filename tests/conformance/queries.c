@@ -86,7 +86,7 @@ CASE(query__returns_what_was_registered)
     assert_int_equal(remote.access, HMREG_ACCESS_REMOTE);
     assert_int_equal(remote.segments, 1);
     assert_int_equal(remote.iface, HMREG_IFACE_SYSTEM);
-    assert_ok(hmreg_explain(objects.mr, &why));
+    assert_ok(hmreg_mr_explain(objects.mr, &why));
     assert_int_equal(why.path, HMREG_PATH_SYSTEM);
     assert_int_equal(why.refused, 0);
     close_objects(&objects);
@@ -112,7 +112,7 @@ ASK(ask_cache, hmreg_cache_stats(objects->fixture->domain, HMREG_IFACE_SYSTEM, -
 ASK(ask_paths, hmreg_domain_explain(objects->fixture->domain, HMREG_IFACE_SYSTEM, -1, out))
 ASK(ask_mr, hmreg_mr_query(objects->mr, out))
 ASK(ask_segment, hmreg_mr_segment(objects->mr, 0, out))
-ASK(ask_explain, hmreg_explain(objects->mr, out))
+ASK(ask_explain, hmreg_mr_explain(objects->mr, out))
 ASK(ask_remote, hmreg_remote_query(objects->remote, out))
 ASK(ask_memory, hmreg_query(objects->fixture->lib, objects->fixture->memory, BYTES, out))
 ASK(ask_runtime, hmreg_runtime_query(objects->fixture->lib, HMREG_IFACE_SYSTEM, out))

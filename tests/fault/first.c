@@ -29,7 +29,7 @@ struct way {
     struct hmreg_domain *domain;
     struct hmreg_mr *mr;
     struct hmreg_remote *remote;
-    bool found_out; /* hmreg_explain() reported why there is no path */
+    bool found_out; /* hmreg_mr_explain() reported why there is no path */
 };
 
 static int open_way(struct way *way)
@@ -74,7 +74,7 @@ static int refused_way(struct way *way)
 
     if (rc != -EOPNOTSUPP)
         return rc;
-    way->found_out = !hmreg_explain(NULL, &why) && why.refused == 1;
+    way->found_out = !hmreg_mr_explain(NULL, &why) && why.refused == 1;
     return 0;
 }
 

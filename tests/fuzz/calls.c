@@ -570,7 +570,7 @@ static void call_mr_queries(struct fuzz *fuzz)
 
     CALL(hmreg_mr_query(mr, &info.it), &info);
     CALL(hmreg_mr_segment(mr, fuzz_below(fuzz, 6), &segment.it), &segment);
-    CALL(hmreg_explain(mr, &explanation.it), &explanation);
+    CALL(hmreg_mr_explain(mr, &explanation.it), &explanation);
     MUST(!hmreg_mr_native(mr));
     hmreg_mr_key(mr);
     hmreg_mr_desc(mr);

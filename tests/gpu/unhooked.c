@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
  * A driver's function that cannot be hooked: hits on the memory that it can end ask the runtime,
- * and hmreg_explain() says so, with the function and the reason. The process finds a driver's
+ * and hmreg_mr_explain() says so, with the function and the reason. The process finds a driver's
  * functions once, so these cases are not among those of ended.c.
  */
 #include "core/base/code.h"
@@ -63,7 +63,7 @@ static struct hmreg_explanation explain(struct bench *bench, void *addr)
     struct hmreg_mr *mr = NULL;
 
     assert_ok(hmreg_mr_get(bench->domain, addr, LEN, HMREG_ACCESS_REMOTE, &mr));
-    assert_ok(hmreg_explain(mr, &why));
+    assert_ok(hmreg_mr_explain(mr, &why));
     hmreg_mr_put(mr);
     return why;
 }

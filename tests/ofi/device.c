@@ -142,7 +142,7 @@ static void check_refusal(struct fixture *fixture)
 
     assert_fails(reg(fixture), -EOPNOTSUPP, "no path to this");
     assert_null(fixture->mr);
-    assert_ok(hmreg_explain(NULL, &why));
+    assert_ok(hmreg_mr_explain(NULL, &why));
     assert_int_equal(why.path, HMREG_PATH_NONE);
     assert_int_equal(why.iface, fixture->iface);
     assert_int_equal(why.device, fixture->device);
@@ -205,7 +205,7 @@ static void check_paths(struct fixture *fixture)
     if (!can_be_reached(fixture))
         return;
     assert_ok(reg(fixture));
-    assert_ok(hmreg_explain(fixture->mr, &why));
+    assert_ok(hmreg_mr_explain(fixture->mr, &why));
     assert_int_equal(why.path, HMREG_PATH_MAPPED);
     assert_int_equal(why.refused, 2);
     assert_int_equal(why.reasons[0].path, HMREG_PATH_DMABUF);
@@ -381,7 +381,7 @@ static void check_hmem(struct fixture *fixture)
     struct hmreg_explanation why = {.size = sizeof(why)};
 
     write_and_read(fixture);
-    assert_ok(hmreg_explain(fixture->mr, &why));
+    assert_ok(hmreg_mr_explain(fixture->mr, &why));
     if (why.path == HMREG_PATH_PEERMEM)
         return;
     assert_int_equal(why.path, HMREG_PATH_MAPPED);

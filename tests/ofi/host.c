@@ -182,7 +182,7 @@ TEST(explain__host_memory__path_system)
     fixture_open_lonely(&fixture);
     assert_ok(hmreg_mr_reg(fixture.fabric.domain, fixture.memory, 10, HMREG_ACCESS_ALL, 0,
                            fixture_key(&fixture, FIXTURE_KEY), 0, &fixture.mr, NULL));
-    assert_ok(hmreg_explain(fixture.mr, &why));
+    assert_ok(hmreg_mr_explain(fixture.mr, &why));
     assert_int_equal(why.path, HMREG_PATH_SYSTEM);
     assert_int_equal(why.refused, 0);
     fixture_close(&fixture);

@@ -181,7 +181,7 @@ static struct hmreg_reason refused(struct bench *bench, struct target *target)
         hmreg_mr_reg(bench->domain, target->memory, 5000, HMREG_REMOTE_WRITE, 0, 0, 0, &mr, NULL),
         -EOPNOTSUPP, "no path to this");
     assert_ptr_equal(mr, (void *)1);
-    assert_ok(hmreg_explain(NULL, &why));
+    assert_ok(hmreg_mr_explain(NULL, &why));
     assert_int_equal(why.refused, 1);
     return why.reasons[0];
 }
@@ -274,7 +274,7 @@ TEST(import_fails__next_path_is_taken)
     softgpu_fail(SOFTGPU_OP_PIN, ENOSPC);
     target_open(&bench, &target, HMREG_REMOTE_WRITE);
     assert_path(target.mr, HMREG_PATH_PEERMEM);
-    assert_ok(hmreg_explain(target.mr, &why));
+    assert_ok(hmreg_mr_explain(target.mr, &why));
     assert_int_equal(why.refused, 1);
     assert_int_equal(why.reasons[0].code, -ENOSPC);
     target_close(&bench, &target);

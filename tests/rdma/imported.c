@@ -75,7 +75,7 @@ static void check_refusal(struct fabric *fabric, int fd)
 
     assert_fails(reg(fabric, fd, &mr), -EOPNOTSUPP, "no path to this");
     assert_ptr_equal(mr, (void *)1);
-    assert_ok(hmreg_explain(NULL, &why));
+    assert_ok(hmreg_mr_explain(NULL, &why));
     assert_string_equal(why.reasons[0].slug, is_new() ? "no-fi-hmem" : "libfabric-too-old");
 }
 

@@ -56,7 +56,7 @@ static void assert_policy(const struct hmreg_mr *mr, enum hmreg_policy policy)
 
     assert_ok(hmreg_mr_query(mr, &info));
     assert_int_equal(info.policy, policy);
-    assert_ok(hmreg_explain(mr, &why));
+    assert_ok(hmreg_mr_explain(mr, &why));
     assert_int_equal(why.policy, policy);
 }
 

@@ -428,7 +428,7 @@ TEST(foreign__callers_dmabuf__registered_under_its_iface)
             assert_int_equal(script_last()->path, HMREG_PATH_DMABUF);
             assert_int_equal(script_last()->iface, iface);
             assert_int_equal(script_last()->device, 1);
-            assert_ok(hmreg_explain(mr, &why));
+            assert_ok(hmreg_mr_explain(mr, &why));
             assert_int_equal(why.iface, iface);
             assert_ok(hmreg_mr_close(mr));
         }
@@ -535,7 +535,7 @@ TEST(foreign__explained__as_registered)
             assert_int_equal(why.iface, iface);
             assert_int_equal(why.device, claim.attr.device);
             assert_ok(reg(&fixture, &claim, HMREG_REG_DMABUF, &mr));
-            assert_ok(hmreg_explain(mr, &done));
+            assert_ok(hmreg_mr_explain(mr, &done));
             assert_int_equal(done.path, why.path);
             assert_int_equal(done.refused, why.refused);
             assert_string_equal(done.reasons[0].text, why.reasons[0].text);

@@ -124,12 +124,12 @@ TEST(range__no_descriptor_for_the_whole__a_piece_for_each_segment)
     assert_int_equal(info.path, HMREG_PATH_DMABUF);
     assert_true(hmreg_mr_key(mr) == HMREG_KEY_NOTAVAIL);
     assert_null(hmreg_mr_desc(mr));
-    assert_ok(hmreg_explain(mr, &why)); /* why one registration does not suffice */
+    assert_ok(hmreg_mr_explain(mr, &why)); /* why one registration does not suffice */
     assert_int_equal(why.path, HMREG_PATH_DMABUF);
     assert_int_equal(why.refused, 3);
     assert_int_equal(why.reasons[0].path, HMREG_PATH_DMABUF);
     assert_int_equal(why.reasons[0].code, -EXDEV);
-    assert_fails(hmreg_explain(NULL, &why), -ENOENT, "no registration of this thread");
+    assert_fails(hmreg_mr_explain(NULL, &why), -ENOENT, "no registration of this thread");
     assert_ok(hmreg_mr_close(mr));
     close_fixture(&fixture);
 }
@@ -190,7 +190,7 @@ TEST(range__of_several_segments__one_registration_or_parts_as_asked)
                          "HMREG_REG_PARTS");
             assert_ptr_equal(mr, (void *)1);
             assert_int_equal(script.live, 0);
-            assert_ok(hmreg_explain(NULL, &why));
+            assert_ok(hmreg_mr_explain(NULL, &why));
             assert_int_equal(why.reasons[0].code, -EXDEV);
             if (!cases[i].flag)
                 assert_fails(hmreg_mr_get(domain, fixture.addr, 3 * fixture.page, HMREG_SEND, &mr),

@@ -104,7 +104,7 @@ TEST(reg__vendor_exports_nothing__asked_once)
     assert_ok(reg(&fixture, fixture.script.memory[0], &mr));
     assert_int_equal(cuda->exports, 1);
     for (unsigned i = 0; i < 3; i++) {
-        assert_ok(hmreg_explain(hmreg_mr_rail(mr, i), &why));
+        assert_ok(hmreg_mr_explain(hmreg_mr_rail(mr, i), &why));
         assert_int_equal(why.path, HMREG_PATH_PEERMEM);
         assert_int_equal(why.refused, 1);
         assert_int_equal(why.reasons[0].path, HMREG_PATH_DMABUF);
@@ -146,7 +146,7 @@ TEST(reg__members_have_paths_of_their_own__each_its_path)
     assert_int_equal(info.addr, (uintptr_t)fixture.script.memory[0]);
     assert_ok(hmreg_mr_query(mr, &info)); /* of the rail that fares worst */
     assert_int_equal(info.path, HMREG_PATH_MAPPED);
-    assert_ok(hmreg_explain(mr, &why));
+    assert_ok(hmreg_mr_explain(mr, &why));
     assert_int_equal(why.path, HMREG_PATH_MAPPED);
     assert_non_null(strstr(why.reasons[0].text, "rail 1 (script): script: no peermem"));
     assert_ok(hmreg_domain_explain(fixture.group, HMREG_IFACE_CUDA, 0, &why));
@@ -287,7 +287,7 @@ TEST(reg__every_path_refused_on_a_member__explained)
     script.can[HMREG_PATH_PEERMEM][0] = -EOPNOTSUPP;
     assert_reg_fails(reg(&fixture, fixture.script.memory[0], &mr), mr, -EOPNOTSUPP,
                      "rail 2 (script): no path to this cuda memory");
-    assert_ok(hmreg_explain(NULL, &why));
+    assert_ok(hmreg_mr_explain(NULL, &why));
     assert_int_equal(why.refused, 1);
     assert_int_equal(why.reasons[0].path, HMREG_PATH_PEERMEM);
     close_fixture(&fixture);

@@ -67,7 +67,7 @@ TEST(device__no_path__reasons_with_the_waiting_thread)
     fixture.range = (struct iovec){fixture.script.memory[0], 5 * PIECE};
     assert_ok(start(&fixture, &job));
     assert_fails(hmreg_job_wait(job, -1, NULL), -EOPNOTSUPP, "piece 0 of 5");
-    assert_ok(hmreg_explain(NULL, &why));
+    assert_ok(hmreg_mr_explain(NULL, &why));
     assert_int_equal(why.refused, 3);
     assert_int_equal(vendors[HMREG_IFACE_CUDA].exports, 1);
     assert_ok(hmreg_job_close(job));

@@ -705,7 +705,7 @@ TEST(device__several_workers__one_export)
     vendors[HMREG_IFACE_CUDA].export_code = -EOPNOTSUPP;
     assert_ok(start(&fixture, &job));
     assert_fails(hmreg_job_wait(job, -1, NULL), -EOPNOTSUPP, "piece ");
-    assert_ok(hmreg_explain(NULL, &why)); /* of a thread of the job's */
+    assert_ok(hmreg_mr_explain(NULL, &why)); /* of a thread of the job's */
     assert_int_equal(why.refused, 3);
     assert_int_equal(vendors[HMREG_IFACE_CUDA].exports, 2);
     assert_ok(hmreg_job_close(job));

@@ -292,7 +292,7 @@ static void check_told(const struct fixture *fixture, const char *memory)
 
     MUST(hmreg_monitor_query(fixture->lib, &info) == 0);
     MUST(info.active == HMREG_MONITOR_DISABLED && strstr(info.why, "munmap()"));
-    MUST(hmreg_explain(mr, &explanation) == 0);
+    MUST(hmreg_mr_explain(mr, &explanation) == 0);
     MUST(strcmp(explanation.uncached_why, info.why) == 0);
     MUST(header->monitor == HMREG_MONITOR_DISABLED);
     MUST(strcmp(header->monitor_why, info.why) == 0);

@@ -79,7 +79,7 @@ static void reg_and_explain(struct fixture *fixture)
     int rc = reg(fixture);
 
     assert_true(rc == 0 || rc == -EOPNOTSUPP);
-    assert_ok(hmreg_explain(fixture->mr, &fixture->why));
+    assert_ok(hmreg_mr_explain(fixture->mr, &fixture->why));
 }
 
 static const struct hmreg_reason *reason(const struct fixture *fixture, enum hmreg_path path)
@@ -127,7 +127,7 @@ static void imported_by(uint32_t library)
     begin(&fixture, &world);
     assert_ok(hmreg_mr_reg(fixture.domain, fixture.memory + PLACE, LEN, HMREG_ACCESS_ALL, 0, 0, 0,
                            &fixture.mr, &fixture));
-    assert_ok(hmreg_explain(fixture.mr, &fixture.why));
+    assert_ok(hmreg_mr_explain(fixture.mr, &fixture.why));
     assert_int_equal(fixture.why.path, HMREG_PATH_DMABUF);
     assert_int_equal(fixture.why.refused, 0);
     assert_int_equal(fake_fabric.flags, HMREG_REG_DMABUF);
@@ -278,7 +278,7 @@ TEST(dmabuf__fabric_refuses__reason_and_next_path)
     fake_fabric.reg_code = -FI_EOPNOTSUPP;
     fake_fabric.reg_failures = 1;
     assert_ok(reg(&fixture));
-    assert_ok(hmreg_explain(fixture.mr, &fixture.why));
+    assert_ok(hmreg_mr_explain(fixture.mr, &fixture.why));
     assert_int_equal(fixture.why.path, HMREG_PATH_PEERMEM);
     assert_refused(&fixture, HMREG_PATH_DMABUF, "fabric-refused", "driver imports none");
     assert_int_equal(reason(&fixture, HMREG_PATH_DMABUF)->code, -EOPNOTSUPP);
@@ -293,7 +293,7 @@ TEST(dmabuf__libfabric_without_the_runtime__says_so)
     begin(&fixture, &dmabuf_world);
     fake_fabric.reg_code = -FI_ENOSYS;
     assert_fails(reg(&fixture), -EOPNOTSUPP, "no path to this cuda memory");
-    assert_ok(hmreg_explain(NULL, &fixture.why));
+    assert_ok(hmreg_mr_explain(NULL, &fixture.why));
     assert_refused(&fixture, HMREG_PATH_DMABUF, "fabric-refused",
                    "without dmabufs or that runtime");
     end(&fixture);
@@ -317,7 +317,7 @@ static int reg_callers(struct fixture *fixture, enum hmreg_iface iface, int devi
     int rc = hmreg_mr_regattr(fixture->domain, &attr, HMREG_REG_DMABUF, &fixture->mr);
 
     close(dmabuf.fd);
-    assert_ok(hmreg_explain(fixture->mr, &fixture->why));
+    assert_ok(hmreg_mr_explain(fixture->mr, &fixture->why));
     return rc;
 }
 
@@ -458,7 +458,7 @@ static void by_address(enum hmreg_iface iface, uint32_t loaded, uint32_t asked, 
 
     begin(&fixture, &world);
     assert_ok(reg(&fixture));
-    assert_ok(hmreg_explain(fixture.mr, &fixture.why));
+    assert_ok(hmreg_mr_explain(fixture.mr, &fixture.why));
     assert_int_equal(fixture.why.path, HMREG_PATH_PEERMEM);
     assert_ptr_equal(fake_fabric.iov[0].iov_base, fixture.memory + PLACE);
     assert_int_equal(fake_fabric.iov[0].iov_len, LEN);
@@ -554,7 +554,7 @@ TEST(peermem__libfabric_without_the_runtime__says_so)
     fake_fabric.reg_code = -FI_ENOSYS;
     fake_fabric.reg_failures = 1;
     assert_ok(reg(&fixture));
-    assert_ok(hmreg_explain(fixture.mr, &fixture.why));
+    assert_ok(hmreg_mr_explain(fixture.mr, &fixture.why));
     assert_int_equal(fixture.why.path, HMREG_PATH_MAPPED);
     assert_refused(&fixture, HMREG_PATH_PEERMEM, "fabric-refused", "without that runtime");
     assert_int_equal(reason(&fixture, HMREG_PATH_PEERMEM)->vendor_code, -FI_ENOSYS);
@@ -570,7 +570,7 @@ TEST(peermem__bad_address__names_the_module)
     begin(&fixture, &world);
     fake_fabric.reg_code = -FI_EFAULT;
     assert_fails(reg(&fixture), -EOPNOTSUPP, "no path to this cuda memory");
-    assert_ok(hmreg_explain(NULL, &fixture.why));
+    assert_ok(hmreg_mr_explain(NULL, &fixture.why));
     assert_refused(&fixture, HMREG_PATH_PEERMEM, "fabric-refused", "peer-memory module");
     assert_refused(&fixture, HMREG_PATH_MAPPED, "fabric-bypasses-cpu", "reads memory itself");
     end(&fixture);
@@ -621,7 +621,7 @@ TEST(mapped__fabric_refuses__every_path_explained)
     begin(&fixture, &tcp_world);
     fake_fabric.reg_code = -FI_EPERM;
     assert_fails(reg(&fixture), -EOPNOTSUPP, "no path to this cuda memory on tcp;ofi_rxm");
-    assert_ok(hmreg_explain(NULL, &fixture.why));
+    assert_ok(hmreg_mr_explain(NULL, &fixture.why));
     assert_int_equal(fixture.why.refused, 3);
     assert_refused(&fixture, HMREG_PATH_DMABUF, "fabric-imports-no-dmabuf", "tcp;ofi_rxm");
     assert_refused(&fixture, HMREG_PATH_PEERMEM, "no-fi-hmem", "FI_HMEM");

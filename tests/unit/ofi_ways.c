@@ -63,7 +63,7 @@ static void takes(struct fixture *fixture, enum hmreg_way way, struct hmreg_expl
     assert_ok(hmreg_mr_query(mr, &info));
     assert_int_equal(info.way, way);
     assert_int_equal(fake_is_pcie(fake_fabric.dmabuf.fd), way == HMREG_WAY_PCIE);
-    assert_ok(hmreg_explain(mr, why));
+    assert_ok(hmreg_mr_explain(mr, why));
     assert_ok(hmreg_mr_close(mr));
 }
 

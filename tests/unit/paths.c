@@ -34,7 +34,7 @@ static void check_order(const enum hmreg_path *order)
         script.refuse[device_paths[i]][0] = -EOPNOTSUPP;
     assert_reg_fails(script_reg(&fixture, fixture.memory[0], FIXTURE_BYTES, &mr), mr, -EOPNOTSUPP,
                      "refused");
-    assert_ok(hmreg_explain(NULL, &why));
+    assert_ok(hmreg_mr_explain(NULL, &why));
     assert_int_equal(script.count, count);
     assert_int_equal(why.refused, count);
     assert_int_equal(why.path, HMREG_PATH_NONE);
@@ -93,7 +93,7 @@ TEST(paths__refused_before_and_by_registering__reasons_stay_with_the_region)
     before = *hmreg_last_error();
     assert_ok(script_reg(&fixture, fixture.memory[0], FIXTURE_BYTES, &mr));
     assert_memory_equal(hmreg_last_error(), &before, sizeof(before));
-    assert_ok(hmreg_explain(mr, &why));
+    assert_ok(hmreg_mr_explain(mr, &why));
     assert_int_equal(why.path, HMREG_PATH_MAPPED);
     assert_int_equal(why.refused, 2);
     assert_int_equal(why.reasons[0].path, HMREG_PATH_DMABUF);
@@ -160,7 +160,7 @@ TEST(paths__provider_without_can__host_memory_only)
     assert_ok(hmreg_domain_create(fixture.lib, &bare, &script_caps, NULL, NULL, &domain));
     assert_reg_fails(hmreg_mr_reg(domain, fixture.memory[0], 1, HMREG_SEND, 0, 0, 0, &mr, NULL), mr,
                      -EOPNOTSUPP, "host memory only");
-    assert_ok(hmreg_explain(NULL, &why));
+    assert_ok(hmreg_mr_explain(NULL, &why));
     assert_int_equal(why.refused, 3);
     assert_int_equal(script.count, 0);
     assert_ok(hmreg_mr_reg(domain, host, 64, HMREG_SEND, 0, 0, 0, &mr, NULL));
@@ -209,7 +209,7 @@ TEST_FIRST(explain__nothing_was_refused__enoent)
     pid_t child = fork();
 
     if (child == 0) /* without earlier tests' refusals */
-        _exit(hmreg_explain(NULL, &why) == -ENOENT ? 0 : 1);
+        _exit(hmreg_mr_explain(NULL, &why) == -ENOENT ? 0 : 1);
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_int_equal(status, 0);
 }
@@ -396,7 +396,7 @@ TEST(regv__dmabuf_takes_one_range)
     assert_ok(hmreg_mr_regv(fixture.domain,
                             (struct iovec[]){{fixture.memory[0], 8}, {fixture.memory[0] + 64, 8}},
                             2, HMREG_SEND, 0, 0, 0, &mr, NULL));
-    assert_ok(hmreg_explain(mr, &why));
+    assert_ok(hmreg_mr_explain(mr, &why));
     assert_int_equal(why.path, HMREG_PATH_PEERMEM);
     assert_string_equal(why.reasons[0].slug, "one-range-only");
     assert_ok(hmreg_mr_close(mr));
@@ -412,7 +412,7 @@ TEST(export__fails__is_a_refusal_with_the_vendors_words)
     script_open(&fixture, NULL, NULL);
     vendors[HMREG_IFACE_CUDA].export_code = -EXDEV;
     assert_ok(script_reg(&fixture, fixture.memory[0], FIXTURE_BYTES, &mr));
-    assert_ok(hmreg_explain(mr, &why));
+    assert_ok(hmreg_mr_explain(mr, &why));
     assert_int_equal(why.path, HMREG_PATH_PEERMEM);
     assert_int_equal(why.reasons[0].code, -EXDEV);
     assert_int_equal(why.reasons[0].vendor_code, 999);
@@ -434,7 +434,7 @@ TEST(export__fails_silently__is_a_refusal)
     vendors[HMREG_IFACE_CUDA].silent = true;
     hmreg_error_restore(&none);
     assert_ok(script_reg(&fixture, fixture.memory[0], FIXTURE_BYTES, &mr));
-    assert_ok(hmreg_explain(mr, &why));
+    assert_ok(hmreg_mr_explain(mr, &why));
     assert_int_equal(why.path, HMREG_PATH_PEERMEM);
     assert_int_equal(why.reasons[0].code, -EXDEV);
     assert_ok(hmreg_mr_close(mr));
@@ -504,7 +504,7 @@ TEST(managed_memory__follows_only_the_cpu)
     script.can[HMREG_PATH_MAPPED][1] = -EOPNOTSUPP;
     assert_reg_fails(script_reg(&fixture, managed, 10, &mr), mr, -EOPNOTSUPP,
                      "managed memory moves");
-    assert_ok(hmreg_explain(NULL, &why));
+    assert_ok(hmreg_mr_explain(NULL, &why));
     assert_string_equal(why.reasons[0].slug, "managed-memory-migrates");
     vendor_memory_free(managed);
     script_close(&fixture);

@@ -316,7 +316,7 @@ TEST(any_key__collides_with_the_fabrics__another_is_tried)
     assert_int_equal(script.count, 2 * 21);
     for (unsigned i = 3; i < script.count; i += 2)
         assert_int_not_equal(script.calls[i].requested_key, script.calls[i - 2].requested_key);
-    assert_ok(hmreg_explain(mr, &why));
+    assert_ok(hmreg_mr_explain(mr, &why));
     assert_int_equal(why.refused, 1);
     assert_ok(region_destroy(mr));
     script_close(&fixture);
@@ -426,7 +426,7 @@ TEST(composite__second_piece_busy__only_close_is_left)
     assert_fails(hmreg_mr_query(mr, &info), -EINVAL, "partly closed");
     for (size_t i = 0; i < 2; i++)
         assert_fails(hmreg_mr_segment(mr, i, &segment), -EINVAL, "partly closed");
-    assert_fails(hmreg_explain(mr, &why), -EINVAL, "partly closed");
+    assert_fails(hmreg_mr_explain(mr, &why), -EINVAL, "partly closed");
     assert_fails(hmreg_mr_pack(mr, token, &size), -EINVAL, "partly closed");
     assert_fails(hmreg_mr_bind(mr, &fixture, 0), -EINVAL, "partly closed");
     assert_fails(hmreg_mr_enable(mr), -EINVAL, "partly closed");

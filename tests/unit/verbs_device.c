@@ -92,7 +92,7 @@ static struct hmreg_reason refused(struct fixture *fixture, enum hmreg_path path
     assert_fails(reg(fixture, fixture->there, BYTES, HMREG_SEND, &mr), -EOPNOTSUPP,
                  "no path to this cuda");
     assert_ptr_equal(mr, (void *)1);
-    assert_ok(hmreg_explain(NULL, &why));
+    assert_ok(hmreg_mr_explain(NULL, &why));
     for (uint32_t i = 0; i < why.refused; i++)
         if (why.reasons[i].path == path)
             return why.reasons[i];
@@ -230,7 +230,7 @@ TEST(regattr__base_of_no_page__refused_before_the_device_is_asked)
     open_fixture(&fixture);
     assert_fails(reg_callers(&fixture, 0x7008, &mr), -EOPNOTSUPP, "no path");
     assert_ptr_equal(mr, (void *)1);
-    assert_ok(hmreg_explain(NULL, &why));
+    assert_ok(hmreg_mr_explain(NULL, &why));
     assert_reason(why.reasons[0], "page-offset-differs", -EINVAL, 0, "108 bytes into a page");
     assert_int_equal(fake_verbs.regs, 0);
     close_fixture(&fixture);
@@ -471,7 +471,7 @@ TEST(reg__dmabuf_fails__peer_memory_is_tried)
     fake_verbs.dmabuf_error = EINVAL;
     assert_ok(reg(&fixture, fixture.there, BYTES, HMREG_SEND, &mr));
     assert_int_equal(path_of(mr), HMREG_PATH_PEERMEM);
-    assert_ok(hmreg_explain(mr, &why));
+    assert_ok(hmreg_mr_explain(mr, &why));
     assert_int_equal(why.refused, 1);
     assert_string_equal(why.reasons[0].slug, "dmabuf-import-failed");
     assert_ok(hmreg_mr_close(mr));

@@ -47,7 +47,7 @@ static struct hmreg_explanation explain(const struct hmreg_mr *mr)
 {
     struct hmreg_explanation why = {.size = sizeof(why)};
 
-    assert_ok(hmreg_explain(mr, &why));
+    assert_ok(hmreg_mr_explain(mr, &why));
     return why;
 }
 

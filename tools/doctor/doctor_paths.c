@@ -229,10 +229,10 @@ static void judge_none(const json_t *facts, json_t *findings)
         if (doc_equals(pair, "path", "none"))
             add_name(cpu_moves(facts, doc_words(pair, "device")) ? &slow : &dead, pair);
     if (dead.count)
-        finding_add(findings, "no-path", "hmreg_domain_explain(), hmreg_explain()",
+        finding_add(findings, "no-path", "hmreg_domain_explain(), hmreg_mr_explain()",
                     "There is no path for %s.", pairs_text(facts, &dead));
     if (slow.count)
-        finding_add(findings, "path-through-cpu", "hmreg_domain_explain(), hmreg_explain()",
+        finding_add(findings, "path-through-cpu", "hmreg_domain_explain(), hmreg_mr_explain()",
                     "There is no path but the CPU's, over another fabric, for %s.",
                     pairs_text(facts, &slow));
 }
@@ -266,7 +266,7 @@ static const char *source_of(const char *slug)
     for (size_t i = 0; i < COUNT(sources); i++)
         if (!strcmp(sources[i][0], slug))
             return sources[i][1];
-    return "hmreg_domain_explain(), hmreg_explain()";
+    return "hmreg_domain_explain(), hmreg_mr_explain()";
 }
 
 /* Adds one finding for a reason, which names all pairs that share it. */

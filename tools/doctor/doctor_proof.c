@@ -253,7 +253,7 @@ static void describe_refusals(const struct proof *proof, json_t *described)
     struct hmreg_explanation why = {.size = sizeof(why)};
     json_t *refused = doc_array();
 
-    if ((proof->device_mr || proof->all_refused) && !hmreg_explain(proof->device_mr, &why))
+    if ((proof->device_mr || proof->all_refused) && !hmreg_mr_explain(proof->device_mr, &why))
         for (uint32_t i = 0; i < why.refused; i++) {
             json_t *reason = doc_reason(&why.reasons[i]);
 

@@ -216,7 +216,7 @@ static void expect_no_room(void)
 {
     struct hmreg_explanation why = {.size = sizeof(why)};
 
-    assert_ok(hmreg_explain(NULL, &why));
+    assert_ok(hmreg_mr_explain(NULL, &why));
     assert_string_equal(why.reasons[0].slug, "dmabuf-import-failed");
     assert_int_equal(why.reasons[0].code, -ENOMEM);
     assert_non_null(strstr(why.reasons[0].text, "BAR1"));
@@ -249,7 +249,7 @@ TEST(reg__window_is_full__peer_memory_is_tried)
     cu.fake->window(MIB / 2);
     assert_ok(reg(&fixture, addr, MIB, &mr));
     assert_int_equal(path_of(mr), HMREG_PATH_PEERMEM);
-    assert_ok(hmreg_explain(mr, &why));
+    assert_ok(hmreg_mr_explain(mr, &why));
     assert_int_equal(why.reasons[0].code, -ENOMEM);
     assert_ok(hmreg_mr_close(mr));
     CU(cu.free(addr));
@@ -310,7 +310,7 @@ TEST(reg__the_topology_is_refused__says_so)
     setenv("HMREG_FAKE_ATTACH_REFUSED", "1", 1);
     assert_fails(reg(&fixture, addr, MIB, &mr), -EOPNOTSUPP, "no path to this cuda");
     unsetenv("HMREG_FAKE_ATTACH_REFUSED");
-    assert_ok(hmreg_explain(NULL, &why));
+    assert_ok(hmreg_mr_explain(NULL, &why));
     assert_int_equal(why.reasons[0].vendor_code, 524);
     assert_non_null(strstr(why.reasons[0].text, "below one PCI switch"));
     CU(cu.free(addr));
