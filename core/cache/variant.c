@@ -102,8 +102,8 @@ static bool fill_segments(struct variant_segment *segments, uint64_t *len,
 
     *len = 0;
     for (size_t i = 0; i < list->ranges.count; i++) {
-        identified &= fill_segment(&segments[i], &list->ranges.iov[i],
-                                   list->dmabufs ? list->dmabufs[i] : NULL);
+        identified &=
+            fill_segment(&segments[i], &list->ranges.iov[i], list->dmabufs ? list->dmabufs[i] : NULL);
         *len += list->ranges.iov[i].iov_len;
     }
     return identified;
@@ -236,7 +236,8 @@ static struct variant *use_list(struct variants *variants, struct variant *wante
 }
 
 int variant_get(struct variants *variants, const struct attributes *attributes,
-                const struct layout *list, uint64_t flags, struct variant **out, bool *identified)
+                const struct layout *list, uint64_t flags, struct variant **out,
+                bool *identified)
 {
     struct variant wanted = {.auth_key = attributes->attr.auth_key,
                              .endpoints = attributes->request.endpoints};

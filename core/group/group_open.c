@@ -10,6 +10,8 @@
 #include <errno.h>
 
 #define KNOWN_FLAGS (HMREG_GROUP_PARTIAL | HMREG_GROUP_OWNS_MEMBERS)
+/* A smaller struct hmreg_domain_config is refused with the domain. */
+#define DOMAIN_FIRST_SIZE offsetof(struct hmreg_domain_config, check)
 
 static void destroy(void *self)
 {
@@ -19,10 +21,19 @@ static void destroy(void *self)
 /* Its members' operations register and deregister. */
 static const struct provider_ops ops = {.name = "group", .destroy = destroy};
 
+static bool has_ways(const struct hmreg_domain_config *config)
+{
+    return config->size >= offsetof(struct hmreg_domain_config, ways[1]) && config->ways[0];
+}
+
+static bool has_sync_memops(const struct hmreg_domain_config *config)
+{
+    return config->size > offsetof(struct hmreg_domain_config, sync_memops) && config->sync_memops;
+}
+
 static int check_config(const struct hmreg_group_config *callers, struct hmreg_group_config *config)
 {
     const struct hmreg_domain_config *domain;
-    bool whole; /* else its size is refused with the domain */
     int rc;
 
     if (!callers)
@@ -31,15 +42,14 @@ static int check_config(const struct hmreg_group_config *callers, struct hmreg_g
                           "struct hmreg_group_config");
     rc = rc ? rc : validate_flags(config->flags, KNOWN_FLAGS, "config->flags");
     domain = config->domain;
-    whole = !rc && domain && domain->size >= sizeof(*domain);
-    if (whole && domain->ways[0])
+    if (!rc && domain && has_ways(domain))
         rc = hmreg_fail(-EINVAL,
                         "config->domain->ways is set; a group has no ways of path dmabuf: each "
                         "member keeps its own");
-    else if (whole && domain->sync_memops)
+    if (!rc && domain && has_sync_memops(domain))
         rc = hmreg_fail(-EINVAL, "config->domain->sync_memops is set; a group has none: each "
                                  "member has its own");
-    else if (whole && domain->order[0])
+    if (!rc && domain && domain->size >= DOMAIN_FIRST_SIZE && domain->order[0])
         rc =
             hmreg_fail(-EINVAL, "config->domain->order is set; a group has no order of paths: each "
                                 "member has its own");

@@ -86,12 +86,37 @@ bool explain_says(int code)
     return false;
 }
 
+/* Callers built before HMREG_REASONS_MAX end here: after four reasons. */
+#define FIRST_SIZE offsetof(struct hmreg_explanation, reasons[4])
+
 _Static_assert(HMREG_PATH_COUNT - 1 + HMREG_WAY_COUNT - 2 <= HMREG_REASONS_MAX,
                "each path and way may be refused");
 
 static int check_out(const struct hmreg_explanation *out)
 {
-    return validate_out(out, sizeof(*out), "struct hmreg_explanation");
+    static const struct validate_field later[] = {
+        VALIDATE_ARRAY(struct hmreg_explanation, reasons),
+        VALIDATE_FIELD(struct hmreg_explanation, asks),
+        VALIDATE_FIELD(struct hmreg_explanation, asks_why),
+        VALIDATE_FIELD(struct hmreg_explanation, uncached_why),
+        VALIDATE_FIELD(struct hmreg_explanation, policy),
+    };
+    int rc = validate_out(out, FIRST_SIZE, "struct hmreg_explanation");
+
+    return rc ? rc
+              : validate_size(out, later, sizeof(later) / sizeof(later[0]),
+                              "struct hmreg_explanation");
+}
+
+/* Hands an explanation out, with as many reasons as the caller has room for. */
+static void hand_out(struct hmreg_explanation *explanation, struct hmreg_explanation *out)
+{
+    size_t room =
+        (out->size - offsetof(struct hmreg_explanation, reasons)) / sizeof(struct hmreg_reason);
+
+    if (explanation->refused > room)
+        explanation->refused = (uint32_t)room;
+    validate_copy_out(out, explanation, sizeof(*explanation));
 }
 
 static void explain_region(struct hmreg_explanation *explanation, const struct hmreg_mr *mr)
@@ -165,7 +190,7 @@ int hmreg_mr_explain(const struct hmreg_mr *mr, struct hmreg_explanation *out)
     }
     if (of_group)
         name_rail(&explanation, rail, mr->domain);
-    validate_copy_out(out, &explanation, sizeof(explanation));
+    hand_out(&explanation, out);
     return 0;
 }
 
@@ -276,6 +301,6 @@ int hmreg_domain_explain(struct hmreg_domain *domain, enum hmreg_iface iface, in
     else
         foresee_all(domain, iface, device, &explanation);
     hmreg_error_restore(&before);
-    validate_copy_out(out, &explanation, sizeof(explanation));
+    hand_out(&explanation, out);
     return 0;
 }

@@ -127,6 +127,7 @@ struct hmreg_stats {
     uint64_t bytes;         /* cached now */
     uint64_t zombies;       /* removed from the cache; deregistration waits for the last put, or
                                failed with -EBUSY and is to be repeated */
+    /* The fields above are those of the first version; a caller's size may end here. */
     uint64_t caches;         /* caches that these numbers sum up */
     uint64_t shown;          /* of these, caches that other processes can see (hmreg stats) */
     uint64_t evicted_limit;  /* evictions because of a limit */

@@ -229,6 +229,19 @@ TEST(get_attr__slot_of_a_plain_region__not_found)
     fixture_close(&fixture);
 }
 
+TEST(get_attr__struct_of_an_older_caller__same_region)
+{
+    struct fixture fixture;
+    struct asked asked;
+
+    open_fixture(&fixture, 0, 0);
+    ask(&asked, memory[0], LEN)->size = offsetof(struct hmreg_mr_attr, dmabuf);
+    asked.attr.page_size = 3; /* not read */
+    assert_int_equal(key_of(&fixture, &asked.attr, 0), 1);
+    assert_int_equal(fixture_key(&fixture, memory[0], LEN), 1);
+    fixture_close(&fixture);
+}
+
 /* Is the byte of struct hmreg_mr_attr one that the key leaves out, or that it contains in another
  * form? A field that is not named here is part of the key. */
 static bool is_left_out(size_t byte)

@@ -323,39 +323,27 @@ TEST(munmap__on_a_thread_without_libc__reported_on_a_small_stack)
 
 /* ---- huge pages ------------------------------------------------------------------------- */
 
-#define HUGE     (UINT64_C(2) << 20)
-#define GIGANTIC (UINT64_C(1) << 30)
-
-static char *map_huge_of(uint64_t size, char *at, int flags)
-{
-    int log = __builtin_ctzll(size) << MAP_HUGE_SHIFT;
-    char *memory = mmap(at, size, PROT_READ | PROT_WRITE,
-                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB | log | flags, -1, 0);
-
-    if (memory == MAP_FAILED)
-        test_skip("no page of %zu MiB is free: %s", (size_t)size >> 20, strerror(errno));
-    memory[0] = 1;
-    return memory;
-}
+#define HUGE (UINT64_C(2) << 20)
 
 static char *map_huge(char *at, int flags)
 {
-    return map_huge_of(HUGE, at, flags);
+    char *memory = mmap(at, HUGE, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB | flags, -1, 0);
+
+    if (memory == MAP_FAILED)
+        test_skip("no huge page is free: %s", strerror(errno));
+    memset(memory, 1, HUGE);
+    return memory;
 }
 
 /* Reserves addresses for two huge pages. */
-static char *reserve_of(uint64_t size)
-{
-    char *reserved =
-        mmap(NULL, 4 * size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-
-    assert_ptr_not_equal(reserved, MAP_FAILED);
-    return (char *)(((uintptr_t)reserved + size - 1) & ~(size - 1));
-}
-
 static char *reserve_huge(void)
 {
-    return reserve_of(HUGE);
+    char *reserved =
+        mmap(NULL, 4 * HUGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+    assert_ptr_not_equal(reserved, MAP_FAILED);
+    return (char *)(((uintptr_t)reserved + HUGE - 1) & ~(HUGE - 1));
 }
 
 /* Small pages, the last of which the call of one page's length replaces, too. */
@@ -368,10 +356,10 @@ static char *map_small(char *at)
     return memory + HUGE - fixture_page();
 }
 
-static void move_part_of(uint64_t size)
+TEST(mremap__of_a_part_of_a_huge_page__all_of_it_registered_anew)
 {
-    char *place = reserve_of(size), *memory = map_huge_of(size, place, MAP_FIXED);
-    char *middle = memory + size / 2, *over = map_small(place + 2 * size - HUGE);
+    char *place = reserve_huge(), *memory = map_huge(place, MAP_FIXED);
+    char *middle = memory + HUGE / 2, *over = map_small(place + HUGE);
     size_t page = fixture_page();
     struct fixture fixture;
     uint64_t keys[3];
@@ -380,27 +368,16 @@ static void move_part_of(uint64_t size)
     keys[0] = fixture_key(&fixture, memory, page);
     keys[1] = fixture_key(&fixture, middle, page);
     keys[2] = fixture_key(&fixture, over, page);
-    if (mremap(memory, page, page, MREMAP_MAYMOVE | MREMAP_FIXED, place + size) == MAP_FAILED) {
+    if (mremap(memory, page, page, MREMAP_MAYMOVE | MREMAP_FIXED, place + HUGE) == MAP_FAILED) {
         fixture_close(&fixture);
         test_skip("this kernel moves no huge pages: %s", strerror(errno));
     }
-    assert_ptr_equal(map_huge_of(size, place, MAP_FIXED), memory);
+    assert_ptr_equal(map_huge(place, MAP_FIXED), memory);
     assert_int_not_equal(fixture_key(&fixture, memory, page), keys[0]);
     assert_int_not_equal(fixture_key(&fixture, middle, page), keys[1]);
     assert_int_not_equal(fixture_key(&fixture, over, page), keys[2]);
-    munmap(place, 2 * size);
+    munmap(place, 2 * HUGE);
     fixture_close(&fixture);
-}
-
-TEST(mremap__of_a_part_of_a_huge_page__all_of_it_registered_anew)
-{
-    move_part_of(HUGE);
-}
-
-/* Two are free on few machines. */
-TEST(mremap__of_a_part_of_a_page_of_1_gib__all_of_it_registered_anew)
-{
-    move_part_of(GIGANTIC);
 }
 
 TEST(mmap__of_a_huge_page_over_small_ones__all_registered_anew)

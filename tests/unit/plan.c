@@ -293,6 +293,23 @@ TEST(plan__more_than_the_machine_has__what_it_has)
     assert_non_null(strstr(plan.limits[HMREG_PLAN_MEMORY].text, "no more can be pinned"));
 }
 
+/* The struct of callers that were built before the last kind of limit. */
+TEST(plan__smaller_struct__filled_as_far_as_it_goes)
+{
+    struct hmreg_plan plan = {.size = offsetof(struct hmreg_plan, limits[HMREG_PLAN_MEMORY])};
+    struct script_fixture fixture;
+
+    memset(&plan.limits[HMREG_PLAN_MEMORY], 0x5a, sizeof(plan.limits[0]));
+    script_open(&fixture, NULL, NULL);
+    assert_ok(hmreg_domain_plan(fixture.domain, HMREG_IFACE_SYSTEM, -1, MiB, &plan));
+    assert_true(plan.fits == MiB);
+    assert_int_equal(plan.limits[HMREG_PLAN_MEMORY].text[0], 0x5a);
+    plan.size--;
+    assert_fails(hmreg_domain_plan(fixture.domain, HMREG_IFACE_SYSTEM, -1, MiB, &plan), -EINVAL,
+                 "sizeof");
+    script_close(&fixture);
+}
+
 /* ---- device memory ---------------------------------------------------------------------- */
 
 TEST(plan__device_memory_by_dmabuf__an_export_for_each_region)

@@ -204,6 +204,30 @@ TEST(way__error_that_is_no_refusal__ends_the_search)
     script_close(&fixture);
 }
 
+/* The callers of hmreg_mr_explain() that are older have room for four reasons. */
+TEST(explain__older_caller__as_many_as_it_has_room_for)
+{
+    const size_t first = offsetof(struct hmreg_explanation, reasons[4]);
+    struct hmreg_explanation why = {.size = first}, guard;
+    struct script_fixture fixture;
+    struct hmreg_mr *mr;
+
+    open_nic(&fixture, false, false, ORDER(BOTH, DIRECT, PCIE, PLAIN));
+    cuda->pcie_code = -EOPNOTSUPP;
+    script.refuse_way[PLAIN] = script.refuse[HMREG_PATH_PEERMEM][0] = -EREMOTE;
+    assert_reg_fails(script_reg(&fixture, fixture.memory[0], 100, &mr), mr, -EOPNOTSUPP, "no path");
+    assert_int_equal(explain(NULL).refused, 5);
+    memset(&guard, 0xa5, sizeof(guard));
+    why = guard;
+    why.size = first;
+    assert_ok(hmreg_mr_explain(NULL, &why));
+    assert_int_equal(why.refused, 4);
+    assert_memory_equal((char *)&why + first, (char *)&guard + first, sizeof(why) - first);
+    why.size = first - 1;
+    assert_fails(hmreg_mr_explain(NULL, &why), -EINVAL, "size of struct hmreg_explanation");
+    script_close(&fixture);
+}
+
 TEST(domain_explain__ways_known_not_to_work__refused)
 {
     struct hmreg_explanation why = {.size = sizeof(why)};
