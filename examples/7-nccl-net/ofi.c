@@ -160,6 +160,12 @@ static void ofi_close(struct comm *comm)
 
 /* ---- requests ------------------------------------------------------------------------------ */
 
+/* The fabric's address, which may be below NCCL's. */
+static void *place_of(const struct part *part)
+{
+    return (void *)((uintptr_t)part->data + part->buffer->rail[0].shift);
+}
+
 static int ofi_send(struct comm *comm, struct request *request)
 {
     struct endpoint *our = (struct endpoint *)comm->endpoints;
@@ -167,8 +173,8 @@ static int ofi_send(struct comm *comm, struct request *request)
 
     request->left = 1;
     part->done = part->size;
-    return (int)fi_tsend(our->ep, part->data + part->buffer->rail[0].shift, part->size,
-                         part->buffer->rail[0].desc, our->peer, (uint32_t)part->tag, part);
+    return (int)fi_tsend(our->ep, place_of(part), part->size, part->buffer->rail[0].desc, our->peer,
+                         (uint32_t)part->tag, part);
 }
 
 /* The fabric has room for all receives that NCCL may start, so it takes all of a request or none.
@@ -182,8 +188,8 @@ static int ofi_recv(struct comm *comm, struct request *request)
     for (i = 0; i < request->count && !rc; i++) {
         struct part *part = &request->part[i];
 
-        rc = fi_trecv(our->ep, part->data + part->buffer->rail[0].shift, part->size,
-                      part->buffer->rail[0].desc, FI_ADDR_UNSPEC, (uint32_t)part->tag, 0, part);
+        rc = fi_trecv(our->ep, place_of(part), part->size, part->buffer->rail[0].desc,
+                      FI_ADDR_UNSPEC, (uint32_t)part->tag, 0, part);
     }
     request->left = request->count;
     return rc == -FI_EAGAIN && i > 1 ? -EIO : (int)rc;
