@@ -521,7 +521,8 @@ static int begin_group(struct filling *filling)
 
     layout->shares = true;
     layout->request.any_key |= (domain->caps.mr_mode & HMREG_MR_PROV_KEY) != 0;
-    if (!(layout->request.flags & REQUEST_PARTS))
+    /* What the group says of one range counts on each member; a list permits several parts. */
+    if (layout->joined && !(layout->request.flags & REQUEST_PARTS))
         layout->request.flags |= (domain->flags & HMREG_DOMAIN_SINGLE  ? HMREG_REG_SINGLE
                                   : domain->flags & HMREG_DOMAIN_PARTS ? HMREG_REG_PARTS
                                                                        : 0);

@@ -536,4 +536,27 @@ TEST(group__segments__one_entry_for_all_rails)
     fixture_close(&fixture);
 }
 
+/* A list permits several registrations also where one range must be one; in each round. */
+TEST(group__of_single_regions__list_registered_again_after_a_change)
+{
+    struct hmreg_domain_config single = {.size = sizeof(single), .flags = HMREG_DOMAIN_SINGLE};
+    struct hmreg_group_config config = {.size = sizeof(config), .domain = &single};
+    struct hmreg_domain *group;
+    struct fixture fixture;
+    struct list list;
+
+    open_fixture(&fixture);
+    assert_ok(hmreg_group_open(fixture.lib, &fixture.domain, 1, &config, &group));
+    claim(5, HMREG_MEM_DEVICE, 1);
+    to_renew = claim(2, HMREG_MEM_DEVICE, 1);
+    counter.reg_hook = renew_it;
+    fixture.domain = group;
+    hmreg_mr_put(get(&fixture, pair(&list, memory[5], memory[2])));
+    counter.reg_hook = NULL;
+    assert_int_equal(registrations(), 4);
+    fixture.domain = hmreg_group_member(group, 0);
+    assert_ok(hmreg_domain_close(group));
+    fixture_close(&fixture);
+}
+
 TEST_MAIN()
