@@ -521,8 +521,7 @@ static int begin_group(struct filling *filling)
 
     layout->shares = true;
     layout->request.any_key |= (domain->caps.mr_mode & HMREG_MR_PROV_KEY) != 0;
-    /* What the group says of one range counts on each member; a list permits several parts. */
-    if (layout->joined && !(layout->request.flags & REQUEST_PARTS))
+    if (!(layout->request.flags & REQUEST_PARTS)) /* what the group says counts on each member */
         layout->request.flags |= (domain->flags & HMREG_DOMAIN_SINGLE  ? HMREG_REG_SINGLE
                                   : domain->flags & HMREG_DOMAIN_PARTS ? HMREG_REG_PARTS
                                                                        : 0);
@@ -596,6 +595,7 @@ void filling_undo(struct filling *filling)
 
 static int fill_parts(struct layout *layout, struct hmreg_mr *mr)
 {
+    uint64_t flags = layout->request.flags; /* the caller's, also in the get's next round */
     struct filling filling;
     int rc = filling_begin(&filling, layout, mr);
 
@@ -604,6 +604,7 @@ static int fill_parts(struct layout *layout, struct hmreg_mr *mr)
     rc = rc ? rc : filling_end(&filling);
     if (rc)
         filling_undo(&filling);
+    layout->request.flags = flags;
     return rc;
 }
 
