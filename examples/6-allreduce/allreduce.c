@@ -12,6 +12,7 @@
 #include <hmreg/ofi.h>
 #include <poll.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -355,10 +356,29 @@ static int parse(int argc, char **argv)
            CHUNK % rails || iface == HMREG_IFACE_COUNT;
 }
 
+/* Neighbours of a process that failed would wait for what it does not write any more. */
+static int wait_for_all(pid_t *child)
+{
+    int failed = 0, status;
+    pid_t ended;
+
+    while ((ended = wait(&status)) > 0) {
+        for (int i = 0; i < processes; i++) {
+            if (child[i] == ended)
+                child[i] = 0;
+            else if (status && !failed && child[i])
+                kill(child[i], SIGTERM);
+        }
+        failed |= status;
+    }
+    return failed;
+}
+
 /* Neither libfabric nor a GPU's runtime survives fork(): it comes before both. */
 int main(int argc, char **argv)
 {
-    int sockets[MAX_PROCESSES][2], failed = 0, status;
+    int sockets[MAX_PROCESSES][2];
+    pid_t child[MAX_PROCESSES] = {0};
 
     if (parse(argc, argv)) {
         fprintf(stderr, "usage: 6-allreduce [-n 2..16] [-r 1|2|4] [-i system|cuda|rocr|ze] "
@@ -369,12 +389,12 @@ int main(int argc, char **argv)
         if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets[i]))
             return 1;
     for (int i = 0; i < processes; i++) {
-        pid_t child = fork();
         int left = (i + processes - 1) % processes;
 
-        if (child < 0)
+        child[i] = fork();
+        if (child[i] < 0)
             return 1;
-        if (child == 0) {
+        if (child[i] == 0) {
             for (int k = 0; k < processes; k++) {
                 if (k != left)
                     close(sockets[k][1]);
@@ -386,7 +406,5 @@ int main(int argc, char **argv)
     }
     for (int i = 0; i < processes; i++)
         close(sockets[i][0]), close(sockets[i][1]);
-    while (wait(&status) > 0)
-        failed |= status;
-    return failed != 0;
+    return wait_for_all(child) != 0;
 }
