@@ -356,7 +356,10 @@ static int parse(int argc, char **argv)
            CHUNK % rails || iface == HMREG_IFACE_COUNT;
 }
 
-/* Neighbours of a process that failed would wait for what it does not write any more. */
+/*
+ * Neighbours of a process that failed would wait for ever. Not by SIGTERM, which libraries that
+ * libfabric loads handle, and may then hang.
+ */
 static int wait_for_all(pid_t *child)
 {
     int failed = 0, status;
@@ -367,7 +370,7 @@ static int wait_for_all(pid_t *child)
             if (child[i] == ended)
                 child[i] = 0;
             else if (status && !failed && child[i])
-                kill(child[i], SIGTERM);
+                kill(child[i], SIGKILL);
         }
         failed |= status;
     }
