@@ -3,7 +3,7 @@
  * The token of a group's region: as bytes, of which nothing is believed that does not fit; and
  * opened rail by rail on loopback domains.
  */
-#include "core/group/rails_token.h"
+#include "core/remote/rails_token.h"
 
 #define FAILING_MALLOC
 #include "tests/support/failing_allocation.h"

@@ -4,7 +4,7 @@
 #include "core/mr/region.h"
 
 #include "core/base/error.h"
-#include "core/context/token.h"
+#include "core/remote/token.h"
 #include "tests/support/script.h"
 #include "tests/support/vendors.h"
 

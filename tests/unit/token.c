@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  * Tokens as bytes: a token from a network is accepted only if all of it is valid. */
-#include "core/context/token.h"
+#include "core/remote/token.h"
 
 #include "core/base/error.h"
 #include "tests/support/test.h"

@@ -4,8 +4,8 @@
  * first byte chooses a token of a real region, which the other bytes damage, or nothing but them,
  * and whether checksums are mended. Whatever they are, a call opens all or nothing.
  */
-#include "core/context/token.h"
-#include "core/group/rails_token.h"
+#include "core/remote/token.h"
+#include "core/remote/rails_token.h"
 #include "tests/fuzz/mend.h"
 #include "tests/fuzz/targets/target.h"
 

@@ -8,7 +8,7 @@
  *
  * An end that waits for what will never come sees the end of the connection after a moment.
  */
-#include "core/context/token.h"
+#include "core/remote/token.h"
 #include "providers/loopback/loopback.h"
 #include "tests/fuzz/targets/target.h"
 

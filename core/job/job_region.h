@@ -2,8 +2,8 @@
  *
  * The region of a job: one range, whose parts several threads register, in any order.
  */
-#ifndef HMREG_CORE_MR_JOB_REGION_H
-#define HMREG_CORE_MR_JOB_REGION_H
+#ifndef HMREG_CORE_JOB_JOB_REGION_H
+#define HMREG_CORE_JOB_JOB_REGION_H
 
 #include "core/mr/layout.h"
 

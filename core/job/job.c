@@ -18,7 +18,7 @@
 #include "core/base/uncancelled.h"
 #include "core/base/validate.h"
 #include "core/mr/explain.h"
-#include "core/mr/job_region.h"
+#include "core/job/job_region.h"
 
 #include <assert.h>
 #include <errno.h>

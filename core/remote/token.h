@@ -23,8 +23,8 @@
  * set a flag for what they cannot, which is refused here. This version writes neither. Since a
  * token's header has its length, tokens can follow each other without anything between.
  */
-#ifndef HMREG_CORE_CONTEXT_TOKEN_H
-#define HMREG_CORE_CONTEXT_TOKEN_H
+#ifndef HMREG_CORE_REMOTE_TOKEN_H
+#define HMREG_CORE_REMOTE_TOKEN_H
 
 #include <hmreg/hmreg.h>
 #include <stdbool.h>

@@ -5,7 +5,7 @@
 #include "core/base/error.h"
 #include "core/base/validate.h"
 #include "core/group/group.h"
-#include "core/group/rails_token.h"
+#include "core/remote/rails_token.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -3,7 +3,7 @@
  * See job_region.h. A job outlives the call that starts it, so it copies what the caller's
  * attributes point to.
  */
-#include "core/mr/job_region.h"
+#include "core/job/job_region.h"
 
 #include "core/base/error.h"
 #include "core/base/high_fd.h"

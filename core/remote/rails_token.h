@@ -10,10 +10,10 @@
  *        extension bytes
  *        u32 CRC-32 of all bytes before it
  *
- * Flags and extension are as in a token of one domain (core/context/token.h).
+ * Flags and extension are as in a token of one domain (core/remote/token.h).
  */
-#ifndef HMREG_CORE_GROUP_RAILS_TOKEN_H
-#define HMREG_CORE_GROUP_RAILS_TOKEN_H
+#ifndef HMREG_CORE_REMOTE_RAILS_TOKEN_H
+#define HMREG_CORE_REMOTE_RAILS_TOKEN_H
 
 #include <hmreg/group.h>
 #include <stdbool.h>

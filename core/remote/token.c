@@ -3,7 +3,7 @@
  * See token.h. A token comes from a network, so token_read() checks each field before its use. It
  * copies nothing but the header: a peer may open a hundred thousand tokens.
  */
-#include "core/context/token.h"
+#include "core/remote/token.h"
 
 #include "core/base/crc32.h"
 #include "core/base/error.h"

@@ -6,9 +6,9 @@
  */
 #include "core/base/error.h"
 #include "core/base/validate.h"
-#include "core/context/token.h"
+#include "core/remote/token.h"
 #include "core/group/group.h"
-#include "core/group/rails_token.h"
+#include "core/remote/rails_token.h"
 #include "core/mr/mr.h"
 
 #include <errno.h>

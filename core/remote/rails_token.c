@@ -3,7 +3,7 @@
  * See rails_token.h. Such a token comes from a network, so rails_token_read() checks each field
  * before its use.
  */
-#include "core/group/rails_token.h"
+#include "core/remote/rails_token.h"
 
 #include "core/base/crc32.h"
 #include "core/base/error.h"
