@@ -359,11 +359,10 @@ noinline struct hmreg_mr *hit_slots(struct thread_cache *tcache, uint64_t addr, 
     return mr;
 }
 
-/* only_asking: hits_plainly() is true of none. */
 static always_inline struct hmreg_mr *hit_out_of_line(struct thread_cache *tcache, uint64_t addr,
                                                       uint64_t len, uint64_t access,
                                                       const struct variant *variant, bool ends,
-                                                      bool *asked, bool only_asking)
+                                                      bool *asked)
 {
     uint64_t salted = variant ? addr ^ variant_salt(variant) : addr;
     struct hmreg_mr *mr = NULL;
@@ -371,9 +370,8 @@ static always_inline struct hmreg_mr *hit_out_of_line(struct thread_cache *tcach
     uint32_t slot;
 
     for (unsigned i = 0; go_on && !mr && (slot = slot_at_distance(tcache, salted, i)); i++)
-        if (!only_asking || pin_slot_at(tcache->view.pin_slots, slot)->asks)
-            mr = try_entry(tcache, pin_slot_number(slot), addr, len, access, variant, ends, asked,
-                           &go_on);
+        mr = try_entry(tcache, pin_slot_number(slot), addr, len, access, variant, ends, asked,
+                       &go_on);
     if (mr || variant || !go_on || !tcache->larger.count)
         return mr;
     for (unsigned i = 0; go_on && !mr && (slot = range_list_find(&tcache->larger, addr, len, i));
@@ -397,13 +395,12 @@ struct hmreg_mr *get_remembered(struct hmreg_domain *domain, const struct cache_
     if (state_of(tcache) & GATE_REAP)
         cache_set_reap(domain->caches);
     return want->variant
-               ? hit_out_of_line(tcache, want->start, len, want->access, want->variant, ends, asked,
-                                 false)
-               : hit_out_of_line(tcache, want->start, len, want->access, NULL, ends, asked, false);
+               ? hit_out_of_line(tcache, want->start, len, want->access, want->variant, ends, asked)
+               : hit_out_of_line(tcache, want->start, len, want->access, NULL, ends, asked);
 }
 
 static noinline int get_out_of_line(struct hmreg_domain *domain, const void *addr, size_t len,
-                                    uint64_t access, struct hmreg_mr **out, bool only_asking)
+                                    uint64_t access, struct hmreg_mr **out)
 {
     struct thread_cache *tcache = NULL;
     struct hmreg_mr *mr = NULL;
@@ -414,7 +411,7 @@ static noinline int get_out_of_line(struct hmreg_domain *domain, const void *add
         cache_drain(&domain->caches->pool);
         if (state_of(tcache) & GATE_REAP)
             cache_set_reap(domain->caches);
-        mr = hit_out_of_line(tcache, (uintptr_t)addr, len, access, NULL, false, NULL, only_asking);
+        mr = hit_out_of_line(tcache, (uintptr_t)addr, len, access, NULL, false, NULL);
     }
     if (!mr)
         return get_slowly(domain, addr, len, access, out);
@@ -428,7 +425,7 @@ static noinline int get_showing_view(struct hmreg_domain *domain, const void *ad
 {
     if (thread_cache_show(domain->serial))
         return hmreg_mr_get(domain, addr, len, access, out);
-    return get_out_of_line(domain, addr, len, access, out, false);
+    return get_out_of_line(domain, addr, len, access, out);
 }
 
 /* The pinned entry is unpublished, or the gate is not open: nothing is served until the changes are
@@ -440,7 +437,7 @@ static noinline int get_after_change(struct hmreg_mr *pinned, const void *addr, 
 
     if (pinned->slot_offset)
         unpin(tcache, pin_slot_at(tcache->view.pin_slots, pinned->slot_offset), pinned);
-    return get_out_of_line(cache_set_of(tcache->set)->domain, addr, len, access, out, false);
+    return get_out_of_line(cache_set_of(tcache->set)->domain, addr, len, access, out);
 }
 
 /* The pinned entry does not serve this request, or the slot is free. */
@@ -455,7 +452,7 @@ static noinline int get_from_next_slots(struct hmreg_mr *pinned, const void *add
     if (pinned->slot_offset || tcache->larger.count)
         mr = hit_slots(tcache, (uintptr_t)addr, len, access, 1);
     if (!mr)
-        return get_out_of_line(cache_set_of(tcache->set)->domain, addr, len, access, out, true);
+        return get_out_of_line(cache_set_of(tcache->set)->domain, addr, len, access, out);
     *out = mr;
     return 0;
 }
@@ -476,7 +473,7 @@ static noinline int get_checked(struct hmreg_mr *pinned, const void *addr, size_
         return get_from_next_slots(pinned, addr, len, access, out, place);
     if (!hits_plainly(tcache, pinned, pin_slot, sequence, (uintptr_t)addr, len) &&
         !try_pinned(tcache, pinned, pin_slot, sequence, (uintptr_t)addr, len, NULL, NULL, &go_on))
-        return get_out_of_line(cache_set_of(tcache->set)->domain, addr, len, access, out, false);
+        return get_out_of_line(cache_set_of(tcache->set)->domain, addr, len, access, out);
     *out = pinned;
     return 0;
 }
@@ -496,7 +493,7 @@ int hmreg_mr_get(struct hmreg_domain *domain, const void *addr, size_t len, uint
     /* Fast check that neither is NULL: pointers without a common bit, which are rare, also take the
      * out-of-line path. Bits that are no access rights would be taken for bits of a sequence. */
     if (unlikely(!((uintptr_t)domain & (uintptr_t)out)) || unlikely(access & ~HMREG_ACCESS_ALL))
-        return get_out_of_line(domain, addr, len, access, out, false);
+        return get_out_of_line(domain, addr, len, access, out);
     place = domain->place;
     view = tls_view_at(place);
     if (unlikely(view->serial != domain->serial))

@@ -9,7 +9,7 @@
 
 #include "core/base/itree.h"
 #include "core/context/domain.h"
-#include "core/mr/mapping.h"
+#include "core/base/mapping.h"
 
 /* Why a region of a group has no such rail. */
 struct mr_missing {

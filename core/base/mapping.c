@@ -5,7 +5,7 @@
  * the memory at any time while it is registered, so access begins at registration and ends at
  * deregistration.
  */
-#include "core/mr/mapping.h"
+#include "core/base/mapping.h"
 
 #include "core/base/error.h"
 #include "core/base/high_fd.h"

@@ -3,8 +3,8 @@
  * A CPU mapping of a dmabuf, by which a fabric that moves data with the CPU accesses device memory
  * (path `mapped`).
  */
-#ifndef HMREG_CORE_MR_MAPPING_H
-#define HMREG_CORE_MR_MAPPING_H
+#ifndef HMREG_CORE_BASE_MAPPING_H
+#define HMREG_CORE_BASE_MAPPING_H
 
 #include <hmreg/hmreg.h>
 
