@@ -41,6 +41,7 @@ void measure_pauses(void);
 void measure_footprint(void);
 void measure_device(void);
 void measure_freed(void);
+void measure_cover(void);
 void measure_remotes(void);
 void measure_explicit(void);
 void measure_large(void);

@@ -26,6 +26,7 @@ static const struct {
     {"footprint", measure_footprint},
     {"device", measure_device},
     {"freed", measure_freed},
+    {"cover", measure_cover},
     {"remotes", measure_remotes},
     {"explicit", measure_explicit},
     {"large", measure_large},

@@ -52,6 +52,8 @@
         THREADS_TARGET("the same region", "threads-same-1"),                                       \
         MISS_TARGET("new cache", "miss-first"), MISS_TARGET("flushed", "miss-again"),              \
         MISS_TARGET("evicting", "miss-evicting"),                                                  \
+        TARGET("1,265 tensors in 60 allocations, ms", "cover-tensors", "covering", "each exactly", \
+               RATIO, 0.067),                                                                      \
         TARGET("longest wait while another registers, us", "stall-slept-registering", WHO_DEFAULT, \
                NULL, VALUE, 20),                                                                   \
         PAUSE_TARGET("get while filling 1,000,000", "pause-fill"),                                 \

@@ -158,6 +158,7 @@ struct cache_want {
     struct variant *variant;  /* NULL: of hmreg_mr_get() */
     bool exact;               /* only a region of exactly this range serves */
     enum hmreg_policy policy; /* the get's, else the domain's. LAST_PUT: no other region serves */
+    bool cover;               /* a miss may register the whole allocation */
 };
 
 /* How many bytes its region has. */

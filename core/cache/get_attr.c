@@ -7,6 +7,7 @@
 #include "core/base/error.h"
 #include "core/base/validate.h"
 #include "core/cache/cache_set.h"
+#include "core/cache/cover.h"
 #include "core/cache/get_slow.h"
 #include "core/group/group.h"
 
@@ -111,12 +112,13 @@ static enum hmreg_policy policy_of(const struct hmreg_domain *domain, const stru
 }
 
 static int get_range(struct hmreg_domain *domain, struct attributes *own, uint64_t flags,
-                     struct hmreg_mr **mr)
+                     bool cover, struct hmreg_mr **mr)
 {
     const struct iovec *iov = own->request.iov;
     struct cache_want want = {.start = (uint64_t)(uintptr_t)iov->iov_base,
                               .access = own->request.access,
-                              .policy = policy_of(domain, own)};
+                              .policy = policy_of(domain, own),
+                              .cover = cover};
     bool cacheable;
     int rc = variant_get(&domain->caches->variants, own, NULL, key_flags(domain, flags),
                          &want.variant, &cacheable);
@@ -180,10 +182,15 @@ static int get_list(struct hmreg_domain *domain, struct attributes *own, uint64_
 int hmreg_mr_get_attr(struct hmreg_domain *domain, const struct hmreg_mr_attr *callers,
                       uint64_t flags, struct hmreg_mr **mr)
 {
+    uint64_t cover = flags & COVER_FLAGS;
     struct attributes own;
     int rc = domain_check(domain);
 
     rc = rc ? rc : validate_pointer(mr, "mr");
+    if (!rc && (flags & COVER_FLAGS) == COVER_FLAGS)
+        rc = hmreg_fail(-HMREG_EBADFLAGS,
+                        "flags has HMREG_REG_COVER and HMREG_REG_EXACT; give one of them");
+    flags &= ~COVER_FLAGS;
     rc = rc ? rc : request_from_long_attr(domain, callers, flags, &own);
     rc = rc ? rc : check_cacheable(&own, flags);
     if (!rc && !is_list(&own))
@@ -193,5 +200,7 @@ int hmreg_mr_get_attr(struct hmreg_domain *domain, const struct hmreg_mr_attr *c
     if (rc)
         return rc;
     own.request.any_key = true;
-    return is_list(&own) ? get_list(domain, &own, flags, mr) : get_range(domain, &own, flags, mr);
+    if (is_list(&own))
+        return get_list(domain, &own, flags, mr);
+    return get_range(domain, &own, flags, cover_is_on(domain, own.request.access, cover), mr);
 }

@@ -19,6 +19,7 @@
 #include "core/base/uncancelled.h"
 #include "core/base/validate.h"
 #include "core/cache/callbacks.h"
+#include "core/cache/cover.h"
 #include "core/cache/notice.h"
 #include "core/group/group.h"
 #include "core/mr/explain.h"
@@ -57,10 +58,10 @@ static void remember(struct get *get, struct hmreg_mr *entry)
     struct thread_cache *tcache = get->tcache;
     struct pin_slot *pin_slot = tcache ? thread_cache_pin_slot(tcache, entry_number(entry)) : NULL;
     bool asks = body->ask_monitor || body->ask_identity;
-    bool part = !get->want.variant &&
-                (get->want.start != entry->node.start || get->want.end != entry->node.end);
+    bool part =
+        !get->want.variant && (get->start != entry->node.start || get->end != entry->node.end);
     bool ends = entry_ends_with_put(entry);
-    uint64_t addr = get->want.start;
+    uint64_t addr = get->start;
     uint32_t check;
 
     if (!pin_slot || (!ends && get->domain->policy == HMREG_POLICY_LAST_PUT))
@@ -82,7 +83,7 @@ static void remember(struct get *get, struct hmreg_mr *entry)
     if (part)
         thread_cache_keep_larger(
             tcache, (struct range){entry->node.start, entry->node.end, entry->slot_offset},
-            get->want.start, get->want.end - get->want.start);
+            get->start, get->end - get->start);
 }
 
 /* ---- hits ------------------------------------------------------------------------------- */
@@ -257,6 +258,14 @@ static void announce(struct cache *cache, struct hmreg_mr *entry)
         cache_announce(cache, entry, false);
 }
 
+/* After a registration that failed with rc: makes room and tries again. */
+static int create_again(struct get *get, struct cache *cache, struct hmreg_mr *entry, int rc)
+{
+    for (unsigned count = 1; eviction_helps(rc) && evict(get->set, cache, count, rc); count *= 2)
+        rc = create_once(get, cache, entry);
+    return create_in_room(get, cache, entry, rc);
+}
+
 static int create(struct get *get, struct hmreg_mr *entry)
 {
     struct cache *cache = cache_of(get, entry);
@@ -268,16 +277,15 @@ static int create(struct get *get, struct hmreg_mr *entry)
     rc = create_once(get, cache, entry);
     if (eviction_helps(rc) && reap_helps(get->set, freed))
         rc = create_once(get, cache, entry);
-    for (unsigned count = 1; eviction_helps(rc) && evict(get->set, cache, count, rc); count *= 2)
-        rc = create_once(get, cache, entry);
-    rc = create_in_room(get, cache, entry, rc);
+    if (rc && !get->covers)
+        rc = create_again(get, cache, entry, rc);
     entry_body(entry)->registered = !rc;
     rc = rc ? rc : ready(get, entry);
     hmreg_error_unguard(&guard, !rc);
-    if (rc)
-        cache_stats_add(&cache->stats, STATS_FAILURES, 1);
-    else
+    if (!rc)
         announce(cache, entry);
+    else if (!get->covers) /* else the get goes on */
+        cache_stats_add(&cache->stats, STATS_FAILURES, 1);
     return rc;
 }
 
@@ -401,6 +409,8 @@ static int register_claimed(struct get *get, struct hmreg_mr *entry, struct hmre
     cache_retire_claim(cache, entry, false);
     notice_undo(get);
     cache_set_release(get->set, entry);
+    if (!rc && get->covers)
+        return -EOPNOTSUPP;
     return rc ? rc : get_anew(get, out);
 }
 
@@ -416,6 +426,8 @@ static int share(struct get *get, struct hmreg_mr *other, struct hmreg_mr **out)
     }
     if (!cache_await(cache_of(get, other), other, &refused_room)) {
         cache_set_release(get->set, other);
+        if (refused_room && get->covers)
+            return -ENOSPC;
         return refused_room ? get_anew(get, out) : AGAIN;
     }
     if (!keep_if_valid(get, other))
@@ -436,7 +448,10 @@ static int miss(struct get *get, struct hmreg_mr **out)
         case CACHE_SERVED:
             return share(get, entry, out);
         case CACHE_FULL:
-            return get_uncached(get, entry, out);
+            if (!get->covers)
+                return get_uncached(get, entry, out);
+            cache_set_release(get->set, entry);
+            return -ENOSPC;
         case CACHE_SHORT:
             if (!cache_grow(cache, &get->want))
                 return fail_short();
@@ -478,6 +493,46 @@ static int resolve_request(struct get *get)
     return rc;
 }
 
+/* Gets a region of more than was asked for. Where it fails, one of exactly the range may not, so
+ * the thread's last error is kept. */
+static int get_covering(struct get *get, const struct iovec *whole, struct hmreg_mr **out)
+{
+    struct request request = *get->request;
+    struct get wide = *get;
+    struct hmreg_error_guard guard;
+    struct resolved found;
+    int rc;
+
+    request.iov = whole;
+    request.flags = (request.flags & ~REQUEST_PARTS) | HMREG_REG_SINGLE;
+    wide.request = &request;
+    wide.want.start = (uint64_t)(uintptr_t)whole->iov_base;
+    wide.want.end = wide.want.start + whole->iov_len;
+    wide.found = &found;
+    wide.covers = true;
+    hmreg_error_guard(&guard);
+    rc = resolve_request(&wide);
+    rc = rc || notice_can(&wide, true) ? rc : -EOPNOTSUPP;
+    rc = rc ? rc : miss(&wide, out);
+    hmreg_error_unguard(&guard, true);
+    get->discarded = wide.discarded;
+    return rc;
+}
+
+static int miss_covering(struct get *get, struct hmreg_mr **out)
+{
+    struct iovec whole[COVER_MOST];
+    unsigned count = cover_find(get, whole);
+
+    for (unsigned i = 0; i < count; i++) {
+        int rc = get_covering(get, &whole[i], out);
+
+        if (rc == 0 || rc == AGAIN)
+            return rc;
+    }
+    return miss(get, out);
+}
+
 static int get_round(struct get *get, struct hmreg_mr **out)
 {
     struct hmreg_mr *entry;
@@ -500,7 +555,7 @@ static int get_round(struct get *get, struct hmreg_mr **out)
         return AGAIN;
     if (get->want.policy == HMREG_POLICY_DEFAULT && !notice_would_end(get))
         get->want.policy = HMREG_POLICY_LAST_PUT;
-    return get->read && notice_can(get, sure) ? miss(get, out) : get_anew(get, out);
+    return get->read && notice_can(get, sure) ? miss_covering(get, out) : get_anew(get, out);
 }
 
 static int get_rounds(struct get *get, bool caching, struct hmreg_mr **out)
@@ -539,7 +594,10 @@ static struct get new_get(struct hmreg_domain *domain, const struct request *req
                  .more = domain->more_rights,
                  .variant = want->variant,
                  .policy = want->policy,
-                 .exact = domain->flags & HMREG_DOMAIN_EXACT},
+                 .exact = domain->flags & HMREG_DOMAIN_EXACT,
+                 .cover = want->cover},
+        .start = want->start,
+        .end = want->end,
         .found = found,
     };
 }
@@ -580,6 +638,8 @@ void get_found(struct hmreg_domain *domain, const struct cache_want *wants, unsi
     cache_find_many(pool, wants, count, get.tcache, entries);
     for (unsigned i = 0; i < count; i++) {
         get.want = wants[i];
+        get.start = wants[i].start;
+        get.end = wants[i].end;
         *mrs[i] = entries[i] && keep_if_valid(&get, entries[i]) ? entries[i] : NULL;
     }
 }
@@ -620,5 +680,6 @@ int get_slowly(struct hmreg_domain *domain, const void *addr, size_t len, uint64
     if (rc)
         return rc;
     want.policy = domain->policy;
+    want.cover = cover_is_on(domain, access, 0);
     return get_requested(domain, &request, &want, get_may_share(domain, &request), mr);
 }

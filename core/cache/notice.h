@@ -17,6 +17,8 @@ struct get {
     const struct request *request;
     struct layout *list; /* several segments or ranges; NULL: one range, the request's */
     struct cache_want want;
+    uint64_t start, end;    /* the range that the caller asked for: want's, unless it covers */
+    bool covers;            /* it registers more than that, and evicts nothing for it */
     struct resolved *found; /* the resolved memory, in this round; of a list that of each segment */
     bool read;              /* in this round: ... all that the monitor had reported by then */
     bool settled;           /* in this round: all earlier changes have reached the caches */

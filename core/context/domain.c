@@ -258,6 +258,8 @@ static int copy_config(const struct hmreg_domain_config *callers,
         VALIDATE_ARRAY(struct hmreg_domain_config, ways),
         VALIDATE_FIELD(struct hmreg_domain_config, sync_memops),
         VALIDATE_FIELD(struct hmreg_domain_config, policy),
+        VALIDATE_FIELD(struct hmreg_domain_config, cover_max),
+        VALIDATE_FIELD(struct hmreg_domain_config, cover),
     };
     int rc = validate_copy_in(config, sizeof(*config), callers, CONFIG_FIRST_SIZE,
                               "struct hmreg_domain_config");
@@ -288,6 +290,21 @@ static int set_policy(struct hmreg_domain *domain, enum hmreg_policy policy)
     return 0;
 }
 
+static int set_cover(struct hmreg_domain *domain, const struct hmreg_domain_config *config)
+{
+    if ((unsigned)config->cover > HMREG_COVER_REMOTE)
+        return hmreg_fail(-EINVAL,
+                          "config->cover is %d; accepted are HMREG_COVER_DEFAULT, EXACT, "
+                          "ALLOCATION, REMOTE",
+                          (int)config->cover);
+    if (config->cover > HMREG_COVER_EXACT && (config->flags & HMREG_DOMAIN_EXACT))
+        return hmreg_fail(-EINVAL, "config->cover asks for regions of whole allocations, and "
+                                   "config->flags has HMREG_DOMAIN_EXACT; give one of them");
+    domain->cover = config->cover;
+    domain->cover_max = config->cover_max ? config->cover_max : UINT64_MAX;
+    return 0;
+}
+
 static int configure(struct hmreg_domain *domain, const struct hmreg_domain_config *callers)
 {
     static const enum hmreg_path usual[] = {HMREG_PATH_DMABUF, HMREG_PATH_PEERMEM,
@@ -304,6 +321,7 @@ static int configure(struct hmreg_domain *domain, const struct hmreg_domain_conf
     rc = rc ? rc : set_ways(domain, config.ways);
     rc = rc ? rc : set_sync_memops(domain, config.sync_memops);
     rc = rc ? rc : set_policy(domain, config.policy);
+    rc = rc ? rc : set_cover(domain, &config);
     if (rc)
         return rc;
     set_limits(domain, &config);

@@ -55,6 +55,8 @@ struct hmreg_domain {
                                              core/mr/ways.h */
     bool sync_memops;
     enum hmreg_policy policy;
+    enum hmreg_cover cover;
+    uint64_t cover_max; /* bytes; UINT64_MAX: no limit */
 };
 
 /* Fills a zeroed domain, except for its keys and caches. config: NULL for the defaults. On failure

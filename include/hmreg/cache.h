@@ -34,7 +34,8 @@ int hmreg_mr_get(struct hmreg_domain *domain, const void *addr, size_t len, uint
  * segments), or with HMREG_REG_DMABUF of the caller's dmabuf. The caller may close descriptors
  * after the call. A cached region serves the get if it contains the range, has the access rights as
  * for hmreg_mr_get(), and was got with the same attributes. Compared are: flags, without
- * HMREG_REG_SINGLE or HMREG_REG_PARTS where the domain does so anyway; auth_key, by its bytes;
+ * HMREG_REG_COVER and HMREG_REG_EXACT (at most one of them), and without HMREG_REG_SINGLE or
+ * HMREG_REG_PARTS where the domain does so anyway; auth_key, by its bytes;
  * page_size; hmem_data, by its address; of a dmabuf its inode (not the number of the descriptor),
  * base_addr, and what the caller claims; iova, by the address that it gives each byte; a trusted
  * claim, claim_identity included; and every attribute that is not named here. Not compared are

@@ -124,6 +124,11 @@ enum hmreg_way {
 #define HMREG_REG_SINGLE (UINT64_C(1) << 62) /* one registration, or an error */
 #define HMREG_REG_PARTS  (UINT64_C(1) << 63) /* several, which hmreg_mr_segment() describes */
 
+/* Of gets only: may a miss register more than was asked for, see enum hmreg_cover? Of neither, the
+ * domain's cover counts. At most one. */
+#define HMREG_REG_COVER (UINT64_C(1) << 60) /* as HMREG_COVER_REMOTE */
+#define HMREG_REG_EXACT (UINT64_C(1) << 61) /* as HMREG_COVER_EXACT */
+
 /* Flag of hmreg_domain_bind(): registrations complete in the event queue. FI_REG_MR's value. */
 #define HMREG_REG_MR (UINT64_C(1) << 59)
 
@@ -425,6 +430,20 @@ enum hmreg_policy {
     HMREG_POLICY_LAST_PUT,
 };
 
+/* What a get registers that finds no region: exactly its range, or the whole allocation around it,
+ * so that later gets in the same allocation are hits. Of device memory only: host memory has no
+ * allocations that a runtime could name. Virtual memory is covered with all segments that are
+ * mapped next to each other. Where the allocation is longer than cover_max, max_bytes, or what the
+ * fabric registers at once, or its registration is refused, the range is registered exactly. */
+enum hmreg_cover {
+    HMREG_COVER_DEFAULT = 0,    /* EXACT */
+    HMREG_COVER_EXACT = 1,      /* the range */
+    HMREG_COVER_ALLOCATION = 2, /* the allocation; with remote rights the range: a peer that has
+                                   the key reaches all that is registered */
+    HMREG_COVER_REMOTE = 3, /* the allocation, with remote rights too: a peer that has the token of
+                               one byte can reach the whole allocation by the same key */
+};
+
 struct hmreg_domain_config {
     size_t size;                            /* sizeof(struct hmreg_domain_config) */
     uint32_t flags;                         /* HMREG_DOMAIN_* */
@@ -467,6 +486,8 @@ struct hmreg_domain_config {
      * program has put it, and uses the memory for something else. LAST_PUT for what a peer may
      * reach no longer than that. */
     enum hmreg_policy policy;
+    uint64_t cover_max;     /* bytes; 0: no limit of its own */
+    enum hmreg_cover cover; /* of gets that do not choose */
 };
 
 struct hmreg_domain_info {

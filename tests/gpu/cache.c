@@ -39,14 +39,14 @@ static void free_managed(void *addr)
 static void reuse_kind(enum hmreg_mem_kind kind, void (*check)(const struct reuse *, unsigned),
                        unsigned times)
 {
-    struct reuse reuse = {gpu.ops->iface, alloc_device, free_device};
+    struct reuse reuse = {.iface = gpu.ops->iface, .alloc = alloc_device, .free = free_device};
     struct hmem *self;
 
     gpu_need_fake();
     if (kind == HMREG_MEM_HOST_PINNED)
-        reuse = (struct reuse){gpu.ops->iface, alloc_pinned, free_pinned};
+        reuse = (struct reuse){.iface = gpu.ops->iface, .alloc = alloc_pinned, .free = free_pinned};
     if (kind == HMREG_MEM_MANAGED)
-        reuse = (struct reuse){gpu.ops->iface, alloc_managed, free_managed};
+        reuse = (struct reuse){.iface = gpu.ops->iface, .alloc = alloc_managed, .free = free_managed};
     self = gpu.begin();
     check(&reuse, times);
     gpu.end(self);

@@ -175,6 +175,7 @@ static void open_fixture(struct fixture *fixture, const struct reuse *reuse, boo
     struct hmreg_domain_config mapped = {.size = sizeof(mapped), .order = {HMREG_PATH_MAPPED}};
     struct hmreg_loopback_config modes = {.size = sizeof(modes), .mr_mode = HMREG_MR_PROV_KEY};
 
+    mapped.cover = reuse->covered ? HMREG_COVER_REMOTE : HMREG_COVER_DEFAULT;
     *fixture = (struct fixture){.reuse = reuse, .random = 88172645463325252u};
     if (another_process)
         start_peer(fixture);
@@ -241,13 +242,17 @@ static void write_one(struct fixture *fixture, struct hmreg_mr *mr, char *at)
     write_and_check(fixture, &batch);
 }
 
-static struct hmreg_mr *get_region(struct fixture *fixture, unsigned slot)
+static struct hmreg_mr *get_first(struct fixture *fixture, unsigned slot, size_t len)
 {
     struct hmreg_mr *mr = NULL;
 
-    assert_ok(hmreg_mr_get(fixture->domain, fixture->memory[slot], fixture->len[slot],
-                           HMREG_ACCESS_REMOTE, &mr));
+    assert_ok(hmreg_mr_get(fixture->domain, fixture->memory[slot], len, HMREG_ACCESS_REMOTE, &mr));
     return mr;
+}
+
+static struct hmreg_mr *get_region(struct fixture *fixture, unsigned slot)
+{
+    return get_first(fixture, slot, fixture->len[slot]);
 }
 
 static bool was_there_before(const struct fixture *fixture, const char *memory)
@@ -287,7 +292,9 @@ static void renew_some(struct fixture *fixture)
         unsigned slot = (first + i) % SLOTS;
 
         renew(fixture, slot);
-        hmreg_mr_put(get_region(fixture, slot)); /* a miss; and a hit on the same */
+        /* A miss; and a hit on the same. */
+        hmreg_mr_put(
+            get_first(fixture, slot, fixture->len[slot] / (fixture->reuse->covered ? 2 : 1)));
         add_write(fixture, &batch, get_region(fixture, slot),
                   fixture->memory[slot] + draw(fixture, (unsigned)fixture->len[slot] - TEXT));
     }

@@ -8,12 +8,14 @@
 #define TESTS_REUSE_H
 
 #include <hmreg/hmreg.h>
+#include <stdbool.h>
 
 /* The application's own calls. */
 struct reuse {
     enum hmreg_iface iface;
     void *(*alloc)(int device, size_t len); /* at most 16384 */
     void (*free)(void *addr);
+    bool covered; /* the first get of each allocation is of its first half, and covers all of it */
 };
 
 /* Allocates on two devices until so many allocations had an address of before. Fails the test if a

@@ -38,7 +38,7 @@ static void unmap_it(void *addr)
 
 TEST(reuse__mappings__never_stale)
 {
-    static const struct reuse mappings = {HMREG_IFACE_CUDA, map_somewhere, unmap_it};
+    static const struct reuse mappings = {HMREG_IFACE_CUDA, map_somewhere, unmap_it, false};
     struct bench bench;
 
     driver_need_fake();
@@ -70,7 +70,7 @@ static void free_to_pool(void *addr)
 
 TEST(reuse__pool__never_stale)
 {
-    static const struct reuse pool = {HMREG_IFACE_CUDA, alloc_from_pool, free_to_pool};
+    static const struct reuse pool = {HMREG_IFACE_CUDA, alloc_from_pool, free_to_pool, false};
     struct bench bench;
 
     driver_need_fake();
@@ -111,7 +111,7 @@ static void unregister_it(void *addr)
 
 TEST(reuse__registered_host_memory__never_stale)
 {
-    static const struct reuse host = {HMREG_IFACE_CUDA, register_anew, unregister_it};
+    static const struct reuse host = {HMREG_IFACE_CUDA, register_anew, unregister_it, false};
     struct bench bench;
 
     driver_need_fake();

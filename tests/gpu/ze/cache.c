@@ -39,7 +39,7 @@ static void unmap_it(void *addr)
 
 TEST(reuse__mappings__never_stale)
 {
-    static const struct reuse mappings = {HMREG_IFACE_ZE, map_somewhere, unmap_it};
+    static const struct reuse mappings = {HMREG_IFACE_ZE, map_somewhere, unmap_it, false};
     struct hmem *self;
     void *at = NULL;
 

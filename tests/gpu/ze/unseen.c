@@ -104,7 +104,7 @@ static void check_reported(struct hmem *self, void (*free_it)(void *))
 
 static void reuse(void (*free_it)(void *), unsigned times)
 {
-    const struct reuse device = {HMREG_IFACE_ZE, alloc, free_it};
+    const struct reuse device = {HMREG_IFACE_ZE, alloc, free_it, false};
     struct hmem *self = bench_open();
 
     app_open(&application, 0);

@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * Covering gets of CUDA's memory: virtual memory whole, across its handles, and what happens where
+ * the driver exports the whole not.
+ */
+#include "tests/gpu/cuda/driver.h"
+
+#include <hmreg/loopback.h>
+
+#define SEGMENTS 4
+#define EXPORT   "cuMemGetHandleForAddressRange"
+
+struct fixture {
+    struct bench bench;
+    struct hmreg *lib;
+    struct hmreg_domain *domain;
+    uint64_t addr;  /* SEGMENTS granules of addresses */
+    size_t granule; /* bytes */
+};
+
+/* Maps segment i on device i / second_from. */
+static void open_fixture(struct fixture *fixture, unsigned second_from)
+{
+    struct hmreg_config config = {.size = sizeof(config),
+                                  .ifaces = HMREG_IFACE_BIT(HMREG_IFACE_CUDA)};
+    struct hmreg_domain_config cover = {
+        .size = sizeof(cover), .order = {HMREG_PATH_MAPPED}, .cover = HMREG_COVER_ALLOCATION};
+
+    driver_need_devices(2);
+    fixture->bench = bench_begin();
+    assert_ok(hmreg_open(&config, &fixture->lib));
+    assert_ok(hmreg_domain_open_loopback(fixture->lib, NULL, &cover, &fixture->domain));
+    fixture->granule = cu_granule();
+    fixture->addr = cu_reserve(SEGMENTS * fixture->granule);
+    for (unsigned i = 0; i < SEGMENTS; i++) {
+        struct cuda_memory_prop prop = prop_on((int)(i / second_from));
+
+        cu_map(fixture->addr + i * fixture->granule, fixture->granule, &prop);
+    }
+    cu.fake->reset();
+}
+
+static void close_fixture(struct fixture *fixture)
+{
+    CU(cu.unmap(fixture->addr, SEGMENTS * fixture->granule));
+    CU(cu.unreserve(fixture->addr, SEGMENTS * fixture->granule));
+    assert_ok(hmreg_domain_close(fixture->domain));
+    assert_ok(hmreg_close(fixture->lib));
+    bench_end(&fixture->bench);
+}
+
+/* Gets 100 bytes at the start of a segment. The region must be of `count` segments from `first` on;
+ * count 0: of the 100 bytes. */
+static void check_get(const struct fixture *fixture, unsigned segment, unsigned first,
+                      unsigned count)
+{
+    uint64_t addr = fixture->addr + segment * fixture->granule;
+    struct hmreg_mr_info info = {.size = sizeof(info)};
+    struct hmreg_mr *mr = NULL;
+
+    assert_ok(hmreg_mr_get(fixture->domain, (void *)(uintptr_t)addr, 100, HMREG_ACCESS_LOCAL, &mr));
+    assert_ok(hmreg_mr_query(mr, &info));
+    assert_int_equal(info.addr, count ? fixture->addr + first * fixture->granule : addr);
+    assert_int_equal(info.len, count ? count * fixture->granule : 100);
+    hmreg_mr_put(mr);
+}
+
+static struct hmreg_stats stats_of(const struct fixture *fixture)
+{
+    struct hmreg_stats stats = {.size = sizeof(stats)};
+
+    assert_ok(hmreg_domain_stats(fixture->domain, &stats));
+    return stats;
+}
+
+TEST(cover__virtual_memory__whole_across_its_handles)
+{
+    struct fixture fixture;
+
+    open_fixture(&fixture, SEGMENTS);
+    check_get(&fixture, 2, 0, SEGMENTS);
+    check_get(&fixture, 0, 0, SEGMENTS);
+    assert_int_equal(stats_of(&fixture).misses, 1);
+    assert_int_equal(cu.fake->calls(EXPORT), 1);
+    close_fixture(&fixture);
+}
+
+TEST(cover__virtual_memory_ends_in_part__got_anew)
+{
+    struct cuda_memory_prop prop;
+    struct fixture fixture;
+
+    open_fixture(&fixture, SEGMENTS);
+    check_get(&fixture, 2, 0, SEGMENTS);
+    CU(cu.unmap(fixture.addr, fixture.granule));
+    check_get(&fixture, 2, 1, SEGMENTS - 1);
+    prop = prop_on(0);
+    cu_map(fixture.addr, fixture.granule, &prop);
+    close_fixture(&fixture);
+}
+
+TEST(cover__of_two_devices__the_part_on_the_same)
+{
+    struct fixture fixture;
+
+    open_fixture(&fixture, SEGMENTS / 2);
+    check_get(&fixture, 1, 0, SEGMENTS / 2);
+    close_fixture(&fixture);
+}
+
+TEST(cover__whole_refused__segment_then_the_range)
+{
+    struct fixture fixture;
+
+    open_fixture(&fixture, SEGMENTS);
+    (cu.fake->fail)(EXPORT, 2, 0, 1); /* out of memory */
+    check_get(&fixture, 1, 1, 1);
+    (cu.fake->fail)(EXPORT, 2, 0, 2);
+    check_get(&fixture, 3, 0, 0);
+    assert_int_equal(stats_of(&fixture).failures, 0);
+    assert_int_equal(stats_of(&fixture).evictions, 0);
+    assert_int_equal(stats_of(&fixture).regions, 2);
+    close_fixture(&fixture);
+}
+
+TEST_MAIN()
