@@ -73,6 +73,48 @@ static int bad(const char *what)
     return hmreg_fail(-EBADMSG, "token: %s", what);
 }
 
+/* Reads what comes before the sizes of the rails' tokens, which are all there. */
+static int read_header(const uint8_t *bytes, size_t size, size_t *count, uint32_t *extension)
+{
+    const uint8_t *at = bytes + 4;
+    uint32_t format, flags;
+
+    if (size < HEADER_BYTES + SIZE_BYTES + CRC_BYTES || !rails_token_is(bytes, size))
+        return bad("these bytes are not one of a group, or are cut short");
+    format = take(&at, 2);
+    *count = take(&at, 2);
+    flags = take(&at, 4);
+    *extension = take(&at, 4);
+    if (format != FORMAT || flags)
+        return hmreg_fail(-EPROTONOSUPPORT,
+                          "token: it is of a group, in format %u with flags %#x; this hmreg reads "
+                          "format %d without any",
+                          format, flags, FORMAT);
+    if (!*count || *count > HMREG_GROUP_MAX)
+        return bad("its number of rails is out of range");
+    if (HEADER_BYTES + *count * SIZE_BYTES > size - CRC_BYTES)
+        return bad("its number of rails is beyond its length");
+    return 0;
+}
+
+int rails_token_length(const uint8_t *bytes, size_t size, size_t *out)
+{
+    const uint8_t *at = bytes + HEADER_BYTES;
+    uint32_t extension = 0;
+    size_t count = 0, length;
+    int rc = read_header(bytes, size, &count, &extension);
+
+    if (rc)
+        return rc;
+    length = HEADER_BYTES + count * SIZE_BYTES + extension + CRC_BYTES;
+    while (count--)
+        length += take(&at, SIZE_BYTES);
+    if (length > size)
+        return bad("it is longer than the bytes that are left");
+    *out = length;
+    return 0;
+}
+
 /* Finds the rails' tokens, which with the extension fill all of the size but the checksum. Nothing
  * of them is read. */
 static int find_rails(const uint8_t *bytes, size_t size, uint32_t extension,
@@ -81,8 +123,6 @@ static int find_rails(const uint8_t *bytes, size_t size, uint32_t extension,
     const uint8_t *at = bytes + HEADER_BYTES;
     size_t offset = HEADER_BYTES + out->count * SIZE_BYTES;
 
-    if (offset > size - CRC_BYTES)
-        return bad("its number of rails is beyond its length");
     for (size_t i = 0; i < out->count; i++) {
         out->sizes[i] = take(&at, SIZE_BYTES);
         if (out->sizes[i] > size - CRC_BYTES - offset)
@@ -99,30 +139,16 @@ static int find_rails(const uint8_t *bytes, size_t size, uint32_t extension,
  * are there. */
 int rails_token_read(const uint8_t *bytes, size_t size, struct rails_token *out)
 {
-    struct rails_token token = {.count = 0};
-    const uint8_t *at = bytes + 4, *crc;
-    uint32_t format, flags;
-    int rc;
+    uint32_t extension = 0;
+    const uint8_t *crc;
+    int rc = read_header(bytes, size, &out->count, &extension);
 
-    if (size < HEADER_BYTES + SIZE_BYTES + CRC_BYTES || !rails_token_is(bytes, size))
-        return bad("these bytes are not one of a group, or are cut short");
-    format = take(&at, 2);
-    token.count = take(&at, 2);
-    flags = take(&at, 4);
-    if (format != FORMAT || flags)
-        return hmreg_fail(-EPROTONOSUPPORT,
-                          "token: it is of a group, in format %u with flags %#x; this hmreg reads "
-                          "format %d without any",
-                          format, flags, FORMAT);
-    if (!token.count || token.count > HMREG_GROUP_MAX)
-        return bad("its number of rails is out of range");
-    rc = find_rails(bytes, size, take(&at, 4), &token);
+    rc = rc ? rc : find_rails(bytes, size, extension, out);
     if (rc)
         return rc;
     crc = bytes + size - CRC_BYTES;
     if (take(&crc, CRC_BYTES) != crc32_of(bytes, size - CRC_BYTES))
         return bad("damaged (its checksum does not match)");
-    *out = token;
     return 0;
 }
 

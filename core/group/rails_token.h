@@ -33,7 +33,11 @@ void rails_token_end(uint8_t *out, size_t size);
 
 /* Are these the first bytes of such a token? */
 bool rails_token_is(const uint8_t *bytes, size_t size);
-/* Reads and checks such a token, except for the tokens in it. -EBADMSG, -EPROTONOSUPPORT. */
+/* Finds the length of the token that begins at bytes, of which `size` can be read; checks no more
+ * than that. -EBADMSG, -EPROTONOSUPPORT. */
+int rails_token_length(const uint8_t *bytes, size_t size, size_t *out);
+/* Reads and checks such a token, except for the tokens in it; writes only as many elements as there
+ * are rails. -EBADMSG, -EPROTONOSUPPORT: *out is undefined. */
 int rails_token_read(const uint8_t *bytes, size_t size, struct rails_token *out);
 
 #endif

@@ -4,6 +4,8 @@
  * may have a million remotes, so one of a single segment takes 56 bytes, and opening one copies
  * nothing but what it keeps. pack.c is the owner's end.
  */
+#include "core/mr/remote.h"
+
 #include "core/base/error.h"
 #include "core/base/validate.h"
 #include "core/context/token.h"
@@ -309,6 +311,54 @@ int hmreg_remote_open_many(struct hmreg_domain *domain, const void *tokens, size
         *count = found;
     }
     free(opened);
+    return rc;
+}
+
+/* ---- links ------------------------------------------------------------------------------ */
+
+bool remote_links_hold(const struct hmreg_domain *domain)
+{
+    return domain->caps.mr_mode & HMREG_MR_RAW || domain->has_peers;
+}
+
+void remote_unlink(struct hmreg_domain *domain, uint64_t key, void *priv)
+{
+    domain->ops.remote_close(domain->self, priv);
+    if (domain->caps.mr_mode & HMREG_MR_RAW)
+        domain->ops.unmap_key(domain->self, key);
+}
+
+static int map_one_key(struct hmreg_domain *domain, const struct token *token, uint64_t *key)
+{
+    unsigned keys = 0;
+    int rc = count_keys(token, &keys);
+
+    return rc ? rc
+              : domain->ops.map_key(domain->self, token->raw_base, token->raw, token->raw_size,
+                                    key);
+}
+
+int remote_link(struct hmreg_domain *domain, const uint8_t *bytes, size_t size,
+                struct remote_link *out)
+{
+    struct token_segment segment;
+    struct token token;
+    int rc = token_read(bytes, size, &token);
+
+    rc = rc ? rc : check_kind(domain, &token);
+    if (!rc && token.segments > 1)
+        rc = hmreg_fail(-EXDEV, "the region has %u segments, each with its address and key",
+                        token.segments);
+    if (rc)
+        return rc;
+    segment = token_segment(&token, 0);
+    rc = token.raw_size ? map_one_key(domain, &token, &segment.key) : 0;
+    if (rc)
+        return rc;
+    *out = (struct remote_link){{segment.base, segment.len, segment.key}, token.access, NULL};
+    rc = domain->ops.remote_open(domain->self, token.address, token.address_size, &out->priv);
+    if (rc && token.raw_size)
+        domain->ops.unmap_key(domain->self, segment.key);
     return rc;
 }
 

@@ -55,12 +55,12 @@ no_circle_of_calls() {
     }
 }
 
-# Of the core's folders one includes itself and those before it; stats and monitor do not know each
-# other.
+# Of the core's folders one includes itself and those before it; stats and monitor, and table and cache,
+# do not know each other.
 core_in_order() {
     includes core | awk '
         BEGIN { rank["base"] = rank["contract"] = 1; rank["stats"] = rank["monitor"] = 2; rank["context"] = 3
-                rank["group"] = 4; rank["mr"] = 5; rank["cache"] = 6 }
+                rank["group"] = 4; rank["mr"] = 5; rank["table"] = rank["cache"] = 6 }
         function folder(path) { split(path, part, "/"); return part[2] }
         $2 !~ /^core\// { next }
         { from = folder($1); to = folder($2) }
