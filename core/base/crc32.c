@@ -57,7 +57,7 @@ static uint32_t step(uint32_t crc, const uint8_t *bytes)
     return crc;
 }
 
-static uint32_t add(uint32_t crc, const uint8_t *bytes, size_t size)
+static __attribute__((noinline)) uint32_t add(uint32_t crc, const uint8_t *bytes, size_t size)
 {
     for (; size >= 8; size -= 8, bytes += 8)
         crc = step(crc, bytes);
@@ -76,5 +76,5 @@ uint32_t crc32_of(const uint8_t *bytes, size_t size)
     uint32_t crc = ~0u;
     size_t done = crc32_cpu(&crc, bytes, size);
 
-    return ~add(crc, bytes + done, size - done);
+    return done == size ? ~crc : ~add(crc, bytes + done, size - done);
 }

@@ -14,9 +14,9 @@
 
 #define MAGIC        0x47524d48u /* "HMRG" */
 #define FORMAT       4
-#define HEADER_BYTES 40
+#define HEADER_BYTES TOKEN_HEADER_BYTES
 #define BASE_BYTES   8
-#define CRC_BYTES    4
+#define CRC_BYTES    TOKEN_CRC_BYTES
 #define LEAST_BYTES  (HEADER_BYTES + TOKEN_SEGMENT_BYTES + CRC_BYTES)
 #define MOST_BYTES                                                                                 \
     (HEADER_BYTES + TOKEN_MAX_SEGMENTS * TOKEN_SEGMENT_BYTES + TOKEN_MAX_BLOB + TOKEN_MAX_RAW +    \
@@ -71,13 +71,6 @@ void token_put_segment(uint8_t *out, const struct token_segment *segment)
     put64(out, segment->base);
     put64(out + 8, segment->len);
     put64(out + 16, segment->key);
-}
-
-struct token_segment token_segment(const struct token *token, unsigned index)
-{
-    const uint8_t *at = token->segment + (size_t)index * TOKEN_SEGMENT_BYTES;
-
-    return (struct token_segment){take64(at), take64(at + 8), take64(at + 16)};
 }
 
 size_t token_size(const struct token *token)
@@ -233,6 +226,7 @@ int token_read(const uint8_t *bytes, size_t size, struct token *out)
     rc = check_header(&token, size);
     if (rc)
         return rc;
+    token.size = size;
     locate(&token, bytes);
     rc = take_length(&token);
     if (!rc)

@@ -26,15 +26,21 @@
 #ifndef HMREG_CORE_CONTEXT_TOKEN_H
 #define HMREG_CORE_CONTEXT_TOKEN_H
 
+#include "core/base/crc32.h"
+
+#include <endian.h>
 #include <hmreg/hmreg.h>
 #include <stdbool.h>
+#include <string.h>
 
 #define TOKEN_MAX_SEGMENTS  HMREG_SEGMENTS_MAX
 #define TOKEN_FEW_SEGMENTS  64   /* of most tokens */
 #define TOKEN_MAX_BLOB      1024 /* the address */
 #define TOKEN_MAX_RAW       UINT16_MAX
 #define TOKEN_MAX_EXTENSION 65536
+#define TOKEN_HEADER_BYTES  40
 #define TOKEN_SEGMENT_BYTES 24
+#define TOKEN_CRC_BYTES     4
 
 struct token_segment {
     uint64_t base, len, key;
@@ -46,7 +52,8 @@ struct token {
     uint16_t segments, address_size, raw_size;
     uint32_t iface;
     uint32_t extension_size; /* token_write() writes that many zero bytes */
-    uint64_t len;            /* of all segments; token_write() does not write it */
+    uint64_t len;            /* of all segments; token_write() writes neither it nor */
+    size_t size;             /* the token's own */
     uint64_t access;
     uint64_t raw_base;      /* with raw keys */
     const uint8_t *segment; /* segments times TOKEN_SEGMENT_BYTES, as in a token */
@@ -55,7 +62,18 @@ struct token {
 
 /* Write a segment as a token has it, and read segment `index`. */
 void token_put_segment(uint8_t *out, const struct token_segment *segment);
-struct token_segment token_segment(const struct token *token, unsigned index);
+static inline struct token_segment token_segment_at(const uint8_t *bytes)
+{
+    uint64_t at[TOKEN_SEGMENT_BYTES / 8];
+
+    memcpy(at, bytes, TOKEN_SEGMENT_BYTES);
+    return (struct token_segment){le64toh(at[0]), le64toh(at[1]), le64toh(at[2])};
+}
+
+static inline struct token_segment token_segment(const struct token *token, unsigned index)
+{
+    return token_segment_at(token->segment + (size_t)index * TOKEN_SEGMENT_BYTES);
+}
 
 /* The size of the written token, bytes. */
 size_t token_size(const struct token *token);
@@ -67,5 +85,29 @@ void token_write(const struct token *token, uint8_t *out);
 int token_length(const uint8_t *bytes, size_t size, size_t *out);
 /* Reads and checks a token of exactly size bytes. -EBADMSG, -EPROTONOSUPPORT. */
 int token_read(const uint8_t *bytes, size_t size, struct token *out);
+
+/* Is the token that begins at bytes, of which `size` can be read, one of one segment and with the
+ * header of *like, which token_read() has read? Then *out is its segment, and all that is left to
+ * check is right. summed: a checksum of more than these bytes was right. false: else, or unknown;
+ * token_read() says what is wrong. Of the many tokens of an all-gather. */
+static inline bool token_is_like(const uint8_t *bytes, size_t size, bool summed,
+                                 const struct token *like, struct token_segment *out)
+{
+    uint64_t one[TOKEN_HEADER_BYTES / 8], other[TOKEN_HEADER_BYTES / 8], differ = 0;
+    uint32_t crc;
+
+    if (like->segments != 1 || size < like->size)
+        return false;
+    memcpy(one, bytes, sizeof(one));
+    memcpy(other, like->segment - TOKEN_HEADER_BYTES, sizeof(other));
+    for (size_t i = 0; i < TOKEN_HEADER_BYTES / 8; i++)
+        differ |= one[i] ^ other[i];
+    if (differ)
+        return false;
+    memcpy(&crc, bytes + like->size - TOKEN_CRC_BYTES, sizeof(crc));
+    *out = token_segment_at(bytes + TOKEN_HEADER_BYTES);
+    return (summed || le32toh(crc) == crc32_of(bytes, like->size - TOKEN_CRC_BYTES)) && out->len &&
+           out->base + out->len - 1 >= out->base;
+}
 
 #endif

@@ -321,11 +321,23 @@ bool remote_links_hold(const struct hmreg_domain *domain)
     return domain->caps.mr_mode & HMREG_MR_RAW || domain->has_peers;
 }
 
-void remote_unlink(struct hmreg_domain *domain, uint64_t key, void *priv)
+static bool same_kind(const struct hmreg_domain *one, const struct hmreg_domain *other)
 {
-    domain->ops.remote_close(domain->self, priv);
-    if (domain->caps.mr_mode & HMREG_MR_RAW)
-        domain->ops.unmap_key(domain->self, key);
+    return one == other ||
+           (one && one->ops.name == other->ops.name && one->has_peers == other->has_peers &&
+            !((one->caps.mr_mode ^ other->caps.mr_mode) & HMREG_MR_RAW));
+}
+
+static int read_one(const struct hmreg_domain *domain, const uint8_t *bytes, size_t size,
+                    struct token *token)
+{
+    int rc = token_read(bytes, size, token);
+
+    rc = rc ? rc : check_kind(domain, token);
+    if (!rc && token->segments > 1)
+        rc = hmreg_fail(-EXDEV, "the region has %u segments, each with its address and key",
+                        token->segments);
+    return rc;
 }
 
 static int map_one_key(struct hmreg_domain *domain, const struct token *token, uint64_t *key)
@@ -338,28 +350,67 @@ static int map_one_key(struct hmreg_domain *domain, const struct token *token, u
                                     key);
 }
 
-int remote_link(struct hmreg_domain *domain, const uint8_t *bytes, size_t size,
-                struct remote_link *out)
+static int hold(struct hmreg_domain *domain, const struct token *token, struct remote_link *link)
 {
-    struct token_segment segment;
-    struct token token;
-    int rc = token_read(bytes, size, &token);
+    int rc = token->raw_size ? map_one_key(domain, token, &link->key) : 0;
 
-    rc = rc ? rc : check_kind(domain, &token);
-    if (!rc && token.segments > 1)
-        rc = hmreg_fail(-EXDEV, "the region has %u segments, each with its address and key",
-                        token.segments);
     if (rc)
         return rc;
-    segment = token_segment(&token, 0);
-    rc = token.raw_size ? map_one_key(domain, &token, &segment.key) : 0;
-    if (rc)
-        return rc;
-    *out = (struct remote_link){{segment.base, segment.len, segment.key}, token.access, NULL};
-    rc = domain->ops.remote_open(domain->self, token.address, token.address_size, &out->priv);
-    if (rc && token.raw_size)
-        domain->ops.unmap_key(domain->self, segment.key);
+    rc = domain->ops.remote_open(domain->self, token->address, token->address_size, &link->priv);
+    if (rc && token->raw_size)
+        domain->ops.unmap_key(domain->self, link->key);
     return rc;
+}
+
+static int link_in_full(struct hmreg_domain *domain, const uint8_t *bytes, size_t size,
+                        struct remote_links *links, struct remote_link *out, size_t *length)
+{
+    struct token *token = &links->token;
+    struct token_segment segment;
+    int rc = length ? token_length(bytes, size, &size) : 0;
+
+    links->domain = NULL;
+    rc = rc ? rc : read_one(domain, bytes, size, token);
+    if (rc)
+        return rc;
+    segment = token_segment(token, 0);
+    out->base = segment.base;
+    out->key = segment.key;
+    out->priv = NULL;
+    if (remote_links_hold(domain))
+        rc = hold(domain, token, out);
+    else
+        links->domain = domain;
+    out->access = rc ? 0 : token->access;
+    if (length)
+        *length = size;
+    return rc;
+}
+
+int remote_link(struct hmreg_domain *domain, const uint8_t *bytes, size_t size,
+                struct remote_links *links, struct remote_link *out, size_t *length)
+{
+    const struct token *last = &links->token;
+    struct token_segment segment;
+
+    out->access = 0;
+    if (!same_kind(links->domain, domain) || (!length && size != last->size) ||
+        !token_is_like(bytes, size, !length, last, &segment))
+        return link_in_full(domain, bytes, size, links, out, length);
+    out->base = segment.base;
+    out->key = segment.key;
+    out->access = last->access;
+    out->priv = NULL;
+    if (length)
+        *length = last->size;
+    return 0;
+}
+
+void remote_unlink(struct hmreg_domain *domain, const struct remote_link *link)
+{
+    domain->ops.remote_close(domain->self, link->priv);
+    if (domain->caps.mr_mode & HMREG_MR_RAW)
+        domain->ops.unmap_key(domain->self, link->key);
 }
 
 /* ---- queries ---------------------------------------------------------------------------- */

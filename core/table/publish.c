@@ -35,7 +35,7 @@ static uint32_t order32(const struct table_memory *memory, uint64_t value)
 
 /* Release stores: a reader that sees a value sees the odd sequence that precedes it, and one that
  * sees an even sequence sees the values that precede that. */
-static void set_sequence(const struct table_memory *memory, char *at, uint32_t sequence)
+static inline void set_sequence(const struct table_memory *memory, char *at, uint32_t sequence)
 {
     uint32_t *field = memory->flags & HMREG_TABLE_SHORT
                           ? &((struct hmreg_table_short *)at)->sequence
@@ -44,28 +44,36 @@ static void set_sequence(const struct table_memory *memory, char *at, uint32_t s
     __atomic_store_n(field, sequence, __ATOMIC_RELEASE);
 }
 
-static void set_values(const struct table_memory *memory, char *at, const struct table_slot *slot)
+static uint32_t entry_flags(uint64_t access)
+{
+    return (access ? HMREG_ENTRY_FILLED : 0) | (access & HMREG_REMOTE_READ ? HMREG_ENTRY_READ : 0) |
+           (access & HMREG_REMOTE_WRITE ? HMREG_ENTRY_WRITE : 0);
+}
+
+static inline void set_values(const struct table_memory *memory, char *at,
+                              const struct remote_link *link)
 {
     struct hmreg_table_entry *entry = (struct hmreg_table_entry *)at;
     struct hmreg_table_short *narrow = (struct hmreg_table_short *)at;
+    uint64_t key = link->access ? link->key : HMREG_KEY_NOTAVAIL;
 
-    __atomic_store_n(&entry->base, order64(memory, slot->base), __ATOMIC_RELEASE);
+    __atomic_store_n(&entry->base, order64(memory, link->base), __ATOMIC_RELEASE);
     if (memory->flags & HMREG_TABLE_SHORT) {
-        __atomic_store_n(&narrow->key, order32(memory, slot->key), __ATOMIC_RELEASE);
+        __atomic_store_n(&narrow->key, order32(memory, key), __ATOMIC_RELEASE);
         return;
     }
-    __atomic_store_n(&entry->key, order64(memory, slot->key), __ATOMIC_RELEASE);
-    __atomic_store_n(&entry->flags, slot->flags, __ATOMIC_RELEASE);
+    __atomic_store_n(&entry->key, order64(memory, key), __ATOMIC_RELEASE);
+    __atomic_store_n(&entry->flags, entry_flags(link->access), __ATOMIC_RELEASE);
 }
 
 /* ---- many ------------------------------------------------------------------------------- */
 
 static void store_each(const struct table_memory *memory, char *at, size_t count,
-                       const struct table_slot *slots)
+                       const struct remote_link *links)
 {
     for (size_t i = 0; i < count; i++, at += entry_size(memory)) {
         set_sequence(memory, at, memory->sequence - 1);
-        set_values(memory, at, &slots[i]);
+        set_values(memory, at, &links[i]);
         set_sequence(memory, at, memory->sequence);
     }
 }
@@ -78,7 +86,7 @@ static void set_sequences(const struct table_memory *memory, char *at, size_t co
 }
 
 static int copy_steps(const struct table_memory *memory, size_t first, size_t count,
-                      const struct table_slot *slots)
+                      const struct remote_link *links)
 {
     size_t skip = first * entry_size(memory), len = count * entry_size(memory);
     char *place = memory->place + skip, *shadow = memory->shadow + skip;
@@ -87,7 +95,7 @@ static int copy_steps(const struct table_memory *memory, size_t first, size_t co
     set_sequences(memory, shadow, count, memory->sequence - 1);
     rc = hmreg_copy(memory->lib, place, shadow, len);
     for (size_t i = 0; i < count; i++)
-        set_values(memory, shadow + i * entry_size(memory), &slots[i]);
+        set_values(memory, shadow + i * entry_size(memory), &links[i]);
     rc = rc ? rc : hmreg_copy(memory->lib, place, shadow, len);
     if (rc)
         return rc;
@@ -96,12 +104,12 @@ static int copy_steps(const struct table_memory *memory, size_t first, size_t co
 }
 
 int table_publish(struct table_memory *memory, size_t first, size_t count,
-                  const struct table_slot *slots)
+                  const struct remote_link *links)
 {
     memory->sequence += 2;
     if (memory->shadow)
-        return copy_steps(memory, first, count, slots);
-    store_each(memory, memory->place + first * entry_size(memory), count, slots);
+        return copy_steps(memory, first, count, links);
+    store_each(memory, memory->place + first * entry_size(memory), count, links);
     return 0;
 }
 
@@ -123,12 +131,19 @@ static int find_place(struct table_memory *memory, void *place, size_t len, bool
     return 0;
 }
 
+static void store_none(const struct table_memory *memory, char *at, size_t entries)
+{
+    static const struct remote_link none;
+
+    for (size_t i = 0; i < entries; i++, at += entry_size(memory))
+        store_each(memory, at, 1, &none);
+}
+
 int table_memory_open(struct table_memory *memory, struct hmreg *lib, void *place, size_t entries,
-                      uint32_t flags, const struct table_slot *slots)
+                      uint32_t flags)
 {
     size_t len;
     bool host = false;
-    char *ours;
     int rc;
 
     *memory = (struct table_memory){.lib = lib, .flags = flags};
@@ -136,14 +151,11 @@ int table_memory_open(struct table_memory *memory, struct hmreg *lib, void *plac
     rc = find_place(memory, place, len, &host);
     if (rc)
         return rc;
-    ours = host ? memory->place : malloc(len);
-    if (!ours)
+    memory->shadow = host ? NULL : malloc(len);
+    if (!host && !memory->shadow)
         return hmreg_fail(-ENOMEM, "no memory for a copy of %zu entries", entries);
-    store_each(memory, ours, entries, slots);
-    if (host)
-        return 0;
-    memory->shadow = ours;
-    rc = hmreg_copy(lib, place, ours, len);
+    store_none(memory, host ? memory->place : memory->shadow, entries);
+    rc = host ? 0 : hmreg_copy(lib, place, memory->shadow, len);
     if (rc)
         table_memory_close(memory);
     return rc;

@@ -6,13 +6,9 @@
 #ifndef HMREG_CORE_TABLE_PUBLISH_H
 #define HMREG_CORE_TABLE_PUBLISH_H
 
-#include <hmreg/table.h>
+#include "core/mr/remote.h"
 
-struct table_slot {
-    uint64_t base, key;
-    void *peer;     /* the provider's */
-    uint32_t flags; /* HMREG_ENTRY_* */
-};
+#include <hmreg/table.h>
 
 struct table_memory {
     struct hmreg *lib;
@@ -22,14 +18,14 @@ struct table_memory {
     uint32_t sequence; /* of the last change, even */
 };
 
-/* Finds out what memory it is, and writes the first entries, which nobody reads yet. -EFAULT: it is
- * not mapped for writing. -ENOMEM; errors of hmreg_query() and hmreg_copy(). */
+/* Finds out what memory it is, and writes its entries as not filled. -EFAULT: it is not mapped for
+ * writing. -ENOMEM; errors of hmreg_query() and hmreg_copy(). */
 int table_memory_open(struct table_memory *memory, struct hmreg *lib, void *place, size_t entries,
-                      uint32_t flags, const struct table_slot *slots);
+                      uint32_t flags);
 void table_memory_close(struct table_memory *memory);
 
 /* Replaces entries under readers. Errors of hmreg_copy(), if the CPU cannot store there. */
 int table_publish(struct table_memory *memory, size_t first, size_t count,
-                  const struct table_slot *slots);
+                  const struct remote_link *links);
 
 #endif

@@ -2,22 +2,19 @@
  *
  * See <hmreg/table.h>. A write opens all its tokens before it changes an entry; publish.c changes
  * them. Where a rail's provider keeps something for a peer or its keys are raw, the table keeps a
- * slot for each entry, and those that the last write replaced.
+ * link for each entry, and those that the last write replaced.
  */
 #include <hmreg/table.h>
 
 #include "core/base/error.h"
 #include "core/base/uncancelled.h"
 #include "core/base/validate.h"
-#include "core/context/token.h"
 #include "core/group/group.h"
 #include "core/group/rails_token.h"
-#include "core/mr/remote.h"
 #include "core/table/publish.h"
 
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 
 #define KNOWN_FLAGS (HMREG_TABLE_SHORT | HMREG_TABLE_BIG_ENDIAN)
 
@@ -25,24 +22,31 @@ struct hmreg_table {
     struct hmreg_domain *domain;
     size_t rails, tokens;
     struct table_memory memory;
-    struct table_slot *kept; /* of each entry; NULL: links hold nothing */
-    struct table_slot *replaced;
+    struct remote_link *kept; /* of each entry; NULL: links hold nothing */
+    struct remote_link *replaced;
     size_t replaced_count;
     atomic_bool busy;
 };
 
 /* ---- links ------------------------------------------------------------------------------ */
 
-static void unlink_slots(struct hmreg_table *table, struct table_slot *slots, size_t count)
+static void unlink_each(struct hmreg_table *table, const struct remote_link *links, size_t count)
 {
     struct hmreg_error why;
 
     hmreg_error_save(&why);
     for (size_t i = 0; table->kept && i < count; i++)
-        if (slots[i].flags)
-            remote_unlink(group_rail(table->domain, i % table->rails), slots[i].key, slots[i].peer);
+        if (links[i].access)
+            remote_unlink(group_rail(table->domain, i % table->rails), &links[i]);
     hmreg_error_restore(&why);
 }
+
+/* Tokens as they were gathered, and how far they are read. */
+struct gathered {
+    const uint8_t *bytes;
+    size_t size, stride;
+    struct remote_links links;
+};
 
 static int check_short(const struct hmreg_table *table, uint64_t key)
 {
@@ -52,41 +56,34 @@ static int check_short(const struct hmreg_table *table, uint64_t key)
                                   "HMREG_TABLE_SHORT");
 }
 
-static int link_rail(struct hmreg_table *table, const uint8_t *token, size_t size, size_t rail,
-                     struct table_slot *out)
+static int open_rail(struct hmreg_table *table, size_t rail, const uint8_t *token, size_t size,
+                     struct remote_links *links, struct remote_link *out, size_t *length)
 {
     struct hmreg_domain *domain = group_rail(table->domain, rail);
-    struct remote_link link;
-    int rc = remote_link(domain, token, size, &link);
+    int rc = remote_link(domain, token, size, links, out, length);
 
-    if (rc)
-        return rc;
-    rc = check_short(table, link.flat.key);
-    if (rc) {
+    rc = rc ? rc : check_short(table, out->key);
+    if (rc && out->access) {
         if (table->kept)
-            remote_unlink(domain, link.flat.key, link.priv);
-        return rc;
+            remote_unlink(domain, out);
+        out->access = 0;
     }
-    *out = (struct table_slot){link.flat.base, link.flat.key, link.priv,
-                               HMREG_ENTRY_FILLED |
-                                   (link.access & HMREG_REMOTE_READ ? HMREG_ENTRY_READ : 0) |
-                                   (link.access & HMREG_REMOTE_WRITE ? HMREG_ENTRY_WRITE : 0)};
-    return 0;
+    return rc;
 }
 
-/* As hmreg_remote_open_rails(). slots: empty ones. */
-static int link_rails(struct hmreg_table *table, const struct rails_token *token,
-                      struct table_slot *slots)
+/* As hmreg_remote_open_rails(). */
+static int open_rails(struct hmreg_table *table, const struct rails_token *token,
+                      struct remote_links *links, struct remote_link *out)
 {
     bool partial = table->domain->group->flags & HMREG_GROUP_PARTIAL, any = false;
     int failed = 0;
 
     for (size_t i = 0; i < table->rails && i < token->count; i++) {
-        int rc = token->tokens[i]
-                     ? link_rail(table, token->tokens[i], token->sizes[i], i, &slots[i])
-                     : 0;
+        int rc = 0;
 
-        any |= slots[i].flags != 0;
+        if (token->sizes[i])
+            rc = open_rail(table, i, token->tokens[i], token->sizes[i], links, &out[i], NULL);
+        any |= out[i].access != 0;
         failed = rc ? hmreg_fail_at(rc, "rails", i) : failed;
         if (rc && !partial)
             return rc;
@@ -98,63 +95,43 @@ static int link_rails(struct hmreg_table *table, const struct rails_token *token
                : hmreg_fail(-ENOENT, "it has none of the %zu rails of this domain", table->rails);
 }
 
-static int link_token(struct hmreg_table *table, const uint8_t *bytes, size_t size,
-                      struct table_slot *slots)
+/* The token that begins at bytes, of which `size` can be read, and how long it is. */
+static int open_token(struct hmreg_table *table, const uint8_t *bytes, size_t size,
+                      struct remote_links *links, struct remote_link *out, size_t *length)
 {
     struct rails_token token;
     int rc;
 
-    if (!table->domain->group && rails_token_is(bytes, size))
+    if (!rails_token_is(bytes, size))
+        return open_rail(table, 0, bytes, size, links, out, length);
+    if (!table->domain->group)
         return hmreg_fail(-EXDEV, "token: it is of a group's region, and the table's domain is no "
                                   "group");
-    if (!table->domain->group)
-        return link_rail(table, bytes, size, 0, slots);
-    if (rails_token_is(bytes, size)) {
-        rc = rails_token_read(bytes, size, &token);
-        return rc ? rc : link_rails(table, &token, slots);
-    }
-    token.count = 1;
-    token.tokens[0] = bytes;
-    token.sizes[0] = size;
-    return link_rails(table, &token, slots);
+    rc = rails_token_read_next(bytes, size, &token, length);
+    return rc ? rc : open_rails(table, &token, links, out);
 }
 
-/* Tokens as they were gathered. */
-struct gathered {
-    const uint8_t *bytes;
-    size_t size, stride;
-};
-
-/* The token at the byte `at`, and where the next one is. */
-static int find_token(const struct gathered *all, size_t at, size_t *length, size_t *next)
-{
-    size_t left = all->size - at, room = all->stride && all->stride < left ? all->stride : left;
-    const uint8_t *bytes = all->bytes + at;
-    int rc = rails_token_is(bytes, room) ? rails_token_length(bytes, room, length)
-                                         : token_length(bytes, room, length);
-
-    *next = at + (all->stride ? room : *length);
-    return rc;
-}
-
-/* slots: count * rails empty ones. After a failure all are closed. */
-static int link_all(struct hmreg_table *table, const struct gathered *all, size_t count,
-                    struct table_slot *slots)
+/* links: count * rails empty ones. After a failure all are ended. */
+static int open_all(struct hmreg_table *table, struct gathered *all, size_t count,
+                    struct remote_link *links)
 {
     struct hmreg_error_guard guard;
-    size_t at = 0, length = 0, next = 0;
+    size_t at = 0, length = 0;
     int rc = 0;
 
     hmreg_error_guard(&guard);
-    for (size_t i = 0; i < count && !rc; i++, at = next) {
-        rc = find_token(all, at, &length, &next);
-        rc = rc ? rc : link_token(table, all->bytes + at, length, slots + i * table->rails);
+    for (size_t i = 0; i < count && !rc; i++) {
+        size_t left = all->size - at, room = all->stride && all->stride < left ? all->stride : left;
+
+        rc = open_token(table, all->bytes + at, room, &all->links, links + i * table->rails,
+                        &length);
+        at += all->stride ? room : length;
         if (rc)
             hmreg_fail_at(rc, "tokens", i);
     }
     hmreg_error_unguard(&guard, !rc);
     if (rc)
-        unlink_slots(table, slots, count * table->rails);
+        unlink_each(table, links, count * table->rails);
     return rc;
 }
 
@@ -173,64 +150,52 @@ static int check_change(const struct hmreg_table *table, size_t first, size_t co
     return rc;
 }
 
-/* NULL: no memory. */
-static struct table_slot *empty_slots(size_t count)
-{
-    struct table_slot *slots = malloc(count * sizeof(*slots));
-
-    for (size_t i = 0; slots && i < count; i++)
-        slots[i] = (struct table_slot){.key = HMREG_KEY_NOTAVAIL};
-    return slots;
-}
-
 static void end_replaced(struct hmreg_table *table)
 {
-    unlink_slots(table, table->replaced, table->replaced_count);
+    unlink_each(table, table->replaced, table->replaced_count);
     free(table->replaced);
     table->replaced = NULL;
     table->replaced_count = 0;
 }
 
-/* Takes the slots, also after a failure of a device's copy: readers may have some of them. */
-static int change(struct hmreg_table *table, size_t first, size_t count, struct table_slot *slots)
+/* Takes the links, also after a failure of a device's copy: readers may have some of them. */
+static int change(struct hmreg_table *table, size_t first, size_t count, struct remote_link *links)
 {
-    int rc = table_publish(&table->memory, first, count, slots);
+    int rc = table_publish(&table->memory, first, count, links);
 
     end_replaced(table);
     if (!table->kept) {
-        free(slots);
+        free(links);
         return rc;
     }
     for (size_t i = 0; i < count; i++) {
-        struct table_slot old = table->kept[first + i];
+        struct remote_link old = table->kept[first + i];
 
-        table->kept[first + i] = slots[i];
-        slots[i] = old;
+        table->kept[first + i] = links[i];
+        links[i] = old;
     }
-    table->replaced = slots;
+    table->replaced = links;
     table->replaced_count = count;
     return rc;
 }
 
 /* all NULL: clears. */
-static int write_busy(struct hmreg_table *table, size_t first, size_t count,
-                      const struct gathered *all)
+static int write_busy(struct hmreg_table *table, size_t first, size_t count, struct gathered *all)
 {
-    struct table_slot *slots = empty_slots(count * table->rails);
+    struct remote_link *links = calloc(count * table->rails, sizeof(*links));
     int rc = 0;
 
-    if (!slots)
+    if (!links)
         return hmreg_fail(-ENOMEM, "no memory for %zu entries", count * table->rails);
     if (all)
-        rc = link_all(table, all, count, slots);
+        rc = open_all(table, all, count, links);
     if (!rc)
-        return change(table, first * table->rails, count * table->rails, slots);
-    free(slots);
+        return change(table, first * table->rails, count * table->rails, links);
+    free(links);
     return rc;
 }
 
-static int write_alone(struct hmreg_table *table, size_t first, size_t count,
-                       const struct gathered *all)
+static int write_alone(struct hmreg_table *table, size_t first, size_t count, struct gathered *all)
 {
     UNCANCELLED;
     int rc;
@@ -245,7 +210,7 @@ static int write_alone(struct hmreg_table *table, size_t first, size_t count,
 int hmreg_table_write(struct hmreg_table *table, size_t first, size_t count, const void *tokens,
                       size_t size, size_t stride)
 {
-    const struct gathered all = {tokens, size, stride};
+    struct gathered all = {.bytes = tokens, .size = size, .stride = stride};
     int rc = check_change(table, first, count);
 
     rc = rc ? rc : validate_pointer(tokens, "tokens");
@@ -271,9 +236,9 @@ static int check_open(struct hmreg_domain *domain, void *memory, size_t tokens, 
     rc = rc ? rc : validate_flags(flags, KNOWN_FLAGS, "flags");
     if (!rc && (uintptr_t)memory % 8)
         rc = hmreg_fail(-EINVAL, "memory is %p; it must be aligned to 8 bytes", memory);
-    if (!rc && (!tokens || tokens > SIZE_MAX / sizeof(struct table_slot) / HMREG_GROUP_MAX))
+    if (!rc && (!tokens || tokens > SIZE_MAX / sizeof(struct remote_link) / HMREG_GROUP_MAX))
         rc = hmreg_fail(-EINVAL, "tokens is %zu; accepted are 1 to %zu", tokens,
-                        SIZE_MAX / sizeof(struct table_slot) / HMREG_GROUP_MAX);
+                        SIZE_MAX / sizeof(struct remote_link) / HMREG_GROUP_MAX);
     return rc;
 }
 
@@ -288,19 +253,12 @@ static bool links_hold(struct hmreg_domain *domain)
 static int fill(struct hmreg_table *table, void *memory, uint64_t flags)
 {
     size_t entries = table->tokens * table->rails;
-    struct table_slot *slots = empty_slots(entries);
-    int rc;
+    bool hold = links_hold(table->domain);
 
-    if (slots && links_hold(table->domain))
-        table->kept = empty_slots(entries);
-    if (!slots || (links_hold(table->domain) && !table->kept)) {
-        free(slots);
+    table->kept = hold ? calloc(entries, sizeof(*table->kept)) : NULL;
+    if (hold && !table->kept)
         return hmreg_fail(-ENOMEM, "no memory for a table of %zu entries", entries);
-    }
-    rc = table_memory_open(&table->memory, table->domain->lib, memory, entries, (uint32_t)flags,
-                           slots);
-    free(slots);
-    return rc;
+    return table_memory_open(&table->memory, table->domain->lib, memory, entries, (uint32_t)flags);
 }
 
 int hmreg_table_open(struct hmreg_domain *domain, void *memory, size_t tokens, uint64_t flags,
@@ -336,7 +294,7 @@ void hmreg_table_close(struct hmreg_table *table)
     if (!table || domain_check(table->domain))
         return;
     end_replaced(table);
-    unlink_slots(table, table->kept, table->tokens * table->rails);
+    unlink_each(table, table->kept, table->tokens * table->rails);
     table_memory_close(&table->memory);
     atomic_fetch_sub(&table->domain->tables, 1);
     free(table->kept);
