@@ -3,6 +3,9 @@
  * cached regions at once. */
 #include "tests/conformance/suite.h"
 
+#include <endian.h>
+#include <hmreg/table.h>
+
 #define KEY   5
 #define BYTES 8000
 #define BASE  ((unsigned char *)(uintptr_t)0x100000) /* of dmabufs: peers' addresses */
@@ -413,6 +416,30 @@ CASE(flatten__several_segments__exdev)
         assert_fails(hmreg_remote_flatten(remote, &out), -EXDEV, "2 segments");
         assert_true(out.base == 1 && out.len == 2 && out.key == 3);
     }
+    hmreg_remote_close(remote);
+    suite_close(fixture, mr);
+}
+
+/* ---- tables ----------------------------------------------------------------------------- */
+
+CASE(table__entry__reaches_the_region)
+{
+    struct hmreg_mr *mr = suite_reg(fixture, fixture->memory + 8, 64, HMREG_ACCESS_REMOTE, KEY);
+    struct hmreg_remote *remote = suite_peer(fixture, mr);
+    struct hmreg_table_entry entry, out = {0};
+    struct hmreg_table *table = NULL;
+    uint8_t token[1024];
+    size_t size = sizeof(token);
+
+    memcpy(fixture->local, "by table", 8);
+    assert_ok(hmreg_mr_pack(mr, token, &size));
+    assert_ok(hmreg_table_open(fixture->peer, &entry, 1, 0, &table));
+    assert_ok(hmreg_table_write(table, 0, 1, token, size, 0));
+    assert_int_equal(hmreg_table_load(&entry, &out), 0);
+    assert_int_equal(out.flags, HMREG_ENTRY_FILLED | HMREG_ENTRY_READ | HMREG_ENTRY_WRITE);
+    assert_ok(suite_rma(fixture, remote, true, le64toh(out.base) + 8, le64toh(out.key), 8));
+    suite_check_arrived(fixture, fixture->memory + 16, "by table", 8);
+    hmreg_table_close(table);
     hmreg_remote_close(remote);
     suite_close(fixture, mr);
 }
