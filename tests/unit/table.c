@@ -6,6 +6,7 @@
 #define FAILING_MALLOC
 #include "tests/unit/group_fixture.h"
 
+#include "core/base/crc32.h"
 #include "core/base/error.h"
 #include "core/context/token.h"
 #include "core/group/rails_token.h"
@@ -134,6 +135,19 @@ static size_t make_rails(uint8_t *out, size_t peer, size_t without, bool raw)
     return size;
 }
 
+/* Changes a token's 64-bit field, with a right checksum. */
+static size_t make_changed(uint8_t *token, size_t at, uint64_t value)
+{
+    size_t size = make_token(token, base_of(1, 0), key_of(1, 0), 1, false);
+    uint32_t crc;
+
+    value = htole64(value);
+    memcpy(token + at, &value, 8);
+    crc = htole32(crc32_of(token, size - 4));
+    memcpy(token + size - 4, &crc, 4);
+    return size;
+}
+
 static size_t gather(uint8_t *out, size_t peers, bool raw)
 {
     size_t size = 0;
@@ -211,6 +225,26 @@ TEST(table__stride__tokens_of_several_lengths)
     assert_fails(hmreg_table_write(table, 0, 2, all, 512, 512), -EBADMSG, "tokens[1]: ");
     assert_fails(hmreg_table_write(table, 0, 2, all, sizeof(all), SIZE_MAX), -EBADMSG,
                  "tokens[1]: ");
+    hmreg_table_close(table);
+    close_fixture(&fixture);
+}
+
+TEST(table__tokens_of_other_rights__each_has_its_own)
+{
+    struct hmreg_table_entry entries[3];
+    uint8_t all[3 * 128];
+    struct hmreg_table *table = NULL;
+    struct fixture fixture;
+    size_t size = make_token(all, base_of(0, 0), key_of(0, 0), 1, false);
+
+    open_fixture(&fixture, 1, 0);
+    size += make_changed(all + size, 24, HMREG_REMOTE_READ);
+    size += make_token(all + size, base_of(2, 0), key_of(2, 0), 1, false);
+    assert_ok(hmreg_table_open(fixture.members[0], entries, 3, 0, &table));
+    assert_ok(hmreg_table_write(table, 0, 3, all, size, 0));
+    assert_entry(&entries[0], 0, 0);
+    assert_int_equal(entries[1].flags, HMREG_ENTRY_FILLED | HMREG_ENTRY_READ);
+    assert_entry(&entries[2], 2, 0);
     hmreg_table_close(table);
     close_fixture(&fixture);
 }
@@ -312,8 +346,15 @@ TEST(write__one_bad_token__no_entry_changes)
     size = make_token(bad, 1, 1, 1, false);
     for (size_t cut = 0; cut < size; cut++)
         assert_refused(fixture.members[0], cut, -EBADMSG, "tokens[1]: token: ");
-    bad[30] ^= 1;
-    assert_refused(fixture.members[0], size, -EBADMSG, "damaged");
+    for (size_t i = 24; i < 64; i += 8) { /* in its header, and behind it */
+        bad[i] ^= 1;
+        assert_refused(fixture.members[0], size, -EBADMSG, "damaged");
+        bad[i] ^= 1;
+    }
+    size = make_changed(bad, 48, 0); /* the segment's length */
+    assert_refused(fixture.members[0], size, -EBADMSG, "empty or wraps");
+    size = make_changed(bad, 40, UINT64_MAX - 4094); /* its base */
+    assert_refused(fixture.members[0], size, -EBADMSG, "empty or wraps");
     size = make_token(bad, 1, HMREG_VERBS_KEY_NOTAVAIL, 1, false);
     assert_refused(fixture.members[0], size, -EOVERFLOW,
                    "tokens[1]: the key has more than 32 bits");
@@ -358,6 +399,15 @@ TEST(write__rails_that_cannot_be_opened__not_filled_where_rails_may_lack)
         hmreg_table_close(table);
         close_fixture(&fixture);
     }
+    open_fixture(&fixture, RAILS, 0);
+    rails_token_begin(token, (size_t[]){68, 72}, 2); /* the second one ends before its place does */
+    make_token(token + 24, 1, 1, 1, false);
+    make_token(token + 24 + 68, 1, 1, 1, false);
+    rails_token_end(token, 24 + 68 + 72 + 4);
+    assert_ok(hmreg_table_open(fixture.group, entries, 1, 0, &table));
+    assert_fails(hmreg_table_write(table, 0, 1, token, sizeof(token), 0), -EBADMSG, "rails[1]");
+    hmreg_table_close(table);
+    close_fixture(&fixture);
     open_fixture(&fixture, 1, 0);
     size = make_rails(token, 0, 0, false);
     assert_ok(hmreg_table_open(fixture.group, entries, 1, 0, &table));
