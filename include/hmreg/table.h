@@ -13,9 +13,8 @@
  * release stores; in a device's memory each is a copy by the device's runtime, which has ended.
  *  - A reader loads `sequence`, then the other fields in any order, then `sequence` again, each
  * step complete before the next begins: on a CPU by acquire loads, on a device by volatile loads
- * with
- *    __threadfence_system() or its like between. If the first is odd or the two differ, the entry
- * is being replaced: the reader takes another peer, or tries again.
+ * and fences (CUDA's __threadfence_system). If the first is odd or the two differ, the entry is
+ * being replaced: the reader takes another peer, or tries again.
  *
  * hmreg_table_load() is such a reader. What a reader has loaded stays what the peer offered then;
  * with raw keys it can be used until the write after the one that replaced it.

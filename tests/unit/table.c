@@ -506,7 +506,7 @@ static void look(const char *call, uint64_t addr, size_t len)
 
 TEST(write__device_table__each_step_is_a_copy_of_its_own)
 {
-    struct hmreg_table_entry *entries;
+    struct hmreg_table_entry *entries, out;
     uint8_t token[512];
     struct hmreg_table *table = NULL;
     struct fixture fixture;
@@ -533,6 +533,7 @@ TEST(write__device_table__each_step_is_a_copy_of_its_own)
         if (step == 1 && seen[i].base)
             step++;
         assert_int_equal(seen[i].sequence, step > 0);
+        assert_int_equal(hmreg_table_load(&seen[i], &out), step ? -EAGAIN : -ENOENT);
         assert_true(seen[i].base == (step == 2 ? base_of(0, 2) : 0));
     }
     assert_int_equal(step, 2);

@@ -6,7 +6,7 @@
  *
  *     what a reader accepts was written by one write;
  *     what a reader accepts after a write has ended is not what was there before it;
- *     a reader waits for nobody: it accepts the entry or says that it changes.
+ *     a reader does not wait: it accepts the entry or says that it changes.
  *
  * Each step of the writer is visible before its next one begins, and so is each of the reader's
  * complete; within a step words are stored and loaded in any order: a copy to a device, and loads
