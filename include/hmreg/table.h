@@ -8,13 +8,14 @@
  * the caller's; the library writes it, readers read it without the library, on any CPU or device,
  * and take no lock. An entry is replaced while they read by this protocol:
  *
- *  - The writer makes `sequence` odd, then writes the other fields, then makes it even, a value
- * that the entry did not have before. Each step is visible before the next begins: on a CPU by
- * release stores; in a device's memory each is a copy by the device's runtime, which has ended.
- *  - A reader loads `sequence`, then the other fields in any order, then `sequence` again, each
- * step complete before the next begins: on a CPU by acquire loads, on a device by volatile loads
- * and fences (CUDA's __threadfence_system). If the first is odd or the two differ, the entry is
- * being replaced: the reader takes another peer, or tries again.
+ * The writer makes `sequence` odd, then writes the other fields, then makes it even, a value that
+ * the entry did not have before. Each step is visible before the next begins: on a CPU by release
+ * stores; in a device's memory each is a copy by the device's runtime, which has ended.
+ *
+ * A reader loads `sequence`, then the other fields in any order, then `sequence` again, each step
+ * complete before the next begins: on a CPU by acquire loads, on a device by volatile loads and
+ * fences (CUDA's __threadfence_system). If the first is odd or the two differ, the entry is being
+ * replaced: the reader takes another peer, or tries again.
  *
  * hmreg_table_load() is such a reader. What a reader has loaded stays what the peer offered then;
  * with raw keys it can be used until the write after the one that replaced it.
