@@ -51,6 +51,8 @@ struct mr_ext {
                                    is one registration */
     struct hmreg_mr_keys *keys; /* part_count, for the public head */
     size_t part_count;
+    const struct nearest_order *order; /* by which a group's region was put on its members, and each
+                                          rail; NULL: on all, or on those that the caller named */
     bool of_rails; /* the parts are a group's rails, one for each member; else the region is a
                       composite of `count` pieces */
     struct mr_missing *missing; /* why rails that were asked for are not there */
