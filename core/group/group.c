@@ -6,7 +6,6 @@
 
 #include "core/base/error.h"
 #include "core/base/validate.h"
-#include "core/group/nearest.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -122,7 +121,6 @@ void group_free(struct group *group)
         atomic_fetch_sub(&group->members[i]->groups, 1);
     if (group->flags & HMREG_GROUP_OWNS_MEMBERS)
         disown(group, group->count);
-    nearest_free(group->nearest);
     free(group);
 }
 

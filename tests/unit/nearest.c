@@ -9,6 +9,7 @@
 #include "tests/unit/group_fixture.h"
 
 #include <hmreg/affinity.h>
+#include <sys/wait.h>
 
 #define GPUS 8
 #define NICS 32
@@ -251,27 +252,28 @@ TEST(nearest__all_but_one_dead__the_one_and_then_an_error)
 {
     struct hmreg_mr *mr;
     struct host host;
+    void *memory; /* near the last GPU: those in the place of others have lower numbers, too */
 
     open_host(&host);
+    memory = vendor_memory(HMREG_IFACE_CUDA, GPUS - 1, HMREG_MEM_DEVICE, FIXTURE_BYTES);
     assert_ok(hmreg_group_nearest(host.group, host.topology, 4));
     script.fail[HMREG_PATH_DMABUF] = -EIO;
     script.times = NICS - 1;
-    mr = reg(&host, host.script.memory[0]);
+    mr = reg(&host, memory);
     assert_int_equal(script.count, NICS);
     assert_int_equal(__builtin_popcount(rails_of(mr)), 1);
     assert_ok(hmreg_mr_close(mr));
     script.times = -1;
     mr = (void *)1;
-    assert_reg_fails(
-        hmreg_mr_reg(host.group, host.script.memory[0], 4096, HMREG_ACCESS_ALL, 0, 5, 0, &mr, NULL),
-        mr, -EIO, "rail 0 (nic0)");
+    assert_reg_fails(hmreg_mr_reg(host.group, memory, 4096, HMREG_ACCESS_ALL, 0, 5, 0, &mr, NULL),
+                     mr, -EIO, "rail 7 (nic7)");
     script.count = 0;
     script.fail[HMREG_PATH_DMABUF] = -ENOMEM; /* says nothing about the NIC */
     script.fail_index = 2;
-    assert_reg_fails(
-        hmreg_mr_reg(host.group, host.script.memory[0], 4096, HMREG_ACCESS_ALL, 0, 5, 0, &mr, NULL),
-        mr, -ENOMEM, "rail 8 (nic8)");
+    assert_reg_fails(hmreg_mr_reg(host.group, memory, 4096, HMREG_ACCESS_ALL, 0, 5, 0, &mr, NULL),
+                     mr, -ENOMEM, "rail 15 (nic15)");
     assert_int_equal(script.count, 2);
+    vendor_memory_free(memory);
     close_host(&host);
 }
 
@@ -321,6 +323,21 @@ TEST(group_nearest__wrong_arguments__refused)
     assert_ok(hmreg_group_nearest(host.group, host.topology, HMREG_GROUP_MAX));
     assert_fails(hmreg_group_nearest(host.group, host.topology, 4), -EBUSY, "already");
     hmreg_topology_close(without);
+    close_host(&host);
+}
+
+TEST(group_nearest__in_a_forked_child__eperm)
+{
+    struct host host;
+    int status = -1;
+    pid_t pid;
+
+    open_host(&host);
+    pid = test_fork();
+    if (pid == 0)
+        _exit(hmreg_group_nearest(host.group, host.topology, 4) != -EPERM);
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, 0);
     close_host(&host);
 }
 
