@@ -105,6 +105,10 @@ void token_write(const struct token *token, uint8_t *out)
         at += BASE_BYTES;
     }
     memset(at, 0, token->extension_size);
+    if (token->extension_size >= TOKEN_LIFE_BYTES) {
+        put64(at, token->instance);
+        put64(at + 8, token->generation);
+    }
     at += token->extension_size;
     put32(at, crc32_of(out, (size_t)(at - out)));
 }
@@ -147,11 +151,18 @@ static struct token take_header(const uint8_t *bytes)
 
 static void locate(struct token *token, const uint8_t *bytes)
 {
+    const uint8_t *extension;
+
     token->segment = bytes + HEADER_BYTES;
     token->address = token->segment + (size_t)token->segments * TOKEN_SEGMENT_BYTES;
     token->raw = token->address + token->address_size;
     if (token->raw_size)
         token->raw_base = take64(token->raw + token->raw_size);
+    extension = token->raw + token->raw_size + (token->raw_size ? BASE_BYTES : 0);
+    if (token->extension_size >= TOKEN_LIFE_BYTES) {
+        token->instance = take64(extension);
+        token->generation = take64(extension + 8);
+    }
 }
 
 static int check_counts(const struct token *token)

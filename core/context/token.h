@@ -5,12 +5,12 @@
  *
  *     0  u32 magic "HMRG"     4  u16 format (4)        6  u16 segments
  *     8  u32 iface            12 u16 address bytes     14 u16 raw key bytes in all (0: 64-bit keys)
- *     16 u32 flags (0)        20 u32 extension bytes
+ *     16 u32 flags (0)        20 u32 extension bytes (16)
  *     24 u64 access           32 char provider[8]
  *     40 segments of { u64 base, u64 length, u64 key }
  *        address bytes, raw key bytes
  *        with raw keys: u64 base of the first one
- *        extension bytes
+ *        extension bytes: u64 instance, u64 generation, and what later versions add
  *        u32 CRC-32 of all bytes before it
  *
  * A segment's base is the address of its first byte in RMA calls: a virtual address, or an offset
@@ -19,8 +19,11 @@
  * have them in order. The first raw key is mapped with its base, which is not its first segment's
  * in a token of a part of a region, each other one with the base of the first segment that has it.
  *
- * Later versions add what older readers can do without to the extension, which is skipped here, and
- * set a flag for what they cannot, which is refused here. This version writes neither. Since a
+ * The instance is the owner's process (process_epoch_start()): its pid and a random number. The
+ * generation tells which of two registrations of that process is the later one.
+ *
+ * Later versions add what older readers can do without to the extension, of which this one skips
+ * what it does not know, and set a flag for what they cannot, which is refused here. Since a
  * token's header has its length, tokens can follow each other without anything between.
  */
 #ifndef HMREG_CORE_CONTEXT_TOKEN_H
@@ -40,6 +43,7 @@
 #define TOKEN_MAX_EXTENSION 65536
 #define TOKEN_HEADER_BYTES  40
 #define TOKEN_SEGMENT_BYTES 24
+#define TOKEN_LIFE_BYTES    16 /* of the extension that is known */
 #define TOKEN_CRC_BYTES     4
 
 struct token_segment {
@@ -51,9 +55,10 @@ struct token {
     char provider[9];
     uint16_t segments, address_size, raw_size;
     uint32_t iface;
-    uint32_t extension_size; /* token_write() writes that many zero bytes */
-    uint64_t len;            /* of all segments; token_write() writes neither it nor */
-    size_t size;             /* the token's own */
+    uint32_t extension_size; /* token_write() writes zero bytes behind the next two, if they fit */
+    uint64_t instance, generation; /* 0: of a shorter extension, unknown */
+    uint64_t len;                  /* of all segments; token_write() writes neither it nor */
+    size_t size;                   /* the token's own */
     uint64_t access;
     uint64_t raw_base;      /* with raw keys */
     const uint8_t *segment; /* segments times TOKEN_SEGMENT_BYTES, as in a token */

@@ -89,6 +89,8 @@ static enum hmreg_way mr_way(const struct hmreg_mr *mr)
     return mr && mr_ext(mr) ? (enum hmreg_way)mr_ext(mr)->way : HMREG_WAY_NONE;
 }
 
+_Atomic uint64_t mr_registrations;
+
 /* ---- publication and completion --------------------------------------------------------- */
 
 void mr_publish(struct hmreg_mr *mr)

@@ -272,11 +272,25 @@ static inline struct iovec mr_iov(const struct hmreg_mr *mr, size_t index)
     return mr_ext(mr) ? mr_ext(mr)->iov[index] : plain;
 }
 
+/* How many regions were registered in this process. */
+extern _Atomic uint64_t mr_registrations;
+
 /* Sets the public head: the region is registered. */
 static inline void mr_set_head(struct hmreg_mr *mr, const struct hmreg_mr_keys *keys,
                                uint32_t count)
 {
-    mr->head = (struct hmreg_mr_head){keys, count, mr->head.generation + 1};
+    uint64_t number = atomic_fetch_add_explicit(&mr_registrations, 1, memory_order_relaxed) + 1;
+
+    mr->head = (struct hmreg_mr_head){keys, count, (uint32_t)number};
+}
+
+/* The number of a region's registration, of which the head has the low half; right while fewer than
+ * 2^32 have followed. */
+static inline uint64_t mr_generation(const struct hmreg_mr *mr)
+{
+    uint64_t now = atomic_load_explicit(&mr_registrations, memory_order_relaxed);
+
+    return now - (uint32_t)((uint32_t)now - mr->head.generation);
 }
 
 /* Did the caller choose the address by which peers reach the first byte, ext->iova? */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
  * The peer's end of a token: opens it, and finds addresses and keys for RMA calls. An application
- * may have a million remotes, so one of a single segment takes 56 bytes, and opening one copies
+ * may have a million remotes, so one of a single segment takes 72 bytes, and opening one copies
  * nothing but what it keeps. pack.c is the owner's end.
  */
 #include "core/mr/remote.h"
@@ -28,6 +28,7 @@ struct hmreg_remote {
     struct hmreg_domain *domain;
     void *priv; /* the provider's */
     uint64_t len;
+    uint64_t instance, generation; /* of the token */
     uint16_t iface;
     uint16_t access;
     uint16_t segments;
@@ -35,7 +36,7 @@ struct hmreg_remote {
     struct remote_segment segment[];
 };
 
-_Static_assert(sizeof(struct hmreg_remote) + sizeof(struct remote_segment) <= 56, "small");
+_Static_assert(sizeof(struct hmreg_remote) + sizeof(struct remote_segment) <= 72, "small");
 _Static_assert(HMREG_ACCESS_ALL <= UINT16_MAX && TOKEN_MAX_SEGMENTS <= UINT16_MAX &&
                    HMREG_IFACE_MAX <= UINT16_MAX,
                "fit the fields");
@@ -130,6 +131,8 @@ static struct hmreg_remote *make(struct hmreg_domain *domain, const struct token
     remote->domain = domain;
     remote->priv = NULL;
     remote->len = token->len;
+    remote->instance = token->instance;
+    remote->generation = token->generation;
     remote->iface = (uint16_t)token->iface;
     remote->access = (uint16_t)token->access;
     remote->segments = token->segments;
@@ -311,6 +314,82 @@ int hmreg_remote_open_many(struct hmreg_domain *domain, const void *tokens, size
         *count = found;
     }
     free(opened);
+    return rc;
+}
+
+/* ---- renewal ---------------------------------------------------------------------------- */
+
+/* Of another region than the remote's, or of the same one? */
+static int judge(const struct hmreg_remote *remote, const struct token *token,
+                 enum hmreg_remote_state *out)
+{
+    if (!remote->instance || !token->instance)
+        return hmreg_fail(-EOPNOTSUPP, "token: it does not say which process made it");
+    if (token->instance == remote->instance && token->generation < remote->generation)
+        return hmreg_fail(-ESTALE,
+                          "token: it is older than the remote: registration %" PRIu64
+                          ", the remote has %" PRIu64 " of this owner",
+                          token->generation, remote->generation);
+    *out = token->instance != remote->instance       ? HMREG_REMOTE_DEAD
+           : token->generation == remote->generation ? HMREG_REMOTE_CURRENT
+                                                     : HMREG_REMOTE_RENEWED;
+    return 0;
+}
+
+static int check_token(const struct hmreg_remote *remote, const void *bytes, size_t size,
+                       enum hmreg_remote_state *out)
+{
+    struct token token;
+    int rc = validate_pointer(remote, "remote");
+
+    rc = rc ? rc : domain_check(remote->domain);
+    rc = rc ? rc : validate_pointer(bytes, "token");
+    rc = rc ? rc : validate_pointer(out, "state");
+    rc = rc ? rc : check_no_rails(bytes, size);
+    rc = rc ? rc : token_read(bytes, size, &token);
+    rc = rc ? rc : check_kind(remote->domain, &token);
+    return rc ? rc : judge(remote, &token, out);
+}
+
+int hmreg_remote_check(const struct hmreg_remote *remote, const void *token, size_t size,
+                       enum hmreg_remote_state *state)
+{
+    return check_token(remote, token, size, state);
+}
+
+/* Exchanges what two remotes of as many segments are. */
+static void exchange(struct hmreg_remote *one, struct hmreg_remote *other)
+{
+    size_t size = (size_t)((char *)own_keys(one, 0) - (char *)one) +
+                  (one->raw ? ((size_t)one->segments + 63) / 64 * sizeof(uint64_t) : 0);
+    uint64_t *a = (uint64_t *)one, *b = (uint64_t *)other;
+
+    for (size_t i = 0; i < size / sizeof(uint64_t); i++) {
+        uint64_t kept = a[i];
+
+        a[i] = b[i];
+        b[i] = kept;
+    }
+}
+
+int hmreg_remote_renew(struct hmreg_remote *remote, const void *token, size_t size)
+{
+    enum hmreg_remote_state state = HMREG_REMOTE_DEAD;
+    struct hmreg_remote *renewed;
+    int rc = check_token(remote, token, size, &state);
+
+    if (!rc && state == HMREG_REMOTE_DEAD)
+        rc = hmreg_fail(-EOWNERDEAD, "the token is of another process than the remote's, which has "
+                                     "ended: close the remote and open the token");
+    rc = rc ? rc : open_token(remote->domain, token, size, &renewed);
+    if (rc)
+        return rc;
+    if (renewed->segments == remote->segments)
+        exchange(remote, renewed);
+    else
+        rc = hmreg_fail(-EMSGSIZE, "the region has %u segments and had %u: open the token",
+                        renewed->segments, remote->segments);
+    hmreg_remote_close(renewed);
     return rc;
 }
 

@@ -28,6 +28,7 @@ static union {
     size_t size;
     void *made;
     struct hmreg_remote *remote;
+    enum hmreg_remote_state state;
     struct hmreg_table *table;
     struct hmreg_domain *domain;
     struct hmreg_mr *mr;
@@ -102,6 +103,8 @@ static void call_region(const struct parent *parent, struct hmreg_mr *mr)
     PERM(hmreg_remote_query(parent->remote, (void *)&out));
     PERM(hmreg_remote_addr(parent->remote, 0, 1, &addr, &out.key));
     PERM(hmreg_remote_flatten(parent->remote, (void *)&out));
+    PERM(hmreg_remote_check(parent->remote, parent->token, parent->token_size, &out.state));
+    PERM(hmreg_remote_renew(parent->remote, parent->token, parent->token_size));
     PERM(hmreg_table_write(parent->table, 0, 1, parent->token, parent->token_size, 0));
     PERM(hmreg_table_clear(parent->table, 0, 1));
     hmreg_table_close(parent->table); /* has no effect */
