@@ -3,24 +3,26 @@
  * Tokens and remotes: the cost to pack and open one, to find an address, and the memory of very
  * many. "hmreg" is a provider without peers of its own, as libfabric's and verbs' are; "hmreg
  * loopback" carries an address in each token and keeps a peer. All regions have one range, and all
- * tokens come from this process.
+ * tokens come from this process. The key table is in host memory and has an entry for each token.
  */
 #include "bench/actor.h"
 #include "bench/fixture.h"
 #include "bench/bench.h"
 
 #include <hmreg/loopback.h>
+#include <hmreg/table.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #define COUNT 1000 /* regions, and remotes of a turn */
 
-enum { PACK, PACK_MANY, OPEN, CLOSE, OPEN_MANY, CLOSE_AGAIN, ADDR, FLAT, VALUES };
+enum { PACK, PACK_MANY, OPEN, CLOSE, OPEN_MANY, CLOSE_AGAIN, ADDR, FLAT, TABLE, CLEAR, VALUES };
 
 static const struct measure measures[VALUES] = {
-    {"remotes-pack", "ns"},  {"remotes-pack-many", "ns"},   {"remotes-open", "ns"},
-    {"remotes-close", "ns"}, {"remotes-open-many", "ns"},   {"remotes-close-many", "ns"},
-    {"remotes-addr", "ns"},  {"remotes-addr-inline", "ns"},
+    {"remotes-pack", "ns"},        {"remotes-pack-many", "ns"},   {"remotes-open", "ns"},
+    {"remotes-close", "ns"},       {"remotes-open-many", "ns"},   {"remotes-close-many", "ns"},
+    {"remotes-addr", "ns"},        {"remotes-addr-inline", "ns"}, {"remotes-table", "ns"},
+    {"remotes-table-clear", "ns"},
 };
 
 struct peers {
@@ -30,6 +32,8 @@ struct peers {
     size_t token_size; /* of each */
     struct hmreg_remote *remotes[COUNT];
     struct hmreg_remote_flat flat[COUNT];
+    struct hmreg_table *table;
+    struct hmreg_table_entry entries[COUNT];
     uint64_t sum; /* of addresses, which no compiler leaves out */
 };
 
@@ -99,6 +103,18 @@ static void find_each_inline(struct peers *peers)
     }
 }
 
+static void write_table(struct peers *peers)
+{
+    hmreg_must(
+        hmreg_table_write(peers->table, 0, COUNT, peers->tokens, COUNT * peers->token_size, 0),
+        "hmreg_table_write");
+}
+
+static void clear_table(struct peers *peers)
+{
+    hmreg_must(hmreg_table_clear(peers->table, 0, COUNT), "hmreg_table_clear");
+}
+
 /* ---- the contestants -------------------------------------------------------------------- */
 
 static struct hmreg_domain *open_domain(const char *who)
@@ -127,6 +143,8 @@ static void *open_peers(const void *arg)
         peers->token_size > sizeof(peers->tokens) / COUNT)
         leave("failed: a token of %zu bytes", peers->token_size);
     pack_each(peers);
+    hmreg_must(hmreg_table_open(peers->domain, peers->entries, COUNT, 0, &peers->table),
+               "hmreg_table_open");
     return peers;
 }
 
@@ -165,6 +183,7 @@ static void sample_peers(void *state, int worker, double *values)
                    "hmreg_remote_flatten");
     time_both(peers, find_each, find_each_inline, values + ADDR);
     close_each(peers);
+    time_both(peers, write_table, clear_table, values + TABLE);
 }
 
 /* ---- very many -------------------------------------------------------------------------- */

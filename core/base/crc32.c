@@ -7,6 +7,8 @@
  */
 #include "core/base/crc32.h"
 
+#include "core/base/crc32_cpu.h"
+
 #include <endian.h>
 #include <string.h>
 
@@ -55,13 +57,24 @@ static uint32_t step(uint32_t crc, const uint8_t *bytes)
     return crc;
 }
 
-uint32_t crc32_of(const uint8_t *bytes, size_t size)
+static __attribute__((noinline)) uint32_t add(uint32_t crc, const uint8_t *bytes, size_t size)
 {
-    uint32_t crc = ~0u;
-
     for (; size >= 8; size -= 8, bytes += 8)
         crc = step(crc, bytes);
     for (; size; size--, bytes++)
         crc = crc >> 8 ^ tables[7][(crc ^ *bytes) & 0xff];
-    return ~crc;
+    return crc;
+}
+
+uint32_t crc32_plain(const uint8_t *bytes, size_t size)
+{
+    return ~add(~0u, bytes, size);
+}
+
+uint32_t crc32_of(const uint8_t *bytes, size_t size)
+{
+    uint32_t crc = ~0u;
+    size_t done = crc32_cpu(&crc, bytes, size);
+
+    return done == size ? ~crc : ~add(crc, bytes + done, size - done);
 }

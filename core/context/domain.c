@@ -341,6 +341,7 @@ int domain_init(struct hmreg_domain *domain, struct hmreg *lib, const struct pro
 {
     domain->lib = lib;
     domain->ops = complete(ops);
+    domain->has_peers = ops->remote_open;
     domain->caps = *caps;
     if (domain->caps.iov_limit > MOST_RANGES)
         domain->caps.iov_limit = MOST_RANGES;

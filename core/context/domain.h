@@ -40,6 +40,7 @@ struct hmreg_domain {
     struct hmreg_domain *next_closed;
     atomic_uint regions;     /* open explicit regions */
     atomic_uint remotes;     /* open remotes */
+    atomic_uint tables;      /* open key tables */
     atomic_uint mapped_keys; /* keys of hmreg_mr_map_raw() that are mapped */
     atomic_uint groups;      /* groups that it is a member of */
     atomic_bool owned;       /* one of them closes it with itself */
@@ -54,6 +55,7 @@ struct hmreg_domain {
     enum hmreg_way ways[HMREG_WAY_COUNT]; /* of path dmabuf, ended by NONE; none: by the pair, see
                                              core/mr/ways.h */
     bool sync_memops;
+    bool has_peers; /* the provider keeps an object for each open remote */
     enum hmreg_policy policy;
     enum hmreg_cover cover;
     uint64_t cover_max; /* bytes; UINT64_MAX: no limit */

@@ -9,6 +9,8 @@
 
 #include <hmreg/group.h>
 
+struct nearest;
+
 struct group {
     struct hmreg *lib;
     struct hmreg_domain *domain; /* the group's own; NULL until it is open. Under lib->sets_lock, as
@@ -16,6 +18,7 @@ struct group {
     struct group *next;          /* in the list of the library's groups */
     unsigned visitors;           /* threads that read the group's cache for a member */
     uint32_t flags;              /* HMREG_GROUP_* */
+    _Atomic(struct nearest *) nearest; /* owned; NULL: regions are registered on all members */
     size_t count;
     struct hmreg_domain *members[]; /* borrowed, each counted in its `groups` */
 };

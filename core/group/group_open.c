@@ -5,7 +5,7 @@
  */
 #include "core/base/error.h"
 #include "core/base/validate.h"
-#include "core/group/group.h"
+#include "core/group/nearest.h"
 
 #include <errno.h>
 
@@ -15,7 +15,11 @@
 
 static void destroy(void *self)
 {
-    group_free(self);
+    struct group *group = self;
+    struct nearest *nearest = group->nearest;
+
+    group_free(group); /* waits until no thread visits it */
+    nearest_free(nearest);
 }
 
 /* Its members' operations register and deregister. */

@@ -9,7 +9,7 @@
 #include "core/base/process.h"
 #include "core/base/validate.h"
 #include "core/context/context.h"
-#include "core/group/group.h"
+#include "core/group/nearest.h"
 #include "core/mr/claim.h"
 #include "core/mr/mr.h"
 #include "core/mr/ways.h"
@@ -100,6 +100,7 @@ static int check_out(const struct hmreg_explanation *out)
         VALIDATE_FIELD(struct hmreg_explanation, asks_why),
         VALIDATE_FIELD(struct hmreg_explanation, uncached_why),
         VALIDATE_FIELD(struct hmreg_explanation, policy),
+        VALIDATE_FIELD(struct hmreg_explanation, rail_why),
     };
     int rc = validate_out(out, FIRST_SIZE, "struct hmreg_explanation");
 
@@ -163,6 +164,19 @@ static void name_rail(struct hmreg_explanation *explanation, size_t rail,
     }
 }
 
+/* Why a rail is registered on its member, if the group chose. */
+static void explain_rail(struct hmreg_explanation *explanation, const struct hmreg_mr *mr)
+{
+    const struct nearest_order *order = mr_ext(mr) ? mr_ext(mr)->order : NULL;
+    size_t rail = 0;
+
+    if (!order)
+        return;
+    while (order->group->members[rail] != mr->domain)
+        rail++;
+    nearest_explain(order, rail, true, explanation->rail_why, sizeof(explanation->rail_why));
+}
+
 int hmreg_mr_explain(const struct hmreg_mr *mr, struct hmreg_explanation *out)
 {
     const struct hmreg_explanation *last = mr ? NULL : kept(false);
@@ -185,6 +199,7 @@ int hmreg_mr_explain(const struct hmreg_mr *mr, struct hmreg_explanation *out)
     else
         explanation = *last;
     if (whole) {
+        explain_rail(&explanation, of_group ? mr_rails(whole)[rail] : whole);
         explain_hits(&explanation, whole);
         explain_uncached(&explanation, whole);
     }

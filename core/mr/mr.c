@@ -7,7 +7,7 @@
 
 #include "core/base/error.h"
 #include "core/base/validate.h"
-#include "core/group/group.h"
+#include "core/group/nearest.h"
 
 #include <errno.h>
 #include <sched.h>
@@ -88,6 +88,8 @@ static enum hmreg_way mr_way(const struct hmreg_mr *mr)
         mr = mr_pieces(mr)[0];
     return mr && mr_ext(mr) ? (enum hmreg_way)mr_ext(mr)->way : HMREG_WAY_NONE;
 }
+
+_Atomic uint64_t mr_registrations;
 
 /* ---- publication and completion --------------------------------------------------------- */
 
@@ -324,6 +326,7 @@ static const struct mr_missing *find_missing(const struct hmreg_mr *mr, size_t r
 static void fail_rail(const struct hmreg_mr *mr, size_t rail)
 {
     const struct mr_missing *missing;
+    char why[192];
 
     if (rail >= hmreg_group_count(mr->domain)) {
         hmreg_fail(-ENOENT, "rail is %zu; the region's domain has %zu", rail,
@@ -331,11 +334,15 @@ static void fail_rail(const struct hmreg_mr *mr, size_t rail)
         return;
     }
     missing = find_missing(mr, rail);
-    if (missing)
+    if (missing) {
         hmreg_error_restore(&missing->error);
-    else
+    } else if (mr_ext(mr)->order) {
+        nearest_explain(mr_ext(mr)->order, rail, false, why, sizeof(why));
+        hmreg_fail(-ENOENT, "%s", why);
+    } else {
         hmreg_fail(-ENOENT, "rail %zu was not asked for: rails of the attributes lacks its bit",
                    rail);
+    }
 }
 
 struct hmreg_mr *hmreg_mr_rail(const struct hmreg_mr *mr, size_t rail)

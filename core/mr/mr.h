@@ -51,6 +51,8 @@ struct mr_ext {
                                    is one registration */
     struct hmreg_mr_keys *keys; /* part_count, for the public head */
     size_t part_count;
+    const struct nearest_order *order; /* by which a group's region was put on its members, and each
+                                          rail; NULL: on all, or on those that the caller named */
     bool of_rails; /* the parts are a group's rails, one for each member; else the region is a
                       composite of `count` pieces */
     struct mr_missing *missing; /* why rails that were asked for are not there */
@@ -270,11 +272,25 @@ static inline struct iovec mr_iov(const struct hmreg_mr *mr, size_t index)
     return mr_ext(mr) ? mr_ext(mr)->iov[index] : plain;
 }
 
+/* How many regions were registered in this process. */
+extern _Atomic uint64_t mr_registrations;
+
 /* Sets the public head: the region is registered. */
 static inline void mr_set_head(struct hmreg_mr *mr, const struct hmreg_mr_keys *keys,
                                uint32_t count)
 {
-    mr->head = (struct hmreg_mr_head){keys, count, mr->head.generation + 1};
+    uint64_t number = atomic_fetch_add_explicit(&mr_registrations, 1, memory_order_relaxed) + 1;
+
+    mr->head = (struct hmreg_mr_head){keys, count, (uint32_t)number};
+}
+
+/* The number of a region's registration, of which the head has the low half; right while fewer than
+ * 2^32 have followed. */
+static inline uint64_t mr_generation(const struct hmreg_mr *mr)
+{
+    uint64_t now = atomic_load_explicit(&mr_registrations, memory_order_relaxed);
+
+    return now - (uint32_t)((uint32_t)now - mr->head.generation);
 }
 
 /* Did the caller choose the address by which peers reach the first byte, ext->iova? */

@@ -7,7 +7,7 @@
 #include "core/mr/region.h"
 
 #include "core/base/error.h"
-#include "core/group/group.h"
+#include "core/group/nearest.h"
 #include "core/mr/explain.h"
 #include "core/mr/register.h"
 
@@ -387,26 +387,29 @@ static int keep_reason(struct hmreg_mr *mr, size_t rail)
 
 static bool has_rail(const struct filling *filling, size_t rail)
 {
-    return group_registers_on(filling->layout->request.rails, rail) &&
-           !(filling->missed & UINT64_C(1) << rail);
+    return filling->rails & ~filling->missed & UINT64_C(1) << rail;
 }
 
-/* With the lock held: a rail has failed with rc. 0: the region does without it; another part may
- * have failed on the same rail before. */
+/* With the lock held: a rail has failed with rc. 0: the region does without it, or with another in
+ * its place; another part may have failed on the same rail before. */
 static int miss(struct filling *filling, size_t rail, int rc)
 {
     const struct group *group = filling->mr->domain->group;
     const struct hmreg_error *first;
+    int other;
 
     if (!has_rail(filling, rail))
         return 0;
     name_rail(group, rail);
-    if (!(group->flags & HMREG_GROUP_PARTIAL) || is_shortage(rc))
+    if (!(filling->order || group->flags & HMREG_GROUP_PARTIAL) || is_shortage(rc))
         return rc;
     rc = keep_reason(filling->mr, rail);
     if (rc)
         return rc;
     filling->missed |= UINT64_C(1) << rail;
+    other = filling->order ? nearest_other(filling->order, filling->rails) : -1;
+    if (other >= 0)
+        filling->rails |= UINT64_C(1) << other;
     for (size_t i = 0; i < group->count; i++)
         if (has_rail(filling, i))
             return 0;
@@ -450,6 +453,7 @@ static int new_rail(struct filling *filling, size_t rail)
     return rc;
 }
 
+/* Of a rail in the place of another finish_rail() registers all parts. */
 static int fill_rail(struct filling *filling, size_t rail, size_t part)
 {
     struct layout *layout = filling->layout;
@@ -483,19 +487,57 @@ static void end_rail(struct filling *filling, size_t rail)
     hmreg_error_restore(&before);
 }
 
+/* Registers what a rail lacks that came in the place of another. */
+static int complete_rail(struct filling *filling, size_t rail)
+{
+    size_t parts = layout_parts(filling->layout);
+    struct hmreg_mr **mr = &mr_ext(filling->mr)->parts[rail];
+    int rc = 0;
+
+    if (parts > 1 && !*mr)
+        rc = new_rail(filling, rail);
+    for (size_t i = 0; i < parts && !rc; i++)
+        if (!*mr || (parts > 1 && !mr_pieces(*mr)[i]))
+            rc = fill_rail(filling, rail, i);
+    return rc;
+}
+
 /* Binds a rail to its endpoint, if it has one, and enables it. */
 static int finish_rail(struct filling *filling, size_t rail)
 {
     void *const *endpoints = filling->layout->request.endpoints;
+    int rc = complete_rail(filling, rail);
     struct hmreg_mr *mr = mr_ext(filling->mr)->parts[rail];
-    int rc = endpoints && endpoints[rail] ? mr_ready(mr, endpoints[rail]) : 0;
 
+    if (!rc && endpoints && endpoints[rail])
+        rc = mr_ready(mr, endpoints[rail]);
     if (rc)
         return miss(filling, rail, rc);
     if (layout_parts(filling->layout) > 1)
         finish_composite(mr);
     mr_ext(mr)->is_rail = true;
+    mr_ext(mr)->order = filling->order;
     return 0;
+}
+
+/* Finishes each rail, and ends those that are missed. */
+static int finish_rails(struct filling *filling)
+{
+    uint64_t before;
+    int rc = 0;
+
+    do {
+        before = filling->rails;
+        for (size_t i = 0; i < filling->mr->domain->group->count && !rc; i++) {
+            const struct hmreg_mr *mr = mr_ext(filling->mr)->parts[i];
+
+            if (has_rail(filling, i) && !(mr && mr_ext(mr)->is_rail))
+                rc = finish_rail(filling, i);
+            if (!has_rail(filling, i))
+                end_rail(filling, i);
+        }
+    } while (!rc && filling->rails != before);
+    return rc;
 }
 
 /* ---- filling ---------------------------------------------------------------------------- */
@@ -513,6 +555,22 @@ static bool may_complete_later(const struct hmreg_mr *mr)
     return !mr->slot_offset && (mr->domain->caps.async || mr->domain->caps.pends);
 }
 
+static int choose_rails(struct filling *filling)
+{
+    const struct layout *layout = filling->layout;
+    const struct iovec *first = layout->ranges.iov;
+    int rc = 0;
+
+    filling->rails = layout->request.rails ? layout->request.rails : UINT64_MAX;
+    if (!layout->request.rails)
+        rc = nearest_find(filling->mr->domain->group, &layout->whole, first->iov_len,
+                          &filling->order);
+    if (filling->order)
+        filling->rails = nearest_rails(filling->order);
+    mr_ext(filling->mr)->order = filling->order;
+    return rc;
+}
+
 static int begin_group(struct filling *filling)
 {
     struct layout *layout = filling->layout;
@@ -525,6 +583,7 @@ static int begin_group(struct filling *filling)
         layout->request.flags |= (domain->flags & HMREG_DOMAIN_SINGLE  ? HMREG_REG_SINGLE
                                   : domain->flags & HMREG_DOMAIN_PARTS ? HMREG_REG_PARTS
                                                                        : 0);
+    rc = rc ? rc : choose_rails(filling);
     for (size_t i = 0; layout_parts(layout) > 1 && !rc && i < domain->group->count; i++)
         if (has_rail(filling, i))
             rc = new_rail(filling, i);
@@ -538,6 +597,7 @@ int filling_begin(struct filling *filling, struct layout *layout, struct hmreg_m
     filling->extended = may_complete_later(mr);
     filling->lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
     filling->missed = 0;
+    filling->order = NULL;
     if (mr->domain->group)
         return begin_group(filling);
     return layout_parts(layout) > 1 ? make_composite(mr, layout, &layout->ranges) : 0;
@@ -554,7 +614,9 @@ int filling_part(struct filling *filling, size_t part)
     if (!group)
         return fill_whole(filling->layout, mr, filling->extended);
     for (size_t i = 0; i < group->count && !rc; i++) {
-        rc = has_rail_locked(filling, i) ? fill_rail(filling, i, part) : 0;
+        bool made = layout_parts(filling->layout) == 1 || mr_ext(mr)->parts[i];
+
+        rc = made && has_rail_locked(filling, i) ? fill_rail(filling, i, part) : 0;
         if (rc)
             rc = miss_locked(filling, i, rc);
     }
@@ -567,12 +629,8 @@ int filling_end(struct filling *filling)
     const struct group *group = mr->domain->group;
     int rc = 0;
 
-    for (size_t i = 0; group && i < group->count && !rc; i++) {
-        if (has_rail(filling, i))
-            rc = finish_rail(filling, i);
-        if (!has_rail(filling, i))
-            end_rail(filling, i);
-    }
+    if (group)
+        rc = finish_rails(filling);
     if (rc)
         return rc;
     if (group) {

@@ -19,8 +19,9 @@ void region_free(struct hmreg_mr *mr);
 /* Registers a resolved layout into a region of region_new(), or into one that the cache owns, which
  * has its domain, range, access rights and iface. On failure nothing stays registered but what the
  * fabric is too busy to deregister: see undone_retry(). Closes the layout's exports. On a group, if
- * a rail fails, no rail stays; with HMREG_GROUP_PARTIAL only if all fail, or one does for want of
- * memory, room or keys; the error's text names the rail. Errors of hmreg_mr_reg(). The caller
+ * a rail fails, no rail stays; with HMREG_GROUP_PARTIAL, or where the group chooses its nearest
+ * members, only if all fail, or one does for want of memory, room or keys; the error's text names
+ * the rail. Errors of hmreg_mr_reg(). The caller
  * guards the thread's last error: after a success it may be a path's refusal. */
 int region_fill(struct layout *layout, struct hmreg_mr *mr);
 
@@ -29,8 +30,10 @@ struct filling {
     struct layout *layout;
     struct hmreg_mr *mr;
     bool extended;        /* the region has an extension, whatever its memory */
-    pthread_mutex_t lock; /* guards `missed`, and the reasons of a group's region */
+    pthread_mutex_t lock; /* guards the next two, and the reasons of a group's region */
+    uint64_t rails;       /* bit i: rail i is wanted */
     uint64_t missed;      /* bit i: the region does without rail i */
+    const struct nearest_order *order; /* replaces a rail that is missed; NULL: nothing does */
 };
 
 /* Prepares the region for its parts. -ENOMEM; -EOPNOTSUPP: the registrations would complete one by

@@ -9,7 +9,9 @@
 #include "core/base/error.h"
 #include "core/base/validate.h"
 
+#include <endian.h>
 #include <errno.h>
+#include <string.h>
 
 #define MAGIC        0x52524d48u /* "HMRR" */
 #define FORMAT       2
@@ -23,13 +25,13 @@ static void put(uint8_t **at, uint64_t value, int bytes)
         *(*at)++ = (uint8_t)(value >> (8 * i));
 }
 
-static uint32_t take(const uint8_t **at, int bytes)
+static uint32_t take(const uint8_t **at, size_t bytes)
 {
     uint32_t value = 0;
 
-    for (int i = 0; i < bytes; i++)
-        value |= (uint32_t) * (*at)++ << (8 * i);
-    return value;
+    memcpy(&value, *at, bytes);
+    *at += bytes;
+    return le32toh(value);
 }
 
 /* ---- writing ---------------------------------------------------------------------------- */
@@ -73,16 +75,41 @@ static int bad(const char *what)
     return hmreg_fail(-EBADMSG, "token: %s", what);
 }
 
-/* Finds the rails' tokens, which with the extension fill all of the size but the checksum. Nothing
- * of them is read. */
-static int find_rails(const uint8_t *bytes, size_t size, uint32_t extension,
-                      struct rails_token *out)
+/* Reads what comes before the sizes of the rails' tokens, which are all there. */
+static int read_header(const uint8_t *bytes, size_t size, size_t *count, uint32_t *extension)
+{
+    const uint8_t *at = bytes + 4;
+    uint32_t format, flags;
+
+    if (size < HEADER_BYTES + SIZE_BYTES + CRC_BYTES || !rails_token_is(bytes, size))
+        return bad("these bytes are not one of a group, or are cut short");
+    format = take(&at, 2);
+    *count = take(&at, 2);
+    flags = take(&at, 4);
+    *extension = take(&at, 4);
+    if (format != FORMAT || flags)
+        return hmreg_fail(-EPROTONOSUPPORT,
+                          "token: it is of a group, in format %u with flags %#x; this hmreg reads "
+                          "format %d without any",
+                          format, flags, FORMAT);
+    if (!*count || *count > HMREG_GROUP_MAX)
+        return bad("its number of rails is out of range");
+    if (HEADER_BYTES + *count * SIZE_BYTES > size - CRC_BYTES)
+        return bad("its number of rails is beyond its length");
+    return 0;
+}
+
+/* Finds the rails' tokens, of which nothing is read, and the length of the whole. */
+static int find_rails(const uint8_t *bytes, size_t size, struct rails_token *out, size_t *length)
 {
     const uint8_t *at = bytes + HEADER_BYTES;
-    size_t offset = HEADER_BYTES + out->count * SIZE_BYTES;
+    uint32_t extension = 0;
+    size_t offset, none;
+    int rc = read_header(bytes, size, &out->count, &extension);
 
-    if (offset > size - CRC_BYTES)
-        return bad("its number of rails is beyond its length");
+    if (rc)
+        return rc;
+    none = offset = HEADER_BYTES + out->count * SIZE_BYTES;
     for (size_t i = 0; i < out->count; i++) {
         out->sizes[i] = take(&at, SIZE_BYTES);
         if (out->sizes[i] > size - CRC_BYTES - offset)
@@ -90,40 +117,41 @@ static int find_rails(const uint8_t *bytes, size_t size, uint32_t extension,
         out->tokens[i] = out->sizes[i] ? bytes + offset : NULL;
         offset += out->sizes[i];
     }
-    if (offset == HEADER_BYTES + out->count * SIZE_BYTES)
+    if (offset == none)
         return bad("it has no rail");
-    return size - CRC_BYTES - offset == extension ? 0 : bad("its length is not what its rails say");
+    if (extension > size - CRC_BYTES - offset)
+        return bad("its length is not what its rails say");
+    *length = offset + extension + CRC_BYTES;
+    return 0;
+}
+
+static int check_sum(const uint8_t *bytes, size_t length)
+{
+    const uint8_t *crc = bytes + length - CRC_BYTES;
+
+    return take(&crc, CRC_BYTES) == crc32_of(bytes, length - CRC_BYTES)
+               ? 0
+               : bad("damaged (its checksum does not match)");
 }
 
 /* The checksum comes last: only when the length is what the rails say is it sure that so many bytes
  * are there. */
 int rails_token_read(const uint8_t *bytes, size_t size, struct rails_token *out)
 {
-    struct rails_token token = {.count = 0};
-    const uint8_t *at = bytes + 4, *crc;
-    uint32_t format, flags;
-    int rc;
+    size_t length = size;
+    int rc = find_rails(bytes, size, out, &length);
 
-    if (size < HEADER_BYTES + SIZE_BYTES + CRC_BYTES || !rails_token_is(bytes, size))
-        return bad("these bytes are not one of a group, or are cut short");
-    format = take(&at, 2);
-    token.count = take(&at, 2);
-    flags = take(&at, 4);
-    if (format != FORMAT || flags)
-        return hmreg_fail(-EPROTONOSUPPORT,
-                          "token: it is of a group, in format %u with flags %#x; this hmreg reads "
-                          "format %d without any",
-                          format, flags, FORMAT);
-    if (!token.count || token.count > HMREG_GROUP_MAX)
-        return bad("its number of rails is out of range");
-    rc = find_rails(bytes, size, take(&at, 4), &token);
-    if (rc)
-        return rc;
-    crc = bytes + size - CRC_BYTES;
-    if (take(&crc, CRC_BYTES) != crc32_of(bytes, size - CRC_BYTES))
-        return bad("damaged (its checksum does not match)");
-    *out = token;
-    return 0;
+    if (!rc && length != size)
+        rc = bad("its length is not what its rails say");
+    return rc ? rc : check_sum(bytes, length);
+}
+
+int rails_token_read_next(const uint8_t *bytes, size_t size, struct rails_token *out,
+                          size_t *length)
+{
+    int rc = find_rails(bytes, size, out, length);
+
+    return rc ? rc : check_sum(bytes, *length);
 }
 
 int hmreg_token_rail(const void *token, size_t size, size_t rail, const void **rail_token,

@@ -33,7 +33,11 @@ void rails_token_end(uint8_t *out, size_t size);
 
 /* Are these the first bytes of such a token? */
 bool rails_token_is(const uint8_t *bytes, size_t size);
-/* Reads and checks such a token, except for the tokens in it. -EBADMSG, -EPROTONOSUPPORT. */
+/* Reads and checks such a token of exactly size bytes, except for the tokens in it; writes only as
+ * many elements as there are rails. -EBADMSG, -EPROTONOSUPPORT: *out is undefined. */
 int rails_token_read(const uint8_t *bytes, size_t size, struct rails_token *out);
+/* The same of the one that begins at bytes, of which `size` can be read, and how long it is. */
+int rails_token_read_next(const uint8_t *bytes, size_t size, struct rails_token *out,
+                          size_t *length);
 
 #endif

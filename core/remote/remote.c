@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
  * The peer's end of a token: opens it, and finds addresses and keys for RMA calls. An application
- * may have a million remotes, so one of a single segment takes 56 bytes, and opening one copies
+ * may have a million remotes, so one of a single segment takes 72 bytes, and opening one copies
  * nothing but what it keeps. pack.c is the owner's end.
  */
+#include "core/remote/remote.h"
+
 #include "core/base/error.h"
 #include "core/base/validate.h"
 #include "core/remote/token.h"
@@ -26,6 +28,7 @@ struct hmreg_remote {
     struct hmreg_domain *domain;
     void *priv; /* the provider's */
     uint64_t len;
+    uint64_t instance, generation; /* of the token */
     uint16_t iface;
     uint16_t access;
     uint16_t segments;
@@ -33,7 +36,7 @@ struct hmreg_remote {
     struct remote_segment segment[];
 };
 
-_Static_assert(sizeof(struct hmreg_remote) + sizeof(struct remote_segment) <= 56, "small");
+_Static_assert(sizeof(struct hmreg_remote) + sizeof(struct remote_segment) <= 72, "small");
 _Static_assert(HMREG_ACCESS_ALL <= UINT16_MAX && TOKEN_MAX_SEGMENTS <= UINT16_MAX &&
                    HMREG_IFACE_MAX <= UINT16_MAX,
                "fit the fields");
@@ -128,6 +131,8 @@ static struct hmreg_remote *make(struct hmreg_domain *domain, const struct token
     remote->domain = domain;
     remote->priv = NULL;
     remote->len = token->len;
+    remote->instance = token->instance;
+    remote->generation = token->generation;
     remote->iface = (uint16_t)token->iface;
     remote->access = (uint16_t)token->access;
     remote->segments = token->segments;
@@ -310,6 +315,181 @@ int hmreg_remote_open_many(struct hmreg_domain *domain, const void *tokens, size
     }
     free(opened);
     return rc;
+}
+
+/* ---- renewal ---------------------------------------------------------------------------- */
+
+/* Of another region than the remote's, or of the same one? */
+static int judge(const struct hmreg_remote *remote, const struct token *token,
+                 enum hmreg_remote_state *out)
+{
+    if (!remote->instance || !token->instance)
+        return hmreg_fail(-EOPNOTSUPP, "token: it does not say which process made it");
+    if (token->instance == remote->instance && token->generation < remote->generation)
+        return hmreg_fail(-ESTALE,
+                          "token: it is older than the remote: registration %" PRIu64
+                          ", the remote has %" PRIu64 " of this owner",
+                          token->generation, remote->generation);
+    *out = token->instance != remote->instance       ? HMREG_REMOTE_DEAD
+           : token->generation == remote->generation ? HMREG_REMOTE_CURRENT
+                                                     : HMREG_REMOTE_RENEWED;
+    return 0;
+}
+
+static int check_token(const struct hmreg_remote *remote, const void *bytes, size_t size,
+                       enum hmreg_remote_state *out)
+{
+    struct token token;
+    int rc = validate_pointer(remote, "remote");
+
+    rc = rc ? rc : domain_check(remote->domain);
+    rc = rc ? rc : validate_pointer(bytes, "token");
+    rc = rc ? rc : validate_pointer(out, "state");
+    rc = rc ? rc : check_no_rails(bytes, size);
+    rc = rc ? rc : token_read(bytes, size, &token);
+    rc = rc ? rc : check_kind(remote->domain, &token);
+    return rc ? rc : judge(remote, &token, out);
+}
+
+int hmreg_remote_check(const struct hmreg_remote *remote, const void *token, size_t size,
+                       enum hmreg_remote_state *state)
+{
+    return check_token(remote, token, size, state);
+}
+
+/* Exchanges what two remotes of as many segments are. */
+static void exchange(struct hmreg_remote *one, struct hmreg_remote *other)
+{
+    size_t size = (size_t)((char *)own_keys(one, 0) - (char *)one) +
+                  (one->raw ? ((size_t)one->segments + 63) / 64 * sizeof(uint64_t) : 0);
+    uint64_t *a = (uint64_t *)one, *b = (uint64_t *)other;
+
+    for (size_t i = 0; i < size / sizeof(uint64_t); i++) {
+        uint64_t kept = a[i];
+
+        a[i] = b[i];
+        b[i] = kept;
+    }
+}
+
+int hmreg_remote_renew(struct hmreg_remote *remote, const void *token, size_t size)
+{
+    enum hmreg_remote_state state = HMREG_REMOTE_DEAD;
+    struct hmreg_remote *renewed;
+    int rc = check_token(remote, token, size, &state);
+
+    if (!rc && state == HMREG_REMOTE_DEAD)
+        rc = hmreg_fail(-EOWNERDEAD, "the token is of another process than the remote's, which has "
+                                     "ended: close the remote and open the token");
+    rc = rc ? rc : open_token(remote->domain, token, size, &renewed);
+    if (rc)
+        return rc;
+    if (renewed->segments == remote->segments)
+        exchange(remote, renewed);
+    else
+        rc = hmreg_fail(-EMSGSIZE, "the region has %u segments and had %u: open the token",
+                        renewed->segments, remote->segments);
+    hmreg_remote_close(renewed);
+    return rc;
+}
+
+/* ---- links ------------------------------------------------------------------------------ */
+
+bool remote_links_hold(const struct hmreg_domain *domain)
+{
+    return domain->caps.mr_mode & HMREG_MR_RAW || domain->has_peers;
+}
+
+static bool same_kind(const struct hmreg_domain *one, const struct hmreg_domain *other)
+{
+    return one == other ||
+           (one && one->ops.name == other->ops.name && one->has_peers == other->has_peers &&
+            !((one->caps.mr_mode ^ other->caps.mr_mode) & HMREG_MR_RAW));
+}
+
+static int read_one(const struct hmreg_domain *domain, const uint8_t *bytes, size_t size,
+                    struct token *token)
+{
+    int rc = token_read(bytes, size, token);
+
+    rc = rc ? rc : check_kind(domain, token);
+    if (!rc && token->segments > 1)
+        rc = hmreg_fail(-EXDEV, "the region has %u segments, each with its address and key",
+                        token->segments);
+    return rc;
+}
+
+static int map_one_key(struct hmreg_domain *domain, const struct token *token, uint64_t *key)
+{
+    unsigned keys = 0;
+    int rc = count_keys(token, &keys);
+
+    return rc ? rc
+              : domain->ops.map_key(domain->self, token->raw_base, token->raw, token->raw_size,
+                                    key);
+}
+
+static int hold(struct hmreg_domain *domain, const struct token *token, struct remote_link *link)
+{
+    int rc = token->raw_size ? map_one_key(domain, token, &link->key) : 0;
+
+    if (rc)
+        return rc;
+    rc = domain->ops.remote_open(domain->self, token->address, token->address_size, &link->priv);
+    if (rc && token->raw_size)
+        domain->ops.unmap_key(domain->self, link->key);
+    return rc;
+}
+
+static int link_in_full(struct hmreg_domain *domain, const uint8_t *bytes, size_t size,
+                        struct remote_links *links, struct remote_link *out, size_t *length)
+{
+    struct token *token = &links->token;
+    struct token_segment segment;
+    int rc = length ? token_length(bytes, size, &size) : 0;
+
+    links->domain = NULL;
+    rc = rc ? rc : read_one(domain, bytes, size, token);
+    if (rc)
+        return rc;
+    segment = token_segment(token, 0);
+    out->base = segment.base;
+    out->key = segment.key;
+    out->priv = NULL;
+    if (remote_links_hold(domain))
+        rc = hold(domain, token, out);
+    else
+        links->domain = domain;
+    out->access = rc ? 0 : token->access;
+    if (length)
+        *length = size;
+    return rc;
+}
+
+int remote_link(struct hmreg_domain *domain, const uint8_t *bytes, size_t size,
+                struct remote_links *links, struct remote_link *out, size_t *length)
+{
+    const struct token *last = &links->token;
+    struct token_segment segment;
+
+    out->access = 0;
+    if (!same_kind(links->domain, domain) || (!length && size != last->size) ||
+        !token_is_like(bytes, size, !length, last, &segment))
+        return link_in_full(domain, bytes, size, links, out, length);
+    out->base = segment.base;
+    out->key = segment.key;
+    out->access = last->access;
+    out->priv = NULL;
+    if (length)
+        *length = last->size;
+    return 0;
+}
+
+void remote_unlink(struct hmreg_domain *domain, const struct remote_link *link)
+{
+    domain->ops.remote_close(domain->self, link->priv);
+    if (domain->caps.mr_mode & HMREG_MR_RAW)
+        domain->ops.unmap_key(domain->self, link->key);
 }
 
 /* ---- queries ---------------------------------------------------------------------------- */

@@ -14,9 +14,9 @@
 
 #define MAGIC        0x47524d48u /* "HMRG" */
 #define FORMAT       4
-#define HEADER_BYTES 40
+#define HEADER_BYTES TOKEN_HEADER_BYTES
 #define BASE_BYTES   8
-#define CRC_BYTES    4
+#define CRC_BYTES    TOKEN_CRC_BYTES
 #define LEAST_BYTES  (HEADER_BYTES + TOKEN_SEGMENT_BYTES + CRC_BYTES)
 #define MOST_BYTES                                                                                 \
     (HEADER_BYTES + TOKEN_MAX_SEGMENTS * TOKEN_SEGMENT_BYTES + TOKEN_MAX_BLOB + TOKEN_MAX_RAW +    \
@@ -73,13 +73,6 @@ void token_put_segment(uint8_t *out, const struct token_segment *segment)
     put64(out + 16, segment->key);
 }
 
-struct token_segment token_segment(const struct token *token, unsigned index)
-{
-    const uint8_t *at = token->segment + (size_t)index * TOKEN_SEGMENT_BYTES;
-
-    return (struct token_segment){take64(at), take64(at + 8), take64(at + 16)};
-}
-
 size_t token_size(const struct token *token)
 {
     return HEADER_BYTES + (size_t)token->segments * TOKEN_SEGMENT_BYTES + token->address_size +
@@ -112,6 +105,10 @@ void token_write(const struct token *token, uint8_t *out)
         at += BASE_BYTES;
     }
     memset(at, 0, token->extension_size);
+    if (token->extension_size >= TOKEN_LIFE_BYTES) {
+        put64(at, token->instance);
+        put64(at + 8, token->generation);
+    }
     at += token->extension_size;
     put32(at, crc32_of(out, (size_t)(at - out)));
 }
@@ -154,11 +151,18 @@ static struct token take_header(const uint8_t *bytes)
 
 static void locate(struct token *token, const uint8_t *bytes)
 {
+    const uint8_t *extension;
+
     token->segment = bytes + HEADER_BYTES;
     token->address = token->segment + (size_t)token->segments * TOKEN_SEGMENT_BYTES;
     token->raw = token->address + token->address_size;
     if (token->raw_size)
         token->raw_base = take64(token->raw + token->raw_size);
+    extension = token->raw + token->raw_size + (token->raw_size ? BASE_BYTES : 0);
+    if (token->extension_size >= TOKEN_LIFE_BYTES) {
+        token->instance = take64(extension);
+        token->generation = take64(extension + 8);
+    }
 }
 
 static int check_counts(const struct token *token)
@@ -233,6 +237,7 @@ int token_read(const uint8_t *bytes, size_t size, struct token *out)
     rc = check_header(&token, size);
     if (rc)
         return rc;
+    token.size = size;
     locate(&token, bytes);
     rc = take_length(&token);
     if (!rc)

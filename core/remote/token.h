@@ -5,12 +5,12 @@
  *
  *     0  u32 magic "HMRG"     4  u16 format (4)        6  u16 segments
  *     8  u32 iface            12 u16 address bytes     14 u16 raw key bytes in all (0: 64-bit keys)
- *     16 u32 flags (0)        20 u32 extension bytes
+ *     16 u32 flags (0)        20 u32 extension bytes (16)
  *     24 u64 access           32 char provider[8]
  *     40 segments of { u64 base, u64 length, u64 key }
  *        address bytes, raw key bytes
  *        with raw keys: u64 base of the first one
- *        extension bytes
+ *        extension bytes: u64 instance, u64 generation, and what later versions add
  *        u32 CRC-32 of all bytes before it
  *
  * A segment's base is the address of its first byte in RMA calls: a virtual address, or an offset
@@ -19,22 +19,32 @@
  * have them in order. The first raw key is mapped with its base, which is not its first segment's
  * in a token of a part of a region, each other one with the base of the first segment that has it.
  *
- * Later versions add what older readers can do without to the extension, which is skipped here, and
- * set a flag for what they cannot, which is refused here. This version writes neither. Since a
+ * The instance is the owner's process (process_epoch_start()): its pid and a random number. The
+ * generation tells which of two registrations of that process is the later one.
+ *
+ * Later versions add what older readers can do without to the extension, of which this one skips
+ * what it does not know, and set a flag for what they cannot, which is refused here. Since a
  * token's header has its length, tokens can follow each other without anything between.
  */
 #ifndef HMREG_CORE_REMOTE_TOKEN_H
 #define HMREG_CORE_REMOTE_TOKEN_H
 
+#include "core/base/crc32.h"
+
+#include <endian.h>
 #include <hmreg/hmreg.h>
 #include <stdbool.h>
+#include <string.h>
 
 #define TOKEN_MAX_SEGMENTS  HMREG_SEGMENTS_MAX
 #define TOKEN_FEW_SEGMENTS  64   /* of most tokens */
 #define TOKEN_MAX_BLOB      1024 /* the address */
 #define TOKEN_MAX_RAW       UINT16_MAX
 #define TOKEN_MAX_EXTENSION 65536
+#define TOKEN_HEADER_BYTES  40
 #define TOKEN_SEGMENT_BYTES 24
+#define TOKEN_LIFE_BYTES    16 /* of the extension that is known */
+#define TOKEN_CRC_BYTES     4
 
 struct token_segment {
     uint64_t base, len, key;
@@ -45,8 +55,10 @@ struct token {
     char provider[9];
     uint16_t segments, address_size, raw_size;
     uint32_t iface;
-    uint32_t extension_size; /* token_write() writes that many zero bytes */
-    uint64_t len;            /* of all segments; token_write() does not write it */
+    uint32_t extension_size; /* token_write() writes zero bytes behind the next two, if they fit */
+    uint64_t instance, generation; /* 0: of a shorter extension, unknown */
+    uint64_t len;                  /* of all segments; token_write() writes neither it nor */
+    size_t size;                   /* the token's own */
     uint64_t access;
     uint64_t raw_base;      /* with raw keys */
     const uint8_t *segment; /* segments times TOKEN_SEGMENT_BYTES, as in a token */
@@ -55,7 +67,18 @@ struct token {
 
 /* Write a segment as a token has it, and read segment `index`. */
 void token_put_segment(uint8_t *out, const struct token_segment *segment);
-struct token_segment token_segment(const struct token *token, unsigned index);
+static inline struct token_segment token_segment_at(const uint8_t *bytes)
+{
+    uint64_t at[TOKEN_SEGMENT_BYTES / 8];
+
+    memcpy(at, bytes, TOKEN_SEGMENT_BYTES);
+    return (struct token_segment){le64toh(at[0]), le64toh(at[1]), le64toh(at[2])};
+}
+
+static inline struct token_segment token_segment(const struct token *token, unsigned index)
+{
+    return token_segment_at(token->segment + (size_t)index * TOKEN_SEGMENT_BYTES);
+}
 
 /* The size of the written token, bytes. */
 size_t token_size(const struct token *token);
@@ -67,5 +90,29 @@ void token_write(const struct token *token, uint8_t *out);
 int token_length(const uint8_t *bytes, size_t size, size_t *out);
 /* Reads and checks a token of exactly size bytes. -EBADMSG, -EPROTONOSUPPORT. */
 int token_read(const uint8_t *bytes, size_t size, struct token *out);
+
+/* Is the token that begins at bytes, of which `size` can be read, one of one segment and with the
+ * header of *like, which token_read() has read? Then *out is its segment, and all that is left to
+ * check is right. summed: a checksum of more than these bytes was right. false: else, or unknown;
+ * token_read() says what is wrong. Of the many tokens of an all-gather. */
+static inline bool token_is_like(const uint8_t *bytes, size_t size, bool summed,
+                                 const struct token *like, struct token_segment *out)
+{
+    uint64_t one[TOKEN_HEADER_BYTES / 8], other[TOKEN_HEADER_BYTES / 8], differ = 0;
+    uint32_t crc;
+
+    if (like->segments != 1 || size < like->size)
+        return false;
+    memcpy(one, bytes, sizeof(one));
+    memcpy(other, like->segment - TOKEN_HEADER_BYTES, sizeof(other));
+    for (size_t i = 0; i < TOKEN_HEADER_BYTES / 8; i++)
+        differ |= one[i] ^ other[i];
+    if (differ)
+        return false;
+    memcpy(&crc, bytes + like->size - TOKEN_CRC_BYTES, sizeof(crc));
+    *out = token_segment_at(bytes + TOKEN_HEADER_BYTES);
+    return (summed || le32toh(crc) == crc32_of(bytes, like->size - TOKEN_CRC_BYTES)) && out->len &&
+           out->base + out->len - 1 >= out->base;
+}
 
 #endif

@@ -7,9 +7,11 @@
  */
 #include "../common/endpoint.h"
 
+#include <endian.h>
 #include <errno.h>
 #include <hmreg/group.h>
 #include <hmreg/ofi.h>
+#include <hmreg/table.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
@@ -31,13 +33,13 @@ static int processes = 4, rails = 2;
 static enum hmreg_iface iface = HMREG_IFACE_SYSTEM;
 static const char *provider = "tcp";
 
-/* Memory of this process, registered on all rails, and the right neighbour's memory of the same
- * kind. */
+/* Memory of this process, registered on all rails. */
 struct buffer {
     void *memory;
     struct hmreg_mr *mr;
-    struct hmreg_remote *right[MAX_RAILS];
 };
+
+enum { DATA, INBOX, BUFFERS }; /* the tokens that a process gives its left neighbour */
 
 struct process {
     int rank;
@@ -47,13 +49,15 @@ struct process {
     struct hmreg_domain *domain[MAX_RAILS], *group;
     struct buffer data;  /* a chunk for each process */
     struct buffer inbox; /* one chunk, which the left neighbour writes */
+    /* The right neighbour's buffers: entry buffer * rails + rail. */
+    struct hmreg_table *table;
+    struct hmreg_table_entry entries[BUFFERS * MAX_RAILS];
 };
 
 /* What a process sends its left neighbour, which will write into its memory. */
 struct invitation {
     char address[MAX_RAILS][ENDPOINT_ADDRESS_BYTES];
-    char data[TOKEN_BYTES], inbox[TOKEN_BYTES];
-    size_t data_size, inbox_size;
+    char token[BUFFERS][TOKEN_BYTES];
 };
 
 /* ---- messages between neighbours -------------------------------------------------------- */
@@ -108,12 +112,13 @@ static int open_buffer(struct process *process, struct buffer *buffer, size_t by
 
 static int invite_left(struct process *process)
 {
-    struct invitation ours = {.data_size = TOKEN_BYTES, .inbox_size = TOKEN_BYTES};
-    int rc = hmreg_mr_pack(process->data.mr, ours.data, &ours.data_size);
+    struct invitation ours;
+    size_t size = TOKEN_BYTES, inbox_size = TOKEN_BYTES;
+    int rc = hmreg_mr_pack(process->data.mr, ours.token[DATA], &size);
 
-    rc = rc ? rc : hmreg_mr_pack(process->inbox.mr, ours.inbox, &ours.inbox_size);
+    rc = rc ? rc : hmreg_mr_pack(process->inbox.mr, ours.token[INBOX], &inbox_size);
     for (int i = 0; i < rails && !rc; i++) {
-        size_t size = ENDPOINT_ADDRESS_BYTES;
+        size = ENDPOINT_ADDRESS_BYTES;
 
         rc = endpoint_address(&process->endpoint[i], ours.address[i], &size);
     }
@@ -127,12 +132,10 @@ static int accept_right(struct process *process)
 
     for (int i = 0; i < rails && !rc; i++)
         rc = endpoint_connect(&process->endpoint[i], theirs.address[i]);
-    rc = rc ? rc
-            : hmreg_remote_open_rails(process->group, theirs.data, theirs.data_size,
-                                      process->data.right, (size_t)rails);
+    rc = rc ? rc : hmreg_table_open(process->group, process->entries, BUFFERS, 0, &process->table);
     return rc ? rc
-              : hmreg_remote_open_rails(process->group, theirs.inbox, theirs.inbox_size,
-                                        process->inbox.right, (size_t)rails);
+              : hmreg_table_write(process->table, 0, BUFFERS, theirs.token, sizeof(theirs.token),
+                                  TOKEN_BYTES);
 }
 
 static int open_process(struct process *process)
@@ -152,8 +155,6 @@ static int open_process(struct process *process)
 
 static void close_buffer(struct process *process, struct buffer *buffer)
 {
-    for (int i = 0; i < rails; i++)
-        hmreg_remote_close(buffer->right[i]);
     hmreg_mr_put(buffer->mr);
     hmreg_mem_free(process->lib, buffer->memory);
 }
@@ -162,6 +163,7 @@ static int close_process(struct process *process)
 {
     int rc;
 
+    hmreg_table_close(process->table);
     close_buffer(process, &process->data);
     close_buffer(process, &process->inbox);
     rc = hmreg_domain_close(process->group);
@@ -176,26 +178,31 @@ static int close_process(struct process *process)
 /* ---- allreduce -------------------------------------------------------------------------- */
 
 /* One rail's part of a chunk. */
-static int find_part(const struct process *process, const struct buffer *to, struct hmreg_mr *mr,
-                     int rail_index, size_t from, size_t offset, struct endpoint_part *out)
+static int find_part(const struct process *process, int to, struct hmreg_mr *mr, int rail_index,
+                     size_t from, size_t offset, struct endpoint_part *out)
 {
+    struct hmreg_table_entry entry;
     struct hmreg_mr *rail = hmreg_mr_rail(mr, (size_t)rail_index);
     struct hmreg_mr_info info = {.size = sizeof(info)};
     size_t len = CHUNK_BYTES / (size_t)rails, skip = (size_t)rail_index * len;
     char *begin = (char *)process->data.memory + from + skip;
     int rc = hmreg_mr_query(rail, &info);
 
+    rc = rc ? rc : hmreg_table_load(&process->entries[to * rails + rail_index], &entry);
+    if (rc)
+        return rc;
     /* The address for local operations is not always the memory's own, and the region may begin
      * before the range that was asked for. */
     out->local = (void *)(uintptr_t)(info.local_addr + ((uint64_t)(uintptr_t)begin - info.addr));
     out->len = len;
     out->desc = hmreg_mr_desc(rail);
-    return rc ? rc
-              : hmreg_remote_addr(to->right[rail_index], offset + skip, len, &out->addr, &out->key);
+    out->addr = le64toh(entry.base) + offset + skip;
+    out->key = le64toh(entry.key);
+    return 0;
 }
 
 /* Writes a chunk of data to the right neighbour, each rail a part of it. */
-static int write_right(struct process *process, int chunk, const struct buffer *to, size_t offset)
+static int write_right(struct process *process, int chunk, int to, size_t offset)
 {
     struct endpoint_part parts[MAX_RAILS];
     size_t from = (size_t)chunk * CHUNK_BYTES;
@@ -249,13 +256,13 @@ static int allreduce(struct process *process)
     int rc = 0;
 
     for (int step = 0; step < processes - 1 && !rc; step++) {
-        rc = write_right(process, chunk_before(process, step), &process->inbox, 0);
+        rc = write_right(process, chunk_before(process, step), INBOX, 0);
         rc = rc ? rc : exchange(process, chunk_before(process, step + 1));
     }
     for (int step = -1; step < processes - 2 && !rc; step++) {
         int chunk = chunk_before(process, step);
 
-        rc = write_right(process, chunk, &process->data, (size_t)chunk * CHUNK_BYTES);
+        rc = write_right(process, chunk, DATA, (size_t)chunk * CHUNK_BYTES);
         rc = rc ? rc : exchange(process, -1);
     }
     return rc;

@@ -151,6 +151,27 @@ int hmreg_affinity_domains(const struct hmreg_topology *topology, const struct h
                            struct hmreg_domain *const *domains, size_t count, size_t *order,
                            enum hmreg_distance *distances);
 
+/* ---- groups that register near ---------------------------------------------------------- */
+
+#define HMREG_NEAREST_LOCAL 0u /* all members of the nearest's class of distance */
+
+/*
+ * Has a group (<hmreg/group.h>) register each buffer on its nearest members alone, not on all.
+ * nearest: on how many, up to HMREG_GROUP_MAX, or HMREG_NEAREST_LOCAL. The order is by the distance
+ * to the buffer's device, or to the NUMA node that most of its pages are on, as of
+ * hmreg_affinity_domains(), and is found once for each device and node. A member on which the
+ * registration fails is replaced by the next nearest one; as with HMREG_GROUP_PARTIAL the
+ * registration succeeds if one rail does, and a shortage fails it. Registered on all members:
+ * memory at an unknown place (no page of it is in memory yet, a dmabuf of an unknown device). Rails
+ * that attributes name are obeyed. Why a rail was taken is in rail_why of its hmreg_mr_explain(),
+ * why another was not in the last error after hmreg_mr_rail(). Regions that are registered already
+ * stay as they are: call it before the first. topology: opened with the group's lib; borrowed, must
+ * outlive the group. -EINVAL: an argument is NULL, group is no group, topology is of no or another
+ * lib, or nearest is too large. -EBUSY: it was called for this group before. -ENOMEM.
+ */
+int hmreg_group_nearest(struct hmreg_domain *group, const struct hmreg_topology *topology,
+                        unsigned nearest);
+
 #pragma GCC visibility pop
 #ifdef __cplusplus
 }

@@ -778,6 +778,9 @@ struct hmreg_explanation {
     char uncached_why[256];   /* of a get of host memory: why none is cached, as in
                                  hmreg_monitor_info; "": the range itself may have a reason */
     enum hmreg_policy policy; /* of a region of a get: as in hmreg_mr_info; else DEFAULT */
+    char rail_why[188]; /* of a rail, or a group's region: why it is registered there, if the group
+                           chooses its nearest members (hmreg_group_nearest()); "": it does not, or
+                           the rails were named */
 };
 
 /* Explains why a region has its path. mr NULL: explains the calling thread's last registration that

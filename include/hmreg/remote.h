@@ -92,6 +92,35 @@ int hmreg_remote_query(const struct hmreg_remote *remote, struct hmreg_remote_in
 int hmreg_remote_addr(const struct hmreg_remote *remote, uint64_t offset, size_t len,
                       uint64_t *addr, uint64_t *key);
 
+/* ---- the owner's life ------------------------------------------------------------------- */
+
+/* A token says which process made it, by its pid and a random number, and which of that process's
+ * registrations it is of. What a later token of the same buffer tells of a remote: */
+enum hmreg_remote_state {
+    HMREG_REMOTE_CURRENT = 0, /* it is of the same registration */
+    HMREG_REMOTE_RENEWED = 1, /* the owner has registered the buffer anew: hmreg_remote_renew() */
+    HMREG_REMOTE_DEAD = 2,    /* the owner's process has ended: the remote's keys may by now name
+                                 other memory of another process, and must not be used */
+};
+
+/*
+ * Compares a remote with a token that its owner sent later, over whatever channel the application
+ * has: for instance after a failed transfer, or when the owner is back at its address.
+ * -EINVAL: an argument is NULL. -ESTALE: the token is older than the remote. -EOPNOTSUPP: the token
+ * or the remote's own says nothing of that. Errors of hmreg_remote_open() that concern the token.
+ */
+int hmreg_remote_check(const struct hmreg_remote *remote, const void *token, size_t size,
+                       enum hmreg_remote_state *state);
+
+/*
+ * Makes a remote what the newer token says: its addresses, keys, length and rights. No other thread
+ * may use the remote during the call; a key table is written under readers (<hmreg/table.h>).
+ * -EOWNERDEAD: the token is of another process than the remote's. -EMSGSIZE: the region has another
+ * number of segments. Errors of hmreg_remote_check() and hmreg_remote_open(); then the remote is as
+ * it was.
+ */
+int hmreg_remote_renew(struct hmreg_remote *remote, const void *token, size_t size);
+
 /* ---- addresses without a call ----------------------------------------------------------- */
 
 /* What a remote of one segment has for RMA. The caller's, who may keep it where it is used, for

@@ -2,6 +2,7 @@
  * Forked children: every call on an object of the parent answers EPERM. */
 #include "tests/conformance/suite.h"
 
+#include <hmreg/table.h>
 #include <sys/wait.h>
 
 /* The parent's objects. */
@@ -9,6 +10,7 @@ struct parent {
     struct suite_fixture *fixture;
     struct hmreg_mr *mr;
     struct hmreg_remote *remote;
+    struct hmreg_table *table;
     uint8_t token[4096];
     size_t token_size;
 };
@@ -26,6 +28,8 @@ static union {
     size_t size;
     void *made;
     struct hmreg_remote *remote;
+    enum hmreg_remote_state state;
+    struct hmreg_table *table;
     struct hmreg_domain *domain;
     struct hmreg_mr *mr;
     uint64_t key;
@@ -62,6 +66,7 @@ static void call_domain(const struct parent *parent, struct hmreg_domain *domain
     PERM(hmreg_mr_unmap_raw(domain, 1));
     PERM(hmreg_remote_open(domain, parent->token, parent->token_size, &out.remote));
     PERM(hmreg_remote_open_many(domain, parent->token, parent->token_size, &out.remote, &out.size));
+    PERM(hmreg_table_open(domain, &out, 1, 0, &out.table));
 }
 
 static void register_memory(struct hmreg_domain *domain, void *memory)
@@ -98,6 +103,11 @@ static void call_region(const struct parent *parent, struct hmreg_mr *mr)
     PERM(hmreg_remote_query(parent->remote, (void *)&out));
     PERM(hmreg_remote_addr(parent->remote, 0, 1, &addr, &out.key));
     PERM(hmreg_remote_flatten(parent->remote, (void *)&out));
+    PERM(hmreg_remote_check(parent->remote, parent->token, parent->token_size, &out.state));
+    PERM(hmreg_remote_renew(parent->remote, parent->token, parent->token_size));
+    PERM(hmreg_table_write(parent->table, 0, 1, parent->token, parent->token_size, 0));
+    PERM(hmreg_table_clear(parent->table, 0, 1));
+    hmreg_table_close(parent->table); /* has no effect */
 }
 
 static void run_child(const struct parent *parent)
@@ -119,18 +129,21 @@ static void run_child(const struct parent *parent)
 CASE(fork__every_call_on_the_parents_objects__perm)
 {
     struct parent parent = {.fixture = fixture, .token_size = sizeof(parent.token)};
+    struct hmreg_table_entry entry;
     int status = -1;
     pid_t pid;
 
     parent.mr = suite_reg(fixture, fixture->memory, 64, HMREG_ACCESS_ALL, 5);
     assert_ok(hmreg_mr_pack(parent.mr, parent.token, &parent.token_size));
     parent.remote = suite_peer(fixture, parent.mr);
+    assert_ok(hmreg_table_open(fixture->peer, &entry, 1, 0, &parent.table));
     pid = fork();
     if (pid == 0)
         run_child(&parent);
     assert_int_equal(waitpid(pid, &status, 0), pid);
     assert_true(WIFEXITED(status));
     assert_int_equal(WEXITSTATUS(status), 0); /* else the line of the PERM() that failed */
+    hmreg_table_close(parent.table);
     hmreg_remote_close(parent.remote);
     suite_close(fixture, parent.mr);
 }

@@ -3,6 +3,9 @@
  * cached regions at once. */
 #include "tests/conformance/suite.h"
 
+#include <endian.h>
+#include <hmreg/table.h>
+
 #define KEY   5
 #define BYTES 8000
 #define BASE  ((unsigned char *)(uintptr_t)0x100000) /* of dmabufs: peers' addresses */
@@ -413,6 +416,112 @@ CASE(flatten__several_segments__exdev)
         assert_fails(hmreg_remote_flatten(remote, &out), -EXDEV, "2 segments");
         assert_true(out.base == 1 && out.len == 2 && out.key == 3);
     }
+    hmreg_remote_close(remote);
+    suite_close(fixture, mr);
+}
+
+/* ---- renewal ---------------------------------------------------------------------------- */
+
+struct packed {
+    uint8_t bytes[2048];
+    size_t size;
+};
+
+static struct packed pack(const struct hmreg_mr *mr)
+{
+    struct packed token = {.size = sizeof(token.bytes)};
+
+    assert_ok(hmreg_mr_pack(mr, token.bytes, &token.size));
+    return token;
+}
+
+CASE(renew__region_registered_anew__remote_reaches_it)
+{
+    struct hmreg_mr *mr = suite_reg(fixture, fixture->memory, 64, HMREG_ACCESS_REMOTE, KEY);
+    struct hmreg_remote *remote = suite_peer(fixture, mr);
+    enum hmreg_remote_state state = HMREG_REMOTE_DEAD;
+    struct packed first = pack(mr), second;
+
+    assert_ok(hmreg_remote_check(remote, first.bytes, first.size, &state));
+    assert_int_equal(state, HMREG_REMOTE_CURRENT);
+    assert_ok(hmreg_remote_renew(remote, first.bytes, first.size));
+    suite_put(fixture, remote, 8, 8, fixture->memory + 8);
+    suite_close(fixture, mr);
+    mr = suite_reg(fixture, fixture->memory + 256, 128, HMREG_ACCESS_REMOTE, KEY);
+    second = pack(mr);
+    assert_ok(hmreg_remote_check(remote, second.bytes, second.size, &state));
+    assert_int_equal(state, HMREG_REMOTE_RENEWED);
+    assert_ok(hmreg_remote_renew(remote, second.bytes, second.size));
+    suite_put(fixture, remote, 100, 8, fixture->memory + 356);
+    state = HMREG_REMOTE_DEAD;
+    assert_fails(hmreg_remote_check(remote, first.bytes, first.size, &state), -ESTALE, "older");
+    assert_fails(hmreg_remote_renew(remote, first.bytes, first.size), -ESTALE, "older");
+    assert_int_equal(state, HMREG_REMOTE_DEAD);
+    suite_put(fixture, remote, 64, 8, fixture->memory + 320);
+    hmreg_remote_close(remote);
+    suite_close(fixture, mr);
+}
+
+CASE(renew__wrong_arguments__refused_and_the_remote_unchanged)
+{
+    struct hmreg_mr *mr = suite_reg(fixture, fixture->memory, 64, HMREG_ACCESS_REMOTE, KEY);
+    struct hmreg_remote *remote = suite_peer(fixture, mr);
+    enum hmreg_remote_state state = HMREG_REMOTE_DEAD;
+    struct packed token = pack(mr);
+    uint8_t *bytes = token.bytes;
+
+    assert_fails(hmreg_remote_check(NULL, bytes, token.size, &state), -EINVAL, "remote is NULL");
+    assert_fails(hmreg_remote_check(remote, NULL, 8, &state), -EINVAL, "token is NULL");
+    assert_fails(hmreg_remote_check(remote, bytes, token.size, NULL), -EINVAL, "state is NULL");
+    assert_fails(hmreg_remote_renew(NULL, bytes, token.size), -EINVAL, "remote is NULL");
+    assert_fails(hmreg_remote_renew(remote, NULL, 8), -EINVAL, "token is NULL");
+    for (size_t cut = 0; cut < token.size; cut++)
+        assert_fails(hmreg_remote_renew(remote, bytes, cut), -EBADMSG, "token: ");
+    assert_int_equal(state, HMREG_REMOTE_DEAD);
+    suite_put(fixture, remote, 8, 8, fixture->memory + 8);
+    hmreg_remote_close(remote);
+    suite_close(fixture, mr);
+}
+
+CASE(renew__other_number_of_segments__msgsize)
+{
+    struct hmreg_mr *mr = suite_reg(fixture, fixture->memory, 64, HMREG_ACCESS_REMOTE, KEY);
+    struct hmreg_remote *remote = suite_peer(fixture, mr), *other;
+    struct packed token;
+
+    suite_close(fixture, mr);
+    mr = reg_two(fixture, fixture->memory + 5000, fixture->memory + 100);
+    token = pack(mr);
+    other = suite_peer(fixture, mr);
+    if (flat(other))
+        suite_not_applicable();
+    else
+        assert_fails(hmreg_remote_renew(remote, token.bytes, token.size), -EMSGSIZE, "2 segments");
+    hmreg_remote_close(other);
+    hmreg_remote_close(remote);
+    suite_close(fixture, mr);
+}
+
+/* ---- tables ----------------------------------------------------------------------------- */
+
+CASE(table__entry__reaches_the_region)
+{
+    struct hmreg_mr *mr = suite_reg(fixture, fixture->memory + 8, 64, HMREG_ACCESS_REMOTE, KEY);
+    struct hmreg_remote *remote = suite_peer(fixture, mr);
+    struct hmreg_table_entry entry, out = {0};
+    struct hmreg_table *table = NULL;
+    uint8_t token[1024];
+    size_t size = sizeof(token);
+
+    memcpy(fixture->local, "by table", 8);
+    assert_ok(hmreg_mr_pack(mr, token, &size));
+    assert_ok(hmreg_table_open(fixture->peer, &entry, 1, 0, &table));
+    assert_ok(hmreg_table_write(table, 0, 1, token, size, 0));
+    assert_int_equal(hmreg_table_load(&entry, &out), 0);
+    assert_int_equal(out.flags, HMREG_ENTRY_FILLED | HMREG_ENTRY_READ | HMREG_ENTRY_WRITE);
+    assert_ok(suite_rma(fixture, remote, true, le64toh(out.base) + 8, le64toh(out.key), 8));
+    suite_check_arrived(fixture, fixture->memory + 16, "by table", 8);
+    hmreg_table_close(table);
     hmreg_remote_close(remote);
     suite_close(fixture, mr);
 }

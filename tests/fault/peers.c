@@ -45,6 +45,36 @@ TEST(target__killed__hostunreach_from_then_on)
     target_end(&target);
 }
 
+/* It has its region at the same address, with the same key. */
+TEST(target__killed_and_restarted__remote_is_dead_and_reaches_nothing)
+{
+    enum hmreg_remote_state state = HMREG_REMOTE_CURRENT;
+    struct hmreg_remote_flat before, after;
+    struct initiator initiator, other;
+    struct target target;
+
+    target_start(&target, NULL);
+    initiator_open(&initiator, &target);
+    assert_ok(initiator_write(&initiator, 0, "before", 6));
+    target_end(&target);
+    target_start(&target, NULL);
+    initiator_open(&other, &target);
+    assert_ok(hmreg_remote_flatten(initiator.remote, &before));
+    assert_ok(hmreg_remote_flatten(other.remote, &after));
+    assert_true(before.base == after.base && before.key == after.key);
+    assert_fails(initiator_write(&initiator, 0, "stale", 5), -EHOSTUNREACH, "gone");
+    assert_ok(
+        hmreg_remote_check(initiator.remote, target.page->token, target.page->token_size, &state));
+    assert_int_equal(state, HMREG_REMOTE_DEAD);
+    assert_fails(hmreg_remote_renew(initiator.remote, target.page->token, target.page->token_size),
+                 -EOWNERDEAD, "another process");
+    assert_ok(initiator_write(&other, 0, "fresh", 5));
+    assert_memory_equal(target.bytes, "fresh", 6);
+    initiator_close(&other);
+    initiator_close(&initiator);
+    target_end(&target);
+}
+
 TEST(target__gone_before_the_first_access__hostunreach)
 {
     struct initiator initiator;

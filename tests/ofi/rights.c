@@ -116,4 +116,52 @@ TEST(owner__killed__no_write_reaches_its_memory)
     close(file);
 }
 
+/* ---- an owner that comes back ----------------------------------------------------------- */
+
+static enum hmreg_remote_state state_by(const struct hmreg_remote *remote, const uint8_t *token,
+                                        size_t size)
+{
+    enum hmreg_remote_state state = (enum hmreg_remote_state)9;
+
+    assert_ok(hmreg_remote_check(remote, token, size, &state));
+    return state;
+}
+
+/* The new process has a region at the same address, with the same key: the fabric cannot tell the
+ * old remote from one of it. */
+TEST(owner__killed_and_restarted__its_remotes_are_dead)
+{
+    uint8_t tokens[3][1024];
+    size_t sizes[3] = {1024, 1024, 1024};
+    struct writer writer = {.remote = NULL};
+    struct hmreg_remote *reopened = NULL;
+    struct hmreg_remote_flat before, after;
+
+    fabric_open_pair(&writer.fabric, NULL);
+    assert_ok(hmreg_mr_reg(writer.fabric.domain, writer.bytes, RIGHTS_BYTES,
+                           HMREG_READ | HMREG_WRITE, 0, 0, 0, &writer.mr, NULL));
+    assert_ok(peer_offer_token(&writer.fabric, RIGHTS_BYTES, tokens[0], &sizes[0]));
+    assert_ok(hmreg_remote_open(writer.fabric.domain, tokens[0], sizes[0], &writer.remote));
+    assert_int_equal(state_by(writer.remote, tokens[0], sizes[0]), HMREG_REMOTE_CURRENT);
+    assert_ok(peer_offer_token(&writer.fabric, RIGHTS_BYTES, tokens[1], &sizes[1]));
+    assert_int_equal(state_by(writer.remote, tokens[1], sizes[1]), HMREG_REMOTE_RENEWED);
+    assert_ok(hmreg_remote_renew(writer.remote, tokens[1], sizes[1]));
+    assert_ok(write_bytes(&writer, 'a'));
+    fabric_restart_peer(&writer.fabric);
+    assert_ok(peer_offer_token(&writer.fabric, RIGHTS_BYTES, tokens[2], &sizes[2]));
+    assert_int_equal(state_by(writer.remote, tokens[2], sizes[2]), HMREG_REMOTE_DEAD);
+    assert_fails(hmreg_remote_renew(writer.remote, tokens[2], sizes[2]), -EOWNERDEAD, "another");
+    assert_ok(hmreg_remote_open(writer.fabric.domain, tokens[2], sizes[2], &reopened));
+    assert_ok(hmreg_remote_flatten(writer.remote, &before));
+    assert_ok(hmreg_remote_flatten(reopened, &after));
+    if (!strcmp(fabric_name(), "tcp"))
+        assert_true(before.base == after.base && before.key == after.key);
+    hmreg_remote_close(writer.remote);
+    writer.remote = reopened;
+    assert_ok(write_bytes(&writer, 'b'));
+    hmreg_remote_close(writer.remote);
+    assert_ok(hmreg_mr_close(writer.mr));
+    fabric_close(&writer.fabric);
+}
+
 FABRIC_TEST_MAIN()

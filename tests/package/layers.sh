@@ -55,12 +55,12 @@ no_circle_of_calls() {
     }
 }
 
-# Of the core's folders one includes itself and those before it; stats and monitor do not know each
-# other.
+# Of the core's folders one includes itself and those before it; stats and monitor, and table and cache,
+# do not know each other.
 core_in_order() {
     includes core | awk '
         BEGIN { rank["base"] = rank["contract"] = 1; rank["stats"] = rank["monitor"] = 2; rank["context"] = 3
-                rank["group"] = 4; rank["mr"] = 5; rank["cache"] = rank["job"] = rank["remote"] = 6 }
+                rank["group"] = 4; rank["mr"] = 5; rank["cache"] = rank["job"] = rank["remote"] = 6; rank["table"] = 7 }
         function folder(path) { split(path, part, "/"); return part[2] }
         $2 !~ /^core\// { next }
         { from = folder($1); to = folder($2) }
@@ -129,7 +129,7 @@ check layers__vendors_know_the_base_only includes_only hmem \
     'core/contract/hmem|core/base/(code|dmabuf|error|high_fd|maps|owned_fd|process)'
 check layers__fabrics_know_errors_only includes_only providers \
     'core/contract/provider|core/base/(error|high_fd|unmapped_user)'
-check layers__affinity_knows_errors_and_checks_only includes_only affinity 'core/base/(below|error)|core/contract/provider'
+check layers__affinity_knows_errors_and_checks_only includes_only affinity 'core/base/(below|error)|core/contract/(order|provider)'
 check layers__each_descriptor_is_a_high_one each_descriptor_is_a_high_one
 check layers__tools_know_layouts_only includes_only tools 'core/base/(below|lock_right|own_path)|core/stats/stats_layout|preload/record_layout'
 check layers__preload_knows_no_internals includes_only preload '(core/base/(high_fd|lock_right|own_path)|core/contract/provider)'

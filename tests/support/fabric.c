@@ -519,6 +519,20 @@ int peer_intrude(struct fabric *fabric, uint64_t addr, uint64_t key, size_t len,
     return await_reply(fabric, &reply);
 }
 
+int peer_offer_token(struct fabric *fabric, size_t len, uint8_t *token, size_t *size)
+{
+    struct request request = {.op = OP_OFFER, .len = len};
+    struct reply reply;
+    int rc = ask(fabric, &request, &reply);
+
+    if (rc)
+        return rc;
+    assert_in_range(reply.size, 1, *size);
+    memcpy(token, reply.blob, reply.size);
+    *size = reply.size;
+    return 0;
+}
+
 static int ask_for_offer(struct fabric *fabric, const struct request *request,
                          struct hmreg_remote **remote)
 {
@@ -593,11 +607,10 @@ static void connect_both(struct fabric *fabric)
     assert_ok(endpoint_connect(&fabric->endpoint, reply.blob));
 }
 
-void fabric_open_pair(struct fabric *fabric, const struct endpoint_hints *hints)
+static void begin_peer(struct fabric *fabric, const struct endpoint_hints *hints)
 {
     struct setup setup = {0};
 
-    fabric_open(fabric, hints);
     snprintf(setup.provider, sizeof(setup.provider), "%s", fabric_name());
     if (hints) {
         setup.caps = hints->caps;
@@ -607,6 +620,18 @@ void fabric_open_pair(struct fabric *fabric, const struct endpoint_hints *hints)
     start_peer(fabric);
     assert_int_equal(send(fabric->socket, &setup, sizeof(setup), MSG_NOSIGNAL), sizeof(setup));
     connect_both(fabric);
+}
+
+void fabric_open_pair(struct fabric *fabric, const struct endpoint_hints *hints)
+{
+    fabric_open(fabric, hints);
+    begin_peer(fabric, hints);
+}
+
+void fabric_restart_peer(struct fabric *fabric)
+{
+    fabric_kill_peer(fabric);
+    begin_peer(fabric, NULL);
 }
 
 void fabric_kill_peer(struct fabric *fabric)

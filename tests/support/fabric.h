@@ -54,6 +54,8 @@ int peer_intrude(struct fabric *fabric, uint64_t addr, uint64_t key, size_t len,
 /* Registers a region of len bytes fabric_byte(seed, i), in place of the last one, for us to
  * access... */
 int peer_offer(struct fabric *fabric, size_t len, unsigned seed, struct hmreg_remote **remote);
+/* ...only its token, into *size bytes... */
+int peer_offer_token(struct fabric *fabric, size_t len, uint8_t *token, size_t *size);
 /* ...the same in len bytes of this file, which it maps shared... */
 int peer_offer_shared(struct fabric *fabric, int file, size_t len, unsigned seed,
                       struct hmreg_remote **remote);
@@ -62,6 +64,8 @@ int peer_check(struct fabric *fabric, uint64_t offset, size_t len, unsigned seed
 
 /* Kills the peer, and returns when it is gone. fabric_close() does not wait for it then. */
 void fabric_kill_peer(struct fabric *fabric);
+/* Kills the peer, and starts and connects another. */
+void fabric_restart_peer(struct fabric *fabric);
 
 /* Sends mr's token to the peer. */
 int peer_take_region(struct fabric *fabric, const struct hmreg_mr *mr);

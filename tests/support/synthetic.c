@@ -206,3 +206,38 @@ void synthetic_four_nodes(char path[32])
     end_topology(4, "10 32 12 32 32 10 32 12 12 32 10 32 32 12 32 10 ");
     synthetic_write(path, text);
 }
+
+static void add_gpu_and_nics(unsigned gpu)
+{
+    char pci[16], name[16];
+
+    snprintf(pci, sizeof(pci), "%02x:%02x.0", gpu < 4 ? 0 : 0x80, gpu + 1);
+    begin_bridge(pci, 1);
+    snprintf(pci, sizeof(pci), "%02x:00.0", 0x10 + gpu);
+    begin_bridge(pci, 2);
+    snprintf(pci, sizeof(pci), "%02x:00.0", gpu + 1);
+    add_gpu(pci);
+    for (unsigned nic = gpu; nic < 32; nic += 8) {
+        snprintf(pci, sizeof(pci), "%02x:00.0", 0x20 + nic);
+        snprintf(name, sizeof(name), "nic%u", nic);
+        add_nic(pci, name);
+    }
+    end();
+    end();
+}
+
+void synthetic_rails(char path[32])
+{
+    begin();
+    begin_machine(3);
+    for (unsigned node = 0; node < 2; node++) {
+        begin_package(node);
+        begin_host_bridge(0x80 * node);
+        for (unsigned gpu = 4 * node; gpu < 4 * node + 4; gpu++)
+            add_gpu_and_nics(gpu);
+        end();
+        end();
+    }
+    end_topology(2, "10 20 20 10 ");
+    synthetic_write(path, text);
+}

@@ -25,5 +25,9 @@ void synthetic_machine(char path[32], unsigned far);
 /* Writes a machine of four nodes, each with an RDMA device nic<node> below its own host bridge, and
  * the distances 10, 32, 12, 32 from node 0 to each. */
 void synthetic_four_nodes(char path[32]);
+/* Writes a machine of eight GPUs, 01:00.0 to 08:00.0, the first four on node 0. Each is below a PCI
+ * switch with four NICs of 32: GPU g with g, g + 8, g + 16, g + 24, where NIC n is nic<n> at bus
+ * 0x20 + n. */
+void synthetic_rails(char path[32]);
 
 #endif

@@ -4,12 +4,14 @@
  * first byte chooses a token of a real region, which the other bytes damage, or nothing but them,
  * and whether checksums are mended. Whatever they are, a call opens all or nothing.
  */
-#include "core/remote/token.h"
+#include "core/contract/provider.h"
 #include "core/remote/rails_token.h"
+#include "core/remote/token.h"
 #include "tests/fuzz/mend.h"
 #include "tests/fuzz/targets/target.h"
 
 #include <hmreg/loopback.h>
+#include <hmreg/table.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,9 +25,13 @@ static uint8_t templates[2 * DOMAINS][MOST];
 static size_t sizes[2 * DOMAINS];
 static struct hmreg_mr *mrs[2 * DOMAINS];
 static struct hmreg *lib;
+/* Takes loopback's tokens and, as libfabric's and verbs' domains, keeps nothing for a peer. */
+static struct hmreg_domain *bare;
 
 static void open_domains(void)
 {
+    static const struct provider_ops ops = {.name = "loopback"};
+    static const struct provider_caps caps = {.fabric = "bare", .key_size = 8, .iov_limit = 1};
     static const uint32_t modes[] = {0, HMREG_MR_RAW, HMREG_MR_VIRT_ADDR};
     static struct hmreg_domain *members[2];
 
@@ -37,6 +43,7 @@ static void open_domains(void)
     for (int i = 0; i < 2; i++)
         PROMISED(!hmreg_domain_open_loopback(lib, NULL, NULL, &members[i]));
     PROMISED(!hmreg_group_open(lib, members, 2, NULL, &domains[3]));
+    PROMISED(!hmreg_domain_create(lib, &ops, &caps, NULL, NULL, &bare));
 }
 
 /* Regions of one range and of three. They stay registered. */
@@ -119,6 +126,20 @@ static void open_rails(const uint8_t *bytes, size_t size)
     }
 }
 
+/* What is refused changes no entry. */
+static void write_table(struct hmreg_domain *domain, const uint8_t *bytes, size_t size)
+{
+    struct hmreg_table_entry entries[4], before[4];
+    struct hmreg_table *table = NULL;
+
+    PROMISED(!hmreg_table_open(domain, entries, 2, 0, &table));
+    memcpy(before, entries, sizeof(before));
+    if (hmreg_table_write(table, 0, 2, bytes, size, 0))
+        PROMISED(!memcmp(before, entries, sizeof(before)));
+    hmreg_table_write(table, 1, 1, bytes, size, size);
+    hmreg_table_close(table);
+}
+
 static size_t begin(uint8_t *bytes, unsigned choice)
 {
     size_t size = sizes[choice % (2 * DOMAINS)];
@@ -154,7 +175,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     for (int i = 0; i < DOMAINS; i++) {
         open_one(domains[i], exact, length);
         open_many(domains[i], exact, length);
+        write_table(domains[i], exact, length);
     }
+    write_table(bare, exact, length);
     open_rails(exact, length);
     free(exact);
     free(bytes);

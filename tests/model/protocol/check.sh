@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 #
-# Lets spin visit all states of each scene of hit.pml, and of last_put.pml, which is a scene of its own,
-# and find an error when one rule is broken:
+# Lets spin visit all states of each scene of hit.pml, and of last_put.pml and table.pml, each of which is
+# a scene of its own, and find an error when one rule is broken:
 #
 #     check.sh                 a case for each scene, and for each broken rule
 #     check.sh SCENE [RULE]    one search; prints the shortest path to an error, step by step
@@ -15,7 +15,7 @@ cd "$work" || exit
 
 # How many there are of each process, and what else differs.
 usual="START=SERVING SLOTS=1 THREADS=2 GETS=1 HOOKS=0 OTHERS=0 EVENTS=0 EVICTIONS=0 REAPER=0 MANY=0"
-scenes="pins refused evictions changes batches misses reaper kernel many many_kernel last_put"
+scenes="pins refused evictions changes batches misses reaper kernel many many_kernel last_put table"
 declare -A scene=(
     [pins]="HOOKS=1 EVICTIONS=1 REAPER=1"
     [refused]="HOOKS=1 REAPER=1 REFUSED=1"
@@ -28,10 +28,11 @@ declare -A scene=(
     [many]="HOOKS=1 OTHERS=1 STRONG=1 MANY=1"
     [many_kernel]="GETS=2 EVENTS=1 STRONG=1 MANY=1"
     [last_put]="" # last_put.pml's own
+    [table]=""
 )
 
 model_of() { # SCENE
-    [[ $1 == last_put ]] && echo "$folder/last_put.pml" || echo "$folder/hit.pml"
+    [[ -f $folder/$1.pml ]] && echo "$folder/$1.pml" || echo "$folder/hit.pml"
 }
 
 # search SCENE RULE CFLAGS...: visits the states, and prints what spin's verifier says. Later

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * The nearest members of a group to each device and NUMA node, found once for each. An order lives
+ * as long as its group.
+ */
+#ifndef HMREG_CORE_GROUP_NEAREST_H
+#define HMREG_CORE_GROUP_NEAREST_H
+
+#include "core/context/resolve.h"
+#include "core/group/group.h"
+
+struct nearest_order {
+    struct nearest_order *next;
+    const struct group *group;
+    enum hmreg_iface iface; /* SYSTEM: place is a NUMA node, else a device */
+    int place;
+    size_t wanted; /* members that a region is registered on */
+    struct {
+        size_t rail;
+        const char *class; /* of the distance */
+    } member[];            /* all of the group, the nearest first */
+};
+
+/* The order for memory of so many bytes. *out NULL: the group has none, or it is unknown where the
+ * memory is. Errors of order_ops. */
+int nearest_find(const struct group *group, const struct resolved *memory, size_t len,
+                 const struct nearest_order **out);
+
+/* The first members that are wanted, bit i: member i. */
+uint64_t nearest_rails(const struct nearest_order *order);
+/* The nearest member whose bit is not set in `rails`; -1: there is none. */
+int nearest_other(const struct nearest_order *order, uint64_t rails);
+
+/* Says why a region is registered on this rail, or is not. */
+void nearest_explain(const struct nearest_order *order, size_t rail, bool taken, char *text,
+                     size_t size);
+
+void nearest_free(struct nearest *nearest);
+
+#endif

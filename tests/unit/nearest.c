@@ -1,0 +1,344 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * Groups that register on their nearest members, on a simulated host of 8 GPUs and 32 NICs: how
+ * many registrations a buffer takes, which rails it has and why, and what replaces a NIC that is
+ * dead.
+ */
+#include "affinity/memory_node.h"
+#include "tests/support/synthetic.h"
+#include "tests/unit/group_fixture.h"
+
+#include <hmreg/affinity.h>
+#include <sys/wait.h>
+
+#define GPUS 8
+#define NICS 32
+
+static struct vendor *cuda = &vendors[HMREG_IFACE_CUDA];
+
+/* ---- what is asked of libhmreg-affinity ------------------------------------------------- */
+
+static unsigned orders;
+static int node;
+
+int __real_hmreg_affinity_domains(const struct hmreg_topology *topology,
+                                  const struct hmreg_place *place,
+                                  struct hmreg_domain *const *domains, size_t count, size_t *order,
+                                  enum hmreg_distance *distances);
+int __wrap_hmreg_affinity_domains(const struct hmreg_topology *topology,
+                                  const struct hmreg_place *place,
+                                  struct hmreg_domain *const *domains, size_t count, size_t *order,
+                                  enum hmreg_distance *distances);
+int __wrap_hmreg_affinity_domains(const struct hmreg_topology *topology,
+                                  const struct hmreg_place *place,
+                                  struct hmreg_domain *const *domains, size_t count, size_t *order,
+                                  enum hmreg_distance *distances)
+{
+    orders++;
+    return __real_hmreg_affinity_domains(topology, place, domains, count, order, distances);
+}
+
+int __wrap_memory_node(const void *addr, size_t len, char *words, size_t size);
+int __wrap_memory_node(const void *addr, size_t len, char *words, size_t size)
+{
+    return node;
+}
+
+/* ---- the host --------------------------------------------------------------------------- */
+
+struct host {
+    struct script_fixture script;
+    struct hmreg_domain *members[NICS], *group;
+    struct hmreg_topology *topology;
+};
+
+static void open_host(struct host *host)
+{
+    struct hmreg_topology_config config = {.size = sizeof(config)};
+    char path[32];
+    int rc;
+
+    script_open(&host->script, NULL, NULL);
+    cuda->devices = GPUS;
+    synthetic_rails(path);
+    config.xml = path;
+    rc = hmreg_topology_open(host->script.lib, &config, &host->topology);
+    unlink(path);
+    if (rc == -EOPNOTSUPP) {
+        script_close(&host->script);
+        test_skip("%s", hmreg_last_error()->text);
+    }
+    assert_ok(rc);
+    for (unsigned i = 0; i < NICS; i++) {
+        struct provider_caps caps = script_caps;
+
+        snprintf(caps.fabric, sizeof(caps.fabric), "nic%u", i);
+        caps.pci = (struct hmreg_pci){.bus = (uint8_t)(0x20 + i), .valid = 1};
+        assert_ok(hmreg_domain_create(host->script.lib, &script_ops, &caps, NULL, NULL,
+                                      &host->members[i]));
+    }
+    assert_ok(hmreg_group_open(host->script.lib, host->members, NICS, NULL, &host->group));
+    orders = 0;
+}
+
+static void close_host(struct host *host)
+{
+    assert_ok(hmreg_domain_close(host->group));
+    for (unsigned i = 0; i < NICS; i++)
+        assert_ok(hmreg_domain_close(host->members[i]));
+    script.destroys = 0;
+    hmreg_topology_close(host->topology);
+    script_close(&host->script);
+}
+
+/* Bit i: the region has rail i. */
+static uint32_t rails_of(const struct hmreg_mr *mr)
+{
+    uint32_t rails = 0;
+
+    for (unsigned i = 0; i < NICS; i++)
+        rails |= (uint32_t)(hmreg_mr_rail(mr, i) != NULL) << i;
+    return rails;
+}
+
+static uint32_t rails_near(unsigned gpu)
+{
+    return 0x01010101u << gpu;
+}
+
+static struct hmreg_mr *reg(struct host *host, void *memory)
+{
+    struct hmreg_mr *mr = NULL;
+
+    assert_ok(hmreg_mr_reg(host->group, memory, 4096, HMREG_ACCESS_ALL, 0, 5, 0, &mr, NULL));
+    return mr;
+}
+
+/* ---- near ------------------------------------------------------------------------------- */
+
+TEST(nearest__buffer_of_each_gpu__four_registrations_instead_of_32)
+{
+    static const unsigned wanted[] = {4, HMREG_NEAREST_LOCAL};
+
+    for (size_t n = 0; n < 2; n++) {
+        struct host host;
+
+        open_host(&host);
+        assert_ok(hmreg_group_nearest(host.group, host.topology, wanted[n]));
+        for (unsigned gpu = 0; gpu < GPUS; gpu++) {
+            void *memory =
+                vendor_memory(HMREG_IFACE_CUDA, (int)gpu, HMREG_MEM_DEVICE, FIXTURE_BYTES);
+            unsigned before = script.count;
+            struct hmreg_mr *mr = reg(&host, memory), *got[2];
+
+            assert_int_equal(script.count - before, 4);
+            assert_int_equal(rails_of(mr), rails_near(gpu));
+            assert_ok(hmreg_mr_close(mr));
+            for (int i = 0; i < 2; i++)
+                assert_ok(hmreg_mr_get(host.group, memory, 4096, HMREG_ACCESS_ALL, &got[i]));
+            assert_ptr_equal(got[0], got[1]);
+            assert_int_equal(script.count - before, 8);
+            hmreg_mr_put(got[0]);
+            hmreg_mr_put(got[1]);
+            assert_ok(hmreg_domain_flush(host.group));
+            vendor_memory_free(memory);
+        }
+        assert_int_equal(orders, GPUS); /* once for each */
+        close_host(&host);
+    }
+}
+
+TEST(nearest__not_set__all_rails_and_no_reason)
+{
+    struct hmreg_explanation why = {.size = sizeof(why)};
+    struct hmreg_mr *mr;
+    struct host host;
+
+    open_host(&host);
+    mr = reg(&host, host.script.memory[0]);
+    assert_int_equal(script.count, NICS);
+    assert_ok(hmreg_mr_explain(mr, &why));
+    assert_string_equal(why.rail_why, "");
+    assert_ok(hmreg_mr_close(mr));
+    assert_int_equal(orders, 0);
+    close_host(&host);
+}
+
+TEST(nearest__each_rail__says_why_it_was_taken_or_left_out)
+{
+    struct hmreg_explanation why = {.size = sizeof(why)};
+    struct hmreg_mr *mr;
+    struct host host;
+    const void *rail;
+    size_t size = 4096, rail_size;
+    uint8_t token[4096];
+
+    open_host(&host);
+    assert_ok(hmreg_group_nearest(host.group, host.topology, 5));
+    mr = reg(&host, host.script.memory[1]);
+    assert_ok(hmreg_mr_explain(hmreg_mr_rail(mr, 9), &why));
+    assert_string_equal(why.rail_why, "rail 9 (nic9) is number 2 of 32 by its distance to cuda 1 "
+                                      "(PIX): one of the nearest");
+    assert_ok(hmreg_mr_explain(hmreg_mr_rail(mr, 0), &why)); /* the fifth */
+    assert_non_null(strstr(why.rail_why, "number 5 of 32 by its distance to cuda 1 (PHB)"));
+    assert_ok(hmreg_mr_explain(mr, &why));
+    assert_non_null(strstr(why.rail_why, "one of the nearest"));
+    assert_null(hmreg_mr_rail(mr, 31));
+    assert_int_equal(hmreg_last_error()->code, -ENOENT);
+    assert_non_null(strstr(hmreg_last_error()->text, "rail 31 (nic31) is number"));
+    assert_non_null(strstr(hmreg_last_error()->text, "cuda 1 (SYS): left out"));
+    assert_ok(hmreg_mr_pack(mr, token, &size));
+    assert_ok(hmreg_token_rail(token, size, 9, &rail, &rail_size));
+    assert_fails(hmreg_token_rail(token, size, 31, &rail, &rail_size), -ENOENT, "no rail 31");
+    assert_ok(hmreg_mr_close(mr));
+    close_host(&host);
+}
+
+TEST(nearest__host_memory__the_nics_of_its_node_or_all)
+{
+    struct hmreg_mr_attr attr = {
+        .size = sizeof(attr), .access = HMREG_ACCESS_ALL, .rails = 1u << 31};
+    char memory[4096] = {0};
+    struct iovec iov = {memory, sizeof(memory)};
+    struct hmreg_mr *mr = NULL;
+    struct host host;
+
+    open_host(&host);
+    assert_ok(hmreg_group_nearest(host.group, host.topology, HMREG_NEAREST_LOCAL));
+    for (node = -1; node < 2; node++) {
+        mr = reg(&host, memory);
+        assert_int_equal(rails_of(mr), node < 0 ? 0xffffffffu : 0x0f0f0f0fu << 4 * node);
+        assert_ok(hmreg_mr_close(mr));
+    }
+    node = 0;
+    attr.iov = &iov; /* rails that are named are taken */
+    attr.iov_count = 1;
+    assert_ok(hmreg_mr_regattr(host.group, &attr, 0, &mr));
+    assert_int_equal(rails_of(mr), 1u << 31);
+    assert_ok(hmreg_mr_close(mr));
+    assert_int_equal(orders, 2);
+    close_host(&host);
+}
+
+/* ---- dead NICs -------------------------------------------------------------------------- */
+
+TEST(nearest__dead_nic__the_next_nearest_in_its_place)
+{
+    struct hmreg_explanation why = {.size = sizeof(why)};
+    struct hmreg_mr *mr;
+    struct host host;
+
+    open_host(&host);
+    assert_ok(hmreg_group_nearest(host.group, host.topology, 4));
+    script.fail[HMREG_PATH_DMABUF] = -EIO;
+    for (unsigned dead = 0; dead < 4; dead++) { /* each of the four */
+        script.count = 0;
+        script.fail_index = dead + 1;
+        mr = reg(&host, host.script.memory[1]);
+        assert_int_equal(script.count, 5);
+        assert_int_equal(rails_of(mr), (rails_near(1) & ~(2u << 8 * dead)) | 1);
+        assert_ok(hmreg_mr_explain(hmreg_mr_rail(mr, 0), &why));
+        assert_non_null(strstr(why.rail_why, "in place of a nearer one, which failed"));
+        assert_null(hmreg_mr_rail(mr, 1 + 8 * dead));
+        assert_int_equal(hmreg_last_error()->code, -EIO);
+        assert_non_null(strstr(hmreg_last_error()->text, "script: dmabuf failed"));
+        assert_ok(hmreg_mr_close(mr));
+        assert_int_equal(script.live, 0);
+    }
+    close_host(&host);
+}
+
+TEST(nearest__all_but_one_dead__the_one_and_then_an_error)
+{
+    struct hmreg_mr *mr;
+    struct host host;
+    void *memory; /* near the last GPU: those in the place of others have lower numbers, too */
+
+    open_host(&host);
+    memory = vendor_memory(HMREG_IFACE_CUDA, GPUS - 1, HMREG_MEM_DEVICE, FIXTURE_BYTES);
+    assert_ok(hmreg_group_nearest(host.group, host.topology, 4));
+    script.fail[HMREG_PATH_DMABUF] = -EIO;
+    script.times = NICS - 1;
+    mr = reg(&host, memory);
+    assert_int_equal(script.count, NICS);
+    assert_int_equal(__builtin_popcount(rails_of(mr)), 1);
+    assert_ok(hmreg_mr_close(mr));
+    script.times = -1;
+    mr = (void *)1;
+    assert_reg_fails(hmreg_mr_reg(host.group, memory, 4096, HMREG_ACCESS_ALL, 0, 5, 0, &mr, NULL),
+                     mr, -EIO, "rail 7 (nic7)");
+    script.count = 0;
+    script.fail[HMREG_PATH_DMABUF] = -ENOMEM; /* says nothing about the NIC */
+    script.fail_index = 2;
+    assert_reg_fails(hmreg_mr_reg(host.group, memory, 4096, HMREG_ACCESS_ALL, 0, 5, 0, &mr, NULL),
+                     mr, -ENOMEM, "rail 15 (nic15)");
+    assert_int_equal(script.count, 2);
+    vendor_memory_free(memory);
+    close_host(&host);
+}
+
+TEST(nearest__dead_nic_in_a_region_of_parts__the_other_has_all_parts)
+{
+    struct hmreg_segment segments[3] = {{0}};
+    struct hmreg_segment_info info = {.size = sizeof(info)};
+    struct hmreg_mr *mr = NULL;
+    struct host host;
+
+    open_host(&host);
+    assert_ok(hmreg_group_nearest(host.group, host.topology, 2));
+    for (unsigned i = 0; i < 3; i++)
+        segments[i].u.memory = (struct iovec){host.script.memory[0] + 8192 * i, 4096};
+    script.fail[HMREG_PATH_DMABUF] = -EIO;
+    script.fail_index = 4; /* the second part, on the second of the two rails, which are 0 and 8 */
+    assert_ok(hmreg_mr_regsgl(host.group, segments, 3, HMREG_ACCESS_ALL, 0, 5, 0, &mr, NULL));
+    assert_int_equal(rails_of(mr), 1u | 1u << 16);
+    for (unsigned i = 0; i < 3; i++) {
+        assert_ok(hmreg_mr_segment(hmreg_mr_rail(mr, 16), i, &info));
+        assert_int_equal(info.local_addr, (uintptr_t)segments[i].u.memory.iov_base);
+    }
+    assert_int_equal(script.live, 6);
+    assert_ok(hmreg_mr_close(mr));
+    close_host(&host);
+}
+
+/* ---- refused ---------------------------------------------------------------------------- */
+
+TEST(group_nearest__wrong_arguments__refused)
+{
+    struct hmreg_topology *without = NULL;
+    struct host host;
+
+    open_host(&host);
+    assert_ok(hmreg_topology_open(NULL, NULL, &without));
+    assert_fails(hmreg_group_nearest(NULL, host.topology, 4), -EINVAL, "domain is NULL");
+    assert_fails(hmreg_group_nearest(host.group, NULL, 4), -EINVAL, "topology is NULL");
+    assert_fails(hmreg_group_nearest(host.members[0], host.topology, 4), -EINVAL, "no group");
+    assert_fails(hmreg_group_nearest(host.group, without, 4), -EINVAL, "group's lib");
+    assert_fails(hmreg_group_nearest(host.group, host.topology, HMREG_GROUP_MAX + 1), -EINVAL,
+                 "nearest is 65");
+    allocations = 0;
+    failing = 1;
+    assert_fails(hmreg_group_nearest(host.group, host.topology, 4), -ENOMEM, "no memory");
+    failing = 0;
+    assert_ok(hmreg_group_nearest(host.group, host.topology, HMREG_GROUP_MAX));
+    assert_fails(hmreg_group_nearest(host.group, host.topology, 4), -EBUSY, "already");
+    hmreg_topology_close(without);
+    close_host(&host);
+}
+
+TEST(group_nearest__in_a_forked_child__eperm)
+{
+    struct host host;
+    int status = -1;
+    pid_t pid;
+
+    open_host(&host);
+    pid = test_fork();
+    if (pid == 0)
+        _exit(hmreg_group_nearest(host.group, host.topology, 4) != -EPERM);
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, 0);
+    close_host(&host);
+}
+
+TEST_MAIN()

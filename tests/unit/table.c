@@ -1,0 +1,670 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * Key tables on domains and groups of a provider whose keys are raw and which keeps an object for
+ * each peer: what the entries say, what a failure leaves, and what readers see meanwhile.
+ */
+#define FAILING_MALLOC
+#include "tests/unit/group_fixture.h"
+
+#include "core/base/crc32.h"
+#include "core/base/error.h"
+#include "core/remote/token.h"
+#include "core/remote/rails_token.h"
+
+#include <endian.h>
+#include <hmreg/table.h>
+#include <pthread.h>
+
+#define RAILS 3
+#define PEERS 4
+
+static struct vendor *cuda = &vendors[HMREG_IFACE_CUDA];
+
+/* ---- a provider with peers and raw keys ------------------------------------------------- */
+
+static struct provider_ops peer_ops;
+static struct provider_caps raw_caps;
+static int live_keys, live_peers, map_code, open_code;
+
+/* A mapped key is the raw one's bytes plus the base. */
+static int map_key(void *self, uint64_t base, const uint8_t *raw, size_t size, uint64_t *key)
+{
+    if (map_code)
+        return hmreg_fail(map_code, "no key is mapped");
+    live_keys++;
+    *key = base;
+    memcpy(key, raw, size < 8 ? size : 8);
+    *key += base;
+    return 0;
+}
+
+static int unmap_key(void *self, uint64_t key)
+{
+    live_keys--;
+    return 0;
+}
+
+static int remote_open(void *self, const uint8_t *address, size_t size, void **out)
+{
+    if (open_code)
+        return hmreg_fail(open_code, "no peer is opened");
+    live_peers++;
+    *out = &live_peers;
+    return 0;
+}
+
+static void remote_close(void *self, void *remote)
+{
+    live_peers -= remote == &live_peers;
+}
+
+static void open_raw(struct fixture *fixture, size_t count, uint32_t flags)
+{
+    peer_ops = script_ops;
+    peer_ops.map_key = map_key;
+    peer_ops.unmap_key = unmap_key;
+    peer_ops.remote_open = remote_open;
+    peer_ops.remote_close = remote_close;
+    raw_caps = script_caps;
+    raw_caps.mr_mode |= HMREG_MR_RAW;
+    live_keys = live_peers = map_code = open_code = 0;
+    *fixture = (struct fixture){.count = 0};
+    script_open(&fixture->script, NULL, NULL);
+    while (fixture->count < count)
+        assert_ok(hmreg_domain_create(fixture->script.lib, &peer_ops, &raw_caps, NULL, NULL,
+                                      &fixture->members[fixture->count++]));
+    open_group(fixture, flags);
+}
+
+static void close_raw(struct fixture *fixture)
+{
+    assert_ok(hmreg_domain_close(fixture->group));
+    for (size_t i = 0; i < fixture->count; i++)
+        assert_ok(hmreg_domain_close(fixture->members[i]));
+    script.destroys = 0;
+    script_close(&fixture->script);
+    assert_int_equal(live_keys, 0);
+    assert_int_equal(live_peers, 0);
+}
+
+/* ---- tokens ----------------------------------------------------------------------------- */
+
+static size_t make_token(uint8_t *out, uint64_t base, uint64_t key, uint16_t segments, bool raw)
+{
+    uint8_t bytes[2 * TOKEN_SEGMENT_BYTES], raw_key[8];
+    struct token_segment segment = {base, 4096, raw ? 0 : key};
+    struct token token = {.provider = "script",
+                          .segments = segments,
+                          .raw_size = raw ? 8 : 0,
+                          .raw_base = base,
+                          .access = HMREG_REMOTE_WRITE,
+                          .segment = bytes,
+                          .raw = raw_key};
+
+    for (uint16_t i = 0; i < segments; i++)
+        token_put_segment(bytes + i * TOKEN_SEGMENT_BYTES, &segment);
+    memcpy(raw_key, &key, 8);
+    token_write(&token, out);
+    return token_size(&token);
+}
+
+static uint64_t base_of(size_t peer, size_t rail)
+{
+    return 0x123456789000 + peer * 0x10000 + rail * 0x1000;
+}
+
+static uint64_t key_of(size_t peer, size_t rail)
+{
+    return 1000 * (peer + 1) + rail;
+}
+
+/* A group's token; without one rail of it, or with all. */
+static size_t make_rails(uint8_t *out, size_t peer, size_t without, bool raw)
+{
+    uint8_t token[RAILS][128], *at;
+    size_t sizes[RAILS], size;
+
+    for (size_t i = 0; i < RAILS; i++)
+        sizes[i] =
+            i == without ? 0 : make_token(token[i], base_of(peer, i), key_of(peer, i), 1, raw);
+    size = rails_token_size(sizes, RAILS);
+    at = rails_token_begin(out, sizes, RAILS);
+    for (size_t i = 0; i < RAILS; at += sizes[i++])
+        memcpy(at, token[i], sizes[i]);
+    rails_token_end(out, size);
+    return size;
+}
+
+/* Changes a token's 64-bit field, with a right checksum. */
+static size_t make_changed(uint8_t *token, size_t at, uint64_t value)
+{
+    size_t size = make_token(token, base_of(1, 0), key_of(1, 0), 1, false);
+    uint32_t crc;
+
+    value = htole64(value);
+    memcpy(token + at, &value, 8);
+    crc = htole32(crc32_of(token, size - 4));
+    memcpy(token + size - 4, &crc, 4);
+    return size;
+}
+
+static size_t gather(uint8_t *out, size_t peers, bool raw)
+{
+    size_t size = 0;
+
+    for (size_t i = 0; i < peers; i++)
+        size += make_rails(out + size, i, RAILS, raw);
+    return size;
+}
+
+static void assert_entry(const struct hmreg_table_entry *entry, size_t peer, size_t rail)
+{
+    struct hmreg_table_entry out;
+
+    assert_int_equal(hmreg_table_load(entry, &out), 0);
+    assert_true(out.base == base_of(peer, rail));
+    assert_true(out.key == key_of(peer, rail));
+    assert_int_equal(out.flags, HMREG_ENTRY_FILLED | HMREG_ENTRY_WRITE);
+}
+
+static void assert_none(const struct hmreg_table_entry *entry)
+{
+    struct hmreg_table_entry out;
+
+    assert_int_equal(hmreg_table_load(entry, &out), -ENOENT);
+    assert_true(out.base == 0 && out.key == HMREG_KEY_NOTAVAIL && out.flags == 0);
+}
+
+/* ---- what entries say ------------------------------------------------------------------- */
+
+TEST(table__tokens_of_a_group__an_entry_for_each_rail)
+{
+    struct hmreg_table_entry entries[PEERS * RAILS];
+    uint8_t all[PEERS * 512];
+    struct hmreg_table *table = NULL;
+    struct fixture fixture;
+    size_t size = gather(all, PEERS - 1, false);
+
+    open_fixture(&fixture, RAILS, 0);
+    assert_ok(hmreg_table_open(fixture.group, entries, PEERS, 0, &table));
+    for (size_t i = 0; i < PEERS * RAILS; i++)
+        assert_none(&entries[i]);
+    assert_ok(hmreg_table_write(table, 1, PEERS - 1, all, size, 0));
+    for (size_t i = 0; i < PEERS * RAILS; i++)
+        if (i < RAILS)
+            assert_none(&entries[i]);
+        else
+            assert_entry(&entries[i], i / RAILS - 1, i % RAILS);
+    assert_fails(hmreg_domain_close(fixture.group), -EBUSY, "1 key tables");
+    assert_ok(hmreg_table_clear(table, 2, 1));
+    assert_none(&entries[2 * RAILS + 1]);
+    assert_entry(&entries[3 * RAILS], 2, 0);
+    hmreg_table_close(table);
+    hmreg_table_close(NULL);
+    close_fixture(&fixture);
+}
+
+TEST(table__stride__tokens_of_several_lengths)
+{
+    struct hmreg_table_entry entries[2 * RAILS];
+    uint8_t all[2 * 512] = {0};
+    struct hmreg_table *table = NULL;
+    struct fixture fixture;
+
+    open_fixture(&fixture, RAILS, 0);
+    make_rails(all, 0, 1, false);
+    make_token(all + 512, base_of(1, 0), key_of(1, 0), 1, false); /* of no group: rail 0 */
+    assert_ok(hmreg_table_open(fixture.group, entries, 2, 0, &table));
+    assert_ok(hmreg_table_write(table, 0, 2, all, sizeof(all), 512));
+    assert_entry(&entries[0], 0, 0);
+    assert_none(&entries[1]);
+    assert_entry(&entries[2], 0, 2);
+    assert_entry(&entries[3], 1, 0);
+    assert_none(&entries[4]);
+    assert_fails(hmreg_table_write(table, 0, 2, all, 512 + 60, 512), -EBADMSG, "tokens[1]: ");
+    assert_fails(hmreg_table_write(table, 0, 2, all, 512, 512), -EBADMSG, "tokens[1]: ");
+    assert_fails(hmreg_table_write(table, 0, 2, all, sizeof(all), SIZE_MAX), -EBADMSG,
+                 "tokens[1]: ");
+    hmreg_table_close(table);
+    close_fixture(&fixture);
+}
+
+TEST(table__tokens_of_other_rights__each_has_its_own)
+{
+    struct hmreg_table_entry entries[3];
+    uint8_t all[3 * 128];
+    struct hmreg_table *table = NULL;
+    struct fixture fixture;
+    size_t size = make_token(all, base_of(0, 0), key_of(0, 0), 1, false);
+
+    open_fixture(&fixture, 1, 0);
+    size += make_changed(all + size, 24, HMREG_REMOTE_READ);
+    size += make_token(all + size, base_of(2, 0), key_of(2, 0), 1, false);
+    assert_ok(hmreg_table_open(fixture.members[0], entries, 3, 0, &table));
+    assert_ok(hmreg_table_write(table, 0, 3, all, size, 0));
+    assert_entry(&entries[0], 0, 0);
+    assert_int_equal(entries[1].flags, HMREG_ENTRY_FILLED | HMREG_ENTRY_READ);
+    assert_entry(&entries[2], 2, 0);
+    hmreg_table_close(table);
+    close_fixture(&fixture);
+}
+
+TEST(table__big_endian_and_short__as_a_nic_takes_them)
+{
+    struct hmreg_table_entry entry;
+    struct hmreg_table_short narrow, out;
+    uint8_t token[128];
+    struct hmreg_table *table = NULL;
+    struct fixture fixture;
+    size_t size = make_token(token, 0x1122334455667788, 0xaabbccdd, 1, false);
+
+    open_fixture(&fixture, 1, 0);
+    assert_ok(hmreg_table_open(fixture.members[0], &entry, 1, HMREG_TABLE_BIG_ENDIAN, &table));
+    assert_ok(hmreg_table_write(table, 0, 1, token, size, 0));
+    assert_memory_equal(&entry.base, "\x11\x22\x33\x44\x55\x66\x77\x88", 8);
+    assert_memory_equal(&entry.key, "\0\0\0\0\xaa\xbb\xcc\xdd", 8);
+    assert_int_equal(entry.sequence, 2);
+    hmreg_table_close(table);
+    for (unsigned big = 0; big < 2; big++) {
+        assert_ok(hmreg_table_open(fixture.members[0], &narrow, 1,
+                                   HMREG_TABLE_SHORT | (big ? HMREG_TABLE_BIG_ENDIAN : 0), &table));
+        assert_int_equal(hmreg_table_load_short(&narrow, &out), -ENOENT);
+        assert_ok(hmreg_table_write(table, 0, 1, token, size, 0));
+        assert_int_equal(hmreg_table_load_short(&narrow, &out), 0);
+        assert_true(out.base == (big ? htobe64(0x1122334455667788) : 0x1122334455667788));
+        assert_true(out.key == (big ? htobe32(0xaabbccdd) : 0xaabbccdd));
+        hmreg_table_close(table);
+    }
+    close_fixture(&fixture);
+}
+
+/* ---- refused ---------------------------------------------------------------------------- */
+
+TEST(table__wrong_arguments__refused)
+{
+    struct hmreg_table_entry entry = {1, 2, 3, 4};
+    struct hmreg_table *table = NULL;
+    struct fixture fixture;
+    uint8_t token[128];
+    char *memory = (char *)&entry;
+    void *read_only = mmap(NULL, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    size_t size = make_token(token, 1, 1, 1, false);
+
+    open_fixture(&fixture, 1, 0);
+    assert_fails(hmreg_table_open(NULL, memory, 1, 0, &table), -EINVAL, "domain is NULL");
+    assert_fails(hmreg_table_open(fixture.group, NULL, 1, 0, &table), -EINVAL, "memory is NULL");
+    assert_fails(hmreg_table_open(fixture.group, memory, 1, 0, NULL), -EINVAL, "out is NULL");
+    assert_fails(hmreg_table_open(fixture.group, memory + 4, 1, 0, &table), -EINVAL, "aligned");
+    assert_fails(hmreg_table_open(fixture.group, memory, 0, 0, &table), -EINVAL, "tokens is 0");
+    assert_fails(hmreg_table_open(fixture.group, memory, SIZE_MAX / 8, 0, &table), -EINVAL,
+                 "tokens is");
+    assert_fails(hmreg_table_open(fixture.group, memory, 1, 4, &table), -HMREG_EBADFLAGS, "flags");
+    assert_fails(hmreg_table_open(fixture.group, read_only, 1, 0, &table), -EFAULT, "writing");
+    munmap(read_only, 4096);
+    assert_fails(hmreg_table_open(fixture.group, read_only, 1, 0, &table), -EFAULT, "mapped");
+    assert_null(table);
+    assert_true(entry.base == 1 && entry.sequence == 3);
+    assert_ok(hmreg_table_open(fixture.group, memory, 1, 0, &table));
+    assert_fails(hmreg_table_write(NULL, 0, 1, token, size, 0), -EINVAL, "table is NULL");
+    assert_fails(hmreg_table_write(table, 0, 0, token, size, 0), -EINVAL, "count is 0");
+    assert_fails(hmreg_table_write(table, 0, 1, NULL, size, 0), -EINVAL, "tokens is NULL");
+    assert_fails(hmreg_table_write(table, 1, 1, token, size, 0), -ERANGE, "has 1 tokens");
+    assert_fails(hmreg_table_write(table, 0, 2, token, size, 0), -ERANGE, "has 1 tokens");
+    assert_fails(hmreg_table_write(table, SIZE_MAX, 2, token, size, 0), -ERANGE, "has 1 tokens");
+    assert_fails(hmreg_table_clear(NULL, 0, 1), -EINVAL, "table is NULL");
+    assert_fails(hmreg_table_clear(table, 0, SIZE_MAX), -ERANGE, "has 1 tokens");
+    assert_none(&entry);
+    hmreg_table_close(table);
+    close_fixture(&fixture);
+}
+
+static struct hmreg_table *table_of_one;
+static uint8_t bad[1024];
+
+static void assert_refused(struct hmreg_domain *domain, size_t size, int code, const char *words)
+{
+    struct hmreg_table_short entries[2 * RAILS], before[2 * RAILS];
+    uint8_t all[1024];
+    struct hmreg_table *table = NULL;
+    size_t good = make_token(all, 8, 9, 1, false);
+
+    assert_ok(hmreg_table_open(domain, entries, 2, HMREG_TABLE_SHORT, &table));
+    assert_ok(hmreg_table_write(table, 1, 1, all, good, 0));
+    memcpy(before, entries, sizeof(before));
+    memcpy(all + good, bad, size);
+    assert_fails(hmreg_table_write(table, 0, 2, all, good + size, 0), code, words);
+    assert_memory_equal(before, entries, sizeof(before));
+    hmreg_table_close(table);
+}
+
+TEST(write__one_bad_token__no_entry_changes)
+{
+    struct fixture fixture;
+    size_t size;
+
+    open_fixture(&fixture, RAILS, 0);
+    size = make_token(bad, 1, 1, 1, false);
+    for (size_t cut = 0; cut < size; cut++)
+        assert_refused(fixture.members[0], cut, -EBADMSG, "tokens[1]: token: ");
+    for (size_t i = 24; i < 64; i += 8) { /* in its header, and behind it */
+        bad[i] ^= 1;
+        assert_refused(fixture.members[0], size, -EBADMSG, "damaged");
+        bad[i] ^= 1;
+    }
+    size = make_changed(bad, 48, 0); /* the segment's length */
+    assert_refused(fixture.members[0], size, -EBADMSG, "empty or wraps");
+    size = make_changed(bad, 40, UINT64_MAX - 4094); /* its base */
+    assert_refused(fixture.members[0], size, -EBADMSG, "empty or wraps");
+    size = make_token(bad, 1, HMREG_VERBS_KEY_NOTAVAIL, 1, false);
+    assert_refused(fixture.members[0], size, -EOVERFLOW,
+                   "tokens[1]: the key has more than 32 bits");
+    size = make_token(bad, 1, 1, 2, false);
+    assert_refused(fixture.members[0], size, -EXDEV, "2 segments");
+    assert_refused(fixture.group, size, -EXDEV, "tokens[1]: the region has 2 segments");
+    size = make_token(bad, 1, 1, 1, true);
+    assert_refused(fixture.members[0], size, -EXDEV, "raw keys");
+    size = make_rails(bad, 0, RAILS, false);
+    assert_refused(fixture.members[0], size, -EXDEV, "of a group's region");
+    for (size_t cut = 0; cut < size; cut++)
+        assert_refused(fixture.group, cut, -EBADMSG, "tokens[1]: token: ");
+    bad[size - 1] ^= 1;
+    assert_refused(fixture.group, size, -EBADMSG, "damaged");
+    bad[4] = 9;
+    assert_refused(fixture.group, size, -EPROTONOSUPPORT, "format 9");
+    close_fixture(&fixture);
+}
+
+TEST(write__rails_that_cannot_be_opened__not_filled_where_rails_may_lack)
+{
+    struct hmreg_table_entry entries[RAILS];
+    uint8_t token[512];
+    struct hmreg_table *table = NULL;
+    struct fixture fixture;
+    size_t size = make_rails(token, 0, 1, false);
+
+    token[16 + 4 * RAILS + 32] = 'X'; /* the provider of the first rail's token */
+    rails_token_end(token, size);
+    for (uint32_t flags = 0; flags <= HMREG_GROUP_PARTIAL; flags += HMREG_GROUP_PARTIAL) {
+        open_fixture(&fixture, RAILS, flags);
+        assert_ok(hmreg_table_open(fixture.group, entries, 1, 0, &table));
+        if (!flags) {
+            assert_fails(hmreg_table_write(table, 0, 1, token, size, 0), -EBADMSG,
+                         "tokens[0]: rails[0]: token: damaged");
+        } else {
+            assert_ok(hmreg_table_write(table, 0, 1, token, size, 0));
+            assert_none(&entries[0]);
+            assert_none(&entries[1]);
+            assert_entry(&entries[2], 0, 2);
+        }
+        hmreg_table_close(table);
+        close_fixture(&fixture);
+    }
+    open_fixture(&fixture, RAILS, 0);
+    rails_token_begin(token, (size_t[]){68, 72}, 2); /* the second one ends before its place does */
+    make_token(token + 24, 1, 1, 1, false);
+    make_token(token + 24 + 68, 1, 1, 1, false);
+    rails_token_end(token, 24 + 68 + 72 + 4);
+    assert_ok(hmreg_table_open(fixture.group, entries, 1, 0, &table));
+    assert_fails(hmreg_table_write(table, 0, 1, token, sizeof(token), 0), -EBADMSG, "rails[1]");
+    hmreg_table_close(table);
+    close_fixture(&fixture);
+    open_fixture(&fixture, 1, 0);
+    size = make_rails(token, 0, 0, false);
+    assert_ok(hmreg_table_open(fixture.group, entries, 1, 0, &table));
+    assert_fails(hmreg_table_write(table, 0, 1, token, size, 0), -ENOENT, "none of the 1 rails");
+    hmreg_table_close(table);
+    close_fixture(&fixture);
+}
+
+/* ---- what a table holds ----------------------------------------------------------------- */
+
+TEST(write__raw_keys__mapped_until_the_change_after_the_one_that_replaced_them)
+{
+    struct hmreg_table_entry entries[2 * RAILS];
+    uint8_t all[2 * 512];
+    struct hmreg_table *table = NULL;
+    struct fixture fixture;
+    size_t size = gather(all, 2, true);
+
+    open_raw(&fixture, RAILS, 0);
+    assert_ok(hmreg_table_open(fixture.group, entries, 2, 0, &table));
+    assert_ok(hmreg_table_write(table, 0, 2, all, size, 0));
+    assert_int_equal(live_keys, 6);
+    assert_true(entries[RAILS].key == key_of(1, 0) + base_of(1, 0));
+    assert_ok(hmreg_table_write(table, 0, 1, all, size / 2, 0));
+    assert_int_equal(live_keys, 9);
+    assert_ok(hmreg_table_clear(table, 1, 1));
+    assert_int_equal(live_keys, 6);
+    assert_int_equal(live_peers, 6);
+    map_code = -ENOSPC;
+    assert_fails(hmreg_table_write(table, 0, 2, all, size, 0), -ENOSPC,
+                 "tokens[0]: rails[0]: no key");
+    map_code = 0;
+    open_code = -EHOSTUNREACH;
+    assert_fails(hmreg_table_write(table, 0, 2, all, size, 0), -EHOSTUNREACH, "no peer is opened");
+    open_code = 0;
+    all[size - 1] ^= 1; /* the second token: what the first one took is given back */
+    assert_fails(hmreg_table_write(table, 0, 2, all, size, 0), -EBADMSG, "tokens[1]");
+    assert_int_equal(live_keys, 6);
+    assert_int_equal(live_peers, 6);
+    hmreg_table_close(table);
+    assert_int_equal(live_keys, 0);
+    assert_ok(hmreg_table_open(fixture.group, entries, 2, HMREG_TABLE_SHORT, &table));
+    assert_fails(hmreg_table_write(table, 0, 1, all, size / 2, 0), -EOVERFLOW, "32 bits");
+    assert_int_equal(live_keys, 0);
+    hmreg_table_close(table);
+    close_raw(&fixture);
+}
+
+TEST(table__each_allocation_fails__enomem_and_nothing_is_left)
+{
+    struct hmreg_table_entry entries[RAILS];
+    uint8_t token[512];
+    struct hmreg_table *table;
+    struct fixture fixture;
+    size_t size = make_rails(token, 0, RAILS, true);
+    unsigned failures = 0;
+
+    open_raw(&fixture, RAILS, 0);
+    for (unsigned n = 1;; n++) {
+        long before = blocks;
+        int rc;
+
+        table = NULL;
+        allocations = 0;
+        failing = n;
+        rc = hmreg_table_open(fixture.group, entries, 1, 0, &table);
+        rc = rc ? rc : hmreg_table_write(table, 0, 1, token, size, 0);
+        failing = 0;
+        hmreg_table_close(table);
+        assert_int_equal(blocks, before);
+        assert_int_equal(live_keys, 0);
+        if (!rc)
+            break;
+        assert_int_equal(rc, -ENOMEM);
+        failures++;
+    }
+    assert_in_range(failures, 3, 20);
+    close_raw(&fixture);
+}
+
+/* ---- device memory ---------------------------------------------------------------------- */
+
+/* What the device sees between the copies of a write. */
+static struct hmreg_table_entry seen[16];
+static const struct hmreg_table_entry *device_entry;
+static unsigned seen_count;
+static int nested;
+
+static void look(const char *call, uint64_t addr, size_t len)
+{
+    if (seen_count < 16 && device_entry)
+        seen[seen_count++] = *device_entry;
+    if (table_of_one)
+        nested = hmreg_table_clear(table_of_one, 0, 1);
+}
+
+TEST(write__device_table__each_step_is_a_copy_of_its_own)
+{
+    struct hmreg_table_entry *entries, out;
+    uint8_t token[512];
+    struct hmreg_table *table = NULL;
+    struct fixture fixture;
+    unsigned before, step = 0;
+    size_t size = make_rails(token, 0, RAILS, false);
+
+    open_fixture(&fixture, RAILS, 0);
+    assert_ok(hmreg_table_open(fixture.group, fixture.script.memory[0], 1, 0, &table));
+    entries = (struct hmreg_table_entry *)vendor_view(fixture.script.memory[0]);
+    assert_none(&entries[0]);
+    before = cuda->copies;
+    device_entry = &entries[2];
+    table_of_one = table;
+    seen_count = 0;
+    cuda->hook = look;
+    assert_ok(hmreg_table_write(table, 0, 1, token, size, 0));
+    cuda->hook = NULL;
+    table_of_one = NULL;
+    assert_int_equal(nested, -EBUSY);
+    assert_int_equal(cuda->copies - before, 3);
+    for (unsigned i = 0; i < seen_count; i++) {
+        if (step == 0 && seen[i].sequence == 1)
+            step++;
+        if (step == 1 && seen[i].base)
+            step++;
+        assert_int_equal(seen[i].sequence, step > 0);
+        assert_int_equal(hmreg_table_load(&seen[i], &out), step ? -EAGAIN : -ENOENT);
+        assert_true(seen[i].base == (step == 2 ? base_of(0, 2) : 0));
+    }
+    assert_int_equal(step, 2);
+    for (size_t i = 0; i < RAILS; i++)
+        assert_entry(&entries[i], 0, i);
+    hmreg_table_close(table);
+    close_fixture(&fixture);
+}
+
+TEST(write__device_fails__its_error_and_a_later_write_repairs)
+{
+    struct hmreg_table_entry *entries;
+    uint8_t token[512];
+    struct hmreg_table *table = NULL;
+    struct fixture fixture;
+    size_t size = make_rails(token, 0, RAILS, true);
+
+    open_raw(&fixture, RAILS, 0);
+    cuda->copy_code = -EIO;
+    assert_fails(hmreg_table_open(fixture.group, fixture.script.memory[1], 1, 0, &table), -EIO, "");
+    assert_null(table);
+    cuda->copy_code = 0;
+    assert_ok(hmreg_table_open(fixture.group, fixture.script.memory[1], 1, 0, &table));
+    entries = (struct hmreg_table_entry *)vendor_view(fixture.script.memory[1]);
+    cuda->copy_code = -EIO;
+    assert_fails(hmreg_table_write(table, 0, 1, token, size, 0), -EIO, "");
+    assert_int_equal(live_keys, RAILS); /* an entry may have it */
+    cuda->copy_code = 0;
+    assert_ok(hmreg_table_write(table, 0, 1, token, size, 0));
+    assert_int_equal(live_keys, 2 * RAILS);
+    assert_true(entries[1].key == key_of(0, 1) + base_of(0, 1));
+    assert_int_equal(entries[1].sequence, 4);
+    hmreg_table_close(table);
+    close_raw(&fixture);
+}
+
+/* A communicator of ten thousand peers on four rails. */
+TEST(write__device_table_of_10000_peers__each_entry_is_right)
+{
+    enum { MANY = 10000, FOUR = 4 };
+    size_t stride = 512, bytes = MANY * FOUR * sizeof(struct hmreg_table_entry);
+    uint8_t *all = calloc(MANY, stride), *at;
+    void *memory;
+    struct hmreg_table_entry *entries;
+    struct hmreg_table *table = NULL;
+    struct fixture fixture;
+
+    open_fixture(&fixture, FOUR, 0);
+    for (size_t peer = 0; peer < MANY; peer++) {
+        size_t sizes[FOUR] = {68, 68, 68, 68}, size = rails_token_size(sizes, FOUR);
+
+        assert_in_range(size, 1, stride);
+        at = rails_token_begin(all + peer * stride, sizes, FOUR);
+        for (size_t i = 0; i < FOUR; i++)
+            at += make_token(at, base_of(peer, i), key_of(peer, i), 1, false);
+        rails_token_end(all + peer * stride, size);
+    }
+    memory = vendor_memory(HMREG_IFACE_CUDA, 0, HMREG_MEM_DEVICE, bytes);
+    assert_ok(hmreg_table_open(fixture.group, memory, MANY, 0, &table));
+    assert_ok(hmreg_table_write(table, 0, MANY, all, MANY * stride, stride));
+    entries = (struct hmreg_table_entry *)vendor_view(memory);
+    for (size_t i = 0; i < MANY * FOUR; i++)
+        assert_entry(&entries[i], i / FOUR, i % FOUR);
+    hmreg_table_close(table);
+    vendor_memory_free(memory);
+    free(all);
+    close_fixture(&fixture);
+}
+
+/* ---- readers ---------------------------------------------------------------------------- */
+
+struct reading {
+    struct hmreg_table_entry *entry;
+    struct hmreg_table_short *narrow;
+    atomic_bool end;
+    atomic_ulong whole, torn;
+};
+
+static void *read_wide(void *arg)
+{
+    struct reading *reading = arg;
+    struct hmreg_table_entry out;
+
+    while (!atomic_load(&reading->end))
+        if (!hmreg_table_load(reading->entry, &out)) {
+            atomic_fetch_add(&reading->torn, out.base != 3 * out.key);
+            atomic_fetch_add(&reading->whole, 1);
+        }
+    return NULL;
+}
+
+static void *read_narrow(void *arg)
+{
+    struct reading *reading = arg;
+    struct hmreg_table_short out;
+
+    while (!atomic_load(&reading->end))
+        if (!hmreg_table_load_short(reading->narrow, &out)) {
+            atomic_fetch_add(&reading->torn, out.base != 3 * out.key);
+            atomic_fetch_add(&reading->whole, 1);
+        }
+    return NULL;
+}
+
+TEST(write__beside_readers__they_see_whole_entries_only)
+{
+    struct hmreg_table_entry entry;
+    struct hmreg_table_short narrow;
+    struct reading reading = {.entry = &entry, .narrow = &narrow};
+    struct hmreg_table *tables[2] = {NULL, NULL};
+    struct fixture fixture;
+    pthread_t readers[2];
+    uint8_t token[128];
+    uint64_t key = 1;
+
+    open_fixture(&fixture, 1, 0);
+    assert_ok(hmreg_table_open(fixture.members[0], &entry, 1, 0, &tables[0]));
+    assert_ok(hmreg_table_open(fixture.members[0], &narrow, 1, HMREG_TABLE_SHORT, &tables[1]));
+    assert_int_equal(pthread_create(&readers[0], NULL, read_wide, &reading), 0);
+    assert_int_equal(pthread_create(&readers[1], NULL, read_narrow, &reading), 0);
+    for (; key < 5000 || atomic_load(&reading.whole) < 5000; key = key % 1000000 + 1)
+        for (int i = 0; i < 2; i++)
+            assert_ok(hmreg_table_write(tables[i], 0, 1, token,
+                                        make_token(token, 3 * key, key, 1, false), 0));
+    atomic_store(&reading.end, true);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(pthread_join(readers[i], NULL), 0);
+        hmreg_table_close(tables[i]);
+    }
+    assert_int_equal(atomic_load(&reading.torn), 0);
+    close_fixture(&fixture);
+}
+
+TEST_MAIN()
