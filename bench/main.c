@@ -28,6 +28,7 @@ static const struct {
     {"freed", measure_freed},
     {"remotes", measure_remotes},
     {"explicit", measure_explicit},
+    {"plugin", measure_plugin},
     {"large", measure_large},
     {"unmap", measure_unmap},
     {"program", measure_program},
