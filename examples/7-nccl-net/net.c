@@ -67,8 +67,8 @@ static int meet_peer(struct comm *comm)
 static int shake_hands(struct comm *comm)
 {
     enum { SHOW, SEE, MEET, SAY_READY, HEAR_READY, STEPS = 4 };
-    static const char steps[2][STEPS] = {{SEE, MEET, SHOW, HEAR_READY},
-                                         {SHOW, SEE, MEET, SAY_READY}};
+    static const unsigned char steps[2][STEPS] = {{SEE, MEET, SHOW, HEAR_READY},
+                                                  {SHOW, SEE, MEET, SAY_READY}};
     char ready = '+';
     int rc = 0;
 
