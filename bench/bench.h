@@ -44,6 +44,7 @@ void measure_freed(void);
 void measure_cover(void);
 void measure_remotes(void);
 void measure_explicit(void);
+void measure_plugin(void);
 void measure_large(void);
 void measure_unmap(void);
 void measure_program(void);

@@ -29,6 +29,7 @@ static const struct {
     {"cover", measure_cover},
     {"remotes", measure_remotes},
     {"explicit", measure_explicit},
+    {"plugin", measure_plugin},
     {"large", measure_large},
     {"unmap", measure_unmap},
     {"program", measure_program},

@@ -54,6 +54,10 @@ const struct subject *subject_find(const char *who);
 #define WHO_DEFAULT_MANY   WHO_DEFAULT ", 64 in one call"
 #define WHO_USERFAULT_MANY WHO_USERFAULT ", 64 in one call"
 
+/* A NCCL plugin's registration. */
+#define WHO_PLUGIN "plugin on hmreg"
+#define WHO_LIST   "plugin with a list"
+
 /* Explicit registration, by libfabric's provider and the memory: the host's, also where it must be
  * mapped, or where simulated runtimes are asked about it; or a simulated device's. */
 #define WHO_HOST       "hmreg, host"

@@ -42,6 +42,12 @@
     TARGET("large range of " words ", ms/GiB", measure, "as hmreg chooses", "one worker", RATIO,   \
            1.05)
 
+#define PLUGIN_TARGET(words, measure, beside_measure, beside, target)                              \
+    {                                                                                              \
+        "what must be reached", "plugin, registered again while held, " words ", ns", measure,     \
+            WHO_PLUGIN, beside_measure, beside, RATIO, target                                      \
+    }
+
 #define TARGETS                                                                                    \
     HIT(1, "1 region"), HIT(10, "10 regions"), HIT(100, "100 regions"),                            \
         HIT(1000, "1,000 regions"), HIT_BESIDE_UCX(10000, "10,000 regions", 0.5),                  \
@@ -62,6 +68,9 @@
         PROGRAM_TARGET("fork, us", "program-fork", 1.05),                                          \
         PROGRAM_TARGET("mremap of 64 MiB by tables, us", "program-mremap-tables", 1.1),            \
         FREED_TARGET(WHO_CUDA), FREED_TARGET(WHO_ROCR), FREED_TARGET(WHO_ZE),                      \
+        PLUGIN_TARGET("1 buffer", "plugin-again-1", NULL, WHO_LIST, 1.2),                          \
+        PLUGIN_TARGET("10,000 beside a list of 1", "plugin-again-10000", "plugin-again-1",         \
+                      WHO_LIST, 1.2),                                                              \
         LARGE_TARGET("4 KiB pages", "large-4k-first"),                                             \
         LARGE_TARGET("2 MiB pages", "large-2m-first"),                                             \
         TARGET("bytes a region, 100,000 regions", "footprint-100000", WHO_DEFAULT, NULL, VALUE,    \
@@ -206,6 +215,12 @@
         ROW(EXPLICIT_PART, "closing, more than libfabric alone", "explicit-close-above", who,      \
             NULL)
 
+#define PLUGIN_PART "a NCCL plugin's registration, simulated device, ns"
+#define PLUGIN(n, words)                                                                           \
+    ROW(PLUGIN_PART, words ", first", "plugin-first-" #n, WHO_PLUGIN, WHO_LIST),                   \
+        ROW(PLUGIN_PART, words ", again while held", "plugin-again-" #n, WHO_PLUGIN, WHO_LIST),    \
+        ROW(PLUGIN_PART, words ", again after", "plugin-after-" #n, WHO_PLUGIN, WHO_LIST)
+
 #define LARGE_OF(words, measure, who)                                                              \
     ROW("a large range, ms/GiB", words, measure, who, "one worker")
 #define LARGE(words, measure)                                                                      \
@@ -323,6 +338,10 @@ static const struct row rows[] = {
     EXPLICIT(WHO_TCP_CUDA),
     EXPLICIT(WHO_TCP_ROCR),
     EXPLICIT(WHO_TCP_ZE),
+
+    PLUGIN(1, "1 buffer"),
+    PLUGIN(100, "100 buffers"),
+    PLUGIN(10000, "10,000 buffers"),
 
     LARGE("pages of 4 KiB, never touched", "large-4k-first"),
     LARGE("pages of 4 KiB, resident", "large-4k-again"),

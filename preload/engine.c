@@ -41,6 +41,12 @@ static __thread bool registered;
 
 /* ---- the process ------------------------------------------------------------------------- */
 
+/* Does a region outlive its deregistration? */
+static bool keeps(void)
+{
+    return preload_mode()->cache && !preload_mode()->last_put;
+}
+
 static struct engine *engine(void)
 {
     return wiped_get(&memory);
@@ -68,13 +74,13 @@ void engine_refused(int rc, const char *otherwise)
 
 /* ---- the library ------------------------------------------------------------------------- */
 
-/* Cached regions stay pinned after the program has deregistered them. Where the kernel limits what
+/* Kept regions stay pinned after the program has deregistered them. Where the kernel limits what
  * the process may pin, half of that is left to the program. */
 static void limit_pinned(struct hmreg *lib)
 {
     struct rlimit limit;
 
-    if (preload_mode()->cache && !lock_right_exempts() && !getrlimit(RLIMIT_MEMLOCK, &limit) &&
+    if (keeps() && !lock_right_exempts() && !getrlimit(RLIMIT_MEMLOCK, &limit) &&
         limit.rlim_cur != RLIM_INFINITY && !secure_getenv("HMREG_CACHE_MAX_SIZE") &&
         !secure_getenv("HMREG_CACHE_MAX_COUNT"))
         hmreg_set_limits(lib, HMREG_LIMIT_NONE, limit.rlim_cur / 2);
@@ -172,6 +178,10 @@ static struct hmreg_domain_config config_of_mode(void)
         config.flags = HMREG_DOMAIN_EXACT;
     if (!mode->cache)
         config.flags |= HMREG_DOMAIN_NO_CACHE;
+    if (mode->last_put) {
+        config.policy = HMREG_POLICY_LAST_PUT;
+        config.max_regions = config.max_bytes = HMREG_LIMIT_NONE; /* the program holds them all */
+    }
     config.order[0] = mode->gpu ? HMREG_PATH_DMABUF : HMREG_PATH_PEERMEM;
     config.order[1] = mode->gpu ? HMREG_PATH_PEERMEM : HMREG_PATH_NONE;
     return config;
@@ -321,7 +331,7 @@ static bool relieve_domain(struct hmreg_domain *domain)
 /* Under the lock, since another thread may close one of the domains meanwhile. */
 bool engine_relieve(void)
 {
-    struct engine *self = preload_mode()->cache ? engine_if_used() : NULL;
+    struct engine *self = keeps() ? engine_if_used() : NULL;
     unsigned used = self ? atomic_load(&self->used) : 0;
     bool any = false;
 

@@ -26,7 +26,8 @@ struct hmreg *engine_library(void);
  * The domain of object, opened by open() at the first call. NULL: it cannot be opened; asked again,
  * it is not tried again. parent: the object whose closing ends object too (ibv_context,
  * fid_fabric); NULL: none. Its configuration follows the mode: device memory goes by dmabuf or peer
- * memory with gpu and by peer memory without; with cache=remote regions are exactly what was asked.
+ * memory with gpu and by peer memory without; with cache=remote and cache=last-put regions are
+ * exactly what was asked.
  * Takes no lock if the domain is open.
  */
 struct hmreg_domain *engine_domain(void *object, const void *parent, engine_open_call *open,

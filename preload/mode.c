@@ -28,6 +28,8 @@ static void take_word(const char *word, size_t length)
         mode.cache = mode.write = true;
     else if (is_word(word, length, "cache=remote"))
         mode.cache = mode.write = mode.remote = true;
+    else if (is_word(word, length, "cache=last-put"))
+        mode.cache = mode.write = mode.remote = mode.last_put = true;
     else if (is_word(word, length, "trace=watch"))
         mode.watch = true;
     else if (!is_word(word, length, "trace") && length)

@@ -78,6 +78,7 @@ enum record_rights {
 #define RECORD_MODE_WRITE  16u
 #define RECORD_MODE_WATCH                                                                          \
     32u /* ranges count as registered again only while the memory is the same */
+#define RECORD_MODE_LAST_PUT 64u
 
 /* How libibverbs' calls reach hmreg: libhmreg-preload.so, libhmreg-audit.so. */
 #define RECORD_BY_PRELOAD 1u

@@ -75,19 +75,28 @@ static void withdraw_batch(const struct cache *cache, struct cache_search *searc
     }
 }
 
-/* Moves the hand to an entry that can be evicted: cold, idle, and out of second chances. A search
- * ends after two turns without one. *passes: how many more entries may be passed under this hold of
- * the lock. */
+/* The entries that a search passes before it gives up: two turns of the hand, and if it is bounded
+ * half as many as the fruitless one before it. */
+static uint64_t most_passed(const struct cache *cache, const struct cache_search *search)
+{
+    uint64_t turns = 2 * cache->used.regions, most = CACHE_VISITS >> cache->fruitless;
+
+    return search->bounded && most < turns ? most : turns;
+}
+
+/* Moves the hand to an entry that can be evicted: cold, idle, and out of second chances. *passes:
+ * how many more entries may be passed under this hold of the lock. */
 static enum cache_room find_victim(struct cache *cache, struct cache_search *search,
                                    unsigned *passes, struct hmreg_mr **out)
 {
-    while (cache->live.count && search->passed < 2 * cache->used.regions && take_visit(search)) {
+    while (cache->live.count && search->passed < most_passed(cache, search) && take_visit(search)) {
         struct hmreg_mr *entry = cache_entry_at(cache->pool, clock_ahead(&cache->live, 0));
 
-        if (search->bounded && search->visits < CACHE_VISITS / 2)
+        if (search->bounded && search->passed >= CACHE_VISITS / 2 >> cache->fruitless)
             begin_turn(cache->pool, entry);
         if (!was_used(cache->pool, entry) && entry_is_idle(cache->pool, entry)) {
             *out = entry;
+            cache->fruitless = 0;
             if (entry_body(entry)->cold)
                 return CACHE_ROOM;
             withdraw_batch(cache, search);
@@ -99,6 +108,7 @@ static enum cache_room find_victim(struct cache *cache, struct cache_search *sea
         clock_pass(&cache->live);
         search->passed++;
     }
+    cache->fruitless += cache->fruitless < CACHE_FRUITLESS;
     return CACHE_NO_ROOM;
 }
 

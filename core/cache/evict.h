@@ -17,8 +17,11 @@
 #define HANDED_OVER 8
 
 /* The entries that a search for one get looks at, at most. After half of them the hand gives no
- * second chance, so that a get does not go through a large cache whose entries were all used. */
-#define CACHE_VISITS 512u
+ * second chance, so that a get does not go through a large cache whose entries were all used. Each
+ * search after a fruitless one passes half as many, CACHE_FRUITLESS times, since a cache whose
+ * entries are all held has none for the next get either. */
+#define CACHE_VISITS    512u
+#define CACHE_FRUITLESS 5
 
 struct cache_search {
     uint64_t passed; /* entries that the hand passed since the search began or last evicted one */

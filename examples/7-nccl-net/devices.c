@@ -31,16 +31,13 @@ static void log_line(enum hmreg_log_level level, const char *text, void *context
                     0, "%s", text);
 }
 
-/* What a region that is still registered keeps open stays so for the next user. */
+/* The group stays open for the next user while a region is registered. */
 static void close_all(struct device *device)
 {
-    if (device->rails > 1 && hmreg_domain_close(device->domain))
+    if (hmreg_domain_close(device->domain))
         return;
     device->domain = NULL;
     for (int i = 0; i < device->rails; i++) {
-        if (hmreg_domain_close(device->member[i]))
-            return;
-        device->member[i] = NULL;
         transport->nic_close(device->native[i]);
         device->native[i] = NULL;
     }
@@ -51,15 +48,16 @@ static void close_all(struct device *device)
 static int open_all(struct device *device)
 {
     const struct hmreg_config config = {.size = sizeof(config), .log = log_line};
-    const struct hmreg_group_config group = {.size = sizeof(group), .domain = &reg_policy};
+    const struct hmreg_group_config group = {
+        .size = sizeof(group), .flags = HMREG_GROUP_OWNS_MEMBERS, .domain = &reg_policy};
+    struct hmreg_domain *member[RAILS] = {NULL};
     int rc = lib ? 0 : hmreg_open(&config, &lib);
 
     for (int i = 0; i < device->rails && !rc; i++)
-        rc = device->member[i] ? 0 : transport->nic_open(device, i, lib);
-    if (!rc && device->rails > 1)
-        rc = hmreg_group_open(lib, device->member, (size_t)device->rails, &group, &device->domain);
-    else if (!rc)
-        device->domain = device->member[0];
+        rc = transport->nic_open(device->nic[i], lib, &device->native[i], &member[i]);
+    rc = rc ? rc : hmreg_group_open(lib, member, (size_t)device->rails, &group, &device->domain);
+    for (int i = 0; i < device->rails && rc; i++)
+        hmreg_domain_close(member[i]);
     if (rc)
         close_all(device);
     return rc;

@@ -170,8 +170,8 @@ static int refuse(struct channel *channel)
 /* ---- transfers, each channel on its thread -----------------------------------------------------
  */
 
-struct flight { /* a request of a step, or the sends of one */
-    void *request[GROUP], *mhandle;
+struct flight {                           /* a request of a step, or the sends of one */
+    void *request[GROUP], *mhandle, *own; /* own: NULL, or the mhandle is the step's */
     int sizes[GROUP];
     bool done[GROUP];
 };
@@ -192,16 +192,18 @@ static int await(struct channel *channel, void *request, int *sizes)
  * that it knows already. */
 static int own_registration(struct channel *channel, int step, struct flight *flight)
 {
-    flight->mhandle = channel->mhandle;
-    return step % 3 ? 0 : reg(channel, place(channel, step, 0), STEP, &flight->mhandle);
+    int rc = step % 3 ? 0 : reg(channel, place(channel, step, 0), STEP, &flight->own);
+
+    flight->mhandle = flight->own ? flight->own : channel->mhandle;
+    return rc;
 }
 
 static int end_registration(struct channel *channel, struct flight *flight)
 {
-    void *mhandle = flight->mhandle;
+    void *own = flight->own;
 
-    flight->mhandle = NULL;
-    return !mhandle || mhandle == channel->mhandle ? 0 : dereg(channel, mhandle);
+    flight->own = NULL;
+    return own ? dereg(channel, own) : 0;
 }
 
 /* The sends of a step in another order than that of the receives. */

@@ -32,7 +32,7 @@ struct listener {
 
 /* ---- the handshake ------------------------------------------------------------------------ */
 
-/* Moves the rest of a stage's bytes; -EAGAIN: some are left. */
+/* Moves the rest of a step's bytes; -EAGAIN: some are left; -EBADMSG: the first did not come. */
 static int move(struct comm *comm, bool out, void *bytes, size_t size)
 {
     char *at = (char *)bytes + comm->moved;
@@ -41,60 +41,48 @@ static int move(struct comm *comm, bool out, void *bytes, size_t size)
                         : recv(comm->socket, at, left, MSG_DONTWAIT);
 
     if (moved <= 0)
-        return moved < 0 ? -errno : comm->stage ? -ECONNRESET : -EBADMSG;
+        return moved < 0 ? -errno : comm->step ? -ECONNRESET : -EBADMSG;
     comm->moved += (size_t)moved;
     if (comm->moved < size)
         return -EAGAIN;
     comm->moved = 0;
-    comm->stage++;
     return 0;
 }
 
-static int move_card(struct comm *comm, bool out)
-{
-    struct card *card = out ? &comm->ours : &comm->peers;
-
-    return move(comm, out, card, sizeof(*card));
-}
-
 /* -EBADMSG: not from the process to which NCCL gave our handle. */
-static int check_card(const struct comm *comm)
+static int meet_peer(struct comm *comm)
 {
     const struct card *ours = &comm->ours, *peers = &comm->peers;
 
     if (ours->nonce != peers->nonce)
         return -EBADMSG;
-    return ours->rails != peers->rails ||
-                   memcmp(ours->transport, peers->transport, sizeof(ours->transport))
-               ? -EPROTONOSUPPORT
-               : 0;
+    if (ours->rails != peers->rails ||
+        memcmp(ours->transport, peers->transport, sizeof(ours->transport)))
+        return -EPROTONOSUPPORT;
+    return transport->connect(comm);
 }
 
-static int meet_peer(struct comm *comm)
-{
-    int rc = check_card(comm);
-
-    rc = rc ? rc : transport->connect(comm);
-    comm->stage += !rc;
-    return rc;
-}
-
-/* The connecting side's card comes first: the other answers only to the number of its handle. Then
- * a byte each: a side that has the other's card can be sent to. */
+/* The connecting side's card comes first: the other answers only to the number of its handle. Its
+ * last byte says that it can be sent to, as the other side's card does. */
 static int shake_hands(struct comm *comm)
 {
+    enum { SHOW, SEE, MEET, SAY_READY, HEAR_READY, STEPS = 4 };
+    static const unsigned char steps[2][STEPS] = {{SEE, MEET, SHOW, HEAR_READY},
+                                                  {SHOW, SEE, MEET, SAY_READY}};
     char ready = '+';
-    int rc = comm->stage ? 0 : move_card(comm, comm->sends);
+    int rc = 0;
 
-    if (!rc && comm->stage == 1)
-        rc = comm->sends ? 0 : check_card(comm);
-    if (!rc && comm->stage == 1)
-        rc = move_card(comm, !comm->sends);
-    if (!rc && comm->stage == 2)
-        rc = meet_peer(comm);
-    if (!rc && comm->stage == 3)
-        rc = move(comm, true, &ready, 1);
-    rc = rc ? rc : move(comm, false, &ready, 1);
+    for (; comm->step < STEPS && !rc; comm->step += !rc) {
+        int step = steps[comm->sends][comm->step];
+
+        if (step == MEET)
+            rc = meet_peer(comm);
+        else if (step == SHOW || step == SEE)
+            rc = move(comm, step == SHOW, step == SHOW ? &comm->ours : &comm->peers,
+                      sizeof(comm->ours));
+        else
+            rc = move(comm, step == SAY_READY, &ready, 1);
+    }
     return rc ? rc : ready == '+' ? 0 : -ECONNRESET;
 }
 
@@ -278,11 +266,11 @@ int net_reg_dmabuf(void *opened, void *data, size_t size, int type, uint64_t off
 {
     const struct comm *comm = (struct comm *)opened;
     uint64_t access = comm->sends ? transport->send_access : transport->recv_access;
-    struct buffer *buffer = NULL;
-    int rc = reg_get(comm->device, data, size, access, fd, offset, &buffer);
+    struct hmreg_mr *mr = NULL;
+    int rc = reg_get(comm->device, data, size, access, fd, offset, &mr);
 
     (void)type; /* hmreg finds out */
-    *mhandle = buffer;
+    *mhandle = mr;
     return nccl_result(rc, "registration");
 }
 
@@ -294,7 +282,7 @@ int net_reg(void *comm, void *data, size_t size, int type, void **mhandle)
 int net_dereg(void *comm, void *mhandle)
 {
     (void)comm;
-    reg_put((struct buffer *)mhandle);
+    reg_put((struct hmreg_mr *)mhandle);
     return NCCL_OK;
 }
 
@@ -335,7 +323,7 @@ static struct request *take(struct comm *comm, unsigned from, unsigned to)
 
 static void add_part(struct request *request, void *data, size_t size, int tag, void *mhandle)
 {
-    const struct part part = {(char *)data, size, tag, (struct buffer *)mhandle, request, 0};
+    const struct part part = {(char *)data, size, tag, (struct hmreg_mr *)mhandle, request, 0};
 
     request->part[request->count++] = part;
 }

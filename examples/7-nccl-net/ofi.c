@@ -92,21 +92,21 @@ static int find(struct nic *nics, int most)
     return count;
 }
 
-static int nic_open(struct device *device, int i, struct hmreg *lib)
+static int nic_open(const struct nic *nic, struct hmreg *lib, void **native,
+                    struct hmreg_domain **domain)
 {
     struct ofi_nic *ofi = (struct ofi_nic *)calloc(1, sizeof(*ofi));
     struct fi_info *list = NULL;
     int rc = ofi ? search(&list) : -ENOMEM;
 
-    device->native[i] = ofi;
+    *native = ofi;
     if (rc)
         return rc;
-    ofi->info = fi_dupinfo(named(list, device->nic[i]->name));
+    ofi->info = fi_dupinfo(named(list, nic->name));
     fi_freeinfo(list);
     rc = ofi->info ? fi_fabric(ofi->info->fabric_attr, &ofi->fabric, NULL) : -ENODEV;
     rc = rc ? rc : fi_domain(ofi->fabric, ofi->info, &ofi->domain, NULL);
-    return rc ? rc
-              : hmreg_domain_open_ofi(lib, ofi->domain, ofi->info, &reg_policy, &device->member[i]);
+    return rc ? rc : hmreg_domain_open_ofi(lib, ofi->domain, ofi->info, &reg_policy, domain);
 }
 
 static void nic_close(void *native)
@@ -160,10 +160,13 @@ static void ofi_close(struct comm *comm)
 
 /* ---- requests ------------------------------------------------------------------------------ */
 
-/* The fabric's address, which may be below NCCL's. */
+/* Where the fabric finds a buffer: not at NCCL's address if the CPU's mapping is registered. */
 static void *place_of(const struct part *part)
 {
-    return (void *)((uintptr_t)part->data + part->buffer->rail[0].shift);
+    struct hmreg_mr_info info = {.size = sizeof(info)};
+
+    (void)hmreg_mr_query(hmreg_mr_rail(part->mr, 0), &info); /* it is registered */
+    return (void *)(info.local_addr + ((uintptr_t)part->data - info.addr));
 }
 
 static int ofi_send(struct comm *comm, struct request *request)
@@ -173,8 +176,8 @@ static int ofi_send(struct comm *comm, struct request *request)
 
     request->left = 1;
     part->done = part->size;
-    return (int)fi_tsend(our->ep, place_of(part), part->size, part->buffer->rail[0].desc, our->peer,
-                         (uint32_t)part->tag, part);
+    return (int)fi_tsend(our->ep, place_of(part), part->size, reg_keys(part->mr, 0)->desc,
+                         our->peer, (uint32_t)part->tag, part);
 }
 
 /* The fabric has room for all receives that NCCL may start, so it takes all of a request or none.
@@ -188,7 +191,7 @@ static int ofi_recv(struct comm *comm, struct request *request)
     for (i = 0; i < request->count && !rc; i++) {
         struct part *part = &request->part[i];
 
-        rc = fi_trecv(our->ep, place_of(part), part->size, part->buffer->rail[0].desc,
+        rc = fi_trecv(our->ep, place_of(part), part->size, reg_keys(part->mr, 0)->desc,
                       FI_ADDR_UNSPEC, (uint32_t)part->tag, 0, part);
     }
     request->left = request->count;

@@ -36,9 +36,8 @@ struct nic {
 struct device {
     int rails, users;
     struct nic *nic[RAILS];
-    void *native[RAILS];                /* the transport's; open while there are users */
-    struct hmreg_domain *member[RAILS]; /* on native[i] */
-    struct hmreg_domain *domain;        /* the only member, or a group of all; NULL: not open */
+    void *native[RAILS];         /* the transport's; open while there are users */
+    struct hmreg_domain *domain; /* a group, which owns a domain on each; NULL: not open */
 };
 
 /* The device is open from its first user to its last. -ENODEV: there is none of this index. */
@@ -50,22 +49,19 @@ int net_fuse(int *device, int *members);
 
 /* ---- reg.c ------------------------------------------------------------------------------- */
 
-/* A registered buffer: NCCL's mhandle. What a transfer needs of each rail is a load away. */
-struct buffer {
-    struct hmreg_mr *mr;
-    struct {
-        uint64_t shift; /* the fabric's address - NCCL's */
-        uint32_t lkey, rkey;
-        void *desc;
-    } rail[RAILS];
-};
+extern const struct hmreg_domain_config reg_policy; /* of every group */
 
-extern const struct hmreg_domain_config reg_policy; /* of every domain and group */
-
-/* fd: of a dmabuf whose byte `offset` is data's first; -1: none. */
+/* Registers a buffer; a region is NCCL's mhandle. fd: of a dmabuf whose byte `offset` is data's
+ * first; -1: none. */
 int reg_get(const struct device *device, void *data, size_t size, uint64_t access, int fd,
-            uint64_t offset, struct buffer **out);
-void reg_put(struct buffer *buffer);
+            uint64_t offset, struct hmreg_mr **out);
+void reg_put(struct hmreg_mr *mr);
+
+/* What a transfer needs on a rail: two loads, no call. */
+static inline const struct hmreg_mr_keys *reg_keys(const struct hmreg_mr *mr, int rail)
+{
+    return &hmreg_mr_head_of(mr)->keys[rail];
+}
 
 /* ---- net.c ------------------------------------------------------------------------------- */
 
@@ -73,7 +69,7 @@ struct part { /* one buffer of a request */
     char *data;
     size_t size; /* of the buffer */
     int tag;
-    const struct buffer *buffer;
+    const struct hmreg_mr *mr;
     struct request *request;
     size_t done; /* bytes of the message */
 };
@@ -97,8 +93,8 @@ struct comm {
     bool sends;
     int traffic_class;
     int socket;   /* to the peer: for the handshake, then it reports the end of the peer */
-    int stage;    /* of the handshake */
-    size_t moved; /* bytes of this stage */
+    int step;     /* of the handshake */
+    size_t moved; /* bytes of this step */
     struct card ours, peers;
     int failed; /* the error that ended it */
     bool bye;   /* the peer has closed its side */
@@ -133,9 +129,11 @@ struct transport {
     int rails;                               /* most NICs of a device */
     uint64_t send_access, recv_access;       /* the rights that buffers need, and no more */
     int (*find)(struct nic *nics, int most); /* their number */
-    int (*nic_open)(struct device *device, int rail, struct hmreg *lib); /* sets native, member */
-    void (*nic_close)(void *native);                                     /* after the domain */
-    int (*open)(struct comm *comm); /* sets endpoints, and the card's addresses */
+    /* Sets *native, also where it fails, and opens a domain on it. */
+    int (*nic_open)(const struct nic *nic, struct hmreg *lib, void **native,
+                    struct hmreg_domain **domain);
+    void (*nic_close)(void *native); /* after the domain; NULL: no effect */
+    int (*open)(struct comm *comm);  /* sets endpoints, and the card's addresses */
     int (*connect)(struct comm *comm);
     void (*close)(struct comm *comm);
     /* Start a request, or return -EAGAIN; each completion lessens request->left. */

@@ -5,60 +5,34 @@
  */
 #include "plugin.h"
 
-#include <errno.h>
-#include <stdlib.h>
-
 /* The one place that says how many regions there may be, which gets share one, and how long: a peer
- * must not reach a buffer after its last deregMr. */
+ * must not reach a buffer after its last deregMr. Single: a work request takes one key. */
 const struct hmreg_domain_config reg_policy = {
     .size = sizeof(reg_policy),
+    .flags = HMREG_DOMAIN_SINGLE,
     .max_regions = HMREG_LIMIT_NONE,
     .rights = HMREG_RIGHTS_LOCAL,
     .policy = HMREG_POLICY_LAST_PUT,
 };
 
-/* -EMSGSIZE: the range needs several regions, and a work request takes one. */
-static int load_rail(struct buffer *buffer, int i)
+static int get_dmabuf(const struct device *device, uint64_t access,
+                      const struct hmreg_mr_dmabuf *dmabuf, struct hmreg_mr **out)
 {
-    const struct hmreg_mr *rail = hmreg_mr_rail(buffer->mr, (size_t)i);
-    const struct hmreg_mr_head *head = hmreg_mr_head_of(rail);
-    struct hmreg_mr_info info = {.size = sizeof(info)};
-    int rc;
+    const struct hmreg_mr_attr attr = {.size = sizeof(attr), .access = access, .dmabuf = dmabuf};
 
-    if (head->count > 1)
-        return -EMSGSIZE;
-    buffer->rail[i].lkey = head->keys->lkey;
-    buffer->rail[i].rkey = head->keys->rkey;
-    buffer->rail[i].desc = head->keys->desc;
-    if (buffer->rail[i].lkey)
-        return 0; /* verbs: at NCCL's addresses */
-    rc = hmreg_mr_query(rail, &info);
-    buffer->rail[i].shift = info.local_addr - info.addr;
-    return rc;
+    return hmreg_mr_get_attr(device->domain, &attr, HMREG_REG_DMABUF, out);
 }
 
 int reg_get(const struct device *device, void *data, size_t size, uint64_t access, int fd,
-            uint64_t offset, struct buffer **out)
+            uint64_t offset, struct hmreg_mr **out)
 {
     const struct hmreg_mr_dmabuf dmabuf = {fd, offset, size, (char *)data - offset};
-    const struct hmreg_mr_attr attr = {.size = sizeof(attr), .access = access, .dmabuf = &dmabuf};
-    struct buffer *buffer = (struct buffer *)calloc(1, sizeof(*buffer));
-    int rc = !buffer  ? -ENOMEM
-             : fd < 0 ? hmreg_mr_get(device->domain, data, size, access, &buffer->mr)
-                      : hmreg_mr_get_attr(device->domain, &attr, HMREG_REG_DMABUF, &buffer->mr);
 
-    for (int i = 0; i < device->rails && !rc; i++)
-        rc = load_rail(buffer, i);
-    if (rc)
-        reg_put(buffer);
-    else
-        *out = buffer;
-    return rc;
+    return fd < 0 ? hmreg_mr_get(device->domain, data, size, access, out)
+                  : get_dmabuf(device, access, &dmabuf, out);
 }
 
-void reg_put(struct buffer *buffer)
+void reg_put(struct hmreg_mr *mr)
 {
-    if (buffer)
-        hmreg_mr_put(buffer->mr);
-    free(buffer);
+    hmreg_mr_put(mr);
 }

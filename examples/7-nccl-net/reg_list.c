@@ -22,6 +22,12 @@ struct entry {
     struct ibv_mr *mr[RAILS];
 };
 
+struct handle { /* NCCL's mhandle; begins as a region, for reg_keys() */
+    struct hmreg_mr_head head;
+    struct hmreg_mr_keys keys[RAILS];
+    struct entry *entry;
+};
+
 const struct hmreg_domain_config reg_policy = {.size = sizeof(reg_policy)};
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of all below */
@@ -82,38 +88,38 @@ static int add(const struct device *device, uintptr_t first, uintptr_t pages, in
 }
 
 int reg_get(const struct device *device, void *data, size_t size, uint64_t access, int fd,
-            uint64_t offset, struct buffer **out)
+            uint64_t offset, struct hmreg_mr **out)
 {
     uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), first = (uintptr_t)data & -page;
     uintptr_t pages = ((uintptr_t)data + size - first + page - 1) / page;
-    struct buffer *buffer = (struct buffer *)calloc(1, sizeof(*buffer));
-    struct entry *entry = NULL;
+    struct handle *handle = (struct handle *)calloc(1, sizeof(*handle));
     int rc;
 
     (void)access;
-    if (!buffer)
+    if (!handle)
         return -ENOMEM;
     pthread_mutex_lock(&lock);
-    entry = find(device, first, pages);
-    rc = entry ? 0 : add(device, first, pages, fd, offset, &entry);
+    handle->entry = find(device, first, pages);
+    rc = handle->entry ? 0 : add(device, first, pages, fd, offset, &handle->entry);
     for (int i = 0; i < device->rails && !rc; i++) {
-        buffer->rail[i].lkey = entry->mr[i]->lkey;
-        buffer->rail[i].rkey = entry->mr[i]->rkey;
+        handle->keys[i].lkey = handle->entry->mr[i]->lkey;
+        handle->keys[i].rkey = handle->entry->mr[i]->rkey;
     }
     if (!rc)
-        entry->users++;
+        handle->entry->users++;
     pthread_mutex_unlock(&lock);
-    buffer->mr = (struct hmreg_mr *)(void *)entry;
+    handle->head.keys = handle->keys;
     if (rc)
-        free(buffer);
+        free(handle);
     else
-        *out = buffer;
+        *out = (struct hmreg_mr *)(void *)handle;
     return rc;
 }
 
-void reg_put(struct buffer *buffer)
+void reg_put(struct hmreg_mr *mr)
 {
-    struct entry *entry = buffer ? (struct entry *)(void *)buffer->mr : NULL;
+    struct handle *handle = (struct handle *)(void *)mr;
+    struct entry *entry = handle ? handle->entry : NULL;
 
     pthread_mutex_lock(&lock);
     if (entry && !--entry->users) {
@@ -123,5 +129,5 @@ void reg_put(struct buffer *buffer)
         deregister(entry);
     }
     pthread_mutex_unlock(&lock);
-    free(buffer);
+    free(handle);
 }

@@ -24,7 +24,7 @@ struct rail {
 struct grant {
     uint32_t count;
     struct {
-        uint64_t addr[RAILS], size;
+        uint64_t addr, size;
         uint32_t rkey[RAILS];
         int32_t tag;
     } buffer[GROUPED];
@@ -32,9 +32,9 @@ struct grant {
 
 struct endpoints {
     struct rail rail[RAILS];
-    unsigned arrived, used; /* grants, of a sender */
-    unsigned taken;         /* bit i: buffer i of the oldest grant has its message */
-    struct buffer *memory;  /* the registration of what follows */
+    unsigned arrived, used;  /* grants, of a sender */
+    unsigned taken;          /* bit i: buffer i of the oldest grant has its message */
+    struct hmreg_mr *memory; /* the registration of what follows */
     struct grant grant[NCCL_REQUESTS];
     char flushed[RAILS];
 };
@@ -80,29 +80,23 @@ static int find(struct nic *nics, int most)
     return count;
 }
 
-static struct ibv_context *open_named(const char *name)
+/* native: a protection domain, which knows its device. */
+static int nic_open(const struct nic *nic, struct hmreg *lib, void **native,
+                    struct hmreg_domain **domain)
 {
     struct ibv_device **list = ibv_get_device_list(NULL);
     struct ibv_context *context = NULL;
+    struct ibv_pd *pd;
 
     for (int i = 0; list && list[i] && !context; i++)
-        if (!strcmp(ibv_get_device_name(list[i]), name))
+        if (!strcmp(ibv_get_device_name(list[i]), nic->name))
             context = ibv_open_device(list[i]);
     if (list)
         ibv_free_device_list(list);
-    return context;
-}
-
-/* native: a protection domain, which knows its device. */
-static int nic_open(struct device *device, int i, struct hmreg *lib)
-{
-    struct ibv_context *context = open_named(device->nic[i]->name);
-    struct ibv_pd *pd = context ? ibv_alloc_pd(context) : NULL;
-
+    *native = pd = context ? ibv_alloc_pd(context) : NULL;
     if (context && !pd)
         ibv_close_device(context);
-    device->native[i] = pd;
-    return pd ? hmreg_domain_open_verbs(lib, pd, &reg_policy, &device->member[i]) : -ENODEV;
+    return pd ? hmreg_domain_open_verbs(lib, pd, &reg_policy, domain) : -ENODEV;
 }
 
 static void nic_close(void *native)
@@ -185,10 +179,9 @@ static void verbs_close(struct comm *comm)
 /* ---- work requests ------------------------------------------------------------------------- */
 
 /* Of memory that is registered: a range of it, on one rail. */
-static struct ibv_sge range(const struct buffer *buffer, int rail, const void *data, size_t len)
+static struct ibv_sge range(const struct hmreg_mr *mr, int rail, const void *data, size_t len)
 {
-    struct ibv_sge sge = {(uintptr_t)data + buffer->rail[rail].shift, (uint32_t)len,
-                          buffer->rail[rail].lkey};
+    struct ibv_sge sge = {(uintptr_t)data, (uint32_t)len, reg_keys(mr, rail)->lkey};
 
     return sge;
 }
@@ -268,11 +261,11 @@ static int verbs_recv(struct comm *comm, struct request *request)
     for (int i = 0; i < request->count; i++) {
         struct part *part = &request->part[i];
 
+        grant->buffer[i].addr = (uintptr_t)part->data;
         grant->buffer[i].size = part->size;
         grant->buffer[i].tag = part->tag;
         for (int r = 0; r < comm->device->rails && !rc; r++) {
-            grant->buffer[i].addr[r] = (uintptr_t)part->data + part->buffer->rail[r].shift;
-            grant->buffer[i].rkey[r] = part->buffer->rail[r].rkey;
+            grant->buffer[i].rkey[r] = reg_keys(part->mr, r)->rkey;
             rc = post_recv(our->rail[r].qp, nothing, NULL);
         }
     }
@@ -310,10 +303,10 @@ static int verbs_send(struct comm *comm, struct request *request)
     part->done = part->size;
     for (int i = 0; i < rails && !rc; i++) {
         size_t len = part->size - from < share ? part->size - from : share;
-        const struct remote remote = {grant->buffer[to].addr[i] + from, grant->buffer[to].rkey[i],
+        const struct remote remote = {grant->buffer[to].addr + from, grant->buffer[to].rkey[i],
                                       our->used % NCCL_REQUESTS * GROUPED + (unsigned)to};
 
-        rc = post_send(our->rail[i].qp, range(part->buffer, i, part->data + from, len), &remote,
+        rc = post_send(our->rail[i].qp, range(part->mr, i, part->data + from, len), &remote,
                        request);
         from += len;
     }
@@ -336,8 +329,7 @@ static int verbs_flush(struct comm *comm, struct request *request)
     for (int i = 0; i < comm->device->rails && !rc; i++) {
         rc = post_recv(our->rail[i].flush, range(our->memory, i, &our->flushed[i], 1), request);
         rc = rc ? rc
-                : post_send(our->rail[i].flush, range(part->buffer, i, part->data, 1), NULL,
-                            request);
+                : post_send(our->rail[i].flush, range(part->mr, i, part->data, 1), NULL, request);
     }
     return rc;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * --cache: a registration by hmreg_mr_get(), whose region outlives the program's deregistration.
+ * --cache: a registration by hmreg_mr_get(), whose region outlives the program's deregistration,
+ * or with --cache=last-put serves all that the program has registered of the same.
  */
 #ifndef HMREG_PRELOAD_VERBS_CACHE_H
 #define HMREG_PRELOAD_VERBS_CACHE_H

@@ -129,11 +129,10 @@ TEST(run__receive_pending_at_the_deregistration__as_the_mode_says)
 {
     static const struct {
         const char *mode, *answer;
-    } runs[] = {{"--trace", "local operation error\n"},
-                {"--gpu", "local operation error\n"},
-                {"--cache", "local operation error\n"},
-                {"--cache=write", "overwritten\n"},
-                {"--cache=remote", "overwritten\n"}};
+    } runs[] = {
+        {"--trace", "local operation error\n"}, {"--gpu", "local operation error\n"},
+        {"--cache", "local operation error\n"}, {"--cache=write", "overwritten\n"},
+        {"--cache=remote", "overwritten\n"},    {"--cache=last-put", "local operation error\n"}};
 
     for (size_t i = 0; i < sizeof(runs) / sizeof(runs[0]); i++) {
         struct tool tool =

@@ -215,7 +215,7 @@ TEST(run__wrong_command_line__said)
     struct tool tool = tool_run("run", "--cache=all", "true");
 
     assert_int_equal(tool.status, 125);
-    assert_says(tool.err, "--cache, --cache=write and --cache=remote are accepted");
+    assert_says(tool.err, "--cache=remote and --cache=last-put are accepted");
     tool_free(&tool);
     tool = tool_run("run");
     assert_int_equal(tool.status, 125);
@@ -229,6 +229,10 @@ TEST(run__wrong_command_line__said)
     tool_free(&tool);
     tool = tool_run("run", "--cache", "--cache=write", "sh", "-c", "echo $HMREG_RUN_MODE");
     assert_string_equal(tool.out, "trace,cache=write\n");
+    tool_free(&tool);
+    tool =
+        tool_run("run", "--cache=remote", "--cache=last-put", "sh", "-c", "echo $HMREG_RUN_MODE");
+    assert_string_equal(tool.out, "trace,cache=last-put\n");
     tool_free(&tool);
 }
 

@@ -277,6 +277,32 @@ TEST(limit__all_of_many_entries_are_held__uncached_after_a_few)
     close_resumed();
 }
 
+/* Such gets soon give up at once; the first search that finds an idle entry ends that. */
+TEST(limit__many_gets_while_all_are_held__few_steps_each)
+{
+    struct hmreg_domain_config config = unlimited();
+    struct hmreg_mr **held = calloc(MANY, sizeof(*held));
+
+    assert_non_null(held);
+    config.max_regions = MANY / 8;
+    open_paused(&config);
+    for (size_t i = 0; i < MANY / 8; i++)
+        held[i] = get(&memory[i * LEN], LEN, HMREG_REMOTE_READ);
+    for (size_t i = MANY / 8; i < MANY / 8 + 10; i++)
+        key(i);
+    worst = 0;
+    for (size_t i = MANY / 8; i < MANY / 8 + 100; i++)
+        assert_true(is_new(i));
+    assert_in_range(worst, 1, 64);
+    for (size_t i = 0; i < MANY / 8; i++)
+        put(held[i]);
+    for (size_t i = 0; i < 4; i++) /* the hand withdraws entries first, or stands among used ones */
+        key(MANY);
+    assert_false(is_new(MANY));
+    free(held);
+    close_resumed();
+}
+
 TEST(limit__one_region_instead_of_many__not_by_the_get)
 {
     struct hmreg_domain_config config = unlimited();

@@ -255,9 +255,11 @@ static void set_reasons(json_t *process, const struct trace_view *view)
     if (view->mode & RECORD_MODE_WRONG)
         doc_add(
             list,
-            doc_pack("{s:s, s:i, s:s}", "slug", "wrong-mode", "count", 1, "text",
-                     "HMREG_RUN_MODE has a word that was left out; accepted are trace, "
-                     "trace=watch, gpu, cache, cache=write, cache=remote, separated by commas"));
+            doc_pack(
+                "{s:s, s:i, s:s}", "slug", "wrong-mode", "count", 1, "text",
+                "HMREG_RUN_MODE has a word that was left out; accepted are trace, "
+                "trace=watch, gpu, cache, cache=write, cache=remote, cache=last-put, separated by "
+                "commas"));
     doc_set(process, "passed_on", list);
 }
 
@@ -281,7 +283,9 @@ static json_t *modes_of(const struct trace_view *view)
     doc_add(modes, doc_text(view->mode & RECORD_MODE_WATCH ? "trace=watch" : "trace"));
     if (view->mode & RECORD_MODE_GPU)
         doc_add(modes, doc_text("gpu"));
-    if (view->mode & RECORD_MODE_CACHE)
+    if (view->mode & RECORD_MODE_LAST_PUT)
+        doc_add(modes, doc_text("cache=last-put"));
+    else if (view->mode & RECORD_MODE_CACHE)
         doc_add(modes, doc_text(cache_modes[view->mode & RECORD_MODE_REMOTE  ? RECORD_REMOTE
                                             : view->mode & RECORD_MODE_WRITE ? RECORD_WRITTEN
                                                                              : RECORD_READ]));

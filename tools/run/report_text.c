@@ -180,13 +180,14 @@ static void print_freed(const json_t *process)
                             looked_words(row, looked));
 }
 
+/* Past the deregistration: last-put does not. */
 static bool was_cached(const json_t *process)
 {
     const json_t *mode;
 
     doc_each(mode, json_object_get(process, "modes"))
         if (!strncmp(json_string_value(mode), "cache", 5))
-            return true;
+            return strcmp(json_string_value(mode), "cache=last-put");
     return false;
 }
 

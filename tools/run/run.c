@@ -403,12 +403,14 @@ static const char *take_cache(const char *value, void *options)
     struct run_options *to = options;
 
     bool write = value && !strcmp(value, "write"), remote = value && !strcmp(value, "remote");
+    bool last_put = value && !strcmp(value, "last-put");
 
-    if (value && !write && !remote)
-        return "--cache, --cache=write and --cache=remote are accepted";
+    if (value && !write && !remote && !last_put)
+        return "--cache, --cache=write, --cache=remote and --cache=last-put are accepted";
     to->cache = true;
     to->write = to->write || write;
     to->remote = to->remote || remote;
+    to->last_put = to->last_put || last_put;
     return NULL;
 }
 
@@ -456,7 +458,7 @@ static const char *take_word(const char *value, void *options)
 static const struct option_def options[] = {
     {"trace", "[=MORE]", "only record, and repeats that a cache saves, MORE: watch", take_trace},
     {"gpu", NULL, "make registrations of device memory succeed", take_gpu},
-    {"cache", "[=MORE]", "keep regions that are only sent from, and MORE: write, remote",
+    {"cache", "[=MORE]", "keep regions only sent from, and MORE: write, remote, last-put",
      take_cache},
     {"by", "WAY", "hook calls by: preload, audit; audit hooks dlsym(3) too", take_by},
     {"json", NULL, "JSON instead of tables; its keys are in hmreg-run(1)", options_take_json},

@@ -122,10 +122,11 @@ bool environment_set(const struct run_options *options, const char *folder, char
     }
     snprintf(mode, sizeof(mode), "trace%s%s%s", options->watch ? "=watch" : "",
              options->gpu ? ",gpu" : "",
-             options->remote  ? ",cache=remote"
-             : options->write ? ",cache=write"
-             : options->cache ? ",cache"
-                              : "");
+             options->last_put ? ",cache=last-put"
+             : options->remote ? ",cache=remote"
+             : options->write  ? ",cache=write"
+             : options->cache  ? ",cache"
+                               : "");
     setenv("HMREG_RUN_MODE", mode, 1);
     setenv("HMREG_RUN_DIR", folder, 1);
     return true;

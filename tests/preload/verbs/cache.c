@@ -75,6 +75,30 @@ TEST(dereg__access_pending__refused_unless_accepted)
     }
 }
 
+/* Whatever its rights: with the last deregistration the NIC no longer accepts its keys. */
+TEST(reg__again_while_held__shared_until_the_last_deregistration)
+{
+    static const int rights[] = {READ, LOCAL, REMOTE, REMOTE | IBV_ACCESS_RELAXED_ORDERING};
+
+    bench_need("cache=last-put");
+    for (unsigned i = 0; i < sizeof(rights) / sizeof(rights[0]); i++) {
+        struct bench bench = bench_open();
+        char *memory = bench_map(NULL, PAGE);
+        struct ibv_mr *a = bench_reg(&bench, memory, PAGE, rights[i]);
+        struct ibv_mr *b = bench_reg(&bench, memory, PAGE, rights[i]);
+        uint32_t key = a->lkey;
+
+        assert_int_equal(b->lkey, key);
+        bench_dereg(a);
+        assert_ptr_equal(reach(key, memory, PAGE, (unsigned)rights[i]), memory);
+        bench_dereg(b);
+        assert_null(reach(key, memory, PAGE, (unsigned)rights[i]));
+        assert_int_equal(bench_regs(&bench), 1);
+        munmap(memory, PAGE);
+        bench_close(&bench);
+    }
+}
+
 /* Peers may reach what was registered and nothing else, whatever else is cached. */
 TEST(reg__remote_part_of_a_cached_range__its_own_bounds)
 {
@@ -539,7 +563,7 @@ TEST(reg__thread_that_was_cancelled__done_first)
 /* The child ends its copy of the parent's region, and has a NIC of its own. */
 static int child(struct bench *parents, struct ibv_mr *mr, char *memory)
 {
-    bool ours = bench_keeps(LOCAL);
+    bool ours = bench_keeps(LOCAL) || bench_mode("cache=last-put");
     unsigned ended = atomic_load(&ib.fake->deregs);
     struct ibv_context *device;
     struct ibv_device **list = ib.get_device_list(NULL);
