@@ -28,7 +28,6 @@ elsewhere='
 examples/README.md: cmake => package_install
 examples/README.md: cc => package_install
 docs/man/hmreg-stats.1.md: hmreg stats 4711 => tool_stats
-docs/man/hmreg-guest.1.md: hmreg-guest => guest_6.12
 docs/testing.md: LD_LIBRARY_PATH=build/dev/tests/fakes/hsakmt => rocr_kmt
 '
 
@@ -45,6 +44,7 @@ program() {
         printf ')\n'
         cat <<'END'
 for option; do
+    type -P -- "$option" >/dev/null && break # a command, which has its own options
     [[ $option == --?* ]] || continue
     option=${option%%=*}
     grep -rqF -- "${option#--}" "${real[@]}" || { echo "${0##*/} has no option $option" >&2; exit 2; }
@@ -128,6 +128,7 @@ make_there() {
     printf '#!/bin/sh\nwhile [ "$1" != --args ]; do shift; done\nshift\nexec "$@"\n' >"$there/bin/gdb"
     printf '#!/bin/sh\nexec %s "$@"\n' "$CC" >"$there/bin/cc"
     chmod +x "$there"/my-test* "$there"/bin/*
+    program "$there/bin/hmreg-guest" "$SOURCE_DIR/tests/guest/guest"
     echo 'int main(void) { return 0; }' >"$there/my.c"
 }
 
