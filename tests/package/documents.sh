@@ -9,7 +9,7 @@
 # (documents/machine). Commands of the source tree run in a copy of its scripts; in the place of what builds, tests,
 # boots or installs, which CI executes, there is a program that accepts the options that the real one has.
 # A comment before a block, "<!-- with A=b -->", sets variables of its machine.
-# documents.sh FAKE-NIC-LIBRARY
+# documents.sh FAKE-NIC-LIBRARY; DOCUMENT=REGEX in the environment: those documents only
 . "$(dirname "$0")/cases.sh"
 
 here=$(dirname "$(readlink -f "$0")")
@@ -156,7 +156,7 @@ split_blocks() { # DOCUMENT FOLDER
 is_elsewhere() { # DOCUMENT COMMAND
     local entry
     while read -r entry; do
-        [[ $entry && "$1: $2" == "${entry%% => *}"* ]] && used+=$entry$'\n' && return
+        [[ $entry && "$1: $2" == "${entry%% => *}"* ]] && return
     done <<<"$elsewhere"
     return 1
 }
@@ -228,7 +228,7 @@ check_block() { # DOCUMENT LINE KIND VARIABLES FILE
 }
 
 check_documents() {
-    local document line kind with file used_before
+    local document line kind with file
     while read -r document; do
         while read -r line kind with file; do
             check_block "${document#"$SOURCE_DIR/"}" "$line" "$kind" "$with" "$file"
@@ -246,7 +246,6 @@ list_is_used() {
     done <<<"$elsewhere"
 }
 
-used=
 check documents__places_are_made make_places
 check documents__executed_elsewhere__are_there list_is_used
 check_documents

@@ -11,6 +11,7 @@
 #include "tools/doctor/findings.h"
 #include "tools/fabrics.h"
 #include "tools/machine.h"
+#include "tools/progress.h"
 #include "tools/prover.h"
 #include "tools/root.h"
 #include "tools/topology.h"
@@ -50,8 +51,12 @@ static json_t *gather(struct hmreg *lib, const struct options *options)
     doc_set(facts, "topology",
             topology_facts(json_object_get(facts, "devices"), json_object_get(facts, "nics")));
     fabrics_describe(lib, facts);
-    if (!options->no_proof)
+    if (!options->no_proof) {
+        progress_show("hmreg doctor: proving each path by transfers, at most %d s each",
+                      options->patience);
         prover_run(facts, options->patience);
+        progress_end();
+    }
     doc_set(facts, "pairs", paths_pairs(facts));
     return facts;
 }
