@@ -386,7 +386,7 @@ static const struct option_def options[] = {
 
 const struct command command_plan = {
     .name = "plan",
-    .summary = "show how large ranges would be registered, and what does not fit",
+    .summary = "show how much of a large range can be registered, and what limits it",
     .description = "Shows for each fabric how a range of SIZE bytes (1G unless said) would be\n"
                    "registered: in how many regions of which length, with how many exports of\n"
                    "dmabufs, how much of it fits, how much of it a cache holds, and which limit\n"

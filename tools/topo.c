@@ -165,7 +165,7 @@ static const struct option_def options[] = {
 
 const struct command command_topo = {
     .name = "topo",
-    .summary = "draw how far devices and NICs are from each other",
+    .summary = "show the NICs nearest to each GPU, and all distances",
     .description =
         "Draws a matrix of the devices of GPU runtimes and the RDMA devices: where each\n"
         "hangs in the PCI tree, and how far it is from the others, in the words of\n"
