@@ -81,3 +81,23 @@ int child_start(char **argv, int fd, pid_t *pid, int *reader)
         *reader = ends[0];
     return error;
 }
+
+int child_run(char **argv, int in, int out, int err)
+{
+    pid_t parent = getpid(), pid = _Fork();
+    int status;
+
+    if (pid == 0) {
+        child_end_with(parent);
+        if (move(in, STDIN_FILENO) >= 0 && move(out, STDOUT_FILENO) >= 0 &&
+            move(err, STDERR_FILENO) >= 0)
+            execvp(argv[0], argv);
+        _exit(127);
+    }
+    if (pid < 0)
+        return -1;
+    while (waitpid(pid, &status, 0) != pid)
+        if (errno != EINTR)
+            return -1;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}

@@ -13,6 +13,11 @@
  * it when the calling thread ends. 0, or an errno value. */
 int child_start(char **argv, int fd, pid_t *pid, int *reader);
 
+/* Runs a program, looked for in PATH, with these descriptors as its standard input, output and
+ * error; the kernel kills it when the calling thread ends. Its exit status, 127 where there is none
+ * of that name; -1: it was not started, or a signal ended it. */
+int child_run(char **argv, int in, int out, int err);
+
 /* In a child of fork(2): the kernel kills it when its parent, or the thread that forked, ends. */
 void child_end_with(pid_t parent);
 

@@ -30,6 +30,10 @@ const char *fabrics_take_name(const char *value, void *options);
 void fabrics_fail_if_none(json_t *document, const struct fabric_options *options,
                           const json_t *fabrics);
 
+/* The library of a fabric, or of what has its "provider": libfabric's verbs and libibverbs' devices
+ * are two of the same NIC. */
+const char *fabrics_library(const json_t *fabric);
+
 /* The text of "fabrics": what each requires, and what it can register. */
 void fabrics_print_text(const json_t *fabrics);
 

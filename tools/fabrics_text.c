@@ -105,6 +105,13 @@ static struct line line_from(const json_t *fabrics, size_t first)
     return line;
 }
 
+const char *fabrics_library(const json_t *fabric)
+{
+    return doc_equals(fabric, "provider", "ofi")     ? "libfabric"
+           : doc_equals(fabric, "provider", "verbs") ? "libibverbs"
+                                                     : "hmreg";
+}
+
 /* ---- what each demands ------------------------------------------------------------------ */
 
 static void add_modes(struct table *table, const json_t *fabric)
@@ -126,6 +133,7 @@ static void add_fabric(struct table *table, const struct line *line)
     const json_t *fabric = line->fabric;
     char most[32];
 
+    table_add(table, "%s", fabrics_library(fabric));
     table_add(table, "%s", doc_words(fabric, "fabric"));
     table_add(table, "%s", line->domains);
     if (!doc_is(fabric, "opened")) {
@@ -145,8 +153,8 @@ static void add_fabric(struct table *table, const struct line *line)
 
 static void print_fabrics(const json_t *fabrics)
 {
-    struct table *table = table_new("fabric", "domain", ">key", ">ranges", ">longest region",
-                                    "demands (mr_mode)", NULL);
+    struct table *table = table_new("library", "fabric", "domain", ">key", ">ranges",
+                                    ">longest region", "demands (mr_mode)", NULL);
 
     print_heading("Fabrics");
     for (size_t i = 0; i < json_array_size(fabrics);) {
@@ -199,6 +207,7 @@ static void add_memory(struct table *table, const struct line *line, json_t *not
         for (next = i + 1; next < json_array_size(list); next++)
             if (!memory_alike(first, json_array_get(list, next)))
                 break;
+        table_add(table, "%s", fabrics_library(line->fabric));
         table_add(table, "%s", doc_words(line->fabric, "fabric"));
         table_add(table, "%s", line->domains);
         add_label(table, first, json_array_get(list, next - 1));
@@ -211,8 +220,8 @@ static void add_memory(struct table *table, const struct line *line, json_t *not
 
 static void print_memory(const json_t *fabrics)
 {
-    struct table *table =
-        table_new("fabric", "domain", "memory of", "system", "dmabuf", "peermem", "mapped", NULL);
+    struct table *table = table_new("library", "fabric", "domain", "memory of", "system", "dmabuf",
+                                    "peermem", "mapped", NULL);
     json_t *notes = doc_array();
 
     print_heading("Memory each fabric can register, by path");

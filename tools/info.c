@@ -38,8 +38,8 @@ static void print_unreported(const json_t *runtime)
         return;
     snprintf(
         text, sizeof(text),
-        "%s memory whose end is not reported, so that each hit in the cache asks the runtime, or "
-        "it is not cached: %s.",
+        "%s: each cache hit asks the runtime, or nothing is cached, of memory that may be freed "
+        "unreported: %s.",
         doc_words(runtime, "iface"), unreported);
     print_paragraph("", "%s", text);
 }

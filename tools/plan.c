@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define MOST_SIZES 32
 #define MOST_SIZE  (UINT64_C(1) << 60)
@@ -114,6 +115,18 @@ static void plan_fabric(struct fabric_list *list, const struct fabric *fabric,
     }
 }
 
+/* Bytes that there are of it in all; null: unknown. */
+static json_t *memory_of(struct hmreg *lib, const struct options *options)
+{
+    struct hmreg_device_info info = {.size = sizeof(info)};
+
+    if (options->iface == HMREG_IFACE_SYSTEM)
+        return doc_count((uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE), 0);
+    if (hmreg_device_query(lib, options->iface, options->device, &info))
+        return json_null();
+    return doc_count(info.memory, 0);
+}
+
 static json_t *describe(struct hmreg *lib, const void *given)
 {
     const struct options *options = given;
@@ -132,6 +145,7 @@ static json_t *describe(struct hmreg *lib, const void *given)
     doc_set(document, "iface", doc_text(hmreg_iface_name(options->iface)));
     doc_set(document, "device",
             options->iface == HMREG_IFACE_SYSTEM ? json_null() : doc_device(options->device));
+    doc_set(document, "memory", memory_of(lib, options));
     doc_set(document, "plans", plans);
     doc_set(document, "failures", doc_array());
     add_failures(json_object_get(document, "failures"), planner.refusals, json_array_size(plans));
@@ -253,6 +267,7 @@ static void add_fitting(struct table *table, const json_t *plan, const char *key
 
 static void add_plan(struct table *table, const json_t *plan, struct unit unit, json_t *notes)
 {
+    table_add(table, "%s", fabrics_library(plan));
     table_add(table, "%s", doc_words(plan, "fabric"));
     table_add(table, "%s", doc_words(plan, "domain"));
     add_length(table, doc_number(plan, "size"), unit);
@@ -264,20 +279,49 @@ static void add_plan(struct table *table, const json_t *plan, struct unit unit, 
     add_fitting(table, plan, "cacheable", CACHING, notes);
 }
 
+static bool any_is_longer(const json_t *plans, uint64_t bytes)
+{
+    const json_t *plan;
+
+    doc_each(plan, plans)
+        if (doc_number(plan, "size") > bytes)
+            return true;
+    return false;
+}
+
+static bool any_is_one_that_fails(const json_t *plans)
+{
+    const json_t *plan;
+
+    doc_each(plan, plans)
+        if (doc_number(plan, "regions") == 1 && !doc_number(plan, "fits"))
+            return true;
+    return false;
+}
+
 static void print_text(const json_t *document)
 {
-    struct table *table = table_new("fabric", "domain", ">size", "path", ">regions", ">of up to",
-                                    ">exports", "fits", "cacheable", NULL);
+    struct table *table = table_new("library", "fabric", "domain", ">size", "path", ">regions",
+                                    ">of up to", ">exports", "fits", "cacheable", NULL);
     json_t *notes = doc_array();
     const json_t *plans = json_object_get(document, "plans"), *plan, *failure;
     struct unit unit = unit_of(plans);
-    char name[32];
+    char name[32], bytes[32];
 
-    print_line("Memory: %s", doc_device_words(document, name));
+    print_line("Memory: %s, %s in all", doc_device_words(document, name),
+               doc_has(document, "memory") ? doc_bytes_words(doc_number(document, "memory"), bytes)
+                                           : "unknown");
     doc_each(plan, plans)
         add_plan(table, plan, unit, notes);
     table_print(table);
     print_notes(notes);
+    if (doc_has(document, "device") && doc_has(document, "memory") &&
+        any_is_longer(plans, doc_number(document, "memory")))
+        print_paragraph("", "%s has %s: no range of it is longer.", name, bytes);
+    if (any_is_one_that_fails(plans))
+        print_paragraph("",
+                        "A range that is one region fits as a whole or not at all: a smaller one, "
+                        "by the limits above, would.");
     doc_each(failure, json_object_get(document, "failures"))
         print_paragraph("", "%s", json_string_value(failure));
     json_decref(notes);
@@ -342,7 +386,7 @@ static const struct option_def options[] = {
 
 const struct command command_plan = {
     .name = "plan",
-    .summary = "show how large ranges would be registered, and what does not fit",
+    .summary = "show how much of a large range can be registered, and what limits it",
     .description = "Shows for each fabric how a range of SIZE bytes (1G unless said) would be\n"
                    "registered: in how many regions of which length, with how many exports of\n"
                    "dmabufs, how much of it fits, how much of it a cache holds, and which limit\n"

@@ -7,6 +7,7 @@
 
 #include "tools/command.h"
 #include "tools/foreign.h"
+#include "tools/progress.h"
 
 #include <libsmartcols.h>
 #include <stdarg.h>
@@ -35,8 +36,7 @@ void print_width(size_t columns)
     width_limit = columns;
 }
 
-/* 0: no limit. */
-static size_t line_width(void)
+size_t print_columns(void)
 {
     struct winsize size = {0};
     size_t width;
@@ -235,7 +235,7 @@ static void print_as_blocks(struct table *table)
 
 void table_print(struct table *table)
 {
-    size_t limit = line_width(),
+    size_t limit = print_columns(),
            width = limit > PAGE_INDENT ? limit - (size_t)table->indent : limit;
     char *text = table->cells ? text_of(table) : NULL;
     size_t length = text ? longest_line(text) : 0;
@@ -273,8 +273,7 @@ static struct table *row(int indent, const char *mark, const char *format, va_li
 
 void print_heading(const char *format, ...)
 {
-    const char *term = secure_getenv("TERM");
-    bool bold = isatty(STDOUT_FILENO) && !secure_getenv("NO_COLOR") && term && strcmp(term, "dumb");
+    bool bold = progress_terminal(STDOUT_FILENO) && !secure_getenv("NO_COLOR");
     struct table *table;
     va_list args;
 

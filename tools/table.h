@@ -18,6 +18,8 @@ struct table;
 
 /* Limits the width of all further output, on a terminal or not. */
 void print_width(size_t columns);
+/* How wide a line may be, by that limit and the terminal; 0: as wide as it is. */
+size_t print_columns(void);
 
 /* A heading on a separate line, after an empty line. */
 void print_heading(const char *format, ...) __attribute__((format(printf, 1, 2)));

@@ -14,8 +14,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#define MOST_COLUMNS 15
-#define NEAREST      4
+#define NEAREST 4
+#define GAP     2 /* columns between those of a table */
 
 /* ---- document --------------------------------------------------------------------------- */
 
@@ -43,14 +43,15 @@ static json_t *describe(struct hmreg *lib, const void *no_options)
 
 static void print_members(const json_t *members)
 {
-    struct table *table =
-        table_new("name", "PCI address", "host bridge", "NUMA node", "sort", NULL);
+    struct table *table = table_new("name", "PCI address", "host bridge", "CPU affinity",
+                                    "NUMA affinity", "sort", NULL);
     const json_t *member;
 
     doc_each(member, members) {
         table_add(table, "%s", doc_words(member, "name"));
         table_add(table, "%s", doc_has(member, "pci") ? doc_words(member, "pci") : "none");
         table_add(table, "%s", doc_has(member, "root") ? doc_words(member, "root") : "unknown");
+        table_add(table, "%s", doc_has(member, "cpus") ? doc_words(member, "cpus") : "unknown");
         if (doc_has(member, "numa_node"))
             table_add(table, "%" PRIu64, doc_number(member, "numa_node"));
         else
@@ -73,24 +74,42 @@ static const char *between(const json_t *topology, const json_t *one, const json
     return "?";
 }
 
-static void print_matrix(const json_t *topology, const json_t *members)
+/* The matrix of the columns from first up to, not including, end. */
+static void print_part(const json_t *topology, const json_t *members, size_t first, size_t end)
 {
-    size_t count = json_array_size(members), columns = count < MOST_COLUMNS ? count : MOST_COLUMNS;
     struct table *table = table_new("", NULL);
 
-    for (size_t i = 0; i < columns; i++)
+    for (size_t i = first; i < end; i++)
         table_add_column(table, doc_words(json_array_get(members, i), "name"));
-    for (size_t row = 0; row < count; row++) {
+    for (size_t row = 0; row < json_array_size(members); row++) {
         const json_t *one = json_array_get(members, row);
 
         table_add(table, "%s", doc_words(one, "name"));
-        for (size_t i = 0; i < columns; i++)
+        for (size_t i = first; i < end; i++)
             table_add(table, "%s",
                       i == row ? "X" : between(topology, one, json_array_get(members, i)));
     }
     table_print(table);
-    if (columns < count)
-        print_paragraph("", "Further columns are left out here: --json has all distances.");
+}
+
+/* In parts of as many columns as fit, one below the other. */
+static void print_matrix(const json_t *topology, const json_t *members)
+{
+    size_t count = json_array_size(members), width = print_columns(), longest = 1, fit;
+    const json_t *member;
+
+    doc_each(member, members) {
+        size_t length = strlen(doc_words(member, "name"));
+
+        longest = length > longest ? length : longest;
+    }
+    fit = width ? width / (longest + GAP) : count + 1;
+    fit = fit > 2 ? fit - 1 : 1; /* less the names of the rows */
+    for (size_t first = 0; first < count; first += fit) {
+        if (first)
+            putchar('\n');
+        print_part(topology, members, first, first + fit < count ? first + fit : count);
+    }
 }
 
 /* Each device and NUMA node with the names and distances of the NICs nearest to it. */
@@ -130,7 +149,7 @@ static void print_text(const json_t *document)
     print_members(members);
     if (!json_array_size(members))
         return;
-    print_heading("Distances, nearest first in the list below");
+    print_heading("Distances; the last list says what each word means");
     print_matrix(topology, members);
     print_nearest(json_object_get(topology, "affinity"));
     putchar('\n');
@@ -146,7 +165,7 @@ static const struct option_def options[] = {
 
 const struct command command_topo = {
     .name = "topo",
-    .summary = "draw how far devices and NICs are from each other",
+    .summary = "show the NICs nearest to each GPU, and all distances",
     .description =
         "Draws a matrix of the devices of GPU runtimes and the RDMA devices: where each\n"
         "hangs in the PCI tree, and how far it is from the others, in the words of\n"

@@ -206,6 +206,19 @@ static json_t *place_of(const struct hmreg_topology *topology, const char *text)
                     place.numa_node < 0 ? json_null() : doc_made(json_integer(place.numa_node)));
 }
 
+/* The CPUs beside a PCI function, as a list; null: it has no place, or the platform does not say.
+ */
+static json_t *cpus_of(const char *pci, const json_t *place)
+{
+    json_t *cpus =
+        pci[0] ? root_text_fact("/sys/bus/pci/devices/%s/local_cpulist", pci) : json_null();
+
+    if (!json_is_null(cpus) || !doc_has(place, "numa_node"))
+        return cpus;
+    return root_text_fact("/sys/devices/system/node/node%d/cpulist",
+                          (int)doc_number(place, "numa_node"));
+}
+
 static json_t *member(const struct hmreg_topology *topology, const char *name, const char *kind,
                       const char *pci)
 {
@@ -214,6 +227,7 @@ static json_t *member(const struct hmreg_topology *topology, const char *name, c
     doc_set(place, "name", doc_text(name));
     doc_set(place, "kind", doc_text(kind));
     doc_set(place, "pci", pci[0] ? doc_text(pci) : json_null());
+    doc_set(place, "cpus", cpus_of(pci, place));
     doc_set(place, "iommu",
             pci[0] ? root_text_fact("/sys/bus/pci/devices/%s/iommu_group/type", pci) : json_null());
     return place;

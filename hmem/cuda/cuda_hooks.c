@@ -311,8 +311,8 @@ static void find_all(struct cuda_hmem *self)
 
 static void describe(struct cuda_hmem *self)
 {
-    static const char always[] = "stream-ordered, graph and imported memory (it may end without a "
-                                 "call)";
+    static const char always[] = "stream-ordered, graph and imported memory (no call names it when "
+                                 "it is freed)";
     unsigned kinds = atomic_load(&hooks.reported);
     const char *why = hook_set_why(&hooks, OF_CONTEXTS);
 

@@ -9,9 +9,9 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 chmod 755 "$work"
 mkdir -p "$work/lib/hmreg/guest" "$work/bin" "$work/tree/"{.ci,tests/guest,cmake}
-cp "$SOURCE_DIR/tests/guest/"{prepare,machine,mirror} "$work/lib/hmreg/guest"
+cp "$SOURCE_DIR/tests/guest/"{prepare,machine,mirror,progress} "$work/lib/hmreg/guest"
 cp "$SOURCE_DIR/.ci/on" "$work/tree/.ci"
-cp "$SOURCE_DIR/tests/guest/mirror" "$work/tree/tests/guest"
+cp "$SOURCE_DIR/tests/guest/"{mirror,progress} "$work/tree/tests/guest"
 cp "$SOURCE_DIR/cmake/packages.txt" "$work/tree/cmake"
 chmod -R go+rX "$work"
 # Without QEMU prepare ends where it has accepted the store, and without unshare(1) on where it has its roots.
@@ -97,6 +97,24 @@ new_folder
 check store__none__made_for_this_user_alone accepts "$made"
 folder 700
 check store__of_this_user_alone__accepted accepts "$made"
+# A process that ends when its end of a pipe closes, which happens when two lines about it have come.
+long_step_is_reported() {
+    local lines=() line
+    printf 'I: Retrieving one\rI: Retrieving two\n' >"$work/log"
+    mkfifo "$work/ends"
+    cat "$work/ends" &
+    local step=$!
+    exec 7>"$work/ends"
+    # shellcheck disable=SC1091
+    while read -r line; do
+        lines+=("$line")
+        ((${#lines[@]} < 2)) || exec 7>&-
+    done < <(exec 7>&- 2>&1 && . "$SOURCE_DIR/tests/guest/progress" && say_while "$step" 0 'on: making' "$work/log")
+    printf '%s\n' "${lines[@]}"
+    [[ ${lines[1]} =~ ^'on: making: '[0-9]+' s: I: Retrieving two'$ ]]
+}
+check progress__of_a_long_step__said_until_its_end long_step_is_reported
+
 folder 755
 check store__no_other_could_write__closed accepts "$made"
 folder 775

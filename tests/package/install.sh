@@ -66,7 +66,7 @@ examples_compile_as_documented() {
     while read -r line; do
         ((++compiled))
         (cd "$prefix/share/doc/hmreg/examples" && eval "$CC -Wall -Wextra -Werror ${line#cc } -o $work/program") || return
-    done < <(grep -E "^    cc .*hmreg-(${COMPONENTS// /|})\)" "$prefix/share/doc/hmreg/examples/README.md")
+    done < <(grep -E "^cc .*hmreg-(${COMPONENTS// /|})\)" "$prefix/share/doc/hmreg/examples/README.md")
     ((compiled))
 }
 

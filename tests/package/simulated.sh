@@ -51,7 +51,7 @@ component_is_all_there_is() {
         has rocr && expected+=("$lib/$folder/"{functions,libhsa-runtime64.so,libhsa-runtime64.so.1})
     done
     if [[ $(uname -m) == x86_64 ]]; then
-        expected+=(bin/hmreg-guest "$lib/guest/"{guest,prepare,mirror,init,stage2,rdma-up,machine,shim.c,softgpu.h})
+        expected+=(bin/hmreg-guest "$lib/guest/"{guest,prepare,mirror,progress,init,stage2,rdma-up,machine,shim.c,softgpu.h})
         expected+=("$lib/guest/kmod/"{Makefile,kmod.h,bus.c,memory.c,module.c,pageless.c,peers.c,regions.c})
         ((DOCS)) && expected+=(share/man/man1/hmreg-guest.1)
     fi

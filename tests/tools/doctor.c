@@ -281,7 +281,7 @@ TEST(text__verdict_first_then_what_to_do_then_the_matrix)
     }
     assert_says(tool.out, "cuda 0, simulated  dmabuf WRONG  dmabuf WRONG");
     assert_says(tool.out, "files read below /tmp/");
-    assert_says(tool.out, "no fabric, proves the library only; proven: host, cuda 0, cuda 1");
+    assert_says(tool.out, "inside this process, without a fabric; proven: host, cuda 0, cuda 1");
     assert_true(longest_line(tool.out) <= 100);
     tool_free(&tool);
     end();
@@ -480,7 +480,8 @@ static const struct {
     const char *words;
 } states[] = {
     {"no-nic", 2, NULL, no_nics, "libibverbs: the kernel lists no RDMA device"},
-    {"no-path", 2, "no-dmabuf", NULL, "no path for every pair of device and NIC."},
+    {"no-path", 2, "no-dmabuf", NULL,
+     "for every pair of device and NIC. Refused: dmabuf (nic-imports-no-dmabuf), peermem ("},
     {"nic-imports-no-dmabuf", 2, "no-dmabuf", NULL, "imports no dmabufs"},
     {"no-peer-memory", 2, "no-dmabuf", NULL, "no client for peer memory of cuda"},
     {"dmabuf-import-failed", 2, "refuse", NULL, "error 524"},
@@ -565,10 +566,12 @@ TEST(no_path_but_the_cpu__degraded)
     end();
 }
 
+/* The reasons once: in the details. */
 TEST(no_device__broken_with_each_runtimes_reason)
 {
     char *ifaces = strdup(getenv("HMREG_IFACES"));
     json_t *described, *found;
+    struct tool tool;
     int status;
 
     begin();
@@ -577,7 +580,10 @@ TEST(no_device__broken_with_each_runtimes_reason)
     found = finding(described, "no-device");
     assert_int_equal(status, 2);
     assert_non_null(found);
-    assert_says(words_at(found, "text"), "cuda: ");
+    assert_says(words_at(found, "text"), "not cuda, rocr, ze. Below, under Details");
+    tool = tool_run("doctor", "--no-proof");
+    assert_says(strstr(tool.out, "Details"), "not usable: ");
+    tool_free(&tool);
     setenv("HMREG_IFACES", ifaces, 1);
     free(ifaces);
     json_decref(described);
@@ -749,8 +755,9 @@ TEST(wrong_option_or_full_disk__status_3)
     char command[4096];
 
     assert_int_equal(tool.status, 3);
-    assert_says(tool.err,
-                "--fly: no such option; accepted are --explain, --no-proof, --patience, --json");
+    assert_says(
+        tool.err,
+        "--fly: no such option; accepted are --explain, --no-proof, --patience, --picture, --json");
     tool_free(&tool);
     tool = tool_run("doctor", "--explain", "list", "--json");
     assert_int_equal(tool.status, 3);
@@ -770,11 +777,16 @@ TEST(topo__draws_the_distances_of_the_tree)
 
     begin();
     tree_file("/sys/devices/" GPU_1 "/numa_node", "1\n");
+    tree_file("/sys/devices/" GPU_0 "/local_cpulist", "0-15,32-47\n");
+    tree_file("/sys/devices/system/node/node1/cpulist", "16-31\n"); /* GPU_1 has none of its own */
     tool = tool_run("topo");
     assert_int_equal(tool.status, 0);
-    assert_says(tool.out, "cuda 0  0000:41:00.0  pci0000:40   0          device, simulated");
-    assert_says(tool.out, "mlx5_0  0000:42:00.0  pci0000:40   0          nic");
+    assert_says(
+        tool.out,
+        "cuda 0  0000:41:00.0  pci0000:40   0-15,32-47    0              device, simulated");
+    assert_says(tool.out, "mlx5_0  0000:42:00.0  pci0000:40   unknown       0              nic");
     assert_says(tool.out, "cuda 0  X       SYS     PIX     NODE");
+    assert_says(tool.out, "cuda 1  0001:81:01.0  pci0001:80   16-31         1  ");
     assert_says(tool.out, "mlx5_0  PIX     SYS     X       NODE");
     assert_says(tool.out, "PIX       below one PCI switch");
     assert_says(tool.out, "cuda 0  mlx5_0 PIX ");

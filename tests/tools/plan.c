@@ -56,7 +56,8 @@ TEST(text__what_is_not_cached_has_a_note)
 
     assert_int_equal(tool.status, 0);
     assert_string_equal(tool.err, "");
-    assert_says(tool.out, "Memory: host");
+    assert_says(tool.out, "Memory: host, ");
+    assert_says(tool.out, "iB in all");
     assert_says(tool.out, "loopback");
     assert_says(tool.out, "1 PiB");
     assert_says(tool.out, "none [1]");

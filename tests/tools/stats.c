@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <hmreg/loopback.h>
 #include <pthread.h>
+#include <pty.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -298,6 +299,27 @@ TEST(all__a_process_that_works__is_among_them)
     assert_false(lists(document, getpid()));
     json_decref(document);
     end(&target);
+}
+
+/* bash offers the numbers of the processes that show counters. */
+TEST(completion__pid__those_that_show_counters)
+{
+    static const char command[] = "bash -c '. \"$COMPLETION\"; COMP_WORDS=(\"$HMREG_TOOL\" stats "
+                                  "\"\"); COMP_CWORD=2; _hmreg; "
+                                  "printf \"%s\\n\" \"${COMPREPLY[@]}\"'";
+    struct target target;
+    bool offered = false;
+    char line[32];
+    FILE *out;
+
+    start(&target, work_a_little);
+    out = popen(command, "r");
+    assert_non_null(out);
+    while (fgets(line, sizeof(line), out))
+        offered |= atoi(line) == target.pid;
+    assert_int_equal(pclose(out), 0);
+    end(&target);
+    assert_true(offered);
 }
 
 TEST(load__numbers_only_grow)
@@ -617,18 +639,18 @@ TEST(other_users_process_by_number__says_why_not)
 /* ---- watching --------------------------------------------------------------------------- */
 
 /* Runs the command in the background; the test reads its output by lines. */
-static pid_t start_watch(pid_t pid, FILE **out)
+static pid_t start_watch(pid_t pid, const char *option, bool terminal, FILE **out)
 {
     int ends[2];
     pid_t tool;
 
-    assert_int_equal(pipe(ends), 0);
+    assert_int_equal(terminal ? openpty(&ends[0], &ends[1], NULL, NULL, NULL) : pipe(ends), 0);
     tool = fork();
     if (tool == 0) {
         dup2(ends[1], STDOUT_FILENO);
         close(ends[0]);
         close(ends[1]);
-        execl(getenv("HMREG_TOOL"), "hmreg", "stats", "--watch", "1", "--json", pid_text(pid),
+        execl(getenv("HMREG_TOOL"), "hmreg", "stats", pid_text(pid), "--watch", "1", option,
               (char *)NULL);
         _exit(127);
     }
@@ -654,7 +676,7 @@ TEST(watch__until_the_process_ends__rates_from_the_second_reading)
     FILE *out;
 
     start(&target, work_without_end);
-    tool = start_watch(target.pid, &out);
+    tool = start_watch(target.pid, "--json", false, &out);
     document = next_reading(out);
     assert_true(json_is_null(json_object_get(host_cache(document), "per_second")));
     json_decref(document);
@@ -665,6 +687,49 @@ TEST(watch__until_the_process_ends__rates_from_the_second_reading)
     assert_int_equal(waitpid(tool, &status, 0), tool);
     assert_true(WIFEXITED(status));
     assert_int_equal(WEXITSTATUS(status), 0);
+    fclose(out);
+}
+
+/* Into a pipe: headings, then a line for each look, of one width. */
+TEST(watch__no_terminal__a_line_for_each_look)
+{
+    char headings[256], first[256], second[256];
+    struct target target;
+    pid_t tool;
+    FILE *out;
+
+    start(&target, work_without_end);
+    tool = start_watch(target.pid, NULL, false, &out);
+    assert_non_null(fgets(headings, sizeof(headings), out));
+    assert_non_null(fgets(first, sizeof(first), out));
+    assert_non_null(fgets(second, sizeof(second), out));
+    assert_says(headings, "hits/s");
+    assert_true(first[0] == '2' && second[0] == '2');
+    assert_true(strlen(headings) == strlen(first) && strlen(first) == strlen(second));
+    end(&target);
+    assert_int_equal(waitpid(tool, NULL, 0), tool);
+    fclose(out);
+}
+
+/* On a terminal: each look begins at the screen's upper end. */
+TEST(watch__terminal__redrawn_in_place)
+{
+    struct target target;
+    char line[512];
+    int looks = 0;
+    pid_t tool;
+    FILE *out;
+
+    start(&target, work_without_end);
+    setenv("TERM", "xterm", 1);
+    tool = start_watch(target.pid, NULL, true, &out);
+    while (looks < 2 && fgets(line, sizeof(line), out))
+        looks += strstr(line, "\033[H\033[2Jhmreg ") != NULL;
+    assert_int_equal(looks, 2);
+    end(&target);
+    while (fgets(line, sizeof(line), out))
+        continue;
+    assert_int_equal(waitpid(tool, NULL, 0), tool);
     fclose(out);
 }
 

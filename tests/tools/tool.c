@@ -77,6 +77,7 @@ struct job {
     void (*print)(void); /* or, if NULL, a program: */
     char *argv[MOST_ARGUMENTS + 2];
     unsigned columns;
+    bool watched; /* its standard error is the terminal */
 };
 
 static void in_child(const struct job *job, int out, int err)
@@ -94,8 +95,9 @@ static void in_child(const struct job *job, int out, int err)
 
 static struct tool run(const struct job *job)
 {
-    int reader = -1, err = new_file();
-    int out = job->columns ? new_terminal(job->columns, &reader) : new_file();
+    int reader = -1, terminal = job->columns ? new_terminal(job->columns, &reader) : -1;
+    int err = job->watched ? terminal : new_file();
+    int out = job->columns && !job->watched ? terminal : new_file();
     struct tool tool;
     pid_t child;
 
@@ -104,27 +106,38 @@ static struct tool run(const struct job *job)
     assert_true(child >= 0);
     if (child == 0)
         in_child(job, out, err);
-    if (job->columns) {
-        close(out);
+    close(terminal);
+    if (job->watched)
+        tool.err = read_all(reader);
+    else if (job->columns)
         tool.out = read_all(reader);
-    }
     tool.status = status_of(child);
-    if (!job->columns)
+    if (out != terminal)
         tool.out = read_file(out);
-    tool.err = read_file(err);
+    if (err != terminal)
+        tool.err = read_file(err);
     return tool;
 }
 
-struct tool tool_run_list(unsigned columns, const char *const *arguments)
+static struct tool run_tool(struct job job, const char *const *arguments)
 {
-    struct job job = {.argv = {getenv("HMREG_TOOL")}, .columns = columns};
-
+    job.argv[0] = getenv("HMREG_TOOL");
     assert_non_null(job.argv[0]);
     for (int i = 0; arguments[i]; i++) {
         assert_true(i < MOST_ARGUMENTS);
         job.argv[i + 1] = (char *)(uintptr_t)arguments[i];
     }
     return run(&job);
+}
+
+struct tool tool_run_list(unsigned columns, const char *const *arguments)
+{
+    return run_tool((struct job){.columns = columns}, arguments);
+}
+
+struct tool tool_run_watched_list(const char *const *arguments)
+{
+    return run_tool((struct job){.columns = 80, .watched = true}, arguments);
 }
 
 void tool_free(struct tool *tool)

@@ -23,6 +23,9 @@ struct tool {
 #define tool_run(...)             tool_run_list(0, (const char *const[]){__VA_ARGS__, NULL})
 #define tool_run_on(columns, ...) tool_run_list(columns, (const char *const[]){__VA_ARGS__, NULL})
 struct tool tool_run_list(unsigned columns, const char *const *arguments);
+/* Standard error on a terminal. */
+#define tool_run_watched(...) tool_run_watched_list((const char *const[]){__VA_ARGS__, NULL})
+struct tool tool_run_watched_list(const char *const *arguments);
 void tool_free(struct tool *tool);
 
 /* Whether commands that are run from now on have the simulated NIC's library (FAKE_NIC_LIBRARY). */

@@ -291,6 +291,12 @@ TEST(check__alone__result_is_a_line)
     snprintf(name, sizeof(name), "loopback/%s-0/device/peermem", getenv("VENDOR"));
     tool = tool_run("verify", "--check", name, "--check", "memory/system/host");
     assert_int_equal(tool.status, 0);
+    assert_silent(tool.out, "{");
+    assert_says(tool.out, "  ok      ");
+    assert_says(tool.out, "  memory/system/host");
+    tool_free(&tool);
+    tool = tool_run("verify", "--json", "--check", name);
+    assert_int_equal(tool.status, 0);
     assert_says(tool.out, "\"result\":\"ok\"");
     tool_free(&tool);
     tool = tool_run("verify", "--check", "loopback/cuda-99/device/usual");
@@ -315,6 +321,21 @@ TEST(check__hits_that_ask__says_why)
     unsetenv("HMREG_DEVICE_MONITOR");
     assert_int_equal(tool.status, 0);
     assert_says(tool.out, "each hit asks the runtime: HMREG_DEVICE_MONITOR is off");
+    tool_free(&tool);
+}
+
+/* On a terminal each check's name is shown as it begins, and the last one removed. */
+TEST(progress__on_a_terminal__each_check)
+{
+    struct tool tool;
+
+    setenv("TERM", "xterm", 1);
+    tool = tool_run_watched("verify", "--json");
+    assert_int_equal(tool.status, 0);
+    assert_says(tool.err, "\r\033[Khmreg verify: looking for devices and fabrics");
+    assert_says(tool.err, "\r\033[Khmreg verify: check 1 of ");
+    assert_says(tool.err, ": memory/system/host");
+    assert_string_equal(strrchr(tool.err, '\r'), "\r\033[K");
     tool_free(&tool);
 }
 

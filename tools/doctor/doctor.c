@@ -7,9 +7,11 @@
 
 #include "tools/command.h"
 #include "tools/foreign.h"
+#include "tools/doctor/doctor_picture.h"
 #include "tools/doctor/findings.h"
 #include "tools/fabrics.h"
 #include "tools/machine.h"
+#include "tools/progress.h"
 #include "tools/prover.h"
 #include "tools/root.h"
 #include "tools/topology.h"
@@ -21,7 +23,13 @@
 struct options {
     bool json, no_proof;
     int patience; /* seconds */
-    const char *explain;
+    const char *explain, *picture;
+    struct drawing *drawing; /* NULL: none is asked for */
+};
+
+struct drawing {
+    struct picture picture;
+    bool drawn;
 };
 
 /* ---- facts ------------------------------------------------------------------------------ */
@@ -43,15 +51,20 @@ static json_t *gather(struct hmreg *lib, const struct options *options)
     doc_set(facts, "topology",
             topology_facts(json_object_get(facts, "devices"), json_object_get(facts, "nics")));
     fabrics_describe(lib, facts);
-    if (!options->no_proof)
+    if (!options->no_proof) {
+        progress_show("hmreg doctor: proving each path by transfers, at most %d s each",
+                      options->patience);
         prover_run(facts, options->patience);
+        progress_end();
+    }
     doc_set(facts, "pairs", paths_pairs(facts));
     return facts;
 }
 
-static json_t *describe(struct hmreg *lib, const void *options)
+static json_t *describe(struct hmreg *lib, const void *given)
 {
     static const char *const verdicts[SEVERITIES] = {"good", "degraded", "broken"};
+    const struct options *options = given;
     json_t *document = doc_new("doctor"), *facts = gather(lib, options);
     json_t *findings = doctor_judge(facts);
 
@@ -59,6 +72,8 @@ static json_t *describe(struct hmreg *lib, const void *options)
     doc_set(document, "summary", doctor_summary(facts, findings));
     doc_set(document, "findings", findings);
     doc_set(document, "facts", facts);
+    if (options->drawing)
+        options->drawing->drawn = picture_end(&options->drawing->picture, document);
     return document;
 }
 
@@ -79,6 +94,19 @@ static int status_of(const json_t *document)
     return (int)findings_worst(json_object_get(document, "findings"));
 }
 
+static int show_drawn(const struct command *self, struct options *options)
+{
+    struct drawing drawing = {.drawn = false};
+    int status;
+
+    if (!picture_begin(&drawing.picture, options->picture))
+        return EXIT_ERROR;
+    options->drawing = &drawing;
+    status = command_show(self, options);
+    picture_cancel(&drawing.picture);
+    return drawing.drawn ? status : EXIT_ERROR;
+}
+
 static int run(const struct command *self, int argc, char **argv)
 {
     struct options options = {.patience = PROVER_TIMEOUT};
@@ -93,7 +121,9 @@ static int run(const struct command *self, int argc, char **argv)
         print_error("hmreg doctor: --explain and --json: one of them is accepted");
         return EXIT_ERROR;
     }
-    return options.explain ? explain(options.explain) : command_show(self, &options);
+    if (options.explain)
+        return explain(options.explain);
+    return options.picture ? show_drawn(self, &options) : command_show(self, &options);
 }
 
 /* ---- options ---------------------------------------------------------------------------- */
@@ -120,11 +150,18 @@ static const char *take_explain(const char *value, void *options)
     return NULL;
 }
 
+static const char *take_picture(const char *value, void *options)
+{
+    ((struct options *)options)->picture = value;
+    return picture_is_name(value) ? NULL : "a file that ends in .svg or .dot is accepted";
+}
+
 static const struct option_def options[] = {
     {"explain", "CODE", "teach about a finding; \"list\" has all codes", take_explain},
     {"no-proof", NULL, "allocate nothing on devices and transfer nothing", take_no_proof},
     {"patience", "SECONDS", "how long one proof may take, 1 to 3600; 60 unless said",
      take_patience},
+    {"picture", "FILE", "draw devices, NICs and paths into FILE.svg (Graphviz)", take_picture},
     {"json", NULL, "JSON instead of text; its keys are in hmreg-doctor(1)", options_take_json},
     {0},
 };
@@ -135,20 +172,21 @@ const struct command command_doctor = {
     .description =
         "Looks at everything GPUDirect rests on: runtimes, drivers, kernel modules, RDMA\n"
         "devices, the PCI tree, limits, permissions. For each pair of device and NIC it\n"
-        "tells the path registration takes and why better ones are refused, and proves\n"
+        "reports the path registration takes, why better ones are refused, and proves\n"
         "it: memory is allocated on the device and registered, the NIC, connected with\n"
         "itself, writes and reads it, and the bytes are compared.\n"
         "\n"
-        "Needs no root; what root would add is said. Changes nothing. Each finding has a\n"
-        "code that stays, a sentence, the remedy, and where it was read.\n",
+        "Needs no root, and names what only root can read. Changes nothing. Each finding\n"
+        "has a code that stays, a sentence, a remedy, and where it was seen.\n",
     .examples = "  hmreg doctor\n"
+                "  hmreg doctor --picture machine.svg\n"
                 "  hmreg doctor --explain no-peer-memory\n"
                 "  hmreg doctor --json | jq -r '.findings[] | .code + \": \" + .remedy'\n",
     .statuses = "  0  good: every pair has its best path\n"
                 "  1  degraded: it works, but worse than it could\n"
                 "  2  broken: no GPU, no RDMA device, no path, or a proof that failed\n"
                 "  3  no verdict: the command line is wrong, the library cannot be opened,\n"
-                "     or the output cannot be written\n",
+                "     or the output or the picture cannot be written\n",
     .error_status = EXIT_ERROR,
     .options = options,
     .run = run,

@@ -220,7 +220,7 @@ static void judge_absent(const json_t *facts, const json_t *gpu, json_t *finding
     else if (json_array_size(json_object_get(gpu, "files_lacking")))
         judge_files(gpu, findings);
     else
-        finding_add(findings, "gpu-no-runtime", "hmreg_runtime_query()",
+        finding_add(findings, "gpu-no-runtime", "the runtimes' libraries",
                     "%s GPU %s has its driver, and %s cannot use it: %s.", name, pci, iface,
                     why_unusable(facts, iface));
 }

@@ -152,6 +152,7 @@ void kernel_judge(const json_t *facts, json_t *findings)
                     (int)doc_number(kernel, "numa_nodes"));
     judge_pages(kernel, findings);
     if (doc_has(kernel, "container"))
-        finding_add(findings, "container", doc_words(kernel, "container"),
-                    "This is a container: what its host has may not have been handed in.");
+        finding_add(
+            findings, "container", doc_words(kernel, "container"),
+            "This is a container: it may lack modules, device files and limits that its host has.");
 }

@@ -12,6 +12,9 @@
 
 /* ---- pairs ------------------------------------------------------------------------------ */
 
+/* Where a refusal was seen that the fabric or the runtime gave. */
+#define TRIED "the registration that was tried (hmreg info lists each path)"
+
 static const char *const path_order[] = {"dmabuf", "peermem", "mapped"};
 
 /* 0 is the best path; "none" is last. */
@@ -132,22 +135,17 @@ json_t *paths_pairs(const json_t *facts)
 
 static void judge_devices(const json_t *facts, json_t *findings)
 {
+    struct names asked = {.count = 0};
     const json_t *runtime;
-    char why[800] = "";
 
     if (json_array_size(json_object_get(facts, "devices")))
         return;
-    doc_each(runtime, json_object_get(facts, "runtimes")) {
-        size_t used = strlen(why);
-
-        if (doc_equals(runtime, "iface", "system"))
-            continue;
-        snprintf(why + used, sizeof(why) - used, "%s%s: %s", used ? "; " : "",
-                 doc_words(runtime, "iface"),
-                 doc_words(runtime, "why")[0] ? doc_words(runtime, "why") : "lists none");
-    }
-    finding_add(findings, "no-device", "hmreg_runtime_query()", "No runtime has a device. %s.",
-                why);
+    doc_each(runtime, json_object_get(facts, "runtimes"))
+        if (!doc_equals(runtime, "iface", "system"))
+            names_add(&asked, doc_words(runtime, "iface"));
+    finding_add(findings, "no-device", "the runtimes' libraries",
+                "No runtime has a device: not %s. Below, under Details, stands the reason of each.",
+                names_text(&asked));
 }
 
 static void judge_nics(const json_t *facts, json_t *findings)
@@ -180,8 +178,8 @@ static void judge_simulated(const json_t *facts, json_t *findings)
             names_add(&names, doc_device_words(device, name));
     }
     if (names.count)
-        finding_add(findings, "simulated", "hmreg_device_query()", "%s: no hardware, but a test's.",
-                    names_text(&names));
+        finding_add(findings, "simulated", "the runtimes' libraries",
+                    "%s: simulated by a test's library, no hardware.", names_text(&names));
 }
 
 /* ---- pairs that have no path, or not the best ------------------------------------------- */
@@ -220,27 +218,57 @@ static void add_name(struct names *names, const json_t *pair)
     names_add(names, name);
 }
 
-static void judge_none(const json_t *facts, json_t *findings)
-{
-    struct names slow = {.count = 0}, dead = {.count = 0};
-    const json_t *pair;
-
-    doc_each(pair, json_object_get(facts, "pairs"))
-        if (doc_equals(pair, "path", "none"))
-            add_name(cpu_moves(facts, doc_words(pair, "device")) ? &slow : &dead, pair);
-    if (dead.count)
-        finding_add(findings, "no-path", "hmreg_domain_explain(), hmreg_mr_explain()",
-                    "There is no path for %s.", pairs_text(facts, &dead));
-    if (slow.count)
-        finding_add(findings, "path-through-cpu", "hmreg_domain_explain(), hmreg_mr_explain()",
-                    "There is no path but the CPU's, over another fabric, for %s.",
-                    pairs_text(facts, &slow));
-}
-
 /* Hides refusals of the path "mapped", which no NIC can use. */
 static bool is_relevant(const json_t *reason)
 {
     return !doc_equals(reason, "path", "mapped");
+}
+
+/* Pairs without a path, and "dmabuf (no-dmabuf-export)" of each refusal that they share. */
+struct pathless {
+    struct names pairs, refusals;
+    json_t *known; /* the refusals so far */
+};
+
+static void add_pathless(struct pathless *pathless, const json_t *pair)
+{
+    const json_t *reason;
+
+    add_name(&pathless->pairs, pair);
+    doc_each(reason, json_object_get(pair, "refused")) {
+        char words[128];
+
+        snprintf(words, sizeof(words), "%.16s (%.64s)", doc_words(reason, "path"),
+                 doc_words(reason, "slug"));
+        if (!is_relevant(reason) || json_object_get(pathless->known, words))
+            continue;
+        doc_set(pathless->known, words, json_true());
+        names_add(&pathless->refusals, words);
+    }
+}
+
+static void report_pathless(const json_t *facts, struct pathless *pathless, const char *code,
+                            const char *rest, json_t *findings)
+{
+    if (pathless->pairs.count)
+        finding_add(findings, code, TRIED, "No path leads from NIC to device for %s%s.%s%s%s",
+                    pairs_text(facts, &pathless->pairs), rest,
+                    pathless->refusals.count ? " Refused: " : "", names_text(&pathless->refusals),
+                    pathless->refusals.count ? "." : "");
+    json_decref(pathless->known);
+}
+
+static void judge_none(const json_t *facts, json_t *findings)
+{
+    struct pathless slow = {.known = doc_object()}, dead = {.known = doc_object()};
+    const json_t *pair;
+
+    doc_each(pair, json_object_get(facts, "pairs"))
+        if (doc_equals(pair, "path", "none"))
+            add_pathless(cpu_moves(facts, doc_words(pair, "device")) ? &slow : &dead, pair);
+    report_pathless(facts, &dead, "no-path", "", findings);
+    report_pathless(facts, &slow, "path-through-cpu",
+                    "; the CPU can move the bytes, over another fabric", findings);
 }
 
 /* The call or file from which the library derived a reason; for other reasons the query itself. */
@@ -258,7 +286,7 @@ static const char *source_of(const char *slug)
         {"peer-memory-refused", "ibv_reg_mr() with memory of the device"},
         {"no-peer-memory", "/sys/kernel/mm/memory_peers, /sys/module/nvidia_peermem, "
                            "/sys/module/nv_peer_mem, /sys/module/efa_nv_peermem"},
-        {"no-dmabuf-export", "hmreg_device_query()"},
+        {"no-dmabuf-export", "the runtime's answer for the device (hmreg info)"},
         {"libfabric-too-old", "fi_version()"},
         {"no-fi-hmem", "fi_getinfo()"},
     };
@@ -266,7 +294,7 @@ static const char *source_of(const char *slug)
     for (size_t i = 0; i < COUNT(sources); i++)
         if (!strcmp(sources[i][0], slug))
             return sources[i][1];
-    return "hmreg_domain_explain(), hmreg_mr_explain()";
+    return TRIED;
 }
 
 /* Adds one finding for a reason, which names all pairs that share it. */

@@ -345,6 +345,18 @@ json_t *proof_of(struct hmreg *lib, const struct fabric *fabric, struct hmreg_do
     return described;
 }
 
+/* The reason of the first path that is refused. */
+static const char *why_refused(const json_t *memory)
+{
+    json_t *paths = json_object_get(memory, "paths"), *path;
+    const char *name;
+
+    json_object_foreach(paths, name, path)
+        if (doc_words(path, "text")[0])
+            return doc_words(path, "text");
+    return "every path is refused, see hmreg info";
+}
+
 json_t *proof_try(struct fabric_list *list, const struct fabric *fabric,
                   struct hmreg_domain *domain, const json_t *memory)
 {
@@ -353,7 +365,7 @@ json_t *proof_try(struct fabric_list *list, const struct fabric *fabric,
                                     .device = (int)doc_number(memory, "device")};
 
     if (doc_equals(memory, "best", "none")) {
-        end_as(&proof, "untried", "no path is left to try");
+        end_as(&proof, "untried", why_refused(memory));
         return describe(&proof, false);
     }
     subject.kind = subject.iface == HMREG_IFACE_SYSTEM ? HMREG_MEM_HOST : HMREG_MEM_DEVICE;

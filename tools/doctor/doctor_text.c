@@ -5,6 +5,7 @@
  */
 #include "tools/doctor/doctor.h"
 #include "tools/doctor/findings.h"
+#include "tools/fabrics.h"
 #include "tools/table.h"
 
 #include <ctype.h>
@@ -39,7 +40,7 @@ static void print_finding(const json_t *finding, size_t number)
     print_paragraph(mark, "%s (%s)", doc_words(finding, "code"), doc_words(finding, "severity"));
     print_paragraph("   ", "%s", doc_words(finding, "text"));
     print_paragraph("   -> ", "%s", doc_words(finding, "remedy"));
-    print_paragraph("   read at: ", "%s", doc_words(finding, "read_at"));
+    print_paragraph("   seen in: ", "%s", doc_words(finding, "read_at"));
 }
 
 static bool is_note(const json_t *finding)
@@ -159,12 +160,12 @@ static void add_runtimes(struct table *table, const json_t *facts)
             continue;
         table_add(table, "%s", iface);
         if (doc_is(runtime, "usable"))
-            table_add(table, "%s, %" PRIu64 " device%s%s%s%s%s", doc_words(runtime, "version"),
-                      doc_number(runtime, "devices"),
-                      doc_number(runtime, "devices") == 1 ? "" : "s",
-                      doc_words(runtime, "why")[0] ? "; " : "", doc_words(runtime, "why"),
-                      doc_words(runtime, "unreported")[0] ? "; ends without a report: " : "",
-                      doc_words(runtime, "unreported"));
+            table_add(
+                table, "%s, %" PRIu64 " device%s%s%s%s%s", doc_words(runtime, "version"),
+                doc_number(runtime, "devices"), doc_number(runtime, "devices") == 1 ? "" : "s",
+                doc_words(runtime, "why")[0] ? "; " : "", doc_words(runtime, "why"),
+                doc_words(runtime, "unreported")[0] ? "; cache hits ask the runtime for: " : "",
+                doc_words(runtime, "unreported"));
         else
             table_add(table, "not usable: %s", doc_words(runtime, "why"));
     }
@@ -244,13 +245,13 @@ static void add_process(struct table *table, const json_t *facts)
                                                                            : "not permitted");
 }
 
-/* "proven: host, cuda 0; not tried: cuda 1 (why)" for one fabric; empty: nothing was tried. */
+/* "proven: host, cuda 0; no transfer: cuda 1 (why)" for one fabric; empty: nothing was tried. */
 static void describe_proofs(const json_t *fabric, char *words, size_t size)
 {
     static const char *const results[][2] = {{"proven", "proven: "},
                                              {"failed", "; failed: "},
                                              {"wrong-bytes", "; wrong bytes: "},
-                                             {"untried", "; not tried: "}};
+                                             {"untried", "; no transfer: "}};
     const json_t *memory;
     size_t used = 0;
 
@@ -289,9 +290,9 @@ static void add_proofs(struct table *table, const json_t *facts)
         describe_proofs(fabric, words, sizeof(words));
         if (!words[0])
             continue;
-        table_add(table, "%s%s%s", doc_words(fabric, "fabric"),
+        table_add(table, "%s %s%s%s", fabrics_library(fabric), doc_words(fabric, "fabric"),
                   doc_words(fabric, "domain")[0] ? " " : "", doc_words(fabric, "domain"));
-        table_add(table, "%s%s%s", loopback ? "no fabric, proves the library only; " : "", words,
+        table_add(table, "%s%s%s", loopback ? "inside this process, without a fabric; " : "", words,
                   loopback || doc_has(fabric, "nic") ? "" : " (the CPU moves the bytes)");
     }
 }

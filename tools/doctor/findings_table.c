@@ -21,14 +21,16 @@ const struct finding all_findings[] = {
      "bytes with the CPU. A NIC whose RDMA driver is not loaded is a plain network card."},
     {"no-path", SEVERITY_BROKEN,
      "an RDMA device cannot register a GPU's memory, nor can any other fabric here",
-     "Follow the remedies of the reasons given with it; one path is enough.",
+     "Cure one of the refusals named: each has a finding of its code, with its remedy. One working "
+     "path is enough.",
      "hmreg tries dmabuf, peer memory and a CPU mapping in this order. Each has its own needs: "
      "dmabuf a runtime that exports, a kernel and a NIC driver that import; peer memory a kernel "
      "module for that vendor; a mapping a fabric that moves bytes with the CPU. Here every one was "
      "refused."},
     {"path-through-cpu", SEVERITY_DEGRADED,
      "an RDMA device cannot register a GPU's memory; the CPU has to move it",
-     "Follow the remedies of the reasons given with it, to make dmabuf or peer memory work.",
+     "Cure one of the refusals named: each has a finding of its code, with its remedy. One working "
+     "path is enough.",
      "No GPUDirect for this pair: the NIC has no path to the GPU's memory. libfabric's tcp and its "
      "like still move it, by a mapping for the CPU, at the speed of the CPU's uncached reads."},
     {"loopback-failed", SEVERITY_BROKEN, "registration or transfer failed in the proof",
@@ -210,11 +212,11 @@ const struct finding all_findings[] = {
      "address, which needs peer memory in the kernel. libibverbs is not concerned: programs that "
      "use it directly can import dmabufs."},
     {"container", SEVERITY_NOTE, "this is a container",
-     "Look from the host, too, where something is missing here: kernel modules, device files and "
-     "limits are given from there.",
+     "Run hmreg doctor on the host, too, where something is missing here: kernel modules, device "
+     "files and limits come from there.",
      "A container shares the host's kernel and its modules, and shows /sys of the whole machine, "
-     "but has its own /dev, limits and system call filter. Much that looks broken inside was just "
-     "not handed in."},
+     "but has its own /dev, limits and system call filter. What is missing inside is often there "
+     "on the host, and was not passed to the container."},
     {"simulated", SEVERITY_NOTE, "devices here are simulated",
      "Nothing, in tests. Else take the simulated runtimes out of the library path and "
      "ZE_ENABLE_ALT_DRIVERS.",

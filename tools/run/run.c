@@ -471,7 +471,7 @@ static const struct option_def options[] = {
 
 const struct command command_run_program = {
     .name = "run",
-    .summary = "run a program and show what it registers",
+    .summary = "show what a program registers, and what a cache would save",
     .description =
         "Runs PROGRAM, unchanged, with its arguments, and reports at the end what it and\n"
         "its children registered by libibverbs or libfabric: calls, memory, paths, sizes,\n"

@@ -4,6 +4,7 @@
  */
 #include "tools/command.h"
 #include "tools/document.h"
+#include "tools/progress.h"
 #include "tools/stats/stats.h"
 
 #include <limits.h>
@@ -11,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #define LONGEST_WATCH 86400
 
@@ -123,16 +125,29 @@ static void rate(json_t *document, struct history *history)
 
 /* ---- the command ------------------------------------------------------------------------ */
 
-/* When watching, prints each reading as one line of JSON, for programs that read lines. */
+/* Once. */
 static void print(const json_t *document, const struct options *options)
 {
-    if (!options->json) {
+    if (options->json)
+        doc_print_json(document);
+    else
         stats_print_text(document);
-    } else if (options->seconds) {
+}
+
+/* While watching: on a terminal each reading in the place of the one before it; elsewhere one line
+ * for each, since what reads them are programs, or a person later. */
+static void print_next(const json_t *document, const struct options *options, bool first)
+{
+    if (options->json) {
         json_dumpf(document, stdout, JSON_COMPACT);
         putchar('\n');
+    } else if (progress_terminal(STDOUT_FILENO)) {
+        fputs("\033[H\033[2J", stdout);
+        stats_print_text(document);
+    } else if (json_array_size(json_object_get(document, "failures"))) {
+        stats_print_text(document);
     } else {
-        doc_print_json(document);
+        stats_print_line(document, first);
     }
 }
 
@@ -159,7 +174,7 @@ static int watch(const struct options *options)
 
         rate(document, &history);
         if (!failed || !looks)
-            print(document, options);
+            print_next(document, options, !looks);
         json_decref(document);
         if (fflush(stdout) || failed)
             break;
@@ -210,19 +225,20 @@ static const struct option_def options[] = {
 const struct command command_stats = {
     .name = "stats",
     .summary = "show what the caches of running processes did",
-    .description = "Shows the counters of processes that use hmreg: of PID, or of all that may be\n"
-                   "looked into. They are read from outside; a process is neither stopped nor\n"
-                   "slowed down. One row for each cache that was used, without columns of zeros:\n"
-                   "  regions    remembered now; the limit\n"
+    .description = "Shows the counters of processes that use hmreg: of PID, or of all that this\n"
+                   "user may read. It neither stops nor slows a process. One row for each cache\n"
+                   "that was used, without columns of zeros:\n"
+                   "  regions    in the cache now; the limit\n"
                    "  hits       gets served from the cache\n"
-                   "  misses     gets that registered and remembered\n"
-                   "  uncached   gets that registered and did not remember\n"
-                   "  evicted    regions that had to go: for a limit, or because the fabric had\n"
-                   "             no memory, no room or no key for another\n"
+                   "  misses     gets that registered and cached the region\n"
+                   "  uncached   gets that registered and did not cache it\n"
+                   "  evicted    regions deregistered for others: at a limit, or because the\n"
+                   "             fabric had no memory, no room or no key for another\n"
                    "  forgotten  regions whose memory was freed or changed\n"
-                   "  zombies    gone for the cache, still in use, or busy below\n"
+                   "  zombies    out of the cache, but still in use, or busy in the fabric\n"
                    "  failed     gets whose registration failed\n"
-                   "and how long registrations took. With --watch also what happened per second.\n"
+                   "and how long registrations took. --watch adds what happened per second: on a\n"
+                   "terminal in place, elsewhere one line for each look at all caches together.\n"
                    "What the numbers mean, and what to do about them: hmreg-stats(1).\n",
     .examples = "  hmreg stats\n"
                 "  hmreg stats 4711 --watch 1\n"

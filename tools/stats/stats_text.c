@@ -229,7 +229,7 @@ static void print_domain(const json_t *domain)
 
     snprintf(mark, sizeof(mark), "domain %" PRIu64 ": ", doc_number(domain, "number"));
     print_paragraph(mark, "%s, %s%s", doc_words(domain, "provider"), doc_words(domain, "fabric"),
-                    doc_is(domain, "caching") ? "" : "; it remembers nothing");
+                    doc_is(domain, "caching") ? "" : "; it caches nothing");
 }
 
 static void print_not_shown(const json_t *library)
@@ -323,4 +323,51 @@ void stats_print_text(const json_t *document)
     print_left_out(document);
     doc_each(failure, json_object_get(document, "failures"))
         print_line("%s", json_string_value(failure));
+}
+
+/* ---- one line for all ------------------------------------------------------------------- */
+
+static const char *const summed[] = {"hits", "misses", "uncached", "evictions", "invalidations"};
+
+struct sums {
+    uint64_t caches, regions, bytes;
+    double rates[COUNT(summed)];
+};
+
+static void add_up(struct sums *sums, const json_t *library)
+{
+    const json_t *domain, *cache;
+
+    FOR_EACH_CACHE(library, domain, cache) {
+        const json_t *rate = json_object_get(cache, "per_second");
+
+        sums->caches++;
+        sums->regions += doc_number(cache, "regions");
+        sums->bytes += doc_number(cache, "bytes");
+        for (size_t k = 0; k < COUNT(summed); k++)
+            sums->rates[k] += json_number_value(json_object_get(rate, summed[k]));
+    }
+}
+
+void stats_print_line(const json_t *document, bool first)
+{
+    const json_t *process, *library;
+    static const int widths[COUNT(summed)] = {9, 8, 10, 9, 11};
+    struct sums sums = {0};
+    char bytes[32];
+
+    doc_each(process, json_object_get(document, "processes"))
+        doc_each(library, json_object_get(process, "libraries"))
+            add_up(&sums, library);
+    if (first)
+        puts("time                 caches  regions     bytes    hits/s misses/s uncached/s "
+             "evicted/s forgotten/s");
+    printf("%-20s %6" PRIu64 " %8" PRIu64 " %9s", doc_words(document, "time"), sums.caches,
+           sums.regions, doc_bytes_words(sums.bytes, bytes));
+    for (size_t k = 0; k < COUNT(summed); k++)
+        if (first)
+            printf(" %*s", widths[k], "-");
+        else
+            printf(" %*.0f", widths[k], sums.rates[k]);
+    putchar('\n');
 }

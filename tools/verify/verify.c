@@ -67,7 +67,8 @@ static int in_child(const struct options *options)
         perror("hmreg verify: standard output");
         return EXIT_FAILED;
     }
-    status = options->list ? list_checks(options, out) : verify_run_checks(options->names, out);
+    status = options->list ? list_checks(options, out)
+                           : verify_run_checks(options->names, options->json, out);
     if (fclose(out)) {
         perror("hmreg verify: standard output");
         return EXIT_FAILED;

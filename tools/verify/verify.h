@@ -55,9 +55,9 @@ void verify_on_fabric(struct hmreg *lib, const struct fabric *fabric, const json
 /* What is here, and the checks for it, in their order: "checks", each with name and simulated. */
 json_t *verify_inventory(struct hmreg *lib);
 
-/* Runs checks until one fails. Writes two lines of JSON for each: its name when it begins, and
- * name, result, text and ms when it has ended. Returns the exit status. */
-int verify_run_checks(const json_t *names, FILE *out);
+/* Runs checks until one fails. Writes a line of text for each, or two of JSON: its name when it
+ * begins, and name, result, text and ms when it has ended. Returns the exit status. */
+int verify_run_checks(const json_t *names, bool json, FILE *out);
 
 /* ---- in the command's process ----------------------------------------------------------- */
 
@@ -76,7 +76,8 @@ void verify_scrub(json_t *value);
 /* Whether it would change this text. */
 bool verify_is_secret(const char *text);
 
-/* The report as text. */
+/* The line of one check, and the report as text. */
+void verify_print_check(const json_t *check, FILE *out);
 void verify_print(const json_t *report, FILE *out);
 /* Its first lines and what failed. */
 void verify_print_summary(const json_t *report, FILE *out);

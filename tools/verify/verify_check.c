@@ -112,7 +112,7 @@ struct checks {
     json_t *memories, *named; /* named: fabrics */
     FILE *out;
     size_t done;
-    bool failed;
+    bool failed, json;
 };
 
 static int64_t now_ms(void)
@@ -123,10 +123,15 @@ static int64_t now_ms(void)
     return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
+/* As JSON, or as text: of a check that begins, which has no result, nothing. */
 static void write_line(struct checks *checks, json_t *line)
 {
-    json_dumpf(line, checks->out, JSON_COMPACT);
-    fputc('\n', checks->out);
+    if (checks->json) {
+        json_dumpf(line, checks->out, JSON_COMPACT);
+        fputc('\n', checks->out);
+    } else if (doc_has(line, "result")) {
+        verify_print_check(line, checks->out);
+    }
     fflush(checks->out);
     json_decref(line);
 }
@@ -193,10 +198,13 @@ static void run_on_fabric(struct fabric_list *list, const struct fabric *fabric,
     run_of(checks, fabric, name);
 }
 
-int verify_run_checks(const json_t *names, FILE *out)
+int verify_run_checks(const json_t *names, bool json, FILE *out)
 {
-    struct checks checks = {
-        .names = names, .out = out, .named = doc_array(), .list.visit = run_on_fabric};
+    struct checks checks = {.names = names,
+                            .json = json,
+                            .out = out,
+                            .named = doc_array(),
+                            .list.visit = run_on_fabric};
     json_t *document = doc_object();
     int rc = signals_after(hmreg_open(NULL, &checks.list.lib));
 

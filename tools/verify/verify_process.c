@@ -7,6 +7,7 @@
 #include "tools/verify/verify.h"
 
 #include "tools/child.h"
+#include "tools/progress.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -138,7 +139,10 @@ void verify_list(json_t *report, int patience)
 {
     int64_t began = now_ms();
     char why[160];
-    json_t *found = list(patience, why);
+    json_t *found;
+
+    progress_show("hmreg verify: looking for devices and fabrics");
+    found = list(patience, why);
 
     if (!found) {
         doc_add(json_object_get(report, "checks"),
@@ -193,6 +197,9 @@ static void take_line(struct group *group, const char *text)
                    (int64_t)doc_number(line, "ms"), doc_words(line, "text"));
     else
         group->pending = strdup(doc_words(line, "name"));
+    if (group->pending)
+        progress_show("hmreg verify: check %zu of %zu: %s", group->next + 1,
+                      json_array_size(group->checks), group->pending);
     json_decref(line);
 }
 
@@ -220,14 +227,15 @@ static int64_t deadline_of(const struct group *group)
 /* argv of a process for the checks that have no result. The caller frees it. */
 static char **arguments(const struct group *group)
 {
-    static char tool[] = "hmreg", verify[] = "verify", check[] = "--check";
-    char **argv = calloc(2 * MOST_NAMES + 3, sizeof(*argv));
-    size_t used = 2;
+    static char tool[] = "hmreg", verify[] = "verify", check[] = "--check", json[] = "--json";
+    char **argv = calloc(2 * MOST_NAMES + 4, sizeof(*argv));
+    size_t used = 3;
 
     if (!argv)
         doc_no_memory();
     argv[0] = tool;
     argv[1] = verify;
+    argv[2] = json;
     for (size_t i = group->next; i < group->end && i < group->next + MOST_NAMES; i++) {
         argv[used++] = check;
         argv[used++] = (char *)(uintptr_t)check_name(group, i);
@@ -311,4 +319,5 @@ void verify_run_all(json_t *report, int patience, int left)
             group.end++;
         run_group(&group);
     }
+    progress_end();
 }

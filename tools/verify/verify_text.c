@@ -6,7 +6,7 @@
 
 #include <inttypes.h>
 
-static void print_check(const json_t *check, FILE *out)
+void verify_print_check(const json_t *check, FILE *out)
 {
     fprintf(out, "  %-7s %6" PRIu64 " ms  %s%s: %s\n", doc_words(check, "result"),
             doc_number(check, "ms"), doc_words(check, "name"),
@@ -38,7 +38,7 @@ void verify_print_summary(const json_t *report, FILE *out)
         fprintf(out, "\nFailed\n");
     doc_each(check, checks)
         if (doc_equals(check, "result", "failed"))
-            print_check(check, out);
+            verify_print_check(check, out);
 }
 
 static void print_machine(const json_t *inventory, FILE *out)
@@ -79,5 +79,5 @@ void verify_print(const json_t *report, FILE *out)
         fprintf(out, "  %s=%s\n", key, json_string_value(value));
     fprintf(out, "\nChecks\n");
     doc_each(check, json_object_get(report, "checks"))
-        print_check(check, out);
+        verify_print_check(check, out);
 }

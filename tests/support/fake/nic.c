@@ -43,7 +43,7 @@
 #undef ibv_reg_mr
 #undef ibv_query_port
 
-#define MOST_NICS    4
+#define MOST_NICS    8
 #define MOST_REGIONS 1024
 #define EXPORTED     __attribute__((visibility("default")))
 

@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * hmreg doctor --picture, topo and plan on the simulated machine of the documents: two CUDA
+ * devices and eight NICs (MACHINE is the script that makes its files).
+ */
+#include "tests/tools/tool.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static char folder[64], picture[96];
+
+static void begin(const char *file)
+{
+    char command[512];
+
+    strcpy(folder, "/tmp/hmreg-picture-XXXXXX");
+    assert_non_null(mkdtemp(folder));
+    snprintf(picture, sizeof(picture), "%s/%s", folder, file);
+    snprintf(command, sizeof(command), "%s %s/machine", getenv("MACHINE"), folder);
+    assert_int_equal(system(command), 0);
+    snprintf(command, sizeof(command), "%s/machine", folder);
+    setenv("HMREG_DOCTOR_ROOT", command, 1);
+    setenv("HMREG_FAKE_NICS", "mlx5_0,mlx5_4", 1);
+    setenv("HMREG_FAKE_NIC", "late", 1);
+}
+
+static void end(void)
+{
+    char command[128];
+
+    snprintf(command, sizeof(command), "rm -r %s", folder);
+    assert_int_equal(system(command), 0);
+    unsetenv("HMREG_DOCTOR_ROOT");
+    unsetenv("HMREG_FAKE_NICS");
+    unsetenv("HMREG_FAKE_NIC");
+}
+
+static void draw(int status)
+{
+    struct tool tool;
+
+    tool_preload_nic(true);
+    tool = tool_run("doctor", "--picture", picture);
+    tool_preload_nic(false);
+    assert_string_equal(tool.err, "");
+    assert_int_equal(tool.status, status);
+    tool_free(&tool);
+}
+
+static const char *drawn(void)
+{
+    static char text[1 << 16];
+    FILE *file = fopen(picture, "r");
+
+    assert_non_null(file);
+    text[fread(text, 1, sizeof(text) - 1, file)] = '\0';
+    fclose(file);
+    return text;
+}
+
+/* Graphviz's text: the tree, and what is broken, with the reason. */
+TEST(picture__as_text__places_paths_and_what_is_broken)
+{
+    begin("machine.dot");
+    draw(0);
+    assert_says(drawn(), "label=\"pci0000:00, NUMA node 0\"");
+    assert_says(drawn(), "\"bridge 0000:03:01.0\" -> \"member mlx5_0\"");
+    assert_says(drawn(), "\"member cuda 0\" -> \"member mlx5_0\" [constraint=false");
+    assert_says(drawn(), "label=\"dmabuf, proven\"");
+    assert_silent(drawn(), "BROKEN");
+    setenv("HMREG_FAKE_NIC", "no-dmabuf", 1);
+    draw(2);
+    assert_says(drawn(), "style=dashed arrowhead=tee arrowtail=tee label=\"BROKEN [1]\"");
+    assert_says(drawn(), "[1] no path; dmabuf: nic-imports-no-dmabuf; peermem: no-peer-memory\\l");
+    end();
+}
+
+/* dot from PATH draws; without it, the command says what to do, before the proofs. */
+TEST(picture__drawn_by_graphviz_or_refused)
+{
+    char dot[96], *path = strdup(getenv("PATH"));
+    struct tool tool;
+    FILE *script;
+
+    begin("machine.svg");
+    snprintf(dot, sizeof(dot), "%s/dot", folder);
+    setenv("PATH", folder, 1);
+    tool = tool_run("doctor", "--picture", picture);
+    assert_int_equal(tool.status, 3);
+    assert_string_equal(tool.out, "");
+    assert_says(tool.err,
+                "Graphviz' dot is missing: install graphviz, or name a file that ends in");
+    assert_int_equal(access(picture, F_OK), -1);
+    tool_free(&tool);
+    script = fopen(dot, "w");
+    assert_non_null(script);
+    fputs("#!/bin/sh\nwhile read -r line; do echo \"drawn: $line\"; done\n", script);
+    fclose(script);
+    assert_int_equal(chmod(dot, 0700), 0);
+    draw(0);
+    assert_says(drawn(), "drawn: digraph machine {");
+    tool = tool_run("doctor", "--no-proof", "--picture", "machine.png");
+    assert_int_equal(tool.status, 3);
+    assert_says(tool.err, "a file that ends in .svg or .dot is accepted");
+    tool_free(&tool);
+    setenv("PATH", path, 1);
+    free(path);
+    end();
+}
+
+/* Which of eight NICs is the nearest to a GPU, and which CPUs are beside it. */
+TEST(topo__eight_nics__nearest_first)
+{
+    struct tool tool;
+
+    begin("none");
+    tool = tool_run("topo");
+    assert_int_equal(tool.status, 0);
+    assert_says(tool.out, "cuda 0  0000:41:00.0  pci0000:00   0-31          0  ");
+    assert_says(tool.out, "cuda 0  X       SYS     PIX     PXB     PHB     PHB     SYS ");
+    assert_says(tool.out, "cuda 0  mlx5_0 PIX   mlx5_1 PXB   mlx5_2 PHB   mlx5_3 PHB ");
+    assert_says(tool.out, "cuda 1  mlx5_4 PIX   mlx5_5 PXB   mlx5_6 PHB   mlx5_7 PHB ");
+    assert_true(longest_line(tool.out) <= 100);
+    tool_free(&tool);
+    tool = tool_run_on(30, "topo"); /* where the matrix does not fit: in parts */
+    assert_says(tool.out, "          cuda 0  cuda 1\r\n  cuda 0  X       SYS");
+    assert_says(tool.out, "          mlx5_0  mlx5_1\r\n  cuda 0  PIX     PXB");
+    tool_free(&tool);
+    end();
+}
+
+TEST(plan__longer_than_the_device__says_so)
+{
+    struct tool tool = tool_run("plan", "--iface", "cuda", "-p", "loopback", "500G");
+
+    assert_says(tool.out, "Memory: cuda 0, 16 GiB in all");
+    assert_says(tool.out, "cuda 0 has 16 GiB: no range of it is longer.");
+    tool_free(&tool);
+}
+
+TEST_MAIN()

@@ -1,0 +1,369 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * The picture of `hmreg doctor --picture`: devices and NICs below their bridges and host bridges,
+ * and for each pair an edge that says which path its bytes take, or by which refusal it has none.
+ * It is written in Graphviz's language; Graphviz's dot(1), where it is installed, draws it.
+ *
+ * The colours are of Okabe and Ito's palette, told apart by the colour-blind; a broken edge is also
+ * dashed and says so.
+ */
+#include "tools/doctor/doctor_picture.h"
+
+#include "tools/child.h"
+#include "tools/document.h"
+#include "tools/foreign.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define MANY_PAIRS 8 /* with more, only broken edges have words */
+#define WRAP       90
+
+/* ---- Graphviz's language ---------------------------------------------------------------- */
+
+/* A quoted string: the text may be a driver's. */
+static void quote(FILE *out, const char *text)
+{
+    fputc('"', out);
+    for (; *text; text++) {
+        if (strchr("\"\\", *text))
+            fputc('\\', out);
+        fputc(*text, out);
+    }
+    fputc('"', out);
+}
+
+static void name_node(FILE *out, const char *kind, const char *name)
+{
+    char words[160];
+
+    snprintf(words, sizeof(words), "%s %s", kind, name);
+    quote(out, words);
+}
+
+/* ---- the PCI tree ----------------------------------------------------------------------- */
+
+static const char *root_of(const json_t *member)
+{
+    return doc_has(member, "root") ? doc_words(member, "root") : "";
+}
+
+static void draw_member(FILE *out, const json_t *member)
+{
+    bool nic = doc_equals(member, "kind", "nic");
+    char words[160];
+
+    fputs("    ", out);
+    name_node(out, "member", doc_words(member, "name"));
+    fprintf(out, " [shape=box style=\"filled%s\" fillcolor=\"%s\" label=", nic ? ",rounded" : "",
+            nic ? "#cfe4f3" : "#fdf3c4");
+    snprintf(words, sizeof(words), "%.64s%s\n%.32s", doc_words(member, "name"),
+             doc_is(member, "simulated") ? ", simulated" : "",
+             doc_has(member, "pci") ? doc_words(member, "pci") : "no PCI address");
+    quote(out, words);
+    fputs("]\n", out);
+}
+
+/* The bridges above a member, and the lines between them and to it. */
+static void draw_place(FILE *out, const json_t *bridges, const json_t *member, json_t *drawn)
+{
+    const char *above = root_of(member);
+    const json_t *bridge;
+    bool first = true;
+
+    doc_each(bridge, json_object_get(member, "bridges")) {
+        const char *pci = json_string_value(bridge);
+        bool redirects = doc_is(json_object_get(bridges, pci), "acs_redirect");
+
+        if (!json_object_get(drawn, pci)) {
+            doc_set(drawn, pci, json_true());
+            fputs("    ", out);
+            name_node(out, "bridge", pci);
+            fputs(" [shape=ellipse label=", out);
+            quote(out, pci);
+            fprintf(out, "%s]\n", redirects ? " xlabel=\"ACS: sends up\" color=\"#d55e00\"" : "");
+            fputs("    ", out);
+            name_node(out, first ? "root" : "bridge", above);
+            fputs(" -> ", out);
+            name_node(out, "bridge", pci);
+            fputs(" [dir=none color=\"#6e7781\"]\n", out);
+        }
+        above = pci;
+        first = false;
+    }
+    fputs("    ", out);
+    name_node(out, first ? "root" : "bridge", above);
+    fputs(" -> ", out);
+    name_node(out, "member", doc_words(member, "name"));
+    fputs(" [dir=none color=\"#6e7781\"]\n", out);
+}
+
+static void label_root(FILE *out, const json_t *member)
+{
+    char words[160];
+
+    if (!root_of(member)[0])
+        snprintf(words, sizeof(words), "no place in the PCI tree");
+    else if (doc_has(member, "numa_node"))
+        snprintf(words, sizeof(words), "%.64s, NUMA node %d", root_of(member),
+                 (int)doc_number(member, "numa_node"));
+    else
+        snprintf(words, sizeof(words), "%.64s", root_of(member));
+    quote(out, words);
+}
+
+/* A box for each host bridge, with all that is below it. */
+static void draw_tree(FILE *out, const json_t *topology)
+{
+    const json_t *members = json_object_get(topology, "members"), *one, *other;
+    json_t *roots = doc_object(), *drawn = doc_object();
+
+    doc_each(one, members) {
+        const char *root = root_of(one)[0] ? root_of(one) : "none";
+
+        if (json_object_get(roots, root))
+            continue;
+        doc_set(roots, root, json_true());
+        fprintf(out, "  subgraph cluster_%zu {\n    color=\"#8c959f\" label=", one_i);
+        label_root(out, one);
+        fputs("\n    ", out);
+        name_node(out, "root", root_of(one));
+        fputs(root_of(one)[0] ? " [shape=octagon label=\"CPU, host bridge\"]\n"
+                              : " [shape=point style=invis]\n",
+              out);
+        doc_each(other, members)
+            if (!strcmp(root_of(one), root_of(other))) {
+                draw_member(out, other);
+                draw_place(out, json_object_get(topology, "bridges"), other, drawn);
+            }
+        fputs("  }\n", out);
+    }
+    json_decref(roots);
+    json_decref(drawn);
+}
+
+/* ---- paths ------------------------------------------------------------------------------ */
+
+static const char *result_of(const json_t *pair)
+{
+    return doc_words(json_object_get(pair, "proof"), "result");
+}
+
+/* Why no bytes go along it; empty: they do. */
+static void describe_break(const json_t *pair, char words[256])
+{
+    const char *result = result_of(pair);
+    const json_t *reason;
+    size_t used = 0;
+
+    words[0] = '\0';
+    if (doc_equals(pair, "path", "none")) {
+        used = (size_t)snprintf(words, 256, "no path");
+        doc_each(reason, json_object_get(pair, "refused"))
+            if (!doc_equals(reason, "path", "mapped") && used < 160)
+                used += (size_t)snprintf(words + used, 256 - used, "; %.16s: %.48s",
+                                         doc_words(reason, "path"), doc_words(reason, "slug"));
+    } else if (!strcmp(result, "failed") || !strcmp(result, "wrong-bytes")) {
+        snprintf(words, 256, "%.16s: %s", doc_words(pair, "path"),
+                 strcmp(result, "failed") ? "a transfer brings wrong bytes" : "a transfer fails");
+    }
+}
+
+/* The number of what is broken, in the list below the picture. */
+static size_t note_of(json_t *notes, const char *words)
+{
+    json_t *note = doc_text(words);
+    size_t i = 0;
+
+    while (i < json_array_size(notes) && !json_equal(json_array_get(notes, i), note))
+        i++;
+    if (i == json_array_size(notes))
+        doc_add(notes, json_incref(note));
+    json_decref(note);
+    return i + 1;
+}
+
+static void draw_pair(FILE *out, const json_t *pair, bool brief, json_t *notes)
+{
+    bool proven = !strcmp(result_of(pair), "proven");
+    char broken[256], words[64] = "";
+
+    describe_break(pair, broken);
+    if (broken[0])
+        snprintf(words, sizeof(words), "BROKEN [%zu]", note_of(notes, broken));
+    else if (!brief)
+        snprintf(words, sizeof(words), "%.16s%s", doc_words(pair, "path"),
+                 proven ? ", proven" : ", not proven");
+    fputs("  ", out);
+    name_node(out, "member", doc_words(pair, "device"));
+    fputs(" -> ", out);
+    name_node(out, "member", doc_words(pair, "nic"));
+    fprintf(out, " [constraint=false dir=both penwidth=2 color=\"%s\" fontcolor=\"%s\" %s label=",
+            broken[0] ? "#d55e00" : "#0072b2", broken[0] ? "#a33d00" : "#005a8c",
+            broken[0] ? "style=dashed arrowhead=tee arrowtail=tee"
+            : proven  ? "style=solid"
+                      : "style=dotted");
+    quote(out, words);
+    fputs("]\n", out);
+}
+
+static void draw_pairs(FILE *out, const json_t *pairs)
+{
+    json_t *notes = doc_array(), *note;
+    const json_t *pair;
+    size_t i;
+
+    doc_each(pair, pairs)
+        draw_pair(out, pair, json_array_size(pairs) > MANY_PAIRS, notes);
+    if (json_array_size(notes))
+        fputs("  notes [shape=note color=\"#d55e00\" label=\"", out);
+    json_array_foreach(notes, i, note)
+        fprintf(out, "[%zu] %s\\l", i + 1, json_string_value(note));
+    if (json_array_size(notes))
+        fputs("hmreg doctor --explain CODE says what to do\\l\"]\n", out);
+    json_decref(notes);
+}
+
+/* ---- the picture ------------------------------------------------------------------------ */
+
+/* The verdict above it, in lines. */
+static void draw_title(FILE *out, const json_t *document)
+{
+    const json_t *kernel = json_object_get(json_object_get(document, "facts"), "kernel");
+    char words[1200], *space = words;
+
+    snprintf(words, sizeof(words), "%.900s", doc_words(document, "summary"));
+    while (strlen(space) > WRAP) {
+        char *at = space + WRAP;
+
+        while (at > space && *at != ' ')
+            at--;
+        if (at == space)
+            break;
+        *at = '\n';
+        space = at + 1;
+    }
+    snprintf(
+        words + strlen(words), sizeof(words) - strlen(words),
+        "\nhmreg doctor %.32s on Linux %.64s. Solid: proven by a transfer; dotted: not proven; "
+        "dashed: broken.",
+        doc_words(document, "hmreg"), doc_words(kernel, "release"));
+    fputs("  label=", out);
+    quote(out, words);
+    fputc('\n', out);
+}
+
+static void draw(FILE *out, const json_t *document)
+{
+    const json_t *facts = json_object_get(document, "facts");
+
+    fputs("digraph machine {\n"
+          "  graph [bgcolor=white fontname=\"sans-serif\" labelloc=t forcelabels=true "
+          "nodesep=0.9 ranksep=0.6]\n"
+          "  node [fontname=\"sans-serif\" fontsize=12 margin=0.12]\n"
+          "  edge [fontname=\"sans-serif\" fontsize=10]\n",
+          out);
+    draw_title(out, document);
+    draw_tree(out, json_object_get(facts, "topology"));
+    draw_pairs(out, json_object_get(facts, "pairs"));
+    fputs("}\n", out);
+}
+
+/* ---- the file --------------------------------------------------------------------------- */
+
+static bool ends_in(const char *name, const char *ending)
+{
+    size_t length = strlen(name), end = strlen(ending);
+
+    return length > end && !strcmp(name + length - end, ending);
+}
+
+bool picture_is_name(const char *name)
+{
+    return ends_in(name, ".svg") || ends_in(name, ".dot");
+}
+
+static bool refuse(const struct picture *picture, const char *why)
+{
+    print_error("hmreg doctor: --picture %s: %s", picture->name, why);
+    return false;
+}
+
+static bool has_dot(void)
+{
+    char dot[] = "dot", version[] = "-V";
+    char *argv[] = {dot, version, NULL};
+    int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+    int status = child_run(argv, null, null, null);
+
+    close(null);
+    return status == 0;
+}
+
+bool picture_begin(struct picture *picture, const char *name)
+{
+    const char *refusal;
+
+    *picture = (struct picture){.name = name};
+    if (!ends_in(name, ".dot") && !has_dot())
+        return refuse(picture,
+                      "Graphviz' dot is missing: install graphviz, or name a file that ends "
+                      "in .dot and draw it elsewhere: dot -Tsvg FILE.dot >FILE.svg");
+    if (!own_output_open(&picture->output, name))
+        return true;
+    refusal = own_refusal(errno);
+    return refuse(picture, refusal ? refusal : strerror(errno));
+}
+
+/* Runs dot on what is in the file. Its warnings are about the layout. */
+static bool run_dot(int in, int out)
+{
+    char dot[] = "dot", svg[] = "-Tsvg";
+    char *argv[] = {dot, svg, NULL};
+    int null = open("/dev/null", O_WRONLY | O_CLOEXEC);
+    bool good = lseek(in, 0, SEEK_SET) == 0 && child_run(argv, in, out, null) == 0;
+
+    close(null);
+    return good;
+}
+
+static bool end(struct picture *picture, bool complete)
+{
+    bool good = !own_output_end(&picture->output, complete);
+
+    close(picture->output.fd);
+    picture->output.fd = -1;
+    return good && complete;
+}
+
+void picture_cancel(struct picture *picture)
+{
+    if (picture->output.fd >= 0)
+        end(picture, false);
+}
+
+bool picture_end(struct picture *picture, const json_t *document)
+{
+    bool by_dot = !ends_in(picture->name, ".dot");
+    int fd = by_dot ? memfd_create("picture", MFD_CLOEXEC)
+                    : fcntl(picture->output.fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+    FILE *out = fd < 0 ? NULL : fdopen(fd, "w");
+    bool good = out;
+
+    if (good) {
+        draw(out, document);
+        good = !fflush(out) && !ferror(out) && (!by_dot || run_dot(fd, picture->output.fd));
+        fclose(out);
+    }
+    good = end(picture, good);
+    return good ||
+           refuse(picture,
+                  by_dot ? "dot failed, or the file cannot be written; a file that ends in .dot "
+                           "keeps what dot gets"
+                         : "the file cannot be written");
+}
