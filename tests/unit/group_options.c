@@ -83,4 +83,24 @@ TEST(domain_explain__member_without_a_path__is_described)
     script_close(&fixture);
 }
 
+TEST(domain_explain__members_alike__the_first_is_described)
+{
+    struct hmreg_explanation why = {.size = sizeof(why)};
+    struct hmreg_domain *members[2] = {NULL}, *group;
+    struct script_fixture fixture;
+
+    script_open(&fixture, NULL, NULL);
+    members[0] = fixture.domain;
+    assert_ok(hmreg_domain_create(fixture.lib, &script_ops, &script_caps, NULL, NULL, &members[1]));
+    assert_ok(hmreg_group_open(fixture.lib, members, 2, NULL, &group));
+    script.can[HMREG_PATH_DMABUF][0] = -EOPNOTSUPP;
+    assert_ok(hmreg_domain_explain(group, HMREG_IFACE_CUDA, 0, &why));
+    assert_int_equal(why.refused, 1);
+    assert_non_null(strstr(why.reasons[0].text, "rail 0 (script)"));
+    assert_ok(hmreg_domain_close(group));
+    assert_ok(hmreg_domain_close(members[1]));
+    script.destroys = 0;
+    script_close(&fixture);
+}
+
 TEST_MAIN()
