@@ -355,7 +355,7 @@ TEST(ways__the_one_taken_fails__one_that_works_is_named)
     assert_says(tool.out, "dmabuf by pcie FAILED");
     assert_says(tool.out, "other-way-works (degraded)");
     assert_says(tool.out, "cuda 0 with mlx5_0: way plain of path dmabuf moves the bytes, and");
-    assert_says(tool.out, "ways, cuda 0 with mlx5_0");
+    assert_says(tool.out, "(cuda 0 with mlx5_0 and 3");
     assert_says(tool.out, "bytes move by plain; fails by pcie; refused data-direct");
     assert_true(longest_line(tool.out) <= 100);
     tool_free(&tool);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * hmreg doctor --picture, topo and plan on the simulated machine of the documents: two CUDA
+ * hmreg doctor, topo and plan on the simulated machine of the documents: two CUDA
  * devices and eight NICs (MACHINE is the script that makes its files).
  */
 #include "tests/tools/tool.h"
@@ -128,6 +128,24 @@ TEST(topo__eight_nics__nearest_first)
     tool = tool_run_on(30, "topo"); /* where the matrix does not fit: in parts */
     assert_says(tool.out, "          cuda 0  cuda 1\r\n  cuda 0  X       SYS");
     assert_says(tool.out, "          mlx5_0  mlx5_1\r\n  cuda 0  PIX     PXB");
+    tool_free(&tool);
+    end();
+}
+
+/* On a terminal of 60 columns. */
+TEST(doctor__more_nics_than_fit__table_in_parts)
+{
+    struct tool tool;
+
+    begin("none");
+    setenv("HMREG_FAKE_NICS", "mlx5_0,mlx5_1,mlx5_2,mlx5_3,mlx5_4,mlx5_5,mlx5_6,mlx5_7", 1);
+    tool_preload_nic(true);
+    tool = tool_run_on(60, "doctor", "--no-proof");
+    tool_preload_nic(false);
+    assert_int_equal(tool.status, 0);
+    assert_says(tool.out, "  device             mlx5_0    mlx5_1    mlx5_2    mlx5_3\r\n"
+                          "  cuda 0, simulated  dmabuf ?  dmabuf ?  dmabuf ?  dmabuf ?\r\n");
+    assert_says(tool.out, "\r\n\r\n  device             mlx5_4    mlx5_5");
     tool_free(&tool);
     end();
 }

@@ -10,10 +10,12 @@
 
 #include <ctype.h>
 #include <inttypes.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
-#define MOST_NICS 14
+#define GAP 2 /* columns between those of a table, and before the first */
+
 /* ---- verdict and findings --------------------------------------------------------------- */
 
 static void print_verdict(const json_t *document)
@@ -92,7 +94,9 @@ static const json_t *find_pair(const json_t *pairs, const char *device, const ch
     return NULL;
 }
 
-static void add_cell(struct table *table, const json_t *pair)
+#define CELL 48
+
+static void describe_cell(const json_t *pair, char words[CELL])
 {
     static const char *const marks[][2] = {
         {"proven", " ok"}, {"failed", " FAILED"}, {"wrong-bytes", " WRONG"}, {"", " ?"}};
@@ -103,36 +107,88 @@ static void add_cell(struct table *table, const json_t *pair)
     while (marks[i][0][0] && strcmp(marks[i][0], proof_result(pair)))
         i++;
     if (!pair || doc_equals(pair, "path", "none"))
-        table_add(table, "%s", pair ? "none" : "-");
+        snprintf(words, CELL, "%s", pair ? "none" : "-");
     else
-        table_add(table, "%s%s%s%s", doc_words(pair, "path"), by[0] ? " by " : "", by, marks[i][1]);
+        snprintf(words, CELL, "%.12s%s%.18s%s", doc_words(pair, "path"), by[0] ? " by " : "", by,
+                 marks[i][1]);
+}
+
+/* The names that pairs have for this key, each once, as an array. */
+static json_t *names_of(const json_t *pairs, const char *key)
+{
+    json_t *names = doc_array(), *done = doc_object();
+    const json_t *pair;
+
+    doc_each(pair, pairs) {
+        const char *name = doc_words(pair, key);
+
+        if (!json_object_get(done, name))
+            doc_add(names, doc_text(name));
+        doc_set(done, name, json_true());
+    }
+    json_decref(done);
+    return names;
+}
+
+static const char *name_at(const json_t *names, size_t i)
+{
+    return json_string_value(json_array_get(names, i));
+}
+
+/* How many columns of NICs fit beside the devices' names. */
+static size_t columns_that_fit(const json_t *pairs)
+{
+    size_t column = 0, row = 0, width = print_columns();
+    const json_t *pair;
+
+    doc_each(pair, pairs) {
+        size_t nic = strlen(doc_words(pair, "nic"));
+        size_t device = strlen(doc_words(pair, "device")) + (doc_is(pair, "simulated") ? 11 : 0);
+        char words[CELL];
+
+        describe_cell(pair, words);
+        column = nic > column ? nic : column;
+        column = strlen(words) > column ? strlen(words) : column;
+        row = device > row ? device : row;
+    }
+    if (!width)
+        return SIZE_MAX;
+    return width > row + GAP + column ? (width - row - GAP) / (column + GAP) : 1;
+}
+
+/* The table of the NICs from first up to, not including, end. */
+static void print_part(const json_t *pairs, const json_t *nics, size_t first, size_t end)
+{
+    struct table *table = table_new("device", NULL);
+    json_t *devices = names_of(pairs, "device");
+    char words[CELL];
+
+    for (size_t nic = first; nic < end; nic++)
+        table_add_column(table, name_at(nics, nic));
+    for (size_t i = 0; i < json_array_size(devices); i++) {
+        const char *device = name_at(devices, i);
+
+        table_add(table, "%s%s", device,
+                  doc_is(doc_find(pairs, "device", device), "simulated") ? ", simulated" : "");
+        for (size_t nic = first; nic < end; nic++) {
+            describe_cell(find_pair(pairs, device, name_at(nics, nic)), words);
+            table_add(table, "%s", words);
+        }
+    }
+    table_print(table);
+    json_decref(devices);
 }
 
 static void print_matrix(const json_t *pairs)
 {
-    json_t *nics = doc_object(), *done = doc_object(), *is;
-    struct table *table = table_new("device", NULL);
-    const json_t *pair;
-    const char *nic;
+    json_t *nics = names_of(pairs, "nic");
+    size_t count = json_array_size(nics), fit = columns_that_fit(pairs);
 
-    doc_each(pair, pairs) {
-        if (json_object_size(nics) < MOST_NICS && !doc_has(nics, doc_words(pair, "nic")))
-            table_add_column(table, doc_words(pair, "nic"));
-        if (json_object_size(nics) < MOST_NICS)
-            doc_set(nics, doc_words(pair, "nic"), json_true());
+    for (size_t first = 0; first < count; first += fit < count ? fit : count) {
+        if (first)
+            putchar('\n');
+        print_part(pairs, nics, first, fit < count - first ? first + fit : count);
     }
-    doc_each(pair, pairs) {
-        const char *device = doc_words(pair, "device");
-
-        if (json_object_get(done, device))
-            continue;
-        doc_set(done, device, json_true());
-        table_add(table, "%s%s", device, doc_is(pair, "simulated") ? ", simulated" : "");
-        json_object_foreach(nics, nic, is)
-            add_cell(table, find_pair(pairs, device, nic));
-    }
-    table_print(table);
-    json_decref(done);
     json_decref(nics);
 }
 
@@ -297,17 +353,32 @@ static void add_proofs(struct table *table, const json_t *facts)
     }
 }
 
+/* Pairs of which the same is to be said have one row. */
 static void add_ways(struct table *table, const json_t *facts)
 {
+    json_t *rows = doc_object(), *alike;
     const json_t *pair;
+    const char *said;
     char words[256];
 
     doc_each(pair, json_object_get(facts, "pairs")) {
         if (!ways_describe(pair, words, sizeof(words)))
             continue;
-        table_add(table, "ways, %s with %s", doc_words(pair, "device"), doc_words(pair, "nic"));
-        table_add(table, "%s", words);
+        if (!json_object_get(rows, words))
+            doc_set(rows, words, doc_array());
+        doc_add(json_object_get(rows, words),
+                doc_format("%s with %s", doc_words(pair, "device"), doc_words(pair, "nic")));
     }
+    json_object_foreach(rows, said, alike) {
+        size_t more = json_array_size(alike) - 1;
+
+        table_add(table, "ways of path dmabuf");
+        if (more)
+            table_add(table, "%s (%s and %zu more pairs)", said, name_at(alike, 0), more);
+        else
+            table_add(table, "%s (%s)", said, name_at(alike, 0));
+    }
+    json_decref(rows);
 }
 
 static void print_details(const json_t *facts)
