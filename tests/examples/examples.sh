@@ -94,9 +94,9 @@ if [[ $VENDORS ]]; then
 else
     skip device__simulated_ones__each_written "no vendor is built in"
 fi
-check tokens__tcp__owner_finds_it tcp_says 'the owner finds "written by another process"' \
+check tokens__tcp__owner_finds_it tcp_says 'the owner finds "written by another process" in each of its buffers' \
     "$examples/3-token-exchange"
-check tokens__shm__owner_finds_it says 'shm: the owner finds "written by another process"' \
+check tokens__shm__owner_finds_it says 'shm: the owner finds "written by another process" in each' \
     "$examples/3-token-exchange" shm
 check tokens__no_such_fabric__fails fails "nosuch: No data available" \
     "$examples/3-token-exchange" nosuch
