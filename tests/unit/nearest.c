@@ -220,6 +220,23 @@ TEST(nearest__host_memory__the_nics_of_its_node_or_all)
     close_host(&host);
 }
 
+TEST(nearest__plain_calls__host_memory_is_at_an_unknown_place)
+{
+    char memory[4096] = {0};
+    struct hmreg_mr *mr;
+    struct host host;
+
+    setenv("HMREG_SYSCALLS", "plain", 1);
+    open_host(&host);
+    unsetenv("HMREG_SYSCALLS");
+    assert_ok(hmreg_group_nearest(host.group, host.topology, HMREG_NEAREST_LOCAL));
+    node = 0;
+    mr = reg(&host, memory);
+    assert_int_equal(rails_of(mr), 0xffffffffu);
+    assert_ok(hmreg_mr_close(mr));
+    close_host(&host);
+}
+
 /* ---- dead NICs -------------------------------------------------------------------------- */
 
 TEST(nearest__dead_nic__the_next_nearest_in_its_place)
