@@ -94,6 +94,7 @@ static inline size_t make_token(uint8_t *out, uint64_t base, uint64_t key, uint1
                           .raw_base = base,
                           .access = HMREG_REMOTE_WRITE,
                           .segment = bytes,
+                          .address = raw_key,
                           .raw = raw_key};
 
     for (uint16_t i = 0; i < segments; i++)

@@ -25,6 +25,7 @@ static size_t make(uint8_t *out, uint64_t base, uint64_t instance, uint64_t gene
                           .raw_base = base,
                           .access = HMREG_REMOTE_WRITE,
                           .segment = bytes,
+                          .address = raw_key,
                           .raw = raw_key,
                           .extension_size = instance ? TOKEN_LIFE_BYTES : 0,
                           .instance = instance,
