@@ -123,8 +123,8 @@ for vendor in $one; do
 done
 # Open MPI runs more processes than there are cores, and as root, only if it is told to.
 mpi=(env OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
-     PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe mpiexec -n 3 "$examples/6-allreduce-mpi")
-if [[ -x $examples/6-allreduce-mpi ]] && command -v mpiexec >/dev/null; then
+     PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe "$MPIEXEC" -n 3 "$examples/6-allreduce-mpi")
+if [[ -x $examples/6-allreduce-mpi && -x $MPIEXEC ]]; then
     check allreduce__of_mpiexec__every_float_is_right \
         tcp_says "3 processes, 2 rails, system memory, path system: every float is right; 12 of 14 gets were hits" "${mpi[@]}"
     check allreduce__of_mpiexec__no_such_fabric__fails fails ": No data available" "${mpi[@]}" nosuch
