@@ -183,11 +183,11 @@ TEST(nearest__each_rail__says_why_it_was_taken_or_left_out)
     assert_non_null(strstr(why.rail_why, "number 5 of 32 by its distance to cuda 1 (PHB)"));
     assert_ok(hmreg_mr_explain(mr, &why));
     assert_non_null(strstr(why.rail_why, "one of the nearest"));
-    script.can[HMREG_PATH_DMABUF][1] = -EOPNOTSUPP;
-    assert_ok(hmreg_domain_explain(host.group, HMREG_IFACE_CUDA, 1, &why)); /* of a near one */
-    assert_non_null(strstr(why.rail_why, "rail 0 (nic0) is number 5 of 32"));
-    assert_non_null(strstr(why.reasons[0].text, "rail 0 (nic0)"));
-    script.can[HMREG_PATH_DMABUF][1] = 0;
+    script.can[HMREG_PATH_DMABUF][0] = -EOPNOTSUPP;
+    assert_ok(hmreg_domain_explain(host.group, HMREG_IFACE_CUDA, 7, &why)); /* of a near one */
+    assert_non_null(strstr(why.rail_why, "rail 4 (nic4) is number 5 of 32"));
+    assert_non_null(strstr(why.reasons[0].text, "rail 4 (nic4)"));
+    script.can[HMREG_PATH_DMABUF][0] = 0;
     assert_null(hmreg_mr_rail(mr, 31));
     assert_int_equal(hmreg_last_error()->code, -ENOENT);
     assert_non_null(strstr(hmreg_last_error()->text, "rail 31 (nic31) is number"));
