@@ -79,6 +79,8 @@ int nearest_find(const struct group *group, const struct resolved *memory, size_
     *out = NULL;
     if (!nearest || (!host && iface == HMREG_IFACE_SYSTEM) || iface >= HMREG_IFACE_COUNT)
         return 0;
+    if (host && group->lib->settings.plain_calls) /* no move_pages(2) */
+        return 0;
     place = host ? nearest->ops->node((const void *)(uintptr_t)memory->range.host_addr, len)
                  : memory->range.device;
     if (place < 0)

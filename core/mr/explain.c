@@ -276,25 +276,36 @@ static bool fares_worse(const struct hmreg_explanation *one, const struct hmreg_
 
 /* Of a group: the member that fares worst: without a path, or for which the most would be refused.
  */
-static void foresee_all(struct hmreg_domain *domain, enum hmreg_iface iface, int device,
-                        struct hmreg_explanation *out)
+static int foresee_all(struct hmreg_domain *domain, enum hmreg_iface iface, int device,
+                       struct hmreg_explanation *out)
 {
+    const struct resolved memory = {.iface = iface,
+                                    .range = {.device = device, .kind = HMREG_MEM_DEVICE}};
+    const struct nearest_order *order;
     struct hmreg_explanation other;
-    size_t worst = 0;
+    size_t worst = HMREG_GROUP_MAX;
+    int rc;
 
     if (!domain->group) {
         foresee_one(domain, iface, device, out);
-        return;
+        return 0;
     }
-    foresee_one(domain->group->members[0], iface, device, out);
-    for (size_t i = 1; i < domain->group->count; i++) {
+    rc = nearest_find(domain->group, &memory, 1, &order);
+    if (rc)
+        return rc;
+    for (size_t i = 0; i < domain->group->count; i++) {
+        if (!group_registers_on(order ? nearest_rails(order) : 0, i))
+            continue;
         foresee_one(domain->group->members[i], iface, device, &other);
-        if (!fares_worse(&other, out))
+        if (worst < HMREG_GROUP_MAX && !fares_worse(&other, out))
             continue;
         *out = other;
         worst = i;
     }
     name_rail(out, worst, domain->group->members[worst]);
+    if (order)
+        nearest_explain(order, worst, true, out->rail_why, sizeof(out->rail_why));
+    return 0;
 }
 
 int hmreg_domain_explain(struct hmreg_domain *domain, enum hmreg_iface iface, int device,
@@ -314,7 +325,9 @@ int hmreg_domain_explain(struct hmreg_domain *domain, enum hmreg_iface iface, in
     if (iface == HMREG_IFACE_SYSTEM)
         fill(&explanation, iface, -1, HMREG_PATH_SYSTEM, NULL, 0);
     else
-        foresee_all(domain, iface, device, &explanation);
+        rc = foresee_all(domain, iface, device, &explanation);
+    if (rc)
+        return rc;
     hmreg_error_restore(&before);
     hand_out(&explanation, out);
     return 0;

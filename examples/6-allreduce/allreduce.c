@@ -4,30 +4,26 @@
  * others; every transfer is split over all rails, and each buffer is registered once, on a group.
  *
  *     6-allreduce [-n PROCESSES] [-r RAILS] [-i IFACE] [PROVIDER]      4, 2, system, tcp
+ *     mpiexec -n PROCESSES 6-allreduce-mpi [-r RAILS] [-i IFACE] [PROVIDER]
  */
 #include "../common/endpoint.h"
+#include "ring.h"
 
 #include <endian.h>
 #include <errno.h>
 #include <hmreg/group.h>
 #include <hmreg/ofi.h>
 #include <hmreg/table.h>
-#include <poll.h>
-#include <sched.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-#define MAX_PROCESSES 16
-#define MAX_RAILS     ENDPOINT_RAILS
-#define CHUNK         (64 * 1024) /* floats of one step */
-#define CHUNK_BYTES   (CHUNK * sizeof(float))
-#define ROUNDS        3
-#define TOKEN_BYTES   2048
+#define MAX_RAILS   ENDPOINT_RAILS
+#define CHUNK       (64 * 1024) /* floats of one step */
+#define CHUNK_BYTES (CHUNK * sizeof(float))
+#define ROUNDS      3
+#define TOKEN_BYTES 2048
 
 static int processes = 4, rails = 2;
 static enum hmreg_iface iface = HMREG_IFACE_SYSTEM;
@@ -39,45 +35,26 @@ struct buffer {
     struct hmreg_mr *mr;
 };
 
-enum { DATA, INBOX, BUFFERS }; /* the tokens that a process gives its left neighbour */
+enum { DATA, INBOX, BUFFERS }; /* of which each process gives a token */
 
 struct process {
-    int rank;
-    int left, right; /* sockets to the neighbours */
+    struct ring *ring;
     struct endpoint endpoint[MAX_RAILS];
     struct hmreg *lib;
     struct hmreg_domain *domain[MAX_RAILS], *group;
     struct buffer data;  /* a chunk for each process */
     struct buffer inbox; /* one chunk, which the left neighbour writes */
-    /* The right neighbour's buffers: entry buffer * rails + rail. */
+    /* Of all processes: entry (rank * BUFFERS + buffer) * rails + rail. */
     struct hmreg_table *table;
-    struct hmreg_table_entry entries[BUFFERS * MAX_RAILS];
+    struct hmreg_table_entry entries[RING_MAX * BUFFERS * MAX_RAILS];
 };
 
-/* What a process sends its left neighbour, which will write into its memory. */
-struct invitation {
-    char address[MAX_RAILS][ENDPOINT_ADDRESS_BYTES];
-    char token[BUFFERS][TOKEN_BYTES];
-};
-
-/* ---- messages between neighbours -------------------------------------------------------- */
-
-static int send_message(int socket, const void *message, size_t size)
+static void progress(void *context)
 {
-    return send(socket, message, size, MSG_NOSIGNAL) == (ssize_t)size ? 0 : -EPIPE;
-}
+    struct process *process = (struct process *)context;
 
-/* On many fabrics a neighbour's write proceeds only while its target calls the fabric. */
-static int receive_message(struct process *process, int socket, void *message, size_t size)
-{
-    struct pollfd waiting = {.fd = socket, .events = POLLIN};
-
-    while (poll(&waiting, 1, 0) == 0) {
-        for (int i = 0; i < rails; i++)
-            endpoint_progress(&process->endpoint[i]);
-        sched_yield();
-    }
-    return recv(socket, message, size, 0) == (ssize_t)size ? 0 : -EPIPE;
+    for (int i = 0; i < rails; i++)
+        endpoint_progress(&process->endpoint[i]);
 }
 
 /* ---- opening and closing ---------------------------------------------------------------- */
@@ -110,32 +87,40 @@ static int open_buffer(struct process *process, struct buffer *buffer, size_t by
     return rc ? rc : hmreg_mr_get(process->group, buffer->memory, bytes, access, &buffer->mr);
 }
 
-static int invite_left(struct process *process)
+static int right_of(const struct process *process)
 {
-    struct invitation ours;
-    size_t size = TOKEN_BYTES, inbox_size = TOKEN_BYTES;
-    int rc = hmreg_mr_pack(process->data.mr, ours.token[DATA], &size);
-
-    rc = rc ? rc : hmreg_mr_pack(process->inbox.mr, ours.token[INBOX], &inbox_size);
-    for (int i = 0; i < rails && !rc; i++) {
-        size = ENDPOINT_ADDRESS_BYTES;
-
-        rc = endpoint_address(&process->endpoint[i], ours.address[i], &size);
-    }
-    return rc ? rc : send_message(process->left, &ours, sizeof(ours));
+    return (process->ring->rank + 1) % processes;
 }
 
-static int accept_right(struct process *process)
+/* Each process writes to its right neighbour. */
+static int connect_right(struct process *process)
 {
-    struct invitation theirs;
-    int rc = receive_message(process, process->right, &theirs, sizeof(theirs));
+    static char mine[MAX_RAILS][ENDPOINT_ADDRESS_BYTES], all[RING_MAX][MAX_RAILS][sizeof(mine[0])];
+    int rc = 0;
 
+    for (int i = 0; i < rails && !rc; i++) {
+        size_t size = ENDPOINT_ADDRESS_BYTES;
+
+        rc = endpoint_address(&process->endpoint[i], mine[i], &size);
+    }
+    rc = rc ? rc : ring_gather(process->ring, mine, sizeof(mine), all);
     for (int i = 0; i < rails && !rc; i++)
-        rc = endpoint_connect(&process->endpoint[i], theirs.address[i]);
-    rc = rc ? rc : hmreg_table_open(process->group, process->entries, BUFFERS, 0, &process->table);
+        rc = endpoint_connect(&process->endpoint[i], all[right_of(process)][i]);
+    return rc;
+}
+
+/* The tokens of all processes, as an array of addresses and keys. */
+static int make_table(struct process *process)
+{
+    static char mine[BUFFERS][TOKEN_BYTES], all[RING_MAX][BUFFERS][TOKEN_BYTES];
+    size_t size = TOKEN_BYTES, inbox_size = TOKEN_BYTES, count = (size_t)processes * BUFFERS;
+    int rc = hmreg_mr_pack(process->data.mr, mine[DATA], &size);
+
+    rc = rc ? rc : hmreg_mr_pack(process->inbox.mr, mine[INBOX], &inbox_size);
+    rc = rc ? rc : ring_gather(process->ring, mine, sizeof(mine), all);
+    rc = rc ? rc : hmreg_table_open(process->group, process->entries, count, 0, &process->table);
     return rc ? rc
-              : hmreg_table_write(process->table, 0, BUFFERS, theirs.token, sizeof(theirs.token),
-                                  TOKEN_BYTES);
+              : hmreg_table_write(process->table, 0, count, all, count * TOKEN_BYTES, TOKEN_BYTES);
 }
 
 static int open_process(struct process *process)
@@ -149,8 +134,8 @@ static int open_process(struct process *process)
     rc = rc ? rc
             : open_buffer(process, &process->data, (size_t)processes * CHUNK_BYTES, DATA_RIGHTS);
     rc = rc ? rc : open_buffer(process, &process->inbox, CHUNK_BYTES, INBOX_RIGHTS);
-    rc = rc ? rc : invite_left(process);
-    return rc ? rc : accept_right(process);
+    rc = rc ? rc : connect_right(process);
+    return rc ? rc : make_table(process);
 }
 
 static void close_buffer(struct process *process, struct buffer *buffer)
@@ -188,7 +173,10 @@ static int find_part(const struct process *process, int to, struct hmreg_mr *mr,
     char *begin = (char *)process->data.memory + from + skip;
     int rc = hmreg_mr_query(rail, &info);
 
-    rc = rc ? rc : hmreg_table_load(&process->entries[to * rails + rail_index], &entry);
+    rc = rc ? rc
+            : hmreg_table_load(
+                  &process->entries[(right_of(process) * BUFFERS + to) * rails + rail_index],
+                  &entry);
     if (rc)
         return rc;
     /* The address for local operations is not always the memory's own, and the region may begin
@@ -237,18 +225,18 @@ static int add_inbox(struct process *process, int chunk)
 static int exchange(struct process *process, int add_to)
 {
     char written = 'w', consumed = 'c';
-    int rc = send_message(process->right, &written, 1);
+    int rc = ring_send(process->ring, RIGHT, &written, 1);
 
-    rc = rc ? rc : receive_message(process, process->left, &written, 1);
+    rc = rc ? rc : ring_receive(process->ring, LEFT, &written, 1);
     if (add_to >= 0)
         rc = rc ? rc : add_inbox(process, add_to);
-    rc = rc ? rc : send_message(process->left, &consumed, 1);
-    return rc ? rc : receive_message(process, process->right, &consumed, 1);
+    rc = rc ? rc : ring_send(process->ring, LEFT, &consumed, 1);
+    return rc ? rc : ring_receive(process->ring, RIGHT, &consumed, 1);
 }
 
 static int chunk_before(const struct process *process, int steps)
 {
-    return (process->rank - steps + 2 * processes) % processes;
+    return (process->ring->rank - steps + 2 * processes) % processes;
 }
 
 static int allreduce(struct process *process)
@@ -293,7 +281,7 @@ static int run_round(struct process *process, int round)
     if (!floats)
         return -ENOMEM;
     for (int i = 0; i < count; i++)
-        floats[i] = value(process->rank, round, i);
+        floats[i] = value(process->ring->rank, round, i);
     rc = hmreg_copy(process->lib, process->data.memory, floats, count * sizeof(float));
     rc = rc ? rc : allreduce(process);
     rc = rc ? rc : hmreg_copy(process->lib, floats, process->data.memory, count * sizeof(float));
@@ -320,16 +308,20 @@ static void report(const struct process *process)
            (unsigned long)(stats.hits + stats.misses));
 }
 
-static int run_process(int rank, int left, int right)
+static int run_process(struct ring *ring)
 {
-    struct process process = {.rank = rank, .left = left, .right = right};
-    int rc = open_process(&process);
+    struct process process = {.ring = ring};
+    int rc;
 
+    processes = ring->processes;
+    ring->progress = progress;
+    ring->context = &process;
+    rc = open_process(&process);
     for (int round = 0; round < ROUNDS && !rc; round++)
         rc = run_round(&process, round);
     if (rc)
-        fprintf(stderr, "%s, process %d: %s\n", provider, rank, failure_text(rc));
-    else if (rank == 0)
+        fprintf(stderr, "%s, process %d: %s\n", provider, ring->rank, failure_text(rc));
+    else if (ring->rank == 0)
         report(&process);
     return close_process(&process) || rc;
 }
@@ -359,62 +351,16 @@ static int parse(int argc, char **argv)
     }
     if (optind < argc)
         provider = argv[optind];
-    return processes < 2 || processes > MAX_PROCESSES || rails < 1 || rails > MAX_RAILS ||
+    return processes < 2 || processes > RING_MAX || rails < 1 || rails > MAX_RAILS ||
            CHUNK % rails || iface == HMREG_IFACE_COUNT;
 }
 
-/*
- * Neighbours of a process that failed would wait for ever. Not by SIGTERM, which libraries that
- * libfabric loads handle, and may then hang.
- */
-static int wait_for_all(pid_t *child)
-{
-    int failed = 0, status;
-    pid_t ended;
-
-    while ((ended = wait(&status)) > 0) {
-        for (int i = 0; i < processes; i++) {
-            if (child[i] == ended)
-                child[i] = 0;
-            else if (status && !failed && child[i])
-                kill(child[i], SIGKILL);
-        }
-        failed |= status;
-    }
-    return failed;
-}
-
-/* Neither libfabric nor a GPU's runtime survives fork(): it comes before both. */
 int main(int argc, char **argv)
 {
-    int sockets[MAX_PROCESSES][2];
-    pid_t child[MAX_PROCESSES] = {0};
-
     if (parse(argc, argv)) {
         fprintf(stderr, "usage: 6-allreduce [-n 2..16] [-r 1|2|4] [-i system|cuda|rocr|ze] "
                         "[PROVIDER]\n");
         return 2;
     }
-    for (int i = 0; i < processes; i++)
-        if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets[i]))
-            return 1;
-    for (int i = 0; i < processes; i++) {
-        int left = (i + processes - 1) % processes;
-
-        child[i] = fork();
-        if (child[i] < 0)
-            return 1;
-        if (child[i] == 0) {
-            for (int k = 0; k < processes; k++) {
-                if (k != left)
-                    close(sockets[k][1]);
-                if (k != i)
-                    close(sockets[k][0]);
-            }
-            return run_process(i, sockets[left][1], sockets[i][0]);
-        }
-    }
-    for (int i = 0; i < processes; i++)
-        close(sockets[i][0]), close(sockets[i][1]);
-    return wait_for_all(child) != 0;
+    return ring_run(processes, run_process);
 }

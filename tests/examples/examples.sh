@@ -94,9 +94,9 @@ if [[ $VENDORS ]]; then
 else
     skip device__simulated_ones__each_written "no vendor is built in"
 fi
-check tokens__tcp__owner_finds_it tcp_says 'the owner finds "written by another process"' \
+check tokens__tcp__owner_finds_it tcp_says 'the owner finds "written by another process" in each of its buffers' \
     "$examples/3-token-exchange"
-check tokens__shm__owner_finds_it says 'shm: the owner finds "written by another process"' \
+check tokens__shm__owner_finds_it says 'shm: the owner finds "written by another process" in each' \
     "$examples/3-token-exchange" shm
 check tokens__no_such_fabric__fails fails "nosuch: No data available" \
     "$examples/3-token-exchange" nosuch
@@ -121,6 +121,16 @@ for vendor in $one; do
         tcp_says "4 processes, 2 rails, $vendor memory (simulated), path mapped: every float is right; 18 of 20 gets were hits" \
         "${simulated[@]}" "$examples/6-allreduce" -i "$vendor"
 done
+# Open MPI runs more processes than there are cores, and as root, only if it is told to.
+mpi=(env OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
+     PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe "$MPIEXEC" -n 3 "$examples/6-allreduce-mpi")
+if [[ -x $examples/6-allreduce-mpi && -x $MPIEXEC ]]; then
+    check allreduce__of_mpiexec__every_float_is_right \
+        tcp_says "3 processes, 2 rails, system memory, path system: every float is right; 12 of 14 gets were hits" "${mpi[@]}"
+    check allreduce__of_mpiexec__no_such_fabric__fails fails ": No data available" "${mpi[@]}" nosuch
+else
+    skip allreduce__of_mpiexec__every_float_is_right "MPI is not installed"
+fi
 check allreduce__no_such_fabric__fails fails ": No data available" \
     "$examples/6-allreduce" nosuch
 check allreduce__wrong_arguments__usage usage_of "$examples/6-allreduce" -r 3

@@ -343,7 +343,7 @@ TEST(token__with_another_secret__hostunreach)
     assert_ok(hmreg_domain_open_loopback(lib, NULL, NULL, &domain));
     assert_ok(hmreg_mr_reg(domain, region, 100, HMREG_ACCESS_REMOTE, 0, 9, 0, &mr, NULL));
     assert_ok(hmreg_mr_pack(mr, token, &size));
-    token[size - 5] ^= 1;
+    token[size - 4 - 16 - 1] ^= 1; /* the end of its address, before the extension */
     crc = crc32_of(token, size - 4);
     memcpy(token + size - 4, &crc, 4);
     assert_ok(hmreg_remote_open(domain, token, size, &remote));

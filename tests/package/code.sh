@@ -19,6 +19,7 @@ compiles_as_c_and_cxx() { # OPTION...
 
 # The build lacks what this code needs.
 lacks() { # CODE
+    grep -q '<mpi\.h>' <<<"$1" && echo "MPI's compiler" && return
     grep -qE 'fi_[a-z]|hmreg/ofi' <<<"$1" && [[ " $COMPONENTS " != *' ofi '* ]] && echo ofi && return
     grep -q 'ibv_\|hmreg/verbs' <<<"$1" && [[ " $COMPONENTS " != *' verbs '* ]] && echo verbs
 }

@@ -183,6 +183,11 @@ TEST(nearest__each_rail__says_why_it_was_taken_or_left_out)
     assert_non_null(strstr(why.rail_why, "number 5 of 32 by its distance to cuda 1 (PHB)"));
     assert_ok(hmreg_mr_explain(mr, &why));
     assert_non_null(strstr(why.rail_why, "one of the nearest"));
+    script.can[HMREG_PATH_DMABUF][0] = -EOPNOTSUPP;
+    assert_ok(hmreg_domain_explain(host.group, HMREG_IFACE_CUDA, 7, &why)); /* of a near one */
+    assert_non_null(strstr(why.rail_why, "rail 4 (nic4) is number 5 of 32"));
+    assert_non_null(strstr(why.reasons[0].text, "rail 4 (nic4)"));
+    script.can[HMREG_PATH_DMABUF][0] = 0;
     assert_null(hmreg_mr_rail(mr, 31));
     assert_int_equal(hmreg_last_error()->code, -ENOENT);
     assert_non_null(strstr(hmreg_last_error()->text, "rail 31 (nic31) is number"));
@@ -217,6 +222,23 @@ TEST(nearest__host_memory__the_nics_of_its_node_or_all)
     assert_int_equal(rails_of(mr), 1u << 31);
     assert_ok(hmreg_mr_close(mr));
     assert_int_equal(orders, 2);
+    close_host(&host);
+}
+
+TEST(nearest__plain_calls__host_memory_is_at_an_unknown_place)
+{
+    char memory[4096] = {0};
+    struct hmreg_mr *mr;
+    struct host host;
+
+    setenv("HMREG_SYSCALLS", "plain", 1);
+    open_host(&host);
+    unsetenv("HMREG_SYSCALLS");
+    assert_ok(hmreg_group_nearest(host.group, host.topology, HMREG_NEAREST_LOCAL));
+    node = 0;
+    mr = reg(&host, memory);
+    assert_int_equal(rails_of(mr), 0xffffffffu);
+    assert_ok(hmreg_mr_close(mr));
     close_host(&host);
 }
 

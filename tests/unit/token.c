@@ -72,6 +72,8 @@ static void assert_same(const struct token *left, const struct token *right)
     assert_memory_equal(left->raw, right->raw, left->raw_size);
     assert_int_equal(left->raw_base, right->raw_base);
     assert_int_equal(left->extension_size, right->extension_size);
+    assert_int_equal(left->instance, right->instance);
+    assert_int_equal(left->generation, right->generation);
 }
 
 TEST(token__comes_back_as_it_was)
@@ -97,6 +99,8 @@ static void check_round(unsigned segments, size_t raw_size, uint32_t extension_s
     token.raw_size = (uint16_t)raw_size;
     token.raw_base = raw_size ? 0x1234567890 : 0; /* of part of a region: not a segment's */
     token.extension_size = extension_size;
+    token.instance = extension_size < 16 ? 0 : 0x0123456789abcdef;
+    token.generation = extension_size < 16 ? 0 : UINT64_MAX;
     token.segment = list;
     token.address = token.raw = blob;
     token.len = 0;
@@ -121,6 +125,9 @@ TEST(token__smallest_and_largest__come_back_as_they_were)
 {
     check_round(1, 0, 0);
     check_round(1, TOKEN_MAX_RAW, 0);
+    check_round(1, TOKEN_MAX_RAW, 15);
+    check_round(1, 0, 16);
+    check_round(1, 8, 17);
     check_round(TOKEN_MAX_SEGMENTS, 0, TOKEN_MAX_EXTENSION);
     check_round(TOKEN_MAX_SEGMENTS, TOKEN_MAX_RAW, TOKEN_MAX_EXTENSION);
 }
@@ -131,10 +138,14 @@ TEST(token__with_an_extension__read_without_it)
     struct token later = sample, back;
     uint8_t bytes[SAMPLE_BYTES + 33];
 
-    later.extension_size = 33;
+    later.extension_size = 33; /* 16 that this version knows */
+    later.instance = 7;
+    later.generation = 0x0102030405060708;
     assert_int_equal(token_size(&later), sizeof(bytes));
     token_write(&later, bytes);
-    memset(bytes + SAMPLE_BYTES - 4, 0xee, 33);
+    assert_int_equal(bytes[SAMPLE_BYTES - 4], 7);
+    assert_int_equal(bytes[SAMPLE_BYTES - 4 + 8], 8);
+    memset(bytes + SAMPLE_BYTES - 4 + 16, 0xee, 17);
     fix_crc(bytes, sizeof(bytes));
     assert_ok(token_read(bytes, sizeof(bytes), &back));
     assert_same(&back, &later);

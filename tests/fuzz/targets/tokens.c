@@ -10,6 +10,7 @@
 #include "tests/fuzz/mend.h"
 #include "tests/fuzz/targets/target.h"
 
+#include <errno.h>
 #include <hmreg/loopback.h>
 #include <hmreg/table.h>
 #include <stdio.h>
@@ -82,6 +83,26 @@ static void mend_all(uint8_t *bytes, size_t size)
         fuzz_mend(bytes, size);
 }
 
+/* By its own token, and a real one by this: what is left can be queried. */
+static void renew(struct hmreg_domain *domain, struct hmreg_remote *remote, const uint8_t *bytes,
+                  size_t size)
+{
+    struct hmreg_remote_info info = {.size = sizeof(info)};
+    enum hmreg_remote_state state = HMREG_REMOTE_CURRENT;
+    struct hmreg_remote *real = NULL;
+    int rc = hmreg_remote_check(remote, bytes, size, &state);
+
+    PROMISED(rc == -EOPNOTSUPP || (!rc && state == HMREG_REMOTE_CURRENT));
+    PROMISED(hmreg_remote_renew(remote, bytes, size) == rc);
+    for (int i = 0; i < DOMAINS; i++) {
+        if (!sizes[i] || hmreg_remote_open(domain, templates[i], sizes[i], &real))
+            continue;
+        hmreg_remote_renew(real, bytes, size);
+        PROMISED(!hmreg_remote_query(real, &info) && info.len);
+        hmreg_remote_close(real);
+    }
+}
+
 static void open_one(struct hmreg_domain *domain, const uint8_t *bytes, size_t size)
 {
     struct hmreg_remote_info info = {.size = sizeof(info)};
@@ -95,6 +116,7 @@ static void open_one(struct hmreg_domain *domain, const uint8_t *bytes, size_t s
     PROMISED(!hmreg_remote_query(remote, &info));
     PROMISED(!info.len || !hmreg_remote_addr(remote, info.len - 1, 1, &addr, &key));
     PROMISED(hmreg_remote_addr(remote, info.len, 1, &addr, &key));
+    renew(domain, remote, bytes, size);
     hmreg_remote_close(remote);
 }
 

@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * A provider whose keys are raw and which keeps an object for each peer, a group of its domains,
+ * and tokens of them and of the scripted provider's, for table.c and renewal.c.
+ */
+#ifndef HMREG_TESTS_UNIT_PEER_PROVIDER_H
+#define HMREG_TESTS_UNIT_PEER_PROVIDER_H
+
+#include "tests/unit/group_fixture.h"
+
+#include "core/base/crc32.h"
+#include "core/base/error.h"
+#include "core/remote/token.h"
+
+#include <endian.h>
+
+/* ---- a provider with peers and raw keys ------------------------------------------------- */
+
+static struct provider_ops peer_ops;
+static struct provider_caps raw_caps;
+static int live_keys, live_peers, map_code, open_code;
+
+/* A mapped key is the raw one's bytes plus the base. */
+static inline int map_key(void *self, uint64_t base, const uint8_t *raw, size_t size, uint64_t *key)
+{
+    if (map_code)
+        return hmreg_fail(map_code, "no key is mapped");
+    live_keys++;
+    *key = base;
+    memcpy(key, raw, size < 8 ? size : 8);
+    *key += base;
+    return 0;
+}
+
+static inline int unmap_key(void *self, uint64_t key)
+{
+    live_keys--;
+    return 0;
+}
+
+static inline int remote_open(void *self, const uint8_t *address, size_t size, void **out)
+{
+    if (open_code)
+        return hmreg_fail(open_code, "no peer is opened");
+    live_peers++;
+    *out = &live_peers;
+    return 0;
+}
+
+static inline void remote_close(void *self, void *remote)
+{
+    live_peers -= remote == &live_peers;
+}
+
+static inline void open_raw(struct fixture *fixture, size_t count, uint32_t flags)
+{
+    peer_ops = script_ops;
+    peer_ops.map_key = map_key;
+    peer_ops.unmap_key = unmap_key;
+    peer_ops.remote_open = remote_open;
+    peer_ops.remote_close = remote_close;
+    raw_caps = script_caps;
+    raw_caps.mr_mode |= HMREG_MR_RAW;
+    live_keys = live_peers = map_code = open_code = 0;
+    *fixture = (struct fixture){.count = 0};
+    script_open(&fixture->script, NULL, NULL);
+    while (fixture->count < count)
+        assert_ok(hmreg_domain_create(fixture->script.lib, &peer_ops, &raw_caps, NULL, NULL,
+                                      &fixture->members[fixture->count++]));
+    open_group(fixture, flags);
+}
+
+static inline void close_raw(struct fixture *fixture)
+{
+    assert_ok(hmreg_domain_close(fixture->group));
+    for (size_t i = 0; i < fixture->count; i++)
+        assert_ok(hmreg_domain_close(fixture->members[i]));
+    script.destroys = 0;
+    script_close(&fixture->script);
+    assert_int_equal(live_keys, 0);
+    assert_int_equal(live_peers, 0);
+}
+
+/* ---- tokens ----------------------------------------------------------------------------- */
+
+static inline size_t make_token(uint8_t *out, uint64_t base, uint64_t key, uint16_t segments,
+                                bool raw)
+{
+    uint8_t bytes[2 * TOKEN_SEGMENT_BYTES], raw_key[8];
+    struct token_segment segment = {base, 4096, raw ? 0 : key};
+    struct token token = {.provider = "script",
+                          .segments = segments,
+                          .raw_size = raw ? 8 : 0,
+                          .raw_base = base,
+                          .access = HMREG_REMOTE_WRITE,
+                          .segment = bytes,
+                          .address = raw_key,
+                          .raw = raw_key};
+
+    for (uint16_t i = 0; i < segments; i++)
+        token_put_segment(bytes + i * TOKEN_SEGMENT_BYTES, &segment);
+    memcpy(raw_key, &key, 8);
+    token_write(&token, out);
+    return token_size(&token);
+}
+
+/* Changes a token's 64-bit field, with a right checksum. */
+static inline void change_token(uint8_t *token, size_t size, size_t at, uint64_t value)
+{
+    uint32_t crc;
+
+    value = htole64(value);
+    memcpy(token + at, &value, 8);
+    crc = htole32(crc32_of(token, size - 4));
+    memcpy(token + size - 4, &crc, 4);
+}
+
+#endif

@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * Remotes that are compared with later tokens and take them, where keys are raw and the provider
+ * keeps an object for each peer: what is mapped and open afterwards, and after a failure.
+ */
+#define FAILING_MALLOC
+#include "tests/unit/peer_provider.h"
+
+struct scene {
+    struct fixture fixture;
+    struct hmreg_remote *remote; /* of generation 5 of process 7, at 0x1000 */
+    uint8_t token[256];          /* of the same at 0x2000 */
+    size_t size;
+};
+
+/* Of one range at base, with an extension of 16 bytes or without. */
+static size_t make(uint8_t *out, uint64_t base, uint64_t instance, uint64_t generation)
+{
+    const uint8_t raw_key[8] = {1};
+    struct token_segment segment = {base, 4096, 0};
+    uint8_t bytes[TOKEN_SEGMENT_BYTES];
+    struct token token = {.provider = "script",
+                          .segments = 1,
+                          .raw_size = 8,
+                          .raw_base = base,
+                          .access = HMREG_REMOTE_WRITE,
+                          .segment = bytes,
+                          .address = raw_key,
+                          .raw = raw_key,
+                          .extension_size = instance ? TOKEN_LIFE_BYTES : 0,
+                          .instance = instance,
+                          .generation = generation};
+
+    token_put_segment(bytes, &segment);
+    token_write(&token, out);
+    return token_size(&token);
+}
+
+static void begin(struct scene *scene)
+{
+    open_raw(&scene->fixture, 1, 0);
+    scene->size = make(scene->token, 0x1000, 7, 5);
+    assert_ok(
+        hmreg_remote_open(scene->fixture.members[0], scene->token, scene->size, &scene->remote));
+    scene->size = make(scene->token, 0x2000, 7, 6);
+}
+
+static uint64_t base_of(const struct hmreg_remote *remote)
+{
+    struct hmreg_remote_flat flat;
+
+    assert_ok(hmreg_remote_flatten(remote, &flat));
+    return flat.base;
+}
+
+static void end(struct scene *scene)
+{
+    assert_int_equal(live_keys, 1);
+    assert_int_equal(live_peers, 1);
+    hmreg_remote_close(scene->remote);
+    close_raw(&scene->fixture);
+}
+
+TEST(renew__raw_keys__the_new_ones_are_mapped_and_the_old_unmapped)
+{
+    struct scene scene;
+
+    begin(&scene);
+    assert_ok(hmreg_remote_renew(scene.remote, scene.token, scene.size));
+    assert_int_equal(base_of(scene.remote), 0x2000);
+    end(&scene);
+}
+
+static void assert_refused(struct scene *scene, int code, const char *words)
+{
+    enum hmreg_remote_state state = (enum hmreg_remote_state)9;
+
+    assert_fails(hmreg_remote_check(scene->remote, scene->token, scene->size, &state), code, words);
+    assert_fails(hmreg_remote_renew(scene->remote, scene->token, scene->size), code, words);
+    assert_int_equal(state, 9);
+    assert_int_equal(base_of(scene->remote), 0x1000);
+}
+
+TEST(check__tokens_of_other_kinds__refused)
+{
+    struct scene scene;
+
+    begin(&scene);
+    scene.size = make(scene.token, 0x2000, 7, 4);
+    assert_refused(&scene, -ESTALE, "registration 4");
+    scene.size = make(scene.token, 0x2000, 0, 0);
+    assert_refused(&scene, -EOPNOTSUPP, "which process");
+    scene.size = make_token(scene.token, 0x2000, 1, 1, false);
+    assert_refused(&scene, -EXDEV, "raw keys");
+    scene.size = make(scene.token, 0x2000, 7, 6);
+    change_token(scene.token, scene.size, 16, UINT64_C(16) << 32 | 1); /* a flag */
+    assert_refused(&scene, -EPROTONOSUPPORT, "flags 0x1");
+    end(&scene);
+}
+
+TEST(renew__each_step_fails__the_remote_is_as_it_was)
+{
+    struct scene scene;
+
+    begin(&scene);
+    map_code = -ENOSPC;
+    assert_fails(hmreg_remote_renew(scene.remote, scene.token, scene.size), -ENOSPC, "no key");
+    map_code = 0;
+    open_code = -EHOSTUNREACH;
+    assert_fails(hmreg_remote_renew(scene.remote, scene.token, scene.size), -EHOSTUNREACH, "peer");
+    open_code = 0;
+    allocations = 0;
+    failing = 1;
+    assert_fails(hmreg_remote_renew(scene.remote, scene.token, scene.size), -ENOMEM, "no memory");
+    failing = 0;
+    assert_int_equal(base_of(scene.remote), 0x1000);
+    end(&scene);
+}
+
+TEST(check__each_pair_of_instance_and_generation__its_state)
+{
+    static const struct {
+        uint64_t instance, generation;
+        enum hmreg_remote_state state;
+    } rows[] = {
+        {7, 5, HMREG_REMOTE_CURRENT},
+        {7, 6, HMREG_REMOTE_RENEWED},
+        {7, UINT64_MAX, HMREG_REMOTE_RENEWED},
+        {8, 5, HMREG_REMOTE_DEAD},
+        {8, 4, HMREG_REMOTE_DEAD},
+        {6, 9, HMREG_REMOTE_DEAD},
+    };
+    enum hmreg_remote_state state;
+    struct scene scene;
+
+    begin(&scene);
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        scene.size = make(scene.token, 0x2000, rows[i].instance, rows[i].generation);
+        assert_ok(hmreg_remote_check(scene.remote, scene.token, scene.size, &state));
+        assert_int_equal(state, rows[i].state);
+    }
+    end(&scene);
+}
+
+TEST_MAIN()
