@@ -9,11 +9,14 @@
 #include "core/monitor/memhooks/hook_stubs.h"
 
 #include "core/base/error.h"
+#include "core/base/kernel_call.h"
 #include "core/monitor/memhooks/hook_arch.h"
 
 #include <errno.h>
 #include <sched.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
 
 /* ---- pages for stubs -------------------------------------------------------------------- */
 
@@ -377,14 +380,19 @@ bool hook_stubs_look_whole(void)
     return count;
 }
 
-/* An upper bound for threads to leave the hook, in yields. A thread that is stopped in it may stay
- * longer: unloading the library is unsafe then. */
-#define LEAVE_TRIES 1000000
+/* How long threads have to leave the hook: yields, then pauses of 1 ms. A thread that is stopped in
+ * it may stay longer: unloading the library is unsafe then. One that jumped out of it never leaves.
+ */
+#define LEAVE_YIELDS 1000
+#define LEAVE_PAUSES 400
 
 void hook_stubs_remove(struct hook_state *state)
 {
+    static const struct timespec pause = {.tv_nsec = 1000000};
+
     restore_sites();
     atomic_store(&state->hook, NULL);
-    for (int i = 0; i < LEAVE_TRIES && atomic_load(&state->inside); i++)
-        sched_yield();
+    for (int i = 0; i < LEAVE_YIELDS + LEAVE_PAUSES && atomic_load(&state->inside); i++)
+        if (i < LEAVE_YIELDS || kernel_call(SYS_nanosleep, (long)&pause, 0, 0, 0, 0, 0))
+            sched_yield();
 }
