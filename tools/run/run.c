@@ -458,7 +458,7 @@ static const char *take_word(const char *value, void *options)
 static const struct option_def options[] = {
     {"trace", "[=MORE]", "only record, and repeats that a cache saves, MORE: watch", take_trace},
     {"gpu", NULL, "make registrations of device memory succeed", take_gpu},
-    {"cache", "[=MORE]", "keep regions sent from; MORE: write, remote, last-put",
+    {"cache", "[=MORE]", "keep regions sent from, and MORE: write, remote, last-put",
      take_cache},
     {"by", "WAY", "hook calls by: preload, audit; audit hooks dlsym(3) too", take_by},
     {"json", NULL, "JSON instead of tables; its keys are in hmreg-run(1)", options_take_json},
