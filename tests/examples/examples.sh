@@ -79,7 +79,7 @@ check_shown() { # EXAMPLE: each of its commands
     done
 }
 
-for example in 1-host-over-libfabric 2-device-memory 3-token-exchange 5-gpudirect-libfabric 6-allreduce 9-tensors; do
+for example in 1-host-over-libfabric 2-device-memory 3-token-exchange 5-gpudirect-libfabric 6-allreduce; do
     check_shown "$example"
 done
 check host__tcp__written tcp_says "written through the fabric" "$examples/1-host-over-libfabric"
@@ -121,7 +121,7 @@ for vendor in $one; do
         tcp_says "4 processes, 2 rails, $vendor memory (simulated), path mapped: every float is right; 18 of 20 gets were hits" \
         "${simulated[@]}" "$examples/6-allreduce" -i "$vendor"
 done
-# Open MPI runs more processes than there are cores, and as root, only where these variables permit it.
+# Settings of Open MPI for more processes than cores, and for root.
 mpi=(env OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
      PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe "$MPIEXEC" -n 3 "$examples/6-allreduce-mpi")
 if [[ -x $examples/6-allreduce-mpi && -x $MPIEXEC ]]; then
@@ -135,12 +135,6 @@ check allreduce__no_such_fabric__fails fails ": No data available" \
     "$examples/6-allreduce" nosuch
 check allreduce__wrong_arguments__usage usage_of "$examples/6-allreduce" -r 3
 check allreduce__no_such_option__usage usage_of "$examples/6-allreduce" -x
-check tensors__no_runtime__says_so fails "no device here" env HMREG_IFACES=system "$examples/9-tensors"
-for vendor in $one; do
-    check "tensors__${vendor}__one_registration_for_each_allocation" \
-        says "covering: 1265 tensors in 60 allocations of $vendor memory, 60 registrations" \
-        "${simulated[@]}" HMREG_IFACES="$vendor" "$examples/9-tensors"
-done
 nccl=(env HMREG_NCCL_FABRIC=libfabric/tcp "$examples/7-nccl-net")
 library=$examples/libnccl-net-hmreg.so
 if [[ -x $examples/7-nccl-net ]]; then
