@@ -96,7 +96,6 @@ make_tree() {
     make_cmake
     ln -s "$(type -P true)" "$tree/bin/gdb"
     ln -s "$(type -P true)" "$tree/bin/python3" # coverage.py
-    ln -sfn "$tree" "$work/home"
     mkdir "$work/user" && ln -s "$tree" "$work/user/hmreg"
     program "$tree/my-verbs-program" "$0"
 }
