@@ -80,7 +80,7 @@ static int make_valid(struct hmreg_kfi_mr *mr)
 	struct ib_reg_wr wr = {.wr.opcode = IB_WR_REG_MR};
 	int rc;
 
-	/* A peer that still has the previous region's key is refused. */
+	/* A peer that still has the key of the pool's previous region is refused. */
 	ib_update_fast_reg_key(mr->mr, ib_inc_rkey(mr->mr->rkey));
 	wr.mr = mr->mr;
 	wr.key = mr->mr->rkey;
