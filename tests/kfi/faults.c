@@ -5,6 +5,8 @@
 #include "tests/support/test.h"
 
 #include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -162,6 +164,58 @@ TEST(queue_pair__cannot_be_restarted__error_until_it_can)
         assert_int_equal(peer_faults(&peer), 1);
         assert_int_equal(reg.rc, -EINVAL);
         next_one_works(&peer);
+    }
+    peer_close(&peer);
+}
+
+/* The event of one of the registrations; its region's index. */
+static unsigned next_event(struct peer *peer, unsigned *errors)
+{
+    struct client_event event;
+
+    do {
+        event = (struct client_event){.error = 0};
+        assert_int_equal(peer_call(peer, CLIENT_EVENT, &event), 0);
+    } while (event.rc == -EAGAIN);
+    if (event.rc == -ERROR_AVAIL) {
+        event = (struct client_event){.error = 1};
+        assert_int_equal(peer_call(peer, CLIENT_EVENT, &event), 0);
+        ++*errors;
+    }
+    assert_true(event.rc > 0);
+    return event.index;
+}
+
+TEST(queue_pair__fails_while_others_register__they_succeed)
+{
+    enum { COUNT = 20 };
+    const struct client_open open = {.asynchronous = 1};
+    struct client_reg reg[COUNT];
+    unsigned errors = 0;
+    struct peer peer;
+
+    peer_start(&peer, &open);
+    for (unsigned round = 0; round < 5; round++) {
+        bool failed[COUNT] = {false};
+
+        peer_fault(&peer, "completion", 3 * round, 1);
+        for (unsigned i = 0; i < COUNT; i++)
+            reg[i] = peer_reg(&peer, MEMORY_PAGES, RIGHTS_BOTH);
+        for (unsigned i = 0; i < COUNT; i++) {
+            unsigned before = errors, index = next_event(&peer, &errors);
+
+            failed[index] = errors > before;
+        }
+        assert_int_equal(peer_faults(&peer), 1);
+        assert_true(errors <= round + 1);
+        for (unsigned i = 0; i < COUNT; i++) {
+            assert_int_equal(reg[i].rc, 0);
+            assert_int_equal(peer_call(&peer, CLIENT_KEYS, &reg[i]), 0);
+            if (failed[reg[i].index])
+                assert_int_equal(peer_close_region(&peer, reg[i].index), 0);
+            else
+                works(&peer, &reg[i]);
+        }
     }
     peer_close(&peer);
 }
@@ -378,6 +432,49 @@ TEST(close__all_while_registrations_are_under_way__nothing_stays)
     }
     assert_int_equal(peer_unload("hmreg_kfi_client"), 0);
     assert_int_equal(peer_unload("hmreg_kfi"), 0);
+}
+
+struct target {
+    struct peer *peer;
+    uint64_t address, key;
+};
+
+static atomic_uint writes;
+
+static void *write_until_denied(void *argument)
+{
+    const struct target *target = argument;
+    int status;
+
+    do {
+        status = peer_rdma(target->peer, IBV_WR_RDMA_WRITE, target->address, target->key, 16000);
+        atomic_fetch_add(&writes, 1);
+    } while (status == IBV_WC_SUCCESS);
+    return (void *)(uintptr_t)status;
+}
+
+TEST(close__while_a_peer_writes__denied_from_then_on)
+{
+    struct peer peer;
+
+    peer_start(&peer, NULL);
+    for (unsigned round = 0; round < 5; round++) {
+        struct client_reg reg = peer_reg(&peer, MEMORY_PAGES, RIGHTS_BOTH);
+        struct target target;
+        pthread_t thread;
+        void *status;
+
+        assert_int_equal(reg.rc, 0);
+        atomic_store(&writes, 0);
+        target = (struct target){&peer, reg.iova, reg.key};
+        assert_int_equal(pthread_create(&thread, NULL, write_until_denied, &target), 0);
+        test_wait_until(atomic_load(&writes) > round);
+        assert_int_equal(peer_close_region(&peer, reg.index), 0);
+        assert_int_equal(pthread_join(thread, &status), 0);
+        assert_int_equal((uintptr_t)status, IBV_WC_REM_ACCESS_ERR);
+        peer_connect(&peer);
+    }
+    peer_close(&peer);
 }
 
 static void run(const char *command)
