@@ -66,6 +66,9 @@ static int check(struct ib_pd *pd, const struct hmreg_kfi_attr *attr)
 		return -KFI_EINVAL;
 	if (attr->qp && (attr->qp->pd != pd || attr->qp->qp_type != IB_QPT_RC))
 		return -KFI_EINVAL;
+	/* Only its owner polls such a queue, and not while a registration waits. */
+	if (attr->qp && attr->qp->send_cq->poll_ctx == IB_POLL_DIRECT)
+		return -KFI_EINVAL;
 	if (!(pd->device->attrs.device_cap_flags & IB_DEVICE_MEM_MGT_EXTENSIONS))
 		return -EOPNOTSUPP;
 	return 0;

@@ -6,7 +6,7 @@
  *
  * A work request that fails takes its queue pair into the error state, which flushes the others.
  * The own one is then reset and connected anew, and what was flushed is posted again: a peer that
- * invalidates a key itself makes its LOCAL_INV fail, and must not end the domain for others.
+ * invalidates a key itself can make its LOCAL_INV fail, and must not end the domain for others.
  */
 #include <rdma/ib_cache.h>
 

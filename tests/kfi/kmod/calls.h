@@ -106,7 +106,8 @@ enum client_wrong_call {
     WRONG_OPEN_NO_OUTPUT,
     WRONG_OPEN_PORT,
     WRONG_OPEN_PAGES,
-    WRONG_OPEN_QP, /* of another protection domain */
+    WRONG_OPEN_QP,        /* of another protection domain */
+    WRONG_OPEN_QP_DIRECT, /* whose completions nothing polls */
     WRONG_BIND_NULL,
     WRONG_BIND_CLASS,
     WRONG_BIND_TWICE,

@@ -19,7 +19,7 @@ static struct kfid_eq *eq;
 static struct region regions[REGIONS];
 static struct kfid endpoint = {.fclass = KFI_CLASS_EP};
 static atomic_t handled;
-static bool handler_closes;
+static bool handler_closes, bound;
 static DEFINE_MUTEX(lock);
 
 /* ---- events ---- */
@@ -88,15 +88,20 @@ static int open_domain(struct client_open *open)
         rc = kfi_domain_bind(domain, &eq->fid, 0) == -KFI_EBADFLAGS
                  ? kfi_domain_bind(domain, &eq->fid, KFI_REG_MR)
                  : -ENOTRECOVERABLE;
+    bound = !rc;
     return rc;
 }
 
 static int close_domain(void)
 {
-    int rc = domain ? kfi_close(&domain->fid) : 0;
+    int rc;
 
+    if (bound && kfi_close(&eq->fid) != -KFI_EBUSY)
+        return -ENOTRECOVERABLE;
+    rc = domain ? kfi_close(&domain->fid) : 0;
     if (rc)
         return rc;
+    bound = false;
     domain = NULL;
     if (eq)
         rc = kfi_close(&eq->fid);

@@ -59,6 +59,30 @@ static int wrong_queue_pair(void)
     return rc;
 }
 
+static int queue_pair_that_is_not_polled(void)
+{
+    struct ib_cq *cq = ib_alloc_cq(client_device, NULL, 4, 0, IB_POLL_DIRECT);
+    struct ib_qp_init_attr init = {
+        .send_cq = cq,
+        .recv_cq = cq,
+        .qp_type = IB_QPT_RC,
+        .cap = {.max_send_wr = 1, .max_recv_wr = 1, .max_send_sge = 1, .max_recv_sge = 1}};
+    struct hmreg_kfi_attr attr = {};
+    struct kfid_domain *domain;
+    int rc;
+
+    if (IS_ERR(cq))
+        return PTR_ERR(cq);
+    attr.qp = ib_create_qp(client_pd, &init);
+    rc = PTR_ERR_OR_ZERO(attr.qp);
+    if (!rc) {
+        rc = hmreg_kfi_domain_open(client_pd, &attr, &domain);
+        ib_destroy_qp(attr.qp);
+    }
+    ib_free_cq(cq);
+    return rc;
+}
+
 static int wrong_open(enum client_wrong_call call, struct kfid_domain **domain)
 {
     struct hmreg_kfi_attr attr = {};
@@ -75,6 +99,8 @@ static int wrong_open(enum client_wrong_call call, struct kfid_domain **domain)
         attr.regions = 1;
         attr.pages = client_device->attrs.max_fast_reg_page_list_len + 1;
         return hmreg_kfi_domain_open(client_pd, &attr, domain);
+    case WRONG_OPEN_QP_DIRECT:
+        return queue_pair_that_is_not_polled();
     default:
         return wrong_queue_pair();
     }
@@ -117,7 +143,7 @@ int wrong_call(struct kfid_domain *domain, enum client_wrong_call call)
         return hmreg_kfi_eq_open(NULL, NULL, NULL);
     if (call == WRONG_SGE_NULL)
         return hmreg_kfi_sge(NULL, 0, 1, NULL, 1);
-    if (call >= WRONG_OPEN_NO_PD && call <= WRONG_OPEN_QP) {
+    if (call >= WRONG_OPEN_NO_PD && call <= WRONG_OPEN_QP_DIRECT) {
         rc = wrong_open(call, &opened);
         return opened == (void *)8 ? rc : -EBADE;
     }
