@@ -5,7 +5,7 @@
 #include <linux/module.h>
 #include <linux/slab.h>
 
-#include "kfi.h"
+#include "internal.h"
 
 static struct hmreg_kfi_domain *domain_of(struct kfid *fid)
 {

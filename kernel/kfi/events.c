@@ -5,7 +5,7 @@
  */
 #include <linux/slab.h>
 
-#include "kfi.h"
+#include "internal.h"
 
 static struct hmreg_kfi_eq *eq_of(struct kfid_eq *eq)
 {

@@ -7,7 +7,7 @@
 #include <linux/overflow.h>
 #include <linux/vmalloc.h>
 
-#include "kfi.h"
+#include "internal.h"
 
 static struct page *page_of(const void *address)
 {

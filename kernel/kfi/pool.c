@@ -6,7 +6,7 @@
  */
 #include <linux/slab.h>
 
-#include "kfi.h"
+#include "internal.h"
 
 static void free_region(struct hmreg_kfi_mr *mr)
 {

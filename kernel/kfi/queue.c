@@ -10,7 +10,7 @@
  */
 #include <rdma/ib_cache.h>
 
-#include "kfi.h"
+#include "internal.h"
 
 #define OWN_SENDS 64
 #define TRIES 3

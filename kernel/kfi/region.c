@@ -9,7 +9,7 @@
  */
 #include <linux/sched/mm.h>
 
-#include "kfi.h"
+#include "internal.h"
 
 #define ALL_RIGHTS (KFI_SEND | KFI_RECV | KFI_READ | KFI_WRITE | KFI_REMOTE_READ | KFI_REMOTE_WRITE)
 
