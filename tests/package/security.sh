@@ -54,7 +54,7 @@ no_other_number() {
 
 tests_are_run() {
     local name bad=0
-    for name in $(grep -oE '`(fault|tool|unit|conformance|package|cuda)_[a-z_]+(:[a-z0-9_]+)?`' "$document" | tr -d '\`' |
+    for name in $(grep -oE '`(fault|tool|unit|conformance|package|cuda|kfi)_[a-z_]+(:[a-z0-9_]+)?`' "$document" | tr -d '\`' |
         sort -u); do
         case $name in
         *:*) grep -qrE "^(TEST|TEST_FIRST|CASE|REFUSED_CASE)\(${name#*:}\)" "$SOURCE_DIR/tests" || { echo "no test is $name" && bad=1; } ;;

@@ -16,11 +16,11 @@ text_files() {
 }
 
 # Inputs of fuzzers are bytes, whatever they look like; two of debian/ have no comments.
-# The licence of the library, or of a kernel module in the folder of its own.
+# The licence of the library, or of kernel modules in folders of their own.
 licensed() {
     text_files | grep -vE '^(tests/fuzz/corpus/|debian/(changelog|source/format)$)' | xargs -d '\n' awk '
         function licence() {
-            return FILENAME ~ /^tests\/guest\/kmod\// ? "GPL-2.0-only" \
+            return FILENAME ~ /^(tests\/guest\/kmod|kernel)\// ? "GPL-2.0-only" \
                                                         : "BSD-2-Clause OR GPL-2.0-only"
         }
         index($0, "SPDX-License-Identifier: " licence()) { found[FILENAME]; nextfile }
@@ -78,7 +78,7 @@ comments() {
 }
 
 # Files of other projects that comments name, and files that a test makes.
-elsewhere='amdgpu|cuda|errno|fs|hsa|hsakmttypes|pan|rcache|ze_api'
+elsewhere='amdgpu|cuda|errno|fs|hsa|hsakmttypes|kfi_domain|kfi_errno|pan|rcache|ze_api'
 
 named_files_exist() {
     comments | files=$(files) awk -v elsewhere="$elsewhere" '

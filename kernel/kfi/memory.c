@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The memory of a region as a list of DMA addresses. Kernel addresses and bio vectors are mapped
+ * for the device here; a scatterlist is mapped, and stays mapped, by the client.
+ */
+#include <linux/mm.h>
+#include <linux/overflow.h>
+#include <linux/vmalloc.h>
+
+#include "internal.h"
+
+static struct page *page_of(const void *address)
+{
+	if (is_vmalloc_addr(address))
+		return vmalloc_to_page(address);
+	return virt_addr_valid(address) ? virt_to_page(address) : NULL;
+}
+
+/* One element for each page: neighbours in the kernel's address space are not in physical memory.
+ */
+static struct scatterlist *elements_of_range(struct scatterlist *sg, const void *address,
+					     size_t length)
+{
+	while (length) {
+		size_t offset = offset_in_page(address);
+		size_t part = min_t(size_t, PAGE_SIZE - offset, length);
+		struct page *page = page_of(address);
+
+		if (!page)
+			return ERR_PTR(-KFI_EINVAL);
+		sg_set_page(sg, page, part, offset);
+		sg = sg_next(sg);
+		address += part;
+		length -= part;
+	}
+	return sg;
+}
+
+static int fill_from_kvec(struct hmreg_kfi_mr *mr, const struct kvec *iov, size_t count)
+{
+	struct scatterlist *sg;
+	size_t pages = 0, i;
+	uintptr_t end;
+	int rc;
+
+	for (i = 0; i < count; i++) {
+		uintptr_t start = (uintptr_t)iov[i].iov_base;
+
+		if (!iov[i].iov_len || check_add_overflow(start, iov[i].iov_len, &end))
+			return -KFI_EINVAL;
+		pages += DIV_ROUND_UP(offset_in_page(start) + iov[i].iov_len, PAGE_SIZE);
+	}
+	rc = hmreg_kfi_pool_elements(mr, pages);
+	if (rc)
+		return rc;
+	sg = mr->own;
+	for (i = 0; i < count; i++) {
+		sg = elements_of_range(sg, iov[i].iov_base, iov[i].iov_len);
+		if (IS_ERR(sg))
+			return PTR_ERR(sg);
+	}
+	mr->own_mapped = pages;
+	return 0;
+}
+
+static int fill_from_bvec(struct hmreg_kfi_mr *mr, const struct bio_vec *vec, size_t count)
+{
+	struct scatterlist *sg;
+	size_t i;
+	int rc;
+
+	rc = hmreg_kfi_pool_elements(mr, count);
+	if (rc)
+		return rc;
+	for (i = 0, sg = mr->own; i < count; i++, sg = sg_next(sg)) {
+		if (!vec[i].bv_page || !vec[i].bv_len)
+			return -KFI_EINVAL;
+		sg_set_page(sg, vec[i].bv_page, vec[i].bv_len, vec[i].bv_offset);
+	}
+	mr->own_mapped = count;
+	return 0;
+}
+
+static int fill(struct hmreg_kfi_mr *mr, const struct kfi_mr_attr *attr)
+{
+	switch (attr->type) {
+	case KFI_KVEC:
+		return fill_from_kvec(mr, attr->mr_iov, attr->iov_count);
+	case KFI_BVEC:
+		return fill_from_bvec(mr, attr->mr_biov, attr->iov_count);
+	case KFI_SGL:
+		if (attr->iov_count > INT_MAX)
+			return -E2BIG;
+		mr->list = attr->mr_sgl;
+		mr->count = attr->iov_count;
+		return 0;
+	default:
+		return -KFI_EINVAL;
+	}
+}
+
+/* Counts bytes and pages. A region that peers use has one key and one range of addresses, so
+ * between its first byte and its last only whole pages: a gap elsewhere is refused, though some
+ * devices could bridge it.
+ */
+static int measure(struct hmreg_kfi_mr *mr)
+{
+	struct scatterlist *sg;
+	u64 last = 0, pages = 0;
+	int i;
+
+	mr->length = 0;
+	for_each_sg((struct scatterlist *)mr->list, sg, mr->count, i) {
+		u64 start = sg_dma_address(sg), end = start + sg_dma_len(sg);
+		bool follows = i && start == last;
+
+		if (start == end)
+			return -KFI_EINVAL;
+		if (i && !follows && offset_in_page(start | last) &&
+		    hmreg_kfi_is_remote(mr->access))
+			return -KFI_EINVAL;
+		pages += (PAGE_ALIGN(end) - (follows ? PAGE_ALIGN(start) : start & PAGE_MASK)) >>
+			 PAGE_SHIFT;
+		mr->length += sg_dma_len(sg);
+		last = end;
+	}
+	if (hmreg_kfi_is_remote(mr->access) &&
+	    pages > mr->domain->device->attrs.max_fast_reg_page_list_len)
+		return -E2BIG;
+	if (mr->domain->attr.regions && pages > mr->domain->attr.pages)
+		return -E2BIG;
+	mr->pages = pages;
+	return 0;
+}
+
+/* The device reads what this side sends or writes and peers read, and writes the rest. */
+static enum dma_data_direction direction_of(u64 access)
+{
+	bool reads = access & (KFI_SEND | KFI_WRITE | KFI_REMOTE_READ);
+	bool writes = access & (KFI_RECV | KFI_READ | KFI_REMOTE_WRITE);
+
+	if (reads && writes)
+		return DMA_BIDIRECTIONAL;
+	return reads ? DMA_TO_DEVICE : DMA_FROM_DEVICE;
+}
+
+int hmreg_kfi_map(struct hmreg_kfi_mr *mr, const struct kfi_mr_attr *attr)
+{
+	int rc;
+
+	mr->direction = direction_of(mr->access);
+	rc = fill(mr, attr);
+	if (!rc && mr->own_mapped) {
+		mr->list = mr->own;
+		mr->count =
+			ib_dma_map_sg(mr->domain->device, mr->own, mr->own_mapped, mr->direction);
+		if (mr->count <= 0) {
+			mr->own_mapped = 0;
+			rc = -EIO;
+		}
+	}
+	return rc ? rc : measure(mr);
+}
+
+void hmreg_kfi_unmap(struct hmreg_kfi_mr *mr)
+{
+	if (mr->own_mapped)
+		ib_dma_unmap_sg(mr->domain->device, mr->own, mr->own_mapped, mr->direction);
+	mr->own_mapped = 0;
+}
+
+/* Of a region with local rights: its elements, by the key of all memory. */
+static int sge_of_list(struct hmreg_kfi_mr *mr, size_t offset, size_t length, struct ib_sge *sge,
+		       int max)
+{
+	struct scatterlist *sg;
+	int used = 0, i;
+
+	for_each_sg((struct scatterlist *)mr->list, sg, mr->count, i) {
+		size_t part, have = sg_dma_len(sg);
+
+		if (offset >= have) {
+			offset -= have;
+			continue;
+		}
+		if (used == max)
+			return -E2BIG;
+		part = min(have - offset, length);
+		sge[used].addr = sg_dma_address(sg) + offset;
+		sge[used].length = part;
+		sge[used++].lkey = mr->domain->pd->local_dma_lkey;
+		offset = 0;
+		length -= part;
+		if (!length)
+			break;
+	}
+	return used;
+}
+
+int hmreg_kfi_sge(void *desc, size_t offset, size_t length, struct ib_sge *sge, int max)
+{
+	struct hmreg_kfi_mr *mr = desc;
+
+	if (!mr || !sge || !length || offset > mr->length || length > mr->length - offset)
+		return -KFI_EINVAL;
+	if (!hmreg_kfi_is_remote(mr->access))
+		return sge_of_list(mr, offset, length, sge, max);
+	if (max < 1 || length > U32_MAX)
+		return -E2BIG;
+	sge->addr = mr->fid.iova + offset;
+	sge->length = length;
+	sge->lkey = mr->mr->lkey;
+	return 1;
+}
+EXPORT_SYMBOL_GPL(hmreg_kfi_sge);

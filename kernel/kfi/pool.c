@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Where regions come from. A domain with a limit of regions allocates all of them when it is
+ * opened, each with its elements and its ib_mr, so that its clients register and close without
+ * allocation. Otherwise each registration allocates what it needs.
+ */
+#include <linux/slab.h>
+
+#include "internal.h"
+
+static void free_region(struct hmreg_kfi_mr *mr)
+{
+	kvfree(mr->own);
+	kfree(mr);
+}
+
+static struct hmreg_kfi_mr *new_region(struct hmreg_kfi_domain *domain)
+{
+	struct hmreg_kfi_mr *mr = kzalloc(sizeof(*mr), GFP_KERNEL);
+
+	if (!mr)
+		return NULL;
+	mr->domain = domain;
+	INIT_LIST_HEAD(&mr->entry);
+	hmreg_kfi_region_init(mr);
+	return mr;
+}
+
+static int allocate_elements(struct hmreg_kfi_mr *mr, size_t count)
+{
+	mr->own = kvmalloc_array(count, sizeof(*mr->own), GFP_KERNEL);
+	if (!mr->own)
+		return -ENOMEM;
+	mr->own_max = count;
+	return 0;
+}
+
+/* Makes mr->own a list of so many elements. */
+int hmreg_kfi_pool_elements(struct hmreg_kfi_mr *mr, size_t count)
+{
+	int rc;
+
+	if (!mr->domain->attr.regions) {
+		if (count > INT_MAX / sizeof(*mr->own))
+			return -E2BIG;
+		rc = allocate_elements(mr, count);
+		if (rc)
+			return rc;
+	}
+	if (count > mr->own_max)
+		return -E2BIG;
+	sg_init_table(mr->own, count);
+	return 0;
+}
+
+/* Sees to it that the region has an ib_mr, of so many pages. */
+int hmreg_kfi_pool_mr(struct hmreg_kfi_mr *mr, unsigned int pages)
+{
+	struct ib_mr *made;
+
+	if (mr->mr)
+		return 0;
+	made = ib_alloc_mr(mr->domain->pd, IB_MR_TYPE_MEM_REG, pages);
+	if (IS_ERR(made))
+		return PTR_ERR(made);
+	mr->mr = made;
+	return 0;
+}
+
+int hmreg_kfi_pool_drop_mr(struct hmreg_kfi_mr *mr)
+{
+	int rc = mr->mr ? ib_dereg_mr(mr->mr) : 0;
+
+	if (rc)
+		return rc;
+	mr->mr = NULL;
+	mr->key = KEY_FREE;
+	return 0;
+}
+
+static int fill_pool(struct hmreg_kfi_domain *domain)
+{
+	unsigned int i;
+	int rc;
+
+	for (i = 0; i < domain->attr.regions; i++) {
+		struct hmreg_kfi_mr *mr = new_region(domain);
+
+		if (!mr)
+			return -ENOMEM;
+		list_add(&mr->entry, &domain->idle);
+		rc = allocate_elements(mr, domain->attr.pages);
+		if (!rc)
+			rc = hmreg_kfi_pool_mr(mr, domain->attr.pages);
+		if (rc)
+			return rc;
+	}
+	return 0;
+}
+
+int hmreg_kfi_pool_open(struct hmreg_kfi_domain *domain)
+{
+	unsigned int most = domain->device->attrs.max_fast_reg_page_list_len;
+	int rc;
+
+	spin_lock_init(&domain->lock);
+	INIT_LIST_HEAD(&domain->idle);
+	INIT_LIST_HEAD(&domain->undone);
+	if (!domain->attr.pages)
+		domain->attr.pages = most;
+	if (domain->attr.pages > most)
+		return -KFI_EINVAL;
+	rc = fill_pool(domain);
+	if (rc)
+		hmreg_kfi_pool_close(domain);
+	return rc;
+}
+
+/* All regions are closed. After an error those that are left can be freed later. */
+int hmreg_kfi_pool_close(struct hmreg_kfi_domain *domain)
+{
+	struct hmreg_kfi_mr *mr, *next;
+	int rc;
+
+	list_for_each_entry_safe(mr, next, &domain->idle, entry) {
+		rc = hmreg_kfi_pool_drop_mr(mr);
+		if (rc)
+			return rc;
+		list_del(&mr->entry);
+		free_region(mr);
+	}
+	return 0;
+}
+
+struct hmreg_kfi_mr *hmreg_kfi_pool_get(struct hmreg_kfi_domain *domain)
+{
+	struct hmreg_kfi_mr *mr;
+
+	if (!domain->attr.regions) {
+		mr = new_region(domain);
+		if (!mr)
+			return ERR_PTR(-ENOMEM);
+	} else {
+		spin_lock(&domain->lock);
+		mr = list_first_entry_or_null(&domain->idle, struct hmreg_kfi_mr, entry);
+		if (mr)
+			list_del_init(&mr->entry);
+		spin_unlock(&domain->lock);
+		if (!mr)
+			return ERR_PTR(-KFI_EAGAIN);
+	}
+	atomic_inc(&domain->fid.fid.ref_cnt);
+	return mr;
+}
+
+void hmreg_kfi_pool_put(struct hmreg_kfi_mr *mr)
+{
+	struct hmreg_kfi_domain *domain = mr->domain;
+
+	if (domain->attr.regions) {
+		spin_lock(&domain->lock);
+		list_add(&mr->entry, &domain->idle);
+		spin_unlock(&domain->lock);
+	} else {
+		free_region(mr);
+	}
+	atomic_dec(&domain->fid.fid.ref_cnt);
+}

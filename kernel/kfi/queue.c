@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The queue pair on which a domain posts what makes keys valid (IB_WR_REG_MR) and ends them
+ * (IB_WR_LOCAL_INV). Any connected queue pair of the protection domain serves; a domain has one of
+ * its own, reliable, connected to itself, which carries no data, unless its client gives one.
+ *
+ * A work request that fails takes its queue pair into the error state, which flushes the others.
+ * The own one is then reset and connected anew, and what was flushed is posted again: a peer that
+ * invalidates a key itself can make its LOCAL_INV fail, and must not end the domain for others.
+ */
+#include <rdma/ib_cache.h>
+
+#include "internal.h"
+
+#define OWN_SENDS 64
+#define TRIES 3
+
+static void on_sent(struct ib_cq *cq, struct ib_wc *wc)
+{
+	struct hmreg_kfi_mr *mr = container_of(wc->wr_cqe, struct hmreg_kfi_mr, cqe);
+
+	mr->status = wc->status;
+	complete(&mr->sent);
+}
+
+static int find_gid(struct hmreg_kfi_domain *domain, int entries, struct rdma_ah_attr *ah)
+{
+	u8 mac[ETH_ALEN];
+	int i, found = -ENODEV;
+
+	for (i = 0; i < entries; i++) {
+		const struct ib_gid_attr *gid;
+
+		gid = rdma_get_gid_attr(domain->device, domain->attr.port, i);
+		if (IS_ERR(gid))
+			continue;
+		if ((found < 0 || gid->gid_type == IB_GID_TYPE_ROCE_UDP_ENCAP) &&
+		    !rdma_read_gid_l2_fields(gid, NULL, mac)) {
+			/* ib_modify_qp() resolves the peer's MAC for user space only. */
+			memcpy(ah->roce.dmac, mac, ETH_ALEN);
+			rdma_ah_set_grh(ah, (union ib_gid *)&gid->gid, 0, i, 1, 0);
+			found = 0;
+		}
+		rdma_put_gid_attr(gid);
+	}
+	return found;
+}
+
+static int set_path(struct hmreg_kfi_domain *domain, struct ib_qp_attr *attr)
+{
+	struct rdma_ah_attr *ah = &attr->ah_attr;
+	u32 number = domain->attr.port;
+	struct ib_port_attr port;
+	int rc;
+
+	rc = ib_query_port(domain->device, number, &port);
+	if (rc)
+		return rc;
+	attr->path_mtu = port.active_mtu;
+	ah->type = rdma_ah_find_type(domain->device, number);
+	rdma_ah_set_port_num(ah, number);
+	if (ah->type == RDMA_AH_ATTR_TYPE_ROCE)
+		return find_gid(domain, port.gid_tbl_len, ah);
+	rdma_ah_set_dlid(ah, port.lid);
+	return 0;
+}
+
+static int connect_own(struct hmreg_kfi_domain *domain)
+{
+	struct ib_qp_attr attr = {.qp_state = IB_QPS_INIT, .port_num = domain->attr.port};
+	int rc;
+
+	rc = ib_modify_qp(domain->qp, &attr,
+			  IB_QP_STATE | IB_QP_PKEY_INDEX | IB_QP_PORT | IB_QP_ACCESS_FLAGS);
+	if (rc)
+		return rc;
+	rc = set_path(domain, &attr);
+	if (rc)
+		return rc;
+	attr.qp_state = IB_QPS_RTR;
+	attr.dest_qp_num = domain->qp->qp_num;
+	attr.min_rnr_timer = 12;
+	rc = ib_modify_qp(domain->qp, &attr,
+			  IB_QP_STATE | IB_QP_AV | IB_QP_PATH_MTU | IB_QP_DEST_QPN | IB_QP_RQ_PSN |
+				  IB_QP_MAX_DEST_RD_ATOMIC | IB_QP_MIN_RNR_TIMER);
+	if (rc)
+		return rc;
+	attr.qp_state = IB_QPS_RTS;
+	attr.timeout = 14;
+	attr.retry_cnt = 7;
+	attr.rnr_retry = 7;
+	rc = ib_modify_qp(domain->qp, &attr,
+			  IB_QP_STATE | IB_QP_TIMEOUT | IB_QP_RETRY_CNT | IB_QP_RNR_RETRY |
+				  IB_QP_SQ_PSN | IB_QP_MAX_QP_RD_ATOMIC);
+	domain->connected = !rc;
+	return rc;
+}
+
+/* Ends the work requests that are under way: each gets its completion. */
+static void disconnect_own(struct hmreg_kfi_domain *domain)
+{
+	if (domain->connected)
+		ib_drain_qp(domain->qp);
+	domain->connected = false;
+}
+
+/* Unless another thread has restarted it since the caller saw it, by domain->restarts, fail. */
+static int restart(struct hmreg_kfi_domain *domain, unsigned int seen)
+{
+	struct ib_qp_attr attr = {.qp_state = IB_QPS_RESET};
+	int rc = 0;
+
+	down_write(&domain->restart);
+	if (domain->restarts == seen) {
+		disconnect_own(domain);
+		rc = ib_modify_qp(domain->qp, &attr, IB_QP_STATE);
+		if (!rc)
+			rc = connect_own(domain);
+		if (!rc)
+			domain->restarts++;
+	}
+	up_write(&domain->restart);
+	return rc;
+}
+
+/* -ECONNABORTED: the queue pair is in the error state, by no fault of this work request. */
+static int send_once(struct hmreg_kfi_mr *mr, struct ib_send_wr *wr, unsigned int *seen)
+{
+	struct hmreg_kfi_domain *domain = mr->domain;
+	bool usable;
+	int rc = 0;
+
+	reinit_completion(&mr->sent);
+	down(&domain->room);
+	down_read(&domain->restart);
+	*seen = domain->restarts;
+	usable = !domain->cq || domain->connected;
+	if (usable)
+		rc = ib_post_send(domain->qp, wr, NULL);
+	up_read(&domain->restart);
+	if (usable && !rc)
+		wait_for_completion(&mr->sent);
+	up(&domain->room);
+	if (!usable || (!rc && mr->status == IB_WC_WR_FLUSH_ERR))
+		return -ECONNABORTED;
+	return !rc && mr->status != IB_WC_SUCCESS ? -EIO : rc;
+}
+
+/* Posts the work request and waits for its completion. */
+int hmreg_kfi_send(struct hmreg_kfi_mr *mr, struct ib_send_wr *wr)
+{
+	unsigned int seen, tries = 0;
+	int rc;
+
+	mr->cqe.done = on_sent;
+	wr->wr_cqe = &mr->cqe;
+	wr->send_flags = IB_SEND_SIGNALED;
+	for (;;) {
+		rc = send_once(mr, wr, &seen);
+		if (rc != -ECONNABORTED)
+			return rc;
+		if (!mr->domain->cq || ++tries == TRIES)
+			return -EIO;
+		rc = restart(mr->domain, seen);
+		if (rc)
+			return rc;
+	}
+}
+
+static int open_own(struct hmreg_kfi_domain *domain)
+{
+	/* One more of each for ib_drain_qp(). */
+	struct ib_qp_init_attr init = {
+		.qp_type = IB_QPT_RC,
+		.sq_sig_type = IB_SIGNAL_REQ_WR,
+		.cap = {.max_send_wr = OWN_SENDS + 1, .max_recv_wr = 1},
+	};
+	int rc;
+
+	init.cap.max_send_sge = 1;
+	init.cap.max_recv_sge = 1;
+	domain->cq = ib_alloc_cq_any(domain->device, domain, OWN_SENDS + 2, IB_POLL_WORKQUEUE);
+	if (IS_ERR(domain->cq))
+		return PTR_ERR(domain->cq);
+	init.send_cq = domain->cq;
+	init.recv_cq = domain->cq;
+	domain->qp = ib_create_qp(domain->pd, &init);
+	if (IS_ERR(domain->qp)) {
+		rc = PTR_ERR(domain->qp);
+		goto free_cq;
+	}
+	rc = connect_own(domain);
+	if (rc)
+		goto destroy_qp;
+	return 0;
+destroy_qp:
+	ib_destroy_qp(domain->qp);
+free_cq:
+	ib_free_cq(domain->cq);
+	return rc;
+}
+
+int hmreg_kfi_queue_open(struct hmreg_kfi_domain *domain)
+{
+	init_rwsem(&domain->restart);
+	if (domain->attr.qp) {
+		domain->qp = domain->attr.qp;
+		sema_init(&domain->room, max(domain->attr.sends, 1u));
+		return 0;
+	}
+	sema_init(&domain->room, OWN_SENDS);
+	/* Only a connection manager connects queue pairs of iWARP. */
+	if (rdma_protocol_iwarp(domain->device, domain->attr.port))
+		return -EOPNOTSUPP;
+	return open_own(domain);
+}
+
+void hmreg_kfi_queue_close(struct hmreg_kfi_domain *domain)
+{
+	if (!domain->cq)
+		return;
+	disconnect_own(domain);
+	ib_destroy_qp(domain->qp);
+	ib_free_cq(domain->cq);
+}

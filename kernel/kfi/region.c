@@ -1,0 +1,351 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Regions: kfi_mr_reg() and its kin, kfi_close(), kfi_mr_bind().
+ *
+ * A region with remote rights is an ib_mr whose key IB_WR_REG_MR makes valid. One with local rights
+ * only has neither: the protection domain's local_dma_lkey reaches its addresses.
+ *
+ * All of it runs with memalloc_noio_save(), so block devices may register while memory is short.
+ */
+#include <linux/sched/mm.h>
+
+#include "internal.h"
+
+#define ALL_RIGHTS (KFI_SEND | KFI_RECV | KFI_READ | KFI_WRITE | KFI_REMOTE_READ | KFI_REMOTE_WRITE)
+
+static struct hmreg_kfi_domain *domain_of(struct kfid *fid)
+{
+	return container_of(fid, struct hmreg_kfi_domain, fid.fid);
+}
+
+static struct hmreg_kfi_mr *mr_of(struct kfid *fid)
+{
+	return container_of(fid, struct hmreg_kfi_mr, fid.fid);
+}
+
+static int check(struct hmreg_kfi_domain *domain, const struct kfi_mr_attr *attr, u64 flags,
+		 struct kfid_mr **out)
+{
+	if (!out || !attr || !attr->mr_iov || !attr->iov_count || attr->auth_key_size)
+		return -KFI_EINVAL;
+	if (!attr->access || attr->access & ~ALL_RIGHTS || attr->offset)
+		return -KFI_EINVAL;
+	if (flags)
+		return -KFI_EBADFLAGS;
+	/* Devices choose keys, all but eight bits of them. */
+	if (attr->requested_key && attr->requested_key != KFI_KEY_NOTAVAIL)
+		return -KFI_EKEYREJECTED;
+	/* iWARP delivers what is read as a peer's write, which takes a key. */
+	if (attr->access & KFI_READ && rdma_protocol_iwarp(domain->device, domain->attr.port))
+		return -EOPNOTSUPP;
+	return 0;
+}
+
+static int rights_of(struct hmreg_kfi_mr *mr)
+{
+	const u64 both = KFI_REMOTE_READ | KFI_REMOTE_WRITE;
+	int rights = 0;
+
+	if (mr->access & (KFI_RECV | KFI_READ | KFI_REMOTE_WRITE))
+		rights |= IB_ACCESS_LOCAL_WRITE; /* InfiniBand permits no remote write without it */
+	if (mr->access & KFI_REMOTE_READ)
+		rights |= IB_ACCESS_REMOTE_READ;
+	if (mr->access & KFI_REMOTE_WRITE)
+		rights |= IB_ACCESS_REMOTE_WRITE;
+	/* Atomic operations return the old value, so they take the right to read, too. */
+	if ((mr->access & both) == both && mr->domain->device->attrs.atomic_cap != IB_ATOMIC_NONE)
+		rights |= IB_ACCESS_REMOTE_ATOMIC;
+	return rights;
+}
+
+static int map_pages(struct hmreg_kfi_mr *mr)
+{
+	int n;
+
+	n = ib_map_mr_sg(mr->mr, (struct scatterlist *)mr->list, mr->count, NULL, PAGE_SIZE);
+	if (n < 0)
+		return n;
+	/* It stops where its device cannot go on, without an error. */
+	if (n < mr->count || mr->mr->length != mr->length)
+		return -KFI_EINVAL;
+	/* Peers' addresses begin in the first page. The rest is ours to choose, and would be an
+	 * address of the kernel's on software devices.
+	 */
+	mr->mr->iova &= PAGE_SIZE - 1;
+	return 0;
+}
+
+static int make_valid(struct hmreg_kfi_mr *mr)
+{
+	struct ib_reg_wr wr = {.wr.opcode = IB_WR_REG_MR};
+	int rc;
+
+	/* A peer that still has the key of the pool's previous region is refused. */
+	ib_update_fast_reg_key(mr->mr, ib_inc_rkey(mr->mr->rkey));
+	wr.mr = mr->mr;
+	wr.key = mr->mr->rkey;
+	wr.access = rights_of(mr);
+	rc = hmreg_kfi_send(mr, &wr.wr);
+	mr->key = rc ? KEY_UNSURE : KEY_VALID;
+	return rc;
+}
+
+/* The key, if the region has one. Sleeps. */
+static int complete_region(struct hmreg_kfi_mr *mr)
+{
+	int rc;
+
+	if (!hmreg_kfi_is_remote(mr->access))
+		return 0;
+	rc = map_pages(mr);
+	if (!rc)
+		rc = make_valid(mr);
+	if (rc)
+		return rc;
+	mr->fid.key = mr->mr->rkey;
+	mr->fid.iova = mr->mr->iova;
+	return 0;
+}
+
+static int end_key(struct hmreg_kfi_mr *mr)
+{
+	struct ib_send_wr wr = {.opcode = IB_WR_LOCAL_INV};
+
+	/* Ends an ib_mr that is not used again, whatever its key's state. */
+	if (!mr->domain->attr.regions)
+		return hmreg_kfi_pool_drop_mr(mr);
+	if (mr->key == KEY_VALID) {
+		wr.ex.invalidate_rkey = mr->mr->rkey;
+		mr->key = hmreg_kfi_send(mr, &wr) ? KEY_UNSURE : KEY_FREE;
+	}
+	return mr->key == KEY_FREE ? 0 : hmreg_kfi_pool_drop_mr(mr);
+}
+
+/* After an error the device may still reach the memory: all stays as it was. */
+static int release(struct hmreg_kfi_mr *mr)
+{
+	int rc = end_key(mr);
+
+	if (rc)
+		return rc;
+	hmreg_kfi_unmap(mr);
+	hmreg_kfi_pool_put(mr);
+	return 0;
+}
+
+/* After a failed call, which has no region to return: its domain keeps what the device did not end.
+ */
+static void undo(struct hmreg_kfi_mr *mr)
+{
+	struct hmreg_kfi_domain *domain = mr->domain;
+
+	if (!release(mr))
+		return;
+	spin_lock(&domain->lock);
+	list_add(&mr->entry, &domain->undone);
+	spin_unlock(&domain->lock);
+}
+
+void hmreg_kfi_region_retry(struct hmreg_kfi_domain *domain)
+{
+	struct hmreg_kfi_mr *mr, *next;
+
+	list_for_each_entry_safe(mr, next, &domain->undone, entry) {
+		list_del_init(&mr->entry);
+		undo(mr);
+	}
+}
+
+static void complete_asynchronously(struct work_struct *work)
+{
+	struct hmreg_kfi_mr *mr = container_of(work, struct hmreg_kfi_mr, registration);
+	unsigned int noio = memalloc_noio_save();
+	int rc = complete_region(mr);
+
+	memalloc_noio_restore(noio);
+	hmreg_kfi_events_add(mr, rc);
+}
+
+static void begin(struct hmreg_kfi_mr *mr, const struct kfi_mr_attr *attr)
+{
+	mr->access = attr->access;
+	mr->fid.fid.context = attr->context;
+	mr->fid.key = KFI_KEY_NOTAVAIL;
+	mr->fid.iova = 0;
+	reinit_completion(&mr->registered);
+}
+
+static int register_region(struct hmreg_kfi_domain *domain, const struct kfi_mr_attr *attr,
+			   struct kfid_mr **out)
+{
+	struct hmreg_kfi_mr *mr = hmreg_kfi_pool_get(domain);
+	int rc;
+
+	if (IS_ERR(mr))
+		return PTR_ERR(mr);
+	begin(mr, attr);
+	rc = hmreg_kfi_map(mr, attr);
+	if (!rc && hmreg_kfi_is_remote(mr->access))
+		rc = hmreg_kfi_pool_mr(mr, domain->attr.regions ? domain->attr.pages : mr->pages);
+	if (!rc && domain->eq) {
+		*out = &mr->fid; /* before the event can be read */
+		queue_work(domain->work, &mr->registration);
+		return 0;
+	}
+	if (!rc)
+		rc = complete_region(mr);
+	if (rc) {
+		undo(mr);
+		return rc;
+	}
+	*out = &mr->fid;
+	return 0;
+}
+
+static int mr_regattr(struct kfid *fid, const struct kfi_mr_attr *attr, u64 flags,
+		      struct kfid_mr **out)
+{
+	struct hmreg_kfi_domain *domain = domain_of(fid);
+	unsigned int noio;
+	int rc;
+
+	rc = check(domain, attr, flags, out);
+	if (rc)
+		return rc;
+	noio = memalloc_noio_save();
+	rc = register_region(domain, attr, out);
+	memalloc_noio_restore(noio);
+	return rc;
+}
+
+static int mr_regv(struct kfid *fid, const struct kvec *iov, size_t count, u64 access, u64 offset,
+		   u64 requested_key, u64 flags, struct kfid_mr **out, void *context)
+{
+	struct kfi_mr_attr attr = {.type = KFI_KVEC,
+				   .mr_iov = iov,
+				   .iov_count = count,
+				   .access = access,
+				   .offset = offset,
+				   .requested_key = requested_key,
+				   .context = context};
+
+	return mr_regattr(fid, &attr, flags, out);
+}
+
+static int mr_reg(struct kfid *fid, const void *buf, size_t len, u64 access, u64 offset,
+		  u64 requested_key, u64 flags, struct kfid_mr **out, void *context)
+{
+	struct kvec iov = {.iov_base = (void *)buf, .iov_len = len};
+
+	return mr_regv(fid, &iov, 1, access, offset, requested_key, flags, out, context);
+}
+
+static int mr_regbv(struct kfid *fid, const struct bio_vec *biov, size_t count, u64 access,
+		    u64 offset, u64 requested_key, u64 flags, struct kfid_mr **out, void *context)
+{
+	struct kfi_mr_attr attr = {.type = KFI_BVEC,
+				   .mr_biov = biov,
+				   .iov_count = count,
+				   .access = access,
+				   .offset = offset,
+				   .requested_key = requested_key,
+				   .context = context};
+
+	return mr_regattr(fid, &attr, flags, out);
+}
+
+static int mr_regsgl(struct kfid *fid, const struct scatterlist *sgl, size_t count, u64 access,
+		     u64 offset, u64 requested_key, u64 flags, struct kfid_mr **out, void *context)
+{
+	struct kfi_mr_attr attr = {.type = KFI_SGL,
+				   .mr_sgl = sgl,
+				   .iov_count = count,
+				   .access = access,
+				   .offset = offset,
+				   .requested_key = requested_key,
+				   .context = context};
+
+	return mr_regattr(fid, &attr, flags, out);
+}
+
+struct kfi_ops_mr hmreg_kfi_mr_ops = {
+	.size = sizeof(hmreg_kfi_mr_ops),
+	.reg = mr_reg,
+	.regv = mr_regv,
+	.regbv = mr_regbv,
+	.regattr = mr_regattr,
+	.regsgl = mr_regsgl,
+};
+
+static int mr_close(struct kfid *fid)
+{
+	struct hmreg_kfi_mr *mr = mr_of(fid);
+	unsigned int noio;
+	int rc;
+
+	if (atomic_read(&fid->ref_cnt))
+		return -KFI_EBUSY;
+	if (mr->domain->eq) {
+		wait_for_completion(&mr->registered);
+		hmreg_kfi_events_remove(mr);
+	}
+	noio = memalloc_noio_save();
+	rc = release(mr);
+	memalloc_noio_restore(noio);
+	return rc;
+}
+
+static int mr_bind(struct kfid *fid, struct kfid *bfid, u64 flags)
+{
+	if (!bfid)
+		return -KFI_EINVAL;
+	/* No RNIC counts accesses by region. */
+	if (bfid->fclass == KFI_CLASS_CNTR)
+		return -KFI_ENOSYS;
+	if (bfid->fclass != KFI_CLASS_EP && bfid->fclass != KFI_CLASS_RX_CTX)
+		return -KFI_EINVAL;
+	if (flags)
+		return -KFI_EBADFLAGS;
+	/* Every queue pair of the domain takes the key. Who closes the endpoint lowers this. */
+	atomic_inc(&fid->ref_cnt);
+	return 0;
+}
+
+static int mr_control(struct kfid *fid, int command, void *arg)
+{
+	return command == KFI_ENABLE ? 0 : -KFI_ENOSYS;
+}
+
+static int mr_ops_open(struct kfid *fid, const char *name, u64 flags, void **ops, void *context)
+{
+	return -KFI_ENOSYS;
+}
+
+static struct kfi_ops mr_ops = {
+	.size = sizeof(mr_ops),
+	.close = mr_close,
+	.bind = mr_bind,
+	.control = mr_control,
+	.ops_open = mr_ops_open,
+};
+
+void hmreg_kfi_region_init(struct hmreg_kfi_mr *mr)
+{
+	mr->fid.fid.fclass = KFI_CLASS_MR;
+	mr->fid.fid.ops = &mr_ops;
+	mr->fid.mem_desc = mr;
+	init_completion(&mr->fid.fid.comp);
+	init_completion(&mr->sent);
+	init_completion(&mr->registered);
+	INIT_LIST_HEAD(&mr->event);
+	INIT_WORK(&mr->registration, complete_asynchronously);
+}
+
+void hmreg_kfi_invalidated(struct kfid_mr *fid)
+{
+	struct hmreg_kfi_mr *mr = mr_of(&fid->fid);
+
+	if (mr->key == KEY_VALID)
+		mr->key = KEY_FREE;
+}
+EXPORT_SYMBOL_GPL(hmreg_kfi_invalidated);

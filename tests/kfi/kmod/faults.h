@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * Included before each source of hmreg_kfi in its test build: each call that can fail fails once
+ * when the test asks for it, and allocations are counted.
+ */
+#ifndef TESTS_KFI_FAULTS_H
+#define TESTS_KFI_FAULTS_H
+
+#include <linux/mm.h>
+#include <linux/module.h>
+#include <linux/sched/mm.h>
+#include <linux/slab.h>
+#include <linux/workqueue.h>
+#include <rdma/ib_cache.h>
+#include <rdma/ib_verbs.h>
+
+/* What the test asked for: the call of that name fails. */
+bool hmreg_kfi_fails(const char *call);
+/* The same for one that allocates, which is counted. */
+bool hmreg_kfi_allocation_fails(const char *call);
+/* ib_post_send(), or with "completion" a work request in place of the given one that the device
+ * refuses. */
+int hmreg_kfi_post_send(struct ib_qp *qp, struct ib_send_wr *wr);
+
+/* For the client. */
+void hmreg_kfi_arm(const char *call, unsigned int skip, unsigned int times);
+unsigned int hmreg_kfi_hits(void);
+void hmreg_kfi_counted(unsigned int *allocations, unsigned int *with_io);
+
+static inline void *plain_kzalloc(size_t size, gfp_t flags)
+{
+    return kzalloc(size, flags);
+}
+
+static inline void *plain_kvmalloc_array(size_t count, size_t size, gfp_t flags)
+{
+    return kvmalloc_array(count, size, flags);
+}
+
+static inline struct workqueue_struct *plain_alloc_workqueue(const char *name, unsigned int flags)
+{
+    return alloc_workqueue("%s", flags, 0, name);
+}
+
+#ifndef HMREG_KFI_WITHOUT_FAULTS
+#undef kzalloc
+#undef kvmalloc_array
+#undef alloc_workqueue
+#define kzalloc(size, flags)                                                                       \
+    (hmreg_kfi_allocation_fails("kzalloc") ? NULL : plain_kzalloc(size, flags))
+#define kvmalloc_array(count, size, flags)                                                         \
+    (hmreg_kfi_allocation_fails("kvmalloc_array") ? NULL : plain_kvmalloc_array(count, size, flags))
+#define alloc_workqueue(name, flags, active)                                                       \
+    (hmreg_kfi_fails("alloc_workqueue") ? NULL : plain_alloc_workqueue(name, flags))
+#define ib_alloc_mr(...)                                                                           \
+    (hmreg_kfi_allocation_fails("ib_alloc_mr") ? ERR_PTR(-ENOMEM) : (ib_alloc_mr)(__VA_ARGS__))
+#define ib_dereg_mr(mr)    (hmreg_kfi_fails("ib_dereg_mr") ? -EBUSY : (ib_dereg_mr)(mr))
+#define ib_map_mr_sg(...)  (hmreg_kfi_fails("ib_map_mr_sg") ? -ENOMEM : (ib_map_mr_sg)(__VA_ARGS__))
+#define ib_dma_map_sg(...) (hmreg_kfi_fails("ib_dma_map_sg") ? 0 : (ib_dma_map_sg)(__VA_ARGS__))
+#define ib_post_send(qp, wr, bad)                                                                  \
+    (hmreg_kfi_fails("ib_post_send") ? -ENOMEM : hmreg_kfi_post_send(qp, wr))
+#define ib_query_port(...)                                                                         \
+    (hmreg_kfi_fails("ib_query_port") ? -ENODEV : (ib_query_port)(__VA_ARGS__))
+#define ib_modify_qp(...) (hmreg_kfi_fails("ib_modify_qp") ? -EINVAL : (ib_modify_qp)(__VA_ARGS__))
+#define ib_create_qp(...)                                                                          \
+    (hmreg_kfi_fails("ib_create_qp") ? ERR_PTR(-ENOMEM) : (ib_create_qp)(__VA_ARGS__))
+#define ib_alloc_cq_any(...)                                                                       \
+    (hmreg_kfi_fails("ib_alloc_cq_any") ? ERR_PTR(-ENOMEM) : (ib_alloc_cq_any)(__VA_ARGS__))
+#define rdma_get_gid_attr(...)                                                                     \
+    (hmreg_kfi_fails("rdma_get_gid_attr") ? ERR_PTR(-ENODATA) : (rdma_get_gid_attr)(__VA_ARGS__))
+#endif
+
+#endif

@@ -1,0 +1,585 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ * kfi_mr(3) in the kernel: each call, each kind of memory, rights, ends, bindings, events. A peer
+ * reads and writes the bytes by RDMA. */
+#include "tests/kfi/peer.h"
+#include "tests/support/softgpu.h"
+#include "tests/support/test.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define PAGE 4096u
+
+static void round_trip_of(struct peer *peer, unsigned memory)
+{
+    struct client_reg reg = peer_reg(peer, memory, RIGHTS_BOTH);
+
+    assert_int_equal(reg.rc, 0);
+    assert_true(reg.iova < PAGE); /* no address of the kernel's */
+    peer_round_trip(peer, &reg);
+    assert_int_equal(peer_close_region(peer, reg.index), 0);
+}
+
+static void round_trip(unsigned memory)
+{
+    struct peer peer;
+
+    peer_start(&peer, NULL);
+    round_trip_of(&peer, memory);
+    peer_close(&peer);
+}
+
+/* ---- the calls, and kinds of memory ---- */
+
+TEST(reg__kmalloc_memory_that_begins_anywhere__every_byte)
+{
+    round_trip(MEMORY_KMALLOC);
+}
+
+TEST(regv__vmalloc_pages_out_of_order__one_region)
+{
+    round_trip(MEMORY_VMALLOC);
+}
+
+TEST(regv__halves_of_a_page__one_region)
+{
+    round_trip(MEMORY_HALVES);
+}
+
+TEST(regbv__pages__one_region)
+{
+    round_trip(MEMORY_PAGES);
+}
+
+TEST(regsgl__mapped_list__one_region)
+{
+    round_trip(MEMORY_LIST);
+}
+
+TEST(regattr__means_what_reg_means)
+{
+    round_trip(MEMORY_ATTR);
+}
+
+TEST(client_queue_pair__each_call__every_byte)
+{
+    const struct client_open open = {.client_qp = 1};
+    struct peer peer;
+
+    peer_start(&peer, &open);
+    for (unsigned memory = MEMORY_KMALLOC; memory <= MEMORY_LIST; memory++)
+        round_trip_of(&peer, memory);
+    peer_close(&peer);
+}
+
+TEST(regbv__pages_of_a_program__every_byte_is_in_its_memory)
+{
+    struct client_reg reg = {.memory = MEMORY_USER, .access = RIGHTS_BOTH, .length = 3 * PAGE + 9};
+    uint8_t *mine =
+        mmap(NULL, 5 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    struct peer peer;
+
+    assert_ptr_not_equal(mine, MAP_FAILED);
+    peer_start(&peer, NULL);
+    reg.address = (uintptr_t)mine + 77;
+    peer_reg_as(&peer, &reg);
+    assert_int_equal(reg.rc, 0);
+    peer_fill(peer.buffer, reg.length, 5);
+    assert_int_equal(peer_rdma(&peer, IBV_WR_RDMA_WRITE, reg.iova, reg.key, reg.length),
+                     IBV_WC_SUCCESS);
+    assert_int_equal(peer_count_wrong(mine + 77, reg.length, 5), 0);
+    assert_int_equal(mine[76], 0);
+    assert_int_equal(mine[77 + reg.length], 0);
+    peer_close(&peer);
+    munmap(mine, 5 * PAGE);
+}
+
+TEST(regbv__pages_of_a_dmabuf__every_byte_is_in_it)
+{
+    struct client_reg reg = {.memory = MEMORY_DMABUF, .access = RIGHTS_BOTH};
+    struct peer peer;
+    uint8_t *bytes;
+
+    softgpu_set("nvidia", "0");
+    softgpu_set("pages", "1");
+    reg.fd = softgpu_alloc(4 * PAGE, 0);
+    bytes = mmap(NULL, 4 * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, reg.fd, 0);
+    assert_ptr_not_equal(bytes, MAP_FAILED);
+    peer_start(&peer, NULL);
+    peer_reg_as(&peer, &reg);
+    close(reg.fd);
+    assert_int_equal(reg.rc, 0);
+    assert_int_equal(reg.length, 4 * PAGE);
+    peer_fill(peer.buffer, reg.length, 5);
+    assert_int_equal(peer_rdma(&peer, IBV_WR_RDMA_WRITE, reg.iova, reg.key, reg.length),
+                     IBV_WC_SUCCESS);
+    assert_int_equal(peer_count_wrong(bytes, reg.length, 5), 0);
+    peer_close(&peer);
+    munmap(bytes, 4 * PAGE);
+}
+
+/* ---- limits ---- */
+
+static unsigned max_pages(struct peer *peer)
+{
+    struct client_open open = {0};
+
+    assert_int_equal(peer_call(peer, CLIENT_OPEN, &open), 0);
+    assert_int_equal(open.rc, 0);
+    return open.max_pages;
+}
+
+TEST(regv__as_many_pages_as_the_device_takes__one_more_is_too_big)
+{
+    struct client_reg reg = {.memory = MEMORY_COUNT, .access = RIGHTS_BOTH};
+    struct peer peer;
+    unsigned most;
+
+    peer_open(&peer);
+    peer_connect(&peer);
+    most = max_pages(&peer);
+    reg.length = most + 1;
+    peer_reg_as(&peer, &reg);
+    assert_int_equal(reg.rc, -E2BIG);
+    assert_int_equal(reg.output_untouched, 1);
+    reg.length = most;
+    peer_reg_as(&peer, &reg);
+    assert_int_equal(reg.rc, 0);
+    assert_true(reg.length <= peer.size);
+    peer_round_trip(&peer, &reg);
+    /* Local rights take no list of the device's. */
+    reg = (struct client_reg){.memory = MEMORY_COUNT, .access = RIGHT_SEND, .length = most + 1};
+    peer_reg_as(&peer, &reg);
+    assert_int_equal(reg.rc, 0);
+    peer_close(&peer);
+}
+
+TEST(regv__gap_that_one_key_cannot_have__inval)
+{
+    struct client_reg reg;
+    struct peer peer;
+
+    peer_start(&peer, NULL);
+    reg = peer_reg(&peer, MEMORY_GAP, RIGHTS_BOTH);
+    assert_int_equal(reg.rc, -EINVAL);
+    assert_int_equal(reg.output_untouched, 1);
+    peer_close(&peer);
+}
+
+/* ---- arguments ---- */
+
+static void refuses(struct peer *peer, struct client_reg reg, int error)
+{
+    peer_reg_as(peer, &reg);
+    assert_int_equal(reg.rc, error);
+    assert_int_equal(reg.output_untouched, 1);
+}
+
+TEST(reg__wrong_argument__refused_and_no_output)
+{
+    struct peer peer;
+
+    peer_start(&peer, NULL);
+    refuses(&peer, (struct client_reg){.access = 0}, -EINVAL);
+    refuses(&peer, (struct client_reg){.access = RIGHTS_BOTH | 1u << 20}, -EINVAL);
+    refuses(&peer, (struct client_reg){.access = RIGHTS_BOTH, .offset = 8}, -EINVAL);
+    refuses(&peer,
+            (struct client_reg){.memory = MEMORY_ATTR, .access = RIGHTS_BOTH, .auth_key_size = 8},
+            -EINVAL);
+    for (unsigned call = 0; call < WRONG_CALLS; call++) {
+        struct client_wrong wrong = {.call = call};
+
+        assert_int_equal(peer_call(&peer, CLIENT_WRONG, &wrong), 0);
+        if (call == WRONG_BIND_TWICE) /* which is the first time here */
+            continue;
+        if (wrong.rc != (call == WRONG_EQ_SREAD ? -ENOSYS
+                         : call == WRONG_EQ_READ_FLAGS || call == WRONG_EQ_READERR_FLAGS
+                             ? -ERROR_BADFLAGS
+                             : -EINVAL))
+            fail_msg("wrong call %u: %d", call, wrong.rc);
+    }
+    peer_close(&peer);
+}
+
+TEST(reg__flags__badflags)
+{
+    struct peer peer;
+
+    peer_start(&peer, NULL);
+    for (unsigned bit = 0; bit < 64; bit++)
+        refuses(&peer, (struct client_reg){.access = RIGHTS_BOTH, .flags = 1ull << bit},
+                -ERROR_BADFLAGS);
+    peer_close(&peer);
+}
+
+TEST(reg__chosen_key__keyrejected)
+{
+    struct client_reg reg = {.access = RIGHTS_BOTH, .requested_key = NO_KEY};
+    struct peer peer;
+
+    peer_start(&peer, NULL);
+    peer_reg_as(&peer, &reg);
+    assert_int_equal(reg.rc, 0);
+    /* In use, or not: no key can be chosen. */
+    refuses(&peer, (struct client_reg){.access = RIGHTS_BOTH, .requested_key = reg.key},
+            -EKEYREJECTED);
+    refuses(&peer, (struct client_reg){.access = RIGHTS_BOTH, .requested_key = 1}, -EKEYREJECTED);
+    peer_close(&peer);
+}
+
+/* ---- rights ---- */
+
+TEST(local_rights__memory_with_a_gap__no_key_and_the_kernel_sends_it)
+{
+    struct client_push push = {.offset = 50, .length = 120, .elements = 8};
+    struct client_bytes bytes = {.seed = 5};
+    struct client_reg reg;
+    struct peer peer;
+
+    peer_start(&peer, NULL);
+    reg = peer_reg(&peer, MEMORY_GAP, RIGHT_SEND | RIGHT_WRITE);
+    assert_int_equal(reg.rc, 0);
+    assert_true(reg.key == NO_KEY);
+    bytes.index = push.index = reg.index;
+    assert_int_equal(peer_call(&peer, CLIENT_BYTES, &bytes), 0);
+    push.address = (uintptr_t)peer.buffer;
+    push.rkey = peer.mr->rkey;
+    assert_int_equal(peer_call(&peer, CLIENT_PUSH, &push), 0);
+    assert_int_equal(push.rc, 0);
+    assert_int_equal(push.elements, 2);
+    assert_int_equal(peer_count_wrong(peer.buffer, 120, 5 + 50 * 7), 0);
+    push.elements = 1;
+    assert_int_equal(peer_call(&peer, CLIENT_PUSH, &push), 0);
+    assert_int_equal(push.rc, -E2BIG);
+    push.offset = 81; /* to one byte beyond the end */
+    assert_int_equal(peer_call(&peer, CLIENT_PUSH, &push), 0);
+    assert_int_equal(push.rc, -EINVAL);
+    peer_close(&peer);
+}
+
+TEST(remote_rights__the_kernel_sends_it_by_one_element)
+{
+    struct client_push push = {.offset = 1000, .length = 9000, .elements = 1};
+    struct client_bytes bytes = {.seed = 5};
+    struct client_reg reg;
+    struct peer peer;
+
+    peer_start(&peer, NULL);
+    reg = peer_reg(&peer, MEMORY_VMALLOC, RIGHT_WRITE | RIGHT_REMOTE_READ);
+    assert_int_equal(reg.rc, 0);
+    bytes.index = push.index = reg.index;
+    assert_int_equal(peer_call(&peer, CLIENT_BYTES, &bytes), 0);
+    push.address = (uintptr_t)peer.buffer;
+    push.rkey = peer.mr->rkey;
+    assert_int_equal(peer_call(&peer, CLIENT_PUSH, &push), 0);
+    assert_int_equal(push.rc, 0);
+    assert_int_equal(peer_count_wrong(peer.buffer, 9000, 5 + 1000 * 7), 0);
+    push.elements = 0;
+    assert_int_equal(peer_call(&peer, CLIENT_PUSH, &push), 0);
+    assert_int_equal(push.rc, -E2BIG);
+    peer_close(&peer);
+}
+
+/* An access that is refused ends its connection; the next has a new one. */
+static void denies(struct peer *peer, enum ibv_wr_opcode opcode, uint64_t address, uint64_t key,
+                   size_t length)
+{
+    assert_int_equal(peer_rdma(peer, opcode, address, key, length), IBV_WC_REM_ACCESS_ERR);
+    peer_connect(peer);
+}
+
+TEST(right__alone__grants_nothing_else)
+{
+    struct client_reg reads, writes;
+    struct peer peer;
+
+    peer_start(&peer, NULL);
+    reads = peer_reg(&peer, MEMORY_PAGES, RIGHT_REMOTE_READ);
+    writes = peer_reg(&peer, MEMORY_PAGES, RIGHT_REMOTE_WRITE);
+    assert_int_equal(peer_rdma(&peer, IBV_WR_RDMA_READ, reads.iova, reads.key, 100),
+                     IBV_WC_SUCCESS);
+    assert_int_equal(peer_rdma(&peer, IBV_WR_RDMA_WRITE, writes.iova, writes.key, 100),
+                     IBV_WC_SUCCESS);
+    denies(&peer, IBV_WR_RDMA_WRITE, reads.iova, reads.key, 100);
+    denies(&peer, IBV_WR_RDMA_READ, writes.iova, writes.key, 100);
+    assert_int_equal(peer_fetch_and_add(&peer, writes.iova, writes.key, 1), IBV_WC_REM_ACCESS_ERR);
+    peer_close(&peer);
+}
+
+TEST(range__beyond_its_ends__denied)
+{
+    struct client_reg reg;
+    struct peer peer;
+
+    peer_start(&peer, NULL);
+    reg = peer_reg(&peer, MEMORY_KMALLOC, RIGHTS_BOTH);
+    denies(&peer, IBV_WR_RDMA_READ, reg.iova + reg.length - 50, reg.key, 51);
+    denies(&peer, IBV_WR_RDMA_WRITE, reg.iova - 1, reg.key, 10);
+    assert_int_equal(peer_rdma(&peer, IBV_WR_RDMA_READ, reg.iova + reg.length - 50, reg.key, 50),
+                     IBV_WC_SUCCESS);
+    peer_close(&peer);
+}
+
+TEST(atomic__both_remote_rights__done)
+{
+    struct client_reg reg;
+    uint64_t value = 40;
+    struct peer peer;
+
+    peer_start(&peer, NULL);
+    reg = peer_reg(&peer, MEMORY_PAGES, RIGHTS_BOTH);
+    memcpy(peer.buffer, &value, 8);
+    assert_int_equal(peer_rdma(&peer, IBV_WR_RDMA_WRITE, reg.iova, reg.key, 8), IBV_WC_SUCCESS);
+    assert_int_equal(peer_fetch_and_add(&peer, reg.iova, reg.key, 2), IBV_WC_SUCCESS);
+    memcpy(&value, peer.buffer, 8);
+    assert_int_equal(value, 40);
+    assert_int_equal(peer_rdma(&peer, IBV_WR_RDMA_READ, reg.iova, reg.key, 8), IBV_WC_SUCCESS);
+    memcpy(&value, peer.buffer, 8);
+    assert_int_equal(value, 42);
+    peer_close(&peer);
+}
+
+/* ---- closing and binding ---- */
+
+TEST(close__later_access__denied_and_others_are_served)
+{
+    struct client_reg closed, other;
+    struct peer peer;
+
+    peer_start(&peer, NULL);
+    closed = peer_reg(&peer, MEMORY_PAGES, RIGHTS_BOTH);
+    other = peer_reg(&peer, MEMORY_KMALLOC, RIGHTS_BOTH);
+    assert_int_equal(peer_close_region(&peer, closed.index), 0);
+    denies(&peer, IBV_WR_RDMA_READ, closed.iova, closed.key, 100);
+    peer_round_trip(&peer, &other);
+    peer_close(&peer);
+}
+
+static int bind_region(struct peer *peer, unsigned index, unsigned class, uint64_t flags)
+{
+    struct client_bind bind = {.index = index, .class = class, .flags = flags};
+
+    assert_int_equal(peer_call(peer, CLIENT_BIND, &bind), 0);
+    return bind.rc;
+}
+
+TEST(bind__counter__enosys)
+{
+    struct client_reg reg;
+    struct peer peer;
+
+    peer_start(&peer, NULL);
+    reg = peer_reg(&peer, MEMORY_KMALLOC, RIGHTS_BOTH);
+    assert_int_equal(bind_region(&peer, reg.index, CLASS_CNTR, RIGHT_REMOTE_WRITE), -ENOSYS);
+    assert_int_equal(bind_region(&peer, reg.index, CLASS_NONE, 0), -EINVAL);
+    assert_int_equal(bind_region(&peer, reg.index, CLASS_CQ, 0), -EINVAL);
+    assert_int_equal(bind_region(&peer, reg.index, CLASS_EP, 1), -ERROR_BADFLAGS);
+    assert_int_equal(peer_close_region(&peer, reg.index), 0);
+    peer_close(&peer);
+}
+
+TEST(close__while_an_endpoint_is_bound__busy_and_works_on)
+{
+    struct client_bind undo = {.undo = 1};
+    struct client_reg reg;
+    struct peer peer;
+
+    peer_start(&peer, NULL);
+    reg = peer_reg(&peer, MEMORY_KMALLOC, RIGHTS_BOTH);
+    assert_int_equal(bind_region(&peer, reg.index, CLASS_EP, 0), 0);
+    assert_int_equal(bind_region(&peer, reg.index, CLASS_RX_CTX, 0), 0);
+    undo.index = reg.index;
+    assert_int_equal(peer_call(&peer, CLIENT_BIND, &undo), 0);
+    assert_int_equal(peer_close_region(&peer, reg.index), -EBUSY);
+    peer_round_trip(&peer, &reg);
+    assert_int_equal(peer_call(&peer, CLIENT_BIND, &undo), 0);
+    assert_int_equal(peer_close_region(&peer, reg.index), 0);
+    peer_close(&peer);
+}
+
+TEST(domain_close__region_open__busy_without_effect)
+{
+    struct client_reg reg;
+    struct peer peer;
+
+    peer_start(&peer, NULL);
+    reg = peer_reg(&peer, MEMORY_KMALLOC, RIGHTS_BOTH);
+    assert_int_equal(peer_call(&peer, CLIENT_FINISH, NULL), -EBUSY);
+    peer_round_trip(&peer, &reg);
+    assert_int_equal(peer_close_region(&peer, reg.index), 0);
+    assert_int_equal(peer_call(&peer, CLIENT_FINISH, NULL), 0);
+    peer_close(&peer);
+}
+
+TEST(key__ended_by_the_peer__closed_all_the_same)
+{
+    struct client_reg reg, other;
+    struct peer peer;
+
+    peer_start(&peer, NULL);
+    reg = peer_reg(&peer, MEMORY_PAGES, RIGHTS_BOTH);
+    other = peer_reg(&peer, MEMORY_KMALLOC, RIGHTS_BOTH);
+    assert_int_equal(peer_send_with_invalidate(&peer, reg.key), IBV_WC_SUCCESS);
+    denies(&peer, IBV_WR_RDMA_READ, reg.iova, reg.key, 100);
+    assert_int_equal(peer_close_region(&peer, reg.index), 0);
+    peer_round_trip(&peer, &other);
+    round_trip_of(&peer, MEMORY_VMALLOC);
+    peer_close(&peer);
+}
+
+/* ---- events ---- */
+
+/* Of a registration that succeeded, or did not. */
+static struct client_event next_event(struct peer *peer, bool error)
+{
+    struct client_event event;
+
+    do {
+        event = (struct client_event){.error = 0};
+        assert_int_equal(peer_call(peer, CLIENT_EVENT, &event), 0);
+    } while (event.rc == -EAGAIN);
+    if (!error)
+        return event;
+    assert_int_equal(event.rc, -ERROR_AVAIL);
+    event = (struct client_event){.error = 1};
+    assert_int_equal(peer_call(peer, CLIENT_EVENT, &event), 0);
+    return event;
+}
+
+static struct client_reg registered_by_event(struct peer *peer, unsigned memory, uint64_t access)
+{
+    struct client_reg reg = peer_reg(peer, memory, access);
+    struct client_event event;
+
+    assert_int_equal(reg.rc, 0);
+    event = next_event(peer, false);
+    assert_int_equal(event.rc, 24);
+    assert_int_equal(event.event, EVENT_MR_COMPLETE);
+    assert_int_equal(event.index, reg.index);
+    assert_int_equal(event.is_mr, 1);
+    assert_int_equal(peer_call(peer, CLIENT_KEYS, &reg), 0);
+    return reg;
+}
+
+TEST(async__event_has_the_callers_context_and_the_output)
+{
+    const struct client_open open = {.asynchronous = 1};
+    struct client_event none = {.error = 0}, small = {.size = 23};
+    struct client_wrong twice = {.call = WRONG_BIND_TWICE};
+    struct client_reg reg;
+    struct peer peer;
+
+    peer_start(&peer, &open);
+    assert_int_equal(peer_call(&peer, CLIENT_WRONG, &twice), 0);
+    assert_int_equal(twice.rc, -EBUSY);
+    for (unsigned memory = MEMORY_KMALLOC; memory <= MEMORY_LIST; memory++) {
+        reg = registered_by_event(&peer, memory, RIGHTS_BOTH);
+        peer_round_trip(&peer, &reg);
+    }
+    reg = registered_by_event(&peer, MEMORY_GAP, RIGHT_RECV);
+    assert_true(reg.key == NO_KEY);
+    /* Each had one. */
+    assert_int_equal(peer_call(&peer, CLIENT_EVENT, &none), 0);
+    assert_int_equal(none.rc, -EAGAIN);
+    assert_int_equal(peer_call(&peer, CLIENT_EVENT, &small), 0);
+    assert_int_equal(small.rc, -ERROR_TOOSMALL);
+    peer_close(&peer);
+}
+
+TEST(async__call_that_fails__no_event)
+{
+    const struct client_open open = {.asynchronous = 1, .handler = 1};
+    struct client_event event;
+    struct client_reg reg;
+    struct peer peer;
+
+    peer_start(&peer, &open);
+    refuses(&peer, (struct client_reg){.access = 0}, -EINVAL);
+    refuses(&peer, (struct client_reg){.memory = MEMORY_GAP, .access = RIGHTS_BOTH}, -EINVAL);
+    /* Events come in order: the first is this one's. */
+    reg = registered_by_event(&peer, MEMORY_KMALLOC, RIGHTS_BOTH);
+    do {
+        event = (struct client_event){.error = 0};
+        assert_int_equal(peer_call(&peer, CLIENT_EVENT, &event), 0);
+        assert_int_equal(event.rc, -EAGAIN);
+    } while (!event.handled);
+    assert_int_equal(event.handled, 1);
+    assert_int_equal(peer_close_region(&peer, reg.index), 0);
+    peer_close(&peer);
+}
+
+static struct client_event refused_by_the_device(struct peer *peer, struct client_reg *reg)
+{
+    struct client_event event;
+
+    peer_fault(peer, "completion", 0, PEER_TRIES);
+    *reg = peer_reg(peer, MEMORY_KMALLOC, RIGHTS_BOTH);
+    assert_int_equal(reg->rc, 0);
+    event = next_event(peer, true);
+    assert_true(peer_faults(peer) > 0);
+    return event;
+}
+
+TEST(async__device_refuses__error_event_and_the_next_succeeds)
+{
+    const struct client_open open = {.asynchronous = 1};
+    struct client_event event;
+    struct client_reg reg;
+    struct peer peer;
+
+    peer_start(&peer, &open);
+    event = refused_by_the_device(&peer, &reg);
+    assert_int_equal(event.rc, 48);
+    assert_int_equal(event.err, EIO);
+    assert_int_equal(event.index, reg.index);
+    assert_int_equal(event.is_mr, 1);
+    assert_true(event.text[0]);
+    assert_string_not_equal(event.text, "success");
+    assert_int_equal(peer_close_region(&peer, reg.index), 0);
+    reg = registered_by_event(&peer, MEMORY_VMALLOC, RIGHTS_BOTH);
+    peer_round_trip(&peer, &reg);
+    peer_close(&peer);
+}
+
+TEST(async__closed_before_its_event_is_read__no_event)
+{
+    const struct client_open open = {.asynchronous = 1};
+    struct client_reg reg;
+    struct peer peer;
+
+    peer_start(&peer, &open);
+    reg = peer_reg(&peer, MEMORY_KMALLOC, RIGHTS_BOTH);
+    assert_int_equal(reg.rc, 0);
+    assert_int_equal(peer_close_region(&peer, reg.index), 0);
+    reg = registered_by_event(&peer, MEMORY_VMALLOC, RIGHTS_BOTH);
+    peer_close(&peer);
+}
+
+TEST(async__handler_closes_the_region__freed)
+{
+    const struct client_open open = {.asynchronous = 1, .handler = 2, .regions = 2};
+    struct client_event event = {.error = 0};
+    struct peer peer;
+
+    peer_start(&peer, &open);
+    /* Of two regions, so each comes back. */
+    for (unsigned i = 0; i < 20; i++) {
+        struct client_reg reg;
+
+        do {
+            reg = peer_reg(&peer, MEMORY_KMALLOC, RIGHTS_BOTH);
+        } while (reg.rc == -EAGAIN);
+        assert_int_equal(reg.rc, 0);
+    }
+    do {
+        assert_int_equal(peer_call(&peer, CLIENT_EVENT, &event), 0);
+        assert_int_equal(event.rc, -EAGAIN);
+        event.rc = 0;
+    } while (event.handled < 20);
+    assert_int_equal(peer_call(&peer, CLIENT_FINISH, NULL), 0);
+    peer_close(&peer);
+}
+
+TEST_MAIN()
