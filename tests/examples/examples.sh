@@ -121,6 +121,11 @@ for vendor in $one; do
         tcp_says "4 processes, 2 rails, $vendor memory (simulated), path mapped: every float is right; 18 of 20 gets were hits" \
         "${simulated[@]}" "$examples/6-allreduce" -i "$vendor"
 done
+# Where both MPIs are installed, mpiexec may be of the other one.
+case $(ldd "$examples/6-allreduce-mpi" 2>/dev/null) in
+*libmpich.so*) MPIEXEC=$(command -v mpiexec.mpich || echo "$MPIEXEC") ;;
+*libmpi.so*) MPIEXEC=$(command -v mpiexec.openmpi || echo "$MPIEXEC") ;;
+esac
 # Settings of Open MPI for more processes than cores, and for root.
 mpi=(env OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
      PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe "$MPIEXEC" -n 3 "$examples/6-allreduce-mpi")
