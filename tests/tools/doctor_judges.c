@@ -104,7 +104,9 @@ static const struct state states[] = {
      "has these off: CONFIG_PCI_P2PDMA."},
     {"libfabric-no-dmabuf", {{"fabric_libraries/1/version", "'1.17'"}}, "version 1.17;"},
     {"container", {{"kernel/container", "'/.dockerenv'"}}, "a container"},
-    {"simulated", {{"devices/0/simulated", "true"}}, "cuda 0: no hardware"},
+    {"simulated",
+     {{"devices/0/simulated", "true"}},
+     "cuda 0: simulated by a test's library, no hardware"},
     {"not-root", {{"topology/bridges/0000:40:01.0/acs_redirect", "null"}}, "bridge 0000:40:01.0."},
 };
 #define STATES (sizeof(states) / sizeof(states[0]))
