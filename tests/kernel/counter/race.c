@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * Threads that change watched memory race with one that looks at it: whoever sees other contents
- * must see that they were counted, also if the watch began while the change was under way.
+ * Threads that change watched memory race with one that looks at it: a thread that sees other
+ * contents must see that they were counted, also if the watch began while the change was under way.
  */
 #include "tests/kernel/counter/device.h"
 #include "tests/support/test.h"
