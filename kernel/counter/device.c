@@ -23,7 +23,7 @@ static unsigned int max_slots = 1 << 17;
 module_param(max_slots, uint, 0644);
 MODULE_PARM_DESC(max_slots, "ranges that one open file may watch");
 
-static unsigned int max_user_slots = 1 << 20;
+static unsigned int max_user_slots = 1 << 22;
 module_param(max_user_slots, uint, 0644);
 MODULE_PARM_DESC(max_user_slots, "ranges that all files of one user may watch together");
 

@@ -19,8 +19,9 @@
  * nothing.
  *
  * Each watch is counted at most once. So a reader that reads the ring before each unwatch finds
- * every count in it. One that does not may be overtaken, which it sees: `generation` is then more
- * than `slots` ahead, and any range may have changed.
+ * every count in it. One that does not may be overtaken, which it sees: if `generation`, loaded
+ * after an entry, is more than `slots` - HMREG_COUNTER_BATCH ahead of it, the entry may be a later
+ * one, and any range may have changed.
  */
 #ifndef HMREG_COUNTER_H
 #define HMREG_COUNTER_H
@@ -29,6 +30,8 @@
 #include <linux/types.h>
 
 #define HMREG_COUNTER_VERSION 1
+
+#define HMREG_COUNTER_BATCH 64 /* entries that are written before `generation` names them */
 
 /* The beginning of the mapping, which is read-only. */
 struct hmreg_counter_page {
@@ -65,7 +68,7 @@ struct hmreg_counter_update {
 #define HMREG_COUNTER_MAX_UPDATE 1024 /* unwatch_count and watch_count, each */
 
 /* EBUSY: done before; EINVAL: no slots, or more than the module permits one file; EDQUOT: more than
- * it permits one user; ENOMEM. */
+ * it permits one user; ENOMEM; EINTR: a signal came, call again. */
 #define HMREG_COUNTER_SETUP _IOWR('h', 1, struct hmreg_counter_setup)
 /* EINVAL: not set up, a count above the maximum, a range that is empty or ends behind the address
  * space, a slot that does not exist; ENOENT: a slot that no range has; ENOSPC: no slot is free;

@@ -43,8 +43,6 @@
 
 #define NONE U32_MAX
 
-#define BATCH 64 /* ranges counted under one hold of the lock */
-
 struct watched {
     struct interval_tree_node node;
     u32 slot;
@@ -127,14 +125,15 @@ static struct watched *first_watched(struct ranges *ranges, unsigned long start,
     return node ? container_of(node, struct watched, node) : NULL;
 }
 
-/* Counts at most a batch of the ranges that overlap. Returns true if it has counted any. */
+/* Counts at most a batch of the ranges that overlap, under one hold of the lock. Returns true if it
+ * has counted any. */
 static bool count_batch(struct ranges *ranges, unsigned long start, unsigned long last)
 {
     u64 generation = ranges->page->generation;
     struct watched *watched;
     unsigned int n;
 
-    for (n = 0; n < BATCH; n++) {
+    for (n = 0; n < HMREG_COUNTER_BATCH; n++) {
         watched = first_watched(ranges, start, last);
         if (!watched)
             break;

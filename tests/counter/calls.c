@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * The calls of /dev/hmreg: what each refuses and whom, limits, and what is left when a file, a
+ * The calls of /dev/hmreg: what each refuses, limits, and what is left when a file, a
  * process or the module ends.
  */
-#include "tests/kernel/counter/device.h"
+#include "tests/counter/device.h"
 #include "tests/support/test.h"
 
 #include <errno.h>

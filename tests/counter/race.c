@@ -3,7 +3,7 @@
  * Threads that change watched memory race with one that looks at it: a thread that sees other
  * contents must see that they were counted, also if the watch began while the change was under way.
  */
-#include "tests/kernel/counter/device.h"
+#include "tests/counter/device.h"
 #include "tests/support/test.h"
 
 #include <fcntl.h>

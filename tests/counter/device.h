@@ -2,8 +2,8 @@
  *
  * /dev/hmreg (kernel/counter/hmreg_counter.h) as its tests use it.
  */
-#ifndef TESTS_KERNEL_COUNTER_DEVICE_H
-#define TESTS_KERNEL_COUNTER_DEVICE_H
+#ifndef TESTS_COUNTER_DEVICE_H
+#define TESTS_COUNTER_DEVICE_H
 
 #include "kernel/counter/hmreg_counter.h"
 

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
- *
- * Each kind of change of memory, by whomever: is it counted, once, by the time the call returns?
- * And does what leaves the pages in place count nothing?
- */
-#include "tests/kernel/counter/device.h"
+ * See kinds.h. */
+#include "tests/counter/kinds.h"
+
+#include "tests/counter/device.h"
 #include "tests/support/test.h"
 
 #include <errno.h>
@@ -52,7 +51,7 @@ static bool kernel_is_before(int major, int minor)
     return found[0] < major || (found[0] == major && found[1] < minor);
 }
 
-static bool write_file(const char *path, const char *text)
+bool kinds_write_file(const char *path, const char *text)
 {
     int fd = open(path, O_WRONLY | O_CLOEXEC);
     bool done = fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text);
@@ -89,13 +88,18 @@ static char *m_with_neighbour(void)
     return memory_new(2 * len, 'A');
 }
 
+char *kinds_small_pages(size_t size)
+{
+    char *memory = mapped(size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1);
+
+    assert_int_equal(madvise(memory, size, MADV_NOHUGEPAGE), 0);
+    memset(memory, 'A', size);
+    return memory;
+}
+
 static char *m_small(void)
 {
-    char *memory = mapped(len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1);
-
-    assert_int_equal(madvise(memory, len, MADV_NOHUGEPAGE), 0);
-    memset(memory, 'A', len);
-    return memory;
+    return kinds_small_pages(len);
 }
 
 static char *m_zero_page(void)
@@ -139,12 +143,17 @@ static char *m_private_file(void)
     return memory;
 }
 
+/* Pages with debugging information, which the process maps nowhere else. */
 static char *m_disk_file(void)
 {
     char *memory;
+    off_t size;
 
     file = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
-    memory = mapped(len, PROT_READ, MAP_SHARED, file);
+    size = lseek(file, 0, SEEK_END);
+    assert_true(size > (off_t)len);
+    memory = mmap(NULL, len, PROT_READ, MAP_SHARED, file, (size - (off_t)len) & ~(off_t)(PAGE - 1));
+    assert_ptr_not_equal(memory, MAP_FAILED);
     touch(memory, len);
     return memory;
 }
@@ -496,7 +505,7 @@ static bool c_mprotect(void)
 
 static bool c_soft_dirty(void)
 {
-    return write_file("/proc/self/clear_refs", "4");
+    return kinds_write_file("/proc/self/clear_refs", "4");
 }
 
 static bool c_write_protect(void)
@@ -536,14 +545,7 @@ static bool c_neighbour(void)
 
 /* ---- the cases --------------------------------------------------------------------------- */
 
-struct kind {
-    const char *name;
-    char *(*make)(void);
-    bool (*change)(void);
-    int major, minor; /* the first kernel that has it; 0: every one */
-};
-
-static const struct kind counted[] = {
+static const struct kind takes_pages[] = {
     {"munmap", m_anonymous, c_munmap, 0, 0},
     {"munmap of one page in the middle", m_anonymous, c_munmap_one, 0, 0},
     {"munmap by another thread", m_anonymous, c_munmap_by_thread, 0, 0},
@@ -582,7 +584,7 @@ static const struct kind counted[] = {
     {"UFFDIO_MOVE", m_small, c_uffd_move, 6, 8},
 };
 
-static const struct kind kept[] = {
+static const struct kind leaves_pages[] = {
     {"fork", m_anonymous, c_fork, 0, 0},
     {"mprotect", m_anonymous, c_mprotect, 0, 0},
     {"soft-dirty bits cleared", m_anonymous, c_soft_dirty, 0, 0},
@@ -593,76 +595,46 @@ static const struct kind kept[] = {
     {"munmap of the mapping's other half", m_with_neighbour, c_neighbour, 0, 0},
 };
 
-/* Makes the kind's change. Returns what was counted for the region's slot; all else is checked. */
-static uint64_t count_of(const struct device *device, const struct kind *kind)
-{
-    struct hmreg_counter_range range;
-    uint64_t generation, count;
+/* ---- all of them ------------------------------------------------------------------------- */
 
-    len = SIZE;
-    file = -1;
-    at = kind->make();
-    range = device_watch(device, at, len);
-    generation = device_generation(device);
-    if (!kind->change())
-        fail_msg("%s: cannot be done: %s", kind->name, strerror(errno));
-    count = device_slot(device, range.slot) - range.seq;
-    if (device_generation(device) - generation != count)
-        fail_msg("%s: counted %d, but generation differs", kind->name, (int)count);
-    if (count && device_ring(device, generation) != range.slot)
-        fail_msg("%s: the ring does not name the slot", kind->name);
-    assert_int_equal(device_unwatch(device->fd, range.slot), 0);
-    if (file >= 0)
-        close(file);
-    return count;
+static void do_each(const struct kind *kinds, size_t count, void (*f)(const struct kind *, void *),
+                    void *arg)
+{
+    for (size_t i = 0; i < count; i++)
+        if (!kernel_is_before(kinds[i].major, kinds[i].minor))
+            f(&kinds[i], arg);
 }
 
-static void check(const struct kind *kinds, size_t size, uint64_t expected)
+void kinds_each_that_takes_pages(void (*f)(const struct kind *, void *), void *arg)
 {
     pid_t helper = start_helper();
-    struct device device = device_open(1024);
 
-    for (size_t i = 0; i < size / sizeof(*kinds); i++) {
-        if (kernel_is_before(kinds[i].major, kinds[i].minor))
-            continue;
-        if (count_of(&device, &kinds[i]) != expected)
-            fail_msg("%s: not counted %d times", kinds[i].name, (int)expected);
-    }
-    device_close(&device);
+    do_each(takes_pages, sizeof(takes_pages) / sizeof(takes_pages[0]), f, arg);
     stop_helper(helper);
 }
 
-TEST(change__takes_pages_away__counted_once_when_the_call_returns)
+void kinds_each_that_leaves_pages(void (*f)(const struct kind *, void *), void *arg)
 {
-    check(counted, sizeof(counted), 1);
+    do_each(leaves_pages, sizeof(leaves_pages) / sizeof(leaves_pages[0]), f, arg);
 }
 
-TEST(change__leaves_the_pages__counts_nothing)
+char *kind_make(const struct kind *kind, size_t *size)
 {
-    check(kept, sizeof(kept), 0);
-}
-
-TEST(ksm__merges_pages__counted)
-{
-    struct device device = device_open(512);
-    struct hmreg_counter_range range;
-    char *twin;
-
     len = SIZE;
-    at = m_small();
-    twin = m_small();
-    range = device_watch(&device, at, len);
-    assert_int_equal(madvise(at, len, MADV_MERGEABLE), 0);
-    assert_int_equal(madvise(twin, len, MADV_MERGEABLE), 0);
-    assert_true(write_file("/sys/kernel/mm/ksm/sleep_millisecs", "1"));
-    assert_true(write_file("/sys/kernel/mm/ksm/pages_to_scan", "1000"));
-    assert_true(write_file("/sys/kernel/mm/ksm/run", "1"));
-    test_wait_until(device_counted(&device, &range));
-    assert_true(write_file("/sys/kernel/mm/ksm/run", "2"));
-    assert_true(write_file("/sys/kernel/mm/ksm/run", "0"));
-    munmap(at, len);
-    munmap(twin, len);
-    device_close(&device);
+    file = -1;
+    at = kind->make();
+    *size = len;
+    return at;
 }
 
-TEST_MAIN()
+void kind_change(const struct kind *kind)
+{
+    if (!kind->change())
+        fail_msg("%s: cannot be done: %s", kind->name, strerror(errno));
+}
+
+void kind_end(void)
+{
+    if (file >= 0)
+        close(file);
+}

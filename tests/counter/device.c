@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  * See device.h. */
-#include "tests/kernel/counter/device.h"
+#include "tests/counter/device.h"
 
 #include "tests/support/test.h"
 
