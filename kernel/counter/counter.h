@@ -35,7 +35,7 @@ struct ranges {
     /* Shared with the process, which can only read it. */
     struct hmreg_counter_page *page;
     u64 *slot;
-    u32 *ring;
+    struct hmreg_counter_change *ring;
 
     spinlock_t lock; /* guards all below, and writes to the page; nothing is taken inside it */
     struct rb_root_cached tree; /* what is watched, and not counted yet */

@@ -10,13 +10,13 @@
  *     valid: page->generation == seen                       of all ranges, by one load (acquire)
  *        or: slots[slot] == seq                             of one range
  *     read:  for (; seen != page->generation; seen++)
- *                ended(ring[seen % page->slots]);
+ *                changed(ring[seen % page->slots]);
  *
- * The first change that takes pages of a watched range away adds 1 to the range's slot, writes the
- * slot's number to the ring, and then increments `generation`, all before the kernel takes the
- * first page. From then on the range is not watched; its slot stays its own until it is unwatched.
- * What leaves the pages in place (fork(2), mprotect(2), a userfaultfd's write protection) counts
- * nothing.
+ * The first change that takes pages of a watched range away adds 1 to the range's slot, writes to
+ * the ring which part of the range it concerns, and then increments `generation`, all before the
+ * kernel takes the first page. From then on the range is not watched; its slot stays its own until
+ * it is unwatched. What leaves the pages in place (fork(2), mprotect(2), a userfaultfd's write
+ * protection) counts nothing.
  *
  * Each watch is counted at most once. So a reader that reads the ring before each unwatch finds
  * every count in it. One that does not may be overtaken, which it sees: if `generation`, loaded
@@ -38,10 +38,15 @@ struct hmreg_counter_page {
     __u32 version;     /* HMREG_COUNTER_VERSION */
     __u32 slots;       /* a power of two */
     __u32 slot_offset; /* of __u64[slots], in bytes from the beginning */
-    __u32 ring_offset; /* of __u32[slots] */
+    __u32 ring_offset; /* of struct hmreg_counter_change[slots] */
     __u64 unused[14];
     __u64 generation; /* the counts so far; a pair of cache lines of its own */
     __u64 unused_too[15];
+};
+
+/* An entry of the ring: pages of a watched range, [start, end). */
+struct hmreg_counter_change {
+    __u64 start, end;
 };
 
 struct hmreg_counter_setup {

@@ -125,6 +125,13 @@ static struct watched *first_watched(struct ranges *ranges, unsigned long start,
     return node ? container_of(node, struct watched, node) : NULL;
 }
 
+static void write_change(struct hmreg_counter_change *change, const struct watched *watched,
+                         unsigned long start, unsigned long last)
+{
+    WRITE_ONCE(change->start, max(start, watched->node.start));
+    WRITE_ONCE(change->end, min(last, watched->node.last) + 1);
+}
+
 /* Counts at most a batch of the ranges that overlap, under one hold of the lock. Returns true if it
  * has counted any. */
 static bool count_batch(struct ranges *ranges, unsigned long start, unsigned long last)
@@ -140,7 +147,7 @@ static bool count_batch(struct ranges *ranges, unsigned long start, unsigned lon
         interval_tree_remove(&watched->node, &ranges->tree);
         watched->counted = true;
         bump(ranges, watched->slot);
-        WRITE_ONCE(ranges->ring[generation & (ranges->slots - 1)], watched->slot);
+        write_change(&ranges->ring[generation & (ranges->slots - 1)], watched, start, last);
         generation++;
     }
     if (n)
@@ -211,7 +218,7 @@ static size_t ring_offset(u32 slots)
 
 size_t ranges_bytes(u32 slots)
 {
-    return PAGE_ALIGN(ring_offset(slots) + (size_t)slots * sizeof(u32));
+    return PAGE_ALIGN(ring_offset(slots) + (size_t)slots * sizeof(struct hmreg_counter_change));
 }
 
 static void fill_in_page(struct ranges *ranges, void *page)

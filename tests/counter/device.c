@@ -78,11 +78,12 @@ uint64_t device_slot(const struct device *device, uint32_t slot)
                            __ATOMIC_ACQUIRE);
 }
 
-uint32_t device_ring(const struct device *device, uint64_t index)
+struct hmreg_counter_change device_change(const struct device *device, uint64_t index)
 {
     const char *page = (const char *)device->page;
 
-    return ((const uint32_t *)(page + device->page->ring_offset))[index % device->page->slots];
+    return ((const struct hmreg_counter_change
+                 *)(page + device->page->ring_offset))[index % device->page->slots];
 }
 
 char *memory_new(size_t size, char byte)

@@ -35,7 +35,7 @@ struct hmreg_counter_range device_watch(const struct device *device, const void 
 
 uint64_t device_generation(const struct device *device); /* an acquire */
 uint64_t device_slot(const struct device *device, uint32_t slot);
-uint32_t device_ring(const struct device *device, uint64_t index);
+struct hmreg_counter_change device_change(const struct device *device, uint64_t index);
 
 static inline bool device_counted(const struct device *device,
                                   const struct hmreg_counter_range *range)

@@ -1,26 +1,23 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
  * See counter.h. The kernel increments the page's `generation` before a change can be seen, and
- * names the slot of the range in its ring. `read` is how much of the ring has been read: its ranges
- * are in the change queue, and the gates are marked. So a look-up is right if it finds the two
- * equal, and after that the gate live: a change that a thread can have seen is in `generation`, and
- * a change that is in `read` has marked the gate. counter_monitor_is_read() makes the first
- * comparison without a system call.
+ * writes to its ring which part of a watched range it concerns. `read` is how much of the ring has
+ * been read: its ranges are in the change queue, and the gates are marked. So a look-up is right if
+ * it finds the two equal, and after that the gate live: a change that a thread can have seen is in
+ * `generation`, and a change that is in `read` has marked the gate. counter_monitor_is_read() makes
+ * the first comparison without a system call.
  *
  * Any thread that finds the two different reads the ring (counter_monitor_sync()). The thread
  * hmreg-monitor, which sleeps in poll(2), does so for changes after which no get comes, and so
  * wakes the reaper.
  *
- * A range that is counted between the system call that watches it and its entry in the table is
- * missing in the table when the ring is read. So the slot is looked at again once it is entered.
- *
  * Slots are unwatched with the next watch, or UNWATCH_MOST at a time. Until then a change of the
- * range may be counted, which finds the slot left, or of a later range of the slot that it is too
- * old. A ring that was overtaken is a change of all memory.
+ * range may be counted, which ends regions for which it was counted as well. A ring that was
+ * overtaken is a change of all memory.
  *
  * Locks: shared_lock (which libraries have opened it) is taken only by open, close and fork. `lock`
- * guards the table and the reading of the ring; no system call is made under it, but for those of
- * reaper_wake(). The thread does not wait for it.
+ * guards the table of slots and the reading of the ring; no system call is made under it, but for
+ * those of reaper_wake(). The thread does not wait for it.
  */
 #include "core/monitor/counter/counter.h"
 
@@ -41,7 +38,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define MOST_RANGES  65536u
+#define MOST_RANGES  32768u
 #define UNWATCH_MOST 64
 #define STACK_BYTES  ((size_t)128 << 10) /* the minimum that libc accepts on arm64 */
 #define REST_NS      3000000             /* of the thread, between two readings */
@@ -77,15 +74,14 @@ static void push(uint64_t start, uint64_t end)
  * nothing, and any range may have changed. */
 static uint64_t read_one(struct counter_monitor *counter, uint64_t index)
 {
-    uint32_t slot = counter_device_ring(&counter->device, index);
-    uint64_t generation = counter_device_generation(&counter->device), start, end;
+    struct hmreg_counter_change change = counter_device_change(&counter->device, index);
+    uint64_t generation = counter_device_generation(&counter->device);
 
     if (generation - index > counter->device.slots - HMREG_COUNTER_BATCH) {
         push(0, UINT64_MAX);
         return generation;
     }
-    if (slots_count(&counter->slots, slot, index, &start, &end))
-        push(start, end);
+    push(change.start, change.end);
     return index + 1;
 }
 
@@ -157,7 +153,8 @@ static bool watch_stop_page(struct counter_monitor *counter)
 {
     struct hmreg_counter_range *stop = &counter->stop;
 
-    if (stop->end && counter_device_slot(&counter->device, stop->slot) == stop->seq)
+    if (stop->end && __atomic_load_n(&counter_device_counts(&counter->device)[stop->slot],
+                                     __ATOMIC_ACQUIRE) == stop->seq)
         return true;
     if (stop->end)
         counter_device_update(&counter->device, &stop->slot, 1, NULL);
@@ -233,7 +230,8 @@ static int start(struct counter_monitor **out)
     if (rc)
         goto free_counter;
     rc = -ENOMEM;
-    if (!slots_open(&counter->slots, counter->device.slots)) {
+    if (!slots_open(&counter->slots, counter->device.slots,
+                    counter_device_counts(&counter->device))) {
         hmreg_fail(-ENOMEM, "no memory for the monitor");
         goto close_device;
     }
@@ -363,21 +361,6 @@ static int fail_watch(int rc)
     return hmreg_fail_os(-rc, "counter: the range cannot be watched");
 }
 
-/* The kernel may have counted the range before it was in the table. The generation is loaded before
- * the slot, so one of the two finds each count. */
-static void enter(struct counter_monitor *counter, const struct hmreg_counter_range *range)
-{
-    uint64_t from = counter_device_generation(&counter->device);
-    bool changed;
-
-    pthread_mutex_lock(&counter->lock);
-    slots_enter(&counter->slots, range->slot, from, range->start, range->end);
-    changed = counter_device_slot(&counter->device, range->slot) != range->seq;
-    pthread_mutex_unlock(&counter->lock);
-    if (changed)
-        push(range->start, range->end);
-}
-
 int counter_monitor_watch(struct counter_monitor *counter, uint64_t start_addr, uint64_t end)
 {
     struct hmreg_counter_range range = {.start = start_addr, .end = end};
@@ -392,7 +375,9 @@ int counter_monitor_watch(struct counter_monitor *counter, uint64_t start_addr, 
     rc = counter_device_update(&counter->device, left, count, &range);
     if (rc)
         return fail_watch(rc);
-    enter(counter, &range);
+    pthread_mutex_lock(&counter->lock);
+    slots_enter(&counter->slots, range.slot, range.seq, start_addr, end);
+    pthread_mutex_unlock(&counter->lock);
     return 0;
 }
 

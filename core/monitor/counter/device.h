@@ -36,22 +36,23 @@ static inline uint64_t counter_device_generation(const struct counter_device *de
     return __atomic_load_n(&device->page->generation, __ATOMIC_ACQUIRE);
 }
 
-static inline uint64_t counter_device_slot(const struct counter_device *device, uint32_t slot)
+/* By slot: how often it was counted. */
+static inline const uint64_t *counter_device_counts(const struct counter_device *device)
 {
-    const char *page = (const char *)device->page;
-
-    return __atomic_load_n((const uint64_t *)(page + device->page->slot_offset) + slot,
-                           __ATOMIC_ACQUIRE);
+    return (const uint64_t *)((const char *)device->page + device->page->slot_offset);
 }
 
-/* The slot that was counted as number `index`, if it is one of the last `slots`. */
-static inline uint32_t counter_device_ring(const struct counter_device *device, uint64_t index)
+/* What was counted as number `index`, if it is one of the last `slots`. */
+static inline struct hmreg_counter_change counter_device_change(const struct counter_device *device,
+                                                                uint64_t index)
 {
     const char *page = (const char *)device->page;
+    const struct hmreg_counter_change *change =
+        (const struct hmreg_counter_change *)(page + device->page->ring_offset) +
+        index % device->slots;
 
-    return __atomic_load_n((const uint32_t *)(page + device->page->ring_offset) +
-                               index % device->slots,
-                           __ATOMIC_ACQUIRE);
+    return (struct hmreg_counter_change){__atomic_load_n(&change->start, __ATOMIC_ACQUIRE),
+                                         __atomic_load_n(&change->end, __ATOMIC_ACQUIRE)};
 }
 
 #endif

@@ -11,20 +11,18 @@
 #define SLOTS_NONE UINT32_MAX
 
 struct slots {
+    const uint64_t *counts; /* by the device */
     struct slot *all;
     uint32_t *heads; /* of chains of equal hashes */
-    uint32_t count;  /* a power of two */
+    uint32_t number; /* a power of two */
 };
 
-bool slots_open(struct slots *slots, uint32_t count); /* false: no memory */
+/* False: no memory. */
+bool slots_open(struct slots *slots, uint32_t number, const uint64_t *counts);
 void slots_close(struct slots *slots);
 
-/* Counts before number `from` were of an earlier range of the slot. */
-void slots_enter(struct slots *slots, uint32_t slot, uint64_t from, uint64_t start, uint64_t end);
-/* The kernel's count of this number was of this slot: *start and *end are the range. False: it is
- * entered no more, or not yet. */
-bool slots_count(struct slots *slots, uint32_t slot, uint64_t number, uint64_t *start,
-                 uint64_t *end);
+/* seq: the slot's count as long as the range has not changed. */
+void slots_enter(struct slots *slots, uint32_t slot, uint64_t seq, uint64_t start, uint64_t end);
 /* Takes out a slot of the range, one that was counted if there is one: of two equal ranges the
  * older has changed, and the younger is still needed. SLOTS_NONE: there is none. */
 uint32_t slots_leave(struct slots *slots, uint64_t start, uint64_t end);
