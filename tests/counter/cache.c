@@ -8,6 +8,9 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -129,6 +132,36 @@ static int wait_for(int (*f)(void *), void *arg)
         _exit(f(arg));
     assert_int_equal(waitpid(child, &status, 0), child);
     return status;
+}
+
+static atomic_bool enough;
+
+static void ignore(int number)
+{
+    (void)number;
+}
+
+static void *send_signals(void *thread)
+{
+    while (!atomic_load(&enough))
+        pthread_kill(*(pthread_t *)thread, SIGUSR1);
+    return NULL;
+}
+
+/* Registering with the kernel is interrupted by them. */
+TEST(open__while_signals_come__opens)
+{
+    struct sigaction action = {.sa_handler = ignore};
+    pthread_t self = pthread_self(), thread;
+
+    assert_int_equal(sigaction(SIGUSR1, &action, NULL), 0);
+    assert_int_equal(pthread_create(&thread, NULL, send_signals, &self), 0);
+    for (unsigned i = 0; i < 10; i++) {
+        fixture_open(&fixture, HMREG_MONITOR_COUNTER, NULL);
+        fixture_close(&fixture);
+    }
+    atomic_store(&enough, true);
+    pthread_join(thread, NULL);
 }
 
 static int open_as_nobody(void *arg)
