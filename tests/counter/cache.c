@@ -156,7 +156,7 @@ TEST(open__while_signals_come__opens)
 
     assert_int_equal(sigaction(SIGUSR1, &action, NULL), 0);
     assert_int_equal(pthread_create(&thread, NULL, send_signals, &self), 0);
-    for (unsigned i = 0; i < 10; i++) {
+    for (unsigned i = 0; i < 3; i++) {
         fixture_open(&fixture, HMREG_MONITOR_COUNTER, NULL);
         fixture_close(&fixture);
     }
