@@ -249,11 +249,11 @@ static const struct variant *list_of(struct cache_set *set, const struct hmreg_m
     return variant && variant->key.count ? variant : NULL;
 }
 
-/* Unwatches adjacent regions by one call, since the kernel's part takes longest. Not with hooks,
- * which count each watch separately. */
+/* Unwatches adjacent regions by one call, since the kernel's part takes longest. Not with hooks and
+ * counter, which have each watch separately. */
 static void unwatch(struct cache_set *set, struct hmreg_mr *const *entries, unsigned count)
 {
-    bool together = monitor_kind(set->monitor) != HMREG_MONITOR_MEMHOOKS;
+    bool together = monitor_kind(set->monitor) == HMREG_MONITOR_USERFAULTFD;
 
     for (unsigned i = 0, next; i < count; i = next) {
         const struct hmreg_mr *mr = entries[i];

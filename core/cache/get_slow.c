@@ -125,15 +125,15 @@ static bool settle(struct get *get)
 
 /* If no entry serves, none can be stale: pending notifications can only invalidate the entry that
  * this get is about to publish. Not used while events are being read, or once a registration of
- * this get was discarded: then such a change is likely. With hooks settling costs no system call
- * anyway. */
+ * this get was discarded: then such a change is likely. With hooks and counter settling costs no
+ * system call anyway. */
 static bool need_not_settle(const struct get *get)
 {
     struct cache_set *set = get->set;
     unsigned state = atomic_load(&set->pool.thread_caches.gate->state);
 
     return !(state & GATE_CHANGES) && !get->discarded &&
-           monitor_kind(set->monitor) != HMREG_MONITOR_MEMHOOKS &&
+           monitor_kind(set->monitor) == HMREG_MONITOR_USERFAULTFD &&
            !cache_serves(&set->pool, 0, HOST_CACHES, &get->want);
 }
 
@@ -338,7 +338,8 @@ static enum cache_publish publish(struct get *get, struct cache *cache, struct h
     for (unsigned interrupted = 0, squeezed = 0; sure && interrupted < MAX_SEARCHES;) {
         enum cache_publish result;
 
-        if (!cache_drain(&get->set->pool)) /* the entry's memory may have changed */
+        monitor_collect(get->set->monitor); /* registering for writing copies shared pages */
+        if (!cache_drain(&get->set->pool))  /* the entry's memory may have changed */
             break;
         result = cache_publish(cache, entry, same_identity, get->tcache, search);
         if (result == CACHE_SQUEEZED) {

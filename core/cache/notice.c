@@ -84,18 +84,19 @@ bool notice_can(const struct get *get, bool sure)
 
 /* Memory without access may be a runtime's reservation, which becomes device memory without a call
  * that the monitor notices. */
-static bool ask_is_anonymous(struct get *get, const struct part *part, struct hmem_range *range)
+static bool ask_is_readable(struct get *get, const struct part *part, struct hmem_range *range)
 {
     struct runtime *system = context_runtime(get->domain->lib, HMREG_IFACE_SYSTEM);
     struct hmreg_error_guard guard;
     int rc;
 
+    range->host_addr = 0;
     range->anonymous = false;
     hmreg_error_guard(&guard);
     rc = system->ops->resolve(system->self, part->start, (size_t)(part->end - part->start), range);
     monitor_asked(get->set->monitor, rc == -EFAULT ? 0 : rc); /* EFAULT: a hole in the range */
     hmreg_error_unguard(&guard, rc);
-    return range->anonymous && range->host_addr;
+    return range->host_addr;
 }
 
 static bool is_known_anonymous(const struct get *get, const struct part *part)
@@ -138,7 +139,7 @@ static bool is_anonymous(struct get *get, const struct part *part)
     if (get->tcache && is_known_anonymous(get, part))
         return true;
     quiet = monitor_is_quiet(get->set->monitor, &when);
-    if (!ask_is_anonymous(get, part, &range))
+    if (!ask_is_readable(get, part, &range) || !range.anonymous)
         return false;
     if (get->tcache && quiet)
         know_anonymous(get->tcache, &range, when);
@@ -253,13 +254,31 @@ void notice_undo(struct get *get)
     get->watched = 0;
 }
 
+/* Any memory of which each change is counted, if the process can read it. */
+static bool is_counted(struct get *get, const struct part *part)
+{
+    struct hmem_range range;
+
+    return monitor_kind(get->set->monitor) == HMREG_MONITOR_COUNTER &&
+           ask_is_readable(get, part, &range);
+}
+
 static bool is_change_noticed(struct get *get, const struct part *part, bool watched)
 {
     if (part->in_dmabuf) /* a get of another dmabuf has another variant */
         return true;
     if (part->range->identity || monitor_kind(get->set->monitor) == HMREG_MONITOR_IMPORT)
         return true;
-    return watched && is_anonymous(get, part);
+    return watched && (is_counted(get, part) || is_anonymous(get, part));
+}
+
+/* Hooks shut the gate before the kernel changes the memory, so hits need not ask. The module's
+ * counts shut no gate until they are read, and asking makes no system call. */
+static bool must_ask_monitor(const struct get *get, bool always)
+{
+    enum hmreg_monitor kind = monitor_kind(get->set->monitor);
+
+    return kind == HMREG_MONITOR_COUNTER || (always && kind != HMREG_MONITOR_MEMHOOKS);
 }
 
 bool notice_changes(struct get *get, struct hmreg_mr *mr)
@@ -273,9 +292,7 @@ bool notice_changes(struct get *get, struct hmreg_mr *mr)
              get->domain->check[get->found->iface] == HMREG_CHECK_ALWAYS;
     /* Also if the runtime reports changes: it does not know that memory it pinned was unmapped. */
     watched = get_is_host(get) && watch(get);
-    /* Hooks shut the gate before the kernel changes the memory, so hits need not ask. */
-    body->ask_monitor =
-        watched && always && monitor_kind(get->set->monitor) != HMREG_MONITOR_MEMHOOKS;
+    body->ask_monitor = watched && must_ask_monitor(get, always);
     body->watched = body->monitored = watched;
     for (size_t i = 0; noticed && i < part_count(get); i++) {
         struct part part = part_of(get, i);

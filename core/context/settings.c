@@ -78,17 +78,16 @@ static int choose(const char *variable, const struct choice *choice, const char 
 /* Users set the variable for libfabric, which has monitors that hmreg does not have. */
 static int read_monitor(struct settings *out)
 {
-    static const struct choice monitors[] = {{"userfaultfd", HMREG_MONITOR_USERFAULTFD},
-                                             {"uffd", HMREG_MONITOR_USERFAULTFD},
-                                             {"memhooks", HMREG_MONITOR_MEMHOOKS},
-                                             {"import", HMREG_MONITOR_IMPORT},
-                                             {"disabled", HMREG_MONITOR_DISABLED},
-                                             {"kdreg2", HMREG_MONITOR_DEFAULT},
-                                             {NULL, 0}};
+    static const struct choice monitors[] = {
+        {"userfaultfd", HMREG_MONITOR_USERFAULTFD}, {"uffd", HMREG_MONITOR_USERFAULTFD},
+        {"memhooks", HMREG_MONITOR_MEMHOOKS},       {"counter", HMREG_MONITOR_COUNTER},
+        {"import", HMREG_MONITOR_IMPORT},           {"disabled", HMREG_MONITOR_DISABLED},
+        {"kdreg2", HMREG_MONITOR_DEFAULT},          {NULL, 0}};
     int rc = 0;
 
-    out->monitor = choose("FI_MR_CACHE_MONITOR", monitors,
-                          "are userfaultfd, memhooks, import, disabled", out->monitor, &rc);
+    out->monitor =
+        choose("FI_MR_CACHE_MONITOR", monitors,
+               "are counter, userfaultfd, memhooks, import, disabled", out->monitor, &rc);
     out->no_kdreg2 = !rc && secure_getenv("FI_MR_CACHE_MONITOR") && !out->monitor;
     return rc;
 }
@@ -266,9 +265,9 @@ static int check_config(const struct hmreg_config *callers, struct hmreg_config 
     if (config->ifaces & ~ALL_IFACES && config->ifaces != HMREG_IFACES_STARTED)
         return hmreg_fail(-EINVAL, "config->ifaces has unknown bits %#x; accepted are %#x",
                           config->ifaces & ~ALL_IFACES, ALL_IFACES);
-    if ((unsigned)config->monitor > HMREG_MONITOR_MEMHOOKS)
+    if ((unsigned)config->monitor > HMREG_MONITOR_COUNTER)
         return hmreg_fail(-EINVAL, "config->monitor is %d; accepted are 0 (default) to %d",
-                          (int)config->monitor, HMREG_MONITOR_MEMHOOKS);
+                          (int)config->monitor, HMREG_MONITOR_COUNTER);
     return 0;
 }
 
@@ -285,7 +284,8 @@ static int keep_to_plain_calls(struct settings *settings)
 {
     settings->stats = settings->device_ends = false;
     if (settings->monitor == HMREG_MONITOR_MEMHOOKS ||
-        settings->monitor == HMREG_MONITOR_USERFAULTFD)
+        settings->monitor == HMREG_MONITOR_USERFAULTFD ||
+        settings->monitor == HMREG_MONITOR_COUNTER)
         return hmreg_fail(-EINVAL,
                           "HMREG_SYSCALLS=plain rules out the monitor %s, which was requested by "
                           "name: import and disabled make plain calls only",

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * See monitor.h. One source of changes serves a library: the kernel (userfault.c), hooks in libc
- * (memhooks.c) or the application (hmreg_invalidate()). Hooks push a change before it is made, so
- * with them a look-up need not ask the kernel.
+ * See monitor.h. One source of changes serves a library: the kernel (counter.c, userfault.c), hooks
+ * in libc (memhooks.c) or the application (hmreg_invalidate()). Hooks push a change before it is
+ * made, so with them a look-up need not ask the kernel.
  *
  * choose_lock serializes the choice of a default monitor; hooks and userfaultfd are opened under
  * it. `lock` guards the list of listeners and is taken inside choose_lock, by threads that open and
@@ -14,6 +14,7 @@
 
 #include "core/base/error.h"
 #include "core/monitor/change_queue.h"
+#include "core/monitor/counter/counter.h"
 #include "core/monitor/memhooks/memhooks.h"
 
 #include <errno.h>
@@ -28,11 +29,13 @@ struct monitor {
     enum hmreg_monitor asked;
     bool plain_calls;
     _Atomic enum hmreg_monitor kind;
-    uint32_t serial;             /* identifies the library's notices */
-    struct userfault *userfault; /* with USERFAULTFD */
+    uint32_t serial;                 /* identifies the library's notices */
+    struct userfault *userfault;     /* with USERFAULTFD */
+    struct counter_monitor *counter; /* with COUNTER */
     pthread_mutex_t choose_lock;
-    char why[256];    /* why no better one serves, or which lost its power; under choose_lock */
-    atomic_bool told; /* nothing has happened since monitor_choose() returned true */
+    char why[256];        /* why no better one serves, or which lost its power; under choose_lock */
+    char no_counter[256]; /* after `why`, of a default: why counter does not serve */
+    atomic_bool told;     /* nothing has happened since monitor_choose() returned true */
     atomic_bool is_short, was_short; /* of memory or descriptors: now; ever */
     pthread_mutex_t lock;
     struct listener *listeners;
@@ -67,6 +70,8 @@ static int start(struct monitor *monitor, enum hmreg_monitor kind)
         return userfault_open(&monitor->client, kind == monitor->asked, &monitor->userfault);
     case HMREG_MONITOR_MEMHOOKS:
         return memhooks_open(kind == monitor->asked);
+    case HMREG_MONITOR_COUNTER:
+        return counter_monitor_open(&monitor->counter);
     default:
         return 0;
     }
@@ -110,6 +115,8 @@ void monitor_close(struct monitor *monitor)
         memhooks_close();
     if (monitor->userfault)
         userfault_close(monitor->userfault, &monitor->client);
+    if (monitor->counter)
+        counter_monitor_close(monitor->counter);
     monitor_free(monitor);
 }
 
@@ -129,10 +136,10 @@ static void hear(const struct monitor *monitor, enum hmreg_monitor kind, struct 
     atomic_store(&gate->library, monitor->serial);
     if (kind == HMREG_MONITOR_MEMHOOKS)
         atomic_store(&gate->sources, CHANGE_HOOKS);
-    if (kind != HMREG_MONITOR_USERFAULTFD)
-        return;
-    atomic_store(&gate->sources, CHANGE_KERNEL);
-    userfault_await_reading(monitor->userfault);
+    if (kind == HMREG_MONITOR_USERFAULTFD || kind == HMREG_MONITOR_COUNTER)
+        atomic_store(&gate->sources, CHANGE_KERNEL);
+    if (kind == HMREG_MONITOR_USERFAULTFD)
+        userfault_await_reading(monitor->userfault);
 }
 
 void monitor_attach(struct monitor *monitor, struct listener *listener)
@@ -186,13 +193,26 @@ static bool is_passing(int rc)
     return rc == -ENOMEM || rc == -EAGAIN || rc == -EMFILE || rc == -ENFILE;
 }
 
-/* Appends to `why` the reason why a better monitor cannot serve. */
+static void append(char *why, size_t size, const char *reason)
+{
+    size_t used = strlen(why);
+
+    if (reason[0])
+        snprintf(why + used, size - used, "%s%s", used ? "; " : "", reason);
+}
+
+/* Appends to `why` the reason why a better monitor cannot serve. Why there is no counter is kept:
+ * it holds, whether or not the others serve. */
 static void note_lack(struct monitor *monitor, enum hmreg_monitor kind)
 {
     const char *name = hmreg_monitor_name(kind), *text = hmreg_last_error()->text;
     size_t used = strlen(monitor->why);
     bool named = strncmp(text, name, strlen(name)) == 0;
 
+    if (kind == HMREG_MONITOR_COUNTER && monitor_kind(monitor) != kind) {
+        snprintf(monitor->no_counter, sizeof(monitor->no_counter), "%s", text);
+        return;
+    }
     snprintf(monitor->why + used, sizeof(monitor->why) - used, "%s%s%s%s", used ? "; " : "",
              named ? "" : name, named ? "" : ": ", text);
 }
@@ -212,10 +232,13 @@ static void run_short(struct monitor *monitor)
 
 static void choose(struct monitor *monitor)
 {
-    static const enum hmreg_monitor order[] = {HMREG_MONITOR_MEMHOOKS, HMREG_MONITOR_USERFAULTFD};
+    static const enum hmreg_monitor order[] = {HMREG_MONITOR_COUNTER, HMREG_MONITOR_MEMHOOKS,
+                                               HMREG_MONITOR_USERFAULTFD};
 
     snprintf(monitor->why, sizeof(monitor->why), "%s",
-             monitor->plain_calls ? "HMREG_SYSCALLS=plain rules out memhooks and userfaultfd" : "");
+             monitor->plain_calls
+                 ? "HMREG_SYSCALLS=plain rules out counter, memhooks and userfaultfd"
+                 : "");
     for (size_t i = 0; !monitor->plain_calls && i < sizeof(order) / sizeof(order[0]); i++) {
         int rc = start(monitor, order[i]);
 
@@ -287,7 +310,7 @@ static void lose(struct monitor *monitor, enum hmreg_monitor from, enum hmreg_mo
 static void note_short(struct monitor *monitor, bool is_short)
 {
     pthread_mutex_lock(&monitor->choose_lock);
-    if (is_short || monitor_kind(monitor) == HMREG_MONITOR_MEMHOOKS)
+    if (is_short || monitor_kind(monitor) != HMREG_MONITOR_USERFAULTFD)
         monitor->why[0] = '\0';
     if (is_short) {
         note_lack(monitor, monitor_kind(monitor));
@@ -304,7 +327,8 @@ void monitor_asked(struct monitor *monitor, int rc)
 
     if (is_passing(rc) || (!rc && atomic_load(&monitor->is_short)))
         note_short(monitor, rc);
-    else if (rc && (kind == HMREG_MONITOR_MEMHOOKS || kind == HMREG_MONITOR_USERFAULTFD))
+    else if (rc && (kind == HMREG_MONITOR_MEMHOOKS || kind == HMREG_MONITOR_USERFAULTFD ||
+                    kind == HMREG_MONITOR_COUNTER))
         lose(monitor, kind, HMREG_MONITOR_DISABLED);
 }
 
@@ -342,6 +366,21 @@ static bool watch_by_kernel(struct monitor *monitor, uint64_t start_addr, uint64
     return false;
 }
 
+static bool watch_by_counter(struct monitor *monitor, uint64_t start_addr, uint64_t end)
+{
+    struct hmreg_error before;
+    int rc;
+
+    hmreg_error_save(&before);
+    rc = counter_monitor_watch(monitor->counter, start_addr, end);
+    if (rc == -EBADF)
+        lose(monitor, HMREG_MONITOR_COUNTER, HMREG_MONITOR_USERFAULTFD);
+    else if (is_passing(rc) || rc == -ENOSPC)
+        note_short(monitor, true);
+    hmreg_error_restore(&before);
+    return !rc;
+}
+
 /* A load that comes after `seen` was read sets the bit again: after it is cleared, or it is found
  * here. */
 void monitor_look(struct monitor *monitor, struct gate *gate)
@@ -371,6 +410,8 @@ bool monitor_watch(struct monitor *monitor, uint64_t start_addr, uint64_t end)
         return watch_by_hooks(monitor, start_addr, end);
     case HMREG_MONITOR_USERFAULTFD:
         return watch_by_kernel(monitor, start_addr, end);
+    case HMREG_MONITOR_COUNTER:
+        return watch_by_counter(monitor, start_addr, end);
     default:
         return false;
     }
@@ -382,6 +423,8 @@ void monitor_unwatch(struct monitor *monitor, uint64_t start_addr, uint64_t end,
         memhooks_unwatch(start_addr, end);
     if (monitor_kind(monitor) == HMREG_MONITOR_USERFAULTFD)
         userfault_unwatch(monitor->userfault, start_addr, end, unmapped);
+    if (monitor_kind(monitor) == HMREG_MONITOR_COUNTER)
+        counter_monitor_unwatch(monitor->counter, start_addr, end);
 }
 
 bool monitor_tidy(struct monitor *monitor)
@@ -391,13 +434,22 @@ bool monitor_tidy(struct monitor *monitor)
 
 /* ---- settling --------------------------------------------------------------------------- */
 
+void monitor_collect(const struct monitor *monitor)
+{
+    if (monitor_kind(monitor) == HMREG_MONITOR_COUNTER)
+        counter_monitor_sync(monitor->counter);
+}
+
 bool monitor_sync(const struct monitor *monitor)
 {
+    monitor_collect(monitor);
     return monitor_kind(monitor) != HMREG_MONITOR_USERFAULTFD || userfault_sync(monitor->userfault);
 }
 
 bool monitor_is_read(const struct monitor *monitor)
 {
+    if (monitor_kind(monitor) == HMREG_MONITOR_COUNTER)
+        return counter_monitor_is_read(monitor->counter);
     return monitor_kind(monitor) != HMREG_MONITOR_USERFAULTFD ||
            userfault_is_read(monitor->userfault);
 }
@@ -418,6 +470,8 @@ bool monitor_is_unchanged(const struct monitor *monitor, uint64_t when)
 
 uint64_t monitor_events(const struct monitor *monitor)
 {
+    if (monitor_kind(monitor) == HMREG_MONITOR_COUNTER)
+        return counter_monitor_events(monitor->counter);
     return monitor_kind(monitor) == HMREG_MONITOR_USERFAULTFD ? userfault_events(monitor->userfault)
                                                               : 0;
 }
@@ -426,6 +480,7 @@ void monitor_query(struct monitor *monitor, struct hmreg_monitor_info *out)
 {
     pthread_mutex_lock(&monitor->choose_lock);
     memcpy(out->why, monitor->why, sizeof(out->why));
+    append(out->why, sizeof(out->why), monitor->no_counter);
     out->active = monitor_kind(monitor);
     pthread_mutex_unlock(&monitor->choose_lock);
     out->asked = monitor->asked;

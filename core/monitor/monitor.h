@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * The memory monitor: reports changes of registered memory. Its source is the kernel (userfaultfd),
- * hooks in libc, or the application. Each opened library has one monitor, to which the caches of
- * its domains listen. The monitor pushes a change to the change queue (change_queue.h) and marks
- * the listeners' gates before the memory changes, or before the thread that changed it continues.
- * docs/monitors.md compares the monitors.
+ * The memory monitor: reports changes of registered memory. Its source is the kernel (the module
+ * hmreg_counter, or userfaultfd), hooks in libc, or the application. Each opened library has one
+ * monitor, to which the caches of its domains listen. The monitor pushes a change to the change
+ * queue (change_queue.h) and marks the listeners' gates before the memory changes, or before the
+ * thread that changed it continues. docs/monitors.md compares the monitors.
  */
 #ifndef HMREG_CORE_MONITOR_MONITOR_H
 #define HMREG_CORE_MONITOR_MONITOR_H
@@ -32,10 +32,10 @@ int monitor_open(enum hmreg_monitor asked, bool plain_calls, struct monitor **ou
 void monitor_close(struct monitor *monitor); /* no listener is attached */
 
 /* Chooses the monitor that serves as the default, unless it is chosen already: the first of
- * MEMHOOKS and USERFAULTFD that works in this process, else DISABLED. If only memory or descriptors
- * are short, the kind stays DEFAULT, and a later call chooses. True: since the last call that
- * returned true, a monitor was chosen, has lost its power, or memory or descriptors were short for
- * the first time. Preserves the thread's last error.
+ * COUNTER, MEMHOOKS and USERFAULTFD that works in this process, else DISABLED. If only memory or
+ * descriptors are short, the kind stays DEFAULT, and a later call chooses. True: since the last
+ * call that returned true, a monitor was chosen, has lost its power, or memory or descriptors were
+ * short for the first time. Preserves the thread's last error.
  *
  * A monitor loses its power when other code changes libc's code and it cannot be hooked again, when
  * code is loaded that changes mappings past the hooks, or when the program closes the userfaultfd.
@@ -70,6 +70,10 @@ bool monitor_tidy(struct monitor *monitor);
  * the kernel did not deliver its events in time. With MEMHOOKS it does not ask the kernel; a change
  * made past libc is not reported at all. */
 bool monitor_sync(const struct monitor *monitor);
+
+/* Puts the changes that the kernel has counted in the queue. Makes no system call, and does nothing
+ * with other monitors than COUNTER. */
+void monitor_collect(const struct monitor *monitor);
 
 /* The kernel could not be asked what a range of host memory is (rc 0: it could): the thread's last
  * error says why. Unless only descriptors or memory are short, no range will be cached any more, so

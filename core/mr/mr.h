@@ -183,7 +183,9 @@ static inline uint32_t mr_asks(const struct hmreg_mr *mr)
     const struct mr_body *body = mr_body(mr);
 
     return (body->ask_identity ? HMREG_ASKS_RUNTIME : 0) |
-           (body->ask_monitor ? HMREG_ASKS_KERNEL : 0);
+           (body->ask_monitor && monitor_kind(mr->domain->lib->monitor) == HMREG_MONITOR_USERFAULTFD
+                ? HMREG_ASKS_KERNEL
+                : 0);
 }
 
 /* NULL: the region is explicit, or was got by one range. */

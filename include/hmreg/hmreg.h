@@ -174,13 +174,16 @@ const char *hmreg_strerror(int code);
 /* The memory monitor: it detects that host memory was unmapped or remapped. */
 enum hmreg_monitor {
     HMREG_MONITOR_DEFAULT = 0,     /* the environment's choice; else the library chooses when it
-                                      first caches host memory: memhooks if libc can be hooked,
-                                      else userfaultfd if it is permitted, else disabled */
+                                      first caches host memory: counter if its kernel module is
+                                      loaded, else memhooks if libc can be hooked, else
+                                      userfaultfd if it is permitted, else disabled */
     HMREG_MONITOR_USERFAULTFD = 1, /* kernel events; an error if userfaultfd is not permitted */
     HMREG_MONITOR_IMPORT = 2,      /* the application calls hmreg_invalidate() */
     HMREG_MONITOR_DISABLED = 3,    /* no monitor: host memory is registered, never cached */
     HMREG_MONITOR_MEMHOOKS = 4,    /* hooks in libc's mapping calls; an error if libc cannot be
                                       hooked */
+    HMREG_MONITOR_COUNTER = 5,     /* the kernel module hmreg_counter; an error if /dev/hmreg
+                                      cannot be opened */
 };
 
 /* The monitor's name as in FI_MR_CACHE_MONITOR; "?" for an unknown value. */
@@ -246,7 +249,8 @@ struct hmreg_monitor_info {
     enum hmreg_monitor asked;  /* requested by the configuration, else by the environment */
     enum hmreg_monitor active; /* DEFAULT: not chosen yet, because none was needed */
     int userfaultfd;           /* 1: userfaultfd is active */
-    uint64_t events;           /* userfaultfd events so far, in the whole process */
+    uint64_t events;           /* changes that the kernel reported to userfaultfd or counter so
+                                  far, in the whole process */
     uint64_t calls;            /* changes that memhooks reported so far, in the whole process */
     char why[256];             /* if the library chose: why not a better monitor; also why the
                                   monitor that was active does not serve any more; else "" */

@@ -270,8 +270,8 @@ static void report(uint64_t steps)
 
 /* ---- cases ------------------------------------------------------------------------------ */
 
-/* The monitor that a default get chooses: nearly always memhooks, so the default is compared with
- * that. */
+/* The monitor that a default get chooses: nearly always memhooks, or where its module is loaded
+ * counter, so the default is compared with that. */
 static bool is_kinds(struct hmreg *lib)
 {
     struct hmreg_monitor_info info = {.size = sizeof(info)};
@@ -282,9 +282,10 @@ static bool is_kinds(struct hmreg *lib)
         hmreg_mr_get(domain, &plan, sizeof(plan), HMREG_REMOTE_READ, &mr) ||
         hmreg_monitor_query(lib, &info))
         return true;
-    snprintf(traces[WITH]->wrong, sizeof(traces[WITH]->wrong), "the default is not memhooks: %s",
+    snprintf(traces[WITH]->wrong, sizeof(traces[WITH]->wrong), "the default is another monitor: %s",
              info.why);
-    return plan.kind->monitor != HMREG_MONITOR_DEFAULT || info.active == HMREG_MONITOR_MEMHOOKS;
+    return plan.kind->monitor != HMREG_MONITOR_DEFAULT || info.active == HMREG_MONITOR_MEMHOOKS ||
+           info.active == HMREG_MONITOR_COUNTER;
 }
 
 static int try_monitor(void)

@@ -6,6 +6,7 @@
  * are compared. The peer is the kernel, which uses the pages that the region has pinned (ring.h):
  * bytes written through a stale region are lost, as on hardware. Device memory: tests/gpu/reuse.c.
  */
+#include "tests/support/kernel_monitor.h"
 #include "tests/support/pinning.h"
 #include "tests/support/test.h"
 
@@ -285,27 +286,27 @@ TEST(reuse__malloc__never_stale)
 {
     if (HOARDS)
         test_skip("AddressSanitizer does not give out again what was freed");
-    reuse(HMREG_MONITOR_USERFAULTFD, by_malloc, 100000);
+    reuse(kernel_monitor(), by_malloc, 100000);
 }
 
 TEST(reuse__mmap__never_stale)
 {
-    reuse(HMREG_MONITOR_USERFAULTFD, by_mmap, 100000);
+    reuse(kernel_monitor(), by_mmap, 100000);
 }
 
 TEST(reuse__mremap__never_stale)
 {
-    reuse(HMREG_MONITOR_USERFAULTFD, by_mremap, 50000);
+    reuse(kernel_monitor(), by_mremap, 50000);
 }
 
 TEST(reuse__brk__never_stale)
 {
-    reuse(HMREG_MONITOR_USERFAULTFD, by_brk, 50000);
+    reuse(kernel_monitor(), by_brk, 50000);
 }
 
 TEST(reuse__stacks_of_threads__never_stale)
 {
-    reuse(HMREG_MONITOR_USERFAULTFD, by_stack, 30000);
+    reuse(kernel_monitor(), by_stack, 30000);
 }
 
 static void hooked(void (*once)(unsigned round), unsigned times)

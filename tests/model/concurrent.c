@@ -13,6 +13,7 @@
  * Seeded: HMREG_TEST_SEED=7 gives each thread the same sequence of choices; HMREG_TEST_OPS: the
  * number of steps in each case.
  */
+#include "tests/support/kernel_monitor.h"
 #include "tests/support/pinning.h"
 #include "tests/support/test.h"
 #include "tests/support/vendors.h"
@@ -595,21 +596,19 @@ static void run(const struct kind *kind)
 
 TEST(watched__memory_changes__never_stale_and_limits_hold)
 {
-    static const struct kind kind = {.monitor = HMREG_MONITOR_USERFAULTFD,
-                                     .changes = true,
-                                     .max_regions = LIMIT,
-                                     .steps = 400000};
+    const struct kind kind = {
+        .monitor = kernel_monitor(), .changes = true, .max_regions = LIMIT, .steps = 400000};
 
     run(&kind);
 }
 
 TEST(watched__in_an_exact_domain__never_stale_and_limits_hold)
 {
-    static const struct kind kind = {.monitor = HMREG_MONITOR_USERFAULTFD,
-                                     .changes = true,
-                                     .flags = HMREG_DOMAIN_EXACT,
-                                     .max_regions = 2 * LIMIT,
-                                     .steps = 200000};
+    const struct kind kind = {.monitor = kernel_monitor(),
+                              .changes = true,
+                              .flags = HMREG_DOMAIN_EXACT,
+                              .max_regions = 2 * LIMIT,
+                              .steps = 200000};
 
     run(&kind);
 }

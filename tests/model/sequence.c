@@ -12,6 +12,7 @@
  * replays those. HMREG_TEST_OPS=10000000: the number of steps in each case.
  */
 #include "tests/model/runner.h"
+#include "tests/support/kernel_monitor.h"
 #include "tests/support/pinning.h"
 #include "tests/support/replay.h"
 #include "tests/support/test.h"
@@ -182,11 +183,11 @@ static void run(const struct plan_kind *kind, uint64_t steps)
 
 TEST(watched__by_the_kernel__as_the_model_says)
 {
-    static const struct plan_kind kind = {.name = "watched",
-                                          .monitor = HMREG_MONITOR_USERFAULTFD,
-                                          .host = true,
-                                          .devices = true,
-                                          .changes = 15};
+    const struct plan_kind kind = {.name = "watched",
+                                   .monitor = kernel_monitor(),
+                                   .host = true,
+                                   .devices = true,
+                                   .changes = 15};
 
     run(&kind, 2000000);
 }

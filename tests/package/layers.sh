@@ -124,7 +124,7 @@ check layers__core_in_order core_in_order
 check layers__each_folder_has_a_readme each_folder_has_a_readme
 check layers__each_unit_in_a_readme each_unit_in_a_readme
 check layers__contracts_know_no_core includes_only core/contract 'none'
-check layers__core_knows_no_vendor_and_no_fabric includes_only core 'none'
+check layers__core_knows_no_vendor_and_no_fabric includes_only core 'kernel/counter/hmreg_counter'
 check layers__vendors_know_the_base_only includes_only hmem \
     'core/contract/hmem|core/base/(code|dmabuf|error|high_fd|maps|owned_fd|process)'
 check layers__fabrics_know_errors_only includes_only providers \

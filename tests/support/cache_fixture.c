@@ -43,7 +43,7 @@ enum hmreg_monitor fixture_monitor(void)
 
     if (!wanted || strcmp(wanted, "userfaultfd") == 0)
         return HMREG_MONITOR_USERFAULTFD;
-    return HMREG_MONITOR_MEMHOOKS;
+    return strcmp(wanted, "counter") == 0 ? HMREG_MONITOR_COUNTER : HMREG_MONITOR_MEMHOOKS;
 }
 
 void fixture_open(struct fixture *fixture, enum hmreg_monitor monitor,
@@ -53,7 +53,8 @@ void fixture_open(struct fixture *fixture, enum hmreg_monitor monitor,
     int rc = hmreg_open(&library, &fixture->lib);
 
     if ((monitor == HMREG_MONITOR_USERFAULTFD && (rc == -EPERM || rc == -ENOSYS)) ||
-        (monitor == HMREG_MONITOR_MEMHOOKS && rc == -EOPNOTSUPP))
+        (monitor == HMREG_MONITOR_MEMHOOKS && rc == -EOPNOTSUPP) ||
+        (monitor == HMREG_MONITOR_COUNTER && rc == -ENOENT))
         test_skip("%s", hmreg_last_error()->text);
     assert_ok(rc);
     fixture->domain = counter_open(fixture->lib, config);
@@ -94,7 +95,7 @@ bool fixture_has_kernel_events(const struct fixture *fixture)
     struct hmreg_monitor_info info = {.size = sizeof(info)};
 
     assert_ok(hmreg_monitor_query(fixture->lib, &info));
-    return info.userfaultfd;
+    return info.userfaultfd || info.active == HMREG_MONITOR_COUNTER;
 }
 
 bool fixture_is_cached(const struct hmreg_mr *mr)

@@ -328,7 +328,7 @@ TEST(read__wrong_config__inval)
         {{.size = SIZE_MAX}, "size of struct hmreg_config"},
         {{.size = sizeof(struct hmreg_config), .ifaces = 1u << HMREG_IFACE_COUNT}, "ifaces"},
         {{.size = sizeof(struct hmreg_config), .ifaces = UINT32_MAX}, "ifaces"},
-        {{.size = sizeof(struct hmreg_config), .monitor = 5}, "monitor is 5"},
+        {{.size = sizeof(struct hmreg_config), .monitor = 6}, "monitor is 6"},
         {{.size = sizeof(struct hmreg_config), .monitor = (enum hmreg_monitor) - 1},
          "monitor is -1"},
     };

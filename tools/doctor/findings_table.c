@@ -173,7 +173,8 @@ const struct finding all_findings[] = {
      "Nothing, if the program changes its mappings by libc's functions, as most do: hmreg info "
      "says that memhooks serve. Else, in a container, give it the device file (docker run --device "
      "/dev/userfaultfd), or a seccomp profile that permits userfaultfd(2). Elsewhere, a kernel of "
-     "Linux 5.15 or later with CONFIG_USERFAULTFD.",
+     "Linux 5.15 or later with CONFIG_USERFAULTFD; or load the kernel module hmreg_counter "
+     "(counter.md), which notices every change of any memory: the monitor counter.",
      "hmreg remembers a registration of host memory only while something tells it when that memory "
      "is freed or mapped anew. The kernel does, by userfaultfd. Where it may not, hooks in libc's "
      "code do (memhooks), which miss system calls that a program makes past libc. Where libc "

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 #
-# Lets spin visit all states of each scene of hit.pml, and of last_put.pml and table.pml, each of which is
+# Lets spin visit all states of each scene of hit.pml, and of last_put.pml, counter.pml and table.pml, each of which is
 # a scene of its own, and find an error when one rule is broken:
 #
 #     check.sh                 a case for each scene, and for each broken rule
@@ -14,8 +14,8 @@ trap 'rm -rf "$work"' EXIT
 cd "$work" || exit
 
 # How many there are of each process, and what else differs.
-usual="START=SERVING SLOTS=1 THREADS=2 GETS=1 HOOKS=0 OTHERS=0 EVENTS=0 EVICTIONS=0 REAPER=0 MANY=0"
-scenes="pins refused evictions changes batches misses reaper kernel many many_kernel last_put table"
+usual="START=SERVING SLOTS=1 THREADS=2 GETS=1 HOOKS=0 OTHERS=0 EVENTS=0 COUNTS=0 EVICTIONS=0 REAPER=0 MANY=0"
+scenes="pins refused evictions changes batches misses reaper kernel counts many many_kernel last_put counter table"
 declare -A scene=(
     [pins]="HOOKS=1 EVICTIONS=1 REAPER=1"
     [refused]="HOOKS=1 REAPER=1 REFUSED=1"
@@ -25,10 +25,12 @@ declare -A scene=(
     [misses]="GETS=2 HOOKS=1 START=FREE STRONG=1"
     [reaper]="THREADS=1 HOOKS=1 OTHERS=1 REAPER=1 SLOTS=2 STRONG=1"
     [kernel]="GETS=2 EVENTS=1 STRONG=1"
+    [counts]="GETS=2 COUNTS=1 STRONG=1"
     [many]="HOOKS=1 OTHERS=1 STRONG=1 MANY=1"
     [many_kernel]="GETS=2 EVENTS=1 STRONG=1 MANY=1"
     [last_put]="" # last_put.pml's own
-    [table]=""
+    [counter]=""  # counter.pml's
+    [table]=""    # table.pml's
 )
 
 model_of() { # SCENE
@@ -75,7 +77,7 @@ if ! command -v spin >/dev/null; then
 fi
 if (($#)); then
     search "$1" "${2-0}" -O2 -DBFS
-    [[ ! -f ${model##*/}.trail ]] || spin -p -g -t -k hit.pml.trail "${options[@]}" "$model"
+    [[ ! -f ${model##*/}.trail ]] || spin -p -g -t -k "${model##*/}.trail" "${options[@]}" "$model"
     exit
 fi
 for name in $scenes; do

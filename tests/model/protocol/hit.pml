@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * A model of the hit protocol for spin(1): gets and puts, changes of memory reported by hooks and
- * by userfaultfd, eviction, deregistration by the reaper, a fork, membarrier(2) refused. check.sh
+ * A model of the hit protocol for spin(1): gets and puts, changes of memory reported by hooks, by
+ * userfaultfd and by counter, eviction, deregistration by the reaper, a fork, membarrier(2) refused. check.sh
  * lets spin visit every state of some small scenes, then breaks one rule at a time: spin must then
  * find an error. In every state
  *
@@ -23,6 +23,7 @@
  *    call that changed it (gate.c, gates_mark_pending).
  *  - The kernel says that it is changing memory from before the change until the event is read
  *    (userfault.c, ask_changing).
+ *  - The kernel module watches no range of which a change is under way (counter.pml).
  *  - The application gets no memory that another of its threads is about to change: such a get may
  *    leave a region of the old pages in the cache (memhooks.c). No miss begins here between a hook
  *    and the kernel's change.
@@ -57,6 +58,10 @@
 #define READING_WAIT  24 /* kernel     a get that meets READING waits for its end */
 #define FORK          25 /* kernel     the gate is zero in the child of a fork */
 #define PUTS_LOOK     26 /* pins       puts look at a cold entry again before one ends it */
+#define COUNT_FIRST   27 /* counts     the kernel counts a change before it makes it */
+#define ASK_COUNTS    28 /* counts     a hit asks for unread counts before it reads the gate */
+#define READ_LAST     29 /* counts     a count is read once its change has marked the gate */
+#define READ_WAIT     30 /* counts     a get reads the counts, or waits for their reader */
 #define keeps(rule) (BREAK != rule)
 
 #define LIVE     1
@@ -85,6 +90,9 @@ byte next, noted, open;                      /* its reader; `open` is a set of t
 #define WRITING(ticket)  (2 * (ticket) + 1)
 #define WRITTEN(ticket)  (2 * (ticket) + 2)
 #define finished(ticket) (open & (1 << (ticket)) && slot(ticket) >= WRITTEN(ticket))
+
+byte counted, counts_read; /* by the kernel module; of these in the queue: counter/counter.c */
+bool count_ours[2], reading;
 
 /* For the assertions: changes by the kernel so far; hooks before their system call; events to be
  * read; regions in use; processes that run. */
@@ -165,6 +173,38 @@ proctype event(bool ours) { /* the kernel's change; then the thread that reads e
     atomic { awake = true; running-- }
 }
 
+inline read_counts() {
+    atomic { !reading -> reading = true }
+    do
+    :: counts_read < counted ->
+        ours = count_ours[counts_read];
+        counts_read = counts_read + (keeps(READ_LAST) -> 0 : 1);
+        push();
+        gate = gate | PENDING;
+        atomic { awake = true; counts_read = counts_read + keeps(READ_LAST) }
+    :: else -> break
+    od;
+    atomic { reading = false; ours = false; claimed = false; ticket = 0 }
+}
+
+#define count() count_ours[counted] = ours; counted++
+
+proctype change(bool ours) { /* the kernel's, of a watched range under counter */
+    atomic { changing = changing + ours; if :: keeps(COUNT_FIRST) -> count() :: else fi }
+    atomic { memory = memory + ours; changing = changing - ours }
+    atomic { if :: keeps(COUNT_FIRST) :: else -> count() fi; running-- }
+}
+
+proctype counts_thread() { /* hmreg-monitor */
+    byte ticket;
+    bool ours, claimed;
+
+end:
+    do
+    :: counts_read < counted -> read_counts()
+    od
+}
+
 inline invalidate() {
     if
     :: state == REGISTERING -> changed = true
@@ -233,7 +273,11 @@ drained:
 
 /* ---- gets and puts: core/cache/get_fast.c, core/cache/get_slow.c ---- */
 
-#if EVENTS
+#if COUNTS
+#define ask_kernel(otherwise)                                                                      \
+    upto = counted;                                                                                \
+    if :: upto != counts_read && keeps(ASK_COUNTS) -> upto = 0; goto otherwise :: else -> upto = 0 fi;
+#elif EVENTS
 #define ask_kernel(otherwise) if :: unread && keeps(ASK_KERNEL) -> goto otherwise :: else fi;
 #else
 #define ask_kernel(otherwise)
@@ -245,6 +289,9 @@ drained:
 proctype thread(byte me) {
     byte own, began, saw, ticket, upto, left = GETS;
     bool what;
+#if COUNTS
+    bool ours, claimed;
+#endif
 
 again:
     do
@@ -284,6 +331,9 @@ unpinned:
 #if EVENTS
         unread == 0;
         !(gate & READING) || !keeps(READING_WAIT);
+#endif
+#if COUNTS
+        if :: keeps(READ_WAIT) -> read_counts() :: else fi;
 #endif
         drain();
         atomic {
@@ -379,8 +429,10 @@ init {
         known[0] = 1; known[1] = 1;
         start(thread(i), THREADS);
         start(hook(true), HOOKS);
-        start(hook(false), OTHERS);
+        if :: COUNTS :: else -> start(hook(false), OTHERS) fi;
         start(event(true), EVENTS);
+        start(change(true), COUNTS);
+        if :: COUNTS -> start(change(false), OTHERS); run counts_thread() :: else fi;
         start(evict(), EVICTIONS);
         i = 0;
         run store_buffers();

@@ -1,0 +1,397 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * See counter.h. The kernel increments the page's `generation` before a change can be seen, and
+ * writes to its ring which part of a watched range it concerns. `read` is how much of the ring has
+ * been read: its ranges are in the change queue, and the gates are marked. So a look-up is right if
+ * it finds the two equal, and after that the gate live: a change that a thread can have seen is in
+ * `generation`, and a change that is in `read` has marked the gate. counter_monitor_is_read() makes
+ * the first comparison without a system call.
+ *
+ * Any thread that finds the two different reads the ring (counter_monitor_sync()). The thread
+ * hmreg-monitor, which sleeps in poll(2), does so for changes after which no get comes, and so
+ * wakes the reaper.
+ *
+ * Slots are unwatched with the next watch, or UNWATCH_MOST at a time. Until then a change of the
+ * range may be counted, which ends regions for which it was counted as well. A ring that was
+ * overtaken is a change of all memory.
+ *
+ * Locks: shared_lock (which libraries have opened it) is taken only by open, close and fork. `lock`
+ * guards the table of slots and the reading of the ring; no system call is made under it, but for
+ * those of reaper_wake(). The thread does not wait for it.
+ */
+#include "core/monitor/counter/counter.h"
+
+#include "core/base/error.h"
+#include "core/base/process.h"
+#include "core/base/thread.h"
+#include "core/monitor/change_queue.h"
+#include "core/monitor/counter/device.h"
+#include "core/monitor/counter/slots.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+#define MOST_RANGES  32768u
+#define UNWATCH_MOST 64
+#define STACK_BYTES  ((size_t)128 << 10) /* the minimum that libc accepts on arm64 */
+#define REST_NS      3000000             /* of the thread, between two readings */
+
+struct counter_monitor {
+    struct counter_device device;
+    uint64_t epoch; /* of the process that opened it */
+    unsigned users; /* under shared_lock */
+    char *memory;   /* the thread's stack, and above it the stop page: see stop() */
+    char *stop_page;
+    size_t page;
+    pthread_t thread;
+    struct hmreg_counter_range stop; /* the thread's watch of the stop page; end 0: none */
+    atomic_bool stopping, lost;
+    _Atomic uint64_t read; /* generation up to which the ring was read */
+    pthread_mutex_t lock;
+    struct slots slots;
+    uint32_t left[UNWATCH_MOST]; /* slots to be unwatched */
+    uint32_t left_count;
+};
+
+static pthread_mutex_t shared_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct counter_monitor *shared; /* the process's; NULL: no library has opened it */
+
+/* ---- reading ----------------------------------------------------------------------------- */
+
+static void push(uint64_t start, uint64_t end)
+{
+    changes_push(&(struct change){start, end, .source = CHANGE_KERNEL});
+}
+
+/* Reads entry `index` of the ring. If the kernel may be writing that place again, the entry says
+ * nothing, and any range may have changed. */
+static uint64_t read_one(struct counter_monitor *counter, uint64_t index)
+{
+    struct hmreg_counter_change change = counter_device_change(&counter->device, index);
+    uint64_t generation = counter_device_generation(&counter->device);
+
+    if (generation - index > counter->device.slots - HMREG_COUNTER_BATCH) {
+        push(0, UINT64_MAX);
+        return generation;
+    }
+    push(change.start, change.end);
+    return index + 1;
+}
+
+/* With the lock held. `read` grows only when what it stands for is pushed: an acquire of it finds
+ * the gates marked. */
+static void read_ring(struct counter_monitor *counter)
+{
+    uint64_t index = atomic_load(&counter->read);
+
+    while (index != counter_device_generation(&counter->device)) {
+        index = read_one(counter, index);
+        atomic_store(&counter->read, index);
+    }
+}
+
+bool counter_monitor_is_read(const struct counter_monitor *counter)
+{
+    return counter_device_generation(&counter->device) == atomic_load(&counter->read);
+}
+
+void counter_monitor_sync(struct counter_monitor *counter)
+{
+    if (counter_monitor_is_read(counter))
+        return;
+    pthread_mutex_lock(&counter->lock);
+    read_ring(counter);
+    pthread_mutex_unlock(&counter->lock);
+}
+
+uint64_t counter_monitor_events(const struct counter_monitor *counter)
+{
+    return atomic_load(&counter->read);
+}
+
+/* ---- the thread -------------------------------------------------------------------------- */
+
+/* What is watched is still counted, in the page, but nothing more can be watched. */
+static void lose(struct counter_monitor *counter)
+{
+    if (!atomic_exchange(&counter->lost, true))
+        push(0, UINT64_MAX);
+}
+
+static bool is_usable(struct counter_monitor *counter)
+{
+    if (!owned_fd_is_open(&counter->device.file))
+        lose(counter);
+    return !atomic_load(&counter->lost);
+}
+
+static void rest(void)
+{
+    nanosleep(&(struct timespec){.tv_nsec = REST_NS}, NULL);
+}
+
+static bool try_to_read(struct counter_monitor *counter)
+{
+    if (counter_monitor_is_read(counter))
+        return true;
+    if (pthread_mutex_trylock(&counter->lock))
+        return false;
+    read_ring(counter);
+    pthread_mutex_unlock(&counter->lock);
+    return true;
+}
+
+/* The page may have been migrated, say: a slot is counted once. False: it cannot be watched. */
+static bool watch_stop_page(struct counter_monitor *counter)
+{
+    struct hmreg_counter_range *stop = &counter->stop;
+
+    if (stop->end && __atomic_load_n(&counter_device_counts(&counter->device)[stop->slot],
+                                     __ATOMIC_ACQUIRE) == stop->seq)
+        return true;
+    if (stop->end)
+        counter_device_update(&counter->device, &stop->slot, 1, NULL);
+    *stop = (struct hmreg_counter_range){.start = (uintptr_t)counter->stop_page,
+                                         .end = (uintptr_t)counter->stop_page + 1};
+    if (!counter_device_update(&counter->device, NULL, 0, stop))
+        return true;
+    stop->end = 0;
+    return false;
+}
+
+/* Waits for a count that it has not acknowledged. */
+static bool await_count(struct counter_monitor *counter)
+{
+    struct pollfd poller = {.fd = counter->device.file.fd, .events = POLLIN};
+    uint64_t generation;
+
+    if (poll(&poller, 1, watch_stop_page(counter) ? -1 : 1000) < 0 || !is_usable(counter))
+        return false;
+    return read(poller.fd, &generation, sizeof(generation)) > 0;
+}
+
+/* The program may close the descriptor and open another file under its number. poll(2) holds our
+ * file until it returns. */
+static void *listen_to_counts(void *arg)
+{
+    struct counter_monitor *counter = arg;
+
+    thread_name("hmreg-monitor");
+    while (!atomic_load(&counter->stopping) && !atomic_load(&counter->lost)) {
+        if (!await_count(counter))
+            continue;
+        do
+            rest();
+        while (!try_to_read(counter));
+    }
+    return NULL;
+}
+
+/* ---- life -------------------------------------------------------------------------------- */
+
+static int map_own_memory(struct counter_monitor *counter)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    void *memory =
+        mmap(NULL, STACK_BYTES + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    if (memory == MAP_FAILED)
+        return hmreg_fail_os(errno, "no memory for the monitor");
+    counter->memory = memory;
+    counter->stop_page = counter->memory + STACK_BYTES;
+    counter->page = page;
+    return 0;
+}
+
+static int start_thread(struct counter_monitor *counter)
+{
+    struct thread_stack stack = {counter->memory, STACK_BYTES};
+
+    return thread_start(&counter->thread, &stack, listen_to_counts, counter,
+                        "to monitor host memory");
+}
+
+static int start(struct counter_monitor **out)
+{
+    struct counter_monitor *counter = calloc(1, sizeof(*counter));
+    int rc;
+
+    if (!counter)
+        return hmreg_fail(-ENOMEM, "no memory for the monitor");
+    counter->epoch = process_epoch_start();
+    rc = counter->epoch ? counter_device_open(MOST_RANGES, &counter->device) : -ENOMEM;
+    if (rc)
+        goto free_counter;
+    rc = -ENOMEM;
+    if (!slots_open(&counter->slots, counter->device.slots,
+                    counter_device_counts(&counter->device))) {
+        hmreg_fail(-ENOMEM, "no memory for the monitor");
+        goto close_device;
+    }
+    rc = map_own_memory(counter);
+    if (rc)
+        goto close_slots;
+    pthread_mutex_init(&counter->lock, NULL);
+    rc = start_thread(counter);
+    if (rc)
+        goto unmap_memory;
+    *out = counter;
+    return 0;
+
+unmap_memory:
+    pthread_mutex_destroy(&counter->lock);
+    munmap(counter->memory, STACK_BYTES + counter->page);
+close_slots:
+    slots_close(&counter->slots);
+close_device:
+    counter_device_close(&counter->device);
+free_counter:
+    free(counter);
+    return rc;
+}
+
+/* The stop page's end is counted, also if the program has closed the descriptor, and wakes the
+ * thread: an eventfd would be one more descriptor that the program may close. Where a sandbox
+ * refuses madvise(2), a new page takes its place. */
+static void stop(struct counter_monitor *counter)
+{
+    atomic_store(&counter->stopping, true);
+    if (madvise(counter->stop_page, counter->page, MADV_DONTNEED))
+        (void)mmap(counter->stop_page, counter->page, PROT_NONE,
+                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+    pthread_join(counter->thread, NULL);
+    munmap(counter->memory, STACK_BYTES + counter->page);
+    slots_close(&counter->slots);
+    counter_device_close(&counter->device);
+    pthread_mutex_destroy(&counter->lock);
+    free(counter);
+}
+
+/* ---- fork -------------------------------------------------------------------------------- */
+
+static void before_fork(void)
+{
+    pthread_mutex_lock(&shared_lock);
+}
+
+static void in_parent(void)
+{
+    pthread_mutex_unlock(&shared_lock);
+}
+
+static atomic_int forks_handled;
+
+/* The device's page is not the child's, and other memory may be there. The stack stays mapped: in a
+ * child made without fork handlers libc still lists the thread, by data that lies on the stack. */
+static void forget_parents(void)
+{
+    owned_fd_close(&shared->device.file);
+    munmap(shared->stop_page, shared->page);
+    shared = NULL;
+}
+
+static void in_child(void)
+{
+    if (shared)
+        forget_parents();
+    process_once_done(&forks_handled);
+    pthread_mutex_unlock(&shared_lock);
+}
+
+static bool handle_forks(void)
+{
+    return pthread_atfork(before_fork, in_parent, in_child) == 0;
+}
+
+/* ---- clients ----------------------------------------------------------------------------- */
+
+/* In a child made without fork handlers (_Fork, clone) `shared` is still the parent's. */
+int counter_monitor_open(struct counter_monitor **out)
+{
+    int rc = 0;
+
+    if (!process_once(&forks_handled, handle_forks))
+        return hmreg_fail(-ENOMEM, "no memory for the monitor's fork handlers");
+    pthread_mutex_lock(&shared_lock);
+    if (shared && !process_is(shared->epoch))
+        forget_parents();
+    if (!shared)
+        rc = start(&shared);
+    if (!rc) {
+        shared->users++;
+        *out = shared;
+    }
+    pthread_mutex_unlock(&shared_lock);
+    return rc;
+}
+
+void counter_monitor_close(struct counter_monitor *counter)
+{
+    pthread_mutex_lock(&shared_lock);
+    if (!--counter->users) {
+        shared = NULL;
+        stop(counter);
+    }
+    pthread_mutex_unlock(&shared_lock);
+}
+
+/* ---- watching ---------------------------------------------------------------------------- */
+
+/* With the lock held. */
+static uint32_t take_left(struct counter_monitor *counter, uint32_t left[UNWATCH_MOST])
+{
+    uint32_t count = counter->left_count;
+
+    memcpy(left, counter->left, count * sizeof(*left));
+    counter->left_count = 0;
+    return count;
+}
+
+static int fail_watch(int rc)
+{
+    if (rc == -ENOSPC)
+        return hmreg_fail(rc, "counter: as many ranges are watched as the device permits");
+    return hmreg_fail_os(-rc, "counter: the range cannot be watched");
+}
+
+int counter_monitor_watch(struct counter_monitor *counter, uint64_t start_addr, uint64_t end)
+{
+    struct hmreg_counter_range range = {.start = start_addr, .end = end};
+    uint32_t left[UNWATCH_MOST], count;
+    int rc;
+
+    if (!is_usable(counter))
+        return hmreg_fail(-EBADF, "the program has closed its descriptor");
+    pthread_mutex_lock(&counter->lock);
+    count = take_left(counter, left);
+    pthread_mutex_unlock(&counter->lock);
+    rc = counter_device_update(&counter->device, left, count, &range);
+    if (rc)
+        return fail_watch(rc);
+    pthread_mutex_lock(&counter->lock);
+    slots_enter(&counter->slots, range.slot, range.seq, start_addr, end);
+    pthread_mutex_unlock(&counter->lock);
+    return 0;
+}
+
+void counter_monitor_unwatch(struct counter_monitor *counter, uint64_t start_addr, uint64_t end)
+{
+    uint32_t left[UNWATCH_MOST], count = 0, slot;
+
+    pthread_mutex_lock(&counter->lock);
+    slot = slots_leave(&counter->slots, start_addr, end);
+    if (slot != SLOTS_NONE)
+        counter->left[counter->left_count++] = slot;
+    if (counter->left_count == UNWATCH_MOST)
+        count = take_left(counter, left);
+    pthread_mutex_unlock(&counter->lock);
+    if (count && is_usable(counter))
+        counter_device_update(&counter->device, left, count, NULL);
+}

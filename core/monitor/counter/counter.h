@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * The monitor counter: the kernel module hmreg_counter counts each change of a watched range, of
+ * any memory and by whatever means, before it can be seen. One open file of its device and one
+ * thread serve the whole process.
+ */
+#ifndef HMREG_CORE_MONITOR_COUNTER_COUNTER_H
+#define HMREG_CORE_MONITOR_COUNTER_COUNTER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct counter_monitor;
+
+/* Starts the monitor, or joins it; each open is paired with one close. -ENOENT: the module is not
+ * loaded; -EACCES, -EPERM, -EOPNOTSUPP, -EDQUOT; -ENOMEM, -EAGAIN, -EMFILE, -ENFILE. */
+int counter_monitor_open(struct counter_monitor **out);
+/* The client watches nothing any more. */
+void counter_monitor_close(struct counter_monitor *counter);
+
+/* Watches [start, end): later changes of its pages are counted. To be called before the pages are
+ * pinned, with the range in its cache already. -ENOSPC: it watches as many ranges as it can; or
+ * -ENOMEM, recorded. -EBADF: the program has closed the descriptor; a change of all memory was
+ * pushed, and nothing can be watched any more. */
+int counter_monitor_watch(struct counter_monitor *counter, uint64_t start, uint64_t end);
+/* Ends one watch of exactly this range. */
+void counter_monitor_unwatch(struct counter_monitor *counter, uint64_t start, uint64_t end);
+
+/* Is every change that was counted in the change queue? Makes no system call, and does not wait. */
+bool counter_monitor_is_read(const struct counter_monitor *counter);
+/* Returns when every change that was counted at the call is in the queue. */
+void counter_monitor_sync(struct counter_monitor *counter);
+
+/* Changes read so far. */
+uint64_t counter_monitor_events(const struct counter_monitor *counter);
+
+#endif

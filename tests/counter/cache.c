@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * The monitor counter on the real module: after each kind of change, by whatever means, no hit is
+ * stale, of any memory; and what it does where descriptors, slots or the module are not there.
+ */
+#include "tests/counter/kinds.h"
+#include "tests/support/cache_fixture.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define PARAMETERS "/sys/module/hmreg_counter/parameters/"
+
+static struct fixture fixture;
+
+static struct hmreg_monitor_info query(void)
+{
+    struct hmreg_monitor_info info = {.size = sizeof(info)};
+
+    assert_ok(hmreg_monitor_query(fixture.lib, &info));
+    return info;
+}
+
+/* ---- changes ----------------------------------------------------------------------------- */
+
+static uint64_t get_twice(const struct kind *kind, const char *memory, size_t size)
+{
+    uint64_t key = fixture_key(&fixture, memory, size);
+
+    if (fixture_key(&fixture, memory, size) != key)
+        fail_msg("%s: the memory is not cached", kind->name);
+    return key;
+}
+
+static void takes_pages(const struct kind *kind, void *unused)
+{
+    size_t size;
+    char *memory = kind_make(kind, &size);
+    uint64_t key = get_twice(kind, memory, size);
+
+    kind_change(kind);
+    if (fixture_key(&fixture, memory, size) == key)
+        fail_msg("%s: a stale hit", kind->name);
+    kind_end();
+}
+
+static void leaves_pages(const struct kind *kind, void *unused)
+{
+    size_t size;
+    char *memory = kind_make(kind, &size);
+    uint64_t key = get_twice(kind, memory, size);
+
+    kind_change(kind);
+    if (fixture_key(&fixture, memory, size) != key)
+        fail_msg("%s: registered anew", kind->name);
+    kind_end();
+}
+
+TEST(change__takes_pages_away__no_hit_is_stale)
+{
+    fixture_open(&fixture, HMREG_MONITOR_COUNTER, NULL);
+    kinds_each_that_takes_pages(takes_pages, NULL);
+    fixture_close(&fixture);
+}
+
+TEST(change__leaves_the_pages__still_a_hit)
+{
+    fixture_open(&fixture, HMREG_MONITOR_COUNTER, NULL);
+    kinds_each_that_leaves_pages(leaves_pages, NULL);
+    fixture_close(&fixture);
+}
+
+TEST(hit__asks_no_kernel)
+{
+    struct hmreg_mr_info info = {.size = sizeof(info)};
+    char *memory = fixture_map(1);
+    struct hmreg_mr *mr;
+
+    fixture_open(&fixture, HMREG_MONITOR_COUNTER, NULL);
+    mr = fixture_get(&fixture, memory, 10);
+    assert_ok(hmreg_mr_query(mr, &info));
+    assert_int_equal(info.cached, 1);
+    assert_int_equal(info.asks, 0);
+    hmreg_mr_put(mr);
+    munmap(memory, fixture_page());
+    fixture_close(&fixture);
+}
+
+TEST(memory__unmapped_and_no_further_call__deregistered)
+{
+    char *memory = fixture_map(1);
+
+    fixture_open(&fixture, HMREG_MONITOR_COUNTER, NULL);
+    assert_ok(hmreg_domain_close(fixture.domain));
+    fixture.domain = counter_open_served(fixture.lib, NULL);
+    fixture_key(&fixture, memory, 10);
+    assert_int_equal(atomic_load(&counter.regions), 1);
+    munmap(memory, fixture_page());
+    test_wait_until(atomic_load(&counter.regions) == 0);
+    fixture_close(&fixture);
+}
+
+/* ---- what is not there ------------------------------------------------------------------- */
+
+TEST(open__default_where_the_module_is__counter)
+{
+    char *memory = fixture_map(1);
+
+    fixture_open(&fixture, HMREG_MONITOR_DEFAULT, NULL);
+    fixture_key(&fixture, memory, 10);
+    assert_int_equal(query().active, HMREG_MONITOR_COUNTER);
+    assert_string_equal(query().why, "");
+    munmap(memory, fixture_page());
+    fixture_close(&fixture);
+}
+
+static int wait_for(int (*f)(void *), void *arg)
+{
+    int status = -1;
+    pid_t child = test_fork();
+
+    if (!child)
+        _exit(f(arg));
+    assert_int_equal(waitpid(child, &status, 0), child);
+    return status;
+}
+
+static atomic_bool enough;
+
+static void ignore(int number)
+{
+    (void)number;
+}
+
+static void *send_signals(void *thread)
+{
+    while (!atomic_load(&enough))
+        pthread_kill(*(pthread_t *)thread, SIGUSR1);
+    return NULL;
+}
+
+/* Registering with the kernel is interrupted by them. */
+TEST(open__while_signals_come__opens)
+{
+    struct sigaction action = {.sa_handler = ignore};
+    pthread_t self = pthread_self(), thread;
+
+    assert_int_equal(sigaction(SIGUSR1, &action, NULL), 0);
+    assert_int_equal(pthread_create(&thread, NULL, send_signals, &self), 0);
+    for (unsigned i = 0; i < 3; i++) {
+        fixture_open(&fixture, HMREG_MONITOR_COUNTER, NULL);
+        fixture_close(&fixture);
+    }
+    atomic_store(&enough, true);
+    pthread_join(thread, NULL);
+}
+
+static int open_as_nobody(void *arg)
+{
+    struct hmreg_config config = {.size = sizeof(config), .monitor = HMREG_MONITOR_COUNTER};
+
+    (void)arg;
+    return setuid(65534) || hmreg_open(&config, &fixture.lib) != -EACCES ||
+           !strstr(hmreg_last_error()->text, "/dev/hmreg");
+}
+
+TEST(open__device_of_other_users__eacces)
+{
+    assert_int_equal(chmod("/dev/hmreg", 0600), 0);
+    assert_int_equal(wait_for(open_as_nobody, NULL), 0);
+    assert_int_equal(chmod("/dev/hmreg", 0666), 0);
+}
+
+TEST(open__user_watches_as_much_as_permitted__edquot)
+{
+    struct hmreg_config config = {.size = sizeof(config), .monitor = HMREG_MONITOR_COUNTER};
+
+    assert_true(kinds_write_file(PARAMETERS "max_user_slots", "256"));
+    assert_int_equal(hmreg_open(&config, &fixture.lib), -EDQUOT);
+    assert_true(kinds_write_file(PARAMETERS "max_user_slots", "4194304"));
+}
+
+static int close_all(void *arg)
+{
+    char *memory = fixture_map(2);
+
+    (void)arg;
+    fixture_open(&fixture, HMREG_MONITOR_COUNTER, NULL);
+    fixture_key(&fixture, memory, 10);
+    closefrom(3);
+    if (fixture_key(&fixture, memory + fixture_page(), 10) == 1)
+        return 2;
+    munmap(memory, 2 * fixture_page());
+    if (fixture_map_at(memory, 2) != memory || fixture_key(&fixture, memory, 10) == 1)
+        return 3;
+    if (query().active != HMREG_MONITOR_DISABLED || !strstr(query().why, "closed its descriptor"))
+        return 4;
+    fixture_close(&fixture);
+    return 0;
+}
+
+TEST(descriptor__closed_by_the_program__told_and_nothing_stale)
+{
+    assert_int_equal(wait_for(close_all, NULL), 0);
+}
+
+static int use_own(void *arg)
+{
+    uint64_t key;
+
+    fixture_open(&fixture, HMREG_MONITOR_COUNTER, NULL);
+    key = fixture_key(&fixture, arg, 10);
+    munmap(arg, fixture_page());
+    if (!fixture_map_at(arg, 1) || fixture_key(&fixture, arg, 10) == key)
+        return 2;
+    fixture_close(&fixture);
+    return 0;
+}
+
+TEST(child__of_fork__has_its_own_and_the_parents_goes_on)
+{
+    char *memory = fixture_map(1);
+    uint64_t key;
+
+    fixture_open(&fixture, HMREG_MONITOR_COUNTER, NULL);
+    key = fixture_key(&fixture, memory, 10);
+    assert_int_equal(wait_for(use_own, memory), 0);
+    assert_int_equal(fixture_key(&fixture, memory, 10), key);
+    munmap(memory, fixture_page());
+    assert_non_null(fixture_map_at(memory, 1));
+    assert_int_not_equal(fixture_key(&fixture, memory, 10), key);
+    munmap(memory, fixture_page());
+    fixture_close(&fixture);
+}
+
+/* The operator permits fewer slots than the library wants: more regions are not cached, which is
+ * told until there is room. */
+TEST(watch__no_slot_is_free__registered_uncached_and_told)
+{
+    const struct hmreg_domain_config config = {
+        .size = sizeof(config), .max_regions = 2000, .max_bytes = 1u << 30};
+    size_t page = fixture_page();
+    char *memory = fixture_map(600);
+    struct hmreg_mr *mr;
+
+    assert_true(kinds_write_file(PARAMETERS "max_slots", "512"));
+    fixture_open(&fixture, HMREG_MONITOR_COUNTER, &config);
+    assert_true(kinds_write_file(PARAMETERS "max_slots", "131072"));
+    for (unsigned i = 0; i < 520; i++)
+        fixture_key(&fixture, memory + i * page, page);
+    mr = fixture_get(&fixture, memory + 520 * page, page);
+    assert_false(fixture_is_cached(mr));
+    hmreg_mr_put(mr);
+    assert_non_null(strstr(query().why, "as many ranges are watched as"));
+    munmap(memory, 100 * page);
+    fixture_key(&fixture, memory + 520 * page, page);
+    mr = fixture_get(&fixture, memory + 520 * page, page);
+    assert_true(fixture_is_cached(mr));
+    hmreg_mr_put(mr);
+    assert_string_equal(query().why, "");
+    munmap(memory + 100 * page, 500 * page);
+    fixture_close(&fixture);
+}
+
+TEST_MAIN()
