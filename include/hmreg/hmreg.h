@@ -124,8 +124,7 @@ enum hmreg_way {
 #define HMREG_REG_SINGLE (UINT64_C(1) << 62) /* one registration, or an error */
 #define HMREG_REG_PARTS  (UINT64_C(1) << 63) /* several, which hmreg_mr_segment() describes */
 
-/* Of gets only: may a miss register more than was asked for, see enum hmreg_cover? Of neither, the
- * domain's cover counts. At most one. */
+/* Of gets only, at most one; of neither, the domain's cover counts (enum hmreg_cover). */
 #define HMREG_REG_COVER (UINT64_C(1) << 60) /* as HMREG_COVER_REMOTE */
 #define HMREG_REG_EXACT (UINT64_C(1) << 61) /* as HMREG_COVER_EXACT */
 
@@ -434,18 +433,15 @@ enum hmreg_policy {
     HMREG_POLICY_LAST_PUT,
 };
 
-/* What a get registers that finds no region: exactly its range, or the whole allocation around it,
- * so that later gets in the same allocation are hits. Of device memory only: host memory has no
- * allocations that a runtime could name. Virtual memory is covered with all segments that are
- * mapped next to each other. Where the allocation is longer than cover_max, max_bytes, or what the
- * fabric registers at once, or its registration is refused, the range is registered exactly. */
+/* What a get registers that finds no region: its range, or the allocation of device memory around
+ * it, so that later gets in that are hits; see hmreg_mr_get(3). Where the allocation is longer than
+ * cover_max, max_bytes or what the fabric registers at once, or is refused, the range. */
 enum hmreg_cover {
     HMREG_COVER_DEFAULT = 0,    /* EXACT */
     HMREG_COVER_EXACT = 1,      /* the range */
     HMREG_COVER_ALLOCATION = 2, /* the allocation; with remote rights the range: a peer that has
                                    the key reaches all that is registered */
-    HMREG_COVER_REMOTE = 3, /* the allocation, with remote rights too: a peer that has the token of
-                               one byte can reach the whole allocation by the same key */
+    HMREG_COVER_REMOTE = 3,     /* the allocation, with remote rights too */
 };
 
 struct hmreg_domain_config {
