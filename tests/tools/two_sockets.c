@@ -81,12 +81,13 @@ TEST(picture__as_text__places_paths_and_what_is_broken)
 /* dot from PATH draws; without it, the command says what to do, before the proofs. */
 TEST(picture__drawn_by_graphviz_or_refused)
 {
-    char dot[96], *path = strdup(getenv("PATH"));
+    char dot[96], *path;
     struct tool tool;
     FILE *script;
 
     if (TEST_ASAN)
         test_skip("a shell cannot load the sanitized library that makes the NICs");
+    path = strdup(getenv("PATH"));
     begin("machine.svg");
     snprintf(dot, sizeof(dot), "%s/dot", folder);
     setenv("PATH", folder, 1);
