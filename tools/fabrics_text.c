@@ -182,6 +182,19 @@ static void add_path(struct table *table, const json_t *paths, const char *name,
     table_add(table, "no [%zu]", note_number(notes, reason_of(path), words));
 }
 
+/* Whether a real device's dmabuf can be mapped shows only when it is tried. */
+static void add_mapped(struct table *table, const json_t *memory, json_t *notes)
+{
+    const json_t *path = json_object_get(json_object_get(memory, "paths"), "mapped");
+    const char *words = "whether this device's dmabufs can be mapped for the CPU shows when it is "
+                        "tried, by hmreg verify; NVIDIA's driver refuses on most machines";
+
+    if (path && doc_is(path, "usable") && !doc_is(memory, "simulated"))
+        table_add(table, "untried [%zu]", note_number(notes, words, words));
+    else
+        add_path(table, json_object_get(memory, "paths"), "mapped", notes);
+}
+
 static void add_label(struct table *table, const json_t *first, const json_t *last)
 {
     const char *simulated = doc_is(first, "simulated") ? ", simulated" : "";
@@ -214,7 +227,7 @@ static void add_memory(struct table *table, const struct line *line, json_t *not
         add_path(table, paths, "system", notes);
         add_path(table, paths, "dmabuf", notes);
         add_path(table, paths, "peermem", notes);
-        add_path(table, paths, "mapped", notes);
+        add_mapped(table, first, notes);
     }
 }
 

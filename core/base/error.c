@@ -249,6 +249,8 @@ const char *hmreg_strerror(int code)
         return "Flags not supported";
     case HMREG_ENOKEY:
         return "Requested key is in use";
+    case KERNEL_ENOTSUPP:
+        return "Operation not supported";
     }
     words = strerrordesc_np(errnum);
     return words ? words : "Unknown error";

@@ -9,6 +9,8 @@
 #include <hmreg/hmreg.h>
 #include <stdbool.h>
 
+#define KERNEL_ENOTSUPP 524 /* the kernel's own "not supported"; drivers return it to programs */
+
 #pragma GCC visibility push(default) /* the providers' libraries call these */
 
 /* Records a failure that hmreg detected. code: a negative error number, which is returned. */

@@ -50,6 +50,12 @@ static int begin_access(int fd, int *sync_fd, struct hmreg_reason *why)
     return 0;
 }
 
+/* An exporter's mmap is missing (ENODEV) or refuses, as NVIDIA's does on most machines (524). */
+static bool cannot_map(int errnum)
+{
+    return errnum == ENODEV || errnum == KERNEL_ENOTSUPP;
+}
+
 int mapping_open(const struct hmreg_dmabuf *dmabuf, struct mapping *out, struct hmreg_reason *why)
 {
     uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
@@ -60,7 +66,7 @@ int mapping_open(const struct hmreg_dmabuf *dmabuf, struct mapping *out, struct 
 
     made.base = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_SHARED, dmabuf->fd, (off_t)start);
     if (made.base == MAP_FAILED) {
-        rc = -errno;
+        rc = cannot_map(errno) ? -EOPNOTSUPP : -errno;
         return hmreg_refuse(why, rc, "no-dmabuf-mmap",
                             "the dmabuf cannot be mapped for the CPU: %s", hmreg_strerror(rc));
     }

@@ -118,7 +118,7 @@ static int use_each_device(struct here *here)
 
 int main(int argc, char **argv)
 {
-    struct endpoint_hints hints = {.provider = argc > 1 ? argv[1] : "tcp"};
+    struct endpoint_hints hints = {.provider = argc > 1 ? argv[1] : "tcp", .wishes = FI_HMEM};
     struct hmreg_domain_config exact = {.size = sizeof(exact), .flags = HMREG_DOMAIN_EXACT};
     struct here here = {.lib = NULL};
     int failed = 0;

@@ -61,14 +61,11 @@ static void progress(void *context)
 
 static int open_rail(struct process *process, int rail)
 {
-    struct endpoint_hints hints = {.provider = provider, .caps = FI_HMEM};
+    /* A fabric that does not know device memory: path mapped reaches it. */
+    struct endpoint_hints hints = {.provider = provider, .wishes = FI_HMEM};
     struct endpoint *endpoint = &process->endpoint[rail];
     int rc = endpoint_open(&hints, endpoint);
 
-    if (rc == -ENODATA) { /* a fabric that does not know device memory: path mapped reaches it */
-        hints.caps = 0;
-        rc = endpoint_open(&hints, endpoint);
-    }
     return rc ? rc
               : hmreg_domain_open_ofi(process->lib, endpoint->domain, endpoint->info, NULL,
                                       &process->domain[rail]);

@@ -86,7 +86,7 @@ static int send_weights(const struct weights *weights, struct endpoint *endpoint
 
 int main(int argc, char **argv)
 {
-    struct endpoint_hints hints = {.provider = argc > 1 ? argv[1] : "tcp"};
+    struct endpoint_hints hints = {.provider = argc > 1 ? argv[1] : "tcp", .wishes = FI_HMEM};
     struct weights weights = {.lib = NULL};
     struct endpoint endpoint = {.fabric = NULL};
     int rc = endpoint_open(&hints, &endpoint);

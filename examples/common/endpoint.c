@@ -24,7 +24,7 @@ static uint32_t version(void)
     return FI_VERSION_LT(here, newest) ? here : newest;
 }
 
-static int find(const struct endpoint_hints *wanted, struct fi_info **out)
+static int find(const struct endpoint_hints *wanted, uint64_t caps, struct fi_info **out)
 {
     const char *node = strcmp(wanted->provider, "shm") ? "127.0.0.1" : NULL;
     struct fi_info *hints = fi_allocinfo();
@@ -34,7 +34,7 @@ static int find(const struct endpoint_hints *wanted, struct fi_info **out)
         return rc;
     hints->fabric_attr->prov_name = strdup(wanted->provider);
     hints->ep_attr->type = FI_EP_RDM;
-    hints->caps = FI_RMA | wanted->caps;
+    hints->caps = FI_RMA | wanted->caps | caps;
     hints->tx_attr->msg_order = wanted->msg_order;
     hints->tx_attr->op_flags =
         FI_DELIVERY_COMPLETE; /* a completion means that the bytes are at the target */
@@ -66,8 +66,10 @@ static int open_ep(struct endpoint *e)
 int endpoint_open(const struct endpoint_hints *hints, struct endpoint *out)
 {
     struct endpoint e = {.peer = FI_ADDR_UNSPEC, .patience = PATIENCE};
-    int rc = find(hints, &e.info);
+    int rc = find(hints, hints->wishes, &e.info);
 
+    if (rc == -FI_ENODATA && hints->wishes)
+        rc = find(hints, 0, &e.info);
     rc = rc ? rc : open_ep(&e);
     if (rc)
         endpoint_close(&e);

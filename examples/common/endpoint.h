@@ -30,6 +30,7 @@ struct endpoint {
 struct endpoint_hints {
     const char *provider;
     uint64_t caps;      /* FI_HMEM */
+    uint64_t wishes;    /* the same, left out where the provider does not grant it */
     uint64_t msg_order; /* FI_ORDER_* */
     int old_mr_mode;    /* FI_MR_BASIC or FI_MR_SCALABLE instead of the bits of today */
 };

@@ -26,7 +26,7 @@ static int exchange_addresses(struct side *side)
 int side_open(int socket, const char *provider, uint64_t caps, const struct hmreg_config *config,
               struct side *out)
 {
-    struct endpoint_hints hints = {.provider = provider, .caps = caps};
+    struct endpoint_hints hints = {.provider = provider, .wishes = caps};
     /* A token covers its whole region, so get() must not return a larger one. */
     struct hmreg_domain_config exact = {.size = sizeof(exact), .flags = HMREG_DOMAIN_EXACT};
     int rc;
@@ -34,10 +34,6 @@ int side_open(int socket, const char *provider, uint64_t caps, const struct hmre
     memset(out, 0, sizeof(*out));
     out->socket = socket;
     rc = endpoint_open(&hints, &out->endpoint);
-    if (rc == -FI_ENODATA && caps) {
-        hints.caps = 0;
-        rc = endpoint_open(&hints, &out->endpoint);
-    }
     rc = rc ? rc : hmreg_open(config, &out->lib);
     rc = rc ? rc
             : hmreg_domain_open_ofi(out->lib, out->endpoint.domain, out->endpoint.info, &exact,

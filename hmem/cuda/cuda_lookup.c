@@ -2,7 +2,8 @@
  *
  * Queries the CUDA driver about an address or a range, on a thread that may have no context.
  *
- * One batch query answers most questions; it zeroes unknown attributes. Some drivers answer no
+ * One batch query answers most questions; of what is not CUDA memory it says type 0 and leaves the
+ * range as it was. Some drivers answer no
  * attribute on a thread without a context: then everything is asked again in a device's primary
  * context that is active. If none is, no memory of the runtime API exists; what the CPU can read is
  * then the host's, and of the rest hmreg says that it cannot tell.

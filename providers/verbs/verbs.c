@@ -34,8 +34,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#define KERNEL_ENOTSUPP 524    /* kernel-internal, leaks to user space */
-#define VENDOR_AMAZON   0x1d0f /* whose NICs are EFA */
+#define VENDOR_AMAZON 0x1d0f /* whose NICs are EFA */
 
 /* ibv_reg_dmabuf_mr() of rdma-core 34. */
 typedef struct ibv_mr *reg_dmabuf_call(struct ibv_pd *pd, uint64_t offset, size_t length,

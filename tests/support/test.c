@@ -32,17 +32,37 @@ static const struct test_case *current;
 static pthread_t current_thread;
 static int returned;
 
-int test_count_fds(void)
+static bool only_dmabufs;
+
+void test_count_dmabufs_only(void)
+{
+    only_dmabufs = true;
+}
+
+static bool is_dmabuf(int dir, const char *name)
+{
+    char target[64] = "";
+
+    return readlinkat(dir, name, target, sizeof(target) - 1) > 0 && strstr(target, "dmabuf");
+}
+
+static int count_fds(bool dmabufs)
 {
     DIR *dir = opendir("/proc/self/fd");
+    struct dirent *entry;
     int count = 0;
 
     if (!dir)
         return -1;
-    while (readdir(dir))
-        count++;
+    while ((entry = readdir(dir)))
+        count += !dmabufs || is_dmabuf(dirfd(dir), entry->d_name);
     closedir(dir);
     return count;
+}
+
+int test_count_fds(void)
+{
+    return count_fds(only_dmabufs);
 }
 
 void test_skip(const char *format, ...)
@@ -254,10 +274,11 @@ static void print_fds(void)
 
 static void run_current(void **state)
 {
-    int before = test_count_fds();
-    int after;
+    int all = count_fds(false), dmabufs = count_fds(true);
+    int before, after;
 
     current->run(state);
+    before = only_dmabufs ? dmabufs : all;
     after = settled_fds(before);
     if (before != after) {
         print_fds();

@@ -106,6 +106,9 @@ unsigned long test_times(unsigned long usual);
 /* The number of descriptors that this process has open. */
 int test_count_fds(void);
 
+/* From now on only dmabufs count as descriptors: a real driver opens others, and keeps them. */
+void test_count_dmabufs_only(void);
+
 /* Expects 0; a failure shows the last error's sentence. */
 #define assert_ok(call)                                                                            \
     do {                                                                                           \

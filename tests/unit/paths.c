@@ -2,12 +2,14 @@
  * From memory to a registration: which paths are tried in which order, the provider's arguments,
  * and the clean-up after a refusal or failure. */
 #include "core/base/error.h"
+#include "core/base/mapping.h"
 #include "tests/support/script.h"
 #include "tests/support/vendors.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
+#include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -508,6 +510,20 @@ TEST(managed_memory__follows_only_the_cpu)
     assert_string_equal(why.reasons[0].slug, "managed-memory-migrates");
     vendor_memory_free(managed);
     script_close(&fixture);
+}
+
+/* As a dmabuf whose exporter has no mmap. */
+TEST(mapping__file_that_cannot_be_mapped__eopnotsupp)
+{
+    struct hmreg_reason why = {.code = 0};
+    struct mapping mapping;
+    struct hmreg_dmabuf dmabuf = {.fd = eventfd(0, EFD_CLOEXEC), .length = 4096};
+
+    assert_true(dmabuf.fd >= 0);
+    assert_int_equal(mapping_open(&dmabuf, &mapping, &why), -EOPNOTSUPP);
+    assert_string_equal(why.text,
+                        "the dmabuf cannot be mapped for the CPU: Operation not supported");
+    close(dmabuf.fd);
 }
 
 /* Those that fork come first: a child opens no runtime that its parent has used. */

@@ -48,6 +48,8 @@ void driver_load(void)
         test_skip("no CUDA driver: %s", dlerror());
     load_entries(library);
     dlclose(library);
+    if (!cu.fake && !getenv("HMREG_TEST_PLAIN"))
+        test_count_dmabufs_only();
     if (!cu.fake && (!real || strcmp(real, "1")))
         test_skip("libcuda.so.1 is a real driver: HMREG_TEST_REAL=1 tests with it");
 }

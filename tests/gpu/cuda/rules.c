@@ -188,6 +188,10 @@ TEST(primary_context__reset__loses_its_memory)
 
     CU(cu.primary_reset(0));
     assert_true(cu.pointer_attribute(&context, CUDA_PTR_CONTEXT, addr) != CUDA_OK);
+    if (!cu.fake) { /* the current context is destroyed */
+        CU(cu.primary_retain(&bench.context, 0));
+        CU(cu.context_set(bench.context));
+    }
     bench_end(&bench);
 }
 

@@ -30,28 +30,32 @@ TEST(any_call__before_init__not_initialized)
 
 /* ---- pointer attributes ----------------------------------------------------------------- */
 
-TEST(attribute__unknown_pointer__single_refuses_batch_zeroes)
+TEST(attribute__unknown_pointer__single_refuses_batch_says_little)
 {
     struct bench bench = bench_begin();
-    unsigned attributes[] = {CUDA_PTR_MEMORY_TYPE, CUDA_PTR_BUFFER_ID, CUDA_PTR_IS_MANAGED,
-                             CUDA_PTR_RANGE_SIZE};
+    unsigned attributes[] = {CUDA_PTR_MEMORY_TYPE,  CUDA_PTR_BUFFER_ID,  CUDA_PTR_IS_MANAGED,
+                             CUDA_PTR_HOST_POINTER, CUDA_PTR_RANGE_SIZE, CUDA_PTR_DEVICE_ORDINAL};
     unsigned type = 7, managed = 7;
     unsigned long long id = 7;
+    void *host = NULL;
     size_t size = 7;
-    void *values[] = {&type, &id, &managed, &size};
-    int local = 0;
+    int local = 0, ordinal = 7;
+    void *values[] = {&type, &id, &managed, &host, &size, &ordinal};
 
     assert_int_equal(cu.pointer_attribute(&type, CUDA_PTR_MEMORY_TYPE, (uintptr_t)&local),
                      CUDA_INVALID_VALUE);
-    CU(cu.pointer_attributes(4, attributes, values, (uintptr_t)&local));
+    CU(cu.pointer_attributes(6, attributes, values, (uintptr_t)&local));
     assert_int_equal(type, 0);
     assert_int_equal(id, 0);
     assert_int_equal(managed & 1, 0);
-    assert_int_equal(size, 0);
+    assert_ptr_equal(host, &local);
+    assert_int_equal(size, 7); /* left as it was */
+    assert_int_equal(ordinal, -2);
     bench_end(&bench);
 }
 
-TEST(attribute__block_id_and_mapping__not_in_a_batch)
+/* In a batch driver 580 answers them, and older ones need not: the simulated one does not. */
+TEST(attribute__block_id_and_mapping__asked_alone)
 {
     static const unsigned singles[] = {CUDA_PTR_MAPPING_SIZE, CUDA_PTR_MAPPING_BASE,
                                        CUDA_PTR_MEMORY_BLOCK_ID};
@@ -63,7 +67,9 @@ TEST(attribute__block_id_and_mapping__not_in_a_batch)
         unsigned long long value = 0;
         void *values[] = {&value};
 
-        assert_int_equal(cu.pointer_attributes(1, &attribute, values, addr), CUDA_INVALID_VALUE);
+        if (cu.fake)
+            assert_int_equal(cu.pointer_attributes(1, &attribute, values, addr),
+                             CUDA_INVALID_VALUE);
         CU(cu.pointer_attribute(&value, attribute, addr));
     }
     CU(cu.free(addr));
@@ -265,7 +271,8 @@ TEST(export__not_whole_pages__invalid_value)
     bench_end(&bench);
 }
 
-TEST(export__managed_pool_and_host_memory__refused)
+/* Of a pool, driver 580 makes a descriptor; the simulated one refuses, as older ones do. */
+TEST(export__managed_and_pool_memory__refused)
 {
     struct bench bench = bench_begin();
     unsigned long long managed = 0, pool = 0;
@@ -275,7 +282,8 @@ TEST(export__managed_pool_and_host_memory__refused)
     CU(cu.alloc_async(&pool, MIB, NULL));
     CU(cu.stream_wait(NULL));
     assert_true(handle_for(managed, page, CUDA_RANGE_DMABUF_FD, 0) != CUDA_OK);
-    assert_true(handle_for(pool, page, CUDA_RANGE_DMABUF_FD, 0) != CUDA_OK);
+    if (cu.fake)
+        assert_true(handle_for(pool, page, CUDA_RANGE_DMABUF_FD, 0) != CUDA_OK);
     CU(cu.free(managed));
     CU(cu.free_async(pool, NULL));
     CU(cu.stream_wait(NULL));
@@ -434,6 +442,7 @@ TEST(stream__copies__there_after_waiting)
         sent[i] = pattern(i + 5);
     CU(cu.copy_async(one + 7, (uintptr_t)sent, 16, stream));
     memset(sent, 0, 16); /* pageable memory was staged */
+    CU(cu.stream_wait(stream));
     CU(cu.copy_async((uintptr_t)last, one + 7, 16, NULL));
     CU(cu.stream_wait(NULL));
     CU(cu.context_wait());

@@ -419,11 +419,13 @@ TEST(get__id_may_recur_under_peer_memory__not_cached)
 {
     struct hmreg_stats stats = {.size = sizeof(stats)};
     struct cuda_memory_prop prop = prop_on(0);
-    size_t granule = cu_granule();
     unsigned long long addr, plain;
     struct fixture fixture;
     struct hmreg_mr *mr;
+    size_t granule;
 
+    driver_need_fake();
+    granule = cu_granule();
     setenv("HMREG_DEVICE_MONITOR", "off", 1);
     fixture = begin();
     peermem = true;

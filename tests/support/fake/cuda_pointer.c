@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * The fake libcuda.so.1: pointer queries. The single query refuses unknown addresses, the batch
- * query answers them with zeroes; some attributes are refused in a batch, one needs a context;
- * RANGE_* describe the reservation of virtual memory, MAPPING_* the mapped piece; of a pool's
- * memory they may describe the pool. cuMemGetAddressRange needs a current context of the memory's
- * device. Some drivers answer no attribute on a thread without a context.
+ * The fake libcuda.so.1: pointer queries. The single query refuses unknown addresses. Of those
+ * the batch query says, as driver 580 does: type 0, the address as host pointer, device -2, the
+ * reservation's range (without one the value stays as it was), otherwise 0. Some attributes are
+ * refused in a batch, one needs a context; RANGE_* describe the reservation of virtual memory,
+ * MAPPING_* the mapped piece; of a pool's memory they may describe the pool. cuMemGetAddressRange
+ * needs a current context of the memory's device. Some drivers answer no attribute on a thread
+ * without a context.
  */
 #include "tests/support/fake/cuda_fake.h"
 
@@ -230,11 +232,25 @@ unsigned cuPointerGetAttribute(void *value, unsigned attribute, unsigned long lo
         return CUDA_INVALID_VALUE;
     if (attribute == CUDA_PTR_DEVICE_POINTER && fake_cuda_context(&context))
         return CUDA_INVALID_CONTEXT;
-    if (!view.known || !has(&view, attribute))
+    if (!view.type || !has(&view, attribute))
         return CUDA_INVALID_VALUE;
     found = value_of(&view, attribute);
     memcpy(value, &found, width_of(attribute));
     return CUDA_OK;
+}
+
+/* What a batch says of an address without memory, perhaps reserved; false: the value stays. */
+static bool value_of_none(const struct view *view, unsigned attribute, uint64_t addr,
+                          uint64_t *value)
+{
+    bool range = attribute == CUDA_PTR_RANGE_START || attribute == CUDA_PTR_RANGE_SIZE;
+
+    *value = range ? value_of(view, attribute) : 0;
+    if (attribute == CUDA_PTR_HOST_POINTER)
+        *value = addr;
+    if (attribute == CUDA_PTR_DEVICE_ORDINAL)
+        *value = (uint32_t)-2;
+    return !range || view->known;
 }
 
 unsigned cuPointerGetAttributes(unsigned count, unsigned *attributes, void **values,
@@ -250,14 +266,17 @@ unsigned cuPointerGetAttributes(unsigned count, unsigned *attributes, void **val
     if (!count || !attributes || !values)
         return CUDA_INVALID_VALUE;
     for (unsigned i = 0; i < count; i++) {
-        bool answers = view.known && has(&view, attributes[i]);
+        bool answers = view.known && has(&view, attributes[i]), said = true;
         uint64_t found = answers ? value_of(&view, attributes[i]) : 0;
 
         if (!in_batch(attributes[i]) || is_new(attributes[i]) || !width_of(attributes[i]))
             return CUDA_INVALID_VALUE;
         if (attributes[i] == CUDA_PTR_DEVICE_POINTER && fake_cuda_context(&context))
             return CUDA_INVALID_CONTEXT;
-        memcpy(values[i], &found, width_of(attributes[i]));
+        if (!view.type)
+            said = value_of_none(&view, attributes[i], addr, &found);
+        if (said)
+            memcpy(values[i], &found, width_of(attributes[i]));
     }
     return CUDA_OK;
 }
