@@ -10,6 +10,9 @@
 
 #include <hmreg/table.h>
 #include <pthread.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
 
 #define RAILS 3
 #define PEERS 4
@@ -319,6 +322,68 @@ TEST(write__rails_that_cannot_be_opened__not_filled_where_rails_may_lack)
     assert_fails(hmreg_table_write(table, 0, 1, token, size, 0), -ENOENT, "none of the 1 rails");
     hmreg_table_close(table);
     close_fixture(&fixture);
+}
+
+/* ---- a table of a node ------------------------------------------------------------------ */
+
+/* A process without a library: each time it is asked, it answers 1 if each rail's entry is that of
+ * the next peer. */
+static void read_elsewhere(int memory, int socket)
+{
+    const struct hmreg_table_entry *entries =
+        mmap(NULL, RAILS * sizeof(*entries), PROT_READ, MAP_SHARED, memory, 0);
+    char answer;
+
+    for (size_t peer = 0; read(socket, &answer, 1) == 1; peer++) {
+        struct hmreg_table_entry out;
+
+        answer = 1;
+        for (size_t i = 0; i < RAILS; i++)
+            if (hmreg_table_load(&entries[i], &out) || out.key != key_of(peer, i) ||
+                out.base != base_of(peer, i))
+                answer = 0;
+        if (write(socket, &answer, 1) != 1)
+            break;
+    }
+    _exit(0);
+}
+
+TEST(write__shared_memory__another_process_reads_each_change)
+{
+    struct hmreg_table_entry *entries;
+    int memory = memfd_create("table", MFD_CLOEXEC), sockets[2];
+    struct hmreg_table *table = NULL;
+    struct fixture fixture;
+    uint8_t token[512];
+    char answer = 0;
+    pid_t reader;
+
+    assert_int_equal(ftruncate(memory, RAILS * sizeof(*entries)), 0);
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets), 0);
+    reader = test_fork();
+    if (reader == 0) {
+        close(sockets[0]);
+        read_elsewhere(memory, sockets[1]);
+    }
+    close(sockets[1]);
+    entries = mmap(NULL, RAILS * sizeof(*entries), PROT_READ | PROT_WRITE, MAP_SHARED, memory, 0);
+    assert_ptr_not_equal(entries, MAP_FAILED);
+    open_fixture(&fixture, RAILS, 0);
+    assert_ok(hmreg_table_open(fixture.group, entries, 1, 0, &table));
+    for (size_t peer = 0; peer < PEERS; peer++) {
+        size_t size = make_rails(token, peer, RAILS, false);
+
+        assert_ok(hmreg_table_write(table, 0, 1, token, size, 0));
+        assert_int_equal(write(sockets[0], &answer, 1), 1);
+        assert_int_equal(read(sockets[0], &answer, 1), 1);
+        assert_int_equal(answer, 1);
+    }
+    hmreg_table_close(table);
+    close_fixture(&fixture);
+    close(sockets[0]);
+    assert_int_equal(waitpid(reader, NULL, 0), reader);
+    munmap(entries, RAILS * sizeof(*entries));
+    close(memory);
 }
 
 /* ---- what a table holds ----------------------------------------------------------------- */
