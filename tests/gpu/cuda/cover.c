@@ -49,20 +49,26 @@ static void close_fixture(struct fixture *fixture)
     bench_end(&fixture->bench);
 }
 
-/* Gets 100 bytes at the start of a segment. The region must be of `count` segments from `first` on;
- * count 0: of the 100 bytes. */
-static void check_get(const struct fixture *fixture, unsigned segment, unsigned first,
-                      unsigned count)
+/* Gets `len` bytes at the start of a segment. The region must be of `count` segments from `first`
+ * on; count 0: of these bytes. */
+static void check_get_of(const struct fixture *fixture, unsigned segment, size_t len,
+                         unsigned first, unsigned count)
 {
     uint64_t addr = fixture->addr + segment * fixture->granule;
     struct hmreg_mr_info info = {.size = sizeof(info)};
     struct hmreg_mr *mr = NULL;
 
-    assert_ok(hmreg_mr_get(fixture->domain, (void *)(uintptr_t)addr, 100, HMREG_ACCESS_LOCAL, &mr));
+    assert_ok(hmreg_mr_get(fixture->domain, (void *)(uintptr_t)addr, len, HMREG_ACCESS_LOCAL, &mr));
     assert_ok(hmreg_mr_query(mr, &info));
     assert_int_equal(info.addr, count ? fixture->addr + first * fixture->granule : addr);
-    assert_int_equal(info.len, count ? count * fixture->granule : 100);
+    assert_int_equal(info.len, count ? count * fixture->granule : len);
     hmreg_mr_put(mr);
+}
+
+static void check_get(const struct fixture *fixture, unsigned segment, unsigned first,
+                      unsigned count)
+{
+    check_get_of(fixture, segment, 100, first, count);
 }
 
 static struct hmreg_stats stats_of(const struct fixture *fixture)
@@ -83,6 +89,18 @@ TEST(cover__virtual_memory__whole_across_its_handles)
     assert_int_equal(stats_of(&fixture).misses, 1);
     assert_int_equal(cu.fake->calls(EXPORT), 1);
     close_fixture(&fixture);
+}
+
+/* A segment, two of them, and all. */
+TEST(cover__get_of_whole_segments__whole_across_its_handles)
+{
+    for (unsigned count = 1; count <= SEGMENTS; count *= 2) {
+        struct fixture fixture;
+
+        open_fixture(&fixture, SEGMENTS);
+        check_get_of(&fixture, SEGMENTS - count, count * fixture.granule, 0, SEGMENTS);
+        close_fixture(&fixture);
+    }
 }
 
 TEST(cover__virtual_memory_ends_in_part__got_anew)
