@@ -65,7 +65,7 @@ static void progress(void *context)
 static int open_rail(struct process *process, int rail)
 {
     struct endpoint_hints hints = {
-        .provider = provider, .caps = FI_HMEM, .address = address[process->ring->rank]};
+        .provider = provider, .address = address[process->ring->rank], .caps = FI_HMEM};
     struct endpoint *endpoint = &process->endpoint[rail];
     int rc = endpoint_open(&hints, endpoint);
 
