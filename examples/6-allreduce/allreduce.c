@@ -371,7 +371,7 @@ static int parse(int argc, char **argv)
         provider = argv[optind];
     return processes < 2 || processes > RING_MAX || rails < 1 || rails > MAX_RAILS ||
            CHUNK % rails || iface == HMREG_IFACE_COUNT || own_rank >= processes ||
-           (own_rank >= 0 && !address[own_rank]);
+           (own_rank >= 0 && !address[processes - 1]);
 }
 
 int main(int argc, char **argv)
