@@ -240,6 +240,100 @@ static void measure_memory(size_t count)
     contest(both, 2, contestants, 2, plan.fresh, 1);
 }
 
+/* ---- a communicator -------------------------------------------------------------------------- */
+
+#define RANKS        100000
+#define RAILS        8
+#define ENTRIES      (RANKS * RAILS)
+#define ENTRIES_SIZE (ENTRIES * sizeof(struct hmreg_table_entry))
+
+enum { TOKEN_BYTES, PACK_RAILS, OPEN_TABLE, WRITE, WRITE_AGAIN, LEFT_OVER, RANK_VALUES };
+
+static const struct measure rank_measures[RANK_VALUES] = {
+    {"ranks-token", "bytes"}, {"ranks-pack", "ns"},        {"ranks-table-open", "ns"},
+    {"ranks-table", "ns"},    {"ranks-table-again", "ns"}, {"ranks-left", "bytes"},
+};
+
+struct ranks {
+    struct hmreg_domain *group;
+    struct hmreg_mr *mr;
+    char *tokens; /* as an all-gather leaves them */
+    size_t token_size;
+};
+
+static void *open_ranks(const void *arg)
+{
+    struct hmreg_state *state = subject_hmreg_group.open(&subject_hmreg_group, 1);
+    struct ranks *ranks = calloc(1, sizeof(*ranks));
+
+    if (!ranks)
+        leave("no memory");
+    ranks->group = state->domain;
+    hmreg_must(hmreg_mr_reg(ranks->group, fixture_reserve(1), REGION_BYTES, HMREG_REMOTE_WRITE, 0,
+                            0, 0, &ranks->mr, NULL),
+               "hmreg_mr_reg");
+    (void)hmreg_mr_pack(ranks->mr, NULL, &ranks->token_size);
+    ranks->tokens = malloc(RANKS * ranks->token_size);
+    if (!ranks->tokens)
+        leave("no memory");
+    return ranks;
+}
+
+static double pack_ranks(const struct ranks *ranks)
+{
+    double begun = now_ns();
+
+    for (size_t i = 0; i < RANKS; i++) {
+        size_t size = ranks->token_size;
+
+        hmreg_must(hmreg_mr_pack(ranks->mr, ranks->tokens + i * size, &size), "hmreg_mr_pack");
+    }
+    return (now_ns() - begun) / RANKS;
+}
+
+/* ns of each entry. */
+static double write_ranks(const struct ranks *ranks, struct hmreg_table *table)
+{
+    double begun = now_ns();
+
+    hmreg_must(hmreg_table_write(table, 0, RANKS, ranks->tokens, RANKS * ranks->token_size, 0),
+               "hmreg_table_write");
+    return (now_ns() - begun) / ENTRIES;
+}
+
+static void sample_ranks(void *state, int worker, double *values)
+{
+    const struct ranks *ranks = state;
+    struct hmreg_table_entry *entries;
+    struct hmreg_table *table;
+    double begun, before;
+
+    values[TOKEN_BYTES] = (double)ranks->token_size;
+    values[PACK_RAILS] = pack_ranks(ranks);
+    values[PACK_RAILS] = pack_ranks(ranks); /* the memory is there */
+    before = anonymous_bytes();
+    entries = malloc(ENTRIES_SIZE);
+    if (!entries)
+        leave("no memory");
+    begun = now_ns();
+    hmreg_must(hmreg_table_open(ranks->group, entries, RANKS, 0, &table), "hmreg_table_open");
+    values[OPEN_TABLE] = (now_ns() - begun) / ENTRIES;
+    values[WRITE] = write_ranks(ranks, table);
+    values[WRITE_AGAIN] = write_ranks(ranks, table);
+    values[LEFT_OVER] = (anonymous_bytes() - before) / ENTRIES;
+    hmreg_table_close(table);
+    free(entries);
+}
+
+static void measure_ranks(void)
+{
+    static const struct job job = {.open = open_ranks, .sample = sample_ranks};
+    const struct contestant contestants[] = {{.who = "hmreg", .job = &job}};
+
+    progress("remotes: 100,000 ranks on 8 rails");
+    contest(rank_measures, RANK_VALUES, contestants, 1, plan.fresh, 1);
+}
+
 void measure_remotes(void)
 {
     static const struct job job = {.open = open_peers, .sample = sample_peers, .steady = true};
@@ -252,4 +346,5 @@ void measure_remotes(void)
     contest(measures, VALUES, contestants, 2, plan.fresh, plan.turns);
     for (size_t count = 100000; count <= plan.most_regions; count *= 10)
         measure_memory(count);
+    measure_ranks();
 }

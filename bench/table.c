@@ -204,6 +204,8 @@
     ROW("tokens and remotes", words, measure, "hmreg", NULL),                                      \
         ROW("tokens and remotes", words, measure, "hmreg loopback", NULL)
 
+#define RANKS(words, measure) ROW("100,000 ranks on 8 rails", words, measure, "hmreg", NULL)
+
 #define EXPLICIT_PART "explicit registration, 4 KiB, ns"
 #define EXPLICIT(who)                                                                              \
     ROW_OF(EXPLICIT_PART, "registering, beside libfabric alone", "explicit-reg", who,              \
@@ -329,6 +331,12 @@ static const struct row rows[] = {
     REMOTES("bytes a remote, 100,000 open", "remotes-bytes-100000"),
     REMOTES("bytes a remote, 1,000,000 open", "remotes-bytes-1000000"),
     REMOTES("opening 1,000,000, ns each", "remotes-open-1000000"),
+    RANKS("bytes of a token", "ranks-token"),
+    RANKS("packing, ns", "ranks-pack"),
+    RANKS("opening a table, ns an entry", "ranks-table-open"),
+    RANKS("first write, ns an entry", "ranks-table"),
+    RANKS("a later write, ns an entry", "ranks-table-again"),
+    RANKS("bytes an entry, after the writes", "ranks-left"),
 
     EXPLICIT(WHO_TCP_HOST),
     EXPLICIT(WHO_SHM_HOST),

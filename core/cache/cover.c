@@ -28,7 +28,7 @@ static bool widen(const struct get *get, uint64_t border, uint64_t *start, uint6
     return true;
 }
 
-static bool fits(const struct get *get, uint64_t start, uint64_t end)
+static bool is_allowed(const struct get *get, uint64_t len)
 {
     const struct hmreg_domain *domain = get->domain;
     uint64_t most = domain->cover_max, regions, bytes;
@@ -36,7 +36,13 @@ static bool fits(const struct get *get, uint64_t start, uint64_t end)
     cache_set_limits(get->set, &regions, &bytes);
     most = most < domain->caps.max_len ? most : domain->caps.max_len;
     most = most < bytes ? most : bytes;
-    return end - start <= most && start <= get->start && end >= get->end &&
+    return len <= most;
+}
+
+/* Is it more than was asked for? */
+static bool fits(const struct get *get, uint64_t start, uint64_t end)
+{
+    return is_allowed(get, end - start) && start <= get->start && end >= get->end &&
            end - start > get->end - get->start;
 }
 
@@ -55,7 +61,7 @@ unsigned cover_find(const struct get *get, struct iovec *out)
     struct hmreg_error_guard guard;
     unsigned count = 0;
 
-    if (!may_cover(get) || !fits(get, start, end))
+    if (!may_cover(get) || !is_allowed(get, end - start))
         return 0;
     hmreg_error_guard(&guard);
     for (unsigned i = 0; i < HMREG_SEGMENTS_MAX && widen(get, most, &least, &most); i++)
@@ -65,7 +71,8 @@ unsigned cover_find(const struct get *get, struct iovec *out)
     hmreg_error_unguard(&guard, true);
     if ((least < start || most > end) && fits(get, least, most))
         out[count++] = (struct iovec){(void *)(uintptr_t)least, (size_t)(most - least)};
-    out[count++] = (struct iovec){(void *)(uintptr_t)start, (size_t)(end - start)};
+    if (fits(get, start, end))
+        out[count++] = (struct iovec){(void *)(uintptr_t)start, (size_t)(end - start)};
     return count;
 }
 

@@ -322,20 +322,26 @@ static int pack(const struct hmreg_mr *mr, uint64_t begin, uint64_t end, void *b
     return rc;
 }
 
+static int size_of(const struct hmreg_mr *mr, uint64_t begin, uint64_t end, size_t *size)
+{
+    struct draft draft;
+    int rc = describe(mr, begin, end, &draft);
+
+    *size = rc ? 0 : token_size(&draft.token);
+    end_draft(&draft);
+    return rc;
+}
+
 /* The sizes of the rails' tokens; 0 where there is no rail. */
 static int size_rails(const struct hmreg_mr *mr, uint64_t begin, uint64_t end, size_t *sizes)
 {
-    struct hmreg_error_guard guard;
     int rc = 0;
 
-    hmreg_error_guard(&guard);
     for (size_t i = 0; i < mr->domain->group->count && !rc; i++) {
         sizes[i] = 0;
         if (mr_rails(mr)[i])
-            rc = pack(mr_rails(mr)[i], begin, end, NULL, &sizes[i]);
-        rc = rc == -HMREG_ETOOSMALL ? 0 : rc;
+            rc = size_of(mr_rails(mr)[i], begin, end, &sizes[i]);
     }
-    hmreg_error_unguard(&guard, !rc);
     return rc;
 }
 

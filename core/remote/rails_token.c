@@ -13,7 +13,6 @@
 #include <errno.h>
 #include <string.h>
 
-#define MAGIC        0x52524d48u /* "HMRR" */
 #define FORMAT       2
 #define HEADER_BYTES 16
 #define SIZE_BYTES   4
@@ -47,7 +46,7 @@ size_t rails_token_size(const size_t *sizes, size_t count)
 
 uint8_t *rails_token_begin(uint8_t *out, const size_t *sizes, size_t count)
 {
-    put(&out, MAGIC, 4);
+    put(&out, RAILS_TOKEN_MAGIC, 4);
     put(&out, FORMAT, 2);
     put(&out, count, 2);
     put(&out, 0, 8); /* no flags, no extension */
@@ -64,11 +63,6 @@ void rails_token_end(uint8_t *out, size_t size)
 }
 
 /* ---- reading ---------------------------------------------------------------------------- */
-
-bool rails_token_is(const uint8_t *bytes, size_t size)
-{
-    return size >= 4 && take(&bytes, 4) == MAGIC;
-}
 
 static int bad(const char *what)
 {

@@ -15,8 +15,12 @@
 #ifndef HMREG_CORE_REMOTE_RAILS_TOKEN_H
 #define HMREG_CORE_REMOTE_RAILS_TOKEN_H
 
+#include <endian.h>
 #include <hmreg/group.h>
 #include <stdbool.h>
+#include <string.h>
+
+#define RAILS_TOKEN_MAGIC 0x52524d48u /* "HMRR" */
 
 struct rails_token {
     size_t count;
@@ -32,7 +36,14 @@ uint8_t *rails_token_begin(uint8_t *out, const size_t *sizes, size_t count);
 void rails_token_end(uint8_t *out, size_t size);
 
 /* Are these the first bytes of such a token? */
-bool rails_token_is(const uint8_t *bytes, size_t size);
+static inline bool rails_token_is(const uint8_t *bytes, size_t size)
+{
+    uint32_t magic = 0;
+
+    if (size >= sizeof(magic))
+        memcpy(&magic, bytes, sizeof(magic));
+    return le32toh(magic) == RAILS_TOKEN_MAGIC;
+}
 /* Reads and checks such a token of exactly size bytes, except for the tokens in it; writes only as
  * many elements as there are rails. -EBADMSG, -EPROTONOSUPPORT: *out is undefined. */
 int rails_token_read(const uint8_t *bytes, size_t size, struct rails_token *out);

@@ -441,8 +441,10 @@ static int hold(struct hmreg_domain *domain, const struct token *token, struct r
     return rc;
 }
 
-static int link_in_full(struct hmreg_domain *domain, const uint8_t *bytes, size_t size,
-                        struct remote_links *links, struct remote_link *out, size_t *length)
+/* Not inlined: its locals are not saved and guarded for each token of an all-gather. */
+static __attribute__((noinline)) int link_in_full(struct hmreg_domain *domain, const uint8_t *bytes,
+                                                  size_t size, struct remote_links *links,
+                                                  struct remote_link *out, size_t *length)
 {
     struct token *token = &links->token;
     struct token_segment segment;

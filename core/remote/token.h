@@ -67,12 +67,17 @@ struct token {
 
 /* Write a segment as a token has it, and read segment `index`. */
 void token_put_segment(uint8_t *out, const struct token_segment *segment);
+static inline uint64_t token_word(const uint8_t *bytes)
+{
+    uint64_t word;
+
+    memcpy(&word, bytes, sizeof(word));
+    return le64toh(word);
+}
+
 static inline struct token_segment token_segment_at(const uint8_t *bytes)
 {
-    uint64_t at[TOKEN_SEGMENT_BYTES / 8];
-
-    memcpy(at, bytes, TOKEN_SEGMENT_BYTES);
-    return (struct token_segment){le64toh(at[0]), le64toh(at[1]), le64toh(at[2])};
+    return (struct token_segment){token_word(bytes), token_word(bytes + 8), token_word(bytes + 16)};
 }
 
 static inline struct token_segment token_segment(const struct token *token, unsigned index)
@@ -98,15 +103,14 @@ int token_read(const uint8_t *bytes, size_t size, struct token *out);
 static inline bool token_is_like(const uint8_t *bytes, size_t size, bool summed,
                                  const struct token *like, struct token_segment *out)
 {
-    uint64_t one[TOKEN_HEADER_BYTES / 8], other[TOKEN_HEADER_BYTES / 8], differ = 0;
+    const uint8_t *header = like->segment - TOKEN_HEADER_BYTES;
+    uint64_t differ = 0;
     uint32_t crc;
 
     if (like->segments != 1 || size < like->size)
         return false;
-    memcpy(one, bytes, sizeof(one));
-    memcpy(other, like->segment - TOKEN_HEADER_BYTES, sizeof(other));
-    for (size_t i = 0; i < TOKEN_HEADER_BYTES / 8; i++)
-        differ |= one[i] ^ other[i];
+    for (size_t i = 0; i < TOKEN_HEADER_BYTES; i += 8)
+        differ |= token_word(bytes + i) ^ token_word(header + i);
     if (differ)
         return false;
     memcpy(&crc, bytes + like->size - TOKEN_CRC_BYTES, sizeof(crc));

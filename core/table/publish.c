@@ -68,9 +68,11 @@ static inline void set_values(const struct table_memory *memory, char *at,
 
 /* ---- many ------------------------------------------------------------------------------- */
 
-static void store_each(const struct table_memory *memory, char *at, size_t count,
+static void store_each(const struct table_memory *shared, char *at, size_t count,
                        const struct remote_link *links)
 {
+    const struct table_memory own = *shared, *memory = &own; /* not loaded again for each store */
+
     for (size_t i = 0; i < count; i++, at += entry_size(memory)) {
         set_sequence(memory, at, memory->sequence - 1);
         set_values(memory, at, &links[i]);

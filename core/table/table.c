@@ -95,20 +95,28 @@ static int open_rails(struct hmreg_table *table, const struct rails_token *token
                : hmreg_fail(-ENOENT, "it has none of the %zu rails of this domain", table->rails);
 }
 
-/* The token that begins at bytes, of which `size` can be read, and how long it is. */
-static int open_token(struct hmreg_table *table, const uint8_t *bytes, size_t size,
-                      struct remote_links *links, struct remote_link *out, size_t *length)
+/* Not inlined, for the sake of tokens of one region. */
+static __attribute__((noinline)) int open_group_token(struct hmreg_table *table,
+                                                      const uint8_t *bytes, size_t size,
+                                                      struct remote_links *links,
+                                                      struct remote_link *out, size_t *length)
 {
     struct rails_token token;
     int rc;
 
-    if (!rails_token_is(bytes, size))
-        return open_rail(table, 0, bytes, size, links, out, length);
     if (!table->domain->group)
         return hmreg_fail(-EXDEV, "token: it is of a group's region, and the table's domain is no "
                                   "group");
     rc = rails_token_read_next(bytes, size, &token, length);
     return rc ? rc : open_rails(table, &token, links, out);
+}
+
+/* The token that begins at bytes, of which `size` can be read, and how long it is. */
+static int open_token(struct hmreg_table *table, const uint8_t *bytes, size_t size,
+                      struct remote_links *links, struct remote_link *out, size_t *length)
+{
+    return rails_token_is(bytes, size) ? open_group_token(table, bytes, size, links, out, length)
+                                       : open_rail(table, 0, bytes, size, links, out, length);
 }
 
 /* links: count * rails empty ones. After a failure all are ended. */

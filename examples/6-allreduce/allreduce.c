@@ -4,7 +4,8 @@
  * others; every transfer is split over all rails, and each buffer is registered once, on a group.
  *
  *     6-allreduce [-n PROCESSES] [-r RAILS] [-i IFACE] [PROVIDER]      4, 2, system, tcp
- *     mpiexec -n PROCESSES 6-allreduce-mpi [-r RAILS] [-i IFACE] [PROVIDER]
+ *     6-allreduce -a ADDRESS,ADDRESS... -k RANK ...                    one process on each host
+ *     mpiexec -n PROCESSES 6-allreduce-mpi [-a ADDRESS,...] [-r RAILS] [-i IFACE] [PROVIDER]
  */
 #include "../common/endpoint.h"
 #include "ring.h"
@@ -28,6 +29,8 @@
 static int processes = 4, rails = 2;
 static enum hmreg_iface iface = HMREG_IFACE_SYSTEM;
 static const char *provider = "tcp";
+static int own_rank = -1;       /* with -k */
+static char *address[RING_MAX]; /* of each process's host, with -a */
 
 /* Memory of this process, registered on all rails. */
 struct buffer {
@@ -62,7 +65,8 @@ static void progress(void *context)
 static int open_rail(struct process *process, int rail)
 {
     /* A fabric that does not know device memory: path mapped reaches it. */
-    struct endpoint_hints hints = {.provider = provider, .wishes = FI_HMEM};
+    struct endpoint_hints hints = {
+        .provider = provider, .address = address[process->ring->rank], .wishes = FI_HMEM};
     struct endpoint *endpoint = &process->endpoint[rail];
     int rc = endpoint_open(&hints, endpoint);
 
@@ -332,32 +336,48 @@ static enum hmreg_iface iface_named(const char *name)
     return (enum hmreg_iface)HMREG_IFACE_COUNT;
 }
 
+/* ADDRESS,ADDRESS...: as many processes. */
+static int parse_addresses(char *list)
+{
+    int count = 0;
+
+    for (char *one = strtok(list, ","); one && count < RING_MAX; one = strtok(NULL, ","))
+        address[count++] = one;
+    return count;
+}
+
 static int parse(int argc, char **argv)
 {
     int option;
 
-    while ((option = getopt(argc, argv, "n:r:i:")) != -1) {
+    while ((option = getopt(argc, argv, "a:k:n:r:i:")) != -1) {
         if (option == 'n')
             processes = atoi(optarg);
         else if (option == 'r')
             rails = atoi(optarg);
         else if (option == 'i')
             iface = iface_named(optarg);
+        else if (option == 'a')
+            processes = parse_addresses(optarg);
+        else if (option == 'k')
+            own_rank = atoi(optarg);
         else
             return 1; /* getopt() has said which */
     }
     if (optind < argc)
         provider = argv[optind];
     return processes < 2 || processes > RING_MAX || rails < 1 || rails > MAX_RAILS ||
-           CHUNK % rails || iface == HMREG_IFACE_COUNT;
+           CHUNK % rails || iface == HMREG_IFACE_COUNT || own_rank >= processes ||
+           (own_rank >= 0 && !address[processes - 1]);
 }
 
 int main(int argc, char **argv)
 {
     if (parse(argc, argv)) {
-        fprintf(stderr, "usage: 6-allreduce [-n 2..16] [-r 1|2|4] [-i system|cuda|rocr|ze] "
-                        "[PROVIDER]\n");
+        fprintf(stderr, "usage: 6-allreduce [-n 2..16 | -a ADDRESS,ADDRESS... -k RANK] [-r 1|2|4] "
+                        "[-i system|cuda|rocr|ze] [PROVIDER]\n");
         return 2;
     }
-    return ring_run(processes, run_process);
+    return own_rank < 0 ? ring_run(processes, run_process)
+                        : ring_join(own_rank, address, processes, run_process);
 }

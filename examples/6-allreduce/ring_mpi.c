@@ -82,3 +82,9 @@ int ring_run(int processes, int (*run)(struct ring *ring))
         MPI_Abort(MPI_COMM_WORLD, failed);
     return MPI_Finalize() != MPI_SUCCESS;
 }
+
+int ring_join(int rank, char *const *hosts, int processes, int (*run)(struct ring *ring))
+{
+    (void)rank, (void)hosts;
+    return ring_run(processes, run);
+}

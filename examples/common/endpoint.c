@@ -26,7 +26,8 @@ static uint32_t version(void)
 
 static int find(const struct endpoint_hints *wanted, uint64_t caps, struct fi_info **out)
 {
-    const char *node = strcmp(wanted->provider, "shm") ? "127.0.0.1" : NULL;
+    const char *address = wanted->address ? wanted->address : "127.0.0.1";
+    const char *node = strcmp(wanted->provider, "shm") ? address : NULL;
     struct fi_info *hints = fi_allocinfo();
     int rc = -FI_ENOMEM;
 

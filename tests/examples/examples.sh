@@ -128,7 +128,8 @@ case $(ldd "$examples/6-allreduce-mpi" 2>/dev/null) in
 esac
 # Settings of Open MPI for more processes than cores, and for root.
 mpi=(env OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
-     PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe "$MPIEXEC" -n 3 "$examples/6-allreduce-mpi")
+     PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe "$MPIEXEC" -n 3 "$examples/6-allreduce-mpi"
+     -a 127.0.0.1,127.0.0.2,127.0.0.3)
 if [[ -x $examples/6-allreduce-mpi && -x $MPIEXEC ]]; then
     check allreduce__of_mpiexec__every_float_is_right \
         tcp_says "3 processes, 2 rails, system memory, path system: every float is right; 12 of 14 gets were hits" "${mpi[@]}"

@@ -111,6 +111,15 @@ make_program() { # NAME SOURCE
     chmod +x "$there/$1"
 }
 
+# Example 10 on a machine with 32 NICs and 8 GPUs.
+make_nearest() {
+    local nics
+    [[ -x $BUILD_DIR/examples/10-nearest ]] && "$here/documents/machine" "$there/rails" rails || return
+    nics=$(seq -s, -f mlx5_%g 0 31)
+    printf '#!/bin/sh\nHMREG_FAKE_CUDA_DEVICES=8 HMREG_FAKE_NICS=%s LD_PRELOAD=%s LD_LIBRARY_PATH=%s exec %s "$@"\n' \
+        "$nics" "$fake_nic" "$fakes/cuda" "$BUILD_DIR/examples/10-nearest" >"$there/10-nearest"
+}
+
 make_there() {
     local name
     mkdir -p "$there/bin" "$there/build"
@@ -126,7 +135,8 @@ make_there() {
     printf '#!/bin/sh\nshift 2\nexec "$@"\n' >"$there/bin/mpirun"
     printf '#!/bin/sh\nwhile [ "$1" != --args ]; do shift; done\nshift\nexec "$@"\n' >"$there/bin/gdb"
     printf '#!/bin/sh\nexec %s "$@"\n' "$CC" >"$there/bin/cc"
-    chmod +x "$there"/my-test* "$there"/bin/*
+    make_nearest || return
+    chmod +x "$there"/my-test* "$there"/bin/* "$there/10-nearest"
     program "$there/bin/hmreg-guest" "$SOURCE_DIR/tests/guest/guest"
     echo 'int main(void) { return 0; }' >"$there/my.c"
 }

@@ -54,7 +54,7 @@ examples_are_a_project() {
     "$CMAKE" -G Ninja -S "$prefix/share/doc/hmreg/examples" -B "$work/examples" --fresh -DCMAKE_C_COMPILER="$CC" \
         -DCMAKE_PREFIX_PATH="$prefix" && "$CMAKE" --build "$work/examples" || return
     local program
-    for program in "$work"/examples/[1-9]-*; do
+    for program in "$work"/examples/[0-9]*-*; do
         ldd "$program" | grep "libhmreg.so.* => $prefix/" || return
     done
 }

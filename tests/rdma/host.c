@@ -368,4 +368,102 @@ TEST(reg__beyond_the_limit_of_locked_memory__enomem)
     bench_close(&bench);
 }
 
+/* ---- memory windows --------------------------------------------------------------------- */
+
+#define WINDOW_BYTES 1000
+
+static void need_windows(void)
+{
+    struct ibv_device_attr limits = {.device_cap_flags = 0};
+    struct bench bench;
+
+    bench_open(&bench);
+    assert_int_equal(ibv_query_device(bench.device, &limits), 0);
+    bench_close(&bench);
+    if (!(limits.device_cap_flags & IBV_DEVICE_MEM_WINDOW) ||
+        !(limits.device_cap_flags &
+          (IBV_DEVICE_MEM_WINDOW_TYPE_2A | IBV_DEVICE_MEM_WINDOW_TYPE_2B)))
+        test_skip("the device has no memory windows of both types");
+}
+
+/* Of the target's first bytes, bound by a work request of this queue pair. */
+static struct ibv_mw *bind_window(struct bench *bench, const struct pair *pair,
+                                  enum ibv_mw_type type, struct ibv_qp *qp)
+{
+    struct ibv_mw *window = ibv_alloc_mw(bench->pd, type);
+    struct ibv_mw_bind_info info = {.mr = hmreg_mr_native(pair->target_mr),
+                                    .addr = (uintptr_t)pair->target,
+                                    .length = WINDOW_BYTES,
+                                    .mw_access_flags = IBV_ACCESS_REMOTE_WRITE};
+    struct ibv_mw_bind bind = {.send_flags = IBV_SEND_SIGNALED, .bind_info = info};
+    struct ibv_send_wr wr = {.opcode = IBV_WR_BIND_MW, .send_flags = IBV_SEND_SIGNALED}, *bad;
+    struct ibv_wc wc;
+    int polled;
+
+    assert_non_null(window);
+    wr.bind_mw.mw = window;
+    wr.bind_mw.rkey = ibv_inc_rkey(window->rkey);
+    wr.bind_mw.bind_info = info;
+    if (type == IBV_MW_TYPE_1) {
+        assert_int_equal(ibv_bind_mw(qp, window, &bind), 0);
+    } else {
+        assert_int_equal(ibv_post_send(qp, &wr, &bad), 0);
+        window->rkey = wr.bind_mw.rkey;
+    }
+    do {
+        polled = ibv_poll_cq(bench->cq, 1, &wc);
+    } while (!polled);
+    assert_int_equal(polled, 1);
+    assert_int_equal(wc.status, IBV_WC_SUCCESS);
+    return window;
+}
+
+static enum ibv_wc_status write_by(struct bench *bench, const struct pair *pair, uint32_t key)
+{
+    return bench_rdma(bench, IBV_WR_RDMA_WRITE, pair->source, WINDOW_BYTES, pair->source_mr,
+                      (uintptr_t)pair->target, key);
+}
+
+/* Which queue pair binds, and what comes of a write that arrives at the second one: why the library
+ * binds no windows itself, docs/peers.md says. */
+TEST(memory_window__type_1_serves_the_domain_and_type_2_one_queue_pair)
+{
+    static const struct {
+        enum ibv_mw_type type;
+        int binder;
+        enum ibv_wc_status status;
+    } cases[] = {
+        {IBV_MW_TYPE_1, 1, IBV_WC_SUCCESS},
+        {IBV_MW_TYPE_1, 0, IBV_WC_SUCCESS},
+        {IBV_MW_TYPE_2, 1, IBV_WC_SUCCESS},
+        {IBV_MW_TYPE_2, 0, IBV_WC_REM_ACCESS_ERR},
+    };
+    struct hmreg_domain_config config = {.size = sizeof(config),
+                                         .flags = HMREG_VERBS_MEMORY_WINDOWS};
+
+    need_windows();
+    for (size_t i = 0; i < 4; i++) {
+        struct ibv_mw *window;
+        struct bench bench;
+        struct pair pair;
+        uint32_t key;
+
+        bench_open_with(&bench, &config);
+        open_pair(&bench, &pair, HMREG_REMOTE_READ);
+        fill(pair.source, WINDOW_BYTES, (unsigned)i);
+        window = bind_window(&bench, &pair, cases[i].type, bench.qp[cases[i].binder]);
+        key = window->rkey;
+        assert_int_equal(write_by(&bench, &pair, key), cases[i].status);
+        assert_int_equal(memcmp(pair.target, pair.source, WINDOW_BYTES) == 0,
+                         cases[i].status == IBV_WC_SUCCESS);
+        assert_fails(hmreg_mr_close(pair.target_mr), -EBUSY, "memory window");
+        assert_int_equal(ibv_dealloc_mw(window), 0);
+        if (cases[i].status != IBV_WC_SUCCESS)
+            bench_reconnect(&bench); /* a refused operation has stopped them */
+        assert_int_equal(write_by(&bench, &pair, key), IBV_WC_REM_ACCESS_ERR);
+        close_pair(&pair);
+        bench_close(&bench);
+    }
+}
+
 TEST_MAIN()

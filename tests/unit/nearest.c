@@ -5,6 +5,7 @@
  * dead.
  */
 #include "affinity/memory_node.h"
+#include "core/base/error.h"
 #include "tests/support/synthetic.h"
 #include "tests/unit/group_fixture.h"
 
@@ -52,7 +53,7 @@ struct host {
     struct hmreg_topology *topology;
 };
 
-static void open_host(struct host *host)
+static void open_host_of(struct host *host, const struct provider_ops *ops)
 {
     struct hmreg_topology_config config = {.size = sizeof(config)};
     char path[32];
@@ -74,11 +75,16 @@ static void open_host(struct host *host)
 
         snprintf(caps.fabric, sizeof(caps.fabric), "nic%u", i);
         caps.pci = (struct hmreg_pci){.bus = (uint8_t)(0x20 + i), .valid = 1};
-        assert_ok(hmreg_domain_create(host->script.lib, &script_ops, &caps, NULL, NULL,
+        assert_ok(hmreg_domain_create(host->script.lib, ops, &caps, (void *)(uintptr_t)i, NULL,
                                       &host->members[i]));
     }
     assert_ok(hmreg_group_open(host->script.lib, host->members, NICS, NULL, &host->group));
     orders = 0;
+}
+
+static void open_host(struct host *host)
+{
+    open_host_of(host, &script_ops);
 }
 
 static void close_host(struct host *host)
@@ -321,6 +327,77 @@ TEST(nearest__dead_nic_in_a_region_of_parts__the_other_has_all_parts)
     assert_int_equal(script.live, 6);
     assert_ok(hmreg_mr_close(mr));
     close_host(&host);
+}
+
+/* ---- any of them dead ------------------------------------------------------------------- */
+
+static uint32_t dead;
+
+/* A member's self is its number. */
+static int reg_unless_dead(void *self, const struct provider_request *req, struct provider_mr *out,
+                           struct hmreg_reason *why)
+{
+    return dead >> (uintptr_t)self & 1 ? hmreg_fail(-EIO, "dead")
+                                       : script_ops.reg(NULL, req, out, why);
+}
+
+/* The first `wanted` in the order of their distances that are not dead. */
+static uint32_t rails_expected(const struct host *host, unsigned gpu, unsigned wanted)
+{
+    struct hmreg_place place = {.size = sizeof(place),
+                                .kind = HMREG_PLACE_DEVICE,
+                                .iface = HMREG_IFACE_CUDA,
+                                .device = (int)gpu};
+    enum hmreg_distance distances[NICS];
+    size_t order[NICS];
+    uint32_t rails = 0;
+
+    assert_ok(__real_hmreg_affinity_domains(host->topology, &place, host->members, NICS, order,
+                                            distances));
+    for (unsigned i = 0; i < NICS && wanted; i++)
+        if (!(dead >> order[i] & 1)) {
+            rails |= UINT32_C(1) << order[i];
+            wanted--;
+        }
+    return rails;
+}
+
+TEST(nearest__random_dead_nics__rails_as_the_model_says)
+{
+    static const unsigned wanted[] = {1, 4, 7, NICS};
+    struct provider_ops ops = script_ops;
+
+    ops.reg = reg_unless_dead;
+    srandom(1);
+    for (size_t n = 0; n < 4; n++) {
+        struct host host;
+
+        open_host_of(&host, &ops);
+        assert_ok(hmreg_group_nearest(host.group, host.topology, wanted[n]));
+        for (unsigned round = 0; round < 100; round++) {
+            unsigned gpu = (unsigned)random() % GPUS;
+            struct hmreg_mr *mr = NULL;
+            void *memory;
+
+            script.count = 0; /* there is room for so many */
+            /* Few, half, or nearly all. */
+            dead = (uint32_t)random() << 1 ^ (uint32_t)random();
+            dead = round % 3 == 0 ? dead & (uint32_t)random() << 1 & (uint32_t)random() : dead;
+            dead = round % 3 == 1 ? dead | (uint32_t)random() << 1 | (uint32_t)random() : dead;
+            memory = vendor_memory(HMREG_IFACE_CUDA, (int)gpu, HMREG_MEM_DEVICE, FIXTURE_BYTES);
+            if (dead == UINT32_MAX)
+                assert_reg_fails(
+                    hmreg_mr_reg(host.group, memory, 4096, HMREG_ACCESS_ALL, 0, 5, 0, &mr, NULL),
+                    mr, -EIO, "dead");
+            else {
+                mr = reg(&host, memory);
+                assert_int_equal(rails_of(mr), rails_expected(&host, gpu, wanted[n]));
+                assert_ok(hmreg_mr_close(mr));
+            }
+            vendor_memory_free(memory);
+        }
+        close_host(&host);
+    }
 }
 
 /* ---- refused ---------------------------------------------------------------------------- */

@@ -10,6 +10,9 @@
 
 #include <hmreg/table.h>
 #include <pthread.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
 
 #define RAILS 3
 #define PEERS 4
@@ -321,6 +324,68 @@ TEST(write__rails_that_cannot_be_opened__not_filled_where_rails_may_lack)
     close_fixture(&fixture);
 }
 
+/* ---- a table of a node ------------------------------------------------------------------ */
+
+/* A process without a library: each time it is asked, it answers 1 if each rail's entry is that of
+ * the next peer. */
+static void read_elsewhere(int memory, int socket)
+{
+    const struct hmreg_table_entry *entries =
+        mmap(NULL, RAILS * sizeof(*entries), PROT_READ, MAP_SHARED, memory, 0);
+    char answer;
+
+    for (size_t peer = 0; read(socket, &answer, 1) == 1; peer++) {
+        struct hmreg_table_entry out;
+
+        answer = 1;
+        for (size_t i = 0; i < RAILS; i++)
+            if (hmreg_table_load(&entries[i], &out) || out.key != key_of(peer, i) ||
+                out.base != base_of(peer, i))
+                answer = 0;
+        if (write(socket, &answer, 1) != 1)
+            break;
+    }
+    _exit(0);
+}
+
+TEST(write__shared_memory__another_process_reads_each_change)
+{
+    struct hmreg_table_entry *entries;
+    int memory = memfd_create("table", MFD_CLOEXEC), sockets[2];
+    struct hmreg_table *table = NULL;
+    struct fixture fixture;
+    uint8_t token[512];
+    char answer = 0;
+    pid_t reader;
+
+    assert_int_equal(ftruncate(memory, RAILS * sizeof(*entries)), 0);
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets), 0);
+    reader = test_fork();
+    if (reader == 0) {
+        close(sockets[0]);
+        read_elsewhere(memory, sockets[1]);
+    }
+    close(sockets[1]);
+    entries = mmap(NULL, RAILS * sizeof(*entries), PROT_READ | PROT_WRITE, MAP_SHARED, memory, 0);
+    assert_ptr_not_equal(entries, MAP_FAILED);
+    open_fixture(&fixture, RAILS, 0);
+    assert_ok(hmreg_table_open(fixture.group, entries, 1, 0, &table));
+    for (size_t peer = 0; peer < PEERS; peer++) {
+        size_t size = make_rails(token, peer, RAILS, false);
+
+        assert_ok(hmreg_table_write(table, 0, 1, token, size, 0));
+        assert_int_equal(write(sockets[0], &answer, 1), 1);
+        assert_int_equal(read(sockets[0], &answer, 1), 1);
+        assert_int_equal(answer, 1);
+    }
+    hmreg_table_close(table);
+    close_fixture(&fixture);
+    close(sockets[0]);
+    assert_int_equal(waitpid(reader, NULL, 0), reader);
+    munmap(entries, RAILS * sizeof(*entries));
+    close(memory);
+}
+
 /* ---- what a table holds ----------------------------------------------------------------- */
 
 TEST(write__raw_keys__mapped_until_the_change_after_the_one_that_replaced_them)
@@ -357,6 +422,95 @@ TEST(write__raw_keys__mapped_until_the_change_after_the_one_that_replaced_them)
     assert_ok(hmreg_table_open(fixture.group, entries, 2, HMREG_TABLE_SHORT, &table));
     assert_fails(hmreg_table_write(table, 0, 1, all, size / 2, 0), -EOVERFLOW, "32 bits");
     assert_int_equal(live_keys, 0);
+    hmreg_table_close(table);
+    close_raw(&fixture);
+}
+
+/* What a table must say: the peer of each entry, 0: not filled; and how many keys it has mapped. */
+struct model {
+    size_t peers[PEERS][RAILS];
+    int replaced;
+};
+
+static int count_filled(size_t (*peers)[RAILS], size_t count)
+{
+    int filled = 0;
+
+    for (size_t i = 0; i < count * RAILS; i++)
+        filled += peers[i / RAILS][i % RAILS] != 0;
+    return filled;
+}
+
+static void model_take(struct model *model, size_t first, size_t count, size_t (*peers)[RAILS])
+{
+    model->replaced = count_filled(model->peers + first, count);
+    memcpy(model->peers + first, peers, count * sizeof(*peers));
+}
+
+static void assert_as_model(const struct hmreg_table_entry *entries, struct model *model)
+{
+    for (size_t i = 0; i < PEERS * RAILS; i++) {
+        size_t peer = model->peers[i / RAILS][i % RAILS];
+
+        if (!peer) {
+            assert_none(&entries[i]);
+            continue;
+        }
+        assert_true(entries[i].base == base_of(peer, i % RAILS));
+        assert_true(entries[i].key == key_of(peer, i % RAILS) + base_of(peer, i % RAILS));
+        assert_false(entries[i].sequence & 1);
+    }
+    assert_int_equal(live_keys, count_filled(model->peers, PEERS) + model->replaced);
+    assert_int_equal(live_peers, live_keys);
+}
+
+/* Tokens of peers that are drawn, of which some lack a rail. */
+static size_t draw_tokens(uint8_t *all, size_t count, size_t (*peers)[RAILS])
+{
+    size_t size = 0;
+
+    for (size_t i = 0; i < count; i++) {
+        size_t peer = 1 + (size_t)random() % 100, without = (size_t)random() % (2 * RAILS);
+
+        for (size_t rail = 0; rail < RAILS; rail++)
+            peers[i][rail] = rail == without ? 0 : peer;
+        size += make_rails(all + size, peer, without, true);
+    }
+    return size;
+}
+
+TEST(random_changes__raw_keys__each_entry_and_key_as_the_model_says)
+{
+    struct hmreg_table_entry entries[PEERS * RAILS];
+    struct model model = {.replaced = 0};
+    struct hmreg_table *table = NULL;
+    struct fixture fixture;
+    uint8_t all[PEERS * 512];
+
+    srandom(1);
+    open_raw(&fixture, RAILS, 0);
+    assert_ok(hmreg_table_open(fixture.group, entries, PEERS, 0, &table));
+    for (unsigned long i = test_times(20000); i; i--) {
+        size_t first = (size_t)random() % PEERS, count = 1 + (size_t)random() % (PEERS - first);
+        size_t peers[PEERS][RAILS] = {{0}}, size;
+
+        switch (random() % 4) {
+        case 0:
+            assert_ok(hmreg_table_clear(table, first, count));
+            model_take(&model, first, count, peers);
+            break;
+        case 1: /* one byte is wrong: nothing changes */
+            size = draw_tokens(all, count, peers);
+            all[(size_t)random() % size] ^= 1 << random() % 8;
+            assert_true(hmreg_table_write(table, first, count, all, size, 0) < 0);
+            break;
+        default:
+            size = draw_tokens(all, count, peers);
+            assert_ok(hmreg_table_write(table, first, count, all, size, 0));
+            model_take(&model, first, count, peers);
+        }
+        assert_as_model(entries, &model);
+    }
     hmreg_table_close(table);
     close_raw(&fixture);
 }

@@ -6,6 +6,7 @@
 #include "tests/gpu/cuda/driver.h"
 
 #include <hmreg/loopback.h>
+#include <stdlib.h>
 
 #define SEGMENTS 4
 #define EXPORT   "cuMemGetHandleForAddressRange"
@@ -49,20 +50,26 @@ static void close_fixture(struct fixture *fixture)
     bench_end(&fixture->bench);
 }
 
-/* Gets 100 bytes at the start of a segment. The region must be of `count` segments from `first` on;
- * count 0: of the 100 bytes. */
-static void check_get(const struct fixture *fixture, unsigned segment, unsigned first,
-                      unsigned count)
+/* Gets `len` bytes at the start of a segment. The region must be of `count` segments from `first`
+ * on; count 0: of these bytes. */
+static void check_get_of(const struct fixture *fixture, unsigned segment, size_t len,
+                         unsigned first, unsigned count)
 {
     uint64_t addr = fixture->addr + segment * fixture->granule;
     struct hmreg_mr_info info = {.size = sizeof(info)};
     struct hmreg_mr *mr = NULL;
 
-    assert_ok(hmreg_mr_get(fixture->domain, (void *)(uintptr_t)addr, 100, HMREG_ACCESS_LOCAL, &mr));
+    assert_ok(hmreg_mr_get(fixture->domain, (void *)(uintptr_t)addr, len, HMREG_ACCESS_LOCAL, &mr));
     assert_ok(hmreg_mr_query(mr, &info));
     assert_int_equal(info.addr, count ? fixture->addr + first * fixture->granule : addr);
-    assert_int_equal(info.len, count ? count * fixture->granule : 100);
+    assert_int_equal(info.len, count ? count * fixture->granule : len);
     hmreg_mr_put(mr);
+}
+
+static void check_get(const struct fixture *fixture, unsigned segment, unsigned first,
+                      unsigned count)
+{
+    check_get_of(fixture, segment, 100, first, count);
 }
 
 static struct hmreg_stats stats_of(const struct fixture *fixture)
@@ -85,6 +92,18 @@ TEST(cover__virtual_memory__whole_across_its_handles)
     close_fixture(&fixture);
 }
 
+/* A segment, two of them, and all. */
+TEST(cover__get_of_whole_segments__whole_across_its_handles)
+{
+    for (unsigned count = 1; count <= SEGMENTS; count *= 2) {
+        struct fixture fixture;
+
+        open_fixture(&fixture, SEGMENTS);
+        check_get_of(&fixture, SEGMENTS - count, count * fixture.granule, 0, SEGMENTS);
+        close_fixture(&fixture);
+    }
+}
+
 TEST(cover__virtual_memory_ends_in_part__got_anew)
 {
     struct cuda_memory_prop prop;
@@ -105,6 +124,70 @@ TEST(cover__of_two_devices__the_part_on_the_same)
 
     open_fixture(&fixture, SEGMENTS / 2);
     check_get(&fixture, 1, 0, SEGMENTS / 2);
+    close_fixture(&fixture);
+}
+
+#define PLACES 8 /* granules of addresses, each mapped on device 0 or 1, or not (-1) */
+
+static void map_places(const struct fixture *fixture, uint64_t base, int *devices)
+{
+    for (int i = 0; i < PLACES; i++) {
+        struct cuda_memory_prop prop;
+
+        devices[i] = random() % 6 ? random() % 4 == 0 : -1;
+        if (devices[i] < 0)
+            continue;
+        prop = prop_on(devices[i]);
+        cu_map(base + (size_t)i * fixture->granule, fixture->granule, &prop);
+    }
+}
+
+static void unmap_places(const struct fixture *fixture, uint64_t base, const int *devices)
+{
+    for (int i = 0; i < PLACES; i++)
+        if (devices[i] >= 0)
+            CU(cu.unmap(base + (size_t)i * fixture->granule, fixture->granule));
+}
+
+/* Gets a part that begins in place `first`, whose device has [begin, end) around it. */
+static void check_part(const struct fixture *fixture, uint64_t base, size_t first, size_t begin,
+                       size_t end)
+{
+    size_t granule = fixture->granule, skip = random() % 2 ? 4096 : 0;
+    size_t rest = (end - first) * granule - skip, len = random() % 2 ? 100 : rest;
+    void *addr = (void *)(uintptr_t)(base + first * granule + skip);
+    struct hmreg_mr_info info = {.size = sizeof(info)};
+    struct hmreg_mr *mr = NULL;
+
+    assert_ok(hmreg_mr_get(fixture->domain, addr, len, HMREG_ACCESS_LOCAL, &mr));
+    assert_ok(hmreg_mr_query(mr, &info));
+    assert_int_equal(info.addr, base + begin * granule);
+    assert_int_equal(info.len, (end - begin) * granule);
+    hmreg_mr_put(mr);
+}
+
+TEST(cover__random_mappings__all_of_the_same_device)
+{
+    struct fixture fixture;
+    int devices[PLACES];
+    uint64_t base;
+
+    srandom(1);
+    open_fixture(&fixture, SEGMENTS);
+    base = cu_reserve(PLACES * fixture.granule);
+    for (unsigned long round = test_times(300); round; round--) {
+        size_t first = (size_t)random() % PLACES, begin = first, end = first;
+
+        map_places(&fixture, base, devices);
+        while (begin && devices[begin - 1] == devices[first])
+            begin--;
+        while (end < PLACES && devices[end] == devices[first])
+            end++;
+        if (devices[first] == 0) /* the context's device */
+            check_part(&fixture, base, first, begin, end);
+        unmap_places(&fixture, base, devices);
+    }
+    CU(cu.unreserve(base, PLACES * fixture.granule));
     close_fixture(&fixture);
 }
 

@@ -7,6 +7,7 @@
  * attaches the NIC to them, or refuses.
  *
  *     HMREG_FAKE_NICS="mlx5_0,mlx5_1"     their names; none if unset
+ *     HMREG_FAKE_DEAD_NIC=mlx5_1          it registers nothing (EIO)
  *     HMREG_FAKE_NIC=STATE                what is wrong with all of them:
  *       no-dmabuf   the driver imports no dmabufs      refuse   ...or not this one (524)
  *       down        no port is active                  closed   the device file is not readable
@@ -43,7 +44,7 @@
 #undef ibv_reg_mr
 #undef ibv_query_port
 
-#define MOST_NICS    8
+#define MOST_NICS    32
 #define MOST_REGIONS 1024
 #define EXPORTED     __attribute__((visibility("default")))
 
@@ -363,6 +364,13 @@ EXPORTED int ibv_destroy_qp(struct ibv_qp *qp)
 
 /* ---- regions ---------------------------------------------------------------------------- */
 
+static bool is_dead(const struct ibv_pd *pd)
+{
+    const char *dead = getenv("HMREG_FAKE_DEAD_NIC");
+
+    return dead && !strcmp(dead, pd->context->device->name);
+}
+
 static struct ibv_mr *add_region(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova,
                                  char *bytes)
 {
@@ -393,6 +401,10 @@ EXPORTED struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t l
     char byte;
     struct iovec to = {&byte, 1}, from = {addr, 1};
 
+    if (is_dead(pd)) {
+        errno = EIO;
+        return NULL;
+    }
     if (process_vm_readv(getpid(), &to, 1, &from, 1, 0) != 1) {
         errno = EFAULT;
         return NULL;
@@ -467,7 +479,7 @@ static struct ibv_mr *import(struct ibv_pd *pd, uint64_t offset, size_t length, 
     struct region reached = {.mapped = NULL};
     struct ibv_mr *mr;
 
-    errno = is("no-dmabuf") ? EOPNOTSUPP : fd < 0 ? EBADF : is("refuse") ? 524 : 0;
+    errno = is_dead(pd) ? EIO : is("no-dmabuf") ? EOPNOTSUPP : fd < 0 ? EBADF : is("refuse") ? 524 : 0;
     if (!errno && !is_within(fd, offset, length))
         errno = EINVAL;
     if (!errno)
