@@ -70,8 +70,8 @@ static void remember(struct get *get, struct hmreg_mr *entry)
                  : atomic_load_explicit(&entry->sequence, memory_order_relaxed);
     check ^= body->access;
     pin_slot->cache = body->cache;
-    pin_slot->asks = ends || asks || !thread_cache_counts(tcache, body->cache, &cache->stats);
-    if (pin_slot->asks || !thread_cache_is_usual(tcache, body->cache))
+    pin_slot->asks = asks || !thread_cache_counts(tcache, body->cache, &cache->stats);
+    if (ends || pin_slot->asks || !thread_cache_is_usual(tcache, body->cache))
         check |= THREAD_CACHE_OUT_OF_LINE;
     if (get->want.variant) {
         addr ^= variant_salt(get->want.variant);
