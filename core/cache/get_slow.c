@@ -481,7 +481,8 @@ static int resolve_request(struct get *get)
     bool begun;
     int rc;
 
-    if (notice_is_known(get)) {
+    get->assumed = notice_is_known(get);
+    if (get->assumed) {
         *get->found = resolved_as_system(get->want.start);
         return 0;
     }
@@ -578,8 +579,12 @@ static int get_rounds(struct get *get, bool caching, struct hmreg_mr **out)
 static int get_region(struct get *get, bool caching, struct hmreg_mr **out)
 {
     UNCANCELLED;
+    int rc = get_rounds(get, caching, out), refused;
 
-    return get_rounds(get, caching, out);
+    if (rc != -EFAULT || !get->assumed)
+        return rc;
+    refused = request_resolve(get->domain, get->request, get->found); /* in words */
+    return refused ? refused : rc;
 }
 
 static struct get new_get(struct hmreg_domain *domain, const struct request *request,
