@@ -149,6 +149,7 @@ static const char style[] =
     "    svg { background: #0d1117 }\n"
     "    [fill='black'] { fill: #e6edf3 } [stroke='black'] { stroke: #e6edf3 }\n"
     "    [color='black'] { color: #e6edf3 } [color='white'] { color: #0d1117 }\n"
+    "    .gridline { stroke: #484f58 }\n"
     "  }\n"
     "</style>\n";
 
@@ -298,6 +299,7 @@ static void plot_bars(const struct bars *bars, const char *folder, const struct 
         pclose(gnuplot);
         return;
     }
+    fputs("set bmargin 5\n", gnuplot); /* no title of the axis */
     if (bars->linear)
         fputs("set yrange [0:*]\nset offsets 0, 0, graph 0.1, 0\n", gnuplot);
     else

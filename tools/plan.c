@@ -17,6 +17,7 @@
 #define MOST_SIZES 32
 #define MOST_SIZE  (UINT64_C(1) << 60)
 #define USUAL_SIZE (UINT64_C(1) << 30)
+#define LEAST_STEP 4096
 
 struct options {
     struct fabric_options fabric;
@@ -51,7 +52,43 @@ static json_t *describe_limits(const struct hmreg_plan *plan)
     return limits;
 }
 
-static json_t *describe_plan(const struct fabric *fabric, const struct hmreg_plan *plan)
+/* Of a range that fits only as a whole, and does not: which is the longest that does? */
+struct longest {
+    uint64_t fits, cacheable; /* bytes */
+};
+
+static uint64_t longest_by(struct hmreg_domain *domain, const struct options *options, uint64_t len,
+                           bool cached)
+{
+    uint64_t good = 0, bad = len;
+
+    while (bad - good > LEAST_STEP && bad - good > bad >> 10) {
+        uint64_t middle = good + (bad - good) / 2;
+        struct hmreg_plan plan = {.size = sizeof(plan)};
+        int rc = hmreg_domain_plan(domain, options->iface, options->device, middle, &plan);
+
+        if (!rc && (cached ? plan.cacheable : plan.fits) == middle)
+            good = middle;
+        else
+            bad = middle;
+    }
+    return good;
+}
+
+static struct longest find_longest(struct hmreg_domain *domain, const struct options *options,
+                                   const struct hmreg_plan *plan)
+{
+    struct longest longest = {.fits = plan->fits, .cacheable = plan->cacheable};
+
+    if (!longest.fits && plan->path != HMREG_PATH_NONE)
+        longest.fits = longest_by(domain, options, plan->len, false);
+    if (!longest.cacheable && longest.fits)
+        longest.cacheable = longest_by(domain, options, plan->len, true);
+    return longest;
+}
+
+static json_t *describe_plan(const struct fabric *fabric, const struct hmreg_plan *plan,
+                             struct longest longest)
 {
     json_t *described = doc_pack("{s:s, s:o, s:o, s:s}", "provider", fabric->provider, "fabric",
                                  doc_text(fabric->name), "domain", doc_text(fabric->domain), "path",
@@ -65,6 +102,8 @@ static json_t *describe_plan(const struct fabric *fabric, const struct hmreg_pla
     doc_set(described, "pinned", doc_count(plan->pinned, UINT64_MAX));
     doc_set(described, "fits", doc_count(plan->fits, UINT64_MAX));
     doc_set(described, "cacheable", doc_count(plan->cacheable, UINT64_MAX));
+    doc_set(described, "longest", doc_count(longest.fits, UINT64_MAX));
+    doc_set(described, "longest_cacheable", doc_count(longest.cacheable, UINT64_MAX));
     doc_set(described, "limits", describe_limits(plan));
     return described;
 }
@@ -111,7 +150,8 @@ static void plan_fabric(struct fabric_list *list, const struct fabric *fabric,
             add_refusal(planner->refusals, hmreg_last_error()->text, fabric->name);
             return; /* no size would do */
         }
-        doc_add(json_object_get(described, "plans"), describe_plan(fabric, &plan));
+        doc_add(json_object_get(described, "plans"),
+                describe_plan(fabric, &plan, find_longest(domain, options, &plan)));
     }
 }
 
@@ -239,18 +279,21 @@ static size_t limit_note(json_t *notes, const json_t *limit)
     return note_number(notes, strcmp(kind, "max_mr") ? key : text, words);
 }
 
-/* "all", "4 MiB", "none", with the notes of those of the kinds of limits that leave less. */
-static void add_fitting(struct table *table, const json_t *plan, const char *key, unsigned kinds,
-                        json_t *notes)
+/* "all", "4 MiB", "up to 4 MiB", "none", with the notes of those of the kinds of limits that leave
+ * less. */
+static void add_fitting(struct table *table, const json_t *plan, bool cached, json_t *notes)
 {
-    uint64_t size = doc_number(plan, "size"), fits = doc_number(plan, key);
+    unsigned kinds = cached ? CACHING : REGISTERING;
+    uint64_t size = doc_number(plan, "size"),
+             fits = doc_number(plan, cached ? "cacheable" : "fits");
+    uint64_t longest = doc_number(plan, cached ? "longest_cacheable" : "longest");
     const json_t *limits = json_object_get(plan, "limits");
     char cell[256], bytes[32];
     size_t used;
 
-    used = (size_t)snprintf(cell, sizeof(cell), "%s",
+    used = (size_t)snprintf(cell, sizeof(cell), "%s%s", fits || !longest ? "" : "up to ",
                             fits == size ? "all"
-                            : fits       ? doc_bytes_words(fits, bytes)
+                            : longest    ? doc_bytes_words(fits ? fits : longest, bytes)
                                          : "none");
     for (int i = 0; i < HMREG_PLAN_KINDS; i++) {
         const json_t *limit = json_array_get(limits, (size_t)i);
@@ -259,7 +302,7 @@ static void add_fitting(struct table *table, const json_t *plan, const char *key
             used += (size_t)snprintf(cell + used, sizeof(cell) - used, " [%zu]",
                                      limit_note(notes, limit));
     }
-    if (!strcmp(doc_words(plan, "path"), "none") && kinds == REGISTERING)
+    if (!strcmp(doc_words(plan, "path"), "none") && !cached)
         snprintf(cell + used, sizeof(cell) - used, " [%zu]",
                  note_number(notes, "path", "every path is refused: hmreg info has the reasons"));
     table_add(table, "%s", cell);
@@ -275,8 +318,8 @@ static void add_plan(struct table *table, const json_t *plan, struct unit unit, 
     table_add(table, "%" PRIu64, doc_number(plan, "regions"));
     add_length(table, doc_number(plan, "region_len"), unit);
     table_add(table, "%" PRIu64, doc_number(plan, "exports"));
-    add_fitting(table, plan, "fits", REGISTERING, notes);
-    add_fitting(table, plan, "cacheable", CACHING, notes);
+    add_fitting(table, plan, false, notes);
+    add_fitting(table, plan, true, notes);
 }
 
 static bool any_is_longer(const json_t *plans, uint64_t bytes)
@@ -289,12 +332,14 @@ static bool any_is_longer(const json_t *plans, uint64_t bytes)
     return false;
 }
 
-static bool any_is_one_that_fails(const json_t *plans)
+/* Is there an "up to"? */
+static bool any_would_be_shorter(const json_t *plans)
 {
     const json_t *plan;
 
     doc_each(plan, plans)
-        if (doc_number(plan, "regions") == 1 && !doc_number(plan, "fits"))
+        if ((!doc_number(plan, "fits") && doc_number(plan, "longest")) ||
+            (!doc_number(plan, "cacheable") && doc_number(plan, "longest_cacheable")))
             return true;
     return false;
 }
@@ -318,10 +363,10 @@ static void print_text(const json_t *document)
     if (doc_has(document, "device") && doc_has(document, "memory") &&
         any_is_longer(plans, doc_number(document, "memory")))
         print_paragraph("", "%s has %s: no range of it is longer.", name, bytes);
-    if (any_is_one_that_fails(plans))
+    if (any_would_be_shorter(plans))
         print_paragraph("",
-                        "A range that is one region fits as a whole or not at all: a smaller one, "
-                        "by the limits above, would.");
+                        "up to: a region fits as a whole or not at all, and this one does not; a "
+                        "range of so many bytes would.");
     doc_each(failure, json_object_get(document, "failures"))
         print_paragraph("", "%s", json_string_value(failure));
     json_decref(notes);

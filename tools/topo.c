@@ -112,11 +112,13 @@ static void print_matrix(const json_t *topology, const json_t *members)
     }
 }
 
-/* Each device and NUMA node with the names and distances of the NICs nearest to it. */
-static void print_nearest(const json_t *affinity)
+/* Each device and NUMA node with the names and distances of the NICs nearest to it. False: there is
+ * none. */
+static bool print_nearest(const json_t *affinity)
 {
     struct table *table = table_new("of", "nearest", "then", "then", "then", "reason", NULL);
     const json_t *place;
+    bool any;
 
     doc_each(place, affinity) {
         const json_t *nics = json_object_get(place, "nics");
@@ -132,9 +134,11 @@ static void print_nearest(const json_t *affinity)
         }
         table_add(table, "%s", doc_words(json_array_get(nics, 0), "reason"));
     }
-    if (table_has_rows(table))
-        print_heading("The NICs nearest to each device and NUMA node, and why the first is");
+    any = table_has_rows(table);
+    if (any)
+        print_line("The NICs nearest to each device and NUMA node, and why the first is");
     table_print(table);
+    return any;
 }
 
 static void print_text(const json_t *document)
@@ -143,15 +147,16 @@ static void print_text(const json_t *document)
     const json_t *members = json_object_get(topology, "members");
 
     print_width(PAGE_WIDTH);
-    print_line("%s", json_array_size(members)
-                         ? "Devices of GPU runtimes, and RDMA devices"
-                         : "There is no device of a GPU runtime and no RDMA device.");
-    print_members(members);
-    if (!json_array_size(members))
+    if (!json_array_size(members)) {
+        print_line("There is no device of a GPU runtime and no RDMA device.");
         return;
+    }
+    if (print_nearest(json_object_get(topology, "affinity")))
+        putchar('\n');
+    print_line("Devices of GPU runtimes, and RDMA devices");
+    print_members(members);
     print_heading("Distances; the last list says what each word means");
     print_matrix(topology, members);
-    print_nearest(json_object_get(topology, "affinity"));
     putchar('\n');
     print_object("distance", "means", json_object_get(document, "legend"));
 }
@@ -167,10 +172,10 @@ const struct command command_topo = {
     .name = "topo",
     .summary = "show the NICs nearest to each GPU, and all distances",
     .description =
-        "Draws a matrix of the devices of GPU runtimes and the RDMA devices: where each\n"
-        "hangs in the PCI tree, and how far it is from the others, in the words of\n"
-        "nvidia-smi topo; and the NICs nearest to each device and NUMA node. Near is\n"
-        "fast; whether a pair works at all hmreg doctor proves.\n",
+        "Lists the NICs nearest to each device and NUMA node; then where each device of a\n"
+        "GPU runtime and each RDMA device is in the PCI tree; and a matrix of how far\n"
+        "they are from each other, in the words of nvidia-smi topo. Near is fast;\n"
+        "whether a pair works at all, hmreg doctor proves.\n",
     .examples = "  hmreg topo\n"
                 "  hmreg topo --json | jq '.topology.distances[]'\n",
     .failed = "the library could not be opened",

@@ -27,14 +27,14 @@ void populate(void *start, size_t bytes)
     errno = before;
 }
 
-bool populate_for(const void *start, size_t bytes, bool writing)
+bool populate_for_reading(const void *start, size_t bytes)
 {
     uintptr_t mask = (uintptr_t)sysconf(_SC_PAGESIZE) - 1;
     uintptr_t from = (uintptr_t)start & ~mask, to = ((uintptr_t)start + bytes + mask) & ~mask;
     int before = errno, rc;
 
     do
-        rc = madvise((void *)from, to - from, writing ? MADV_POPULATE_WRITE : MADV_POPULATE_READ);
+        rc = madvise((void *)from, to - from, MADV_POPULATE_READ);
     while (rc && errno == EINTR);
     errno = before;
     return !rc;

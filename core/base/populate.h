@@ -13,8 +13,8 @@
  * kernel cannot (before Linux 5.14), page faults do, one by one. */
 void populate(void *start, size_t bytes);
 
-/* Populates all pages that have a byte of [start, start + bytes), for reading or for writing.
- * False: the process may not access one of them so, or the kernel cannot do this. */
-bool populate_for(const void *start, size_t bytes, bool writing);
+/* Populates all pages that have a byte of [start, start + bytes), for reading. False: the process
+ * may not read one of them, or the kernel cannot do this. */
+bool populate_for_reading(const void *start, size_t bytes);
 
 #endif

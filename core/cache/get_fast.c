@@ -189,10 +189,13 @@ static bool may_have_variant(const struct cache_pool *pool, const struct hmreg_m
 }
 
 /* As try_pinned(), for an entry that ends with its last put: the thread looks whether the entry
- * serves, and then becomes a holder if the entry still has the use in which it did. */
+ * serves, and then becomes a holder if the entry still has the use in which it did. Of an entry
+ * that needs no check the body is not read: of many entries in random order it would be one more
+ * cache line for each. */
 static noinline bool try_joining(struct thread_cache *tcache, struct hmreg_mr *mr,
-                                 uint32_t sequence, uint64_t addr, uint64_t len,
-                                 const struct variant *variant, bool *asked, bool *go_on)
+                                 const struct pin_slot *pin_slot, uint32_t sequence, uint64_t addr,
+                                 uint64_t len, const struct variant *variant, bool *asked,
+                                 bool *go_on)
 {
     struct cache_set *set = cache_set_of(tcache->set);
 
@@ -203,6 +206,10 @@ static noinline bool try_joining(struct thread_cache *tcache, struct hmreg_mr *m
     *go_on = false; /* what follows may change the table */
     if (!holders_join(entry_holders(&set->pool, mr), sequence))
         return false;
+    if (!pin_slot->asks) {
+        count_hits(&tcache->rows[pin_slot->cache]->shown->hits, 1);
+        return true;
+    }
     if (!entry_is_valid(tcache, mr, sequence | ENDS_WITH_PUT, asked)) {
         leave_holders(set, mr);
         return false;
@@ -223,7 +230,7 @@ static always_inline bool try_pinned(struct thread_cache *tcache, struct hmreg_m
 
     if (sequence_of(mr) & ENDS_WITH_PUT) {
         add_to(&pin_slot->pins, -1u);
-        return try_joining(tcache, mr, sequence, addr, len, variant, asked, go_on);
+        return try_joining(tcache, mr, pin_slot, sequence, addr, len, variant, asked, go_on);
     }
     fence(tcache);
     *go_on = (state_of(tcache) & (GATE_LIVE | GATE_CHANGES)) == GATE_LIVE;

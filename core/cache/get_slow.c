@@ -70,8 +70,8 @@ static void remember(struct get *get, struct hmreg_mr *entry)
                  : atomic_load_explicit(&entry->sequence, memory_order_relaxed);
     check ^= body->access;
     pin_slot->cache = body->cache;
-    pin_slot->asks = ends || asks || !thread_cache_counts(tcache, body->cache, &cache->stats);
-    if (pin_slot->asks || !thread_cache_is_usual(tcache, body->cache))
+    pin_slot->asks = asks || !thread_cache_counts(tcache, body->cache, &cache->stats);
+    if (ends || pin_slot->asks || !thread_cache_is_usual(tcache, body->cache))
         check |= THREAD_CACHE_OUT_OF_LINE;
     if (get->want.variant) {
         addr ^= variant_salt(get->want.variant);
@@ -481,7 +481,8 @@ static int resolve_request(struct get *get)
     bool begun;
     int rc;
 
-    if (notice_is_known(get)) {
+    get->assumed = notice_is_known(get);
+    if (get->assumed) {
         *get->found = resolved_as_system(get->want.start);
         return 0;
     }
@@ -578,8 +579,12 @@ static int get_rounds(struct get *get, bool caching, struct hmreg_mr **out)
 static int get_region(struct get *get, bool caching, struct hmreg_mr **out)
 {
     UNCANCELLED;
+    int rc = get_rounds(get, caching, out), refused;
 
-    return get_rounds(get, caching, out);
+    if (rc != -EFAULT || !get->assumed)
+        return rc;
+    refused = request_resolve(get->domain, get->request, get->found); /* in words */
+    return refused ? refused : rc;
 }
 
 static struct get new_get(struct hmreg_domain *domain, const struct request *request,

@@ -163,9 +163,10 @@ void notice_resolved(const struct get *get, uint64_t when)
 #define LEAST_MAPPINGS 16
 
 /* May the process access the range as HMREG_MR_ALLOCATED demands, although mprotect(2) may have
- * changed that since? Where the list of mappings would have to be read, the pages that the fabric
- * is about to pin are populated instead, if that is less work: the kernel refuses what it would
- * refuse an access. */
+ * changed that since? Where the list of mappings would have to be read, a fabric that pins is left
+ * to refuse what it may write and the process may not. What it only reads it may pin by force
+ * (before Linux 6.2): the pages are populated instead, if that is less work, and the kernel refuses
+ * what it would refuse an access. */
 static bool is_accessible(const struct get *get, const struct part *part)
 {
     const struct provider_caps *caps = &get->domain->caps;
@@ -175,11 +176,12 @@ static bool is_accessible(const struct get *get, const struct part *part)
         return true;
     if (!caps->pins || !mappings)
         return false;
+    if (get->request->access & REQUEST_WRITING)
+        return true;
     if (mappings < LEAST_MAPPINGS)
         mappings = LEAST_MAPPINGS;
     return len / (uint64_t)sysconf(_SC_PAGESIZE) <= mappings &&
-           populate_for((const void *)(uintptr_t)part->start, len,
-                        get->request->access & REQUEST_WRITING);
+           populate_for_reading((const void *)(uintptr_t)part->start, len);
 }
 
 /* Where no runtime is in use, memory that was private, anonymous and readable is still the system's

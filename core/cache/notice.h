@@ -21,6 +21,7 @@ struct get {
     bool covers;            /* it registers more than that, and evicts nothing for it */
     struct resolved *found; /* the resolved memory, in this round; of a list that of each segment */
     bool read;              /* in this round: ... all that the monitor had reported by then */
+    bool assumed;           /* in this round: what the thread knew took the place of resolving */
     bool settled;           /* in this round: all earlier changes have reached the caches */
     size_t watched;         /* segments that the monitor watches although not all are */
     unsigned discarded;     /* registrations discarded, in all rounds */

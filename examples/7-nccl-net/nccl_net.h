@@ -98,73 +98,43 @@ struct nccl_end {
     int (*consumed)(void *comm, int n, void *request);
 };
 
-struct nccl_net_v8 {
-    const char *name;
-    int (*init)(nccl_log *log);
-    int (*devices)(int *count);
-    int (*properties)(int device, struct nccl_properties_v8 *out);
-    int (*listen)(int device, void *handle, void **listener);
-    int (*connect)(int device, void *handle, void **comm, void **offload);
-    int (*accept)(void *listener, void **comm, void **offload);
-    struct nccl_memory memory;
-    int (*send)(void *comm, void *data, int size, int tag, void *mhandle, void **request);
-    int (*recv)(void *comm, int n, void **data, int *sizes, int *tags, void **mhandles,
-                void **request);
-    struct nccl_end end;
-};
+/* The table of a version, and of what its calls have besides: a context, a configuration, a
+ * profile. */
+#define NCCL_NONE(words, more) words
+#define NCCL_MORE(words, more) words, more
+#define NCCL_NET(version, init_words, properties_type, CONTEXT, CONFIG, size_type, PROFILE, ...)   \
+    struct nccl_net_##version {                                                                    \
+        const char *name;                                                                          \
+        int(*init) init_words;                                                                     \
+        int (*devices)(int *count);                                                                \
+        int (*properties)(int device, properties_type *out);                                       \
+        int (*listen)(CONTEXT(int device), void *handle, void **listener);                         \
+        int (*connect)(CONFIG(CONTEXT(int device), struct nccl_config *config), void *handle,      \
+                       void **comm, void **offload);                                               \
+        int (*accept)(void *listener, void **comm, void **offload);                                \
+        struct nccl_memory memory;                                                                 \
+        int (*send)(void *comm, void *data, size_type size, int tag,                               \
+                    PROFILE(void *mhandle, void *profile), void **request);                        \
+        int (*recv)(void *comm, int n, void **data, size_type *sizes, int *tags,                   \
+                    PROFILE(void **mhandles, void **profiles), void **request);                    \
+        struct nccl_end end;                                                                       \
+        __VA_ARGS__                                                                                \
+    }
+#define NCCL_WITHOUT_CONTEXT(words) words
+#define NCCL_WITH_CONTEXT(words)    void *context, words
+#define NCCL_FUSE                   int (*fuse)(int *device, int *members); /* their number, then each */
 
-struct nccl_net_v9 {
-    const char *name;
-    int (*init)(nccl_log *log);
-    int (*devices)(int *count);
-    int (*properties)(int device, struct nccl_properties_v9 *out);
-    int (*listen)(int device, void *handle, void **listener);
-    int (*connect)(int device, void *handle, void **comm, void **offload);
-    int (*accept)(void *listener, void **comm, void **offload);
-    struct nccl_memory memory;
-    int (*send)(void *comm, void *data, size_t size, int tag, void *mhandle, void **request);
-    int (*recv)(void *comm, int n, void **data, size_t *sizes, int *tags, void **mhandles,
-                void **request);
-    struct nccl_end end;
-    int (*fuse)(int *device, int *members); /* their number, then each */
-};
-
-struct nccl_net_v10 {
-    const char *name;
-    int (*init)(nccl_log *log, void *profiler);
-    int (*devices)(int *count);
-    int (*properties)(int device, struct nccl_properties_v9 *out);
-    int (*listen)(int device, void *handle, void **listener);
-    int (*connect)(int device, struct nccl_config *config, void *handle, void **comm,
-                   void **offload);
-    int (*accept)(void *listener, void **comm, void **offload);
-    struct nccl_memory memory;
-    int (*send)(void *comm, void *data, size_t size, int tag, void *mhandle, void *profile,
-                void **request);
-    int (*recv)(void *comm, int n, void **data, size_t *sizes, int *tags, void **mhandles,
-                void **profiles, void **request);
-    struct nccl_end end;
-    int (*fuse)(int *device, int *members);
-};
-
-struct nccl_net_v12 { /* and v11, which differ in properties() */
-    const char *name;
-    int (*init)(void **context, uint64_t id, struct nccl_config *config, nccl_log *log,
-                void *profiler);
-    int (*devices)(int *count);
-    int (*properties)(int device, void *out); /* struct nccl_properties_v11 or _v12 */
-    int (*listen)(void *context, int device, void *handle, void **listener);
-    int (*connect)(void *context, int device, void *handle, void **comm, void **offload);
-    int (*accept)(void *listener, void **comm, void **offload);
-    struct nccl_memory memory;
-    int (*send)(void *comm, void *data, size_t size, int tag, void *mhandle, void *profile,
-                void **request);
-    int (*recv)(void *comm, int n, void **data, size_t *sizes, int *tags, void **mhandles,
-                void **profiles, void **request);
-    struct nccl_end end;
-    int (*fuse)(int *device, int *members);
-    int (*finalize)(void *context);
-    int (*attributes)(void *context, void *hints);
-};
+NCCL_NET(v8, (nccl_log * log), struct nccl_properties_v8, NCCL_WITHOUT_CONTEXT, NCCL_NONE, int,
+         NCCL_NONE, );
+NCCL_NET(v9, (nccl_log * log), struct nccl_properties_v9, NCCL_WITHOUT_CONTEXT, NCCL_NONE, size_t,
+         NCCL_NONE, NCCL_FUSE);
+NCCL_NET(v10, (nccl_log * log, void *profiler), struct nccl_properties_v9, NCCL_WITHOUT_CONTEXT,
+         NCCL_MORE, size_t, NCCL_MORE, NCCL_FUSE);
+/* And v11, which differs in properties(): struct nccl_properties_v11 or _v12. */
+NCCL_NET(v12,
+         (void **context, uint64_t id, struct nccl_config *config, nccl_log *log, void *profiler),
+         void, NCCL_WITH_CONTEXT, NCCL_NONE, size_t, NCCL_MORE,
+         NCCL_FUSE int (*finalize)(void *context);
+         int (*attributes)(void *context, void *hints););
 
 #endif

@@ -77,34 +77,24 @@ static int attributes(void *context, void *hints)
     return NCCL_OK;
 }
 
-static int properties8(int index, struct nccl_properties_v8 *out)
-{
-    struct nccl_properties_v12 all;
-    int rc = net_properties(index, &all);
-
-    if (rc)
-        return rc;
-    out->nic = all.nic;
-    out->port = all.port;
-    return NCCL_OK;
-}
-
-static int properties9(int index, struct nccl_properties_v9 *out)
-{
-    struct nccl_properties_v12 all;
-    int rc = net_properties(index, &all);
-
-    if (rc)
-        return rc;
-    out->nic = all.nic;
-    out->force_flush = all.force_flush;
-    out->port = all.port;
-    out->fused = all.fused;
-    memcpy(out->member, all.member, sizeof(out->member));
-    out->longest = all.longest;
-    out->longest_collective = all.longest_collective;
-    return NCCL_OK;
-}
+/* In the types of a version: what all have, and more. */
+#define PROPERTIES(version, more)                                                                  \
+    static int properties##version(int index, struct nccl_properties_v##version *out)              \
+    {                                                                                              \
+        struct nccl_properties_v12 all;                                                            \
+        int rc = net_properties(index, &all);                                                      \
+                                                                                                   \
+        if (rc)                                                                                    \
+            return rc;                                                                             \
+        out->nic = all.nic;                                                                        \
+        out->port = all.port;                                                                      \
+        more;                                                                                      \
+        return NCCL_OK;                                                                            \
+    }
+PROPERTIES(8, )
+PROPERTIES(9, out->force_flush = all.force_flush; out->fused = all.fused;
+           memcpy(out->member, all.member, sizeof(out->member)); out->longest = all.longest;
+           out->longest_collective = all.longest_collective)
 
 static int properties11(int index, void *out)
 {
@@ -130,31 +120,23 @@ static int connect10(int device, struct nccl_config *config, void *handle, void 
     return net_connect(context_of(config), device, handle, comm, offload);
 }
 
-static int send9(void *comm, void *data, size_t size, int tag, void *mhandle, void **request)
-{
-    return net_send(comm, data, size, tag, mhandle, NULL, request);
-}
-
-static int send8(void *comm, void *data, int size, int tag, void *mhandle, void **request)
-{
-    return net_send(comm, data, (size_t)size, tag, mhandle, NULL, request);
-}
-
-static int recv9(void *comm, int n, void **data, size_t *sizes, int *tags, void **mhandles,
-                 void **request)
-{
-    return net_recv(comm, n, data, sizes, tags, mhandles, NULL, request);
-}
-
-static int recv8(void *comm, int n, void **data, int *sizes, int *tags, void **mhandles,
-                 void **request)
-{
-    size_t wide[GROUPED];
-
-    for (int i = 0; i < n && i < GROUPED; i++)
-        wide[i] = (size_t)sizes[i];
-    return net_recv(comm, n, data, wide, tags, mhandles, NULL, request);
-}
+#define TRANSFERS(version, size_type)                                                              \
+    static int send##version(void *comm, void *data, size_type size, int tag, void *mhandle,       \
+                             void **request)                                                       \
+    {                                                                                              \
+        return net_send(comm, data, (size_t)size, tag, mhandle, NULL, request);                    \
+    }                                                                                              \
+    static int recv##version(void *comm, int n, void **data, size_type *sizes, int *tags,          \
+                             void **mhandles, void **request)                                      \
+    {                                                                                              \
+        size_t wide[GROUPED];                                                                      \
+                                                                                                   \
+        for (int i = 0; i < n && i < GROUPED; i++)                                                 \
+            wide[i] = (size_t)sizes[i];                                                            \
+        return net_recv(comm, n, data, wide, tags, mhandles, NULL, request);                       \
+    }
+TRANSFERS(8, int)
+TRANSFERS(9, size_t)
 
 /* ---- the tables --------------------------------------------------------------------------- */
 

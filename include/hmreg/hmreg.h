@@ -221,18 +221,18 @@ struct hmreg_config {
  * An absent or broken runtime is not an error; hmreg_runtime_query() gives the reason.
  * -EINVAL: out is NULL, config's size, ifaces or monitor is not an accepted value, or an
  *   environment variable has an invalid value: HMREG_IFACES (comma-separated iface names),
- *   FI_MR_CACHE_MONITOR (userfaultfd or uffd, memhooks, import, disabled; kdreg2: the default),
- * FI_MR_CUDA_CACHE_MONITOR_ENABLED, FI_MR_ROCR_CACHE_MONITOR_ENABLED,
- * FI_MR_ZE_CACHE_MONITOR_ENABLED (0 or 1), HMREG_CACHE_CHECK (always or notice, or a list such as
- * system=notice,cuda=always), FI_MR_CACHE_MAX_COUNT, FI_MR_CACHE_MAX_SIZE, HMREG_CACHE_MAX_COUNT,
- * HMREG_CACHE_MAX_SIZE (a number), HMREG_STATS, HMREG_DEVICE_MONITOR (on, off), HMREG_SYSCALLS
- * (all, plain: see hmreg-syscalls(7); plain with the monitor memhooks or userfaultfd),
- * HMREG_DMABUF_WAYS (ways of path dmabuf, such as data-direct,plain; see config.ways), HMREG_DEBUG
- * (puts, claims, or both with a comma), HMREG_LOG (off, error, warn, info, debug: the least severe
- * level that is written to stderr). -EOPNOTSUPP: memhooks was requested, and the code of this
- * program's libc, or of a library that interposes on it, cannot be hooked; the error's text names
- * the function and the reason. -EPERM, -ENOSYS: userfaultfd was requested, and the kernel does not
- * permit it or does not have it. -ENOMEM, -EAGAIN, -EMFILE: from the system.
+ *   FI_MR_CACHE_MONITOR (counter, userfaultfd or uffd, memhooks, import, disabled; kdreg2:
+ * default), FI_MR_CUDA_CACHE_MONITOR_ENABLED, _ROCR_, _ZE_, HMREG_SYNC_MEMOPS (0 or 1),
+ * HMREG_CACHE_CHECK (always or notice, or a list such as system=notice,cuda=always),
+ * FI_MR_CACHE_MAX_COUNT, FI_MR_CACHE_MAX_SIZE, HMREG_CACHE_MAX_COUNT, _SIZE (a number),
+ * HMREG_STATS, HMREG_DEVICE_MONITOR (on, off), HMREG_SYSCALLS (all, plain: see hmreg-syscalls(7);
+ * plain with the monitor memhooks or userfaultfd), HMREG_DMABUF_WAYS (ways of path dmabuf, such as
+ * data-direct,plain; see config.ways), HMREG_DEBUG (puts, claims, or both with a comma), HMREG_LOG
+ * (off, error, warn, info, debug: the least severe level that is written to stderr). -EOPNOTSUPP:
+ * memhooks was requested, and the code of this program's libc, or of a library that interposes on
+ * it, cannot be hooked; the error's text names the function and the reason. -EPERM, -ENOSYS:
+ * userfaultfd was requested, and the kernel has or permits none. -ENOENT, -EACCES, -EDQUOT: counter
+ * was requested, and /dev/hmreg is absent, refused or full. -ENOMEM, -EAGAIN, -EMFILE: system.
  */
 int hmreg_open(const struct hmreg_config *config, struct hmreg **out);
 
@@ -335,7 +335,7 @@ struct hmreg_mem_info {
 int hmreg_query(struct hmreg *lib, const void *addr, size_t len, struct hmreg_mem_info *out);
 
 struct hmreg_dmabuf {
-    int fd;          /* owned by the caller, who closes it with close(2); close-on-exec; may be 0 */
+    int fd;          /* owned by the caller, who closes it by close(2); close-on-exec; 3 or more */
     uint64_t offset; /* of the range in the dmabuf, bytes */
     uint64_t length; /* of the range as requested, bytes */
 };

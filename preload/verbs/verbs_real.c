@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * libibverbs' own functions, by their version: the next definition behind this library's, which
- * may be another interposing library's. RTLD_NEXT does not find a libibverbs that the program
- * loaded with dlopen(3), which is looked for by its name.
+ * libibverbs' own functions, by their version, or another interposing library's: what the program
+ * would bind to without this library. RTLD_NEXT does not find a libibverbs that the program loaded
+ * with dlopen(3), which is looked for by its name.
  */
 #include "preload/verbs/verbs_calls.h"
 
 #include <dlfcn.h>
 #include <errno.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <string.h>
 
 #undef ibv_reg_mr
@@ -27,16 +28,31 @@ static void *loaded(void)
     return from;
 }
 
-/* Another library's dlvsym() may answer with the first definition of a name: ours. */
-static void *unless_ours(void *found)
+/* Is it of a library with a name that begins so? */
+static bool is_of(void *function, const char *library_name)
 {
     Dl_info info;
     const char *slash;
 
-    if (!found || !dladdr(found, &info))
-        return found;
+    if (!dladdr(function, &info))
+        return false;
     slash = strrchr(info.dli_fname, '/');
-    return strncmp(slash ? slash + 1 : info.dli_fname, "libhmreg-", 9) ? found : NULL;
+    return !strncmp(slash ? slash + 1 : info.dli_fname, library_name, strlen(library_name));
+}
+
+/* Another library's dlvsym() may answer with the first definition of a name: ours. */
+static void *unless_ours(void *found)
+{
+    return found && is_of(found, "libhmreg-") ? NULL : found;
+}
+
+/* dlvsym() passes over a definition without a version, to which programs bind all the same. */
+static void *next_definition(const char *name, const char *version)
+{
+    void *any = unless_ours(dlsym(RTLD_NEXT, name));
+
+    return any && !is_of(any, "libibverbs.so") ? any
+                                               : unless_ours(dlvsym(RTLD_NEXT, name, version));
 }
 
 static void *find(_Atomic(void *) *cached, const char *name, const char *version)
@@ -46,7 +62,7 @@ static void *find(_Atomic(void *) *cached, const char *name, const char *version
 
     if (found)
         return found;
-    found = unless_ours(dlvsym(RTLD_NEXT, name, version));
+    found = next_definition(name, version);
     from = found ? NULL : loaded();
     found = from ? unless_ours(dlvsym(from, name, version)) : found;
     atomic_store_explicit(cached, found, memory_order_release);

@@ -185,6 +185,7 @@ static void assert_plot(const char *plot)
     assert_says(plot, "Abacus, 3 cores");
     assert_says(plot, "revision abc1; medians of all turns, error bars: the middle half of them");
     assert_says(plot, "prefers-color-scheme: dark");
+    assert_says(plot, ".gridline { stroke");
     assert_says(plot, "hmreg default");
 }
 

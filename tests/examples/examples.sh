@@ -3,6 +3,7 @@
 #
 # Each example does what its README says, and fails where it says so.
 . "$(dirname "$0")/../package/cases.sh"
+. "$(dirname "$0")/../package/shown.sh"
 
 examples=$BUILD_DIR/examples
 fakes=$BUILD_DIR/tests/fakes
@@ -42,45 +43,27 @@ tcp_says() { # WORDS COMMAND...
         [[ $output == "tcp: $words" || $output == "tcp;ofi_rxm: $words" ]]
 }
 
-# ---- the outputs that READMEs show ---------------------------------------------------------------
-
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-mkdir "$work/build"
-ln -s "$BUILD_DIR" "$work/build/dev"
-
-# README.md's blocks, as "$ COMMAND" and its output; … stands for what may differ, to the end of the output too.
-shown_command() { # README NUMBER
-    grep -E '^\$ ' "$1" | sed -n "$2s/ *# or: .*//; $2s/^\\$ //p"
-}
-
-shown_output() { # README NUMBER
-    awk -v number="$2" '/^```/ { on = 0 } on { print } /^\$ / { on = ++count == number }
-                        on && /^\$ / && !(count == number) { on = 0 }' "$1" | sed '/^\$ /,$d'
-}
-
-prints_what_is_shown() { # README NUMBER
-    local output pattern
-    pattern=$(shown_output "$1" "$2" | sed 's/[][\\*?]/\\&/g; s/…/*/g')
-    output=$(cd "$work" && bash -c "$(shown_command "$1" "$2")" 2>&1) || return
-    printf 'printed:\n%s\nshown:\n%s\n' "$output" "$(shown_output "$1" "$2")"
-    # shellcheck disable=SC2053
-    [[ $pattern && $output == $pattern ]]
-}
-
-check_shown() { # EXAMPLE: each of its commands
-    local readme=$SOURCE_DIR/examples/$1/README.md number
-    for ((number = 1; number <= $(grep -cE '^\$ ' "$readme"); number++)); do
-        if [[ $(shown_command "$readme" "$number") == *fakes/cuda* && " $VENDORS " != *" cuda "* ]]; then
-            skip "readme__of_$1__command_$number" "the CUDA vendor is not built in"
+# Each command of each README; rdma_readmes has those that begin in the guest.
+check_shown() { # README
+    local number name command program
+    for ((number = 1; number <= $(shown_count "$1"); number++)); do
+        command=$(shown_command "$1" "$number")
+        name=readme__of_$(basename "${1%/*}")__command_$number
+        program=$(grep -oE 'build/dev/examples/[0-9a-z-]+' <<<"$command" | head -n 1)
+        if [[ $command == *'./run guest '* ]]; then
+            continue
+        elif [[ $command == *fakes/cuda* && " $VENDORS " != *" cuda "* ]]; then
+            skip "$name" "the CUDA vendor is not built in"
+        elif [[ $program && ! -e $work/$program ]]; then
+            skip "$name" "this build is without ${program##*/}"
         else
-            check "readme__of_$1__command_$number" prints_what_is_shown "$readme" "$number"
+            check "$name" prints_what_is_shown "$1" "$number"
         fi
     done
 }
 
-for example in 1-host-over-libfabric 2-device-memory 3-token-exchange 5-gpudirect-libfabric 6-allreduce; do
-    check_shown "$example"
+for readme in "$SOURCE_DIR"/examples/*/README.md; do
+    check_shown "$readme"
 done
 check host__tcp__written tcp_says "written through the fabric" "$examples/1-host-over-libfabric"
 check host__shm__written says "shm: written through the fabric" \
@@ -144,7 +127,6 @@ check allreduce__no_such_option__usage usage_of "$examples/6-allreduce" -x
 nccl=(env HMREG_NCCL_FABRIC=libfabric/tcp "$examples/7-nccl-net")
 library=$examples/libnccl-net-hmreg.so
 if [[ -x $examples/7-nccl-net ]]; then
-    check readme__of_7-nccl-net__command_1 prints_what_is_shown "$SOURCE_DIR/examples/7-nccl-net/README.md" 1
     for vendor in $one; do
         check "nccl__${vendor}__every_byte_is_right" \
             says "1 NIC, $vendor memory by its address: every byte is right" \

@@ -68,6 +68,23 @@ findings_are_offered() {
     [[ $(wc -w <<<"$found") -gt 40 ]] && offers "list $found" _hmreg "$hmreg" doctor --explain ''
 }
 
+# A process that has the library open is offered by its PID.
+processes_are_offered() {
+    local pid words status
+    coproc library { exec python3 -c 'import ctypes, sys
+lib = ctypes.c_void_p()
+ctypes.CDLL(sys.argv[1]).hmreg_open(None, ctypes.byref(lib))
+print("open", flush=True)
+sys.stdin.read()' "$BUILD_DIR/core/libhmreg.so"; }
+    pid=$library_PID
+    read -r words <&"${library[0]}" && [[ $words == open ]] && complete _hmreg "$hmreg" stats '' | grep -qx "$pid" &&
+        complete _hmreg "$hmreg" stats "${pid%?}" | grep -qx "$pid"
+    status=$?
+    kill "$pid"
+    wait "$pid" 2>/dev/null
+    return $status
+}
+
 switches_are_offered() {
     offers "$(sed -nE 's/^    (--[a-z0-9-]+)\) echo HM.*/\1/p' "$simulated")
         --ze-drivers --cuda-version --rocr-version --functions --folder --version --help" _hmreg_simulated "$simulated" --
@@ -86,6 +103,11 @@ check completion__query_kind__values_are_those_accepted values_are_offered query
 check completion__plan_iface__values_are_those_accepted values_are_offered plan --iface
 check completion__doctor_explain__findings findings_are_offered
 check completion__verify_check__checks offers "$("$hmreg" verify --list)" _hmreg "$hmreg" verify --check ''
+if [[ $SANITIZE ]] || ! type -P python3 >/dev/null; then
+    skip completion__stats__processes "Python loads no library of a sanitizer, or is not installed"
+else
+    check completion__stats__processes processes_are_offered
+fi
 check completion__beginning__what_begins_so offers doctor _hmreg "$hmreg" do
 check completion__beginning_of_option__what_begins_so offers --json _hmreg "$hmreg" info --j
 check completion__value_of_any_kind__nothing offers '' _hmreg "$hmreg" doctor --patience ''

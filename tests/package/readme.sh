@@ -77,6 +77,13 @@ check_blocks() {
     done < <(documents | grep -v /man/)
 }
 
+# What it is, one command, and a picture of a buffer's path.
+first_screen() {
+    local screen
+    screen=$(head -n 30 "$SOURCE_DIR/README.md")
+    [[ $screen == *'hmreg is a C library'*$'```sh\n./run demo\n```'*'+-- device memory'*'region  GPUDirect'* ]]
+}
+
 example_says_hello() {
     [[ $("$work/readme") == hello ]]
 }
@@ -119,6 +126,7 @@ named_files_exist() {
     ((found > 20 && !bad))
 }
 
+check readme__first_screen__what_it_is_a_command_and_a_picture first_screen
 check readme__example_compiles example_compiles
 check readme__example_says_hello example_says_hello
 check_examples

@@ -72,6 +72,13 @@ TEST(run__program__its_registrations)
     json_decref(document);
 }
 
+TEST(run__other_interposing_library_without_versions__has_its_calls)
+{
+    setenv("LD_PRELOAD", environment("OTHER"), true);
+    json_decref(report("plain", 3, "other\nother\nother\nhello\n"));
+    unsetenv("LD_PRELOAD");
+}
+
 /* libibverbs' ibv_reg_mr() calls ibv_reg_mr_iova2(), which arrives as well. */
 TEST(run__call_of_libibverbs_itself__not_counted)
 {

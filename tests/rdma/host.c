@@ -285,6 +285,37 @@ TEST(reg__read_only_memory_for_receives__efault)
     bench_close(&bench);
 }
 
+static int get_one(struct bench *bench, char *page, uint64_t access)
+{
+    struct hmreg_mr *mr = NULL;
+    int rc = hmreg_mr_get(bench->domain, page, (size_t)sysconf(_SC_PAGESIZE), access, &mr);
+
+    hmreg_mr_put(mr);
+    return rc;
+}
+
+/* In a mapping that the thread knows, where before Linux 6.11 the kernel's pin is left to refuse.
+ */
+TEST(get__right_taken_by_mprotect__efault)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    char *memory = mmap(NULL, 8 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    struct bench bench;
+
+    bench_open(&bench);
+    assert_ok(get_one(&bench, memory, HMREG_RECV));
+    assert_ok(get_one(&bench, memory + page, HMREG_RECV));
+    assert_int_equal(mprotect(memory + 2 * page, page, PROT_READ), 0);
+    assert_int_equal(mprotect(memory + 4 * page, page, PROT_NONE), 0);
+    assert_fails(get_one(&bench, memory + 2 * page, HMREG_RECV), -EFAULT, "read-only");
+    assert_ok(get_one(&bench, memory + 2 * page, HMREG_SEND));
+    assert_fails(get_one(&bench, memory + 4 * page, HMREG_RECV), -EFAULT, "not mapped");
+    assert_fails(get_one(&bench, memory + 4 * page, HMREG_SEND), -EFAULT, "not mapped");
+    assert_ok(get_one(&bench, memory + 6 * page, HMREG_RECV));
+    bench_close(&bench);
+    munmap(memory, 8 * page);
+}
+
 /* The device's own results, which loopback and the argument checks of every provider imitate.
  * Kernels before 6.2 register memory that the process may not read; hmreg refuses it. */
 TEST(reg__memory_without_the_right__as_the_device_answers)

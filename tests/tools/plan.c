@@ -19,6 +19,15 @@ static const json_t *loopback_plan(const json_t *document, int64_t size)
     return NULL;
 }
 
+/* To a thousandth, and no more than the cache holds. */
+static void assert_longest_cacheable(const json_t *plan)
+{
+    const json_t *limit = json_array_get(list_at(plan, "limits"), HMREG_PLAN_CACHE_BYTES);
+    int64_t longest = number_at(plan, "longest_cacheable"), value = number_at(limit, "value");
+
+    assert_true(longest <= value && longest > value - value / 500);
+}
+
 TEST(sizes__each_with_its_limits)
 {
     json_t *document = tool_document(0, "plan", "--json", "64K", "2G", "1P");
@@ -38,6 +47,8 @@ TEST(sizes__each_with_its_limits)
                             hmreg_plan_kind_name((enum hmreg_plan_kind)i));
     plan = loopback_plan(document, INT64_C(1) << 50);
     assert_int_equal(number_at(plan, "cacheable"), 0);
+    assert_true(number_at(plan, "longest") == INT64_C(1) << 50);
+    assert_longest_cacheable(plan);
     assert_int_equal(json_array_size(list_at(document, "failures")), 0);
     json_decref(document);
 }
@@ -60,7 +71,8 @@ TEST(text__what_is_not_cached_has_a_note)
     assert_says(tool.out, "iB in all");
     assert_says(tool.out, "loopback");
     assert_says(tool.out, "1 PiB");
-    assert_says(tool.out, "none [1]");
+    assert_says(tool.out, "up to "); /* what a cache holds */
+    assert_says(tool.out, "a region fits as a whole or not at all");
     assert_says(tool.out, "[1] a cache holds at most");
     tool_free(&tool);
 }
@@ -174,9 +186,10 @@ static json_t *too_large(const char *fabric, int in_use)
                       hmreg_plan_kind_name((enum hmreg_plan_kind)i), "value", 8388608, "fits",
                       i == HMREG_PLAN_MEMLOCK || i == HMREG_PLAN_DESCRIPTORS ? 4096 : 1 << 30,
                       "text", i == HMREG_PLAN_DESCRIPTORS ? descriptors : memlock));
-    return json_pack("{s:s, s:s, s:i, s:s, s:i, s:i, s:i, s:i, s:i, s:o}", "fabric", fabric,
+    return json_pack("{s:s, s:s, s:i, s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:o}", "fabric", fabric,
                      "domain", "", "size", 1 << 30, "path", "system", "regions", 1, "region_len",
-                     1 << 30, "exports", 0, "fits", 4096, "cacheable", 1 << 30, "limits", limits);
+                     1 << 30, "exports", 0, "fits", 4096, "longest", 4096, "cacheable", 1 << 30,
+                     "limits", limits);
 }
 
 TEST(text__limit_of_two_fabrics__one_note_in_units)

@@ -122,6 +122,7 @@ TEST(topo__eight_nics__nearest_first)
     begin("none");
     tool = tool_run("topo");
     assert_int_equal(tool.status, 0);
+    assert_int_equal(strncmp(tool.out, "The NICs nearest to each device", 31), 0);
     assert_says(tool.out, "cuda 0  0000:41:00.0  pci0000:00   0-31          0  ");
     assert_says(tool.out, "cuda 0  X       SYS     PIX     PXB     PHB     PHB     SYS ");
     assert_says(tool.out, "cuda 0  mlx5_0 PIX   mlx5_1 PXB   mlx5_2 PHB   mlx5_3 PHB ");

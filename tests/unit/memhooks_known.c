@@ -518,8 +518,16 @@ static int get_page(const struct known *known, struct hmreg_domain *domain, unsi
     return rc;
 }
 
+static bool is_resident(void *page)
+{
+    unsigned char resident = 0;
+
+    assert_int_equal(mincore(page, 1, &resident), 0);
+    return resident & 1;
+}
+
 /* Last, since this process makes no ioctl from here on. */
-TEST(get__miss_where_the_list_is_read__pages_populated_instead)
+TEST(get__miss_where_the_list_is_read__pages_populated_or_left_to_the_fabric)
 {
     struct hmreg_domain *domain;
     struct known known;
@@ -535,12 +543,22 @@ TEST(get__miss_where_the_list_is_read__pages_populated_instead)
     assert_int_equal(walks, 1);
     assert_ok(get_page(&known, domain, 2, 1, HMREG_SEND));
     assert_int_equal(walks, 0);
-    assert_ok(get_page(&known, domain, 3, 2, HMREG_RECV));
+    assert_int_equal(madvise(page_of(&known, 3), 2 * fixture_page(), MADV_DONTNEED), 0);
+    assert_ok(get_page(&known, domain, 3, 1, HMREG_SEND));
+    assert_true(is_resident(page_of(&known, 3)));
+    assert_ok(get_page(&known, domain, 4, 1, HMREG_RECV));
+    assert_false(is_resident(page_of(&known, 4))); /* as this fabric pins nothing */
     assert_int_equal(walks, 0);
     assert_int_equal(mprotect(page_of(&known, 5), fixture_page(), PROT_READ), 0);
     assert_ok(get_page(&known, domain, 5, 1, HMREG_SEND));
     assert_int_equal(walks, 0);
+    counter.reg_code = -EFAULT; /* of a kernel that would pin it */
+    counter.reg_times = 1;
     assert_fails(get_page(&known, domain, 5, 1, HMREG_RECV), -EFAULT, "mapped read-only");
+    assert_true(walks > 0);
+    counter.reg_times = 1; /* and of another reason */
+    assert_int_equal(get_page(&known, domain, 4, 1, HMREG_RECV | HMREG_SEND), -EFAULT);
+    assert_null(strstr(hmreg_last_error()->text, "mapped"));
     assert_int_equal(mprotect(page_of(&known, 6), fixture_page(), PROT_NONE), 0);
     assert_fails(get_page(&known, domain, 6, 1, HMREG_SEND), -EFAULT, "not mapped for reading");
     assert_int_equal(mprotect(page_of(&known, 6), fixture_page(), PROT_READ), 0);
