@@ -23,10 +23,9 @@
 #define noinline      __attribute__((noinline))
 #define always_inline inline __attribute__((always_inline))
 
-/* Pairs with gate_end_drain(), before which the sequences of unpublished entries were made even. */
 static inline unsigned state_of(const struct thread_cache *tcache)
 {
-    return atomic_load_explicit(&tcache->view.gate->state, memory_order_acquire);
+    return gate_state(tcache->view.gate);
 }
 
 /* ---- put -------------------------------------------------------------------------------- */
@@ -126,14 +125,15 @@ static bool serves(const struct thread_cache *tcache, const struct hmreg_mr *mr,
 }
 
 /* Can no change that the domain has not read yet concern this entry? Events being read from the
- * kernel concern memory that the monitor watches; changes in the queue may concern any. */
+ * kernel, and counts, concern memory that the monitor watches; changes in the queue may concern
+ * any. */
 static always_inline bool changes_are_read(const struct thread_cache *tcache,
                                            const struct hmreg_mr *mr)
 {
     unsigned state = state_of(tcache);
 
     return (state & GATE_LIVE) && !(state & GATE_QUEUED) &&
-           !((state & (GATE_READING | GATE_LOOKING)) && entry_body(mr)->monitored);
+           !((state & GATE_CHANGES) && entry_body(mr)->monitored);
 }
 
 /* Asks the monitor, unless one question is for several gets (asked not NULL) and was answered
@@ -314,7 +314,7 @@ static always_inline bool hits_plainly(const struct thread_cache *tcache, struct
                                        struct pin_slot *pin_slot, uint32_t sequence, uint64_t addr,
                                        uint64_t len)
 {
-    if (pin_slot->asks || is_varied(pin_slot) || state_of(tcache) != GATE_LIVE ||
+    if (pin_slot->asks || is_varied(pin_slot) || !gate_is_open(tcache->view.gate) ||
         sequence_of(mr) != sequence || !contains(mr, addr, len))
         return false;
     mark_used(pin_slot);
@@ -346,7 +346,7 @@ noinline struct hmreg_mr *hit_slots(struct thread_cache *tcache, uint64_t addr, 
     uint32_t slot = slot_at_distance(tcache, addr, 0);
     struct hmreg_mr *mr = NULL;
 
-    if (state_of(tcache) != GATE_LIVE)
+    if (!gate_is_open(tcache->view.gate))
         return NULL;
     for (unsigned i = from; !mr && slot && (slot = slot_at_distance(tcache, addr, i)); i++)
         mr = hit_slot(tcache, slot, addr, len, access);
@@ -505,7 +505,7 @@ int hmreg_mr_get(struct hmreg_domain *domain, const void *addr, size_t len, uint
     barrier_compiler();
     gate = view->gate;
     /* A free slot names entry 0, which contains no range. */
-    if (unlikely(atomic_load_explicit(&gate->state, memory_order_acquire) != GATE_LIVE))
+    if (unlikely(!gate_is_open(gate)))
         return get_after_change(mr, addr, len, access, out, place);
     if (unlikely((sequence_of(mr) ^ pin_slot->check) != access))
         return get_checked(mr, addr, len, access, out, place);

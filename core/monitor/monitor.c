@@ -138,6 +138,8 @@ static void hear(const struct monitor *monitor, enum hmreg_monitor kind, struct 
         atomic_store(&gate->sources, CHANGE_HOOKS);
     if (kind == HMREG_MONITOR_USERFAULTFD || kind == HMREG_MONITOR_COUNTER)
         atomic_store(&gate->sources, CHANGE_KERNEL);
+    gate_count_by(gate,
+                  kind == HMREG_MONITOR_COUNTER ? counter_monitor_counts(monitor->counter) : NULL);
     if (kind == HMREG_MONITOR_USERFAULTFD)
         userfault_await_reading(monitor->userfault);
 }
@@ -448,8 +450,6 @@ bool monitor_sync(const struct monitor *monitor)
 
 bool monitor_is_read(const struct monitor *monitor)
 {
-    if (monitor_kind(monitor) == HMREG_MONITOR_COUNTER)
-        return counter_monitor_is_read(monitor->counter);
     return monitor_kind(monitor) != HMREG_MONITOR_USERFAULTFD ||
            userfault_is_read(monitor->userfault);
 }
