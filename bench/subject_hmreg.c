@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-enum variant { USERFAULT, NOTICE, IMPORT, DEFAULT, COUNTER, DISABLED, GROUP, EIGHT };
+enum kind { USERFAULT, NOTICE, IMPORT, DEFAULT, COUNTER, DISABLED, GROUP, EIGHT };
 #define RAILS  8
 #define A_CALL 64
 
@@ -81,7 +81,7 @@ struct state {
 };
 
 /* Eight domains; of a group the cache is the group's. */
-static void open_rails(struct state *state, enum variant variant, size_t regions)
+static void open_rails(struct state *state, enum kind kind, size_t regions)
 {
     struct hmreg_domain_config cache = {
         .size = sizeof(cache), .max_regions = regions, .max_bytes = HMREG_LIMIT_NONE};
@@ -89,7 +89,7 @@ static void open_rails(struct state *state, enum variant variant, size_t regions
 
     for (int i = 0; i < RAILS; i++)
         state->rails[i] = domain_of(state->hmreg.lib, regions);
-    if (variant == GROUP)
+    if (kind == GROUP)
         hmreg_must(
             hmreg_group_open(state->hmreg.lib, state->rails, RAILS, &config, &state->hmreg.domain),
             "hmreg_group_open");

@@ -274,7 +274,7 @@ static const struct row rows[] = {
     INSTRUCTIONS("single steps", "instructions-stepped", WHO_IMPORT),
     INSTRUCTIONS("single steps", "instructions-stepped", WHO_NOTICE),
     INSTRUCTIONS("single steps", "instructions-stepped", WHO_DEFAULT),
-    INSTRUCTIONS_BESIDE("single steps", "instructions-stepped", WHO_COUNTER, WHO_DEFAULT),
+    INSTRUCTIONS_BESIDE("single steps", "instructions-stepped", WHO_COUNTER, NULL, WHO_DEFAULT),
     INSTRUCTIONS_BESIDE("single steps, beside single calls", "instructions-stepped",
                         WHO_DEFAULT_MANY, NULL, WHO_DEFAULT),
     INSTRUCTIONS_BESIDE("single steps, kernel not counted", "instructions-stepped", WHO_USERFAULT,

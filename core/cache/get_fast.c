@@ -480,6 +480,33 @@ static noinline int get_checked(struct hmreg_mr *pinned, const void *addr, size_
 
 /* ---- get -------------------------------------------------------------------------------- */
 
+/* The entry is pinned, and after that the gate was found open. */
+static always_inline int get_pinned(tls_view_pointer view, struct hmreg_mr *mr,
+                                    struct pin_slot *pin_slot, const void *addr, size_t len,
+                                    uint64_t access, struct hmreg_mr **out, uint64_t place)
+{
+    if (unlikely((sequence_of(mr) ^ pin_slot->check) != access))
+        return get_checked(mr, addr, len, access, out, place);
+    if (unlikely(!contains(mr, (uintptr_t)addr, len)))
+        return get_from_next_slots(mr, addr, len, access, out, place);
+    mark_used(pin_slot);
+    count_hits(view->hits, 1);
+    *out = mr;
+    return 0;
+}
+
+/* The gate is not GATE_LIVE alone, as it never is where the monitor counts changes. */
+static noinline int get_by_counts(struct hmreg_mr *pinned, const void *addr, size_t len,
+                                  uint64_t access, struct hmreg_mr **out, uint64_t place)
+{
+    tls_view_pointer view = tls_view_at(place);
+
+    if (unlikely(!gate_is_open(view->gate)))
+        return get_after_change(pinned, addr, len, access, out, place);
+    return get_pinned(view, pinned, pin_slot_at(view->pin_slots, pinned->slot_offset), addr, len,
+                      access, out, place);
+}
+
 int hmreg_mr_get(struct hmreg_domain *domain, const void *addr, size_t len, uint64_t access,
                  struct hmreg_mr **out)
 {
@@ -505,16 +532,9 @@ int hmreg_mr_get(struct hmreg_domain *domain, const void *addr, size_t len, uint
     barrier_compiler();
     gate = view->gate;
     /* A free slot names entry 0, which contains no range. */
-    if (unlikely(!gate_is_open(gate)))
-        return get_after_change(mr, addr, len, access, out, place);
-    if (unlikely((sequence_of(mr) ^ pin_slot->check) != access))
-        return get_checked(mr, addr, len, access, out, place);
-    if (unlikely(!contains(mr, (uintptr_t)addr, len)))
-        return get_from_next_slots(mr, addr, len, access, out, place);
-    mark_used(pin_slot);
-    count_hits(view->hits, 1);
-    *out = mr;
-    return 0;
+    if (unlikely(atomic_load_explicit(&gate->state, memory_order_acquire) != GATE_LIVE))
+        return get_by_counts(mr, addr, len, access, out, place);
+    return get_pinned(view, mr, pin_slot, addr, len, access, out, place);
 }
 
 /* ---- notices ---------------------------------------------------------------------------- */

@@ -108,12 +108,9 @@ static inline unsigned gate_state(const struct gate *gate)
     return atomic_load_explicit(&gate->state, memory_order_acquire) & ~GATE_COUNTED;
 }
 
-/* Is it GATE_LIVE alone? Asked by each hit: one load, and four more with GATE_COUNTED. */
 static inline bool gate_is_open(const struct gate *gate)
 {
-    return __builtin_expect(atomic_load_explicit(&gate->state, memory_order_acquire) == GATE_LIVE,
-                            1) ||
-           gate_state(gate) == GATE_LIVE;
+    return gate_state(gate) == GATE_LIVE;
 }
 
 static inline bool gate_listens_to(const struct gate *gate, enum change_source source,
