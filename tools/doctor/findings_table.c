@@ -182,8 +182,7 @@ const struct finding all_findings[] = {
      "Device memory is checked by its identity and is cached all the same. The verdict is from "
      "asking the kernel, not from its settings: the sysctl vm.unprivileged_userfaultfd does not "
      "matter, since only faults of user mode are asked for."},
-    {"memhooks-impossible", SEVERITY_DEGRADED,
-     "hooks in libc cannot serve here: hits ask the kernel, or host memory is not cached",
+    {"memhooks-impossible", SEVERITY_DEGRADED, "hooks in libc cannot watch host memory here",
      "The kernel module hmreg_counter: apt-get install hmreg-dkms, modprobe hmreg_counter. In a "
      "container: docker run --device /dev/hmreg.",
      "By default hooks in libc's code (memhooks) notice that host memory is freed or mapped anew. "
