@@ -183,6 +183,8 @@ enum hmreg_monitor {
                                       hooked */
     HMREG_MONITOR_COUNTER = 5,     /* the kernel module hmreg_counter; an error if /dev/hmreg
                                       cannot be opened */
+    HMREG_MONITOR_KDREG2 = 6,      /* HPE's kernel module; an error if /dev/kdreg2 cannot be
+                                      opened. It misses changes by others (monitors.md) */
 };
 
 /* The monitor's name as in FI_MR_CACHE_MONITOR; "?" for an unknown value. */
@@ -221,7 +223,7 @@ struct hmreg_config {
  * An absent or broken runtime is not an error; hmreg_runtime_query() gives the reason.
  * -EINVAL: out is NULL, config's size, ifaces or monitor is not an accepted value, or an
  *   environment variable has an invalid value: HMREG_IFACES (comma-separated iface names),
- *   FI_MR_CACHE_MONITOR (userfaultfd or uffd, memhooks, import, disabled; kdreg2: the default),
+ *   FI_MR_CACHE_MONITOR (userfaultfd or uffd, memhooks, counter, import, disabled; kdreg2 if it serves, else the default),
  * FI_MR_CUDA_CACHE_MONITOR_ENABLED, FI_MR_ROCR_CACHE_MONITOR_ENABLED,
  * FI_MR_ZE_CACHE_MONITOR_ENABLED (0 or 1), HMREG_CACHE_CHECK (always or notice, or a list such as
  * system=notice,cuda=always), FI_MR_CACHE_MAX_COUNT, FI_MR_CACHE_MAX_SIZE, HMREG_CACHE_MAX_COUNT,

@@ -2,7 +2,7 @@
  *
  * The monitor counter: the kernel module hmreg_counter counts each change of a watched range, of
  * any memory and by whatever means, before it can be seen. One open file of its device and one
- * thread serve the whole process.
+ * thread serve the whole process. The monitor kdreg2 is the same on HPE's module (kdreg2.h).
  */
 #ifndef HMREG_CORE_MONITOR_COUNTER_COUNTER_H
 #define HMREG_CORE_MONITOR_COUNTER_COUNTER_H
@@ -14,9 +14,11 @@
 
 struct counter_monitor;
 
+enum counter_source { COUNTER_HMREG, COUNTER_KDREG2, COUNTER_SOURCES };
+
 /* Starts the monitor, or joins it; each open is paired with one close. -ENOENT: the module is not
  * loaded; -EACCES, -EPERM, -EOPNOTSUPP, -EDQUOT; -ENOMEM, -EAGAIN, -EMFILE, -ENFILE. */
-int counter_monitor_open(struct counter_monitor **out);
+int counter_monitor_open(enum counter_source source, struct counter_monitor **out);
 /* The client watches nothing any more. */
 void counter_monitor_close(struct counter_monitor *counter);
 
