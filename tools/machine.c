@@ -172,8 +172,7 @@ static void cache_host_memory(struct hmreg *lib)
     munmap(memory, size);
 }
 
-/* The monitor of a library opened in this environment. */
-static json_t *active_monitor(struct hmreg *lib)
+json_t *machine_active_monitor(struct hmreg *lib)
 {
     struct hmreg_monitor_info info = {.size = sizeof(info)};
 
@@ -192,7 +191,7 @@ json_t *machine_limits(struct hmreg *lib)
     doc_set(limits, "memlock", process_limit(RLIMIT_MEMLOCK));
     doc_set(limits, "open_files", process_limit(RLIMIT_NOFILE));
     doc_set(limits, "cache", machine_cache_limits(lib));
-    doc_set(limits, "monitor", active_monitor(lib));
+    doc_set(limits, "monitor", machine_active_monitor(lib));
     doc_set(limits, "userfaultfd", machine_monitor());
     return limits;
 }

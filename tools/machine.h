@@ -13,6 +13,8 @@ json_t *machine_devices(struct hmreg *lib);
 json_t *machine_limits(struct hmreg *lib);
 json_t *machine_environment(void);
 json_t *machine_cache_limits(struct hmreg *lib);
+/* The monitor of a library opened in this environment. */
+json_t *machine_active_monitor(struct hmreg *lib);
 /* Whether the kernel allows this process to watch its memory. */
 json_t *machine_monitor(void);
 

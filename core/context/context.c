@@ -101,6 +101,8 @@ int hmreg_open(const struct hmreg_config *config, struct hmreg **out)
     lib = calloc(1, sizeof(*lib));
     if (!lib)
         return hmreg_fail(-ENOMEM, "no memory for the library");
+    if (settings.kdreg2_if_there && (!monitor_has_kdreg2() || monitor_has_counter()))
+        settings.monitor = HMREG_MONITOR_DEFAULT;
     lib->settings = settings;
     if (settings.plain_calls)
         maps_read_only();
@@ -119,9 +121,10 @@ int hmreg_open(const struct hmreg_config *config, struct hmreg **out)
     lib->runtimes.started_only = settings.started_only;
     runtimes_open(&lib->runtimes, lib->settings.ifaces, lib->settings.named, lib->epoch,
                   &lib->settings.log);
-    if (settings.no_kdreg2)
-        log_say(&lib->settings.log, HMREG_LOG_WARN,
-                "FI_MR_CACHE_MONITOR=kdreg2: hmreg does not have this monitor, the default serves");
+    if (settings.kdreg2_if_there && settings.monitor != HMREG_MONITOR_KDREG2)
+        log_say(&lib->settings.log, HMREG_LOG_WARN, "FI_MR_CACHE_MONITOR=kdreg2: %s",
+                monitor_has_kdreg2() ? "hmreg_counter is loaded and serves, which misses nothing"
+                                     : "there is no /dev/kdreg2, the default serves");
     *out = lib;
     return 0;
 }

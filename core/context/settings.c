@@ -82,13 +82,13 @@ static int read_monitor(struct settings *out)
         {"userfaultfd", HMREG_MONITOR_USERFAULTFD}, {"uffd", HMREG_MONITOR_USERFAULTFD},
         {"memhooks", HMREG_MONITOR_MEMHOOKS},       {"counter", HMREG_MONITOR_COUNTER},
         {"import", HMREG_MONITOR_IMPORT},           {"disabled", HMREG_MONITOR_DISABLED},
-        {"kdreg2", HMREG_MONITOR_DEFAULT},          {NULL, 0}};
+        {"kdreg2", HMREG_MONITOR_KDREG2},           {NULL, 0}};
     int rc = 0;
 
     out->monitor =
         choose("FI_MR_CACHE_MONITOR", monitors,
-               "are counter, userfaultfd, memhooks, import, disabled", out->monitor, &rc);
-    out->no_kdreg2 = !rc && secure_getenv("FI_MR_CACHE_MONITOR") && !out->monitor;
+               "are counter, userfaultfd, memhooks, import, disabled, kdreg2", out->monitor, &rc);
+    out->kdreg2_if_there = out->monitor == HMREG_MONITOR_KDREG2;
     return rc;
 }
 
@@ -265,9 +265,9 @@ static int check_config(const struct hmreg_config *callers, struct hmreg_config 
     if (config->ifaces & ~ALL_IFACES && config->ifaces != HMREG_IFACES_STARTED)
         return hmreg_fail(-EINVAL, "config->ifaces has unknown bits %#x; accepted are %#x",
                           config->ifaces & ~ALL_IFACES, ALL_IFACES);
-    if ((unsigned)config->monitor > HMREG_MONITOR_COUNTER)
+    if ((unsigned)config->monitor > HMREG_MONITOR_KDREG2)
         return hmreg_fail(-EINVAL, "config->monitor is %d; accepted are 0 (default) to %d",
-                          (int)config->monitor, HMREG_MONITOR_COUNTER);
+                          (int)config->monitor, HMREG_MONITOR_KDREG2);
     return 0;
 }
 
@@ -285,7 +285,7 @@ static int keep_to_plain_calls(struct settings *settings)
     settings->stats = settings->device_ends = false;
     if (settings->monitor == HMREG_MONITOR_MEMHOOKS ||
         settings->monitor == HMREG_MONITOR_USERFAULTFD ||
-        settings->monitor == HMREG_MONITOR_COUNTER)
+        settings->monitor == HMREG_MONITOR_COUNTER || settings->monitor == HMREG_MONITOR_KDREG2)
         return hmreg_fail(-EINVAL,
                           "HMREG_SYSCALLS=plain rules out the monitor %s, which was requested by "
                           "name: import and disabled make plain calls only",
@@ -318,7 +318,7 @@ int settings_read(const struct hmreg_config *callers, struct settings *out)
         settings.ifaces = settings.named = config.ifaces | HMREG_IFACE_BIT(HMREG_IFACE_SYSTEM);
     if (config.monitor) {
         settings.monitor = config.monitor;
-        settings.no_kdreg2 = false;
+        settings.kdreg2_if_there = false;
     }
     settings.log.callback = config.log;
     settings.log.context = config.log_context;

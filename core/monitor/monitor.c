@@ -15,6 +15,8 @@
 #include "core/base/error.h"
 #include "core/monitor/change_queue.h"
 #include "core/monitor/counter/counter.h"
+#include "core/monitor/counter/device.h"
+#include "core/monitor/counter/kdreg2.h"
 #include "core/monitor/memhooks/memhooks.h"
 
 #include <errno.h>
@@ -31,7 +33,7 @@ struct monitor {
     _Atomic enum hmreg_monitor kind;
     uint32_t serial;                 /* identifies the library's notices */
     struct userfault *userfault;     /* with USERFAULTFD */
-    struct counter_monitor *counter; /* with COUNTER */
+    struct counter_monitor *counter; /* with COUNTER and KDREG2 */
     pthread_mutex_t choose_lock;
     char why[256];        /* why no better one serves, or which lost its power; under choose_lock */
     char no_counter[256]; /* after `why`, of a default: why counter does not serve */
@@ -71,7 +73,9 @@ static int start(struct monitor *monitor, enum hmreg_monitor kind)
     case HMREG_MONITOR_MEMHOOKS:
         return memhooks_open(kind == monitor->asked);
     case HMREG_MONITOR_COUNTER:
-        return counter_monitor_open(&monitor->counter);
+        return counter_monitor_open(COUNTER_HMREG, &monitor->counter);
+    case HMREG_MONITOR_KDREG2:
+        return counter_monitor_open(COUNTER_KDREG2, &monitor->counter);
     default:
         return 0;
     }
@@ -120,10 +124,26 @@ void monitor_close(struct monitor *monitor)
     monitor_free(monitor);
 }
 
+bool monitor_has_counter(void)
+{
+    return counter_device_is_there();
+}
+
+bool monitor_has_kdreg2(void)
+{
+    return kdreg2_is_there();
+}
+
 /* At least an acquire: a thread that reads a kind sees the state that belongs to it. */
 enum hmreg_monitor monitor_kind(const struct monitor *monitor)
 {
     return atomic_load(&monitor->kind);
+}
+
+/* Does the kernel count changes? */
+static bool counts(enum hmreg_monitor kind)
+{
+    return kind == HMREG_MONITOR_COUNTER || kind == HMREG_MONITOR_KDREG2;
 }
 
 /* ---- listeners -------------------------------------------------------------------------- */
@@ -136,8 +156,9 @@ static void hear(const struct monitor *monitor, enum hmreg_monitor kind, struct 
     atomic_store(&gate->library, monitor->serial);
     if (kind == HMREG_MONITOR_MEMHOOKS)
         atomic_store(&gate->sources, CHANGE_HOOKS);
-    if (kind == HMREG_MONITOR_USERFAULTFD || kind == HMREG_MONITOR_COUNTER)
+    if (kind == HMREG_MONITOR_USERFAULTFD || counts(kind))
         atomic_store(&gate->sources, CHANGE_KERNEL);
+    gate_count_by(gate, counts(kind) ? counter_monitor_counts(monitor->counter) : NULL);
     if (kind == HMREG_MONITOR_USERFAULTFD)
         userfault_await_reading(monitor->userfault);
 }
@@ -327,8 +348,8 @@ void monitor_asked(struct monitor *monitor, int rc)
 
     if (is_passing(rc) || (!rc && atomic_load(&monitor->is_short)))
         note_short(monitor, rc);
-    else if (rc && (kind == HMREG_MONITOR_MEMHOOKS || kind == HMREG_MONITOR_USERFAULTFD ||
-                    kind == HMREG_MONITOR_COUNTER))
+    else if (rc &&
+             (kind == HMREG_MONITOR_MEMHOOKS || kind == HMREG_MONITOR_USERFAULTFD || counts(kind)))
         lose(monitor, kind, HMREG_MONITOR_DISABLED);
 }
 
@@ -374,7 +395,7 @@ static bool watch_by_counter(struct monitor *monitor, uint64_t start_addr, uint6
     hmreg_error_save(&before);
     rc = counter_monitor_watch(monitor->counter, start_addr, end);
     if (rc == -EBADF)
-        lose(monitor, HMREG_MONITOR_COUNTER, HMREG_MONITOR_USERFAULTFD);
+        lose(monitor, monitor_kind(monitor), HMREG_MONITOR_USERFAULTFD);
     else if (is_passing(rc) || rc == -ENOSPC)
         note_short(monitor, true);
     hmreg_error_restore(&before);
@@ -411,6 +432,7 @@ bool monitor_watch(struct monitor *monitor, uint64_t start_addr, uint64_t end)
     case HMREG_MONITOR_USERFAULTFD:
         return watch_by_kernel(monitor, start_addr, end);
     case HMREG_MONITOR_COUNTER:
+    case HMREG_MONITOR_KDREG2:
         return watch_by_counter(monitor, start_addr, end);
     default:
         return false;
@@ -423,7 +445,7 @@ void monitor_unwatch(struct monitor *monitor, uint64_t start_addr, uint64_t end,
         memhooks_unwatch(start_addr, end);
     if (monitor_kind(monitor) == HMREG_MONITOR_USERFAULTFD)
         userfault_unwatch(monitor->userfault, start_addr, end, unmapped);
-    if (monitor_kind(monitor) == HMREG_MONITOR_COUNTER)
+    if (counts(monitor_kind(monitor)))
         counter_monitor_unwatch(monitor->counter, start_addr, end);
 }
 
@@ -436,7 +458,7 @@ bool monitor_tidy(struct monitor *monitor)
 
 void monitor_collect(const struct monitor *monitor)
 {
-    if (monitor_kind(monitor) == HMREG_MONITOR_COUNTER)
+    if (counts(monitor_kind(monitor)))
         counter_monitor_sync(monitor->counter);
 }
 
@@ -448,8 +470,6 @@ bool monitor_sync(const struct monitor *monitor)
 
 bool monitor_is_read(const struct monitor *monitor)
 {
-    if (monitor_kind(monitor) == HMREG_MONITOR_COUNTER)
-        return counter_monitor_is_read(monitor->counter);
     return monitor_kind(monitor) != HMREG_MONITOR_USERFAULTFD ||
            userfault_is_read(monitor->userfault);
 }
@@ -470,7 +490,7 @@ bool monitor_is_unchanged(const struct monitor *monitor, uint64_t when)
 
 uint64_t monitor_events(const struct monitor *monitor)
 {
-    if (monitor_kind(monitor) == HMREG_MONITOR_COUNTER)
+    if (counts(monitor_kind(monitor)))
         return counter_monitor_events(monitor->counter);
     return monitor_kind(monitor) == HMREG_MONITOR_USERFAULTFD ? userfault_events(monitor->userfault)
                                                               : 0;

@@ -31,6 +31,10 @@ struct listener {
 int monitor_open(enum hmreg_monitor asked, bool plain_calls, struct monitor **out);
 void monitor_close(struct monitor *monitor); /* no listener is attached */
 
+/* Is a device of a module that counts changes there? */
+bool monitor_has_counter(void);
+bool monitor_has_kdreg2(void);
+
 /* Chooses the monitor that serves as the default, unless it is chosen already: the first of
  * COUNTER, MEMHOOKS and USERFAULTFD that works in this process, else DISABLED. If only memory or
  * descriptors are short, the kind stays DEFAULT, and a later call chooses. True: since the last
@@ -43,7 +47,7 @@ void monitor_close(struct monitor *monitor); /* no listener is attached */
  * works; else the kind becomes DISABLED. */
 bool monitor_choose(struct monitor *monitor);
 
-/* USERFAULTFD, IMPORT, DISABLED or MEMHOOKS; DEFAULT: not chosen yet. */
+/* Any but DEFAULT; DEFAULT: not chosen yet. */
 enum hmreg_monitor monitor_kind(const struct monitor *monitor);
 
 void monitor_attach(struct monitor *monitor, struct listener *listener);

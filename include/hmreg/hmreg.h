@@ -183,6 +183,8 @@ enum hmreg_monitor {
                                       hooked */
     HMREG_MONITOR_COUNTER = 5,     /* the kernel module hmreg_counter; an error if /dev/hmreg
                                       cannot be opened */
+    HMREG_MONITOR_KDREG2 = 6,      /* HPE's kernel module; an error if /dev/kdreg2 cannot be
+                                      opened. It misses changes by others (monitors.md) */
 };
 
 /* The monitor's name as in FI_MR_CACHE_MONITOR; "?" for an unknown value. */
@@ -221,18 +223,19 @@ struct hmreg_config {
  * An absent or broken runtime is not an error; hmreg_runtime_query() gives the reason.
  * -EINVAL: out is NULL, config's size, ifaces or monitor is not an accepted value, or an
  *   environment variable has an invalid value: HMREG_IFACES (comma-separated iface names),
- *   FI_MR_CACHE_MONITOR (counter, userfaultfd or uffd, memhooks, import, disabled; kdreg2:
- * default), FI_MR_CUDA_CACHE_MONITOR_ENABLED, _ROCR_, _ZE_, HMREG_SYNC_MEMOPS (0 or 1),
- * HMREG_CACHE_CHECK (always or notice, or a list such as system=notice,cuda=always),
- * FI_MR_CACHE_MAX_COUNT, FI_MR_CACHE_MAX_SIZE, HMREG_CACHE_MAX_COUNT, _SIZE (a number),
- * HMREG_STATS, HMREG_DEVICE_MONITOR (on, off), HMREG_SYSCALLS (all, plain: see hmreg-syscalls(7);
- * plain with the monitor memhooks or userfaultfd), HMREG_DMABUF_WAYS (ways of path dmabuf, such as
- * data-direct,plain; see config.ways), HMREG_DEBUG (puts, claims, or both with a comma), HMREG_LOG
- * (off, error, warn, info, debug: the least severe level that is written to stderr). -EOPNOTSUPP:
- * memhooks was requested, and the code of this program's libc, or of a library that interposes on
- * it, cannot be hooked; the error's text names the function and the reason. -EPERM, -ENOSYS:
- * userfaultfd was requested, and the kernel has or permits none. -ENOENT, -EACCES, -EDQUOT: counter
- * was requested, and /dev/hmreg is absent, refused or full. -ENOMEM, -EAGAIN, -EMFILE: system.
+ *   FI_MR_CACHE_MONITOR (counter, userfaultfd or uffd, memhooks, import, disabled; kdreg2
+ * if it serves, else the default), FI_MR_CUDA_CACHE_MONITOR_ENABLED, _ROCR_, _ZE_,
+ * HMREG_SYNC_MEMOPS (0 or 1), HMREG_CACHE_CHECK (always or notice, or a list such as
+ * system=notice,cuda=always), FI_MR_CACHE_MAX_COUNT, FI_MR_CACHE_MAX_SIZE, HMREG_CACHE_MAX_COUNT,
+ * _SIZE (a number), HMREG_STATS, HMREG_DEVICE_MONITOR (on, off), HMREG_SYSCALLS (all, plain: see
+ * hmreg-syscalls(7); plain with the monitor memhooks or userfaultfd), HMREG_DMABUF_WAYS (ways of
+ * path dmabuf, such as data-direct,plain; see config.ways), HMREG_DEBUG (puts, claims, or both with
+ * a comma), HMREG_LOG (off, error, warn, info, debug: the least severe level that is written to
+ * stderr). -EOPNOTSUPP: memhooks was requested, and the code of this program's libc, or of a
+ * library that interposes on it, cannot be hooked; the error's text names the function and the
+ * reason. -EPERM, -ENOSYS: userfaultfd was requested, and the kernel has or permits none. -ENOENT,
+ * -EACCES, -EDQUOT: counter was requested, and /dev/hmreg is absent, refused or full. -ENOMEM,
+ * -EAGAIN, -EMFILE: system.
  */
 int hmreg_open(const struct hmreg_config *config, struct hmreg **out);
 

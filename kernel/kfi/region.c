@@ -218,18 +218,24 @@ static int mr_regattr(struct kfid *fid, const struct kfi_mr_attr *attr, u64 flag
 	return rc;
 }
 
+/* attr: the type and the pieces. */
+static int reg_pieces(struct kfid *fid, struct kfi_mr_attr attr, size_t count, u64 access,
+		      u64 offset, u64 requested_key, u64 flags, struct kfid_mr **out, void *context)
+{
+	attr.iov_count = count;
+	attr.access = access;
+	attr.offset = offset;
+	attr.requested_key = requested_key;
+	attr.context = context;
+	return mr_regattr(fid, &attr, flags, out);
+}
+
 static int mr_regv(struct kfid *fid, const struct kvec *iov, size_t count, u64 access, u64 offset,
 		   u64 requested_key, u64 flags, struct kfid_mr **out, void *context)
 {
-	struct kfi_mr_attr attr = {.type = KFI_KVEC,
-				   .mr_iov = iov,
-				   .iov_count = count,
-				   .access = access,
-				   .offset = offset,
-				   .requested_key = requested_key,
-				   .context = context};
+	const struct kfi_mr_attr attr = {.type = KFI_KVEC, .mr_iov = iov};
 
-	return mr_regattr(fid, &attr, flags, out);
+	return reg_pieces(fid, attr, count, access, offset, requested_key, flags, out, context);
 }
 
 static int mr_reg(struct kfid *fid, const void *buf, size_t len, u64 access, u64 offset,
@@ -243,29 +249,17 @@ static int mr_reg(struct kfid *fid, const void *buf, size_t len, u64 access, u64
 static int mr_regbv(struct kfid *fid, const struct bio_vec *biov, size_t count, u64 access,
 		    u64 offset, u64 requested_key, u64 flags, struct kfid_mr **out, void *context)
 {
-	struct kfi_mr_attr attr = {.type = KFI_BVEC,
-				   .mr_biov = biov,
-				   .iov_count = count,
-				   .access = access,
-				   .offset = offset,
-				   .requested_key = requested_key,
-				   .context = context};
+	const struct kfi_mr_attr attr = {.type = KFI_BVEC, .mr_biov = biov};
 
-	return mr_regattr(fid, &attr, flags, out);
+	return reg_pieces(fid, attr, count, access, offset, requested_key, flags, out, context);
 }
 
 static int mr_regsgl(struct kfid *fid, const struct scatterlist *sgl, size_t count, u64 access,
 		     u64 offset, u64 requested_key, u64 flags, struct kfid_mr **out, void *context)
 {
-	struct kfi_mr_attr attr = {.type = KFI_SGL,
-				   .mr_sgl = sgl,
-				   .iov_count = count,
-				   .access = access,
-				   .offset = offset,
-				   .requested_key = requested_key,
-				   .context = context};
+	const struct kfi_mr_attr attr = {.type = KFI_SGL, .mr_sgl = sgl};
 
-	return mr_regattr(fid, &attr, flags, out);
+	return reg_pieces(fid, attr, count, access, offset, requested_key, flags, out, context);
 }
 
 struct kfi_ops_mr hmreg_kfi_mr_ops = {

@@ -16,7 +16,8 @@ field() { # SOURCE-OR-PACKAGE FIELD
 
 versions_agree() {
     [[ $(head -n 1 debian/changelog) == "hmreg ($VERSION)"* ]] &&
-        [[ $(grep -m 1 '^## ' CHANGELOG.md) == "## $VERSION"* ]]
+        [[ $(grep -m 1 '^## ' CHANGELOG.md) == "## $VERSION"* ]] &&
+        grep -qx "PACKAGE_VERSION=\"$VERSION\"" kernel/dkms.conf
 }
 
 # Debian names a library's package by the number in its soname.
@@ -88,7 +89,7 @@ check debian__libraries_are_named_by_soname libraries_are_named_by_soname
 check debian__symbols_are_those_of_the_maps symbols_are_those_of_the_maps
 check debian__build_dependencies_are_those_of_setup build_dependencies_are_those_of_setup
 check debian__manual_pages_are_installed pages_are_installed
-# None runs as root at an installation.
+# None of ours runs as root at an installation; those of hmreg-dkms are made by dh_dkms.
 no_maintainer_scripts() {
     local found
     found=$(find debian -regextype posix-extended -regex '.*[/.](preinst|postinst|prerm|postrm|config)')

@@ -96,6 +96,14 @@ static const struct state states[] = {
      {{"process/userfaultfd", "{'available': false, 'error': {'text': 'not permitted'}, "
                               "'seccomp_filter': true, 'file': 'closed'}"}},
      "not permitted (seccomp filter: in force, /dev/userfaultfd: closed)."},
+    {"memhooks-impossible",
+     {{"process/monitor", "{'asked': 'default', 'active': 'userfaultfd', 'userfaultfd': true, "
+                          "'why': 'memhooks: no'}"}},
+     "Host memory is watched by userfaultfd: memhooks: no."},
+    {"memhooks-impossible",
+     {{"process/monitor", "{'asked': 'default', 'active': 'disabled', 'userfaultfd': false, "
+                          "'why': 'memhooks: no'}"}},
+     "Host memory is not cached: memhooks: no."},
     {"numa-balancing", {{"kernel/numa_balancing", "1"}}, "2 NUMA nodes"},
     {"huge-pages-off", {{"kernel/transparent_huge_pages", "'always madvise [never]'"}}, "are off"},
     {"page-size", {{"kernel/page_size", "65536"}}, "of 64 KiB"},

@@ -177,14 +177,13 @@ TEST(read__monitors)
         setenv("FI_MR_CACHE_MONITOR", cases[i].value, 1);
         assert_ok(settings_read(NULL, &settings));
         assert_int_equal(settings.monitor, cases[i].monitor);
-        assert_false(settings.no_kdreg2);
         assert_string_equal(hmreg_monitor_name(cases[i].monitor), cases[i].value);
     }
     clear_environment();
 }
 
 /* Values that users set for libfabric. */
-TEST(read__monitors_of_libfabric__an_alias_and_the_default)
+TEST(read__monitors_of_libfabric__an_alias_and_kdreg2)
 {
     struct hmreg_config config = {.size = sizeof(config), .monitor = HMREG_MONITOR_IMPORT};
     struct settings settings;
@@ -193,17 +192,17 @@ TEST(read__monitors_of_libfabric__an_alias_and_the_default)
     setenv("FI_MR_CACHE_MONITOR", "uffd", 1);
     assert_ok(settings_read(NULL, &settings));
     assert_int_equal(settings.monitor, HMREG_MONITOR_USERFAULTFD);
-    assert_false(settings.no_kdreg2);
+    assert_false(settings.kdreg2_if_there);
     setenv("FI_MR_CACHE_MONITOR", "kdreg2", 1);
     assert_ok(settings_read(NULL, &settings));
-    assert_int_equal(settings.monitor, HMREG_MONITOR_DEFAULT);
-    assert_true(settings.no_kdreg2);
+    assert_int_equal(settings.monitor, HMREG_MONITOR_KDREG2);
+    assert_true(settings.kdreg2_if_there);
     assert_ok(settings_read(&config, &settings));
     assert_int_equal(settings.monitor, HMREG_MONITOR_IMPORT);
-    assert_false(settings.no_kdreg2);
+    assert_false(settings.kdreg2_if_there);
     clear_environment();
     assert_ok(settings_read(NULL, &settings));
-    assert_false(settings.no_kdreg2);
+    assert_false(settings.kdreg2_if_there);
 }
 
 TEST(read__switches__each_its_own_iface)
@@ -328,7 +327,7 @@ TEST(read__wrong_config__inval)
         {{.size = SIZE_MAX}, "size of struct hmreg_config"},
         {{.size = sizeof(struct hmreg_config), .ifaces = 1u << HMREG_IFACE_COUNT}, "ifaces"},
         {{.size = sizeof(struct hmreg_config), .ifaces = UINT32_MAX}, "ifaces"},
-        {{.size = sizeof(struct hmreg_config), .monitor = 6}, "monitor is 6"},
+        {{.size = sizeof(struct hmreg_config), .monitor = 7}, "monitor is 7"},
         {{.size = sizeof(struct hmreg_config), .monitor = (enum hmreg_monitor) - 1},
          "monitor is -1"},
     };

@@ -40,7 +40,7 @@ static json_t *gather(struct hmreg *lib, const struct options *options)
 
     doc_set(facts, "root", doc_text(root_prefix()));
     doc_set(facts, "kernel", kernel_facts());
-    doc_set(facts, "process", process_facts());
+    doc_set(facts, "process", process_facts(lib));
     doc_set(facts, "cache", machine_cache_limits(lib));
     doc_set(facts, "runtimes", machine_runtimes(lib));
     doc_set(facts, "devices", machine_devices(lib));

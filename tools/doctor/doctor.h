@@ -12,7 +12,7 @@
 /* ---- facts ------------------------------------------------------------------------------ */
 
 json_t *kernel_facts(void);
-json_t *process_facts(void);
+json_t *process_facts(struct hmreg *lib);
 json_t *gpus_facts(void); /* GPUs on the PCI bus, known to a runtime or not */
 json_t *nvidia_facts(const json_t *runtimes);
 json_t *nics_facts(void);  /* the kernel's RDMA devices, opened by a library or not */

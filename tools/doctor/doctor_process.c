@@ -74,10 +74,11 @@ static json_t *userfaultfd(void)
     return found;
 }
 
-json_t *process_facts(void)
+json_t *process_facts(struct hmreg *lib)
 {
-    return doc_pack("{s:b, s:o, s:b, s:o}", "root", geteuid() == 0, "memlock", memlock(),
-                    "ipc_lock", may_lock(), "userfaultfd", userfaultfd());
+    return doc_pack("{s:b, s:o, s:b, s:o, s:o}", "root", geteuid() == 0, "memlock", memlock(),
+                    "ipc_lock", may_lock(), "userfaultfd", userfaultfd(), "monitor",
+                    machine_active_monitor(lib));
 }
 
 /* ---- judging ---------------------------------------------------------------------------- */
@@ -111,6 +112,20 @@ static void judge_userfaultfd(const json_t *found, json_t *findings)
                 doc_words(json_object_get(found, "error"), "text"), filter, file);
 }
 
+/* Only if no environment variable asks for another monitor than the default. */
+static void judge_monitor(const json_t *found, json_t *findings)
+{
+    const char *active = doc_words(found, "active");
+
+    if (strcmp(doc_words(found, "asked"), "default") ||
+        (strcmp(active, "userfaultfd") && strcmp(active, "disabled")))
+        return;
+    finding_add(findings, "memhooks-impossible", "a registration in this process",
+                "Host memory is %s: %s.",
+                strcmp(active, "disabled") ? "watched by userfaultfd" : "not cached",
+                doc_words(found, "why"));
+}
+
 /* Without CAP_SYS_ADMIN, which root in a container may lack, the kernel shows the first 64 bytes of
  * a device's configuration, and so no bridge's ACS bits. */
 static void judge_root(const json_t *facts, json_t *findings)
@@ -135,5 +150,6 @@ void process_judge(const json_t *facts, json_t *findings)
 
     judge_memlock(process, nics_count(facts), findings);
     judge_userfaultfd(json_object_get(process, "userfaultfd"), findings);
+    judge_monitor(json_object_get(process, "monitor"), findings);
     judge_root(facts, findings);
 }

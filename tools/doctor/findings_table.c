@@ -173,8 +173,8 @@ const struct finding all_findings[] = {
      "Nothing, if the program changes its mappings by libc's functions, as most do: hmreg info "
      "says that memhooks serve. Else, in a container, give it the device file (docker run --device "
      "/dev/userfaultfd), or a seccomp profile that permits userfaultfd(2). Elsewhere, a kernel of "
-     "Linux 5.15 or later with CONFIG_USERFAULTFD; or load the kernel module hmreg_counter "
-     "(counter.md), which notices every change of any memory: the monitor counter.",
+     "Linux 5.15 or later with CONFIG_USERFAULTFD; or the kernel module hmreg_counter: apt-get "
+     "install hmreg-dkms, which notices every change of any memory.",
      "hmreg remembers a registration of host memory only while something tells it when that memory "
      "is freed or mapped anew. The kernel does, by userfaultfd. Where it may not, hooks in libc's "
      "code do (memhooks), which miss system calls that a program makes past libc. Where libc "
@@ -182,6 +182,15 @@ const struct finding all_findings[] = {
      "Device memory is checked by its identity and is cached all the same. The verdict is from "
      "asking the kernel, not from its settings: the sysctl vm.unprivileged_userfaultfd does not "
      "matter, since only faults of user mode are asked for."},
+    {"memhooks-impossible", SEVERITY_DEGRADED, "hooks in libc cannot watch host memory here",
+     "The kernel module hmreg_counter: apt-get install hmreg-dkms, modprobe hmreg_counter. In a "
+     "container: docker run --device /dev/hmreg.",
+     "By default hooks in libc's code (memhooks) notice that host memory is freed or mapped anew. "
+     "They cannot where libc's code cannot be changed, and would miss calls of code that changes "
+     "mappings past libc: some tools and libraries that are preloaded. Then userfaultfd serves, "
+     "which costs a system call for each hit; where the kernel does not permit it, each "
+     "hmreg_mr_get() of host memory registers anew. With the module the kernel counts each "
+     "change, whoever makes it, and a hit asks nothing."},
     {"numa-balancing", SEVERITY_DEGRADED, "the kernel moves pages between NUMA nodes by itself",
      "sysctl kernel.numa_balancing=0",
      "Automatic NUMA balancing unmaps pages now and then to see who touches them. Each unmapping "

@@ -4,8 +4,8 @@
  * writes to its ring which part of a watched range it concerns. `read` is how much of the ring has
  * been read: its ranges are in the change queue, and the gates are marked. So a look-up is right if
  * it finds the two equal, and after that the gate live: a change that a thread can have seen is in
- * `generation`, and a change that is in `read` has marked the gate. counter_monitor_is_read() makes
- * the first comparison without a system call.
+ * `generation`, and a change that is in `read` has marked the gate. gate_state() looks so, without
+ * a system call.
  *
  * Any thread that finds the two different reads the ring (counter_monitor_sync()). The thread
  * hmreg-monitor, which sleeps in poll(2), does so for changes after which no get comes, and so
@@ -26,6 +26,7 @@
 #include "core/base/thread.h"
 #include "core/monitor/change_queue.h"
 #include "core/monitor/counter/device.h"
+#include "core/monitor/counter/kdreg2.h"
 #include "core/monitor/counter/slots.h"
 
 #include <errno.h>
@@ -53,7 +54,7 @@ struct counter_monitor {
     pthread_t thread;
     struct hmreg_counter_range stop; /* the thread's watch of the stop page; end 0: none */
     atomic_bool stopping, lost;
-    _Atomic uint64_t read; /* generation up to which the ring was read */
+    struct gate_counts counts;
     pthread_mutex_t lock;
     struct slots slots;
     uint32_t left[UNWATCH_MOST]; /* slots to be unwatched */
@@ -61,50 +62,31 @@ struct counter_monitor {
 };
 
 static pthread_mutex_t shared_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct counter_monitor *shared; /* the process's; NULL: no library has opened it */
+/* The process's, by source; NULL: no library has opened it. */
+static struct counter_monitor *shared[COUNTER_SOURCES];
 
 /* ---- reading ----------------------------------------------------------------------------- */
-
-static void push(uint64_t start, uint64_t end)
-{
-    changes_push(&(struct change){start, end, .source = CHANGE_KERNEL});
-}
-
-/* Reads entry `index` of the ring. If the kernel may be writing that place again, the entry says
- * nothing, and any range may have changed. */
-static uint64_t read_one(struct counter_monitor *counter, uint64_t index)
-{
-    struct hmreg_counter_change change = counter_device_change(&counter->device, index);
-    uint64_t generation = counter_device_generation(&counter->device);
-
-    if (generation - index > counter->device.slots - HMREG_COUNTER_BATCH) {
-        push(0, UINT64_MAX);
-        return generation;
-    }
-    push(change.start, change.end);
-    return index + 1;
-}
 
 /* With the lock held. `read` grows only when what it stands for is pushed: an acquire of it finds
  * the gates marked. */
 static void read_ring(struct counter_monitor *counter)
 {
-    uint64_t index = atomic_load(&counter->read);
+    uint64_t index = atomic_load(&counter->counts.read);
 
-    while (index != counter_device_generation(&counter->device)) {
-        index = read_one(counter, index);
-        atomic_store(&counter->read, index);
+    while (index != __atomic_load_n(counter->device.made, __ATOMIC_ACQUIRE)) {
+        index = counter->device.ops->read(&counter->device, index);
+        atomic_store(&counter->counts.read, index);
     }
 }
 
-bool counter_monitor_is_read(const struct counter_monitor *counter)
+const struct gate_counts *counter_monitor_counts(const struct counter_monitor *counter)
 {
-    return counter_device_generation(&counter->device) == atomic_load(&counter->read);
+    return &counter->counts;
 }
 
 void counter_monitor_sync(struct counter_monitor *counter)
 {
-    if (counter_monitor_is_read(counter))
+    if (gate_counts_are_read(&counter->counts))
         return;
     pthread_mutex_lock(&counter->lock);
     read_ring(counter);
@@ -113,7 +95,7 @@ void counter_monitor_sync(struct counter_monitor *counter)
 
 uint64_t counter_monitor_events(const struct counter_monitor *counter)
 {
-    return atomic_load(&counter->read);
+    return atomic_load(&counter->counts.read);
 }
 
 /* ---- the thread -------------------------------------------------------------------------- */
@@ -122,7 +104,13 @@ uint64_t counter_monitor_events(const struct counter_monitor *counter)
 static void lose(struct counter_monitor *counter)
 {
     if (!atomic_exchange(&counter->lost, true))
-        push(0, UINT64_MAX);
+        changes_push(&(struct change){0, UINT64_MAX, .source = CHANGE_KERNEL});
+}
+
+static int update(const struct counter_monitor *counter, const uint32_t *unwatch, uint32_t count,
+                  struct hmreg_counter_range *watch)
+{
+    return counter->device.ops->update(&counter->device, unwatch, count, watch);
 }
 
 static bool is_usable(struct counter_monitor *counter)
@@ -139,7 +127,7 @@ static void rest(void)
 
 static bool try_to_read(struct counter_monitor *counter)
 {
-    if (counter_monitor_is_read(counter))
+    if (gate_counts_are_read(&counter->counts))
         return true;
     if (pthread_mutex_trylock(&counter->lock))
         return false;
@@ -153,14 +141,14 @@ static bool watch_stop_page(struct counter_monitor *counter)
 {
     struct hmreg_counter_range *stop = &counter->stop;
 
-    if (stop->end && __atomic_load_n(&counter_device_counts(&counter->device)[stop->slot],
-                                     __ATOMIC_ACQUIRE) == stop->seq)
+    if (stop->end &&
+        __atomic_load_n(&counter->device.counts[stop->slot], __ATOMIC_ACQUIRE) == stop->seq)
         return true;
     if (stop->end)
-        counter_device_update(&counter->device, &stop->slot, 1, NULL);
+        update(counter, &stop->slot, 1, NULL);
     *stop = (struct hmreg_counter_range){.start = (uintptr_t)counter->stop_page,
                                          .end = (uintptr_t)counter->stop_page + 1};
-    if (!counter_device_update(&counter->device, NULL, 0, stop))
+    if (!update(counter, NULL, 0, stop))
         return true;
     stop->end = 0;
     return false;
@@ -170,11 +158,11 @@ static bool watch_stop_page(struct counter_monitor *counter)
 static bool await_count(struct counter_monitor *counter)
 {
     struct pollfd poller = {.fd = counter->device.file.fd, .events = POLLIN};
-    uint64_t generation;
+    bool (*acknowledge)(const struct counter_device *) = counter->device.ops->acknowledge;
 
     if (poll(&poller, 1, watch_stop_page(counter) ? -1 : 1000) < 0 || !is_usable(counter))
         return false;
-    return read(poller.fd, &generation, sizeof(generation)) > 0;
+    return !acknowledge || acknowledge(&counter->device);
 }
 
 /* The program may close the descriptor and open another file under its number. poll(2) holds our
@@ -182,8 +170,13 @@ static bool await_count(struct counter_monitor *counter)
 static void *listen_to_counts(void *arg)
 {
     struct counter_monitor *counter = arg;
+    bool (*keep)(const struct counter_device *) = counter->device.ops->keep;
 
     thread_name("hmreg-monitor");
+    if (keep && !keep(&counter->device)) {
+        lose(counter);
+        return NULL;
+    }
     while (!atomic_load(&counter->stopping) && !atomic_load(&counter->lost)) {
         if (!await_count(counter))
             continue;
@@ -191,6 +184,8 @@ static void *listen_to_counts(void *arg)
             rest();
         while (!try_to_read(counter));
     }
+    if (keep)
+        close(counter->device.file.fd); /* the thread's own */
     return NULL;
 }
 
@@ -218,20 +213,21 @@ static int start_thread(struct counter_monitor *counter)
                         "to monitor host memory");
 }
 
-static int start(struct counter_monitor **out)
+static int start(enum counter_source source, struct counter_monitor **out)
 {
+    int (*const opens[])(uint32_t, struct counter_device *) = {counter_device_open, kdreg2_open};
     struct counter_monitor *counter = calloc(1, sizeof(*counter));
     int rc;
 
     if (!counter)
         return hmreg_fail(-ENOMEM, "no memory for the monitor");
     counter->epoch = process_epoch_start();
-    rc = counter->epoch ? counter_device_open(MOST_RANGES, &counter->device) : -ENOMEM;
+    rc = counter->epoch ? opens[source](MOST_RANGES, &counter->device) : -ENOMEM;
     if (rc)
         goto free_counter;
+    counter->counts.made = counter->device.made;
     rc = -ENOMEM;
-    if (!slots_open(&counter->slots, counter->device.slots,
-                    counter_device_counts(&counter->device))) {
+    if (!slots_open(&counter->slots, counter->device.slots, counter->device.counts)) {
         hmreg_fail(-ENOMEM, "no memory for the monitor");
         goto close_device;
     }
@@ -251,7 +247,7 @@ unmap_memory:
 close_slots:
     slots_close(&counter->slots);
 close_device:
-    counter_device_close(&counter->device);
+    counter->device.ops->close(&counter->device);
 free_counter:
     free(counter);
     return rc;
@@ -269,7 +265,7 @@ static void stop(struct counter_monitor *counter)
     pthread_join(counter->thread, NULL);
     munmap(counter->memory, STACK_BYTES + counter->page);
     slots_close(&counter->slots);
-    counter_device_close(&counter->device);
+    counter->device.ops->close(&counter->device);
     pthread_mutex_destroy(&counter->lock);
     free(counter);
 }
@@ -290,17 +286,18 @@ static atomic_int forks_handled;
 
 /* The device's page is not the child's, and other memory may be there. The stack stays mapped: in a
  * child made without fork handlers libc still lists the thread, by data that lies on the stack. */
-static void forget_parents(void)
+static void forget_parents(enum counter_source source)
 {
-    owned_fd_close(&shared->device.file);
-    munmap(shared->stop_page, shared->page);
-    shared = NULL;
+    owned_fd_close(&shared[source]->device.file);
+    munmap(shared[source]->stop_page, shared[source]->page);
+    shared[source] = NULL;
 }
 
 static void in_child(void)
 {
-    if (shared)
-        forget_parents();
+    for (enum counter_source source = 0; source < COUNTER_SOURCES; source++)
+        if (shared[source])
+            forget_parents(source);
     process_once_done(&forks_handled);
     pthread_mutex_unlock(&shared_lock);
 }
@@ -313,20 +310,20 @@ static bool handle_forks(void)
 /* ---- clients ----------------------------------------------------------------------------- */
 
 /* In a child made without fork handlers (_Fork, clone) `shared` is still the parent's. */
-int counter_monitor_open(struct counter_monitor **out)
+int counter_monitor_open(enum counter_source source, struct counter_monitor **out)
 {
     int rc = 0;
 
     if (!process_once(&forks_handled, handle_forks))
         return hmreg_fail(-ENOMEM, "no memory for the monitor's fork handlers");
     pthread_mutex_lock(&shared_lock);
-    if (shared && !process_is(shared->epoch))
-        forget_parents();
-    if (!shared)
-        rc = start(&shared);
+    if (shared[source] && !process_is(shared[source]->epoch))
+        forget_parents(source);
+    if (!shared[source])
+        rc = start(source, &shared[source]);
     if (!rc) {
-        shared->users++;
-        *out = shared;
+        shared[source]->users++;
+        *out = shared[source];
     }
     pthread_mutex_unlock(&shared_lock);
     return rc;
@@ -336,7 +333,7 @@ void counter_monitor_close(struct counter_monitor *counter)
 {
     pthread_mutex_lock(&shared_lock);
     if (!--counter->users) {
-        shared = NULL;
+        shared[shared[COUNTER_KDREG2] == counter ? COUNTER_KDREG2 : COUNTER_HMREG] = NULL;
         stop(counter);
     }
     pthread_mutex_unlock(&shared_lock);
@@ -372,7 +369,7 @@ int counter_monitor_watch(struct counter_monitor *counter, uint64_t start_addr, 
     pthread_mutex_lock(&counter->lock);
     count = take_left(counter, left);
     pthread_mutex_unlock(&counter->lock);
-    rc = counter_device_update(&counter->device, left, count, &range);
+    rc = update(counter, left, count, &range);
     if (rc)
         return fail_watch(rc);
     pthread_mutex_lock(&counter->lock);
@@ -393,5 +390,5 @@ void counter_monitor_unwatch(struct counter_monitor *counter, uint64_t start_add
         count = take_left(counter, left);
     pthread_mutex_unlock(&counter->lock);
     if (count && is_usable(counter))
-        counter_device_update(&counter->device, left, count, NULL);
+        update(counter, left, count, NULL);
 }

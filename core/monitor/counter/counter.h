@@ -2,19 +2,23 @@
  *
  * The monitor counter: the kernel module hmreg_counter counts each change of a watched range, of
  * any memory and by whatever means, before it can be seen. One open file of its device and one
- * thread serve the whole process.
+ * thread serve the whole process. The monitor kdreg2 is the same on HPE's module (kdreg2.h).
  */
 #ifndef HMREG_CORE_MONITOR_COUNTER_COUNTER_H
 #define HMREG_CORE_MONITOR_COUNTER_COUNTER_H
+
+#include "core/monitor/gate.h"
 
 #include <stdbool.h>
 #include <stdint.h>
 
 struct counter_monitor;
 
+enum counter_source { COUNTER_HMREG, COUNTER_KDREG2, COUNTER_SOURCES };
+
 /* Starts the monitor, or joins it; each open is paired with one close. -ENOENT: the module is not
  * loaded; -EACCES, -EPERM, -EOPNOTSUPP, -EDQUOT; -ENOMEM, -EAGAIN, -EMFILE, -ENFILE. */
-int counter_monitor_open(struct counter_monitor **out);
+int counter_monitor_open(enum counter_source source, struct counter_monitor **out);
 /* The client watches nothing any more. */
 void counter_monitor_close(struct counter_monitor *counter);
 
@@ -26,8 +30,8 @@ int counter_monitor_watch(struct counter_monitor *counter, uint64_t start, uint6
 /* Ends one watch of exactly this range. */
 void counter_monitor_unwatch(struct counter_monitor *counter, uint64_t start, uint64_t end);
 
-/* Is every change that was counted in the change queue? Makes no system call, and does not wait. */
-bool counter_monitor_is_read(const struct counter_monitor *counter);
+/* For the gates of domains whose memory it watches. */
+const struct gate_counts *counter_monitor_counts(const struct counter_monitor *counter);
 /* Returns when every change that was counted at the call is in the queue. */
 void counter_monitor_sync(struct counter_monitor *counter);
 

@@ -6,6 +6,7 @@
 
 #include "core/base/error.h"
 #include "core/base/high_fd.h"
+#include "core/monitor/change_queue.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -55,6 +56,11 @@ static int set_up(int fd, uint32_t most, struct counter_device *out)
     return 0;
 }
 
+bool counter_device_is_there(void)
+{
+    return access(PATH, F_OK) == 0;
+}
+
 static int map(int fd, struct counter_device *out)
 {
     void *page = mmap(NULL, out->bytes, PROT_READ, MAP_SHARED, fd, 0);
@@ -71,9 +77,59 @@ static int map(int fd, struct counter_device *out)
                       version, HMREG_COUNTER_VERSION);
 }
 
+/* ---- operations -------------------------------------------------------------------------- */
+
+static int update(const struct counter_device *device, const uint32_t *unwatch, uint32_t count,
+                  struct hmreg_counter_range *watch)
+{
+    struct hmreg_counter_update update = {.unwatch = (uintptr_t)unwatch,
+                                          .unwatch_count = count,
+                                          .watch = (uintptr_t)watch,
+                                          .watch_count = watch ? 1 : 0};
+
+    return ioctl(device->file.fd, HMREG_COUNTER_UPDATE, &update) ? -errno : 0;
+}
+
+/* If the kernel may be writing that place of the ring again, the entry says nothing, and any range
+ * may have changed. */
+static uint64_t read_ring(const struct counter_device *device, uint64_t index)
+{
+    const char *page = (const char *)device->page;
+    const struct hmreg_counter_change *entry =
+        (const struct hmreg_counter_change *)(page + device->page->ring_offset) +
+        index % device->slots;
+    struct change change = {__atomic_load_n(&entry->start, __ATOMIC_ACQUIRE),
+                            __atomic_load_n(&entry->end, __ATOMIC_ACQUIRE),
+                            .source = CHANGE_KERNEL};
+    uint64_t generation = __atomic_load_n(device->made, __ATOMIC_ACQUIRE);
+
+    if (generation - index > device->slots - HMREG_COUNTER_BATCH) {
+        changes_push(&(struct change){0, UINT64_MAX, .source = CHANGE_KERNEL});
+        return generation;
+    }
+    changes_push(&change);
+    return index + 1;
+}
+
+static bool acknowledge(const struct counter_device *device)
+{
+    uint64_t generation;
+
+    return read(device->file.fd, &generation, sizeof(generation)) > 0;
+}
+
+static void close_device(struct counter_device *device)
+{
+    munmap((void *)(uintptr_t)device->page, device->bytes);
+    owned_fd_close(&device->file);
+}
+
+static const struct counter_device_ops ops = {
+    .update = update, .read = read_ring, .acknowledge = acknowledge, .close = close_device};
+
 int counter_device_open(uint32_t most, struct counter_device *out)
 {
-    struct counter_device made = {.file = {.fd = -1}};
+    struct counter_device made = {.ops = &ops, .file = {.fd = -1}};
     struct stat found;
     int fd = -1, rc;
 
@@ -89,23 +145,8 @@ int counter_device_open(uint32_t most, struct counter_device *out)
         return rc;
     }
     made.file = owned_fd_take(fd);
+    made.made = (const uint64_t *)&made.page->generation;
+    made.counts = (uint64_t *)((uintptr_t)made.page + made.page->slot_offset);
     *out = made;
     return 0;
-}
-
-void counter_device_close(struct counter_device *device)
-{
-    munmap((void *)(uintptr_t)device->page, device->bytes);
-    owned_fd_close(&device->file);
-}
-
-int counter_device_update(const struct counter_device *device, const uint32_t *unwatch,
-                          uint32_t count, struct hmreg_counter_range *watch)
-{
-    struct hmreg_counter_update update = {.unwatch = (uintptr_t)unwatch,
-                                          .unwatch_count = count,
-                                          .watch = (uintptr_t)watch,
-                                          .watch_count = watch ? 1 : 0};
-
-    return ioctl(device->file.fd, HMREG_COUNTER_UPDATE, &update) ? -errno : 0;
 }
