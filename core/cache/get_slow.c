@@ -266,6 +266,23 @@ static int create_again(struct get *get, struct cache *cache, struct hmreg_mr *e
     return create_in_room(get, cache, entry, rc);
 }
 
+/* Of a list, that of each segment. */
+static int check_awake(const struct get *get)
+{
+    size_t count = get->list ? get->list->ranges.count : 1;
+    int rc = 0;
+
+    if (!atomic_load(&get->domain->lib->suspended.count))
+        return 0;
+    for (size_t i = 0; i < count && !rc; i++) {
+        struct iovec range = get->list ? get->list->ranges.iov[i] : *get->request->iov;
+        uint64_t start = (uint64_t)(uintptr_t)range.iov_base;
+
+        rc = suspended_check(get->domain->lib, start, start + range.iov_len);
+    }
+    return rc;
+}
+
 static int create(struct get *get, struct hmreg_mr *entry)
 {
     struct cache *cache = cache_of(get, entry);
@@ -274,7 +291,8 @@ static int create(struct get *get, struct hmreg_mr *entry)
     int rc;
 
     hmreg_error_guard(&guard);
-    rc = create_once(get, cache, entry);
+    rc = check_awake(get); /* hmreg_suspend() finds the entry from now on */
+    rc = rc ? rc : create_once(get, cache, entry);
     if (eviction_helps(rc) && reap_helps(get->set, freed))
         rc = create_once(get, cache, entry);
     if (rc && !get->covers)
@@ -313,6 +331,7 @@ static int get_uncached(struct get *get, struct hmreg_mr *entry, struct hmreg_mr
         cache_set_release(get->set, entry);
         return rc;
     }
+    cache_filled(&get->set->pool, entry);
     cache_stats_add(&cache_of(get, entry)->stats, STATS_UNCACHED, 1);
     *out = entry;
     return 0;
@@ -379,10 +398,8 @@ static int finish(struct get *get, struct hmreg_mr *entry, struct hmreg_mr **out
         get->discarded++;
         return AGAIN;
     }
-    if (!cached) { /* else other threads already read the adjacent flags */
-        entry_body(entry)->cached = false;
+    if (!cached)
         cache_stats_add(&cache->stats, STATS_UNCACHED, 1);
-    }
     if (cached && entry_body(entry)->ask_identity && sweep_expect(&get->set->sweep))
         reaper_wake();
     if (cached && !search.evicted)
@@ -479,8 +496,10 @@ static int resolve_request(struct get *get)
 {
     uint64_t when;
     bool begun;
-    int rc;
+    int rc = check_awake(get); /* suspended memory may be unmapped */
 
+    if (rc)
+        return rc;
     if (notice_is_known(get)) {
         *get->found = resolved_as_system(get->want.start);
         return 0;

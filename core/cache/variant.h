@@ -59,6 +59,10 @@ int variant_get(struct variants *variants, const struct attributes *attributes,
 const struct variant_segment *variant_touching(const struct variant *variant, uint64_t start,
                                                uint64_t end);
 
+/* How the region of an entry was asked for, of this variant; NULL: of none. NULL: no memory. Free it
+ * with free(). */
+struct origin *variant_origin(const struct variant *variant, const struct hmreg_mr *entry);
+
 /* Both accept NULL. use: the caller uses it already, or holds the lock of the caches, of which an
  * entry uses it. */
 void variant_use(struct variant *variant);

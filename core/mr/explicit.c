@@ -10,6 +10,7 @@
 #include "core/base/validate.h"
 #include "core/group/group.h"
 #include "core/mr/options.h"
+#include "core/mr/origin.h"
 #include "core/mr/region.h"
 
 #include <errno.h>
@@ -22,31 +23,57 @@
 
 /* ---- registering ------------------------------------------------------------------------ */
 
-/* Registers a resolved layout and publishes its region. */
-static int register_layout(struct hmreg_domain *domain, struct layout *layout,
-                           struct hmreg_mr **out)
+/* Neither the refusal of a path nor a key in use is a failure. */
+static int fill(struct layout *layout, struct hmreg_mr *mr)
 {
-    struct hmreg_mr *before = *out, *mr = NULL;
     struct hmreg_error_guard guard;
-    int rc = region_new(domain, layout, &mr);
+    int rc;
 
-    if (rc)
-        return rc;
-    if (domain->caps.async) /* another thread may read the event before the fabric's call returns */
-        *out = mr;
     hmreg_error_guard(&guard);
     rc = region_fill(layout, mr);
-    hmreg_error_unguard(&guard,
-                        !rc); /* neither the refusal of a path nor a key in use is a failure */
+    hmreg_error_unguard(&guard, !rc);
+    return rc;
+}
+
+/* Registers a resolved layout and publishes its region. origin: NULL: no memory; owned. */
+static int register_layout(struct hmreg_domain *domain, struct layout *layout,
+                           struct origin *origin, struct hmreg_mr **out)
+{
+    struct hmreg_mr *before = *out, *mr = NULL;
+    int rc = region_new(domain, layout, &mr);
+
     if (rc) {
+        free(origin);
+        return rc;
+    }
+    rc = origin_begin(mr, origin, ORIGIN_FILLING);
+    if (domain->caps.async) /* another thread may read the event before the fabric's call returns */
+        *out = mr;
+    rc = rc ? rc : fill(layout, mr);
+    if (rc) {
+        origin_end(domain, origin);
         region_free(mr);
         *out = before;
         return rc;
     }
     if (!domain->caps.async) /* else other threads may have read *out */
         *out = mr;
+    origin_open(mr);
     mr_publish(mr);
     return 0;
+}
+
+/* Checked before the memory is resolved, which may be unmapped while it is suspended. */
+static int check_awake(struct hmreg_domain *domain, const struct iovec *iov, size_t count)
+{
+    int rc = 0;
+
+    for (size_t i = 0; i < count && !rc; i++) {
+        uint64_t start = (uint64_t)(uintptr_t)iov[i].iov_base;
+
+        rc = suspended_check(domain->lib, start, start + iov[i].iov_len);
+    }
+    return rc;
 }
 
 static int register_request(struct hmreg_domain *domain, const struct request *request,
@@ -62,10 +89,11 @@ static int register_request(struct hmreg_domain *domain, const struct request *r
     if (!found)
         return hmreg_fail(-ENOMEM, "no memory to resolve %zu ranges", request->count);
     undone_retry(domain, 1);
-    rc = request_resolve(domain, request, found);
+    rc = check_awake(domain, request->iov, request->count);
+    rc = rc ? rc : request_resolve(domain, request, found);
     if (!rc) {
         layout_init(&layout, request, found);
-        rc = register_layout(domain, &layout, out);
+        rc = register_layout(domain, &layout, origin_new(request, NULL, 0), out);
     }
     if (found != few)
         free(found);
@@ -81,8 +109,10 @@ static int register_segments(struct hmreg_domain *domain, const struct hmreg_seg
     int rc = layout_gather(domain, segments, count, request, &layout);
 
     undone_retry(domain, 1);
+    rc = rc ? rc : check_awake(domain, layout.ranges.iov, layout.ranges.count);
     rc = rc ? rc : layout_resolve(domain, &layout);
-    rc = rc ? rc : register_layout(domain, &layout, mr);
+    if (!rc)
+        rc = register_layout(domain, &layout, origin_new(request, segments, count), mr);
     layout_free(&layout);
     return rc;
 }
@@ -323,6 +353,7 @@ int hmreg_mr_regattr(struct hmreg_domain *domain, const struct hmreg_mr_attr *ca
 int hmreg_mr_close(struct hmreg_mr *mr)
 {
     struct hmreg_domain *domain;
+    struct origin *origin;
     int rc;
     UNCANCELLED;
 
@@ -339,8 +370,13 @@ int hmreg_mr_close(struct hmreg_mr *mr)
         return hmreg_fail(-EINVAL,
                           "mr is a rail of a group's region: close that region, not its rails");
     undone_retry(domain, 1);
+    origin = origin_close(mr);
     rc = region_destroy(mr);
-    if (rc != -EBUSY)
-        atomic_fetch_sub(&domain->regions, 1);
+    if (rc == -EBUSY) {
+        origin_reopen(origin);
+        return rc;
+    }
+    origin_end(domain, origin);
+    atomic_fetch_sub(&domain->regions, 1);
     return rc;
 }

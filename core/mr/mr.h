@@ -100,6 +100,8 @@ struct mr_body {
     bool announcing : 1; /* pending, and the application's callback, which may never return, has it
                           */
     bool refused_room : 1; /* registered, but not published because the cache was full */
+    bool filling : 1;      /* its get registers it, never to be published */
+    bool stuck : 1;        /* the fabric answered its deregistration with EBUSY */
     uint16_t cache;
     uint32_t place; /* live: its place in the clock list; else the next entry of its list */
     uint32_t pins;  /* those in no thread's pin slot; thread_cache_pins() adds up the others */
@@ -109,6 +111,7 @@ struct mr_body {
 struct mr_on_heap {
     struct hmreg_mr mr; /* first; slot_offset 0 */
     struct mr_body body;
+    struct origin *origin; /* of an explicit region; NULL: it is a part of one */
 };
 
 _Static_assert(HMREG_ACCESS_ALL <= UINT16_MAX, "access rights fit a region's");
@@ -258,6 +261,19 @@ const struct hmreg_mr *mr_explained(const struct hmreg_mr *mr, size_t *rail);
     ((struct provider_mr){                                                                         \
         .keys = {NULL, HMREG_KEY_NOTAVAIL, HMREG_VERBS_KEY_NOTAVAIL, HMREG_VERBS_KEY_NOTAVAIL}})
 
+/* What a suspended region has, and each of its parts (core/mr/renew.h); no provider's priv is this
+ * address. */
+extern const char mr_suspended_mark;
+#define MR_SUSPENDED                                                                               \
+    ((struct provider_mr){                                                                         \
+        .keys = {NULL, HMREG_KEY_NOTAVAIL, HMREG_VERBS_KEY_NOTAVAIL, HMREG_VERBS_KEY_NOTAVAIL},    \
+        .priv = (void *)(uintptr_t)&mr_suspended_mark})
+
+static inline bool mr_is_suspended(const struct hmreg_mr *mr)
+{
+    return mr_body(mr)->made.priv == &mr_suspended_mark;
+}
+
 /* A range as the caller passed it. */
 static inline struct iovec mr_asked(const struct hmreg_mr *mr, size_t index)
 {
@@ -338,6 +354,8 @@ int mr_check_complete(const struct hmreg_mr *mr);
 
 /* Checks that mr is not NULL, belongs to this process, and was not partly closed. -EINVAL,
  * -EPERM. */
+int mr_check_open(const struct hmreg_mr *mr);
+/* The same, and that it is not suspended: -EAGAIN. */
 int mr_check(const struct hmreg_mr *mr);
 
 #endif
