@@ -266,21 +266,13 @@ static int create_again(struct get *get, struct cache *cache, struct hmreg_mr *e
     return create_in_room(get, cache, entry, rc);
 }
 
-/* Of a list, that of each segment. */
 static int check_awake(const struct get *get)
 {
-    size_t count = get->list ? get->list->ranges.count : 1;
-    int rc = 0;
+    struct hmreg *lib = get->domain->lib;
 
-    if (!atomic_load(&get->domain->lib->suspended.count))
-        return 0;
-    for (size_t i = 0; i < count && !rc; i++) {
-        struct iovec range = get->list ? get->list->ranges.iov[i] : *get->request->iov;
-        uint64_t start = (uint64_t)(uintptr_t)range.iov_base;
-
-        rc = suspended_check(get->domain->lib, start, start + range.iov_len);
-    }
-    return rc;
+    if (get->list)
+        return suspended_check(lib, get->list->ranges.iov, get->list->ranges.count, get->since);
+    return suspended_check(lib, get->request->iov, 1, get->since);
 }
 
 static int create(struct get *get, struct hmreg_mr *entry)
@@ -492,14 +484,12 @@ bool get_claim_holds(const struct request *request, const struct hmreg_mr *mr)
     return false;
 }
 
-static int resolve_request(struct get *get)
+static int resolve_memory(struct get *get)
 {
     uint64_t when;
     bool begun;
-    int rc = check_awake(get); /* suspended memory may be unmapped */
+    int rc;
 
-    if (rc)
-        return rc;
     if (notice_is_known(get)) {
         *get->found = resolved_as_system(get->want.start);
         return 0;
@@ -511,6 +501,17 @@ static int resolve_request(struct get *get)
     if (begun && !rc)
         notice_resolved(get, when);
     return rc;
+}
+
+/* Suspended memory may be unmapped. */
+static int resolve_request(struct get *get)
+{
+    int rc = check_awake(get);
+
+    if (rc)
+        return rc;
+    rc = resolve_memory(get);
+    return rc && check_awake(get) ? -EAGAIN : rc;
 }
 
 /* Gets a region of more than was asked for. Where it fails, one of exactly the range may not, so
@@ -607,6 +608,7 @@ static struct get new_get(struct hmreg_domain *domain, const struct request *req
     return (struct get){
         .set = domain->caches,
         .domain = domain,
+        .since = suspended_since(&domain->lib->suspended),
         .request = request,
         .want = {.start = want->start,
                  .end = want->end,

@@ -147,7 +147,7 @@ static int check_explicit(struct hmreg_mr *mr, const struct origin *origin, void
                           "the region of %zu bytes at %#llx, and register it again",
                           mr->domain->caps.fabric, (size_t)mr_len(mr),
                           (unsigned long long)mr_start(mr));
-    return region_is_bound(mr) ? fail_bound(mr) : 0;
+    return mr_is_bound(mr) ? fail_bound(mr) : 0;
 }
 
 /* Has the library bound the region, as its get asked for? */
@@ -160,7 +160,7 @@ static bool is_ours(struct cache_set *set, const struct hmreg_mr *entry)
 
 static int check_entry(struct cache_set *set, struct hmreg_mr *entry, struct pass *pass)
 {
-    return !is_ours(set, entry) && region_is_bound(entry) ? fail_bound(entry) : 0;
+    return !is_ours(set, entry) && mr_is_bound(entry) ? fail_bound(entry) : 0;
 }
 
 static int check_set(struct cache_set *set, void *context)

@@ -8,7 +8,6 @@
 #include "core/context/context.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <stdlib.h>
 
 void suspended_open(struct suspended *suspended)
@@ -75,6 +74,8 @@ bool suspended_add(struct suspended *suspended, uint64_t start, uint64_t end)
     pthread_mutex_lock(&suspended->lock);
     *added = (struct suspended_range){suspended->first, start, end};
     suspended->first = added;
+    suspended->recent[atomic_load(&suspended->changes) % SUSPENDED_RECENT] = *added;
+    atomic_fetch_add(&suspended->changes, 1);
     atomic_fetch_add(&suspended->count, 1);
     pthread_mutex_unlock(&suspended->lock);
     return true;
@@ -109,12 +110,41 @@ bool suspended_touches(struct suspended *suspended, uint64_t start, uint64_t end
     return touches;
 }
 
-int suspended_check(struct hmreg *lib, uint64_t start, uint64_t end)
+/* Has a suspension since touched the range? If they are more than are remembered, it may have. */
+static bool was_touched(struct suspended *suspended, uint64_t start, uint64_t end, uint64_t since)
 {
-    if (!suspended_touches(&lib->suspended, start, end, NULL))
+    uint64_t now;
+    bool touched;
+
+    if (atomic_load(&suspended->changes) == since)
+        return false;
+    pthread_mutex_lock(&suspended->lock);
+    now = atomic_load(&suspended->changes);
+    touched = now - since > SUSPENDED_RECENT;
+    for (uint64_t i = since; i < now && !touched; i++) {
+        const struct suspended_range *range = &suspended->recent[i % SUSPENDED_RECENT];
+
+        touched = range->start < end && start < range->end;
+    }
+    pthread_mutex_unlock(&suspended->lock);
+    return touched;
+}
+
+int suspended_check(struct hmreg *lib, const struct iovec *iov, size_t count, uint64_t since)
+{
+    struct suspended *suspended = &lib->suspended;
+
+    if (!atomic_load(&suspended->count) && atomic_load(&suspended->changes) == since)
         return 0;
-    return hmreg_fail(-EAGAIN,
-                      "memory of the %" PRIu64 " bytes at %#" PRIx64
-                      " is suspended (hmreg_suspend()): try again after hmreg_resume()",
-                      end - start, start);
+    for (size_t i = 0; i < count; i++) {
+        uint64_t start = (uint64_t)(uintptr_t)iov[i].iov_base, end = start + iov[i].iov_len;
+
+        if (suspended_touches(suspended, start, end, NULL) ||
+            was_touched(suspended, start, end, since))
+            return hmreg_fail(-EAGAIN,
+                              "memory of the %zu bytes at %p is suspended (hmreg_suspend()): try "
+                              "again after hmreg_resume()",
+                              iov[i].iov_len, iov[i].iov_base);
+    }
+    return 0;
 }

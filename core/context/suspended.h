@@ -13,6 +13,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/uio.h>
 
 struct hmreg;
 
@@ -21,12 +22,17 @@ struct suspended_range {
     uint64_t start, end;
 };
 
+/* The latest suspensions, as far as they are remembered. */
+#define SUSPENDED_RECENT 16
+
 struct suspended {
-    pthread_mutex_t lock; /* guards all but count, which is read without it */
+    pthread_mutex_t lock; /* guards all; count and changes are read without it */
     pthread_cond_t turned;
     bool taken; /* a thread suspends or resumes */
     atomic_uint count;
     struct suspended_range *first;
+    _Atomic uint64_t changes; /* suspensions so far */
+    struct suspended_range recent[SUSPENDED_RECENT];
 };
 
 void suspended_open(struct suspended *suspended);
@@ -46,7 +52,14 @@ void suspended_remove(struct suspended *suspended, uint64_t start, uint64_t end)
 bool suspended_touches(struct suspended *suspended, uint64_t start, uint64_t end,
                        const struct suspended_range *but);
 
-/* -EAGAIN: memory in [start, end) is suspended. Any thread. */
-int suspended_check(struct hmreg *lib, uint64_t start, uint64_t end);
+/* How many suspensions there have been. A call reads it before it asks what its memory is. */
+static inline uint64_t suspended_since(struct suspended *suspended)
+{
+    return atomic_load(&suspended->changes);
+}
+
+/* -EAGAIN: memory of one of the ranges is suspended, or has been since: what the call knows of it
+ * may be outdated. Any thread. */
+int suspended_check(struct hmreg *lib, const struct iovec *iov, size_t count, uint64_t since);
 
 #endif

@@ -92,14 +92,14 @@ static int own_attributes(struct job_region *region)
     return region->dmabuf.fd < 0 ? hmreg_fail_os(errno, "dmabuf: fd cannot be duplicated") : 0;
 }
 
-static int list(struct job_region *region, uint64_t piece_len, bool callers)
+static int list(struct job_region *region, uint64_t piece_len, bool callers, uint64_t since)
 {
     region->origin = origin_new(&region->attributes.request, NULL, 0);
     if (region->origin) {
         region->origin->piece_len = piece_len;
         region->origin->callers = callers;
     }
-    return origin_begin(region->mr, region->origin, ORIGIN_JOB);
+    return origin_begin(region->mr, region->origin, ORIGIN_JOB, since);
 }
 
 static int prepare(struct job_region *region, bool any_key, uint64_t piece_len)
@@ -107,10 +107,10 @@ static int prepare(struct job_region *region, bool any_key, uint64_t piece_len)
     struct request *request = &region->attributes.request;
     struct hmreg_domain *domain = region->domain;
     uint64_t chosen = layout_chosen(request->iov->iov_len, domain->caps.max_len);
-    uint64_t start = (uint64_t)(uintptr_t)request->iov->iov_base;
+    uint64_t since = suspended_since(&domain->lib->suspended);
     int rc = own_attributes(region);
 
-    rc = rc ? rc : suspended_check(domain->lib, start, start + request->iov->iov_len);
+    rc = rc ? rc : suspended_check(domain->lib, request->iov, 1, since);
     rc = rc ? rc : request_resolve(domain, request, &region->found);
     if (rc)
         return rc;
@@ -119,7 +119,7 @@ static int prepare(struct job_region *region, bool any_key, uint64_t piece_len)
     rc = layout_cut(domain, &region->layout, piece_len ? piece_len : chosen, piece_len != 0);
     rc = rc ? rc : region_new(domain, &region->layout, &region->mr);
     rc = rc ? rc : filling_begin(&region->filling, &region->layout, region->mr);
-    rc = rc ? rc : list(region, piece_len ? piece_len : chosen, piece_len != 0);
+    rc = rc ? rc : list(region, piece_len ? piece_len : chosen, piece_len != 0, since);
     region->filling.extended = true; /* see job_region_undo() */
     return rc;
 }

@@ -37,7 +37,7 @@ static int fill(struct layout *layout, struct hmreg_mr *mr)
 
 /* Registers a resolved layout and publishes its region. origin: NULL: no memory; owned. */
 static int register_layout(struct hmreg_domain *domain, struct layout *layout,
-                           struct origin *origin, struct hmreg_mr **out)
+                           struct origin *origin, uint64_t since, struct hmreg_mr **out)
 {
     struct hmreg_mr *before = *out, *mr = NULL;
     int rc = region_new(domain, layout, &mr);
@@ -46,7 +46,7 @@ static int register_layout(struct hmreg_domain *domain, struct layout *layout,
         free(origin);
         return rc;
     }
-    rc = origin_begin(mr, origin, ORIGIN_FILLING);
+    rc = origin_begin(mr, origin, ORIGIN_FILLING, since);
     if (domain->caps.async) /* another thread may read the event before the fabric's call returns */
         *out = mr;
     rc = rc ? rc : fill(layout, mr);
@@ -63,22 +63,10 @@ static int register_layout(struct hmreg_domain *domain, struct layout *layout,
     return 0;
 }
 
-/* Checked before the memory is resolved, which may be unmapped while it is suspended. */
-static int check_awake(struct hmreg_domain *domain, const struct iovec *iov, size_t count)
-{
-    int rc = 0;
-
-    for (size_t i = 0; i < count && !rc; i++) {
-        uint64_t start = (uint64_t)(uintptr_t)iov[i].iov_base;
-
-        rc = suspended_check(domain->lib, start, start + iov[i].iov_len);
-    }
-    return rc;
-}
-
 static int register_request(struct hmreg_domain *domain, const struct request *request,
                             struct hmreg_mr **out)
 {
+    uint64_t since = suspended_since(&domain->lib->suspended);
     struct resolved few[FEW_RANGES], *found = few;
     struct layout layout;
     int rc;
@@ -89,12 +77,14 @@ static int register_request(struct hmreg_domain *domain, const struct request *r
     if (!found)
         return hmreg_fail(-ENOMEM, "no memory to resolve %zu ranges", request->count);
     undone_retry(domain, 1);
-    rc = check_awake(domain, request->iov, request->count);
+    rc = suspended_check(domain->lib, request->iov, request->count, since);
     rc = rc ? rc : request_resolve(domain, request, found);
     if (!rc) {
         layout_init(&layout, request, found);
-        rc = register_layout(domain, &layout, origin_new(request, NULL, 0), out);
+        rc = register_layout(domain, &layout, origin_new(request, NULL, 0), since, out);
     }
+    if (rc && suspended_check(domain->lib, request->iov, request->count, since))
+        rc = -EAGAIN;
     if (found != few)
         free(found);
     return rc;
@@ -104,15 +94,22 @@ static int register_request(struct hmreg_domain *domain, const struct request *r
 static int register_segments(struct hmreg_domain *domain, const struct hmreg_segment *segments,
                              size_t count, const struct request *request, struct hmreg_mr **mr)
 {
+    uint64_t since = suspended_since(&domain->lib->suspended);
     struct layout layout;
+    bool gathered;
     UNCANCELLED;
     int rc = layout_gather(domain, segments, count, request, &layout);
 
     undone_retry(domain, 1);
-    rc = rc ? rc : check_awake(domain, layout.ranges.iov, layout.ranges.count);
+    if (!rc)
+        rc = suspended_check(domain->lib, layout.ranges.iov, layout.ranges.count, since);
+    gathered = !rc;
     rc = rc ? rc : layout_resolve(domain, &layout);
     if (!rc)
-        rc = register_layout(domain, &layout, origin_new(request, segments, count), mr);
+        rc = register_layout(domain, &layout, origin_new(request, segments, count), since, mr);
+    if (rc && gathered &&
+        suspended_check(domain->lib, layout.ranges.iov, layout.ranges.count, since))
+        rc = -EAGAIN;
     layout_free(&layout);
     return rc;
 }

@@ -61,18 +61,21 @@ static size_t range_count(const struct origin *origin)
     return origin->segments ? origin->segment_count : origin->request.count;
 }
 
-static struct origin_range range_at(const struct origin *origin, size_t index)
+static struct iovec iov_at(const struct origin *origin, size_t index)
 {
     const struct hmreg_segment *segment = origin->segments ? &origin->segments[index] : NULL;
-    struct iovec iov;
-    uint64_t start;
 
-    if (segment && segment->kind == HMREG_SEGMENT_DMABUF) {
-        start = (uint64_t)(uintptr_t)segment->u.dmabuf.base_addr + segment->u.dmabuf.offset;
-        return (struct origin_range){start, start + segment->u.dmabuf.len};
-    }
-    iov = segment ? segment->u.memory : origin->request.iov[index];
-    start = (uint64_t)(uintptr_t)iov.iov_base;
+    if (segment && segment->kind == HMREG_SEGMENT_DMABUF)
+        return (struct iovec){(char *)segment->u.dmabuf.base_addr + segment->u.dmabuf.offset,
+                              segment->u.dmabuf.len};
+    return segment ? segment->u.memory : origin->request.iov[index];
+}
+
+static struct origin_range range_at(const struct origin *origin, size_t index)
+{
+    struct iovec iov = iov_at(origin, index);
+    uint64_t start = (uint64_t)(uintptr_t)iov.iov_base;
+
     return (struct origin_range){start, start + iov.iov_len};
 }
 
@@ -191,19 +194,20 @@ static struct origin **origin_of(struct hmreg_mr *mr)
     return &((struct mr_on_heap *)mr)->origin;
 }
 
-static int check(struct hmreg_domain *domain, const struct origin *origin)
+static int check(struct hmreg_domain *domain, const struct origin *origin, uint64_t since)
 {
     int rc = 0;
 
     for (size_t i = 0; i < range_count(origin) && !rc; i++) {
-        struct origin_range range = range_at(origin, i);
+        struct iovec iov = iov_at(origin, i);
 
-        rc = suspended_check(domain->lib, range.start, range.end);
+        rc = suspended_check(domain->lib, &iov, 1, since);
     }
     return rc;
 }
 
-int origin_begin(struct hmreg_mr *mr, struct origin *origin, enum origin_state state)
+int origin_begin(struct hmreg_mr *mr, struct origin *origin, enum origin_state state,
+                 uint64_t since)
 {
     struct origins *origins = &mr->domain->origins;
 
@@ -218,7 +222,7 @@ int origin_begin(struct hmreg_mr *mr, struct origin *origin, enum origin_state s
         origins->first->previous = origin;
     origins->first = origin;
     pthread_mutex_unlock(&origins->lock);
-    return check(mr->domain, origin);
+    return check(mr->domain, origin, since);
 }
 
 static void set_state(struct hmreg_domain *domain, struct origin *origin, enum origin_state state)
@@ -270,8 +274,8 @@ void origin_end(struct hmreg_domain *domain, struct origin *origin)
 }
 
 static int visit_one(struct hmreg_domain *domain, struct origin *origin,
-                      int (*visit)(struct hmreg_mr *mr, const struct origin *origin, void *context),
-                      void *context)
+                     int (*visit)(struct hmreg_mr *mr, const struct origin *origin, void *context),
+                     void *context)
 {
     int rc;
 

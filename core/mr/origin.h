@@ -52,10 +52,11 @@ int origin_resume(const struct origin *origin, struct hmreg_mr *mr,
 
 /* ---- explicit regions ------------------------------------------------------------------- */
 
-/* Lists the region, whose registration begins, and checks that its memory is not suspended:
- * -EAGAIN. -ENOMEM. After a failure too call origin_end(), unless the registration succeeds:
+/* Lists the region, whose registration begins, and checks that its memory was not suspended
+ * since: -EAGAIN. -ENOMEM. After a failure too call origin_end(), unless the registration succeeds:
  * then origin_open(). */
-int origin_begin(struct hmreg_mr *mr, struct origin *origin, enum origin_state state);
+int origin_begin(struct hmreg_mr *mr, struct origin *origin, enum origin_state state,
+                 uint64_t since);
 void origin_open(struct hmreg_mr *mr);
 /* The region is being closed: waits until it is not visited. Returns its origin. */
 struct origin *origin_close(struct hmreg_mr *mr);

@@ -11,7 +11,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-bool region_is_bound(const struct hmreg_mr *mr)
+bool mr_is_bound(const struct hmreg_mr *mr)
 {
     size_t count;
     struct hmreg_mr **parts = mr_parts(mr, &count);
@@ -21,7 +21,7 @@ bool region_is_bound(const struct hmreg_mr *mr)
         return !mr_is_suspended(mr) &&
                mr->domain->ops.is_bound(mr->domain->self, &mr_body(mr)->made);
     for (size_t i = 0; i < count && !bound; i++)
-        bound = parts[i] && region_is_bound(parts[i]);
+        bound = parts[i] && mr_is_bound(parts[i]);
     return bound;
 }
 
@@ -84,7 +84,6 @@ static void exchange(struct hmreg_mr *one, struct hmreg_mr *other)
 
     a->made = b->made;
     a->ext = b->ext;
-    a->iface = b->iface;
     a->path = b->path;
     a->key_taken = b->key_taken;
     one->head = other->head;
@@ -141,12 +140,27 @@ static int ready(struct hmreg_mr *fresh, const struct layout *layout)
     return rc;
 }
 
+/* Addresses of a device at which nothing is mapped would pass for host memory. */
+static int check_same(const struct hmreg_mr *mr, const struct layout *layout)
+{
+    enum hmreg_iface before = mr_body(mr)->iface, now = layout->whole.iface;
+
+    if (now == before)
+        return 0;
+    return hmreg_fail(-EINVAL,
+                      "the region of %zu bytes at %#llx was of memory of %s, and there is memory "
+                      "of %s now: map it first",
+                      (size_t)mr_len(mr), (unsigned long long)mr_start(mr),
+                      hmreg_iface_name(before), hmreg_iface_name(now));
+}
+
 int region_renew(struct hmreg_mr *mr, struct layout *layout)
 {
     struct hmreg_error_guard guard;
     struct hmreg_mr *fresh = NULL;
-    int rc = region_new(mr->domain, layout, &fresh);
+    int rc = check_same(mr, layout);
 
+    rc = rc ? rc : region_new(mr->domain, layout, &fresh);
     if (rc)
         return rc;
     hmreg_error_guard(&guard);

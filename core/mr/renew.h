@@ -8,7 +8,7 @@
 #include "core/mr/layout.h"
 
 /* Is an object bound to the region, or to a part of it? */
-bool region_is_bound(const struct hmreg_mr *mr);
+bool mr_is_bound(const struct hmreg_mr *mr);
 
 /* Deregisters what the region consists of, and sets its keys to none. -EBUSY: the fabric is busy
  * with some of its registrations, which stay; try again. After any other failure of the fabric the

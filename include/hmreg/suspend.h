@@ -28,7 +28,7 @@ extern "C" {
  *    hmreg_mr_put(), which release it as ever.
  *  - a cached region without a holder has ended.
  *  - registering or getting memory of the range returns -EAGAIN.
- *  - the memory may be freed, unmapped and mapped, of any kind.
+ *  - the memory may be freed and unmapped, and other memory of the same iface mapped there.
  * Before the call the application ends all transfers on these regions. During it, and during
  * hmreg_resume(), other threads may get, put, register and close, and must use no region of the
  * range for anything else. The calls deregister and register on the calling thread: a fabric that
@@ -67,8 +67,9 @@ struct hmreg_resume_config {
  * the library cannot copy it: hmem_data. A region that begins disabled, does so again. A cached
  * region stays valid until its last put, and serves no later get, which registers its own. config:
  * NULL: no callbacks.
- * -EINVAL: lib is NULL, the range is empty or wraps, config's size, or a region of a caller's
- * dmabuf and no config->dmabuf. -ENOENT: no such range is suspended. Errors of hmreg_mr_regattr(),
+ * -EINVAL: lib is NULL, the range is empty or wraps, config's size, a region of a caller's
+ * dmabuf and no config->dmabuf, or the memory there is of another iface than before: nothing is
+ * mapped yet. -ENOENT: no such range is suspended. Errors of hmreg_mr_regattr(),
  * -EBUSY of hmreg_suspend(), and those of config->dmabuf: the region is still suspended, and so are
  * those behind it and the range; call again when the cause is gone, release the region, or suspend
  * the range again.
