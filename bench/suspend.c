@@ -4,6 +4,7 @@
  * all, beside the application's own close and registration of each. On a provider whose
  * registration takes 5 us.
  */
+#include "bench/actor.h"
 #include "bench/bench.h"
 #include "bench/fixture.h"
 #include "bench/series.h"
