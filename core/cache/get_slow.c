@@ -268,11 +268,11 @@ static int create_again(struct get *get, struct cache *cache, struct hmreg_mr *e
 
 static int check_awake(const struct get *get)
 {
-    struct hmreg *lib = get->domain->lib;
+    struct suspended *suspended = &get->domain->lib->suspended;
+    const struct ranges *list = get->list ? &get->list->ranges : NULL;
 
-    if (get->list)
-        return suspended_check(lib, get->list->ranges.iov, get->list->ranges.count, get->since);
-    return suspended_check(lib, get->request->iov, 1, get->since);
+    return list ? suspended_check(suspended, list->iov, list->count, get->since)
+                : suspended_check(suspended, get->request->iov, 1, get->since);
 }
 
 static int create(struct get *get, struct hmreg_mr *entry)

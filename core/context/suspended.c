@@ -5,7 +5,6 @@
 #include "core/context/suspended.h"
 
 #include "core/base/error.h"
-#include "core/context/context.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -130,10 +129,9 @@ static bool was_touched(struct suspended *suspended, uint64_t start, uint64_t en
     return touched;
 }
 
-int suspended_check(struct hmreg *lib, const struct iovec *iov, size_t count, uint64_t since)
+int suspended_check(struct suspended *suspended, const struct iovec *iov, size_t count,
+                    uint64_t since)
 {
-    struct suspended *suspended = &lib->suspended;
-
     if (!atomic_load(&suspended->count) && atomic_load(&suspended->changes) == since)
         return 0;
     for (size_t i = 0; i < count; i++) {

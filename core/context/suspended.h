@@ -15,8 +15,6 @@
 #include <stdint.h>
 #include <sys/uio.h>
 
-struct hmreg;
-
 struct suspended_range {
     struct suspended_range *next;
     uint64_t start, end;
@@ -60,6 +58,7 @@ static inline uint64_t suspended_since(struct suspended *suspended)
 
 /* -EAGAIN: memory of one of the ranges is suspended, or has been since: what the call knows of it
  * may be outdated. Any thread. */
-int suspended_check(struct hmreg *lib, const struct iovec *iov, size_t count, uint64_t since);
+int suspended_check(struct suspended *suspended, const struct iovec *iov, size_t count,
+                    uint64_t since);
 
 #endif

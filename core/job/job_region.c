@@ -110,7 +110,7 @@ static int prepare(struct job_region *region, bool any_key, uint64_t piece_len)
     uint64_t since = suspended_since(&domain->lib->suspended);
     int rc = own_attributes(region);
 
-    rc = rc ? rc : suspended_check(domain->lib, request->iov, 1, since);
+    rc = rc ? rc : suspended_check(&domain->lib->suspended, request->iov, 1, since);
     rc = rc ? rc : request_resolve(domain, request, &region->found);
     if (rc)
         return rc;

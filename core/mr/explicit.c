@@ -77,13 +77,13 @@ static int register_request(struct hmreg_domain *domain, const struct request *r
     if (!found)
         return hmreg_fail(-ENOMEM, "no memory to resolve %zu ranges", request->count);
     undone_retry(domain, 1);
-    rc = suspended_check(domain->lib, request->iov, request->count, since);
+    rc = suspended_check(&domain->lib->suspended, request->iov, request->count, since);
     rc = rc ? rc : request_resolve(domain, request, found);
     if (!rc) {
         layout_init(&layout, request, found);
         rc = register_layout(domain, &layout, origin_new(request, NULL, 0), since, out);
     }
-    if (rc && suspended_check(domain->lib, request->iov, request->count, since))
+    if (rc && suspended_check(&domain->lib->suspended, request->iov, request->count, since))
         rc = -EAGAIN;
     if (found != few)
         free(found);
@@ -102,13 +102,14 @@ static int register_segments(struct hmreg_domain *domain, const struct hmreg_seg
 
     undone_retry(domain, 1);
     if (!rc)
-        rc = suspended_check(domain->lib, layout.ranges.iov, layout.ranges.count, since);
+        rc =
+            suspended_check(&domain->lib->suspended, layout.ranges.iov, layout.ranges.count, since);
     gathered = !rc;
     rc = rc ? rc : layout_resolve(domain, &layout);
     if (!rc)
         rc = register_layout(domain, &layout, origin_new(request, segments, count), since, mr);
     if (rc && gathered &&
-        suspended_check(domain->lib, layout.ranges.iov, layout.ranges.count, since))
+        suspended_check(&domain->lib->suspended, layout.ranges.iov, layout.ranges.count, since))
         rc = -EAGAIN;
     layout_free(&layout);
     return rc;

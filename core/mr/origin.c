@@ -201,7 +201,7 @@ static int check(struct hmreg_domain *domain, const struct origin *origin, uint6
     for (size_t i = 0; i < range_count(origin) && !rc; i++) {
         struct iovec iov = iov_at(origin, i);
 
-        rc = suspended_check(domain->lib, &iov, 1, since);
+        rc = suspended_check(&domain->lib->suspended, &iov, 1, since);
     }
     return rc;
 }
