@@ -212,8 +212,8 @@ struct hmreg_mr *job_region_publish(struct job_region *region)
     (void)rc;
     region->mr = NULL;
     close_descriptors(region);
-    origin_open(mr);
     mr_publish(mr);
+    origin_open(mr);
     return mr;
 }
 

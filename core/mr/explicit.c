@@ -58,8 +58,8 @@ static int register_layout(struct hmreg_domain *domain, struct layout *layout,
     }
     if (!domain->caps.async) /* else other threads may have read *out */
         *out = mr;
-    origin_open(mr);
     mr_publish(mr);
+    origin_open(mr);
     return 0;
 }
 
@@ -364,11 +364,11 @@ int hmreg_mr_close(struct hmreg_mr *mr)
     mr_settle(mr);
     if (mr->slot_offset)
         return hmreg_fail(-EINVAL, "mr is from hmreg_mr_get(); give it back with hmreg_mr_put()");
-    if (mr_ext(mr) && mr_ext(mr)->is_rail)
+    origin = origin_close(mr);
+    if (!origin)
         return hmreg_fail(-EINVAL,
                           "mr is a rail of a group's region: close that region, not its rails");
     undone_retry(domain, 1);
-    origin = origin_close(mr);
     rc = region_destroy(mr);
     if (rc == -EBUSY) {
         origin_reopen(origin);

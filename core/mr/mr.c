@@ -38,10 +38,8 @@ void mr_ext_unmap(struct mr_ext *ext)
     ext->mappings = NULL;
 }
 
-void mr_ext_free(struct mr_ext *ext)
+void mr_ext_clear(struct mr_ext *ext)
 {
-    if (!ext)
-        return;
     mr_ext_unmap(ext);
     while (ext->missing) {
         struct mr_missing *gone = ext->missing;
@@ -53,6 +51,14 @@ void mr_ext_free(struct mr_ext *ext)
     free(ext->parts);
     free(ext->keys);
     free(ext->list);
+}
+
+void mr_ext_free(struct mr_ext *ext)
+{
+    if (!ext)
+        return;
+    mr_ext_clear(ext);
+    free(ext->kept);
     free(ext);
 }
 

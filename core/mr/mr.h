@@ -30,9 +30,12 @@ struct mr_list {
 
 /* The extension of a region: fields that few regions need. */
 struct mr_ext {
+    /* Hits that have begun read these two of a cached region that is suspended and resumed
+     * meanwhile, so the extension stays where it is: */
+    _Atomic uint64_t identity;    /* of the first range's allocation */
+    struct mr_list *list;         /* NULL: got by one range, or explicit; owned */
     uint32_t refused;             /* number of paths that refused */
     struct hmreg_reason *reasons; /* their reasons, in the order tried; NULL: none refused */
-    uint64_t identity;            /* of the first range's allocation */
     int device;
     uint64_t taken_key;    /* the key to give back to the domain's keys, if key_taken */
     void *context;         /* the caller's */
@@ -58,7 +61,7 @@ struct mr_ext {
     struct mr_missing *missing; /* why rails that were asked for are not there */
     uint64_t iova;              /* the caller's address of the first byte, if has_iova */
     bool has_iova;
-    struct mr_list *list;         /* NULL: got by one range, or explicit; owned */
+    struct mr_ext *kept; /* a cleared one that has the iov and asked of this one, or NULL */
     struct hmreg_mr *next_undone; /* in the list of undone_retry() */
 };
 
@@ -152,8 +155,10 @@ static inline struct mr_body *mr_body(const struct hmreg_mr *mr)
 
 /* Allocates an extension for these ranges, which it copies. NULL: no memory. */
 struct mr_ext *mr_ext_new(const struct iovec *iov, size_t count);
-/* Frees it with its mappings, but not the parts. NULL is accepted. */
+/* Frees it with its mappings, but not the parts. NULL is accepted. clear: frees what it points to,
+ * but for iov and asked. */
 void mr_ext_free(struct mr_ext *ext);
+void mr_ext_clear(struct mr_ext *ext);
 void mr_ext_unmap(struct mr_ext *ext);
 
 /* The extension; NULL: see struct mr_body. */
@@ -210,7 +215,7 @@ static inline uint64_t mr_len(const struct hmreg_mr *mr)
 
 static inline uint64_t mr_identity(const struct hmreg_mr *mr)
 {
-    return mr_ext(mr) ? mr_ext(mr)->identity : 0;
+    return mr_ext(mr) ? atomic_load_explicit(&mr_ext(mr)->identity, memory_order_relaxed) : 0;
 }
 
 /* The parts whose identities a cached region's hits ask for, one by one. */

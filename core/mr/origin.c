@@ -244,9 +244,10 @@ struct origin *origin_close(struct hmreg_mr *mr)
     struct origin *origin = *origin_of(mr);
 
     pthread_mutex_lock(&origins->lock);
-    while (origin->state == ORIGIN_VISITED)
+    while (origin && origin->state != ORIGIN_OPEN)
         pthread_cond_wait(&origins->changed, &origins->lock);
-    origin->state = ORIGIN_CLOSING;
+    if (origin)
+        origin->state = ORIGIN_CLOSING;
     pthread_mutex_unlock(&origins->lock);
     return origin;
 }

@@ -12,7 +12,7 @@
 #include <hmreg/suspend.h>
 
 enum origin_state {
-    ORIGIN_FILLING, /* a call registers the region */
+    ORIGIN_FILLING, /* a call registers the region; its caller may have it already */
     ORIGIN_JOB,     /* a job does */
     ORIGIN_OPEN,
     ORIGIN_VISITED, /* hmreg_suspend() or _resume() has it: its close waits */
@@ -58,7 +58,8 @@ int origin_resume(const struct origin *origin, struct hmreg_mr *mr,
 int origin_begin(struct hmreg_mr *mr, struct origin *origin, enum origin_state state,
                  uint64_t since);
 void origin_open(struct hmreg_mr *mr);
-/* The region is being closed: waits until it is not visited. Returns its origin. */
+/* The region is being closed: waits until no other call has it. Returns its origin. NULL: it is a
+ * part of a region. */
 struct origin *origin_close(struct hmreg_mr *mr);
 /* A busy close left the region open. */
 void origin_reopen(struct origin *origin);

@@ -94,8 +94,13 @@ static int make_places(struct hmreg_mr *mr, const struct layout *layout,
 static int destroy_one(struct hmreg_mr *mr)
 {
     struct hmreg_domain *domain = mr->domain;
-    int rc = mr_is_suspended(mr) ? 0 : domain->ops.dereg(domain->self, &mr_body(mr)->made);
+    int rc;
 
+    if (mr_is_suspended(mr)) {
+        region_free(mr);
+        return 0;
+    }
+    rc = domain->ops.dereg(domain->self, &mr_body(mr)->made);
     if (rc == -EBUSY)
         return rc;
     if (mr_body(mr)->key_taken)

@@ -9,7 +9,9 @@
 #include "core/mr/region.h"
 
 #include <errno.h>
+#include <stddef.h>
 #include <stdlib.h>
+#include <string.h>
 
 bool mr_is_bound(const struct hmreg_mr *mr)
 {
@@ -40,7 +42,6 @@ static int suspend_one(struct hmreg_mr *mr)
         return rc;
     if (body->key_taken)
         keys_give(&domain->keys, body->ext ? body->ext->taken_key : body->made.keys.key);
-    body->key_taken = false;
     if (body->ext)
         mr_ext_unmap(body->ext);
     body->made = MR_SUSPENDED;
@@ -76,23 +77,18 @@ int region_suspend(struct hmreg_mr *mr)
 
 /* ---- registering again ------------------------------------------------------------------ */
 
-/* Of both structs the contents are exchanged, but for what belongs to the struct. */
+/* Of two rails the contents are exchanged. */
 static void exchange(struct hmreg_mr *one, struct hmreg_mr *other)
 {
     struct mr_body *a = mr_body(one), *b = mr_body(other), before = *a;
     struct hmreg_mr_head head = one->head;
 
-    a->made = b->made;
-    a->ext = b->ext;
-    a->path = b->path;
-    a->key_taken = b->key_taken;
+    *a = *b;
+    *b = before;
     one->head = other->head;
-    b->made = before.made;
-    b->ext = before.ext;
-    b->key_taken = before.key_taken;
     other->head = head;
-    one->head.keys = a->ext && a->ext->keys ? a->ext->keys : &a->made.keys;
-    other->head.keys = b->ext && b->ext->keys ? b->ext->keys : &b->made.keys;
+    one->head.keys = a->ext->keys ? a->ext->keys : &a->made.keys;
+    other->head.keys = b->ext->keys ? b->ext->keys : &b->made.keys;
 }
 
 /* Each rail that was there stays the struct that it was. */
@@ -111,20 +107,45 @@ static void keep_rails(struct hmreg_mr *mr, struct hmreg_mr *fresh)
     }
 }
 
-/* Moves what is registered in fresh to the region, and frees fresh with what the region was. */
+#define MOVED offsetof(struct mr_ext, refused) /* the fields from here on */
+
+/* Exchanges the contents of two extensions, and clears the second one, of what the region was. It
+ * is kept for its arrays. */
+static void move_ext(struct mr_ext *ext, struct mr_ext *fresh)
+{
+    struct mr_ext before = *ext;
+
+    memcpy((char *)ext + MOVED, (const char *)fresh + MOVED, sizeof(*ext) - MOVED);
+    memcpy((char *)fresh + MOVED, (const char *)&before + MOVED, sizeof(*ext) - MOVED);
+    atomic_store_explicit(&ext->identity, fresh->identity, memory_order_relaxed);
+    for (size_t i = 0; fresh->parts && i < fresh->part_count; i++)
+        if (fresh->parts[i])
+            region_destroy(fresh->parts[i]); /* suspended: it cannot fail */
+    mr_ext_clear(fresh);
+    free(before.kept);
+    ext->kept = fresh;
+}
+
+/* Moves what is registered in fresh to the region, and frees fresh. */
 static void move(struct hmreg_mr *mr, struct hmreg_mr *fresh)
 {
-    struct hmreg_error before;
+    struct mr_body *to = mr_body(mr), *from = mr_body(fresh);
 
     keep_rails(mr, fresh);
-    exchange(mr, fresh);
-    if (mr_ext(fresh) && mr_ext(mr)) {
-        mr_ext(mr)->list = mr_ext(fresh)->list;
-        mr_ext(fresh)->list = NULL;
-    }
-    hmreg_error_save(&before);
-    region_destroy(fresh); /* which is suspended: nothing can fail */
-    hmreg_error_restore(&before);
+    if (to->ext && from->ext)
+        move_ext(to->ext, from->ext);
+    else if (from->ext)
+        to->ext = from->ext;
+    else if (to->ext)
+        to->ext->taken_key = from->made.keys.key;
+    to->made = from->made;
+    if (to->path != from->path)
+        to->path = from->path;
+    if (to->key_taken != from->key_taken)
+        to->key_taken = from->key_taken;
+    mr->head = fresh->head;
+    mr->head.keys = to->ext && to->ext->keys ? to->ext->keys : &to->made.keys;
+    free(fresh);
 }
 
 /* Binds a region of no group as the get did that made it. */
