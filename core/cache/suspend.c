@@ -14,6 +14,7 @@
 #include "core/cache/cache_set.h"
 #include "core/cache/cuts.h"
 #include "core/mr/origin.h"
+#include "core/mr/region.h"
 #include "core/mr/renew.h"
 
 #include <errno.h>
@@ -139,14 +140,18 @@ static int fail_bound(const struct hmreg_mr *mr)
                       (size_t)mr_len(mr), (unsigned long long)mr_start(mr));
 }
 
+static int fail_async(const struct hmreg_domain *domain)
+{
+    return hmreg_fail(-EOPNOTSUPP,
+                      "registrations of %s complete in an event queue that you read: close its "
+                      "regions of this memory, and register them again",
+                      domain->caps.fabric);
+}
+
 static int check_explicit(struct hmreg_mr *mr, const struct origin *origin, void *pass)
 {
     if (mr->domain->caps.async)
-        return hmreg_fail(-EOPNOTSUPP,
-                          "registrations of %s complete in an event queue that you read: close "
-                          "the region of %zu bytes at %#llx, and register it again",
-                          mr->domain->caps.fabric, (size_t)mr_len(mr),
-                          (unsigned long long)mr_start(mr));
+        return fail_async(mr->domain);
     return mr_is_bound(mr) ? fail_bound(mr) : 0;
 }
 
@@ -166,8 +171,12 @@ static int check_entry(struct cache_set *set, struct hmreg_mr *entry, struct pas
 static int check_set(struct cache_set *set, void *context)
 {
     struct pass *pass = context;
-    int rc = origin_visit(set->domain, &pass->range, check_explicit, pass, &pass->waits);
+    int rc;
 
+    pass->waits = false;
+    rc = origin_visit(set->domain, &pass->range, check_explicit, pass, &pass->waits);
+    if (!rc && pass->waits && set->domain->caps.async)
+        rc = fail_async(set->domain);
     return rc ? rc : pass_entries(set, pass);
 }
 
@@ -211,6 +220,9 @@ static int end_set(struct cache_set *set, void *context)
             break;
         nanosleep(&pause, NULL);
     }
+    if (undone_touch(set->domain, pass->range.start, pass->range.end))
+        rc = hmreg_fail(-EBUSY, "the fabric is busy with a registration of a call that failed, and "
+                                "does not deregister it yet");
     return rc ? rc : pass->failed;
 }
 
@@ -265,9 +277,12 @@ static int resume(struct hmreg_mr *mr, const struct origin *origin, struct pass 
     return rc;
 }
 
+/* One that a busy close has ended in part stays so. */
 static int resume_explicit(struct hmreg_mr *mr, const struct origin *origin, void *pass)
 {
-    return mr_is_suspended(mr) ? resume(mr, origin, pass) : 0;
+    bool closing = mr_ext(mr) && mr_ext(mr)->closing;
+
+    return mr_is_suspended(mr) && !closing ? resume(mr, origin, pass) : 0;
 }
 
 static int resume_entry(struct cache_set *set, struct hmreg_mr *entry, struct pass *pass)

@@ -205,6 +205,20 @@ void undone_retry(struct hmreg_domain *domain, unsigned most)
             retry(&group->members[i]->undone, most);
 }
 
+bool undone_touch(struct hmreg_domain *domain, uint64_t start, uint64_t end)
+{
+    struct undone *undone = &domain->undone;
+    bool touch = false;
+
+    if (!undone_left(domain))
+        return false;
+    pthread_mutex_lock(&undone->lock);
+    for (struct hmreg_mr *mr = undone->first; mr && !touch; mr = mr_ext(mr)->next_undone)
+        touch = mr->node.start < end && start < mr->node.end;
+    pthread_mutex_unlock(&undone->lock);
+    return touch;
+}
+
 unsigned undone_left(const struct hmreg_domain *domain)
 {
     return atomic_load(&domain->undone.count);

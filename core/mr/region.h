@@ -63,6 +63,8 @@ void region_undo(struct hmreg_mr *mr);
  * or deregister do so; most of them find none, which costs one load. Keeps the thread's last error.
  */
 void undone_retry(struct hmreg_domain *domain, unsigned most);
+/* Is one of them in this range? */
+bool undone_touch(struct hmreg_domain *domain, uint64_t start, uint64_t end);
 /* How many are still registered. */
 unsigned undone_left(const struct hmreg_domain *domain);
 
