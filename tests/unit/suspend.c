@@ -11,6 +11,9 @@
 #include <hmreg/group.h>
 #include <hmreg/job.h>
 #include <hmreg/suspend.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
 
 #define REGIONS 4
 #define LEN     4096
@@ -188,6 +191,90 @@ TEST(suspend__put_region_is_busy__told)
     assert_ok(wake(&fixture, &resumed));
     assert_int_equal(resumed, 0);
     script_close(&fixture);
+}
+
+/* ---- calls on other threads --------------------------------------------------------------- */
+
+/* A registration, during which another thread suspends its memory. */
+static struct {
+    struct script_fixture *fixture;
+    pthread_t thread;
+    bool armed;
+    atomic_bool ended;
+    int rc;
+} beside;
+
+static void *suspend_beside(void *arg)
+{
+    beside.rc = sleep_all(beside.fixture);
+    atomic_store(&beside.ended, true);
+    return NULL;
+}
+
+/* The other thread has ended the region that was there, and so has come by this registration. */
+static int reg_beside(void *self, const struct provider_request *req, struct provider_mr *out,
+                      struct hmreg_reason *why)
+{
+    int rc = script_ops.reg(self, req, out, why);
+
+    if (!beside.armed)
+        return rc;
+    beside.armed = false;
+    assert_int_equal(pthread_create(&beside.thread, NULL, suspend_beside, NULL), 0);
+    while (__atomic_load_n(&script.live, __ATOMIC_ACQUIRE) == 2)
+        sched_yield();
+    for (int i = 0; i < 1000 && !atomic_load(&beside.ended); i++)
+        sched_yield();
+    assert_false(atomic_load(&beside.ended));
+    return rc;
+}
+
+static void suspend_during(uint32_t flags, bool explicit, int expected)
+{
+    struct hmreg_domain_config config = {.size = sizeof(config), .flags = flags};
+    struct provider_ops ops = script_ops;
+    struct script_fixture fixture;
+    struct hmreg_mr *before = NULL, *mr = NULL;
+    struct hmreg_domain *usual;
+    unsigned resumed = 0;
+    int rc;
+
+    script_open(&fixture, NULL, NULL);
+    usual = fixture.domain;
+    ops.reg = reg_beside;
+    assert_ok(hmreg_domain_create(fixture.lib, &ops, &script_caps, NULL, &config, &fixture.domain));
+    before = reg(&fixture, 0, 1);
+    beside.fixture = &fixture;
+    beside.armed = true;
+    atomic_store(&beside.ended, false);
+    if (explicit)
+        rc = hmreg_mr_reg(fixture.domain, fixture.memory[0], LEN, HMREG_ACCESS_ALL, 0, 2, 0, &mr,
+                          NULL);
+    else
+        rc = hmreg_mr_get(fixture.domain, fixture.memory[0], LEN, HMREG_ACCESS_ALL, &mr);
+    assert_int_equal(rc, expected);
+    pthread_join(beside.thread, NULL);
+    assert_int_equal(beside.rc, 0);
+    assert_int_equal(script.live, 0);
+    assert_true(!mr || !is_awake(mr));
+    assert_ok(wake(&fixture, &resumed));
+    assert_int_equal(resumed, mr ? 2 : 1);
+    if (explicit)
+        assert_ok(hmreg_mr_close(mr));
+    else
+        hmreg_mr_put(mr);
+    assert_ok(hmreg_mr_close(before));
+    assert_ok(hmreg_domain_close(fixture.domain));
+    script.destroys--;
+    fixture.domain = usual;
+    script_close(&fixture);
+}
+
+TEST(suspend__while_the_memory_is_registered__waits_and_ends_that)
+{
+    suspend_during(0, true, 0);
+    suspend_during(0, false, -EAGAIN);
+    suspend_during(HMREG_DOMAIN_NO_CACHE, false, 0);
 }
 
 /* ---- policies ---------------------------------------------------------------------------- */
