@@ -39,8 +39,8 @@ struct hmreg {
     pthread_mutex_t sets_lock;    /* guards the list of cache sets, and the visits to each */
     pthread_cond_t sets_left;     /* a visit to a cache set has ended */
     struct cache_set *sets;
-    struct group *groups; /* guarded by sets_lock */
-    struct suspended suspended;   /* ranges of hmreg_suspend() */
+    struct group *groups;       /* guarded by sets_lock */
+    struct suspended suspended; /* ranges of hmreg_suspend() */
     atomic_uint domains;
     pthread_mutex_t lock; /* guards owned; never held across a vendor's call */
     struct owned *owned;
