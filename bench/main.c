@@ -27,6 +27,7 @@ static const struct {
     {"device", measure_device},
     {"freed", measure_freed},
     {"cover", measure_cover},
+    {"suspend", measure_suspend},
     {"remotes", measure_remotes},
     {"explicit", measure_explicit},
     {"plugin", measure_plugin},

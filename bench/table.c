@@ -60,6 +60,8 @@
         MISS_TARGET("evicting", "miss-evicting"),                                                  \
         TARGET("1,265 tensors in 60 allocations, ms", "cover-tensors", "covering", "each exactly", \
                RATIO, 0.067),                                                                      \
+        TARGET("sleep and wake of 10,000 regions, ms", "suspend-10000", "suspend and resume",      \
+               "close and register", RATIO, 1.1),                                                  \
         TARGET("longest wait while another registers, us", "stall-slept-registering", WHO_DEFAULT, \
                NULL, VALUE, 20),                                                                   \
         PAUSE_TARGET("get while filling 1,000,000", "pause-fill"),                                 \

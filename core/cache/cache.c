@@ -322,6 +322,13 @@ void cache_retire_claim(struct cache *cache, struct hmreg_mr *entry, bool refuse
     pthread_mutex_unlock(&cache->pool->lock);
 }
 
+void cache_filled(struct cache_pool *pool, struct hmreg_mr *entry)
+{
+    pthread_mutex_lock(&pool->lock);
+    entry_body(entry)->filling = false;
+    pthread_mutex_unlock(&pool->lock);
+}
+
 static void wait_for(struct cache *cache, const struct hmreg_mr *entry)
 {
     cache_stats_add(&cache->stats, STATS_WAITS, 1);

@@ -63,6 +63,8 @@ enum cache_publish cache_publish(struct cache *cache, struct hmreg_mr *entry, bo
  * found no room for it; else its registration failed, or it must not be cached. The caller keeps
  * its pin. */
 void cache_retire_claim(struct cache *cache, struct hmreg_mr *entry, bool refused_room);
+/* A get has registered an entry that no other get will find. */
+void cache_filled(struct cache_pool *pool, struct hmreg_mr *entry);
 /* Waits until an entry that the caller has pinned is no longer pending. Returns whether it is live.
  * *refused_room: set to whether it failed to become live for lack of room, or is not live yet and
  * announced. */

@@ -106,12 +106,14 @@ void cache_link(struct cache *cache, struct hmreg_mr *entry)
 {
     itree_insert(&cache->claims, &entry->node);
     entry_body(entry)->state = CACHE_PENDING;
+    entry_body(entry)->filling = false;
     cache->pending++;
 }
 
 void cache_retire_pending(struct cache *cache, struct hmreg_mr *entry)
 {
     itree_remove(&cache->claims, &entry->node);
+    entry_body(entry)->cached = false; /* other threads may take the entry from now on */
     entry_body(entry)->state = CACHE_HELD;
     cache->pending--;
 }
@@ -405,6 +407,7 @@ struct hmreg_mr *cache_take_entry(struct cache *cache, const struct cache_want *
                              .iface = (uint8_t)iface,
                              .state = CACHE_HELD,
                              .cold = true,
+                             .filling = true,
                              .varied = want->variant,
                              .cache = cache->index,
                              .pins = body->pins + 1};
@@ -596,6 +599,7 @@ void cache_keep_busy(struct cache_pool *pool, struct hmreg_mr *entry)
 {
     pthread_mutex_lock(&pool->lock);
     entry_body(entry)->watched = false; /* it was unwatched before */
+    entry_body(entry)->stuck = true;
     become_zombie(entry_cache(pool, entry), entry);
     list_append(pool, &pool->busy, entry_number(entry));
     pthread_mutex_unlock(&pool->lock);

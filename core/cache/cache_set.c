@@ -385,6 +385,14 @@ void cache_set_progress(struct cache_set *set)
     cache_set_reap_dead(set);
 }
 
+void cache_set_retire(struct cache_set *set)
+{
+    undone_retry(set->domain, UINT_MAX);
+    retry_busy(set, UINT_MAX);
+    cache_set_reap_dead(set);
+    cache_entries(&set->pool);
+}
+
 unsigned cache_set_flush(struct cache_set *set)
 {
     sync_all(set); /* entries whose memory changed do not count as evicted */
@@ -530,6 +538,27 @@ static bool visit(struct hmreg *lib, struct cache_set *set, unsigned *visits)
     set->visitors--;
     pthread_cond_broadcast(&lib->sets_left);
     return done;
+}
+
+int cache_set_each(struct hmreg *lib, int (*call)(struct cache_set *set, void *context),
+                   void *context, bool all)
+{
+    int rc = 0;
+
+    pthread_mutex_lock(&lib->sets_lock);
+    for (struct cache_set *set = lib->sets; set && (all || !rc); set = set->next) {
+        int one;
+
+        set->visitors++;
+        pthread_mutex_unlock(&lib->sets_lock);
+        one = call(set, context);
+        rc = rc && one != -EBUSY ? rc : one ? one : rc;
+        pthread_mutex_lock(&lib->sets_lock);
+        set->visitors--;
+        pthread_cond_broadcast(&lib->sets_left);
+    }
+    pthread_mutex_unlock(&lib->sets_lock);
+    return rc;
 }
 
 bool cache_set_evict_anywhere(struct hmreg *lib, struct cache_set *own, struct cache *first,

@@ -62,6 +62,10 @@ bool cache_set_sync(struct cache_set *set);
 /* The number of pinned regions. */
 unsigned cache_set_held(struct cache_set *set);
 
+/* Deregisters all that is unpublished and not pinned, busy regions included, except what other
+ * threads are deregistering. */
+void cache_set_retire(struct cache_set *set);
+
 /* Evicts and deregisters every region that is not pinned. Returns how many are left: pinned, or
  * busy in the fabric. */
 unsigned cache_set_flush(struct cache_set *set);
@@ -97,6 +101,11 @@ void cache_set_change_limits(struct cache_set *set, uint64_t max_regions, uint64
  * or reaper deregister it. False: no region is idle. visits: as for cache_evict(). */
 bool cache_set_evict_anywhere(struct hmreg *lib, struct cache_set *own, struct cache *first,
                               unsigned *visits);
+
+/* Calls call() for the set of each of the library's domains, which is not closed meanwhile.
+ * Returns the first failure, but -EBUSY if there was one. all: goes on after a failure. */
+int cache_set_each(struct hmreg *lib, int (*call)(struct cache_set *set, void *context),
+                   void *context, bool all);
 
 /* From now on the reaper frees retired entries, if the domain's fabric permits that and a
  * reaper runs. Called before the first region is cached; later calls cost one load. */

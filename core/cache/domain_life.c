@@ -56,6 +56,8 @@ int hmreg_domain_create(struct hmreg *lib, const struct provider_ops *ops,
     }
     keys_init(&domain->keys, caps->key_size);
     pthread_mutex_init(&domain->undone.lock, NULL);
+    pthread_mutex_init(&domain->origins.lock, NULL);
+    pthread_cond_init(&domain->origins.changed, NULL);
     atomic_fetch_add(&lib->domains, 1);
     if (caps->caches)
         log_say(&lib->settings.log, HMREG_LOG_WARN,
@@ -146,6 +148,8 @@ static void end(struct hmreg_domain *domain)
     cache_set_free(domain->caches);
     keys_destroy(&domain->keys);
     pthread_mutex_destroy(&domain->undone.lock);
+    pthread_cond_destroy(&domain->origins.changed);
+    pthread_mutex_destroy(&domain->origins.lock);
     atomic_fetch_sub(&domain->lib->domains, 1);
     if (domain->check_puts)
         put_check_keep(domain);

@@ -266,6 +266,15 @@ static int create_again(struct get *get, struct cache *cache, struct hmreg_mr *e
     return create_in_room(get, cache, entry, rc);
 }
 
+static int check_awake(const struct get *get)
+{
+    struct suspended *suspended = &get->domain->lib->suspended;
+    const struct ranges *list = get->list ? &get->list->ranges : NULL;
+
+    return list ? suspended_check(suspended, list->iov, list->count, get->since)
+                : suspended_check(suspended, get->request->iov, 1, get->since);
+}
+
 static int create(struct get *get, struct hmreg_mr *entry)
 {
     struct cache *cache = cache_of(get, entry);
@@ -274,7 +283,8 @@ static int create(struct get *get, struct hmreg_mr *entry)
     int rc;
 
     hmreg_error_guard(&guard);
-    rc = create_once(get, cache, entry);
+    rc = check_awake(get); /* hmreg_suspend() finds the entry from now on */
+    rc = rc ? rc : create_once(get, cache, entry);
     if (eviction_helps(rc) && reap_helps(get->set, freed))
         rc = create_once(get, cache, entry);
     if (rc && !get->covers)
@@ -313,6 +323,7 @@ static int get_uncached(struct get *get, struct hmreg_mr *entry, struct hmreg_mr
         cache_set_release(get->set, entry);
         return rc;
     }
+    cache_filled(&get->set->pool, entry);
     cache_stats_add(&cache_of(get, entry)->stats, STATS_UNCACHED, 1);
     *out = entry;
     return 0;
@@ -379,10 +390,8 @@ static int finish(struct get *get, struct hmreg_mr *entry, struct hmreg_mr **out
         get->discarded++;
         return AGAIN;
     }
-    if (!cached) { /* else other threads already read the adjacent flags */
-        entry_body(entry)->cached = false;
+    if (!cached)
         cache_stats_add(&cache->stats, STATS_UNCACHED, 1);
-    }
     if (cached && entry_body(entry)->ask_identity && sweep_expect(&get->set->sweep))
         reaper_wake();
     if (cached && !search.evicted)
@@ -475,7 +484,7 @@ bool get_claim_holds(const struct request *request, const struct hmreg_mr *mr)
     return false;
 }
 
-static int resolve_request(struct get *get)
+static int resolve_memory(struct get *get)
 {
     uint64_t when;
     bool begun;
@@ -493,6 +502,17 @@ static int resolve_request(struct get *get)
     if (begun && !rc)
         notice_resolved(get, when);
     return rc;
+}
+
+/* Suspended memory may be unmapped. */
+static int resolve_request(struct get *get)
+{
+    int rc = check_awake(get);
+
+    if (rc)
+        return rc;
+    rc = resolve_memory(get);
+    return rc && check_awake(get) ? -EAGAIN : rc;
 }
 
 /* Gets a region of more than was asked for. Where it fails, one of exactly the range may not, so
@@ -593,6 +613,7 @@ static struct get new_get(struct hmreg_domain *domain, const struct request *req
     return (struct get){
         .set = domain->caches,
         .domain = domain,
+        .since = suspended_since(&domain->lib->suspended),
         .request = request,
         .want = {.start = want->start,
                  .end = want->end,

@@ -24,6 +24,7 @@ struct get {
     bool assumed;           /* in this round: what the thread knew took the place of resolving */
     bool settled;           /* in this round: all earlier changes have reached the caches */
     size_t watched;         /* segments that the monitor watches although not all are */
+    uint64_t since;         /* suspensions before the get: suspended_since() */
     unsigned discarded;     /* registrations discarded, in all rounds */
     const char *asks_why;   /* if hits ask the runtime, why: hmreg_mr_explain()'s */
 };

@@ -6,6 +6,8 @@
 
 #include "core/base/dmabuf.h"
 #include "core/base/error.h"
+#include "core/mr/options.h"
+#include "core/mr/origin.h"
 
 #include <errno.h>
 #include <search.h>
@@ -102,8 +104,8 @@ static bool fill_segments(struct variant_segment *segments, uint64_t *len,
 
     *len = 0;
     for (size_t i = 0; i < list->ranges.count; i++) {
-        identified &=
-            fill_segment(&segments[i], &list->ranges.iov[i], list->dmabufs ? list->dmabufs[i] : NULL);
+        identified &= fill_segment(&segments[i], &list->ranges.iov[i],
+                                   list->dmabufs ? list->dmabufs[i] : NULL);
         *len += list->ranges.iov[i].iov_len;
     }
     return identified;
@@ -236,8 +238,7 @@ static struct variant *use_list(struct variants *variants, struct variant *wante
 }
 
 int variant_get(struct variants *variants, const struct attributes *attributes,
-                const struct layout *list, uint64_t flags, struct variant **out,
-                bool *identified)
+                const struct layout *list, uint64_t flags, struct variant **out, bool *identified)
 {
     struct variant wanted = {.auth_key = attributes->attr.auth_key,
                              .endpoints = attributes->request.endpoints};
@@ -270,6 +271,95 @@ const struct variant_segment *variant_touching(const struct variant *variant, ui
             first = segment;
     }
     return first;
+}
+
+/* ---- origins ---------------------------------------------------------------------------- */
+
+/* A segment of a caller's dmabuf has the number of its inode, or an address of its base. */
+static struct hmreg_segment segment_of(const struct variant_segment *segment)
+{
+    uint64_t len = segment->end - segment->start;
+    struct hmreg_segment made = {.kind = HMREG_SEGMENT_MEMORY};
+
+    if (!segment->ino && !segment->base) {
+        made.u.memory = (struct iovec){(void *)(uintptr_t)segment->start, (size_t)len};
+        return made;
+    }
+    made.kind = HMREG_SEGMENT_DMABUF;
+    made.u.dmabuf = (struct hmreg_mr_dmabuf){.fd = -1,
+                                             .base_addr = (void *)(uintptr_t)segment->base,
+                                             .offset = segment->start - segment->base,
+                                             .len = (size_t)len};
+    return made;
+}
+
+static struct origin *list_origin(const struct variant *variant, struct request *request)
+{
+    size_t count = variant->key.count;
+    struct hmreg_segment *segments = calloc(count, sizeof(*segments));
+    struct iovec *iov = calloc(count, sizeof(*iov));
+    struct origin *origin = NULL;
+
+    for (size_t i = 0; segments && iov && i < count; i++) {
+        segments[i] = segment_of(&variant->segments[i]);
+        iov[i] = segments[i].u.memory;
+    }
+    request->iov = iov;
+    request->count = count;
+    if (segments && iov)
+        origin = origin_new(request, variant->key.attr.segment_count ? segments : NULL,
+                            variant->key.attr.segment_count);
+    free(segments);
+    free(iov);
+    return origin;
+}
+
+static struct request request_of(const struct variant *variant, const struct hmreg_mr *entry)
+{
+    const struct hmreg_mr_attr *attr = &variant->key.attr;
+
+    return (struct request){
+        .access = mr_body(entry)->access,
+        .any_key = true,
+        .flags = variant->key.flags & ~HMREG_REG_DMABUF,
+        .context = hmreg_mr_context(entry),
+        .auth_key_size = attr->auth_key_size,
+        .auth_key = variant->auth_key,
+        .hmem_data = attr->hmem_data,
+        .page_size = attr->page_size,
+        .endpoints = attr->endpoint_count ? variant->endpoints : NULL,
+        .claim = claim_of(attr),
+        .options = options_of(attr),
+        .rails = attr->rails,
+    };
+}
+
+struct origin *variant_origin(const struct variant *variant, const struct hmreg_mr *entry)
+{
+    static const struct variant none;
+    uint64_t max_len = entry->domain->caps.max_len, start = entry->node.start;
+    struct iovec range = {(void *)(uintptr_t)start, (size_t)(entry->node.end - start)};
+    struct request request = request_of(variant ? variant : &none, entry);
+    struct hmreg_mr_dmabuf dmabuf;
+    struct origin *origin;
+
+    if (variant && variant->key.count)
+        return list_origin(variant, &request);
+    request.iov = &range;
+    request.count = 1;
+    if (request.options.set_iova)
+        request.options.iova += start;
+    if (variant && (variant->key.flags & HMREG_REG_DMABUF)) {
+        dmabuf = (struct hmreg_mr_dmabuf){.fd = -1,
+                                          .base_addr = (void *)(uintptr_t)variant->key.base,
+                                          .offset = start - variant->key.base,
+                                          .len = range.iov_len};
+        request.dmabuf = &dmabuf;
+    }
+    origin = origin_new(&request, NULL, 0);
+    if (origin && range.iov_len > max_len)
+        origin->piece_len = layout_longest(max_len);
+    return origin;
 }
 
 void variant_use(struct variant *variant)

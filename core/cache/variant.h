@@ -52,12 +52,15 @@ void variants_close(struct variants *variants);
  * or ranges; NULL: it has one range, the request's. *out: NULL if they are those of a plain get.
  * *identified: false if a dmabuf of the caller's has no identity. -ENOMEM. */
 int variant_get(struct variants *variants, const struct attributes *attributes,
-                const struct layout *list, uint64_t flags, struct variant **out,
-                bool *identified);
+                const struct layout *list, uint64_t flags, struct variant **out, bool *identified);
 
 /* The segment with the lowest address among those that touch [start, end). NULL: none does. */
 const struct variant_segment *variant_touching(const struct variant *variant, uint64_t start,
                                                uint64_t end);
+
+/* How the region of an entry was asked for, of this variant; NULL: of none. NULL: no memory. Free
+ * it with free(). */
+struct origin *variant_origin(const struct variant *variant, const struct hmreg_mr *entry);
 
 /* Both accept NULL. use: the caller uses it already, or holds the lock of the caches, of which an
  * entry uses it. */

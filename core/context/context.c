@@ -117,6 +117,7 @@ int hmreg_open(const struct hmreg_config *config, struct hmreg **out)
     quota_init(&lib->quota, settings.all_regions, settings.all_bytes);
     pthread_mutex_init(&lib->sets_lock, NULL);
     pthread_cond_init(&lib->sets_left, NULL);
+    suspended_open(&lib->suspended);
     stats_page_open(&lib->stats_page, settings.stats, monitor_kind(lib->monitor));
     lib->runtimes.started_only = settings.started_only;
     runtimes_open(&lib->runtimes, lib->settings.ifaces, lib->settings.named, lib->epoch,
@@ -151,6 +152,7 @@ int hmreg_close(struct hmreg *lib)
         return hmreg_fail(-EBUSY, "memory of hmreg_mem_alloc() at %p is not freed", owned);
     monitor_close(lib->monitor);
     runtimes_close(&lib->runtimes);
+    suspended_close(&lib->suspended);
     stats_page_close(&lib->stats_page);
     quota_destroy(&lib->quota);
     pthread_cond_destroy(&lib->sets_left);

@@ -10,6 +10,7 @@
 #include "core/context/quota.h"
 #include "core/context/runtimes.h"
 #include "core/context/settings.h"
+#include "core/context/suspended.h"
 #include "core/contract/hmem.h"
 #include "core/monitor/monitor.h"
 #include "core/stats/stats_page.h"
@@ -38,7 +39,8 @@ struct hmreg {
     pthread_mutex_t sets_lock;    /* guards the list of cache sets, and the visits to each */
     pthread_cond_t sets_left;     /* a visit to a cache set has ended */
     struct cache_set *sets;
-    struct group *groups; /* guarded by sets_lock */
+    struct group *groups;       /* guarded by sets_lock */
+    struct suspended suspended; /* ranges of hmreg_suspend() */
     atomic_uint domains;
     pthread_mutex_t lock; /* guards owned; never held across a vendor's call */
     struct owned *owned;

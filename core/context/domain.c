@@ -83,6 +83,11 @@ static void no_unbind(void *self, struct provider_mr *mr)
 {
 }
 
+static bool not_bound(void *self, const struct provider_mr *mr)
+{
+    return false;
+}
+
 static void no_revoke(void *self, struct provider_mr *mr)
 {
 }
@@ -120,6 +125,7 @@ static struct provider_ops complete(const struct provider_ops *given)
     ops.can_data_direct = ops.can_data_direct ? ops.can_data_direct : no_data_direct;
     ops.bind = ops.bind ? ops.bind : no_bind;
     ops.unbind = ops.unbind ? ops.unbind : no_unbind;
+    ops.is_bound = ops.is_bound ? ops.is_bound : not_bound;
     ops.enable = ops.enable ? ops.enable : no_enable;
     ops.refresh = ops.refresh ? ops.refresh : no_refresh;
     ops.bind_domain = ops.bind_domain ? ops.bind_domain : no_bind_domain;

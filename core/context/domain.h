@@ -22,6 +22,13 @@ struct undone {
     atomic_uint count; /* in the list, or taken from it for a try */
 };
 
+/* The explicit regions: see core/mr/origin.h. */
+struct origins {
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    struct origin *first;
+};
+
 struct hmreg_domain {
     struct hmreg *lib;
     struct provider_ops ops; /* a copy with no NULL entry */
@@ -46,6 +53,7 @@ struct hmreg_domain {
     atomic_bool owned;       /* one of them closes it with itself */
     atomic_uint jobs;        /* open jobs of hmreg_job_start() */
     struct undone undone;
+    struct origins origins;
     struct group *group;  /* NULL: the domain is no group */
     uint64_t more_rights; /* the rights that a hit's region may have beyond those asked for */
     /* Of the config: */

@@ -152,6 +152,9 @@ struct provider_ops {
      * dereg() answers -EBUSY while an endpoint is bound undoes the binding. */
     void (*unbind)(void *self, struct provider_mr *mr);
 
+    /* Is an object bound to the region by bind()? */
+    bool (*is_bound)(void *self, const struct provider_mr *mr);
+
     /* As hmreg_domain_bind(). */
     int (*bind_domain)(void *self, void *object, uint64_t flags);
     /* The region has been stored in the caller's variable. A provider that completes it later

@@ -9,6 +9,7 @@
 #include "core/base/high_fd.h"
 #include "core/group/group.h"
 #include "core/mr/explicit.h"
+#include "core/mr/origin.h"
 #include "core/mr/region.h"
 
 #include <assert.h>
@@ -27,6 +28,7 @@ struct job_region {
     struct layout layout;
     struct filling filling;
     struct hmreg_mr *mr; /* NULL: published, or undone */
+    struct origin *origin;
 };
 
 const struct ranges *job_region_pieces(const struct job_region *region)
@@ -90,13 +92,25 @@ static int own_attributes(struct job_region *region)
     return region->dmabuf.fd < 0 ? hmreg_fail_os(errno, "dmabuf: fd cannot be duplicated") : 0;
 }
 
+static int list(struct job_region *region, uint64_t piece_len, bool callers, uint64_t since)
+{
+    region->origin = origin_new(&region->attributes.request, NULL, 0);
+    if (region->origin) {
+        region->origin->piece_len = piece_len;
+        region->origin->callers = callers;
+    }
+    return origin_begin(region->mr, region->origin, ORIGIN_JOB, since);
+}
+
 static int prepare(struct job_region *region, bool any_key, uint64_t piece_len)
 {
     struct request *request = &region->attributes.request;
     struct hmreg_domain *domain = region->domain;
     uint64_t chosen = layout_chosen(request->iov->iov_len, domain->caps.max_len);
+    uint64_t since = suspended_since(&domain->lib->suspended);
     int rc = own_attributes(region);
 
+    rc = rc ? rc : suspended_check(&domain->lib->suspended, request->iov, 1, since);
     rc = rc ? rc : request_resolve(domain, request, &region->found);
     if (rc)
         return rc;
@@ -105,6 +119,7 @@ static int prepare(struct job_region *region, bool any_key, uint64_t piece_len)
     rc = layout_cut(domain, &region->layout, piece_len ? piece_len : chosen, piece_len != 0);
     rc = rc ? rc : region_new(domain, &region->layout, &region->mr);
     rc = rc ? rc : filling_begin(&region->filling, &region->layout, region->mr);
+    rc = rc ? rc : list(region, piece_len ? piece_len : chosen, piece_len != 0, since);
     region->filling.extended = true; /* see job_region_undo() */
     return rc;
 }
@@ -198,12 +213,15 @@ struct hmreg_mr *job_region_publish(struct job_region *region)
     region->mr = NULL;
     close_descriptors(region);
     mr_publish(mr);
+    origin_open(mr);
     return mr;
 }
 
 void job_region_undo(struct job_region *region)
 {
     filling_undo(&region->filling);
+    origin_end(region->domain, region->origin);
+    region->origin = NULL;
     region_free(region->mr);
     region->mr = NULL;
     close_descriptors(region);

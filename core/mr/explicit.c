@@ -10,6 +10,7 @@
 #include "core/base/validate.h"
 #include "core/group/group.h"
 #include "core/mr/options.h"
+#include "core/mr/origin.h"
 #include "core/mr/region.h"
 
 #include <errno.h>
@@ -22,23 +23,35 @@
 
 /* ---- registering ------------------------------------------------------------------------ */
 
-/* Registers a resolved layout and publishes its region. */
-static int register_layout(struct hmreg_domain *domain, struct layout *layout,
-                           struct hmreg_mr **out)
+/* Neither the refusal of a path nor a key in use is a failure. */
+static int fill(struct layout *layout, struct hmreg_mr *mr)
 {
-    struct hmreg_mr *before = *out, *mr = NULL;
     struct hmreg_error_guard guard;
-    int rc = region_new(domain, layout, &mr);
+    int rc;
 
-    if (rc)
-        return rc;
-    if (domain->caps.async) /* another thread may read the event before the fabric's call returns */
-        *out = mr;
     hmreg_error_guard(&guard);
     rc = region_fill(layout, mr);
-    hmreg_error_unguard(&guard,
-                        !rc); /* neither the refusal of a path nor a key in use is a failure */
+    hmreg_error_unguard(&guard, !rc);
+    return rc;
+}
+
+/* Registers a resolved layout and publishes its region. origin: NULL: no memory; owned. */
+static int register_layout(struct hmreg_domain *domain, struct layout *layout,
+                           struct origin *origin, uint64_t since, struct hmreg_mr **out)
+{
+    struct hmreg_mr *before = *out, *mr = NULL;
+    int rc = region_new(domain, layout, &mr);
+
     if (rc) {
+        free(origin);
+        return rc;
+    }
+    rc = origin_begin(mr, origin, ORIGIN_FILLING, since);
+    if (domain->caps.async) /* another thread may read the event before the fabric's call returns */
+        *out = mr;
+    rc = rc ? rc : fill(layout, mr);
+    if (rc) {
+        origin_end(domain, origin);
         region_free(mr);
         *out = before;
         return rc;
@@ -46,12 +59,14 @@ static int register_layout(struct hmreg_domain *domain, struct layout *layout,
     if (!domain->caps.async) /* else other threads may have read *out */
         *out = mr;
     mr_publish(mr);
+    origin_open(mr);
     return 0;
 }
 
 static int register_request(struct hmreg_domain *domain, const struct request *request,
                             struct hmreg_mr **out)
 {
+    uint64_t since = suspended_since(&domain->lib->suspended);
     struct resolved few[FEW_RANGES], *found = few;
     struct layout layout;
     int rc;
@@ -62,11 +77,14 @@ static int register_request(struct hmreg_domain *domain, const struct request *r
     if (!found)
         return hmreg_fail(-ENOMEM, "no memory to resolve %zu ranges", request->count);
     undone_retry(domain, 1);
-    rc = request_resolve(domain, request, found);
+    rc = suspended_check(&domain->lib->suspended, request->iov, request->count, since);
+    rc = rc ? rc : request_resolve(domain, request, found);
     if (!rc) {
         layout_init(&layout, request, found);
-        rc = register_layout(domain, &layout, out);
+        rc = register_layout(domain, &layout, origin_new(request, NULL, 0), since, out);
     }
+    if (rc && suspended_check(&domain->lib->suspended, request->iov, request->count, since))
+        rc = -EAGAIN;
     if (found != few)
         free(found);
     return rc;
@@ -76,13 +94,23 @@ static int register_request(struct hmreg_domain *domain, const struct request *r
 static int register_segments(struct hmreg_domain *domain, const struct hmreg_segment *segments,
                              size_t count, const struct request *request, struct hmreg_mr **mr)
 {
+    uint64_t since = suspended_since(&domain->lib->suspended);
     struct layout layout;
+    bool gathered;
     UNCANCELLED;
     int rc = layout_gather(domain, segments, count, request, &layout);
 
     undone_retry(domain, 1);
+    if (!rc)
+        rc =
+            suspended_check(&domain->lib->suspended, layout.ranges.iov, layout.ranges.count, since);
+    gathered = !rc;
     rc = rc ? rc : layout_resolve(domain, &layout);
-    rc = rc ? rc : register_layout(domain, &layout, mr);
+    if (!rc)
+        rc = register_layout(domain, &layout, origin_new(request, segments, count), since, mr);
+    if (rc && gathered &&
+        suspended_check(&domain->lib->suspended, layout.ranges.iov, layout.ranges.count, since))
+        rc = -EAGAIN;
     layout_free(&layout);
     return rc;
 }
@@ -323,6 +351,7 @@ int hmreg_mr_regattr(struct hmreg_domain *domain, const struct hmreg_mr_attr *ca
 int hmreg_mr_close(struct hmreg_mr *mr)
 {
     struct hmreg_domain *domain;
+    struct origin *origin;
     int rc;
     UNCANCELLED;
 
@@ -335,12 +364,17 @@ int hmreg_mr_close(struct hmreg_mr *mr)
     mr_settle(mr);
     if (mr->slot_offset)
         return hmreg_fail(-EINVAL, "mr is from hmreg_mr_get(); give it back with hmreg_mr_put()");
-    if (mr_ext(mr) && mr_ext(mr)->is_rail)
+    origin = origin_close(mr);
+    if (!origin)
         return hmreg_fail(-EINVAL,
                           "mr is a rail of a group's region: close that region, not its rails");
     undone_retry(domain, 1);
     rc = region_destroy(mr);
-    if (rc != -EBUSY)
-        atomic_fetch_sub(&domain->regions, 1);
+    if (rc == -EBUSY) {
+        origin_reopen(origin);
+        return rc;
+    }
+    origin_end(domain, origin);
+    atomic_fetch_sub(&domain->regions, 1);
     return rc;
 }

@@ -38,10 +38,8 @@ void mr_ext_unmap(struct mr_ext *ext)
     ext->mappings = NULL;
 }
 
-void mr_ext_free(struct mr_ext *ext)
+void mr_ext_clear(struct mr_ext *ext)
 {
-    if (!ext)
-        return;
     mr_ext_unmap(ext);
     while (ext->missing) {
         struct mr_missing *gone = ext->missing;
@@ -53,6 +51,14 @@ void mr_ext_free(struct mr_ext *ext)
     free(ext->parts);
     free(ext->keys);
     free(ext->list);
+}
+
+void mr_ext_free(struct mr_ext *ext)
+{
+    if (!ext)
+        return;
+    mr_ext_clear(ext);
+    free(ext->kept);
     free(ext);
 }
 
@@ -90,6 +96,7 @@ static enum hmreg_way mr_way(const struct hmreg_mr *mr)
 }
 
 _Atomic uint64_t mr_registrations;
+const char mr_suspended_mark;
 
 /* ---- publication and completion --------------------------------------------------------- */
 
@@ -117,7 +124,7 @@ struct provider_mr mr_now(const struct hmreg_mr *mr)
 
     mr_settle(mr);
     now = mr_body(mr)->made;
-    if (domain->caps.async && !mr_pieces(mr))
+    if (domain->caps.async && !mr_pieces(mr) && !mr_is_suspended(mr))
         domain->ops.look(domain->self, &now);
     if (mr_is_pending(mr))
         now.keys.key = HMREG_KEY_NOTAVAIL;
@@ -129,7 +136,7 @@ void mr_revoke(struct hmreg_mr *mr)
     size_t count;
     struct hmreg_mr **parts = mr_parts(mr, &count);
 
-    if (!parts)
+    if (!parts && !mr_is_suspended(mr))
         mr->domain->ops.revoke(mr->domain->self, &mr_body(mr)->made);
     for (size_t i = 0; parts && i < count; i++)
         if (parts[i])
@@ -153,7 +160,7 @@ void mr_unbind(struct hmreg_mr *mr)
     size_t count;
     struct hmreg_mr **parts = mr_parts(mr, &count);
 
-    if (!parts)
+    if (!parts && !mr_is_suspended(mr))
         mr->domain->ops.unbind(mr->domain->self, &mr_body(mr)->made);
     for (size_t i = 0; parts && i < count; i++)
         if (parts[i]) /* else a try to deregister has ended it already, or it never was */
@@ -179,7 +186,7 @@ void hmreg_mr_complete(struct hmreg_mr *mr)
     atomic_store(&mr_ext(mr)->pending, false);
 }
 
-int mr_check(const struct hmreg_mr *mr)
+int mr_check_open(const struct hmreg_mr *mr)
 {
     int rc = validate_pointer(mr, "mr");
 
@@ -191,6 +198,18 @@ int mr_check(const struct hmreg_mr *mr)
     return rc;
 }
 
+static int fail_suspended(void)
+{
+    return hmreg_fail(-EAGAIN, "mr is suspended (hmreg_suspend()): use it after hmreg_resume()");
+}
+
+int mr_check(const struct hmreg_mr *mr)
+{
+    int rc = mr_check_open(mr);
+
+    return !rc && mr_is_suspended(mr) ? fail_suspended() : rc;
+}
+
 /* ---- accessors -------------------------------------------------------------------------- */
 
 /* Records why a region has no descriptor or keys of its own, if it consists of several. */
@@ -198,6 +217,8 @@ static void note_parts(const struct hmreg_mr *mr, const char *what)
 {
     if (!mr)
         hmreg_fail(-EINVAL, "mr is NULL");
+    else if (mr_is_suspended(mr))
+        fail_suspended();
     else if (mr_rails(mr))
         hmreg_fail(-EXDEV, "a group's region has no %s: its rails have, see hmreg_mr_rail()", what);
     else if (mr_pieces(mr))
@@ -260,7 +281,7 @@ void *hmreg_mr_context(const struct hmreg_mr *mr)
 int hmreg_mr_query(const struct hmreg_mr *mr, struct hmreg_mr_info *out)
 {
     struct hmreg_mr_info info = {0};
-    int rc = mr_check(mr);
+    int rc = mr_check_open(mr);
 
     rc = rc ? rc : validate_out(out, offsetof(struct hmreg_mr_info, asks), "struct hmreg_mr_info");
     if (rc)

@@ -30,9 +30,12 @@ struct mr_list {
 
 /* The extension of a region: fields that few regions need. */
 struct mr_ext {
+    /* Hits that have begun read these two of a cached region that is suspended and resumed
+     * meanwhile, so the extension stays where it is: */
+    _Atomic uint64_t identity;    /* of the first range's allocation */
+    struct mr_list *list;         /* NULL: got by one range, or explicit; owned */
     uint32_t refused;             /* number of paths that refused */
     struct hmreg_reason *reasons; /* their reasons, in the order tried; NULL: none refused */
-    uint64_t identity;            /* of the first range's allocation */
     int device;
     uint64_t taken_key;    /* the key to give back to the domain's keys, if key_taken */
     void *context;         /* the caller's */
@@ -58,7 +61,7 @@ struct mr_ext {
     struct mr_missing *missing; /* why rails that were asked for are not there */
     uint64_t iova;              /* the caller's address of the first byte, if has_iova */
     bool has_iova;
-    struct mr_list *list;         /* NULL: got by one range, or explicit; owned */
+    struct mr_ext *kept; /* a cleared one that has the iov and asked of this one, or NULL */
     struct hmreg_mr *next_undone; /* in the list of undone_retry() */
 };
 
@@ -100,6 +103,8 @@ struct mr_body {
     bool announcing : 1; /* pending, and the application's callback, which may never return, has it
                           */
     bool refused_room : 1; /* registered, but not published because the cache was full */
+    bool filling : 1;      /* its get registers it, never to be published */
+    bool stuck : 1;        /* the fabric answered its deregistration with EBUSY */
     uint16_t cache;
     uint32_t place; /* live: its place in the clock list; else the next entry of its list */
     uint32_t pins;  /* those in no thread's pin slot; thread_cache_pins() adds up the others */
@@ -109,6 +114,7 @@ struct mr_body {
 struct mr_on_heap {
     struct hmreg_mr mr; /* first; slot_offset 0 */
     struct mr_body body;
+    struct origin *origin; /* of an explicit region; NULL: it is a part of one */
 };
 
 _Static_assert(HMREG_ACCESS_ALL <= UINT16_MAX, "access rights fit a region's");
@@ -149,8 +155,10 @@ static inline struct mr_body *mr_body(const struct hmreg_mr *mr)
 
 /* Allocates an extension for these ranges, which it copies. NULL: no memory. */
 struct mr_ext *mr_ext_new(const struct iovec *iov, size_t count);
-/* Frees it with its mappings, but not the parts. NULL is accepted. */
+/* Frees it with its mappings, but not the parts. NULL is accepted. clear: frees what it points to,
+ * but for iov and asked. */
 void mr_ext_free(struct mr_ext *ext);
+void mr_ext_clear(struct mr_ext *ext);
 void mr_ext_unmap(struct mr_ext *ext);
 
 /* The extension; NULL: see struct mr_body. */
@@ -207,7 +215,7 @@ static inline uint64_t mr_len(const struct hmreg_mr *mr)
 
 static inline uint64_t mr_identity(const struct hmreg_mr *mr)
 {
-    return mr_ext(mr) ? mr_ext(mr)->identity : 0;
+    return mr_ext(mr) ? atomic_load_explicit(&mr_ext(mr)->identity, memory_order_relaxed) : 0;
 }
 
 /* The parts whose identities a cached region's hits ask for, one by one. */
@@ -257,6 +265,19 @@ const struct hmreg_mr *mr_explained(const struct hmreg_mr *mr, size_t *rail);
 #define PROVIDER_MR_OF_PARTS                                                                       \
     ((struct provider_mr){                                                                         \
         .keys = {NULL, HMREG_KEY_NOTAVAIL, HMREG_VERBS_KEY_NOTAVAIL, HMREG_VERBS_KEY_NOTAVAIL}})
+
+/* What a suspended region has, and each of its parts (core/mr/renew.h); no provider's priv is this
+ * address. */
+extern const char mr_suspended_mark;
+#define MR_SUSPENDED                                                                               \
+    ((struct provider_mr){                                                                         \
+        .keys = {NULL, HMREG_KEY_NOTAVAIL, HMREG_VERBS_KEY_NOTAVAIL, HMREG_VERBS_KEY_NOTAVAIL},    \
+        .priv = (void *)(uintptr_t)&mr_suspended_mark})
+
+static inline bool mr_is_suspended(const struct hmreg_mr *mr)
+{
+    return mr_body(mr)->made.priv == &mr_suspended_mark;
+}
 
 /* A range as the caller passed it. */
 static inline struct iovec mr_asked(const struct hmreg_mr *mr, size_t index)
@@ -338,6 +359,8 @@ int mr_check_complete(const struct hmreg_mr *mr);
 
 /* Checks that mr is not NULL, belongs to this process, and was not partly closed. -EINVAL,
  * -EPERM. */
+int mr_check_open(const struct hmreg_mr *mr);
+/* The same, and that it is not suspended: -EAGAIN. */
 int mr_check(const struct hmreg_mr *mr);
 
 #endif

@@ -94,8 +94,13 @@ static int make_places(struct hmreg_mr *mr, const struct layout *layout,
 static int destroy_one(struct hmreg_mr *mr)
 {
     struct hmreg_domain *domain = mr->domain;
-    int rc = domain->ops.dereg(domain->self, &mr_body(mr)->made);
+    int rc;
 
+    if (mr_is_suspended(mr)) {
+        region_free(mr);
+        return 0;
+    }
+    rc = domain->ops.dereg(domain->self, &mr_body(mr)->made);
     if (rc == -EBUSY)
         return rc;
     if (mr_body(mr)->key_taken)
@@ -152,15 +157,14 @@ static struct hmreg_mr *take(struct undone *undone)
     return mr;
 }
 
-/* Deregisters and frees a region that no caller has, or leaves it to undone_retry(). */
-static void undo(struct hmreg_mr *mr)
+void region_undo(struct hmreg_mr *mr)
 {
     size_t count;
     struct hmreg_mr **parts = mr_parts(mr, &count);
 
     for (size_t i = 0; parts && i < count; i++)
         if (parts[i])
-            undo(parts[i]);
+            region_undo(parts[i]);
     if (parts) {
         region_free(mr);
         return;
@@ -199,6 +203,20 @@ void undone_retry(struct hmreg_domain *domain, unsigned most)
     for (size_t i = 0; group && i < group->count; i++)
         if (undone_left(group->members[i]))
             retry(&group->members[i]->undone, most);
+}
+
+bool undone_touch(struct hmreg_domain *domain, uint64_t start, uint64_t end)
+{
+    struct undone *undone = &domain->undone;
+    bool touch = false;
+
+    if (!undone_left(domain))
+        return false;
+    pthread_mutex_lock(&undone->lock);
+    for (struct hmreg_mr *mr = undone->first; mr && !touch; mr = mr_ext(mr)->next_undone)
+        touch = mr->node.start < end && start < mr->node.end;
+    pthread_mutex_unlock(&undone->lock);
+    return touch;
 }
 
 unsigned undone_left(const struct hmreg_domain *domain)
@@ -275,7 +293,7 @@ static void clear(struct hmreg_mr *mr)
     hmreg_error_save(&before);
     for (size_t i = 0; parts && i < count; i++)
         if (parts[i])
-            undo(parts[i]);
+            region_undo(parts[i]);
     hmreg_error_restore(&before);
     mr_ext_free(mr_ext(mr));
     mr_body(mr)->ext = NULL;
@@ -482,7 +500,7 @@ static void end_rail(struct filling *filling, size_t rail)
     hmreg_error_save(&before);
     if (filling->layout->request.endpoints)
         mr_unbind(*mr);
-    undo(*mr);
+    region_undo(*mr);
     *mr = NULL;
     hmreg_error_restore(&before);
 }
@@ -553,6 +571,13 @@ static void reset(struct hmreg_mr *mr)
 static bool may_complete_later(const struct hmreg_mr *mr)
 {
     return !mr->slot_offset && (mr->domain->caps.async || mr->domain->caps.pends);
+}
+
+/* region_undo() needs the extension of a region that is bound after it is filled; the cache ends
+ * its own. */
+static bool may_be_undone(const struct layout *layout, const struct hmreg_mr *mr)
+{
+    return !mr->slot_offset && layout->request.endpoints;
 }
 
 static int choose_rails(struct filling *filling)
@@ -672,7 +697,7 @@ int region_fill(struct layout *layout, struct hmreg_mr *mr)
 
     reset(mr);
     if (layout->joined && !mr->domain->group)
-        rc = fill_whole(layout, mr, may_complete_later(mr));
+        rc = fill_whole(layout, mr, may_complete_later(mr) || may_be_undone(layout, mr));
     else
         rc = fill_parts(layout, mr);
     layout_close(layout);

@@ -53,12 +53,18 @@ void filling_undo(struct filling *filling);
  * before a busy one stay deregistered. */
 int region_destroy(struct hmreg_mr *mr);
 
+/* Deregisters and frees a region with an extension that no caller has, or leaves it to
+ * undone_retry(). */
+void region_undo(struct hmreg_mr *mr);
+
 /* Registrations that a failed call has to undo. No caller has them, so the domain keeps those that
  * the fabric does not deregister yet (-EBUSY), with their keys. undone_retry() tries again to
  * deregister `most` of a domain's, on a group of each member's. Calls that register on the domain
  * or deregister do so; most of them find none, which costs one load. Keeps the thread's last error.
  */
 void undone_retry(struct hmreg_domain *domain, unsigned most);
+/* Is one of them in this range? */
+bool undone_touch(struct hmreg_domain *domain, uint64_t start, uint64_t end);
 /* How many are still registered. */
 unsigned undone_left(const struct hmreg_domain *domain);
 

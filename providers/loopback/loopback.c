@@ -417,6 +417,7 @@ static const struct provider_ops loopback_ops = {
     .revoke = region_revoke,
     .bind = region_bind,
     .unbind = region_unbind,
+    .is_bound = region_is_bound,
     .enable = region_enable,
     .refresh = region_refresh,
     .bind_domain = objects_bind_domain,

@@ -147,6 +147,7 @@ int region_dereg(void *self, struct provider_mr *mr);
 void region_revoke(void *self, struct provider_mr *mr);
 int region_bind(void *self, struct provider_mr *mr, void *object, uint64_t flags);
 void region_unbind(void *self, struct provider_mr *mr);
+bool region_is_bound(void *self, const struct provider_mr *mr);
 int region_enable(void *self, struct provider_mr *mr);
 int region_refresh(void *self, struct provider_mr *mr, const struct iovec *iov, size_t count,
                    uint64_t flags);

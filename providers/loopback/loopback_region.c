@@ -223,6 +223,17 @@ static bool is_bound(const struct region *region)
     return bound;
 }
 
+bool region_is_bound(void *self, const struct provider_mr *mr)
+{
+    struct loopback *loopback = self;
+    bool bound;
+
+    pthread_mutex_lock(&loopback->lock);
+    bound = is_bound(mr->priv);
+    pthread_mutex_unlock(&loopback->lock);
+    return bound;
+}
+
 int region_dereg(void *self, struct provider_mr *mr)
 {
     struct loopback *loopback = self;

@@ -69,9 +69,10 @@ struct ofi {
 
 /* A region's state, in modes where it matters (STATEFUL, or asynchronous registration). */
 struct state {
-    bool keyed; /* it has remote access */
-    bool event; /* HMREG_RMA_EVENT */
-    bool bound; /* to an endpoint */
+    bool keyed;   /* it has remote access */
+    bool event;   /* HMREG_RMA_EVENT */
+    bool bound;   /* to an endpoint */
+    bool counted; /* bound to a counter */
     bool enabled;
 };
 #define STATEFUL (HMREG_MR_ENDPOINT | HMREG_MR_RMA_EVENT)
@@ -482,20 +483,44 @@ static int check_object(const struct ofi *ofi, const struct state *state, const 
     }
 }
 
+/* A region of a domain that is not STATEFUL has a state only once it is bound, to a counter. */
+static int make_state(struct provider_mr *mr)
+{
+    if (!mr->priv)
+        mr->priv = calloc(1, sizeof(struct state));
+    return mr->priv ? 0 : hmreg_fail(-ENOMEM, "no memory for a region's state");
+}
+
 static int bind(void *self, struct provider_mr *mr, void *object, uint64_t flags)
 {
     struct ofi *ofi = self;
-    struct state *state = mr->priv;
     struct fid *fid = object;
+    struct state *state;
     int rc;
 
     pthread_mutex_lock(&ofi->lock);
-    rc = check_object(ofi, state, fid, flags);
+    rc = check_object(ofi, mr->priv, fid, flags);
+    rc = rc ? rc : make_state(mr);
+    state = mr->priv;
     rc = rc ? rc : check(ofi, fi_mr_bind(mr->native, fid, flags), "fi_mr_bind()");
-    if (!rc && fid->fclass != FI_CLASS_CNTR) /* an endpoint: the domain is STATEFUL */
+    if (!rc && fid->fclass == FI_CLASS_CNTR)
+        state->counted = true;
+    else if (!rc)
         state->bound = true;
     pthread_mutex_unlock(&ofi->lock);
     return rc;
+}
+
+static bool is_bound(void *self, const struct provider_mr *mr)
+{
+    struct ofi *ofi = self;
+    const struct state *state = mr->priv;
+    bool bound;
+
+    pthread_mutex_lock(&ofi->lock);
+    bound = state && (state->bound || state->counted);
+    pthread_mutex_unlock(&ofi->lock);
+    return bound;
 }
 
 static int enable_now(const struct ofi *ofi, struct provider_mr *mr, struct state *state)
@@ -601,6 +626,7 @@ static const struct provider_ops ofi_ops = {
     .dereg = dereg,
     .look = look,
     .bind = bind,
+    .is_bound = is_bound,
     .enable = enable,
     .refresh = refresh,
     .raw_key = raw_key,

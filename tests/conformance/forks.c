@@ -2,6 +2,7 @@
  * Forked children: every call on an object of the parent answers EPERM. */
 #include "tests/conformance/suite.h"
 
+#include <hmreg/suspend.h>
 #include <hmreg/table.h>
 #include <sys/wait.h>
 
@@ -49,6 +50,8 @@ static void call_library(struct suite_fixture *fixture, struct hmreg *lib, void 
     PERM(hmreg_mem_alloc(lib, HMREG_IFACE_SYSTEM, -1, HMREG_MEM_HOST, 16, &out.made));
     PERM(hmreg_mem_free(lib, memory));
     PERM(hmreg_invalidate(lib, memory, 16));
+    PERM(hmreg_suspend(lib, memory, 16));
+    PERM(hmreg_resume(lib, memory, 16, NULL));
     PERM(fixture->fabric->open_more(fixture, &config, &out.domain));
 }
 

@@ -6,6 +6,7 @@
 #include "tests/support/test.h"
 
 #include <errno.h>
+#include <hmreg/suspend.h>
 #include <pthread.h>
 #include <signal.h>
 #include <string.h>
@@ -120,6 +121,39 @@ TEST(rdma_write__from_device_memory)
         target_close(&bench, &to);
         device_close(&bench);
     }
+}
+
+/* Other memory comes to the same addresses, of another buffer. */
+static void suspend_on(enum hmreg_path path)
+{
+    unsigned buffers = softgpu_stat(-1).buffers;
+    struct target target;
+    struct bench bench;
+    void *again = NULL;
+
+    device_open(&bench, path);
+    target_open(&bench, &target, HMREG_REMOTE_WRITE);
+    assert_ok(hmreg_suspend(bench.lib, target.memory, TARGET_ROOM));
+    assert_int_equal(softgpu_stat(-1).regions, 0);
+    assert_int_equal(hmreg_mr_rkey(target.mr), HMREG_VERBS_KEY_NOTAVAIL);
+    assert_ok(hmreg_mem_free(bench.lib, target.memory));
+    assert_int_equal(softgpu_stat(-1).buffers, buffers);
+    assert_ok(hmreg_mem_alloc(bench.lib, device_iface(), 0, HMREG_MEM_DEVICE, TARGET_ROOM, &again));
+    assert_ptr_equal(again, target.memory);
+    assert_ok(hmreg_copy(bench.lib, again, target.expected, TARGET_ROOM));
+    assert_ok(hmreg_resume(bench.lib, target.memory, TARGET_ROOM, NULL));
+    assert_path(target.mr, path);
+    memcpy(target.expected + TARGET_SKEW + 10, target.source, 5000);
+    assert_int_equal(target_rdma(&bench, &target, IBV_WR_RDMA_WRITE, 10, 5000), IBV_WC_SUCCESS);
+    target_assert_expected(&bench, &target);
+    target_close(&bench, &target);
+    device_close(&bench);
+}
+
+TEST(suspend__device_memory_is_the_kernels_again__and_resume_writes_the_new)
+{
+    for (size_t i = 0; i < PATHS; i++)
+        suspend_on(paths[i]);
 }
 
 TEST(get__region_serves_rdma)

@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * Sleep and wake of 10,000 explicit regions of one buffer: hmreg_suspend() and hmreg_resume() of
+ * all, beside the application's own close and registration of each. On a provider whose
+ * registration takes 5 us.
+ */
+#include "bench/actor.h"
+#include "bench/bench.h"
+#include "bench/fixture.h"
+#include "bench/series.h"
+#include "core/contract/provider.h"
+
+#include <hmreg/suspend.h>
+#include <stdlib.h>
+
+#define REGIONS 10000
+#define BYTES   4096
+#define REG_NS  5e3
+
+struct bench {
+    struct hmreg *lib;
+    struct hmreg_domain *domain;
+    char *memory;
+    struct hmreg_mr *mrs[REGIONS];
+};
+
+/* ---- the provider ------------------------------------------------------------------------- */
+
+static int reg(void *self, const struct provider_request *req, struct provider_mr *out,
+               struct hmreg_reason *why)
+{
+    double until = now_ns() + REG_NS;
+
+    while (now_ns() < until)
+        ;
+    *out = (struct provider_mr){.keys.key = req->requested_key};
+    return 0;
+}
+
+static int dereg(void *self, struct provider_mr *mr)
+{
+    return 0;
+}
+
+static const struct provider_ops spinning = {.name = "spinning", .reg = reg, .dereg = dereg};
+
+/* ---- the contestants ---------------------------------------------------------------------- */
+
+static void register_all(struct bench *bench)
+{
+    for (size_t i = 0; i < REGIONS; i++)
+        hmreg_must(hmreg_mr_reg(bench->domain, bench->memory + i * BYTES, BYTES, HMREG_ACCESS_ALL,
+                                0, i + 1, 0, &bench->mrs[i], NULL),
+                   "hmreg_mr_reg");
+}
+
+static void *open_bench(const void *arg)
+{
+    struct provider_caps caps = {.fabric = "spinning",
+                                 .key_size = 8,
+                                 .iov_limit = 1,
+                                 .max_len = UINT64_MAX,
+                                 .any_thread = true};
+    struct bench *bench = calloc(1, sizeof(*bench));
+
+    if (!bench)
+        leave("no memory");
+    hmreg_must(hmreg_open(NULL, &bench->lib), "hmreg_open");
+    hmreg_must(hmreg_domain_create(bench->lib, &spinning, &caps, NULL, NULL, &bench->domain),
+               "hmreg_domain_create");
+    bench->memory = calloc(REGIONS, BYTES);
+    if (!bench->memory)
+        leave("no memory");
+    register_all(bench);
+    return bench;
+}
+
+static void sample_suspend(void *state, int worker, double *values)
+{
+    const struct bench *bench = state;
+    size_t len = (size_t)REGIONS * BYTES;
+    double start = now_ns();
+
+    hmreg_must(hmreg_suspend(bench->lib, bench->memory, len), "hmreg_suspend");
+    hmreg_must(hmreg_resume(bench->lib, bench->memory, len, NULL), "hmreg_resume");
+    values[0] = (now_ns() - start) / 1e6;
+}
+
+static void sample_close(void *state, int worker, double *values)
+{
+    struct bench *bench = state;
+    double start = now_ns();
+
+    for (size_t i = 0; i < REGIONS; i++)
+        hmreg_must(hmreg_mr_close(bench->mrs[i]), "hmreg_mr_close");
+    register_all(bench);
+    values[0] = (now_ns() - start) / 1e6;
+}
+
+/* ---- the part ----------------------------------------------------------------------------- */
+
+void measure_suspend(void)
+{
+    static const struct job suspends = {.open = open_bench, .sample = sample_suspend};
+    static const struct job closes = {.open = open_bench, .sample = sample_close};
+    static const struct measure measure = {"suspend-10000", "ms"};
+    const struct contestant contestants[] = {
+        {.who = "suspend and resume", .job = &suspends},
+        {.who = "close and register", .job = &closes},
+    };
+
+    progress("suspend: 10,000 regions");
+    contest(&measure, 1, contestants, 2, plan.fresh, plan.turns);
+}

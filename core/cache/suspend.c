@@ -1,0 +1,346 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * hmreg_suspend() and hmreg_resume(). Explicit regions are found by their domain's list
+ * (core/mr/origin.h), cached ones by a pass over the domain's entries, of which suspended ones are
+ * unpublished and held. A suspension has three steps: the range is added, so that nothing is
+ * registered there any more; what is there is checked; it ends. Only the fabric can refuse the last
+ * step. Regions that other threads are registering or releasing are waited for.
+ */
+#include <hmreg/suspend.h>
+
+#include "core/base/error.h"
+#include "core/base/uncancelled.h"
+#include "core/base/validate.h"
+#include "core/cache/cache_set.h"
+#include "core/cache/cuts.h"
+#include "core/mr/origin.h"
+#include "core/mr/region.h"
+#include "core/mr/renew.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <time.h>
+
+#define PAUSE_NS 20000 /* between looks at what other threads are about to finish */
+
+/* What one of the calls does with the regions of a range. */
+struct pass {
+    struct origin_range range;
+    const struct hmreg_resume_config *config;
+    int (*entry)(struct cache_set *set, struct hmreg_mr *entry, struct pass *pass);
+    bool held;  /* of unpublished entries only */
+    bool waits; /* there are regions that other threads are about to finish */
+    int failed; /* the first failure of the fabric, but -EBUSY if there was one */
+};
+
+/* ---- entries ---------------------------------------------------------------------------- */
+
+/* With the lock held: does the entry touch the range? Of one that ends, its segments may be gone.
+ */
+static bool touches(const struct cache_pool *pool, const struct hmreg_mr *entry,
+                    const struct origin_range *range)
+{
+    struct span one;
+
+    if (entry->node.end <= range->start || range->end <= entry->node.start)
+        return false;
+    return entry_body(entry)->state == CACHE_ENDING ||
+           cuts_first_range(pool, entry, range->start, range->end, &one);
+}
+
+/* With the lock held: pins the entry. False: its last holder is leaving. */
+static bool hold(const struct cache_pool *pool, struct hmreg_mr *entry)
+{
+    struct holders *holders;
+
+    if (!entry_pins(pool, entry) && entry_body(entry)->state == CACHE_HELD)
+        return false;
+    if (entry_ends_with_put(entry)) {
+        holders = entry_holders(pool, entry);
+        return holders_join(holders, holders_use(holders));
+    }
+    entry_body(entry)->pins++;
+    return true;
+}
+
+static int fail_stuck(const struct hmreg_mr *entry)
+{
+    return hmreg_fail(-EBUSY,
+                      "the fabric is busy with a region of %zu bytes at %#llx, which no get holds, "
+                      "and does not deregister it yet",
+                      (size_t)(entry->node.end - entry->node.start),
+                      (unsigned long long)entry->node.start);
+}
+
+/* Is the region of an entry registered, and no thread about to publish or end it? */
+static bool is_whole(const struct mr_body *body, const struct pass *pass)
+{
+    if (body->state == CACHE_LIVE || body->state == CACHE_DYING)
+        return !pass->held;
+    return body->state == CACHE_HELD && !body->filling && body->registered;
+}
+
+/* With the lock held: takes an entry that is whole and touches the range. */
+static bool take(struct cache_pool *pool, struct hmreg_mr *entry, struct pass *pass)
+{
+    const struct mr_body *body = entry_body(entry);
+
+    if (body->state == CACHE_FREE || !touches(pool, entry, &pass->range))
+        return false;
+    if (body->state == CACHE_ENDING && body->stuck) {
+        pass->failed = fail_stuck(entry);
+        return false;
+    }
+    if (is_whole(body, pass) && hold(pool, entry))
+        return true;
+    pass->waits = true;
+    return false;
+}
+
+/* The next taken entry from *number on, which is advanced behind it. NULL: none. */
+static struct hmreg_mr *next_taken(struct cache_pool *pool, uint32_t *number, struct pass *pass)
+{
+    struct hmreg_mr *entry = NULL;
+    bool taken = false, more = true;
+
+    while (!taken && more) {
+        uint32_t last = *number + CACHE_PASSED;
+
+        pthread_mutex_lock(&pool->lock);
+        while (!taken && *number < last && *number < pool->fresh) {
+            entry = cache_entry_at(pool, (*number)++);
+            taken = take(pool, entry, pass);
+        }
+        more = *number < pool->fresh;
+        pthread_mutex_unlock(&pool->lock);
+    }
+    return taken ? entry : NULL;
+}
+
+static int pass_entries(struct cache_set *set, struct pass *pass)
+{
+    uint32_t number = STABLE_ARRAY_FIRST;
+    struct hmreg_mr *entry;
+    int rc = 0;
+
+    while (!rc && (entry = next_taken(&set->pool, &number, pass))) {
+        rc = pass->entry(set, entry, pass);
+        cache_set_release(set, entry);
+    }
+    return rc;
+}
+
+/* ---- suspending ------------------------------------------------------------------------- */
+
+static int fail_bound(const struct hmreg_mr *mr)
+{
+    return hmreg_fail(-EBUSY,
+                      "an endpoint or counter is bound to the region of %zu bytes at %#llx: close "
+                      "that, or the region, first",
+                      (size_t)mr_len(mr), (unsigned long long)mr_start(mr));
+}
+
+static int fail_async(const struct hmreg_domain *domain)
+{
+    return hmreg_fail(-EOPNOTSUPP,
+                      "registrations of %s complete in an event queue that you read: close its "
+                      "regions of this memory, and register them again",
+                      domain->caps.fabric);
+}
+
+static int check_explicit(struct hmreg_mr *mr, const struct origin *origin, void *pass)
+{
+    if (mr->domain->caps.async)
+        return fail_async(mr->domain);
+    return mr_is_bound(mr) ? fail_bound(mr) : 0;
+}
+
+/* Has the library bound the region, as its get asked for? */
+static bool is_ours(struct cache_set *set, const struct hmreg_mr *entry)
+{
+    const struct variant *variant = entry_variant(&set->pool, entry);
+
+    return variant && variant->key.attr.endpoint_count;
+}
+
+static int check_entry(struct cache_set *set, struct hmreg_mr *entry, struct pass *pass)
+{
+    return !is_ours(set, entry) && mr_is_bound(entry) ? fail_bound(entry) : 0;
+}
+
+static int check_set(struct cache_set *set, void *context)
+{
+    struct pass *pass = context;
+    int rc;
+
+    pass->waits = false;
+    rc = origin_visit(set->domain, &pass->range, check_explicit, pass, &pass->waits);
+    if (!rc && pass->waits && set->domain->caps.async)
+        rc = fail_async(set->domain);
+    return rc ? rc : pass_entries(set, pass);
+}
+
+/* Ends a region, and goes on to the next after a failure. */
+static void end(struct hmreg_mr *mr, struct pass *pass)
+{
+    int rc = region_suspend(mr);
+
+    if (rc && pass->failed != -EBUSY)
+        pass->failed = rc;
+}
+
+static int end_explicit(struct hmreg_mr *mr, const struct origin *origin, void *pass)
+{
+    end(mr, pass);
+    return 0;
+}
+
+static int end_entry(struct cache_set *set, struct hmreg_mr *entry, struct pass *pass)
+{
+    if (is_ours(set, entry))
+        mr_unbind(entry);
+    end(entry, pass);
+    return 0;
+}
+
+static int end_set(struct cache_set *set, void *context)
+{
+    const struct timespec pause = {.tv_nsec = PAUSE_NS};
+    struct pass *pass = context;
+    int rc = 0;
+
+    pass->failed = 0;
+    for (;;) {
+        pass->waits = false;
+        cache_set_retire(set);
+        rc = origin_visit(set->domain, &pass->range, end_explicit, pass, &pass->waits);
+        if (!rc)
+            rc = pass_entries(set, pass);
+        if (rc || !pass->waits)
+            break;
+        nanosleep(&pause, NULL);
+    }
+    if (undone_touch(set->domain, pass->range.start, pass->range.end))
+        rc = hmreg_fail(-EBUSY, "the fabric is busy with a registration of a call that failed, and "
+                                "does not deregister it yet");
+    return rc ? rc : pass->failed;
+}
+
+static int suspend(struct hmreg *lib, const struct origin_range *range)
+{
+    struct suspended *all = &lib->suspended;
+    bool again = suspended_has(all, range->start, range->end);
+    struct pass check = {.range = *range, .entry = check_entry};
+    struct pass last = {.range = *range, .entry = end_entry, .held = true};
+    int rc;
+
+    if (!again && !suspended_add(all, range->start, range->end))
+        return hmreg_fail(-ENOMEM, "no memory to suspend a range");
+    rc = cache_set_each(lib, check_set, &check, false);
+    if (rc && !again)
+        suspended_remove(all, range->start, range->end);
+    if (rc)
+        return rc;
+    monitor_notice(lib->monitor, range->start, range->end);
+    return cache_set_each(lib, end_set, &last, true);
+}
+
+int hmreg_suspend(struct hmreg *lib, const void *addr, size_t len)
+{
+    struct origin_range range = {(uintptr_t)addr, (uintptr_t)addr + len};
+    int rc = context_check(lib);
+    UNCANCELLED;
+
+    rc = rc ? rc : validate_range(addr, len);
+    if (rc)
+        return rc;
+    suspended_take_turn(&lib->suspended);
+    rc = suspend(lib, &range);
+    suspended_end_turn(&lib->suspended);
+    return rc;
+}
+
+/* ---- resuming --------------------------------------------------------------------------- */
+
+static int resume(struct hmreg_mr *mr, const struct origin *origin, struct pass *pass)
+{
+    const struct hmreg_resume_config *config = pass->config;
+    int rc;
+
+    if (origin_is_suspended(origin, &mr->domain->lib->suspended, &pass->range))
+        return 0;
+    if (region_suspend(mr) == -EBUSY) /* what the fabric was busy with before */
+        return -EBUSY;
+    rc = origin_resume(origin, mr, config);
+    if (!rc && config->resumed)
+        config->resumed(mr, config->context);
+    return rc;
+}
+
+/* One that a busy close has ended in part stays so. */
+static int resume_explicit(struct hmreg_mr *mr, const struct origin *origin, void *pass)
+{
+    bool closing = mr_ext(mr) && mr_ext(mr)->closing;
+
+    return mr_is_suspended(mr) && !closing ? resume(mr, origin, pass) : 0;
+}
+
+static int resume_entry(struct cache_set *set, struct hmreg_mr *entry, struct pass *pass)
+{
+    struct origin *origin;
+    int rc;
+
+    if (!mr_is_suspended(entry))
+        return 0;
+    origin = variant_origin(entry_variant(&set->pool, entry), entry);
+    if (!origin)
+        return hmreg_fail(-ENOMEM, "no memory to register a region again");
+    rc = resume(entry, origin, pass);
+    free(origin);
+    return rc;
+}
+
+static int resume_set(struct cache_set *set, void *context)
+{
+    struct pass *pass = context;
+    int rc = origin_visit(set->domain, &pass->range, resume_explicit, pass, &pass->waits);
+
+    return rc ? rc : pass_entries(set, pass);
+}
+
+static int resume_range(struct hmreg *lib, struct pass *pass)
+{
+    const struct origin_range *range = &pass->range;
+    int rc;
+
+    if (!suspended_has(&lib->suspended, range->start, range->end))
+        return hmreg_fail(-ENOENT, "no call of hmreg_suspend() was for these %zu bytes at %#llx",
+                          (size_t)(range->end - range->start), (unsigned long long)range->start);
+    rc = cache_set_each(lib, resume_set, pass, false);
+    if (!rc)
+        suspended_remove(&lib->suspended, range->start, range->end);
+    return rc;
+}
+
+int hmreg_resume(struct hmreg *lib, const void *addr, size_t len,
+                 const struct hmreg_resume_config *callers)
+{
+    struct hmreg_resume_config config = {0};
+    struct pass pass = {.range = {(uintptr_t)addr, (uintptr_t)addr + len},
+                        .config = &config,
+                        .entry = resume_entry,
+                        .held = true};
+    int rc = context_check(lib);
+    UNCANCELLED;
+
+    rc = rc ? rc : validate_range(addr, len);
+    if (!rc && callers)
+        rc = validate_copy_in(&config, sizeof(config), callers, sizeof(config),
+                              "struct hmreg_resume_config");
+    if (rc)
+        return rc;
+    suspended_take_turn(&lib->suspended);
+    rc = resume_range(lib, &pass);
+    suspended_end_turn(&lib->suspended);
+    return rc;
+}

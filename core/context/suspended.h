@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * The ranges that hmreg_suspend() has suspended: few, and looked at only by calls that register.
+ *
+ * A call that registers first makes its region visible in the domain's list of regions, and then
+ * asks whether its memory is suspended; hmreg_suspend() first adds the range, and then goes through
+ * these lists. So one of them sees the other.
+ */
+#ifndef HMREG_CORE_CONTEXT_SUSPENDED_H
+#define HMREG_CORE_CONTEXT_SUSPENDED_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/uio.h>
+
+struct suspended_range {
+    struct suspended_range *next;
+    uint64_t start, end;
+};
+
+/* The latest suspensions, as far as they are remembered. */
+#define SUSPENDED_RECENT 16
+
+struct suspended {
+    pthread_mutex_t lock; /* guards all; count and changes are read without it */
+    pthread_cond_t turned;
+    bool taken; /* a thread suspends or resumes */
+    atomic_uint count;
+    struct suspended_range *first;
+    _Atomic uint64_t changes; /* suspensions so far */
+    struct suspended_range recent[SUSPENDED_RECENT];
+};
+
+void suspended_open(struct suspended *suspended);
+void suspended_close(struct suspended *suspended);
+
+/* One thread at a time suspends or resumes: take waits for its turn. */
+void suspended_take_turn(struct suspended *suspended);
+void suspended_end_turn(struct suspended *suspended);
+
+/* The next three are for the thread whose turn it is. */
+bool suspended_has(struct suspended *suspended, uint64_t start, uint64_t end);
+/* False: no memory. */
+bool suspended_add(struct suspended *suspended, uint64_t start, uint64_t end);
+void suspended_remove(struct suspended *suspended, uint64_t start, uint64_t end);
+
+/* Does [start, end) touch a suspended range? but: other than this one, which may be NULL. */
+bool suspended_touches(struct suspended *suspended, uint64_t start, uint64_t end,
+                       const struct suspended_range *but);
+
+/* How many suspensions there have been. A call reads it before it asks what its memory is. */
+static inline uint64_t suspended_since(struct suspended *suspended)
+{
+    return atomic_load(&suspended->changes);
+}
+
+/* -EAGAIN: memory of one of the ranges is suspended, or has been since: what the call knows of it
+ * may be outdated. Any thread. */
+int suspended_check(struct suspended *suspended, const struct iovec *iov, size_t count,
+                    uint64_t since);
+
+#endif

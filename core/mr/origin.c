@@ -1,0 +1,312 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * See origin.h.
+ */
+#include "core/mr/origin.h"
+
+#include "core/base/error.h"
+#include "core/mr/renew.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- what was asked for ----------------------------------------------------------------- */
+
+/* Copies bytes to *room, which it advances. */
+static void *keep(char **room, const void *bytes, size_t size)
+{
+    void *kept = *room;
+
+    if (size)
+        memcpy(kept, bytes, size);
+    *room += (size + 15) / 16 * 16;
+    return kept;
+}
+
+struct origin *origin_new(const struct request *request, const struct hmreg_segment *segments,
+                          size_t segment_count)
+{
+    size_t iov = segments ? 0 : request->count * sizeof(*request->iov);
+    size_t list = segment_count * sizeof(*segments), few = 5 * 16;
+    size_t dmabuf = request->dmabuf && !segments ? sizeof(*request->dmabuf) : 0;
+    struct origin *made =
+        malloc(sizeof(*made) + iov + list + dmabuf + request->auth_key_size + few);
+    char *room = (char *)(made + 1);
+
+    if (!made)
+        return NULL;
+    *made = (struct origin){.request = *request, .segment_count = segment_count};
+    made->request.iov = iov ? keep(&room, request->iov, iov) : NULL;
+    made->request.count = segments ? 0 : request->count;
+    made->request.dmabuf = NULL;
+    if (segments)
+        made->segments = keep(&room, segments, list);
+    if (dmabuf) {
+        struct hmreg_mr_dmabuf *kept = keep(&room, request->dmabuf, dmabuf);
+
+        kept->fd = -1;
+        made->request.dmabuf = kept;
+    }
+    if (request->auth_key_size)
+        made->request.auth_key = keep(&room, request->auth_key, request->auth_key_size);
+    for (size_t i = 0; i < segment_count; i++)
+        if (made->segments[i].kind == HMREG_SEGMENT_DMABUF)
+            made->segments[i].u.dmabuf.fd = -1;
+    return made;
+}
+
+static size_t range_count(const struct origin *origin)
+{
+    return origin->segments ? origin->segment_count : origin->request.count;
+}
+
+static struct iovec iov_at(const struct origin *origin, size_t index)
+{
+    const struct hmreg_segment *segment = origin->segments ? &origin->segments[index] : NULL;
+
+    if (segment && segment->kind == HMREG_SEGMENT_DMABUF)
+        return (struct iovec){(char *)segment->u.dmabuf.base_addr + segment->u.dmabuf.offset,
+                              segment->u.dmabuf.len};
+    return segment ? segment->u.memory : origin->request.iov[index];
+}
+
+static struct origin_range range_at(const struct origin *origin, size_t index)
+{
+    struct iovec iov = iov_at(origin, index);
+    uint64_t start = (uint64_t)(uintptr_t)iov.iov_base;
+
+    return (struct origin_range){start, start + iov.iov_len};
+}
+
+static bool touches(const struct origin *origin, const struct origin_range *range)
+{
+    for (size_t i = 0; i < range_count(origin); i++) {
+        struct origin_range one = range_at(origin, i);
+
+        if (one.start < range->end && range->start < one.end)
+            return true;
+    }
+    return false;
+}
+
+bool origin_is_suspended(const struct origin *origin, struct suspended *suspended,
+                         const struct origin_range *but)
+{
+    struct suspended_range other = {NULL, but->start, but->end};
+
+    for (size_t i = 0; i < range_count(origin); i++) {
+        struct origin_range one = range_at(origin, i);
+
+        if (suspended_touches(suspended, one.start, one.end, &other))
+            return true;
+    }
+    return false;
+}
+
+/* ---- registering again ------------------------------------------------------------------ */
+
+static int ask(const struct hmreg_resume_config *config, struct hmreg_mr *mr, size_t index,
+               struct hmreg_mr_dmabuf *dmabuf)
+{
+    int rc;
+
+    if (!config || !config->dmabuf)
+        return hmreg_fail(-EINVAL,
+                          "part %zu of the region of %zu bytes at %#llx is of a caller's dmabuf: "
+                          "config->dmabuf must be set, which returns the descriptor of a new one",
+                          index, (size_t)mr_len(mr), (unsigned long long)mr_start(mr));
+    rc = config->dmabuf(mr, index, dmabuf, config->context);
+    return rc ? hmreg_fail(rc, "config->dmabuf has no dmabuf of part %zu", index) : 0;
+}
+
+static int resume_list(const struct origin *origin, struct hmreg_mr *mr,
+                       const struct hmreg_resume_config *config)
+{
+    size_t bytes = origin->segment_count * sizeof(*origin->segments);
+    struct hmreg_segment *segments = malloc(bytes);
+    struct layout layout = {.owned = false};
+    int rc = 0;
+
+    if (!segments)
+        return hmreg_fail(-ENOMEM, "no memory for %zu segments", origin->segment_count);
+    memcpy(segments, origin->segments, bytes);
+    for (size_t i = 0; i < origin->segment_count && !rc; i++)
+        if (segments[i].kind == HMREG_SEGMENT_DMABUF)
+            rc = ask(config, mr, i, &segments[i].u.dmabuf);
+    rc = rc ? rc
+            : layout_gather(mr->domain, segments, origin->segment_count, &origin->request, &layout);
+    rc = rc ? rc : layout_resolve(mr->domain, &layout);
+    rc = rc ? rc : region_renew(mr, &layout);
+    layout_free(&layout);
+    free(segments);
+    return rc;
+}
+
+static int resume_ranges(const struct origin *origin, const struct request *request,
+                         struct resolved *found, struct hmreg_mr *mr)
+{
+    struct layout layout;
+    int rc = request_resolve(mr->domain, request, found);
+
+    if (rc)
+        return rc;
+    layout_init(&layout, request, found);
+    if (origin->piece_len)
+        rc = layout_cut(mr->domain, &layout, origin->piece_len, origin->callers);
+    rc = rc ? rc : region_renew(mr, &layout);
+    layout_free(&layout);
+    return rc;
+}
+
+int origin_resume(const struct origin *origin, struct hmreg_mr *mr,
+                  const struct hmreg_resume_config *config)
+{
+    struct request request = origin->request;
+    struct hmreg_mr_dmabuf dmabuf;
+    struct resolved *found;
+    struct dmabuf_file file;
+    struct iovec range;
+    int rc = 0;
+
+    if (origin->segments)
+        return resume_list(origin, mr, config);
+    if (request.dmabuf) {
+        dmabuf = *request.dmabuf;
+        rc = ask(config, mr, 0, &dmabuf);
+        rc = rc ? rc : request_from_dmabuf(&dmabuf, &range, &file);
+        request.dmabuf = &dmabuf;
+    }
+    if (rc)
+        return rc;
+    found = calloc(request.count, sizeof(*found));
+    if (!found)
+        return hmreg_fail(-ENOMEM, "no memory to resolve %zu ranges", request.count);
+    rc = resume_ranges(origin, &request, found, mr);
+    free(found);
+    return rc;
+}
+
+/* ---- explicit regions ------------------------------------------------------------------- */
+
+static struct origin **origin_of(struct hmreg_mr *mr)
+{
+    return &((struct mr_on_heap *)mr)->origin;
+}
+
+static int check(struct hmreg_domain *domain, const struct origin *origin, uint64_t since)
+{
+    int rc = 0;
+
+    for (size_t i = 0; i < range_count(origin) && !rc; i++) {
+        struct iovec iov = iov_at(origin, i);
+
+        rc = suspended_check(&domain->lib->suspended, &iov, 1, since);
+    }
+    return rc;
+}
+
+int origin_begin(struct hmreg_mr *mr, struct origin *origin, enum origin_state state,
+                 uint64_t since)
+{
+    struct origins *origins = &mr->domain->origins;
+
+    if (!origin)
+        return hmreg_fail(-ENOMEM, "no memory for a region");
+    *origin_of(mr) = origin;
+    origin->mr = mr;
+    origin->state = state;
+    pthread_mutex_lock(&origins->lock);
+    origin->next = origins->first;
+    if (origins->first)
+        origins->first->previous = origin;
+    origins->first = origin;
+    pthread_mutex_unlock(&origins->lock);
+    return check(mr->domain, origin, since);
+}
+
+static void set_state(struct hmreg_domain *domain, struct origin *origin, enum origin_state state)
+{
+    pthread_mutex_lock(&domain->origins.lock);
+    origin->state = state;
+    pthread_cond_broadcast(&domain->origins.changed);
+    pthread_mutex_unlock(&domain->origins.lock);
+}
+
+void origin_open(struct hmreg_mr *mr)
+{
+    set_state(mr->domain, *origin_of(mr), ORIGIN_OPEN);
+}
+
+struct origin *origin_close(struct hmreg_mr *mr)
+{
+    struct origins *origins = &mr->domain->origins;
+    struct origin *origin = *origin_of(mr);
+
+    pthread_mutex_lock(&origins->lock);
+    while (origin && origin->state != ORIGIN_OPEN)
+        pthread_cond_wait(&origins->changed, &origins->lock);
+    if (origin)
+        origin->state = ORIGIN_CLOSING;
+    pthread_mutex_unlock(&origins->lock);
+    return origin;
+}
+
+void origin_reopen(struct origin *origin)
+{
+    set_state(origin->mr->domain, origin, ORIGIN_OPEN);
+}
+
+void origin_end(struct hmreg_domain *domain, struct origin *origin)
+{
+    struct origins *origins = &domain->origins;
+
+    if (!origin)
+        return;
+    pthread_mutex_lock(&origins->lock);
+    if (origin->previous)
+        origin->previous->next = origin->next;
+    else
+        origins->first = origin->next;
+    if (origin->next)
+        origin->next->previous = origin->previous;
+    pthread_mutex_unlock(&origins->lock);
+    free(origin);
+}
+
+static int visit_one(struct hmreg_domain *domain, struct origin *origin,
+                     int (*visit)(struct hmreg_mr *mr, const struct origin *origin, void *context),
+                     void *context)
+{
+    int rc;
+
+    origin->state = ORIGIN_VISITED;
+    pthread_mutex_unlock(&domain->origins.lock);
+    rc = visit(origin->mr, origin, context);
+    pthread_mutex_lock(&domain->origins.lock);
+    origin->state = ORIGIN_OPEN;
+    pthread_cond_broadcast(&domain->origins.changed);
+    return rc;
+}
+
+int origin_visit(struct hmreg_domain *domain, const struct origin_range *range,
+                 int (*visit)(struct hmreg_mr *mr, const struct origin *origin, void *context),
+                 void *context, bool *waits)
+{
+    int rc = 0;
+
+    pthread_mutex_lock(&domain->origins.lock);
+    for (struct origin *origin = domain->origins.first; origin && !rc; origin = origin->next) {
+        if (!touches(origin, range))
+            continue;
+        if (origin->state == ORIGIN_OPEN)
+            rc = visit_one(domain, origin, visit, context);
+        else if (origin->state == ORIGIN_JOB)
+            rc = hmreg_fail(-EBUSY, "a job registers %zu bytes at %#llx: end it first",
+                            (size_t)mr_len(origin->mr), (unsigned long long)mr_start(origin->mr));
+        else
+            *waits = true;
+    }
+    pthread_mutex_unlock(&domain->origins.lock);
+    return rc;
+}

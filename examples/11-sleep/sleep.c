@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * Example 11: a KV cache that sleeps and wakes. The engine gives the physical memory of its cache
+ * back to the device and maps other memory at the same addresses later, as torch_memory_saver does.
+ * Its peer writes before and after, through one remote.
+ *
+ *     11-sleep [PROVIDER]                 PROVIDER of libfabric: tcp (the default), shm, ...
+ */
+#include "../common/side.h"
+#include "virtual.h"
+
+#include <errno.h>
+#include <hmreg/suspend.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define BYTES ((size_t)8 << 20) /* whole granules */
+
+static void send_token(struct hmreg_mr *mr, void *side)
+{
+    char token[1024];
+    size_t size = sizeof(token);
+
+    if (!hmreg_mr_pack(mr, token, &size))
+        side_send(side, token, size);
+}
+
+/* Waits until the peer has written, and prints what. */
+static int await(struct side *side, uint64_t cache, const char *when)
+{
+    char block[32] = "", done;
+    size_t one = 1;
+    int rc = side_receive(side, &done, &one);
+
+    rc = rc ? rc : hmreg_copy(side->lib, block, (void *)(uintptr_t)cache, sizeof(block));
+    if (!rc)
+        printf("%s: the cache has \"%s\"\n", when, block);
+    return rc;
+}
+
+static int serve(struct side *side)
+{
+    struct hmreg_resume_config config = {
+        .size = sizeof(config), .resumed = send_token, .context = side};
+    struct hmreg_mr *mr = NULL;
+    uint64_t cache = 0;
+    int rc = virtual_reserve(BYTES, &cache);
+    void *addr = (void *)(uintptr_t)cache;
+
+    rc = rc ? rc : virtual_map(cache, BYTES);
+    rc = rc ? rc : hmreg_mr_reg(side->domain, addr, BYTES, HMREG_REMOTE_WRITE, 0, 0, 0, &mr, NULL);
+    if (!rc)
+        send_token(mr, side);
+    rc = rc ? rc : await(side, cache, "awake");
+    rc = rc ? rc : hmreg_suspend(side->lib, addr, BYTES);
+    rc = rc ? rc : virtual_unmap(cache, BYTES);
+    if (!rc)
+        printf("asleep: %zu MiB are the device's again\n", BYTES >> 20);
+    rc = rc ? rc : virtual_map(cache, BYTES);
+    rc = rc ? rc : hmreg_resume(side->lib, addr, BYTES, &config);
+    rc = rc ? rc : await(side, cache, "awake again");
+    hmreg_mr_close(mr);
+    return rc;
+}
+
+static int write_block(struct side *side, const struct hmreg_remote *remote, const char *text)
+{
+    struct hmreg_mr *source = NULL;
+    uint64_t addr, key;
+    size_t len = strlen(text) + 1;
+    int rc = hmreg_remote_addr(remote, 0, len, &addr, &key);
+
+    rc = rc ? rc : hmreg_mr_get(side->domain, text, len, HMREG_WRITE, &source);
+    rc = rc ? rc : endpoint_write(&side->endpoint, text, len, hmreg_mr_desc(source), addr, key);
+    hmreg_mr_put(source);
+    return rc ? rc : side_send(side, "!", 1);
+}
+
+static int fill(struct side *side)
+{
+    struct hmreg_remote *remote = NULL;
+    char token[1024];
+    size_t size = sizeof(token);
+    int rc = side_receive(side, token, &size);
+
+    rc = rc ? rc : hmreg_remote_open(side->domain, token, size, &remote);
+    rc = rc ? rc : write_block(side, remote, "block of request 1");
+    size = sizeof(token);
+    rc = rc ? rc : side_receive(side, token, &size);
+    rc = rc ? rc : hmreg_remote_renew(remote, token, size);
+    rc = rc ? rc : write_block(side, remote, "block of request 2");
+    hmreg_remote_close(remote);
+    return rc;
+}
+
+static int run(int socket, const char *provider, int (*part)(struct side *side))
+{
+    struct side side;
+    int rc = side_open(socket, provider, 0, NULL, &side);
+
+    rc = rc ? rc : part(&side);
+    if (rc == -ENODEV)
+        fprintf(stderr, "no CUDA driver here\n");
+    else if (rc)
+        fprintf(stderr, "%s: %s\n", provider, failure_text(rc));
+    return side_close(&side) || rc;
+}
+
+int main(int argc, char **argv)
+{
+    const char *provider = argc > 1 ? argv[1] : "tcp";
+    int sockets[2], failed, status = 0;
+    pid_t peer;
+
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET, 0, sockets) || (peer = fork()) < 0)
+        return 1;
+    close(sockets[peer ? 1 : 0]);
+    if (peer == 0)
+        return run(sockets[1], provider, fill);
+    failed = run(sockets[0], provider, serve);
+    waitpid(peer, &status, 0);
+    return failed || status;
+}

@@ -1,0 +1,421 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * hmreg_suspend() and hmreg_resume() where the fabric or an allocation fails, in each step, and
+ * what they refuse. tests/gpu/suspend.c has what they are for.
+ */
+#include "tests/support/script.h"
+#define FAILING_MALLOC
+#include "tests/support/failing_allocation.h"
+
+#include <errno.h>
+#include <hmreg/group.h>
+#include <hmreg/job.h>
+#include <hmreg/suspend.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+
+#define REGIONS 4
+#define LEN     4096
+
+static struct hmreg_mr *reg(const struct script_fixture *fixture, unsigned index, uint64_t key)
+{
+    struct hmreg_mr *mr = NULL;
+
+    assert_ok(hmreg_mr_reg(fixture->domain, fixture->memory[0] + index * LEN, LEN, HMREG_ACCESS_ALL,
+                           0, key, 0, &mr, NULL));
+    return mr;
+}
+
+static int sleep_all(const struct script_fixture *fixture)
+{
+    return hmreg_suspend(fixture->lib, fixture->memory[0], FIXTURE_BYTES);
+}
+
+static void count(struct hmreg_mr *mr, void *number)
+{
+    ++*(unsigned *)number;
+}
+
+static int wake(const struct script_fixture *fixture, unsigned *resumed)
+{
+    struct hmreg_resume_config config = {
+        .size = sizeof(config), .resumed = count, .context = resumed};
+
+    return hmreg_resume(fixture->lib, fixture->memory[0], FIXTURE_BYTES, &config);
+}
+
+static bool is_awake(const struct hmreg_mr *mr)
+{
+    return hmreg_mr_key(mr) != HMREG_KEY_NOTAVAIL;
+}
+
+static void open_regions(struct script_fixture *fixture, struct hmreg_mr *mrs[REGIONS])
+{
+    script_open(fixture, NULL, NULL);
+    for (unsigned i = 0; i < REGIONS; i++)
+        mrs[i] = reg(fixture, i, i + 1);
+}
+
+static void close_regions(struct script_fixture *fixture, struct hmreg_mr *mrs[REGIONS])
+{
+    for (unsigned i = 0; i < REGIONS; i++)
+        assert_ok(hmreg_mr_close(mrs[i]));
+    assert_int_equal(script.live, 0);
+    script_close(fixture);
+}
+
+/* ---- the fabric -------------------------------------------------------------------------- */
+
+TEST(suspend__fabric_is_busy__that_region_stays_until_the_next_call)
+{
+    struct hmreg_mr *mrs[REGIONS];
+    struct script_fixture fixture;
+    unsigned resumed = 0;
+
+    open_regions(&fixture, mrs);
+    script.dereg = -EBUSY;
+    script.dereg_index = 2;
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(sleep_all(&fixture), -EBUSY);
+        assert_int_equal(script.live, 1);
+        for (unsigned n = 0; n < REGIONS; n++)
+            assert_int_equal(is_awake(mrs[n]), n == 1);
+    }
+    assert_ok(wake(&fixture, &resumed));
+    assert_int_equal(resumed, REGIONS - 1);
+    assert_int_equal(sleep_all(&fixture), -EBUSY);
+    script.dereg = 0;
+    assert_ok(sleep_all(&fixture));
+    assert_int_equal(script.live, 0);
+    resumed = 0;
+    assert_ok(wake(&fixture, &resumed));
+    assert_int_equal(resumed, REGIONS);
+    close_regions(&fixture, mrs);
+}
+
+TEST(suspend__deregistration_fails__told_and_suspended)
+{
+    struct hmreg_mr *mrs[REGIONS];
+    struct script_fixture fixture;
+    unsigned resumed = 0;
+
+    open_regions(&fixture, mrs);
+    script.dereg = -EIO;
+    script.dereg_index = 3;
+    assert_int_equal(sleep_all(&fixture), -EIO);
+    for (unsigned n = 0; n < REGIONS; n++)
+        assert_false(is_awake(mrs[n]));
+    script.dereg = 0;
+    assert_ok(wake(&fixture, &resumed));
+    assert_int_equal(resumed, REGIONS);
+    close_regions(&fixture, mrs);
+}
+
+/* Each registration of the resumption fails once; every call before it stays done. */
+TEST(resume__each_registration_fails__the_others_wait)
+{
+    struct hmreg_mr *mrs[REGIONS];
+    struct script_fixture fixture;
+    unsigned resumed = 0;
+
+    open_regions(&fixture, mrs);
+    assert_ok(sleep_all(&fixture));
+    for (unsigned i = 0; i < REGIONS; i++) {
+        resumed = 0;
+        script.fail[HMREG_PATH_DMABUF] = script.fail[HMREG_PATH_PEERMEM] =
+            script.fail[HMREG_PATH_MAPPED] = -EIO;
+        script.times = 1;
+        script.fail_index = script.count + (i ? 2 : 1);
+        assert_int_equal(wake(&fixture, &resumed), -EIO);
+        assert_int_equal(resumed, i ? 1 : 0);
+        assert_int_equal(script.live, i);
+    }
+    assert_ok(wake(&fixture, &resumed));
+    assert_int_equal(script.live, REGIONS);
+    close_regions(&fixture, mrs);
+}
+
+/* A group's region whose second rail is busy is suspended, and has no key, until that is gone. */
+TEST(group__one_rail_is_busy__none_is_used)
+{
+    struct hmreg_domain *members[2], *group = NULL;
+    struct hmreg_group_config config = {.size = sizeof(config)};
+    struct hmreg_mr *mr = NULL, *rails[2];
+    struct script_fixture fixture;
+    unsigned resumed = 0;
+
+    script_open(&fixture, NULL, NULL);
+    members[0] = fixture.domain;
+    assert_ok(hmreg_domain_create(fixture.lib, &script_ops, &script_caps, NULL, NULL, &members[1]));
+    assert_ok(hmreg_group_open(fixture.lib, members, 2, &config, &group));
+    assert_ok(hmreg_mr_reg(group, fixture.memory[0], LEN, HMREG_ACCESS_ALL, 0, 9, 0, &mr, NULL));
+    for (unsigned i = 0; i < 2; i++)
+        rails[i] = hmreg_mr_rail(mr, i);
+    script.dereg = -EBUSY;
+    script.dereg_index = 2;
+    assert_int_equal(sleep_all(&fixture), -EBUSY);
+    assert_null(hmreg_mr_rail(mr, 1));
+    assert_int_equal(hmreg_last_error()->code, -EAGAIN);
+    assert_int_equal(wake(&fixture, &resumed), -EBUSY);
+    assert_int_equal(script.live, 1);
+    script.dereg = 0;
+    assert_ok(wake(&fixture, &resumed));
+    assert_int_equal(resumed, 1);
+    assert_int_equal(script.live, 2);
+    for (unsigned i = 0; i < 2; i++)
+        assert_ptr_equal(hmreg_mr_rail(mr, i), rails[i]);
+    assert_ok(hmreg_mr_close(mr));
+    assert_ok(hmreg_domain_close(group));
+    assert_ok(hmreg_domain_close(members[1]));
+    script.destroys--;
+    script_close(&fixture);
+}
+
+/* A region that no get holds, and that the fabric does not deregister, keeps the memory. */
+TEST(suspend__put_region_is_busy__told)
+{
+    struct script_fixture fixture;
+    struct hmreg_mr *mr = NULL;
+    unsigned resumed = 0;
+
+    script_open(&fixture, NULL, NULL);
+    assert_ok(hmreg_mr_get(fixture.domain, fixture.memory[0], LEN, HMREG_ACCESS_ALL, &mr));
+    hmreg_mr_put(mr);
+    script.dereg = -EBUSY;
+    script.dereg_index = 1;
+    assert_fails(sleep_all(&fixture), -EBUSY, "the fabric is busy");
+    script.dereg = 0;
+    assert_ok(sleep_all(&fixture));
+    assert_int_equal(script.live, 0);
+    assert_ok(wake(&fixture, &resumed));
+    assert_int_equal(resumed, 0);
+    script_close(&fixture);
+}
+
+/* ---- calls on other threads --------------------------------------------------------------- */
+
+/* A registration, during which another thread suspends its memory. */
+static struct {
+    struct script_fixture *fixture;
+    pthread_t thread;
+    bool armed;
+    atomic_bool ended;
+    int rc;
+} beside;
+
+static void *suspend_beside(void *arg)
+{
+    beside.rc = sleep_all(beside.fixture);
+    atomic_store(&beside.ended, true);
+    return NULL;
+}
+
+/* The other thread has ended the region that was there, and so has come by this registration. */
+static int reg_beside(void *self, const struct provider_request *req, struct provider_mr *out,
+                      struct hmreg_reason *why)
+{
+    int rc = script_ops.reg(self, req, out, why);
+
+    if (!beside.armed)
+        return rc;
+    beside.armed = false;
+    assert_int_equal(pthread_create(&beside.thread, NULL, suspend_beside, NULL), 0);
+    while (__atomic_load_n(&script.live, __ATOMIC_ACQUIRE) == 2)
+        sched_yield();
+    for (int i = 0; i < 1000 && !atomic_load(&beside.ended); i++)
+        sched_yield();
+    assert_false(atomic_load(&beside.ended));
+    return rc;
+}
+
+static void suspend_during(uint32_t flags, bool explicit, int expected)
+{
+    struct hmreg_domain_config config = {.size = sizeof(config), .flags = flags};
+    struct provider_ops ops = script_ops;
+    struct script_fixture fixture;
+    struct hmreg_mr *before = NULL, *mr = NULL;
+    struct hmreg_domain *usual;
+    unsigned resumed = 0;
+    int rc;
+
+    script_open(&fixture, NULL, NULL);
+    usual = fixture.domain;
+    ops.reg = reg_beside;
+    assert_ok(hmreg_domain_create(fixture.lib, &ops, &script_caps, NULL, &config, &fixture.domain));
+    before = reg(&fixture, 0, 1);
+    beside.fixture = &fixture;
+    beside.armed = true;
+    atomic_store(&beside.ended, false);
+    if (explicit)
+        rc = hmreg_mr_reg(fixture.domain, fixture.memory[0], LEN, HMREG_ACCESS_ALL, 0, 2, 0, &mr,
+                          NULL);
+    else
+        rc = hmreg_mr_get(fixture.domain, fixture.memory[0], LEN, HMREG_ACCESS_ALL, &mr);
+    assert_int_equal(rc, expected);
+    pthread_join(beside.thread, NULL);
+    assert_int_equal(beside.rc, 0);
+    assert_int_equal(script.live, 0);
+    assert_true(!mr || !is_awake(mr));
+    assert_ok(wake(&fixture, &resumed));
+    assert_int_equal(resumed, mr ? 2 : 1);
+    if (explicit)
+        assert_ok(hmreg_mr_close(mr));
+    else
+        hmreg_mr_put(mr);
+    assert_ok(hmreg_mr_close(before));
+    assert_ok(hmreg_domain_close(fixture.domain));
+    script.destroys--;
+    fixture.domain = usual;
+    script_close(&fixture);
+}
+
+TEST(suspend__while_the_memory_is_registered__waits_and_ends_that)
+{
+    suspend_during(0, true, 0);
+    suspend_during(0, false, -EAGAIN);
+    suspend_during(HMREG_DOMAIN_NO_CACHE, false, 0);
+}
+
+/* ---- policies ---------------------------------------------------------------------------- */
+
+TEST(suspend__held_region_of_last_put__resumed_and_ends_with_it)
+{
+    struct hmreg_domain_config config = {.size = sizeof(config), .policy = HMREG_POLICY_LAST_PUT};
+    struct script_fixture fixture;
+    struct hmreg_mr *mr = NULL, *same = NULL;
+    unsigned resumed = 0;
+
+    script_open(&fixture, NULL, &config);
+    assert_ok(hmreg_mr_get(fixture.domain, fixture.memory[0], LEN, HMREG_ACCESS_ALL, &mr));
+    assert_ok(hmreg_mr_get(fixture.domain, fixture.memory[0], LEN, HMREG_ACCESS_ALL, &same));
+    assert_ptr_equal(mr, same);
+    assert_ok(sleep_all(&fixture));
+    assert_int_equal(script.live, 0);
+    hmreg_mr_put(same);
+    assert_ok(wake(&fixture, &resumed));
+    assert_int_equal(resumed, 1);
+    assert_int_equal(script.live, 1);
+    hmreg_mr_put(mr);
+    assert_int_equal(script.live, 0);
+    script_close(&fixture);
+}
+
+TEST(suspend__uncached_gets__found_too)
+{
+    struct hmreg_domain_config config = {.size = sizeof(config), .flags = HMREG_DOMAIN_NO_CACHE};
+    struct script_fixture fixture;
+    struct hmreg_mr *mr = NULL;
+    unsigned resumed = 0;
+
+    script_open(&fixture, NULL, &config);
+    assert_ok(hmreg_mr_get(fixture.domain, fixture.memory[0], LEN, HMREG_ACCESS_ALL, &mr));
+    assert_ok(sleep_all(&fixture));
+    assert_int_equal(script.live, 0);
+    assert_ok(wake(&fixture, &resumed));
+    assert_int_equal(resumed, 1);
+    hmreg_mr_put(mr);
+    assert_int_equal(script.live, 0);
+    script_close(&fixture);
+}
+
+/* ---- refusals ---------------------------------------------------------------------------- */
+
+TEST(suspend__registrations_in_the_callers_queue__opnotsupp)
+{
+    struct provider_caps caps = script_caps;
+    struct script_fixture fixture;
+    struct hmreg_mr *mr = NULL;
+
+    caps.async = true;
+    script_open(&fixture, &caps, NULL);
+    mr = reg(&fixture, 0, 1);
+    assert_fails(sleep_all(&fixture), -EOPNOTSUPP, "event queue");
+    assert_true(is_awake(mr));
+    assert_ok(hmreg_mr_close(mr));
+    script_close(&fixture);
+}
+
+TEST(suspend__job_of_the_range__busy)
+{
+    struct hmreg_job_config config = {.size = sizeof(config), .piece_len = LEN, .workers = 1};
+    struct script_fixture fixture;
+    struct iovec range;
+    struct hmreg_mr_attr attr = {.size = sizeof(attr),
+                                 .iov = &range,
+                                 .iov_count = 1,
+                                 .access = HMREG_ACCESS_ALL,
+                                 .requested_key = 5};
+    struct provider_caps caps = script_caps;
+    struct hmreg_job *job = NULL;
+    struct hmreg_mr *mr = NULL;
+    unsigned resumed = 0;
+
+    caps.any_thread = false; /* the waiting thread registers */
+    script_open(&fixture, &caps, NULL);
+    range = (struct iovec){fixture.memory[0], 4ul * LEN};
+    assert_ok(hmreg_job_start(fixture.domain, &attr, 0, &config, &job));
+    assert_fails(sleep_all(&fixture), -EBUSY, "a job");
+    assert_ok(hmreg_job_wait(job, -1, &mr));
+    assert_ok(hmreg_job_close(job));
+    assert_ok(sleep_all(&fixture));
+    assert_int_equal(script.live, 0);
+    assert_int_equal(hmreg_job_start(fixture.domain, &attr, 0, &config, &job), -EAGAIN);
+    assert_ok(wake(&fixture, &resumed));
+    assert_int_equal(script.live, 4);
+    assert_int_equal(hmreg_mr_head_of(mr)->count, 4);
+    assert_ok(hmreg_mr_close(mr));
+    script_close(&fixture);
+}
+
+/* ---- allocations ------------------------------------------------------------------------- */
+
+TEST(both__each_allocation_fails__nothing_is_lost)
+{
+    struct hmreg_mr *mrs[REGIONS], *held = NULL;
+    struct script_fixture fixture;
+    unsigned failures = 0, resumed = 0;
+    long before;
+
+    open_regions(&fixture, mrs);
+    assert_ok(hmreg_mr_get(fixture.domain, fixture.memory[0], LEN, HMREG_ACCESS_ALL, &held));
+    for (unsigned n = 1;; n++) {
+        int rc;
+
+        allocations = 0;
+        failing = n;
+        rc = sleep_all(&fixture);
+        failing = 0;
+        if (!rc)
+            break;
+        failures++;
+        assert_int_equal(rc, -ENOMEM);
+        for (unsigned i = 0; i < REGIONS; i++)
+            assert_true(is_awake(mrs[i]));
+        assert_int_equal(wake(&fixture, &resumed), -ENOENT);
+    }
+    assert_int_equal(failures, 1);
+    assert_ok(wake(&fixture, &resumed)); /* each region keeps one extension from here on */
+    assert_ok(sleep_all(&fixture));
+    before = blocks;
+    for (unsigned n = 1;; n++) {
+        int rc;
+
+        allocations = 0;
+        failing = n;
+        rc = wake(&fixture, &resumed);
+        failing = 0;
+        if (!rc)
+            break;
+        failures++;
+        assert_int_equal(rc, -ENOMEM);
+        assert_ok(sleep_all(&fixture));
+        assert_int_equal(blocks, before);
+        assert_int_equal(script.live, 0);
+    }
+    assert_in_range(failures, 10, 200);
+    hmreg_mr_put(held);
+    close_regions(&fixture, mrs);
+}
+
+TEST_MAIN()
