@@ -181,10 +181,8 @@ enum hmreg_monitor {
     HMREG_MONITOR_DISABLED = 3,    /* no monitor: host memory is registered, never cached */
     HMREG_MONITOR_MEMHOOKS = 4,    /* hooks in libc's mapping calls; an error if libc cannot be
                                       hooked */
-    HMREG_MONITOR_COUNTER = 5,     /* the kernel module hmreg_counter; an error if /dev/hmreg
-                                      cannot be opened */
-    HMREG_MONITOR_KDREG2 = 6,      /* HPE's kernel module; an error if /dev/kdreg2 cannot be
-                                      opened. It misses changes by others (monitors.md) */
+    HMREG_MONITOR_COUNTER = 5,     /* kernel module hmreg_counter; an error without /dev/hmreg */
+    HMREG_MONITOR_KDREG2 = 6,      /* HPE's module, misses others' changes; or an error */
 };
 
 /* The monitor's name as in FI_MR_CACHE_MONITOR; "?" for an unknown value. */
@@ -251,8 +249,7 @@ struct hmreg_monitor_info {
     enum hmreg_monitor asked;  /* requested by the configuration, else by the environment */
     enum hmreg_monitor active; /* DEFAULT: not chosen yet, because none was needed */
     int userfaultfd;           /* 1: userfaultfd is active */
-    uint64_t events;           /* changes that the kernel reported to userfaultfd or counter so
-                                  far, in the whole process */
+    uint64_t events;           /* changes that the kernel reported so far, in this process */
     uint64_t calls;            /* changes that memhooks reported so far, in the whole process */
     char why[256];             /* if the library chose: why not a better monitor; also why the
                                   monitor that was active does not serve any more; else "" */
