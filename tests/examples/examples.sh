@@ -79,8 +79,7 @@ check_shown() { # EXAMPLE: each of its commands
     done
 }
 
-for example in 1-host-over-libfabric 2-device-memory 3-token-exchange 5-gpudirect-libfabric 6-allreduce 9-tensors \
-    10-sleep; do
+for example in 1-host-over-libfabric 2-device-memory 3-token-exchange 5-gpudirect-libfabric 6-allreduce; do
     check_shown "$example"
 done
 check host__tcp__written tcp_says "written through the fabric" "$examples/1-host-over-libfabric"
