@@ -603,6 +603,45 @@ TEST(resume__memory_is_not_there__still_suspended)
     close_fixture(&fixture);
 }
 
+/* Suspending calls no runtime. Each call of a resumption may fail, once: then the region is still
+ * suspended, and the next try succeeds. */
+TEST(both__each_call_of_the_runtime_fails__suspended_until_the_next)
+{
+    struct hmreg_mr *mrs[2];
+    struct fixture fixture;
+    unsigned failed = 0;
+
+    open_fixture(&fixture);
+    mrs[0] = reg(&fixture, 0, LEN);
+    mrs[1] = get(&fixture, 0, LEN);
+    for (const char *const *call = gpu.calls; *call; call++) {
+        if (gpu.cleans_up && strstr(gpu.cleans_up, *call))
+            continue;
+        gpu_fail(*call, gpu.failure, 0, 1);
+        sleep_all(&fixture);
+        gpu.fake()->reset();
+        replace(&fixture);
+        gpu_fail(*call, gpu.failure, 0, 1);
+        if (wake(&fixture)) {
+            failed++;
+            expect_asleep(mrs[0]);
+            gpu.fake()->reset();
+            assert_ok(wake(&fixture));
+        }
+        gpu.fake()->reset();
+        for (unsigned i = 0; i < 2; i++) {
+            struct hmreg_remote *remote = open_remote(&fixture, mrs[i]);
+
+            assert_ok(write_to(remote, 64, *call));
+            hmreg_remote_close(remote);
+        }
+    }
+    assert_true(failed >= 2);
+    hmreg_mr_put(mrs[1]);
+    assert_ok(hmreg_mr_close(mrs[0]));
+    close_fixture(&fixture);
+}
+
 /* ---- threads ----------------------------------------------------------------------------- */
 
 #define CREW 3

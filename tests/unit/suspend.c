@@ -3,6 +3,8 @@
  * hmreg_suspend() and hmreg_resume() where the fabric or an allocation fails, in each step, and
  * what they refuse. tests/gpu/suspend.c has what they are for.
  */
+#include "core/mr/origin.h"
+#include "core/mr/region.h"
 #include "tests/support/script.h"
 #define FAILING_MALLOC
 #include "tests/support/failing_allocation.h"
@@ -199,7 +201,7 @@ TEST(suspend__put_region_is_busy__told)
 static struct {
     struct script_fixture *fixture;
     pthread_t thread;
-    bool armed;
+    bool armed, in_callback;
     atomic_bool ended;
     int rc;
 } beside;
@@ -212,13 +214,8 @@ static void *suspend_beside(void *arg)
 }
 
 /* The other thread has ended the region that was there, and so has come by this registration. */
-static int reg_beside(void *self, const struct provider_request *req, struct provider_mr *out,
-                      struct hmreg_reason *why)
+static void start_beside(void)
 {
-    int rc = script_ops.reg(self, req, out, why);
-
-    if (!beside.armed)
-        return rc;
     beside.armed = false;
     assert_int_equal(pthread_create(&beside.thread, NULL, suspend_beside, NULL), 0);
     while (__atomic_load_n(&script.live, __ATOMIC_ACQUIRE) == 2)
@@ -226,12 +223,28 @@ static int reg_beside(void *self, const struct provider_request *req, struct pro
     for (int i = 0; i < 1000 && !atomic_load(&beside.ended); i++)
         sched_yield();
     assert_false(atomic_load(&beside.ended));
+}
+
+static int reg_beside(void *self, const struct provider_request *req, struct provider_mr *out,
+                      struct hmreg_reason *why)
+{
+    int rc = script_ops.reg(self, req, out, why);
+
+    if (beside.armed && !beside.in_callback)
+        start_beside();
     return rc;
 }
 
-static void suspend_during(uint32_t flags, bool explicit, int expected)
+static void made_beside(const struct hmreg_mr *mr, const struct hmreg_mr_info *info, void *context)
 {
-    struct hmreg_domain_config config = {.size = sizeof(config), .flags = flags};
+    if (beside.armed)
+        start_beside();
+}
+
+static void suspend_during(uint32_t flags, bool explicit, bool in_callback, int expected)
+{
+    struct hmreg_domain_config config = {
+        .size = sizeof(config), .flags = flags, .made = made_beside};
     struct provider_ops ops = script_ops;
     struct script_fixture fixture;
     struct hmreg_mr *before = NULL, *mr = NULL;
@@ -245,6 +258,7 @@ static void suspend_during(uint32_t flags, bool explicit, int expected)
     assert_ok(hmreg_domain_create(fixture.lib, &ops, &script_caps, NULL, &config, &fixture.domain));
     before = reg(&fixture, 0, 1);
     beside.fixture = &fixture;
+    beside.in_callback = in_callback;
     beside.armed = true;
     atomic_store(&beside.ended, false);
     if (explicit)
@@ -272,9 +286,45 @@ static void suspend_during(uint32_t flags, bool explicit, int expected)
 
 TEST(suspend__while_the_memory_is_registered__waits_and_ends_that)
 {
-    suspend_during(0, true, 0);
-    suspend_during(0, false, -EAGAIN);
-    suspend_during(HMREG_DOMAIN_NO_CACHE, false, 0);
+    suspend_during(0, true, false, 0);
+    suspend_during(0, false, false, -EAGAIN);
+    suspend_during(HMREG_DOMAIN_NO_CACHE, false, false, 0);
+    suspend_during(HMREG_DOMAIN_NO_CACHE, false, true, 0);
+}
+
+/* What a call knows of its memory is from before a suspension, which has ended by now. */
+TEST(register__memory_was_suspended_since_it_was_resolved__eagain)
+{
+    struct resolved found = {.iface = HMREG_IFACE_CUDA};
+    struct script_fixture fixture;
+    struct hmreg_mr *mr = NULL;
+    struct request request = {.count = 1, .access = HMREG_SEND};
+    struct layout layout;
+    struct origin *origin;
+    unsigned resumed = 0;
+    struct iovec range;
+    uint64_t since;
+
+    script_open(&fixture, NULL, NULL);
+    range = (struct iovec){fixture.memory[0], LEN};
+    request.iov = &range;
+    layout_init(&layout, &request, &found);
+    for (int elsewhere = 0; elsewhere < 2; elsewhere++) {
+        assert_ok(region_new(fixture.domain, &layout, &mr));
+        origin = origin_new(&request, NULL, 0);
+        since = suspended_since(&fixture.lib->suspended);
+        if (elsewhere) {
+            assert_ok(hmreg_suspend(fixture.lib, fixture.memory[1], LEN));
+            assert_ok(hmreg_resume(fixture.lib, fixture.memory[1], LEN, NULL));
+        } else {
+            assert_ok(sleep_all(&fixture));
+            assert_ok(wake(&fixture, &resumed));
+        }
+        assert_int_equal(origin_begin(mr, origin, ORIGIN_FILLING, since), elsewhere ? 0 : -EAGAIN);
+        origin_end(fixture.domain, origin);
+        region_free(mr);
+    }
+    script_close(&fixture);
 }
 
 /* ---- policies ---------------------------------------------------------------------------- */
