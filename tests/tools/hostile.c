@@ -206,7 +206,7 @@ TEST(pipe__in_the_tree__no_file_and_no_wait)
     facts = nics_facts();
     assert_int_equal(json_array_size(facts), 1);
     assert_true(json_is_null(json_object_get(json_array_get(facts, 0), "firmware")));
-    json_decref(process_facts());
+    json_decref(process_facts(NULL));
     json_decref(facts);
     config.root = root_prefix();
     assert_ok(hmreg_topology_open(NULL, &config, &topology));
@@ -250,13 +250,13 @@ TEST(status__of_a_user_of_many_groups__capabilities_are_read)
     tree_begin();
     tree_file("/proc/self/status", status);
     tree_link("/proc/self/ns/user", "user:[4026531837]");
-    facts = process_facts();
+    facts = process_facts(NULL);
     assert_true(doc_is(facts, "ipc_lock"));
     json_decref(facts);
     /* In another namespace the same capability exempts from nothing. */
     tree_remove("/proc/self/ns/user");
     tree_link("/proc/self/ns/user", "user:[4026532500]");
-    facts = process_facts();
+    facts = process_facts(NULL);
     assert_false(doc_is(facts, "ipc_lock"));
     json_decref(facts);
     tree_end();

@@ -159,7 +159,7 @@ static json_t *gather(void)
 
     doc_set(facts, "root", doc_text(root_prefix()));
     doc_set(facts, "kernel", kernel_facts());
-    doc_set(facts, "process", process_facts());
+    doc_set(facts, "process", process_facts(NULL));
     doc_set(facts, "runtimes", doc_array());
     doc_set(facts, "devices", doc_array());
     doc_set(facts, "gpus", gpus_facts());
