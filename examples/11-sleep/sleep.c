@@ -99,7 +99,7 @@ static int fill(struct side *side)
 static int run(int socket, const char *provider, int (*part)(struct side *side))
 {
     struct side side;
-    int rc = side_open(socket, provider, 0, NULL, &side);
+    int rc = side_open(socket, provider, FI_HMEM, NULL, &side);
 
     rc = rc ? rc : part(&side);
     if (rc == -ENODEV)

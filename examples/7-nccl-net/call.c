@@ -130,7 +130,7 @@ int plugin_load(const char *path, int version, int nics, struct plugin *out)
 
     memset(out, 0, sizeof(*out));
     out->version = version;
-    snprintf(symbol, sizeof(symbol), "ncclNet_v%d", version);
+    snprintf(symbol, sizeof(symbol), "ncclNetPlugin_v%d", version);
     out->library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     out->table = out->library ? dlsym(out->library, symbol) : NULL;
     if (!out->table) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
  * The binary interface of NCCL's network plugins, versions 8 to 12, in declarations of our own:
- * NCCL looks for the symbols ncclNet_v12, _v11, ... and uses the first that it finds and knows.
- * What a function must do is in the documentation of NCCL's network plugins.
+ * NCCL looks for the symbols ncclNetPlugin_v12, _v11, ... and uses the first that it finds and
+ * knows. What a function must do is in the documentation of NCCL's network plugins.
  */
 #ifndef NCCL_NET_H
 #define NCCL_NET_H

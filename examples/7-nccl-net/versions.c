@@ -150,24 +150,24 @@ TRANSFERS(9, size_t)
     }
 
 #pragma GCC visibility push(default)
-extern const struct nccl_net_v8 ncclNet_v8;
-extern const struct nccl_net_v9 ncclNet_v9;
-extern const struct nccl_net_v10 ncclNet_v10;
-extern const struct nccl_net_v12 ncclNet_v11, ncclNet_v12;
+extern const struct nccl_net_v8 ncclNetPlugin_v8;
+extern const struct nccl_net_v9 ncclNetPlugin_v9;
+extern const struct nccl_net_v10 ncclNetPlugin_v10;
+extern const struct nccl_net_v12 ncclNetPlugin_v11, ncclNetPlugin_v12;
 
-const struct nccl_net_v8 ncclNet_v8 = {"hmreg", init8,    net_devices, properties8,
-                                       listen8, connect8, net_accept,  MEMORY,
-                                       send8,   recv8,    END};
-const struct nccl_net_v9 ncclNet_v9 = {"hmreg", init8,    net_devices, properties9,
-                                       listen8, connect8, net_accept,  MEMORY,
-                                       send9,   recv9,    END,         net_fuse};
-const struct nccl_net_v10 ncclNet_v10 = {"hmreg",  init10,    net_devices, properties9,
-                                         listen8,  connect10, net_accept,  MEMORY,
-                                         net_send, net_recv,  END,         net_fuse};
-const struct nccl_net_v12 ncclNet_v11 = {
+const struct nccl_net_v8 ncclNetPlugin_v8 = {"hmreg", init8,    net_devices, properties8,
+                                             listen8, connect8, net_accept,  MEMORY,
+                                             send8,   recv8,    END};
+const struct nccl_net_v9 ncclNetPlugin_v9 = {"hmreg", init8,    net_devices, properties9,
+                                             listen8, connect8, net_accept,  MEMORY,
+                                             send9,   recv9,    END,         net_fuse};
+const struct nccl_net_v10 ncclNetPlugin_v10 = {"hmreg",  init10,    net_devices, properties9,
+                                               listen8,  connect10, net_accept,  MEMORY,
+                                               net_send, net_recv,  END,         net_fuse};
+const struct nccl_net_v12 ncclNetPlugin_v11 = {
     "hmreg", init11,   net_devices, properties11, net_listen, net_connect, net_accept,
     MEMORY,  net_send, net_recv,    END,          net_fuse,   finalize,    attributes};
-const struct nccl_net_v12 ncclNet_v12 = {
+const struct nccl_net_v12 ncclNetPlugin_v12 = {
     "hmreg",  init11,   net_devices, net_properties, net_listen, net_connect, net_accept, MEMORY,
     net_send, net_recv, END,         net_fuse,       finalize,   attributes};
 #pragma GCC visibility pop
