@@ -202,7 +202,7 @@ static struct {
     struct script_fixture *fixture;
     pthread_t thread;
     bool armed, in_callback;
-    atomic_bool ended;
+    atomic_bool deregistered, ended;
     int rc;
 } beside;
 
@@ -218,7 +218,7 @@ static void start_beside(void)
 {
     beside.armed = false;
     assert_int_equal(pthread_create(&beside.thread, NULL, suspend_beside, NULL), 0);
-    while (__atomic_load_n(&script.live, __ATOMIC_ACQUIRE) == 2)
+    while (!atomic_load(&beside.deregistered))
         sched_yield();
     for (int i = 0; i < 1000 && !atomic_load(&beside.ended); i++)
         sched_yield();
@@ -232,6 +232,14 @@ static int reg_beside(void *self, const struct provider_request *req, struct pro
 
     if (beside.armed && !beside.in_callback)
         start_beside();
+    return rc;
+}
+
+static int dereg_beside(void *self, struct provider_mr *mr)
+{
+    int rc = script_ops.dereg(self, mr);
+
+    atomic_store(&beside.deregistered, true);
     return rc;
 }
 
@@ -255,11 +263,13 @@ static void suspend_during(uint32_t flags, bool explicit, bool in_callback, int 
     script_open(&fixture, NULL, NULL);
     usual = fixture.domain;
     ops.reg = reg_beside;
+    ops.dereg = dereg_beside;
     assert_ok(hmreg_domain_create(fixture.lib, &ops, &script_caps, NULL, &config, &fixture.domain));
     before = reg(&fixture, 0, 1);
     beside.fixture = &fixture;
     beside.in_callback = in_callback;
     beside.armed = true;
+    atomic_store(&beside.deregistered, false);
     atomic_store(&beside.ended, false);
     if (explicit)
         rc = hmreg_mr_reg(fixture.domain, fixture.memory[0], LEN, HMREG_ACCESS_ALL, 0, 2, 0, &mr,

@@ -2,7 +2,7 @@
  *
  * Random calls beside a model: some regions, explicit and held, on a domain and on a group, and
  * some suspended ranges that overlap. A region has keys exactly while it touches no suspended
- * range, and memory can be had exactly then.
+ * range, and memory is registered exactly then.
  */
 #include "tests/support/test.h"
 
