@@ -181,10 +181,8 @@ enum hmreg_monitor {
     HMREG_MONITOR_DISABLED = 3,    /* no monitor: host memory is registered, never cached */
     HMREG_MONITOR_MEMHOOKS = 4,    /* hooks in libc's mapping calls; an error if libc cannot be
                                       hooked */
-    HMREG_MONITOR_COUNTER = 5,     /* the kernel module hmreg_counter; an error if /dev/hmreg
-                                      cannot be opened */
-    HMREG_MONITOR_KDREG2 = 6,      /* HPE's kernel module; an error if /dev/kdreg2 cannot be
-                                      opened. It misses changes by others (monitors.md) */
+    HMREG_MONITOR_COUNTER = 5,     /* the kernel module hmreg_counter: /dev/hmreg is needed */
+    HMREG_MONITOR_KDREG2 = 6,      /* HPE's kernel module: /dev/kdreg2 is needed (monitors.md) */
 };
 
 /* The monitor's name as in FI_MR_CACHE_MONITOR; "?" for an unknown value. */
@@ -223,8 +221,8 @@ struct hmreg_config {
  * An absent or broken runtime is not an error; hmreg_runtime_query() gives the reason.
  * -EINVAL: out is NULL, config's size, ifaces or monitor is not an accepted value, or an
  *   environment variable has an invalid value: HMREG_IFACES (comma-separated iface names),
- *   FI_MR_CACHE_MONITOR (userfaultfd or uffd, memhooks, counter, import, disabled; kdreg2 if it serves, else the default),
- * FI_MR_CUDA_CACHE_MONITOR_ENABLED, FI_MR_ROCR_CACHE_MONITOR_ENABLED,
+ *   FI_MR_CACHE_MONITOR (userfaultfd or uffd, memhooks, counter, import, disabled; kdreg2 if it
+ * serves, else the default), FI_MR_CUDA_CACHE_MONITOR_ENABLED, FI_MR_ROCR_CACHE_MONITOR_ENABLED,
  * FI_MR_ZE_CACHE_MONITOR_ENABLED (0 or 1), HMREG_CACHE_CHECK (always or notice, or a list such as
  * system=notice,cuda=always), FI_MR_CACHE_MAX_COUNT, FI_MR_CACHE_MAX_SIZE, HMREG_CACHE_MAX_COUNT,
  * HMREG_CACHE_MAX_SIZE (a number), HMREG_STATS, HMREG_DEVICE_MONITOR (on, off), HMREG_SYSCALLS
