@@ -470,6 +470,8 @@ bool monitor_sync(const struct monitor *monitor)
 
 bool monitor_is_read(const struct monitor *monitor)
 {
+    if (counts(monitor_kind(monitor)))
+        return gate_counts_are_read(counter_monitor_counts(monitor->counter));
     return monitor_kind(monitor) != HMREG_MONITOR_USERFAULTFD ||
            userfault_is_read(monitor->userfault);
 }

@@ -190,7 +190,7 @@ const struct finding all_findings[] = {
      "mappings past libc: some tools and libraries that are preloaded. Then userfaultfd serves, "
      "which costs a system call for each hit; where the kernel does not permit it, each "
      "hmreg_mr_get() of host memory registers anew. With the module the kernel counts each "
-     "change, whoever makes it, and a hit asks nothing."},
+     "change of any process, and a hit asks nothing."},
     {"numa-balancing", SEVERITY_DEGRADED, "the kernel moves pages between NUMA nodes by itself",
      "sysctl kernel.numa_balancing=0",
      "Automatic NUMA balancing unmaps pages now and then to see who touches them. Each unmapping "
