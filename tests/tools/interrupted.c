@@ -28,6 +28,7 @@ static void in_child(const char *const *argv, int words, int out)
 {
     char number[16];
 
+    signal(SIGINT, SIG_DFL); /* a shell's background commands ignore it */
     snprintf(number, sizeof(number), "%d", getpid());
     setenv("EXITER_COMMAND", number, 1);
     snprintf(number, sizeof(number), "%d", fcntl(words, F_DUPFD, 10));
