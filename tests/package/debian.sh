@@ -49,7 +49,7 @@ build_dependencies_are_those_of_setup() {
     local all
     all=$(field hmreg Build-Depends | tr ',' '\n' | awk '{ print $1 }' | grep -v '^debhelper-compat$')
     diff <(sort <<<"$all") <(sed -nE 's/^build  *([^ ]+).*/\1/p' cmake/packages.txt |
-        grep -vxE 'gcc|g\+\+|libc6-dev|spin|man-db|jq|libfabric-bin' | sort) # build-essential has those; tests skip without the others
+        grep -vxE 'gcc|g\+\+|libc6-dev|spin|groff-base|jq|libfabric-bin' | sort) # build-essential has those; tests skip without the others
 }
 
 # dh_missing finds all else; these are not built everywhere.

@@ -323,7 +323,9 @@ json_keys_of_run_are_explained() {
 
 # "CODE SEVERITY TITLE" of each.
 findings() {
-    "$tool" doctor --explain list | sed '1d; s/^ *//; s/  */ /; s/  */ /2'
+    [[ -s $work/findings ]] ||
+        "$tool" doctor --explain list | sed '1d; s/^ *//; s/  */ /; s/  */ /2' >"$work/findings"
+    cat "$work/findings"
 }
 
 findings_are_documented() {
@@ -357,7 +359,7 @@ no_finding_documented_that_is_none() {
 reasons_are_taught() {
     local slug bad=0
     for slug in $(sed -n '/^# PATHS/,/^# ERRORS/p' "$overview" | grep -E '^[a-z]+(-[a-z]+)+$'); do
-        findings | grep "^$slug " >/dev/null && continue # -q would end findings early, which fails
+        grep -q "^$slug " <(findings) && continue
         echo "hmreg doctor --explain does not know the reason $slug of hmreg(7)"
         bad=1
     done
@@ -378,34 +380,31 @@ built_for_all() {
     return $bad
 }
 
-formats() {
-    local page said bad=0
-    cd "$BUILD_DIR/docs/man" || return
-    for page in man?/*; do
-        said=$(man --warnings -E UTF-8 -l -Tutf8 -Z "$page" 2>&1 >/dev/null)
-        [[ $said ]] && echo "$page: $said" && bad=1
-    done
-    return $bad
-}
-
-# Its first line names page and section, its last the version, the date and the page again.
-has_header() { # PAGE
+# As man(1) formats it, without a warning; its first line names page and section, its last the version, the date and
+# the page again.
+is_formatted() { # PAGE
     local name=${1##*/} section=${1##*.} said
     name=${name%.*}
-    said=$(MANWIDTH=100 LC_ALL=C.UTF-8 man -E UTF-8 -l -Tutf8 "$1" | col -bx | grep .)
+    said=$(groff -K utf8 -t -mandoc -Tutf8 -P-c -rLL=100n -rLT=100n -w mac "$1" 2>"$work/warnings" | col -bx | grep .)
     said=$(sed -n '1p;$p' <<<"$said" | tr -s ' ')
     name=${name^^}
-    echo "$said"
-    [[ $said =~ ^"$name($section) hmreg $name($section)"$'\n'"hmreg "[0-9.]+\ [0-9]+\ [A-Z][a-z]+\ [0-9]{4}\ "$name($section)"$ ]]
+    echo "$1: $said"
+    cat "$work/warnings"
+    [[ ! -s $work/warnings &&
+        $said =~ ^"$name($section) hmreg $name($section)"$'\n'"hmreg "[0-9.]+\ [0-9]+\ [A-Z][a-z]+\ [0-9]{4}\ "$name($section)"$ ]]
 }
 
-headers_are_whole() {
-    local page said bad=0
+# Pages, and names of pages.
+formats() {
+    local page first of said bad=0
     cd "$BUILD_DIR/docs/man" || return
     for page in man?/*; do
-        grep -q '^\.so ' "$page" && continue
-        said=$(has_header "$page") && continue
-        echo "$page: $said" && bad=1
+        read -r first of <"$page"
+        if [[ $first == .so ]]; then
+            [[ -s $of ]] || { echo "$page: no page $of" && bad=1; }
+        else
+            said=$(LC_ALL=C.UTF-8 is_formatted "$page") || { echo "$said" && bad=1; }
+        fi
     done
     return $bad
 }
@@ -475,11 +474,10 @@ if [[ $DOCS != 1 ]]; then
     skip manual__built "this build is without the manual"
 else
     check manual__built_for_every_function built_for_all
-    if command -v man >/dev/null; then
+    if command -v groff >/dev/null; then
         check manual__formats_without_warnings formats
-        check manual__header_of_each_page headers_are_whole
     else
-        skip manual__formats "no man is installed"
+        skip manual__formats "no groff is installed"
     fi
 fi
 finish
