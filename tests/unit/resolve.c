@@ -156,6 +156,21 @@ TEST(query__leaves_pinned_memory_for_managed_memory__erange)
     assert_ok(hmreg_close(lib));
 }
 
+/* CUDA reports no end of memory that it has registered: it is not asked for each byte. */
+TEST(query__leaves_pinned_parts_without_an_end__the_systems_after_few_questions)
+{
+    struct hmreg *lib = open_lib();
+    struct hmreg_mem_info info;
+
+    vendor_claim(HMREG_IFACE_CUDA, memory, 4096, HMREG_MEM_HOST_PINNED, 0)->endless = true;
+    vendor_claim(HMREG_IFACE_CUDA, memory + 4096, 4095, HMREG_MEM_HOST_PINNED, 0)->endless = true;
+    vendors[HMREG_IFACE_CUDA].resolves = 0;
+    assert_ok(query(lib, memory + 7, sizeof(memory) - 7, &info));
+    assert_int_equal(info.iface, HMREG_IFACE_SYSTEM);
+    assert_true(vendors[HMREG_IFACE_CUDA].resolves < 40);
+    assert_ok(hmreg_close(lib));
+}
+
 /* A runtime that says nothing of the allocation's length. */
 TEST(query__leaves_pinned_memory_of_unknown_length__erange)
 {
