@@ -30,6 +30,29 @@ static int settle(struct resolved *best, const struct resolved *claim, uint64_t 
     return 0;
 }
 
+/* What the runtime describes from there on as one piece. One that reports no end of it describes
+ * what was asked for: the longest range that it accepts is found by halves. */
+static int part_at(const struct runtime *runtime, uint64_t at, size_t len, struct hmem_range *part)
+{
+    int rc = runtime->ops->resolve(runtime->self, at, 1, part);
+    size_t accepted = 1;
+
+    if (rc || part->alloc_base + part->alloc_len != at + 1)
+        return rc;
+    while (len > accepted) {
+        size_t longer = accepted + (len - accepted + 1) / 2;
+        struct hmem_range whole;
+
+        if (runtime->ops->resolve(runtime->self, at, longer, &whole)) {
+            len = longer - 1;
+        } else {
+            accepted = longer;
+            *part = whole;
+        }
+    }
+    return 0;
+}
+
 /* A range that leaves the runtime's allocation: does it begin in host memory, at the address that
  * the process itself uses, and what the runtime knows next is such memory too? Addresses for
  * devices end with what was pinned. */
@@ -40,7 +63,7 @@ static bool is_host_in_parts(const struct runtime *runtime, uint64_t addr, size_
     int rc = 0;
 
     while (at < addr + len) {
-        rc = runtime->ops->resolve(runtime->self, at, 1, &part);
+        rc = part_at(runtime, at, addr + len - at, &part);
         if (rc || part.kind != HMREG_MEM_HOST_PINNED || part.host_addr != at ||
             part.alloc_base + part.alloc_len <= at)
             break;

@@ -721,7 +721,7 @@ static unsigned long from_environment(const char *name, unsigned long otherwise)
 
 TEST(random_sequences__answer_as_the_model_of_the_manual)
 {
-    unsigned long ops = from_environment("HMREG_TEST_OPS", 1000000);
+    unsigned long ops = from_environment("HMREG_TEST_OPS", test_times(10000000));
     size_t bytes = MODEL_PAGES * (size_t)sysconf(_SC_PAGESIZE);
     struct hmreg_config config = {.size = sizeof(config),
                                   .monitor = HMREG_MONITOR_IMPORT,

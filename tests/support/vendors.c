@@ -178,6 +178,10 @@ static int look_up(struct vendor *vendor, int code, const char *call, uint64_t a
     rc = walk(vendor, claim, addr, len, out);
     if (!rc && out->host_addr)
         out->host_addr += addr - claim->addr;
+    if (!rc && claim->endless) {
+        out->alloc_base = addr;
+        out->alloc_len = len;
+    }
     return rc;
 }
 

@@ -21,6 +21,7 @@ struct vendor_claim {
     int fd;       /* export duplicates this; -1: none */
     char *view;   /* its bytes, for copies and for tests; NULL: at addr */
     bool watched; /* its end is reported */
+    bool endless; /* its vendor reports no end of it, but describes what is asked for */
     bool goes_on; /* a segment: a range may continue in the claim that begins at its end */
 };
 
