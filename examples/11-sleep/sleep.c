@@ -25,7 +25,7 @@ static void send_token(struct hmreg_mr *mr, void *side)
     size_t size = sizeof(token);
 
     if (!hmreg_mr_pack(mr, token, &size))
-        side_send(side, token, size);
+        side_send((struct side *)side, token, size);
 }
 
 /* Waits until the peer has written, and prints what. */

@@ -115,6 +115,8 @@ static struct call {
     OTHER(fallocate),
     OTHER(userfaultfd),
     OTHER(uname),
+    OTHER(close_range),
+    OTHER(access),
 };
 #define CALLS (sizeof(calls) / sizeof(calls[0]))
 
