@@ -59,10 +59,9 @@
 #define FORK          25 /* kernel     the gate is zero in the child of a fork */
 #define PUTS_LOOK     26 /* pins       puts look at a cold entry again before one ends it */
 #define COUNT_FIRST   27 /* counts     the kernel counts a change before it makes it */
-#define ASK_COUNTS    28 /* counts     a hit compares the counts with those read */
+#define ASK_COUNTS    28 /* counts     a hit asks for unread counts before it reads the gate */
 #define READ_LAST     29 /* counts     a count is read once its change has marked the gate */
 #define READ_WAIT     30 /* counts     a get reads the counts, or waits for their reader */
-#define GATE_AGAIN    31 /* counts     a hit reads the gate after the counts */
 #define keeps(rule) (BREAK != rule)
 
 #define LIVE     1
@@ -283,12 +282,9 @@ drained:
 #else
 #define ask_kernel(otherwise)
 #endif
-#define look_at_gate(otherwise) if :: gate != LIVE && keeps(GATE) -> goto otherwise :: else fi;
-#if BREAK == GATE_AGAIN
-#define gate_or(otherwise) look_at_gate(otherwise) ask_kernel(otherwise)
-#else
-#define gate_or(otherwise) ask_kernel(otherwise) look_at_gate(otherwise)
-#endif
+#define gate_or(otherwise)                                                                         \
+    ask_kernel(otherwise)                                                                          \
+    if :: gate != LIVE && keeps(GATE) -> goto otherwise :: else fi
 
 proctype thread(byte me) {
     byte own, began, saw, ticket, upto, left = GETS;
