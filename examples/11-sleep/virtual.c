@@ -52,7 +52,7 @@ int virtual_map(uint64_t addr, size_t bytes)
     if (rc)
         return rc;
     rc = CU("cuMemMap", (uint64_t, size_t, size_t, uint64_t, uint64_t), addr, bytes, 0, handle, 0);
-    CU("cuMemRelease", (uint64_t), handle); /* the mapping keeps the memory */
+    (void)CU("cuMemRelease", (uint64_t), handle); /* the mapping keeps the memory */
     return rc ? rc
               : CU("cuMemSetAccess", (uint64_t, size_t, const struct access *, size_t), addr, bytes,
                    &access, 1);
