@@ -413,6 +413,46 @@ TEST(get__block_ids_are_used_again__the_new_memory)
     end(&fixture);
 }
 
+static size_t length_of(const struct hmreg_mr *mr)
+{
+    struct hmreg_mr_info info = {.size = sizeof(info)};
+
+    assert_ok(hmreg_mr_query(mr, &info));
+    return info.len;
+}
+
+/* An allocation that the window has no room for costs a refusal, evicts nothing, and leaves the
+ * room to others. */
+TEST(get__covering_beyond_the_window__the_range)
+{
+    struct hmreg_domain_config config = {.size = sizeof(config), .cover = HMREG_COVER_REMOTE};
+    struct fixture fixture = begin();
+    struct hmreg_stats stats = {.size = sizeof(stats)};
+    unsigned long long large = cu_alloc(MIB), small = cu_alloc(4 * BLOCK);
+    struct hmreg_mr *mr;
+
+    assert_ok(hmreg_domain_close(fixture.domain));
+    assert_ok(hmreg_domain_open_verbs(fixture.lib, fixture.pd, &config, &fixture.domain));
+    cu.fake->window(8 * BLOCK);
+    for (unsigned i = 0; i < 2; i++) {
+        assert_ok(get(&fixture, large + i * BLOCK, BLOCK, &mr));
+        assert_int_equal(length_of(mr), BLOCK);
+        hmreg_mr_put(mr);
+    }
+    for (unsigned i = 0; i < 4; i++) {
+        assert_ok(get(&fixture, small + i * BLOCK, BLOCK, &mr));
+        assert_int_equal(length_of(mr), 4 * BLOCK);
+        hmreg_mr_put(mr);
+    }
+    assert_ok(hmreg_domain_stats(fixture.domain, &stats));
+    assert_int_equal(stats.misses, 3);
+    assert_int_equal(stats.hits, 3);
+    assert_int_equal(stats.evictions, 0);
+    CU(cu.free(large));
+    CU(cu.free(small));
+    end(&fixture);
+}
+
 /* Whether a region by path peermem holds its memory depends on the kernel's client, so where the
  * memory's end is not reported its id may become another memory's under the region. */
 TEST(get__id_may_recur_under_peer_memory__not_cached)
