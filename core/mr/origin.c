@@ -32,10 +32,11 @@ struct origin *origin_new(const struct request *request, const struct hmreg_segm
     size_t dmabuf = request->dmabuf && !segments ? sizeof(*request->dmabuf) : 0;
     struct origin *made =
         malloc(sizeof(*made) + iov + list + dmabuf + request->auth_key_size + few);
-    char *room = (char *)(made + 1);
+    char *room;
 
     if (!made)
         return NULL;
+    room = (char *)(made + 1);
     *made = (struct origin){.request = *request, .segment_count = segment_count};
     made->request.iov = iov ? keep(&room, request->iov, iov) : NULL;
     made->request.count = segments ? 0 : request->count;

@@ -332,16 +332,14 @@ static int size_of(const struct hmreg_mr *mr, uint64_t begin, uint64_t end, size
     return rc;
 }
 
-/* The sizes of the rails' tokens; 0 where there is no rail. */
+/* The sizes of the rails' tokens; what was there before where there is no rail. */
 static int size_rails(const struct hmreg_mr *mr, uint64_t begin, uint64_t end, size_t *sizes)
 {
     int rc = 0;
 
-    for (size_t i = 0; i < mr->domain->group->count && !rc; i++) {
-        sizes[i] = 0;
+    for (size_t i = 0; i < mr->domain->group->count && !rc; i++)
         if (mr_rails(mr)[i])
             rc = size_of(mr_rails(mr)[i], begin, end, &sizes[i]);
-    }
     return rc;
 }
 
@@ -349,7 +347,7 @@ static int size_rails(const struct hmreg_mr *mr, uint64_t begin, uint64_t end, s
 static int pack_rails(const struct hmreg_mr *mr, uint64_t begin, uint64_t end, uint8_t *buf,
                       size_t *size)
 {
-    size_t sizes[HMREG_GROUP_MAX], count = mr->domain->group->count, needed;
+    size_t sizes[HMREG_GROUP_MAX] = {0}, count = mr->domain->group->count, needed;
     int rc = size_rails(mr, begin, end, sizes);
     uint8_t *at;
 

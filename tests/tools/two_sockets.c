@@ -38,6 +38,14 @@ static void end(void)
     unsetenv("HMREG_FAKE_NIC");
 }
 
+/* Where the doctor's own libc cannot be hooked, as in a sanitized build, it says so. */
+static void check_status(const struct tool *tool, int status)
+{
+    bool unhooked = strstr(tool->out, "memhooks-impossible");
+
+    assert_int_equal(tool->status, status || !unhooked ? status : 1);
+}
+
 static void draw(int status)
 {
     struct tool tool;
@@ -46,7 +54,7 @@ static void draw(int status)
     tool = tool_run("doctor", "--picture", picture);
     tool_preload_nic(false);
     assert_string_equal(tool.err, "");
-    assert_int_equal(tool.status, status);
+    check_status(&tool, status);
     tool_free(&tool);
 }
 
@@ -146,7 +154,7 @@ TEST(doctor__more_nics_than_fit__table_in_parts)
     tool_preload_nic(true);
     tool = tool_run_on(60, "doctor", "--no-proof");
     tool_preload_nic(false);
-    assert_int_equal(tool.status, 0);
+    check_status(&tool, 0);
     assert_says(tool.out, "  device             mlx5_0    mlx5_1    mlx5_2    mlx5_3\r\n"
                           "  cuda 0, simulated  dmabuf ?  dmabuf ?  dmabuf ?  dmabuf ?\r\n");
     assert_says(tool.out, "\r\n\r\n  device             mlx5_4    mlx5_5");
