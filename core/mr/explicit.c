@@ -225,6 +225,9 @@ static int check_attr(const struct hmreg_domain *domain, const struct hmreg_mr_a
         return rc;
     if (attr->auth_key_size && !attr->auth_key)
         return hmreg_fail(-EINVAL, "auth_key is NULL, auth_key_size is %zu", attr->auth_key_size);
+    if (attr->auth_key_size > AUTH_KEY_MOST)
+        return hmreg_fail(-EINVAL, "auth_key_size is %zu; accepted are 0 to %u",
+                          attr->auth_key_size, AUTH_KEY_MOST);
     if (attr->page_size & (attr->page_size - 1))
         return hmreg_fail(-EINVAL, "page_size is %zu; it must be 0 or a power of two",
                           attr->page_size);

@@ -11,6 +11,8 @@
 #include "core/context/resolve.h"
 #include "core/mr/claim.h"
 
+#define AUTH_KEY_MOST 4096u /* bytes; fabrics' are shorter, and check their own */
+
 /* A validated request. */
 struct request {
     const struct iovec *iov;

@@ -561,7 +561,7 @@ struct hmreg_mr_attr {
     uint64_t offset;        /* reserved, 0 */
     uint64_t requested_key; /* used if the domain lets the caller choose keys */
     void *context;          /* the caller's; hmreg_mr_context() returns it */
-    size_t auth_key_size;   /* bytes at auth_key; 0: the domain's authorization key */
+    size_t auth_key_size;   /* bytes at auth_key, at most 4096; 0: the domain's own */
     const uint8_t *auth_key;
     int claim_iface;        /* HMREG_CLAIM_*: what the call does with iface and device below */
     enum hmreg_iface iface; /* from HMREG_IFACE_COUNT to HMREG_IFACE_MAX only with dmabufs */

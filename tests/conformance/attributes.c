@@ -119,7 +119,7 @@ CASE(auth_key__of_another__denied)
 {
     const struct hmreg_segment segments[2] = {{.u.memory = {fixture->memory + 8, 64}},
                                               {.u.memory = {fixture->memory + 100, 64}}};
-    static const uint8_t secret[8] = "secret";
+    static const uint8_t secret[65] = "secret";
     struct hmreg_remote *remote;
     struct hmreg_mr *mr = NULL;
     struct attributes a;
@@ -128,9 +128,12 @@ CASE(auth_key__of_another__denied)
 
     fill(fixture, &a);
     a.attr.auth_key = secret;
-    a.attr.auth_key_size = 65;
-    assert_true(hmreg_mr_regattr(fixture->domain, &a.attr, 0, &mr) != 0);
+    a.attr.auth_key_size = SIZE_MAX;
+    assert_fails(hmreg_mr_regattr(fixture->domain, &a.attr, 0, &mr), -EINVAL,
+                 "accepted are 0 to 4096");
     a.attr.auth_key_size = sizeof(secret);
+    assert_true(hmreg_mr_regattr(fixture->domain, &a.attr, 0, &mr) != 0);
+    a.attr.auth_key_size = 8;
     for (size_t count = 0; count <= 2; count += 2) {
         a.attr.iov = count ? NULL : &a.iov;
         a.attr.iov_count = count ? 0 : 1;
