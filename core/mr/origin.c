@@ -62,13 +62,20 @@ static size_t range_count(const struct origin *origin)
     return origin->segments ? origin->segment_count : origin->request.count;
 }
 
+/* Of a dmabuf without an address: no bytes. */
+static struct iovec iov_of_dmabuf(const struct hmreg_mr_dmabuf *dmabuf)
+{
+    char *base = (char *)dmabuf->base_addr;
+
+    return base ? (struct iovec){base + dmabuf->offset, dmabuf->len} : (struct iovec){NULL, 0};
+}
+
 static struct iovec iov_at(const struct origin *origin, size_t index)
 {
     const struct hmreg_segment *segment = origin->segments ? &origin->segments[index] : NULL;
 
     if (segment && segment->kind == HMREG_SEGMENT_DMABUF)
-        return (struct iovec){(char *)segment->u.dmabuf.base_addr + segment->u.dmabuf.offset,
-                              segment->u.dmabuf.len};
+        return iov_of_dmabuf(&segment->u.dmabuf);
     return segment ? segment->u.memory : origin->request.iov[index];
 }
 

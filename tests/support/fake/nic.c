@@ -29,6 +29,7 @@
 #include <errno.h>
 #include <infiniband/verbs.h>
 #include <poll.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -232,13 +233,15 @@ static char *reach(uint32_t key, uint64_t addr, size_t len)
     return region->bytes + (addr - region->iova);
 }
 
-/* A write on its way. */
+/* A write on its way. A thread of the program deregisters while another one moves bytes. */
 static struct {
+    pthread_mutex_t lock;
     char *to;
     void *bytes;
     size_t len;
-} posted;
+} posted = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
+/* With the lock held. */
 static void arrive(void)
 {
     if (posted.bytes)
@@ -249,11 +252,13 @@ static void arrive(void)
 
 static void move(char *to, const char *from, size_t len, bool write)
 {
+    pthread_mutex_lock(&posted.lock);
     arrive();
     posted.bytes = write && is("late") ? malloc(len) : NULL;
     posted.to = to;
     posted.len = len;
     memcpy(posted.bytes ? posted.bytes : to, from, len);
+    pthread_mutex_unlock(&posted.lock);
 }
 
 static int post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
@@ -479,7 +484,11 @@ static struct ibv_mr *import(struct ibv_pd *pd, uint64_t offset, size_t length, 
     struct region reached = {.mapped = NULL};
     struct ibv_mr *mr;
 
-    errno = is_dead(pd) ? EIO : is("no-dmabuf") ? EOPNOTSUPP : fd < 0 ? EBADF : is("refuse") ? 524 : 0;
+    errno = is_dead(pd)       ? EIO
+            : is("no-dmabuf") ? EOPNOTSUPP
+            : fd < 0          ? EBADF
+            : is("refuse")    ? 524
+                              : 0;
     if (!errno && !is_within(fd, offset, length))
         errno = EINVAL;
     if (!errno)
@@ -518,7 +527,9 @@ EXPORTED int ibv_dereg_mr(struct ibv_mr *mr)
 {
     struct region *region = (struct region *)mr;
 
+    pthread_mutex_lock(&posted.lock);
     arrive();
+    pthread_mutex_unlock(&posted.lock);
     regions[mr->lkey - 1] = NULL;
     leave_dmabuf(region);
     free(region);
