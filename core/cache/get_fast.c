@@ -125,13 +125,12 @@ static bool serves(const struct thread_cache *tcache, const struct hmreg_mr *mr,
     return !tcache->exact || (!offset && len == size);
 }
 
-/* Can no change that the domain has not read yet concern this entry? Events being read from the
- * kernel concern memory that the monitor watches; changes in the queue may concern any. */
-static always_inline bool changes_are_read(const struct thread_cache *tcache,
-                                           const struct hmreg_mr *mr)
+/* By this state of the gate, can no change that the domain has not read yet concern this entry?
+ * Events being read from the kernel concern memory that the monitor watches; changes in the queue
+ * may concern any. The sequence must be read after the state: one that was read before may be from
+ * before a drain that has opened the gate since. */
+static always_inline bool changes_are_read(unsigned state, const struct hmreg_mr *mr)
 {
-    unsigned state = state_of(tcache);
-
     return (state & GATE_LIVE) && !(state & GATE_QUEUED) &&
            !((state & (GATE_READING | GATE_LOOKING)) && entry_body(mr)->monitored);
 }
@@ -143,8 +142,8 @@ static always_inline bool is_current(const struct thread_cache *tcache, const st
 {
     if (asked && *asked)
         return true;
-    if (!monitor_is_read(cache_set_of(tcache->set)->monitor) || !changes_are_read(tcache, mr) ||
-        sequence_of(mr) != sequence)
+    if (!monitor_is_read(cache_set_of(tcache->set)->monitor) ||
+        !changes_are_read(state_of(tcache), mr) || sequence_of(mr) != sequence)
         return false;
     if (asked)
         *asked = true;
@@ -227,14 +226,16 @@ static always_inline bool try_pinned(struct thread_cache *tcache, struct hmreg_m
                                      bool *go_on)
 {
     struct cache_set *set = cache_set_of(tcache->set);
+    unsigned state;
 
     if (sequence_of(mr) & ENDS_WITH_PUT) {
         add_to(&pin_slot->pins, -1u);
         return try_joining(tcache, mr, pin_slot, sequence, addr, len, variant, asked, go_on);
     }
     fence(tcache);
-    *go_on = (state_of(tcache) & (GATE_LIVE | GATE_CHANGES)) == GATE_LIVE;
-    if (sequence_of(mr) != sequence || !(*go_on || changes_are_read(tcache, mr)) ||
+    state = state_of(tcache);
+    *go_on = (state & (GATE_LIVE | GATE_CHANGES)) == GATE_LIVE;
+    if (sequence_of(mr) != sequence || !(*go_on || changes_are_read(state, mr)) ||
         !may_have_variant(&set->pool, mr, variant) || !serves(tcache, mr, addr, len)) {
         unpin(tcache, pin_slot, mr);
         return false;
