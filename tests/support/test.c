@@ -77,6 +77,12 @@ void test_after(void (*function)(void))
     afterwards[afterwards_count++] = function;
 }
 
+void test_finish(void)
+{
+    while (afterwards_count)
+        afterwards[--afterwards_count]();
+}
+
 void test_skip(const char *format, ...)
 {
     char why[512];
@@ -291,8 +297,7 @@ static void run_current(void **state)
 
     afterwards_count = 0;
     current->run(state);
-    while (afterwards_count)
-        afterwards[--afterwards_count]();
+    test_finish();
     before = only_dmabufs ? dmabufs : all;
     after = settled_fds(before);
     if (before != after) {

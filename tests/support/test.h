@@ -65,6 +65,8 @@ void test_skip(const char *format, ...) __attribute__((format(printf, 1, 2), nor
 /* Called by a case: calls the function when the case returns, what was named last first. A case
  * that fails or is skipped does not return. */
 void test_after(void (*function)(void));
+/* Calls them now, for a case that goes on. */
+void test_finish(void);
 
 /* Skips under ThreadSanitizer, which does not support forks of a process with threads. Call it
  * first. */
