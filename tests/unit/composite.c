@@ -52,7 +52,6 @@ static void close_fixture(void)
 
 static void open_fixture(unsigned count)
 {
-    test_after(close_fixture);
     fail_once();
     fixture =
         (struct fixture){.page = (size_t)sysconf(_SC_PAGESIZE), .count = count, .blocks = blocks};
@@ -70,6 +69,7 @@ static void open_fixture(unsigned count)
         fixture.claims[i]->fd = fixture.fd;
         fixture.claims[i]->goes_on = true;
     }
+    test_after(close_fixture);
 }
 
 static int reg(struct hmreg_mr **mr)

@@ -39,11 +39,11 @@ static void open_fixture(const struct hmreg_domain_config *config)
 {
     struct provider_caps caps = script_caps;
 
-    test_after(close_fixture);
     fixture = (struct fixture){.host = aligned_alloc(PAGE, PAGES * PAGE)};
     memset(fixture.host, 'h', PAGES * PAGE);
     caps.max_len = 2 * PAGE + 100; /* pieces end with pages */
     script_open(&fixture.script, &caps, config);
+    test_after(close_fixture);
 }
 
 /* With another member that takes all at once. */

@@ -43,7 +43,6 @@ static void open_fixture(uint32_t flags)
     struct hmreg_group_config config = {.size = sizeof(config), .flags = flags};
     struct provider_caps caps = script_caps;
 
-    test_after(close_fixture);
     caps.iov_limit = 1; /* segments of host memory are pieces */
     fixture = (struct fixture){.host = NULL};
     script_open(&fixture.script, &caps, NULL);
@@ -55,6 +54,7 @@ static void open_fixture(uint32_t flags)
         hmreg_group_open(fixture.script.lib, fixture.members, MEMBERS, &config, &fixture.group));
     fixture.host = aligned_alloc(PAGE, PIECES * PAGE);
     memset(fixture.host, 'h', PIECES * PAGE);
+    test_after(close_fixture);
 }
 
 /* Registration `failing` fails, and that of number `busy` (0: each) cannot be deregistered. */
