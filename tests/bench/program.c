@@ -25,7 +25,6 @@ static const char *in_folder(const char *name)
         assert_int_equal(tool_.status, 2);                                                         \
         assert_says(tool_.err, words);                                                             \
         assert_string_equal(tool_.out, "");                                                        \
-        tool_free(&tool_);                                                                         \
     } while (0)
 
 TEST(arguments__wrong__refused_before_anything_is_measured)
@@ -48,7 +47,6 @@ TEST(help__names_parts_and_statuses)
     assert_int_equal(tool.status, 0);
     assert_says(tool.out, "instructions");
     assert_says(tool.out, "Exit status");
-    tool_free(&tool);
 }
 
 TEST(targets__printed_without_measuring)
@@ -59,7 +57,6 @@ TEST(targets__printed_without_measuring)
     assert_says(tool.out, "get + put, 1 thread, ns");
     assert_says(tool.out, "x<=1.600  beside a library that does nothing");
     assert_string_equal(tool.err, "");
-    tool_free(&tool);
 }
 
 static json_t *document(const char *name)
@@ -100,7 +97,6 @@ TEST(quick__table_json_and_page)
         assert_row(json_array_get(list_at(json, "rows"), i));
     assert_true(json_array_size(list_at(json, "series")) > 0);
     json_decref(json);
-    tool_free(&tool);
 }
 
 TEST(docs__page_and_values)
@@ -115,7 +111,6 @@ TEST(docs__page_and_values)
     assert_says(line, "SPDX-License-Identifier");
     fclose(page);
     json_decref(document("figures.json"));
-    tool_free(&tool);
 }
 
 /* Values of a run of this revision, of one series of each of three contestants. */
@@ -148,7 +143,6 @@ TEST(values__all_targets_met__status_0)
     assert_says(tool.out, "2026-11-23T01:02:03Z; revision abc1");
     assert_says(tool.out, "absent: built without libucx-dev");
     assert_says(tool.out, "0 targets missed");
-    tool_free(&tool);
 }
 
 TEST(values__one_target_missed__status_1)
@@ -159,7 +153,6 @@ TEST(values__one_target_missed__status_1)
     tool = tool_run("--values", in_folder("values.json"));
     assert_int_equal(tool.status, 1);
     assert_says(tool.out, "1 target missed");
-    tool_free(&tool);
 }
 
 TEST(values__of_another_version__refused)
@@ -196,13 +189,11 @@ TEST(plots__say_machine_revision_and_error_bars)
     write_values(2, 160);
     tool = tool_run("--values", in_folder("values.json"), "--plots", folder);
     if (strstr(tool.err, "gnuplot is not installed")) {
-        tool_free(&tool);
         test_skip("gnuplot is not installed");
     }
     assert_plot(plot_of("hits.svg"));
     assert_plot(plot_of("memory.svg"));
     assert_says(plot_of("memory.svg"), "> 0</tspan>"); /* its bars begin there */
-    tool_free(&tool);
 }
 
 /* False: it cannot be removed. */

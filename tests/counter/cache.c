@@ -20,8 +20,6 @@
 
 #define PARAMETERS "/sys/module/hmreg_counter/parameters/"
 
-static struct fixture fixture;
-
 static struct hmreg_monitor_info query(void)
 {
     struct hmreg_monitor_info info = {.size = sizeof(info)};
@@ -34,9 +32,9 @@ static struct hmreg_monitor_info query(void)
 
 static uint64_t get_twice(const struct kind *kind, const char *memory, size_t size)
 {
-    uint64_t key = fixture_key(&fixture, memory, size);
+    uint64_t key = fixture_key(memory, size);
 
-    if (fixture_key(&fixture, memory, size) != key)
+    if (fixture_key(memory, size) != key)
         fail_msg("%s: the memory is not cached", kind->name);
     return key;
 }
@@ -48,7 +46,7 @@ static void takes_pages(const struct kind *kind, void *unused)
     uint64_t key = get_twice(kind, memory, size);
 
     kind_change(kind);
-    if (fixture_key(&fixture, memory, size) == key)
+    if (fixture_key(memory, size) == key)
         fail_msg("%s: a stale hit", kind->name);
     kind_end();
 }
@@ -60,23 +58,21 @@ static void leaves_pages(const struct kind *kind, void *unused)
     uint64_t key = get_twice(kind, memory, size);
 
     kind_change(kind);
-    if (fixture_key(&fixture, memory, size) != key)
+    if (fixture_key(memory, size) != key)
         fail_msg("%s: registered anew", kind->name);
     kind_end();
 }
 
 TEST(change__takes_pages_away__no_hit_is_stale)
 {
-    fixture_open(&fixture, HMREG_MONITOR_COUNTER, NULL);
+    fixture_open(HMREG_MONITOR_COUNTER, NULL);
     kinds_each_that_takes_pages(takes_pages, NULL);
-    fixture_close(&fixture);
 }
 
 TEST(change__leaves_the_pages__still_a_hit)
 {
-    fixture_open(&fixture, HMREG_MONITOR_COUNTER, NULL);
+    fixture_open(HMREG_MONITOR_COUNTER, NULL);
     kinds_each_that_leaves_pages(leaves_pages, NULL);
-    fixture_close(&fixture);
 }
 
 TEST(hit__asks_no_kernel)
@@ -85,28 +81,26 @@ TEST(hit__asks_no_kernel)
     char *memory = fixture_map(1);
     struct hmreg_mr *mr;
 
-    fixture_open(&fixture, HMREG_MONITOR_COUNTER, NULL);
-    mr = fixture_get(&fixture, memory, 10);
+    fixture_open(HMREG_MONITOR_COUNTER, NULL);
+    mr = fixture_get(memory, 10);
     assert_ok(hmreg_mr_query(mr, &info));
     assert_int_equal(info.cached, 1);
     assert_int_equal(info.asks, 0);
     hmreg_mr_put(mr);
     munmap(memory, fixture_page());
-    fixture_close(&fixture);
 }
 
 TEST(memory__unmapped_and_no_further_call__deregistered)
 {
     char *memory = fixture_map(1);
 
-    fixture_open(&fixture, HMREG_MONITOR_COUNTER, NULL);
+    fixture_open(HMREG_MONITOR_COUNTER, NULL);
     assert_ok(hmreg_domain_close(fixture.domain));
     fixture.domain = counter_open_served(fixture.lib, NULL);
-    fixture_key(&fixture, memory, 10);
+    fixture_key(memory, 10);
     assert_int_equal(atomic_load(&counter.regions), 1);
     munmap(memory, fixture_page());
     test_wait_until(atomic_load(&counter.regions) == 0);
-    fixture_close(&fixture);
 }
 
 /* ---- what is not there ------------------------------------------------------------------- */
@@ -115,12 +109,11 @@ TEST(open__default_where_the_module_is__counter)
 {
     char *memory = fixture_map(1);
 
-    fixture_open(&fixture, HMREG_MONITOR_DEFAULT, NULL);
-    fixture_key(&fixture, memory, 10);
+    fixture_open(HMREG_MONITOR_DEFAULT, NULL);
+    fixture_key(memory, 10);
     assert_int_equal(query().active, HMREG_MONITOR_COUNTER);
     assert_string_equal(query().why, "");
     munmap(memory, fixture_page());
-    fixture_close(&fixture);
 }
 
 static int wait_for(int (*f)(void *), void *arg)
@@ -157,8 +150,8 @@ TEST(open__while_signals_come__opens)
     assert_int_equal(sigaction(SIGUSR1, &action, NULL), 0);
     assert_int_equal(pthread_create(&thread, NULL, send_signals, &self), 0);
     for (unsigned i = 0; i < 3; i++) {
-        fixture_open(&fixture, HMREG_MONITOR_COUNTER, NULL);
-        fixture_close(&fixture);
+        fixture_open(HMREG_MONITOR_COUNTER, NULL);
+        fixture_close();
     }
     atomic_store(&enough, true);
     pthread_join(thread, NULL);
@@ -194,17 +187,17 @@ static int close_all(void *arg)
     char *memory = fixture_map(2);
 
     (void)arg;
-    fixture_open(&fixture, HMREG_MONITOR_COUNTER, NULL);
-    fixture_key(&fixture, memory, 10);
+    fixture_open(HMREG_MONITOR_COUNTER, NULL);
+    fixture_key(memory, 10);
     closefrom(3);
-    if (fixture_key(&fixture, memory + fixture_page(), 10) == 1)
+    if (fixture_key(memory + fixture_page(), 10) == 1)
         return 2;
     munmap(memory, 2 * fixture_page());
-    if (fixture_map_at(memory, 2) != memory || fixture_key(&fixture, memory, 10) == 1)
+    if (fixture_map_at(memory, 2) != memory || fixture_key(memory, 10) == 1)
         return 3;
     if (query().active != HMREG_MONITOR_DISABLED || !strstr(query().why, "closed its descriptor"))
         return 4;
-    fixture_close(&fixture);
+    fixture_close();
     return 0;
 }
 
@@ -217,12 +210,12 @@ static int use_own(void *arg)
 {
     uint64_t key;
 
-    fixture_open(&fixture, HMREG_MONITOR_COUNTER, NULL);
-    key = fixture_key(&fixture, arg, 10);
+    fixture_open(HMREG_MONITOR_COUNTER, NULL);
+    key = fixture_key(arg, 10);
     munmap(arg, fixture_page());
-    if (!fixture_map_at(arg, 1) || fixture_key(&fixture, arg, 10) == key)
+    if (!fixture_map_at(arg, 1) || fixture_key(arg, 10) == key)
         return 2;
-    fixture_close(&fixture);
+    fixture_close();
     return 0;
 }
 
@@ -231,15 +224,14 @@ TEST(child__of_fork__has_its_own_and_the_parents_goes_on)
     char *memory = fixture_map(1);
     uint64_t key;
 
-    fixture_open(&fixture, HMREG_MONITOR_COUNTER, NULL);
-    key = fixture_key(&fixture, memory, 10);
+    fixture_open(HMREG_MONITOR_COUNTER, NULL);
+    key = fixture_key(memory, 10);
     assert_int_equal(wait_for(use_own, memory), 0);
-    assert_int_equal(fixture_key(&fixture, memory, 10), key);
+    assert_int_equal(fixture_key(memory, 10), key);
     munmap(memory, fixture_page());
     assert_non_null(fixture_map_at(memory, 1));
-    assert_int_not_equal(fixture_key(&fixture, memory, 10), key);
+    assert_int_not_equal(fixture_key(memory, 10), key);
     munmap(memory, fixture_page());
-    fixture_close(&fixture);
 }
 
 /* The operator permits fewer slots than the library wants: more regions are not cached, which is
@@ -253,22 +245,21 @@ TEST(watch__no_slot_is_free__registered_uncached_and_told)
     struct hmreg_mr *mr;
 
     assert_true(kinds_write_file(PARAMETERS "max_slots", "512"));
-    fixture_open(&fixture, HMREG_MONITOR_COUNTER, &config);
+    fixture_open(HMREG_MONITOR_COUNTER, &config);
     assert_true(kinds_write_file(PARAMETERS "max_slots", "131072"));
     for (unsigned i = 0; i < 520; i++)
-        fixture_key(&fixture, memory + i * page, page);
-    mr = fixture_get(&fixture, memory + 520 * page, page);
+        fixture_key(memory + i * page, page);
+    mr = fixture_get(memory + 520 * page, page);
     assert_false(fixture_is_cached(mr));
     hmreg_mr_put(mr);
     assert_non_null(strstr(query().why, "as many ranges are watched as"));
     munmap(memory, 100 * page);
-    fixture_key(&fixture, memory + 520 * page, page);
-    mr = fixture_get(&fixture, memory + 520 * page, page);
+    fixture_key(memory + 520 * page, page);
+    mr = fixture_get(memory + 520 * page, page);
     assert_true(fixture_is_cached(mr));
     hmreg_mr_put(mr);
     assert_string_equal(query().why, "");
     munmap(memory + 100 * page, 500 * page);
-    fixture_close(&fixture);
 }
 
 TEST_MAIN()

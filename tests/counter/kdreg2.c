@@ -17,8 +17,6 @@
 
 #define MANY 3000u
 
-static struct fixture fixture;
-
 static enum hmreg_monitor active(void)
 {
     struct hmreg_monitor_info info = {.size = sizeof(info)};
@@ -64,15 +62,14 @@ TEST(kdreg2_change__by_the_process_itself__no_hit_is_stale)
                                               unmap_by_itself};
     char *memory = fixture_map(1);
 
-    fixture_open(&fixture, HMREG_MONITOR_KDREG2, NULL);
+    fixture_open(HMREG_MONITOR_KDREG2, NULL);
     for (size_t i = 0; i < sizeof(changes) / sizeof(changes[0]); i++) {
-        uint64_t key = fixture_key(&fixture, memory, 10);
+        uint64_t key = fixture_key(memory, 10);
 
-        assert_int_equal(fixture_key(&fixture, memory, 10), key);
+        assert_int_equal(fixture_key(memory, 10), key);
         assert_true(changes[i](memory));
-        assert_int_not_equal(fixture_key(&fixture, memory, 10), key);
+        assert_int_not_equal(fixture_key(memory, 10), key);
     }
-    fixture_close(&fixture);
 }
 
 /* Twice as many changes as the module keeps events of, some of ranges that are not watched any
@@ -82,15 +79,14 @@ TEST(kdreg2_changes__more_than_events__no_hit_is_stale)
     char *memory = fixture_map(MANY);
     uint64_t keys[MANY];
 
-    fixture_open(&fixture, HMREG_MONITOR_KDREG2, NULL);
+    fixture_open(HMREG_MONITOR_KDREG2, NULL);
     for (unsigned round = 0; round < 25; round++) {
         for (unsigned i = 0; i < MANY; i++)
-            keys[i] = fixture_key(&fixture, memory + i * fixture_page(), 10);
+            keys[i] = fixture_key(memory + i * fixture_page(), 10);
         assert_int_equal(madvise(memory, MANY * fixture_page(), MADV_DONTNEED), 0);
         for (unsigned i = 0; i < MANY; i += 100)
-            assert_int_not_equal(fixture_key(&fixture, memory + i * fixture_page(), 10), keys[i]);
+            assert_int_not_equal(fixture_key(memory + i * fixture_page(), 10), keys[i]);
     }
-    fixture_close(&fixture);
 }
 
 TEST(kdreg2_memory__of_a_file__not_cached)
@@ -100,9 +96,9 @@ TEST(kdreg2_memory__of_a_file__not_cached)
 
     assert_int_equal(ftruncate(file, (off_t)fixture_page()), 0);
     memory = mmap(NULL, fixture_page(), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
-    fixture_open(&fixture, HMREG_MONITOR_KDREG2, NULL);
-    assert_int_not_equal(fixture_key(&fixture, memory, 10), fixture_key(&fixture, memory, 10));
-    fixture_close(&fixture);
+    fixture_open(HMREG_MONITOR_KDREG2, NULL);
+    assert_int_not_equal(fixture_key(memory, 10), fixture_key(memory, 10));
+    fixture_close();
     close(file);
 }
 
@@ -113,17 +109,17 @@ static int close_all(void)
     char *memory = fixture_map(2);
     uint64_t key;
 
-    fixture_open(&fixture, HMREG_MONITOR_KDREG2, NULL);
-    key = fixture_key(&fixture, memory, 10);
+    fixture_open(HMREG_MONITOR_KDREG2, NULL);
+    key = fixture_key(memory, 10);
     closefrom(3);
-    if (fixture_key(&fixture, memory, 10) != key) /* the page of counts is still there */
+    if (fixture_key(memory, 10) != key) /* the page of counts is still there */
         return 2;
     munmap(memory, fixture_page());
-    if (fixture_map_at(memory, 1) != memory || fixture_key(&fixture, memory, 10) == key)
+    if (fixture_map_at(memory, 1) != memory || fixture_key(memory, 10) == key)
         return 3;
     if (active() != HMREG_MONITOR_DISABLED)
         return 4;
-    fixture_close(&fixture);
+    fixture_close();
     return 0;
 }
 
@@ -182,12 +178,12 @@ static enum hmreg_monitor asked_by_environment(void)
     enum hmreg_monitor found;
 
     setenv("FI_MR_CACHE_MONITOR", "kdreg2", 1);
-    fixture_open(&fixture, HMREG_MONITOR_DEFAULT, NULL);
+    fixture_open(HMREG_MONITOR_DEFAULT, NULL);
     unsetenv("FI_MR_CACHE_MONITOR");
-    fixture_key(&fixture, memory, 10);
+    fixture_key(memory, 10);
     found = active();
     munmap(memory, fixture_page());
-    fixture_close(&fixture);
+    fixture_close();
     return found;
 }
 

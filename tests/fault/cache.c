@@ -27,16 +27,16 @@
 
 static char memory[64][LEN];
 
-static void open_fixture(struct fixture *fixture, const struct hmreg_domain_config *config)
+static void open_fixture(const struct hmreg_domain_config *config)
 {
     vendors_reset();
-    fixture_open(fixture, HMREG_MONITOR_IMPORT, config);
+    fixture_open(HMREG_MONITOR_IMPORT, config);
 }
 
-static int try_get(const struct fixture *fixture, void *addr)
+static int try_get(void *addr)
 {
     struct hmreg_mr *mr = (void *)1;
-    int rc = hmreg_mr_get(fixture->domain, addr, LEN, HMREG_ACCESS_REMOTE, &mr);
+    int rc = hmreg_mr_get(fixture.domain, addr, LEN, HMREG_ACCESS_REMOTE, &mr);
 
     if (rc)
         assert_ptr_equal(mr, (void *)1);
@@ -51,10 +51,10 @@ static void fail_reg(int code, int times)
     atomic_store(&counter.reg_times, times);
 }
 
-static void touch(const struct fixture *fixture, unsigned count)
+static void touch(unsigned count)
 {
     for (unsigned i = 0; i < count; i++)
-        fixture_key(fixture, memory[i], LEN);
+        fixture_key(memory[i], LEN);
 }
 
 /* ---- the fabric ------------------------------------------------------------------------- */
@@ -63,97 +63,82 @@ TEST(reg__each_error__returned_after_one_try)
 {
     static const int codes[] = {-EINVAL,   -EFAULT, -EACCES, -EOPNOTSUPP, -EIO,   -EPERM,
                                 -ENOTCONN, -EAGAIN, -EMFILE, -EBUSY,      -E2BIG, -EKEYREJECTED};
-    struct fixture fixture;
 
-    open_fixture(&fixture, NULL);
-    touch(&fixture, 3);
+    open_fixture(NULL);
+    touch(3);
     for (size_t i = 0; i < sizeof(codes) / sizeof(codes[0]); i++) {
         unsigned before = atomic_load(&counter.regs);
 
         fail_reg(codes[i], -1);
-        assert_int_equal(try_get(&fixture, memory[9]), codes[i]);
+        assert_int_equal(try_get(memory[9]), codes[i]);
         assert_int_equal(hmreg_last_error()->vendor_code, 4711);
         assert_string_equal(hmreg_last_error()->source, "ofi");
         assert_int_equal(atomic_load(&counter.regs), before + 1);
     }
-    assert_int_equal(fixture_stats(&fixture).evictions, 0);
-    assert_int_equal(fixture_stats(&fixture).regions, 3);
-    assert_int_equal(fixture_stats(&fixture).misses, 3);
+    assert_int_equal(fixture_stats().evictions, 0);
+    assert_int_equal(fixture_stats().regions, 3);
+    assert_int_equal(fixture_stats().misses, 3);
     fail_reg(0, 0);
-    fixture_close(&fixture);
 }
 
 TEST(reg__failed_once__the_next_get_registers)
 {
-    struct fixture fixture;
-
-    open_fixture(&fixture, NULL);
+    open_fixture(NULL);
     fail_reg(-EINVAL, 1);
-    assert_int_equal(try_get(&fixture, memory[0]), -EINVAL);
-    assert_int_equal(fixture_key(&fixture, memory[0], LEN), 2);
-    assert_int_equal(fixture_key(&fixture, memory[0], LEN), 2);
-    fixture_close(&fixture);
+    assert_int_equal(try_get(memory[0]), -EINVAL);
+    assert_int_equal(fixture_key(memory[0], LEN), 2);
+    assert_int_equal(fixture_key(memory[0], LEN), 2);
 }
 
 TEST(reg__no_room__the_least_recently_used_makes_room)
 {
     struct hmreg_mr *mr = NULL;
-    struct fixture fixture;
 
-    open_fixture(&fixture, NULL);
+    open_fixture(NULL);
     counter.room = 4;
-    touch(&fixture, 4);
+    touch(4);
     assert_fails(hmreg_mr_get(fixture.domain, memory, 0, HMREG_SEND, &mr), -EINVAL, "len is 0");
-    assert_int_equal(fixture_key(&fixture, memory[5], LEN), 6); /* the fifth registration failed */
-    assert_int_equal(fixture_stats(&fixture).evictions, 1);
-    assert_int_equal(fixture_key(&fixture, memory[1], LEN), 2);
-    assert_int_equal(fixture_key(&fixture, memory[0], LEN), 8); /* the oldest was evicted */
+    assert_int_equal(fixture_key(memory[5], LEN), 6); /* the fifth registration failed */
+    assert_int_equal(fixture_stats().evictions, 1);
+    assert_int_equal(fixture_key(memory[1], LEN), 2);
+    assert_int_equal(fixture_key(memory[0], LEN), 8); /* the oldest was evicted */
     assert_string_equal(hmreg_last_error()->text, "range: len is 0; it must be at least 1");
-    fixture_close(&fixture);
 }
 
 TEST(reg__no_room_for_long__twice_as_many_go_each_time)
 {
-    struct fixture fixture;
-
-    open_fixture(&fixture, NULL);
-    touch(&fixture, 60);
+    open_fixture(NULL);
+    touch(60);
     counter.room = 30;
-    assert_int_equal(fixture_key(&fixture, memory[60], LEN), 66); /* after 1, 2, 4, 8 and 16 went */
-    assert_int_equal(fixture_stats(&fixture).evictions, 31);
-    assert_int_equal(fixture_stats(&fixture).regions, 30);
-    fixture_close(&fixture);
+    assert_int_equal(fixture_key(memory[60], LEN), 66); /* after 1, 2, 4, 8 and 16 went */
+    assert_int_equal(fixture_stats().evictions, 31);
+    assert_int_equal(fixture_stats().regions, 30);
 }
 
 TEST(reg__no_room_and_all_pinned__fails_after_one_try)
 {
     struct hmreg_mr *held[2];
-    struct fixture fixture;
 
-    open_fixture(&fixture, NULL);
+    open_fixture(NULL);
     counter.room = 2;
-    held[0] = fixture_get(&fixture, memory[0], LEN);
-    held[1] = fixture_get(&fixture, memory[1], LEN);
+    held[0] = fixture_get(memory[0], LEN);
+    held[1] = fixture_get(memory[1], LEN);
     for (unsigned i = 1; i <= 5; i++) {
-        assert_int_equal(try_get(&fixture, memory[2]), -ENOMEM);
+        assert_int_equal(try_get(memory[2]), -ENOMEM);
         assert_non_null(strstr(hmreg_last_error()->text, "no room for more than 2"));
         assert_int_equal(atomic_load(&counter.regs), 2 + i);
     }
     hmreg_mr_put(held[0]);
     hmreg_mr_put(held[1]);
-    fixture_close(&fixture);
 }
 
 TEST(reg__no_space__evicts_too)
 {
-    struct fixture fixture;
-
-    open_fixture(&fixture, NULL);
-    touch(&fixture, 2);
+    open_fixture(NULL);
+    touch(2);
     fail_reg(-ENOSPC, 1);
-    assert_int_equal(try_get(&fixture, memory[5]), 0);
-    assert_int_equal(fixture_stats(&fixture).evictions, 1);
-    fixture_close(&fixture);
+    assert_int_equal(try_get(memory[5]), 0);
+    assert_int_equal(fixture_stats().evictions, 1);
 }
 
 /* Cached regions use keys, and a fabric with keys of one byte has few. */
@@ -161,44 +146,38 @@ TEST(reg__no_key_left__evicts_too)
 {
     struct hmreg_config config = {.size = sizeof(config), .monitor = HMREG_MONITOR_IMPORT};
     struct hmreg_loopback_config loopback = {.size = sizeof(loopback), .key_size = 1};
-    struct fixture fixture;
 
     vendors_reset();
+    fixture_close_after();
     assert_ok(hmreg_open(&config, &fixture.lib));
     assert_ok(hmreg_domain_open_loopback(fixture.lib, &loopback, NULL, &fixture.domain));
     for (unsigned i = 0; i < 1000; i++)
-        assert_int_equal(try_get(&fixture, memory[0] + i), 0);
-    assert_int_equal(fixture_stats(&fixture).misses, 1000);
-    assert_in_range(fixture_stats(&fixture).regions, 1, 256);
-    fixture_close(&fixture);
+        assert_int_equal(try_get(memory[0] + i), 0);
+    assert_int_equal(fixture_stats().misses, 1000);
+    assert_in_range(fixture_stats().regions, 1, 256);
 }
 
 TEST(reg__no_room__other_caches_of_the_domain_make_room)
 {
-    struct fixture fixture;
-
-    open_fixture(&fixture, NULL);
+    open_fixture(NULL);
     vendor_claim(HMREG_IFACE_ZE, memory[8], LEN, HMREG_MEM_DEVICE, 1);
     counter.room = 2;
-    touch(&fixture, 2);
-    assert_int_equal(fixture_key(&fixture, memory[8], LEN), 4);
-    assert_int_equal(fixture_stats(&fixture).evictions, 1);
-    fixture_close(&fixture);
+    touch(2);
+    assert_int_equal(fixture_key(memory[8], LEN), 4);
+    assert_int_equal(fixture_stats().evictions, 1);
 }
 
 TEST(reg__no_room_in_a_domain_without_cache__nothing_to_evict)
 {
     struct hmreg_domain_config config = {.size = sizeof(config), .flags = HMREG_DOMAIN_NO_CACHE};
     struct hmreg_mr *held;
-    struct fixture fixture;
 
-    open_fixture(&fixture, &config);
+    open_fixture(&config);
     counter.room = 1;
-    held = fixture_get(&fixture, memory[0], LEN);
-    assert_int_equal(try_get(&fixture, memory[1]), -ENOMEM);
+    held = fixture_get(memory[0], LEN);
+    assert_int_equal(try_get(memory[1]), -ENOMEM);
     assert_int_equal(atomic_load(&counter.regs), 2);
     hmreg_mr_put(held);
-    fixture_close(&fixture);
 }
 
 /* ---- memory ----------------------------------------------------------------------------- */
@@ -246,13 +225,12 @@ void *__wrap_malloc(size_t size)
 
 TEST(calloc__each_fails_in_turn__enomem_and_nothing_lost)
 {
-    struct fixture fixture;
     int failures = 0, rc;
 
-    open_fixture(&fixture, NULL);
+    open_fixture(NULL);
     do {
         callocs_left = failures;
-        rc = try_get(&fixture, memory[0]);
+        rc = try_get(memory[0]);
         callocs_left = -1;
         if (rc)
             assert_int_equal(rc, -ENOMEM);
@@ -260,30 +238,27 @@ TEST(calloc__each_fails_in_turn__enomem_and_nothing_lost)
         assert_int_equal(atomic_load(&counter.regions), !rc);
     } while (rc);
     assert_true(failures >= 1); /* for the clock list */
-    assert_int_equal(fixture_stats(&fixture).regions, 1);
-    assert_int_equal(fixture_key(&fixture, memory[0], LEN), fixture_key(&fixture, memory[0], LEN));
-    fixture_close(&fixture);
+    assert_int_equal(fixture_stats().regions, 1);
+    assert_int_equal(fixture_key(memory[0], LEN), fixture_key(memory[0], LEN));
 }
 
 /* Without memory for its thread cache a thread takes the slow path. */
 TEST(calloc__fails_for_what_threads_remember__hits_all_the_same)
 {
-    struct fixture fixture;
     uint64_t key;
 
-    open_fixture(&fixture, NULL);
-    fixture_key(&fixture, memory[0], LEN);
+    open_fixture(NULL);
+    fixture_key(memory[0], LEN);
     assert_ok(hmreg_invalidate(fixture.lib, memory[0], LEN));
     for (unsigned i = 1; i < 64; i++) /* fills the reserved memory */
-        fixture_key(&fixture, memory[i], LEN);
-    fixture_key(&fixture, memory[0], LEN);
-    key = fixture_key(&fixture, memory[0] + 64, 64);
+        fixture_key(memory[i], LEN);
+    fixture_key(memory[0], LEN);
+    key = fixture_key(memory[0] + 64, 64);
     callocs_left = 0;
     for (int i = 0; i < 10; i++)
-        assert_int_equal(fixture_key(&fixture, memory[0] + 64 + i, 8), key);
+        assert_int_equal(fixture_key(memory[0] + 64 + i, 8), key);
     callocs_left = -1;
     assert_int_equal(atomic_load(&counter.regs), 65);
-    fixture_close(&fixture);
 }
 
 TEST(calloc__fails_in_domain_open__enomem)
@@ -330,7 +305,6 @@ static int without_userfaultfd(int errnum)
     struct hmreg_config config = {.size = sizeof(config), .monitor = HMREG_MONITOR_USERFAULTFD};
     struct hmreg_monitor_info info = {.size = sizeof(info)};
     struct hmreg *lib = NULL;
-    struct fixture fixture;
 
     if (!fixture_filter_userfaultfd(SECCOMP_RET_ERRNO | (unsigned)errnum,
                                     SECCOMP_RET_ERRNO | (unsigned)errnum))
@@ -347,11 +321,11 @@ static int without_userfaultfd(int errnum)
     fixture.domain = counter_open(fixture.lib, NULL);
     if (hmreg_monitor_query(fixture.lib, &info) || info.active != HMREG_MONITOR_DEFAULT)
         return 4;
-    if (fixture_key(&fixture, memory[0], LEN) != 1 || fixture_key(&fixture, memory[0], LEN) != 1)
+    if (fixture_key(memory[0], LEN) != 1 || fixture_key(memory[0], LEN) != 1)
         return 5;
     if (hmreg_monitor_query(fixture.lib, &info) || info.active != HMREG_MONITOR_MEMHOOKS)
         return 6;
-    fixture_close(&fixture);
+    fixture_close();
     return 0;
 }
 
@@ -388,12 +362,11 @@ TEST(open__no_descriptor_left__emfile_and_nothing_lost)
     struct hmreg_config config = {.size = sizeof(config), .monitor = HMREG_MONITOR_USERFAULTFD};
     struct rlimit before, few;
     struct hmreg *lib = NULL;
-    struct fixture fixture;
     int failures = 0, rc = 0;
 
     vendors_reset();
-    fixture_open(&fixture, HMREG_MONITOR_USERFAULTFD, NULL); /* skips without userfaultfd */
-    fixture_close(&fixture);
+    fixture_open(HMREG_MONITOR_USERFAULTFD, NULL); /* skips without userfaultfd */
+    fixture_close();
     assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
     for (few = before; !lib; failures++) {
         int fd = dup(0);
@@ -417,17 +390,16 @@ TEST(watch__anothers_userfaultfd_is_there__served_uncached)
     struct uffdio_api api = {.api = UFFD_API};
     struct uffdio_register range = {.mode = UFFDIO_REGISTER_MODE_MISSING};
     char *mapped = fixture_map(1);
-    struct fixture fixture;
 
     vendors_reset();
-    fixture_open(&fixture, HMREG_MONITOR_USERFAULTFD, NULL);
+    fixture_open(HMREG_MONITOR_USERFAULTFD, NULL);
     assert_int_equal(ioctl(fd, UFFDIO_API, &api), 0);
     range.range = (struct uffdio_range){(uintptr_t)mapped, fixture_page()};
     assert_int_equal(ioctl(fd, UFFDIO_REGISTER, &range), 0);
-    assert_int_equal(fixture_key(&fixture, mapped, LEN), 1);
-    assert_int_equal(fixture_key(&fixture, mapped, LEN), 2);
-    assert_int_equal(fixture_stats(&fixture).uncached, 2);
-    fixture_close(&fixture);
+    assert_int_equal(fixture_key(mapped, LEN), 1);
+    assert_int_equal(fixture_key(mapped, LEN), 2);
+    assert_int_equal(fixture_stats().uncached, 2);
+    fixture_close();
     assert_int_equal(ioctl(fd, UFFDIO_UNREGISTER, &range.range), 0); /* it is still registered */
     munmap(mapped, fixture_page());
     close(fd);
@@ -437,31 +409,26 @@ TEST(watch__anothers_userfaultfd_is_there__served_uncached)
 
 TEST(resolve__fails__error_returned_and_nothing_registered)
 {
-    struct fixture fixture;
-
-    open_fixture(&fixture, NULL);
+    open_fixture(NULL);
     vendors[HMREG_IFACE_ROCR].resolve_code = -EIO;
-    assert_int_equal(try_get(&fixture, memory[0]), -EIO);
+    assert_int_equal(try_get(memory[0]), -EIO);
     assert_int_equal(hmreg_last_error()->vendor_code, 999);
     assert_int_equal(atomic_load(&counter.regs), 0);
-    fixture_close(&fixture);
 }
 
 /* The identity after registering is not available: it is unknown what was registered. */
 TEST(identity__fails_after_registering__never_cached)
 {
     struct hmreg_mr *mr;
-    struct fixture fixture;
 
-    open_fixture(&fixture, NULL);
+    open_fixture(NULL);
     vendor_claim(HMREG_IFACE_CUDA, memory[0], LEN, HMREG_MEM_DEVICE, 0);
     vendors[HMREG_IFACE_CUDA].identity_code = -EIO;
-    mr = fixture_get(&fixture, memory[0], LEN);
+    mr = fixture_get(memory[0], LEN);
     assert_false(fixture_is_cached(mr));
     assert_int_equal(atomic_load(&counter.regions), 1);
     hmreg_mr_put(mr);
-    assert_int_equal(fixture_stats(&fixture).regions, 0);
-    fixture_close(&fixture);
+    assert_int_equal(fixture_stats().regions, 0);
 }
 
 TEST_MAIN()

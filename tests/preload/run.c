@@ -25,11 +25,10 @@ static json_t *report(const char *name, int status, const char *out)
     if (tool.status != status)
         fail_msg("%s: exit status %d: %s", name, tool.status, tool.err);
     assert_string_equal(tool.out, out);
-    document = json_loads(tool.err, 0, &error);
+    document = tool_keep(json_loads(tool.err, 0, &error));
     if (!document)
         fail_msg("%s: %s:\n%s", name, error.text, tool.err);
     assert_int_equal(json_array_size(list_at(document, "failures")), 0);
-    tool_free(&tool);
     return document;
 }
 
@@ -69,13 +68,12 @@ TEST(run__program__its_registrations)
     assert_string_equal(words_at(document, "processes/0/registrations/0/nic"), "simulated0");
     assert_string_equal(words_at(document, "processes/0/registrations/0/caller"),
                         environment("PROGRAM"));
-    json_decref(document);
 }
 
 TEST(run__other_interposing_library_without_versions__has_its_calls)
 {
     setenv("LD_PRELOAD", environment("OTHER"), true);
-    json_decref(report("plain", 3, "other\nother\nother\nhello\n"));
+    report("plain", 3, "other\nother\nother\nhello\n");
     unsetenv("LD_PRELOAD");
 }
 
@@ -90,7 +88,6 @@ TEST(run__call_of_libibverbs_itself__not_counted)
     assert_int_equal(number_at(document, "processes/0/again/count"), 9);
     assert_int_equal(number_at(document, "processes/0/again/ranges/0/count"), 10);
     assert_true(number_at(document, "processes/0/again/ns") > 0);
-    json_decref(document);
 }
 
 TEST(run__every_call__named_with_its_failure)
@@ -107,7 +104,6 @@ TEST(run__every_call__named_with_its_failure)
     assert_says(words_at(with(failures, "name", "EFAULT"), "text"), "not mapped");
     assert_string_equal(words_at(with(failures, "name", "EINVAL"), "call"), "ibv_rereg_mr");
     expect_totals(document, "processes/0", 3, 3, 0);
-    json_decref(document);
 }
 
 /* Of each mode what it saves beyond those before it. */
@@ -129,7 +125,6 @@ TEST(run__registered_again__what_each_mode_saves)
         assert_int_equal(json_is_true(json_object_get(with(rows, "rights", rights[i]), "remote")),
                          i == 2);
     }
-    json_decref(document);
 }
 
 TEST(run__receive_pending_at_the_deregistration__as_the_mode_says)
@@ -149,7 +144,6 @@ TEST(run__receive_pending_at_the_deregistration__as_the_mode_says)
         assert_string_equal(tool.out, runs[i].answer);
         if (!strcmp(runs[i].mode, "--cache"))
             assert_says(tool.err, "--cache=write accepts that (local-write)");
-        tool_free(&tool);
     }
 }
 
@@ -158,7 +152,6 @@ TEST(run__memory_freed_while_registered__reported)
     json_t *document = report("freed", 0, "");
 
     assert_int_equal(number_at(document, "processes/0/totals/freed"), 1);
-    json_decref(document);
 }
 
 TEST(run__threads__every_call_counted)
@@ -166,7 +159,6 @@ TEST(run__threads__every_call_counted)
     json_t *document = report("threads", 0, "");
 
     expect_totals(document, "processes/0", 2000, 2000, 0);
-    json_decref(document);
 }
 
 /* ---- processes --------------------------------------------------------------------------- */
@@ -183,7 +175,6 @@ TEST(run__forks__a_report_of_each)
         bytes += (int)number_at(process, "totals/bytes");
     }
     assert_int_equal(bytes, 7 * 4096);
-    json_decref(document);
 }
 
 TEST(run__region_of_the_parent_in_a_child__harmless)
@@ -191,7 +182,6 @@ TEST(run__region_of_the_parent_in_a_child__harmless)
     json_t *document = report("heir", 0, "");
 
     expect_totals(document, "processes/0", 1, 1, 0);
-    json_decref(document);
 }
 
 TEST(run__exec__both_programs_reported)
@@ -201,7 +191,6 @@ TEST(run__exec__both_programs_reported)
     expect_processes(document, 2);
     expect_totals(document, "processes/0", 1, 0, 1);
     expect_totals(document, "processes/1", 3, 2, 1);
-    json_decref(document);
 }
 
 TEST(run__end_without_exit__reported)
@@ -210,7 +199,6 @@ TEST(run__end_without_exit__reported)
 
     expect_totals(document, "processes/0", 1, 0, 1);
     assert_string_equal(words_at(document, "processes/0/state"), "ended");
-    json_decref(document);
 }
 
 /* The command ends by the program's signal; tool.status is -1 then. */
@@ -219,7 +207,6 @@ TEST(run__killed__reported_and_the_same_signal)
     json_t *document = report("killed", -1, "");
 
     expect_totals(document, "processes/0", 1, 0, 1);
-    json_decref(document);
 }
 
 /* Whether a core is dumped is the machine's to say; a limit of 0 bytes makes none. */
@@ -229,11 +216,9 @@ TEST(run__killed__program_and_signal_named)
 
     assert_int_equal(tool.status, -1);
     assert_says(tool.err, "hmreg run: sh was ended by signal 11, Segmentation fault\n");
-    tool_free(&tool);
     tool = tool_run("run", "sh", "-c", "kill -INT $$");
     assert_int_equal(tool.status, -1);
     assert_silent(tool.err, "ended by signal");
-    tool_free(&tool);
 }
 
 TEST(run__module_that_links_libibverbs__reported)
@@ -245,7 +230,6 @@ TEST(run__module_that_links_libibverbs__reported)
     assert_string_equal(tool.out, "hello\n");
     assert_says(tool.err, "3 registrations of 1.0 MiB");
     assert_says(tool.err, "libpreload_module.so");
-    tool_free(&tool);
 }
 
 /* libibverbs' ibv_reg_mr() jumps to our ibv_reg_mr_iova2(), which must know that. */
@@ -261,7 +245,6 @@ TEST(run__functions_looked_up_on_a_handle__passed_on_and_said)
             fail_msg("%s: exit status %d: %s", modes[i], tool.status, tool.err);
         assert_says(tool.err, "0 registrations of 0 B, 0 failed");
         assert_says(tool.err, "(dlsym), past LD_PRELOAD");
-        tool_free(&tool);
     }
 }
 
@@ -270,7 +253,6 @@ TEST(run__program__notices_nothing)
     json_t *document = report("looks", 0, "");
 
     expect_totals(document, "processes/0", 1, 1, 0);
-    json_decref(document);
 }
 
 TEST(run__program_without_standard_streams__their_numbers_stay_unused)
@@ -283,7 +265,6 @@ TEST(run__program_without_standard_streams__their_numbers_stay_unused)
         if (tool.status)
             fail_msg("%s: exit status %d", modes[i], tool.status);
         assert_says(tool.err, "3 registrations of 12 KiB, 0 failed");
-        tool_free(&tool);
     }
 }
 
@@ -301,18 +282,15 @@ TEST(run__text__tables_and_advice_on_standard_error)
     assert_says(tool.err, "saved by --cache=remote: at most 9 registrations, ");
     assert_says(tool.err, "peers reach the memory after the program has deregistered it");
     assert_null(strstr(tool.err, "saved by --cache=write"));
-    tool_free(&tool);
     tool = tool_run("run", "env", fake(), environment("PROGRAM"), "kinds");
     assert_says(tool.err, "saved by --cache: at most 3 registrations, ");
     assert_says(tool.err, "saved by --cache=write: at most 5 registrations, ");
     assert_says(tool.err, "a receive that is pending");
-    tool_free(&tool);
     /* with rights for peers, which --cache does not keep */
     tool = tool_run("run", "--cache", "env", fake(), environment("PROGRAM"), "again");
     assert_says(tool.err, "9 registrations repeated earlier ones");
     assert_says(tool.err, "or the reason is below");
     assert_null(strstr(tool.err, "saved by"));
-    tool_free(&tool);
 }
 
 TEST(run__no_registration__said)
@@ -323,7 +301,6 @@ TEST(run__no_registration__said)
     assert_string_equal(tool.out, "out\n");
     assert_says(tool.err, "err\n");
     assert_says(tool.err, "No registration by libibverbs or libfabric was seen.");
-    tool_free(&tool);
 }
 
 /* The report's file then gets the number of standard output. */
@@ -336,7 +313,6 @@ TEST(run__standard_output_closed__report_in_its_file)
     assert_int_equal(tool.status, 0);
     assert_says(tool.out, "No registration");
     assert_null(strstr(tool.err, "cannot be written"));
-    tool_free(&tool);
 }
 
 /* Longer than the libraries in the program take, which would use /tmp. */
@@ -356,7 +332,6 @@ TEST(run__dir_with_a_long_path__refused)
     tool = tool_run("run", "--dir", folder, "true");
     assert_int_equal(tool.status, 125);
     assert_says(tool.err, "File name too long");
-    tool_free(&tool);
     rmdir(folder);
     folder[base + 221] = '\0';
     rmdir(folder);
@@ -375,17 +350,14 @@ TEST(run__runtime_folder_of_others__not_used)
     snprintf(expected, sizeof(expected), "HMREG_RUN_DIR=%s/", folder);
     tool = tool_run("run", "env");
     assert_says(tool.out, expected);
-    tool_free(&tool);
     assert_int_equal(chmod(folder, 0770), 0);
     tool = tool_run("run", "env");
     assert_says(tool.out, "HMREG_RUN_DIR=/tmp/hmreg-run-");
-    tool_free(&tool);
     if (!geteuid()) {
         assert_int_equal(chmod(folder, 0700), 0);
         assert_int_equal(chown(folder, 12345, 12345), 0);
         tool = tool_run("run", "env");
         assert_says(tool.out, "HMREG_RUN_DIR=/tmp/hmreg-run-");
-        tool_free(&tool);
     }
     unsetenv("XDG_RUNTIME_DIR");
     rmdir(folder);
@@ -405,29 +377,23 @@ TEST(run__output_and_dir__report_in_a_file_and_traces_kept)
     unsetenv("SLURM_PROCID");
     assert_int_equal(tool.status, 3);
     assert_string_equal(tool.err, "");
-    tool_free(&tool);
     snprintf(file, sizeof(file), "%s/report.2", folder);
-    document = json_load_file(file, 0, NULL);
+    document = tool_keep(json_load_file(file, 0, NULL));
     assert_non_null(document);
     assert_string_equal(words_at(document, "processes/0/rank"), "2");
-    json_decref(document);
 
     document = tool_document(0, "run", "--json", "--report", folder);
     expect_totals(document, "processes/0", 3, 2, 1);
-    json_decref(document);
     snprintf(file, sizeof(file), "%s/again", folder);
     tool = tool_run("run", "--json", "--report", folder, "--output", file);
     assert_int_equal(tool.status, 0);
     assert_string_equal(tool.out, "");
-    tool_free(&tool);
-    document = json_load_file(file, 0, NULL);
+    document = tool_keep(json_load_file(file, 0, NULL));
     assert_non_null(document);
     expect_totals(document, "processes/0", 3, 2, 1);
-    json_decref(document);
     tool = tool_run("run", "--report", folder, "--output", "/dev/full");
     assert_int_equal(tool.status, 125);
     assert_says(tool.err, "the report cannot be written");
-    tool_free(&tool);
     snprintf(command, sizeof(command), "rm -r %s", folder);
     assert_int_equal(system(command), 0);
 }
@@ -444,7 +410,6 @@ TEST(run__preload_alone__records_as_well)
     assert_int_equal(system(words), 0);
     document = tool_document(0, "run", "--json", "--report", folder);
     expect_totals(document, "processes/0", 3, 2, 1);
-    json_decref(document);
     snprintf(words, sizeof(words), "rm -r %s", folder);
     assert_int_equal(system(words), 0);
 }
@@ -458,7 +423,6 @@ TEST(run__dlopen_path_with_other_preloads__kept)
     unsetenv("LD_PRELOAD");
     assert_int_equal(tool.status, 0);
     assert_says(tool.out, "libhmreg-preload.so:libm.so.6\n");
-    tool_free(&tool);
 }
 
 /* libfabric's variables name our hook behind what is there, where it is installed. */
@@ -479,7 +443,6 @@ TEST(run__libfabric__hooked_if_the_hook_is_there)
     *strrchr(hook, '/') = '\0';
     assert_says(tool.out, there ? "trace;hmreg /other:" : "trace /other\n");
     assert_says(tool.out, there ? hook : "");
-    tool_free(&tool);
 }
 
 /* NCCL looks libibverbs' functions up, in the library that the variable names. */
@@ -491,12 +454,10 @@ TEST(run__nccl__its_variable_unless_it_is_set)
     snprintf(expected, sizeof(expected), "%s", environment("PRELOAD"));
     strcpy(strrchr(expected, '/'), "/libhmreg-ibverbs.so\n.\n");
     assert_string_equal(tool.out, expected);
-    tool_free(&tool);
     setenv("NCCL_IBVERBS_LIB", "other", 1);
     tool = tool_run("run", "sh", "-c", "echo $NCCL_IBVERBS_LIB");
     unsetenv("NCCL_IBVERBS_LIB");
     assert_string_equal(tool.out, "other\n");
-    tool_free(&tool);
 }
 
 /* A program that looks libibverbs' functions up on its own handle. */
@@ -515,20 +476,17 @@ TEST(run__by_audit__looked_up_calls_seen_and_cached)
     close(fd);
     tool = tool_run("run", "--by", "audit", "--cache=write", "--json", "--output", file, "env",
                     fake(), program, "reg__again");
-    document = json_load_file(file, 0, NULL);
+    document = tool_keep(json_load_file(file, 0, NULL));
     unlink(file);
     assert_int_equal(tool.status, 0);
     assert_says(tool.out, "1 passed");
-    tool_free(&tool);
     assert_non_null(document);
     assert_true(number_at(document, "processes/0/totals/hits") > 0);
     assert_string_equal(words_at(document, "processes/0/by/0"), "preload");
     assert_string_equal(words_at(document, "processes/0/by/1"), "audit");
-    json_decref(document);
     tool = tool_run("run", "--by", "magic", "true");
     assert_int_equal(tool.status, 125);
     assert_says(tool.err, "accepted are preload, audit");
-    tool_free(&tool);
 }
 
 TEST(run__output_while_the_program_runs__the_previous_report)
@@ -543,7 +501,6 @@ TEST(run__output_while_the_program_runs__the_previous_report)
     close(fd);
     tool = tool_run("run", "--output", file, "cat", file);
     assert_string_equal(tool.out, "previous");
-    tool_free(&tool);
     assert_int_equal(stat(file, &status), 0);
     assert_int_not_equal(status.st_size, 8);
     unlink(file);
@@ -556,7 +513,6 @@ TEST(run__output_that_cannot_be_written__said_before)
     assert_int_equal(tool.status, 125);
     assert_string_equal(tool.out, "");
     assert_says(tool.err, "/no/such/folder/report: No such file");
-    tool_free(&tool);
 }
 
 /* The report would say that nothing was registered. */
@@ -569,7 +525,6 @@ TEST(run__folder_without_room_for_traces__said_before)
     assert_says(tool.err, geteuid()
                               ? "--dir /proc: it, or a folder above it, belongs to another user"
                               : "/proc: no trace file can be made in it: ");
-    tool_free(&tool);
 }
 
 TEST(run__limit_of_files__said_before)
@@ -580,7 +535,6 @@ TEST(run__limit_of_files__said_before)
     assert_int_equal(tool.status, 125);
     assert_string_equal(tool.out, "");
     assert_says(tool.err, "no trace file can be made in it: File too large");
-    tool_free(&tool);
 }
 
 /* ---- a folder that another user has filled ------------------------------------------------ */
@@ -633,7 +587,6 @@ TEST(report__folder_of_full_files__so_many_rows_and_no_more)
     remove_all(folder);
     assert_int_equal(json_array_size(list_at(document, "processes")), 32);
     assert_says(words_at(document, "failures/0"), "has 64 trace files; the first 32 were read");
-    json_decref(document);
 }
 
 /* What a terminal would obey, and what has an effect when it is opened: a writer of a FIFO waits
@@ -662,7 +615,6 @@ TEST(report__names_and_kinds_of_another_user__printable_and_not_opened)
     assert_int_equal(tool.status, 1);
     assert_says(tool.out, "/?]0;a???hmreg: b.hmreg-trace: ");
     assert_says(tool.out, "/fifo.hmreg-trace: it is not a regular file");
-    tool_free(&tool);
 }
 
 /* A program of this processor whose dynamic linker has a name that a terminal obeys. */
@@ -700,7 +652,6 @@ TEST(program__linker_with_a_name_that_a_terminal_obeys__printable)
     tool = tool_run("run", "--", path);
     remove_all(folder);
     assert_says(tool.err, "(/musl?]0;a?\?\?)");
-    tool_free(&tool);
 }
 
 /* Nothing is known of a process whose file cannot be read. */
@@ -711,12 +662,10 @@ TEST(report__no_trace_file__the_error_only)
     assert_int_equal(tool.status, 1);
     assert_says(tool.out, "/proc/self/exe: it is not a regular file\n");
     assert_null(strstr(tool.out, "No registration"));
-    tool_free(&tool);
     tool = tool_run("run", "--report", environment("PROGRAM"));
     assert_int_equal(tool.status, 1);
     assert_says(tool.out, environment("PROGRAM"));
     assert_null(strstr(tool.out, "No registration"));
-    tool_free(&tool);
 }
 
 /* ---- processes without a trace file ------------------------------------------------------- */
@@ -737,7 +686,7 @@ static json_t *run_shell(const char *words)
     setenv("RUN", run, 1);
     setenv("DIR", folder, 1);
     status = system(words);
-    document = json_load_file(file, 0, NULL);
+    document = tool_keep(json_load_file(file, 0, NULL));
     unlink(file);
     remove_all(folder);
     assert_int_equal(status, 0);
@@ -765,7 +714,6 @@ TEST(run__full_file_system__processes_counted_and_unharmed)
     assert_string_equal(words_at(document, "lost/0/slug"), "no-room");
     assert_string_equal(words_at(document, "lost/0/name"), "ENOSPC");
     assert_string_equal(words_at(document, "lost/0/program"), "preload_program");
-    json_decref(document);
 }
 
 TEST(run__process_with_another_root_folder__counted_and_unharmed)
@@ -779,7 +727,6 @@ TEST(run__process_with_another_root_folder__counted_and_unharmed)
     assert_int_equal(number_at(document, "lost/0/count"), 1);
     assert_string_equal(words_at(document, "lost/0/slug"), "no-library");
     assert_string_equal(words_at(document, "lost/0/name"), "ENOENT");
-    json_decref(document);
 }
 
 TEST(run__limit_of_files__counted_and_said)
@@ -791,7 +738,6 @@ TEST(run__limit_of_files__counted_and_said)
     assert_says(tool.err, "no trace: 1 process registered and could not be recorded: no file of");
     assert_says(tool.err, "ulimit -f");
     assert_null(strstr(tool.err, "No registration"));
-    tool_free(&tool);
 }
 
 TEST_MAIN()

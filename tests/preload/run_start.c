@@ -24,7 +24,6 @@ static void expect_refusal(const char *program, int status, const char *words)
     assert_int_equal(tool.status, status);
     assert_says(tool.err, words);
     assert_string_equal(tool.out, "");
-    tool_free(&tool);
 }
 
 TEST(run__program_that_takes_no_library__refused)
@@ -105,7 +104,6 @@ static void expect_strange_refusal(mode_t mode, bool capable, const char *words)
     assert_silent(text, "has started");
     assert_says(text, words);
     assert_says(text, "status 126");
-    free(text);
 }
 
 static void begin_strange(void)
@@ -181,7 +179,6 @@ TEST(run__scripts_of_scripts__judged_by_the_last_interpreter)
     tool = tool_run("run", path, "word");
     assert_int_equal(tool.status, 0);
     assert_says(tool.out, " word\n");
-    tool_free(&tool);
     wrap(path, folder, 5);
     expect_refusal(path, 126, "Linux executes no more of them");
     unwrap(folder, 6);
@@ -204,7 +201,6 @@ TEST(run__scripts__run)
         tool = tool_run("run", path, "word");
         assert_int_equal(tool.status, 0);
         assert_string_equal(tool.out, "a script word\n");
-        tool_free(&tool);
         unlink(path);
         strcpy(path, "/tmp/hmreg-test-XXXXXX");
     }
@@ -216,24 +212,18 @@ TEST(run__wrong_command_line__said)
 
     assert_int_equal(tool.status, 125);
     assert_says(tool.err, "--cache=remote and --cache=last-put are accepted");
-    tool_free(&tool);
     tool = tool_run("run");
     assert_int_equal(tool.status, 125);
     assert_says(tool.err, "a program to run is missing");
-    tool_free(&tool);
     tool = tool_run("run", "sh", "-c", "echo $0 $HMREG_RUN_MODE", "--json");
     assert_string_equal(tool.out, "--json trace\n");
-    tool_free(&tool);
     tool = tool_run("run", "--gpu", "--cache=remote", "sh", "-c", "echo $HMREG_RUN_MODE");
     assert_string_equal(tool.out, "trace,gpu,cache=remote\n");
-    tool_free(&tool);
     tool = tool_run("run", "--cache", "--cache=write", "sh", "-c", "echo $HMREG_RUN_MODE");
     assert_string_equal(tool.out, "trace,cache=write\n");
-    tool_free(&tool);
     tool =
         tool_run("run", "--cache=remote", "--cache=last-put", "sh", "-c", "echo $HMREG_RUN_MODE");
     assert_string_equal(tool.out, "trace,cache=last-put\n");
-    tool_free(&tool);
 }
 
 /* ---- signals ----------------------------------------------------------------------------- */

@@ -11,11 +11,10 @@ static json_t *report(const char *mode, const char *scenario)
 {
     struct tool tool =
         tool_run("run", "--json", mode, "--", "env", fake(), environment("PROGRAM"), scenario);
-    json_t *document = json_loads(tool.err, 0, NULL);
+    json_t *document = tool_keep(json_loads(tool.err, 0, NULL));
 
     if (tool.status || !document)
         fail_msg("%s: exit status %d: %s", scenario, tool.status, tool.err);
-    tool_free(&tool);
     return document;
 }
 
@@ -30,7 +29,6 @@ TEST(run__freed_and_mapped_again__a_repeat_unless_watched)
         assert_int_equal(number_at(document, "processes/0/again/ranges/0/count"), watch ? 5 : 8);
         assert_int_equal(json_is_true(at(document, "processes/0/again/watched")), watch);
         assert_int_equal(json_array_size(list_at(document, "processes/0/passed_on")), 0);
-        json_decref(document);
     }
 }
 
@@ -39,7 +37,6 @@ TEST(run__watched__the_same_memory_repeats)
     json_t *document = report("--trace=watch", "again");
 
     assert_int_equal(number_at(document, "processes/0/again/count"), 9);
-    json_decref(document);
 }
 
 TEST(run__other_word_of_trace__refused)
@@ -48,7 +45,6 @@ TEST(run__other_word_of_trace__refused)
 
     assert_int_equal(tool.status, 125);
     assert_says(tool.err, "--trace and --trace=watch are accepted");
-    tool_free(&tool);
 }
 
 TEST_MAIN()

@@ -135,7 +135,6 @@ static void leave_child(const char *go, const char *done)
     assert_int_equal(tool.status, 0);
     assert_says(tool.out, "/tmp/hmreg-run-");
     snprintf(retaken, sizeof(retaken), "%.100s", tool.out);
-    tool_free(&tool);
 }
 
 TEST(run__its_folders_name_taken_again__children_make_no_trace_there)
@@ -179,7 +178,6 @@ static void run_refused(const char *option, const char *name, const char *why)
     assert_says(tool.err, name);
     assert_says(tool.err, why);
     assert_says(tool.err, "accepted");
-    tool_free(&tool);
 }
 
 static void verify_refused(const char *name, const char *why)
@@ -190,7 +188,6 @@ static void verify_refused(const char *name, const char *why)
     assert_says(tool.err, name);
     assert_says(tool.err, why);
     assert_says(tool.err, "accepted");
-    tool_free(&tool);
 }
 
 TEST(run__link_of_another_user__nothing_is_made_where_it_leads)
@@ -206,7 +203,6 @@ TEST(run__link_of_another_user__nothing_is_made_where_it_leads)
     tool = tool_run("run", "env");
     unsetenv("XDG_RUNTIME_DIR");
     assert_says(tool.out, "HMREG_RUN_DIR=/tmp/hmreg-run-");
-    tool_free(&tool);
     snprintf(name, sizeof(name), "%s/link/made", theirs);
     run_refused("--dir", name, "symbolic link");
     run_refused("--output", name, "symbolic link");
@@ -286,7 +282,6 @@ static void expect_run(const char *dir, const char *output)
     if (tool.status != 3)
         fail_msg("%s, %s: exit status %d: %s", dir, output, tool.status, tool.err);
     assert_string_equal(tool.err, "");
-    tool_free(&tool);
 }
 
 TEST(run__folders_that_users_share__used)
@@ -305,7 +300,6 @@ TEST(run__folders_that_users_share__used)
     tool = tool_run("run", "--report", "link", "--output", "/dev/stdout");
     assert_int_equal(tool.status, 0);
     assert_says(tool.out, "3 registrations");
-    tool_free(&tool);
     assert_int_equal(chdir("/"), 0);
     end();
 }

@@ -46,11 +46,11 @@ struct worker {
 static atomic_ullong last_number;
 static struct worker workers[THREADS];
 
-static void run(struct fixture *fixture, void *(*body)(void *))
+static void run(void *(*body)(void *))
 {
     for (unsigned i = 0; i < THREADS; i++) {
         workers[i] = (struct worker){
-            .fixture = fixture, .index = i, .random = {seed * 0x9e3779b97f4a7c15u + i + 1}};
+            .fixture = &fixture, .index = i, .random = {seed * 0x9e3779b97f4a7c15u + i + 1}};
         assert_int_equal(pthread_create(&workers[i].thread, NULL, body, &workers[i]), 0);
     }
     for (unsigned i = 0; i < THREADS; i++)
@@ -132,22 +132,19 @@ TEST(reuse__host_memory_among_threads__never_a_stale_hit)
 {
     struct hmreg_domain_config config = {.size = sizeof(config), .max_regions = SLOTS / 2};
     struct worker all;
-    struct fixture fixture;
 
     vendors_reset();
-    fixture_open(&fixture, fixture_monitor(), &config);
+    fixture_open(fixture_monitor(), &config);
     counter.look = true;
     arena = fixture_reserve(SLOTS * LEN / fixture_page());
-    run(&fixture, reuse_host);
+    run(reuse_host);
     all = sum();
     assert_int_equal(all.stale, 0);
     assert_int_equal(all.wrong, 0);
     assert_true(all.reuses >= 12000 * length);
-    assert_true(fixture_stats(&fixture).hits > 0);
-    assert_int_equal(fixture_stats(&fixture).hits + fixture_stats(&fixture).misses +
-                         fixture_stats(&fixture).uncached,
+    assert_true(fixture_stats().hits > 0);
+    assert_int_equal(fixture_stats().hits + fixture_stats().misses + fixture_stats().uncached,
                      all.gets);
-    fixture_close(&fixture);
 }
 
 /* ---- device memory, freed and allocated at the same address ----------------------------- */
@@ -173,18 +170,16 @@ static void *reuse_device(void *arg)
 TEST(reuse__device_memory_among_threads__never_a_stale_hit)
 {
     struct worker all;
-    struct fixture fixture;
 
     vendors_reset();
-    fixture_open(&fixture, HMREG_MONITOR_DISABLED, NULL);
+    fixture_open(HMREG_MONITOR_DISABLED, NULL);
     counter.look = true;
-    run(&fixture, reuse_device);
+    run(reuse_device);
     all = sum();
     assert_int_equal(all.stale, 0);
     assert_int_equal(all.wrong, 0);
     assert_int_equal(all.reuses, 12000 * length);
-    assert_int_equal(fixture_stats(&fixture).misses, all.reuses);
-    fixture_close(&fixture);
+    assert_int_equal(fixture_stats().misses, all.reuses);
 }
 
 /* ---- pinned during eviction ------------------------------------------------------------- */
@@ -227,19 +222,17 @@ TEST(hold__while_others_evict__never_deregistered_in_use)
 {
     struct hmreg_domain_config config = {.size = sizeof(config), .max_regions = 2};
     struct worker all;
-    struct fixture fixture;
 
     vendors_reset();
-    fixture_open(&fixture, HMREG_MONITOR_IMPORT, &config);
+    fixture_open(HMREG_MONITOR_IMPORT, &config);
     counter.dereg_hook = note_end;
-    run(&fixture, hold_or_evict);
+    run(hold_or_evict);
     all = sum();
     assert_int_equal(all.wrong, 0);
     assert_int_equal(all.stale, 0);
-    assert_true(fixture_stats(&fixture).hits > 0);
-    assert_true(fixture_stats(&fixture).evictions > 0);
+    assert_true(fixture_stats().hits > 0);
+    assert_true(fixture_stats().evictions > 0);
     assert_in_range(atomic_load(&counter.regs), 1, SERIALS - 1);
-    fixture_close(&fixture);
 }
 
 /* ---- everything at once ----------------------------------------------------------------- */
@@ -302,22 +295,21 @@ static void everything(uint32_t flags)
         .size = sizeof(config), .flags = flags, .max_regions = 20, .max_bytes = 40 * 4096};
     struct hmreg_stats stats;
     struct worker all;
-    struct fixture fixture;
 
     vendors_reset();
-    fixture_open(&fixture, HMREG_MONITOR_IMPORT, &config);
+    fixture_open(HMREG_MONITOR_IMPORT, &config);
     atomic_store(&counter.dereg_code, -EBUSY);
     atomic_store(&counter.dereg_times, 500);
     counter.room = 40; /* reached, so that the cache evicts */
-    run(&fixture, do_everything);
+    run(do_everything);
     all = sum();
-    stats = fixture_stats(&fixture);
+    stats = fixture_stats();
     assert_int_equal(all.wrong, 0);
     assert_int_equal(stats.hits + stats.misses + stats.uncached, all.gets);
     assert_in_range(stats.regions, 0, 20);
     assert_in_range(stats.bytes, 0, 40 * 4096);
     atomic_store(&counter.dereg_times, 0);
-    fixture_close(&fixture);
+    fixture_close();
 }
 
 TEST(everything__usual_domain__books_balance)

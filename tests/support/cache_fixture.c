@@ -17,6 +17,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+struct fixture fixture;
+
 #define IOC_NEW 0xaa00 /* USERFAULTFD_IOC_NEW, of /dev/userfaultfd */
 
 bool fixture_filter_userfaultfd(uint32_t call, uint32_t file)
@@ -46,55 +48,110 @@ enum hmreg_monitor fixture_monitor(void)
     return strcmp(wanted, "counter") == 0 ? HMREG_MONITOR_COUNTER : HMREG_MONITOR_MEMHOOKS;
 }
 
-void fixture_open(struct fixture *fixture, enum hmreg_monitor monitor,
-                  const struct hmreg_domain_config *config)
+void fixture_open_in(struct fixture *in, enum hmreg_monitor monitor,
+                     const struct hmreg_domain_config *config)
 {
     struct hmreg_config library = {.size = sizeof(library), .monitor = monitor};
-    int rc = hmreg_open(&library, &fixture->lib);
+    int rc = hmreg_open(&library, &in->lib);
 
     if ((monitor == HMREG_MONITOR_USERFAULTFD && (rc == -EPERM || rc == -ENOSYS)) ||
         (monitor == HMREG_MONITOR_MEMHOOKS && rc == -EOPNOTSUPP) ||
         (monitor == HMREG_MONITOR_COUNTER && rc == -ENOENT))
         test_skip("%s", hmreg_last_error()->text);
     assert_ok(rc);
-    fixture->domain = counter_open(fixture->lib, config);
+    in->domain = counter_open(in->lib, config);
 }
 
-void fixture_open_hooked(struct fixture *fixture)
+void fixture_open_hooked_in(struct fixture *in)
 {
     fixture_monitor(); /* may forbid userfaultfd */
-    fixture_open(fixture, HMREG_MONITOR_MEMHOOKS, NULL);
+    fixture_open_in(in, HMREG_MONITOR_MEMHOOKS, NULL);
 }
 
-void fixture_close(struct fixture *fixture)
+void fixture_close_in(struct fixture *in)
 {
-    assert_ok(hmreg_domain_close(fixture->domain));
-    assert_ok(hmreg_close(fixture->lib));
+    if (in->domain)
+        assert_ok(hmreg_domain_close(in->domain));
+    assert_ok(hmreg_close(in->lib));
     assert_int_equal(atomic_load(&counter.regions), 0);
+    in->lib = NULL;
 }
 
-struct hmreg_mr *fixture_get(const struct fixture *fixture, const void *addr, size_t len)
+struct hmreg_mr *fixture_get_in(const struct fixture *in, const void *addr, size_t len)
 {
     struct hmreg_mr *mr = NULL;
 
-    assert_ok(hmreg_mr_get(fixture->domain, addr, len, HMREG_ACCESS_REMOTE, &mr));
+    assert_ok(hmreg_mr_get(in->domain, addr, len, HMREG_ACCESS_REMOTE, &mr));
     return mr;
 }
 
-uint64_t fixture_key(const struct fixture *fixture, const void *addr, size_t len)
+uint64_t fixture_key_in(const struct fixture *in, const void *addr, size_t len)
 {
-    struct hmreg_mr *mr = fixture_get(fixture, addr, len);
+    struct hmreg_mr *mr = fixture_get_in(in, addr, len);
     uint64_t key = hmreg_mr_key(mr);
 
     hmreg_mr_put(mr);
     return key;
 }
 
-bool fixture_has_kernel_events(const struct fixture *fixture)
+struct hmreg_stats fixture_stats_in(const struct fixture *in)
+{
+    struct hmreg_stats stats = {.size = sizeof(stats)};
+
+    assert_true(monitor_sync(in->lib->monitor));
+    assert_ok(hmreg_domain_stats(in->domain, &stats));
+    return stats;
+}
+
+static void close_what_is_open(void)
+{
+    if (fixture.lib)
+        fixture_close();
+}
+
+void fixture_close_after(void)
+{
+    test_after(close_what_is_open);
+}
+
+void fixture_open(enum hmreg_monitor monitor, const struct hmreg_domain_config *config)
+{
+    fixture.lib = NULL;
+    fixture_close_after();
+    fixture_open_in(&fixture, monitor, config);
+}
+
+void fixture_open_hooked(void)
+{
+    fixture_monitor();
+    fixture_open(HMREG_MONITOR_MEMHOOKS, NULL);
+}
+
+void fixture_close(void)
+{
+    fixture_close_in(&fixture);
+}
+
+struct hmreg_mr *fixture_get(const void *addr, size_t len)
+{
+    return fixture_get_in(&fixture, addr, len);
+}
+
+uint64_t fixture_key(const void *addr, size_t len)
+{
+    return fixture_key_in(&fixture, addr, len);
+}
+
+struct hmreg_stats fixture_stats(void)
+{
+    return fixture_stats_in(&fixture);
+}
+
+bool fixture_has_kernel_events(void)
 {
     struct hmreg_monitor_info info = {.size = sizeof(info)};
 
-    assert_ok(hmreg_monitor_query(fixture->lib, &info));
+    assert_ok(hmreg_monitor_query(fixture.lib, &info));
     return info.userfaultfd || info.active == HMREG_MONITOR_COUNTER;
 }
 
@@ -104,15 +161,6 @@ bool fixture_is_cached(const struct hmreg_mr *mr)
 
     assert_ok(hmreg_mr_query(mr, &info));
     return info.cached;
-}
-
-struct hmreg_stats fixture_stats(const struct fixture *fixture)
-{
-    struct hmreg_stats stats = {.size = sizeof(stats)};
-
-    assert_true(monitor_sync(fixture->lib->monitor));
-    assert_ok(hmreg_domain_stats(fixture->domain, &stats));
-    return stats;
 }
 
 static bool is_named(const char *thread, const char *name)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
  * Set-up and tear-down of every test of the cache: a library with a monitor, a domain on the tests'
- * fabric; the tear-down closes everything, and checks that each region was deregistered exactly
- * once.
+ * fabric; the tear-down, after the case, closes everything, and checks that each region was
+ * deregistered exactly once.
  */
 #ifndef TESTS_CACHE_FIXTURE_H
 #define TESTS_CACHE_FIXTURE_H
@@ -21,33 +21,45 @@ struct fixture {
     struct hmreg *lib;
     struct hmreg_domain *domain;
 };
+/* The case's own, of the functions without a fixture among their arguments. */
+extern struct fixture fixture;
 
 /* This run's monitor of host memory: HMREG_TEST_MONITOR is userfaultfd or memhooks; unset:
  * userfaultfd. */
 enum hmreg_monitor fixture_monitor(void);
 
-/* Opens with this monitor, or skips the test where the machine does not permit it. */
-void fixture_open(struct fixture *fixture, enum hmreg_monitor monitor,
-                  const struct hmreg_domain_config *config);
+/* Opens with this monitor, or skips the test where the machine does not permit it. What is still
+ * open when the case returns is closed then. */
+void fixture_open(enum hmreg_monitor monitor, const struct hmreg_domain_config *config);
 /* With memhooks. */
-void fixture_open_hooked(struct fixture *fixture);
-void fixture_close(struct fixture *fixture);
+void fixture_open_hooked(void);
+void fixture_close(void);
+/* For what a case opens by other calls; a domain NULL is closed already. */
+void fixture_close_after(void);
 
 /* A get for peers to read and write; an error fails the test. */
-struct hmreg_mr *fixture_get(const struct fixture *fixture, const void *addr, size_t len);
+struct hmreg_mr *fixture_get(const void *addr, size_t len);
 /* Gets, puts, and returns the key: that of an earlier call means a hit. */
-uint64_t fixture_key(const struct fixture *fixture, const void *addr, size_t len);
-
+uint64_t fixture_key(const void *addr, size_t len);
+/* Counts after all pending changes are processed. */
+struct hmreg_stats fixture_stats(void);
 /* Does the kernel report changes, alone or behind hooks? */
-bool fixture_has_kernel_events(const struct fixture *fixture);
+bool fixture_has_kernel_events(void);
+
+/* The same in other fixtures of a case. */
+void fixture_open_in(struct fixture *in, enum hmreg_monitor monitor,
+                     const struct hmreg_domain_config *config);
+void fixture_open_hooked_in(struct fixture *in);
+void fixture_close_in(struct fixture *in);
+struct hmreg_mr *fixture_get_in(const struct fixture *in, const void *addr, size_t len);
+uint64_t fixture_key_in(const struct fixture *in, const void *addr, size_t len);
+struct hmreg_stats fixture_stats_in(const struct fixture *in);
 
 /* Installs a seccomp filter, for this process and its children, with these results (SECCOMP_RET_*)
  * for userfaultfd(2) and for the ioctl of /dev/userfaultfd. False: the kernel has no filters. */
 bool fixture_filter_userfaultfd(uint32_t call, uint32_t file);
 
 bool fixture_is_cached(const struct hmreg_mr *mr);
-/* Counts after all pending changes are processed. */
-struct hmreg_stats fixture_stats(const struct fixture *fixture);
 
 /* Counts threads of this process with this name; *out: the first `most` of them. */
 int fixture_threads_named(const char *name, pid_t *out, int most);

@@ -137,9 +137,19 @@ const struct script_call *script_last(void)
 
 /* ---- the fixture ---------------------------------------------------------------------------- */
 
+static struct script_fixture *opened;
+
+static void close_opened(void)
+{
+    if (opened)
+        script_close(opened);
+}
+
 void script_open(struct script_fixture *fixture, const struct provider_caps *caps,
                  const struct hmreg_domain_config *config)
 {
+    opened = fixture;
+    test_after(close_opened);
     vendors_reset();
     script = (struct script){.times = -1};
     assert_ok(hmreg_open(NULL, &fixture->lib));
@@ -159,6 +169,7 @@ void script_close(struct script_fixture *fixture)
     for (int i = 0; i < 2; i++)
         vendor_memory_free(fixture->memory[i]);
     assert_ok(hmreg_close(fixture->lib));
+    opened = NULL;
 }
 
 int script_reg(struct script_fixture *fixture, void *addr, size_t len, struct hmreg_mr **mr)

@@ -59,7 +59,7 @@ struct script_fixture {
     char *memory[2]; /* FIXTURE_BYTES of each of cuda's devices, full of 'a' and 'b' */
 };
 
-/* Resets vendors and script, and opens. caps, config: NULL for the usual. */
+/* Resets vendors and script, and opens until the case returns. caps, config: NULL for the usual. */
 void script_open(struct script_fixture *fixture, const struct provider_caps *caps,
                  const struct hmreg_domain_config *config);
 void script_close(struct script_fixture *fixture);

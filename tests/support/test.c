@@ -32,6 +32,9 @@ static const struct test_case *current;
 static pthread_t current_thread;
 static int returned;
 
+static void (*afterwards[8])(void);
+static size_t afterwards_count;
+
 static bool only_dmabufs;
 
 void test_count_dmabufs_only(void)
@@ -63,6 +66,21 @@ static int count_fds(bool dmabufs)
 int test_count_fds(void)
 {
     return count_fds(only_dmabufs);
+}
+
+void test_after(void (*function)(void))
+{
+    for (size_t i = 0; i < afterwards_count; i++)
+        if (afterwards[i] == function)
+            return;
+    assert_true(afterwards_count < sizeof(afterwards) / sizeof(afterwards[0]));
+    afterwards[afterwards_count++] = function;
+}
+
+void test_finish(void)
+{
+    while (afterwards_count)
+        afterwards[--afterwards_count]();
 }
 
 void test_skip(const char *format, ...)
@@ -277,7 +295,9 @@ static void run_current(void **state)
     int all = count_fds(false), dmabufs = count_fds(true);
     int before, after;
 
+    afterwards_count = 0;
     current->run(state);
+    test_finish();
     before = only_dmabufs ? dmabufs : all;
     after = settled_fds(before);
     if (before != after) {

@@ -62,6 +62,12 @@ int test_main(int argc, char **argv);
 /* Ends the test as skipped and says why. With HMREG_TEST_NO_SKIP=1 it fails instead. */
 void test_skip(const char *format, ...) __attribute__((format(printf, 1, 2), noreturn));
 
+/* Called by a case: calls the function when the case returns, what was named last first. A case
+ * that fails or is skipped does not return. */
+void test_after(void (*function)(void));
+/* Calls them now, for a case that goes on. */
+void test_finish(void);
+
 /* Skips under ThreadSanitizer, which does not support forks of a process with threads. Call it
  * first. */
 void test_forks_with_threads(void);

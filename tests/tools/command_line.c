@@ -16,7 +16,6 @@
         assert_says(tool_.err, words);                                                             \
         assert_says(tool_.err, "Try: hmreg help");                                                 \
         assert_string_equal(tool_.out, "");                                                        \
-        tool_free(&tool_);                                                                         \
     } while (0)
 
 static void assert_same_text(const char *const *one, const char *const *other)
@@ -26,8 +25,6 @@ static void assert_same_text(const char *const *one, const char *const *other)
     assert_int_equal(first.status, 0);
     assert_int_equal(second.status, 0);
     assert_string_equal(first.out, second.out);
-    tool_free(&first);
-    tool_free(&second);
 }
 
 TEST(nothing__usage_on_stderr)
@@ -37,7 +34,6 @@ TEST(nothing__usage_on_stderr)
     assert_int_equal(tool.status, 2);
     assert_says(tool.err, "usage: hmreg COMMAND");
     assert_string_equal(tool.out, "");
-    tool_free(&tool);
 }
 
 TEST(help__lists_commands_and_statuses)
@@ -53,7 +49,6 @@ TEST(help__lists_commands_and_statuses)
     assert_says(tool.out, "exit status");
     assert_string_equal(tool.err, "");
     assert_true(longest_line(tool.out) <= 80);
-    tool_free(&tool);
 }
 
 TEST(help__by_any_name__same)
@@ -89,10 +84,8 @@ TEST(help_of_a_command__options_examples_and_statuses)
         assert_says(tool.out, "\nexit status\n");
         if (longest_line(tool.out) > 80)
             fail_msg("a line of %zu columns in:\n%s", longest_line(tool.out), tool.out);
-        tool_free(&tool);
     }
     assert_true(commands >= 7);
-    tool_free(&all);
 }
 
 /* 3 is doctor's alone, 125 that of run. */
@@ -104,8 +97,6 @@ TEST(help__names_every_exit_status)
     if (strstr(all.out, "\n  run "))
         assert_says(all.out, "run's are the program's, 125 if hmreg failed");
     assert_says(doctor.out, "  3  no verdict");
-    tool_free(&all);
-    tool_free(&doctor);
 }
 
 TEST(help_of_a_command__by_any_name__same)
@@ -126,7 +117,6 @@ TEST(version__is_the_librarys)
     snprintf(expected, sizeof(expected), "hmreg %s\n", hmreg_version());
     assert_int_equal(tool.status, 0);
     assert_string_equal(tool.out, expected);
-    tool_free(&tool);
 }
 
 TEST(unknown_command__names_those_there_are)
@@ -161,7 +151,6 @@ TEST(word_far_from_all__none_named)
 
         assert_int_equal(tool.status, 2);
         assert_silent(tool.err, "Did you mean");
-        tool_free(&tool);
     }
 }
 
@@ -236,7 +225,6 @@ TEST(wrong_environment__fails_and_names_it)
     assert_int_equal(tool.status, 1);
     assert_says(tool.err, "HMREG_IFACES=system,opencl: opencl is none of system, cuda, rocr, ze");
     assert_string_equal(tool.out, "");
-    tool_free(&tool);
 }
 
 TEST(full_disk__fails)

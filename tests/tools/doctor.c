@@ -124,7 +124,6 @@ static json_t *examined(const char *no_proof, int *status)
     if (!parsed)
         fail_msg("line %d: %s in:\n%s", error.line, error.text, tool.out);
     *status = tool.status;
-    tool_free(&tool);
     return parsed;
 }
 
@@ -229,7 +228,6 @@ TEST(no_proof__nothing_is_transferred)
     assert_says(tool.out, "not proven by a transfer");
     assert_silent(tool.out, "wrong-bytes");
     assert_says(tool.out, "dmabuf ?");
-    tool_free(&tool);
     end();
 }
 
@@ -246,7 +244,6 @@ TEST(transfer_that_hangs__is_found)
     assert_int_equal(tool.status, 2);
     assert_says(tool.out, "Host memory over mlx5_0: it did not come to an end within ");
     assert_says(tool.out, "loopback-untried");
-    tool_free(&tool);
     end();
 }
 
@@ -260,7 +257,6 @@ TEST(process_that_never_ends__is_stopped_and_its_proofs_count)
     tool = doctor("--patience", TOOL_PATIENCE);
     assert_says(tool.out, "GPUDirect works for");
     assert_silent(tool.out, "loopback-untried");
-    tool_free(&tool);
     end();
 }
 
@@ -284,7 +280,6 @@ TEST(text__verdict_first_then_what_to_do_then_the_matrix)
     assert_says(tool.out, "files read below /tmp/");
     assert_says(tool.out, "inside this process, without a fabric; proven: host, cuda 0, cuda 1");
     assert_true(longest_line(tool.out) <= 100);
-    tool_free(&tool);
     end();
 }
 
@@ -359,7 +354,6 @@ TEST(ways__the_one_taken_fails__one_that_works_is_named)
     assert_says(tool.out, "(cuda 0 with mlx5_0 and 3");
     assert_says(tool.out, "bytes move by plain; fails by pcie; refused data-direct");
     assert_true(longest_line(tool.out) <= 100);
-    tool_free(&tool);
     unsetenv("HMREG_DMABUF_WAYS");
     end();
 }
@@ -584,7 +578,6 @@ TEST(no_device__broken_with_each_runtimes_reason)
     assert_says(words_at(found, "text"), "not cuda, rocr, ze. Below, under Details");
     tool = tool_run("doctor", "--no-proof");
     assert_says(strstr(tool.out, "Details"), "not usable: ");
-    tool_free(&tool);
     setenv("HMREG_IFACES", ifaces, 1);
     free(ifaces);
     json_decref(described);
@@ -685,7 +678,6 @@ static void assert_denied(void (*run)(void), const char *words)
     assert_non_null(found);
     assert_says(words_at(found, "text"), words);
     json_decref(described);
-    free(said);
 }
 
 TEST(call_refused__userfaultfd_denied)
@@ -733,7 +725,6 @@ TEST(explain__a_code__meaning_and_remedy)
     assert_says(tool.out, "\nWhat to do\n");
     assert_says(tool.out, "modprobe nvidia-peermem");
     assert_true(longest_line(tool.out) <= 100);
-    tool_free(&tool);
 }
 
 TEST(explain__no_code__lists_them)
@@ -746,8 +737,6 @@ TEST(explain__no_code__lists_them)
     list = tool_run("doctor", "--explain", "list");
     assert_int_equal(list.status, 0);
     assert_string_equal(list.out, tool.out);
-    tool_free(&list);
-    tool_free(&tool);
 }
 
 TEST(wrong_option_or_full_disk__status_3)
@@ -759,12 +748,10 @@ TEST(wrong_option_or_full_disk__status_3)
     assert_says(
         tool.err,
         "--fly: no such option; accepted are --explain, --no-proof, --patience, --picture, --json");
-    tool_free(&tool);
     tool = tool_run("doctor", "--explain", "list", "--json");
     assert_int_equal(tool.status, 3);
     assert_says(tool.err, "--explain and --json: one of them is accepted");
     assert_string_equal(tool.out, "");
-    tool_free(&tool);
     snprintf(command, sizeof(command), "'%s' doctor --explain list >/dev/full 2>&1",
              getenv("HMREG_TOOL"));
     assert_int_equal(system(command), 3 << 8);
@@ -793,7 +780,6 @@ TEST(topo__draws_the_distances_of_the_tree)
     assert_says(tool.out, "cuda 0  mlx5_0 PIX ");
     assert_says(tool.out, "cuda 1  mlx5_1 ");
     assert_true(longest_line(tool.out) <= 100);
-    tool_free(&tool);
     end();
 }
 

@@ -44,7 +44,6 @@ TEST(table__evil_text__made_printable)
     char *out = output_of(print_evil, 0);
 
     assert_string_equal(out, MADE "\n");
-    free(out);
 }
 
 TEST(json__evil_text__made_printable)

@@ -14,7 +14,6 @@ TEST(document__begins_with_format_and_version)
     assert_int_equal(number_at(document, "format"), 1);
     assert_string_equal(words_at(document, "hmreg"), hmreg_version());
     assert_string_equal(words_at(document, "command"), "info");
-    json_decref(document);
 }
 
 TEST(document__every_iface_is_there_and_says_why_not)
@@ -32,7 +31,6 @@ TEST(document__every_iface_is_there_and_says_why_not)
         assert_int_equal(number_at(runtime, "devices"), 0);
     }
     assert_int_equal(json_array_size(list_at(document, "devices")), 0);
-    json_decref(document);
 }
 
 TEST(document__loopback_registers_host_memory)
@@ -48,7 +46,6 @@ TEST(document__loopback_registers_host_memory)
     assert_string_equal(words_at(memory, "best"), "system");
     assert_true(json_is_false(json_object_get(memory, "simulated")));
     assert_true(json_is_true(at(memory, "paths/system/usable")));
-    json_decref(document);
 }
 
 TEST(document__fabric_named__that_alone)
@@ -58,11 +55,9 @@ TEST(document__fabric_named__that_alone)
 
     assert_int_equal(json_array_size(fabrics), 1);
     assert_string_equal(words_at(json_array_get(fabrics, 0), "fabric"), "shm");
-    json_decref(document);
     document = tool_document(1, "info", "--json", "-p", "nosuch");
     assert_int_equal(json_array_size(list_at(document, "fabrics")), 0);
     assert_int_equal(json_array_size(list_at(document, "failures")), 1);
-    json_decref(document);
 }
 
 /* Each library is listed; one without a fabric shows why. */
@@ -77,7 +72,6 @@ TEST(document__every_fabric_library_has_fabrics_or_a_reason)
 
         assert_true(some || words_at(library, "why")[0]);
     }
-    json_decref(document);
 }
 
 /* A fabric is described, or shows why it could not be opened. */
@@ -106,7 +100,6 @@ TEST(document__every_fabric_is_described_or_says_why_not)
         }
     }
     assert_true(i >= 1);
-    json_decref(document);
 }
 
 TEST(document__limits_are_this_process_s)
@@ -121,7 +114,6 @@ TEST(document__limits_are_this_process_s)
     assert_int_equal(setrlimit(RLIMIT_MEMLOCK, &old), 0);
     assert_int_equal(number_at(document, "limits/memlock/soft"), 64 << 10);
     assert_true(json_is_boolean(at(document, "limits/userfaultfd/available")));
-    json_decref(document);
 }
 
 TEST(document__default_monitor_is_the_one_that_serves)
@@ -130,7 +122,6 @@ TEST(document__default_monitor_is_the_one_that_serves)
 
     assert_string_equal(words_at(document, "limits/monitor/asked"), "default");
     assert_string_not_equal(words_at(document, "limits/monitor/active"), "default");
-    json_decref(document);
 }
 
 TEST(document__every_variable_that_is_read__is_shown_and_heeded)
@@ -166,7 +157,6 @@ TEST(document__every_variable_that_is_read__is_shown_and_heeded)
     assert_string_equal(words_at(document, "limits/monitor/asked"), "import");
     assert_string_equal(words_at(document, "limits/monitor/active"), "import");
     assert_true(json_is_false(at(document, "limits/monitor/userfaultfd")));
-    json_decref(document);
 }
 
 TEST(text__has_every_section)
@@ -185,7 +175,6 @@ TEST(text__has_every_section)
     for (size_t i = 0; i < sizeof(sections) / sizeof(sections[0]); i++)
         assert_says(tool.out, sections[i]);
     assert_says(tool.out, "cuda    no ");
-    tool_free(&tool);
 }
 
 TEST(text__on_a_terminal__fits_its_width)
@@ -198,7 +187,6 @@ TEST(text__on_a_terminal__fits_its_width)
 
         assert_int_equal(tool.status, 0);
         assert_true(longest_line(tool.out) <= columns[i]);
-        tool_free(&tool);
     }
 }
 
@@ -213,8 +201,6 @@ TEST(text__on_a_terminal__headings_are_bold_unless_unwanted)
     unsetenv("NO_COLOR");
     assert_says(bold.out, "\033[1mRuntimes\033[0m");
     assert_silent(plain.out, "\033");
-    tool_free(&bold);
-    tool_free(&plain);
 }
 
 TEST_MAIN()

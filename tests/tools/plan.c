@@ -50,7 +50,6 @@ TEST(sizes__each_with_its_limits)
     assert_true(number_at(plan, "longest") == INT64_C(1) << 50);
     assert_longest_cacheable(plan);
     assert_int_equal(json_array_size(list_at(document, "failures")), 0);
-    json_decref(document);
 }
 
 TEST(no_size__a_gigabyte)
@@ -58,7 +57,6 @@ TEST(no_size__a_gigabyte)
     json_t *document = tool_document(0, "plan", "--json");
 
     loopback_plan(document, 1 << 30);
-    json_decref(document);
 }
 
 TEST(text__what_is_not_cached_has_a_note)
@@ -74,7 +72,6 @@ TEST(text__what_is_not_cached_has_a_note)
     assert_says(tool.out, "up to "); /* what a cache holds */
     assert_says(tool.out, "a region fits as a whole or not at all");
     assert_says(tool.out, "[1] a cache holds at most");
-    tool_free(&tool);
 }
 
 TEST(no_such_device__failed)
@@ -84,7 +81,6 @@ TEST(no_such_device__failed)
     assert_int_equal(json_array_size(list_at(document, "plans")), 0);
     assert_int_equal(json_array_size(list_at(document, "failures")), 1); /* said once, for all */
     assert_string_equal(words_at(document, "failures/0"), "cuda has no device 0; it has 0 devices");
-    json_decref(document);
 }
 
 /* Loopback, which is of use to tests, is last. */
@@ -96,7 +92,6 @@ TEST(order__software_before_loopback)
 
     assert_true(count > 1);
     assert_string_equal(words_at(json_array_get(plans, count - 1), "fabric"), "loopback");
-    json_decref(document);
 }
 
 static json_t *document_with_nics(const char *command, const char *option, const char *value)
@@ -127,9 +122,6 @@ TEST(order__rdma_devices_first)
     assert_string_equal(words_at(plan, "plans/0/fabric"), "mlx5_0");
     assert_int_equal(json_array_size(list_at(one, "plans")), 1);
     assert_string_equal(words_at(one, "plans/0/fabric"), "mlx5_1");
-    json_decref(one);
-    json_decref(plan);
-    json_decref(info);
 }
 
 TEST(fabric__only_that)
@@ -141,12 +133,10 @@ TEST(fabric__only_that)
         document = tool_document(0, "plan", "--json", options[i], "loopback");
         assert_int_equal(json_array_size(list_at(document, "plans")), 1);
         loopback_plan(document, 1 << 30);
-        json_decref(document);
     }
     document = tool_document(1, "plan", "--json", "-p", "nosuch");
     assert_string_equal(words_at(document, "failures/0"),
                         "there is no fabric nosuch here; hmreg info lists those there are");
-    json_decref(document);
 }
 
 TEST(text__sizes_in_one_unit)
@@ -157,7 +147,6 @@ TEST(text__sizes_in_one_unit)
     assert_says(tool.out, "   1 MiB");
     assert_says(tool.out, "3072 MiB");
     assert_silent(tool.out, "3 GiB");
-    tool_free(&tool);
 }
 
 /* ---- notes ------------------------------------------------------------------------------ */
@@ -204,7 +193,6 @@ TEST(text__limit_of_two_fabrics__one_note_in_units)
     assert_says(text, "[1] RLIMIT_MEMLOCK is 8 MiB, 0 B of it in use; raise it");
     assert_says(text, "[2] RLIMIT_NOFILE is 20000, 0 of it in use");
     assert_silent(text, "[3]");
-    free(text);
     json_decref(fixed);
 }
 
@@ -215,7 +203,6 @@ static void assert_refused(const char *words, const char *const *arguments)
     assert_int_equal(tool.status, 2);
     assert_string_equal(tool.out, "");
     assert_says(tool.err, words);
-    tool_free(&tool);
 }
 
 #define REFUSED(words, ...) assert_refused(words, (const char *const[]){"plan", __VA_ARGS__, NULL})

@@ -32,7 +32,6 @@ TEST(system_memory__is_found_whole_and_odd)
         assert_true(json_is_false(json_object_get(found, "exportable")));
     }
     assert_int_equal(json_array_size(list_at(document, "failures")), 0);
-    json_decref(document);
 }
 
 TEST(odd_range__is_inside_and_unaligned)
@@ -46,7 +45,6 @@ TEST(odd_range__is_inside_and_unaligned)
     assert_int_equal(number_at(whole, "length"), 64 << 10);
     assert_true(addr % 2 == 1 && len % 2 == 1);
     assert_true(addr > base && addr + len < base + (64 << 10));
-    json_decref(document);
 }
 
 TEST(export_of_host_memory__is_refused_with_the_reason)
@@ -59,7 +57,6 @@ TEST(export_of_host_memory__is_refused_with_the_reason)
     assert_true(json_is_null(json_object_get(export, "offset")));
     assert_string_equal(words_at(error, "name"), "EOPNOTSUPP");
     assert_says(words_at(error, "text"), "host memory has no dmabuf");
-    json_decref(document);
 }
 
 TEST(smallest_size__is_good)
@@ -67,7 +64,6 @@ TEST(smallest_size__is_good)
     json_t *document = tool_document(0, "query", "--json", "--size", "16");
 
     assert_int_equal(number_at(range_of(document, "odd"), "length"), 5);
-    json_decref(document);
 }
 
 TEST(missing_runtimes__are_left_out_with_the_reason)
@@ -76,7 +72,6 @@ TEST(missing_runtimes__are_left_out_with_the_reason)
     const json_t *cuda = with(list_at(document, "left_out"), "iface", "cuda");
 
     assert_string_not_equal(words_at(cuda, "text"), "");
-    json_decref(document);
 }
 
 TEST(named_runtime_that_is_missing__fails)
@@ -87,7 +82,6 @@ TEST(named_runtime_that_is_missing__fails)
     assert_int_equal(json_array_size(failures), 1);
     assert_says(json_string_value(json_array_get(failures, 0)), "cuda: ");
     assert_int_equal(json_array_size(list_at(document, "memory")), 0);
-    json_decref(document);
 }
 
 TEST(nothing_that_matches__fails)
@@ -100,8 +94,6 @@ TEST(nothing_that_matches__fails)
     assert_says(tool.out, "there is no memory of this iface, device and kind here");
     assert_says(tool.out, "system memory has the kind host only, not device");
     assert_int_equal(other.status, 1);
-    tool_free(&tool);
-    tool_free(&other);
 }
 
 TEST(size_beyond_the_machine__fails_and_says_so)
@@ -110,12 +102,10 @@ TEST(size_beyond_the_machine__fails_and_says_so)
 
     tool = tool_run("query", "--iface", "system", "--size", "1T");
     if (tool.status == 0) {
-        tool_free(&tool);
         test_skip("this machine overcommits 1 TiB");
     }
     assert_int_equal(tool.status, 1);
     assert_says(tool.out, "system, host: 1099511627776 bytes of host memory are not available");
-    tool_free(&tool);
 }
 
 TEST(text__says_what_was_found)
@@ -128,7 +118,6 @@ TEST(text__says_what_was_found)
     assert_says(tool.out, "system  whole  0x");
     assert_says(tool.out, "no [1]\n");
     assert_says(tool.out, "[1] host memory has no dmabuf");
-    tool_free(&tool);
 }
 
 TEST(text__on_a_narrow_terminal__is_a_block_a_range)
@@ -140,7 +129,6 @@ TEST(text__on_a_narrow_terminal__is_a_block_a_range)
     assert_int_equal(tool.status, 0);
     assert_true(longest_line(tool.out) <= 80);
     assert_says(tool.out, "  part         odd\r\n");
-    tool_free(&tool);
 }
 
 TEST_MAIN()

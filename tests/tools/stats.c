@@ -237,7 +237,6 @@ TEST(document__of_a_process__its_counters)
     assert_int_equal(number_at(cache, "failures"), 0);
     assert_true(json_is_true(json_object_get(cache, "steady")));
     assert_in_range(number_at(cache, "registrations/timed"), 1, 12);
-    json_decref(document);
     end(&target);
 }
 
@@ -261,7 +260,6 @@ TEST(text__of_a_process__rows_of_its_caches)
     assert_silent(tool.out, "failed"); /* nothing did */
     assert_silent(tool.out, "cuda");
     assert_silent(tool.out, "hits/s");
-    tool_free(&tool);
     end(&target);
 }
 
@@ -285,7 +283,6 @@ TEST(text__only_hits_and_misses__fits_80_columns)
     assert_says(tool.out, "64 of 4096");
     assert_says(tool.out, "domain  cache"); /* columns, not one block per row */
     assert_true(longest_line(tool.out) <= 80);
-    tool_free(&tool);
 }
 
 TEST(all__a_process_that_works__is_among_them)
@@ -297,7 +294,6 @@ TEST(all__a_process_that_works__is_among_them)
     document = tool_document(0, "stats", "--json");
     assert_true(lists(document, target.pid));
     assert_false(lists(document, getpid()));
-    json_decref(document);
     end(&target);
 }
 
@@ -337,7 +333,6 @@ TEST(load__numbers_only_grow)
         assert_true(json_is_true(json_object_get(cache, "steady")));
         assert_in_range(number_at(cache, "regions"), 0, 16);
         before = now;
-        json_decref(document);
     }
     end(&target);
 }
@@ -358,7 +353,6 @@ TEST(threads__inside_and_outside__the_same_numbers)
     assert_int_equal(number_at(cache, "misses"), stats.misses);
     assert_int_equal(number_at(cache, "waits"), stats.waits);
     assert_int_equal(number_at(cache, "regions"), 12);
-    json_decref(document);
     end(&target);
 }
 
@@ -381,7 +375,6 @@ TEST(killed_while_it_is_read__no_crash)
         tool = tool_run("stats", "--json");
         assert_int_equal(tool.status, 0);
         assert_string_equal(tool.err, "");
-        tool_free(&tool);
         assert_int_equal(waitpid(killer, NULL, 0), killer);
         end(&target);
     }
@@ -409,7 +402,6 @@ TEST(closed_while_it_is_read__no_crash)
         assert_in_range(tool.status, 0, 1);
         assert_string_equal(tool.err, "");
         assert_silent(tool.out, "cannot be read");
-        tool_free(&tool);
     }
     end(&target);
 }
@@ -420,7 +412,6 @@ TEST(no_such_process__says_so)
 
     assert_int_equal(tool.status, 1);
     assert_says(tool.out, "there is no process 2147483647");
-    tool_free(&tool);
 }
 
 static void assert_shows_nothing(pid_t pid)
@@ -430,7 +421,6 @@ static void assert_shows_nothing(pid_t pid)
     assert_int_equal(tool.status, 1);
     assert_says(tool.out, "shows no counters");
     assert_says(tool.out, "HMREG_STATS=off");
-    tool_free(&tool);
 }
 
 TEST(process_without_hmreg__says_so)
@@ -483,7 +473,6 @@ TEST(child_of_fork__is_not_taken_for_its_parent)
     assert_shows_nothing(child);
     document = document_of(target.pid);
     assert_int_equal(number_at(host_cache(document), "misses"), 1);
-    json_decref(document);
     end(&target); /* which ends its child too */
 }
 
@@ -588,15 +577,12 @@ TEST(other_users_process__counted_and_left_out)
     start(&target, work_a_little);
     out = output_of(stats_as_nobody, 0);
     end(&target);
-    document = json_loads(out, 0, NULL);
+    document = tool_keep(json_loads(out, 0, NULL));
     if (!document) {
-        free(out);
         test_skip("the command is in a folder that user nobody must not enter");
     }
-    free(out);
     assert_false(lists(document, target.pid));
     assert_true(number_at(document, "unreadable") > 0);
-    json_decref(document);
 }
 
 static pid_t watched_pid;
@@ -628,12 +614,10 @@ TEST(other_users_process_by_number__says_why_not)
     out = output_of(stats_pid_as_nobody, 0);
     end(&target);
     if (strstr(out, "status 127")) {
-        free(out);
         test_skip("the command is in a folder that user nobody must not enter");
     }
     assert_says(out, "must not be looked into");
     assert_says(out, "status 1");
-    free(out);
 }
 
 /* ---- watching --------------------------------------------------------------------------- */
@@ -661,7 +645,7 @@ static pid_t start_watch(pid_t pid, const char *option, bool terminal, FILE **ou
 
 static json_t *next_reading(FILE *out)
 {
-    json_t *document = json_loadf(out, JSON_DISABLE_EOF_CHECK, NULL);
+    json_t *document = tool_keep(json_loadf(out, JSON_DISABLE_EOF_CHECK, NULL));
 
     assert_non_null(document);
     return document;
@@ -679,10 +663,8 @@ TEST(watch__until_the_process_ends__rates_from_the_second_reading)
     tool = start_watch(target.pid, "--json", false, &out);
     document = next_reading(out);
     assert_true(json_is_null(json_object_get(host_cache(document), "per_second")));
-    json_decref(document);
     document = next_reading(out);
     assert_true(json_is_real(at(host_cache(document), "per_second/hits")));
-    json_decref(document);
     end(&target);
     assert_int_equal(waitpid(tool, &status, 0), tool);
     assert_true(WIFEXITED(status));
@@ -739,7 +721,6 @@ TEST(watch__nothing_to_watch__fails_at_once)
 
     assert_int_equal(tool.status, 1);
     assert_says(tool.out, "there is no process");
-    tool_free(&tool);
 }
 
 TEST_MAIN()

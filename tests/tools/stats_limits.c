@@ -59,7 +59,6 @@ static uint64_t left_out_of_this(void)
     assert_false(stats_find_one(document, getpid(), why));
     endless = false;
     left_out = doc_number(document, "left_out");
-    json_decref(document);
     return left_out;
 }
 
@@ -196,10 +195,8 @@ TEST(process_with_pages_that_change__limited_number_and_memory)
     end(target);
     assert_in_range(caches_in(document), 0, STATS_ONE_CACHES);
     assert_int_equal(number_at(document, "left_out"), 1);
-    json_decref(document);
     assert_int_equal(tool.status, 0);
     assert_says(tool.out, "1 processes were not read, or not wholly");
-    tool_free(&tool);
 }
 
 TEST(many_processes_with_full_pages__limited_memory_and_output)
@@ -215,13 +212,11 @@ TEST(many_processes_with_full_pages__limited_memory_and_output)
     assert_memory_below(160 << 10);
     for (int i = 0; i < MANY; i++)
         end(targets[i]);
-    document = json_loads(tool.out, 0, NULL);
+    document = tool_keep(json_loads(tool.out, 0, NULL));
     assert_non_null(document);
     assert_says(tool.out, "more caches than are read");
     assert_in_range(caches_in(document), 1, STATS_ALL_CACHES);
     assert_true(number_at(document, "left_out") >= MANY);
-    json_decref(document);
-    tool_free(&tool);
 }
 
 static void show_one_page_often(void)
@@ -241,7 +236,6 @@ TEST(page_with_many_descriptors__read_once_and_few_looked_at)
     end(target);
     assert_int_equal(caches_in(document), STATS_BLOCKS);
     assert_int_equal(number_at(document, "left_out"), 1);
-    json_decref(document);
 }
 
 TEST_MAIN()

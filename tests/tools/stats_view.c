@@ -301,7 +301,6 @@ TEST(command__wrong_format__says_what_to_use)
     assert_int_equal(tool.status, 0);
     assert_says(tool.out, "cannot be read: its format is 77");
     assert_string_equal(tool.err, "");
-    tool_free(&tool);
 }
 
 TEST(command__file_of_the_name_that_is_no_librarys__is_not_shown)
@@ -312,7 +311,6 @@ TEST(command__file_of_the_name_that_is_no_librarys__is_not_shown)
     tool = command_on(&page, sizeof(page), F_SEAL_GROW);
     assert_int_equal(tool.status, 1);
     assert_says(tool.out, "shows no counters");
-    tool_free(&tool);
 }
 
 TEST(command__page_that_is_full__says_what_is_missing)
@@ -325,7 +323,6 @@ TEST(command__page_that_is_full__says_what_is_missing)
     assert_says(tool.out, "the hits of 12 threads");
     assert_says(tool.out, "cuda 1");
     assert_says(tool.out, "1014");
-    tool_free(&tool);
 }
 
 TEST(command__huge_numbers__are_printed)
@@ -340,7 +337,6 @@ TEST(command__huge_numbers__are_printed)
     tool = command_on(&page, sizeof(page), SEALS);
     assert_int_equal(tool.status, 0);
     assert_string_equal(tool.err, "");
-    tool_free(&tool);
 }
 
 TEST(command__two_copies_of_a_descriptor__one_library)
@@ -356,7 +352,6 @@ TEST(command__two_copies_of_a_descriptor__one_library)
     document = tool_document(0, "stats", "--json", number);
     process = json_array_get(list_at(document, "processes"), 0);
     assert_int_equal(json_array_size(list_at(process, "libraries")), 1);
-    json_decref(document);
     close(copy);
     close(fd);
 }

@@ -16,7 +16,6 @@ static void assert_prints(void (*print)(void), unsigned columns, const char *exp
     setlocale(LC_CTYPE, "C.UTF-8");
     output = output_of(print, columns);
     assert_string_equal(output, expected);
-    free(output);
 }
 
 static void print_animals(void)

@@ -93,6 +93,28 @@ static void in_child(const struct job *job, int out, int err)
     _exit(127);
 }
 
+/* What a case runs prints is freed after it. */
+static struct {
+    char *texts[1024];
+    json_t *documents[1024];
+    size_t text_count, document_count;
+} kept;
+
+static void free_kept(void)
+{
+    while (kept.text_count)
+        free(kept.texts[--kept.text_count]);
+    while (kept.document_count)
+        json_decref(kept.documents[--kept.document_count]);
+}
+
+static char *keep(char *text)
+{
+    test_after(free_kept);
+    assert_true(kept.text_count < 1024);
+    return kept.texts[kept.text_count++] = text;
+}
+
 static struct tool run(const struct job *job)
 {
     int reader = -1, terminal = job->columns ? new_terminal(job->columns, &reader) : -1;
@@ -108,14 +130,14 @@ static struct tool run(const struct job *job)
         in_child(job, out, err);
     close(terminal);
     if (job->watched)
-        tool.err = read_all(reader);
+        tool.err = keep(read_all(reader));
     else if (job->columns)
-        tool.out = read_all(reader);
+        tool.out = keep(read_all(reader));
     tool.status = status_of(child);
     if (out != terminal)
-        tool.out = read_file(out);
+        tool.out = keep(read_file(out));
     if (err != terminal)
-        tool.err = read_file(err);
+        tool.err = keep(read_file(err));
     return tool;
 }
 
@@ -140,23 +162,23 @@ struct tool tool_run_watched_list(const char *const *arguments)
     return run_tool((struct job){.columns = 80, .watched = true}, arguments);
 }
 
-void tool_free(struct tool *tool)
-{
-    free(tool->out);
-    free(tool->err);
-}
-
 char *output_of(void (*print)(void), unsigned columns)
 {
     struct job job = {.print = print, .columns = columns};
     struct tool tool = run(&job);
 
     assert_int_equal(tool.status, 0);
-    free(tool.err);
     return tool.out;
 }
 
 /* ---- documents --------------------------------------------------------------------------- */
+
+json_t *tool_keep(json_t *document)
+{
+    test_after(free_kept);
+    assert_true(kept.document_count < 1024);
+    return kept.documents[kept.document_count++] = document;
+}
 
 json_t *tool_document_list(int status, const char *const *arguments)
 {
@@ -169,8 +191,7 @@ json_t *tool_document_list(int status, const char *const *arguments)
     if (tool.status != status)
         fail_msg("exit status %d, not %d:\n%s", tool.status, status, tool.out);
     assert_string_equal(tool.err, "");
-    tool_free(&tool);
-    return document;
+    return tool_keep(document);
 }
 
 size_t longest_line(const char *text)

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * Runs the command `hmreg` (HMREG_TOOL is its path) and keeps its output.
+ * Runs the command `hmreg` (HMREG_TOOL is its path) and keeps its output until the case returns.
  *
  *     struct tool tool = tool_run("query", "--iface", "cuda");
  *     assert_int_equal(tool.status, 0);
- *     tool_free(&tool);
  */
 #ifndef TESTS_TOOL_H
 #define TESTS_TOOL_H
@@ -26,7 +25,6 @@ struct tool tool_run_list(unsigned columns, const char *const *arguments);
 /* Standard error on a terminal. */
 #define tool_run_watched(...) tool_run_watched_list((const char *const[]){__VA_ARGS__, NULL})
 struct tool tool_run_watched_list(const char *const *arguments);
-void tool_free(struct tool *tool);
 
 /* Whether commands that are run from now on have the simulated NIC's library (FAKE_NIC_LIBRARY). */
 void tool_preload_nic(bool on);
@@ -42,10 +40,12 @@ void tool_preload_nic(bool on);
 /* The output of print(), on a terminal of so many columns (0: a file). */
 char *output_of(void (*print)(void), unsigned columns);
 
-/* Runs, expects this exit status and nothing on stderr; the caller owns the document. */
+/* Runs, and expects this exit status and nothing on stderr. */
 #define tool_document(status, ...)                                                                 \
     tool_document_list(status, (const char *const[]){__VA_ARGS__, NULL})
 json_t *tool_document_list(int status, const char *const *arguments);
+/* Frees it after the case. */
+json_t *tool_keep(json_t *document);
 
 /* The length of a text's longest line. */
 size_t longest_line(const char *text);

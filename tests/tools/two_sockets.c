@@ -55,7 +55,6 @@ static void draw(int status)
     tool_preload_nic(false);
     assert_string_equal(tool.err, "");
     check_status(&tool, status);
-    tool_free(&tool);
 }
 
 static const char *drawn(void)
@@ -105,7 +104,6 @@ TEST(picture__drawn_by_graphviz_or_refused)
     assert_says(tool.err,
                 "Graphviz' dot is missing: install graphviz, or name a file that ends in");
     assert_int_equal(access(picture, F_OK), -1);
-    tool_free(&tool);
     script = fopen(dot, "w");
     assert_non_null(script);
     fputs("#!/bin/sh\nwhile read -r line; do echo \"drawn: $line\"; done\n", script);
@@ -116,7 +114,6 @@ TEST(picture__drawn_by_graphviz_or_refused)
     tool = tool_run("doctor", "--no-proof", "--picture", "machine.png");
     assert_int_equal(tool.status, 3);
     assert_says(tool.err, "a file that ends in .svg or .dot is accepted");
-    tool_free(&tool);
     setenv("PATH", path, 1);
     free(path);
     end();
@@ -136,11 +133,9 @@ TEST(topo__eight_nics__nearest_first)
     assert_says(tool.out, "cuda 0  mlx5_0 PIX   mlx5_1 PXB   mlx5_2 PHB   mlx5_3 PHB ");
     assert_says(tool.out, "cuda 1  mlx5_4 PIX   mlx5_5 PXB   mlx5_6 PHB   mlx5_7 PHB ");
     assert_true(longest_line(tool.out) <= 100);
-    tool_free(&tool);
     tool = tool_run_on(30, "topo"); /* where the matrix does not fit: in parts */
     assert_says(tool.out, "          cuda 0  cuda 1\r\n  cuda 0  X       SYS");
     assert_says(tool.out, "          mlx5_0  mlx5_1\r\n  cuda 0  PIX     PXB");
-    tool_free(&tool);
     end();
 }
 
@@ -158,7 +153,6 @@ TEST(doctor__more_nics_than_fit__table_in_parts)
     assert_says(tool.out, "  device             mlx5_0    mlx5_1    mlx5_2    mlx5_3\r\n"
                           "  cuda 0, simulated  dmabuf ?  dmabuf ?  dmabuf ?  dmabuf ?\r\n");
     assert_says(tool.out, "\r\n\r\n  device             mlx5_4    mlx5_5");
-    tool_free(&tool);
     end();
 }
 
@@ -168,7 +162,6 @@ TEST(plan__longer_than_the_device__says_so)
 
     assert_says(tool.out, "Memory: cuda 0, 16 GiB in all");
     assert_says(tool.out, "cuda 0 has 16 GiB: no range of it is longer.");
-    tool_free(&tool);
 }
 
 TEST_MAIN()

@@ -26,7 +26,7 @@ static json_t *load_report(void)
     json_t *report;
 
     snprintf(path, sizeof(path), "%s.json", report_name);
-    report = json_load_file(path, JSON_REJECT_DUPLICATES, &error);
+    report = tool_keep(json_load_file(path, JSON_REJECT_DUPLICATES, &error));
     if (!report)
         fail_msg("%s: line %d: %s", path, error.line, error.text);
     return report;
@@ -62,7 +62,6 @@ static json_t *verify(int status)
     report = load_report();
     assert_string_equal(words_at(report, "verdict"), status ? "FAILED" : "OK");
     assert_int_equal(number_at(report, "counts/failed") > 0, status);
-    tool_free(&tool);
     return report;
 }
 
@@ -114,7 +113,6 @@ TEST(devices__all_checks_ok_or_skipped_and_simulated)
     assert_says(words_at(check(report, "loopback/%s-0/device/mapped"), "text"), "path mapped");
     assert_says(words_at(check(report, "loopback/%s-0/device/dmabuf-plain"), "text"),
                 "loopback imports no dmabuf");
-    json_decref(report);
     remove_reports();
 }
 
@@ -134,7 +132,6 @@ TEST(checks__in_order)
             assert_non_null(strstr(name, "/system/host") ? name : strstr(name, "memory/system"));
         }
     }
-    json_decref(report);
     remove_reports();
 }
 
@@ -151,7 +148,6 @@ TEST(text__has_each_check_and_says_simulated)
         assert_says(text, line);
     }
     free(text);
-    json_decref(report);
     remove_reports();
 }
 
@@ -198,7 +194,7 @@ TEST(report__has_no_secrets)
     setenv("FI_TEST_ADDRESS", "10.1.2.3:80,fe80::5054:ff:fe12:3456%eth0,52:54:00:12:34:56", 1);
     setenv("FI_TEST_SERIAL", "1320921012345 GPU-8f6d2c1a-0000-1111-2222-8f6d2c1a9b3e 0x1f", 1);
     setenv("PASSWORD", "secret", 1);
-    json_decref(verify(0));
+    verify(0);
     text = load_text(".txt");
     assert_no_secrets(text);
     assert_says(text, "HMREG_TEST_PATH=a,(path) /usr/lib/kept 0000:41:00.0");
@@ -227,7 +223,7 @@ TEST(report__has_no_secrets_in_lists)
     setenv("HMREG_TEST_HOST", names, 1);
     setenv("HMREG_TEST_PATH", "/usr/lib:/home/alice/secretproject 0000:41:00.0", 1);
     setenv("FI_TEST_ADDRESS", "tcp:10.1.2.3 eth0:52:54:00:12:34:56 gid:fe80::1", 1);
-    json_decref(verify(0));
+    verify(0);
     text = load_text(".txt");
     assert_no_secrets(text);
     assert_says(text, "HMREG_TEST_HOST=(host)-IB0 RXE_(host)\n");
@@ -255,7 +251,6 @@ TEST(report__link_in_its_place__left_alone)
     assert_int_equal(tool.status, 2);
     assert_says(tool.err, "symbolic link");
     assert_int_not_equal(access(target, F_OK), 0);
-    tool_free(&tool);
     unlink(link);
     snprintf(link, sizeof(link), "%s/report.json", place);
     unlink(link);
@@ -279,7 +274,6 @@ TEST(call_that_fails__its_check_fails_and_the_rest_runs)
     }
     assert_string_equal(words_at(check(report, "memory/%s-1/pinned"), "result"), "ok");
     assert_string_equal(words_at(check(report, "loopback/%s-1/pinned/usual"), "result"), "ok");
-    json_decref(report);
     remove_reports();
 }
 
@@ -294,15 +288,12 @@ TEST(check__alone__result_is_a_line)
     assert_silent(tool.out, "{");
     assert_says(tool.out, "  ok      ");
     assert_says(tool.out, "  memory/system/host");
-    tool_free(&tool);
     tool = tool_run("verify", "--json", "--check", name);
     assert_int_equal(tool.status, 0);
     assert_says(tool.out, "\"result\":\"ok\"");
-    tool_free(&tool);
     tool = tool_run("verify", "--check", "loopback/cuda-99/device/usual");
     assert_int_equal(tool.status, 1);
     assert_says(tool.out, "there is no such memory here");
-    tool_free(&tool);
 }
 
 /* The region's explanation is in the check's text, in both forms of the report. */
@@ -315,13 +306,11 @@ TEST(check__hits_that_ask__says_why)
     tool = tool_run("verify", "--check", name);
     assert_int_equal(tool.status, 0);
     assert_null(strstr(tool.out, "HMREG_DEVICE_MONITOR"));
-    tool_free(&tool);
     setenv("HMREG_DEVICE_MONITOR", "off", 1);
     tool = tool_run("verify", "--check", name);
     unsetenv("HMREG_DEVICE_MONITOR");
     assert_int_equal(tool.status, 0);
     assert_says(tool.out, "each hit asks the runtime: HMREG_DEVICE_MONITOR is off");
-    tool_free(&tool);
 }
 
 /* On a terminal each check's name is shown as it begins, and the last one removed. */
@@ -336,7 +325,6 @@ TEST(progress__on_a_terminal__each_check)
     assert_says(tool.err, "\r\033[Khmreg verify: check 1 of ");
     assert_says(tool.err, ": memory/system/host");
     assert_string_equal(strrchr(tool.err, '\r'), "\r\033[K");
-    tool_free(&tool);
 }
 
 TEST(list__names_without_running)
@@ -346,7 +334,6 @@ TEST(list__names_without_running)
     assert_int_equal(tool.status, 0);
     assert_ptr_equal(strstr(tool.out, "runtime/"), tool.out);
     assert_says(tool.out, "loopback/system/host/usual\n");
-    tool_free(&tool);
 }
 
 /* What is here is listed by a process that fails: host memory is checked all the same. */
@@ -360,7 +347,6 @@ TEST(list_that_fails__a_failed_check_and_host_memory)
     assert_string_equal(words_at(check(report, "list"), "result"), "failed");
     assert_int_equal(number_at(report, "counts/failed"), 1);
     assert_string_equal(words_at(check(report, "loopback/system/host/usual"), "result"), "ok");
-    json_decref(report);
     remove_reports();
 }
 
@@ -377,7 +363,6 @@ TEST(options__wrong__usage)
 
         assert_int_equal(tool.status, 2);
         assert_says(tool.err, wrong[i][2]);
-        tool_free(&tool);
     }
 }
 
@@ -400,9 +385,8 @@ static json_t *with_nic(const char *wrong)
     unsetenv("HMREG_FAKE_NIC");
     unsetenv("HMREG_FAKE_NICS");
     setenv("HMREG_IFACES", getenv("VENDOR"), 1);
-    report = json_loads(tool.out, 0, NULL);
+    report = tool_keep(json_loads(tool.out, 0, NULL));
     assert_non_null(report);
-    tool_free(&tool);
     return report;
 }
 
@@ -412,7 +396,6 @@ TEST(nic__good__proven)
     json_t *one = check(report, "verbs:mlx5_0/system/host/usual");
 
     assert_string_equal(words_at(one, "result"), "ok");
-    json_decref(report);
 }
 
 TEST(check_that_crashes__fails_and_the_rest_runs)
@@ -424,7 +407,6 @@ TEST(check_that_crashes__fails_and_the_rest_runs)
     assert_says(words_at(one, "text"), "its process was ended by signal 9");
     assert_int_equal(number_at(report, "counts/failed"), 1);
     assert_string_equal(words_at(check(report, "loopback/system/host/usual"), "result"), "ok");
-    json_decref(report);
 }
 
 TEST(check_that_hangs__fails)
@@ -435,7 +417,6 @@ TEST(check_that_hangs__fails)
     assert_string_equal(words_at(one, "result"), "failed");
     assert_says(words_at(one, "text"), "it did not come to an end in time and was stopped");
     assert_string_equal(words_at(report, "verdict"), "FAILED");
-    json_decref(report);
 }
 
 TEST(bytes_that_are_wrong__fail)
@@ -444,7 +425,6 @@ TEST(bytes_that_are_wrong__fail)
 
     assert_says(words_at(check(report, "verbs:mlx5_0/system/host/usual"), "text"),
                 "after the RMA write: byte 4711 of 65536 is ");
-    json_decref(report);
 }
 
 TEST_MAIN()

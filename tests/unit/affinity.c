@@ -15,10 +15,9 @@ TEST(affinity__of_a_device__each_class_in_order)
 {
     struct hmreg_place place = at_pci("0000:01:00.0");
     struct hmreg_nic_affinity out[SYNTHETIC_NICS + 1];
-    struct fixture fixture;
 
-    begin(&fixture);
-    assert_int_equal(all(&fixture, &place, out, SYNTHETIC_NICS + 1), SYNTHETIC_NICS);
+    begin();
+    assert_int_equal(all(&place, out, SYNTHETIC_NICS + 1), SYNTHETIC_NICS);
     assert_nic(&out[0], "mlx5_1", HMREG_DISTANCE_SWITCH, "below the PCI bridge 0000:10:00.0");
     assert_nic(&out[1], "mlx5_0", HMREG_DISTANCE_ROOT_PORT, "0000:10:00.0, with further switches");
     assert_nic(&out[2], "mlx5_2", HMREG_DISTANCE_HOST_BRIDGE, "the host bridge pci0000:00");
@@ -32,56 +31,49 @@ TEST(affinity__of_a_device__each_class_in_order)
     assert_int_equal(out[4].numa_distance, 21);
     assert_int_equal(out[5].numa_distance, 0);
     assert_int_equal(out[5].numa_node, -1);
-    end(&fixture);
 }
 
 TEST(affinity__the_nearest_four__four)
 {
     struct hmreg_place place = at_pci("0000:02:00.0");
     struct hmreg_nic_affinity out[4];
-    struct fixture fixture;
     size_t count = 0;
 
-    begin(&fixture);
-    assert_int_equal(all(&fixture, &place, out, 4), 4);
+    begin();
+    assert_int_equal(all(&place, out, 4), 4);
     assert_nic(&out[0], "mlx5_4", HMREG_DISTANCE_HOST_BRIDGE, "pci0000:80");
     for (size_t i = 1; i < 4; i++) /* alike: in hwloc's order, which is that of the addresses */
         assert_int_equal(out[i].distance, HMREG_DISTANCE_SYSTEM);
     assert_ok(hmreg_affinity(fixture.topology, &place, NULL, 0, NULL, &count));
     assert_int_equal(count, SYNTHETIC_NICS);
-    end(&fixture);
 }
 
 TEST(affinity__of_a_numa_node__nics_on_it_first)
 {
     struct hmreg_place place = at_node(1);
     struct hmreg_nic_affinity out[SYNTHETIC_NICS];
-    struct fixture fixture;
 
-    begin(&fixture);
-    assert_int_equal(all(&fixture, &place, out, SYNTHETIC_NICS), SYNTHETIC_NICS);
+    begin();
+    assert_int_equal(all(&place, out, SYNTHETIC_NICS), SYNTHETIC_NICS);
     assert_nic(&out[0], "mlx5_4", HMREG_DISTANCE_NUMA_NODE, "both are on NUMA node 1");
     assert_nic(&out[1], "mlx5_0", HMREG_DISTANCE_SYSTEM, "NUMA nodes 1 and 0");
     assert_nic(&out[5], "mlx5_5", HMREG_DISTANCE_UNKNOWN, "");
-    end(&fixture);
 }
 
 TEST(affinity__four_nodes__in_the_order_of_their_distances)
 {
     struct hmreg_place place = at_node(0);
     struct hmreg_nic_affinity out[4];
-    struct fixture fixture;
 
     synthetic_four_nodes(fixture.path);
-    open_xml(&fixture);
-    assert_int_equal(all(&fixture, &place, out, 4), 4);
+    open_xml();
+    assert_int_equal(all(&place, out, 4), 4);
     assert_string_equal(out[0].nic, "nic0");
     assert_string_equal(out[1].nic, "nic2"); /* 12, before the 32 of those listed earlier */
     assert_string_equal(out[2].nic, "nic1");
     assert_string_equal(out[3].nic, "nic3");
     assert_int_equal(out[1].numa_distance, 12);
     assert_int_equal(out[3].numa_distance, 32);
-    end(&fixture);
 }
 
 TEST(distance__names_and_texts)
@@ -110,9 +102,8 @@ TEST(distance__of_two_devices__symmetric)
         {"0000:41:00.0", "0000:82:00.0", HMREG_DISTANCE_SYSTEM},
         {"0000:01:00.0", "0000:77:00.0", HMREG_DISTANCE_UNKNOWN},
     };
-    struct fixture fixture;
 
-    begin(&fixture);
+    begin();
     for (size_t i = 0; i < sizeof(pairs) / sizeof(pairs[0]); i++) {
         struct hmreg_pci one = pci(pairs[i].one), other = pci(pairs[i].other);
 
@@ -124,16 +115,14 @@ TEST(distance__of_two_devices__symmetric)
         assert_int_equal(hmreg_topology_distance(fixture.topology, &one, NULL),
                          HMREG_DISTANCE_UNKNOWN);
     }
-    end(&fixture);
 }
 
 TEST(place__of_a_device__its_bridges)
 {
     struct hmreg_pci gpu = pci("01:00.0"), none = pci("77:00.0"), unknown = {.valid = 0};
     struct hmreg_pci_place place = {.size = sizeof(place)};
-    struct fixture fixture;
 
-    begin(&fixture);
+    begin();
     assert_ok(hmreg_topology_place(fixture.topology, &gpu, &place));
     assert_string_equal(place.host_bridge, "pci0000:00");
     assert_int_equal(place.numa_node, 0);
@@ -147,7 +136,6 @@ TEST(place__of_a_device__its_bridges)
     place.size = 8;
     assert_fails(hmreg_topology_place(fixture.topology, &gpu, &place), -EINVAL, "size");
     assert_int_equal(place.bridge_count, 3);
-    end(&fixture);
 }
 
 /* The system has function 0 only. */
@@ -157,10 +145,9 @@ TEST(place__of_a_partition__that_of_its_gpu)
     struct hmreg_place at = {.size = sizeof(at), .kind = HMREG_PLACE_PCI, .pci = part};
     struct hmreg_pci_place place = {.size = sizeof(place)}, whole = place;
     struct hmreg_nic_affinity nics[8];
-    struct fixture fixture;
     size_t count = 8;
 
-    begin(&fixture);
+    begin();
     assert_ok(hmreg_topology_place(fixture.topology, &gpu, &whole));
     assert_ok(hmreg_topology_place(fixture.topology, &part, &place));
     assert_memory_equal(&place, &whole, sizeof(place));
@@ -169,7 +156,6 @@ TEST(place__of_a_partition__that_of_its_gpu)
     nics[0].size = sizeof(nics[0]);
     assert_ok(hmreg_affinity(fixture.topology, &at, NULL, 0, nics, &count));
     assert_int_not_equal(nics[0].distance, HMREG_DISTANCE_UNKNOWN);
-    end(&fixture);
 }
 
 /* ---- NICs by name ----------------------------------------------------------------------- */
@@ -180,10 +166,9 @@ TEST(affinity__nics_by_each_name__found)
                                        "mlx5_1-rdm-xy", "41:00.0",      "",     "mlx5_"};
     struct hmreg_place place = at_pci("02:00.0");
     struct hmreg_nic_affinity out[8];
-    struct fixture fixture;
     size_t count = 8;
 
-    begin(&fixture);
+    begin();
     out[0].size = sizeof(out[0]);
     assert_ok(hmreg_affinity(fixture.topology, &place, nics, 8, out, &count));
     assert_int_equal(count, 8);
@@ -197,7 +182,6 @@ TEST(affinity__nics_by_each_name__found)
     assert_int_equal(out[5].index, 0);
     assert_nic(&out[6], "", HMREG_DISTANCE_UNKNOWN, "no NIC");
     assert_nic(&out[7], "mlx5_", HMREG_DISTANCE_UNKNOWN, "has no NIC mlx5_");
-    end(&fixture);
 }
 
 TEST(affinity__hostile_names__unknown)
@@ -206,10 +190,9 @@ TEST(affinity__hostile_names__unknown)
     const char *nics[] = {endless, "%s%n", "0000:99:00.0", "../../etc", "--", "-"};
     struct hmreg_place place = at_pci("01:00.0");
     struct hmreg_nic_affinity out[6];
-    struct fixture fixture;
     size_t count = 6;
 
-    begin(&fixture);
+    begin();
     memset(endless, '-', sizeof(endless) - 1);
     out[0].size = sizeof(out[0]);
     assert_ok(hmreg_affinity(fixture.topology, &place, nics, 6, out, &count));
@@ -220,7 +203,6 @@ TEST(affinity__hostile_names__unknown)
         assert_true(out[i].reason[0]);
     }
     assert_nic(&out[2], "0000:99:00.0", HMREG_DISTANCE_UNKNOWN, "no PCI device 0000:99:00.0");
-    end(&fixture);
 }
 
 /* A caller of a later version, whose elements are longer. */
@@ -231,17 +213,15 @@ TEST(affinity__longer_elements__that_far_apart)
         char later[64];
     } out[2];
     struct hmreg_place place = at_pci("01:00.0");
-    struct fixture fixture;
     size_t count = 2;
 
-    begin(&fixture);
+    begin();
     memset(out, 'x', sizeof(out));
     out[0].known.size = sizeof(out[0]);
     assert_ok(hmreg_affinity(fixture.topology, &place, NULL, 0, &out[0].known, &count));
     assert_string_equal(out[1].known.nic, "mlx5_0");
     assert_int_equal(out[1].known.size, sizeof(struct hmreg_nic_affinity));
     assert_int_equal(out[0].later[0], 'x');
-    end(&fixture);
 }
 
 /* ---- places ----------------------------------------------------------------------------- */
@@ -251,32 +231,28 @@ TEST(affinity__of_an_ifaces_device__at_its_address)
     struct hmreg_place place = {
         .size = sizeof(place), .kind = HMREG_PLACE_DEVICE, .iface = HMREG_IFACE_ROCR, .device = 1};
     struct hmreg_nic_affinity out[1];
-    struct fixture fixture;
     size_t count = 1;
 
-    begin(&fixture);
-    assert_int_equal(all(&fixture, &place, out, 1), 1);
+    begin();
+    assert_int_equal(all(&place, out, 1), 1);
     assert_nic(&out[0], "mlx5_4", HMREG_DISTANCE_HOST_BRIDGE, "");
     place.device = 7;
     assert_fails(hmreg_affinity(fixture.topology, &place, NULL, 0, out, &count), -ENODEV, "7");
     place.iface = (enum hmreg_iface)55;
     assert_fails(hmreg_affinity(fixture.topology, &place, NULL, 0, out, &count), -EINVAL, "iface");
-    end(&fixture);
 }
 
 TEST(affinity__device_without_an_address__unknown)
 {
     struct hmreg_place place = {.size = sizeof(place), .kind = HMREG_PLACE_PCI};
     struct hmreg_nic_affinity out[SYNTHETIC_NICS];
-    struct fixture fixture;
 
-    begin(&fixture);
-    all(&fixture, &place, out, SYNTHETIC_NICS);
+    begin();
+    all(&place, out, SYNTHETIC_NICS);
     assert_nic(&out[0], "mlx5_0", HMREG_DISTANCE_UNKNOWN, "PCI address of the device is unknown");
     place.pci = pci("77:00.0");
-    all(&fixture, &place, out, SYNTHETIC_NICS);
+    all(&place, out, SYNTHETIC_NICS);
     assert_nic(&out[5], "mlx5_5", HMREG_DISTANCE_UNKNOWN, "no PCI device 0000:77:00.0");
-    end(&fixture);
 }
 
 TEST(affinity__of_device_memory__at_its_device)
@@ -284,17 +260,15 @@ TEST(affinity__of_device_memory__at_its_device)
     static char memory[4096];
     struct hmreg_place place = at_memory(memory, sizeof(memory));
     struct hmreg_nic_affinity out[1];
-    struct fixture fixture;
 
-    begin(&fixture);
+    begin();
     vendor_claim(HMREG_IFACE_CUDA, memory, sizeof(memory), HMREG_MEM_DEVICE, 0);
-    all(&fixture, &place, out, 1);
+    all(&place, out, 1);
     assert_nic(&out[0], "mlx5_1", HMREG_DISTANCE_SWITCH, "");
     vendors_reset();
     vendor_claim(HMREG_IFACE_ZE, memory, sizeof(memory), HMREG_MEM_MANAGED, 1);
-    all(&fixture, &place, out, 1);
+    all(&place, out, 1);
     assert_nic(&out[0], "mlx5_4", HMREG_DISTANCE_HOST_BRIDGE, "");
-    end(&fixture);
 }
 
 /* All memory of this machine is on node 0 if it has one node; the synthetic one has node 0, too. */
@@ -304,14 +278,13 @@ TEST(affinity__of_host_memory__at_the_node_of_its_pages)
     char *memory = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     struct hmreg_place place = at_memory(memory + 1, len - 2);
     struct hmreg_nic_affinity out[1];
-    struct fixture fixture;
 
-    begin(&fixture);
+    begin();
     assert_ptr_not_equal(memory, MAP_FAILED);
-    all(&fixture, &place, out, 1);
+    all(&place, out, 1);
     assert_nic(&out[0], "mlx5_0", HMREG_DISTANCE_UNKNOWN, "the node of the memory is unknown: ");
     memset(memory, 1, len);
-    all(&fixture, &place, out, 1);
+    all(&place, out, 1);
     if (strstr(out[0].reason, "move_pages"))
         print_message("%s\n", out[0].reason);
     else if (!access("/sys/devices/system/node/node1", F_OK))
@@ -319,7 +292,6 @@ TEST(affinity__of_host_memory__at_the_node_of_its_pages)
     else
         assert_nic(&out[0], "mlx5_0", HMREG_DISTANCE_NUMA_NODE, "both are on NUMA node 0");
     munmap(memory, len);
-    end(&fixture);
 }
 
 /* ---- arguments -------------------------------------------------------------------------- */
@@ -330,10 +302,9 @@ TEST(affinity__wrong_argument__inval)
     struct hmreg_nic_affinity out[1] = {{.size = sizeof(out[0])}};
     const char *nics[] = {"mlx5_0", NULL};
     struct hmreg_topology *topology;
-    struct fixture fixture;
     size_t count = 1, zero = 0;
 
-    begin(&fixture);
+    begin();
     topology = fixture.topology;
     assert_fails(hmreg_affinity(NULL, &place, NULL, 0, out, &count), -EINVAL, "topology");
     assert_fails(hmreg_affinity(topology, NULL, NULL, 0, out, &count), -EINVAL, "place is NULL");
@@ -355,7 +326,6 @@ TEST(affinity__wrong_argument__inval)
     out[0].size--;
     assert_fails(hmreg_affinity(topology, &place, NULL, 0, out, &count), -EINVAL, "size");
     assert_int_equal(count, 1);
-    end(&fixture);
 }
 
 TEST(affinity__topology_without_a_library__no_memory_and_no_device)
@@ -429,13 +399,12 @@ TEST(open__in_a_forked_child__eperm)
     struct hmreg_place place = at_node(0), memory = at_memory(&at, 1);
     struct hmreg_topology *other;
     struct hmreg_nic_affinity out[1] = {{.size = sizeof(out[0])}};
-    struct fixture fixture;
     size_t count = 1;
     int status;
     pid_t child;
 
     test_forks_wipe();
-    begin(&fixture);
+    begin();
     child = fork();
     if (!child)
         _exit(hmreg_topology_open(fixture.lib, NULL, &other) != -EPERM ||
@@ -443,7 +412,6 @@ TEST(open__in_a_forked_child__eperm)
               hmreg_affinity(fixture.topology, &place, NULL, 0, out, &count) != 0);
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_int_equal(status, 0);
-    end(&fixture);
 }
 
 /* ---- domains ---------------------------------------------------------------------------- */
@@ -467,10 +435,9 @@ TEST(domains__of_several_nics__nearest_first)
     struct hmreg_pci at = pci("16:00.0");
     struct hmreg_domain *domains[6];
     enum hmreg_distance distances[6];
-    struct fixture fixture;
     size_t order[6];
 
-    begin(&fixture);
+    begin();
     for (size_t i = 0; i < 5; i++)
         assert_ok(open_domain(fixture.lib, nics[i], i == 2 ? &at : NULL, &domains[i]));
     assert_ok(hmreg_domain_open_loopback(fixture.lib, NULL, NULL, &domains[5]));
@@ -487,7 +454,6 @@ TEST(domains__of_several_nics__nearest_first)
     assert_ok(hmreg_affinity_domains(fixture.topology, &place, domains, 1, order, NULL));
     for (size_t i = 0; i < 6; i++)
         assert_ok(hmreg_domain_close(domains[i]));
-    end(&fixture);
 }
 
 TEST(domains__wrong_argument__inval)
@@ -496,9 +462,8 @@ TEST(domains__wrong_argument__inval)
     struct hmreg_domain *domains[2] = {NULL, NULL};
     size_t order[2] = {7, 7};
     struct hmreg_topology *topology;
-    struct fixture fixture;
 
-    begin(&fixture);
+    begin();
     topology = fixture.topology;
     assert_ok(hmreg_domain_open_loopback(fixture.lib, NULL, NULL, &domains[0]));
     assert_fails(hmreg_affinity_domains(topology, &place, NULL, 2, order, NULL), -EINVAL,
@@ -515,7 +480,6 @@ TEST(domains__wrong_argument__inval)
                  "topology");
     assert_int_equal(order[0], 7);
     assert_ok(hmreg_domain_close(domains[0]));
-    end(&fixture);
 }
 
 TEST_MAIN()

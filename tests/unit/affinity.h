@@ -16,38 +16,39 @@
 #include <string.h>
 #include <unistd.h>
 
-struct fixture {
+static struct fixture {
     struct hmreg *lib;
     struct hmreg_topology *topology;
     char path[32];
-};
+} fixture;
 
-static inline void open_xml(struct fixture *fixture)
+static inline void end(void)
 {
-    struct hmreg_topology_config config = {.size = sizeof(config), .xml = fixture->path};
+    hmreg_topology_close(fixture.topology);
+    assert_ok(hmreg_close(fixture.lib));
+}
+
+static inline void open_xml(void)
+{
+    struct hmreg_topology_config config = {.size = sizeof(config), .xml = fixture.path};
     int rc;
 
     vendors_reset();
-    assert_ok(hmreg_open(NULL, &fixture->lib));
-    rc = hmreg_topology_open(fixture->lib, &config, &fixture->topology);
-    unlink(fixture->path);
+    assert_ok(hmreg_open(NULL, &fixture.lib));
+    rc = hmreg_topology_open(fixture.lib, &config, &fixture.topology);
+    unlink(fixture.path);
     if (rc == -EOPNOTSUPP) {
-        assert_ok(hmreg_close(fixture->lib));
+        assert_ok(hmreg_close(fixture.lib));
         test_skip("%s", hmreg_last_error()->text);
     }
     assert_ok(rc);
+    test_after(end);
 }
 
-static inline void begin(struct fixture *fixture)
+static inline void begin(void)
 {
-    synthetic_machine(fixture->path, 21);
-    open_xml(fixture);
-}
-
-static inline void end(struct fixture *fixture)
-{
-    hmreg_topology_close(fixture->topology);
-    assert_ok(hmreg_close(fixture->lib));
+    synthetic_machine(fixture.path, 21);
+    open_xml();
 }
 
 static inline struct hmreg_pci pci(const char *text)
@@ -76,11 +77,11 @@ static inline struct hmreg_place at_memory(const void *addr, size_t len)
         .size = sizeof(struct hmreg_place), .kind = HMREG_PLACE_MEMORY, .addr = addr, .len = len};
 }
 
-static inline size_t all(const struct fixture *fixture, const struct hmreg_place *place,
-                         struct hmreg_nic_affinity *out, size_t count)
+static inline size_t all(const struct hmreg_place *place, struct hmreg_nic_affinity *out,
+                         size_t count)
 {
     out[0].size = sizeof(*out);
-    assert_ok(hmreg_affinity(fixture->topology, place, NULL, 0, out, &count));
+    assert_ok(hmreg_affinity(fixture.topology, place, NULL, 0, out, &count));
     return count;
 }
 

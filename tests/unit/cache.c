@@ -17,18 +17,17 @@
 
 static char memory[64][LEN];
 
-static void open_fixture(struct fixture *fixture, uint32_t flags, uint64_t max_regions,
-                         uint64_t max_bytes)
+static void open_fixture(uint32_t flags, uint64_t max_regions, uint64_t max_bytes)
 {
     struct hmreg_domain_config config = {
         .size = sizeof(config), .flags = flags, .max_regions = max_regions, .max_bytes = max_bytes};
 
-    fixture_open(fixture, HMREG_MONITOR_IMPORT, &config);
+    fixture_open(HMREG_MONITOR_IMPORT, &config);
 }
 
-static void invalidate(const struct fixture *fixture, const void *addr, size_t len)
+static void invalidate(const void *addr, size_t len)
 {
-    assert_ok(hmreg_invalidate(fixture->lib, addr, len));
+    assert_ok(hmreg_invalidate(fixture.lib, addr, len));
 }
 
 /* ---- which region serves a request ------------------------------------------------------ */
@@ -36,349 +35,291 @@ static void invalidate(const struct fixture *fixture, const void *addr, size_t l
 TEST(get__same_again__same_region)
 {
     struct hmreg_mr *first, *second;
-    struct fixture fixture;
 
-    open_fixture(&fixture, 0, 0, 0);
-    first = fixture_get(&fixture, memory[0], LEN);
-    second = fixture_get(&fixture, memory[0], LEN);
+    open_fixture(0, 0, 0);
+    first = fixture_get(memory[0], LEN);
+    second = fixture_get(memory[0], LEN);
     assert_ptr_equal(first, second);
     assert_true(fixture_is_cached(first));
     hmreg_mr_put(first);
     hmreg_mr_put(second);
     assert_int_equal(atomic_load(&counter.regs), 1);
-    assert_int_equal(fixture_stats(&fixture).hits, 1);
-    assert_int_equal(fixture_stats(&fixture).misses, 1);
-    fixture_close(&fixture);
+    assert_int_equal(fixture_stats().hits, 1);
+    assert_int_equal(fixture_stats().misses, 1);
 }
 
 TEST(get__contained_range__the_larger_region)
 {
     struct hmreg_mr_info info = {.size = sizeof(info)};
     struct hmreg_mr *whole, *part;
-    struct fixture fixture;
 
-    open_fixture(&fixture, 0, 0, 0);
-    whole = fixture_get(&fixture, memory[0], 3 * LEN);
-    part = fixture_get(&fixture, memory[0] + 1, 2 * LEN);
+    open_fixture(0, 0, 0);
+    whole = fixture_get(memory[0], 3 * LEN);
+    part = fixture_get(memory[0] + 1, 2 * LEN);
     assert_ptr_equal(whole, part);
     assert_ok(hmreg_mr_query(part, &info));
     assert_int_equal(info.addr, (uintptr_t)memory[0]);
     assert_int_equal(info.len, 3 * LEN);
     hmreg_mr_put(whole);
     hmreg_mr_put(part);
-    fixture_close(&fixture);
 }
 
 TEST(get__a_byte_beyond__registered)
 {
-    struct fixture fixture;
-
-    open_fixture(&fixture, 0, 0, 0);
-    assert_int_equal(fixture_key(&fixture, memory[1], LEN), 1);
-    assert_int_equal(fixture_key(&fixture, &memory[0][LEN - 1], LEN), 2);
-    assert_int_equal(fixture_key(&fixture, memory[1] + 1, LEN), 3);
-    assert_int_equal(fixture_key(&fixture, memory[1], LEN), 1);
-    assert_int_equal(fixture_stats(&fixture).regions, 3);
-    fixture_close(&fixture);
+    open_fixture(0, 0, 0);
+    assert_int_equal(fixture_key(memory[1], LEN), 1);
+    assert_int_equal(fixture_key(&memory[0][LEN - 1], LEN), 2);
+    assert_int_equal(fixture_key(memory[1] + 1, LEN), 3);
+    assert_int_equal(fixture_key(memory[1], LEN), 1);
+    assert_int_equal(fixture_stats().regions, 3);
 }
 
 TEST(get__adjacent_regions__a_request_over_both_is_its_own)
 {
-    struct fixture fixture;
-
-    open_fixture(&fixture, 0, 0, 0);
-    assert_int_equal(fixture_key(&fixture, memory[0], LEN), 1);
-    assert_int_equal(fixture_key(&fixture, memory[1], LEN), 2);
-    assert_int_equal(fixture_key(&fixture, memory[0], 2 * LEN), 3);
-    assert_int_equal(fixture_stats(&fixture).bytes, 4 * LEN);
-    fixture_close(&fixture);
+    open_fixture(0, 0, 0);
+    assert_int_equal(fixture_key(memory[0], LEN), 1);
+    assert_int_equal(fixture_key(memory[1], LEN), 2);
+    assert_int_equal(fixture_key(memory[0], 2 * LEN), 3);
+    assert_int_equal(fixture_stats().bytes, 4 * LEN);
 }
 
 TEST(get__exact_domain__contained_range_is_registered)
 {
-    struct fixture fixture;
-
-    open_fixture(&fixture, HMREG_DOMAIN_EXACT, 0, 0);
-    assert_int_equal(fixture_key(&fixture, memory[0], 3 * LEN), 1);
-    assert_int_equal(fixture_key(&fixture, memory[0], LEN), 2);
-    assert_int_equal(fixture_key(&fixture, memory[0], 3 * LEN), 1);
-    assert_int_equal(fixture_key(&fixture, memory[0], LEN), 2);
-    fixture_close(&fixture);
+    open_fixture(HMREG_DOMAIN_EXACT, 0, 0);
+    assert_int_equal(fixture_key(memory[0], 3 * LEN), 1);
+    assert_int_equal(fixture_key(memory[0], LEN), 2);
+    assert_int_equal(fixture_key(memory[0], 3 * LEN), 1);
+    assert_int_equal(fixture_key(memory[0], LEN), 2);
 }
 
 TEST(get__no_cache_domain__registered_each_time_deregistered_at_put)
 {
     struct hmreg_mr *first, *second;
-    struct fixture fixture;
 
-    open_fixture(&fixture, HMREG_DOMAIN_NO_CACHE, 0, 0);
-    first = fixture_get(&fixture, memory[0], LEN);
-    second = fixture_get(&fixture, memory[0], LEN);
+    open_fixture(HMREG_DOMAIN_NO_CACHE, 0, 0);
+    first = fixture_get(memory[0], LEN);
+    second = fixture_get(memory[0], LEN);
     assert_ptr_not_equal(first, second);
     assert_false(fixture_is_cached(first));
     hmreg_mr_put(first);
     assert_int_equal(atomic_load(&counter.regions), 1);
     hmreg_mr_put(second);
     assert_int_equal(atomic_load(&counter.regions), 0);
-    assert_int_equal(fixture_stats(&fixture).uncached, 2);
-    assert_int_equal(fixture_stats(&fixture).misses, 0);
-    fixture_close(&fixture);
+    assert_int_equal(fixture_stats().uncached, 2);
+    assert_int_equal(fixture_stats().misses, 0);
 }
 
 TEST(get__max_count_0_in_the_environment__not_cached)
 {
-    struct fixture fixture;
-
     setenv("FI_MR_CACHE_MAX_COUNT", "0", 1);
-    open_fixture(&fixture, 0, 0, 0);
+    open_fixture(0, 0, 0);
     unsetenv("FI_MR_CACHE_MAX_COUNT");
-    fixture_key(&fixture, memory[0], LEN);
-    fixture_key(&fixture, memory[0], LEN);
+    fixture_key(memory[0], LEN);
+    fixture_key(memory[0], LEN);
     assert_int_equal(atomic_load(&counter.regs), 2);
     assert_int_equal(atomic_load(&counter.regions), 0);
-    fixture_close(&fixture);
 }
 
 TEST(get__monitor_disabled__host_memory_is_not_cached)
 {
-    struct fixture fixture;
-
-    fixture_open(&fixture, HMREG_MONITOR_DISABLED, NULL);
-    fixture_key(&fixture, memory[0], LEN);
-    fixture_key(&fixture, memory[0], LEN);
+    fixture_open(HMREG_MONITOR_DISABLED, NULL);
+    fixture_key(memory[0], LEN);
+    fixture_key(memory[0], LEN);
     assert_int_equal(atomic_load(&counter.regs), 2);
-    assert_int_equal(fixture_stats(&fixture).uncached, 2);
-    fixture_close(&fixture);
+    assert_int_equal(fixture_stats().uncached, 2);
 }
 
 TEST(get__two_domains__a_cache_each)
 {
     struct hmreg_domain *other;
     struct hmreg_mr *mr;
-    struct fixture fixture;
 
-    open_fixture(&fixture, 0, 0, 0);
+    open_fixture(0, 0, 0);
     other = counter_open_more(fixture.lib, NULL);
-    assert_int_equal(fixture_key(&fixture, memory[0], LEN), 1);
+    assert_int_equal(fixture_key(memory[0], LEN), 1);
     assert_ok(hmreg_mr_get(other, memory[0], LEN, HMREG_ACCESS_REMOTE, &mr));
     assert_int_equal(hmreg_mr_key(mr), 2);
     hmreg_mr_put(mr);
-    invalidate(&fixture, memory[0], 1);
-    assert_int_equal(fixture_key(&fixture, memory[0], LEN), 3);
+    invalidate(memory[0], 1);
+    assert_int_equal(fixture_key(memory[0], LEN), 3);
     assert_ok(hmreg_mr_get(other, memory[0], LEN, HMREG_ACCESS_REMOTE, &mr));
     assert_int_equal(hmreg_mr_key(mr), 4);
     hmreg_mr_put(mr);
     assert_ok(hmreg_domain_close(other));
-    fixture_close(&fixture);
 }
 
 /* ---- limits ----------------------------------------------------------------------------- */
 
-static void touch(const struct fixture *fixture, unsigned count)
+static void touch(unsigned count)
 {
     for (unsigned i = 0; i < count; i++)
-        fixture_key(fixture, memory[i], LEN);
+        fixture_key(memory[i], LEN);
 }
 
 TEST(limit__working_set_of_exactly_the_limit__never_misses)
 {
-    struct fixture fixture;
-
-    open_fixture(&fixture, 0, 8, 8 * LEN);
+    open_fixture(0, 8, 8 * LEN);
     for (int round = 0; round < 10; round++)
-        touch(&fixture, 8);
+        touch(8);
     assert_int_equal(atomic_load(&counter.regs), 8);
-    assert_int_equal(fixture_stats(&fixture).regions, 8);
-    assert_int_equal(fixture_stats(&fixture).bytes, 8 * LEN);
-    assert_int_equal(fixture_stats(&fixture).evictions, 0);
-    assert_int_equal(fixture_stats(&fixture).hits, 72);
-    fixture_close(&fixture);
+    assert_int_equal(fixture_stats().regions, 8);
+    assert_int_equal(fixture_stats().bytes, 8 * LEN);
+    assert_int_equal(fixture_stats().evictions, 0);
+    assert_int_equal(fixture_stats().hits, 72);
 }
 
 TEST(limit__one_region_more__what_was_not_used_goes)
 {
-    struct fixture fixture;
-
-    open_fixture(&fixture, 0, 3, 0);
-    touch(&fixture, 3);
-    assert_int_equal(fixture_key(&fixture, memory[0], LEN), 1); /* a hit */
-    assert_int_equal(fixture_key(&fixture, memory[3], LEN), 4); /* spares 0, evicts 1 */
-    assert_int_equal(fixture_key(&fixture, memory[0], LEN), 1);
-    assert_int_equal(fixture_key(&fixture, memory[2], LEN), 3);
-    assert_int_equal(fixture_key(&fixture, memory[1], LEN), 5); /* it was evicted; this evicts 3 */
-    assert_int_equal(fixture_stats(&fixture).evictions, 2);
-    assert_int_equal(fixture_stats(&fixture).regions, 3);
+    open_fixture(0, 3, 0);
+    touch(3);
+    assert_int_equal(fixture_key(memory[0], LEN), 1); /* a hit */
+    assert_int_equal(fixture_key(memory[3], LEN), 4); /* spares 0, evicts 1 */
+    assert_int_equal(fixture_key(memory[0], LEN), 1);
+    assert_int_equal(fixture_key(memory[2], LEN), 3);
+    assert_int_equal(fixture_key(memory[1], LEN), 5); /* it was evicted; this evicts 3 */
+    assert_int_equal(fixture_stats().evictions, 2);
+    assert_int_equal(fixture_stats().regions, 3);
     assert_int_equal(atomic_load(&counter.most), 4); /* the fourth evicts after it is registered */
-    assert_int_equal(fixture_key(&fixture, memory[0], LEN), 1);
-    assert_int_equal(fixture_key(&fixture, memory[2], LEN), 3);
-    fixture_close(&fixture);
+    assert_int_equal(fixture_key(memory[0], LEN), 1);
+    assert_int_equal(fixture_key(memory[2], LEN), 3);
 }
 
 /* Any number of regions used once does not evict it. */
 TEST(limit__used_since_eviction_passed_it__stays)
 {
-    struct fixture fixture;
-
-    open_fixture(&fixture, 0, 8, 0);
-    touch(&fixture, 8);
+    open_fixture(0, 8, 0);
+    touch(8);
     for (unsigned i = 8; i < 40; i++) {
         for (unsigned j = 1; j < 8; j += 2)
-            assert_int_equal(fixture_key(&fixture, memory[j], LEN), j + 1);
-        fixture_key(&fixture, memory[i], LEN);
+            assert_int_equal(fixture_key(memory[j], LEN), j + 1);
+        fixture_key(memory[i], LEN);
     }
-    assert_int_equal(fixture_stats(&fixture).evictions, 32);
-    fixture_close(&fixture);
+    assert_int_equal(fixture_stats().evictions, 32);
 }
 
 /* Used twice, then not during a whole turn of the clock. */
 TEST(limit__not_used_for_a_turn__goes)
 {
-    struct fixture fixture;
-
-    open_fixture(&fixture, 0, 8, 0);
-    touch(&fixture, 8);
-    touch(&fixture, 8);
+    open_fixture(0, 8, 0);
+    touch(8);
+    touch(8);
     for (unsigned i = 8; i < 16; i++)
-        fixture_key(&fixture, memory[i], LEN);
-    assert_int_equal(fixture_stats(&fixture).evictions, 8);
+        fixture_key(memory[i], LEN);
+    assert_int_equal(fixture_stats().evictions, 8);
     for (unsigned i = 8; i < 16; i++)
-        assert_int_equal(fixture_key(&fixture, memory[i], LEN), i + 1);
-    fixture_close(&fixture);
+        assert_int_equal(fixture_key(memory[i], LEN), i + 1);
 }
 
 /* An error that eviction cannot cure evicts nothing, neither one region nor all. */
 TEST(limit__registration_fails_for_good__nothing_is_evicted)
 {
     struct hmreg_mr *mr = NULL;
-    struct fixture fixture;
 
-    open_fixture(&fixture, 0, 8, 8 * LEN);
-    touch(&fixture, 8);
+    open_fixture(0, 8, 8 * LEN);
+    touch(8);
     atomic_store(&counter.reg_code, -EINVAL);
     atomic_store(&counter.reg_times, -1);
     for (size_t len = LEN; len <= 8 * LEN; len += LEN)
         assert_fails(hmreg_mr_get(fixture.domain, memory[20], len, HMREG_ACCESS_REMOTE, &mr),
                      -EINVAL, "asked to fail");
     atomic_store(&counter.reg_times, 0);
-    touch(&fixture, 8);
-    assert_int_equal(fixture_stats(&fixture).hits, 8);
-    assert_int_equal(fixture_stats(&fixture).evictions, 0);
+    touch(8);
+    assert_int_equal(fixture_stats().hits, 8);
+    assert_int_equal(fixture_stats().evictions, 0);
     assert_int_equal(atomic_load(&counter.deregs), 0);
-    fixture_close(&fixture);
 }
 
 TEST(limit__of_bytes__holds_exactly)
 {
-    struct fixture fixture;
-
-    open_fixture(&fixture, 0, 0, 4 * LEN);
-    touch(&fixture, 4);
-    assert_int_equal(fixture_stats(&fixture).evictions, 0);
-    fixture_key(&fixture, memory[10], LEN + 1); /* evicts two of them */
-    assert_int_equal(fixture_stats(&fixture).evictions, 2);
-    assert_int_equal(fixture_stats(&fixture).bytes, 3 * LEN + 1);
-    assert_int_equal(fixture_key(&fixture, memory[2], LEN), 3);
-    fixture_close(&fixture);
+    open_fixture(0, 0, 4 * LEN);
+    touch(4);
+    assert_int_equal(fixture_stats().evictions, 0);
+    fixture_key(memory[10], LEN + 1); /* evicts two of them */
+    assert_int_equal(fixture_stats().evictions, 2);
+    assert_int_equal(fixture_stats().bytes, 3 * LEN + 1);
+    assert_int_equal(fixture_key(memory[2], LEN), 3);
 }
 
 TEST(limit__region_larger_than_all_of_it__uncached_and_nothing_evicted)
 {
-    struct fixture fixture;
-
-    open_fixture(&fixture, 0, 0, 4 * LEN);
-    touch(&fixture, 3);
-    fixture_key(&fixture, memory[10], 4 * LEN + 1);
-    assert_int_equal(fixture_stats(&fixture).uncached, 1);
-    assert_int_equal(fixture_stats(&fixture).evictions, 0);
-    assert_int_equal(fixture_stats(&fixture).regions, 3);
-    fixture_close(&fixture);
+    open_fixture(0, 0, 4 * LEN);
+    touch(3);
+    fixture_key(memory[10], 4 * LEN + 1);
+    assert_int_equal(fixture_stats().uncached, 1);
+    assert_int_equal(fixture_stats().evictions, 0);
+    assert_int_equal(fixture_stats().regions, 3);
 }
 
 TEST(limit__one__each_get_of_another_evicts)
 {
-    struct fixture fixture;
-
-    open_fixture(&fixture, 0, 1, 0);
-    touch(&fixture, 4);
-    assert_int_equal(fixture_key(&fixture, memory[3], LEN), 4);
-    assert_int_equal(fixture_stats(&fixture).evictions, 3);
-    assert_int_equal(fixture_stats(&fixture).regions, 1);
+    open_fixture(0, 1, 0);
+    touch(4);
+    assert_int_equal(fixture_key(memory[3], LEN), 4);
+    assert_int_equal(fixture_stats().evictions, 3);
+    assert_int_equal(fixture_stats().regions, 1);
     assert_int_equal(atomic_load(&counter.most), 2);
-    fixture_close(&fixture);
 }
 
 TEST(limit__everything_pinned__served_uncached)
 {
     struct hmreg_mr *held[3];
-    struct fixture fixture;
 
-    open_fixture(&fixture, 0, 2, 0);
+    open_fixture(0, 2, 0);
     for (int i = 0; i < 3; i++)
-        held[i] = fixture_get(&fixture, memory[i], LEN);
+        held[i] = fixture_get(memory[i], LEN);
     assert_true(fixture_is_cached(held[1]));
     assert_false(fixture_is_cached(held[2]));
-    assert_int_equal(fixture_stats(&fixture).uncached, 1);
-    assert_int_equal(fixture_stats(&fixture).evictions, 0);
+    assert_int_equal(fixture_stats().uncached, 1);
+    assert_int_equal(fixture_stats().evictions, 0);
     for (int i = 0; i < 3; i++)
         hmreg_mr_put(held[i]);
     assert_int_equal(atomic_load(&counter.regions), 2);
-    fixture_close(&fixture);
 }
 
 TEST(limit__none__nothing_is_evicted)
 {
-    struct fixture fixture;
-
-    open_fixture(&fixture, 0, HMREG_LIMIT_NONE, HMREG_LIMIT_NONE);
-    touch(&fixture, 64);
-    touch(&fixture, 64);
-    assert_int_equal(fixture_stats(&fixture).regions, 64);
+    open_fixture(0, HMREG_LIMIT_NONE, HMREG_LIMIT_NONE);
+    touch(64);
+    touch(64);
+    assert_int_equal(fixture_stats().regions, 64);
     assert_int_equal(atomic_load(&counter.regs), 64);
-    fixture_close(&fixture);
 }
 
 /* ---- invalidation and flush ------------------------------------------------------------- */
 
 TEST(invalidate__each_region_that_touches_it__and_no_other)
 {
-    struct fixture fixture;
-
-    open_fixture(&fixture, 0, 0, 0);
-    touch(&fixture, 4);
-    invalidate(&fixture, memory[1] + LEN - 1, 2); /* the last byte of 1, the first of 2 */
-    assert_int_equal(fixture_stats(&fixture).invalidations, 2);
-    assert_int_equal(fixture_key(&fixture, memory[0], LEN), 1);
-    assert_int_equal(fixture_key(&fixture, memory[3], LEN), 4);
-    assert_int_equal(fixture_key(&fixture, memory[1], LEN), 5);
-    assert_int_equal(fixture_key(&fixture, memory[2], LEN), 6);
-    fixture_close(&fixture);
+    open_fixture(0, 0, 0);
+    touch(4);
+    invalidate(memory[1] + LEN - 1, 2); /* the last byte of 1, the first of 2 */
+    assert_int_equal(fixture_stats().invalidations, 2);
+    assert_int_equal(fixture_key(memory[0], LEN), 1);
+    assert_int_equal(fixture_key(memory[3], LEN), 4);
+    assert_int_equal(fixture_key(memory[1], LEN), 5);
+    assert_int_equal(fixture_key(memory[2], LEN), 6);
 }
 
 TEST(invalidate__unused_region__deregistered_by_the_next_call)
 {
-    struct fixture fixture;
-
-    open_fixture(&fixture, 0, 0, 0);
-    touch(&fixture, 2);
-    invalidate(&fixture, memory[0], LEN);
+    open_fixture(0, 0, 0);
+    touch(2);
+    invalidate(memory[0], LEN);
     assert_int_equal(atomic_load(&counter.deregs), 0); /* the caller may hold any lock */
-    assert_int_equal(fixture_stats(&fixture).zombies, 0);
-    fixture_key(&fixture, memory[1], LEN);
+    assert_int_equal(fixture_stats().zombies, 0);
+    fixture_key(memory[1], LEN);
     assert_int_equal(atomic_load(&counter.deregs), 1);
-    fixture_close(&fixture);
 }
 
 TEST(invalidate__in_use__found_no_more_and_ends_with_the_last_put)
 {
     struct hmreg_mr *first, *second, *anew;
-    struct fixture fixture;
 
-    open_fixture(&fixture, 0, 0, 0);
-    first = fixture_get(&fixture, memory[0], LEN);
-    second = fixture_get(&fixture, memory[0], LEN);
-    invalidate(&fixture, memory[0], LEN);
-    assert_int_equal(fixture_stats(&fixture).zombies, 1);
-    anew = fixture_get(&fixture, memory[0], LEN);
+    open_fixture(0, 0, 0);
+    first = fixture_get(memory[0], LEN);
+    second = fixture_get(memory[0], LEN);
+    invalidate(memory[0], LEN);
+    assert_int_equal(fixture_stats().zombies, 1);
+    anew = fixture_get(memory[0], LEN);
     assert_ptr_not_equal(anew, first);
     assert_int_equal(hmreg_mr_key(anew), 2);
     hmreg_mr_put(first);
@@ -386,38 +327,33 @@ TEST(invalidate__in_use__found_no_more_and_ends_with_the_last_put)
     assert_int_equal(atomic_load(&counter.deregs), 0);
     hmreg_mr_put(second);
     assert_int_equal(atomic_load(&counter.deregs), 1);
-    assert_int_equal(fixture_stats(&fixture).zombies, 0);
+    assert_int_equal(fixture_stats().zombies, 0);
     hmreg_mr_put(anew);
-    fixture_close(&fixture);
 }
 
 TEST(invalidate__twice__counted_once)
 {
-    struct fixture fixture;
-
-    open_fixture(&fixture, 0, 0, 0);
-    touch(&fixture, 1);
-    invalidate(&fixture, memory[0], LEN);
-    invalidate(&fixture, memory[0], LEN);
-    assert_int_equal(fixture_stats(&fixture).invalidations, 1);
-    fixture_close(&fixture);
+    open_fixture(0, 0, 0);
+    touch(1);
+    invalidate(memory[0], LEN);
+    invalidate(memory[0], LEN);
+    assert_int_equal(fixture_stats().invalidations, 1);
+    fixture_close();
     assert_int_equal(atomic_load(&counter.deregs), 1);
 }
 
 TEST(flush__idle_regions_go__held_ones_stay)
 {
     struct hmreg_mr *held;
-    struct fixture fixture;
 
-    open_fixture(&fixture, 0, 0, 0);
-    touch(&fixture, 4);
-    held = fixture_get(&fixture, memory[2], LEN);
+    open_fixture(0, 0, 0);
+    touch(4);
+    held = fixture_get(memory[2], LEN);
     assert_ok(hmreg_domain_flush(fixture.domain));
     assert_int_equal(atomic_load(&counter.regions), 1);
-    assert_int_equal(fixture_key(&fixture, memory[2], LEN), hmreg_mr_key(held));
-    assert_int_equal(fixture_stats(&fixture).evictions, 0);
+    assert_int_equal(fixture_key(memory[2], LEN), hmreg_mr_key(held));
+    assert_int_equal(fixture_stats().evictions, 0);
     hmreg_mr_put(held);
-    fixture_close(&fixture);
 }
 
 /* ---- deregistration that fails with EBUSY ----------------------------------------------- */
@@ -430,95 +366,77 @@ static void be_busy(int times)
 
 TEST(put__deregistration_busy__a_zombie_until_a_later_call)
 {
-    struct fixture fixture;
-
-    open_fixture(&fixture, HMREG_DOMAIN_NO_CACHE, 0, 0);
+    open_fixture(HMREG_DOMAIN_NO_CACHE, 0, 0);
     be_busy(2);
-    fixture_key(&fixture, memory[0], LEN);
-    assert_int_equal(fixture_stats(&fixture).zombies, 1);
-    hmreg_mr_put(fixture_get(&fixture, memory[1], LEN)); /* EBUSY once more, then success */
-    assert_int_equal(fixture_stats(&fixture).zombies, 0);
+    fixture_key(memory[0], LEN);
+    assert_int_equal(fixture_stats().zombies, 1);
+    hmreg_mr_put(fixture_get(memory[1], LEN)); /* EBUSY once more, then success */
+    assert_int_equal(fixture_stats().zombies, 0);
     assert_int_equal(atomic_load(&counter.regions), 0);
-    fixture_close(&fixture);
 }
 
 TEST(flush__deregistration_busy__every_zombie_is_tried_once)
 {
-    struct fixture fixture;
-
-    open_fixture(&fixture, 0, 0, 0);
-    touch(&fixture, 3);
+    open_fixture(0, 0, 0);
+    touch(3);
     be_busy(-1);
     assert_ok(hmreg_domain_flush(fixture.domain));
-    assert_int_equal(fixture_stats(&fixture).zombies, 3);
-    assert_int_equal(fixture_stats(&fixture).regions, 0);
+    assert_int_equal(fixture_stats().zombies, 3);
+    assert_int_equal(fixture_stats().regions, 0);
     assert_int_equal(atomic_load(&counter.deregs), 3);
     assert_ok(hmreg_domain_flush(fixture.domain));
-    assert_int_equal(fixture_stats(&fixture).zombies, 3);
+    assert_int_equal(fixture_stats().zombies, 3);
     assert_int_equal(atomic_load(&counter.deregs), 6);
     be_busy(0);
     assert_ok(hmreg_domain_flush(fixture.domain));
-    assert_int_equal(fixture_stats(&fixture).zombies, 0);
+    assert_int_equal(fixture_stats().zombies, 0);
     assert_int_equal(atomic_load(&counter.deregs), 9);
-    fixture_close(&fixture);
 }
 
 TEST(flush__one_busy_among_many_idle__tried_once)
 {
-    struct fixture fixture;
-
-    open_fixture(&fixture, 0, 0, 0);
-    touch(&fixture, 5);
-    invalidate(&fixture, memory[0], LEN);
+    open_fixture(0, 0, 0);
+    touch(5);
+    invalidate(memory[0], LEN);
     be_busy(1);
-    fixture_key(&fixture, memory[1], LEN);
-    assert_int_equal(fixture_stats(&fixture).zombies, 1);
+    fixture_key(memory[1], LEN);
+    assert_int_equal(fixture_stats().zombies, 1);
     be_busy(1);
     assert_ok(hmreg_domain_flush(fixture.domain));
-    assert_int_equal(fixture_stats(&fixture).zombies, 1);
+    assert_int_equal(fixture_stats().zombies, 1);
     assert_int_equal(atomic_load(&counter.deregs), 6);
-    fixture_close(&fixture);
 }
 
 TEST(close__deregistration_busy__ebusy_then_closes)
 {
-    struct fixture fixture;
-
-    open_fixture(&fixture, 0, 0, 0);
-    touch(&fixture, 2);
+    open_fixture(0, 0, 0);
+    touch(2);
     be_busy(-1);
     assert_fails(hmreg_domain_close(fixture.domain), -EBUSY, "2 cached regions");
     assert_int_equal(atomic_load(&counter.regions), 2);
     be_busy(0);
-    fixture_close(&fixture);
 }
 
 TEST(zombie__its_memory_asked_for_again__another_region)
 {
-    struct fixture fixture;
-
-    open_fixture(&fixture, 0, 0, 0);
-    fixture_key(&fixture, memory[0], LEN);
-    invalidate(&fixture, memory[0], LEN);
+    open_fixture(0, 0, 0);
+    fixture_key(memory[0], LEN);
+    invalidate(memory[0], LEN);
     be_busy(-1);
-    assert_int_equal(fixture_key(&fixture, memory[0], LEN), 2);
-    assert_int_equal(fixture_key(&fixture, memory[0], LEN), 2);
-    assert_int_equal(fixture_stats(&fixture).zombies, 1);
+    assert_int_equal(fixture_key(memory[0], LEN), 2);
+    assert_int_equal(fixture_key(memory[0], LEN), 2);
+    assert_int_equal(fixture_stats().zombies, 1);
     be_busy(0);
-    fixture_close(&fixture);
 }
 
 TEST(put__deregistration_fails_for_good__the_region_is_gone)
 {
-    struct fixture fixture;
-
-    open_fixture(&fixture, HMREG_DOMAIN_NO_CACHE, 0, 0);
+    open_fixture(HMREG_DOMAIN_NO_CACHE, 0, 0);
     atomic_store(&counter.dereg_code, -EIO);
     atomic_store(&counter.dereg_times, 1);
-    fixture_key(&fixture, memory[0], LEN);
-    assert_int_equal(fixture_stats(&fixture).zombies, 0);
+    fixture_key(memory[0], LEN);
+    assert_int_equal(fixture_stats().zombies, 0);
     assert_int_equal(atomic_load(&counter.deregs), 1);
-    fixture_close(&fixture);
 }
 
 /* ---- close ------------------------------------------------------------------------------ */
@@ -526,28 +444,24 @@ TEST(put__deregistration_fails_for_good__the_region_is_gone)
 TEST(close__regions_held__ebusy_and_nothing_changed)
 {
     struct hmreg_mr *held;
-    struct fixture fixture;
 
-    open_fixture(&fixture, 0, 0, 0);
-    touch(&fixture, 3);
-    held = fixture_get(&fixture, memory[0], LEN);
+    open_fixture(0, 0, 0);
+    touch(3);
+    held = fixture_get(memory[0], LEN);
     assert_fails(hmreg_domain_close(fixture.domain), -EBUSY, "1 cached regions");
     assert_int_equal(atomic_load(&counter.deregs), 0);
-    assert_int_equal(fixture_stats(&fixture).regions, 3);
+    assert_int_equal(fixture_stats().regions, 3);
     hmreg_mr_put(held);
-    fixture_close(&fixture);
 }
 
 TEST(close__uncached_region_held__ebusy)
 {
     struct hmreg_mr *held;
-    struct fixture fixture;
 
-    open_fixture(&fixture, HMREG_DOMAIN_NO_CACHE, 0, 0);
-    held = fixture_get(&fixture, memory[0], LEN);
+    open_fixture(HMREG_DOMAIN_NO_CACHE, 0, 0);
+    held = fixture_get(memory[0], LEN);
     assert_fails(hmreg_domain_close(fixture.domain), -EBUSY, "1 cached regions");
     hmreg_mr_put(held);
-    fixture_close(&fixture);
 }
 
 static void *put_it(void *mr)
@@ -559,14 +473,11 @@ static void *put_it(void *mr)
 TEST(put__from_another_thread)
 {
     pthread_t thread;
-    struct fixture fixture;
 
-    open_fixture(&fixture, 0, 0, 0);
-    assert_int_equal(pthread_create(&thread, NULL, put_it, fixture_get(&fixture, memory[0], LEN)),
-                     0);
+    open_fixture(0, 0, 0);
+    assert_int_equal(pthread_create(&thread, NULL, put_it, fixture_get(memory[0], LEN)), 0);
     pthread_join(thread, NULL);
-    assert_int_equal(fixture_key(&fixture, memory[0], LEN), 1);
-    fixture_close(&fixture);
+    assert_int_equal(fixture_key(memory[0], LEN), 1);
 }
 
 TEST(put__null__nothing)
@@ -574,14 +485,14 @@ TEST(put__null__nothing)
     hmreg_mr_put(NULL);
 }
 
-static int childs_part(struct fixture *fixture, struct hmreg_mr *held)
+static int childs_part(struct hmreg_mr *held)
 {
     struct hmreg_mr *mr;
 
-    if (hmreg_mr_get(fixture->domain, memory[0], LEN, HMREG_SEND, &mr) != -EPERM)
+    if (hmreg_mr_get(fixture.domain, memory[0], LEN, HMREG_SEND, &mr) != -EPERM)
         return 1;
-    if (hmreg_invalidate(fixture->lib, memory[0], LEN) != -EPERM ||
-        hmreg_domain_flush(fixture->domain) != -EPERM)
+    if (hmreg_invalidate(fixture.lib, memory[0], LEN) != -EPERM ||
+        hmreg_domain_flush(fixture.domain) != -EPERM)
         return 2;
     hmreg_mr_put(held);
     return atomic_load(&counter.deregs) ? 3 : 0;
@@ -590,19 +501,17 @@ static int childs_part(struct fixture *fixture, struct hmreg_mr *held)
 TEST(fork__the_child_deregisters_nothing)
 {
     struct hmreg_mr *held;
-    struct fixture fixture;
     int status;
     pid_t child;
 
-    open_fixture(&fixture, 0, 0, 0);
-    held = fixture_get(&fixture, memory[0], LEN);
+    open_fixture(0, 0, 0);
+    held = fixture_get(memory[0], LEN);
     child = fork();
     if (child == 0)
-        _exit(childs_part(&fixture, held));
+        _exit(childs_part(held));
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_int_equal(status, 0);
     hmreg_mr_put(held);
-    fixture_close(&fixture);
 }
 
 /* ---- argument checks -------------------------------------------------------------------- */
@@ -610,9 +519,8 @@ TEST(fork__the_child_deregisters_nothing)
 TEST(get__wrong_arguments__refused_before_the_fabric)
 {
     struct hmreg_mr *mr = (void *)1;
-    struct fixture fixture;
 
-    open_fixture(&fixture, 0, 0, 0);
+    open_fixture(0, 0, 0);
     assert_fails(hmreg_mr_get(NULL, memory, LEN, HMREG_SEND, &mr), -EINVAL, "domain is NULL");
     assert_fails(hmreg_mr_get(fixture.domain, NULL, LEN, HMREG_SEND, &mr), -EINVAL, "addr is NULL");
     assert_fails(hmreg_mr_get(fixture.domain, memory, 0, HMREG_SEND, &mr), -EINVAL, "len is 0");
@@ -626,38 +534,33 @@ TEST(get__wrong_arguments__refused_before_the_fabric)
     assert_fails(hmreg_invalidate(fixture.lib, memory, 0), -EINVAL, "len is 0");
     assert_ptr_equal(mr, (void *)1);
     assert_int_equal(atomic_load(&counter.regs), 0);
-    fixture_close(&fixture);
 }
 
 TEST(close__cached_region_by_the_wrong_call__einval)
 {
     struct hmreg_mr *cached, *uncached;
-    struct fixture fixture;
 
-    open_fixture(&fixture, 0, 1, 0);
-    cached = fixture_get(&fixture, memory[0], LEN);
-    uncached = fixture_get(&fixture, memory[1], LEN);
+    open_fixture(0, 1, 0);
+    cached = fixture_get(memory[0], LEN);
+    uncached = fixture_get(memory[1], LEN);
     assert_fails(hmreg_mr_close(cached), -EINVAL, "hmreg_mr_put");
     assert_fails(hmreg_mr_close(uncached), -EINVAL, "hmreg_mr_put");
     hmreg_mr_put(cached);
     hmreg_mr_put(uncached);
-    fixture_close(&fixture);
 }
 
 TEST(get__success__leaves_the_last_error)
 {
     struct hmreg_mr *mr;
-    struct fixture fixture;
 
-    open_fixture(&fixture, 0, 1, 0);
-    fixture_key(&fixture, memory[0], LEN);
+    open_fixture(0, 1, 0);
+    fixture_key(memory[0], LEN);
     atomic_store(&counter.dereg_code, -EIO);
     atomic_store(&counter.dereg_times, 1);
     assert_fails(hmreg_mr_get(fixture.domain, memory[0], 0, HMREG_SEND, &mr), -EINVAL, "len is 0");
-    fixture_key(&fixture, memory[1], LEN); /* evicts the other, whose deregistration fails */
+    fixture_key(memory[1], LEN); /* evicts the other, whose deregistration fails */
     assert_int_equal(atomic_load(&counter.deregs), 1);
     assert_int_equal(hmreg_last_error()->code, -EINVAL);
-    fixture_close(&fixture);
 }
 
 TEST_MAIN()

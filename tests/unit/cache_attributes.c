@@ -29,13 +29,13 @@ struct asked {
     struct hmreg_mr_attr attr;
 };
 
-static void open_fixture(struct fixture *fixture, uint32_t flags, uint64_t max_regions)
+static void open_fixture(uint32_t flags, uint64_t max_regions)
 {
     struct hmreg_domain_config config = {
         .size = sizeof(config), .flags = flags, .max_regions = max_regions};
 
     vendors_reset();
-    fixture_open(fixture, HMREG_MONITOR_IMPORT, &config);
+    fixture_open(HMREG_MONITOR_IMPORT, &config);
 }
 
 /* Attributes of a plain get. */
@@ -49,20 +49,18 @@ static struct hmreg_mr_attr *ask(struct asked *asked, void *addr, size_t len)
     return &asked->attr;
 }
 
-static struct hmreg_mr *get(const struct fixture *fixture, const struct hmreg_mr_attr *attr,
-                            uint64_t flags)
+static struct hmreg_mr *get(const struct hmreg_mr_attr *attr, uint64_t flags)
 {
     struct hmreg_mr *mr = NULL;
 
-    assert_ok(hmreg_mr_get_attr(fixture->domain, attr, flags, &mr));
+    assert_ok(hmreg_mr_get_attr(fixture.domain, attr, flags, &mr));
     return mr;
 }
 
 /* Gets, puts, and gives the number of the registration. */
-static uint64_t key_of(const struct fixture *fixture, const struct hmreg_mr_attr *attr,
-                       uint64_t flags)
+static uint64_t key_of(const struct hmreg_mr_attr *attr, uint64_t flags)
 {
-    struct hmreg_mr *mr = get(fixture, attr, flags);
+    struct hmreg_mr *mr = get(attr, flags);
     uint64_t key = hmreg_mr_key(mr);
 
     hmreg_mr_put(mr);
@@ -77,10 +75,10 @@ static void count_variant(const void *node, VISIT which, int depth)
     variant_count += which == postorder || which == leaf;
 }
 
-static unsigned variants(const struct fixture *fixture)
+static unsigned variants(void)
 {
     variant_count = 0;
-    twalk(fixture->domain->caches->variants.tree, count_variant);
+    twalk(fixture.domain->caches->variants.tree, count_variant);
     return variant_count;
 }
 
@@ -88,158 +86,141 @@ static unsigned variants(const struct fixture *fixture)
 
 TEST(get_attr__without_attributes__shares_with_plain_gets)
 {
-    struct fixture fixture;
     struct asked asked;
 
-    open_fixture(&fixture, 0, 0);
-    assert_int_equal(fixture_key(&fixture, memory[0], 2 * LEN), 1);
-    assert_int_equal(key_of(&fixture, ask(&asked, memory[0], 2 * LEN), 0), 1);
-    assert_int_equal(key_of(&fixture, ask(&asked, memory[1], LEN), 0), 1);
-    assert_int_equal(key_of(&fixture, ask(&asked, memory[4], LEN), 0), 2);
-    assert_int_equal(fixture_key(&fixture, memory[4], LEN), 2);
-    assert_int_equal(fixture_stats(&fixture).hits, 3);
-    assert_int_equal(variants(&fixture), 0);
-    fixture_close(&fixture);
+    open_fixture(0, 0);
+    assert_int_equal(fixture_key(memory[0], 2 * LEN), 1);
+    assert_int_equal(key_of(ask(&asked, memory[0], 2 * LEN), 0), 1);
+    assert_int_equal(key_of(ask(&asked, memory[1], LEN), 0), 1);
+    assert_int_equal(key_of(ask(&asked, memory[4], LEN), 0), 2);
+    assert_int_equal(fixture_key(memory[4], LEN), 2);
+    assert_int_equal(fixture_stats().hits, 3);
+    assert_int_equal(variants(), 0);
 }
 
 /* Often enough that threads' tables have all of them. */
-static void assert_distinct(const struct fixture *fixture, struct asked *asked, uint64_t flags)
+static void assert_distinct(struct asked *asked, uint64_t flags)
 {
     struct asked plain;
     uint64_t mine = 0, other = 0;
 
     ask(&plain, asked->iov.iov_base, asked->iov.iov_len);
     for (int i = 0; i < 3; i++) {
-        uint64_t key = key_of(fixture, &asked->attr, flags);
+        uint64_t key = key_of(&asked->attr, flags);
 
         assert_true(i == 0 || key == mine);
         mine = key;
-        key = i % 2 ? key_of(fixture, &plain.attr, 0)
-                    : fixture_key(fixture, asked->iov.iov_base, asked->iov.iov_len);
+        key = i % 2 ? key_of(&plain.attr, 0) : fixture_key(asked->iov.iov_base, asked->iov.iov_len);
         assert_true(i == 0 || key == other);
         other = key;
         assert_int_not_equal(mine, other);
     }
-    assert_ok(hmreg_domain_flush(fixture->domain));
-    assert_int_equal(variants(fixture), 0);
+    assert_ok(hmreg_domain_flush(fixture.domain));
+    assert_int_equal(variants(), 0);
 }
 
 TEST(get_attr__page_size__part_of_the_key)
 {
-    struct fixture fixture;
     struct asked asked;
 
-    open_fixture(&fixture, 0, 0);
+    open_fixture(0, 0);
     ask(&asked, memory[0], LEN)->page_size = 65536;
-    assert_distinct(&fixture, &asked, 0);
-    fixture_close(&fixture);
+    assert_distinct(&asked, 0);
 }
 
 TEST(get_attr__hmem_data__part_of_the_key_by_address)
 {
     int one = 0, same = 0;
-    struct fixture fixture;
     struct asked asked;
     uint64_t key;
 
-    open_fixture(&fixture, 0, 0);
+    open_fixture(0, 0);
     ask(&asked, memory[0], LEN)->hmem_data = &one;
-    assert_distinct(&fixture, &asked, 0);
-    key = key_of(&fixture, &asked.attr, 0);
+    assert_distinct(&asked, 0);
+    key = key_of(&asked.attr, 0);
     asked.attr.hmem_data = &same;
-    assert_int_not_equal(key_of(&fixture, &asked.attr, 0), key);
+    assert_int_not_equal(key_of(&asked.attr, 0), key);
     asked.attr.hmem_data = &one;
-    assert_int_equal(key_of(&fixture, &asked.attr, 0), key);
-    fixture_close(&fixture);
+    assert_int_equal(key_of(&asked.attr, 0), key);
 }
 
 TEST(get_attr__auth_key__part_of_the_key_by_its_bytes)
 {
     uint8_t secret[8] = "secret", same[8] = "secret";
-    struct fixture fixture;
     struct asked asked;
     uint64_t key;
 
-    open_fixture(&fixture, 0, 0);
+    open_fixture(0, 0);
     ask(&asked, memory[0], LEN)->auth_key = secret;
     asked.attr.auth_key_size = sizeof(secret);
-    assert_distinct(&fixture, &asked, 0);
-    key = key_of(&fixture, &asked.attr, 0);
+    assert_distinct(&asked, 0);
+    key = key_of(&asked.attr, 0);
     asked.attr.auth_key = same;
-    assert_int_equal(key_of(&fixture, &asked.attr, 0), key);
+    assert_int_equal(key_of(&asked.attr, 0), key);
     same[5]++;
-    assert_int_not_equal(key_of(&fixture, &asked.attr, 0), key);
+    assert_int_not_equal(key_of(&asked.attr, 0), key);
     asked.attr.auth_key = secret;
     asked.attr.auth_key_size--;
-    assert_int_not_equal(key_of(&fixture, &asked.attr, 0), key);
-    assert_int_equal(variants(&fixture), 3);
-    fixture_close(&fixture);
+    assert_int_not_equal(key_of(&asked.attr, 0), key);
+    assert_int_equal(variants(), 3);
 }
 
 TEST(get_attr__flags__part_of_the_key)
 {
     struct vendor_claim *claim;
-    struct fixture fixture;
     struct asked asked;
 
-    open_fixture(&fixture, 0, 0);
+    open_fixture(0, 0);
     claim = vendor_claim(HMREG_IFACE_CUDA, memory[2], LEN, HMREG_MEM_DEVICE, 1);
     ask(&asked, (void *)(uintptr_t)claim->addr, LEN);
-    assert_distinct(&fixture, &asked, HMREG_HMEM_DEVICE_ONLY);
-    fixture_close(&fixture);
+    assert_distinct(&asked, HMREG_HMEM_DEVICE_ONLY);
 }
 
 TEST(get_attr__context__not_part_of_the_key)
 {
     int first = 0, second = 0;
     struct hmreg_mr *mr;
-    struct fixture fixture;
     struct asked asked;
 
-    open_fixture(&fixture, 0, 0);
+    open_fixture(0, 0);
     ask(&asked, memory[0], LEN)->context = &first;
-    assert_int_equal(key_of(&fixture, &asked.attr, 0), 1);
+    assert_int_equal(key_of(&asked.attr, 0), 1);
     asked.attr.context = &second;
-    mr = get(&fixture, &asked.attr, 0);
+    mr = get(&asked.attr, 0);
     assert_ptr_equal(hmreg_mr_context(mr), &first);
     hmreg_mr_put(mr);
-    mr = fixture_get(&fixture, memory[0], LEN);
+    mr = fixture_get(memory[0], LEN);
     assert_ptr_equal(hmreg_mr_context(mr), &first);
     hmreg_mr_put(mr);
     asked.attr.page_size = 4096; /* another region */
-    mr = get(&fixture, &asked.attr, 0);
+    mr = get(&asked.attr, 0);
     assert_ptr_equal(hmreg_mr_context(mr), &second);
     hmreg_mr_put(mr);
-    fixture_close(&fixture);
 }
 
 /* A look-up that finds the slot of a plain region, in a domain that has no variants yet. */
 TEST(get_attr__slot_of_a_plain_region__not_found)
 {
-    struct fixture fixture;
     struct variant variant;
     struct cache_want want = {.access = HMREG_ACCESS_REMOTE, .variant = &variant};
 
-    open_fixture(&fixture, 0, 0);
+    open_fixture(0, 0);
     for (int i = 0; i < 3; i++)
-        assert_int_equal(fixture_key(&fixture, memory[0], LEN), 1);
+        assert_int_equal(fixture_key(memory[0], LEN), 1);
     want.start = (uintptr_t)memory[0] ^ variant_salt(&variant);
     want.end = want.start + LEN;
     assert_null(get_remembered(fixture.domain, &want, NULL));
-    fixture_close(&fixture);
 }
 
 TEST(get_attr__struct_of_an_older_caller__same_region)
 {
-    struct fixture fixture;
     struct asked asked;
 
-    open_fixture(&fixture, 0, 0);
+    open_fixture(0, 0);
     ask(&asked, memory[0], LEN)->size = offsetof(struct hmreg_mr_attr, dmabuf);
     asked.attr.page_size = 3; /* not read */
-    assert_int_equal(key_of(&fixture, &asked.attr, 0), 1);
-    assert_int_equal(fixture_key(&fixture, memory[0], LEN), 1);
-    fixture_close(&fixture);
+    assert_int_equal(key_of(&asked.attr, 0), 1);
+    assert_int_equal(fixture_key(memory[0], LEN), 1);
 }
 
 /* Is the byte of struct hmreg_mr_attr one that the key leaves out, or that it contains in another
@@ -332,27 +313,25 @@ TEST(variant_put__used_by_another_at_once__goes_with_the_last_use)
 TEST(get_attr__claim__not_part_of_the_key_and_checked_at_hits)
 {
     struct hmreg_mr *mr = NULL;
-    struct fixture fixture;
     struct asked asked;
 
-    open_fixture(&fixture, 0, 0);
+    open_fixture(0, 0);
     vendor_claim(HMREG_IFACE_CUDA, memory[2], LEN, HMREG_MEM_DEVICE, 1);
-    assert_int_equal(fixture_key(&fixture, memory[2], LEN), 1);
+    assert_int_equal(fixture_key(memory[2], LEN), 1);
     ask(&asked, memory[2], LEN)->claim_iface = 1;
     asked.attr.iface = HMREG_IFACE_CUDA;
     asked.attr.device = 1;
     for (int i = 0; i < 3; i++)
-        assert_int_equal(key_of(&fixture, &asked.attr, 0), 1);
+        assert_int_equal(key_of(&asked.attr, 0), 1);
     asked.attr.device = HMREG_DEVICE_ANY;
-    assert_int_equal(key_of(&fixture, &asked.attr, 0), 1);
+    assert_int_equal(key_of(&asked.attr, 0), 1);
     asked.attr.device = 0;
     assert_fails(hmreg_mr_get_attr(fixture.domain, &asked.attr, 0, &mr), -EINVAL, "device");
     asked.attr.iface = HMREG_IFACE_SYSTEM;
     assert_fails(hmreg_mr_get_attr(fixture.domain, &asked.attr, 0, &mr), -EINVAL, "iface");
     assert_null(mr);
-    assert_int_equal(fixture_key(&fixture, memory[2], LEN), 1);
-    assert_int_equal(fixture_stats(&fixture).hits, 5); /* the two refused gets are none */
-    fixture_close(&fixture);
+    assert_int_equal(fixture_key(memory[2], LEN), 1);
+    assert_int_equal(fixture_stats().hits, 5); /* the two refused gets are none */
 }
 
 /* ---- refusals --------------------------------------------------------------------------- */
@@ -360,10 +339,9 @@ TEST(get_attr__claim__not_part_of_the_key_and_checked_at_hits)
 TEST(get_attr__arguments__refused_as_by_regattr)
 {
     struct hmreg_mr *mr = NULL;
-    struct fixture fixture;
     struct asked asked;
 
-    open_fixture(&fixture, 0, 0);
+    open_fixture(0, 0);
     ask(&asked, memory[0], LEN);
     assert_fails(hmreg_mr_get_attr(NULL, &asked.attr, 0, &mr), -EINVAL, "domain");
     assert_fails(hmreg_mr_get_attr(fixture.domain, NULL, 0, &mr), -EINVAL, "attr");
@@ -377,71 +355,62 @@ TEST(get_attr__arguments__refused_as_by_regattr)
                  "iov is set");
     assert_null(mr);
     assert_int_equal(atomic_load(&counter.regs), 0);
-    assert_int_equal(variants(&fixture), 0);
-    fixture_close(&fixture);
+    assert_int_equal(variants(), 0);
 }
 
 TEST(get_attr__registration_fails__no_variant_left)
 {
     struct hmreg_mr *mr = NULL;
-    struct fixture fixture;
     struct asked asked;
 
-    open_fixture(&fixture, 0, 0);
+    open_fixture(0, 0);
     ask(&asked, memory[0], LEN)->page_size = 65536;
     atomic_store(&counter.reg_code, -EIO);
     atomic_store(&counter.reg_times, -1);
     assert_fails(hmreg_mr_get_attr(fixture.domain, &asked.attr, 0, &mr), -EIO, "asked to fail");
     assert_null(mr);
-    assert_int_equal(variants(&fixture), 0);
+    assert_int_equal(variants(), 0);
     atomic_store(&counter.reg_times, 0);
-    fixture_close(&fixture);
 }
 
 /* ---- other domains ---------------------------------------------------------------------- */
 
 TEST(get_attr__domain_without_cache__registered_each_time)
 {
-    struct fixture fixture;
     struct asked asked;
 
-    open_fixture(&fixture, HMREG_DOMAIN_NO_CACHE, 0);
+    open_fixture(HMREG_DOMAIN_NO_CACHE, 0);
     ask(&asked, memory[0], LEN)->page_size = 65536;
-    assert_int_equal(key_of(&fixture, &asked.attr, 0), 1);
-    assert_int_equal(key_of(&fixture, &asked.attr, 0), 2);
-    assert_int_equal(variants(&fixture), 0);
-    fixture_close(&fixture);
+    assert_int_equal(key_of(&asked.attr, 0), 1);
+    assert_int_equal(key_of(&asked.attr, 0), 2);
+    assert_int_equal(variants(), 0);
 }
 
 TEST(get_attr__exact_domain__exactly_the_range)
 {
-    struct fixture fixture;
     struct asked asked;
 
-    open_fixture(&fixture, HMREG_DOMAIN_EXACT, 0);
+    open_fixture(HMREG_DOMAIN_EXACT, 0);
     ask(&asked, memory[0], 2 * LEN)->page_size = 65536;
-    assert_int_equal(key_of(&fixture, &asked.attr, 0), 1);
-    assert_int_equal(key_of(&fixture, &asked.attr, 0), 1);
+    assert_int_equal(key_of(&asked.attr, 0), 1);
+    assert_int_equal(key_of(&asked.attr, 0), 1);
     asked.iov.iov_len = LEN;
-    assert_int_equal(key_of(&fixture, &asked.attr, 0), 2);
-    assert_int_equal(key_of(&fixture, &asked.attr, 0), 2);
-    fixture_close(&fixture);
+    assert_int_equal(key_of(&asked.attr, 0), 2);
+    assert_int_equal(key_of(&asked.attr, 0), 2);
 }
 
 TEST(get_attr__evicted__variant_goes_with_it)
 {
-    struct fixture fixture;
     struct asked asked;
 
-    open_fixture(&fixture, 0, 2);
+    open_fixture(0, 2);
     ask(&asked, memory[0], LEN)->page_size = 65536;
-    assert_int_equal(key_of(&fixture, &asked.attr, 0), 1);
-    assert_int_equal(variants(&fixture), 1);
+    assert_int_equal(key_of(&asked.attr, 0), 1);
+    assert_int_equal(variants(), 1);
     for (int i = 1; i < 8; i++)
-        fixture_key(&fixture, memory[i], LEN);
+        fixture_key(memory[i], LEN);
     assert_ok(hmreg_domain_progress(fixture.domain));
-    assert_int_equal(variants(&fixture), 0);
-    fixture_close(&fixture);
+    assert_int_equal(variants(), 0);
 }
 
 /* ---- the caller's dmabuf ---------------------------------------------------------------- */
@@ -467,98 +436,87 @@ static struct hmreg_mr_attr *ask_dmabuf(struct asked *asked, int fd, void *base,
     return &asked->attr;
 }
 
-static uint64_t dmabuf_key(const struct fixture *fixture, int fd, void *base, uint64_t offset,
-                           size_t len)
+static uint64_t dmabuf_key(int fd, void *base, uint64_t offset, size_t len)
 {
     struct asked asked;
 
-    return key_of(fixture, ask_dmabuf(&asked, fd, base, offset, len), HMREG_REG_DMABUF);
+    return key_of(ask_dmabuf(&asked, fd, base, offset, len), HMREG_REG_DMABUF);
 }
 
 /* As NCCL does. */
 TEST(dmabuf__descriptor_closed_at_once__hit_by_another_of_it)
 {
-    struct fixture fixture;
     int fd = dmabuf_new(4), own;
 
-    open_fixture(&fixture, 0, 0);
+    open_fixture(0, 0);
     own = fcntl(fd, F_DUPFD_CLOEXEC, 0);
-    assert_int_equal(dmabuf_key(&fixture, own, memory[0], 0, 4 * LEN), 1);
+    assert_int_equal(dmabuf_key(own, memory[0], 0, 4 * LEN), 1);
     close(own);
     for (int i = 0; i < 3; i++) {
         own = fcntl(fd, F_DUPFD_CLOEXEC, 100 + i);
-        assert_int_equal(dmabuf_key(&fixture, own, memory[0], 0, 4 * LEN), 1);
-        assert_int_equal(dmabuf_key(&fixture, own, memory[0], LEN + 1, LEN), 1); /* a part */
+        assert_int_equal(dmabuf_key(own, memory[0], 0, 4 * LEN), 1);
+        assert_int_equal(dmabuf_key(own, memory[0], LEN + 1, LEN), 1); /* a part */
         close(own);
     }
-    assert_int_equal(fixture_stats(&fixture).hits, 6);
+    assert_int_equal(fixture_stats().hits, 6);
     close(fd);
-    fixture_close(&fixture);
 }
 
 TEST(dmabuf__number_reused_for_another__registered)
 {
-    struct fixture fixture;
     int fd = dmabuf_new(4), other;
 
-    open_fixture(&fixture, 0, 0);
-    assert_int_equal(dmabuf_key(&fixture, fd, memory[0], 0, LEN), 1);
+    open_fixture(0, 0);
+    assert_int_equal(dmabuf_key(fd, memory[0], 0, LEN), 1);
     close(fd);
     other = dmabuf_new(4);
     assert_int_equal(other, fd);
-    assert_int_equal(dmabuf_key(&fixture, other, memory[0], 0, LEN), 2);
-    assert_int_equal(dmabuf_key(&fixture, other, memory[0], 0, LEN), 2);
+    assert_int_equal(dmabuf_key(other, memory[0], 0, LEN), 2);
+    assert_int_equal(dmabuf_key(other, memory[0], 0, LEN), 2);
     close(other);
-    fixture_close(&fixture);
 }
 
 TEST(dmabuf__another_base__registered)
 {
-    struct fixture fixture;
     int fd = dmabuf_new(4);
 
-    open_fixture(&fixture, 0, 0);
-    assert_int_equal(dmabuf_key(&fixture, fd, memory[0], LEN, LEN), 1);
-    assert_int_equal(dmabuf_key(&fixture, fd, memory[1], 0, LEN), 2); /* the same addresses */
-    assert_int_equal(dmabuf_key(&fixture, fd, NULL, LEN, LEN), 3);
-    assert_int_equal(dmabuf_key(&fixture, fd, memory[0], LEN, LEN), 1);
-    assert_int_equal(dmabuf_key(&fixture, fd, NULL, LEN, LEN), 3);
+    open_fixture(0, 0);
+    assert_int_equal(dmabuf_key(fd, memory[0], LEN, LEN), 1);
+    assert_int_equal(dmabuf_key(fd, memory[1], 0, LEN), 2); /* the same addresses */
+    assert_int_equal(dmabuf_key(fd, NULL, LEN, LEN), 3);
+    assert_int_equal(dmabuf_key(fd, memory[0], LEN, LEN), 1);
+    assert_int_equal(dmabuf_key(fd, NULL, LEN, LEN), 3);
     close(fd);
-    fixture_close(&fixture);
 }
 
 TEST(dmabuf__from_address_0__cached)
 {
-    struct fixture fixture;
     int fd = dmabuf_new(2), other = dmabuf_new(2);
 
-    open_fixture(&fixture, 0, 0);
+    open_fixture(0, 0);
     for (int i = 0; i < 3; i++) {
-        assert_int_equal(dmabuf_key(&fixture, fd, NULL, 0, LEN), 1);
-        assert_int_equal(dmabuf_key(&fixture, other, NULL, 0, LEN), 2);
+        assert_int_equal(dmabuf_key(fd, NULL, 0, LEN), 1);
+        assert_int_equal(dmabuf_key(other, NULL, 0, LEN), 2);
     }
     close(fd);
     close(other);
-    fixture_close(&fixture);
 }
 
 TEST(dmabuf__and_plain_get_of_its_addresses__two_regions)
 {
-    struct fixture fixture;
     int fd = dmabuf_new(1);
 
-    open_fixture(&fixture, 0, 0);
+    open_fixture(0, 0);
     for (int i = 0; i < 4; i++) {
-        assert_int_equal(fixture_key(&fixture, memory[0], LEN), 1);
-        assert_int_equal(dmabuf_key(&fixture, fd, memory[0], 0, LEN), 2);
+        assert_int_equal(fixture_key(memory[0], LEN), 1);
+        assert_int_equal(dmabuf_key(fd, memory[0], 0, LEN), 2);
     }
-    assert_int_equal(dmabuf_key(&fixture, fd, memory[4], 0, LEN), 3);
+    assert_int_equal(dmabuf_key(fd, memory[4], 0, LEN), 3);
     for (int i = 0; i < 4; i++) {
-        assert_int_equal(fixture_key(&fixture, memory[4], LEN), 4);
-        assert_int_equal(dmabuf_key(&fixture, fd, memory[4], 0, LEN), 3);
+        assert_int_equal(fixture_key(memory[4], LEN), 4);
+        assert_int_equal(dmabuf_key(fd, memory[4], 0, LEN), 3);
     }
     close(fd);
-    fixture_close(&fixture);
 }
 
 static bool is_mapped(const char *name)
@@ -577,44 +535,40 @@ static bool is_mapped(const char *name)
 /* On this fabric a mapping of the dmabuf keeps the memory. */
 TEST(dmabuf__each_end__memory_let_go)
 {
-    struct fixture fixture;
     int fd = dmabuf_new(1);
 
-    open_fixture(&fixture, 0, 2);
+    open_fixture(0, 2);
     for (int end = 0; end < 3; end++) {
-        dmabuf_key(&fixture, fd, memory[0], 0, LEN);
+        dmabuf_key(fd, memory[0], 0, LEN);
         assert_true(is_mapped("hmreg-test"));
         if (end == 0)
             assert_ok(hmreg_domain_flush(fixture.domain));
         if (end == 1)
             assert_ok(hmreg_invalidate(fixture.lib, memory[0] + 1, 1));
         for (int i = 1; i < 8 && end == 2; i++)
-            fixture_key(&fixture, memory[i], LEN);
+            fixture_key(memory[i], LEN);
         assert_ok(hmreg_domain_progress(fixture.domain));
         assert_false(is_mapped("hmreg-test"));
-        assert_int_equal(variants(&fixture), 0);
+        assert_int_equal(variants(), 0);
     }
     close(fd);
-    fixture_close(&fixture);
 }
 
 TEST(dmabuf__invalidated_while_held__ends_with_its_put)
 {
-    struct fixture fixture;
     struct hmreg_mr *mr;
     struct asked asked;
     int fd = dmabuf_new(1);
 
-    open_fixture(&fixture, 0, 0);
-    mr = get(&fixture, ask_dmabuf(&asked, fd, memory[0], 0, LEN), HMREG_REG_DMABUF);
+    open_fixture(0, 0);
+    mr = get(ask_dmabuf(&asked, fd, memory[0], 0, LEN), HMREG_REG_DMABUF);
     assert_true(fixture_is_cached(mr));
     assert_ok(hmreg_invalidate(fixture.lib, memory[0], 1));
-    assert_int_equal(dmabuf_key(&fixture, fd, memory[0], 0, LEN), 2);
+    assert_int_equal(dmabuf_key(fd, memory[0], 0, LEN), 2);
     assert_int_equal(atomic_load(&counter.deregs), 0);
     hmreg_mr_put(mr);
     assert_int_equal(atomic_load(&counter.deregs), 1);
     close(fd);
-    fixture_close(&fixture);
 }
 
 /* Its address is a vendor's memory, so it ends with that: hits ask for the identity where the
@@ -624,55 +578,51 @@ TEST(dmabuf__of_a_known_device__ends_with_its_memory)
     struct hmreg_mr_info info = {.size = sizeof(info)};
     struct vendor *cuda = &vendors[HMREG_IFACE_CUDA];
     struct vendor_claim *claim;
-    struct fixture fixture;
     struct hmreg_mr *mr;
     struct asked asked;
     int fd = dmabuf_new(1);
     unsigned asks;
 
-    open_fixture(&fixture, 0, 0);
+    open_fixture(0, 0);
     claim = vendor_claim(HMREG_IFACE_CUDA, memory[2], LEN, HMREG_MEM_DEVICE, 1);
-    mr = get(&fixture, ask_dmabuf(&asked, fd, memory[2], 0, LEN), HMREG_REG_DMABUF);
+    mr = get(ask_dmabuf(&asked, fd, memory[2], 0, LEN), HMREG_REG_DMABUF);
     assert_ok(hmreg_mr_query(mr, &info));
     assert_int_equal(info.iface, HMREG_IFACE_CUDA);
     assert_int_equal(info.device, 1);
     assert_int_equal(info.asks, HMREG_ASKS_RUNTIME);
     asks = cuda->identities;
     for (unsigned i = 1; i <= 3; i++) {
-        assert_int_equal(dmabuf_key(&fixture, fd, memory[2], 0, LEN), hmreg_mr_key(mr));
+        assert_int_equal(dmabuf_key(fd, memory[2], 0, LEN), hmreg_mr_key(mr));
         assert_int_equal(cuda->identities, asks + i);
     }
     vendor_renew(claim);
-    assert_int_not_equal(dmabuf_key(&fixture, fd, memory[2], 0, LEN), hmreg_mr_key(mr));
+    assert_int_not_equal(dmabuf_key(fd, memory[2], 0, LEN), hmreg_mr_key(mr));
     hmreg_mr_put(mr);
     close(fd);
-    fixture_close(&fixture);
 }
 
 /* What the caller says about a dmabuf is what it is registered as. */
 TEST(dmabuf__claim__part_of_the_key)
 {
     struct hmreg_mr_info info = {.size = sizeof(info)};
-    struct fixture fixture;
     struct hmreg_mr *mr;
     struct asked asked;
     int fd = dmabuf_new(1);
 
-    open_fixture(&fixture, 0, 0);
-    assert_int_equal(dmabuf_key(&fixture, fd, NULL, 0, LEN), 1);
+    open_fixture(0, 0);
+    assert_int_equal(dmabuf_key(fd, NULL, 0, LEN), 1);
     ask_dmabuf(&asked, fd, NULL, 0, LEN)->claim_iface = 1;
     asked.attr.iface = HMREG_IFACE_ROCR;
     asked.attr.device = 1;
-    mr = get(&fixture, &asked.attr, HMREG_REG_DMABUF);
+    mr = get(&asked.attr, HMREG_REG_DMABUF);
     assert_int_equal(hmreg_mr_key(mr), 2);
     assert_ok(hmreg_mr_query(mr, &info));
     assert_int_equal(info.iface, HMREG_IFACE_ROCR);
     assert_int_equal(info.device, 1);
     hmreg_mr_put(mr);
-    assert_int_equal(dmabuf_key(&fixture, fd, NULL, 0, LEN), 1);
-    assert_int_equal(key_of(&fixture, &asked.attr, HMREG_REG_DMABUF), 2);
+    assert_int_equal(dmabuf_key(fd, NULL, 0, LEN), 1);
+    assert_int_equal(key_of(&asked.attr, HMREG_REG_DMABUF), 2);
     close(fd);
-    fixture_close(&fixture);
 }
 
 /* An epoll descriptor's inode is shared by all such descriptors, as a dmabuf's was before
@@ -700,19 +650,17 @@ TEST(get_attr__no_path_for_a_dmabuf__opnotsupp)
 {
     struct hmreg_domain_config config = {.size = sizeof(config), .order = {HMREG_PATH_PEERMEM}};
     struct hmreg_mr *mr = NULL;
-    struct fixture fixture;
     struct asked asked;
     int fd = dmabuf_new(1);
 
     vendors_reset();
-    fixture_open(&fixture, HMREG_MONITOR_IMPORT, &config);
+    fixture_open(HMREG_MONITOR_IMPORT, &config);
     ask_dmabuf(&asked, fd, NULL, 0, LEN);
     assert_fails(hmreg_mr_get_attr(fixture.domain, &asked.attr, HMREG_REG_DMABUF, &mr), -EOPNOTSUPP,
                  "dmabuf");
     assert_null(mr);
-    assert_int_equal(variants(&fixture), 0);
+    assert_int_equal(variants(), 0);
     close(fd);
-    fixture_close(&fixture);
 }
 
 /* ---- threads ---------------------------------------------------------------------------- */
@@ -721,7 +669,6 @@ TEST(get_attr__no_path_for_a_dmabuf__opnotsupp)
 #define ROUNDS  2000
 
 struct worker {
-    const struct fixture *fixture;
     const int *fds;
     unsigned seed;
 };
@@ -734,9 +681,8 @@ static void *work(void *arg)
     for (int i = 0; i < ROUNDS; i++) {
         unsigned which = (unsigned)rand_r(&worker->seed) % 4;
         bool plain = rand_r(&worker->seed) % 2;
-        uint64_t key = plain
-                           ? fixture_key(worker->fixture, memory[which], LEN)
-                           : dmabuf_key(worker->fixture, worker->fds[which], memory[which], 0, LEN);
+        uint64_t key = plain ? fixture_key(memory[which], LEN)
+                             : dmabuf_key(worker->fds[which], memory[which], 0, LEN);
 
         if (keys[plain][which] && keys[plain][which] != key)
             return arg;
@@ -749,14 +695,13 @@ TEST(dmabuf__many_threads__each_registered_once)
 {
     struct worker workers[THREADS];
     pthread_t threads[THREADS];
-    struct fixture fixture;
     int fds[4];
 
-    open_fixture(&fixture, 0, 0);
+    open_fixture(0, 0);
     for (int i = 0; i < 4; i++)
         fds[i] = dmabuf_new(1);
     for (unsigned i = 0; i < THREADS; i++) {
-        workers[i] = (struct worker){&fixture, fds, i};
+        workers[i] = (struct worker){fds, i};
         assert_int_equal(pthread_create(&threads[i], NULL, work, &workers[i]), 0);
     }
     for (int i = 0; i < THREADS; i++) {
@@ -766,10 +711,9 @@ TEST(dmabuf__many_threads__each_registered_once)
         assert_null(failed);
     }
     assert_int_equal(atomic_load(&counter.regs), 8);
-    assert_int_equal(fixture_stats(&fixture).hits + 8, THREADS * ROUNDS);
+    assert_int_equal(fixture_stats().hits + 8, THREADS * ROUNDS);
     for (int i = 0; i < 4; i++)
         close(fds[i]);
-    fixture_close(&fixture);
 }
 
 TEST_MAIN();

@@ -76,22 +76,20 @@ static struct hmreg_domain_config with_callbacks(uint32_t flags, uint64_t max_re
                                         .callback_context = &seen};
 }
 
-static void open_fixture(struct fixture *fixture, uint32_t flags, uint64_t max_regions)
+static void open_fixture(uint32_t flags, uint64_t max_regions)
 {
     struct hmreg_domain_config config = with_callbacks(flags, max_regions);
 
     vendors_reset();
-    fixture_open(fixture, HMREG_MONITOR_IMPORT, &config);
-    seen.lib = fixture->lib;
+    fixture_open(HMREG_MONITOR_IMPORT, &config);
+    seen.lib = fixture.lib;
 }
 
 TEST(made__each_registration__once_with_its_region)
 {
-    struct fixture fixture;
-
-    open_fixture(&fixture, 0, 0);
+    open_fixture(0, 0);
     for (int i = 0; i < 3; i++)
-        fixture_key(&fixture, memory[0], 2 * LEN);
+        fixture_key(memory[0], 2 * LEN);
     assert_int_equal(seen.made, 1);
     assert_int_equal(seen.made_key, 1);
     assert_int_equal(seen.info.addr, (uintptr_t)memory[0]);
@@ -99,7 +97,7 @@ TEST(made__each_registration__once_with_its_region)
     assert_int_equal(seen.info.access, HMREG_ACCESS_REMOTE);
     assert_null(seen.context);
     assert_int_equal(seen.ended, 0);
-    fixture_close(&fixture);
+    fixture_close();
     assert_int_equal(seen.ended, 1);
     assert_int_equal(seen.ended_key, 1);
     assert_int_equal(seen.info.addr, (uintptr_t)memory[0]);
@@ -107,31 +105,27 @@ TEST(made__each_registration__once_with_its_region)
 
 TEST(ended__flush_invalidation_eviction__once_each)
 {
-    struct fixture fixture;
-
-    open_fixture(&fixture, 0, 2);
-    fixture_key(&fixture, memory[0], LEN);
+    open_fixture(0, 2);
+    fixture_key(memory[0], LEN);
     assert_ok(hmreg_domain_flush(fixture.domain));
     assert_int_equal(seen.ended, 1);
-    fixture_key(&fixture, memory[0], LEN);
+    fixture_key(memory[0], LEN);
     assert_ok(hmreg_invalidate(fixture.lib, memory[0], 1));
     assert_ok(hmreg_domain_progress(fixture.domain));
     assert_int_equal(seen.ended, 2);
     for (int i = 0; i < 6; i++)
-        fixture_key(&fixture, memory[i], LEN);
+        fixture_key(memory[i], LEN);
     assert_ok(hmreg_domain_progress(fixture.domain));
     assert_int_equal(seen.made, 8);
     assert_int_equal(seen.ended, 6);
-    fixture_close(&fixture);
+    fixture_close();
     assert_int_equal(seen.ended, 8);
 }
 
 TEST(ended__fabric_is_busy__not_called_again)
 {
-    struct fixture fixture;
-
-    open_fixture(&fixture, 0, 0);
-    fixture_key(&fixture, memory[0], LEN);
+    open_fixture(0, 0);
+    fixture_key(memory[0], LEN);
     atomic_store(&counter.dereg_code, -EBUSY);
     atomic_store(&counter.dereg_times, 2);
     assert_ok(hmreg_domain_flush(fixture.domain));
@@ -139,35 +133,31 @@ TEST(ended__fabric_is_busy__not_called_again)
     assert_ok(hmreg_domain_flush(fixture.domain));
     assert_int_equal(atomic_load(&counter.deregs), 3);
     assert_int_equal(seen.ended, 1);
-    fixture_close(&fixture);
+    fixture_close();
     assert_int_equal(seen.ended, 1);
 }
 
 TEST(made__registration_fails__not_called)
 {
     struct hmreg_mr *mr = NULL;
-    struct fixture fixture;
 
-    open_fixture(&fixture, 0, 0);
+    open_fixture(0, 0);
     atomic_store(&counter.reg_code, -EIO);
     atomic_store(&counter.reg_times, 1);
     assert_fails(hmreg_mr_get(fixture.domain, memory[0], LEN, HMREG_SEND, &mr), -EIO, "asked");
     assert_null(mr);
-    fixture_close(&fixture);
+    fixture_close();
     assert_int_equal(seen.made, 0);
     assert_int_equal(seen.ended, 0);
 }
 
 TEST(made__domain_without_cache__each_get)
 {
-    struct fixture fixture;
-
-    open_fixture(&fixture, HMREG_DOMAIN_NO_CACHE, 0);
-    fixture_key(&fixture, memory[0], LEN);
-    fixture_key(&fixture, memory[0], LEN);
+    open_fixture(HMREG_DOMAIN_NO_CACHE, 0);
+    fixture_key(memory[0], LEN);
+    fixture_key(memory[0], LEN);
     assert_int_equal(seen.made, 2);
     assert_int_equal(seen.ended, 2);
-    fixture_close(&fixture);
 }
 
 TEST(callbacks__context_of_the_get__with_the_region)
@@ -179,50 +169,45 @@ TEST(callbacks__context_of_the_get__with_the_region)
                                  .access = HMREG_ACCESS_REMOTE,
                                  .context = &iov};
     struct hmreg_mr *mr = NULL;
-    struct fixture fixture;
 
-    open_fixture(&fixture, 0, 0);
+    open_fixture(0, 0);
     assert_ok(hmreg_mr_get_attr(fixture.domain, &attr, 0, &mr));
     assert_ptr_equal(seen.context, &iov);
     seen.context = NULL;
     hmreg_mr_put(mr);
-    fixture_close(&fixture);
+    fixture_close();
     assert_ptr_equal(seen.context, &iov);
 }
 
 TEST(callbacks__fail_inside__last_error_is_the_callers)
 {
     struct hmreg_error before;
-    struct fixture fixture;
 
-    open_fixture(&fixture, 0, 0);
+    open_fixture(0, 0);
     assert_int_equal(hmreg_invalidate(NULL, memory[0], 1), -EINVAL);
     before = *hmreg_last_error();
-    fixture_key(&fixture, memory[0], LEN);
+    fixture_key(memory[0], LEN);
     assert_ok(hmreg_domain_flush(fixture.domain));
     assert_int_equal(seen.ended, 1);
     assert_string_equal(hmreg_last_error()->text, before.text);
-    fixture_close(&fixture);
 }
 
 /* On a fabric that may be called on any thread. */
 TEST(ended__nobody_calls__on_the_reaper)
 {
     struct hmreg_domain_config config = with_callbacks(0, 0);
-    struct fixture fixture;
     struct hmreg_domain *served;
 
     vendors_reset();
-    fixture_open(&fixture, HMREG_MONITOR_IMPORT, NULL);
+    fixture_open(HMREG_MONITOR_IMPORT, NULL);
     seen.lib = fixture.lib;
     served = counter_open_served(fixture.lib, &config);
     hmreg_domain_close(fixture.domain);
     fixture.domain = served;
-    fixture_key(&fixture, memory[0], LEN);
+    fixture_key(memory[0], LEN);
     assert_ok(hmreg_invalidate(fixture.lib, memory[0], 1));
     sem_wait(&seen.called);
     assert_string_equal(seen.thread, "hmreg-reaper");
-    fixture_close(&fixture);
 }
 
 /* ---- callbacks that do not return, and threads that end --------------------------------- */
@@ -237,32 +222,31 @@ static void leave_made(const struct hmreg_mr *mr, const struct hmreg_mr_info *in
         longjmp(back, 1);
 }
 
-static void open_left(struct fixture *fixture)
+static void open_left(void)
 {
     struct hmreg_domain_config config = {.size = sizeof(config), .made = leave_made};
 
     vendors_reset();
-    fixture_open(fixture, HMREG_MONITOR_IMPORT, &config);
+    fixture_open(HMREG_MONITOR_IMPORT, &config);
 }
 
 /* In a process of its own: its domain cannot be closed. */
 static int get_after_longjmp(void)
 {
-    struct fixture fixture;
     uint64_t key;
 
-    open_left(&fixture);
+    open_left();
     leave = true;
     if (!setjmp(back)) {
-        fixture_key(&fixture, memory[0], LEN);
+        fixture_key(memory[0], LEN);
         return 1;
     }
     leave = false;
-    key = fixture_key(&fixture, memory[0], LEN);
-    if (fixture_key(&fixture, memory[0], LEN) == key)
+    key = fixture_key(memory[0], LEN);
+    if (fixture_key(memory[0], LEN) == key)
         return 2; /* a region that is pending serves none */
-    key = fixture_key(&fixture, memory[1], LEN);
-    if (fixture_key(&fixture, memory[1], LEN) != key)
+    key = fixture_key(memory[1], LEN);
+    if (fixture_key(memory[1], LEN) != key)
         return 3;
     return hmreg_domain_close(fixture.domain) == -EBUSY ? 0 : 4;
 }
@@ -291,41 +275,37 @@ static void dereg_may_be_cancelled(uint64_t key)
     pthread_testcancel();
 }
 
-static struct {
-    struct fixture fixture;
-    struct hmreg_mr *mr;
-} cancelled;
+static struct hmreg_mr *cancelled;
 
 static void reg_it(void)
 {
-    assert_ok(hmreg_mr_reg(cancelled.fixture.domain, memory[0], LEN, HMREG_SEND, 0, 0, 0,
-                           &cancelled.mr, NULL));
+    assert_ok(hmreg_mr_reg(fixture.domain, memory[0], LEN, HMREG_SEND, 0, 0, 0, &cancelled, NULL));
 }
 
 static void close_it(void)
 {
-    assert_ok(hmreg_mr_close(cancelled.mr));
+    assert_ok(hmreg_mr_close(cancelled));
 }
 
 static void get_it(void)
 {
-    cancelled.mr = fixture_get(&cancelled.fixture, memory[0], LEN);
+    cancelled = fixture_get(memory[0], LEN);
 }
 
 static void put_it(void)
 {
-    assert_ok(hmreg_invalidate(cancelled.fixture.lib, memory[0], LEN));
-    hmreg_mr_put(cancelled.mr);
+    assert_ok(hmreg_invalidate(fixture.lib, memory[0], LEN));
+    hmreg_mr_put(cancelled);
 }
 
 static void flush(void)
 {
-    assert_ok(hmreg_domain_flush(cancelled.fixture.domain));
+    assert_ok(hmreg_domain_flush(fixture.domain));
 }
 
 static void close_domain(void)
 {
-    assert_ok(hmreg_domain_close(cancelled.fixture.domain));
+    assert_ok(hmreg_domain_close(fixture.domain));
 }
 
 struct call {
@@ -358,20 +338,19 @@ static void check_cancelled(void (*make)(void))
 TEST(calls__on_a_thread_that_is_cancelled__finish_first)
 {
     sem_init(&seen.called, 0, 0);
-    open_left(&cancelled.fixture);
+    open_left();
     atomic_store(&counter.reg_hook, reg_may_be_cancelled);
     atomic_store(&counter.dereg_hook, dereg_may_be_cancelled);
     check_cancelled(reg_it);
     check_cancelled(close_it);
     check_cancelled(get_it);
     check_cancelled(put_it);
-    fixture_key(&cancelled.fixture, memory[1], LEN);
+    fixture_key(memory[1], LEN);
     check_cancelled(flush);
     assert_int_equal(atomic_load(&counter.regions), 0);
-    fixture_key(&cancelled.fixture, memory[1], LEN);
+    fixture_key(memory[1], LEN);
     check_cancelled(close_domain);
-    assert_int_equal(atomic_load(&counter.regions), 0);
-    assert_ok(hmreg_close(cancelled.fixture.lib));
+    fixture.domain = NULL;
 }
 
 TEST_MAIN();

@@ -44,29 +44,28 @@ int __wrap_pthread_mutex_lock(pthread_mutex_t *lock)
     return __real_pthread_mutex_lock(lock);
 }
 
-static void open_fixture(struct fixture *fixture)
+static void open_fixture(void)
 {
     reaper_set_idle(INT64_MAX); /* it would unwatch, too */
-    fixture_open(fixture, HMREG_MONITOR_USERFAULTFD, NULL);
+    fixture_open(HMREG_MONITOR_USERFAULTFD, NULL);
 }
 
-static void remember_each(const struct fixture *fixture, char *memory, size_t pages)
+static void remember_each(char *memory, size_t pages)
 {
     for (size_t i = 0; i < pages; i++)
-        fixture_key(fixture, memory + i * fixture_page(), fixture_page());
+        fixture_key(memory + i * fixture_page(), fixture_page());
 }
 
 TEST(miss__nothing_there_before__only_watches)
 {
     char *memory = fixture_map(PAGES);
-    struct fixture fixture;
 
-    open_fixture(&fixture);
+    open_fixture();
     settles = watches = 0;
-    remember_each(&fixture, memory, PAGES);
+    remember_each(memory, PAGES);
     assert_int_equal(watches, PAGES);
     assert_int_equal(settles, 0);
-    fixture_close(&fixture);
+    fixture_close();
     munmap(memory, PAGES * fixture_page());
 }
 
@@ -74,29 +73,27 @@ TEST(miss__found_with_other_rights__only_watches)
 {
     char *memory = fixture_map(1);
     struct hmreg_mr *mr;
-    struct fixture fixture;
 
-    open_fixture(&fixture);
-    fixture_key(&fixture, memory, fixture_page());
+    open_fixture();
+    fixture_key(memory, fixture_page());
     settles = 0;
     assert_ok(hmreg_mr_get(fixture.domain, memory, fixture_page(), HMREG_SEND, &mr));
     assert_int_equal(settles, 0);
     hmreg_mr_put(mr);
-    fixture_close(&fixture);
+    fixture_close();
     munmap(memory, fixture_page());
 }
 
 TEST(hit__by_the_tree__settles)
 {
     char *memory = fixture_map(1);
-    struct fixture fixture;
 
-    open_fixture(&fixture);
-    fixture_key(&fixture, memory, fixture_page());
+    open_fixture();
+    fixture_key(memory, fixture_page());
     settles = 0;
-    assert_int_equal(fixture_key(&fixture, memory + 1, 10), 1);
+    assert_int_equal(fixture_key(memory + 1, 10), 1);
     assert_int_equal(settles, 1);
-    fixture_close(&fixture);
+    fixture_close();
     munmap(memory, fixture_page());
 }
 
@@ -105,57 +102,53 @@ TEST(hit__by_the_tree__settles)
 static struct iovec iov[PAGES];
 static struct hmreg_mr *mrs[PAGES];
 
-static void *get_and_put_many(void *arg)
+static void *get_and_put_many(void *unused)
 {
-    const struct fixture *fixture = arg;
-
     /* Not counted: the growth of the thread's pin slots. */
-    fixture_key(fixture, iov[PAGES - 1].iov_base, fixture_page());
-    watched_lock = &fixture->domain->caches->pool.lock;
+    fixture_key(iov[PAGES - 1].iov_base, fixture_page());
+    watched_lock = &fixture.domain->caches->pool.lock;
     settles = holds = 0;
-    assert_ok(hmreg_mr_get_many(fixture->domain, iov, PAGES, HMREG_ACCESS_REMOTE, mrs));
+    assert_ok(hmreg_mr_get_many(fixture.domain, iov, PAGES, HMREG_ACCESS_REMOTE, mrs));
     hmreg_mr_put_many(mrs, PAGES);
     watched_lock = NULL;
     return NULL;
 }
 
-static char *open_many(struct fixture *fixture)
+static char *open_many(void)
 {
     char *memory = fixture_map(PAGES);
 
-    open_fixture(fixture);
+    open_fixture();
     for (size_t i = 0; i < PAGES; i++)
         iov[i] = (struct iovec){memory + i * fixture_page(), fixture_page()};
-    remember_each(fixture, memory, PAGES);
+    remember_each(memory, PAGES);
     return memory;
 }
 
 TEST(get_many__known_to_the_thread__one_question_and_no_lock)
 {
-    struct fixture fixture;
-    char *memory = open_many(&fixture);
+    char *memory = open_many();
 
     get_and_put_many(&fixture);
     assert_int_equal(settles, 1);
     assert_int_equal(holds, 0);
-    assert_int_equal(fixture_stats(&fixture).hits, PAGES + 1);
-    fixture_close(&fixture);
+    assert_int_equal(fixture_stats().hits, PAGES + 1);
+    fixture_close();
     munmap(memory, PAGES * fixture_page());
 }
 
 TEST(get_many__known_to_another_thread__one_question_and_one_hold_of_the_lock)
 {
-    struct fixture fixture;
-    char *memory = open_many(&fixture);
+    char *memory = open_many();
     pthread_t thread;
 
     assert_int_equal(pthread_create(&thread, NULL, get_and_put_many, &fixture), 0);
     pthread_join(thread, NULL);
     assert_int_equal(settles, 1);
     assert_int_equal(holds, 1);
-    assert_int_equal(fixture_stats(&fixture).hits, PAGES + 1);
+    assert_int_equal(fixture_stats().hits, PAGES + 1);
     assert_int_equal(atomic_load(&counter.regs), PAGES);
-    fixture_close(&fixture);
+    fixture_close();
     munmap(memory, PAGES * fixture_page());
 }
 
@@ -164,12 +157,11 @@ TEST(flush__neighbours__unwatched_together)
     size_t len = PAGES * fixture_page();
     char *memory = fixture_map(PAGES);
     struct hmreg_monitor_info info = {.size = sizeof(info)};
-    struct fixture fixture;
 
-    open_fixture(&fixture);
+    open_fixture();
     for (int round = 0; round < 2;
          round++) { /* the second uses the entries in the opposite order */
-        remember_each(&fixture, memory, PAGES);
+        remember_each(memory, PAGES);
         unwatches = 0;
         assert_ok(hmreg_domain_flush(fixture.domain));
         assert_in_range(unwatches, 1, PAGES / TURN + 1);
@@ -177,7 +169,6 @@ TEST(flush__neighbours__unwatched_together)
     munmap(memory, len);
     assert_ok(hmreg_monitor_query(fixture.lib, &info));
     assert_int_equal(info.events, 0); /* none of it was still watched */
-    fixture_close(&fixture);
 }
 
 /* The kernel walks the pages that it unwatches. A large mapping is not unwatched at once, since the
@@ -187,12 +178,11 @@ TEST(flush__large_mapping__unwatched_when_tidied)
     size_t pages = (40u << 20) / fixture_page();
     char *memory = fixture_map_at(fixture_reserve(pages), pages);
     struct hmreg_monitor_info info = {.size = sizeof(info)};
-    struct fixture fixture;
 
-    open_fixture(&fixture);
+    open_fixture();
     unwatches = 0;
     for (int round = 0; round < 10; round++) {
-        fixture_key(&fixture, memory, pages * fixture_page());
+        fixture_key(memory, pages * fixture_page());
         assert_ok(hmreg_domain_flush(fixture.domain));
     }
     assert_int_equal(unwatches, 0);
@@ -202,23 +192,21 @@ TEST(flush__large_mapping__unwatched_when_tidied)
     munmap(memory, pages * fixture_page());
     assert_ok(hmreg_monitor_query(fixture.lib, &info));
     assert_int_equal(info.events, 0);
-    fixture_close(&fixture);
 }
 
 TEST(flush__neighbour_of_another_domain__stays_watched)
 {
     char *memory = fixture_map(PAGES), *middle = memory + PAGES / 2 * fixture_page();
-    struct fixture fixture, other;
+    struct fixture other;
 
-    open_fixture(&fixture);
+    open_fixture();
     other = (struct fixture){fixture.lib, counter_open_more(fixture.lib, NULL)};
-    remember_each(&fixture, memory, PAGES);
-    fixture_key(&other, middle, fixture_page());
+    remember_each(memory, PAGES);
+    fixture_key_in(&other, middle, fixture_page());
     assert_ok(hmreg_domain_flush(fixture.domain));
     munmap(memory, PAGES * fixture_page());
-    assert_int_equal(fixture_stats(&other).invalidations, 1);
+    assert_int_equal(fixture_stats_in(&other).invalidations, 1);
     assert_ok(hmreg_domain_close(other.domain));
-    fixture_close(&fixture);
 }
 
 TEST_MAIN()

@@ -69,11 +69,10 @@ static void get_trapped(enum hmreg_policy policy)
     struct hmreg_mr_attr attr = {
         .size = sizeof(attr), .access = HMREG_ACCESS_REMOTE, .dmabuf = &dmabuf, .policy = policy};
     struct hmreg_mr *held, *mr = NULL;
-    struct fixture fixture;
 
     assert_int_equal(ftruncate(dmabuf.fd, LEN), 0);
     vendors_reset();
-    fixture_open(&fixture, HMREG_MONITOR_IMPORT, NULL);
+    fixture_open(HMREG_MONITOR_IMPORT, NULL);
     assert_ok(hmreg_mr_get_attr(fixture.domain, &attr, HMREG_REG_DMABUF, &held));
     assert_ok(hmreg_mr_get_attr(fixture.domain, &attr, HMREG_REG_DMABUF, &mr));
     fstat(dmabuf.fd, &told);

@@ -57,48 +57,43 @@ long __wrap_syscall(long number, long a, long b, long c, long d, long e, long f)
 /* Everything that removes entries of thread caches needs a barrier; entries in none do not. */
 TEST(barrier__before_pins_are_added_up__once_for_many)
 {
-    struct fixture fixture;
-
-    open_fixture(&fixture, 32);
+    open_fixture(32);
     if (fixture.domain->caches->pool.thread_caches.fenced)
         test_skip("this system has no membarrier(2)");
     for (unsigned i = 0; i < 32; i++)
-        fixture_key(&fixture, memory[i], LEN);
+        fixture_key(memory[i], LEN);
     barriers = 0;
-    fixture_key(&fixture, memory[32], LEN); /* evicts */
+    fixture_key(memory[32], LEN); /* evicts */
     assert_int_equal(barriers, 1);
     for (unsigned i = 33; i < 36; i++)
-        fixture_key(&fixture, memory[i], LEN);
+        fixture_key(memory[i], LEN);
     assert_int_equal(barriers, 1);
     assert_ok(hmreg_invalidate(fixture.lib, memory[20], LEN));
     assert_int_equal(barriers, 1); /* the caller must not be held up */
-    fixture_key(&fixture, memory[21], LEN);
+    fixture_key(memory[21], LEN);
     assert_in_range(barriers, 1, 2);
     assert_ok(hmreg_domain_flush(fixture.domain));
     assert_in_range(barriers, 2, 4);
     assert_int_equal(atomic_load(&counter.regions), 0);
-    fixture_close(&fixture);
 }
 
 /* Statistics include entries that the reaper has in hand. */
 TEST(stats__the_reaper_examines_a_held_region__a_zombie)
 {
     struct hmreg_mr *held;
-    struct fixture fixture;
 
-    open_fixture(&fixture, 32);
+    open_fixture(32);
     if (fixture.domain->caches->pool.thread_caches.fenced)
         test_skip("this system has no membarrier(2)");
     is_test = true;
-    held = fixture_get(&fixture, memory[0], LEN);
-    hmreg_mr_put(fixture_get(&fixture, memory[0], LEN)); /* a hit: pinned in the thread's slot */
+    held = fixture_get(memory[0], LEN);
+    hmreg_mr_put(fixture_get(memory[0], LEN)); /* a hit: pinned in the thread's slot */
     atomic_store(&hold_reaper, true);
     assert_ok(hmreg_invalidate(fixture.lib, memory[0], LEN));
     test_wait_until(atomic_load(&reaper_is_held));
     atomic_store(&test_asks, true);
-    assert_int_equal(fixture_stats(&fixture).zombies, 1);
+    assert_int_equal(fixture_stats().zombies, 1);
     hmreg_mr_put(held);
-    fixture_close(&fixture);
 }
 
 static _Thread_local long slept_ns; /* at the thread's request */
@@ -113,12 +108,12 @@ int __wrap_nanosleep(const struct timespec *time, struct timespec *left)
 }
 
 /* Ends a region that its thread may hit without a fence. */
-static void assert_waits(const struct fixture *fixture)
+static void assert_waits(void)
 {
-    fixture_key(fixture, memory[0], LEN);
-    fixture_key(fixture, memory[0], LEN);
+    fixture_key(memory[0], LEN);
+    fixture_key(memory[0], LEN);
     slept_ns = 0;
-    assert_ok(hmreg_domain_flush(fixture->domain));
+    assert_ok(hmreg_domain_flush(fixture.domain));
     assert_true(slept_ns >= 10000000);
     assert_int_equal(atomic_load(&counter.regions), 0);
 }
@@ -128,22 +123,21 @@ static void assert_waits(const struct fixture *fixture)
  * others. */
 TEST(barrier__refused_after_opening__waits_until_stores_are_visible)
 {
-    struct fixture fixture, later;
+    struct fixture later;
     uint64_t key;
 
-    open_fixture(&fixture, 32);
+    open_fixture(32);
     if (fixture.domain->caches->pool.thread_caches.fenced)
         test_skip("this system has no membarrier(2)");
     atomic_store(&refused, true);
-    assert_waits(&fixture);
+    assert_waits();
     later = (struct fixture){fixture.lib, counter_open_more(fixture.lib, NULL)};
     assert_true(later.domain->caches->pool.thread_caches.fenced);
-    key = fixture_key(&later, memory[0], LEN);
-    assert_int_equal(fixture_key(&later, memory[0], LEN), key);
+    key = fixture_key_in(&later, memory[0], LEN);
+    assert_int_equal(fixture_key_in(&later, memory[0], LEN), key);
     assert_ok(hmreg_domain_close(later.domain));
-    assert_waits(&fixture);
+    assert_waits();
     atomic_store(&refused, false);
-    fixture_close(&fixture);
 }
 
 /* ---- tables ----------------------------------------------------------------------------- */
@@ -151,25 +145,23 @@ TEST(barrier__refused_after_opening__waits_until_stores_are_visible)
 TEST(table__more_requests_than_it_has_slots__grows)
 {
     struct thread_cache *tcache;
-    struct fixture fixture;
     size_t size;
 
-    open_fixture(&fixture, HMREG_LIMIT_NONE);
+    open_fixture(HMREG_LIMIT_NONE);
     for (int round = 0; round < 3; round++)
         for (unsigned i = 0; i < MANY; i++)
-            assert_int_equal(fixture_key(&fixture, memory[i], LEN), i + 1);
-    assert_int_equal(fixture_stats(&fixture).hits, 2 * MANY);
+            assert_int_equal(fixture_key(memory[i], LEN), i + 1);
+    assert_int_equal(fixture_stats().hits, 2 * MANY);
     tcache = atomic_load(&fixture.domain->caches->pool.thread_caches.first);
     size = tcache->view.mask / sizeof(tcache->view.slots[0]) + 1;
     assert_in_range(tcache->used, MANY, size);
     assert_in_range(size, MANY, 8 * MANY);
-    fixture_close(&fixture);
 }
 
-static uint64_t hits_by_table(const struct fixture *fixture)
+static uint64_t hits_by_table(void)
 {
     const struct thread_cache *tcache =
-        atomic_load(&fixture->domain->caches->pool.thread_caches.first);
+        atomic_load(&fixture.domain->caches->pool.thread_caches.first);
 
     return atomic_load(tcache->view.hits);
 }
@@ -177,56 +169,48 @@ static uint64_t hits_by_table(const struct fixture *fixture)
 /* A table is indexed by the entry that served a request, not by the request. */
 TEST(table__many_requests_of_one_region__all_remembered)
 {
-    struct fixture fixture;
     uint64_t before;
 
-    open_fixture(&fixture, 0);
-    fixture_key(&fixture, memory[0], sizeof(memory));
+    open_fixture(0);
+    fixture_key(memory[0], sizeof(memory));
     for (int round = 0; round < 3; round++)
         for (unsigned i = 0; i < MANY; i++)
-            assert_int_equal(fixture_key(&fixture, memory[i], LEN), 1);
-    before = hits_by_table(&fixture);
+            assert_int_equal(fixture_key(memory[i], LEN), 1);
+    before = hits_by_table();
     for (unsigned i = 0; i < MANY; i++)
-        assert_int_equal(fixture_key(&fixture, memory[i], LEN), 1);
-    assert_int_equal(hits_by_table(&fixture) - before, MANY);
-    fixture_close(&fixture);
+        assert_int_equal(fixture_key(memory[i], LEN), 1);
+    assert_int_equal(hits_by_table() - before, MANY);
 }
 
 TEST(table__regions_come_and_go__as_large_as_those_that_stay)
 {
     const struct thread_cache *tcache;
-    struct fixture fixture;
 
-    open_fixture(&fixture, 20);
+    open_fixture(20);
     for (int round = 0; round < 3; round++)
         for (unsigned i = 0; i < MANY; i++)
-            fixture_key(&fixture, memory[i], LEN);
+            fixture_key(memory[i], LEN);
     tcache = atomic_load(&fixture.domain->caches->pool.thread_caches.first);
     assert_in_range(tcache->view.mask / sizeof(tcache->view.slots[0]) + 1, 64, 512);
-    fixture_close(&fixture);
 }
 
 /* the first's number is the second's now */
 TEST(entry__used_again__not_served_for_what_it_was)
 {
-    struct fixture fixture;
-
-    open_fixture(&fixture, 1);
+    open_fixture(1);
     for (unsigned i = 0; i < 20; i++) {
-        assert_int_equal(fixture_key(&fixture, memory[i % 2], LEN), i + 1);
-        assert_int_equal(fixture_key(&fixture, memory[i % 2], LEN), i + 1);
+        assert_int_equal(fixture_key(memory[i % 2], LEN), i + 1);
+        assert_int_equal(fixture_key(memory[i % 2], LEN), i + 1);
     }
     assert_int_equal(cache_entries(&fixture.domain->caches->pool), 1);
-    fixture_close(&fixture);
 }
 
 TEST(slot__other_rights_and_lengths_at_one_address__each_its_region)
 {
     static const uint64_t rights[] = {HMREG_SEND, HMREG_RECV, HMREG_REMOTE_READ};
     struct hmreg_mr *mr;
-    struct fixture fixture;
 
-    open_fixture(&fixture, 0);
+    open_fixture(0);
     for (int round = 0; round < 4; round++)
         for (size_t i = 0; i < 6; i++) {
             mr = NULL;
@@ -237,16 +221,14 @@ TEST(slot__other_rights_and_lengths_at_one_address__each_its_region)
             hmreg_mr_put(mr);
         }
     assert_int_equal(atomic_load(&counter.regs), 6);
-    fixture_close(&fixture);
 }
 
 TEST(get__wrong_arguments_where_a_slot_is__refused_all_the_same)
 {
     struct hmreg_mr *mr = NULL;
-    struct fixture fixture;
 
-    open_fixture(&fixture, 0);
-    fixture_key(&fixture, memory[0], LEN);
+    open_fixture(0);
+    fixture_key(memory[0], LEN);
     assert_fails(hmreg_mr_get(fixture.domain, memory[0], 0, HMREG_ACCESS_REMOTE, &mr), -EINVAL,
                  "len");
     assert_fails(hmreg_mr_get(fixture.domain, memory[0], SIZE_MAX, HMREG_ACCESS_REMOTE, &mr),
@@ -261,7 +243,6 @@ TEST(get__wrong_arguments_where_a_slot_is__refused_all_the_same)
     assert_null(mr);
     assert_ok(hmreg_domain_flush(fixture.domain)); /* no failed get has pinned it */
     assert_int_equal(atomic_load(&counter.regions), 0);
-    fixture_close(&fixture);
 }
 
 /* Bits that a slot compares with an entry's sequence are not access rights either. */
@@ -269,10 +250,9 @@ TEST(get__rights_that_look_like_a_sequence__refused)
 {
     struct hmreg_mr *mr = NULL;
     uint32_t remembered;
-    struct fixture fixture;
 
-    open_fixture(&fixture, 0);
-    mr = fixture_get(&fixture, memory[0], LEN);
+    open_fixture(0);
+    mr = fixture_get(memory[0], LEN);
     remembered = atomic_load(&mr->sequence);
     hmreg_mr_put(mr);
     assert_ok(hmreg_invalidate(fixture.lib, memory[0], LEN));
@@ -284,7 +264,6 @@ TEST(get__rights_that_look_like_a_sequence__refused)
         hmreg_mr_get(fixture.domain, memory[0], LEN, HMREG_ACCESS_REMOTE ^ remembered, &mr),
         -EINVAL, "unknown bits");
     assert_null(mr);
-    fixture_close(&fixture);
 }
 
 /* ---- sequences -------------------------------------------------------------------------- */
@@ -295,28 +274,26 @@ TEST(get__rights_that_look_like_a_sequence__refused)
 TEST(sequence__used_up__not_in_thread_caches_again)
 {
     struct hmreg_mr *worn;
-    struct fixture fixture;
 
-    open_fixture(&fixture, FULL);
-    fixture_key(&fixture, memory[0], LEN);
-    worn = fixture_get(&fixture, memory[1], LEN);
+    open_fixture(FULL);
+    fixture_key(memory[0], LEN);
+    worn = fixture_get(memory[1], LEN);
     hmreg_mr_put(worn);
     atomic_store(&worn->sequence, ~(uint32_t)THREAD_CACHE_NO_SEQUENCE); /* the last */
     for (unsigned i = 2; i < FULL; i++)
-        fixture_key(&fixture, memory[i], LEN);
-    fixture_key(&fixture, memory[FULL], LEN); /* evicts 0, removes 1 from the threads' tables */
+        fixture_key(memory[i], LEN);
+    fixture_key(memory[FULL], LEN); /* evicts 0, removes 1 from the threads' tables */
     assert_int_equal(atomic_load(&worn->sequence) & ~PUT_UNCHECKED, 0);
     for (int i = 0; i < 3; i++)
-        assert_int_equal(fixture_key(&fixture, memory[1], LEN), 2); /* it still serves */
+        assert_int_equal(fixture_key(memory[1], LEN), 2); /* it still serves */
     assert_int_equal(atomic_load(&worn->sequence) & ~PUT_UNCHECKED, 0);
     assert_ok(hmreg_domain_flush(fixture.domain));
     for (unsigned i = 0; i < FULL; i++) {
-        struct hmreg_mr *mr = fixture_get(&fixture, memory[i], LEN);
+        struct hmreg_mr *mr = fixture_get(memory[i], LEN);
 
         assert_ptr_not_equal(mr, worn);
         hmreg_mr_put(mr);
     }
-    fixture_close(&fixture);
 }
 
 /* ---- threads ---------------------------------------------------------------------------- */
@@ -335,38 +312,32 @@ static void *put_them(void *arg)
 static void *get_them(void *arg)
 {
     for (int i = 0; i < HELD; i++)
-        held[i] = fixture_get(arg, memory[i % 3], LEN);
+        held[i] = fixture_get_in(arg, memory[i % 3], LEN);
     return NULL;
 }
 
 TEST(put__by_a_thread_that_never_got__counts)
 {
-    struct fixture fixture;
-
-    open_fixture(&fixture, 0);
+    open_fixture(0);
     get_them(&fixture);
     assert_ok(hmreg_domain_flush(fixture.domain));
     assert_int_equal(atomic_load(&counter.regions), 3);
     on_a_thread(put_them, NULL);
     assert_ok(hmreg_domain_flush(fixture.domain));
     assert_int_equal(atomic_load(&counter.regions), 0);
-    fixture_close(&fixture);
 }
 
 TEST(thread_ends__its_pins_stay_until_they_are_put)
 {
-    struct fixture fixture;
-
-    open_fixture(&fixture, 0);
+    open_fixture(0);
     on_a_thread(get_them, &fixture);
     assert_ok(hmreg_invalidate(fixture.lib, memory[0], LEN));
     assert_ok(hmreg_domain_flush(fixture.domain));
     assert_int_equal(atomic_load(&counter.regions), 3);
-    assert_int_equal(fixture_stats(&fixture).zombies, 1);
+    assert_int_equal(fixture_stats().zombies, 1);
     assert_fails(hmreg_domain_close(fixture.domain), -EBUSY, "3 cached regions");
     put_them(NULL);
-    assert_int_equal(fixture_stats(&fixture).zombies, 0);
-    fixture_close(&fixture);
+    assert_int_equal(fixture_stats().zombies, 0);
 }
 
 static void *get_and_put(void *arg)
@@ -378,9 +349,8 @@ static void *get_and_put(void *arg)
 TEST(thread_after_thread__one_part_for_all)
 {
     unsigned parts = 0;
-    struct fixture fixture;
 
-    open_fixture(&fixture, 0);
+    open_fixture(0);
     for (int i = 0; i < 50; i++)
         on_a_thread(get_and_put, &fixture);
     for (struct thread_cache *tcache =
@@ -388,8 +358,7 @@ TEST(thread_after_thread__one_part_for_all)
          tcache; tcache = tcache->next)
         parts++;
     assert_int_equal(parts, 1);
-    assert_int_equal(fixture_stats(&fixture).hits, 50 * HELD - 3);
-    fixture_close(&fixture);
+    assert_int_equal(fixture_stats().hits, 50 * HELD - 3);
 }
 
 /* ---- domains ---------------------------------------------------------------------------- */
@@ -399,9 +368,8 @@ TEST(domains__more_than_a_thread_has_at_hand__each_its_own_hits)
     enum { DOMAINS = 2 * TLS_VIEWS + 1 };
     struct hmreg_domain *domains[DOMAINS];
     struct hmreg_mr *mr;
-    struct fixture fixture;
 
-    open_fixture(&fixture, 0);
+    open_fixture(0);
     for (unsigned i = 0; i < DOMAINS; i++)
         domains[i] = counter_open_more(fixture.lib, NULL);
     for (int round = 0; round < 5; round++)
@@ -412,7 +380,6 @@ TEST(domains__more_than_a_thread_has_at_hand__each_its_own_hits)
         }
     for (unsigned i = 0; i < DOMAINS; i++)
         assert_ok(hmreg_domain_close(domains[i]));
-    fixture_close(&fixture);
 }
 
 /* A domain that has lost its TLS view takes it back and hits by the fast path, without a search
@@ -423,9 +390,8 @@ TEST(domains__more_than_a_thread_has_at_hand__hits_stay_on_the_fast_path)
     struct thread_cache *first[DOMAINS];
     struct hmreg_domain *domains[DOMAINS];
     struct hmreg_mr *mrs[DOMAINS];
-    struct fixture fixture;
 
-    open_fixture(&fixture, 0);
+    open_fixture(0);
     for (unsigned i = 0; i < DOMAINS; i++)
         domains[i] = counter_open_more(fixture.lib, NULL);
     if (domains[0]->caches->pool.thread_caches.fenced)
@@ -450,19 +416,16 @@ TEST(domains__more_than_a_thread_has_at_hand__hits_stay_on_the_fast_path)
         atomic_store(&domains[i]->caches->pool.thread_caches.first, first[i]);
         assert_ok(hmreg_domain_close(domains[i])); /* no pin is left */
     }
-    fixture_close(&fixture);
 }
 
 TEST(domain__closed_and_opened_at_the_same_place__nothing_of_the_old)
 {
-    struct fixture fixture;
-
     for (int i = 0; i < 20; i++) {
-        open_fixture(&fixture, 0);
-        assert_int_equal(fixture_key(&fixture, memory[0], LEN), 1);
-        assert_int_equal(fixture_key(&fixture, memory[0], LEN), 1);
-        assert_int_equal(fixture_stats(&fixture).hits, 1);
-        fixture_close(&fixture);
+        open_fixture(0);
+        assert_int_equal(fixture_key(memory[0], LEN), 1);
+        assert_int_equal(fixture_key(memory[0], LEN), 1);
+        assert_int_equal(fixture_stats().hits, 1);
+        fixture_close();
     }
 }
 
@@ -485,22 +448,19 @@ static void refuse_membarrier(void)
 /* 0, or the step that failed. */
 static int without_membarrier(void)
 {
-    struct fixture fixture;
-
     refuse_membarrier();
-    open_fixture(&fixture, 4);
+    open_fixture(4);
     if (!fixture.domain->caches->pool.thread_caches.fenced)
         return 1;
     for (unsigned i = 0; i < 40; i++)
-        if (fixture_key(&fixture, memory[i], LEN) != i + 1 ||
-            fixture_key(&fixture, memory[i], LEN) != i + 1)
+        if (fixture_key(memory[i], LEN) != i + 1 || fixture_key(memory[i], LEN) != i + 1)
             return 2;
-    if (fixture_stats(&fixture).hits != 40 || atomic_load(&counter.most) != 5)
+    if (fixture_stats().hits != 40 || atomic_load(&counter.most) != 5)
         return 3;
     on_a_thread(get_and_put, &fixture);
-    if (hmreg_invalidate(fixture.lib, memory, sizeof(memory)) || fixture_stats(&fixture).zombies)
+    if (hmreg_invalidate(fixture.lib, memory, sizeof(memory)) || fixture_stats().zombies)
         return 4;
-    fixture_close(&fixture);
+    fixture_close();
     return 0;
 }
 
@@ -520,16 +480,13 @@ TEST(membarrier__refused__threads_fence_for_themselves)
 /* Each may take a millisecond, so a barrier for each few entries would be most of a close. */
 TEST(flush__thousands_of_hot_entries__few_barriers)
 {
-    struct fixture fixture;
-
-    open_fixture(&fixture, MANY);
+    open_fixture(MANY);
     for (unsigned i = 0; i < MANY; i++)
-        fixture_key(&fixture, memory[i], LEN);
+        fixture_key(memory[i], LEN);
     barriers = 0;
     assert_ok(hmreg_domain_flush(fixture.domain));
     assert_in_range(barriers, 0, 2);
     assert_int_equal(atomic_load(&counter.regions), 0);
-    fixture_close(&fixture);
 }
 
 TEST_MAIN()

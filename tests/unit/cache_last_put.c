@@ -21,16 +21,16 @@
 
 static char memory[MANY][LEN] __attribute__((aligned(LEN)));
 
-static void open_fixture(struct fixture *fixture, enum hmreg_policy policy, uint64_t max_regions)
+static void open_fixture(enum hmreg_policy policy, uint64_t max_regions)
 {
     struct hmreg_domain_config config = {
         .size = sizeof(config), .max_regions = max_regions, .policy = policy};
 
     vendors_reset();
-    fixture_open(fixture, HMREG_MONITOR_IMPORT, &config);
+    fixture_open(HMREG_MONITOR_IMPORT, &config);
 }
 
-static struct hmreg_mr *get_by(const struct fixture *fixture, void *addr, enum hmreg_policy policy)
+static struct hmreg_mr *get_by(void *addr, enum hmreg_policy policy)
 {
     struct iovec iov = {addr, LEN};
     struct hmreg_mr_attr attr = {.size = sizeof(attr),
@@ -40,7 +40,7 @@ static struct hmreg_mr *get_by(const struct fixture *fixture, void *addr, enum h
                                  .policy = policy};
     struct hmreg_mr *mr = NULL;
 
-    assert_ok(hmreg_mr_get_attr(fixture->domain, &attr, 0, &mr));
+    assert_ok(hmreg_mr_get_attr(fixture.domain, &attr, 0, &mr));
     return mr;
 }
 
@@ -64,10 +64,10 @@ static void assert_policy(const struct hmreg_mr *mr, enum hmreg_policy policy)
 
 static struct hmreg_mr *got;
 
-static void *get_thrice(void *fixture)
+static void *get_thrice(void *unused)
 {
     for (int i = 0; i < 3; i++)
-        assert_ptr_equal(fixture_get(fixture, memory[0], LEN), got);
+        assert_ptr_equal(fixture_get(memory[0], LEN), got);
     return NULL;
 }
 
@@ -87,88 +87,80 @@ static void on_a_thread(void *(*body)(void *), void *arg)
 
 TEST(last_put__while_held__shared_by_all_threads_and_parts)
 {
-    struct fixture fixture;
     struct hmreg_stats stats;
 
-    open_fixture(&fixture, HMREG_POLICY_LAST_PUT, 0);
+    open_fixture(HMREG_POLICY_LAST_PUT, 0);
     for (unsigned round = 1; round <= 4; round++) {
-        got = fixture_get(&fixture, memory[0], 2 * LEN);
+        got = fixture_get(memory[0], 2 * LEN);
         assert_true(fixture_is_cached(got));
         assert_policy(got, HMREG_POLICY_LAST_PUT);
-        get_thrice(&fixture);
-        on_a_thread(get_thrice, &fixture);
+        get_thrice(NULL);
+        on_a_thread(get_thrice, NULL);
         for (int i = 0; i < 2; i++)
-            assert_ptr_equal(fixture_get(&fixture, memory[1], LEN), got);
+            assert_ptr_equal(fixture_get(memory[1], LEN), got);
         assert_int_equal(atomic_load(&counter.regs), round);
         for (int i = 0; i < 4; i++) {
             on_a_thread(put_once, got);
             hmreg_mr_put(got);
         }
         assert_int_equal(regions(), 1);
-        assert_int_equal(fixture_stats(&fixture).regions, 1);
+        assert_int_equal(fixture_stats().regions, 1);
         hmreg_mr_put(got);
         assert_int_equal(regions(), 0);
-        assert_int_equal(fixture_stats(&fixture).regions, 0);
+        assert_int_equal(fixture_stats().regions, 0);
     }
-    stats = fixture_stats(&fixture);
+    stats = fixture_stats();
     assert_int_equal(stats.misses, 4);
     assert_int_equal(stats.hits, 4 * 8);
-    fixture_close(&fixture);
 }
 
 /* A put too many takes no hold away from a later get. */
 TEST(last_put__and_one_more__no_effect)
 {
-    struct fixture fixture;
-
-    open_fixture(&fixture, HMREG_POLICY_LAST_PUT, 0);
-    got = fixture_get(&fixture, memory[0], LEN);
+    open_fixture(HMREG_POLICY_LAST_PUT, 0);
+    got = fixture_get(memory[0], LEN);
     hmreg_mr_put(got);
     hmreg_mr_put(got);
-    assert_ptr_equal(fixture_get(&fixture, memory[0], LEN), got); /* the slot is reused */
+    assert_ptr_equal(fixture_get(memory[0], LEN), got); /* the slot is reused */
     assert_int_equal(regions(), 1);
     hmreg_mr_put(got);
     assert_int_equal(regions(), 0);
-    fixture_close(&fixture);
 }
 
 /* A request that reaches the region's slot in a thread's table pins it before it sees that the
  * region does not serve; its thread may be stopped right then. */
 TEST(last_put__another_thread_pins_in_passing__deregistered_all_the_same)
 {
-    struct fixture fixture;
     struct tls_view *view;
     atomic_uint *pins;
 
-    open_fixture(&fixture, HMREG_POLICY_LAST_PUT, 0);
-    got = fixture_get(&fixture, memory[0], LEN);
+    open_fixture(HMREG_POLICY_LAST_PUT, 0);
+    got = fixture_get(memory[0], LEN);
     view = tls_view_of(fixture.domain->serial);
     pins = &pin_slot_at(view->pin_slots, got->slot_offset)->pins;
     atomic_fetch_add(pins, 1);
     hmreg_mr_put(got);
     assert_int_equal(regions(), 0);
     atomic_fetch_sub(pins, 1);
-    got = fixture_get(&fixture, memory[1], LEN);
+    got = fixture_get(memory[1], LEN);
     hmreg_mr_put(got);
     assert_int_equal(regions(), 0);
-    fixture_close(&fixture);
 }
 
 /* The thread remembers the entry from an earlier use, of other memory. */
 TEST(last_put__entry_reused__found_by_its_present_range_only)
 {
     struct hmreg_mr *one, *other, *again;
-    struct fixture fixture;
 
-    open_fixture(&fixture, HMREG_POLICY_LAST_PUT, 0);
-    got = fixture_get(&fixture, memory[0], LEN);
-    hmreg_mr_put(fixture_get(&fixture, memory[0], LEN));
+    open_fixture(HMREG_POLICY_LAST_PUT, 0);
+    got = fixture_get(memory[0], LEN);
+    hmreg_mr_put(fixture_get(memory[0], LEN));
     hmreg_mr_put(got);
-    one = fixture_get(&fixture, memory[1], LEN);
+    one = fixture_get(memory[1], LEN);
     assert_ptr_equal(one, got);
-    other = fixture_get(&fixture, memory[0], LEN);
+    other = fixture_get(memory[0], LEN);
     assert_ptr_not_equal(other, one);
-    again = fixture_get(&fixture, memory[1], LEN);
+    again = fixture_get(memory[1], LEN);
     assert_ptr_equal(again, one);
     assert_int_equal(regions(), 2);
     hmreg_mr_put(one);
@@ -176,7 +168,6 @@ TEST(last_put__entry_reused__found_by_its_present_range_only)
     assert_int_equal(regions(), 1);
     hmreg_mr_put(again);
     assert_int_equal(regions(), 0);
-    fixture_close(&fixture);
 }
 
 /* ---- both policies ---------------------------------------------------------------------- */
@@ -184,18 +175,17 @@ TEST(last_put__entry_reused__found_by_its_present_range_only)
 TEST(policies__last_put_after_keep__kept_region_ends_too)
 {
     struct hmreg_mr *kept, *mr, *joined;
-    struct fixture fixture;
 
-    open_fixture(&fixture, HMREG_POLICY_DEFAULT, 0);
-    kept = fixture_get(&fixture, memory[0], LEN);
+    open_fixture(HMREG_POLICY_DEFAULT, 0);
+    kept = fixture_get(memory[0], LEN);
     assert_policy(kept, HMREG_POLICY_KEEP);
-    hmreg_mr_put(fixture_get(&fixture, memory[0], LEN));
-    mr = get_by(&fixture, memory[0], HMREG_POLICY_LAST_PUT);
+    hmreg_mr_put(fixture_get(memory[0], LEN));
+    mr = get_by(memory[0], HMREG_POLICY_LAST_PUT);
     assert_ptr_not_equal(mr, kept);
-    joined = fixture_get(&fixture, memory[0], LEN); /* keep: it shares, and changes nothing */
+    joined = fixture_get(memory[0], LEN); /* keep: it shares, and changes nothing */
     assert_ptr_equal(joined, mr);
-    assert_ptr_equal(get_by(&fixture, memory[0], HMREG_POLICY_KEEP), mr);
-    assert_int_equal(fixture_stats(&fixture).evictions, 1);
+    assert_ptr_equal(get_by(memory[0], HMREG_POLICY_KEEP), mr);
+    assert_int_equal(fixture_stats().evictions, 1);
     hmreg_mr_put(kept);
     assert_int_equal(regions(), 1);
     hmreg_mr_put(mr);
@@ -203,69 +193,59 @@ TEST(policies__last_put_after_keep__kept_region_ends_too)
     assert_int_equal(regions(), 1);
     hmreg_mr_put(joined);
     assert_int_equal(regions(), 0);
-    fixture_close(&fixture);
 }
 
 TEST(policies__last_put_after_keep__idle_region_ends)
 {
-    struct fixture fixture;
     struct hmreg_mr *mr;
 
-    open_fixture(&fixture, HMREG_POLICY_KEEP, 0);
-    fixture_key(&fixture, memory[0], LEN);
+    open_fixture(HMREG_POLICY_KEEP, 0);
+    fixture_key(memory[0], LEN);
     assert_int_equal(regions(), 1);
-    mr = get_by(&fixture, memory[0], HMREG_POLICY_LAST_PUT);
+    mr = get_by(memory[0], HMREG_POLICY_LAST_PUT);
     assert_ok(hmreg_domain_progress(fixture.domain));
     assert_int_equal(regions(), 1);
     hmreg_mr_put(mr);
     assert_int_equal(regions(), 0);
-    fixture_close(&fixture);
 }
 
 /* Each get of the thread has the policy that it asks for, by its table too. */
 TEST(policies__keep_in_a_domain_of_last_put__kept_until_a_plain_get)
 {
-    struct fixture fixture;
     struct hmreg_mr *kept;
 
-    open_fixture(&fixture, HMREG_POLICY_LAST_PUT, 0);
+    open_fixture(HMREG_POLICY_LAST_PUT, 0);
     for (int i = 0; i < 3; i++) {
-        kept = get_by(&fixture, memory[0], HMREG_POLICY_KEEP);
+        kept = get_by(memory[0], HMREG_POLICY_KEEP);
         hmreg_mr_put(kept);
         assert_int_equal(atomic_load(&counter.regs), 1);
         assert_int_equal(regions(), 1);
     }
-    hmreg_mr_put(fixture_get(&fixture, memory[0], LEN));
+    hmreg_mr_put(fixture_get(memory[0], LEN));
     assert_int_equal(atomic_load(&counter.regs), 2);
     assert_ok(hmreg_domain_progress(fixture.domain));
     assert_int_equal(regions(), 0);
-    fixture_close(&fixture);
 }
-
-static struct fixture *registering;
 
 static void on_reg(const struct provider_request *request)
 {
     atomic_store(&counter.reg_hook, NULL);
-    got = get_by(registering, memory[0], HMREG_POLICY_LAST_PUT);
+    got = get_by(memory[0], HMREG_POLICY_LAST_PUT);
 }
 
 /* The region that is kept is still being registered. */
 TEST(policies__meet_while_one_is_registered__last_put_for_both)
 {
-    struct fixture fixture;
     struct hmreg_mr *mr;
 
-    open_fixture(&fixture, HMREG_POLICY_KEEP, 0);
-    registering = &fixture;
+    open_fixture(HMREG_POLICY_KEEP, 0);
     atomic_store(&counter.reg_hook, on_reg);
-    mr = fixture_get(&fixture, memory[0], LEN);
+    mr = fixture_get(memory[0], LEN);
     assert_ptr_equal(mr, got);
     hmreg_mr_put(got);
     assert_int_equal(regions(), 1);
     hmreg_mr_put(mr);
     assert_int_equal(regions(), 0);
-    fixture_close(&fixture);
 }
 
 TEST(policy__unknown__inval)
@@ -279,16 +259,14 @@ TEST(policy__unknown__inval)
                                  .policy = 3};
     struct hmreg_domain *domain = NULL;
     struct hmreg_mr *mr = NULL;
-    struct fixture fixture;
 
-    open_fixture(&fixture, HMREG_POLICY_DEFAULT, 0);
+    open_fixture(HMREG_POLICY_DEFAULT, 0);
     assert_fails(hmreg_mr_get_attr(fixture.domain, &attr, 0, &mr), -EINVAL, "policy is 3");
     attr.policy = HMREG_POLICY_LAST_PUT;
     assert_fails(hmreg_mr_regattr(fixture.domain, &attr, 0, &mr), -EINVAL, "policy is 2");
     assert_fails(hmreg_domain_open_loopback(fixture.lib, NULL, &config, &domain), -EINVAL,
                  "config->policy is 3");
     assert_null(mr);
-    fixture_close(&fixture);
 }
 
 /* ---- other ends ------------------------------------------------------------------------- */
@@ -297,13 +275,12 @@ TEST(policy__unknown__inval)
 TEST(last_put__memory_changed_while_held__deregistered_by_the_put)
 {
     struct hmreg_mr *held[MANY], *again;
-    struct fixture fixture;
 
-    open_fixture(&fixture, HMREG_POLICY_LAST_PUT, 0);
+    open_fixture(HMREG_POLICY_LAST_PUT, 0);
     for (unsigned i = 0; i < MANY; i++)
-        held[i] = fixture_get(&fixture, memory[i], LEN);
+        held[i] = fixture_get(memory[i], LEN);
     assert_ok(hmreg_invalidate(fixture.lib, memory[0], LEN));
-    again = fixture_get(&fixture, memory[0], LEN);
+    again = fixture_get(memory[0], LEN);
     assert_ptr_not_equal(again, held[0]);
     hmreg_mr_put(held[0]);
     assert_int_equal(regions(), MANY);
@@ -314,19 +291,17 @@ TEST(last_put__memory_changed_while_held__deregistered_by_the_put)
         hmreg_mr_put(held[i]);
         assert_int_equal(regions(), i);
     }
-    assert_int_equal(fixture_stats(&fixture).invalidations, MANY + 1);
-    assert_int_equal(fixture_stats(&fixture).regions, 0);
-    fixture_close(&fixture);
+    assert_int_equal(fixture_stats().invalidations, MANY + 1);
+    assert_int_equal(fixture_stats().regions, 0);
 }
 
 TEST(last_put__cache_full_or_flushed__held_regions_stay)
 {
     struct hmreg_mr *held[3];
-    struct fixture fixture;
 
-    open_fixture(&fixture, HMREG_POLICY_LAST_PUT, 2);
+    open_fixture(HMREG_POLICY_LAST_PUT, 2);
     for (unsigned i = 0; i < 3; i++)
-        held[i] = fixture_get(&fixture, memory[i], LEN);
+        held[i] = fixture_get(memory[i], LEN);
     assert_true(fixture_is_cached(held[1]));
     assert_false(fixture_is_cached(held[2])); /* both others are held */
     assert_ok(hmreg_domain_flush(fixture.domain));
@@ -336,22 +311,18 @@ TEST(last_put__cache_full_or_flushed__held_regions_stay)
         hmreg_mr_put(held[i]);
         assert_int_equal(regions(), 2 - i);
     }
-    fixture_close(&fixture);
 }
 
 TEST(last_put__fabric_busy__deregistered_by_a_later_call)
 {
-    struct fixture fixture;
-
-    open_fixture(&fixture, HMREG_POLICY_LAST_PUT, 0);
-    got = fixture_get(&fixture, memory[0], LEN);
+    open_fixture(HMREG_POLICY_LAST_PUT, 0);
+    got = fixture_get(memory[0], LEN);
     atomic_store(&counter.dereg_times, 1);
     atomic_store(&counter.dereg_code, -EBUSY);
     hmreg_mr_put(got);
     assert_int_equal(regions(), 1);
     assert_ok(hmreg_domain_progress(fixture.domain));
     assert_int_equal(regions(), 0);
-    fixture_close(&fixture);
 }
 
 /* ---- other calls ------------------------------------------------------------------------ */
@@ -360,9 +331,8 @@ TEST(last_put__many__shared_and_gone)
 {
     struct hmreg_mr *first[MANY], *second[MANY];
     struct iovec iov[MANY];
-    struct fixture fixture;
 
-    open_fixture(&fixture, HMREG_POLICY_LAST_PUT, 0);
+    open_fixture(HMREG_POLICY_LAST_PUT, 0);
     for (unsigned i = 0; i < MANY; i++)
         iov[i] = (struct iovec){memory[i], LEN};
     for (unsigned round = 1; round <= 3; round++) {
@@ -375,7 +345,6 @@ TEST(last_put__many__shared_and_gone)
         hmreg_mr_put_many(second, MANY);
         assert_int_equal(regions(), 0);
     }
-    fixture_close(&fixture);
 }
 
 /* A list of two segments, and one range with an attribute that is part of the key. */
@@ -387,10 +356,9 @@ TEST(last_put__list_or_attributes__shared_and_gone)
     struct iovec iov = {memory[0], LEN};
     struct hmreg_mr_attr attrs[2] = {{.segments = segments, .segment_count = 2},
                                      {.iov = &iov, .iov_count = 1, .page_size = LEN}};
-    struct fixture fixture;
     struct hmreg_mr *mrs[3];
 
-    open_fixture(&fixture, HMREG_POLICY_DEFAULT, 0);
+    open_fixture(HMREG_POLICY_DEFAULT, 0);
     for (int kind = 0; kind < 2; kind++) {
         attrs[kind].size = sizeof(attrs[kind]);
         attrs[kind].access = HMREG_ACCESS_REMOTE;
@@ -405,7 +373,6 @@ TEST(last_put__list_or_attributes__shared_and_gone)
         }
         assert_int_equal(regions(), 0);
     }
-    fixture_close(&fixture);
 }
 
 TEST(last_put__group__gone_from_all_rails)
@@ -414,9 +381,8 @@ TEST(last_put__group__gone_from_all_rails)
     struct hmreg_group_config config = {.size = sizeof(config), .domain = &domain};
     struct hmreg_domain *members[2], *group;
     struct hmreg_mr *one, *other;
-    struct fixture fixture;
 
-    open_fixture(&fixture, HMREG_POLICY_DEFAULT, 0);
+    open_fixture(HMREG_POLICY_DEFAULT, 0);
     members[0] = fixture.domain;
     members[1] = counter_open_more(fixture.lib, NULL);
     assert_ok(hmreg_group_open(fixture.lib, members, 2, &config, &group));
@@ -429,20 +395,18 @@ TEST(last_put__group__gone_from_all_rails)
     assert_int_equal(regions(), 0);
     assert_ok(hmreg_domain_close(group));
     assert_ok(hmreg_domain_close(members[1]));
-    fixture_close(&fixture);
 }
 
 /* ---- the caller's dmabuf ---------------------------------------------------------------- */
 
-static struct hmreg_mr *get_dmabuf(const struct fixture *fixture, int fd, void *base,
-                                   enum hmreg_policy policy)
+static struct hmreg_mr *get_dmabuf(int fd, void *base, enum hmreg_policy policy)
 {
     struct hmreg_mr_dmabuf dmabuf = {.fd = fd, .base_addr = base, .len = LEN};
     struct hmreg_mr_attr attr = {
         .size = sizeof(attr), .access = HMREG_ACCESS_REMOTE, .dmabuf = &dmabuf, .policy = policy};
     struct hmreg_mr *mr = NULL;
 
-    assert_ok(hmreg_mr_get_attr(fixture->domain, &attr, HMREG_REG_DMABUF, &mr));
+    assert_ok(hmreg_mr_get_attr(fixture.domain, &attr, HMREG_REG_DMABUF, &mr));
     return mr;
 }
 
@@ -450,42 +414,39 @@ static struct hmreg_mr *get_dmabuf(const struct fixture *fixture, int fd, void *
 TEST(dmabuf__of_unknown_memory__not_kept_unless_asked)
 {
     struct hmreg_mr *mr;
-    struct fixture fixture;
     int fd = memfd_create("hmreg-test", MFD_CLOEXEC);
 
     assert_int_equal(ftruncate(fd, LEN), 0);
-    open_fixture(&fixture, HMREG_POLICY_DEFAULT, 0);
+    open_fixture(HMREG_POLICY_DEFAULT, 0);
     for (int foreign = 0; foreign <= 1; foreign++) {
         void *base = foreign ? memory[2] : NULL;
 
-        mr = get_dmabuf(&fixture, fd, base, HMREG_POLICY_DEFAULT);
+        mr = get_dmabuf(fd, base, HMREG_POLICY_DEFAULT);
         assert_true(fixture_is_cached(mr));
-        assert_ptr_equal(get_dmabuf(&fixture, fd, base, HMREG_POLICY_DEFAULT), mr);
+        assert_ptr_equal(get_dmabuf(fd, base, HMREG_POLICY_DEFAULT), mr);
         hmreg_mr_put(mr);
         assert_int_equal(regions(), 1);
         hmreg_mr_put(mr);
         assert_int_equal(regions(), 0);
-        hmreg_mr_put(get_dmabuf(&fixture, fd, base, HMREG_POLICY_KEEP));
+        hmreg_mr_put(get_dmabuf(fd, base, HMREG_POLICY_KEEP));
         assert_int_equal(regions(), 1);
         assert_ok(hmreg_domain_flush(fixture.domain));
     }
     close(fd);
-    fixture_close(&fixture);
 }
 
 TEST(dmabuf__domain_says_keep_or_memory_is_known__kept)
 {
-    struct fixture fixture;
     int fd = memfd_create("hmreg-test", MFD_CLOEXEC);
 
     assert_int_equal(ftruncate(fd, LEN), 0);
     for (int known = 0; known <= 1; known++) {
-        open_fixture(&fixture, known ? HMREG_POLICY_DEFAULT : HMREG_POLICY_KEEP, 0);
+        open_fixture(known ? HMREG_POLICY_DEFAULT : HMREG_POLICY_KEEP, 0);
         if (known)
             vendor_claim(HMREG_IFACE_CUDA, memory[2], LEN, HMREG_MEM_DEVICE, 1);
-        hmreg_mr_put(get_dmabuf(&fixture, fd, memory[2], HMREG_POLICY_DEFAULT));
+        hmreg_mr_put(get_dmabuf(fd, memory[2], HMREG_POLICY_DEFAULT));
         assert_int_equal(regions(), 1);
-        fixture_close(&fixture);
+        fixture_close();
     }
     close(fd);
 }
@@ -519,7 +480,7 @@ static void *get_and_put(void *arg)
             assert_ok(hmreg_invalidate(worker->fixture->lib, memory[0], PLACES * LEN));
             continue;
         }
-        mr = fixture_get(worker->fixture, memory[place], LEN);
+        mr = fixture_get_in(worker->fixture, memory[place], LEN);
         assert_ok(hmreg_mr_query(mr, &info)); /* its memory is still that of this region */
         if (info.addr != (uintptr_t)memory[place] || !mr_body(mr)->registered)
             atomic_store(&wrong, true);
@@ -533,9 +494,8 @@ TEST(last_put__many_threads__registered_while_held_and_no_longer)
 {
     struct worker workers[THREADS];
     pthread_t threads[THREADS];
-    struct fixture fixture;
 
-    open_fixture(&fixture, HMREG_POLICY_LAST_PUT, 0);
+    open_fixture(HMREG_POLICY_LAST_PUT, 0);
     for (unsigned i = 0; i < THREADS; i++) {
         workers[i] = (struct worker){&fixture, i + 1};
         assert_int_equal(pthread_create(&threads[i], NULL, get_and_put, &workers[i]), 0);
@@ -544,7 +504,6 @@ TEST(last_put__many_threads__registered_while_held_and_no_longer)
         pthread_join(threads[i], NULL);
     assert_false(atomic_load(&wrong));
     assert_int_equal(regions(), 0);
-    fixture_close(&fixture);
 }
 
 TEST_MAIN()

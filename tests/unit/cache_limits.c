@@ -24,21 +24,21 @@
 static char memory[64][LEN] __attribute__((aligned(LEN)));
 static char places[200][64];
 
-static void open_fixture(struct fixture *fixture, const struct hmreg_domain_config *config)
+static void open_fixture(const struct hmreg_domain_config *config)
 {
     vendors_reset();
-    fixture_open(fixture, HMREG_MONITOR_IMPORT, config);
+    fixture_open(HMREG_MONITOR_IMPORT, config);
 }
 
-static void touch(const struct fixture *fixture, unsigned first, unsigned count)
+static void touch(unsigned first, unsigned count)
 {
     for (unsigned i = first; i < first + count; i++)
-        fixture_key(fixture, memory[i], LEN);
+        fixture_key(memory[i], LEN);
 }
 
-static uint64_t regions(const struct fixture *fixture)
+static uint64_t regions(void)
 {
-    return fixture_stats(fixture).regions;
+    return fixture_stats().regions;
 }
 
 /* ---- of each cache ---------------------------------------------------------------------- */
@@ -47,66 +47,61 @@ TEST(set_limits__lowered__idle_ones_go_at_once_and_held_ones_stay)
 {
     struct hmreg_domain_info info = {.size = sizeof(info)};
     struct hmreg_mr *held[2];
-    struct fixture fixture;
 
-    open_fixture(&fixture, NULL);
-    touch(&fixture, 0, 10);
-    held[0] = fixture_get(&fixture, memory[0], LEN);
-    held[1] = fixture_get(&fixture, memory[1], LEN);
+    open_fixture(NULL);
+    touch(0, 10);
+    held[0] = fixture_get(memory[0], LEN);
+    held[1] = fixture_get(memory[1], LEN);
     assert_ok(hmreg_domain_set_limits(fixture.domain, 4, HMREG_LIMIT_NONE));
     assert_int_equal(atomic_load(&counter.regions), 4);
-    assert_int_equal(fixture_key(&fixture, memory[9], LEN), 10); /* the most recent ones stay */
-    assert_int_equal(fixture_key(&fixture, memory[8], LEN), 9);
+    assert_int_equal(fixture_key(memory[9], LEN), 10); /* the most recent ones stay */
+    assert_int_equal(fixture_key(memory[8], LEN), 9);
     assert_ok(hmreg_domain_query(fixture.domain, &info));
     assert_int_equal(info.max_regions, 4);
     assert_ok(hmreg_domain_set_limits(fixture.domain, 1, LEN));
-    assert_int_equal(regions(&fixture), 2);
-    fixture_key(&fixture, memory[20], LEN);
-    assert_int_equal(fixture_stats(&fixture).uncached, 1);
+    assert_int_equal(regions(), 2);
+    fixture_key(memory[20], LEN);
+    assert_int_equal(fixture_stats().uncached, 1);
     hmreg_mr_put(held[0]);
     hmreg_mr_put(held[1]);
-    fixture_key(&fixture, memory[21], LEN);
-    assert_int_equal(regions(&fixture), 1);
-    fixture_close(&fixture);
+    fixture_key(memory[21], LEN);
+    assert_int_equal(regions(), 1);
 }
 
 TEST(set_limits__raised__more_is_remembered)
 {
     struct hmreg_domain_config config = {.size = sizeof(config), .max_regions = 2};
-    struct fixture fixture;
 
-    open_fixture(&fixture, &config);
-    touch(&fixture, 0, 4);
-    assert_int_equal(regions(&fixture), 2);
+    open_fixture(&config);
+    touch(0, 4);
+    assert_int_equal(regions(), 2);
     assert_ok(hmreg_domain_set_limits(fixture.domain, 8, HMREG_LIMIT_NONE));
-    touch(&fixture, 0, 8);
-    touch(&fixture, 0, 8);
-    assert_int_equal(regions(&fixture), 8);
+    touch(0, 8);
+    touch(0, 8);
+    assert_int_equal(regions(), 8);
     assert_int_equal(atomic_load(&counter.regs), 10);
-    fixture_close(&fixture);
 }
 
 #define THOUSANDS 3000
 
 /* Regions of a page each, up to the limit of bytes, then one of the whole limit. */
-static struct hmreg_mr *take_place_of_thousands(struct fixture *fixture, char *place,
-                                                bool one_is_held)
+static struct hmreg_mr *take_place_of_thousands(char *place, bool one_is_held)
 {
     size_t page = fixture_page();
     struct hmreg_domain_config config = {
         .size = sizeof(config), .max_regions = HMREG_LIMIT_NONE, .max_bytes = THOUSANDS * page};
     struct hmreg_mr *held;
 
-    fixture_open(fixture, HMREG_MONITOR_IMPORT, &config);
+    fixture_open(HMREG_MONITOR_IMPORT, &config);
     for (size_t i = 0; i < THOUSANDS; i++)
-        fixture_key(fixture, place + i * page, page);
-    held = fixture_get(fixture, place + THOUSANDS / 2 * page, page);
+        fixture_key(place + i * page, page);
+    held = fixture_get(place + THOUSANDS / 2 * page, page);
     if (!one_is_held)
         hmreg_mr_put(held);
-    assert_int_equal(fixture_stats(fixture).evictions, 0);
-    hmreg_mr_put(fixture_get(fixture, place, THOUSANDS * page));
-    assert_int_equal(fixture_stats(fixture).uncached, 1);
-    test_wait_until(!atomic_load(&fixture->domain->caches->pool.wanting));
+    assert_int_equal(fixture_stats().evictions, 0);
+    hmreg_mr_put(fixture_get(place, THOUSANDS * page));
+    assert_int_equal(fixture_stats().uncached, 1);
+    test_wait_until(!atomic_load(&fixture.domain->caches->pool.wanting));
     return held;
 }
 
@@ -114,14 +109,13 @@ static struct hmreg_mr *take_place_of_thousands(struct fixture *fixture, char *p
 TEST(limit__one_region_instead_of_thousands__they_all_go)
 {
     char *place = fixture_map_at(fixture_reserve(THOUSANDS), THOUSANDS);
-    struct fixture fixture;
 
-    take_place_of_thousands(&fixture, place, false);
-    assert_int_equal(fixture_stats(&fixture).evictions, THOUSANDS);
-    hmreg_mr_put(fixture_get(&fixture, place, THOUSANDS * fixture_page()));
-    assert_int_equal(fixture_stats(&fixture).uncached, 1);
-    assert_int_equal(fixture_stats(&fixture).regions, 1);
-    fixture_close(&fixture);
+    take_place_of_thousands(place, false);
+    assert_int_equal(fixture_stats().evictions, THOUSANDS);
+    hmreg_mr_put(fixture_get(place, THOUSANDS * fixture_page()));
+    assert_int_equal(fixture_stats().uncached, 1);
+    assert_int_equal(fixture_stats().regions, 1);
+    fixture_close();
     munmap(place, THOUSANDS * fixture_page());
 }
 
@@ -129,12 +123,11 @@ TEST(limit__one_of_thousands_is_held__none_evicted_needlessly)
 {
     char *place = fixture_map_at(fixture_reserve(THOUSANDS), THOUSANDS);
     struct hmreg_mr *held;
-    struct fixture fixture;
 
-    held = take_place_of_thousands(&fixture, place, true);
-    assert_int_equal(fixture_stats(&fixture).evictions, 0);
+    held = take_place_of_thousands(place, true);
+    assert_int_equal(fixture_stats().evictions, 0);
     hmreg_mr_put(held);
-    fixture_close(&fixture);
+    fixture_close();
     munmap(place, THOUSANDS * fixture_page());
 }
 
@@ -142,10 +135,10 @@ TEST(limit__one_of_thousands_is_held__none_evicted_needlessly)
     (sizeof(places) / sizeof(places[0])) /* more than the cache examines in one hold of its lock   \
                                           */
 
-static void hold_all(const struct fixture *fixture, struct hmreg_mr **held)
+static void hold_all(struct hmreg_mr **held)
 {
     for (unsigned i = 0; i < HELD; i++)
-        held[i] = fixture_get(fixture, places[i], sizeof(places[i]));
+        held[i] = fixture_get(places[i], sizeof(places[i]));
 }
 
 static void put_all(struct hmreg_mr **held)
@@ -154,19 +147,19 @@ static void put_all(struct hmreg_mr **held)
         hmreg_mr_put(held[i]);
 }
 
-static void expect_uncached(const struct fixture *fixture, unsigned before)
+static void expect_uncached(unsigned before)
 {
     for (unsigned i = 0; i < 3; i++)
-        fixture_key(fixture, memory[i], LEN);
-    assert_int_equal(fixture_stats(fixture).uncached, before + 3);
-    assert_int_equal(fixture_stats(fixture).evictions, 0);
+        fixture_key(memory[i], LEN);
+    assert_int_equal(fixture_stats().uncached, before + 3);
+    assert_int_equal(fixture_stats().evictions, 0);
 }
 
 /* Each but the last. */
-static void use_all_but_one(const struct fixture *fixture)
+static void use_all_but_one(void)
 {
     for (unsigned i = 0; i + 1 < HELD; i++)
-        assert_int_equal(fixture_key(fixture, places[i], sizeof(places[i])), i + 1);
+        assert_int_equal(fixture_key(places[i], sizeof(places[i])), i + 1);
 }
 
 TEST(limit__filled_by_hundreds_that_are_held__served_uncached)
@@ -178,50 +171,44 @@ TEST(limit__filled_by_hundreds_that_are_held__served_uncached)
          .max_bytes = HELD * sizeof(places[0])},
     };
     struct hmreg_mr *held[HELD];
-    struct fixture fixture;
 
     for (unsigned i = 0; i < 2; i++) {
-        open_fixture(&fixture, &configs[i]);
-        hold_all(&fixture, held);
-        use_all_but_one(&fixture);
-        fixture_key(&fixture, places[HELD - 1], sizeof(places[0]));
-        expect_uncached(&fixture, 0);
+        open_fixture(&configs[i]);
+        hold_all(held);
+        use_all_but_one();
+        fixture_key(places[HELD - 1], sizeof(places[0]));
+        expect_uncached(0);
         put_all(held);
-        use_all_but_one(&fixture);
-        fixture_key(&fixture, memory[3], sizeof(places[0]));
-        use_all_but_one(&fixture); /* the one not used since the failed search has gone */
-        assert_int_equal(fixture_stats(&fixture).evictions, 1);
-        assert_int_equal(fixture_stats(&fixture).uncached, 3);
-        fixture_close(&fixture);
+        use_all_but_one();
+        fixture_key(memory[3], sizeof(places[0]));
+        use_all_but_one(); /* the one not used since the failed search has gone */
+        assert_int_equal(fixture_stats().evictions, 1);
+        assert_int_equal(fixture_stats().uncached, 3);
+        fixture_close();
     }
 }
 
 TEST(set_limits__lowered_below_hundreds_that_are_held__served_uncached)
 {
     struct hmreg_mr *held[HELD];
-    struct fixture fixture;
 
-    open_fixture(&fixture, NULL);
-    hold_all(&fixture, held);
+    open_fixture(NULL);
+    hold_all(held);
     assert_ok(hmreg_domain_set_limits(fixture.domain, HELD / 2, HMREG_LIMIT_NONE));
-    expect_uncached(&fixture, 0);
+    expect_uncached(0);
     assert_ok(hmreg_set_limits(fixture.lib, HELD / 2, HMREG_LIMIT_NONE));
-    expect_uncached(&fixture, 3);
+    expect_uncached(3);
     put_all(held);
-    fixture_close(&fixture);
 }
 
 TEST(set_limits__zero__nothing_is_remembered)
 {
-    struct fixture fixture;
-
-    open_fixture(&fixture, NULL);
-    touch(&fixture, 0, 3);
+    open_fixture(NULL);
+    touch(0, 3);
     assert_ok(hmreg_domain_set_limits(fixture.domain, 0, HMREG_LIMIT_NONE));
     assert_int_equal(atomic_load(&counter.regions), 0);
-    touch(&fixture, 0, 3);
-    assert_int_equal(fixture_stats(&fixture).uncached, 3);
-    fixture_close(&fixture);
+    touch(0, 3);
+    assert_int_equal(fixture_stats().uncached, 3);
 }
 
 /* ---- of all ----------------------------------------------------------------------------- */
@@ -245,29 +232,27 @@ static uint64_t regions_of(struct hmreg_domain *domain)
 TEST(set_limits__of_all__own_ones_go_first_then_other_domains)
 {
     struct hmreg_domain *other;
-    struct fixture fixture;
 
-    open_fixture(&fixture, NULL);
+    open_fixture(NULL);
     other = counter_open_more(fixture.lib, NULL);
     assert_ok(hmreg_set_limits(fixture.lib, 6, HMREG_LIMIT_NONE));
-    touch(&fixture, 0, 4);
+    touch(0, 4);
     get_in(other, memory[10]);
     get_in(other, memory[11]);
     get_in(other, memory[12]); /* evicts its own 10 */
-    assert_int_equal(regions(&fixture), 4);
+    assert_int_equal(regions(), 4);
     assert_int_equal(regions_of(other), 2);
     assert_ok(hmreg_domain_flush(other));
-    touch(&fixture, 4, 2);
+    touch(4, 2);
     get_in(other, memory[13]); /* evicts the least recently used of the fixture's */
-    assert_int_equal(regions(&fixture), 5);
+    assert_int_equal(regions(), 5);
     assert_int_equal(regions_of(other), 1);
     assert_int_equal(atomic_load(&counter.regions),
                      7); /* deregistered by the next call of its own domain */
-    assert_int_equal(fixture_key(&fixture, memory[1], LEN), 2);
+    assert_int_equal(fixture_key(memory[1], LEN), 2);
     assert_int_equal(atomic_load(&counter.regions), 6);
     assert_int_equal(atomic_load(&counter.most), 7);
     assert_ok(hmreg_domain_close(other));
-    fixture_close(&fixture);
 }
 
 /* A registration that never fits evicts nothing, even if its own cache is full. */
@@ -275,17 +260,15 @@ TEST(set_limits__of_all__a_range_beyond_them_evicts_nothing)
 {
     struct hmreg_domain_config config = {.size = sizeof(config), .max_regions = 4};
     struct hmreg_mr *mr = NULL;
-    struct fixture fixture;
 
-    open_fixture(&fixture, &config);
+    open_fixture(&config);
     assert_ok(hmreg_set_limits(fixture.lib, HMREG_LIMIT_NONE, 4 * LEN));
-    touch(&fixture, 0, 4);
+    touch(0, 4);
     assert_ok(hmreg_mr_get(fixture.domain, memory[8], 4 * LEN + 1, HMREG_SEND, &mr));
     hmreg_mr_put(mr);
-    assert_int_equal(fixture_stats(&fixture).uncached, 1);
-    assert_int_equal(fixture_stats(&fixture).evictions, 0);
-    assert_int_equal(regions(&fixture), 4);
-    fixture_close(&fixture);
+    assert_int_equal(fixture_stats().uncached, 1);
+    assert_int_equal(fixture_stats().evictions, 0);
+    assert_int_equal(regions(), 4);
 }
 
 /* ---- the deregistering thread ----------------------------------------------------------- */
@@ -337,11 +320,11 @@ static void *drive(void *arg)
     return NULL;
 }
 
-static pthread_t start_driver(struct driver *driver, struct fixture *fixture)
+static pthread_t start_driver(struct driver *driver)
 {
     pthread_t thread;
 
-    driver->domain = counter_open_more(fixture->lib, NULL);
+    driver->domain = counter_open_more(fixture.lib, NULL);
     sem_init(&driver->go_on, 0, 0);
     sem_init(&driver->done, 0, 0);
     assert_int_equal(pthread_create(&thread, NULL, drive, driver), 0);
@@ -353,44 +336,40 @@ TEST(get__evicts_another_domains__its_own_thread_deregisters)
 {
     struct driver driver;
     pthread_t thread;
-    struct fixture fixture;
 
-    open_fixture(&fixture, NULL);
+    open_fixture(NULL);
     watch_threads();
     assert_ok(hmreg_set_limits(fixture.lib, 4, HMREG_LIMIT_NONE));
-    touch(&fixture, 0, 4);
-    thread = start_driver(&driver, &fixture);
-    assert_int_equal(regions(&fixture), 0);
+    touch(0, 4);
+    thread = start_driver(&driver);
+    assert_int_equal(regions(), 0);
     assert_int_equal(regions_of(driver.domain), 4);
     assert_int_equal(atomic_load(&counter.deregs), 0);
-    touch(&fixture, 4, 1); /* evicts the driver's, and deregisters its own */
+    touch(4, 1); /* evicts the driver's, and deregisters its own */
     assert_int_equal(atomic_load(&counter.deregs), 4);
     assert_int_equal(regions_of(driver.domain), 3);
     sem_post(&driver.go_on);
     pthread_join(thread, NULL);
     assert_int_equal(atomic_load(&strayed), 0);
-    fixture_close(&fixture);
 }
 
 TEST(set_limits__of_all__no_domains_fabric_is_called)
 {
     struct driver driver;
     pthread_t thread;
-    struct fixture fixture;
 
-    open_fixture(&fixture, NULL);
+    open_fixture(NULL);
     watch_threads();
-    touch(&fixture, 0, 4);
-    thread = start_driver(&driver, &fixture);
+    touch(0, 4);
+    thread = start_driver(&driver);
     assert_ok(hmreg_set_limits(fixture.lib, 2, HMREG_LIMIT_NONE));
-    assert_int_equal(regions(&fixture) + regions_of(driver.domain), 2);
+    assert_int_equal(regions() + regions_of(driver.domain), 2);
     assert_int_equal(atomic_load(&counter.deregs), 0);
-    touch(&fixture, 5, 1);
+    touch(5, 1);
     assert_in_range(atomic_load(&counter.deregs), 1, 5);
     sem_post(&driver.go_on);
     pthread_join(thread, NULL);
     assert_int_equal(atomic_load(&strayed), 0);
-    fixture_close(&fixture);
 }
 
 /* ---- a domain closes while another evicts from it --------------------------------------- */
@@ -436,9 +415,8 @@ TEST(close__another_domain_evicts_there__waits_for_it)
 {
     pthread_t getter, closing;
     struct closer closer = {.done = false};
-    struct fixture fixture;
 
-    open_fixture(&fixture, NULL);
+    open_fixture(NULL);
     closer.domain = counter_open_more(fixture.lib, NULL);
     sem_init(&visiting, 0, 0);
     sem_init(&leave, 0, 0);
@@ -456,26 +434,24 @@ TEST(close__another_domain_evicts_there__waits_for_it)
     pthread_join(getter, NULL);
     pthread_join(closing, NULL);
     assert_int_equal(closer.rc, 0);
-    assert_int_equal(regions(&fixture), 1);
-    fixture_close(&fixture);
+    assert_int_equal(regions(), 1);
 }
 
 TEST(set_limits__of_all_lowered__idle_ones_go_everywhere)
 {
     struct hmreg_domain *other;
     struct hmreg_mr *held;
-    struct fixture fixture;
 
-    open_fixture(&fixture, NULL);
+    open_fixture(NULL);
     other = counter_open_more(fixture.lib, NULL);
-    touch(&fixture, 0, 5);
+    touch(0, 5);
     for (int i = 10; i < 15; i++)
         get_in(other, memory[i]);
-    held = fixture_get(&fixture, memory[0], LEN);
+    held = fixture_get(memory[0], LEN);
     assert_ok(hmreg_set_limits(fixture.lib, HMREG_LIMIT_NONE, 3 * LEN));
-    assert_int_equal(regions(&fixture) + regions_of(other), 3);
+    assert_int_equal(regions() + regions_of(other), 3);
     assert_ok(hmreg_set_limits(fixture.lib, 0, 0));
-    assert_int_equal(regions(&fixture) + regions_of(other), 1);
+    assert_int_equal(regions() + regions_of(other), 1);
     hmreg_mr_put(held);
     assert_ok(hmreg_domain_flush(fixture.domain));
     assert_ok(hmreg_domain_flush(other));
@@ -483,22 +459,18 @@ TEST(set_limits__of_all_lowered__idle_ones_go_everywhere)
     get_in(other, memory[20]);
     assert_int_equal(regions_of(other), 0);
     assert_ok(hmreg_domain_close(other));
-    fixture_close(&fixture);
 }
 
 TEST(set_limits__of_all_in_the_environment__hold)
 {
-    struct fixture fixture;
-
     setenv("HMREG_CACHE_MAX_COUNT", "3", 1);
     setenv("HMREG_CACHE_MAX_SIZE", "8192", 1);
-    open_fixture(&fixture, NULL);
+    open_fixture(NULL);
     unsetenv("HMREG_CACHE_MAX_COUNT");
     unsetenv("HMREG_CACHE_MAX_SIZE");
-    touch(&fixture, 0, 8);
-    assert_int_equal(regions(&fixture), 2);
+    touch(0, 8);
+    assert_int_equal(regions(), 2);
     assert_int_equal(atomic_load(&counter.most), 3);
-    fixture_close(&fixture);
 }
 
 /* ---- argument checks -------------------------------------------------------------------- */
@@ -509,9 +481,8 @@ TEST(set_limits__wrong_arguments__einval)
     struct hmreg_domain *made = NULL;
     struct provider_caps caps = {.fabric = "test", .key_size = 8, .iov_limit = 1};
     struct provider_ops ops = {.name = "test"};
-    struct fixture fixture;
 
-    open_fixture(&fixture, &config);
+    open_fixture(&config);
     assert_fails(hmreg_set_limits(NULL, 1, 1), -EINVAL, "lib is NULL");
     assert_fails(hmreg_domain_set_limits(NULL, 1, 1), -EINVAL, "domain is NULL");
     assert_fails(hmreg_domain_set_limits(fixture.domain, 1, 1), -EINVAL, "opened without a cache");
@@ -519,23 +490,20 @@ TEST(set_limits__wrong_arguments__einval)
     assert_fails(hmreg_domain_create(fixture.lib, &ops, &caps, NULL, &config, &made), -EINVAL,
                  "config->check[3] is 3");
     assert_null(made);
-    fixture_close(&fixture);
 }
 
 TEST(set_limits__in_a_forked_child__eperm)
 {
-    struct fixture fixture;
     int status;
     pid_t child;
 
-    open_fixture(&fixture, NULL);
+    open_fixture(NULL);
     child = fork();
     if (child == 0)
         _exit(hmreg_set_limits(fixture.lib, 1, 1) != -EPERM ||
               hmreg_domain_set_limits(fixture.domain, 1, 1) != -EPERM);
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_int_equal(status, 0);
-    fixture_close(&fixture);
 }
 
 /* ---- validation of a hit ---------------------------------------------------------------- */
@@ -545,18 +513,17 @@ static unsigned asked_by_five_hits(enum hmreg_check check)
     struct hmreg_domain_config config = {.size = sizeof(config),
                                          .check = {[HMREG_IFACE_CUDA] = check}};
     unsigned before;
-    struct fixture fixture;
 
-    open_fixture(&fixture, &config);
+    open_fixture(&config);
     vendor_claim(HMREG_IFACE_CUDA, memory[0], LEN, HMREG_MEM_DEVICE, 0);
-    fixture_key(&fixture, memory[0], LEN);
+    fixture_key(memory[0], LEN);
     before = vendors[HMREG_IFACE_CUDA].identities;
     for (int i = 0; i < 5; i++)
-        assert_int_equal(fixture_key(&fixture, memory[0], LEN), 1);
-    assert_int_equal(fixture_stats(&fixture).hits, 5);
+        assert_int_equal(fixture_key(memory[0], LEN), 1);
+    assert_int_equal(fixture_stats().hits, 5);
     assert_ok(hmreg_invalidate(fixture.lib, memory[0], LEN));
-    assert_int_equal(fixture_key(&fixture, memory[0], LEN), 2);
-    fixture_close(&fixture);
+    assert_int_equal(fixture_key(memory[0], LEN), 2);
+    fixture_close();
     return vendors[HMREG_IFACE_CUDA].identities - before -
            1; /* the last registration reads it, too */
 }
@@ -576,19 +543,17 @@ TEST(check__notice_of_host_memory__never_stale_after_munmap)
 {
     struct hmreg_domain_config config = {.size = sizeof(config), .check = {HMREG_CHECK_NOTICE}};
     char *place = fixture_map(1);
-    struct fixture fixture;
 
     vendors_reset();
-    fixture_open(&fixture, HMREG_MONITOR_USERFAULTFD, &config);
+    fixture_open(HMREG_MONITOR_USERFAULTFD, &config);
     for (uint64_t i = 1; i <= 200; i++) {
-        assert_int_equal(fixture_key(&fixture, place, fixture_page()), i);
-        assert_int_equal(fixture_key(&fixture, place, fixture_page()), i);
+        assert_int_equal(fixture_key(place, fixture_page()), i);
+        assert_int_equal(fixture_key(place, fixture_page()), i);
         munmap(place, fixture_page());
         assert_non_null(fixture_map_at(place, 1));
     }
-    assert_int_equal(fixture_stats(&fixture).hits, 200);
+    assert_int_equal(fixture_stats().hits, 200);
     munmap(place, fixture_page());
-    fixture_close(&fixture);
 }
 
 TEST(check__in_the_environment__read_or_refused)

@@ -16,10 +16,10 @@ static uint32_t place_in_table(const struct thread_cache *tcache, const void *ad
 }
 
 /* Gets each region once. */
-static void get_all(const struct fixture *fixture, char *const *addrs, unsigned count)
+static void get_all(char *const *addrs, unsigned count)
 {
     for (unsigned i = 0; i < count; i++) {
-        struct hmreg_mr *mr = fixture_get(fixture, addrs[i], LEN);
+        struct hmreg_mr *mr = fixture_get(addrs[i], LEN);
 
         assert_int_equal(mr->node.start, (uintptr_t)addrs[i]);
         hmreg_mr_put(mr);
@@ -33,11 +33,10 @@ TEST(slot__of_several_requests__all_hit_on_the_fast_path)
     enum { ALIKE = 5 };
     char *addrs[ALIKE] = {memory[0]};
     struct thread_cache *tcache;
-    struct fixture fixture;
     unsigned count = 1;
 
-    open_fixture(&fixture, 0);
-    get_all(&fixture, addrs, 1);
+    open_fixture(0);
+    get_all(addrs, 1);
     tcache = atomic_load(&fixture.domain->caches->pool.thread_caches.first);
     if (tcache->fenced)
         test_skip("no membarrier(2) here: every hit takes the other path");
@@ -46,25 +45,24 @@ TEST(slot__of_several_requests__all_hit_on_the_fast_path)
             addrs[count++] = memory[i];
     assert_int_equal(count, ALIKE);
     for (int round = 0; round < 2; round++)
-        get_all(&fixture, addrs, ALIKE);
+        get_all(addrs, ALIKE);
     atomic_store(&fixture.domain->caches->pool.thread_caches.first, NULL);
     drains = 0;
-    get_all(&fixture, addrs, ALIKE);
+    get_all(addrs, ALIKE);
     assert_int_equal(drains, 0);
     atomic_store(&fixture.domain->caches->pool.thread_caches.first, tcache);
     for (unsigned i = 0; i < ALIKE; i++) { /* the others are found also when one has ended */
         assert_ok(hmreg_invalidate(fixture.lib, addrs[i], LEN));
-        get_all(&fixture, addrs, ALIKE);
+        get_all(addrs, ALIKE);
         assert_int_equal(atomic_load(&counter.regs), ALIKE + i + 1);
     }
     assert_ok(hmreg_domain_flush(fixture.domain)); /* no pin is left */
     assert_int_equal(atomic_load(&counter.regions), 0);
-    fixture_close(&fixture);
 }
 
-static struct thread_cache *own_part_of(const struct fixture *fixture)
+static struct thread_cache *own_part_of(void)
 {
-    struct thread_cache *tcache = atomic_load(&fixture->domain->caches->pool.thread_caches.first);
+    struct thread_cache *tcache = atomic_load(&fixture.domain->caches->pool.thread_caches.first);
 
     if (tcache->fenced)
         test_skip("no membarrier(2) here: every hit takes the other path");
@@ -78,13 +76,12 @@ TEST(rights__fewer_than_the_regions__hit_without_a_search)
     struct hmreg_domain_config config = {.size = sizeof(config), .rights = HMREG_RIGHTS_ANY};
     struct thread_cache *tcache;
     struct hmreg_mr *first, *mr = NULL;
-    struct fixture fixture;
 
-    fixture_open(&fixture, HMREG_MONITOR_IMPORT, &config);
-    first = fixture_get(&fixture, memory[0], 2 * LEN);
+    fixture_open(HMREG_MONITOR_IMPORT, &config);
+    first = fixture_get(memory[0], 2 * LEN);
     hmreg_mr_put(first);
-    assert_int_equal(fixture_key(&fixture, memory[1], LEN), hmreg_mr_key(first)); /* a part */
-    tcache = own_part_of(&fixture);
+    assert_int_equal(fixture_key(memory[1], LEN), hmreg_mr_key(first)); /* a part */
+    tcache = own_part_of();
     atomic_store(&fixture.domain->caches->pool.thread_caches.first, NULL);
     drains = 0;
     for (unsigned i = 0; i < 9; i++) {
@@ -107,7 +104,6 @@ TEST(rights__fewer_than_the_regions__hit_without_a_search)
     assert_ok(hmreg_mr_get(fixture.domain, memory[0], LEN, HMREG_REMOTE_READ | HMREG_SEND, &mr));
     assert_ptr_not_equal(mr, first); /* which has not all of these */
     hmreg_mr_put(mr);
-    fixture_close(&fixture);
 }
 
 /* ---- parts of larger regions ------------------------------------------------------------ */
@@ -117,57 +113,51 @@ TEST(part__never_asked_before__hits_on_the_fast_path)
     struct iovec iov[2] = {{memory[2000], LEN}, {memory[2001], LEN}};
     struct thread_cache *tcache;
     struct hmreg_mr *mrs[2];
-    struct fixture fixture;
 
-    open_fixture(&fixture, 0);
-    fixture_key(&fixture, memory[0], sizeof(memory));
-    fixture_key(&fixture, memory[1], LEN); /* from now on parts are expected */
-    tcache = own_part_of(&fixture);
+    open_fixture(0);
+    fixture_key(memory[0], sizeof(memory));
+    fixture_key(memory[1], LEN); /* from now on parts are expected */
+    tcache = own_part_of();
     atomic_store(&fixture.domain->caches->pool.thread_caches.first, NULL);
     drains = 0;
     for (unsigned i = 2; i < 1000; i++)
-        assert_int_equal(fixture_key(&fixture, memory[i], LEN), 1);
+        assert_int_equal(fixture_key(memory[i], LEN), 1);
     assert_ok(hmreg_mr_get_many(fixture.domain, iov, 2, HMREG_ACCESS_REMOTE, mrs));
     hmreg_mr_put_many(mrs, 2);
     assert_int_equal(drains, 0);
     assert_true(tcache->used > 500); /* most are found in slots of their own from now on */
     atomic_store(&fixture.domain->caches->pool.thread_caches.first, tcache);
-    assert_int_equal(fixture_stats(&fixture).hits, 1 + 998 + 2);
-    fixture_close(&fixture);
+    assert_int_equal(fixture_stats().hits, 1 + 998 + 2);
 }
 
 TEST(part__of_a_region_that_ended__registered_anew)
 {
     struct hmreg_mr *mr;
-    struct fixture fixture;
 
-    open_fixture(&fixture, 0);
-    fixture_key(&fixture, memory[0], sizeof(memory));
-    fixture_key(&fixture, memory[1], LEN);
+    open_fixture(0);
+    fixture_key(memory[0], sizeof(memory));
+    fixture_key(memory[1], LEN);
     assert_ok(hmreg_invalidate(fixture.lib, memory[0], LEN));
-    mr = fixture_get(&fixture, memory[2], LEN);
+    mr = fixture_get(memory[2], LEN);
     assert_int_equal(hmreg_mr_key(mr), 2);
     assert_int_equal(mr->node.end - mr->node.start, LEN);
     hmreg_mr_put(mr);
     assert_ok(hmreg_domain_flush(fixture.domain));
-    fixture_key(&fixture, memory[10], 2 * LEN); /* in the entry that the larger region had */
-    assert_int_equal(fixture_key(&fixture, memory[3], LEN), 4);
-    fixture_close(&fixture);
+    fixture_key(memory[10], 2 * LEN); /* in the entry that the larger region had */
+    assert_int_equal(fixture_key(memory[3], LEN), 4);
 }
 
 TEST(part__of_more_regions_than_are_kept__each_its_own)
 {
     enum { LARGE = 2 * RANGE_LIST_MOST, EACH = MANY / LARGE };
-    struct fixture fixture;
 
-    open_fixture(&fixture, 0);
+    open_fixture(0);
     for (unsigned i = 0; i < LARGE; i++)
-        assert_int_equal(fixture_key(&fixture, memory[i * EACH], EACH * LEN), i + 1);
+        assert_int_equal(fixture_key(memory[i * EACH], EACH * LEN), i + 1);
     for (unsigned part = 1; part < EACH; part++)
         for (unsigned i = 0; i < LARGE; i++)
-            assert_int_equal(fixture_key(&fixture, memory[i * EACH + part], LEN), i + 1);
+            assert_int_equal(fixture_key(memory[i * EACH + part], LEN), i + 1);
     assert_int_equal(atomic_load(&counter.regs), LARGE);
-    fixture_close(&fixture);
 }
 
 /* The smaller region begins later, so a search finds it first. */
@@ -175,41 +165,36 @@ TEST(part__of_a_region_behind_one_that_was_evicted__hits_on_the_fast_path)
 {
     struct thread_cache *tcache;
     struct hmreg_mr *whole;
-    struct fixture fixture;
     static char other[LEN];
 
-    open_fixture(&fixture, 2);
-    fixture_key(&fixture, memory[100], 100 * LEN);
-    fixture_key(&fixture, memory[101], LEN);
-    whole = fixture_get(&fixture, memory[0], sizeof(memory));
-    fixture_key(&fixture, other, LEN); /* evicts the smaller one */
-    assert_int_equal(fixture_stats(&fixture).evictions, 1);
-    assert_int_equal(fixture_key(&fixture, memory[102], LEN), hmreg_mr_key(whole));
-    tcache = own_part_of(&fixture);
+    open_fixture(2);
+    fixture_key(memory[100], 100 * LEN);
+    fixture_key(memory[101], LEN);
+    whole = fixture_get(memory[0], sizeof(memory));
+    fixture_key(other, LEN); /* evicts the smaller one */
+    assert_int_equal(fixture_stats().evictions, 1);
+    assert_int_equal(fixture_key(memory[102], LEN), hmreg_mr_key(whole));
+    tcache = own_part_of();
     atomic_store(&fixture.domain->caches->pool.thread_caches.first, NULL);
     drains = 0;
     for (unsigned i = 103; i < 200; i++)
-        assert_int_equal(fixture_key(&fixture, memory[i], LEN), hmreg_mr_key(whole));
+        assert_int_equal(fixture_key(memory[i], LEN), hmreg_mr_key(whole));
     assert_int_equal(drains, 0);
     atomic_store(&fixture.domain->caches->pool.thread_caches.first, tcache);
     hmreg_mr_put(whole);
-    fixture_close(&fixture);
 }
 
 /* The end of a part, and what only begins in the larger region. */
 TEST(part__beyond_the_region__registered)
 {
-    struct fixture fixture;
-
-    open_fixture(&fixture, 0);
-    fixture_key(&fixture, memory[0], 100 * LEN);
-    fixture_key(&fixture, memory[1], LEN);
-    assert_int_equal(fixture_key(&fixture, memory[99], LEN), 1);
-    assert_int_equal(fixture_key(&fixture, memory[98], 2 * LEN), 1);
-    assert_int_equal(fixture_key(&fixture, memory[97], 4 * LEN), 2);
-    assert_int_equal(fixture_key(&fixture, memory[100], LEN), 2);
-    assert_int_equal(fixture_key(&fixture, memory[101], LEN), 3);
-    fixture_close(&fixture);
+    open_fixture(0);
+    fixture_key(memory[0], 100 * LEN);
+    fixture_key(memory[1], LEN);
+    assert_int_equal(fixture_key(memory[99], LEN), 1);
+    assert_int_equal(fixture_key(memory[98], 2 * LEN), 1);
+    assert_int_equal(fixture_key(memory[97], 4 * LEN), 2);
+    assert_int_equal(fixture_key(memory[100], LEN), 2);
+    assert_int_equal(fixture_key(memory[101], LEN), 3);
 }
 
 /* Also when regions that are got whole need room in it. */
@@ -218,20 +203,19 @@ TEST(part__more_than_a_table_holds__the_table_stays_small)
     enum { LARGE = 24, EACH = 8 << 20, APART = 2048 };
     char *start = fixture_reserve((size_t)LARGE * EACH / fixture_page());
     const struct thread_cache *tcache;
-    struct fixture fixture;
 
-    open_fixture(&fixture, 0);
+    open_fixture(0);
     for (size_t i = 0; i < LARGE; i++)
-        fixture_key(&fixture, start + i * EACH, EACH);
+        fixture_key(start + i * EACH, EACH);
     for (size_t part = APART; part < EACH; part += APART) {
         for (size_t i = 0; i < LARGE; i++)
-            assert_int_equal(fixture_key(&fixture, start + i * EACH + part, 8), i + 1);
+            assert_int_equal(fixture_key(start + i * EACH + part, 8), i + 1);
         if (part / APART % 256 == 0)
-            fixture_key(&fixture, memory[part / APART], LEN);
+            fixture_key(memory[part / APART], LEN);
     }
     tcache = atomic_load(&fixture.domain->caches->pool.thread_caches.first);
     assert_int_equal(tcache->view.mask / sizeof(tcache->view.slots[0]) + 1, 1 << 16);
-    fixture_close(&fixture);
+    fixture_close();
     munmap(start, (size_t)LARGE * EACH);
 }
 
@@ -241,15 +225,14 @@ TEST(part__of_two_regions_with_other_rights__both_hit_on_the_fast_path)
     static const uint64_t rights[] = {HMREG_SEND, HMREG_RECV};
     struct thread_cache *tcache;
     struct hmreg_mr *mr;
-    struct fixture fixture;
 
-    open_fixture(&fixture, 0);
+    open_fixture(0);
     for (unsigned i = 0; i < 4; i++) {
         assert_ok(hmreg_mr_get(fixture.domain, memory[i / 2], i < 2 ? sizeof(memory) : LEN,
                                rights[i % 2], &mr));
         hmreg_mr_put(mr);
     }
-    tcache = own_part_of(&fixture);
+    tcache = own_part_of();
     atomic_store(&fixture.domain->caches->pool.thread_caches.first, NULL);
     drains = 0;
     for (unsigned i = 4; i < 1000; i++) {
@@ -259,7 +242,6 @@ TEST(part__of_two_regions_with_other_rights__both_hit_on_the_fast_path)
     }
     assert_int_equal(drains, 0);
     atomic_store(&fixture.domain->caches->pool.thread_caches.first, tcache);
-    fixture_close(&fixture);
 }
 
 /* More regions that have ended than a search looks at begin between the larger one and its parts.
@@ -268,27 +250,25 @@ TEST(part__behind_several_regions_that_were_evicted__few_leave_the_fast_path)
 {
     struct thread_cache *tcache;
     struct hmreg_mr *whole;
-    struct fixture fixture;
 
-    open_fixture(&fixture, 9);
+    open_fixture(9);
     for (unsigned i = 0; i < 8; i++) {
-        fixture_key(&fixture, memory[100 + 10 * i], 10 * LEN);
-        fixture_key(&fixture, memory[101 + 10 * i], LEN);
+        fixture_key(memory[100 + 10 * i], 10 * LEN);
+        fixture_key(memory[101 + 10 * i], LEN);
     }
-    whole = fixture_get(&fixture, memory[0], sizeof(memory));
+    whole = fixture_get(memory[0], sizeof(memory));
     for (unsigned i = 0; i < 8; i++)
-        hmreg_mr_put(fixture_get(&fixture, (char *)&fixture + i, 1)); /* evict these eight */
-    assert_int_equal(fixture_stats(&fixture).evictions, 8);
-    fixture_key(&fixture, memory[300], LEN);
-    tcache = own_part_of(&fixture);
+        hmreg_mr_put(fixture_get((char *)&fixture + i, 1)); /* evict these eight */
+    assert_int_equal(fixture_stats().evictions, 8);
+    fixture_key(memory[300], LEN);
+    tcache = own_part_of();
     atomic_store(&fixture.domain->caches->pool.thread_caches.first, NULL);
     drains = 0;
     for (unsigned i = 301; i < 400; i++)
-        assert_int_equal(fixture_key(&fixture, memory[i], LEN), hmreg_mr_key(whole));
+        assert_int_equal(fixture_key(memory[i], LEN), hmreg_mr_key(whole));
     assert_in_range(drains, 0, 30); /* whose first slot is of a region that ended */
     atomic_store(&fixture.domain->caches->pool.thread_caches.first, tcache);
     hmreg_mr_put(whole);
-    fixture_close(&fixture);
 }
 
 /* ---- the gate --------------------------------------------------------------------------- */
@@ -296,21 +276,19 @@ TEST(part__behind_several_regions_that_were_evicted__few_leave_the_fast_path)
 /* Events of the kernel concern memory that the monitor watches. */
 TEST(hit__of_memory_that_is_not_watched__by_the_table_while_events_are_read)
 {
-    struct fixture fixture;
     atomic_uint *gate;
 
-    open_fixture(&fixture, 0);
-    fixture_key(&fixture, memory[0], LEN);
+    open_fixture(0);
+    fixture_key(memory[0], LEN);
     gate = &fixture.domain->caches->pool.thread_caches.gate->state;
     drains = 0;
-    assert_int_equal(fixture_key(&fixture, memory[0], LEN), 1);
+    assert_int_equal(fixture_key(memory[0], LEN), 1);
     assert_int_equal(drains, 0);
     atomic_fetch_or(gate, GATE_READING);
-    assert_int_equal(fixture_key(&fixture, memory[0], LEN), 1);
+    assert_int_equal(fixture_key(memory[0], LEN), 1);
     assert_int_equal(drains, 1); /* by the thread's own table: a search in the tree drains again */
     atomic_fetch_and(gate, ~GATE_READING);
     assert_int_equal(atomic_load(&counter.regs), 1);
-    fixture_close(&fixture);
 }
 
 TEST_MAIN()

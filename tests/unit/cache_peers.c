@@ -15,19 +15,19 @@
 
 static char memory[MANY][LEN] __attribute__((aligned(65536)));
 
-static void open_fixture(struct fixture *fixture, const struct hmreg_domain_config *config)
+static void open_fixture(const struct hmreg_domain_config *config)
 {
     vendors_reset();
-    fixture_open(fixture, HMREG_MONITOR_IMPORT, config);
+    fixture_open(HMREG_MONITOR_IMPORT, config);
 }
 
-static uint64_t key_for(const struct fixture *fixture, void *addr, size_t len, uint64_t access)
+static uint64_t key_for(void *addr, size_t len, uint64_t access)
 {
     struct hmreg_mr_info info = {.size = sizeof(info)};
     struct hmreg_mr *mr = NULL;
     uint64_t key;
 
-    assert_ok(hmreg_mr_get(fixture->domain, addr, len, access, &mr));
+    assert_ok(hmreg_mr_get(fixture.domain, addr, len, access, &mr));
     assert_ok(hmreg_mr_query(mr, &info));
     assert_int_equal(info.access, access);
     key = hmreg_mr_key(mr);
@@ -40,29 +40,27 @@ TEST(key_without_rights__other_rights__another_region)
 {
     static const uint64_t rights[] = {HMREG_REMOTE_READ, HMREG_REMOTE_WRITE, HMREG_ACCESS_REMOTE,
                                       HMREG_ACCESS_ALL, HMREG_SEND};
-    struct fixture fixture;
 
-    open_fixture(&fixture, NULL);
+    open_fixture(NULL);
     for (int round = 0; round < 2; round++)
         for (size_t i = 0; i < sizeof(rights) / sizeof(rights[0]); i++)
-            assert_int_equal(key_for(&fixture, memory[0], LEN, rights[i]), i + 1);
-    fixture_close(&fixture);
+            assert_int_equal(key_for(memory[0], LEN, rights[i]), i + 1);
 }
 
-static void open_with_rights(struct fixture *fixture, enum hmreg_rights rights)
+static void open_with_rights(enum hmreg_rights rights)
 {
     struct hmreg_domain_config config = {.size = sizeof(config), .rights = rights};
 
-    fixture_open(fixture, HMREG_MONITOR_IMPORT, &config);
+    fixture_open(HMREG_MONITOR_IMPORT, &config);
 }
 
 /* The region may have more rights than these. */
-static uint64_t key_served(const struct fixture *fixture, void *addr, size_t len, uint64_t access)
+static uint64_t key_served(void *addr, size_t len, uint64_t access)
 {
     struct hmreg_mr *mr = NULL;
     uint64_t key;
 
-    assert_ok(hmreg_mr_get(fixture->domain, addr, len, access, &mr));
+    assert_ok(hmreg_mr_get(fixture.domain, addr, len, access, &mr));
     key = hmreg_mr_key(mr);
     hmreg_mr_put(mr);
     return key;
@@ -70,33 +68,27 @@ static uint64_t key_served(const struct fixture *fixture, void *addr, size_t len
 
 TEST(rights__more_local_ones__serve_where_the_domain_says_so)
 {
-    struct fixture fixture;
-
-    open_with_rights(&fixture, HMREG_RIGHTS_LOCAL);
+    open_with_rights(HMREG_RIGHTS_LOCAL);
     for (int round = 0; round < 3; round++) {
-        assert_int_equal(key_served(&fixture, memory[0], LEN, HMREG_ACCESS_ALL), 1);
-        assert_int_equal(key_served(&fixture, memory[0], LEN, HMREG_ACCESS_REMOTE), 1);
-        assert_int_equal(key_served(&fixture, memory[0], LEN, HMREG_ACCESS_REMOTE | HMREG_SEND), 1);
-        assert_int_equal(key_served(&fixture, memory[0], LEN, HMREG_SEND), 2); /* no remote one */
-        assert_int_equal(key_served(&fixture, memory[0], LEN, HMREG_SEND | HMREG_RECV), 3);
-        assert_int_equal(key_served(&fixture, memory[0], LEN, HMREG_REMOTE_READ), 4);
+        assert_int_equal(key_served(memory[0], LEN, HMREG_ACCESS_ALL), 1);
+        assert_int_equal(key_served(memory[0], LEN, HMREG_ACCESS_REMOTE), 1);
+        assert_int_equal(key_served(memory[0], LEN, HMREG_ACCESS_REMOTE | HMREG_SEND), 1);
+        assert_int_equal(key_served(memory[0], LEN, HMREG_SEND), 2); /* no remote one */
+        assert_int_equal(key_served(memory[0], LEN, HMREG_SEND | HMREG_RECV), 3);
+        assert_int_equal(key_served(memory[0], LEN, HMREG_REMOTE_READ), 4);
     }
-    fixture_close(&fixture);
 }
 
 TEST(rights__more_remote_ones__serve_where_the_domain_says_so)
 {
-    struct fixture fixture;
-
-    open_with_rights(&fixture, HMREG_RIGHTS_ANY);
+    open_with_rights(HMREG_RIGHTS_ANY);
     for (int round = 0; round < 3; round++) {
-        assert_int_equal(key_served(&fixture, memory[0], LEN, HMREG_REMOTE_READ), 1);
-        assert_int_equal(key_served(&fixture, memory[1], LEN, HMREG_ACCESS_ALL), 2);
-        assert_int_equal(key_served(&fixture, memory[1], LEN, HMREG_REMOTE_READ), 2);
-        assert_int_equal(key_served(&fixture, memory[1], LEN, HMREG_SEND), 2);
-        assert_int_equal(key_served(&fixture, memory[0], LEN, HMREG_REMOTE_WRITE), 3);
+        assert_int_equal(key_served(memory[0], LEN, HMREG_REMOTE_READ), 1);
+        assert_int_equal(key_served(memory[1], LEN, HMREG_ACCESS_ALL), 2);
+        assert_int_equal(key_served(memory[1], LEN, HMREG_REMOTE_READ), 2);
+        assert_int_equal(key_served(memory[1], LEN, HMREG_SEND), 2);
+        assert_int_equal(key_served(memory[0], LEN, HMREG_REMOTE_WRITE), 3);
     }
-    fixture_close(&fixture);
 }
 
 /* A new region never has more than was asked for. */
@@ -104,14 +96,12 @@ TEST(rights__miss__exactly_those_asked_for)
 {
     struct hmreg_mr_info info = {.size = sizeof(info)};
     struct hmreg_mr *mr = NULL;
-    struct fixture fixture;
 
-    open_with_rights(&fixture, HMREG_RIGHTS_ANY);
+    open_with_rights(HMREG_RIGHTS_ANY);
     assert_ok(hmreg_mr_get(fixture.domain, memory[0], LEN, HMREG_SEND, &mr));
     assert_ok(hmreg_mr_query(mr, &info));
     assert_int_equal(info.access, HMREG_SEND);
     hmreg_mr_put(mr);
-    fixture_close(&fixture);
 }
 
 TEST(rights__unknown_policy__inval)
@@ -120,13 +110,11 @@ TEST(rights__unknown_policy__inval)
     struct provider_caps caps = {.iov_limit = 1};
     static const struct provider_ops ops = {.name = "test"};
     struct hmreg_domain *domain = NULL;
-    struct fixture fixture;
 
-    open_fixture(&fixture, NULL);
+    open_fixture(NULL);
     assert_fails(hmreg_domain_create(fixture.lib, &ops, &caps, NULL, &config, &domain), -EINVAL,
                  "HMREG_RIGHTS_EXACT");
     assert_null(domain);
-    fixture_close(&fixture);
 }
 
 /* Buffers in one page shared an entry whose key was rounded to the page. */
@@ -134,56 +122,50 @@ TEST(key_rounded_to_pages__two_buffers_in_one_page__two_regions)
 {
     struct hmreg_mr_info info = {.size = sizeof(info)};
     struct hmreg_mr *mr;
-    struct fixture fixture;
 
-    open_fixture(&fixture, NULL);
-    assert_int_equal(fixture_key(&fixture, memory[0] + 64, 64), 1);
-    assert_int_equal(fixture_key(&fixture, memory[0] + 1024, 64), 2);
-    assert_int_equal(fixture_key(&fixture, memory[0], LEN), 3);
-    mr = fixture_get(&fixture, memory[0] + 64, 64);
+    open_fixture(NULL);
+    assert_int_equal(fixture_key(memory[0] + 64, 64), 1);
+    assert_int_equal(fixture_key(memory[0] + 1024, 64), 2);
+    assert_int_equal(fixture_key(memory[0], LEN), 3);
+    mr = fixture_get(memory[0] + 64, 64);
     assert_ok(hmreg_mr_query(mr, &info));
     assert_true(info.addr <= (uintptr_t)memory[0] + 64);
     assert_true(info.addr + info.len >= (uintptr_t)memory[0] + 128);
     hmreg_mr_put(mr);
-    fixture_close(&fixture);
 }
 
 /* The range's end was computed without a check for overflow. */
 TEST(range_that_wraps__einval)
 {
     struct hmreg_mr *mr = NULL;
-    struct fixture fixture;
 
-    open_fixture(&fixture, NULL);
+    open_fixture(NULL);
     assert_fails(hmreg_mr_get(fixture.domain, memory[0], SIZE_MAX, HMREG_SEND, &mr), -EINVAL,
                  "wraps");
     assert_fails(hmreg_mr_get(fixture.domain, (void *)(UINTPTR_MAX - 10), 11, HMREG_SEND, &mr),
                  -EINVAL, "wraps");
     assert_fails(hmreg_invalidate(fixture.lib, (void *)(UINTPTR_MAX - 10), 12), -EINVAL, "wraps");
     assert_null(mr);
-    fixture_close(&fixture);
 }
 
 /* Deregistering filled the hole with the last entry, which broke the order for look-ups. */
 TEST(removal_breaks_the_order__some_go__all_others_are_found)
 {
     static uint64_t keys[MANY];
-    struct fixture fixture;
 
-    open_fixture(&fixture, NULL);
+    open_fixture(NULL);
     for (unsigned i = 0; i < MANY; i++)
-        keys[i] = fixture_key(&fixture, memory[(i * 7) % MANY], LEN);
+        keys[i] = fixture_key(memory[(i * 7) % MANY], LEN);
     for (unsigned i = 0; i < MANY; i += 3)
         assert_ok(hmreg_invalidate(fixture.lib, memory[(i * 7) % MANY], LEN));
     for (unsigned i = 0; i < MANY; i++) {
-        uint64_t key = fixture_key(&fixture, memory[(i * 7) % MANY], LEN);
+        uint64_t key = fixture_key(memory[(i * 7) % MANY], LEN);
 
         if (i % 3)
             assert_int_equal(key, keys[i]);
         else
             assert_true(key > MANY);
     }
-    fixture_close(&fixture);
 }
 
 static void exceed(enum hmreg_monitor monitor, uint32_t flags, bool device)
@@ -191,21 +173,20 @@ static void exceed(enum hmreg_monitor monitor, uint32_t flags, bool device)
     struct hmreg_domain_config config = {
         .size = sizeof(config), .flags = flags, .max_regions = 5, .max_bytes = 5 * LEN};
     char *host = fixture_map(40);
-    struct fixture fixture;
 
     vendors_reset();
-    fixture_open(&fixture, monitor, &config);
+    fixture_open(monitor, &config);
     if (device)
         vendor_claim(HMREG_IFACE_CUDA, host, 40 * fixture_page(), HMREG_MEM_DEVICE, 0);
     for (unsigned i = 0; i < 40; i++) {
-        fixture_key(&fixture, host + i * fixture_page(), LEN);
-        assert_in_range(fixture_stats(&fixture).regions, 0, 5);
-        assert_in_range(fixture_stats(&fixture).bytes, 0, 5 * LEN);
+        fixture_key(host + i * fixture_page(), LEN);
+        assert_in_range(fixture_stats().regions, 0, 5);
+        assert_in_range(fixture_stats().bytes, 0, 5 * LEN);
     }
-    assert_int_equal(fixture_stats(&fixture).evictions, 35);
+    assert_int_equal(fixture_stats().evictions, 35);
     assert_int_equal(atomic_load(&counter.most),
                      6); /* the new one is registered before one is evicted */
-    fixture_close(&fixture);
+    fixture_close();
     munmap(host, 40 * fixture_page());
 }
 
@@ -223,9 +204,8 @@ TEST(limit_ignored_in_a_mode__every_mode__it_holds)
 TEST(failure_retried__each_later_get__one_try)
 {
     struct hmreg_mr *mr = NULL;
-    struct fixture fixture;
 
-    open_fixture(&fixture, NULL);
+    open_fixture(NULL);
     atomic_store(&counter.reg_code, -EINVAL);
     atomic_store(&counter.reg_times, -1);
     for (unsigned i = 1; i <= 5; i++) {
@@ -233,7 +213,6 @@ TEST(failure_retried__each_later_get__one_try)
         assert_int_equal(atomic_load(&counter.regs), i);
     }
     atomic_store(&counter.reg_times, 0);
-    fixture_close(&fixture);
 }
 
 static void fail_device_0(const struct provider_request *request)
@@ -246,19 +225,17 @@ static void fail_device_0(const struct provider_request *request)
 TEST(failure_remembered__one_device_fails__the_other_and_the_next_time)
 {
     struct hmreg_mr *mr = NULL;
-    struct fixture fixture;
 
-    open_fixture(&fixture, NULL);
+    open_fixture(NULL);
     vendor_claim(HMREG_IFACE_CUDA, memory[0], LEN, HMREG_MEM_DEVICE, 0);
     vendor_claim(HMREG_IFACE_CUDA, memory[1], LEN, HMREG_MEM_DEVICE, 1);
     counter.reg_hook = fail_device_0;
     assert_int_equal(hmreg_mr_get(fixture.domain, memory[0], LEN, HMREG_SEND, &mr), -EINVAL);
-    assert_int_equal(fixture_key(&fixture, memory[1], LEN), 2);
+    assert_int_equal(fixture_key(memory[1], LEN), 2);
     counter.reg_hook = NULL;
     atomic_store(&counter.reg_times, 0);
-    assert_int_equal(fixture_key(&fixture, memory[0], LEN), 3);
-    assert_int_equal(fixture_key(&fixture, memory[0], LEN), 3);
-    fixture_close(&fixture);
+    assert_int_equal(fixture_key(memory[0], LEN), 3);
+    assert_int_equal(fixture_key(memory[0], LEN), 3);
 }
 
 /* A caller took the negative error number of a check for true. */
@@ -266,39 +243,35 @@ TEST(error_taken_for_yes__the_vendor_fails__no_hit)
 {
     static const int codes[] = {-EIO, -ERANGE, -ENODEV, -HMEM_NOT_MINE, -1};
     struct hmreg_mr *held;
-    struct fixture fixture;
 
-    open_fixture(&fixture, NULL);
+    open_fixture(NULL);
     vendor_claim(HMREG_IFACE_CUDA, memory[0], LEN, HMREG_MEM_DEVICE, 0);
     for (size_t i = 0; i < sizeof(codes) / sizeof(codes[0]); i++) {
-        held = fixture_get(&fixture, memory[0], LEN);
+        held = fixture_get(memory[0], LEN);
         vendors[HMREG_IFACE_CUDA].identity_code = codes[i];
-        assert_int_not_equal(fixture_key(&fixture, memory[0], LEN), hmreg_mr_key(held));
+        assert_int_not_equal(fixture_key(memory[0], LEN), hmreg_mr_key(held));
         vendors[HMREG_IFACE_CUDA].identity_code = 0;
         hmreg_mr_put(held);
     }
-    assert_int_equal(fixture_stats(&fixture).hits, 0);
-    fixture_close(&fixture);
+    assert_int_equal(fixture_stats().hits, 0);
 }
 
 /* Memory stayed pinned for ever after it was freed. */
 TEST(pinned_after_free__later_calls__deregister)
 {
     char *freed = fixture_map(10), *kept = fixture_map(1);
-    struct fixture fixture;
 
     vendors_reset();
-    fixture_open(&fixture, HMREG_MONITOR_USERFAULTFD, NULL);
-    fixture_key(&fixture, kept, LEN);
+    fixture_open(HMREG_MONITOR_USERFAULTFD, NULL);
+    fixture_key(kept, LEN);
     for (unsigned i = 0; i < 10; i++)
-        fixture_key(&fixture, freed + i * fixture_page(), LEN);
+        fixture_key(freed + i * fixture_page(), LEN);
     munmap(freed, 10 * fixture_page());
-    assert_int_equal(fixture_stats(&fixture).regions, 1);
+    assert_int_equal(fixture_stats().regions, 1);
     for (int i = 0; i < 100000 && atomic_load(&counter.regions) > 1; i++)
-        fixture_key(&fixture, kept,
-                    LEN); /* eight per call, once the reaper has found that they are dead */
+        fixture_key(kept, LEN); /* eight per call, once the reaper has found that they are dead */
     assert_int_equal(atomic_load(&counter.regions), 1);
-    fixture_close(&fixture);
+    fixture_close();
     munmap(kept, fixture_page());
 }
 

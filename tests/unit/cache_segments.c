@@ -12,64 +12,58 @@
 
 TEST(segments__same_list__same_region)
 {
-    struct fixture fixture;
     struct list list, again;
 
-    open_fixture(&fixture);
+    open_fixture();
     pair(&list, memory[5], memory[2]);
     for (int i = 0; i < 4; i++) {
         pair(&again, memory[5], memory[2]); /* known by what is there, not by where the list is */
-        assert_int_equal(key_of(&fixture, i % 2 ? &list : &again), 1);
+        assert_int_equal(key_of(i % 2 ? &list : &again), 1);
     }
     assert_int_equal(registrations(), 2);
-    assert_int_equal(fixture_stats(&fixture).hits, 3);
-    assert_int_equal(fixture_stats(&fixture).regions, 1);
-    assert_int_equal(fixture_stats(&fixture).bytes, 2 * LEN);
-    fixture_close(&fixture);
+    assert_int_equal(fixture_stats().hits, 3);
+    assert_int_equal(fixture_stats().regions, 1);
+    assert_int_equal(fixture_stats().bytes, 2 * LEN);
 }
 
 TEST(segments__other_list__other_region)
 {
-    struct fixture fixture;
     struct list list;
 
-    open_fixture(&fixture);
+    open_fixture();
     for (int i = 0; i < 3; i++) {
-        assert_int_equal(key_of(&fixture, pair(&list, memory[5], memory[2])), 1);
-        assert_int_equal(key_of(&fixture, pair(&list, memory[2], memory[5])), 3);
-        assert_int_equal(key_of(&fixture, pair(&list, memory[2], memory[6])), 5);
+        assert_int_equal(key_of(pair(&list, memory[5], memory[2])), 1);
+        assert_int_equal(key_of(pair(&list, memory[2], memory[5])), 3);
+        assert_int_equal(key_of(pair(&list, memory[2], memory[6])), 5);
         pair(&list, memory[5], memory[2])->segments[1].u.memory.iov_len--;
-        assert_int_equal(key_of(&fixture, &list), 7);
+        assert_int_equal(key_of(&list), 7);
         add(pair(&list, memory[5], memory[2]), memory[3], 1);
-        assert_int_equal(key_of(&fixture, &list), 9);
+        assert_int_equal(key_of(&list), 9);
         pair(&list, memory[5], memory[2])->attr.segment_count = 1;
-        assert_int_equal(key_of(&fixture, &list), 12);
+        assert_int_equal(key_of(&list), 12);
         pair(&list, memory[5], memory[2])->attr.page_size = 4096;
-        assert_int_equal(key_of(&fixture, &list), 13);
+        assert_int_equal(key_of(&list), 13);
     }
     assert_int_equal(registrations(), 14);
     assert_ok(hmreg_domain_flush(fixture.domain));
     assert_null(fixture.domain->caches->variants.tree);
-    fixture_close(&fixture);
 }
 
 /* Its node is around these ranges. */
 TEST(segments__gets_of_ranges__never_served)
 {
-    struct fixture fixture;
     struct list list;
 
-    open_fixture(&fixture);
+    open_fixture();
     pair(&list, memory[5], memory[2]);
     for (int i = 0; i < 3; i++) {
-        assert_int_equal(key_of(&fixture, &list), 1);
-        assert_int_equal(fixture_key(&fixture, memory[2], LEN), 3);
-        assert_int_equal(fixture_key(&fixture, memory[3], LEN), 4);
-        assert_int_equal(fixture_key(&fixture, memory[2], 4 * LEN), 5);
-        assert_int_equal(key_of(&fixture, &list), 1);
+        assert_int_equal(key_of(&list), 1);
+        assert_int_equal(fixture_key(memory[2], LEN), 3);
+        assert_int_equal(fixture_key(memory[3], LEN), 4);
+        assert_int_equal(fixture_key(memory[2], 4 * LEN), 5);
+        assert_int_equal(key_of(&list), 1);
     }
     assert_int_equal(registrations(), 5);
-    fixture_close(&fixture);
 }
 
 TEST(segments__region__described_as_of_regsgl)
@@ -77,12 +71,11 @@ TEST(segments__region__described_as_of_regsgl)
     struct hmreg_mr_info info = {.size = sizeof(info)};
     struct hmreg_segment_info piece = {.size = sizeof(piece)};
     struct hmreg_mr *mr;
-    struct fixture fixture;
     struct list list;
 
-    open_fixture(&fixture);
+    open_fixture();
     pair(&list, memory[5], memory[2])->attr.context = &list;
-    mr = get(&fixture, &list);
+    mr = get(&list);
     assert_ok(hmreg_mr_query(mr, &info));
     assert_true(info.cached);
     assert_int_equal(info.addr, (uintptr_t)memory[5]);
@@ -95,37 +88,32 @@ TEST(segments__region__described_as_of_regsgl)
     assert_int_equal(piece.key, 2);
     assert_fails(hmreg_mr_segment(mr, 2, &piece), -ENOENT, "2 pieces");
     hmreg_mr_put(mr);
-    fixture_close(&fixture);
 }
 
 TEST(segments__many__cached)
 {
-    struct fixture fixture;
     struct list list;
 
-    open_fixture(&fixture);
+    open_fixture();
     clear(&list);
     for (int i = 0; i < MOST; i++)
         add(&list, memory[i % 16] + i, 64);
     for (int i = 0; i < 3; i++)
-        assert_int_equal(key_of(&fixture, &list), 1);
+        assert_int_equal(key_of(&list), 1);
     list.segments[MOST - 1].u.memory.iov_len++;
-    assert_int_equal(key_of(&fixture, &list), MOST + 1);
+    assert_int_equal(key_of(&list), MOST + 1);
     assert_int_equal(registrations(), 2 * MOST);
-    fixture_close(&fixture);
 }
 
 TEST(segments__one_twice__cached)
 {
-    struct fixture fixture;
     struct list list;
 
-    open_watched(&fixture);
+    open_watched();
     pair(&list, memory[3], memory[3]);
     for (int i = 0; i < 3; i++)
-        assert_int_equal(key_of(&fixture, &list), 1);
-    assert_int_equal(fixture_stats(&fixture).bytes, 2 * LEN);
-    fixture_close(&fixture);
+        assert_int_equal(key_of(&list), 1);
+    assert_int_equal(fixture_stats().bytes, 2 * LEN);
 }
 
 struct listed {
@@ -145,16 +133,14 @@ static int keep(const struct hmreg_entry_info *entry, void *context)
 TEST(segments__dump__first_address_and_length_of_all)
 {
     struct listed listed = {0};
-    struct fixture fixture;
     struct list list;
 
-    open_fixture(&fixture);
-    key_of(&fixture, pair(&list, memory[5], memory[2]));
+    open_fixture();
+    key_of(pair(&list, memory[5], memory[2]));
     assert_ok(hmreg_domain_dump(fixture.domain, keep, &listed));
     assert_int_equal(listed.count, 1);
     assert_int_equal(listed.entry.addr, (uintptr_t)memory[5]);
     assert_int_equal(listed.entry.len, 2 * LEN);
-    fixture_close(&fixture);
 }
 
 /* Loopback takes several ranges a registration. */
@@ -165,10 +151,9 @@ TEST(ranges__same_iov__same_region_apart_from_segments)
         .size = sizeof(attr), .iov = iov, .iov_count = 2, .access = HMREG_ACCESS_REMOTE};
     struct hmreg_domain *counting;
     struct hmreg_mr *mr = NULL, *again = NULL;
-    struct fixture fixture;
     struct list list;
 
-    open_fixture(&fixture);
+    open_fixture();
     assert_fails(hmreg_mr_get_attr(fixture.domain, &attr, 0, &mr), -EINVAL, "takes 1 to 1 ranges");
     counting = fixture.domain;
     assert_ok(hmreg_domain_open_loopback(fixture.lib, NULL, NULL, &fixture.domain));
@@ -179,7 +164,7 @@ TEST(ranges__same_iov__same_region_apart_from_segments)
     assert_ptr_equal(again, mr);
     hmreg_mr_put(again);
     pair(&list, memory[5], memory[2])->segments[1].u.memory.iov_len = 100;
-    again = get(&fixture, &list);
+    again = get(&list);
     assert_ptr_not_equal(again, mr);
     hmreg_mr_put(again);
     iov[1].iov_len++;
@@ -189,7 +174,6 @@ TEST(ranges__same_iov__same_region_apart_from_segments)
     hmreg_mr_put(mr);
     assert_ok(hmreg_domain_close(fixture.domain));
     fixture.domain = counting;
-    fixture_close(&fixture);
 }
 
 /* ---- limits ----------------------------------------------------------------------------- */
@@ -197,82 +181,74 @@ TEST(ranges__same_iov__same_region_apart_from_segments)
 /* The sum of the segments counts, not the addresses between them. */
 TEST(limit__of_bytes__counts_the_segments)
 {
-    struct fixture fixture;
     struct list list;
 
-    open_limited(&fixture, 0, 4 * LEN);
-    assert_int_equal(key_of(&fixture, pair(&list, memory[15], memory[0])), 1);
-    assert_int_equal(key_of(&fixture, pair(&list, memory[14], memory[1])), 3);
-    assert_int_equal(key_of(&fixture, pair(&list, memory[15], memory[0])), 1);
-    assert_int_equal(fixture_stats(&fixture).bytes, 4 * LEN);
+    open_limited(0, 4 * LEN);
+    assert_int_equal(key_of(pair(&list, memory[15], memory[0])), 1);
+    assert_int_equal(key_of(pair(&list, memory[14], memory[1])), 3);
+    assert_int_equal(key_of(pair(&list, memory[15], memory[0])), 1);
+    assert_int_equal(fixture_stats().bytes, 4 * LEN);
     for (int i = 2; i < 5; i++)
         add(&list, memory[i], LEN);
-    assert_int_equal(key_of(&fixture, &list), 5); /* never fits */
-    assert_int_equal(fixture_stats(&fixture).uncached, 1);
-    assert_int_equal(fixture_stats(&fixture).regions, 2);
-    assert_int_equal(key_of(&fixture, pair(&list, memory[0], memory[1])), 10);
-    assert_int_equal(fixture_stats(&fixture).evictions, 1);
-    assert_int_equal(fixture_stats(&fixture).bytes, 4 * LEN);
-    fixture_close(&fixture);
+    assert_int_equal(key_of(&list), 5); /* never fits */
+    assert_int_equal(fixture_stats().uncached, 1);
+    assert_int_equal(fixture_stats().regions, 2);
+    assert_int_equal(key_of(pair(&list, memory[0], memory[1])), 10);
+    assert_int_equal(fixture_stats().evictions, 1);
+    assert_int_equal(fixture_stats().bytes, 4 * LEN);
 }
 
 TEST(segments__domain_without_cache__registered_each_time)
 {
-    struct fixture fixture;
     struct list list;
 
-    open_limited(&fixture, HMREG_DOMAIN_NO_CACHE, 0);
-    assert_int_equal(key_of(&fixture, pair(&list, memory[0], memory[4])), 1);
-    assert_int_equal(key_of(&fixture, &list), 3);
+    open_limited(HMREG_DOMAIN_NO_CACHE, 0);
+    assert_int_equal(key_of(pair(&list, memory[0], memory[4])), 1);
+    assert_int_equal(key_of(&list), 3);
     assert_int_equal(atomic_load(&counter.regions), 0);
-    fixture_close(&fixture);
 }
 
 /* ---- what ends it ----------------------------------------------------------------------- */
 
 TEST(invalidate__a_segment__ends_it_and_a_gap_does_not)
 {
-    struct fixture fixture;
     struct list list;
 
-    open_fixture(&fixture);
-    assert_int_equal(key_of(&fixture, pair(&list, memory[6], memory[2])), 1);
+    open_fixture();
+    assert_int_equal(key_of(pair(&list, memory[6], memory[2])), 1);
     assert_ok(hmreg_invalidate(fixture.lib, memory[3], 3 * LEN));
-    assert_int_equal(key_of(&fixture, &list), 1);
+    assert_int_equal(key_of(&list), 1);
     assert_ok(hmreg_invalidate(fixture.lib, memory[2] + LEN - 1, 1));
-    assert_int_equal(key_of(&fixture, &list), 3);
+    assert_int_equal(key_of(&list), 3);
     assert_ok(hmreg_invalidate(fixture.lib, memory[6], 1));
-    assert_int_equal(key_of(&fixture, &list), 5);
+    assert_int_equal(key_of(&list), 5);
     assert_ok(hmreg_invalidate(fixture.lib, memory[0], sizeof(memory)));
-    assert_int_equal(key_of(&fixture, &list), 7);
-    assert_int_equal(fixture_stats(&fixture).invalidations, 3);
-    fixture_close(&fixture);
+    assert_int_equal(key_of(&list), 7);
+    assert_int_equal(fixture_stats().invalidations, 3);
 }
 
 TEST(watched__a_segment_is_unmapped__ends)
 {
     static const size_t ended[] = {1, 5};
     size_t page = fixture_page();
-    struct fixture fixture;
     struct list list;
 
-    open_watched(&fixture);
+    open_watched();
     for (int i = 0; i < 2; i++) {
         char *pages = fixture_map(7);
-        uint64_t key = key_of(&fixture, watched_pair(&list, pages));
+        uint64_t key = key_of(watched_pair(&list, pages));
 
-        assert_int_equal(key_of(&fixture, &list), key);
+        assert_int_equal(key_of(&list), key);
         assert_int_equal(munmap(pages + 3 * page, page), 0); /* a gap */
-        assert_int_equal(key_of(&fixture, &list), key);
+        assert_int_equal(key_of(&list), key);
         assert_int_equal(munmap(pages + ended[i] * page, page), 0);
-        assert_int_equal(fixture_stats(&fixture).invalidations, i + 1);
-        assert_int_equal(fixture_stats(&fixture).regions, 0);
+        assert_int_equal(fixture_stats().invalidations, i + 1);
+        assert_int_equal(fixture_stats().regions, 0);
         assert_non_null(fixture_map_at(pages + ended[i] * page, 1));
-        assert_int_not_equal(key_of(&fixture, &list), key);
+        assert_int_not_equal(key_of(&list), key);
         assert_ok(hmreg_domain_flush(fixture.domain));
         munmap(pages, 7 * page);
     }
-    fixture_close(&fixture);
 }
 
 /* Does a userfaultfd watch the mapping that begins there? */
@@ -295,10 +271,10 @@ static bool is_watched(const char *addr)
     return found;
 }
 
-static void tidy(const struct fixture *fixture)
+static void tidy(void)
 {
-    assert_ok(hmreg_domain_flush(fixture->domain));
-    while (monitor_tidy(fixture->lib->monitor))
+    assert_ok(hmreg_domain_flush(fixture.domain));
+    while (monitor_tidy(fixture.lib->monitor))
         ;
 }
 
@@ -306,11 +282,10 @@ static void tidy(const struct fixture *fixture)
 TEST(watched__segments_far_apart__each_watched_and_none_after)
 {
     size_t page = fixture_page(), apart = (size_t)1 << 18;
-    struct fixture fixture;
     struct list list;
     char *pages[2];
 
-    open_watched(&fixture);
+    open_watched();
     pages[0] = fixture_reserve(apart + 1);
     pages[1] = pages[0] + apart * page;
     for (int i = 0; i < 2; i++)
@@ -318,21 +293,20 @@ TEST(watched__segments_far_apart__each_watched_and_none_after)
     for (int i = 0; i < 2; i++) {
         pair(&list, pages[1], pages[0]);
         for (int j = 0; j < 2; j++)
-            assert_int_equal(key_of(&fixture, &list), 1 + 2 * i);
+            assert_int_equal(key_of(&list), 1 + 2 * i);
         for (int j = 0; j < 2; j++)
             assert_int_equal(is_watched(pages[j]), fixture_monitor() == HMREG_MONITOR_USERFAULTFD);
         assert_int_equal(munmap(pages[i], page), 0);
-        assert_int_equal(fixture_stats(&fixture).invalidations, i + 1);
-        assert_int_equal(fixture_stats(&fixture).regions, 0);
+        assert_int_equal(fixture_stats().invalidations, i + 1);
+        assert_int_equal(fixture_stats().regions, 0);
         assert_non_null(fixture_map_at(pages[i], 1));
     }
-    key_of(&fixture, &list);
-    tidy(&fixture);
+    key_of(&list);
+    tidy();
     for (int i = 0; i < 2; i++) {
         assert_false(is_watched(pages[i]));
         munmap(pages[i], page);
     }
-    fixture_close(&fixture);
 }
 
 /* A region of one range of the same memory goes on to be watched, and the reverse. */
@@ -340,28 +314,26 @@ TEST(watched__another_region_ends__segments_stay_watched)
 {
     size_t page = fixture_page();
     struct hmreg_mr *single;
-    struct fixture fixture;
     struct list list, other;
     char *pages;
     uint64_t key;
 
-    open_watched(&fixture);
+    open_watched();
     pages = fixture_map(7);
-    key = key_of(&fixture, watched_pair(&list, pages));
+    key = key_of(watched_pair(&list, pages));
     pair(&other, pages + 4 * page, pages + page);
-    key_of(&fixture, &other);
-    single = fixture_get(&fixture, pages + 2 * page, page);
+    key_of(&other);
+    single = fixture_get(pages + 2 * page, page);
     assert_int_equal(munmap(pages + 4 * page, page), 0); /* ends the other list */
-    assert_int_equal(fixture_stats(&fixture).invalidations, 1);
-    assert_int_equal(key_of(&fixture, &list), key);
+    assert_int_equal(fixture_stats().invalidations, 1);
+    assert_int_equal(key_of(&list), key);
     assert_int_equal(munmap(pages + page, page), 0);
-    assert_int_equal(fixture_stats(&fixture).invalidations, 2);
-    assert_int_equal(fixture_stats(&fixture).regions, 1);
+    assert_int_equal(fixture_stats().invalidations, 2);
+    assert_int_equal(fixture_stats().regions, 1);
     hmreg_mr_put(single);
     assert_int_equal(munmap(pages + 2 * page, page), 0); /* between the segments */
-    assert_int_equal(fixture_stats(&fixture).invalidations, 3);
+    assert_int_equal(fixture_stats().invalidations, 3);
     munmap(pages, 7 * page);
-    fixture_close(&fixture);
 }
 
 static char *to_unmap;
@@ -378,30 +350,28 @@ static void unmap_it(const struct provider_request *request)
         return;
     assert_int_equal(munmap(pages, fixture_page()), 0);
     assert_non_null(fixture_map_at(pages, 1));
-    fixture_stats(unmapping);
+    fixture_stats_in(unmapping);
 }
 
 TEST(watched__remapped_while_being_registered__that_registration_is_not_used)
 {
     struct hmreg_mr *mr;
-    struct fixture fixture;
     struct list list;
     char *pages;
 
-    open_watched(&fixture);
+    open_watched();
     pages = fixture_map(7);
     unmapping = &fixture;
     to_unmap = pages + fixture_page(); /* the second segment, while the first is registered */
     counter.reg_hook = unmap_it;
-    mr = get(&fixture, watched_pair(&list, pages));
+    mr = get(watched_pair(&list, pages));
     assert_true(fixture_is_cached(mr));
     assert_int_equal(piece_key(mr, 0), 3); /* the first two are of the old memory */
     hmreg_mr_put(mr);
-    assert_int_equal(key_of(&fixture, &list), 3);
+    assert_int_equal(key_of(&list), 3);
     counter.reg_hook = NULL;
     assert_ok(hmreg_domain_flush(fixture.domain));
     munmap(pages, 7 * fixture_page());
-    fixture_close(&fixture);
 }
 
 /* A file may change without an event, but not without a count. */
@@ -411,30 +381,28 @@ TEST(watched__a_segment_is_of_a_file__cached_if_each_change_is_noticed)
     int fd = memfd_create("hmreg-test", MFD_CLOEXEC);
     size_t page = fixture_page();
     struct hmreg_mr *mr;
-    struct fixture fixture;
     struct list list;
     char *pages, *file;
 
-    open_watched(&fixture);
+    open_watched();
     pages = fixture_map(7);
     assert_int_equal(ftruncate(fd, (off_t)page), 0);
     file = mmap(NULL, page, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     assert_ptr_not_equal(file, MAP_FAILED);
     for (int i = 0; i < 2; i++) {
-        mr = get(&fixture, i ? pair(&list, file, pages) : pair(&list, pages, file));
+        mr = get(i ? pair(&list, file, pages) : pair(&list, pages, file));
         assert_int_equal(fixture_is_cached(mr), noticed);
         hmreg_mr_put(mr);
     }
     assert_int_equal(ftruncate(fd, 0), 0);
-    assert_int_equal(fixture_stats(&fixture).invalidations, noticed ? 2 : 0);
-    key_of(&fixture, pair(&list, pages, pages + page)); /* is still watched as a region needs it */
+    assert_int_equal(fixture_stats().invalidations, noticed ? 2 : 0);
+    key_of(pair(&list, pages, pages + page)); /* is still watched as a region needs it */
     assert_int_equal(munmap(pages, page), 0);
-    assert_int_equal(fixture_stats(&fixture).invalidations, noticed ? 3 : 1);
-    assert_int_equal(fixture_stats(&fixture).regions, 0);
+    assert_int_equal(fixture_stats().invalidations, noticed ? 3 : 1);
+    assert_int_equal(fixture_stats().regions, 0);
     munmap(file, page);
     munmap(pages, 7 * page);
     close(fd);
-    fixture_close(&fixture);
 }
 
 /* userfaultfd refuses mappings of files in a file system. What counter would refuse, neither list
@@ -444,7 +412,6 @@ TEST(watched__only_the_first_can_be__nothing_stays_watched)
     int fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
     size_t page = fixture_page();
     struct hmreg_mr *mr;
-    struct fixture fixture;
     struct list list;
     char *pages, *file;
 
@@ -452,39 +419,36 @@ TEST(watched__only_the_first_can_be__nothing_stays_watched)
         close(fd);
         return;
     }
-    open_watched(&fixture);
+    open_watched();
     pages = fixture_map(1);
     file = mmap(NULL, page, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, 0);
     assert_ptr_not_equal(file, MAP_FAILED);
-    mr = get(&fixture, pair(&list, pages, file));
+    mr = get(pair(&list, pages, file));
     assert_false(fixture_is_cached(mr));
     hmreg_mr_put(mr);
-    tidy(&fixture);
+    tidy();
     assert_false(is_watched(pages));
-    assert_int_equal(fixture_stats(&fixture).invalidations, 0);
+    assert_int_equal(fixture_stats().invalidations, 0);
     munmap(file, page);
     munmap(pages, page);
     close(fd);
-    fixture_close(&fixture);
 }
 
 TEST(segments__part_is_not_mapped__as_regsgl)
 {
     size_t page = fixture_page();
-    struct fixture fixture;
     struct hmreg_mr *mr;
     struct list list;
     char *pages;
 
-    open_watched(&fixture);
+    open_watched();
     pages = fixture_map(3);
     munmap(pages + page, page);
-    mr = get(&fixture, pair(&list, pages, pages + page)); /* the counting fabric pins nothing */
+    mr = get(pair(&list, pages, pages + page)); /* the counting fabric pins nothing */
     assert_false(fixture_is_cached(mr));
     hmreg_mr_put(mr);
     assert_int_equal(atomic_load(&counter.regions), 0);
     munmap(pages, 3 * page);
-    fixture_close(&fixture);
 }
 
 TEST_MAIN()

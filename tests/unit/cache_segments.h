@@ -58,11 +58,11 @@ static inline struct list *pair(struct list *list, const void *one, const void *
     return list;
 }
 
-static inline struct hmreg_mr *get(const struct fixture *fixture, const struct list *list)
+static inline struct hmreg_mr *get(const struct list *list)
 {
     struct hmreg_mr *mr = NULL;
 
-    assert_ok(hmreg_mr_get_attr(fixture->domain, &list->attr, 0, &mr));
+    assert_ok(hmreg_mr_get_attr(fixture.domain, &list->attr, 0, &mr));
     return mr;
 }
 
@@ -75,45 +75,44 @@ static inline uint64_t piece_key(const struct hmreg_mr *mr, size_t index)
 }
 
 /* Gets, puts, and gives the number of the registration of the first segment. */
-static inline uint64_t key_of(const struct fixture *fixture, const struct list *list)
+static inline uint64_t key_of(const struct list *list)
 {
-    struct hmreg_mr *mr = get(fixture, list);
+    struct hmreg_mr *mr = get(list);
     uint64_t key = piece_key(mr, 0);
 
     hmreg_mr_put(mr);
     return key;
 }
 
-static inline void assert_refused(const struct fixture *fixture, const struct list *list, int code,
-                                  const char *words)
+static inline void assert_refused(const struct list *list, int code, const char *words)
 {
     struct hmreg_mr *mr = NULL;
 
-    assert_fails(hmreg_mr_get_attr(fixture->domain, &list->attr, 0, &mr), code, words);
+    assert_fails(hmreg_mr_get_attr(fixture.domain, &list->attr, 0, &mr), code, words);
     assert_null(mr);
-    assert_null(fixture->domain->caches->variants.tree);
+    assert_null(fixture.domain->caches->variants.tree);
     assert_int_equal(atomic_load(&counter.regions), 0);
 }
 
-static inline void open_limited(struct fixture *fixture, uint32_t flags, uint64_t max_bytes)
+static inline void open_limited(uint32_t flags, uint64_t max_bytes)
 {
     struct hmreg_domain_config config = {
         .size = sizeof(config), .flags = flags, .max_bytes = max_bytes};
 
     vendors_reset();
-    fixture_open(fixture, HMREG_MONITOR_IMPORT, &config);
+    fixture_open(HMREG_MONITOR_IMPORT, &config);
 }
 
-static inline void open_fixture(struct fixture *fixture)
+static inline void open_fixture(void)
 {
-    open_limited(fixture, 0, 0);
+    open_limited(0, 0);
 }
 
 /* With the monitor of this run. */
-static inline void open_watched(struct fixture *fixture)
+static inline void open_watched(void)
 {
     vendors_reset();
-    fixture_open(fixture, fixture_monitor(), NULL);
+    fixture_open(fixture_monitor(), NULL);
 }
 
 static inline int dmabuf_new(size_t pages)

@@ -16,18 +16,18 @@
 
 static char memory[64][LEN];
 
-static void open_fixture(struct fixture *fixture, uint64_t max_regions)
+static void open_fixture(uint64_t max_regions)
 {
     struct hmreg_domain_config config = {.size = sizeof(config), .max_regions = max_regions};
 
     vendors_reset();
-    fixture_open(fixture, HMREG_MONITOR_IMPORT, &config);
+    fixture_open(HMREG_MONITOR_IMPORT, &config);
 }
 
-static void touch(const struct fixture *fixture, unsigned count)
+static void touch(unsigned count)
 {
     for (unsigned i = 0; i < count; i++)
-        fixture_key(fixture, memory[i], LEN);
+        fixture_key(memory[i], LEN);
 }
 
 static void fail_reg(int code, int times)
@@ -36,12 +36,11 @@ static void fail_reg(int code, int times)
     atomic_store(&counter.reg_times, times);
 }
 
-static struct hmreg_stats stats_of(const struct fixture *fixture, enum hmreg_iface iface,
-                                   int device)
+static struct hmreg_stats stats_of(enum hmreg_iface iface, int device)
 {
     struct hmreg_stats stats = {.size = sizeof(stats)};
 
-    assert_ok(hmreg_cache_stats(fixture->domain, iface, device, &stats));
+    assert_ok(hmreg_cache_stats(fixture.domain, iface, device, &stats));
     return stats;
 }
 
@@ -69,93 +68,80 @@ TEST(evictions__each_cause__counted_by_itself)
     static const int codes[] = {-ENOMEM,       -ENOSPC,       -ENOSPC,
                                 -HMREG_ENOKEY, -HMREG_ENOKEY, -HMREG_ENOKEY};
     struct hmreg_stats stats;
-    struct fixture fixture;
 
-    open_fixture(&fixture, 8);
-    touch(&fixture, 8);
+    open_fixture(8);
+    touch(8);
     for (unsigned i = 0; i < sizeof(codes) / sizeof(codes[0]); i++) {
         fail_reg(codes[i], 1);
-        fixture_key(&fixture, memory[8 + i],
-                    LEN); /* one is evicted for the limit, one for the code */
-        fixture_key(&fixture, memory[20 + i], LEN);
+        fixture_key(memory[8 + i], LEN); /* one is evicted for the limit, one for the code */
+        fixture_key(memory[20 + i], LEN);
     }
-    stats = fixture_stats(&fixture);
+    stats = fixture_stats();
     assert_int_equal(stats.evicted_memory, 1);
     assert_int_equal(stats.evicted_room, 2);
     assert_int_equal(stats.evicted_keys, 3);
     assert_int_equal(stats.evicted_limit, 6);
     assert_int_equal(stats.evictions, 12);
-    fixture_close(&fixture);
 }
 
 TEST(failures__for_good__counted_once_whatever_was_tried)
 {
     struct hmreg_mr *mr;
-    struct fixture fixture;
 
-    open_fixture(&fixture, 0);
-    touch(&fixture, 3);
+    open_fixture(0);
+    touch(3);
     fail_reg(-EIO, 1);
     assert_int_equal(hmreg_mr_get(fixture.domain, memory[9], LEN, HMREG_SEND, &mr), -EIO);
-    assert_int_equal(fixture_stats(&fixture).failures, 1);
+    assert_int_equal(fixture_stats().failures, 1);
     fail_reg(-ENOMEM, -1); /* evicts all, tries three times */
     assert_int_equal(hmreg_mr_get(fixture.domain, memory[9], LEN, HMREG_SEND, &mr), -ENOMEM);
-    assert_int_equal(fixture_stats(&fixture).failures, 2);
-    assert_int_equal(fixture_stats(&fixture).evicted_memory, 3);
+    assert_int_equal(fixture_stats().failures, 2);
+    assert_int_equal(fixture_stats().evicted_memory, 3);
     fail_reg(-ENOMEM, 1); /* nothing to evict; then one region */
     assert_int_equal(hmreg_mr_get(fixture.domain, memory[9], LEN, HMREG_SEND, &mr), -ENOMEM);
-    touch(&fixture, 1);
+    touch(1);
     fail_reg(-ENOMEM, 1);
-    touch(&fixture, 2);
-    assert_int_equal(fixture_stats(&fixture).failures, 3);
-    fixture_close(&fixture);
+    touch(2);
+    assert_int_equal(fixture_stats().failures, 3);
 }
 
 TEST(high_water__stays_when_regions_go)
 {
-    struct fixture fixture;
-
-    open_fixture(&fixture, 0);
-    touch(&fixture, 5);
+    open_fixture(0);
+    touch(5);
     assert_ok(hmreg_domain_flush(fixture.domain));
-    fixture_key(&fixture, memory[0], 2 * LEN);
-    assert_int_equal(fixture_stats(&fixture).regions, 1);
-    assert_int_equal(fixture_stats(&fixture).regions_max, 5);
-    assert_int_equal(fixture_stats(&fixture).bytes, 2 * LEN);
-    assert_int_equal(fixture_stats(&fixture).bytes_max, 5 * LEN);
-    fixture_close(&fixture);
+    fixture_key(memory[0], 2 * LEN);
+    assert_int_equal(fixture_stats().regions, 1);
+    assert_int_equal(fixture_stats().regions_max, 5);
+    assert_int_equal(fixture_stats().bytes, 2 * LEN);
+    assert_int_equal(fixture_stats().bytes_max, 5 * LEN);
 }
 
 /* ---- one cache -------------------------------------------------------------------------- */
 
 TEST(cache_stats__each_cache__its_own_and_the_domain_the_sum)
 {
-    struct fixture fixture;
-
-    open_fixture(&fixture, 0);
+    open_fixture(0);
     vendor_claim(HMREG_IFACE_CUDA, memory[10], LEN, HMREG_MEM_DEVICE, 1);
     vendor_claim(HMREG_IFACE_ZE, memory[11], LEN, HMREG_MEM_HOST_PINNED, 0);
-    touch(&fixture, 12);
-    fixture_key(&fixture, memory[10], LEN);
-    assert_int_equal(stats_of(&fixture, HMREG_IFACE_SYSTEM, -1).misses, 10);
-    assert_int_equal(stats_of(&fixture, HMREG_IFACE_SYSTEM, 0).misses, 10);
-    assert_int_equal(stats_of(&fixture, HMREG_IFACE_CUDA, 1).misses, 1);
-    assert_int_equal(stats_of(&fixture, HMREG_IFACE_CUDA, 1).hits, 1);
-    assert_int_equal(stats_of(&fixture, HMREG_IFACE_CUDA, 0).misses, 0);
-    assert_int_equal(stats_of(&fixture, HMREG_IFACE_ZE, -1).misses,
-                     1); /* whichever device pinned it */
-    assert_int_equal(stats_of(&fixture, HMREG_IFACE_ZE, 0).misses, 0);
-    assert_int_equal(fixture_stats(&fixture).misses, 12);
-    assert_int_equal(fixture_stats(&fixture).regions_max, 12);
-    fixture_close(&fixture);
+    touch(12);
+    fixture_key(memory[10], LEN);
+    assert_int_equal(stats_of(HMREG_IFACE_SYSTEM, -1).misses, 10);
+    assert_int_equal(stats_of(HMREG_IFACE_SYSTEM, 0).misses, 10);
+    assert_int_equal(stats_of(HMREG_IFACE_CUDA, 1).misses, 1);
+    assert_int_equal(stats_of(HMREG_IFACE_CUDA, 1).hits, 1);
+    assert_int_equal(stats_of(HMREG_IFACE_CUDA, 0).misses, 0);
+    assert_int_equal(stats_of(HMREG_IFACE_ZE, -1).misses, 1); /* whichever device pinned it */
+    assert_int_equal(stats_of(HMREG_IFACE_ZE, 0).misses, 0);
+    assert_int_equal(fixture_stats().misses, 12);
+    assert_int_equal(fixture_stats().regions_max, 12);
 }
 
 TEST(cache_stats__no_such_cache__refused)
 {
     struct hmreg_stats stats = {.size = sizeof(stats), .hits = 77};
-    struct fixture fixture;
 
-    open_fixture(&fixture, 0);
+    open_fixture(0);
     assert_fails(hmreg_cache_stats(fixture.domain, 9, 0, &stats), -EINVAL, "iface is 9");
     assert_fails(hmreg_cache_stats(fixture.domain, HMREG_IFACE_CUDA, 2, &stats), -ENODEV,
                  "cuda has no device 2");
@@ -164,7 +150,6 @@ TEST(cache_stats__no_such_cache__refused)
     assert_fails(hmreg_cache_stats(fixture.domain, HMREG_IFACE_SYSTEM, 1, &stats), -ENODEV,
                  "for system memory");
     assert_int_equal(stats.hits, 77);
-    fixture_close(&fixture);
 }
 
 /* ---- sums ------------------------------------------------------------------------------- */
@@ -222,34 +207,30 @@ static void sleep_two_ms(const struct provider_request *request)
 TEST(times__slow_registrations__each_is_timed)
 {
     struct hmreg_stats stats;
-    struct fixture fixture;
 
-    open_fixture(&fixture, 0);
+    open_fixture(0);
     counter.reg_hook = sleep_two_ms;
-    touch(&fixture, 5);
-    touch(&fixture, 5);
-    stats = fixture_stats(&fixture);
+    touch(5);
+    touch(5);
+    stats = fixture_stats();
     assert_int_equal(timed(&stats), 5);
     for (unsigned i = 0; i < 20; i++) /* 2^20 ns are less than 2 ms */
         assert_int_equal(stats.reg_times[i], 0);
     assert_true(stats.reg_ns >= 5 * 2000000);
     assert_in_range(stats.reg_longest_ns, 2000000, stats.reg_ns);
-    fixture_close(&fixture);
 }
 
 TEST(times__failed_registration__not_among_them)
 {
     struct hmreg_stats stats;
     struct hmreg_mr *mr;
-    struct fixture fixture;
 
-    open_fixture(&fixture, 0);
+    open_fixture(0);
     fail_reg(-EIO, 1);
     assert_int_equal(hmreg_mr_get(fixture.domain, memory[0], LEN, HMREG_SEND, &mr), -EIO);
-    stats = fixture_stats(&fixture);
+    stats = fixture_stats();
     assert_int_equal(timed(&stats), 0);
     assert_int_equal(stats.reg_ns, 0);
-    fixture_close(&fixture);
 }
 
 TEST(times__powers_of_two__in_their_buckets)

@@ -23,7 +23,6 @@ static char memory[8][LEN];
 /* ---- threads that get ------------------------------------------------------------------- */
 
 struct getter {
-    struct fixture *fixture;
     char *addr;
     size_t len;
     pthread_t thread;
@@ -36,15 +35,15 @@ static void *get_it(void *arg)
 {
     struct getter *getter = arg;
 
-    getter->rc = hmreg_mr_get(getter->fixture->domain, getter->addr, getter->len,
-                              HMREG_ACCESS_REMOTE, &getter->mr);
+    getter->rc =
+        hmreg_mr_get(fixture.domain, getter->addr, getter->len, HMREG_ACCESS_REMOTE, &getter->mr);
     getter->vendor_code = (int)hmreg_last_error()->vendor_code;
     return NULL;
 }
 
-static void start(struct getter *getter, struct fixture *fixture, void *addr, size_t len)
+static void start(struct getter *getter, void *addr, size_t len)
 {
-    *getter = (struct getter){.fixture = fixture, .addr = addr, .len = len};
+    *getter = (struct getter){.addr = addr, .len = len};
     assert_int_equal(pthread_create(&getter->thread, NULL, get_it, getter), 0);
 }
 
@@ -67,11 +66,11 @@ static void stop_here(const struct provider_request *request)
     sem_wait(&go_on);
 }
 
-static void open_fixture(struct fixture *fixture, enum hmreg_monitor monitor,
-                         const struct hmreg_domain_config *config, int stop)
+static void open_fixture(enum hmreg_monitor monitor, const struct hmreg_domain_config *config,
+                         int stop)
 {
     vendors_reset();
-    fixture_open(fixture, monitor, config);
+    fixture_open(monitor, config);
     sem_init(&reached, 0, 0);
     sem_init(&go_on, 0, 0);
     atomic_store(&stops, stop);
@@ -79,9 +78,9 @@ static void open_fixture(struct fixture *fixture, enum hmreg_monitor monitor,
 }
 
 /* Waits until so many threads wait for another's registration. */
-static void await_waiting(const struct fixture *fixture, unsigned threads)
+static void await_waiting(unsigned threads)
 {
-    while (fixture_stats(fixture).waiting != threads)
+    while (fixture_stats().waiting != threads)
         sched_yield();
 }
 
@@ -90,41 +89,38 @@ static void await_waiting(const struct fixture *fixture, unsigned threads)
 TEST(get__same_range_on_four_threads__registered_once)
 {
     struct getter getters[THREADS];
-    struct fixture fixture;
 
-    open_fixture(&fixture, HMREG_MONITOR_IMPORT, NULL, 1);
-    start(&getters[0], &fixture, memory, LEN);
+    open_fixture(HMREG_MONITOR_IMPORT, NULL, 1);
+    start(&getters[0], memory, LEN);
     sem_wait(&reached);
     for (int i = 1; i < THREADS; i++)
-        start(&getters[i], &fixture, memory[0] + i, LEN - 10); /* parts of it */
-    await_waiting(&fixture, THREADS - 1);
+        start(&getters[i], memory[0] + i, LEN - 10); /* parts of it */
+    await_waiting(THREADS - 1);
     sem_post(&go_on);
     for (int i = 0; i < THREADS; i++) {
         finish(&getters[i]);
         assert_int_equal(getters[i].rc, 0);
         assert_ptr_equal(getters[i].mr, getters[0].mr);
     }
-    assert_int_equal(fixture_stats(&fixture).waits, THREADS - 1);
-    assert_int_equal(fixture_stats(&fixture).waiting, 0);
+    assert_int_equal(fixture_stats().waits, THREADS - 1);
+    assert_int_equal(fixture_stats().waiting, 0);
     assert_int_equal(atomic_load(&counter.regs), 1);
-    assert_int_equal(fixture_stats(&fixture).misses, 1);
-    assert_int_equal(fixture_stats(&fixture).hits, THREADS - 1);
-    fixture_close(&fixture);
+    assert_int_equal(fixture_stats().misses, 1);
+    assert_int_equal(fixture_stats().hits, THREADS - 1);
 }
 
 TEST(get__first_of_four_fails__the_others_register_for_themselves)
 {
     struct getter getters[THREADS];
-    struct fixture fixture;
 
-    open_fixture(&fixture, HMREG_MONITOR_IMPORT, NULL, 1);
+    open_fixture(HMREG_MONITOR_IMPORT, NULL, 1);
     atomic_store(&counter.reg_code, -EINVAL);
     atomic_store(&counter.reg_times, 1);
-    start(&getters[0], &fixture, memory, LEN);
+    start(&getters[0], memory, LEN);
     sem_wait(&reached);
     for (int i = 1; i < THREADS; i++)
-        start(&getters[i], &fixture, memory, LEN);
-    await_waiting(&fixture, THREADS - 1);
+        start(&getters[i], memory, LEN);
+    await_waiting(THREADS - 1);
     sem_post(&go_on);
     for (int i = 0; i < THREADS; i++)
         finish(&getters[i]);
@@ -132,22 +128,20 @@ TEST(get__first_of_four_fails__the_others_register_for_themselves)
     for (int i = 1; i < THREADS; i++)
         assert_int_equal(getters[i].rc, 0);
     assert_int_equal(atomic_load(&counter.regs), 2); /* one of the others, for all of them */
-    fixture_close(&fixture);
 }
 
 TEST(get__all_of_four_fail__each_has_its_own_error)
 {
     struct getter getters[THREADS];
-    struct fixture fixture;
 
-    open_fixture(&fixture, HMREG_MONITOR_IMPORT, NULL, 1);
+    open_fixture(HMREG_MONITOR_IMPORT, NULL, 1);
     atomic_store(&counter.reg_code, -EINVAL);
     atomic_store(&counter.reg_times, -1);
-    start(&getters[0], &fixture, memory, LEN);
+    start(&getters[0], memory, LEN);
     sem_wait(&reached);
     for (int i = 1; i < THREADS; i++)
-        start(&getters[i], &fixture, memory, LEN);
-    await_waiting(&fixture, THREADS - 1);
+        start(&getters[i], memory, LEN);
+    await_waiting(THREADS - 1);
     sem_post(&go_on);
     for (int i = 0; i < THREADS; i++) {
         finish(&getters[i]);
@@ -156,23 +150,20 @@ TEST(get__all_of_four_fail__each_has_its_own_error)
     }
     assert_int_equal(atomic_load(&counter.regs), THREADS);
     atomic_store(&counter.reg_times, 0);
-    fixture_close(&fixture);
 }
 
 TEST(get__another_range_while_one_registers__does_not_wait)
 {
     struct getter slow;
-    struct fixture fixture;
 
-    open_fixture(&fixture, HMREG_MONITOR_IMPORT, NULL, 1);
-    start(&slow, &fixture, memory[0], LEN);
+    open_fixture(HMREG_MONITOR_IMPORT, NULL, 1);
+    start(&slow, memory[0], LEN);
     sem_wait(&reached);
-    assert_int_equal(fixture_key(&fixture, memory[1], LEN), 2);
-    assert_int_equal(fixture_key(&fixture, memory[1], LEN), 2); /* nor a hit */
+    assert_int_equal(fixture_key(memory[1], LEN), 2);
+    assert_int_equal(fixture_key(memory[1], LEN), 2); /* nor a hit */
     sem_post(&go_on);
     finish(&slow);
-    assert_int_equal(fixture_key(&fixture, memory[0], LEN), 1);
-    fixture_close(&fixture);
+    assert_int_equal(fixture_key(memory[0], LEN), 1);
 }
 
 /* ---- changes during a registration ------------------------------------------------------ */
@@ -180,10 +171,9 @@ TEST(get__another_range_while_one_registers__does_not_wait)
 TEST(invalidate__while_it_is_registered__not_used)
 {
     struct getter getter;
-    struct fixture fixture;
 
-    open_fixture(&fixture, HMREG_MONITOR_IMPORT, NULL, 1);
-    start(&getter, &fixture, memory[0], LEN);
+    open_fixture(HMREG_MONITOR_IMPORT, NULL, 1);
+    start(&getter, memory[0], LEN);
     sem_wait(&reached);
     assert_ok(hmreg_invalidate(fixture.lib, memory[0], 1));
     sem_post(&go_on);
@@ -193,21 +183,19 @@ TEST(invalidate__while_it_is_registered__not_used)
     assert_true(fixture_is_cached(getter.mr));
     hmreg_mr_put(getter.mr);
     assert_int_equal(atomic_load(&counter.regions), 1);
-    assert_int_equal(fixture_key(&fixture, memory[0], LEN), 2);
-    fixture_close(&fixture);
+    assert_int_equal(fixture_key(memory[0], LEN), 2);
 }
 
 TEST(invalidate__while_others_wait_for_it__they_do_not_get_it)
 {
     struct getter getters[THREADS];
-    struct fixture fixture;
 
-    open_fixture(&fixture, HMREG_MONITOR_IMPORT, NULL, 1);
-    start(&getters[0], &fixture, memory, LEN);
+    open_fixture(HMREG_MONITOR_IMPORT, NULL, 1);
+    start(&getters[0], memory, LEN);
     sem_wait(&reached);
     for (int i = 1; i < THREADS; i++)
-        start(&getters[i], &fixture, memory, LEN);
-    await_waiting(&fixture, THREADS - 1);
+        start(&getters[i], memory, LEN);
+    await_waiting(THREADS - 1);
     assert_ok(hmreg_invalidate(fixture.lib, memory[0], 1));
     sem_post(&go_on);
     for (int i = 0; i < THREADS; i++) {
@@ -217,33 +205,29 @@ TEST(invalidate__while_others_wait_for_it__they_do_not_get_it)
         hmreg_mr_put(getters[i].mr);
     }
     assert_int_equal(atomic_load(&counter.regions), 1);
-    fixture_close(&fixture);
 }
 
 TEST(invalidate__during_a_registration__later_gets_do_not_wait_for_it)
 {
     struct getter getter;
-    struct fixture fixture;
 
-    open_fixture(&fixture, HMREG_MONITOR_IMPORT, NULL, 1);
-    start(&getter, &fixture, memory[0], LEN);
+    open_fixture(HMREG_MONITOR_IMPORT, NULL, 1);
+    start(&getter, memory[0], LEN);
     sem_wait(&reached);
     assert_ok(hmreg_invalidate(fixture.lib, memory[0], 1));
-    assert_int_equal(fixture_key(&fixture, memory[0], LEN), 2);
+    assert_int_equal(fixture_key(memory[0], LEN), 2);
     sem_post(&go_on);
     finish(&getter);
-    assert_int_equal(fixture_key(&fixture, memory[0], LEN), 2);
-    fixture_close(&fixture);
+    assert_int_equal(fixture_key(memory[0], LEN), 2);
 }
 
 TEST(munmap__while_it_is_registered__not_cached)
 {
     char *mapped = fixture_map(1);
     struct getter getter;
-    struct fixture fixture;
 
-    open_fixture(&fixture, HMREG_MONITOR_USERFAULTFD, NULL, 1);
-    start(&getter, &fixture, mapped, fixture_page());
+    open_fixture(HMREG_MONITOR_USERFAULTFD, NULL, 1);
+    start(&getter, mapped, fixture_page());
     sem_wait(&reached);
     munmap(mapped, fixture_page());
     assert_ptr_equal(mmap(mapped, fixture_page(), PROT_READ | PROT_WRITE,
@@ -252,10 +236,9 @@ TEST(munmap__while_it_is_registered__not_cached)
     assert_true(monitor_sync(fixture.lib->monitor));
     sem_post(&go_on);
     finish(&getter);
-    assert_int_equal(fixture_key(&fixture, mapped, fixture_page()), 2);
+    assert_int_equal(fixture_key(mapped, fixture_page()), 2);
     assert_int_equal(atomic_load(&counter.regions), 1);
     munmap(mapped, fixture_page());
-    fixture_close(&fixture);
 }
 
 static struct hmreg *library;
@@ -269,18 +252,16 @@ static void forget_it(const struct provider_request *request)
 TEST(invalidate__at_each_registration__uncached_in_the_end)
 {
     struct hmreg_mr *mr;
-    struct fixture fixture;
 
-    open_fixture(&fixture, HMREG_MONITOR_IMPORT, NULL, 0);
+    open_fixture(HMREG_MONITOR_IMPORT, NULL, 0);
     library = fixture.lib;
     to_forget = memory[0];
     counter.reg_hook = forget_it;
-    mr = fixture_get(&fixture, memory[0], LEN);
+    mr = fixture_get(memory[0], LEN);
     assert_false(fixture_is_cached(mr));
     assert_int_equal(atomic_load(&counter.regs), 3);
     assert_int_equal(atomic_load(&counter.regions), 1);
     hmreg_mr_put(mr);
-    fixture_close(&fixture);
 }
 
 /* ---- limits while others register ------------------------------------------------------- */
@@ -291,23 +272,22 @@ static void take_room_meanwhile(bool hold, uint64_t evictions, uint64_t uncached
     struct hmreg_domain_config config = {.size = sizeof(config), .max_regions = 1};
     struct getter getter;
     struct hmreg_mr *mr;
-    struct fixture fixture;
 
-    open_fixture(&fixture, HMREG_MONITOR_IMPORT, &config, 1);
-    start(&getter, &fixture, memory[0], LEN);
+    open_fixture(HMREG_MONITOR_IMPORT, &config, 1);
+    start(&getter, memory[0], LEN);
     sem_wait(&reached);
-    mr = fixture_get(&fixture, memory[1], LEN);
+    mr = fixture_get(memory[1], LEN);
     assert_true(fixture_is_cached(mr));
     if (!hold)
         hmreg_mr_put(mr);
     sem_post(&go_on);
     finish(&getter);
-    assert_int_equal(fixture_stats(&fixture).regions, 1);
-    assert_int_equal(fixture_stats(&fixture).evictions, evictions);
-    assert_int_equal(fixture_stats(&fixture).uncached, uncached);
+    assert_int_equal(fixture_stats().regions, 1);
+    assert_int_equal(fixture_stats().evictions, evictions);
+    assert_int_equal(fixture_stats().uncached, uncached);
     if (hold)
         hmreg_mr_put(mr);
-    fixture_close(&fixture);
+    fixture_close();
 }
 
 TEST(limit__reached_while_one_registers__counted_when_it_is_published)
@@ -322,16 +302,15 @@ TEST(limit__no_room_for_what_others_wait_for__each_has_its_own)
     struct hmreg_domain_config config = {.size = sizeof(config), .max_regions = 1};
     struct getter getters[3];
     struct hmreg_mr *held;
-    struct fixture fixture;
 
-    open_fixture(&fixture, HMREG_MONITOR_IMPORT, &config, 0);
-    held = fixture_get(&fixture, memory[1], LEN);
+    open_fixture(HMREG_MONITOR_IMPORT, &config, 0);
+    held = fixture_get(memory[1], LEN);
     atomic_store(&stops, 2);
-    start(&getters[0], &fixture, memory[0], LEN);
+    start(&getters[0], memory[0], LEN);
     sem_wait(&reached);
-    start(&getters[1], &fixture, memory[0], LEN);
-    start(&getters[2], &fixture, memory[0], LEN);
-    await_waiting(&fixture, 2);
+    start(&getters[1], memory[0], LEN);
+    start(&getters[2], memory[0], LEN);
+    await_waiting(2);
     sem_post(&go_on);
     sem_wait(&reached); /* one of the two is held in its registration */
     while (atomic_load(&counter.regs) < 4)
@@ -339,10 +318,9 @@ TEST(limit__no_room_for_what_others_wait_for__each_has_its_own)
     sem_post(&go_on);
     for (int i = 0; i < 3; i++)
         finish(&getters[i]);
-    assert_int_equal(fixture_stats(&fixture).uncached, 3);
-    assert_int_equal(fixture_stats(&fixture).waits, 2);
+    assert_int_equal(fixture_stats().uncached, 3);
+    assert_int_equal(fixture_stats().waits, 2);
     hmreg_mr_put(held);
-    fixture_close(&fixture);
 }
 
 /* Completed gets. Relaxed, so that ThreadSanitizer sees no order by it. */
@@ -366,29 +344,27 @@ TEST(limit__others_wait_for_what_evicts__served_before_that_is_deregistered)
 {
     struct hmreg_domain_config config = {.size = sizeof(config), .max_regions = 1};
     struct getter getters[THREADS];
-    struct fixture fixture;
 
-    open_fixture(&fixture, HMREG_MONITOR_IMPORT, &config, 0);
-    fixture_key(&fixture, memory[1], LEN);
+    open_fixture(HMREG_MONITOR_IMPORT, &config, 0);
+    fixture_key(memory[1], LEN);
     atomic_store(&stops, 1);
     atomic_store(&returned, 0);
     counter.dereg_hook = await_the_others;
-    start(&getters[0], &fixture, memory[0], LEN);
+    start(&getters[0], memory[0], LEN);
     sem_wait(&reached);
     for (int i = 1; i < THREADS; i++) {
-        getters[i] = (struct getter){.fixture = &fixture, .addr = memory[0], .len = LEN};
+        getters[i] = (struct getter){.addr = memory[0], .len = LEN};
         assert_int_equal(pthread_create(&getters[i].thread, NULL, get_and_count, &getters[i]), 0);
     }
-    await_waiting(&fixture, THREADS - 1);
+    await_waiting(THREADS - 1);
     sem_post(&go_on);
     for (int i = 0; i < THREADS; i++) {
         finish(&getters[i]);
         assert_ptr_equal(getters[i].mr, getters[0].mr);
     }
-    assert_int_equal(fixture_stats(&fixture).evictions, 1);
+    assert_int_equal(fixture_stats().evictions, 1);
     assert_int_equal(atomic_load(&counter.regs), 2);
     counter.dereg_hook = NULL;
-    fixture_close(&fixture);
 }
 
 /* ---- callbacks -------------------------------------------------------------------------- */
@@ -399,23 +375,21 @@ static struct fixture *inner;
 static void get_within(uint64_t key)
 {
     counter.dereg_hook = NULL;
-    fixture_key(inner, memory[5], LEN);
+    fixture_key_in(inner, memory[5], LEN);
     hmreg_invalidate(inner->lib, memory[5], LEN);
 }
 
 TEST(put__deregistration_calls_the_library__no_deadlock)
 {
     struct hmreg_domain_config config = {.size = sizeof(config), .max_regions = 1};
-    struct fixture fixture;
 
-    open_fixture(&fixture, HMREG_MONITOR_IMPORT, &config, 0);
+    open_fixture(HMREG_MONITOR_IMPORT, &config, 0);
     inner = &fixture;
-    fixture_key(&fixture, memory[0], LEN);
+    fixture_key(memory[0], LEN);
     counter.dereg_hook = get_within;
-    fixture_key(&fixture, memory[1], LEN);
+    fixture_key(memory[1], LEN);
     assert_null(counter.dereg_hook);
-    assert_in_range(fixture_stats(&fixture).regions, 0, 1);
-    fixture_close(&fixture);
+    assert_in_range(fixture_stats().regions, 0, 1);
 }
 
 /* A vendor's hook frees and registers host memory, as allocators below it do. */
@@ -423,24 +397,22 @@ static void call_within(const char *call, uint64_t addr, size_t len)
 {
     vendors[HMREG_IFACE_CUDA].hook = NULL;
     hmreg_invalidate(inner->lib, (void *)(uintptr_t)addr, len);
-    fixture_key(inner, memory[6], LEN);
+    fixture_key_in(inner, memory[6], LEN);
 }
 
 TEST(get__identity_calls_the_library__no_deadlock)
 {
     struct vendor_claim *claim;
-    struct fixture fixture;
 
-    open_fixture(&fixture, HMREG_MONITOR_IMPORT, NULL, 0);
+    open_fixture(HMREG_MONITOR_IMPORT, NULL, 0);
     inner = &fixture;
     claim = vendor_claim(HMREG_IFACE_CUDA, memory[4], LEN, HMREG_MEM_DEVICE, 0);
-    assert_int_equal(fixture_key(&fixture, memory[4], LEN), 1);
+    assert_int_equal(fixture_key(memory[4], LEN), 1);
     vendors[HMREG_IFACE_CUDA].hook = call_within;
-    fixture_key(&fixture, memory[4], LEN); /* it was valid at the call */
+    fixture_key(memory[4], LEN); /* it was valid at the call */
     assert_null(vendors[HMREG_IFACE_CUDA].hook);
-    assert_int_equal(fixture_key(&fixture, memory[4], LEN), 3);
+    assert_int_equal(fixture_key(memory[4], LEN), 3);
     assert_non_null(claim);
-    fixture_close(&fixture);
 }
 
 TEST_MAIN()

@@ -11,16 +11,18 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+static struct script_fixture fixture;
+
 struct claim {
     struct iovec iov[2];
     struct hmreg_mr_attr attr;
 };
 
 /* A right claim about one of the fixture's ranges. */
-static struct claim *claim_of(struct script_fixture *fixture, struct claim *out)
+static struct claim *claim_of(struct claim *out)
 {
-    out->iov[0] = (struct iovec){fixture->memory[1] + 16, 64};
-    out->iov[1] = (struct iovec){fixture->memory[1] + 160, 64};
+    out->iov[0] = (struct iovec){fixture.memory[1] + 16, 64};
+    out->iov[1] = (struct iovec){fixture.memory[1] + 160, 64};
     out->attr = (struct hmreg_mr_attr){
         .size = sizeof(out->attr),
         .iov = out->iov,
@@ -29,7 +31,7 @@ static struct claim *claim_of(struct script_fixture *fixture, struct claim *out)
         .claim_iface = HMREG_CLAIM_TRUSTED,
         .iface = HMREG_IFACE_CUDA,
         .device = 1,
-        .claim_base = (uintptr_t)fixture->memory[1],
+        .claim_base = (uintptr_t)fixture.memory[1],
         .claim_len = FIXTURE_BYTES,
         .claim_kind = HMREG_MEM_DEVICE,
     };
@@ -47,10 +49,9 @@ static struct claim *claim_of_host(void *addr, size_t len, struct claim *out)
     return out;
 }
 
-static int reg(struct script_fixture *fixture, const struct claim *claim, uint64_t flags,
-               struct hmreg_mr **mr)
+static int reg(const struct claim *claim, uint64_t flags, struct hmreg_mr **mr)
 {
-    return hmreg_mr_regattr(fixture->domain, &claim->attr, flags, mr);
+    return hmreg_mr_regattr(fixture.domain, &claim->attr, flags, mr);
 }
 
 static unsigned asked(void)
@@ -62,87 +63,80 @@ static unsigned asked(void)
     return count;
 }
 
-static void open_debugging(struct script_fixture *fixture, const char *value)
+static void open_debugging(const char *value)
 {
     setenv("HMREG_DEBUG", value, 1);
-    script_open(fixture, NULL, NULL);
+    script_open(&fixture, NULL, NULL);
     unsetenv("HMREG_DEBUG");
 }
 
 /* ---- cached ----------------------------------------------------------------------------- */
 
-static struct hmreg_mr *get(struct script_fixture *fixture, const struct claim *claim)
+static struct hmreg_mr *get(const struct claim *claim)
 {
     struct hmreg_mr *mr = NULL;
 
-    assert_ok(hmreg_mr_get_attr(fixture->domain, &claim->attr, 0, &mr));
+    assert_ok(hmreg_mr_get_attr(fixture.domain, &claim->attr, 0, &mr));
     hmreg_mr_put(mr);
     return mr;
 }
 
 TEST(trusted__cached__identity_of_the_claim_and_no_question)
 {
-    struct script_fixture fixture;
     struct claim claim;
     struct hmreg_mr *mr;
 
     script_open(&fixture, NULL, NULL);
-    claim_of(&fixture, &claim)->attr.claim_identity = 77;
-    mr = get(&fixture, &claim);
+    claim_of(&claim)->attr.claim_identity = 77;
+    mr = get(&claim);
     for (int i = 0; i < 3; i++)
-        assert_ptr_equal(get(&fixture, &claim), mr);
+        assert_ptr_equal(get(&claim), mr);
     claim.iov[0].iov_base = (char *)claim.iov[0].iov_base + 8;
     claim.iov[0].iov_len -= 8;
-    assert_ptr_equal(get(&fixture, &claim), mr);
+    assert_ptr_equal(get(&claim), mr);
     assert_int_equal(script.count, 1);
     claim.attr.claim_identity = 78; /* other memory at the same address */
-    assert_ptr_not_equal(get(&fixture, &claim), mr);
+    assert_ptr_not_equal(get(&claim), mr);
     assert_int_equal(script.count, 2);
     assert_int_equal(asked(), 0);
-    script_close(&fixture);
 }
 
 TEST(trusted__without_identity__never_cached)
 {
-    struct script_fixture fixture;
     struct claim claim;
 
     script_open(&fixture, NULL, NULL);
-    claim_of(&fixture, &claim);
+    claim_of(&claim);
     for (unsigned i = 1; i <= 3; i++) {
-        get(&fixture, &claim);
+        get(&claim);
         assert_int_equal(script.count, i);
     }
     assert_int_equal(script.live, 0);
     assert_int_equal(asked(), 0);
-    script_close(&fixture);
 }
 
 /* A region serves a get of a part of it if each byte has the address that the get asks for. */
 TEST(iova__cached__same_address_of_each_byte)
 {
-    struct script_fixture fixture;
     struct claim claim;
     struct hmreg_mr *mr;
 
     script_open(&fixture, NULL, NULL);
-    claim_of(&fixture, &claim)->attr.claim_identity = 77;
+    claim_of(&claim)->attr.claim_identity = 77;
     claim.attr.set_iova = 1;
     claim.attr.iova = 0x10000;
-    mr = get(&fixture, &claim);
-    assert_ptr_equal(get(&fixture, &claim), mr);
+    mr = get(&claim);
+    assert_ptr_equal(get(&claim), mr);
     claim.iov[0].iov_base = (char *)claim.iov[0].iov_base + 8;
     claim.iov[0].iov_len -= 8;
-    assert_ptr_not_equal(get(&fixture, &claim), mr);
+    assert_ptr_not_equal(get(&claim), mr);
     claim.attr.iova = 0x10008;
-    assert_ptr_equal(get(&fixture, &claim), mr);
+    assert_ptr_equal(get(&claim), mr);
     assert_int_equal(script.count, 2);
-    script_close(&fixture);
 }
 
 TEST(foreign__callers_dmabuf__cached_by_its_inode)
 {
-    struct script_fixture fixture;
     struct hmreg_mr_dmabuf dmabuf = {.len = 4096, .base_addr = (void *)0x10000};
     struct hmreg_mr_attr attr = {.size = sizeof(attr),
                                  .access = HMREG_ACCESS_ALL,
@@ -163,7 +157,6 @@ TEST(foreign__callers_dmabuf__cached_by_its_inode)
         hmreg_mr_put(mr);
     }
     assert_int_equal(script.count, 1);
-    script_close(&fixture);
 }
 
 /* ---- no runtime is asked --------------------------------------------------------------------- */
@@ -173,14 +166,13 @@ TEST(trusted__device_memory__registered_as_claimed)
     static const enum hmreg_path paths[] = {HMREG_PATH_DMABUF, HMREG_PATH_PEERMEM,
                                             HMREG_PATH_MAPPED};
     struct hmreg_mr_info info = {.size = sizeof(info)};
-    struct script_fixture fixture;
     struct claim claim;
     struct hmreg_mr *mr;
 
     script_open(&fixture, NULL, NULL);
-    claim_of(&fixture, &claim)->attr.claim_identity = 77;
+    claim_of(&claim)->attr.claim_identity = 77;
     for (int i = 0; i < 3; i++) {
-        assert_ok(reg(&fixture, &claim, HMREG_HMEM_DEVICE_ONLY, &mr));
+        assert_ok(reg(&claim, HMREG_HMEM_DEVICE_ONLY, &mr));
         assert_int_equal(script_last()->path, paths[i]);
         assert_int_equal(script_last()->iface, HMREG_IFACE_CUDA);
         assert_int_equal(script_last()->device, 1);
@@ -194,19 +186,17 @@ TEST(trusted__device_memory__registered_as_claimed)
     }
     assert_int_equal(asked(), 0);
     assert_int_equal(vendors[HMREG_IFACE_CUDA].exports, 4); /* 1, 1 and 2 */
-    script_close(&fixture);
 }
 
 TEST(trusted__several_ranges_and_segments__no_runtime_is_asked)
 {
     struct hmreg_segment segments[2];
-    struct script_fixture fixture;
     struct claim claim;
     struct hmreg_mr *mr;
 
     script_open(&fixture, NULL, NULL);
-    claim_of(&fixture, &claim)->attr.iov_count = 2;
-    assert_ok(reg(&fixture, &claim, 0, &mr));
+    claim_of(&claim)->attr.iov_count = 2;
+    assert_ok(reg(&claim, 0, &mr));
     assert_int_equal(script_last()->count, 2);
     assert_ok(hmreg_mr_close(mr));
     for (int i = 0; i < 2; i++)
@@ -215,10 +205,9 @@ TEST(trusted__several_ranges_and_segments__no_runtime_is_asked)
     claim.attr.iov_count = 0;
     claim.attr.segments = segments;
     claim.attr.segment_count = 2;
-    assert_ok(reg(&fixture, &claim, 0, &mr));
+    assert_ok(reg(&claim, 0, &mr));
     assert_ok(hmreg_mr_close(mr));
     assert_int_equal(asked(), 0);
-    script_close(&fixture);
 }
 
 /* Memory that no runtime knows, so that a question would have ended otherwise. */
@@ -232,7 +221,6 @@ TEST(trusted__host_pinned_and_managed__by_their_address)
     } cases[] = {{HMREG_IFACE_SYSTEM, HMREG_MEM_HOST, 0},
                  {HMREG_IFACE_ROCR, HMREG_MEM_HOST_PINNED, HMREG_HMEM_HOST_ALLOC},
                  {HMREG_IFACE_ZE, HMREG_MEM_MANAGED, 0}};
-    struct script_fixture fixture;
     struct claim claim;
 
     script_open(&fixture, NULL, NULL);
@@ -242,25 +230,23 @@ TEST(trusted__host_pinned_and_managed__by_their_address)
         claim_of_host(memory, sizeof(memory), &claim)->attr.iface = cases[i].iface;
         claim.attr.device = HMREG_DEVICE_ANY;
         claim.attr.claim_kind = cases[i].kind;
-        assert_ok(reg(&fixture, &claim, cases[i].flags, &mr));
+        assert_ok(reg(&claim, cases[i].flags, &mr));
         assert_int_equal(script_last()->path, HMREG_PATH_SYSTEM);
         assert_ptr_equal(script_last()->iov[0].iov_base, memory);
         assert_ok(hmreg_mr_close(mr));
     }
     assert_int_equal(asked(), 0);
-    script_close(&fixture);
 }
 
-static void begin_dmabuf(struct script_fixture *fixture, struct claim *claim,
-                         struct hmreg_mr_dmabuf *dmabuf)
+static void begin_dmabuf(struct claim *claim, struct hmreg_mr_dmabuf *dmabuf)
 {
     *dmabuf = (struct hmreg_mr_dmabuf){
         .fd = fcntl(vendors[HMREG_IFACE_CUDA].claims[1].fd, F_DUPFD_CLOEXEC, 0),
         .offset = 100,
         .len = 64,
-        .base_addr = fixture->memory[1],
+        .base_addr = fixture.memory[1],
     };
-    claim_of(fixture, claim)->attr.iov = NULL;
+    claim_of(claim)->attr.iov = NULL;
     claim->attr.iov_count = 0;
     claim->attr.claim_base = claim->attr.claim_len = 0;
     claim->attr.claim_kind = 0;
@@ -270,15 +256,14 @@ static void begin_dmabuf(struct script_fixture *fixture, struct claim *claim,
 TEST(trusted__callers_dmabuf__no_runtime_is_asked)
 {
     struct hmreg_mr_dmabuf dmabuf;
-    struct script_fixture fixture;
     struct claim claim;
     struct hmreg_mr *mr;
 
     script_open(&fixture, NULL, NULL);
-    begin_dmabuf(&fixture, &claim, &dmabuf);
+    begin_dmabuf(&claim, &dmabuf);
     for (int kind = 0; kind <= HMREG_MEM_DEVICE; kind += HMREG_MEM_DEVICE) {
         claim.attr.claim_kind = (enum hmreg_mem_kind)kind;
-        assert_ok(reg(&fixture, &claim, HMREG_REG_DMABUF, &mr));
+        assert_ok(reg(&claim, HMREG_REG_DMABUF, &mr));
         assert_int_equal(script_last()->path, HMREG_PATH_DMABUF);
         assert_int_equal(script_last()->iface, HMREG_IFACE_CUDA);
         assert_int_equal(script_last()->device, 1);
@@ -288,7 +273,6 @@ TEST(trusted__callers_dmabuf__no_runtime_is_asked)
     assert_int_equal(asked(), 0);
     assert_int_equal(vendors[HMREG_IFACE_CUDA].exports, 0);
     close(dmabuf.fd);
-    script_close(&fixture);
 }
 
 /* ---- the other rules ---------------------------------------------------------------------- */
@@ -296,7 +280,6 @@ TEST(trusted__callers_dmabuf__no_runtime_is_asked)
 TEST(trusted__incomplete_or_contradictory__refused)
 {
     static char host[64];
-    struct script_fixture fixture;
     struct claim claims[13];
     static const struct {
         int code;
@@ -320,7 +303,7 @@ TEST(trusted__incomplete_or_contradictory__refused)
 
     script_open(&fixture, NULL, NULL);
     for (int i = 0; i < 13; i++)
-        claim_of(&fixture, &claims[i]);
+        claim_of(&claims[i]);
     claims[0].attr.claim_iface = 3;
     claims[1].attr.device = HMREG_DEVICE_ANY;
     claims[2].attr.device = 2;
@@ -336,57 +319,51 @@ TEST(trusted__incomplete_or_contradictory__refused)
     for (int i = 0; i < 13; i++) {
         struct hmreg_mr *mr;
 
-        assert_reg_fails(reg(&fixture, &claims[i], expected[i].flags, &mr), mr, expected[i].code,
+        assert_reg_fails(reg(&claims[i], expected[i].flags, &mr), mr, expected[i].code,
                          expected[i].words);
     }
     assert_int_equal(script.count, 0);
     assert_int_equal(asked(), 0);
-    script_close(&fixture);
 }
 
 TEST(trusted__dmabuf_with_an_allocation_or_kind__inval)
 {
     struct hmreg_mr_dmabuf dmabuf;
-    struct script_fixture fixture;
     struct claim claim;
     struct hmreg_mr *mr;
 
     script_open(&fixture, NULL, NULL);
-    begin_dmabuf(&fixture, &claim, &dmabuf);
+    begin_dmabuf(&claim, &dmabuf);
     claim.attr.claim_kind = HMREG_MEM_HOST_PINNED;
-    assert_reg_fails(reg(&fixture, &claim, HMREG_REG_DMABUF, &mr), mr, -EINVAL,
+    assert_reg_fails(reg(&claim, HMREG_REG_DMABUF, &mr), mr, -EINVAL,
                      "for a dmabuf of cuda it is device, or 0");
     claim.attr.claim_kind = 0;
     claim.attr.claim_base = claim.attr.claim_len = 4096;
-    assert_reg_fails(reg(&fixture, &claim, HMREG_REG_DMABUF, &mr), mr, -EINVAL,
+    assert_reg_fails(reg(&claim, HMREG_REG_DMABUF, &mr), mr, -EINVAL,
                      "for a caller's dmabuf they are 0");
     close(dmabuf.fd);
-    script_close(&fixture);
 }
 
 TEST(untrusted__with_a_field_of_a_trusted_claim__inval)
 {
-    struct script_fixture fixture;
     struct claim claim;
     struct hmreg_mr *mr;
 
     script_open(&fixture, NULL, NULL);
     for (int checked = 0; checked <= 1; checked++)
         for (int field = 0; field < 3; field++) {
-            claim_of(&fixture, &claim)->attr.claim_iface = checked;
+            claim_of(&claim)->attr.claim_iface = checked;
             claim.attr.claim_kind = field == 0 ? HMREG_MEM_DEVICE : 0;
             claim.attr.claim_base = claim.attr.claim_len = field == 1 ? 4096 : 0;
             claim.attr.claim_identity = field == 2;
-            assert_reg_fails(reg(&fixture, &claim, 0, &mr), mr, -EINVAL, "HMREG_CLAIM_TRUSTED");
+            assert_reg_fails(reg(&claim, 0, &mr), mr, -EINVAL, "HMREG_CLAIM_TRUSTED");
         }
-    script_close(&fixture);
 }
 
 /* A fabric that pins pages at registration is not asked to pin what the process cannot touch. */
 TEST(trusted__host_memory_on_a_pinning_fabric__mappings_are_checked)
 {
     struct provider_caps caps = script_caps;
-    struct script_fixture fixture;
     struct claim claim;
     struct hmreg_mr *mr;
     char *page;
@@ -395,14 +372,13 @@ TEST(trusted__host_memory_on_a_pinning_fabric__mappings_are_checked)
     script_open(&fixture, &caps, NULL);
     page = mmap(NULL, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     claim_of_host(page, 64, &claim);
-    assert_ok(reg(&fixture, &claim, 0, &mr));
+    assert_ok(reg(&claim, 0, &mr));
     assert_ok(hmreg_mr_close(mr));
     claim.attr.access = HMREG_RECV;
-    assert_reg_fails(reg(&fixture, &claim, 0, &mr), mr, -EFAULT, "read-only");
+    assert_reg_fails(reg(&claim, 0, &mr), mr, -EFAULT, "read-only");
     munmap(page, 4096);
-    assert_reg_fails(reg(&fixture, &claim, 0, &mr), mr, -EFAULT, "");
+    assert_reg_fails(reg(&claim, 0, &mr), mr, -EFAULT, "");
     assert_int_equal(asked(), 0);
-    script_close(&fixture);
 }
 
 /* ---- ifaces without a runtime -------------------------------------------------------------- */
@@ -411,11 +387,10 @@ TEST(foreign__callers_dmabuf__registered_under_its_iface)
 {
     struct hmreg_explanation why = {.size = sizeof(why)};
     struct hmreg_mr_dmabuf dmabuf;
-    struct script_fixture fixture;
     struct claim claim;
 
     script_open(&fixture, NULL, NULL);
-    begin_dmabuf(&fixture, &claim, &dmabuf);
+    begin_dmabuf(&claim, &dmabuf);
     dmabuf.base_addr = (void *)0x10000;
     claim.attr.claim_kind = 0;
     for (int iface = HMREG_IFACE_COUNT; iface <= HMREG_IFACE_MAX; iface++)
@@ -424,7 +399,7 @@ TEST(foreign__callers_dmabuf__registered_under_its_iface)
 
             claim.attr.claim_iface = HMREG_CLAIM_CHECKED + trusted;
             claim.attr.iface = (enum hmreg_iface)iface;
-            assert_ok(reg(&fixture, &claim, HMREG_REG_DMABUF, &mr));
+            assert_ok(reg(&claim, HMREG_REG_DMABUF, &mr));
             assert_int_equal(script_last()->path, HMREG_PATH_DMABUF);
             assert_int_equal(script_last()->iface, iface);
             assert_int_equal(script_last()->device, 1);
@@ -433,76 +408,68 @@ TEST(foreign__callers_dmabuf__registered_under_its_iface)
             assert_ok(hmreg_mr_close(mr));
         }
     close(dmabuf.fd);
-    script_close(&fixture);
 }
 
 TEST(foreign__every_path_refused__named_in_the_error)
 {
     struct hmreg_mr_dmabuf dmabuf;
-    struct script_fixture fixture;
     struct claim claim;
     struct hmreg_mr *mr;
 
     script_open(&fixture, NULL, NULL);
-    begin_dmabuf(&fixture, &claim, &dmabuf);
+    begin_dmabuf(&claim, &dmabuf);
     claim.attr.iface = HMREG_IFACE_NEURON;
     script.refuse[HMREG_PATH_DMABUF][1] = script.refuse[HMREG_PATH_MAPPED][1] = -EOPNOTSUPP;
-    assert_reg_fails(reg(&fixture, &claim, HMREG_REG_DMABUF, &mr), mr, -EOPNOTSUPP,
+    assert_reg_fails(reg(&claim, HMREG_REG_DMABUF, &mr), mr, -EOPNOTSUPP,
                      "no path to this neuron memory");
     close(dmabuf.fd);
-    script_close(&fixture);
 }
 
 /* A runtime that knows the dmabuf's address contradicts a checked claim. */
 TEST(foreign__address_of_a_vendors_memory__inval)
 {
     struct hmreg_mr_dmabuf dmabuf;
-    struct script_fixture fixture;
     struct claim claim;
     struct hmreg_mr *mr;
 
-    open_debugging(&fixture, "claims");
-    begin_dmabuf(&fixture, &claim, &dmabuf);
+    open_debugging("claims");
+    begin_dmabuf(&claim, &dmabuf);
     claim.attr.iface = HMREG_IFACE_SYNAPSEAI;
-    assert_reg_fails(reg(&fixture, &claim, HMREG_REG_DMABUF, &mr), mr, -EINVAL,
+    assert_reg_fails(reg(&claim, HMREG_REG_DMABUF, &mr), mr, -EINVAL,
                      "the caller says synapseai, the memory's is cuda");
     claim.attr.claim_iface = HMREG_CLAIM_CHECKED;
-    assert_reg_fails(reg(&fixture, &claim, HMREG_REG_DMABUF, &mr), mr, -EINVAL,
+    assert_reg_fails(reg(&claim, HMREG_REG_DMABUF, &mr), mr, -EINVAL,
                      "the caller says synapseai, the memory is cuda");
     close(dmabuf.fd);
-    script_close(&fixture);
 }
 
 TEST(foreign__segments__dmabufs_only)
 {
     struct hmreg_mr_dmabuf dmabuf;
     struct hmreg_segment segments[2];
-    struct script_fixture fixture;
     struct claim claim;
     struct hmreg_mr *mr;
 
     script_open(&fixture, NULL, NULL);
-    begin_dmabuf(&fixture, &claim, &dmabuf);
+    begin_dmabuf(&claim, &dmabuf);
     claim.attr.iface = HMREG_IFACE_MAX;
     claim.attr.dmabuf = NULL;
     claim.attr.segments = segments;
     claim.attr.segment_count = 2;
     for (int i = 0; i < 2; i++)
         segments[i] = (struct hmreg_segment){HMREG_SEGMENT_DMABUF, .u.dmabuf = dmabuf};
-    assert_ok(reg(&fixture, &claim, 0, &mr));
+    assert_ok(reg(&claim, 0, &mr));
     assert_int_equal(script_last()->iface, HMREG_IFACE_MAX);
     assert_ok(hmreg_mr_close(mr));
     segments[1] = (struct hmreg_segment){.u.memory = claim.iov[0]};
-    assert_reg_fails(reg(&fixture, &claim, 0, &mr), mr, -EINVAL, "iface15: hmreg has no runtime");
+    assert_reg_fails(reg(&claim, 0, &mr), mr, -EINVAL, "iface15: hmreg has no runtime");
     close(dmabuf.fd);
-    script_close(&fixture);
 }
 
 TEST(foreign__other_calls__refuse_it)
 {
     struct hmreg_runtime_info runtime = {.size = sizeof(runtime)};
     struct hmreg_stats stats = {.size = sizeof(stats)};
-    struct script_fixture fixture;
 
     script_open(&fixture, NULL, NULL);
     for (int iface = HMREG_IFACE_COUNT; iface <= HMREG_IFACE_MAX; iface++) {
@@ -511,7 +478,6 @@ TEST(foreign__other_calls__refuse_it)
         assert_fails(hmreg_runtime_query(fixture.lib, asked, &runtime), -EINVAL, "iface is");
         assert_fails(hmreg_cache_stats(fixture.domain, asked, 0, &stats), -EINVAL, "iface is");
     }
-    script_close(&fixture);
 }
 
 /* hmreg_domain_explain() answers for the caller's dmabuf, and as a registration of it then goes. */
@@ -519,12 +485,11 @@ TEST(foreign__explained__as_registered)
 {
     struct hmreg_explanation why = {.size = sizeof(why)}, done = {.size = sizeof(done)};
     struct hmreg_mr_dmabuf dmabuf;
-    struct script_fixture fixture;
     struct claim claim;
     struct hmreg_mr *mr;
 
     script_open(&fixture, NULL, NULL);
-    begin_dmabuf(&fixture, &claim, &dmabuf);
+    begin_dmabuf(&claim, &dmabuf);
     for (int i = 0; i < 2; i++) {
         script.can[HMREG_PATH_DMABUF][0] = script.can[HMREG_PATH_DMABUF][1] = i ? -EPERM : 0;
         for (int iface = HMREG_IFACE_COUNT; iface <= HMREG_IFACE_MAX; iface++) {
@@ -534,7 +499,7 @@ TEST(foreign__explained__as_registered)
             assert_int_equal(why.path, i ? HMREG_PATH_MAPPED : HMREG_PATH_DMABUF);
             assert_int_equal(why.iface, iface);
             assert_int_equal(why.device, claim.attr.device);
-            assert_ok(reg(&fixture, &claim, HMREG_REG_DMABUF, &mr));
+            assert_ok(reg(&claim, HMREG_REG_DMABUF, &mr));
             assert_ok(hmreg_mr_explain(mr, &done));
             assert_int_equal(done.path, why.path);
             assert_int_equal(done.refused, why.refused);
@@ -546,14 +511,12 @@ TEST(foreign__explained__as_registered)
     assert_int_equal(why.reasons[0].code, -EPERM);
     assert_int_equal(asked(), 0);
     close(dmabuf.fd);
-    script_close(&fixture);
 }
 
 TEST(foreign__explained_without_a_path__none)
 {
     struct hmreg_domain_config config = {.size = sizeof(config), .order = {HMREG_PATH_PEERMEM}};
     struct hmreg_explanation why = {.size = sizeof(why)}, before;
-    struct script_fixture fixture;
 
     script_open(&fixture, NULL, &config);
     assert_ok(hmreg_domain_explain(fixture.domain, HMREG_IFACE_NEURON, HMREG_DEVICE_ANY, &why));
@@ -567,7 +530,6 @@ TEST(foreign__explained_without_a_path__none)
         hmreg_domain_explain(fixture.domain, (enum hmreg_iface)(HMREG_IFACE_MAX + 1), 0, &why),
         -EINVAL, "iface is 16; accepted are 0 (system) to 3 (cuda, rocr, ze), and for a caller's");
     assert_memory_equal(&why, &before, sizeof(why));
-    script_close(&fixture);
 }
 
 TEST(foreign__each__has_a_name)
@@ -584,7 +546,6 @@ TEST(foreign__each__has_a_name)
 TEST(debug__each_wrong_field__fails_and_names_it)
 {
     static char host[64], pinned[64];
-    struct script_fixture fixture;
     struct claim claims[8];
     char bases[96];
     static const struct {
@@ -600,11 +561,11 @@ TEST(debug__each_wrong_field__fails_and_names_it)
         {{"the CPU's address", ""}},
     };
 
-    open_debugging(&fixture, "claims");
+    open_debugging("claims");
     vendor_claim(HMREG_IFACE_ROCR, pinned, sizeof(pinned), HMREG_MEM_HOST_PINNED, 1)
         ->range.host_addr += 4096;
     for (int i = 0; i < 5; i++)
-        claim_of(&fixture, &claims[i]);
+        claim_of(&claims[i]);
     claims[0].attr.iface = HMREG_IFACE_ZE;
     claims[1].attr.device = 0;
     claims[2].attr.claim_kind = HMREG_MEM_MANAGED;
@@ -622,81 +583,75 @@ TEST(debug__each_wrong_field__fails_and_names_it)
     for (int i = 0; i < 8; i++) {
         struct hmreg_mr *mr;
 
-        assert_reg_fails(reg(&fixture, &claims[i], 0, &mr), mr, -EINVAL, "trusted claim about");
+        assert_reg_fails(reg(&claims[i], 0, &mr), mr, -EINVAL, "trusted claim about");
         for (int word = 0; word < 2; word++)
             assert_non_null(strstr(hmreg_last_error()->text, expected[i].words[word]));
         if (i == 3)
             assert_non_null(strstr(hmreg_last_error()->text, bases));
     }
     assert_int_equal(script.count, 0);
-    script_close(&fixture);
 }
 
 TEST(debug__right_claims__registered_and_silent)
 {
     static char host[64];
     struct hmreg_mr_dmabuf dmabuf;
-    struct script_fixture fixture;
     struct claim claim;
     struct hmreg_mr *mr;
 
-    open_debugging(&fixture, "puts,claims");
-    claim_of(&fixture, &claim)->attr.iov_count = 2;
-    assert_ok(reg(&fixture, &claim, 0, &mr));
+    open_debugging("puts,claims");
+    claim_of(&claim)->attr.iov_count = 2;
+    assert_ok(reg(&claim, 0, &mr));
     assert_ok(hmreg_mr_close(mr));
     claim_of_host(host, sizeof(host), &claim);
-    assert_ok(reg(&fixture, &claim, 0, &mr));
+    assert_ok(reg(&claim, 0, &mr));
     assert_ok(hmreg_mr_close(mr));
-    begin_dmabuf(&fixture, &claim, &dmabuf);
-    assert_ok(reg(&fixture, &claim, HMREG_REG_DMABUF, &mr));
+    begin_dmabuf(&claim, &dmabuf);
+    assert_ok(reg(&claim, HMREG_REG_DMABUF, &mr));
     assert_ok(hmreg_mr_close(mr));
     claim.attr.iface = HMREG_IFACE_SYSTEM; /* leaves open whose it is */
     claim.attr.device = HMREG_DEVICE_ANY;
-    assert_ok(reg(&fixture, &claim, HMREG_REG_DMABUF, &mr));
+    assert_ok(reg(&claim, HMREG_REG_DMABUF, &mr));
     assert_ok(hmreg_mr_close(mr));
     claim.attr.iface = HMREG_IFACE_CUDA;
     dmabuf.base_addr = host; /* of no runtime: nothing is known about the dmabuf */
-    assert_ok(reg(&fixture, &claim, HMREG_REG_DMABUF, &mr));
+    assert_ok(reg(&claim, HMREG_REG_DMABUF, &mr));
     assert_ok(hmreg_mr_close(mr));
     dmabuf.base_addr = NULL;
-    assert_ok(reg(&fixture, &claim, HMREG_REG_DMABUF, &mr));
+    assert_ok(reg(&claim, HMREG_REG_DMABUF, &mr));
     assert_ok(hmreg_mr_close(mr));
     assert_true(asked() > 0);
     close(dmabuf.fd);
-    script_close(&fixture);
 }
 
 TEST(debug__dmabuf_of_another_device__fails)
 {
     struct hmreg_mr_dmabuf dmabuf;
-    struct script_fixture fixture;
     struct claim claim;
     struct hmreg_mr *mr;
 
-    open_debugging(&fixture, "claims");
-    begin_dmabuf(&fixture, &claim, &dmabuf);
+    open_debugging("claims");
+    begin_dmabuf(&claim, &dmabuf);
     claim.attr.device = 0;
-    assert_reg_fails(reg(&fixture, &claim, HMREG_REG_DMABUF, &mr), mr, -EINVAL,
+    assert_reg_fails(reg(&claim, HMREG_REG_DMABUF, &mr), mr, -EINVAL,
                      "device: the caller says 0, the memory's is 1");
     close(dmabuf.fd);
-    script_close(&fixture);
 }
 
 static void said_on_standard_error(const struct claim *change, int code, const char *words)
 {
-    struct script_fixture fixture;
     char line[512] = "";
     struct claim claim;
     struct hmreg_mr *mr;
     int kept, pipes[2];
 
-    open_debugging(&fixture, "claims");
-    claim_of(&fixture, &claim)->attr.device -= change->attr.device;
+    open_debugging("claims");
+    claim_of(&claim)->attr.device -= change->attr.device;
     claim.attr.claim_len += change->attr.claim_len;
     assert_int_equal(pipe(pipes), 0);
     kept = dup(STDERR_FILENO);
     dup2(pipes[1], STDERR_FILENO);
-    assert_int_equal(reg(&fixture, &claim, 0, &mr), code);
+    assert_int_equal(reg(&claim, 0, &mr), code);
     dup2(kept, STDERR_FILENO);
     assert_true(read(pipes[0], line, sizeof(line) - 1) > 0);
     assert_ptr_equal(strstr(line, "hmreg: HMREG_DEBUG=claims: "), line);
@@ -704,7 +659,7 @@ static void said_on_standard_error(const struct claim *change, int code, const c
     close(kept);
     close(pipes[0]);
     close(pipes[1]);
-    script_close(&fixture);
+    test_finish();
 }
 
 TEST(debug__wrong_claim__is_a_line_on_standard_error)
@@ -715,18 +670,16 @@ TEST(debug__wrong_claim__is_a_line_on_standard_error)
 
 TEST(debug__runtime_fails__its_error)
 {
-    struct script_fixture fixture;
     struct claim claim;
     struct hmreg_mr *mr;
 
-    open_debugging(&fixture, "claims");
-    claim_of(&fixture, &claim);
+    open_debugging("claims");
+    claim_of(&claim);
     vendors[HMREG_IFACE_CUDA].resolve_code = -EIO;
-    assert_reg_fails(reg(&fixture, &claim, 0, &mr), mr, -EIO, "resolve of cuda failed");
+    assert_reg_fails(reg(&claim, 0, &mr), mr, -EIO, "resolve of cuda failed");
     vendors[HMREG_IFACE_CUDA].resolve_code = 0;
     claim.attr.claim_len++;
-    assert_reg_fails(reg(&fixture, &claim, 0, &mr), mr, -ERANGE, "allocation ends");
-    script_close(&fixture);
+    assert_reg_fails(reg(&claim, 0, &mr), mr, -ERANGE, "allocation ends");
 }
 
 TEST_MAIN()

@@ -17,7 +17,7 @@
 #define MANY (HMREG_SEGMENTS_MAX + 1)
 
 /* Device memory in segments of a page each, at consecutive addresses. */
-struct fixture {
+static struct fixture {
     struct script_fixture script;
     struct vendor_claim *claims[MANY];
     char *addr;
@@ -25,7 +25,7 @@ struct fixture {
     unsigned count;
     int fd; /* of each segment's memory */
     long blocks;
-};
+} fixture;
 
 /* A thread's first failure and its first refusal allocate what the thread keeps. The first case has
  * no refusal, and shows it. */
@@ -39,56 +39,55 @@ static void fail_once(void)
     again = true;
 }
 
-static void open_fixture(struct fixture *fixture, unsigned count)
+static void close_fixture(void)
+{
+    for (unsigned i = 0; i < fixture.count && fixture.claims[i]; i++)
+        vendors[HMREG_IFACE_CUDA].count--;
+    close(fixture.fd);
+    munmap(fixture.addr, fixture.count * fixture.page);
+    vendors[HMREG_IFACE_CUDA].hook = NULL;
+    script_close(&fixture.script);
+    assert_int_equal(blocks, fixture.blocks);
+}
+
+static void open_fixture(unsigned count)
 {
     fail_once();
-    *fixture =
+    fixture =
         (struct fixture){.page = (size_t)sysconf(_SC_PAGESIZE), .count = count, .blocks = blocks};
-    fixture->fd = memfd_create("segment", MFD_CLOEXEC);
-    assert_int_equal(ftruncate(fixture->fd, (off_t)fixture->page), 0);
-    script_open(&fixture->script, NULL, NULL);
+    fixture.fd = memfd_create("segment", MFD_CLOEXEC);
+    assert_int_equal(ftruncate(fixture.fd, (off_t)fixture.page), 0);
+    script_open(&fixture.script, NULL, NULL);
     vendors[HMREG_IFACE_CUDA].one_by_one = true;
     script.can[HMREG_PATH_PEERMEM][0] = -EOPNOTSUPP;
     script.can[HMREG_PATH_PEERMEM][1] = -EOPNOTSUPP;
-    fixture->addr =
-        mmap(NULL, count * fixture->page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    assert_ptr_not_equal(fixture->addr, MAP_FAILED);
+    fixture.addr = mmap(NULL, count * fixture.page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    assert_ptr_not_equal(fixture.addr, MAP_FAILED);
     for (unsigned i = 0; i < count; i++) {
-        fixture->claims[i] = vendor_claim(HMREG_IFACE_CUDA, fixture->addr + i * fixture->page,
-                                          fixture->page, HMREG_MEM_DEVICE, 0);
-        fixture->claims[i]->fd = fixture->fd;
-        fixture->claims[i]->goes_on = true;
+        fixture.claims[i] = vendor_claim(HMREG_IFACE_CUDA, fixture.addr + i * fixture.page,
+                                         fixture.page, HMREG_MEM_DEVICE, 0);
+        fixture.claims[i]->fd = fixture.fd;
+        fixture.claims[i]->goes_on = true;
     }
+    test_after(close_fixture);
 }
 
-static void close_fixture(struct fixture *fixture)
+static int reg(struct hmreg_mr **mr)
 {
-    for (unsigned i = 0; i < fixture->count && fixture->claims[i]; i++)
-        vendors[HMREG_IFACE_CUDA].count--;
-    close(fixture->fd);
-    munmap(fixture->addr, fixture->count * fixture->page);
-    vendors[HMREG_IFACE_CUDA].hook = NULL;
-    script_close(&fixture->script);
-    assert_int_equal(blocks, fixture->blocks);
-}
-
-static int reg(struct fixture *fixture, struct hmreg_mr **mr)
-{
-    return script_reg(&fixture->script, fixture->addr + 10, fixture->count * fixture->page - 30,
-                      mr);
+    return script_reg(&fixture.script, fixture.addr + 10, fixture.count * fixture.page - 30, mr);
 }
 
 /* ---- split registrations ---------------------------------------------------------------- */
 
-static void check_call(const struct fixture *fixture, unsigned call, unsigned piece)
+static void check_call(unsigned call, unsigned piece)
 {
     const struct script_call *made = &script.calls[call];
     uint64_t skip = piece ? 0 : 10;
-    size_t len = fixture->page - skip - (piece == fixture->count - 1 ? 20 : 0);
+    size_t len = fixture.page - skip - (piece == fixture.count - 1 ? 20 : 0);
 
     assert_int_equal(made->path, HMREG_PATH_DMABUF);
     assert_int_equal(made->count, 1);
-    assert_ptr_equal(made->iov[0].iov_base, fixture->addr + piece * fixture->page + skip);
+    assert_ptr_equal(made->iov[0].iov_base, fixture.addr + piece * fixture.page + skip);
     assert_int_equal(made->iov[0].iov_len, len);
     assert_int_equal(made->dmabuf.offset, skip);
     assert_int_equal(made->dmabuf.length, len);
@@ -103,14 +102,13 @@ TEST(range__no_descriptor_for_the_whole__a_piece_for_each_segment)
     struct hmreg_explanation why = {.size = sizeof(why)};
     struct hmreg_mr_info info = {.size = sizeof(info)};
     struct hmreg_mr *mr = NULL;
-    struct fixture fixture;
     uint64_t sum = 0;
 
-    open_fixture(&fixture, 3);
-    assert_ok(reg(&fixture, &mr));
+    open_fixture(3);
+    assert_ok(reg(&mr));
     assert_int_equal(script.count, 3);
     for (unsigned i = 0; i < 3; i++)
-        check_call(&fixture, i, i);
+        check_call(i, i);
     for (size_t i = 0; i < 3; i++) {
         assert_ok(hmreg_mr_segment(mr, i, &piece));
         assert_int_equal(piece.local_addr, (uintptr_t)fixture.addr + 10 + sum);
@@ -131,26 +129,24 @@ TEST(range__no_descriptor_for_the_whole__a_piece_for_each_segment)
     assert_int_equal(why.reasons[0].code, -EXDEV);
     assert_fails(hmreg_mr_explain(NULL, &why), -ENOENT, "no registration of this thread");
     assert_ok(hmreg_mr_close(mr));
-    close_fixture(&fixture);
 }
 
 /* ---- one registration or an error ------------------------------------------------------- */
 
-static int reg_flagged(struct fixture *fixture, struct hmreg_domain *domain, uint64_t flags,
-                       struct hmreg_mr **mr)
+static int reg_flagged(struct hmreg_domain *domain, uint64_t flags, struct hmreg_mr **mr)
 {
-    return hmreg_mr_reg(domain, fixture->addr, fixture->count * fixture->page, HMREG_ACCESS_ALL, 0,
-                        0, flags, mr, NULL);
+    return hmreg_mr_reg(domain, fixture.addr, fixture.count * fixture.page, HMREG_ACCESS_ALL, 0, 0,
+                        flags, mr, NULL);
 }
 
-static struct hmreg_domain *open_flagged(struct fixture *fixture, uint32_t flags, bool single)
+static struct hmreg_domain *open_flagged(uint32_t flags, bool single)
 {
     struct hmreg_domain_config config = {.size = sizeof(config), .flags = flags};
     struct provider_caps caps = script_caps;
     struct hmreg_domain *domain = NULL;
 
     caps.single = single;
-    assert_ok(hmreg_domain_create(fixture->script.lib, &script_ops, &caps, NULL, &config, &domain));
+    assert_ok(hmreg_domain_create(fixture.script.lib, &script_ops, &caps, NULL, &config, &domain));
     return domain;
 }
 
@@ -178,16 +174,14 @@ TEST(range__of_several_segments__one_registration_or_parts_as_asked)
         {HMREG_DOMAIN_PARTS, true, HMREG_REG_SINGLE, true},
     };
     struct hmreg_explanation why = {.size = sizeof(why)};
-    struct fixture fixture;
 
-    open_fixture(&fixture, 3);
+    open_fixture(3);
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        struct hmreg_domain *domain = open_flagged(&fixture, cases[i].domain, cases[i].provider);
+        struct hmreg_domain *domain = open_flagged(cases[i].domain, cases[i].provider);
         struct hmreg_mr *mr = (void *)1;
 
         if (cases[i].refused) {
-            assert_fails(reg_flagged(&fixture, domain, cases[i].flag, &mr), -EXDEV,
-                         "HMREG_REG_PARTS");
+            assert_fails(reg_flagged(domain, cases[i].flag, &mr), -EXDEV, "HMREG_REG_PARTS");
             assert_ptr_equal(mr, (void *)1);
             assert_int_equal(script.live, 0);
             assert_ok(hmreg_mr_explain(NULL, &why));
@@ -196,13 +190,12 @@ TEST(range__of_several_segments__one_registration_or_parts_as_asked)
                 assert_fails(hmreg_mr_get(domain, fixture.addr, 3 * fixture.page, HMREG_SEND, &mr),
                              -EXDEV, "HMREG_DOMAIN_PARTS");
         } else {
-            assert_ok(reg_flagged(&fixture, domain, cases[i].flag, &mr));
+            assert_ok(reg_flagged(domain, cases[i].flag, &mr));
             assert_int_equal(script.live, 3);
             assert_ok(hmreg_mr_close(mr));
         }
         close_flagged(domain);
     }
-    close_fixture(&fixture);
 }
 
 TEST(flags__one_registration_and_parts__badflags)
@@ -211,17 +204,14 @@ TEST(flags__one_registration_and_parts__badflags)
                                          .flags = HMREG_DOMAIN_SINGLE | HMREG_DOMAIN_PARTS};
     struct hmreg_domain *domain = NULL;
     struct hmreg_mr *mr = NULL;
-    struct fixture fixture;
 
-    open_fixture(&fixture, 2);
-    assert_fails(
-        reg_flagged(&fixture, fixture.script.domain, HMREG_REG_SINGLE | HMREG_REG_PARTS, &mr),
-        -HMREG_EBADFLAGS, "give one of them");
+    open_fixture(2);
+    assert_fails(reg_flagged(fixture.script.domain, HMREG_REG_SINGLE | HMREG_REG_PARTS, &mr),
+                 -HMREG_EBADFLAGS, "give one of them");
     assert_fails(
         hmreg_domain_create(fixture.script.lib, &script_ops, &script_caps, NULL, &config, &domain),
         -HMREG_EBADFLAGS, "give one of them");
     script.destroys = 0;
-    close_fixture(&fixture);
 }
 
 TEST(regsgl__segments_as_one_registration__exdev)
@@ -229,10 +219,9 @@ TEST(regsgl__segments_as_one_registration__exdev)
     struct hmreg_segment segments[2] = {{.kind = HMREG_SEGMENT_MEMORY}};
     struct hmreg_mr *mr = (void *)1;
     struct hmreg_domain *domain;
-    struct fixture fixture;
 
-    open_fixture(&fixture, 2);
-    domain = open_flagged(&fixture, HMREG_DOMAIN_SINGLE, true);
+    open_fixture(2);
+    domain = open_flagged(HMREG_DOMAIN_SINGLE, true);
     for (unsigned i = 0; i < 2; i++)
         segments[i].u.memory = (struct iovec){fixture.addr + i * fixture.page, fixture.page};
     assert_fails(
@@ -243,7 +232,6 @@ TEST(regsgl__segments_as_one_registration__exdev)
     assert_int_equal(script.live, 2); /* a list says that there are several */
     assert_ok(hmreg_mr_close(mr));
     close_flagged(domain);
-    close_fixture(&fixture);
 }
 
 static void assert_no_own(const char *call)
@@ -270,22 +258,20 @@ static void assert_only_parts(const struct hmreg_mr *mr, const char *call)
 TEST(accessors__of_several_parts__no_value_and_the_call_that_has_it)
 {
     struct hmreg_domain *group = NULL;
-    struct fixture fixture;
     struct hmreg_mr *mr;
 
-    open_fixture(&fixture, 2);
+    open_fixture(2);
     assert_int_equal(hmreg_mr_lkey(NULL), HMREG_VERBS_KEY_NOTAVAIL);
     assert_int_equal(hmreg_last_error()->code, -EINVAL);
-    assert_ok(reg(&fixture, &mr));
+    assert_ok(reg(&mr));
     assert_only_parts(mr, "hmreg_mr_segment()");
     assert_ok(hmreg_mr_close(mr));
     assert_ok(hmreg_group_open(fixture.script.lib, &fixture.script.domain, 1, NULL, &group));
-    assert_ok(reg_flagged(&fixture, group, 0, &mr));
+    assert_ok(reg_flagged(group, 0, &mr));
     assert_only_parts(mr, "hmreg_mr_rail()");
     assert_only_parts(hmreg_mr_rail(mr, 0), "hmreg_mr_segment()");
     assert_ok(hmreg_mr_close(mr));
     assert_ok(hmreg_domain_close(group));
-    close_fixture(&fixture);
 }
 
 static void assert_keys(const struct hmreg_mr_keys *keys, const struct hmreg_mr *mr)
@@ -303,11 +289,10 @@ TEST(head__of_several_parts__the_keys_of_each)
     struct hmreg_domain *members[2], *group = NULL;
     struct hmreg_mr *mr, *first = NULL;
     const struct hmreg_mr_head *head;
-    struct fixture fixture;
     static char host[64];
 
-    open_fixture(&fixture, 2);
-    assert_ok(reg(&fixture, &mr));
+    open_fixture(2);
+    assert_ok(reg(&mr));
     head = hmreg_mr_head_of(mr);
     assert_int_equal(head->count, 2);
     for (size_t i = 0; i < 2; i++) {
@@ -315,10 +300,10 @@ TEST(head__of_several_parts__the_keys_of_each)
         assert_true(head->keys[i].key == piece.key && piece.key != HMREG_KEY_NOTAVAIL);
     }
     assert_ok(hmreg_mr_close(mr));
-    members[0] = open_flagged(&fixture, 0, true); /* it refuses: the group has one rail */
+    members[0] = open_flagged(0, true); /* it refuses: the group has one rail */
     members[1] = fixture.script.domain;
     assert_ok(hmreg_group_open(fixture.script.lib, members, 2, &config, &group));
-    assert_ok(reg_flagged(&fixture, group, 0, &mr));
+    assert_ok(reg_flagged(group, 0, &mr));
     head = hmreg_mr_head_of(mr);
     assert_int_equal(head->count, 2);
     assert_true(head->keys[0].key == HMREG_KEY_NOTAVAIL);
@@ -331,7 +316,6 @@ TEST(head__of_several_parts__the_keys_of_each)
     hmreg_mr_put(first);
     assert_ok(hmreg_domain_close(group));
     close_flagged(members[0]);
-    close_fixture(&fixture);
 }
 
 /* Of a group without the flags each member decides; with one, the group. */
@@ -340,26 +324,24 @@ TEST(group__members_that_differ__each_decides_or_the_group)
     struct hmreg_domain_config parts = {.size = sizeof(parts), .flags = HMREG_DOMAIN_PARTS};
     struct hmreg_group_config config = {.size = sizeof(config), .flags = HMREG_GROUP_PARTIAL};
     struct hmreg_domain *members[2], *group = NULL;
-    struct fixture fixture;
     struct hmreg_mr *mr;
 
-    open_fixture(&fixture, 2);
+    open_fixture(2);
     members[0] = fixture.script.domain;
-    members[1] = open_flagged(&fixture, 0, true);
+    members[1] = open_flagged(0, true);
     for (int i = 0; i < 2; i++) {
         config.domain = i ? &parts : NULL;
         assert_ok(hmreg_group_open(fixture.script.lib, members, 2, &config, &group));
-        assert_ok(reg_flagged(&fixture, group, 0, &mr));
+        assert_ok(reg_flagged(group, 0, &mr));
         assert_non_null(hmreg_mr_rail(mr, 0));
         assert_int_equal(hmreg_mr_rail(mr, 1) != NULL, i);
         if (!i)
             assert_int_equal(hmreg_last_error()->code, -EXDEV);
         assert_ok(hmreg_mr_close(mr));
-        assert_fails(reg_flagged(&fixture, group, HMREG_REG_SINGLE, &mr), -EXDEV, "rail 0");
+        assert_fails(reg_flagged(group, HMREG_REG_SINGLE, &mr), -EXDEV, "rail 0");
         assert_ok(hmreg_domain_close(group));
     }
     close_flagged(members[1]);
-    close_fixture(&fixture);
 }
 
 /* Each piece takes all options, and begins where the one before it ends. */
@@ -376,10 +358,9 @@ TEST(range__split_with_options__each_piece_has_them)
                                  .set_iova = 1};
     struct iovec range;
     struct hmreg_mr *mr = NULL;
-    struct fixture fixture;
     uint64_t sum = 0;
 
-    open_fixture(&fixture, 3);
+    open_fixture(3);
     range = (struct iovec){fixture.addr + 10, 3 * fixture.page - 30};
     attr.iov = &range;
     assert_ok(hmreg_mr_regattr(fixture.script.domain, &attr, 0, &mr));
@@ -401,50 +382,43 @@ TEST(range__split_with_options__each_piece_has_them)
     assert_reg_fails(hmreg_mr_regattr(fixture.script.domain, &attr, 0, &mr), mr, -EINVAL,
                      "would wrap");
     assert_int_equal(script.count, 3);
-    close_fixture(&fixture);
 }
 
 TEST(range__one_descriptor_for_the_whole__one_registration)
 {
     struct hmreg_mr *mr = NULL;
-    struct fixture fixture;
 
-    open_fixture(&fixture, 3);
+    open_fixture(3);
     vendors[HMREG_IFACE_CUDA].one_by_one = false;
-    assert_ok(reg(&fixture, &mr));
+    assert_ok(reg(&mr));
     assert_int_equal(script.count, 1);
     assert_true(hmreg_mr_key(mr) == 5);
     assert_ok(hmreg_mr_close(mr));
-    close_fixture(&fixture);
 }
 
 /* A path that takes the whole range is preferred to pieces. */
 TEST(range__another_path_takes_the_whole__one_registration)
 {
     struct hmreg_mr *mr = NULL;
-    struct fixture fixture;
 
-    open_fixture(&fixture, 3);
+    open_fixture(3);
     script.can[HMREG_PATH_PEERMEM][0] = 0;
-    assert_ok(reg(&fixture, &mr));
+    assert_ok(reg(&mr));
     assert_int_equal(script.count, 1);
     assert_int_equal(script_last()->path, HMREG_PATH_PEERMEM);
     assert_ok(hmreg_mr_close(mr));
-    close_fixture(&fixture);
 }
 
 TEST(range__pieces_on_two_devices__each_as_its_own)
 {
     struct hmreg_mr *mr = NULL;
-    struct fixture fixture;
 
-    open_fixture(&fixture, 2);
+    open_fixture(2);
     fixture.claims[1]->range.device = 1;
-    assert_ok(reg(&fixture, &mr));
+    assert_ok(reg(&mr));
     assert_int_equal(script.calls[0].device, 0);
     assert_int_equal(script.calls[1].device, 1);
     assert_ok(hmreg_mr_close(mr));
-    close_fixture(&fixture);
 }
 
 /* ---- registrations that are not split --------------------------------------------------- */
@@ -452,59 +426,51 @@ TEST(range__pieces_on_two_devices__each_as_its_own)
 TEST(range__refused_for_another_reason__not_split)
 {
     struct hmreg_mr *mr;
-    struct fixture fixture;
 
-    open_fixture(&fixture, 3);
+    open_fixture(3);
     vendors[HMREG_IFACE_CUDA].export_code = -EOPNOTSUPP;
-    assert_reg_fails(reg(&fixture, &mr), mr, -EOPNOTSUPP, "no path");
+    assert_reg_fails(reg(&mr), mr, -EOPNOTSUPP, "no path");
     assert_int_equal(script.count, 0);
-    close_fixture(&fixture);
 }
 
 TEST(range__a_piece_is_refused__nothing_stays)
 {
     struct hmreg_mr *mr;
-    struct fixture fixture;
 
-    open_fixture(&fixture, 3);
+    open_fixture(3);
     fixture.claims[2]->range.device = 1;
     for (int path = 0; path < HMREG_PATH_COUNT; path++)
         script.refuse[path][1] = -EOPNOTSUPP;
-    assert_reg_fails(reg(&fixture, &mr), mr, -EOPNOTSUPP, "refused");
+    assert_reg_fails(reg(&mr), mr, -EOPNOTSUPP, "refused");
     for (int path = 0; path < HMREG_PATH_COUNT; path++)
         script.refuse[path][1] = 0;
-    assert_ok(reg(&fixture, &mr)); /* key 5 is free again */
+    assert_ok(reg(&mr)); /* key 5 is free again */
     assert_ok(hmreg_mr_close(mr));
-    close_fixture(&fixture);
 }
 
 TEST(range__more_segments_than_a_region_has__eopnotsupp)
 {
     struct hmreg_mr *mr;
-    struct fixture fixture;
 
-    open_fixture(&fixture, HMREG_SEGMENTS_MAX + 1);
-    assert_reg_fails(reg(&fixture, &mr), mr, -EOPNOTSUPP, "register it in parts");
+    open_fixture(HMREG_SEGMENTS_MAX + 1);
+    assert_reg_fails(reg(&mr), mr, -EOPNOTSUPP, "register it in parts");
     assert_int_equal(script.count, 0);
-    close_fixture(&fixture);
-    open_fixture(&fixture, HMREG_SEGMENTS_MAX);
-    assert_ok(reg(&fixture, &mr));
+    test_finish();
+    open_fixture(HMREG_SEGMENTS_MAX);
+    assert_ok(reg(&mr));
     assert_int_equal(script.live, HMREG_SEGMENTS_MAX);
     assert_ok(hmreg_mr_close(mr));
-    close_fixture(&fixture);
 }
 
 /* A device whose memory lies on several tiles: a query of one byte still reports several. */
 TEST(range__segments_that_have_no_borders__refused)
 {
     struct hmreg_mr *mr;
-    struct fixture fixture;
 
-    open_fixture(&fixture, 1);
+    open_fixture(1);
     fixture.claims[0]->range.segments = 2;
-    assert_reg_fails(reg(&fixture, &mr), mr, -EOPNOTSUPP, "no path");
+    assert_reg_fails(reg(&mr), mr, -EOPNOTSUPP, "no path");
     assert_int_equal(script.count, 0);
-    close_fixture(&fixture);
 }
 
 TEST(regsgl__a_segment_that_would_split__refused)
@@ -512,16 +478,14 @@ TEST(regsgl__a_segment_that_would_split__refused)
     struct hmreg_segment segments[2] = {{.kind = HMREG_SEGMENT_MEMORY},
                                         {.kind = HMREG_SEGMENT_MEMORY}};
     struct hmreg_mr *mr;
-    struct fixture fixture;
 
-    open_fixture(&fixture, 3);
+    open_fixture(3);
     segments[0].u.memory = (struct iovec){fixture.addr, 10};
     segments[1].u.memory = (struct iovec){fixture.addr + 20, 2 * fixture.page};
     assert_reg_fails(hmreg_mr_regsgl(fixture.script.domain, segments, 2, HMREG_ACCESS_REMOTE, 0, 5,
                                      0, &mr, NULL),
                      mr, -EOPNOTSUPP, "no path");
     assert_int_equal(hmreg_last_error()->code, -EOPNOTSUPP);
-    close_fixture(&fixture);
 }
 
 /* ---- changing memory -------------------------------------------------------------------- */
@@ -540,9 +504,8 @@ static void lose_last(const char *call, uint64_t addr, size_t len)
 TEST(range__changes_while_it_is_split__no_part_of_it)
 {
     struct hmreg_mr *mr;
-    struct fixture fixture;
 
-    open_fixture(&fixture, 3);
+    open_fixture(3);
     changing = &fixture;
     for (unsigned at = 1; at <= 7; at++) {
         unsigned live = script.live;
@@ -552,7 +515,7 @@ TEST(range__changes_while_it_is_split__no_part_of_it)
         mr = NULL;
         countdown = at;
         vendors[HMREG_IFACE_CUDA].hook = lose_last;
-        rc = reg(&fixture, &mr);
+        rc = reg(&mr);
         vendors[HMREG_IFACE_CUDA].hook = NULL;
         countdown = 0;
         assert_true(rc ? !mr : !!mr);
@@ -560,16 +523,14 @@ TEST(range__changes_while_it_is_split__no_part_of_it)
             assert_ok(hmreg_mr_close(mr));
         assert_int_equal(script.live, live);
     }
-    close_fixture(&fixture);
 }
 
 TEST(get__composite__remembered_until_a_segment_changes)
 {
     struct hmreg_stats stats = {.size = sizeof(stats)};
     struct hmreg_mr *first = NULL, *mr = NULL;
-    struct fixture fixture;
 
-    open_fixture(&fixture, 3);
+    open_fixture(3);
     for (int i = 0; i < 2; i++) {
         assert_ok(hmreg_mr_get(fixture.script.domain, fixture.addr, 3 * fixture.page,
                                HMREG_REMOTE_READ, &mr));
@@ -587,7 +548,6 @@ TEST(get__composite__remembered_until_a_segment_changes)
     assert_ok(hmreg_domain_stats(fixture.script.domain, &stats));
     assert_int_equal(stats.hits, 1);
     assert_int_equal(stats.misses, 2);
-    close_fixture(&fixture);
 }
 
 TEST_MAIN()

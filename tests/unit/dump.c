@@ -17,12 +17,12 @@
 
 static char memory[128][LEN];
 
-static void open_fixture(struct fixture *fixture, uint64_t max_regions)
+static void open_fixture(uint64_t max_regions)
 {
     struct hmreg_domain_config config = {.size = sizeof(config), .max_regions = max_regions};
 
     vendors_reset();
-    fixture_open(fixture, HMREG_MONITOR_IMPORT, &config);
+    fixture_open(HMREG_MONITOR_IMPORT, &config);
 }
 
 /* ---- checks of a dump ------------------------------------------------------------------- */
@@ -44,12 +44,12 @@ static int keep(const struct hmreg_entry_info *entry, void *context)
     return 0;
 }
 
-static struct shown *dump(const struct fixture *fixture)
+static struct shown *dump(void)
 {
     static struct shown shown;
 
     shown.count = 0;
-    assert_ok(hmreg_domain_dump(fixture->domain, keep, &shown));
+    assert_ok(hmreg_domain_dump(fixture.domain, keep, &shown));
     return &shown;
 }
 
@@ -72,14 +72,11 @@ static const struct hmreg_entry_info *entry_at(const struct shown *shown, const 
 
 TEST(dump__nothing_cached__nothing_shown)
 {
-    struct fixture fixture;
-
-    open_fixture(&fixture, 0);
-    assert_int_equal(dump(&fixture)->count, 0);
-    fixture_key(&fixture, memory[0], LEN);
+    open_fixture(0);
+    assert_int_equal(dump()->count, 0);
+    fixture_key(memory[0], LEN);
     assert_ok(hmreg_domain_flush(fixture.domain));
-    assert_int_equal(dump(&fixture)->count, 0);
-    fixture_close(&fixture);
+    assert_int_equal(dump()->count, 0);
 }
 
 TEST(dump__live_entries__all_that_is_known_of_them)
@@ -87,14 +84,13 @@ TEST(dump__live_entries__all_that_is_known_of_them)
     const struct hmreg_entry_info *entry;
     struct hmreg_mem_info info = {.size = sizeof(info)};
     struct hmreg_mr *held;
-    struct fixture fixture;
 
-    open_fixture(&fixture, 0);
+    open_fixture(0);
     vendor_claim(HMREG_IFACE_CUDA, memory[1], LEN, HMREG_MEM_DEVICE, 1);
-    held = fixture_get(&fixture, memory[0], 2 * LEN - LEN);
-    fixture_key(&fixture, memory[1], LEN);
-    assert_int_equal(dump(&fixture)->count, 2);
-    entry = entry_at(dump(&fixture), memory[0]);
+    held = fixture_get(memory[0], 2 * LEN - LEN);
+    fixture_key(memory[1], LEN);
+    assert_int_equal(dump()->count, 2);
+    entry = entry_at(dump(), memory[0]);
     assert_int_equal(entry->iface, HMREG_IFACE_SYSTEM);
     assert_int_equal(entry->device, -1);
     assert_int_equal(entry->path, HMREG_PATH_SYSTEM);
@@ -105,85 +101,78 @@ TEST(dump__live_entries__all_that_is_known_of_them)
     assert_int_equal(entry->key, hmreg_mr_key(held));
     assert_int_equal(entry->pins, 1);
     hmreg_mr_put(held);
-    assert_int_equal(entry_at(dump(&fixture), memory[0])->pins, 0);
-    entry = entry_at(dump(&fixture), memory[1]);
+    assert_int_equal(entry_at(dump(), memory[0])->pins, 0);
+    entry = entry_at(dump(), memory[1]);
     assert_ok(hmreg_query(fixture.lib, memory[1], LEN, &info));
     assert_int_equal(entry->iface, HMREG_IFACE_CUDA);
     assert_int_equal(entry->device, 1);
     assert_true(entry->path != HMREG_PATH_NONE);
     assert_true(entry->identity == info.identity && info.identity);
-    fixture_close(&fixture);
 }
 
-static void *use_first(void *fixture)
+static void *use_first(void *unused)
 {
-    fixture_key(fixture, memory[0], LEN);
+    fixture_key(memory[0], LEN);
     return NULL;
 }
 
 TEST(dump__unused__until_a_hit_and_after_eviction_passed_it)
 {
-    struct fixture fixture;
     pthread_t thread;
 
-    open_fixture(&fixture, 4);
+    open_fixture(4);
     for (unsigned i = 0; i < 4; i++)
-        fixture_key(&fixture, memory[i], LEN);
-    assert_int_equal(entry_at(dump(&fixture), memory[0])->unused, 1);
-    fixture_key(&fixture, memory[0], LEN); /* a hit */
-    assert_int_equal(entry_at(dump(&fixture), memory[0])->unused, 0);
-    fixture_key(&fixture, memory[4], LEN); /* spares the first, evicts the second */
-    assert_int_equal(entry_at(dump(&fixture), memory[0])->unused, 1);
-    assert_int_equal(dump(&fixture)->count, 4);
-    assert_int_equal(pthread_create(&thread, NULL, use_first, &fixture), 0);
+        fixture_key(memory[i], LEN);
+    assert_int_equal(entry_at(dump(), memory[0])->unused, 1);
+    fixture_key(memory[0], LEN); /* a hit */
+    assert_int_equal(entry_at(dump(), memory[0])->unused, 0);
+    fixture_key(memory[4], LEN); /* spares the first, evicts the second */
+    assert_int_equal(entry_at(dump(), memory[0])->unused, 1);
+    assert_int_equal(dump()->count, 4);
+    assert_int_equal(pthread_create(&thread, NULL, use_first, NULL), 0);
     pthread_join(thread, NULL); /* it found the region in the tree */
-    assert_int_equal(entry_at(dump(&fixture), memory[0])->unused, 0);
-    assert_int_equal(fixture_key(&fixture, memory[0], LEN), 1);
-    fixture_close(&fixture);
+    assert_int_equal(entry_at(dump(), memory[0])->unused, 0);
+    assert_int_equal(fixture_key(memory[0], LEN), 1);
 }
 
 TEST(dump__forgotten_and_uncached_in_use__ended)
 {
     struct hmreg_mr *zombie, *first, *second, *uncached;
-    struct fixture fixture;
 
-    open_fixture(&fixture, 2);
-    zombie = fixture_get(&fixture, memory[0], LEN);
+    open_fixture(2);
+    zombie = fixture_get(memory[0], LEN);
     assert_ok(hmreg_invalidate(fixture.lib, memory[0], 1));
-    first = fixture_get(&fixture, memory[1], LEN);
-    second = fixture_get(&fixture, memory[2], LEN);
-    uncached = fixture_get(&fixture, memory[3], LEN); /* all that the limit allows is in use */
-    assert_int_equal(dump(&fixture)->count, 4);
-    assert_int_equal(entry_at(dump(&fixture), memory[0])->state, HMREG_ENTRY_ENDED);
-    assert_int_equal(entry_at(dump(&fixture), memory[0])->pins, 1);
-    assert_int_equal(entry_at(dump(&fixture), memory[0])->key, 1);
-    assert_int_equal(entry_at(dump(&fixture), memory[1])->state, HMREG_ENTRY_LIVE);
-    assert_int_equal(entry_at(dump(&fixture), memory[3])->state, HMREG_ENTRY_ENDED);
-    assert_int_equal(entry_at(dump(&fixture), memory[3])->pins, 1);
+    first = fixture_get(memory[1], LEN);
+    second = fixture_get(memory[2], LEN);
+    uncached = fixture_get(memory[3], LEN); /* all that the limit allows is in use */
+    assert_int_equal(dump()->count, 4);
+    assert_int_equal(entry_at(dump(), memory[0])->state, HMREG_ENTRY_ENDED);
+    assert_int_equal(entry_at(dump(), memory[0])->pins, 1);
+    assert_int_equal(entry_at(dump(), memory[0])->key, 1);
+    assert_int_equal(entry_at(dump(), memory[1])->state, HMREG_ENTRY_LIVE);
+    assert_int_equal(entry_at(dump(), memory[3])->state, HMREG_ENTRY_ENDED);
+    assert_int_equal(entry_at(dump(), memory[3])->pins, 1);
     hmreg_mr_put(zombie);
     hmreg_mr_put(uncached);
-    assert_int_equal(dump(&fixture)->count, 2);
+    assert_int_equal(dump()->count, 2);
     hmreg_mr_put(first);
     hmreg_mr_put(second);
-    fixture_close(&fixture);
 }
 
 TEST(dump__more_than_a_batch__each_once)
 {
     struct shown *shown;
-    struct fixture fixture;
 
-    open_fixture(&fixture, 0);
+    open_fixture(0);
     for (unsigned i = 0; i < 128; i++)
-        fixture_key(&fixture, memory[i], LEN);
+        fixture_key(memory[i], LEN);
     for (unsigned i = 0; i < 128; i += 2) /* and holes */
         assert_ok(hmreg_invalidate(fixture.lib, memory[i], 1));
     assert_ok(hmreg_domain_progress(fixture.domain)); /* which deregisters them */
-    shown = dump(&fixture);
+    shown = dump();
     assert_int_equal(shown->count, 64);
     for (unsigned i = 1; i < 128; i += 2)
         assert_int_equal(entry_at(shown, memory[i])->state, HMREG_ENTRY_LIVE);
-    fixture_close(&fixture);
 }
 
 /* ---- the visitor ------------------------------------------------------------------------ */
@@ -195,18 +184,14 @@ static int stop_at_second(const struct hmreg_entry_info *entry, void *context)
 
 TEST(visit__ends_it__its_result_comes_back)
 {
-    struct fixture fixture;
     int calls = 0;
 
-    open_fixture(&fixture, 0);
+    open_fixture(0);
     for (unsigned i = 0; i < 5; i++)
-        fixture_key(&fixture, memory[i], LEN);
+        fixture_key(memory[i], LEN);
     assert_int_equal(hmreg_domain_dump(fixture.domain, stop_at_second, &calls), -77);
     assert_int_equal(calls, 2);
-    fixture_close(&fixture);
 }
-
-static struct fixture *visited;
 
 /* Calls every function on the caches that are being dumped. */
 static int use_the_library(const struct hmreg_entry_info *entry, void *context)
@@ -214,36 +199,32 @@ static int use_the_library(const struct hmreg_entry_info *entry, void *context)
     struct hmreg_stats stats = {.size = sizeof(stats)};
     unsigned *count = context;
 
-    fixture_key(visited, memory[100 + *count % 20], LEN);
-    assert_ok(hmreg_domain_stats(visited->domain, &stats));
-    assert_ok(hmreg_invalidate(visited->lib, (void *)(uintptr_t)entry->addr, 1));
+    fixture_key(memory[100 + *count % 20], LEN);
+    assert_ok(hmreg_domain_stats(fixture.domain, &stats));
+    assert_ok(hmreg_invalidate(fixture.lib, (void *)(uintptr_t)entry->addr, 1));
     if (++*count % 10 == 0)
-        assert_ok(hmreg_domain_flush(visited->domain));
+        assert_ok(hmreg_domain_flush(fixture.domain));
     return *count == 60; /* the entries that it gets may come after the last one, again and again */
 }
 
 TEST(visit__calls_the_library__no_deadlock)
 {
     unsigned count = 0;
-    struct fixture fixture;
 
-    open_fixture(&fixture, 0);
-    visited = &fixture;
+    open_fixture(0);
     for (unsigned i = 0; i < 90; i++)
-        fixture_key(&fixture, memory[i], LEN);
+        fixture_key(memory[i], LEN);
     assert_in_range(hmreg_domain_dump(fixture.domain, use_the_library, &count), 0, 1);
     assert_true(count >= 32);
-    fixture_close(&fixture);
 }
 
 TEST(visit__null__lines_on_stderr)
 {
     char text[4096] = "";
-    struct fixture fixture;
     int file = memfd_create("stderr", MFD_CLOEXEC), before = dup(STDERR_FILENO);
 
-    open_fixture(&fixture, 0);
-    fixture_key(&fixture, memory[0], LEN);
+    open_fixture(0);
+    fixture_key(memory[0], LEN);
     dup2(file, STDERR_FILENO);
     assert_int_equal(hmreg_domain_dump(fixture.domain, NULL, NULL), 0);
     dup2(before, STDERR_FILENO);
@@ -252,7 +233,6 @@ TEST(visit__null__lines_on_stderr)
     close(file);
     assert_non_null(strstr(text, "system -1 system 0x"));
     assert_non_null(strstr(text, "+4096 access 0x3000 live pins 0 unused 1 identity 0 key 0x1\n"));
-    fixture_close(&fixture);
 }
 
 /* ---- during a registration -------------------------------------------------------------- */
@@ -267,7 +247,7 @@ static void stop_here(const struct provider_request *request)
 
 static void *get_it(void *arg)
 {
-    fixture_key(arg, memory[0], LEN);
+    fixture_key_in(arg, memory[0], LEN);
     return NULL;
 }
 
@@ -275,23 +255,21 @@ TEST(dump__during_a_registration__pending)
 {
     const struct hmreg_entry_info *entry;
     pthread_t thread;
-    struct fixture fixture;
 
-    open_fixture(&fixture, 0);
+    open_fixture(0);
     sem_init(&reached, 0, 0);
     sem_init(&go_on, 0, 0);
     counter.reg_hook = stop_here;
     assert_int_equal(pthread_create(&thread, NULL, get_it, &fixture), 0);
     sem_wait(&reached);
-    entry = entry_at(dump(&fixture), memory[0]);
+    entry = entry_at(dump(), memory[0]);
     assert_int_equal(entry->state, HMREG_ENTRY_PENDING);
     assert_int_equal(entry->path, HMREG_PATH_NONE);
     assert_true(entry->key == HMREG_KEY_NOTAVAIL);
     assert_int_equal(entry->pins, 1);
     sem_post(&go_on);
     pthread_join(thread, NULL);
-    assert_int_equal(entry_at(dump(&fixture), memory[0])->state, HMREG_ENTRY_LIVE);
-    fixture_close(&fixture);
+    assert_int_equal(entry_at(dump(), memory[0])->state, HMREG_ENTRY_LIVE);
 }
 
 /* ---- during changes --------------------------------------------------------------------- */
@@ -301,7 +279,7 @@ static atomic_bool stop;
 static void *churn(void *arg)
 {
     for (unsigned i = 0; !atomic_load(&stop); i = (i * 5 + 1) % 128) {
-        fixture_key(arg, memory[i], LEN);
+        fixture_key_in(arg, memory[i], LEN);
         if (i % 16 == 0)
             assert_ok(hmreg_invalidate(((struct fixture *)arg)->lib, memory[i], LEN));
     }
@@ -322,9 +300,8 @@ static int check(const struct hmreg_entry_info *entry, void *context)
 TEST(dump__while_threads_get_and_invalidate__sane)
 {
     pthread_t threads[2];
-    struct fixture fixture;
 
-    open_fixture(&fixture, 40);
+    open_fixture(40);
     atomic_store(&stop, false);
     for (int i = 0; i < 2; i++)
         assert_int_equal(pthread_create(&threads[i], NULL, churn, &fixture), 0);
@@ -333,7 +310,6 @@ TEST(dump__while_threads_get_and_invalidate__sane)
     atomic_store(&stop, true);
     for (int i = 0; i < 2; i++)
         pthread_join(threads[i], NULL);
-    fixture_close(&fixture);
 }
 
 TEST_MAIN()

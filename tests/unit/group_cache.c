@@ -36,7 +36,7 @@ static void open_flagged(struct group *group, size_t count, enum hmreg_monitor m
 
     vendors_reset();
     *group = (struct group){.count = count};
-    fixture_open(&group->fixture, monitor, NULL);
+    fixture_open_in(&group->fixture, monitor, NULL);
     group->members[0] = group->fixture.domain;
     for (size_t i = 1; i < count; i++)
         group->members[i] = counter_open_more(group->fixture.lib, NULL);
@@ -57,7 +57,7 @@ static void close_group(struct group *group)
     for (size_t i = 1; i < group->count; i++)
         assert_ok(hmreg_domain_close(group->members[i]));
     group->fixture.domain = group->members[0];
-    fixture_close(&group->fixture);
+    fixture_close_in(&group->fixture);
 }
 
 /* Gets and puts; the number of registrations that took. */
@@ -65,7 +65,7 @@ static unsigned cost_of(const struct group *group, void *addr)
 {
     unsigned before = atomic_load(&counter.regs);
 
-    hmreg_mr_put(fixture_get(&group->fixture, addr, LEN));
+    hmreg_mr_put(fixture_get_in(&group->fixture, addr, LEN));
     return atomic_load(&counter.regs) - before;
 }
 
@@ -82,15 +82,15 @@ TEST(get__again__one_entry_for_all_rails)
     struct group group;
 
     open_group(&group, MOST, HMREG_MONITOR_IMPORT, NULL);
-    first = fixture_get(&group.fixture, memory[0], LEN);
-    second = fixture_get(&group.fixture, memory[0], LEN);
+    first = fixture_get_in(&group.fixture, memory[0], LEN);
+    second = fixture_get_in(&group.fixture, memory[0], LEN);
     assert_ptr_equal(first, second);
     assert_true(fixture_is_cached(first));
     assert_int_equal(atomic_load(&counter.regs), MOST);
     for (size_t i = 0; i < MOST; i++)
         assert_true(hmreg_mr_key(hmreg_mr_rail(first, i)) == i + 1);
-    assert_int_equal(fixture_stats(&group.fixture).hits, 1);
-    assert_int_equal(fixture_stats(&group.fixture).regions, 1);
+    assert_int_equal(fixture_stats_in(&group.fixture).hits, 1);
+    assert_int_equal(fixture_stats_in(&group.fixture).regions, 1);
     hmreg_mr_put(hmreg_mr_rail(first, 2)); /* nothing is given back by it */
     assert_fails(hmreg_mr_close(first), -EINVAL, "hmreg_mr_put()");
     assert_fails(hmreg_domain_close(group.fixture.domain), -EBUSY, "cached regions");
@@ -142,7 +142,7 @@ TEST(get__partial__the_entry_lacks_the_rail)
     open_flagged(&group, 3, HMREG_MONITOR_IMPORT, HMREG_GROUP_PARTIAL, NULL);
     atomic_store(&counter.reg_code, -EIO);
     atomic_store(&counter.reg_times, 1);
-    mr = fixture_get(&group.fixture, memory[0], LEN);
+    mr = fixture_get_in(&group.fixture, memory[0], LEN);
     assert_null(hmreg_mr_rail(mr, 0));
     assert_int_equal(hmreg_last_error()->code, -EIO);
     assert_int_equal(hmreg_last_error()->vendor_code, 4711);
@@ -184,7 +184,7 @@ TEST(invalidate__cached_and_held__all_rails_end_together)
     struct group group;
 
     open_group(&group, 4, HMREG_MONITOR_IMPORT, NULL);
-    held = fixture_get(&group.fixture, memory[0], LEN);
+    held = fixture_get_in(&group.fixture, memory[0], LEN);
     cost_of(&group, memory[1]);
     assert_int_equal(regions(), 8);
     assert_ok(hmreg_invalidate(group.fixture.lib, memory, sizeof(memory)));
@@ -193,7 +193,7 @@ TEST(invalidate__cached_and_held__all_rails_end_together)
     assert_int_equal(cost_of(&group, memory[0]), 4);
     hmreg_mr_put(held);
     assert_int_equal(regions(), 4);
-    assert_int_equal(fixture_stats(&group.fixture).invalidations, 2);
+    assert_int_equal(fixture_stats_in(&group.fixture).invalidations, 2);
     close_group(&group);
 }
 
@@ -227,8 +227,8 @@ TEST(get__members_have_no_room__evicts_whole_regions)
         for (int i = 0; i < 8; i++)
             cost_of(&group, memory[i]);
         assert_int_equal(regions(), 6);
-        assert_int_equal(fixture_stats(&group.fixture).regions, 2);
-        assert_int_equal(fixture_stats(&group.fixture).evicted_memory, 6);
+        assert_int_equal(fixture_stats_in(&group.fixture).regions, 2);
+        assert_int_equal(fixture_stats_in(&group.fixture).evicted_memory, 6);
         assert_int_equal(cost_of(&group, memory[7]), 0);
         close_group(&group);
     }
@@ -287,7 +287,7 @@ TEST(flush__a_rail_is_busy__tried_again)
     atomic_store(&counter.dereg_code, -EBUSY);
     atomic_store(&counter.dereg_times, 1);
     assert_ok(hmreg_domain_flush(group.fixture.domain));
-    stats = fixture_stats(&group.fixture);
+    stats = fixture_stats_in(&group.fixture);
     assert_int_equal(stats.zombies, 1);
     assert_int_equal(regions(), 3);
     assert_ok(hmreg_domain_progress(group.fixture.domain));
@@ -413,7 +413,7 @@ TEST(fork__the_parents_group__child_gets_eperm)
     test_forks_with_threads();
     test_forks_wipe();
     open_group(&group, 2, HMREG_MONITOR_IMPORT, NULL);
-    mr = fixture_get(&group.fixture, memory[0], LEN);
+    mr = fixture_get_in(&group.fixture, memory[0], LEN);
     child = fork();
     if (!child) {
         struct hmreg_domain *domain = group.fixture.domain;

@@ -27,15 +27,15 @@ struct group {
 static void open_group(struct group *group, uint32_t flags)
 {
     struct hmreg_group_config config = {.size = sizeof(config), .flags = flags};
-    struct fixture *fixture = &group->fixture;
 
     vendors_reset();
     *group = (struct group){.endpoints = {&ends[0], NULL, &ends[2]}};
-    fixture_open(fixture, HMREG_MONITOR_IMPORT, NULL);
-    group->members[1] = fixture->domain;
+    fixture_open_in(&group->fixture, HMREG_MONITOR_IMPORT, NULL);
+    group->members[1] = group->fixture.domain;
     for (size_t i = 0; i < RAILS; i += 2)
-        group->members[i] = counter_open_binding(fixture->lib, NULL);
-    assert_ok(hmreg_group_open(fixture->lib, group->members, RAILS, &config, &fixture->domain));
+        group->members[i] = counter_open_binding(group->fixture.lib, NULL);
+    assert_ok(hmreg_group_open(group->fixture.lib, group->members, RAILS, &config,
+                               &group->fixture.domain));
 }
 
 static void close_group(struct group *group)
@@ -47,7 +47,7 @@ static void close_group(struct group *group)
     for (size_t i = 0; i < RAILS; i += 2)
         assert_ok(hmreg_domain_close(group->members[i]));
     group->fixture.domain = group->members[1];
-    fixture_close(&group->fixture);
+    fixture_close_in(&group->fixture);
 }
 
 static int get_len(struct group *group, void *addr, size_t len, uint64_t rails,
@@ -105,7 +105,7 @@ TEST(get__endpoints__each_rail_enabled_on_its_own_and_hit)
     assert_ptr_equal(part, first);
     assert_int_equal(atomic_load(&counter.binds), 2);
     assert_int_equal(atomic_load(&counter.enables), 2);
-    assert_int_equal(fixture_stats(&group.fixture).hits, 2);
+    assert_int_equal(fixture_stats_in(&group.fixture).hits, 2);
     hmreg_mr_put(first);
     hmreg_mr_put(second);
     hmreg_mr_put(part);
@@ -123,7 +123,7 @@ TEST(get__another_endpoint_of_one_rail__another_region)
     assert_int_equal(cost_of(&group, memory[0]), 0);
     group.endpoints[2] = &ends[2];
     assert_int_equal(cost_of(&group, memory[0]), 0);
-    assert_int_equal(fixture_stats(&group.fixture).regions, 2);
+    assert_int_equal(fixture_stats_in(&group.fixture).regions, 2);
     close_group(&group);
 }
 
@@ -189,7 +189,7 @@ TEST(get__without_endpoints__not_shared)
 
     open_group(&group, 0);
     for (int i = 0; i < 2; i++)
-        mrs[i] = fixture_get(&group.fixture, memory[0], LEN);
+        mrs[i] = fixture_get_in(&group.fixture, memory[0], LEN);
     assert_ptr_not_equal(mrs[0], mrs[1]);
     assert_int_equal(regions(), 2 * RAILS);
     assert_int_equal(atomic_load(&counter.binds), 0);
@@ -246,7 +246,7 @@ TEST(flush_invalidate_and_eviction__bound_rails__deregistered)
     cost_of(&group, memory[0]);
     cost_of(&group, memory[1]);
     assert_int_equal(regions(), RAILS);
-    assert_int_equal(fixture_stats(&group.fixture).evictions, 1);
+    assert_int_equal(fixture_stats_in(&group.fixture).evictions, 1);
     close_group(&group); /* deregisters the rest */
 }
 
@@ -305,7 +305,7 @@ TEST(get__a_rail_cannot_be_bound_or_enabled__nothing_stays)
         assert_int_equal(hmreg_last_error()->vendor_code, 4713);
         assert_null(mr);
         assert_int_equal(regions(), 0);
-        assert_int_equal(fixture_stats(&group.fixture).failures, 1);
+        assert_int_equal(fixture_stats_in(&group.fixture).failures, 1);
         assert_int_equal(cost_of(&group, memory[0]), RAILS);
         close_group(&group);
     }
@@ -353,7 +353,7 @@ TEST(get__no_room_to_bind__evicts_and_binds)
         counter.bind_fails = 4; /* rail 2 of the second region */
         mr = get(&group, memory[1]);
         assert_ptr_equal(counter_endpoint(hmreg_mr_rail(mr, 2)), &ends[2]);
-        assert_int_equal(fixture_stats(&group.fixture).evicted_memory, 1);
+        assert_int_equal(fixture_stats_in(&group.fixture).evicted_memory, 1);
         assert_int_equal(regions(), RAILS);
         hmreg_mr_put(mr);
         close_group(&group);

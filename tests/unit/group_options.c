@@ -9,6 +9,8 @@
 #include <hmreg/group.h>
 #include <string.h>
 
+static struct script_fixture fixture;
+
 /* What one member's fabric does not do is refused before any rail, never ignored on that rail. */
 TEST(regattr__options__each_members_fabric_decides)
 {
@@ -23,7 +25,6 @@ TEST(regattr__options__each_members_fabric_decides)
                                  .ordering = HMREG_ORDERING_STRICT};
     struct hmreg_mr *mr = (void *)1;
     struct hmreg_domain *members[2] = {NULL}, *group;
-    struct script_fixture fixture;
 
     strcpy(other.fabric, "other");
     other.mr_mode = 0; /* offsets */
@@ -51,7 +52,6 @@ TEST(regattr__options__each_members_fabric_decides)
     assert_ok(hmreg_domain_close(group));
     assert_ok(hmreg_domain_close(members[1]));
     script.destroys = 0;
-    script_close(&fixture);
 }
 
 /* A short order refuses few paths, and may yet have none. */
@@ -60,7 +60,6 @@ TEST(domain_explain__member_without_a_path__is_described)
     struct hmreg_domain_config config = {.size = sizeof(config), .order = {HMREG_PATH_PEERMEM}};
     struct hmreg_explanation why = {.size = sizeof(why)};
     struct hmreg_domain *members[2] = {NULL}, *group;
-    struct script_fixture fixture;
 
     script_open(&fixture, NULL, NULL);
     members[0] = fixture.domain;
@@ -80,14 +79,12 @@ TEST(domain_explain__member_without_a_path__is_described)
     assert_ok(hmreg_domain_close(group));
     assert_ok(hmreg_domain_close(members[1]));
     script.destroys = 0;
-    script_close(&fixture);
 }
 
 TEST(domain_explain__members_alike__the_first_is_described)
 {
     struct hmreg_explanation why = {.size = sizeof(why)};
     struct hmreg_domain *members[2] = {NULL}, *group;
-    struct script_fixture fixture;
 
     script_open(&fixture, NULL, NULL);
     members[0] = fixture.domain;
@@ -100,7 +97,6 @@ TEST(domain_explain__members_alike__the_first_is_described)
     assert_ok(hmreg_domain_close(group));
     assert_ok(hmreg_domain_close(members[1]));
     script.destroys = 0;
-    script_close(&fixture);
 }
 
 TEST_MAIN()

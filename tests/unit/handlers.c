@@ -20,9 +20,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static void close_domain(const struct fixture *fixture)
+static void close_domain(const struct fixture *of)
 {
-    assert_ok(hmreg_domain_close(fixture->domain));
+    assert_ok(hmreg_domain_close(of->domain));
 }
 
 #define RENEWALS 5000
@@ -58,12 +58,12 @@ static void handle_signals(void (*handler)(int))
 }
 
 /* Raises the signal with the lock of the domain's caches held. */
-static void change_inside(const struct fixture *fixture)
+static void change_inside(const struct fixture *of)
 {
     handle_signals(change_in_handler);
-    pthread_mutex_lock(&fixture->domain->caches->pool.lock);
+    pthread_mutex_lock(&of->domain->caches->pool.lock);
     raise(SIGUSR1);
-    pthread_mutex_unlock(&fixture->domain->caches->pool.lock);
+    pthread_mutex_unlock(&of->domain->caches->pool.lock);
     handle_signals(SIG_DFL);
 }
 
@@ -77,12 +77,12 @@ static void *ask_twice(void *arg)
 {
     struct asker *asker = arg;
 
-    asker->keys[0] = fixture_key(asker->fixture, inner.memory, 10);
+    asker->keys[0] = fixture_key_in(asker->fixture, inner.memory, 10);
     sem_post(&asker->asked);
     while (sem_wait(&asker->go_on))
         ;
-    asker->keys[1] = fixture_key(asker->fixture, inner.memory, 10);
-    asker->keys[2] = fixture_key(asker->fixture, inner.memory, 10);
+    asker->keys[1] = fixture_key_in(asker->fixture, inner.memory, 10);
+    asker->keys[2] = fixture_key_in(asker->fixture, inner.memory, 10);
     sem_post(&asker->asked);
     return NULL;
 }
@@ -98,14 +98,13 @@ TEST(hit__of_another_thread_after_a_change_inside_a_lock__registered_anew)
 {
     struct asker asker;
     pthread_t thread;
-    struct fixture fixture;
 
     inner.memory = fixture_map(1);
-    fixture_open(&fixture, fixture_monitor(), NULL);
+    fixture_open(fixture_monitor(), NULL);
     asker.fixture = &fixture;
     sem_init(&asker.go_on, 0, 0);
     sem_init(&asker.asked, 0, 0);
-    assert_int_equal(fixture_key(&fixture, inner.memory, 10), 1);
+    assert_int_equal(fixture_key(inner.memory, 10), 1);
     assert_int_equal(pthread_create(&thread, NULL, ask_twice, &asker), 0);
     await(&asker.asked);
     change_inside(&fixture);
@@ -115,9 +114,8 @@ TEST(hit__of_another_thread_after_a_change_inside_a_lock__registered_anew)
     assert_int_equal(asker.keys[0], 1);
     assert_int_equal(asker.keys[1], 2);
     assert_int_equal(asker.keys[2], 2); /* the gate is open again */
-    assert_int_equal(fixture_key(&fixture, inner.memory, 10), 2);
+    assert_int_equal(fixture_key(inner.memory, 10), 2);
     munmap(inner.memory, fixture_page());
-    fixture_close(&fixture);
 }
 
 /* Each domain has a gate and reads the queue on its own; if the application reports changes, the
@@ -127,45 +125,42 @@ TEST(hit__of_each_domain_after_a_change_inside_a_lock__registered_anew)
     struct fixture one, two, other, imported;
 
     inner.memory = fixture_map(1);
-    fixture_open(&one, fixture_monitor(), NULL);
-    fixture_open(&other, fixture_monitor(), NULL);
-    fixture_open(&imported, HMREG_MONITOR_IMPORT, NULL);
+    fixture_open_in(&one, fixture_monitor(), NULL);
+    fixture_open_in(&other, fixture_monitor(), NULL);
+    fixture_open_in(&imported, HMREG_MONITOR_IMPORT, NULL);
     two = (struct fixture){one.lib, counter_open(one.lib, NULL)};
-    assert_int_equal(fixture_key(&one, inner.memory, 10), 1);
-    assert_int_equal(fixture_key(&two, inner.memory, 10), 2);
-    assert_int_equal(fixture_key(&other, inner.memory, 10), 3);
-    assert_int_equal(fixture_key(&imported, inner.memory, 10), 4);
+    assert_int_equal(fixture_key_in(&one, inner.memory, 10), 1);
+    assert_int_equal(fixture_key_in(&two, inner.memory, 10), 2);
+    assert_int_equal(fixture_key_in(&other, inner.memory, 10), 3);
+    assert_int_equal(fixture_key_in(&imported, inner.memory, 10), 4);
     change_inside(&one);
-    assert_int_equal(fixture_key(&imported, inner.memory, 10), 4);
-    assert_int_equal(fixture_key(&two, inner.memory, 10), 5);
-    assert_int_equal(fixture_key(&other, inner.memory, 10), 6);
-    assert_int_equal(fixture_key(&one, inner.memory, 10), 7);
-    assert_int_equal(fixture_key(&one, inner.memory, 10), 7);
-    assert_int_equal(fixture_key(&two, inner.memory, 10), 5);
+    assert_int_equal(fixture_key_in(&imported, inner.memory, 10), 4);
+    assert_int_equal(fixture_key_in(&two, inner.memory, 10), 5);
+    assert_int_equal(fixture_key_in(&other, inner.memory, 10), 6);
+    assert_int_equal(fixture_key_in(&one, inner.memory, 10), 7);
+    assert_int_equal(fixture_key_in(&one, inner.memory, 10), 7);
+    assert_int_equal(fixture_key_in(&two, inner.memory, 10), 5);
     munmap(inner.memory, fixture_page());
     close_domain(&two);
     close_domain(&imported);
     assert_ok(hmreg_close(imported.lib));
     close_domain(&other);
     assert_ok(hmreg_close(other.lib));
-    fixture_close(&one);
+    fixture_close_in(&one);
 }
 
 /* A domain closed with pending changes leaves its gate to the next, to which they do not apply. */
 TEST(domain_open__where_one_was_closed_with_changes_pending__has_hits)
 {
-    struct fixture fixture;
-
     inner.memory = fixture_map(1);
-    fixture_open(&fixture, fixture_monitor(), NULL);
-    assert_int_equal(fixture_key(&fixture, inner.memory, 10), 1);
+    fixture_open(fixture_monitor(), NULL);
+    assert_int_equal(fixture_key(inner.memory, 10), 1);
     change_inside(&fixture);
     close_domain(&fixture);
     fixture.domain = counter_open(fixture.lib, NULL);
-    assert_int_equal(fixture_key(&fixture, inner.memory, 10), 1);
-    assert_int_equal(fixture_key(&fixture, inner.memory, 10), 1);
+    assert_int_equal(fixture_key(inner.memory, 10), 1);
+    assert_int_equal(fixture_key(inner.memory, 10), 1);
     munmap(inner.memory, fixture_page());
-    fixture_close(&fixture);
 }
 
 /* ---- domains opened and closed while a thread is in a hook ------------------------------ */
@@ -181,7 +176,7 @@ static void *open_and_get(void *arg)
     struct comer *comer = arg;
 
     comer->fixture.domain = counter_open_more(comer->fixture.lib, NULL);
-    comer->key = fixture_key(&comer->fixture, comer->memory, 10);
+    comer->key = fixture_key_in(&comer->fixture, comer->memory, 10);
     close_domain(&comer->fixture);
     return NULL;
 }
@@ -193,23 +188,21 @@ TEST(domain_open_and_close__while_a_thread_is_in_a_hook__both_end)
     struct hook_holder holder;
     struct comer comer;
     pthread_t comes;
-    struct fixture fixture;
 
     comer.memory = fixture_map(1);
-    fixture_open_hooked(&fixture);
+    fixture_open_hooked();
     comer.fixture.lib = fixture.lib;
-    fixture_key(&fixture, held, 10);
-    fixture_key(&fixture, comer.memory, 10);
+    fixture_key(held, 10);
+    fixture_key(comer.memory, 10);
     hook_holder_start(&holder, held);
     assert_int_equal(pthread_create(&comes, NULL, open_and_get, &comer), 0);
-    assert_int_equal(fixture_key(&fixture, comer.memory, 10), 2); /* hits continue */
+    assert_int_equal(fixture_key(comer.memory, 10), 2); /* hits continue */
     hook_holder_go_on(&holder);
     pthread_join(comes, NULL);
     hook_holder_end(&holder);
     assert_int_equal(comer.key, 3);
-    assert_int_equal(fixture_stats(&fixture).invalidations, 1);
+    assert_int_equal(fixture_stats().invalidations, 1);
     munmap(comer.memory, fixture_page());
-    fixture_close(&fixture);
 }
 
 /* ---- a handler at each step of each lock ------------------------------------------------ */
@@ -260,58 +253,57 @@ static struct {
 static void check_all(void)
 {
     for (int i = 0; i < 2; i++) {
-        uint64_t key = fixture_key(&watch.fixtures[i], inner.memory, 10);
+        uint64_t key = fixture_key_in(&watch.fixtures[i], inner.memory, 10);
 
         if (watch.seen != inner.changes)
             assert_int_not_equal(key, watch.keys[i]);
         watch.keys[i] = key;
-        assert_int_equal(fixture_key(&watch.fixtures[i], inner.memory, 10), key);
+        assert_int_equal(fixture_key_in(&watch.fixtures[i], inner.memory, 10), key);
     }
     watch.seen = inner.changes;
 }
 
 static void get_both(char *other)
 {
-    fixture_key(&watch.fixtures[0], inner.memory, 10);
-    fixture_key(&watch.fixtures[1], other, 10);
-    fixture_key(&watch.fixtures[1], inner.memory, 10);
+    fixture_key_in(&watch.fixtures[0], inner.memory, 10);
+    fixture_key_in(&watch.fixtures[1], other, 10);
+    fixture_key_in(&watch.fixtures[1], inner.memory, 10);
 }
 
 static void get_and_unmap(char *other)
 {
-    fixture_key(&watch.fixtures[0], other, 10);
+    fixture_key_in(&watch.fixtures[0], other, 10);
     munmap(other, fixture_page());
     assert_non_null(fixture_map_at(other, 1));
 }
 
 static void open_get_and_close(char *other)
 {
-    struct fixture fixture = {watch.fixtures[0].lib,
-                              counter_open_more(watch.fixtures[0].lib, NULL)};
+    struct fixture more = {watch.fixtures[0].lib, counter_open_more(watch.fixtures[0].lib, NULL)};
 
-    fixture_key(&fixture, inner.memory, 10);
-    close_domain(&fixture);
+    fixture_key_in(&more, inner.memory, 10);
+    close_domain(&more);
 }
 
 static void invalidate_and_flush(char *other)
 {
     assert_ok(hmreg_invalidate(watch.fixtures[0].lib, other, 10));
-    fixture_key(&watch.fixtures[0], inner.memory, 10);
+    fixture_key_in(&watch.fixtures[0], inner.memory, 10);
     assert_ok(hmreg_domain_flush(watch.fixtures[0].domain));
-    fixture_stats(&watch.fixtures[1]);
+    fixture_stats_in(&watch.fixtures[1]);
 }
 
 static void evict(char *other)
 {
     assert_ok(hmreg_domain_set_limits(watch.fixtures[1].domain, 1, 1 << 20));
-    fixture_key(&watch.fixtures[1], other, 10);
-    fixture_key(&watch.fixtures[1], inner.memory, 10);
+    fixture_key_in(&watch.fixtures[1], other, 10);
+    fixture_key_in(&watch.fixtures[1], inner.memory, 10);
     assert_ok(hmreg_domain_set_limits(watch.fixtures[1].domain, 10, 1 << 20));
 }
 
 static void open_watched(void)
 {
-    fixture_open(&watch.fixtures[0], fixture_monitor(), NULL);
+    fixture_open_in(&watch.fixtures[0], fixture_monitor(), NULL);
     watch.fixtures[1] =
         (struct fixture){watch.fixtures[0].lib, counter_open(watch.fixtures[0].lib, NULL)};
     watch.seen = inner.changes;
@@ -354,7 +346,7 @@ TEST(handler__changes_memory_beside_each_lock__no_hit_is_stale)
     munmap(inner.memory, fixture_page());
     munmap(other, fixture_page());
     close_domain(&watch.fixtures[1]);
-    fixture_close(&watch.fixtures[0]);
+    fixture_close_in(&watch.fixtures[0]);
 }
 
 /* ---- a concurrent change on another thread ---------------------------------------------- */
@@ -454,7 +446,7 @@ TEST(hit__while_handlers_inside_locks_renew_the_memory__never_stale)
     munmap(inner.memory, fixture_page());
     munmap(other, fixture_page());
     close_domain(&watch.fixtures[1]);
-    fixture_close(&watch.fixtures[0]);
+    fixture_close_in(&watch.fixtures[0]);
 }
 
 #if defined(__x86_64__)
@@ -479,7 +471,6 @@ static _Noreturn void be_counted(enum hmreg_monitor monitor)
 {
     struct hmreg_config config = {.size = sizeof(config), .monitor = monitor};
     struct hmreg_domain_config domain = {.size = sizeof(domain)};
-    struct fixture fixture;
 
     domain.check[HMREG_IFACE_SYSTEM] = HMREG_CHECK_NOTICE;
     if (hmreg_open(&config, &fixture.lib))
@@ -487,11 +478,11 @@ static _Noreturn void be_counted(enum hmreg_monitor monitor)
     fixture.domain = counter_open(fixture.lib, &domain);
     inner.memory = fixture_map(1);
     for (int i = 0; i < 3; i++)
-        fixture_key(&fixture, inner.memory, 10);
+        fixture_key(inner.memory, 10);
     if (ptrace(PTRACE_TRACEME, 0, 0, 0))
         _exit(77);
     __asm__ volatile("int3");
-    fixture_key(&fixture, inner.memory, 10);
+    fixture_key(inner.memory, 10);
     __asm__ volatile("int3");
     _exit(0);
 }
@@ -523,14 +514,13 @@ TEST(hit__watched_by_memhooks__as_many_instructions_as_an_unvalidated_one)
 {
     enum hmreg_monitor beside = HMREG_MONITOR_IMPORT;
     unsigned of_memhooks, of_other;
-    struct fixture fixture;
 
     if (FIXTURE_SANITIZED)
         test_skip("a sanitizer's own instructions would be counted");
-    fixture_open_hooked(&fixture);
-    if (fixture_has_kernel_events(&fixture))
+    fixture_open_hooked();
+    if (fixture_has_kernel_events())
         beside = HMREG_MONITOR_USERFAULTFD;
-    fixture_close(&fixture);
+    fixture_close();
     of_memhooks = count_hit(HMREG_MONITOR_MEMHOOKS);
     of_other = count_hit(beside);
     print_message("a hit: %u instructions with memhooks, %u beside\n", of_memhooks, of_other);

@@ -15,11 +15,11 @@
 
 static char memory[MANY][LEN];
 
-static void open_fixture(struct fixture *fixture, uint64_t max_regions)
+static void open_fixture(uint64_t max_regions)
 {
     struct hmreg_domain_config config = {.size = sizeof(config), .max_regions = max_regions};
 
-    fixture_open(fixture, HMREG_MONITOR_IMPORT, &config);
+    fixture_open(HMREG_MONITOR_IMPORT, &config);
 }
 
 /* Each request that the fast path does not serve drains first. */

@@ -19,13 +19,12 @@ TEST(range__of_pieces_and_a_rest__one_region_in_order)
 {
     struct hmreg_segment_info none = {.size = sizeof(none)};
     struct hmreg_mr_info info = {.size = sizeof(info)};
-    struct fixture fixture;
     struct hmreg_mr *mr;
 
-    open_fixture(&fixture);
+    open_fixture();
     fixture.range = (struct iovec){fixture.host + 100, 3 * PIECE + 7};
     fixture.attr.context = (void *)0x99;
-    mr = registered(&fixture);
+    mr = registered();
     assert_int_equal(script.count, 4);
     for (size_t i = 0; i < 4; i++) {
         const struct script_call *call = &script.calls[i];
@@ -43,26 +42,23 @@ TEST(range__of_pieces_and_a_rest__one_region_in_order)
     assert_int_equal(info.len, 3 * PIECE + 7);
     assert_ptr_equal(hmreg_mr_context(mr), (void *)0x99);
     assert_ok(hmreg_mr_close(mr));
-    close_fixture(&fixture);
 }
 
 TEST(range__of_one_piece__one_registration)
 {
-    struct fixture fixture;
     struct hmreg_mr *mr;
 
-    open_fixture(&fixture);
+    open_fixture();
     fixture.range.iov_len = PIECE;
-    mr = registered(&fixture);
+    mr = registered();
     assert_int_equal(script.count, 1);
     assert_int_equal(hmreg_mr_key(mr), 5);
     assert_ok(hmreg_mr_close(mr));
     fixture.config.piece_len = 0; /* 64 MiB */
     fixture.range.iov_len = 64 * PIECE;
-    mr = registered(&fixture);
+    mr = registered();
     assert_int_equal(script.count, 2);
     assert_ok(hmreg_mr_close(mr));
-    close_fixture(&fixture);
 }
 
 /* More pieces than older versions of a token have. */
@@ -71,16 +67,15 @@ TEST(peer__of_the_most_pieces__finds_each)
     enum { LEN = 64 };
     static uint8_t token[32768];
     struct hmreg_remote *remote;
-    struct fixture fixture;
     struct hmreg_mr *mr;
     uint64_t addr, key;
     size_t size = 0;
     long before;
 
-    open_fixture(&fixture);
+    open_fixture();
     fixture.config.piece_len = LEN;
     fixture.range.iov_len = (size_t)HMREG_SEGMENTS_MAX * LEN;
-    mr = registered(&fixture);
+    mr = registered();
     assert_fails(hmreg_mr_pack(mr, NULL, &size), -HMREG_ETOOSMALL, "the token takes");
     assert_int_equal(size, 40 + HMREG_SEGMENTS_MAX * 24 + 16 + 4);
     allocations = 0;
@@ -101,20 +96,18 @@ TEST(peer__of_the_most_pieces__finds_each)
     }
     hmreg_remote_close(remote);
     assert_ok(hmreg_mr_close(mr));
-    close_fixture(&fixture);
 }
 
 TEST(peer__across_borders__finds_each_piece)
 {
-    struct fixture fixture;
     struct hmreg_remote *remote;
     struct hmreg_mr *mr;
     uint8_t token[4096];
     size_t size = sizeof(token);
     uint64_t addr, key;
 
-    open_fixture(&fixture);
-    mr = registered(&fixture);
+    open_fixture();
+    mr = registered();
     assert_ok(hmreg_mr_pack(mr, token, &size));
     assert_ok(hmreg_remote_open(fixture.script.domain, token, size, &remote));
     for (size_t i = 0; i < 8; i++) {
@@ -131,17 +124,16 @@ TEST(peer__across_borders__finds_each_piece)
     assert_int_equal(addr, (uintptr_t)fixture.host + PIECE);
     hmreg_remote_close(remote);
     assert_ok(hmreg_mr_close(mr));
-    close_fixture(&fixture);
 }
 
 /* Nothing is touched: these ranges are not mapped. */
-static void check_chosen(struct fixture *fixture, uint64_t len, uint64_t piece_len, unsigned pieces)
+static void check_chosen(uint64_t len, uint64_t piece_len, unsigned pieces)
 {
     struct hmreg_job *job = NULL;
     struct hmreg_job_info info;
 
-    fixture->range = (struct iovec){(void *)(uintptr_t)(UINT64_C(1) << 40), len};
-    assert_ok(start(fixture, &job));
+    fixture.range = (struct iovec){(void *)(uintptr_t)(UINT64_C(1) << 40), len};
+    assert_ok(start(&job));
     info = info_of(job);
     assert_int_equal(info.total, len);
     assert_int_equal(info.piece_len, piece_len);
@@ -157,20 +149,18 @@ TEST(range__of_nearly_all_addresses__divided)
     struct provider_caps caps = script_caps;
     struct hmreg_job *job = NULL;
     struct hmreg_job_info info;
-    struct fixture fixture;
 
     caps.max_len = UINT64_MAX;
-    open_on(&fixture, &caps);
+    open_on(&caps);
     fixture.config.piece_len = UINT64_C(1) << 63;
     fixture.range = (struct iovec){(void *)(uintptr_t)PIECE, SIZE_MAX - 2 * PIECE};
-    assert_ok(start(&fixture, &job));
+    assert_ok(start(&job));
     info = info_of(job);
     assert_int_equal(info.pieces, 2);
     assert_int_equal(info.piece_len, fixture.config.piece_len);
     assert_int_equal(info.total, fixture.range.iov_len);
     assert_ok(hmreg_job_close(job));
     assert_int_equal(script.count, 0);
-    close_fixture(&fixture);
 }
 
 #define MIB (UINT64_C(1) << 20)
@@ -180,28 +170,26 @@ TEST(piece_len__0__as_documented)
 {
     struct provider_caps caps = script_caps;
     struct hmreg_plan plan = {.size = sizeof(plan)};
-    struct fixture fixture;
 
     caps.max_len = UINT64_MAX;
-    open_on(&fixture, &caps);
+    open_on(&caps);
     fixture.config.piece_len = 0;
-    check_chosen(&fixture, 1, 1, 1);
-    check_chosen(&fixture, 64 * MIB, 64 * MIB, 1);
-    check_chosen(&fixture, 64 * MIB + 1, 64 * MIB, 2);
-    check_chosen(&fixture, 4 * GIB, 64 * MIB, 64);
-    check_chosen(&fixture, 4 * GIB + 1, 66 * MIB, 63);
-    check_chosen(&fixture, 100 * GIB, 1600 * MIB, 64);
-    close_fixture(&fixture);
+    check_chosen(1, 1, 1);
+    check_chosen(64 * MIB, 64 * MIB, 1);
+    check_chosen(64 * MIB + 1, 64 * MIB, 2);
+    check_chosen(4 * GIB, 64 * MIB, 64);
+    check_chosen(4 * GIB + 1, 66 * MIB, 63);
+    check_chosen(100 * GIB, 1600 * MIB, 64);
+    test_finish();
     caps.max_len = 3 * MIB;
-    open_on(&fixture, &caps);
+    open_on(&caps);
     fixture.config.piece_len = 0;
-    check_chosen(&fixture, 3 * MIB, 3 * MIB, 1);
-    check_chosen(&fixture, 3 * MIB + 1, 2 * MIB, 2);
+    check_chosen(3 * MIB, 3 * MIB, 1);
+    check_chosen(3 * MIB + 1, 2 * MIB, 2);
     assert_ok(hmreg_domain_plan(fixture.script.domain, HMREG_IFACE_SYSTEM, -1, 3 * MIB + 1, &plan));
     assert_int_equal(plan.region_len, 2 * MIB);
-    check_chosen(&fixture, 128 * MIB, 2 * MIB, 64);
-    check_chosen(&fixture, 2 * GIB, 2 * MIB, 1024); /* as many as max_len demands */
-    close_fixture(&fixture);
+    check_chosen(128 * MIB, 2 * MIB, 64);
+    check_chosen(2 * GIB, 2 * MIB, 1024); /* as many as max_len demands */
 }
 
 TEST(range__too_long_for_all_pieces__msgsize)
@@ -209,48 +197,44 @@ TEST(range__too_long_for_all_pieces__msgsize)
     struct provider_caps caps = script_caps;
     struct hmreg_job *job = NULL;
     struct hmreg_mr *mr = NULL;
-    struct fixture fixture;
 
     caps.max_len = 2 * MIB;
-    open_on(&fixture, &caps);
+    open_on(&caps);
     fixture.config.piece_len = 0;
     fixture.range.iov_len = 2 * GIB + 1;
-    assert_fails(start(&fixture, &job), -EMSGSIZE,
+    assert_fails(start(&job), -EMSGSIZE,
                  "1025 pieces of this domain's 2097152 bytes; a region has at most 1024");
     assert_null(job);
     assert_fails(
         hmreg_mr_reg_large(fixture.script.domain, fixture.host, 2 * GIB + 1, HMREG_READ, NULL, &mr),
         -EMSGSIZE, "1025 pieces");
     assert_null(mr);
-    close_fixture(&fixture);
 }
 
 TEST(options__of_the_attributes__of_each_piece)
 {
-    struct fixture fixture;
     struct hmreg_mr *mr;
 
-    open_fixture(&fixture);
+    open_fixture();
     fixture.attr.ordering = HMREG_ORDERING_STRICT;
     fixture.attr.set_iova = 1;
     fixture.attr.iova = 0x10000;
-    mr = registered(&fixture);
+    mr = registered();
     for (unsigned i = 0; i < 8; i++) {
         assert_int_equal(script.calls[i].options.ordering, HMREG_ORDERING_STRICT);
         assert_int_equal(script.calls[i].options.iova, 0x10000 + i * PIECE);
     }
     assert_ok(hmreg_mr_close(mr));
-    close_fixture(&fixture);
 }
 
 /* ---- arguments -------------------------------------------------------------------------- */
 
-static void start_fails(struct fixture *fixture, int code, const char *words)
+static void start_fails(int code, const char *words)
 {
     struct hmreg_job *job = (void *)1;
     int fds = test_count_fds();
 
-    assert_fails(start(fixture, &job), code, words);
+    assert_fails(start(&job), code, words);
     assert_ptr_equal(job, (void *)1);
     assert_int_equal(script.count, 0);
     assert_int_equal(test_count_fds(), fds);
@@ -264,18 +248,17 @@ TEST(config__wrong__inval)
     } longer = {.beyond = 1};
     struct hmreg_job *job = NULL;
     struct hmreg_mr *mr = NULL;
-    struct fixture fixture;
 
-    open_fixture(&fixture);
+    open_fixture();
     fixture.config.workers = HMREG_JOB_WORKERS_MAX + 1;
-    start_fails(&fixture, -EINVAL, "config->workers is 65; accepted are 0 to 64");
+    start_fails(-EINVAL, "config->workers is 65; accepted are 0 to 64");
     fixture.config.workers = 0;
     fixture.config.piece_len = script_caps.max_len + 1;
-    start_fails(&fixture, -EINVAL, "config->piece_len is 1073741825; a region of this domain");
+    start_fails(-EINVAL, "config->piece_len is 1073741825; a region of this domain");
     fixture.config.piece_len = 31;
-    start_fails(&fixture, -EINVAL, "config->piece_len is 31, which makes 1058 pieces");
+    start_fails(-EINVAL, "config->piece_len is 31, which makes 1058 pieces");
     fixture.config = (struct hmreg_job_config){.size = 8};
-    start_fails(&fixture, -EINVAL, "struct hmreg_job_config");
+    start_fails(-EINVAL, "struct hmreg_job_config");
     longer.config.size = sizeof(longer);
     assert_fails(hmreg_job_start(fixture.script.domain, &fixture.attr, 0, &longer.config, &job),
                  -EINVAL, "struct hmreg_job_config");
@@ -290,7 +273,6 @@ TEST(config__wrong__inval)
     assert_fails(hmreg_mr_reg_large(fixture.script.domain, fixture.host, PIECE, 1, NULL, NULL),
                  -EINVAL, "mr is NULL");
     assert_null(mr);
-    close_fixture(&fixture);
 }
 
 TEST(attributes__not_one_range__inval)
@@ -299,75 +281,69 @@ TEST(attributes__not_one_range__inval)
     struct hmreg_segment segment = {.kind = HMREG_SEGMENT_MEMORY};
     void *const endpoints[] = {&segment};
     struct hmreg_job *job = NULL;
-    struct fixture fixture;
 
-    open_fixture(&fixture);
+    open_fixture();
     two[0] = two[1] = segment.u.memory = fixture.range;
     fixture.attr.iov = two;
     fixture.attr.iov_count = 2;
-    start_fails(&fixture, -EINVAL, "attr->iov_count is 2; a job registers one range");
+    start_fails(-EINVAL, "attr->iov_count is 2; a job registers one range");
     fixture.attr.iov = NULL;
     fixture.attr.iov_count = 0;
-    start_fails(&fixture, -EINVAL, "iov");
+    start_fails(-EINVAL, "iov");
     fixture.attr.segments = &segment;
     fixture.attr.segment_count = 1;
-    start_fails(&fixture, -EINVAL, "attr->segments is set");
+    start_fails(-EINVAL, "attr->segments is set");
     fixture.attr.segments = NULL;
     fixture.attr.segment_count = 0;
     fixture.attr.iov = &fixture.range;
     fixture.attr.iov_count = 1;
     fixture.attr.endpoint = &fixture;
-    start_fails(&fixture, -EINVAL, "attr->endpoint is set");
+    start_fails(-EINVAL, "attr->endpoint is set");
     fixture.attr.endpoint = NULL;
     fixture.attr.endpoints = endpoints;
     fixture.attr.endpoint_count = 1;
-    start_fails(&fixture, -EINVAL, "attr->endpoints is set");
+    start_fails(-EINVAL, "attr->endpoints is set");
     fixture.attr.endpoints = NULL;
     fixture.attr.endpoint_count = 0;
     fixture.attr.access = 0;
-    start_fails(&fixture, -EINVAL, "access");
+    start_fails(-EINVAL, "access");
     fixture.attr.access = HMREG_READ;
     fixture.range.iov_len = 0;
-    start_fails(&fixture, -EINVAL, "len is 0");
+    start_fails(-EINVAL, "len is 0");
     assert_fails(hmreg_job_start(fixture.script.domain, NULL, 0, NULL, &job), -EINVAL, "attr");
     assert_fails(hmreg_job_start(fixture.script.domain, &fixture.attr, 0, NULL, NULL), -EINVAL,
                  "out");
     assert_fails(hmreg_job_start(NULL, &fixture.attr, 0, NULL, &job), -EINVAL, "domain");
-    close_fixture(&fixture);
 }
 
 TEST(job__null__inval)
 {
     struct hmreg_job_info info = {.size = sizeof(info)};
     struct hmreg_job *job = NULL;
-    struct fixture fixture;
 
     assert_fails(hmreg_job_wait(NULL, 0, NULL), -EINVAL, "job is NULL");
     assert_fails(hmreg_job_cancel(NULL), -EINVAL, "job is NULL");
     assert_fails(hmreg_job_query(NULL, &info), -EINVAL, "job is NULL");
     assert_ok(hmreg_job_close(NULL));
-    open_fixture(&fixture);
-    assert_ok(start(&fixture, &job));
+    open_fixture();
+    assert_ok(start(&job));
     assert_fails(hmreg_job_query(job, NULL), -EINVAL, "NULL");
     info.size = 4;
     assert_fails(hmreg_job_query(job, &info), -EINVAL, "struct hmreg_job_info");
     assert_ok(hmreg_job_close(job));
-    close_fixture(&fixture);
 }
 
 TEST(domain__with_an_event_queue__eopnotsupp)
 {
     struct provider_caps caps = script_caps;
     struct hmreg_mr *mr = NULL;
-    struct fixture fixture;
 
     caps.async = true;
-    open_on(&fixture, &caps);
-    start_fails(&fixture, -EOPNOTSUPP, "in your event queue");
+    open_on(&caps);
+    start_fails(-EOPNOTSUPP, "in your event queue");
     assert_fails(
         hmreg_mr_reg_large(fixture.script.domain, fixture.host, PIECE, HMREG_READ, NULL, &mr),
         -EOPNOTSUPP, "in your event queue");
-    close_fixture(&fixture);
 }
 
 /* ---- waiting ---------------------------------------------------------------------------- */
@@ -376,10 +352,9 @@ TEST(wait__one_thread_at_a_time__a_piece_in_each_call)
 {
     struct hmreg_mr *mr = NULL;
     struct hmreg_job *job = NULL;
-    struct fixture fixture;
 
-    open_fixture(&fixture);
-    assert_ok(start(&fixture, &job));
+    open_fixture();
+    assert_ok(start(&job));
     assert_int_equal(script.count, 0);
     for (unsigned i = 1; i < 8; i++) {
         assert_fails(hmreg_job_wait(job, 0, &mr), -EINPROGRESS, "of 32768 bytes are registered");
@@ -397,16 +372,14 @@ TEST(wait__one_thread_at_a_time__a_piece_in_each_call)
     assert_ok(hmreg_job_close(job));
     assert_int_equal(script.live, 8);
     assert_ok(hmreg_mr_close(mr));
-    close_fixture(&fixture);
 }
 
 TEST(close__region_not_taken__deregistered)
 {
     struct hmreg_job *job = NULL;
-    struct fixture fixture;
 
-    open_fixture(&fixture);
-    assert_ok(start(&fixture, &job));
+    open_fixture();
+    assert_ok(start(&job));
     assert_ok(hmreg_job_wait(job, -1, NULL));
     assert_int_equal(script.live, 8);
     script.dereg = -EBUSY;
@@ -416,23 +389,20 @@ TEST(close__region_not_taken__deregistered)
     script.dereg = 0;
     assert_ok(hmreg_job_close(job));
     assert_int_equal(script.live, 0);
-    close_fixture(&fixture);
 }
 
 TEST(domain_close__with_a_job__ebusy)
 {
     struct hmreg_job *job = NULL;
-    struct fixture fixture;
     struct hmreg_mr *mr;
 
-    open_fixture(&fixture);
-    assert_ok(start(&fixture, &job));
+    open_fixture();
+    assert_ok(start(&job));
     assert_fails(hmreg_domain_close(fixture.script.domain), -EBUSY, "1 jobs");
     assert_ok(hmreg_job_wait(job, -1, &mr));
     assert_ok(hmreg_mr_close(mr));
     assert_fails(hmreg_domain_close(fixture.script.domain), -EBUSY, "1 jobs");
     assert_ok(hmreg_job_close(job));
-    close_fixture(&fixture);
 }
 
 TEST(fork__the_childs_calls__eperm)
@@ -440,13 +410,12 @@ TEST(fork__the_childs_calls__eperm)
     struct hmreg_job_info info = {.size = sizeof(info)};
     struct hmreg_job *job = NULL;
     struct hmreg_mr *mr = NULL;
-    struct fixture fixture;
     int status;
     pid_t child;
 
     test_forks_wipe();
-    open_fixture(&fixture);
-    assert_ok(start(&fixture, &job));
+    open_fixture();
+    assert_ok(start(&job));
     assert_fails(hmreg_job_wait(job, 0, NULL), -EINPROGRESS, "");
     child = fork();
     if (!child)
@@ -454,11 +423,10 @@ TEST(fork__the_childs_calls__eperm)
                                    &mr) == -EPERM &&
                 hmreg_job_wait(job, -1, NULL) == -EPERM && hmreg_job_cancel(job) == -EPERM &&
                 hmreg_job_query(job, &info) == -EPERM && hmreg_job_close(job) == -EPERM &&
-                start(&fixture, &job) == -EPERM));
+                start(&job) == -EPERM));
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_int_equal(status, 0);
     assert_ok(hmreg_mr_close(finish(job)));
-    close_fixture(&fixture);
 }
 
 /* ---- failures --------------------------------------------------------------------------- */
@@ -467,10 +435,9 @@ TEST(piece__each_fails__nothing_is_left)
 {
     struct hmreg_mr *mr = (void *)1;
     struct hmreg_job *job = NULL;
-    struct fixture fixture;
     char words[64];
 
-    open_fixture(&fixture);
+    open_fixture();
     for (unsigned i = 1; i <= 8; i++) {
         script.count = 0;
         script.fail[HMREG_PATH_SYSTEM] = -ENOSPC;
@@ -478,7 +445,7 @@ TEST(piece__each_fails__nothing_is_left)
         script.times = -1;
         snprintf(words, sizeof(words), "piece %u of 8, 4096 bytes at %p: script: system failed",
                  i - 1, (void *)(fixture.host + (size_t)(i - 1) * PIECE));
-        assert_ok(start(&fixture, &job));
+        assert_ok(start(&job));
         assert_fails(hmreg_job_wait(job, -1, &mr), -ENOSPC, words);
         assert_int_equal(hmreg_last_error()->vendor_code, 4712);
         assert_ptr_equal(mr, (void *)1);
@@ -495,20 +462,18 @@ TEST(piece__each_fails__nothing_is_left)
     assert_reg_fails(
         hmreg_mr_reg_large(fixture.script.domain, fixture.host, PIECE, HMREG_ACCESS_ALL, NULL, &mr),
         mr, -ENOSPC, "script: system failed");
-    close_fixture(&fixture);
 }
 
 TEST(key__in_use__enokey_at_the_first_piece)
 {
     struct hmreg_mr *first = NULL;
     struct hmreg_job *job = NULL;
-    struct fixture fixture;
     struct hmreg_mr *mr;
 
-    open_fixture(&fixture);
+    open_fixture();
     assert_ok(script_reg(&fixture.script, fixture.host, 1, &first));
     script.count = 0;
-    assert_ok(start(&fixture, &job));
+    assert_ok(start(&job));
     assert_fails(hmreg_job_wait(job, -1, NULL), -HMREG_ENOKEY, "piece 0 of 8");
     assert_int_equal(script.count, 0);
     assert_ok(hmreg_job_close(job));
@@ -516,18 +481,16 @@ TEST(key__in_use__enokey_at_the_first_piece)
                                  &fixture.config, &mr));
     assert_ok(hmreg_mr_close(mr));
     assert_ok(hmreg_mr_close(first));
-    close_fixture(&fixture);
 }
 
 TEST(memory__each_allocation_fails__nothing_is_left)
 {
     struct hmreg_mr *mr = NULL;
-    struct fixture fixture;
     unsigned failures = 0;
     long before;
     int rc;
 
-    open_group(&fixture, 2, 0);
+    open_group(2, 0);
     for (failing = 1;; failing++) {
         int fds = test_count_fds();
 
@@ -553,7 +516,6 @@ TEST(memory__each_allocation_fails__nothing_is_left)
     assert_true(failures > 10);
     assert_ok(hmreg_mr_close(mr));
     assert_int_equal(blocks, before);
-    close_fixture(&fixture);
 }
 
 /* ---- progress and cancellation ---------------------------------------------------------- */
@@ -580,67 +542,60 @@ static void progress(struct hmreg_job *job, uint64_t done, uint64_t total, void 
         assert_ok(hmreg_job_cancel(job));
 }
 
-static void watch(struct fixture *fixture, unsigned cancel_at)
+static void watch(unsigned cancel_at)
 {
     seen = (typeof(seen)){.cancel_at = cancel_at};
-    fixture->config.progress = progress;
-    fixture->config.progress_context = (void *)0x77;
+    fixture.config.progress = progress;
+    fixture.config.progress_context = (void *)0x77;
 }
 
 TEST(progress__of_each_piece__grows_to_the_total)
 {
-    struct fixture fixture;
-
-    open_fixture(&fixture);
-    watch(&fixture, 0);
+    open_fixture();
+    watch(0);
     hmreg_fail(-ENODATA, "before");
-    assert_ok(hmreg_mr_close(registered(&fixture)));
+    assert_ok(hmreg_mr_close(registered()));
     assert_int_equal(hmreg_last_error()->code, -ENODATA);
     assert_int_equal(seen.calls, 8);
     assert_int_equal(seen.last, 8 * PIECE);
     assert_int_equal(seen.total, 8 * PIECE);
-    close_fixture(&fixture);
 }
 
 TEST(cancel__at_each_piece__nothing_is_left)
 {
     struct hmreg_mr *mr = NULL;
-    struct fixture fixture;
 
-    open_fixture(&fixture);
+    open_fixture();
     for (unsigned i = 1; i < 8; i++) {
-        watch(&fixture, i);
+        watch(i);
         script.count = 0;
         assert_reg_fails(hmreg_mr_reg_large(fixture.script.domain, fixture.host, 8 * PIECE,
                                             HMREG_ACCESS_ALL, &fixture.config, &mr),
                          mr, -ECANCELED, "of 32768 bytes");
         assert_int_equal(script.count, i);
     }
-    watch(&fixture, 8); /* too late */
+    watch(8); /* too late */
     assert_ok(hmreg_mr_reg_large(fixture.script.domain, fixture.host, 8 * PIECE, HMREG_ACCESS_ALL,
                                  &fixture.config, &mr));
     assert_ok(hmreg_mr_close(mr));
-    close_fixture(&fixture);
 }
 
 TEST(cancel__before_it_begins__nothing_is_registered)
 {
     struct hmreg_job *job = NULL;
-    struct fixture fixture;
 
-    open_fixture(&fixture);
-    assert_ok(start(&fixture, &job));
+    open_fixture();
+    assert_ok(start(&job));
     assert_ok(hmreg_job_cancel(job));
     assert_int_equal(info_of(job).state, HMREG_JOB_RUNNING);
     assert_fails(hmreg_job_wait(job, 0, NULL), -ECANCELED, "after 0 of 32768 bytes");
     assert_int_equal(info_of(job).state, HMREG_JOB_CANCELED);
     assert_ok(hmreg_job_close(job));
-    assert_ok(start(&fixture, &job));
+    assert_ok(start(&job));
     assert_fails(hmreg_job_wait(job, 0, NULL), -EINPROGRESS, "");
     assert_ok(hmreg_job_close(job));
     assert_int_equal(script.count, 1);
     assert_int_equal(script.live, 0);
-    close_fixture(&fixture);
 }
 
 TEST_MAIN()

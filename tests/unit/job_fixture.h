@@ -17,67 +17,68 @@
 #define PIECE 4096u
 #define MOST  3
 
-struct fixture {
+static struct fixture {
     struct script_fixture script; /* its domain is member 0 */
     struct hmreg_domain *members[MOST], *group;
     struct hmreg_job_config config;
     struct hmreg_mr_attr attr;
     struct iovec range;
     char *host;
-};
+} fixture;
 
-static inline void open_on(struct fixture *fixture, const struct provider_caps *caps)
+static inline void close_fixture(void)
 {
-    *fixture = (struct fixture){.config = {.size = sizeof(fixture->config), .piece_len = PIECE}};
-    script_open(&fixture->script, caps, NULL);
-    fixture->host = aligned_alloc(PIECE, 64 * PIECE);
-    assert_non_null(fixture->host);
-    memset(fixture->host, 'h', 64 * PIECE);
-    fixture->range = (struct iovec){fixture->host, 8 * PIECE};
-    fixture->attr = (struct hmreg_mr_attr){.size = sizeof(fixture->attr),
-                                           .iov = &fixture->range,
-                                           .iov_count = 1,
-                                           .access = HMREG_ACCESS_ALL,
-                                           .requested_key = 5};
+    assert_ok(hmreg_domain_close(fixture.group));
+    for (size_t i = 1; i < MOST; i++) {
+        assert_ok(hmreg_domain_close(fixture.members[i]));
+        script.destroys -= fixture.members[i] != NULL;
+    }
+    free(fixture.host);
+    script_close(&fixture.script);
 }
 
-static inline void open_fixture(struct fixture *fixture)
+static inline void open_on(const struct provider_caps *caps)
 {
-    open_on(fixture, NULL);
+    fixture = (struct fixture){.config = {.size = sizeof(fixture.config), .piece_len = PIECE}};
+    script_open(&fixture.script, caps, NULL);
+    fixture.host = aligned_alloc(PIECE, 64 * PIECE);
+    assert_non_null(fixture.host);
+    memset(fixture.host, 'h', 64 * PIECE);
+    fixture.range = (struct iovec){fixture.host, 8 * PIECE};
+    fixture.attr = (struct hmreg_mr_attr){.size = sizeof(fixture.attr),
+                                          .iov = &fixture.range,
+                                          .iov_count = 1,
+                                          .access = HMREG_ACCESS_ALL,
+                                          .requested_key = 5};
+    test_after(close_fixture);
 }
 
-static inline void open_group(struct fixture *fixture, size_t count, uint32_t flags)
+static inline void open_fixture(void)
+{
+    open_on(NULL);
+}
+
+static inline void open_group(size_t count, uint32_t flags)
 {
     struct hmreg_group_config config = {.size = sizeof(config), .flags = flags};
 
-    open_fixture(fixture);
-    fixture->members[0] = fixture->script.domain;
+    open_fixture();
+    fixture.members[0] = fixture.script.domain;
     for (size_t i = 1; i < count; i++)
-        assert_ok(hmreg_domain_create(fixture->script.lib, &script_ops, &script_caps, NULL, NULL,
-                                      &fixture->members[i]));
+        assert_ok(hmreg_domain_create(fixture.script.lib, &script_ops, &script_caps, NULL, NULL,
+                                      &fixture.members[i]));
     assert_ok(
-        hmreg_group_open(fixture->script.lib, fixture->members, count, &config, &fixture->group));
+        hmreg_group_open(fixture.script.lib, fixture.members, count, &config, &fixture.group));
 }
 
-static inline void close_fixture(struct fixture *fixture)
+static inline struct hmreg_domain *domain_of(void)
 {
-    assert_ok(hmreg_domain_close(fixture->group));
-    for (size_t i = 1; i < MOST; i++) {
-        assert_ok(hmreg_domain_close(fixture->members[i]));
-        script.destroys -= fixture->members[i] != NULL;
-    }
-    free(fixture->host);
-    script_close(&fixture->script);
+    return fixture.group ? fixture.group : fixture.script.domain;
 }
 
-static inline struct hmreg_domain *domain_of(const struct fixture *fixture)
+static inline int start(struct hmreg_job **job)
 {
-    return fixture->group ? fixture->group : fixture->script.domain;
-}
-
-static inline int start(struct fixture *fixture, struct hmreg_job **job)
-{
-    return hmreg_job_start(domain_of(fixture), &fixture->attr, 0, &fixture->config, job);
+    return hmreg_job_start(domain_of(), &fixture.attr, 0, &fixture.config, job);
 }
 
 static inline struct hmreg_mr *finish(struct hmreg_job *job)
@@ -89,11 +90,11 @@ static inline struct hmreg_mr *finish(struct hmreg_job *job)
     return mr;
 }
 
-static inline struct hmreg_mr *registered(struct fixture *fixture)
+static inline struct hmreg_mr *registered(void)
 {
     struct hmreg_job *job = NULL;
 
-    assert_ok(start(fixture, &job));
+    assert_ok(start(&job));
     return finish(job);
 }
 

@@ -12,13 +12,12 @@
 TEST(device__several_pieces__one_export)
 {
     int fds = test_count_fds();
-    struct fixture fixture;
     struct hmreg_mr *mr;
 
-    open_fixture(&fixture);
+    open_fixture();
     fixture.range = (struct iovec){fixture.script.memory[1] + 10, 5 * PIECE};
     fds = test_count_fds();
-    mr = registered(&fixture);
+    mr = registered();
     assert_int_equal(test_count_fds(), fds);
     assert_int_equal(script.count, 5);
     assert_int_equal(vendors[HMREG_IFACE_CUDA].exports, 1);
@@ -33,46 +32,41 @@ TEST(device__several_pieces__one_export)
         assert_ptr_equal(call->iov[0].iov_base, (char *)fixture.range.iov_base + i * PIECE);
     }
     assert_ok(hmreg_mr_close(mr));
-    close_fixture(&fixture);
 }
 
 TEST(device__mapped__one_export)
 {
-    struct fixture fixture;
     struct hmreg_mr *mr;
 
-    open_fixture(&fixture);
+    open_fixture();
     for (int i = 0; i < 2; i++)
         script.can[HMREG_PATH_DMABUF][i] = script.can[HMREG_PATH_PEERMEM][i] = -EOPNOTSUPP;
     fixture.range = (struct iovec){fixture.script.memory[0] + 10, 5 * PIECE};
     memset(vendor_view(fixture.script.memory[0]) + 10 + 4 * PIECE, 'z', 1);
-    mr = registered(&fixture);
+    mr = registered();
     assert_int_equal(vendors[HMREG_IFACE_CUDA].exports, 1);
     assert_int_equal(script.calls[0].first, 'a');
     assert_int_equal(script.calls[4].first, 'z');
     assert_int_equal(script.calls[4].path, HMREG_PATH_MAPPED);
     assert_ok(hmreg_mr_close(mr));
-    close_fixture(&fixture);
 }
 
 TEST(device__no_path__reasons_with_the_waiting_thread)
 {
     struct hmreg_explanation why = {.size = sizeof(why)};
     struct hmreg_job *job = NULL;
-    struct fixture fixture;
 
-    open_fixture(&fixture);
+    open_fixture();
     vendors[HMREG_IFACE_CUDA].export_code = -EOPNOTSUPP;
     script.can[HMREG_PATH_PEERMEM][0] = -EOPNOTSUPP;
     fixture.range = (struct iovec){fixture.script.memory[0], 5 * PIECE};
-    assert_ok(start(&fixture, &job));
+    assert_ok(start(&job));
     assert_fails(hmreg_job_wait(job, -1, NULL), -EOPNOTSUPP, "piece 0 of 5");
     assert_ok(hmreg_mr_explain(NULL, &why));
     assert_int_equal(why.refused, 3);
     assert_int_equal(vendors[HMREG_IFACE_CUDA].exports, 1);
     assert_ok(hmreg_job_close(job));
     vendors[HMREG_IFACE_CUDA].export_code = 0;
-    close_fixture(&fixture);
 }
 
 #define SEGMENTS 5
@@ -107,15 +101,14 @@ static void segments_close(char *addr)
 TEST(device__segments__pieces_end_where_they_do)
 {
     struct hmreg_job *job = NULL;
-    struct fixture fixture;
     struct hmreg_mr *mr;
     char *addr;
 
-    open_fixture(&fixture);
+    open_fixture();
     addr = segments_open(false);
     fixture.range = (struct iovec){addr + 10, SEGMENTS * 2 * PIECE - 30};
     fixture.config.piece_len = PIECE + 512;
-    assert_ok(start(&fixture, &job));
+    assert_ok(start(&job));
     assert_int_equal(info_of(job).pieces, 2 * SEGMENTS);
     assert_int_equal(info_of(job).piece_len, PIECE + 512);
     vendors[HMREG_IFACE_CUDA].exports = 0;
@@ -128,36 +121,32 @@ TEST(device__segments__pieces_end_where_they_do)
     assert_int_equal(script.calls[3].dmabuf.offset, PIECE + 512);
     assert_ok(hmreg_mr_close(mr));
     segments_close(addr);
-    close_fixture(&fixture);
 }
 
 TEST(device__segments_in_one_dmabuf__one_export)
 {
-    struct fixture fixture;
     struct hmreg_mr *mr;
     char *addr;
 
-    open_fixture(&fixture);
+    open_fixture();
     addr = segments_open(true);
     fixture.range = (struct iovec){addr, SEGMENTS * 2 * PIECE};
     fixture.config.piece_len = 3 * PIECE;
-    mr = registered(&fixture);
+    mr = registered();
     assert_int_equal(vendors[HMREG_IFACE_CUDA].exports, 1);
     assert_int_equal(script.count, 4);
     assert_int_equal(script.calls[3].dmabuf.offset, 9 * PIECE);
     assert_ok(hmreg_mr_close(mr));
     segments_close(addr);
-    close_fixture(&fixture);
 }
 
 TEST(dmabuf__of_the_caller__in_pieces_and_closed_at_once)
 {
     struct hmreg_mr_dmabuf dmabuf = {.offset = 2 * PIECE, .len = 4 * PIECE + 1};
     struct hmreg_job *job = NULL;
-    struct fixture fixture;
     struct hmreg_mr *mr;
 
-    open_fixture(&fixture);
+    open_fixture();
     dmabuf.fd = memfd_create("dmabuf", MFD_CLOEXEC);
     assert_int_equal(ftruncate(dmabuf.fd, 8 * PIECE), 0);
     fixture.attr.dmabuf = &dmabuf;
@@ -174,7 +163,6 @@ TEST(dmabuf__of_the_caller__in_pieces_and_closed_at_once)
         assert_int_equal((uintptr_t)script.calls[i].iov[0].iov_base, (2 + i) * PIECE);
     }
     assert_ok(hmreg_mr_close(mr));
-    close_fixture(&fixture);
 }
 
 TEST(dmabuf__no_descriptor_left__emfile)
@@ -182,9 +170,8 @@ TEST(dmabuf__no_descriptor_left__emfile)
     struct rlimit before, none;
     struct hmreg_mr_dmabuf dmabuf = {.len = 4 * PIECE};
     struct hmreg_job *job = NULL;
-    struct fixture fixture;
 
-    open_fixture(&fixture);
+    open_fixture();
     dmabuf.fd = memfd_create("dmabuf", MFD_CLOEXEC);
     assert_int_equal(ftruncate(dmabuf.fd, 4 * PIECE), 0);
     fixture.attr.dmabuf = &dmabuf;
@@ -200,36 +187,32 @@ TEST(dmabuf__no_descriptor_left__emfile)
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
     assert_null(job);
     close(dmabuf.fd);
-    close_fixture(&fixture);
 }
 
 TEST(pinned_host__pieces__by_the_cpus_addresses)
 {
-    struct fixture fixture;
     struct hmreg_mr *mr;
     char *memory;
 
-    open_fixture(&fixture);
+    open_fixture();
     memory = vendor_memory(HMREG_IFACE_CUDA, 0, HMREG_MEM_HOST_PINNED, 4 * PIECE);
     fixture.range = (struct iovec){memory, 4 * PIECE};
-    mr = registered(&fixture);
+    mr = registered();
     assert_int_equal(script.calls[3].path, HMREG_PATH_SYSTEM);
     assert_ptr_equal(script.calls[3].iov[0].iov_base, memory + 3 * PIECE);
     assert_ok(hmreg_mr_close(mr));
     vendor_memory_free(memory);
-    close_fixture(&fixture);
 }
 
 /* ---- groups ----------------------------------------------------------------------------- */
 
 TEST(group__each_piece__on_all_rails_with_one_export)
 {
-    struct fixture fixture;
     struct hmreg_mr *mr;
 
-    open_group(&fixture, 3, 0);
+    open_group(3, 0);
     fixture.range = (struct iovec){fixture.script.memory[0], 4 * PIECE};
-    mr = registered(&fixture);
+    mr = registered();
     assert_int_equal(script.count, 12);
     assert_int_equal(vendors[HMREG_IFACE_CUDA].exports, 1);
     for (size_t rail = 0; rail < 3; rail++)
@@ -240,58 +223,52 @@ TEST(group__each_piece__on_all_rails_with_one_export)
     assert_ok(hmreg_mr_close(mr));
     fixture.attr.rails = 5;
     script.count = 0;
-    mr = registered(&fixture);
+    mr = registered();
     assert_int_equal(script.count, 8);
     assert_null(hmreg_mr_rail(mr, 1));
     assert_ok(hmreg_mr_close(mr));
-    close_fixture(&fixture);
 }
 
 TEST(group__one_piece__rails_are_registrations)
 {
-    struct fixture fixture;
     struct hmreg_mr *mr;
 
-    open_group(&fixture, 2, 0);
+    open_group(2, 0);
     fixture.range.iov_len = PIECE;
-    mr = registered(&fixture);
+    mr = registered();
     assert_int_equal(hmreg_mr_key(hmreg_mr_rail(mr, 1)), 5);
     assert_ok(hmreg_mr_close(mr));
-    close_fixture(&fixture);
 }
 
 TEST(group__a_rail_fails_at_each_piece__nothing_is_left)
 {
     struct hmreg_job *job = NULL;
-    struct fixture fixture;
 
-    open_group(&fixture, 2, 0);
+    open_group(2, 0);
     script.fail[HMREG_PATH_SYSTEM] = -EIO;
     for (unsigned i = 1; i <= 16; i++) {
         script.count = 0;
         script.fail_index = i;
-        assert_ok(start(&fixture, &job));
+        assert_ok(start(&job));
         assert_fails(hmreg_job_wait(job, -1, NULL), -EIO,
                      i % 2 ? "rail 0 (script): script" : "rail 1 (script): script");
         assert_int_equal(script.count, i);
         assert_int_equal(script.live, 0);
         assert_ok(hmreg_job_close(job));
     }
-    close_fixture(&fixture);
 }
 
 TEST(group__partial_and_a_rail_fails_at_each_piece__the_others_stay)
 {
     struct hmreg_job *job = NULL;
-    struct fixture fixture;
     struct hmreg_mr *mr;
 
-    open_group(&fixture, 2, HMREG_GROUP_PARTIAL);
+    open_group(2, HMREG_GROUP_PARTIAL);
     script.fail[HMREG_PATH_SYSTEM] = -EIO;
     for (unsigned i = 2; i <= 16; i += 2) {
         script.count = 0;
         script.fail_index = i;
-        mr = registered(&fixture);
+        mr = registered();
         assert_int_equal(script.live, 8);
         assert_int_equal(script.count, i + 8 - i / 2);
         check_piece(hmreg_mr_rail(mr, 0), 7, fixture.host + (size_t)7 * PIECE, PIECE);
@@ -301,24 +278,21 @@ TEST(group__partial_and_a_rail_fails_at_each_piece__the_others_stay)
     }
     script.count = 0;
     script.fail_index = 0;
-    assert_ok(start(&fixture, &job));
+    assert_ok(start(&job));
     assert_fails(hmreg_job_wait(job, -1, NULL), -EIO, "rail 0 (script)");
     assert_int_equal(script.live, 0);
     assert_ok(hmreg_job_close(job));
-    close_fixture(&fixture);
 }
 
 TEST(domain_close__of_a_group_with_a_job__ebusy)
 {
     struct hmreg_job *job = NULL;
-    struct fixture fixture;
 
-    open_group(&fixture, 2, 0);
-    assert_ok(start(&fixture, &job));
+    open_group(2, 0);
+    assert_ok(start(&job));
     assert_fails(hmreg_domain_close(fixture.group), -EBUSY, "1 jobs");
     assert_fails(hmreg_domain_close(fixture.members[1]), -EBUSY, "1 groups");
     assert_ok(hmreg_job_close(job));
-    close_fixture(&fixture);
 }
 
 TEST_MAIN()

@@ -132,13 +132,13 @@ static const struct provider_caps usual = {.fabric = "test",
 
 /* ---- the fixture ------------------------------------------------------------------------ */
 
-struct fixture {
+static struct fixture {
     struct hmreg *lib;
     struct hmreg_domain *domain;
     struct hmreg_job_config config;
     struct hmreg_mr_attr attr;
     struct iovec range;
-};
+} fixture;
 
 static void reset_fabric(void)
 {
@@ -148,35 +148,34 @@ static void reset_fabric(void)
     fabric.wrong_signals = 0;
 }
 
-static void open_fixture(struct fixture *fixture, unsigned workers)
+static void close_fixture(void)
 {
-    *fixture = (struct fixture){
-        .config = {.size = sizeof(fixture->config), .workers = workers, .piece_len = PIECE}};
-    vendors_reset();
-    reset_fabric();
-    threads = failing = 0;
-    assert_ok(hmreg_open(NULL, &fixture->lib));
-    assert_ok(hmreg_domain_create(fixture->lib, &ops, &usual, NULL, NULL, &fixture->domain));
-    fixture->range = (struct iovec){aligned_alloc(PIECE, PIECES * PIECE), PIECES * PIECE};
-    fabric.base = fixture->range.iov_base;
-    fixture->attr = (struct hmreg_mr_attr){.size = sizeof(fixture->attr),
-                                           .iov = &fixture->range,
-                                           .iov_count = 1,
-                                           .access = HMREG_READ};
-}
-
-static void close_fixture(struct fixture *fixture)
-{
-    assert_ok(hmreg_domain_close(fixture->domain));
-    assert_ok(hmreg_close(fixture->lib));
+    assert_ok(hmreg_domain_close(fixture.domain));
+    assert_ok(hmreg_close(fixture.lib));
     assert_int_equal(fabric.live, 0);
     assert_int_equal(fabric.wrong_signals, 0);
     free((void *)(uintptr_t)fabric.base);
 }
 
-static int start(struct fixture *fixture, struct hmreg_job **job)
+static void open_fixture(unsigned workers)
 {
-    return hmreg_job_start(fixture->domain, &fixture->attr, 0, &fixture->config, job);
+    test_after(close_fixture);
+    fixture = (struct fixture){
+        .config = {.size = sizeof(fixture.config), .workers = workers, .piece_len = PIECE}};
+    vendors_reset();
+    reset_fabric();
+    threads = failing = 0;
+    assert_ok(hmreg_open(NULL, &fixture.lib));
+    assert_ok(hmreg_domain_create(fixture.lib, &ops, &usual, NULL, NULL, &fixture.domain));
+    fixture.range = (struct iovec){aligned_alloc(PIECE, PIECES * PIECE), PIECES * PIECE};
+    fabric.base = fixture.range.iov_base;
+    fixture.attr = (struct hmreg_mr_attr){
+        .size = sizeof(fixture.attr), .iov = &fixture.range, .iov_count = 1, .access = HMREG_READ};
+}
+
+static int start(struct hmreg_job **job)
+{
+    return hmreg_job_start(fixture.domain, &fixture.attr, 0, &fixture.config, job);
 }
 
 static void set_hold(bool hold, unsigned held)
@@ -225,12 +224,11 @@ TEST(workers__each_number__all_at_once_and_in_order)
     static const unsigned numbers[] = {1, 2, 3, 8, 64};
     struct hmreg_job *job = NULL;
     struct hmreg_mr *mr = NULL;
-    struct fixture fixture;
 
     for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
-        open_fixture(&fixture, numbers[i]);
+        open_fixture(numbers[i]);
         fabric.meet = numbers[i];
-        assert_ok(start(&fixture, &job));
+        assert_ok(start(&job));
         assert_int_equal(info_of(job).workers, numbers[i]);
         assert_ok(hmreg_job_wait(job, -1, &mr));
         assert_ok(hmreg_job_close(job));
@@ -238,7 +236,7 @@ TEST(workers__each_number__all_at_once_and_in_order)
         assert_int_equal(fabric.most, numbers[i]);
         check_order(numbers[i]);
         assert_ok(hmreg_mr_close(mr));
-        close_fixture(&fixture);
+        test_finish();
     }
 }
 
@@ -246,31 +244,28 @@ TEST(workers__0__as_many_as_cpus_up_to_8)
 {
     long cpus = sysconf(_SC_NPROCESSORS_ONLN);
     struct hmreg_job *job = NULL;
-    struct fixture fixture;
 
-    open_fixture(&fixture, 0);
-    assert_ok(start(&fixture, &job));
+    open_fixture(0);
+    assert_ok(start(&job));
     assert_int_equal(info_of(job).workers, cpus < 8 ? cpus : 8);
     assert_ok(hmreg_job_close(job));
     fixture.config.workers = 64;
     fixture.range.iov_len = 2 * PIECE;
-    assert_ok(start(&fixture, &job));
+    assert_ok(start(&job));
     assert_int_equal(info_of(job).workers, 2); /* no more than pieces */
     assert_ok(hmreg_job_close(job));
-    close_fixture(&fixture);
 }
 
 /* check_thread() would notice the calling thread if it did not block signals too. */
 TEST(reg_large__the_caller_is_a_worker)
 {
     struct hmreg_mr *mr = NULL;
-    struct fixture fixture;
     sigset_t all, before;
 
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     for (unsigned workers = 1; workers < 4; workers++) {
-        open_fixture(&fixture, workers);
+        open_fixture(workers);
         fabric.meet = workers;
         assert_ok(hmreg_mr_reg_large(fixture.domain, fixture.range.iov_base, fixture.range.iov_len,
                                      HMREG_READ, &fixture.config, &mr));
@@ -278,7 +273,7 @@ TEST(reg_large__the_caller_is_a_worker)
         assert_int_equal(fabric.most, workers);
         check_order(workers);
         assert_ok(hmreg_mr_close(mr));
-        close_fixture(&fixture);
+        test_finish();
     }
     pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
@@ -294,13 +289,12 @@ TEST(reg_large__workers_0__threads_where_they_are_worth_it)
     long cpus = sysconf(_SC_NPROCESSORS_ONLN);
     unsigned workers = cpus < 8 ? (unsigned)cpus : 8;
     struct hmreg_mr *mr = NULL;
-    struct fixture fixture;
     sigset_t all, before;
 
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     for (uint64_t us = 79; us <= 80; us++) {
-        open_fixture(&fixture, 0);
+        open_fixture(0);
         fixture.config.progress = complain;
         fake_clock = (typeof(fake_clock)){.first = 7999950000, .step = us * 1000};
         hmreg_fail(-ENODATA, "before");
@@ -311,7 +305,7 @@ TEST(reg_large__workers_0__threads_where_they_are_worth_it)
         assert_int_equal(threads, us == 80 ? workers - 1 : 0);
         check_order(workers);
         assert_ok(hmreg_mr_close(mr));
-        close_fixture(&fixture);
+        test_finish();
     }
     pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
@@ -319,12 +313,11 @@ TEST(reg_large__workers_0__threads_where_they_are_worth_it)
 TEST(reg_large__workers_0__registered_once)
 {
     struct hmreg_mr *mr = (void *)1;
-    struct fixture fixture;
     sigset_t all, before;
 
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    open_fixture(&fixture, 0);
+    open_fixture(0);
     for (unsigned i = 0; i < 8; i++) {
         fabric.count = 0;
         fabric.fail = 1u << i;
@@ -345,7 +338,7 @@ TEST(reg_large__workers_0__registered_once)
                                  HMREG_READ, &fixture.config, &mr));
     assert_int_equal(fabric.count, 1);
     assert_ok(hmreg_mr_close(mr));
-    close_fixture(&fixture);
+    test_finish();
     pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
@@ -353,14 +346,12 @@ TEST(threads__cannot_be_started__fewer_or_eagain)
 {
     struct hmreg_job *job = NULL;
     struct hmreg_mr *mr = NULL;
-    struct fixture fixture;
     sigset_t all, before;
 
-    open_fixture(&fixture, 4);
+    open_fixture(4);
     failing = 1;
     hmreg_fail(-ENODATA, "before");
-    assert_fails(start(&fixture, &job), -EAGAIN,
-                 "could not start a thread to register pieces of a range");
+    assert_fails(start(&job), -EAGAIN, "could not start a thread to register pieces of a range");
     assert_null(job);
     assert_int_equal(fabric.count, 0);
     sigfillset(&all);
@@ -372,26 +363,24 @@ TEST(threads__cannot_be_started__fewer_or_eagain)
     threads = 0;
     failing = 3;
     hmreg_fail(-ENODATA, "before");
-    assert_ok(start(&fixture, &job));
+    assert_ok(start(&job));
     assert_int_equal(hmreg_last_error()->code, -ENODATA);
     assert_int_equal(info_of(job).workers, 2);
     assert_ok(hmreg_job_wait(job, -1, NULL));
     assert_ok(hmreg_job_close(job));
     failing = 0;
-    close_fixture(&fixture);
 }
 
 TEST(key__of_the_caller__its_piece_before_the_others)
 {
     struct hmreg_job *job = NULL;
     struct hmreg_mr *mr = NULL;
-    struct fixture fixture;
 
-    open_fixture(&fixture, 4);
+    open_fixture(4);
     fixture.attr.access = HMREG_REMOTE_READ;
     fixture.attr.requested_key = UINT64_C(1) << 63; /* the first that the library would choose */
     set_hold(true, 0);
-    assert_ok(start(&fixture, &job));
+    assert_ok(start(&job));
     await_calls(1);
     test_wait_until_others_sleep();
     assert_fails(hmreg_job_wait(job, 1, NULL), -EINPROGRESS, "0 of ");
@@ -403,7 +392,6 @@ TEST(key__of_the_caller__its_piece_before_the_others)
     check_order(5);
     assert_ok(hmreg_job_close(job));
     assert_ok(hmreg_mr_close(mr));
-    close_fixture(&fixture);
 }
 
 /* ---- failures and cancellation ---------------------------------------------------------- */
@@ -412,36 +400,33 @@ TEST(piece__each_fails__nothing_is_left)
 {
     struct hmreg_mr *mr = (void *)1;
     struct hmreg_job *job = NULL;
-    struct fixture fixture;
     char words[32];
 
-    open_fixture(&fixture, 3);
+    open_fixture(3);
     for (unsigned i = 0; i < PIECES; i++) {
         fabric.count = 0;
         fabric.fail = UINT64_C(1) << i;
-        assert_ok(start(&fixture, &job));
+        assert_ok(start(&job));
         snprintf(words, sizeof(words), "piece %u of 64", i);
         assert_fails(hmreg_job_wait(job, -1, &mr), -EIO, words);
         assert_int_equal(fabric.live, 0);
         assert_ok(hmreg_job_close(job));
     }
     assert_ptr_equal(mr, (void *)1);
-    close_fixture(&fixture);
 }
 
 TEST(pieces__several_fail__the_lowest_is_reported)
 {
     struct hmreg_job *job = NULL;
-    struct fixture fixture;
 
     for (unsigned i = 0; i < 20; i++) {
-        open_fixture(&fixture, 4);
+        open_fixture(4);
         fabric.fail = UINT64_MAX - 1;
         fabric.meet = 4;
-        assert_ok(start(&fixture, &job));
+        assert_ok(start(&job));
         assert_fails(hmreg_job_wait(job, -1, NULL), -EIO, "piece 1 of 64");
         assert_ok(hmreg_job_close(job));
-        close_fixture(&fixture);
+        test_finish();
     }
 }
 
@@ -449,12 +434,11 @@ TEST(cancel__while_pieces_are_registered__those_are_undone)
 {
     struct hmreg_mr *mr = NULL;
     struct hmreg_job *job = NULL;
-    struct fixture fixture;
 
     for (unsigned at = 0; at < PIECES - 3; at += 7) {
-        open_fixture(&fixture, 3);
+        open_fixture(3);
         set_hold(true, at);
-        assert_ok(start(&fixture, &job));
+        assert_ok(start(&job));
         await_calls(at + 3);
         assert_fails(hmreg_job_wait(job, 0, &mr), -EINPROGRESS, "");
         assert_ok(hmreg_job_cancel(job));
@@ -465,7 +449,7 @@ TEST(cancel__while_pieces_are_registered__those_are_undone)
         assert_int_equal(fabric.live, 0);
         assert_int_equal(info_of(job).state, HMREG_JOB_CANCELED);
         assert_ok(hmreg_job_close(job));
-        close_fixture(&fixture);
+        test_finish();
     }
     assert_null(mr);
 }
@@ -479,19 +463,17 @@ static void *close_in_a_thread(void *job)
 TEST(close__while_pieces_are_registered__waits_and_undoes)
 {
     struct hmreg_job *job = NULL;
-    struct fixture fixture;
     pthread_t closer;
 
-    open_fixture(&fixture, 2);
+    open_fixture(2);
     set_hold(true, 5);
-    assert_ok(start(&fixture, &job));
+    assert_ok(start(&job));
     await_calls(7);
     assert_int_equal(__real_pthread_create(&closer, NULL, close_in_a_thread, job), 0);
     test_wait_until_others_sleep();
     set_hold(false, 0);
     pthread_join(closer, NULL);
     assert_int_equal(fabric.live, 0);
-    close_fixture(&fixture);
 }
 
 /* ---- progress --------------------------------------------------------------------------- */
@@ -505,7 +487,6 @@ static struct {
 
 static void progress(struct hmreg_job *job, uint64_t done, uint64_t total, void *context)
 {
-    struct fixture *fixture = context;
     struct hmreg_mr *mr;
 
     assert_int_equal(atomic_fetch_add(&seen.inside, 1), 0);
@@ -514,7 +495,7 @@ static void progress(struct hmreg_job *job, uint64_t done, uint64_t total, void 
     seen.calls++;
     assert_fails(hmreg_job_wait(job, -1, NULL), -EDEADLK, "own progress");
     assert_ok(
-        hmreg_mr_reg(fixture->domain, fixture->range.iov_base, 1, HMREG_READ, 0, 0, 0, &mr, NULL));
+        hmreg_mr_reg(fixture.domain, fixture.range.iov_base, 1, HMREG_READ, 0, 0, 0, &mr, NULL));
     assert_ok(hmreg_mr_close(mr));
     if (seen.cancels)
         assert_ok(hmreg_job_cancel(job));
@@ -524,25 +505,23 @@ static void progress(struct hmreg_job *job, uint64_t done, uint64_t total, void 
 TEST(progress__of_several_workers__one_call_at_a_time)
 {
     struct hmreg_job *job = NULL;
-    struct fixture fixture;
     int rc;
 
     memset(&seen, 0, sizeof(seen));
-    open_fixture(&fixture, 4);
+    open_fixture(4);
     fixture.config.progress = progress;
     fixture.config.progress_context = &fixture;
-    assert_ok(start(&fixture, &job));
+    assert_ok(start(&job));
     assert_ok(hmreg_job_wait(job, -1, NULL));
     assert_ok(hmreg_job_close(job));
     assert_int_equal(seen.last, PIECES * PIECE);
     assert_true(seen.calls >= 1 && seen.calls <= PIECES);
     memset(&seen, 0, sizeof(seen));
     seen.cancels = true;
-    assert_ok(start(&fixture, &job));
+    assert_ok(start(&job));
     rc = hmreg_job_wait(job, -1, NULL); /* 0: the callback was too late */
     assert_true(rc == 0 || rc == -ECANCELED);
     assert_ok(hmreg_job_close(job));
-    close_fixture(&fixture);
 }
 
 /* ---- waiting ---------------------------------------------------------------------------- */
@@ -556,49 +535,44 @@ static void *wait_in_a_thread(void *job)
 TEST(wait__by_several_threads__all_return)
 {
     struct hmreg_job *job = NULL;
-    struct fixture fixture;
     pthread_t waiter[3];
 
-    open_fixture(&fixture, 2);
+    open_fixture(2);
     set_hold(true, 3);
-    assert_ok(start(&fixture, &job));
+    assert_ok(start(&job));
     for (int i = 0; i < 3; i++)
         assert_int_equal(__real_pthread_create(&waiter[i], NULL, wait_in_a_thread, job), 0);
     set_hold(false, 0);
     for (int i = 0; i < 3; i++)
         pthread_join(waiter[i], NULL);
     assert_ok(hmreg_job_close(job));
-    close_fixture(&fixture);
 }
 
 TEST(jobs__several_on_a_domain__each_its_own)
 {
     struct hmreg_job *jobs[4] = {NULL};
-    struct fixture fixture;
 
-    open_fixture(&fixture, 2);
+    open_fixture(2);
     for (int i = 0; i < 4; i++)
-        assert_ok(start(&fixture, &jobs[i]));
+        assert_ok(start(&jobs[i]));
     for (int i = 3; i >= 0; i--)
         assert_ok(hmreg_job_wait(jobs[i], -1, NULL));
     assert_int_equal(fabric.live, 4 * PIECES);
     for (int i = 0; i < 4; i++)
         assert_ok(hmreg_job_close(jobs[i]));
-    close_fixture(&fixture);
 }
 
 TEST(fork__while_pieces_are_registered__the_parent_continues)
 {
     struct hmreg_job *job = NULL;
-    struct fixture fixture;
     int status;
     pid_t child;
 
     test_forks_with_threads();
     test_forks_wipe();
-    open_fixture(&fixture, 2);
+    open_fixture(2);
     set_hold(true, 5);
-    assert_ok(start(&fixture, &job));
+    assert_ok(start(&job));
     await_calls(7);
     child = fork();
     if (!child)
@@ -609,7 +583,6 @@ TEST(fork__while_pieces_are_registered__the_parent_continues)
     assert_int_equal(status, 0);
     assert_ok(hmreg_job_wait(job, -1, NULL));
     assert_ok(hmreg_job_close(job));
-    close_fixture(&fixture);
 }
 
 static bool checks_at_exit; /* in a child */
@@ -618,11 +591,10 @@ static bool checks_at_exit; /* in a child */
 static void exit_with_a_job(void)
 {
     struct hmreg_job *job = NULL;
-    struct fixture fixture;
 
-    open_fixture(&fixture, 2);
+    open_fixture(2);
     set_hold(true, 5);
-    if (start(&fixture, &job))
+    if (start(&job))
         _exit(1);
     await_calls(7);
     checks_at_exit = true;
@@ -661,9 +633,8 @@ TEST(group__partial_and_a_rail_fails__the_others_stay)
     struct hmreg_domain *members[2], *group;
     struct hmreg_job *job = NULL;
     struct hmreg_mr *mr = NULL;
-    struct fixture fixture;
 
-    open_fixture(&fixture, 4);
+    open_fixture(4);
     members[0] = fixture.domain;
     assert_ok(hmreg_domain_create(fixture.lib, &ops, &usual, NULL, NULL, &members[1]));
     assert_ok(hmreg_group_open(fixture.lib, members, 2, &config, &group));
@@ -684,33 +655,30 @@ TEST(group__partial_and_a_rail_fails__the_others_stay)
     }
     assert_ok(hmreg_domain_close(group));
     assert_ok(hmreg_domain_close(members[1]));
-    close_fixture(&fixture);
 }
 
 TEST(device__several_workers__one_export)
 {
     struct hmreg_job *job = NULL;
     struct hmreg_explanation why = {.size = sizeof(why)};
-    struct fixture fixture;
     char *memory;
 
-    open_fixture(&fixture, 8);
+    open_fixture(8);
     memory = vendor_memory(HMREG_IFACE_CUDA, 0, HMREG_MEM_DEVICE, PIECES * PIECE);
     fixture.range.iov_base = memory;
     fabric.meet = 8;
-    assert_ok(start(&fixture, &job));
+    assert_ok(start(&job));
     assert_ok(hmreg_job_wait(job, -1, NULL));
     assert_int_equal(vendors[HMREG_IFACE_CUDA].exports, 1);
     assert_ok(hmreg_job_close(job));
     vendors[HMREG_IFACE_CUDA].export_code = -EOPNOTSUPP;
-    assert_ok(start(&fixture, &job));
+    assert_ok(start(&job));
     assert_fails(hmreg_job_wait(job, -1, NULL), -EOPNOTSUPP, "piece ");
     assert_ok(hmreg_mr_explain(NULL, &why)); /* of a thread of the job's */
     assert_int_equal(why.refused, 3);
     assert_int_equal(vendors[HMREG_IFACE_CUDA].exports, 2);
     assert_ok(hmreg_job_close(job));
     vendor_memory_free(memory);
-    close_fixture(&fixture);
 }
 
 TEST_MAIN()

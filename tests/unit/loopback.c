@@ -12,54 +12,53 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-struct fixture {
+static struct fixture {
     struct hmreg *lib;
     struct hmreg_domain *domain;
     char *memory;
     struct hmreg_mr *mr;
     struct hmreg_remote *remote;
-};
+} fixture;
 
 #define BYTES 300000
 
-static void open_fixture(struct fixture *fixture, uint32_t mr_mode)
+static void close_fixture(void)
+{
+    hmreg_remote_close(fixture.remote);
+    assert_ok(hmreg_mr_close(fixture.mr));
+    assert_ok(hmreg_domain_close(fixture.domain));
+    assert_ok(hmreg_close(fixture.lib));
+    free(fixture.memory);
+}
+
+static void open_fixture(uint32_t mr_mode)
 {
     struct hmreg_loopback_config loopback = {.size = sizeof(loopback), .mr_mode = mr_mode};
     char token[4096];
     size_t size = sizeof(token);
 
-    assert_ok(hmreg_open(NULL, &fixture->lib));
-    assert_ok(hmreg_domain_open_loopback(fixture->lib, &loopback, NULL, &fixture->domain));
-    fixture->memory = calloc(1, BYTES);
-    assert_ok(hmreg_mr_reg(fixture->domain, fixture->memory, BYTES, HMREG_ACCESS_REMOTE, 0, 77, 0,
-                           &fixture->mr, NULL));
-    assert_ok(hmreg_mr_pack(fixture->mr, token, &size));
-    assert_ok(hmreg_remote_open(fixture->domain, token, size, &fixture->remote));
-}
-
-static void close_fixture(struct fixture *fixture)
-{
-    hmreg_remote_close(fixture->remote);
-    assert_ok(hmreg_mr_close(fixture->mr));
-    assert_ok(hmreg_domain_close(fixture->domain));
-    assert_ok(hmreg_close(fixture->lib));
-    free(fixture->memory);
+    test_after(close_fixture);
+    assert_ok(hmreg_open(NULL, &fixture.lib));
+    assert_ok(hmreg_domain_open_loopback(fixture.lib, &loopback, NULL, &fixture.domain));
+    fixture.memory = calloc(1, BYTES);
+    assert_ok(hmreg_mr_reg(fixture.domain, fixture.memory, BYTES, HMREG_ACCESS_REMOTE, 0, 77, 0,
+                           &fixture.mr, NULL));
+    assert_ok(hmreg_mr_pack(fixture.mr, token, &size));
+    assert_ok(hmreg_remote_open(fixture.domain, token, size, &fixture.remote));
 }
 
 TEST(rma__wrong_arguments__inval)
 {
     char byte = 'x';
     uint64_t addr, key;
-    struct fixture fixture;
 
-    open_fixture(&fixture, 0);
+    open_fixture(0);
     assert_ok(hmreg_remote_addr(fixture.remote, 0, 1, &addr, &key));
     assert_fails(hmreg_loopback_write(NULL, &byte, 1, NULL, addr, key), -EINVAL, "remote is NULL");
     assert_fails(hmreg_loopback_write(fixture.remote, NULL, 1, NULL, addr, key), -EINVAL, "local");
     assert_fails(hmreg_loopback_read(fixture.remote, &byte, 0, NULL, addr, key), -EINVAL, "local");
     assert_fails(hmreg_loopback_read(fixture.remote, &byte, SIZE_MAX, NULL, addr, key), -EINVAL,
                  "local");
-    close_fixture(&fixture);
 }
 
 TEST(rma__local_mode_without_desc__inval)
@@ -67,9 +66,8 @@ TEST(rma__local_mode_without_desc__inval)
     struct hmreg_mr *local;
     uint64_t addr, key;
     char byte = 'x';
-    struct fixture fixture;
 
-    open_fixture(&fixture, HMREG_MR_LOCAL);
+    open_fixture(HMREG_MR_LOCAL);
     assert_ok(hmreg_remote_addr(fixture.remote, 9, 1, &addr, &key));
     assert_fails(hmreg_loopback_write(fixture.remote, &byte, 1, NULL, addr, key), -EINVAL,
                  "desc is NULL");
@@ -81,7 +79,6 @@ TEST(rma__local_mode_without_desc__inval)
     assert_fails(hmreg_loopback_read(fixture.remote, &byte, 1, hmreg_mr_desc(local), addr, key),
                  -EINVAL, "HMREG_READ");
     assert_ok(hmreg_mr_close(local));
-    close_fixture(&fixture);
 }
 
 /* The child has its own library, and of the parent only the token. */
@@ -125,11 +122,10 @@ TEST(rma__from_another_process)
 {
     char token[4096];
     size_t size = sizeof(token);
-    struct fixture fixture;
     int status;
     pid_t child;
 
-    open_fixture(&fixture, 0);
+    open_fixture(0);
     assert_ok(hmreg_mr_pack(fixture.mr, token, &size));
     child = fork();
     if (child == 0)
@@ -144,7 +140,6 @@ TEST(rma__from_another_process)
     assert_int_equal(fixture.memory[3], 'p');
     assert_int_equal(fixture.memory[200002], 'p');
     assert_int_equal(fixture.memory[200003], 0);
-    close_fixture(&fixture);
 }
 
 /* ---- many ------------------------------------------------------------------------------- */
@@ -153,15 +148,14 @@ TEST(rma__from_another_process)
 #define TOKENS  1000 /* in one call */
 
 /* The tokens of that many parts of the region. */
-static size_t pack_parts(const struct fixture *fixture, uint8_t *tokens, size_t room)
+static size_t pack_parts(uint8_t *tokens, size_t room)
 {
     size_t used = 0;
 
     for (size_t i = 0; i < TOKENS; i++) {
         size_t size = room - used;
 
-        assert_ok(
-            hmreg_mr_pack_range(fixture->mr, fixture->memory + i, i + 1, tokens + used, &size));
+        assert_ok(hmreg_mr_pack_range(fixture.mr, fixture.memory + i, i + 1, tokens + used, &size));
         used += size;
     }
     return used;
@@ -172,12 +166,11 @@ TEST(remotes__a_million_at_once__small)
 {
     struct hmreg_remote **remotes = calloc(MILLION, sizeof(struct hmreg_remote *));
     uint8_t *tokens = malloc(TOKENS * 128);
-    struct fixture fixture;
     uint64_t addr, key;
     size_t size, before, fds;
 
-    open_fixture(&fixture, HMREG_MR_VIRT_ADDR);
-    size = pack_parts(&fixture, tokens, TOKENS * 128);
+    open_fixture(HMREG_MR_VIRT_ADDR);
+    size = pack_parts(tokens, TOKENS * 128);
     before = mallinfo2().uordblks;
     fds = (size_t)test_count_fds();
     for (size_t i = 0; i < MILLION; i += TOKENS) {
@@ -194,7 +187,7 @@ TEST(remotes__a_million_at_once__small)
             fail_msg("remote %zu: wrong address or key", i);
         hmreg_remote_close(remotes[i]);
     }
-    close_fixture(&fixture);
+    test_finish();
     free(tokens);
     free(remotes);
 }
@@ -225,11 +218,10 @@ TEST(remotes__of_one_peer_by_two_threads__share_it)
     uint8_t token[512];
     struct hmreg_domain *domain;
     size_t size = sizeof(token);
-    struct fixture fixture;
     pthread_t threads[2];
     struct opener opener[2];
 
-    open_fixture(&fixture, 0);
+    open_fixture(0);
     assert_ok(hmreg_domain_open_loopback(fixture.lib, NULL, NULL, &domain));
     assert_ok(hmreg_mr_pack(fixture.mr, token, &size));
     for (int i = 0; i < 2; i++) {
@@ -241,7 +233,6 @@ TEST(remotes__of_one_peer_by_two_threads__share_it)
         assert_int_equal(opener[i].rc, 0);
     }
     assert_ok(hmreg_domain_close(domain));
-    close_fixture(&fixture);
 }
 
 TEST_MAIN()

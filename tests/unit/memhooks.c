@@ -27,11 +27,11 @@
 
 #define ANONYMOUS (MAP_PRIVATE | MAP_ANONYMOUS)
 
-static uint64_t calls(const struct fixture *fixture)
+static uint64_t calls(void)
 {
     struct hmreg_monitor_info info = {.size = sizeof(info)};
 
-    assert_ok(hmreg_monitor_query(fixture->lib, &info));
+    assert_ok(hmreg_monitor_query(fixture.lib, &info));
     return info.calls;
 }
 
@@ -79,15 +79,14 @@ static int mappings(void)
 TEST(open__code_is_changed_and_close_restores_it)
 {
     uint8_t before[3 * CODE], during[3 * CODE], after[3 * CODE];
-    struct fixture fixture;
 
     if (FIXTURE_SANITIZED)
         test_skip("what the linker finds is the sanitizer's");
     copy_code(before);
-    fixture_open_hooked(&fixture);
+    fixture_open_hooked();
     copy_code(during);
     assert_int_equal(writable_code(), 0);
-    fixture_close(&fixture);
+    fixture_close();
     copy_code(after);
     assert_memory_not_equal(before, during, sizeof(before));
     assert_memory_equal(before, after, sizeof(before));
@@ -96,14 +95,13 @@ TEST(open__code_is_changed_and_close_restores_it)
 
 TEST(open__many_times__takes_no_more_memory)
 {
-    struct fixture fixture;
     int after_first = 0;
 
     if (FIXTURE_SANITIZED)
         test_skip("a sanitizer's own mappings change");
     for (unsigned long i = 0, times = test_times(100); i < times; i++) {
-        fixture_open_hooked(&fixture);
-        fixture_close(&fixture);
+        fixture_open_hooked();
+        fixture_close();
         if (i == 0)
             after_first = mappings();
     }
@@ -114,18 +112,16 @@ TEST(open__several__hooked_until_the_last_closes)
 {
     size_t len = fixture_page();
     char *memory = fixture_map(1);
-    struct fixture fixture;
     struct hmreg_config config = {.size = sizeof(config), .monitor = HMREG_MONITOR_MEMHOOKS};
     struct hmreg *other;
 
-    fixture_open_hooked(&fixture);
+    fixture_open_hooked();
     assert_ok(hmreg_open(&config, &other));
-    fixture_key(&fixture, memory, len);
+    fixture_key(memory, len);
     assert_ok(hmreg_close(other));
     munmap(memory, len);
-    assert_int_equal(calls(&fixture), 1);
-    assert_int_equal(fixture_stats(&fixture).invalidations, 1);
-    fixture_close(&fixture);
+    assert_int_equal(calls(), 1);
+    assert_int_equal(fixture_stats().invalidations, 1);
 }
 
 /* Granules are counted modulo 128 GiB: a change at a congruent address ends nothing. */
@@ -134,32 +130,28 @@ TEST(munmap__of_memory_that_shares_a_granule__reported_and_nothing_ends)
     size_t len = fixture_page();
     char *memory = fixture_map(1);
     char *other = memory - ((size_t)HOOK_GRANULES << HOOK_GRANULE_SHIFT);
-    struct fixture fixture;
 
     map_at(other, len);
-    fixture_open_hooked(&fixture);
-    assert_int_equal(fixture_key(&fixture, memory, len), 1);
+    fixture_open_hooked();
+    assert_int_equal(fixture_key(memory, len), 1);
     munmap(other, len);
-    assert_int_equal(calls(&fixture), 1);
-    assert_int_equal(fixture_stats(&fixture).invalidations, 0);
-    assert_int_equal(fixture_key(&fixture, memory, len), 1);
+    assert_int_equal(calls(), 1);
+    assert_int_equal(fixture_stats().invalidations, 0);
+    assert_int_equal(fixture_key(memory, len), 1);
     munmap(memory, len);
-    fixture_close(&fixture);
 }
 
 TEST(monitor_query__says_what_serves)
 {
     struct hmreg_monitor_info info = {.size = sizeof(info)};
-    struct fixture fixture;
 
-    fixture_open_hooked(&fixture);
+    fixture_open_hooked();
     assert_ok(hmreg_monitor_query(fixture.lib, &info));
     assert_int_equal(info.asked, HMREG_MONITOR_MEMHOOKS);
     assert_int_equal(info.active, HMREG_MONITOR_MEMHOOKS);
     assert_int_equal(info.calls, 0);
     assert_int_equal(info.userfaultfd, 0);
     assert_string_equal(info.why, "");
-    fixture_close(&fixture);
 }
 
 /* ---- where hooks are impossible --------------------------------------------------------- */
@@ -301,21 +293,20 @@ TEST(hook__changes_every_register_and_errno__caller_keeps_them)
     char *memory = fixture_map(1);
     const uint64_t in[8] = {11, 12, 13, 14, 15, 16, 17, 18};
     uint64_t out[8] = {0};
-    struct fixture fixture;
 
     if (FIXTURE_SANITIZED || !can_spoil())
         test_skip("no AVX, or a sanitizer's madvise");
-    fixture_open_hooked(&fixture);
-    fixture_key(&fixture, memory, len);
+    fixture_open_hooked();
+    fixture_key(memory, len);
     hook_inside = spoil_registers;
     errno = ENOTTY;
     assert_int_equal(madvise_keeping(memory, len, in, out), 0);
     assert_int_equal(errno, ENOTTY);
     assert_memory_equal(in, out, sizeof(in));
-    assert_int_equal(calls(&fixture), 1);
+    assert_int_equal(calls(), 1);
     hook_inside = NULL;
     munmap(memory, len);
-    fixture_close(&fixture);
+    fixture_close();
 #else
     test_skip("no hooks on this processor");
 #endif
@@ -332,27 +323,24 @@ TEST(madvise__of_a_tagged_address__reported)
 {
     char *memory = fixture_map(1);
     void *tagged = (void *)((uintptr_t)memory | UINT64_C(5) << 56);
-    struct fixture fixture;
 
     if (prctl(PR_SET_TAGGED_ADDR_CTRL, PR_TAGGED_ADDR_ENABLE, 0, 0, 0))
         test_skip("this kernel takes no tagged addresses: %s", strerror(errno));
-    fixture_open_hooked(&fixture);
-    assert_int_equal(fixture_key(&fixture, memory, 10), 1);
+    fixture_open_hooked();
+    assert_int_equal(fixture_key(memory, 10), 1);
     assert_int_equal(madvise(tagged, fixture_page(), MADV_DONTNEED), 0);
     /* Whether the kernel drops the pages does not matter: emulators do not. */
-    assert_int_equal(fixture_key(&fixture, memory, 10), 2);
+    assert_int_equal(fixture_key(memory, 10), 2);
     munmap(memory, fixture_page());
-    fixture_close(&fixture);
 }
 #endif
 
 TEST(munmap__of_nothing__errno_is_the_kernels)
 {
     char *memory = fixture_map(1);
-    struct fixture fixture;
 
-    fixture_open_hooked(&fixture);
-    fixture_key(&fixture, memory, 10);
+    fixture_open_hooked();
+    fixture_key(memory, 10);
     errno = 0;
     assert_int_equal(munmap(memory + 1, fixture_page()), -1);
     assert_int_equal(errno, EINVAL);
@@ -362,7 +350,6 @@ TEST(munmap__of_nothing__errno_is_the_kernels)
     assert_int_equal(errno, EINVAL);
     assert_memory_equal(memory, "mmmm", 4);
     munmap(memory, fixture_page());
-    fixture_close(&fixture);
 }
 
 /* ---- cost for unwatched memory ---------------------------------------------------------- */
@@ -437,20 +424,19 @@ static void unwatched(int which, const char *name, unsigned limit)
 {
     char *memory = fixture_map(1), *nothing = memory - (64 << 20);
     unsigned before, after;
-    struct fixture fixture;
 
     if (FIXTURE_SANITIZED)
         test_skip("a sanitizer's own calls would be counted");
     before = count_instructions(nothing, which);
-    fixture_open_hooked(&fixture);
-    fixture_key(&fixture, memory, 10); /* some other memory is watched */
+    fixture_open_hooked();
+    fixture_key(memory, 10); /* some other memory is watched */
     /* A child's hooks are the same code with an empty table. */
     after = count_instructions(nothing, which);
     print_message("%s: %u instructions, %u with hooks\n", name, before, after);
     assert_in_range(after, before + 1, before + limit);
     munmap(memory, fixture_page());
-    assert_int_equal(calls(&fixture), 1);
-    fixture_close(&fixture);
+    assert_int_equal(calls(), 1);
+    fixture_close();
 }
 
 TEST(munmap__of_unwatched_memory__costs_few_instructions)
@@ -489,20 +475,18 @@ static void unmap_inner(void)
 TEST(munmap__inside_a_hook__no_deadlock_and_known)
 {
     char *outer = fixture_map(1);
-    struct fixture fixture;
 
     inner.memory = fixture_map(1);
     inner.done = false;
-    fixture_open_hooked(&fixture);
-    assert_int_equal(fixture_key(&fixture, inner.memory, 10), 1);
-    assert_int_equal(fixture_key(&fixture, outer, 10), 2);
+    fixture_open_hooked();
+    assert_int_equal(fixture_key(inner.memory, 10), 1);
+    assert_int_equal(fixture_key(outer, 10), 2);
     hook_inside = unmap_inner;
     munmap(outer, fixture_page());
     hook_inside = NULL;
     assert_true(inner.done);
-    assert_int_equal(fixture_key(&fixture, inner.memory, 10), 3);
+    assert_int_equal(fixture_key(inner.memory, 10), 3);
     munmap(inner.memory, fixture_page());
-    fixture_close(&fixture);
 }
 
 static void unmap_in_handler(int signal_number)
@@ -516,34 +500,31 @@ static void unmap_in_handler(int signal_number)
 TEST(munmap__in_a_handler_that_interrupts_the_library__no_deadlock_and_known)
 {
     struct sigaction action = {.sa_handler = unmap_in_handler}, before;
-    struct fixture fixture;
 
     inner.memory = fixture_map(1);
-    fixture_open_hooked(&fixture);
-    assert_int_equal(fixture_key(&fixture, inner.memory, 10), 1);
+    fixture_open_hooked();
+    assert_int_equal(fixture_key(inner.memory, 10), 1);
     sigaction(SIGUSR1, &action, &before);
     pthread_mutex_lock(&fixture.domain->caches->pool.lock);
     raise(SIGUSR1);
     pthread_mutex_unlock(&fixture.domain->caches->pool.lock);
     sigaction(SIGUSR1, &before, NULL);
     map_at(inner.memory, fixture_page());
-    assert_int_equal(fixture_key(&fixture, inner.memory, 10), 2);
+    assert_int_equal(fixture_key(inner.memory, 10), 2);
     munmap(inner.memory, fixture_page());
-    fixture_close(&fixture);
 }
 
 TEST(vfork__child_unmaps__parent_is_notified)
 {
     char *memory = fixture_map(1);
     unsigned char in_core;
-    struct fixture fixture;
     int status;
     pid_t child;
 
     if (FIXTURE_SANITIZED)
         test_skip("sanitizers make a fork of vfork");
-    fixture_open_hooked(&fixture);
-    fixture_key(&fixture, memory, 10);
+    fixture_open_hooked();
+    fixture_key(memory, 10);
     child = vfork();
     if (child == 0) {
         munmap(memory, fixture_page());
@@ -551,31 +532,28 @@ TEST(vfork__child_unmaps__parent_is_notified)
     }
     assert_int_equal(waitpid(child, &status, 0), child);
     if (mincore(memory, 1, &in_core) == 0) {
-        fixture_close(&fixture);
+        fixture_close();
         test_skip("an emulator makes a fork of vfork");
     }
     map_at(memory, fixture_page());
-    assert_int_equal(fixture_key(&fixture, memory, 10), 2);
+    assert_int_equal(fixture_key(memory, 10), 2);
     munmap(memory, fixture_page());
-    fixture_close(&fixture);
 }
 
 /* ---- forks ------------------------------------------------------------------------------ */
 
 static int childs_part(char *memory)
 {
-    struct fixture fixture;
-
     munmap(memory, fixture_page());
     free(malloc(64 << 20));
-    fixture_open_hooked(&fixture);
+    fixture_open_hooked();
     memory = fixture_map(1);
-    if (fixture_key(&fixture, memory, 10) != 1 || fixture_key(&fixture, memory, 10) != 1)
+    if (fixture_key(memory, 10) != 1 || fixture_key(memory, 10) != 1)
         return 2;
     munmap(memory, fixture_page());
-    if (fixture_stats(&fixture).invalidations != 1)
+    if (fixture_stats().invalidations != 1)
         return 3;
-    fixture_close(&fixture);
+    fixture_close();
     return 0;
 }
 
@@ -583,16 +561,15 @@ TEST(fork__while_a_thread_is_in_a_hook__child_does_not_hang)
 {
     char *held = fixture_map(1), *other = fixture_map(1);
     struct hook_holder holder;
-    struct fixture fixture;
     int status;
     pid_t child;
 
     if (FIXTURE_SANITIZED)
         test_skip("ThreadSanitizer forbids threads in a forked child");
     test_forks_wipe();
-    fixture_open_hooked(&fixture);
-    fixture_key(&fixture, held, 10);
-    fixture_key(&fixture, other, 10);
+    fixture_open_hooked();
+    fixture_key(held, 10);
+    fixture_key(other, 10);
     hook_holder_start(&holder, held);
     child = test_fork();
     if (child == 0)
@@ -601,21 +578,19 @@ TEST(fork__while_a_thread_is_in_a_hook__child_does_not_hang)
     assert_int_equal(status, 0);
     hook_holder_go_on(&holder);
     hook_holder_end(&holder);
-    assert_int_equal(fixture_key(&fixture, other, 10), 2);
+    assert_int_equal(fixture_key(other, 10), 2);
     munmap(other, fixture_page());
-    fixture_close(&fixture);
 }
 
 TEST(fork__child_has_none_of_the_parents_hooks)
 {
     char *memory = fixture_map(1);
-    struct fixture fixture;
     int status;
     pid_t child;
 
     test_forks_wipe();
-    fixture_open_hooked(&fixture);
-    fixture_key(&fixture, memory, 10);
+    fixture_open_hooked();
+    fixture_key(memory, 10);
     child = fork();
     if (child == 0) {
         munmap(memory, fixture_page());
@@ -623,10 +598,9 @@ TEST(fork__child_has_none_of_the_parents_hooks)
     }
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_int_equal(status, 0);
-    assert_int_equal(calls(&fixture), 0);
-    assert_int_equal(fixture_key(&fixture, memory, 10), 1);
+    assert_int_equal(calls(), 0);
+    assert_int_equal(fixture_key(memory, 10), 1);
     munmap(memory, fixture_page());
-    fixture_close(&fixture);
 }
 
 /* ---- code changed while threads run it -------------------------------------------------- */
@@ -659,7 +633,6 @@ static void *map_and_unmap(void *arg)
 TEST(open_and_close__while_threads_are_in_the_code__all_continue)
 {
     pthread_t threads[3];
-    struct fixture fixture;
     unsigned before;
     void *result;
 
@@ -669,8 +642,8 @@ TEST(open_and_close__while_threads_are_in_the_code__all_continue)
     for (unsigned long i = test_times(FIXTURE_SANITIZED ? 20 : 100); i > 0; i--) {
         before = atomic_load(&rounds);
         test_wait_until(atomic_load(&rounds) != before);
-        fixture_open_hooked(&fixture);
-        fixture_close(&fixture);
+        fixture_open_hooked();
+        fixture_close();
     }
     atomic_store(&enough, true);
     for (size_t i = 0; i < 3; i++) {

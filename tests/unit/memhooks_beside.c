@@ -55,26 +55,26 @@ static uint64_t probe_hits(int probe)
     return hits;
 }
 
-static char *cached(const struct fixture *fixture, uint64_t *key)
+static char *cached(uint64_t *key)
 {
     char *memory = fixture_map(1);
 
-    *key = fixture_key(fixture, memory, 10);
-    assert_int_equal(fixture_key(fixture, memory, 10), *key);
+    *key = fixture_key(memory, 10);
+    assert_int_equal(fixture_key(memory, 10), *key);
     return memory;
 }
 
 /* Both lose their memory by probed functions, and return what the kernel returns. */
-static void lose_both(const struct fixture *fixture)
+static void lose_both(void)
 {
     uint64_t first, second;
-    char *freed = cached(fixture, &first), *dropped = cached(fixture, &second);
+    char *freed = cached(&first), *dropped = cached(&second);
 
     assert_int_equal(madvise(dropped, fixture_page(), MADV_DONTNEED), 0);
     assert_int_equal(munmap(freed, fixture_page()), 0);
     assert_non_null(fixture_map_at(freed, 1));
-    assert_int_not_equal(fixture_key(fixture, freed, 10), first);
-    assert_int_not_equal(fixture_key(fixture, dropped, 10), second);
+    assert_int_not_equal(fixture_key(freed, 10), first);
+    assert_int_not_equal(fixture_key(dropped, 10), second);
     munmap(freed, fixture_page());
     munmap(dropped, fixture_page());
 }
@@ -92,16 +92,15 @@ static void check_program(void)
 
 TEST(probe__after_the_first_get__every_change_is_noticed)
 {
-    struct fixture fixture;
     uint64_t first, second;
     char *freed, *dropped;
     int probes[2];
 
     if (FIXTURE_SANITIZED)
         test_skip("what the linker finds is the sanitizer's");
-    fixture_open_hooked(&fixture);
-    freed = cached(&fixture, &first);
-    dropped = cached(&fixture, &second);
+    fixture_open_hooked();
+    freed = cached(&first);
+    dropped = cached(&second);
     probes[0] = set_probe((void *)(uintptr_t)munmap);
     probes[1] = set_probe((void *)(uintptr_t)madvise);
     assert_int_equal(munmap(freed, fixture_page()), 0);
@@ -109,31 +108,30 @@ TEST(probe__after_the_first_get__every_change_is_noticed)
     assert_in_range(probe_hits(probes[0]), 1, UINT64_MAX);
     assert_in_range(probe_hits(probes[1]), 1, UINT64_MAX);
     assert_non_null(fixture_map_at(freed, 1));
-    assert_int_not_equal(fixture_key(&fixture, freed, 10), first);
-    assert_int_not_equal(fixture_key(&fixture, dropped, 10), second);
-    lose_both(&fixture);
+    assert_int_not_equal(fixture_key(freed, 10), first);
+    assert_int_not_equal(fixture_key(dropped, 10), second);
+    lose_both();
     close(probes[0]);
     close(probes[1]);
     check_program();
-    lose_both(&fixture);
+    lose_both();
     munmap(freed, fixture_page());
     munmap(dropped, fixture_page());
-    fixture_close(&fixture);
+    fixture_close();
     check_program();
 }
 
 TEST(probe__set_before_and_removed_after__program_goes_on)
 {
-    struct fixture fixture;
     int probes[2];
 
     if (FIXTURE_SANITIZED)
         test_skip("what the linker finds is the sanitizer's");
     probes[0] = set_probe((void *)(uintptr_t)munmap);
     probes[1] = set_probe((void *)(uintptr_t)madvise);
-    fixture_open_hooked(&fixture);
-    lose_both(&fixture);
-    fixture_close(&fixture);
+    fixture_open_hooked();
+    lose_both();
+    fixture_close();
     check_program();
     assert_in_range(probe_hits(probes[0]), 1, UINT64_MAX);
     close(probes[0]);
@@ -153,7 +151,7 @@ static char *syscall_of(void *function)
 }
 
 /* Opens a library, and sets probes on instructions that its hooks have replaced. */
-static void probe_what_is_hooked(struct fixture *fixture, int probes[2])
+static void probe_what_is_hooked(int probes[2])
 {
     char *at[2] = {syscall_of((void *)(uintptr_t)munmap), syscall_of((void *)(uintptr_t)madvise)};
     uint64_t key;
@@ -161,22 +159,22 @@ static void probe_what_is_hooked(struct fixture *fixture, int probes[2])
     if (FIXTURE_SANITIZED)
         test_skip("what the linker finds is the sanitizer's");
     close(set_probe((void *)(uintptr_t)munmap)); /* or skips */
-    fixture_open_hooked(fixture);
-    cached(fixture, &key);
+    fixture_open_hooked();
+    cached(&key);
     assert_memory_not_equal(at[0], "\x0f\x05", 2);
     probes[0] = set_probe(at[0]);
     probes[1] = set_probe(at[1]);
 }
 
 /* A miss finds that the hooks are bypassed. By name no other monitor takes over. */
-static void check_bypassed(const struct fixture *fixture)
+static void check_bypassed(void)
 {
     struct hmreg_monitor_info info = {.size = sizeof(info)};
     char *memory = fixture_map(1);
-    uint64_t key = fixture_key(fixture, memory, 10);
+    uint64_t key = fixture_key(memory, 10);
 
-    assert_int_not_equal(fixture_key(fixture, memory, 10), key);
-    assert_ok(hmreg_monitor_query(fixture->lib, &info));
+    assert_int_not_equal(fixture_key(memory, 10), key);
+    assert_ok(hmreg_monitor_query(fixture.lib, &info));
     assert_int_equal(info.active, HMREG_MONITOR_DISABLED);
     assert_non_null(strstr(info.why, "munmap"));
     munmap(memory, fixture_page());
@@ -184,30 +182,28 @@ static void check_bypassed(const struct fixture *fixture)
 
 TEST(probe__on_the_syscall_instruction__noticed_at_a_miss_and_program_goes_on)
 {
-    struct fixture fixture;
     int probes[2];
 
-    probe_what_is_hooked(&fixture, probes);
-    check_bypassed(&fixture);
+    probe_what_is_hooked(probes);
+    check_bypassed();
     check_program();
     assert_in_range(probe_hits(probes[0]), 1, UINT64_MAX);
     close(probes[0]);
     close(probes[1]);
     check_program();
-    fixture_close(&fixture);
-    fixture_open_hooked(&fixture);
-    lose_both(&fixture);
-    fixture_close(&fixture);
+    fixture_close();
+    fixture_open_hooked();
+    lose_both();
+    fixture_close();
     check_program();
 }
 
 TEST(probe__on_the_syscall_instruction_until_after_the_last_close__program_goes_on)
 {
-    struct fixture fixture;
     int probes[2];
 
-    probe_what_is_hooked(&fixture, probes);
-    fixture_close(&fixture);
+    probe_what_is_hooked(probes);
+    fixture_close();
     check_program();
     close(probes[0]);
     close(probes[1]);
@@ -216,39 +212,36 @@ TEST(probe__on_the_syscall_instruction_until_after_the_last_close__program_goes_
 
 TEST(probe__on_the_syscall_instruction_between_two_misses__mended_by_the_second)
 {
-    struct fixture fixture;
     char *memory = fixture_map(1);
     int probes[2];
 
-    probe_what_is_hooked(&fixture, probes);
+    probe_what_is_hooked(probes);
     close(probes[0]);
     close(probes[1]);
-    fixture_key(&fixture, memory, 10);
-    lose_both(&fixture);
+    fixture_key(memory, 10);
+    lose_both();
     munmap(memory, fixture_page());
-    fixture_close(&fixture);
+    fixture_close();
     check_program();
 }
 
 TEST(probe__on_the_syscall_instruction_before_the_first_get__not_hooked)
 {
     struct hmreg_config config = {.size = sizeof(config), .monitor = HMREG_MONITOR_MEMHOOKS};
-    struct fixture fixture;
     struct hmreg *lib;
     int probe;
 
     if (FIXTURE_SANITIZED)
         test_skip("what the linker finds is the sanitizer's");
-    fixture_open_hooked(&fixture); /* or skips */
-    fixture_close(&fixture);
+    fixture_open_hooked(); /* or skips */
+    fixture_close();
     probe = set_probe(syscall_of((void *)(uintptr_t)munmap));
     assert_int_equal(hmreg_open(&config, &lib), -EOPNOTSUPP);
     check_program();
     close(probe);
     check_program();
-    fixture_open_hooked(&fixture);
-    lose_both(&fixture);
-    fixture_close(&fixture);
+    fixture_open_hooked();
+    lose_both();
 }
 #endif
 
@@ -295,7 +288,6 @@ static size_t run_without_libc(void)
 
 TEST(munmap__on_a_thread_without_libc__reported_on_a_small_stack)
 {
-    struct fixture fixture;
     uint64_t key;
     size_t most;
 
@@ -303,16 +295,15 @@ TEST(munmap__on_a_thread_without_libc__reported_on_a_small_stack)
         test_skip("a sanitizer's munmap needs thread-local data");
     raw.munmap = munmap;
     raw.page = fixture_page();
-    fixture_open_hooked(&fixture);
-    raw.memory = cached(&fixture, &key);
+    fixture_open_hooked();
+    raw.memory = cached(&key);
     most = run_without_libc();
     print_message("a hooked munmap: %zu bytes of stack\n", most);
     assert_int_equal(raw.result, 0);
     assert_non_null(fixture_map_at(raw.memory, 1));
-    assert_int_not_equal(fixture_key(&fixture, raw.memory, 10), key);
+    assert_int_not_equal(fixture_key(raw.memory, 10), key);
     assert_in_range(most, 1, 1000);
     munmap(raw.memory, fixture_page());
-    fixture_close(&fixture);
 }
 #else
 TEST(munmap__on_a_thread_without_libc__reported_on_a_small_stack)
@@ -361,23 +352,21 @@ TEST(mremap__of_a_part_of_a_huge_page__all_of_it_registered_anew)
     char *place = reserve_huge(), *memory = map_huge(place, MAP_FIXED);
     char *middle = memory + HUGE / 2, *over = map_small(place + HUGE);
     size_t page = fixture_page();
-    struct fixture fixture;
     uint64_t keys[3];
 
-    fixture_open(&fixture, fixture_monitor(), NULL);
-    keys[0] = fixture_key(&fixture, memory, page);
-    keys[1] = fixture_key(&fixture, middle, page);
-    keys[2] = fixture_key(&fixture, over, page);
+    fixture_open(fixture_monitor(), NULL);
+    keys[0] = fixture_key(memory, page);
+    keys[1] = fixture_key(middle, page);
+    keys[2] = fixture_key(over, page);
     if (mremap(memory, page, page, MREMAP_MAYMOVE | MREMAP_FIXED, place + HUGE) == MAP_FAILED) {
-        fixture_close(&fixture);
+        fixture_close();
         test_skip("this kernel moves no huge pages: %s", strerror(errno));
     }
     assert_ptr_equal(map_huge(place, MAP_FIXED), memory);
-    assert_int_not_equal(fixture_key(&fixture, memory, page), keys[0]);
-    assert_int_not_equal(fixture_key(&fixture, middle, page), keys[1]);
-    assert_int_not_equal(fixture_key(&fixture, over, page), keys[2]);
+    assert_int_not_equal(fixture_key(memory, page), keys[0]);
+    assert_int_not_equal(fixture_key(middle, page), keys[1]);
+    assert_int_not_equal(fixture_key(over, page), keys[2]);
     munmap(place, 2 * HUGE);
-    fixture_close(&fixture);
 }
 
 TEST(mmap__of_a_huge_page_over_small_ones__all_registered_anew)
@@ -385,27 +374,25 @@ TEST(mmap__of_a_huge_page_over_small_ones__all_registered_anew)
     char *place = reserve_huge(), *last = map_small(place);
     size_t page = fixture_page();
     int file = memfd_create("huge", MFD_CLOEXEC | MFD_HUGETLB);
-    struct fixture fixture;
     uint64_t key;
 
     munmap(map_huge(NULL, 0), HUGE); /* or skips */
     if (file < 0 || ftruncate(file, (off_t)HUGE))
         test_skip("no files of huge pages: %s", strerror(errno));
-    fixture_open(&fixture, fixture_monitor(), NULL);
-    key = fixture_key(&fixture, last, page);
+    fixture_open(fixture_monitor(), NULL);
+    key = fixture_key(last, page);
     assert_ptr_equal(mmap(place, page, PROT_READ | PROT_WRITE,
                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB | MAP_FIXED, -1, 0),
                      place);
-    assert_int_not_equal(fixture_key(&fixture, last, page), key);
+    assert_int_not_equal(fixture_key(last, page), key);
     munmap(place, HUGE);
     last = map_small(place);
-    key = fixture_key(&fixture, last, page);
+    key = fixture_key(last, page);
     assert_ptr_equal(mmap(place, page, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file, 0),
                      place);
-    assert_int_not_equal(fixture_key(&fixture, last, page), key);
+    assert_int_not_equal(fixture_key(last, page), key);
     munmap(place, HUGE);
     close(file);
-    fixture_close(&fixture);
 }
 
 TEST(shmat__of_a_huge_segment_over_small_pages__all_registered_anew)
@@ -413,36 +400,32 @@ TEST(shmat__of_a_huge_segment_over_small_pages__all_registered_anew)
     char *place = reserve_huge(), *last = map_small(place);
     size_t page = fixture_page();
     int id = shmget(IPC_PRIVATE, page, 0600 | SHM_HUGETLB);
-    struct fixture fixture;
     uint64_t key;
     void *there;
 
     if (id < 0)
         test_skip("no huge segments of shared memory: %s", strerror(errno));
-    fixture_open_hooked(&fixture);
-    key = fixture_key(&fixture, last, page);
+    fixture_open_hooked();
+    key = fixture_key(last, page);
     there = shmat(id, place, SHM_REMAP);
     shmctl(id, IPC_RMID, NULL);
     assert_ptr_equal(there, place);
-    assert_int_not_equal(fixture_key(&fixture, last, page), key);
+    assert_int_not_equal(fixture_key(last, page), key);
     assert_int_equal(shmdt(place), 0);
-    fixture_close(&fixture);
 }
 
 /* ---- other calls that concern no cached memory ------------------------------------------ */
 
 TEST(shmdt__that_fails__ends_nothing)
 {
-    struct fixture fixture;
     uint64_t key;
     char *memory;
 
-    fixture_open_hooked(&fixture);
-    memory = cached(&fixture, &key);
+    fixture_open_hooked();
+    memory = cached(&key);
     assert_int_equal(shmdt(memory - fixture_page()), -1);
-    assert_int_equal(fixture_key(&fixture, memory, 10), key);
+    assert_int_equal(fixture_key(memory, 10), key);
     munmap(memory, fixture_page());
-    fixture_close(&fixture);
 }
 
 TEST_MAIN()

@@ -32,7 +32,6 @@ TEST(mremap__of_a_part_of_a_page_of_1_gib__all_of_it_registered_anew)
         mmap(NULL, 4 * GIB, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     char *place = (char *)(((uintptr_t)reserved + GIB - 1) & ~(GIB - 1)), *over;
     size_t page = fixture_page();
-    struct fixture fixture;
     uint64_t keys[3];
 
     assert_ptr_not_equal(reserved, MAP_FAILED);
@@ -40,19 +39,19 @@ TEST(mremap__of_a_part_of_a_page_of_1_gib__all_of_it_registered_anew)
     over = mmap(place + 2 * GIB - page, page, PROT_READ | PROT_WRITE,
                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
     assert_ptr_not_equal(over, MAP_FAILED);
-    fixture_open(&fixture, fixture_monitor(), NULL);
-    keys[0] = fixture_key(&fixture, place, page);
-    keys[1] = fixture_key(&fixture, place + GIB / 2, page);
-    keys[2] = fixture_key(&fixture, over, page);
+    fixture_open(fixture_monitor(), NULL);
+    keys[0] = fixture_key(place, page);
+    keys[1] = fixture_key(place + GIB / 2, page);
+    keys[2] = fixture_key(over, page);
     if (mremap(place, page, page, MREMAP_MAYMOVE | MREMAP_FIXED, place + GIB) == MAP_FAILED) {
-        fixture_close(&fixture);
+        fixture_close();
         test_skip("this kernel moves no huge pages: %s", strerror(errno));
     }
     map_page(place);
-    assert_int_not_equal(fixture_key(&fixture, place, page), keys[0]);
-    assert_int_not_equal(fixture_key(&fixture, place + GIB / 2, page), keys[1]);
-    assert_int_not_equal(fixture_key(&fixture, over, page), keys[2]);
-    fixture_close(&fixture);
+    assert_int_not_equal(fixture_key(place, page), keys[0]);
+    assert_int_not_equal(fixture_key(place + GIB / 2, page), keys[1]);
+    assert_int_not_equal(fixture_key(over, page), keys[2]);
+    fixture_close();
     munmap(reserved, 4 * GIB);
 }
 

@@ -23,20 +23,19 @@ static void check_shmat(size_t rest, int flags)
     size_t page = fixture_page();
     char *memory = fixture_map(2);
     int id = shmget(IPC_PRIVATE, 2 * page, 0600);
-    struct fixture fixture;
 
     if (id < 0)
         test_skip("no shared memory segments: %s", strerror(errno));
-    fixture_open_hooked(&fixture);
-    assert_int_equal(fixture_key(&fixture, memory, page), 1);
-    assert_int_equal(fixture_key(&fixture, memory + page, page), 2);
+    fixture_open_hooked();
+    assert_int_equal(fixture_key(memory, page), 1);
+    assert_int_equal(fixture_key(memory + page, page), 2);
     assert_ptr_equal(shmat(id, memory + rest, SHM_REMAP | flags), memory);
     shmctl(id, IPC_RMID, NULL);
-    assert_int_equal(fixture_stats(&fixture).invalidations, 2);
-    assert_int_equal(fixture_key(&fixture, memory, page), 3);
-    assert_int_equal(fixture_key(&fixture, memory + page, page), 4);
+    assert_int_equal(fixture_stats().invalidations, 2);
+    assert_int_equal(fixture_key(memory, page), 3);
+    assert_int_equal(fixture_key(memory + page, page), 4);
     assert_int_equal(syscall(SYS_shmdt, memory), 0);
-    fixture_close(&fixture);
+    fixture_close();
 }
 
 TEST(shmat__over_it__registered_anew)
@@ -50,19 +49,17 @@ TEST(madvise__guard_pages__registered_anew)
 {
     size_t len = 2 * fixture_page();
     char *memory = fixture_map(2);
-    struct fixture fixture;
 
-    fixture_open_hooked(&fixture);
-    assert_int_equal(fixture_key(&fixture, memory, len), 1);
+    fixture_open_hooked();
+    assert_int_equal(fixture_key(memory, len), 1);
     if (madvise(memory, len, 102)) {
-        fixture_close(&fixture);
+        fixture_close();
         test_skip("this kernel has no guard pages: %s", strerror(errno));
     }
     assert_int_equal(madvise(memory, len, 103), 0);
     memset(memory, 1, len);
-    assert_int_equal(fixture_key(&fixture, memory, len), 2);
+    assert_int_equal(fixture_key(memory, len), 2);
     munmap(memory, len);
-    fixture_close(&fixture);
 }
 
 TEST(process_madvise__of_itself__registered_anew)
@@ -71,22 +68,20 @@ TEST(process_madvise__of_itself__registered_anew)
     char *memory = fixture_map(3);
     struct iovec ranges[2] = {{memory, page}, {memory + 2 * page, page}};
     int self = (int)syscall(SYS_pidfd_open, getpid(), 0);
-    struct fixture fixture;
 
-    fixture_open_hooked(&fixture);
+    fixture_open_hooked();
     for (int i = 0; i < 3; i++)
-        assert_int_equal(fixture_key(&fixture, memory + i * (int)page, page), i + 1);
+        assert_int_equal(fixture_key(memory + i * (int)page, page), i + 1);
     if (syscall(440, self, ranges, 2, MADV_DONTNEED, 0) < 0) {
         close(self);
-        fixture_close(&fixture);
+        fixture_close();
         test_skip("this kernel throws no pages away so: %s", strerror(errno));
     }
     close(self);
-    assert_int_equal(fixture_key(&fixture, memory + page, page), 2);
-    assert_int_equal(fixture_key(&fixture, memory, page), 4);
-    assert_int_equal(fixture_key(&fixture, memory + 2 * page, page), 5);
+    assert_int_equal(fixture_key(memory + page, page), 2);
+    assert_int_equal(fixture_key(memory, page), 4);
+    assert_int_equal(fixture_key(memory + 2 * page, page), 5);
     munmap(memory, 3 * page);
-    fixture_close(&fixture);
 }
 
 /* In a process of its own, where a policy forbids process_vm_readv(2). */
@@ -102,30 +97,25 @@ static int where_ranges_may_not_be_read(void)
     char *memory = fixture_map(2);
     struct iovec range = {memory, page};
     int self = (int)syscall(SYS_pidfd_open, getpid(), 0);
-    struct fixture fixture;
 
     if (!CODE_FILTER(code))
         return 77;
-    fixture_open_hooked(&fixture);
+    fixture_open_hooked();
     for (uint64_t i = 0; i < 2; i++)
-        if (fixture_key(&fixture, memory + i * page, page) != i + 1)
+        if (fixture_key(memory + i * page, page) != i + 1)
             return 1;
     if (syscall(440, self, &range, 1, MADV_DONTNEED, 0) < 0)
         return 77;
-    return fixture_key(&fixture, memory, page) == 3 &&
-                   fixture_key(&fixture, memory + page, page) == 4
-               ? 0
-               : 2;
+    return fixture_key(memory, page) == 3 && fixture_key(memory + page, page) == 4 ? 0 : 2;
 }
 
 TEST(process_madvise__of_ranges_that_may_not_be_read__all_registered_anew)
 {
-    struct fixture fixture;
     int status;
     pid_t child;
 
-    fixture_open_hooked(&fixture); /* or skips */
-    fixture_close(&fixture);
+    fixture_open_hooked(); /* or skips */
+    fixture_close();
     child = test_fork();
     if (child == 0)
         _exit(where_ranges_may_not_be_read());
@@ -139,20 +129,18 @@ TEST(mremap__dontunmap__registered_anew)
 {
     size_t len = 2 * fixture_page();
     char *memory = fixture_map(2), *moved;
-    struct fixture fixture;
 
-    fixture_open_hooked(&fixture);
-    assert_int_equal(fixture_key(&fixture, memory, len), 1);
+    fixture_open_hooked();
+    assert_int_equal(fixture_key(memory, len), 1);
     moved = mremap(memory, len, len, MREMAP_MAYMOVE | 4, NULL);
     if (moved == MAP_FAILED) {
-        fixture_close(&fixture);
+        fixture_close();
         test_skip("no MREMAP_DONTUNMAP: %s", strerror(errno));
     }
-    assert_int_equal(fixture_key(&fixture, memory, len), 2);
-    assert_int_equal(fixture_key(&fixture, moved, len), 3);
+    assert_int_equal(fixture_key(memory, len), 2);
+    assert_int_equal(fixture_key(moved, len), 3);
     munmap(memory, len);
     munmap(moved, len);
-    fixture_close(&fixture);
 }
 
 TEST_MAIN()

@@ -38,15 +38,15 @@ static void open_known(struct known *known)
     known->file = memfd_create("known", MFD_CLOEXEC);
     assert_true(known->file >= 0);
     assert_ok(ftruncate(known->file, PAGES * (off_t)fixture_page()));
-    fixture_open_hooked(&known->fixture);
-    fixture_key(&known->fixture, known->memory, fixture_page());
+    fixture_open_hooked_in(&known->fixture);
+    fixture_key_in(&known->fixture, known->memory, fixture_page());
 }
 
 static void close_known(struct known *known)
 {
     munmap(known->memory, PAGES * fixture_page());
     close(known->file);
-    fixture_close(&known->fixture);
+    fixture_close_in(&known->fixture);
 }
 
 static char *page_of(const struct known *known, unsigned number)
@@ -86,9 +86,9 @@ static void map_file_past_libc(const struct known *known, unsigned number)
 
 static bool is_cached(const struct known *known, unsigned number)
 {
-    uint64_t key = fixture_key(&known->fixture, page_of(known, number), fixture_page());
+    uint64_t key = fixture_key_in(&known->fixture, page_of(known, number), fixture_page());
 
-    return fixture_key(&known->fixture, page_of(known, number), fixture_page()) == key;
+    return fixture_key_in(&known->fixture, page_of(known, number), fixture_page()) == key;
 }
 
 TEST(get__beside_what_is_cached__kernel_not_asked)
@@ -194,10 +194,10 @@ TEST(get__miss_with_mr_allocated__kernel_asked_once)
 }
 
 /* How often the thread knows this mapping of two pages. */
-static int times_known(const struct fixture *fixture, const char *memory)
+static int times_known(const struct known *known, const char *memory)
 {
     const struct thread_cache *tcache =
-        atomic_load(&fixture->domain->caches->pool.thread_caches.first);
+        atomic_load(&known->fixture.domain->caches->pool.thread_caches.first);
     uint64_t start = (uint64_t)(uintptr_t)memory;
     int times = 0;
 
@@ -216,13 +216,13 @@ TEST(get__in_one_mapping_more_than_a_thread_knows__replaces_the_oldest)
         memory[i] = fixture_map(2);
     open_known(&known);
     for (int i = 0; i <= MAPPED_KNOWN; i++)
-        fixture_key(&known.fixture, memory[i], fixture_page());
+        fixture_key_in(&known.fixture, memory[i], fixture_page());
     for (int i = 0; i <= MAPPED_KNOWN; i++)
-        assert_int_equal(times_known(&known.fixture, memory[i]), i > 0);
+        assert_int_equal(times_known(&known, memory[i]), i > 0);
     munmap(memory[MAPPED_KNOWN + 1], 2 * fixture_page());
-    fixture_key(&known.fixture, memory[3] + fixture_page(), fixture_page()); /* asks again */
+    fixture_key_in(&known.fixture, memory[3] + fixture_page(), fixture_page()); /* asks again */
     for (int i = 0; i <= MAPPED_KNOWN; i++)
-        assert_int_equal(times_known(&known.fixture, memory[i]), i > 0);
+        assert_int_equal(times_known(&known, memory[i]), i > 0);
     close_known(&known);
     for (int i = 0; i <= MAPPED_KNOWN; i++)
         munmap(memory[i], 2 * fixture_page());
@@ -391,7 +391,7 @@ TEST(get__in_a_handler_on_a_stack_of_its_own__call_is_still_under_way)
         assert_false(quiet_in_handler);
         test_wait_until(becomes_quiet()); /* other threads may be in a call */
         assert_ptr_equal(fixture_map_at(page_of(&known, 0), 1), page_of(&known, 0));
-        fixture_key(&known.fixture, known.memory, fixture_page());
+        fixture_key_in(&known.fixture, known.memory, fixture_page());
         assert_ok(sigaltstack(&alternate, NULL));
     }
     alternate.ss_flags = SS_DISABLE;
@@ -424,9 +424,9 @@ TEST(hooks__removed_and_set_while_a_call_is_under_way__its_end_counts_once)
 
     open_known(&known);
     hook_holder_start(&holder, known.memory);
-    fixture_close(&known.fixture);
-    fixture_open_hooked(&again);
-    fixture_key(&again, page_of(&known, 1), fixture_page());
+    fixture_close_in(&known.fixture);
+    fixture_open_hooked_in(&again);
+    fixture_key_in(&again, page_of(&known, 1), fixture_page());
     assert_false(becomes_quiet());
     hook_holder_go_on(&holder);
     hook_holder_end(&holder);
@@ -483,21 +483,19 @@ static int after_the_call(void)
 
 TEST(fork__in_a_handler_inside_a_munmap__childs_counts_are_right)
 {
-    struct fixture fixture;
     char *memory = fixture_map(1);
     int status;
 
     if (!HOOK_COUNTS_CALLS)
         test_skip("this processor's stubs do not count calls");
-    fixture_open_hooked(&fixture);
-    fixture_key(&fixture, memory, 10);
+    fixture_open_hooked();
+    fixture_key(memory, 10);
     hook_inside = fork_inside;
     munmap(memory, fixture_page());
     if (forked.child == 0)
         _exit(after_the_call());
     assert_int_equal(waitpid(forked.child, &status, 0), forked.child);
     assert_int_equal(status, 0);
-    fixture_close(&fixture);
 }
 
 /* ---- a fabric that pins, where the list of mappings would be read ------------------------- */

@@ -63,22 +63,21 @@ static void two_copies(bool first_closes_first)
     uint8_t before[CODE], after[CODE];
     const struct plugin *plugin;
     bool cached = false;
-    struct fixture fixture;
     void *handle;
 
     copy_code(before);
-    fixture_open_hooked(&fixture);
+    fixture_open_hooked();
     handle = load(&plugin);
     open_plugin(plugin);
-    assert_int_equal(fixture_key(&fixture, ours, 10), 1);
+    assert_int_equal(fixture_key(ours, 10), 1);
     assert_true(plugin->get(theirs, 10, &cached));
     assert_true(cached);
     munmap(ours, fixture_page());
     munmap(theirs, fixture_page());
-    assert_int_equal(fixture_stats(&fixture).invalidations, 1);
+    assert_int_equal(fixture_stats().invalidations, 1);
     assert_int_equal(plugin->invalidations(), 1);
     if (first_closes_first) {
-        fixture_close(&fixture);
+        fixture_close();
         theirs = fixture_map(1);
         assert_true(plugin->get(theirs, 10, &cached));
         munmap(theirs, fixture_page());
@@ -87,10 +86,10 @@ static void two_copies(bool first_closes_first)
     } else {
         assert_int_equal(plugin->close(), 0);
         ours = fixture_map(1);
-        fixture_key(&fixture, ours, 10);
+        fixture_key(ours, 10);
         munmap(ours, fixture_page());
-        assert_int_equal(fixture_stats(&fixture).invalidations, 2);
-        fixture_close(&fixture);
+        assert_int_equal(fixture_stats().invalidations, 2);
+        fixture_close();
     }
     unload(handle);
     ours = fixture_map(1);
@@ -116,22 +115,21 @@ TEST(two_copies__same_memory__one_caches_it_and_both_are_right)
     char *memory = fixture_map(1);
     const struct plugin *plugin;
     bool cached = false;
-    struct fixture fixture;
     void *handle;
 
-    fixture_open_hooked(&fixture);
+    fixture_open_hooked();
     handle = load(&plugin);
     open_plugin(plugin);
-    assert_int_equal(fixture_key(&fixture, memory, 10), 1);
+    assert_int_equal(fixture_key(memory, 10), 1);
     assert_true(plugin->get(memory, 10, &cached));
-    assert_int_equal(cached, !fixture_has_kernel_events(&fixture));
+    assert_int_equal(cached, !fixture_has_kernel_events());
     munmap(memory, fixture_page());
     map_again(memory);
-    assert_int_equal(fixture_key(&fixture, memory, 10), 2);
+    assert_int_equal(fixture_key(memory, 10), 2);
     assert_int_equal(plugin->invalidations(), cached ? 1 : 0);
     munmap(memory, fixture_page());
     assert_int_equal(plugin->close(), 0);
-    fixture_close(&fixture);
+    fixture_close();
     unload(handle);
 }
 
@@ -190,22 +188,20 @@ TEST(dlclose__while_threads_are_in_the_code__all_continue)
 TEST(dlclose__of_a_library_whose_memory_is_cached__registered_anew)
 {
     const struct plugin *plugin;
-    struct fixture fixture;
     void *handle;
     char *first;
 
-    fixture_open_hooked(&fixture);
+    fixture_open_hooked();
     handle = load(&plugin);
     first = plugin->zeros;
     memset(first, 1, plugin->zeros_len);
-    assert_int_equal(fixture_key(&fixture, first, plugin->zeros_len), 1);
-    assert_int_equal(fixture_stats(&fixture).uncached, 0);
+    assert_int_equal(fixture_key(first, plugin->zeros_len), 1);
+    assert_int_equal(fixture_stats().uncached, 0);
     unload(handle);
-    assert_int_equal(fixture_stats(&fixture).invalidations, 1);
+    assert_int_equal(fixture_stats().invalidations, 1);
     handle = load(&plugin);
-    assert_int_equal(fixture_key(&fixture, plugin->zeros, plugin->zeros_len), 2);
+    assert_int_equal(fixture_key(plugin->zeros, plugin->zeros_len), 2);
     unload(handle);
-    fixture_close(&fixture);
 }
 
 /* ---- program exit ----------------------------------------------------------------------- */
@@ -237,14 +233,13 @@ TEST(exit__with_domains_open_and_threads_running__ends)
     if (child == 0) {
         struct hmreg_config config = {.size = sizeof(config), .monitor = HMREG_MONITOR_MEMHOOKS};
         pthread_t thread;
-        struct fixture fixture;
 
         atomic_store(&enough, false);
         if (hmreg_open(&config, &fixture.lib))
             _exit(77);
         fixture.domain = counter_open(fixture.lib, NULL);
         at_the_end = fixture_map(1);
-        fixture_key(&fixture, at_the_end, 10);
+        fixture_key(at_the_end, 10);
         pthread_create(&thread, NULL, wait_for_ever, NULL);
         atexit(unmap_at_exit);
         exit(0);

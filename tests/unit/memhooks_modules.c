@@ -38,44 +38,43 @@ static munmap_function others_munmap(void)
     return other ? (munmap_function)((uintptr_t)munmap - own + other) : NULL;
 }
 
-static struct hmreg_monitor_info monitor_of(const struct fixture *fixture)
+static struct hmreg_monitor_info monitor_of(void)
 {
     struct hmreg_monitor_info info = {.size = sizeof(info)};
 
-    assert_ok(hmreg_monitor_query(fixture->lib, &info));
+    assert_ok(hmreg_monitor_query(fixture.lib, &info));
     return info;
 }
 
-static void check_lost(const struct fixture *fixture, munmap_function how)
+static void check_lost(munmap_function how)
 {
     char *memory = fixture_map(1);
-    uint64_t key = fixture_key(fixture, memory, 10);
+    uint64_t key = fixture_key(memory, 10);
 
     assert_int_equal(how(memory, fixture_page()), 0);
     assert_non_null(fixture_map_at(memory, 1));
-    assert_int_not_equal(fixture_key(fixture, memory, 10), key);
+    assert_int_not_equal(fixture_key(memory, 10), key);
     munmap(memory, fixture_page());
 }
 
 TEST(audited__changes_by_the_auditors_libc__noticed)
 {
     munmap_function other = others_munmap();
-    struct fixture fixture;
     char *memory;
     uint64_t key;
 
     if (!getenv("LD_AUDIT"))
         test_skip("unit_memhooks_audited runs this case below an auditor");
     assert_non_null(other);
-    fixture_open_hooked(&fixture);
+    fixture_open_hooked();
     memory = fixture_map(1);
-    key = fixture_key(&fixture, memory, 10);
-    assert_int_equal(fixture_key(&fixture, memory, 10), key);
-    check_lost(&fixture, other);
-    check_lost(&fixture, munmap);
-    assert_int_equal(fixture_key(&fixture, memory, 10), key);
+    key = fixture_key(memory, 10);
+    assert_int_equal(fixture_key(memory, 10), key);
+    check_lost(other);
+    check_lost(munmap);
+    assert_int_equal(fixture_key(memory, 10), key);
     munmap(memory, fixture_page());
-    fixture_close(&fixture);
+    fixture_close();
     memory = fixture_map(1);
     assert_int_equal(other(memory, fixture_page()), 0);
 }
@@ -109,34 +108,33 @@ static void in_a_process(void (*part)(void))
     } while (0)
 
 /* Opens with the default monitor, which is memhooks; *key: of memory that stays cached. */
-static char *open_default(struct fixture *fixture, uint64_t *key)
+static char *open_default(uint64_t *key)
 {
     char *memory = fixture_map(1);
 
     setenv("HMREG_LOG", "off", 1);
-    fixture_open(fixture, HMREG_MONITOR_DEFAULT, NULL);
-    *key = fixture_key(fixture, memory, 10);
-    if (monitor_of(fixture).active != HMREG_MONITOR_MEMHOOKS)
+    fixture_open(HMREG_MONITOR_DEFAULT, NULL);
+    *key = fixture_key(memory, 10);
+    if (monitor_of().active != HMREG_MONITOR_MEMHOOKS)
         _exit(77);
-    MUST(fixture_key(fixture, memory, 10) == *key);
+    MUST(fixture_key(memory, 10) == *key);
     return memory;
 }
 
 /* The next get notices it, and says why; nothing is stale. */
-static void check_replaced(const struct fixture *fixture, char *memory, uint64_t key,
-                           const char *why)
+static void check_replaced(char *memory, uint64_t key, const char *why)
 {
     struct hmreg_monitor_info info;
 
-    MUST(fixture_key(fixture, memory, 10) != key);
-    info = monitor_of(fixture);
+    MUST(fixture_key(memory, 10) != key);
+    info = monitor_of();
     MUST(info.active == HMREG_MONITOR_USERFAULTFD || info.active == HMREG_MONITOR_DISABLED);
     MUST(strstr(info.why, "memhooks: ") == info.why && strstr(info.why, why));
-    key = fixture_key(fixture, memory, 10);
-    MUST((fixture_key(fixture, memory, 10) == key) == (info.active == HMREG_MONITOR_USERFAULTFD));
+    key = fixture_key(memory, 10);
+    MUST((fixture_key(memory, 10) == key) == (info.active == HMREG_MONITOR_USERFAULTFD));
     munmap(memory, fixture_page());
     MUST(fixture_map_at(memory, 1) == memory);
-    MUST(fixture_key(fixture, memory, 10) != key);
+    MUST(fixture_key(memory, 10) != key);
 }
 
 static void check_refused(const char *why)
@@ -150,42 +148,40 @@ static void check_refused(const char *why)
 static void another_libc(void)
 {
     munmap_function other;
-    struct fixture fixture;
     uint64_t key;
-    char *memory = open_default(&fixture, &key);
+    char *memory = open_default(&key);
 
     MUST(dlmopen(LM_ID_NEWLM, "libc.so.6", RTLD_NOW));
     other = others_munmap();
     MUST(other && other(memory, fixture_page()) == 0);
     MUST(fixture_map_at(memory, 1) == memory);
-    check_replaced(&fixture, memory, key, "dlmopen");
-    fixture_close(&fixture);
+    check_replaced(memory, key, "dlmopen");
+    fixture_close();
     check_refused("dlmopen");
 }
 
 static void a_bypass(const char *file, const char *why)
 {
     struct hmreg_config config = {.size = sizeof(config), .monitor = HMREG_MONITOR_MEMHOOKS};
-    struct fixture fixture;
     struct hmreg *lib;
     uint64_t key;
-    char *memory = open_default(&fixture, &key);
+    char *memory = open_default(&key);
 
     MUST(hmreg_open(&config, &lib) == 0);
     MUST(dlopen(file, RTLD_NOW | RTLD_LOCAL));
-    check_replaced(&fixture, memory, key, why);
-    fixture_close(&fixture);
-    fixture_open(&fixture, HMREG_MONITOR_DEFAULT, NULL);
-    key = fixture_key(&fixture, memory, 10);
-    MUST(monitor_of(&fixture).active != HMREG_MONITOR_MEMHOOKS);
-    fixture_close(&fixture);
+    check_replaced(memory, key, why);
+    fixture_close();
+    fixture_open(HMREG_MONITOR_DEFAULT, NULL);
+    key = fixture_key(memory, 10);
+    MUST(monitor_of().active != HMREG_MONITOR_MEMHOOKS);
+    fixture_close();
     MUST(hmreg_close(lib) == 0);
-    fixture_open(&fixture, HMREG_MONITOR_MEMHOOKS, NULL); /* works where it is asked for */
-    key = fixture_key(&fixture, memory, 10);
-    MUST(fixture_key(&fixture, memory, 10) == key);
+    fixture_open(HMREG_MONITOR_MEMHOOKS, NULL); /* works where it is asked for */
+    key = fixture_key(memory, 10);
+    MUST(fixture_key(memory, 10) == key);
     MUST(munmap(memory, fixture_page()) == 0);
-    MUST(fixture_stats(&fixture).invalidations == 1);
-    fixture_close(&fixture);
+    MUST(fixture_stats().invalidations == 1);
+    fixture_close();
 }
 
 static void a_sanitizer(void)
@@ -205,17 +201,16 @@ static void go(void)
 
 static void any_other(void)
 {
-    struct fixture fixture;
     uint64_t key;
-    char *memory = open_default(&fixture, &key);
+    char *memory = open_default(&key);
     void *file = dlopen(TEST_PLUGIN, RTLD_NOW | RTLD_LOCAL);
 
     MUST(file);
-    MUST(fixture_key(&fixture, memory, 10) == key);
+    MUST(fixture_key(memory, 10) == key);
     dlclose(file);
-    MUST(fixture_key(&fixture, memory, 10) == key);
-    MUST(monitor_of(&fixture).active == HMREG_MONITOR_MEMHOOKS);
-    fixture_close(&fixture);
+    MUST(fixture_key(memory, 10) == key);
+    MUST(monitor_of().active == HMREG_MONITOR_MEMHOOKS);
+    fixture_close();
 }
 
 /* hmreg itself, with a libc of its own: it hooks the program's, too. */
@@ -241,10 +236,8 @@ static void hmreg_in_a_namespace(void)
 
 TEST(open__in_a_namespace_of_its_own__changes_by_both_libcs_noticed)
 {
-    struct fixture fixture;
-
-    fixture_open_hooked(&fixture); /* skips where libc cannot be hooked */
-    fixture_close(&fixture);
+    fixture_open_hooked(); /* skips where libc cannot be hooked */
+    fixture_close();
     in_a_process(hmreg_in_a_namespace);
 }
 

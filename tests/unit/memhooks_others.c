@@ -77,33 +77,29 @@ static void load(const char *file)
         _exit(ABSENT);
 }
 
-static struct fixture opened(void)
+static void opened(void)
 {
     struct hmreg_config config = {.size = sizeof(config), .monitor = HMREG_MONITOR_MEMHOOKS};
-    struct fixture fixture;
     int rc = hmreg_open(&config, &fixture.lib);
 
     MUST(rc == 0);
     fixture.domain = counter_open(fixture.lib, NULL);
-    return fixture;
 }
 
-static void closed(struct fixture *fixture)
+static void closed(void)
 {
-    MUST(hmreg_domain_close(fixture->domain) == 0);
-    MUST(hmreg_close(fixture->lib) == 0);
+    MUST(hmreg_domain_close(fixture.domain) == 0);
+    MUST(hmreg_close(fixture.lib) == 0);
 }
 
 /* If hooks are impossible here there is nothing to test. */
-static struct fixture opened_first(void)
+static void opened_first(void)
 {
     struct hmreg_config config = {.size = sizeof(config), .monitor = HMREG_MONITOR_MEMHOOKS};
-    struct fixture fixture;
 
     if (hmreg_open(&config, &fixture.lib) == -EOPNOTSUPP)
         _exit(NO_HOOKS);
     fixture.domain = counter_open(fixture.lib, NULL);
-    return fixture;
 }
 
 /* ---- ways to lose memory ---------------------------------------------------------------- */
@@ -133,26 +129,26 @@ static void lose_by_mremap(char *memory)
     MUST(munmap(to, 2 * LEN) == 0 && munmap(in_the_way, fixture_page()) == 0);
 }
 
-static uint64_t invalidations(const struct fixture *fixture)
+static uint64_t invalidations(void)
 {
-    return fixture_stats(fixture).invalidations;
+    return fixture_stats().invalidations;
 }
 
-static void lose(const struct fixture *fixture, void (*how)(char *))
+static void lose(void (*how)(char *))
 {
     char *memory = fixture_map(LEN / fixture_page());
-    uint64_t before = invalidations(fixture);
+    uint64_t before = invalidations();
 
-    fixture_key(fixture, memory, LEN);
-    MUST(fixture_stats(fixture).uncached == 0);
+    fixture_key(memory, LEN);
+    MUST(fixture_stats().uncached == 0);
     how(memory);
-    MUST(invalidations(fixture) == before + 1);
+    MUST(invalidations() == before + 1);
 }
 
 /* The heap's end, as free(3) moves it. */
-static void lose_heap(const struct fixture *fixture)
+static void lose_heap(void)
 {
-    uint64_t before = invalidations(fixture);
+    uint64_t before = invalidations();
     char *top;
 
     free(malloc(100000)); /* trims now, so that no other call does meanwhile */
@@ -162,18 +158,18 @@ static void lose_heap(const struct fixture *fixture)
         return;
     }
     memset(top, 1, LEN);
-    fixture_key(fixture, top, LEN);
+    fixture_key(top, LEN);
     MUST(sbrk(-(intptr_t)LEN) == top + LEN);
-    MUST(invalidations(fixture) == before + 1);
+    MUST(invalidations() == before + 1);
 }
 
-static void lose_in_every_way(const struct fixture *fixture)
+static void lose_in_every_way(void)
 {
-    lose(fixture, lose_by_munmap);
-    lose(fixture, lose_by_madvise);
-    lose(fixture, lose_by_mmap);
-    lose(fixture, lose_by_mremap);
-    lose_heap(fixture);
+    lose(lose_by_munmap);
+    lose(lose_by_madvise);
+    lose(lose_by_mmap);
+    lose(lose_by_mremap);
+    lose_heap();
 }
 
 /* ---- hooks before ours, after ours, kept longer than ours ------------------------------- */
@@ -181,87 +177,85 @@ static void lose_in_every_way(const struct fixture *fixture)
 static void load_then_open(const char *file)
 {
     uint8_t before[PATCH_SIZE];
-    struct fixture fixture;
 
     load(file);
     memcpy(before, (void *)munmap, sizeof(before));
-    fixture = opened();
-    lose_in_every_way(&fixture);
-    closed(&fixture);
+    opened();
+    lose_in_every_way();
+    closed();
     MUST(memcmp(before, (void *)munmap, sizeof(before)) == 0);
-    fixture = opened();
-    lose_in_every_way(&fixture);
-    closed(&fixture);
+    opened();
+    lose_in_every_way();
+    closed();
 }
 
 static void open_then_load(const char *file)
 {
     char *memory = fixture_map(LEN / fixture_page());
-    struct fixture fixture = opened_first();
     uint64_t key, before;
 
-    MUST(fixture_key(&fixture, memory, LEN) == 1);
+    opened_first();
+    MUST(fixture_key(memory, LEN) == 1);
     load(file);
-    key = fixture_key(&fixture, memory, LEN);
+    key = fixture_key(memory, LEN);
     MUST(key != 1); /* what their code did unnoticed may concern it */
-    MUST(fixture_key(&fixture, memory, LEN) == key);
-    before = invalidations(&fixture);
+    MUST(fixture_key(memory, LEN) == key);
+    before = invalidations();
     munmap(memory, LEN); /* their hook, which calls ours by syscall(2) */
-    MUST(invalidations(&fixture) == before + 1);
+    MUST(invalidations() == before + 1);
     MUST(fixture_map_at(memory, LEN / fixture_page()) == memory);
-    MUST(fixture_key(&fixture, memory, LEN) != key);
-    lose_in_every_way(&fixture);
-    closed(&fixture);
+    MUST(fixture_key(memory, LEN) != key);
+    lose_in_every_way();
+    closed();
     MUST(writable_code == 0);
 }
 
 /* Their jumps are over ours: the library must not restore the code. */
 static void close_under_theirs(const char *file)
 {
-    struct fixture fixture = opened_first();
     uint8_t during[PATCH_SIZE];
     char *memory;
 
+    opened_first();
     load(file);
     memcpy(during, (void *)munmap, sizeof(during));
-    closed(&fixture);
+    closed();
     MUST(memcmp(during, (void *)munmap, sizeof(during)) == 0);
     memory = fixture_map(1);
     MUST(munmap(memory, fixture_page()) == 0);
     free(malloc(64 << 20));
-    fixture = opened();
-    lose_in_every_way(&fixture);
-    closed(&fixture);
+    opened();
+    lose_in_every_way();
+    closed();
 }
 
 /* They restore the code that they found. */
 static void theirs_go(const char *file)
 {
     void (*undo)(void);
-    struct fixture fixture;
 
     load(file);
-    fixture = opened();
-    lose_in_every_way(&fixture);
+    opened();
+    lose_in_every_way();
     undo = (void (*)(void))dlsym(RTLD_DEFAULT, "patcher_undo");
     MUST(undo);
     undo();
-    lose_in_every_way(&fixture);
-    closed(&fixture);
+    lose_in_every_way();
+    closed();
 }
 
 static void ours_come_back(const char *file)
 {
-    struct fixture fixture = opened_first();
     void (*undo)(void);
 
+    opened_first();
     load(file);
-    lose_in_every_way(&fixture);
+    lose_in_every_way();
     undo = (void (*)(void))dlsym(RTLD_DEFAULT, "patcher_undo");
     MUST(undo);
     undo();
-    lose_in_every_way(&fixture);
-    closed(&fixture);
+    lose_in_every_way();
+    closed();
     lose_by_munmap(fixture_map(LEN / fixture_page()));
 }
 
@@ -283,14 +277,14 @@ static void jump_to_nowhere(const char *file)
 }
 
 /* The query, an explanation and the stats page say that nothing is cached, and why. */
-static void check_told(const struct fixture *fixture, const char *memory)
+static void check_told(const char *memory)
 {
     struct hmreg_monitor_info info = {.size = sizeof(info)};
     struct hmreg_explanation explanation = {.size = sizeof(explanation)};
-    const struct stats_header *header = &fixture->lib->stats_page.page->header;
-    struct hmreg_mr *mr = fixture_get(fixture, memory, 10);
+    const struct stats_header *header = &fixture.lib->stats_page.page->header;
+    struct hmreg_mr *mr = fixture_get(memory, 10);
 
-    MUST(hmreg_monitor_query(fixture->lib, &info) == 0);
+    MUST(hmreg_monitor_query(fixture.lib, &info) == 0);
     MUST(info.active == HMREG_MONITOR_DISABLED && strstr(info.why, "munmap()"));
     MUST(hmreg_mr_explain(mr, &explanation) == 0);
     MUST(strcmp(explanation.uncached_why, info.why) == 0);
@@ -302,21 +296,21 @@ static void check_told(const struct fixture *fixture, const char *memory)
 /* The same while the library is open: it does not cache memory whose changes it cannot detect. */
 static void jump_to_nowhere_later(const char *file)
 {
-    struct fixture fixture = opened_first();
     char *memory = fixture_map(1), *other = fixture_map(1);
     uint8_t *page = mmap(NULL, fixture_page(), PROT_READ | PROT_WRITE | PROT_EXEC,
                          MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
+    opened_first();
     if (page == MAP_FAILED)
         _exit(ABSENT);
-    MUST(fixture_key(&fixture, memory, 10) == 1);
+    MUST(fixture_key(memory, 10) == 1);
     if (!patch_jump((void *)munmap, page))
         _exit(ABSENT);
-    fixture_key(&fixture, other, 10);
-    MUST(fixture_stats(&fixture).uncached == 1);
-    MUST(fixture_key(&fixture, memory, 10) != 1);
-    MUST(fixture_stats(&fixture).uncached == 2);
-    check_told(&fixture, memory);
+    fixture_key(other, 10);
+    MUST(fixture_stats().uncached == 1);
+    MUST(fixture_key(memory, 10) != 1);
+    MUST(fixture_stats().uncached == 2);
+    check_told(memory);
 }
 
 /* Of our jump in munmap() only the last byte: it leads elsewhere, which is noticed as well. */
@@ -324,42 +318,40 @@ static void change_last_byte(const char *file)
 {
     const uint8_t *code = (const uint8_t *)(uintptr_t)munmap;
     uint8_t before[64], bytes[PATCH_SIZE];
-    struct fixture fixture;
     size_t at = sizeof(before) - 1;
 
     memcpy(before, code, sizeof(before));
-    fixture = opened_first();
+    opened_first();
     while (at && code[at] == before[at])
         at--;
     at += 1 - HOOK_SITE_SIZE;
     at -= at % HOOK_CODE_STEP;
     MUST(at < sizeof(before));
-    MUST(fixture_key(&fixture, fixture_map(1), 10) == 1);
-    MUST(fixture_stats(&fixture).uncached == 0);
+    MUST(fixture_key(fixture_map(1), 10) == 1);
+    MUST(fixture_stats().uncached == 0);
     memcpy(bytes, code + at, sizeof(bytes));
     bytes[HOOK_SITE_SIZE - 1] ^= 0x40;
     if (!patch_bytes((void *)(uintptr_t)(code + at), bytes))
         _exit(ABSENT);
-    fixture_key(&fixture, fixture_map(1), 10);
-    MUST(fixture_stats(&fixture).uncached == 1);
+    fixture_key(fixture_map(1), 10);
+    MUST(fixture_stats().uncached == 1);
 }
 
 /* The same of theirs, which the library relies on since it was opened. */
 static void change_their_last_byte(const char *file)
 {
     uint8_t bytes[PATCH_SIZE];
-    struct fixture fixture;
 
     load(file);
-    fixture = opened_first();
-    MUST(fixture_key(&fixture, fixture_map(1), 10) == 1);
-    MUST(fixture_stats(&fixture).uncached == 0);
+    opened_first();
+    MUST(fixture_key(fixture_map(1), 10) == 1);
+    MUST(fixture_stats().uncached == 0);
     memcpy(bytes, (void *)munmap, sizeof(bytes));
     bytes[HOOK_SITE_SIZE - 1] ^= 0x40;
     if (!patch_bytes((void *)munmap, bytes))
         _exit(ABSENT);
-    fixture_key(&fixture, fixture_map(1), 10);
-    MUST(fixture_stats(&fixture).uncached == 1);
+    fixture_key(fixture_map(1), 10);
+    MUST(fixture_stats().uncached == 1);
 }
 
 TEST(load__before_open__every_change_is_noticed)

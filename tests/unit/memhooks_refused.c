@@ -60,21 +60,20 @@ TEST(get__default_and_libc_cannot_be_hooked__userfaultfd_and_why)
     struct hmreg_monitor_info info = {.size = sizeof(info)};
     char *memory = fixture_map(1);
     struct rlimit before, none = {0};
-    struct fixture fixture;
 
-    fixture_open(&fixture, HMREG_MONITOR_USERFAULTFD, NULL); /* or skips */
-    fixture_close(&fixture);
-    fixture_open(&fixture, HMREG_MONITOR_DEFAULT, NULL);
+    fixture_open(HMREG_MONITOR_USERFAULTFD, NULL); /* or skips */
+    fixture_close();
+    fixture_open(HMREG_MONITOR_DEFAULT, NULL);
     assert_ok(hmreg_monitor_query(fixture.lib, &info));
     assert_int_equal(info.active, HMREG_MONITOR_DEFAULT);
     assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
     none.rlim_max = before.rlim_max;
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0); /* as long as no descriptor is left */
-    assert_int_equal(fixture_key(&fixture, memory, 10), 1);
+    assert_int_equal(fixture_key(memory, 10), 1);
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
     assert_ok(hmreg_monitor_query(fixture.lib, &info));
     assert_int_equal(info.active, HMREG_MONITOR_DEFAULT);
-    assert_int_equal(fixture_key(&fixture, memory, 10), 2);
+    assert_int_equal(fixture_key(memory, 10), 2);
     assert_ok(hmreg_monitor_query(fixture.lib, &info));
     assert_int_equal(info.active, HMREG_MONITOR_USERFAULTFD);
     assert_int_equal(info.userfaultfd, 1);
@@ -82,9 +81,8 @@ TEST(get__default_and_libc_cannot_be_hooked__userfaultfd_and_why)
     assert_null(strstr(info.why, "userfaultfd: "));
     munmap(memory, fixture_page());
     assert_non_null(fixture_map_at(memory, 1));
-    assert_int_equal(fixture_key(&fixture, memory, 10), 3);
+    assert_int_equal(fixture_key(memory, 10), 3);
     munmap(memory, fixture_page());
-    fixture_close(&fixture);
 }
 
 /* ---- without a monitor ------------------------------------------------------------------ */
@@ -93,18 +91,17 @@ TEST(get__default_and_libc_cannot_be_hooked__userfaultfd_and_why)
 static int without_any_monitor(char *memory)
 {
     struct hmreg_monitor_info info = {.size = sizeof(info)};
-    struct fixture fixture;
 
     if (!fixture_filter_userfaultfd(SECCOMP_RET_ERRNO | EPERM, SECCOMP_RET_ERRNO | EPERM))
         return 77;
-    fixture_open(&fixture, HMREG_MONITOR_DEFAULT, NULL);
-    if (fixture_key(&fixture, memory, 10) != 1 || fixture_key(&fixture, memory, 10) != 2)
+    fixture_open(HMREG_MONITOR_DEFAULT, NULL);
+    if (fixture_key(memory, 10) != 1 || fixture_key(memory, 10) != 2)
         return 1;
     if (hmreg_monitor_query(fixture.lib, &info) || info.active != HMREG_MONITOR_DISABLED)
         return 2;
     if (!strstr(info.why, "memhooks: ") || !(FIXTURE_SANITIZED || strstr(info.why, "brk()")))
         return 3;
-    fixture_close(&fixture);
+    fixture_close();
     return 0;
 }
 

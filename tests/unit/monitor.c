@@ -20,9 +20,9 @@
 
 #define ANONYMOUS (MAP_PRIVATE | MAP_ANONYMOUS)
 
-static void open_fixture(struct fixture *fixture)
+static void open_fixture(void)
 {
-    fixture_open(fixture, fixture_monitor(), NULL);
+    fixture_open(fixture_monitor(), NULL);
 }
 
 static void map_at(char *addr, size_t len)
@@ -30,10 +30,10 @@ static void map_at(char *addr, size_t len)
     assert_ptr_equal(fixture_map_at(addr, len / fixture_page()), addr);
 }
 
-static uint64_t events(const struct fixture *fixture)
+static uint64_t events(void)
 {
-    assert_true(monitor_sync(fixture->lib->monitor));
-    return monitor_events(fixture->lib->monitor);
+    assert_true(monitor_sync(fixture.lib->monitor));
+    return monitor_events(fixture.lib->monitor);
 }
 
 /* ---- every way to lose a page ----------------------------------------------------------- */
@@ -42,18 +42,16 @@ TEST(munmap__mapped_anew__registered_anew)
 {
     size_t len = 4 * fixture_page();
     char *memory = fixture_map(4);
-    struct fixture fixture;
 
-    open_fixture(&fixture);
-    assert_int_equal(fixture_key(&fixture, memory, len), 1);
-    assert_int_equal(fixture_key(&fixture, memory, len), 1);
+    open_fixture();
+    assert_int_equal(fixture_key(memory, len), 1);
+    assert_int_equal(fixture_key(memory, len), 1);
     munmap(memory, len);
-    assert_int_equal(fixture_stats(&fixture).regions, 0);
-    assert_int_equal(fixture_stats(&fixture).invalidations, 1);
+    assert_int_equal(fixture_stats().regions, 0);
+    assert_int_equal(fixture_stats().invalidations, 1);
     map_at(memory, len);
-    assert_int_equal(fixture_key(&fixture, memory, len), 2);
+    assert_int_equal(fixture_key(memory, len), 2);
     munmap(memory, len);
-    fixture_close(&fixture);
 }
 
 static long past_libc(long number, void *addr, size_t len)
@@ -82,34 +80,30 @@ TEST(munmap__past_libc__registered_anew)
 {
     size_t len = 4 * fixture_page();
     char *memory = fixture_map(4);
-    struct fixture fixture;
 
-    open_fixture(&fixture);
-    if (!fixture_has_kernel_events(&fixture)) {
-        fixture_close(&fixture);
+    open_fixture();
+    if (!fixture_has_kernel_events()) {
+        fixture_close();
         test_skip("only the kernel tells of this, and it may not");
     }
-    fixture_key(&fixture, memory, len);
+    fixture_key(memory, len);
     assert_int_equal(past_libc(SYS_munmap, memory, len), 0);
     map_at(memory, len);
-    assert_int_equal(fixture_key(&fixture, memory, len), 2);
+    assert_int_equal(fixture_key(memory, len), 2);
     munmap(memory, len);
-    fixture_close(&fixture);
 }
 
 TEST(munmap__by_syscall__registered_anew)
 {
     size_t len = 4 * fixture_page();
     char *memory = fixture_map(4);
-    struct fixture fixture;
 
-    open_fixture(&fixture);
-    fixture_key(&fixture, memory, len);
+    open_fixture();
+    fixture_key(memory, len);
     assert_int_equal(syscall(SYS_munmap, memory, len), 0);
     map_at(memory, len);
-    assert_int_equal(fixture_key(&fixture, memory, len), 2);
+    assert_int_equal(fixture_key(memory, len), 2);
     munmap(memory, len);
-    fixture_close(&fixture);
 }
 
 /* The kernel rounds the length up to whole pages. */
@@ -118,62 +112,57 @@ TEST(call__ends_within_a_page__whole_page_is_reported)
     size_t page = fixture_page();
     char *memory = fixture_map(2),
          *end = memory + 2 * page - 64; /* the end of the registered range */
-    struct fixture fixture;
 
-    open_fixture(&fixture);
-    assert_int_equal(fixture_key(&fixture, end, 64), 1);
+    open_fixture();
+    assert_int_equal(fixture_key(end, 64), 1);
     assert_int_equal(madvise(memory, page + 1, MADV_DONTNEED), 0);
-    assert_int_equal(fixture_key(&fixture, end, 64), 2);
+    assert_int_equal(fixture_key(end, 64), 2);
     assert_ptr_equal(mmap(memory, page + 1, PROT_READ | PROT_WRITE, MAP_FIXED | ANONYMOUS, -1, 0),
                      memory);
-    assert_int_equal(fixture_key(&fixture, end, 64), 3);
+    assert_int_equal(fixture_key(end, 64), 3);
     assert_ptr_equal(mremap(memory, page + 1, 1, 0), memory);
     map_at(memory + page, page);
-    assert_int_equal(fixture_key(&fixture, end, 64), 4);
+    assert_int_equal(fixture_key(end, 64), 4);
     munmap(memory, page + 1);
     map_at(memory, 2 * page);
-    assert_int_equal(fixture_key(&fixture, end, 64), 5);
+    assert_int_equal(fixture_key(end, 64), 5);
     munmap(memory, 2 * page);
-    fixture_close(&fixture);
 }
 
 TEST(munmap__a_page_in_the_middle__only_what_touches_it_goes)
 {
     size_t page = fixture_page();
     char *memory = fixture_map(5);
-    struct fixture fixture;
 
-    open_fixture(&fixture);
-    assert_int_equal(fixture_key(&fixture, memory, 2 * page), 1);
-    assert_int_equal(fixture_key(&fixture, memory + 2 * page, 10), 2);
-    assert_int_equal(fixture_key(&fixture, memory + 3 * page, 2 * page), 3);
+    open_fixture();
+    assert_int_equal(fixture_key(memory, 2 * page), 1);
+    assert_int_equal(fixture_key(memory + 2 * page, 10), 2);
+    assert_int_equal(fixture_key(memory + 3 * page, 2 * page), 3);
     munmap(memory + 2 * page, page);
-    assert_int_equal(fixture_stats(&fixture).invalidations, 1);
-    assert_int_equal(fixture_key(&fixture, memory, 2 * page), 1);
-    assert_int_equal(fixture_key(&fixture, memory + 3 * page, 2 * page), 3);
+    assert_int_equal(fixture_stats().invalidations, 1);
+    assert_int_equal(fixture_key(memory, 2 * page), 1);
+    assert_int_equal(fixture_key(memory + 3 * page, 2 * page), 3);
     map_at(memory + 2 * page, page);
-    assert_int_equal(fixture_key(&fixture, memory + 2 * page, 10), 4);
+    assert_int_equal(fixture_key(memory + 2 * page, 10), 4);
     munmap(memory, 5 * page);
-    fixture_close(&fixture);
 }
 
 static void advice_throws_away(int advice)
 {
     size_t page = fixture_page();
     char *memory = fixture_map(3);
-    struct fixture fixture;
 
-    open_fixture(&fixture);
-    assert_int_equal(fixture_key(&fixture, memory, page), 1);
-    assert_int_equal(fixture_key(&fixture, memory + page, page), 2);
+    open_fixture();
+    assert_int_equal(fixture_key(memory, page), 1);
+    assert_int_equal(fixture_key(memory + page, page), 2);
     assert_int_equal(madvise(memory + page, page, advice), 0);
-    assert_int_equal(fixture_key(&fixture, memory, page), 1);
-    assert_int_equal(fixture_key(&fixture, memory + page, page), 3);
+    assert_int_equal(fixture_key(memory, page), 1);
+    assert_int_equal(fixture_key(memory + page, page), 3);
     /* The same mapping is still watched, for the new region. */
     assert_int_equal(madvise(memory + page, page, advice), 0);
-    assert_int_equal(fixture_key(&fixture, memory + page, page), 4);
+    assert_int_equal(fixture_key(memory + page, page), 4);
     munmap(memory, 3 * page);
-    fixture_close(&fixture);
+    fixture_close();
 }
 
 TEST(madvise__dontneed__registered_anew)
@@ -190,84 +179,74 @@ TEST(mmap__fixed_over_it__registered_anew)
 {
     size_t len = 2 * fixture_page();
     char *memory = fixture_map(2);
-    struct fixture fixture;
 
-    open_fixture(&fixture);
-    fixture_key(&fixture, memory, len);
+    open_fixture();
+    fixture_key(memory, len);
     assert_ptr_equal(mmap(memory, len, PROT_READ | PROT_WRITE, ANONYMOUS | MAP_FIXED, -1, 0),
                      memory);
-    assert_int_equal(fixture_key(&fixture, memory, len), 2);
+    assert_int_equal(fixture_key(memory, len), 2);
     munmap(memory, len);
-    fixture_close(&fixture);
 }
 
 TEST(mremap__moved_away__neither_place_is_served)
 {
     size_t len = 2 * fixture_page();
     char *memory = fixture_map(2), *target = fixture_map(2), *moved;
-    struct fixture fixture;
 
-    open_fixture(&fixture);
-    fixture_key(&fixture, memory, len);
+    open_fixture();
+    fixture_key(memory, len);
     moved = mremap(memory, len, len, MREMAP_MAYMOVE | MREMAP_FIXED, target);
     assert_ptr_equal(moved, target);
-    assert_int_equal(fixture_key(&fixture, moved, len), 2);
+    assert_int_equal(fixture_key(moved, len), 2);
     map_at(memory, len);
-    assert_int_equal(fixture_key(&fixture, memory, len), 3);
-    assert_int_equal(fixture_key(&fixture, moved, len), 2);
+    assert_int_equal(fixture_key(memory, len), 3);
+    assert_int_equal(fixture_key(moved, len), 2);
     munmap(memory, len);
     munmap(moved, len);
-    fixture_close(&fixture);
 }
 
 TEST(mremap__onto_it__registered_anew)
 {
     size_t len = 2 * fixture_page();
     char *memory = fixture_map(2), *other = fixture_map(2);
-    struct fixture fixture;
 
-    open_fixture(&fixture);
-    fixture_key(&fixture, memory, len);
+    open_fixture();
+    fixture_key(memory, len);
     assert_ptr_equal(mremap(other, len, len, MREMAP_MAYMOVE | MREMAP_FIXED, memory), memory);
-    assert_int_equal(fixture_key(&fixture, memory, len), 2);
+    assert_int_equal(fixture_key(memory, len), 2);
     munmap(memory, len);
-    fixture_close(&fixture);
 }
 
 TEST(mremap__shrunk_and_grown__the_tail_is_new)
 {
     size_t page = fixture_page();
     char *memory = fixture_map(4);
-    struct fixture fixture;
 
-    open_fixture(&fixture);
-    assert_int_equal(fixture_key(&fixture, memory, page), 1);
-    assert_int_equal(fixture_key(&fixture, memory + 3 * page, page), 2);
+    open_fixture();
+    assert_int_equal(fixture_key(memory, page), 1);
+    assert_int_equal(fixture_key(memory + 3 * page, page), 2);
     assert_ptr_equal(mremap(memory, 4 * page, 2 * page, 0), memory);
     map_at(memory + 2 * page, 2 * page);
-    assert_int_equal(fixture_key(&fixture, memory, page), 1);
-    assert_int_equal(fixture_key(&fixture, memory + 3 * page, page), 3);
+    assert_int_equal(fixture_key(memory, page), 1);
+    assert_int_equal(fixture_key(memory + 3 * page, page), 3);
     munmap(memory, 4 * page);
-    fixture_close(&fixture);
 }
 
 TEST(brk__heap_shrinks_and_grows__registered_anew)
 {
     size_t len = 16 * fixture_page();
     char *top = sbrk(0);
-    struct fixture fixture;
 
-    open_fixture(&fixture);
+    open_fixture();
     if (sbrk((intptr_t)len) != top)
         test_skip("the heap's end is not ours to move");
     memset(top, 1, len);
-    assert_int_equal(fixture_key(&fixture, top, len), 1);
-    assert_int_equal(fixture_stats(&fixture).misses, 1);
+    assert_int_equal(fixture_key(top, len), 1);
+    assert_int_equal(fixture_stats().misses, 1);
     assert_int_equal(brk(top), 0);
     assert_int_equal(brk(top + len), 0);
-    assert_int_equal(fixture_key(&fixture, top, len), 2);
+    assert_int_equal(fixture_key(top, len), 2);
     assert_int_equal(brk(top), 0);
-    fixture_close(&fixture);
 }
 
 /* tcmalloc keeps freed memory until a program calls this. */
@@ -301,25 +280,23 @@ TEST(free__large_block_allocated_again__registered_anew)
     enum { LEN = 64 << 20 };
     char *first = malloc(LEN), *second;
     uintptr_t at = (uintptr_t)first;
-    struct fixture fixture;
 
-    open_fixture(&fixture);
-    if (FIXTURE_SANITIZED && !fixture_has_kernel_events(&fixture)) {
+    open_fixture();
+    if (FIXTURE_SANITIZED && !fixture_has_kernel_events()) {
         free(first);
-        fixture_close(&fixture);
+        fixture_close();
         test_skip("a sanitizer's malloc enters the kernel past libc");
     }
-    assert_int_equal(fixture_key(&fixture, first, LEN), 1);
+    assert_int_equal(fixture_key(first, LEN), 1);
     free(first);
     give_freed_memory_back();
     second = malloc_at(at, LEN);
     if (!second) {
-        fixture_close(&fixture);
+        fixture_close();
         test_skip("malloc gave another address");
     }
-    assert_int_equal(fixture_key(&fixture, second, LEN), 2);
+    assert_int_equal(fixture_key(second, LEN), 2);
     free(second);
-    fixture_close(&fixture);
 }
 
 /* malloc returns the heap's top to the kernel with its own lock held: a monitor that allocates
@@ -327,24 +304,22 @@ TEST(free__large_block_allocated_again__registered_anew)
 TEST(malloc_trim__watched_heap__no_deadlock)
 {
     char *blocks[64];
-    struct fixture fixture;
 
-    open_fixture(&fixture);
+    open_fixture();
     mallopt(M_MMAP_THRESHOLD, 1 << 20);
     for (int i = 0; i < 64; i++) {
         blocks[i] = malloc(100000);
-        fixture_key(&fixture, blocks[i], 100000);
+        fixture_key(blocks[i], 100000);
     }
     for (int i = 0; i < 64; i++)
         free(blocks[i]);
     malloc_trim(0);
     for (int i = 0; i < 64; i++) {
         blocks[i] = malloc(100000);
-        fixture_key(&fixture, blocks[i], 100000);
+        fixture_key(blocks[i], 100000);
     }
     for (int i = 0; i < 64; i++)
         free(blocks[i]);
-    fixture_close(&fixture);
 }
 
 struct on_stack {
@@ -360,7 +335,7 @@ static void *get_on_stack(void *arg)
 
     memset(buffer, 's', sizeof(buffer));
     on_stack->addr = buffer;
-    on_stack->key = fixture_key(on_stack->fixture, buffer, sizeof(buffer));
+    on_stack->key = fixture_key_in(on_stack->fixture, buffer, sizeof(buffer));
     return NULL;
 }
 
@@ -370,9 +345,8 @@ TEST(thread_stack__of_a_dead_thread_reused__registered_anew)
     char *stack = fixture_map(len / fixture_page());
     struct on_stack seen[2];
     pthread_attr_t attr;
-    struct fixture fixture;
 
-    open_fixture(&fixture);
+    open_fixture();
     pthread_attr_init(&attr);
     for (int i = 0; i < 2; i++) {
         pthread_t thread;
@@ -386,10 +360,9 @@ TEST(thread_stack__of_a_dead_thread_reused__registered_anew)
             map_at(stack, len);
     }
     pthread_attr_destroy(&attr);
-    assert_int_equal(fixture_stats(&fixture).uncached, 0);
+    assert_int_equal(fixture_stats().uncached, 0);
     assert_ptr_equal(seen[0].addr, seen[1].addr);
     assert_int_not_equal(seen[0].key, seen[1].key);
-    fixture_close(&fixture);
 }
 
 TEST(munmap__region_in_use__ends_with_its_last_put)
@@ -397,26 +370,24 @@ TEST(munmap__region_in_use__ends_with_its_last_put)
     size_t len = fixture_page();
     char *memory = fixture_map(1);
     struct hmreg_mr *held;
-    struct fixture fixture;
 
-    open_fixture(&fixture);
-    held = fixture_get(&fixture, memory, len);
+    open_fixture();
+    held = fixture_get(memory, len);
     munmap(memory, len);
-    assert_int_equal(fixture_stats(&fixture).zombies, 1);
+    assert_int_equal(fixture_stats().zombies, 1);
     map_at(memory, len);
-    assert_int_equal(fixture_key(&fixture, memory, len), 2);
+    assert_int_equal(fixture_key(memory, len), 2);
     assert_int_equal(hmreg_mr_key(held), 1);
     hmreg_mr_put(held);
-    assert_int_equal(fixture_stats(&fixture).zombies, 0);
+    assert_int_equal(fixture_stats().zombies, 0);
     munmap(memory, len);
-    fixture_close(&fixture);
 }
 
 /* ---- memory that is not cached ---------------------------------------------------------- */
 
-static void assert_cached(const struct fixture *fixture, const void *addr, size_t len, bool cached)
+static void assert_cached(const void *addr, size_t len, bool cached)
 {
-    struct hmreg_mr *mr = fixture_get(fixture, addr, len);
+    struct hmreg_mr *mr = fixture_get(addr, len);
 
     if (fixture_is_cached(mr) != cached)
         fail_msg("memory at %p is%s cached", addr, cached ? " not" : "");
@@ -433,28 +404,27 @@ static bool notices_all(void)
 static void assert_cached_as_noticed(int fd, int flags)
 {
     size_t len = 2 * fixture_page();
-    struct fixture fixture;
     char *memory;
 
-    open_fixture(&fixture);
+    open_fixture();
     assert_int_equal(ftruncate(fd, (off_t)len), 0);
     memory = mmap(NULL, len, PROT_READ | PROT_WRITE, flags, fd, 0);
     assert_true(memory != MAP_FAILED);
     memset(memory, 1, len);
-    assert_cached(&fixture, memory, len, notices_all());
+    assert_cached(memory, len, notices_all());
     if (notices_all()) {
-        uint64_t key = fixture_key(&fixture, memory, len);
+        uint64_t key = fixture_key(memory, len);
 
-        assert_int_equal(fixture_key(&fixture, memory, len), key);
+        assert_int_equal(fixture_key(memory, len), key);
         assert_int_equal(ftruncate(fd, 0), 0);
         assert_int_equal(ftruncate(fd, (off_t)len), 0);
-        assert_int_equal(fixture_key(&fixture, memory, len), key + 1);
+        assert_int_equal(fixture_key(memory, len), key + 1);
     } else {
-        assert_int_equal(fixture_stats(&fixture).uncached, 1);
+        assert_int_equal(fixture_stats().uncached, 1);
     }
     munmap(memory, len);
-    assert_int_equal(events(&fixture), notices_all() ? 2 : 0);
-    fixture_close(&fixture);
+    assert_int_equal(events(), notices_all() ? 2 : 0);
+    fixture_close();
 }
 
 TEST(get__memfd__cached_if_each_change_is_noticed)
@@ -479,11 +449,10 @@ TEST(get__shared_anonymous__cached_if_each_change_is_noticed)
 {
     size_t len = 2 * fixture_page();
     char *memory = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    struct fixture fixture;
 
-    open_fixture(&fixture);
-    assert_cached(&fixture, memory, len, notices_all());
-    fixture_close(&fixture);
+    open_fixture();
+    assert_cached(memory, len, notices_all());
+    fixture_close();
     munmap(memory, len);
 }
 
@@ -491,55 +460,47 @@ static char initialised[65536] = {1};
 
 TEST(get__data_section__cached_if_each_change_is_noticed)
 {
-    struct fixture fixture;
-
-    open_fixture(&fixture);
-    assert_cached(&fixture, initialised, sizeof(initialised), notices_all());
-    fixture_close(&fixture);
+    open_fixture();
+    assert_cached(initialised, sizeof(initialised), notices_all());
 }
 
 TEST(get__range_with_a_hole__not_cached)
 {
     size_t page = fixture_page();
     char *memory = fixture_map(3);
-    struct fixture fixture;
 
-    open_fixture(&fixture);
+    open_fixture();
     munmap(memory + page, page);
-    assert_cached(&fixture, memory, 3 * page, false);
+    assert_cached(memory, 3 * page, false);
     munmap(memory, 3 * page);
-    assert_int_equal(fixture_stats(&fixture).invalidations, 0);
-    fixture_close(&fixture);
+    assert_int_equal(fixture_stats().invalidations, 0);
 }
 
 TEST(get__range_over_anonymous_and_shared__cached_if_each_change_is_noticed)
 {
     size_t page = fixture_page();
     char *memory = fixture_map(3);
-    struct fixture fixture;
 
-    open_fixture(&fixture);
+    open_fixture();
     assert_ptr_equal(mmap(memory + page, page, PROT_READ | PROT_WRITE,
                           MAP_SHARED | MAP_ANONYMOUS | MAP_FIXED, -1, 0),
                      memory + page);
-    assert_cached(&fixture, memory, 3 * page, notices_all());
+    assert_cached(memory, 3 * page, notices_all());
     munmap(memory, 3 * page);
-    assert_int_equal(fixture_stats(&fixture).invalidations, notices_all() ? 1 : 0);
-    fixture_close(&fixture);
+    assert_int_equal(fixture_stats().invalidations, notices_all() ? 1 : 0);
 }
 
 TEST(get__heap_stack_and_several_mappings__cached)
 {
     char on_stack[10000], *on_heap = malloc(10000), *memory = fixture_map(3);
     size_t page = fixture_page();
-    struct fixture fixture;
 
-    open_fixture(&fixture);
+    open_fixture();
     assert_int_equal(mprotect(memory + page, page, PROT_READ), 0);
-    assert_cached(&fixture, on_stack, sizeof(on_stack), true);
-    assert_cached(&fixture, on_heap, 10000, true);
-    assert_cached(&fixture, memory, 3 * page, true);
-    fixture_close(&fixture);
+    assert_cached(on_stack, sizeof(on_stack), true);
+    assert_cached(on_heap, 10000, true);
+    assert_cached(memory, 3 * page, true);
+    fixture_close();
     munmap(memory, 3 * page);
     free(on_heap);
 }

@@ -33,14 +33,15 @@ static void take(enum hmreg_log_level level, const char *text, void *context)
     snprintf(logged.text, sizeof(logged.text), "%s", text);
 }
 
-static void open_default(struct fixture *fixture)
+static void open_default(void)
 {
     struct hmreg_config config = {.size = sizeof(config), .log = take};
 
     vendors_reset();
     logged.count = 0;
-    assert_ok(hmreg_open(&config, &fixture->lib));
-    fixture->domain = counter_open(fixture->lib, NULL);
+    fixture_close_after();
+    assert_ok(hmreg_open(&config, &fixture.lib));
+    fixture.domain = counter_open(fixture.lib, NULL);
 }
 
 /* Is nothing said but that the kernel module is not loaded? */
@@ -50,15 +51,15 @@ static bool is_best(const struct hmreg_monitor_info *info)
                              strncmp(info->why, "counter: there is no ", 21) == 0);
 }
 
-static enum hmreg_monitor active(const struct fixture *fixture)
+static enum hmreg_monitor active(void)
 {
     struct hmreg_monitor_info info = {.size = sizeof(info)};
 
-    assert_ok(hmreg_monitor_query(fixture->lib, &info));
+    assert_ok(hmreg_monitor_query(fixture.lib, &info));
     assert_int_equal(info.asked, HMREG_MONITOR_DEFAULT);
     assert_true(is_best(&info));
-    assert_non_null(fixture->lib->stats_page.page);
-    assert_int_equal(fixture->lib->stats_page.page->header.monitor, info.active);
+    assert_non_null(fixture.lib->stats_page.page);
+    assert_int_equal(fixture.lib->stats_page.page->header.monitor, info.active);
     return info.active;
 }
 
@@ -82,42 +83,38 @@ TEST(open__counter_without_its_module__noent)
 
 TEST(open__kdreg2_in_the_environment__one_warning_and_the_default)
 {
-    struct fixture fixture;
-
     setenv("FI_MR_CACHE_MONITOR", "kdreg2", 1);
-    open_default(&fixture);
+    open_default();
     unsetenv("FI_MR_CACHE_MONITOR");
     assert_int_equal(logged.count, 1);
     assert_non_null(strstr(logged.text, "FI_MR_CACHE_MONITOR=kdreg2: "));
-    assert_int_equal(active(&fixture), HMREG_MONITOR_DEFAULT);
-    fixture_close(&fixture);
+    assert_int_equal(active(), HMREG_MONITOR_DEFAULT);
 }
 
 TEST(open__default__nothing_is_hooked_before_a_get)
 {
     uint8_t before[CODE], after[CODE];
     char *memory = fixture_map(1);
-    struct fixture fixture;
 
     need_memhooks();
     memcpy(before, (const void *)(uintptr_t)munmap, CODE);
-    open_default(&fixture);
+    open_default();
     memcpy(after, (const void *)(uintptr_t)munmap, CODE);
     assert_memory_equal(before, after, CODE);
-    assert_int_equal(active(&fixture), HMREG_MONITOR_DEFAULT);
+    assert_int_equal(active(), HMREG_MONITOR_DEFAULT);
     assert_int_equal(fixture_threads_named("hmreg-monitor", NULL, 0), 0);
     assert_int_equal(logged.count, 0);
-    assert_int_equal(fixture_key(&fixture, memory, 10), 1);
-    if (active(&fixture) != HMREG_MONITOR_MEMHOOKS) {
-        fixture_close(&fixture);
+    assert_int_equal(fixture_key(memory, 10), 1);
+    if (active() != HMREG_MONITOR_MEMHOOKS) {
+        fixture_close();
         test_skip("this program's libc cannot be hooked");
     }
     assert_int_equal(logged.count, 1);
     assert_non_null(strstr(logged.text, "memhooks"));
-    assert_int_equal(fixture_key(&fixture, memory, 10), 1);
+    assert_int_equal(fixture_key(memory, 10), 1);
     assert_int_equal(logged.count, 1);
     munmap(memory, fixture_page());
-    fixture_close(&fixture);
+    fixture_close();
     memcpy(after, (const void *)(uintptr_t)munmap, CODE);
     assert_memory_equal(before, after, CODE);
 }
@@ -128,20 +125,20 @@ TEST(get__first_of_host_memory__every_domain_is_notified_from_then_on)
     struct fixture fixtures[3];
     char *memory = fixture_map(1);
 
-    open_default(&fixtures[0]);
-    fixtures[1] = (struct fixture){fixtures[0].lib, counter_open_more(fixtures[0].lib, NULL)};
+    open_default();
+    fixtures[0] = fixture;
+    fixtures[1] = (struct fixture){fixture.lib, counter_open_more(fixture.lib, NULL)};
     for (int i = 0; i < 2; i++)
-        assert_int_equal(fixture_key(&fixtures[i], memory, 10), i + 1);
-    fixtures[2] = (struct fixture){fixtures[0].lib, counter_open_more(fixtures[0].lib, NULL)};
-    assert_int_equal(fixture_key(&fixtures[2], memory, 10), 3);
+        assert_int_equal(fixture_key_in(&fixtures[i], memory, 10), i + 1);
+    fixtures[2] = (struct fixture){fixture.lib, counter_open_more(fixture.lib, NULL)};
+    assert_int_equal(fixture_key_in(&fixtures[2], memory, 10), 3);
     munmap(memory, fixture_page());
     assert_non_null(fixture_map_at(memory, 1));
     for (int i = 0; i < 3; i++)
-        assert_int_equal(fixture_key(&fixtures[i], memory, 10), i + 4);
+        assert_int_equal(fixture_key_in(&fixtures[i], memory, 10), i + 4);
     munmap(memory, fixture_page());
     assert_ok(hmreg_domain_close(fixtures[1].domain));
     assert_ok(hmreg_domain_close(fixtures[2].domain));
-    fixture_close(&fixtures[0]);
 }
 
 /* Neither call concerns host memory. */
@@ -149,19 +146,18 @@ TEST(get__of_device_memory_or_without_a_cache__chooses_nothing)
 {
     struct hmreg_domain_config none = {.size = sizeof(none), .flags = HMREG_DOMAIN_NO_CACHE};
     char *memory = fixture_map(1), *device = fixture_map(1);
-    struct fixture fixture, uncached;
+    struct fixture uncached;
 
-    open_default(&fixture);
+    open_default();
     vendor_claim(HMREG_IFACE_CUDA, device, fixture_page(), HMREG_MEM_DEVICE, 0);
     uncached = (struct fixture){fixture.lib, counter_open_more(fixture.lib, &none)};
-    fixture_key(&fixture, device, 10);
-    fixture_key(&fixture, device, 10);
-    fixture_key(&uncached, memory, 10);
-    assert_int_equal(active(&fixture), HMREG_MONITOR_DEFAULT);
+    fixture_key(device, 10);
+    fixture_key(device, 10);
+    fixture_key_in(&uncached, memory, 10);
+    assert_int_equal(active(), HMREG_MONITOR_DEFAULT);
     munmap(device, fixture_page());
     munmap(memory, fixture_page());
     assert_ok(hmreg_domain_close(uncached.domain));
-    fixture_close(&fixture);
 }
 
 /* ---- several libraries ------------------------------------------------------------------ */
@@ -182,22 +178,21 @@ static void *get_and_renew(void *arg)
     struct getter *getter = arg;
 
     pthread_barrier_wait(&line);
-    getter->keys[0] = fixture_key(&getter->fixture, getter->memory, 10);
+    getter->keys[0] = fixture_key_in(&getter->fixture, getter->memory, 10);
     munmap(getter->memory, fixture_page());
     if (!fixture_map_at(getter->memory, 1))
         abort();
-    getter->keys[1] = fixture_key(&getter->fixture, getter->memory, 10);
+    getter->keys[1] = fixture_key_in(&getter->fixture, getter->memory, 10);
     return NULL;
 }
 
 TEST(get__first_on_several_threads_at_once__one_chooses_for_all)
 {
     struct getter getters[THREADS];
-    struct fixture fixture;
 
     pthread_barrier_init(&line, NULL, THREADS);
     for (int round = 0; round < 30; round++) {
-        open_default(&fixture);
+        open_default();
         for (int i = 0; i < THREADS; i++)
             getters[i] = (struct getter){.fixture = fixture, .memory = fixture_map(1)};
         for (int i = 0; i < THREADS; i++)
@@ -209,7 +204,7 @@ TEST(get__first_on_several_threads_at_once__one_chooses_for_all)
             munmap(getters[i].memory, fixture_page());
         }
         assert_int_equal(logged.count, 1);
-        fixture_close(&fixture);
+        fixture_close();
     }
     pthread_barrier_destroy(&line);
 }
@@ -219,16 +214,14 @@ TEST(get__first_on_several_threads_at_once__one_chooses_for_all)
 /* A profile that kills a process that calls userfaultfd. */
 static int where_the_call_kills(char *memory)
 {
-    struct fixture fixture;
-
     if (!fixture_filter_userfaultfd(SECCOMP_RET_KILL_PROCESS, SECCOMP_RET_KILL_PROCESS))
         return 77;
-    open_default(&fixture);
-    if (fixture_key(&fixture, memory, 10) != 1 || fixture_key(&fixture, memory, 10) != 1)
+    open_default();
+    if (fixture_key(memory, 10) != 1 || fixture_key(memory, 10) != 1)
         return 1;
-    if (active(&fixture) != HMREG_MONITOR_MEMHOOKS)
+    if (active() != HMREG_MONITOR_MEMHOOKS)
         return 2;
-    fixture_close(&fixture);
+    fixture_close();
     return 0;
 }
 
@@ -252,11 +245,11 @@ TEST(get__filter_kills_on_userfaultfd__survives_and_is_cached)
 
 /* ---- where the kernel cannot be asked what memory is ------------------------------------- */
 
-static struct hmreg_monitor_info query(const struct fixture *fixture)
+static struct hmreg_monitor_info query(void)
 {
     struct hmreg_monitor_info info = {.size = sizeof(info)};
 
-    assert_ok(hmreg_monitor_query(fixture->lib, &info));
+    assert_ok(hmreg_monitor_query(fixture.lib, &info));
     return info;
 }
 
@@ -264,19 +257,18 @@ static int without_proc(char *memory)
 {
     char place[] = "/tmp/hmreg-empty-XXXXXX";
     struct hmreg_monitor_info info;
-    struct fixture fixture;
 
     if (!mkdtemp(place) || chdir(place) || rmdir(place) || chroot("."))
         return 77;
-    open_default(&fixture);
-    if (fixture_key(&fixture, memory, 10) != 1 || fixture_key(&fixture, memory, 10) != 2)
+    open_default();
+    if (fixture_key(memory, 10) != 1 || fixture_key(memory, 10) != 2)
         return 2;
-    info = query(&fixture);
+    info = query();
     if (info.active != HMREG_MONITOR_DISABLED || !strstr(info.why, "list of mappings"))
         return 3;
     if (!strstr(logged.text, "none is cached: memhooks: ") || logged.count != 2)
         return 4;
-    fixture_close(&fixture);
+    fixture_close();
     return 0;
 }
 
@@ -284,26 +276,25 @@ static int without_descriptors(char *memory)
 {
     struct rlimit before, few = {0};
     struct hmreg_monitor_info info;
-    struct fixture fixture;
 
     getrlimit(RLIMIT_NOFILE, &before);
     few.rlim_cur = 3;
     few.rlim_max = before.rlim_max;
     setrlimit(RLIMIT_NOFILE, &few);
-    open_default(&fixture);
-    if (fixture_key(&fixture, memory, 10) != 1 || fixture_key(&fixture, memory, 10) != 2)
+    open_default();
+    if (fixture_key(memory, 10) != 1 || fixture_key(memory, 10) != 2)
         return 2;
-    info = query(&fixture);
+    info = query();
     if (!strstr(info.why, "list of mappings") || !strstr(logged.text, "for now: "))
         return 3;
     logged.count = 0;
     setrlimit(RLIMIT_NOFILE, &before);
-    if (fixture_key(&fixture, memory, 10) != 3 || fixture_key(&fixture, memory, 10) != 3)
+    if (fixture_key(memory, 10) != 3 || fixture_key(memory, 10) != 3)
         return 4;
-    info = query(&fixture);
+    info = query();
     if (info.active != HMREG_MONITOR_MEMHOOKS || !is_best(&info) || logged.count)
         return 5;
-    fixture_close(&fixture);
+    fixture_close();
     return 0;
 }
 

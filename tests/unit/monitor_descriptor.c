@@ -23,17 +23,17 @@
 #define UFFD_FEATURE_EXACT_ADDRESS (1 << 11)
 #endif
 
-static void open_fixture(struct fixture *fixture, const struct hmreg_domain_config *config)
+static void open_fixture(const struct hmreg_domain_config *config)
 {
-    fixture_open(fixture, HMREG_MONITOR_USERFAULTFD, config);
+    fixture_open(HMREG_MONITOR_USERFAULTFD, config);
 }
 
 /* A domain whose hits make no system call. */
-static void open_trusting(struct fixture *fixture)
+static void open_trusting(void)
 {
     struct hmreg_domain_config config = {.size = sizeof(config), .check = {HMREG_CHECK_NOTICE}};
 
-    open_fixture(fixture, &config);
+    open_fixture(&config);
 }
 
 /* ---- how it is opened ------------------------------------------------------------------- */
@@ -160,23 +160,22 @@ TEST(descriptor__closed_by_the_program__noticed_at_the_next_miss)
     size_t page = fixture_page();
     char *memory = fixture_map(1), *other = fixture_map(1);
     struct hmreg_mr *mr;
-    struct fixture fixture;
     int fd;
 
-    open_trusting(&fixture);
-    assert_int_equal(fixture_key(&fixture, memory, page), 1);
-    assert_int_equal(fixture_key(&fixture, memory, page), 1);
+    open_trusting();
+    assert_int_equal(fixture_key(memory, page), 1);
+    assert_int_equal(fixture_key(memory, page), 1);
     fd = find_userfaultfd();
     assert_true(fd >= 0);
     put_another_file_there(fd);
-    mr = fixture_get(&fixture, other, page);
+    mr = fixture_get(other, page);
     assert_false(fixture_is_cached(mr));
     hmreg_mr_put(mr);
-    assert_int_equal(fixture_key(&fixture, memory, page), 3);
-    assert_int_equal(fixture_key(&fixture, memory, page), 4);
+    assert_int_equal(fixture_key(memory, page), 3);
+    assert_int_equal(fixture_key(memory, page), 4);
     munmap(memory, page);
     munmap(other, page);
-    fixture_close(&fixture);
+    fixture_close();
     assert_int_equal(close(fd), 0); /* the library has not closed it */
 }
 
@@ -186,19 +185,17 @@ TEST(descriptor__closed_by_the_program__noticed_at_the_next_change)
     size_t page = fixture_page();
     char *memory = fixture_map(1), *changed = fixture_map(1);
     struct hmreg_stats stats = {.size = sizeof(stats)};
-    struct fixture fixture;
 
-    open_trusting(&fixture);
-    assert_int_equal(fixture_key(&fixture, memory, page), 1);
-    assert_int_equal(fixture_key(&fixture, changed, page), 2);
+    open_trusting();
+    assert_int_equal(fixture_key(memory, page), 1);
+    assert_int_equal(fixture_key(changed, page), 2);
     assert_int_equal(close(find_userfaultfd()), 0);
     munmap(changed, page);
     do { /* the thread reports it when it runs */
-        fixture_key(&fixture, memory, page);
+        fixture_key(memory, page);
         assert_ok(hmreg_domain_stats(fixture.domain, &stats));
     } while (stats.regions);
     munmap(memory, page);
-    fixture_close(&fixture);
 }
 
 /* ---- a child made without fork handlers ------------------------------------------------- */
@@ -206,39 +203,36 @@ TEST(descriptor__closed_by_the_program__noticed_at_the_next_change)
 static int childs_part(void)
 {
     size_t page = fixture_page();
-    struct fixture fixture;
     char *memory;
 
-    open_trusting(&fixture);
+    open_trusting();
     memory = fixture_map(1);
-    if (fixture_key(&fixture, memory, page) != 1 || fixture_key(&fixture, memory, page) != 1)
+    if (fixture_key(memory, page) != 1 || fixture_key(memory, page) != 1)
         return 1;
     munmap(memory, page);
-    if (fixture_map_at(memory, 1) != memory || fixture_key(&fixture, memory, page) != 2)
+    if (fixture_map_at(memory, 1) != memory || fixture_key(memory, page) != 2)
         return 2;
-    fixture_close(&fixture);
+    fixture_close();
     return 0;
 }
 
 TEST(child__without_handlers__watches_for_itself)
 {
     char *memory = fixture_map(1);
-    struct fixture fixture;
     int status;
     pid_t child;
 
     if (TEST_TSAN)
         test_skip("ThreadSanitizer forbids threads in a forked child");
-    open_fixture(&fixture, NULL);
-    assert_int_equal(fixture_key(&fixture, memory, 10), 1);
+    open_fixture(NULL);
+    assert_int_equal(fixture_key(memory, 10), 1);
     child = _Fork();
     if (child == 0)
         _exit(childs_part());
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_int_equal(status, 0);
     munmap(memory, fixture_page()); /* would hang without the thread that reads */
-    assert_int_equal(fixture_stats(&fixture).invalidations, 1);
-    fixture_close(&fixture);
+    assert_int_equal(fixture_stats().invalidations, 1);
 }
 
 /* The child's descriptor keeps the userfaultfd alive without its thread: it must watch nothing any
@@ -247,13 +241,12 @@ TEST(child__has_the_descriptor__parents_memory_is_its_own_after_closing)
 {
     size_t page = fixture_page(), pages = ((size_t)4 << 20) / page;
     char *memory = fixture_reserve(9), *target = fixture_reserve(8), *large = fixture_map(pages);
-    struct fixture fixture;
     pid_t child;
 
     assert_non_null(fixture_map_at(memory, 4));
-    open_fixture(&fixture, NULL);
-    fixture_key(&fixture, memory, 10);
-    fixture_key(&fixture, large, 10);
+    open_fixture(NULL);
+    fixture_key(memory, 10);
+    fixture_key(large, 10);
     child = _Fork();
     if (child == 0) {
         pause();
@@ -262,7 +255,7 @@ TEST(child__has_the_descriptor__parents_memory_is_its_own_after_closing)
     assert_ptr_equal(mremap(memory, 4 * page, 8 * page, 0), memory);
     assert_ptr_equal(mremap(memory, 8 * page, 8 * page, MREMAP_MAYMOVE | MREMAP_FIXED, target),
                      target);
-    fixture_close(&fixture);
+    fixture_close();
     munmap(target, 8 * page);
     munmap(large, pages * page);
     assert_int_equal(kill(child, SIGKILL), 0);
@@ -312,21 +305,19 @@ TEST(close__after_memory_beside_the_monitors_was_watched_and_left__returns)
 {
     char *memory = make_hole(((size_t)128 << 10) + fixture_page());
     char *start, *end, *again;
-    struct fixture fixture;
 
-    open_fixture(&fixture, NULL);
+    open_fixture(NULL);
     start = monitors_own(&end);
     munmap(memory, fixture_page());
     if (end != memory || !fixture_map_at(memory, 1)) {
-        fixture_close(&fixture);
+        fixture_close();
         test_skip("the kernel has the monitor's own memory elsewhere");
     }
-    fixture_key(&fixture, memory, fixture_page());
+    fixture_key(memory, fixture_page());
     assert_ok(hmreg_domain_flush(fixture.domain));
     assert_ptr_equal(monitors_own(&again), start);
     assert_ptr_equal(again, end);
     munmap(memory, fixture_page());
-    fixture_close(&fixture);
 }
 
 TEST_MAIN()

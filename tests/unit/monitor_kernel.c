@@ -20,9 +20,9 @@
 
 #define ANONYMOUS (MAP_PRIVATE | MAP_ANONYMOUS)
 
-static void open_fixture(struct fixture *fixture)
+static void open_fixture(void)
 {
-    fixture_open(fixture, HMREG_MONITOR_USERFAULTFD, NULL);
+    fixture_open(HMREG_MONITOR_USERFAULTFD, NULL);
 }
 
 static void map_at(char *addr, size_t len)
@@ -30,10 +30,10 @@ static void map_at(char *addr, size_t len)
     assert_ptr_equal(fixture_map_at(addr, len / fixture_page()), addr);
 }
 
-static uint64_t events(const struct fixture *fixture)
+static uint64_t events(void)
 {
-    assert_true(monitor_sync(fixture->lib->monitor));
-    return monitor_events(fixture->lib->monitor);
+    assert_true(monitor_sync(fixture.lib->monitor));
+    return monitor_events(fixture.lib->monitor);
 }
 
 /* ---- between a change and its event ----------------------------------------------------- */
@@ -143,7 +143,6 @@ static void *unmap_it(void *arg)
 
 /* A thread whose thread cache has the region that it gets again. */
 struct getting {
-    struct fixture *fixture;
     char *addr;
     size_t len;
     sem_t remembers, go_on;
@@ -155,11 +154,11 @@ static void *get_it(void *arg)
 {
     struct getting *getting = arg;
 
-    fixture_key(getting->fixture, getting->addr, getting->len);
-    fixture_key(getting->fixture, getting->addr, getting->len);
+    fixture_key(getting->addr, getting->len);
+    fixture_key(getting->addr, getting->len);
     sem_post(&getting->remembers);
     sem_wait(&getting->go_on);
-    getting->key = fixture_key(getting->fixture, getting->addr, getting->len);
+    getting->key = fixture_key(getting->addr, getting->len);
     return NULL;
 }
 
@@ -172,9 +171,9 @@ static void let_get(struct getting *getting)
     test_wait_until(atomic_load(&questions) != before || getting->key);
 }
 
-static void remember(struct getting *getting, struct fixture *fixture, char *addr, size_t len)
+static void remember(struct getting *getting, char *addr, size_t len)
 {
-    *getting = (struct getting){.fixture = fixture, .addr = addr, .len = len};
+    *getting = (struct getting){.addr = addr, .len = len};
     sem_init(&getting->remembers, 0, 0);
     sem_init(&getting->go_on, 0, 0);
     assert_int_equal(pthread_create(&getting->thread, NULL, get_it, getting), 0);
@@ -187,11 +186,10 @@ TEST(get__change_read_but_not_pushed__waits_for_it)
     size_t len = fixture_page();
     char *memory = fixture_map(1);
     struct getting getting;
-    struct fixture fixture;
 
-    open_fixture(&fixture);
-    fixture_key(&fixture, memory, len);
-    remember(&getting, &fixture, memory, len);
+    open_fixture();
+    fixture_key(memory, len);
+    remember(&getting, memory, len);
     raise_obstacle(AFTER_READING);
     munmap(memory, len);
     await_obstacle();
@@ -201,7 +199,6 @@ TEST(get__change_read_but_not_pushed__waits_for_it)
     pthread_join(getting.thread, NULL);
     assert_int_equal(getting.key, 2);
     munmap(memory, len);
-    fixture_close(&fixture);
 }
 
 /* The getter's memory is unmapped and mapped again while the reading thread is held: munmap() has
@@ -213,11 +210,10 @@ TEST(get__change_not_even_read__asks_the_kernel)
     struct unmapping unmapping = {memory, len};
     struct getting getting;
     pthread_t unmapper;
-    struct fixture fixture;
 
-    open_fixture(&fixture);
-    fixture_key(&fixture, memory, len);
-    remember(&getting, &fixture, memory, len);
+    open_fixture();
+    fixture_key(memory, len);
+    remember(&getting, memory, len);
     raise_obstacle(BEFORE_READING);
     assert_int_equal(pthread_create(&unmapper, NULL, unmap_it, &unmapping), 0);
     await_obstacle();
@@ -228,7 +224,6 @@ TEST(get__change_not_even_read__asks_the_kernel)
     pthread_join(getting.thread, NULL);
     assert_int_equal(getting.key, 2);
     munmap(memory, len);
-    fixture_close(&fixture);
 }
 
 /* A domain opened while events are being read has an unmarked gate; what it registers then is
@@ -236,9 +231,9 @@ TEST(get__change_not_even_read__asks_the_kernel)
 static void *open_and_get(void *arg)
 {
     struct getting *getting = arg;
-    struct fixture later = {getting->fixture->lib, counter_open_more(getting->fixture->lib, NULL)};
+    struct fixture later = {fixture.lib, counter_open_more(fixture.lib, NULL)};
 
-    getting->key = fixture_key(&later, getting->addr, getting->len);
+    getting->key = fixture_key_in(&later, getting->addr, getting->len);
     assert_ok(hmreg_domain_close(later.domain));
     return NULL;
 }
@@ -248,11 +243,9 @@ TEST(domain_open__while_events_are_read__waits_for_the_reading)
     size_t len = fixture_page();
     char *first = fixture_map(1), *memory = fixture_map(1);
     struct getting getting = {.addr = memory, .len = len};
-    struct fixture fixture;
 
-    open_fixture(&fixture);
-    getting.fixture = &fixture;
-    fixture_key(&fixture, first, len);
+    open_fixture();
+    fixture_key(first, len);
     raise_obstacle(AFTER_READING);
     munmap(first, len);
     await_obstacle();
@@ -263,7 +256,6 @@ TEST(domain_open__while_events_are_read__waits_for_the_reading)
     pthread_join(getting.thread, NULL);
     assert_int_equal(getting.key, 2);
     munmap(memory, len);
-    fixture_close(&fixture);
 }
 
 static sem_t in_fabric, leave_fabric;
@@ -281,16 +273,16 @@ static void *get_pending(void *arg)
 {
     struct getting *getting = arg;
 
-    getting->key = fixture_key(getting->fixture, getting->addr, getting->len);
+    getting->key = fixture_key(getting->addr, getting->len);
     return NULL;
 }
 
 /* Does another thread wait for the kernel, or for another's registration? */
-static bool one_waits(const struct fixture *fixture, unsigned before)
+static bool one_waits(unsigned before)
 {
     struct hmreg_stats stats = {.size = sizeof(stats)};
 
-    assert_ok(hmreg_domain_stats(fixture->domain, &stats));
+    assert_ok(hmreg_domain_stats(fixture.domain, &stats));
     return stats.waiting || atomic_load(&questions) != before;
 }
 
@@ -305,13 +297,12 @@ TEST(get__registered_meanwhile_and_its_change_not_read__asks_the_kernel)
     struct getting early, late;
     pthread_t unmapper;
     unsigned before;
-    struct fixture fixture;
 
-    open_fixture(&fixture);
-    early = late = (struct getting){.fixture = &fixture, .addr = memory, .len = len};
+    open_fixture();
+    early = late = (struct getting){.addr = memory, .len = len};
     sem_init(&in_fabric, 0, 0);
     sem_init(&leave_fabric, 0, 0);
-    assert_int_equal(fixture_key(&fixture, first, len), 1);
+    assert_int_equal(fixture_key(first, len), 1);
     counter.reg_hook = wait_in_fabric;
     assert_int_equal(pthread_create(&early.thread, NULL, get_pending, &early), 0);
     sem_wait(&in_fabric);
@@ -321,7 +312,7 @@ TEST(get__registered_meanwhile_and_its_change_not_read__asks_the_kernel)
     map_at(memory, len);
     before = atomic_load(&questions);
     assert_int_equal(pthread_create(&late.thread, NULL, get_pending, &late), 0);
-    test_wait_until(one_waits(&fixture, before));
+    test_wait_until(one_waits(before));
     sem_post(&leave_fabric);
     pthread_join(early.thread, NULL);
     remove_obstacle();
@@ -332,7 +323,6 @@ TEST(get__registered_meanwhile_and_its_change_not_read__asks_the_kernel)
     counter.reg_hook = NULL;
     munmap(memory, len);
     munmap(first, len);
-    fixture_close(&fixture);
 }
 
 /* Memory is unmapped, and the event is not read: a get neither waits for ever nor returns a cached
@@ -344,17 +334,16 @@ TEST(get__the_kernel_does_not_settle__served_uncached)
     struct unmapping unmapping = {second, len};
     pthread_t unmapper;
     struct hmreg_mr *mr;
-    struct fixture fixture;
 
-    open_fixture(&fixture);
-    fixture_key(&fixture, second, len);
-    assert_int_equal(fixture_key(&fixture, memory, len), 2);
+    open_fixture();
+    fixture_key(second, len);
+    assert_int_equal(fixture_key(memory, len), 2);
     raise_obstacle(BEFORE_READING);
     assert_int_equal(pthread_create(&unmapper, NULL, unmap_it, &unmapping), 0);
     await_obstacle();
     map_at(second, len);
     userfault_set_tries(10);
-    mr = fixture_get(&fixture, memory, len);
+    mr = fixture_get(memory, len);
     userfault_set_tries(UINT_MAX);
     assert_false(fixture_is_cached(mr));
     assert_int_equal(hmreg_mr_key(mr), 3);
@@ -362,10 +351,9 @@ TEST(get__the_kernel_does_not_settle__served_uncached)
     assert_int_equal(atomic_load(&counter.regions), 2);
     remove_obstacle();
     pthread_join(unmapper, NULL);
-    assert_int_equal(fixture_key(&fixture, memory, len), 2);
+    assert_int_equal(fixture_key(memory, len), 2);
     munmap(second, len);
     munmap(memory, len);
-    fixture_close(&fixture);
 }
 
 /* ---- cost of watching ------------------------------------------------------------------- */
@@ -374,11 +362,10 @@ TEST(read__into_watched_memory__works)
 {
     size_t len = 2 * fixture_page();
     char *memory = mmap(NULL, len, PROT_READ | PROT_WRITE, ANONYMOUS, -1, 0);
-    struct fixture fixture;
     int ends[2];
 
-    open_fixture(&fixture);
-    fixture_key(&fixture, memory, len); /* no page of it is resident yet */
+    open_fixture();
+    fixture_key(memory, len); /* no page of it is resident yet */
     assert_int_equal(pipe(ends), 0);
     assert_int_equal(write(ends[1], "hello", 5), 5);
     assert_int_equal(read(ends[0], memory + fixture_page() - 2, 5), 5);
@@ -386,24 +373,21 @@ TEST(read__into_watched_memory__works)
     memset(memory, 1, len);
     close(ends[0]);
     close(ends[1]);
-    assert_int_equal(fixture_key(&fixture, memory, len), 1);
+    assert_int_equal(fixture_key(memory, len), 1);
     munmap(memory, len);
-    fixture_close(&fixture);
 }
 
 TEST(munmap__of_unwatched_memory__no_event)
 {
     size_t len = 4 * fixture_page();
     char *watched = fixture_map(4), *other = fixture_map(4);
-    struct fixture fixture;
 
-    open_fixture(&fixture);
-    fixture_key(&fixture, watched, len);
+    open_fixture();
+    fixture_key(watched, len);
     munmap(other, len);
-    assert_int_equal(events(&fixture), 0);
+    assert_int_equal(events(), 0);
     munmap(watched, len);
-    assert_int_equal(events(&fixture), 1);
-    fixture_close(&fixture);
+    assert_int_equal(events(), 1);
 }
 
 TEST(munmap__of_what_no_region_covers_any_more__no_event)
@@ -411,37 +395,33 @@ TEST(munmap__of_what_no_region_covers_any_more__no_event)
     struct hmreg_domain_config config = {.size = sizeof(config), .max_regions = 1};
     size_t len = 4 * fixture_page();
     char *evicted = fixture_map(4), *flushed = fixture_map(4), *invalidated = fixture_map(4);
-    struct fixture fixture;
 
-    fixture_open(&fixture, HMREG_MONITOR_USERFAULTFD, &config);
-    fixture_key(&fixture, evicted, len);
-    fixture_key(&fixture, flushed, len);
+    fixture_open(HMREG_MONITOR_USERFAULTFD, &config);
+    fixture_key(evicted, len);
+    fixture_key(flushed, len);
     munmap(evicted, len);
     assert_ok(hmreg_domain_flush(fixture.domain));
     munmap(flushed, len);
-    fixture_key(&fixture, invalidated, len);
+    fixture_key(invalidated, len);
     assert_ok(hmreg_invalidate(fixture.lib, invalidated, len));
     assert_ok(hmreg_domain_flush(fixture.domain));
     munmap(invalidated, len);
-    assert_int_equal(events(&fixture), 0);
-    fixture_close(&fixture);
+    assert_int_equal(events(), 0);
 }
 
 TEST(munmap__of_memory_that_had_moved__no_event)
 {
     size_t len = 4 * fixture_page();
     char *memory = fixture_map(4), *target = fixture_map(4);
-    struct fixture fixture;
     uint64_t before;
 
-    open_fixture(&fixture);
-    fixture_key(&fixture, memory, len);
+    open_fixture();
+    fixture_key(memory, len);
     assert_ptr_equal(mremap(memory, len, len, MREMAP_MAYMOVE | MREMAP_FIXED, target), target);
     assert_ok(hmreg_domain_flush(fixture.domain)); /* ends its region and the watch */
-    before = events(&fixture);
+    before = events();
     munmap(target, len);
-    assert_int_equal(events(&fixture), before);
-    fixture_close(&fixture);
+    assert_int_equal(events(), before);
 }
 
 /* A mapping is watched as long as it contains a region, and no longer. */
@@ -449,23 +429,21 @@ TEST(unwatch__mapping_of_another_region__stays_watched)
 {
     char *memory = fixture_map(4);
     size_t page = fixture_page();
-    struct fixture fixture;
 
-    open_fixture(&fixture);
-    assert_int_equal(fixture_key(&fixture, memory, page + 100), 1);
-    assert_int_equal(fixture_key(&fixture, memory + page + 200, page), 2);
+    open_fixture();
+    assert_int_equal(fixture_key(memory, page + 100), 1);
+    assert_int_equal(fixture_key(memory + page + 200, page), 2);
     assert_ok(hmreg_invalidate(fixture.lib, memory, 1));
-    assert_int_equal(fixture_key(&fixture, memory + page + 200, page), 2);
+    assert_int_equal(fixture_key(memory + page + 200, page), 2);
     assert_int_equal(atomic_load(&counter.deregs), 1);
-    assert_int_equal(events(&fixture), 0);
+    assert_int_equal(events(), 0);
     madvise(memory + page, page, MADV_DONTNEED);
-    assert_int_equal(events(&fixture), 1);
-    assert_int_equal(fixture_key(&fixture, memory + page + 200, page), 3);
+    assert_int_equal(events(), 1);
+    assert_int_equal(fixture_key(memory + page + 200, page), 3);
     assert_ok(hmreg_invalidate(fixture.lib, memory + page + 200, 1));
     assert_ok(hmreg_domain_flush(fixture.domain));
     munmap(memory, 4 * page);
-    assert_int_equal(events(&fixture), 1);
-    fixture_close(&fixture);
+    assert_int_equal(events(), 1);
 }
 
 /* ---- too many mappings ------------------------------------------------------------------ */
@@ -480,27 +458,25 @@ TEST(get__no_mapping_left__needs_none)
     char *memory = fixture_map(8);
     char *many = mmap(NULL, PAGES * page, PROT_NONE, ANONYMOUS | MAP_NORESERVE, -1, 0);
     struct hmreg_mr *mr;
-    struct fixture fixture;
 
     if (FIXTURE_SANITIZED)
         test_skip("a sanitizer needs mappings of its own");
     assert_true(many != MAP_FAILED);
-    open_fixture(&fixture);
-    fixture_key(&fixture, memory, page); /* makes the library allocate what it needs */
+    open_fixture();
+    fixture_key(memory, page); /* makes the library allocate what it needs */
     while (split < PAGES && mprotect(many + split * page, page, PROT_READ) == 0)
         split += 2;
     if (split >= PAGES) {
         munmap(many, PAGES * page);
-        fixture_close(&fixture);
+        fixture_close();
         test_skip("this kernel counts no mappings");
     }
-    mr = fixture_get(&fixture, memory + 4 * page, page);
+    mr = fixture_get(memory + 4 * page, page);
     cached = fixture_is_cached(mr);
     hmreg_mr_put(mr);
     munmap(many, PAGES * page);
     assert_true(cached);
     munmap(memory, 8 * page);
-    fixture_close(&fixture);
 }
 
 TEST_MAIN()

@@ -10,33 +10,32 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static void open_fixture(struct fixture *fixture)
+static void open_fixture(void)
 {
-    fixture_open(fixture, HMREG_MONITOR_USERFAULTFD, NULL);
+    fixture_open(HMREG_MONITOR_USERFAULTFD, NULL);
 }
 
 TEST(two_libraries__same_memory__both_cache_and_both_notice)
 {
     struct hmreg_config config = {.size = sizeof(config), .monitor = HMREG_MONITOR_USERFAULTFD};
     char *memory = fixture_map(1);
-    struct fixture fixture, other;
+    struct fixture other;
 
-    open_fixture(&fixture);
+    open_fixture();
     assert_ok(hmreg_open(&config, &other.lib));
     other.domain = counter_open_more(other.lib, NULL);
-    assert_int_equal(fixture_key(&fixture, memory, 10), 1);
-    assert_int_equal(fixture_key(&other, memory, 10), 2);
-    assert_int_equal(fixture_key(&fixture, memory, 10), 1);
-    assert_int_equal(fixture_key(&other, memory, 10), 2);
+    assert_int_equal(fixture_key(memory, 10), 1);
+    assert_int_equal(fixture_key_in(&other, memory, 10), 2);
+    assert_int_equal(fixture_key(memory, 10), 1);
+    assert_int_equal(fixture_key_in(&other, memory, 10), 2);
     munmap(memory, fixture_page());
     assert_ptr_equal(fixture_map_at(memory, 1), memory);
-    assert_int_equal(fixture_key(&other, memory, 10), 3);
+    assert_int_equal(fixture_key_in(&other, memory, 10), 3);
     assert_ok(hmreg_domain_close(other.domain));
     assert_ok(hmreg_close(other.lib));
-    assert_int_equal(fixture_key(&fixture, memory, 10), 4);
+    assert_int_equal(fixture_key(memory, 10), 4);
     munmap(memory, fixture_page());
-    assert_int_equal(fixture_stats(&fixture).invalidations, 2);
-    fixture_close(&fixture);
+    assert_int_equal(fixture_stats().invalidations, 2);
 }
 
 static bool has_userfaultfd(void)
@@ -53,54 +52,49 @@ static bool has_userfaultfd(void)
 
 static int childs_part(char *memory)
 {
-    struct fixture fixture;
-
     if (has_userfaultfd())
         return 1;
     munmap(memory, fixture_page()); /* the child's own copy: does not affect the parent */
-    open_fixture(&fixture);
+    open_fixture();
     memory = fixture_map(1);
-    if (fixture_key(&fixture, memory, 10) != 1 || fixture_key(&fixture, memory, 10) != 1)
+    if (fixture_key(memory, 10) != 1 || fixture_key(memory, 10) != 1)
         return 2;
     munmap(memory, fixture_page());
-    if (fixture_stats(&fixture).invalidations != 1)
+    if (fixture_stats().invalidations != 1)
         return 3;
-    fixture_close(&fixture);
+    fixture_close();
     return 0;
 }
 
 TEST(fork__child_continues__parent_is_notified_and_child_has_its_own)
 {
     char *memory = fixture_map(1);
-    struct fixture fixture;
     int status;
     pid_t child;
 
     if (TEST_TSAN)
         test_skip("ThreadSanitizer forbids threads in a forked child");
-    open_fixture(&fixture);
+    open_fixture();
     assert_true(has_userfaultfd());
-    fixture_key(&fixture, memory, 10);
+    fixture_key(memory, 10);
     child = fork();
     if (child == 0)
         _exit(childs_part(memory));
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_int_equal(status, 0);
-    assert_int_equal(fixture_key(&fixture, memory, 10), 1);
+    assert_int_equal(fixture_key(memory, 10), 1);
     munmap(memory, fixture_page());
-    assert_int_equal(fixture_stats(&fixture).invalidations, 1);
-    fixture_close(&fixture);
+    assert_int_equal(fixture_stats().invalidations, 1);
 }
 
 TEST(close__nothing_is_watched_and_no_thread_is_left)
 {
     char *memory = fixture_map(1);
-    struct fixture fixture;
 
     for (int i = 0; i < 20; i++) {
-        open_fixture(&fixture);
-        fixture_key(&fixture, memory, 10);
-        fixture_close(&fixture);
+        open_fixture();
+        fixture_key(memory, 10);
+        fixture_close();
         assert_false(has_userfaultfd());
     }
     munmap(memory, fixture_page()); /* would hang if a userfaultfd still watched */

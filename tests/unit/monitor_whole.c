@@ -31,45 +31,45 @@
 #define HUGE      ((size_t)2 << 20)
 
 /* The reaper tidies after this idle time. */
-static void open_fixture_idle(struct fixture *fixture, int64_t idle_ns)
+static void open_fixture_idle(int64_t idle_ns)
 {
     reaper_set_idle(idle_ns);
-    fixture_open(fixture, HMREG_MONITOR_USERFAULTFD, NULL);
+    fixture_open(HMREG_MONITOR_USERFAULTFD, NULL);
 }
 
-static void open_fixture(struct fixture *fixture)
+static void open_fixture(void)
 {
-    open_fixture_idle(fixture, INT64_MAX);
+    open_fixture_idle(INT64_MAX);
 }
 
-static void get_and_put(const struct fixture *fixture, char *memory, size_t len)
+static void get_and_put(char *memory, size_t len)
 {
-    fixture_key(fixture, memory, len);
+    fixture_key(memory, len);
 }
 
-static void forget(const struct fixture *fixture)
+static void forget(void)
 {
-    assert_ok(hmreg_domain_flush(fixture->domain));
+    assert_ok(hmreg_domain_flush(fixture.domain));
 }
 
-static uint64_t events(const struct fixture *fixture)
+static uint64_t events(void)
 {
-    assert_true(monitor_sync(fixture->lib->monitor));
-    return monitor_events(fixture->lib->monitor);
+    assert_true(monitor_sync(fixture.lib->monitor));
+    return monitor_events(fixture.lib->monitor);
 }
 
 /* Is the page watched? The check discards its content. */
-static bool is_watched(const struct fixture *fixture, char *page)
+static bool is_watched(char *page)
 {
-    uint64_t before = events(fixture);
+    uint64_t before = events();
 
     assert_int_equal(madvise(page, fixture_page(), MADV_DONTNEED), 0);
-    return events(fixture) > before;
+    return events() > before;
 }
 
-static void tidy(const struct fixture *fixture)
+static void tidy(void)
 {
-    while (monitor_tidy(fixture->lib->monitor))
+    while (monitor_tidy(fixture.lib->monitor))
         ;
 }
 
@@ -144,20 +144,19 @@ TEST(huge_pages__a_small_region_in_each__stay)
 {
     size_t len = 8 * HUGE;
     unsigned long before, with, after;
-    struct fixture fixture;
     char *memory;
 
-    open_fixture(&fixture);
+    open_fixture();
     memory = map_huge(len);
     before = smaps_value(memory, "AnonHugePages:");
     for (size_t at = 0; at < len; at += HUGE)
-        get_and_put(&fixture, memory + at + 5 * fixture_page(), fixture_page());
+        get_and_put(memory + at + 5 * fixture_page(), fixture_page());
     with = smaps_value(memory, "AnonHugePages:");
-    forget(&fixture);
-    tidy(&fixture);
+    forget();
+    tidy();
     after = smaps_value(memory, "AnonHugePages:");
     munmap(memory, len);
-    fixture_close(&fixture);
+    fixture_close();
     if (!before)
         test_skip("this kernel gives no huge pages");
     assert_int_equal(with, before);
@@ -168,25 +167,23 @@ TEST(huge_pages__a_small_region_in_each__stay)
 TEST(huge_pages__reserved_ones__cached_and_watched)
 {
     size_t len = 2 * HUGE;
-    struct fixture fixture;
     char *memory = mmap(NULL, len, PROT_READ | PROT_WRITE, ANONYMOUS | MAP_HUGETLB | MAP_NORESERVE,
                         -1, 0); /* none is touched */
     struct hmreg_mr *mr;
 
     if (memory == MAP_FAILED)
         test_skip("no huge pages of 2 MiB: %s", strerror(errno));
-    open_fixture(&fixture);
-    mr = fixture_get(&fixture, memory + 100, HUGE);
+    open_fixture();
+    mr = fixture_get(memory + 100, HUGE);
     assert_true(fixture_is_cached(mr));
     hmreg_mr_put(mr);
-    assert_int_equal(fixture_key(&fixture, memory + 100, HUGE), 1);
+    assert_int_equal(fixture_key(memory + 100, HUGE), 1);
     munmap(memory, len);
     assert_ptr_equal(mmap(memory, len, PROT_READ | PROT_WRITE,
                           ANONYMOUS | MAP_HUGETLB | MAP_NORESERVE | MAP_FIXED, -1, 0),
                      memory);
-    assert_int_equal(fixture_key(&fixture, memory + 100, HUGE), 2);
+    assert_int_equal(fixture_key(memory + 100, HUGE), 2);
     munmap(memory, len);
-    fixture_close(&fixture);
 }
 
 /* ---- mappings --------------------------------------------------------------------------- */
@@ -196,54 +193,49 @@ TEST(mappings__many_regions_apart__hardly_one_more)
     size_t page = fixture_page(), pages = 4000;
     char *memory = fixture_map(pages);
     unsigned before;
-    struct fixture fixture;
 
-    open_fixture(&fixture);
-    get_and_put(&fixture, memory, page); /* makes the library allocate what it needs */
-    forget(&fixture);
+    open_fixture();
+    get_and_put(memory, page); /* makes the library allocate what it needs */
+    forget();
     before = mappings();
     for (size_t i = 0; i < pages; i += 2)
-        get_and_put(&fixture, memory + i * page, page);
+        get_and_put(memory + i * page, page);
     assert_in_range(mappings(), 0,
                     before + (FIXTURE_SANITIZED ? 100 : 16)); /* a sanitizer's own, too */
-    assert_int_equal(fixture_stats(&fixture).regions, pages / 2);
+    assert_int_equal(fixture_stats().regions, pages / 2);
     munmap(memory, pages * page);
-    fixture_close(&fixture);
 }
 
 TEST(mremap__of_the_whole_with_a_region_in_it__as_ever)
 {
     size_t page = fixture_page(), len = 8 * page;
     char *memory = fixture_map(8), *target = fixture_reserve(16);
-    struct fixture fixture;
 
-    open_fixture(&fixture);
-    get_and_put(&fixture, memory + 3 * page, page);
+    open_fixture();
+    get_and_put(memory + 3 * page, page);
     assert_ptr_equal(mremap(memory, len, 2 * len, MREMAP_MAYMOVE | MREMAP_FIXED, target), target);
     assert_int_equal(target[len - 1], 'm');
-    get_and_put(&fixture, target + 3 * page, page);
+    get_and_put(target + 3 * page, page);
     assert_ok(hmreg_invalidate(fixture.lib, target, 2 * len));
     assert_ptr_equal(mremap(target, 2 * len, len, 0), target);
-    forget(&fixture);
-    assert_false(is_watched(&fixture, target));
+    forget();
+    assert_false(is_watched(target));
     munmap(target, len);
-    fixture_close(&fixture);
 }
 
 /* malloc moves a block with its own mapping by mremap(2); if that fails, it copies. */
 TEST(realloc__of_a_block_with_a_region__not_copied)
 {
     size_t len = 64u << 20;
-    struct fixture fixture;
     char *block, *grown;
 
     if (FIXTURE_SANITIZED)
         test_skip("a sanitizer's malloc moves nothing");
-    open_fixture(&fixture);
+    open_fixture();
     block = malloc(len);
     assert_non_null(block);
     block[len / 2] = 'x';
-    get_and_put(&fixture, block + len / 4, fixture_page());
+    get_and_put(block + len / 4, fixture_page());
     grown = realloc(block, 2 * len);
     assert_non_null(grown);
     assert_int_equal(grown[len / 2], 'x');
@@ -251,7 +243,6 @@ TEST(realloc__of_a_block_with_a_region__not_copied)
     assert_in_range(smaps_value((char *)((uintptr_t)grown & ~(fixture_page() - 1)), "Rss:"), 1,
                     (len >> 10) / 2);
     free(grown);
-    fixture_close(&fixture);
 }
 
 /* ---- mappings without a region ---------------------------------------------------------- */
@@ -260,18 +251,16 @@ TEST(grown__in_place__left_whole)
 {
     size_t page = fixture_page(), len = 4 * page;
     char *memory = fixture_reserve(9);
-    struct fixture fixture;
 
     assert_non_null(fixture_map_at(memory, 4));
-    open_fixture(&fixture);
-    get_and_put(&fixture, memory + page, page);
+    open_fixture();
+    get_and_put(memory + page, page);
     assert_ptr_equal(mremap(memory, len, 2 * len, 0), memory);
-    assert_true(is_watched(&fixture, memory + len));
-    forget(&fixture);
-    assert_false(is_watched(&fixture, memory));
-    assert_false(is_watched(&fixture, memory + 2 * len - page));
+    assert_true(is_watched(memory + len));
+    forget();
+    assert_false(is_watched(memory));
+    assert_false(is_watched(memory + 2 * len - page));
     munmap(memory, 2 * len);
-    fixture_close(&fixture);
 }
 
 /* The library finds memory that has grown by the kernel's list of mappings, if it can query it. */
@@ -286,13 +275,13 @@ static void need_questions(void)
 }
 
 /* Pages from the fifth on have grown onto the watched four. */
-static char *map_and_grow(const struct fixture *fixture)
+static char *map_and_grow(void)
 {
     size_t page = fixture_page();
     char *memory = fixture_reserve(9);
 
     assert_non_null(fixture_map_at(memory, 4));
-    get_and_put(fixture, memory + page, page);
+    get_and_put(memory + page, page);
     assert_ptr_equal(mremap(memory, 4 * page, 8 * page, 0), memory);
     return memory;
 }
@@ -300,36 +289,32 @@ static char *map_and_grow(const struct fixture *fixture)
 TEST(grown__in_place_and_split__left_whole)
 {
     size_t page = fixture_page();
-    struct fixture fixture;
     char *memory;
 
     need_questions();
-    open_fixture(&fixture);
-    memory = map_and_grow(&fixture);
+    open_fixture();
+    memory = map_and_grow();
     assert_int_equal(mprotect(memory + 4 * page, 2 * page, PROT_READ), 0);
-    assert_true(is_watched(&fixture, memory + 6 * page));
-    forget(&fixture);
-    assert_false(is_watched(&fixture, memory + 4 * page));
-    assert_false(is_watched(&fixture, memory + 6 * page));
+    assert_true(is_watched(memory + 6 * page));
+    forget();
+    assert_false(is_watched(memory + 4 * page));
+    assert_false(is_watched(memory + 6 * page));
     munmap(memory, 8 * page);
-    fixture_close(&fixture);
 }
 
 TEST(grown__in_place_and_the_rest_unmapped__left)
 {
     size_t page = fixture_page();
-    struct fixture fixture;
     char *memory;
 
     need_questions();
-    open_fixture(&fixture);
-    memory = map_and_grow(&fixture);
+    open_fixture();
+    memory = map_and_grow();
     assert_int_equal(munmap(memory, 4 * page), 0);
     assert_true(monitor_sync(fixture.lib->monitor));
-    forget(&fixture);
-    assert_false(is_watched(&fixture, memory + 4 * page));
+    forget();
+    assert_false(is_watched(memory + 4 * page));
     munmap(memory, 8 * page);
-    fixture_close(&fixture);
 }
 
 /* The program splits a watched mapping and joins it again: it is unwatched or watched as one. */
@@ -337,18 +322,16 @@ TEST(split__by_mprotect_and_joined__left_whole)
 {
     size_t page = fixture_page(), len = 8 * page;
     char *memory = fixture_map(8);
-    struct fixture fixture;
 
-    open_fixture(&fixture);
-    get_and_put(&fixture, memory, page);
+    open_fixture();
+    get_and_put(memory, page);
     assert_int_equal(mprotect(memory + 4 * page, 4 * page, PROT_READ), 0);
-    forget(&fixture);
-    assert_false(is_watched(&fixture, memory));
-    assert_false(is_watched(&fixture, memory + 4 * page));
+    forget();
+    assert_false(is_watched(memory));
+    assert_false(is_watched(memory + 4 * page));
     assert_int_equal(mprotect(memory + 4 * page, 4 * page, PROT_READ | PROT_WRITE), 0);
     assert_ptr_equal(mremap(memory, len, len - page, 0), memory);
     munmap(memory, len);
-    fixture_close(&fixture);
 }
 
 TEST(split__a_region_in_one_part__joined_again)
@@ -356,19 +339,17 @@ TEST(split__a_region_in_one_part__joined_again)
     size_t page = fixture_page(), len = 8 * page;
     char *memory = fixture_map(8), *target = fixture_reserve(8);
     struct hmreg_mr *mr;
-    struct fixture fixture;
 
-    open_fixture(&fixture);
-    get_and_put(&fixture, memory, page);
-    mr = fixture_get(&fixture, memory + 6 * page, page);
+    open_fixture();
+    get_and_put(memory, page);
+    mr = fixture_get(memory + 6 * page, page);
     assert_int_equal(mprotect(memory + 4 * page, 4 * page, PROT_READ), 0);
     assert_ok(hmreg_invalidate(fixture.lib, memory, page));
-    forget(&fixture);
+    forget();
     assert_int_equal(mprotect(memory + 4 * page, 4 * page, PROT_READ | PROT_WRITE), 0);
     assert_ptr_equal(mremap(memory, len, len, MREMAP_MAYMOVE | MREMAP_FIXED, target), target);
     hmreg_mr_put(mr);
     munmap(target, len);
-    fixture_close(&fixture);
 }
 
 /* Of two neighbours, a part of one joins the other: none can be unwatched while there is a region.
@@ -377,21 +358,19 @@ TEST(split__a_part_joins_a_neighbour__left_whole)
 {
     size_t page = fixture_page();
     char *memory = fixture_map(16), *other = fixture_map(1);
-    struct fixture fixture;
 
-    open_fixture(&fixture);
+    open_fixture();
     assert_int_equal(mprotect(memory + 8 * page, 8 * page, PROT_READ), 0);
-    get_and_put(&fixture, memory, page);
-    get_and_put(&fixture, memory + 15 * page, page);
+    get_and_put(memory, page);
+    get_and_put(memory + 15 * page, page);
     assert_int_equal(mprotect(memory + 8 * page, 4 * page, PROT_READ | PROT_WRITE), 0);
     assert_ok(hmreg_invalidate(fixture.lib, memory + 15 * page, page));
-    get_and_put(&fixture, other, page); /* deregisters the ended ones */
-    forget(&fixture);
-    assert_false(is_watched(&fixture, memory));
-    assert_false(is_watched(&fixture, memory + 15 * page));
+    get_and_put(other, page); /* deregisters the ended ones */
+    forget();
+    assert_false(is_watched(memory));
+    assert_false(is_watched(memory + 15 * page));
     munmap(memory, 16 * page);
     munmap(other, page);
-    fixture_close(&fixture);
 }
 
 /* No event reports this. */
@@ -399,39 +378,35 @@ TEST(replaced__by_a_segment_over_parts_of_two__rests_left)
 {
     size_t page = fixture_page();
     char *memory = fixture_map(8);
-    struct fixture fixture;
     int segment;
 
-    open_fixture(&fixture);
+    open_fixture();
     assert_int_equal(mprotect(memory + 4 * page, 4 * page, PROT_READ), 0);
-    get_and_put(&fixture, memory + page, page);
-    get_and_put(&fixture, memory + 5 * page, page);
+    get_and_put(memory + page, page);
+    get_and_put(memory + 5 * page, page);
     segment = shmget(IPC_PRIVATE, 4 * page, 0600);
     assert_int_not_equal(segment, -1);
     assert_ptr_equal(shmat(segment, memory + 2 * page, SHM_REMAP), memory + 2 * page);
     assert_int_equal(shmctl(segment, IPC_RMID, NULL), 0);
-    forget(&fixture);
-    assert_false(is_watched(&fixture, memory));
-    assert_false(is_watched(&fixture, memory + 6 * page));
+    forget();
+    assert_false(is_watched(memory));
+    assert_false(is_watched(memory + 6 * page));
     munmap(memory, 8 * page);
-    fixture_close(&fixture);
 }
 
 TEST(unmapped__a_region_with_a_part_of_its_mapping__rest_left)
 {
     size_t page = fixture_page();
     char *memory = fixture_map(12);
-    struct fixture fixture;
 
-    open_fixture(&fixture);
-    get_and_put(&fixture, memory + 5 * page, page);
+    open_fixture();
+    get_and_put(memory + 5 * page, page);
     assert_int_equal(munmap(memory + 4 * page, 4 * page), 0);
     assert_true(monitor_sync(fixture.lib->monitor));
-    forget(&fixture);
-    assert_false(is_watched(&fixture, memory));
-    assert_false(is_watched(&fixture, memory + 8 * page));
+    forget();
+    assert_false(is_watched(memory));
+    assert_false(is_watched(memory + 8 * page));
     munmap(memory, 12 * page);
-    fixture_close(&fixture);
 }
 
 /* A get over a hole is not cached, but needs the rest of the mapping until the hole is found. On
@@ -442,23 +417,21 @@ TEST(unmapped__a_get_over_a_hole_meanwhile__rest_left)
     char *memory = fixture_map(12), *other = fixture_map(1);
     struct hmreg_domain *second;
     struct hmreg_mr *mr;
-    struct fixture fixture;
 
-    open_fixture(&fixture);
+    open_fixture();
     second = counter_open(fixture.lib, NULL);
-    get_and_put(&fixture, memory, page);
+    get_and_put(memory, page);
     assert_int_equal(munmap(memory, 4 * page), 0);
     assert_int_equal(munmap(memory + 11 * page, page), 0);
     assert_ok(hmreg_mr_get(second, memory + 10 * page, 2 * page, HMREG_READ, &mr));
     assert_false(fixture_is_cached(mr));
     hmreg_mr_put(mr);
-    get_and_put(&fixture, other, page);
-    forget(&fixture);
-    assert_false(is_watched(&fixture, memory + 6 * page));
+    get_and_put(other, page);
+    forget();
+    assert_false(is_watched(memory + 6 * page));
     munmap(memory, 12 * page);
     munmap(other, page);
     assert_ok(hmreg_domain_close(second));
-    fixture_close(&fixture);
 }
 
 static bool pending; /* a get of everything, which needs its range until it is refused */
@@ -547,20 +520,18 @@ TEST(moved__grown_and_unmapped_in_part__rest_left)
 {
     size_t page = fixture_page();
     char *memory = fixture_map(4), *target = fixture_reserve(16), *other = fixture_map(1);
-    struct fixture fixture;
 
-    open_fixture(&fixture);
-    get_and_put(&fixture, memory, page);
+    open_fixture();
+    get_and_put(memory, page);
     assert_ptr_equal(mremap(memory, 4 * page, 12 * page, MREMAP_MAYMOVE | MREMAP_FIXED, target),
                      target);
     assert_int_equal(munmap(target, 6 * page), 0);
     assert_true(monitor_sync(fixture.lib->monitor));
-    get_and_put(&fixture, other, page); /* a region ends, which checks moved memory */
-    forget(&fixture);
-    assert_false(is_watched(&fixture, target + 8 * page));
+    get_and_put(other, page); /* a region ends, which checks moved memory */
+    forget();
+    assert_false(is_watched(target + 8 * page));
     munmap(target, 16 * page);
     munmap(other, page);
-    fixture_close(&fixture);
 }
 
 /* Never cached; and a watch would make the kernel map fewer pages at a fault. */
@@ -569,21 +540,19 @@ TEST(file__private_and_beside_a_region__not_watched)
     size_t page = fixture_page(), len = 2 * WATCHING_LARGE;
     int file = memfd_create("private", MFD_CLOEXEC);
     char *memory = fixture_reserve((len + page) / page);
-    struct fixture fixture;
 
     assert_int_equal(ftruncate(file, (off_t)len), 0);
     assert_ptr_equal(fixture_map_at(memory, 1), memory);
     assert_true(mmap(memory + page, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED, file,
                      0) == memory + page);
-    open_fixture(&fixture);
-    get_and_put(&fixture, memory, page);
-    get_and_put(&fixture, memory, 3 * page);
-    get_and_put(&fixture, memory + page, len);
-    assert_false(is_watched(&fixture, memory + page));
-    assert_true(is_watched(&fixture, memory));
+    open_fixture();
+    get_and_put(memory, page);
+    get_and_put(memory, 3 * page);
+    get_and_put(memory + page, len);
+    assert_false(is_watched(memory + page));
+    assert_true(is_watched(memory));
     munmap(memory, page + len);
     close(file);
-    fixture_close(&fixture);
 }
 
 /* Two watched mappings side by side, which the kernel may hold as one. */
@@ -591,26 +560,24 @@ TEST(neighbours__one_without_a_region__neither_is_split)
 {
     size_t page = fixture_page();
     char *memory = fixture_reserve(8);
-    struct fixture fixture;
     unsigned before;
 
-    open_fixture(&fixture);
+    open_fixture();
     assert_non_null(fixture_map_at(memory, 4));
-    get_and_put(&fixture, memory, page);
+    get_and_put(memory, page);
     assert_non_null(fixture_map_at(memory + 4 * page, 4));
-    get_and_put(&fixture, memory + 4 * page, page);
+    get_and_put(memory + 4 * page, page);
     before = mappings();
     assert_ok(hmreg_invalidate(fixture.lib, memory + 4 * page, page));
-    forget(&fixture);
-    get_and_put(&fixture, memory, page);
+    forget();
+    get_and_put(memory, page);
     assert_in_range(mappings(), before - 4,
                     before + (FIXTURE_SANITIZED ? 16 : 0)); /* malloc's own */
-    assert_true(is_watched(&fixture, memory + 2 * page));
-    forget(&fixture);
-    assert_false(is_watched(&fixture, memory));
-    assert_false(is_watched(&fixture, memory + 5 * page));
+    assert_true(is_watched(memory + 2 * page));
+    forget();
+    assert_false(is_watched(memory));
+    assert_false(is_watched(memory + 5 * page));
     munmap(memory, 8 * page);
-    fixture_close(&fixture);
 }
 
 /* The memory of a region that has not ended is replaced by memory that the program watches by a
@@ -622,32 +589,30 @@ TEST(leave__another_userfaultfd_has_it_by_then__not_undone)
     size_t page = fixture_page();
     char *memory = fixture_map(8);
     struct uffd_msg fault;
-    struct fixture fixture;
     int fd;
 
-    open_fixture(&fixture);
+    open_fixture();
     fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK | UFFD_USER_MODE_ONLY);
     assert_true(fd >= 0);
     assert_int_equal(ioctl(fd, UFFDIO_API, &api), 0);
-    get_and_put(&fixture, memory + 2 * page, page);
+    get_and_put(memory + 2 * page, page);
     assert_ok(hmreg_invalidate(fixture.lib, memory, 8 * page));
     munmap(memory + 2 * page, page);
     assert_non_null(fixture_map_at(memory + 2 * page, 1));
     range.range = (struct uffdio_range){(uintptr_t)memory + 2 * page, page};
     assert_int_equal(ioctl(fd, UFFDIO_REGISTER, &range), 0);
-    forget(&fixture);
+    forget();
     /* The kernel itself faults there, and finds the program's watch, which makes that an error. */
     assert_int_equal(syscall(SYS_getrandom, memory + 2 * page, 1, 0), -1);
     assert_int_equal(errno, EFAULT);
     assert_int_equal(read(fd, &fault, sizeof(fault)), -1); /* it reports user-mode faults only */
     close(fd);
     munmap(memory, 8 * page);
-    fixture_close(&fixture);
 }
 
-static bool large_is_watched(const struct fixture *fixture, char *memory)
+static bool large_is_watched(char *memory)
 {
-    return is_watched(fixture, memory + WATCHING_LARGE);
+    return is_watched(memory + WATCHING_LARGE);
 }
 
 /* Large mappings stay watched, but only a few, and not after a request to unwatch them. */
@@ -655,72 +620,65 @@ TEST(large__without_a_region__a_few_stay_watched)
 {
     size_t pages = 2 * WATCHING_LARGE / fixture_page();
     char *memory[WATCHING_KEPT + 1];
-    struct fixture fixture;
 
-    open_fixture(&fixture);
+    open_fixture();
     for (unsigned i = 0; i <= WATCHING_KEPT; i++) {
         memory[i] = fixture_reserve(pages);
         assert_non_null(fixture_map_at(memory[i], pages));
-        get_and_put(&fixture, memory[i], fixture_page());
-        forget(&fixture);
+        get_and_put(memory[i], fixture_page());
+        forget();
     }
-    assert_false(large_is_watched(&fixture, memory[0]));
+    assert_false(large_is_watched(memory[0]));
     for (unsigned i = 1; i <= WATCHING_KEPT; i++)
-        assert_true(large_is_watched(&fixture, memory[i]));
-    get_and_put(&fixture, memory[1], fixture_page());
-    tidy(&fixture);
-    assert_true(large_is_watched(&fixture, memory[1]));
+        assert_true(large_is_watched(memory[i]));
+    get_and_put(memory[1], fixture_page());
+    tidy();
+    assert_true(large_is_watched(memory[1]));
     for (unsigned i = 2; i <= WATCHING_KEPT; i++)
-        assert_false(large_is_watched(&fixture, memory[i]));
+        assert_false(large_is_watched(memory[i]));
     for (unsigned i = 0; i <= WATCHING_KEPT; i++)
         munmap(memory[i], pages * fixture_page());
-    fixture_close(&fixture);
 }
 
 TEST(large__without_a_region_and_nothing_ends__not_watched)
 {
     size_t pages = 2 * WATCHING_LARGE / fixture_page();
     char *memory = fixture_map_at(fixture_reserve(pages), pages);
-    struct fixture fixture;
 
-    open_fixture_idle(&fixture, 1000000);
+    open_fixture_idle(1000000);
     for (int round = 0; round < 3; round++) {
-        get_and_put(&fixture, memory, fixture_page());
-        forget(&fixture);
+        get_and_put(memory, fixture_page());
+        forget();
         test_wait_until(!is_shown_as_watched(memory + WATCHING_LARGE));
     }
     munmap(memory, pages * fixture_page());
-    fixture_close(&fixture);
 }
 
 TEST(moved__without_a_region_and_nothing_ends__not_watched)
 {
     char *memory = fixture_map(1), *place = fixture_reserve(1);
-    struct fixture fixture;
 
-    open_fixture_idle(&fixture, 1000000);
-    get_and_put(&fixture, memory, fixture_page());
+    open_fixture_idle(1000000);
+    get_and_put(memory, fixture_page());
     assert_ptr_equal(
         mremap(memory, fixture_page(), fixture_page(), MREMAP_MAYMOVE | MREMAP_FIXED, place),
         place);
     test_wait_until(!is_shown_as_watched(place));
     munmap(place, fixture_page());
-    fixture_close(&fixture);
 }
 
 TEST(large__domain_is_closed__not_watched)
 {
     size_t pages = 2 * WATCHING_LARGE / fixture_page();
     char *memory = fixture_map_at(fixture_reserve(pages), pages);
-    struct fixture fixture;
 
-    open_fixture(&fixture);
-    get_and_put(&fixture, memory, fixture_page());
+    open_fixture();
+    get_and_put(memory, fixture_page());
     assert_true(is_shown_as_watched(memory + WATCHING_LARGE));
     assert_ok(hmreg_domain_close(fixture.domain));
+    fixture.domain = NULL;
     assert_false(is_shown_as_watched(memory + WATCHING_LARGE));
     munmap(memory, pages * fixture_page());
-    assert_ok(hmreg_close(fixture.lib));
 }
 
 /* ---- the stack -------------------------------------------------------------------------- */
@@ -742,12 +700,11 @@ TEST(stack__of_the_first_thread_with_a_region__as_large_as_before)
 {
     size_t before = stack_size(), with;
     char buffer[256];
-    struct fixture fixture;
 
-    open_fixture(&fixture);
-    get_and_put(&fixture, buffer, sizeof(buffer));
+    open_fixture();
+    get_and_put(buffer, sizeof(buffer));
     with = stack_size();
-    fixture_close(&fixture);
+    fixture_close();
     assert_int_equal(with, before);
 }
 

@@ -16,9 +16,9 @@
 
 static char memory[8192];
 
-static int reg(struct ofi_fixture *fixture, uint64_t access, uint64_t key, struct hmreg_mr **mr)
+static int reg(uint64_t access, uint64_t key, struct hmreg_mr **mr)
 {
-    return hmreg_mr_reg(fixture->domain, memory + 1, 4099, access, 0, key, 0, mr, &fixture->lib);
+    return hmreg_mr_reg(fixture.domain, memory + 1, 4099, access, 0, key, 0, mr, &fixture.lib);
 }
 
 /* ---- registering host memory ------------------------------------------------------------ */
@@ -39,12 +39,11 @@ TEST(reg__host__translated)
     };
     const struct fi_mr_attr *given = &fake_fabric.given.attr;
     struct hmreg_mr *mr;
-    struct ofi_fixture fixture;
 
-    ofi_begin(&fixture);
+    ofi_begin();
     fake_fabric.info->domain_attr->mr_iov_limit = 2;
     fake_fabric.info->domain_attr->auth_key_size = sizeof(auth);
-    assert_ok(ofi_open_domain(&fixture, NULL));
+    assert_ok(ofi_open_domain(NULL));
     assert_ok(hmreg_mr_regattr(fixture.domain, &attr, 0, &mr));
     assert_int_equal(given->iov_count, 2);
     assert_memory_equal(fake_fabric.iov, iov, sizeof(iov));
@@ -60,15 +59,13 @@ TEST(reg__host__translated)
     for (int i = 10; i < 14; i++)
         assert_int_equal(fake_fabric.given.words[i], 0);
     assert_ok(hmreg_mr_close(mr));
-    ofi_end(&fixture);
 }
 
 /* ---- options ---------------------------------------------------------------------------- */
 
 /* An option with this value is accepted, or refused with the code and words before libfabric is
  * called. */
-static void option_is(struct ofi_fixture *fixture, struct hmreg_mr_attr attr, int code,
-                      const char *words)
+static void option_is(struct hmreg_mr_attr attr, int code, const char *words)
 {
     struct iovec iov = {memory, 4096};
     struct hmreg_mr *mr = NULL;
@@ -79,13 +76,13 @@ static void option_is(struct ofi_fixture *fixture, struct hmreg_mr_attr attr, in
     attr.iov_count = 1;
     attr.access = HMREG_ACCESS_REMOTE;
     if (!code) {
-        assert_ok(hmreg_mr_regattr(fixture->domain, &attr, 0, &mr));
+        assert_ok(hmreg_mr_regattr(fixture.domain, &attr, 0, &mr));
         assert_int_equal(fake_fabric.given.attr.offset, 0);
         assert_int_equal(fake_fabric.flags, 0);
         assert_ok(hmreg_mr_close(mr));
         return;
     }
-    assert_fails(hmreg_mr_regattr(fixture->domain, &attr, 0, &mr), code, words);
+    assert_fails(hmreg_mr_regattr(fixture.domain, &attr, 0, &mr), code, words);
     assert_null(mr);
     assert_int_equal(fake_fabric.regs, regs);
 }
@@ -99,41 +96,38 @@ TEST(options__of_each_fabric__done_or_refused)
         bool cpu;
     } fabrics[] = {{"tcp;ofi_rxm", true}, {"shm", true},  {"verbs;ofi_rxm", false},
                    {"efa", false},        {"new", false}, {NULL, false}};
-    struct ofi_fixture fixture;
 
     for (size_t i = 0; i < sizeof(fabrics) / sizeof(fabrics[0]); i++) {
         int refused = fabrics[i].cpu ? 0 : -EOPNOTSUPP;
 
-        ofi_begin(&fixture);
+        ofi_begin();
         ofi_set_provider(fabrics[i].name);
-        assert_ok(ofi_open_domain(&fixture, NULL));
-        option_is(&fixture, (struct hmreg_mr_attr){.ordering = HMREG_ORDERING_RELAXED}, 0, "");
-        option_is(&fixture, (struct hmreg_mr_attr){.ordering = HMREG_ORDERING_STRICT}, refused,
+        assert_ok(ofi_open_domain(NULL));
+        option_is((struct hmreg_mr_attr){.ordering = HMREG_ORDERING_RELAXED}, 0, "");
+        option_is((struct hmreg_mr_attr){.ordering = HMREG_ORDERING_STRICT}, refused,
                   "does not do; accepted: 0 (default), 2 (relaxed)");
-        option_is(&fixture, (struct hmreg_mr_attr){.on_demand = HMREG_CHOICE_ON}, refused,
+        option_is((struct hmreg_mr_attr){.on_demand = HMREG_CHOICE_ON}, refused,
                   "does not do; accepted: 0 (default)");
-        option_is(&fixture, (struct hmreg_mr_attr){.on_demand = HMREG_CHOICE_OFF}, refused,
+        option_is((struct hmreg_mr_attr){.on_demand = HMREG_CHOICE_OFF}, refused,
                   "does not do; accepted: 0 (default)");
-        option_is(&fixture, (struct hmreg_mr_attr){.optional_access = 1u << 21}, -HMREG_EBADFLAGS,
+        option_is((struct hmreg_mr_attr){.optional_access = 1u << 21}, -HMREG_EBADFLAGS,
                   "optional_access");
-        ofi_end(&fixture);
+        test_finish();
     }
 }
 
 /* HMREG_REMOTE_WRITE grants them wherever there are any. */
 TEST(options__atomics__as_fi_atomic_is)
 {
-    struct ofi_fixture fixture;
-
     for (int atomic = 0; atomic < 2; atomic++) {
-        ofi_begin(&fixture);
+        ofi_begin();
         fake_fabric.info->caps = FI_RMA | (atomic ? FI_ATOMIC : 0);
-        assert_ok(ofi_open_domain(&fixture, NULL));
-        option_is(&fixture, (struct hmreg_mr_attr){.atomics = HMREG_CHOICE_ON},
-                  atomic ? 0 : -EOPNOTSUPP, "accepted: 0 (default), 1 (off)");
-        option_is(&fixture, (struct hmreg_mr_attr){.atomics = HMREG_CHOICE_OFF},
-                  atomic ? -EOPNOTSUPP : 0, "accepted: 0 (default), 2 (on)");
-        ofi_end(&fixture);
+        assert_ok(ofi_open_domain(NULL));
+        option_is((struct hmreg_mr_attr){.atomics = HMREG_CHOICE_ON}, atomic ? 0 : -EOPNOTSUPP,
+                  "accepted: 0 (default), 1 (off)");
+        option_is((struct hmreg_mr_attr){.atomics = HMREG_CHOICE_OFF}, atomic ? -EOPNOTSUPP : 0,
+                  "accepted: 0 (default), 2 (on)");
+        test_finish();
     }
 }
 
@@ -141,78 +135,68 @@ TEST(options__iova__0_where_peers_use_offsets)
 {
     const struct hmreg_mr_attr zero = {.set_iova = 1};
     const struct hmreg_mr_attr other = {.set_iova = 1, .iova = 0x1000};
-    struct ofi_fixture fixture;
 
-    ofi_begin_with(&fixture, 0);
-    option_is(&fixture, zero, 0, "");
-    option_is(&fixture, other, -EOPNOTSUPP, "iova is 0x1000, but peers of this domain use offsets");
-    ofi_end(&fixture);
-    ofi_begin_with(&fixture, FI_MR_VIRT_ADDR);
-    option_is(&fixture, zero, -EOPNOTSUPP, "set_iova is 1, iova 0, but tcp;ofi_rxm lets no caller");
-    option_is(&fixture, other, -EOPNOTSUPP, "set_iova is 1, iova 0x1000, but tcp;ofi_rxm");
-    ofi_end(&fixture);
+    ofi_begin_with(0);
+    option_is(zero, 0, "");
+    option_is(other, -EOPNOTSUPP, "iova is 0x1000, but peers of this domain use offsets");
+    test_finish();
+    ofi_begin_with(FI_MR_VIRT_ADDR);
+    option_is(zero, -EOPNOTSUPP, "set_iova is 1, iova 0, but tcp;ofi_rxm lets no caller");
+    option_is(other, -EOPNOTSUPP, "set_iova is 1, iova 0x1000, but tcp;ofi_rxm");
 }
 
 TEST(reg__host__what_libfabric_made)
 {
     struct hmreg_mr *mr;
-    struct ofi_fixture fixture;
 
-    ofi_begin_with(&fixture, 0);
-    assert_ok(reg(&fixture, HMREG_ACCESS_ALL, 0x77, &mr));
+    ofi_begin_with(0);
+    assert_ok(reg(HMREG_ACCESS_ALL, 0x77, &mr));
     assert_int_equal(hmreg_mr_key(mr), 0x77);
     assert_non_null(hmreg_mr_native(mr));
     assert_ptr_equal(hmreg_mr_desc(mr), fi_mr_desc(hmreg_mr_native(mr)));
     assert_ptr_equal(hmreg_mr_context(mr), &fixture.lib);
     assert_ok(hmreg_mr_close(mr));
-    ofi_end(&fixture);
 }
 
 TEST(reg__provider_key__the_providers)
 {
     struct hmreg_mr *mr = NULL;
-    struct ofi_fixture fixture;
 
-    ofi_begin_with(&fixture, FI_MR_PROV_KEY);
+    ofi_begin_with(FI_MR_PROV_KEY);
     fake_fabric.key = 0xabcd;
-    assert_fails(reg(&fixture, HMREG_ACCESS_ALL, 1, &mr), -EKEYREJECTED, "HMREG_MR_PROV_KEY");
-    assert_ok(reg(&fixture, HMREG_ACCESS_ALL, 0, &mr));
+    assert_fails(reg(HMREG_ACCESS_ALL, 1, &mr), -EKEYREJECTED, "HMREG_MR_PROV_KEY");
+    assert_ok(reg(HMREG_ACCESS_ALL, 0, &mr));
     assert_int_equal(fake_fabric.given.attr.requested_key, 0);
     assert_int_equal(hmreg_mr_key(mr), 0xabcd);
     assert_ok(hmreg_mr_close(mr));
-    ofi_end(&fixture);
 }
 
 TEST(reg__no_remote_access__a_key_of_its_own_that_is_not_shown)
 {
     struct hmreg_mr *one, *two;
     uint64_t first;
-    struct ofi_fixture fixture;
 
-    ofi_begin_with(&fixture, 0);
-    assert_ok(reg(&fixture, HMREG_SEND, 0, &one));
+    ofi_begin_with(0);
+    assert_ok(reg(HMREG_SEND, 0, &one));
     first = fake_fabric.given.attr.requested_key;
-    assert_ok(reg(&fixture, HMREG_SEND, 0, &two));
+    assert_ok(reg(HMREG_SEND, 0, &two));
     assert_int_not_equal(fake_fabric.given.attr.requested_key, first);
     assert_int_equal(hmreg_mr_key(one), HMREG_KEY_NOTAVAIL);
     assert_ok(hmreg_mr_close(one));
     assert_ok(hmreg_mr_close(two));
-    ofi_end(&fixture);
 }
 
 /* A key that is already in use in the fabric is replaced if the library chose it. */
 TEST(reg__our_key_is_in_use_below__another)
 {
     struct hmreg_mr *mr;
-    struct ofi_fixture fixture;
 
-    ofi_begin_with(&fixture, 0);
+    ofi_begin_with(0);
     fake_fabric.reg_code = -FI_ENOKEY;
     fake_fabric.reg_failures = 2;
     assert_ok(hmreg_mr_get(fixture.domain, memory, 100, HMREG_ACCESS_ALL, &mr));
     assert_int_equal(fake_fabric.regs, 3);
     hmreg_mr_put(mr);
-    ofi_end(&fixture);
 }
 
 TEST(reg__hint_fields__to_a_libfabric_that_has_them)
@@ -236,17 +220,16 @@ TEST(reg__hint_fields__to_a_libfabric_that_has_them)
 
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct hmreg_mr *mr;
-        struct ofi_fixture fixture;
 
-        ofi_begin(&fixture);
+        ofi_begin();
         fake_fabric.version = cases[i].library;
         fake_fabric.info->fabric_attr->api_version = cases[i].api;
-        assert_ok(ofi_open_domain(&fixture, NULL));
+        assert_ok(ofi_open_domain(NULL));
         assert_ok(hmreg_mr_regattr(fixture.domain, &attr, 0, &mr));
         assert_int_equal(fake_fabric.given.words[10], cases[i].data ? (uintptr_t)memory : 0);
         assert_int_equal(fake_fabric.given.words[11], cases[i].page ? 4096 : 0);
         assert_ok(hmreg_mr_close(mr));
-        ofi_end(&fixture);
+        test_finish();
     }
 }
 
@@ -255,60 +238,53 @@ TEST(reg__hint_fields__to_a_libfabric_that_has_them)
 TEST(reg__fails__the_fabrics_code)
 {
     struct hmreg_mr *mr = (void *)1;
-    struct ofi_fixture fixture;
 
-    ofi_begin_with(&fixture, 0);
+    ofi_begin_with(0);
     fake_fabric.reg_code = -FI_EIO;
     fake_fabric.litter = true;
-    assert_fails(reg(&fixture, HMREG_ACCESS_ALL, 7, &mr), -EIO, "tcp;ofi_rxm: fi_mr_regattr()");
+    assert_fails(reg(HMREG_ACCESS_ALL, 7, &mr), -EIO, "tcp;ofi_rxm: fi_mr_regattr()");
     assert_string_equal(hmreg_last_error()->source, "ofi");
     assert_int_equal(hmreg_last_error()->vendor_code, -FI_EIO);
     assert_string_equal(hmreg_last_error()->vendor_text, fi_strerror(FI_EIO));
     assert_ptr_equal(mr, (void *)1);
     /* The key is free again. */
     fake_fabric.reg_code = 0;
-    assert_ok(reg(&fixture, HMREG_ACCESS_ALL, 7, &mr));
+    assert_ok(reg(HMREG_ACCESS_ALL, 7, &mr));
     assert_ok(hmreg_mr_close(mr));
-    ofi_end(&fixture);
 }
 
 TEST(reg__fails_with_a_positive_number__negative)
 {
     struct hmreg_mr *mr = NULL;
-    struct ofi_fixture fixture;
 
-    ofi_begin_with(&fixture, 0);
+    ofi_begin_with(0);
     fake_fabric.reg_code = FI_EINVAL;
-    assert_fails(reg(&fixture, HMREG_ACCESS_ALL, 7, &mr), -EINVAL, "fi_mr_regattr()");
+    assert_fails(reg(HMREG_ACCESS_ALL, 7, &mr), -EINVAL, "fi_mr_regattr()");
     assert_null(mr);
-    ofi_end(&fixture);
 }
 
 TEST(close__busy__stays_and_closes_later)
 {
     struct hmreg_mr *mr, *other = NULL;
-    struct ofi_fixture fixture;
 
-    ofi_begin_with(&fixture, 0);
-    assert_ok(reg(&fixture, HMREG_ACCESS_ALL, 7, &mr));
+    ofi_begin_with(0);
+    assert_ok(reg(HMREG_ACCESS_ALL, 7, &mr));
     fake_fabric.close_code = -FI_EBUSY;
     assert_fails(hmreg_mr_close(mr), -EBUSY, "fi_close()");
     assert_int_equal(hmreg_mr_key(mr), 7);
-    assert_fails(reg(&fixture, HMREG_ACCESS_ALL, 7, &other), -HMREG_ENOKEY, "in use");
+    assert_fails(reg(HMREG_ACCESS_ALL, 7, &other), -HMREG_ENOKEY, "in use");
     assert_fails(hmreg_domain_close(fixture.domain), -EBUSY, "1 regions");
     fake_fabric.close_code = 0;
     assert_ok(hmreg_mr_close(mr));
-    ofi_end(&fixture);
 }
 
 TEST(close__fails_otherwise__final)
 {
     struct hmreg_mr *mr;
-    struct ofi_fixture fixture;
     struct fid_mr *native;
 
-    ofi_begin_with(&fixture, 0);
-    assert_ok(reg(&fixture, HMREG_ACCESS_ALL, 7, &mr));
+    ofi_begin_with(0);
+    assert_ok(reg(HMREG_ACCESS_ALL, 7, &mr));
     native = hmreg_mr_native(mr);
     fake_fabric.close_code = -FI_EIO;
     assert_fails(hmreg_mr_close(mr), -EIO, "fi_close()");
@@ -317,7 +293,6 @@ TEST(close__fails_otherwise__final)
     fixture.domain = NULL;
     fake_fabric.close_code = 0;
     fi_close(&native->fid);
-    ofi_end(&fixture);
 }
 
 /* ---- raw keys --------------------------------------------------------------------------- */
@@ -330,11 +305,11 @@ static size_t pack(struct hmreg_mr *mr, unsigned char *token, size_t room)
     return size;
 }
 
-static void begin_raw(struct ofi_fixture *fixture, struct hmreg_mr **mr)
+static void begin_raw(struct hmreg_mr **mr)
 {
-    ofi_begin_with(fixture, FI_MR_RAW | FI_MR_PROV_KEY | FI_MR_VIRT_ADDR);
+    ofi_begin_with(FI_MR_RAW | FI_MR_PROV_KEY | FI_MR_VIRT_ADDR);
     fake_fabric.key = FI_KEY_NOTAVAIL;
-    assert_ok(reg(fixture, HMREG_ACCESS_ALL, 0, mr));
+    assert_ok(reg(HMREG_ACCESS_ALL, 0, mr));
 }
 
 TEST(remote__raw_key__mapped_and_unmapped)
@@ -343,10 +318,9 @@ TEST(remote__raw_key__mapped_and_unmapped)
     unsigned char token[2048];
     uint64_t addr, key;
     struct hmreg_mr *mr;
-    struct ofi_fixture fixture;
     size_t size;
 
-    begin_raw(&fixture, &mr);
+    begin_raw(&mr);
     size = pack(mr, token, sizeof(token));
     assert_ok(hmreg_remote_open(fixture.domain, token, size, &remote));
     assert_int_equal(fake_fabric.raw_size, FAKE_RAW_BYTES);
@@ -359,7 +333,6 @@ TEST(remote__raw_key__mapped_and_unmapped)
     hmreg_remote_close(remote);
     assert_int_equal(fake_fabric.unmapped, 0x9001);
     assert_ok(hmreg_mr_close(mr));
-    ofi_end(&fixture);
 }
 
 /* The key is mapped with the base of all of the region, which the token has. */
@@ -371,9 +344,8 @@ TEST(remote__part_of_a_raw_region__mapped_with_the_regions_base)
     size_t size = sizeof(token);
     uint64_t addr, key;
     struct hmreg_mr *mr;
-    struct ofi_fixture fixture;
 
-    begin_raw(&fixture, &mr);
+    begin_raw(&mr);
     assert_ok(hmreg_mr_query(mr, &info));
     assert_ok(hmreg_mr_pack_range(mr, (char *)(uintptr_t)info.addr + 16, 8, token, &size));
     fake_fabric.raw_base = 0;
@@ -384,7 +356,6 @@ TEST(remote__part_of_a_raw_region__mapped_with_the_regions_base)
     assert_int_equal(key, 0x9001);
     hmreg_remote_close(remote);
     assert_ok(hmreg_mr_close(mr));
-    ofi_end(&fixture);
 }
 
 /* The second of two tokens fails: the first one's key is unmapped again. */
@@ -394,9 +365,8 @@ TEST(open_many__map_raw_fails__the_first_is_closed)
     unsigned char token[2048];
     size_t size, count = 2;
     struct hmreg_mr *mr;
-    struct ofi_fixture fixture;
 
-    begin_raw(&fixture, &mr);
+    begin_raw(&mr);
     size = pack(mr, token, sizeof(token));
     memcpy(token + size, token, size);
     token[2 * size - 1] ^= 1;
@@ -412,7 +382,6 @@ TEST(open_many__map_raw_fails__the_first_is_closed)
     assert_fails(hmreg_mr_pack_many(&mr, 1, token, &size), -ENOSYS,
                  "mrs[0]: tcp;ofi_rxm: fi_mr_raw_attr()");
     assert_ok(hmreg_mr_close(mr));
-    ofi_end(&fixture);
 }
 
 TEST(raw_attr__key_longer_than_any_known__says_its_size)
@@ -420,14 +389,12 @@ TEST(raw_attr__key_longer_than_any_known__says_its_size)
     unsigned char raw[300];
     size_t size = sizeof(raw);
     struct hmreg_mr *mr;
-    struct ofi_fixture fixture;
 
-    begin_raw(&fixture, &mr);
+    begin_raw(&mr);
     fake_fabric.raw_bytes = 400;
     assert_fails(hmreg_mr_raw_attr(mr, NULL, raw, &size, 0), -HMREG_ETOOSMALL, "fi_mr_raw_attr()");
     assert_int_equal(size, 400);
     assert_ok(hmreg_mr_close(mr));
-    ofi_end(&fixture);
 }
 
 /* Older peers refuse its token, by its version. */
@@ -437,9 +404,8 @@ TEST(pack__raw_key_of_more_than_1024_bytes__reaches_the_peer)
     unsigned char token[8192];
     size_t size = 0;
     struct hmreg_mr *mr;
-    struct ofi_fixture fixture;
 
-    begin_raw(&fixture, &mr);
+    begin_raw(&mr);
     fake_fabric.raw_bytes = 5000;
     assert_fails(hmreg_mr_pack(mr, NULL, &size), -HMREG_ETOOSMALL, "the token takes");
     assert_in_range(size, 5000, sizeof(token));
@@ -450,7 +416,6 @@ TEST(pack__raw_key_of_more_than_1024_bytes__reaches_the_peer)
     fake_fabric.raw_bytes = 70000;
     assert_fails(hmreg_mr_pack(mr, token, &size), -EMSGSIZE, "room for 65535");
     assert_ok(hmreg_mr_close(mr));
-    ofi_end(&fixture);
 }
 
 TEST(pack__raw_key_fails__the_fabrics_code)
@@ -458,14 +423,12 @@ TEST(pack__raw_key_fails__the_fabrics_code)
     unsigned char token[2048];
     size_t size = sizeof(token);
     struct hmreg_mr *mr;
-    struct ofi_fixture fixture;
 
-    begin_raw(&fixture, &mr);
+    begin_raw(&mr);
     fake_fabric.raw_code = -FI_ENOSYS;
     assert_fails(hmreg_mr_pack(mr, token, &size), -ENOSYS, "fi_mr_raw_attr()");
     assert_int_equal(size, sizeof(token));
     assert_ok(hmreg_mr_close(mr));
-    ofi_end(&fixture);
 }
 
 TEST(remote__map_raw_fails__the_fabrics_code)
@@ -473,34 +436,30 @@ TEST(remote__map_raw_fails__the_fabrics_code)
     struct hmreg_remote *remote = (void *)1;
     unsigned char token[2048];
     struct hmreg_mr *mr;
-    struct ofi_fixture fixture;
     size_t size;
 
-    begin_raw(&fixture, &mr);
+    begin_raw(&mr);
     size = pack(mr, token, sizeof(token));
     fake_fabric.map_code = -FI_ENOMEM;
     assert_fails(hmreg_remote_open(fixture.domain, token, size, &remote), -ENOMEM,
                  "fi_mr_map_raw()");
     assert_ptr_equal(remote, (void *)1);
     assert_ok(hmreg_mr_close(mr));
-    ofi_end(&fixture);
 }
 
 TEST(unmap_key__fails__the_fabrics_code)
 {
     static const uint8_t raw[FAKE_RAW_BYTES];
     struct hmreg_mr *mr;
-    struct ofi_fixture fixture;
     uint64_t key;
 
-    begin_raw(&fixture, &mr);
+    begin_raw(&mr);
     assert_ok(hmreg_mr_map_raw(fixture.domain, 0, raw, sizeof(raw), &key, 0));
     fake_fabric.unmap_code = -FI_EIO;
     assert_fails(hmreg_mr_unmap_raw(fixture.domain, key), -EIO, "fi_mr_unmap_key()");
     fake_fabric.unmap_code = 0;
     fake_fabric.mapped = 0; /* it is lost, and the domain can be closed */
     assert_ok(hmreg_mr_close(mr));
-    ofi_end(&fixture);
 }
 
 TEST_MAIN()

@@ -12,32 +12,35 @@
 #include <stdlib.h>
 #include <string.h>
 
-void ofi_begin(struct ofi_fixture *fixture)
+struct ofi_fixture fixture;
+
+static void end(void)
 {
+    assert_ok(hmreg_domain_close(fixture.domain));
+    assert_ok(hmreg_close(fixture.lib));
+    fake_fabric_end();
+}
+
+void ofi_begin(void)
+{
+    test_after(end);
     vendors_reset();
     fake_fabric_begin();
-    fixture->domain = NULL;
-    assert_ok(hmreg_open(NULL, &fixture->lib));
+    fixture.domain = NULL;
+    assert_ok(hmreg_open(NULL, &fixture.lib));
 }
 
-int ofi_open_domain(struct ofi_fixture *fixture, const struct hmreg_domain_config *config)
+int ofi_open_domain(const struct hmreg_domain_config *config)
 {
-    return hmreg_domain_open_ofi(fixture->lib, &fake_fabric.domain, fake_fabric.info, config,
-                                 &fixture->domain);
+    return hmreg_domain_open_ofi(fixture.lib, &fake_fabric.domain, fake_fabric.info, config,
+                                 &fixture.domain);
 }
 
-void ofi_begin_with(struct ofi_fixture *fixture, int mr_mode)
+void ofi_begin_with(int mr_mode)
 {
-    ofi_begin(fixture);
+    ofi_begin();
     fake_fabric.info->domain_attr->mr_mode = mr_mode;
-    assert_ok(ofi_open_domain(fixture, NULL));
-}
-
-void ofi_end(struct ofi_fixture *fixture)
-{
-    assert_ok(hmreg_domain_close(fixture->domain));
-    assert_ok(hmreg_close(fixture->lib));
-    fake_fabric_end();
+    assert_ok(ofi_open_domain(NULL));
 }
 
 void ofi_set_provider(const char *name)

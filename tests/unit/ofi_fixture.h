@@ -7,17 +7,16 @@
 
 #include <hmreg/hmreg.h>
 
-struct ofi_fixture {
+extern struct ofi_fixture {
     struct hmreg *lib;
     struct hmreg_domain *domain;
-};
+} fixture;
 
-/* Opens the library; a test may then change fake_fabric.info. */
-void ofi_begin(struct ofi_fixture *fixture);
-int ofi_open_domain(struct ofi_fixture *fixture, const struct hmreg_domain_config *config);
+/* Opens the library until the case returns; a test may then change fake_fabric.info. */
+void ofi_begin(void);
+int ofi_open_domain(const struct hmreg_domain_config *config);
 /* Both, with this mode. */
-void ofi_begin_with(struct ofi_fixture *fixture, int mr_mode);
-void ofi_end(struct ofi_fixture *fixture);
+void ofi_begin_with(int mr_mode);
 
 /* Changes the provider's name in fake_fabric.info; NULL: it has none. */
 void ofi_set_provider(const char *name);

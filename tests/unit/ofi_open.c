@@ -17,16 +17,16 @@
 
 static char memory[8192];
 
-static int reg(struct ofi_fixture *fixture, uint64_t access, uint64_t key, struct hmreg_mr **mr)
+static int reg(uint64_t access, uint64_t key, struct hmreg_mr **mr)
 {
-    return hmreg_mr_reg(fixture->domain, memory + 1, 4099, access, 0, key, 0, mr, &fixture->lib);
+    return hmreg_mr_reg(fixture.domain, memory + 1, 4099, access, 0, key, 0, mr, &fixture.lib);
 }
 
-static struct hmreg_domain_info query(struct ofi_fixture *fixture)
+static struct hmreg_domain_info query(void)
 {
     struct hmreg_domain_info info = {.size = sizeof(info)};
 
-    assert_ok(hmreg_domain_query(fixture->domain, &info));
+    assert_ok(hmreg_domain_query(fixture.domain, &info));
     return info;
 }
 
@@ -35,9 +35,8 @@ static struct hmreg_domain_info query(struct ofi_fixture *fixture)
 TEST(open__null_argument__inval)
 {
     struct hmreg_domain *domain = (void *)1;
-    struct ofi_fixture fixture;
 
-    ofi_begin(&fixture);
+    ofi_begin();
     assert_fails(hmreg_domain_open_ofi(NULL, &fake_fabric.domain, fake_fabric.info, NULL, &domain),
                  -EINVAL, "lib");
     assert_fails(hmreg_domain_open_ofi(fixture.lib, NULL, fake_fabric.info, NULL, &domain), -EINVAL,
@@ -48,26 +47,21 @@ TEST(open__null_argument__inval)
         hmreg_domain_open_ofi(fixture.lib, &fake_fabric.domain, fake_fabric.info, NULL, NULL),
         -EINVAL, "out");
     assert_ptr_equal(domain, (void *)1);
-    ofi_end(&fixture);
 }
 
 TEST(open__some_other_fid__inval)
 {
-    struct ofi_fixture fixture;
-
-    ofi_begin(&fixture);
+    ofi_begin();
     fake_fabric.domain.fid.fclass = FI_CLASS_EP;
-    assert_fails(ofi_open_domain(&fixture, NULL), -EINVAL, "no fid_domain");
+    assert_fails(ofi_open_domain(NULL), -EINVAL, "no fid_domain");
     assert_null(fixture.domain);
-    ofi_end(&fixture);
 }
 
 TEST(open__info_without_attributes__inval)
 {
     struct fi_info info;
-    struct ofi_fixture fixture;
 
-    ofi_begin(&fixture);
+    ofi_begin();
     info = *fake_fabric.info;
     info.fabric_attr = NULL;
     assert_fails(
@@ -78,31 +72,26 @@ TEST(open__info_without_attributes__inval)
     assert_fails(
         hmreg_domain_open_ofi(fixture.lib, &fake_fabric.domain, &info, NULL, &fixture.domain),
         -EINVAL, "info->domain_attr");
-    ofi_end(&fixture);
 }
 
 TEST(open__unknown_config_flag__badflags)
 {
     struct hmreg_domain_config config = {.size = sizeof(config), .flags = 1u << 31};
-    struct ofi_fixture fixture;
 
-    ofi_begin(&fixture);
-    assert_fails(ofi_open_domain(&fixture, &config), -HMREG_EBADFLAGS, "config->flags");
+    ofi_begin();
+    assert_fails(ofi_open_domain(&config), -HMREG_EBADFLAGS, "config->flags");
     assert_null(fixture.domain);
-    ofi_end(&fixture);
 }
 
 /* ---- opening: modes --------------------------------------------------------------------- */
 
 static void assert_unmet(int mode, const char *words)
 {
-    struct ofi_fixture fixture;
-
-    ofi_begin(&fixture);
+    ofi_begin();
     fake_fabric.info->domain_attr->mr_mode = mode;
-    assert_fails(ofi_open_domain(&fixture, NULL), -EOPNOTSUPP, words);
+    assert_fails(ofi_open_domain(NULL), -EOPNOTSUPP, words);
     assert_null(fixture.domain);
-    ofi_end(&fixture);
+    test_finish();
 }
 
 TEST(open__unknown_mode__opnotsupp)
@@ -124,14 +113,12 @@ TEST(open__old_mode_with_another__opnotsupp)
 
 static void assert_mode(int mode, uint64_t info_mode, uint32_t becomes)
 {
-    struct ofi_fixture fixture;
-
-    ofi_begin(&fixture);
+    ofi_begin();
     fake_fabric.info->mode = info_mode;
     fake_fabric.info->domain_attr->mr_mode = mode;
-    assert_ok(ofi_open_domain(&fixture, NULL));
-    assert_int_equal(query(&fixture).mr_mode, becomes);
-    ofi_end(&fixture);
+    assert_ok(ofi_open_domain(NULL));
+    assert_int_equal(query().mr_mode, becomes);
+    test_finish();
 }
 
 TEST(open__modes_that_can_be_met__kept)
@@ -159,68 +146,56 @@ TEST(open__old_modes__translated)
 
 TEST(query__domain__as_fi_info_says)
 {
-    struct ofi_fixture fixture;
-
-    ofi_begin(&fixture);
+    ofi_begin();
     ofi_set_provider("verbs;ofi_rxm");
     fake_fabric.info->domain_attr->mr_key_size = 4;
     fake_fabric.info->domain_attr->mr_iov_limit = 5;
-    assert_ok(ofi_open_domain(&fixture, NULL));
-    assert_string_equal(query(&fixture).provider, "ofi");
-    assert_string_equal(query(&fixture).fabric, "verbs;ofi_rxm");
-    assert_int_equal(query(&fixture).key_size, 4);
-    assert_int_equal(query(&fixture).iov_limit, 5);
-    assert_int_equal(query(&fixture).max_len, HMREG_LIMIT_NONE);
-    ofi_end(&fixture);
+    assert_ok(ofi_open_domain(NULL));
+    assert_string_equal(query().provider, "ofi");
+    assert_string_equal(query().fabric, "verbs;ofi_rxm");
+    assert_int_equal(query().key_size, 4);
+    assert_int_equal(query().iov_limit, 5);
+    assert_int_equal(query().max_len, HMREG_LIMIT_NONE);
 }
 
 TEST(query__iov_limit_0__1)
 {
-    struct ofi_fixture fixture;
-
-    ofi_begin_with(&fixture, 0);
-    assert_int_equal(query(&fixture).iov_limit, 1);
-    ofi_end(&fixture);
+    ofi_begin_with(0);
+    assert_int_equal(query().iov_limit, 1);
 }
 
 /* The domain does not offer a second range that peers cannot access. */
 TEST(query__fabric_that_checks_the_first_range_only__1)
 {
-    struct ofi_fixture fixture;
-
-    ofi_begin(&fixture);
+    ofi_begin();
     ofi_set_provider("shm");
     fake_fabric.info->domain_attr->mr_iov_limit = 4;
-    assert_ok(ofi_open_domain(&fixture, NULL));
-    assert_int_equal(query(&fixture).iov_limit, 1);
-    ofi_end(&fixture);
+    assert_ok(ofi_open_domain(NULL));
+    assert_int_equal(query().iov_limit, 1);
 }
 
 TEST(open__no_provider_name__opens)
 {
     struct hmreg_mr *mr;
-    struct ofi_fixture fixture;
 
-    ofi_begin(&fixture);
+    ofi_begin();
     ofi_set_provider(NULL);
-    assert_ok(ofi_open_domain(&fixture, NULL));
-    assert_ok(reg(&fixture, HMREG_ACCESS_ALL, 5, &mr));
+    assert_ok(ofi_open_domain(NULL));
+    assert_ok(reg(HMREG_ACCESS_ALL, 5, &mr));
     assert_ok(hmreg_mr_close(mr));
-    ofi_end(&fixture);
 }
 
 /* ---- one cache, not two ----------------------------------------------------------------- */
 
 static bool is_uncached(const char *provider, const struct hmreg_domain_config *config)
 {
-    struct ofi_fixture fixture;
     bool uncached;
 
-    ofi_begin(&fixture);
+    ofi_begin();
     ofi_set_provider(provider);
-    assert_ok(ofi_open_domain(&fixture, config));
+    assert_ok(ofi_open_domain(config));
     uncached = fixture.domain->flags & HMREG_DOMAIN_NO_CACHE;
-    ofi_end(&fixture);
+    test_finish();
     return uncached;
 }
 
@@ -235,16 +210,15 @@ TEST(open__libfabric_caches__ours_is_off)
 /* prov_version: FI_VERSION(major * 100 + minor, ...) of the provider's libfabric; 0: unknown. */
 static bool is_efa_uncached(uint32_t loaded, uint32_t prov_version)
 {
-    struct ofi_fixture fixture;
     bool uncached;
 
-    ofi_begin(&fixture);
+    ofi_begin();
     ofi_set_provider("efa");
     fake_fabric.version = loaded;
     fake_fabric.info->fabric_attr->prov_version = prov_version;
-    assert_ok(ofi_open_domain(&fixture, NULL));
+    assert_ok(ofi_open_domain(NULL));
     uncached = fixture.domain->flags & HMREG_DOMAIN_NO_CACHE;
-    ofi_end(&fixture);
+    test_finish();
     return uncached;
 }
 
@@ -334,16 +308,15 @@ TEST(plan__of_a_provider__pinned_where_it_locks)
 
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct hmreg_plan plan = {.size = sizeof(plan)};
-        struct ofi_fixture fixture;
 
-        ofi_begin(&fixture);
+        ofi_begin();
         ofi_set_provider(cases[i].provider);
-        assert_ok(ofi_open_domain(&fixture, NULL));
+        assert_ok(ofi_open_domain(NULL));
         assert_ok(hmreg_domain_plan(fixture.domain, HMREG_IFACE_SYSTEM, -1, 4096, &plan));
         assert_int_equal(plan.pinned, cases[i].pinned);
         assert_true(plan.limits[HMREG_PLAN_MAX_LEN].limit == HMREG_LIMIT_NONE);
         assert_true(plan.limits[HMREG_PLAN_MAX_MR].limit == HMREG_LIMIT_NONE);
-        ofi_end(&fixture);
+        test_finish();
     }
 }
 
@@ -355,48 +328,43 @@ TEST(query__info_with_a_nic__its_name_and_address)
     struct fi_bus_attr bus = {.bus_type = FI_BUS_PCI, .attr.pci = {1, 0x3b, 4, 1}};
     struct fid_nic nic = {.device_attr = &device, .bus_attr = &bus};
     struct hmreg_domain_info info;
-    struct ofi_fixture fixture;
 
-    ofi_begin(&fixture);
+    ofi_begin();
     fake_fabric.info->nic = &nic;
-    assert_ok(ofi_open_domain(&fixture, NULL));
+    assert_ok(ofi_open_domain(NULL));
     fake_fabric.info->nic = NULL;
-    info = query(&fixture);
+    info = query();
     assert_string_equal(info.nic, "mlx5_3");
     assert_int_equal(info.pci.valid, 1);
     assert_int_equal(info.pci.domain, 1);
     assert_int_equal(info.pci.bus, 0x3b);
     assert_int_equal(info.pci.device, 4);
     assert_int_equal(info.pci.function, 1);
-    ofi_end(&fixture);
 }
 
 TEST(query__nic_with_nothing_in_it__the_domains_name)
 {
     struct fid_nic nic = {.bus_attr = NULL};
     struct hmreg_domain_info info;
-    struct ofi_fixture fixture;
 
-    ofi_begin(&fixture);
+    ofi_begin();
     fake_fabric.info->nic = &nic;
     free(fake_fabric.info->domain_attr->name);
     fake_fabric.info->domain_attr->name = strdup("efa_0-rdm");
-    assert_ok(ofi_open_domain(&fixture, NULL));
+    assert_ok(ofi_open_domain(NULL));
     fake_fabric.info->nic = NULL;
-    info = query(&fixture);
+    info = query();
     assert_string_equal(info.nic, "efa_0-rdm");
     assert_int_equal(info.pci.valid, 0);
-    ofi_end(&fixture);
 }
 
 /* A caller that was built before the fields: bytes beyond its size stay. */
 TEST(query__struct_that_ends_before_the_nic__first_fields)
 {
     struct hmreg_domain_info info;
-    struct ofi_fixture fixture;
 
-    ofi_begin(&fixture);
-    assert_ok(ofi_open_domain(&fixture, NULL));
+    ofi_begin();
+    assert_ok(ofi_open_domain(NULL));
     memset(&info, 'x', sizeof(info));
     info.size = offsetof(struct hmreg_domain_info, nic);
     assert_ok(hmreg_domain_query(fixture.domain, &info));
@@ -405,7 +373,6 @@ TEST(query__struct_that_ends_before_the_nic__first_fields)
     assert_int_equal(info.pci.valid, 'x');
     info.size--;
     assert_fails(hmreg_domain_query(fixture.domain, &info), -EINVAL, "size");
-    ofi_end(&fixture);
 }
 
 TEST_MAIN()

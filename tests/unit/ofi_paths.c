@@ -18,13 +18,13 @@
 #define PLACE 4097 /* of the region in the memory */
 #define LEN   10001
 
-struct fixture {
+static struct fixture {
     struct hmreg *lib;
     struct hmreg_domain *domain;
     char *memory; /* of device 1 */
     struct hmreg_mr *mr;
     struct hmreg_explanation why;
-};
+} fixture;
 
 /* The domain's configuration. */
 struct world {
@@ -38,10 +38,20 @@ static const struct world dmabuf_world = {"verbs;ofi_rxm", FI_VERSION(1, 20), FI
 static const struct world tcp_world = {"tcp;ofi_rxm", FI_VERSION(1, 17), FI_VERSION(1, 17), false,
                                        HMREG_IFACE_CUDA};
 
-static void begin(struct fixture *fixture, const struct world *world)
+static void end(void)
+{
+    assert_ok(hmreg_mr_close(fixture.mr));
+    assert_ok(hmreg_domain_close(fixture.domain));
+    assert_ok(hmreg_close(fixture.lib));
+    vendor_memory_free(fixture.memory);
+    fake_fabric_end();
+}
+
+static void begin(const struct world *world)
 {
     struct fi_info *info;
 
+    test_after(end);
     vendors_reset();
     fake_fabric_begin();
     info = fake_fabric.info;
@@ -51,50 +61,39 @@ static void begin(struct fixture *fixture, const struct world *world)
     info->domain_attr->mr_mode = FI_MR_VIRT_ADDR | FI_MR_PROV_KEY;
     info->caps = FI_RMA | (world->hmem ? FI_HMEM : 0);
     fake_fabric.version = world->library;
-    *fixture = (struct fixture){.why = {.size = sizeof(fixture->why)}};
-    fixture->memory = vendor_memory(world->iface, 1, HMREG_MEM_DEVICE, BYTES);
-    assert_ok(hmreg_open(NULL, &fixture->lib));
-    assert_ok(
-        hmreg_domain_open_ofi(fixture->lib, &fake_fabric.domain, info, NULL, &fixture->domain));
+    fixture = (struct fixture){.why = {.size = sizeof(fixture.why)}};
+    fixture.memory = vendor_memory(world->iface, 1, HMREG_MEM_DEVICE, BYTES);
+    assert_ok(hmreg_open(NULL, &fixture.lib));
+    assert_ok(hmreg_domain_open_ofi(fixture.lib, &fake_fabric.domain, info, NULL, &fixture.domain));
 }
 
-static void end(struct fixture *fixture)
+static int reg(void)
 {
-    assert_ok(hmreg_mr_close(fixture->mr));
-    assert_ok(hmreg_domain_close(fixture->domain));
-    assert_ok(hmreg_close(fixture->lib));
-    vendor_memory_free(fixture->memory);
-    fake_fabric_end();
-}
-
-static int reg(struct fixture *fixture)
-{
-    return hmreg_mr_reg(fixture->domain, fixture->memory + PLACE, LEN, HMREG_ACCESS_ALL, 0, 0, 0,
-                        &fixture->mr, NULL);
+    return hmreg_mr_reg(fixture.domain, fixture.memory + PLACE, LEN, HMREG_ACCESS_ALL, 0, 0, 0,
+                        &fixture.mr, NULL);
 }
 
 /* Registers, and returns the result with its explanation. */
-static void reg_and_explain(struct fixture *fixture)
+static void reg_and_explain(void)
 {
-    int rc = reg(fixture);
+    int rc = reg();
 
     assert_true(rc == 0 || rc == -EOPNOTSUPP);
-    assert_ok(hmreg_mr_explain(fixture->mr, &fixture->why));
+    assert_ok(hmreg_mr_explain(fixture.mr, &fixture.why));
 }
 
-static const struct hmreg_reason *reason(const struct fixture *fixture, enum hmreg_path path)
+static const struct hmreg_reason *reason(enum hmreg_path path)
 {
-    for (uint32_t i = 0; i < fixture->why.refused; i++)
-        if (fixture->why.reasons[i].path == path)
-            return &fixture->why.reasons[i];
+    for (uint32_t i = 0; i < fixture.why.refused; i++)
+        if (fixture.why.reasons[i].path == path)
+            return &fixture.why.reasons[i];
     fail_msg("path %s was not refused", hmreg_path_name(path));
     return NULL;
 }
 
-static void assert_refused(const struct fixture *fixture, enum hmreg_path path, const char *slug,
-                           const char *words)
+static void assert_refused(enum hmreg_path path, const char *slug, const char *words)
 {
-    const struct hmreg_reason *why = reason(fixture, path);
+    const struct hmreg_reason *why = reason(path);
 
     assert_string_equal(why->slug, slug);
     assert_int_not_equal(why->code, 0);
@@ -105,12 +104,10 @@ static void assert_refused(const struct fixture *fixture, enum hmreg_path path, 
 static void in_world(const struct world *world, enum hmreg_path path, const char *slug,
                      const char *words)
 {
-    struct fixture fixture;
-
-    begin(&fixture, world);
-    reg_and_explain(&fixture);
-    assert_refused(&fixture, path, slug, words);
-    end(&fixture);
+    begin(world);
+    reg_and_explain();
+    assert_refused(path, slug, words);
+    test_finish();
 }
 
 /* ---- dmabuf ----------------------------------------------------------------------------- */
@@ -121,10 +118,9 @@ static void imported_by(uint32_t library)
     const struct fake_dmabuf *dmabuf = &fake_fabric.dmabuf;
     const struct fi_mr_attr *given = &fake_fabric.given.attr;
     struct world world = dmabuf_world;
-    struct fixture fixture;
 
     world.library = library;
-    begin(&fixture, &world);
+    begin(&world);
     assert_ok(hmreg_mr_reg(fixture.domain, fixture.memory + PLACE, LEN, HMREG_ACCESS_ALL, 0, 0, 0,
                            &fixture.mr, &fixture));
     assert_ok(hmreg_mr_explain(fixture.mr, &fixture.why));
@@ -146,7 +142,7 @@ static void imported_by(uint32_t library)
     assert_int_equal(given->device.cuda, 1);
     for (int i = 10; i < 14; i++)
         assert_int_equal(fake_fabric.given.words[i], 0);
-    end(&fixture); /* closes the descriptor, which the harness counts */
+    test_finish(); /* closes the descriptor, which the harness counts */
 }
 
 TEST(dmabuf__all_is_there__imported)
@@ -159,13 +155,10 @@ TEST(dmabuf__all_is_there__imported)
 /* The descriptor is closed on this way out as well. */
 TEST(dmabuf__fabric_refuses__descriptor_is_closed)
 {
-    struct fixture fixture;
-
-    begin(&fixture, &dmabuf_world);
+    begin(&dmabuf_world);
     fake_fabric.reg_code = -FI_EINVAL;
-    assert_fails(reg(&fixture), -EOPNOTSUPP, "no path to this cuda memory");
+    assert_fails(reg(), -EOPNOTSUPP, "no path to this cuda memory");
     assert_int_equal(fcntl(fake_fabric.dmabuf.fd, F_GETFD), -1);
-    end(&fixture);
 }
 
 /* FI_HMEM may be set for the domain only. */
@@ -173,9 +166,8 @@ TEST(dmabuf__hmem_in_domain_caps__imported)
 {
     struct hmreg_domain *domain;
     struct hmreg_mr *mr;
-    struct fixture fixture;
 
-    begin(&fixture, &dmabuf_world);
+    begin(&dmabuf_world);
     fake_fabric.info->caps = FI_RMA;
     fake_fabric.info->domain_attr->caps = FI_HMEM;
     assert_ok(
@@ -184,7 +176,6 @@ TEST(dmabuf__hmem_in_domain_caps__imported)
     assert_int_equal(fake_fabric.flags, HMREG_REG_DMABUF);
     assert_ok(hmreg_mr_close(mr));
     assert_ok(hmreg_domain_close(domain));
-    end(&fixture);
 }
 
 TEST(dmabuf__older_library__says_which)
@@ -211,17 +202,16 @@ TEST(dmabuf__library_older_than_the_application__never_given_one)
 static void from(const char *provider, uint32_t before, uint32_t since, const char *words)
 {
     struct world world = dmabuf_world;
-    struct fixture fixture;
 
     world.provider = provider;
     world.library = before;
     in_world(&world, HMREG_PATH_DMABUF, "libfabric-too-old", words);
     assert_int_equal(fake_fabric.flags & HMREG_REG_DMABUF, 0);
     world.library = since;
-    begin(&fixture, &world);
-    assert_ok(reg(&fixture));
+    begin(&world);
+    assert_ok(reg());
     assert_int_equal(fake_fabric.flags & HMREG_REG_DMABUF, HMREG_REG_DMABUF);
-    end(&fixture);
+    test_finish();
 }
 
 /* A provider that does not know the flag would take the struct for an iovec, the descriptor for an
@@ -272,36 +262,29 @@ TEST(dmabuf__unknown_fabric__not_guessed)
 /* A refusal by the fabric is data, and the next path is tried. */
 TEST(dmabuf__fabric_refuses__reason_and_next_path)
 {
-    struct fixture fixture;
-
-    begin(&fixture, &dmabuf_world);
+    begin(&dmabuf_world);
     fake_fabric.reg_code = -FI_EOPNOTSUPP;
     fake_fabric.reg_failures = 1;
-    assert_ok(reg(&fixture));
+    assert_ok(reg());
     assert_ok(hmreg_mr_explain(fixture.mr, &fixture.why));
     assert_int_equal(fixture.why.path, HMREG_PATH_PEERMEM);
-    assert_refused(&fixture, HMREG_PATH_DMABUF, "fabric-refused", "driver imports none");
-    assert_int_equal(reason(&fixture, HMREG_PATH_DMABUF)->code, -EOPNOTSUPP);
-    assert_int_equal(reason(&fixture, HMREG_PATH_DMABUF)->vendor_code, -FI_EOPNOTSUPP);
-    end(&fixture);
+    assert_refused(HMREG_PATH_DMABUF, "fabric-refused", "driver imports none");
+    assert_int_equal(reason(HMREG_PATH_DMABUF)->code, -EOPNOTSUPP);
+    assert_int_equal(reason(HMREG_PATH_DMABUF)->vendor_code, -FI_EOPNOTSUPP);
 }
 
 TEST(dmabuf__libfabric_without_the_runtime__says_so)
 {
-    struct fixture fixture;
-
-    begin(&fixture, &dmabuf_world);
+    begin(&dmabuf_world);
     fake_fabric.reg_code = -FI_ENOSYS;
-    assert_fails(reg(&fixture), -EOPNOTSUPP, "no path to this cuda memory");
+    assert_fails(reg(), -EOPNOTSUPP, "no path to this cuda memory");
     assert_ok(hmreg_mr_explain(NULL, &fixture.why));
-    assert_refused(&fixture, HMREG_PATH_DMABUF, "fabric-refused",
-                   "without dmabufs or that runtime");
-    end(&fixture);
+    assert_refused(HMREG_PATH_DMABUF, "fabric-refused", "without dmabufs or that runtime");
 }
 
 /* ---- a caller's dmabuf -------------------------------------------------------------------- */
 
-static int reg_callers(struct fixture *fixture, enum hmreg_iface iface, int device, void *base)
+static int reg_callers(enum hmreg_iface iface, int device, void *base)
 {
     struct hmreg_mr_dmabuf dmabuf = {
         .fd = fcntl(vendors[HMREG_IFACE_CUDA].claims[0].fd, F_DUPFD_CLOEXEC, 0),
@@ -314,10 +297,10 @@ static int reg_callers(struct fixture *fixture, enum hmreg_iface iface, int devi
                                  .claim_iface = HMREG_CLAIM_TRUSTED,
                                  .iface = iface,
                                  .device = device};
-    int rc = hmreg_mr_regattr(fixture->domain, &attr, HMREG_REG_DMABUF, &fixture->mr);
+    int rc = hmreg_mr_regattr(fixture.domain, &attr, HMREG_REG_DMABUF, &fixture.mr);
 
     close(dmabuf.fd);
-    assert_ok(hmreg_mr_explain(fixture->mr, &fixture->why));
+    assert_ok(hmreg_mr_explain(fixture.mr, &fixture.why));
     return rc;
 }
 
@@ -325,51 +308,45 @@ static int reg_callers(struct fixture *fixture, enum hmreg_iface iface, int devi
 TEST(dmabuf__callers_on_a_fabric_that_exports_it_again__needs_address_and_iface)
 {
     struct world world = dmabuf_world;
-    struct fixture fixture;
 
     world.provider = "cxi";
     world.library = world.api = FI_VERSION(2, 5);
-    begin(&fixture, &world);
+    begin(&world);
     for (int i = 0; i < 3; i++) {
         void *base = i & 2 ? fixture.memory : NULL;
 
-        assert_int_not_equal(reg_callers(&fixture, i & 1, i & 1, base), 0);
+        assert_int_not_equal(reg_callers(i & 1, i & 1, base), 0);
         assert_null(fixture.mr);
-        assert_refused(&fixture, HMREG_PATH_DMABUF, "dmabuf-without-address", "give base_addr");
+        assert_refused(HMREG_PATH_DMABUF, "dmabuf-without-address", "give base_addr");
     }
-    assert_ok(reg_callers(&fixture, HMREG_IFACE_CUDA, 1, fixture.memory));
-    end(&fixture);
+    assert_ok(reg_callers(HMREG_IFACE_CUDA, 1, fixture.memory));
 }
 
 TEST(callers__iface_without_runtime__under_its_number)
 {
     static const enum hmreg_iface ifaces[] = {HMREG_IFACE_NEURON, HMREG_IFACE_SYNAPSEAI, 6};
-    struct fixture fixture;
 
     for (int i = 0; i < 3; i++) {
-        begin(&fixture, &dmabuf_world);
+        begin(&dmabuf_world);
         fake_fabric.last_iface = 6;
-        assert_ok(reg_callers(&fixture, ifaces[i], 3, (void *)0x10000));
+        assert_ok(reg_callers(ifaces[i], 3, (void *)0x10000));
         assert_int_equal(fixture.why.path, HMREG_PATH_DMABUF);
         assert_int_equal(fake_fabric.flags, HMREG_REG_DMABUF);
         assert_int_equal(fake_fabric.given.attr.iface, ifaces[i]);
         assert_int_equal(fake_fabric.given.attr.device.neuron, 3);
         assert_int_equal(fake_fabric.given.attr.device.reserved, 3);
         assert_ptr_equal(fake_fabric.dmabuf.base_addr, (void *)0x10000);
-        end(&fixture);
+        test_finish();
     }
 }
 
 /* libfabric indexes a table by it. */
 TEST(callers__iface_the_library_lacks__refused_before_it_is_asked)
 {
-    struct fixture fixture;
-
-    begin(&fixture, &dmabuf_world);
-    assert_int_equal(reg_callers(&fixture, 6, 3, NULL), -EOPNOTSUPP);
-    assert_refused(&fixture, HMREG_PATH_DMABUF, "libfabric-lacks-iface", "has no iface 6");
+    begin(&dmabuf_world);
+    assert_int_equal(reg_callers(6, 3, NULL), -EOPNOTSUPP);
+    assert_refused(HMREG_PATH_DMABUF, "libfabric-lacks-iface", "has no iface 6");
     assert_int_equal(fake_fabric.regs, 0);
-    end(&fixture);
 }
 
 TEST(callers__no_device_claimed__refused_where_it_is_an_index)
@@ -384,35 +361,31 @@ TEST(callers__no_device_claimed__refused_where_it_is_an_index)
                  {FI_VERSION(2, 5), HMREG_IFACE_ROCR, true},
                  {FI_VERSION(2, 1), HMREG_IFACE_ZE, true},
                  {FI_VERSION(2, 1), HMREG_IFACE_SYNAPSEAI, true}};
-    struct fixture fixture;
 
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct world world = dmabuf_world;
 
         world.library = world.api = cases[i].version;
-        begin(&fixture, &world);
-        assert_int_equal(reg_callers(&fixture, cases[i].iface, HMREG_DEVICE_ANY, NULL),
+        begin(&world);
+        assert_int_equal(reg_callers(cases[i].iface, HMREG_DEVICE_ANY, NULL),
                          cases[i].refused ? -EOPNOTSUPP : 0);
         if (cases[i].refused)
-            assert_refused(&fixture, HMREG_PATH_DMABUF, "device-unknown", "names none");
-        end(&fixture);
+            assert_refused(HMREG_PATH_DMABUF, "device-unknown", "names none");
+        test_finish();
     }
 }
 
 /* Its providers say no more than EINVAL. */
 TEST(callers__base_in_a_page_and_einval__said_in_words)
 {
-    struct fixture fixture;
-
     for (int skip = 0; skip <= 8; skip += 8) {
-        begin(&fixture, &dmabuf_world);
+        begin(&dmabuf_world);
         fake_fabric.reg_code = -FI_EINVAL;
-        assert_int_equal(reg_callers(&fixture, HMREG_IFACE_CUDA, 1, (char *)0x10000 + skip),
-                         -EOPNOTSUPP);
-        assert_refused(&fixture, HMREG_PATH_DMABUF, skip ? "page-offset-differs" : "fabric-refused",
+        assert_int_equal(reg_callers(HMREG_IFACE_CUDA, 1, (char *)0x10000 + skip), -EOPNOTSUPP);
+        assert_refused(HMREG_PATH_DMABUF, skip ? "page-offset-differs" : "fabric-refused",
                        skip ? "base_addr, 0x10008, is not a multiple" : "Invalid argument");
-        assert_int_equal(reason(&fixture, HMREG_PATH_DMABUF)->vendor_code, -FI_EINVAL);
-        end(&fixture);
+        assert_int_equal(reason(HMREG_PATH_DMABUF)->vendor_code, -FI_EINVAL);
+        test_finish();
     }
 }
 
@@ -424,29 +397,25 @@ TEST(callers__libfabric_without_the_iface__reason_and_next_path)
         const char *words;
     } cases[] = {{-FI_ENOSYS, "without dmabufs or that runtime"},
                  {-FI_EOPNOTSUPP, "driver imports none"}};
-    struct fixture fixture;
 
     for (int i = 0; i < 2; i++) {
-        begin(&fixture, &dmabuf_world);
+        begin(&dmabuf_world);
         fake_fabric.reg_code = cases[i].code;
-        assert_int_equal(reg_callers(&fixture, HMREG_IFACE_NEURON, 0, NULL), -EOPNOTSUPP);
-        assert_refused(&fixture, HMREG_PATH_DMABUF, "fabric-refused", cases[i].words);
-        assert_refused(&fixture, HMREG_PATH_MAPPED, "fabric-bypasses-cpu", "reads memory itself");
+        assert_int_equal(reg_callers(HMREG_IFACE_NEURON, 0, NULL), -EOPNOTSUPP);
+        assert_refused(HMREG_PATH_DMABUF, "fabric-refused", cases[i].words);
+        assert_refused(HMREG_PATH_MAPPED, "fabric-bypasses-cpu", "reads memory itself");
         assert_int_equal(fake_fabric.regs, 1);
-        end(&fixture);
+        test_finish();
     }
 }
 
 /* The memory's window for other devices may be full: that refuses the path. */
 TEST(dmabuf__no_memory__other_paths)
 {
-    struct fixture fixture;
-
-    begin(&fixture, &dmabuf_world);
+    begin(&dmabuf_world);
     fake_fabric.reg_code = -FI_ENOMEM;
-    assert_fails(reg(&fixture), -EOPNOTSUPP, "no path to this cuda");
+    assert_fails(reg(), -EOPNOTSUPP, "no path to this cuda");
     assert_true(fake_fabric.regs > 1);
-    end(&fixture);
 }
 
 /* ---- peermem ---------------------------------------------------------------------------- */
@@ -454,10 +423,9 @@ TEST(dmabuf__no_memory__other_paths)
 static void by_address(enum hmreg_iface iface, uint32_t loaded, uint32_t asked, uint64_t device)
 {
     struct world world = {"tcp;ofi_rxm", loaded, asked, true, iface};
-    struct fixture fixture;
 
-    begin(&fixture, &world);
-    assert_ok(reg(&fixture));
+    begin(&world);
+    assert_ok(reg());
     assert_ok(hmreg_mr_explain(fixture.mr, &fixture.why));
     assert_int_equal(fixture.why.path, HMREG_PATH_PEERMEM);
     assert_ptr_equal(fake_fabric.iov[0].iov_base, fixture.memory + PLACE);
@@ -465,7 +433,7 @@ static void by_address(enum hmreg_iface iface, uint32_t loaded, uint32_t asked, 
     assert_int_equal(fake_fabric.given.attr.iface, iface);
     assert_int_equal(fake_fabric.given.attr.device.reserved, device);
     assert_int_equal(fake_fabric.flags, 0);
-    end(&fixture);
+    test_finish();
 }
 
 TEST(peermem__fi_hmem__iface_and_device_are_named)
@@ -479,26 +447,25 @@ static void of_second_driver(const char *provider, uint32_t loaded, enum hmreg_p
 {
     struct world world = {provider, loaded, loaded, true, HMREG_IFACE_ZE};
     struct hmreg_mr *first;
-    struct fixture fixture;
     void *memory;
 
-    begin(&fixture, &world);
+    begin(&world);
     vendors[HMREG_IFACE_ZE].split = 1;
     memory = vendor_memory(HMREG_IFACE_ZE, 0, HMREG_MEM_DEVICE, BYTES);
     assert_ok(hmreg_mr_reg(fixture.domain, memory, LEN, HMREG_ACCESS_ALL, 0, 0, 0, &first, NULL));
     assert_int_equal(fake_fabric.given.attr.device.ze, 0);
     assert_ok(hmreg_mr_close(first));
-    reg_and_explain(&fixture);
+    reg_and_explain();
     assert_int_equal(fixture.why.path, path);
     if (path == HMREG_PATH_DMABUF || path == HMREG_PATH_PEERMEM) {
         assert_int_equal(fake_fabric.given.attr.device.ze, 1 << 16);
         assert_int_equal(fake_fabric.given.attr.device.reserved, 1 << 16);
     } else {
-        assert_refused(&fixture, HMREG_PATH_PEERMEM, "libfabric-lacks-driver", "driver 1");
+        assert_refused(HMREG_PATH_PEERMEM, "libfabric-lacks-driver", "driver 1");
         assert_int_equal(fake_fabric.given.attr.iface, path ? FI_HMEM_SYSTEM : FI_HMEM_ZE);
     }
     vendor_memory_free(memory);
-    end(&fixture);
+    test_finish();
 }
 
 TEST(ze__device_of_a_second_driver__named_where_it_has_a_name)
@@ -528,14 +495,12 @@ TEST(peermem__rocm__device_named_where_it_has_a_field)
 TEST(peermem__claimed_device_only__flag_passes)
 {
     struct world world = tcp_world;
-    struct fixture fixture;
 
     world.hmem = true;
-    begin(&fixture, &world);
+    begin(&world);
     assert_ok(hmreg_mr_reg(fixture.domain, fixture.memory, LEN, HMREG_ACCESS_ALL, 0, 0,
                            HMREG_HMEM_DEVICE_ONLY, &fixture.mr, NULL));
     assert_int_equal(fake_fabric.flags, FI_HMEM_DEVICE_ONLY);
-    end(&fixture);
 }
 
 TEST(peermem__no_fi_hmem__never_given_a_device_address)
@@ -547,33 +512,29 @@ TEST(peermem__no_fi_hmem__never_given_a_device_address)
 TEST(peermem__libfabric_without_the_runtime__says_so)
 {
     struct world world = tcp_world;
-    struct fixture fixture;
 
     world.hmem = true;
-    begin(&fixture, &world);
+    begin(&world);
     fake_fabric.reg_code = -FI_ENOSYS;
     fake_fabric.reg_failures = 1;
-    assert_ok(reg(&fixture));
+    assert_ok(reg());
     assert_ok(hmreg_mr_explain(fixture.mr, &fixture.why));
     assert_int_equal(fixture.why.path, HMREG_PATH_MAPPED);
-    assert_refused(&fixture, HMREG_PATH_PEERMEM, "fabric-refused", "without that runtime");
-    assert_int_equal(reason(&fixture, HMREG_PATH_PEERMEM)->vendor_code, -FI_ENOSYS);
-    end(&fixture);
+    assert_refused(HMREG_PATH_PEERMEM, "fabric-refused", "without that runtime");
+    assert_int_equal(reason(HMREG_PATH_PEERMEM)->vendor_code, -FI_ENOSYS);
 }
 
 TEST(peermem__bad_address__names_the_module)
 {
     struct world world = dmabuf_world;
-    struct fixture fixture;
 
     world.library = FI_VERSION(1, 17);
-    begin(&fixture, &world);
+    begin(&world);
     fake_fabric.reg_code = -FI_EFAULT;
-    assert_fails(reg(&fixture), -EOPNOTSUPP, "no path to this cuda memory");
+    assert_fails(reg(), -EOPNOTSUPP, "no path to this cuda memory");
     assert_ok(hmreg_mr_explain(NULL, &fixture.why));
-    assert_refused(&fixture, HMREG_PATH_PEERMEM, "fabric-refused", "peer-memory module");
-    assert_refused(&fixture, HMREG_PATH_MAPPED, "fabric-bypasses-cpu", "reads memory itself");
-    end(&fixture);
+    assert_refused(HMREG_PATH_PEERMEM, "fabric-refused", "peer-memory module");
+    assert_refused(HMREG_PATH_MAPPED, "fabric-bypasses-cpu", "reads memory itself");
 }
 
 /* ---- mapped ----------------------------------------------------------------------------- */
@@ -582,28 +543,26 @@ TEST(peermem__bad_address__names_the_module)
 TEST(mapped__tcp_by_each_of_its_names__registered)
 {
     static const char *const names[] = {"tcp;ofi_rxm", "tcp", "net", "net;ofi_rxm"};
-    struct fixture fixture;
 
     for (int i = 0; i < 4; i++) {
         struct world world = tcp_world;
 
         world.provider = names[i];
         world.library = world.api = i < 2 ? FI_VERSION(2, 1) : FI_VERSION(1, 17);
-        begin(&fixture, &world);
-        reg_and_explain(&fixture);
+        begin(&world);
+        reg_and_explain();
         assert_int_equal(fixture.why.path, HMREG_PATH_MAPPED);
-        end(&fixture);
+        test_finish();
     }
 }
 
 TEST(mapped__fabric_that_uses_the_cpu__the_mapping_is_registered)
 {
     struct hmreg_mr_info info = {.size = sizeof(info)};
-    struct fixture fixture;
 
-    begin(&fixture, &tcp_world);
+    begin(&tcp_world);
     vendor_view(fixture.memory)[PLACE] = 'x';
-    assert_ok(reg(&fixture));
+    assert_ok(reg());
     assert_ok(hmreg_mr_query(fixture.mr, &info));
     assert_int_equal(info.path, HMREG_PATH_MAPPED);
     assert_int_equal(info.addr, (uintptr_t)fixture.memory + PLACE);
@@ -611,22 +570,18 @@ TEST(mapped__fabric_that_uses_the_cpu__the_mapping_is_registered)
     assert_int_equal(*(char *)info.local_addr, 'x');
     assert_int_equal(fake_fabric.given.attr.iface, FI_HMEM_SYSTEM);
     assert_int_equal(fake_fabric.given.attr.device.reserved, 0);
-    end(&fixture);
 }
 
 TEST(mapped__fabric_refuses__every_path_explained)
 {
-    struct fixture fixture;
-
-    begin(&fixture, &tcp_world);
+    begin(&tcp_world);
     fake_fabric.reg_code = -FI_EPERM;
-    assert_fails(reg(&fixture), -EOPNOTSUPP, "no path to this cuda memory on tcp;ofi_rxm");
+    assert_fails(reg(), -EOPNOTSUPP, "no path to this cuda memory on tcp;ofi_rxm");
     assert_ok(hmreg_mr_explain(NULL, &fixture.why));
     assert_int_equal(fixture.why.refused, 3);
-    assert_refused(&fixture, HMREG_PATH_DMABUF, "fabric-imports-no-dmabuf", "tcp;ofi_rxm");
-    assert_refused(&fixture, HMREG_PATH_PEERMEM, "no-fi-hmem", "FI_HMEM");
-    assert_refused(&fixture, HMREG_PATH_MAPPED, "fabric-refused", "fi_mr_regattr()");
-    end(&fixture);
+    assert_refused(HMREG_PATH_DMABUF, "fabric-imports-no-dmabuf", "tcp;ofi_rxm");
+    assert_refused(HMREG_PATH_PEERMEM, "no-fi-hmem", "FI_HMEM");
+    assert_refused(HMREG_PATH_MAPPED, "fabric-refused", "fi_mr_regattr()");
 }
 
 TEST(mapped__unknown_fabric__not_guessed)
@@ -651,13 +606,13 @@ TEST(mapped__names_that_begin_alike__unknown)
 /* ---- mapped, where the kernel must find pages ------------------------------------------- */
 
 /* Memory whose mapping has no pages that the kernel can pin, as a GPU's. */
-static void take_pages_away(struct fixture *fixture, enum hmreg_iface iface)
+static void take_pages_away(enum hmreg_iface iface)
 {
     struct vendor_claim *claim = &vendors[iface].claims[0];
     int fd = (int)syscall(SYS_memfd_secret, 0);
 
     if (fd < 0) {
-        end(fixture);
+        test_finish();
         test_skip("no memfd_secret(2) here, which stands for memory without pages: %s",
                   strerror(errno));
     }
@@ -669,22 +624,21 @@ static void take_pages_away(struct fixture *fixture, enum hmreg_iface iface)
 static void without_pages(const char *provider, bool hmem, bool works, const char *words)
 {
     struct world world = tcp_world;
-    struct fixture fixture;
 
     world.provider = provider;
     world.hmem = hmem;
-    begin(&fixture, &world);
-    take_pages_away(&fixture, world.iface);
+    begin(&world);
+    take_pages_away(world.iface);
     fake_fabric.reg_code = -FI_ENOSYS; /* of path peermem */
     fake_fabric.reg_failures = hmem;
-    reg_and_explain(&fixture);
+    reg_and_explain();
     assert_int_equal(fixture.why.path, works ? HMREG_PATH_MAPPED : HMREG_PATH_NONE);
     if (!works) {
-        assert_refused(&fixture, HMREG_PATH_MAPPED, "mapping-has-no-pages", words);
-        assert_int_equal(reason(&fixture, HMREG_PATH_MAPPED)->code, -EFAULT);
+        assert_refused(HMREG_PATH_MAPPED, "mapping-has-no-pages", words);
+        assert_int_equal(reason(HMREG_PATH_MAPPED)->code, -EFAULT);
         assert_int_equal(fake_fabric.live, 0);
     }
-    end(&fixture);
+    test_finish();
 }
 
 TEST(mapped__shm_with_cma__refused)
@@ -695,13 +649,11 @@ TEST(mapped__shm_with_cma__refused)
 TEST(mapped__shm_with_cma_and_pages__registered)
 {
     struct world world = tcp_world;
-    struct fixture fixture;
 
     world.provider = "shm";
-    begin(&fixture, &world);
-    reg_and_explain(&fixture);
+    begin(&world);
+    reg_and_explain();
     assert_int_equal(fixture.why.path, HMREG_PATH_MAPPED);
-    end(&fixture);
 }
 
 TEST(mapped__shm_without_cma__registered)
@@ -736,16 +688,13 @@ TEST(mapped__tcp_with_zero_copy__refused)
 
 TEST(explain__domain__what_would_be_tried)
 {
-    struct fixture fixture;
-
-    begin(&fixture, &tcp_world);
+    begin(&tcp_world);
     assert_ok(hmreg_domain_explain(fixture.domain, HMREG_IFACE_CUDA, 0, &fixture.why));
     assert_int_equal(fixture.why.path, HMREG_PATH_MAPPED);
     assert_int_equal(fixture.why.refused, 2);
-    assert_refused(&fixture, HMREG_PATH_DMABUF, "fabric-imports-no-dmabuf", "tcp");
-    assert_refused(&fixture, HMREG_PATH_PEERMEM, "no-fi-hmem", "FI_HMEM");
+    assert_refused(HMREG_PATH_DMABUF, "fabric-imports-no-dmabuf", "tcp");
+    assert_refused(HMREG_PATH_PEERMEM, "no-fi-hmem", "FI_HMEM");
     assert_int_equal(fake_fabric.regs, 0);
-    end(&fixture);
 }
 
 TEST_MAIN()

@@ -16,43 +16,44 @@
 static char memory[8192];
 static struct fid ep = {.fclass = FI_CLASS_EP}, counter = {.fclass = FI_CLASS_CNTR};
 
-struct fixture {
+static struct fixture {
     struct hmreg *lib;
     struct hmreg_domain *domain;
-};
+} fixture;
 
-static int open_as(struct fixture *fixture, int mr_mode, uint64_t caps, uint32_t flags)
+static void end(void)
+{
+    assert_ok(hmreg_domain_close(fixture.domain));
+    assert_ok(hmreg_close(fixture.lib));
+    fake_fabric_end();
+}
+
+static int open_as(int mr_mode, uint64_t caps, uint32_t flags)
 {
     struct hmreg_domain_config config = {.size = sizeof(config), .flags = flags};
 
+    test_after(end);
     vendors_reset();
     fake_fabric_begin();
     fake_fabric.info->domain_attr->mr_mode = mr_mode;
     fake_fabric.info->caps = caps;
-    fixture->domain = NULL;
-    assert_ok(hmreg_open(NULL, &fixture->lib));
-    return hmreg_domain_open_ofi(fixture->lib, &fake_fabric.domain, fake_fabric.info, &config,
-                                 &fixture->domain);
+    fixture.domain = NULL;
+    assert_ok(hmreg_open(NULL, &fixture.lib));
+    return hmreg_domain_open_ofi(fixture.lib, &fake_fabric.domain, fake_fabric.info, &config,
+                                 &fixture.domain);
 }
 
-static void begin(struct fixture *fixture, int mr_mode)
+static void begin(int mr_mode)
 {
-    assert_ok(open_as(fixture, mr_mode, FI_RMA | FI_RMA_EVENT, 0));
+    assert_ok(open_as(mr_mode, FI_RMA | FI_RMA_EVENT, 0));
 }
 
-static void end(struct fixture *fixture)
-{
-    assert_ok(hmreg_domain_close(fixture->domain));
-    assert_ok(hmreg_close(fixture->lib));
-    fake_fabric_end();
-}
-
-static struct hmreg_mr *reg(struct fixture *fixture, uint64_t flags)
+static struct hmreg_mr *reg(uint64_t flags)
 {
     struct hmreg_mr *mr = NULL;
 
     assert_ok(
-        hmreg_mr_reg(fixture->domain, memory + 1, 4099, HMREG_ACCESS_ALL, 0, 0, flags, &mr, NULL));
+        hmreg_mr_reg(fixture.domain, memory + 1, 4099, HMREG_ACCESS_ALL, 0, 0, flags, &mr, NULL));
     return mr;
 }
 
@@ -62,13 +63,12 @@ TEST(open__modes_that_are_passed_on__shown)
 {
     static const int modes[] = {FI_MR_MMU_NOTIFY, FI_MR_RMA_EVENT, FI_MR_ENDPOINT};
     struct hmreg_domain_info info = {.size = sizeof(info)};
-    struct fixture fixture;
 
     for (int i = 0; i < 3; i++) {
-        begin(&fixture, modes[i] | FI_MR_LOCAL);
+        begin(modes[i] | FI_MR_LOCAL);
         assert_ok(hmreg_domain_query(fixture.domain, &info));
         assert_int_equal(info.mr_mode, modes[i] | FI_MR_LOCAL);
-        end(&fixture);
+        test_finish();
     }
 }
 
@@ -76,10 +76,9 @@ TEST(open__modes_that_are_passed_on__shown)
 TEST(endpoint__bound_then_enabled_once)
 {
     struct hmreg_mr *mr;
-    struct fixture fixture;
 
-    begin(&fixture, FI_MR_ENDPOINT);
-    mr = reg(&fixture, 0);
+    begin(FI_MR_ENDPOINT);
+    mr = reg(0);
     assert_fails(hmreg_mr_enable(mr), -HMREG_EOPBADSTATE, "no endpoint");
     assert_fails(hmreg_mr_bind(mr, &ep, HMREG_REMOTE_WRITE), -HMREG_EBADFLAGS, "endpoint");
     assert_int_equal(fake_fabric.binds + fake_fabric.enables, 0);
@@ -95,10 +94,9 @@ TEST(endpoint__bound_then_enabled_once)
     assert_int_equal(fake_fabric.binds, 2);
     assert_int_equal(fake_fabric.enables, 1);
     assert_ok(hmreg_mr_close(mr));
-    end(&fixture);
 }
 
-static struct hmreg_mr *get_bound(struct fixture *fixture, struct fid *endpoint)
+static struct hmreg_mr *get_bound(struct fid *endpoint)
 {
     struct iovec iov = {memory, sizeof(memory)};
     struct hmreg_mr_attr attr = {.size = sizeof(attr),
@@ -108,19 +106,18 @@ static struct hmreg_mr *get_bound(struct fixture *fixture, struct fid *endpoint)
                                  .endpoint = endpoint};
     struct hmreg_mr *mr = NULL;
 
-    hmreg_mr_get_attr(fixture->domain, &attr, 0, &mr);
+    hmreg_mr_get_attr(fixture.domain, &attr, 0, &mr);
     return mr;
 }
 
 /* libfabric closes a region that is bound. */
 TEST(endpoint__cached__bound_and_enabled_once)
 {
-    struct fixture fixture;
     struct hmreg_mr *mr, *again;
 
-    begin(&fixture, FI_MR_ENDPOINT);
-    mr = get_bound(&fixture, &ep);
-    again = get_bound(&fixture, &ep);
+    begin(FI_MR_ENDPOINT);
+    mr = get_bound(&ep);
+    again = get_bound(&ep);
     assert_non_null(mr);
     assert_ptr_equal(fake_fabric.bound, &ep);
     assert_int_equal(fake_fabric.binds, fake_fabric.enables);
@@ -130,33 +127,28 @@ TEST(endpoint__cached__bound_and_enabled_once)
     hmreg_mr_put(again);
     assert_ok(hmreg_domain_flush(fixture.domain));
     assert_int_equal(fake_fabric.live, 0);
-    end(&fixture);
 }
 
 TEST(endpoint__cached__binding_or_enabling_fails__nothing_left)
 {
-    struct fixture fixture;
-
-    begin(&fixture, FI_MR_ENDPOINT);
+    begin(FI_MR_ENDPOINT);
     fake_fabric.bind_code = -FI_EINVAL;
-    assert_null(get_bound(&fixture, &ep));
+    assert_null(get_bound(&ep));
     assert_int_equal(hmreg_last_error()->code, -EINVAL);
     fake_fabric.bind_code = 0;
     fake_fabric.enable_code = -FI_ENOMEM;
-    assert_null(get_bound(&fixture, &ep));
+    assert_null(get_bound(&ep));
     assert_int_equal(hmreg_last_error()->code, -ENOMEM);
     fake_fabric.enable_code = 0;
     assert_int_equal(fake_fabric.live, 0);
-    end(&fixture);
 }
 
 /* Each get has a region of its own, which the caller binds. */
 TEST(endpoint__plain_gets__not_shared)
 {
     struct hmreg_mr *mrs[2];
-    struct fixture fixture;
 
-    begin(&fixture, FI_MR_ENDPOINT);
+    begin(FI_MR_ENDPOINT);
     for (int i = 0; i < 2; i++) {
         assert_ok(hmreg_mr_get(fixture.domain, memory, 64, HMREG_ACCESS_REMOTE, &mrs[i]));
         assert_ok(hmreg_mr_bind(mrs[i], &ep, 0));
@@ -166,80 +158,70 @@ TEST(endpoint__plain_gets__not_shared)
     hmreg_mr_put(mrs[0]);
     hmreg_mr_put(mrs[1]);
     assert_int_equal(fake_fabric.live, 0);
-    end(&fixture);
 }
 
 TEST(endpoint__without_the_mode__inval)
 {
     struct hmreg_mr *mr;
-    struct fixture fixture;
 
-    begin(&fixture, 0);
-    mr = reg(&fixture, 0);
+    begin(0);
+    mr = reg(0);
     assert_fails(hmreg_mr_bind(mr, &ep, 0), -EINVAL, "FI_MR_ENDPOINT");
     assert_ok(hmreg_mr_enable(mr));
     assert_int_equal(fake_fabric.binds + fake_fabric.enables, 0);
     assert_ok(hmreg_mr_close(mr));
-    end(&fixture);
 }
 
 TEST(bind__another_class__inval)
 {
     struct fid queue = {.fclass = FI_CLASS_CQ};
     struct hmreg_mr *mr;
-    struct fixture fixture;
 
-    begin(&fixture, FI_MR_ENDPOINT);
-    mr = reg(&fixture, 0);
+    begin(FI_MR_ENDPOINT);
+    mr = reg(0);
     assert_fails(hmreg_mr_bind(mr, &queue, 0), -EINVAL, "no endpoint or counter");
     assert_int_equal(fake_fabric.binds, 0);
     assert_ok(hmreg_mr_close(mr));
-    end(&fixture);
 }
 
 TEST(rma_event__only_regions_made_for_it)
 {
     struct hmreg_mr *mr, *plain;
-    struct fixture fixture;
 
-    begin(&fixture, FI_MR_RMA_EVENT | FI_MR_PROV_KEY);
-    mr = reg(&fixture, HMREG_RMA_EVENT);
+    begin(FI_MR_RMA_EVENT | FI_MR_PROV_KEY);
+    mr = reg(HMREG_RMA_EVENT);
     assert_int_equal(fake_fabric.flags, FI_RMA_EVENT);
     assert_fails(hmreg_mr_bind(mr, &counter, 0), -HMREG_EBADFLAGS, "counter");
     assert_ok(hmreg_mr_bind(mr, &counter, HMREG_REMOTE_WRITE));
     assert_int_equal(fake_fabric.bind_flags, FI_REMOTE_WRITE);
     assert_ok(hmreg_mr_enable(mr));
     assert_fails(hmreg_mr_bind(mr, &counter, HMREG_REMOTE_WRITE), -HMREG_EOPBADSTATE, "enabled");
-    plain = reg(&fixture, 0);
+    plain = reg(0);
     assert_fails(hmreg_mr_bind(plain, &counter, HMREG_REMOTE_WRITE), -EINVAL, "HMREG_RMA_EVENT");
     assert_ok(hmreg_mr_enable(plain));
     assert_int_equal(fake_fabric.enables, 1);
     assert_ok(hmreg_mr_close(plain));
     assert_ok(hmreg_mr_close(mr));
-    end(&fixture);
 }
 
 TEST(counter__without_the_mode__any_time)
 {
     struct hmreg_mr *mr;
-    struct fixture fixture;
 
-    begin(&fixture, 0);
-    mr = reg(&fixture, 0);
+    begin(0);
+    mr = reg(0);
     assert_ok(hmreg_mr_enable(mr));
     assert_ok(hmreg_mr_bind(mr, &counter, HMREG_REMOTE_WRITE));
     assert_int_equal(fake_fabric.binds, 1);
     assert_ok(hmreg_mr_close(mr));
-    end(&fixture);
 }
 
 TEST(bind_and_enable__fabric_says_no__its_code_and_the_state_stays)
 {
     struct hmreg_mr *mr;
-    struct fixture fixture;
 
-    begin(&fixture, FI_MR_ENDPOINT);
-    mr = reg(&fixture, 0);
+    begin(FI_MR_ENDPOINT);
+    mr = reg(0);
     fake_fabric.bind_code = -FI_ENOSYS;
     assert_fails(hmreg_mr_bind(mr, &ep, 0), -ENOSYS, "fi_mr_bind()");
     assert_string_equal(hmreg_last_error()->source, "ofi");
@@ -251,7 +233,6 @@ TEST(bind_and_enable__fabric_says_no__its_code_and_the_state_stays)
     fake_fabric.enable_code = 0;
     assert_ok(hmreg_mr_enable(mr));
     assert_ok(hmreg_mr_close(mr));
-    end(&fixture);
 }
 
 /* A mapping's region is refreshed by the addresses that the caller knows. */
@@ -261,9 +242,8 @@ TEST(refresh__mapped_device_memory__by_the_devices_address)
     struct hmreg_mr_info info = {.size = sizeof(info)};
     struct hmreg_mr *mr = NULL;
     struct iovec part;
-    struct fixture fixture;
 
-    begin(&fixture, FI_MR_MMU_NOTIFY);
+    begin(FI_MR_MMU_NOTIFY);
     device = vendor_memory(HMREG_IFACE_CUDA, 0, HMREG_MEM_DEVICE, 8192);
     vendors[HMREG_IFACE_CUDA].dmabuf = true;
     assert_ok(
@@ -278,23 +258,21 @@ TEST(refresh__mapped_device_memory__by_the_devices_address)
     assert_fails(hmreg_mr_refresh(mr, &part, 1, 0), -EINVAL, "not inside");
     assert_ok(hmreg_mr_close(mr));
     vendor_memory_free(device);
-    end(&fixture);
 }
 
 TEST(refresh__as_the_mode_says)
 {
     struct iovec part = {memory + 2, 7};
     struct hmreg_mr *mr;
-    struct fixture fixture;
 
-    begin(&fixture, 0);
-    mr = reg(&fixture, 0);
+    begin(0);
+    mr = reg(0);
     assert_ok(hmreg_mr_refresh(mr, &part, 1, 0));
     assert_int_equal(fake_fabric.refreshes, 0);
     assert_ok(hmreg_mr_close(mr));
-    end(&fixture);
-    begin(&fixture, FI_MR_MMU_NOTIFY);
-    mr = reg(&fixture, 0);
+    test_finish();
+    begin(FI_MR_MMU_NOTIFY);
+    mr = reg(0);
     assert_ok(hmreg_mr_refresh(mr, &part, 1, 0));
     assert_int_equal(fake_fabric.refreshed.attr.iov_count, 1);
     assert_memory_equal(&fake_fabric.refreshed_part, &part, sizeof(part));
@@ -303,7 +281,6 @@ TEST(refresh__as_the_mode_says)
     fake_fabric.refresh_code = -FI_EFAULT;
     assert_fails(hmreg_mr_refresh(mr, NULL, 0, 0), -EFAULT, "fi_mr_refresh()");
     assert_ok(hmreg_mr_close(mr));
-    end(&fixture);
 }
 
 /* ---- flags ------------------------------------------------------------------------------ */
@@ -311,9 +288,8 @@ TEST(refresh__as_the_mode_says)
 TEST(flags__only_those_of_the_infos_capabilities)
 {
     struct hmreg_mr *mr = NULL;
-    struct fixture fixture;
 
-    assert_ok(open_as(&fixture, 0, FI_RMA, 0));
+    assert_ok(open_as(0, FI_RMA, 0));
     assert_fails(
         hmreg_mr_reg(fixture.domain, memory, 1, HMREG_SEND, 0, 0, HMREG_RMA_EVENT, &mr, NULL),
         -HMREG_EBADFLAGS, "flags");
@@ -321,19 +297,18 @@ TEST(flags__only_those_of_the_infos_capabilities)
         hmreg_mr_reg(fixture.domain, memory, 1, HMREG_SEND, 0, 0, HMREG_RMA_PMEM, &mr, NULL),
         -HMREG_EBADFLAGS, "flags");
     assert_int_equal(fake_fabric.regs, 0);
-    end(&fixture);
-    assert_ok(open_as(&fixture, 0, FI_RMA | FI_RMA_PMEM, 0));
-    mr = reg(&fixture, HMREG_RMA_PMEM);
+    test_finish();
+    assert_ok(open_as(0, FI_RMA | FI_RMA_PMEM, 0));
+    mr = reg(HMREG_RMA_PMEM);
     assert_int_equal(fake_fabric.flags, FI_RMA_PMEM);
     assert_ok(hmreg_mr_close(mr));
-    end(&fixture);
 }
 
 /* ---- asynchronous registration ---------------------------------------------------------- */
 
-static void begin_async(struct fixture *fixture, int mr_mode)
+static void begin_async(int mr_mode)
 {
-    assert_ok(open_as(fixture, mr_mode, FI_RMA, HMREG_OFI_ASYNC));
+    assert_ok(open_as(mr_mode, FI_RMA, HMREG_OFI_ASYNC));
 }
 
 TEST(async__key_comes_with_the_event)
@@ -342,11 +317,10 @@ TEST(async__key_comes_with_the_event)
     size_t size = sizeof(token), raw_size = sizeof(raw);
     struct fid_mr *native;
     struct hmreg_mr *mr;
-    struct fixture fixture;
 
-    begin_async(&fixture, FI_MR_PROV_KEY);
+    begin_async(FI_MR_PROV_KEY);
     fake_fabric.key = FI_KEY_NOTAVAIL;
-    mr = reg(&fixture, 0);
+    mr = reg(0);
     native = hmreg_mr_native(mr);
     native->mem_desc = NULL;
     assert_true(hmreg_mr_key(mr) == HMREG_KEY_NOTAVAIL);
@@ -361,7 +335,6 @@ TEST(async__key_comes_with_the_event)
     assert_ok(hmreg_mr_raw_attr(mr, NULL, raw, &raw_size, 0));
     assert_int_equal(raw[0], 0x77);
     assert_ok(hmreg_mr_close(mr));
-    end(&fixture);
 }
 
 /* The thread reads the event before the registering call has returned. */
@@ -385,9 +358,7 @@ static void event_comes(struct fid_mr *mr)
 
 TEST(async__event_is_read_before_the_call_returns__region_is_there)
 {
-    struct fixture fixture;
-
-    begin_async(&fixture, FI_MR_PROV_KEY);
+    begin_async(FI_MR_PROV_KEY);
     fake_fabric.key = 0x4711;
     fake_fabric.registered = event_comes;
     early.mr = NULL;
@@ -396,20 +367,17 @@ TEST(async__event_is_read_before_the_call_returns__region_is_there)
     pthread_join(early.thread, NULL);
     assert_int_equal(early.key, 0x4711);
     assert_ok(hmreg_mr_close(early.mr));
-    end(&fixture);
 }
 
 TEST(async__failure__output_untouched)
 {
     struct hmreg_mr *mr = (void *)1;
-    struct fixture fixture;
 
-    begin_async(&fixture, 0);
+    begin_async(0);
     fake_fabric.reg_code = -FI_EIO;
     assert_fails(hmreg_mr_reg(fixture.domain, memory, 10, HMREG_REMOTE_READ, 0, 5, 0, &mr, NULL),
                  -EIO, "fi_mr_regattr()");
     assert_ptr_equal(mr, (void *)1);
-    end(&fixture);
 }
 
 TEST(async__get_and_composites__opnotsupp)
@@ -419,16 +387,14 @@ TEST(async__get_and_composites__opnotsupp)
         {.kind = HMREG_SEGMENT_MEMORY, .u.memory = {memory + 20, 10}},
     };
     struct hmreg_mr *mr = (void *)1;
-    struct fixture fixture;
 
-    begin_async(&fixture, 0);
+    begin_async(0);
     assert_fails(hmreg_mr_get(fixture.domain, memory, 10, HMREG_SEND, &mr), -EOPNOTSUPP,
                  "event queue");
     assert_fails(hmreg_mr_regsgl(fixture.domain, segments, 2, HMREG_SEND, 0, 0, 0, &mr, NULL),
                  -EOPNOTSUPP, "each with an event");
     assert_ptr_equal(mr, (void *)1);
     assert_int_equal(fake_fabric.regs, 0);
-    end(&fixture);
 }
 
 /* Built against a config without the last fields. */
@@ -437,15 +403,13 @@ TEST(async__an_older_callers_config__is_asynchronous_too)
     struct hmreg_domain_config config = {.size = offsetof(struct hmreg_domain_config, check),
                                          .flags = HMREG_OFI_ASYNC};
     struct hmreg_mr *mr = NULL;
-    struct fixture fixture;
 
-    assert_ok(open_as(&fixture, 0, FI_RMA, 0));
+    assert_ok(open_as(0, FI_RMA, 0));
     assert_ok(hmreg_domain_close(fixture.domain));
     assert_ok(hmreg_domain_open_ofi(fixture.lib, &fake_fabric.domain, fake_fabric.info, &config,
                                     &fixture.domain));
     assert_fails(hmreg_mr_get(fixture.domain, memory, 10, HMREG_SEND, &mr), -EOPNOTSUPP,
                  "event queue");
-    end(&fixture);
 }
 
 /* The caller would wait for ever: no event arrives. */
@@ -453,9 +417,8 @@ TEST(async__libfabric_2__opnotsupp)
 {
     struct hmreg_domain_config config = {.size = sizeof(config), .flags = HMREG_OFI_ASYNC};
     struct hmreg_domain *domain = (void *)1;
-    struct fixture fixture;
 
-    assert_ok(open_as(&fixture, 0, FI_RMA, 0));
+    assert_ok(open_as(0, FI_RMA, 0));
     fake_fabric.version = FI_VERSION(2, 0);
     assert_fails(
         hmreg_domain_open_ofi(fixture.lib, &fake_fabric.domain, fake_fabric.info, &config, &domain),
@@ -465,7 +428,6 @@ TEST(async__libfabric_2__opnotsupp)
     assert_ok(hmreg_domain_open_ofi(fixture.lib, &fake_fabric.domain, fake_fabric.info, &config,
                                     &domain));
     assert_ok(hmreg_domain_close(domain));
-    end(&fixture);
 }
 
 TEST(async__flag_where_no_provider_takes_it__badflags)

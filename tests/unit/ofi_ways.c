@@ -14,17 +14,26 @@
 
 #define BYTES 65536
 
-struct fixture {
+static struct fixture {
     struct hmreg *lib;
     struct hmreg_domain *domain;
     char *memory;
-};
+} fixture;
 
-static void begin(struct fixture *fixture, const char *provider, const enum hmreg_way *ways)
+static void end(void)
+{
+    assert_ok(hmreg_domain_close(fixture.domain));
+    assert_ok(hmreg_close(fixture.lib));
+    vendor_memory_free(fixture.memory);
+    fake_fabric_end();
+}
+
+static void begin(const char *provider, const enum hmreg_way *ways)
 {
     struct hmreg_domain_config config = {.size = sizeof(config)};
     struct fi_info *info;
 
+    test_after(end);
     vendors_reset();
     vendors[HMREG_IFACE_CUDA].coherent = true;
     fake_fabric_begin();
@@ -37,29 +46,21 @@ static void begin(struct fixture *fixture, const char *provider, const enum hmre
     fake_fabric.version = FI_VERSION(2, 0);
     for (int i = 0; ways && i < HMREG_WAY_COUNT - 1 && ways[i]; i++)
         config.ways[i] = ways[i];
-    fixture->memory = vendor_memory(HMREG_IFACE_CUDA, 1, HMREG_MEM_DEVICE, BYTES);
-    assert_ok(hmreg_open(NULL, &fixture->lib));
+    fixture.memory = vendor_memory(HMREG_IFACE_CUDA, 1, HMREG_MEM_DEVICE, BYTES);
+    assert_ok(hmreg_open(NULL, &fixture.lib));
     assert_ok(
-        hmreg_domain_open_ofi(fixture->lib, &fake_fabric.domain, info, &config, &fixture->domain));
-}
-
-static void end(struct fixture *fixture)
-{
-    assert_ok(hmreg_domain_close(fixture->domain));
-    assert_ok(hmreg_close(fixture->lib));
-    vendor_memory_free(fixture->memory);
-    fake_fabric_end();
+        hmreg_domain_open_ofi(fixture.lib, &fake_fabric.domain, info, &config, &fixture.domain));
 }
 
 /* Registers; the region has this way, and the descriptor its mapping. */
-static void takes(struct fixture *fixture, enum hmreg_way way, struct hmreg_explanation *why)
+static void takes(enum hmreg_way way, struct hmreg_explanation *why)
 {
     struct hmreg_mr_info info = {.size = sizeof(info)};
     struct hmreg_mr *mr;
 
     *why = (struct hmreg_explanation){.size = sizeof(*why)};
-    assert_ok(hmreg_mr_reg(fixture->domain, fixture->memory, BYTES, HMREG_ACCESS_ALL, 0, 0, 0, &mr,
-                           NULL));
+    assert_ok(
+        hmreg_mr_reg(fixture.domain, fixture.memory, BYTES, HMREG_ACCESS_ALL, 0, 0, 0, &mr, NULL));
     assert_ok(hmreg_mr_query(mr, &info));
     assert_int_equal(info.way, way);
     assert_int_equal(fake_is_pcie(fake_fabric.dmabuf.fd), way == HMREG_WAY_PCIE);
@@ -71,50 +72,44 @@ TEST(ways__data_direct__cannot_be_asked_for)
 {
     static const enum hmreg_way ways[] = {HMREG_WAY_DATA_DIRECT, HMREG_WAY_PCIE, HMREG_WAY_NONE};
     struct hmreg_explanation why;
-    struct fixture fixture;
 
-    begin(&fixture, "verbs;ofi_rxm", ways);
-    takes(&fixture, HMREG_WAY_PCIE, &why);
+    begin("verbs;ofi_rxm", ways);
+    takes(HMREG_WAY_PCIE, &why);
     assert_int_equal(why.refused, 1);
     assert_string_equal(why.reasons[0].slug, "no-data-direct");
     assert_non_null(strstr(why.reasons[0].text, "data-direct: libfabric's provider verbs;ofi_rxm "
                                                 "imports dmabufs itself"));
     assert_non_null(strstr(why.reasons[0].text, "register through libibverbs"));
-    end(&fixture);
 }
 
 TEST(ways__unasked__pcie_on_efa_alone)
 {
     struct hmreg_explanation why;
-    struct fixture fixture;
 
-    begin(&fixture, "verbs;ofi_rxm", NULL);
-    takes(&fixture, HMREG_WAY_PLAIN, &why);
+    begin("verbs;ofi_rxm", NULL);
+    takes(HMREG_WAY_PLAIN, &why);
     assert_int_equal(why.refused, 0);
-    end(&fixture);
-    begin(&fixture, "efa", NULL);
-    takes(&fixture, HMREG_WAY_PCIE, &why);
+    test_finish();
+    begin("efa", NULL);
+    takes(HMREG_WAY_PCIE, &why);
     assert_int_equal(why.refused, 0);
     vendors[HMREG_IFACE_CUDA].pcie_code = -EOPNOTSUPP;
-    takes(&fixture, HMREG_WAY_PLAIN, &why);
+    takes(HMREG_WAY_PLAIN, &why);
     assert_string_equal(why.reasons[0].slug, "no-pcie-mapping");
-    end(&fixture);
 }
 
 /* No room for the PCIe mapping refuses that way, and the plain one may have some. */
 TEST(ways__no_memory__each_way_is_tried)
 {
     struct hmreg_mr *mr = (void *)1;
-    struct fixture fixture;
 
-    begin(&fixture, "efa", NULL);
+    begin("efa", NULL);
     fake_fabric.reg_code = -FI_ENOMEM;
     assert_fails(
         hmreg_mr_reg(fixture.domain, fixture.memory, BYTES, HMREG_SEND, 0, 0, 0, &mr, NULL),
         -EOPNOTSUPP, "no path to this cuda");
     assert_ptr_equal(mr, (void *)1);
     assert_int_equal(fake_fabric.regs, 3); /* by its address, too */
-    end(&fixture);
 }
 
 TEST_MAIN()

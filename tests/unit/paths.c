@@ -14,6 +14,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+static struct script_fixture fixture;
+
 /* ---- the order of paths ----------------------------------------------------------------- */
 
 static const enum hmreg_path device_paths[] = {HMREG_PATH_DMABUF, HMREG_PATH_PEERMEM,
@@ -27,7 +29,6 @@ static void check_order(const enum hmreg_path *order)
     struct hmreg_explanation why = {.size = sizeof(why)};
     uint32_t count = 0;
     struct hmreg_mr *mr;
-    struct script_fixture fixture;
 
     for (; count < 3 && order[count]; count++)
         config.order[count] = order[count];
@@ -49,7 +50,7 @@ static void check_order(const enum hmreg_path *order)
         assert_int_equal(why.reasons[i].vendor_code, 4711);
         assert_string_equal(why.reasons[i].slug, "script-refused");
     }
-    script_close(&fixture);
+    test_finish();
 }
 
 TEST(paths__every_order__is_followed)
@@ -68,7 +69,6 @@ TEST(paths__every_order__is_followed)
 TEST(paths__default_order)
 {
     struct hmreg_mr *mr;
-    struct script_fixture fixture;
 
     script_open(&fixture, NULL, NULL);
     for (int i = 0; i < 3; i++)
@@ -78,7 +78,6 @@ TEST(paths__default_order)
     assert_int_equal(script.count, 3);
     for (int i = 0; i < 3; i++)
         assert_int_equal(script.calls[i].path, device_paths[i]);
-    script_close(&fixture);
 }
 
 TEST(paths__refused_before_and_by_registering__reasons_stay_with_the_region)
@@ -86,7 +85,6 @@ TEST(paths__refused_before_and_by_registering__reasons_stay_with_the_region)
     struct hmreg_explanation why = {.size = sizeof(why)};
     struct hmreg_error before;
     struct hmreg_mr *mr;
-    struct script_fixture fixture;
 
     script_open(&fixture, NULL, NULL);
     script.can[HMREG_PATH_DMABUF][0] = -EPERM;
@@ -104,13 +102,11 @@ TEST(paths__refused_before_and_by_registering__reasons_stay_with_the_region)
     assert_int_equal(why.reasons[1].path, HMREG_PATH_PEERMEM);
     assert_int_equal(why.reasons[1].code, -EFAULT);
     assert_ok(hmreg_mr_close(mr));
-    script_close(&fixture);
 }
 
 TEST(paths__one_devices_refusal__changes_no_others)
 {
     struct hmreg_mr *mr[4];
-    struct script_fixture fixture;
 
     script_open(&fixture, NULL, NULL);
     script.refuse[HMREG_PATH_DMABUF][0] = -EREMOTE;
@@ -125,14 +121,12 @@ TEST(paths__one_devices_refusal__changes_no_others)
     assert_ok(script_reg(&fixture, fixture.memory[0], FIXTURE_BYTES, &mr[0]));
     assert_int_equal(script_last()->path, HMREG_PATH_DMABUF);
     assert_ok(hmreg_mr_close(mr[0]));
-    script_close(&fixture);
 }
 
 /* An error in the request is no refusal of a path: another path would not help. */
 TEST(paths__error_that_is_no_refusal__ends_the_search)
 {
     struct hmreg_mr *mr;
-    struct script_fixture fixture;
 
     script_open(&fixture, NULL, NULL);
     script.refuse[HMREG_PATH_DMABUF][0] = -EOPNOTSUPP;
@@ -146,7 +140,6 @@ TEST(paths__error_that_is_no_refusal__ends_the_search)
     assert_ok(script_reg(&fixture, fixture.memory[0], FIXTURE_BYTES,
                          &mr)); /* and its key is free again */
     assert_ok(hmreg_mr_close(mr));
-    script_close(&fixture);
 }
 
 TEST(paths__provider_without_can__host_memory_only)
@@ -156,7 +149,6 @@ TEST(paths__provider_without_can__host_memory_only)
     struct hmreg_domain *domain;
     static char host[64];
     struct hmreg_mr *mr;
-    struct script_fixture fixture;
 
     script_open(&fixture, NULL, NULL);
     assert_ok(hmreg_domain_create(fixture.lib, &bare, &script_caps, NULL, NULL, &domain));
@@ -168,13 +160,11 @@ TEST(paths__provider_without_can__host_memory_only)
     assert_ok(hmreg_mr_reg(domain, host, 64, HMREG_SEND, 0, 0, 0, &mr, NULL));
     assert_ok(hmreg_mr_close(mr));
     assert_ok(hmreg_domain_close(domain));
-    script_close(&fixture);
 }
 
 TEST(domain_explain__foresees_without_registering)
 {
     struct hmreg_explanation why = {.size = sizeof(why)};
-    struct script_fixture fixture;
 
     script_open(&fixture, NULL, NULL);
     script.can[HMREG_PATH_DMABUF][1] = -EPERM;
@@ -201,7 +191,6 @@ TEST(domain_explain__foresees_without_registering)
     assert_fails(hmreg_domain_explain(fixture.domain, HMREG_IFACE_CUDA, -1, &why), -ENODEV,
                  "device");
     assert_int_equal(script.count, 0);
-    script_close(&fixture);
 }
 
 TEST_FIRST(explain__nothing_was_refused__enoent)
@@ -222,7 +211,6 @@ TEST(dmabuf__names_the_bytes_and_is_closed_after)
 {
     struct hmreg_mr_info info = {.size = sizeof(info)};
     struct hmreg_mr *mr;
-    struct script_fixture fixture;
     int before;
 
     script_open(&fixture, NULL, NULL);
@@ -242,17 +230,16 @@ TEST(dmabuf__names_the_bytes_and_is_closed_after)
     assert_int_equal(info.local_addr, info.addr);
     assert_int_equal(info.identity, vendors[HMREG_IFACE_CUDA].claims[1].range.identity);
     assert_ok(hmreg_mr_close(mr));
-    script_close(&fixture);
 }
 
 /* Closes the child's standard input, so that descriptor 0 is free. */
-static int check_descriptor_0(struct script_fixture *fixture)
+static int check_descriptor_0(void)
 {
     struct hmreg_mr *mr;
     int fd;
 
     close(0);
-    if (hmreg_mr_reg(fixture->domain, fixture->memory[0], FIXTURE_BYTES, HMREG_SEND, 0, 0, 0, &mr,
+    if (hmreg_mr_reg(fixture.domain, fixture.memory[0], FIXTURE_BYTES, HMREG_SEND, 0, 0, 0, &mr,
                      NULL))
         return 1;
     if (script_last()->dmabuf.fd != 0)
@@ -266,7 +253,7 @@ static int check_descriptor_0(struct script_fixture *fixture)
         return 5; /* closed a second time */
     script.can[HMREG_PATH_DMABUF][0] = script.can[HMREG_PATH_PEERMEM][0] = -EOPNOTSUPP;
     close(0);
-    if (hmreg_mr_reg(fixture->domain, fixture->memory[0], FIXTURE_BYTES, HMREG_SEND, 0, 0, 0, &mr,
+    if (hmreg_mr_reg(fixture.domain, fixture.memory[0], FIXTURE_BYTES, HMREG_SEND, 0, 0, 0, &mr,
                      NULL))
         return 6;
     if (script_last()->path != HMREG_PATH_MAPPED || fcntl(0, F_GETFD) != -1)
@@ -276,13 +263,12 @@ static int check_descriptor_0(struct script_fixture *fixture)
 
 TEST_FIRST(dmabuf__descriptor_0__is_one_like_any_other)
 {
-    struct script_fixture fixture;
     int status = -1;
     pid_t child = fork();
 
     if (child == 0) {
         script_open(&fixture, NULL, NULL);
-        _exit(check_descriptor_0(&fixture));
+        _exit(check_descriptor_0());
     }
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_int_equal(status, 0);
@@ -313,7 +299,6 @@ TEST(mapped__provider_sees_the_bytes_until_close)
 {
     struct hmreg_mr_info info = {.size = sizeof(info)};
     struct hmreg_mr *mr;
-    struct script_fixture fixture;
 
     script_open(&fixture, NULL, NULL);
     script.can[HMREG_PATH_DMABUF][0] = script.can[HMREG_PATH_PEERMEM][0] = -EOPNOTSUPP;
@@ -329,13 +314,11 @@ TEST(mapped__provider_sees_the_bytes_until_close)
     assert_false(is_mapped_in_a_child((void *)(uintptr_t)info.local_addr));
     assert_ok(hmreg_mr_close(mr));
     assert_false(is_mapped((void *)(uintptr_t)info.local_addr));
-    script_close(&fixture);
 }
 
 TEST(mapped__provider_fails__mappings_are_gone)
 {
     struct hmreg_mr *mr;
-    struct script_fixture fixture;
 
     script_open(&fixture, NULL, NULL);
     script.can[HMREG_PATH_DMABUF][0] = script.can[HMREG_PATH_PEERMEM][0] = -EOPNOTSUPP;
@@ -343,7 +326,6 @@ TEST(mapped__provider_fails__mappings_are_gone)
     assert_reg_fails(script_reg(&fixture, fixture.memory[0], FIXTURE_BYTES, &mr), mr, -EIO,
                      "mapped failed");
     assert_false(is_mapped(script_last()->iov[0].iov_base));
-    script_close(&fixture);
 }
 
 /* After a failed mapping, the next path gets the caller's addresses again. */
@@ -352,7 +334,6 @@ TEST(mapped__refused_then_peermem__by_the_callers_address)
     struct hmreg_domain_config config = {.size = sizeof(config),
                                          .order = {HMREG_PATH_MAPPED, HMREG_PATH_PEERMEM}};
     struct hmreg_mr *mr;
-    struct script_fixture fixture;
 
     script_open(&fixture, NULL, &config);
     script.refuse[HMREG_PATH_MAPPED][0] = -EFAULT;
@@ -360,14 +341,12 @@ TEST(mapped__refused_then_peermem__by_the_callers_address)
     assert_int_equal(script_last()->path, HMREG_PATH_PEERMEM);
     assert_ptr_equal(script_last()->iov[0].iov_base, fixture.memory[0] + 7);
     assert_ok(hmreg_mr_close(mr));
-    script_close(&fixture);
 }
 
 TEST(regv__several_ranges__each_mapped)
 {
     struct iovec iov[3];
     struct hmreg_mr *mr;
-    struct script_fixture fixture;
     int before;
 
     script_open(&fixture, NULL, NULL);
@@ -385,14 +364,12 @@ TEST(regv__several_ranges__each_mapped)
     assert_ok(hmreg_mr_close(mr));
     for (int i = 0; i < 3; i++)
         assert_false(is_mapped(script_last()->iov[i].iov_base));
-    script_close(&fixture);
 }
 
 TEST(regv__dmabuf_takes_one_range)
 {
     struct hmreg_explanation why = {.size = sizeof(why)};
     struct hmreg_mr *mr;
-    struct script_fixture fixture;
 
     script_open(&fixture, NULL, NULL);
     assert_ok(hmreg_mr_regv(fixture.domain,
@@ -402,14 +379,12 @@ TEST(regv__dmabuf_takes_one_range)
     assert_int_equal(why.path, HMREG_PATH_PEERMEM);
     assert_string_equal(why.reasons[0].slug, "one-range-only");
     assert_ok(hmreg_mr_close(mr));
-    script_close(&fixture);
 }
 
 TEST(export__fails__is_a_refusal_with_the_vendors_words)
 {
     struct hmreg_explanation why = {.size = sizeof(why)};
     struct hmreg_mr *mr;
-    struct script_fixture fixture;
 
     script_open(&fixture, NULL, NULL);
     vendors[HMREG_IFACE_CUDA].export_code = -EXDEV;
@@ -420,7 +395,6 @@ TEST(export__fails__is_a_refusal_with_the_vendors_words)
     assert_int_equal(why.reasons[0].vendor_code, 999);
     assert_string_equal(why.reasons[0].text, "export of cuda failed");
     assert_ok(hmreg_mr_close(mr));
-    script_close(&fixture);
 }
 
 /* Even if a vendor breaks the contract, an unrecorded failure is not taken for a success. */
@@ -429,7 +403,6 @@ TEST(export__fails_silently__is_a_refusal)
     struct hmreg_explanation why = {.size = sizeof(why)};
     static const struct hmreg_error none = {.code = 0, .source = "hmreg"};
     struct hmreg_mr *mr;
-    struct script_fixture fixture;
 
     script_open(&fixture, NULL, NULL);
     vendors[HMREG_IFACE_CUDA].export_code = -EXDEV;
@@ -440,7 +413,6 @@ TEST(export__fails_silently__is_a_refusal)
     assert_int_equal(why.path, HMREG_PATH_PEERMEM);
     assert_int_equal(why.reasons[0].code, -EXDEV);
     assert_ok(hmreg_mr_close(mr));
-    script_close(&fixture);
 }
 
 TEST(request__reaches_the_provider_as_it_was)
@@ -456,7 +428,6 @@ TEST(request__reaches_the_provider_as_it_was)
         .context = &iov,
     };
     struct hmreg_mr *mr;
-    struct script_fixture fixture;
 
     script_open(&fixture, NULL, NULL);
     assert_ok(hmreg_mr_regattr(fixture.domain, &attr, 0, &mr));
@@ -472,28 +443,24 @@ TEST(request__reaches_the_provider_as_it_was)
     assert_ptr_equal(script_last()->context, &iov);
     assert_ptr_equal(hmreg_mr_context(mr), &iov);
     assert_ok(hmreg_mr_close(mr));
-    script_close(&fixture);
 }
 
 TEST(host_memory__fabric_fails__its_error_is_returned)
 {
     static char host[64];
     struct hmreg_mr *mr;
-    struct script_fixture fixture;
 
     script_open(&fixture, NULL, NULL);
     script.fail[HMREG_PATH_SYSTEM] = -ENOSPC;
     assert_reg_fails(script_reg(&fixture, host, 64, &mr), mr, -ENOSPC, "system failed");
     assert_string_equal(hmreg_last_error()->source, "ofi");
     assert_string_equal(hmreg_last_error()->vendor_text, "in its own words");
-    script_close(&fixture);
 }
 
 TEST(managed_memory__follows_only_the_cpu)
 {
     struct hmreg_explanation why = {.size = sizeof(why)};
     struct hmreg_mr *mr;
-    struct script_fixture fixture;
     char *managed;
 
     script_open(&fixture, NULL, NULL);
@@ -509,7 +476,6 @@ TEST(managed_memory__follows_only_the_cpu)
     assert_ok(hmreg_mr_explain(NULL, &why));
     assert_string_equal(why.reasons[0].slug, "managed-memory-migrates");
     vendor_memory_free(managed);
-    script_close(&fixture);
 }
 
 /* As a dmabuf whose exporter has no mmap. */

@@ -17,16 +17,17 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+static struct script_fixture fixture;
+
 #define MiB (UINT64_C(1) << 20)
 #define GiB (UINT64_C(1) << 30)
 #define TiB (UINT64_C(1) << 40)
 
-static struct hmreg_plan plan_on(struct script_fixture *fixture, enum hmreg_iface iface, int device,
-                                 uint64_t len)
+static struct hmreg_plan plan_on(enum hmreg_iface iface, int device, uint64_t len)
 {
     struct hmreg_plan plan = {.size = sizeof(plan)};
 
-    assert_ok(hmreg_domain_plan(fixture->domain, iface, device, len, &plan));
+    assert_ok(hmreg_domain_plan(fixture.domain, iface, device, len, &plan));
     assert_int_equal(plan.size, sizeof(plan));
     assert_true(plan.len == len);
     assert_true((plan.regions - 1) * plan.region_len + plan.last_len == len);
@@ -41,12 +42,11 @@ static struct hmreg_plan plan_on(struct script_fixture *fixture, enum hmreg_ifac
 
 static struct hmreg_plan plan_host(const struct provider_caps *caps, uint64_t len)
 {
-    struct script_fixture fixture;
     struct hmreg_plan plan;
 
     script_open(&fixture, caps, NULL);
-    plan = plan_on(&fixture, HMREG_IFACE_SYSTEM, -1, len);
-    script_close(&fixture);
+    plan = plan_on(HMREG_IFACE_SYSTEM, -1, len);
+    test_finish();
     assert_int_equal(plan.path, HMREG_PATH_SYSTEM);
     return plan;
 }
@@ -135,34 +135,30 @@ TEST(plan__larger_than_the_caches__that_much_is_cached)
     struct hmreg_domain_config config = {
         .size = sizeof(config), .max_regions = 2, .max_bytes = 5 * MiB};
     struct provider_caps caps = script_caps;
-    struct script_fixture fixture;
     struct hmreg_plan plan;
 
     caps.max_len = 2 * MiB;
     script_open(&fixture, &caps, &config);
-    plan = plan_on(&fixture, HMREG_IFACE_SYSTEM, 0, 9 * MiB);
+    plan = plan_on(HMREG_IFACE_SYSTEM, 0, 9 * MiB);
     assert_true(plan.fits == 9 * MiB);
     assert_true(plan.cacheable == 4 * MiB);
     assert_int_equal(plan.limits[HMREG_PLAN_CACHE_REGIONS].limit, 2);
     assert_true(plan.limits[HMREG_PLAN_CACHE_BYTES].fits == 4 * MiB);
     assert_ok(hmreg_domain_set_limits(fixture.domain, HMREG_LIMIT_NONE, HMREG_LIMIT_NONE));
-    plan = plan_on(&fixture, HMREG_IFACE_SYSTEM, 0, 9 * MiB);
+    plan = plan_on(HMREG_IFACE_SYSTEM, 0, 9 * MiB);
     assert_true(plan.cacheable == 9 * MiB);
-    script_close(&fixture);
 }
 
 TEST(plan__domain_without_a_cache__nothing_is_cached)
 {
     struct hmreg_domain_config config = {.size = sizeof(config), .flags = HMREG_DOMAIN_NO_CACHE};
-    struct script_fixture fixture;
     struct hmreg_plan plan;
 
     script_open(&fixture, NULL, &config);
-    plan = plan_on(&fixture, HMREG_IFACE_SYSTEM, -1, 4096);
+    plan = plan_on(HMREG_IFACE_SYSTEM, -1, 4096);
     assert_int_equal(plan.fits, 4096);
     assert_int_equal(plan.cacheable, 0);
     assert_string_equal(plan.limits[HMREG_PLAN_CACHE_BYTES].text, "the domain has no cache");
-    script_close(&fixture);
 }
 
 /* Whether this process, root say, is exempt from RLIMIT_MEMLOCK. */
@@ -243,7 +239,6 @@ TEST(plan__of_a_group__each_pinning_rail_counts)
 {
     struct provider_caps pins = script_caps, plain = script_caps;
     struct hmreg_domain *members[3] = {0}, *group = NULL;
-    struct script_fixture fixture;
     struct rlimit before, few;
     struct hmreg_plan plan = {.size = sizeof(plan)};
 
@@ -272,7 +267,6 @@ TEST(plan__of_a_group__each_pinning_rail_counts)
     for (int i = 1; i < 3; i++)
         assert_ok(hmreg_domain_close(members[i]));
     script.destroys = 0;
-    script_close(&fixture);
 }
 
 TEST(plan__more_than_the_machine_has__what_it_has)
@@ -297,7 +291,6 @@ TEST(plan__more_than_the_machine_has__what_it_has)
 TEST(plan__smaller_struct__filled_as_far_as_it_goes)
 {
     struct hmreg_plan plan = {.size = offsetof(struct hmreg_plan, limits[HMREG_PLAN_MEMORY])};
-    struct script_fixture fixture;
 
     memset(&plan.limits[HMREG_PLAN_MEMORY], 0x5a, sizeof(plan.limits[0]));
     script_open(&fixture, NULL, NULL);
@@ -307,7 +300,6 @@ TEST(plan__smaller_struct__filled_as_far_as_it_goes)
     plan.size--;
     assert_fails(hmreg_domain_plan(fixture.domain, HMREG_IFACE_SYSTEM, -1, MiB, &plan), -EINVAL,
                  "sizeof");
-    script_close(&fixture);
 }
 
 /* ---- device memory ---------------------------------------------------------------------- */
@@ -315,43 +307,38 @@ TEST(plan__smaller_struct__filled_as_far_as_it_goes)
 TEST(plan__device_memory_by_dmabuf__an_export_for_each_region)
 {
     struct provider_caps caps = script_caps;
-    struct script_fixture fixture;
     struct hmreg_plan plan;
 
     caps.max_len = 2 * MiB;
     caps.pins = true;
     script_open(&fixture, &caps, NULL);
     vendors[HMREG_IFACE_CUDA].dmabuf = true;
-    plan = plan_on(&fixture, HMREG_IFACE_CUDA, 1, 8 * MiB);
+    plan = plan_on(HMREG_IFACE_CUDA, 1, 8 * MiB);
     assert_int_equal(plan.path, HMREG_PATH_DMABUF);
     assert_int_equal(plan.exports, 4);
     assert_int_equal(plan.pinned, 0); /* host memory only */
     assert_true(plan.limits[HMREG_PLAN_DESCRIPTORS].needed > 1);
     assert_true(plan.fits == 8 * MiB);
-    script_close(&fixture);
 }
 
 TEST(plan__callers_dmabuf_of_a_foreign_iface__no_export)
 {
     struct provider_caps caps = script_caps;
-    struct script_fixture fixture;
     struct hmreg_plan plan;
 
     caps.max_len = 2 * MiB;
     script_open(&fixture, &caps, NULL);
-    plan = plan_on(&fixture, HMREG_IFACE_NEURON, HMREG_DEVICE_ANY, 8 * MiB);
+    plan = plan_on(HMREG_IFACE_NEURON, HMREG_DEVICE_ANY, 8 * MiB);
     assert_int_equal(plan.path, HMREG_PATH_DMABUF);
     assert_int_equal(plan.regions, 4);
     assert_int_equal(plan.exports, 0);
     assert_int_equal(plan.limits[HMREG_PLAN_DESCRIPTORS].needed, 0);
     assert_true(plan.fits == 8 * MiB);
-    script_close(&fixture);
 }
 
 TEST(plan__no_descriptor_left__nothing_fits)
 {
     struct provider_caps caps = script_caps;
-    struct script_fixture fixture;
     struct rlimit before, few;
     struct hmreg_plan plan, none, host;
     int last;
@@ -366,11 +353,11 @@ TEST(plan__no_descriptor_left__nothing_fits)
     close(last);
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &few),
                      0); /* none can be opened, to count them, too */
-    none = plan_on(&fixture, HMREG_IFACE_CUDA, 0, 4096);
-    host = plan_on(&fixture, HMREG_IFACE_SYSTEM, -1, 4096); /* /proc/self/status is out of reach */
+    none = plan_on(HMREG_IFACE_CUDA, 0, 4096);
+    host = plan_on(HMREG_IFACE_SYSTEM, -1, 4096); /* /proc/self/status is out of reach */
     few.rlim_cur = (rlim_t)last + 1;
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
-    plan = plan_on(&fixture, HMREG_IFACE_CUDA, 0, 4096);
+    plan = plan_on(HMREG_IFACE_CUDA, 0, 4096);
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
     assert_int_equal(host.limits[HMREG_PLAN_MEMLOCK].needed, 4096);
     assert_int_equal(host.pinned, 4096);
@@ -378,23 +365,20 @@ TEST(plan__no_descriptor_left__nothing_fits)
     assert_int_equal(none.limits[HMREG_PLAN_DESCRIPTORS].needed, last + 1);
     assert_non_null(strstr(none.limits[HMREG_PLAN_DESCRIPTORS].text, "ulimit -n"));
     assert_int_equal(plan.fits, 4096);
-    script_close(&fixture);
 }
 
 TEST(plan__every_path_refused__nothing_fits)
 {
-    struct script_fixture fixture;
     struct hmreg_plan plan;
 
     script_open(&fixture, NULL, NULL);
     for (int path = 0; path < HMREG_PATH_COUNT; path++)
         script.can[path][0] = -EOPNOTSUPP;
-    plan = plan_on(&fixture, HMREG_IFACE_CUDA, 0, 4096);
+    plan = plan_on(HMREG_IFACE_CUDA, 0, 4096);
     assert_int_equal(plan.path, HMREG_PATH_NONE);
     assert_int_equal(plan.fits, 0);
     assert_int_equal(plan.cacheable, 0);
     assert_int_equal(script.count, 0);
-    script_close(&fixture);
 }
 
 /* ---- arguments -------------------------------------------------------------------------- */
@@ -402,7 +386,6 @@ TEST(plan__every_path_refused__nothing_fits)
 TEST(plan__wrong_argument__refused)
 {
     struct hmreg_plan plan = {.size = sizeof(plan), .len = 5};
-    struct script_fixture fixture;
     struct hmreg_domain *domain;
 
     script_open(&fixture, NULL, NULL);
@@ -417,13 +400,11 @@ TEST(plan__wrong_argument__refused)
     plan.size = 8;
     assert_fails(hmreg_domain_plan(domain, HMREG_IFACE_SYSTEM, -1, 1, &plan), -EINVAL, "size");
     assert_int_equal(plan.len, 5);
-    script_close(&fixture);
 }
 
 TEST(plan__in_a_forked_child__eperm)
 {
     struct hmreg_plan plan = {.size = sizeof(plan)};
-    struct script_fixture fixture;
     int status;
     pid_t child;
 
@@ -434,7 +415,6 @@ TEST(plan__in_a_forked_child__eperm)
         _exit(hmreg_domain_plan(fixture.domain, HMREG_IFACE_SYSTEM, -1, 1, &plan) != -EPERM);
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_int_equal(status, 0);
-    script_close(&fixture);
 }
 
 TEST(kind_name__each)

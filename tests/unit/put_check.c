@@ -23,12 +23,12 @@ static void forget_error(void)
     hmreg_error_restore(&(struct hmreg_error){.source = "hmreg"});
 }
 
-static void open_fixture(struct fixture *fixture, uint64_t max_regions)
+static void open_fixture(uint64_t max_regions)
 {
     struct hmreg_domain_config config = {.size = sizeof(config), .max_regions = max_regions};
 
     setenv("HMREG_DEBUG", "puts", 1);
-    fixture_open(fixture, HMREG_MONITOR_IMPORT, &config);
+    fixture_open(HMREG_MONITOR_IMPORT, &config);
     unsetenv("HMREG_DEBUG");
     forget_error();
 }
@@ -45,63 +45,56 @@ static void expect_found(struct hmreg_mr *mr, const char *words)
 TEST(put__twice__found_and_the_region_serves_on)
 {
     struct hmreg_mr *mr;
-    struct fixture fixture;
 
-    open_fixture(&fixture, 0);
-    mr = fixture_get(&fixture, memory[0], LEN);
+    open_fixture(0);
+    mr = fixture_get(memory[0], LEN);
     hmreg_mr_put(mr);
     assert_int_equal(hmreg_last_error()->code, 0);
     expect_found(mr, "no get holds it");
     expect_found(mr, "+4096");
-    assert_int_equal(fixture_stats(&fixture).wrong_puts, 2);
-    assert_int_equal(fixture_key(&fixture, memory[0], LEN), 1);
+    assert_int_equal(fixture_stats().wrong_puts, 2);
+    assert_int_equal(fixture_key(memory[0], LEN), 1);
     assert_int_equal(atomic_load(&counter.deregs), 0);
-    fixture_close(&fixture);
 }
 
 /* No other region uses its entry yet. */
 TEST(put__of_an_evicted_region__found)
 {
     struct hmreg_mr *mr, *held, *uncached;
-    struct fixture fixture;
 
-    open_fixture(&fixture, 1);
-    mr = fixture_get(&fixture, memory[0], LEN);
+    open_fixture(1);
+    mr = fixture_get(memory[0], LEN);
     hmreg_mr_put(mr);
-    held = fixture_get(&fixture, memory[1], LEN);
-    uncached = fixture_get(&fixture, memory[2], LEN);
+    held = fixture_get(memory[1], LEN);
+    uncached = fixture_get(memory[2], LEN);
     expect_found(mr, "no get holds it");
     assert_int_equal(atomic_load(&counter.regions), 2);
     hmreg_mr_put(uncached);
     hmreg_mr_put(held);
     forget_error();
-    fixture_key(&fixture, memory[3], LEN);
+    fixture_key(memory[3], LEN);
     assert_int_equal(hmreg_last_error()->code, 0);
-    assert_int_equal(fixture_stats(&fixture).wrong_puts, 1);
-    fixture_close(&fixture);
+    assert_int_equal(fixture_stats().wrong_puts, 1);
 }
 
 TEST(put__of_an_explicit_region__found)
 {
     struct hmreg_mr *mr = NULL;
-    struct fixture fixture;
 
-    open_fixture(&fixture, 0);
+    open_fixture(0);
     assert_ok(hmreg_mr_reg(fixture.domain, memory[0], LEN, HMREG_SEND, 0, 0, 0, &mr, NULL));
     expect_found(mr, "hmreg_mr_close()");
     assert_ok(hmreg_mr_close(mr));
-    fixture_close(&fixture);
 }
 
 TEST(put__after_everything_was_closed__found)
 {
     struct hmreg_mr *mr;
-    struct fixture fixture;
 
-    open_fixture(&fixture, 0);
-    mr = fixture_get(&fixture, memory[0], LEN);
+    open_fixture(0);
+    mr = fixture_get(memory[0], LEN);
     hmreg_mr_put(mr);
-    fixture_close(&fixture);
+    fixture_close();
     expect_found(mr, "its domain was closed");
 }
 
@@ -111,10 +104,9 @@ TEST(put__wrong__is_a_line_on_standard_error)
     FILE *file = tmpfile();
     struct hmreg_mr *mr;
     char line[256] = "";
-    struct fixture fixture;
 
-    open_fixture(&fixture, 0);
-    mr = fixture_get(&fixture, memory[0], LEN);
+    open_fixture(0);
+    mr = fixture_get(memory[0], LEN);
     hmreg_mr_put(mr);
     dup2(fileno(file), STDERR_FILENO);
     hmreg_mr_put(mr);
@@ -124,26 +116,23 @@ TEST(put__wrong__is_a_line_on_standard_error)
     assert_non_null(fgets(line, sizeof(line), file));
     assert_non_null(strstr(line, "hmreg: hmreg_mr_put() of the region [0x"));
     fclose(file);
-    fixture_close(&fixture);
 }
 
 /* More than a quarantine holds: entries are reused. */
 TEST(put__right_ones__nothing_is_found)
 {
     struct hmreg_mr *first, *second;
-    struct fixture fixture;
 
-    open_fixture(&fixture, 1);
+    open_fixture(1);
     for (unsigned i = 0; i < CACHE_QUARANTINE + 1000; i++)
-        fixture_key(&fixture, memory[i % 2], LEN);
-    first = fixture_get(&fixture, memory[0], LEN);
-    second = fixture_get(&fixture, memory[0], LEN);
+        fixture_key(memory[i % 2], LEN);
+    first = fixture_get(memory[0], LEN);
+    second = fixture_get(memory[0], LEN);
     assert_ptr_equal(first, second);
     hmreg_mr_put(first);
     hmreg_mr_put(second);
     assert_int_equal(hmreg_last_error()->code, 0);
-    assert_int_equal(fixture_stats(&fixture).wrong_puts, 0);
-    fixture_close(&fixture);
+    assert_int_equal(fixture_stats().wrong_puts, 0);
 }
 
 TEST(open__wrong_value__einval)

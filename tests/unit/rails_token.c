@@ -17,42 +17,43 @@
 #define RAILS 3
 #define BYTES 64
 
-struct fixture {
+static struct fixture {
     struct hmreg *lib;
     struct hmreg_domain *members[RAILS], *group;
     char memory[BYTES];
     struct hmreg_mr *mr;
     uint8_t token[4096];
     size_t size;
-};
+} fixture;
 
-static void open_fixture(struct fixture *fixture, uint32_t flags)
+static void close_fixture(void)
+{
+    assert_ok(hmreg_mr_close(fixture.mr));
+    assert_ok(hmreg_domain_close(fixture.group));
+    for (int i = 0; i < RAILS; i++)
+        assert_ok(hmreg_domain_close(fixture.members[i]));
+    assert_ok(hmreg_close(fixture.lib));
+}
+
+static void open_fixture(uint32_t flags)
 {
     struct hmreg_group_config config = {.size = sizeof(config), .flags = flags};
 
-    *fixture = (struct fixture){.size = sizeof(fixture->token)};
-    assert_ok(hmreg_open(NULL, &fixture->lib));
+    test_after(close_fixture);
+    fixture = (struct fixture){.size = sizeof(fixture.token)};
+    assert_ok(hmreg_open(NULL, &fixture.lib));
     for (int i = 0; i < RAILS; i++)
-        assert_ok(hmreg_domain_open_loopback(fixture->lib, NULL, NULL, &fixture->members[i]));
-    assert_ok(hmreg_group_open(fixture->lib, fixture->members, RAILS, &config, &fixture->group));
-    assert_ok(hmreg_mr_reg(fixture->group, fixture->memory, BYTES, HMREG_ACCESS_REMOTE, 0, 7, 0,
-                           &fixture->mr, NULL));
-    assert_ok(hmreg_mr_pack(fixture->mr, fixture->token, &fixture->size));
-}
-
-static void close_fixture(struct fixture *fixture)
-{
-    assert_ok(hmreg_mr_close(fixture->mr));
-    assert_ok(hmreg_domain_close(fixture->group));
-    for (int i = 0; i < RAILS; i++)
-        assert_ok(hmreg_domain_close(fixture->members[i]));
-    assert_ok(hmreg_close(fixture->lib));
+        assert_ok(hmreg_domain_open_loopback(fixture.lib, NULL, NULL, &fixture.members[i]));
+    assert_ok(hmreg_group_open(fixture.lib, fixture.members, RAILS, &config, &fixture.group));
+    assert_ok(hmreg_mr_reg(fixture.group, fixture.memory, BYTES, HMREG_ACCESS_REMOTE, 0, 7, 0,
+                           &fixture.mr, NULL));
+    assert_ok(hmreg_mr_pack(fixture.mr, fixture.token, &fixture.size));
 }
 
 /* Registers the region anew on these rails. */
-static void register_on(struct fixture *fixture, uint64_t rails)
+static void register_on(uint64_t rails)
 {
-    struct iovec iov = {fixture->memory, BYTES};
+    struct iovec iov = {fixture.memory, BYTES};
     struct hmreg_mr_attr attr = {.size = sizeof(attr),
                                  .iov = &iov,
                                  .iov_count = 1,
@@ -60,10 +61,10 @@ static void register_on(struct fixture *fixture, uint64_t rails)
                                  .requested_key = 7,
                                  .rails = rails};
 
-    assert_ok(hmreg_mr_close(fixture->mr));
-    assert_ok(hmreg_mr_regattr(fixture->group, &attr, 0, &fixture->mr));
-    fixture->size = sizeof(fixture->token);
-    assert_ok(hmreg_mr_pack(fixture->mr, fixture->token, &fixture->size));
+    assert_ok(hmreg_mr_close(fixture.mr));
+    assert_ok(hmreg_mr_regattr(fixture.group, &attr, 0, &fixture.mr));
+    fixture.size = sizeof(fixture.token);
+    assert_ok(hmreg_mr_pack(fixture.mr, fixture.token, &fixture.size));
 }
 
 /* Written down again, so that the format cannot change unseen. */
@@ -90,10 +91,9 @@ static int find(const uint8_t *token, size_t size, size_t rail)
 
 TEST(token__of_a_group__has_each_rails_own)
 {
-    struct fixture fixture;
     const uint8_t *at;
 
-    open_fixture(&fixture, 0);
+    open_fixture(0);
     assert_memory_equal(fixture.token, "HMRR\2\0\3\0\0\0\0\0\0\0\0\0", 16);
     at = fixture.token + 16 + RAILS * 4;
     for (size_t i = 0; i < RAILS; i++) {
@@ -113,17 +113,15 @@ TEST(token__of_a_group__has_each_rails_own)
         assert_fails(find(own, size, 1), -ENOENT, "the token has 1");
     }
     assert_ptr_equal(at + 4, fixture.token + fixture.size);
-    close_fixture(&fixture);
 }
 
 TEST(pack__room_for_the_token__as_of_any_region)
 {
-    struct fixture fixture;
     struct hmreg_mr *local = NULL;
     uint8_t token[4096];
     size_t size = 0;
 
-    open_fixture(&fixture, 0);
+    open_fixture(0);
     assert_fails(hmreg_domain_flush(NULL), -EINVAL, "domain is NULL");
     assert_fails(hmreg_mr_pack(fixture.mr, NULL, &size), -HMREG_ETOOSMALL, "the token takes");
     assert_int_equal(size, fixture.size);
@@ -137,16 +135,14 @@ TEST(pack__room_for_the_token__as_of_any_region)
         hmreg_mr_reg(fixture.group, fixture.memory, BYTES, HMREG_SEND, 0, 0, 0, &local, NULL));
     assert_fails(hmreg_mr_pack(local, token, &size), -EACCES, "no remote access");
     assert_ok(hmreg_mr_close(local));
-    close_fixture(&fixture);
 }
 
 TEST(token__of_some_rails__the_others_are_none)
 {
     struct hmreg_remote *remotes[RAILS] = {NULL};
-    struct fixture fixture;
 
-    open_fixture(&fixture, 0);
-    register_on(&fixture, 1u << 1);
+    open_fixture(0);
+    register_on(1u << 1);
     assert_fails(find(fixture.token, fixture.size, 0), -ENOENT, "no rail 0");
     assert_ok(find(fixture.token, fixture.size, 1));
     assert_fails(find(fixture.token, fixture.size, 3), -ENOENT, "the token has 3");
@@ -158,14 +154,11 @@ TEST(token__of_some_rails__the_others_are_none)
     assert_fails(
         hmreg_remote_open_rails(fixture.members[0], fixture.token, fixture.size, remotes, 1),
         -ENOENT, "none of the 1 rails");
-    close_fixture(&fixture);
 }
 
 TEST(read__each_byte_changed_or_cut__badmsg)
 {
-    struct fixture fixture;
-
-    open_fixture(&fixture, 0);
+    open_fixture(0);
     for (size_t i = 4; i < fixture.size; i++) { /* before these is the magic of this sort */
         fixture.token[i] ^= 0x10;
         assert_int_equal(find(fixture.token, fixture.size, 0),
@@ -181,7 +174,6 @@ TEST(read__each_byte_changed_or_cut__badmsg)
         assert_int_equal(find(exact, size, 0), -EBADMSG);
         free(exact);
     }
-    close_fixture(&fixture);
 }
 
 TEST(read__numbers_that_do_not_fit__badmsg)
@@ -202,17 +194,15 @@ TEST(read__numbers_that_do_not_fit__badmsg)
         {20, UINT32_MAX, "longer than the whole"},
         {24, 1, "length is not what"},
     };
-    struct fixture fixture;
     uint8_t token[4096];
 
-    open_fixture(&fixture, 0);
+    open_fixture(0);
     for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
         memcpy(token, fixture.token, fixture.size);
         memcpy(token + wrong[i].at, &wrong[i].value, wrong[i].at == 6 ? 2 : 4);
         fix_crc(token, fixture.size);
         assert_fails(find(token, fixture.size, 0), -EBADMSG, wrong[i].words);
     }
-    close_fixture(&fixture);
 }
 
 TEST(read__no_rail_at_all__badmsg)
@@ -225,9 +215,7 @@ TEST(read__no_rail_at_all__badmsg)
 
 TEST(read__another_format_or_a_flag__protonosupport)
 {
-    struct fixture fixture;
-
-    open_fixture(&fixture, 0);
+    open_fixture(0);
     fixture.token[4] = 1;
     fix_crc(fixture.token, fixture.size);
     assert_fails(find(fixture.token, fixture.size, 0), -EPROTONOSUPPORT, "format 1");
@@ -235,15 +223,13 @@ TEST(read__another_format_or_a_flag__protonosupport)
     fixture.token[11] = 0x80;
     fix_crc(fixture.token, fixture.size);
     assert_fails(find(fixture.token, fixture.size, 0), -EPROTONOSUPPORT, "flags 0x80000000");
-    close_fixture(&fixture);
 }
 
 TEST(read__with_an_extension__skipped)
 {
     uint8_t token[4096];
-    struct fixture fixture;
 
-    open_fixture(&fixture, 0);
+    open_fixture(0);
     memcpy(token, fixture.token, fixture.size);
     token[12] = 7;
     memset(token + fixture.size - 4, 0xee, 7);
@@ -251,7 +237,6 @@ TEST(read__with_an_extension__skipped)
     for (size_t i = 0; i < RAILS; i++)
         assert_ok(find(token, fixture.size + 7, i));
     assert_fails(find(token, fixture.size + 6, 0), -EBADMSG, "length is not what");
-    close_fixture(&fixture);
 }
 
 TEST(token_rail__null__inval)
@@ -279,27 +264,24 @@ static void write_on(struct hmreg_remote *remote, uint64_t offset, const char *b
 TEST(open_rails__on_a_group__each_moves_bytes)
 {
     struct hmreg_remote *remotes[RAILS];
-    struct fixture fixture;
 
-    open_fixture(&fixture, 0);
+    open_fixture(0);
     assert_ok(hmreg_remote_open_rails(fixture.group, fixture.token, fixture.size, remotes, RAILS));
     for (unsigned i = 0; i < RAILS; i++) {
         write_on(remotes[i], i, &"abc"[i]);
         hmreg_remote_close(remotes[i]);
     }
     assert_string_equal(fixture.memory, "abc");
-    close_fixture(&fixture);
 }
 
 /* A peer with one domain opens rail 0, or the rail it wants. */
 TEST(open_rails__on_one_domain__its_rail)
 {
     struct hmreg_remote *remote = NULL;
-    struct fixture fixture;
     const void *found;
     size_t bytes;
 
-    open_fixture(&fixture, 0);
+    open_fixture(0);
     assert_fails(hmreg_remote_open(fixture.members[0], fixture.token, fixture.size, &remote),
                  -EXDEV, "hmreg_token_rail()");
     assert_ok(hmreg_remote_open_rails(fixture.members[2], fixture.token, fixture.size, &remote, 1));
@@ -310,18 +292,16 @@ TEST(open_rails__on_one_domain__its_rail)
     write_on(remote, 1, "b");
     hmreg_remote_close(remote);
     assert_string_equal(fixture.memory, "ab");
-    close_fixture(&fixture);
 }
 
 TEST(open_many__of_a_groups_token__exdev_and_what_to_do)
 {
     struct hmreg_remote *remote = (void *)1;
     uint8_t both[sizeof(((struct fixture *)NULL)->token) + 1024];
-    struct fixture fixture;
     const void *found;
     size_t bytes, count = 1;
 
-    open_fixture(&fixture, 0);
+    open_fixture(0);
     assert_fails(
         hmreg_remote_open_many(fixture.members[0], fixture.token, fixture.size, &remote, &count),
         -EXDEV, "tokens[0], at byte 0: token: it is of a group's region");
@@ -336,16 +316,14 @@ TEST(open_many__of_a_groups_token__exdev_and_what_to_do)
                  "hmreg_remote_open_rails()");
     assert_ptr_equal(remote, (void *)1);
     assert_int_equal(count, 1);
-    close_fixture(&fixture);
 }
 
 TEST(open_rails__wrong_arguments__refused)
 {
     struct hmreg_remote *remotes[RAILS] = {(void *)1};
-    struct fixture fixture;
     const uint8_t *token = fixture.token;
 
-    open_fixture(&fixture, 0);
+    open_fixture(0);
     assert_fails(hmreg_remote_open_rails(NULL, token, fixture.size, remotes, RAILS), -EINVAL,
                  "domain is NULL");
     assert_fails(hmreg_remote_open_rails(fixture.group, NULL, 1, remotes, RAILS), -EINVAL,
@@ -364,43 +342,39 @@ TEST(open_rails__wrong_arguments__refused)
     assert_fails(hmreg_remote_open_rails(fixture.group, token, fixture.size, remotes, RAILS),
                  -EPROTONOSUPPORT, "format 9");
     assert_ptr_equal(remotes[0], (void *)1);
-    close_fixture(&fixture);
 }
 
 /* Makes the last rail's token one of another provider. */
-static void spoil_last_rail(struct fixture *fixture)
+static void spoil_last_rail(void)
 {
     const void *found;
     size_t bytes;
     uint8_t *last;
 
-    assert_ok(hmreg_token_rail(fixture->token, fixture->size, RAILS - 1, &found, &bytes));
-    last = fixture->token + ((const uint8_t *)found - fixture->token);
+    assert_ok(hmreg_token_rail(fixture.token, fixture.size, RAILS - 1, &found, &bytes));
+    last = fixture.token + ((const uint8_t *)found - fixture.token);
     last[bytes / 2] ^= 1;
-    fix_crc(fixture->token, fixture->size);
+    fix_crc(fixture.token, fixture.size);
 }
 
 TEST(open_rails__one_fails__none_is_open)
 {
     struct hmreg_remote *remotes[RAILS] = {(void *)1, (void *)1, (void *)1};
-    struct fixture fixture;
 
-    open_fixture(&fixture, 0);
-    spoil_last_rail(&fixture);
+    open_fixture(0);
+    spoil_last_rail();
     assert_fails(
         hmreg_remote_open_rails(fixture.group, fixture.token, fixture.size, remotes, RAILS),
         -EBADMSG, "rail 2: ");
     assert_ptr_equal(remotes[0], (void *)1);
-    close_fixture(&fixture); /* else a domain had a remote open */
 }
 
 TEST(open_rails__allocation_fails__enomem_and_none_is_open)
 {
     struct hmreg_remote *remotes[RAILS];
-    struct fixture fixture;
     int rc = -ENOMEM;
 
-    open_fixture(&fixture, 0);
+    open_fixture(0);
     for (unsigned n = 1; rc; n++) {
         failing = n;
         allocations = 0;
@@ -412,27 +386,24 @@ TEST(open_rails__allocation_fails__enomem_and_none_is_open)
     }
     for (int i = 0; i < RAILS; i++)
         hmreg_remote_close(remotes[i]);
-    close_fixture(&fixture); /* else a domain had a remote open */
 }
 
 TEST(open_rails__one_fails_on_a_partial_group__the_others)
 {
     struct hmreg_remote *remotes[RAILS];
-    struct fixture fixture;
 
-    open_fixture(&fixture, HMREG_GROUP_PARTIAL);
-    spoil_last_rail(&fixture);
+    open_fixture(HMREG_GROUP_PARTIAL);
+    spoil_last_rail();
     assert_ok(hmreg_remote_open_rails(fixture.group, fixture.token, fixture.size, remotes, RAILS));
     assert_non_null(remotes[0]);
     assert_null(remotes[2]);
     hmreg_remote_close(remotes[0]);
     hmreg_remote_close(remotes[1]);
-    register_on(&fixture, 1u << 2);
-    spoil_last_rail(&fixture);
+    register_on(1u << 2);
+    spoil_last_rail();
     assert_fails(
         hmreg_remote_open_rails(fixture.group, fixture.token, fixture.size, remotes, RAILS),
         -EBADMSG, "rail 2: ");
-    close_fixture(&fixture);
 }
 
 TEST_MAIN()

@@ -34,15 +34,14 @@ static void count_threads(uint64_t key)
     atomic_fetch_add(is_tests_thread ? &on_own : &on_others, 1);
 }
 
-static void open_counted(struct fixture *fixture, bool any_thread,
-                         const struct hmreg_domain_config *config)
+static void open_counted(bool any_thread, const struct hmreg_domain_config *config)
 {
     struct hmreg_domain *(*open)(struct hmreg *, const struct hmreg_domain_config *) =
         any_thread ? counter_open_served : counter_open;
 
-    fixture_open(fixture, fixture_monitor(), NULL);
-    assert_ok(hmreg_domain_close(fixture->domain));
-    fixture->domain = open(fixture->lib, config);
+    fixture_open(fixture_monitor(), NULL);
+    assert_ok(hmreg_domain_close(fixture.domain));
+    fixture.domain = open(fixture.lib, config);
     is_tests_thread = true;
     atomic_store(&on_own, 0);
     atomic_store(&on_others, 0);
@@ -79,10 +78,10 @@ long __wrap_syscall(long number, long a, long b, long c, long d, long e, long f)
     return rc;
 }
 
-static void remember_each(const struct fixture *fixture, char *memory, size_t pages)
+static void remember_each(char *memory, size_t pages)
 {
     for (size_t i = 0; i < pages; i++)
-        fixture_key(fixture, memory + i * fixture_page(), 10);
+        fixture_key(memory + i * fixture_page(), 10);
 }
 
 /* ---- fabrics of any thread -------------------------------------------------------------- */
@@ -90,48 +89,43 @@ static void remember_each(const struct fixture *fixture, char *memory, size_t pa
 TEST(munmap__nothing_is_called_any_more__deregistered)
 {
     char *memory = fixture_map(40);
-    struct fixture fixture;
 
-    open_counted(&fixture, true, NULL);
-    remember_each(&fixture, memory, 40);
+    open_counted(true, NULL);
+    remember_each(memory, 40);
     munmap(memory, 30 * fixture_page());
     await_count(&counter.regions, 10);
     munmap(memory + 30 * fixture_page(), 10 * fixture_page());
     await_count(&counter.regions, 0);
     assert_int_equal(atomic_load(&on_own), 0);
-    fixture_close(&fixture);
 }
 
 TEST(munmap__region_is_held__deregistered_at_its_last_put)
 {
     char *memory = fixture_map(2);
     struct hmreg_mr *held;
-    struct fixture fixture;
 
-    open_counted(&fixture, true, NULL);
-    held = fixture_get(&fixture, memory, 10);
-    fixture_key(&fixture, memory + fixture_page(), 10);
+    open_counted(true, NULL);
+    held = fixture_get(memory, 10);
+    fixture_key(memory + fixture_page(), 10);
     munmap(memory, 2 * fixture_page());
     await_count(&counter.regions, 1);
-    assert_int_equal(fixture_stats(&fixture).zombies, 1);
+    assert_int_equal(fixture_stats().zombies, 1);
     hmreg_mr_put(held);
     assert_int_equal(atomic_load(&counter.regions), 0);
     assert_int_equal(atomic_load(&on_own), 1);
-    fixture_close(&fixture);
 }
 
 TEST(invalidate__nothing_is_called_any_more__deregistered)
 {
     struct hmreg_config config = {.size = sizeof(config), .monitor = HMREG_MONITOR_IMPORT};
     char *memory = fixture_map(1);
-    struct fixture fixture;
 
     assert_ok(hmreg_open(&config, &fixture.lib));
     fixture.domain = counter_open_served(fixture.lib, NULL);
-    fixture_key(&fixture, memory, 10);
+    fixture_key(memory, 10);
     assert_ok(hmreg_invalidate(fixture.lib, memory, 10));
     await_count(&counter.regions, 0);
-    fixture_close(&fixture);
+    fixture_close();
     munmap(memory, fixture_page());
 }
 
@@ -148,7 +142,7 @@ static void stand_in_fabric(uint64_t key)
         ;
 }
 
-static void stop_reaper(const struct fixture *fixture, char *memory, size_t pages)
+static void stop_reaper(char *memory, size_t pages)
 {
     sem_init(&inside, 0, 0);
     sem_init(&leave, 0, 0);
@@ -162,27 +156,23 @@ static void stop_reaper(const struct fixture *fixture, char *memory, size_t page
 TEST(get__much_is_dead_and_a_reaper_is_there__deregisters_nothing)
 {
     char *memory = fixture_map(60), *other = fixture_map(1);
-    struct fixture fixture;
 
-    open_counted(&fixture, true, NULL);
-    remember_each(&fixture, memory, 60);
-    stop_reaper(&fixture, memory, 60);
-    fixture_key(&fixture, other, 10);
-    fixture_key(&fixture, other, 10);
+    open_counted(true, NULL);
+    remember_each(memory, 60);
+    stop_reaper(memory, 60);
+    fixture_key(other, 10);
+    fixture_key(other, 10);
     assert_int_equal(atomic_load(&on_own), 0);
     sem_post(&leave);
     await_count(&counter.regions, 1);
     assert_int_equal(atomic_load(&on_own), 0);
     munmap(other, fixture_page());
-    fixture_close(&fixture);
 }
 
-static void *close_domain(void *arg)
+static void *close_domain(void *unused)
 {
-    const struct fixture *fixture = arg;
-
     is_tests_thread = true;
-    assert_ok(hmreg_domain_close(fixture->domain));
+    assert_ok(hmreg_domain_close(fixture.domain));
     return NULL;
 }
 
@@ -192,79 +182,74 @@ TEST(close__reaper_is_in_the_fabric__waits_for_it)
 {
     char *memory = fixture_map(40), *others = fixture_map(1);
     pthread_t closer;
-    struct fixture fixture, other;
+    struct fixture other;
 
-    open_counted(&fixture, true, NULL);
+    open_counted(true, NULL);
     other = (struct fixture){fixture.lib, counter_open_more(fixture.lib, NULL)};
-    fixture_key(&other, others, 10);
-    remember_each(&fixture, memory, 40);
-    stop_reaper(&fixture, memory, 40);
-    assert_int_equal(pthread_create(&closer, NULL, close_domain, &fixture), 0);
+    fixture_key_in(&other, others, 10);
+    remember_each(memory, 40);
+    stop_reaper(memory, 40);
+    assert_int_equal(pthread_create(&closer, NULL, close_domain, NULL), 0);
     test_wait_until_others_sleep();
     sem_post(&leave);
     pthread_join(closer, NULL);
     assert_int_equal(atomic_load(&counter.regions), 1);
     assert_int_equal(atomic_load(&counter.deregs), 40);
-    fixture_close(&other);
+    fixture = other;
+    fixture_close();
     munmap(others, fixture_page());
 }
 
 TEST(flush__reaper_beside_it__all_is_deregistered_when_it_returns)
 {
     char *memory = fixture_map(64);
-    struct fixture fixture;
 
-    open_counted(&fixture, true, NULL);
+    open_counted(true, NULL);
     for (int i = 0; i < 200; i++) {
-        remember_each(&fixture, memory, 64);
+        remember_each(memory, 64);
         madvise(memory, 32 * fixture_page(), MADV_DONTNEED);
         assert_ok(hmreg_domain_flush(fixture.domain));
         assert_int_equal(atomic_load(&counter.regions), 0);
     }
     munmap(memory, 64 * fixture_page());
-    fixture_close(&fixture);
 }
 
 /* ---- fabrics of the application's threads ------------------------------------------------ */
 
 /* Waits until the reaper, which drains such a domain too, has found the dead regions. */
-static void await_examined(const struct fixture *fixture, unsigned dead)
+static void await_examined(unsigned dead)
 {
-    await_count(&fixture->domain->caches->pool.dead.count, dead);
+    await_count(&fixture.domain->caches->pool.dead.count, dead);
 }
 
 TEST(munmap__fabric_of_the_applications_threads__left_to_its_calls)
 {
     char *memory = fixture_map(40);
-    struct fixture fixture;
 
-    open_counted(&fixture, false, NULL);
-    remember_each(&fixture, memory, 40);
+    open_counted(false, NULL);
+    remember_each(memory, 40);
     munmap(memory, 40 * fixture_page());
-    await_examined(&fixture, 40);
+    await_examined(40);
     assert_int_equal(atomic_load(&counter.regions), 40);
     assert_ok(hmreg_domain_progress(fixture.domain));
     assert_int_equal(atomic_load(&counter.regions), 0);
     assert_int_equal(atomic_load(&on_own), 40);
     assert_int_equal(atomic_load(&on_others), 0);
-    fixture_close(&fixture);
 }
 
 TEST(get__much_is_dead_and_no_reaper_may__deregisters_some)
 {
     char *memory = fixture_map(41);
-    struct fixture fixture;
 
-    open_counted(&fixture, false, NULL);
-    remember_each(&fixture, memory, 41);
+    open_counted(false, NULL);
+    remember_each(memory, 41);
     munmap(memory, 40 * fixture_page());
-    await_examined(&fixture, 40);
-    fixture_key(&fixture, memory + 40 * fixture_page(), 10);
+    await_examined(40);
+    fixture_key(memory + 40 * fixture_page(), 10);
     assert_int_equal(atomic_load(&on_own), 8);
-    fixture_key(&fixture, memory + 40 * fixture_page(), 10);
+    fixture_key(memory + 40 * fixture_page(), 10);
     assert_int_equal(atomic_load(&on_own), 16);
     munmap(memory + 40 * fixture_page(), fixture_page());
-    fixture_close(&fixture);
 }
 
 static char *to_unmap;
@@ -281,18 +266,17 @@ static void unmap_once(const struct provider_request *request)
 static void no_room(bool any_thread)
 {
     char *memory = fixture_map(4);
-    struct fixture fixture;
 
-    open_counted(&fixture, any_thread, NULL);
+    open_counted(any_thread, NULL);
     counter.room = 3;
-    remember_each(&fixture, memory, 3);
+    remember_each(memory, 3);
     to_unmap = memory + fixture_page();
     counter.reg_hook = unmap_once;
-    fixture_key(&fixture, memory + 3 * fixture_page(), 10);
-    assert_int_equal(fixture_stats(&fixture).evictions, 0);
-    assert_int_equal(fixture_stats(&fixture).regions, 3);
+    fixture_key(memory + 3 * fixture_page(), 10);
+    assert_int_equal(fixture_stats().evictions, 0);
+    assert_int_equal(fixture_stats().regions, 3);
     munmap(memory, 4 * fixture_page());
-    fixture_close(&fixture);
+    fixture_close();
 }
 
 /* It ended during the fabric's call. */
@@ -308,21 +292,19 @@ TEST(get__allocation_replaced__old_region_deregistered)
     char *memory = fixture_map(1);
     struct vendor_claim *claim;
     struct hmreg_mr *held;
-    struct fixture fixture;
 
     vendors_reset();
     claim = vendor_claim(HMREG_IFACE_CUDA, memory, fixture_page(), HMREG_MEM_DEVICE, 0);
-    open_counted(&fixture, true, NULL);
+    open_counted(true, NULL);
     for (int i = 0; i < 20; i++) {
-        fixture_key(&fixture, memory, 10);
+        fixture_key(memory, 10);
         test_wait_until(atomic_load(&sleeping));
         vendor_renew(claim);
-        held = fixture_get(&fixture, memory, 10);
+        held = fixture_get(memory, 10);
         await_count(&counter.regions, 1);
         hmreg_mr_put(held);
     }
     munmap(memory, fixture_page());
-    fixture_close(&fixture);
 }
 
 TEST(progress__of_no_domain__inval)
@@ -340,14 +322,13 @@ struct peer {
     char byte;
 };
 
-static void peer_open(struct peer *peer, const struct fixture *fixture, char *memory,
-                      uint32_t mr_mode)
+static void peer_open(struct peer *peer, char *memory, uint32_t mr_mode)
 {
     struct hmreg_loopback_config config = {.size = sizeof(config), .mr_mode = mr_mode};
     char token[4096];
     size_t size = sizeof(token);
 
-    assert_ok(hmreg_domain_open_loopback(fixture->lib, &config, NULL, &peer->domain));
+    assert_ok(hmreg_domain_open_loopback(fixture.lib, &config, NULL, &peer->domain));
     assert_ok(hmreg_mr_get(peer->domain, memory, 10, HMREG_ACCESS_REMOTE | HMREG_READ, &peer->mr));
     assert_ok(hmreg_mr_reg(peer->domain, &peer->byte, 1, HMREG_WRITE | HMREG_READ, 0, 7, 0,
                            &peer->local, NULL));
@@ -375,12 +356,11 @@ static void write_to_other_memory(bool held)
 {
     char *memory = fixture_map(1);
     struct peer peer;
-    struct fixture fixture;
     void *desc;
 
-    fixture_open(&fixture, fixture_monitor(), NULL);
+    fixture_open(fixture_monitor(), NULL);
     for (int i = 0; i < 50; i++) {
-        peer_open(&peer, &fixture, memory, held ? HMREG_MR_LOCAL : 0);
+        peer_open(&peer, memory, held ? HMREG_MR_LOCAL : 0);
         assert_ok(peer_write(&peer, 'x'));
         assert_int_equal(memory[0], 'x');
         desc = hmreg_mr_desc(peer.mr);
@@ -400,7 +380,7 @@ static void write_to_other_memory(bool held)
         peer_close(&peer);
     }
     munmap(memory, fixture_page());
-    fixture_close(&fixture);
+    fixture_close();
 }
 
 TEST(rma__cached_region_whose_memory_ended__refused_at_once)
@@ -418,10 +398,9 @@ TEST(rma__application_reported_the_end__refused_at_once)
     struct hmreg_config config = {.size = sizeof(config), .monitor = HMREG_MONITOR_IMPORT};
     char *memory = fixture_map(1);
     struct peer peer;
-    struct fixture fixture;
 
     assert_ok(hmreg_open(&config, &fixture.lib));
-    peer_open(&peer, &fixture, memory, 0);
+    peer_open(&peer, memory, 0);
     hmreg_mr_put(peer.mr);
     reaper_pause(&peer.domain->caches->reaper);
     assert_ok(hmreg_invalidate(fixture.lib, memory, 10));
@@ -446,14 +425,12 @@ TEST(close__provider_asks_the_caches_until_it_is_destroyed__they_are_there)
 {
     static const struct provider_ops ops = {.name = "test", .destroy = ask_while_closing};
     static const struct provider_caps caps = {.fabric = "test", .key_size = 8, .iov_limit = 1};
-    struct fixture fixture;
 
-    fixture_open(&fixture, fixture_monitor(), NULL);
+    fixture_open(fixture_monitor(), NULL);
     assert_ok(hmreg_domain_create(fixture.lib, &ops, &caps, NULL, NULL, &closing));
     its_gate = closing->caches->pool.thread_caches.gate;
     assert_ok(hmreg_domain_close(closing));
     assert_int_equal(atomic_load(&its_gate->sources), 0); /* gates are never freed */
-    fixture_close(&fixture);
 }
 
 /* ---- the thread ------------------------------------------------------------------------- */
@@ -466,14 +443,13 @@ static int threads_named(const char *name)
 TEST(reaper__first_region_and_last_close__begins_and_ends)
 {
     char *memory = fixture_map(1);
-    struct fixture fixture;
 
     for (int i = 0; i < 20; i++) {
-        open_counted(&fixture, true, NULL);
+        open_counted(true, NULL);
         assert_int_equal(threads_named("hmreg-reaper"), 0);
-        fixture_key(&fixture, memory, 10);
+        fixture_key(memory, 10);
         test_wait_until(threads_named("hmreg-reaper") == 1);
-        fixture_close(&fixture);
+        fixture_close();
         assert_int_equal(threads_named("hmreg-reaper"), 0);
     }
     munmap(memory, fixture_page());
@@ -581,28 +557,26 @@ TEST(tidy__makes_work_due__goes_on_after_it)
 static int childs_part(void)
 {
     char *memory = fixture_map(1);
-    struct fixture fixture;
 
     if (threads_named("hmreg-reaper"))
         return 1;
-    open_counted(&fixture, true, NULL);
-    fixture_key(&fixture, memory, 10);
+    open_counted(true, NULL);
+    fixture_key(memory, 10);
     munmap(memory, fixture_page());
     await_count(&counter.regions, 0);
-    fixture_close(&fixture);
+    fixture_close();
     return 0;
 }
 
 TEST(fork__child_has_a_reaper_of_its_own)
 {
     char *memory = fixture_map(1);
-    struct fixture fixture;
     int status;
     pid_t child;
 
     test_forks_while_threads_allocate(); /* as a new thread does */
-    open_counted(&fixture, true, NULL);
-    fixture_key(&fixture, memory, 10);
+    open_counted(true, NULL);
+    fixture_key(memory, 10);
     child = fork();
     if (child == 0)
         _exit(childs_part());
@@ -610,7 +584,6 @@ TEST(fork__child_has_a_reaper_of_its_own)
     assert_int_equal(status, 0);
     munmap(memory, fixture_page());
     await_count(&counter.regions, 0);
-    fixture_close(&fixture);
 }
 
 /* A polling real-time thread has its CPU for itself; the library's thread must not depend on it. */
@@ -621,7 +594,6 @@ TEST(threads__started_by_one_that_is_bound__all_cpus_and_the_normal_class)
     struct sched_param real_time = {.sched_priority = 1}, normal = {.sched_priority = 0};
     cpu_set_t before, one;
     char *memory = fixture_map(1);
-    struct fixture fixture;
 
     assert_int_equal(sched_getaffinity(0, sizeof(before), &before), 0);
     CPU_ZERO(&one);
@@ -630,8 +602,8 @@ TEST(threads__started_by_one_that_is_bound__all_cpus_and_the_normal_class)
             CPU_SET(cpu, &one);
     assert_int_equal(sched_setaffinity(0, sizeof(one), &one), 0);
     (void)sched_setscheduler(0, SCHED_FIFO, &real_time); /* if permitted */
-    open_counted(&fixture, true, NULL);
-    fixture_key(&fixture, memory, 10);
+    open_counted(true, NULL);
+    fixture_key(memory, 10);
     (void)sched_setscheduler(0, SCHED_OTHER, &normal);
     assert_int_equal(sched_setaffinity(0, sizeof(before), &before), 0);
     assert_ok(hmreg_monitor_query(fixture.lib, &monitor));
@@ -645,7 +617,6 @@ TEST(threads__started_by_one_that_is_bound__all_cpus_and_the_normal_class)
         assert_int_equal(sched_getscheduler(thread), SCHED_OTHER);
     }
     munmap(memory, fixture_page());
-    fixture_close(&fixture);
 }
 
 /* ---- exit ------------------------------------------------------------------------------- */
@@ -687,13 +658,12 @@ void __lsan_disable(void) __attribute__((weak));
 static void exit_with_much_dead(void)
 {
     char *memory = fixture_map(64);
-    struct fixture fixture;
 
     if (__lsan_disable) /* the case tests that dead regions are not freed any more */
         __lsan_disable();
-    open_counted(&fixture, true, NULL);
+    open_counted(true, NULL);
     counter.dereg_hook = call_fabric;
-    remember_each(&fixture, memory, 64);
+    remember_each(memory, 64);
     munmap(memory, 64 * fixture_page());
     test_wait_until(atomic_load(&counter.deregs));
     atomic_store(&exits, true);
@@ -728,7 +698,7 @@ static void *open_and_close(void *arg)
     while (atomic_load(&beside.goes_on)) {
         struct fixture own = {beside.fixture.lib, counter_open_more(beside.fixture.lib, NULL)};
 
-        fixture_key(&own, &beside, 4);
+        fixture_key_in(&own, &beside, 4);
         assert_ok(hmreg_domain_close(own.domain));
         atomic_fetch_add_explicit(&beside.rounds, 1, memory_order_relaxed);
     }
@@ -746,7 +716,7 @@ static void exit_while_reapers_come_and_go(void)
 {
     if (__lsan_disable) /* the library is left open */
         __lsan_disable();
-    fixture_open(&beside.fixture, HMREG_MONITOR_IMPORT, NULL);
+    fixture_open_in(&beside.fixture, HMREG_MONITOR_IMPORT, NULL);
     atomic_store(&beside.goes_on, true);
     assert_int_equal(pthread_create(&beside.thread, NULL, open_and_close, NULL), 0);
     while (atomic_load_explicit(&beside.rounds, memory_order_relaxed) < 10)

@@ -13,6 +13,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+static struct script_fixture fixture;
+
 static bool is_mapped(const void *addr)
 {
     unsigned char resident;
@@ -23,8 +25,8 @@ static bool is_mapped(const void *addr)
 
 /* ---- claims and mixtures ---------------------------------------------------------------- */
 
-static int reg_claim(struct script_fixture *fixture, void *addr, enum hmreg_iface iface, int device,
-                     uint64_t flags, struct hmreg_mr **mr)
+static int reg_claim(void *addr, enum hmreg_iface iface, int device, uint64_t flags,
+                     struct hmreg_mr **mr)
 {
     struct iovec iov = {addr, 16};
     struct hmreg_mr_attr attr = {
@@ -37,13 +39,12 @@ static int reg_claim(struct script_fixture *fixture, void *addr, enum hmreg_ifac
         .device = device,
     };
 
-    return hmreg_mr_regattr(fixture->domain, &attr, flags, mr);
+    return hmreg_mr_regattr(fixture.domain, &attr, flags, mr);
 }
 
 TEST(claim__agrees_with_the_finding)
 {
     static char host[64], pinned[64];
-    struct script_fixture fixture;
 
     script_open(&fixture, NULL, NULL);
     vendor_claim(HMREG_IFACE_ROCR, pinned, sizeof(pinned), HMREG_MEM_HOST_PINNED, 1);
@@ -63,11 +64,9 @@ TEST(claim__agrees_with_the_finding)
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct hmreg_mr *mr;
 
-        assert_ok(reg_claim(&fixture, cases[i].addr, cases[i].iface, cases[i].device,
-                            cases[i].flags, &mr));
+        assert_ok(reg_claim(cases[i].addr, cases[i].iface, cases[i].device, cases[i].flags, &mr));
         assert_ok(hmreg_mr_close(mr));
     }
-    script_close(&fixture);
 }
 
 /* ---- host memory of which a runtime pinned a part ---------------------------------------- */
@@ -97,7 +96,6 @@ TEST(ranges__host_memory_and_some_of_it_pinned__the_systems)
     for (int i = 0; i < 6; i++) {
         enum hmreg_iface iface = i < 3 ? HMREG_IFACE_CUDA : HMREG_IFACE_ROCR;
         struct hmreg_segment segments[3];
-        struct script_fixture fixture;
         struct hmreg_mr *mr = NULL;
         struct iovec iov[3];
 
@@ -116,14 +114,13 @@ TEST(ranges__host_memory_and_some_of_it_pinned__the_systems)
         iov[1] = (struct iovec){fixture.memory[0], 64};
         assert_fails(hmreg_mr_regv(fixture.domain, iov, 3, HMREG_SEND, 0, 0, 0, &mr, NULL), -EINVAL,
                      "one region has one kind");
-        script_close(&fixture);
+        test_finish();
     }
 }
 
 TEST(claim__disagrees_or_cannot_be__inval_before_the_fabric)
 {
     static char host[64], pinned[64];
-    struct script_fixture fixture;
 
     script_open(&fixture, NULL, NULL);
     vendor_claim(HMREG_IFACE_ROCR, pinned, sizeof(pinned), HMREG_MEM_HOST_PINNED, 1);
@@ -157,19 +154,17 @@ TEST(claim__disagrees_or_cannot_be__inval_before_the_fabric)
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct hmreg_mr *mr;
 
-        assert_reg_fails(reg_claim(&fixture, cases[i].addr, cases[i].iface, cases[i].device,
-                                   cases[i].flags, &mr),
-                         mr, -EINVAL, cases[i].words);
+        assert_reg_fails(
+            reg_claim(cases[i].addr, cases[i].iface, cases[i].device, cases[i].flags, &mr), mr,
+            -EINVAL, cases[i].words);
     }
     assert_int_equal(script.count, 0);
-    script_close(&fixture);
 }
 
 TEST(claim__absent_runtime__inval_and_why)
 {
     static char host[64];
     struct hmreg_mr *mr;
-    struct script_fixture fixture;
 
     vendors_reset();
     script = (struct script){.times = -1};
@@ -177,8 +172,7 @@ TEST(claim__absent_runtime__inval_and_why)
     assert_ok(hmreg_open(NULL, &fixture.lib));
     assert_ok(
         hmreg_domain_create(fixture.lib, &script_ops, &script_caps, NULL, NULL, &fixture.domain));
-    assert_reg_fails(reg_claim(&fixture, host, HMREG_IFACE_ZE, 0, 0, &mr), mr, -EINVAL,
-                     "open of ze failed");
+    assert_reg_fails(reg_claim(host, HMREG_IFACE_ZE, 0, 0, &mr), mr, -EINVAL, "open of ze failed");
     assert_ok(hmreg_domain_close(fixture.domain));
     assert_ok(hmreg_close(fixture.lib));
 }
@@ -186,7 +180,6 @@ TEST(claim__absent_runtime__inval_and_why)
 TEST(regv__two_sorts_of_memory__inval)
 {
     static char host[64], pinned[64];
-    struct script_fixture fixture;
 
     script_open(&fixture, NULL, NULL);
     vendor_claim(HMREG_IFACE_CUDA, pinned, sizeof(pinned), HMREG_MEM_HOST_PINNED, 0);
@@ -203,7 +196,6 @@ TEST(regv__two_sorts_of_memory__inval)
                              mr, -EINVAL, "iov[1] is");
         }
     assert_int_equal(script.count, 0);
-    script_close(&fixture);
 }
 
 /* ---- keys ------------------------------------------------------------------------------- */
@@ -212,7 +204,6 @@ TEST(key__in_use_here__enokey_before_the_fabric)
 {
     static char host[64];
     struct hmreg_mr *mr, *second;
-    struct script_fixture fixture;
 
     script_open(&fixture, NULL, NULL);
     assert_ok(script_reg(&fixture, host, 64, &mr));
@@ -221,14 +212,12 @@ TEST(key__in_use_here__enokey_before_the_fabric)
     assert_ok(hmreg_mr_close(mr));
     assert_ok(script_reg(&fixture, host, 64, &mr));
     assert_ok(hmreg_mr_close(mr));
-    script_close(&fixture);
 }
 
 TEST(key__without_remote_rights__is_not_taken)
 {
     static char host[64];
     struct hmreg_mr *mr[2];
-    struct script_fixture fixture;
 
     script_open(&fixture, NULL, NULL);
     for (int i = 0; i < 2; i++)
@@ -236,7 +225,6 @@ TEST(key__without_remote_rights__is_not_taken)
             hmreg_mr_reg(fixture.domain, host, 64, HMREG_ACCESS_LOCAL, 0, 5, 0, &mr[i], NULL));
     for (int i = 0; i < 2; i++)
         assert_ok(hmreg_mr_close(mr[i]));
-    script_close(&fixture);
 }
 
 /* A key that was registered without hmreg. */
@@ -244,7 +232,6 @@ TEST(key__in_use_in_the_fabric__enokey_and_free_again)
 {
     static char host[64];
     struct hmreg_mr *mr;
-    struct script_fixture fixture;
 
     script_open(&fixture, NULL, NULL);
     script.fail[HMREG_PATH_SYSTEM] = -HMREG_ENOKEY;
@@ -253,14 +240,12 @@ TEST(key__in_use_in_the_fabric__enokey_and_free_again)
     assert_int_equal(script.count, 1);
     assert_ok(script_reg(&fixture, host, 64, &mr));
     assert_ok(hmreg_mr_close(mr));
-    script_close(&fixture);
 }
 
 TEST(key__fabric_gives_another__the_requested_one_is_freed_at_close)
 {
     static char host[64];
     struct hmreg_mr *mr;
-    struct script_fixture fixture;
 
     script_open(&fixture, NULL, NULL);
     script.given_key = 4242;
@@ -269,11 +254,10 @@ TEST(key__fabric_gives_another__the_requested_one_is_freed_at_close)
         assert_int_equal(hmreg_mr_key(mr), 4242);
         assert_ok(hmreg_mr_close(mr));
     }
-    script_close(&fixture);
 }
 
 /* The library's own choice, as for cached regions. */
-static int reg_any_key(struct script_fixture *fixture, void *addr, struct hmreg_mr **mr)
+static int reg_any_key(void *addr, struct hmreg_mr **mr)
 {
     struct iovec iov = {addr, 16};
     struct request request = {
@@ -284,9 +268,9 @@ static int reg_any_key(struct script_fixture *fixture, void *addr, struct hmreg_
     struct layout layout;
     int rc;
 
-    assert_ok(request_resolve(fixture->domain, &request, &found));
+    assert_ok(request_resolve(fixture.domain, &request, &found));
     layout_init(&layout, &request, &found);
-    assert_ok(region_new(fixture->domain, &layout, &made));
+    assert_ok(region_new(fixture.domain, &layout, &made));
     hmreg_error_guard(&guard);
     rc = region_fill(&layout, made);
     hmreg_error_unguard(&guard, !rc);
@@ -303,7 +287,6 @@ TEST(any_key__collides_with_the_fabrics__another_is_tried)
     struct hmreg_explanation why = {.size = sizeof(why)};
     struct hmreg_error before;
     struct hmreg_mr *mr;
-    struct script_fixture fixture;
 
     script_open(&fixture, NULL, NULL);
     script.refuse[HMREG_PATH_DMABUF][0] = -EOPNOTSUPP;
@@ -311,7 +294,7 @@ TEST(any_key__collides_with_the_fabrics__another_is_tried)
     script.times = 20;
     assert_fails(hmreg_mr_query(NULL, NULL), -EINVAL, "mr");
     before = *hmreg_last_error();
-    assert_ok(reg_any_key(&fixture, fixture.memory[0], &mr));
+    assert_ok(reg_any_key(fixture.memory[0], &mr));
     assert_memory_equal(hmreg_last_error(), &before, sizeof(before));
     assert_int_equal(script.count, 2 * 21);
     for (unsigned i = 3; i < script.count; i += 2)
@@ -319,7 +302,6 @@ TEST(any_key__collides_with_the_fabrics__another_is_tried)
     assert_ok(hmreg_mr_explain(mr, &why));
     assert_int_equal(why.refused, 1);
     assert_ok(region_destroy(mr));
-    script_close(&fixture);
 }
 
 TEST(any_key__collides_for_host_memory__another_is_tried_and_the_last_error_stays)
@@ -327,31 +309,27 @@ TEST(any_key__collides_for_host_memory__another_is_tried_and_the_last_error_stay
     static char host[64];
     struct hmreg_error before;
     struct hmreg_mr *mr;
-    struct script_fixture fixture;
 
     script_open(&fixture, NULL, NULL);
     script.fail[HMREG_PATH_SYSTEM] = -HMREG_ENOKEY;
     script.times = 3;
     assert_fails(hmreg_mr_query(NULL, NULL), -EINVAL, "mr");
     before = *hmreg_last_error();
-    assert_ok(reg_any_key(&fixture, host, &mr));
+    assert_ok(reg_any_key(host, &mr));
     assert_memory_equal(hmreg_last_error(), &before, sizeof(before));
     assert_int_equal(script.count, 4);
     assert_ok(region_destroy(mr));
-    script_close(&fixture);
 }
 
 TEST(any_key__all_collide__enokey_after_a_while)
 {
     static char host[64];
     struct hmreg_mr *mr;
-    struct script_fixture fixture;
 
     script_open(&fixture, NULL, NULL);
     script.fail[HMREG_PATH_SYSTEM] = -HMREG_ENOKEY;
-    assert_reg_fails(reg_any_key(&fixture, host, &mr), mr, -HMREG_ENOKEY, "system failed");
+    assert_reg_fails(reg_any_key(host, &mr), mr, -HMREG_ENOKEY, "system failed");
     assert_true(script.count > 10);
-    script_close(&fixture);
 }
 
 /* ---- closing ---------------------------------------------------------------------------- */
@@ -360,7 +338,6 @@ TEST(close__busy__the_region_stays_as_it_was)
 {
     struct hmreg_mr_info info = {.size = sizeof(info)};
     struct hmreg_mr *mr, *other;
-    struct script_fixture fixture;
 
     script_open(&fixture, NULL, NULL);
     script.can[HMREG_PATH_DMABUF][0] = script.can[HMREG_PATH_PEERMEM][0] = -EOPNOTSUPP;
@@ -374,14 +351,12 @@ TEST(close__busy__the_region_stays_as_it_was)
     assert_fails(hmreg_domain_close(fixture.domain), -EBUSY, "1 regions");
     script.dereg = 0;
     assert_ok(hmreg_mr_close(mr));
-    script_close(&fixture);
 }
 
 TEST(close__fabric_fails__its_error_and_the_region_is_gone)
 {
     static char host[64];
     struct hmreg_mr *mr;
-    struct script_fixture fixture;
 
     script_open(&fixture, NULL, NULL);
     assert_ok(script_reg(&fixture, host, 64, &mr));
@@ -390,19 +365,18 @@ TEST(close__fabric_fails__its_error_and_the_region_is_gone)
     script.dereg = 0;
     assert_ok(script_reg(&fixture, host, 64, &mr));
     assert_ok(hmreg_mr_close(mr));
-    script_close(&fixture);
 }
 
 /* ---- composites ------------------------------------------------------------------------- */
 
-static int reg_two(struct script_fixture *fixture, char *memory, struct hmreg_mr **mr)
+static int reg_two(char *memory, struct hmreg_mr **mr)
 {
     struct hmreg_segment segments[2] = {
         {.kind = HMREG_SEGMENT_MEMORY, .u.memory = {memory, 16}},
         {.kind = HMREG_SEGMENT_MEMORY, .u.memory = {memory + 32, 16}},
     };
 
-    return hmreg_mr_regsgl(fixture->domain, segments, 2, HMREG_ACCESS_REMOTE, 0, 5, 0, mr, NULL);
+    return hmreg_mr_regsgl(fixture.domain, segments, 2, HMREG_ACCESS_REMOTE, 0, 5, 0, mr, NULL);
 }
 
 TEST(composite__second_piece_busy__only_close_is_left)
@@ -413,10 +387,9 @@ TEST(composite__second_piece_busy__only_close_is_left)
     struct hmreg_mr *mr;
     uint8_t token[512];
     size_t size = sizeof(token);
-    struct script_fixture fixture;
 
     script_open(&fixture, NULL, NULL);
-    assert_ok(reg_two(&fixture, fixture.memory[0], &mr));
+    assert_ok(reg_two(fixture.memory[0], &mr));
     script.dereg = -EBUSY;
     script.dereg_index = 1;
     assert_fails(hmreg_mr_close(mr), -EBUSY, "dereg failed");
@@ -437,7 +410,6 @@ TEST(composite__second_piece_busy__only_close_is_left)
     assert_fails(hmreg_domain_close(fixture.domain), -EBUSY, "1 regions");
     script.dereg = 0;
     assert_ok(hmreg_mr_close(mr));
-    script_close(&fixture);
 }
 
 /* The first piece is registered by then. */
@@ -447,27 +419,25 @@ TEST(composite__second_piece_fails__nothing_stays)
 
     for (int i = 0; i < 2; i++) {
         struct hmreg_mr *mr;
-        struct script_fixture fixture;
 
         script_open(&fixture, NULL, NULL);
         if (paths[i] == HMREG_PATH_MAPPED)
             script.can[HMREG_PATH_DMABUF][0] = script.can[HMREG_PATH_PEERMEM][0] = -EOPNOTSUPP;
         script.fail[paths[i]] = -EIO;
         script.fail_index = 2;
-        assert_reg_fails(reg_two(&fixture, fixture.memory[0], &mr), mr, -EIO, "failed");
+        assert_reg_fails(reg_two(fixture.memory[0], &mr), mr, -EIO, "failed");
         assert_int_equal(script.count, 2);
         assert_int_equal(script_last()->path, paths[i]);
-        assert_ok(reg_two(&fixture, fixture.memory[0], &mr)); /* the requested key is free again */
+        assert_ok(reg_two(fixture.memory[0], &mr)); /* the requested key is free again */
         assert_ok(hmreg_mr_close(mr));
-        script_close(&fixture);
+        test_finish();
     }
 }
 
 /* ---- domains ---------------------------------------------------------------------------- */
 
 /* The peer finds each byte of the region's ranges, which have 8 bytes each. */
-static void check_token(const struct script_fixture *fixture, const struct hmreg_mr *mr,
-                        const struct iovec *iov, unsigned count)
+static void check_token(const struct hmreg_mr *mr, const struct iovec *iov, unsigned count)
 {
     struct hmreg_remote *remote;
     uint8_t token[4096];
@@ -475,7 +445,7 @@ static void check_token(const struct script_fixture *fixture, const struct hmreg
     uint64_t addr, key;
 
     assert_ok(hmreg_mr_pack(mr, token, &size));
-    assert_ok(hmreg_remote_open(fixture->domain, token, size, &remote));
+    assert_ok(hmreg_remote_open(fixture.domain, token, size, &remote));
     for (unsigned i = 0; i < count; i++) {
         assert_ok(hmreg_remote_addr(remote, 8 * i + 3, 5, &addr, &key));
         assert_int_equal(addr, (uintptr_t)iov[i].iov_base + 3);
@@ -485,7 +455,7 @@ static void check_token(const struct script_fixture *fixture, const struct hmreg
     hmreg_remote_close(remote);
     size = sizeof(token);
     assert_ok(hmreg_mr_pack_range(mr, (char *)iov[count - 1].iov_base + 2, 6, token, &size));
-    assert_ok(hmreg_remote_open(fixture->domain, token, size, &remote));
+    assert_ok(hmreg_remote_open(fixture.domain, token, size, &remote));
     assert_ok(hmreg_remote_addr(remote, 1, 4, &addr, &key));
     assert_int_equal(addr, (uintptr_t)iov[count - 1].iov_base + 3);
     hmreg_remote_close(remote);
@@ -499,7 +469,6 @@ TEST(domain__fabric_takes_a_thousand_ranges__64_are_offered)
     struct iovec iov[TOKEN_FEW_SEGMENTS + 1];
     static char host[TOKEN_FEW_SEGMENTS + 1][16];
     struct hmreg_mr *mr;
-    struct script_fixture fixture;
 
     caps.iov_limit = 1000;
     script_open(&fixture, &caps, NULL);
@@ -512,9 +481,8 @@ TEST(domain__fabric_takes_a_thousand_ranges__64_are_offered)
                      mr, -EINVAL, "count is 65");
     assert_ok(hmreg_mr_regv(fixture.domain, iov, TOKEN_FEW_SEGMENTS, HMREG_ACCESS_REMOTE, 0, 0, 0,
                             &mr, NULL));
-    check_token(&fixture, mr, iov, TOKEN_FEW_SEGMENTS);
+    check_token(mr, iov, TOKEN_FEW_SEGMENTS);
     assert_ok(hmreg_mr_close(mr));
-    script_close(&fixture);
 }
 
 TEST(domain_create__refused__the_providers_part_is_destroyed)

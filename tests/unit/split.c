@@ -20,54 +20,55 @@
 #define PAGE  4096u
 #define PAGES 5 /* of a range: two pieces of two pages, and one */
 
-struct fixture {
+static struct fixture {
     struct script_fixture script;
     struct hmreg_domain *other, *group;
     char *host;
-};
+} fixture;
 
-static void open_fixture(struct fixture *fixture, const struct hmreg_domain_config *config)
+static void close_fixture(void)
+{
+    assert_ok(hmreg_domain_close(fixture.group));
+    assert_ok(hmreg_domain_close(fixture.other));
+    script.destroys = 0;
+    free(fixture.host);
+    script_close(&fixture.script);
+}
+
+static void open_fixture(const struct hmreg_domain_config *config)
 {
     struct provider_caps caps = script_caps;
 
-    *fixture = (struct fixture){.host = aligned_alloc(PAGE, PAGES * PAGE)};
-    memset(fixture->host, 'h', PAGES * PAGE);
+    fixture = (struct fixture){.host = aligned_alloc(PAGE, PAGES * PAGE)};
+    memset(fixture.host, 'h', PAGES * PAGE);
     caps.max_len = 2 * PAGE + 100; /* pieces end with pages */
-    script_open(&fixture->script, &caps, config);
+    script_open(&fixture.script, &caps, config);
+    test_after(close_fixture);
 }
 
 /* With another member that takes all at once. */
-static void open_group(struct fixture *fixture)
+static void open_group(void)
 {
     struct hmreg_domain *members[2];
 
-    open_fixture(fixture, NULL);
-    assert_ok(hmreg_domain_create(fixture->script.lib, &script_ops, &script_caps, NULL, NULL,
-                                  &fixture->other));
-    members[0] = fixture->script.domain;
-    members[1] = fixture->other;
-    assert_ok(hmreg_group_open(fixture->script.lib, members, 2, NULL, &fixture->group));
+    open_fixture(NULL);
+    assert_ok(hmreg_domain_create(fixture.script.lib, &script_ops, &script_caps, NULL, NULL,
+                                  &fixture.other));
+    members[0] = fixture.script.domain;
+    members[1] = fixture.other;
+    assert_ok(hmreg_group_open(fixture.script.lib, members, 2, NULL, &fixture.group));
 }
 
-static void close_fixture(struct fixture *fixture)
+static int get(void *addr, size_t len, struct hmreg_mr **mr)
 {
-    assert_ok(hmreg_domain_close(fixture->group));
-    assert_ok(hmreg_domain_close(fixture->other));
-    script.destroys = 0;
-    free(fixture->host);
-    script_close(&fixture->script);
-}
-
-static int get(struct fixture *fixture, void *addr, size_t len, struct hmreg_mr **mr)
-{
-    struct hmreg_domain *domain = fixture->group ? fixture->group : fixture->script.domain;
+    struct hmreg_domain *domain = fixture.group ? fixture.group : fixture.script.domain;
 
     return hmreg_mr_get(domain, addr, len, HMREG_ACCESS_ALL, mr);
 }
 
-static void flush(struct fixture *fixture)
+static void flush(void)
 {
-    assert_ok(hmreg_domain_flush(fixture->group ? fixture->group : fixture->script.domain));
+    assert_ok(hmreg_domain_flush(fixture.group ? fixture.group : fixture.script.domain));
     assert_int_equal(script.live, 0);
 }
 
@@ -86,7 +87,7 @@ static void check_pieces(const struct hmreg_mr *mr, const char *addr)
 }
 
 /* A peer finds each byte, and no operation crosses two pieces. */
-static void check_peer(struct fixture *fixture, const struct hmreg_mr *mr, const char *host)
+static void check_peer(const struct hmreg_mr *mr, const char *host)
 {
     struct hmreg_remote *remote;
     uint64_t addr, key;
@@ -94,7 +95,7 @@ static void check_peer(struct fixture *fixture, const struct hmreg_mr *mr, const
     size_t size = sizeof(token);
 
     assert_ok(hmreg_mr_pack(mr, token, &size));
-    assert_ok(hmreg_remote_open(fixture->script.domain, token, size, &remote));
+    assert_ok(hmreg_remote_open(fixture.script.domain, token, size, &remote));
     assert_ok(hmreg_remote_addr(remote, 4 * PAGE + 1, 9, &addr, &key));
     assert_int_equal(addr, (uintptr_t)host + 4 * PAGE + 1);
     assert_fails(hmreg_remote_addr(remote, 2 * PAGE - 1, 2, &addr, &key), -EXDEV, "at offset 8192");
@@ -107,77 +108,70 @@ TEST(get__longer_than_max_len__one_entry_of_pieces)
 {
     struct hmreg_mr_info info = {.size = sizeof(info)};
     struct hmreg_mr *mr = NULL, *again = NULL, *inside = NULL;
-    struct fixture fixture;
 
-    open_fixture(&fixture, NULL);
-    assert_ok(get(&fixture, fixture.host, PAGES * PAGE, &mr));
+    open_fixture(NULL);
+    assert_ok(get(fixture.host, PAGES * PAGE, &mr));
     assert_int_equal(script.count, 3);
     check_pieces(mr, fixture.host);
-    check_peer(&fixture, mr, fixture.host);
+    check_peer(mr, fixture.host);
     assert_ok(hmreg_mr_query(mr, &info));
     assert_int_equal(info.len, PAGES * PAGE);
     assert_true(info.cached);
     for (int i = 0; i < 3; i++) { /* by the caches, then by the thread's table */
-        assert_ok(get(&fixture, fixture.host, PAGES * PAGE, &again));
+        assert_ok(get(fixture.host, PAGES * PAGE, &again));
         assert_ptr_equal(again, mr);
         hmreg_mr_put(again);
     }
-    assert_ok(get(&fixture, fixture.host + PAGE, 10, &inside));
+    assert_ok(get(fixture.host + PAGE, 10, &inside));
     assert_ptr_equal(inside, mr);
     hmreg_mr_put(inside);
     assert_int_equal(script.count, 3);
     hmreg_mr_put(mr);
-    flush(&fixture);
-    close_fixture(&fixture);
+    flush();
 }
 
 TEST(get__any_piece_changes__all_of_it_ends)
 {
-    struct fixture fixture;
-
-    open_fixture(&fixture, NULL);
+    open_fixture(NULL);
     for (unsigned i = 0; i < PAGES; i++) {
         struct hmreg_mr *mr = NULL, *fresh = NULL;
 
         script.count = 0;
-        assert_ok(get(&fixture, fixture.host, PAGES * PAGE, &mr));
+        assert_ok(get(fixture.host, PAGES * PAGE, &mr));
         assert_ok(hmreg_invalidate(fixture.script.lib, fixture.host + i * PAGE, 1));
-        assert_ok(get(&fixture, fixture.host, PAGES * PAGE, &fresh));
+        assert_ok(get(fixture.host, PAGES * PAGE, &fresh));
         assert_ptr_not_equal(fresh, mr);
         assert_int_equal(script.count, 6);
         hmreg_mr_put(mr);
         hmreg_mr_put(fresh);
-        flush(&fixture);
+        flush();
     }
-    close_fixture(&fixture);
 }
 
 TEST(get__device_memory__exported_once_and_found_by_identity)
 {
     struct vendor *cuda = &vendors[HMREG_IFACE_CUDA];
     struct hmreg_mr *mr = NULL, *again = NULL;
-    struct fixture fixture;
     char *addr;
 
-    open_fixture(&fixture, NULL);
+    open_fixture(NULL);
     addr = fixture.script.memory[0];
-    assert_ok(get(&fixture, addr, PAGES * PAGE, &mr));
+    assert_ok(get(addr, PAGES * PAGE, &mr));
     check_pieces(mr, addr);
     assert_int_equal(cuda->exports, 1);
     for (unsigned i = 0; i < 3; i++) {
         assert_int_equal(script.calls[i].path, HMREG_PATH_DMABUF);
         assert_int_equal(script.calls[i].dmabuf.offset, (uint64_t)i * 2 * PAGE);
     }
-    assert_ok(get(&fixture, addr, PAGES * PAGE, &again));
+    assert_ok(get(addr, PAGES * PAGE, &again));
     assert_ptr_equal(again, mr);
     hmreg_mr_put(again);
     vendor_renew(&cuda->claims[0]);
-    assert_ok(get(&fixture, addr, PAGES * PAGE, &again));
+    assert_ok(get(addr, PAGES * PAGE, &again));
     assert_ptr_not_equal(again, mr);
     hmreg_mr_put(mr);
     hmreg_mr_put(again);
-    flush(&fixture);
-    close_fixture(&fixture);
+    flush();
 }
 
 TEST(get__longer_than_max_len_of_a_domain_of_single_regions__msgsize)
@@ -186,13 +180,12 @@ TEST(get__longer_than_max_len_of_a_domain_of_single_regions__msgsize)
     struct hmreg_mr_attr attr = {.size = sizeof(attr), .iov_count = 1, .access = HMREG_ACCESS_ALL};
     struct hmreg_mr *mr = NULL, *again = NULL, *many[2];
     struct iovec ranges[2];
-    struct fixture fixture;
 
-    open_fixture(&fixture, &single);
+    open_fixture(&single);
     ranges[0] = (struct iovec){fixture.host, PAGE};
     ranges[1] = (struct iovec){fixture.host, PAGES * PAGE};
     attr.iov = &ranges[1];
-    assert_fails(get(&fixture, fixture.host, PAGES * PAGE, &mr), -EMSGSIZE, "HMREG_REG_PARTS");
+    assert_fails(get(fixture.host, PAGES * PAGE, &mr), -EMSGSIZE, "HMREG_REG_PARTS");
     assert_fails(hmreg_mr_get_attr(fixture.script.domain, &attr, 0, &mr), -EMSGSIZE,
                  "HMREG_REG_PARTS");
     assert_fails(hmreg_mr_get_many(fixture.script.domain, ranges, 2, HMREG_ACCESS_ALL, many),
@@ -204,50 +197,44 @@ TEST(get__longer_than_max_len_of_a_domain_of_single_regions__msgsize)
     assert_ok(hmreg_mr_get_attr(fixture.script.domain, &attr, HMREG_REG_SINGLE, &again));
     assert_ptr_not_equal(again, mr);
     hmreg_mr_put(mr);
-    assert_ok(get(&fixture, fixture.host, PAGE, &mr)); /* and asks for no more than the domain */
+    assert_ok(get(fixture.host, PAGE, &mr)); /* and asks for no more than the domain */
     assert_ptr_equal(again, mr);
     hmreg_mr_put(mr);
     hmreg_mr_put(again);
-    flush(&fixture);
-    close_fixture(&fixture);
+    flush();
 }
 
 TEST(job__one_registration_asked_for__badflags)
 {
     struct hmreg_mr_attr attr = {.size = sizeof(attr), .iov_count = 1, .access = HMREG_ACCESS_ALL};
     struct hmreg_job *job = NULL;
-    struct fixture fixture;
 
-    open_fixture(&fixture, NULL);
+    open_fixture(NULL);
     attr.iov = &(struct iovec){fixture.host, PAGES * PAGE};
     assert_fails(hmreg_job_start(fixture.script.domain, &attr, HMREG_REG_SINGLE, NULL, &job),
                  -HMREG_EBADFLAGS, "in pieces");
-    close_fixture(&fixture);
 }
 
 /* A peer picks a rail, so all have the pieces of the smallest max_len. */
 TEST(get__on_a_group__the_same_pieces_on_each_rail)
 {
     struct hmreg_mr *mr = NULL, *again = NULL;
-    struct fixture fixture;
 
-    open_group(&fixture);
-    assert_ok(get(&fixture, fixture.script.memory[0], PAGES * PAGE, &mr));
+    open_group();
+    assert_ok(get(fixture.script.memory[0], PAGES * PAGE, &mr));
     check_pieces(hmreg_mr_rail(mr, 0), fixture.script.memory[0]);
     check_pieces(hmreg_mr_rail(mr, 1), fixture.script.memory[0]);
     assert_int_equal(vendors[HMREG_IFACE_CUDA].exports, 1);
-    assert_ok(get(&fixture, fixture.script.memory[0], PAGES * PAGE, &again));
+    assert_ok(get(fixture.script.memory[0], PAGES * PAGE, &again));
     assert_ptr_equal(again, mr);
     hmreg_mr_put(again);
     hmreg_mr_put(mr);
-    flush(&fixture);
+    flush();
     assert_int_equal(script.count, 6);
-    close_fixture(&fixture);
 }
 
 TEST(get_attr__longer_than_max_len__each_piece_has_its_attributes)
 {
-    struct fixture fixture;
     struct iovec range;
     struct hmreg_mr_attr attr = {.size = sizeof(attr),
                                  .iov = &range,
@@ -259,7 +246,7 @@ TEST(get_attr__longer_than_max_len__each_piece_has_its_attributes)
                                  .iova = 1 << 20};
     struct hmreg_mr *mr = NULL, *again = NULL, *plain = NULL;
 
-    open_fixture(&fixture, NULL);
+    open_fixture(NULL);
     range = (struct iovec){fixture.host, PAGES * PAGE};
     assert_ok(hmreg_mr_get_attr(fixture.script.domain, &attr, 0, &mr));
     assert_int_equal(script.count, 3);
@@ -270,13 +257,12 @@ TEST(get_attr__longer_than_max_len__each_piece_has_its_attributes)
     assert_ptr_equal(hmreg_mr_context(mr), (void *)0x99);
     assert_ok(hmreg_mr_get_attr(fixture.script.domain, &attr, 0, &again));
     assert_ptr_equal(again, mr);
-    assert_ok(get(&fixture, fixture.host, PAGES * PAGE, &plain));
+    assert_ok(get(fixture.host, PAGES * PAGE, &plain));
     assert_ptr_not_equal(plain, mr);
     hmreg_mr_put(mr);
     hmreg_mr_put(again);
     hmreg_mr_put(plain);
-    flush(&fixture);
-    close_fixture(&fixture);
+    flush();
 }
 
 TEST(get_attr__a_callers_dmabuf__its_parts)
@@ -285,9 +271,8 @@ TEST(get_attr__a_callers_dmabuf__its_parts)
     struct hmreg_mr_attr attr = {
         .size = sizeof(attr), .access = HMREG_ACCESS_ALL, .dmabuf = &dmabuf};
     struct hmreg_mr *mr = NULL, *again = NULL;
-    struct fixture fixture;
 
-    open_fixture(&fixture, NULL);
+    open_fixture(NULL);
     dmabuf.fd = memfd_create("memory", MFD_CLOEXEC);
     assert_int_equal(ftruncate(dmabuf.fd, (PAGES + 1) * PAGE), 0);
     assert_ok(hmreg_mr_get_attr(fixture.script.domain, &attr, HMREG_REG_DMABUF, &mr));
@@ -301,24 +286,21 @@ TEST(get_attr__a_callers_dmabuf__its_parts)
     assert_int_equal(script.live, 3);
     hmreg_mr_put(again);
     assert_int_equal(script.live, 0); /* its policy is last put */
-    flush(&fixture);
-    close_fixture(&fixture);
+    flush();
 }
 
 TEST(get_many__one_longer_than_max_len__all_are_there)
 {
     struct hmreg_mr *mrs[2] = {NULL};
-    struct fixture fixture;
     struct iovec iov[2];
 
-    open_fixture(&fixture, NULL);
+    open_fixture(NULL);
     iov[0] = (struct iovec){fixture.host, PAGES * PAGE};
     iov[1] = (struct iovec){fixture.script.memory[0], 100};
     assert_ok(hmreg_mr_get_many(fixture.script.domain, iov, 2, HMREG_ACCESS_ALL, mrs));
     check_pieces(mrs[0], fixture.host);
     hmreg_mr_put_many(mrs, 2);
-    flush(&fixture);
-    close_fixture(&fixture);
+    flush();
 }
 
 static void check_refreshed(const struct iovec *parts, unsigned count)
@@ -335,12 +317,11 @@ static void check_refreshed(const struct iovec *parts, unsigned count)
 TEST(refresh__a_part_that_crosses_pieces__of_each_piece)
 {
     struct hmreg_mr *mr = NULL;
-    struct fixture fixture;
     char *host;
 
-    open_fixture(&fixture, NULL);
+    open_fixture(NULL);
     host = fixture.host;
-    assert_ok(get(&fixture, host, PAGES * PAGE, &mr));
+    assert_ok(get(host, PAGES * PAGE, &mr));
     assert_ok(hmreg_mr_refresh(mr, &(struct iovec){host + 10, PAGES * PAGE - 20}, 1, 0));
     check_refreshed((struct iovec[]){{host + 10, 2 * PAGE - 10},
                                      {host + 2 * PAGE, 2 * PAGE},
@@ -352,38 +333,33 @@ TEST(refresh__a_part_that_crosses_pieces__of_each_piece)
                  "iov[0] is not inside the region");
     check_refreshed(NULL, 0);
     hmreg_mr_put(mr);
-    flush(&fixture);
-    close_fixture(&fixture);
+    flush();
 }
 
 TEST(refresh__a_part_that_crosses_ranges__of_each_range)
 {
     struct hmreg_mr *mr = NULL;
-    struct fixture fixture;
     struct iovec iov[2];
 
-    open_fixture(&fixture, NULL);
+    open_fixture(NULL);
     iov[0] = (struct iovec){fixture.host + 100, 50};
     iov[1] = (struct iovec){fixture.host, 100};
     assert_ok(hmreg_mr_regv(fixture.script.domain, iov, 2, HMREG_ACCESS_ALL, 0, 5, 0, &mr, NULL));
     assert_ok(hmreg_mr_refresh(mr, &(struct iovec){fixture.host + 90, 20}, 1, 0));
     check_refreshed((struct iovec[]){{fixture.host + 90, 10}, {fixture.host + 100, 10}}, 2);
     assert_ok(hmreg_mr_close(mr));
-    close_fixture(&fixture);
 }
 
 TEST(get__larger_than_the_cache__pieces_until_the_put)
 {
     struct hmreg_domain_config config = {.size = sizeof(config), .max_bytes = 3 * PAGE};
     struct hmreg_mr *mr = NULL;
-    struct fixture fixture;
 
-    open_fixture(&fixture, &config);
-    assert_ok(get(&fixture, fixture.host, PAGES * PAGE, &mr));
+    open_fixture(&config);
+    assert_ok(get(fixture.host, PAGES * PAGE, &mr));
     check_pieces(mr, fixture.host);
     hmreg_mr_put(mr);
     assert_int_equal(script.live, 0);
-    close_fixture(&fixture);
 }
 
 /* ---- failures --------------------------------------------------------------------------- */
@@ -392,15 +368,14 @@ TEST(get__a_piece_fails__nothing_stays)
 {
     for (unsigned nth = 1; nth <= 3; nth++) {
         struct hmreg_mr *mr = (void *)1;
-        struct fixture fixture;
 
-        open_fixture(&fixture, NULL);
+        open_fixture(NULL);
         script.fail[HMREG_PATH_SYSTEM] = -EIO;
         script.fail_index = nth;
-        assert_fails(get(&fixture, fixture.host, PAGES * PAGE, &mr), -EIO, "script");
+        assert_fails(get(fixture.host, PAGES * PAGE, &mr), -EIO, "script");
         assert_ptr_equal(mr, (void *)1);
         assert_int_equal(script.live, 0);
-        close_fixture(&fixture);
+        test_finish();
     }
 }
 
@@ -410,21 +385,20 @@ TEST(get__each_allocation_fails__nothing_stays)
 
     for (unsigned nth = 1; nth < 60; nth++) {
         struct hmreg_mr *mr = NULL;
-        struct fixture fixture;
         int fds, rc;
 
-        open_group(&fixture);
+        open_group();
         fds = test_count_fds();
         allocations = 0;
         failing = nth;
-        rc = get(&fixture, fixture.script.memory[0], PAGES * PAGE, &mr);
+        rc = get(fixture.script.memory[0], PAGES * PAGE, &mr);
         failing = 0;
         assert_true(!rc || rc == -ENOMEM);
         failed += rc != 0;
         assert_int_equal(test_count_fds(), fds);
         hmreg_mr_put(mr);
-        flush(&fixture);
-        close_fixture(&fixture);
+        flush();
+        test_finish();
     }
     assert_true(failed > 3);
 }
@@ -433,14 +407,13 @@ TEST(get__more_pieces_than_a_region_has__msgsize_before_any_question)
 {
     uint64_t most = (uint64_t)HMREG_SEGMENTS_MAX * 2 * PAGE;
     struct hmreg_mr *mr = (void *)1, *mrs[1];
-    struct fixture fixture;
     char *far = (char *)(UINT64_C(1) << 40);
     struct iovec iov = {far, most + 1};
     struct request request = {.iov = &iov, .count = 1};
 
-    open_fixture(&fixture, NULL);
+    open_fixture(NULL);
     vendors[HMREG_IFACE_CUDA].resolves = 0;
-    assert_fails(get(&fixture, far, most + 1, &mr), -EMSGSIZE, "max_len is 8292");
+    assert_fails(get(far, most + 1, &mr), -EMSGSIZE, "max_len is 8292");
     assert_non_null(strstr(hmreg_last_error()->text, "hmreg_mr_reg_large()"));
     assert_fails(hmreg_mr_get_many(fixture.script.domain, &iov, 1, HMREG_READ, mrs), -EMSGSIZE,
                  "1024 pieces of 8192 bytes");
@@ -449,7 +422,6 @@ TEST(get__more_pieces_than_a_region_has__msgsize_before_any_question)
     assert_int_equal(vendors[HMREG_IFACE_CUDA].resolves, 0);
     iov.iov_len = most;
     assert_ok(layout_check_length(fixture.script.domain, &request));
-    close_fixture(&fixture);
 }
 
 TEST_MAIN()

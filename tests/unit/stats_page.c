@@ -22,26 +22,25 @@
 
 static char memory[8][LEN];
 
-static void open_fixture(struct fixture *fixture)
+static void open_fixture(void)
 {
     vendors_reset();
     setenv("HMREG_IFACES", "cuda,rocr,ze",
            1); /* so that each device has its cache from the start */
-    fixture_open(fixture, HMREG_MONITOR_IMPORT, NULL);
+    fixture_open(HMREG_MONITOR_IMPORT, NULL);
     unsetenv("HMREG_IFACES");
 }
 
-static struct stats_layout *page_of(const struct fixture *fixture)
+static struct stats_layout *page_of(void)
 {
-    assert_non_null(fixture->lib->stats_page.page);
-    return fixture->lib->stats_page.page;
+    assert_non_null(fixture.lib->stats_page.page);
+    return fixture.lib->stats_page.page;
 }
 
 /* The stats block of a cache of the first domain; NULL: none. */
-static struct stats_block *book_of(const struct fixture *fixture, enum hmreg_iface iface,
-                                   int device)
+static struct stats_block *book_of(enum hmreg_iface iface, int device)
 {
-    struct stats_layout *page = page_of(fixture);
+    struct stats_layout *page = page_of();
 
     for (unsigned i = 0; i < STATS_BLOCKS; i++) {
         struct stats_block *block = &page->blocks[i];
@@ -57,10 +56,9 @@ static struct stats_block *book_of(const struct fixture *fixture, enum hmreg_ifa
 TEST(page__of_a_library__says_whose_it_is)
 {
     const struct stats_header *header;
-    struct fixture fixture;
 
-    open_fixture(&fixture);
-    header = &page_of(&fixture)->header;
+    open_fixture();
+    header = &page_of()->header;
     assert_true(header->magic == STATS_PAGE_MAGIC);
     assert_memory_equal(&header->magic, "hmgstats", 8);
     assert_int_equal(header->version, STATS_PAGE_VERSION);
@@ -68,17 +66,15 @@ TEST(page__of_a_library__says_whose_it_is)
     assert_int_equal(header->pid, getpid());
     assert_int_equal(header->monitor, HMREG_MONITOR_IMPORT);
     assert_string_equal(header->hmreg, hmreg_version());
-    fixture_close(&fixture);
 }
 
 TEST(file__size_and_bytes__only_the_owner_changes_them)
 {
     struct stat status;
     char path[64];
-    struct fixture fixture;
     int fd;
 
-    open_fixture(&fixture);
+    open_fixture();
     fd = fixture.lib->stats_page.fd;
     assert_int_equal(fstat(fd, &status), 0);
     assert_int_equal(status.st_size, sizeof(struct stats_layout));
@@ -94,7 +90,6 @@ TEST(file__size_and_bytes__only_the_owner_changes_them)
         assert_int_equal(ftruncate(fd, 1 << 20), -1);
         close(fd);
     }
-    fixture_close(&fixture);
 }
 
 #ifndef F_SEAL_FUTURE_WRITE /* Linux 5.1 */
@@ -126,41 +121,38 @@ static int write_to_page(struct stats_layout *page, int fd)
 
 TEST(file__in_a_forked_child__not_writable)
 {
-    struct fixture fixture;
     int status;
     pid_t child;
 
     if (!kernel_seals_against_later_writers())
         test_skip("this kernel seals no memory file against later writers");
-    open_fixture(&fixture);
+    open_fixture();
     child = fork();
     if (child == 0)
         _exit(write_to_page(fixture.lib->stats_page.page, fixture.lib->stats_page.fd));
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_true(WIFEXITED(status));
-    assert_true(page_of(&fixture)->header.magic == STATS_PAGE_MAGIC);
-    fixture_close(&fixture);
+    assert_true(page_of()->header.magic == STATS_PAGE_MAGIC);
+    fixture_close();
     assert_int_equal(WEXITSTATUS(status), 0);
 }
 
 TEST(switched_off__no_descriptor_and_all_is_counted)
 {
-    struct fixture fixture;
     int shown;
 
-    open_fixture(&fixture);
+    open_fixture();
     shown = test_count_fds();
-    fixture_close(&fixture);
+    fixture_close();
     setenv("HMREG_STATS", "off", 1);
-    open_fixture(&fixture);
+    open_fixture();
     unsetenv("HMREG_STATS");
     assert_int_equal(test_count_fds(), shown - 1);
-    fixture_key(&fixture, memory[0], LEN);
-    assert_int_equal(fixture_stats(&fixture).misses, 1);
-    assert_int_equal(fixture_stats(&fixture).shown, 0);
-    assert_int_equal(fixture_stats(&fixture).caches,
+    fixture_key(memory[0], LEN);
+    assert_int_equal(fixture_stats().misses, 1);
+    assert_int_equal(fixture_stats().shown, 0);
+    assert_int_equal(fixture_stats().caches,
                      10); /* one of host memory, and two devices of each vendor */
-    fixture_close(&fixture);
 }
 
 /* ---- changes ---------------------------------------------------------------------------- */
@@ -183,10 +175,9 @@ TEST(domain__of_a_library__shown_while_it_is_open)
                                                         .flags = HMREG_DOMAIN_NO_CACHE};
     struct hmreg_domain *other;
     struct stats_layout *page;
-    struct fixture fixture;
 
-    open_fixture(&fixture);
-    page = page_of(&fixture);
+    open_fixture();
+    page = page_of();
     assert_int_equal(page->domains[0].number, 1);
     assert_string_equal(page->domains[0].provider, fixture.domain->ops.name);
     assert_string_equal(page->domains[0].fabric, fixture.domain->caps.fabric);
@@ -202,22 +193,20 @@ TEST(domain__of_a_library__shown_while_it_is_open)
     assert_int_equal(page->domains[1].flags, HMREG_DOMAIN_NO_CACHE);
     assert_int_equal(page->domains[1].sequence, 6);
     assert_ok(hmreg_domain_close(other));
-    fixture_close(&fixture);
 }
 
 TEST(books__one_a_cache__count_there)
 {
     struct stats_block *host, *device;
-    struct fixture fixture;
 
-    open_fixture(&fixture);
+    open_fixture();
     vendor_claim(HMREG_IFACE_CUDA, memory[1], LEN, HMREG_MEM_DEVICE, 1);
-    host = book_of(&fixture, HMREG_IFACE_SYSTEM, -1);
-    device = book_of(&fixture, HMREG_IFACE_CUDA, 1);
-    assert_non_null(book_of(&fixture, HMREG_IFACE_ZE, -1));
-    fixture_key(&fixture, memory[0], LEN);
-    fixture_key(&fixture, memory[0], LEN);
-    fixture_key(&fixture, memory[1], LEN);
+    host = book_of(HMREG_IFACE_SYSTEM, -1);
+    device = book_of(HMREG_IFACE_CUDA, 1);
+    assert_non_null(book_of(HMREG_IFACE_ZE, -1));
+    fixture_key(memory[0], LEN);
+    fixture_key(memory[0], LEN);
+    fixture_key(memory[1], LEN);
     assert_int_equal(host->counts[STATS_MISSES], 1);
     assert_int_equal(host->counts[STATS_REGIONS], 1);
     assert_int_equal(host->counts[STATS_LIMIT_REGIONS], fixture.domain->max_regions);
@@ -226,8 +215,7 @@ TEST(books__one_a_cache__count_there)
     assert_ok(hmreg_domain_set_limits(fixture.domain, 7, 8 * LEN));
     assert_int_equal(host->counts[STATS_LIMIT_REGIONS], 7);
     assert_int_equal(device->counts[STATS_LIMIT_BYTES], 8 * LEN);
-    assert_int_equal(fixture_stats(&fixture).shown, fixture_stats(&fixture).caches);
-    fixture_close(&fixture);
+    assert_int_equal(fixture_stats().shown, fixture_stats().caches);
 }
 
 TEST(books__of_a_cache_that_ended__the_next_begins_at_zero)
@@ -235,12 +223,10 @@ TEST(books__of_a_cache_that_ended__the_next_begins_at_zero)
     struct hmreg_domain *other;
     struct stats_block *block;
     struct hmreg_mr *mr;
-    struct fixture fixture;
 
-    open_fixture(&fixture);
+    open_fixture();
     other = counter_open_more(fixture.lib, NULL);
-    for (block = page_of(&fixture)->blocks;
-         block->domain != 2 || block->iface || block->device >= 0;)
+    for (block = page_of()->blocks; block->domain != 2 || block->iface || block->device >= 0;)
         block++;
     assert_ok(hmreg_mr_get(other, memory[0], LEN, HMREG_SEND, &mr));
     hmreg_mr_put(mr);
@@ -258,7 +244,6 @@ TEST(books__of_a_cache_that_ended__the_next_begins_at_zero)
         assert_int_equal(block->times[i], 0);
     assert_int_equal(block->spare[0], 7);
     assert_ok(hmreg_domain_close(other));
-    fixture_close(&fixture);
 }
 
 TEST(places__none_left__counted_unseen_and_said)
@@ -267,10 +252,9 @@ TEST(places__none_left__counted_unseen_and_said)
     struct hmreg_stats stats = {.size = sizeof(stats)};
     struct stats_header *header;
     struct hmreg_mr *mr;
-    struct fixture fixture;
 
-    open_fixture(&fixture);
-    header = &page_of(&fixture)->header;
+    open_fixture();
+    header = &page_of()->header;
     for (int i = 0; i < STATS_DOMAINS; i++)
         others[i] = counter_open_more(fixture.lib, NULL);
     assert_int_equal(header->lost_domains, 1);
@@ -284,7 +268,6 @@ TEST(places__none_left__counted_unseen_and_said)
         assert_ok(hmreg_domain_close(others[i]));
     assert_int_equal(header->lost_domains, 0);
     assert_int_equal(header->lost_blocks, 0);
-    fixture_close(&fixture);
 }
 
 TEST(rows__none_left__counted_unseen_and_said)
@@ -335,33 +318,30 @@ static int child(const struct fixture *parents)
 
 TEST(fork__child_shows_its_own)
 {
-    struct fixture fixture;
     int status;
     pid_t pid;
 
-    open_fixture(&fixture);
+    open_fixture();
     pid = fork();
     if (pid == 0)
         _exit(child(&fixture));
     assert_int_equal(waitpid(pid, &status, 0), pid);
     assert_true(WIFEXITED(status));
     assert_int_equal(WEXITSTATUS(status), 0);
-    fixture_key(&fixture, memory[0], LEN);
-    assert_int_equal(book_of(&fixture, HMREG_IFACE_SYSTEM, -1)->counts[STATS_MISSES], 1);
-    fixture_close(&fixture);
+    fixture_key(memory[0], LEN);
+    assert_int_equal(book_of(HMREG_IFACE_SYSTEM, -1)->counts[STATS_MISSES], 1);
 }
 
 TEST(close__application_closed_the_descriptor__its_next_file_stays_open)
 {
-    struct fixture fixture;
     int number;
 
-    open_fixture(&fixture);
+    open_fixture();
     number = fixture.lib->stats_page.fd;
     close(number);
     assert_int_equal(dup3(STDERR_FILENO, number, O_CLOEXEC), number);
-    fixture_key(&fixture, memory[0], LEN);
-    fixture_close(&fixture);
+    fixture_key(memory[0], LEN);
+    fixture_close();
     assert_true(fcntl(number, F_GETFD) >= 0);
     close(number);
 }

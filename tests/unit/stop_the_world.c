@@ -114,7 +114,7 @@ static void begin(enum hmreg_monitor monitor)
 
     if (TEST_TSAN)
         test_skip("ThreadSanitizer holds back signals of threads that wait for a mutex");
-    fixture_open(&world.fixture, monitor, NULL);
+    fixture_open_in(&world.fixture, monitor, NULL);
     world.memory = fixture_map(PAGES);
     sem_init(&world.stopped, 0, 0);
     atomic_store(&world.enough, false);
@@ -133,7 +133,7 @@ static void end(void)
         assert_ptr_equal(result, (void *)i);
     }
     munmap(world.memory, PAGES * fixture_page());
-    fixture_close(&world.fixture);
+    fixture_close_in(&world.fixture);
 }
 
 static void change_while_stopped(enum hmreg_monitor monitor)
@@ -153,13 +153,13 @@ static void change_while_stopped(enum hmreg_monitor monitor)
             nanosleep(&a_while, NULL);
     }
     for (unsigned i = 0; i < PAGES; i++)
-        keys[i] = fixture_key(&world.fixture, page_at(i), 10);
+        keys[i] = fixture_key_in(&world.fixture, page_at(i), 10);
     stop_all();
     for (unsigned i = 0; i < PAGES; i++)
         renew(i);
     resume_all();
     for (unsigned i = 0; i < PAGES; i++)
-        assert_int_not_equal(fixture_key(&world.fixture, page_at(i), 10), keys[i]);
+        assert_int_not_equal(fixture_key_in(&world.fixture, page_at(i), 10), keys[i]);
     end();
 }
 

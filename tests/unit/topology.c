@@ -7,19 +7,15 @@
 
 /* ---- sysfs ------------------------------------------------------------------------------ */
 
-static void open_tree(struct fixture *fixture)
+static void open_tree(void)
 {
     struct hmreg_topology_config config = {.size = sizeof(config),
                                            .root = getenv("HMREG_DOCTOR_ROOT")};
 
-    assert_ok(hmreg_open(NULL, &fixture->lib));
-    assert_ok(hmreg_topology_open(fixture->lib, &config, &fixture->topology));
-}
-
-static void end_tree(struct fixture *fixture)
-{
-    end(fixture);
-    tree_end();
+    assert_ok(hmreg_open(NULL, &fixture.lib));
+    assert_ok(hmreg_topology_open(fixture.lib, &config, &fixture.topology));
+    test_after(tree_end);
+    test_after(end);
 }
 
 TEST(sysfs__no_file_at_all__everything_unknown)
@@ -27,11 +23,10 @@ TEST(sysfs__no_file_at_all__everything_unknown)
     struct hmreg_place place = at_pci("01:00.0"), node = at_node(3);
     const char *nics[] = {"mlx5_0"};
     struct hmreg_nic_affinity out[1] = {{.size = sizeof(out[0])}};
-    struct fixture fixture;
     size_t count = 0;
 
     tree_begin();
-    open_tree(&fixture);
+    open_tree();
     assert_ok(hmreg_affinity(fixture.topology, &place, NULL, 0, NULL, &count));
     assert_int_equal(count, 0);
     count = 1;
@@ -41,14 +36,12 @@ TEST(sysfs__no_file_at_all__everything_unknown)
     assert_ok(hmreg_affinity(fixture.topology, &node, nics, 1, out, &count));
     assert_int_equal(count, 1);
     assert_nic(&out[0], "mlx5_0", HMREG_DISTANCE_UNKNOWN, "the topology has no NIC");
-    end_tree(&fixture);
 }
 
 TEST(sysfs__tree__as_the_kernel_lays_it)
 {
     struct hmreg_place place = at_pci("02:00.0");
     struct hmreg_nic_affinity out[4];
-    struct fixture fixture;
 
     tree_begin();
     tree_pci("pci0000:00/0000:00:01.0/0000:02:00.0", "0x030200", "0x10de");
@@ -60,14 +53,13 @@ TEST(sysfs__tree__as_the_kernel_lays_it)
     tree_folder("/sys/class/infiniband/rxe0");
     tree_file("/sys/devices/system/node/node0/distance", "10 21\n");
     tree_file("/sys/devices/system/node/node1/distance", "21 10\n");
-    open_tree(&fixture);
-    assert_int_equal(all(&fixture, &place, out, 4), 3);
+    open_tree();
+    assert_int_equal(all(&place, out, 4), 3);
     assert_nic(&out[0], "mlx5_10", HMREG_DISTANCE_SWITCH, "0000:00:01.0");
     assert_int_equal(out[0].index, 1); /* mlx5_2 comes before it */
     assert_nic(&out[1], "mlx5_2", HMREG_DISTANCE_SYSTEM, "NUMA nodes 0 and 1");
     assert_int_equal(out[1].numa_distance, 21);
     assert_nic(&out[2], "rxe0", HMREG_DISTANCE_UNKNOWN, "rxe0 is not on the PCI bus");
-    end_tree(&fixture);
 }
 
 /* A virtual interface and a subfunction are below the PCI device that carries them. */
@@ -76,7 +68,6 @@ TEST(sysfs__device_below_a_pci_device__that_ones_address)
     const char *nics[] = {"eth0", "mlx5_4"};
     struct hmreg_place place = at_pci("02:00.0");
     struct hmreg_nic_affinity out[2] = {{.size = sizeof(out[0])}};
-    struct fixture fixture;
     size_t count = 2;
 
     tree_begin();
@@ -86,12 +77,11 @@ TEST(sysfs__device_below_a_pci_device__that_ones_address)
     tree_link("/sys/class/net/eth0/device", "../../../devices/pci0000:00/0000:03:00.0/virtio1");
     tree_folder("/sys/devices/pci0000:00/0000:03:00.0/mlx5_core.sf.2");
     tree_nic("mlx5_4", "pci0000:00/0000:03:00.0/mlx5_core.sf.2");
-    open_tree(&fixture);
+    open_tree();
     assert_ok(hmreg_affinity(fixture.topology, &place, nics, 2, out, &count));
     assert_nic(&out[0], "eth0", HMREG_DISTANCE_HOST_BRIDGE, "");
     assert_int_equal(out[0].pci.bus, 3);
     assert_nic(&out[1], "mlx5_4", HMREG_DISTANCE_HOST_BRIDGE, "");
-    end_tree(&fixture);
 }
 
 /* The names of folders above the root say nothing. */
@@ -123,7 +113,6 @@ TEST(sysfs__hostile_tree__what_can_be_read)
     struct hmreg_place place = at_pci("02:00.0");
     struct hmreg_nic_affinity out[8];
     char deep[512] = "pci0000:00";
-    struct fixture fixture;
 
     tree_begin();
     for (int i = 1; i <= 20; i++)
@@ -147,11 +136,10 @@ TEST(sysfs__hostile_tree__what_can_be_read)
     tree_file("/sys/devices/system/node/node7/distance", "ten 99999999999999999999\n");
     tree_folder("/sys/devices/system/node/node-1");
     tree_folder("/sys/devices/system/node/node99999999999999999999x");
-    open_tree(&fixture);
-    assert_int_equal(all(&fixture, &place, out, 8), 3);
+    open_tree();
+    assert_int_equal(all(&place, out, 8), 3);
     assert_nic(&out[0], "mlx5_0", HMREG_DISTANCE_HOST_BRIDGE, "");
     assert_int_equal(out[2].distance, HMREG_DISTANCE_UNKNOWN);
-    end_tree(&fixture);
 }
 
 /* ---- this machine ----------------------------------------------------------------------- */
@@ -192,7 +180,6 @@ TEST(this_machine__every_interface__has_a_distance_or_a_reason)
 {
     struct hmreg_nic_affinity out[1] = {{.size = sizeof(out[0])}};
     struct hmreg_place place = at_memory(&out, sizeof(out));
-    struct fixture fixture;
 
     vendors_reset();
     assert_ok(hmreg_open(NULL, &fixture.lib));
@@ -205,7 +192,7 @@ TEST(this_machine__every_interface__has_a_distance_or_a_reason)
         assert_true(out[0].reason[0]);
         print_message("%s: %s, %s\n", name, hmreg_distance_name(out[0].distance), out[0].reason);
     }
-    end(&fixture);
+    end();
 }
 
 TEST_MAIN()

@@ -21,39 +21,40 @@
 
 static const enum hmreg_path SYSTEM = HMREG_PATH_SYSTEM;
 
-struct fixture {
+static struct fixture {
     struct script_fixture script; /* its domain is member 0 */
     struct hmreg_domain *members[MEMBERS], *group;
     char *host;
-};
+} fixture;
 
-static void open_fixture(struct fixture *fixture, uint32_t flags)
+static void close_fixture(void)
+{
+    assert_int_equal(script.live, 0);
+    assert_ok(hmreg_domain_close(fixture.group));
+    for (size_t i = 1; i < MEMBERS; i++)
+        assert_ok(hmreg_domain_close(fixture.members[i]));
+    script.destroys = 0;
+    free(fixture.host);
+    script_close(&fixture.script);
+}
+
+static void open_fixture(uint32_t flags)
 {
     struct hmreg_group_config config = {.size = sizeof(config), .flags = flags};
     struct provider_caps caps = script_caps;
 
     caps.iov_limit = 1; /* segments of host memory are pieces */
-    *fixture = (struct fixture){.host = NULL};
-    script_open(&fixture->script, &caps, NULL);
-    fixture->members[0] = fixture->script.domain;
+    fixture = (struct fixture){.host = NULL};
+    script_open(&fixture.script, &caps, NULL);
+    fixture.members[0] = fixture.script.domain;
     for (size_t i = 1; i < MEMBERS; i++)
-        assert_ok(hmreg_domain_create(fixture->script.lib, &script_ops, &caps, NULL, NULL,
-                                      &fixture->members[i]));
+        assert_ok(hmreg_domain_create(fixture.script.lib, &script_ops, &caps, NULL, NULL,
+                                      &fixture.members[i]));
     assert_ok(
-        hmreg_group_open(fixture->script.lib, fixture->members, MEMBERS, &config, &fixture->group));
-    fixture->host = aligned_alloc(PAGE, PIECES * PAGE);
-    memset(fixture->host, 'h', PIECES * PAGE);
-}
-
-static void close_fixture(struct fixture *fixture)
-{
-    assert_int_equal(script.live, 0);
-    assert_ok(hmreg_domain_close(fixture->group));
-    for (size_t i = 1; i < MEMBERS; i++)
-        assert_ok(hmreg_domain_close(fixture->members[i]));
-    script.destroys = 0;
-    free(fixture->host);
-    script_close(&fixture->script);
+        hmreg_group_open(fixture.script.lib, fixture.members, MEMBERS, &config, &fixture.group));
+    fixture.host = aligned_alloc(PAGE, PIECES * PAGE);
+    memset(fixture.host, 'h', PIECES * PAGE);
+    test_after(close_fixture);
 }
 
 /* Registration `failing` fails, and that of number `busy` (0: each) cannot be deregistered. */
@@ -72,19 +73,19 @@ static void relax(void)
     script.dereg = 0;
 }
 
-static int reg_pieces(struct fixture *fixture, struct hmreg_domain *domain, struct hmreg_mr **mr)
+static int reg_pieces(struct hmreg_domain *domain, struct hmreg_mr **mr)
 {
     struct hmreg_segment segments[PIECES] = {{.kind = HMREG_SEGMENT_MEMORY}};
 
     for (size_t i = 0; i < PIECES; i++)
-        segments[i].u.memory = (struct iovec){fixture->host + i * PAGE, PAGE};
+        segments[i].u.memory = (struct iovec){fixture.host + i * PAGE, PAGE};
     return hmreg_mr_regsgl(domain, segments, PIECES, HMREG_ACCESS_ALL, 0, 5, 0, mr, NULL);
 }
 
-static int reg_one(struct fixture *fixture, struct hmreg_domain *domain, uint64_t key)
+static int reg_one(struct hmreg_domain *domain, uint64_t key)
 {
     struct hmreg_mr *mr = NULL;
-    int rc = hmreg_mr_reg(domain, fixture->host, PAGE, HMREG_ACCESS_ALL, 0, key, 0, &mr, NULL);
+    int rc = hmreg_mr_reg(domain, fixture.host, PAGE, HMREG_ACCESS_ALL, 0, key, 0, &mr, NULL);
 
     return rc ? rc : hmreg_mr_close(mr);
 }
@@ -94,32 +95,29 @@ static int reg_one(struct fixture *fixture, struct hmreg_domain *domain, uint64_
 TEST(composite__a_piece_busy__kept_with_its_key_until_a_later_call)
 {
     struct hmreg_mr *mr = (void *)1;
-    struct fixture fixture;
 
-    open_fixture(&fixture, 0);
+    open_fixture(0);
     script_fail(3, 1);
-    assert_fails(reg_pieces(&fixture, fixture.members[0], &mr), -EIO, "script: system failed");
+    assert_fails(reg_pieces(fixture.members[0], &mr), -EIO, "script: system failed");
     assert_ptr_equal(mr, (void *)1);
     assert_int_equal(script.live, 1);
     assert_int_equal(undone_left(fixture.members[0]), 1);
     script.fail[SYSTEM] = 0;
-    assert_fails(reg_one(&fixture, fixture.members[0], 5), -HMREG_ENOKEY, "key");
-    assert_ok(reg_one(&fixture, fixture.members[0], 6));
+    assert_fails(reg_one(fixture.members[0], 5), -HMREG_ENOKEY, "key");
+    assert_ok(reg_one(fixture.members[0], 6));
     assert_int_equal(script.live, 1);
     relax();
-    assert_ok(reg_one(&fixture, fixture.members[0], 5));
+    assert_ok(reg_one(fixture.members[0], 5));
     assert_int_equal(undone_left(fixture.members[0]), 0);
-    close_fixture(&fixture);
 }
 
 TEST(composite__all_pieces_busy__a_call_tries_one)
 {
     struct hmreg_mr *mr = NULL;
-    struct fixture fixture;
 
-    open_fixture(&fixture, 0);
+    open_fixture(0);
     script_fail(PIECES, 0);
-    assert_fails(reg_pieces(&fixture, fixture.members[0], &mr), -EIO, "script: system failed");
+    assert_fails(reg_pieces(fixture.members[0], &mr), -EIO, "script: system failed");
     assert_int_equal(undone_left(fixture.members[0]), PIECES - 1);
     script.dereg_index = 1;
     assert_ok(hmreg_domain_progress(fixture.members[0])); /* tries the busy one */
@@ -134,37 +132,33 @@ TEST(composite__all_pieces_busy__a_call_tries_one)
     assert_int_equal(script.live, 1);
     relax();
     assert_ok(hmreg_domain_flush(fixture.members[0]));
-    close_fixture(&fixture);
 }
 
 /* Each member keeps its own, also where a rail is a composite. */
 TEST(group__rails_busy__each_member_keeps_its_own)
 {
     struct hmreg_mr *mr = NULL;
-    struct fixture fixture;
 
-    open_fixture(&fixture, 0);
+    open_fixture(0);
     script_fail(MEMBERS * PIECES, 0); /* the last piece of the last rail */
-    assert_fails(reg_pieces(&fixture, fixture.group, &mr), -EIO, "rail 2");
+    assert_fails(reg_pieces(fixture.group, &mr), -EIO, "rail 2");
     assert_int_equal(undone_left(fixture.members[0]), PIECES);
     assert_int_equal(undone_left(fixture.members[1]), PIECES);
     assert_int_equal(undone_left(fixture.members[2]), PIECES - 1);
     relax();
-    assert_ok(reg_one(&fixture, fixture.group, 6));
+    assert_ok(reg_one(fixture.group, 6));
     assert_int_equal(undone_left(fixture.members[0]), PIECES - 2); /* by the call and its close */
     assert_int_equal(undone_left(fixture.members[1]), PIECES - 2);
     assert_int_equal(undone_left(fixture.members[2]), PIECES - 3);
     assert_ok(hmreg_domain_flush(fixture.group));
     assert_int_equal(script.live, 0);
-    close_fixture(&fixture);
 }
 
 TEST(get__on_a_group_with_a_rail_busy__kept)
 {
     struct hmreg_mr *mr = NULL;
-    struct fixture fixture;
 
-    open_fixture(&fixture, 0);
+    open_fixture(0);
     script_fail(2, 1);
     assert_fails(hmreg_mr_get(fixture.group, fixture.host, PAGE, HMREG_ACCESS_ALL, &mr), -EIO,
                  "rail 1");
@@ -174,7 +168,6 @@ TEST(get__on_a_group_with_a_rail_busy__kept)
     assert_int_equal(undone_left(fixture.members[0]), 0);
     hmreg_mr_put(mr);
     assert_ok(hmreg_domain_flush(fixture.group));
-    close_fixture(&fixture);
 }
 
 TEST(job__pieces_busy__kept_after_the_job)
@@ -185,9 +178,8 @@ TEST(job__pieces_busy__kept_after_the_job)
         .size = sizeof(attr), .iov = &range, .iov_count = 1, .access = HMREG_ACCESS_ALL};
     struct hmreg_job *job = NULL;
     struct hmreg_mr *mr = (void *)1;
-    struct fixture fixture;
 
-    open_fixture(&fixture, 0);
+    open_fixture(0);
     script_fail(3, 0);
     assert_fails(hmreg_mr_reg_large(fixture.members[0], fixture.host, PIECES * PAGE,
                                     HMREG_ACCESS_ALL, &config, &mr),
@@ -200,7 +192,6 @@ TEST(job__pieces_busy__kept_after_the_job)
     assert_int_equal(undone_left(fixture.members[0]), 1);
     assert_ok(hmreg_job_close(job));
     assert_ok(hmreg_domain_flush(fixture.members[0]));
-    close_fixture(&fixture);
 }
 
 /* A rail that the region does without was registered in part. */
@@ -208,9 +199,8 @@ TEST(job__on_a_partial_group__what_a_missing_rail_leaves_is_kept)
 {
     struct hmreg_job_config config = {.size = sizeof(config), .workers = 1, .piece_len = PAGE};
     struct hmreg_mr *mr = NULL;
-    struct fixture fixture;
 
-    open_fixture(&fixture, HMREG_GROUP_PARTIAL);
+    open_fixture(HMREG_GROUP_PARTIAL);
     script_fail(MEMBERS + 2, 2); /* piece 1 on rail 1; piece 0 there is busy */
     assert_ok(hmreg_mr_reg_large(fixture.group, fixture.host, PIECES * PAGE, HMREG_ACCESS_ALL,
                                  &config, &mr));
@@ -219,7 +209,6 @@ TEST(job__on_a_partial_group__what_a_missing_rail_leaves_is_kept)
     relax();
     assert_ok(hmreg_mr_close(mr));
     assert_int_equal(script.live, 0);
-    close_fixture(&fixture);
 }
 
 /* ---- ends ------------------------------------------------------------------------------- */
@@ -228,21 +217,19 @@ TEST(domain_close__registrations_left__busy_until_they_go)
 {
     struct hmreg_domain *domain;
     struct hmreg_mr *mr = NULL;
-    struct fixture fixture;
 
-    open_fixture(&fixture, 0);
+    open_fixture(0);
     assert_ok(hmreg_domain_close(fixture.group));
     domain = fixture.members[1];
     script_fail(2, 1);
-    assert_fails(reg_pieces(&fixture, domain, &mr), -EIO, "script");
+    assert_fails(reg_pieces(domain, &mr), -EIO, "script");
     assert_fails(hmreg_domain_close(domain), -EBUSY, "1 registrations of calls that failed");
-    assert_ok(reg_one(&fixture, domain, 6)); /* it goes on working */
+    assert_ok(reg_one(domain, 6)); /* it goes on working */
     relax();
     assert_ok(hmreg_domain_close(domain));
     assert_int_equal(script.live, 0);
     fixture.members[1] = NULL;
     fixture.group = NULL;
-    close_fixture(&fixture);
 }
 
 /* A region of the cache with another key than requested needs memory after its registration. */
@@ -252,10 +239,9 @@ TEST(get__no_memory_for_the_fabrics_key_and_busy__nothing_is_lost)
 
     for (unsigned each = 1; each < 24; each++) {
         struct hmreg_mr *mr = NULL;
-        struct fixture fixture;
         int rc;
 
-        open_fixture(&fixture, 0);
+        open_fixture(0);
         script.given_key = 77;
         script.dereg = -EBUSY;
         allocations = 0;
@@ -267,7 +253,7 @@ TEST(get__no_memory_for_the_fabrics_key_and_busy__nothing_is_lost)
         relax();
         hmreg_mr_put(mr);
         assert_ok(hmreg_domain_flush(fixture.members[0]));
-        close_fixture(&fixture);
+        test_finish();
     }
     assert_true(failed);
 }

@@ -15,30 +15,31 @@
 
 static char memory[8192];
 
-struct fixture {
+static struct fixture {
     struct hmreg *lib;
     struct ibv_pd *pd;
     struct hmreg_domain *domain;
-};
+} fixture;
 
-static void open_fixture(struct fixture *fixture)
+static void close_fixture(void)
 {
-    vendors_reset();
-    fixture->pd = fake_verbs_reset();
-    assert_ok(hmreg_open(NULL, &fixture->lib));
-    assert_ok(hmreg_domain_open_verbs(fixture->lib, fixture->pd, NULL, &fixture->domain));
-}
-
-static void close_fixture(struct fixture *fixture)
-{
-    assert_ok(hmreg_domain_close(fixture->domain));
-    assert_ok(hmreg_close(fixture->lib));
+    assert_ok(hmreg_domain_close(fixture.domain));
+    assert_ok(hmreg_close(fixture.lib));
     assert_int_equal(fake_verbs.live, 0);
 }
 
-static int reg(struct fixture *fixture, uint64_t access, struct hmreg_mr **mr)
+static void open_fixture(void)
 {
-    return hmreg_mr_reg(fixture->domain, memory + 1, 4099, access, 0, 0, 0, mr, NULL);
+    test_after(close_fixture);
+    vendors_reset();
+    fixture.pd = fake_verbs_reset();
+    assert_ok(hmreg_open(NULL, &fixture.lib));
+    assert_ok(hmreg_domain_open_verbs(fixture.lib, fixture.pd, NULL, &fixture.domain));
+}
+
+static int reg(uint64_t access, struct hmreg_mr **mr)
+{
+    return hmreg_mr_reg(fixture.domain, memory + 1, 4099, access, 0, 0, 0, mr, NULL);
 }
 
 /* ---- the domain ------------------------------------------------------------------------- */
@@ -116,9 +117,8 @@ TEST(open__device_limits_unreadable__io)
 TEST(query__says_what_the_device_demands)
 {
     struct hmreg_domain_info info = {.size = sizeof(info)};
-    struct fixture fixture;
 
-    open_fixture(&fixture);
+    open_fixture();
     assert_ok(hmreg_domain_query(fixture.domain, &info));
     assert_string_equal(info.provider, "verbs");
     assert_string_equal(info.fabric, "fake0");
@@ -128,22 +128,19 @@ TEST(query__says_what_the_device_demands)
     assert_int_equal(info.key_size, 4);
     assert_int_equal(info.iov_limit, 1);
     assert_int_equal(info.max_len, 1u << 30);
-    close_fixture(&fixture);
 }
 
 TEST(query__device_without_max_mr_size__no_limit)
 {
     struct hmreg_domain_info info = {.size = sizeof(info)};
     struct hmreg_domain *domain;
-    struct fixture fixture;
 
-    open_fixture(&fixture);
+    open_fixture();
     fake_verbs.limits.max_mr_size = 0;
     assert_ok(hmreg_domain_open_verbs(fixture.lib, fixture.pd, NULL, &domain));
     assert_ok(hmreg_domain_query(domain, &info));
     assert_true(info.max_len == UINT64_MAX);
     assert_ok(hmreg_domain_close(domain));
-    close_fixture(&fixture);
 }
 
 /* ---- rights ----------------------------------------------------------------------------- */
@@ -165,50 +162,45 @@ static unsigned expected_access(uint64_t rights)
 TEST(reg__every_combination_of_rights__is_translated)
 {
     struct hmreg_mr *mr;
-    struct fixture fixture;
 
-    open_fixture(&fixture);
+    open_fixture();
     for (uint64_t bits = 1; bits < 64; bits++) {
-        assert_ok(reg(&fixture, bits << 8, &mr));
+        assert_ok(reg(bits << 8, &mr));
         assert_int_equal(fake_verbs.access, expected_access(bits << 8));
         assert_ok(hmreg_mr_close(mr));
     }
     assert_int_equal(fake_verbs.regs, 63);
-    close_fixture(&fixture);
 }
 
 TEST(reg__read_on_iwarp__buffer_is_remotely_writable)
 {
     struct ibv_pd *pd = fake_verbs_reset();
     struct hmreg_mr *mr;
-    struct fixture fixture;
 
     vendors_reset();
     fake_verbs_device()->transport_type = IBV_TRANSPORT_IWARP;
     assert_ok(hmreg_open(NULL, &fixture.lib));
     assert_ok(hmreg_domain_open_verbs(fixture.lib, pd, NULL, &fixture.domain));
-    assert_ok(reg(&fixture, HMREG_READ, &mr));
+    assert_ok(reg(HMREG_READ, &mr));
     assert_int_equal(fake_verbs.access, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
     assert_true(hmreg_mr_key(mr) == HMREG_KEY_NOTAVAIL);
     assert_ok(hmreg_mr_close(mr));
-    assert_ok(reg(&fixture, HMREG_WRITE | HMREG_RECV, &mr));
+    assert_ok(reg(HMREG_WRITE | HMREG_RECV, &mr));
     assert_int_equal(fake_verbs.access, IBV_ACCESS_LOCAL_WRITE);
     assert_ok(hmreg_mr_close(mr));
-    close_fixture(&fixture);
+    close_fixture();
 }
 
 TEST(reg__exact_range_at_its_own_address)
 {
     struct hmreg_mr *mr;
-    struct fixture fixture;
 
-    open_fixture(&fixture);
-    assert_ok(reg(&fixture, HMREG_SEND, &mr));
+    open_fixture();
+    assert_ok(reg(HMREG_SEND, &mr));
     assert_ptr_equal(fake_verbs.addr, memory + 1);
     assert_int_equal(fake_verbs.length, 4099);
     assert_int_equal(fake_verbs.iova, (uintptr_t)(memory + 1));
     assert_ok(hmreg_mr_close(mr));
-    close_fixture(&fixture);
 }
 
 /* ---- keys and tokens -------------------------------------------------------------------- */
@@ -218,10 +210,9 @@ TEST(reg__keys_are_the_devices)
     struct hmreg_mr_info info = {.size = sizeof(info)};
     const struct ibv_mr *native;
     struct hmreg_mr *mr;
-    struct fixture fixture;
 
-    open_fixture(&fixture);
-    assert_ok(reg(&fixture, HMREG_RECV | HMREG_REMOTE_READ, &mr));
+    open_fixture();
+    assert_ok(reg(HMREG_RECV | HMREG_REMOTE_READ, &mr));
     native = hmreg_mr_native(mr);
     assert_int_equal(hmreg_mr_lkey(mr), native->lkey);
     assert_int_equal(hmreg_mr_rkey(mr), native->rkey);
@@ -231,7 +222,6 @@ TEST(reg__keys_are_the_devices)
     assert_int_equal(info.path, HMREG_PATH_SYSTEM);
     assert_int_equal(info.local_addr, (uintptr_t)(memory + 1));
     assert_ok(hmreg_mr_close(mr));
-    close_fixture(&fixture);
 }
 
 /* Some drivers report the lkey as rkey of a local region: a peer cannot use it. */
@@ -241,30 +231,26 @@ TEST(reg__local_rights_only__no_key)
     char token[256];
     size_t size = sizeof(token);
     struct hmreg_mr *mr;
-    struct fixture fixture;
 
-    open_fixture(&fixture);
+    open_fixture();
     for (int i = 0; i < 2; i++) {
         fake_verbs.local_rkey = shown[i];
-        assert_ok(reg(&fixture, HMREG_ACCESS_LOCAL, &mr));
+        assert_ok(reg(HMREG_ACCESS_LOCAL, &mr));
         assert_true(hmreg_mr_key(mr) == HMREG_KEY_NOTAVAIL);
         assert_fails(hmreg_mr_pack(mr, token, &size), -EACCES, "remote access");
         assert_ok(hmreg_mr_close(mr));
     }
-    close_fixture(&fixture);
 }
 
 TEST(reg__requested_key__keyrejected)
 {
     struct hmreg_mr *mr = (void *)1;
-    struct fixture fixture;
 
-    open_fixture(&fixture);
+    open_fixture();
     assert_fails(hmreg_mr_reg(fixture.domain, memory, 1, HMREG_REMOTE_READ, 0, 5, 0, &mr, NULL),
                  -EKEYREJECTED, "chooses keys itself");
     assert_ptr_equal(mr, (void *)1);
     assert_int_equal(fake_verbs.regs, 0);
-    close_fixture(&fixture);
 }
 
 TEST(token__names_virtual_addresses_and_the_rkey)
@@ -274,10 +260,9 @@ TEST(token__names_virtual_addresses_and_the_rkey)
     char token[256];
     size_t size = sizeof(token);
     struct hmreg_mr *mr;
-    struct fixture fixture;
 
-    open_fixture(&fixture);
-    assert_ok(reg(&fixture, HMREG_ACCESS_REMOTE, &mr));
+    open_fixture();
+    assert_ok(reg(HMREG_ACCESS_REMOTE, &mr));
     assert_ok(hmreg_mr_pack(mr, token, &size));
     assert_ok(hmreg_remote_open(fixture.domain, token, size, &remote));
     assert_ok(hmreg_remote_addr(remote, 4098, 1, &addr, &key));
@@ -285,7 +270,6 @@ TEST(token__names_virtual_addresses_and_the_rkey)
     assert_int_equal(key, hmreg_mr_rkey(mr));
     hmreg_remote_close(remote);
     assert_ok(hmreg_mr_close(mr));
-    close_fixture(&fixture);
 }
 
 /* ---- argument checks -------------------------------------------------------------------- */
@@ -293,15 +277,13 @@ TEST(token__names_virtual_addresses_and_the_rkey)
 TEST(reg__longer_than_the_device_takes__msgsize)
 {
     struct hmreg_mr *mr = (void *)1;
-    struct fixture fixture;
 
-    open_fixture(&fixture);
+    open_fixture();
     assert_fails(
         hmreg_mr_reg(fixture.domain, memory, (1u << 30) + 1, HMREG_SEND, 0, 0, 0, &mr, NULL),
         -EMSGSIZE, "1073741824 bytes");
     assert_ptr_equal(mr, (void *)1);
     assert_int_equal(fake_verbs.regs, 0);
-    close_fixture(&fixture);
 }
 
 TEST(get__longer_than_the_device_takes__parts_only_if_taken)
@@ -310,7 +292,6 @@ TEST(get__longer_than_the_device_takes__parts_only_if_taken)
     struct hmreg_segment_info piece = {.size = sizeof(piece)};
     struct hmreg_domain *domain = NULL;
     struct hmreg_mr *mr = (void *)1;
-    struct fixture fixture;
 
     vendors_reset();
     fixture.pd = fake_verbs_reset();
@@ -328,20 +309,18 @@ TEST(get__longer_than_the_device_takes__parts_only_if_taken)
     assert_non_null(piece.native);
     hmreg_mr_put(mr);
     assert_ok(hmreg_domain_close(domain));
-    close_fixture(&fixture);
+    close_fixture();
 }
 
 TEST(regv__two_ranges__inval)
 {
     struct iovec iov[2] = {{memory, 16}, {memory + 64, 16}};
     struct hmreg_mr *mr = (void *)1;
-    struct fixture fixture;
 
-    open_fixture(&fixture);
+    open_fixture();
     assert_fails(hmreg_mr_regv(fixture.domain, iov, 2, HMREG_SEND, 0, 0, 0, &mr, NULL), -EINVAL,
                  "takes 1 to 1 ranges");
     assert_int_equal(fake_verbs.regs, 0);
-    close_fixture(&fixture);
 }
 
 TEST(reg__unmapped__efault_before_the_device_is_asked)
@@ -351,15 +330,13 @@ TEST(reg__unmapped__efault_before_the_device_is_asked)
     char *hole =
         mmap((void *)0x7eb000000000, 2 * page, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     struct hmreg_mr *mr = (void *)1;
-    struct fixture fixture;
 
-    open_fixture(&fixture);
+    open_fixture();
     munmap(hole + page, page);
     assert_fails(hmreg_mr_reg(fixture.domain, hole, 2 * page, HMREG_SEND, 0, 0, 0, &mr, NULL),
                  -EFAULT, "nothing is mapped");
     assert_int_equal(fake_verbs.regs, 0);
     munmap(hole, page);
-    close_fixture(&fixture);
 }
 
 TEST(regattr__auth_key__opnotsupp)
@@ -374,13 +351,11 @@ TEST(regattr__auth_key__opnotsupp)
         .auth_key_size = 6,
     };
     struct hmreg_mr *mr = (void *)1;
-    struct fixture fixture;
 
-    open_fixture(&fixture);
+    open_fixture();
     assert_fails(hmreg_mr_regattr(fixture.domain, &attr, 0, &mr), -EOPNOTSUPP, "auth_key");
     assert_ptr_equal(mr, (void *)1);
     assert_int_equal(fake_verbs.regs, 0);
-    close_fixture(&fixture);
 }
 
 /* ---- the device's errors ---------------------------------------------------------------- */
@@ -401,38 +376,34 @@ TEST(reg__device_says_no__its_code_and_advice)
         {EPERM, -EPERM, "Operation not permitted"},
         {0, -EIO, "failed, or is gone"},
     };
-    struct fixture fixture;
 
-    open_fixture(&fixture);
+    open_fixture();
     fake_verbs.reg_fails = true;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct hmreg_mr *mr = (void *)1;
 
         fake_verbs.reg_error = cases[i].errnum;
-        assert_fails(reg(&fixture, HMREG_SEND, &mr), cases[i].code, cases[i].words);
+        assert_fails(reg(HMREG_SEND, &mr), cases[i].code, cases[i].words);
         assert_ptr_equal(mr, (void *)1);
         assert_string_equal(hmreg_last_error()->source, "verbs");
         assert_int_equal(hmreg_last_error()->vendor_code, -cases[i].code);
         assert_string_equal(hmreg_last_error()->vendor_text, strerror(-cases[i].code));
     }
-    close_fixture(&fixture);
 }
 
 TEST(reg__enomem__says_the_limit_of_locked_memory)
 {
     struct rlimit before, lower;
     struct hmreg_mr *mr;
-    struct fixture fixture;
 
-    open_fixture(&fixture);
+    open_fixture();
     fake_verbs.reg_fails = true;
     fake_verbs.reg_error = ENOMEM;
     assert_int_equal(getrlimit(RLIMIT_MEMLOCK, &before), 0);
     lower = (struct rlimit){.rlim_cur = 12345, .rlim_max = before.rlim_max};
     assert_int_equal(setrlimit(RLIMIT_MEMLOCK, &lower), 0);
-    assert_fails(reg(&fixture, HMREG_SEND, &mr), -ENOMEM, "is 12345 bytes");
+    assert_fails(reg(HMREG_SEND, &mr), -ENOMEM, "is 12345 bytes");
     assert_int_equal(setrlimit(RLIMIT_MEMLOCK, &before), 0);
-    close_fixture(&fixture);
 }
 
 /* ---- closing ---------------------------------------------------------------------------- */
@@ -441,11 +412,10 @@ TEST(close__window_bound__busy_and_the_region_stays)
 {
     struct hmreg_mr_info info = {.size = sizeof(info)};
     struct hmreg_mr *mr;
-    struct fixture fixture;
     uint64_t key;
 
-    open_fixture(&fixture);
-    assert_ok(reg(&fixture, HMREG_ACCESS_REMOTE, &mr));
+    open_fixture();
+    assert_ok(reg(HMREG_ACCESS_REMOTE, &mr));
     key = hmreg_mr_key(mr);
     fake_verbs.dereg_result = EBUSY;
     assert_fails(hmreg_mr_close(mr), -EBUSY, "memory window");
@@ -456,17 +426,15 @@ TEST(close__window_bound__busy_and_the_region_stays)
     fake_verbs.dereg_result = 0;
     assert_ok(hmreg_mr_close(mr));
     assert_int_equal(fake_verbs.deregs, 3);
-    close_fixture(&fixture);
 }
 
 static void dereg_fails(int result, int errnum, int code)
 {
     struct ibv_mr *native;
     struct hmreg_mr *mr;
-    struct fixture fixture;
 
-    open_fixture(&fixture);
-    assert_ok(reg(&fixture, HMREG_SEND, &mr));
+    open_fixture();
+    assert_ok(reg(HMREG_SEND, &mr));
     native = hmreg_mr_native(mr);
     fake_verbs.dereg_result = result;
     fake_verbs.dereg_errno = errnum;
@@ -474,7 +442,7 @@ static void dereg_fails(int result, int errnum, int code)
     assert_int_equal(hmreg_last_error()->vendor_code, -code);
     fake_verbs.dereg_result = 0;
     assert_int_equal(ibv_dereg_mr(native), 0);
-    close_fixture(&fixture);
+    test_finish();
 }
 
 /* Final for the region: hmreg's is freed, and the domain can be closed. */
@@ -494,31 +462,27 @@ TEST(close__device_answers_minus_one__errno_is_its_error)
 TEST(reg__managed_memory__refused)
 {
     struct hmreg_mr *mr = (void *)1;
-    struct fixture fixture;
     void *there;
 
-    open_fixture(&fixture);
+    open_fixture();
     there = vendor_memory(HMREG_IFACE_ZE, 0, HMREG_MEM_MANAGED, 4096);
     assert_fails(hmreg_mr_reg(fixture.domain, there, 4096, HMREG_SEND, 0, 0, 0, &mr, NULL),
                  -EOPNOTSUPP, "managed memory moves");
     assert_int_equal(fake_verbs.regs, 0);
     vendor_memory_free(there);
-    close_fixture(&fixture);
 }
 
 TEST(reg__pinned_host_memory__by_the_cpus_address)
 {
     struct vendor_claim *claim;
     struct hmreg_mr *mr;
-    struct fixture fixture;
 
-    open_fixture(&fixture);
+    open_fixture();
     claim = vendor_claim(HMREG_IFACE_CUDA, (void *)0x10000, 4096, HMREG_MEM_HOST_PINNED, 0);
     claim->range.host_addr = (uintptr_t)memory;
     assert_ok(hmreg_mr_reg(fixture.domain, (void *)0x10010, 64, HMREG_SEND, 0, 0, 0, &mr, NULL));
     assert_ptr_equal(fake_verbs.addr, memory + 16);
     assert_ok(hmreg_mr_close(mr));
-    close_fixture(&fixture);
 }
 
 /* ---- unsupported by verbs ---------------------------------------------------------------- */
@@ -526,18 +490,16 @@ TEST(reg__pinned_host_memory__by_the_cpus_address)
 TEST(bind__verbs_ties_nothing_to_regions__opnotsupp)
 {
     struct hmreg_mr *mr;
-    struct fixture fixture;
     int object = 0;
 
-    open_fixture(&fixture);
-    assert_ok(reg(&fixture, HMREG_ACCESS_ALL, &mr));
+    open_fixture();
+    assert_ok(reg(HMREG_ACCESS_ALL, &mr));
     assert_fails(hmreg_mr_bind(mr, &object, 0), -EOPNOTSUPP, "bind a region to");
     assert_fails(hmreg_mr_bind(mr, &object, HMREG_REMOTE_WRITE), -EOPNOTSUPP, "bind a region to");
     assert_fails(hmreg_domain_bind(fixture.domain, &object, HMREG_REG_MR), -EOPNOTSUPP, "queues");
     assert_ok(hmreg_mr_enable(mr));
     assert_ok(hmreg_mr_refresh(mr, NULL, 0, 0));
     assert_ok(hmreg_mr_close(mr));
-    close_fixture(&fixture);
 }
 
 TEST_MAIN()

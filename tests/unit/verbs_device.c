@@ -31,48 +31,48 @@ const char *peers_remedy(enum hmreg_iface iface)
 
 /* ---- a domain and a device's memory ----------------------------------------------------- */
 
-struct fixture {
+static struct fixture {
     struct hmreg *lib;
     struct ibv_pd *pd;
     struct hmreg_domain *domain;
     char *there;
-};
+} fixture;
 
-static void begin(struct fixture *fixture)
+static void close_fixture(void)
 {
-    vendors_reset();
-    fixture->pd = fake_verbs_reset();
-    fixture->domain = NULL;
-    peers = 0;
-    assert_ok(hmreg_open(NULL, &fixture->lib));
-    fixture->there = vendor_memory(HMREG_IFACE_CUDA, 1, HMREG_MEM_DEVICE, BYTES);
-}
-
-static void open_with(struct fixture *fixture, uint32_t flags)
-{
-    struct hmreg_domain_config config = {.size = sizeof(config), .flags = flags};
-
-    assert_ok(hmreg_domain_open_verbs(fixture->lib, fixture->pd, &config, &fixture->domain));
-}
-
-static void open_fixture(struct fixture *fixture)
-{
-    begin(fixture);
-    open_with(fixture, 0);
-}
-
-static void close_fixture(struct fixture *fixture)
-{
-    vendor_memory_free(fixture->there);
-    assert_ok(hmreg_domain_close(fixture->domain));
-    assert_ok(hmreg_close(fixture->lib));
+    vendor_memory_free(fixture.there);
+    assert_ok(hmreg_domain_close(fixture.domain));
+    assert_ok(hmreg_close(fixture.lib));
     assert_int_equal(fake_verbs.live, 0);
 }
 
-static int reg(struct fixture *fixture, void *addr, size_t len, uint64_t access,
-               struct hmreg_mr **mr)
+static void begin(void)
 {
-    return hmreg_mr_reg(fixture->domain, addr, len, access, 0, 0, 0, mr, NULL);
+    test_after(close_fixture);
+    vendors_reset();
+    fixture.pd = fake_verbs_reset();
+    fixture.domain = NULL;
+    peers = 0;
+    assert_ok(hmreg_open(NULL, &fixture.lib));
+    fixture.there = vendor_memory(HMREG_IFACE_CUDA, 1, HMREG_MEM_DEVICE, BYTES);
+}
+
+static void open_with(uint32_t flags)
+{
+    struct hmreg_domain_config config = {.size = sizeof(config), .flags = flags};
+
+    assert_ok(hmreg_domain_open_verbs(fixture.lib, fixture.pd, &config, &fixture.domain));
+}
+
+static void open_fixture(void)
+{
+    begin();
+    open_with(0);
+}
+
+static int reg(void *addr, size_t len, uint64_t access, struct hmreg_mr **mr)
+{
+    return hmreg_mr_reg(fixture.domain, addr, len, access, 0, 0, 0, mr, NULL);
 }
 
 static enum hmreg_path path_of(const struct hmreg_mr *mr)
@@ -84,13 +84,12 @@ static enum hmreg_path path_of(const struct hmreg_mr *mr)
 }
 
 /* Registers with every path refused; returns the reason of one of them. */
-static struct hmreg_reason refused(struct fixture *fixture, enum hmreg_path path)
+static struct hmreg_reason refused(enum hmreg_path path)
 {
     struct hmreg_explanation why = {.size = sizeof(why)};
     struct hmreg_mr *mr = (void *)1;
 
-    assert_fails(reg(fixture, fixture->there, BYTES, HMREG_SEND, &mr), -EOPNOTSUPP,
-                 "no path to this cuda");
+    assert_fails(reg(fixture.there, BYTES, HMREG_SEND, &mr), -EOPNOTSUPP, "no path to this cuda");
     assert_ptr_equal(mr, (void *)1);
     assert_ok(hmreg_mr_explain(NULL, &why));
     for (uint32_t i = 0; i < why.refused; i++)
@@ -115,32 +114,28 @@ static void assert_reason(struct hmreg_reason reason, const char *slug, int code
 TEST(reg__dmabuf__range_by_its_offset_and_address)
 {
     struct hmreg_mr *mr;
-    struct fixture fixture;
 
-    open_fixture(&fixture);
-    assert_ok(reg(&fixture, fixture.there + 4099, 5000, HMREG_REMOTE_WRITE, &mr));
+    open_fixture();
+    assert_ok(reg(fixture.there + 4099, 5000, HMREG_REMOTE_WRITE, &mr));
     assert_int_equal(path_of(mr), HMREG_PATH_DMABUF);
     assert_int_equal(fake_verbs.offset, 4099);
     assert_int_equal(fake_verbs.length, 5000);
     assert_int_equal(fake_verbs.iova, (uintptr_t)fixture.there + 4099);
     assert_int_equal(fake_verbs.access, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
     assert_ok(hmreg_mr_close(mr));
-    close_fixture(&fixture);
 }
 
 TEST(reg__dmabuf__descriptor_is_closed_at_once)
 {
     struct hmreg_mr *mr;
-    struct fixture fixture;
     int fds;
 
-    open_fixture(&fixture);
+    open_fixture();
     fds = test_count_fds();
-    assert_ok(reg(&fixture, fixture.there, BYTES, HMREG_SEND, &mr));
+    assert_ok(reg(fixture.there, BYTES, HMREG_SEND, &mr));
     assert_int_equal(test_count_fds(), fds);
     assert_int_equal(fcntl(fake_verbs.fd, F_GETFD), -1);
     assert_ok(hmreg_mr_close(mr));
-    close_fixture(&fixture);
 }
 
 /* libibverbs writes the offset into the address of the ibv_mr. */
@@ -151,10 +146,9 @@ TEST(token__dmabuf__names_the_devices_address)
     char token[256];
     size_t size = sizeof(token);
     struct hmreg_mr *mr;
-    struct fixture fixture;
 
-    open_fixture(&fixture);
-    assert_ok(reg(&fixture, fixture.there + 8192, 100, HMREG_REMOTE_READ, &mr));
+    open_fixture();
+    assert_ok(reg(fixture.there + 8192, 100, HMREG_REMOTE_READ, &mr));
     assert_ok(hmreg_mr_pack(mr, token, &size));
     assert_ok(hmreg_remote_open(fixture.domain, token, size, &remote));
     assert_ok(hmreg_remote_addr(remote, 7, 1, &addr, &key));
@@ -162,10 +156,9 @@ TEST(token__dmabuf__names_the_devices_address)
     assert_int_equal(key, hmreg_mr_rkey(mr));
     hmreg_remote_close(remote);
     assert_ok(hmreg_mr_close(mr));
-    close_fixture(&fixture);
 }
 
-static int reg_callers(struct fixture *fixture, uint64_t base, struct hmreg_mr **mr)
+static int reg_callers(uint64_t base, struct hmreg_mr **mr)
 {
     int fd = fcntl(vendors[HMREG_IFACE_CUDA].claims[0].fd, F_DUPFD_CLOEXEC, 0), rc;
     struct hmreg_mr_dmabuf dmabuf = {
@@ -173,7 +166,7 @@ static int reg_callers(struct fixture *fixture, uint64_t base, struct hmreg_mr *
     struct hmreg_mr_attr attr = {.size = sizeof(attr), .access = HMREG_SEND, .dmabuf = &dmabuf};
 
     assert_true(fd >= 0);
-    rc = hmreg_mr_regattr(fixture->domain, &attr, HMREG_REG_DMABUF, mr);
+    rc = hmreg_mr_regattr(fixture.domain, &attr, HMREG_REG_DMABUF, mr);
     close(fd);
     return rc;
 }
@@ -181,16 +174,14 @@ static int reg_callers(struct fixture *fixture, uint64_t base, struct hmreg_mr *
 TEST(regattr__callers_dmabuf__by_its_base)
 {
     struct hmreg_mr *mr;
-    struct fixture fixture;
 
-    open_fixture(&fixture);
-    assert_ok(reg_callers(&fixture, 0, &mr));
+    open_fixture();
+    assert_ok(reg_callers(0, &mr));
     assert_int_equal(fake_verbs.iova, 100);
     assert_ok(hmreg_mr_close(mr));
-    assert_ok(reg_callers(&fixture, 0x7000, &mr));
+    assert_ok(reg_callers(0x7000, &mr));
     assert_int_equal(fake_verbs.iova, 0x7000 + 100);
     assert_ok(hmreg_mr_close(mr));
-    close_fixture(&fixture);
 }
 
 /* libibverbs' call has no iface. */
@@ -203,9 +194,8 @@ TEST(regattr__callers_dmabuf_of_an_iface_without_runtime__imported)
                                  .claim_iface = HMREG_CLAIM_CHECKED,
                                  .device = HMREG_DEVICE_ANY};
     struct hmreg_mr_info info = {.size = sizeof(info)};
-    struct fixture fixture;
 
-    open_fixture(&fixture);
+    open_fixture();
     dmabuf.fd = vendors[HMREG_IFACE_CUDA].claims[0].fd;
     for (int iface = HMREG_IFACE_COUNT; iface <= HMREG_IFACE_MAX; iface++) {
         struct hmreg_mr *mr;
@@ -218,22 +208,19 @@ TEST(regattr__callers_dmabuf_of_an_iface_without_runtime__imported)
         assert_int_equal(info.path, HMREG_PATH_DMABUF);
         assert_ok(hmreg_mr_close(mr));
     }
-    close_fixture(&fixture);
 }
 
 TEST(regattr__base_of_no_page__refused_before_the_device_is_asked)
 {
     struct hmreg_explanation why = {.size = sizeof(why)};
     struct hmreg_mr *mr = (void *)1;
-    struct fixture fixture;
 
-    open_fixture(&fixture);
-    assert_fails(reg_callers(&fixture, 0x7008, &mr), -EOPNOTSUPP, "no path");
+    open_fixture();
+    assert_fails(reg_callers(0x7008, &mr), -EOPNOTSUPP, "no path");
     assert_ptr_equal(mr, (void *)1);
     assert_ok(hmreg_mr_explain(NULL, &why));
     assert_reason(why.reasons[0], "page-offset-differs", -EINVAL, 0, "108 bytes into a page");
     assert_int_equal(fake_verbs.regs, 0);
-    close_fixture(&fixture);
 }
 
 TEST(reg__device_does_not_import__reason_and_remedy)
@@ -249,36 +236,32 @@ TEST(reg__device_does_not_import__reason_and_remedy)
         {ENOSPC, -ENOSPC, "No space left"},
         {ENOMEM, -ENOMEM, "(BAR1) is full"},
     };
-    struct fixture fixture;
 
-    open_fixture(&fixture);
+    open_fixture();
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         fake_verbs.dmabuf_error = cases[i].errnum;
-        assert_reason(refused(&fixture, HMREG_PATH_DMABUF), "dmabuf-import-failed", cases[i].code,
+        assert_reason(refused(HMREG_PATH_DMABUF), "dmabuf-import-failed", cases[i].code,
                       cases[i].errnum, cases[i].words);
     }
-    close_fixture(&fixture);
 }
 
 /* Another path would fail too: the machine lacks a resource, or the device is gone. */
 TEST(reg__failure_of_the_request__is_the_answer)
 {
     static const int errors[] = {EAGAIN, EMFILE, ENFILE, EIO, ENODEV};
-    struct fixture fixture;
 
-    open_fixture(&fixture);
+    open_fixture();
     peers = HMREG_IFACE_BIT(HMREG_IFACE_CUDA);
     for (size_t i = 0; i < sizeof(errors) / sizeof(errors[0]); i++) {
         struct hmreg_mr *mr = (void *)1;
 
         fake_verbs.regs = 0;
         fake_verbs.dmabuf_error = errors[i];
-        assert_fails(reg(&fixture, fixture.there, BYTES, HMREG_SEND, &mr), -errors[i], "");
+        assert_fails(reg(fixture.there, BYTES, HMREG_SEND, &mr), -errors[i], "");
         assert_int_equal(hmreg_last_error()->vendor_code, errors[i]);
         assert_ptr_equal(mr, (void *)1);
         assert_int_equal(fake_verbs.regs, 1);
     }
-    close_fixture(&fixture);
 }
 
 /* ---- the probe -------------------------------------------------------------------------- */
@@ -286,28 +269,24 @@ TEST(reg__failure_of_the_request__is_the_answer)
 TEST(open__device_is_asked_once)
 {
     struct hmreg_mr *mr;
-    struct fixture fixture;
 
-    open_fixture(&fixture);
+    open_fixture();
     for (int i = 0; i < 3; i++) {
-        assert_ok(reg(&fixture, fixture.there, BYTES, HMREG_SEND, &mr));
+        assert_ok(reg(fixture.there, BYTES, HMREG_SEND, &mr));
         assert_ok(hmreg_mr_close(mr));
     }
     assert_int_equal(fake_verbs.probes, 1);
-    close_fixture(&fixture);
 }
 
 static void probe_says(int errnum, const char *slug, int code, const char *words)
 {
-    struct fixture fixture;
-
-    begin(&fixture);
+    begin();
     fake_verbs.dmabuf_probe = errnum;
-    open_with(&fixture, 0);
-    assert_reason(refused(&fixture, HMREG_PATH_DMABUF), slug, code, errnum, words);
+    open_with(0);
+    assert_reason(refused(HMREG_PATH_DMABUF), slug, code, errnum, words);
     assert_int_equal(fake_verbs.regs, 0);
     assert_int_equal(vendors[HMREG_IFACE_CUDA].exports, 0);
-    close_fixture(&fixture);
+    test_finish();
 }
 
 TEST(probe__each_answer__reason_and_remedy)
@@ -320,29 +299,25 @@ TEST(probe__each_answer__reason_and_remedy)
 
 TEST(open__libibverbs_without_the_call__reason_and_remedy)
 {
-    struct fixture fixture;
-
-    begin(&fixture);
+    begin();
     fake_verbs.no_reg_dmabuf = true;
-    open_with(&fixture, 0);
-    assert_reason(refused(&fixture, HMREG_PATH_DMABUF), "libibverbs-too-old", -EOPNOTSUPP, ENOSYS,
+    open_with(0);
+    assert_reason(refused(HMREG_PATH_DMABUF), "libibverbs-too-old", -EOPNOTSUPP, ENOSYS,
                   "rdma-core 34");
     assert_int_equal(fake_verbs.probes, 0);
-    close_fixture(&fixture);
 }
 
 /* A newer libibverbs has both calls; each driver has one of them, or both. */
 static void import_by(bool older, bool newer, int older_says, bool by_ex)
 {
     struct hmreg_mr *mr;
-    struct fixture fixture;
 
-    begin(&fixture);
+    begin();
     fake_verbs.no_reg_dmabuf = !older;
     fake_verbs.reg_mr_ex = newer;
     fake_verbs.dmabuf_probe = older_says;
-    open_with(&fixture, 0);
-    assert_ok(reg(&fixture, fixture.there + 4099, 5000, HMREG_REMOTE_WRITE, &mr));
+    open_with(0);
+    assert_ok(reg(fixture.there + 4099, 5000, HMREG_REMOTE_WRITE, &mr));
     assert_int_equal(path_of(mr), HMREG_PATH_DMABUF);
     assert_int_equal(fake_verbs.by_ex, by_ex);
     assert_int_equal(fake_verbs.offset, 4099);
@@ -351,7 +326,7 @@ static void import_by(bool older, bool newer, int older_says, bool by_ex)
     assert_int_equal(fake_verbs.access, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
     assert_int_equal(fcntl(fake_verbs.fd, F_GETFD), -1);
     assert_ok(hmreg_mr_close(mr));
-    close_fixture(&fixture);
+    test_finish();
 }
 
 TEST(open__libibverbs_with_the_newer_call__used_where_the_older_does_not_serve)
@@ -364,51 +339,43 @@ TEST(open__libibverbs_with_the_newer_call__used_where_the_older_does_not_serve)
 
 TEST(probe__both_calls_say_no__reason_and_remedy)
 {
-    struct fixture fixture;
-
-    begin(&fixture);
+    begin();
     fake_verbs.reg_mr_ex = true;
     fake_verbs.dmabuf_probe = EOPNOTSUPP;
     fake_verbs.ex_probe = EPROTONOSUPPORT;
-    open_with(&fixture, 0);
-    assert_reason(refused(&fixture, HMREG_PATH_DMABUF), "kernel-too-old", -EOPNOTSUPP,
-                  EPROTONOSUPPORT, "5.12 or newer");
+    open_with(0);
+    assert_reason(refused(HMREG_PATH_DMABUF), "kernel-too-old", -EOPNOTSUPP, EPROTONOSUPPORT,
+                  "5.12 or newer");
     assert_int_equal(fake_verbs.probes, 1);
     assert_int_equal(fake_verbs.ex_probes, 1);
     assert_int_equal(fake_verbs.regs, 0);
-    close_fixture(&fixture);
 }
 
 /* A refusal by the device does not mean that the call is missing. */
 TEST(probe__older_call_fails_otherwise__newer_is_not_asked)
 {
-    struct fixture fixture;
-
-    begin(&fixture);
+    begin();
     fake_verbs.reg_mr_ex = true;
     fake_verbs.dmabuf_probe = EACCES;
-    open_with(&fixture, 0);
-    assert_reason(refused(&fixture, HMREG_PATH_DMABUF), "dmabuf-probe-failed", -EACCES, EACCES,
+    open_with(0);
+    assert_reason(refused(HMREG_PATH_DMABUF), "dmabuf-probe-failed", -EACCES, EACCES,
                   "Permission denied");
     assert_int_equal(fake_verbs.ex_probes, 0);
-    close_fixture(&fixture);
 }
 
 TEST(explain__device__says_the_path_without_registering)
 {
     struct hmreg_explanation why = {.size = sizeof(why)};
-    struct fixture fixture;
 
-    begin(&fixture);
+    begin();
     fake_verbs.dmabuf_probe = EOPNOTSUPP;
     peers = HMREG_IFACE_BIT(HMREG_IFACE_CUDA);
     vendors[HMREG_IFACE_CUDA].dmabuf = true;
-    open_with(&fixture, 0);
+    open_with(0);
     assert_ok(hmreg_domain_explain(fixture.domain, HMREG_IFACE_CUDA, 0, &why));
     assert_int_equal(why.path, HMREG_PATH_PEERMEM);
     assert_string_equal(why.reasons[0].slug, "nic-imports-no-dmabuf");
     assert_int_equal(fake_verbs.regs, 0);
-    close_fixture(&fixture);
 }
 
 /* ---- peer memory ------------------------------------------------------------------------ */
@@ -416,100 +383,84 @@ TEST(explain__device__says_the_path_without_registering)
 TEST(reg__peer_memory__by_the_devices_address)
 {
     struct hmreg_mr *mr;
-    struct fixture fixture;
 
-    begin(&fixture);
+    begin();
     fake_verbs.dmabuf_probe = EOPNOTSUPP;
     peers = HMREG_IFACE_BIT(HMREG_IFACE_CUDA);
-    open_with(&fixture, 0);
-    assert_ok(reg(&fixture, fixture.there + 1, 100, HMREG_REMOTE_READ, &mr));
+    open_with(0);
+    assert_ok(reg(fixture.there + 1, 100, HMREG_REMOTE_READ, &mr));
     assert_int_equal(path_of(mr), HMREG_PATH_PEERMEM);
     assert_ptr_equal(fake_verbs.addr, fixture.there + 1);
     assert_int_equal(fake_verbs.fd, -1);
     assert_int_equal(vendors[HMREG_IFACE_CUDA].exports, 0);
     assert_ok(hmreg_mr_close(mr));
-    close_fixture(&fixture);
 }
 
 TEST(reg__no_client_for_peer_memory__device_is_not_asked)
 {
-    struct fixture fixture;
-
-    begin(&fixture);
+    begin();
     fake_verbs.dmabuf_probe = EOPNOTSUPP;
     peers = HMREG_IFACE_BIT(HMREG_IFACE_ROCR);
-    open_with(&fixture, 0);
-    assert_reason(refused(&fixture, HMREG_PATH_PEERMEM), "no-peer-memory", -EOPNOTSUPP, 0,
-                  "get a client");
+    open_with(0);
+    assert_reason(refused(HMREG_PATH_PEERMEM), "no-peer-memory", -EOPNOTSUPP, 0, "get a client");
     assert_int_equal(fake_verbs.regs, 0);
-    close_fixture(&fixture);
 }
 
 TEST(reg__client_refuses__reason_and_remedy)
 {
-    struct fixture fixture;
-
-    begin(&fixture);
+    begin();
     fake_verbs.dmabuf_probe = EOPNOTSUPP;
     fake_verbs.reg_fails = true;
     fake_verbs.reg_error = EFAULT;
     peers = HMREG_IFACE_BIT(HMREG_IFACE_CUDA);
-    open_with(&fixture, 0);
-    assert_reason(refused(&fixture, HMREG_PATH_PEERMEM), "peer-memory-refused", -EFAULT, EFAULT,
+    open_with(0);
+    assert_reason(refused(HMREG_PATH_PEERMEM), "peer-memory-refused", -EFAULT, EFAULT,
                   "dmesg may say more");
-    close_fixture(&fixture);
 }
 
 TEST(reg__dmabuf_fails__peer_memory_is_tried)
 {
     struct hmreg_explanation why = {.size = sizeof(why)};
     struct hmreg_mr *mr;
-    struct fixture fixture;
 
-    open_fixture(&fixture);
+    open_fixture();
     peers = HMREG_IFACE_BIT(HMREG_IFACE_CUDA);
     fake_verbs.dmabuf_error = EINVAL;
-    assert_ok(reg(&fixture, fixture.there, BYTES, HMREG_SEND, &mr));
+    assert_ok(reg(fixture.there, BYTES, HMREG_SEND, &mr));
     assert_int_equal(path_of(mr), HMREG_PATH_PEERMEM);
     assert_ok(hmreg_mr_explain(mr, &why));
     assert_int_equal(why.refused, 1);
     assert_string_equal(why.reasons[0].slug, "dmabuf-import-failed");
     assert_ok(hmreg_mr_close(mr));
     fake_verbs.dmabuf_error = 0; /* a failure is not remembered */
-    assert_ok(reg(&fixture, fixture.there, BYTES, HMREG_SEND, &mr));
+    assert_ok(reg(fixture.there, BYTES, HMREG_SEND, &mr));
     assert_int_equal(path_of(mr), HMREG_PATH_DMABUF);
     assert_ok(hmreg_mr_close(mr));
-    close_fixture(&fixture);
 }
 
 /* The pages of a mapping cannot be pinned, on any device. */
 TEST(reg__mapped__refused)
 {
-    struct fixture fixture;
-
-    begin(&fixture);
+    begin();
     fake_verbs.dmabuf_probe = EOPNOTSUPP;
-    open_with(&fixture, 0);
-    assert_reason(refused(&fixture, HMREG_PATH_MAPPED), "fabric-pins-pages", -EOPNOTSUPP, 0,
+    open_with(0);
+    assert_reason(refused(HMREG_PATH_MAPPED), "fabric-pins-pages", -EOPNOTSUPP, 0,
                   "cannot be pinned");
-    close_fixture(&fixture);
 }
 
 TEST(reg__one_devices_export_fails__another_is_as_it_was)
 {
     struct hmreg_mr *mr = (void *)1;
-    struct fixture fixture;
     void *other;
 
-    open_fixture(&fixture);
+    open_fixture();
     other = vendor_memory(HMREG_IFACE_ZE, 0, HMREG_MEM_DEVICE, BYTES);
     vendors[HMREG_IFACE_CUDA].export_code = -EIO;
-    assert_int_equal(reg(&fixture, fixture.there, BYTES, HMREG_SEND, &mr), -EOPNOTSUPP);
-    assert_ok(reg(&fixture, other, BYTES, HMREG_SEND, &mr));
+    assert_int_equal(reg(fixture.there, BYTES, HMREG_SEND, &mr), -EOPNOTSUPP);
+    assert_ok(reg(other, BYTES, HMREG_SEND, &mr));
     assert_int_equal(path_of(mr), HMREG_PATH_DMABUF);
     assert_ok(hmreg_mr_close(mr));
     vendor_memory_free(other);
-    close_fixture(&fixture);
 }
 
 TEST(open__order_of_the_caller__is_kept)
@@ -517,15 +468,13 @@ TEST(open__order_of_the_caller__is_kept)
     struct hmreg_domain_config config = {.size = sizeof(config),
                                          .order = {HMREG_PATH_PEERMEM, HMREG_PATH_DMABUF}};
     struct hmreg_mr *mr;
-    struct fixture fixture;
 
-    begin(&fixture);
+    begin();
     peers = HMREG_IFACE_BIT(HMREG_IFACE_CUDA);
     assert_ok(hmreg_domain_open_verbs(fixture.lib, fixture.pd, &config, &fixture.domain));
-    assert_ok(reg(&fixture, fixture.there, BYTES, HMREG_SEND, &mr));
+    assert_ok(reg(fixture.there, BYTES, HMREG_SEND, &mr));
     assert_int_equal(path_of(mr), HMREG_PATH_PEERMEM);
     assert_ok(hmreg_mr_close(mr));
-    close_fixture(&fixture);
 }
 
 /* ---- flags of the domain ---------------------------------------------------------------- */
@@ -535,40 +484,37 @@ static char host[8192];
 TEST(relaxed_ordering__is_asked_for_and_dropped_where_refused)
 {
     struct hmreg_mr *mr;
-    struct fixture fixture;
 
-    begin(&fixture);
-    open_with(&fixture, HMREG_VERBS_RELAXED_ORDERING);
+    begin();
+    open_with(HMREG_VERBS_RELAXED_ORDERING);
     for (int device = 0; device < 2; device++) {
         fake_verbs.takes = IBV_ACCESS_RELAXED_ORDERING;
-        assert_ok(reg(&fixture, device ? fixture.there : host, 4096, HMREG_RECV, &mr));
+        assert_ok(reg(device ? fixture.there : host, 4096, HMREG_RECV, &mr));
         assert_int_equal(fake_verbs.access, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_RELAXED_ORDERING);
         assert_ok(hmreg_mr_close(mr));
         fake_verbs.takes = 0;
-        assert_ok(reg(&fixture, device ? fixture.there : host, 4096, HMREG_RECV, &mr));
+        assert_ok(reg(device ? fixture.there : host, 4096, HMREG_RECV, &mr));
         assert_int_equal(fake_verbs.access, IBV_ACCESS_LOCAL_WRITE);
         assert_ok(hmreg_mr_close(mr));
     }
-    close_fixture(&fixture);
 }
 
 TEST(on_demand__host_memory_where_the_device_has_it)
 {
     struct hmreg_mr *mr;
-    struct fixture fixture;
 
     for (int odp = 0; odp < 2; odp++) {
-        begin(&fixture);
+        begin();
         fake_verbs.odp = odp;
         fake_verbs.takes = odp ? IBV_ACCESS_ON_DEMAND : 0;
-        open_with(&fixture, HMREG_VERBS_ON_DEMAND);
-        assert_ok(reg(&fixture, host, 4096, HMREG_SEND, &mr));
+        open_with(HMREG_VERBS_ON_DEMAND);
+        assert_ok(reg(host, 4096, HMREG_SEND, &mr));
         assert_int_equal(fake_verbs.access, odp ? IBV_ACCESS_ON_DEMAND : 0);
         assert_ok(hmreg_mr_close(mr));
-        assert_ok(reg(&fixture, fixture.there, BYTES, HMREG_SEND, &mr));
+        assert_ok(reg(fixture.there, BYTES, HMREG_SEND, &mr));
         assert_int_equal(fake_verbs.access, 0);
         assert_ok(hmreg_mr_close(mr));
-        close_fixture(&fixture);
+        test_finish();
     }
 }
 
@@ -576,76 +522,66 @@ TEST(on_demand__host_memory_where_the_device_has_it)
 TEST(memory_windows__einval_is_busy)
 {
     struct hmreg_mr *mr;
-    struct fixture fixture;
 
-    begin(&fixture);
-    open_with(&fixture, HMREG_VERBS_MEMORY_WINDOWS);
-    assert_ok(reg(&fixture, host, 4096, HMREG_SEND, &mr));
+    begin();
+    open_with(HMREG_VERBS_MEMORY_WINDOWS);
+    assert_ok(reg(host, 4096, HMREG_SEND, &mr));
     assert_int_equal(fake_verbs.access, IBV_ACCESS_MW_BIND | IBV_ACCESS_LOCAL_WRITE);
     fake_verbs.dereg_result = EINVAL;
     assert_fails(hmreg_mr_close(mr), -EBUSY, "memory window");
     fake_verbs.dereg_result = 0;
     assert_ok(hmreg_mr_close(mr));
-    assert_ok(reg(&fixture, fixture.there, 4096, HMREG_SEND,
-                  &mr)); /* no kernel accepts it for a dmabuf */
+    assert_ok(reg(fixture.there, 4096, HMREG_SEND, &mr)); /* no kernel accepts it for a dmabuf */
     assert_int_equal(fake_verbs.access, IBV_ACCESS_LOCAL_WRITE);
     assert_ok(hmreg_mr_close(mr));
-    close_fixture(&fixture);
 }
 
 TEST(no_memory_windows__einval_is_final)
 {
     struct ibv_mr *native;
     struct hmreg_mr *mr;
-    struct fixture fixture;
 
-    open_fixture(&fixture);
-    assert_ok(reg(&fixture, host, 4096, HMREG_SEND, &mr));
+    open_fixture();
+    assert_ok(reg(host, 4096, HMREG_SEND, &mr));
     native = hmreg_mr_native(mr);
     fake_verbs.dereg_result = EINVAL;
     assert_fails(hmreg_mr_close(mr), -EINVAL, "could not deregister");
     fake_verbs.dereg_result = 0;
     assert_int_equal(ibv_dereg_mr(native), 0);
-    close_fixture(&fixture);
 }
 
 TEST(atomics__the_right_to_write_covers_them)
 {
     struct hmreg_mr *mr;
-    struct fixture fixture;
 
-    begin(&fixture);
-    open_with(&fixture, HMREG_VERBS_ATOMICS);
+    begin();
+    open_with(HMREG_VERBS_ATOMICS);
     for (int device = 0; device < 2; device++) {
         for (uint64_t right = HMREG_READ; right <= HMREG_REMOTE_WRITE; right <<= 1) {
-            assert_ok(reg(&fixture, device ? fixture.there : host, 4096, right, &mr));
+            assert_ok(reg(device ? fixture.there : host, 4096, right, &mr));
             assert_int_equal(!!(fake_verbs.access & IBV_ACCESS_REMOTE_ATOMIC),
                              right == HMREG_REMOTE_WRITE);
             assert_ok(hmreg_mr_close(mr));
         }
     }
-    close_fixture(&fixture);
 }
 
 TEST(atomics__not_asked_for__writing_is_all_that_is_granted)
 {
     struct hmreg_mr *mr;
-    struct fixture fixture;
 
-    open_fixture(&fixture);
-    assert_ok(reg(&fixture, host, 4096, HMREG_ACCESS_ALL, &mr));
+    open_fixture();
+    assert_ok(reg(host, 4096, HMREG_ACCESS_ALL, &mr));
     assert_int_equal(fake_verbs.access & IBV_ACCESS_REMOTE_ATOMIC, 0);
     assert_ok(hmreg_mr_close(mr));
-    close_fixture(&fixture);
 }
 
 TEST(atomics__device_without__opnotsupp)
 {
     struct hmreg_domain_config config = {.size = sizeof(config), .flags = HMREG_VERBS_ATOMICS};
     struct hmreg_domain *domain = (void *)1;
-    struct fixture fixture;
 
-    begin(&fixture);
+    begin();
     fake_verbs.limits.atomic_cap = IBV_ATOMIC_NONE;
     assert_fails(hmreg_domain_open_verbs(fixture.lib, fixture.pd, &config, &domain), -EOPNOTSUPP,
                  "fake0 has no atomic operations");
@@ -653,8 +589,7 @@ TEST(atomics__device_without__opnotsupp)
     config.size = 1; /* excludes flags */
     assert_fails(hmreg_domain_open_verbs(fixture.lib, fixture.pd, &config, &domain), -EINVAL,
                  "size of");
-    open_with(&fixture, 0);
-    close_fixture(&fixture);
+    open_with(0);
 }
 
 /* ---- plans ------------------------------------------------------------------------------ */
@@ -662,29 +597,26 @@ TEST(atomics__device_without__opnotsupp)
 TEST(plan__of_the_devices_limits)
 {
     struct hmreg_plan plan = {.size = sizeof(plan)};
-    struct fixture fixture;
 
-    open_fixture(&fixture);
+    open_fixture();
     assert_ok(hmreg_domain_plan(fixture.domain, HMREG_IFACE_SYSTEM, -1, UINT64_C(3) << 30, &plan));
     assert_int_equal(plan.regions, 3);
     assert_int_equal(plan.limits[HMREG_PLAN_MAX_LEN].limit, 1u << 30);
     assert_int_equal(plan.limits[HMREG_PLAN_MAX_MR].limit, 4711);
     assert_true(plan.pinned == plan.len);
-    close_fixture(&fixture);
 }
 
 TEST(plan__paged_on_demand__not_pinned)
 {
     struct hmreg_plan plan = {.size = sizeof(plan)};
-    struct fixture fixture;
 
     for (int odp = 0; odp < 2; odp++) {
-        begin(&fixture);
+        begin();
         fake_verbs.odp = odp;
-        open_with(&fixture, HMREG_VERBS_ON_DEMAND);
+        open_with(HMREG_VERBS_ON_DEMAND);
         assert_ok(hmreg_domain_plan(fixture.domain, HMREG_IFACE_SYSTEM, -1, 4096, &plan));
         assert_int_equal(plan.pinned, odp ? 0 : 4096);
-        close_fixture(&fixture);
+        test_finish();
     }
 }
 
@@ -693,24 +625,22 @@ TEST(plan__paged_on_demand__not_pinned)
 TEST(reg__more_than_max_mr__enomem_before_the_device_is_asked)
 {
     struct hmreg_mr *mr[3] = {NULL, NULL, (void *)1};
-    struct fixture fixture;
 
-    begin(&fixture);
+    begin();
     fake_verbs.limits.max_mr = 2;
-    open_with(&fixture, 0);
-    assert_ok(reg(&fixture, host, 64, HMREG_SEND, &mr[0]));
+    open_with(0);
+    assert_ok(reg(host, 64, HMREG_SEND, &mr[0]));
     fake_verbs.dmabuf_error = EINVAL; /* failures are not counted */
-    assert_int_equal(reg(&fixture, fixture.there, 64, HMREG_SEND, &mr[2]), -EOPNOTSUPP);
+    assert_int_equal(reg(fixture.there, 64, HMREG_SEND, &mr[2]), -EOPNOTSUPP);
     fake_verbs.dmabuf_error = 0;
-    assert_ok(reg(&fixture, fixture.there, 64, HMREG_SEND, &mr[1]));
-    assert_fails(reg(&fixture, host, 64, HMREG_SEND, &mr[2]), -ENOMEM, "all 2 regions that fake0");
+    assert_ok(reg(fixture.there, 64, HMREG_SEND, &mr[1]));
+    assert_fails(reg(host, 64, HMREG_SEND, &mr[2]), -ENOMEM, "all 2 regions that fake0");
     assert_ptr_equal(mr[2], (void *)1);
     assert_int_equal(fake_verbs.regs, 3);
     assert_ok(hmreg_mr_close(mr[0]));
-    assert_ok(reg(&fixture, host, 64, HMREG_SEND, &mr[2]));
+    assert_ok(reg(host, 64, HMREG_SEND, &mr[2]));
     assert_ok(hmreg_mr_close(mr[1]));
     assert_ok(hmreg_mr_close(mr[2]));
-    close_fixture(&fixture);
 }
 
 TEST_MAIN()

@@ -29,43 +29,43 @@ const char *peers_remedy(enum hmreg_iface iface)
     return "";
 }
 
-struct fixture {
+static struct fixture {
     struct hmreg *lib;
     struct ibv_pd *pd;
     struct hmreg_domain *domain;
     char *host, *device;
-};
+} fixture;
 
-static void begin(struct fixture *fixture)
+static void end(void)
 {
-    vendors_reset();
-    fixture->pd = fake_verbs_reset();
-    fake_verbs.odp = true;
-    fake_verbs.takes = IBV_ACCESS_OPTIONAL_RANGE | IBV_ACCESS_ON_DEMAND;
-    assert_ok(hmreg_open(NULL, &fixture->lib));
-    fixture->device = vendor_memory(HMREG_IFACE_CUDA, 1, HMREG_MEM_DEVICE, BYTES);
-    fixture->host = aligned_alloc(BYTES, BYTES);
-    memset(fixture->host, 0, BYTES);
-}
-
-static void open_with(struct fixture *fixture, uint32_t flags)
-{
-    struct hmreg_domain_config config = {.size = sizeof(config), .flags = flags};
-
-    assert_ok(hmreg_domain_open_verbs(fixture->lib, fixture->pd, &config, &fixture->domain));
-}
-
-static void end(struct fixture *fixture)
-{
-    vendor_memory_free(fixture->device);
-    free(fixture->host);
-    assert_ok(hmreg_domain_close(fixture->domain));
-    assert_ok(hmreg_close(fixture->lib));
+    vendor_memory_free(fixture.device);
+    free(fixture.host);
+    assert_ok(hmreg_domain_close(fixture.domain));
+    assert_ok(hmreg_close(fixture.lib));
     assert_int_equal(fake_verbs.live, 0);
 }
 
-static int reg(struct fixture *fixture, const void *addr, struct hmreg_mr_attr attr,
-               struct hmreg_mr **mr)
+static void begin(void)
+{
+    test_after(end);
+    vendors_reset();
+    fixture.pd = fake_verbs_reset();
+    fake_verbs.odp = true;
+    fake_verbs.takes = IBV_ACCESS_OPTIONAL_RANGE | IBV_ACCESS_ON_DEMAND;
+    assert_ok(hmreg_open(NULL, &fixture.lib));
+    fixture.device = vendor_memory(HMREG_IFACE_CUDA, 1, HMREG_MEM_DEVICE, BYTES);
+    fixture.host = aligned_alloc(BYTES, BYTES);
+    memset(fixture.host, 0, BYTES);
+}
+
+static void open_with(uint32_t flags)
+{
+    struct hmreg_domain_config config = {.size = sizeof(config), .flags = flags};
+
+    assert_ok(hmreg_domain_open_verbs(fixture.lib, fixture.pd, &config, &fixture.domain));
+}
+
+static int reg(const void *addr, struct hmreg_mr_attr attr, struct hmreg_mr **mr)
 {
     struct iovec iov = {(void *)(uintptr_t)addr, 5000};
 
@@ -73,22 +73,22 @@ static int reg(struct fixture *fixture, const void *addr, struct hmreg_mr_attr a
     attr.iov = &iov;
     attr.iov_count = 1;
     attr.access = HMREG_REMOTE_WRITE;
-    return hmreg_mr_regattr(fixture->domain, &attr, 0, mr);
+    return hmreg_mr_regattr(fixture.domain, &attr, 0, mr);
 }
 
 #define PLAIN (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE)
 
 /* The bits beyond PLAIN that the device is asked for, the same by address and by dmabuf. */
-static unsigned asked(struct fixture *fixture, struct hmreg_mr_attr attr)
+static unsigned asked(struct hmreg_mr_attr attr)
 {
     struct hmreg_mr *mr = NULL;
     unsigned access;
 
-    assert_ok(reg(fixture, fixture->device + PLACE, attr, &mr));
+    assert_ok(reg(fixture.device + PLACE, attr, &mr));
     access = fake_verbs.access;
     assert_int_not_equal(fake_verbs.fd, -1);
     assert_ok(hmreg_mr_close(mr));
-    assert_ok(reg(fixture, fixture->host + PLACE, attr, &mr));
+    assert_ok(reg(fixture.host + PLACE, attr, &mr));
     assert_int_equal(fake_verbs.access & ~(unsigned)IBV_ACCESS_ON_DEMAND, access);
     access = fake_verbs.access;
     assert_ok(hmreg_mr_close(mr));
@@ -96,11 +96,11 @@ static unsigned asked(struct fixture *fixture, struct hmreg_mr_attr attr)
     return access & ~(unsigned)PLAIN;
 }
 
-static int refused(struct fixture *fixture, const void *addr, struct hmreg_mr_attr attr)
+static int refused(const void *addr, struct hmreg_mr_attr attr)
 {
     struct hmreg_mr *mr = (void *)1;
     unsigned regs = fake_verbs.regs;
-    int rc = reg(fixture, addr, attr, &mr);
+    int rc = reg(addr, attr, &mr);
 
     assert_int_not_equal(rc, 0);
     assert_ptr_equal(mr, (void *)1);
@@ -122,29 +122,24 @@ TEST(ordering__each_value__overrides_the_domains)
     const struct hmreg_mr_attr standard = {.ordering = HMREG_ORDERING_DEFAULT},
                                strict = {.ordering = HMREG_ORDERING_STRICT},
                                loose = {.ordering = HMREG_ORDERING_RELAXED};
-    struct fixture fixture;
 
     for (int of_domain = 0; of_domain < 2; of_domain++) {
-        begin(&fixture);
-        open_with(&fixture, of_domain ? HMREG_VERBS_RELAXED_ORDERING : 0);
-        assert_int_equal(asked(&fixture, standard), of_domain ? relaxed : 0);
-        assert_int_equal(asked(&fixture, strict), 0);
-        assert_int_equal(asked(&fixture, loose), relaxed);
-        end(&fixture);
+        begin();
+        open_with(of_domain ? HMREG_VERBS_RELAXED_ORDERING : 0);
+        assert_int_equal(asked(standard), of_domain ? relaxed : 0);
+        assert_int_equal(asked(strict), 0);
+        assert_int_equal(asked(loose), relaxed);
+        test_finish();
     }
 }
 
 /* A permission: where the device does not take it, the region is strict. */
 TEST(ordering__relaxed_that_the_device_does_not_take__dropped)
 {
-    struct fixture fixture;
-
-    begin(&fixture);
-    open_with(&fixture, 0);
+    begin();
+    open_with(0);
     fake_verbs.takes = 0;
-    assert_int_equal(asked(&fixture, (struct hmreg_mr_attr){.ordering = HMREG_ORDERING_RELAXED}),
-                     0);
-    end(&fixture);
+    assert_int_equal(asked((struct hmreg_mr_attr){.ordering = HMREG_ORDERING_RELAXED}), 0);
 }
 
 /* ---- atomics ---------------------------------------------------------------------------- */
@@ -152,31 +147,27 @@ TEST(ordering__relaxed_that_the_device_does_not_take__dropped)
 TEST(atomics__each_value__overrides_the_domains)
 {
     static const unsigned atomic = IBV_ACCESS_REMOTE_ATOMIC;
-    struct fixture fixture;
 
     for (int of_domain = 0; of_domain < 2; of_domain++) {
-        begin(&fixture);
-        open_with(&fixture, of_domain ? HMREG_VERBS_ATOMICS : 0);
-        assert_int_equal(asked(&fixture, (struct hmreg_mr_attr){.atomics = HMREG_CHOICE_DEFAULT}),
+        begin();
+        open_with(of_domain ? HMREG_VERBS_ATOMICS : 0);
+        assert_int_equal(asked((struct hmreg_mr_attr){.atomics = HMREG_CHOICE_DEFAULT}),
                          of_domain ? atomic : 0);
-        assert_int_equal(asked(&fixture, (struct hmreg_mr_attr){.atomics = HMREG_CHOICE_OFF}), 0);
-        assert_int_equal(asked(&fixture, (struct hmreg_mr_attr){.atomics = HMREG_CHOICE_ON}),
-                         atomic);
-        end(&fixture);
+        assert_int_equal(asked((struct hmreg_mr_attr){.atomics = HMREG_CHOICE_OFF}), 0);
+        assert_int_equal(asked((struct hmreg_mr_attr){.atomics = HMREG_CHOICE_ON}), atomic);
+        test_finish();
     }
 }
 
 TEST(atomics__device_without__opnotsupp)
 {
     const struct hmreg_mr_attr on = {.atomics = HMREG_CHOICE_ON};
-    struct fixture fixture;
 
-    begin(&fixture);
+    begin();
     fake_verbs.limits.atomic_cap = IBV_ATOMIC_NONE;
-    open_with(&fixture, 0);
-    assert_int_equal(refused(&fixture, fixture.host, on), -EOPNOTSUPP);
+    open_with(0);
+    assert_int_equal(refused(fixture.host, on), -EOPNOTSUPP);
     says("atomics is 2 (on), which fake0 does not do; accepted: 0 (default), 1 (off)");
-    end(&fixture);
 }
 
 /* Asked for by the region or by the domain. */
@@ -185,20 +176,19 @@ TEST(atomics__if_possible__where_the_device_has_them)
     static const unsigned atomic = IBV_ACCESS_REMOTE_ATOMIC;
     const struct hmreg_mr_attr possible = {.atomics = HMREG_CHOICE_IF_POSSIBLE};
     const struct hmreg_mr_attr usual = {.atomics = HMREG_CHOICE_DEFAULT};
-    struct fixture fixture;
 
     for (int has = 0; has < 2; has++) {
-        begin(&fixture);
+        begin();
         fake_verbs.limits.atomic_cap = has ? IBV_ATOMIC_HCA : IBV_ATOMIC_NONE;
-        open_with(&fixture, 0);
-        assert_int_equal(asked(&fixture, possible), has ? atomic : 0);
-        assert_int_equal(asked(&fixture, usual), 0);
-        end(&fixture);
-        begin(&fixture);
+        open_with(0);
+        assert_int_equal(asked(possible), has ? atomic : 0);
+        assert_int_equal(asked(usual), 0);
+        test_finish();
+        begin();
         fake_verbs.limits.atomic_cap = has ? IBV_ATOMIC_HCA : IBV_ATOMIC_NONE;
-        open_with(&fixture, HMREG_VERBS_ATOMICS_IF_POSSIBLE);
-        assert_int_equal(asked(&fixture, usual), has ? atomic : 0);
-        end(&fixture);
+        open_with(HMREG_VERBS_ATOMICS_IF_POSSIBLE);
+        assert_int_equal(asked(usual), has ? atomic : 0);
+        test_finish();
     }
 }
 
@@ -209,15 +199,13 @@ TEST(atomics__if_possible_without_the_right_to_write__none)
                                  .access = HMREG_REMOTE_READ,
                                  .atomics = HMREG_CHOICE_IF_POSSIBLE};
     struct hmreg_mr *mr;
-    struct fixture fixture;
 
-    begin(&fixture);
-    open_with(&fixture, 0);
+    begin();
+    open_with(0);
     attr.iov = &(struct iovec){fixture.host, 64};
     assert_ok(hmreg_mr_regattr(fixture.domain, &attr, 0, &mr));
     assert_int_equal(fake_verbs.access, IBV_ACCESS_REMOTE_READ);
     assert_ok(hmreg_mr_close(mr));
-    end(&fixture);
 }
 
 /* ---- paging on demand ------------------------------------------------------------------- */
@@ -226,51 +214,46 @@ TEST(on_demand__each_value__overrides_the_domains)
 {
     static const unsigned odp = IBV_ACCESS_ON_DEMAND;
     struct hmreg_mr *mr;
-    struct fixture fixture;
 
     for (int of_domain = 0; of_domain < 2; of_domain++) {
-        begin(&fixture);
-        open_with(&fixture, of_domain ? HMREG_VERBS_ON_DEMAND : 0);
-        assert_int_equal(asked(&fixture, (struct hmreg_mr_attr){.on_demand = HMREG_CHOICE_DEFAULT}),
+        begin();
+        open_with(of_domain ? HMREG_VERBS_ON_DEMAND : 0);
+        assert_int_equal(asked((struct hmreg_mr_attr){.on_demand = HMREG_CHOICE_DEFAULT}),
                          of_domain ? odp : 0);
-        assert_int_equal(asked(&fixture, (struct hmreg_mr_attr){.on_demand = HMREG_CHOICE_OFF}), 0);
-        assert_ok(
-            reg(&fixture, fixture.host, (struct hmreg_mr_attr){.on_demand = HMREG_CHOICE_ON}, &mr));
+        assert_int_equal(asked((struct hmreg_mr_attr){.on_demand = HMREG_CHOICE_OFF}), 0);
+        assert_ok(reg(fixture.host, (struct hmreg_mr_attr){.on_demand = HMREG_CHOICE_ON}, &mr));
         assert_int_equal(fake_verbs.access, PLAIN | odp);
         assert_ok(hmreg_mr_close(mr));
-        end(&fixture);
+        test_finish();
     }
 }
 
 TEST(on_demand__device_without__opnotsupp)
 {
     const struct hmreg_mr_attr on = {.on_demand = HMREG_CHOICE_ON};
-    struct fixture fixture;
 
-    begin(&fixture);
+    begin();
     fake_verbs.odp = false;
-    open_with(&fixture, HMREG_VERBS_ON_DEMAND); /* the domain's flag is a wish */
-    assert_int_equal(refused(&fixture, fixture.host, on), -EOPNOTSUPP);
+    open_with(HMREG_VERBS_ON_DEMAND); /* the domain's flag is a wish */
+    assert_int_equal(refused(fixture.host, on), -EOPNOTSUPP);
     says("on_demand is 2 (on), which fake0 does not do; accepted: 0 (default), 1 (off)");
-    end(&fixture);
 }
 
 TEST(on_demand__if_possible__host_memory_where_the_device_does)
 {
     const struct hmreg_mr_attr possible = {.on_demand = HMREG_CHOICE_IF_POSSIBLE};
     struct hmreg_mr *mr;
-    struct fixture fixture;
 
     for (int has = 0; has < 2; has++) {
-        begin(&fixture);
+        begin();
         fake_verbs.odp = has;
-        open_with(&fixture, 0);
-        assert_ok(reg(&fixture, fixture.host, possible, &mr));
+        open_with(0);
+        assert_ok(reg(fixture.host, possible, &mr));
         assert_int_equal(fake_verbs.access, PLAIN | (has ? IBV_ACCESS_ON_DEMAND : 0));
         assert_ok(hmreg_mr_close(mr));
-        assert_ok(reg(&fixture, fixture.device, possible, &mr));
+        assert_ok(reg(fixture.device, possible, &mr));
         assert_ok(hmreg_mr_close(mr));
-        end(&fixture);
+        test_finish();
     }
 }
 
@@ -278,15 +261,14 @@ TEST(on_demand__device_memory__opnotsupp_on_each_path)
 {
     static const int probes[] = {EBADF, EOPNOTSUPP}; /* dmabuf, then peer memory */
     const struct hmreg_mr_attr on = {.on_demand = HMREG_CHOICE_ON};
-    struct fixture fixture;
 
     for (int i = 0; i < 2; i++) {
-        begin(&fixture);
+        begin();
         fake_verbs.dmabuf_probe = probes[i];
-        open_with(&fixture, 0);
-        assert_int_equal(refused(&fixture, fixture.device, on), -EOPNOTSUPP);
+        open_with(0);
+        assert_int_equal(refused(fixture.device, on), -EOPNOTSUPP);
         says("on_demand is 2 (on), but this is device memory (cuda)");
-        end(&fixture);
+        test_finish();
     }
 }
 
@@ -295,29 +277,24 @@ TEST(on_demand__device_memory__opnotsupp_on_each_path)
 TEST(optional_access__passed_to_the_device)
 {
     const struct hmreg_mr_attr wanted = {.optional_access = SECRET};
-    struct fixture fixture;
 
-    begin(&fixture);
-    open_with(&fixture, 0);
-    assert_int_equal(asked(&fixture, wanted), SECRET);
+    begin();
+    open_with(0);
+    assert_int_equal(asked(wanted), SECRET);
     fake_verbs.takes = 0; /* optional: the device need not take them */
-    assert_int_equal(asked(&fixture, wanted), 0);
-    end(&fixture);
+    assert_int_equal(asked(wanted), 0);
 }
 
 /* ordering says that. */
 TEST(optional_access__relaxed_ordering__badflags)
 {
-    struct fixture fixture;
-
-    begin(&fixture);
-    open_with(&fixture, 0);
+    begin();
+    open_with(0);
     assert_int_equal(
-        refused(&fixture, fixture.host,
+        refused(fixture.host,
                 (struct hmreg_mr_attr){.optional_access = IBV_ACCESS_RELAXED_ORDERING | SECRET}),
         -HMREG_EBADFLAGS);
     says("optional_access has unknown bits 0x100000; accepted are 0x3fe00000");
-    end(&fixture);
 }
 
 /* ---- iova ------------------------------------------------------------------------------- */
@@ -328,7 +305,7 @@ static struct hmreg_mr_attr at(uint64_t iova)
 }
 
 /* The device gets it, and so do tokens and local operations. */
-static void registered_at(struct fixture *fixture, const char *memory, uint64_t iova)
+static void registered_at(const char *memory, uint64_t iova)
 {
     struct hmreg_mr_info info = {.size = sizeof(info)};
     uint64_t addr = 1, key = 0, base = 1;
@@ -338,14 +315,14 @@ static void registered_at(struct fixture *fixture, const char *memory, uint64_t 
     size_t size = sizeof(token);
     uint8_t raw[8];
 
-    assert_ok(reg(fixture, memory, at(iova), &mr));
+    assert_ok(reg(memory, at(iova), &mr));
     assert_int_equal(fake_verbs.iova, iova);
     assert_int_equal(fake_verbs.length, 5000);
     assert_ok(hmreg_mr_query(mr, &info));
     assert_int_equal(info.addr, (uintptr_t)memory);
     assert_int_equal(info.local_addr, iova);
     assert_ok(hmreg_mr_pack(mr, token, &size));
-    assert_ok(hmreg_remote_open(fixture->domain, token, size, &remote));
+    assert_ok(hmreg_remote_open(fixture.domain, token, size, &remote));
     assert_ok(hmreg_remote_addr(remote, 4999, 1, &addr, &key));
     assert_int_equal(addr, iova + 4999);
     assert_int_equal(key, hmreg_mr_rkey(mr));
@@ -358,54 +335,44 @@ static void registered_at(struct fixture *fixture, const char *memory, uint64_t 
 
 TEST(iova__host_memory__the_devices_address)
 {
-    struct fixture fixture;
-
-    begin(&fixture);
-    open_with(&fixture, 0);
-    registered_at(&fixture, fixture.host, 0);
+    begin();
+    open_with(0);
+    registered_at(fixture.host, 0);
     assert_ptr_equal(fake_verbs.addr, fixture.host);
-    registered_at(&fixture, fixture.host + PLACE, 0x123000 + PLACE % 4096);
+    registered_at(fixture.host + PLACE, 0x123000 + PLACE % 4096);
     assert_ptr_equal(fake_verbs.addr, fixture.host + PLACE);
-    registered_at(&fixture, fixture.host + 4096, UINT64_MAX - 8191); /* ends before the last */
-    end(&fixture);
+    registered_at(fixture.host + 4096, UINT64_MAX - 8191); /* ends before the last */
 }
 
 TEST(iova__dmabuf__the_devices_address)
 {
-    struct fixture fixture;
-
-    begin(&fixture);
-    open_with(&fixture, 0);
-    registered_at(&fixture, fixture.device, 0);
-    registered_at(&fixture, fixture.device + PLACE, 0x123000 + PLACE % 4096);
+    begin();
+    open_with(0);
+    registered_at(fixture.device, 0);
+    registered_at(fixture.device + PLACE, 0x123000 + PLACE % 4096);
     assert_int_equal(fake_verbs.offset, PLACE);
     assert_int_not_equal(fake_verbs.fd, -1);
-    end(&fixture);
 }
 
 TEST(iova__peer_memory__the_devices_address)
 {
-    struct fixture fixture;
-
-    begin(&fixture);
+    begin();
     fake_verbs.dmabuf_probe = EOPNOTSUPP;
-    open_with(&fixture, 0);
-    registered_at(&fixture, fixture.device, 0);
-    registered_at(&fixture, fixture.device + PLACE, 0x123000 + PLACE % 4096);
+    open_with(0);
+    registered_at(fixture.device, 0);
+    registered_at(fixture.device + PLACE, 0x123000 + PLACE % 4096);
     assert_ptr_equal(fake_verbs.addr, fixture.device + PLACE);
     assert_int_equal(fake_verbs.fd, -1);
-    end(&fixture);
 }
 
 /* Of a caller's dmabuf base_addr names the memory, iova its address at the device. */
 TEST(iova__callers_dmabuf__in_place_of_base_addr)
 {
-    struct fixture fixture;
     struct hmreg_mr *mr;
     int fd;
 
-    begin(&fixture);
-    open_with(&fixture, 0);
+    begin();
+    open_with(0);
     fd = fcntl(vendors[HMREG_IFACE_CUDA].claims[0].fd, F_DUPFD_CLOEXEC, 0);
     for (int named = 0; named < 2; named++) {
         const struct hmreg_mr_dmabuf dmabuf = {
@@ -421,50 +388,41 @@ TEST(iova__callers_dmabuf__in_place_of_base_addr)
         assert_ok(hmreg_mr_close(mr));
     }
     close(fd);
-    end(&fixture);
 }
 
 TEST(iova__another_place_in_its_page__inval_on_each_path)
 {
-    struct fixture fixture;
-
     for (int i = 0; i < 3; i++) {
-        begin(&fixture);
+        begin();
         fake_verbs.dmabuf_probe = i == 2 ? EOPNOTSUPP : EBADF;
-        open_with(&fixture, 0);
-        assert_int_equal(refused(&fixture, (i ? fixture.device : fixture.host) + PLACE, at(0)),
-                         -EINVAL);
+        open_with(0);
+        assert_int_equal(refused((i ? fixture.device : fixture.host) + PLACE, at(0)), -EINVAL);
         says("iova is 0, 0 bytes into a page, and the memory begins 3 bytes into one; accepted "
              "are multiples of 4096 plus 3");
-        end(&fixture);
+        test_finish();
     }
 }
 
 TEST(iova__wraps__inval)
 {
-    struct fixture fixture;
-
-    begin(&fixture);
-    open_with(&fixture, 0);
-    assert_int_equal(refused(&fixture, fixture.host, at(UINT64_MAX - 4095)), -EINVAL);
+    begin();
+    open_with(0);
+    assert_int_equal(refused(fixture.host, at(UINT64_MAX - 4095)), -EINVAL);
     says("iova is 0xfffffffffffff000: the region's bytes would wrap");
-    end(&fixture);
 }
 
 TEST(iova__device_fails__nothing_stays)
 {
     struct hmreg_mr *mr = (void *)1;
-    struct fixture fixture;
 
-    begin(&fixture);
-    open_with(&fixture, 0);
+    begin();
+    open_with(0);
     fake_verbs.reg_fails = true;
     fake_verbs.reg_error = ENOMEM;
-    assert_int_equal(reg(&fixture, fixture.host, at(0), &mr), -ENOMEM);
+    assert_int_equal(reg(fixture.host, at(0), &mr), -ENOMEM);
     assert_ptr_equal(mr, (void *)1);
     fake_verbs.reg_fails = false;
-    registered_at(&fixture, fixture.host, 0);
-    end(&fixture);
+    registered_at(fixture.host, 0);
 }
 
 TEST_MAIN()

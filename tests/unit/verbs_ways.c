@@ -42,56 +42,57 @@ static struct ibv_mr *reg_mlx5(struct ibv_pd *pd, uint64_t offset, size_t length
     return fake_verbs_reg_mlx5(pd, offset, length, iova, fd, access, mlx5_access);
 }
 
-struct fixture {
+static struct fixture {
     void *library;
     struct hmreg *lib;
     struct ibv_pd *pd;
     struct hmreg_domain *domain;
     char *there;
-};
+} fixture;
 
-static void begin(struct fixture *fixture, const char *library)
+static void end(void)
+{
+    vendor_memory_free(fixture.there);
+    assert_ok(hmreg_domain_close(fixture.domain));
+    assert_ok(hmreg_close(fixture.lib));
+    assert_int_equal(fake_verbs.live, 0);
+    if (fixture.library)
+        dlclose(fixture.library);
+    assert_null(dlopen("libmlx5.so.1", RTLD_LAZY | RTLD_NOLOAD)); /* no reference is left */
+}
+
+static void begin(const char *library)
 {
     struct fake_mlx5 *fake;
 
-    *fixture = (struct fixture){.library = NULL};
+    test_after(end);
+    fixture = (struct fixture){.library = NULL};
     vendors_reset();
-    fixture->pd = fake_verbs_reset();
+    fixture.pd = fake_verbs_reset();
     memset(&mlx5, 0, sizeof(mlx5));
     mlx5.supported = true;
     if (library) {
-        fixture->library = dlopen(library, RTLD_NOW | RTLD_LOCAL);
-        assert_non_null(fixture->library);
-        fake = dlsym(fixture->library, "hmreg_fake_mlx5");
+        fixture.library = dlopen(library, RTLD_NOW | RTLD_LOCAL);
+        assert_non_null(fixture.library);
+        fake = dlsym(fixture.library, "hmreg_fake_mlx5");
         *fake = (struct fake_mlx5){supported, path, reg_mlx5};
     }
-    assert_ok(hmreg_open(NULL, &fixture->lib));
-    fixture->there = vendor_memory(HMREG_IFACE_CUDA, 1, HMREG_MEM_DEVICE, BYTES);
+    assert_ok(hmreg_open(NULL, &fixture.lib));
+    fixture.there = vendor_memory(HMREG_IFACE_CUDA, 1, HMREG_MEM_DEVICE, BYTES);
 }
 
-static void open_with(struct fixture *fixture, enum hmreg_way first, enum hmreg_way second)
+static void open_with(enum hmreg_way first, enum hmreg_way second)
 {
     struct hmreg_domain_config config = {
         .size = sizeof(config), .flags = HMREG_VERBS_MEMORY_WINDOWS, .ways = {first, second}};
 
-    assert_ok(hmreg_domain_open_verbs(fixture->lib, fixture->pd, &config, &fixture->domain));
+    assert_ok(hmreg_domain_open_verbs(fixture.lib, fixture.pd, &config, &fixture.domain));
 }
 
-static void end(struct fixture *fixture)
+static int reg(struct hmreg_mr **mr)
 {
-    vendor_memory_free(fixture->there);
-    assert_ok(hmreg_domain_close(fixture->domain));
-    assert_ok(hmreg_close(fixture->lib));
-    assert_int_equal(fake_verbs.live, 0);
-    if (fixture->library)
-        dlclose(fixture->library);
-    assert_null(dlopen("libmlx5.so.1", RTLD_LAZY | RTLD_NOLOAD)); /* no reference is left */
-}
-
-static int reg(struct fixture *fixture, struct hmreg_mr **mr)
-{
-    return hmreg_mr_reg(fixture->domain, fixture->there + 4099, 5000, HMREG_REMOTE_WRITE, 0, 0, 0,
-                        mr, NULL);
+    return hmreg_mr_reg(fixture.domain, fixture.there + 4099, 5000, HMREG_REMOTE_WRITE, 0, 0, 0, mr,
+                        NULL);
 }
 
 static enum hmreg_way way_of(const struct hmreg_mr *mr)
@@ -125,13 +126,12 @@ static void assert_reason(const struct hmreg_reason *reason, const char *slug, i
 
 TEST(reg__nic_with_data_direct__imported_for_it)
 {
-    struct fixture fixture;
     struct hmreg_mr *mr;
 
-    begin(&fixture, FAKE_MLX5);
-    open_with(&fixture, 0, 0);
+    begin(FAKE_MLX5);
+    open_with(0, 0);
     for (unsigned i = 1; i <= 3; i++) {
-        assert_ok(reg(&fixture, &mr));
+        assert_ok(reg(&mr));
         assert_int_equal(way_of(mr), HMREG_WAY_DATA_DIRECT);
         assert_int_equal(mlx5.imports, i);
         assert_int_equal(mlx5.paths, 1); /* the NIC is asked when the domain opens */
@@ -144,23 +144,20 @@ TEST(reg__nic_with_data_direct__imported_for_it)
         assert_int_equal(hmreg_mr_rkey(mr), ((struct ibv_mr *)hmreg_mr_native(mr))->rkey);
         assert_ok(hmreg_mr_close(mr));
     }
-    end(&fixture);
 }
 
 TEST(reg__coherent_device__with_the_pcie_mapping)
 {
-    struct fixture fixture;
     struct hmreg_mr *mr;
 
-    begin(&fixture, FAKE_MLX5);
+    begin(FAKE_MLX5);
     vendors[HMREG_IFACE_CUDA].coherent = true;
-    open_with(&fixture, 0, 0);
-    assert_ok(reg(&fixture, &mr));
+    open_with(0, 0);
+    assert_ok(reg(&mr));
     assert_int_equal(way_of(mr), HMREG_WAY_DATA_DIRECT_PCIE);
     assert_true(fake_is_pcie(fake_verbs.fd));
     assert_int_equal(fake_verbs.by_mlx5, 1);
     assert_ok(hmreg_mr_close(mr));
-    end(&fixture);
 }
 
 /* The usual import may still have room. */
@@ -175,16 +172,15 @@ TEST(reg__data_direct_fails__plain)
         {ENOMEM, -ENOMEM, "(BAR1) is full"},
         {524, -EOPNOTSUPP, "below one PCI switch"},
     };
-    struct fixture fixture;
 
-    begin(&fixture, FAKE_MLX5);
-    open_with(&fixture, HMREG_WAY_DATA_DIRECT, HMREG_WAY_PLAIN);
+    begin(FAKE_MLX5);
+    open_with(HMREG_WAY_DATA_DIRECT, HMREG_WAY_PLAIN);
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct hmreg_explanation why;
         struct hmreg_mr *mr;
 
         fake_verbs.mlx5_error = cases[i].errnum;
-        assert_ok(reg(&fixture, &mr));
+        assert_ok(reg(&mr));
         assert_int_equal(way_of(mr), HMREG_WAY_PLAIN);
         assert_int_equal(fake_verbs.by_mlx5, 0);
         why = explain(mr);
@@ -194,32 +190,28 @@ TEST(reg__data_direct_fails__plain)
         assert_ok(hmreg_mr_close(mr));
     }
     fake_verbs.mlx5_error = 0; /* a failure is not remembered */
-    end(&fixture);
 }
 
 TEST(reg__device_is_gone__is_the_answer)
 {
     struct hmreg_mr *mr = (void *)1;
-    struct fixture fixture;
 
-    begin(&fixture, FAKE_MLX5);
-    open_with(&fixture, 0, 0);
+    begin(FAKE_MLX5);
+    open_with(0, 0);
     fake_verbs.mlx5_error = EIO;
-    assert_fails(reg(&fixture, &mr), -EIO, "the device failed");
+    assert_fails(reg(&mr), -EIO, "the device failed");
     assert_ptr_equal(mr, (void *)1);
     assert_int_equal(mlx5.imports, 1);
-    end(&fixture);
 }
 
 TEST(regattr__callers_dmabuf__for_data_direct)
 {
     struct hmreg_mr_dmabuf dmabuf = {.offset = 100, .len = 64};
     struct hmreg_mr_attr attr = {.size = sizeof(attr), .access = HMREG_SEND, .dmabuf = &dmabuf};
-    struct fixture fixture;
     struct hmreg_mr *mr;
 
-    begin(&fixture, FAKE_MLX5);
-    open_with(&fixture, HMREG_WAY_DATA_DIRECT_PCIE, HMREG_WAY_DATA_DIRECT);
+    begin(FAKE_MLX5);
+    open_with(HMREG_WAY_DATA_DIRECT_PCIE, HMREG_WAY_DATA_DIRECT);
     dmabuf.fd = vendors[HMREG_IFACE_CUDA].claims[0].fd;
     assert_ok(hmreg_mr_regattr(fixture.domain, &attr, HMREG_REG_DMABUF, &mr));
     assert_int_equal(way_of(mr), HMREG_WAY_DATA_DIRECT);
@@ -227,22 +219,19 @@ TEST(regattr__callers_dmabuf__for_data_direct)
     assert_int_equal(fake_verbs.by_mlx5, 1);
     assert_string_equal(explain(mr).reasons[0].slug, "mapping-is-the-callers");
     assert_ok(hmreg_mr_close(mr));
-    end(&fixture);
 }
 
 TEST(dereg__for_data_direct__as_usual)
 {
-    struct fixture fixture;
     struct hmreg_mr *mr;
 
-    begin(&fixture, FAKE_MLX5);
-    open_with(&fixture, 0, 0);
-    assert_ok(reg(&fixture, &mr));
+    begin(FAKE_MLX5);
+    open_with(0, 0);
+    assert_ok(reg(&mr));
     fake_verbs.dereg_result = EBUSY;
     assert_fails(hmreg_mr_close(mr), -EBUSY, "memory window");
     fake_verbs.dereg_result = 0;
     assert_ok(hmreg_mr_close(mr));
-    end(&fixture);
 }
 
 /* ---- there is none ---------------------------------------------------------------------- */
@@ -251,14 +240,13 @@ static void none(const char *library, bool is_mlx5, int path_result, const char 
                  const char *words)
 {
     struct hmreg_explanation why;
-    struct fixture fixture;
     struct hmreg_mr *mr;
 
-    begin(&fixture, library);
+    begin(library);
     mlx5.supported = is_mlx5;
     mlx5.path_result = path_result;
-    open_with(&fixture, HMREG_WAY_DATA_DIRECT, HMREG_WAY_PLAIN);
-    assert_ok(reg(&fixture, &mr));
+    open_with(HMREG_WAY_DATA_DIRECT, HMREG_WAY_PLAIN);
+    assert_ok(reg(&mr));
     assert_int_equal(way_of(mr), HMREG_WAY_PLAIN);
     assert_int_equal(mlx5.imports, 0);
     why = explain(mr);
@@ -268,11 +256,11 @@ static void none(const char *library, bool is_mlx5, int path_result, const char 
     assert_ok(hmreg_domain_close(fixture.domain));
 
     /* Unasked, such a NIC is not tried for it, and nothing is said. */
-    open_with(&fixture, 0, 0);
-    assert_ok(reg(&fixture, &mr));
+    open_with(0, 0);
+    assert_ok(reg(&mr));
     assert_int_equal(explain(mr).refused, 0);
     assert_ok(hmreg_mr_close(mr));
-    end(&fixture);
+    test_finish();
 }
 
 TEST(reg__no_data_direct__each_reason)
@@ -289,22 +277,20 @@ TEST(reg__no_data_direct__each_reason)
 /* EFA has no link but PCIe. */
 TEST(reg__efa_and_a_coherent_device__pcie_first)
 {
-    struct fixture fixture;
     struct hmreg_mr *mr;
 
-    begin(&fixture, NULL);
+    begin(NULL);
     vendors[HMREG_IFACE_CUDA].coherent = true;
     fake_verbs.limits.vendor_id = 0x1d0f;
-    open_with(&fixture, 0, 0);
-    assert_ok(reg(&fixture, &mr));
+    open_with(0, 0);
+    assert_ok(reg(&mr));
     assert_int_equal(way_of(mr), HMREG_WAY_PCIE);
     assert_true(fake_is_pcie(fake_verbs.fd));
     assert_int_equal(fake_verbs.by_mlx5, 0);
     assert_ok(hmreg_mr_close(mr));
     fake_verbs.dmabuf_error =
         ENOMEM; /* the window of the PCIe mapping is full, and the usual one */
-    assert_fails(reg(&fixture, &mr), -EOPNOTSUPP, "no path to this cuda");
-    end(&fixture);
+    assert_fails(reg(&mr), -EOPNOTSUPP, "no path to this cuda");
 }
 
 TEST_MAIN()

@@ -14,6 +14,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+static struct script_fixture fixture;
+
 #define PLAIN  HMREG_WAY_PLAIN
 #define DIRECT HMREG_WAY_DATA_DIRECT
 #define PCIE   HMREG_WAY_PCIE
@@ -21,8 +23,7 @@
 
 static struct vendor *const cuda = &vendors[HMREG_IFACE_CUDA];
 
-static void open_nic(struct script_fixture *fixture, bool direct, bool pcie,
-                     const enum hmreg_way *ways)
+static void open_nic(bool direct, bool pcie, const enum hmreg_way *ways)
 {
     struct hmreg_domain_config config = {.size = sizeof(config),
                                          .order = {HMREG_PATH_DMABUF, HMREG_PATH_PEERMEM}};
@@ -32,7 +33,7 @@ static void open_nic(struct script_fixture *fixture, bool direct, bool pcie,
     caps.pcie = pcie;
     for (int i = 0; ways && i < HMREG_WAY_COUNT - 1 && ways[i]; i++)
         config.ways[i] = ways[i];
-    script_open(fixture, &caps, &config);
+    script_open(&fixture, &caps, &config);
 }
 
 static enum hmreg_way way_of(const struct hmreg_mr *mr)
@@ -64,12 +65,11 @@ static void assert_reason(const struct hmreg_reason *reason, const char *slug, c
 /* The NIC refuses each way: they were tried in this order, each with its mapping. */
 static void check_order(bool direct, bool pcie, bool coherent, const enum hmreg_way *order)
 {
-    struct script_fixture fixture;
     struct hmreg_explanation why;
     struct hmreg_mr *mr;
     uint32_t count = 0;
 
-    open_nic(&fixture, direct, pcie, NULL);
+    open_nic(direct, pcie, NULL);
     cuda->coherent = coherent;
     for (int way = 1; way < HMREG_WAY_COUNT; way++)
         script.refuse_way[way] = -EREMOTE;
@@ -91,7 +91,7 @@ static void check_order(bool direct, bool pcie, bool coherent, const enum hmreg_
     assert_int_equal(script.count, count + 1);
     assert_int_equal(cuda->exports, count);
     assert_ok(hmreg_mr_close(mr));
-    script_close(&fixture);
+    test_finish();
 }
 
 #define ORDER(...) ((const enum hmreg_way[]){__VA_ARGS__, HMREG_WAY_NONE})
@@ -109,10 +109,9 @@ TEST(order__each_pair__its_own)
 TEST(way__first_that_works__taken)
 {
     static const enum hmreg_way order[] = {BOTH, DIRECT, PLAIN};
-    struct script_fixture fixture;
     struct hmreg_mr *mr;
 
-    open_nic(&fixture, true, false, NULL);
+    open_nic(true, false, NULL);
     cuda->coherent = true;
     for (uint32_t refused = 0; refused < 3; refused++) {
         script.count = 0;
@@ -124,43 +123,37 @@ TEST(way__first_that_works__taken)
         assert_ok(hmreg_mr_close(mr));
         script.refuse_way[order[refused]] = -EINVAL;
     }
-    script_close(&fixture);
 }
 
 TEST(way__cached_region__has_it_too)
 {
-    struct script_fixture fixture;
     struct hmreg_mr *mr;
 
-    open_nic(&fixture, true, false, NULL);
+    open_nic(true, false, NULL);
     assert_ok(hmreg_mr_get(fixture.domain, fixture.memory[0], 100, HMREG_SEND, &mr));
     assert_int_equal(way_of(mr), DIRECT);
     hmreg_mr_put(mr);
-    script_close(&fixture);
 }
 
 TEST(way__host_memory_and_other_paths__none)
 {
-    struct script_fixture fixture;
     static char host[100];
     struct hmreg_mr *mr;
 
-    open_nic(&fixture, true, false, NULL);
+    open_nic(true, false, NULL);
     assert_ok(script_reg(&fixture, host, 100, &mr));
     assert_int_equal(way_of(mr), HMREG_WAY_NONE);
     assert_ok(hmreg_mr_close(mr));
-    script_close(&fixture);
 }
 
 /* ---- refusals --------------------------------------------------------------------------- */
 
 TEST(way__vendor_without_the_mapping__the_next_one)
 {
-    struct script_fixture fixture;
     struct hmreg_explanation why;
     struct hmreg_mr *mr;
 
-    open_nic(&fixture, true, false, NULL);
+    open_nic(true, false, NULL);
     cuda->coherent = true;
     cuda->pcie_code = -EOPNOTSUPP;
     assert_ok(script_reg(&fixture, fixture.memory[0], 100, &mr));
@@ -171,16 +164,14 @@ TEST(way__vendor_without_the_mapping__the_next_one)
     assert_int_equal(why.reasons[0].vendor_code, 999);
     assert_int_equal(script.count, 1);
     assert_ok(hmreg_mr_close(mr));
-    script_close(&fixture);
 }
 
 TEST(way__no_data_direct__says_so)
 {
-    struct script_fixture fixture;
     struct hmreg_explanation why;
     struct hmreg_mr *mr;
 
-    open_nic(&fixture, false, false, ORDER(BOTH, DIRECT, PLAIN));
+    open_nic(false, false, ORDER(BOTH, DIRECT, PLAIN));
     assert_ok(script_reg(&fixture, fixture.memory[0], 100, &mr));
     assert_int_equal(way_of(mr), PLAIN);
     why = explain(mr);
@@ -189,19 +180,16 @@ TEST(way__no_data_direct__says_so)
     assert_reason(&why.reasons[1], "no-data-direct", "data-direct: this provider has no");
     assert_int_equal(cuda->exports, 1);
     assert_ok(hmreg_mr_close(mr));
-    script_close(&fixture);
 }
 
 TEST(way__error_that_is_no_refusal__ends_the_search)
 {
-    struct script_fixture fixture;
     struct hmreg_mr *mr;
 
-    open_nic(&fixture, true, false, NULL);
+    open_nic(true, false, NULL);
     script.fail[HMREG_PATH_DMABUF] = -EIO;
     assert_reg_fails(script_reg(&fixture, fixture.memory[0], 100, &mr), mr, -EIO, "dmabuf failed");
     assert_int_equal(script.count, 1);
-    script_close(&fixture);
 }
 
 /* The callers of hmreg_mr_explain() that are older have room for four reasons. */
@@ -209,10 +197,9 @@ TEST(explain__older_caller__as_many_as_it_has_room_for)
 {
     const size_t first = offsetof(struct hmreg_explanation, reasons[4]);
     struct hmreg_explanation why = {.size = first}, guard;
-    struct script_fixture fixture;
     struct hmreg_mr *mr;
 
-    open_nic(&fixture, false, false, ORDER(BOTH, DIRECT, PCIE, PLAIN));
+    open_nic(false, false, ORDER(BOTH, DIRECT, PCIE, PLAIN));
     cuda->pcie_code = -EOPNOTSUPP;
     script.refuse_way[PLAIN] = script.refuse[HMREG_PATH_PEERMEM][0] = -EREMOTE;
     assert_reg_fails(script_reg(&fixture, fixture.memory[0], 100, &mr), mr, -EOPNOTSUPP, "no path");
@@ -225,35 +212,31 @@ TEST(explain__older_caller__as_many_as_it_has_room_for)
     assert_memory_equal((char *)&why + first, (char *)&guard + first, sizeof(why) - first);
     why.size = first - 1;
     assert_fails(hmreg_mr_explain(NULL, &why), -EINVAL, "size of struct hmreg_explanation");
-    script_close(&fixture);
 }
 
 TEST(domain_explain__ways_known_not_to_work__refused)
 {
     struct hmreg_explanation why = {.size = sizeof(why)};
-    struct script_fixture fixture;
 
-    open_nic(&fixture, false, false, ORDER(DIRECT, PLAIN));
+    open_nic(false, false, ORDER(DIRECT, PLAIN));
     assert_ok(hmreg_domain_explain(fixture.domain, HMREG_IFACE_CUDA, 0, &why));
     assert_int_equal(why.path, HMREG_PATH_DMABUF);
     assert_int_equal(why.refused, 1);
     assert_reason(&why.reasons[0], "no-data-direct", "data-direct: ");
-    script_close(&fixture);
-    open_nic(&fixture, false, false, ORDER(DIRECT));
+    test_finish();
+    open_nic(false, false, ORDER(DIRECT));
     assert_ok(hmreg_domain_explain(fixture.domain, HMREG_IFACE_CUDA, 0, &why));
     assert_int_equal(why.path, HMREG_PATH_PEERMEM);
     assert_int_equal(why.refused, 1);
-    script_close(&fixture);
 }
 
 /* Each allocation of a registration that ways refuse fails once: nothing stays. */
 TEST(way__no_memory_for_a_reason__fails_and_leaves_nothing)
 {
-    struct script_fixture fixture;
     struct hmreg_mr *mr;
     unsigned n = 1;
 
-    open_nic(&fixture, true, false, NULL);
+    open_nic(true, false, NULL);
     script.refuse_way[DIRECT] = -EREMOTE;
     for (;; n++) {
         int fds = test_count_fds(), rc;
@@ -273,32 +256,28 @@ TEST(way__no_memory_for_a_reason__fails_and_leaves_nothing)
     assert_true(n > 3); /* region, its more, reasons */
     assert_int_equal(way_of(mr), BOTH);
     assert_ok(hmreg_mr_close(mr));
-    script_close(&fixture);
 }
 
 /* ---- who chooses ------------------------------------------------------------------------ */
 
 TEST(config__ways__in_place_of_the_pairs)
 {
-    struct script_fixture fixture;
     struct hmreg_mr *mr;
 
-    open_nic(&fixture, true, false, ORDER(PCIE));
+    open_nic(true, false, ORDER(PCIE));
     assert_ok(script_reg(&fixture, fixture.memory[0], 100, &mr));
     assert_int_equal(way_of(mr), PCIE);
     assert_true(script_last()->pcie);
     assert_int_equal(script.count, 1);
     assert_ok(hmreg_mr_close(mr));
-    script_close(&fixture);
 }
 
 TEST(environment__ways__counts_unless_configured)
 {
-    struct script_fixture fixture;
     struct hmreg_mr *mr;
 
     setenv("HMREG_DMABUF_WAYS", "pcie,data-direct", 1);
-    open_nic(&fixture, true, false, NULL);
+    open_nic(true, false, NULL);
     assert_ok(script_reg(&fixture, fixture.memory[0], 100, &mr));
     assert_int_equal(way_of(mr), PCIE);
     assert_ok(hmreg_mr_close(mr));
@@ -306,12 +285,12 @@ TEST(environment__ways__counts_unless_configured)
     assert_ok(script_reg(&fixture, fixture.memory[0], 100, &mr));
     assert_int_equal(way_of(mr), DIRECT);
     assert_ok(hmreg_mr_close(mr));
-    script_close(&fixture);
-    open_nic(&fixture, true, false, ORDER(PLAIN));
+    test_finish();
+    open_nic(true, false, ORDER(PLAIN));
     assert_ok(script_reg(&fixture, fixture.memory[0], 100, &mr));
     assert_int_equal(way_of(mr), PLAIN);
     assert_ok(hmreg_mr_close(mr));
-    script_close(&fixture);
+    test_finish();
     unsetenv("HMREG_DMABUF_WAYS");
 }
 
@@ -334,7 +313,6 @@ TEST(config__wrong_ways__named)
 {
     struct hmreg_domain_config config = {.size = sizeof(config)};
     struct hmreg_domain *domain = NULL;
-    struct script_fixture fixture;
 
     script_open(&fixture, NULL, NULL);
     config.ways[1] = (enum hmreg_way)HMREG_WAY_COUNT;
@@ -351,7 +329,6 @@ TEST(config__wrong_ways__named)
         -EINVAL, "config->ways has pcie twice");
     assert_null(domain);
     script.destroys = 0;
-    script_close(&fixture);
 }
 
 static char said[4096];
@@ -396,11 +373,10 @@ TEST(callers_dmabuf__mapping_is_the_callers__data_direct_is_not)
 {
     struct hmreg_mr_dmabuf dmabuf = {.len = 64};
     struct hmreg_mr_attr attr = {.size = sizeof(attr), .access = HMREG_SEND, .dmabuf = &dmabuf};
-    struct script_fixture fixture;
     struct hmreg_explanation why;
     struct hmreg_mr *mr;
 
-    open_nic(&fixture, true, false, ORDER(PCIE, BOTH, DIRECT));
+    open_nic(true, false, ORDER(PCIE, BOTH, DIRECT));
     dmabuf.fd = cuda->claims[0].fd;
     assert_ok(hmreg_mr_regattr(fixture.domain, &attr, HMREG_REG_DMABUF, &mr));
     assert_int_equal(way_of(mr), DIRECT);
@@ -410,13 +386,11 @@ TEST(callers_dmabuf__mapping_is_the_callers__data_direct_is_not)
         assert_reason(&why.reasons[i], "mapping-is-the-callers", "HMREG_EXPORT_PCIE");
     assert_int_equal(cuda->exports, 0);
     assert_ok(hmreg_mr_close(mr));
-    script_close(&fixture);
 }
 
 TEST(export__with_the_mapping__the_callers_own)
 {
     struct hmreg_dmabuf dmabuf = {.fd = -7};
-    struct script_fixture fixture;
 
     script_open(&fixture, NULL, NULL);
     assert_ok(hmreg_export_dmabuf(fixture.lib, fixture.memory[0], 64, HMREG_EXPORT_PCIE, &dmabuf));
@@ -430,7 +404,6 @@ TEST(export__with_the_mapping__the_callers_own)
         hmreg_export_dmabuf(fixture.lib, fixture.memory[0], 64, HMREG_EXPORT_PCIE, &dmabuf),
         -EOPNOTSUPP, "for PCIe");
     assert_int_equal(dmabuf.fd, -7);
-    script_close(&fixture);
 }
 
 /* ---- groups ----------------------------------------------------------------------------- */
@@ -442,7 +415,6 @@ TEST(group__each_mapping__exported_once)
     struct hmreg_domain_config own = {.size = sizeof(own)};
     struct hmreg_group_config config = {.size = sizeof(config), .domain = &own};
     struct hmreg_domain *members[6], *group;
-    struct script_fixture fixture;
     struct hmreg_mr *mr, *rail;
 
     script_open(&fixture, NULL, NULL);
@@ -487,7 +459,6 @@ TEST(group__each_mapping__exported_once)
     for (int i = 0; i < 6; i++)
         assert_ok(hmreg_domain_close(members[i]));
     script.destroys = 0;
-    script_close(&fixture);
 }
 
 TEST(name__each_way)

@@ -13,8 +13,7 @@
 #define MANY (8 * CACHE_WORK_MOST)
 #define LEN  64
 
-static char *memory; /* of MANY regions, and one more */
-static struct fixture fixture;
+static char *memory;        /* of MANY regions, and one more */
 static unsigned long worst; /* steps of a call */
 
 #ifdef NDEBUG
@@ -35,8 +34,8 @@ static void open_paused(const struct hmreg_domain_config *config)
     steps();
     memory = aligned_alloc(LEN, (MANY + 1) * LEN);
     assert_non_null(memory);
-    fixture_open(&fixture, HMREG_MONITOR_IMPORT, config);
-    fixture_key(&fixture, &memory[MANY * LEN], LEN); /* starts the reaper */
+    fixture_open(HMREG_MONITOR_IMPORT, config);
+    fixture_key(&memory[MANY * LEN], LEN); /* starts the reaper */
     reaper_pause(&fixture.domain->caches->reaper);
     worst = 0;
 }
@@ -46,7 +45,7 @@ static void close_resumed(void)
     print_message("%lu steps\n", worst);
     assert_in_range(worst, 0, CACHE_WORK_MOST);
     reaper_resume(&fixture.domain->caches->reaper);
-    fixture_close(&fixture);
+    fixture_close();
     free(memory);
 }
 
@@ -134,7 +133,7 @@ TEST(change__all_memory_of_many_entries__each_get_ends_some)
     }
     assert_in_range(gets, MANY / CACHE_WORK_MOST, MANY);
     assert_true(is_new(MANY / 2));
-    assert_int_equal(fixture_stats(&fixture).uncached, 0);
+    assert_int_equal(fixture_stats().uncached, 0);
     close_resumed();
 }
 
@@ -153,7 +152,7 @@ TEST(change__many_wide_ones__none_is_stale)
     while (is_shut())
         key(MANY);
     assert_int_equal(key(MANY), other);
-    assert_int_equal(fixture_stats(&fixture).invalidations, MANY);
+    assert_int_equal(fixture_stats().invalidations, MANY);
     close_resumed();
 }
 
@@ -191,7 +190,7 @@ TEST(change__of_an_end_that_many_share__none_is_stale)
     assert_true(is_new(MANY - 1));
     while (is_shut())
         key(0);
-    assert_int_equal(fixture_stats(&fixture).invalidations, MANY);
+    assert_int_equal(fixture_stats().invalidations, MANY);
     close_resumed();
 }
 
@@ -219,9 +218,9 @@ TEST(put__last_of_an_ended_entry_after_many__frees_a_few)
     held = get(memory, LEN, HMREG_REMOTE_READ);
     assert_ok(hmreg_invalidate(fixture.lib, memory, MANY * LEN));
     assert_ok(hmreg_domain_progress(fixture.domain));
-    assert_int_equal(fixture_stats(&fixture).zombies, 1);
+    assert_int_equal(fixture_stats().zombies, 1);
     put(held);
-    assert_int_equal(fixture_stats(&fixture).zombies, 0);
+    assert_int_equal(fixture_stats().zombies, 0);
     close_resumed();
 }
 
@@ -240,7 +239,7 @@ TEST(miss__tables_and_lists_grow__in_parts)
         key(MANY);
     for (size_t i = 0; i < 2 * MANY; i++) /* also in the tables that have grown */
         key(i % MANY);
-    assert_int_equal(fixture_stats(&fixture).misses, MANY + MANY / 4 + 2);
+    assert_int_equal(fixture_stats().misses, MANY + MANY / 4 + 2);
     close_resumed();
 }
 
@@ -256,7 +255,7 @@ TEST(limit__all_of_many_entries_were_used__evicts_after_a_few)
         key(i);
     fill();
     key(MANY);
-    assert_int_equal(fixture_stats(&fixture).evictions, 2);
+    assert_int_equal(fixture_stats().evictions, 2);
     close_resumed();
 }
 

@@ -24,7 +24,6 @@ TEST(export__pcie_mapping_of_12_4__says_which)
     assert_ok(hmem_cuda_ops.export_dmabuf(bench.hmem, addr, 1000, &range, 0, &dmabuf));
     close(dmabuf.fd);
     CU(cu.free(addr));
-    bench_end(&bench);
 }
 
 TEST_MAIN()

@@ -48,7 +48,6 @@ TEST(reuse__mappings__never_stale)
     reserved.addr = cu_reserve(RESERVED * reserved.granule);
     reuse_from_a_process(&mappings, 100000);
     CU(cu.unreserve(reserved.addr, RESERVED * reserved.granule));
-    bench_end(&bench);
 }
 
 /* ---- a stream's pool --------------------------------------------------------------------- */
@@ -121,7 +120,6 @@ TEST(reuse__registered_host_memory__never_stale)
     assert_ptr_not_equal(place, MAP_FAILED);
     reuse_host_addresses(&host, 100000);
     munmap(place, REGISTERED);
-    bench_end(&bench);
 }
 
 TEST_MAIN()

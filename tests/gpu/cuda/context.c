@@ -141,7 +141,6 @@ TEST(any_call__thread_without_context__has_none_after)
 
     on_a_thread(do_job, &job);
     sorts_end(&sorts);
-    bench_end(&bench);
 }
 
 TEST(any_call__own_context__has_it_after)
@@ -154,7 +153,6 @@ TEST(any_call__own_context__has_it_after)
     allocate_everything(bench.hmem, 0);
     assert_ptr_equal(current(), bench.context);
     sorts_end(&sorts);
-    bench_end(&bench);
 }
 
 TEST(any_call__other_devices_context__has_it_after)
@@ -172,7 +170,6 @@ TEST(any_call__other_devices_context__has_it_after)
     on_a_thread(do_job, &job);
     CU(cu.primary_release(1));
     sorts_end(&sorts);
-    bench_end(&bench);
 }
 
 /* Queries create no context: not on the memory's device, and not on device 0. */
@@ -505,7 +502,6 @@ TEST(any_call__in_a_host_function__eio_in_words)
     if (asked.dmabuf.fd >= 0)
         close(asked.dmabuf.fd);
     CU(cu.free(asked.addr));
-    bench_end(&bench);
 }
 
 /* Its contents are gone; an allocation at the same address afterwards has another identity. */

@@ -81,15 +81,22 @@ struct hmem *vendor_open(void)
     return hmem;
 }
 
+static struct bench begun;
+
+static void end_begun(void)
+{
+    if (begun.hmem)
+        bench_end(&begun);
+}
+
 struct bench bench_begin(void)
 {
-    struct bench bench = {0};
-
     driver_load();
-    bench.hmem = vendor_open();
-    CU(cu.primary_retain(&bench.context, 0));
-    CU(cu.context_push(bench.context));
-    return bench;
+    begun.hmem = vendor_open();
+    CU(cu.primary_retain(&begun.context, 0));
+    CU(cu.context_push(begun.context));
+    test_after(end_begun);
+    return begun;
 }
 
 void bench_end(struct bench *bench)
@@ -108,6 +115,7 @@ void bench_end(struct bench *bench)
     }
     CU(cu.primary_release(0));
     hmem_cuda_ops.close(bench->hmem);
+    begun.hmem = NULL;
     if (cu.fake)
         assert_int_equal(cu.contexts(), 0);
 }

@@ -5,7 +5,6 @@
  *
  *     struct bench bench = bench_begin();
  *     ... bench.hmem, CU(cu.alloc(&addr, len)) in the primary context of device 0 ...
- *     bench_end(&bench);
  *
  * and fails at its end if it left a context, memory or addresses behind.
  */
@@ -43,11 +42,13 @@ void driver_need_fake(void);
 /* Skips the test if there are fewer devices. */
 void driver_need_devices(int count);
 
-struct bench {
+/* Many tests only begin one. */
+struct __attribute__((unused)) bench {
     struct hmem *hmem;
     struct cuda_context *context; /* device 0's primary one, current */
 };
 struct bench bench_begin(void);
+/* Before the case returns. */
 void bench_end(struct bench *bench);
 
 /* Opens the vendor; skips if there is no device. */

@@ -104,7 +104,6 @@ TEST(end__by_an_address_from_before_the_hooks__reported)
     }
     CU(free_async(watched_plain(&bench), NULL));
     check_reported();
-    bench_end(&bench);
 }
 
 TEST(end__by_symbol_or_address__reported)
@@ -122,7 +121,6 @@ TEST(end__by_symbol_or_address__reported)
     assert_int_not_equal(cu.free_old((unsigned)watched_plain(&bench)), CUDA_OK);
     check_reported(); /* half of an address: all memory */
     CU(cu.free(expected_start - BYTES / 2));
-    bench_end(&bench);
 }
 
 TEST(free__memory_that_is_not_watched__not_reported)
@@ -137,7 +135,6 @@ TEST(free__memory_that_is_not_watched__not_reported)
     addr = cu_alloc(BYTES); /* reused, and not watched */
     CU(cu.free(addr));
     check_reported();
-    bench_end(&bench);
 }
 
 /* The memory is still there, and watched for regions of before. A real driver frees without a
@@ -155,7 +152,6 @@ TEST(free__fails__reported_when_it_succeeds)
     reports = 0;
     CU(cu.free(addr));
     check_reported();
-    bench_end(&bench);
 }
 
 TEST(watch__many_allocations__each_reported)
@@ -175,7 +171,6 @@ TEST(watch__many_allocations__each_reported)
         CU(cu.free(addresses[i]));
         check_reported();
     }
-    bench_end(&bench);
 }
 
 /* ---- contexts --------------------------------------------------------------------------- */
@@ -196,7 +191,6 @@ TEST(end__with_a_context__reported)
         CU(destroys[i](context));
         check_reported();
     }
-    bench_end(&bench);
 }
 
 TEST(end__with_the_primary_context__reported)
@@ -238,7 +232,6 @@ TEST(release__of_a_context_that_others_retain__not_reported)
     assert_int_equal(reports, 0);
     CU(cu.free(addr));
     check_reported();
-    bench_end(&bench);
 }
 
 /* ---- other kinds ------------------------------------------------------------------------ */
@@ -252,7 +245,6 @@ TEST(end__of_managed_memory__reported)
     assert_true(watch(&bench, addr, BYTES));
     CU(cu.free(addr));
     check_reported();
-    bench_end(&bench);
 }
 
 /* Driver 580 says no context of such memory: it is not watched, and each hit asks. */
@@ -267,7 +259,6 @@ TEST(end__of_a_managed_variable__reported)
     CU(cu.module_unload(module));
     if (watched)
         check_reported();
-    bench_end(&bench);
 }
 
 TEST(end__of_a_mapping__reported)
@@ -289,7 +280,6 @@ TEST(end__of_a_mapping__reported)
     CU(cu.unmap(addr, granule));
     check_reported();
     CU(cu.unreserve(addr, 2 * granule));
-    bench_end(&bench);
 }
 
 /* ---- pinned host memory ------------------------------------------------------------------ */
@@ -316,7 +306,6 @@ TEST(end__of_pinned_memory__reported)
     }
     CU(cu.host_unregister(pages));
     munmap(pages, BYTES);
-    bench_end(&bench);
 }
 
 TEST(end__of_pinned_memory_with_its_context__reported)
@@ -330,7 +319,6 @@ TEST(end__of_pinned_memory_with_its_context__reported)
     assert_true(watch(&bench, (uintptr_t)pinned, BYTES));
     CU(cu.context_destroy(context));
     check_reported();
-    bench_end(&bench);
 }
 
 /* By the address that devices use, where it differs. */
@@ -351,7 +339,6 @@ TEST(watch__pinned_memory_of_two_addresses__refused)
     assert_false(watch(&bench, device, BYTES));
     assert_non_null(strstr(why_not, "another address for devices"));
     CU(cu.free_host(pinned));
-    bench_end(&bench);
 }
 
 /* ---- kinds that are not watched ---------------------------------------------------------- */
@@ -370,7 +357,6 @@ TEST(watch__memory_that_may_end_without_a_call__refused)
     assert_non_null(strstr(runtime.unreported, "stream-ordered"));
     assert_null(strstr(runtime.unreported, "pinned"));
     assert_null(strstr(runtime.unreported, "cannot be hooked"));
-    bench_end(&bench);
 }
 
 /* It ends with its module, by which no call names it. */
@@ -382,7 +368,6 @@ TEST(watch__variable_of_a_module__refused)
 
     assert_false(watch(&bench, addr, BYTES));
     CU(cu.module_unload(module));
-    bench_end(&bench);
 }
 
 /* A driver that does not say what can be named to other processes. */
@@ -404,7 +389,6 @@ TEST(watch__query_fails__refused_without_an_error)
     assert_int_equal(hmreg_last_error()->code, -EXDEV);
     cu.fake->reset();
     CU(cu.free(addr));
-    bench_end(&bench);
 }
 
 /* ---- the cache -------------------------------------------------------------------------- */
@@ -486,7 +470,6 @@ TEST(hit__kinds_that_are_watched__ask_nothing)
     assert_ok(hmreg_domain_close(domain));
     assert_ok(hmreg_close(lib));
     CU(cu.free(plain));
-    bench_end(&bench);
 }
 
 /* One get of 300 pieces, as of expandable segments; any piece's end is noticed. */
@@ -519,7 +502,6 @@ TEST(hit__hundreds_of_mappings__asks_nothing)
     assert_ok(hmreg_close(lib));
     CU(cu.unmap(addr, PIECES * granule));
     CU(cu.unreserve(addr, PIECES * granule));
-    bench_end(&bench);
 }
 
 /* An allocation's id alone says that it is the same. */
@@ -540,7 +522,6 @@ TEST(hit__switched_off__asks_one_question)
     assert_ok(hmreg_domain_close(domain));
     assert_ok(hmreg_close(lib));
     CU(cu.free(addr));
-    bench_end(&bench);
 }
 
 TEST_MAIN()

@@ -124,7 +124,6 @@ TEST(before__another_hooks_first__both_called)
     atomic_store(&reports, 0);
     check_free(addr, 0);
     check_free(watched(&bench), 0);
-    bench_end(&bench);
 }
 
 TEST(after__another_hooks_later__both_called)
@@ -139,7 +138,6 @@ TEST(after__another_hooks_later__both_called)
     check_free(watched(&bench), 0);
     for (int i = 0; i < 10; i++)
         check_free(watched(&bench), 0);
-    bench_end(&bench);
 }
 
 /* Another library that restores the function again and again, more often than there are slots. */
@@ -166,7 +164,6 @@ TEST(again__another_never_ends__asked_in_the_end)
     hmem_cuda_ops.runtime(bench.hmem, &runtime);
     assert_non_null(strstr(runtime.unreported, "device, managed, ")); /* which cuMemFree ends */
     CU(cu.free(addr));
-    bench_end(&bench);
 }
 
 /* ---- a policy --------------------------------------------------------------------------- */
@@ -181,7 +178,6 @@ TEST(policy__writable_code_ends_the_process__hooked)
     addr = watched(&bench);
     CU(cu.free(addr));
     assert_true(atomic_load(&reports) >= 1);
-    bench_end(&bench);
 }
 
 /* A process that places hooks. Returns its exit status. */
@@ -272,7 +268,6 @@ TEST(threads__inside_while_hooked__go_on)
     atomic_store(&done, true);
     for (int i = 0; i < THREADS; i++)
         pthread_join(threads[i], NULL);
-    bench_end(&bench);
 }
 
 TEST_MAIN()

@@ -47,7 +47,6 @@ TEST(export__a_later_piece__begins_with_it)
     close(dmabuf.fd);
     CU(cu.unmap(addr, 2 * granule));
     CU(cu.unreserve(addr, 2 * granule));
-    bench_end(&bench);
 }
 
 static void expect_refused(const struct bench *bench, uint64_t addr, size_t len, int code,
@@ -87,7 +86,6 @@ TEST(export__imported_pieces_of_two_devices__exdev)
     cu.fake->reset();
     CU(cu.unmap(addr, 2 * granule));
     CU(cu.unreserve(addr, 2 * granule));
-    bench_end(&bench);
 }
 
 /* ---- unusual drivers -------------------------------------------------------------------- */
@@ -104,7 +102,6 @@ TEST(export__descriptor_too_short__eproto)
     expect_refused(&bench, addr + 1, MIB - 1, -EPROTO, "1048576");
     unsetenv("HMREG_FAKE_CUDA_EXPORT_SHORT");
     CU(cu.free(addr));
-    bench_end(&bench);
 }
 
 TEST(export__vendor_says_not_supported__eopnotsupp)
@@ -123,7 +120,6 @@ TEST(export__vendor_says_not_supported__eopnotsupp)
     assert_string_equal(hmreg_last_error()->vendor_text, "CUDA_ERROR_NOT_SUPPORTED");
     cu.fake->reset();
     CU(cu.free(addr));
-    bench_end(&bench);
 }
 
 /* A driver that wants a context for it is asked for the memory's, which a claim does not name. */
@@ -151,7 +147,6 @@ TEST(export__of_a_claim_needs_a_context__the_memorys)
                  "HMREG_DEBUG=claims");
     cu.fake->reset();
     CU(cu.free(addr));
-    bench_end(&bench);
 }
 
 static int export_pcie(const struct bench *bench, uint64_t addr, struct hmreg_dmabuf *out)
@@ -177,7 +172,6 @@ TEST(export__pcie_mapping__the_same_bytes)
     check_dmabuf(&dmabuf, 33);
     close(dmabuf.fd);
     CU(cu.free(addr));
-    bench_end(&bench);
 }
 
 TEST(export__pcie_mapping_refused_by_the_device__eopnotsupp)
@@ -195,7 +189,6 @@ TEST(export__pcie_mapping_refused_by_the_device__eopnotsupp)
     assert_int_equal(dmabuf.fd, -7);
     unsetenv("HMREG_FAKE_CUDA_NO_PCIE");
     CU(cu.free(addr));
-    bench_end(&bench);
 }
 
 TEST(device__of_a_coherent_link__says_so)
@@ -211,7 +204,6 @@ TEST(device__of_a_coherent_link__says_so)
     hmem_cuda_ops.device(bench.hmem, 1, &device);
     assert_true(device.coherent);
     unsetenv("HMREG_FAKE_CUDA_COHERENT");
-    bench_end(&bench);
 }
 
 TEST_MAIN()

@@ -176,7 +176,6 @@ TEST(kind__imported_by_ipc__exported_by_its_owner_only)
     CU(cu.ipc_close(addr));
     assert_ok(hmreg_close(lib));
     owner_end(&owner);
-    bench_end(&bench);
 }
 
 /* On any driver: it is device memory of known bounds, with a new identity at each import. */
@@ -197,7 +196,6 @@ TEST(resolve__imported_by_ipc__device_memory)
     CU(cu.ipc_close(addr));
     assert_int_equal(bench_resolve(&bench, addr, 1, &range), -HMEM_NOT_MINE);
     owner_end(&owner);
-    bench_end(&bench);
 }
 
 int main(int argc, char **argv)

@@ -78,7 +78,6 @@ TEST(kind__cumemalloc__dmabuf)
 
     check_reuse(&kind, renew_plain, &addr);
     CU(cu.free(addr));
-    bench_end(&bench);
 }
 
 struct pitched {
@@ -112,7 +111,6 @@ TEST(kind__pitch__dmabuf)
     kind = device_kind(pitched.addr, 39 * pitched.pitch + 1000);
     check_reuse(&kind, renew_pitched, &pitched);
     CU(cu.free(pitched.addr));
-    bench_end(&bench);
 }
 
 /* ---- pools ------------------------------------------------------------------------------ */
@@ -141,7 +139,6 @@ TEST(kind__pool__refused_with_the_remedy)
     check(&kind);
     CU(cu.free_async(addr, NULL));
     CU(cu.stream_wait(NULL));
-    bench_end(&bench);
 }
 
 /* The descriptor of such a pool is for other CUDA processes: no dmabuf. */
@@ -170,7 +167,6 @@ TEST(kind__shareable_pool__refused_with_the_remedy)
     CU(cu.free_async(addr, NULL));
     CU(cu.stream_wait(NULL));
     CU(cu.pool_destroy(pool));
-    bench_end(&bench);
 }
 
 static void *renew_pool(void *arg)
@@ -274,7 +270,6 @@ TEST(kind__one_mapping__dmabuf)
     kind = reserved_kind(&reserved);
     check_reuse(&kind, renew_last, &reserved);
     reserved_end(&reserved);
-    bench_end(&bench);
 }
 
 /* Memory imported by a handle of cuMemExportToShareableHandle, as between processes. */
@@ -300,7 +295,6 @@ TEST(kind__mapping_imported_by_a_handle__dmabuf)
     kind = reserved_kind(&reserved);
     check(&kind);
     reserved_end(&reserved);
-    bench_end(&bench);
 }
 
 /* One descriptor if all pieces have the same properties. */
@@ -314,7 +308,6 @@ TEST(kind__several_mappings__one_dmabuf)
     kind = reserved_kind(&reserved);
     check_reuse(&kind, renew_last, &reserved);
     reserved_end(&reserved);
-    bench_end(&bench);
 }
 
 /* Without a single descriptor: one piece per allocation, exactly. */
@@ -359,7 +352,6 @@ TEST(kind__mappings_of_two_devices__composite)
     check_reuse(&kind, renew_last, &reserved);
     reserved_end(&reserved);
     CU(cu.primary_release(1));
-    bench_end(&bench);
 }
 
 TEST(kind__mappings_of_two_makes__composite)
@@ -374,7 +366,6 @@ TEST(kind__mappings_of_two_makes__composite)
     kind.exportable = false;
     check_reuse(&kind, renew_last, &reserved);
     reserved_end(&reserved);
-    bench_end(&bench);
 }
 
 TEST(kind__a_mapping_without_gpudirect_among_others__refused)
@@ -391,7 +382,6 @@ TEST(kind__a_mapping_without_gpudirect_among_others__refused)
     kind.refusal = "gpuDirectRDMACapable";
     check(&kind);
     reserved_end(&reserved);
-    bench_end(&bench);
 }
 
 TEST(kind__mapping_without_gpudirect__refused_with_the_remedy)
@@ -410,7 +400,6 @@ TEST(kind__mapping_without_gpudirect__refused_with_the_remedy)
     kind.refusal = "set it in the properties given to cuMemCreate";
     check(&kind);
     reserved_end(&reserved);
-    bench_end(&bench);
 }
 
 TEST(kind__mapping_without_gpudirect_that_the_driver_exports__dmabuf)
@@ -467,7 +456,6 @@ TEST(kind__mappings_with_a_hole__erange)
     kind_check(lib, &kind);
     assert_ok(hmreg_close(lib));
     reserved_end(&reserved);
-    bench_end(&bench);
 }
 
 /* ---- virtual memory on the host --------------------------------------------------------- */
@@ -506,7 +494,6 @@ TEST(kind__mapping_on_the_host__by_its_address)
     kind.local_addr = reserved.addr + 5;
     check_reuse(&kind, renew_last, &reserved);
     reserved_end(&reserved);
-    bench_end(&bench);
 }
 
 TEST(kind__mapping_on_the_host_for_devices_only__refused)
@@ -519,7 +506,6 @@ TEST(kind__mapping_on_the_host_for_devices_only__refused)
     kind.refusal = "mapped for devices only";
     check(&kind);
     reserved_end(&reserved);
-    bench_end(&bench);
 }
 
 /* Whatever the order of the pieces, the range is the device's, and each piece has its own path. */
@@ -540,7 +526,6 @@ TEST(kind__mappings_half_on_the_host__composite)
         check_reuse(&kind, renew_last, &reserved);
         reserved_end(&reserved);
     }
-    bench_end(&bench);
 }
 
 /* ---- host and managed memory ------------------------------------------------------------ */
@@ -582,7 +567,6 @@ TEST(kind__host_portable__by_its_address)
     kind = host_kind(host.addr, host.addr);
     check_reuse(&kind, renew_host, &host);
     CU(cu.free_host(host.addr));
-    bench_end(&bench);
 }
 
 /* By the CPU's address, with either iface in the claim. */
@@ -601,7 +585,6 @@ TEST(kind__host_write_combined__by_its_host_address)
     kind = host_kind(host.addr, host.addr);
     check_reuse(&kind, renew_host, &host);
     CU(cu.free_host(host.addr));
-    bench_end(&bench);
 }
 
 static void *renew_registered(void *host)
@@ -628,7 +611,6 @@ TEST(kind__host_registered__by_its_host_address)
     check_reuse(&kind, renew_registered, memory + 8);
     CU(cu.host_unregister(memory + 8));
     munmap(memory, 2 * BYTES);
-    bench_end(&bench);
 }
 
 /* Both halves have a page in common, which the driver pins twice. */
@@ -671,7 +653,6 @@ TEST(kind__host_registered_in_halves__the_systems)
     check(&kind);
     CU(cu.host_unregister(memory));
     munmap(memory, BYTES);
-    bench_end(&bench);
 }
 
 static void *renew_managed(void *arg)
@@ -697,7 +678,6 @@ TEST(kind__managed__by_its_address_where_the_cpu_moves_the_bytes)
     kind.export_says = "moves between host and device";
     check_reuse(&kind, renew_managed, &addr);
     CU(cu.free(addr));
-    bench_end(&bench);
 }
 
 /* ---- devices ---------------------------------------------------------------------------- */

@@ -41,7 +41,6 @@ TEST(copy__other_sorts__both_ways)
     CU(cu.free_async(pool, NULL));
     CU(cu.stream_wait(NULL));
     CU(cu.free_host(host));
-    bench_end(&bench);
 }
 
 TEST(copy__over_pieces_of_virtual_memory__both_ways)
@@ -56,7 +55,6 @@ TEST(copy__over_pieces_of_virtual_memory__both_ways)
     check_round_trip(&bench, addr + granule - 1000, 2000);
     CU(cu.unmap(addr, 2 * granule));
     CU(cu.unreserve(addr, 2 * granule));
-    bench_end(&bench);
 }
 
 /* The driver returns before a device copy is complete; hmreg_copy() returns after. */
@@ -79,7 +77,6 @@ TEST(copy__on_one_device__is_there_at_once)
     assert_int_equal(cu.fake->peek(to + MIB - 1)[0], 0x43);
     CU(cu.free(from));
     CU(cu.free(to));
-    bench_end(&bench);
 }
 
 TEST(copy__neither_side_of_cuda__eio)
@@ -89,7 +86,6 @@ TEST(copy__neither_side_of_cuda__eio)
 
     assert_fails(copy(&bench, (uintptr_t)a, (uintptr_t)b, 8), -EIO, "neither");
     assert_string_equal(a, "before");
-    bench_end(&bench);
 }
 
 /* ---- allocations ------------------------------------------------------------------------ */
@@ -102,7 +98,6 @@ TEST(free__inside_an_allocation__eio)
     assert_fails(hmem_cuda_ops.free(bench.hmem, as_pointer(addr + 512), HMREG_MEM_DEVICE), -EIO,
                  "CUDA cannot free");
     CU(cu.free(addr));
-    bench_end(&bench);
 }
 
 TEST_MAIN()

@@ -19,7 +19,6 @@ TEST(runtime__of_11_6__says_what_it_lacks)
     hmem_cuda_ops.device(bench.hmem, 0, &device);
     assert_false(device.dmabuf);
     assert_true(device.pci.valid);
-    bench_end(&bench);
 }
 
 TEST(export__of_11_6__eopnotsupp)
@@ -37,7 +36,6 @@ TEST(export__of_11_6__eopnotsupp)
                  -EOPNOTSUPP, "CUDA 11.6");
     assert_int_equal(dmabuf.fd, -7);
     CU(cu.free(addr));
-    bench_end(&bench);
 }
 
 /* The attribute of plain memory is older than the contexts' flag. */
@@ -53,7 +51,6 @@ TEST(sync_memops__of_11_6__of_plain_memory_only)
     CU(cu.free(plain));
     CU(cu.unmap(addr, cu_granule()));
     CU(cu.unreserve(addr, cu_granule()));
-    bench_end(&bench);
 }
 
 /* This driver has no ids of physical memory, so its replacement cannot be detected. */
@@ -75,7 +72,6 @@ TEST(identity__virtual_memory_of_11_6__zero)
     assert_int_equal(identity, 0);
     CU(cu.unmap(addr, 2 * granule));
     CU(cu.unreserve(addr, 2 * granule));
-    bench_end(&bench);
 }
 
 TEST_MAIN()

@@ -129,7 +129,6 @@ TEST(get__memory_without_identity__registered_each_time)
     CU(cu.unmap(addr, granule));
     CU(cu.unreserve(addr, granule));
     assert_ok(hmreg_close(lib));
-    bench_end(&bench);
 }
 
 /* ---- contexts --------------------------------------------------------------------------- */
@@ -177,7 +176,6 @@ TEST(get__thread_without_context__has_none_after)
     assert_ok(hmreg_domain_close(getter.domain));
     CU(cu.free((uintptr_t)getter.addr));
     assert_ok(hmreg_close(lib));
-    bench_end(&bench);
 }
 
 TEST_MAIN()

@@ -29,7 +29,6 @@ TEST(resolve__uncounted_device__eio)
     CU(cu.free(addr));
     CU(cu.context_pop(NULL));
     CU(cu.primary_release(1));
-    bench_end(&bench);
 }
 
 TEST(resolve__memory_of_a_created_context__known)
@@ -46,7 +45,6 @@ TEST(resolve__memory_of_a_created_context__known)
     assert_int_equal(range.alloc_len, MIB);
     CU(cu.context_destroy(created));
     assert_int_equal(bench_resolve(&bench, addr, 1, &range), -HMEM_NOT_MINE);
-    bench_end(&bench);
 }
 
 /* ---- host memory ------------------------------------------------------------------------ */
@@ -71,7 +69,6 @@ TEST(resolve__device_address_of_host_memory__canonical)
     assert_int_equal(range.host_addr, (uintptr_t)host + 5);
     assert_int_equal(range.identity, identity_of(&bench, device, 1));
     CU(cu.free_host(host));
-    bench_end(&bench);
 }
 
 TEST(resolve__registered_memory__pinned_until_unregistered)
@@ -97,7 +94,6 @@ TEST(resolve__registered_memory__pinned_until_unregistered)
     assert_true(identity_of(&bench, (uintptr_t)host, 10) != first);
     CU(cu.host_unregister(host));
     munmap(host, 2 * MIB);
-    bench_end(&bench);
 }
 
 /* ---- pools ------------------------------------------------------------------------------ */
@@ -143,7 +139,6 @@ TEST(resolve__pool_memory__on_a_thread_without_context)
     CU(cu.stream_wait(NULL));
     CU(cu.context_pop(NULL));
     CU(cu.context_destroy(created));
-    bench_end(&bench);
 }
 
 TEST(resolve__pool_memory__no_context_anywhere)

@@ -64,7 +64,6 @@ TEST(pool__destroyed_first__its_memory_stays)
     assert_int_equal(got, 'y');
     CU(cu.free_async(addr, NULL));
     CU(cu.stream_wait(NULL));
-    bench_end(&bench);
 }
 
 /* ---- allocations ------------------------------------------------------------------------ */
@@ -82,7 +81,6 @@ TEST(pitch__rows__one_allocation)
     assert_int_equal(base, addr);
     assert_true(size >= 9 * pitch + 100);
     CU(cu.free(addr));
-    bench_end(&bench);
 }
 
 TEST(ipc__handles__of_cumemalloc_and_for_others_only)
@@ -99,7 +97,6 @@ TEST(ipc__handles__of_cumemalloc_and_for_others_only)
     CU(cu.free_async(pool, NULL));
     CU(cu.stream_wait(NULL));
     CU(cu.free(plain));
-    bench_end(&bench);
 }
 
 /* ---- access of the CPU ------------------------------------------------------------------ */
@@ -133,7 +130,6 @@ TEST(access__host_memory__of_the_cpu_when_given)
     assert_int_equal(*cu.fake->peek(addr + 5), 'z');
     CU(cu.unmap(addr, granule));
     CU(cu.unreserve(addr, granule));
-    bench_end(&bench);
 }
 
 TEST(access__device_memory__not_of_the_cpu)
@@ -149,7 +145,6 @@ TEST(access__device_memory__not_of_the_cpu)
     assert_true(cu.set_access(addr, granule, &access, 1) != CUDA_OK);
     CU(cu.unmap(addr, granule));
     CU(cu.unreserve(addr, granule));
-    bench_end(&bench);
 }
 
 /* ---- contexts --------------------------------------------------------------------------- */
@@ -177,7 +172,6 @@ TEST(host_function__any_call__not_permitted)
     CU(cu.stream_wait(NULL));
     assert_int_equal(asked, 0);
     CU(cu.free(addr));
-    bench_end(&bench);
 }
 
 TEST(primary_context__reset__loses_its_memory)
@@ -192,7 +186,6 @@ TEST(primary_context__reset__loses_its_memory)
         CU(cu.primary_retain(&bench.context, 0));
         CU(cu.context_set(bench.context));
     }
-    bench_end(&bench);
 }
 
 /* Such a call returns a descriptor or an error. */
@@ -211,7 +204,6 @@ TEST(export__pcie_mapping__answered)
     if (fd >= 0)
         close(fd);
     CU(cu.free(addr));
-    bench_end(&bench);
 }
 
 TEST(device__by_its_pci_address__found)
@@ -229,7 +221,6 @@ TEST(device__by_its_pci_address__found)
         assert_int_equal(device, 0);
     }
     assert_int_equal(cu.device_by_bus_id(&device, "no address"), CUDA_INVALID_VALUE);
-    bench_end(&bench);
 }
 
 TEST_MAIN()

@@ -30,7 +30,6 @@ TEST(device__each__as_the_driver_says)
         assert_true(device.name[0] != '\0');
         assert_int_equal(device.simulated, cu.fake != NULL);
     }
-    bench_end(&bench);
 }
 
 TEST(close__null__accepted)
@@ -129,7 +128,6 @@ TEST(open__in_a_child__enodev)
                   : 1);
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_int_equal(WEXITSTATUS(status), 42);
-    bench_end(&bench);
 }
 
 TEST_MAIN()

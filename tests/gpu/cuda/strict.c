@@ -51,7 +51,6 @@ TEST(attribute__unknown_pointer__single_refuses_batch_says_little)
     assert_ptr_equal(host, &local);
     assert_int_equal(size, 7); /* left as it was */
     assert_int_equal(ordinal, -2);
-    bench_end(&bench);
 }
 
 /* In a batch driver 580 answers them, and older ones need not: the simulated one does not. */
@@ -73,7 +72,6 @@ TEST(attribute__block_id_and_mapping__asked_alone)
         CU(cu.pointer_attribute(&value, attribute, addr));
     }
     CU(cu.free(addr));
-    bench_end(&bench);
 }
 
 struct asker {
@@ -106,7 +104,6 @@ TEST(thread_without_context__attributes_yes_address_range_no)
     assert_int_equal(asker.type, CUDA_OK);
     assert_int_equal(asker.range, CUDA_INVALID_CONTEXT);
     CU(cu.free(asker.addr));
-    bench_end(&bench);
 }
 
 /* Of virtual memory the range attributes describe the reservation, the address range a piece. */
@@ -137,7 +134,6 @@ TEST(range_attributes__virtual_memory__reservation_and_piece)
     assert_null(context);
     CU(cu.unmap(addr + granule, 2 * granule));
     CU(cu.unreserve(addr, 4 * granule));
-    bench_end(&bench);
 }
 
 TEST(attribute__pool_memory__no_context_but_a_pool)
@@ -157,7 +153,6 @@ TEST(attribute__pool_memory__no_context_but_a_pool)
     assert_ptr_equal(pool, expected);
     CU(cu.free_async(addr, NULL));
     CU(cu.stream_wait(NULL));
-    bench_end(&bench);
 }
 
 TEST(mapped_attribute__hole__known_but_not_mapped)
@@ -173,7 +168,6 @@ TEST(mapped_attribute__hole__known_but_not_mapped)
     assert_int_equal(mapped & 1, 0);
     assert_int_equal(size, granule);
     CU(cu.unreserve(addr, granule));
-    bench_end(&bench);
 }
 
 /* ---- contexts --------------------------------------------------------------------------- */
@@ -189,7 +183,6 @@ TEST(alloc__without_context__invalid_context)
     assert_int_equal(cu.copy(4096, 8192, 1), CUDA_INVALID_CONTEXT);
     assert_int_equal(cu.context_pop(&popped), CUDA_INVALID_CONTEXT);
     CU(cu.context_push(bench.context));
-    bench_end(&bench);
 }
 
 /* Destroying a context frees its memory, in each way to destroy it. */
@@ -204,7 +197,6 @@ TEST(context__destroyed__its_memory_is_gone)
     addr = cu_alloc(MIB);
     CU(cu.context_destroy(created));
     assert_int_equal(cu.pointer_attribute(&type, CUDA_PTR_MEMORY_TYPE, addr), CUDA_INVALID_VALUE);
-    bench_end(&bench);
 }
 
 TEST(primary_context__retained_twice__ends_with_the_second_release)
@@ -226,7 +218,6 @@ TEST(primary_context__retained_twice__ends_with_the_second_release)
     CU(cu.primary_state(1, &flags, &active));
     assert_false(active);
     assert_int_equal(cu.primary_release(1), CUDA_INVALID_CONTEXT);
-    bench_end(&bench);
 }
 
 TEST(any_call__in_a_child__not_initialized)
@@ -239,7 +230,6 @@ TEST(any_call__in_a_child__not_initialized)
         _exit(cu.init(0) == CUDA_NOT_INITIALIZED && cu.device_count(&count) ? 42 : 1);
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_int_equal(WEXITSTATUS(status), 42);
-    bench_end(&bench);
 }
 
 /* ---- the export ------------------------------------------------------------------------- */
@@ -268,7 +258,6 @@ TEST(export__not_whole_pages__invalid_value)
     assert_int_equal(handle_for(addr, 64 * MIB, CUDA_RANGE_DMABUF_FD, 0), CUDA_INVALID_VALUE);
     CU(cu.free(addr));
     assert_true(handle_for(addr, page, CUDA_RANGE_DMABUF_FD, 0) != CUDA_OK);
-    bench_end(&bench);
 }
 
 /* Of a pool, driver 580 makes a descriptor; the simulated one refuses, as older ones do. */
@@ -287,7 +276,6 @@ TEST(export__managed_and_pool_memory__refused)
     CU(cu.free(managed));
     CU(cu.free_async(pool, NULL));
     CU(cu.stream_wait(NULL));
-    bench_end(&bench);
 }
 
 TEST(export__over_a_hole__refused)
@@ -302,7 +290,6 @@ TEST(export__over_a_hole__refused)
     assert_true(handle_for(addr + granule, granule, CUDA_RANGE_DMABUF_FD, 0) != CUDA_OK);
     CU(cu.unmap(addr, granule));
     CU(cu.unreserve(addr, 2 * granule));
-    bench_end(&bench);
 }
 
 /* ---- virtual memory --------------------------------------------------------------------- */
@@ -329,7 +316,6 @@ TEST(virtual_memory__rules)
     CU(cu.unmap(addr, granule));
     assert_int_equal(cu.handle_retain(&again, as_pointer(addr)), CUDA_INVALID_VALUE);
     CU(cu.unreserve(addr, 2 * granule));
-    bench_end(&bench);
 }
 
 TEST(virtual_memory__no_access_set__not_copied)
@@ -346,7 +332,6 @@ TEST(virtual_memory__no_access_set__not_copied)
     assert_true(cu.copy_to_host(&byte, addr, 1) != CUDA_OK);
     CU(cu.unmap(addr, granule));
     CU(cu.unreserve(addr, granule));
-    bench_end(&bench);
 }
 
 /* ---- host memory ------------------------------------------------------------------------ */
@@ -368,7 +353,6 @@ TEST(registered_memory__host_pointer_from_either_address)
     CU(cu.host_unregister(host));
     assert_int_equal(cu.host_unregister(host), CUDA_NOT_REGISTERED);
     munmap(host, MIB);
-    bench_end(&bench);
 }
 
 /* ---- the simulation --------------------------------------------------------------------- */
@@ -398,7 +382,6 @@ TEST(device_memory__kernel_reads__efault)
     munmap(remote.iov_base, MIB);
     close(fd);
     CU(cu.free(addr));
-    bench_end(&bench);
 }
 
 TEST(error_name__known_and_unknown)
@@ -412,7 +395,6 @@ TEST(error_name__known_and_unknown)
     assert_null(name);
     CU(cu.error_string(CUDA_NOT_FOUND, &name));
     assert_non_null(name);
-    bench_end(&bench);
 }
 
 /* ---- streams ----------------------------------------------------------------------------- */
@@ -452,7 +434,6 @@ TEST(stream__copies__there_after_waiting)
     CU(cu.free_host(pinned));
     CU(cu.free(one));
     CU(cu.free(other));
-    bench_end(&bench);
 }
 
 TEST(stream__wrong_arguments__refused)
@@ -471,7 +452,6 @@ TEST(stream__wrong_arguments__refused)
         assert_int_equal(cu.stream_query(stream), CUDA_INVALID_HANDLE);
         assert_int_equal(cu.copy_async(0, 0, 1, stream), CUDA_INVALID_HANDLE);
     }
-    bench_end(&bench);
 }
 
 TEST(sync_memops__set__reported)
@@ -488,7 +468,6 @@ TEST(sync_memops__set__reported)
     assert_int_equal(cu.set_pointer_attribute(&on, CUDA_PTR_SYNC_MEMOPS, (uintptr_t)&local),
                      CUDA_INVALID_VALUE);
     CU(cu.free(addr));
-    bench_end(&bench);
 }
 
 TEST(memory_info__after_an_allocation__less_available)
@@ -506,7 +485,6 @@ TEST(memory_info__after_an_allocation__less_available)
     if (cu.fake)
         assert_true(before - after == 64 * MIB);
     CU(cu.free(addr));
-    bench_end(&bench);
 }
 
 TEST_MAIN()

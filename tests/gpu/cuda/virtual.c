@@ -413,7 +413,6 @@ TEST(identity__of_many_pieces__two_questions_each)
     assert_true(identity_of(&bench, addr, 200 * granule) != before);
     CU(cu.unmap(addr, 200 * granule));
     CU(cu.unreserve(addr, 200 * granule));
-    bench_end(&bench);
 }
 
 /* A single piece without an id is enough: the range has no identity. */

@@ -47,8 +47,16 @@ void app_start(void)
     assert_int_equal(app.hsa_iterate_agents(meet_agent, NULL), HSA_STATUS_SUCCESS);
 }
 
+static struct hmem *opened;
+
+void app_closed(void)
+{
+    opened = NULL;
+}
+
 void app_stop(void)
 {
+    app_closed();
     app.fake->reset();
     assert_int_equal(app.fake->allocations(), 0);
     assert_int_equal(app.hsa_shut_down(), HSA_STATUS_SUCCESS);
@@ -60,13 +68,21 @@ void app_fail(const char *call, hsa_status_t status, int skip, int times)
     (app.fake->fail)(call, status, skip, times); /* cmocka has a macro of this name */
 }
 
+static void close_opened(void)
+{
+    if (opened)
+        app_close(opened);
+}
+
 struct hmem *app_open(void)
 {
     struct hmem *rocr = NULL;
 
     app_start();
+    test_after(close_opened);
     assert_ok(hmem_rocr_ops.open(&rocr));
     assert_non_null(rocr);
+    opened = rocr;
     return rocr;
 }
 

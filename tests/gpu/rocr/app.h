@@ -66,9 +66,11 @@ void app_stop(void);
 /* After `skip` more calls the fake fails `times` times (-1: for ever). */
 void app_fail(const char *call, hsa_status_t status, int skip, int times);
 
-/* Opens the vendor; with app_start() before, and app_stop() after the close. */
+/* Opens the vendor; with app_start() before, and app_stop() after the close. Both closes are made
+ * when the case returns, unless it has made them, or says that it has closed all. */
 struct hmem *app_open(void);
 void app_close(struct hmem *rocr);
+void app_closed(void);
 
 /* Pool memory of a GPU, or of the CPU. */
 void *app_alloc(unsigned gpu, size_t len);

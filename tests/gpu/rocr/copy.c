@@ -42,7 +42,6 @@ TEST(copy__imported_memory__same_bytes)
     free(host);
     assert_int_equal(app.hsa_amd_ipc_memory_detach(mapped), 0);
     app_free(memory);
-    app_close(rocr);
 }
 
 /* The fake answers MEMORY_FAULT instead of a real GPU's fault, which would end the process. */
@@ -61,7 +60,6 @@ TEST(copy__pinned_without_access__by_way_of_the_host)
     check_host(pinned, MIB, 8);
     app_free(pinned);
     app_free(memory);
-    app_close(rocr);
 }
 
 TEST(copy__pinned_with_access__one_copy)
@@ -77,7 +75,6 @@ TEST(copy__pinned_with_access__one_copy)
     app_check(memory, MIB, 7);
     app_free(pinned);
     app_free(memory);
-    app_close(rocr);
 }
 
 /* Locked for the other GPU only: this one has no access. */
@@ -98,7 +95,6 @@ TEST(copy__locked_for_another_gpu__same_bytes)
     assert_int_equal(app.hsa_amd_memory_unlock(host), 0);
     free(host);
     app_free(memory);
-    app_close(rocr);
 }
 
 /* ---- allocations ------------------------------------------------------------------------ */
@@ -118,7 +114,6 @@ TEST(alloc__pinned__every_gpu_may_access_it)
         app_free(device);
     }
     assert_ok(ops->free(rocr, memory, HMREG_MEM_HOST_PINNED));
-    app_close(rocr);
 }
 
 /* Kernel arguments have a separate pool, which the GPU does not cache. */
@@ -132,7 +127,6 @@ TEST(alloc__pinned__not_from_the_kernarg_pool)
     assert_int_equal(app.hsa_amd_pointer_info(memory, &info, NULL, NULL, NULL), 0);
     assert_int_equal(info.global_flags, HSA_AMD_MEMORY_POOL_GLOBAL_FLAG_FINE_GRAINED);
     assert_ok(ops->free(rocr, memory, HMREG_MEM_HOST_PINNED));
-    app_close(rocr);
 }
 
 TEST(alloc__runtime_refuses__code_and_sentence)
@@ -159,7 +153,6 @@ TEST(alloc__runtime_refuses__code_and_sentence)
         assert_int_equal(hmreg_last_error()->vendor_code, cases[i].status);
         assert_ptr_equal(made, rocr);
     }
-    app_close(rocr);
 }
 
 TEST(free__not_an_allocation__efault)
@@ -169,7 +162,6 @@ TEST(free__not_an_allocation__efault)
 
     assert_fails(ops->free(rocr, memory + 512, HMREG_MEM_DEVICE), -EFAULT, "could not free");
     app_free(memory);
-    app_close(rocr);
 }
 
 TEST_MAIN()

@@ -34,7 +34,6 @@ TEST(export__allocation_shorter_than_resolved__xdev)
     assert_refused(rocr, memory + MIB - 9, &range, -EXDEV, "not in one allocation");
     assert_int_equal(hmreg_last_error()->vendor_code, HSA_STATUS_ERROR_INVALID_ALLOCATION);
     app_free(memory);
-    app_close(rocr);
 }
 
 TEST(export__descriptor_too_short__proto)
@@ -52,7 +51,6 @@ TEST(export__descriptor_too_short__proto)
     close(dmabuf.fd);
     unsetenv("HMREG_FAKE_HSA_SHORT");
     app_free(memory);
-    app_close(rocr);
 }
 
 TEST(export__no_descriptor_left__emfile)
@@ -77,7 +75,6 @@ TEST(export__no_descriptor_left__emfile)
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
     assert_int_equal(dmabuf.fd, -7);
     app_free(memory);
-    app_close(rocr);
 }
 
 TEST(export__runtime_refuses__code_and_sentence)
@@ -103,7 +100,6 @@ TEST(export__runtime_refuses__code_and_sentence)
     app_fail("hsa_amd_portable_close_dmabuf", HSA_STATUS_ERROR_RESOURCE_FREE, 0, 1);
     assert_refused(rocr, memory, &range, -EIO, "could not close");
     app_free(memory);
-    app_close(rocr);
 }
 
 /* The PCIe mapping is asked for by the newer call, which fails as the older does. */
@@ -123,7 +119,6 @@ TEST(export__pcie_mapping__by_the_newer_call)
                  -EOPNOTSUPP, "no memory of this agent");
     assert_int_equal(dmabuf.fd, -7);
     app_free(memory);
-    app_close(rocr);
 }
 
 TEST_MAIN()

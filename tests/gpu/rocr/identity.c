@@ -31,7 +31,6 @@ TEST(identity__known_memory__no_vendor_call)
     assert_int_equal(app.fake->calls("hsa_amd_pointer_info"), asked);
     assert_int_equal(app.fake->calls("hsa_amd_register_deallocation_callback"), 1);
     app_free(memory);
-    app_close(rocr);
 }
 
 /* ---- without a callback ----------------------------------------------------------------- */
@@ -46,7 +45,6 @@ TEST(identity__callback_refused__zero_until_it_is_not)
     assert_int_equal(identity(rocr, memory, MIB), 0);
     assert_int_not_equal(identity(rocr, memory, MIB), 0);
     app_free(memory);
-    app_close(rocr);
 }
 
 /* Another thread replaces the memory after the runtime described it, and before the vendor's
@@ -77,7 +75,6 @@ TEST(identity__swapped_while_asked__zero_then_right)
     assert_int_not_equal(identity(rocr, above, MIB / 2), first);
     app_free(above);
     app_free(memory);
-    app_close(rocr);
 }
 
 static void free_it(void *memory)
@@ -93,7 +90,6 @@ TEST(identity__freed_while_asked__zero)
 
     *app.on_register = free_it;
     assert_int_equal(app_resolve(rocr, memory, MIB).identity, 0);
-    app_close(rocr);
 }
 
 TEST(identity__imported__zero)
@@ -109,7 +105,6 @@ TEST(identity__imported__zero)
     assert_int_equal(identity(rocr, mapped, MIB), 0);
     assert_int_equal(app.hsa_amd_ipc_memory_detach(mapped), 0);
     app_free(memory);
-    app_close(rocr);
 }
 
 /* ---- several vendors open, runtimes loaded and unloaded --------------------------------- */
@@ -202,7 +197,6 @@ TEST(watch__pool_memory__its_end_is_reported)
         assert_false(ops->watch(rocr, at(memory[i] + 5), 100, &range, NULL));
     }
     hmem_listen(NULL);
-    app_close(rocr);
 }
 
 /* Other memory is at the address by now: its end is not that of the memory resolved. */
@@ -217,7 +211,6 @@ TEST(watch__freed_and_allocated_since__not_it)
     app_resolve(rocr, memory, MIB);
     assert_false(ops->watch(rocr, at(memory), MIB, &range, NULL));
     app_free(memory);
-    app_close(rocr);
 }
 
 TEST(watch__no_callback__not_reported)
@@ -237,7 +230,6 @@ TEST(watch__no_callback__not_reported)
     range = app_resolve(rocr, memory, MIB);
     assert_false(ops->watch(rocr, at(memory), MIB, &range, NULL));
     app_free(memory);
-    app_close(rocr);
 }
 
 /* One of two users closes: the callbacks are the other's too. */
@@ -254,7 +246,6 @@ TEST(watch__another_user_closes__still_reported)
     app_free(memory);
     assert_int_equal(report.count, 1);
     hmem_listen(NULL);
-    app_close(rocr);
 }
 
 /* The application's own callback frees other memory. */
@@ -282,7 +273,6 @@ TEST(watch__freed_inside_a_callback__both_reported)
     app_free(memory);
     assert_int_equal(report.count, 2);
     hmem_listen(NULL);
-    app_close(rocr);
 }
 
 TEST_MAIN()

@@ -18,7 +18,6 @@ TEST(runtime__old__says_what_it_lacks)
     ops->runtime(rocr, &runtime);
     assert_non_null(strstr(runtime.lacks, "no hsa_amd_portable_export_dmabuf"));
     assert_non_null(strstr(runtime.library, "rocr-5.2/"));
-    app_close(rocr);
 }
 
 TEST(device__old__no_dmabuf)
@@ -30,7 +29,6 @@ TEST(device__old__no_dmabuf)
     ops->device(rocr, 1, &device);
     assert_false(device.dmabuf);
     assert_int_equal(device.pci.valid, 1);
-    app_close(rocr);
 }
 
 TEST(export__old__not_supported_in_words)
@@ -46,7 +44,6 @@ TEST(export__old__not_supported_in_words)
                  "no hsa_amd_portable_export_dmabuf");
     assert_int_equal(dmabuf.fd, -7);
     app_free(memory);
-    app_close(rocr);
 }
 
 TEST_MAIN()

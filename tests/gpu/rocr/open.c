@@ -80,6 +80,7 @@ TEST(open__application_not_using_it__starts_and_stops_it)
     ops->close(rocr);
     assert_int_equal(app.hsa_amd_pointer_info(&info, &info, NULL, NULL, NULL),
                      HSA_STATUS_ERROR_NOT_INITIALIZED);
+    app_closed();
 }
 
 TEST(runtime__driver_without_dmabuf__says_so)
@@ -123,16 +124,16 @@ static int open_in_child(void)
 
 TEST(open__in_a_child__nodev)
 {
-    struct hmem *rocr = app_open();
     int status = -1;
-    pid_t child = fork();
+    pid_t child;
 
+    app_open();
+    child = fork();
     if (!child)
         _exit(open_in_child());
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_true(WIFEXITED(status));
     assert_int_equal(WEXITSTATUS(status), 0);
-    app_close(rocr);
 }
 
 TEST_MAIN()

@@ -84,7 +84,6 @@ TEST(resolve__locked__pinned_at_both_addresses)
     assert_int_equal(app.hsa_amd_memory_unlock(memory + 100), 0);
     assert_not_mine(rocr, memory + 100, 1);
     munmap(memory, 8192);
-    app_close(rocr);
 }
 
 static char *attach(char *memory, size_t len)
@@ -108,7 +107,6 @@ TEST(resolve__owner_hidden__the_gpu_it_is_mapped_on)
     unsetenv("HMREG_FAKE_HSA_HIDDEN");
     assert_int_equal(app.hsa_amd_ipc_memory_detach(mapped), 0);
     app_free(memory);
-    app_close(rocr);
 }
 
 TEST(resolve__owner_hidden_and_no_gpu_has_access__io)
@@ -124,7 +122,6 @@ TEST(resolve__owner_hidden_and_no_gpu_has_access__io)
     unsetenv("HMREG_FAKE_HSA_HIDDEN");
     assert_int_equal(app.hsa_amd_ipc_memory_detach(mapped), 0);
     app_free(memory);
-    app_close(rocr);
 }
 
 /* HIP sets such addresses aside for managed memory: they are the process's own pages. */
@@ -137,7 +134,6 @@ TEST(resolve__reserved_on_the_host__not_mine)
                      0);
     assert_not_mine(rocr, va + 10, 1);
     assert_int_equal(app.hsa_amd_vmem_address_free(va, MIB), 0);
-    app_close(rocr);
 }
 
 /* Host memory may begin there. */
@@ -151,7 +147,6 @@ TEST(resolve__end_of_a_reservation__not_mine)
     assert_fails(ops->resolve(rocr, at(va) + MIB - 1, 1, &range), -EFAULT, "only reserved");
     assert_not_mine(rocr, va + MIB, 1);
     assert_int_equal(app.hsa_amd_vmem_address_free(va, MIB), 0);
-    app_close(rocr);
 }
 
 TEST_MAIN()

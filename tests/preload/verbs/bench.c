@@ -44,6 +44,19 @@ void bench_need(const char *mode)
         test_skip("of mode %s", mode);
 }
 
+static struct bench opened;
+
+static void close_opened(void)
+{
+    if (opened.device)
+        bench_close(&opened);
+}
+
+void bench_closed(void)
+{
+    opened.device = NULL;
+}
+
 struct bench bench_open(void)
 {
     struct bench bench;
@@ -61,6 +74,8 @@ struct bench bench_open(void)
     assert_non_null(bench.pd);
     assert_int_equal(atomic_load(&ib.fake->live), 0);
     bench.regs = atomic_load(&ib.fake->regs);
+    opened = bench;
+    test_after(close_opened);
     return bench;
 }
 
@@ -69,6 +84,7 @@ void bench_close(struct bench *bench)
     assert_int_equal(ib.dealloc_pd(bench->pd), 0);
     assert_int_equal(atomic_load(&ib.fake->live), 0);
     assert_int_equal(ib.close_device(bench->device), 0);
+    bench_closed();
 }
 
 unsigned bench_regs(const struct bench *bench)

@@ -21,7 +21,10 @@ struct bench {
 };
 
 struct bench bench_open(void);
+/* Before the case returns. */
 void bench_close(struct bench *bench);
+/* The case has closed the device. */
+void bench_closed(void);
 
 /* Is this process run with the mode "gpu", "cache", "cache=write", "cache=remote"? */
 bool bench_mode(const char *mode);

@@ -112,7 +112,6 @@ TEST(reg__remote_part_of_a_cached_range__its_own_bounds)
     assert_null(reach(mr->rkey, memory + PAGE, 1, IBV_ACCESS_REMOTE_READ));
     bench_dereg(mr);
     munmap(memory, 2 * PAGE);
-    bench_close(&bench);
 }
 
 TEST(reg__twice_at_once__two_objects)
@@ -128,7 +127,6 @@ TEST(reg__twice_at_once__two_objects)
     assert_ptr_equal(b->addr, memory);
     bench_dereg(b);
     munmap(memory, PAGE);
-    bench_close(&bench);
 }
 
 TEST(reg__read_only__no_more_rights)
@@ -144,7 +142,6 @@ TEST(reg__read_only__no_more_rights)
     bench_dereg(mr);
     bench_dereg(writable);
     munmap(memory, PAGE);
-    bench_close(&bench);
 }
 
 TEST(reg__iova__device_uses_it)
@@ -165,7 +162,6 @@ TEST(reg__iova__device_uses_it)
         bench_dereg(b);
     }
     munmap(memory, PAGE);
-    bench_close(&bench);
 }
 
 /* ---- what is passed on --------------------------------------------------------------------- */
@@ -193,7 +189,6 @@ TEST(reg__probes_and_rare_access__as_without_us)
     assert_null(ib.reg_dmabuf_mr(bench.pd, 0, PAGE, 0, -1, LOCAL));
     assert_int_equal(errno, EBADF);
     munmap(memory, PAGE);
-    bench_close(&bench);
 }
 
 TEST(dereg__bound_window__busy)
@@ -210,7 +205,6 @@ TEST(dereg__bound_window__busy)
     assert_int_equal(ibv_dealloc_mw(window), 0);
     bench_dereg(mr);
     munmap(memory, PAGE);
-    bench_close(&bench);
 }
 
 TEST(bind__region_without_the_right__refused)
@@ -225,7 +219,6 @@ TEST(bind__region_without_the_right__refused)
     assert_int_equal(ibv_dealloc_mw(window), 0);
     bench_dereg(mr);
     munmap(memory, PAGE);
-    bench_close(&bench);
 }
 
 /* ---- the memory changes -------------------------------------------------------------------- */
@@ -242,7 +235,6 @@ TEST(reg__freed_and_mapped_again__registered_anew)
         assert_ptr_equal(bench_map(memory, PAGE), memory);
     }
     munmap(memory, PAGE);
-    bench_close(&bench);
 }
 
 static const int each_rights[] = {READ, LOCAL, REMOTE};
@@ -308,7 +300,6 @@ TEST(rereg__one_of_two__the_other_stays)
     bench_dereg(a);
     munmap(memory, PAGE);
     munmap(second, PAGE);
-    bench_close(&bench);
 }
 
 /* What a driver or libibverbs refuses: the same answer, and the region as it was. */
@@ -366,7 +357,6 @@ TEST(rereg__right_to_bind__windows_and_busy)
     assert_int_equal(ibv_dealloc_mw(window), 0);
     bench_dereg(mr);
     munmap(memory, PAGE);
-    bench_close(&bench);
 }
 
 TEST(rereg__twice__moves_and_changes)
@@ -387,7 +377,6 @@ TEST(rereg__twice__moves_and_changes)
     bench_dereg(mr);
     munmap(first, PAGE);
     munmap(second, PAGE);
-    bench_close(&bench);
 }
 
 /* ---- ends ---------------------------------------------------------------------------------- */
@@ -427,6 +416,7 @@ TEST(unimport_pd__next_at_its_address__registers_anew)
     assert_int_equal(ib.dealloc_pd(bench.pd), 0);
     assert_int_equal(ib.close_device(bench.device), 0);
     assert_int_equal(atomic_load(&ib.fake->live), 0);
+    bench_closed();
     munmap(memory, 2 * PAGE);
 }
 
@@ -441,6 +431,7 @@ TEST(close_device__with_cached_regions__nothing_is_left)
         bench_dereg(bench_reg(&bench, memory, PAGE, LOCAL));
         bench_dereg(ib.reg_mr(other, memory, PAGE, LOCAL));
         assert_int_equal(ib.close_device(bench.device), 0); /* protection domains are left */
+        bench_closed();
         assert_int_equal(atomic_load(&ib.fake->live), 0);
         free(bench.pd);
         free(other);
@@ -459,7 +450,6 @@ TEST(dereg__twice__refused)
     bench_dereg(mr);
     assert_int_equal(ib.dereg_mr(mr), EINVAL);
     munmap(memory, PAGE);
-    bench_close(&bench);
 }
 
 /* What is cached and not in use makes room for what the program registers itself. */
@@ -476,7 +466,6 @@ TEST(reg__no_more_regions__cached_ones_make_room)
     bench_dereg(mr);
     atomic_store(&ib.fake->most, 0);
     munmap(memory, 16 * PAGE);
-    bench_close(&bench);
 }
 
 /* ---- threads and processes ------------------------------------------------------------------ */
@@ -524,7 +513,6 @@ TEST(reg__on_eight_threads__each_gets_its_memory)
     }
     assert_null(failed);
     munmap(memory, RANGES * PAGE);
-    bench_close(&bench);
 }
 
 static atomic_bool requested;
@@ -557,7 +545,6 @@ TEST(reg__thread_that_was_cancelled__done_first)
     assert_null(result);
     bench_dereg(bench_reg(&bench, work.memory, PAGE, LOCAL));
     munmap(work.memory, PAGE);
-    bench_close(&bench);
 }
 
 /* The child ends its copy of the parent's region, and has a NIC of its own. */
@@ -602,7 +589,6 @@ TEST(fork__child_registers__the_parents_are_untouched)
     assert_ptr_equal(reach(mr->lkey, memory, PAGE, LOCAL), memory);
     bench_dereg(mr);
     munmap(memory, PAGE);
-    bench_close(&bench);
 }
 
 /* In a process of its own, since it is decided once. */
@@ -632,7 +618,6 @@ TEST(fork_init__in_force__nothing_is_cached)
     assert_int_equal(bench_regs(&bench), 2);
     assert_int_equal(atomic_load(&ib.fake->live), 0);
     munmap(memory, PAGE);
-    bench_close(&bench);
 }
 
 TEST_MAIN()

@@ -111,7 +111,6 @@ TEST(reg__device_memory__without_gpu_as_before)
     assert_null(ib.reg_mr(bench.pd, memory.device, LEN, LOCAL));
     assert_int_equal(errno, EFAULT);
     memory_close(&memory);
-    bench_close(&bench);
 }
 
 TEST(reg__device_memory__nic_reaches_its_bytes)
@@ -131,7 +130,6 @@ TEST(reg__device_memory__nic_reaches_its_bytes)
         bench_dereg(mr);
     }
     memory_close(&memory);
-    bench_close(&bench);
 }
 
 TEST(reg__device_memory_at_an_iova__nic_uses_it)
@@ -150,7 +148,6 @@ TEST(reg__device_memory_at_an_iova__nic_uses_it)
                         memory.expected + SKEW, PART);
     bench_dereg(mr);
     memory_close(&memory);
-    bench_close(&bench);
 }
 
 TEST(reg__rights__those_asked_for)
@@ -167,7 +164,6 @@ TEST(reg__rights__those_asked_for)
     assert_null(ib.fake->reach(mr->rkey, (uintptr_t)memory.device, LEN, IBV_ACCESS_REMOTE_ATOMIC));
     bench_dereg(mr);
     memory_close(&memory);
-    bench_close(&bench);
 }
 
 /* As without us: what hmreg cannot do, and what is wrong. */
@@ -183,7 +179,6 @@ TEST(reg__windows_or_past_the_end__fails_as_before)
     assert_null(ib.reg_mr(bench.pd, memory.device, LEN, IBV_ACCESS_REMOTE_WRITE));
     assert_int_equal(errno, EINVAL);
     memory_close(&memory);
-    bench_close(&bench);
 }
 
 TEST(dealloc_pd__device_region__busy_until_it_ends)
@@ -198,7 +193,6 @@ TEST(dealloc_pd__device_region__busy_until_it_ends)
     assert_moves(&memory, mr->rkey, memory.device, LEN);
     bench_dereg(mr);
     memory_close(&memory);
-    bench_close(&bench);
 }
 
 /* Device and host memory, in the same ibv_mr. */
@@ -232,7 +226,6 @@ TEST(rereg__each_way__the_new_memory_by_the_new_key)
     bench_dereg(mr);
     munmap(host, LEN);
     memory_close(&memory);
-    bench_close(&bench);
 }
 
 /* A driver without the call: its answer, of device memory too. */
@@ -265,7 +258,6 @@ TEST(rereg__driver_has_none__its_answer_and_the_old_region)
     atomic_store(&ib.fake->no_rereg, 0);
     munmap(host, LEN);
     memory_close(&memory);
-    bench_close(&bench);
 }
 
 TEST(rereg__wrong_arguments__old_region_stays)
@@ -284,7 +276,6 @@ TEST(rereg__wrong_arguments__old_region_stays)
     assert_moves(&memory, mr->rkey, memory.device, PART);
     bench_dereg(mr);
     memory_close(&memory);
-    bench_close(&bench);
 }
 
 /* The next allocation has the same address. */
@@ -301,7 +292,6 @@ TEST(reg__freed_and_allocated_again__the_new_bytes)
         bench_dereg(mr);
         memory_close(&memory);
     }
-    bench_close(&bench);
 }
 
 /* The child's copies are libibverbs' own objects, with which it does what it did without us. */
@@ -333,7 +323,6 @@ TEST(fork__child_ends_and_registers__the_parents_are_untouched)
     bench_dereg(mr);
     munmap(host, LEN);
     memory_close(&memory);
-    bench_close(&bench);
 }
 
 TEST_MAIN()

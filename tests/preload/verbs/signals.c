@@ -75,7 +75,6 @@ TEST(dereg__in_a_handler_inside_a_registration__as_anywhere)
     bench_dereg(mr);
     bench_dereg(first);
     munmap(memory, 2 * PAGE);
-    bench_close(&bench);
 }
 
 static void reg_and_keep(void)
@@ -98,7 +97,6 @@ TEST(reg__in_a_handler_inside_a_registration__as_anywhere)
     bench_dereg(mr);
     bench_dereg(on_signal.mr);
     munmap(memory, 2 * PAGE);
-    bench_close(&bench);
 }
 
 static void move(void)
@@ -126,7 +124,6 @@ TEST(rereg__in_a_handler_inside_a_registration__as_anywhere)
     bench_dereg(on_signal.mr);
     bench_dereg(mr);
     munmap(memory, 3 * PAGE);
-    bench_close(&bench);
 }
 
 TEST(rereg__refused_in_a_handler__old_region_stays)
@@ -148,7 +145,6 @@ TEST(rereg__refused_in_a_handler__old_region_stays)
     bench_dereg(on_signal.mr);
     bench_dereg(mr);
     munmap(memory, 3 * PAGE);
-    bench_close(&bench);
 }
 
 /* ---- jumps out of the handler -------------------------------------------------------------- */
@@ -202,7 +198,6 @@ TEST(reg__in_a_handler_on_an_alternate_stack__the_call_goes_on)
     bench_dereg(mr);
     bench_dereg(on_signal.mr);
     munmap(memory, 2 * PAGE);
-    bench_close(&bench);
 }
 
 static ucontext_t coroutine, program;
@@ -241,7 +236,6 @@ TEST(reg__beside_a_coroutine_inside_a_registration__the_call_goes_on)
     bench_dereg(on_signal.mr);
     munmap(stack, 16 * PAGE);
     munmap(memory, 2 * PAGE);
-    bench_close(&bench);
 }
 
 static sigjmp_buf before;
@@ -289,7 +283,6 @@ TEST(reg__left_by_a_jump__later_calls_as_before)
         assert_null(failed);
     }
     munmap(on_signal.memory, PAGE);
-    bench_close(&bench);
 }
 
 /* The jumps come last, since nothing is cached after them. */
