@@ -8,7 +8,7 @@
 #include "bench/fakes.h"
 #include "bench/fixture.h"
 #include "bench/series.h"
-#include "core/contract/provider.h"
+#include "bench/spinning.h"
 
 #include <stdlib.h>
 
@@ -23,43 +23,12 @@ struct bench {
     char *allocation[ALLOCATIONS];
 };
 
-/* ---- the provider ------------------------------------------------------------------------- */
-
-static int can(void *self, enum hmreg_path path, enum hmreg_iface iface, int device,
-               struct hmreg_reason *why)
-{
-    return 0;
-}
-
-static int reg(void *self, const struct provider_request *req, struct provider_mr *out,
-               struct hmreg_reason *why)
-{
-    double until = now_ns() + REG_NS;
-
-    while (now_ns() < until)
-        ;
-    *out = (struct provider_mr){.keys.key = req->requested_key};
-    return 0;
-}
-
-static int dereg(void *self, struct provider_mr *mr)
-{
-    return 0;
-}
-
-static const struct provider_ops spinning = {
-    .name = "spinning", .can = can, .reg = reg, .dereg = dereg};
-
 /* ---- a contestant ------------------------------------------------------------------------- */
 
 /* arg: enum hmreg_cover */
 static void *open_bench(const void *arg)
 {
-    struct provider_caps caps = {.fabric = "spinning",
-                                 .key_size = 8,
-                                 .iov_limit = 1,
-                                 .max_len = UINT64_MAX,
-                                 .any_thread = true};
+    static double reg_ns = REG_NS;
     struct hmreg_domain_config domain = {.size = sizeof(domain),
                                          .order = {HMREG_PATH_DMABUF},
                                          .cover = *(const enum hmreg_cover *)arg};
@@ -71,8 +40,7 @@ static void *open_bench(const void *arg)
         leave("no memory");
     fakes_load(HMREG_IFACE_CUDA, CUDA_FAKE);
     hmreg_must(hmreg_open(&config, &bench->lib), "hmreg_open");
-    hmreg_must(hmreg_domain_create(bench->lib, &spinning, &caps, NULL, &domain, &bench->domain),
-               "hmreg_domain_create");
+    bench->domain = spinning_domain(bench->lib, &reg_ns, &domain);
     for (int i = 0; i < ALLOCATIONS; i++)
         hmreg_must(hmreg_mem_alloc(bench->lib, HMREG_IFACE_CUDA, 0, HMREG_MEM_DEVICE,
                                    (TENSORS / ALLOCATIONS + 1) * (size_t)BYTES,

@@ -8,7 +8,7 @@
 #include "bench/bench.h"
 #include "bench/fixture.h"
 #include "bench/series.h"
-#include "core/contract/provider.h"
+#include "bench/spinning.h"
 
 #include <hmreg/suspend.h>
 #include <stdlib.h>
@@ -24,26 +24,6 @@ struct bench {
     struct hmreg_mr *mrs[REGIONS];
 };
 
-/* ---- the provider ------------------------------------------------------------------------- */
-
-static int reg(void *self, const struct provider_request *req, struct provider_mr *out,
-               struct hmreg_reason *why)
-{
-    double until = now_ns() + REG_NS;
-
-    while (now_ns() < until)
-        ;
-    *out = (struct provider_mr){.keys.key = req->requested_key};
-    return 0;
-}
-
-static int dereg(void *self, struct provider_mr *mr)
-{
-    return 0;
-}
-
-static const struct provider_ops spinning = {.name = "spinning", .reg = reg, .dereg = dereg};
-
 /* ---- the contestants ---------------------------------------------------------------------- */
 
 static void register_all(struct bench *bench)
@@ -56,18 +36,13 @@ static void register_all(struct bench *bench)
 
 static void *open_bench(const void *arg)
 {
-    struct provider_caps caps = {.fabric = "spinning",
-                                 .key_size = 8,
-                                 .iov_limit = 1,
-                                 .max_len = UINT64_MAX,
-                                 .any_thread = true};
+    static double reg_ns = REG_NS;
     struct bench *bench = calloc(1, sizeof(*bench));
 
     if (!bench)
         leave("no memory");
     hmreg_must(hmreg_open(NULL, &bench->lib), "hmreg_open");
-    hmreg_must(hmreg_domain_create(bench->lib, &spinning, &caps, NULL, NULL, &bench->domain),
-               "hmreg_domain_create");
+    bench->domain = spinning_domain(bench->lib, &reg_ns, NULL);
     bench->memory = calloc(REGIONS, BYTES);
     if (!bench->memory)
         leave("no memory");

@@ -78,7 +78,9 @@
         TARGET("bytes a region, 100,000 regions", "footprint-100000", WHO_DEFAULT, NULL, VALUE,    \
                160),                                                                               \
         TARGET("bytes a remote, 100,000 open", "remotes-bytes-100000", "hmreg", NULL, VALUE, 96),  \
-        TARGET("an entry of a key table, ns", "remotes-table", "hmreg", NULL, VALUE, 20)
+        TARGET("an entry of a key table, ns", "remotes-table", "hmreg", NULL, VALUE, 20),          \
+        TARGET("the owner's life in a token, written and read, ns", "remotes-life", "hmreg", NULL, \
+               VALUE, 10)
 
 /* ---- measurements ----------------------------------------------------------------------- */
 
@@ -330,6 +332,7 @@ static const struct row rows[] = {
     REMOTES("an address, ns", "remotes-addr"),
     REMOTES("an address in the caller's code, ns", "remotes-addr-inline"),
     REMOTES("an entry of a key table, 1,000 in one call, ns each", "remotes-table"),
+    REMOTES("the owner's life in a token, written and read, ns", "remotes-life"),
     REMOTES("bytes a remote, 100,000 open", "remotes-bytes-100000"),
     REMOTES("bytes a remote, 1,000,000 open", "remotes-bytes-1000000"),
     REMOTES("opening 1,000,000, ns each", "remotes-open-1000000"),

@@ -159,41 +159,50 @@ void notice_resolved(const struct get *get, uint64_t when)
         know_anonymous(get->tcache, range, when);
 }
 
-/* A page that is there takes 0.2 us to populate, a mapping 0.4 us to read; a process has more. */
-#define LEAST_MAPPINGS 16
+/* Reading the list takes at least what 64 pages that are there take to populate; beyond, 0.4 us for
+ * each mapping and 0.03 to 0.2 us for each page. */
+#define LEAST_MAPPINGS 64
 
-/* May the process access the range as HMREG_MR_ALLOCATED demands, although mprotect(2) may have
- * changed that since? Where the list of mappings would have to be read, a fabric that pins is left
- * to refuse what it may write and the process may not. What it only reads it may pin by force
- * (before Linux 6.2): the pages are populated instead, if that is less work, and the kernel refuses
- * what it would refuse an access. */
-static bool is_accessible(const struct get *get, const struct part *part)
+/* Will a fabric that pins refuse the range if the process may not access it? It does for what it
+ * may write. What it only reads it may pin by force (before Linux 6.2): where the list of mappings
+ * would have to be read, the pages are populated instead, if that is less work, and the kernel
+ * refuses what it would refuse an access. */
+static bool is_pinning_strict(const struct get *get, const struct part *part)
 {
-    const struct provider_caps *caps = &get->domain->caps;
-    uint64_t len = part->end - part->start, mappings = maps_read();
+    uint64_t pages = (part->end - part->start) / (uint64_t)sysconf(_SC_PAGESIZE);
+    uint64_t mappings = maps_read();
 
-    if (!(caps->mr_mode & HMREG_MR_ALLOCATED))
-        return true;
-    if (!caps->pins || !mappings)
+    if (!get->domain->caps.pins)
         return false;
     if (get->request->access & REQUEST_WRITING)
         return true;
-    if (mappings < LEAST_MAPPINGS)
-        mappings = LEAST_MAPPINGS;
-    return len / (uint64_t)sysconf(_SC_PAGESIZE) <= mappings &&
-           populate_for_reading((const void *)(uintptr_t)part->start, len);
+    return mappings && pages <= (mappings < LEAST_MAPPINGS ? LEAST_MAPPINGS : mappings) &&
+           populate_for_reading((const void *)(uintptr_t)part->start, part->end - part->start);
 }
 
-/* Where no runtime is in use, memory that was private, anonymous and readable is still the system's
- * until a call that may change mappings begins: a runtime that is loaded meanwhile maps its memory
- * elsewhere. Memory that the program then hands to the runtime (cuMemHostRegister) stays what it
- * is, as a cached region of it does. */
+/* May the process access the range as HMREG_MR_ALLOCATED demands, although mprotect(2) may have
+ * changed that since? */
+static bool is_accessible(const struct get *get, const struct part *part)
+{
+    return !(get->domain->caps.mr_mode & HMREG_MR_ALLOCATED) || is_pinning_strict(get, part);
+}
+
+/* Is the memory host memory, whatever is mapped there meanwhile? One range, where no runtime is in
+ * use: one that is loaded now maps its memory elsewhere. */
+static bool is_hosts(const struct get *get)
+{
+    return !get->list && !get->want.variant && !get->request->claim.made &&
+           !atomic_load(&get->domain->lib->runtimes.vendors);
+}
+
+/* Memory that was private, anonymous and readable is still the system's until a call that may
+ * change mappings begins. Memory that the program then hands to a runtime (cuMemHostRegister) stays
+ * what it is, as a cached region of it does. */
 bool notice_is_known(const struct get *get)
 {
     struct part part;
 
-    if (get->list || get->want.variant || get->request->claim.made || !get->tcache ||
-        atomic_load(&get->domain->lib->runtimes.vendors))
+    if (!get->tcache || !is_hosts(get))
         return false;
     part = part_of(get, 0);
     return is_known_anonymous(get, &part) && is_accessible(get, &part);
@@ -256,13 +265,14 @@ void notice_undo(struct get *get)
     get->watched = 0;
 }
 
-/* Any memory of which each change is counted, if the process can read it. */
+/* Any memory of which each change is counted, if the process can read it. It could when the memory
+ * was resolved; the fabric pins it only now that it is watched, and refuses what it cannot. */
 static bool is_counted(struct get *get, const struct part *part)
 {
     struct hmem_range range;
 
     return monitor_kind(get->set->monitor) == HMREG_MONITOR_COUNTER &&
-           ask_is_readable(get, part, &range);
+           ((is_hosts(get) && is_pinning_strict(get, part)) || ask_is_readable(get, part, &range));
 }
 
 static bool is_change_noticed(struct get *get, const struct part *part, bool watched)

@@ -13,9 +13,6 @@
 #include <hmreg/suspend.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #define BYTES ((size_t)8 << 20) /* whole granules */
 
@@ -50,6 +47,8 @@ static int serve(struct side *side)
     int rc = virtual_reserve(BYTES, &cache);
     void *addr = (void *)(uintptr_t)cache;
 
+    if (rc == -ENODEV)
+        fprintf(stderr, "no CUDA driver here\n");
     rc = rc ? rc : virtual_map(cache, BYTES);
     rc = rc ? rc : hmreg_mr_reg(side->domain, addr, BYTES, HMREG_REMOTE_WRITE, 0, 0, 0, &mr, NULL);
     if (!rc)
@@ -96,31 +95,7 @@ static int fill(struct side *side)
     return rc;
 }
 
-static int run(int socket, const char *provider, int (*part)(struct side *side))
-{
-    struct side side;
-    int rc = side_open(socket, provider, FI_HMEM, NULL, &side);
-
-    rc = rc ? rc : part(&side);
-    if (rc == -ENODEV)
-        fprintf(stderr, "no CUDA driver here\n");
-    else if (rc)
-        fprintf(stderr, "%s: %s\n", provider, failure_text(rc));
-    return side_close(&side) || rc;
-}
-
 int main(int argc, char **argv)
 {
-    const char *provider = argc > 1 ? argv[1] : "tcp";
-    int sockets[2], failed, status = 0;
-    pid_t peer;
-
-    if (socketpair(AF_UNIX, SOCK_SEQPACKET, 0, sockets) || (peer = fork()) < 0)
-        return 1;
-    close(sockets[peer ? 1 : 0]);
-    if (peer == 0)
-        return run(sockets[1], provider, fill);
-    failed = run(sockets[0], provider, serve);
-    waitpid(peer, &status, 0);
-    return failed || status;
+    return side_run(argc > 1 ? argv[1] : "tcp", FI_HMEM, serve, fill);
 }

@@ -11,9 +11,6 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #define BYTES 10000
 static const char text[] = "written by another process";
@@ -84,30 +81,7 @@ static int visit(struct side *side)
     return rc;
 }
 
-static int run(int socket, const char *provider, int (*part)(struct side *side))
-{
-    struct side side;
-    int rc = side_open(socket, provider, 0, NULL, &side);
-
-    rc = rc ? rc : part(&side);
-    if (rc)
-        fprintf(stderr, "%s: %s\n", provider, failure_text(rc));
-    return side_close(&side) || rc;
-}
-
-/* Neither libfabric nor a GPU's runtime survives fork(): fork before using them. */
 int main(int argc, char **argv)
 {
-    const char *provider = argc > 1 ? argv[1] : "tcp";
-    int sockets[2], failed, status = 0;
-    pid_t peer;
-
-    if (socketpair(AF_UNIX, SOCK_SEQPACKET, 0, sockets) || (peer = fork()) < 0)
-        return 1;
-    close(sockets[peer ? 1 : 0]);
-    if (peer == 0)
-        return run(sockets[1], provider, visit);
-    failed = run(sockets[0], provider, own);
-    waitpid(peer, &status, 0);
-    return failed || status;
+    return side_run(argc > 1 ? argv[1] : "tcp", 0, own, visit);
 }

@@ -10,9 +10,6 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #define BYTES 100000
 
@@ -121,35 +118,12 @@ static int visit(struct side *side)
     return rc;
 }
 
-static int run(int socket, const char *provider, int (*part)(struct side *side))
-{
-    struct side side;
-    /* Without FI_HMEM no provider imports a dmabuf. */
-    int rc = side_open(socket, provider, FI_HMEM, NULL, &side);
-
-    rc = rc ? rc : part(&side);
-    if (rc)
-        fprintf(stderr, "%s: %s\n", provider, failure_text(rc));
-    return side_close(&side) || rc;
-}
-
-/* Neither libfabric nor a GPU's runtime survives fork(): fork before using them. */
 int main(int argc, char **argv)
 {
-    const char *provider = argc > 2 ? argv[2] : "tcp";
-    int sockets[2], failed, status = 0;
-    pid_t peer;
-
     if (argc < 2 || parse_iface(argv[1])) {
         fprintf(stderr, "usage: 5-gpudirect-libfabric cuda|rocr|ze|system [PROVIDER]\n");
         return 2;
     }
-    if (socketpair(AF_UNIX, SOCK_SEQPACKET, 0, sockets) || (peer = fork()) < 0)
-        return 1;
-    close(sockets[peer ? 1 : 0]);
-    if (peer == 0)
-        return run(sockets[1], provider, visit);
-    failed = run(sockets[0], provider, own);
-    waitpid(peer, &status, 0);
-    return failed || status;
+    /* Without FI_HMEM no provider imports a dmabuf. */
+    return side_run(argc > 2 ? argv[2] : "tcp", FI_HMEM, own, visit);
 }

@@ -8,8 +8,10 @@
 #include <poll.h>
 #include <rdma/fi_errno.h>
 #include <sched.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 static int exchange_addresses(struct side *side)
@@ -49,6 +51,33 @@ int side_close(struct side *side)
     endpoint_close(&side->endpoint);
     close(side->socket);
     return rc;
+}
+
+static int run(int socket, const char *provider, uint64_t caps, int (*part)(struct side *side))
+{
+    struct side side;
+    int rc = side_open(socket, provider, caps, NULL, &side);
+
+    rc = rc ? rc : part(&side);
+    if (rc)
+        fprintf(stderr, "%s: %s\n", provider, failure_text(rc));
+    return side_close(&side) || rc;
+}
+
+int side_run(const char *provider, uint64_t caps, int (*one)(struct side *side),
+             int (*other)(struct side *side))
+{
+    int sockets[2], failed, status = 0;
+    pid_t peer;
+
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET, 0, sockets) || (peer = fork()) < 0)
+        return 1;
+    close(sockets[peer ? 1 : 0]);
+    if (peer == 0)
+        return run(sockets[1], provider, caps, other);
+    failed = run(sockets[0], provider, caps, one);
+    waitpid(peer, &status, 0);
+    return failed || status;
 }
 
 int side_send(struct side *side, const void *message, size_t size)

@@ -27,6 +27,12 @@ int side_open(int socket, const char *provider, uint64_t caps, const struct hmre
 /* Regions and remotes must be closed. Closes the socket as well. */
 int side_close(struct side *side);
 
+/* Both processes: forks, opens a side in each, calls one in the parent and other in the child, and
+ * closes. Neither libfabric nor a GPU's runtime survives fork(): call it before using them. Prints
+ * a failure. Returns the program's exit status. */
+int side_run(const char *provider, uint64_t caps, int (*one)(struct side *side),
+             int (*other)(struct side *side));
+
 /* Sends a message; receives one, of at most *size bytes, and drives the fabric's progress while it
  * waits: on many fabrics a peer's RMA needs that. -EPIPE: the other process has ended. */
 int side_send(struct side *side, const void *message, size_t size);

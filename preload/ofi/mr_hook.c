@@ -89,15 +89,16 @@ static void describe_range(const struct ofi_call *call, struct record_call *out)
     }
 }
 
-/* How the provider registers device memory by its address only some tell; one on libibverbs needs
- * peer memory. */
+/* A provider takes the address of device memory by peer memory if the program claims it, or if it
+ * is on libibverbs. Else it takes the memory for the host's. */
 static uint8_t path_of(const struct ofi_domain *domain, const struct ofi_call *call, uint8_t iface)
 {
+    bool claimed = ofi_claimed(domain, call) != FI_HMEM_SYSTEM;
+
     if (call->flags & DMABUF_FLAG)
         return HMREG_PATH_DMABUF;
-    if (iface == FI_HMEM_SYSTEM)
-        return HMREG_PATH_SYSTEM;
-    return domain->verbs ? HMREG_PATH_PEERMEM : HMREG_PATH_NONE;
+    return iface != FI_HMEM_SYSTEM && (domain->verbs || claimed) ? HMREG_PATH_PEERMEM
+                                                                 : HMREG_PATH_SYSTEM;
 }
 
 /* Of a call that was passed on: what the program says of its memory, or what a runtime does. */

@@ -180,6 +180,7 @@ TEST(table__has_every_target_and_no_other)
         "footprint-100000 <= 160",
         "remotes-bytes-100000 <= 96",
         "remotes-table <= 20",
+        "remotes-life <= 10",
     };
     const struct row *row;
     char words[200];

@@ -3,6 +3,8 @@
  * The monitor counter on the real module: after each kind of change, by whatever means, no hit is
  * stale, of any memory; and what it does where descriptors, slots or the module are not there.
  */
+#include "core/base/maps.h"
+#include "core/context/domain.h"
 #include "tests/counter/kinds.h"
 #include "tests/support/cache_fixture.h"
 
@@ -101,6 +103,45 @@ TEST(memory__unmapped_and_no_further_call__deregistered)
     assert_int_equal(atomic_load(&counter.regions), 1);
     munmap(memory, fixture_page());
     test_wait_until(atomic_load(&counter.regions) == 0);
+}
+
+/* ---- a miss ------------------------------------------------------------------------------ */
+
+static unsigned walks; /* of the process's mappings */
+
+void __real_maps_begin(struct maps *maps, int kept);
+void __wrap_maps_begin(struct maps *maps, int kept);
+
+void __wrap_maps_begin(struct maps *maps, int kept)
+{
+    walks++;
+    __real_maps_begin(maps, kept);
+}
+
+/* The pages are pinned after they are watched: what the process cannot write is refused then. */
+TEST(miss__fabric_pins_what_it_writes__mappings_asked_for_once)
+{
+    struct hmreg_domain *domain;
+    char *memory = fixture_map(2);
+    struct hmreg_mr *mr;
+
+    fixture_open(&fixture, HMREG_MONITOR_COUNTER, NULL);
+    domain = counter_open_allocated(fixture.lib);
+    fixture_key(&fixture, memory, 10); /* the monitor is there */
+    for (int pins = 0; pins < 2; pins++) {
+        domain->caps.pins = pins;
+        walks = 0;
+        assert_ok(hmreg_mr_get(domain, memory + pins * fixture_page(), 10, HMREG_RECV, &mr));
+        hmreg_mr_put(mr);
+        assert_int_equal(walks, pins ? 1 : 2);
+        walks = 0;
+        assert_ok(hmreg_mr_get(domain, memory + pins * fixture_page(), 10, HMREG_RECV, &mr));
+        hmreg_mr_put(mr);
+        assert_int_equal(walks, 0); /* cached */
+    }
+    assert_ok(hmreg_domain_close(domain));
+    munmap(memory, 2 * fixture_page());
+    fixture_close(&fixture);
 }
 
 /* ---- what is not there ------------------------------------------------------------------- */

@@ -104,16 +104,9 @@ for vendor in $one; do
         tcp_says "4 processes, 2 rails, $vendor memory (simulated), path mapped: every float is right; 18 of 20 gets were hits" \
         "${simulated[@]}" "$examples/6-allreduce" -i "$vendor"
 done
-# Where both MPIs are installed, mpiexec may be of the other one.
-case $(ldd "$examples/6-allreduce-mpi" 2>/dev/null) in
-*libmpich.so*) MPIEXEC=$(command -v mpiexec.mpich || echo "$MPIEXEC") ;;
-*libmpi.so*) MPIEXEC=$(command -v mpiexec.openmpi || echo "$MPIEXEC") ;;
-esac
-# Settings of Open MPI for more processes than cores, and for root.
-mpi=(env OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
-     PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe "$MPIEXEC" -n 3 "$examples/6-allreduce-mpi"
-     -a 127.0.0.1,127.0.0.2,127.0.0.3)
-if [[ -x $examples/6-allreduce-mpi && -x $MPIEXEC ]]; then
+. "$(dirname "$0")/mpi.sh"
+mpi=("${mpiexec[@]}" -n 3 "$program" -a 127.0.0.1,127.0.0.2,127.0.0.3)
+if has_mpi; then
     check allreduce__of_mpiexec__every_float_is_right \
         tcp_says "3 processes, 2 rails, system memory, path system: every float is right; 12 of 14 gets were hits" "${mpi[@]}"
     check allreduce__of_mpiexec__no_such_fabric__fails fails ": No data available" "${mpi[@]}" nosuch

@@ -737,7 +737,7 @@ TEST(gpu__provider_takes_the_device__left_to_it)
     assert_int_equal(reg_device(domain, device, FI_HMEM_CUDA, &mr), 0);
     assert_int_equal(fake_fabric.regs, 1);
     assert_int_equal(fake_fabric.flags, 0);
-    assert_int_equal(recorded(&before).passed, 1);
+    assert_int_equal(recorded(&before).peermem, 1);
     close_ok(mr);
     end(domain);
     cuda->release(device);

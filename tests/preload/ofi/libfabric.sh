@@ -70,13 +70,14 @@ breaks() {
     ! "$@" >/dev/null 2>&1
 }
 
-# SLUG MEMORY ROUNDS [WORD...]: as without us, and the reason is recorded.
+# SLUG MEMORY ROUNDS [WORD...]: as without us, and the reason is recorded, and that libfabric took the memory for the
+# host's.
 breaks_for() {
     local slug=$1 output
     shift
     output=$(program gpu "$@" 2>&1) && return 1
     echo "$output"
-    [[ $output == *"reason $slug "* ]]
+    [[ $output == *"reason $slug "* && $output == *"registered fi_mr_reg passed $1 system "* ]]
 }
 
 same_output() { # MODE

@@ -6,6 +6,7 @@
 
 #include "preload/record.h"
 
+#include <hmreg/hmreg.h>
 #include <string.h>
 
 struct counts recorded(const struct counts *before)
@@ -21,6 +22,8 @@ struct counts recorded(const struct counts *before)
         *(row->key.how == RECORD_PASSED ? &counts.passed
           : row->key.how == RECORD_MADE ? &counts.made
                                         : &counts.hits) += row->count;
+        if (row->key.how == RECORD_PASSED && row->key.path == HMREG_PATH_PEERMEM)
+            counts.peermem += row->count;
         counts.ends += row->ends;
         counts.failures += row->end_failures;
     }

@@ -9,6 +9,7 @@
 
 struct counts {
     uint64_t passed, made, hits, ends, failures, unknown, again;
+    uint64_t peermem; /* of those passed on */
 };
 
 /* Since `before`, if given. */
