@@ -4,7 +4,7 @@
  * the stub replaces, or one of at least two, which a short jump replaces: to a *pad* of five bytes
  * that no thread executes, between the function and its neighbours, with the jump to the stub.
  *
- * The site lies behind the OTHERS bytes at the beginning that another library's jump may take,  *
+ * The site lies behind the OTHERS bytes at the beginning that another library's jump may take, if
  * an instruction there will do; else behind a near jump, of five bytes; else behind the first
  * instruction. Tracers set their probes (uprobes) on that: the kernel executes the file's
  * instruction in place of a probed one, and restores the file's byte when the probe goes.
@@ -12,8 +12,10 @@
  * Instructions before the site stay where they are, and are executed before the stub, which undoes
  * them: they may push registers and lower %rsp, write to the registers pushed, to %rax, %r10 and
  * %r11 (free at a function's beginning) and to the flags, and store to their frame. The original
- * executes copies of them. No branch in
- * the function may lead behind its first instruction and up to the site.
+ * executes copies of them. A conditional branch among them may lead to where the function returns a
+ * number at once, as all of NVIDIA's do once the driver has shut down: such a call does nothing,
+ * and is not hooked. No branch in the function may lead behind its first instruction and up to the
+ * site.
  *
  * Zydis is loaded when it is first needed, since libhmreg links libc only.
  */
@@ -256,6 +258,30 @@ static bool can_undo(struct prologue *p, const struct instruction *in)
     return true;
 }
 
+/* Does it lead to where the function returns, having written registers alone? */
+static bool leads_to_return(const struct entry_code *code, const struct instruction *branch)
+{
+    size_t limit = code->size ? code->size : code->readable;
+    const uint8_t *target;
+    struct instruction in;
+    uint8_t condition;
+
+    if (!is_conditional(branch, &condition) || !branches_to(branch, &target))
+        return false;
+    for (int i = 0; i < 3; i++, target += in.size) {
+        ptrdiff_t at = target - code->function;
+
+        if (at < 0 || (size_t)at >= limit || !decode(target, limit - (size_t)at, &in))
+            return false;
+        if (in.is.meta.category == ZYDIS_CATEGORY_RET)
+            return true;
+        if ((in.is.mnemonic != ZYDIS_MNEMONIC_MOV && in.is.mnemonic != ZYDIS_MNEMONIC_XOR) ||
+            in.operands[0].type != ZYDIS_OPERAND_TYPE_REGISTER)
+            return false;
+    }
+    return false;
+}
+
 /* ---- pads ------------------------------------------------------------------------------- */
 
 /* Bytes at the end of [from, to) that compilers put between functions: 0 if there are none. */
@@ -392,7 +418,7 @@ static const char *walk(const struct entry_code *code, size_t least, struct inst
             return NULL;
         if (in->is.meta.category == ZYDIS_CATEGORY_RET || is_jump(in))
             return "it is too short";
-        if (at > BEFORE || !can_undo(p, in))
+        if (at > BEFORE || !(can_undo(p, in) || leads_to_return(code, in)))
             return "no instruction at its beginning can be replaced while threads execute it";
     }
     return "it is too short";

@@ -148,6 +148,38 @@ TEST(hook__first_instruction__never_replaced)
     check_refused(&made, "it is too short");
 }
 
+/* cmp $7,%rdi; je +6; jmp *6(%rip); at 12 six bytes; at 18 the address of a function that returns 7
+ */
+static struct made make_branching(const uint8_t at_12[6])
+{
+    struct made target = MAKE(NO_FILLER, SEVEN);
+    uint8_t bytes[26] = {0x48, 0x83, 0xff, 7, 0x74, 6, 0xff, 0x25, 6, 0, 0, 0};
+
+    memcpy(bytes + 12, at_12, 6);
+    memcpy(bytes + 18, &target.call, sizeof(target.call));
+    return make_at(bytes, sizeof(bytes), NO_FILLER, PLACE);
+}
+
+/* mov $4,%eax; ret: as NVIDIA's driver begins */
+TEST(hook__branch_to_where_a_number_is_returned__stays)
+{
+    struct made made = make_branching((const uint8_t[]){0xb8, 4, 0, 0, 0, 0xc3});
+
+    check_hooked(&made, 1, 0, 7);
+    assert_int_equal(hook.site - hook.function, 6);
+    assert_true(install(&made));
+    assert_int_equal(made.call(7, 0), 4); /* without the hook */
+    assert_true(entry_hook_remove(&hook));
+}
+
+/* mov %rdi,-8(%rsp); ret: more than a number may be there */
+TEST(hook__branch_to_a_store__refused)
+{
+    struct made made = make_branching((const uint8_t[]){0x48, 0x89, 0x7c, 0x24, 0xf8, 0xc3});
+
+    check_refused(&made, "no instruction at its beginning");
+}
+
 TEST(hook__instruction_across_words__replaced_in_steps)
 {
     const uint8_t seven[] = {SEVEN};

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * Every way to start CUDA's driver, which is simulated: a newer and an older one, and one that
- * finds no device. CTest sets LD_LIBRARY_PATH accordingly.
+ * Every way to start CUDA's driver: simulated ones, a newer and an older, and one that finds no
+ * device; and NVIDIA's own, which finds none. CTest sets LD_LIBRARY_PATH accordingly.
  */
+#include "tests/gpu/cuda/library.h"
 #include "tests/gpu/entries.h"
 #include "tests/support/test.h"
 
@@ -33,10 +34,17 @@ static const char *application(void)
 
 static const struct entry deviceless = {
     .iface = HMREG_IFACE_CUDA, .why = "CUDA_ERROR_NO_DEVICE", .application = application};
+/* NVIDIA's, without a GPU. The case's own process does not start it. */
+static const struct entry library = {.iface = HMREG_IFACE_CUDA,
+                                     .why = "CUDA_ERROR_NO_DEVICE",
+                                     .library = "libcuda.so",
+                                     .application = application,
+                                     .need = library_need_fetched};
 static const struct entry fake = FAKE;
 static const struct entry fake_11_6 = FAKE;
 
 ENTRY_CASES(deviceless, &deviceless)
+ENTRY_CASES(library, &library)
 ENTRY_CASES(fake, &fake)
 ENTRY_CASES(fake_11_6, &fake_11_6)
 

@@ -1,0 +1,340 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * NVIDIA's own driver library without a GPU: our functions are in it, each that ends memory can be
+ * hooked, called through and restored, beside UCX's own way of hooking in either order. Its calls
+ * fail without a GPU, by which we see that they reach it. Cases change code: each is in a process
+ * of its own.
+ */
+#include "hmem/cuda/cuda.h"
+#include "hmem/hooks/entry_hook.h"
+#include "tests/gpu/cuda/driver.h"
+#include "tests/gpu/cuda/library.h"
+
+#define LOOKED_AT 64 /* bytes of a function */
+
+typedef unsigned any_call(uint64_t a, uint64_t b, uint64_t c, uint64_t d);
+typedef unsigned get_address(const char *name, void **out, int version, unsigned long long flags,
+                             unsigned *status);
+
+static void *library;
+
+static any_call *call_at(const void *address)
+{
+    any_call *call;
+
+    memcpy(&call, &address, sizeof(call));
+    return call;
+}
+
+/* Functions that a driver without a device refuses. */
+static void begin(void)
+{
+    unsigned (*init)(unsigned) = NULL;
+    void *entry;
+
+    library = library_need();
+    entry = dlsym(library, "cuInit");
+    memcpy(&init, &entry, sizeof(init));
+    if (!init || init(0) == CUDA_OK)
+        test_skip("this driver has a device: the calls would be carried out");
+    if (entry_hooks_refusal())
+        test_skip("%s", entry_hooks_refusal());
+    if (!code_start())
+        test_skip("membarrier(2) does not synchronize code here");
+}
+
+static int version_of(void)
+{
+    void *entry = dlsym(library, "cuDriverGetVersion");
+    unsigned (*ask)(int *) = NULL;
+    int version = 0;
+
+    memcpy(&ask, &entry, sizeof(ask));
+    assert_non_null(ask);
+    assert_int_equal(ask(&version), CUDA_OK);
+    return version;
+}
+
+/* ---- entry points ------------------------------------------------------------------------ */
+
+static const char *const ours[] = {
+#define NAME(member, name, parameters) #name,
+    CUDA_ENTRIES(NAME, NAME) CUDA_TEST_ENTRIES(NAME) CUDA_OTHER_ENTRIES(NAME)
+#undef NAME
+};
+#define OURS (sizeof(ours) / sizeof(ours[0]))
+
+TEST(library__each_entry_of_ours__is_a_symbol)
+{
+    library = library_need();
+    if (version_of() < 12020)
+        test_skip("this driver is of CUDA %d", version_of());
+    for (size_t i = 0; i < OURS; i++)
+        if (!dlsym(library, ours[i]))
+            fail_msg("no %s", ours[i]);
+}
+
+/* The symbol without its version, which cuGetProcAddress does not know. */
+static void plain_name(const char *name, char *out, size_t size)
+{
+    char *suffix;
+
+    snprintf(out, size, "%s", name);
+    suffix = strstr(out, "_v2");
+    if (suffix)
+        *suffix = '\0';
+}
+
+/* Does a program of some version get the symbol's function by its plain name? */
+static bool is_answered(get_address *get, const char *symbol)
+{
+    static const int versions[] = {2000,  3000,  3020,  4000,  4010,  6000,  6050,  7000, 10000,
+                                   10020, 11000, 11020, 11030, 11040, 11070, 12000, 12020};
+    char name[64];
+
+    plain_name(symbol, name, sizeof(name));
+    for (size_t i = 0; i < sizeof(versions) / sizeof(versions[0]); i++) {
+        unsigned status = 0;
+        void *address = NULL;
+
+        if (!get(name, &address, versions[i], 0, &status) && address == dlsym(library, symbol))
+            return true;
+    }
+    return false;
+}
+
+TEST(library__each_entry_of_ours__answered_by_get_proc_address)
+{
+    get_address *get = NULL;
+    void *entry;
+
+    library = library_need();
+    if (version_of() < 12020)
+        test_skip("this driver is of CUDA %d", version_of());
+    entry = dlsym(library, "cuGetProcAddress_v2");
+    memcpy(&get, &entry, sizeof(get));
+    for (size_t i = 0; i < OURS; i++)
+        if (!strstr(ours[i], "_ptsz") && !is_answered(get, ours[i])) /* flags choose that */
+            fail_msg("cuGetProcAddress does not answer the symbol %s", ours[i]);
+}
+
+/* ---- hooks ------------------------------------------------------------------------------- */
+
+static const char *const ends[] = {
+    "cuMemFree",
+    "cuMemFree_v2",
+    "cuMemFreeAsync",
+    "cuMemFreeAsync_ptsz",
+    "cuIpcCloseMemHandle",
+    "cuMemFreeHost",
+    "cuMemHostUnregister",
+    "cuMemUnmap",
+    "cuMemAddressFree",
+    "cuCtxDestroy",
+    "cuCtxDestroy_v2",
+    "cuCtxDetach",
+    "cuModuleUnload",
+    "cuLibraryUnload",
+    "cuDevicePrimaryCtxReset",
+    "cuDevicePrimaryCtxReset_v2",
+    "cuDevicePrimaryCtxRelease",
+    "cuDevicePrimaryCtxRelease_v2",
+    "cuDevicePrimaryCtxRetain",
+};
+#define ENDS (sizeof(ends) / sizeof(ends[0]))
+
+static struct entry_hook hook;
+static unsigned our_calls;
+
+static unsigned our_replacement(uint64_t a, uint64_t b, uint64_t c, uint64_t d)
+{
+    our_calls++;
+    return call_at(atomic_load(&hook.original))(a, b, c, d);
+}
+
+static void hook_it(const char *name)
+{
+    if (entry_hooks_install(&hook, 1) != 1)
+        fail_msg("%s is not hooked: %s", name, hook.why);
+    assert_true(entry_hook_is_whole(&hook));
+}
+
+static void new_hook(const char *name, void *function)
+{
+    any_call *replacement = our_replacement;
+
+    hook = (struct entry_hook){.function = function};
+    memcpy(&hook.replacement, &replacement, sizeof(replacement));
+    hook_it(name);
+}
+
+/* The call fails as before it was hooked, and each hook saw it. */
+static void check_call(const char *name, const void *function, unsigned result, unsigned ours_once)
+{
+    our_calls = 0;
+    assert_int_equal(call_at(function)(0, 0, 0, 0), result);
+    if (our_calls != ours_once)
+        fail_msg("our hook of %s was called %u times, not %u", name, our_calls, ours_once);
+}
+
+static void *function_of(const char *name, unsigned *result)
+{
+    void *function = dlsym(library, name);
+
+    if (!function)
+        fail_msg("no %s", name);
+    *result = call_at(function)(0, 0, 0, 0);
+    assert_int_not_equal(*result, CUDA_OK);
+    return function;
+}
+
+TEST(library__each_end_of_memory__hooked_called_and_restored)
+{
+    begin();
+    for (size_t i = 0; i < ENDS; i++) {
+        unsigned result = 0;
+        uint8_t before[LOOKED_AT], *function = function_of(ends[i], &result);
+
+        memcpy(before, function, sizeof(before));
+        new_hook(ends[i], function);
+        check_call(ends[i], function, result, 1);
+        assert_true(entry_hook_is_whole(&hook));
+        assert_true(entry_hook_remove(&hook));
+        assert_memory_equal(function, before, sizeof(before));
+        check_call(ends[i], function, result, 0);
+        hook_it(ends[i]);
+        check_call(ends[i], function, result, 1);
+        assert_true(entry_hook_remove(&hook));
+    }
+}
+
+/* ---- UCX --------------------------------------------------------------------------------- */
+
+/* UCX's own code, as its CUDA memory hooks call it (UCX 1.12 and later). */
+static struct {
+    int (*patch)(void *function, void *hook, const char *symbol, void **original, void **restore);
+    int (*restore)(void *restore);
+} ucx;
+
+static unsigned ucx_calls;
+static void *ucx_original;
+
+static unsigned ucx_replacement(uint64_t a, uint64_t b, uint64_t c, uint64_t d)
+{
+    ucx_calls++;
+    return call_at(ucx_original)(a, b, c, d);
+}
+
+static void load_ucx(void)
+{
+    void *ucs = dlopen("libucs.so.0", RTLD_NOW | RTLD_GLOBAL), *ucm, *entry; /* in this order */
+
+    ucm = ucs ? dlopen("libucm.so.0", RTLD_NOW) : NULL;
+    if (!ucm)
+        test_skip("no UCX: %s", dlerror());
+    entry = dlsym(ucm, "ucm_bistro_patch");
+    memcpy(&ucx.patch, &entry, sizeof(entry));
+    entry = dlsym(ucm, "ucm_bistro_restore");
+    memcpy(&ucx.restore, &entry, sizeof(entry));
+    if (!ucx.patch || !ucx.restore)
+        test_skip("this UCX exports no ucm_bistro_patch");
+}
+
+static void *patch_by_ucx(const char *name, void *function)
+{
+    any_call *replacement = ucx_replacement;
+    void *place = NULL, *restore = NULL;
+    int status;
+
+    memcpy(&place, &replacement, sizeof(place));
+    status = ucx.patch(function, place, name, &ucx_original, &restore);
+    if (status)
+        fail_msg("UCX does not patch %s: status %d", name, status);
+    return restore;
+}
+
+static void check_both(const char *name, const void *function, unsigned result, unsigned ours_once)
+{
+    ucx_calls = 0;
+    check_call(name, function, result, ours_once);
+    assert_int_equal(ucx_calls, 1);
+}
+
+TEST(library__ucx_hooks_first__both_called)
+{
+    begin();
+    load_ucx();
+    for (size_t i = 0; i < ENDS; i++) {
+        unsigned result = 0;
+        uint8_t before[LOOKED_AT], *function = function_of(ends[i], &result);
+        void *restore;
+
+        memcpy(before, function, sizeof(before));
+        restore = patch_by_ucx(ends[i], function);
+        new_hook(ends[i], function);
+        check_both(ends[i], function, result, 1);
+        assert_true(entry_hook_remove(&hook));
+        check_both(ends[i], function, result, 0);
+        assert_int_equal(ucx.restore(restore), 0);
+        assert_memory_equal(function, before, sizeof(before));
+        check_call(ends[i], function, result, 0);
+    }
+}
+
+TEST(library__ucx_hooks_later__both_called)
+{
+    begin();
+    load_ucx();
+    for (size_t i = 0; i < ENDS; i++) {
+        unsigned result = 0;
+        uint8_t before[LOOKED_AT], *function = function_of(ends[i], &result);
+        void *restore;
+
+        memcpy(before, function, sizeof(before));
+        new_hook(ends[i], function);
+        restore = patch_by_ucx(ends[i], function);
+        check_both(ends[i], function, result, 1);
+        assert_int_equal(ucx.restore(restore), 0);
+        assert_true(entry_hook_is_whole(&hook));
+        check_call(ends[i], function, result, 1);
+        assert_true(entry_hook_remove(&hook));
+        assert_memory_equal(function, before, sizeof(before));
+    }
+}
+
+/* ---- the vendor --------------------------------------------------------------------------- */
+
+/* As cuda_watch() places them, with all that cuda_hooks.c looks up. */
+TEST(vendor__its_hooks__all_kinds_reported)
+{
+    static struct cuda_hmem self;
+    uint8_t before[ENDS][LOOKED_AT];
+    unsigned results[ENDS];
+    void *entry;
+
+    begin();
+    for (size_t i = 0; i < ENDS; i++)
+        memcpy(before[i], function_of(ends[i], &results[i]), LOOKED_AT);
+    self.base.library = library;
+    self.version = version_of();
+    entry = dlsym(library, "cuDevicePrimaryCtxGetState");
+    memcpy(&self.api.primary_state, &entry, sizeof(entry));
+    entry = dlsym(library, "cuPointerGetAttributes");
+    memcpy(&self.api.pointer_attributes, &entry, sizeof(entry));
+    entry = dlsym(library, "cuPointerGetAttribute");
+    memcpy(&self.api.pointer_attribute, &entry, sizeof(entry));
+    cuda_hooks_find(&self);
+    assert_null(strstr(self.base.runtime.unreported, "device, "));
+    assert_null(strstr(self.base.runtime.unreported, "hooked"));
+    assert_false(cuda_watch(&self.base, 4096, 1, NULL, NULL)); /* places them; it is no memory */
+    assert_null(strstr(self.base.runtime.unreported, "hooked"));
+    for (size_t i = 0; i < ENDS; i++) {
+        void *function = dlsym(library, ends[i]);
+
+        if (!memcmp(before[i], function, LOOKED_AT))
+            fail_msg("%s is not hooked", ends[i]);
+        assert_int_equal(call_at(function)(0, 0, 0, 0), results[i]);
+    }
+}
+
+TEST_MAIN()
