@@ -161,4 +161,38 @@ TEST(bar1_full__idle_region_of_the_device_makes_way)
     close_two(&bench, memory);
 }
 
+static size_t len_of_get(const struct bench *bench, const char *memory)
+{
+    struct hmreg_mr_info info = {.size = sizeof(info)};
+    struct hmreg_mr *mr = NULL;
+
+    assert_ok(hmreg_mr_get(bench->domain, memory, 4096, HMREG_WRITE, &mr));
+    assert_ok(hmreg_mr_query(mr, &info));
+    hmreg_mr_put(mr);
+    return info.len;
+}
+
+/* An allocation that BAR1 cannot hold is not covered; once it can, it is. */
+TEST(bar1_smaller_than_the_allocation__covering_get_registers_the_range)
+{
+    struct hmreg_domain_config config = {
+        .size = sizeof(config), .order = {HMREG_PATH_DMABUF}, .cover = HMREG_COVER_ALLOCATION};
+    size_t bytes = 256 << 10;
+    struct bench bench;
+    void *memory = NULL;
+
+    device_open(&bench, HMREG_PATH_PEERMEM);
+    bench_close(&bench);
+    bench_open_with(&bench, &config);
+    assert_ok(hmreg_mem_alloc(bench.lib, device_iface(), 0, HMREG_MEM_DEVICE, bytes, &memory));
+    softgpu_set("bar1_kib", "64");
+    for (int i = 0; i < 3; i++)
+        assert_in_range(len_of_get(&bench, (char *)memory + i * 65536), 4096, 65536);
+    softgpu_set("bar1_kib", "512");
+    assert_int_equal(len_of_get(&bench, (char *)memory + 3 * 65536), bytes);
+    softgpu_set("bar1_kib", "0");
+    assert_ok(hmreg_mem_free(bench.lib, memory));
+    device_close(&bench);
+}
+
 TEST_MAIN()

@@ -4,6 +4,7 @@
 #include "tests/support/rights.h"
 #include "tests/support/test.h"
 
+#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -76,6 +77,8 @@ struct hello {
     uint32_t qp;
     uint32_t key;
     uint64_t addr;
+    size_t token_size;
+    char token[128];
 };
 
 static void exchange(int socket, const struct hello *ours, struct hello *theirs)
@@ -84,15 +87,19 @@ static void exchange(int socket, const struct hello *ours, struct hello *theirs)
     assert_int_equal(recv(socket, theirs, sizeof(*theirs), 0), sizeof(*theirs));
 }
 
-/* The owner's process. It never returns. */
+/* The owner's process, which begins when it is called. It never returns. */
 static void own(int socket, char *memory, size_t size)
 {
-    struct hello ours = {.qp = 0}, theirs;
+    struct hello ours = {.token_size = sizeof(ours.token)}, theirs;
     struct hmreg_mr *mr;
     struct bench bench;
+    char call;
 
+    if (recv(socket, &call, 1, 0) != 1)
+        _exit(0);
     bench_open(&bench);
     assert_ok(hmreg_mr_reg(bench.domain, memory, size, HMREG_REMOTE_WRITE, 0, 0, 0, &mr, NULL));
+    assert_ok(hmreg_mr_pack(mr, ours.token, &ours.token_size));
     ours.qp = bench_prepare(&bench);
     ours.key = (uint32_t)hmreg_mr_key(mr);
     ours.addr = (uintptr_t)memory;
@@ -103,11 +110,16 @@ static void own(int socket, char *memory, size_t size)
         pause();
 }
 
-static pid_t start_owner(int *socket, char *memory, size_t size)
+/* Before this process uses the device. */
+static pid_t fork_owner(int *socket, char *memory, size_t size)
 {
     int ends[2];
+    struct bench probe;
     pid_t owner;
 
+    if (!bench_begin(&probe))
+        test_skip("no RDMA device with an active port");
+    bench_end(&probe);
     assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends), 0);
     owner = fork();
     if (owner == 0)
@@ -116,6 +128,23 @@ static pid_t start_owner(int *socket, char *memory, size_t size)
     close(ends[1]);
     *socket = ends[0];
     return owner;
+}
+
+static void call_owner(struct writer *writer, int socket, struct hello *theirs)
+{
+    struct hello ours = {.qp = bench_prepare(&writer->bench)};
+
+    assert_int_equal(send(socket, "!", 1, MSG_NOSIGNAL), 1);
+    exchange(socket, &ours, theirs);
+    bench_connect(&writer->bench, theirs->qp);
+    exchange(socket, &ours, theirs);
+}
+
+static void kill_owner(pid_t owner, int socket)
+{
+    kill(owner, SIGKILL);
+    assert_int_equal(waitpid(owner, NULL, 0), owner);
+    close(socket);
 }
 
 /* Packets that the device has sent; -1: it does not count them. */
@@ -179,29 +208,54 @@ TEST(owner__killed__no_write_reaches_its_memory)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
     char *memory = mmap(NULL, page, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    struct hello ours = {.qp = 0}, theirs = {.qp = 0};
+    struct hello theirs;
     struct writer writer;
-    struct bench probe;
     int socket;
-    pid_t owner;
+    pid_t owner = fork_owner(&socket, memory, page);
 
-    if (!bench_begin(&probe))
-        test_skip("no RDMA device with an active port");
-    bench_end(&probe);
-    owner = start_owner(&socket, memory, page);
     open_writer(&writer);
-    ours.qp = bench_prepare(&writer.bench);
-    exchange(socket, &ours, &theirs);
-    bench_connect(&writer.bench, theirs.qp);
-    exchange(socket, &ours, &theirs);
+    call_owner(&writer, socket, &theirs);
     assert_true(succeeds(&writer, &theirs, 'a', true));
     assert_int_equal(memory[0], 'a');
-    kill(owner, SIGKILL);
-    assert_int_equal(waitpid(owner, NULL, 0), owner);
+    kill_owner(owner, socket);
     assert_false(succeeds(&writer, &theirs, 'b', false));
     assert_int_equal(memory[0], 'a');
     rights_report("verbs", "end of the owner's process", 0, 0);
-    close(socket);
+    close_writer(&writer);
+    munmap(memory, page);
+}
+
+/* The new process registers the same address. Its key may be the old one: the device chooses. */
+TEST(owner__killed_and_restarted__its_remotes_are_dead)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    char *memory = mmap(NULL, page, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    enum hmreg_remote_state state = HMREG_REMOTE_CURRENT;
+    struct hmreg_remote *remote = NULL;
+    struct hello first, second;
+    struct writer writer;
+    int sockets[2];
+    pid_t owners[2];
+
+    for (int i = 0; i < 2; i++)
+        owners[i] = fork_owner(&sockets[i], memory, page);
+    open_writer(&writer);
+    call_owner(&writer, sockets[0], &first);
+    assert_ok(hmreg_remote_open(writer.bench.domain, first.token, first.token_size, &remote));
+    assert_true(succeeds(&writer, &first, 'a', true));
+    kill_owner(owners[0], sockets[0]);
+    call_owner(&writer, sockets[1], &second);
+    assert_int_equal(first.addr, second.addr);
+    assert_ok(hmreg_remote_check(remote, second.token, second.token_size, &state));
+    assert_int_equal(state, HMREG_REMOTE_DEAD);
+    assert_fails(hmreg_remote_renew(remote, second.token, second.token_size), -EOWNERDEAD,
+                 "another");
+    assert_true(succeeds(&writer, &second, 'b', true));
+    assert_int_equal(memory[0], 'b');
+    assert_int_equal(succeeds(&writer, &first, 'c', true), first.key == second.key);
+    assert_int_equal(memory[0], first.key == second.key ? 'c' : 'b');
+    hmreg_remote_close(remote);
+    kill_owner(owners[1], sockets[1]);
     close_writer(&writer);
     munmap(memory, page);
 }
