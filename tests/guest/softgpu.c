@@ -373,6 +373,49 @@ static ino_t inode(int fd)
     return about.st_ino;
 }
 
+/* Drivers of NICs import with peer-to-peer. */
+TEST(nvidia__importer_without_peer_to_peer__enomem)
+{
+    struct device device = open_device();
+    int fd;
+
+    softgpu_set("nvidia", "1");
+    fd = softgpu_alloc(BYTES, 0);
+    softgpu_set("nvidia", "0");
+    softgpu_set("peer2peer", "0");
+    assert_refused(&device, fd, ENOMEM);
+    softgpu_set("peer2peer", "1");
+    close(fd);
+    close_device(&device);
+}
+
+TEST(nvidia__imports_of_one_dmabuf__share_its_window)
+{
+    struct device device = open_device();
+    struct ibv_mr *mrs[2];
+    int fds[2];
+
+    softgpu_set("nvidia", "1");
+    fds[0] = softgpu_alloc(BYTES, 0);
+    fds[1] = softgpu_alloc(BYTES, 0);
+    softgpu_set("nvidia", "0");
+    softgpu_set("bar1_kib", "64");
+    for (int i = 0; i < 2; i++) {
+        mrs[i] = ibv_reg_dmabuf_mr(device.pd, 0, BYTES, 0, fds[0], ACCESS);
+        assert_non_null(mrs[i]);
+    }
+    assert_int_equal(ibv_dereg_mr(mrs[0]), 0);
+    assert_refused(&device, fds[1], ENOMEM);
+    assert_int_equal(ibv_dereg_mr(mrs[1]), 0);
+    mrs[1] = ibv_reg_dmabuf_mr(device.pd, 0, BYTES, 0, fds[1], ACCESS);
+    assert_non_null(mrs[1]);
+    assert_int_equal(ibv_dereg_mr(mrs[1]), 0);
+    softgpu_set("bar1_kib", "0");
+    close(fds[0]);
+    close(fds[1]);
+    close_device(&device);
+}
+
 /* What an export of NVIDIA's driver is: a dmabuf of its own, with a handle of its own. */
 TEST(nvidia__duplicate__another_dmabuf_that_holds_the_memory)
 {

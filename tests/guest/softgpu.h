@@ -16,7 +16,8 @@
 
 #define SOFTGPU_DEVICE "/dev/softgpu"
 /* Allocations are of whole pages of this size, and nvidia-peermem pins such, while the module's
- * parameter nvidia is on. Other parameters: pages, bar1_kib, peermem, client (`modinfo`). */
+ * parameter nvidia is on. Other parameters: pages, bar1_kib, peermem, client, peer2peer
+ * (`modinfo`). */
 #define SOFTGPU_NVIDIA_PAGE 65536ul
 
 #define SOFTGPU_NO_MMAP 1 /* the CPU cannot map it, as memory outside a small BAR */

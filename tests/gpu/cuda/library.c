@@ -85,37 +85,77 @@ static void plain_name(const char *name, char *out, size_t size)
         *suffix = '\0';
 }
 
-/* Does a program of some version get the symbol's function by its plain name? */
-static bool is_answered(get_address *get, const char *symbol)
+/* The lowest version for which a program gets the symbol's function; 0: none. */
+static int first_version(get_address *get, void *driver, const char *symbol)
 {
-    static const int versions[] = {2000,  3000,  3020,  4000,  4010,  6000,  6050,  7000, 10000,
-                                   10020, 11000, 11020, 11030, 11040, 11070, 12000, 12020};
+    const void *function = dlsym(driver, symbol);
     char name[64];
 
     plain_name(symbol, name, sizeof(name));
-    for (size_t i = 0; i < sizeof(versions) / sizeof(versions[0]); i++) {
+    for (int version = 2000; version <= 12020; version += 10) {
         unsigned status = 0;
         void *address = NULL;
 
-        if (!get(name, &address, versions[i], 0, &status) && address == dlsym(library, symbol))
-            return true;
+        if (!get(name, &address, version, 0, &status) && address == function)
+            return version;
     }
-    return false;
+    return 0;
+}
+
+static get_address *get_address_of(void *driver)
+{
+    void *entry = dlsym(driver, "cuGetProcAddress_v2");
+    get_address *get;
+
+    memcpy(&get, &entry, sizeof(get));
+    assert_non_null(get);
+    return get;
+}
+
+/* A name that there is not: no error, and no function. */
+static void check_unknown(get_address *get)
+{
+    void *address = &library;
+    unsigned status = 7;
+
+    assert_int_equal(get("cuNoSuch", &address, 12000, 0, &status), CUDA_OK);
+    assert_null(address);
+    assert_int_equal(status, 1);
+    address = &library;
+    assert_int_equal(get("cuMemUnmap", &address, 2000, 0, &status), CUDA_OK);
+    assert_null(address);
+    assert_int_equal(status, 2);
 }
 
 TEST(library__each_entry_of_ours__answered_by_get_proc_address)
 {
-    get_address *get = NULL;
-    void *entry;
-
     library = library_need();
     if (version_of() < 12020)
         test_skip("this driver is of CUDA %d", version_of());
-    entry = dlsym(library, "cuGetProcAddress_v2");
-    memcpy(&get, &entry, sizeof(get));
     for (size_t i = 0; i < OURS; i++)
-        if (!strstr(ours[i], "_ptsz") && !is_answered(get, ours[i])) /* flags choose that */
+        if (!strstr(ours[i], "_ptsz") && !first_version(get_address_of(library), library, ours[i]))
             fail_msg("cuGetProcAddress does not answer the symbol %s", ours[i]);
+}
+
+TEST(library__its_get_proc_address__as_the_simulated_one)
+{
+    const char *file = getenv("HMREG_TEST_FAKE_CUDA");
+    void *fake;
+
+    library = library_need();
+    fake = file ? dlopen(file, RTLD_NOW | RTLD_LOCAL) : NULL;
+    if (!fake || version_of() < 12020)
+        test_skip("the simulated driver, or this one, is older");
+    check_unknown(get_address_of(library));
+    check_unknown(get_address_of(fake));
+    for (size_t i = 0; i < OURS; i++) {
+        int theirs = first_version(get_address_of(library), library, ours[i]);
+        int simulated = first_version(get_address_of(fake), fake, ours[i]);
+
+        if (theirs != simulated && !strstr(ours[i], "_ptsz")) /* flags choose that */
+            fail_msg("%s is answered from %d on, by the simulated driver from %d on", ours[i],
+                     theirs, simulated);
+    }
 }
 
 /* ---- hooks ------------------------------------------------------------------------------- */

@@ -300,6 +300,36 @@ TEST(get__window_is_full_of_idle_regions__a_few_are_evicted)
     end(&fixture);
 }
 
+/* As the members of a group do. */
+TEST(imports__of_one_descriptor__share_its_place_in_the_window)
+{
+    struct fixture fixture = begin();
+    unsigned long long addr = cu_alloc(2 * MIB);
+    struct hmreg_dmabuf first, second;
+    struct hmem_range range;
+    char *imports[2];
+
+    assert_ok(bench_resolve(&fixture.bench, addr, 2 * MIB, &range));
+    assert_ok(hmem_cuda_ops.export_dmabuf(fixture.bench.hmem, addr, MIB, &range, 0, &first));
+    assert_ok(hmem_cuda_ops.export_dmabuf(fixture.bench.hmem, addr + MIB, MIB, &range, 0, &second));
+    cu.fake->window(MIB);
+    for (int i = 0; i < 2; i++) {
+        imports[i] = cu.fake->attach(first.fd);
+        assert_non_null(imports[i]);
+    }
+    cu.fake->detach(imports[0]);
+    assert_null(cu.fake->attach(second.fd));
+    assert_int_equal(errno, ENOMEM);
+    cu.fake->detach(imports[1]);
+    imports[0] = cu.fake->attach(second.fd);
+    assert_non_null(imports[0]);
+    cu.fake->detach(imports[0]);
+    close(first.fd);
+    close(second.fd);
+    CU(cu.free(addr));
+    end(&fixture);
+}
+
 TEST(reg__the_topology_is_refused__says_so)
 {
     struct fixture fixture = begin();

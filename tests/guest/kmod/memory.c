@@ -196,9 +196,6 @@ static int attach(struct dma_buf *dmabuf, struct dma_buf_attachment *attachment)
     struct buffer *buffer = dmabuf->priv;
     int rc = fault(SOFTGPU_OP_ATTACH);
 
-    if (buffer->nvidia && attachment->importer_ops && !attachment->peer2peer)
-        return -ENOTSUPP;
-
     if (!rc)
         atomic_inc(&buffer->attached);
     return rc;
@@ -303,20 +300,32 @@ static void unmap(struct dma_buf_attachment *attachment, struct sg_table *table,
     atomic_dec(&buffer->mapped);
 }
 
+/* Is there place for it in BAR1? All its imports share one; they are under its lock. */
+static bool has_window(const struct buffer *buffer)
+{
+    long budget = (long)(bar1_kib >> (PAGE_SHIFT - 10));
+
+    if (atomic_read(&buffer->mapped) || !budget)
+        return true;
+    return (long)(atomic_long_read(&bar1_used) + buffer->pages) <= budget;
+}
+
 /* NVIDIA's exporter answers NULL for any failure, which becomes -ENOMEM. */
 static struct sg_table *nvidia_map(struct dma_buf_attachment *attachment,
                                    enum dma_data_direction direction)
 {
     struct buffer *buffer = attachment->dmabuf->priv;
-    long budget = (long)(bar1_kib >> (PAGE_SHIFT - 10));
     struct sg_table *table = NULL;
 
-    if (atomic_long_add_return(buffer->pages, &bar1_used) <= budget || !budget)
+    if (attachment->importer_ops && !attachment->peer2peer)
+        return NULL;
+    if (has_window(buffer))
         table = map(attachment, direction);
-    if (!IS_ERR_OR_NULL(table))
-        return table;
-    atomic_long_sub(buffer->pages, &bar1_used);
-    return NULL;
+    if (IS_ERR_OR_NULL(table))
+        return NULL;
+    if (atomic_read(&buffer->mapped) == 1)
+        atomic_long_add(buffer->pages, &bar1_used);
+    return table;
 }
 
 static void nvidia_unmap(struct dma_buf_attachment *attachment, struct sg_table *table,
@@ -325,7 +334,8 @@ static void nvidia_unmap(struct dma_buf_attachment *attachment, struct sg_table 
     struct buffer *buffer = attachment->dmabuf->priv;
 
     unmap(attachment, table, direction);
-    atomic_long_sub(buffer->pages, &bar1_used);
+    if (!atomic_read(&buffer->mapped))
+        atomic_long_sub(buffer->pages, &bar1_used);
 }
 
 static void release(struct dma_buf *dmabuf)

@@ -58,10 +58,13 @@ static void on_move(struct dma_buf_attachment *attachment)
     atomic_inc(&regions_moved);
 }
 
-static const struct dma_buf_attach_ops attach_ops = {
-    .allow_peer2peer = true,
-    .move_notify = on_move,
-};
+static bool peer2peer = true;
+module_param(peer2peer, bool, 0644);
+MODULE_PARM_DESC(peer2peer, "registrations import memory that is no system memory");
+
+static const struct dma_buf_attach_ops attach_ops = {.allow_peer2peer = true,
+                                                     .move_notify = on_move},
+                                       system_ops = {.move_notify = on_move};
 
 static int pin_and_map(struct region *region)
 {
@@ -84,7 +87,8 @@ static int import(struct region *region)
     struct dma_buf_attachment *attachment;
     int rc;
 
-    attachment = dma_buf_dynamic_attach(dmabuf, &dma_device->dev, &attach_ops, region);
+    attachment = dma_buf_dynamic_attach(dmabuf, &dma_device->dev,
+                                        peer2peer ? &attach_ops : &system_ops, region);
     if (IS_ERR(attachment))
         return PTR_ERR(attachment);
     region->attachment = attachment;

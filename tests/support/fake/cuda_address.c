@@ -78,34 +78,73 @@ static int since(const char *symbol)
         const char *symbol;
         int version;
     } known[] = {
-        {"cuGetProcAddress_v2", 12000},
-        {"cuGetProcAddress", 11030},
+        {"cuCtxDestroy_v2", 4000},
+        {"cuCtxGetCurrent", 4000},
+        {"cuCtxGetFlags", 7000},
+        {"cuCtxPopCurrent_v2", 4000},
+        {"cuCtxPushCurrent_v2", 4000},
+        {"cuCtxSetCurrent", 4000},
+        {"cuCtxSetFlags", 12010},
+        {"cuDeviceGetByPCIBusId", 4010},
+        {"cuDeviceGetDefaultMemPool", 11020},
+        {"cuDeviceGetPCIBusId", 4010},
+        {"cuDevicePrimaryCtxGetState", 7000},
         {"cuDevicePrimaryCtxRelease", 7000},
-        {"cuDevicePrimaryCtxReset", 7000},
-        {"cuDevicePrimaryCtxRetain", 7000},
         {"cuDevicePrimaryCtxRelease_v2", 11000},
-        {"cuMemFreeAsync", 11020},
+        {"cuDevicePrimaryCtxReset", 7000},
         {"cuDevicePrimaryCtxReset_v2", 11000},
-        {"cuMemFreeAsync_ptsz", 11020},
-        {"cuMemPoolTrimTo", 11020},
-        {"cuGraphCreate", 10000},
-        {"cuGraphDestroy", 10000},
-        {"cuGraphLaunch", 10000},
-        {"cuGraphExecDestroy", 10000},
+        {"cuDevicePrimaryCtxRetain", 7000},
+        {"cuDriverGetVersion", 2020},
+        {"cuGetErrorName", 6000},
+        {"cuGetErrorString", 6000},
+        {"cuGetProcAddress", 11030},
+        {"cuGetProcAddress_v2", 12000},
         {"cuGraphAddMemAllocNode", 11040},
         {"cuGraphAddMemFreeNode", 11040},
+        {"cuGraphCreate", 10000},
+        {"cuGraphDestroy", 10000},
+        {"cuGraphExecDestroy", 10000},
         {"cuGraphInstantiateWithFlags", 11040},
-        {"cuMemPoolDestroy", 11020},
+        {"cuGraphLaunch", 10000},
         {"cuGraphicsMapResources", 3000},
         {"cuGraphicsUnmapResources", 3000},
-        {"cuMemUnmap", 10020},
-        {"cuMemMap", 10020},
-        {"cuMemAddressFree", 10020},
+        {"cuGraphicsUnregisterResource", 3000},
         {"cuIpcCloseMemHandle", 4010},
-        {"cuMemGetHandleForAddressRange", 11070},
-        {"cuCtxSetFlags", 12010},
+        {"cuIpcGetMemHandle", 4010},
+        {"cuIpcOpenMemHandle_v2", 11000},
+        {"cuLaunchHostFunc", 10000},
+        {"cuMemAddressFree", 10020},
+        {"cuMemAddressReserve", 10020},
         {"cuMemAllocAsync", 11020},
-        {"cuCtxDestroy_v2", 4000},
+        {"cuMemAllocFromPoolAsync", 11020},
+        {"cuMemAllocManaged", 6000},
+        {"cuMemCreate", 10020},
+        {"cuMemExportToShareableHandle", 10020},
+        {"cuMemFreeAsync", 11020},
+        {"cuMemFreeAsync_ptsz", 11020},
+        {"cuMemGetAccess", 10020},
+        {"cuMemGetAllocationGranularity", 10020},
+        {"cuMemGetAllocationPropertiesFromHandle", 10020},
+        {"cuMemGetHandleForAddressRange", 11070},
+        {"cuMemHostAlloc", 2020},
+        {"cuMemHostRegister_v2", 6050},
+        {"cuMemHostUnregister", 4000},
+        {"cuMemImportFromShareableHandle", 10020},
+        {"cuMemMap", 10020},
+        {"cuMemPoolCreate", 11020},
+        {"cuMemPoolDestroy", 11020},
+        {"cuMemPoolExportToShareableHandle", 11020},
+        {"cuMemPoolTrimTo", 11020},
+        {"cuMemRelease", 10020},
+        {"cuMemRetainAllocationHandle", 11000},
+        {"cuMemSetAccess", 10020},
+        {"cuMemUnmap", 10020},
+        {"cuMemcpy", 4000},
+        {"cuMemcpyAsync", 4000},
+        {"cuPointerGetAttribute", 4000},
+        {"cuPointerGetAttributes", 7000},
+        {"cuPointerSetAttribute", 6000},
+        {"cuStreamDestroy_v2", 4000},
     };
 
     for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
@@ -172,10 +211,17 @@ unsigned cuGetProcAddress_v2(const char *name, void **out, int version, unsigned
         *status = answer;
     if (answer != STATUS_FOUND)
         *out = NULL;
-    return answer == STATUS_FOUND ? CUDA_OK : CUDA_NOT_FOUND;
+    return CUDA_OK; /* whether it is found or not */
 }
 
 unsigned cuGetProcAddress(const char *name, void **out, int version, unsigned long long flags)
 {
-    return cuGetProcAddress_v2(name, out, version, flags, NULL);
+    void *found = NULL;
+    unsigned result = cuGetProcAddress_v2(name, &found, version, flags, NULL);
+
+    if (result || !out)
+        return result ? result : CUDA_INVALID_VALUE;
+    if (found)
+        *out = found;
+    return found ? CUDA_OK : CUDA_NOT_FOUND;
 }

@@ -186,12 +186,14 @@ static char *map_pieces(const struct dmabuf *dmabuf)
     return bytes == MAP_FAILED ? NULL : bytes;
 }
 
-static bool has_room(size_t len)
+/* All imports of a descriptor share its place in the window. */
+static bool has_room(const struct dmabuf *dmabuf)
 {
     if (!window_read)
         window = (size_t)fake_env("HMREG_FAKE_BAR1", 0);
     window_read = true;
-    return !window || (window_used <= window && len <= window - window_used);
+    return !window || dmabuf->attached ||
+           (window_used <= window && dmabuf->len <= window - window_used);
 }
 
 static char *attach(struct dmabuf *dmabuf)
@@ -206,8 +208,8 @@ static char *attach(struct dmabuf *dmabuf)
     view->dmabuf = dmabuf;
     view->next = views;
     views = view;
-    dmabuf->attached++;
-    window_used += dmabuf->len;
+    if (!dmabuf->attached++)
+        window_used += dmabuf->len;
     return view->bytes;
 }
 
@@ -222,7 +224,7 @@ char *fake_dmabuf_attach(int fd)
     dmabuf = find(fd);
     error = !dmabuf                                    ? ENOENT
             : fake_env("HMREG_FAKE_ATTACH_REFUSED", 0) ? KERNEL_ENOTSUPP
-            : !has_room(dmabuf->len)                   ? ENOMEM
+            : !has_room(dmabuf)                        ? ENOMEM
                                                        : 0;
     if (!error)
         bytes = attach(dmabuf);
@@ -244,8 +246,8 @@ void fake_dmabuf_detach(char *bytes)
         abort();
     *link = gone->next;
     munmap(bytes, gone->dmabuf->len);
-    window_used -= gone->dmabuf->len;
-    gone->dmabuf->attached--;
+    if (!--gone->dmabuf->attached)
+        window_used -= gone->dmabuf->len;
     free(gone);
     sweep();
     fake_unlock();
