@@ -172,26 +172,6 @@ TEST(export__descriptor_0_free__left_to_the_program)
     gpu.end(self);
 }
 
-/* The descriptor keeps the memory beyond the end of the allocation. */
-TEST(export__memory_freed__descriptor_stays)
-{
-    struct hmem *self = begin();
-    uint64_t addr = gpu.alloc(0, HMREG_MEM_DEVICE, LEN);
-    struct hmreg_dmabuf dmabuf = gpu_export(self, addr, LEN);
-    unsigned char *bytes;
-
-    gpu_fill(self, addr, LEN, 4);
-    gpu.free(addr, HMREG_MEM_DEVICE);
-    if (gpu.fake()) {
-        bytes = map(&dmabuf);
-        for (size_t i = 0; i < LEN; i++)
-            assert_int_equal(bytes[i], gpu_byte(i, 4));
-        unmap(bytes, LEN);
-    }
-    close(dmabuf.fd);
-    gpu.end(self);
-}
-
 /* ---- refusals --------------------------------------------------------------------------- */
 
 static void check_refused(struct hmem *self, uint64_t addr, const struct hmem_range *range,

@@ -86,27 +86,6 @@ TEST(copy__between_devices__of_several_mebibytes)
     gpu.end(self);
 }
 
-TEST(copy__beyond_the_end_or_from_nowhere__eio)
-{
-    struct hmem *self;
-    uint64_t addr;
-    char *bytes;
-
-    gpu_need_fake(); /* a real device's neighbouring memory is unknown */
-    bytes = calloc(1, 2 * LEN);
-    self = gpu.begin();
-    addr = gpu.alloc(0, HMREG_MEM_DEVICE, LEN);
-    assert_fails(gpu.ops->copy(self, addr, (uintptr_t)bytes, LEN + 1), -EIO, gpu.copy_fails);
-    assert_fails(gpu.ops->copy(self, (uintptr_t)bytes, addr, 2 * LEN), -EIO, gpu.copy_fails);
-    assert_fails(gpu.ops->copy(self, addr + LEN - 96, addr, 97), -EIO, gpu.copy_fails);
-    assert_fails(gpu.ops->copy(self, addr, 4096, 64), -EIO, gpu.copy_fails);
-    assert_int_not_equal(hmreg_last_error()->vendor_code, 0);
-    assert_string_not_equal(hmreg_last_error()->vendor_text, "");
-    free(bytes);
-    gpu.free(addr, HMREG_MEM_DEVICE);
-    gpu.end(self);
-}
-
 /* ---- allocations ------------------------------------------------------------------------ */
 
 static void check_alloc(struct hmem *self, int device, enum hmreg_mem_kind kind, size_t len)
@@ -142,19 +121,6 @@ TEST(alloc__each_kind_and_length__is_what_resolve_says)
     gpu.end(self);
 }
 
-TEST(alloc__kind_it_does_not_have__eopnotsupp)
-{
-    struct hmem *self = gpu.begin();
-    void *made = self;
-
-    assert_fails(gpu.ops->alloc(self, 0, HMREG_MEM_HOST, 4096, &made), -EOPNOTSUPP, "host");
-    if (gpu.kinds < 3)
-        assert_fails(gpu.ops->alloc(self, 0, HMREG_MEM_MANAGED, 4096, &made), -EOPNOTSUPP,
-                     "not managed");
-    assert_ptr_equal(made, self);
-    gpu.end(self);
-}
-
 TEST(alloc__too_much__enomem)
 {
     struct hmem *self = gpu.begin();
@@ -166,15 +132,6 @@ TEST(alloc__too_much__enomem)
                          -ENOMEM, "70368744177664 bytes");
     assert_string_not_equal(hmreg_last_error()->vendor_text, "");
     assert_ptr_equal(made, self);
-    gpu.end(self);
-}
-
-TEST(free__memory_of_the_process__efault)
-{
-    struct hmem *self = gpu.begin();
-    int local = 0;
-
-    assert_fails(gpu.ops->free(self, &local, HMREG_MEM_DEVICE), -EFAULT, "");
     gpu.end(self);
 }
 

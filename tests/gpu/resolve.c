@@ -8,17 +8,9 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
-
-/* A real runtime unmaps the addresses of a large allocation only. */
-static size_t large(void)
-{
-    return gpu.fake() ? MIB : 64 * MIB;
-}
 
 /* ---- fields ----------------------------------------------------------------------------- */
 
@@ -96,62 +88,7 @@ TEST(resolve__memory_of_the_host__at_its_address)
     gpu.end(self);
 }
 
-/* They share a page; each resolves to itself, and the bytes between them are no memory. */
-TEST(resolve__small_neighbours__each_its_own)
-{
-    struct hmem *self = gpu.begin();
-    struct hmem_range ranges[3];
-    uint64_t addrs[3];
-
-    for (int i = 0; i < 3; i++) {
-        addrs[i] = gpu.alloc(0, HMREG_MEM_DEVICE, 300);
-        ranges[i] = gpu_resolve(self, addrs[i] + 7, 290);
-        assert_int_equal(ranges[i].alloc_base, addrs[i]);
-        assert_int_equal(ranges[i].alloc_len, 300);
-        gpu_check_leaves(self, addrs[i], 301, addrs[i] + 300);
-        for (int j = 0; j < i; j++)
-            assert_int_not_equal(ranges[i].identity, ranges[j].identity);
-    }
-    if (gpu.fake()) {
-        assert_int_equal(addrs[0] / 4096, addrs[2] / 4096);
-        gpu_check_not_mine(self, addrs[0] + 300, 1);
-    }
-    for (int i = 0; i < 3; i++)
-        gpu.free(addrs[i], HMREG_MEM_DEVICE);
-    gpu.end(self);
-}
-
 /* ---- bounds ----------------------------------------------------------------------------- */
-
-TEST(resolve__beyond_the_end__erange_names_the_address)
-{
-    struct hmem *self = gpu.begin();
-    uint64_t addr = gpu.alloc(0, HMREG_MEM_DEVICE, MIB), end = addr + MIB;
-
-    gpu_check_leaves(self, addr, MIB + 1, end);
-    gpu_check_leaves(self, addr + 100, MIB - 99, end);
-    gpu_check_leaves(self, end - 1, 2, end);
-    gpu_check_leaves(self, addr, SIZE_MAX - addr, end);
-    gpu_resolve(self, addr + 100, MIB - 100);
-    gpu.free(addr, HMREG_MEM_DEVICE);
-    gpu.end(self);
-}
-
-TEST(resolve__over_two_allocations__erange)
-{
-    struct hmem *self = gpu.begin();
-    uint64_t a = gpu.alloc(0, HMREG_MEM_DEVICE, 2 * MIB);
-    uint64_t b = gpu.alloc(0, HMREG_MEM_DEVICE, 2 * MIB);
-    uint64_t low = a < b ? a : b, high = a < b ? b : a;
-
-    if (gpu.fake())
-        assert_int_equal(high, low + 2 * MIB);
-    gpu_check_leaves(self, low, high - low + 1, low + 2 * MIB);
-    gpu_check_leaves(self, low + 2 * MIB - 4, 8, low + 2 * MIB);
-    gpu.free(a, HMREG_MEM_DEVICE);
-    gpu.free(b, HMREG_MEM_DEVICE);
-    gpu.end(self);
-}
 
 TEST(resolve__memory_of_the_process__not_mine)
 {
@@ -167,20 +104,6 @@ TEST(resolve__memory_of_the_process__not_mine)
     for (size_t i = 0; i < COUNT(addrs); i++)
         gpu_check_not_mine(self, addrs[i], 64);
     free(heap);
-    gpu.end(self);
-}
-
-TEST(resolve__freed_memory__not_mine)
-{
-    struct hmem *self = gpu.begin();
-
-    for (unsigned k = 0; k < gpu.kinds; k++) {
-        uint64_t addr = gpu.alloc(0, gpu_kinds[k], large());
-
-        gpu_identity(self, addr, 64);
-        gpu.free(addr, gpu_kinds[k]);
-        gpu_check_not_mine(self, addr, 64);
-    }
     gpu.end(self);
 }
 
@@ -255,57 +178,6 @@ TEST(identity__many_allocations__all_differ)
         assert_int_equal(gpu_identity(self, addrs[i] + 4095, 1), seen[i]);
     for (size_t i = 0; i < COUNT(addrs); i++)
         gpu.free(addrs[i], HMREG_MEM_DEVICE);
-    gpu.end(self);
-}
-
-/* ---- the vendor opened twice ------------------------------------------------------------ */
-
-TEST(open__twice__both_answer)
-{
-    struct hmem *first = gpu.begin(), *second = NULL;
-    uint64_t addr = gpu.alloc(0, HMREG_MEM_DEVICE, large()), identity;
-
-    assert_ok(gpu.ops->open(&second));
-    assert_ptr_not_equal(first, second);
-    identity = gpu_identity(first, addr, 4096);
-    assert_int_equal(gpu_identity(second, addr, 4096), identity);
-    gpu.ops->close(second);
-    assert_int_equal(gpu_identity(first, addr, 4096), identity);
-    gpu.free(addr, HMREG_MEM_DEVICE);
-    gpu_check_not_mine(first, addr, 64);
-    addr = gpu.alloc(0, HMREG_MEM_DEVICE, large());
-    assert_int_not_equal(gpu_identity(first, addr, 4096), identity);
-    gpu.free(addr, HMREG_MEM_DEVICE);
-    gpu.end(first);
-}
-
-/* ---- access by the CPU ------------------------------------------------------------------ */
-
-static void touch(uint64_t addr)
-{
-    struct rlimit none = {0};
-
-    setrlimit(RLIMIT_CORE, &none);
-    signal(SIGSEGV, SIG_DFL); /* a sanitizer's handler would exit instead */
-    signal(SIGBUS, SIG_DFL);
-    *(volatile char *)(uintptr_t)addr = 1;
-    _exit(0);
-}
-
-/* Only device memory that faults on the CPU makes these tests realistic. */
-TEST(device_memory__touched_by_the_cpu__faults)
-{
-    struct hmem *self = gpu.begin();
-    uint64_t addr = gpu.alloc(0, HMREG_MEM_DEVICE, MIB);
-    int status = 0;
-    pid_t child = fork();
-
-    if (!child)
-        touch(addr);
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_true(WIFSIGNALED(status));
-    assert_true(WTERMSIG(status) == SIGSEGV || WTERMSIG(status) == SIGBUS);
-    gpu.free(addr, HMREG_MEM_DEVICE);
     gpu.end(self);
 }
 

@@ -139,6 +139,11 @@ const struct script_call *script_last(void)
 
 static struct script_fixture *opened;
 
+void script_closed(void)
+{
+    opened = NULL;
+}
+
 static void close_opened(void)
 {
     if (opened)
@@ -169,7 +174,7 @@ void script_close(struct script_fixture *fixture)
     for (int i = 0; i < 2; i++)
         vendor_memory_free(fixture->memory[i]);
     assert_ok(hmreg_close(fixture->lib));
-    opened = NULL;
+    script_closed();
 }
 
 int script_reg(struct script_fixture *fixture, void *addr, size_t len, struct hmreg_mr **mr)

@@ -63,6 +63,8 @@ struct script_fixture {
 void script_open(struct script_fixture *fixture, const struct provider_caps *caps,
                  const struct hmreg_domain_config *config);
 void script_close(struct script_fixture *fixture);
+/* The case has closed all itself. */
+void script_closed(void);
 
 /* Registers with all rights and key 5. */
 int script_reg(struct script_fixture *fixture, void *addr, size_t len, struct hmreg_mr **mr);

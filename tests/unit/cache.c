@@ -74,15 +74,6 @@ TEST(get__a_byte_beyond__registered)
     assert_int_equal(fixture_stats().regions, 3);
 }
 
-TEST(get__adjacent_regions__a_request_over_both_is_its_own)
-{
-    open_fixture(0, 0, 0);
-    assert_int_equal(fixture_key(memory[0], LEN), 1);
-    assert_int_equal(fixture_key(memory[1], LEN), 2);
-    assert_int_equal(fixture_key(memory[0], 2 * LEN), 3);
-    assert_int_equal(fixture_stats().bytes, 4 * LEN);
-}
-
 TEST(get__exact_domain__contained_range_is_registered)
 {
     open_fixture(HMREG_DOMAIN_EXACT, 0, 0);
@@ -184,19 +175,6 @@ TEST(limit__one_region_more__what_was_not_used_goes)
     assert_int_equal(fixture_key(memory[2], LEN), 3);
 }
 
-/* Any number of regions used once does not evict it. */
-TEST(limit__used_since_eviction_passed_it__stays)
-{
-    open_fixture(0, 8, 0);
-    touch(8);
-    for (unsigned i = 8; i < 40; i++) {
-        for (unsigned j = 1; j < 8; j += 2)
-            assert_int_equal(fixture_key(memory[j], LEN), j + 1);
-        fixture_key(memory[i], LEN);
-    }
-    assert_int_equal(fixture_stats().evictions, 32);
-}
-
 /* Used twice, then not during a whole turn of the clock. */
 TEST(limit__not_used_for_a_turn__goes)
 {
@@ -240,26 +218,6 @@ TEST(limit__of_bytes__holds_exactly)
     assert_int_equal(fixture_key(memory[2], LEN), 3);
 }
 
-TEST(limit__region_larger_than_all_of_it__uncached_and_nothing_evicted)
-{
-    open_fixture(0, 0, 4 * LEN);
-    touch(3);
-    fixture_key(memory[10], 4 * LEN + 1);
-    assert_int_equal(fixture_stats().uncached, 1);
-    assert_int_equal(fixture_stats().evictions, 0);
-    assert_int_equal(fixture_stats().regions, 3);
-}
-
-TEST(limit__one__each_get_of_another_evicts)
-{
-    open_fixture(0, 1, 0);
-    touch(4);
-    assert_int_equal(fixture_key(memory[3], LEN), 4);
-    assert_int_equal(fixture_stats().evictions, 3);
-    assert_int_equal(fixture_stats().regions, 1);
-    assert_int_equal(atomic_load(&counter.most), 2);
-}
-
 TEST(limit__everything_pinned__served_uncached)
 {
     struct hmreg_mr *held[3];
@@ -299,17 +257,6 @@ TEST(invalidate__each_region_that_touches_it__and_no_other)
     assert_int_equal(fixture_key(memory[2], LEN), 6);
 }
 
-TEST(invalidate__unused_region__deregistered_by_the_next_call)
-{
-    open_fixture(0, 0, 0);
-    touch(2);
-    invalidate(memory[0], LEN);
-    assert_int_equal(atomic_load(&counter.deregs), 0); /* the caller may hold any lock */
-    assert_int_equal(fixture_stats().zombies, 0);
-    fixture_key(memory[1], LEN);
-    assert_int_equal(atomic_load(&counter.deregs), 1);
-}
-
 TEST(invalidate__in_use__found_no_more_and_ends_with_the_last_put)
 {
     struct hmreg_mr *first, *second, *anew;
@@ -331,31 +278,6 @@ TEST(invalidate__in_use__found_no_more_and_ends_with_the_last_put)
     hmreg_mr_put(anew);
 }
 
-TEST(invalidate__twice__counted_once)
-{
-    open_fixture(0, 0, 0);
-    touch(1);
-    invalidate(memory[0], LEN);
-    invalidate(memory[0], LEN);
-    assert_int_equal(fixture_stats().invalidations, 1);
-    fixture_close();
-    assert_int_equal(atomic_load(&counter.deregs), 1);
-}
-
-TEST(flush__idle_regions_go__held_ones_stay)
-{
-    struct hmreg_mr *held;
-
-    open_fixture(0, 0, 0);
-    touch(4);
-    held = fixture_get(memory[2], LEN);
-    assert_ok(hmreg_domain_flush(fixture.domain));
-    assert_int_equal(atomic_load(&counter.regions), 1);
-    assert_int_equal(fixture_key(memory[2], LEN), hmreg_mr_key(held));
-    assert_int_equal(fixture_stats().evictions, 0);
-    hmreg_mr_put(held);
-}
-
 /* ---- deregistration that fails with EBUSY ----------------------------------------------- */
 
 static void be_busy(int times)
@@ -373,24 +295,6 @@ TEST(put__deregistration_busy__a_zombie_until_a_later_call)
     hmreg_mr_put(fixture_get(memory[1], LEN)); /* EBUSY once more, then success */
     assert_int_equal(fixture_stats().zombies, 0);
     assert_int_equal(atomic_load(&counter.regions), 0);
-}
-
-TEST(flush__deregistration_busy__every_zombie_is_tried_once)
-{
-    open_fixture(0, 0, 0);
-    touch(3);
-    be_busy(-1);
-    assert_ok(hmreg_domain_flush(fixture.domain));
-    assert_int_equal(fixture_stats().zombies, 3);
-    assert_int_equal(fixture_stats().regions, 0);
-    assert_int_equal(atomic_load(&counter.deregs), 3);
-    assert_ok(hmreg_domain_flush(fixture.domain));
-    assert_int_equal(fixture_stats().zombies, 3);
-    assert_int_equal(atomic_load(&counter.deregs), 6);
-    be_busy(0);
-    assert_ok(hmreg_domain_flush(fixture.domain));
-    assert_int_equal(fixture_stats().zombies, 0);
-    assert_int_equal(atomic_load(&counter.deregs), 9);
 }
 
 TEST(flush__one_busy_among_many_idle__tried_once)
@@ -417,28 +321,6 @@ TEST(close__deregistration_busy__ebusy_then_closes)
     be_busy(0);
 }
 
-TEST(zombie__its_memory_asked_for_again__another_region)
-{
-    open_fixture(0, 0, 0);
-    fixture_key(memory[0], LEN);
-    invalidate(memory[0], LEN);
-    be_busy(-1);
-    assert_int_equal(fixture_key(memory[0], LEN), 2);
-    assert_int_equal(fixture_key(memory[0], LEN), 2);
-    assert_int_equal(fixture_stats().zombies, 1);
-    be_busy(0);
-}
-
-TEST(put__deregistration_fails_for_good__the_region_is_gone)
-{
-    open_fixture(HMREG_DOMAIN_NO_CACHE, 0, 0);
-    atomic_store(&counter.dereg_code, -EIO);
-    atomic_store(&counter.dereg_times, 1);
-    fixture_key(memory[0], LEN);
-    assert_int_equal(fixture_stats().zombies, 0);
-    assert_int_equal(atomic_load(&counter.deregs), 1);
-}
-
 /* ---- close ------------------------------------------------------------------------------ */
 
 TEST(close__regions_held__ebusy_and_nothing_changed)
@@ -451,16 +333,6 @@ TEST(close__regions_held__ebusy_and_nothing_changed)
     assert_fails(hmreg_domain_close(fixture.domain), -EBUSY, "1 cached regions");
     assert_int_equal(atomic_load(&counter.deregs), 0);
     assert_int_equal(fixture_stats().regions, 3);
-    hmreg_mr_put(held);
-}
-
-TEST(close__uncached_region_held__ebusy)
-{
-    struct hmreg_mr *held;
-
-    open_fixture(HMREG_DOMAIN_NO_CACHE, 0, 0);
-    held = fixture_get(memory[0], LEN);
-    assert_fails(hmreg_domain_close(fixture.domain), -EBUSY, "1 cached regions");
     hmreg_mr_put(held);
 }
 
@@ -534,19 +406,6 @@ TEST(get__wrong_arguments__refused_before_the_fabric)
     assert_fails(hmreg_invalidate(fixture.lib, memory, 0), -EINVAL, "len is 0");
     assert_ptr_equal(mr, (void *)1);
     assert_int_equal(atomic_load(&counter.regs), 0);
-}
-
-TEST(close__cached_region_by_the_wrong_call__einval)
-{
-    struct hmreg_mr *cached, *uncached;
-
-    open_fixture(0, 1, 0);
-    cached = fixture_get(memory[0], LEN);
-    uncached = fixture_get(memory[1], LEN);
-    assert_fails(hmreg_mr_close(cached), -EINVAL, "hmreg_mr_put");
-    assert_fails(hmreg_mr_close(uncached), -EINVAL, "hmreg_mr_put");
-    hmreg_mr_put(cached);
-    hmreg_mr_put(uncached);
 }
 
 TEST(get__success__leaves_the_last_error)

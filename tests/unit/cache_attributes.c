@@ -165,39 +165,6 @@ TEST(get_attr__auth_key__part_of_the_key_by_its_bytes)
     assert_int_equal(variants(), 3);
 }
 
-TEST(get_attr__flags__part_of_the_key)
-{
-    struct vendor_claim *claim;
-    struct asked asked;
-
-    open_fixture(0, 0);
-    claim = vendor_claim(HMREG_IFACE_CUDA, memory[2], LEN, HMREG_MEM_DEVICE, 1);
-    ask(&asked, (void *)(uintptr_t)claim->addr, LEN);
-    assert_distinct(&asked, HMREG_HMEM_DEVICE_ONLY);
-}
-
-TEST(get_attr__context__not_part_of_the_key)
-{
-    int first = 0, second = 0;
-    struct hmreg_mr *mr;
-    struct asked asked;
-
-    open_fixture(0, 0);
-    ask(&asked, memory[0], LEN)->context = &first;
-    assert_int_equal(key_of(&asked.attr, 0), 1);
-    asked.attr.context = &second;
-    mr = get(&asked.attr, 0);
-    assert_ptr_equal(hmreg_mr_context(mr), &first);
-    hmreg_mr_put(mr);
-    mr = fixture_get(memory[0], LEN);
-    assert_ptr_equal(hmreg_mr_context(mr), &first);
-    hmreg_mr_put(mr);
-    asked.attr.page_size = 4096; /* another region */
-    mr = get(&asked.attr, 0);
-    assert_ptr_equal(hmreg_mr_context(mr), &second);
-    hmreg_mr_put(mr);
-}
-
 /* A look-up that finds the slot of a plain region, in a domain that has no variants yet. */
 TEST(get_attr__slot_of_a_plain_region__not_found)
 {
@@ -210,17 +177,6 @@ TEST(get_attr__slot_of_a_plain_region__not_found)
     want.start = (uintptr_t)memory[0] ^ variant_salt(&variant);
     want.end = want.start + LEN;
     assert_null(get_remembered(fixture.domain, &want, NULL));
-}
-
-TEST(get_attr__struct_of_an_older_caller__same_region)
-{
-    struct asked asked;
-
-    open_fixture(0, 0);
-    ask(&asked, memory[0], LEN)->size = offsetof(struct hmreg_mr_attr, dmabuf);
-    asked.attr.page_size = 3; /* not read */
-    assert_int_equal(key_of(&asked.attr, 0), 1);
-    assert_int_equal(fixture_key(memory[0], LEN), 1);
 }
 
 /* Is the byte of struct hmreg_mr_attr one that the key leaves out, or that it contains in another
@@ -358,21 +314,6 @@ TEST(get_attr__arguments__refused_as_by_regattr)
     assert_int_equal(variants(), 0);
 }
 
-TEST(get_attr__registration_fails__no_variant_left)
-{
-    struct hmreg_mr *mr = NULL;
-    struct asked asked;
-
-    open_fixture(0, 0);
-    ask(&asked, memory[0], LEN)->page_size = 65536;
-    atomic_store(&counter.reg_code, -EIO);
-    atomic_store(&counter.reg_times, -1);
-    assert_fails(hmreg_mr_get_attr(fixture.domain, &asked.attr, 0, &mr), -EIO, "asked to fail");
-    assert_null(mr);
-    assert_int_equal(variants(), 0);
-    atomic_store(&counter.reg_times, 0);
-}
-
 /* ---- other domains ---------------------------------------------------------------------- */
 
 TEST(get_attr__domain_without_cache__registered_each_time)
@@ -383,33 +324,6 @@ TEST(get_attr__domain_without_cache__registered_each_time)
     ask(&asked, memory[0], LEN)->page_size = 65536;
     assert_int_equal(key_of(&asked.attr, 0), 1);
     assert_int_equal(key_of(&asked.attr, 0), 2);
-    assert_int_equal(variants(), 0);
-}
-
-TEST(get_attr__exact_domain__exactly_the_range)
-{
-    struct asked asked;
-
-    open_fixture(HMREG_DOMAIN_EXACT, 0);
-    ask(&asked, memory[0], 2 * LEN)->page_size = 65536;
-    assert_int_equal(key_of(&asked.attr, 0), 1);
-    assert_int_equal(key_of(&asked.attr, 0), 1);
-    asked.iov.iov_len = LEN;
-    assert_int_equal(key_of(&asked.attr, 0), 2);
-    assert_int_equal(key_of(&asked.attr, 0), 2);
-}
-
-TEST(get_attr__evicted__variant_goes_with_it)
-{
-    struct asked asked;
-
-    open_fixture(0, 2);
-    ask(&asked, memory[0], LEN)->page_size = 65536;
-    assert_int_equal(key_of(&asked.attr, 0), 1);
-    assert_int_equal(variants(), 1);
-    for (int i = 1; i < 8; i++)
-        fixture_key(memory[i], LEN);
-    assert_ok(hmreg_domain_progress(fixture.domain));
     assert_int_equal(variants(), 0);
 }
 
@@ -476,49 +390,6 @@ TEST(dmabuf__number_reused_for_another__registered)
     close(other);
 }
 
-TEST(dmabuf__another_base__registered)
-{
-    int fd = dmabuf_new(4);
-
-    open_fixture(0, 0);
-    assert_int_equal(dmabuf_key(fd, memory[0], LEN, LEN), 1);
-    assert_int_equal(dmabuf_key(fd, memory[1], 0, LEN), 2); /* the same addresses */
-    assert_int_equal(dmabuf_key(fd, NULL, LEN, LEN), 3);
-    assert_int_equal(dmabuf_key(fd, memory[0], LEN, LEN), 1);
-    assert_int_equal(dmabuf_key(fd, NULL, LEN, LEN), 3);
-    close(fd);
-}
-
-TEST(dmabuf__from_address_0__cached)
-{
-    int fd = dmabuf_new(2), other = dmabuf_new(2);
-
-    open_fixture(0, 0);
-    for (int i = 0; i < 3; i++) {
-        assert_int_equal(dmabuf_key(fd, NULL, 0, LEN), 1);
-        assert_int_equal(dmabuf_key(other, NULL, 0, LEN), 2);
-    }
-    close(fd);
-    close(other);
-}
-
-TEST(dmabuf__and_plain_get_of_its_addresses__two_regions)
-{
-    int fd = dmabuf_new(1);
-
-    open_fixture(0, 0);
-    for (int i = 0; i < 4; i++) {
-        assert_int_equal(fixture_key(memory[0], LEN), 1);
-        assert_int_equal(dmabuf_key(fd, memory[0], 0, LEN), 2);
-    }
-    assert_int_equal(dmabuf_key(fd, memory[4], 0, LEN), 3);
-    for (int i = 0; i < 4; i++) {
-        assert_int_equal(fixture_key(memory[4], LEN), 4);
-        assert_int_equal(dmabuf_key(fd, memory[4], 0, LEN), 3);
-    }
-    close(fd);
-}
-
 static bool is_mapped(const char *name)
 {
     char line[512];
@@ -551,23 +422,6 @@ TEST(dmabuf__each_end__memory_let_go)
         assert_false(is_mapped("hmreg-test"));
         assert_int_equal(variants(), 0);
     }
-    close(fd);
-}
-
-TEST(dmabuf__invalidated_while_held__ends_with_its_put)
-{
-    struct hmreg_mr *mr;
-    struct asked asked;
-    int fd = dmabuf_new(1);
-
-    open_fixture(0, 0);
-    mr = get(ask_dmabuf(&asked, fd, memory[0], 0, LEN), HMREG_REG_DMABUF);
-    assert_true(fixture_is_cached(mr));
-    assert_ok(hmreg_invalidate(fixture.lib, memory[0], 1));
-    assert_int_equal(dmabuf_key(fd, memory[0], 0, LEN), 2);
-    assert_int_equal(atomic_load(&counter.deregs), 0);
-    hmreg_mr_put(mr);
-    assert_int_equal(atomic_load(&counter.deregs), 1);
     close(fd);
 }
 

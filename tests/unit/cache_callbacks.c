@@ -151,34 +151,6 @@ TEST(made__registration_fails__not_called)
     assert_int_equal(seen.ended, 0);
 }
 
-TEST(made__domain_without_cache__each_get)
-{
-    open_fixture(HMREG_DOMAIN_NO_CACHE, 0);
-    fixture_key(memory[0], LEN);
-    fixture_key(memory[0], LEN);
-    assert_int_equal(seen.made, 2);
-    assert_int_equal(seen.ended, 2);
-}
-
-TEST(callbacks__context_of_the_get__with_the_region)
-{
-    struct iovec iov = {memory[0], LEN};
-    struct hmreg_mr_attr attr = {.size = sizeof(attr),
-                                 .iov = &iov,
-                                 .iov_count = 1,
-                                 .access = HMREG_ACCESS_REMOTE,
-                                 .context = &iov};
-    struct hmreg_mr *mr = NULL;
-
-    open_fixture(0, 0);
-    assert_ok(hmreg_mr_get_attr(fixture.domain, &attr, 0, &mr));
-    assert_ptr_equal(seen.context, &iov);
-    seen.context = NULL;
-    hmreg_mr_put(mr);
-    fixture_close();
-    assert_ptr_equal(seen.context, &iov);
-}
-
 TEST(callbacks__fail_inside__last_error_is_the_callers)
 {
     struct hmreg_error before;

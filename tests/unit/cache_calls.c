@@ -69,21 +69,6 @@ TEST(miss__nothing_there_before__only_watches)
     munmap(memory, PAGES * fixture_page());
 }
 
-TEST(miss__found_with_other_rights__only_watches)
-{
-    char *memory = fixture_map(1);
-    struct hmreg_mr *mr;
-
-    open_fixture();
-    fixture_key(memory, fixture_page());
-    settles = 0;
-    assert_ok(hmreg_mr_get(fixture.domain, memory, fixture_page(), HMREG_SEND, &mr));
-    assert_int_equal(settles, 0);
-    hmreg_mr_put(mr);
-    fixture_close();
-    munmap(memory, fixture_page());
-}
-
 TEST(hit__by_the_tree__settles)
 {
     char *memory = fixture_map(1);

@@ -8,7 +8,6 @@
 
 #include "core/cache/cache_set.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -55,29 +54,6 @@ TEST(get__same_identity__same_region)
     assert_int_equal(cuda->resolves, 1); /* a hit does not resolve */
 }
 
-/* The vendor promises to report the end of the memory. */
-TEST(get__end_reported__hits_ask_nobody)
-{
-    struct vendor_claim *memory;
-    unsigned asked;
-
-    open_fixture(NULL);
-    cuda->reports = true;
-    memory = claim(1, HMREG_MEM_DEVICE);
-    assert_int_equal(key_of(memory), 1);
-    assert_int_equal(cuda->watches, 1);
-    asked = cuda->identities;
-    for (int i = 0; i < 10; i++)
-        assert_int_equal(key_of(memory), 1);
-    assert_int_equal(cuda->identities, asked);
-    assert_int_equal(cuda->resolves, 1);
-    vendor_renew(memory);
-    assert_int_equal(key_of(memory), 2);
-    assert_int_equal(key_of(memory), 2);
-    vendor_unclaim(HMREG_IFACE_CUDA, (void *)(uintptr_t)memory->addr);
-    assert_int_equal(fixture_stats().invalidations, 2);
-}
-
 static uint64_t hits_of(const struct hmreg_mr *mr)
 {
     struct hmreg_stats stats = {.size = sizeof(stats)};
@@ -120,62 +96,6 @@ TEST(get__host_and_devices_by_one_thread__hits_of_each_counted)
     }
 }
 
-static struct vendor_claim *ending; /* ends inside the vendor's watch() */
-
-static void end_in_watch(const char *call, uint64_t addr, size_t len)
-{
-    if (strcmp(call, "watch") || !ending)
-        return;
-    vendor_renew(ending);
-    ending = NULL;
-}
-
-/* The end is not reported: it came before the vendor watched. */
-TEST(get__ended_before_it_is_watched__not_that_region)
-{
-    struct vendor_claim *memory;
-
-    open_fixture(NULL);
-    cuda->reports = true;
-    cuda->hook = end_in_watch;
-    memory = ending = claim(0, HMREG_MEM_DEVICE);
-    assert_int_equal(key_of(memory), 2);
-    assert_int_equal(key_of(memory), 2);
-}
-
-TEST(get__reports_switched_off__hits_ask)
-{
-    struct vendor_claim *memory;
-    unsigned asked;
-
-    setenv("HMREG_DEVICE_MONITOR", "off", 1);
-    open_fixture(NULL);
-    unsetenv("HMREG_DEVICE_MONITOR");
-    cuda->reports = true;
-    memory = claim(0, HMREG_MEM_DEVICE);
-    assert_int_equal(key_of(memory), 1);
-    asked = cuda->identities;
-    assert_int_equal(key_of(memory), 1);
-    assert_int_equal(cuda->identities, asked + 1);
-    assert_int_equal(cuda->watches, 0);
-}
-
-/* The flag of regions that a hit must validate is not an access right. */
-TEST(get__rights_that_look_like_the_mark__refused)
-{
-    struct vendor_claim *memory;
-    struct hmreg_mr *mr = NULL;
-
-    open_fixture(NULL);
-    memory = claim(0, HMREG_MEM_DEVICE);
-    assert_int_equal(key_of(memory), 1);
-    vendor_renew(memory);
-    assert_fails(hmreg_mr_get(fixture.domain, (void *)(uintptr_t)memory->addr, LEN,
-                              HMREG_ACCESS_REMOTE | THREAD_CACHE_OUT_OF_LINE, &mr),
-                 -EINVAL, "unknown bits");
-    assert_null(mr);
-}
-
 TEST(get__address_reused__registered_anew)
 {
     struct vendor_claim *memory;
@@ -188,54 +108,6 @@ TEST(get__address_reused__registered_anew)
     assert_int_equal(key_of(memory), 2);
     assert_int_equal(fixture_stats().invalidations, 1);
     assert_int_equal(atomic_load(&counter.regions), 1);
-}
-
-TEST(get__address_reused_while_held__held_one_ends_with_its_put)
-{
-    struct vendor_claim *memory;
-    struct hmreg_mr *held;
-
-    open_fixture(NULL);
-    memory = claim(0, HMREG_MEM_DEVICE);
-    held = get_claimed(memory);
-    vendor_renew(memory);
-    assert_int_equal(key_of(memory), 2);
-    assert_int_equal(fixture_stats().zombies, 1);
-    assert_int_equal(atomic_load(&counter.deregs), 0);
-    hmreg_mr_put(held);
-    assert_int_equal(atomic_load(&counter.deregs), 1);
-}
-
-TEST(get__part_of_a_region_whose_tail_changed__registered_anew)
-{
-    char *place = mmap(NULL, 2 * LEN, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    struct vendor_claim *head, *tail;
-
-    open_fixture(NULL);
-    head = vendor_claim(HMREG_IFACE_CUDA, place, LEN, HMREG_MEM_DEVICE, 0);
-    tail = vendor_claim(HMREG_IFACE_CUDA, place + LEN, LEN, HMREG_MEM_DEVICE, 0);
-    head->goes_on = true;
-    assert_int_equal(fixture_key(place, 2 * LEN), 1);
-    assert_int_equal(fixture_key(place, 100), 1);
-    vendor_renew(tail);
-    assert_int_equal(fixture_key(place, 100), 2);
-    assert_int_equal(fixture_key(place, 2 * LEN), 3);
-    fixture_close();
-    munmap(place, 2 * LEN);
-}
-
-TEST(get__memory_freed_and_now_the_systems__not_the_devices_region)
-{
-    struct vendor_claim *memory;
-    char *at;
-
-    open_fixture(NULL);
-    memory = claim(0, HMREG_MEM_DEVICE);
-    at = (char *)(uintptr_t)memory->addr;
-    assert_int_equal(key_of(memory), 1);
-    cuda->count = 0;
-    assert_int_equal(fixture_key(at, LEN), 2);
-    assert_int_equal(fixture_stats().regions, 1);
 }
 
 TEST(get__host_memory_unmapped_and_now_a_devices__not_the_hosts_region)
@@ -261,58 +133,6 @@ TEST(get__host_memory_unmapped_and_now_a_devices__not_the_hosts_region)
     munmap(memory, LEN);
 }
 
-static enum hmreg_iface iface_of(const void *addr)
-{
-    struct hmreg_mr_info info = {.size = sizeof(info)};
-    struct hmreg_mr *mr = fixture_get(addr, fixture_page());
-
-    assert_ok(hmreg_mr_query(mr, &info));
-    hmreg_mr_put(mr);
-    return info.iface;
-}
-
-/* No runtime is loaded, and the thread knows the mapping of which these are the first pages. */
-static void open_knowing(const char *memory)
-{
-    vendors_reset();
-    vendors_unload();
-    fixture_open_hooked();
-    for (int i = 0; i < 2; i++)
-        assert_int_equal(iface_of(memory + i * fixture_page()), HMREG_IFACE_SYSTEM);
-}
-
-/* Without a runtime the thread asks about a mapping once; a runtime that is loaded after that maps
- * its memory elsewhere. */
-TEST(get__mapping_is_known__runtime_loaded_since_is_found)
-{
-    size_t page = fixture_page();
-    char *memory = fixture_map(3), *device = fixture_map(1);
-
-    open_knowing(memory);
-    vendor_is_loaded(HMREG_IFACE_ROCR);
-    vendor_claim(HMREG_IFACE_ROCR, device, page, HMREG_MEM_DEVICE, 0);
-    assert_int_equal(iface_of(memory + 2 * page), HMREG_IFACE_SYSTEM);
-    assert_int_equal(iface_of(device), HMREG_IFACE_ROCR);
-    munmap(memory, 3 * page);
-    munmap(device, page);
-}
-
-/* Or at the same addresses, once the program has unmapped them. */
-TEST(get__known_mapping_unmapped_for_a_runtime__its_memory_is_found)
-{
-    size_t page = fixture_page();
-    char *memory = fixture_map(3);
-
-    open_knowing(memory);
-    munmap(memory, 3 * page);
-    assert_ptr_equal(fixture_map_at(memory, 3), memory);
-    vendor_is_loaded(HMREG_IFACE_ROCR);
-    vendor_claim(HMREG_IFACE_ROCR, memory, 3 * page, HMREG_MEM_DEVICE, 0);
-    for (int i = 0; i < 3; i++)
-        assert_int_equal(iface_of(memory + i * page), HMREG_IFACE_ROCR);
-    munmap(memory, 3 * page);
-}
-
 TEST(get__each_device_and_pinned_memory__a_cache_each)
 {
     struct hmreg_domain_config config = {.size = sizeof(config), .max_regions = 1};
@@ -331,18 +151,6 @@ TEST(get__each_device_and_pinned_memory__a_cache_each)
     }
     assert_int_equal(fixture_stats().regions, 4); /* one each: no limit was met */
     assert_int_equal(fixture_stats().evictions, 0);
-}
-
-TEST(get__managed_memory__cached_by_identity)
-{
-    struct vendor_claim *memory;
-
-    open_fixture(NULL);
-    memory = claim(0, HMREG_MEM_MANAGED);
-    assert_int_equal(key_of(memory), 1);
-    assert_int_equal(key_of(memory), 1);
-    vendor_renew(memory);
-    assert_int_equal(key_of(memory), 2);
 }
 
 /* ---- memory that cannot be validated ---------------------------------------------------- */
@@ -380,54 +188,6 @@ TEST(get__pinned_without_identity__watched_like_any_host_memory)
     munmap(memory, LEN);
 }
 
-/* Even if the runtime reports which device pinned it, the pages are the host's. The runtime does
- * not notice memory unmapped before it is unpinned, and reports the old identity. */
-TEST(get__pinned_for_a_device__unmapped_and_mapped_anew__not_the_old_region)
-{
-    const uint64_t identities[] = {0, 77};
-
-    for (unsigned i = 0; i < 2; i++) {
-        char *memory = fixture_map(LEN / fixture_page());
-        struct vendor_claim *pinned;
-
-        vendors_reset();
-        fixture_open(HMREG_MONITOR_USERFAULTFD, NULL);
-        pinned = vendor_claim(HMREG_IFACE_CUDA, memory, LEN, HMREG_MEM_HOST_PINNED, 1);
-        pinned->range.identity = identities[i];
-        assert_int_equal(key_of(pinned), 1);
-        assert_int_equal(key_of(pinned), 1);
-        munmap(memory, LEN);
-        assert_ptr_equal(fixture_map_at(memory, LEN / fixture_page()), memory);
-        assert_int_equal(key_of(pinned), 2);
-        munmap(memory, LEN);
-        fixture_close();
-    }
-}
-
-TEST(get__pinned_without_identity__no_monitor__not_cached)
-{
-    struct vendor_claim *memory;
-
-    vendors_reset();
-    fixture_open(HMREG_MONITOR_DISABLED, NULL);
-    memory = claim(-1, HMREG_MEM_HOST_PINNED);
-    assert_int_equal(key_of(memory), 1);
-    assert_int_equal(key_of(memory), 2);
-}
-
-/* Its address at the device may later mean other host memory, and no event reports that. */
-TEST(get__pinned_by_its_address_at_the_device__not_cached)
-{
-    static char host[LEN];
-    struct vendor_claim *memory;
-
-    open_fixture(NULL);
-    memory = claim(-1, HMREG_MEM_HOST_PINNED);
-    memory->range.host_addr = (uintptr_t)host;
-    assert_int_equal(key_of(memory), 1);
-    assert_int_equal(key_of(memory), 2);
-}
-
 /* ---- switched off ----------------------------------------------------------------------- */
 
 TEST(get__switched_off_in_the_environment__not_cached)
@@ -446,48 +206,6 @@ TEST(get__switched_off_in_the_environment__not_cached)
     memory = vendor_claim(HMREG_IFACE_ZE, (void *)0x10000, LEN, HMREG_MEM_DEVICE, 0);
     assert_int_equal(key_of(memory), 4);
     assert_int_equal(key_of(memory), 4);
-}
-
-TEST(get__monitor_disabled__device_memory_is_still_cached)
-{
-    struct vendor_claim *memory;
-
-    vendors_reset();
-    fixture_open(HMREG_MONITOR_DISABLED, NULL);
-    memory = claim(0, HMREG_MEM_DEVICE);
-    assert_int_equal(key_of(memory), 1);
-    assert_int_equal(key_of(memory), 1);
-}
-
-TEST(get__vendor_fails__entry_ends_and_its_error_is_returned)
-{
-    struct vendor_claim *memory;
-    struct hmreg_mr *mr = NULL;
-
-    open_fixture(NULL);
-    memory = claim(0, HMREG_MEM_DEVICE);
-    assert_int_equal(key_of(memory), 1);
-    cuda->identity_code = -EIO;
-    cuda->resolve_code = -EIO;
-    assert_fails(hmreg_mr_get(fixture.domain, (void *)(uintptr_t)memory->addr, LEN,
-                              HMREG_ACCESS_REMOTE, &mr),
-                 -EIO, "resolve of cuda failed");
-    assert_null(mr);
-    assert_int_equal(hmreg_last_error()->vendor_code, 999);
-    assert_int_equal(fixture_stats().regions, 0);
-    assert_int_equal(atomic_load(&counter.regions), 0);
-}
-
-TEST(invalidate__device_memory__forgotten)
-{
-    struct vendor_claim *memory;
-
-    open_fixture(NULL);
-    memory = claim(0, HMREG_MEM_DEVICE);
-    assert_int_equal(key_of(memory), 1);
-    assert_ok(hmreg_invalidate(fixture.lib, (char *)(uintptr_t)memory->addr + LEN - 1, 1));
-    assert_int_equal(fixture_stats().regions, 0);
-    assert_int_equal(key_of(memory), 2);
 }
 
 /* ---- freed while it is registered ------------------------------------------------------- */
@@ -584,36 +302,6 @@ TEST(runtime__starts_after_the_domain__each_device_has_its_cache)
     }
     assert_int_equal(fixture_stats().evictions, 0); /* the limit is each cache's */
     assert_int_equal(fixture_stats().caches, HMREG_IFACE_COUNT + 2);
-}
-
-TEST(runtime__starts_after_the_domain__limit_of_then_holds)
-{
-    open_fixture(NULL);
-    assert_ok(hmreg_domain_set_limits(fixture.domain, 1, LEN));
-    key_of(claim(0, HMREG_MEM_DEVICE));
-    key_of(claim(0, HMREG_MEM_DEVICE));
-    assert_int_equal(stats_of(0).regions, 1);
-    assert_int_equal(stats_of(0).evictions, 1);
-}
-
-/* Its devices from the seventeenth on share the caches of the first ones. */
-TEST(runtime__of_many_devices_starts_after_the_domain__the_last_share_caches)
-{
-    struct vendor_claim *memory[20];
-
-    open_fixture(NULL);
-    cuda->devices = 20;
-    for (int device = 0; device < 20; device++) {
-        memory[device] = claim(device, HMREG_MEM_DEVICE);
-        assert_int_equal(key_of(memory[device]), device + 1);
-    }
-    for (int device = 0; device < 20; device++) {
-        assert_int_equal(key_of(memory[device]), device + 1);
-        assert_int_equal(stats_of(device).regions, device < 4 || device > 15 ? 2 : 1);
-    }
-    vendor_renew(memory[17]);
-    assert_int_equal(key_of(memory[17]), 21);
-    assert_int_equal(key_of(memory[1]), 2);
 }
 
 /* ---- what a vendor is asked ------------------------------------------------------------- */

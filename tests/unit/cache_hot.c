@@ -158,53 +158,6 @@ TEST(table__more_requests_than_it_has_slots__grows)
     assert_in_range(size, MANY, 8 * MANY);
 }
 
-static uint64_t hits_by_table(void)
-{
-    const struct thread_cache *tcache =
-        atomic_load(&fixture.domain->caches->pool.thread_caches.first);
-
-    return atomic_load(tcache->view.hits);
-}
-
-/* A table is indexed by the entry that served a request, not by the request. */
-TEST(table__many_requests_of_one_region__all_remembered)
-{
-    uint64_t before;
-
-    open_fixture(0);
-    fixture_key(memory[0], sizeof(memory));
-    for (int round = 0; round < 3; round++)
-        for (unsigned i = 0; i < MANY; i++)
-            assert_int_equal(fixture_key(memory[i], LEN), 1);
-    before = hits_by_table();
-    for (unsigned i = 0; i < MANY; i++)
-        assert_int_equal(fixture_key(memory[i], LEN), 1);
-    assert_int_equal(hits_by_table() - before, MANY);
-}
-
-TEST(table__regions_come_and_go__as_large_as_those_that_stay)
-{
-    const struct thread_cache *tcache;
-
-    open_fixture(20);
-    for (int round = 0; round < 3; round++)
-        for (unsigned i = 0; i < MANY; i++)
-            fixture_key(memory[i], LEN);
-    tcache = atomic_load(&fixture.domain->caches->pool.thread_caches.first);
-    assert_in_range(tcache->view.mask / sizeof(tcache->view.slots[0]) + 1, 64, 512);
-}
-
-/* the first's number is the second's now */
-TEST(entry__used_again__not_served_for_what_it_was)
-{
-    open_fixture(1);
-    for (unsigned i = 0; i < 20; i++) {
-        assert_int_equal(fixture_key(memory[i % 2], LEN), i + 1);
-        assert_int_equal(fixture_key(memory[i % 2], LEN), i + 1);
-    }
-    assert_int_equal(cache_entries(&fixture.domain->caches->pool), 1);
-}
-
 TEST(slot__other_rights_and_lengths_at_one_address__each_its_region)
 {
     static const uint64_t rights[] = {HMREG_SEND, HMREG_RECV, HMREG_REMOTE_READ};
@@ -221,28 +174,6 @@ TEST(slot__other_rights_and_lengths_at_one_address__each_its_region)
             hmreg_mr_put(mr);
         }
     assert_int_equal(atomic_load(&counter.regs), 6);
-}
-
-TEST(get__wrong_arguments_where_a_slot_is__refused_all_the_same)
-{
-    struct hmreg_mr *mr = NULL;
-
-    open_fixture(0);
-    fixture_key(memory[0], LEN);
-    assert_fails(hmreg_mr_get(fixture.domain, memory[0], 0, HMREG_ACCESS_REMOTE, &mr), -EINVAL,
-                 "len");
-    assert_fails(hmreg_mr_get(fixture.domain, memory[0], SIZE_MAX, HMREG_ACCESS_REMOTE, &mr),
-                 -EINVAL, "wraps");
-    assert_fails(hmreg_mr_get(fixture.domain, memory[0], LEN, 0, &mr), -EINVAL, "access");
-    assert_fails(hmreg_mr_get(fixture.domain, memory[0], LEN, HMREG_ACCESS_REMOTE | 1, &mr),
-                 -EINVAL, "unknown bits");
-    assert_fails(hmreg_mr_get(fixture.domain, NULL, LEN, HMREG_ACCESS_REMOTE, &mr), -EINVAL,
-                 "NULL");
-    assert_fails(hmreg_mr_get(fixture.domain, memory[0], LEN, HMREG_ACCESS_REMOTE, NULL), -EINVAL,
-                 "mr is NULL");
-    assert_null(mr);
-    assert_ok(hmreg_domain_flush(fixture.domain)); /* no failed get has pinned it */
-    assert_int_equal(atomic_load(&counter.regions), 0);
 }
 
 /* Bits that a slot compares with an entry's sequence are not access rights either. */
@@ -475,18 +406,6 @@ TEST(membarrier__refused__threads_fence_for_themselves)
     if (WIFEXITED(status) && WEXITSTATUS(status) == 77)
         test_skip("this system has no seccomp filters");
     assert_int_equal(status, 0);
-}
-
-/* Each may take a millisecond, so a barrier for each few entries would be most of a close. */
-TEST(flush__thousands_of_hot_entries__few_barriers)
-{
-    open_fixture(MANY);
-    for (unsigned i = 0; i < MANY; i++)
-        fixture_key(memory[i], LEN);
-    barriers = 0;
-    assert_ok(hmreg_domain_flush(fixture.domain));
-    assert_in_range(barriers, 0, 2);
-    assert_int_equal(atomic_load(&counter.regions), 0);
 }
 
 TEST_MAIN()

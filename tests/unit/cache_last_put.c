@@ -209,24 +209,6 @@ TEST(policies__last_put_after_keep__idle_region_ends)
     assert_int_equal(regions(), 0);
 }
 
-/* Each get of the thread has the policy that it asks for, by its table too. */
-TEST(policies__keep_in_a_domain_of_last_put__kept_until_a_plain_get)
-{
-    struct hmreg_mr *kept;
-
-    open_fixture(HMREG_POLICY_LAST_PUT, 0);
-    for (int i = 0; i < 3; i++) {
-        kept = get_by(memory[0], HMREG_POLICY_KEEP);
-        hmreg_mr_put(kept);
-        assert_int_equal(atomic_load(&counter.regs), 1);
-        assert_int_equal(regions(), 1);
-    }
-    hmreg_mr_put(fixture_get(memory[0], LEN));
-    assert_int_equal(atomic_load(&counter.regs), 2);
-    assert_ok(hmreg_domain_progress(fixture.domain));
-    assert_int_equal(regions(), 0);
-}
-
 static void on_reg(const struct provider_request *request)
 {
     atomic_store(&counter.reg_hook, NULL);
@@ -295,24 +277,6 @@ TEST(last_put__memory_changed_while_held__deregistered_by_the_put)
     assert_int_equal(fixture_stats().regions, 0);
 }
 
-TEST(last_put__cache_full_or_flushed__held_regions_stay)
-{
-    struct hmreg_mr *held[3];
-
-    open_fixture(HMREG_POLICY_LAST_PUT, 2);
-    for (unsigned i = 0; i < 3; i++)
-        held[i] = fixture_get(memory[i], LEN);
-    assert_true(fixture_is_cached(held[1]));
-    assert_false(fixture_is_cached(held[2])); /* both others are held */
-    assert_ok(hmreg_domain_flush(fixture.domain));
-    assert_int_equal(hmreg_domain_close(fixture.domain), -EBUSY);
-    assert_int_equal(regions(), 3);
-    for (unsigned i = 0; i < 3; i++) {
-        hmreg_mr_put(held[i]);
-        assert_int_equal(regions(), 2 - i);
-    }
-}
-
 TEST(last_put__fabric_busy__deregistered_by_a_later_call)
 {
     open_fixture(HMREG_POLICY_LAST_PUT, 0);
@@ -345,56 +309,6 @@ TEST(last_put__many__shared_and_gone)
         hmreg_mr_put_many(second, MANY);
         assert_int_equal(regions(), 0);
     }
-}
-
-/* A list of two segments, and one range with an attribute that is part of the key. */
-TEST(last_put__list_or_attributes__shared_and_gone)
-{
-    struct hmreg_segment segments[2] = {
-        {.kind = HMREG_SEGMENT_MEMORY, .u.memory = {memory[0], LEN}},
-        {.kind = HMREG_SEGMENT_MEMORY, .u.memory = {memory[4], LEN}}};
-    struct iovec iov = {memory[0], LEN};
-    struct hmreg_mr_attr attrs[2] = {{.segments = segments, .segment_count = 2},
-                                     {.iov = &iov, .iov_count = 1, .page_size = LEN}};
-    struct hmreg_mr *mrs[3];
-
-    open_fixture(HMREG_POLICY_DEFAULT, 0);
-    for (int kind = 0; kind < 2; kind++) {
-        attrs[kind].size = sizeof(attrs[kind]);
-        attrs[kind].access = HMREG_ACCESS_REMOTE;
-        attrs[kind].policy = HMREG_POLICY_LAST_PUT;
-        for (int i = 0; i < 3; i++) {
-            assert_ok(hmreg_mr_get_attr(fixture.domain, &attrs[kind], 0, &mrs[i]));
-            assert_ptr_equal(mrs[i], mrs[0]);
-        }
-        for (int i = 0; i < 3; i++) {
-            assert_int_equal(regions(), kind ? 1 : 2);
-            hmreg_mr_put(mrs[i]);
-        }
-        assert_int_equal(regions(), 0);
-    }
-}
-
-TEST(last_put__group__gone_from_all_rails)
-{
-    struct hmreg_domain_config domain = {.size = sizeof(domain), .policy = HMREG_POLICY_LAST_PUT};
-    struct hmreg_group_config config = {.size = sizeof(config), .domain = &domain};
-    struct hmreg_domain *members[2], *group;
-    struct hmreg_mr *one, *other;
-
-    open_fixture(HMREG_POLICY_DEFAULT, 0);
-    members[0] = fixture.domain;
-    members[1] = counter_open_more(fixture.lib, NULL);
-    assert_ok(hmreg_group_open(fixture.lib, members, 2, &config, &group));
-    assert_ok(hmreg_mr_get(group, memory[0], LEN, HMREG_ACCESS_REMOTE, &one));
-    assert_ok(hmreg_mr_get(group, memory[0], LEN, HMREG_ACCESS_REMOTE, &other));
-    assert_ptr_equal(one, other);
-    hmreg_mr_put(one);
-    assert_int_equal(regions(), 2);
-    hmreg_mr_put(other);
-    assert_int_equal(regions(), 0);
-    assert_ok(hmreg_domain_close(group));
-    assert_ok(hmreg_domain_close(members[1]));
 }
 
 /* ---- the caller's dmabuf ---------------------------------------------------------------- */

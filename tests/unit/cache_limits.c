@@ -255,22 +255,6 @@ TEST(set_limits__of_all__own_ones_go_first_then_other_domains)
     assert_ok(hmreg_domain_close(other));
 }
 
-/* A registration that never fits evicts nothing, even if its own cache is full. */
-TEST(set_limits__of_all__a_range_beyond_them_evicts_nothing)
-{
-    struct hmreg_domain_config config = {.size = sizeof(config), .max_regions = 4};
-    struct hmreg_mr *mr = NULL;
-
-    open_fixture(&config);
-    assert_ok(hmreg_set_limits(fixture.lib, HMREG_LIMIT_NONE, 4 * LEN));
-    touch(0, 4);
-    assert_ok(hmreg_mr_get(fixture.domain, memory[8], 4 * LEN + 1, HMREG_SEND, &mr));
-    hmreg_mr_put(mr);
-    assert_int_equal(fixture_stats().uncached, 1);
-    assert_int_equal(fixture_stats().evictions, 0);
-    assert_int_equal(regions(), 4);
-}
-
 /* ---- the deregistering thread ----------------------------------------------------------- */
 
 #define KEYS 64
@@ -353,25 +337,6 @@ TEST(get__evicts_another_domains__its_own_thread_deregisters)
     assert_int_equal(atomic_load(&strayed), 0);
 }
 
-TEST(set_limits__of_all__no_domains_fabric_is_called)
-{
-    struct driver driver;
-    pthread_t thread;
-
-    open_fixture(NULL);
-    watch_threads();
-    touch(0, 4);
-    thread = start_driver(&driver);
-    assert_ok(hmreg_set_limits(fixture.lib, 2, HMREG_LIMIT_NONE));
-    assert_int_equal(regions() + regions_of(driver.domain), 2);
-    assert_int_equal(atomic_load(&counter.deregs), 0);
-    touch(5, 1);
-    assert_in_range(atomic_load(&counter.deregs), 1, 5);
-    sem_post(&driver.go_on);
-    pthread_join(thread, NULL);
-    assert_int_equal(atomic_load(&strayed), 0);
-}
-
 /* ---- a domain closes while another evicts from it --------------------------------------- */
 
 static sem_t visiting, leave;
@@ -435,30 +400,6 @@ TEST(close__another_domain_evicts_there__waits_for_it)
     pthread_join(closing, NULL);
     assert_int_equal(closer.rc, 0);
     assert_int_equal(regions(), 1);
-}
-
-TEST(set_limits__of_all_lowered__idle_ones_go_everywhere)
-{
-    struct hmreg_domain *other;
-    struct hmreg_mr *held;
-
-    open_fixture(NULL);
-    other = counter_open_more(fixture.lib, NULL);
-    touch(0, 5);
-    for (int i = 10; i < 15; i++)
-        get_in(other, memory[i]);
-    held = fixture_get(memory[0], LEN);
-    assert_ok(hmreg_set_limits(fixture.lib, HMREG_LIMIT_NONE, 3 * LEN));
-    assert_int_equal(regions() + regions_of(other), 3);
-    assert_ok(hmreg_set_limits(fixture.lib, 0, 0));
-    assert_int_equal(regions() + regions_of(other), 1);
-    hmreg_mr_put(held);
-    assert_ok(hmreg_domain_flush(fixture.domain));
-    assert_ok(hmreg_domain_flush(other));
-    assert_int_equal(atomic_load(&counter.regions), 0);
-    get_in(other, memory[20]);
-    assert_int_equal(regions_of(other), 0);
-    assert_ok(hmreg_domain_close(other));
 }
 
 TEST(set_limits__of_all_in_the_environment__hold)

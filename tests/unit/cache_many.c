@@ -14,7 +14,6 @@
 #include <hmreg/group.h>
 #include <hmreg/loopback.h>
 #include <pthread.h>
-#include <semaphore.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -118,52 +117,12 @@ TEST(get_many__again__each_as_a_get)
     assert_int_equal(fixture_stats().hits, 2 * MANY);
 }
 
-TEST(get_many__some_are_cached__the_others_are_registered)
-{
-    open_flagged(0, 0);
-    for (size_t i = 0; i < MANY; i += 3)
-        fixture_key(memory[i], LEN);
-    assert_int_equal(cost_of(MANY), MANY - (MANY + 2) / 3);
-}
-
-TEST(get_many__parts_and_repeats__one_region)
-{
-    open_flagged(0, 0);
-    iov[0].iov_len = 4 * LEN;
-    iov[1] = iov[0];
-    for (size_t i = 2; i < 4; i++)
-        iov[i] = (struct iovec){memory[i] + 10, 20};
-    get_many(4);
-    for (size_t i = 1; i < 4; i++)
-        assert_ptr_equal(mrs[i], mrs[0]);
-    assert_int_equal(pins_of(), 4);
-    hmreg_mr_put_many(mrs, 4);
-    assert_int_equal(pins_of(), 0);
-    assert_int_equal(atomic_load(&counter.regs), 1);
-}
-
 TEST(get_many__exact_domain__parts_are_regions_of_their_own)
 {
     open_flagged(HMREG_DOMAIN_EXACT, 0);
     iov[1] = (struct iovec){memory[0], 20};
     assert_int_equal(cost_of(MANY), MANY);
     assert_int_equal(cost_of(MANY), 0);
-}
-
-TEST(get_many__other_rights__as_the_domain_permits)
-{
-    for (int rights = HMREG_RIGHTS_EXACT; rights <= HMREG_RIGHTS_ANY; rights++) {
-        struct hmreg_domain_config config = {.size = sizeof(config),
-                                             .rights = (enum hmreg_rights)rights};
-
-        open_with(&config);
-        get_many(MANY);
-        hmreg_mr_put_many(mrs, MANY);
-        assert_ok(hmreg_mr_get_many(fixture.domain, iov, MANY, HMREG_REMOTE_READ, mrs));
-        assert_int_equal(atomic_load(&counter.regs), rights == HMREG_RIGHTS_ANY ? MANY : 2 * MANY);
-        hmreg_mr_put_many(mrs, MANY);
-        fixture_close();
-    }
 }
 
 TEST(get_many__host_and_devices__each_in_its_cache)
@@ -186,28 +145,6 @@ TEST(get_many__host_and_devices__each_in_its_cache)
     assert_int_equal(hmreg_mr_key(mrs[5]), MANY + 1);
     assert_int_equal(hmreg_mr_key(mrs[70]), MANY + 2);
     hmreg_mr_put_many(mrs, MANY);
-}
-
-TEST(get_many__group__each_on_all_rails)
-{
-    struct hmreg_domain *members[3];
-
-    open_flagged(0, 0);
-    members[0] = fixture.domain;
-    members[1] = counter_open_more(fixture.lib, NULL);
-    members[2] = counter_open_more(fixture.lib, NULL);
-    assert_ok(hmreg_group_open(fixture.lib, members, 3, NULL, &fixture.domain));
-    assert_int_equal(cost_of(MANY), 3 * MANY);
-    assert_int_equal(cost_of(MANY), 0);
-    atomic_store(&counter.reg_code, -EIO);
-    atomic_store(&counter.reg_times, 1);
-    assert_fails(hmreg_mr_get_many(fixture.domain, iov, MANY, HMREG_SEND, mrs), -EIO, "iov[0]: ");
-    assert_none(MANY);
-    assert_int_equal(pins_of(), 0);
-    assert_ok(hmreg_domain_close(fixture.domain));
-    for (int i = 1; i < 3; i++)
-        assert_ok(hmreg_domain_close(members[i]));
-    fixture.domain = members[0];
 }
 
 TEST(get_many__endpoint_mode__each_has_its_own)
@@ -233,13 +170,6 @@ TEST(get_many__more_than_the_limit__the_rest_is_not_cached)
         assert_int_equal(fixture_is_cached(mrs[i]), i < 10);
     hmreg_mr_put_many(mrs, MANY);
     assert_int_equal(atomic_load(&counter.regions), 10);
-}
-
-TEST(get_many__no_cache__registered_each_time)
-{
-    open_flagged(HMREG_DOMAIN_NO_CACHE, 0);
-    assert_int_equal(cost_of(MANY), MANY);
-    assert_int_equal(cost_of(MANY), MANY);
 }
 
 TEST(get_many__put_checks__found)
@@ -421,49 +351,11 @@ static void *get_them(void *arg)
     return NULL;
 }
 
-static sem_t reached, go_on;
-static atomic_int stops;
-
-static void stop_here(const struct provider_request *request)
-{
-    if (atomic_fetch_sub(&stops, 1) != 1)
-        return;
-    sem_post(&reached);
-    sem_wait(&go_on);
-}
-
 static void start(struct other *other, pthread_t *thread)
 {
     for (size_t i = 0; i < MANY; i++)
         other->iov[i] = iov[MANY - 1 - i];
     assert_int_equal(pthread_create(thread, NULL, get_them, other), 0);
-}
-
-/* The other thread is stopped while it registers; this one gets all that it does not need. */
-TEST(get_many__another_registers__waits_for_its_range_only)
-{
-    static struct other other;
-    pthread_t thread;
-
-    open_flagged(0, 0);
-    sem_init(&reached, 0, 0);
-    sem_init(&go_on, 0, 0);
-    atomic_store(&stops, 11);
-    counter.reg_hook = stop_here;
-    start(&other, &thread); /* registers MANY - 1 ... MANY - 11, and stops */
-    while (sem_wait(&reached))
-        ;
-    get_many(MANY - 11);
-    assert_int_equal(atomic_load(&counter.regs), MANY);
-    sem_post(&go_on);
-    pthread_join(thread, NULL);
-    assert_ok(other.rc);
-    assert_int_equal(atomic_load(&counter.regs), MANY);
-    for (size_t i = 0; i < MANY - 11; i++)
-        assert_ptr_equal(other.mrs[MANY - 1 - i], mrs[i]);
-    hmreg_mr_put_many(mrs, MANY - 11);
-    hmreg_mr_put_many(other.mrs, MANY); /* of another thread */
-    assert_int_equal(pins_of(), 0);
 }
 
 /* In opposite orders, again and again: neither waits for the other for ever. */
@@ -483,57 +375,6 @@ TEST(get_many__two_threads_in_opposite_orders__both_end)
         assert_int_equal(atomic_load(&counter.regs), (i + 1) * MANY);
         assert_ok(hmreg_domain_flush(fixture.domain));
     }
-}
-
-/* ---- put -------------------------------------------------------------------------------- */
-
-TEST(put_many__null_and_nothing__no_effect)
-{
-    open_flagged(0, 0);
-    hmreg_mr_put_many(NULL, 3);
-    hmreg_mr_put_many(mrs, 0);
-    get_many(4);
-    hmreg_mr_put(mrs[0]);
-    hmreg_mr_put(mrs[2]);
-    mrs[0] = mrs[2] = NULL;
-    hmreg_mr_put_many(mrs, 4);
-    assert_int_equal(pins_of(), 0);
-}
-
-TEST(put_many__several_domains_and_an_explicit_region__as_each_put)
-{
-    struct hmreg_domain *domain, *first;
-    struct hmreg_mr *explicit = NULL;
-    struct fixture more;
-
-    open_flagged(0, 0);
-    domain = counter_open_more(fixture.lib, NULL);
-    more = (struct fixture){fixture.lib, domain};
-    first = fixture.domain;
-    get_many(4);
-    mrs[4] = fixture_get_in(&more, memory[0], LEN);
-    mrs[6] = fixture_get_in(&more, memory[1], LEN);
-    assert_ok(hmreg_mr_reg(domain, memory, LEN, HMREG_SEND, 0, 0, 0, &explicit, NULL));
-    mrs[5] = explicit;
-    mrs[7] = mrs[3];
-    mrs[3] = NULL;
-    hmreg_mr_put_many(mrs, 8);
-    assert_int_equal(pins_of(), 0);
-    fixture.domain = domain;
-    assert_int_equal(pins_of(), 0);
-    fixture.domain = first;
-    assert_ok(hmreg_mr_close(explicit));
-    assert_ok(hmreg_domain_close(domain));
-}
-
-TEST(put_many__ended_regions__deregistered)
-{
-    open_flagged(0, 0);
-    get_many(MANY);
-    assert_ok(hmreg_invalidate(fixture.lib, memory, sizeof(memory)));
-    assert_int_equal(fixture_stats().zombies, MANY);
-    hmreg_mr_put_many(mrs, MANY);
-    assert_int_equal(atomic_load(&counter.regions), 0);
 }
 
 TEST_MAIN()

@@ -10,56 +10,6 @@
 #include <string.h>
 #include <sys/mman.h>
 
-static uint32_t place_in_table(const struct thread_cache *tcache, const void *addr)
-{
-    return thread_cache_hash((uintptr_t)addr) & tcache->view.mask;
-}
-
-/* Gets each region once. */
-static void get_all(char *const *addrs, unsigned count)
-{
-    for (unsigned i = 0; i < count; i++) {
-        struct hmreg_mr *mr = fixture_get(addrs[i], LEN);
-
-        assert_int_equal(mr->node.start, (uintptr_t)addrs[i]);
-        hmreg_mr_put(mr);
-    }
-}
-
-/* Only the first of requests with the same slot is found there. The others too are hits that search
- * for no thread cache, which are hidden here, and read no change. */
-TEST(slot__of_several_requests__all_hit_on_the_fast_path)
-{
-    enum { ALIKE = 5 };
-    char *addrs[ALIKE] = {memory[0]};
-    struct thread_cache *tcache;
-    unsigned count = 1;
-
-    open_fixture(0);
-    get_all(addrs, 1);
-    tcache = atomic_load(&fixture.domain->caches->pool.thread_caches.first);
-    if (tcache->fenced)
-        test_skip("no membarrier(2) here: every hit takes the other path");
-    for (unsigned i = 1; i < MANY && count < ALIKE; i++)
-        if (place_in_table(tcache, memory[i]) == place_in_table(tcache, memory[0]))
-            addrs[count++] = memory[i];
-    assert_int_equal(count, ALIKE);
-    for (int round = 0; round < 2; round++)
-        get_all(addrs, ALIKE);
-    atomic_store(&fixture.domain->caches->pool.thread_caches.first, NULL);
-    drains = 0;
-    get_all(addrs, ALIKE);
-    assert_int_equal(drains, 0);
-    atomic_store(&fixture.domain->caches->pool.thread_caches.first, tcache);
-    for (unsigned i = 0; i < ALIKE; i++) { /* the others are found also when one has ended */
-        assert_ok(hmreg_invalidate(fixture.lib, addrs[i], LEN));
-        get_all(addrs, ALIKE);
-        assert_int_equal(atomic_load(&counter.regs), ALIKE + i + 1);
-    }
-    assert_ok(hmreg_domain_flush(fixture.domain)); /* no pin is left */
-    assert_int_equal(atomic_load(&counter.regions), 0);
-}
-
 static struct thread_cache *own_part_of(void)
 {
     struct thread_cache *tcache = atomic_load(&fixture.domain->caches->pool.thread_caches.first);
@@ -130,23 +80,6 @@ TEST(part__never_asked_before__hits_on_the_fast_path)
     assert_int_equal(fixture_stats().hits, 1 + 998 + 2);
 }
 
-TEST(part__of_a_region_that_ended__registered_anew)
-{
-    struct hmreg_mr *mr;
-
-    open_fixture(0);
-    fixture_key(memory[0], sizeof(memory));
-    fixture_key(memory[1], LEN);
-    assert_ok(hmreg_invalidate(fixture.lib, memory[0], LEN));
-    mr = fixture_get(memory[2], LEN);
-    assert_int_equal(hmreg_mr_key(mr), 2);
-    assert_int_equal(mr->node.end - mr->node.start, LEN);
-    hmreg_mr_put(mr);
-    assert_ok(hmreg_domain_flush(fixture.domain));
-    fixture_key(memory[10], 2 * LEN); /* in the entry that the larger region had */
-    assert_int_equal(fixture_key(memory[3], LEN), 4);
-}
-
 TEST(part__of_more_regions_than_are_kept__each_its_own)
 {
     enum { LARGE = 2 * RANGE_LIST_MOST, EACH = MANY / LARGE };
@@ -158,43 +91,6 @@ TEST(part__of_more_regions_than_are_kept__each_its_own)
         for (unsigned i = 0; i < LARGE; i++)
             assert_int_equal(fixture_key(memory[i * EACH + part], LEN), i + 1);
     assert_int_equal(atomic_load(&counter.regs), LARGE);
-}
-
-/* The smaller region begins later, so a search finds it first. */
-TEST(part__of_a_region_behind_one_that_was_evicted__hits_on_the_fast_path)
-{
-    struct thread_cache *tcache;
-    struct hmreg_mr *whole;
-    static char other[LEN];
-
-    open_fixture(2);
-    fixture_key(memory[100], 100 * LEN);
-    fixture_key(memory[101], LEN);
-    whole = fixture_get(memory[0], sizeof(memory));
-    fixture_key(other, LEN); /* evicts the smaller one */
-    assert_int_equal(fixture_stats().evictions, 1);
-    assert_int_equal(fixture_key(memory[102], LEN), hmreg_mr_key(whole));
-    tcache = own_part_of();
-    atomic_store(&fixture.domain->caches->pool.thread_caches.first, NULL);
-    drains = 0;
-    for (unsigned i = 103; i < 200; i++)
-        assert_int_equal(fixture_key(memory[i], LEN), hmreg_mr_key(whole));
-    assert_int_equal(drains, 0);
-    atomic_store(&fixture.domain->caches->pool.thread_caches.first, tcache);
-    hmreg_mr_put(whole);
-}
-
-/* The end of a part, and what only begins in the larger region. */
-TEST(part__beyond_the_region__registered)
-{
-    open_fixture(0);
-    fixture_key(memory[0], 100 * LEN);
-    fixture_key(memory[1], LEN);
-    assert_int_equal(fixture_key(memory[99], LEN), 1);
-    assert_int_equal(fixture_key(memory[98], 2 * LEN), 1);
-    assert_int_equal(fixture_key(memory[97], 4 * LEN), 2);
-    assert_int_equal(fixture_key(memory[100], LEN), 2);
-    assert_int_equal(fixture_key(memory[101], LEN), 3);
 }
 
 /* Also when regions that are got whole need room in it. */

@@ -79,31 +79,6 @@ TEST(rights__more_local_ones__serve_where_the_domain_says_so)
     }
 }
 
-TEST(rights__more_remote_ones__serve_where_the_domain_says_so)
-{
-    open_with_rights(HMREG_RIGHTS_ANY);
-    for (int round = 0; round < 3; round++) {
-        assert_int_equal(key_served(memory[0], LEN, HMREG_REMOTE_READ), 1);
-        assert_int_equal(key_served(memory[1], LEN, HMREG_ACCESS_ALL), 2);
-        assert_int_equal(key_served(memory[1], LEN, HMREG_REMOTE_READ), 2);
-        assert_int_equal(key_served(memory[1], LEN, HMREG_SEND), 2);
-        assert_int_equal(key_served(memory[0], LEN, HMREG_REMOTE_WRITE), 3);
-    }
-}
-
-/* A new region never has more than was asked for. */
-TEST(rights__miss__exactly_those_asked_for)
-{
-    struct hmreg_mr_info info = {.size = sizeof(info)};
-    struct hmreg_mr *mr = NULL;
-
-    open_with_rights(HMREG_RIGHTS_ANY);
-    assert_ok(hmreg_mr_get(fixture.domain, memory[0], LEN, HMREG_SEND, &mr));
-    assert_ok(hmreg_mr_query(mr, &info));
-    assert_int_equal(info.access, HMREG_SEND);
-    hmreg_mr_put(mr);
-}
-
 TEST(rights__unknown_policy__inval)
 {
     struct hmreg_domain_config config = {.size = sizeof(config), .rights = 3};
@@ -213,29 +188,6 @@ TEST(failure_retried__each_later_get__one_try)
         assert_int_equal(atomic_load(&counter.regs), i);
     }
     atomic_store(&counter.reg_times, 0);
-}
-
-static void fail_device_0(const struct provider_request *request)
-{
-    atomic_store(&counter.reg_code, -EINVAL);
-    atomic_store(&counter.reg_times, request->iface == HMREG_IFACE_CUDA && request->device == 0);
-}
-
-/* One device's failure disabled a path for all devices, until the process ended. */
-TEST(failure_remembered__one_device_fails__the_other_and_the_next_time)
-{
-    struct hmreg_mr *mr = NULL;
-
-    open_fixture(NULL);
-    vendor_claim(HMREG_IFACE_CUDA, memory[0], LEN, HMREG_MEM_DEVICE, 0);
-    vendor_claim(HMREG_IFACE_CUDA, memory[1], LEN, HMREG_MEM_DEVICE, 1);
-    counter.reg_hook = fail_device_0;
-    assert_int_equal(hmreg_mr_get(fixture.domain, memory[0], LEN, HMREG_SEND, &mr), -EINVAL);
-    assert_int_equal(fixture_key(memory[1], LEN), 2);
-    counter.reg_hook = NULL;
-    atomic_store(&counter.reg_times, 0);
-    assert_int_equal(fixture_key(memory[0], LEN), 3);
-    assert_int_equal(fixture_key(memory[0], LEN), 3);
 }
 
 /* A caller took the negative error number of a check for true. */

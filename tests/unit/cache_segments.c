@@ -66,30 +66,6 @@ TEST(segments__gets_of_ranges__never_served)
     assert_int_equal(registrations(), 5);
 }
 
-TEST(segments__region__described_as_of_regsgl)
-{
-    struct hmreg_mr_info info = {.size = sizeof(info)};
-    struct hmreg_segment_info piece = {.size = sizeof(piece)};
-    struct hmreg_mr *mr;
-    struct list list;
-
-    open_fixture();
-    pair(&list, memory[5], memory[2])->attr.context = &list;
-    mr = get(&list);
-    assert_ok(hmreg_mr_query(mr, &info));
-    assert_true(info.cached);
-    assert_int_equal(info.addr, (uintptr_t)memory[5]);
-    assert_int_equal(info.len, 2 * LEN);
-    assert_ptr_equal(hmreg_mr_context(mr), &list);
-    assert_true(hmreg_mr_key(mr) == HMREG_KEY_NOTAVAIL);
-    assert_ok(hmreg_mr_segment(mr, 1, &piece));
-    assert_int_equal(piece.local_addr, (uintptr_t)memory[2]);
-    assert_int_equal(piece.len, LEN);
-    assert_int_equal(piece.key, 2);
-    assert_fails(hmreg_mr_segment(mr, 2, &piece), -ENOENT, "2 pieces");
-    hmreg_mr_put(mr);
-}
-
 TEST(segments__many__cached)
 {
     struct list list;
@@ -103,17 +79,6 @@ TEST(segments__many__cached)
     list.segments[MOST - 1].u.memory.iov_len++;
     assert_int_equal(key_of(&list), MOST + 1);
     assert_int_equal(registrations(), 2 * MOST);
-}
-
-TEST(segments__one_twice__cached)
-{
-    struct list list;
-
-    open_watched();
-    pair(&list, memory[3], memory[3]);
-    for (int i = 0; i < 3; i++)
-        assert_int_equal(key_of(&list), 1);
-    assert_int_equal(fixture_stats().bytes, 2 * LEN);
 }
 
 struct listed {
@@ -210,23 +175,6 @@ TEST(segments__domain_without_cache__registered_each_time)
 
 /* ---- what ends it ----------------------------------------------------------------------- */
 
-TEST(invalidate__a_segment__ends_it_and_a_gap_does_not)
-{
-    struct list list;
-
-    open_fixture();
-    assert_int_equal(key_of(pair(&list, memory[6], memory[2])), 1);
-    assert_ok(hmreg_invalidate(fixture.lib, memory[3], 3 * LEN));
-    assert_int_equal(key_of(&list), 1);
-    assert_ok(hmreg_invalidate(fixture.lib, memory[2] + LEN - 1, 1));
-    assert_int_equal(key_of(&list), 3);
-    assert_ok(hmreg_invalidate(fixture.lib, memory[6], 1));
-    assert_int_equal(key_of(&list), 5);
-    assert_ok(hmreg_invalidate(fixture.lib, memory[0], sizeof(memory)));
-    assert_int_equal(key_of(&list), 7);
-    assert_int_equal(fixture_stats().invalidations, 3);
-}
-
 TEST(watched__a_segment_is_unmapped__ends)
 {
     static const size_t ended[] = {1, 5};
@@ -309,71 +257,6 @@ TEST(watched__segments_far_apart__each_watched_and_none_after)
     }
 }
 
-/* A region of one range of the same memory goes on to be watched, and the reverse. */
-TEST(watched__another_region_ends__segments_stay_watched)
-{
-    size_t page = fixture_page();
-    struct hmreg_mr *single;
-    struct list list, other;
-    char *pages;
-    uint64_t key;
-
-    open_watched();
-    pages = fixture_map(7);
-    key = key_of(watched_pair(&list, pages));
-    pair(&other, pages + 4 * page, pages + page);
-    key_of(&other);
-    single = fixture_get(pages + 2 * page, page);
-    assert_int_equal(munmap(pages + 4 * page, page), 0); /* ends the other list */
-    assert_int_equal(fixture_stats().invalidations, 1);
-    assert_int_equal(key_of(&list), key);
-    assert_int_equal(munmap(pages + page, page), 0);
-    assert_int_equal(fixture_stats().invalidations, 2);
-    assert_int_equal(fixture_stats().regions, 1);
-    hmreg_mr_put(single);
-    assert_int_equal(munmap(pages + 2 * page, page), 0); /* between the segments */
-    assert_int_equal(fixture_stats().invalidations, 3);
-    munmap(pages, 7 * page);
-}
-
-static char *to_unmap;
-static const struct fixture *unmapping;
-
-/* A get whose memory changes meanwhile discards its registration if it knows of the change: with
- * userfaultfd the thread that reads the events may be late, so this waits for it. */
-static void unmap_it(const struct provider_request *request)
-{
-    char *pages = to_unmap;
-
-    to_unmap = NULL;
-    if (!pages)
-        return;
-    assert_int_equal(munmap(pages, fixture_page()), 0);
-    assert_non_null(fixture_map_at(pages, 1));
-    fixture_stats_in(unmapping);
-}
-
-TEST(watched__remapped_while_being_registered__that_registration_is_not_used)
-{
-    struct hmreg_mr *mr;
-    struct list list;
-    char *pages;
-
-    open_watched();
-    pages = fixture_map(7);
-    unmapping = &fixture;
-    to_unmap = pages + fixture_page(); /* the second segment, while the first is registered */
-    counter.reg_hook = unmap_it;
-    mr = get(watched_pair(&list, pages));
-    assert_true(fixture_is_cached(mr));
-    assert_int_equal(piece_key(mr, 0), 3); /* the first two are of the old memory */
-    hmreg_mr_put(mr);
-    assert_int_equal(key_of(&list), 3);
-    counter.reg_hook = NULL;
-    assert_ok(hmreg_domain_flush(fixture.domain));
-    munmap(pages, 7 * fixture_page());
-}
-
 /* A file may change without an event, but not without a count. */
 TEST(watched__a_segment_is_of_a_file__cached_if_each_change_is_noticed)
 {
@@ -402,35 +285,6 @@ TEST(watched__a_segment_is_of_a_file__cached_if_each_change_is_noticed)
     assert_int_equal(fixture_stats().regions, 0);
     munmap(file, page);
     munmap(pages, 7 * page);
-    close(fd);
-}
-
-/* userfaultfd refuses mappings of files in a file system. What counter would refuse, neither list
- * can have. */
-TEST(watched__only_the_first_can_be__nothing_stays_watched)
-{
-    int fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
-    size_t page = fixture_page();
-    struct hmreg_mr *mr;
-    struct list list;
-    char *pages, *file;
-
-    if (fixture_monitor() == HMREG_MONITOR_COUNTER) {
-        close(fd);
-        return;
-    }
-    open_watched();
-    pages = fixture_map(1);
-    file = mmap(NULL, page, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, 0);
-    assert_ptr_not_equal(file, MAP_FAILED);
-    mr = get(pair(&list, pages, file));
-    assert_false(fixture_is_cached(mr));
-    hmreg_mr_put(mr);
-    tidy();
-    assert_false(is_watched(pages));
-    assert_int_equal(fixture_stats().invalidations, 0);
-    munmap(file, page);
-    munmap(pages, page);
     close(fd);
 }
 

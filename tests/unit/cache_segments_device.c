@@ -93,30 +93,6 @@ TEST(device__freed_while_being_registered__that_registration_is_not_used)
     }
 }
 
-/* Its runtime pinned the memory; the kernel knows what becomes of the addresses. */
-TEST(device__pinned_host_memory__watched_and_asked)
-{
-    size_t page = fixture_page();
-    struct vendor_claim *claimed[2];
-    struct list list;
-    char *pages;
-
-    open_watched();
-    pages = fixture_map(7);
-    claimed[0] = vendor_claim(HMREG_IFACE_CUDA, pages + 5 * page, page, HMREG_MEM_HOST_PINNED, 0);
-    claimed[1] = vendor_claim(HMREG_IFACE_CUDA, pages + page, page, HMREG_MEM_HOST_PINNED, 0);
-    vendor_renew(claimed[0]); /* gives it an identity */
-    vendor_renew(claimed[1]);
-    assert_int_equal(key_of(watched_pair(&list, pages)), 1);
-    assert_int_equal(key_of(&list), 1);
-    vendor_renew(claimed[1]);
-    assert_int_equal(key_of(&list), 3);
-    assert_int_equal(munmap(pages + page, page), 0);
-    assert_int_equal(fixture_stats().invalidations, 2);
-    vendor_unclaim(HMREG_IFACE_CUDA, pages + page);
-    munmap(pages, 7 * page);
-}
-
 /* Of a list with host memory that no runtime pinned the pinned part is the system's, too. */
 TEST(list__host_memory_and_pinned__watched_like_any_host_memory)
 {
@@ -228,31 +204,6 @@ TEST(dmabufs__another_descriptor_of_them__hit)
     close(other);
 }
 
-TEST(dmabufs__another_part_base_or_dmabuf__another_region)
-{
-    int one = dmabuf_new(4), other = dmabuf_new(4);
-    struct list list;
-
-    open_fixture();
-    clear(&list);
-    add_dmabuf(&list, one, memory[4], LEN, LEN);
-    add_dmabuf(&list, other, memory[0], 0, LEN);
-    assert_int_equal(key_of(&list), 1);
-    list.segments[1].u.dmabuf.fd = one;
-    assert_int_equal(key_of(&list), 3);
-    list.segments[1].u.dmabuf.len = 2 * LEN;
-    assert_int_equal(key_of(&list), 5);
-    list.segments[0].u.dmabuf.base_addr = memory[5]; /* the same addresses */
-    list.segments[0].u.dmabuf.offset = 0;
-    assert_int_equal(key_of(&list), 7);
-    list.segments[0].kind = HMREG_SEGMENT_MEMORY; /* the same address, by memory */
-    list.segments[0].u.memory = (struct iovec){memory[5], LEN};
-    assert_ok(hmreg_domain_flush(fixture.domain));
-    assert_refused(&list, -EINVAL, "segments[1]");
-    close(one);
-    close(other);
-}
-
 TEST(dmabufs__invalidated_by_a_segments_addresses__registered)
 {
     int fd = dmabuf_new(4);
@@ -296,19 +247,6 @@ TEST(dmabufs__beside_device_memory__one_region)
 
 /* ---- refusals and failures -------------------------------------------------------------- */
 
-TEST(segments__unlike__inval_as_by_regsgl)
-{
-    struct list list;
-
-    open_fixture();
-    claim(5, HMREG_MEM_DEVICE, 1);
-    claim(6, HMREG_MEM_MANAGED, 1);
-    assert_refused(pair(&list, memory[5], memory[2]), -EINVAL, "segments[1] is host");
-    assert_refused(pair(&list, memory[2], memory[5]), -EINVAL, "one iface and kind");
-    assert_refused(pair(&list, memory[5], memory[6]), -EINVAL, "managed");
-    assert_int_equal(registrations(), 0);
-}
-
 TEST(segments__arguments__refused_as_by_regsgl)
 {
     struct list list;
@@ -328,27 +266,6 @@ TEST(segments__arguments__refused_as_by_regsgl)
     add_dmabuf(&list, -1, NULL, 0, LEN);
     assert_refused(&list, -EBADF, "fd -1");
     assert_int_equal(registrations(), 0);
-}
-
-TEST(segments__a_claim__of_each_and_part_of_the_key)
-{
-    struct list list;
-
-    open_fixture();
-    claim(5, HMREG_MEM_DEVICE, 1);
-    claim(6, HMREG_MEM_DEVICE, 0);
-    claim(7, HMREG_MEM_DEVICE, 1);
-    pair(&list, memory[5], memory[6])->attr.claim_iface = HMREG_CLAIM_CHECKED;
-    list.attr.iface = HMREG_IFACE_CUDA;
-    list.attr.device = 1;
-    assert_refused(&list, -EINVAL, "device: the caller says 1, the memory is on 0");
-    list.segments[1].u.memory.iov_base = memory[7];
-    for (int i = 0; i < 3; i++) {
-        list.attr.claim_iface = HMREG_CLAIM_CHECKED;
-        assert_int_equal(key_of(&list), 1);
-        list.attr.claim_iface = HMREG_CLAIM_NONE;
-        assert_int_equal(key_of(&list), 3);
-    }
 }
 
 TEST(segments__a_trusted_claim__nobody_is_asked)
@@ -380,20 +297,6 @@ static void fail_later(const struct provider_request *request)
         return;
     atomic_store(&counter.reg_code, -EIO);
     atomic_store(&counter.reg_times, 1);
-}
-
-TEST(segments__second_fails__nothing_stays)
-{
-    struct list list;
-
-    open_fixture();
-    pair(&list, memory[5], memory[2]);
-    left = 1;
-    counter.reg_hook = fail_later;
-    assert_refused(&list, -EIO, "asked to fail");
-    counter.reg_hook = NULL;
-    assert_int_equal(registrations(), 2);
-    assert_int_equal(key_of(&list), 3);
 }
 
 TEST(segments__no_room__the_least_recently_used_makes_room)

@@ -105,18 +105,6 @@ TEST(failures__for_good__counted_once_whatever_was_tried)
     assert_int_equal(fixture_stats().failures, 3);
 }
 
-TEST(high_water__stays_when_regions_go)
-{
-    open_fixture(0);
-    touch(5);
-    assert_ok(hmreg_domain_flush(fixture.domain));
-    fixture_key(memory[0], 2 * LEN);
-    assert_int_equal(fixture_stats().regions, 1);
-    assert_int_equal(fixture_stats().regions_max, 5);
-    assert_int_equal(fixture_stats().bytes, 2 * LEN);
-    assert_int_equal(fixture_stats().bytes_max, 5 * LEN);
-}
-
 /* ---- one cache -------------------------------------------------------------------------- */
 
 TEST(cache_stats__each_cache__its_own_and_the_domain_the_sum)
@@ -218,19 +206,6 @@ TEST(times__slow_registrations__each_is_timed)
         assert_int_equal(stats.reg_times[i], 0);
     assert_true(stats.reg_ns >= 5 * 2000000);
     assert_in_range(stats.reg_longest_ns, 2000000, stats.reg_ns);
-}
-
-TEST(times__failed_registration__not_among_them)
-{
-    struct hmreg_stats stats;
-    struct hmreg_mr *mr;
-
-    open_fixture(0);
-    fail_reg(-EIO, 1);
-    assert_int_equal(hmreg_mr_get(fixture.domain, memory[0], LEN, HMREG_SEND, &mr), -EIO);
-    stats = fixture_stats();
-    assert_int_equal(timed(&stats), 0);
-    assert_int_equal(stats.reg_ns, 0);
 }
 
 TEST(times__powers_of_two__in_their_buckets)

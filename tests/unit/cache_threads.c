@@ -130,28 +130,6 @@ TEST(get__first_of_four_fails__the_others_register_for_themselves)
     assert_int_equal(atomic_load(&counter.regs), 2); /* one of the others, for all of them */
 }
 
-TEST(get__all_of_four_fail__each_has_its_own_error)
-{
-    struct getter getters[THREADS];
-
-    open_fixture(HMREG_MONITOR_IMPORT, NULL, 1);
-    atomic_store(&counter.reg_code, -EINVAL);
-    atomic_store(&counter.reg_times, -1);
-    start(&getters[0], memory, LEN);
-    sem_wait(&reached);
-    for (int i = 1; i < THREADS; i++)
-        start(&getters[i], memory, LEN);
-    await_waiting(THREADS - 1);
-    sem_post(&go_on);
-    for (int i = 0; i < THREADS; i++) {
-        finish(&getters[i]);
-        assert_int_equal(getters[i].rc, -EINVAL);
-        assert_int_equal(getters[i].vendor_code, 4711);
-    }
-    assert_int_equal(atomic_load(&counter.regs), THREADS);
-    atomic_store(&counter.reg_times, 0);
-}
-
 TEST(get__another_range_while_one_registers__does_not_wait)
 {
     struct getter slow;
@@ -184,61 +162,6 @@ TEST(invalidate__while_it_is_registered__not_used)
     hmreg_mr_put(getter.mr);
     assert_int_equal(atomic_load(&counter.regions), 1);
     assert_int_equal(fixture_key(memory[0], LEN), 2);
-}
-
-TEST(invalidate__while_others_wait_for_it__they_do_not_get_it)
-{
-    struct getter getters[THREADS];
-
-    open_fixture(HMREG_MONITOR_IMPORT, NULL, 1);
-    start(&getters[0], memory, LEN);
-    sem_wait(&reached);
-    for (int i = 1; i < THREADS; i++)
-        start(&getters[i], memory, LEN);
-    await_waiting(THREADS - 1);
-    assert_ok(hmreg_invalidate(fixture.lib, memory[0], 1));
-    sem_post(&go_on);
-    for (int i = 0; i < THREADS; i++) {
-        pthread_join(getters[i].thread, NULL);
-        assert_int_equal(getters[i].rc, 0);
-        assert_int_equal(hmreg_mr_key(getters[i].mr), 2);
-        hmreg_mr_put(getters[i].mr);
-    }
-    assert_int_equal(atomic_load(&counter.regions), 1);
-}
-
-TEST(invalidate__during_a_registration__later_gets_do_not_wait_for_it)
-{
-    struct getter getter;
-
-    open_fixture(HMREG_MONITOR_IMPORT, NULL, 1);
-    start(&getter, memory[0], LEN);
-    sem_wait(&reached);
-    assert_ok(hmreg_invalidate(fixture.lib, memory[0], 1));
-    assert_int_equal(fixture_key(memory[0], LEN), 2);
-    sem_post(&go_on);
-    finish(&getter);
-    assert_int_equal(fixture_key(memory[0], LEN), 2);
-}
-
-TEST(munmap__while_it_is_registered__not_cached)
-{
-    char *mapped = fixture_map(1);
-    struct getter getter;
-
-    open_fixture(HMREG_MONITOR_USERFAULTFD, NULL, 1);
-    start(&getter, mapped, fixture_page());
-    sem_wait(&reached);
-    munmap(mapped, fixture_page());
-    assert_ptr_equal(mmap(mapped, fixture_page(), PROT_READ | PROT_WRITE,
-                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0),
-                     mapped);
-    assert_true(monitor_sync(fixture.lib->monitor));
-    sem_post(&go_on);
-    finish(&getter);
-    assert_int_equal(fixture_key(mapped, fixture_page()), 2);
-    assert_int_equal(atomic_load(&counter.regions), 1);
-    munmap(mapped, fixture_page());
 }
 
 static struct hmreg *library;
@@ -321,50 +244,6 @@ TEST(limit__no_room_for_what_others_wait_for__each_has_its_own)
     assert_int_equal(fixture_stats().uncached, 3);
     assert_int_equal(fixture_stats().waits, 2);
     hmreg_mr_put(held);
-}
-
-/* Completed gets. Relaxed, so that ThreadSanitizer sees no order by it. */
-static atomic_int returned;
-
-static void *get_and_count(void *arg)
-{
-    get_it(arg);
-    atomic_fetch_add_explicit(&returned, 1, memory_order_relaxed);
-    return NULL;
-}
-
-static void await_the_others(uint64_t key)
-{
-    while (atomic_load_explicit(&returned, memory_order_relaxed) < THREADS - 1)
-        sched_yield();
-}
-
-/* They read the region while its registrar still deregisters the evicted one. */
-TEST(limit__others_wait_for_what_evicts__served_before_that_is_deregistered)
-{
-    struct hmreg_domain_config config = {.size = sizeof(config), .max_regions = 1};
-    struct getter getters[THREADS];
-
-    open_fixture(HMREG_MONITOR_IMPORT, &config, 0);
-    fixture_key(memory[1], LEN);
-    atomic_store(&stops, 1);
-    atomic_store(&returned, 0);
-    counter.dereg_hook = await_the_others;
-    start(&getters[0], memory[0], LEN);
-    sem_wait(&reached);
-    for (int i = 1; i < THREADS; i++) {
-        getters[i] = (struct getter){.addr = memory[0], .len = LEN};
-        assert_int_equal(pthread_create(&getters[i].thread, NULL, get_and_count, &getters[i]), 0);
-    }
-    await_waiting(THREADS - 1);
-    sem_post(&go_on);
-    for (int i = 0; i < THREADS; i++) {
-        finish(&getters[i]);
-        assert_ptr_equal(getters[i].mr, getters[0].mr);
-    }
-    assert_int_equal(fixture_stats().evictions, 1);
-    assert_int_equal(atomic_load(&counter.regs), 2);
-    counter.dereg_hook = NULL;
 }
 
 /* ---- callbacks -------------------------------------------------------------------------- */

@@ -81,26 +81,6 @@ static struct hmreg_mr *get(const struct claim *claim)
     return mr;
 }
 
-TEST(trusted__cached__identity_of_the_claim_and_no_question)
-{
-    struct claim claim;
-    struct hmreg_mr *mr;
-
-    script_open(&fixture, NULL, NULL);
-    claim_of(&claim)->attr.claim_identity = 77;
-    mr = get(&claim);
-    for (int i = 0; i < 3; i++)
-        assert_ptr_equal(get(&claim), mr);
-    claim.iov[0].iov_base = (char *)claim.iov[0].iov_base + 8;
-    claim.iov[0].iov_len -= 8;
-    assert_ptr_equal(get(&claim), mr);
-    assert_int_equal(script.count, 1);
-    claim.attr.claim_identity = 78; /* other memory at the same address */
-    assert_ptr_not_equal(get(&claim), mr);
-    assert_int_equal(script.count, 2);
-    assert_int_equal(asked(), 0);
-}
-
 TEST(trusted__without_identity__never_cached)
 {
     struct claim claim;
@@ -186,56 +166,6 @@ TEST(trusted__device_memory__registered_as_claimed)
     }
     assert_int_equal(asked(), 0);
     assert_int_equal(vendors[HMREG_IFACE_CUDA].exports, 4); /* 1, 1 and 2 */
-}
-
-TEST(trusted__several_ranges_and_segments__no_runtime_is_asked)
-{
-    struct hmreg_segment segments[2];
-    struct claim claim;
-    struct hmreg_mr *mr;
-
-    script_open(&fixture, NULL, NULL);
-    claim_of(&claim)->attr.iov_count = 2;
-    assert_ok(reg(&claim, 0, &mr));
-    assert_int_equal(script_last()->count, 2);
-    assert_ok(hmreg_mr_close(mr));
-    for (int i = 0; i < 2; i++)
-        segments[i] = (struct hmreg_segment){.u.memory = claim.iov[i]};
-    claim.attr.iov = NULL;
-    claim.attr.iov_count = 0;
-    claim.attr.segments = segments;
-    claim.attr.segment_count = 2;
-    assert_ok(reg(&claim, 0, &mr));
-    assert_ok(hmreg_mr_close(mr));
-    assert_int_equal(asked(), 0);
-}
-
-/* Memory that no runtime knows, so that a question would have ended otherwise. */
-TEST(trusted__host_pinned_and_managed__by_their_address)
-{
-    static char memory[64] = "x";
-    static const struct {
-        enum hmreg_iface iface;
-        enum hmreg_mem_kind kind;
-        uint64_t flags;
-    } cases[] = {{HMREG_IFACE_SYSTEM, HMREG_MEM_HOST, 0},
-                 {HMREG_IFACE_ROCR, HMREG_MEM_HOST_PINNED, HMREG_HMEM_HOST_ALLOC},
-                 {HMREG_IFACE_ZE, HMREG_MEM_MANAGED, 0}};
-    struct claim claim;
-
-    script_open(&fixture, NULL, NULL);
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        struct hmreg_mr *mr;
-
-        claim_of_host(memory, sizeof(memory), &claim)->attr.iface = cases[i].iface;
-        claim.attr.device = HMREG_DEVICE_ANY;
-        claim.attr.claim_kind = cases[i].kind;
-        assert_ok(reg(&claim, cases[i].flags, &mr));
-        assert_int_equal(script_last()->path, HMREG_PATH_SYSTEM);
-        assert_ptr_equal(script_last()->iov[0].iov_base, memory);
-        assert_ok(hmreg_mr_close(mr));
-    }
-    assert_int_equal(asked(), 0);
 }
 
 static void begin_dmabuf(struct claim *claim, struct hmreg_mr_dmabuf *dmabuf)
@@ -326,40 +256,6 @@ TEST(trusted__incomplete_or_contradictory__refused)
     assert_int_equal(asked(), 0);
 }
 
-TEST(trusted__dmabuf_with_an_allocation_or_kind__inval)
-{
-    struct hmreg_mr_dmabuf dmabuf;
-    struct claim claim;
-    struct hmreg_mr *mr;
-
-    script_open(&fixture, NULL, NULL);
-    begin_dmabuf(&claim, &dmabuf);
-    claim.attr.claim_kind = HMREG_MEM_HOST_PINNED;
-    assert_reg_fails(reg(&claim, HMREG_REG_DMABUF, &mr), mr, -EINVAL,
-                     "for a dmabuf of cuda it is device, or 0");
-    claim.attr.claim_kind = 0;
-    claim.attr.claim_base = claim.attr.claim_len = 4096;
-    assert_reg_fails(reg(&claim, HMREG_REG_DMABUF, &mr), mr, -EINVAL,
-                     "for a caller's dmabuf they are 0");
-    close(dmabuf.fd);
-}
-
-TEST(untrusted__with_a_field_of_a_trusted_claim__inval)
-{
-    struct claim claim;
-    struct hmreg_mr *mr;
-
-    script_open(&fixture, NULL, NULL);
-    for (int checked = 0; checked <= 1; checked++)
-        for (int field = 0; field < 3; field++) {
-            claim_of(&claim)->attr.claim_iface = checked;
-            claim.attr.claim_kind = field == 0 ? HMREG_MEM_DEVICE : 0;
-            claim.attr.claim_base = claim.attr.claim_len = field == 1 ? 4096 : 0;
-            claim.attr.claim_identity = field == 2;
-            assert_reg_fails(reg(&claim, 0, &mr), mr, -EINVAL, "HMREG_CLAIM_TRUSTED");
-        }
-}
-
 /* A fabric that pins pages at registration is not asked to pin what the process cannot touch. */
 TEST(trusted__host_memory_on_a_pinning_fabric__mappings_are_checked)
 {
@@ -407,21 +303,6 @@ TEST(foreign__callers_dmabuf__registered_under_its_iface)
             assert_int_equal(why.iface, iface);
             assert_ok(hmreg_mr_close(mr));
         }
-    close(dmabuf.fd);
-}
-
-TEST(foreign__every_path_refused__named_in_the_error)
-{
-    struct hmreg_mr_dmabuf dmabuf;
-    struct claim claim;
-    struct hmreg_mr *mr;
-
-    script_open(&fixture, NULL, NULL);
-    begin_dmabuf(&claim, &dmabuf);
-    claim.attr.iface = HMREG_IFACE_NEURON;
-    script.refuse[HMREG_PATH_DMABUF][1] = script.refuse[HMREG_PATH_MAPPED][1] = -EOPNOTSUPP;
-    assert_reg_fails(reg(&claim, HMREG_REG_DMABUF, &mr), mr, -EOPNOTSUPP,
-                     "no path to this neuron memory");
     close(dmabuf.fd);
 }
 
@@ -624,20 +505,6 @@ TEST(debug__right_claims__registered_and_silent)
     close(dmabuf.fd);
 }
 
-TEST(debug__dmabuf_of_another_device__fails)
-{
-    struct hmreg_mr_dmabuf dmabuf;
-    struct claim claim;
-    struct hmreg_mr *mr;
-
-    open_debugging("claims");
-    begin_dmabuf(&claim, &dmabuf);
-    claim.attr.device = 0;
-    assert_reg_fails(reg(&claim, HMREG_REG_DMABUF, &mr), mr, -EINVAL,
-                     "device: the caller says 0, the memory's is 1");
-    close(dmabuf.fd);
-}
-
 static void said_on_standard_error(const struct claim *change, int code, const char *words)
 {
     char line[512] = "";
@@ -666,20 +533,6 @@ TEST(debug__wrong_claim__is_a_line_on_standard_error)
 {
     said_on_standard_error(&(struct claim){.attr.device = 1}, -EINVAL, "the trusted claim about");
     said_on_standard_error(&(struct claim){.attr.claim_len = 1}, -ERANGE, "the allocation ends");
-}
-
-TEST(debug__runtime_fails__its_error)
-{
-    struct claim claim;
-    struct hmreg_mr *mr;
-
-    open_debugging("claims");
-    claim_of(&claim);
-    vendors[HMREG_IFACE_CUDA].resolve_code = -EIO;
-    assert_reg_fails(reg(&claim, 0, &mr), mr, -EIO, "resolve of cuda failed");
-    vendors[HMREG_IFACE_CUDA].resolve_code = 0;
-    claim.attr.claim_len++;
-    assert_reg_fails(reg(&claim, 0, &mr), mr, -ERANGE, "allocation ends");
 }
 
 TEST_MAIN()

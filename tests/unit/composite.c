@@ -384,43 +384,6 @@ TEST(range__split_with_options__each_piece_has_them)
     assert_int_equal(script.count, 3);
 }
 
-TEST(range__one_descriptor_for_the_whole__one_registration)
-{
-    struct hmreg_mr *mr = NULL;
-
-    open_fixture(3);
-    vendors[HMREG_IFACE_CUDA].one_by_one = false;
-    assert_ok(reg(&mr));
-    assert_int_equal(script.count, 1);
-    assert_true(hmreg_mr_key(mr) == 5);
-    assert_ok(hmreg_mr_close(mr));
-}
-
-/* A path that takes the whole range is preferred to pieces. */
-TEST(range__another_path_takes_the_whole__one_registration)
-{
-    struct hmreg_mr *mr = NULL;
-
-    open_fixture(3);
-    script.can[HMREG_PATH_PEERMEM][0] = 0;
-    assert_ok(reg(&mr));
-    assert_int_equal(script.count, 1);
-    assert_int_equal(script_last()->path, HMREG_PATH_PEERMEM);
-    assert_ok(hmreg_mr_close(mr));
-}
-
-TEST(range__pieces_on_two_devices__each_as_its_own)
-{
-    struct hmreg_mr *mr = NULL;
-
-    open_fixture(2);
-    fixture.claims[1]->range.device = 1;
-    assert_ok(reg(&mr));
-    assert_int_equal(script.calls[0].device, 0);
-    assert_int_equal(script.calls[1].device, 1);
-    assert_ok(hmreg_mr_close(mr));
-}
-
 /* ---- registrations that are not split --------------------------------------------------- */
 
 TEST(range__refused_for_another_reason__not_split)

@@ -5,7 +5,6 @@
 #include "tests/support/cache_fixture.h"
 #include "tests/support/vendors.h"
 
-#include <errno.h>
 #include <pthread.h>
 #include <semaphore.h>
 #include <stdlib.h>
@@ -79,37 +78,6 @@ TEST(dump__nothing_cached__nothing_shown)
     assert_int_equal(dump()->count, 0);
 }
 
-TEST(dump__live_entries__all_that_is_known_of_them)
-{
-    const struct hmreg_entry_info *entry;
-    struct hmreg_mem_info info = {.size = sizeof(info)};
-    struct hmreg_mr *held;
-
-    open_fixture(0);
-    vendor_claim(HMREG_IFACE_CUDA, memory[1], LEN, HMREG_MEM_DEVICE, 1);
-    held = fixture_get(memory[0], 2 * LEN - LEN);
-    fixture_key(memory[1], LEN);
-    assert_int_equal(dump()->count, 2);
-    entry = entry_at(dump(), memory[0]);
-    assert_int_equal(entry->iface, HMREG_IFACE_SYSTEM);
-    assert_int_equal(entry->device, -1);
-    assert_int_equal(entry->path, HMREG_PATH_SYSTEM);
-    assert_int_equal(entry->state, HMREG_ENTRY_LIVE);
-    assert_int_equal(entry->len, LEN);
-    assert_int_equal(entry->access, HMREG_ACCESS_REMOTE);
-    assert_int_equal(entry->identity, 0);
-    assert_int_equal(entry->key, hmreg_mr_key(held));
-    assert_int_equal(entry->pins, 1);
-    hmreg_mr_put(held);
-    assert_int_equal(entry_at(dump(), memory[0])->pins, 0);
-    entry = entry_at(dump(), memory[1]);
-    assert_ok(hmreg_query(fixture.lib, memory[1], LEN, &info));
-    assert_int_equal(entry->iface, HMREG_IFACE_CUDA);
-    assert_int_equal(entry->device, 1);
-    assert_true(entry->path != HMREG_PATH_NONE);
-    assert_true(entry->identity == info.identity && info.identity);
-}
-
 static void *use_first(void *unused)
 {
     fixture_key(memory[0], LEN);
@@ -176,22 +144,6 @@ TEST(dump__more_than_a_batch__each_once)
 }
 
 /* ---- the visitor ------------------------------------------------------------------------ */
-
-static int stop_at_second(const struct hmreg_entry_info *entry, void *context)
-{
-    return ++*(int *)context == 2 ? -77 : 0;
-}
-
-TEST(visit__ends_it__its_result_comes_back)
-{
-    int calls = 0;
-
-    open_fixture(0);
-    for (unsigned i = 0; i < 5; i++)
-        fixture_key(memory[i], LEN);
-    assert_int_equal(hmreg_domain_dump(fixture.domain, stop_at_second, &calls), -77);
-    assert_int_equal(calls, 2);
-}
 
 /* Calls every function on the caches that are being dumped. */
 static int use_the_library(const struct hmreg_entry_info *entry, void *context)

@@ -126,7 +126,6 @@ static void hook_twice(const struct made *made, unsigned long result)
 #if defined(__x86_64__)
 #define NO_FILLER 0x00
 #define INT3      0xcc
-#define NOP       0x90
 
 /* nop; mov $7,%eax; ret */
 #define SEVEN 0x90, 0xb8, 7, 0, 0, 0, 0xc3
@@ -194,32 +193,6 @@ TEST(hook__instruction_across_words__replaced_in_steps)
     }
 }
 
-/* endbr64; push %rbp; mov %rsp,%rbp; push %rbx; sub $16,%rsp; mov %rdi,-16(%rbp);
- * lea (%rdi,%rsi),%rbx; sub $128,%rsp; mov %rbx,%rax; add $144,%rsp; pop %rbx; pop %rbp; ret */
-TEST(hook__after_pushes_and_stores__registers_restored)
-{
-    struct made made =
-        MAKE(NO_FILLER, 0xf3, 0x0f, 0x1e, 0xfa, 0x55, 0x48, 0x89, 0xe5, 0x53, 0x48, 0x83, 0xec, 16,
-             0x48, 0x89, 0x7d, 0xf0, 0x48, 0x8d, 0x1c, 0x37, 0x48, 0x81, 0xec, 128, 0, 0, 0, 0x48,
-             0x89, 0xd8, 0x48, 0x81, 0xc4, 144, 0, 0, 0, 0x5b, 0x5d, 0xc3);
-
-    check_hooked(&made, 30, 12, 42);
-    assert_int_equal(hook.site - hook.function, 21);
-}
-
-/* push %rbx; mov %rdi,%rbx; mov %rbx,%rax; pop %rbx; ret */
-TEST(hook__short_instructions__by_a_pad)
-{
-    static const uint8_t fillers[] = {INT3, NOP};
-
-    for (size_t i = 0; i < sizeof(fillers); i++) {
-        struct made made = MAKE(fillers[i], 0x53, 0x48, 0x89, 0xfb, 0x48, 0x89, 0xd8, 0x5b, 0xc3);
-
-        check_hooked(&made, 9, 0, 9);
-        assert_ptr_equal(hook.pad, code_of(&made) - CODE_BRANCH);
-    }
-}
-
 /* Two functions with one pad between them: push %rbx; mov %rdi,%rbx; mov %rbx,%rax; pop %rbx; ret.
  * Their sizes are in the program's symbol table. */
 __asm__(".pushsection .text\n"
@@ -269,76 +242,7 @@ TEST(hook__neighbours_with_one_pad__one_has_it)
     assert_true(entry_hook_remove(&hooks[0]));
 }
 
-/* The compiler's filler of several bytes before: nop; mov %rdi,%rax; ret */
-TEST(hook__long_nops_before__are_a_pad)
-{
-    struct made made = make_at((const uint8_t[]){0x66, 0x66, 0x2e, 0x0f, 0x1f, 0x84, 0, 0, 0, 0, 0,
-                                                 0x90, 0x48, 0x89, 0xf8, 0xc3},
-                               16, NO_FILLER, PLACE - 11);
-
-    call_at(&made, PLACE);
-    check_hooked(&made, 9, 0, 9);
-}
-
-/* nop; mov 1(%rip),%rax; ret; the number */
-TEST(hook__operand_relative_to_the_instruction__moved)
-{
-    struct made made =
-        MAKE(NO_FILLER, 0x90, 0x48, 0x8b, 0x05, 1, 0, 0, 0, 0xc3, 0x39, 0x05, 0, 0, 0, 0, 0, 0);
-
-    check_hooked(&made, 0, 0, 1337);
-}
-
-/* cmp $0,%rdi; je +7; lea 1(%rdi),%rax; ret; mov $7,%eax; ret, by a distance of four bytes */
-TEST(hook__conditional_branch__moved)
-{
-    struct made made = MAKE(NO_FILLER, 0x48, 0x83, 0xff, 0, 0x0f, 0x84, 5, 0, 0, 0, 0x48, 0x8d,
-                            0x47, 1, 0xc3, SEVEN);
-
-    check_hooked(&made, 0, 0, 7);
-    check_hooked(&made, 9, 0, 10);
-}
-
-/* je by a distance of one byte: test %rdi,%rdi is replaced where there is a pad, the branch is not
- * before the site. */
-TEST(hook__short_branch_after_the_site__stays)
-{
-    for (unsigned long a = 0; a < 10; a += 9) {
-        struct made made = MAKE(INT3, 0x48, 0x85, 0xff, 0x74, 5, 0x48, 0x8d, 0x47, 1, 0xc3, SEVEN);
-
-        check_hooked(&made, a, 0, a ? a + 1 : 7);
-    }
-}
-
 /* ---- other hooks in the same place ------------------------------------------------------- */
-
-/* nop; jmp +11; ...; nop; mov $7,%eax; ret */
-TEST(hook__jump_to_another_function__followed)
-{
-    struct made near =
-        MAKE(NO_FILLER, 0x90, 0xe9, 11, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, SEVEN);
-    struct made endbr =
-        MAKE(NO_FILLER, 0xf3, 0x0f, 0x1e, 0xfa, 0xe9, 7, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, SEVEN);
-
-    check_hooked(&near, 0, 0, 7);
-    check_hooked(&endbr, 0, 0, 7);
-}
-
-/* nop; jmp *(%rip) with the address behind it; nop; movabs $address,%r11; jmp *%r11 */
-TEST(hook__jump_by_an_address__followed)
-{
-    struct made target = MAKE(NO_FILLER, SEVEN);
-    uint8_t by_memory[15] = {0x90, 0xff, 0x25, 0, 0, 0, 0};
-    uint8_t by_register[14] = {0x90, 0x49, 0xbb, 0, 0, 0, 0, 0, 0, 0, 0, 0x41, 0xff, 0xe3};
-    struct made made;
-
-    memcpy(by_memory + 7, &target.call, sizeof(target.call));
-    made = make_at(by_memory, sizeof(by_memory), NO_FILLER, PLACE);
-    check_hooked(&made, 0, 0, 7);
-    memcpy(by_register + 3, &target.call, sizeof(target.call));
-    made = make_at(by_register, sizeof(by_register), NO_FILLER, PLACE);
-    check_hooked(&made, 0, 0, 7);
-}
 
 TEST(hook__hooked_by_another_since__both_called)
 {
@@ -349,139 +253,7 @@ TEST(hook__hooked_by_another_since__both_called)
     hook_twice(&pad, 7);
 }
 
-TEST(hook__beginning_restored_by_others__not_whole)
-{
-    struct made made = MAKE(NO_FILLER, SEVEN);
-    const uint8_t seven[] = {SEVEN};
-
-    assert_true(install(&made));
-    assert_true(patch_bytes(code_of(&made) + 1, seven + 1)); /* behind nop */
-    assert_false(entry_hook_is_whole(&hook));
-    assert_false(entry_hook_remove(&hook));
-    assert_int_equal(made.call(0, 0), 7);
-}
-
-static void poke(uint8_t *at, uint8_t byte)
-{
-    struct code_text text = {0};
-
-    assert_int_equal(code_write(&text, at, &byte, 1, PROT_READ | PROT_EXEC), 0);
-}
-
-/* The kernel sets and removes a uprobe by the instruction's first byte; `since`: removed already.
- */
-static void probe_site(const struct made *made, bool by_removal, bool since, unsigned long result)
-{
-    assert_true(install(made));
-    poke(hook.site, since ? hook.before[0] : INT3);
-    assert_false(entry_hook_is_whole(&hook));
-    if (by_removal)
-        assert_false(entry_hook_remove(&hook));
-    else
-        entry_hook_mend(&hook);
-    if (!since)
-        poke(hook.site, hook.before[0]);
-    assert_int_equal(made->call(result, 0), result);
-}
-
-TEST(hook__tracers_probe_on_the_site__instruction_whole_when_it_goes)
-{
-    for (int i = 0; i < 4; i++) {
-        struct made direct = MAKE(NO_FILLER, SEVEN);
-        struct made pad = MAKE(INT3, 0x53, 0x48, 0x89, 0xfb, 0x48, 0x89, 0xd8, 0x5b, 0xc3);
-
-        probe_site(&direct, i & 1, i & 2, 7);
-        probe_site(&pad, i & 1, i & 2, 3);
-    }
-}
-
-TEST(hook__removed_and_installed_again__same_original)
-{
-    struct made made = MAKE(INT3, 0x53, 0x48, 0x89, 0xfb, 0x48, 0x89, 0xd8, 0x5b, 0xc3);
-
-    assert_true(install(&made));
-    for (int i = 0; i < 10; i++) {
-        void *original = atomic_load(&hook.original);
-
-        assert_int_equal(made.call(3, 0), 3 + BY_HOOK);
-        assert_true(entry_hook_remove(&hook));
-        assert_int_equal(made.call(3, 0), 3);
-        assert_int_equal(entry_hooks_install(&hook, 1), 1);
-        assert_ptr_equal(atomic_load(&hook.original), original);
-    }
-    assert_true(entry_hook_remove(&hook));
-}
-
 /* ---- beginnings that are refused -------------------------------------------------------- */
-
-TEST(hook__too_short__refused)
-{
-    struct made nothing = MAKE(NO_FILLER, 0xc3);
-    struct made zero = MAKE(NO_FILLER, 0x31, 0xc0, 0xc3);
-
-    check_refused(&nothing, "it is too short");
-    check_refused(&zero, "it is too short");
-}
-
-/* mov %esi,(%rdi), which is no frame; mov %esi,%edi, an argument; call; loop; and $-16,%rsp */
-TEST(hook__instruction_that_cannot_be_undone__refused)
-{
-    struct made store = MAKE(NO_FILLER, 0x89, 0x37, SEVEN);
-    struct made argument = MAKE(NO_FILLER, 0x89, 0xf7, SEVEN);
-    struct made call = MAKE(INT3, 0xe8, 0, 0, 0, 0, SEVEN);
-    struct made loop = MAKE(INT3, 0xe2, 0, SEVEN);
-    struct made align = MAKE(NO_FILLER, 0x48, 0x83, 0xe4, 0xf0, SEVEN);
-    struct made branch = MAKE(NO_FILLER, 0x74, 0, SEVEN);
-    struct made frame = MAKE(NO_FILLER, 0x48, 0x89, 0x7d, 0xf8, SEVEN); /* the caller's */
-
-    check_refused(&store, "no instruction");
-    check_refused(&argument, "no instruction");
-    check_refused(&call, "no instruction");
-    check_refused(&loop, "no instruction");
-    check_refused(&align, "no instruction");
-    check_refused(&branch, "no instruction");
-    check_refused(&frame, "no instruction");
-}
-
-TEST(hook__breakpoint__refused)
-{
-    struct made made = MAKE(NO_FILLER, INT3, SEVEN);
-
-    check_refused(&made, "a breakpoint");
-}
-
-TEST(hook__no_instruction__refused)
-{
-    struct made made = MAKE(NO_FILLER, 0x06, SEVEN);
-
-    check_refused(&made, "cannot be decoded");
-}
-
-/* push %rbx; 1: add $1,%rdi; jne 1b; pop %rbx; ret */
-TEST(hook__branch_to_the_site__refused)
-{
-    struct made made = MAKE(NO_FILLER, 0x53, 0x48, 0x81, 0xc7, 1, 0, 0, 0, 0x75, 0xf7, 0x5b, 0xc3);
-
-    check_refused(&made, "a branch leads to its beginning");
-}
-
-/* push %rbp; push %rbx, and then no code */
-TEST(hook__end_of_the_mapping__refused)
-{
-    size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    struct made made = {.size = page};
-
-    made.page = mmap(NULL, 2 * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    assert_ptr_not_equal(made.page, MAP_FAILED);
-    assert_int_equal(mprotect(made.page, page, PROT_READ | PROT_WRITE), 0);
-    memcpy(made.page + page - 2, (const uint8_t[]){0x55, 0x53}, 2);
-    seal(&made);
-    need_hooks();
-    hook = (struct entry_hook){.function = made.page + page - 2,
-                               .replacement = address_of(replacement)};
-    assert_int_equal(entry_hooks_install(&hook, 1), 0);
-    assert_non_null(strstr(hook.why, "too short"));
-}
 
 #else /* arm64 */
 
@@ -527,13 +299,6 @@ TEST(hook__instruction_relative_to_itself__refused)
 
         check_refused(&made, "depends on its address");
     }
-}
-
-TEST(hook__breakpoint__refused)
-{
-    struct made made = MAKE(NO_FILLER, WORD(0xd4200000u), SEVEN);
-
-    check_refused(&made, "a breakpoint");
 }
 
 /* ---- sites behind the beginning ----------------------------------------------------------- */
@@ -689,14 +454,6 @@ TEST(hook__hooked_by_another_since__both_called)
     hook_twice(&first, 7);
 }
 #endif
-
-TEST(hook__no_code__refused)
-{
-    need_hooks();
-    hook = (struct entry_hook){.function = NULL};
-    assert_int_equal(entry_hooks_install(&hook, 1), 0);
-    assert_non_null(strstr(hook.why, "not found"));
-}
 
 /* ---- threads and handlers --------------------------------------------------------------- */
 

@@ -24,13 +24,6 @@ TEST(fail_vendor__keeps_vendor_words)
     assert_string_equal(hmreg_last_error()->vendor_text, "CUDA_ERROR_UNKNOWN");
 }
 
-TEST(fail__may_quote_the_error_it_replaces)
-{
-    hmreg_fail(-EIO, "first");
-    hmreg_fail(-EIO, "second, after: %s", hmreg_last_error()->text);
-    assert_string_equal(hmreg_last_error()->text, "second, after: first");
-}
-
 static void *other_thread(void *arg)
 {
     assert_int_equal(hmreg_last_error()->code, 0);
@@ -57,64 +50,6 @@ TEST(strerror__knows_libfabrics_errors_in_both_signs)
     assert_string_equal(hmreg_strerror(INT32_MIN), "Unknown error");
 }
 
-TEST(guard__failure_that_is_not_the_callers__the_error_before)
-{
-    struct hmreg_error_guard guard;
-
-    hmreg_fail(-EINVAL, "ours");
-    hmreg_error_guard(&guard);
-    hmreg_fail(-EIO, "first");
-    hmreg_fail(-EIO, "second");
-    assert_string_equal(hmreg_last_error()->text, "second");
-    hmreg_error_unguard(&guard, true);
-    assert_int_equal(hmreg_last_error()->code, -EINVAL);
-    assert_string_equal(hmreg_last_error()->text, "ours");
-}
-
-TEST(guard__failure_that_is_the_callers__stays)
-{
-    struct hmreg_error_guard guard;
-
-    hmreg_fail(-EINVAL, "ours");
-    hmreg_error_guard(&guard);
-    hmreg_fail(-EIO, "theirs");
-    hmreg_error_unguard(&guard, false);
-    assert_string_equal(hmreg_last_error()->text, "theirs");
-}
-
-/* The inner error is overwritten before and after the outer one. */
-TEST(guard__inside_another__each_has_its_own_before)
-{
-    struct hmreg_error_guard outer, inner;
-
-    hmreg_fail(-EINVAL, "ours");
-    hmreg_error_guard(&outer);
-    for (int i = 0; i < 2; i++) {
-        hmreg_error_guard(&inner);
-        hmreg_fail(-EIO, "inner");
-        hmreg_error_unguard(&inner, true);
-        assert_string_equal(hmreg_last_error()->text, i ? "outer" : "ours");
-        hmreg_fail(-EIO, "outer");
-    }
-    hmreg_error_unguard(&outer, true);
-    assert_string_equal(hmreg_last_error()->text, "ours");
-}
-
-TEST(guard__error_put_back_inside__is_an_error_too)
-{
-    struct hmreg_error_guard guard;
-    struct hmreg_error other;
-
-    hmreg_fail(-EIO, "other");
-    hmreg_error_save(&other);
-    hmreg_fail(-EINVAL, "ours");
-    hmreg_error_guard(&guard);
-    hmreg_error_restore(&other);
-    assert_string_equal(hmreg_last_error()->text, "other");
-    hmreg_error_unguard(&guard, true);
-    assert_string_equal(hmreg_last_error()->text, "ours");
-}
-
 static jmp_buf before_guard;
 
 __attribute__((noinline)) static void leave_by_a_jump(void)
@@ -124,33 +59,6 @@ __attribute__((noinline)) static void leave_by_a_jump(void)
     hmreg_error_guard(&guard);
     hmreg_fail(-EIO, "in a call that is left");
     longjmp(before_guard, 1);
-}
-
-/* The stack where the guard was is this function's: does the failure write to it? */
-__attribute__((noinline)) static bool fails_without_writing(void)
-{
-    volatile char mine[4096];
-    bool same = true;
-
-    for (size_t i = 0; i < sizeof(mine); i++)
-        mine[i] = 0;
-    hmreg_fail(-EIO, "after the jump");
-    for (size_t i = 0; i < sizeof(mine); i++)
-        same &= !mine[i];
-    return same;
-}
-
-TEST(guard__left_by_a_jump__its_memory_is_not_written)
-{
-    struct hmreg_error_guard guard;
-
-    if (!setjmp(before_guard))
-        leave_by_a_jump();
-    assert_true(fails_without_writing());
-    hmreg_error_guard(&guard);
-    hmreg_fail(-EINVAL, "not the caller's");
-    hmreg_error_unguard(&guard, true);
-    assert_string_equal(hmreg_last_error()->text, "after the jump");
 }
 
 /* Each call that is left fails before the jump. */
@@ -183,38 +91,6 @@ TEST(guard__many_failures_in_turn__do_not_reach_the_outer_one)
     }
     assert_string_equal(hmreg_last_error()->text, "number 99");
     hmreg_error_unguard(&outer, true);
-    assert_string_equal(hmreg_last_error()->text, "ours");
-}
-
-/* Those within as many failures lose what they kept; the innermost do not. */
-TEST(guard__within_too_many_failures__restores_nothing)
-{
-    struct hmreg_error_guard guards[20];
-    int i;
-
-    for (i = 0; i < 20; i++) {
-        hmreg_fail(-EIO, "before %d", i);
-        hmreg_error_guard(&guards[i]);
-    }
-    hmreg_fail(-EIO, "last");
-    hmreg_error_unguard(&guards[--i], true);
-    assert_string_equal(hmreg_last_error()->text, "before 19");
-    while (i)
-        hmreg_error_unguard(&guards[--i], true);
-    assert_int_equal(hmreg_last_error()->code, -EIO);
-    assert_string_not_equal(hmreg_last_error()->text, "before 0");
-}
-
-TEST(guard__within_very_many__the_outermost_restore)
-{
-    struct hmreg_error_guard guards[100];
-
-    hmreg_fail(-EIO, "ours");
-    for (int i = 0; i < 100; i++)
-        hmreg_error_guard(&guards[i]);
-    hmreg_fail(-EINVAL, "not the caller's");
-    for (int i = 99; i >= 0; i--)
-        hmreg_error_unguard(&guards[i], true);
     assert_string_equal(hmreg_last_error()->text, "ours");
 }
 
@@ -302,16 +178,6 @@ TEST(guard__of_a_thread_whose_errors_are_freed__restores_none)
     hmreg_fail(-EPERM, "the errors' key is made");
     take_free_keys();
     assert_int_equal(code_at_exit(fail_and_leave, guard_and_restore_at_exit), 0);
-}
-
-TEST(restore__of_no_error__is_none)
-{
-    struct hmreg_error none = {.source = "hmreg"};
-
-    hmreg_fail(-EIO, "one");
-    hmreg_error_restore(&none);
-    assert_int_equal(hmreg_last_error()->code, 0);
-    assert_string_equal(hmreg_last_error()->text, "");
 }
 
 TEST_MAIN()

@@ -158,25 +158,6 @@ TEST(reg__members_have_paths_of_their_own__each_its_path)
     close_fixture(&fixture);
 }
 
-TEST(reg__member_chooses_its_keys__all_keys_are_the_librarys)
-{
-    struct provider_caps caps = script_caps;
-    struct hmreg_mr *mr = NULL;
-    struct fixture fixture;
-
-    caps.mr_mode |= HMREG_MR_PROV_KEY;
-    open_members(&fixture, 1, NULL);
-    add_member(&fixture, &caps, NULL);
-    open_group(&fixture, 0);
-    assert_fails(reg(&fixture, fixture.host, &mr), -EKEYREJECTED, "must be 0");
-    assert_int_equal(script.count, 0);
-    assert_ok(hmreg_mr_reg(fixture.group, fixture.host, 64, HMREG_ACCESS_ALL, 0, 0, 0, &mr, NULL));
-    assert_true(script.calls[0].requested_key != 0);
-    assert_true(script.calls[1].requested_key == 0);
-    assert_ok(hmreg_mr_close(mr));
-    close_fixture(&fixture);
-}
-
 TEST(reg__beyond_the_smallest_member__refused_before_any)
 {
     struct provider_caps caps = script_caps;
@@ -272,25 +253,6 @@ TEST(reg__allocation_fails__each_time_nothing_stays)
         fail_each_allocation(&fixture, which ? fixture.script.memory[0] : fixture.host, 4096);
         close_fixture(&fixture);
     }
-}
-
-TEST(reg__every_path_refused_on_a_member__explained)
-{
-    struct hmreg_domain_config config = {.size = sizeof(config), .order = {HMREG_PATH_PEERMEM}};
-    struct hmreg_explanation why = {.size = sizeof(why)};
-    struct hmreg_mr *mr = NULL;
-    struct fixture fixture;
-
-    open_members(&fixture, 2, NULL);
-    add_member(&fixture, NULL, &config);
-    open_group(&fixture, 0);
-    script.can[HMREG_PATH_PEERMEM][0] = -EOPNOTSUPP;
-    assert_reg_fails(reg(&fixture, fixture.script.memory[0], &mr), mr, -EOPNOTSUPP,
-                     "rail 2 (script): no path to this cuda memory");
-    assert_ok(hmreg_mr_explain(NULL, &why));
-    assert_int_equal(why.refused, 1);
-    assert_int_equal(why.reasons[0].path, HMREG_PATH_PEERMEM);
-    close_fixture(&fixture);
 }
 
 /* ---- as many as can --------------------------------------------------------------------- */

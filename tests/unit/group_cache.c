@@ -234,20 +234,6 @@ TEST(get__members_have_no_room__evicts_whole_regions)
     }
 }
 
-TEST(get__no_room_and_nothing_to_evict__fails_and_leaves_nothing)
-{
-    struct hmreg_mr *mr = NULL;
-    struct group group;
-
-    open_group(&group, 3, HMREG_MONITOR_IMPORT, NULL);
-    counter.room = 2;
-    assert_fails(hmreg_mr_get(group.fixture.domain, memory[0], LEN, HMREG_SEND, &mr), -ENOMEM,
-                 "rail 2 (test): the test's fabric has no room");
-    assert_null(mr);
-    assert_int_equal(regions(), 0);
-    close_group(&group);
-}
-
 TEST(limits__of_the_groups_config__count_regions_not_rails)
 {
     struct hmreg_domain_config config = {.size = sizeof(config), .max_regions = 2};

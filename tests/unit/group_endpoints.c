@@ -127,36 +127,6 @@ TEST(get__another_endpoint_of_one_rail__another_region)
     close_group(&group);
 }
 
-/* The list may be gone, or another one, at a later get. */
-TEST(get__endpoints_in_other_memory__hit)
-{
-    struct group group, other;
-
-    open_group(&group, 0);
-    assert_int_equal(cost_of(&group, memory[0]), RAILS);
-    other = group;
-    memset(group.endpoints, 0xff, sizeof(group.endpoints));
-    assert_int_equal(cost_of(&other, memory[0]), 0);
-    close_group(&group);
-}
-
-TEST(get__some_rails__bound_where_registered)
-{
-    struct hmreg_mr *mr = NULL, *again = NULL;
-    struct group group;
-
-    open_group(&group, 0);
-    group.endpoints[0] = NULL; /* rail 0 is not asked for, and needs none */
-    assert_ok(get_len(&group, memory[0], LEN, 6, &mr));
-    assert_null(hmreg_mr_rail(mr, 0));
-    assert_ptr_equal(counter_endpoint(hmreg_mr_rail(mr, 2)), &ends[2]);
-    assert_ok(get_len(&group, memory[0], LEN, 6, &again));
-    assert_ptr_equal(again, mr);
-    hmreg_mr_put(mr);
-    hmreg_mr_put(again);
-    close_group(&group);
-}
-
 /* Rail 1 needs no endpoint, so its region serves other gets, whether they list endpoints or not. */
 TEST(get__only_rails_that_do_not_bind__cached_without_endpoints)
 {
@@ -199,33 +169,6 @@ TEST(get__without_endpoints__not_shared)
     close_group(&group);
 }
 
-/* The one rail of a domain that is no group. */
-TEST(get__list_of_one_on_a_domain__as_endpoint)
-{
-    struct iovec iov = {memory[0], LEN};
-    void *endpoint = &ends[1];
-    struct hmreg_mr_attr attr = {.size = sizeof(attr),
-                                 .iov = &iov,
-                                 .iov_count = 1,
-                                 .access = HMREG_ACCESS_REMOTE,
-                                 .endpoints = &endpoint,
-                                 .endpoint_count = 1};
-    struct hmreg_mr *mr = NULL, *again = NULL;
-    struct group group;
-
-    open_group(&group, 0);
-    assert_ok(hmreg_mr_get_attr(group.members[0], &attr, 0, &mr));
-    assert_ptr_equal(counter_endpoint(mr), &ends[1]);
-    attr.endpoints = NULL;
-    attr.endpoint_count = 0;
-    attr.endpoint = endpoint;
-    assert_ok(hmreg_mr_get_attr(group.members[0], &attr, 0, &again));
-    assert_ptr_equal(again, mr);
-    hmreg_mr_put(mr);
-    hmreg_mr_put(again);
-    close_group(&group);
-}
-
 /* ---- ends ------------------------------------------------------------------------------- */
 
 /* A bound region of this fabric is deregistered only after the library has unbound it. */
@@ -248,24 +191,6 @@ TEST(flush_invalidate_and_eviction__bound_rails__deregistered)
     assert_int_equal(regions(), RAILS);
     assert_int_equal(fixture_stats_in(&group.fixture).evictions, 1);
     close_group(&group); /* deregisters the rest */
-}
-
-TEST(flush__while_held__deregistered_at_the_put)
-{
-    struct hmreg_mr *mr;
-    struct group group;
-
-    open_group(&group, 0);
-    mr = get(&group, memory[0]);
-    assert_ok(hmreg_domain_flush(group.fixture.domain));
-    assert_ptr_equal(counter_endpoint(hmreg_mr_rail(mr, 0)), &ends[0]);
-    assert_ok(hmreg_invalidate(group.fixture.lib, memory[0], 1));
-    assert_ok(hmreg_domain_progress(group.fixture.domain));
-    assert_ptr_equal(counter_endpoint(hmreg_mr_rail(mr, 2)), &ends[2]);
-    assert_int_equal(regions(), RAILS);
-    hmreg_mr_put(mr);
-    assert_int_equal(regions(), 0);
-    close_group(&group);
 }
 
 TEST(put__uncached_and_bound__deregistered)
@@ -336,26 +261,6 @@ TEST(get__partial_and_a_rail_cannot_be_bound__lacks_it_and_says_why)
         assert_int_equal(regions(), 0);
         assert_int_equal(cost_of(&group, memory[0]), RAILS);
         assert_int_equal(regions(), RAILS);
-        close_group(&group);
-    }
-}
-
-/* A shortage is cured by eviction, with HMREG_GROUP_PARTIAL as well: the rail is not left out. */
-TEST(get__no_room_to_bind__evicts_and_binds)
-{
-    for (unsigned flags = 0; flags <= HMREG_GROUP_PARTIAL; flags += HMREG_GROUP_PARTIAL) {
-        struct hmreg_mr *mr = NULL;
-        struct group group;
-
-        open_group(&group, flags);
-        cost_of(&group, memory[0]);
-        counter.ready_code = -ENOMEM;
-        counter.bind_fails = 4; /* rail 2 of the second region */
-        mr = get(&group, memory[1]);
-        assert_ptr_equal(counter_endpoint(hmreg_mr_rail(mr, 2)), &ends[2]);
-        assert_int_equal(fixture_stats_in(&group.fixture).evicted_memory, 1);
-        assert_int_equal(regions(), RAILS);
-        hmreg_mr_put(mr);
         close_group(&group);
     }
 }

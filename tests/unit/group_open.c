@@ -43,19 +43,6 @@ TEST(group_open__wrong_arguments__refused)
     close_fixture(&fixture);
 }
 
-TEST(group_open__member_of_another_lib__inval)
-{
-    struct hmreg_domain *out = NULL;
-    struct fixture fixture;
-    struct hmreg *other;
-
-    open_fixture(&fixture, 1, 0);
-    assert_ok(hmreg_open(NULL, &other));
-    assert_fails(hmreg_group_open(other, fixture.members, 1, NULL, &out), -EINVAL, "another lib");
-    assert_ok(hmreg_close(other));
-    close_fixture(&fixture);
-}
-
 TEST(group_open__member_completes_in_a_queue__opnotsupp)
 {
     struct provider_caps caps = script_caps;
@@ -157,6 +144,7 @@ static void close_rest(struct fixture *fixture)
         vendor_memory_free(fixture->script.memory[i]);
     free(fixture->host);
     assert_ok(hmreg_close(fixture->script.lib));
+    script_closed();
 }
 
 TEST(close__group_that_owns_its_members__all_or_none)

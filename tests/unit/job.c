@@ -44,23 +44,6 @@ TEST(range__of_pieces_and_a_rest__one_region_in_order)
     assert_ok(hmreg_mr_close(mr));
 }
 
-TEST(range__of_one_piece__one_registration)
-{
-    struct hmreg_mr *mr;
-
-    open_fixture();
-    fixture.range.iov_len = PIECE;
-    mr = registered();
-    assert_int_equal(script.count, 1);
-    assert_int_equal(hmreg_mr_key(mr), 5);
-    assert_ok(hmreg_mr_close(mr));
-    fixture.config.piece_len = 0; /* 64 MiB */
-    fixture.range.iov_len = 64 * PIECE;
-    mr = registered();
-    assert_int_equal(script.count, 2);
-    assert_ok(hmreg_mr_close(mr));
-}
-
 /* More pieces than older versions of a token have. */
 TEST(peer__of_the_most_pieces__finds_each)
 {
@@ -211,22 +194,6 @@ TEST(range__too_long_for_all_pieces__msgsize)
     assert_null(mr);
 }
 
-TEST(options__of_the_attributes__of_each_piece)
-{
-    struct hmreg_mr *mr;
-
-    open_fixture();
-    fixture.attr.ordering = HMREG_ORDERING_STRICT;
-    fixture.attr.set_iova = 1;
-    fixture.attr.iova = 0x10000;
-    mr = registered();
-    for (unsigned i = 0; i < 8; i++) {
-        assert_int_equal(script.calls[i].options.ordering, HMREG_ORDERING_STRICT);
-        assert_int_equal(script.calls[i].options.iova, 0x10000 + i * PIECE);
-    }
-    assert_ok(hmreg_mr_close(mr));
-}
-
 /* ---- arguments -------------------------------------------------------------------------- */
 
 static void start_fails(int code, const char *words)
@@ -316,23 +283,6 @@ TEST(attributes__not_one_range__inval)
     assert_fails(hmreg_job_start(NULL, &fixture.attr, 0, NULL, &job), -EINVAL, "domain");
 }
 
-TEST(job__null__inval)
-{
-    struct hmreg_job_info info = {.size = sizeof(info)};
-    struct hmreg_job *job = NULL;
-
-    assert_fails(hmreg_job_wait(NULL, 0, NULL), -EINVAL, "job is NULL");
-    assert_fails(hmreg_job_cancel(NULL), -EINVAL, "job is NULL");
-    assert_fails(hmreg_job_query(NULL, &info), -EINVAL, "job is NULL");
-    assert_ok(hmreg_job_close(NULL));
-    open_fixture();
-    assert_ok(start(&job));
-    assert_fails(hmreg_job_query(job, NULL), -EINVAL, "NULL");
-    info.size = 4;
-    assert_fails(hmreg_job_query(job, &info), -EINVAL, "struct hmreg_job_info");
-    assert_ok(hmreg_job_close(job));
-}
-
 TEST(domain__with_an_event_queue__eopnotsupp)
 {
     struct provider_caps caps = script_caps;
@@ -389,20 +339,6 @@ TEST(close__region_not_taken__deregistered)
     script.dereg = 0;
     assert_ok(hmreg_job_close(job));
     assert_int_equal(script.live, 0);
-}
-
-TEST(domain_close__with_a_job__ebusy)
-{
-    struct hmreg_job *job = NULL;
-    struct hmreg_mr *mr;
-
-    open_fixture();
-    assert_ok(start(&job));
-    assert_fails(hmreg_domain_close(fixture.script.domain), -EBUSY, "1 jobs");
-    assert_ok(hmreg_job_wait(job, -1, &mr));
-    assert_ok(hmreg_mr_close(mr));
-    assert_fails(hmreg_domain_close(fixture.script.domain), -EBUSY, "1 jobs");
-    assert_ok(hmreg_job_close(job));
 }
 
 TEST(fork__the_childs_calls__eperm)
@@ -462,25 +398,6 @@ TEST(piece__each_fails__nothing_is_left)
     assert_reg_fails(
         hmreg_mr_reg_large(fixture.script.domain, fixture.host, PIECE, HMREG_ACCESS_ALL, NULL, &mr),
         mr, -ENOSPC, "script: system failed");
-}
-
-TEST(key__in_use__enokey_at_the_first_piece)
-{
-    struct hmreg_mr *first = NULL;
-    struct hmreg_job *job = NULL;
-    struct hmreg_mr *mr;
-
-    open_fixture();
-    assert_ok(script_reg(&fixture.script, fixture.host, 1, &first));
-    script.count = 0;
-    assert_ok(start(&job));
-    assert_fails(hmreg_job_wait(job, -1, NULL), -HMREG_ENOKEY, "piece 0 of 8");
-    assert_int_equal(script.count, 0);
-    assert_ok(hmreg_job_close(job));
-    assert_ok(hmreg_mr_reg_large(fixture.script.domain, fixture.host, 8 * PIECE, HMREG_ACCESS_ALL,
-                                 &fixture.config, &mr));
-    assert_ok(hmreg_mr_close(mr));
-    assert_ok(hmreg_mr_close(first));
 }
 
 TEST(memory__each_allocation_fails__nothing_is_left)

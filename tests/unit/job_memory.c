@@ -189,56 +189,7 @@ TEST(dmabuf__no_descriptor_left__emfile)
     close(dmabuf.fd);
 }
 
-TEST(pinned_host__pieces__by_the_cpus_addresses)
-{
-    struct hmreg_mr *mr;
-    char *memory;
-
-    open_fixture();
-    memory = vendor_memory(HMREG_IFACE_CUDA, 0, HMREG_MEM_HOST_PINNED, 4 * PIECE);
-    fixture.range = (struct iovec){memory, 4 * PIECE};
-    mr = registered();
-    assert_int_equal(script.calls[3].path, HMREG_PATH_SYSTEM);
-    assert_ptr_equal(script.calls[3].iov[0].iov_base, memory + 3 * PIECE);
-    assert_ok(hmreg_mr_close(mr));
-    vendor_memory_free(memory);
-}
-
 /* ---- groups ----------------------------------------------------------------------------- */
-
-TEST(group__each_piece__on_all_rails_with_one_export)
-{
-    struct hmreg_mr *mr;
-
-    open_group(3, 0);
-    fixture.range = (struct iovec){fixture.script.memory[0], 4 * PIECE};
-    mr = registered();
-    assert_int_equal(script.count, 12);
-    assert_int_equal(vendors[HMREG_IFACE_CUDA].exports, 1);
-    for (size_t rail = 0; rail < 3; rail++)
-        for (size_t i = 0; i < 4; i++)
-            check_piece(hmreg_mr_rail(mr, rail), i, fixture.script.memory[0] + i * PIECE, PIECE);
-    assert_fails(hmreg_mr_close(hmreg_mr_rail(mr, 1)), -EINVAL, "a rail of a group");
-    assert_fails(hmreg_domain_close(fixture.group), -EBUSY, "1 regions");
-    assert_ok(hmreg_mr_close(mr));
-    fixture.attr.rails = 5;
-    script.count = 0;
-    mr = registered();
-    assert_int_equal(script.count, 8);
-    assert_null(hmreg_mr_rail(mr, 1));
-    assert_ok(hmreg_mr_close(mr));
-}
-
-TEST(group__one_piece__rails_are_registrations)
-{
-    struct hmreg_mr *mr;
-
-    open_group(2, 0);
-    fixture.range.iov_len = PIECE;
-    mr = registered();
-    assert_int_equal(hmreg_mr_key(hmreg_mr_rail(mr, 1)), 5);
-    assert_ok(hmreg_mr_close(mr));
-}
 
 TEST(group__a_rail_fails_at_each_piece__nothing_is_left)
 {

@@ -240,22 +240,6 @@ TEST(workers__each_number__all_at_once_and_in_order)
     }
 }
 
-TEST(workers__0__as_many_as_cpus_up_to_8)
-{
-    long cpus = sysconf(_SC_NPROCESSORS_ONLN);
-    struct hmreg_job *job = NULL;
-
-    open_fixture(0);
-    assert_ok(start(&job));
-    assert_int_equal(info_of(job).workers, cpus < 8 ? cpus : 8);
-    assert_ok(hmreg_job_close(job));
-    fixture.config.workers = 64;
-    fixture.range.iov_len = 2 * PIECE;
-    assert_ok(start(&job));
-    assert_int_equal(info_of(job).workers, 2); /* no more than pieces */
-    assert_ok(hmreg_job_close(job));
-}
-
 /* check_thread() would notice the calling thread if it did not block signals too. */
 TEST(reg_large__the_caller_is_a_worker)
 {
@@ -396,40 +380,6 @@ TEST(key__of_the_caller__its_piece_before_the_others)
 
 /* ---- failures and cancellation ---------------------------------------------------------- */
 
-TEST(piece__each_fails__nothing_is_left)
-{
-    struct hmreg_mr *mr = (void *)1;
-    struct hmreg_job *job = NULL;
-    char words[32];
-
-    open_fixture(3);
-    for (unsigned i = 0; i < PIECES; i++) {
-        fabric.count = 0;
-        fabric.fail = UINT64_C(1) << i;
-        assert_ok(start(&job));
-        snprintf(words, sizeof(words), "piece %u of 64", i);
-        assert_fails(hmreg_job_wait(job, -1, &mr), -EIO, words);
-        assert_int_equal(fabric.live, 0);
-        assert_ok(hmreg_job_close(job));
-    }
-    assert_ptr_equal(mr, (void *)1);
-}
-
-TEST(pieces__several_fail__the_lowest_is_reported)
-{
-    struct hmreg_job *job = NULL;
-
-    for (unsigned i = 0; i < 20; i++) {
-        open_fixture(4);
-        fabric.fail = UINT64_MAX - 1;
-        fabric.meet = 4;
-        assert_ok(start(&job));
-        assert_fails(hmreg_job_wait(job, -1, NULL), -EIO, "piece 1 of 64");
-        assert_ok(hmreg_job_close(job));
-        test_finish();
-    }
-}
-
 TEST(cancel__while_pieces_are_registered__those_are_undone)
 {
     struct hmreg_mr *mr = NULL;
@@ -452,28 +402,6 @@ TEST(cancel__while_pieces_are_registered__those_are_undone)
         test_finish();
     }
     assert_null(mr);
-}
-
-static void *close_in_a_thread(void *job)
-{
-    assert_ok(hmreg_job_close(job));
-    return NULL;
-}
-
-TEST(close__while_pieces_are_registered__waits_and_undoes)
-{
-    struct hmreg_job *job = NULL;
-    pthread_t closer;
-
-    open_fixture(2);
-    set_hold(true, 5);
-    assert_ok(start(&job));
-    await_calls(7);
-    assert_int_equal(__real_pthread_create(&closer, NULL, close_in_a_thread, job), 0);
-    test_wait_until_others_sleep();
-    set_hold(false, 0);
-    pthread_join(closer, NULL);
-    assert_int_equal(fabric.live, 0);
 }
 
 /* ---- progress --------------------------------------------------------------------------- */
@@ -546,20 +474,6 @@ TEST(wait__by_several_threads__all_return)
     for (int i = 0; i < 3; i++)
         pthread_join(waiter[i], NULL);
     assert_ok(hmreg_job_close(job));
-}
-
-TEST(jobs__several_on_a_domain__each_its_own)
-{
-    struct hmreg_job *jobs[4] = {NULL};
-
-    open_fixture(2);
-    for (int i = 0; i < 4; i++)
-        assert_ok(start(&jobs[i]));
-    for (int i = 3; i >= 0; i--)
-        assert_ok(hmreg_job_wait(jobs[i], -1, NULL));
-    assert_int_equal(fabric.live, 4 * PIECES);
-    for (int i = 0; i < 4; i++)
-        assert_ok(hmreg_job_close(jobs[i]));
 }
 
 TEST(fork__while_pieces_are_registered__the_parent_continues)

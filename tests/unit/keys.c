@@ -97,20 +97,6 @@ TEST(take__in_use__enokey_until_given_back)
     keys_destroy(&keys);
 }
 
-TEST(give__key_that_is_not_taken__nothing)
-{
-    struct keys keys;
-
-    keys_init(&keys, 1);
-    keys_give(&keys, 3);
-    assert_ok(keys_take(&keys, 3));
-    keys_give(&keys, 3);
-    keys_give(&keys, 3);
-    assert_ok(keys_take(&keys, 3));
-    assert_fails(keys_take(&keys, 3), -HMREG_ENOKEY, "in use");
-    keys_destroy(&keys);
-}
-
 TEST(take_any__one_byte__all_256_then_enokey)
 {
     unsigned char seen[256] = {0};
@@ -179,19 +165,6 @@ TEST(take_any__stays_clear_of_callers_keys_while_it_can)
     keys_destroy(&keys);
 }
 
-TEST(take_any__given_back_at_once__another_each_time)
-{
-    uint64_t first = 0, second = 0;
-    struct keys keys;
-
-    keys_init(&keys, 8);
-    assert_ok(keys_take_any(&keys, &first));
-    keys_give(&keys, first);
-    assert_ok(keys_take_any(&keys, &second));
-    assert_int_not_equal(first, second);
-    keys_destroy(&keys);
-}
-
 /* How many of 64 keys are near the one before; at random it is none. */
 static int count_near(uint32_t key_size)
 {
@@ -215,22 +188,6 @@ TEST(take_any__four_bytes_or_more__no_key_follows_another)
     for (uint32_t size = 4; size <= 8; size++)
         assert_in_range(count_near(size), 0, 2);
     assert_int_equal(count_near(3), 64);
-}
-
-TEST(take_any__first_of_each_domain__differs)
-{
-    uint64_t key = 0, first = 0;
-    int same = 0;
-
-    for (int i = 0; i < 32; i++) {
-        struct keys keys;
-
-        keys_init(&keys, 3);
-        assert_ok(keys_take_any(&keys, i ? &key : &first));
-        same += i && key == first;
-        keys_destroy(&keys);
-    }
-    assert_in_range(same, 0, 2);
 }
 
 #define THREADS    4

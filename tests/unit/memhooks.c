@@ -124,23 +124,6 @@ TEST(open__several__hooked_until_the_last_closes)
     assert_int_equal(fixture_stats().invalidations, 1);
 }
 
-/* Granules are counted modulo 128 GiB: a change at a congruent address ends nothing. */
-TEST(munmap__of_memory_that_shares_a_granule__reported_and_nothing_ends)
-{
-    size_t len = fixture_page();
-    char *memory = fixture_map(1);
-    char *other = memory - ((size_t)HOOK_GRANULES << HOOK_GRANULE_SHIFT);
-
-    map_at(other, len);
-    fixture_open_hooked();
-    assert_int_equal(fixture_key(memory, len), 1);
-    munmap(other, len);
-    assert_int_equal(calls(), 1);
-    assert_int_equal(fixture_stats().invalidations, 0);
-    assert_int_equal(fixture_key(memory, len), 1);
-    munmap(memory, len);
-}
-
 TEST(monitor_query__says_what_serves)
 {
     struct hmreg_monitor_info info = {.size = sizeof(info)};
@@ -152,50 +135,6 @@ TEST(monitor_query__says_what_serves)
     assert_int_equal(info.calls, 0);
     assert_int_equal(info.userfaultfd, 0);
     assert_string_equal(info.why, "");
-}
-
-/* ---- where hooks are impossible --------------------------------------------------------- */
-
-/* Forbids this process to make pages executable from now on. */
-static bool forbid_code(void)
-{
-    struct sock_filter code[] = {
-        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_mprotect, 0, 3),
-        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[2])),
-        BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, PROT_EXEC, 0, 1),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EACCES),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-    };
-
-    return CODE_FILTER(code) && code_filter_moves();
-}
-
-static int open_where_code_is_forbidden(void)
-{
-    struct hmreg_config config = {.size = sizeof(config), .monitor = HMREG_MONITOR_MEMHOOKS};
-    struct hmreg *lib = NULL;
-
-    if (!forbid_code())
-        return 77;
-    if (hmreg_open(&config, &lib) != -EOPNOTSUPP || lib)
-        return 1;
-    return strstr(hmreg_last_error()->text, "Permission denied") ? 0 : 2;
-}
-
-TEST(open__code_may_not_be_changed__opnotsupp_and_all_as_before)
-{
-    int status;
-    pid_t child;
-
-    child = fork();
-    if (child == 0)
-        _exit(open_where_code_is_forbidden());
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_true(WIFEXITED(status));
-    if (WEXITSTATUS(status) == 77)
-        test_skip("the kernel does not forbid it to us");
-    assert_int_equal(WEXITSTATUS(status), 0);
 }
 
 /* ---- what a caller keeps ---------------------------------------------------------------- */
@@ -334,23 +273,6 @@ TEST(madvise__of_a_tagged_address__reported)
     munmap(memory, fixture_page());
 }
 #endif
-
-TEST(munmap__of_nothing__errno_is_the_kernels)
-{
-    char *memory = fixture_map(1);
-
-    fixture_open_hooked();
-    fixture_key(memory, 10);
-    errno = 0;
-    assert_int_equal(munmap(memory + 1, fixture_page()), -1);
-    assert_int_equal(errno, EINVAL);
-    assert_true(mremap(memory, 1, 1, 0xff) == MAP_FAILED);
-    assert_int_equal(errno, EINVAL);
-    assert_int_equal(syscall(SYS_munmap, memory + 1, 1), -1);
-    assert_int_equal(errno, EINVAL);
-    assert_memory_equal(memory, "mmmm", 4);
-    munmap(memory, fixture_page());
-}
 
 /* ---- cost for unwatched memory ---------------------------------------------------------- */
 

@@ -45,23 +45,6 @@ TEST(shmat__over_it__registered_anew)
     check_shmat(fixture_page() - 1, SHM_RND);
 }
 
-TEST(madvise__guard_pages__registered_anew)
-{
-    size_t len = 2 * fixture_page();
-    char *memory = fixture_map(2);
-
-    fixture_open_hooked();
-    assert_int_equal(fixture_key(memory, len), 1);
-    if (madvise(memory, len, 102)) {
-        fixture_close();
-        test_skip("this kernel has no guard pages: %s", strerror(errno));
-    }
-    assert_int_equal(madvise(memory, len, 103), 0);
-    memset(memory, 1, len);
-    assert_int_equal(fixture_key(memory, len), 2);
-    munmap(memory, len);
-}
-
 TEST(process_madvise__of_itself__registered_anew)
 {
     size_t page = fixture_page();

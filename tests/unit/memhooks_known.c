@@ -91,16 +91,6 @@ static bool is_cached(const struct known *known, unsigned number)
     return fixture_key_in(&known->fixture, page_of(known, number), fixture_page()) == key;
 }
 
-TEST(get__beside_what_is_cached__kernel_not_asked)
-{
-    struct known known;
-
-    open_known(&known);
-    map_file_past_libc(&known, 3);
-    assert_true(is_cached(&known, 3));
-    close_known(&known);
-}
-
 TEST(get__where_a_file_was_mapped_since__not_cached)
 {
     struct known known;
@@ -110,34 +100,6 @@ TEST(get__where_a_file_was_mapped_since__not_cached)
     assert_false(is_cached(&known, 3));
     assert_true(is_cached(&known, 2));
     assert_true(is_cached(&known, 4));
-    close_known(&known);
-}
-
-TEST(get__after_any_munmap__kernel_asked)
-{
-    char *other = fixture_map(1);
-    struct known known;
-
-    open_known(&known);
-    map_file_past_libc(&known, 3);
-    munmap(other, fixture_page());
-    assert_false(is_cached(&known, 3));
-    close_known(&known);
-}
-
-/* Like a thread between its hook and the kernel. */
-TEST(get__while_a_call_is_under_way__nothing_known_of_it)
-{
-    struct known known;
-    struct hook_state *hooks;
-
-    open_known(&known);
-    hooks = hook_state_get();
-    atomic_fetch_add(&hooks->begun, 1);
-    assert_true(is_cached(&known, 1));
-    map_file_past_libc(&known, 3);
-    atomic_fetch_add(&hooks->ended, 1);
-    assert_false(is_cached(&known, 3));
     close_known(&known);
 }
 
@@ -163,18 +125,6 @@ static unsigned walks_of_a_miss(const struct known *known, struct hmreg_domain *
     assert_ok(hmreg_mr_get(domain, page_of(known, number), fixture_page(), HMREG_SEND, &mr));
     hmreg_mr_put(mr);
     return walks;
-}
-
-TEST(get__miss__kernel_asked_at_the_first_only)
-{
-    struct known known;
-
-    open_known(&known);
-    assert_int_equal(walks_of_a_miss(&known, known.fixture.domain, 2), 0);
-    map_file(&known, 7);
-    assert_int_equal(walks_of_a_miss(&known, known.fixture.domain, 3), 1);
-    assert_int_equal(walks_of_a_miss(&known, known.fixture.domain, 4), 0);
-    close_known(&known);
 }
 
 /* Such a fabric's regions are mapped as their access needs, which mprotect(2) may change. */
@@ -413,26 +363,6 @@ TEST(get__while_an_old_call_is_under_way__nothing_known_of_it)
     hook_holder_go_on(&holder);
     hook_holder_end(&holder);
     test_wait_until(becomes_quiet()); /* other threads may be in a call */
-    close_known(&known);
-}
-
-TEST(hooks__removed_and_set_while_a_call_is_under_way__its_end_counts_once)
-{
-    struct hook_holder holder;
-    struct known known;
-    struct fixture again;
-
-    open_known(&known);
-    hook_holder_start(&holder, known.memory);
-    fixture_close_in(&known.fixture);
-    fixture_open_hooked_in(&again);
-    fixture_key_in(&again, page_of(&known, 1), fixture_page());
-    assert_false(becomes_quiet());
-    hook_holder_go_on(&holder);
-    hook_holder_end(&holder);
-    test_wait_until(becomes_quiet()); /* other threads may be in a call */
-    assert_int_equal(atomic_load(&hook_state_get()->ended), atomic_load(&hook_state_get()->begun));
-    known.fixture = again;
     close_known(&known);
 }
 

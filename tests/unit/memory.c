@@ -126,57 +126,6 @@ TEST(copy__host_memory_that_is_not_there_or_not_permitted__efault)
     assert_ok(hmreg_close(lib));
 }
 
-/* Mapped, readable, writable, and beyond the file's end: a load or store would raise SIGBUS. */
-TEST(copy__a_file_that_ends_before_its_mapping__efault)
-{
-    size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    int fd = memfd_create("short", MFD_CLOEXEC);
-    struct hmreg *lib = open_lib();
-    char *pages, *bytes = malloc(2 * page);
-
-    assert_int_equal(ftruncate(fd, (off_t)page), 0);
-    pages = mmap(NULL, 2 * page, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    assert_ptr_not_equal(pages, MAP_FAILED);
-    fill(pages, page, 4);
-    assert_ok(hmreg_copy(lib, bytes, pages, page));
-    assert_memory_equal(bytes, pages, page);
-    assert_fails(hmreg_copy(lib, bytes, pages, 2 * page), -EFAULT, "cannot be read");
-    assert_fails(hmreg_copy(lib, pages, bytes, 2 * page), -EFAULT, "cannot be written");
-    assert_fails(hmreg_copy(lib, pages + page, bytes, 1), -EFAULT, "cannot be written");
-    munmap(pages, 2 * page);
-    close(fd);
-    free(bytes);
-    assert_ok(hmreg_close(lib));
-}
-
-/* Like the mapping of a device's memory: loads and stores work, but the kernel cannot pin its
- * pages. */
-TEST(copy__memory_that_the_kernel_does_not_pin__copied)
-{
-    int fd = (int)syscall(SYS_memfd_secret, O_CLOEXEC);
-    struct hmreg *lib = open_lib();
-    char *memory, *bytes = malloc(BIG);
-
-    if (fd < 0) {
-        free(bytes);
-        assert_ok(hmreg_close(lib));
-        test_skip("no memfd_secret(2) here: %s", strerror(errno));
-    }
-    assert_int_equal(ftruncate(fd, BIG), 0);
-    memory = mmap(NULL, BIG, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    assert_ptr_not_equal(memory, MAP_FAILED);
-    fill(bytes, BIG, 5);
-    assert_ok(hmreg_copy(lib, memory, bytes, BIG));
-    assert_memory_equal(memory, bytes, BIG);
-    fill(bytes, BIG, 6);
-    assert_ok(hmreg_copy(lib, bytes, memory, BIG));
-    assert_memory_equal(memory, bytes, BIG);
-    munmap(memory, BIG);
-    close(fd);
-    free(bytes);
-    assert_ok(hmreg_close(lib));
-}
-
 TEST(copy__vendors_copy_fails__its_error)
 {
     struct hmreg *lib = open_lib();
@@ -296,19 +245,6 @@ TEST(alloc__absent_runtime__enodev_and_why)
     assert_ok(hmreg_close(lib));
 }
 
-TEST(close__memory_not_freed__busy_and_its_address)
-{
-    struct hmreg *lib = open_lib();
-    char words[32];
-    void *memory;
-
-    assert_ok(hmreg_mem_alloc(lib, HMREG_IFACE_CUDA, 1, HMREG_MEM_DEVICE, 4096, &memory));
-    snprintf(words, sizeof(words), "at %p is not freed", memory);
-    assert_fails(hmreg_close(lib), -EBUSY, words);
-    assert_ok(hmreg_mem_free(lib, memory));
-    assert_ok(hmreg_close(lib));
-}
-
 TEST(free__twice_or_never_allocated__inval)
 {
     struct hmreg *lib = open_lib();
@@ -354,11 +290,6 @@ static void free_gone(int code)
     assert_fails(hmreg_mem_free(lib, memory), code, "free of cuda failed");
     assert_fails(hmreg_mem_free(lib, memory), -EINVAL, "freed already");
     assert_ok(hmreg_close(lib));
-}
-
-TEST(free__runtime_has_shut_down__nothing_is_left)
-{
-    free_gone(-ENODEV);
 }
 
 TEST(free__context_was_reset__nothing_is_left)

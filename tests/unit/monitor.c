@@ -9,7 +9,6 @@
 #include "core/context/context.h"
 
 #include <dlfcn.h>
-#include <errno.h>
 #include <malloc.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -93,19 +92,6 @@ TEST(munmap__past_libc__registered_anew)
     munmap(memory, len);
 }
 
-TEST(munmap__by_syscall__registered_anew)
-{
-    size_t len = 4 * fixture_page();
-    char *memory = fixture_map(4);
-
-    open_fixture();
-    fixture_key(memory, len);
-    assert_int_equal(syscall(SYS_munmap, memory, len), 0);
-    map_at(memory, len);
-    assert_int_equal(fixture_key(memory, len), 2);
-    munmap(memory, len);
-}
-
 /* The kernel rounds the length up to whole pages. */
 TEST(call__ends_within_a_page__whole_page_is_reported)
 {
@@ -170,24 +156,6 @@ TEST(madvise__dontneed__registered_anew)
     advice_throws_away(MADV_DONTNEED);
 }
 
-TEST(madvise__free__registered_anew)
-{
-    advice_throws_away(MADV_FREE);
-}
-
-TEST(mmap__fixed_over_it__registered_anew)
-{
-    size_t len = 2 * fixture_page();
-    char *memory = fixture_map(2);
-
-    open_fixture();
-    fixture_key(memory, len);
-    assert_ptr_equal(mmap(memory, len, PROT_READ | PROT_WRITE, ANONYMOUS | MAP_FIXED, -1, 0),
-                     memory);
-    assert_int_equal(fixture_key(memory, len), 2);
-    munmap(memory, len);
-}
-
 TEST(mremap__moved_away__neither_place_is_served)
 {
     size_t len = 2 * fixture_page();
@@ -203,100 +171,6 @@ TEST(mremap__moved_away__neither_place_is_served)
     assert_int_equal(fixture_key(moved, len), 2);
     munmap(memory, len);
     munmap(moved, len);
-}
-
-TEST(mremap__onto_it__registered_anew)
-{
-    size_t len = 2 * fixture_page();
-    char *memory = fixture_map(2), *other = fixture_map(2);
-
-    open_fixture();
-    fixture_key(memory, len);
-    assert_ptr_equal(mremap(other, len, len, MREMAP_MAYMOVE | MREMAP_FIXED, memory), memory);
-    assert_int_equal(fixture_key(memory, len), 2);
-    munmap(memory, len);
-}
-
-TEST(mremap__shrunk_and_grown__the_tail_is_new)
-{
-    size_t page = fixture_page();
-    char *memory = fixture_map(4);
-
-    open_fixture();
-    assert_int_equal(fixture_key(memory, page), 1);
-    assert_int_equal(fixture_key(memory + 3 * page, page), 2);
-    assert_ptr_equal(mremap(memory, 4 * page, 2 * page, 0), memory);
-    map_at(memory + 2 * page, 2 * page);
-    assert_int_equal(fixture_key(memory, page), 1);
-    assert_int_equal(fixture_key(memory + 3 * page, page), 3);
-    munmap(memory, 4 * page);
-}
-
-TEST(brk__heap_shrinks_and_grows__registered_anew)
-{
-    size_t len = 16 * fixture_page();
-    char *top = sbrk(0);
-
-    open_fixture();
-    if (sbrk((intptr_t)len) != top)
-        test_skip("the heap's end is not ours to move");
-    memset(top, 1, len);
-    assert_int_equal(fixture_key(top, len), 1);
-    assert_int_equal(fixture_stats().misses, 1);
-    assert_int_equal(brk(top), 0);
-    assert_int_equal(brk(top + len), 0);
-    assert_int_equal(fixture_key(top, len), 2);
-    assert_int_equal(brk(top), 0);
-}
-
-/* tcmalloc keeps freed memory until a program calls this. */
-static void give_freed_memory_back(void)
-{
-    void (*release)(void) =
-        (void (*)(void))(uintptr_t)dlsym(RTLD_DEFAULT, "MallocExtension_ReleaseFreeMemory");
-
-    if (release)
-        release();
-}
-
-/* malloc() at an address that was freed; NULL: it returns others. jemalloc chooses one of 64 places
- * in a page by chance. */
-static char *malloc_at(uintptr_t at, size_t len)
-{
-    char *made = malloc(len);
-
-    for (int tries = 0; (uintptr_t)made != at && tries < 10000; tries++) {
-        free(made);
-        made = malloc(len);
-    }
-    if ((uintptr_t)made == at)
-        return made;
-    free(made);
-    return NULL;
-}
-
-TEST(free__large_block_allocated_again__registered_anew)
-{
-    enum { LEN = 64 << 20 };
-    char *first = malloc(LEN), *second;
-    uintptr_t at = (uintptr_t)first;
-
-    open_fixture();
-    if (FIXTURE_SANITIZED && !fixture_has_kernel_events()) {
-        free(first);
-        fixture_close();
-        test_skip("a sanitizer's malloc enters the kernel past libc");
-    }
-    assert_int_equal(fixture_key(first, LEN), 1);
-    free(first);
-    give_freed_memory_back();
-    second = malloc_at(at, LEN);
-    if (!second) {
-        fixture_close();
-        test_skip("malloc gave another address");
-    }
-    assert_int_equal(fixture_key(second, LEN), 2);
-    free(second);
 }
 
 /* malloc returns the heap's top to the kernel with its own lock held: a monitor that allocates
@@ -434,75 +308,6 @@ TEST(get__memfd__cached_if_each_change_is_noticed)
     assert_cached_as_noticed(fd, MAP_SHARED);
     assert_cached_as_noticed(fd, MAP_PRIVATE);
     close(fd);
-}
-
-TEST(get__file__cached_if_each_change_is_noticed)
-{
-    FILE *file = tmpfile();
-
-    assert_cached_as_noticed(fileno(file), MAP_SHARED);
-    assert_cached_as_noticed(fileno(file), MAP_PRIVATE);
-    fclose(file);
-}
-
-TEST(get__shared_anonymous__cached_if_each_change_is_noticed)
-{
-    size_t len = 2 * fixture_page();
-    char *memory = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-
-    open_fixture();
-    assert_cached(memory, len, notices_all());
-    fixture_close();
-    munmap(memory, len);
-}
-
-static char initialised[65536] = {1};
-
-TEST(get__data_section__cached_if_each_change_is_noticed)
-{
-    open_fixture();
-    assert_cached(initialised, sizeof(initialised), notices_all());
-}
-
-TEST(get__range_with_a_hole__not_cached)
-{
-    size_t page = fixture_page();
-    char *memory = fixture_map(3);
-
-    open_fixture();
-    munmap(memory + page, page);
-    assert_cached(memory, 3 * page, false);
-    munmap(memory, 3 * page);
-    assert_int_equal(fixture_stats().invalidations, 0);
-}
-
-TEST(get__range_over_anonymous_and_shared__cached_if_each_change_is_noticed)
-{
-    size_t page = fixture_page();
-    char *memory = fixture_map(3);
-
-    open_fixture();
-    assert_ptr_equal(mmap(memory + page, page, PROT_READ | PROT_WRITE,
-                          MAP_SHARED | MAP_ANONYMOUS | MAP_FIXED, -1, 0),
-                     memory + page);
-    assert_cached(memory, 3 * page, notices_all());
-    munmap(memory, 3 * page);
-    assert_int_equal(fixture_stats().invalidations, notices_all() ? 1 : 0);
-}
-
-TEST(get__heap_stack_and_several_mappings__cached)
-{
-    char on_stack[10000], *on_heap = malloc(10000), *memory = fixture_map(3);
-    size_t page = fixture_page();
-
-    open_fixture();
-    assert_int_equal(mprotect(memory + page, page, PROT_READ), 0);
-    assert_cached(on_stack, sizeof(on_stack), true);
-    assert_cached(on_heap, 10000, true);
-    assert_cached(memory, 3 * page, true);
-    fixture_close();
-    munmap(memory, 3 * page);
-    free(on_heap);
 }
 
 TEST_MAIN()

@@ -7,18 +7,14 @@
 
 #include "core/context/context.h"
 
-#include <errno.h>
 #include <limits.h>
 #include <linux/userfaultfd.h>
 #include <poll.h>
 #include <pthread.h>
-#include <sched.h>
 #include <semaphore.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
-
-#define ANONYMOUS (MAP_PRIVATE | MAP_ANONYMOUS)
 
 static void open_fixture(void)
 {
@@ -358,38 +354,6 @@ TEST(get__the_kernel_does_not_settle__served_uncached)
 
 /* ---- cost of watching ------------------------------------------------------------------- */
 
-TEST(read__into_watched_memory__works)
-{
-    size_t len = 2 * fixture_page();
-    char *memory = mmap(NULL, len, PROT_READ | PROT_WRITE, ANONYMOUS, -1, 0);
-    int ends[2];
-
-    open_fixture();
-    fixture_key(memory, len); /* no page of it is resident yet */
-    assert_int_equal(pipe(ends), 0);
-    assert_int_equal(write(ends[1], "hello", 5), 5);
-    assert_int_equal(read(ends[0], memory + fixture_page() - 2, 5), 5);
-    assert_memory_equal(memory + fixture_page() - 2, "hello", 5);
-    memset(memory, 1, len);
-    close(ends[0]);
-    close(ends[1]);
-    assert_int_equal(fixture_key(memory, len), 1);
-    munmap(memory, len);
-}
-
-TEST(munmap__of_unwatched_memory__no_event)
-{
-    size_t len = 4 * fixture_page();
-    char *watched = fixture_map(4), *other = fixture_map(4);
-
-    open_fixture();
-    fixture_key(watched, len);
-    munmap(other, len);
-    assert_int_equal(events(), 0);
-    munmap(watched, len);
-    assert_int_equal(events(), 1);
-}
-
 TEST(munmap__of_what_no_region_covers_any_more__no_event)
 {
     struct hmreg_domain_config config = {.size = sizeof(config), .max_regions = 1};
@@ -444,39 +408,6 @@ TEST(unwatch__mapping_of_another_region__stays_watched)
     assert_ok(hmreg_domain_flush(fixture.domain));
     munmap(memory, 4 * page);
     assert_int_equal(events(), 1);
-}
-
-/* ---- too many mappings ------------------------------------------------------------------ */
-
-/* The kernel limits the number of mappings, and the program's own calls fail beyond it. Watching a
- * part of a mapping would split it into two or three. */
-TEST(get__no_mapping_left__needs_none)
-{
-    enum { PAGES = 140000 };
-    size_t page = fixture_page(), split = 0;
-    bool cached;
-    char *memory = fixture_map(8);
-    char *many = mmap(NULL, PAGES * page, PROT_NONE, ANONYMOUS | MAP_NORESERVE, -1, 0);
-    struct hmreg_mr *mr;
-
-    if (FIXTURE_SANITIZED)
-        test_skip("a sanitizer needs mappings of its own");
-    assert_true(many != MAP_FAILED);
-    open_fixture();
-    fixture_key(memory, page); /* makes the library allocate what it needs */
-    while (split < PAGES && mprotect(many + split * page, page, PROT_READ) == 0)
-        split += 2;
-    if (split >= PAGES) {
-        munmap(many, PAGES * page);
-        fixture_close();
-        test_skip("this kernel counts no mappings");
-    }
-    mr = fixture_get(memory + 4 * page, page);
-    cached = fixture_is_cached(mr);
-    hmreg_mr_put(mr);
-    munmap(many, PAGES * page);
-    assert_true(cached);
-    munmap(memory, 8 * page);
 }
 
 TEST_MAIN()

@@ -15,29 +15,6 @@ static void open_fixture(void)
     fixture_open(HMREG_MONITOR_USERFAULTFD, NULL);
 }
 
-TEST(two_libraries__same_memory__both_cache_and_both_notice)
-{
-    struct hmreg_config config = {.size = sizeof(config), .monitor = HMREG_MONITOR_USERFAULTFD};
-    char *memory = fixture_map(1);
-    struct fixture other;
-
-    open_fixture();
-    assert_ok(hmreg_open(&config, &other.lib));
-    other.domain = counter_open_more(other.lib, NULL);
-    assert_int_equal(fixture_key(memory, 10), 1);
-    assert_int_equal(fixture_key_in(&other, memory, 10), 2);
-    assert_int_equal(fixture_key(memory, 10), 1);
-    assert_int_equal(fixture_key_in(&other, memory, 10), 2);
-    munmap(memory, fixture_page());
-    assert_ptr_equal(fixture_map_at(memory, 1), memory);
-    assert_int_equal(fixture_key_in(&other, memory, 10), 3);
-    assert_ok(hmreg_domain_close(other.domain));
-    assert_ok(hmreg_close(other.lib));
-    assert_int_equal(fixture_key(memory, 10), 4);
-    munmap(memory, fixture_page());
-    assert_int_equal(fixture_stats().invalidations, 2);
-}
-
 static bool has_userfaultfd(void)
 {
     for (int fd = 0; fd < 256; fd++) {

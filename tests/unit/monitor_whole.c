@@ -206,23 +206,6 @@ TEST(mappings__many_regions_apart__hardly_one_more)
     munmap(memory, pages * page);
 }
 
-TEST(mremap__of_the_whole_with_a_region_in_it__as_ever)
-{
-    size_t page = fixture_page(), len = 8 * page;
-    char *memory = fixture_map(8), *target = fixture_reserve(16);
-
-    open_fixture();
-    get_and_put(memory + 3 * page, page);
-    assert_ptr_equal(mremap(memory, len, 2 * len, MREMAP_MAYMOVE | MREMAP_FIXED, target), target);
-    assert_int_equal(target[len - 1], 'm');
-    get_and_put(target + 3 * page, page);
-    assert_ok(hmreg_invalidate(fixture.lib, target, 2 * len));
-    assert_ptr_equal(mremap(target, 2 * len, len, 0), target);
-    forget();
-    assert_false(is_watched(target));
-    munmap(target, len);
-}
-
 /* malloc moves a block with its own mapping by mremap(2); if that fails, it copies. */
 TEST(realloc__of_a_block_with_a_region__not_copied)
 {
@@ -247,111 +230,6 @@ TEST(realloc__of_a_block_with_a_region__not_copied)
 
 /* ---- mappings without a region ---------------------------------------------------------- */
 
-TEST(grown__in_place__left_whole)
-{
-    size_t page = fixture_page(), len = 4 * page;
-    char *memory = fixture_reserve(9);
-
-    assert_non_null(fixture_map_at(memory, 4));
-    open_fixture();
-    get_and_put(memory + page, page);
-    assert_ptr_equal(mremap(memory, len, 2 * len, 0), memory);
-    assert_true(is_watched(memory + len));
-    forget();
-    assert_false(is_watched(memory));
-    assert_false(is_watched(memory + 2 * len - page));
-    munmap(memory, 2 * len);
-}
-
-/* The library finds memory that has grown by the kernel's list of mappings, if it can query it. */
-static void need_questions(void)
-{
-    struct owned_fd list = maps_keep();
-    bool asks = list.fd >= 0;
-
-    owned_fd_close(&list);
-    if (!asks)
-        test_skip("this kernel's list of mappings is read as text (no PROCMAP_QUERY)");
-}
-
-/* Pages from the fifth on have grown onto the watched four. */
-static char *map_and_grow(void)
-{
-    size_t page = fixture_page();
-    char *memory = fixture_reserve(9);
-
-    assert_non_null(fixture_map_at(memory, 4));
-    get_and_put(memory + page, page);
-    assert_ptr_equal(mremap(memory, 4 * page, 8 * page, 0), memory);
-    return memory;
-}
-
-TEST(grown__in_place_and_split__left_whole)
-{
-    size_t page = fixture_page();
-    char *memory;
-
-    need_questions();
-    open_fixture();
-    memory = map_and_grow();
-    assert_int_equal(mprotect(memory + 4 * page, 2 * page, PROT_READ), 0);
-    assert_true(is_watched(memory + 6 * page));
-    forget();
-    assert_false(is_watched(memory + 4 * page));
-    assert_false(is_watched(memory + 6 * page));
-    munmap(memory, 8 * page);
-}
-
-TEST(grown__in_place_and_the_rest_unmapped__left)
-{
-    size_t page = fixture_page();
-    char *memory;
-
-    need_questions();
-    open_fixture();
-    memory = map_and_grow();
-    assert_int_equal(munmap(memory, 4 * page), 0);
-    assert_true(monitor_sync(fixture.lib->monitor));
-    forget();
-    assert_false(is_watched(memory + 4 * page));
-    munmap(memory, 8 * page);
-}
-
-/* The program splits a watched mapping and joins it again: it is unwatched or watched as one. */
-TEST(split__by_mprotect_and_joined__left_whole)
-{
-    size_t page = fixture_page(), len = 8 * page;
-    char *memory = fixture_map(8);
-
-    open_fixture();
-    get_and_put(memory, page);
-    assert_int_equal(mprotect(memory + 4 * page, 4 * page, PROT_READ), 0);
-    forget();
-    assert_false(is_watched(memory));
-    assert_false(is_watched(memory + 4 * page));
-    assert_int_equal(mprotect(memory + 4 * page, 4 * page, PROT_READ | PROT_WRITE), 0);
-    assert_ptr_equal(mremap(memory, len, len - page, 0), memory);
-    munmap(memory, len);
-}
-
-TEST(split__a_region_in_one_part__joined_again)
-{
-    size_t page = fixture_page(), len = 8 * page;
-    char *memory = fixture_map(8), *target = fixture_reserve(8);
-    struct hmreg_mr *mr;
-
-    open_fixture();
-    get_and_put(memory, page);
-    mr = fixture_get(memory + 6 * page, page);
-    assert_int_equal(mprotect(memory + 4 * page, 4 * page, PROT_READ), 0);
-    assert_ok(hmreg_invalidate(fixture.lib, memory, page));
-    forget();
-    assert_int_equal(mprotect(memory + 4 * page, 4 * page, PROT_READ | PROT_WRITE), 0);
-    assert_ptr_equal(mremap(memory, len, len, MREMAP_MAYMOVE | MREMAP_FIXED, target), target);
-    hmreg_mr_put(mr);
-    munmap(target, len);
-}
-
 /* Of two neighbours, a part of one joins the other: none can be unwatched while there is a region.
  */
 TEST(split__a_part_joins_a_neighbour__left_whole)
@@ -371,42 +249,6 @@ TEST(split__a_part_joins_a_neighbour__left_whole)
     assert_false(is_watched(memory + 15 * page));
     munmap(memory, 16 * page);
     munmap(other, page);
-}
-
-/* No event reports this. */
-TEST(replaced__by_a_segment_over_parts_of_two__rests_left)
-{
-    size_t page = fixture_page();
-    char *memory = fixture_map(8);
-    int segment;
-
-    open_fixture();
-    assert_int_equal(mprotect(memory + 4 * page, 4 * page, PROT_READ), 0);
-    get_and_put(memory + page, page);
-    get_and_put(memory + 5 * page, page);
-    segment = shmget(IPC_PRIVATE, 4 * page, 0600);
-    assert_int_not_equal(segment, -1);
-    assert_ptr_equal(shmat(segment, memory + 2 * page, SHM_REMAP), memory + 2 * page);
-    assert_int_equal(shmctl(segment, IPC_RMID, NULL), 0);
-    forget();
-    assert_false(is_watched(memory));
-    assert_false(is_watched(memory + 6 * page));
-    munmap(memory, 8 * page);
-}
-
-TEST(unmapped__a_region_with_a_part_of_its_mapping__rest_left)
-{
-    size_t page = fixture_page();
-    char *memory = fixture_map(12);
-
-    open_fixture();
-    get_and_put(memory + 5 * page, page);
-    assert_int_equal(munmap(memory + 4 * page, 4 * page), 0);
-    assert_true(monitor_sync(fixture.lib->monitor));
-    forget();
-    assert_false(is_watched(memory));
-    assert_false(is_watched(memory + 8 * page));
-    munmap(memory, 12 * page);
 }
 
 /* A get over a hole is not cached, but needs the rest of the mapping until the hole is found. On
@@ -514,70 +356,6 @@ TEST(refused__more_than_are_remembered__left_by_the_next)
     leave_other(&refusal);
     assert_false(uffd_is_watched(refusal.file.fd, refusal.at, refusal.page));
     end_refusal(&refusal);
-}
-
-TEST(moved__grown_and_unmapped_in_part__rest_left)
-{
-    size_t page = fixture_page();
-    char *memory = fixture_map(4), *target = fixture_reserve(16), *other = fixture_map(1);
-
-    open_fixture();
-    get_and_put(memory, page);
-    assert_ptr_equal(mremap(memory, 4 * page, 12 * page, MREMAP_MAYMOVE | MREMAP_FIXED, target),
-                     target);
-    assert_int_equal(munmap(target, 6 * page), 0);
-    assert_true(monitor_sync(fixture.lib->monitor));
-    get_and_put(other, page); /* a region ends, which checks moved memory */
-    forget();
-    assert_false(is_watched(target + 8 * page));
-    munmap(target, 16 * page);
-    munmap(other, page);
-}
-
-/* Never cached; and a watch would make the kernel map fewer pages at a fault. */
-TEST(file__private_and_beside_a_region__not_watched)
-{
-    size_t page = fixture_page(), len = 2 * WATCHING_LARGE;
-    int file = memfd_create("private", MFD_CLOEXEC);
-    char *memory = fixture_reserve((len + page) / page);
-
-    assert_int_equal(ftruncate(file, (off_t)len), 0);
-    assert_ptr_equal(fixture_map_at(memory, 1), memory);
-    assert_true(mmap(memory + page, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED, file,
-                     0) == memory + page);
-    open_fixture();
-    get_and_put(memory, page);
-    get_and_put(memory, 3 * page);
-    get_and_put(memory + page, len);
-    assert_false(is_watched(memory + page));
-    assert_true(is_watched(memory));
-    munmap(memory, page + len);
-    close(file);
-}
-
-/* Two watched mappings side by side, which the kernel may hold as one. */
-TEST(neighbours__one_without_a_region__neither_is_split)
-{
-    size_t page = fixture_page();
-    char *memory = fixture_reserve(8);
-    unsigned before;
-
-    open_fixture();
-    assert_non_null(fixture_map_at(memory, 4));
-    get_and_put(memory, page);
-    assert_non_null(fixture_map_at(memory + 4 * page, 4));
-    get_and_put(memory + 4 * page, page);
-    before = mappings();
-    assert_ok(hmreg_invalidate(fixture.lib, memory + 4 * page, page));
-    forget();
-    get_and_put(memory, page);
-    assert_in_range(mappings(), before - 4,
-                    before + (FIXTURE_SANITIZED ? 16 : 0)); /* malloc's own */
-    assert_true(is_watched(memory + 2 * page));
-    forget();
-    assert_false(is_watched(memory));
-    assert_false(is_watched(memory + 5 * page));
-    munmap(memory, 8 * page);
 }
 
 /* The memory of a region that has not ended is replaced by memory that the program watches by a

@@ -66,20 +66,6 @@ TEST(paths__every_order__is_followed)
     }
 }
 
-TEST(paths__default_order)
-{
-    struct hmreg_mr *mr;
-
-    script_open(&fixture, NULL, NULL);
-    for (int i = 0; i < 3; i++)
-        script.refuse[device_paths[i]][0] = -EIO;
-    assert_reg_fails(script_reg(&fixture, fixture.memory[0], FIXTURE_BYTES, &mr), mr, -EOPNOTSUPP,
-                     "mapped");
-    assert_int_equal(script.count, 3);
-    for (int i = 0; i < 3; i++)
-        assert_int_equal(script.calls[i].path, device_paths[i]);
-}
-
 TEST(paths__refused_before_and_by_registering__reasons_stay_with_the_region)
 {
     struct hmreg_explanation why = {.size = sizeof(why)};
@@ -104,25 +90,6 @@ TEST(paths__refused_before_and_by_registering__reasons_stay_with_the_region)
     assert_ok(hmreg_mr_close(mr));
 }
 
-TEST(paths__one_devices_refusal__changes_no_others)
-{
-    struct hmreg_mr *mr[4];
-
-    script_open(&fixture, NULL, NULL);
-    script.refuse[HMREG_PATH_DMABUF][0] = -EREMOTE;
-    for (int i = 0; i < 4; i++) {
-        assert_ok(hmreg_mr_reg(fixture.domain, fixture.memory[i % 2], FIXTURE_BYTES, HMREG_SEND, 0,
-                               0, 0, &mr[i], NULL));
-        assert_int_equal(script_last()->path, i % 2 ? HMREG_PATH_DMABUF : HMREG_PATH_PEERMEM);
-    }
-    script.refuse[HMREG_PATH_DMABUF][0] = 0;
-    for (int i = 0; i < 4; i++)
-        assert_ok(hmreg_mr_close(mr[i]));
-    assert_ok(script_reg(&fixture, fixture.memory[0], FIXTURE_BYTES, &mr[0]));
-    assert_int_equal(script_last()->path, HMREG_PATH_DMABUF);
-    assert_ok(hmreg_mr_close(mr[0]));
-}
-
 /* An error in the request is no refusal of a path: another path would not help. */
 TEST(paths__error_that_is_no_refusal__ends_the_search)
 {
@@ -140,26 +107,6 @@ TEST(paths__error_that_is_no_refusal__ends_the_search)
     assert_ok(script_reg(&fixture, fixture.memory[0], FIXTURE_BYTES,
                          &mr)); /* and its key is free again */
     assert_ok(hmreg_mr_close(mr));
-}
-
-TEST(paths__provider_without_can__host_memory_only)
-{
-    struct provider_ops bare = {.name = "bare", .reg = script_ops.reg, .dereg = script_ops.dereg};
-    struct hmreg_explanation why = {.size = sizeof(why)};
-    struct hmreg_domain *domain;
-    static char host[64];
-    struct hmreg_mr *mr;
-
-    script_open(&fixture, NULL, NULL);
-    assert_ok(hmreg_domain_create(fixture.lib, &bare, &script_caps, NULL, NULL, &domain));
-    assert_reg_fails(hmreg_mr_reg(domain, fixture.memory[0], 1, HMREG_SEND, 0, 0, 0, &mr, NULL), mr,
-                     -EOPNOTSUPP, "host memory only");
-    assert_ok(hmreg_mr_explain(NULL, &why));
-    assert_int_equal(why.refused, 3);
-    assert_int_equal(script.count, 0);
-    assert_ok(hmreg_mr_reg(domain, host, 64, HMREG_SEND, 0, 0, 0, &mr, NULL));
-    assert_ok(hmreg_mr_close(mr));
-    assert_ok(hmreg_domain_close(domain));
 }
 
 TEST(domain_explain__foresees_without_registering)
@@ -316,71 +263,6 @@ TEST(mapped__provider_sees_the_bytes_until_close)
     assert_false(is_mapped((void *)(uintptr_t)info.local_addr));
 }
 
-TEST(mapped__provider_fails__mappings_are_gone)
-{
-    struct hmreg_mr *mr;
-
-    script_open(&fixture, NULL, NULL);
-    script.can[HMREG_PATH_DMABUF][0] = script.can[HMREG_PATH_PEERMEM][0] = -EOPNOTSUPP;
-    script.fail[HMREG_PATH_MAPPED] = -EIO;
-    assert_reg_fails(script_reg(&fixture, fixture.memory[0], FIXTURE_BYTES, &mr), mr, -EIO,
-                     "mapped failed");
-    assert_false(is_mapped(script_last()->iov[0].iov_base));
-}
-
-/* After a failed mapping, the next path gets the caller's addresses again. */
-TEST(mapped__refused_then_peermem__by_the_callers_address)
-{
-    struct hmreg_domain_config config = {.size = sizeof(config),
-                                         .order = {HMREG_PATH_MAPPED, HMREG_PATH_PEERMEM}};
-    struct hmreg_mr *mr;
-
-    script_open(&fixture, NULL, &config);
-    script.refuse[HMREG_PATH_MAPPED][0] = -EFAULT;
-    assert_ok(script_reg(&fixture, fixture.memory[0] + 7, 100, &mr));
-    assert_int_equal(script_last()->path, HMREG_PATH_PEERMEM);
-    assert_ptr_equal(script_last()->iov[0].iov_base, fixture.memory[0] + 7);
-    assert_ok(hmreg_mr_close(mr));
-}
-
-TEST(regv__several_ranges__each_mapped)
-{
-    struct iovec iov[3];
-    struct hmreg_mr *mr;
-    int before;
-
-    script_open(&fixture, NULL, NULL);
-    for (int i = 0; i < 3; i++) {
-        iov[i] = (struct iovec){fixture.memory[0] + i * 65536 + i, 100};
-        vendor_view(fixture.memory[0])[i * 65536 + i] = (char)('x' + i);
-    }
-    script.can[HMREG_PATH_PEERMEM][0] = -EOPNOTSUPP;
-    before = test_count_fds();
-    assert_ok(hmreg_mr_regv(fixture.domain, iov, 3, HMREG_SEND, 0, 0, 0, &mr, NULL));
-    assert_int_equal(test_count_fds(), before);
-    assert_int_equal(script_last()->path, HMREG_PATH_MAPPED);
-    for (int i = 0; i < 3; i++)
-        assert_int_equal(*(char *)script_last()->iov[i].iov_base, 'x' + i);
-    assert_ok(hmreg_mr_close(mr));
-    for (int i = 0; i < 3; i++)
-        assert_false(is_mapped(script_last()->iov[i].iov_base));
-}
-
-TEST(regv__dmabuf_takes_one_range)
-{
-    struct hmreg_explanation why = {.size = sizeof(why)};
-    struct hmreg_mr *mr;
-
-    script_open(&fixture, NULL, NULL);
-    assert_ok(hmreg_mr_regv(fixture.domain,
-                            (struct iovec[]){{fixture.memory[0], 8}, {fixture.memory[0] + 64, 8}},
-                            2, HMREG_SEND, 0, 0, 0, &mr, NULL));
-    assert_ok(hmreg_mr_explain(mr, &why));
-    assert_int_equal(why.path, HMREG_PATH_PEERMEM);
-    assert_string_equal(why.reasons[0].slug, "one-range-only");
-    assert_ok(hmreg_mr_close(mr));
-}
-
 TEST(export__fails__is_a_refusal_with_the_vendors_words)
 {
     struct hmreg_explanation why = {.size = sizeof(why)};
@@ -394,24 +276,6 @@ TEST(export__fails__is_a_refusal_with_the_vendors_words)
     assert_int_equal(why.reasons[0].code, -EXDEV);
     assert_int_equal(why.reasons[0].vendor_code, 999);
     assert_string_equal(why.reasons[0].text, "export of cuda failed");
-    assert_ok(hmreg_mr_close(mr));
-}
-
-/* Even if a vendor breaks the contract, an unrecorded failure is not taken for a success. */
-TEST(export__fails_silently__is_a_refusal)
-{
-    struct hmreg_explanation why = {.size = sizeof(why)};
-    static const struct hmreg_error none = {.code = 0, .source = "hmreg"};
-    struct hmreg_mr *mr;
-
-    script_open(&fixture, NULL, NULL);
-    vendors[HMREG_IFACE_CUDA].export_code = -EXDEV;
-    vendors[HMREG_IFACE_CUDA].silent = true;
-    hmreg_error_restore(&none);
-    assert_ok(script_reg(&fixture, fixture.memory[0], FIXTURE_BYTES, &mr));
-    assert_ok(hmreg_mr_explain(mr, &why));
-    assert_int_equal(why.path, HMREG_PATH_PEERMEM);
-    assert_int_equal(why.reasons[0].code, -EXDEV);
     assert_ok(hmreg_mr_close(mr));
 }
 
@@ -443,18 +307,6 @@ TEST(request__reaches_the_provider_as_it_was)
     assert_ptr_equal(script_last()->context, &iov);
     assert_ptr_equal(hmreg_mr_context(mr), &iov);
     assert_ok(hmreg_mr_close(mr));
-}
-
-TEST(host_memory__fabric_fails__its_error_is_returned)
-{
-    static char host[64];
-    struct hmreg_mr *mr;
-
-    script_open(&fixture, NULL, NULL);
-    script.fail[HMREG_PATH_SYSTEM] = -ENOSPC;
-    assert_reg_fails(script_reg(&fixture, host, 64, &mr), mr, -ENOSPC, "system failed");
-    assert_string_equal(hmreg_last_error()->source, "ofi");
-    assert_string_equal(hmreg_last_error()->vendor_text, "in its own words");
 }
 
 TEST(managed_memory__follows_only_the_cpu)

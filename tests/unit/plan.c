@@ -20,8 +20,6 @@
 static struct script_fixture fixture;
 
 #define MiB (UINT64_C(1) << 20)
-#define GiB (UINT64_C(1) << 30)
-#define TiB (UINT64_C(1) << 40)
 
 static struct hmreg_plan plan_on(enum hmreg_iface iface, int device, uint64_t len)
 {
@@ -53,48 +51,6 @@ static struct hmreg_plan plan_host(const struct provider_caps *caps, uint64_t le
 
 /* ---- regions ---------------------------------------------------------------------------- */
 
-TEST(plan__no_limits__one_region)
-{
-    struct provider_caps caps = script_caps;
-    struct hmreg_plan plan;
-
-    caps.max_len = UINT64_MAX;
-    plan = plan_host(&caps, 12345);
-    assert_int_equal(plan.regions, 1);
-    assert_int_equal(plan.region_len, 12345);
-    assert_int_equal(plan.exports, 0);
-    assert_int_equal(plan.pinned, 0);
-    assert_int_equal(plan.fits, 12345);
-    assert_true(plan.limits[HMREG_PLAN_MAX_LEN].limit == HMREG_LIMIT_NONE);
-    assert_true(plan.limits[HMREG_PLAN_MAX_MR].limit == HMREG_LIMIT_NONE);
-    assert_true(plan.limits[HMREG_PLAN_MEMLOCK].limit == HMREG_LIMIT_NONE);
-}
-
-TEST(plan__longer_than_a_region__split_at_large_pages)
-{
-    uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
-    struct provider_caps caps = script_caps;
-    struct hmreg_plan plan;
-
-    caps.max_len = GiB + 4097; /* nothing one may count on */
-    plan = plan_host(&caps, 3 * GiB + 1);
-    assert_int_equal(plan.regions, 4);
-    assert_true(plan.region_len == GiB);
-    assert_int_equal(plan.last_len, 1);
-    assert_true(plan.limits[HMREG_PLAN_MAX_LEN].limit == caps.max_len);
-    assert_true(plan.fits == plan.len);
-    plan = plan_host(&caps, caps.max_len);
-    assert_int_equal(plan.regions, 1);
-    caps.max_len = 3 * page + 1;
-    plan = plan_host(&caps, 7 * page);
-    assert_int_equal(plan.regions, 3);
-    assert_int_equal(plan.region_len, 3 * page);
-    caps.max_len = 100;
-    plan = plan_host(&caps, 250);
-    assert_int_equal(plan.regions, 3);
-    assert_int_equal(plan.last_len, 50);
-}
-
 TEST(plan__of_the_whole_address_space__no_overflow)
 {
     struct provider_caps caps = script_caps;
@@ -112,23 +68,6 @@ TEST(plan__of_the_whole_address_space__no_overflow)
 }
 
 /* ---- limits ----------------------------------------------------------------------------- */
-
-TEST(plan__more_regions_than_the_fabric_has__as_many_as_fit)
-{
-    struct provider_caps caps = script_caps;
-    struct hmreg_plan plan;
-
-    caps.max_len = 2 * MiB;
-    caps.max_mr = 3;
-    plan = plan_host(&caps, 10 * MiB);
-    assert_int_equal(plan.regions, 5);
-    assert_int_equal(plan.limits[HMREG_PLAN_MAX_MR].limit, 3);
-    assert_int_equal(plan.limits[HMREG_PLAN_MAX_MR].needed, 5);
-    assert_true(plan.limits[HMREG_PLAN_MAX_MR].fits == 6 * MiB);
-    assert_true(plan.fits == 6 * MiB);
-    plan = plan_host(&caps, 6 * MiB);
-    assert_true(plan.fits == 6 * MiB);
-}
 
 TEST(plan__larger_than_the_caches__that_much_is_cached)
 {
@@ -267,39 +206,6 @@ TEST(plan__of_a_group__each_pinning_rail_counts)
     for (int i = 1; i < 3; i++)
         assert_ok(hmreg_domain_close(members[i]));
     script.destroys = 0;
-}
-
-TEST(plan__more_than_the_machine_has__what_it_has)
-{
-    uint64_t memory = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
-    struct provider_caps caps = script_caps;
-    struct hmreg_plan plan;
-
-    caps.max_len = UINT64_MAX;
-    plan = plan_host(&caps, 4 * memory);
-    assert_true(plan.fits == 4 * memory); /* nothing is pinned */
-    caps.pins = true;
-    caps.max_len = 2 * MiB;
-    plan = plan_host(&caps, 4 * memory);
-    assert_true(plan.fits <= memory);
-    assert_true(plan.limits[HMREG_PLAN_MEMORY].limit <= memory);
-    assert_true(plan.limits[HMREG_PLAN_MEMORY].needed == 4 * memory);
-    assert_non_null(strstr(plan.limits[HMREG_PLAN_MEMORY].text, "no more can be pinned"));
-}
-
-/* The struct of callers that were built before the last kind of limit. */
-TEST(plan__smaller_struct__filled_as_far_as_it_goes)
-{
-    struct hmreg_plan plan = {.size = offsetof(struct hmreg_plan, limits[HMREG_PLAN_MEMORY])};
-
-    memset(&plan.limits[HMREG_PLAN_MEMORY], 0x5a, sizeof(plan.limits[0]));
-    script_open(&fixture, NULL, NULL);
-    assert_ok(hmreg_domain_plan(fixture.domain, HMREG_IFACE_SYSTEM, -1, MiB, &plan));
-    assert_true(plan.fits == MiB);
-    assert_int_equal(plan.limits[HMREG_PLAN_MEMORY].text[0], 0x5a);
-    plan.size--;
-    assert_fails(hmreg_domain_plan(fixture.domain, HMREG_IFACE_SYSTEM, -1, MiB, &plan), -EINVAL,
-                 "sizeof");
 }
 
 /* ---- device memory ---------------------------------------------------------------------- */

@@ -98,26 +98,6 @@ TEST(put__after_everything_was_closed__found)
     expect_found(mr, "its domain was closed");
 }
 
-TEST(put__wrong__is_a_line_on_standard_error)
-{
-    int before = dup(STDERR_FILENO);
-    FILE *file = tmpfile();
-    struct hmreg_mr *mr;
-    char line[256] = "";
-
-    open_fixture(0);
-    mr = fixture_get(memory[0], LEN);
-    hmreg_mr_put(mr);
-    dup2(fileno(file), STDERR_FILENO);
-    hmreg_mr_put(mr);
-    dup2(before, STDERR_FILENO);
-    close(before);
-    rewind(file);
-    assert_non_null(fgets(line, sizeof(line), file));
-    assert_non_null(strstr(line, "hmreg: hmreg_mr_put() of the region [0x"));
-    fclose(file);
-}
-
 /* More than a quarantine holds: entries are reused. */
 TEST(put__right_ones__nothing_is_found)
 {

@@ -89,32 +89,6 @@ static int find(const uint8_t *token, size_t size, size_t rail)
 
 /* ---- bytes ------------------------------------------------------------------------------ */
 
-TEST(token__of_a_group__has_each_rails_own)
-{
-    const uint8_t *at;
-
-    open_fixture(0);
-    assert_memory_equal(fixture.token, "HMRR\2\0\3\0\0\0\0\0\0\0\0\0", 16);
-    at = fixture.token + 16 + RAILS * 4;
-    for (size_t i = 0; i < RAILS; i++) {
-        const void *found = NULL;
-        uint8_t own[1024];
-        size_t bytes = 0, size = sizeof(own);
-
-        assert_ok(hmreg_mr_pack(hmreg_mr_rail(fixture.mr, i), own, &size));
-        assert_ok(hmreg_token_rail(fixture.token, fixture.size, i, &found, &bytes));
-        assert_int_equal(bytes, size);
-        assert_memory_equal(found, own, size);
-        assert_ptr_equal(found, at);
-        at += size;
-        assert_ok(hmreg_token_rail(own, size, 0, &found, &bytes)); /* its own rail 0 */
-        assert_ptr_equal(found, own);
-        assert_int_equal(bytes, size);
-        assert_fails(find(own, size, 1), -ENOENT, "the token has 1");
-    }
-    assert_ptr_equal(at + 4, fixture.token + fixture.size);
-}
-
 TEST(pack__room_for_the_token__as_of_any_region)
 {
     struct hmreg_mr *local = NULL;
@@ -156,101 +130,6 @@ TEST(token__of_some_rails__the_others_are_none)
         -ENOENT, "none of the 1 rails");
 }
 
-TEST(read__each_byte_changed_or_cut__badmsg)
-{
-    open_fixture(0);
-    for (size_t i = 4; i < fixture.size; i++) { /* before these is the magic of this sort */
-        fixture.token[i] ^= 0x10;
-        assert_int_equal(find(fixture.token, fixture.size, 0),
-                         i < 6 || (i >= 8 && i < 12) ? -EPROTONOSUPPORT : -EBADMSG);
-        fixture.token[i] ^= 0x10;
-    }
-    for (size_t size = 8; size < fixture.size; size++) {
-        uint8_t *exact = malloc(size); /* a sanitizer sees what is read beyond */
-
-        memcpy(exact, fixture.token, size);
-        assert_int_equal(find(exact, size, 0), -EBADMSG);
-        fix_crc(exact, size); /* and with a checksum that says otherwise */
-        assert_int_equal(find(exact, size, 0), -EBADMSG);
-        free(exact);
-    }
-}
-
-TEST(read__numbers_that_do_not_fit__badmsg)
-{
-    static const struct {
-        size_t at;
-        uint32_t value;
-        const char *words;
-    } wrong[] = {
-        {6, 0, "number of rails is out of range"},
-        {6, 65, "number of rails is out of range"},
-        {6, 64, "rail"},
-        {6, 2, "length is not what"},
-        {12, 1, "length is not what"},
-        {12, UINT32_MAX, "length is not what"},
-        {16, 0, "length is not what"},
-        {16, 1u << 16, "longer than the whole"},
-        {20, UINT32_MAX, "longer than the whole"},
-        {24, 1, "length is not what"},
-    };
-    uint8_t token[4096];
-
-    open_fixture(0);
-    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
-        memcpy(token, fixture.token, fixture.size);
-        memcpy(token + wrong[i].at, &wrong[i].value, wrong[i].at == 6 ? 2 : 4);
-        fix_crc(token, fixture.size);
-        assert_fails(find(token, fixture.size, 0), -EBADMSG, wrong[i].words);
-    }
-}
-
-TEST(read__no_rail_at_all__badmsg)
-{
-    uint8_t token[] = "HMRR\2\0\2\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0crc";
-
-    fix_crc(token, sizeof(token));
-    assert_fails(find(token, sizeof(token), 0), -EBADMSG, "no rail");
-}
-
-TEST(read__another_format_or_a_flag__protonosupport)
-{
-    open_fixture(0);
-    fixture.token[4] = 1;
-    fix_crc(fixture.token, fixture.size);
-    assert_fails(find(fixture.token, fixture.size, 0), -EPROTONOSUPPORT, "format 1");
-    fixture.token[4] = 2;
-    fixture.token[11] = 0x80;
-    fix_crc(fixture.token, fixture.size);
-    assert_fails(find(fixture.token, fixture.size, 0), -EPROTONOSUPPORT, "flags 0x80000000");
-}
-
-TEST(read__with_an_extension__skipped)
-{
-    uint8_t token[4096];
-
-    open_fixture(0);
-    memcpy(token, fixture.token, fixture.size);
-    token[12] = 7;
-    memset(token + fixture.size - 4, 0xee, 7);
-    fix_crc(token, fixture.size + 7);
-    for (size_t i = 0; i < RAILS; i++)
-        assert_ok(find(token, fixture.size + 7, i));
-    assert_fails(find(token, fixture.size + 6, 0), -EBADMSG, "length is not what");
-}
-
-TEST(token_rail__null__inval)
-{
-    const void *found = (void *)1;
-    size_t size = 1;
-
-    assert_fails(hmreg_token_rail(NULL, 5, 0, &found, &size), -EINVAL, "token is NULL");
-    assert_fails(hmreg_token_rail("token", 5, 0, NULL, &size), -EINVAL, "rail_token is NULL");
-    assert_fails(hmreg_token_rail("token", 5, 0, &found, NULL), -EINVAL, "rail_size is NULL");
-    assert_ptr_equal(found, (void *)1);
-    assert_int_equal(size, 1);
-}
-
 /* ---- remotes ---------------------------------------------------------------------------- */
 
 static void write_on(struct hmreg_remote *remote, uint64_t offset, const char *byte)
@@ -272,26 +151,6 @@ TEST(open_rails__on_a_group__each_moves_bytes)
         hmreg_remote_close(remotes[i]);
     }
     assert_string_equal(fixture.memory, "abc");
-}
-
-/* A peer with one domain opens rail 0, or the rail it wants. */
-TEST(open_rails__on_one_domain__its_rail)
-{
-    struct hmreg_remote *remote = NULL;
-    const void *found;
-    size_t bytes;
-
-    open_fixture(0);
-    assert_fails(hmreg_remote_open(fixture.members[0], fixture.token, fixture.size, &remote),
-                 -EXDEV, "hmreg_token_rail()");
-    assert_ok(hmreg_remote_open_rails(fixture.members[2], fixture.token, fixture.size, &remote, 1));
-    write_on(remote, 0, "a");
-    hmreg_remote_close(remote);
-    assert_ok(hmreg_token_rail(fixture.token, fixture.size, 2, &found, &bytes));
-    assert_ok(hmreg_remote_open(fixture.members[0], found, bytes, &remote));
-    write_on(remote, 1, "b");
-    hmreg_remote_close(remote);
-    assert_string_equal(fixture.memory, "ab");
 }
 
 TEST(open_many__of_a_groups_token__exdev_and_what_to_do)
@@ -355,18 +214,6 @@ static void spoil_last_rail(void)
     last = fixture.token + ((const uint8_t *)found - fixture.token);
     last[bytes / 2] ^= 1;
     fix_crc(fixture.token, fixture.size);
-}
-
-TEST(open_rails__one_fails__none_is_open)
-{
-    struct hmreg_remote *remotes[RAILS] = {(void *)1, (void *)1, (void *)1};
-
-    open_fixture(0);
-    spoil_last_rail();
-    assert_fails(
-        hmreg_remote_open_rails(fixture.group, fixture.token, fixture.size, remotes, RAILS),
-        -EBADMSG, "rail 2: ");
-    assert_ptr_equal(remotes[0], (void *)1);
 }
 
 TEST(open_rails__allocation_fails__enomem_and_none_is_open)

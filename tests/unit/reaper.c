@@ -99,22 +99,6 @@ TEST(munmap__nothing_is_called_any_more__deregistered)
     assert_int_equal(atomic_load(&on_own), 0);
 }
 
-TEST(munmap__region_is_held__deregistered_at_its_last_put)
-{
-    char *memory = fixture_map(2);
-    struct hmreg_mr *held;
-
-    open_counted(true, NULL);
-    held = fixture_get(memory, 10);
-    fixture_key(memory + fixture_page(), 10);
-    munmap(memory, 2 * fixture_page());
-    await_count(&counter.regions, 1);
-    assert_int_equal(fixture_stats().zombies, 1);
-    hmreg_mr_put(held);
-    assert_int_equal(atomic_load(&counter.regions), 0);
-    assert_int_equal(atomic_load(&on_own), 1);
-}
-
 TEST(invalidate__nothing_is_called_any_more__deregistered)
 {
     struct hmreg_config config = {.size = sizeof(config), .monitor = HMREG_MONITOR_IMPORT};
@@ -152,23 +136,6 @@ static void stop_reaper(char *memory, size_t pages)
         ;
 }
 
-/* A get that finds very many dead regions leaves them to the reaper. */
-TEST(get__much_is_dead_and_a_reaper_is_there__deregisters_nothing)
-{
-    char *memory = fixture_map(60), *other = fixture_map(1);
-
-    open_counted(true, NULL);
-    remember_each(memory, 60);
-    stop_reaper(memory, 60);
-    fixture_key(other, 10);
-    fixture_key(other, 10);
-    assert_int_equal(atomic_load(&on_own), 0);
-    sem_post(&leave);
-    await_count(&counter.regions, 1);
-    assert_int_equal(atomic_load(&on_own), 0);
-    munmap(other, fixture_page());
-}
-
 static void *close_domain(void *unused)
 {
     is_tests_thread = true;
@@ -200,20 +167,6 @@ TEST(close__reaper_is_in_the_fabric__waits_for_it)
     munmap(others, fixture_page());
 }
 
-TEST(flush__reaper_beside_it__all_is_deregistered_when_it_returns)
-{
-    char *memory = fixture_map(64);
-
-    open_counted(true, NULL);
-    for (int i = 0; i < 200; i++) {
-        remember_each(memory, 64);
-        madvise(memory, 32 * fixture_page(), MADV_DONTNEED);
-        assert_ok(hmreg_domain_flush(fixture.domain));
-        assert_int_equal(atomic_load(&counter.regions), 0);
-    }
-    munmap(memory, 64 * fixture_page());
-}
-
 /* ---- fabrics of the application's threads ------------------------------------------------ */
 
 /* Waits until the reaper, which drains such a domain too, has found the dead regions. */
@@ -235,76 +188,6 @@ TEST(munmap__fabric_of_the_applications_threads__left_to_its_calls)
     assert_int_equal(atomic_load(&counter.regions), 0);
     assert_int_equal(atomic_load(&on_own), 40);
     assert_int_equal(atomic_load(&on_others), 0);
-}
-
-TEST(get__much_is_dead_and_no_reaper_may__deregisters_some)
-{
-    char *memory = fixture_map(41);
-
-    open_counted(false, NULL);
-    remember_each(memory, 41);
-    munmap(memory, 40 * fixture_page());
-    await_examined(40);
-    fixture_key(memory + 40 * fixture_page(), 10);
-    assert_int_equal(atomic_load(&on_own), 8);
-    fixture_key(memory + 40 * fixture_page(), 10);
-    assert_int_equal(atomic_load(&on_own), 16);
-    munmap(memory + 40 * fixture_page(), fixture_page());
-}
-
-static char *to_unmap;
-
-static void unmap_once(const struct provider_request *request)
-{
-    char *memory = to_unmap;
-
-    to_unmap = NULL;
-    if (memory)
-        munmap(memory, fixture_page());
-}
-
-static void no_room(bool any_thread)
-{
-    char *memory = fixture_map(4);
-
-    open_counted(any_thread, NULL);
-    counter.room = 3;
-    remember_each(memory, 3);
-    to_unmap = memory + fixture_page();
-    counter.reg_hook = unmap_once;
-    fixture_key(memory + 3 * fixture_page(), 10);
-    assert_int_equal(fixture_stats().evictions, 0);
-    assert_int_equal(fixture_stats().regions, 3);
-    munmap(memory, 4 * fixture_page());
-    fixture_close();
-}
-
-/* It ended during the fabric's call. */
-TEST(get__fabric_has_no_room__dead_regions_end_before_any_is_evicted)
-{
-    no_room(false);
-    no_room(true);
-}
-
-/* No change was pushed: the end of the entry alone wakes the reaper. */
-TEST(get__allocation_replaced__old_region_deregistered)
-{
-    char *memory = fixture_map(1);
-    struct vendor_claim *claim;
-    struct hmreg_mr *held;
-
-    vendors_reset();
-    claim = vendor_claim(HMREG_IFACE_CUDA, memory, fixture_page(), HMREG_MEM_DEVICE, 0);
-    open_counted(true, NULL);
-    for (int i = 0; i < 20; i++) {
-        fixture_key(memory, 10);
-        test_wait_until(atomic_load(&sleeping));
-        vendor_renew(claim);
-        held = fixture_get(memory, 10);
-        await_count(&counter.regions, 1);
-        hmreg_mr_put(held);
-    }
-    munmap(memory, fixture_page());
 }
 
 TEST(progress__of_no_domain__inval)
@@ -393,24 +276,6 @@ TEST(rma__held_region_whose_memory_ended__refused_at_once)
     write_to_other_memory(true);
 }
 
-TEST(rma__application_reported_the_end__refused_at_once)
-{
-    struct hmreg_config config = {.size = sizeof(config), .monitor = HMREG_MONITOR_IMPORT};
-    char *memory = fixture_map(1);
-    struct peer peer;
-
-    assert_ok(hmreg_open(&config, &fixture.lib));
-    peer_open(&peer, memory, 0);
-    hmreg_mr_put(peer.mr);
-    reaper_pause(&peer.domain->caches->reaper);
-    assert_ok(hmreg_invalidate(fixture.lib, memory, 10));
-    assert_fails(peer_write(&peer, 'x'), -EKEYREJECTED, "no region with key");
-    reaper_resume(&peer.domain->caches->reaper);
-    peer_close(&peer);
-    assert_ok(hmreg_close(fixture.lib));
-    munmap(memory, fixture_page());
-}
-
 static struct hmreg_domain *closing;
 static struct gate *its_gate;
 
@@ -440,66 +305,9 @@ static int threads_named(const char *name)
     return fixture_threads_named(name, NULL, 0);
 }
 
-TEST(reaper__first_region_and_last_close__begins_and_ends)
-{
-    char *memory = fixture_map(1);
-
-    for (int i = 0; i < 20; i++) {
-        open_counted(true, NULL);
-        assert_int_equal(threads_named("hmreg-reaper"), 0);
-        fixture_key(memory, 10);
-        test_wait_until(threads_named("hmreg-reaper") == 1);
-        fixture_close();
-        assert_int_equal(threads_named("hmreg-reaper"), 0);
-    }
-    munmap(memory, fixture_page());
-}
-
-struct tidier {
-    struct reaper_client client; /* first member */
-    atomic_uint tidied;
-};
-
 static bool has_nothing(struct reaper_client *client)
 {
     return false;
-}
-
-static bool count_tidy(struct reaper_client *client)
-{
-    atomic_fetch_add(&((struct tidier *)client)->tidied, 1);
-    return false;
-}
-
-static void await_tidied(struct tidier *tidier, unsigned before)
-{
-    test_wait_until(atomic_load(&tidier->tidied) != before);
-}
-
-/* The reaper visits the newest client first: it has passed that one when it tidies the other. */
-TEST(tidy__client_is_paused_meanwhile__tidied_after)
-{
-    static const struct reaper_client nothing = {
-        .is_due = has_nothing, .examine = has_nothing, .reap = has_nothing, .tidy = count_tidy};
-    struct tidier first = {.client = nothing}, last = {.client = nothing};
-    unsigned before;
-
-    reaper_set_idle(1000000);
-    assert_true(reaper_join(&first.client));
-    assert_true(reaper_join(&last.client));
-    reaper_pause(&last.client);
-    for (int i = 0; i < 2; i++) { /* the first round may have begun before the pause */
-        before = atomic_load(&first.tidied);
-        reaper_wake();
-        await_tidied(&first, before);
-    }
-    before = atomic_load(&last.tidied);
-    reaper_resume(&last.client);
-    await_tidied(&last, before);
-    reaper_leave(&last.client);
-    assert_int_equal(threads_named("hmreg-reaper"), 1);
-    reaper_leave(&first.client);
-    assert_int_equal(threads_named("hmreg-reaper"), 0);
 }
 
 #define STEPS 60

@@ -214,48 +214,6 @@ TEST(key__in_use_here__enokey_before_the_fabric)
     assert_ok(hmreg_mr_close(mr));
 }
 
-TEST(key__without_remote_rights__is_not_taken)
-{
-    static char host[64];
-    struct hmreg_mr *mr[2];
-
-    script_open(&fixture, NULL, NULL);
-    for (int i = 0; i < 2; i++)
-        assert_ok(
-            hmreg_mr_reg(fixture.domain, host, 64, HMREG_ACCESS_LOCAL, 0, 5, 0, &mr[i], NULL));
-    for (int i = 0; i < 2; i++)
-        assert_ok(hmreg_mr_close(mr[i]));
-}
-
-/* A key that was registered without hmreg. */
-TEST(key__in_use_in_the_fabric__enokey_and_free_again)
-{
-    static char host[64];
-    struct hmreg_mr *mr;
-
-    script_open(&fixture, NULL, NULL);
-    script.fail[HMREG_PATH_SYSTEM] = -HMREG_ENOKEY;
-    script.times = 1;
-    assert_reg_fails(script_reg(&fixture, host, 64, &mr), mr, -HMREG_ENOKEY, "system failed");
-    assert_int_equal(script.count, 1);
-    assert_ok(script_reg(&fixture, host, 64, &mr));
-    assert_ok(hmreg_mr_close(mr));
-}
-
-TEST(key__fabric_gives_another__the_requested_one_is_freed_at_close)
-{
-    static char host[64];
-    struct hmreg_mr *mr;
-
-    script_open(&fixture, NULL, NULL);
-    script.given_key = 4242;
-    for (int i = 0; i < 2; i++) {
-        assert_ok(script_reg(&fixture, host, 64, &mr));
-        assert_int_equal(hmreg_mr_key(mr), 4242);
-        assert_ok(hmreg_mr_close(mr));
-    }
-}
-
 /* The library's own choice, as for cached regions. */
 static int reg_any_key(void *addr, struct hmreg_mr **mr)
 {
@@ -319,17 +277,6 @@ TEST(any_key__collides_for_host_memory__another_is_tried_and_the_last_error_stay
     assert_memory_equal(hmreg_last_error(), &before, sizeof(before));
     assert_int_equal(script.count, 4);
     assert_ok(region_destroy(mr));
-}
-
-TEST(any_key__all_collide__enokey_after_a_while)
-{
-    static char host[64];
-    struct hmreg_mr *mr;
-
-    script_open(&fixture, NULL, NULL);
-    script.fail[HMREG_PATH_SYSTEM] = -HMREG_ENOKEY;
-    assert_reg_fails(reg_any_key(host, &mr), mr, -HMREG_ENOKEY, "system failed");
-    assert_true(script.count > 10);
 }
 
 /* ---- closing ---------------------------------------------------------------------------- */

@@ -7,7 +7,6 @@
 
 #include <errno.h>
 #include <pthread.h>
-#include <sched.h>
 #include <semaphore.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -67,33 +66,6 @@ TEST(query__no_runtime_knows_it__system_after_each_was_asked)
     assert_int_equal(info.identity, 0);
     assert_int_equal(info.host_addr, (uintptr_t)memory + 1);
     assert_int_equal(info.pci.valid, 0);
-    assert_ok(hmreg_close(lib));
-}
-
-TEST(query__device_memory__all_that_is_known)
-{
-    struct hmreg *lib = open_lib();
-    struct vendor_claim *claim =
-        vendor_claim(HMREG_IFACE_ROCR, memory, sizeof(memory), HMREG_MEM_DEVICE, 1);
-    struct hmreg_mem_info info;
-
-    claim->range.segments = 3;
-    assert_ok(query(lib, memory + 7, 100, &info));
-    assert_int_equal(info.iface, HMREG_IFACE_ROCR);
-    assert_int_equal(info.device, 1);
-    assert_int_equal(info.pci.bus, 2);
-    assert_int_equal(info.pci.valid, 1);
-    assert_int_equal(info.kind, HMREG_MEM_DEVICE);
-    assert_int_equal(info.flags, HMREG_MEM_EXPORTABLE | HMREG_MEM_SIMULATED);
-    assert_int_equal(info.segments, 3);
-    assert_int_equal(info.alloc_base, (uintptr_t)memory);
-    assert_int_equal(info.alloc_len, sizeof(memory));
-    assert_int_equal(info.identity, claim->range.identity);
-    assert_int_equal(info.host_addr, 0);
-    vendors[HMREG_IFACE_ROCR].real = true;
-    claim->range.exportable = false;
-    assert_ok(query(lib, memory + 7, 100, &info));
-    assert_int_equal(info.flags, 0);
     assert_ok(hmreg_close(lib));
 }
 
@@ -158,16 +130,6 @@ TEST(query__leaves_pinned_memory_for_managed_memory__erange)
     assert_ok(hmreg_close(lib));
 }
 
-/* A runtime that says nothing of the allocation's length. */
-TEST(query__leaves_pinned_memory_of_unknown_length__erange)
-{
-    struct hmreg *lib = open_lib();
-
-    vendor_claim(HMREG_IFACE_CUDA, memory, 4096, HMREG_MEM_HOST_PINNED, 0)->range.alloc_len = 0;
-    assert_query_fails(lib, memory, 8192, -ERANGE, "ends at");
-    assert_ok(hmreg_close(lib));
-}
-
 /* Addresses for devices end with what was pinned. */
 TEST(query__leaves_pinned_memory_at_a_devices_address__erange)
 {
@@ -177,14 +139,6 @@ TEST(query__leaves_pinned_memory_at_a_devices_address__erange)
 
     claim->range.host_addr = (uintptr_t)memory;
     assert_query_fails(lib, (void *)0x10010, 4096, -ERANGE, "ends at 0x11000");
-    assert_ok(hmreg_close(lib));
-}
-
-TEST(query__unmapped_and_unclaimed__efault)
-{
-    struct hmreg *lib = open_lib();
-
-    assert_query_fails(lib, (void *)8, 1, -EFAULT, "nothing is mapped at 0x8");
     assert_ok(hmreg_close(lib));
 }
 
@@ -201,16 +155,6 @@ TEST(query__a_runtime_cannot_answer__its_error_not_system)
         assert_int_equal(hmreg_last_error()->vendor_code, 999);
         assert_ok(hmreg_close(lib));
     }
-}
-
-TEST(query__two_runtimes_cannot_answer__the_firsts_code_and_sentence)
-{
-    struct hmreg *lib = open_lib();
-
-    vendors[HMREG_IFACE_CUDA].resolve_code = -EIO;
-    vendors[HMREG_IFACE_ZE].resolve_code = -EOPNOTSUPP;
-    assert_query_fails(lib, memory, 16, -EIO, "resolve of cuda");
-    assert_ok(hmreg_close(lib));
 }
 
 TEST(query__a_runtime_fails_but_another_owns_it__found)
@@ -231,33 +175,6 @@ TEST(query__a_runtime_fails_but_another_owns_it__found)
         assert_memory_equal(hmreg_last_error(), &before, sizeof(before));
         assert_ok(hmreg_close(lib));
     }
-}
-
-/* Other runtimes may know pinned host memory too, including the failing one. */
-TEST(query__a_runtime_fails_and_another_pinned_it__error)
-{
-    struct hmreg *lib = open_lib();
-
-    vendors[HMREG_IFACE_ROCR].resolve_code = -EIO;
-    vendor_claim(HMREG_IFACE_CUDA, memory, 4096, HMREG_MEM_HOST_PINNED, 0);
-    assert_query_fails(lib, memory, 16, -EIO, "resolve of rocr");
-    assert_ok(hmreg_close(lib));
-}
-
-TEST(query__absent_runtime__is_not_asked)
-{
-    struct hmreg_mem_info info;
-    struct hmreg *lib;
-
-    vendors_reset();
-    vendors[HMREG_IFACE_CUDA].open_code = -ENODEV;
-    vendors[HMREG_IFACE_CUDA].resolve_code = -EIO;
-    assert_ok(hmreg_open(NULL, &lib));
-    assert_ok(query(lib, memory, 16, &info));
-    assert_int_equal(vendors[HMREG_IFACE_CUDA].resolves, 0);
-    assert_ok(hmreg_close(lib));
-    assert_int_equal(vendors[HMREG_IFACE_CUDA].closes, 0);
-    assert_int_equal(vendors[HMREG_IFACE_ROCR].closes, 1);
 }
 
 /* ---- memory with two owners ------------------------------------------------------------- */
@@ -363,28 +280,6 @@ TEST(open__failing_vendors__last_error_stays)
     assert_ok(hmreg_open(&all_named, &lib));
     assert_memory_equal(hmreg_last_error(), &before, sizeof(before));
     assert_ok(hmreg_close(lib));
-}
-
-static bool has_vendors(int open_code)
-{
-    struct hmreg *lib;
-    bool has;
-
-    vendors_reset();
-    for (int i = HMREG_IFACE_CUDA; i < HMREG_IFACE_COUNT; i++)
-        vendors[i].open_code = open_code;
-    assert_ok(hmreg_open(&all_named, &lib));
-    has = atomic_load(&lib->runtimes.vendors);
-    assert_ok(hmreg_close(lib));
-    return has;
-}
-
-/* Misses on known host memory ask no runtime while the system's is the only one. */
-TEST(open__vendors_that_start_or_not__those_that_did_are_asked)
-{
-    assert_true(has_vendors(0));
-    assert_false(has_vendors(-EIO)); /* absent for good */
-    assert_false(has_vendors(-ENOENT));
 }
 
 TEST(device_query__each_device)
@@ -614,18 +509,6 @@ TEST(open__environment_names_one__started)
     assert_ok(hmreg_close(lib));
 }
 
-TEST(query__no_library_in_the_process__system_and_none_is_started)
-{
-    struct hmreg *lib = open_without_libraries();
-    struct hmreg_mem_info info;
-
-    vendor_claim(HMREG_IFACE_CUDA, memory, 4096, HMREG_MEM_DEVICE, 0);
-    assert_ok(query(lib, memory, 16, &info));
-    assert_int_equal(info.iface, HMREG_IFACE_SYSTEM);
-    assert_int_equal(opens(), 0);
-    assert_ok(hmreg_close(lib));
-}
-
 TEST(query__library_that_was_loaded_since__its_memory_is_found)
 {
     struct hmreg *lib = open_without_libraries();
@@ -640,21 +523,6 @@ TEST(query__library_that_was_loaded_since__its_memory_is_found)
     assert_int_equal(opens(), 1);
     assert_ok(query(lib, memory, 16, &info));
     assert_int_equal(opens(), 1);
-    assert_ok(hmreg_close(lib));
-}
-
-TEST(query__loaded_library_without_devices__system_and_not_tried_again)
-{
-    struct hmreg *lib = open_without_libraries();
-    struct hmreg_mem_info info;
-
-    vendors[HMREG_IFACE_ZE].open_code = -ENODEV;
-    vendor_is_loaded(HMREG_IFACE_ZE);
-    for (int i = 0; i < 2; i++) {
-        assert_ok(query(lib, memory, 16, &info));
-        vendor_is_loaded(HMREG_IFACE_ZE);
-    }
-    assert_int_equal(vendors[HMREG_IFACE_ZE].opens, 1);
     assert_ok(hmreg_close(lib));
 }
 
@@ -682,22 +550,6 @@ TEST(query__loaded_library_that_cannot_start_now__fails_until_it_can)
     }
 }
 
-TEST(query__runtime_starts__last_error_stays)
-{
-    struct hmreg *lib = open_lib();
-    struct hmreg_error before;
-    struct hmreg_mem_info info;
-
-    for (int i = HMREG_IFACE_CUDA; i < HMREG_IFACE_COUNT; i++)
-        vendors[i].open_code = -ENODEV;
-    assert_fails(hmreg_open(NULL, NULL), -EINVAL, "out");
-    before = *hmreg_last_error();
-    assert_ok(query(lib, memory, 16, &info));
-    assert_int_equal(opens(), 3);
-    assert_memory_equal(hmreg_last_error(), &before, sizeof(before));
-    assert_ok(hmreg_close(lib));
-}
-
 TEST(runtime__named_by_a_call__loaded_and_started)
 {
     struct hmreg_runtime_info runtime = {.size = sizeof(runtime)};
@@ -712,26 +564,6 @@ TEST(runtime__named_by_a_call__loaded_and_started)
     for (int i = HMREG_IFACE_CUDA; i < HMREG_IFACE_COUNT; i++)
         assert_int_equal(vendors[i].opens, 1);
     assert_ok(hmreg_mem_free(lib, made));
-    assert_ok(hmreg_close(lib));
-}
-
-/* What is not installed may be loaded by the application from elsewhere. */
-TEST(runtime__not_installed__noticed_when_the_application_loads_it)
-{
-    struct hmreg_runtime_info runtime = {.size = sizeof(runtime)};
-    struct hmreg *lib = open_without_libraries();
-    struct hmreg_mem_info info;
-
-    vendors[HMREG_IFACE_CUDA].open_code = -ENOENT;
-    assert_ok(hmreg_runtime_query(lib, HMREG_IFACE_CUDA, &runtime));
-    assert_string_equal(runtime.why, "open of cuda failed");
-    vendors[HMREG_IFACE_CUDA].open_code = 0;
-    vendor_is_loaded(HMREG_IFACE_CUDA);
-    vendor_claim(HMREG_IFACE_CUDA, memory, 4096, HMREG_MEM_DEVICE, 1);
-    assert_ok(query(lib, memory, 16, &info));
-    assert_int_equal(info.iface, HMREG_IFACE_CUDA);
-    assert_ok(hmreg_runtime_query(lib, HMREG_IFACE_CUDA, &runtime));
-    assert_string_equal(runtime.why, "nothing");
     assert_ok(hmreg_close(lib));
 }
 

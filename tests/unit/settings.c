@@ -102,20 +102,6 @@ TEST(read__wrong_values__inval_and_the_accepted_ones)
     clear_environment();
 }
 
-TEST(read__stats__on_or_off)
-{
-    struct settings settings;
-
-    clear_environment();
-    setenv("HMREG_STATS", "off", 1);
-    assert_ok(settings_read(NULL, &settings));
-    assert_false(settings.stats);
-    setenv("HMREG_STATS", "on", 1);
-    assert_ok(settings_read(NULL, &settings));
-    assert_true(settings.stats);
-    clear_environment();
-}
-
 TEST(read__ifaces__those_and_system)
 {
     static const struct {
@@ -136,25 +122,6 @@ TEST(read__ifaces__those_and_system)
         assert_ok(settings_read(NULL, &settings));
         assert_int_equal(settings.ifaces, cases[i].ifaces);
     }
-    clear_environment();
-}
-
-/* However long the list is, its last name is read. */
-TEST(read__long_list_of_ifaces__is_read_to_its_end)
-{
-    struct settings settings;
-    char value[400] = "cuda";
-
-    clear_environment();
-    while (strlen(value) < 300)
-        strcat(value, ",cuda");
-    strcat(value, ",ze");
-    setenv("HMREG_IFACES", value, 1);
-    assert_ok(settings_read(NULL, &settings));
-    assert_int_equal(settings.ifaces, ALL & ~HMREG_IFACE_BIT(HMREG_IFACE_ROCR));
-    strcat(value, ",oops");
-    setenv("HMREG_IFACES", value, 1);
-    assert_int_equal(settings_read(NULL, &settings), -EINVAL);
     clear_environment();
 }
 

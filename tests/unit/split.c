@@ -350,18 +350,6 @@ TEST(refresh__a_part_that_crosses_ranges__of_each_range)
     assert_ok(hmreg_mr_close(mr));
 }
 
-TEST(get__larger_than_the_cache__pieces_until_the_put)
-{
-    struct hmreg_domain_config config = {.size = sizeof(config), .max_bytes = 3 * PAGE};
-    struct hmreg_mr *mr = NULL;
-
-    open_fixture(&config);
-    assert_ok(get(fixture.host, PAGES * PAGE, &mr));
-    check_pieces(mr, fixture.host);
-    hmreg_mr_put(mr);
-    assert_int_equal(script.live, 0);
-}
-
 /* ---- failures --------------------------------------------------------------------------- */
 
 TEST(get__a_piece_fails__nothing_stays)

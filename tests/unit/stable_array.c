@@ -93,53 +93,6 @@ TEST(grow__elements_of_any_size__keep_what_they_hold)
         keeps_what_it_holds(sizes[i][0], sizes[i][1]);
 }
 
-static unsigned mappings_between(const char *start, const char *end)
-{
-    FILE *maps = fopen("/proc/self/maps", "r");
-    unsigned count = 0;
-    char line[512];
-
-    assert_non_null(maps);
-    while (fgets(line, sizeof(line), maps)) {
-        unsigned long from, to;
-
-        if (sscanf(line, "%lx-%lx", &from, &to) == 2)
-            count += to > (uintptr_t)start && from < (uintptr_t)end;
-    }
-    fclose(maps);
-    return count;
-}
-
-/* Does the list of mappings show two as one that the kernel has joined? An emulator's does not. */
-static bool list_shows_joined(void)
-{
-    size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    char *both = mmap(NULL, 2 * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    unsigned count;
-
-    assert_ptr_not_equal(both, MAP_FAILED);
-    assert_return_code(mprotect(both, page, PROT_READ | PROT_WRITE), 0);
-    assert_return_code(mprotect(both + page, page, PROT_READ | PROT_WRITE), 0);
-    count = mappings_between(both, both + 2 * page);
-    munmap(both, 2 * page);
-    return count == 1;
-}
-
-TEST(grow__both_parts__one_mapping_and_its_reservation)
-{
-    struct stable_array array;
-
-    if (!list_shows_joined())
-        test_skip("the list of mappings shows joined ones apart: an emulator's");
-    stable_array_init(&array, sizeof(struct hmreg_mr), sizeof(struct mr_body));
-    while (array.end < ELEMENTS)
-        assert_true(stable_array_grow(&array, array.end, &lock));
-    assert_int_equal(mappings_between(stable_array_at(&array, 0),
-                                      stable_array_second_at(&array, array.reserved_end - 1)),
-                     2);
-    stable_array_free(&array);
-}
-
 static bool is_resident(char *page)
 {
     unsigned char resident = 0;

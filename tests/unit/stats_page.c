@@ -169,32 +169,6 @@ TEST(change__begun_and_ended__odd_between_and_another_after)
 
 /* ---- slots ------------------------------------------------------------------------------ */
 
-TEST(domain__of_a_library__shown_while_it_is_open)
-{
-    static const struct hmreg_domain_config no_cache = {.size = sizeof(no_cache),
-                                                        .flags = HMREG_DOMAIN_NO_CACHE};
-    struct hmreg_domain *other;
-    struct stats_layout *page;
-
-    open_fixture();
-    page = page_of();
-    assert_int_equal(page->domains[0].number, 1);
-    assert_string_equal(page->domains[0].provider, fixture.domain->ops.name);
-    assert_string_equal(page->domains[0].fabric, fixture.domain->caps.fabric);
-    other = counter_open_more(fixture.lib, NULL);
-    assert_int_equal(page->domains[1].number, 2);
-    assert_int_equal(page->domains[1].sequence, 2);
-    assert_int_equal(page->domains[1].flags, 0);
-    assert_ok(hmreg_domain_close(other));
-    assert_int_equal(page->domains[1].number, 0);
-    assert_int_equal(page->domains[1].sequence, 4);
-    other = counter_open_more(fixture.lib, &no_cache);
-    assert_int_equal(page->domains[1].number, 3);
-    assert_int_equal(page->domains[1].flags, HMREG_DOMAIN_NO_CACHE);
-    assert_int_equal(page->domains[1].sequence, 6);
-    assert_ok(hmreg_domain_close(other));
-}
-
 TEST(books__one_a_cache__count_there)
 {
     struct stats_block *host, *device;
@@ -216,58 +190,6 @@ TEST(books__one_a_cache__count_there)
     assert_int_equal(host->counts[STATS_LIMIT_REGIONS], 7);
     assert_int_equal(device->counts[STATS_LIMIT_BYTES], 8 * LEN);
     assert_int_equal(fixture_stats().shown, fixture_stats().caches);
-}
-
-TEST(books__of_a_cache_that_ended__the_next_begins_at_zero)
-{
-    struct hmreg_domain *other;
-    struct stats_block *block;
-    struct hmreg_mr *mr;
-
-    open_fixture();
-    other = counter_open_more(fixture.lib, NULL);
-    for (block = page_of()->blocks; block->domain != 2 || block->iface || block->device >= 0;)
-        block++;
-    assert_ok(hmreg_mr_get(other, memory[0], LEN, HMREG_SEND, &mr));
-    hmreg_mr_put(mr);
-    assert_int_equal(block->counts[STATS_MISSES], 1);
-    assert_ok(hmreg_domain_close(other));
-    assert_int_equal(block->domain, 0);
-    for (unsigned i = 0; i < HMREG_STATS_TIMES; i++)
-        block->times[i] = 7;
-    block->spare[0] = 7; /* of a later version */
-    other = counter_open_more(fixture.lib, NULL);
-    assert_int_equal(block->domain, 2);
-    assert_int_equal(block->counts[STATS_MISSES], 0);
-    assert_int_equal(block->counts[STATS_REGIONS_MAX], 0);
-    for (unsigned i = 0; i < HMREG_STATS_TIMES; i++)
-        assert_int_equal(block->times[i], 0);
-    assert_int_equal(block->spare[0], 7);
-    assert_ok(hmreg_domain_close(other));
-}
-
-TEST(places__none_left__counted_unseen_and_said)
-{
-    struct hmreg_domain *others[STATS_DOMAINS];
-    struct hmreg_stats stats = {.size = sizeof(stats)};
-    struct stats_header *header;
-    struct hmreg_mr *mr;
-
-    open_fixture();
-    header = &page_of()->header;
-    for (int i = 0; i < STATS_DOMAINS; i++)
-        others[i] = counter_open_more(fixture.lib, NULL);
-    assert_int_equal(header->lost_domains, 1);
-    assert_int_equal(header->lost_blocks, 10 * (STATS_DOMAINS + 1) - STATS_BLOCKS);
-    assert_ok(hmreg_mr_get(others[STATS_DOMAINS - 1], memory[0], LEN, HMREG_SEND, &mr));
-    hmreg_mr_put(mr);
-    assert_ok(hmreg_domain_stats(others[STATS_DOMAINS - 1], &stats));
-    assert_int_equal(stats.misses, 1);
-    assert_int_equal(stats.shown, 0);
-    for (int i = 0; i < STATS_DOMAINS; i++)
-        assert_ok(hmreg_domain_close(others[i]));
-    assert_int_equal(header->lost_domains, 0);
-    assert_int_equal(header->lost_blocks, 0);
 }
 
 TEST(rows__none_left__counted_unseen_and_said)
@@ -330,20 +252,6 @@ TEST(fork__child_shows_its_own)
     assert_int_equal(WEXITSTATUS(status), 0);
     fixture_key(memory[0], LEN);
     assert_int_equal(book_of(HMREG_IFACE_SYSTEM, -1)->counts[STATS_MISSES], 1);
-}
-
-TEST(close__application_closed_the_descriptor__its_next_file_stays_open)
-{
-    int number;
-
-    open_fixture();
-    number = fixture.lib->stats_page.fd;
-    close(number);
-    assert_int_equal(dup3(STDERR_FILENO, number, O_CLOEXEC), number);
-    fixture_key(memory[0], LEN);
-    fixture_close();
-    assert_true(fcntl(number, F_GETFD) >= 0);
-    close(number);
 }
 
 TEST_MAIN()

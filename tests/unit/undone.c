@@ -111,29 +111,6 @@ TEST(composite__a_piece_busy__kept_with_its_key_until_a_later_call)
     assert_int_equal(undone_left(fixture.members[0]), 0);
 }
 
-TEST(composite__all_pieces_busy__a_call_tries_one)
-{
-    struct hmreg_mr *mr = NULL;
-
-    open_fixture(0);
-    script_fail(PIECES, 0);
-    assert_fails(reg_pieces(fixture.members[0], &mr), -EIO, "script: system failed");
-    assert_int_equal(undone_left(fixture.members[0]), PIECES - 1);
-    script.dereg_index = 1;
-    assert_ok(hmreg_domain_progress(fixture.members[0])); /* tries the busy one */
-    assert_int_equal(undone_left(fixture.members[0]), PIECES - 1);
-    assert_ok(hmreg_domain_progress(fixture.members[0])); /* then the one behind it */
-    assert_int_equal(undone_left(fixture.members[0]), PIECES - 2);
-    assert_ok(hmreg_mr_get(fixture.members[0], fixture.host, PAGE, HMREG_SEND, &mr));
-    assert_int_equal(undone_left(fixture.members[0]), PIECES - 3);
-    hmreg_mr_put(mr);
-    assert_ok(hmreg_domain_flush(fixture.members[0])); /* all */
-    assert_int_equal(undone_left(fixture.members[0]), 1);
-    assert_int_equal(script.live, 1);
-    relax();
-    assert_ok(hmreg_domain_flush(fixture.members[0]));
-}
-
 /* Each member keeps its own, also where a rail is a composite. */
 TEST(group__rails_busy__each_member_keeps_its_own)
 {
@@ -152,22 +129,6 @@ TEST(group__rails_busy__each_member_keeps_its_own)
     assert_int_equal(undone_left(fixture.members[2]), PIECES - 3);
     assert_ok(hmreg_domain_flush(fixture.group));
     assert_int_equal(script.live, 0);
-}
-
-TEST(get__on_a_group_with_a_rail_busy__kept)
-{
-    struct hmreg_mr *mr = NULL;
-
-    open_fixture(0);
-    script_fail(2, 1);
-    assert_fails(hmreg_mr_get(fixture.group, fixture.host, PAGE, HMREG_ACCESS_ALL, &mr), -EIO,
-                 "rail 1");
-    assert_int_equal(undone_left(fixture.members[0]), 1);
-    relax();
-    assert_ok(hmreg_mr_get(fixture.group, fixture.host, PAGE, HMREG_ACCESS_ALL, &mr));
-    assert_int_equal(undone_left(fixture.members[0]), 0);
-    hmreg_mr_put(mr);
-    assert_ok(hmreg_domain_flush(fixture.group));
 }
 
 TEST(job__pieces_busy__kept_after_the_job)

@@ -130,19 +130,6 @@ TEST(query__says_what_the_device_demands)
     assert_int_equal(info.max_len, 1u << 30);
 }
 
-TEST(query__device_without_max_mr_size__no_limit)
-{
-    struct hmreg_domain_info info = {.size = sizeof(info)};
-    struct hmreg_domain *domain;
-
-    open_fixture();
-    fake_verbs.limits.max_mr_size = 0;
-    assert_ok(hmreg_domain_open_verbs(fixture.lib, fixture.pd, NULL, &domain));
-    assert_ok(hmreg_domain_query(domain, &info));
-    assert_true(info.max_len == UINT64_MAX);
-    assert_ok(hmreg_domain_close(domain));
-}
-
 /* ---- rights ----------------------------------------------------------------------------- */
 
 /* The expected access bits for the device, independent of the provider's table. */
@@ -170,25 +157,6 @@ TEST(reg__every_combination_of_rights__is_translated)
         assert_ok(hmreg_mr_close(mr));
     }
     assert_int_equal(fake_verbs.regs, 63);
-}
-
-TEST(reg__read_on_iwarp__buffer_is_remotely_writable)
-{
-    struct ibv_pd *pd = fake_verbs_reset();
-    struct hmreg_mr *mr;
-
-    vendors_reset();
-    fake_verbs_device()->transport_type = IBV_TRANSPORT_IWARP;
-    assert_ok(hmreg_open(NULL, &fixture.lib));
-    assert_ok(hmreg_domain_open_verbs(fixture.lib, pd, NULL, &fixture.domain));
-    assert_ok(reg(HMREG_READ, &mr));
-    assert_int_equal(fake_verbs.access, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
-    assert_true(hmreg_mr_key(mr) == HMREG_KEY_NOTAVAIL);
-    assert_ok(hmreg_mr_close(mr));
-    assert_ok(reg(HMREG_WRITE | HMREG_RECV, &mr));
-    assert_int_equal(fake_verbs.access, IBV_ACCESS_LOCAL_WRITE);
-    assert_ok(hmreg_mr_close(mr));
-    close_fixture();
 }
 
 TEST(reg__exact_range_at_its_own_address)
@@ -470,19 +438,6 @@ TEST(reg__managed_memory__refused)
                  -EOPNOTSUPP, "managed memory moves");
     assert_int_equal(fake_verbs.regs, 0);
     vendor_memory_free(there);
-}
-
-TEST(reg__pinned_host_memory__by_the_cpus_address)
-{
-    struct vendor_claim *claim;
-    struct hmreg_mr *mr;
-
-    open_fixture();
-    claim = vendor_claim(HMREG_IFACE_CUDA, (void *)0x10000, 4096, HMREG_MEM_HOST_PINNED, 0);
-    claim->range.host_addr = (uintptr_t)memory;
-    assert_ok(hmreg_mr_reg(fixture.domain, (void *)0x10010, 64, HMREG_SEND, 0, 0, 0, &mr, NULL));
-    assert_ptr_equal(fake_verbs.addr, memory + 16);
-    assert_ok(hmreg_mr_close(mr));
 }
 
 /* ---- unsupported by verbs ---------------------------------------------------------------- */

@@ -111,20 +111,6 @@ static void assert_reason(struct hmreg_reason reason, const char *slug, int code
 
 /* ---- dmabuf ----------------------------------------------------------------------------- */
 
-TEST(reg__dmabuf__range_by_its_offset_and_address)
-{
-    struct hmreg_mr *mr;
-
-    open_fixture();
-    assert_ok(reg(fixture.there + 4099, 5000, HMREG_REMOTE_WRITE, &mr));
-    assert_int_equal(path_of(mr), HMREG_PATH_DMABUF);
-    assert_int_equal(fake_verbs.offset, 4099);
-    assert_int_equal(fake_verbs.length, 5000);
-    assert_int_equal(fake_verbs.iova, (uintptr_t)fixture.there + 4099);
-    assert_int_equal(fake_verbs.access, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
-    assert_ok(hmreg_mr_close(mr));
-}
-
 TEST(reg__dmabuf__descriptor_is_closed_at_once)
 {
     struct hmreg_mr *mr;
@@ -223,28 +209,6 @@ TEST(regattr__base_of_no_page__refused_before_the_device_is_asked)
     assert_int_equal(fake_verbs.regs, 0);
 }
 
-TEST(reg__device_does_not_import__reason_and_remedy)
-{
-    static const struct {
-        int errnum, code;
-        const char *words;
-    } cases[] = {
-        {EINVAL, -EINVAL, "is no dmabuf, or is shorter"},
-        {EOPNOTSUPP, -EOPNOTSUPP, "imports no dmabufs"},
-        {EBADF, -EBADF, "the descriptor is invalid"},
-        {524, -EOPNOTSUPP, "below one PCI switch"},
-        {ENOSPC, -ENOSPC, "No space left"},
-        {ENOMEM, -ENOMEM, "(BAR1) is full"},
-    };
-
-    open_fixture();
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        fake_verbs.dmabuf_error = cases[i].errnum;
-        assert_reason(refused(HMREG_PATH_DMABUF), "dmabuf-import-failed", cases[i].code,
-                      cases[i].errnum, cases[i].words);
-    }
-}
-
 /* Another path would fail too: the machine lacks a resource, or the device is gone. */
 TEST(reg__failure_of_the_request__is_the_answer)
 {
@@ -266,18 +230,6 @@ TEST(reg__failure_of_the_request__is_the_answer)
 
 /* ---- the probe -------------------------------------------------------------------------- */
 
-TEST(open__device_is_asked_once)
-{
-    struct hmreg_mr *mr;
-
-    open_fixture();
-    for (int i = 0; i < 3; i++) {
-        assert_ok(reg(fixture.there, BYTES, HMREG_SEND, &mr));
-        assert_ok(hmreg_mr_close(mr));
-    }
-    assert_int_equal(fake_verbs.probes, 1);
-}
-
 static void probe_says(int errnum, const char *slug, int code, const char *words)
 {
     begin();
@@ -295,60 +247,6 @@ TEST(probe__each_answer__reason_and_remedy)
                "those of mlx5, efa, irdma, bnxt_re, mana and ionic");
     probe_says(EPROTONOSUPPORT, "kernel-too-old", -EOPNOTSUPP, "5.12 or newer");
     probe_says(EACCES, "dmabuf-probe-failed", -EACCES, "Permission denied");
-}
-
-TEST(open__libibverbs_without_the_call__reason_and_remedy)
-{
-    begin();
-    fake_verbs.no_reg_dmabuf = true;
-    open_with(0);
-    assert_reason(refused(HMREG_PATH_DMABUF), "libibverbs-too-old", -EOPNOTSUPP, ENOSYS,
-                  "rdma-core 34");
-    assert_int_equal(fake_verbs.probes, 0);
-}
-
-/* A newer libibverbs has both calls; each driver has one of them, or both. */
-static void import_by(bool older, bool newer, int older_says, bool by_ex)
-{
-    struct hmreg_mr *mr;
-
-    begin();
-    fake_verbs.no_reg_dmabuf = !older;
-    fake_verbs.reg_mr_ex = newer;
-    fake_verbs.dmabuf_probe = older_says;
-    open_with(0);
-    assert_ok(reg(fixture.there + 4099, 5000, HMREG_REMOTE_WRITE, &mr));
-    assert_int_equal(path_of(mr), HMREG_PATH_DMABUF);
-    assert_int_equal(fake_verbs.by_ex, by_ex);
-    assert_int_equal(fake_verbs.offset, 4099);
-    assert_int_equal(fake_verbs.length, 5000);
-    assert_int_equal(fake_verbs.iova, (uintptr_t)fixture.there + 4099);
-    assert_int_equal(fake_verbs.access, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
-    assert_int_equal(fcntl(fake_verbs.fd, F_GETFD), -1);
-    assert_ok(hmreg_mr_close(mr));
-    test_finish();
-}
-
-TEST(open__libibverbs_with_the_newer_call__used_where_the_older_does_not_serve)
-{
-    import_by(true, false, EBADF, false);
-    import_by(true, true, EBADF, false);
-    import_by(true, true, EOPNOTSUPP, true);
-    import_by(false, true, EBADF, true);
-}
-
-TEST(probe__both_calls_say_no__reason_and_remedy)
-{
-    begin();
-    fake_verbs.reg_mr_ex = true;
-    fake_verbs.dmabuf_probe = EOPNOTSUPP;
-    fake_verbs.ex_probe = EPROTONOSUPPORT;
-    open_with(0);
-    assert_reason(refused(HMREG_PATH_DMABUF), "kernel-too-old", -EOPNOTSUPP, EPROTONOSUPPORT,
-                  "5.12 or newer");
-    assert_int_equal(fake_verbs.probes, 1);
-    assert_int_equal(fake_verbs.ex_probes, 1);
-    assert_int_equal(fake_verbs.regs, 0);
 }
 
 /* A refusal by the device does not mean that the call is missing. */
@@ -380,32 +278,6 @@ TEST(explain__device__says_the_path_without_registering)
 
 /* ---- peer memory ------------------------------------------------------------------------ */
 
-TEST(reg__peer_memory__by_the_devices_address)
-{
-    struct hmreg_mr *mr;
-
-    begin();
-    fake_verbs.dmabuf_probe = EOPNOTSUPP;
-    peers = HMREG_IFACE_BIT(HMREG_IFACE_CUDA);
-    open_with(0);
-    assert_ok(reg(fixture.there + 1, 100, HMREG_REMOTE_READ, &mr));
-    assert_int_equal(path_of(mr), HMREG_PATH_PEERMEM);
-    assert_ptr_equal(fake_verbs.addr, fixture.there + 1);
-    assert_int_equal(fake_verbs.fd, -1);
-    assert_int_equal(vendors[HMREG_IFACE_CUDA].exports, 0);
-    assert_ok(hmreg_mr_close(mr));
-}
-
-TEST(reg__no_client_for_peer_memory__device_is_not_asked)
-{
-    begin();
-    fake_verbs.dmabuf_probe = EOPNOTSUPP;
-    peers = HMREG_IFACE_BIT(HMREG_IFACE_ROCR);
-    open_with(0);
-    assert_reason(refused(HMREG_PATH_PEERMEM), "no-peer-memory", -EOPNOTSUPP, 0, "get a client");
-    assert_int_equal(fake_verbs.regs, 0);
-}
-
 TEST(reg__client_refuses__reason_and_remedy)
 {
     begin();
@@ -416,51 +288,6 @@ TEST(reg__client_refuses__reason_and_remedy)
     open_with(0);
     assert_reason(refused(HMREG_PATH_PEERMEM), "peer-memory-refused", -EFAULT, EFAULT,
                   "dmesg may say more");
-}
-
-TEST(reg__dmabuf_fails__peer_memory_is_tried)
-{
-    struct hmreg_explanation why = {.size = sizeof(why)};
-    struct hmreg_mr *mr;
-
-    open_fixture();
-    peers = HMREG_IFACE_BIT(HMREG_IFACE_CUDA);
-    fake_verbs.dmabuf_error = EINVAL;
-    assert_ok(reg(fixture.there, BYTES, HMREG_SEND, &mr));
-    assert_int_equal(path_of(mr), HMREG_PATH_PEERMEM);
-    assert_ok(hmreg_mr_explain(mr, &why));
-    assert_int_equal(why.refused, 1);
-    assert_string_equal(why.reasons[0].slug, "dmabuf-import-failed");
-    assert_ok(hmreg_mr_close(mr));
-    fake_verbs.dmabuf_error = 0; /* a failure is not remembered */
-    assert_ok(reg(fixture.there, BYTES, HMREG_SEND, &mr));
-    assert_int_equal(path_of(mr), HMREG_PATH_DMABUF);
-    assert_ok(hmreg_mr_close(mr));
-}
-
-/* The pages of a mapping cannot be pinned, on any device. */
-TEST(reg__mapped__refused)
-{
-    begin();
-    fake_verbs.dmabuf_probe = EOPNOTSUPP;
-    open_with(0);
-    assert_reason(refused(HMREG_PATH_MAPPED), "fabric-pins-pages", -EOPNOTSUPP, 0,
-                  "cannot be pinned");
-}
-
-TEST(reg__one_devices_export_fails__another_is_as_it_was)
-{
-    struct hmreg_mr *mr = (void *)1;
-    void *other;
-
-    open_fixture();
-    other = vendor_memory(HMREG_IFACE_ZE, 0, HMREG_MEM_DEVICE, BYTES);
-    vendors[HMREG_IFACE_CUDA].export_code = -EIO;
-    assert_int_equal(reg(fixture.there, BYTES, HMREG_SEND, &mr), -EOPNOTSUPP);
-    assert_ok(reg(other, BYTES, HMREG_SEND, &mr));
-    assert_int_equal(path_of(mr), HMREG_PATH_DMABUF);
-    assert_ok(hmreg_mr_close(mr));
-    vendor_memory_free(other);
 }
 
 TEST(open__order_of_the_caller__is_kept)
@@ -590,34 +417,6 @@ TEST(atomics__device_without__opnotsupp)
     assert_fails(hmreg_domain_open_verbs(fixture.lib, fixture.pd, &config, &domain), -EINVAL,
                  "size of");
     open_with(0);
-}
-
-/* ---- plans ------------------------------------------------------------------------------ */
-
-TEST(plan__of_the_devices_limits)
-{
-    struct hmreg_plan plan = {.size = sizeof(plan)};
-
-    open_fixture();
-    assert_ok(hmreg_domain_plan(fixture.domain, HMREG_IFACE_SYSTEM, -1, UINT64_C(3) << 30, &plan));
-    assert_int_equal(plan.regions, 3);
-    assert_int_equal(plan.limits[HMREG_PLAN_MAX_LEN].limit, 1u << 30);
-    assert_int_equal(plan.limits[HMREG_PLAN_MAX_MR].limit, 4711);
-    assert_true(plan.pinned == plan.len);
-}
-
-TEST(plan__paged_on_demand__not_pinned)
-{
-    struct hmreg_plan plan = {.size = sizeof(plan)};
-
-    for (int odp = 0; odp < 2; odp++) {
-        begin();
-        fake_verbs.odp = odp;
-        open_with(HMREG_VERBS_ON_DEMAND);
-        assert_ok(hmreg_domain_plan(fixture.domain, HMREG_IFACE_SYSTEM, -1, 4096, &plan));
-        assert_int_equal(plan.pinned, odp ? 0 : 4096);
-        test_finish();
-    }
 }
 
 /* ---- limits ----------------------------------------------------------------------------- */

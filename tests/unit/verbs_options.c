@@ -133,15 +133,6 @@ TEST(ordering__each_value__overrides_the_domains)
     }
 }
 
-/* A permission: where the device does not take it, the region is strict. */
-TEST(ordering__relaxed_that_the_device_does_not_take__dropped)
-{
-    begin();
-    open_with(0);
-    fake_verbs.takes = 0;
-    assert_int_equal(asked((struct hmreg_mr_attr){.ordering = HMREG_ORDERING_RELAXED}), 0);
-}
-
 /* ---- atomics ---------------------------------------------------------------------------- */
 
 TEST(atomics__each_value__overrides_the_domains)
@@ -157,17 +148,6 @@ TEST(atomics__each_value__overrides_the_domains)
         assert_int_equal(asked((struct hmreg_mr_attr){.atomics = HMREG_CHOICE_ON}), atomic);
         test_finish();
     }
-}
-
-TEST(atomics__device_without__opnotsupp)
-{
-    const struct hmreg_mr_attr on = {.atomics = HMREG_CHOICE_ON};
-
-    begin();
-    fake_verbs.limits.atomic_cap = IBV_ATOMIC_NONE;
-    open_with(0);
-    assert_int_equal(refused(fixture.host, on), -EOPNOTSUPP);
-    says("atomics is 2 (on), which fake0 does not do; accepted: 0 (default), 1 (off)");
 }
 
 /* Asked for by the region or by the domain. */
@@ -190,22 +170,6 @@ TEST(atomics__if_possible__where_the_device_has_them)
         assert_int_equal(asked(usual), has ? atomic : 0);
         test_finish();
     }
-}
-
-TEST(atomics__if_possible_without_the_right_to_write__none)
-{
-    struct hmreg_mr_attr attr = {.size = sizeof(attr),
-                                 .iov_count = 1,
-                                 .access = HMREG_REMOTE_READ,
-                                 .atomics = HMREG_CHOICE_IF_POSSIBLE};
-    struct hmreg_mr *mr;
-
-    begin();
-    open_with(0);
-    attr.iov = &(struct iovec){fixture.host, 64};
-    assert_ok(hmreg_mr_regattr(fixture.domain, &attr, 0, &mr));
-    assert_int_equal(fake_verbs.access, IBV_ACCESS_REMOTE_READ);
-    assert_ok(hmreg_mr_close(mr));
 }
 
 /* ---- paging on demand ------------------------------------------------------------------- */
@@ -285,18 +249,6 @@ TEST(optional_access__passed_to_the_device)
     assert_int_equal(asked(wanted), 0);
 }
 
-/* ordering says that. */
-TEST(optional_access__relaxed_ordering__badflags)
-{
-    begin();
-    open_with(0);
-    assert_int_equal(
-        refused(fixture.host,
-                (struct hmreg_mr_attr){.optional_access = IBV_ACCESS_RELAXED_ORDERING | SECRET}),
-        -HMREG_EBADFLAGS);
-    says("optional_access has unknown bits 0x100000; accepted are 0x3fe00000");
-}
-
 /* ---- iova ------------------------------------------------------------------------------- */
 
 static struct hmreg_mr_attr at(uint64_t iova)
@@ -365,31 +317,6 @@ TEST(iova__peer_memory__the_devices_address)
     assert_int_equal(fake_verbs.fd, -1);
 }
 
-/* Of a caller's dmabuf base_addr names the memory, iova its address at the device. */
-TEST(iova__callers_dmabuf__in_place_of_base_addr)
-{
-    struct hmreg_mr *mr;
-    int fd;
-
-    begin();
-    open_with(0);
-    fd = fcntl(vendors[HMREG_IFACE_CUDA].claims[0].fd, F_DUPFD_CLOEXEC, 0);
-    for (int named = 0; named < 2; named++) {
-        const struct hmreg_mr_dmabuf dmabuf = {
-            .fd = fd, .offset = 100, .len = 64, .base_addr = named ? fixture.device : NULL};
-        struct hmreg_mr_attr attr = at(0x5000 + 100);
-
-        attr.size = sizeof(attr);
-        attr.access = HMREG_REMOTE_READ;
-        attr.dmabuf = &dmabuf;
-        assert_ok(hmreg_mr_regattr(fixture.domain, &attr, HMREG_REG_DMABUF, &mr));
-        assert_int_equal(fake_verbs.iova, 0x5000 + 100);
-        assert_int_equal(fake_verbs.offset, 100);
-        assert_ok(hmreg_mr_close(mr));
-    }
-    close(fd);
-}
-
 TEST(iova__another_place_in_its_page__inval_on_each_path)
 {
     for (int i = 0; i < 3; i++) {
@@ -409,20 +336,6 @@ TEST(iova__wraps__inval)
     open_with(0);
     assert_int_equal(refused(fixture.host, at(UINT64_MAX - 4095)), -EINVAL);
     says("iova is 0xfffffffffffff000: the region's bytes would wrap");
-}
-
-TEST(iova__device_fails__nothing_stays)
-{
-    struct hmreg_mr *mr = (void *)1;
-
-    begin();
-    open_with(0);
-    fake_verbs.reg_fails = true;
-    fake_verbs.reg_error = ENOMEM;
-    assert_int_equal(reg(fixture.host, at(0), &mr), -ENOMEM);
-    assert_ptr_equal(mr, (void *)1);
-    fake_verbs.reg_fails = false;
-    registered_at(fixture.host, 0);
 }
 
 TEST_MAIN()

@@ -8,10 +8,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define ALL                                                                                        \
-    (HMREG_IFACE_BIT(HMREG_IFACE_CUDA) | HMREG_IFACE_BIT(HMREG_IFACE_ROCR) |                       \
-     HMREG_IFACE_BIT(HMREG_IFACE_ZE))
-
 static const char *const folders[] = {"kernel", "kernel/mm", "kernel/mm/memory_peers", "module"};
 #define FOLDERS (sizeof(folders) / sizeof(folders[0]))
 
@@ -53,11 +49,6 @@ static unsigned served(const char *name)
     return found;
 }
 
-TEST(serve__no_client__no_iface)
-{
-    assert_int_equal(served(NULL), 0);
-}
-
 TEST(serve__no_sysfs__no_iface)
 {
     assert_false(peers_serve("/nonexistent", HMREG_IFACE_CUDA));
@@ -69,11 +60,6 @@ TEST(serve__client_of_a_vendor__its_memory_only)
     assert_int_equal(served("kernel/mm/memory_peers/nvidia-peermem"),
                      HMREG_IFACE_BIT(HMREG_IFACE_CUDA));
     assert_int_equal(served("kernel/mm/memory_peers/amdkfd"), HMREG_IFACE_BIT(HMREG_IFACE_ROCR));
-}
-
-TEST(serve__unknown_client__any)
-{
-    assert_int_equal(served("kernel/mm/memory_peers/softgpu"), ALL);
 }
 
 TEST(serve__nvidias_module_alone__cuda)

@@ -124,42 +124,6 @@ static void assert_reason(const struct hmreg_reason *reason, const char *slug, i
 
 /* ---- there is data direct --------------------------------------------------------------- */
 
-TEST(reg__nic_with_data_direct__imported_for_it)
-{
-    struct hmreg_mr *mr;
-
-    begin(FAKE_MLX5);
-    open_with(0, 0);
-    for (unsigned i = 1; i <= 3; i++) {
-        assert_ok(reg(&mr));
-        assert_int_equal(way_of(mr), HMREG_WAY_DATA_DIRECT);
-        assert_int_equal(mlx5.imports, i);
-        assert_int_equal(mlx5.paths, 1); /* the NIC is asked when the domain opens */
-        assert_int_equal(fake_verbs.by_mlx5, 1);
-        assert_int_equal(fake_verbs.offset, 4099);
-        assert_int_equal(fake_verbs.length, 5000);
-        assert_int_equal(fake_verbs.iova, (uintptr_t)fixture.there + 4099);
-        assert_int_equal(fake_verbs.access, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
-        assert_false(fake_is_pcie(fake_verbs.fd));
-        assert_int_equal(hmreg_mr_rkey(mr), ((struct ibv_mr *)hmreg_mr_native(mr))->rkey);
-        assert_ok(hmreg_mr_close(mr));
-    }
-}
-
-TEST(reg__coherent_device__with_the_pcie_mapping)
-{
-    struct hmreg_mr *mr;
-
-    begin(FAKE_MLX5);
-    vendors[HMREG_IFACE_CUDA].coherent = true;
-    open_with(0, 0);
-    assert_ok(reg(&mr));
-    assert_int_equal(way_of(mr), HMREG_WAY_DATA_DIRECT_PCIE);
-    assert_true(fake_is_pcie(fake_verbs.fd));
-    assert_int_equal(fake_verbs.by_mlx5, 1);
-    assert_ok(hmreg_mr_close(mr));
-}
-
 /* The usual import may still have room. */
 TEST(reg__data_direct_fails__plain)
 {
@@ -190,35 +154,6 @@ TEST(reg__data_direct_fails__plain)
         assert_ok(hmreg_mr_close(mr));
     }
     fake_verbs.mlx5_error = 0; /* a failure is not remembered */
-}
-
-TEST(reg__device_is_gone__is_the_answer)
-{
-    struct hmreg_mr *mr = (void *)1;
-
-    begin(FAKE_MLX5);
-    open_with(0, 0);
-    fake_verbs.mlx5_error = EIO;
-    assert_fails(reg(&mr), -EIO, "the device failed");
-    assert_ptr_equal(mr, (void *)1);
-    assert_int_equal(mlx5.imports, 1);
-}
-
-TEST(regattr__callers_dmabuf__for_data_direct)
-{
-    struct hmreg_mr_dmabuf dmabuf = {.offset = 100, .len = 64};
-    struct hmreg_mr_attr attr = {.size = sizeof(attr), .access = HMREG_SEND, .dmabuf = &dmabuf};
-    struct hmreg_mr *mr;
-
-    begin(FAKE_MLX5);
-    open_with(HMREG_WAY_DATA_DIRECT_PCIE, HMREG_WAY_DATA_DIRECT);
-    dmabuf.fd = vendors[HMREG_IFACE_CUDA].claims[0].fd;
-    assert_ok(hmreg_mr_regattr(fixture.domain, &attr, HMREG_REG_DMABUF, &mr));
-    assert_int_equal(way_of(mr), HMREG_WAY_DATA_DIRECT);
-    assert_int_equal(fake_verbs.fd, dmabuf.fd);
-    assert_int_equal(fake_verbs.by_mlx5, 1);
-    assert_string_equal(explain(mr).reasons[0].slug, "mapping-is-the-callers");
-    assert_ok(hmreg_mr_close(mr));
 }
 
 TEST(dereg__for_data_direct__as_usual)

@@ -125,27 +125,6 @@ TEST(way__first_that_works__taken)
     }
 }
 
-TEST(way__cached_region__has_it_too)
-{
-    struct hmreg_mr *mr;
-
-    open_nic(true, false, NULL);
-    assert_ok(hmreg_mr_get(fixture.domain, fixture.memory[0], 100, HMREG_SEND, &mr));
-    assert_int_equal(way_of(mr), DIRECT);
-    hmreg_mr_put(mr);
-}
-
-TEST(way__host_memory_and_other_paths__none)
-{
-    static char host[100];
-    struct hmreg_mr *mr;
-
-    open_nic(true, false, NULL);
-    assert_ok(script_reg(&fixture, host, 100, &mr));
-    assert_int_equal(way_of(mr), HMREG_WAY_NONE);
-    assert_ok(hmreg_mr_close(mr));
-}
-
 /* ---- refusals --------------------------------------------------------------------------- */
 
 TEST(way__vendor_without_the_mapping__the_next_one)
@@ -164,54 +143,6 @@ TEST(way__vendor_without_the_mapping__the_next_one)
     assert_int_equal(why.reasons[0].vendor_code, 999);
     assert_int_equal(script.count, 1);
     assert_ok(hmreg_mr_close(mr));
-}
-
-TEST(way__no_data_direct__says_so)
-{
-    struct hmreg_explanation why;
-    struct hmreg_mr *mr;
-
-    open_nic(false, false, ORDER(BOTH, DIRECT, PLAIN));
-    assert_ok(script_reg(&fixture, fixture.memory[0], 100, &mr));
-    assert_int_equal(way_of(mr), PLAIN);
-    why = explain(mr);
-    assert_int_equal(why.refused, 2);
-    assert_reason(&why.reasons[0], "no-data-direct", "data-direct-pcie: this provider has no");
-    assert_reason(&why.reasons[1], "no-data-direct", "data-direct: this provider has no");
-    assert_int_equal(cuda->exports, 1);
-    assert_ok(hmreg_mr_close(mr));
-}
-
-TEST(way__error_that_is_no_refusal__ends_the_search)
-{
-    struct hmreg_mr *mr;
-
-    open_nic(true, false, NULL);
-    script.fail[HMREG_PATH_DMABUF] = -EIO;
-    assert_reg_fails(script_reg(&fixture, fixture.memory[0], 100, &mr), mr, -EIO, "dmabuf failed");
-    assert_int_equal(script.count, 1);
-}
-
-/* The callers of hmreg_mr_explain() that are older have room for four reasons. */
-TEST(explain__older_caller__as_many_as_it_has_room_for)
-{
-    const size_t first = offsetof(struct hmreg_explanation, reasons[4]);
-    struct hmreg_explanation why = {.size = first}, guard;
-    struct hmreg_mr *mr;
-
-    open_nic(false, false, ORDER(BOTH, DIRECT, PCIE, PLAIN));
-    cuda->pcie_code = -EOPNOTSUPP;
-    script.refuse_way[PLAIN] = script.refuse[HMREG_PATH_PEERMEM][0] = -EREMOTE;
-    assert_reg_fails(script_reg(&fixture, fixture.memory[0], 100, &mr), mr, -EOPNOTSUPP, "no path");
-    assert_int_equal(explain(NULL).refused, 5);
-    memset(&guard, 0xa5, sizeof(guard));
-    why = guard;
-    why.size = first;
-    assert_ok(hmreg_mr_explain(NULL, &why));
-    assert_int_equal(why.refused, 4);
-    assert_memory_equal((char *)&why + first, (char *)&guard + first, sizeof(why) - first);
-    why.size = first - 1;
-    assert_fails(hmreg_mr_explain(NULL, &why), -EINVAL, "size of struct hmreg_explanation");
 }
 
 TEST(domain_explain__ways_known_not_to_work__refused)
@@ -259,18 +190,6 @@ TEST(way__no_memory_for_a_reason__fails_and_leaves_nothing)
 }
 
 /* ---- who chooses ------------------------------------------------------------------------ */
-
-TEST(config__ways__in_place_of_the_pairs)
-{
-    struct hmreg_mr *mr;
-
-    open_nic(true, false, ORDER(PCIE));
-    assert_ok(script_reg(&fixture, fixture.memory[0], 100, &mr));
-    assert_int_equal(way_of(mr), PCIE);
-    assert_true(script_last()->pcie);
-    assert_int_equal(script.count, 1);
-    assert_ok(hmreg_mr_close(mr));
-}
 
 TEST(environment__ways__counts_unless_configured)
 {
@@ -365,45 +284,6 @@ TEST(log__each_refusal_and_the_way_taken)
     vendor_memory_free(memory);
     assert_ok(hmreg_domain_close(domain));
     assert_ok(hmreg_close(lib));
-}
-
-/* ---- the caller's descriptor ------------------------------------------------------------ */
-
-TEST(callers_dmabuf__mapping_is_the_callers__data_direct_is_not)
-{
-    struct hmreg_mr_dmabuf dmabuf = {.len = 64};
-    struct hmreg_mr_attr attr = {.size = sizeof(attr), .access = HMREG_SEND, .dmabuf = &dmabuf};
-    struct hmreg_explanation why;
-    struct hmreg_mr *mr;
-
-    open_nic(true, false, ORDER(PCIE, BOTH, DIRECT));
-    dmabuf.fd = cuda->claims[0].fd;
-    assert_ok(hmreg_mr_regattr(fixture.domain, &attr, HMREG_REG_DMABUF, &mr));
-    assert_int_equal(way_of(mr), DIRECT);
-    why = explain(mr);
-    assert_int_equal(why.refused, 2);
-    for (uint32_t i = 0; i < 2; i++)
-        assert_reason(&why.reasons[i], "mapping-is-the-callers", "HMREG_EXPORT_PCIE");
-    assert_int_equal(cuda->exports, 0);
-    assert_ok(hmreg_mr_close(mr));
-}
-
-TEST(export__with_the_mapping__the_callers_own)
-{
-    struct hmreg_dmabuf dmabuf = {.fd = -7};
-
-    script_open(&fixture, NULL, NULL);
-    assert_ok(hmreg_export_dmabuf(fixture.lib, fixture.memory[0], 64, HMREG_EXPORT_PCIE, &dmabuf));
-    assert_true(fake_is_pcie(dmabuf.fd));
-    close(dmabuf.fd);
-    dmabuf.fd = -7;
-    assert_fails(hmreg_export_dmabuf(fixture.lib, fixture.memory[0], 64, 2, &dmabuf),
-                 -HMREG_EBADFLAGS, "accepted are 0x1");
-    cuda->pcie_code = -EOPNOTSUPP;
-    assert_fails(
-        hmreg_export_dmabuf(fixture.lib, fixture.memory[0], 64, HMREG_EXPORT_PCIE, &dmabuf),
-        -EOPNOTSUPP, "for PCIe");
-    assert_int_equal(dmabuf.fd, -7);
 }
 
 /* ---- groups ----------------------------------------------------------------------------- */

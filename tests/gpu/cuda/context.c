@@ -143,18 +143,6 @@ TEST(any_call__thread_without_context__has_none_after)
     sorts_end(&sorts);
 }
 
-TEST(any_call__own_context__has_it_after)
-{
-    struct bench bench = bench_begin();
-    struct sorts sorts = sorts_begin();
-
-    use_everything(bench.hmem, &sorts);
-    assert_ptr_equal(current(), bench.context);
-    allocate_everything(bench.hmem, 0);
-    assert_ptr_equal(current(), bench.context);
-    sorts_end(&sorts);
-}
-
 TEST(any_call__other_devices_context__has_it_after)
 {
     struct cuda_context *second = NULL;
@@ -192,31 +180,6 @@ TEST(open_and_resolve__no_context_anywhere__makes_none)
         assert_false(is_active(i));
     if (cu.contexts)
         assert_int_equal(cu.contexts(), 0);
-    hmem_cuda_ops.close(hmem);
-}
-
-/* Memory of a context that the application created: the primary one stays inactive. */
-TEST(use__memory_of_a_created_context__primary_inactive)
-{
-    struct cuda_context *created = NULL;
-    struct hmreg_dmabuf dmabuf;
-    struct hmem_range range;
-    unsigned long long addr;
-    struct hmem *hmem;
-    char bytes[10];
-
-    driver_load();
-    hmem = vendor_open();
-    CU(cu.context_create(&created, 0, 0));
-    addr = cu_alloc(MIB);
-    CU(cu.context_pop(NULL));
-    assert_ok(hmem_cuda_ops.resolve(hmem, addr, MIB, &range));
-    if (hmem_cuda_ops.export_dmabuf(hmem, addr, MIB, &range, 0, &dmabuf) == 0)
-        close(dmabuf.fd);
-    assert_ok(hmem_cuda_ops.copy(hmem, (uintptr_t)bytes, addr, 10));
-    assert_null(current());
-    assert_false(is_active(0));
-    CU(cu.context_destroy(created));
     hmem_cuda_ops.close(hmem);
 }
 

@@ -123,20 +123,6 @@ TEST(end__by_symbol_or_address__reported)
     CU(cu.free(expected_start - BYTES / 2));
 }
 
-TEST(free__memory_that_is_not_watched__not_reported)
-{
-    struct bench bench = begin();
-    uint64_t addr = cu_alloc(BYTES), other = watched_plain(&bench);
-
-    CU(cu.free(addr));
-    assert_int_equal(reports, 0);
-    CU(cu.free(other));
-    check_reported();
-    addr = cu_alloc(BYTES); /* reused, and not watched */
-    CU(cu.free(addr));
-    check_reported();
-}
-
 /* The memory is still there, and watched for regions of before. A real driver frees without a
  * context too. */
 TEST(free__fails__reported_when_it_succeeds)
@@ -152,25 +138,6 @@ TEST(free__fails__reported_when_it_succeeds)
     reports = 0;
     CU(cu.free(addr));
     check_reported();
-}
-
-TEST(watch__many_allocations__each_reported)
-{
-    enum { MANY = 3000 };
-    static uint64_t addresses[MANY];
-    struct bench bench = begin();
-
-    for (int i = 0; i < MANY; i++) {
-        addresses[i] = cu_alloc(4096);
-        assert_true(watch(&bench, addresses[i], 4096));
-    }
-    for (int i = 0; i < MANY; i++) {
-        expected_start = addresses[i];
-        expected_end = addresses[i] + 4096;
-        reports = 0;
-        CU(cu.free(addresses[i]));
-        check_reported();
-    }
 }
 
 /* ---- contexts --------------------------------------------------------------------------- */

@@ -104,24 +104,6 @@ TEST(export__descriptor_too_short__eproto)
     CU(cu.free(addr));
 }
 
-TEST(export__vendor_says_not_supported__eopnotsupp)
-{
-    unsigned long long addr;
-    struct hmreg_dmabuf dmabuf;
-    struct bench bench;
-
-    driver_need_fake();
-    bench = bench_begin();
-    addr = cu_alloc(MIB);
-    cu_fail("cuMemGetHandleForAddressRange", CUDA_NOT_SUPPORTED, 0, -1);
-    assert_fails(export(&bench, addr, 1, &dmabuf), -EOPNOTSUPP, "CUDA_ERROR_NOT_SUPPORTED");
-    assert_int_equal(hmreg_last_error()->vendor_code, CUDA_NOT_SUPPORTED);
-    assert_string_equal(hmreg_last_error()->source, "cuda");
-    assert_string_equal(hmreg_last_error()->vendor_text, "CUDA_ERROR_NOT_SUPPORTED");
-    cu.fake->reset();
-    CU(cu.free(addr));
-}
-
 /* A driver that wants a context for it is asked for the memory's, which a claim does not name. */
 TEST(export__of_a_claim_needs_a_context__the_memorys)
 {
@@ -189,21 +171,6 @@ TEST(export__pcie_mapping_refused_by_the_device__eopnotsupp)
     assert_int_equal(dmabuf.fd, -7);
     unsetenv("HMREG_FAKE_CUDA_NO_PCIE");
     CU(cu.free(addr));
-}
-
-TEST(device__of_a_coherent_link__says_so)
-{
-    struct hmem_device device;
-    struct bench bench;
-
-    driver_need_fake();
-    setenv("HMREG_FAKE_CUDA_COHERENT", "2", 1);
-    bench = bench_begin();
-    hmem_cuda_ops.device(bench.hmem, 0, &device);
-    assert_false(device.coherent);
-    hmem_cuda_ops.device(bench.hmem, 1, &device);
-    assert_true(device.coherent);
-    unsetenv("HMREG_FAKE_CUDA_COHERENT");
 }
 
 TEST_MAIN()

@@ -178,26 +178,6 @@ TEST(kind__imported_by_ipc__exported_by_its_owner_only)
     owner_end(&owner);
 }
 
-/* On any driver: it is device memory of known bounds, with a new identity at each import. */
-TEST(resolve__imported_by_ipc__device_memory)
-{
-    struct bench bench = bench_begin();
-    struct owner owner = owner_start();
-    unsigned long long addr = import(&owner);
-    struct hmreg_dmabuf dmabuf;
-    struct hmem_range range;
-
-    assert_ok(bench_resolve(&bench, addr + 100, BYTES - 100, &range));
-    assert_int_equal(range.kind, HMREG_MEM_DEVICE);
-    assert_int_equal(range.device, 0);
-    assert_true(range.identity != 0);
-    if (hmem_cuda_ops.export_dmabuf(bench.hmem, addr, BYTES, &range, 0, &dmabuf) == 0)
-        close(dmabuf.fd);
-    CU(cu.ipc_close(addr));
-    assert_int_equal(bench_resolve(&bench, addr, 1, &range), -HMEM_NOT_MINE);
-    owner_end(&owner);
-}
-
 int main(int argc, char **argv)
 {
     if (argc == 3 && !strcmp(argv[1], "--owner"))

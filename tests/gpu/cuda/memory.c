@@ -43,42 +43,6 @@ TEST(copy__other_sorts__both_ways)
     CU(cu.free_host(host));
 }
 
-TEST(copy__over_pieces_of_virtual_memory__both_ways)
-{
-    struct bench bench = bench_begin();
-    struct cuda_memory_prop prop = prop_on(0);
-    size_t granule = cu_granule();
-    unsigned long long addr = cu_reserve(2 * granule);
-
-    cu_map(addr, granule, &prop);
-    cu_map(addr + granule, granule, &prop);
-    check_round_trip(&bench, addr + granule - 1000, 2000);
-    CU(cu.unmap(addr, 2 * granule));
-    CU(cu.unreserve(addr, 2 * granule));
-}
-
-/* The driver returns before a device copy is complete; hmreg_copy() returns after. */
-TEST(copy__on_one_device__is_there_at_once)
-{
-    unsigned long long from, to;
-    struct bench bench;
-
-    driver_need_fake();
-    bench = bench_begin();
-    from = cu_alloc(MIB);
-    to = cu_alloc(MIB);
-    CU(cu.fill(from, 0x42, MIB));
-    assert_ok(copy(&bench, to, from, MIB));
-    assert_int_equal(cu.fake->peek(to + MIB - 1)[0], 0x42);
-    CU(cu.fill(from, 0x43, MIB));
-    CU(cu.copy_on_device(to, from, MIB));
-    assert_int_equal(cu.fake->peek(to + MIB - 1)[0], 0x42);
-    CU(cu.context_wait());
-    assert_int_equal(cu.fake->peek(to + MIB - 1)[0], 0x43);
-    CU(cu.free(from));
-    CU(cu.free(to));
-}
-
 TEST(copy__neither_side_of_cuda__eio)
 {
     struct bench bench = bench_begin();

@@ -10,43 +10,6 @@
 
 #define MIB 1048576ul
 
-/* A device that appeared after the library was opened is not one of its devices. */
-TEST(resolve__uncounted_device__eio)
-{
-    struct cuda_context *second = NULL;
-    struct hmem_range range;
-    unsigned long long addr;
-    struct bench bench;
-
-    driver_need_fake();
-    setenv("HMREG_FAKE_DEVICES", "1", 1);
-    bench = bench_begin();
-    unsetenv("HMREG_FAKE_DEVICES");
-    CU(cu.primary_retain(&second, 1));
-    CU(cu.context_push(second));
-    addr = cu_alloc(MIB);
-    assert_fails(bench_resolve(&bench, addr, MIB, &range), -EIO, "does not count");
-    CU(cu.free(addr));
-    CU(cu.context_pop(NULL));
-    CU(cu.primary_release(1));
-}
-
-TEST(resolve__memory_of_a_created_context__known)
-{
-    struct bench bench = bench_begin();
-    struct cuda_context *created = NULL;
-    struct hmem_range range;
-    unsigned long long addr;
-
-    CU(cu.context_create(&created, 0, 0));
-    addr = cu_alloc(MIB);
-    CU(cu.context_pop(NULL));
-    assert_ok(bench_resolve(&bench, addr, MIB, &range));
-    assert_int_equal(range.alloc_len, MIB);
-    CU(cu.context_destroy(created));
-    assert_int_equal(bench_resolve(&bench, addr, 1, &range), -HMEM_NOT_MINE);
-}
-
 /* ---- host memory ------------------------------------------------------------------------ */
 
 /* Write-combined memory has two addresses for the same bytes; both resolve to the CPU's address. */
@@ -69,31 +32,6 @@ TEST(resolve__device_address_of_host_memory__canonical)
     assert_int_equal(range.host_addr, (uintptr_t)host + 5);
     assert_int_equal(range.identity, identity_of(&bench, device, 1));
     CU(cu.free_host(host));
-}
-
-TEST(resolve__registered_memory__pinned_until_unregistered)
-{
-    struct bench bench = bench_begin();
-    char *host = mmap(NULL, 2 * MIB, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    unsigned long long device = 0;
-    struct hmem_range range;
-    uint64_t first;
-
-    CU(cu.host_register(host, MIB, 0));
-    CU(cu.host_device_pointer(&device, host, 0));
-    assert_ok(bench_resolve(&bench, (uintptr_t)host + 5, 10, &range));
-    assert_int_equal(range.kind, HMREG_MEM_HOST_PINNED);
-    assert_int_equal(range.host_addr, (uintptr_t)host + 5);
-    first = range.identity;
-    assert_ok(bench_resolve(&bench, device + 5, 10, &range));
-    assert_int_equal(range.host_addr, (uintptr_t)host + 5);
-    assert_fails(bench_resolve(&bench, (uintptr_t)host, 2 * MIB, &range), -ERANGE, "leaves");
-    CU(cu.host_unregister(host));
-    assert_int_equal(bench_resolve(&bench, (uintptr_t)host, 10, &range), -HMEM_NOT_MINE);
-    CU(cu.host_register(host, MIB, 0));
-    assert_true(identity_of(&bench, (uintptr_t)host, 10) != first);
-    CU(cu.host_unregister(host));
-    munmap(host, 2 * MIB);
 }
 
 /* ---- pools ------------------------------------------------------------------------------ */

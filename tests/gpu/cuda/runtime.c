@@ -90,30 +90,6 @@ TEST(open__cuinit_fails__code_name_and_remedy)
     cu.fake->reset();
 }
 
-/* A result without a name, from a driver newer than its own list. */
-TEST(open__result_without_a_name__its_number)
-{
-    struct hmem *hmem;
-
-    driver_need_fake();
-    cu_fail("cuInit", 4242, 0, 1);
-    assert_fails(hmem_cuda_ops.open(&hmem), -EIO, "4242");
-    assert_int_equal(hmreg_last_error()->vendor_code, 4242);
-    cu.fake->reset();
-}
-
-TEST(open__devices_cannot_be_counted__code_and_sentence)
-{
-    struct hmem *hmem;
-
-    driver_need_fake();
-    cu_fail("cuDeviceGetCount", CUDA_NO_DEVICE, 0, 1);
-    assert_fails(hmem_cuda_ops.open(&hmem), -ENODEV, "CUDA_ERROR_NO_DEVICE");
-    cu_fail("cuDeviceGet", CUDA_UNKNOWN_ERROR, 1, 1);
-    assert_fails(hmem_cuda_ops.open(&hmem), -EIO, "device 1");
-    cu.fake->reset();
-}
-
 /* CUDA does not survive fork(): a child that opens it gets an error and does not crash. */
 TEST(open__in_a_child__enodev)
 {

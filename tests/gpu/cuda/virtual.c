@@ -100,79 +100,6 @@ static void expect_leaves(const struct reserved *reserved, uint64_t addr, size_t
     assert_int_equal(identity, 0x5a);
 }
 
-TEST(resolve__over_a_hole__erange)
-{
-    struct reserved reserved = reserved_begin();
-
-    map(&reserved, 0, 1);
-    map(&reserved, 2, 1);
-    expect_leaves(&reserved, reserved.addr, 3 * reserved.granule, reserved.addr + reserved.granule);
-    expect_leaves(&reserved, reserved.addr + reserved.granule - 1, 2,
-                  reserved.addr + reserved.granule);
-    unmap(&reserved, 0, 1);
-    unmap(&reserved, 2, 1);
-    reserved_end(&reserved);
-}
-
-TEST(resolve__beyond_the_reservation__erange)
-{
-    struct reserved reserved = reserved_begin();
-
-    map(&reserved, 2, 2);
-    expect_leaves(&reserved, reserved.addr + 2 * reserved.granule, 2 * reserved.granule + 1,
-                  reserved.addr + 4 * reserved.granule);
-    unmap(&reserved, 2, 2);
-    reserved_end(&reserved);
-}
-
-/* Two reservations side by side are two allocations, even where both are mapped. */
-TEST(resolve__over_two_reservations__erange)
-{
-    struct reserved reserved;
-    unsigned long long next;
-
-    driver_need_fake();
-    reserved = reserved_begin();
-    next = cu_reserve(reserved.granule);
-    assert_int_equal(next, reserved.addr + 4 * reserved.granule);
-    map(&reserved, 3, 1);
-    cu_map(next, reserved.granule, &reserved.prop);
-    expect_leaves(&reserved, next - 1, 2, next);
-    unmap(&reserved, 3, 1);
-    CU(cu.unmap(next, reserved.granule));
-    CU(cu.unreserve(next, reserved.granule));
-    reserved_end(&reserved);
-}
-
-/* Reserved addresses without memory are CUDA's, but not memory: never the system's. */
-TEST(resolve__nothing_mapped__efault)
-{
-    struct reserved reserved = reserved_begin();
-    struct hmem_range range;
-    uint64_t identity;
-
-    assert_fails(bench_resolve(&reserved.bench, reserved.addr, 1, &range), -EFAULT,
-                 "without memory");
-    assert_fails(hmem_cuda_ops.identity(reserved.bench.hmem, reserved.addr, 1, &identity), -EFAULT,
-                 "without memory");
-    map(&reserved, 1, 1);
-    assert_fails(bench_resolve(&reserved.bench, reserved.addr, 2 * reserved.granule, &range),
-                 -EFAULT, "reserved");
-    unmap(&reserved, 1, 1);
-    reserved_end(&reserved);
-}
-
-TEST(resolve__given_back_reservation__not_mine)
-{
-    struct reserved reserved = reserved_begin();
-    unsigned long long gone = cu_reserve(reserved.granule);
-    struct hmem_range range;
-
-    CU(cu.unreserve(gone, reserved.granule));
-    assert_int_equal(bench_resolve(&reserved.bench, gone, 1, &range), -HMEM_NOT_MINE);
-    reserved_end(&reserved);
-}
-
 /* ---- identity --------------------------------------------------------------------------- */
 
 /* Replacing any piece changes the identity of a range over it. */
@@ -253,25 +180,6 @@ TEST(identity__is_what_resolve_says)
 }
 
 /* ---- properties ------------------------------------------------------------------------- */
-
-TEST(resolve__pieces_of_two_devices__not_exportable)
-{
-    struct hmem_range range;
-    struct reserved reserved;
-
-    driver_need_devices(2);
-    reserved = reserved_begin();
-    map(&reserved, 0, 1);
-    reserved.prop.location.id = 1;
-    map(&reserved, 1, 1);
-    assert_ok(bench_resolve(&reserved.bench, reserved.addr, 2 * reserved.granule, &range));
-    assert_int_equal(range.segments, 2);
-    assert_false(range.exportable);
-    assert_ok(bench_resolve(&reserved.bench, reserved.addr + reserved.granule, 1, &range));
-    assert_int_equal(range.device, 1);
-    unmap(&reserved, 0, 2);
-    reserved_end(&reserved);
-}
 
 TEST(resolve__on_the_host__pinned)
 {

@@ -77,44 +77,7 @@ TEST(copy__pinned_with_access__one_copy)
     app_free(memory);
 }
 
-/* Locked for the other GPU only: this one has no access. */
-TEST(copy__locked_for_another_gpu__same_bytes)
-{
-    struct hmem *rocr = app_open();
-    unsigned char *host = malloc(MIB);
-    char *memory = app_alloc(0, MIB);
-    void *alias = NULL;
-
-    assert_int_equal(app.hsa_amd_memory_lock(host, MIB, &app.gpus[1], 1, &alias), 0);
-    fill_host(host, MIB, 2);
-    assert_ok(ops->copy(rocr, at(memory), at(host), MIB));
-    app_check(memory, MIB, 2);
-    app_fill(memory, MIB, 3);
-    assert_ok(ops->copy(rocr, at(alias), at(memory), MIB));
-    check_host(host, MIB, 3);
-    assert_int_equal(app.hsa_amd_memory_unlock(host), 0);
-    free(host);
-    app_free(memory);
-}
-
 /* ---- allocations ------------------------------------------------------------------------ */
-
-TEST(alloc__pinned__every_gpu_may_access_it)
-{
-    struct hmem *rocr = app_open();
-    unsigned char *memory = NULL;
-    char *device;
-
-    assert_ok(ops->alloc(rocr, 1, HMREG_MEM_HOST_PINNED, MIB, (void **)&memory));
-    fill_host(memory, MIB, 5);
-    assert_int_equal(app_resolve(rocr, memory, MIB).kind, HMREG_MEM_HOST_PINNED);
-    for (unsigned gpu = 0; gpu < 2; gpu++) {
-        device = app_alloc(gpu, MIB);
-        assert_int_equal(app.hsa_memory_copy(device, memory, MIB), HSA_STATUS_SUCCESS);
-        app_free(device);
-    }
-    assert_ok(ops->free(rocr, memory, HMREG_MEM_HOST_PINNED));
-}
 
 /* Kernel arguments have a separate pool, which the GPU does not cache. */
 TEST(alloc__pinned__not_from_the_kernarg_pool)
@@ -127,32 +90,6 @@ TEST(alloc__pinned__not_from_the_kernarg_pool)
     assert_int_equal(app.hsa_amd_pointer_info(memory, &info, NULL, NULL, NULL), 0);
     assert_int_equal(info.global_flags, HSA_AMD_MEMORY_POOL_GLOBAL_FLAG_FINE_GRAINED);
     assert_ok(ops->free(rocr, memory, HMREG_MEM_HOST_PINNED));
-}
-
-TEST(alloc__runtime_refuses__code_and_sentence)
-{
-    static const struct {
-        const char *call;
-        hsa_status_t status;
-        int code;
-        const char *words;
-    } cases[] = {
-        {"hsa_amd_memory_pool_allocate", HSA_STATUS_ERROR, -EIO, "could not allocate"},
-        {"hsa_amd_memory_pool_allocate", HSA_STATUS_ERROR_OUT_OF_RESOURCES, -ENOMEM, "bytes left"},
-        {"hsa_amd_memory_pool_allocate", HSA_STATUS_ERROR_INVALID_ALLOCATION, -ENOMEM,
-         "bytes left"},
-        {"hsa_amd_agents_allow_access", HSA_STATUS_ERROR, -EIO, "map host memory"},
-    };
-    struct hmem *rocr = app_open();
-    void *made = rocr;
-
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        app_fail(cases[i].call, cases[i].status, 0, 1);
-        assert_fails(ops->alloc(rocr, 0, HMREG_MEM_HOST_PINNED, MIB, &made), cases[i].code,
-                     cases[i].words);
-        assert_int_equal(hmreg_last_error()->vendor_code, cases[i].status);
-        assert_ptr_equal(made, rocr);
-    }
 }
 
 TEST(free__not_an_allocation__efault)

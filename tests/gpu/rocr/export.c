@@ -5,7 +5,6 @@
 #include "tests/gpu/rocr/app.h"
 
 #include <stdlib.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #define MIB (1u << 20)
@@ -25,17 +24,6 @@ static void assert_refused(struct hmem *rocr, const char *addr, const struct hme
     assert_int_equal(test_count_fds(), before);
 }
 
-TEST(export__allocation_shorter_than_resolved__xdev)
-{
-    struct hmem *rocr = app_open();
-    char *memory = app_alloc(0, MIB);
-    struct hmem_range range = app_resolve(rocr, memory, 10);
-
-    assert_refused(rocr, memory + MIB - 9, &range, -EXDEV, "not in one allocation");
-    assert_int_equal(hmreg_last_error()->vendor_code, HSA_STATUS_ERROR_INVALID_ALLOCATION);
-    app_free(memory);
-}
-
 TEST(export__descriptor_too_short__proto)
 {
     struct hmem *rocr = app_open();
@@ -50,55 +38,6 @@ TEST(export__descriptor_too_short__proto)
     assert_ok(ops->export_dmabuf(rocr, at(memory) + 4087, 10, &range, 0, &dmabuf));
     close(dmabuf.fd);
     unsetenv("HMREG_FAKE_HSA_SHORT");
-    app_free(memory);
-}
-
-TEST(export__no_descriptor_left__emfile)
-{
-    struct hmem *rocr = app_open();
-    char *memory = app_alloc(0, MIB);
-    struct hmem_range range = app_resolve(rocr, memory, 10);
-    struct hmreg_dmabuf dmabuf = {.fd = -7};
-    struct rlimit before, tight;
-    int lowest = dup(0);
-
-    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
-    close(lowest);
-    /* Room for the runtime's descriptor but not for ours; then for neither. */
-    tight = (struct rlimit){(rlim_t)lowest + 1, before.rlim_max};
-    assert_int_equal(setrlimit(RLIMIT_NOFILE, &tight), 0);
-    assert_fails(ops->export_dmabuf(rocr, at(memory), 10, &range, 0, &dmabuf), -EMFILE,
-                 "duplicated");
-    tight.rlim_cur = (rlim_t)lowest;
-    assert_int_equal(setrlimit(RLIMIT_NOFILE, &tight), 0);
-    assert_fails(ops->export_dmabuf(rocr, at(memory), 10, &range, 0, &dmabuf), -EIO, "export");
-    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
-    assert_int_equal(dmabuf.fd, -7);
-    app_free(memory);
-}
-
-TEST(export__runtime_refuses__code_and_sentence)
-{
-    static const struct {
-        hsa_status_t status;
-        int code;
-        const char *words;
-    } cases[] = {
-        {HSA_STATUS_ERROR, -EIO, "could not export"},
-        {HSA_STATUS_ERROR_INVALID_AGENT, -EOPNOTSUPP, "no memory of this agent"},
-        {HSA_STATUS_ERROR_INVALID_ALLOCATION, -EXDEV, "not in one allocation"},
-    };
-    struct hmem *rocr = app_open();
-    char *memory = app_alloc(0, MIB);
-    struct hmem_range range = app_resolve(rocr, memory, 10);
-
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        app_fail("hsa_amd_portable_export_dmabuf", cases[i].status, 0, 1);
-        assert_refused(rocr, memory, &range, cases[i].code, cases[i].words);
-        assert_int_equal(hmreg_last_error()->vendor_code, cases[i].status);
-    }
-    app_fail("hsa_amd_portable_close_dmabuf", HSA_STATUS_ERROR_RESOURCE_FREE, 0, 1);
-    assert_refused(rocr, memory, &range, -EIO, "could not close");
     app_free(memory);
 }
 

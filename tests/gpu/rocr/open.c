@@ -40,20 +40,6 @@ TEST(device__pci_unreadable__not_valid)
     app_close(rocr);
 }
 
-TEST(open__no_driver__nodev_in_words)
-{
-    struct hmem *rocr = NULL;
-
-    app_start();
-    app_fail("hsa_init", HSA_STATUS_ERROR_OUT_OF_RESOURCES, 0, -1);
-    assert_fails(ops->open(&rocr), -ENODEV, "/dev/kfd");
-    assert_string_equal(hmreg_last_error()->source, "rocr");
-    assert_int_equal(hmreg_last_error()->vendor_code, 0x1008);
-    assert_non_null(strstr(hmreg_last_error()->vendor_text, "OUT_OF_RESOURCES"));
-    assert_null(rocr);
-    app_stop();
-}
-
 TEST(open__status_has_no_words__io)
 {
     struct hmem *rocr = NULL;

@@ -109,33 +109,6 @@ TEST(resolve__owner_hidden__the_gpu_it_is_mapped_on)
     app_free(memory);
 }
 
-TEST(resolve__owner_hidden_and_no_gpu_has_access__io)
-{
-    struct hmem *rocr = app_open();
-    char *memory = app_alloc(1, MIB);
-    char *mapped = attach(memory, MIB);
-    struct hmem_range range;
-
-    setenv("HMREG_FAKE_HSA_HIDDEN", "2", 1);
-    assert_fails(ops->resolve(rocr, at(mapped), MIB, &range), -EIO, "does not see");
-    assert_names_address(mapped);
-    unsetenv("HMREG_FAKE_HSA_HIDDEN");
-    assert_int_equal(app.hsa_amd_ipc_memory_detach(mapped), 0);
-    app_free(memory);
-}
-
-/* HIP sets such addresses aside for managed memory: they are the process's own pages. */
-TEST(resolve__reserved_on_the_host__not_mine)
-{
-    struct hmem *rocr = app_open();
-    char *va = NULL;
-
-    assert_int_equal(app.hsa_amd_vmem_address_reserve((void **)&va, MIB, 0, ROCR_VMEM_NO_REGISTER),
-                     0);
-    assert_not_mine(rocr, va + 10, 1);
-    assert_int_equal(app.hsa_amd_vmem_address_free(va, MIB), 0);
-}
-
 /* Host memory may begin there. */
 TEST(resolve__end_of_a_reservation__not_mine)
 {

@@ -64,20 +64,4 @@ TEST(alloc__driver_refuses__code_and_sentence)
     ze->close(self);
 }
 
-TEST(free__foreign_memory__its_error)
-{
-    struct hmem *self = bench_open();
-    struct app app;
-    uint64_t theirs;
-    int mine = 0;
-
-    assert_fails(ze->free(self, &mine, HMREG_MEM_DEVICE), -EFAULT, "is no memory of Level Zero");
-    app_open(&app, 0);
-    theirs = app_alloc(&app, app.devices[0], 4096);
-    assert_fails(ze->free(self, (void *)(uintptr_t)theirs, HMREG_MEM_DEVICE), -EIO, "zeMemFree");
-    app_free(&app, theirs);
-    app_close(&app);
-    ze->close(self);
-}
-
 TEST_MAIN()

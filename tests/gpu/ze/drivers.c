@@ -8,26 +8,6 @@
 
 #include <errno.h>
 
-TEST(devices__of_both_drivers__one_list_in_order)
-{
-    static const char *const names[] = {
-        "simulated Level Zero device 0", "simulated Level Zero device 1",
-        "simulated Level Zero device 0 of driver 1", "simulated Level Zero device 1 of driver 1"};
-    static const int buses[] = {0x60, 0x61, 0x70, 0x71};
-    struct hmem *self = bench_open();
-    struct hmem_device device = {0};
-
-    assert_int_equal(ze->device_count(self), 4);
-    for (int i = 0; i < 4; i++) {
-        ze->device(self, i, &device);
-        assert_string_equal(device.name, names[i]);
-        assert_int_equal(device.pci.bus, buses[i]);
-        assert_int_equal(device.driver, i / 2);
-        assert_int_equal(device.driver_first, i / 2 * 2);
-    }
-    ze->close(self);
-}
-
 TEST(query__memory_of_each_device__its_device)
 {
     static const enum hmreg_mem_kind kinds[] = {HMREG_MEM_DEVICE, HMREG_MEM_MANAGED};
@@ -112,20 +92,6 @@ TEST(copy__between_drivers__by_way_of_the_host)
     assert_int_equal(bench_control(1)->peek(b)[4999], 0);
     bench_free(self, a, HMREG_MEM_DEVICE);
     bench_free(self, b, HMREG_MEM_DEVICE);
-    ze->close(self);
-}
-
-/* A driver that cannot answer may own the memory: that is an error, not "unknown". */
-TEST(query__one_driver_fails__eio)
-{
-    struct hmem *self = bench_open();
-    struct hmem_range range;
-    int local = 0;
-
-    bench_fail(bench_control(1), "zeMemGetAllocProperties", ZE_RESULT_ERROR_DEVICE_LOST, 0, 1);
-    assert_fails(ze->resolve(self, (uintptr_t)&local, sizeof(local), &range), -EIO,
-                 "zeMemGetAllocProperties");
-    assert_int_equal(ze->resolve(self, (uintptr_t)&local, sizeof(local), &range), -HMEM_NOT_MINE);
     ze->close(self);
 }
 

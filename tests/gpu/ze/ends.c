@@ -132,18 +132,6 @@ TEST(open__with_contexts_of_its_own__nothing_reported)
     end(self);
 }
 
-TEST(free__memory_that_is_not_watched__not_reported)
-{
-    struct hmem *self = begin();
-    uint64_t addr = app_alloc(&app, app.devices[0], BYTES);
-    void *other = watched(self);
-
-    app_free(&app, addr);
-    assert_int_equal(reports, 0);
-    app_free(&app, (uintptr_t)other);
-    end(self);
-}
-
 TEST(free__fails__reported_when_it_succeeds)
 {
     struct hmem *self = begin();

@@ -10,7 +10,6 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -111,21 +110,6 @@ static void check_names(uint64_t base, size_t alloc_len, uint64_t addr,
         if (memory[i] != (i >= at && i < at + len ? 0 : pattern(i)))
             fail_msg("byte %zu of %zu after a write of %zu bytes at %zu", i, alloc_len, len, at);
     unmap(window, mapped);
-}
-
-TEST(export__dmabuf_of_the_kernel__measured_by_lseek)
-{
-    struct hmem *self = bench_open();
-    uint64_t addr = bench_alloc(self, 0, HMREG_MEM_DEVICE, 40000);
-    struct hmreg_dmabuf dmabuf = {.fd = -1};
-
-    as_the_kernel = true;
-    assert_ok(export(self, addr + 4099, 5000, &dmabuf));
-    as_the_kernel = false;
-    check_names(addr, 40000, addr + 4099, &dmabuf);
-    close(dmabuf.fd);
-    bench_free(self, addr, HMREG_MEM_DEVICE);
-    ze->close(self);
 }
 
 /* Real devices round memory up to their own pages, 64 KiB and more. */
@@ -280,23 +264,6 @@ TEST(export__piece_of_a_pool_with_one_id__names_the_bytes)
     ze->close(self);
 }
 
-/* The library allocates with the export descriptor, so its memory comes from no pool. */
-TEST(export__our_own_memory__is_in_no_pool)
-{
-    struct hmem *self = bench_open();
-    struct hmreg_dmabuf dmabuf = {.fd = -1};
-    uint64_t addr;
-
-    bench_set("HMREG_FAKE_ZE_POOL", 16 * (long)bench_page());
-    addr = bench_alloc(self, 0, HMREG_MEM_DEVICE, 8192);
-    assert_ok(export(self, addr, 8192, &dmabuf));
-    check_names(addr, 8192, addr, &dmabuf);
-    close(dmabuf.fd);
-    bench_free(self, addr, HMREG_MEM_DEVICE);
-    bench_unset("HMREG_FAKE_ZE_POOL");
-    ze->close(self);
-}
-
 static struct {
     struct hmem *opened;
     uint64_t addr;
@@ -366,23 +333,6 @@ TEST(export__of_a_claim__names_the_bytes_or_is_refused)
     ze->close(self);
 }
 
-TEST(export__memory_changed_since_resolve__efault)
-{
-    struct hmem *self = bench_open();
-    struct hmreg_dmabuf dmabuf = {.fd = -7};
-    struct hmem_range range = {0};
-    uint64_t addr = bench_alloc(self, 0, HMREG_MEM_DEVICE, 8192);
-
-    assert_ok(ze->resolve(self, addr, 8192, &range));
-    bench_free(self, addr, HMREG_MEM_DEVICE);
-    assert_fails(ze->export_dmabuf(self, addr, 8192, &range, 0, &dmabuf), -EFAULT, "was freed");
-    assert_int_equal(bench_alloc(self, 0, HMREG_MEM_DEVICE, 8192), addr);
-    assert_fails(ze->export_dmabuf(self, addr, 8192, &range, 0, &dmabuf), -EFAULT, "was freed");
-    assert_int_equal(dmabuf.fd, -7);
-    bench_free(self, addr, HMREG_MEM_DEVICE);
-    ze->close(self);
-}
-
 /* ---- driver responses ------------------------------------------------------------------- */
 
 /* The second call for properties requests the descriptor. */
@@ -412,33 +362,6 @@ TEST(export__driver_gives_no_descriptor__code_and_sentence)
         assert_int_equal(dmabuf.fd, -7);
         bench_control(0)->reset();
     }
-    bench_free(self, addr, HMREG_MEM_DEVICE);
-    ze->close(self);
-}
-
-/* Reaching the process's limit is not the driver's failure. */
-TEST(export__no_descriptor_left__emfile)
-{
-    struct hmem *self = bench_open();
-    uint64_t addr = bench_alloc(self, 0, HMREG_MEM_DEVICE, 8192);
-    struct hmreg_dmabuf dmabuf = {.fd = -7};
-    struct rlimit limit, less;
-    int next, rc;
-
-    assert_ok(export(self, addr, 4096, &dmabuf)); /* the driver caches its descriptor now */
-    close(dmabuf.fd);
-    dmabuf.fd = -7;
-    next = dup(1);
-    close(next);
-    assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
-    less = (struct rlimit){(rlim_t)next, limit.rlim_max};
-    assert_int_equal(setrlimit(RLIMIT_NOFILE, &less), 0);
-    rc = export(self, addr, 4096, &dmabuf);
-    assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
-    assert_int_equal(rc, -EMFILE);
-    assert_int_equal(hmreg_last_error()->code, -EMFILE);
-    assert_string_equal(hmreg_last_error()->source, "os");
-    assert_int_equal(dmabuf.fd, -7);
     bench_free(self, addr, HMREG_MEM_DEVICE);
     ze->close(self);
 }

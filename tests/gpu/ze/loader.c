@@ -109,21 +109,6 @@ TEST(loader_of_debian__zeinit)
     ze->close(self);
 }
 
-/* Loader 1.20 crashes in the second zeInitDrivers after a first that found nothing, and the first
- * may have been the application's. */
-TEST(newer_loader__zeinitdrivers_not_called)
-{
-    struct hmem *self;
-
-    prepare();
-    newer = true;
-    self = bench_open();
-    assert_int_equal(init_calls, 1);
-    assert_int_equal(init_drivers_calls, 0);
-    assert_int_equal(ze->device_count(self), 2);
-    ze->close(self);
-}
-
 /* A loader that found no driver dereferences null pointers if zeDriverGet is called. */
 TEST(loader_without_a_driver__not_asked_for_drivers)
 {

@@ -5,20 +5,6 @@
 #include <errno.h>
 #include <hmreg/loopback.h>
 
-TEST(close__destroys_its_contexts)
-{
-    struct hmem *self = bench_open();
-    const struct fake_control *fake = bench_control(0);
-
-    ze->close(self);
-    fake->reset();
-    self = bench_open();
-    ze->close(self);
-    assert_int_equal(fake->calls("zeContextCreate"), fake->calls("zeContextDestroy"));
-    assert_true(fake->calls("zeContextCreate") >= 1);
-    assert_int_equal(fake->allocations(), 0);
-}
-
 TEST(open__device_without_pci_address__says_so)
 {
     struct hmem *self = bench_open();

@@ -23,31 +23,6 @@ TEST(query__shared_memory_of_no_device__device_none)
     ze->close(self);
 }
 
-/* Devices that report no UUID are distinct. */
-TEST(query__no_uuids__pci_address_decides)
-{
-    struct hmem_range range = {0};
-    ze_device_handle_t tile;
-    struct hmem *self;
-    struct app app;
-    uint32_t count = 1;
-    uint64_t addr;
-
-    bench_set("HMREG_FAKE_ZE_TILES", 2);
-    app_open(&app, 0);
-    bench_fail(bench_control(0), "zeDeviceGetProperties", ZE_RESULT_ERROR_UNKNOWN, 0, -1);
-    self = bench_open();
-    assert_int_equal(zeDeviceGetSubDevices(app.devices[1], &count, &tile), 0);
-    addr = app_alloc(&app, tile, 8192);
-    assert_ok(ze->resolve(self, addr, 8192, &range));
-    assert_int_equal(range.device, 1);
-    bench_control(0)->reset();
-    app_free(&app, addr);
-    app_close(&app);
-    ze->close(self);
-    bench_unset("HMREG_FAKE_ZE_TILES");
-}
-
 /* A device that matches by neither UUID nor PCI address is unknown. */
 TEST(query__memory_of_an_unlisted_device__eio)
 {
@@ -83,33 +58,6 @@ TEST(query__nonsense_range__eio)
     bench_fail(bench_control(0), "zeMemGetAddressRange", ZE_RESULT_SUCCESS, 0, 1);
     assert_fails(ze->resolve(self, addr, 64, &range), -EIO, "not where the address is");
     bench_free(self, addr, HMREG_MEM_DEVICE);
-    ze->close(self);
-}
-
-/* A pool that answers for all its addresses has no allocation at a freed one. */
-TEST(query__freed_piece_of_a_pool__not_mine)
-{
-    struct hmem *self = bench_open();
-    struct hmem_range range = {0};
-    struct app app;
-    uint64_t kept, freed, id = 0;
-
-    bench_set("HMREG_FAKE_ZE_POOL", 16 * (long)bench_page());
-    bench_set("HMREG_FAKE_ZE_POOL_ID", 1);
-    app_open(&app, 0);
-    kept = app_alloc(&app, app.devices[0], 1000);
-    freed = app_alloc(&app, app.devices[0], 1000);
-    assert_ok(ze->resolve(self, freed, 1000, &range));
-    assert_int_equal(range.alloc_base, freed);
-    assert_int_equal(range.alloc_len, 1000);
-    app_free(&app, freed);
-    assert_int_equal(ze->resolve(self, freed, 1000, &range), -HMEM_NOT_MINE);
-    assert_int_equal(ze->identity(self, freed, 1000, &id), -HMEM_NOT_MINE);
-    assert_ok(ze->resolve(self, kept, 1000, &range));
-    app_free(&app, kept);
-    bench_unset("HMREG_FAKE_ZE_POOL");
-    bench_unset("HMREG_FAKE_ZE_POOL_ID");
-    app_close(&app);
     ze->close(self);
 }
 
