@@ -36,7 +36,36 @@ static void close_fid(struct fid *fid)
 
 /* ---- NICs --------------------------------------------------------------------------------- */
 
-/* With device memory where the provider knows such; without, path mapped reaches it. */
+#define OPT_CUDA_API_PERMITTED 10 /* FI_OPT_CUDA_API_PERMITTED, since libfabric 1.18 */
+
+/* Forbids the provider to call CUDA: its cudaMemcpy() would wait for NCCL's kernel, which waits for
+ * the data. -FI_EOPNOTSUPP: it needs the calls for device memory. Other errors: it makes none. */
+static int forbid_cuda(struct fid_ep *ep)
+{
+    bool permitted = false;
+
+    return fi_setopt(&ep->fid, FI_OPT_ENDPOINT, OPT_CUDA_API_PERMITTED, &permitted,
+                     sizeof(permitted));
+}
+
+static bool needs_cuda(struct fi_info *info)
+{
+    struct fid_fabric *fabric = NULL;
+    struct fid_domain *domain = NULL;
+    struct fid_ep *ep = NULL;
+    int rc = fi_fabric(info->fabric_attr, &fabric, NULL);
+
+    rc = rc ? rc : fi_domain(fabric, info, &domain, NULL);
+    rc = rc ? rc : fi_endpoint(domain, info, &ep, NULL);
+    rc = rc ? rc : forbid_cuda(ep);
+    close_fid(ep ? &ep->fid : NULL);
+    close_fid(domain ? &domain->fid : NULL);
+    close_fid(fabric ? &fabric->fid : NULL);
+    return rc == -FI_EOPNOTSUPP;
+}
+
+/* With device memory where the provider knows such and needs no CUDA for it; without, path mapped
+ * reaches it, or NCCL copies it to host memory. */
 static int search(struct fi_info **list)
 {
     uint32_t newest = FI_VERSION(1, 20), here = fi_version();
@@ -57,6 +86,10 @@ static int search(struct fi_info **list)
     for (int i = 0; i < 2 && rc == -FI_ENODATA; i++) {
         hints->caps = FI_TAGGED | (i ? 0 : FI_HMEM);
         rc = fi_getinfo(here < newest ? here : newest, NULL, NULL, 0, hints, list);
+        if (!rc && !i && needs_cuda(*list)) {
+            fi_freeinfo(*list);
+            rc = -FI_ENODATA;
+        }
     }
     fi_freeinfo(hints);
     return rc;
@@ -136,6 +169,8 @@ static int ofi_open(struct comm *comm)
     rc = rc ? rc : fi_endpoint(nic->domain, nic->info, &our->ep, NULL);
     rc = rc ? rc : fi_ep_bind(our->ep, &our->av->fid, 0);
     rc = rc ? rc : fi_ep_bind(our->ep, &our->cq->fid, FI_TRANSMIT | FI_RECV);
+    if (!rc)
+        (void)forbid_cuda(our->ep);
     rc = rc ? rc : fi_enable(our->ep);
     return rc ? rc : fi_getname(&our->ep->fid, comm->ours.address[0], &size);
 }
