@@ -54,6 +54,8 @@ void device_close(struct bench *bench)
     bench_close(bench);
     softgpu_peermem(false);
     softgpu_set("pages", "1");
+    softgpu_set("nvidia", "0");
+    softgpu_set("client", "softgpu");
     softgpu_assert_clean();
 }
 
