@@ -10,9 +10,10 @@ fakes=$BUILD_DIR/tests/fakes
 simulated=(env "LD_LIBRARY_PATH=$fakes/cuda:$fakes/rocr${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
     "ZE_ENABLE_ALT_DRIVERS=$fakes/ze/libze_fake.so")
 
-# To these examples all vendors' memory is alike: the first tier has one vendor.
-one=${VENDORS%% *}
-[[ ! ${HMREG_TEST_LONG-} ]] || one=$VENDORS
+# To these examples all vendors' memory is alike, and one rail is less than four: the first tier has one vendor, with the
+# newest version of the plugin, and four rails. The READMEs' commands have every version, and two rails.
+one=${VENDORS%% *} version=(-v 12) rail_counts=4
+[[ ! ${HMREG_TEST_LONG-} ]] || one=$VENDORS version=() rail_counts='1 2 4'
 
 # Every simulated device of every vendor built in is written, and nothing else.
 device_memory() {
@@ -91,7 +92,7 @@ for vendor in $one; do
         "${simulated[@]}" "$examples/5-gpudirect-libfabric" "$vendor" tcp
 done
 # Each rail count, and a ring whose processes wait for each other on every rail.
-for rails in 1 2 4; do
+for rails in $rail_counts; do
     check "allreduce__${rails}_rails_over_tcp__every_float_is_right" \
         tcp_says "3 processes, $rails rails, system memory, path system: every float is right; 12 of 14 gets were hits" \
         "$examples/6-allreduce" -n 3 -r "$rails"
@@ -130,7 +131,7 @@ if [[ -x $examples/7-nccl-net ]]; then
     for vendor in $one; do
         check "nccl__${vendor}__every_byte_is_right" \
             says "1 NIC, $vendor memory by its address: every byte is right" \
-            "${simulated[@]}" "${nccl[@]}" -i "$vendor" -s 9 "$library"
+            "${simulated[@]}" "${nccl[@]}" -i "$vendor" -s 9 "${version[@]}" "$library"
     done
     check nccl__peer_is_killed__reported says "system memory: the end of the peer was reported" "${nccl[@]}" -k "$library"
     check nccl__no_such_fabric__fails fails "No data available" \
