@@ -125,9 +125,9 @@ TEST(miss__fabric_pins_what_it_writes__mappings_asked_for_once)
     char *memory = fixture_map(2);
     struct hmreg_mr *mr;
 
-    fixture_open(&fixture, HMREG_MONITOR_COUNTER, NULL);
+    fixture_open(HMREG_MONITOR_COUNTER, NULL);
     domain = counter_open_allocated(fixture.lib);
-    fixture_key(&fixture, memory, 10); /* the monitor is there */
+    fixture_key(memory, 10); /* the monitor is there */
     for (int pins = 0; pins < 2; pins++) {
         domain->caps.pins = pins;
         walks = 0;
@@ -141,7 +141,6 @@ TEST(miss__fabric_pins_what_it_writes__mappings_asked_for_once)
     }
     assert_ok(hmreg_domain_close(domain));
     munmap(memory, 2 * fixture_page());
-    fixture_close(&fixture);
 }
 
 /* ---- what is not there ------------------------------------------------------------------- */
