@@ -15,8 +15,6 @@
 #define CACHE_HOLDS   16
 /* The entries around a range that a search looks at: overlapping ones with other rights. */
 #define CACHE_COVERING 256
-/* How many more requests than half may be new before cache_find_many() stops to search. */
-#define CACHE_NEW 4
 
 /* ---- look-up ---------------------------------------------------------------------------- */
 
@@ -110,61 +108,17 @@ static struct hmreg_mr *use(const struct cache_pool *pool, struct hmreg_mr *entr
     return entry;
 }
 
-static struct hmreg_mr *serving_among(const struct cache_pool *pool, unsigned from, unsigned to,
-                                      const struct cache_want *want)
-{
-    struct hmreg_mr *entry = NULL;
-
-    for (unsigned i = from; i < to && !entry; i++)
-        entry = serving(&pool->caches[i], want, false);
-    return entry;
-}
-
-bool cache_serves(struct cache_pool *pool, unsigned from, unsigned to,
-                  const struct cache_want *want)
-{
-    bool serves;
-
-    pthread_mutex_lock(&pool->lock);
-    serves = serving_among(pool, from, to, want);
-    pthread_mutex_unlock(&pool->lock);
-    return serves;
-}
-
 struct hmreg_mr *cache_find(struct cache_pool *pool, unsigned from, unsigned to,
                             const struct cache_want *want, bool heat)
 {
-    struct hmreg_mr *entry;
+    struct hmreg_mr *entry = NULL;
 
     pthread_mutex_lock(&pool->lock);
-    entry = use(pool, serving_among(pool, from, to, want), heat);
+    for (unsigned i = from; i < to && !entry; i++)
+        entry = serving(&pool->caches[i], want, false);
+    entry = use(pool, entry, heat);
     pthread_mutex_unlock(&pool->lock);
     return entry;
-}
-
-/* The same in the devices' caches, then in those of host memory. */
-static struct hmreg_mr *serving_anywhere(const struct cache_pool *pool,
-                                         const struct cache_want *want)
-{
-    struct hmreg_mr *entry =
-        serving_among(pool, HOST_CACHES, atomic_load(&pool->known_caches), want);
-
-    return entry ? entry : serving_among(pool, 0, HOST_CACHES, want);
-}
-
-void cache_find_many(struct cache_pool *pool, const struct cache_want *wants, unsigned count,
-                     bool heat, struct hmreg_mr **entries)
-{
-    unsigned found = 0;
-
-    pthread_mutex_lock(&pool->lock);
-    for (unsigned i = 0; i < count; i++) {
-        bool most_are_new = i > 2 * found + CACHE_NEW;
-
-        entries[i] = most_are_new ? NULL : use(pool, serving_anywhere(pool, &wants[i]), heat);
-        found += entries[i] != NULL;
-    }
-    pthread_mutex_unlock(&pool->lock);
 }
 
 /* ---- a get's steps ---------------------------------------------------------------------- */

@@ -11,7 +11,6 @@
 #include "core/cache/callbacks.h"
 #include "core/group/group.h"
 #include "core/mr/region.h"
-#include "core/mr/region.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -180,7 +179,6 @@ struct cache_set *cache_set_new(struct hmreg_domain *domain)
     set->pool.check_puts = domain->check_puts = lib->settings.check_puts;
     open_caches(set, devices);
     domain->serial = set->pool.thread_caches.serial;
-    domain->place = tls_view_offset(domain->serial);
     set->listener = (struct listener){.gate = set->pool.thread_caches.gate, .needs = needs};
     set->reaper = (struct reaper_client){.is_due = is_due,
                                          .examine = on_examine,
@@ -221,58 +219,19 @@ static void sync_all(struct cache_set *set)
 
 /* ---- deregistration --------------------------------------------------------------------- */
 
-/* Extends the run by an adjacent region. False: it is not adjacent. */
-static bool joins(struct span *run, const struct hmreg_mr *mr)
+/* Of a list each segment was watched by itself. */
+static void unwatch(struct cache_set *set, const struct hmreg_mr *mr, const struct variant *variant)
 {
-    if (mr->node.start == run->end)
-        run->end = mr->node.end;
-    else if (mr->node.end == run->start)
-        run->start = mr->node.start;
-    else
-        return false;
-    return true;
-}
+    size_t segments = variant ? variant->key.count : 0;
+    bool unmapped = entry_body(mr)->unmapped;
 
-/* Each segment was watched by itself. */
-static void unwatch_list(struct cache_set *set, const struct hmreg_mr *entry,
-                         const struct variant *variant)
-{
-    for (size_t i = 0; entry_body(entry)->watched && i < variant->key.count; i++)
+    if (!entry_body(mr)->watched)
+        return;
+    for (size_t i = 0; i < segments; i++)
         monitor_unwatch(set->monitor, variant->segments[i].start, variant->segments[i].end,
-                        entry_body(entry)->unmapped);
-}
-
-static const struct variant *list_of(struct cache_set *set, const struct hmreg_mr *entry)
-{
-    const struct variant *variant = entry_variant(&set->pool, entry);
-
-    return variant && variant->key.count ? variant : NULL;
-}
-
-/* Unwatches adjacent regions by one call, since the kernel's part takes longest. Not with hooks and
- * counter, which have each watch separately. */
-static void unwatch(struct cache_set *set, struct hmreg_mr *const *entries, unsigned count)
-{
-    bool together = monitor_kind(set->monitor) == HMREG_MONITOR_USERFAULTFD;
-
-    for (unsigned i = 0, next; i < count; i = next) {
-        const struct hmreg_mr *mr = entries[i];
-        const struct variant *list = list_of(set, entries[i]);
-        struct span run = {mr->node.start, mr->node.end};
-
-        for (next = i + 1; together && !list && next < count; next++) {
-            const struct hmreg_mr *other = entries[next];
-
-            if (entry_body(other)->watched != entry_body(mr)->watched ||
-                entry_body(other)->unmapped != entry_body(mr)->unmapped ||
-                list_of(set, entries[next]) || !joins(&run, other))
-                break;
-        }
-        if (list)
-            unwatch_list(set, entries[i], list);
-        else if (entry_body(mr)->watched)
-            monitor_unwatch(set->monitor, run.start, run.end, entry_body(mr)->unmapped);
-    }
+                        unmapped);
+    if (!segments)
+        monitor_unwatch(set->monitor, mr->node.start, mr->node.end, unmapped);
 }
 
 /* Unwatches, deregisters and frees entries. A failure here is not reported to the caller, whose own
@@ -283,11 +242,11 @@ static void free_some(struct cache_set *set, struct hmreg_mr **entries, unsigned
     unsigned gone = 0;
 
     hmreg_error_guard(&guard);
-    unwatch(set, entries, count);
     for (unsigned i = 0; i < count; i++) {
         struct variant *variant = entry_variant(&set->pool, entries[i]);
         struct hmreg_mr *mr = entries[i];
 
+        unwatch(set, mr, variant);
         callbacks_ended(mr);
         if (variant && variant->key.attr.endpoint_count && entry_body(mr)->registered)
             mr_unbind(mr);

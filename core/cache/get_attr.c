@@ -86,7 +86,7 @@ static int check_endpoints(struct hmreg_domain *domain, struct attributes *attri
 static int get_of_variant(struct hmreg_domain *domain, const struct request *request,
                           const struct cache_want *want, bool cacheable, struct hmreg_mr **out)
 {
-    struct hmreg_mr *mr = cacheable ? get_remembered(domain, want, NULL) : NULL;
+    struct hmreg_mr *mr = cacheable ? get_remembered(domain, want) : NULL;
 
     if (mr && get_claim_holds(request, mr)) {
         *out = mr;
@@ -150,7 +150,7 @@ static int get_listed_of_variant(struct hmreg_domain *domain, struct layout *lis
                                  const struct cache_want *want, bool cacheable,
                                  struct hmreg_mr **out)
 {
-    struct hmreg_mr *mr = cacheable ? get_remembered(domain, want, NULL) : NULL;
+    struct hmreg_mr *mr = cacheable ? get_remembered(domain, want) : NULL;
 
     if (!mr)
         return get_listed(domain, list, want, cacheable, out);

@@ -70,8 +70,7 @@ static void remember(struct get *get, struct hmreg_mr *entry)
                  : atomic_load_explicit(&entry->sequence, memory_order_relaxed);
     check ^= body->access;
     pin_slot->cache = body->cache;
-    pin_slot->asks = asks || !thread_cache_counts(tcache, body->cache, &cache->stats);
-    if (ends || pin_slot->asks || !thread_cache_is_usual(tcache, body->cache))
+    if (ends || asks || !thread_cache_counts(tcache, body->cache, &cache->stats))
         check |= THREAD_CACHE_OUT_OF_LINE;
     if (get->want.variant) {
         addr ^= variant_salt(get->want.variant);
@@ -123,20 +122,6 @@ static bool settle(struct get *get)
     return get->settled;
 }
 
-/* If no entry serves, none can be stale: pending notifications can only invalidate the entry that
- * this get is about to publish. Not used while events are being read, or once a registration of
- * this get was discarded: then such a change is likely. With hooks and counter settling costs no
- * system call anyway. */
-static bool need_not_settle(const struct get *get)
-{
-    struct cache_set *set = get->set;
-    unsigned state = atomic_load(&set->pool.thread_caches.gate->state);
-
-    return !(state & GATE_CHANGES) && !get->discarded &&
-           monitor_kind(set->monitor) == HMREG_MONITOR_USERFAULTFD &&
-           !cache_serves(&set->pool, 0, HOST_CACHES, &get->want);
-}
-
 /* Searches the devices' caches first, which need not wait for the kernel's events on host memory.
  * *sure: host memory may be cached. */
 static struct hmreg_mr *find_anywhere(struct get *get, bool *sure)
@@ -148,7 +133,7 @@ static struct hmreg_mr *find_anywhere(struct get *get, bool *sure)
     if (!get->read)
         return NULL;
     entry = find_among(get, HOST_CACHES, cache_set_count(get->set));
-    if (entry || need_not_settle(get))
+    if (entry)
         return entry;
     *sure = settle(get);
     return *sure ? find_among(get, 0, HOST_CACHES) : NULL;
@@ -645,30 +630,6 @@ int get_listed(struct hmreg_domain *domain, struct layout *list, const struct ca
 
     get.list = list;
     return get_region(&get, cacheable && !(domain->flags & HMREG_DOMAIN_NO_CACHE), mr);
-}
-
-void get_found(struct hmreg_domain *domain, const struct cache_want *wants, unsigned count,
-               bool asked, struct hmreg_mr **const *mrs)
-{
-    struct hmreg_mr *entries[GET_PORTION];
-    struct cache_pool *pool = &domain->caches->pool;
-    struct get get = {.set = domain->caches, .domain = domain, .settled = asked};
-    bool sure;
-
-    if (!domain->check_puts)
-        get.tcache = thread_cache_join(&pool->thread_caches);
-    sure = settle(&get);
-    for (unsigned i = 0; i < count && !sure; i++)
-        *mrs[i] = NULL;
-    if (!sure)
-        return;
-    cache_find_many(pool, wants, count, get.tcache, entries);
-    for (unsigned i = 0; i < count; i++) {
-        get.want = wants[i];
-        get.start = wants[i].start;
-        get.end = wants[i].end;
-        *mrs[i] = entries[i] && keep_if_valid(&get, entries[i]) ? entries[i] : NULL;
-    }
 }
 
 bool get_may_share(struct hmreg_domain *domain, const struct request *request)

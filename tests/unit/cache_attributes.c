@@ -225,7 +225,7 @@ TEST(get_attr__slot_of_a_plain_region__not_found)
         assert_int_equal(fixture_key(&fixture, memory[0], LEN), 1);
     want.start = (uintptr_t)memory[0] ^ variant_salt(&variant);
     want.end = want.start + LEN;
-    assert_null(get_remembered(fixture.domain, &want, NULL));
+    assert_null(get_remembered(fixture.domain, &want));
     fixture_close(&fixture);
 }
 

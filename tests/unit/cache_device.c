@@ -96,7 +96,8 @@ static bool asks(const struct fixture *fixture, const struct hmreg_mr *mr)
     const struct thread_cache *tcache =
         atomic_load(&fixture->domain->caches->pool.thread_caches.first);
 
-    return tcache->view.pin_slots[pin_slot_number(mr->slot_offset)].asks;
+    return tcache->view.pin_slots[pin_slot_number(mr->slot_offset)].check &
+           THREAD_CACHE_OUT_OF_LINE;
 }
 
 /* One thread's hits of several caches: each is counted in its own. */

@@ -16,7 +16,7 @@
  * Assumptions about the machine, the kernel and the application, and the C that relies on them:
  *
  *  - Other threads see a thread's stores to its pins late, but in order, and no later than the
- *    thread's next fence (hit.c, add_to). No other store is delayed: loads acquire, stores release,
+ *    thread's next fence (get_fast.c, add_to). No other store is delayed: loads acquire, stores release,
  *    and the gate and the queue are changed by sequentially consistent operations.
  *  - membarrier(2) returns after each thread has passed a fence (barrier.c).
  *  - A thread that gets new memory at a changed address sees every store that precedes the system
@@ -305,14 +305,9 @@ again:
 #if BREAK == PIN_FIRST || BREAK == GATE_FIRST
         saw = (sequence == known[me]);
 #endif
-#if MANY /* core/cache/get_many.c reads the gate once for several entries, before it pins any */
-        gate_or(unpinned);
-#endif
         atomic { own++; store_pins() }
         hit_fence();
-#if !MANY
         gate_or(aside);
-#endif
         if
 #if BREAK == PIN_FIRST || BREAK == GATE_FIRST
         :: atomic { saw -> saw = 0; serve() }
@@ -324,10 +319,6 @@ again:
         fi;
 aside:
         unpin(LAST_BACK);
-#if MANY
-unpinned:
-        skip;
-#endif
 #if EVENTS
         unread == 0;
         !(gate & READING) || !keeps(READING_WAIT);
