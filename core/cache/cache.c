@@ -28,7 +28,7 @@ static bool has_rights(const struct hmreg_mr *mr, const struct cache_want *want)
 static bool matches(const struct cache *cache, const struct hmreg_mr *mr,
                     const struct cache_want *want)
 {
-    return has_rights(mr, want) && entry_variant(cache->pool, mr) == want->variant &&
+    return has_rights(mr, want) && entry_variant(mr) == want->variant &&
            (!want->exact || (mr->node.start == want->start && mr->node.end == want->end)) &&
            !entry_body(mr)->changed;
 }
@@ -96,7 +96,7 @@ static struct hmreg_mr *use(const struct cache_pool *pool, struct hmreg_mr *entr
     if (!entry)
         return NULL;
     if (entry_ends_with_put(entry)) {
-        struct holders *holders = entry_holders(pool, entry);
+        _Atomic uint64_t *holders = entry_holders(entry);
 
         return holders_join(holders, holders_use(holders)) ? entry : NULL;
     }
@@ -169,8 +169,6 @@ static enum cache_claim claim(struct cache *cache, const struct cache_want *want
     *entry = use(cache->pool, *entry, heat && *entry && entry_body(*entry)->state == CACHE_LIVE);
     if (*entry)
         return CACHE_SERVED;
-    if (!cache_has_place(cache))
-        return CACHE_SHORT;
     *entry = cache_take_entry(cache, want, iface);
     if (!*entry)
         return CACHE_SHORT;
@@ -338,7 +336,7 @@ struct hmreg_mr *cache_release(struct cache_pool *pool, struct hmreg_mr *entry)
     struct hmreg_mr *gone;
 
     if (entry_ends_with_put(entry))
-        return holders_leave(entry_holders(pool, entry)) ? cache_left(pool, entry) : NULL;
+        return holders_leave(entry_holders(entry)) ? cache_left(pool, entry) : NULL;
     barrier_here(); /* see entry_set_put_unchecked() */
     pthread_mutex_lock(&pool->lock);
     entry_body(entry)->pins--;

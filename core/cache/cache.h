@@ -22,7 +22,7 @@ enum cache_claim {
     CACHE_CLAIMED, /* *entry is pending and the caller's: register, then publish or retire it */
     CACHE_SERVED,  /* *entry serves, live or another thread's claim, and is pinned */
     CACHE_FULL,    /* the range alone exceeds a limit: *entry is pinned; do not publish it */
-    CACHE_SHORT,   /* no free entry or no place in a list: call cache_grow() and try again */
+    CACHE_SHORT,   /* no free entry: call cache_grow() and try again */
 };
 
 /* Finds an entry that serves the request, or claims a new one: of several threads that miss on the

@@ -20,7 +20,6 @@
 #define REAPED        16 /* deregistered at once */
 #define REAPED_BESIDE 8  /* deregistered by a get or put */
 #define MANY_DYING    4096
-#define MOST_EVICTED  64 /* evicted for a get */
 
 /* ---- open and close --------------------------------------------------------------------- */
 
@@ -243,7 +242,7 @@ static void free_some(struct cache_set *set, struct hmreg_mr **entries, unsigned
 
     hmreg_error_guard(&guard);
     for (unsigned i = 0; i < count; i++) {
-        struct variant *variant = entry_variant(&set->pool, entries[i]);
+        struct variant *variant = entry_variant(entries[i]);
         struct hmreg_mr *mr = entries[i];
 
         unwatch(set, mr, variant);
@@ -321,20 +320,15 @@ void cache_set_reap(struct cache_set *set)
     free_dead(set, REAPED_BESIDE);
 }
 
-/* Frees as many entries as this call may have evicted; they may be others, retired earlier. */
-static void reap_evicted(struct cache_set *set)
+void cache_set_free_evicted(struct cache_set *set, unsigned count)
 {
-    for (unsigned i = 0; i < MOST_EVICTED + REAPED && free_dead(set, REAPED); i += REAPED)
-        ;
+    for (unsigned most = REAPED; count; count -= most) {
+        most = count < REAPED ? count : REAPED;
+        if (!free_dead(set, most))
+            break;
+    }
     if (atomic_load(&set->pool.dead.count))
         reaper_wake();
-}
-
-void cache_set_free_evicted(struct cache_set *set, struct cache_search *search)
-{
-    free_some(set, search->handed_over, search->handed_over_count);
-    if (search->handed_over_count == HANDED_OVER) /* more may have been evicted */
-        reap_evicted(set);
 }
 
 void cache_set_progress(struct cache_set *set)
@@ -349,7 +343,6 @@ void cache_set_retire(struct cache_set *set)
     undone_retry(set->domain, UINT_MAX);
     retry_busy(set, UINT_MAX);
     cache_set_reap_dead(set);
-    cache_entries(&set->pool);
 }
 
 unsigned cache_set_flush(struct cache_set *set)
@@ -478,7 +471,7 @@ static bool evict_own(struct cache_set *set, struct cache *first, unsigned *visi
     bool done = evict_of(set, first, visits);
 
     if (done)
-        reap_evicted(set);
+        cache_set_free_evicted(set, 1);
     return done;
 }
 

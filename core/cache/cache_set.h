@@ -84,8 +84,8 @@ void cache_set_stats(struct cache_set *set, struct hmreg_stats *out);
 void cache_set_stats_of(struct cache_set *set, enum hmreg_iface iface, int device,
                         struct hmreg_stats *out);
 
-/* Frees the entries that a search for room evicted. */
-void cache_set_free_evicted(struct cache_set *set, struct cache_search *search);
+/* Frees as many entries as a call has evicted; they may be others, retired earlier. */
+void cache_set_free_evicted(struct cache_set *set, unsigned count);
 /* free_entry: frees a retired entry without pins. release: removes a pin from the entry's own count
  * and, if that was the last pin of a retired entry, frees the entry. A failure of the fabric leaves
  * the thread's last error as it was. */

@@ -13,7 +13,7 @@
 bool cuts_first_range(const struct cache_pool *pool, const struct hmreg_mr *entry, uint64_t start,
                       uint64_t end, struct span *out)
 {
-    const struct variant *variant = entry_variant(pool, entry);
+    const struct variant *variant = entry_variant(entry);
     const struct variant_segment *segment;
 
     *out = (struct span){entry->node.start, entry->node.end};

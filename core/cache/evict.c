@@ -61,13 +61,14 @@ static void withdraw(struct cache_search *search, struct hmreg_mr *entry)
  * The hand does not visit these: an entry used since the last visit keeps its second chance. */
 static void withdraw_batch(const struct cache *cache, struct cache_search *search)
 {
-    uint32_t count = cache->live.count, limit = 1 + count / 8;
+    uint32_t count = cache->live.count, limit = 1 + count / 8, number = cache->live.hand;
 
     limit = limit < WITHDRAWN ? limit : WITHDRAWN;
     search->withdrawn_count = 0;
     for (uint32_t i = 0; i < count && i < PASSES && search->withdrawn_count < limit; i++) {
-        struct hmreg_mr *entry = cache_entry_at(cache->pool, clock_ahead(&cache->live, i));
+        struct hmreg_mr *entry = cache_entry_at(cache->pool, number);
 
+        number = clock_next(&cache->live, number);
         take_visit(search);
         if (!entry_body(entry)->cold && !was_used(cache->pool, entry) &&
             entry_is_idle(cache->pool, entry))
@@ -90,7 +91,7 @@ static enum cache_room find_victim(struct cache *cache, struct cache_search *sea
                                    unsigned *passes, struct hmreg_mr **out)
 {
     while (cache->live.count && search->passed < most_passed(cache, search) && take_visit(search)) {
-        struct hmreg_mr *entry = cache_entry_at(cache->pool, clock_ahead(&cache->live, 0));
+        struct hmreg_mr *entry = cache_entry_at(cache->pool, cache->live.hand);
 
         if (search->bounded && search->passed >= CACHE_VISITS / 2 >> cache->fruitless)
             begin_turn(cache->pool, entry);
@@ -157,19 +158,14 @@ static void spare(struct cache *cache, struct victims *victims)
         clock_return(&cache->live, entry_number(victims->list[--victims->count]));
 }
 
-/* The owner of the search deregisters the first HANDED_OVER; the rest are queued for any call. */
 static void evict_all(struct cache *cache, struct cache_search *search, struct victims *victims)
 {
-    for (unsigned i = 0; i < victims->count; i++) {
+    for (unsigned i = 0; i < victims->count; i++)
         cache_retire_idle(cache, victims->list[i]);
-        if (search->handed_over_count < HANDED_OVER)
-            search->handed_over[search->handed_over_count++] = victims->list[i];
-        else
-            cache_queue_dead(cache->pool, victims->list[i]);
-    }
     if (victims->count) {
         cache_stats_evicted(&cache->stats, 0, victims->count);
-        search->evicted = search->advanced = true;
+        search->evicted += victims->count;
+        search->advanced = true;
         search->passed = 0;
     }
     victims->count = 0;
@@ -206,7 +202,8 @@ static enum cache_room collect(struct cache *cache, uint64_t bytes, struct cache
 static void want(struct cache *cache, uint64_t bytes)
 {
     cache->wanted.bytes = bytes;
-    cache->wanted.idle = cache->wanted.looked = 0;
+    cache->wanted.idle = 0;
+    cache->wanted.looked = STABLE_ARRAY_FIRST;
     atomic_store(&cache->pool->wanting, true);
     reaper_wake();
 }
@@ -308,16 +305,18 @@ void cache_change_limits(struct cache *cache, uint64_t max_regions, uint64_t max
 /* Looks at the next entries; with the lock held. False: all have been looked at. */
 static bool look_further(struct cache *cache)
 {
-    uint32_t count = cache->live.count, end = cache->wanted.looked + CACHE_PASSED;
+    const struct cache_pool *pool = cache->pool;
+    uint32_t end = cache->wanted.looked + CACHE_PASSED;
 
-    for (; cache->wanted.looked < end && cache->wanted.looked < count; cache->wanted.looked++) {
-        const struct hmreg_mr *entry =
-            cache_entry_at(cache->pool, clock_ahead(&cache->live, cache->wanted.looked));
+    for (; cache->wanted.looked < end && cache->wanted.looked < pool->fresh;
+         cache->wanted.looked++) {
+        const struct hmreg_mr *entry = cache_entry_at(pool, cache->wanted.looked);
 
-        if (entry_is_idle(cache->pool, entry))
+        if (entry_body(entry)->state == CACHE_LIVE && entry_body(entry)->cache == cache->index &&
+            entry_is_idle(pool, entry))
             cache->wanted.idle += mr_len(entry);
     }
-    return cache->wanted.looked < count;
+    return cache->wanted.looked < pool->fresh;
 }
 
 /* Is the wanted region still without room, but can have it? *look: it is not known yet. */

@@ -102,7 +102,7 @@ static inline void unpin(const struct thread_cache *tcache, struct pin_slot *pin
 /* A get's pin slot of an entry that ends with its last put means nothing; it was a holder. */
 static void leave_holders(struct cache_set *set, struct hmreg_mr *mr)
 {
-    if (!process_is(set->domain->lib->epoch) || !holders_leave(entry_holders(&set->pool, mr)))
+    if (!process_is(set->domain->lib->epoch) || !holders_leave(entry_holders(mr)))
         return;
     cache_set_reap(set);
     cache_set_free_entry(set, cache_left(&set->pool, mr));
@@ -200,26 +200,14 @@ static bool entry_is_valid(const struct thread_cache *tcache, struct hmreg_mr *m
     return false;
 }
 
-/* Has the entry this variant? The array of extras may not reach one that has none. */
-static bool may_have_variant(const struct cache_pool *pool, const struct hmreg_mr *mr,
-                             const struct variant *variant)
-{
-    struct entry_extra *extra;
-
-    if (!variant)
-        return true;
-    extra = cache_extra_at(pool, pin_slot_number(mr->slot_offset));
-    return __atomic_load_n(&extra->variant, __ATOMIC_RELAXED) == variant;
-}
-
 static bool is_served(struct thread_cache *tcache, struct hmreg_mr *mr, uint32_t sequence,
                       const struct cache_want *want, bool *go_on)
 {
     unsigned state = state_of(tcache);
-    struct cache_set *set = cache_set_of(tcache->set);
 
     *go_on = (state & (GATE_LIVE | GATE_CHANGES)) == GATE_LIVE;
-    return sequence_of(mr) == sequence && may_have_variant(&set->pool, mr, want->variant) &&
+    return sequence_of(mr) == sequence &&
+           __atomic_load_n(&entry_body(mr)->variant, __ATOMIC_RELAXED) == want->variant &&
            serves(tcache, mr, want);
 }
 
@@ -253,7 +241,7 @@ static bool try_joining(struct thread_cache *tcache, struct hmreg_mr *mr, uint32
     if (!is_served(tcache, mr, sequence | ENDS_WITH_PUT, want, go_on) || !*go_on)
         return false;
     *go_on = false; /* what follows may change the table */
-    if (!holders_join(entry_holders(&set->pool, mr), sequence))
+    if (!holders_join(entry_holders(mr), sequence))
         return false;
     if (entry_is_valid(tcache, mr, sequence | ENDS_WITH_PUT))
         return true;

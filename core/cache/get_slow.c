@@ -66,7 +66,7 @@ static void remember(struct get *get, struct hmreg_mr *entry)
 
     if (!pin_slot || (!ends && get->domain->policy == HMREG_POLICY_LAST_PUT))
         return; /* a plain get there must not find a region that is kept */
-    check = ends ? holders_use(entry_holders(&get->set->pool, entry))
+    check = ends ? holders_use(entry_holders(entry))
                  : atomic_load_explicit(&entry->sequence, memory_order_relaxed);
     check ^= body->access;
     pin_slot->cache = body->cache;
@@ -222,7 +222,7 @@ static int create_in_room(struct get *get, struct cache *cache, struct hmreg_mr 
 static bool reap_helps(struct cache_set *set, unsigned freed)
 {
     cache_set_reap_dead(set);
-    return cache_freed(&set->pool) != freed;
+    return atomic_load(&set->pool.freed) != freed;
 }
 
 /* Binds a registered region to its endpoint and enables it. If that fails, the entry's end
@@ -263,7 +263,7 @@ static int check_awake(const struct get *get)
 static int create(struct get *get, struct hmreg_mr *entry)
 {
     struct cache *cache = cache_of(get, entry);
-    unsigned freed = cache_freed(&get->set->pool);
+    unsigned freed = atomic_load(&get->set->pool.freed);
     struct hmreg_error_guard guard;
     int rc;
 
@@ -342,7 +342,7 @@ static enum cache_publish publish(struct get *get, struct cache *cache, struct h
             if (squeezed++ == MAX_SQUEEZED ||
                 !cache_set_evict_anywhere(get->domain->lib, get->set, cache, &search->visits))
                 break;
-            search->evicted = true;
+            search->evicted++;
         } else if (result == CACHE_INTERRUPTED) {
             interrupted = search->advanced ? 0 : interrupted + (search->withdrawn_count != 0);
             search->advanced = false;
@@ -369,7 +369,7 @@ static int finish(struct get *get, struct hmreg_mr *entry, struct hmreg_mr **out
     result = publish(get, cache, entry, &search);
     cached = result == CACHE_PUBLISHED;
     if (search.evicted)
-        cache_set_free_evicted(get->set, &search);
+        cache_set_free_evicted(get->set, search.evicted);
     if (result == CACHE_DISCARDED) {
         cache_set_release(get->set, entry);
         get->discarded++;

@@ -12,9 +12,8 @@
 
 struct sweep {
     atomic_bool expected; /* some live entry's memory can end without a report */
-    unsigned cache;       /* the reaper's thread only: the next entry's cache and place */
-    uint32_t place;
-    size_t part; /* and the next part of that entry's memory: mr_part() */
+    uint32_t number;      /* the reaper's thread only: of the next entry; 0: a sweep begins */
+    size_t part;          /* the next part of that entry's memory: mr_part() */
 };
 
 /* Has the memory under a range this identity? */

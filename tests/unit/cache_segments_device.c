@@ -158,7 +158,7 @@ static bool sweep(struct cache_set *set)
     bool again;
 
     reaper_pause(&set->reaper);
-    while (set->sweep.cache || set->sweep.place || set->sweep.part)
+    while (set->sweep.number)
         sweep_some(&set->sweep, &set->pool, compare, set);
     sweep_expect(&set->sweep);
     while (sweep_some(&set->sweep, &set->pool, compare, set))
