@@ -30,7 +30,7 @@ static bool matches(const struct cache *cache, const struct hmreg_mr *mr,
 {
     return has_rights(mr, want) && entry_variant(mr) == want->variant &&
            (!want->exact || (mr->node.start == want->start && mr->node.end == want->end)) &&
-           !entry_body(mr)->changed;
+           entry_is_claimed(mr, want->claim) && !entry_body(mr)->changed;
 }
 
 static bool is_wanted(const struct cache *cache, const struct hmreg_mr *mr,

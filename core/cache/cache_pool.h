@@ -28,6 +28,7 @@
 #include "core/cache/variant.h"
 #include "core/context/quota.h"
 #include "core/monitor/change_queue.h"
+#include "core/mr/claim.h"
 #include "core/mr/mr.h"
 #include "core/stats/cache_stats.h"
 
@@ -142,11 +143,12 @@ struct cache {
 struct cache_want {
     uint64_t start, end; /* of a list of segments, which the variant has: around all of them */
     uint64_t access;
-    uint64_t more;            /* rights that a region may have beyond these */
-    struct variant *variant;  /* NULL: of hmreg_mr_get() */
-    bool exact;               /* only a region of exactly this range serves */
-    enum hmreg_policy policy; /* the get's, else the domain's. LAST_PUT: no other region serves */
-    bool cover;               /* a miss may register the whole allocation */
+    uint64_t more;             /* rights that a region may have beyond these */
+    struct variant *variant;   /* NULL: of hmreg_mr_get() */
+    const struct claim *claim; /* a checked one about the memory; NULL: none */
+    bool exact;                /* only a region of exactly this range serves */
+    enum hmreg_policy policy;  /* the get's, else the domain's. LAST_PUT: no other region serves */
+    bool cover;                /* a miss may register the whole allocation */
 };
 
 /* How many bytes its region has. */
@@ -214,6 +216,13 @@ static inline bool entry_ends_with_put(const struct hmreg_mr *entry)
 static inline _Atomic uint64_t *entry_holders(const struct hmreg_mr *entry)
 {
     return &entry_body(entry)->holders;
+}
+
+/* Is the entry's memory what the caller claims? A trusted claim is part of the variant. */
+static inline bool entry_is_claimed(const struct hmreg_mr *entry, const struct claim *claim)
+{
+    return !claim || (claim->iface == (enum hmreg_iface)entry_body(entry)->iface &&
+                      (claim->device == HMREG_DEVICE_ANY || claim->device == mr_device(entry)));
 }
 
 /* The number of an entry's holders, or the sum of its pins. The sum is exact only for a cold entry:

@@ -580,11 +580,6 @@ void hmreg_domain_settle(struct hmreg_domain *domain)
 
 /* ---- queries ---------------------------------------------------------------------------- */
 
-unsigned cache_set_held(struct cache_set *set)
-{
-    return cache_held(&set->pool);
-}
-
 /* Entries that the reaper examines are in no list: reaper_pause() waits for its current step. */
 static void examine_all(struct cache_set *set)
 {

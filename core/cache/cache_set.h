@@ -59,9 +59,6 @@ struct cache *cache_set_at(struct cache_set *set, enum hmreg_iface iface, int de
  * apply in one call. */
 bool cache_set_sync(struct cache_set *set);
 
-/* The number of pinned regions. */
-unsigned cache_set_held(struct cache_set *set);
-
 /* Deregisters all that is unpublished and not pinned, busy regions included, except what other
  * threads are deregistering. */
 void cache_set_retire(struct cache_set *set);

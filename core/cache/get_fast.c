@@ -285,6 +285,10 @@ static struct hmreg_mr *try_entry(struct thread_cache *tcache, uint32_t slot,
         add_to(&pin_slot->pins, 1);
         served = try_pinned(tcache, mr, pin_slot, sequence, want, go_on);
     }
+    if (served && !entry_is_claimed(mr, want->claim)) {
+        hmreg_mr_put(mr);
+        served = false;
+    }
     if (!served)
         return NULL;
     thread_cache_count(tcache, cache, &cache_set_of(tcache->set)->caches[cache].stats);

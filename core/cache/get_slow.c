@@ -456,19 +456,6 @@ static int miss(struct get *get, struct hmreg_mr **out)
 
 /* ---- rounds ----------------------------------------------------------------------------- */
 
-bool get_claim_holds(const struct request *request, const struct hmreg_mr *mr)
-{
-    const struct claim *claim = &request->claim;
-
-    if (!claim->made || claim->trusted) /* a get with another trusted claim has another variant */
-        return true;
-    if (claim->iface == entry_body(mr)->iface &&
-        (claim->device == HMREG_DEVICE_ANY || claim->device == mr_device(mr)))
-        return true;
-    cache_stats_add(&mr->domain->caches->caches[entry_body(mr)->cache].stats, STATS_HITS, -1);
-    return false;
-}
-
 static int resolve_memory(struct get *get)
 {
     uint64_t when;
@@ -548,18 +535,14 @@ static int get_round(struct get *get, struct hmreg_mr **out)
 
     get->settled = false;
     entry = find_anywhere(get, &sure);
-    if (entry && get_claim_holds(get->request, entry)) {
+    if (entry) {
         *out = entry;
         return 0;
     }
-    if (entry)
-        cache_set_release(get->set, entry);
     cache_set_reap(get->set);
     rc = resolve_request(get); /* fails if the claim is wrong */
     if (rc)
         return rc;
-    if (entry)
-        return AGAIN;
     if (get->want.policy == HMREG_POLICY_DEFAULT && !notice_would_end(get))
         get->want.policy = HMREG_POLICY_LAST_PUT;
     return get->read && notice_can(get, sure) ? miss_covering(get, out) : get_anew(get, out);
@@ -581,7 +564,7 @@ static int get_rounds(struct get *get, bool caching, struct hmreg_mr **out)
     return rc ? rc : get_anew(get, out);
 }
 
-static int get_region(struct get *get, bool caching, struct hmreg_mr **out)
+static int get_uncancelled(struct get *get, bool caching, struct hmreg_mr **out)
 {
     UNCANCELLED;
     int rc = get_rounds(get, caching, out), refused;
@@ -592,44 +575,25 @@ static int get_region(struct get *get, bool caching, struct hmreg_mr **out)
     return refused ? refused : rc;
 }
 
-static struct get new_get(struct hmreg_domain *domain, const struct request *request,
-                          const struct cache_want *want, struct resolved *found)
+int get_region(struct hmreg_domain *domain, const struct request *request, struct layout *list,
+               const struct cache_want *want, bool cacheable, struct hmreg_mr **mr)
 {
-    return (struct get){
+    struct resolved found; /* set anew in each round */
+    struct get get = {
         .set = domain->caches,
         .domain = domain,
         .since = suspended_since(&domain->lib->suspended),
         .request = request,
-        .want = {.start = want->start,
-                 .end = want->end,
-                 .access = want->access,
-                 .more = domain->more_rights,
-                 .variant = want->variant,
-                 .policy = want->policy,
-                 .exact = domain->flags & HMREG_DOMAIN_EXACT,
-                 .cover = want->cover},
+        .list = list,
+        .want = *want,
         .start = want->start,
         .end = want->end,
-        .found = found,
+        .found = list ? list->ranges.found : &found,
     };
-}
 
-int get_requested(struct hmreg_domain *domain, const struct request *request,
-                  const struct cache_want *want, bool cacheable, struct hmreg_mr **mr)
-{
-    struct resolved found; /* set anew in each round */
-    struct get get = new_get(domain, request, want, &found);
-
-    return get_region(&get, cacheable && !(domain->flags & HMREG_DOMAIN_NO_CACHE), mr);
-}
-
-int get_listed(struct hmreg_domain *domain, struct layout *list, const struct cache_want *want,
-               bool cacheable, struct hmreg_mr **mr)
-{
-    struct get get = new_get(domain, &list->request, want, list->ranges.found);
-
-    get.list = list;
-    return get_region(&get, cacheable && !(domain->flags & HMREG_DOMAIN_NO_CACHE), mr);
+    get.want.more = domain->more_rights;
+    get.want.exact = domain->flags & HMREG_DOMAIN_EXACT;
+    return get_uncancelled(&get, cacheable && !(domain->flags & HMREG_DOMAIN_NO_CACHE), mr);
 }
 
 bool get_may_share(struct hmreg_domain *domain, const struct request *request)
@@ -669,5 +633,5 @@ int get_slowly(struct hmreg_domain *domain, const void *addr, size_t len, uint64
         return rc;
     want.policy = domain->policy;
     want.cover = cover_is_on(domain, access, 0);
-    return get_requested(domain, &request, &want, get_may_share(domain, &request), mr);
+    return get_region(domain, &request, NULL, &want, get_may_share(domain, &request), mr);
 }

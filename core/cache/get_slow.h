@@ -20,19 +20,12 @@ int get_slowly(struct hmreg_domain *domain, const void *addr, size_t len, uint64
 struct hmreg_mr *get_remembered(struct hmreg_domain *domain, const struct cache_want *want);
 
 /* Gets a region for a checked request of one range, which `want` repeats. The caller uses its
- * variant. cacheable: else the region is registered for this get alone. Errors of hmreg_mr_get()
- * that come from the memory and the fabric. */
-int get_requested(struct hmreg_domain *domain, const struct request *request,
-                  const struct cache_want *want, bool cacheable, struct hmreg_mr **mr);
-
-/* The same for a gathered list of segments or ranges, which `want` encloses and want->variant has.
- * *mr is written only on success. */
-int get_listed(struct hmreg_domain *domain, struct layout *list, const struct cache_want *want,
-               bool cacheable, struct hmreg_mr **mr);
-
-/* Is a region that was found, and counted as a hit, of the memory that the request claims? If not,
- * it is not counted. */
-bool get_claim_holds(const struct request *request, const struct hmreg_mr *mr);
+ * variant. list: NULL; or a gathered list of segments or ranges, whose request it is, which `want`
+ * encloses and want->variant has. cacheable: else the region is registered for this get alone.
+ * *mr is written only on success. Errors of hmreg_mr_get() that come from the memory and the
+ * fabric. */
+int get_region(struct hmreg_domain *domain, const struct request *request, struct layout *list,
+               const struct cache_want *want, bool cacheable, struct hmreg_mr **mr);
 
 /* May the request's region serve other gets? False: the caller has to bind it first. */
 bool get_may_share(struct hmreg_domain *domain, const struct request *request);
