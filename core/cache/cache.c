@@ -337,7 +337,6 @@ struct hmreg_mr *cache_release(struct cache_pool *pool, struct hmreg_mr *entry)
 
     if (entry_ends_with_put(entry))
         return holders_leave(entry_holders(entry)) ? cache_left(pool, entry) : NULL;
-    barrier_here(); /* see entry_set_put_unchecked() */
     pthread_mutex_lock(&pool->lock);
     entry_body(entry)->pins--;
     gone = take_if_unpinned(pool, entry);

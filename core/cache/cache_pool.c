@@ -13,9 +13,8 @@
  *  - The sequence of an entry is odd only while it is live. The sequence of a cold entry is even,
  *    and all threads have passed a barrier since it became so: no thread can pin the entry without
  *    the lock, and if the sum of its pins is 0, it is idle. Only cold entries are evicted.
- *  - A put of an entry whose sequence is even checks whether it removed the last pin, unless
- *    PUT_UNCHECKED is set there. That bit is set for cold live entries and for free ones: a put
- *    cannot end these.
+ *  - A put of an entry whose sequence is even checks under the lock whether it removed the last
+ * pin.
  *  - An entry that ends with its last put does so in each of its uses, and its sequence is even.
  *    While it is pending or live it has a holder, or is about to be retired by the thread that was
  *    the last one. Its pins mean nothing.
@@ -123,7 +122,6 @@ void cache_enliven(struct cache *cache, struct hmreg_mr *entry)
     itree_insert(&cache->tree, &entry->node);
     entry_body(entry)->state = CACHE_LIVE;
     entry_body(entry)->used = false;
-    entry_set_put_unchecked(entry, true);
     clock_insert(&cache->live, entry_number(entry));
     cache_use_add(&cache->used, entry);
     count_used(cache);
@@ -168,9 +166,8 @@ static void retire(struct cache *cache, struct hmreg_mr *entry)
     struct cache_pool *pool = cache->pool;
 
     work_count(1);
-    thread_cache_clear_used(&pool->thread_caches,
-                            entry_number(entry)); /* the entry will be reused */
-    barrier_here();                               /* see entry_set_put_unchecked() */
+    /* The entry will be reused. */
+    thread_cache_clear_used(&pool->thread_caches, entry_number(entry));
     if (entry_pins(pool, entry)) {
         entry_body(entry)->state = CACHE_HELD;
         become_zombie(cache, entry);
@@ -198,8 +195,6 @@ static void stop_hits(struct cache *cache, struct hmreg_mr *entry)
         entry_next_use(entry);
     else if (entry_is_hot(entry))
         entry_next_sequence(entry);
-    else
-        entry_set_put_unchecked(entry, false);
 }
 
 void cache_retire(struct cache *cache, struct hmreg_mr *entry)
@@ -350,12 +345,10 @@ struct hmreg_mr *cache_take_entry(struct cache *cache, const struct cache_want *
 
     if (!number)
         return NULL;
-    if (number == pool->free[ends_with_put]) {
+    if (number == pool->free[ends_with_put])
         pool->free[ends_with_put] = body->place.next;
-        entry_set_put_unchecked(entry, false);
-    } else {
+    else
         take_fresh(pool, ends_with_put);
-    }
     memset(body, 0, offsetof(struct mr_body, variant));
     set_key(entry, want);
     body->access = (uint16_t)want->access;
@@ -387,7 +380,6 @@ static void free_entry(struct cache_pool *pool, struct hmreg_mr *entry)
 {
     work_count(1);
     entry_body(entry)->state = CACHE_FREE;
-    entry_set_put_unchecked(entry, true);
     pool->count--;
     if (pool->check_puts)
         entry = exchange(pool, entry);

@@ -243,19 +243,7 @@ static inline bool entry_is_idle(const struct cache_pool *pool, const struct hmr
 
 static inline uint32_t entry_sequence(const struct hmreg_mr *entry)
 {
-    return atomic_load_explicit(&entry->sequence, memory_order_relaxed) &
-           ~(PUT_UNCHECKED | ENDS_WITH_PUT);
-}
-
-/* Marks an entry that is not hot: with `unchecked` set, a put of it does not check whether it
- * removed the last pin. A thread that clears the mark passes a barrier before it adds up pins;
- * get_fast.c passes one between removing a pin and reading the mark. */
-static inline void entry_set_put_unchecked(struct hmreg_mr *entry, bool unchecked)
-{
-    if (!entry_ends_with_put(entry)) /* whose puts always check */
-        atomic_store_explicit(&entry->sequence,
-                              entry_sequence(entry) | (unchecked ? PUT_UNCHECKED : 0),
-                              memory_order_release);
+    return atomic_load_explicit(&entry->sequence, memory_order_relaxed) & ~ENDS_WITH_PUT;
 }
 
 static inline bool entry_is_hot(const struct hmreg_mr *entry)
@@ -263,8 +251,8 @@ static inline bool entry_is_hot(const struct hmreg_mr *entry)
     return entry_sequence(entry) % 2;
 }
 
-/* Advances the sequence: a hot entry is hot no longer, another becomes hot. Clears PUT_UNCHECKED,
- * so puts check again. Release: a thread that matches the new sequence sees the whole entry. */
+/* Advances the sequence: a hot entry is hot no longer, another becomes hot. Release: a thread that
+ * matches the new sequence sees the whole entry. */
 static inline void entry_next_sequence(struct hmreg_mr *entry)
 {
     atomic_store_explicit(&entry->sequence, thread_cache_next(entry_sequence(entry)),

@@ -113,14 +113,6 @@ static enum cache_room find_victim(struct cache *cache, struct cache_search *sea
     return CACHE_NO_ROOM;
 }
 
-/* No thread can pin the entry through its table any more, so puts need not check it while it lives.
- */
-static void become_cold(struct hmreg_mr *entry)
-{
-    entry_body(entry)->cold = true;
-    entry_set_put_unchecked(entry, true);
-}
-
 void cache_finish_withdrawal(struct cache_pool *pool, struct cache_search *search)
 {
     if (!search->withdrawn_count)
@@ -133,7 +125,7 @@ void cache_finish_withdrawal(struct cache_pool *pool, struct cache_search *searc
 
         if (entry_body(entry)->state == CACHE_LIVE &&
             entry_sequence(entry) == search->withdrawn[i].sequence)
-            become_cold(entry);
+            entry_body(entry)->cold = true;
     }
     pthread_mutex_unlock(&pool->lock);
     search->withdrawn_count = 0;
@@ -392,7 +384,7 @@ static bool retire_if_idle(struct cache_pool *pool, struct hmreg_mr *entry)
     if (body->state != CACHE_LIVE)
         return false;
     if (body->withdrawn)
-        become_cold(entry);
+        body->cold = true;
     body->withdrawn = false;
     if (!body->cold || !entry_is_idle(pool, entry) || cuts_have(entry_cache(pool, entry), entry))
         return false;

@@ -32,7 +32,7 @@ static inline void add_to(atomic_uint *own, unsigned value)
                           memory_order_release);
 }
 
-/* Pairs with the release stores in entry_next_sequence() and entry_set_put_unchecked(). */
+/* Pairs with the release store in entry_next_sequence(). */
 static inline uint32_t sequence_of(const struct hmreg_mr *mr)
 {
     return atomic_load_explicit(&mr->sequence, memory_order_acquire);
@@ -76,8 +76,7 @@ static noinline void unpinned_last(const struct thread_cache *tcache, struct hmr
     struct cache_set *set = cache_set_of(tcache->set);
     struct hmreg_mr *gone;
 
-    barrier_here(); /* the pin slot's new value is visible before what follows is read */
-    if (sequence_of(mr) & (PUT_UNCHECKED | ENDS_WITH_PUT))
+    if (sequence_of(mr) & ENDS_WITH_PUT)
         return;
     if (!mr->slot_offset || !process_is(set->domain->lib->epoch)) /* 0: an explicit region */
         return;

@@ -53,12 +53,9 @@ static inline struct pin_slot *pin_slot_at(struct pin_slot *pin_slots, uint32_t 
 /* The bits of a pin slot's check that are not of a sequence. */
 #define THREAD_CACHE_NO_SEQUENCE (THREAD_CACHE_OUT_OF_LINE | THREAD_CACHE_VARIED | HMREG_ACCESS_ALL)
 
-/* The same bit in an entry's sequence, which is even then: no put frees the entry. It is set for
- * entries that are live and cold, and for free ones. */
-#define PUT_UNCHECKED THREAD_CACHE_OUT_OF_LINE
-/* Another such bit, of every entry that ends with its last put (holders.h). It stays as long as the
- * domain: a put reads it when the entry may have another use already. The sequence of such an entry
- * is always even, so that each put checks. */
+/* The same bit in the sequence of every entry that ends with its last put (holders.h). It stays as
+ * long as the domain: a put reads it when the entry may have another use already. The sequence of
+ * such an entry is always even, so that each put checks. */
 #define ENDS_WITH_PUT THREAD_CACHE_VARIED
 
 /* The next value of a sequence, which has 24 bits around those of the access rights. It returns to
