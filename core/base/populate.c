@@ -9,23 +9,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#ifndef MADV_POPULATE_WRITE
-#define MADV_POPULATE_WRITE 23
-#endif
 #ifndef MADV_POPULATE_READ
 #define MADV_POPULATE_READ 22
 #endif
-
-void populate(void *start, size_t bytes)
-{
-    uintptr_t mask = (uintptr_t)sysconf(_SC_PAGESIZE) - 1;
-    uintptr_t from = ((uintptr_t)start + mask) & ~mask, to = ((uintptr_t)start + bytes) & ~mask;
-    int before = errno;
-
-    if (from < to)
-        madvise((void *)from, to - from, MADV_POPULATE_WRITE);
-    errno = before;
-}
 
 bool populate_for_reading(const void *start, size_t bytes)
 {

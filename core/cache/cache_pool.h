@@ -4,20 +4,10 @@
  * and the lists of entries that are unpublished. cache_pool.c lists the invariants that hold
  * whenever the lock is free.
  *
- * An entry ends in three steps, which are named in every function that takes one:
- *
- *     unpublish  no later get finds the entry; threads that have pinned it keep it
- *     retire     unpublished, and it is known whether the entry is pinned: if so, its last put
- * frees it, else it is queued for that free       its region is deregistered, and its slot is
- * reused
- *
- * A pin keeps an entry from being deregistered. Each successful get holds one pin until its put. A
- * hot entry may be pinned by threads through their own tables (thread_cache.h), without the lock. A
- * cold entry cannot, and only of a cold entry is the sum of pins exact.
- *
- * An entry that ends with its last put has holders instead (holders.h), whose number is exact at
- * any time. It is neither hot nor ever idle: the thread whose put leaves it without a holder
- * unpublishes and frees it in that put.
+ * A pin keeps an entry from being deregistered. Each successful get holds one pin until its put.
+ * Only of a cold entry, which threads cannot pin through their own tables (thread_cache.h), is the
+ * sum of pins exact. An entry that ends with its last put has holders instead (holders.h), whose
+ * number is exact at any time: it is neither hot nor ever idle.
  */
 #ifndef HMREG_CORE_CACHE_CACHE_POOL_H
 #define HMREG_CORE_CACHE_CACHE_POOL_H

@@ -195,11 +195,11 @@ static int fill_list(struct get *get, struct hmreg_mr *entry)
 
 static int create_once(struct get *get, struct cache *cache, struct hmreg_mr *entry)
 {
-    uint64_t start = cache_stats_start(&cache->stats);
+    uint64_t start = cache_stats_clock();
     int rc = get->list ? fill_list(get, entry) : fill_range(get, entry);
 
     if (!rc)
-        cache_stats_done(&cache->stats, start);
+        cache_stats_took(&cache->stats, cache_stats_clock() - start);
     return rc;
 }
 

@@ -8,7 +8,6 @@
  */
 #include "core/cache/thread_cache.h"
 
-#include "core/base/populate.h"
 #include "core/base/process.h"
 #include "core/base/work.h"
 #include "core/mr/mr.h"
@@ -26,7 +25,8 @@
 #define FIRST_SLOTS     64u        /* size of a new table; sizes are powers of two */
 #define MOST_SLOTS      (1u << 24) /* size of the largest: 64 MiB */
 #define FEW_SLOTS       (1u << 14) /* tables up to this size are at most a quarter full */
-#define PART_SLOTS      (1u << 16) /* tables of this size do not grow for parts of entries */
+#define MANY_SLOTS      (1u << 18) /* smaller tables grow in larger steps, which are fewer */
+#define PART_SLOTS      (1u << 15) /* tables of this size do not grow for parts of entries */
 #define FIRST_PIN_SLOTS 64u
 #define LINE            64
 #define HEAP_PIN_SLOTS  1024u
@@ -133,14 +133,8 @@ static size_t bytes_of(uint32_t size)
 
 static uint32_t *slots_new(uint32_t size)
 {
-    uint32_t *slots;
-
-    if (size > FEW_SLOTS)
-        return map(bytes_of(size), PROT_READ | PROT_WRITE);
-    slots = calloc(1, bytes_of(size));
-    if (slots) /* requests are spread over all of the table */
-        populate(slots, bytes_of(size));
-    return slots;
+    return size > FEW_SLOTS ? map(bytes_of(size), PROT_READ | PROT_WRITE)
+                            : calloc(1, bytes_of(size));
 }
 
 /* Without the hooks in libc, which would shut the gates: no region is of this memory. */
@@ -501,7 +495,7 @@ static void replace_slots(struct thread_cache *tcache)
     uint32_t parts = had < PART_SLOTS ? tcache->parts : 0;
 
     if (size < MOST_SLOTS && limit_of(size) < tcache->set->entries->end + parts)
-        size *= size < FEW_SLOTS ? 8 : 2; /* small tables grow in larger steps, which are fewer */
+        size *= size < MANY_SLOTS ? 8 : 2;
     made = slots_new(size);
     if (!made)
         return;
