@@ -187,7 +187,7 @@ enum cache_claim cache_claim(struct cache *cache, const struct cache_want *want,
 
     pthread_mutex_lock(&cache->pool->lock);
     result = claim(cache, want, iface, heat, entry);
-    cache_unlock(cache->pool);
+    pthread_mutex_unlock(&cache->pool->lock);
     return result;
 }
 
@@ -209,7 +209,7 @@ static enum cache_publish take_room(struct cache *cache, uint64_t bytes,
     }
     if (!pool->counted)
         return CACHE_PUBLISHED;
-    switch (quota_take(pool->quota, &pool->owed, bytes)) {
+    switch (quota_take(pool->quota, bytes)) {
     case QUOTA_FULL:
         return CACHE_SQUEEZED;
     case QUOTA_NEVER:
@@ -261,7 +261,7 @@ enum cache_publish cache_publish(struct cache *cache, struct hmreg_mr *entry, bo
 
     pthread_mutex_lock(&cache->pool->lock);
     result = publish(cache, entry, same_identity, hot, search);
-    cache_unlock(cache->pool);
+    pthread_mutex_unlock(&cache->pool->lock);
     return result;
 }
 
@@ -327,7 +327,7 @@ struct hmreg_mr *cache_left(struct cache_pool *pool, struct hmreg_mr *entry)
     pthread_mutex_lock(&pool->lock);
     cuts_unpublish_entry(entry_cache(pool, entry), entry);
     cache_retire_put(entry_cache(pool, entry), entry);
-    cache_unlock(pool);
+    pthread_mutex_unlock(&pool->lock);
     return entry;
 }
 
@@ -419,7 +419,7 @@ static enum drained drain_some(struct cache_pool *pool, uint64_t end)
         else if (atomic_load(&pool->cuts))
             done = DRAIN_CUT;
     }
-    cache_unlock(pool);
+    pthread_mutex_unlock(&pool->lock);
     return done;
 }
 
@@ -485,5 +485,5 @@ void cache_unpublish_stale(struct cache *cache, struct hmreg_mr *entry)
         cache_unpublish(cache, entry);
         cache_stats_add(&cache->stats, STATS_INVALIDATIONS, 1);
     }
-    cache_unlock(pool);
+    pthread_mutex_unlock(&pool->lock);
 }

@@ -129,19 +129,10 @@ void cache_enliven(struct cache *cache, struct hmreg_mr *entry)
 
 static void uncharge(struct cache *cache, const struct hmreg_mr *entry)
 {
-    if (cache->pool->counted) {
-        cache->pool->owed.regions++;
-        cache->pool->owed.bytes += mr_len(entry);
-    }
+    if (cache->pool->counted)
+        quota_give(cache->pool->quota, 1, mr_len(entry));
     cache_use_subtract(&cache->used, entry);
     count_used(cache);
-}
-
-void cache_unlock(struct cache_pool *pool)
-{
-    if (pool->owed.regions)
-        quota_give(pool->quota, &pool->owed);
-    pthread_mutex_unlock(&pool->lock);
 }
 
 void cache_count_in(struct cache_pool *pool)

@@ -83,7 +83,6 @@ struct cache_pool {
     atomic_uint known_caches; /* the caches after these are for devices that are not known yet;
                                  grows under the lock */
     struct quota *quota;      /* shared by all domains' caches */
-    struct quota_owed owed;   /* credit for it, collected under the lock: see cache_unlock() */
     bool counted;     /* the quota limits something, and includes the usage of these caches */
     unsigned waiters; /* threads that wait for `decided` */
     /* The first free entry; 0: none. [1]: those that end with their last put, which stay so. */
@@ -279,8 +278,6 @@ void cache_link(struct cache *cache, struct hmreg_mr *entry);
 void cache_retire_pending(struct cache *cache, struct hmreg_mr *entry);
 /* Makes a pending entry live and charges its usage. The cache has room for it. */
 void cache_enliven(struct cache *cache, struct hmreg_mr *entry);
-/* Releases the lock, after crediting to the quota what became free under it. */
-void cache_unlock(struct cache_pool *pool);
 /* Unpublishes and retires a live entry that is cold. */
 void cache_retire(struct cache *cache, struct hmreg_mr *entry);
 /* The same for an entry that is cold, idle and off the clock list. */

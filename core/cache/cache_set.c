@@ -8,7 +8,6 @@
 
 #include "core/base/error.h"
 #include "core/base/uncancelled.h"
-#include "core/cache/callbacks.h"
 #include "core/group/group.h"
 #include "core/mr/region.h"
 
@@ -216,6 +215,38 @@ static void sync_all(struct cache_set *set)
     cache_drain_all(&set->pool);
 }
 
+/* ---- callbacks of the domain's configuration, with no lock held ------------------------------ */
+
+static void call_back(void (*callback)(const struct hmreg_mr *, const struct hmreg_mr_info *,
+                                       void *),
+                      const struct hmreg_mr *mr)
+{
+    struct hmreg_mr_info info;
+    struct hmreg_error before;
+
+    if (!callback)
+        return;
+    info = (struct hmreg_mr_info){.size = sizeof(info)};
+    hmreg_error_save(&before);
+    if (!hmreg_mr_query(mr, &info))
+        callback(mr, &info, mr->domain->callback_context);
+    hmreg_error_restore(&before);
+}
+
+void cache_set_made(struct hmreg_mr *mr)
+{
+    mr_body(mr)->announced = true;
+    call_back(mr->domain->made, mr);
+}
+
+static void call_ended(struct hmreg_mr *mr)
+{
+    if (!mr_body(mr)->announced)
+        return;
+    mr_body(mr)->announced = false;
+    call_back(mr->domain->ended, mr);
+}
+
 /* ---- deregistration --------------------------------------------------------------------- */
 
 /* Of a list each segment was watched by itself. */
@@ -246,7 +277,7 @@ static void free_some(struct cache_set *set, struct hmreg_mr **entries, unsigned
         struct hmreg_mr *mr = entries[i];
 
         unwatch(set, mr, variant);
-        callbacks_ended(mr);
+        call_ended(mr);
         if (variant && variant->key.attr.endpoint_count && entry_body(mr)->registered)
             mr_unbind(mr);
         if (entry_body(mr)->registered && region_destroy(mr) == -EBUSY) {
@@ -395,17 +426,11 @@ static bool on_reap(struct reaper_client *client)
     return cut || ended || atomic_load(&pool->settled.count);
 }
 
-static bool compare(void *set, enum hmreg_iface iface, uint64_t start, uint64_t end,
-                    uint64_t identity)
-{
-    return cache_set_is_same(set, iface, start, end, identity);
-}
-
 static bool on_tidy(struct reaper_client *client)
 {
     struct cache_set *set = set_of_reaper(client);
 
-    return sweep_some(&set->sweep, &set->pool, compare, set) || monitor_tidy(set->monitor);
+    return sweep_some(set) || monitor_tidy(set->monitor);
 }
 
 static bool recurs(struct reaper_client *client)

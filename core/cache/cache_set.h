@@ -81,6 +81,10 @@ void cache_set_stats(struct cache_set *set, struct hmreg_stats *out);
 void cache_set_stats_of(struct cache_set *set, enum hmreg_iface iface, int device,
                         struct hmreg_stats *out);
 
+/* Calls the domain's callback `made`, once the region is registered and not published yet; `ended`
+ * is called once for it, before the first try to deregister it. The thread's last error stays. */
+void cache_set_made(struct hmreg_mr *mr);
+
 /* Frees as many entries as a call has evicted; they may be others, retired earlier. */
 void cache_set_free_evicted(struct cache_set *set, unsigned count);
 /* free_entry: frees a retired entry without pins. release: removes a pin from the entry's own count

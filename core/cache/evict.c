@@ -239,7 +239,7 @@ static enum cache_room evict_one(struct cache *cache, int code, struct cache_sea
     pthread_mutex_lock(&cache->pool->lock);
     if (cuts_are_left(cache)) {
         cuts_unpublish(cache, 1);
-        cache_unlock(cache->pool);
+        pthread_mutex_unlock(&cache->pool->lock);
         return CACHE_ROOM;
     }
     room = find_victim(cache, search, &passes, &entry);
@@ -248,7 +248,7 @@ static enum cache_room evict_one(struct cache *cache, int code, struct cache_sea
         cache_stats_evicted(&cache->stats, code, 1);
         search->passed = 0;
     }
-    cache_unlock(cache->pool);
+    pthread_mutex_unlock(&cache->pool->lock);
     return room;
 }
 
@@ -402,7 +402,7 @@ static bool retire_some_idle(struct cache_pool *pool, uint32_t *next)
     for (; *next < end && *next < pool->fresh && retired < CACHE_BATCH; ++*next)
         retired += retire_if_idle(pool, cache_entry_at(pool, *next));
     more = *next < pool->fresh;
-    cache_unlock(pool);
+    pthread_mutex_unlock(&pool->lock);
     return more;
 }
 

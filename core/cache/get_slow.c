@@ -18,7 +18,6 @@
 #include "core/base/error.h"
 #include "core/base/uncancelled.h"
 #include "core/base/validate.h"
-#include "core/cache/callbacks.h"
 #include "core/cache/cover.h"
 #include "core/cache/notice.h"
 #include "core/group/group.h"
@@ -238,7 +237,7 @@ static void announce(struct cache *cache, struct hmreg_mr *entry)
 {
     if (entry->domain->made)
         cache_announce(cache, entry, true);
-    callbacks_made(entry);
+    cache_set_made(entry);
     if (entry->domain->made)
         cache_announce(cache, entry, false);
 }

@@ -4,6 +4,7 @@
  */
 #include "core/cache/sweep.h"
 
+#include "core/cache/cache_set.h"
 #include "core/cache/cuts.h"
 
 /* What is asked about an entry, which may hold another region when the answer is there. */
@@ -39,7 +40,7 @@ static void unpublish_stale(struct cache_pool *pool, const struct question *ques
         cache_unpublish(entry_cache(pool, entry), entry);
         cache_stats_add(&entry_cache(pool, entry)->stats, STATS_INVALIDATIONS, 1);
     }
-    cache_unlock(pool);
+    pthread_mutex_unlock(&pool->lock);
 }
 
 /* ---- all of them ---------------------------------------------------------------------------- */
@@ -71,8 +72,9 @@ static bool collect(struct sweep *sweep, struct cache_pool *pool,
     return more;
 }
 
-bool sweep_some(struct sweep *sweep, struct cache_pool *pool, sweep_compare is_same, void *arg)
+bool sweep_some(struct cache_set *set)
 {
+    struct sweep *sweep = &set->sweep;
     struct question questions[CACHE_BATCH];
     unsigned count;
     bool more;
@@ -81,13 +83,14 @@ bool sweep_some(struct sweep *sweep, struct cache_pool *pool, sweep_compare is_s
         return false;
     if (!sweep->number)
         sweep->number = STABLE_ARRAY_FIRST;
-    more = collect(sweep, pool, questions, &count);
+    more = collect(sweep, &set->pool, questions, &count);
     for (unsigned i = 0; i < count; i++) {
         const struct question *asked = &questions[i];
         const struct mr_part *part = &asked->part;
 
-        if (part->identity && !is_same(arg, asked->iface, part->start, part->end, part->identity))
-            unpublish_stale(pool, asked);
+        if (part->identity &&
+            !cache_set_is_same(set, asked->iface, part->start, part->end, part->identity))
+            unpublish_stale(&set->pool, asked);
     }
     if (count)
         atomic_store(&sweep->expected, true);

@@ -146,12 +146,6 @@ TEST(list__host_memory_and_pinned__watched_like_any_host_memory)
     fixture_close(&fixture);
 }
 
-static bool compare(void *set, enum hmreg_iface iface, uint64_t start, uint64_t end,
-                    uint64_t identity)
-{
-    return cache_set_is_same(set, iface, start, end, identity);
-}
-
 /* What the reaper does now and then. True: it is to be done again, since it asked about some. */
 static bool sweep(struct cache_set *set)
 {
@@ -159,9 +153,9 @@ static bool sweep(struct cache_set *set)
 
     reaper_pause(&set->reaper);
     while (set->sweep.number)
-        sweep_some(&set->sweep, &set->pool, compare, set);
+        sweep_some(set);
     sweep_expect(&set->sweep);
-    while (sweep_some(&set->sweep, &set->pool, compare, set))
+    while (sweep_some(set))
         ;
     again = sweep_is_expected(&set->sweep);
     reaper_resume(&set->reaper);
