@@ -430,7 +430,7 @@ static bool on_tidy(struct reaper_client *client)
 {
     struct cache_set *set = set_of_reaper(client);
 
-    return sweep_some(set) || monitor_tidy(set->monitor);
+    return sweep_some(&set->sweep, &set->pool) || monitor_tidy(set->monitor);
 }
 
 static bool recurs(struct reaper_client *client)
@@ -628,31 +628,6 @@ void cache_set_stats_of(struct cache_set *set, enum hmreg_iface iface, int devic
     cache_stats_sum(&cache_set_at(set, iface, device)->stats, out);
 }
 
-/* For a vendor without is_same. If its call fails, the answer is no: the caller then resolves the
- * memory anew and gets the reason. */
-static __attribute__((noinline)) bool has_identity(struct runtime *runtime, uint64_t start,
-                                                   uint64_t end, uint64_t identity)
-{
-    struct hmreg_error_guard guard;
-    uint64_t now = 0;
-    int rc;
-
-    hmreg_error_guard(&guard);
-    rc = runtime->ops->identity(runtime->self, start, (size_t)(end - start), &now);
-    hmreg_error_unguard(&guard, rc);
-    return !rc && now == identity;
-}
-
-bool cache_set_is_same(struct cache_set *set, enum hmreg_iface iface, uint64_t start, uint64_t end,
-                       uint64_t identity)
-{
-    struct runtime *runtime = context_runtime(set->domain->lib, iface);
-
-    return runtime->ops->is_same
-               ? runtime->ops->is_same(runtime->self, start, (size_t)(end - start), identity)
-               : has_identity(runtime, start, end, identity);
-}
-
 static __attribute__((noinline)) bool are_parts_found(struct cache_set *set,
                                                       const struct hmreg_mr *mr)
 {
@@ -661,8 +636,8 @@ static __attribute__((noinline)) bool are_parts_found(struct cache_set *set,
     for (size_t i = 0; same && i < mr_part_count(mr); i++) {
         struct mr_part part = mr_part(mr, i);
 
-        same = !part.identity ||
-               cache_set_is_same(set, entry_body(mr)->iface, part.start, part.end, part.identity);
+        same = !part.identity || resolve_is_same(set->domain->lib, entry_body(mr)->iface,
+                                                 part.start, part.end, part.identity);
     }
     return same;
 }
@@ -671,6 +646,6 @@ bool cache_set_is_found(struct cache_set *set, const struct hmreg_mr *mr)
 {
     if (mr_list(mr) || !mr_identity(mr))
         return are_parts_found(set, mr);
-    return cache_set_is_same(set, entry_body(mr)->iface, mr->node.start, mr->node.end,
-                             mr_identity(mr));
+    return resolve_is_same(set->domain->lib, entry_body(mr)->iface, mr->node.start, mr->node.end,
+                           mr_identity(mr));
 }

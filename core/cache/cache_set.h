@@ -123,10 +123,7 @@ void cache_set_reap_dead(struct cache_set *set);
 /* hmreg_domain_progress(), which replaces the reaper: cache_set_reap_dead(), and one busy entry. */
 void cache_set_progress(struct cache_set *set);
 
-/* Asks the vendor whether [start, end) still has this identity throughout. */
-bool cache_set_is_same(struct cache_set *set, enum hmreg_iface iface, uint64_t start, uint64_t end,
-                       uint64_t identity);
-/* The same for all memory of a region that has `ask_identity` set. */
+/* Asks the vendor whether all memory of a region that has `ask_identity` set is still the same. */
 bool cache_set_is_found(struct cache_set *set, const struct hmreg_mr *mr);
 
 #endif

@@ -353,8 +353,8 @@ static bool is_part_still_found(struct get *get, size_t index)
 {
     struct part part = part_of(get, index);
 
-    return !part.range->identity || cache_set_is_same(get->set, get->found->iface, part.start,
-                                                      part.end, part.range->identity);
+    return !part.range->identity || resolve_is_same(get->domain->lib, get->found->iface, part.start,
+                                                    part.end, part.range->identity);
 }
 
 bool notice_is_still_found(struct get *get)

@@ -4,8 +4,8 @@
  */
 #include "core/cache/sweep.h"
 
-#include "core/cache/cache_set.h"
 #include "core/cache/cuts.h"
+#include "core/context/resolve.h"
 
 /* What is asked about an entry, which may hold another region when the answer is there. */
 struct question {
@@ -72,9 +72,9 @@ static bool collect(struct sweep *sweep, struct cache_pool *pool,
     return more;
 }
 
-bool sweep_some(struct cache_set *set)
+bool sweep_some(struct sweep *sweep, struct cache_pool *pool)
 {
-    struct sweep *sweep = &set->sweep;
+    struct hmreg *lib = pool->domain->lib;
     struct question questions[CACHE_BATCH];
     unsigned count;
     bool more;
@@ -83,14 +83,14 @@ bool sweep_some(struct cache_set *set)
         return false;
     if (!sweep->number)
         sweep->number = STABLE_ARRAY_FIRST;
-    more = collect(sweep, &set->pool, questions, &count);
+    more = collect(sweep, pool, questions, &count);
     for (unsigned i = 0; i < count; i++) {
         const struct question *asked = &questions[i];
         const struct mr_part *part = &asked->part;
 
         if (part->identity &&
-            !cache_set_is_same(set, asked->iface, part->start, part->end, part->identity))
-            unpublish_stale(&set->pool, asked);
+            !resolve_is_same(lib, asked->iface, part->start, part->end, part->identity))
+            unpublish_stale(pool, asked);
     }
     if (count)
         atomic_store(&sweep->expected, true);

@@ -10,8 +10,6 @@
 
 #include "core/cache/cache.h"
 
-struct cache_set;
-
 struct sweep {
     atomic_bool expected; /* some live entry's memory can end without a report */
     uint32_t number;      /* the reaper's thread only: of the next entry; 0: a sweep begins */
@@ -23,8 +21,8 @@ struct sweep {
 bool sweep_expect(struct sweep *sweep);
 /* Is there such a region? */
 bool sweep_is_expected(struct sweep *sweep);
-/* Compares the identities of the set's next regions; on the reaper's thread, without a lock.
+/* Compares the identities of the pool's next regions; on the reaper's thread, without a lock.
  * False: all have been compared, and the next call begins again. */
-bool sweep_some(struct cache_set *set);
+bool sweep_some(struct sweep *sweep, struct cache_pool *pool);
 
 #endif

@@ -709,7 +709,7 @@ TEST(is_same__of_a_vendor_that_compares__asked_about_the_range)
     for (int i = 0; i < 2; i++) {
         question.answer = i;
         assert_int_equal(
-            cache_set_is_same(fixture.domain->caches, HMREG_IFACE_CUDA, 0x5000, 0x7000, 9), i);
+            resolve_is_same(fixture.lib, HMREG_IFACE_CUDA, 0x5000, 0x7000, 9), i);
         assert_int_equal(question.addr, 0x5000);
         assert_int_equal(question.len, 0x2000);
         assert_int_equal(question.identity, 9);

@@ -153,9 +153,9 @@ static bool sweep(struct cache_set *set)
 
     reaper_pause(&set->reaper);
     while (set->sweep.number)
-        sweep_some(set);
+        sweep_some(&set->sweep, &set->pool);
     sweep_expect(&set->sweep);
-    while (sweep_some(set))
+    while (sweep_some(&set->sweep, &set->pool))
         ;
     again = sweep_is_expected(&set->sweep);
     reaper_resume(&set->reaper);
