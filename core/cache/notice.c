@@ -6,10 +6,14 @@
 
 #include "core/base/error.h"
 #include "core/base/maps.h"
-#include "core/base/populate.h"
 
 #include <errno.h>
+#include <sys/mman.h>
 #include <unistd.h>
+
+#ifndef MADV_POPULATE_READ
+#define MADV_POPULATE_READ 22
+#endif
 
 /* ---- the ranges -------------------------------------------------------------------------- */
 
@@ -159,6 +163,20 @@ void notice_resolved(const struct get *get, uint64_t when)
         know_anonymous(get->tcache, range, when);
 }
 
+/* Populates all pages that have a byte of [start, end), for reading. False: the process may not
+ * read one of them, or the kernel cannot do this. */
+static bool populate(uint64_t start, uint64_t end)
+{
+    uint64_t mask = (uint64_t)sysconf(_SC_PAGESIZE) - 1, from = start & ~mask;
+    int before = errno, rc;
+
+    do
+        rc = madvise((void *)(uintptr_t)from, ((end + mask) & ~mask) - from, MADV_POPULATE_READ);
+    while (rc && errno == EINTR);
+    errno = before;
+    return !rc;
+}
+
 /* A page that is there takes 0.2 us to populate, a mapping 0.4 us to read; a process has more. */
 #define LEAST_MAPPINGS 16
 
@@ -180,8 +198,7 @@ static bool is_accessible(const struct get *get, const struct part *part)
         return true;
     if (mappings < LEAST_MAPPINGS)
         mappings = LEAST_MAPPINGS;
-    return len / (uint64_t)sysconf(_SC_PAGESIZE) <= mappings &&
-           populate_for_reading((const void *)(uintptr_t)part->start, len);
+    return len / (uint64_t)sysconf(_SC_PAGESIZE) <= mappings && populate(part->start, part->end);
 }
 
 /* Where no runtime is in use, memory that was private, anonymous and readable is still the system's
@@ -336,8 +353,8 @@ static bool is_part_still_found(struct get *get, size_t index)
 {
     struct part part = part_of(get, index);
 
-    return !part.range->identity || cache_set_is_same(get->set, get->found->iface, part.start,
-                                                      part.end, part.range->identity);
+    return !part.range->identity || resolve_is_same(get->domain->lib, get->found->iface, part.start,
+                                                    part.end, part.range->identity);
 }
 
 bool notice_is_still_found(struct get *get)
