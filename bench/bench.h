@@ -31,7 +31,6 @@ extern struct plan plan;
 /* Each takes some seconds and reports its progress on stderr. */
 void measure_hits(void);
 void measure_groups(void);
-void measure_many(void);
 void measure_threads(void);
 void measure_misses(void);
 void measure_stalls(void);

@@ -109,7 +109,6 @@ static void hits_over(size_t regions)
     progress("hits: %zu regions", regions);
     for (size_t i = 0; (subject = subject_at(i)) != NULL; i++) {
         if (subject == &subject_hmreg_disabled || subject == &subject_loop ||
-            subject == &subject_hmreg_many ||
             (subject->most_regions && subject->most_regions < regions))
             continue;
         tasks[count] = (struct task){.subject = subject, .regions = regions};

@@ -17,7 +17,6 @@ static const struct {
 } parts[] = {
     {"hits", measure_hits},
     {"groups", measure_groups},
-    {"many", measure_many},
     {"threads", measure_threads},
     {"misses", measure_misses},
     {"stalls", measure_stalls},

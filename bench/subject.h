@@ -51,8 +51,6 @@ const struct subject *subject_find(const char *who);
 #define WHO_UCX_EVENTS "UCX, memory events"
 #define WHO_EMPTY      "a library that does nothing"
 /* The same, 64 regions in one call. */
-#define WHO_DEFAULT_MANY   WHO_DEFAULT ", 64 in one call"
-#define WHO_USERFAULT_MANY WHO_USERFAULT ", 64 in one call"
 
 /* A NCCL plugin's registration. */
 #define WHO_PLUGIN "plugin on hmreg"
@@ -75,9 +73,8 @@ const struct subject *subject_find(const char *who);
 
 extern const struct subject subject_hmreg_userfault, subject_hmreg_notice, subject_hmreg_import,
     subject_hmreg_default, subject_hmreg_head, subject_hmreg_calls, subject_hmreg_disabled,
-    subject_hmreg_group, subject_hmreg_eight, subject_hmreg_many, subject_ucx, subject_ucx_events,
-    subject_ofi_tcp, subject_ofi_basic, subject_ofi_shm, subject_getpid, subject_ioctl,
-    subject_loop, subject_empty;
+    subject_hmreg_group, subject_hmreg_eight, subject_ucx, subject_ucx_events, subject_ofi_tcp,
+    subject_ofi_basic, subject_ofi_shm, subject_getpid, subject_ioctl, subject_loop, subject_empty;
 
 /* How long each registration spins, for every subject of this process, ns; initially 0. */
 extern double registration_ns;

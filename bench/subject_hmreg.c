@@ -13,8 +13,7 @@
 #include <stdlib.h>
 
 enum variant { USERFAULT, NOTICE, IMPORT, DEFAULT, DISABLED, GROUP, EIGHT };
-#define RAILS  8
-#define A_CALL 64
+#define RAILS 8
 
 static int reg(void *self, const struct provider_request *req, struct provider_mr *out,
                struct hmreg_reason *why)
@@ -201,23 +200,6 @@ static void hits_of_eight(void *arg, char *base, const uint32_t *order, size_t c
     }
 }
 
-static void hits_of_many(void *arg, char *base, const uint32_t *order, size_t count)
-{
-    struct hmreg_domain *domain = ((struct hmreg_state *)arg)->domain;
-    struct hmreg_mr *mrs[A_CALL];
-    struct iovec iov[A_CALL];
-
-    for (size_t i = 0; i < count; i += A_CALL) {
-        size_t some = count - i < A_CALL ? count - i : A_CALL;
-
-        for (size_t j = 0; j < some; j++)
-            iov[j] = (struct iovec){base + (size_t)order[i + j] * REGION_BYTES, REGION_BYTES};
-        if (hmreg_mr_get_many(domain, iov, some, HMREG_SEND, mrs))
-            hmreg_must(-1, "hmreg_mr_get_many");
-        hmreg_mr_put_many(mrs, some);
-    }
-}
-
 /* Without this check a cache that does not cache would be measured as one that does. */
 static void check(void *arg, size_t regions)
 {
@@ -256,5 +238,4 @@ const struct subject subject_hmreg_head = SUBJECT_BY(hits_with_head, WHO_HEAD, D
 const struct subject subject_hmreg_calls = SUBJECT_BY(hits_with_calls, WHO_CALLS, DEFAULT, NULL);
 const struct subject subject_hmreg_group = SUBJECT(WHO_GROUP, GROUP, NULL);
 const struct subject subject_hmreg_eight = SUBJECT_BY(hits_of_eight, WHO_EIGHT, EIGHT, NULL);
-const struct subject subject_hmreg_many = SUBJECT_BY(hits_of_many, WHO_DEFAULT_MANY, DEFAULT, NULL);
 const struct subject subject_hmreg_disabled = SUBJECT("hmreg disabled", DISABLED, NULL);

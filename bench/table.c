@@ -124,13 +124,6 @@
         ROW("get + desc + key + put, ns", words ", beside calls", "hits-keys-" #n, WHO_HEAD,       \
             WHO_CALLS)
 
-#define MANY(words, measure, who)                                                                  \
-    ROW("64 buffers in one call beside 64 calls, ns a buffer", words, measure,                     \
-        who ", 64 in one call", who)
-#define MANY_OVER(n, words, who)                                                                   \
-    MANY("get, " words, "many-get-" #n, who), MANY("put, " words, "many-put-" #n, who),            \
-        MANY("get + put, " words, "many-both-" #n, who)
-
 #define CREW(words, measure, who)                                                                  \
     ROW("get + put, 2 threads beside 2 processes, ns", words, measure, who ", 2 threads",          \
         who ", 2 processes")
@@ -264,13 +257,6 @@ static const struct row rows[] = {
     KEYS_OVER(100, "100 regions"),
     KEYS_OVER(10000, "10,000 regions"),
 
-    MANY_OVER(64, "64 regions", WHO_DEFAULT),
-    MANY_OVER(1024, "1,024 regions", WHO_DEFAULT),
-    MANY_OVER(65536, "65,536 regions", WHO_DEFAULT),
-    MANY_OVER(64, "64 regions", WHO_USERFAULT),
-    MANY_OVER(1024, "1,024 regions", WHO_USERFAULT),
-    MANY_OVER(65536, "65,536 regions", WHO_USERFAULT),
-
     CREWS("1,000 regions each", "threads-distinct-1000"),
     CREWS("the same region", "threads-same-1"),
     CREWS("the same 1,000 regions", "threads-same-1000"),
@@ -279,8 +265,6 @@ static const struct row rows[] = {
     INSTRUCTIONS("single steps", "instructions-stepped", WHO_IMPORT),
     INSTRUCTIONS("single steps", "instructions-stepped", WHO_NOTICE),
     INSTRUCTIONS("single steps", "instructions-stepped", WHO_DEFAULT),
-    INSTRUCTIONS_BESIDE("single steps, beside single calls", "instructions-stepped",
-                        WHO_DEFAULT_MANY, NULL, WHO_DEFAULT),
     INSTRUCTIONS_BESIDE("single steps, kernel not counted", "instructions-stepped", WHO_USERFAULT,
                         NULL, WHO_DEFAULT),
 

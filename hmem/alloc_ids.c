@@ -1,45 +1,32 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * See alloc_ids.h. The index is an array of live allocations, disjoint and sorted by address,
- * protected by a seqlock: readers search it without a lock and accept the result if `turn` was
- * even and did not change during the search. Everything a reader may touch stays allocated (slots
- * forever, a replaced array until alloc_ids_forget()), so a reader that races with a writer reads
- * inconsistent values but valid memory.
- *
- * All atomics are sequentially consistent: a reader that sees an entry of a change that goes on
- * sees the odd turn, or a later one, when it reads turn again.
+ * See alloc_ids.h. The index is an array of live allocations, disjoint and sorted by address.
  */
 #include "hmem/alloc_ids.h"
 
 #include <stdlib.h>
+#include <string.h>
 
-#define FIRST_ROOM    64
-#define READ_ATTEMPTS 4
-
-struct entry {
-    _Atomic uint64_t base;
-    _Atomic(struct alloc_id *) slot;
-};
-
-struct alloc_ids_index {
-    struct alloc_ids_index *replaced; /* older arrays, freed by alloc_ids_forget() */
-    size_t room;
-    struct entry entries[];
-};
+#define FIRST_ROOM 64
 
 static _Atomic uint64_t last_number;
 
-/* ---- reading ------------------------------------------------------------------------- */
+static bool ended(const struct alloc_id *slot)
+{
+    return slot->number == 0;
+}
+
+/* ---- the index, under the lock ------------------------------------------------------- */
 
 /* The number of entries that begin at or below addr. */
-static size_t entries_up_to(const struct alloc_ids_index *index, size_t count, uint64_t addr)
+static size_t entries_up_to(const struct alloc_ids *table, uint64_t addr)
 {
-    size_t low = 0, high = count;
+    size_t low = 0, high = table->count;
 
     while (low < high) {
         size_t middle = low + (high - low) / 2;
 
-        if (index->entries[middle].base <= addr)
+        if (table->index[middle]->base <= addr)
             low = middle + 1;
         else
             high = middle;
@@ -49,56 +36,20 @@ static size_t entries_up_to(const struct alloc_ids_index *index, size_t count, u
 
 static bool covers(const struct alloc_id *slot, uint64_t addr, size_t len)
 {
-    uint64_t base = slot->base, whole = slot->len;
-
-    return addr >= base && addr - base < whole && len <= whole - (addr - base);
-}
-
-static uint64_t search(struct alloc_ids *table, uint64_t addr, size_t len)
-{
-    const struct alloc_ids_index *index = table->index;
-    size_t count = table->count;
-    const struct alloc_id *slot;
-
-    if (!index)
-        return 0;
-    /* The count may belong to a later, larger array. */
-    count = entries_up_to(index, count < index->room ? count : index->room, addr);
-    if (!count)
-        return 0;
-    slot = index->entries[count - 1].slot;
-    return slot && covers(slot, addr, len) ? slot->number : 0;
+    return addr - slot->base < slot->len && len <= slot->len - (addr - slot->base);
 }
 
 uint64_t alloc_ids_find(struct alloc_ids *table, uint64_t addr, size_t len)
 {
-    uint64_t found;
+    uint64_t found = 0;
+    size_t count;
 
-    for (int i = 0; i < READ_ATTEMPTS; i++) {
-        uint64_t turn = table->turn;
-
-        found = search(table, addr, len);
-        if (turn % 2 == 0 && table->turn == turn)
-            return found;
-    }
-    /* Writers made each attempt fail. */
     pthread_mutex_lock(&table->lock);
-    found = search(table, addr, len);
+    count = entries_up_to(table, addr);
+    if (count && covers(table->index[count - 1], addr, len))
+        found = table->index[count - 1]->number;
     pthread_mutex_unlock(&table->lock);
     return found;
-}
-
-/* ---- changing the index, under the lock ---------------------------------------------- */
-
-static void set_entry(struct entry *entry, struct alloc_id *slot)
-{
-    entry->base = slot->base;
-    entry->slot = slot;
-}
-
-static bool ended(const struct alloc_id *slot)
-{
-    return slot->number == 0;
 }
 
 /* Makes the slots of ended allocations spare, then removes such slots from the index: what ends
@@ -120,84 +71,51 @@ static void collect(struct alloc_ids *table)
         table->spare = slot;
         table->drawn_count--;
     }
-    table->turn++;
-    for (size_t i = 0; i < table->count; i++) {
-        struct alloc_id *slot = table->index->entries[i].slot;
-
-        if (!ended(slot))
-            set_entry(&table->index->entries[kept++], slot);
-    }
+    for (size_t i = 0; i < table->count; i++)
+        if (!ended(table->index[i]))
+            table->index[kept++] = table->index[i];
     table->count = kept;
-    table->turn++;
     table->collect_at = table->drawn_count < FIRST_ROOM ? FIRST_ROOM : 2 * table->drawn_count;
-}
-
-static bool grow(struct alloc_ids *table)
-{
-    struct alloc_ids_index *old = table->index;
-    size_t room = old ? old->room * 2 : FIRST_ROOM;
-    struct alloc_ids_index *index = calloc(1, sizeof(*index) + room * sizeof(index->entries[0]));
-
-    if (!index)
-        return false;
-    index->room = room;
-    index->replaced = old;
-    for (size_t i = 0; old && i < table->count; i++)
-        set_entry(&index->entries[i], old->entries[i].slot);
-    table->turn++;
-    table->index = index;
-    table->turn++;
-    return true;
 }
 
 /* An index that is more than half full after a collection grows; otherwise it would soon need
  * another. */
 static bool make_room(struct alloc_ids *table)
 {
-    const struct alloc_ids_index *index = table->index;
+    size_t room = table->room ? table->room * 2 : FIRST_ROOM;
+    struct alloc_id **made;
 
-    if (index && table->count < index->room)
+    if (table->count < table->room)
         return true;
     collect(table);
-    return (index && table->count <= index->room / 2) || grow(table);
-}
-
-static void insert(struct alloc_ids *table, size_t at, struct alloc_id *slot)
-{
-    struct entry *entries = table->index->entries;
-
-    table->turn++;
-    for (size_t i = table->count; i > at; i--)
-        set_entry(&entries[i], entries[i - 1].slot);
-    set_entry(&entries[at], slot);
-    table->count++;
-    table->turn++;
-}
-
-static bool overlap(const struct alloc_id *a, const struct alloc_id *b)
-{
-    return a->base < b->base + b->len && b->base < a->base + a->len;
+    if (table->room && table->count <= table->room / 2)
+        return true;
+    made = realloc(table->index, room * sizeof(struct alloc_id *));
+    if (!made)
+        return false;
+    table->index = made;
+    table->room = room;
+    return true;
 }
 
 /* Entries are disjoint, so only the neighbours of the slot's position can overlap it. */
-static struct alloc_id *overlapped(struct alloc_ids *table, const struct alloc_id *slot)
+static struct alloc_id *overlapped(const struct alloc_ids *table, const struct alloc_id *slot)
 {
-    const struct alloc_ids_index *index = table->index;
-    size_t at;
+    size_t at = entries_up_to(table, slot->base);
 
-    if (!index)
-        return NULL;
-    at = entries_up_to(index, table->count, slot->base);
-    if (at > 0 && overlap(index->entries[at - 1].slot, slot))
-        return index->entries[at - 1].slot;
-    if (at < table->count && overlap(index->entries[at].slot, slot))
-        return index->entries[at].slot;
+    for (size_t i = at ? at - 1 : 0; i <= at && i < table->count; i++) {
+        struct alloc_id *other = table->index[i];
+
+        if (other->base < slot->base + slot->len && slot->base < other->base + other->len)
+            return other;
+    }
     return NULL;
 }
 
 static uint64_t enter(struct alloc_ids *table, struct alloc_id *slot)
 {
     struct alloc_id *other = overlapped(table, slot);
+    size_t at;
 
     if (other && ended(other)) {
         collect(table);
@@ -208,7 +126,10 @@ static uint64_t enter(struct alloc_ids *table, struct alloc_id *slot)
     /* A collection has made the slot spare if its allocation had ended. */
     if (!make_room(table) || ended(slot))
         return 0;
-    insert(table, entries_up_to(table->index, table->count, slot->base), slot);
+    at = entries_up_to(table, slot->base);
+    memmove(&table->index[at + 1], &table->index[at],
+            (table->count++ - at) * sizeof(struct alloc_id *));
+    table->index[at] = slot;
     return slot->number;
 }
 
@@ -266,17 +187,12 @@ void alloc_ids_end(struct alloc_id *slot)
  * allocation's id: that costs a cache miss and never causes a stale hit. */
 void alloc_ids_forget(struct alloc_ids *table, void (*revoke)(void *arg, uint64_t base), void *arg)
 {
-    while (table->index) {
-        struct alloc_ids_index *older = table->index->replaced;
-
-        free(table->index);
-        table->index = older;
-    }
-    table->count = 0;
+    free(table->index);
+    table->index = NULL;
+    table->count = table->room = table->collect_at = 0;
     for (struct alloc_id *slot = table->drawn; slot; slot = slot->next) {
         if (!ended(slot))
             revoke(arg, slot->base);
         alloc_ids_end(slot);
     }
-    table->collect_at = 0;
 }

@@ -29,27 +29,23 @@
 struct alloc_id {
     struct alloc_id *next;   /* in one of the table's lists */
     _Atomic uint64_t number; /* the id; 0: the allocation has ended */
-    _Atomic uint64_t base, len;
+    uint64_t base, len;
 };
 
-struct alloc_ids_index;
-
 struct alloc_ids {
-    pthread_mutex_t lock;   /* serializes writers; never held across a runtime call */
+    pthread_mutex_t lock;   /* never held across a runtime call */
     struct alloc_id *drawn; /* callback outstanding, or it ran and the slot is not collected yet */
     struct alloc_id *spare; /* free slots */
     size_t drawn_count, collect_at;
-    _Atomic uint64_t turn; /* the seqlock's counter: odd while a writer changes the index */
-    _Atomic(struct alloc_ids_index *) index;
-    _Atomic size_t count; /* entries in the index */
+    struct alloc_id **index; /* of live allocations, and some that have ended */
+    size_t count, room;
 };
 #define ALLOC_IDS_INITIALIZER                                                                      \
     {                                                                                              \
         .lock = PTHREAD_MUTEX_INITIALIZER                                                          \
     }
 
-/* The id of the live allocation that covers the range; 0: none known. Takes no lock unless
- * concurrent writers make several attempts in a row fail. */
+/* The id of the live allocation that covers the range; 0: none known. */
 uint64_t alloc_ids_find(struct alloc_ids *table, uint64_t addr, size_t len);
 
 /* A slot with an id never used before; NULL: no memory. */

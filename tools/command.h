@@ -30,9 +30,31 @@ struct option_def {
                              out; NULL: no value */
     const char *help;
     /* Stores the value (NULL if none) in the command's options. Returns NULL, or for a wrong value
-     * a text that says what is accepted. */
+     * a text that says what is accepted. NULL: the value is stored at this offset of the options: a
+     * number from least to most, an int; most 0: text that is not empty; accepted NULL: true. */
     const char *(*take)(const char *value, void *options);
+    size_t field;
+    const char *accepted;
+    long least, most;
 };
+
+#define OPTION(name, argument, help, take)                                                         \
+    {                                                                                              \
+        name, argument, help, take, 0, NULL, 0, 0                                                  \
+    }
+#define OPTION_FLAG(name, help, field)                                                             \
+    {                                                                                              \
+        name, NULL, help, NULL, field, NULL, 0, 0                                                  \
+    }
+#define OPTION_TEXT(name, argument, help, field, accepted)                                         \
+    {                                                                                              \
+        name, argument, help, NULL, field, accepted, 0, 0                                          \
+    }
+#define OPTION_NUMBER(name, argument, help, field, least, most, accepted)                          \
+    {                                                                                              \
+        name, argument, help, NULL, field, accepted, least, most                                   \
+    }
+#define OPTION_JSON(help) OPTION_FLAG("json", help, 0) /* the options begin with `bool json` */
 
 struct command {
     const char *name;
@@ -72,15 +94,14 @@ extern const struct command command_verify;
  * exit status after printing help or an error. */
 int options_parse(const struct command *command, int argc, char **argv, void *options);
 
-/* For options that begin with `bool json`: the take() of --json. */
-const char *options_take_json(const char *value, void *options);
 /* For numbers: false if it is none from least to most. */
 bool options_number(const char *value, long least, long most, long *out);
 /* For bytes with K, M, G, T or P: false if it is none from least to most. */
 bool options_size(const char *value, uint64_t least, uint64_t most, uint64_t *out);
 /* For names of ifaces: false if it is none; then OPTIONS_IFACES says what is accepted. */
 bool options_iface(const char *value, int *out);
-#define OPTIONS_IFACES "accepted are system, cuda, rocr, ze"
+#define OPTIONS_IFACES  "accepted are system, cuda, rocr, ze"
+#define OPTIONS_DEVICES "a device's index is accepted, from 0"
 
 /* Opens the library and prints the command's document. options begin with `bool json`. */
 int command_show(const struct command *command, const void *options);

@@ -23,9 +23,7 @@ struct fabric_options {
 };
 const char *fabrics_take_name(const char *value, void *options);
 #define FABRICS_OPTION                                                                             \
-    {                                                                                              \
-        "fabric", "NAME", "only fabrics or RDMA devices of this name", fabrics_take_name           \
-    }
+    OPTION("fabric", "NAME", "only fabrics or RDMA devices of this name", fabrics_take_name)
 /* Adds to "failures" that there is none, where that is so. */
 void fabrics_fail_if_none(json_t *document, const struct fabric_options *options,
                           const json_t *fabrics);

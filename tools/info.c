@@ -222,7 +222,7 @@ static int run(const struct command *self, int argc, char **argv)
 
 static const struct option_def options[] = {
     FABRICS_OPTION,
-    {"json", NULL, "JSON instead of tables; its keys are in hmreg(1)", options_take_json},
+    OPTION_JSON("JSON instead of tables; its keys are in hmreg(1)"),
     {0},
 };
 

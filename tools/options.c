@@ -81,6 +81,25 @@ static int refuse_unknown(const struct command *command, const char *argument)
     return refuse_near(command, argument, accepted, meant.found);
 }
 
+static const char *store(const struct option_def *option, const char *value, void *options)
+{
+    void *field = (char *)options + option->field;
+    long number;
+
+    if (!option->accepted) {
+        *(bool *)field = true;
+        return NULL;
+    }
+    if (!option->most) {
+        *(const char **)field = value;
+        return value[0] ? NULL : option->accepted;
+    }
+    if (!options_number(value, option->least, option->most, &number))
+        return option->accepted;
+    *(int *)field = (int)number;
+    return NULL;
+}
+
 /* got: getopt's value, which is its place in the list or its letter. */
 static int take_option(const struct command *command, int got, void *options)
 {
@@ -90,7 +109,7 @@ static int take_option(const struct command *command, int got, void *options)
 
     while (got != FIRST_OPTION + (int)(option - command->options) && got != letter_of(option))
         option++;
-    accepted = option->take(optarg, options);
+    accepted = option->take ? option->take(optarg, options) : store(option, optarg, options);
 
     if (!accepted)
         return EXIT_CONTINUE;
@@ -158,12 +177,6 @@ int options_parse(const struct command *command, int argc, char **argv, void *op
             return status;
     }
     return parse_operands(command, argc, argv, options);
-}
-
-const char *options_take_json(const char *value, void *options)
-{
-    *(bool *)options = true;
-    return NULL;
 }
 
 bool options_number(const char *value, long least, long most, long *out)

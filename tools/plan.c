@@ -9,6 +9,7 @@
 
 #include <hmreg/plan.h>
 #include <inttypes.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -401,16 +402,6 @@ static const char *take_iface(const char *value, void *options)
     return NULL;
 }
 
-static const char *take_device(const char *value, void *options)
-{
-    long device;
-
-    if (!options_number(value, 0, 4096, &device))
-        return "a device's index is accepted, from 0";
-    ((struct options *)options)->device = (int)device;
-    return NULL;
-}
-
 static int run(const struct command *self, int argc, char **argv)
 {
     struct options options = {.iface = HMREG_IFACE_SYSTEM};
@@ -423,9 +414,10 @@ static int run(const struct command *self, int argc, char **argv)
 
 static const struct option_def options[] = {
     FABRICS_OPTION,
-    {"iface", "NAME", "memory of this iface: system (host), cuda, rocr, ze", take_iface},
-    {"device", "INDEX", "memory of the iface's device with this index; 0 unless said", take_device},
-    {"json", NULL, "JSON instead of tables; its keys are in hmreg-plan(1)", options_take_json},
+    OPTION("iface", "NAME", "memory of this iface: system (host), cuda, rocr, ze", take_iface),
+    OPTION_NUMBER("device", "INDEX", "memory of the iface's device with this index; 0 unless said",
+                  offsetof(struct options, device), 0, 4096, OPTIONS_DEVICES),
+    OPTION_JSON("JSON instead of tables; its keys are in hmreg-plan(1)"),
     {0},
 };
 

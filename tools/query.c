@@ -14,6 +14,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdarg.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -373,16 +374,6 @@ static const char *take_iface(const char *value, void *options)
     return options_iface(value, &((struct options *)options)->iface) ? NULL : OPTIONS_IFACES;
 }
 
-static const char *take_device(const char *value, void *options)
-{
-    long device;
-
-    if (!options_number(value, 0, 4096, &device))
-        return "a device's index is accepted, from 0";
-    ((struct options *)options)->device = (int)device;
-    return NULL;
-}
-
 static const char *take_kind(const char *value, void *options)
 {
     static const char *const names[KINDS] = {"host", "pinned", "device", "managed"};
@@ -404,11 +395,12 @@ static const char *take_size(const char *value, void *options)
 }
 
 static const struct option_def options[] = {
-    {"iface", "NAME", "only this iface: system, cuda, rocr, ze", take_iface},
-    {"device", "INDEX", "only the device with this index of each iface", take_device},
-    {"kind", "KIND", "only this kind: host, pinned, device, managed", take_kind},
-    {"size", "BYTES", "bytes to allocate, with K, M, G or T; 1M unless said", take_size},
-    {"json", NULL, "JSON instead of tables; its keys are in hmreg(1)", options_take_json},
+    OPTION("iface", "NAME", "only this iface: system, cuda, rocr, ze", take_iface),
+    OPTION_NUMBER("device", "INDEX", "only the device with this index of each iface",
+                  offsetof(struct options, device), 0, 4096, OPTIONS_DEVICES),
+    OPTION("kind", "KIND", "only this kind: host, pinned, device, managed", take_kind),
+    OPTION("size", "BYTES", "bytes to allocate, with K, M, G or T; 1M unless said", take_size),
+    OPTION_JSON("JSON instead of tables; its keys are in hmreg(1)"),
     {0},
 };
 

@@ -164,7 +164,7 @@ static void print_text(const json_t *document)
 /* ---- the command ------------------------------------------------------------------------ */
 
 static const struct option_def options[] = {
-    {"json", NULL, "JSON instead of tables; its keys are in hmreg-topo(1)", options_take_json},
+    OPTION_JSON("JSON instead of tables; its keys are in hmreg-topo(1)"),
     {0},
 };
 

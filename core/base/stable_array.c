@@ -5,8 +5,6 @@
  */
 #include "core/base/stable_array.h"
 
-#include "core/base/populate.h"
-
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -97,17 +95,15 @@ static uint32_t end_of(const struct stable_array *array, size_t bytes)
 /* Threads that grow the array at the same time make the same memory usable. */
 bool stable_array_grow(struct stable_array *array, uint32_t end, pthread_mutex_t *lock)
 {
-    size_t had, now;
+    size_t now;
     uint32_t next;
 
     if (!have_addresses(array, lock))
         return false;
-    had = bytes_of(array, end);
     now = bytes_of(array, next_end(array, end));
     next = end_of(array, now);
     if (next <= end || mprotect(array->base, now, PROT_READ | PROT_WRITE))
         return false;
-    populate(array->base + had, now - had);
     pthread_mutex_lock(lock);
     if (next > array->end)
         array->end = next;

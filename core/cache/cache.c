@@ -15,8 +15,6 @@
 #define CACHE_HOLDS   16
 /* The entries around a range that a search looks at: overlapping ones with other rights. */
 #define CACHE_COVERING 256
-/* How many more requests than half may be new before cache_find_many() stops to search. */
-#define CACHE_NEW 4
 
 /* ---- look-up ---------------------------------------------------------------------------- */
 
@@ -30,9 +28,9 @@ static bool has_rights(const struct hmreg_mr *mr, const struct cache_want *want)
 static bool matches(const struct cache *cache, const struct hmreg_mr *mr,
                     const struct cache_want *want)
 {
-    return has_rights(mr, want) && entry_variant(cache->pool, mr) == want->variant &&
+    return has_rights(mr, want) && entry_variant(mr) == want->variant &&
            (!want->exact || (mr->node.start == want->start && mr->node.end == want->end)) &&
-           !entry_body(mr)->changed;
+           entry_is_claimed(mr, want->claim) && !entry_body(mr)->changed;
 }
 
 static bool is_wanted(const struct cache *cache, const struct hmreg_mr *mr,
@@ -98,7 +96,7 @@ static struct hmreg_mr *use(const struct cache_pool *pool, struct hmreg_mr *entr
     if (!entry)
         return NULL;
     if (entry_ends_with_put(entry)) {
-        struct holders *holders = entry_holders(pool, entry);
+        _Atomic uint64_t *holders = entry_holders(entry);
 
         return holders_join(holders, holders_use(holders)) ? entry : NULL;
     }
@@ -110,61 +108,17 @@ static struct hmreg_mr *use(const struct cache_pool *pool, struct hmreg_mr *entr
     return entry;
 }
 
-static struct hmreg_mr *serving_among(const struct cache_pool *pool, unsigned from, unsigned to,
-                                      const struct cache_want *want)
-{
-    struct hmreg_mr *entry = NULL;
-
-    for (unsigned i = from; i < to && !entry; i++)
-        entry = serving(&pool->caches[i], want, false);
-    return entry;
-}
-
-bool cache_serves(struct cache_pool *pool, unsigned from, unsigned to,
-                  const struct cache_want *want)
-{
-    bool serves;
-
-    pthread_mutex_lock(&pool->lock);
-    serves = serving_among(pool, from, to, want);
-    pthread_mutex_unlock(&pool->lock);
-    return serves;
-}
-
 struct hmreg_mr *cache_find(struct cache_pool *pool, unsigned from, unsigned to,
                             const struct cache_want *want, bool heat)
 {
-    struct hmreg_mr *entry;
+    struct hmreg_mr *entry = NULL;
 
     pthread_mutex_lock(&pool->lock);
-    entry = use(pool, serving_among(pool, from, to, want), heat);
+    for (unsigned i = from; i < to && !entry; i++)
+        entry = serving(&pool->caches[i], want, false);
+    entry = use(pool, entry, heat);
     pthread_mutex_unlock(&pool->lock);
     return entry;
-}
-
-/* The same in the devices' caches, then in those of host memory. */
-static struct hmreg_mr *serving_anywhere(const struct cache_pool *pool,
-                                         const struct cache_want *want)
-{
-    struct hmreg_mr *entry =
-        serving_among(pool, HOST_CACHES, atomic_load(&pool->known_caches), want);
-
-    return entry ? entry : serving_among(pool, 0, HOST_CACHES, want);
-}
-
-void cache_find_many(struct cache_pool *pool, const struct cache_want *wants, unsigned count,
-                     bool heat, struct hmreg_mr **entries)
-{
-    unsigned found = 0;
-
-    pthread_mutex_lock(&pool->lock);
-    for (unsigned i = 0; i < count; i++) {
-        bool most_are_new = i > 2 * found + CACHE_NEW;
-
-        entries[i] = most_are_new ? NULL : use(pool, serving_anywhere(pool, &wants[i]), heat);
-        found += entries[i] != NULL;
-    }
-    pthread_mutex_unlock(&pool->lock);
 }
 
 /* ---- a get's steps ---------------------------------------------------------------------- */
@@ -215,8 +169,6 @@ static enum cache_claim claim(struct cache *cache, const struct cache_want *want
     *entry = use(cache->pool, *entry, heat && *entry && entry_body(*entry)->state == CACHE_LIVE);
     if (*entry)
         return CACHE_SERVED;
-    if (!cache_has_place(cache))
-        return CACHE_SHORT;
     *entry = cache_take_entry(cache, want, iface);
     if (!*entry)
         return CACHE_SHORT;
@@ -235,7 +187,7 @@ enum cache_claim cache_claim(struct cache *cache, const struct cache_want *want,
 
     pthread_mutex_lock(&cache->pool->lock);
     result = claim(cache, want, iface, heat, entry);
-    cache_unlock(cache->pool);
+    pthread_mutex_unlock(&cache->pool->lock);
     return result;
 }
 
@@ -257,7 +209,7 @@ static enum cache_publish take_room(struct cache *cache, uint64_t bytes,
     }
     if (!pool->counted)
         return CACHE_PUBLISHED;
-    switch (quota_take(pool->quota, &pool->owed, bytes)) {
+    switch (quota_take(pool->quota, bytes)) {
     case QUOTA_FULL:
         return CACHE_SQUEEZED;
     case QUOTA_NEVER:
@@ -309,7 +261,7 @@ enum cache_publish cache_publish(struct cache *cache, struct hmreg_mr *entry, bo
 
     pthread_mutex_lock(&cache->pool->lock);
     result = publish(cache, entry, same_identity, hot, search);
-    cache_unlock(cache->pool);
+    pthread_mutex_unlock(&cache->pool->lock);
     return result;
 }
 
@@ -375,7 +327,7 @@ struct hmreg_mr *cache_left(struct cache_pool *pool, struct hmreg_mr *entry)
     pthread_mutex_lock(&pool->lock);
     cuts_unpublish_entry(entry_cache(pool, entry), entry);
     cache_retire_put(entry_cache(pool, entry), entry);
-    cache_unlock(pool);
+    pthread_mutex_unlock(&pool->lock);
     return entry;
 }
 
@@ -384,8 +336,7 @@ struct hmreg_mr *cache_release(struct cache_pool *pool, struct hmreg_mr *entry)
     struct hmreg_mr *gone;
 
     if (entry_ends_with_put(entry))
-        return holders_leave(entry_holders(pool, entry)) ? cache_left(pool, entry) : NULL;
-    barrier_here(); /* see entry_set_put_unchecked() */
+        return holders_leave(entry_holders(entry)) ? cache_left(pool, entry) : NULL;
     pthread_mutex_lock(&pool->lock);
     entry_body(entry)->pins--;
     gone = take_if_unpinned(pool, entry);
@@ -468,7 +419,7 @@ static enum drained drain_some(struct cache_pool *pool, uint64_t end)
         else if (atomic_load(&pool->cuts))
             done = DRAIN_CUT;
     }
-    cache_unlock(pool);
+    pthread_mutex_unlock(&pool->lock);
     return done;
 }
 
@@ -534,5 +485,5 @@ void cache_unpublish_stale(struct cache *cache, struct hmreg_mr *entry)
         cache_unpublish(cache, entry);
         cache_stats_add(&cache->stats, STATS_INVALIDATIONS, 1);
     }
-    cache_unlock(pool);
+    pthread_mutex_unlock(&pool->lock);
 }

@@ -12,27 +12,17 @@
 #include "core/cache/evict.h"
 #include "core/monitor/userfaultfd/userfault.h"
 
-/* Does a live entry with the access rights contain the wanted range, in one of the caches
- * numbered from <= number < to? */
-bool cache_serves(struct cache_pool *pool, unsigned from, unsigned to,
-                  const struct cache_want *want);
-
 /* Finds and pins a live entry that contains the wanted range with the access rights: the one
  * of the first cache that has one, among those numbered from <= number < to. heat: threads may
  * remember the entry from now on. NULL: no entry serves. */
 struct hmreg_mr *cache_find(struct cache_pool *pool, unsigned from, unsigned to,
                             const struct cache_want *want, bool heat);
-/* The same for several requests under one hold of the lock, in all caches; entries[i] is of
- * wants[i]. If most requests have no entry, the later ones are not searched for: a claim does so
- * again. */
-void cache_find_many(struct cache_pool *pool, const struct cache_want *wants, unsigned count,
-                     bool heat, struct hmreg_mr **entries);
 
 enum cache_claim {
     CACHE_CLAIMED, /* *entry is pending and the caller's: register, then publish or retire it */
     CACHE_SERVED,  /* *entry serves, live or another thread's claim, and is pinned */
     CACHE_FULL,    /* the range alone exceeds a limit: *entry is pinned; do not publish it */
-    CACHE_SHORT,   /* no free entry or no place in a list: call cache_grow() and try again */
+    CACHE_SHORT,   /* no free entry: call cache_grow() and try again */
 };
 
 /* Finds an entry that serves the request, or claims a new one: of several threads that miss on the

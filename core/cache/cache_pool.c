@@ -13,9 +13,8 @@
  *  - The sequence of an entry is odd only while it is live. The sequence of a cold entry is even,
  *    and all threads have passed a barrier since it became so: no thread can pin the entry without
  *    the lock, and if the sum of its pins is 0, it is idle. Only cold entries are evicted.
- *  - A put of an entry whose sequence is even checks whether it removed the last pin, unless
- *    PUT_UNCHECKED is set there. That bit is set for cold live entries and for free ones: a put
- *    cannot end these.
+ *  - A put of an entry whose sequence is even checks under the lock whether it removed the last
+ * pin.
  *  - An entry that ends with its last put does so in each of its uses, and its sequence is even.
  *    While it is pending or live it has a holder, or is about to be retired by the thread that was
  *    the last one. Its pins mean nothing.
@@ -34,6 +33,7 @@
 #include "core/base/work.h"
 
 #include <assert.h>
+#include <string.h>
 
 #define FIRST_SEQUENCE 2 /* 0 is the last value */
 
@@ -56,9 +56,9 @@ static void call_to_free(struct cache_pool *pool)
 
 static void append(struct cache_pool *pool, struct cache_list *list, uint32_t number)
 {
-    entry_body(cache_entry_at(pool, number))->place = 0;
+    entry_body(cache_entry_at(pool, number))->place.next = 0;
     if (list->last)
-        entry_body(cache_entry_at(pool, list->last))->place = number;
+        entry_body(cache_entry_at(pool, list->last))->place.next = number;
     else
         list->first = number;
     list->last = number;
@@ -78,7 +78,7 @@ static struct hmreg_mr *take_first(struct cache_pool *pool, struct cache_list *l
     if (!list->first)
         return NULL;
     entry = cache_entry_at(pool, list->first);
-    list->first = entry_body(entry)->place;
+    list->first = entry_body(entry)->place.next;
     if (!list->first)
         list->last = 0;
     list_count(list, -1u);
@@ -107,7 +107,6 @@ void cache_link(struct cache *cache, struct hmreg_mr *entry)
     itree_insert(&cache->claims, &entry->node);
     entry_body(entry)->state = CACHE_PENDING;
     entry_body(entry)->filling = false;
-    cache->pending++;
 }
 
 void cache_retire_pending(struct cache *cache, struct hmreg_mr *entry)
@@ -115,7 +114,6 @@ void cache_retire_pending(struct cache *cache, struct hmreg_mr *entry)
     itree_remove(&cache->claims, &entry->node);
     entry_body(entry)->cached = false; /* other threads may take the entry from now on */
     entry_body(entry)->state = CACHE_HELD;
-    cache->pending--;
 }
 
 void cache_enliven(struct cache *cache, struct hmreg_mr *entry)
@@ -124,8 +122,6 @@ void cache_enliven(struct cache *cache, struct hmreg_mr *entry)
     itree_insert(&cache->tree, &entry->node);
     entry_body(entry)->state = CACHE_LIVE;
     entry_body(entry)->used = false;
-    entry_set_put_unchecked(entry, true);
-    cache->pending--;
     clock_insert(&cache->live, entry_number(entry));
     cache_use_add(&cache->used, entry);
     count_used(cache);
@@ -133,19 +129,10 @@ void cache_enliven(struct cache *cache, struct hmreg_mr *entry)
 
 static void uncharge(struct cache *cache, const struct hmreg_mr *entry)
 {
-    if (cache->pool->counted) {
-        cache->pool->owed.regions++;
-        cache->pool->owed.bytes += mr_len(entry);
-    }
+    if (cache->pool->counted)
+        quota_give(cache->pool->quota, 1, mr_len(entry));
     cache_use_subtract(&cache->used, entry);
     count_used(cache);
-}
-
-void cache_unlock(struct cache_pool *pool)
-{
-    if (pool->owed.regions)
-        quota_give(pool->quota, &pool->owed);
-    pthread_mutex_unlock(&pool->lock);
 }
 
 void cache_count_in(struct cache_pool *pool)
@@ -170,9 +157,8 @@ static void retire(struct cache *cache, struct hmreg_mr *entry)
     struct cache_pool *pool = cache->pool;
 
     work_count(1);
-    thread_cache_clear_used(&pool->thread_caches,
-                            entry_number(entry)); /* the entry will be reused */
-    barrier_here();                               /* see entry_set_put_unchecked() */
+    /* The entry will be reused. */
+    thread_cache_clear_used(&pool->thread_caches, entry_number(entry));
     if (entry_pins(pool, entry)) {
         entry_body(entry)->state = CACHE_HELD;
         become_zombie(cache, entry);
@@ -187,11 +173,7 @@ void cache_retire_idle(struct cache *cache, struct hmreg_mr *entry)
     itree_remove(&cache->tree, &entry->node);
     uncharge(cache, entry);
     entry_body(entry)->state = CACHE_ENDING;
-}
-
-void cache_queue_dead(struct cache_pool *pool, struct hmreg_mr *entry)
-{
-    list_append(pool, &pool->dead, entry_number(entry));
+    list_append(cache->pool, &cache->pool->dead, entry_number(entry));
 }
 
 /* Stops hits on the entry: threads can no longer pin it through their tables, and puts check
@@ -204,8 +186,6 @@ static void stop_hits(struct cache *cache, struct hmreg_mr *entry)
         entry_next_use(entry);
     else if (entry_is_hot(entry))
         entry_next_sequence(entry);
-    else
-        entry_set_put_unchecked(entry, false);
 }
 
 void cache_retire(struct cache *cache, struct hmreg_mr *entry)
@@ -260,7 +240,6 @@ bool cache_pool_open(struct cache_pool *pool, struct hmreg_domain *domain, struc
     pthread_mutex_init(&pool->emptying, NULL);
     pthread_cond_init(&pool->decided, NULL);
     stable_array_init(&pool->entries, sizeof(struct hmreg_mr), sizeof(struct mr_body));
-    stable_array_init(&pool->extras, sizeof(struct entry_extra), 0);
     changes_start(&pool->changes);
     if (stable_array_grow(&pool->entries, STABLE_ARRAY_FIRST, &pool->lock) &&
         thread_cache_set_open(&pool->thread_caches, &pool->entries, &pool->lock, count, exact,
@@ -285,15 +264,10 @@ static struct cache_stats *cache_stats_of(struct thread_cache_set *tcache, unsig
 
 void cache_pool_close(struct cache_pool *pool)
 {
-    unsigned count = atomic_load(&pool->known_caches);
-
     assert(!cache_entries(pool));
     thread_cache_set_close(&pool->thread_caches, cache_stats_of);
-    for (unsigned i = 0; i < count; i++)
-        clock_free(&pool->caches[i].live);
     if (!pool->check_puts)
         stable_array_free(&pool->entries);
-    stable_array_free(&pool->extras);
     pthread_cond_destroy(&pool->decided);
     pthread_mutex_destroy(&pool->emptying);
     pthread_mutex_destroy(&pool->lock);
@@ -310,42 +284,22 @@ void cache_init(struct cache *cache, struct cache_pool *pool, unsigned index, ui
     clock_init(&cache->live, &pool->entries, offsetof(struct mr_body, place));
 }
 
-/* Makes room for what few entries need, of each entry, once some entry needs it. */
-static bool grow_extras(struct cache_pool *pool)
-{
-    uint32_t end;
-    bool enough;
-
-    do {
-        pthread_mutex_lock(&pool->lock);
-        end = pool->extras.end;
-        enough = !pool->has_extras || end >= pool->entries.end;
-        pthread_mutex_unlock(&pool->lock);
-    } while (!enough && stable_array_grow(&pool->extras, end, &pool->lock));
-    return enough;
-}
-
 bool cache_grow(struct cache *cache, const struct cache_want *want)
 {
     struct cache_pool *pool = cache->pool;
     uint32_t end;
-    bool entries, list;
+    bool needed;
 
     pthread_mutex_lock(&pool->lock);
-    cache_collect(pool);
     end = pool->entries.end;
-    entries = !pool->free[want->policy == HMREG_POLICY_LAST_PUT] && pool->fresh == end;
-    list = !cache_has_place(cache);
+    needed = !pool->free[want->policy == HMREG_POLICY_LAST_PUT] && pool->fresh == end;
     pthread_mutex_unlock(&pool->lock);
-    return (!entries || stable_array_grow(&pool->entries, end, &pool->lock)) &&
-           (!list || clock_grow(&cache->live, &pool->lock)) && grow_extras(pool);
+    return !needed || stable_array_grow(&pool->entries, end, &pool->lock);
 }
 
 /* The number of a free entry. 0: there is none. */
 static uint32_t free_number(struct cache_pool *pool, bool ends_with_put)
 {
-    if (!pool->free[ends_with_put])
-        cache_collect(pool);
     if (pool->free[ends_with_put])
         return pool->free[ends_with_put];
     return pool->fresh < pool->entries.end ? pool->fresh : 0;
@@ -361,23 +315,14 @@ static void take_fresh(struct cache_pool *pool, bool ends_with_put)
     atomic_init(&entry->sequence, FIRST_SEQUENCE | (ends_with_put ? ENDS_WITH_PUT : 0));
 }
 
-/* Of an entry that ends with its last put, threads that remember an earlier use may read the range
- * and the variant at this moment, before they find that the use is over. */
-static void set_range(struct hmreg_mr *entry, const struct cache_want *want)
+/* Sets the entry's key. Of an entry that ends with its last put, threads that remember an earlier
+ * use may read the range and the variant at this moment, before they find that the use is over. */
+static void set_key(struct hmreg_mr *entry, const struct cache_want *want)
 {
     __atomic_store_n(&entry->node.start, want->start, __ATOMIC_RELAXED);
     __atomic_store_n(&entry->node.end, want->end, __ATOMIC_RELAXED);
-}
-
-static void fill_extra(struct cache_pool *pool, const struct hmreg_mr *entry,
-                       struct variant *variant)
-{
-    struct entry_extra *extra = cache_extra_at(pool, entry_number(entry));
-
-    __atomic_store_n(&extra->variant, variant, __ATOMIC_RELAXED);
-    variant_use(variant);
-    if (entry_ends_with_put(entry))
-        holders_begin(&extra->holders, entry_sequence(entry));
+    __atomic_store_n(&entry_body(entry)->variant, want->variant, __ATOMIC_RELAXED);
+    variant_use(want->variant);
 }
 
 struct hmreg_mr *cache_take_entry(struct cache *cache, const struct cache_want *want,
@@ -389,30 +334,23 @@ struct hmreg_mr *cache_take_entry(struct cache *cache, const struct cache_want *
     struct hmreg_mr *entry = cache_entry_at(pool, number);
     struct mr_body *body = cache_body_at(pool, number);
 
-    if (number && (want->variant || ends_with_put) && number >= pool->extras.end) {
-        pool->has_extras = true;
-        return NULL;
-    }
     if (!number)
         return NULL;
-    if (number == pool->free[ends_with_put]) {
-        pool->free[ends_with_put] = body->place;
-        entry_set_put_unchecked(entry, false);
-    } else {
+    if (number == pool->free[ends_with_put])
+        pool->free[ends_with_put] = body->place.next;
+    else
         take_fresh(pool, ends_with_put);
-    }
-    set_range(entry, want);
-    /* The pins' sum with the threads' pin slots was 0 before. */
-    *body = (struct mr_body){.access = (uint16_t)want->access,
-                             .iface = (uint8_t)iface,
-                             .state = CACHE_HELD,
-                             .cold = true,
-                             .filling = true,
-                             .varied = want->variant,
-                             .cache = cache->index,
-                             .pins = body->pins + 1};
-    if (want->variant || ends_with_put)
-        fill_extra(pool, entry, want->variant);
+    memset(body, 0, offsetof(struct mr_body, variant));
+    set_key(entry, want);
+    body->access = (uint16_t)want->access;
+    body->iface = (uint8_t)iface;
+    body->state = CACHE_HELD;
+    body->cold = body->filling = true;
+    body->cache = cache->index;
+    if (ends_with_put)
+        holders_begin(entry_holders(entry), entry_sequence(entry));
+    else
+        body->pins++; /* their sum with the threads' pin slots was 0 before */
     pool->count++;
     return entry;
 }
@@ -433,85 +371,29 @@ static void free_entry(struct cache_pool *pool, struct hmreg_mr *entry)
 {
     work_count(1);
     entry_body(entry)->state = CACHE_FREE;
-    entry_set_put_unchecked(entry, true);
     pool->count--;
     if (pool->check_puts)
         entry = exchange(pool, entry);
     if (entry && entry_sequence(entry)) { /* else all sequences are used up: never reused */
         uint32_t *free = &pool->free[entry_ends_with_put(entry)];
 
-        entry_body(entry)->place = *free;
+        entry_body(entry)->place.next = *free;
         *free = entry_number(entry);
     }
 }
 
-#define NUMBER UINT64_C(0xffffffff) /* the entry number in pool->freed */
-
-void cache_collect(struct cache_pool *pool)
-{
-    if (!pool->collected && !(atomic_load(&pool->freed) & NUMBER))
-        return;
-    if (!pool->collected)
-        pool->collected = (uint32_t)(atomic_fetch_and(&pool->freed, ~NUMBER) & NUMBER);
-    for (unsigned i = 0; i < CACHE_PASSED && pool->collected; i++) {
-        struct hmreg_mr *entry = cache_entry_at(pool, pool->collected);
-
-        pool->collected = entry_body(entry)->place;
-        free_entry(pool, entry);
-    }
-}
-
-/* Makes all entries free that were pushed before, and returns how many are in use: first what was
- * taken from the stack already, then the stack as it is. What other threads push meanwhile is left
- * to later calls. */
-static unsigned collect_all(struct cache_pool *pool)
-{
-    unsigned count = 0;
-
-    for (int part = 0; part < 2; part++) {
-        bool more = true;
-
-        while (more) {
-            pthread_mutex_lock(&pool->lock);
-            cache_collect(pool);
-            more = pool->collected;
-            count = pool->count;
-            pthread_mutex_unlock(&pool->lock);
-        }
-    }
-    return count;
-}
-
-/* Pushes entries to pool->freed. They belong to the caller until the exchange, and are linked
- * by then. No ABA problem: only cache_collect() removes entries, and it removes all. */
-static void push_freed(struct cache_pool *pool, struct hmreg_mr *const *entries, unsigned count)
-{
-    uint64_t before = atomic_load(&pool->freed), after;
-
-    for (unsigned i = 1; i < count; i++)
-        entry_body(entries[i - 1])->place = entry_number(entries[i]);
-    do {
-        entry_body(entries[count - 1])->place = (uint32_t)(before & NUMBER);
-        after = ((before & ~NUMBER) + ((uint64_t)count << 32)) | entry_number(entries[0]);
-    } while (!atomic_compare_exchange_weak(&pool->freed, &before, after));
-}
-
-static void uncount_zombie(struct cache_pool *pool, struct hmreg_mr *entry)
-{
-    struct cache *cache = entry_cache(pool, entry);
-
-    pthread_mutex_lock(&pool->lock);
-    cache_stats_set(&cache->stats, STATS_ZOMBIES, --cache->zombies);
-    pthread_mutex_unlock(&pool->lock);
-}
-
 void cache_free_entries(struct cache_pool *pool, struct hmreg_mr *const *entries, unsigned count)
 {
-    for (unsigned i = 0; i < count; i++)
+    pthread_mutex_lock(&pool->lock);
+    for (unsigned i = 0; i < count; i++) {
+        struct cache *cache = entry_cache(pool, entries[i]);
+
         if (entry_body(entries[i])->zombie)
-            uncount_zombie(pool, entries[i]);
-    if (count)
-        push_freed(pool, entries, count);
+            cache_stats_set(&cache->stats, STATS_ZOMBIES, --cache->zombies);
+        free_entry(pool, entries[i]);
+    }
+    atomic_fetch_add(&pool->freed, count);
+    pthread_mutex_unlock(&pool->lock);
 }
 
 /* ---- unpublished entries ----------------------------------------------------------------------
@@ -525,7 +407,7 @@ static void move_entries(struct cache_pool *pool, struct cache_list *to, struct 
     if (!from->first)
         return;
     if (to->last)
-        entry_body(cache_entry_at(pool, to->last))->place = from->first;
+        entry_body(cache_entry_at(pool, to->last))->place.next = from->first;
     else
         to->first = from->first;
     to->last = from->last;
@@ -609,7 +491,12 @@ void cache_keep_busy(struct cache_pool *pool, struct hmreg_mr *entry)
 
 unsigned cache_entries(struct cache_pool *pool)
 {
-    return collect_all(pool);
+    unsigned count;
+
+    pthread_mutex_lock(&pool->lock);
+    count = pool->count;
+    pthread_mutex_unlock(&pool->lock);
+    return count;
 }
 
 /* Counts the pinned entries among the next CACHE_PASSED of the array from *next on; *next is set to

@@ -4,31 +4,21 @@
  * and the lists of entries that are unpublished. cache_pool.c lists the invariants that hold
  * whenever the lock is free.
  *
- * An entry ends in three steps, which are named in every function that takes one:
- *
- *     unpublish  no later get finds the entry; threads that have pinned it keep it
- *     retire     unpublished, and it is known whether the entry is pinned: if so, its last put
- * frees it, else it is queued for that free       its region is deregistered, and its slot is
- * reused
- *
- * A pin keeps an entry from being deregistered. Each successful get holds one pin until its put. A
- * hot entry may be pinned by threads through their own tables (thread_cache.h), without the lock. A
- * cold entry cannot, and only of a cold entry is the sum of pins exact.
- *
- * An entry that ends with its last put has holders instead (holders.h), whose number is exact at
- * any time. It is neither hot nor ever idle: the thread whose put leaves it without a holder
- * unpublishes and frees it in that put.
+ * A pin keeps an entry from being deregistered. Each successful get holds one pin until its put.
+ * Only of a cold entry, which threads cannot pin through their own tables (thread_cache.h), is the
+ * sum of pins exact. An entry that ends with its last put has holders instead (holders.h), whose
+ * number is exact at any time: it is neither hot nor ever idle.
  */
 #ifndef HMREG_CORE_CACHE_CACHE_POOL_H
 #define HMREG_CORE_CACHE_CACHE_POOL_H
 
 #include "core/base/itree.h"
-#include "core/cache/clock_list.h"
 #include "core/cache/holders.h"
 #include "core/cache/thread_cache.h"
 #include "core/cache/variant.h"
 #include "core/context/quota.h"
 #include "core/monitor/change_queue.h"
+#include "core/mr/claim.h"
 #include "core/mr/mr.h"
 #include "core/stats/cache_stats.h"
 
@@ -81,12 +71,6 @@ struct cache_cut {
     struct change change;
 };
 
-/* What few entries need. */
-struct entry_extra {
-    struct variant *variant; /* of entries with `varied` set */
-    struct holders holders;  /* of entries that end with their last put */
-};
-
 /* The state that all caches of a domain share. */
 struct cache_pool {
     struct hmreg_domain *domain;
@@ -94,14 +78,11 @@ struct cache_pool {
     pthread_mutex_t emptying;    /* held by cache_empty(), around the lock */
     pthread_cond_t decided;      /* signalled when an entry is no longer pending */
     struct stable_array entries; /* struct hmreg_mr, and struct mr_body */
-    struct stable_array extras;  /* struct entry_extra */
-    bool has_extras;             /* some entry needs one: cache_grow() grows `extras` too */
     struct thread_cache_set thread_caches;
     struct cache *caches;
     atomic_uint known_caches; /* the caches after these are for devices that are not known yet;
                                  grows under the lock */
     struct quota *quota;      /* shared by all domains' caches */
-    struct quota_owed owed;   /* credit for it, collected under the lock: see cache_unlock() */
     bool counted;     /* the quota limits something, and includes the usage of these caches */
     unsigned waiters; /* threads that wait for `decided` */
     /* The first free entry; 0: none. [1]: those that end with their last put, which stay so. */
@@ -118,11 +99,8 @@ struct cache_pool {
     struct change_reader changes;
     struct change change; /* the change being applied, if `applying` */
     bool applying;
-    atomic_uint cuts; /* that are not empty, in all caches */
-    /* A stack of entries whose regions were deregistered, and which cache_collect() makes free. Low
-     * 32 bits: the first entry's number; high 32 bits: how many entries were pushed in all. */
-    _Atomic uint64_t freed;
-    uint32_t collected;  /* the first entry that was taken from it and is not free yet; 0: none */
+    atomic_uint cuts;    /* that are not empty, in all caches */
+    atomic_uint freed;   /* how many entries were made free so far, by any thread */
     atomic_bool served;  /* the reaper deregisters dead entries: calls need not */
     atomic_bool wanting; /* some cache has a wanted region */
 };
@@ -138,14 +116,13 @@ struct cache {
     struct itree claims; /* pending entries */
     struct cache_cut cuts[CACHE_CUTS];
     struct clock_list live; /* live entries, pinned or not */
-    unsigned pending;       /* pending entries; each has a place reserved in that list */
     struct cache_use limit;
     struct cache_use used; /* by live entries; at most the limit, unless that was lowered */
     unsigned fruitless;    /* searches for room in a row that met no idle entry */
     unsigned zombies;      /* retired entries that are still pinned, or busy in the fabric */
     struct {
         uint64_t bytes; /* of a region that found no room, as many entries had to go; 0: none */
-        uint64_t idle;  /* bytes of idle entries among the first `looked` of the list */
+        uint64_t idle;  /* bytes of idle entries before number `looked` */
         uint32_t looked;
     } wanted;
     struct cache_stats stats;
@@ -155,11 +132,12 @@ struct cache {
 struct cache_want {
     uint64_t start, end; /* of a list of segments, which the variant has: around all of them */
     uint64_t access;
-    uint64_t more;            /* rights that a region may have beyond these */
-    struct variant *variant;  /* NULL: of hmreg_mr_get() */
-    bool exact;               /* only a region of exactly this range serves */
-    enum hmreg_policy policy; /* the get's, else the domain's. LAST_PUT: no other region serves */
-    bool cover;               /* a miss may register the whole allocation */
+    uint64_t more;             /* rights that a region may have beyond these */
+    struct variant *variant;   /* NULL: of hmreg_mr_get() */
+    const struct claim *claim; /* a checked one about the memory; NULL: none */
+    bool exact;                /* only a region of exactly this range serves */
+    enum hmreg_policy policy;  /* the get's, else the domain's. LAST_PUT: no other region serves */
+    bool cover;                /* a miss may register the whole allocation */
 };
 
 /* How many bytes its region has. */
@@ -187,11 +165,6 @@ static inline struct mr_body *cache_body_at(const struct cache_pool *pool, uint3
     return stable_array_second_at(&pool->entries, number);
 }
 
-static inline struct entry_extra *cache_extra_at(const struct cache_pool *pool, uint32_t number)
-{
-    return stable_array_at(&pool->extras, number);
-}
-
 /* ---- one entry, with the pool's lock held ----------------------------------------------- */
 
 /* mr_body() of an entry. */
@@ -212,10 +185,9 @@ static inline uint32_t entry_number(const struct hmreg_mr *entry)
 }
 
 /* The attributes that are part of the entry's key; NULL: none. */
-static inline struct variant *entry_variant(const struct cache_pool *pool,
-                                            const struct hmreg_mr *entry)
+static inline struct variant *entry_variant(const struct hmreg_mr *entry)
 {
-    return entry_body(entry)->varied ? cache_extra_at(pool, entry_number(entry))->variant : NULL;
+    return entry_body(entry)->variant;
 }
 
 /* NULL: NULL. */
@@ -230,10 +202,16 @@ static inline bool entry_ends_with_put(const struct hmreg_mr *entry)
     return atomic_load_explicit(&entry->sequence, memory_order_relaxed) & ENDS_WITH_PUT;
 }
 
-static inline struct holders *entry_holders(const struct cache_pool *pool,
-                                            const struct hmreg_mr *entry)
+static inline _Atomic uint64_t *entry_holders(const struct hmreg_mr *entry)
 {
-    return &cache_extra_at(pool, entry_number(entry))->holders;
+    return &entry_body(entry)->holders;
+}
+
+/* Is the entry's memory what the caller claims? A trusted claim is part of the variant. */
+static inline bool entry_is_claimed(const struct hmreg_mr *entry, const struct claim *claim)
+{
+    return !claim || (claim->iface == (enum hmreg_iface)entry_body(entry)->iface &&
+                      (claim->device == HMREG_DEVICE_ANY || claim->device == mr_device(entry)));
 }
 
 /* The number of an entry's holders, or the sum of its pins. The sum is exact only for a cold entry:
@@ -241,7 +219,7 @@ static inline struct holders *entry_holders(const struct cache_pool *pool,
 static inline uint32_t entry_pins(const struct cache_pool *pool, const struct hmreg_mr *entry)
 {
     if (entry_ends_with_put(entry))
-        return holders_count(entry_holders(pool, entry));
+        return holders_count(entry_holders(entry));
     return entry_body(entry)->pins + thread_cache_pins(&pool->thread_caches, entry_number(entry));
 }
 
@@ -254,19 +232,7 @@ static inline bool entry_is_idle(const struct cache_pool *pool, const struct hmr
 
 static inline uint32_t entry_sequence(const struct hmreg_mr *entry)
 {
-    return atomic_load_explicit(&entry->sequence, memory_order_relaxed) &
-           ~(PUT_UNCHECKED | ENDS_WITH_PUT);
-}
-
-/* Marks an entry that is not hot: with `unchecked` set, a put of it does not check whether it
- * removed the last pin. A thread that clears the mark passes a barrier before it adds up pins;
- * get_fast.c passes one between removing a pin and reading the mark. */
-static inline void entry_set_put_unchecked(struct hmreg_mr *entry, bool unchecked)
-{
-    if (!entry_ends_with_put(entry)) /* whose puts always check */
-        atomic_store_explicit(&entry->sequence,
-                              entry_sequence(entry) | (unchecked ? PUT_UNCHECKED : 0),
-                              memory_order_release);
+    return atomic_load_explicit(&entry->sequence, memory_order_relaxed) & ~ENDS_WITH_PUT;
 }
 
 static inline bool entry_is_hot(const struct hmreg_mr *entry)
@@ -274,8 +240,8 @@ static inline bool entry_is_hot(const struct hmreg_mr *entry)
     return entry_sequence(entry) % 2;
 }
 
-/* Advances the sequence: a hot entry is hot no longer, another becomes hot. Clears PUT_UNCHECKED,
- * so puts check again. Release: a thread that matches the new sequence sees the whole entry. */
+/* Advances the sequence: a hot entry is hot no longer, another becomes hot. Release: a thread that
+ * matches the new sequence sees the whole entry. */
 static inline void entry_next_sequence(struct hmreg_mr *entry)
 {
     atomic_store_explicit(&entry->sequence, thread_cache_next(entry_sequence(entry)),
@@ -288,18 +254,6 @@ static inline void entry_next_use(struct hmreg_mr *entry)
     uint32_t next = thread_cache_next(thread_cache_next(entry_sequence(entry)));
 
     atomic_store_explicit(&entry->sequence, next | ENDS_WITH_PUT, memory_order_release);
-}
-
-/* How many entries had their regions deregistered so far, by any thread. */
-static inline uint32_t cache_freed(const struct cache_pool *pool)
-{
-    return (uint32_t)(atomic_load(&pool->freed) >> 32);
-}
-
-/* Has the clock list a place for one more entry? */
-static inline bool cache_has_place(const struct cache *cache)
-{
-    return cache->live.count + cache->pending < cache->live.size;
 }
 
 static inline void cache_use_add(struct cache_use *use, const struct hmreg_mr *entry)
@@ -318,22 +272,16 @@ static inline void cache_use_subtract(struct cache_use *use, const struct hmreg_
  * memory's. NULL: no entry is free; call cache_grow() and try again. */
 struct hmreg_mr *cache_take_entry(struct cache *cache, const struct cache_want *want,
                                   enum hmreg_iface iface);
-/* Makes entries free that cache_free_entries() pushed, CACHE_PASSED at most. */
-void cache_collect(struct cache_pool *pool);
 /* Makes an entry pending: claims and changes find it by address until it is retired or live. */
 void cache_link(struct cache *cache, struct hmreg_mr *entry);
 /* Retires a pending entry, which its claimant has pinned: claims and changes find it no longer. */
 void cache_retire_pending(struct cache *cache, struct hmreg_mr *entry);
 /* Makes a pending entry live and charges its usage. The cache has room for it. */
 void cache_enliven(struct cache *cache, struct hmreg_mr *entry);
-/* Releases the lock, after crediting to the quota what became free under it. */
-void cache_unlock(struct cache_pool *pool);
 /* Unpublishes and retires a live entry that is cold. */
 void cache_retire(struct cache *cache, struct hmreg_mr *entry);
-/* The same for an entry that is cold, idle and off the clock list. The caller frees the entry, or
- * passes it to cache_queue_dead(), and a later call frees it. */
+/* The same for an entry that is cold, idle and off the clock list. */
 void cache_retire_idle(struct cache *cache, struct hmreg_mr *entry);
-void cache_queue_dead(struct cache_pool *pool, struct hmreg_mr *entry);
 /* Unpublishes, unless it is, and retires an entry that ends with its last put and has no holder any
  * more. It is in no cut. The caller frees it. */
 void cache_retire_put(struct cache *cache, struct hmreg_mr *entry);
@@ -345,12 +293,9 @@ void cache_unpublish_unlinked(struct cache *cache, struct hmreg_mr *entry);
 
 /* ---- taking the lock themselves --------------------------------------------------------- */
 
-/* Allocates entries of the kind that the request needs, and places in the clock list. False: no
- * memory. */
+/* Allocates entries if none of the kind that the request needs is free. False: no memory. */
 bool cache_grow(struct cache *cache, const struct cache_want *want);
-/* Frees retired entries, a few; their regions are deregistered or never were registered. Their
- * slots are reused from the next cache_collect() on. Takes the lock only if one of them counts as a
- * zombie. */
+/* Frees retired entries, a few; their regions are deregistered or never were registered. */
 void cache_free_entries(struct cache_pool *pool, struct hmreg_mr *const *entries, unsigned count);
 /* The quota includes the usage of these caches from now on. */
 void cache_count_in(struct cache_pool *pool);

@@ -8,9 +8,7 @@
 
 #include "core/base/error.h"
 #include "core/base/uncancelled.h"
-#include "core/cache/callbacks.h"
 #include "core/group/group.h"
-#include "core/mr/region.h"
 #include "core/mr/region.h"
 
 #include <errno.h>
@@ -21,7 +19,6 @@
 #define REAPED        16 /* deregistered at once */
 #define REAPED_BESIDE 8  /* deregistered by a get or put */
 #define MANY_DYING    4096
-#define MOST_EVICTED  64 /* evicted for a get */
 
 /* ---- open and close --------------------------------------------------------------------- */
 
@@ -180,7 +177,6 @@ struct cache_set *cache_set_new(struct hmreg_domain *domain)
     set->pool.check_puts = domain->check_puts = lib->settings.check_puts;
     open_caches(set, devices);
     domain->serial = set->pool.thread_caches.serial;
-    domain->place = tls_view_offset(domain->serial);
     set->listener = (struct listener){.gate = set->pool.thread_caches.gate, .needs = needs};
     set->reaper = (struct reaper_client){.is_due = is_due,
                                          .examine = on_examine,
@@ -219,60 +215,53 @@ static void sync_all(struct cache_set *set)
     cache_drain_all(&set->pool);
 }
 
+/* ---- callbacks of the domain's configuration, with no lock held ------------------------------ */
+
+static void call_back(void (*callback)(const struct hmreg_mr *, const struct hmreg_mr_info *,
+                                       void *),
+                      const struct hmreg_mr *mr)
+{
+    struct hmreg_mr_info info;
+    struct hmreg_error before;
+
+    if (!callback)
+        return;
+    info = (struct hmreg_mr_info){.size = sizeof(info)};
+    hmreg_error_save(&before);
+    if (!hmreg_mr_query(mr, &info))
+        callback(mr, &info, mr->domain->callback_context);
+    hmreg_error_restore(&before);
+}
+
+void cache_set_made(struct hmreg_mr *mr)
+{
+    mr_body(mr)->announced = true;
+    call_back(mr->domain->made, mr);
+}
+
+static void call_ended(struct hmreg_mr *mr)
+{
+    if (!mr_body(mr)->announced)
+        return;
+    mr_body(mr)->announced = false;
+    call_back(mr->domain->ended, mr);
+}
+
 /* ---- deregistration --------------------------------------------------------------------- */
 
-/* Extends the run by an adjacent region. False: it is not adjacent. */
-static bool joins(struct span *run, const struct hmreg_mr *mr)
+/* Of a list each segment was watched by itself. */
+static void unwatch(struct cache_set *set, const struct hmreg_mr *mr, const struct variant *variant)
 {
-    if (mr->node.start == run->end)
-        run->end = mr->node.end;
-    else if (mr->node.end == run->start)
-        run->start = mr->node.start;
-    else
-        return false;
-    return true;
-}
+    size_t segments = variant ? variant->key.count : 0;
+    bool unmapped = entry_body(mr)->unmapped;
 
-/* Each segment was watched by itself. */
-static void unwatch_list(struct cache_set *set, const struct hmreg_mr *entry,
-                         const struct variant *variant)
-{
-    for (size_t i = 0; entry_body(entry)->watched && i < variant->key.count; i++)
+    if (!entry_body(mr)->watched)
+        return;
+    for (size_t i = 0; i < segments; i++)
         monitor_unwatch(set->monitor, variant->segments[i].start, variant->segments[i].end,
-                        entry_body(entry)->unmapped);
-}
-
-static const struct variant *list_of(struct cache_set *set, const struct hmreg_mr *entry)
-{
-    const struct variant *variant = entry_variant(&set->pool, entry);
-
-    return variant && variant->key.count ? variant : NULL;
-}
-
-/* Unwatches adjacent regions by one call, since the kernel's part takes longest. Not with hooks and
- * counter, which have each watch separately. */
-static void unwatch(struct cache_set *set, struct hmreg_mr *const *entries, unsigned count)
-{
-    bool together = monitor_kind(set->monitor) == HMREG_MONITOR_USERFAULTFD;
-
-    for (unsigned i = 0, next; i < count; i = next) {
-        const struct hmreg_mr *mr = entries[i];
-        const struct variant *list = list_of(set, entries[i]);
-        struct span run = {mr->node.start, mr->node.end};
-
-        for (next = i + 1; together && !list && next < count; next++) {
-            const struct hmreg_mr *other = entries[next];
-
-            if (entry_body(other)->watched != entry_body(mr)->watched ||
-                entry_body(other)->unmapped != entry_body(mr)->unmapped ||
-                list_of(set, entries[next]) || !joins(&run, other))
-                break;
-        }
-        if (list)
-            unwatch_list(set, entries[i], list);
-        else if (entry_body(mr)->watched)
-            monitor_unwatch(set->monitor, run.start, run.end, entry_body(mr)->unmapped);
-    }
+                        unmapped);
+    if (!segments)
+        monitor_unwatch(set->monitor, mr->node.start, mr->node.end, unmapped);
 }
 
 /* Unwatches, deregisters and frees entries. A failure here is not reported to the caller, whose own
@@ -283,12 +272,12 @@ static void free_some(struct cache_set *set, struct hmreg_mr **entries, unsigned
     unsigned gone = 0;
 
     hmreg_error_guard(&guard);
-    unwatch(set, entries, count);
     for (unsigned i = 0; i < count; i++) {
-        struct variant *variant = entry_variant(&set->pool, entries[i]);
+        struct variant *variant = entry_variant(entries[i]);
         struct hmreg_mr *mr = entries[i];
 
-        callbacks_ended(mr);
+        unwatch(set, mr, variant);
+        call_ended(mr);
         if (variant && variant->key.attr.endpoint_count && entry_body(mr)->registered)
             mr_unbind(mr);
         if (entry_body(mr)->registered && region_destroy(mr) == -EBUSY) {
@@ -362,20 +351,15 @@ void cache_set_reap(struct cache_set *set)
     free_dead(set, REAPED_BESIDE);
 }
 
-/* Frees as many entries as this call may have evicted; they may be others, retired earlier. */
-static void reap_evicted(struct cache_set *set)
+void cache_set_free_evicted(struct cache_set *set, unsigned count)
 {
-    for (unsigned i = 0; i < MOST_EVICTED + REAPED && free_dead(set, REAPED); i += REAPED)
-        ;
+    for (unsigned most = REAPED; count; count -= most) {
+        most = count < REAPED ? count : REAPED;
+        if (!free_dead(set, most))
+            break;
+    }
     if (atomic_load(&set->pool.dead.count))
         reaper_wake();
-}
-
-void cache_set_free_evicted(struct cache_set *set, struct cache_search *search)
-{
-    free_some(set, search->handed_over, search->handed_over_count);
-    if (search->handed_over_count == HANDED_OVER) /* more may have been evicted */
-        reap_evicted(set);
 }
 
 void cache_set_progress(struct cache_set *set)
@@ -390,7 +374,6 @@ void cache_set_retire(struct cache_set *set)
     undone_retry(set->domain, UINT_MAX);
     retry_busy(set, UINT_MAX);
     cache_set_reap_dead(set);
-    cache_entries(&set->pool);
 }
 
 unsigned cache_set_flush(struct cache_set *set)
@@ -443,17 +426,11 @@ static bool on_reap(struct reaper_client *client)
     return cut || ended || atomic_load(&pool->settled.count);
 }
 
-static bool compare(void *set, enum hmreg_iface iface, uint64_t start, uint64_t end,
-                    uint64_t identity)
-{
-    return cache_set_is_same(set, iface, start, end, identity);
-}
-
 static bool on_tidy(struct reaper_client *client)
 {
     struct cache_set *set = set_of_reaper(client);
 
-    return sweep_some(&set->sweep, &set->pool, compare, set) || monitor_tidy(set->monitor);
+    return sweep_some(&set->sweep, &set->pool) || monitor_tidy(set->monitor);
 }
 
 static bool recurs(struct reaper_client *client)
@@ -519,7 +496,7 @@ static bool evict_own(struct cache_set *set, struct cache *first, unsigned *visi
     bool done = evict_of(set, first, visits);
 
     if (done)
-        reap_evicted(set);
+        cache_set_free_evicted(set, 1);
     return done;
 }
 
@@ -628,11 +605,6 @@ void hmreg_domain_settle(struct hmreg_domain *domain)
 
 /* ---- queries ---------------------------------------------------------------------------- */
 
-unsigned cache_set_held(struct cache_set *set)
-{
-    return cache_held(&set->pool);
-}
-
 /* Entries that the reaper examines are in no list: reaper_pause() waits for its current step. */
 static void examine_all(struct cache_set *set)
 {
@@ -656,31 +628,6 @@ void cache_set_stats_of(struct cache_set *set, enum hmreg_iface iface, int devic
     cache_stats_sum(&cache_set_at(set, iface, device)->stats, out);
 }
 
-/* For a vendor without is_same. If its call fails, the answer is no: the caller then resolves the
- * memory anew and gets the reason. */
-static __attribute__((noinline)) bool has_identity(struct runtime *runtime, uint64_t start,
-                                                   uint64_t end, uint64_t identity)
-{
-    struct hmreg_error_guard guard;
-    uint64_t now = 0;
-    int rc;
-
-    hmreg_error_guard(&guard);
-    rc = runtime->ops->identity(runtime->self, start, (size_t)(end - start), &now);
-    hmreg_error_unguard(&guard, rc);
-    return !rc && now == identity;
-}
-
-bool cache_set_is_same(struct cache_set *set, enum hmreg_iface iface, uint64_t start, uint64_t end,
-                       uint64_t identity)
-{
-    struct runtime *runtime = context_runtime(set->domain->lib, iface);
-
-    return runtime->ops->is_same
-               ? runtime->ops->is_same(runtime->self, start, (size_t)(end - start), identity)
-               : has_identity(runtime, start, end, identity);
-}
-
 static __attribute__((noinline)) bool are_parts_found(struct cache_set *set,
                                                       const struct hmreg_mr *mr)
 {
@@ -689,8 +636,8 @@ static __attribute__((noinline)) bool are_parts_found(struct cache_set *set,
     for (size_t i = 0; same && i < mr_part_count(mr); i++) {
         struct mr_part part = mr_part(mr, i);
 
-        same = !part.identity ||
-               cache_set_is_same(set, entry_body(mr)->iface, part.start, part.end, part.identity);
+        same = !part.identity || resolve_is_same(set->domain->lib, entry_body(mr)->iface,
+                                                 part.start, part.end, part.identity);
     }
     return same;
 }
@@ -699,6 +646,6 @@ bool cache_set_is_found(struct cache_set *set, const struct hmreg_mr *mr)
 {
     if (mr_list(mr) || !mr_identity(mr))
         return are_parts_found(set, mr);
-    return cache_set_is_same(set, entry_body(mr)->iface, mr->node.start, mr->node.end,
-                             mr_identity(mr));
+    return resolve_is_same(set->domain->lib, entry_body(mr)->iface, mr->node.start, mr->node.end,
+                           mr_identity(mr));
 }

@@ -59,9 +59,6 @@ struct cache *cache_set_at(struct cache_set *set, enum hmreg_iface iface, int de
  * apply in one call. */
 bool cache_set_sync(struct cache_set *set);
 
-/* The number of pinned regions. */
-unsigned cache_set_held(struct cache_set *set);
-
 /* Deregisters all that is unpublished and not pinned, busy regions included, except what other
  * threads are deregistering. */
 void cache_set_retire(struct cache_set *set);
@@ -84,8 +81,12 @@ void cache_set_stats(struct cache_set *set, struct hmreg_stats *out);
 void cache_set_stats_of(struct cache_set *set, enum hmreg_iface iface, int device,
                         struct hmreg_stats *out);
 
-/* Frees the entries that a search for room evicted. */
-void cache_set_free_evicted(struct cache_set *set, struct cache_search *search);
+/* Calls the domain's callback `made`, once the region is registered and not published yet; `ended`
+ * is called once for it, before the first try to deregister it. The thread's last error stays. */
+void cache_set_made(struct hmreg_mr *mr);
+
+/* Frees as many entries as a call has evicted; they may be others, retired earlier. */
+void cache_set_free_evicted(struct cache_set *set, unsigned count);
 /* free_entry: frees a retired entry without pins. release: removes a pin from the entry's own count
  * and, if that was the last pin of a retired entry, frees the entry. A failure of the fabric leaves
  * the thread's last error as it was. */
@@ -122,10 +123,7 @@ void cache_set_reap_dead(struct cache_set *set);
 /* hmreg_domain_progress(), which replaces the reaper: cache_set_reap_dead(), and one busy entry. */
 void cache_set_progress(struct cache_set *set);
 
-/* Asks the vendor whether [start, end) still has this identity throughout. */
-bool cache_set_is_same(struct cache_set *set, enum hmreg_iface iface, uint64_t start, uint64_t end,
-                       uint64_t identity);
-/* The same for all memory of a region that has `ask_identity` set. */
+/* Asks the vendor whether all memory of a region that has `ask_identity` set is still the same. */
 bool cache_set_is_found(struct cache_set *set, const struct hmreg_mr *mr);
 
 #endif

@@ -13,7 +13,7 @@
 bool cuts_first_range(const struct cache_pool *pool, const struct hmreg_mr *entry, uint64_t start,
                       uint64_t end, struct span *out)
 {
-    const struct variant *variant = entry_variant(pool, entry);
+    const struct variant *variant = entry_variant(entry);
     const struct variant_segment *segment;
 
     *out = (struct span){entry->node.start, entry->node.end};
@@ -84,7 +84,7 @@ void cuts_unpublish_entry(struct cache *cache, struct hmreg_mr *entry)
 {
     while (entry_body(entry)->state == CACHE_LIVE && cuts_have(cache, entry)) {
         cuts_unpublish(cache, CACHE_BATCH);
-        cache_unlock(cache->pool);
+        pthread_mutex_unlock(&cache->pool->lock);
         pthread_mutex_lock(&cache->pool->lock);
     }
 }

@@ -112,7 +112,7 @@ static int check_closed(struct hmreg_domain *domain, unsigned owners)
         {atomic_load(&domain->groups) - owners, "groups"},
         {atomic_load(&domain->jobs), "jobs"},
     };
-    unsigned held = cache_set_held(domain->caches);
+    unsigned held = cache_held(&domain->caches->pool);
 
     for (size_t i = 0; i < sizeof(open) / sizeof(open[0]); i++)
         if (open[i].count)

@@ -56,7 +56,7 @@ static uint64_t shown_pins(const struct cache_pool *pool, const struct hmreg_mr 
 static struct iovec range_of(const struct cache_pool *pool, const struct hmreg_mr *entry)
 {
     const struct variant *variant =
-        entry_body(entry)->state != CACHE_ENDING ? entry_variant(pool, entry) : NULL;
+        entry_body(entry)->state != CACHE_ENDING ? entry_variant(entry) : NULL;
     uint64_t start = entry->node.start, len = entry->node.end - start;
 
     if (variant && variant->key.count) {
@@ -144,10 +144,8 @@ int hmreg_domain_dump(struct hmreg_domain *domain,
     bool more = true;
     int rc = domain_check(domain);
 
-    if (!rc) {
+    if (!rc)
         cache_drain_all(&domain->caches->pool);
-        cache_entries(&domain->caches->pool); /* those whose regions are deregistered become free */
-    }
     while (!rc && more) {
         more = describe_some(&domain->caches->pool, &number, batch, &count);
         for (unsigned i = 0; i < count && !rc; i++)

@@ -61,13 +61,14 @@ static void withdraw(struct cache_search *search, struct hmreg_mr *entry)
  * The hand does not visit these: an entry used since the last visit keeps its second chance. */
 static void withdraw_batch(const struct cache *cache, struct cache_search *search)
 {
-    uint32_t count = cache->live.count, limit = 1 + count / 8;
+    uint32_t count = cache->live.count, limit = 1 + count / 8, number = cache->live.hand;
 
     limit = limit < WITHDRAWN ? limit : WITHDRAWN;
     search->withdrawn_count = 0;
     for (uint32_t i = 0; i < count && i < PASSES && search->withdrawn_count < limit; i++) {
-        struct hmreg_mr *entry = cache_entry_at(cache->pool, clock_ahead(&cache->live, i));
+        struct hmreg_mr *entry = cache_entry_at(cache->pool, number);
 
+        number = clock_next(&cache->live, number);
         take_visit(search);
         if (!entry_body(entry)->cold && !was_used(cache->pool, entry) &&
             entry_is_idle(cache->pool, entry))
@@ -90,7 +91,7 @@ static enum cache_room find_victim(struct cache *cache, struct cache_search *sea
                                    unsigned *passes, struct hmreg_mr **out)
 {
     while (cache->live.count && search->passed < most_passed(cache, search) && take_visit(search)) {
-        struct hmreg_mr *entry = cache_entry_at(cache->pool, clock_ahead(&cache->live, 0));
+        struct hmreg_mr *entry = cache_entry_at(cache->pool, cache->live.hand);
 
         if (search->bounded && search->passed >= CACHE_VISITS / 2 >> cache->fruitless)
             begin_turn(cache->pool, entry);
@@ -112,14 +113,6 @@ static enum cache_room find_victim(struct cache *cache, struct cache_search *sea
     return CACHE_NO_ROOM;
 }
 
-/* No thread can pin the entry through its table any more, so puts need not check it while it lives.
- */
-static void become_cold(struct hmreg_mr *entry)
-{
-    entry_body(entry)->cold = true;
-    entry_set_put_unchecked(entry, true);
-}
-
 void cache_finish_withdrawal(struct cache_pool *pool, struct cache_search *search)
 {
     if (!search->withdrawn_count)
@@ -132,7 +125,7 @@ void cache_finish_withdrawal(struct cache_pool *pool, struct cache_search *searc
 
         if (entry_body(entry)->state == CACHE_LIVE &&
             entry_sequence(entry) == search->withdrawn[i].sequence)
-            become_cold(entry);
+            entry_body(entry)->cold = true;
     }
     pthread_mutex_unlock(&pool->lock);
     search->withdrawn_count = 0;
@@ -157,19 +150,14 @@ static void spare(struct cache *cache, struct victims *victims)
         clock_return(&cache->live, entry_number(victims->list[--victims->count]));
 }
 
-/* The owner of the search deregisters the first HANDED_OVER; the rest are queued for any call. */
 static void evict_all(struct cache *cache, struct cache_search *search, struct victims *victims)
 {
-    for (unsigned i = 0; i < victims->count; i++) {
+    for (unsigned i = 0; i < victims->count; i++)
         cache_retire_idle(cache, victims->list[i]);
-        if (search->handed_over_count < HANDED_OVER)
-            search->handed_over[search->handed_over_count++] = victims->list[i];
-        else
-            cache_queue_dead(cache->pool, victims->list[i]);
-    }
     if (victims->count) {
         cache_stats_evicted(&cache->stats, 0, victims->count);
-        search->evicted = search->advanced = true;
+        search->evicted += victims->count;
+        search->advanced = true;
         search->passed = 0;
     }
     victims->count = 0;
@@ -206,7 +194,8 @@ static enum cache_room collect(struct cache *cache, uint64_t bytes, struct cache
 static void want(struct cache *cache, uint64_t bytes)
 {
     cache->wanted.bytes = bytes;
-    cache->wanted.idle = cache->wanted.looked = 0;
+    cache->wanted.idle = 0;
+    cache->wanted.looked = STABLE_ARRAY_FIRST;
     atomic_store(&cache->pool->wanting, true);
     reaper_wake();
 }
@@ -250,7 +239,7 @@ static enum cache_room evict_one(struct cache *cache, int code, struct cache_sea
     pthread_mutex_lock(&cache->pool->lock);
     if (cuts_are_left(cache)) {
         cuts_unpublish(cache, 1);
-        cache_unlock(cache->pool);
+        pthread_mutex_unlock(&cache->pool->lock);
         return CACHE_ROOM;
     }
     room = find_victim(cache, search, &passes, &entry);
@@ -259,7 +248,7 @@ static enum cache_room evict_one(struct cache *cache, int code, struct cache_sea
         cache_stats_evicted(&cache->stats, code, 1);
         search->passed = 0;
     }
-    cache_unlock(cache->pool);
+    pthread_mutex_unlock(&cache->pool->lock);
     return room;
 }
 
@@ -308,16 +297,18 @@ void cache_change_limits(struct cache *cache, uint64_t max_regions, uint64_t max
 /* Looks at the next entries; with the lock held. False: all have been looked at. */
 static bool look_further(struct cache *cache)
 {
-    uint32_t count = cache->live.count, end = cache->wanted.looked + CACHE_PASSED;
+    const struct cache_pool *pool = cache->pool;
+    uint32_t end = cache->wanted.looked + CACHE_PASSED;
 
-    for (; cache->wanted.looked < end && cache->wanted.looked < count; cache->wanted.looked++) {
-        const struct hmreg_mr *entry =
-            cache_entry_at(cache->pool, clock_ahead(&cache->live, cache->wanted.looked));
+    for (; cache->wanted.looked < end && cache->wanted.looked < pool->fresh;
+         cache->wanted.looked++) {
+        const struct hmreg_mr *entry = cache_entry_at(pool, cache->wanted.looked);
 
-        if (entry_is_idle(cache->pool, entry))
+        if (entry_body(entry)->state == CACHE_LIVE && entry_body(entry)->cache == cache->index &&
+            entry_is_idle(pool, entry))
             cache->wanted.idle += mr_len(entry);
     }
-    return cache->wanted.looked < count;
+    return cache->wanted.looked < pool->fresh;
 }
 
 /* Is the wanted region still without room, but can have it? *look: it is not known yet. */
@@ -393,7 +384,7 @@ static bool retire_if_idle(struct cache_pool *pool, struct hmreg_mr *entry)
     if (body->state != CACHE_LIVE)
         return false;
     if (body->withdrawn)
-        become_cold(entry);
+        body->cold = true;
     body->withdrawn = false;
     if (!body->cold || !entry_is_idle(pool, entry) || cuts_have(entry_cache(pool, entry), entry))
         return false;
@@ -411,7 +402,7 @@ static bool retire_some_idle(struct cache_pool *pool, uint32_t *next)
     for (; *next < end && *next < pool->fresh && retired < CACHE_BATCH; ++*next)
         retired += retire_if_idle(pool, cache_entry_at(pool, *next));
     more = *next < pool->fresh;
-    cache_unlock(pool);
+    pthread_mutex_unlock(&pool->lock);
     return more;
 }
 

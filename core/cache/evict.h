@@ -12,9 +12,8 @@
 
 #include "core/cache/cache_pool.h"
 
-/* At most: entries in a batch; evicted entries that the search's owner deregisters itself. */
-#define WITHDRAWN   32
-#define HANDED_OVER 8
+/* The entries in a batch, at most. */
+#define WITHDRAWN 32
 
 /* The entries that a search for one get looks at, at most. After half of them the hand gives no
  * second chance, so that a get does not go through a large cache whose entries were all used. Each
@@ -24,17 +23,16 @@
 #define CACHE_FRUITLESS 5
 
 struct cache_search {
-    uint64_t passed; /* entries that the hand passed since the search began or last evicted one */
-    unsigned visits; /* how many more entries it may look at */
-    bool bounded;    /* ... at all */
-    bool evicted;    /* it has evicted an entry */
-    bool advanced;   /* ... since its owner last cleared this */
-    bool barrier;    /* some withdrawn entries were not cold: a barrier is needed */
-    unsigned withdrawn_count, handed_over_count;
+    uint64_t passed;  /* entries that the hand passed since the search began or last evicted one */
+    unsigned visits;  /* how many more entries it may look at */
+    bool bounded;     /* ... at all */
+    unsigned evicted; /* how many entries it has evicted */
+    bool advanced;    /* ... since its owner last cleared this */
+    bool barrier;     /* some withdrawn entries were not cold: a barrier is needed */
+    unsigned withdrawn_count;
     struct {
         uint32_t number, sequence; /* at the time of withdrawal */
     } withdrawn[WITHDRAWN];
-    struct hmreg_mr *handed_over[HANDED_OVER]; /* evicted: the owner deregisters them */
 };
 
 static inline void cache_search_init(struct cache_search *search)
@@ -42,8 +40,8 @@ static inline void cache_search_init(struct cache_search *search)
     search->passed = 0;
     search->visits = CACHE_VISITS;
     search->bounded = true;
-    search->evicted = search->advanced = search->barrier = false;
-    search->withdrawn_count = search->handed_over_count = 0; /* of valid elements */
+    search->advanced = search->barrier = false;
+    search->evicted = search->withdrawn_count = 0;
 }
 
 /* Makes the withdrawn entries cold, except those used meanwhile. The lock is not held. */

@@ -84,16 +84,19 @@ static int check_endpoints(struct hmreg_domain *domain, struct attributes *attri
 
 /* Looks in the thread's table first. A claim that does not hold fails on the slow path. */
 static int get_of_variant(struct hmreg_domain *domain, const struct request *request,
-                          const struct cache_want *want, bool cacheable, struct hmreg_mr **out)
+                          struct layout *list, const struct cache_want *want, bool identified,
+                          struct hmreg_mr **out)
 {
-    struct hmreg_mr *mr = cacheable ? get_remembered(domain, want, NULL) : NULL;
+    bool cacheable = identified && get_may_share(domain, request);
+    struct hmreg_mr *mr = cacheable ? get_remembered(domain, want) : NULL;
+    int rc = 0;
 
-    if (mr && get_claim_holds(request, mr)) {
+    if (mr)
         *out = mr;
-        return 0;
-    }
-    hmreg_mr_put(mr);
-    return get_requested(domain, request, want, cacheable, out);
+    else
+        rc = get_region(domain, request, list, want, cacheable, out);
+    variant_put(&domain->caches->variants, want->variant);
+    return rc;
 }
 
 /* A flag that says what the domain does without it is no part of the key. */
@@ -115,21 +118,18 @@ static int get_range(struct hmreg_domain *domain, struct attributes *own, uint64
                      bool cover, struct hmreg_mr **mr)
 {
     const struct iovec *iov = own->request.iov;
+    const struct claim *claim = &own->request.claim;
     struct cache_want want = {.start = (uint64_t)(uintptr_t)iov->iov_base,
+                              .end = (uint64_t)(uintptr_t)iov->iov_base + iov->iov_len,
                               .access = own->request.access,
                               .policy = policy_of(domain, own),
+                              .claim = claim->made && !claim->trusted ? claim : NULL,
                               .cover = cover};
-    bool cacheable;
+    bool identified;
     int rc = variant_get(&domain->caches->variants, own, NULL, key_flags(domain, flags),
-                         &want.variant, &cacheable);
+                         &want.variant, &identified);
 
-    if (rc)
-        return rc;
-    want.end = want.start + iov->iov_len;
-    cacheable = cacheable && get_may_share(domain, &own->request);
-    rc = get_of_variant(domain, &own->request, &want, cacheable, mr);
-    variant_put(&domain->caches->variants, want.variant);
-    return rc;
+    return rc ? rc : get_of_variant(domain, &own->request, NULL, &want, identified, mr);
 }
 
 /* The range around all segments. */
@@ -145,35 +145,20 @@ static void enclose(const struct layout *list, struct cache_want *want)
     }
 }
 
-/* As get_of_variant(). Only gets of the same list have this variant. */
-static int get_listed_of_variant(struct hmreg_domain *domain, struct layout *list,
-                                 const struct cache_want *want, bool cacheable,
-                                 struct hmreg_mr **out)
-{
-    struct hmreg_mr *mr = cacheable ? get_remembered(domain, want, NULL) : NULL;
-
-    if (!mr)
-        return get_listed(domain, list, want, cacheable, out);
-    *out = mr;
-    return 0;
-}
-
 static int get_list(struct hmreg_domain *domain, struct attributes *own, uint64_t flags,
                     struct hmreg_mr **mr)
 {
-    struct variants *variants = &domain->caches->variants;
     struct cache_want want = {.access = own->request.access, .policy = policy_of(domain, own)};
     struct layout list;
-    bool cacheable;
+    bool identified;
     int rc =
         layout_gather(domain, own->attr.segments, own->attr.segment_count, &own->request, &list);
 
-    rc = rc ? rc : variant_get(variants, own, &list, flags, &want.variant, &cacheable);
+    rc = rc ? rc
+            : variant_get(&domain->caches->variants, own, &list, flags, &want.variant, &identified);
     if (!rc) {
         enclose(&list, &want);
-        cacheable = cacheable && get_may_share(domain, &own->request);
-        rc = get_listed_of_variant(domain, &list, &want, cacheable, mr);
-        variant_put(variants, want.variant);
+        rc = get_of_variant(domain, &list.request, &list, &want, identified, mr);
     }
     layout_free(&list);
     return rc;
@@ -191,7 +176,7 @@ int hmreg_mr_get_attr(struct hmreg_domain *domain, const struct hmreg_mr_attr *c
         rc = hmreg_fail(-HMREG_EBADFLAGS,
                         "flags has HMREG_REG_COVER and HMREG_REG_EXACT; give one of them");
     flags &= ~COVER_FLAGS;
-    rc = rc ? rc : request_from_long_attr(domain, callers, flags, &own);
+    rc = rc ? rc : request_from_attr(domain, callers, flags, &own);
     rc = rc ? rc : check_cacheable(&own, flags);
     if (!rc && !is_list(&own))
         rc = layout_check_length(domain, &own.request);

@@ -17,11 +17,48 @@
 #include "core/base/validate.h"
 #include "core/cache/cache_set.h"
 #include "core/cache/get_slow.h"
-#include "core/cache/hit.h"
 #include "core/cache/put_check.h"
 
-#define noinline      __attribute__((noinline))
-#define always_inline inline __attribute__((always_inline))
+#define noinline            __attribute__((noinline))
+#define unlikely(condition) __builtin_expect(!!(condition), 0)
+
+/* ---- steps ------------------------------------------------------------------------------ */
+
+/* Only this thread writes the word, so the addition need not be atomic. The order is that of a
+ * release. */
+static inline void add_to(atomic_uint *own, unsigned value)
+{
+    atomic_store_explicit(own, atomic_load_explicit(own, memory_order_relaxed) + value,
+                          memory_order_release);
+}
+
+/* Pairs with the release store in entry_next_sequence(). */
+static inline uint32_t sequence_of(const struct hmreg_mr *mr)
+{
+    return atomic_load_explicit(&mr->sequence, memory_order_acquire);
+}
+
+/* Read and cleared by eviction (evict.c). */
+static inline void mark_used(struct pin_slot *pin_slot)
+{
+    atomic_store_explicit(&pin_slot->used, 1, memory_order_relaxed);
+}
+
+/* False where [addr, addr + len) is empty or wraps: then its last byte lies before the first. */
+static inline bool contains(const struct hmreg_mr *mr, uint64_t addr, uint64_t len)
+{
+    uint64_t last = addr + len - 1;
+
+    return mr->node.start <= addr && addr <= last && last < mr->node.end;
+}
+
+/* Orders the change of a pin before the read of the entry. Pairs with barrier_everywhere(). */
+static inline void fence(const struct thread_cache *tcache)
+{
+    if (unlikely(tcache->fenced))
+        barrier_here();
+    barrier_compiler();
+}
 
 /* Pairs with gate_end_drain(), before which the sequences of unpublished entries were made even. */
 static inline unsigned state_of(const struct thread_cache *tcache)
@@ -31,14 +68,15 @@ static inline unsigned state_of(const struct thread_cache *tcache)
 
 /* ---- put -------------------------------------------------------------------------------- */
 
-noinline void unpinned_last(const struct thread_cache *tcache, struct hmreg_mr *mr)
+/* The thread has removed a pin, which may have been the last, of an entry whose sequence is even.
+ * It may deregister the entry, and the application's callback for that may change the view. */
+static noinline void unpinned_last(const struct thread_cache *tcache, struct hmreg_mr *mr)
 {
     /* Not mr->domain: the entry may hold another region already. */
     struct cache_set *set = cache_set_of(tcache->set);
     struct hmreg_mr *gone;
 
-    barrier_here(); /* the pin slot's new value is visible before what follows is read */
-    if (sequence_of(mr) & (PUT_UNCHECKED | ENDS_WITH_PUT))
+    if (sequence_of(mr) & ENDS_WITH_PUT)
         return;
     if (!mr->slot_offset || !process_is(set->domain->lib->epoch)) /* 0: an explicit region */
         return;
@@ -48,16 +86,28 @@ noinline void unpinned_last(const struct thread_cache *tcache, struct hmreg_mr *
         cache_set_free_entry(set, gone);
 }
 
+/* Removes a pin that a request added. */
+static inline void unpin(const struct thread_cache *tcache, struct pin_slot *pin_slot,
+                         struct hmreg_mr *mr)
+{
+    /* A release: the user's accesses happen before a thread that adds up pins sees the new value.
+     */
+    add_to(&pin_slot->pins, -1u);
+    fence(tcache);
+    if (unlikely(sequence_of(mr) % 2 == 0))
+        unpinned_last(tcache, mr);
+}
+
 /* A get's pin slot of an entry that ends with its last put means nothing; it was a holder. */
 static void leave_holders(struct cache_set *set, struct hmreg_mr *mr)
 {
-    if (!process_is(set->domain->lib->epoch) || !holders_leave(entry_holders(&set->pool, mr)))
+    if (!process_is(set->domain->lib->epoch) || !holders_leave(entry_holders(mr)))
         return;
     cache_set_reap(set);
     cache_set_free_entry(set, cache_left(&set->pool, mr));
 }
 
-noinline void put_last(const struct thread_cache *tcache, struct hmreg_mr *mr)
+static noinline void put_last(const struct thread_cache *tcache, struct hmreg_mr *mr)
 {
     if (sequence_of(mr) & ENDS_WITH_PUT)
         leave_holders(cache_set_of(tcache->set), mr);
@@ -72,10 +122,6 @@ static noinline void put_out_of_line(struct hmreg_mr *mr)
     struct thread_cache *tcache;
     struct pin_slot *pin_slot;
 
-    if (mr && thread_cache_show(mr->domain->serial)) {
-        hmreg_mr_put(mr);
-        return;
-    }
     if (mr && mr->domain->check_puts) {
         put_checked(mr);
         return;
@@ -95,13 +141,13 @@ static noinline void put_out_of_line(struct hmreg_mr *mr)
 
 void hmreg_mr_put(struct hmreg_mr *mr)
 {
-    tls_view_pointer view;
+    const struct tls_view *view;
 
     if (unlikely(!mr)) {
         put_out_of_line(mr);
         return;
     }
-    view = tls_view_at(mr->domain->place);
+    view = tls_view_of(mr->domain->serial);
     if (unlikely(view->serial != mr->domain->serial) || unlikely(mr->slot_offset >= view->room)) {
         put_out_of_line(mr);
         return;
@@ -114,11 +160,13 @@ void hmreg_mr_put(struct hmreg_mr *mr)
 
 /* ---- get, out of line ------------------------------------------------------------------- */
 
-/* Does the pinned entry contain the range? */
-static bool serves(const struct thread_cache *tcache, const struct hmreg_mr *mr, uint64_t addr,
-                   uint64_t len)
+/* Does the entry, which may begin another use meanwhile, contain the range? */
+static bool serves(const struct thread_cache *tcache, const struct hmreg_mr *mr,
+                   const struct cache_want *want)
 {
-    uint64_t offset = addr - mr->node.start, size = mr->node.end - mr->node.start;
+    uint64_t start = __atomic_load_n(&mr->node.start, __ATOMIC_RELAXED);
+    uint64_t size = __atomic_load_n(&mr->node.end, __ATOMIC_RELAXED) - start;
+    uint64_t offset = want->start - start, len = want->end - want->start;
 
     if (offset >= size || len - 1 >= size - offset)
         return false;
@@ -129,34 +177,21 @@ static bool serves(const struct thread_cache *tcache, const struct hmreg_mr *mr,
  * Events being read from the kernel concern memory that the monitor watches; changes in the queue
  * may concern any. The sequence must be read after the state: one that was read before may be from
  * before a drain that has opened the gate since. */
-static always_inline bool changes_are_read(unsigned state, const struct hmreg_mr *mr)
+static bool changes_are_read(unsigned state, const struct hmreg_mr *mr)
 {
     return (state & GATE_LIVE) && !(state & GATE_QUEUED) &&
            !((state & (GATE_READING | GATE_LOOKING)) && entry_body(mr)->monitored);
 }
 
-/* Asks the monitor, unless one question is for several gets (asked not NULL) and was answered
- * before this entry's gate and sequence were read. */
-static always_inline bool is_current(const struct thread_cache *tcache, const struct hmreg_mr *mr,
-                                     uint32_t sequence, bool *asked)
-{
-    if (asked && *asked)
-        return true;
-    if (!monitor_is_read(cache_set_of(tcache->set)->monitor) ||
-        !changes_are_read(state_of(tcache), mr) || sequence_of(mr) != sequence)
-        return false;
-    if (asked)
-        *asked = true;
-    return true;
-}
-
 /* Performs the checks that the entry needs at each hit. An entry that fails is unpublished. */
-static always_inline bool entry_is_valid(const struct thread_cache *tcache, struct hmreg_mr *mr,
-                                         uint32_t sequence, bool *asked)
+static bool entry_is_valid(const struct thread_cache *tcache, struct hmreg_mr *mr,
+                           uint32_t sequence)
 {
     struct cache_set *set = cache_set_of(tcache->set);
 
-    if (entry_body(mr)->ask_monitor && !is_current(tcache, mr, sequence, asked))
+    if (entry_body(mr)->ask_monitor &&
+        (!monitor_is_read(set->monitor) || !changes_are_read(state_of(tcache), mr) ||
+         sequence_of(mr) != sequence))
         return false;
     if (!entry_body(mr)->ask_identity || cache_set_is_found(set, mr))
         return true;
@@ -164,145 +199,111 @@ static always_inline bool entry_is_valid(const struct thread_cache *tcache, stru
     return false;
 }
 
-/* As serves(), of an entry that may begin another use meanwhile. */
-static bool may_serve(const struct thread_cache *tcache, const struct hmreg_mr *mr, uint64_t addr,
-                      uint64_t len)
+/* Has the entry still the sequence, and does it serve? Called with the gate's state read before. */
+static bool is_served(const struct thread_cache *tcache, const struct hmreg_mr *mr,
+                      uint32_t sequence, const struct cache_want *want)
 {
-    const struct hmreg_mr now = {
-        .node = {.start = __atomic_load_n(&mr->node.start, __ATOMIC_RELAXED),
-                 .end = __atomic_load_n(&mr->node.end, __ATOMIC_RELAXED)}};
-
-    return serves(tcache, &now, addr, len);
+    return sequence_of(mr) == sequence &&
+           __atomic_load_n(&entry_body(mr)->variant, __ATOMIC_RELAXED) == want->variant &&
+           serves(tcache, mr, want);
 }
 
-/* Has the entry this variant? The array of extras may not reach one that has none. */
-static bool may_have_variant(const struct cache_pool *pool, const struct hmreg_mr *mr,
-                             const struct variant *variant)
+static bool is_open(unsigned state)
 {
-    struct entry_extra *extra;
-
-    if (!variant)
-        return true;
-    extra = cache_extra_at(pool, pin_slot_number(mr->slot_offset));
-    return __atomic_load_n(&extra->variant, __ATOMIC_RELAXED) == variant;
+    return (state & (GATE_LIVE | GATE_CHANGES)) == GATE_LIVE;
 }
 
-/* As try_pinned(), for an entry that ends with its last put: the thread looks whether the entry
- * serves, and then becomes a holder if the entry still has the use in which it did. Of an entry
- * that needs no check the body is not read: of many entries in random order it would be one more
- * cache line for each. */
-static noinline bool try_joining(struct thread_cache *tcache, struct hmreg_mr *mr,
-                                 const struct pin_slot *pin_slot, uint32_t sequence, uint64_t addr,
-                                 uint64_t len, const struct variant *variant, bool *asked,
-                                 bool *go_on)
+/* Tries a pinned entry, which had the sequence before. If it does not serve, it is unpinned. */
+static bool try_pinned(struct thread_cache *tcache, struct hmreg_mr *mr, struct pin_slot *pin_slot,
+                       uint32_t sequence, const struct cache_want *want, bool *go_on)
 {
-    struct cache_set *set = cache_set_of(tcache->set);
-
-    *go_on = (state_of(tcache) & (GATE_LIVE | GATE_CHANGES)) == GATE_LIVE;
-    if (!*go_on || sequence_of(mr) != (sequence | ENDS_WITH_PUT) ||
-        !may_have_variant(&set->pool, mr, variant) || !may_serve(tcache, mr, addr, len))
-        return false;
-    *go_on = false; /* what follows may change the table */
-    if (!holders_join(entry_holders(&set->pool, mr), sequence))
-        return false;
-    if (!pin_slot->asks) {
-        count_hits(&tcache->rows[pin_slot->cache]->shown->hits, 1);
-        return true;
-    }
-    if (!entry_is_valid(tcache, mr, sequence | ENDS_WITH_PUT, asked)) {
-        leave_holders(set, mr);
-        return false;
-    }
-    thread_cache_count(tcache, entry_body(mr)->cache, &set->caches[entry_body(mr)->cache].stats);
-    return true;
-}
-
-/* Does the entry serve, which had the sequence when it was pinned? If not, it is unpinned. *go_on:
- * set to whether another may. variant: a constant NULL for plain gets, which the compiler folds, as
- * it does for asked. */
-static always_inline bool try_pinned(struct thread_cache *tcache, struct hmreg_mr *mr,
-                                     struct pin_slot *pin_slot, uint32_t sequence, uint64_t addr,
-                                     uint64_t len, const struct variant *variant, bool *asked,
-                                     bool *go_on)
-{
-    struct cache_set *set = cache_set_of(tcache->set);
     unsigned state;
+    bool served;
 
-    if (sequence_of(mr) & ENDS_WITH_PUT) {
-        add_to(&pin_slot->pins, -1u);
-        return try_joining(tcache, mr, pin_slot, sequence, addr, len, variant, asked, go_on);
-    }
     fence(tcache);
     state = state_of(tcache);
-    *go_on = (state & (GATE_LIVE | GATE_CHANGES)) == GATE_LIVE;
-    if (sequence_of(mr) != sequence || !(*go_on || changes_are_read(state, mr)) ||
-        !may_have_variant(&set->pool, mr, variant) || !serves(tcache, mr, addr, len)) {
-        unpin(tcache, pin_slot, mr);
-        return false;
+    *go_on = is_open(state);
+    served = is_served(tcache, mr, sequence, want) && (*go_on || changes_are_read(state, mr));
+    if (served) {
+        *go_on = false; /* the checks may change the table */
+        served = entry_is_valid(tcache, mr, sequence);
     }
-    *go_on = false; /* the checks may have changed the table */
-    if (!entry_is_valid(tcache, mr, sequence, asked)) {
+    if (served)
+        mark_used(pin_slot);
+    else
         unpin(tcache, pin_slot, mr);
+    return served;
+}
+
+/* The same for an entry that ends with its last put: the thread looks whether the entry serves, and
+ * then becomes a holder if the entry still has the use in which it did. */
+static bool try_joining(struct thread_cache *tcache, struct hmreg_mr *mr, uint32_t sequence,
+                        const struct cache_want *want, bool *go_on)
+{
+    struct cache_set *set = cache_set_of(tcache->set);
+
+    *go_on = is_open(state_of(tcache));
+    if (!*go_on || !is_served(tcache, mr, sequence | ENDS_WITH_PUT, want))
         return false;
-    }
-    mark_used(pin_slot);
-    thread_cache_count(tcache, entry_body(mr)->cache, &set->caches[entry_body(mr)->cache].stats);
-    return true;
+    *go_on = false; /* what follows may change the table */
+    if (!holders_join(entry_holders(mr), sequence))
+        return false;
+    if (entry_is_valid(tcache, mr, sequence | ENDS_WITH_PUT))
+        return true;
+    leave_holders(set, mr);
+    return false;
 }
 
-/* The sequence that a thread remembers of the entry's present use. */
-static always_inline uint32_t use_of(const struct hmreg_mr *mr)
-{
-    return sequence_of(mr) & ~ENDS_WITH_PUT;
-}
-
-static always_inline uint32_t remembered_sequence(const struct pin_slot *pin_slot)
-{
-    return pin_slot->check & ~(uint32_t)THREAD_CACHE_NO_SEQUENCE;
-}
-
-/* The sequence of an entry that the thread remembers, if its region grants these access rights. 0:
- * it does not. */
-static always_inline uint32_t remembered(const struct thread_cache *tcache,
-                                         const struct pin_slot *pin_slot, uint64_t access)
+/* The sequence of an entry that the thread remembers, if its region grants the wanted rights. 0: it
+ * does not. */
+static uint32_t remembered(const struct thread_cache *tcache, const struct pin_slot *pin_slot,
+                           const struct cache_want *want)
 {
     uint64_t more = cache_set_of(tcache->set)->domain->more_rights;
     uint64_t has = pin_slot->check & HMREG_ACCESS_ALL;
+    bool varied = pin_slot->check & THREAD_CACHE_VARIED;
 
-    if (!access || access & ~has || has & ~(access | more))
+    if (!want->access || want->access & ~has || has & ~(want->access | more) ||
+        varied != (want->variant != NULL))
         return 0;
-    return remembered_sequence(pin_slot);
+    return pin_slot->check & ~(uint32_t)THREAD_CACHE_NO_SEQUENCE;
 }
 
-/* Has the entry a variant? The array of variants may not reach one that has none. */
-static always_inline bool is_varied(const struct pin_slot *pin_slot)
+/* Tries the entry that a slot names. NULL: it does not serve. *go_on: set to whether another may.
+ */
+static struct hmreg_mr *try_entry(struct thread_cache *tcache, uint32_t slot,
+                                  const struct cache_want *want, bool *go_on)
 {
-    return pin_slot->check & THREAD_CACHE_VARIED;
-}
-
-/* Tries the entry that a slot names. NULL: it does not serve. ends: only one that ends with its
- * last put may. The other arguments are try_pinned()'s. */
-static always_inline struct hmreg_mr *try_entry(struct thread_cache *tcache, uint32_t number,
-                                                uint64_t addr, uint64_t len, uint64_t access,
-                                                const struct variant *variant, bool ends,
-                                                bool *asked, bool *go_on)
-{
-    struct hmreg_mr *mr = cache_entry_at(&cache_set_of(tcache->set)->pool, number);
-    struct pin_slot *pin_slot = &tcache->view.pin_slots[number];
-    uint32_t sequence = remembered(tcache, pin_slot, access);
+    struct hmreg_mr *mr = mr_at(tcache->view.entries, slot);
+    struct pin_slot *pin_slot = pin_slot_at(tcache->view.pin_slots, slot);
+    uint32_t sequence = remembered(tcache, pin_slot, want), now = sequence_of(mr);
+    unsigned cache = pin_slot->cache;
+    bool served;
 
     *go_on = true;
-    if (!sequence || use_of(mr) != sequence || is_varied(pin_slot) != (variant != NULL) ||
-        (ends && !(sequence_of(mr) & ENDS_WITH_PUT)))
+    if (!sequence || (now & ~ENDS_WITH_PUT) != sequence ||
+        (want->policy == HMREG_POLICY_LAST_PUT && !(now & ENDS_WITH_PUT)))
         return NULL;
-    add_to(&pin_slot->pins, 1);
-    return try_pinned(tcache, mr, pin_slot, sequence, addr, len, variant, asked, go_on) ? mr : NULL;
+    if (now & ENDS_WITH_PUT) {
+        served = try_joining(tcache, mr, sequence, want, go_on);
+    } else {
+        add_to(&pin_slot->pins, 1);
+        served = try_pinned(tcache, mr, pin_slot, sequence, want, go_on);
+    }
+    if (served && !entry_is_claimed(mr, want->claim)) {
+        hmreg_mr_put(mr);
+        served = false;
+    }
+    if (!served)
+        return NULL;
+    thread_cache_count(tcache, cache, &cache_set_of(tcache->set)->caches[cache].stats);
+    return mr;
 }
 
 /* The slot `distance` after the first of a request's. 0: the search ends before it. Searched by
  * distance, since an unpin may change the table. */
-static always_inline uint32_t slot_at_distance(const struct thread_cache *tcache, uint64_t addr,
-                                               unsigned distance)
+static uint32_t slot_at_distance(const struct thread_cache *tcache, uint64_t addr,
+                                 unsigned distance)
 {
     if (distance == THREAD_CACHE_PROBES)
         return 0;
@@ -310,180 +311,64 @@ static always_inline uint32_t slot_at_distance(const struct thread_cache *tcache
                              thread_cache_hash(addr))[distance];
 }
 
-static void remember_part(struct thread_cache *tcache, uint64_t addr, uint32_t slot)
+static struct hmreg_mr *find_in_table(struct thread_cache *tcache, const struct cache_want *want)
 {
-    thread_cache_remember(tcache, addr, pin_slot_number(slot),
-                          pin_slot_at(tcache->view.pin_slots, slot)->check, true);
-}
-
-/* Is the pinned entry a hit that needs no more checks? Then it is counted. The steps are those of
- * hmreg_mr_get(), for a cache that need not be the thread's usual one. */
-static always_inline bool hits_plainly(const struct thread_cache *tcache, struct hmreg_mr *mr,
-                                       struct pin_slot *pin_slot, uint32_t sequence, uint64_t addr,
-                                       uint64_t len)
-{
-    if (pin_slot->asks || is_varied(pin_slot) || state_of(tcache) != GATE_LIVE ||
-        sequence_of(mr) != sequence || !contains(mr, addr, len))
-        return false;
-    mark_used(pin_slot);
-    count_hits(&tcache->rows[pin_slot->cache]->shown->hits, 1);
-    return true;
-}
-
-/* Tries the entry that a slot names. */
-static always_inline struct hmreg_mr *hit_slot(struct thread_cache *tcache, uint32_t slot,
-                                               uint64_t addr, uint64_t len, uint64_t access)
-{
-    struct hmreg_mr *mr = mr_at(tcache->view.entries, slot);
-    struct pin_slot *pin_slot = pin_slot_at(tcache->view.pin_slots, slot);
-    uint32_t sequence = remembered(tcache, pin_slot, access);
-
-    if (!sequence || sequence_of(mr) != sequence)
-        return NULL;
-    add_to(&pin_slot->pins, 1);
-    barrier_compiler();
-    if (hits_plainly(tcache, mr, pin_slot, sequence, addr, len))
-        return mr;
-    unpin(tcache, pin_slot, mr);
-    return NULL;
-}
-
-noinline struct hmreg_mr *hit_slots(struct thread_cache *tcache, uint64_t addr, uint64_t len,
-                                    uint64_t access, unsigned from)
-{
-    uint32_t slot = slot_at_distance(tcache, addr, 0);
-    struct hmreg_mr *mr = NULL;
-
-    if (state_of(tcache) != GATE_LIVE)
-        return NULL;
-    for (unsigned i = from; !mr && slot && (slot = slot_at_distance(tcache, addr, i)); i++)
-        mr = hit_slot(tcache, slot, addr, len, access);
-    if (mr)
-        return mr;
-    for (unsigned i = 0; !mr && (slot = range_list_find(&tcache->larger, addr, len, i)); i++)
-        mr = hit_slot(tcache, slot, addr, len, access);
-    if (mr)
-        remember_part(tcache, addr, slot);
-    return mr;
-}
-
-static always_inline struct hmreg_mr *hit_out_of_line(struct thread_cache *tcache, uint64_t addr,
-                                                      uint64_t len, uint64_t access,
-                                                      const struct variant *variant, bool ends,
-                                                      bool *asked)
-{
-    uint64_t salted = variant ? addr ^ variant_salt(variant) : addr;
+    uint64_t addr = want->start, len = want->end - want->start;
     struct hmreg_mr *mr = NULL;
     bool go_on = true;
     uint32_t slot;
 
-    for (unsigned i = 0; go_on && !mr && (slot = slot_at_distance(tcache, salted, i)); i++)
-        mr = try_entry(tcache, pin_slot_number(slot), addr, len, access, variant, ends, asked,
-                       &go_on);
-    if (mr || variant || !go_on || !tcache->larger.count)
+    if (want->variant)
+        addr ^= variant_salt(want->variant);
+    for (unsigned i = 0; go_on && !mr && (slot = slot_at_distance(tcache, addr, i)); i++)
+        mr = try_entry(tcache, slot, want, &go_on);
+    if (mr || want->variant)
         return mr;
     for (unsigned i = 0; go_on && !mr && (slot = range_list_find(&tcache->larger, addr, len, i));
          i++)
-        mr = try_entry(tcache, pin_slot_number(slot), addr, len, access, NULL, ends, asked, &go_on);
+        mr = try_entry(tcache, slot, want, &go_on);
     if (mr)
-        remember_part(tcache, addr, slot);
+        thread_cache_remember(tcache, addr, pin_slot_number(slot),
+                              pin_slot_at(tcache->view.pin_slots, slot)->check, true);
     return mr;
 }
 
-struct hmreg_mr *get_remembered(struct hmreg_domain *domain, const struct cache_want *want,
-                                bool *asked)
+struct hmreg_mr *get_remembered(struct hmreg_domain *domain, const struct cache_want *want)
 {
     struct thread_cache *tcache = thread_cache_find(&domain->caches->pool.thread_caches);
-    uint64_t len = want->end - want->start;
-    bool ends = want->policy == HMREG_POLICY_LAST_PUT;
 
     if (!tcache)
         return NULL;
-    cache_drain(&domain->caches->pool);
+    if (state_of(tcache) != GATE_LIVE)
+        cache_drain(&domain->caches->pool);
     if (state_of(tcache) & GATE_REAP)
         cache_set_reap(domain->caches);
-    return want->variant
-               ? hit_out_of_line(tcache, want->start, len, want->access, want->variant, ends, asked)
-               : hit_out_of_line(tcache, want->start, len, want->access, NULL, ends, asked);
+    return find_in_table(tcache, want);
 }
 
 static noinline int get_out_of_line(struct hmreg_domain *domain, const void *addr, size_t len,
                                     uint64_t access, struct hmreg_mr **out)
 {
-    struct thread_cache *tcache = NULL;
+    struct cache_want want = {
+        .start = (uintptr_t)addr, .end = (uintptr_t)addr + len, .access = access};
     struct hmreg_mr *mr = NULL;
 
     if (domain && out && process_is(domain->lib->epoch))
-        tcache = thread_cache_find(&domain->caches->pool.thread_caches);
-    if (tcache) {
-        cache_drain(&domain->caches->pool);
-        if (state_of(tcache) & GATE_REAP)
-            cache_set_reap(domain->caches);
-        mr = hit_out_of_line(tcache, (uintptr_t)addr, len, access, NULL, false, NULL);
-    }
+        mr = get_remembered(domain, &want);
     if (!mr)
         return get_slowly(domain, addr, len, access, out);
     *out = mr;
     return 0;
 }
 
-/* The TLS view is another domain's. */
-static noinline int get_showing_view(struct hmreg_domain *domain, const void *addr, size_t len,
-                                     uint64_t access, struct hmreg_mr **out)
+/* The pinned entry does not serve at once; or the slot is free. */
+static noinline int get_unpinned(const struct thread_cache *tcache, struct hmreg_mr *pinned,
+                                 const void *addr, size_t len, uint64_t access,
+                                 struct hmreg_mr **out)
 {
-    if (thread_cache_show(domain->serial))
-        return hmreg_mr_get(domain, addr, len, access, out);
-    return get_out_of_line(domain, addr, len, access, out);
-}
-
-/* The pinned entry is unpublished, or the gate is not open: nothing is served until the changes are
- * read. */
-static noinline int get_after_change(struct hmreg_mr *pinned, const void *addr, size_t len,
-                                     uint64_t access, struct hmreg_mr **out, uint64_t place)
-{
-    struct thread_cache *tcache = tls_view_at(place)->tcache;
-
     if (pinned->slot_offset)
         unpin(tcache, pin_slot_at(tcache->view.pin_slots, pinned->slot_offset), pinned);
     return get_out_of_line(cache_set_of(tcache->set)->domain, addr, len, access, out);
-}
-
-/* The pinned entry does not serve this request, or the slot is free. */
-static noinline int get_from_next_slots(struct hmreg_mr *pinned, const void *addr, size_t len,
-                                        uint64_t access, struct hmreg_mr **out, uint64_t place)
-{
-    struct thread_cache *tcache = tls_view_at(place)->tcache;
-    struct hmreg_mr *mr = NULL;
-
-    if (pinned->slot_offset)
-        unpin(tcache, pin_slot_at(tcache->view.pin_slots, pinned->slot_offset), pinned);
-    if (pinned->slot_offset || tcache->larger.count)
-        mr = hit_slots(tcache, (uintptr_t)addr, len, access, 1);
-    if (!mr)
-        return get_out_of_line(cache_set_of(tcache->set)->domain, addr, len, access, out);
-    *out = mr;
-    return 0;
-}
-
-/* The pinned entry is not the one that the thread remembers, or it needs more checks than that. */
-static noinline int get_checked(struct hmreg_mr *pinned, const void *addr, size_t len,
-                                uint64_t access, struct hmreg_mr **out, uint64_t place)
-{
-    struct thread_cache *tcache = tls_view_at(place)->tcache;
-    struct pin_slot *pin_slot = pin_slot_at(tcache->view.pin_slots, pinned->slot_offset);
-    uint32_t sequence = remembered(tcache, pin_slot, access);
-    bool go_on;
-
-    if (pinned->slot_offset && use_of(pinned) != remembered_sequence(pin_slot))
-        return get_after_change(pinned, addr, len, access, out, place); /* most likely a miss */
-    if (!sequence || is_varied(pin_slot) ||
-        (!(sequence_of(pinned) & ENDS_WITH_PUT) && !contains(pinned, (uintptr_t)addr, len)))
-        return get_from_next_slots(pinned, addr, len, access, out, place);
-    if (!hits_plainly(tcache, pinned, pin_slot, sequence, (uintptr_t)addr, len) &&
-        !try_pinned(tcache, pinned, pin_slot, sequence, (uintptr_t)addr, len, NULL, NULL, &go_on))
-        return get_out_of_line(cache_set_of(tcache->set)->domain, addr, len, access, out);
-    *out = pinned;
-    return 0;
 }
 
 /* ---- get -------------------------------------------------------------------------------- */
@@ -494,18 +379,16 @@ int hmreg_mr_get(struct hmreg_domain *domain, const void *addr, size_t len, uint
     const struct gate *gate;
     struct hmreg_mr *mr;
     struct pin_slot *pin_slot;
-    uint64_t place;
     uint32_t slot;
-    tls_view_pointer view;
+    const struct tls_view *view;
 
     /* Fast check that neither is NULL: pointers without a common bit, which are rare, also take the
      * out-of-line path. Bits that are no access rights would be taken for bits of a sequence. */
     if (unlikely(!((uintptr_t)domain & (uintptr_t)out)) || unlikely(access & ~HMREG_ACCESS_ALL))
         return get_out_of_line(domain, addr, len, access, out);
-    place = domain->place;
-    view = tls_view_at(place);
+    view = tls_view_of(domain->serial);
     if (unlikely(view->serial != domain->serial))
-        return get_showing_view(domain, addr, len, access, out);
+        return get_out_of_line(domain, addr, len, access, out);
     slot = *thread_cache_slot(view->slots, view->mask, thread_cache_hash((uintptr_t)addr));
     mr = mr_at(view->entries, slot);
     pin_slot = pin_slot_at(view->pin_slots, slot);
@@ -513,14 +396,12 @@ int hmreg_mr_get(struct hmreg_domain *domain, const void *addr, size_t len, uint
     barrier_compiler();
     gate = view->gate;
     /* A free slot names entry 0, which contains no range. */
-    if (unlikely(atomic_load_explicit(&gate->state, memory_order_acquire) != GATE_LIVE))
-        return get_after_change(mr, addr, len, access, out, place);
-    if (unlikely((sequence_of(mr) ^ pin_slot->check) != access))
-        return get_checked(mr, addr, len, access, out, place);
-    if (unlikely(!contains(mr, (uintptr_t)addr, len)))
-        return get_from_next_slots(mr, addr, len, access, out, place);
+    if (unlikely(atomic_load_explicit(&gate->state, memory_order_acquire) != GATE_LIVE) ||
+        unlikely((sequence_of(mr) ^ pin_slot->check) != access) ||
+        unlikely(!contains(mr, (uintptr_t)addr, len)))
+        return get_unpinned(view->tcache, mr, addr, len, access, out);
     mark_used(pin_slot);
-    count_hits(view->hits, 1);
+    cache_stats_hit(view->rows[pin_slot->cache]->shown);
     *out = mr;
     return 0;
 }

@@ -18,7 +18,6 @@
 #include "core/base/error.h"
 #include "core/base/uncancelled.h"
 #include "core/base/validate.h"
-#include "core/cache/callbacks.h"
 #include "core/cache/cover.h"
 #include "core/cache/notice.h"
 #include "core/group/group.h"
@@ -66,12 +65,11 @@ static void remember(struct get *get, struct hmreg_mr *entry)
 
     if (!pin_slot || (!ends && get->domain->policy == HMREG_POLICY_LAST_PUT))
         return; /* a plain get there must not find a region that is kept */
-    check = ends ? holders_use(entry_holders(&get->set->pool, entry))
+    check = ends ? holders_use(entry_holders(entry))
                  : atomic_load_explicit(&entry->sequence, memory_order_relaxed);
     check ^= body->access;
     pin_slot->cache = body->cache;
-    pin_slot->asks = asks || !thread_cache_counts(tcache, body->cache, &cache->stats);
-    if (ends || pin_slot->asks || !thread_cache_is_usual(tcache, body->cache))
+    if (ends || asks || !thread_cache_counts(tcache, body->cache, &cache->stats))
         check |= THREAD_CACHE_OUT_OF_LINE;
     if (get->want.variant) {
         addr ^= variant_salt(get->want.variant);
@@ -123,20 +121,6 @@ static bool settle(struct get *get)
     return get->settled;
 }
 
-/* If no entry serves, none can be stale: pending notifications can only invalidate the entry that
- * this get is about to publish. Not used while events are being read, or once a registration of
- * this get was discarded: then such a change is likely. With hooks and counter settling costs no
- * system call anyway. */
-static bool need_not_settle(const struct get *get)
-{
-    struct cache_set *set = get->set;
-    unsigned state = atomic_load(&set->pool.thread_caches.gate->state);
-
-    return !(state & GATE_CHANGES) && !get->discarded &&
-           monitor_kind(set->monitor) == HMREG_MONITOR_USERFAULTFD &&
-           !cache_serves(&set->pool, 0, HOST_CACHES, &get->want);
-}
-
 /* Searches the devices' caches first, which need not wait for the kernel's events on host memory.
  * *sure: host memory may be cached. */
 static struct hmreg_mr *find_anywhere(struct get *get, bool *sure)
@@ -148,7 +132,7 @@ static struct hmreg_mr *find_anywhere(struct get *get, bool *sure)
     if (!get->read)
         return NULL;
     entry = find_among(get, HOST_CACHES, cache_set_count(get->set));
-    if (entry || need_not_settle(get))
+    if (entry)
         return entry;
     *sure = settle(get);
     return *sure ? find_among(get, 0, HOST_CACHES) : NULL;
@@ -210,11 +194,11 @@ static int fill_list(struct get *get, struct hmreg_mr *entry)
 
 static int create_once(struct get *get, struct cache *cache, struct hmreg_mr *entry)
 {
-    uint64_t start = cache_stats_start(&cache->stats);
+    uint64_t start = cache_stats_clock();
     int rc = get->list ? fill_list(get, entry) : fill_range(get, entry);
 
     if (!rc)
-        cache_stats_done(&cache->stats, start);
+        cache_stats_took(&cache->stats, cache_stats_clock() - start);
     return rc;
 }
 
@@ -237,7 +221,7 @@ static int create_in_room(struct get *get, struct cache *cache, struct hmreg_mr 
 static bool reap_helps(struct cache_set *set, unsigned freed)
 {
     cache_set_reap_dead(set);
-    return cache_freed(&set->pool) != freed;
+    return atomic_load(&set->pool.freed) != freed;
 }
 
 /* Binds a registered region to its endpoint and enables it. If that fails, the entry's end
@@ -253,7 +237,7 @@ static void announce(struct cache *cache, struct hmreg_mr *entry)
 {
     if (entry->domain->made)
         cache_announce(cache, entry, true);
-    callbacks_made(entry);
+    cache_set_made(entry);
     if (entry->domain->made)
         cache_announce(cache, entry, false);
 }
@@ -278,7 +262,7 @@ static int check_awake(const struct get *get)
 static int create(struct get *get, struct hmreg_mr *entry)
 {
     struct cache *cache = cache_of(get, entry);
-    unsigned freed = cache_freed(&get->set->pool);
+    unsigned freed = atomic_load(&get->set->pool.freed);
     struct hmreg_error_guard guard;
     int rc;
 
@@ -357,7 +341,7 @@ static enum cache_publish publish(struct get *get, struct cache *cache, struct h
             if (squeezed++ == MAX_SQUEEZED ||
                 !cache_set_evict_anywhere(get->domain->lib, get->set, cache, &search->visits))
                 break;
-            search->evicted = true;
+            search->evicted++;
         } else if (result == CACHE_INTERRUPTED) {
             interrupted = search->advanced ? 0 : interrupted + (search->withdrawn_count != 0);
             search->advanced = false;
@@ -384,7 +368,7 @@ static int finish(struct get *get, struct hmreg_mr *entry, struct hmreg_mr **out
     result = publish(get, cache, entry, &search);
     cached = result == CACHE_PUBLISHED;
     if (search.evicted)
-        cache_set_free_evicted(get->set, &search);
+        cache_set_free_evicted(get->set, search.evicted);
     if (result == CACHE_DISCARDED) {
         cache_set_release(get->set, entry);
         get->discarded++;
@@ -471,19 +455,6 @@ static int miss(struct get *get, struct hmreg_mr **out)
 
 /* ---- rounds ----------------------------------------------------------------------------- */
 
-bool get_claim_holds(const struct request *request, const struct hmreg_mr *mr)
-{
-    const struct claim *claim = &request->claim;
-
-    if (!claim->made || claim->trusted) /* a get with another trusted claim has another variant */
-        return true;
-    if (claim->iface == entry_body(mr)->iface &&
-        (claim->device == HMREG_DEVICE_ANY || claim->device == mr_device(mr)))
-        return true;
-    cache_stats_add(&mr->domain->caches->caches[entry_body(mr)->cache].stats, STATS_HITS, -1);
-    return false;
-}
-
 static int resolve_memory(struct get *get)
 {
     uint64_t when;
@@ -563,18 +534,14 @@ static int get_round(struct get *get, struct hmreg_mr **out)
 
     get->settled = false;
     entry = find_anywhere(get, &sure);
-    if (entry && get_claim_holds(get->request, entry)) {
+    if (entry) {
         *out = entry;
         return 0;
     }
-    if (entry)
-        cache_set_release(get->set, entry);
     cache_set_reap(get->set);
     rc = resolve_request(get); /* fails if the claim is wrong */
     if (rc)
         return rc;
-    if (entry)
-        return AGAIN;
     if (get->want.policy == HMREG_POLICY_DEFAULT && !notice_would_end(get))
         get->want.policy = HMREG_POLICY_LAST_PUT;
     return get->read && notice_can(get, sure) ? miss_covering(get, out) : get_anew(get, out);
@@ -596,7 +563,7 @@ static int get_rounds(struct get *get, bool caching, struct hmreg_mr **out)
     return rc ? rc : get_anew(get, out);
 }
 
-static int get_region(struct get *get, bool caching, struct hmreg_mr **out)
+static int get_uncancelled(struct get *get, bool caching, struct hmreg_mr **out)
 {
     UNCANCELLED;
     int rc = get_rounds(get, caching, out), refused;
@@ -607,68 +574,25 @@ static int get_region(struct get *get, bool caching, struct hmreg_mr **out)
     return refused ? refused : rc;
 }
 
-static struct get new_get(struct hmreg_domain *domain, const struct request *request,
-                          const struct cache_want *want, struct resolved *found)
+int get_region(struct hmreg_domain *domain, const struct request *request, struct layout *list,
+               const struct cache_want *want, bool cacheable, struct hmreg_mr **mr)
 {
-    return (struct get){
+    struct resolved found; /* set anew in each round */
+    struct get get = {
         .set = domain->caches,
         .domain = domain,
         .since = suspended_since(&domain->lib->suspended),
         .request = request,
-        .want = {.start = want->start,
-                 .end = want->end,
-                 .access = want->access,
-                 .more = domain->more_rights,
-                 .variant = want->variant,
-                 .policy = want->policy,
-                 .exact = domain->flags & HMREG_DOMAIN_EXACT,
-                 .cover = want->cover},
+        .list = list,
+        .want = *want,
         .start = want->start,
         .end = want->end,
-        .found = found,
+        .found = list ? list->ranges.found : &found,
     };
-}
 
-int get_requested(struct hmreg_domain *domain, const struct request *request,
-                  const struct cache_want *want, bool cacheable, struct hmreg_mr **mr)
-{
-    struct resolved found; /* set anew in each round */
-    struct get get = new_get(domain, request, want, &found);
-
-    return get_region(&get, cacheable && !(domain->flags & HMREG_DOMAIN_NO_CACHE), mr);
-}
-
-int get_listed(struct hmreg_domain *domain, struct layout *list, const struct cache_want *want,
-               bool cacheable, struct hmreg_mr **mr)
-{
-    struct get get = new_get(domain, &list->request, want, list->ranges.found);
-
-    get.list = list;
-    return get_region(&get, cacheable && !(domain->flags & HMREG_DOMAIN_NO_CACHE), mr);
-}
-
-void get_found(struct hmreg_domain *domain, const struct cache_want *wants, unsigned count,
-               bool asked, struct hmreg_mr **const *mrs)
-{
-    struct hmreg_mr *entries[GET_PORTION];
-    struct cache_pool *pool = &domain->caches->pool;
-    struct get get = {.set = domain->caches, .domain = domain, .settled = asked};
-    bool sure;
-
-    if (!domain->check_puts)
-        get.tcache = thread_cache_join(&pool->thread_caches);
-    sure = settle(&get);
-    for (unsigned i = 0; i < count && !sure; i++)
-        *mrs[i] = NULL;
-    if (!sure)
-        return;
-    cache_find_many(pool, wants, count, get.tcache, entries);
-    for (unsigned i = 0; i < count; i++) {
-        get.want = wants[i];
-        get.start = wants[i].start;
-        get.end = wants[i].end;
-        *mrs[i] = entries[i] && keep_if_valid(&get, entries[i]) ? entries[i] : NULL;
-    }
+    get.want.more = domain->more_rights;
+    get.want.exact = domain->flags & HMREG_DOMAIN_EXACT;
+    return get_uncancelled(&get, cacheable && !(domain->flags & HMREG_DOMAIN_NO_CACHE), mr);
 }
 
 bool get_may_share(struct hmreg_domain *domain, const struct request *request)
@@ -708,5 +632,5 @@ int get_slowly(struct hmreg_domain *domain, const void *addr, size_t len, uint64
         return rc;
     want.policy = domain->policy;
     want.cover = cover_is_on(domain, access, 0);
-    return get_requested(domain, &request, &want, get_may_share(domain, &request), mr);
+    return get_region(domain, &request, NULL, &want, get_may_share(domain, &request), mr);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * The paths of a get out of line: the thread's table for gets with attributes and of many ranges,
- * and the search and registration that follow where it does not serve.
+ * The paths of a get out of line: the thread's table for gets with attributes, and the search and
+ * registration that follow where it does not serve.
  */
 #ifndef HMREG_CORE_CACHE_GET_SLOW_H
 #define HMREG_CORE_CACHE_GET_SLOW_H
@@ -10,40 +10,22 @@
 #include "core/context/domain.h"
 #include "core/mr/layout.h"
 
-/* The most ranges of one search of the caches. */
-#define GET_PORTION 64
-
 /* Implements hmreg_mr_get(), arguments and errors included, where this thread's table does not
  * serve the request. */
 int get_slowly(struct hmreg_domain *domain, const void *addr, size_t len, uint64_t access,
                struct hmreg_mr **mr);
 
-/* The region that this thread's table has for a get out of line, pinned. NULL: none. asked: NULL;
- * or whether the monitor was asked already in this call, which need not ask again then. In
+/* The region that this thread's table has for a get out of line, pinned. NULL: none. In
  * get_fast.c. */
-struct hmreg_mr *get_remembered(struct hmreg_domain *domain, const struct cache_want *want,
-                                bool *asked);
-
-/* Searches the caches once for the regions of at most GET_PORTION plain requests. Sets *mrs[i] to
- * that of wants[i], pinned; NULL: none serves it. It registers nothing. asked: as
- * get_remembered() has set it. */
-void get_found(struct hmreg_domain *domain, const struct cache_want *wants, unsigned count,
-               bool asked, struct hmreg_mr **const *mrs);
+struct hmreg_mr *get_remembered(struct hmreg_domain *domain, const struct cache_want *want);
 
 /* Gets a region for a checked request of one range, which `want` repeats. The caller uses its
- * variant. cacheable: else the region is registered for this get alone. Errors of hmreg_mr_get()
- * that come from the memory and the fabric. */
-int get_requested(struct hmreg_domain *domain, const struct request *request,
-                  const struct cache_want *want, bool cacheable, struct hmreg_mr **mr);
-
-/* The same for a gathered list of segments or ranges, which `want` encloses and want->variant has.
- * *mr is written only on success. */
-int get_listed(struct hmreg_domain *domain, struct layout *list,
+ * variant. list: NULL; or a gathered list of segments or ranges, whose request it is, which `want`
+ * encloses and want->variant has. cacheable: else the region is registered for this get alone.
+ * *mr is written only on success. Errors of hmreg_mr_get() that come from the memory and the
+ * fabric. */
+int get_region(struct hmreg_domain *domain, const struct request *request, struct layout *list,
                const struct cache_want *want, bool cacheable, struct hmreg_mr **mr);
-
-/* Is a region that was found, and counted as a hit, of the memory that the request claims? If not,
- * it is not counted. */
-bool get_claim_holds(const struct request *request, const struct hmreg_mr *mr);
 
 /* May the request's region serve other gets? False: the caller has to bind it first. */
 bool get_may_share(struct hmreg_domain *domain, const struct request *request);

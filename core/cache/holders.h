@@ -14,48 +14,45 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Low 32 bits: their number. High 32 bits: the sequence that the entry had when this use of it
- * began; no other use has the same. */
-struct holders {
-    _Atomic uint64_t word;
-};
+/* mr_body.holders. Low 32 bits: their number. High 32 bits: the sequence that the entry had when
+ * this use of it began; no other use has the same. */
 
 #define HOLDERS_NUMBER UINT64_C(0xffffffff)
 
-static inline uint32_t holders_count(const struct holders *all)
+static inline uint32_t holders_count(const _Atomic uint64_t *all)
 {
-    return (uint32_t)(atomic_load(&all->word) & HOLDERS_NUMBER);
+    return (uint32_t)(atomic_load(all) & HOLDERS_NUMBER);
 }
 
 /* The sequence. The caller is a holder. */
-static inline uint32_t holders_use(const struct holders *all)
+static inline uint32_t holders_use(const _Atomic uint64_t *all)
 {
-    return (uint32_t)(atomic_load(&all->word) >> 32);
+    return (uint32_t)(atomic_load(all) >> 32);
 }
 
 /* A new use, whose only holder is the caller. */
-static inline void holders_begin(struct holders *all, uint32_t sequence)
+static inline void holders_begin(_Atomic uint64_t *all, uint32_t sequence)
 {
-    atomic_store(&all->word, (uint64_t)sequence << 32 | 1);
+    atomic_store(all, (uint64_t)sequence << 32 | 1);
 }
 
 /* False: the entry has another use, or no holder any more. */
-static inline bool holders_join(struct holders *all, uint32_t sequence)
+static inline bool holders_join(_Atomic uint64_t *all, uint32_t sequence)
 {
-    uint64_t now = atomic_load(&all->word);
+    uint64_t now = atomic_load(all);
 
     do
         if (now >> 32 != sequence || !(now & HOLDERS_NUMBER))
             return false;
-    while (!atomic_compare_exchange_weak(&all->word, &now, now + 1));
+    while (!atomic_compare_exchange_weak(all, &now, now + 1));
     return true;
 }
 
-/* True: the caller was the last holder, and ends the entry. A put that no get precedes leaves a word
- * that no get accepts, until the next use begins. */
-static inline bool holders_leave(struct holders *all)
+/* True: the caller was the last holder, and ends the entry. A put that no get precedes leaves a
+ * word that no get accepts, until the next use begins. */
+static inline bool holders_leave(_Atomic uint64_t *all)
 {
-    return (atomic_fetch_sub(&all->word, 1) & HOLDERS_NUMBER) == 1;
+    return (atomic_fetch_sub(all, 1) & HOLDERS_NUMBER) == 1;
 }
 
 #endif

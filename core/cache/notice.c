@@ -6,10 +6,14 @@
 
 #include "core/base/error.h"
 #include "core/base/maps.h"
-#include "core/base/populate.h"
 
 #include <errno.h>
+#include <sys/mman.h>
 #include <unistd.h>
+
+#ifndef MADV_POPULATE_READ
+#define MADV_POPULATE_READ 22
+#endif
 
 /* ---- the ranges -------------------------------------------------------------------------- */
 
@@ -159,6 +163,20 @@ void notice_resolved(const struct get *get, uint64_t when)
         know_anonymous(get->tcache, range, when);
 }
 
+/* Populates all pages that have a byte of [start, end), for reading. False: the process may not
+ * read one of them, or the kernel cannot do this. */
+static bool populate(uint64_t start, uint64_t end)
+{
+    uint64_t mask = (uint64_t)sysconf(_SC_PAGESIZE) - 1, from = start & ~mask;
+    int before = errno, rc;
+
+    do
+        rc = madvise((void *)(uintptr_t)from, ((end + mask) & ~mask) - from, MADV_POPULATE_READ);
+    while (rc && errno == EINTR);
+    errno = before;
+    return !rc;
+}
+
 /* Reading the list takes at least what 64 pages that are there take to populate; beyond, 0.4 us for
  * each mapping and 0.03 to 0.2 us for each page. */
 #define LEAST_MAPPINGS 64
@@ -177,7 +195,7 @@ static bool is_pinning_strict(const struct get *get, const struct part *part)
     if (get->request->access & REQUEST_WRITING)
         return true;
     return mappings && pages <= (mappings < LEAST_MAPPINGS ? LEAST_MAPPINGS : mappings) &&
-           populate_for_reading((const void *)(uintptr_t)part->start, part->end - part->start);
+           populate(part->start, part->end);
 }
 
 /* May the process access the range as HMREG_MR_ALLOCATED demands, although mprotect(2) may have
@@ -346,8 +364,8 @@ static bool is_part_still_found(struct get *get, size_t index)
 {
     struct part part = part_of(get, index);
 
-    return !part.range->identity || cache_set_is_same(get->set, get->found->iface, part.start,
-                                                      part.end, part.range->identity);
+    return !part.range->identity || resolve_is_same(get->domain->lib, get->found->iface, part.start,
+                                                    part.end, part.range->identity);
 }
 
 bool notice_is_still_found(struct get *get)

@@ -51,12 +51,12 @@ static bool touches(const struct cache_pool *pool, const struct hmreg_mr *entry,
 /* With the lock held: pins the entry. False: its last holder is leaving. */
 static bool hold(const struct cache_pool *pool, struct hmreg_mr *entry)
 {
-    struct holders *holders;
+    _Atomic uint64_t *holders;
 
     if (!entry_pins(pool, entry) && entry_body(entry)->state == CACHE_HELD)
         return false;
     if (entry_ends_with_put(entry)) {
-        holders = entry_holders(pool, entry);
+        holders = entry_holders(entry);
         return holders_join(holders, holders_use(holders));
     }
     entry_body(entry)->pins++;
@@ -158,7 +158,7 @@ static int check_explicit(struct hmreg_mr *mr, const struct origin *origin, void
 /* Has the library bound the region, as its get asked for? */
 static bool is_ours(struct cache_set *set, const struct hmreg_mr *entry)
 {
-    const struct variant *variant = entry_variant(&set->pool, entry);
+    const struct variant *variant = entry_variant(entry);
 
     return variant && variant->key.attr.endpoint_count;
 }
@@ -292,7 +292,7 @@ static int resume_entry(struct cache_set *set, struct hmreg_mr *entry, struct pa
 
     if (!mr_is_suspended(entry))
         return 0;
-    origin = variant_origin(entry_variant(&set->pool, entry), entry);
+    origin = variant_origin(entry_variant(entry), entry);
     if (!origin)
         return hmreg_fail(-ENOMEM, "no memory to register a region again");
     rc = resume(entry, origin, pass);

@@ -12,14 +12,9 @@
 
 struct sweep {
     atomic_bool expected; /* some live entry's memory can end without a report */
-    unsigned cache;       /* the reaper's thread only: the next entry's cache and place */
-    uint32_t place;
-    size_t part; /* and the next part of that entry's memory: mr_part() */
+    uint32_t number;      /* the reaper's thread only: of the next entry; 0: a sweep begins */
+    size_t part;          /* the next part of that entry's memory: mr_part() */
 };
-
-/* Has the memory under a range this identity? */
-typedef bool (*sweep_compare)(void *arg, enum hmreg_iface iface, uint64_t start, uint64_t end,
-                              uint64_t identity);
 
 /* A region was published whose memory can end without a report. Any thread. True: the reaper must
  * be woken, as it sleeps without a limit until it knows of such a region. */
@@ -28,6 +23,6 @@ bool sweep_expect(struct sweep *sweep);
 bool sweep_is_expected(struct sweep *sweep);
 /* Compares the identities of the pool's next regions; on the reaper's thread, without a lock.
  * False: all have been compared, and the next call begins again. */
-bool sweep_some(struct sweep *sweep, struct cache_pool *pool, sweep_compare is_same, void *arg);
+bool sweep_some(struct sweep *sweep, struct cache_pool *pool);
 
 #endif

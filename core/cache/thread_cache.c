@@ -8,7 +8,6 @@
  */
 #include "core/cache/thread_cache.h"
 
-#include "core/base/populate.h"
 #include "core/base/process.h"
 #include "core/base/work.h"
 #include "core/mr/mr.h"
@@ -26,14 +25,12 @@
 #define FIRST_SLOTS     64u        /* size of a new table; sizes are powers of two */
 #define MOST_SLOTS      (1u << 24) /* size of the largest: 64 MiB */
 #define FEW_SLOTS       (1u << 14) /* tables up to this size are at most a quarter full */
-#define PART_SLOTS      (1u << 16) /* tables of this size do not grow for parts of entries */
-#define MOST_OTHERS     (PART_SLOTS / 4)
+#define MANY_SLOTS      (1u << 18) /* smaller tables grow in larger steps, which are fewer */
+#define PART_SLOTS      (1u << 15) /* tables of this size do not grow for parts of entries */
 #define FIRST_PIN_SLOTS 64u
 #define LINE            64
 #define HEAP_PIN_SLOTS  1024u
-#define LOOKED_AT       512u  /* slots, to count the valid ones */
-#define MOVED           64u   /* slots moved to a new table at a time */
-#define PART            4096u /* slots of a large table that are given back at a time */
+#define GIVEN_BACK      (1u << 14) /* bytes of a replaced table that are given back at a time */
 
 /* glibc does not dlopen a library whose static thread-local storage needs more alignment than its
  * own has: 64 bytes (a line) on x86-64, 16 on arm64, where a TLS view may span two lines. */
@@ -77,15 +74,6 @@ static _Atomic uint64_t last_thread, last_serial;
 static _Thread_local uint64_t thread_number __attribute__((tls_model("initial-exec")));
 static pthread_key_t leaving;
 
-/* The thread's thread caches of domains that have lost their TLS view to another one, each at its
- * serial modulo OWN_CACHES. A serial is never used again, so those of closed domains stay unused.
- */
-#define OWN_CACHES 64
-static _Thread_local struct own_cache {
-    uint64_t serial;
-    struct thread_cache *tcache;
-} * own_caches __attribute__((tls_model("initial-exec"))); /* NULL: none yet, or no memory */
-
 static void give_up(struct thread_cache_set *set, uint64_t owner)
 {
     for (struct thread_cache *tcache = atomic_load(&set->first); tcache; tcache = tcache->next)
@@ -99,8 +87,6 @@ static void leave(void *arg)
     struct registry *all = atomic_load(&registry);
 
     memset(tls_views, 0, sizeof(tls_views));
-    free(own_caches);
-    own_caches = NULL;
     pthread_mutex_lock(&all->lock);
     for (struct thread_cache_set *set = all->sets; set; set = set->next)
         give_up(set, thread_number);
@@ -147,21 +133,20 @@ static size_t bytes_of(uint32_t size)
 
 static uint32_t *slots_new(uint32_t size)
 {
-    uint32_t *slots;
-
-    if (size > FEW_SLOTS)
-        return map(bytes_of(size), PROT_READ | PROT_WRITE);
-    slots = calloc(1, bytes_of(size));
-    if (slots) /* requests are spread over all of the table */
-        populate(slots, bytes_of(size));
-    return slots;
+    return size > FEW_SLOTS ? map(bytes_of(size), PROT_READ | PROT_WRITE)
+                            : calloc(1, bytes_of(size));
 }
 
 /* Without the hooks in libc, which would shut the gates: no region is of this memory. */
+static void unmap_slots(void *slots, size_t bytes)
+{
+    syscall(SYS_munmap, slots, bytes);
+}
+
 static void slots_free(uint32_t *slots, uint32_t size)
 {
     if (slots && size > FEW_SLOTS)
-        syscall(SYS_munmap, slots, bytes_of(size));
+        unmap_slots(slots, bytes_of(size));
     else
         free(slots);
 }
@@ -175,16 +160,6 @@ static struct thread_cache *find_own(struct thread_cache_set *set)
     while (tcache && atomic_load(&tcache->owner) != thread_number)
         tcache = tcache->next;
     return tcache;
-}
-
-/* So that thread_cache_show() finds it without a search among those of all threads. */
-static void note_own(struct thread_cache *tcache)
-{
-    if (!own_caches)
-        own_caches = calloc(OWN_CACHES, sizeof(*own_caches));
-    if (own_caches)
-        own_caches[tcache->set->serial % OWN_CACHES] =
-            (struct own_cache){tcache->set->serial, tcache};
 }
 
 static struct thread_cache *adopt_left(struct thread_cache_set *set)
@@ -207,7 +182,7 @@ static void set_slots(struct thread_cache *tcache, uint32_t *slots, uint32_t siz
 {
     tcache->view.slots = slots;
     tcache->view.mask = (size - 1) * (uint32_t)sizeof(uint32_t);
-    tcache->used = tcache->others = 0;
+    tcache->used = tcache->parts = 0;
 }
 
 /* Updates the thread's copy of the view. Call it when the view has changed. */
@@ -231,7 +206,8 @@ static void thread_cache_free(struct thread_cache *tcache)
         munmap(tcache->view.pin_slots, pin_slots_bytes(tcache->reserved_end));
     else
         free(tcache->view.pin_slots);
-    slots_free(tcache->old.slots, tcache->old.size);
+    if (tcache->old_slots)
+        unmap_slots(tcache->old_slots, tcache->old_bytes);
     if (tcache->view.slots)
         slots_free(tcache->view.slots, size_of(tcache));
     free(tcache);
@@ -253,6 +229,7 @@ static struct thread_cache *thread_cache_new(struct thread_cache_set *set)
     }
     tcache->view.serial = out_of_line ? ~set->serial : set->serial;
     tcache->view.gate = set->gate;
+    tcache->view.rows = tcache->rows;
     tcache->view.tcache = tcache;
     tcache->fenced = set->fenced;
     tcache->exact = set->exact;
@@ -273,25 +250,10 @@ static struct thread_cache *take_view(struct thread_cache *tcache)
 struct thread_cache *thread_cache_find(struct thread_cache_set *set)
 {
     const struct tls_view *view = tls_view_of(set->serial);
-    struct thread_cache *tcache;
 
     if (view->serial == set->serial || view->serial == ~set->serial)
         return view->tcache;
-    tcache = thread_number ? find_own(set) : NULL;
-    if (tcache)
-        note_own(tcache);
-    return take_view(tcache);
-}
-
-bool thread_cache_show(uint64_t serial)
-{
-    const struct own_cache *own = own_caches ? &own_caches[serial % OWN_CACHES] : NULL;
-
-    if (!own || own->serial != serial || own->tcache->view.serial != serial ||
-        tls_view_of(serial)->serial == serial)
-        return false;
-    take_view(own->tcache);
-    return true;
+    return take_view(thread_number ? find_own(set) : NULL);
 }
 
 struct thread_cache *thread_cache_join(struct thread_cache_set *set)
@@ -382,10 +344,8 @@ static void copy_pin_slots(struct pin_slot *to, const struct pin_slot *from, uin
     for (uint32_t i = 0; i < count; i++) {
         atomic_init(&to[i].pins, atomic_load_explicit(&from[i].pins, memory_order_relaxed));
         atomic_init(&to[i].used, atomic_load_explicit(&from[i].used, memory_order_relaxed));
-        to[i].asks = from[i].asks;
         to[i].cache = from[i].cache;
         to[i].check = from[i].check;
-        to[i].hash = from[i].hash;
     }
 }
 
@@ -489,7 +449,7 @@ static uint32_t *first_slot(const struct thread_cache *tcache, uint32_t hash)
     return thread_cache_slot(tcache->view.slots, tcache->view.mask, hash);
 }
 
-/* Finds a slot for an entry: its own, a free one, or a stale one. NULL: none. */
+/* Finds a slot for an entry: its own, a free one, a stale one, or else the first. */
 static uint32_t *room_for(const struct thread_cache *tcache, uint32_t hash, uint32_t number)
 {
     uint32_t *slot = first_slot(tcache, hash), *end = slot + THREAD_CACHE_PROBES, *room = NULL;
@@ -500,43 +460,9 @@ static uint32_t *room_for(const struct thread_cache *tcache, uint32_t hash, uint
         if (!room && !slot_is_live(tcache, pin_slot_number(*slot)))
             room = slot;
     }
-    return room || slot == end ? room : slot;
-}
-
-/* Stores an entry in the slot of its last request. True: that was free. */
-static bool store(struct thread_cache *tcache, uint32_t number)
-{
-    uint32_t hash = tcache->view.pin_slots[number].hash;
-    uint32_t *slot = room_for(tcache, hash, number);
-    bool was_free;
-
-    slot = slot ? slot : first_slot(tcache, hash);
-    was_free = !*slot;
-    tcache->used += was_free;
-    *slot = pin_slot_offset(number);
-    return was_free;
-}
-
-/* Does the slot belong to its entry's last request? Other slots that name the entry belong to other
- * requests, or to an earlier use of the entry. */
-static bool is_own(const struct thread_cache *tcache, const uint32_t *slot)
-{
-    uint32_t number = pin_slot_number(*slot);
-    const uint32_t *first = first_slot(tcache, tcache->view.pin_slots[number].hash);
-
-    return slot >= first && slot < first + THREAD_CACHE_PROBES && slot_is_live(tcache, number);
-}
-
-/* The valid slots, by those at the table's start: requests are spread over all of it. */
-static uint64_t count_live(const struct thread_cache *tcache)
-{
-    uint32_t size = size_of(tcache), looked = size < LOOKED_AT ? size : LOOKED_AT;
-    uint64_t count = 0;
-
-    work_count(looked);
-    for (uint32_t i = 0; i < looked; i++)
-        count += is_own(tcache, &tcache->view.slots[i]);
-    return size > LOOKED_AT ? count * (size / LOOKED_AT) : count;
+    if (!room)
+        room = slot == end ? first_slot(tcache, hash) : slot;
+    return room;
 }
 
 /* The number of slots that may be in use. In a table at most a quarter full most searches end where
@@ -546,47 +472,42 @@ static uint32_t limit_of(uint32_t size)
     return size <= FEW_SLOTS ? size / 4 : size / 2;
 }
 
-/* Moves the next slots of the old table that are valid. A slot does not record its request, so each
- * entry keeps the slot of the last request it served; its other requests, for which a table of
- * PART_SLOTS has room, are remembered anew when they are made again. A request whose slot has not
- * been moved yet is served by the caches, and remembered by that, too. */
-static void move_some(struct thread_cache *tcache)
+/* A large table that was replaced, a part at a time: giving back all of it would take too long. */
+static void give_back_some(struct thread_cache *tcache)
 {
-    uint32_t *slots = tcache->old.slots, end = tcache->old.size + THREAD_CACHE_PROBES;
+    size_t left = tcache->old_bytes > GIVEN_BACK ? tcache->old_bytes - GIVEN_BACK : 0;
 
-    for (unsigned i = 0; slots && i < MOVED && tcache->old.next < end; i++) {
-        uint32_t slot = slots[tcache->old.next++];
-
-        work_count(1);
-        if (slot && slot_is_live(tcache, pin_slot_number(slot)))
-            store(tcache, pin_slot_number(slot));
-        if (tcache->old.next % PART == 0 && end > FEW_SLOTS + THREAD_CACHE_PROBES) /* past hooks */
-            syscall(SYS_madvise, slots + tcache->old.next - PART, PART * sizeof(*slots),
-                    MADV_DONTNEED);
-    }
-    if (!slots || tcache->old.next < end)
+    if (!tcache->old_slots)
         return;
-    slots_free(slots, tcache->old.size);
-    tcache->old.slots = NULL;
+    left &= ~(size_t)(GIVEN_BACK - 1);
+    unmap_slots(tcache->old_slots + left, tcache->old_bytes - left);
+    tcache->old_bytes = left;
+    if (!left)
+        tcache->old_slots = NULL;
 }
 
-/* Begins a new table, of which what is valid fills at most three quarters of the limit. If the
- * table before it has not been moved whole, the rest is forgotten. */
-static void make_larger(struct thread_cache *tcache)
+/* Replaces a full table by an empty one: what it served is found in the caches, and remembered
+ * again by that. The new one is larger, unless the old one had room for every entry and for the
+ * parts of entries that it served: then most of its slots are stale. */
+static void replace_slots(struct thread_cache *tcache)
 {
-    uint32_t others = tcache->others < MOST_OTHERS ? tcache->others : MOST_OTHERS;
-    uint64_t good = count_live(tcache) + others;
-    uint32_t size = FIRST_SLOTS, *made;
+    uint32_t had = size_of(tcache), size = had, *made;
+    uint32_t parts = had < PART_SLOTS ? tcache->parts : 0;
 
-    while (size < MOST_SLOTS && good * 4 > UINT64_C(3) * limit_of(size))
-        size *= size < FEW_SLOTS ? 8 : 2; /* small tables grow in larger steps, which are fewer */
+    if (size < MOST_SLOTS && limit_of(size) < tcache->set->entries->end + parts)
+        size *= size < MANY_SLOTS ? 8 : 2;
     made = slots_new(size);
     if (!made)
         return;
-    slots_free(tcache->old.slots, tcache->old.size);
-    tcache->old.slots = tcache->view.slots;
-    tcache->old.size = size_of(tcache);
-    tcache->old.next = 0;
+    if (tcache->old_slots)
+        unmap_slots(tcache->old_slots, tcache->old_bytes);
+    tcache->old_slots = NULL;
+    if (had > FEW_SLOTS) {
+        tcache->old_slots = (char *)tcache->view.slots;
+        tcache->old_bytes = bytes_of(had);
+    } else {
+        free(tcache->view.slots);
+    }
     set_slots(tcache, made, size);
     show(tcache);
 }
@@ -596,22 +517,22 @@ static bool keeps_slot(const void *tcache, uint32_t slot)
     return slot_is_live(tcache, pin_slot_number(slot));
 }
 
-/* A table that is too full to be searched quickly is enlarged, or at least purged of stale slots.
- */
 void thread_cache_remember(struct thread_cache *tcache, uint64_t addr, uint32_t number,
                            uint32_t check, bool part)
 {
-    struct pin_slot *pin_slot = &tcache->view.pin_slots[number];
-    bool full = tcache->used >= limit_of(size_of(tcache)), known = pin_slot->check == check;
+    bool full = tcache->used >= limit_of(size_of(tcache));
+    uint32_t *slot;
 
-    pin_slot->check = check;
-    pin_slot->hash = thread_cache_hash(addr);
+    tcache->view.pin_slots[number].check = check;
+    give_back_some(tcache);
     if (full && part && size_of(tcache) >= PART_SLOTS)
         return;
     if (full)
-        make_larger(tcache);
-    move_some(tcache);
-    tcache->others += store(tcache, number) && known;
+        replace_slots(tcache);
+    slot = room_for(tcache, thread_cache_hash(addr), number);
+    tcache->used += !*slot;
+    tcache->parts += !*slot && part;
+    *slot = pin_slot_offset(number);
 }
 
 /* If unpublished entries hide it from searches, they go. */
@@ -628,28 +549,10 @@ void thread_cache_keep_larger(struct thread_cache *tcache, struct range range, u
 
 /* ---- counts ------------------------------------------------------------------------------ */
 
-bool thread_cache_is_usual(struct thread_cache *tcache, unsigned cache)
-{
-    if (!tcache->view.hits) {
-        tcache->view.hits = &tcache->rows[cache]->shown->hits;
-        tcache->usual = (uint16_t)cache;
-        show(tcache);
-    }
-    return tcache->usual == cache;
-}
-
-static void count_in(struct cache_stats_row *row)
-{
-    _Atomic uint64_t *hits = &row->shown->hits;
-
-    atomic_store_explicit(hits, atomic_load_explicit(hits, memory_order_relaxed) + 1,
-                          memory_order_relaxed);
-}
-
 void thread_cache_count(struct thread_cache *tcache, unsigned cache, struct cache_stats *stats)
 {
     if (thread_cache_counts(tcache, cache, stats))
-        count_in(tcache->rows[cache]);
+        cache_stats_hit(tcache->rows[cache]->shown);
     else
         cache_stats_add(stats, STATS_HITS, 1);
 }

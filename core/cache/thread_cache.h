@@ -18,28 +18,18 @@
 #include "core/monitor/gate.h"
 #include "core/stats/cache_stats.h"
 
-#if defined(__SANITIZE_ADDRESS__)
-#define THREAD_CACHE_ASAN 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define THREAD_CACHE_ASAN 1
-#endif
-#endif
-
 /* One thread's view of an entry. pins: its pins; it may be negative (puts for other threads), only
  * the sum over all threads, modulo 2^32, has a meaning. used: set by each hit, cleared by eviction
- * when its hand visits the entry. cache: the entry's, whose hits are counted; asks: hits need more
- * checks than that of the sequence. check: valid while it matches the entry's sequence; if hits
- * ask, or the cache is not the thread's usual one, it includes THREAD_CACHE_OUT_OF_LINE, so it
- * matches no sequence and the hit takes an out-of-line path; of an entry that has a variant also
- * THREAD_CACHE_VARIED, which only gets with attributes look for. */
+ * when its hand visits the entry. cache: the entry's, whose hits are counted. check: valid while it
+ * matches the entry's sequence; if hits need more checks it includes THREAD_CACHE_OUT_OF_LINE, so
+ * it matches no sequence and the hit takes the out-of-line path; VARIED: the entry has attributes.
+ */
 struct pin_slot {
     atomic_uint pins;
     atomic_uchar used;
-    bool asks;
     uint16_t cache;
     uint32_t check; /* sequence ^ access rights: they have no bit in common */
-    uint32_t hash;  /* hash of the last request that the entry served */
+    uint32_t : 32;  /* for the size: see MR_SLOT */
 };
 
 /* Tables name an entry by the offset of its pin slot in bytes, which saves a multiplication. */
@@ -63,12 +53,9 @@ static inline struct pin_slot *pin_slot_at(struct pin_slot *pin_slots, uint32_t 
 /* The bits of a pin slot's check that are not of a sequence. */
 #define THREAD_CACHE_NO_SEQUENCE (THREAD_CACHE_OUT_OF_LINE | THREAD_CACHE_VARIED | HMREG_ACCESS_ALL)
 
-/* The same bit in an entry's sequence, which is even then: no put frees the entry. It is set for
- * entries that are live and cold, and for free ones. */
-#define PUT_UNCHECKED THREAD_CACHE_OUT_OF_LINE
-/* Another such bit, of every entry that ends with its last put (holders.h). It stays as long as the
- * domain: a put reads it when the entry may have another use already. The sequence of such an entry
- * is always even, so that each put checks. */
+/* The same bit in the sequence of every entry that ends with its last put (holders.h). It stays as
+ * long as the domain: a put reads it when the entry may have another use already. The sequence of
+ * such an entry is always even, so that each put checks. */
 #define ENDS_WITH_PUT THREAD_CACHE_VARIED
 
 /* The next value of a sequence, which has 24 bits around those of the access rights. It returns to
@@ -87,7 +74,7 @@ struct tls_view {
     char *entries;       /* the base of the stable array of entries */
     struct pin_slot *pin_slots;
     const struct gate *gate;
-    _Atomic uint64_t *hits; /* hit counter of the usual cache; NULL before the first hit */
+    struct cache_stats_row **rows; /* stats of each cache; NULL before the first hit */
     struct thread_cache *tcache;
 };
 
@@ -101,21 +88,19 @@ struct mapped_range {
 struct thread_cache {
     struct tls_view view;  /* the thread's tls_views may have a copy */
     uint32_t reserved_end; /* pin slots before this one have addresses; 0: they are on the heap */
-    struct {
-        uint32_t *slots, size, next; /* those before `next` are moved; NULL: all are */
-    } old;                           /* the table that the view's has replaced */
+    char *old_slots;       /* of a table that was replaced; NULL: nothing is left of it */
+    size_t old_bytes;
     struct mapped_range mapped[MAPPED_KNOWN];
     unsigned mapped_next;     /* index of the next to be replaced */
     struct range_list larger; /* slot offsets of entries that have served parts of their ranges */
-    uint16_t usual;           /* index of the cache whose hits are counted in view.hits */
-    bool fenced;     /* the kernel has no membarrier(2): hits and puts call barrier_here() */
-    bool exact;      /* only a region of exactly the requested range serves */
-    uint32_t used;   /* slots in use */
-    uint32_t others; /* of these, those of second and further requests of an entry */
+    bool fenced;    /* the kernel has no membarrier(2): hits and puts call barrier_here() */
+    bool exact;     /* only a region of exactly the requested range serves */
+    uint32_t used;  /* slots in use */
+    uint32_t parts; /* of these, those whose requests were of parts of entries */
     struct thread_cache_set *set;
     struct thread_cache *next;
     _Atomic uint64_t owner;         /* number of a thread; 0: free for the next thread */
-    struct cache_stats_row *rows[]; /* stats of each cache; NULL before the first hit */
+    struct cache_stats_row *rows[]; /* the view's */
 };
 
 /* All thread caches of a domain. */
@@ -142,13 +127,9 @@ void thread_cache_set_close(struct thread_cache_set *set,
  * has none; NULL: no memory. */
 struct thread_cache *thread_cache_find(struct thread_cache_set *set);
 struct thread_cache *thread_cache_join(struct thread_cache_set *set);
-/* Gives a domain back the TLS view that another has taken. False: it has it, the thread has not
- * lost it before, or all requests take the out-of-line path. */
-bool thread_cache_show(uint64_t serial);
-
 /* Copies of the views of the domains that this thread used last. There are few, since static
- * thread-local storage is scarce: a domain takes the TLS view that it shares with others by
- * thread_cache_show(). */
+ * thread-local storage is scarce: thread_cache_find() gives a domain the TLS view that it shares
+ * with others. */
 #define TLS_VIEWS 4
 extern _Thread_local struct tls_view tls_views[TLS_VIEWS]
     __attribute__((tls_model("initial-exec"), visibility("hidden")));
@@ -157,36 +138,6 @@ static inline struct tls_view *tls_view_of(uint64_t serial)
 {
     return &tls_views[serial % TLS_VIEWS];
 }
-
-/* A domain's TLS view. On x86-64 it is read relative to the thread's segment, if the compiler
- * supports such pointers: a get and put take 8.4 ns then instead of 9.1 (Cascade Lake, 3.1 GHz,
- * GCC 12). Sanitizers do not understand them. */
-#if defined(__SEG_FS) && defined(__LP64__) && !defined(BARRIER_TSAN) && !defined(THREAD_CACHE_ASAN)
-typedef const struct tls_view __seg_fs *tls_view_pointer;
-
-static inline tls_view_pointer tls_view_at(uint64_t place)
-{
-    return (tls_view_pointer)place;
-}
-
-static inline uint64_t tls_view_offset(uint64_t serial)
-{
-    return (uint64_t)((char *)tls_view_of(serial) - (char *)__builtin_thread_pointer());
-}
-#else
-typedef const struct tls_view *tls_view_pointer;
-
-static inline tls_view_pointer tls_view_at(uint64_t place)
-{
-    return (tls_view_pointer)((char *)tls_views + place);
-}
-
-/* The offset is the same in all threads. */
-static inline uint64_t tls_view_offset(uint64_t serial)
-{
-    return (uint64_t)((char *)tls_view_of(serial) - (char *)tls_views);
-}
-#endif
 
 /* Called between making a sequence even and adding up pins. Pairs with the compiler barriers of
  * hits and puts or, without membarrier(2), with their fences. */
@@ -238,9 +189,6 @@ static inline bool thread_cache_counts(struct thread_cache *tcache, unsigned cac
         tcache->rows[cache] = cache_stats_join(stats);
     return tcache->rows[cache];
 }
-/* Is this cache, which has a row, the thread's usual one, whose hits view.hits counts? The first
- * that is asked about is. */
-bool thread_cache_is_usual(struct thread_cache *tcache, unsigned cache);
 
 /* The sum of all threads' pins of an entry. The lock is held, as for the two functions below. */
 uint32_t thread_cache_pins(const struct thread_cache_set *set, uint32_t number);

@@ -6,7 +6,6 @@
 
 #include "core/base/dmabuf.h"
 #include "core/base/error.h"
-#include "core/mr/options.h"
 #include "core/mr/origin.h"
 
 #include <errno.h>

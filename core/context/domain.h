@@ -40,9 +40,9 @@ struct hmreg_domain {
     enum hmreg_check check[HMREG_IFACE_COUNT]; /* never DEFAULT */
     struct keys keys;
     struct cache_set *caches;
-    char *entries; /* base of the stable array of the regions of hmreg_mr_get(), see mr_body() */
-    uint64_t serial, place; /* of its thread caches and their TLS view, see thread_cache.h */
-    bool check_puts;        /* see put_check.h, also for the two fields below */
+    char *entries;   /* base of the stable array of the regions of hmreg_mr_get(), see mr_body() */
+    uint64_t serial; /* of its thread caches, see thread_cache.h */
+    bool check_puts; /* see put_check.h, also for the two fields below */
     atomic_bool closed;
     struct hmreg_domain *next_closed;
     atomic_uint regions;     /* open explicit regions */

@@ -35,13 +35,6 @@ bool quota_never_fits(const struct quota *quota, uint64_t bytes)
 
 /* ---- with the lock held ----------------------------------------------------------------- */
 
-static void settle(struct quota *quota, struct quota_owed *owed)
-{
-    quota->regions -= owed->regions;
-    quota->bytes -= owed->bytes;
-    *owed = (struct quota_owed){0, 0};
-}
-
 static enum quota_answer ask(const struct quota *quota, uint64_t bytes)
 {
     if (quota_never_fits(quota, bytes))
@@ -53,12 +46,11 @@ static enum quota_answer ask(const struct quota *quota, uint64_t bytes)
 
 /* ---- taking the lock --------------------------------------------------------------------- */
 
-enum quota_answer quota_take(struct quota *quota, struct quota_owed *owed, uint64_t bytes)
+enum quota_answer quota_take(struct quota *quota, uint64_t bytes)
 {
     enum quota_answer answer;
 
     pthread_mutex_lock(&quota->lock);
-    settle(quota, owed);
     answer = ask(quota, bytes);
     if (answer == QUOTA_TAKEN) {
         quota->regions++;
@@ -68,19 +60,17 @@ enum quota_answer quota_take(struct quota *quota, struct quota_owed *owed, uint6
     return answer;
 }
 
-void quota_give(struct quota *quota, struct quota_owed *owed)
+void quota_give(struct quota *quota, uint64_t regions, uint64_t bytes)
 {
     pthread_mutex_lock(&quota->lock);
-    settle(quota, owed);
+    quota->regions -= regions;
+    quota->bytes -= bytes;
     pthread_mutex_unlock(&quota->lock);
 }
 
 void quota_add(struct quota *quota, uint64_t regions, uint64_t bytes)
 {
-    pthread_mutex_lock(&quota->lock);
-    quota->regions += regions;
-    quota->bytes += bytes;
-    pthread_mutex_unlock(&quota->lock);
+    quota_give(quota, -regions, -bytes);
 }
 
 bool quota_is_limit(const struct quota *quota)

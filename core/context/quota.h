@@ -31,17 +31,10 @@ enum quota_answer {
  * before it evicts anything. */
 bool quota_never_fits(const struct quota *quota, uint64_t bytes);
 
-/* A credit that is due to the quota. */
-struct quota_owed {
-    uint64_t regions, bytes;
-};
-
-/* Credits *owed, which becomes zero, then charges a region of so many bytes if it fits. */
-enum quota_answer quota_take(struct quota *quota, struct quota_owed *owed, uint64_t bytes);
-/* Credits *owed, which becomes zero. */
-void quota_give(struct quota *quota, struct quota_owed *owed);
-
-/* Charges the content of caches that were not counted before. */
+/* Charges a region of so many bytes if it fits. */
+enum quota_answer quota_take(struct quota *quota, uint64_t bytes);
+/* give: credits what is no longer cached; add: charges what was not counted before. */
+void quota_give(struct quota *quota, uint64_t regions, uint64_t bytes);
 void quota_add(struct quota *quota, uint64_t regions, uint64_t bytes);
 
 /* Is there a limit? If not, caches are not counted. */

@@ -176,3 +176,30 @@ int hmreg_query(struct hmreg *lib, const void *addr, size_t len, struct hmreg_me
     validate_copy_out(out, &info, sizeof(info));
     return 0;
 }
+
+/* ---- identities ------------------------------------------------------------------------- */
+
+/* For a vendor without is_same. If its call fails, the answer is no: the caller then resolves the
+ * memory anew and gets the reason. */
+static __attribute__((noinline)) bool has_identity(struct runtime *runtime, uint64_t start,
+                                                   uint64_t end, uint64_t identity)
+{
+    struct hmreg_error_guard guard;
+    uint64_t now = 0;
+    int rc;
+
+    hmreg_error_guard(&guard);
+    rc = runtime->ops->identity(runtime->self, start, (size_t)(end - start), &now);
+    hmreg_error_unguard(&guard, rc);
+    return !rc && now == identity;
+}
+
+bool resolve_is_same(struct hmreg *lib, enum hmreg_iface iface, uint64_t start, uint64_t end,
+                     uint64_t identity)
+{
+    struct runtime *runtime = context_runtime(lib, iface);
+
+    return runtime->ops->is_same
+               ? runtime->ops->is_same(runtime->self, start, (size_t)(end - start), identity)
+               : has_identity(runtime, start, end, identity);
+}

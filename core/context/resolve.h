@@ -49,4 +49,8 @@ int resolve_mapped(struct hmreg *lib, uint64_t addr, size_t len, struct hmem_ran
 /* As resolve(); also checks that system memory is mapped throughout (-EFAULT). */
 int resolve_fully(struct hmreg *lib, uint64_t addr, size_t len, struct resolved *out);
 
+/* Asks the vendor whether [start, end) still has this identity throughout. */
+bool resolve_is_same(struct hmreg *lib, enum hmreg_iface iface, uint64_t start, uint64_t end,
+                     uint64_t identity);
+
 #endif

@@ -29,7 +29,6 @@
 #include <unistd.h>
 
 #define MOST_CHOSEN      8
-#define WORTH_NS         5000000 /* a thread may wait for a CPU for as long */
 #define EXIT_PATIENCE_NS 500000000
 
 struct hmreg_job {
@@ -375,7 +374,7 @@ static int start(struct hmreg_domain *domain, const struct hmreg_mr_attr *attr, 
     }
     workers = choose_workers(job);
     job->waiters_work = caller_works || !domain->caps.any_thread;
-    if (!domain->caps.any_thread || (caller_works && !config.workers))
+    if (!domain->caps.any_thread)
         workers = 0;
     else if (caller_works)
         workers--;
@@ -593,35 +592,6 @@ int hmreg_job_close(struct hmreg_job *job)
     return rc;
 }
 
-static int64_t ns_since(const struct timespec *begun)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)(now.tv_sec - begun->tv_sec) * 1000000000 + now.tv_nsec - begun->tv_nsec;
-}
-
-/* Registers the first piece on the calling thread, and starts others if what is left takes long
- * enough to make up for them. */
-static void try_one_piece(struct hmreg_job *job)
-{
-    struct hmreg_error_guard guard;
-    struct timespec begun;
-    size_t piece;
-
-    clock_gettime(CLOCK_MONOTONIC, &begun);
-    hmreg_error_guard(&guard);
-    pthread_mutex_lock(&job->lock);
-    job->working++;
-    if (take(job, &piece))
-        make_piece(job, piece, false);
-    if (!is_over(job) && ns_since(&begun) * (int64_t)(job->count - 1) > WORTH_NS)
-        (void)start_threads(job, choose_workers(job) - 1); /* without them it is slower */
-    leave(job, false);
-    pthread_mutex_unlock(&job->lock);
-    hmreg_error_unguard(&guard, true);
-}
-
 int hmreg_mr_reg_large(struct hmreg_domain *domain, const void *addr, size_t len, uint64_t access,
                        const struct hmreg_job_config *config, struct hmreg_mr **mr)
 {
@@ -636,8 +606,6 @@ int hmreg_mr_reg_large(struct hmreg_domain *domain, const void *addr, size_t len
     rc = rc ? rc : start(domain, &attr, 0, config, true, &job);
     if (rc)
         return rc;
-    if (!job->config.workers && domain->caps.any_thread)
-        try_one_piece(job);
     rc = wait_for(job, -1, mr);
     hmreg_error_save(&why);
     hmreg_job_close(job);

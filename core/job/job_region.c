@@ -135,7 +135,7 @@ int job_region_new(struct hmreg_domain *domain, const struct hmreg_mr_attr *attr
     region->domain = domain;
     region->dmabuf.fd = -1;
     undone_retry(domain, 1);
-    rc = request_from_long_attr(domain, attr, flags, &region->attributes);
+    rc = request_from_attr(domain, attr, flags, &region->attributes);
     rc = rc ? rc : check_attributes(domain, &region->attributes);
     rc = rc ? rc : check_piece_len(domain, piece_len);
     rc = rc ? rc : prepare(region, any_key, piece_len);

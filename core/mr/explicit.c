@@ -9,7 +9,6 @@
 #include "core/base/uncancelled.h"
 #include "core/base/validate.h"
 #include "core/group/group.h"
-#include "core/mr/options.h"
 #include "core/mr/origin.h"
 #include "core/mr/region.h"
 
@@ -17,7 +16,6 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-#define FEW_RANGES 8
 /* Callers built before the dmabuf field end here. */
 #define ATTR_FIRST_SIZE offsetof(struct hmreg_mr_attr, dmabuf)
 
@@ -63,54 +61,28 @@ static int register_layout(struct hmreg_domain *domain, struct layout *layout,
     return 0;
 }
 
+/* request: checked. segments: NULL; or its memory, of which the request has no ranges. */
 static int register_request(struct hmreg_domain *domain, const struct request *request,
+                            const struct hmreg_segment *segments, size_t count,
                             struct hmreg_mr **out)
 {
-    uint64_t since = suspended_since(&domain->lib->suspended);
-    struct resolved few[FEW_RANGES], *found = few;
+    struct suspended *suspended = &domain->lib->suspended;
+    uint64_t since = suspended_since(suspended);
+    const struct ranges *ranges;
     struct layout layout;
-    int rc;
-    UNCANCELLED;
-
-    if (request->count > FEW_RANGES)
-        found = calloc(request->count, sizeof(*found));
-    if (!found)
-        return hmreg_fail(-ENOMEM, "no memory to resolve %zu ranges", request->count);
-    undone_retry(domain, 1);
-    rc = suspended_check(&domain->lib->suspended, request->iov, request->count, since);
-    rc = rc ? rc : request_resolve(domain, request, found);
-    if (!rc) {
-        layout_init(&layout, request, found);
-        rc = register_layout(domain, &layout, origin_new(request, NULL, 0), since, out);
-    }
-    if (rc && suspended_check(&domain->lib->suspended, request->iov, request->count, since))
-        rc = -EAGAIN;
-    if (found != few)
-        free(found);
-    return rc;
-}
-
-/* request: checked, and without ranges. */
-static int register_segments(struct hmreg_domain *domain, const struct hmreg_segment *segments,
-                             size_t count, const struct request *request, struct hmreg_mr **mr)
-{
-    uint64_t since = suspended_since(&domain->lib->suspended);
-    struct layout layout;
-    bool gathered;
     UNCANCELLED;
     int rc = layout_gather(domain, segments, count, request, &layout);
 
+    ranges = &layout.ranges;
     undone_retry(domain, 1);
-    if (!rc)
-        rc =
-            suspended_check(&domain->lib->suspended, layout.ranges.iov, layout.ranges.count, since);
-    gathered = !rc;
-    rc = rc ? rc : layout_resolve(domain, &layout);
-    if (!rc)
-        rc = register_layout(domain, &layout, origin_new(request, segments, count), since, mr);
-    if (rc && gathered &&
-        suspended_check(&domain->lib->suspended, layout.ranges.iov, layout.ranges.count, since))
-        rc = -EAGAIN;
+    if (!rc) {
+        rc = suspended_check(suspended, ranges->iov, ranges->count, since);
+        rc = rc ? rc : layout_resolve(domain, &layout);
+        if (!rc)
+            rc = register_layout(domain, &layout, origin_new(request, segments, count), since, out);
+        if (rc && suspended_check(suspended, ranges->iov, ranges->count, since))
+            rc = -EAGAIN;
+    }
     layout_free(&layout);
     return rc;
 }
@@ -132,8 +104,7 @@ int hmreg_mr_regv(struct hmreg_domain *domain, const struct iovec *iov, size_t c
     rc = rc ? rc : validate_pointer(mr, "mr");
     rc = rc ? rc : validate_iov(iov, count, domain->caps.iov_limit);
     rc = rc ? rc : request_check(domain, &request, offset);
-    rc = rc ? rc : request_check_length(domain, iov, count);
-    return rc ? rc : register_request(domain, &request, mr);
+    return rc ? rc : register_request(domain, &request, NULL, 0, mr);
 }
 
 int hmreg_mr_reg(struct hmreg_domain *domain, const void *addr, size_t len, uint64_t access,
@@ -176,7 +147,7 @@ int hmreg_mr_regsgl(struct hmreg_domain *domain, const struct hmreg_segment *seg
     rc = rc ? rc : validate_pointer(mr, "mr");
     rc = rc ? rc : check_segments(segments, count);
     rc = rc ? rc : request_check(domain, &request, offset);
-    return rc ? rc : register_segments(domain, segments, count, &request, mr);
+    return rc ? rc : register_request(domain, &request, segments, count, mr);
 }
 
 static int check_rails(const struct hmreg_domain *domain, uint64_t rails)
@@ -293,8 +264,8 @@ static int check_alone(const struct hmreg_mr_attr *attr, uint64_t flags)
     return check_segments(attr->segments, attr->segment_count);
 }
 
-int request_from_long_attr(const struct hmreg_domain *domain, const struct hmreg_mr_attr *callers,
-                           uint64_t flags, struct attributes *out)
+int request_from_attr(const struct hmreg_domain *domain, const struct hmreg_mr_attr *callers,
+                      uint64_t flags, struct attributes *out)
 {
     const struct hmreg_mr_attr *attr = &out->attr;
     struct request *request = &out->request;
@@ -307,16 +278,6 @@ int request_from_long_attr(const struct hmreg_domain *domain, const struct hmreg
              ? check_alone(attr, flags)
              : check_ranges(domain, attr, flags, &out->in_dmabuf, &out->file, request);
     return rc ? rc : request_check(domain, request, attr->offset);
-}
-
-int request_from_attr(const struct hmreg_domain *domain, const struct hmreg_mr_attr *callers,
-                      uint64_t flags, struct attributes *out)
-{
-    int rc = request_from_long_attr(domain, callers, flags, out);
-
-    if (rc || attributes_of_segments(out))
-        return rc;
-    return request_check_length(domain, out->request.iov, out->request.count);
 }
 
 int attributes_keep_nothing(const struct attributes *attributes)
@@ -345,10 +306,7 @@ int hmreg_mr_regattr(struct hmreg_domain *domain, const struct hmreg_mr_attr *ca
     rc = rc ? rc : attributes_keep_nothing(&own);
     if (rc)
         return rc;
-    if (attributes_of_segments(&own))
-        return register_segments(domain, own.attr.segments, own.attr.segment_count, &own.request,
-                                 mr);
-    return register_request(domain, &own.request, mr);
+    return register_request(domain, &own.request, own.attr.segments, own.attr.segment_count, mr);
 }
 
 int hmreg_mr_close(struct hmreg_mr *mr)

@@ -26,12 +26,9 @@ static inline bool attributes_of_segments(const struct attributes *attributes)
 int attributes_keep_nothing(const struct attributes *attributes);
 
 /* Checks attributes and flags as hmreg_mr_regattr() does, and makes a request of them. Its errors,
- * as far as they come before the memory is resolved. *out is undefined after an error. */
+ * as far as they come before the memory is resolved, but for the length, which layout_gather() or
+ * the caller checks. *out is undefined after an error. */
 int request_from_attr(const struct hmreg_domain *domain, const struct hmreg_mr_attr *callers,
                       uint64_t flags, struct attributes *out);
-/* The same for ranges that may be longer than the domain's max_len, of which the caller registers
- * pieces. */
-int request_from_long_attr(const struct hmreg_domain *domain, const struct hmreg_mr_attr *callers,
-                           uint64_t flags, struct attributes *out);
 
 #endif

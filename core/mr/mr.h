@@ -7,6 +7,7 @@
 #ifndef HMREG_CORE_MR_MR_H
 #define HMREG_CORE_MR_MR_H
 
+#include "core/base/clock_list.h"
 #include "core/base/itree.h"
 #include "core/context/domain.h"
 #include "core/base/mapping.h"
@@ -98,7 +99,6 @@ struct mr_body {
     uint8_t state : 3;
     bool cold : 1, changed : 1, unmapped : 1, zombie : 1;
     bool used : 1;       /* a get found it under the lock since eviction last considered it */
-    bool varied : 1;     /* its key has attributes: entry_variant() */
     bool withdrawn : 1;  /* cache_empty() took it out of the threads' tables */
     bool announcing : 1; /* pending, and the application's callback, which may never return, has it
                           */
@@ -106,8 +106,14 @@ struct mr_body {
     bool filling : 1;      /* its get registers it, never to be published */
     bool stuck : 1;        /* the fabric answered its deregistration with EBUSY */
     uint16_t cache;
-    uint32_t place; /* live: its place in the clock list; else the next entry of its list */
-    uint32_t pins;  /* those in no thread's pin slot; thread_cache_pins() adds up the others */
+    struct clock_link place; /* live: in the clock list; else `next` in another list */
+    /* These keep their values when the entry begins another use: threads that remember an earlier
+     * one may read them. */
+    struct variant *variant; /* its attributes; NULL: none */
+    union {
+        uint32_t pins; /* those in no thread's pin slot; thread_cache_pins() adds up the others */
+        _Atomic uint64_t holders; /* of one that ends with its last put (core/cache/holders.h) */
+    };
 };
 
 /* A region that is not in a domain's array: every one but those of hmreg_mr_get(). */

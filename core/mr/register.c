@@ -8,7 +8,6 @@
 
 #include "core/base/error.h"
 #include "core/mr/explain.h"
-#include "core/mr/options.h"
 #include "core/mr/ways.h"
 
 #include <errno.h>

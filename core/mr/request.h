@@ -43,6 +43,16 @@ struct request {
 /* Must one range become one registration (of a group on each rail)? */
 bool request_is_single(const struct hmreg_domain *domain, const struct request *request);
 
+/* The options among a caller's attributes: how the fabric registers. A provider states in its caps
+ * what it accepts; request_check() refuses everything else, on every provider with the same words.
+ */
+struct provider_options options_of(const struct hmreg_mr_attr *attr);
+/* What is possible, of options that passed the check, for a region with these access rights on this
+ * path: without HMREG_CHOICE_IF_POSSIBLE. */
+struct provider_options options_settle(const struct hmreg_domain *domain,
+                                       const struct provider_options *options, uint64_t access,
+                                       enum hmreg_path path);
+
 /* Checks a request except for its ranges: access, offset, flags, options, key. */
 int request_check(const struct hmreg_domain *domain, const struct request *request,
                   uint64_t offset);

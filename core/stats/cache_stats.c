@@ -10,9 +10,6 @@
 #include <stdlib.h>
 #include <time.h>
 
-#define TIMED_ALWAYS_NS 1000 /* registrations at least this long are all timed */
-#define TIMED_ONE_IN    16
-
 static uint64_t load(const _Atomic uint64_t *count)
 {
     return atomic_load_explicit(count, memory_order_relaxed);
@@ -81,23 +78,12 @@ void cache_stats_evicted(struct cache_stats *stats, int code, unsigned n)
 
 /* ---- time ------------------------------------------------------------------------------- */
 
-static uint64_t clock_ns(void)
+uint64_t cache_stats_clock(void)
 {
     struct timespec now;
 
     clock_gettime(CLOCK_MONOTONIC, &now);
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
-
-/* 0: this registration is not timed. Concurrent calls may time one more or one fewer. */
-uint64_t cache_stats_start(struct cache_stats *stats)
-{
-    unsigned untimed = atomic_load_explicit(&stats->untimed, memory_order_relaxed);
-
-    if (!untimed)
-        return clock_ns();
-    atomic_store_explicit(&stats->untimed, untimed - 1, memory_order_relaxed);
-    return 0;
 }
 
 /* The bucket n of [2^n, 2^(n+1)) ns; the last bucket has no upper bound. */
@@ -113,14 +99,6 @@ void cache_stats_took(struct cache_stats *stats, uint64_t ns)
     atomic_fetch_add_explicit(&stats->block->times[bucket_of(ns)], 1, memory_order_relaxed);
     cache_stats_add(stats, STATS_REG_NS, (int64_t)ns);
     raise_to(&stats->block->counts[STATS_REG_LONGEST_NS], ns);
-    atomic_store_explicit(&stats->untimed, ns < TIMED_ALWAYS_NS ? TIMED_ONE_IN - 1 : 0,
-                          memory_order_relaxed);
-}
-
-void cache_stats_done(struct cache_stats *stats, uint64_t start)
-{
-    if (start)
-        cache_stats_took(stats, clock_ns() - start);
 }
 
 /* ---- rows of threads -------------------------------------------------------------------- */

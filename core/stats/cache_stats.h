@@ -26,7 +26,6 @@ struct cache_stats {
     struct stats_block *block; /* a block of the stats page; else own */
     pthread_mutex_t lock;      /* guards the rows; a hit never takes it */
     struct cache_stats_row *rows;
-    atomic_uint untimed; /* registrations to skip before the next is timed */
     struct stats_block own;
 };
 
@@ -65,11 +64,8 @@ void cache_stats_used(struct cache_stats *stats, uint64_t regions, uint64_t byte
  * the registration that they were evicted for. */
 void cache_stats_evicted(struct cache_stats *stats, int code, unsigned n);
 
-/* Time a registration: pass what cache_stats_start() returned to cache_stats_done(). While
- * registrations take less than 1 us, reading the clock would dominate, so 1 in 16 is timed.
- * cache_stats_took() records a time. */
-uint64_t cache_stats_start(struct cache_stats *stats);
-void cache_stats_done(struct cache_stats *stats, uint64_t start);
+/* What a registration took, by the difference of two readings of the clock. */
+uint64_t cache_stats_clock(void);
 void cache_stats_took(struct cache_stats *stats, uint64_t ns);
 
 /* Gets a row for the calling thread, which counts its hits there with cache_stats_hit(). Any thread

@@ -140,10 +140,10 @@ struct hmreg_stats {
     uint64_t bytes_max;      /* sums of its caches', which may be from different times */
     uint64_t waits;          /* gets that waited while another thread registered the same */
     uint64_t waiting;        /* gets that wait so now */
-    uint64_t reg_ns;         /* total time of the timed registrations, ns */
+    uint64_t reg_ns;         /* total time of the registrations, ns */
     uint64_t reg_longest_ns; /* the longest of them, ns */
     uint64_t reg_times[HMREG_STATS_TIMES]; /* registrations of 2^n to 2^(n+1) ns; the last element
-                              has all longer ones. Of registrations below 1 us, 1 in 16 is timed */
+                              has all longer ones */
     uint64_t wrong_puts; /* puts without a matching get; detected with HMREG_DEBUG=puts only */
 };
 

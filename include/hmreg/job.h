@@ -26,8 +26,7 @@ struct hmreg_job; /* the registration of one range */
 struct hmreg_job_config {
     size_t size; /* sizeof(struct hmreg_job_config) */
     /* How many threads register at once, at most one for each piece; up to HMREG_JOB_WORKERS_MAX.
-     * 0: one for each CPU that is online, up to 8; in hmreg_mr_reg_large() the calling thread alone
-     * if, by the time of the first piece, the others take less than 5 ms. */
+     * 0: one for each CPU that is online, up to 8. */
     unsigned workers;
     /* Bytes of each piece but the last, at most the domain's max_len. 0: as short as 64
      * pieces permit, but 64 MiB or more, in multiples of 2 MiB, and not longer than

@@ -176,7 +176,7 @@ TEST(get_attr__slot_of_a_plain_region__not_found)
         assert_int_equal(fixture_key(memory[0], LEN), 1);
     want.start = (uintptr_t)memory[0] ^ variant_salt(&variant);
     want.end = want.start + LEN;
-    assert_null(get_remembered(fixture.domain, &want, NULL));
+    assert_null(get_remembered(fixture.domain, &want));
 }
 
 /* Is the byte of struct hmreg_mr_attr one that the key leaves out, or that it contains in another

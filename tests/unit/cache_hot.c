@@ -214,10 +214,10 @@ TEST(sequence__used_up__not_in_thread_caches_again)
     for (unsigned i = 2; i < FULL; i++)
         fixture_key(memory[i], LEN);
     fixture_key(memory[FULL], LEN); /* evicts 0, removes 1 from the threads' tables */
-    assert_int_equal(atomic_load(&worn->sequence) & ~PUT_UNCHECKED, 0);
+    assert_int_equal(atomic_load(&worn->sequence), 0);
     for (int i = 0; i < 3; i++)
         assert_int_equal(fixture_key(memory[1], LEN), 2); /* it still serves */
-    assert_int_equal(atomic_load(&worn->sequence) & ~PUT_UNCHECKED, 0);
+    assert_int_equal(atomic_load(&worn->sequence), 0);
     assert_ok(hmreg_domain_flush(fixture.domain));
     for (unsigned i = 0; i < FULL; i++) {
         struct hmreg_mr *mr = fixture_get(memory[i], LEN);
@@ -311,42 +311,6 @@ TEST(domains__more_than_a_thread_has_at_hand__each_its_own_hits)
         }
     for (unsigned i = 0; i < DOMAINS; i++)
         assert_ok(hmreg_domain_close(domains[i]));
-}
-
-/* A domain that has lost its TLS view takes it back and hits by the fast path, without a search
- * for the thread's own part among those of all threads: here these are hidden. */
-TEST(domains__more_than_a_thread_has_at_hand__hits_stay_on_the_fast_path)
-{
-    enum { DOMAINS = 16 };
-    struct thread_cache *first[DOMAINS];
-    struct hmreg_domain *domains[DOMAINS];
-    struct hmreg_mr *mrs[DOMAINS];
-
-    open_fixture(0);
-    for (unsigned i = 0; i < DOMAINS; i++)
-        domains[i] = counter_open_more(fixture.lib, NULL);
-    if (domains[0]->caches->pool.thread_caches.fenced)
-        test_skip("no membarrier(2) here: every hit takes the other path");
-    for (unsigned i = 0; i < 3 * DOMAINS; i++) {
-        assert_ok(hmreg_mr_get(domains[i % DOMAINS], memory[0], LEN, HMREG_SEND, &mrs[0]));
-        hmreg_mr_put(mrs[0]);
-    }
-    for (unsigned i = 0; i < DOMAINS; i++) {
-        first[i] = atomic_load(&domains[i]->caches->pool.thread_caches.first);
-        atomic_store(&domains[i]->caches->pool.thread_caches.first, NULL);
-    }
-    drains = 0;
-    for (unsigned round = 0; round < 4; round++) {
-        for (unsigned i = 0; i < DOMAINS; i++)
-            assert_ok(hmreg_mr_get(domains[i], memory[0], LEN, HMREG_SEND, &mrs[i]));
-        for (unsigned i = 0; i < DOMAINS; i++)
-            hmreg_mr_put(mrs[i]);
-    }
-    assert_int_equal(drains, 0);
-    for (unsigned i = 0; i < DOMAINS; i++) {
-        atomic_store(&domains[i]->caches->pool.thread_caches.first, first[i]);
-        assert_ok(hmreg_domain_close(domains[i])); /* no pin is left */
-    }
 }
 
 TEST(domain__closed_and_opened_at_the_same_place__nothing_of_the_old)

@@ -110,7 +110,7 @@ TEST(part__more_than_a_table_holds__the_table_stays_small)
             fixture_key(memory[part / APART], LEN);
     }
     tcache = atomic_load(&fixture.domain->caches->pool.thread_caches.first);
-    assert_int_equal(tcache->view.mask / sizeof(tcache->view.slots[0]) + 1, 1 << 16);
+    assert_int_equal(tcache->view.mask / sizeof(tcache->view.slots[0]) + 1, 1 << 15);
     fixture_close();
     munmap(start, (size_t)LARGE * EACH);
 }

@@ -113,22 +113,16 @@ TEST(list__host_memory_and_pinned__watched_like_any_host_memory)
     munmap(pages, 7 * page);
 }
 
-static bool compare(void *set, enum hmreg_iface iface, uint64_t start, uint64_t end,
-                    uint64_t identity)
-{
-    return cache_set_is_same(set, iface, start, end, identity);
-}
-
 /* What the reaper does now and then. True: it is to be done again, since it asked about some. */
 static bool sweep(struct cache_set *set)
 {
     bool again;
 
     reaper_pause(&set->reaper);
-    while (set->sweep.cache || set->sweep.place || set->sweep.part)
-        sweep_some(&set->sweep, &set->pool, compare, set);
+    while (set->sweep.number)
+        sweep_some(&set->sweep, &set->pool);
     sweep_expect(&set->sweep);
-    while (sweep_some(&set->sweep, &set->pool, compare, set))
+    while (sweep_some(&set->sweep, &set->pool))
         ;
     again = sweep_is_expected(&set->sweep);
     reaper_resume(&set->reaper);

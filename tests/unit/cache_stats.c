@@ -231,22 +231,6 @@ TEST(times__powers_of_two__in_their_buckets)
     cache_stats_close(&counters);
 }
 
-TEST(times__short_registrations__one_in_sixteen)
-{
-    struct cache_stats counters;
-
-    open_counters(&counters);
-    assert_true(cache_stats_start(&counters) != 0);
-    cache_stats_took(&counters, 999);
-    for (int i = 0; i < 15; i++)
-        assert_true(cache_stats_start(&counters) == 0);
-    assert_true(cache_stats_start(&counters) != 0);
-    cache_stats_took(&counters, 1000);
-    for (int i = 0; i < 20; i++)
-        assert_true(cache_stats_start(&counters) != 0);
-    cache_stats_close(&counters);
-}
-
 /* ---- rows ------------------------------------------------------------------------------- */
 
 static uint64_t hits_of(struct cache_stats *counters)

@@ -16,24 +16,19 @@
 /* Takes by each call that changes the counts, and gives all back. */
 static void *take_and_give(void *arg)
 {
-    struct quota_owed owed = {0, 0};
     struct quota *quota = arg;
 
     for (int i = 0; i < ROUNDS; i++) {
-        if (quota_take(quota, &owed, BYTES) != QUOTA_TAKEN)
+        if (quota_take(quota, BYTES) != QUOTA_TAKEN)
             abort();
         quota_add(quota, 1, BYTES);
-        owed = (struct quota_owed){2, 2 * BYTES};
-        if (i % 2)
-            quota_give(quota, &owed);
+        quota_give(quota, 2, 2 * BYTES);
     }
-    quota_give(quota, &owed);
     return NULL;
 }
 
 TEST(take__by_threads_at_once__none_is_lost)
 {
-    struct quota_owed owed = {0, 0};
     pthread_t threads[THREADS];
     struct quota quota;
 
@@ -45,8 +40,8 @@ TEST(take__by_threads_at_once__none_is_lost)
     assert_int_equal(quota.regions, 0);
     assert_int_equal(quota.bytes, 0);
     quota_change(&quota, 1, BYTES);
-    assert_int_equal(quota_take(&quota, &owed, BYTES), QUOTA_TAKEN);
-    assert_int_equal(quota_take(&quota, &owed, 0), QUOTA_FULL);
+    assert_int_equal(quota_take(&quota, BYTES), QUOTA_TAKEN);
+    assert_int_equal(quota_take(&quota, 0), QUOTA_FULL);
     quota_destroy(&quota);
 }
 

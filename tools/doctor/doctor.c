@@ -16,6 +16,7 @@
 #include "tools/root.h"
 #include "tools/topology.h"
 
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -128,28 +129,6 @@ static int run(const struct command *self, int argc, char **argv)
 
 /* ---- options ---------------------------------------------------------------------------- */
 
-static const char *take_no_proof(const char *value, void *options)
-{
-    ((struct options *)options)->no_proof = true;
-    return NULL;
-}
-
-static const char *take_patience(const char *value, void *options)
-{
-    long seconds;
-
-    if (!options_number(value, 1, 3600, &seconds))
-        return "seconds are accepted, from 1 to 3600";
-    ((struct options *)options)->patience = (int)seconds;
-    return NULL;
-}
-
-static const char *take_explain(const char *value, void *options)
-{
-    ((struct options *)options)->explain = value;
-    return NULL;
-}
-
 static const char *take_picture(const char *value, void *options)
 {
     ((struct options *)options)->picture = value;
@@ -157,12 +136,16 @@ static const char *take_picture(const char *value, void *options)
 }
 
 static const struct option_def options[] = {
-    {"explain", "CODE", "teach about a finding; \"list\" has all codes", take_explain},
-    {"no-proof", NULL, "allocate nothing on devices and transfer nothing", take_no_proof},
-    {"patience", "SECONDS", "how long one proof may take, 1 to 3600; 60 unless said",
-     take_patience},
-    {"picture", "FILE", "draw devices, NICs and paths into FILE.svg (Graphviz)", take_picture},
-    {"json", NULL, "JSON instead of text; its keys are in hmreg-doctor(1)", options_take_json},
+    OPTION_TEXT("explain", "CODE", "teach about a finding; \"list\" has all codes",
+                offsetof(struct options, explain), "a finding's code is accepted, or list"),
+    OPTION_FLAG("no-proof", "allocate nothing on devices and transfer nothing",
+                offsetof(struct options, no_proof)),
+    OPTION_NUMBER("patience", "SECONDS", "how long one proof may take, 1 to 3600; 60 unless said",
+                  offsetof(struct options, patience), 1, 3600,
+                  "seconds are accepted, from 1 to 3600"),
+    OPTION("picture", "FILE", "draw devices, NICs and paths into FILE.svg (Graphviz)",
+           take_picture),
+    OPTION_JSON("JSON instead of text; its keys are in hmreg-doctor(1)"),
     {0},
 };
 

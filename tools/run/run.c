@@ -18,6 +18,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <signal.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -392,12 +393,6 @@ static const char *take_trace(const char *value, void *options)
     return NULL;
 }
 
-static const char *take_gpu(const char *value, void *options)
-{
-    ((struct run_options *)options)->gpu = true;
-    return NULL;
-}
-
 static const char *take_cache(const char *value, void *options)
 {
     struct run_options *to = options;
@@ -421,34 +416,6 @@ static const char *take_by(const char *value, void *options)
                                                               : NULL;
 }
 
-static const char *take_follow(const char *value, void *options)
-{
-    long seconds;
-
-    if (!options_number(value, 1, 86400, &seconds))
-        return "whole seconds are accepted, from 1 to 86400";
-    ((struct run_options *)options)->seconds = (unsigned)seconds;
-    return NULL;
-}
-
-static const char *take_output(const char *value, void *options)
-{
-    ((struct run_options *)options)->output = value;
-    return value[0] ? NULL : "the name of a file is accepted";
-}
-
-static const char *take_dir(const char *value, void *options)
-{
-    ((struct run_options *)options)->dir = value;
-    return value[0] ? NULL : "the name of a folder is accepted";
-}
-
-static const char *take_report(const char *value, void *options)
-{
-    ((struct run_options *)options)->report = value;
-    return value[0] ? NULL : "a trace file or a folder of them is accepted";
-}
-
 static const char *take_word(const char *value, void *options)
 {
     ((struct run_options *)options)->words++;
@@ -456,16 +423,24 @@ static const char *take_word(const char *value, void *options)
 }
 
 static const struct option_def options[] = {
-    {"trace", "[=MORE]", "only record, and repeats that a cache saves, MORE: watch", take_trace},
-    {"gpu", NULL, "make registrations of device memory succeed", take_gpu},
-    {"cache", "[=MORE]", "keep regions sent from, and MORE: write, remote, last-put",
-     take_cache},
-    {"by", "WAY", "hook calls by: preload, audit; audit hooks dlsym(3) too", take_by},
-    {"json", NULL, "JSON instead of tables; its keys are in hmreg-run(1)", options_take_json},
-    {"follow", "SECONDS", "report again after so long, while the program runs", take_follow},
-    {"output", "FILE", "write the report to FILE", take_output},
-    {"dir", "DIR", "keep the trace files in DIR", take_dir},
-    {"report", "PATH", "run nothing: report of trace files", take_report},
+    OPTION("trace", "[=MORE]", "only record, and repeats that a cache saves, MORE: watch",
+           take_trace),
+    OPTION_FLAG("gpu", "make registrations of device memory succeed",
+                offsetof(struct run_options, gpu)),
+    OPTION("cache", "[=MORE]", "keep regions sent from, and MORE: write, remote, last-put",
+           take_cache),
+    OPTION("by", "WAY", "hook calls by: preload, audit; audit hooks dlsym(3) too", take_by),
+    OPTION_JSON("JSON instead of tables; its keys are in hmreg-run(1)"),
+    OPTION_NUMBER("follow", "SECONDS", "report again after so long, while the program runs",
+                  offsetof(struct run_options, seconds), 1, 86400,
+                  "whole seconds are accepted, from 1 to 86400"),
+    OPTION_TEXT("output", "FILE", "write the report to FILE", offsetof(struct run_options, output),
+                "the name of a file is accepted"),
+    OPTION_TEXT("dir", "DIR", "keep the trace files in DIR", offsetof(struct run_options, dir),
+                "the name of a folder is accepted"),
+    OPTION_TEXT("report", "PATH", "run nothing: report of trace files",
+                offsetof(struct run_options, report),
+                "a trace file or a folder of them is accepted"),
     {0},
 };
 

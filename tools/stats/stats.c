@@ -8,6 +8,7 @@
 #include "tools/stats/stats.h"
 
 #include <limits.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -206,19 +207,11 @@ static const char *take_pid(const char *value, void *options)
     return NULL;
 }
 
-static const char *take_watch(const char *value, void *options)
-{
-    long seconds;
-
-    if (!options_number(value, 1, LONGEST_WATCH, &seconds))
-        return "whole seconds are accepted, from 1 to 86400";
-    ((struct options *)options)->seconds = (unsigned)seconds;
-    return NULL;
-}
-
 static const struct option_def options[] = {
-    {"watch", "SECONDS", "look again after so long, until interrupted", take_watch},
-    {"json", NULL, "JSON instead of tables; its keys are in hmreg-stats(1)", options_take_json},
+    OPTION_NUMBER("watch", "SECONDS", "look again after so long, until interrupted",
+                  offsetof(struct options, seconds), 1, LONGEST_WATCH,
+                  "whole seconds are accepted, from 1 to 86400"),
+    OPTION_JSON("JSON instead of tables; its keys are in hmreg-stats(1)"),
     {0},
 };
 

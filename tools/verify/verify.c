@@ -12,6 +12,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stddef.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
@@ -237,28 +238,6 @@ static int run(const struct command *self, int argc, char **argv)
 
 /* ---- options ---------------------------------------------------------------------------- */
 
-static const char *take_out(const char *value, void *options)
-{
-    ((struct options *)options)->out = value;
-    return *value ? NULL : "the name of a file is accepted, without its ending";
-}
-
-static const char *take_patience(const char *value, void *options)
-{
-    long seconds;
-
-    if (!options_number(value, 1, VERIFY_LIMIT, &seconds))
-        return "seconds are accepted, from 1 to 280";
-    ((struct options *)options)->patience = (int)seconds;
-    return NULL;
-}
-
-static const char *take_list(const char *value, void *options)
-{
-    ((struct options *)options)->list = true;
-    return NULL;
-}
-
 static const char *take_check(const char *value, void *options)
 {
     if (!strchr(value, '/') || strlen(value) >= VERIFY_NAME)
@@ -268,11 +247,16 @@ static const char *take_check(const char *value, void *options)
 }
 
 static const struct option_def options[] = {
-    {"out", "FILE", "write FILE.txt and FILE.json; hmreg-verify unless said", take_out},
-    {"patience", "SECONDS", "how long one check may take; 30 unless said", take_patience},
-    {"list", NULL, "print the names of the checks and run none", take_list},
-    {"check", "NAME", "run this check only, in this process; may be repeated", take_check},
-    {"json", NULL, "JSON instead of text; files only with --out", options_take_json},
+    OPTION_TEXT("out", "FILE", "write FILE.txt and FILE.json; hmreg-verify unless said",
+                offsetof(struct options, out),
+                "the name of a file is accepted, without its ending"),
+    OPTION_NUMBER("patience", "SECONDS", "how long one check may take; 30 unless said",
+                  offsetof(struct options, patience), 1, VERIFY_LIMIT,
+                  "seconds are accepted, from 1 to 280"),
+    OPTION_FLAG("list", "print the names of the checks and run none",
+                offsetof(struct options, list)),
+    OPTION("check", "NAME", "run this check only, in this process; may be repeated", take_check),
+    OPTION_JSON("JSON instead of text; files only with --out"),
     {0},
 };
 

@@ -14,8 +14,8 @@ trap 'rm -rf "$work"' EXIT
 cd "$work" || exit
 
 # How many there are of each process, and what else differs.
-usual="START=SERVING SLOTS=1 THREADS=2 GETS=1 HOOKS=0 OTHERS=0 EVENTS=0 COUNTS=0 EVICTIONS=0 REAPER=0 MANY=0"
-scenes="pins refused evictions changes batches misses reaper kernel counts many many_kernel last_put counter table"
+usual="START=SERVING SLOTS=1 THREADS=2 GETS=1 HOOKS=0 OTHERS=0 EVENTS=0 COUNTS=0 EVICTIONS=0 REAPER=0"
+scenes="pins refused evictions changes batches misses reaper kernel counts last_put counter table"
 declare -A scene=(
     [pins]="HOOKS=1 EVICTIONS=1 REAPER=1"
     [refused]="HOOKS=1 REAPER=1 REFUSED=1"
@@ -26,8 +26,6 @@ declare -A scene=(
     [reaper]="THREADS=1 HOOKS=1 OTHERS=1 REAPER=1 SLOTS=2 STRONG=1"
     [kernel]="GETS=2 EVENTS=1 STRONG=1"
     [counts]="GETS=2 COUNTS=1 STRONG=1"
-    [many]="HOOKS=1 OTHERS=1 STRONG=1 MANY=1"
-    [many_kernel]="GETS=2 EVENTS=1 STRONG=1 MANY=1"
     [last_put]="" # last_put.pml's own
     [counter]=""  # counter.pml's
     [table]=""    # table.pml's

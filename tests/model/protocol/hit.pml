@@ -16,7 +16,7 @@
  * Assumptions about the machine, the kernel and the application, and the C that relies on them:
  *
  *  - Other threads see a thread's stores to its pins late, but in order, and no later than the
- *    thread's next fence (hit.c, add_to). No other store is delayed: loads acquire, stores release,
+ *    thread's next fence (get_fast.c, add_to). No other store is delayed: loads acquire, stores release,
  *    and the gate and the queue are changed by sequentially consistent operations.
  *  - membarrier(2) returns after each thread has passed a fence (barrier.c).
  *  - A thread that gets new memory at a changed address sees every store that precedes the system
@@ -35,7 +35,7 @@
 #define MEMBARRIER     1 /* pins       pins are summed after membarrier(2) */
 #define LAST_PUT       2 /* pins       a put checks whether the entry has ended */
 #define LAST_BACK      3 /* pins       so does a get that backs out */
-#define PUT_FENCE      4 /* pins       both pass a fence before they sum up pins */
+#define PUT_FENCE      4 /* pins       both pass a fence, as the lock is, before they sum up pins */
 #define FENCES         5 /* refused    without membarrier(2), gets and puts pass fences */
 #define PIN_FIRST      6 /* evictions  a hit compares the sequence after it has pinned */
 #define COOLED_STILL   7 /* evictions  an entry made hot since the barrier is not evicted */
@@ -57,7 +57,6 @@
 #define ASK_KERNEL    23 /* kernel     a hit asks the kernel before it reads the gate */
 #define READING_WAIT  24 /* kernel     a get that meets READING waits for its end */
 #define FORK          25 /* kernel     the gate is zero in the child of a fork */
-#define PUTS_LOOK     26 /* pins       puts look at a cold entry again before one ends it */
 #define COUNT_FIRST   27 /* counts     the kernel counts a change before it makes it */
 #define ASK_COUNTS    28 /* counts     a hit asks for unread counts before it reads the gate */
 #define READ_LAST     29 /* counts     a count is read once its change has marked the gate */
@@ -75,7 +74,7 @@ bool lock, awake; /* the pool's lock; the reaper's futex */
 mtype = { FREE, REGISTERING, SERVING, DYING, EXAMINED, HELD };
 mtype state = START; /* of the entry. EXAMINED: taken from the list of the dying */
 byte sequence = (START == SERVING -> 1 : 2); /* odd: threads may hit the entry */
-bool cold, unchecked;                         /* no thread hits it; nor ends it by a put */
+bool cold;                                   /* no thread hits it */
 byte made;                                   /* `memory` when the region was registered */
 bool changed;                                /* since */
 
@@ -116,7 +115,7 @@ byte memory, changing, unread, users, running;
 #define hit_fence()   skip
 #endif
 
-inline deregister() { assert(users == 0); state = FREE; unchecked = true }
+inline deregister() { assert(users == 0); state = FREE }
 inline end_or_hold() { if :: sum == 0 -> deregister() :: else -> state = HELD fi }
 inline serve() { assert(made >= began && state != FREE); users++ }
 
@@ -126,10 +125,7 @@ inline unpin(rule) {
     if
     :: sequence % 2 == 0 && keeps(rule) ->
         !keeps(PUT_FENCE) || fence(me);
-        if
-        :: unchecked
-        :: else -> atomic { !lock; if :: state == HELD -> end_or_hold() :: else fi }
-        fi
+        atomic { !lock; if :: state == HELD -> end_or_hold() :: else fi }
     :: else
     fi
 }
@@ -210,7 +206,7 @@ inline invalidate() {
     if
     :: state == REGISTERING -> changed = true
     :: state == SERVING ->
-        sequence = sequence + sequence % 2; unchecked = unchecked && !keeps(PUTS_LOOK);
+        sequence = sequence + sequence % 2;
         state = DYING
     :: else
     fi
@@ -306,9 +302,6 @@ again:
 #if BREAK == PIN_FIRST || BREAK == GATE_FIRST
         saw = (sequence == known[me]);
 #endif
-#if MANY /* core/cache/get_many.c reads the gate once for several entries, before it pins any */
-        gate_or(unpinned);
-#endif
         atomic { own++; store_pins() }
         hit_fence();
 #if BREAK == GATE_ONCE
@@ -319,9 +312,7 @@ again:
         :: else -> saw = 0
         fi;
 #endif
-#if !MANY
         gate_or(aside);
-#endif
         if
 #if BREAK == PIN_FIRST || BREAK == GATE_FIRST
         :: atomic { saw -> saw = 0; serve() }
@@ -333,10 +324,6 @@ again:
         fi;
 aside:
         unpin(LAST_BACK);
-#if MANY
-unpinned:
-        skip;
-#endif
 #if EVENTS
         unread == 0;
         !(gate & READING) || !keeps(READING_WAIT);
@@ -350,9 +337,9 @@ unpinned:
             if
             :: state == SERVING -> /* found by its address; hot from now on */
                 serve(); base++; sequence = sequence + (sequence + 1) % 2; known[me] = sequence;
-                cold = false; unchecked = false;
+                cold = false;
                 goto served
-            :: state == FREE && !changing -> state = REGISTERING; base++; changed = false; unchecked = false
+            :: state == FREE && !changing -> state = REGISTERING; base++; changed = false
             :: else -> goto again /* uncached */
             fi
         }
@@ -382,7 +369,7 @@ proctype evict() {
         membarrier();
         atomic {
             !lock;
-            if :: state == SERVING && sequence == cooled -> cold = true; unchecked = true :: else fi
+            if :: state == SERVING && sequence == cooled -> cold = true :: else fi
         }
         atomic {
             !lock;
