@@ -173,12 +173,12 @@ static bool serves(const struct thread_cache *tcache, const struct hmreg_mr *mr,
     return !tcache->exact || (!offset && len == size);
 }
 
-/* Can no change that the domain has not read yet concern this entry? Events being read from the
- * kernel concern memory that the monitor watches; changes in the queue may concern any. */
-static bool changes_are_read(const struct thread_cache *tcache, const struct hmreg_mr *mr)
+/* By this state of the gate, can no change that the domain has not read yet concern this entry?
+ * Events being read from the kernel concern memory that the monitor watches; changes in the queue
+ * may concern any. The sequence must be read after the state: one that was read before may be from
+ * before a drain that has opened the gate since. */
+static bool changes_are_read(unsigned state, const struct hmreg_mr *mr)
 {
-    unsigned state = state_of(tcache);
-
     return (state & GATE_LIVE) && !(state & GATE_QUEUED) &&
            !((state & (GATE_READING | GATE_LOOKING)) && entry_body(mr)->monitored);
 }
@@ -190,7 +190,7 @@ static bool entry_is_valid(const struct thread_cache *tcache, struct hmreg_mr *m
     struct cache_set *set = cache_set_of(tcache->set);
 
     if (entry_body(mr)->ask_monitor &&
-        (!monitor_is_read(set->monitor) || !changes_are_read(tcache, mr) ||
+        (!monitor_is_read(set->monitor) || !changes_are_read(state_of(tcache), mr) ||
          sequence_of(mr) != sequence))
         return false;
     if (!entry_body(mr)->ask_identity || cache_set_is_found(set, mr))
@@ -199,26 +199,31 @@ static bool entry_is_valid(const struct thread_cache *tcache, struct hmreg_mr *m
     return false;
 }
 
-static bool is_served(struct thread_cache *tcache, struct hmreg_mr *mr, uint32_t sequence,
-                      const struct cache_want *want, bool *go_on)
+/* Has the entry still the sequence, and does it serve? Called with the gate's state read before. */
+static bool is_served(const struct thread_cache *tcache, const struct hmreg_mr *mr,
+                      uint32_t sequence, const struct cache_want *want)
 {
-    unsigned state = state_of(tcache);
-
-    *go_on = (state & (GATE_LIVE | GATE_CHANGES)) == GATE_LIVE;
     return sequence_of(mr) == sequence &&
            __atomic_load_n(&entry_body(mr)->variant, __ATOMIC_RELAXED) == want->variant &&
            serves(tcache, mr, want);
+}
+
+static bool is_open(unsigned state)
+{
+    return (state & (GATE_LIVE | GATE_CHANGES)) == GATE_LIVE;
 }
 
 /* Tries a pinned entry, which had the sequence before. If it does not serve, it is unpinned. */
 static bool try_pinned(struct thread_cache *tcache, struct hmreg_mr *mr, struct pin_slot *pin_slot,
                        uint32_t sequence, const struct cache_want *want, bool *go_on)
 {
+    unsigned state;
     bool served;
 
     fence(tcache);
-    served =
-        is_served(tcache, mr, sequence, want, go_on) && (*go_on || changes_are_read(tcache, mr));
+    state = state_of(tcache);
+    *go_on = is_open(state);
+    served = is_served(tcache, mr, sequence, want) && (*go_on || changes_are_read(state, mr));
     if (served) {
         *go_on = false; /* the checks may change the table */
         served = entry_is_valid(tcache, mr, sequence);
@@ -237,7 +242,8 @@ static bool try_joining(struct thread_cache *tcache, struct hmreg_mr *mr, uint32
 {
     struct cache_set *set = cache_set_of(tcache->set);
 
-    if (!is_served(tcache, mr, sequence | ENDS_WITH_PUT, want, go_on) || !*go_on)
+    *go_on = is_open(state_of(tcache));
+    if (!*go_on || !is_served(tcache, mr, sequence | ENDS_WITH_PUT, want))
         return false;
     *go_on = false; /* what follows may change the table */
     if (!holders_join(entry_holders(mr), sequence))

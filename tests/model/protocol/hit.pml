@@ -61,6 +61,7 @@
 #define ASK_COUNTS    28 /* counts     a hit asks for unread counts before it reads the gate */
 #define READ_LAST     29 /* counts     a count is read once its change has marked the gate */
 #define READ_WAIT     30 /* counts     a get reads the counts, or waits for their reader */
+#define GATE_ONCE     31 /* changes    having found the gate shut, a hit does not read it again */
 #define keeps(rule) (BREAK != rule)
 
 #define LIVE     1
@@ -303,6 +304,14 @@ again:
 #endif
         atomic { own++; store_pins() }
         hit_fence();
+#if BREAK == GATE_ONCE
+        saw = (gate != LIVE && sequence == known[me]);
+        if
+        :: atomic { saw && gate == LIVE -> saw = 0; serve() }
+            goto served
+        :: else -> saw = 0
+        fi;
+#endif
         gate_or(aside);
         if
 #if BREAK == PIN_FIRST || BREAK == GATE_FIRST
