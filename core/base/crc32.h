@@ -9,5 +9,7 @@
 #include <stdint.h>
 
 uint32_t crc32_of(const uint8_t *bytes, size_t size);
+/* The same, as on a CPU that has no instructions for it. For tests. */
+uint32_t crc32_plain(const uint8_t *bytes, size_t size);
 
 #endif
