@@ -371,18 +371,24 @@ static bool watch_by_hooks(struct monitor *monitor, uint64_t start_addr, uint64_
                    userfault_watch(monitor->userfault, start_addr, end));
 }
 
-static bool watch_by_kernel(struct monitor *monitor, uint64_t start_addr, uint64_t end)
+/* Has the program closed the descriptor? */
+static void note_kernel_lost(struct monitor *monitor)
 {
     struct hmreg_error before;
 
+    if (userfault_is_usable(monitor->userfault))
+        return;
+    hmreg_error_save(&before);
+    hmreg_fail(-EBADF, "the program has closed its descriptor");
+    lose(monitor, HMREG_MONITOR_USERFAULTFD, HMREG_MONITOR_DISABLED);
+    hmreg_error_restore(&before);
+}
+
+static bool watch_by_kernel(struct monitor *monitor, uint64_t start_addr, uint64_t end)
+{
     if (userfault_watch(monitor->userfault, start_addr, end))
         return true;
-    if (userfault_is_lost(monitor->userfault)) {
-        hmreg_error_save(&before);
-        hmreg_fail(-EBADF, "the program has closed its descriptor");
-        lose(monitor, HMREG_MONITOR_USERFAULTFD, HMREG_MONITOR_DISABLED);
-        hmreg_error_restore(&before);
-    }
+    note_kernel_lost(monitor);
     return false;
 }
 
@@ -461,10 +467,13 @@ void monitor_collect(const struct monitor *monitor)
         counter_monitor_sync(monitor->counter);
 }
 
-bool monitor_sync(const struct monitor *monitor)
+bool monitor_sync(struct monitor *monitor)
 {
     monitor_collect(monitor);
-    return monitor_kind(monitor) != HMREG_MONITOR_USERFAULTFD || userfault_sync(monitor->userfault);
+    if (monitor_kind(monitor) != HMREG_MONITOR_USERFAULTFD || userfault_sync(monitor->userfault))
+        return true;
+    note_kernel_lost(monitor);
+    return false;
 }
 
 bool monitor_is_read(const struct monitor *monitor)

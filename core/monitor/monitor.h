@@ -73,7 +73,7 @@ bool monitor_tidy(struct monitor *monitor);
 /* Returns when every change that had happened to watched memory at the call is in the queue. False:
  * the kernel did not deliver its events in time. With MEMHOOKS it does not ask the kernel; a change
  * made past libc is not reported at all. */
-bool monitor_sync(const struct monitor *monitor);
+bool monitor_sync(struct monitor *monitor);
 
 /* Puts the changes that the kernel has counted in the queue. Makes no system call, and does nothing
  * with other monitors than COUNTER. */

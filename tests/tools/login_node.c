@@ -21,7 +21,6 @@ TEST(info__no_device__says_so_with_the_library)
     assert_int_equal(number_at(cuda, "devices"), 0);
     assert_non_null(strstr(words_at(cuda, "why"), "libcuda.so"));
     assert_non_null(strstr(words_at(cuda, "why"), "CUDA_ERROR_NO_DEVICE (100)"));
-    json_decref(info);
 }
 
 TEST(doctor__no_device__is_a_finding)
@@ -29,7 +28,6 @@ TEST(doctor__no_device__is_a_finding)
     json_t *doctor = document(2, "doctor");
 
     assert_non_null(with(list_at(doctor, "findings"), "code", "no-device"));
-    json_decref(doctor);
 }
 
 TEST(verify__no_device__host_memory_passes_and_cuda_is_skipped)
@@ -40,7 +38,6 @@ TEST(verify__no_device__host_memory_passes_and_cuda_is_skipped)
 
     assert_string_equal(words_at(runtime, "result"), "skipped");
     assert_string_equal(words_at(host, "result"), "ok");
-    json_decref(verify);
 }
 
 TEST_MAIN()

@@ -259,7 +259,7 @@ free_userfault:
  * thread that still sleeps for an earlier event. */
 static void stop(struct userfault *userfault)
 {
-    if (!userfault_is_lost(userfault))
+    if (!atomic_load(&userfault->lost))
         watching_close(&userfault->watching);
     else
         watching_forget(&userfault->watching);
@@ -361,33 +361,28 @@ void userfault_close(struct userfault *userfault, struct userfault_client *clien
 
 /* ---- watching --------------------------------------------------------------------------- */
 
-bool userfault_is_lost(const struct userfault *userfault)
-{
-    return atomic_load(&userfault->lost);
-}
-
-static bool is_usable(struct userfault *userfault)
+bool userfault_is_usable(struct userfault *userfault)
 {
     if (!owned_fd_is_open(&userfault->file))
         lose(userfault);
-    return !userfault_is_lost(userfault);
+    return !atomic_load(&userfault->lost);
 }
 
 bool userfault_watch(struct userfault *userfault, uint64_t start_addr, uint64_t end)
 {
-    return is_usable(userfault) && watching_add(&userfault->watching, start_addr, end);
+    return userfault_is_usable(userfault) && watching_add(&userfault->watching, start_addr, end);
 }
 
 void userfault_unwatch(struct userfault *userfault, uint64_t start_addr, uint64_t end,
                        bool unmapped)
 {
-    if (is_usable(userfault))
+    if (userfault_is_usable(userfault))
         watching_leave(&userfault->watching, start_addr, end, unmapped);
 }
 
 bool userfault_tidy(struct userfault *userfault)
 {
-    return is_usable(userfault) && watching_tidy(&userfault->watching);
+    return userfault_is_usable(userfault) && watching_tidy(&userfault->watching);
 }
 
 /* ---- settling --------------------------------------------------------------------------- */
@@ -395,7 +390,7 @@ bool userfault_tidy(struct userfault *userfault)
 /* If the descriptor is lost, its number may belong to another file, whose answer means nothing. */
 static int ask_changing(const struct userfault *userfault)
 {
-    return userfault_is_lost(userfault) ? -EBADF : uffd_ask_changing(userfault->file.fd);
+    return atomic_load(&userfault->lost) ? -EBADF : uffd_ask_changing(userfault->file.fd);
 }
 
 bool userfault_is_read(const struct userfault *userfault)

@@ -45,9 +45,9 @@ void userfault_unwatch(struct userfault *userfault, uint64_t start, uint64_t end
 /* Stops watching one of these large mappings, too. False: there is none. */
 bool userfault_tidy(struct userfault *userfault);
 
-/* Has the application closed the descriptor? Then nothing is watched any more, watches fail, and a
- * change of all memory has been pushed. */
-bool userfault_is_lost(const struct userfault *userfault);
+/* False: the application has closed the descriptor. Then nothing is watched any more, watches fail,
+ * and a change of all memory has been pushed. */
+bool userfault_is_usable(struct userfault *userfault);
 
 /* Has the monitor read every change that had happened to watched memory? Does not wait. */
 bool userfault_is_read(const struct userfault *userfault);

@@ -120,6 +120,11 @@ void bench_end(struct bench *bench)
         assert_int_equal(cu.contexts(), 0);
 }
 
+void bench_ended(void)
+{
+    begun.hmem = NULL;
+}
+
 void cu_fail(const char *call, long code, int skip, int times)
 {
     (cu.fake->fail)(call, code, skip, times); /* cmocka has a macro of that name */

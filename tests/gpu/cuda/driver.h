@@ -50,6 +50,8 @@ struct __attribute__((unused)) bench {
 struct bench bench_begin(void);
 /* Before the case returns. */
 void bench_end(struct bench *bench);
+/* The case has ended by itself what bench_begin() began. */
+void bench_ended(void);
 
 /* Opens the vendor; skips if there is no device. */
 struct hmem *vendor_open(void);

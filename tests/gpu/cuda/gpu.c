@@ -108,6 +108,7 @@ static void after_clean_up(struct hmem *self)
     assert_int_equal(cu.virtuals(), 0);
     assert_int_equal(cu.contexts(), 0);
     hmem_cuda_ops.close(self);
+    bench_ended();
 }
 
 static unsigned long objects(void)
