@@ -28,10 +28,10 @@
 
 /* The peers come last: they run under valgrind only. */
 static const struct subject *const subjects[] = {
-    &subject_hmreg_notice, &subject_hmreg_import, &subject_hmreg_default, &subject_hmreg_userfault,
-    &subject_hmreg_many,   &subject_ucx,          &subject_ofi_tcp};
-#define OURS 5
-#define ALL  7
+    &subject_hmreg_notice,    &subject_hmreg_import, &subject_hmreg_default, &subject_hmreg_counter,
+    &subject_hmreg_userfault, &subject_hmreg_many,   &subject_ucx,           &subject_ofi_tcp};
+#define OURS 6
+#define ALL  8
 
 /* ---- the hits --------------------------------------------------------------------------- */
 

@@ -23,10 +23,9 @@
 #define noinline      __attribute__((noinline))
 #define always_inline inline __attribute__((always_inline))
 
-/* Pairs with gate_end_drain(), before which the sequences of unpublished entries were made even. */
 static inline unsigned state_of(const struct thread_cache *tcache)
 {
-    return atomic_load_explicit(&tcache->view.gate->state, memory_order_acquire);
+    return gate_state(tcache->view.gate);
 }
 
 /* ---- put -------------------------------------------------------------------------------- */
@@ -126,13 +125,13 @@ static bool serves(const struct thread_cache *tcache, const struct hmreg_mr *mr,
 }
 
 /* By this state of the gate, can no change that the domain has not read yet concern this entry?
- * Events being read from the kernel concern memory that the monitor watches; changes in the queue
- * may concern any. The sequence must be read after the state: one that was read before may be from
- * before a drain that has opened the gate since. */
+ * Events being read from the kernel, and counts, concern memory that the monitor watches; changes
+ * in the queue may concern any. The sequence must be read after the state: one that was read before
+ * may be from before a drain that has opened the gate since. */
 static always_inline bool changes_are_read(unsigned state, const struct hmreg_mr *mr)
 {
     return (state & GATE_LIVE) && !(state & GATE_QUEUED) &&
-           !((state & (GATE_READING | GATE_LOOKING)) && entry_body(mr)->monitored);
+           !((state & GATE_CHANGES) && entry_body(mr)->monitored);
 }
 
 /* Asks the monitor, unless one question is for several gets (asked not NULL) and was answered
@@ -322,7 +321,7 @@ static always_inline bool hits_plainly(const struct thread_cache *tcache, struct
                                        struct pin_slot *pin_slot, uint32_t sequence, uint64_t addr,
                                        uint64_t len)
 {
-    if (pin_slot->asks || is_varied(pin_slot) || state_of(tcache) != GATE_LIVE ||
+    if (pin_slot->asks || is_varied(pin_slot) || !gate_is_open(tcache->view.gate) ||
         sequence_of(mr) != sequence || !contains(mr, addr, len))
         return false;
     mark_used(pin_slot);
@@ -354,7 +353,7 @@ noinline struct hmreg_mr *hit_slots(struct thread_cache *tcache, uint64_t addr, 
     uint32_t slot = slot_at_distance(tcache, addr, 0);
     struct hmreg_mr *mr = NULL;
 
-    if (state_of(tcache) != GATE_LIVE)
+    if (!gate_is_open(tcache->view.gate))
         return NULL;
     for (unsigned i = from; !mr && slot && (slot = slot_at_distance(tcache, addr, i)); i++)
         mr = hit_slot(tcache, slot, addr, len, access);
@@ -488,6 +487,33 @@ static noinline int get_checked(struct hmreg_mr *pinned, const void *addr, size_
 
 /* ---- get -------------------------------------------------------------------------------- */
 
+/* The entry is pinned, and after that the gate was found open. */
+static always_inline int get_pinned(tls_view_pointer view, struct hmreg_mr *mr,
+                                    struct pin_slot *pin_slot, const void *addr, size_t len,
+                                    uint64_t access, struct hmreg_mr **out, uint64_t place)
+{
+    if (unlikely((sequence_of(mr) ^ pin_slot->check) != access))
+        return get_checked(mr, addr, len, access, out, place);
+    if (unlikely(!contains(mr, (uintptr_t)addr, len)))
+        return get_from_next_slots(mr, addr, len, access, out, place);
+    mark_used(pin_slot);
+    count_hits(view->hits, 1);
+    *out = mr;
+    return 0;
+}
+
+/* The gate is not GATE_LIVE alone, as it never is where the monitor counts changes. */
+static noinline int get_by_counts(struct hmreg_mr *pinned, const void *addr, size_t len,
+                                  uint64_t access, struct hmreg_mr **out, uint64_t place)
+{
+    tls_view_pointer view = tls_view_at(place);
+
+    if (unlikely(!gate_is_open(view->gate)))
+        return get_after_change(pinned, addr, len, access, out, place);
+    return get_pinned(view, pinned, pin_slot_at(view->pin_slots, pinned->slot_offset), addr, len,
+                      access, out, place);
+}
+
 int hmreg_mr_get(struct hmreg_domain *domain, const void *addr, size_t len, uint64_t access,
                  struct hmreg_mr **out)
 {
@@ -514,15 +540,8 @@ int hmreg_mr_get(struct hmreg_domain *domain, const void *addr, size_t len, uint
     gate = view->gate;
     /* A free slot names entry 0, which contains no range. */
     if (unlikely(atomic_load_explicit(&gate->state, memory_order_acquire) != GATE_LIVE))
-        return get_after_change(mr, addr, len, access, out, place);
-    if (unlikely((sequence_of(mr) ^ pin_slot->check) != access))
-        return get_checked(mr, addr, len, access, out, place);
-    if (unlikely(!contains(mr, (uintptr_t)addr, len)))
-        return get_from_next_slots(mr, addr, len, access, out, place);
-    mark_used(pin_slot);
-    count_hits(view->hits, 1);
-    *out = mr;
-    return 0;
+        return get_by_counts(mr, addr, len, access, out, place);
+    return get_pinned(view, mr, pin_slot, addr, len, access, out, place);
 }
 
 /* ---- notices ---------------------------------------------------------------------------- */

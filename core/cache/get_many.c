@@ -50,8 +50,7 @@ static __attribute__((noinline)) size_t hit_run(const struct hmreg_domain *domai
     char *entries = view->entries;
     struct hmreg_mr *mr = NULL;
 
-    if (view->serial != domain->serial ||
-        atomic_load_explicit(&view->gate->state, memory_order_acquire) != GATE_LIVE)
+    if (view->serial != domain->serial || !gate_is_open(view->gate))
         return 0;
     for (; iov < end; iov++) {
         uint64_t start = (uintptr_t)iov->iov_base, stop = start + iov->iov_len;

@@ -130,7 +130,7 @@ static bool settle(struct get *get)
 static bool need_not_settle(const struct get *get)
 {
     struct cache_set *set = get->set;
-    unsigned state = atomic_load(&set->pool.thread_caches.gate->state);
+    unsigned state = gate_state(set->pool.thread_caches.gate);
 
     return !(state & GATE_CHANGES) && !get->discarded &&
            monitor_kind(set->monitor) == HMREG_MONITOR_USERFAULTFD &&

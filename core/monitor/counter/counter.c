@@ -4,8 +4,8 @@
  * writes to its ring which part of a watched range it concerns. `read` is how much of the ring has
  * been read: its ranges are in the change queue, and the gates are marked. So a look-up is right if
  * it finds the two equal, and after that the gate live: a change that a thread can have seen is in
- * `generation`, and a change that is in `read` has marked the gate. counter_monitor_is_read() makes
- * the first comparison without a system call.
+ * `generation`, and a change that is in `read` has marked the gate. gate_state() looks so, without
+ * a system call.
  *
  * Any thread that finds the two different reads the ring (counter_monitor_sync()). The thread
  * hmreg-monitor, which sleeps in poll(2), does so for changes after which no get comes, and so
@@ -54,7 +54,7 @@ struct counter_monitor {
     pthread_t thread;
     struct hmreg_counter_range stop; /* the thread's watch of the stop page; end 0: none */
     atomic_bool stopping, lost;
-    _Atomic uint64_t read; /* how many counts were read */
+    struct gate_counts counts;
     pthread_mutex_t lock;
     struct slots slots;
     uint32_t left[UNWATCH_MOST]; /* slots to be unwatched */
@@ -71,22 +71,22 @@ static struct counter_monitor *shared[COUNTER_SOURCES];
  * the gates marked. */
 static void read_ring(struct counter_monitor *counter)
 {
-    uint64_t index = atomic_load(&counter->read);
+    uint64_t index = atomic_load(&counter->counts.read);
 
     while (index != __atomic_load_n(counter->device.made, __ATOMIC_ACQUIRE)) {
         index = counter->device.ops->read(&counter->device, index);
-        atomic_store(&counter->read, index);
+        atomic_store(&counter->counts.read, index);
     }
 }
 
-bool counter_monitor_is_read(const struct counter_monitor *counter)
+const struct gate_counts *counter_monitor_counts(const struct counter_monitor *counter)
 {
-    return __atomic_load_n(counter->device.made, __ATOMIC_ACQUIRE) == atomic_load(&counter->read);
+    return &counter->counts;
 }
 
 void counter_monitor_sync(struct counter_monitor *counter)
 {
-    if (counter_monitor_is_read(counter))
+    if (gate_counts_are_read(&counter->counts))
         return;
     pthread_mutex_lock(&counter->lock);
     read_ring(counter);
@@ -95,7 +95,7 @@ void counter_monitor_sync(struct counter_monitor *counter)
 
 uint64_t counter_monitor_events(const struct counter_monitor *counter)
 {
-    return atomic_load(&counter->read);
+    return atomic_load(&counter->counts.read);
 }
 
 /* ---- the thread -------------------------------------------------------------------------- */
@@ -127,7 +127,7 @@ static void rest(void)
 
 static bool try_to_read(struct counter_monitor *counter)
 {
-    if (counter_monitor_is_read(counter))
+    if (gate_counts_are_read(&counter->counts))
         return true;
     if (pthread_mutex_trylock(&counter->lock))
         return false;
@@ -229,6 +229,7 @@ static int start(enum counter_source source, struct counter_monitor **out)
     rc = counter->epoch ? opens[source](MOST_RANGES, &counter->device) : -ENOMEM;
     if (rc)
         goto free_counter;
+    counter->counts.made = counter->device.made;
     rc = -ENOMEM;
     if (!slots_open(&counter->slots, counter->device.slots, counter->device.counts)) {
         hmreg_fail(-ENOMEM, "no memory for the monitor");
