@@ -15,7 +15,7 @@
  * range may be counted, which ends regions for which it was counted as well. A ring that was
  * overtaken is a change of all memory.
  *
- * Locks: shared_lock (which libraries have opened it) is taken only by open, close and fork. `lock`
+ * Locks: sharing.h's (which libraries have opened it) is taken only by open, close and fork. `lock`
  * guards the table of slots and the reading of the ring; no system call is made under it, but for
  * those of reaper_wake(). The thread does not wait for it.
  */
@@ -28,6 +28,7 @@
 #include "core/monitor/counter/device.h"
 #include "core/monitor/counter/kdreg2.h"
 #include "core/monitor/counter/slots.h"
+#include "core/monitor/sharing.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -47,7 +48,7 @@
 struct counter_monitor {
     struct counter_device device;
     uint64_t epoch; /* of the process that opened it */
-    unsigned users; /* under shared_lock */
+    unsigned users; /* under sharing.h's lock */
     char *memory;   /* the thread's stack, and above it the stop page: see stop() */
     char *stop_page;
     size_t page;
@@ -61,7 +62,6 @@ struct counter_monitor {
     uint32_t left_count;
 };
 
-static pthread_mutex_t shared_lock = PTHREAD_MUTEX_INITIALIZER;
 /* The process's, by source; NULL: no library has opened it. */
 static struct counter_monitor *shared[COUNTER_SOURCES];
 
@@ -276,18 +276,6 @@ static void stop(struct counter_monitor *counter)
 
 /* ---- fork -------------------------------------------------------------------------------- */
 
-static void before_fork(void)
-{
-    pthread_mutex_lock(&shared_lock);
-}
-
-static void in_parent(void)
-{
-    pthread_mutex_unlock(&shared_lock);
-}
-
-static atomic_int forks_handled;
-
 /* The device's page is not the child's, and other memory may be there. The stack stays mapped: in a
  * child made without fork handlers libc still lists the thread, by data that lies on the stack. */
 static void forget_parents(enum counter_source source)
@@ -297,18 +285,11 @@ static void forget_parents(enum counter_source source)
     shared[source] = NULL;
 }
 
-static void in_child(void)
+static void forget_all_parents(void)
 {
     for (enum counter_source source = 0; source < COUNTER_SOURCES; source++)
         if (shared[source])
             forget_parents(source);
-    process_once_done(&forks_handled);
-    pthread_mutex_unlock(&shared_lock);
-}
-
-static bool handle_forks(void)
-{
-    return pthread_atfork(before_fork, in_parent, in_child) == 0;
 }
 
 /* ---- clients ----------------------------------------------------------------------------- */
@@ -318,9 +299,9 @@ int counter_monitor_open(enum counter_source source, struct counter_monitor **ou
 {
     int rc = 0;
 
-    if (!process_once(&forks_handled, handle_forks))
+    if (!sharing_starts(forget_all_parents))
         return hmreg_fail(-ENOMEM, "no memory for the monitor's fork handlers");
-    pthread_mutex_lock(&shared_lock);
+    sharing_lock();
     if (shared[source] && !process_is(shared[source]->epoch))
         forget_parents(source);
     if (!shared[source])
@@ -329,18 +310,18 @@ int counter_monitor_open(enum counter_source source, struct counter_monitor **ou
         shared[source]->users++;
         *out = shared[source];
     }
-    pthread_mutex_unlock(&shared_lock);
+    sharing_unlock();
     return rc;
 }
 
 void counter_monitor_close(struct counter_monitor *counter)
 {
-    pthread_mutex_lock(&shared_lock);
+    sharing_lock();
     if (!--counter->users) {
         shared[shared[COUNTER_KDREG2] == counter ? COUNTER_KDREG2 : COUNTER_HMREG] = NULL;
         stop(counter);
     }
-    pthread_mutex_unlock(&shared_lock);
+    sharing_unlock();
 }
 
 /* ---- watching ---------------------------------------------------------------------------- */
