@@ -27,9 +27,9 @@
 #define APART   0x1234567000
 
 /* The peers come last: they run under valgrind only. */
-static const struct subject *const subjects[] = {&subject_hmreg_notice,  &subject_hmreg_import,
-                                                 &subject_hmreg_default, &subject_hmreg_userfault,
-                                                 &subject_ucx,           &subject_ofi_tcp};
+static const struct subject *const subjects[] = {
+    &subject_hmreg_notice,    &subject_hmreg_import, &subject_hmreg_default, &subject_hmreg_counter,
+    &subject_hmreg_userfault, &subject_ucx,          &subject_ofi_tcp};
 #define OURS 5
 #define ALL  7
 

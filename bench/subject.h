@@ -43,6 +43,7 @@ const struct subject *subject_find(const char *who);
 #define WHO_NOTICE     "hmreg notice"
 #define WHO_IMPORT     "hmreg import"
 #define WHO_DEFAULT    "hmreg default"
+#define WHO_COUNTER    "hmreg counter"
 #define WHO_HEAD       "hmreg default, keys of the head"
 #define WHO_CALLS      "hmreg default, keys by calls"
 #define WHO_GROUP      "hmreg default, group of 8"
@@ -72,9 +73,10 @@ const struct subject *subject_find(const char *who);
 #define WHO_TCP_ZE     "tcp, Level Zero, simulated"
 
 extern const struct subject subject_hmreg_userfault, subject_hmreg_notice, subject_hmreg_import,
-    subject_hmreg_default, subject_hmreg_head, subject_hmreg_calls, subject_hmreg_disabled,
-    subject_hmreg_group, subject_hmreg_eight, subject_ucx, subject_ucx_events, subject_ofi_tcp,
-    subject_ofi_basic, subject_ofi_shm, subject_getpid, subject_ioctl, subject_loop, subject_empty;
+    subject_hmreg_default, subject_hmreg_counter, subject_hmreg_head, subject_hmreg_calls,
+    subject_hmreg_disabled, subject_hmreg_group, subject_hmreg_eight, subject_ucx,
+    subject_ucx_events, subject_ofi_tcp, subject_ofi_basic, subject_ofi_shm, subject_getpid,
+    subject_ioctl, subject_loop, subject_empty;
 
 /* How long each registration spins, for every subject of this process, ns; initially 0. */
 extern double registration_ns;

@@ -5,14 +5,16 @@
 #include "bench/actor.h"
 #include "bench/bench.h"
 #include "bench/subject.h"
+#include "core/cache/cache_set.h"
 #include "core/contract/provider.h"
 
 #include <hmreg/group.h>
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
-enum variant { USERFAULT, NOTICE, IMPORT, DEFAULT, DISABLED, GROUP, EIGHT };
+enum kind { USERFAULT, NOTICE, IMPORT, DEFAULT, COUNTER, DISABLED, GROUP, EIGHT };
 #define RAILS 8
 
 static int reg(void *self, const struct provider_request *req, struct provider_mr *out,
@@ -78,7 +80,7 @@ struct state {
 };
 
 /* Eight domains; of a group the cache is the group's. */
-static void open_rails(struct state *state, enum variant variant, size_t regions)
+static void open_rails(struct state *state, enum kind kind, size_t regions)
 {
     struct hmreg_domain_config cache = {
         .size = sizeof(cache), .max_regions = regions, .max_bytes = HMREG_LIMIT_NONE};
@@ -86,12 +88,23 @@ static void open_rails(struct state *state, enum variant variant, size_t regions
 
     for (int i = 0; i < RAILS; i++)
         state->rails[i] = domain_of(state->hmreg.lib, regions);
-    if (variant == GROUP)
+    if (kind == GROUP)
         hmreg_must(
             hmreg_group_open(state->hmreg.lib, state->rails, RAILS, &config, &state->hmreg.domain),
             "hmreg_group_open");
     else
         state->hmreg.domain = state->rails[0];
+}
+
+/* Without the module: hits take the steps that they take with it, and read a page of ours. */
+static void count_nothing(struct hmreg_domain *domain)
+{
+    static const uint64_t page[512];
+    static const struct gate_counts counts = {.made = page};
+    struct gate *gate = domain->caches->pool.thread_caches.gate;
+
+    gate->counts = &counts;
+    atomic_fetch_or(&gate->state, GATE_COUNTED);
 }
 
 static void *open_state(const struct subject *self, size_t regions)
@@ -100,19 +113,24 @@ static void *open_state(const struct subject *self, size_t regions)
         [USERFAULT] = HMREG_MONITOR_USERFAULTFD, [NOTICE] = HMREG_MONITOR_USERFAULTFD,
         [IMPORT] = HMREG_MONITOR_IMPORT,         [DEFAULT] = HMREG_MONITOR_DEFAULT,
         [DISABLED] = HMREG_MONITOR_DISABLED,     [GROUP] = HMREG_MONITOR_DEFAULT,
-        [EIGHT] = HMREG_MONITOR_DEFAULT,
+        [EIGHT] = HMREG_MONITOR_DEFAULT,         [COUNTER] = HMREG_MONITOR_COUNTER,
     };
+    bool stands_in = self->variant == COUNTER && access("/dev/hmreg", F_OK);
     struct hmreg_config config = {.size = sizeof(config), .monitor = monitors[self->variant]};
     struct state *state = calloc(1, sizeof(*state));
 
     if (!state)
         leave("no memory");
+    if (stands_in)
+        config.monitor = HMREG_MONITOR_MEMHOOKS;
     setenv("HMREG_CACHE_CHECK", self->variant == NOTICE ? "notice" : "always", 1);
     hmreg_must(hmreg_open(&config, &state->hmreg.lib), "hmreg_open");
     if (self->variant == GROUP || self->variant == EIGHT)
         open_rails(state, self->variant, regions);
     else
         state->hmreg.domain = domain_of(state->hmreg.lib, regions);
+    if (stands_in)
+        count_nothing(state->hmreg.domain);
     return state;
 }
 
@@ -234,6 +252,7 @@ const struct subject subject_hmreg_notice =
 #endif
 const struct subject subject_hmreg_import = SUBJECT(WHO_IMPORT, IMPORT, NULL);
 const struct subject subject_hmreg_default = SUBJECT(WHO_DEFAULT, DEFAULT, NULL);
+const struct subject subject_hmreg_counter = SUBJECT(WHO_COUNTER, COUNTER, NULL);
 const struct subject subject_hmreg_head = SUBJECT_BY(hits_with_head, WHO_HEAD, DEFAULT, NULL);
 const struct subject subject_hmreg_calls = SUBJECT_BY(hits_with_calls, WHO_CALLS, DEFAULT, NULL);
 const struct subject subject_hmreg_group = SUBJECT(WHO_GROUP, GROUP, NULL);

@@ -7,9 +7,10 @@
 #include <string.h>
 
 static const struct subject *const subjects[] = {
-    &subject_hmreg_notice, &subject_hmreg_userfault, &subject_hmreg_import, &subject_hmreg_default,
-    &subject_ucx,          &subject_ofi_tcp,         &subject_ofi_shm,      &subject_getpid,
-    &subject_ioctl,        &subject_hmreg_disabled,  &subject_loop,         &subject_empty,
+    &subject_hmreg_notice,  &subject_hmreg_userfault, &subject_hmreg_import, &subject_hmreg_default,
+    &subject_ucx,           &subject_ofi_tcp,         &subject_ofi_shm,      &subject_getpid,
+    &subject_ioctl,         &subject_hmreg_disabled,  &subject_loop,         &subject_empty,
+    &subject_hmreg_counter,
 };
 
 const struct subject *subject_at(size_t index)

@@ -89,6 +89,7 @@
     ROW(HITS, words, "hits-" #n, WHO_DEFAULT, WHO_UCX),                                            \
         ROW(HITS, words, "hits-" #n, WHO_NOTICE, WHO_UCX),                                         \
         ROW(HITS, words, "hits-" #n, WHO_IMPORT, WHO_UCX),                                         \
+        ROW(HITS, words, "hits-" #n, WHO_COUNTER, WHO_DEFAULT),                                    \
         ROW(HITS, words, "hits-" #n, WHO_USERFAULT, "bare ioctl")
 #define FILTERED(n, words)                                                                         \
     ROW(HITS, words ", in a container", "hits-filtered-" #n, WHO_DEFAULT, WHO_UCX)
@@ -265,6 +266,7 @@ static const struct row rows[] = {
     INSTRUCTIONS("single steps", "instructions-stepped", WHO_IMPORT),
     INSTRUCTIONS("single steps", "instructions-stepped", WHO_NOTICE),
     INSTRUCTIONS("single steps", "instructions-stepped", WHO_DEFAULT),
+    INSTRUCTIONS_BESIDE("single steps", "instructions-stepped", WHO_COUNTER, NULL, WHO_DEFAULT),
     INSTRUCTIONS_BESIDE("single steps, kernel not counted", "instructions-stepped", WHO_USERFAULT,
                         NULL, WHO_DEFAULT),
 

@@ -60,10 +60,9 @@ static inline void fence(const struct thread_cache *tcache)
     barrier_compiler();
 }
 
-/* Pairs with gate_end_drain(), before which the sequences of unpublished entries were made even. */
 static inline unsigned state_of(const struct thread_cache *tcache)
 {
-    return atomic_load_explicit(&tcache->view.gate->state, memory_order_acquire);
+    return gate_state(tcache->view.gate);
 }
 
 /* ---- put -------------------------------------------------------------------------------- */
@@ -174,13 +173,13 @@ static bool serves(const struct thread_cache *tcache, const struct hmreg_mr *mr,
 }
 
 /* By this state of the gate, can no change that the domain has not read yet concern this entry?
- * Events being read from the kernel concern memory that the monitor watches; changes in the queue
- * may concern any. The sequence must be read after the state: one that was read before may be from
- * before a drain that has opened the gate since. */
+ * Events being read from the kernel, and counts, concern memory that the monitor watches; changes
+ * in the queue may concern any. The sequence must be read after the state: one that was read before
+ * may be from before a drain that has opened the gate since. */
 static bool changes_are_read(unsigned state, const struct hmreg_mr *mr)
 {
     return (state & GATE_LIVE) && !(state & GATE_QUEUED) &&
-           !((state & (GATE_READING | GATE_LOOKING)) && entry_body(mr)->monitored);
+           !((state & GATE_CHANGES) && entry_body(mr)->monitored);
 }
 
 /* Performs the checks that the entry needs at each hit. An entry that fails is unpublished. */
@@ -376,7 +375,6 @@ static noinline int get_unpinned(const struct thread_cache *tcache, struct hmreg
 int hmreg_mr_get(struct hmreg_domain *domain, const void *addr, size_t len, uint64_t access,
                  struct hmreg_mr **out)
 {
-    const struct gate *gate;
     struct hmreg_mr *mr;
     struct pin_slot *pin_slot;
     uint32_t slot;
@@ -394,9 +392,8 @@ int hmreg_mr_get(struct hmreg_domain *domain, const void *addr, size_t len, uint
     pin_slot = pin_slot_at(view->pin_slots, slot);
     add_to(&pin_slot->pins, 1);
     barrier_compiler();
-    gate = view->gate;
     /* A free slot names entry 0, which contains no range. */
-    if (unlikely(atomic_load_explicit(&gate->state, memory_order_acquire) != GATE_LIVE) ||
+    if (unlikely(!gate_is_open(view->gate)) ||
         unlikely((sequence_of(mr) ^ pin_slot->check) != access) ||
         unlikely(!contains(mr, (uintptr_t)addr, len)))
         return get_unpinned(view->tcache, mr, addr, len, access, out);

@@ -302,14 +302,14 @@ static bool is_change_noticed(struct get *get, const struct part *part, bool wat
     return watched && (is_counted(get, part) || is_anonymous(get, part));
 }
 
-/* Hooks shut the gate before the kernel changes the memory, so hits need not ask. A module's counts
- * shut no gate until they are read, and asking makes no system call. */
-static bool must_ask_monitor(const struct get *get, bool always)
+/* Hooks shut the gate before the kernel changes the memory, and the module's counts do: hits need
+ * not ask. */
+static bool must_ask_monitor(const struct get *get)
 {
     enum hmreg_monitor kind = monitor_kind(get->set->monitor);
 
-    return kind == HMREG_MONITOR_COUNTER || kind == HMREG_MONITOR_KDREG2 ||
-           (always && kind != HMREG_MONITOR_MEMHOOKS);
+    return kind != HMREG_MONITOR_MEMHOOKS && kind != HMREG_MONITOR_COUNTER &&
+           kind != HMREG_MONITOR_KDREG2;
 }
 
 bool notice_changes(struct get *get, struct hmreg_mr *mr)
@@ -323,7 +323,7 @@ bool notice_changes(struct get *get, struct hmreg_mr *mr)
              get->domain->check[get->found->iface] == HMREG_CHECK_ALWAYS;
     /* Also if the runtime reports changes: it does not know that memory it pinned was unmapped. */
     watched = get_is_host(get) && watch(get);
-    body->ask_monitor = watched && must_ask_monitor(get, always);
+    body->ask_monitor = watched && always && must_ask_monitor(get);
     body->watched = body->monitored = watched;
     for (size_t i = 0; noticed && i < part_count(get); i++) {
         struct part part = part_of(get, i);

@@ -114,6 +114,16 @@ void gate_close(struct gate *gate)
     atomic_store(&gate->taken, false);
 }
 
+void gate_count_by(struct gate *gate, const struct gate_counts *counts)
+{
+    if (!counts) {
+        atomic_fetch_and(&gate->state, ~GATE_COUNTED);
+        return;
+    }
+    gate->counts = counts;
+    atomic_fetch_or(&gate->state, GATE_COUNTED);
+}
+
 /* ---- marking ---------------------------------------------------------------------------- */
 
 static void set_in_all(unsigned bit, enum change_source source, uint32_t library)

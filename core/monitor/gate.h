@@ -19,6 +19,10 @@
  * pushed while a domain drains leaves PENDING set for the next drain. The thread that reads the
  * kernel's events cannot push before the kernel proceeds; it sets READING before it reads, and
  * clears it when it has pushed what it read.
+ *
+ * Where the kernel counts changes (the monitor counter), no thread marks a gate before the
+ * kernel proceeds: the gate has COUNTED, and a hit also compares what was counted with what is
+ * pushed. gate_state() leaves COUNTED out if the two are equal.
  */
 #ifndef HMREG_CORE_MONITOR_GATE_H
 #define HMREG_CORE_MONITOR_GATE_H
@@ -36,11 +40,18 @@ enum change_source {
     CHANGE_VENDOR = 16, /* a vendor: memory of its runtime ends, or has ended */
 };
 
+/* Changes that the kernel has counted. */
+struct gate_counts {
+    const uint64_t *made;  /* the kernel stores it, with release, before it makes the change */
+    _Atomic uint64_t read; /* of these are pushed, with every gate marked that they concern */
+};
+
 struct gate {
     atomic_uint state;
     atomic_uint sources;      /* enum change_source bits: the sources that concern the domain */
     _Atomic uint32_t library; /* the monitor whose notices concern the domain */
     atomic_bool taken;
+    const struct gate_counts *counts; /* with GATE_COUNTED */
 };
 
 #define GATE_READING  1u  /* the kernel's events are being read */
@@ -49,14 +60,19 @@ struct gate {
 #define GATE_PENDING  8u  /* a change has been pushed that the domain has not read */
 #define GATE_DRAINING 16u /* the domain is reading changes */
 #define GATE_LOOKING  32u /* code was loaded that may change memory unnoticed */
+#define GATE_COUNTED  64u /* changes of memory that the monitor watches are counted */
 
 #define GATE_QUEUED (GATE_PENDING | GATE_DRAINING)
 /* Entries of memory that the monitor watches may be stale. */
-#define GATE_CHANGES (GATE_READING | GATE_QUEUED | GATE_LOOKING)
+#define GATE_CHANGES (GATE_READING | GATE_QUEUED | GATE_LOOKING | GATE_COUNTED)
 
 /* Opens a gate, which is live, for a domain of this library. NULL: no memory. */
 struct gate *gate_open(void);
 void gate_close(struct gate *gate);
+
+/* Sets GATE_COUNTED, before the first range is watched that these counts are of. They stay where
+ * they are until the gate is closed. NULL: clears it. */
+void gate_count_by(struct gate *gate, const struct gate_counts *counts);
 
 /* The functions below may run anywhere: inside malloc, in a signal handler, in a child of
  * vfork(2). In the child of a fork they mark no gate of the parent's domains. */
@@ -72,6 +88,30 @@ void gates_end_reading(void);
 /* Sets GATE_LOOKING in all gates that CHANGE_HOOKS concerns: a domain has no hits until it has
  * looked at what was loaded, and clears it. */
 void gates_begin_looking(void);
+
+static inline bool gate_counts_are_read(const struct gate_counts *counts)
+{
+    uint64_t made = __atomic_load_n(counts->made, __ATOMIC_ACQUIRE);
+
+    return made == atomic_load_explicit(&counts->read, memory_order_acquire);
+}
+
+/* The state, without GATE_COUNTED if every count is read. It is read again after the counts, since
+ * a count that is read meanwhile marks the gate. An acquire: pairs with gate_end_drain(), before
+ * which the sequences of entries that have ended were made even. */
+static inline unsigned gate_state(const struct gate *gate)
+{
+    unsigned state = atomic_load_explicit(&gate->state, memory_order_acquire);
+
+    if (!(state & GATE_COUNTED) || !gate_counts_are_read(gate->counts))
+        return state;
+    return atomic_load_explicit(&gate->state, memory_order_acquire) & ~GATE_COUNTED;
+}
+
+static inline bool gate_is_open(const struct gate *gate)
+{
+    return __builtin_expect(gate_state(gate) == GATE_LIVE, 1);
+}
 
 static inline bool gate_listens_to(const struct gate *gate, enum change_source source,
                                    uint32_t library)

@@ -158,6 +158,7 @@ static void hear(const struct monitor *monitor, enum hmreg_monitor kind, struct 
         atomic_store(&gate->sources, CHANGE_HOOKS);
     if (kind == HMREG_MONITOR_USERFAULTFD || counts(kind))
         atomic_store(&gate->sources, CHANGE_KERNEL);
+    gate_count_by(gate, counts(kind) ? counter_monitor_counts(monitor->counter) : NULL);
     if (kind == HMREG_MONITOR_USERFAULTFD)
         userfault_await_reading(monitor->userfault);
 }
@@ -478,8 +479,6 @@ bool monitor_sync(struct monitor *monitor)
 
 bool monitor_is_read(const struct monitor *monitor)
 {
-    if (counts(monitor_kind(monitor)))
-        return counter_monitor_is_read(monitor->counter);
     return monitor_kind(monitor) != HMREG_MONITOR_USERFAULTFD ||
            userfault_is_read(monitor->userfault);
 }

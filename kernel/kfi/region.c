@@ -175,6 +175,15 @@ static void begin(struct hmreg_kfi_mr *mr, const struct kfi_mr_attr *attr)
 	reinit_completion(&mr->registered);
 }
 
+/* Of its ib_mr. Some devices count pages, others elements, of which a page may have several. */
+static unsigned int most_elements(const struct hmreg_kfi_mr *mr)
+{
+	if (mr->domain->attr.regions)
+		return mr->domain->attr.pages;
+	return clamp_t(unsigned int, mr->count, mr->pages,
+		       mr->domain->device->attrs.max_fast_reg_page_list_len);
+}
+
 static int register_region(struct hmreg_kfi_domain *domain, const struct kfi_mr_attr *attr,
 			   struct kfid_mr **out)
 {
@@ -186,7 +195,7 @@ static int register_region(struct hmreg_kfi_domain *domain, const struct kfi_mr_
 	begin(mr, attr);
 	rc = hmreg_kfi_map(mr, attr);
 	if (!rc && hmreg_kfi_is_remote(mr->access))
-		rc = hmreg_kfi_pool_mr(mr, domain->attr.regions ? domain->attr.pages : mr->pages);
+		rc = hmreg_kfi_pool_mr(mr, most_elements(mr));
 	if (!rc && domain->eq) {
 		*out = &mr->fid; /* before the event can be read */
 		queue_work(domain->work, &mr->registration);

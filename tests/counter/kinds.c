@@ -195,20 +195,30 @@ static char *m_huge(void)
     return memory;
 }
 
+/* Of 2 MiB, or of as many bits as this says: 30 where the kernel has been booted with such. */
+static unsigned hugetlb_bits(void)
+{
+    const char *bits = getenv("HMREG_TEST_HUGETLB_BITS");
+
+    return bits ? (unsigned)atoi(bits) : 21;
+}
+
 static char *m_hugetlb(void)
 {
-    len = HUGE;
-    at = mapped(HUGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB, -1);
+    len = (size_t)1 << hugetlb_bits();
+    at = mapped(len, PROT_READ | PROT_WRITE,
+                (int)(MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB | hugetlb_bits() << MAP_HUGE_SHIFT),
+                -1);
     memset(at, 'A', HUGE);
     return at;
 }
 
 static char *m_hugetlb_file(void)
 {
-    len = HUGE;
-    file = memfd_create("counter", MFD_CLOEXEC | MFD_HUGETLB);
+    len = (size_t)1 << hugetlb_bits();
+    file = memfd_create("counter", MFD_CLOEXEC | MFD_HUGETLB | hugetlb_bits() << MAP_HUGE_SHIFT);
     assert_int_equal(ftruncate(file, (off_t)len), 0);
-    at = mapped(HUGE, PROT_READ | PROT_WRITE, MAP_SHARED, file);
+    at = mapped(len, PROT_READ | PROT_WRITE, MAP_SHARED, file);
     memset(at, 'A', HUGE);
     return at;
 }

@@ -222,7 +222,8 @@ TEST(queue_pair__fails_while_others_register__they_succeed)
 
 TEST(client_queue_pair__fails__error_and_regions_still_close)
 {
-    const struct client_open open = {.client_qp = 1, .sends = 4, .regions = 2, .pages = 8};
+    const struct client_open open = {
+        .client_qp = QP_CONNECTED_TO_PROGRAM, .sends = 4, .regions = 2, .pages = 8};
     struct client_reg reg;
     struct peer peer;
 

@@ -72,7 +72,8 @@ void peer_open(struct peer *peer)
     list = ibv_get_device_list(NULL);
     assert_non_null(list);
     assert_non_null(list[0]);
-    peer->context = ibv_open_device(list[0]);
+    peer->is_iwarp = list[0]->transport_type == IBV_TRANSPORT_IWARP;
+    peer->context = peer->is_iwarp ? iwarp_open(&peer->iwarp) : ibv_open_device(list[0]);
     assert_non_null(peer->context);
     ibv_free_device_list(list);
     peer->pd = ibv_alloc_pd(peer->context);
@@ -91,12 +92,17 @@ void peer_open(struct peer *peer)
 void peer_close(struct peer *peer)
 {
     close(peer->client);
-    if (peer->qp)
+    if (peer->qp && !peer->is_iwarp)
         ibv_destroy_qp(peer->qp);
+    if (peer->is_iwarp)
+        iwarp_end(&peer->iwarp);
     ibv_dereg_mr(peer->mr);
     ibv_destroy_cq(peer->cq);
     ibv_dealloc_pd(peer->pd);
-    ibv_close_device(peer->context);
+    if (peer->is_iwarp)
+        iwarp_close(&peer->iwarp);
+    else
+        ibv_close_device(peer->context);
     munmap(peer->buffer, peer->size);
 }
 
@@ -143,6 +149,12 @@ void peer_connect(struct peer *peer)
         .cap = {.max_send_wr = 8, .max_recv_wr = 1, .max_send_sge = 1, .max_recv_sge = 1}};
     union ibv_gid gid;
 
+    if (peer->is_iwarp) {
+        iwarp_end(&peer->iwarp);
+        assert_int_equal(peer_call(peer, CLIENT_CONNECT, &connect), 0);
+        peer->qp = iwarp_connect(&peer->iwarp, peer->pd, &init);
+        return;
+    }
     if (peer->qp)
         ibv_destroy_qp(peer->qp);
     peer->qp = ibv_create_qp(peer->pd, &init);
@@ -221,6 +233,21 @@ int peer_rdma(struct peer *peer, enum ibv_wr_opcode opcode, uint64_t address, ui
     return run(peer, &wr);
 }
 
+/* Of iWARP's writes the sender's completion does not say what the receiver did with them. */
+void peer_is_denied(struct peer *peer, enum ibv_wr_opcode opcode, uint64_t address, uint64_t key,
+                    size_t length)
+{
+    int status = peer_rdma(peer, opcode, address, key, length);
+
+    if (!peer->is_iwarp)
+        assert_int_equal(status, IBV_WC_REM_ACCESS_ERR);
+    else if (opcode == IBV_WR_RDMA_READ)
+        assert_int_not_equal(status, IBV_WC_SUCCESS);
+    if (peer->is_iwarp)
+        iwarp_await_end(&peer->iwarp);
+    peer_connect(peer);
+}
+
 int peer_fetch_and_add(struct peer *peer, uint64_t address, uint64_t key, uint64_t add)
 {
     struct ibv_sge sge = {(uintptr_t)peer->buffer, 8, peer->mr->lkey};
@@ -235,9 +262,19 @@ int peer_fetch_and_add(struct peer *peer, uint64_t address, uint64_t key, uint64
 
 int peer_send_with_invalidate(struct peer *peer, uint64_t key)
 {
-    struct ibv_send_wr wr = {.opcode = IBV_WR_SEND_WITH_INV, .invalidate_rkey = (uint32_t)key};
+    struct ibv_send_wr wr = {.opcode = IBV_WR_SEND_WITH_INV,
+                             .invalidate_rkey = (uint32_t)key,
+                             .wr.rdma.rkey = (uint32_t)key}; /* which siw's provider sends */
 
     return run(peer, &wr);
+}
+
+/* On iWARP a write has arrived when a read after it has its answer. */
+void peer_write(struct peer *peer, uint64_t address, uint64_t key, size_t length)
+{
+    assert_int_equal(peer_rdma(peer, IBV_WR_RDMA_WRITE, address, key, length), IBV_WC_SUCCESS);
+    if (peer->is_iwarp)
+        assert_int_equal(peer_rdma(peer, IBV_WR_RDMA_READ, address, key, 1), IBV_WC_SUCCESS);
 }
 
 void peer_fill(uint8_t *bytes, size_t length, unsigned seed)
@@ -265,8 +302,7 @@ void peer_round_trip(struct peer *peer, const struct client_reg *reg)
                      IBV_WC_SUCCESS);
     assert_int_equal(peer_count_wrong(peer->buffer, reg->length, 13), 0);
     peer_fill(peer->buffer, reg->length, 99);
-    assert_int_equal(peer_rdma(peer, IBV_WR_RDMA_WRITE, reg->iova, reg->key, reg->length),
-                     IBV_WC_SUCCESS);
+    peer_write(peer, reg->iova, reg->key, reg->length);
     bytes = (struct client_bytes){.index = reg->index, .seed = 99, .compare = 1};
     assert_int_equal(peer_call(peer, CLIENT_BYTES, &bytes), 0);
     assert_int_equal(bytes.wrong, 0);

@@ -6,6 +6,7 @@
 #ifndef TESTS_KFI_PEER_H
 #define TESTS_KFI_PEER_H
 
+#include "tests/kfi/iwarp.h"
 #include "tests/kfi/kmod/calls.h"
 
 #include <infiniband/verbs.h>
@@ -37,6 +38,8 @@ struct peer {
     struct ibv_mr *mr;
     uint8_t *buffer;
     size_t size;
+    bool is_iwarp;
+    struct iwarp iwarp;
 };
 
 /* Loads the modules if they are not; the end of the program leaves them. */
@@ -49,8 +52,10 @@ void peer_open(struct peer *peer);
 /* The same with a connection, and a domain as `open` says (NULL: a synchronous one, of its own). */
 void peer_start(struct peer *peer, const struct client_open *open);
 void peer_close(struct peer *peer);
-/* Connects anew: an access that was refused ends a connection. */
 void peer_connect(struct peer *peer);
+/* The operation is refused, which ends the connection; connects anew. */
+void peer_is_denied(struct peer *peer, enum ibv_wr_opcode opcode, uint64_t address, uint64_t key,
+                    size_t length);
 
 /* ioctl(2): 0 or a negative errno. */
 int peer_call(struct peer *peer, unsigned long call, void *argument);
@@ -65,6 +70,9 @@ int peer_close_region(struct peer *peer, unsigned index);
 /* One operation on the first bytes of the peer's buffer; a status of struct ibv_wc. */
 int peer_rdma(struct peer *peer, enum ibv_wr_opcode opcode, uint64_t address, uint64_t key,
               size_t length);
+/* Writes the first bytes of the buffer, and returns when they are there; with both rights. */
+void peer_write(struct peer *peer, uint64_t address, uint64_t key, size_t length);
+/* Not on iWARP. */
 int peer_fetch_and_add(struct peer *peer, uint64_t address, uint64_t key, uint64_t add);
 int peer_send_with_invalidate(struct peer *peer, uint64_t key);
 

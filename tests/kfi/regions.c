@@ -65,7 +65,7 @@ TEST(regattr__means_what_reg_means)
 
 TEST(client_queue_pair__each_call__every_byte)
 {
-    const struct client_open open = {.client_qp = 1};
+    const struct client_open open = {.client_qp = QP_CONNECTED_TO_PROGRAM};
     struct peer peer;
 
     peer_start(&peer, &open);
@@ -87,8 +87,7 @@ TEST(regbv__pages_of_a_program__every_byte_is_in_its_memory)
     peer_reg_as(&peer, &reg);
     assert_int_equal(reg.rc, 0);
     peer_fill(peer.buffer, reg.length, 5);
-    assert_int_equal(peer_rdma(&peer, IBV_WR_RDMA_WRITE, reg.iova, reg.key, reg.length),
-                     IBV_WC_SUCCESS);
+    peer_write(&peer, reg.iova, reg.key, reg.length);
     assert_int_equal(peer_count_wrong(mine + 77, reg.length, 5), 0);
     assert_int_equal(mine[76], 0);
     assert_int_equal(mine[77 + reg.length], 0);
@@ -113,8 +112,7 @@ TEST(regbv__pages_of_a_dmabuf__every_byte_is_in_it)
     assert_int_equal(reg.rc, 0);
     assert_int_equal(reg.length, 4 * PAGE);
     peer_fill(peer.buffer, reg.length, 5);
-    assert_int_equal(peer_rdma(&peer, IBV_WR_RDMA_WRITE, reg.iova, reg.key, reg.length),
-                     IBV_WC_SUCCESS);
+    peer_write(&peer, reg.iova, reg.key, reg.length);
     assert_int_equal(peer_count_wrong(bytes, reg.length, 5), 0);
     peer_close(&peer);
     munmap(bytes, 4 * PAGE);
@@ -249,8 +247,9 @@ static struct client_reg push_to(struct peer *peer, unsigned memory, uint64_t ri
     push->rkey = peer->mr->rkey;
     assert_int_equal(peer_call(peer, CLIENT_PUSH, push), 0);
     assert_int_equal(push->rc, 0);
-    assert_int_equal(peer_count_wrong(peer->buffer, push->length, (unsigned)(5 + push->offset * 7)),
-                     0);
+    /* On iWARP it has left when the kernel's work request is done, and arrives later. */
+    test_wait_until(
+        !peer_count_wrong(peer->buffer, push->length, (unsigned)(5 + push->offset * 7)));
     return reg;
 }
 
@@ -287,14 +286,6 @@ TEST(remote_rights__the_kernel_sends_it_by_one_element)
     push_fails(&peer, &push, -E2BIG);
 }
 
-/* An access that is refused ends its connection; the next has a new one. */
-static void denies(struct peer *peer, enum ibv_wr_opcode opcode, uint64_t address, uint64_t key,
-                   size_t length)
-{
-    assert_int_equal(peer_rdma(peer, opcode, address, key, length), IBV_WC_REM_ACCESS_ERR);
-    peer_connect(peer);
-}
-
 TEST(right__alone__grants_nothing_else)
 {
     struct client_reg reads, writes;
@@ -307,9 +298,30 @@ TEST(right__alone__grants_nothing_else)
                      IBV_WC_SUCCESS);
     assert_int_equal(peer_rdma(&peer, IBV_WR_RDMA_WRITE, writes.iova, writes.key, 100),
                      IBV_WC_SUCCESS);
-    denies(&peer, IBV_WR_RDMA_WRITE, reads.iova, reads.key, 100);
-    denies(&peer, IBV_WR_RDMA_READ, writes.iova, writes.key, 100);
+    peer_is_denied(&peer, IBV_WR_RDMA_WRITE, reads.iova, reads.key, 100);
+    if (peer.is_iwarp) { /* siw looks at no right when it reads, and has no atomic operations */
+        peer_close(&peer);
+        return;
+    }
+    peer_is_denied(&peer, IBV_WR_RDMA_READ, writes.iova, writes.key, 100);
     assert_int_equal(peer_fetch_and_add(&peer, writes.iova, writes.key, 1), IBV_WC_REM_ACCESS_ERR);
+    peer_close(&peer);
+}
+
+/* What a peer answers to a read of iWARP is a write, which takes a key. */
+TEST(right__to_receive_reads__what_the_device_has)
+{
+    const struct client_open without = {.client_qp = QP_NONE};
+    struct peer peer;
+
+    peer_open(&peer);
+    assert_int_equal(peer_open_domain(&peer, &without), peer.is_iwarp ? -EOPNOTSUPP : 0);
+    if (peer.is_iwarp)
+        assert_int_equal(peer_open_domain(&peer, NULL), 0);
+    if (peer.is_iwarp)
+        refuses(&peer, (struct client_reg){.access = RIGHT_READ}, -EOPNOTSUPP);
+    else
+        assert_int_equal(peer_reg(&peer, MEMORY_KMALLOC, RIGHT_READ).rc, 0);
     peer_close(&peer);
 }
 
@@ -320,8 +332,8 @@ TEST(range__beyond_its_ends__denied)
 
     peer_start(&peer, NULL);
     reg = peer_reg(&peer, MEMORY_KMALLOC, RIGHTS_BOTH);
-    denies(&peer, IBV_WR_RDMA_READ, reg.iova + reg.length - 50, reg.key, 51);
-    denies(&peer, IBV_WR_RDMA_WRITE, reg.iova - 1, reg.key, 10);
+    peer_is_denied(&peer, IBV_WR_RDMA_READ, reg.iova + reg.length - 50, reg.key, 51);
+    peer_is_denied(&peer, IBV_WR_RDMA_WRITE, reg.iova - 1, reg.key, 10);
     assert_int_equal(peer_rdma(&peer, IBV_WR_RDMA_READ, reg.iova + reg.length - 50, reg.key, 50),
                      IBV_WC_SUCCESS);
     peer_close(&peer);
@@ -334,6 +346,10 @@ TEST(atomic__both_remote_rights__done)
     struct peer peer;
 
     peer_start(&peer, NULL);
+    if (peer.is_iwarp) { /* which has none */
+        peer_close(&peer);
+        return;
+    }
     reg = peer_reg(&peer, MEMORY_PAGES, RIGHTS_BOTH);
     memcpy(peer.buffer, &value, 8);
     assert_int_equal(peer_rdma(&peer, IBV_WR_RDMA_WRITE, reg.iova, reg.key, 8), IBV_WC_SUCCESS);
@@ -357,7 +373,7 @@ TEST(close__later_access__denied_and_others_are_served)
     closed = peer_reg(&peer, MEMORY_PAGES, RIGHTS_BOTH);
     other = peer_reg(&peer, MEMORY_KMALLOC, RIGHTS_BOTH);
     assert_int_equal(peer_close_region(&peer, closed.index), 0);
-    denies(&peer, IBV_WR_RDMA_READ, closed.iova, closed.key, 100);
+    peer_is_denied(&peer, IBV_WR_RDMA_READ, closed.iova, closed.key, 100);
     peer_round_trip(&peer, &other);
     peer_close(&peer);
 }
@@ -427,7 +443,7 @@ TEST(key__ended_by_the_peer__closed_all_the_same)
     reg = peer_reg(&peer, MEMORY_PAGES, RIGHTS_BOTH);
     other = peer_reg(&peer, MEMORY_KMALLOC, RIGHTS_BOTH);
     assert_int_equal(peer_send_with_invalidate(&peer, reg.key), IBV_WC_SUCCESS);
-    denies(&peer, IBV_WR_RDMA_READ, reg.iova, reg.key, 100);
+    peer_is_denied(&peer, IBV_WR_RDMA_READ, reg.iova, reg.key, 100);
     assert_int_equal(peer_close_region(&peer, reg.index), 0);
     peer_round_trip(&peer, &other);
     round_trip_of(&peer, MEMORY_VMALLOC);
@@ -538,8 +554,12 @@ TEST(async__device_refuses__error_event_and_the_next_succeeds)
 
     peer_start(&peer, &open);
     event = refused_by_the_device(&peer, &reg);
-    assert_int_equal(event.rc, 48);
     assert_int_equal(event.err, EIO);
+    if (peer.is_iwarp) { /* its client's queue pair has ended: kfi_faults says what that means */
+        peer_close(&peer);
+        return;
+    }
+    assert_int_equal(event.rc, 48);
     assert_int_equal(event.index, reg.index);
     assert_int_equal(event.is_mr, 1);
     assert_true(event.text[0]);

@@ -96,6 +96,33 @@ TEST(mark_pending__a_notice__only_gates_of_its_library)
     gate_close(others);
 }
 
+TEST(counts__are_made__open_once_they_are_read)
+{
+    uint64_t made = 0;
+    struct gate_counts counts = {.made = &made};
+    struct gate *gate = gate_open();
+
+    gate_count_by(gate, &counts);
+    assert_true(gate_is_open(gate));
+    made = 1;
+    assert_false(gate_is_open(gate));
+    assert_int_equal(gate_state(gate), GATE_LIVE | GATE_COUNTED);
+    atomic_store(&counts.read, 1);
+    assert_true(gate_is_open(gate));
+    atomic_store(&gate->library, 7);
+    gates_mark_pending(CHANGE_NOTICE, 7);
+    assert_false(gate_is_open(gate));
+    assert_int_equal(gate_state(gate), GATE_LIVE | GATE_PENDING);
+    gate_close(gate);
+    assert_ptr_equal(gate_open(), gate);
+    made = 2;
+    assert_true(gate_is_open(gate)); /* its counts went with the domain */
+    gate_count_by(gate, &counts);
+    gate_count_by(gate, NULL); /* another monitor took over */
+    assert_true(gate_is_open(gate));
+    gate_close(gate);
+}
+
 /* Another domain may have reused the gate between the two. */
 TEST(reading__gate_opened_anew_meanwhile__is_not_left_reading)
 {

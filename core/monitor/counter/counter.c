@@ -4,8 +4,8 @@
  * writes to its ring which part of a watched range it concerns. `read` is how much of the ring has
  * been read: its ranges are in the change queue, and the gates are marked. So a look-up is right if
  * it finds the two equal, and after that the gate live: a change that a thread can have seen is in
- * `generation`, and a change that is in `read` has marked the gate. counter_monitor_is_read() makes
- * the first comparison without a system call.
+ * `generation`, and a change that is in `read` has marked the gate. gate_state() looks so, without
+ * a system call.
  *
  * Any thread that finds the two different reads the ring (counter_monitor_sync()). The thread
  * hmreg-monitor, which sleeps in poll(2), does so for changes after which no get comes, and so
@@ -15,7 +15,7 @@
  * range may be counted, which ends regions for which it was counted as well. A ring that was
  * overtaken is a change of all memory.
  *
- * Locks: shared_lock (which libraries have opened it) is taken only by open, close and fork. `lock`
+ * Locks: sharing.h's (which libraries have opened it) is taken only by open, close and fork. `lock`
  * guards the table of slots and the reading of the ring; no system call is made under it, but for
  * those of reaper_wake(). The thread does not wait for it.
  */
@@ -28,6 +28,7 @@
 #include "core/monitor/counter/device.h"
 #include "core/monitor/counter/kdreg2.h"
 #include "core/monitor/counter/slots.h"
+#include "core/monitor/sharing.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -47,21 +48,20 @@
 struct counter_monitor {
     struct counter_device device;
     uint64_t epoch; /* of the process that opened it */
-    unsigned users; /* under shared_lock */
+    unsigned users; /* under sharing.h's lock */
     char *memory;   /* the thread's stack, and above it the stop page: see stop() */
     char *stop_page;
     size_t page;
     pthread_t thread;
     struct hmreg_counter_range stop; /* the thread's watch of the stop page; end 0: none */
     atomic_bool stopping, lost;
-    _Atomic uint64_t read; /* how many counts were read */
+    struct gate_counts counts;
     pthread_mutex_t lock;
     struct slots slots;
     uint32_t left[UNWATCH_MOST]; /* slots to be unwatched */
     uint32_t left_count;
 };
 
-static pthread_mutex_t shared_lock = PTHREAD_MUTEX_INITIALIZER;
 /* The process's, by source; NULL: no library has opened it. */
 static struct counter_monitor *shared[COUNTER_SOURCES];
 
@@ -71,22 +71,22 @@ static struct counter_monitor *shared[COUNTER_SOURCES];
  * the gates marked. */
 static void read_ring(struct counter_monitor *counter)
 {
-    uint64_t index = atomic_load(&counter->read);
+    uint64_t index = atomic_load(&counter->counts.read);
 
     while (index != __atomic_load_n(counter->device.made, __ATOMIC_ACQUIRE)) {
         index = counter->device.ops->read(&counter->device, index);
-        atomic_store(&counter->read, index);
+        atomic_store(&counter->counts.read, index);
     }
 }
 
-bool counter_monitor_is_read(const struct counter_monitor *counter)
+const struct gate_counts *counter_monitor_counts(const struct counter_monitor *counter)
 {
-    return __atomic_load_n(counter->device.made, __ATOMIC_ACQUIRE) == atomic_load(&counter->read);
+    return &counter->counts;
 }
 
 void counter_monitor_sync(struct counter_monitor *counter)
 {
-    if (counter_monitor_is_read(counter))
+    if (gate_counts_are_read(&counter->counts))
         return;
     pthread_mutex_lock(&counter->lock);
     read_ring(counter);
@@ -95,7 +95,7 @@ void counter_monitor_sync(struct counter_monitor *counter)
 
 uint64_t counter_monitor_events(const struct counter_monitor *counter)
 {
-    return atomic_load(&counter->read);
+    return atomic_load(&counter->counts.read);
 }
 
 /* ---- the thread -------------------------------------------------------------------------- */
@@ -127,7 +127,7 @@ static void rest(void)
 
 static bool try_to_read(struct counter_monitor *counter)
 {
-    if (counter_monitor_is_read(counter))
+    if (gate_counts_are_read(&counter->counts))
         return true;
     if (pthread_mutex_trylock(&counter->lock))
         return false;
@@ -229,6 +229,7 @@ static int start(enum counter_source source, struct counter_monitor **out)
     rc = counter->epoch ? opens[source](MOST_RANGES, &counter->device) : -ENOMEM;
     if (rc)
         goto free_counter;
+    counter->counts.made = counter->device.made;
     rc = -ENOMEM;
     if (!slots_open(&counter->slots, counter->device.slots, counter->device.counts)) {
         hmreg_fail(-ENOMEM, "no memory for the monitor");
@@ -275,18 +276,6 @@ static void stop(struct counter_monitor *counter)
 
 /* ---- fork -------------------------------------------------------------------------------- */
 
-static void before_fork(void)
-{
-    pthread_mutex_lock(&shared_lock);
-}
-
-static void in_parent(void)
-{
-    pthread_mutex_unlock(&shared_lock);
-}
-
-static atomic_int forks_handled;
-
 /* The device's page is not the child's, and other memory may be there. The stack stays mapped: in a
  * child made without fork handlers libc still lists the thread, by data that lies on the stack. */
 static void forget_parents(enum counter_source source)
@@ -296,18 +285,11 @@ static void forget_parents(enum counter_source source)
     shared[source] = NULL;
 }
 
-static void in_child(void)
+static void forget_all_parents(void)
 {
     for (enum counter_source source = 0; source < COUNTER_SOURCES; source++)
         if (shared[source])
             forget_parents(source);
-    process_once_done(&forks_handled);
-    pthread_mutex_unlock(&shared_lock);
-}
-
-static bool handle_forks(void)
-{
-    return pthread_atfork(before_fork, in_parent, in_child) == 0;
 }
 
 /* ---- clients ----------------------------------------------------------------------------- */
@@ -317,9 +299,9 @@ int counter_monitor_open(enum counter_source source, struct counter_monitor **ou
 {
     int rc = 0;
 
-    if (!process_once(&forks_handled, handle_forks))
+    if (!sharing_starts(forget_all_parents))
         return hmreg_fail(-ENOMEM, "no memory for the monitor's fork handlers");
-    pthread_mutex_lock(&shared_lock);
+    sharing_lock();
     if (shared[source] && !process_is(shared[source]->epoch))
         forget_parents(source);
     if (!shared[source])
@@ -328,18 +310,18 @@ int counter_monitor_open(enum counter_source source, struct counter_monitor **ou
         shared[source]->users++;
         *out = shared[source];
     }
-    pthread_mutex_unlock(&shared_lock);
+    sharing_unlock();
     return rc;
 }
 
 void counter_monitor_close(struct counter_monitor *counter)
 {
-    pthread_mutex_lock(&shared_lock);
+    sharing_lock();
     if (!--counter->users) {
         shared[shared[COUNTER_KDREG2] == counter ? COUNTER_KDREG2 : COUNTER_HMREG] = NULL;
         stop(counter);
     }
-    pthread_mutex_unlock(&shared_lock);
+    sharing_unlock();
 }
 
 /* ---- watching ---------------------------------------------------------------------------- */

@@ -7,6 +7,8 @@
 #ifndef HMREG_CORE_MONITOR_COUNTER_COUNTER_H
 #define HMREG_CORE_MONITOR_COUNTER_COUNTER_H
 
+#include "core/monitor/gate.h"
+
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -28,8 +30,8 @@ int counter_monitor_watch(struct counter_monitor *counter, uint64_t start, uint6
 /* Ends one watch of exactly this range. */
 void counter_monitor_unwatch(struct counter_monitor *counter, uint64_t start, uint64_t end);
 
-/* Is every change that was counted in the change queue? Makes no system call, and does not wait. */
-bool counter_monitor_is_read(const struct counter_monitor *counter);
+/* For the gates of domains whose memory it watches. */
+const struct gate_counts *counter_monitor_counts(const struct counter_monitor *counter);
 /* Returns when every change that was counted at the call is in the queue. */
 void counter_monitor_sync(struct counter_monitor *counter);
 

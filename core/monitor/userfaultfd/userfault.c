@@ -19,9 +19,9 @@
  * The reading thread takes no lock: a thread that sleeps in munmap(2) may hold any lock, and so may
  * a thread that the sleeper has stopped.
  *
- * Locks: shared_lock (who is open) is taken only by open, close and fork. The lock of watched.c
+ * Locks: sharing.h's (what is open) is taken only by open, close and fork. The lock of watched.c
  * serializes the kernel's registrations with the clients' needs. client_lock guards the list of
- * clients, whose needs() is called under it. The order is shared_lock, watched.c's lock,
+ * clients, whose needs() is called under it. The order is sharing.h's, watched.c's,
  * client_lock.
  *
  * The kernel reports neither shmat(SHM_REMAP) over watched memory nor MADV_GUARD_INSTALL in it. An
@@ -34,6 +34,7 @@
 #include "core/base/process.h"
 #include "core/base/thread.h"
 #include "core/monitor/change_queue.h"
+#include "core/monitor/sharing.h"
 #include "core/monitor/userfaultfd/uffd.h"
 
 #include <errno.h>
@@ -69,7 +70,6 @@ struct userfault {
 
 static atomic_uint settle_tries = SETTLE_TRIES;
 
-static pthread_mutex_t shared_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct userfault *shared; /* the process's; NULL without clients */
 
 /* ---- the thread ------------------------------------------------------------------------- */
@@ -274,41 +274,18 @@ static void stop(struct userfault *userfault)
 
 /* ---- fork ------------------------------------------------------------------------------- */
 
-static void before_fork(void)
-{
-    pthread_mutex_lock(&shared_lock);
-}
-
-static void in_parent(void)
-{
-    pthread_mutex_unlock(&shared_lock);
-}
-
-static atomic_int forks_handled;
-
 /* The child must not keep the parent's userfaultfd open: if the parent closed its own descriptor,
  * the kernel would still report the parent's changes to it, and the parent's threads would sleep
  * for ever. Nothing is watched in the child. The stack stays mapped: in a child made without fork
  * handlers libc still lists the thread, by data that lies on the stack. */
 static void forget_parents(void)
 {
+    if (!shared)
+        return;
     watching_forget(&shared->watching);
     owned_fd_close(&shared->file);
     munmap(shared->stop_page, shared->page);
     shared = NULL;
-}
-
-static void in_child(void)
-{
-    if (shared)
-        forget_parents();
-    process_once_done(&forks_handled);
-    pthread_mutex_unlock(&shared_lock);
-}
-
-static bool handle_forks(void)
-{
-    return pthread_atfork(before_fork, in_parent, in_child) == 0;
 }
 
 /* ---- clients ---------------------------------------------------------------------------- */
@@ -322,9 +299,9 @@ int userfault_open(struct userfault_client *client, bool by_name, struct userfau
      */
     if (code_is_translated())
         return hmreg_fail(-EOPNOTSUPP, "userfaultfd: valgrind runs one thread at a time");
-    if (!process_once(&forks_handled, handle_forks))
+    if (!sharing_starts(forget_parents))
         return hmreg_fail(-ENOMEM, "no memory for the monitor's fork handlers");
-    pthread_mutex_lock(&shared_lock);
+    sharing_lock();
     if (shared && !process_is(shared->epoch))
         forget_parents();
     if (!shared)
@@ -336,7 +313,7 @@ int userfault_open(struct userfault_client *client, bool by_name, struct userfau
         pthread_mutex_unlock(&shared->client_lock);
         *out = shared;
     }
-    pthread_mutex_unlock(&shared_lock);
+    sharing_unlock();
     return rc;
 }
 
@@ -345,7 +322,7 @@ void userfault_close(struct userfault *userfault, struct userfault_client *clien
     struct userfault_client **link = &userfault->clients;
     bool last;
 
-    pthread_mutex_lock(&shared_lock);
+    sharing_lock();
     pthread_mutex_lock(&userfault->client_lock);
     while (*link != client)
         link = &(*link)->next;
@@ -356,7 +333,7 @@ void userfault_close(struct userfault *userfault, struct userfault_client *clien
         shared = NULL;
         stop(userfault);
     }
-    pthread_mutex_unlock(&shared_lock);
+    sharing_unlock();
 }
 
 /* ---- watching --------------------------------------------------------------------------- */

@@ -22,6 +22,13 @@ enum client_memory {
     MEMORY_COUNT,   /* that many pages: length */
 };
 
+/* Where the client awaits the program's connection, on iWARP. */
+#define CLIENT_ADDRESS 0x0a000001
+#define CLIENT_PORT    7471
+
+/* client_open.client_qp. On iWARP a domain without one has one that is connected to the client. */
+enum { QP_USUAL, QP_CONNECTED_TO_PROGRAM, QP_NONE };
+
 struct client_open {
     __u32 asynchronous; /* with an event queue */
     __u32 handler;      /* 1: counts; 2: closes the region of each event */
@@ -51,7 +58,7 @@ struct client_bytes { /* byte i is seed + 7 * i */
     __u64 wrong;
 };
 
-struct client_connect {
+struct client_connect { /* on iWARP the program connects after it */
     __u32 user_qpn, kernel_qpn;
     __u8 gid[16];
     __u32 gid_index, mtu;

@@ -76,8 +76,12 @@ static int open_domain(struct client_open *open)
     int rc;
 
     open->max_pages = client_device->attrs.max_fast_reg_page_list_len;
-    if (open->client_qp)
+    if (open->client_qp == QP_CONNECTED_TO_PROGRAM)
         attr.qp = client_qp;
+    else if (open->client_qp == QP_USUAL && client_is_iwarp())
+        attr.qp = iwarp_own();
+    if (IS_ERR(attr.qp))
+        return PTR_ERR(attr.qp);
     rc = hmreg_kfi_domain_open(client_pd, &attr, &domain);
     if (rc || !open->asynchronous)
         return rc;
@@ -215,6 +219,7 @@ static void end_all(void)
         WARN_ON(close_region(&regions[i], &close));
     WARN_ON(close_domain());
     connection_close();
+    iwarp_close();
     if (client_pd)
         ib_dealloc_pd(client_pd);
     client_pd = NULL;

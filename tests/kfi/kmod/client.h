@@ -51,4 +51,14 @@ int connection_open(struct client_connect *connect);
 int connection_push(struct kfid_mr *mr, struct client_push *push);
 void connection_close(void);
 
+/* iwarp.c */
+static inline bool client_is_iwarp(void)
+{
+    return rdma_protocol_iwarp(client_device, 1);
+}
+
+struct ib_qp *iwarp_own(void);
+int iwarp_expect(void);
+void iwarp_close(void);
+
 #endif

@@ -65,6 +65,8 @@ int connection_open(struct client_connect *connect)
     int rc;
 
     connection_close();
+    if (client_is_iwarp())
+        return iwarp_expect();
     cq = ib_alloc_cq(client_device, NULL, 64, 0, IB_POLL_WORKQUEUE);
     if (IS_ERR(cq)) {
         rc = PTR_ERR(cq);
@@ -85,7 +87,7 @@ int connection_open(struct client_connect *connect)
 
 void connection_close(void)
 {
-    if (client_qp) {
+    if (client_qp && !client_is_iwarp()) {
         ib_drain_qp(client_qp);
         ib_destroy_qp(client_qp);
     }

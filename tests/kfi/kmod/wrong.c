@@ -96,6 +96,7 @@ static int wrong_open(enum client_wrong_call call, struct kfid_domain **domain)
         attr.port = 99;
         return hmreg_kfi_domain_open(client_pd, &attr, domain);
     case WRONG_OPEN_PAGES:
+        attr.qp = client_qp;
         attr.regions = 1;
         attr.pages = client_device->attrs.max_fast_reg_page_list_len + 1;
         return hmreg_kfi_domain_open(client_pd, &attr, domain);

@@ -58,10 +58,12 @@
 #define READING_WAIT  24 /* kernel     a get that meets READING waits for its end */
 #define FORK          25 /* kernel     the gate is zero in the child of a fork */
 #define COUNT_FIRST   27 /* counts     the kernel counts a change before it makes it */
-#define ASK_COUNTS    28 /* counts     a hit asks for unread counts before it reads the gate */
+#define ASK_COUNTS    28 /* counts     a hit compares the counts with those read */
 #define READ_LAST     29 /* counts     a count is read once its change has marked the gate */
 #define READ_WAIT     30 /* counts     a get reads the counts, or waits for their reader */
 #define GATE_ONCE     31 /* changes    having found the gate shut, a hit does not read it again */
+#define GATE_AGAIN    32 /* counts     a hit reads the gate after the counts */
+#define GATE_BEFORE   33 /* counts     out of line, too, a hit reads the gate before the sequence */
 #define keeps(rule) (BREAK != rule)
 
 #define LIVE     1
@@ -279,15 +281,18 @@ drained:
 #else
 #define ask_kernel(otherwise)
 #endif
-#define gate_or(otherwise)                                                                         \
-    ask_kernel(otherwise)                                                                          \
-    if :: gate != LIVE && keeps(GATE) -> goto otherwise :: else fi
+#define look_at_gate(otherwise) if :: gate != LIVE && keeps(GATE) -> goto otherwise :: else fi;
+#if BREAK == GATE_AGAIN
+#define gate_or(otherwise) look_at_gate(otherwise) ask_kernel(otherwise)
+#else
+#define gate_or(otherwise) ask_kernel(otherwise) look_at_gate(otherwise)
+#endif
 
 proctype thread(byte me) {
     byte own, began, saw, ticket, upto, left = GETS;
     bool what;
 #if COUNTS
-    bool ours, claimed;
+    bool ours, claimed, looked;
 #endif
 
 again:
@@ -329,9 +334,35 @@ aside:
         !(gate & READING) || !keeps(READING_WAIT);
 #endif
 #if COUNTS
-        if :: keeps(READ_WAIT) -> read_counts() :: else fi;
+settle:
+        if :: looked && keeps(READ_WAIT) -> read_counts() :: else fi;
 #endif
         drain();
+#if COUNTS /* hit_out_of_line(): the queue is drained, but counts need not be read */
+        if
+        :: looked -> looked = false
+        :: else ->
+            looked = true;
+            atomic { own++; store_pins() }
+#if BREAK == GATE_BEFORE
+            what = (sequence == known[me]);
+#endif
+            gate_or(behind);
+            if
+#if BREAK == GATE_BEFORE
+            :: atomic { what -> what = false; looked = false; serve() }
+#else
+            :: atomic { sequence == known[me] -> looked = false; serve() }
+#endif
+                goto served
+            :: else
+            fi;
+behind:
+            what = false;
+            unpin(LAST_BACK);
+            goto settle
+        fi;
+#endif
         atomic {
             !lock;
             if
