@@ -193,22 +193,20 @@ TEST(hit__of_a_domain_whose_memory_is_counted__fast_while_all_counts_are_read)
     static struct gate_counts counts = {.made = &made};
     struct iovec iov[2] = {{memory[0], LEN}, {memory[1], LEN}};
     struct hmreg_mr *mrs[2];
-    struct fixture fixture;
 
-    open_fixture(&fixture, 0);
+    open_fixture(0);
     gate_count_by(fixture.domain->caches->pool.thread_caches.gate, &counts);
     for (int round = 0; round < 2; round++) /* then all are in the table */
         for (int i = 0; i < 2; i++)
-            fixture_key(&fixture, memory[i], LEN);
+            fixture_key(memory[i], LEN);
     for (made = 0; made < 2; made++) {
         drains = 0;
-        fixture_key(&fixture, memory[0], LEN);
+        fixture_key(memory[0], LEN);
         assert_int_equal(drains, made);
         assert_ok(hmreg_mr_get_many(fixture.domain, iov, 2, HMREG_ACCESS_REMOTE, mrs));
         hmreg_mr_put_many(mrs, 2);
         assert_int_equal(drains, 3 * made);
     }
-    fixture_close(&fixture);
 }
 
 TEST_MAIN()

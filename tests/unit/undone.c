@@ -193,12 +193,13 @@ TEST(domain_close__registrations_left__busy_until_they_go)
     fixture.group = NULL;
 }
 
-/* A region of the cache with another key than requested needs memory after its registration. */
+/* A region of the cache with another key than requested needs memory after its registration. If there
+ * is none, one that the fabric is busy with is taken without the key that it asked for. */
 TEST(get__no_memory_for_the_fabrics_key_and_busy__nothing_is_lost)
 {
-    unsigned failed = 0;
+    unsigned most = 1;
 
-    for (unsigned each = 1; each < 24; each++) {
+    for (unsigned each = 1; each <= most; each++) {
         struct hmreg_mr *mr = NULL;
         int rc;
 
@@ -210,13 +211,14 @@ TEST(get__no_memory_for_the_fabrics_key_and_busy__nothing_is_lost)
         rc = hmreg_mr_get(fixture.members[0], fixture.host, PAGE, HMREG_ACCESS_ALL, &mr);
         failing = 0;
         assert_int_equal(script.live, !rc);
-        failed += rc == -ENOMEM;
+        assert_true(!rc || rc == -ENOMEM);
+        most = allocations > most ? allocations : most;
         relax();
         hmreg_mr_put(mr);
         assert_ok(hmreg_domain_flush(fixture.members[0]));
         test_finish();
     }
-    assert_true(failed);
+    assert_in_range(most, 4, 24);
 }
 
 TEST_MAIN()
