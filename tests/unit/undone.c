@@ -193,8 +193,8 @@ TEST(domain_close__registrations_left__busy_until_they_go)
     fixture.group = NULL;
 }
 
-/* A region of the cache with another key than requested needs memory after its registration. If there
- * is none, one that the fabric is busy with is taken without the key that it asked for. */
+/* A region of the cache with another key than requested needs memory after its registration. If
+ * there is none, one that the fabric is busy with is taken without the key that it asked for. */
 TEST(get__no_memory_for_the_fabrics_key_and_busy__nothing_is_lost)
 {
     unsigned most = 1;
