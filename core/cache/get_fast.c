@@ -93,7 +93,7 @@ static inline void unpin(const struct thread_cache *tcache, struct pin_slot *pin
      */
     add_to(&pin_slot->pins, -1u);
     fence(tcache);
-    if (unlikely(sequence_of(mr) % 2 == 0))
+    if (unlikely(!(sequence_of(mr) & (1 | ENDS_WITH_PUT))))
         unpinned_last(tcache, mr);
 }
 
@@ -332,28 +332,41 @@ static struct hmreg_mr *find_in_table(struct thread_cache *tcache, const struct 
     return mr;
 }
 
+/* In the child of a fork the gate is not live, and the parent's domains are left alone. */
+static struct hmreg_mr *find_remembered(struct thread_cache *tcache, const struct cache_want *want)
+{
+    struct cache_set *set = cache_set_of(tcache->set);
+
+    if (state_of(tcache) != GATE_LIVE) {
+        if (!process_is(set->domain->lib->epoch))
+            return NULL;
+        cache_drain(&set->pool);
+        if (state_of(tcache) & GATE_REAP)
+            cache_set_reap(set);
+    }
+    return find_in_table(tcache, want);
+}
+
 struct hmreg_mr *get_remembered(struct hmreg_domain *domain, const struct cache_want *want)
 {
     struct thread_cache *tcache = thread_cache_find(&domain->caches->pool.thread_caches);
 
-    if (!tcache)
-        return NULL;
-    if (state_of(tcache) != GATE_LIVE)
-        cache_drain(&domain->caches->pool);
-    if (state_of(tcache) & GATE_REAP)
-        cache_set_reap(domain->caches);
-    return find_in_table(tcache, want);
+    return tcache ? find_remembered(tcache, want) : NULL;
 }
 
-static noinline int get_out_of_line(struct hmreg_domain *domain, const void *addr, size_t len,
-                                    uint64_t access, struct hmreg_mr **out)
+/* tcache: the thread's, if it is known. */
+static noinline int get_out_of_line(struct thread_cache *tcache, struct hmreg_domain *domain,
+                                    const void *addr, size_t len, uint64_t access,
+                                    struct hmreg_mr **out)
 {
     struct cache_want want = {
         .start = (uintptr_t)addr, .end = (uintptr_t)addr + len, .access = access};
     struct hmreg_mr *mr = NULL;
 
-    if (domain && out && process_is(domain->lib->epoch))
-        mr = get_remembered(domain, &want);
+    if (!tcache && domain && out && process_is(domain->lib->epoch))
+        tcache = thread_cache_find(&domain->caches->pool.thread_caches);
+    if (tcache)
+        mr = find_remembered(tcache, &want);
     if (!mr)
         return get_slowly(domain, addr, len, access, out);
     *out = mr;
@@ -361,13 +374,13 @@ static noinline int get_out_of_line(struct hmreg_domain *domain, const void *add
 }
 
 /* The pinned entry does not serve at once; or the slot is free. */
-static noinline int get_unpinned(const struct thread_cache *tcache, struct hmreg_mr *pinned,
-                                 const void *addr, size_t len, uint64_t access,
-                                 struct hmreg_mr **out)
+static noinline int get_unpinned(struct thread_cache *tcache, struct hmreg_domain *domain,
+                                 struct hmreg_mr *pinned, const void *addr, size_t len,
+                                 uint64_t access, struct hmreg_mr **out)
 {
     if (pinned->slot_offset)
         unpin(tcache, pin_slot_at(tcache->view.pin_slots, pinned->slot_offset), pinned);
-    return get_out_of_line(cache_set_of(tcache->set)->domain, addr, len, access, out);
+    return get_out_of_line(tcache, domain, addr, len, access, out);
 }
 
 /* ---- get -------------------------------------------------------------------------------- */
@@ -383,10 +396,10 @@ int hmreg_mr_get(struct hmreg_domain *domain, const void *addr, size_t len, uint
     /* Fast check that neither is NULL: pointers without a common bit, which are rare, also take the
      * out-of-line path. Bits that are no access rights would be taken for bits of a sequence. */
     if (unlikely(!((uintptr_t)domain & (uintptr_t)out)) || unlikely(access & ~HMREG_ACCESS_ALL))
-        return get_out_of_line(domain, addr, len, access, out);
+        return get_out_of_line(NULL, domain, addr, len, access, out);
     view = tls_view_of(domain->serial);
     if (unlikely(view->serial != domain->serial))
-        return get_out_of_line(domain, addr, len, access, out);
+        return get_out_of_line(NULL, domain, addr, len, access, out);
     slot = *thread_cache_slot(view->slots, view->mask, thread_cache_hash((uintptr_t)addr));
     mr = mr_at(view->entries, slot);
     pin_slot = pin_slot_at(view->pin_slots, slot);
@@ -396,7 +409,7 @@ int hmreg_mr_get(struct hmreg_domain *domain, const void *addr, size_t len, uint
     if (unlikely(!gate_is_open(view->gate)) ||
         unlikely((sequence_of(mr) ^ pin_slot->check) != access) ||
         unlikely(!contains(mr, (uintptr_t)addr, len)))
-        return get_unpinned(view->tcache, mr, addr, len, access, out);
+        return get_unpinned(view->tcache, domain, mr, addr, len, access, out);
     mark_used(pin_slot);
     cache_stats_hit(view->rows[pin_slot->cache]->shown);
     *out = mr;
