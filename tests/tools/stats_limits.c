@@ -50,7 +50,7 @@ int __wrap_clock_gettime(clockid_t clock, struct timespec *out)
 
 static uint64_t left_out_of_this(void)
 {
-    json_t *document = doc_object();
+    json_t *document = tool_keep(doc_object());
     uint64_t left_out;
     char why[512];
 

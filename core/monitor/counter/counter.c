@@ -33,6 +33,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -55,6 +56,9 @@ struct counter_monitor {
     pthread_t thread;
     struct hmreg_counter_range stop; /* the thread's watch of the stop page; end 0: none */
     atomic_bool stopping, lost;
+    /* The thread keeps the file, without which a device's page may go; gets read it until the end.
+     */
+    sem_t begun, ending;
     struct gate_counts counts;
     pthread_mutex_t lock;
     struct slots slots;
@@ -169,18 +173,24 @@ static bool await_count(struct counter_monitor *counter)
     return !acknowledge || acknowledge(&counter->device);
 }
 
+static void await(sem_t *semaphore)
+{
+    while (sem_wait(semaphore) && errno == EINTR)
+        ;
+}
+
 /* The program may close the descriptor and open another file under its number. poll(2) holds our
  * file until it returns. */
 static void *listen_to_counts(void *arg)
 {
     struct counter_monitor *counter = arg;
     bool (*keep)(const struct counter_device *) = counter->device.ops->keep;
+    bool kept = !keep || keep(&counter->device);
 
     thread_name("hmreg-monitor");
-    if (keep && !keep(&counter->device)) {
+    if (!kept)
         lose(counter);
-        return NULL;
-    }
+    sem_post(&counter->begun);
     while (!atomic_load(&counter->stopping) && !atomic_load(&counter->lost)) {
         if (!await_count(counter))
             continue;
@@ -188,7 +198,8 @@ static void *listen_to_counts(void *arg)
             rest();
         while (!try_to_read(counter));
     }
-    if (keep)
+    await(&counter->ending);
+    if (keep && kept)
         close(counter->device.file.fd); /* the thread's own */
     return NULL;
 }
@@ -239,13 +250,18 @@ static int start(enum counter_source source, struct counter_monitor **out)
     if (rc)
         goto close_slots;
     pthread_mutex_init(&counter->lock, NULL);
+    sem_init(&counter->begun, 0, 0);
+    sem_init(&counter->ending, 0, 0);
     rc = start_thread(counter);
     if (rc)
         goto unmap_memory;
+    await(&counter->begun);
     *out = counter;
     return 0;
 
 unmap_memory:
+    sem_destroy(&counter->begun);
+    sem_destroy(&counter->ending);
     pthread_mutex_destroy(&counter->lock);
     munmap(counter->memory, STACK_BYTES + counter->page);
 close_slots:
@@ -263,6 +279,7 @@ free_counter:
 static void stop(struct counter_monitor *counter)
 {
     atomic_store(&counter->stopping, true);
+    sem_post(&counter->ending);
     if (madvise(counter->stop_page, counter->page, MADV_DONTNEED))
         (void)mmap(counter->stop_page, counter->page, PROT_NONE,
                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
@@ -270,6 +287,8 @@ static void stop(struct counter_monitor *counter)
     munmap(counter->memory, STACK_BYTES + counter->page);
     slots_close(&counter->slots);
     counter->device.ops->close(&counter->device);
+    sem_destroy(&counter->begun);
+    sem_destroy(&counter->ending);
     pthread_mutex_destroy(&counter->lock);
     free(counter);
 }
