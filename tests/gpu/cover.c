@@ -94,9 +94,11 @@ static uint64_t register_tensors(enum hmreg_cover cover)
     open_fixture(&fixture, &config);
     for (unsigned i = 0; i < ALLOCATIONS; i++)
         allocation[i] = gpu.alloc(0, HMREG_MEM_DEVICE, LEN);
+    hmreg_fail(-EXDEV, "before");
     for (unsigned i = 0; i < TENSORS; i++)
         hmreg_mr_put(get(&fixture, allocation[i % ALLOCATIONS] + i / ALLOCATIONS * 4096, 4096,
                          HMREG_ACCESS_LOCAL));
+    assert_int_equal(hmreg_last_error()->code, -EXDEV);
     stats = stats_of(&fixture);
     assert_int_equal(stats.hits + stats.misses, TENSORS);
     assert_int_equal(stats.regions, stats.misses);
