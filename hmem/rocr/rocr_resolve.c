@@ -67,7 +67,7 @@ static uint64_t id_of(struct rocr_hmem *self, const struct rocr_pointer_info *in
     return number ? number : draw_id(self, info);
 }
 
-static void revoke(void *arg, uint64_t base)
+static void revoke_callbacks(void *arg, uint64_t base)
 {
     struct rocr_hmem *self = arg;
 
@@ -77,7 +77,7 @@ static void revoke(void *arg, uint64_t base)
 
 void rocr_forget(struct rocr_hmem *self)
 {
-    alloc_ids_forget(&allocations, revoke, self);
+    alloc_ids_forget(&allocations, revoke_callbacks, self);
 }
 
 /* ---- resolve ------------------------------------------------------------------------- */

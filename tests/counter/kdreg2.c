@@ -72,8 +72,7 @@ TEST(kdreg2_change__by_the_process_itself__no_hit_is_stale)
     }
 }
 
-/* Twice as many changes as the module keeps events of, some of ranges that are not watched any
- * more. */
+/* More changes than the module keeps events of, some of ranges that are not watched any more. */
 TEST(kdreg2_changes__more_than_events__no_hit_is_stale)
 {
     char *memory = fixture_map(MANY);

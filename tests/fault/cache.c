@@ -325,7 +325,8 @@ static int without_userfaultfd(int errnum)
     if (hmreg_open(&config, &fixture.lib) || hmreg_last_error()->code != -EINVAL)
         return 3;
     fixture.domain = counter_open(fixture.lib, NULL);
-    if (hmreg_monitor_query(fixture.lib, &info) || info.active != HMREG_MONITOR_DEFAULT)
+    if (hmreg_monitor_query(fixture.lib, &info) || info.active != HMREG_MONITOR_DEFAULT ||
+        info.calls)
         return 4;
     if (fixture_key(memory[0], LEN) != 1 || fixture_key(memory[0], LEN) != 1)
         return 5;

@@ -14,62 +14,65 @@
 #define ALLOCATIONS 60
 #define LEN         (22 * 4096)
 
-struct fixture {
+static struct fixture {
     struct hmem *self;
     struct hmreg *lib;
     struct hmreg_domain *domain;
     uint64_t memory; /* LEN */
-};
+} fixture;
 
-static void open_fixture(struct fixture *fixture, const struct hmreg_domain_config *asked)
+static void close_fixture(void)
+{
+    if (!fixture.lib)
+        return;
+    gpu.free(fixture.memory, HMREG_MEM_DEVICE);
+    assert_ok(hmreg_domain_close(fixture.domain));
+    assert_ok(hmreg_close(fixture.lib));
+    gpu.end(fixture.self);
+    fixture.lib = NULL;
+}
+
+static void open_fixture(const struct hmreg_domain_config *asked)
 {
     struct hmreg_config config = {.size = sizeof(config),
                                   .ifaces = HMREG_IFACE_BIT(gpu.ops->iface)};
     struct hmreg_domain_config mapped = *asked;
 
+    close_fixture();
     gpu_need_fake();
+    test_after(close_fixture);
     mapped.size = sizeof(mapped);
     mapped.order[0] = HMREG_PATH_MAPPED;
-    fixture->self = gpu.begin();
-    assert_ok(hmreg_open(&config, &fixture->lib));
-    assert_ok(hmreg_domain_open_loopback(fixture->lib, NULL, &mapped, &fixture->domain));
-    fixture->memory = gpu.alloc(0, HMREG_MEM_DEVICE, LEN);
+    fixture.self = gpu.begin();
+    assert_ok(hmreg_open(&config, &fixture.lib));
+    assert_ok(hmreg_domain_open_loopback(fixture.lib, NULL, &mapped, &fixture.domain));
+    fixture.memory = gpu.alloc(0, HMREG_MEM_DEVICE, LEN);
 }
 
-static struct hmreg_stats stats_of(const struct fixture *fixture)
+static struct hmreg_stats stats_of(void)
 {
     struct hmreg_stats stats = {.size = sizeof(stats)};
 
-    assert_ok(hmreg_domain_stats(fixture->domain, &stats));
+    assert_ok(hmreg_domain_stats(fixture.domain, &stats));
     return stats;
 }
 
-static void close_fixture(struct fixture *fixture)
-{
-    gpu.free(fixture->memory, HMREG_MEM_DEVICE);
-    assert_ok(hmreg_domain_close(fixture->domain));
-    assert_ok(hmreg_close(fixture->lib));
-    gpu.end(fixture->self);
-}
-
-static struct hmreg_mr *get(const struct fixture *fixture, uint64_t addr, size_t len,
-                            uint64_t access)
+static struct hmreg_mr *get(uint64_t addr, size_t len, uint64_t access)
 {
     struct hmreg_mr *mr = NULL;
 
-    assert_ok(hmreg_mr_get(fixture->domain, (void *)(uintptr_t)addr, len, access, &mr));
+    assert_ok(hmreg_mr_get(fixture.domain, (void *)(uintptr_t)addr, len, access, &mr));
     return mr;
 }
 
-static struct hmreg_mr *get_with(const struct fixture *fixture, uint64_t addr, size_t len,
-                                 uint64_t access, uint64_t flags)
+static struct hmreg_mr *get_with(uint64_t addr, size_t len, uint64_t access, uint64_t flags)
 {
     struct iovec range = {(void *)(uintptr_t)addr, len};
     struct hmreg_mr_attr attr = {
         .size = sizeof(attr), .iov = &range, .iov_count = 1, .access = access};
     struct hmreg_mr *mr = NULL;
 
-    assert_ok(hmreg_mr_get_attr(fixture->domain, &attr, flags, &mr));
+    assert_ok(hmreg_mr_get_attr(fixture.domain, &attr, flags, &mr));
     return mr;
 }
 
@@ -88,21 +91,21 @@ static uint64_t register_tensors(enum hmreg_cover cover)
 {
     struct hmreg_domain_config config = {.cover = cover};
     uint64_t allocation[ALLOCATIONS];
-    struct fixture fixture;
     struct hmreg_stats stats;
 
-    open_fixture(&fixture, &config);
+    open_fixture(&config);
     for (unsigned i = 0; i < ALLOCATIONS; i++)
         allocation[i] = gpu.alloc(0, HMREG_MEM_DEVICE, LEN);
+    hmreg_fail(-EXDEV, "before");
     for (unsigned i = 0; i < TENSORS; i++)
-        hmreg_mr_put(get(&fixture, allocation[i % ALLOCATIONS] + i / ALLOCATIONS * 4096, 4096,
-                         HMREG_ACCESS_LOCAL));
-    stats = stats_of(&fixture);
+        hmreg_mr_put(
+            get(allocation[i % ALLOCATIONS] + i / ALLOCATIONS * 4096, 4096, HMREG_ACCESS_LOCAL));
+    assert_int_equal(hmreg_last_error()->code, -EXDEV);
+    stats = stats_of();
     assert_int_equal(stats.hits + stats.misses, TENSORS);
     assert_int_equal(stats.regions, stats.misses);
     for (unsigned i = 0; i < ALLOCATIONS; i++)
         gpu.free(allocation[i], HMREG_MEM_DEVICE);
-    close_fixture(&fixture);
     return stats.misses;
 }
 
@@ -115,34 +118,27 @@ TEST(tensors__covered__one_registration_for_each_allocation)
 TEST(remote_rights__covered_only_where_the_owner_says_so)
 {
     struct hmreg_domain_config config = {.cover = HMREG_COVER_ALLOCATION};
-    struct fixture fixture;
 
-    open_fixture(&fixture, &config);
-    put_of(get(&fixture, fixture.memory + 4096, 100, HMREG_ACCESS_REMOTE), fixture.memory + 4096,
-           100);
-    put_of(get(&fixture, fixture.memory + 8192, 100, HMREG_ACCESS_LOCAL), fixture.memory, LEN);
-    close_fixture(&fixture);
+    open_fixture(&config);
+    put_of(get(fixture.memory + 4096, 100, HMREG_ACCESS_REMOTE), fixture.memory + 4096, 100);
+    put_of(get(fixture.memory + 8192, 100, HMREG_ACCESS_LOCAL), fixture.memory, LEN);
     config.cover = HMREG_COVER_REMOTE;
-    open_fixture(&fixture, &config);
-    put_of(get(&fixture, fixture.memory + 4096, 100, HMREG_ACCESS_REMOTE), fixture.memory, LEN);
-    close_fixture(&fixture);
+    open_fixture(&config);
+    put_of(get(fixture.memory + 4096, 100, HMREG_ACCESS_REMOTE), fixture.memory, LEN);
 }
 
 TEST(get_attr__flags__count_before_the_domain)
 {
     struct hmreg_domain_config config = {.cover = HMREG_COVER_REMOTE};
-    struct fixture fixture;
 
-    open_fixture(&fixture, &config);
-    put_of(get_with(&fixture, fixture.memory + 4096, 100, HMREG_ACCESS_LOCAL, HMREG_REG_EXACT),
+    open_fixture(&config);
+    put_of(get_with(fixture.memory + 4096, 100, HMREG_ACCESS_LOCAL, HMREG_REG_EXACT),
            fixture.memory + 4096, 100);
-    close_fixture(&fixture);
     config.cover = HMREG_COVER_EXACT;
-    open_fixture(&fixture, &config);
-    put_of(get_with(&fixture, fixture.memory + 4096, 100, HMREG_ACCESS_REMOTE, HMREG_REG_COVER),
+    open_fixture(&config);
+    put_of(get_with(fixture.memory + 4096, 100, HMREG_ACCESS_REMOTE, HMREG_REG_COVER),
            fixture.memory, LEN);
-    put_of(get(&fixture, fixture.memory + 4096, 100, HMREG_ACCESS_REMOTE), fixture.memory, LEN);
-    close_fixture(&fixture);
+    put_of(get(fixture.memory + 4096, 100, HMREG_ACCESS_REMOTE), fixture.memory, LEN);
 }
 
 TEST(too_long__range_is_registered_exactly)
@@ -151,13 +147,11 @@ TEST(too_long__range_is_registered_exactly)
         {.cover = HMREG_COVER_ALLOCATION, .cover_max = LEN - 1},
         {.cover = HMREG_COVER_ALLOCATION, .max_bytes = LEN - 1},
     };
-    struct fixture fixture;
 
     for (unsigned i = 0; i < 2; i++) {
-        open_fixture(&fixture, &limits[i]);
-        put_of(get(&fixture, fixture.memory + 1, 100, HMREG_ACCESS_LOCAL), fixture.memory + 1, 100);
-        assert_int_equal(stats_of(&fixture).regions, 1);
-        close_fixture(&fixture);
+        open_fixture(&limits[i]);
+        put_of(get(fixture.memory + 1, 100, HMREG_ACCESS_LOCAL), fixture.memory + 1, 100);
+        assert_int_equal(stats_of().regions, 1);
     }
 }
 
@@ -165,20 +159,17 @@ TEST(host_memory_and_exact_domains__never_covered)
 {
     struct hmreg_domain_config config = {.cover = HMREG_COVER_REMOTE}, exact = {0};
     static char host[8192];
-    struct fixture fixture;
     uint64_t pinned;
 
-    open_fixture(&fixture, &config);
+    open_fixture(&config);
     pinned = gpu.alloc(gpu.pinned_device, HMREG_MEM_HOST_PINNED, LEN);
-    put_of(get(&fixture, (uintptr_t)host + 5, 100, HMREG_ACCESS_LOCAL), (uintptr_t)host + 5, 100);
-    put_of(get(&fixture, pinned + 5, 100, HMREG_ACCESS_LOCAL), pinned + 5, 100);
+    put_of(get((uintptr_t)host + 5, 100, HMREG_ACCESS_LOCAL), (uintptr_t)host + 5, 100);
+    put_of(get(pinned + 5, 100, HMREG_ACCESS_LOCAL), pinned + 5, 100);
     gpu.free(pinned, HMREG_MEM_HOST_PINNED);
-    close_fixture(&fixture);
     exact.flags = HMREG_DOMAIN_EXACT;
-    open_fixture(&fixture, &exact);
-    put_of(get_with(&fixture, fixture.memory + 5, 100, HMREG_ACCESS_LOCAL, HMREG_REG_COVER),
+    open_fixture(&exact);
+    put_of(get_with(fixture.memory + 5, 100, HMREG_ACCESS_LOCAL, HMREG_REG_COVER),
            fixture.memory + 5, 100);
-    close_fixture(&fixture);
 }
 
 TEST(group__covered_on_all_rails)
@@ -186,10 +177,9 @@ TEST(group__covered_on_all_rails)
     struct hmreg_domain_config config = {0};
     struct hmreg_group_config both = {.size = sizeof(both)};
     struct hmreg_domain *members[2], *group = NULL;
-    struct fixture fixture;
     struct hmreg_mr *mr = NULL;
 
-    open_fixture(&fixture, &config);
+    open_fixture(&config);
     config.size = sizeof(config);
     config.order[0] = HMREG_PATH_MAPPED;
     members[0] = fixture.domain;
@@ -210,7 +200,6 @@ TEST(group__covered_on_all_rails)
     put_of(mr, fixture.memory, LEN);
     assert_ok(hmreg_domain_close(group));
     assert_ok(hmreg_domain_close(members[1]));
-    close_fixture(&fixture);
 }
 
 TEST(wrong_arguments__refused)
@@ -219,12 +208,11 @@ TEST(wrong_arguments__refused)
     struct hmreg_domain_config none = {0};
     struct hmreg_domain *domain = NULL;
     struct hmreg_mr *mr = NULL;
-    struct fixture fixture;
     struct iovec range;
     struct hmreg_mr_attr attr = {
         .size = sizeof(attr), .iov = &range, .iov_count = 1, .access = HMREG_ACCESS_LOCAL};
 
-    open_fixture(&fixture, &none);
+    open_fixture(&none);
     range = (struct iovec){(void *)(uintptr_t)fixture.memory, 100};
     assert_fails(hmreg_domain_open_loopback(fixture.lib, NULL, &config, &domain), -EINVAL,
                  "config->cover is 4");
@@ -236,7 +224,6 @@ TEST(wrong_arguments__refused)
                  -HMREG_EBADFLAGS, "give one of them");
     assert_fails(hmreg_mr_regattr(fixture.domain, &attr, HMREG_REG_COVER, &mr), -HMREG_EBADFLAGS,
                  "flags");
-    close_fixture(&fixture);
 }
 
 /* ---- threads ----------------------------------------------------------------------------- */
@@ -245,7 +232,6 @@ TEST(wrong_arguments__refused)
 
 struct member {
     pthread_t thread;
-    const struct fixture *fixture;
     unsigned number, wrong;
     pthread_barrier_t *start;
 };
@@ -254,10 +240,10 @@ static void *get_a_tensor(void *arg)
 {
     struct member *member = arg;
     struct hmreg_mr *mr = NULL;
-    char *addr = (char *)(uintptr_t)member->fixture->memory + member->number * 4096ul;
+    char *addr = (char *)(uintptr_t)fixture.memory + member->number * 4096ul;
 
     pthread_barrier_wait(member->start);
-    member->wrong = hmreg_mr_get(member->fixture->domain, addr, 4096, HMREG_ACCESS_LOCAL, &mr) != 0;
+    member->wrong = hmreg_mr_get(fixture.domain, addr, 4096, HMREG_ACCESS_LOCAL, &mr) != 0;
     hmreg_mr_put(mr);
     return NULL;
 }
@@ -267,22 +253,20 @@ TEST(threads__each_its_tensor__one_registration)
     struct hmreg_domain_config config = {.cover = HMREG_COVER_ALLOCATION};
     struct member crew[CREW];
     pthread_barrier_t start;
-    struct fixture fixture;
 
-    open_fixture(&fixture, &config);
+    open_fixture(&config);
     pthread_barrier_init(&start, NULL, CREW);
     for (unsigned i = 0; i < CREW; i++) {
-        crew[i] = (struct member){.fixture = &fixture, .number = i, .start = &start};
+        crew[i] = (struct member){.number = i, .start = &start};
         assert_int_equal(pthread_create(&crew[i].thread, NULL, get_a_tensor, &crew[i]), 0);
     }
     for (unsigned i = 0; i < CREW; i++)
         pthread_join(crew[i].thread, NULL);
     for (unsigned i = 0; i < CREW; i++)
         assert_int_equal(crew[i].wrong, 0);
-    assert_int_equal(stats_of(&fixture).misses, 1);
-    assert_int_equal(stats_of(&fixture).regions, 1);
+    assert_int_equal(stats_of().misses, 1);
+    assert_int_equal(stats_of().regions, 1);
     pthread_barrier_destroy(&start);
-    close_fixture(&fixture);
 }
 
 /* ---- ends -------------------------------------------------------------------------------- */

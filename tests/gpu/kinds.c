@@ -20,13 +20,22 @@ static unsigned char byte_at(unsigned seed, size_t i)
     return (unsigned char)(i * 131 + i / 257 + seed * 29 + 7);
 }
 
+static struct hmreg *opened;
+
+static void close_opened(void)
+{
+    assert_ok(hmreg_close(opened));
+    opened = NULL;
+}
+
 struct hmreg *kind_open(enum hmreg_iface iface)
 {
     struct hmreg_config config = {.size = sizeof(config), .ifaces = HMREG_IFACE_BIT(iface)};
-    struct hmreg *lib = NULL;
 
-    assert_ok(hmreg_open(&config, &lib));
-    return lib;
+    close_opened();
+    test_after(close_opened);
+    assert_ok(hmreg_open(&config, &opened));
+    return opened;
 }
 
 static struct hmreg_domain *open_domain(struct hmreg *lib)

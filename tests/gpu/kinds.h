@@ -33,7 +33,7 @@ struct kind {
 
 extern bool kind_is_real; /* the runtime is not simulated */
 
-/* The library with this vendor only. */
+/* The library with this vendor only, until the next call or the end of the case. */
 struct hmreg *kind_open(enum hmreg_iface iface);
 
 /* Query, export, register; a peer writes every byte of the region, and it arrives. */

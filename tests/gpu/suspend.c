@@ -35,14 +35,14 @@ static unsigned long uses(void)
     return count;
 }
 
-struct fixture {
+static struct fixture {
     struct hmem *self;
     struct hmreg *lib;
     struct hmreg_domain *domain;
     uint64_t memory; /* LEN bytes */
     unsigned resumed;
     unsigned long unused; /* uses() without the memory */
-};
+} fixture;
 
 static struct hmreg_domain *open_domain(struct hmreg *lib)
 {
@@ -54,26 +54,27 @@ static struct hmreg_domain *open_domain(struct hmreg *lib)
     return domain;
 }
 
-static void open_fixture(struct fixture *fixture)
+static void close_fixture(void)
+{
+    gpu.free(fixture.memory, HMREG_MEM_DEVICE);
+    assert_ok(hmreg_domain_close(fixture.domain));
+    assert_ok(hmreg_close(fixture.lib));
+    gpu.end(fixture.self);
+}
+
+static void open_fixture(void)
 {
     struct hmreg_config config = {.size = sizeof(config),
                                   .ifaces = HMREG_IFACE_BIT(gpu.ops->iface)};
 
     gpu_need_fake();
-    fixture->self = gpu.begin();
-    assert_ok(hmreg_open(&config, &fixture->lib));
-    fixture->domain = open_domain(fixture->lib);
-    fixture->unused = uses();
-    fixture->memory = gpu.alloc(0, HMREG_MEM_DEVICE, LEN);
-    fixture->resumed = 0;
-}
-
-static void close_fixture(struct fixture *fixture)
-{
-    gpu.free(fixture->memory, HMREG_MEM_DEVICE);
-    assert_ok(hmreg_domain_close(fixture->domain));
-    assert_ok(hmreg_close(fixture->lib));
-    gpu.end(fixture->self);
+    test_after(close_fixture);
+    fixture.self = gpu.begin();
+    assert_ok(hmreg_open(&config, &fixture.lib));
+    fixture.domain = open_domain(fixture.lib);
+    fixture.unused = uses();
+    fixture.memory = gpu.alloc(0, HMREG_MEM_DEVICE, LEN);
+    fixture.resumed = 0;
 }
 
 static void *at(uint64_t addr)
@@ -81,56 +82,54 @@ static void *at(uint64_t addr)
     return (void *)(uintptr_t)addr;
 }
 
-static struct hmreg_mr *reg(const struct fixture *fixture, uint64_t offset, size_t len)
+static struct hmreg_mr *reg(uint64_t offset, size_t len)
 {
     struct hmreg_mr *mr = NULL;
 
-    assert_ok(hmreg_mr_reg(fixture->domain, at(fixture->memory + offset), len, WRITE, 0, 0, 0, &mr,
-                           NULL));
+    assert_ok(
+        hmreg_mr_reg(fixture.domain, at(fixture.memory + offset), len, WRITE, 0, 0, 0, &mr, NULL));
     return mr;
 }
 
-static struct hmreg_mr *get(const struct fixture *fixture, uint64_t offset, size_t len)
+static struct hmreg_mr *get(uint64_t offset, size_t len)
 {
     struct hmreg_mr *mr = NULL;
 
-    assert_ok(hmreg_mr_get(fixture->domain, at(fixture->memory + offset), len, WRITE, &mr));
+    assert_ok(hmreg_mr_get(fixture.domain, at(fixture.memory + offset), len, WRITE, &mr));
     return mr;
 }
 
-static void sleep_all(const struct fixture *fixture)
+static void sleep_all(void)
 {
-    assert_ok(hmreg_suspend(fixture->lib, at(fixture->memory), LEN));
+    assert_ok(hmreg_suspend(fixture.lib, at(fixture.memory), LEN));
 }
 
 static void count_resumed(struct hmreg_mr *mr, void *context)
 {
-    struct fixture *fixture = context;
-
     assert_ok(hmreg_mr_query(mr, &(struct hmreg_mr_info){.size = sizeof(struct hmreg_mr_info)}));
-    fixture->resumed++;
+    ((struct fixture *)context)->resumed++;
 }
 
-static int wake(struct fixture *fixture)
+static int wake(void)
 {
     struct hmreg_resume_config config = {
-        .size = sizeof(config), .resumed = count_resumed, .context = fixture};
+        .size = sizeof(config), .resumed = count_resumed, .context = &fixture};
 
-    return hmreg_resume(fixture->lib, at(fixture->memory), LEN, &config);
+    return hmreg_resume(fixture.lib, at(fixture.memory), LEN, &config);
 }
 
 /* Other memory comes to the same address. */
-static void exchange(const struct fixture *fixture, bool check)
+static void exchange(bool check)
 {
-    gpu.free(fixture->memory, HMREG_MEM_DEVICE);
+    gpu.free(fixture.memory, HMREG_MEM_DEVICE);
     if (check)
-        assert_int_equal(uses(), fixture->unused);
-    assert_int_equal(gpu.alloc(0, HMREG_MEM_DEVICE, LEN), fixture->memory);
+        assert_int_equal(uses(), fixture.unused);
+    assert_int_equal(gpu.alloc(0, HMREG_MEM_DEVICE, LEN), fixture.memory);
 }
 
-static void replace(const struct fixture *fixture)
+static void replace(void)
 {
-    exchange(fixture, true);
+    exchange(true);
 }
 
 struct token {
@@ -146,12 +145,12 @@ static struct token pack(const struct hmreg_mr *mr)
     return token;
 }
 
-static struct hmreg_remote *open_remote(const struct fixture *fixture, const struct hmreg_mr *mr)
+static struct hmreg_remote *open_remote(const struct hmreg_mr *mr)
 {
     struct token token = pack(mr);
     struct hmreg_remote *remote = NULL;
 
-    assert_ok(hmreg_remote_open(fixture->domain, token.bytes, token.size, &remote));
+    assert_ok(hmreg_remote_open(fixture.domain, token.bytes, token.size, &remote));
     return remote;
 }
 
@@ -166,11 +165,11 @@ static int write_to(struct hmreg_remote *remote, uint64_t offset, const char *te
     return hmreg_loopback_write(remote, out, TEXT, NULL, addr, key);
 }
 
-static void expect_text(const struct fixture *fixture, uint64_t offset, const char *text)
+static void expect_text(uint64_t offset, const char *text)
 {
     char in[TEXT] = "";
 
-    assert_ok(hmreg_copy(fixture->lib, in, at(fixture->memory + offset), TEXT));
+    assert_ok(hmreg_copy(fixture.lib, in, at(fixture.memory + offset), TEXT));
     assert_string_equal(in, text);
 }
 
@@ -198,78 +197,73 @@ static void expect_asleep(const struct hmreg_mr *mr)
 
 TEST(suspend__explicit_held_and_idle__memory_is_free_keys_refused)
 {
-    struct fixture fixture;
     struct hmreg_mr *explicit, *held, *other = NULL;
     struct hmreg_remote *remote;
     uint32_t before;
 
-    open_fixture(&fixture);
-    explicit = reg(&fixture, 0, LEN);
-    held = get(&fixture, 0, 4096);
-    hmreg_mr_put(get(&fixture, 4096, 4096));
+    open_fixture();
+    explicit = reg(0, LEN);
+    held = get(0, 4096);
+    hmreg_mr_put(get(4096, 4096));
     before = hmreg_mr_head_of(explicit)->generation;
-    remote = open_remote(&fixture, explicit);
+    remote = open_remote(explicit);
     assert_ok(write_to(remote, 100, "before"));
-    sleep_all(&fixture);
+    sleep_all();
     expect_asleep(explicit);
     expect_asleep(held);
     assert_int_not_equal(hmreg_mr_head_of(explicit)->generation, before);
     assert_int_equal(write_to(remote, 100, "refused"), -EKEYREJECTED);
     assert_fails(hmreg_mr_get(fixture.domain, at(fixture.memory + 10), 10, WRITE, &other), -EAGAIN,
                  "suspended");
-    replace(&fixture);
+    replace();
     assert_fails(hmreg_mr_reg(fixture.domain, at(fixture.memory), 10, WRITE, 0, 0, 0, &other, NULL),
                  -EAGAIN, "suspended");
-    assert_ok(wake(&fixture));
+    assert_ok(wake());
     assert_int_equal(fixture.resumed, 2);
     assert_int_equal(write_to(remote, 100, "refused"), -EKEYREJECTED);
     renew(remote, explicit);
     assert_ok(write_to(remote, 100, "explicit"));
-    expect_text(&fixture, 100, "explicit");
+    expect_text(100, "explicit");
     hmreg_remote_close(remote);
-    remote = open_remote(&fixture, held);
+    remote = open_remote(held);
     assert_ok(write_to(remote, 200, "held"));
-    expect_text(&fixture, 200, "held");
+    expect_text(200, "held");
     hmreg_remote_close(remote);
     hmreg_mr_put(held);
-    hmreg_mr_put(get(&fixture, 0, 4096));
+    hmreg_mr_put(get(0, 4096));
     assert_ok(hmreg_mr_close(explicit));
-    close_fixture(&fixture);
 }
 
 /* What the test above proves could not fail otherwise. */
 TEST(without_suspend__memory_is_held)
 {
-    struct fixture fixture;
     struct hmreg_mr *mr;
 
-    open_fixture(&fixture);
-    mr = reg(&fixture, 0, LEN);
+    open_fixture();
+    mr = reg(0, LEN);
     gpu.free(fixture.memory, HMREG_MEM_DEVICE);
     assert_int_not_equal(uses(), fixture.unused);
     assert_ok(hmreg_mr_close(mr));
     assert_int_equal(uses(), fixture.unused);
     fixture.memory = gpu.alloc(0, HMREG_MEM_DEVICE, LEN);
-    close_fixture(&fixture);
 }
 
 TEST(suspend__touches__only_regions_of_the_range)
 {
-    struct fixture fixture;
     struct hmreg_mr *first, *across, *last;
     uint64_t key;
 
-    open_fixture(&fixture);
-    first = reg(&fixture, 0, 100);
-    across = get(&fixture, 4000, 200);
-    last = reg(&fixture, 8192, 100);
+    open_fixture();
+    first = reg(0, 100);
+    across = get(4000, 200);
+    last = reg(8192, 100);
     key = hmreg_mr_key(last);
     assert_ok(hmreg_suspend(fixture.lib, at(fixture.memory), 4096));
     assert_ok(hmreg_suspend(fixture.lib, at(fixture.memory + 4096), 4096));
     expect_asleep(first);
     expect_asleep(across);
     assert_int_equal(hmreg_mr_key(last), key);
-    hmreg_mr_put(get(&fixture, 8192, 50));
+    hmreg_mr_put(get(8192, 50));
     assert_fails(hmreg_resume(fixture.lib, at(fixture.memory), 4095, NULL), -ENOENT,
                  "hmreg_suspend()");
     assert_ok(hmreg_resume(fixture.lib, at(fixture.memory), 4096, NULL));
@@ -281,42 +275,37 @@ TEST(suspend__touches__only_regions_of_the_range)
     hmreg_mr_put(across);
     assert_ok(hmreg_mr_close(first));
     assert_ok(hmreg_mr_close(last));
-    close_fixture(&fixture);
 }
 
 TEST(suspended__closed_and_put__not_resumed)
 {
-    struct fixture fixture;
     struct hmreg_mr *explicit, *held;
 
-    open_fixture(&fixture);
-    explicit = reg(&fixture, 0, LEN);
-    held = get(&fixture, 0, LEN);
-    sleep_all(&fixture);
+    open_fixture();
+    explicit = reg(0, LEN);
+    held = get(0, LEN);
+    sleep_all();
     assert_int_equal(hmreg_domain_close(fixture.domain), -EBUSY);
     assert_ok(hmreg_mr_close(explicit));
     hmreg_mr_put(held);
-    replace(&fixture);
+    replace();
     assert_ok(hmreg_invalidate(fixture.lib, at(fixture.memory), LEN));
-    assert_ok(wake(&fixture));
+    assert_ok(wake());
     assert_int_equal(fixture.resumed, 0);
-    close_fixture(&fixture);
 }
 
 TEST(suspend__again__nothing_more)
 {
-    struct fixture fixture;
     struct hmreg_mr *mr;
 
-    open_fixture(&fixture);
-    mr = reg(&fixture, 0, LEN);
-    sleep_all(&fixture);
-    sleep_all(&fixture);
-    assert_ok(wake(&fixture));
+    open_fixture();
+    mr = reg(0, LEN);
+    sleep_all();
+    sleep_all();
+    assert_ok(wake());
     assert_int_equal(fixture.resumed, 1);
-    assert_int_equal(wake(&fixture), -ENOENT);
+    assert_int_equal(wake(), -ENOENT);
     assert_ok(hmreg_mr_close(mr));
-    close_fixture(&fixture);
 }
 
 /* ---- what is kept ------------------------------------------------------------------------ */
@@ -325,7 +314,6 @@ TEST(resume__attributes__as_they_were)
 {
     struct hmreg_loopback_config modes = {.size = sizeof(modes), .mr_mode = HMREG_MR_VIRT_ADDR};
     struct hmreg_domain_config mapped = {.size = sizeof(mapped), .order = {HMREG_PATH_MAPPED}};
-    struct fixture fixture;
     struct iovec range;
     uint8_t auth[] = "secret";
     struct hmreg_mr_attr attr = {.size = sizeof(attr),
@@ -341,7 +329,7 @@ TEST(resume__attributes__as_they_were)
     struct hmreg_mr *explicit = NULL, *held = NULL;
     struct hmreg_remote *remote;
 
-    open_fixture(&fixture);
+    open_fixture();
     assert_ok(hmreg_domain_close(fixture.domain));
     modes.auth_key = auth;
     modes.auth_key_size = sizeof(auth);
@@ -352,33 +340,31 @@ TEST(resume__attributes__as_they_were)
     assert_ok(hmreg_mr_get_attr(fixture.domain, &attr, 0, &held));
     memset(auth, 0, sizeof(auth));
     memset(&range, 0, sizeof(range));
-    sleep_all(&fixture);
-    replace(&fixture);
-    assert_ok(wake(&fixture));
+    sleep_all();
+    replace();
+    assert_ok(wake());
     assert_int_equal(fixture.resumed, 2);
     assert_int_equal(hmreg_mr_key(explicit), 77);
     for (struct hmreg_mr *mr = explicit;; mr = held) {
         uint64_t addr, key;
 
-        remote = open_remote(&fixture, mr);
+        remote = open_remote(mr);
         assert_ptr_equal(hmreg_mr_context(mr), &fixture);
         assert_ok(hmreg_remote_addr(remote, 0, 1, &addr, &key));
         assert_int_equal(addr, 0x10000);
         assert_ok(write_to(remote, 5, "attributes"));
-        expect_text(&fixture, 69, "attributes");
+        expect_text(69, "attributes");
         hmreg_remote_close(remote);
         if (mr == held)
             break;
     }
     hmreg_mr_put(held);
     assert_ok(hmreg_mr_close(explicit));
-    close_fixture(&fixture);
 }
 
 /* Both lists have two segments, of which the second alone is in the range. */
 TEST(resume__lists__each_segment)
 {
-    struct fixture fixture;
     struct hmreg_segment segments[2] = {{.kind = HMREG_SEGMENT_MEMORY},
                                         {.kind = HMREG_SEGMENT_MEMORY}};
     struct hmreg_mr_attr attr = {
@@ -388,7 +374,7 @@ TEST(resume__lists__each_segment)
     unsigned long before;
     uint64_t other;
 
-    open_fixture(&fixture);
+    open_fixture();
     before = uses();
     other = gpu.alloc(0, HMREG_MEM_DEVICE, LEN);
     fixture.unused += uses() - before;
@@ -397,22 +383,21 @@ TEST(resume__lists__each_segment)
     assert_ok(hmreg_mr_regattr(fixture.domain, &attr, 0, &mrs[0]));
     assert_ok(hmreg_mr_get_attr(fixture.domain, &attr, 0, &mrs[1]));
     memset(segments, 0, sizeof(segments));
-    sleep_all(&fixture);
+    sleep_all();
     expect_asleep(mrs[0]);
     expect_asleep(mrs[1]);
-    replace(&fixture);
-    assert_ok(wake(&fixture));
+    replace();
+    assert_ok(wake());
     for (unsigned i = 0; i < 2; i++) {
         assert_int_equal(hmreg_mr_head_of(mrs[i])->count, 2);
-        remote = open_remote(&fixture, mrs[i]);
+        remote = open_remote(mrs[i]);
         assert_ok(write_to(remote, 4096 + 8, i ? "held list" : "list"));
-        expect_text(&fixture, 40, i ? "held list" : "list");
+        expect_text(40, i ? "held list" : "list");
         hmreg_remote_close(remote);
     }
     hmreg_mr_put(mrs[1]);
     assert_ok(hmreg_mr_close(mrs[0]));
     gpu.free(other, HMREG_MEM_DEVICE);
-    close_fixture(&fixture);
 }
 
 TEST(group__rails_stay_and_get_new_keys)
@@ -421,9 +406,8 @@ TEST(group__rails_stay_and_get_new_keys)
     struct hmreg_domain *members[2], *group = NULL;
     struct hmreg_mr *explicit = NULL, *held = NULL, *rails[2];
     uint64_t keys[2];
-    struct fixture fixture;
 
-    open_fixture(&fixture);
+    open_fixture();
     members[0] = fixture.domain;
     members[1] = open_domain(fixture.lib);
     assert_ok(hmreg_group_open(fixture.lib, members, 2, &both, &group));
@@ -433,13 +417,13 @@ TEST(group__rails_stay_and_get_new_keys)
         rails[i] = hmreg_mr_rail(explicit, i);
         keys[i] = hmreg_mr_key(rails[i]);
     }
-    sleep_all(&fixture);
+    sleep_all();
     for (unsigned i = 0; i < 2; i++) {
         assert_int_equal(hmreg_mr_key(rails[i]), HMREG_KEY_NOTAVAIL);
         assert_int_equal(hmreg_mr_head_of(held)->keys[i].key, HMREG_KEY_NOTAVAIL);
     }
-    replace(&fixture);
-    assert_ok(wake(&fixture));
+    replace();
+    assert_ok(wake());
     assert_int_equal(fixture.resumed, 2);
     for (unsigned i = 0; i < 2; i++) {
         struct hmreg_remote *remote = NULL;
@@ -451,14 +435,13 @@ TEST(group__rails_stay_and_get_new_keys)
         assert_int_equal(hmreg_mr_head_of(rails[i])->keys->key, hmreg_mr_key(rails[i]));
         assert_ok(hmreg_remote_open(members[i], token.bytes, token.size, &remote));
         assert_ok(write_to(remote, i * 100ul, "rail"));
-        expect_text(&fixture, i * 100ul, "rail");
+        expect_text(i * 100ul, "rail");
         hmreg_remote_close(remote);
     }
     hmreg_mr_put(held);
     assert_ok(hmreg_mr_close(explicit));
     assert_ok(hmreg_domain_close(group));
     assert_ok(hmreg_domain_close(members[1]));
-    close_fixture(&fixture);
 }
 
 /* ---- dmabufs ----------------------------------------------------------------------------- */
@@ -466,23 +449,21 @@ TEST(group__rails_stay_and_get_new_keys)
 static int export_anew(struct hmreg_mr *mr, size_t index, struct hmreg_mr_dmabuf *dmabuf,
                        void *context)
 {
-    struct fixture *fixture = context;
     struct hmreg_dmabuf made = {.fd = -1};
 
     assert_int_equal(index, 0);
     assert_int_equal(dmabuf->fd, -1);
-    assert_ok(hmreg_export_dmabuf(fixture->lib, (char *)dmabuf->base_addr + dmabuf->offset,
+    assert_ok(hmreg_export_dmabuf(fixture.lib, (char *)dmabuf->base_addr + dmabuf->offset,
                                   dmabuf->len, 0, &made));
     dmabuf->base_addr = (char *)dmabuf->base_addr + dmabuf->offset - made.offset;
     dmabuf->offset = made.offset;
     dmabuf->fd = made.fd;
-    fixture->resumed = (unsigned)made.fd;
+    ((struct fixture *)context)->resumed = (unsigned)made.fd;
     return 0;
 }
 
 TEST(callers_dmabuf__asked_for_another)
 {
-    struct fixture fixture;
     struct hmreg_dmabuf made;
     struct hmreg_mr_dmabuf dmabuf;
     struct hmreg_mr_attr attr = {.size = sizeof(attr), .dmabuf = &dmabuf, .access = WRITE};
@@ -491,7 +472,7 @@ TEST(callers_dmabuf__asked_for_another)
     struct hmreg_remote *remote;
     struct hmreg_mr *mrs[2] = {NULL, NULL};
 
-    open_fixture(&fixture);
+    open_fixture();
     for (unsigned i = 0; i < 2; i++) {
         assert_ok(hmreg_export_dmabuf(fixture.lib, at(fixture.memory), LEN, 0, &made));
         dmabuf = (struct hmreg_mr_dmabuf){.fd = made.fd,
@@ -504,22 +485,21 @@ TEST(callers_dmabuf__asked_for_another)
             assert_ok(hmreg_mr_regattr(fixture.domain, &attr, HMREG_REG_DMABUF, &mrs[i]));
         close(made.fd);
         memset(&dmabuf, 0, sizeof(dmabuf));
-        sleep_all(&fixture);
-        replace(&fixture);
-        assert_fails(wake(&fixture), -EINVAL, "config->dmabuf");
+        sleep_all();
+        replace();
+        assert_fails(wake(), -EINVAL, "config->dmabuf");
         expect_asleep(mrs[i]);
         assert_ok(hmreg_resume(fixture.lib, at(fixture.memory), LEN, &config));
         close((int)fixture.resumed);
-        remote = open_remote(&fixture, mrs[i]);
+        remote = open_remote(mrs[i]);
         assert_ok(write_to(remote, 300, "dmabuf"));
-        expect_text(&fixture, 300, "dmabuf");
+        expect_text(300, "dmabuf");
         hmreg_remote_close(remote);
         if (i)
             hmreg_mr_put(mrs[i]);
         else
             assert_ok(hmreg_mr_close(mrs[i]));
     }
-    close_fixture(&fixture);
 }
 
 /* ---- refusals ---------------------------------------------------------------------------- */
@@ -527,14 +507,13 @@ TEST(callers_dmabuf__asked_for_another)
 TEST(bound_region__busy_and_nothing_changed)
 {
     struct hmreg_loopback_counter *counter;
-    struct fixture fixture;
     struct hmreg_mr *first, *bound, *held;
     uint64_t keys[3];
 
-    open_fixture(&fixture);
-    bound = reg(&fixture, 0, LEN);
-    first = reg(&fixture, 0, LEN);
-    held = get(&fixture, 0, LEN);
+    open_fixture();
+    bound = reg(0, LEN);
+    first = reg(0, LEN);
+    held = get(0, LEN);
     assert_ok(hmreg_loopback_counter_open(fixture.domain, &counter));
     for (unsigned i = 0; i < 2; i++) {
         assert_ok(hmreg_mr_bind(i ? held : bound, counter, HMREG_REMOTE_WRITE));
@@ -545,62 +524,57 @@ TEST(bound_region__busy_and_nothing_changed)
         assert_int_equal(hmreg_mr_key(first), keys[0]);
         assert_int_equal(hmreg_mr_key(bound), keys[1]);
         assert_int_equal(hmreg_mr_key(held), keys[2]);
-        hmreg_mr_put(get(&fixture, 0, LEN));
-        assert_int_equal(wake(&fixture), -ENOENT);
+        hmreg_mr_put(get(0, LEN));
+        assert_int_equal(wake(), -ENOENT);
         assert_ok(hmreg_loopback_counter_close(counter));
         if (!i)
             assert_ok(hmreg_loopback_counter_open(fixture.domain, &counter));
     }
-    sleep_all(&fixture);
-    assert_ok(wake(&fixture));
+    sleep_all();
+    assert_ok(wake());
     hmreg_mr_put(held);
     assert_ok(hmreg_mr_close(first));
     assert_ok(hmreg_mr_close(bound));
-    close_fixture(&fixture);
 }
 
 TEST(wrong_arguments__refused)
 {
     struct hmreg_resume_config config = {.size = 1};
-    struct fixture fixture;
 
-    open_fixture(&fixture);
+    open_fixture();
     assert_fails(hmreg_suspend(NULL, at(fixture.memory), LEN), -EINVAL, "lib is NULL");
     assert_fails(hmreg_suspend(fixture.lib, at(fixture.memory), 0), -EINVAL, "len");
     assert_fails(hmreg_suspend(fixture.lib, at(UINT64_MAX - 5), 10), -EINVAL, "wraps");
     assert_fails(hmreg_resume(NULL, at(fixture.memory), LEN, NULL), -EINVAL, "lib is NULL");
     assert_fails(hmreg_resume(fixture.lib, at(fixture.memory), LEN, &config), -EINVAL, "size");
-    close_fixture(&fixture);
 }
 
 /* ---- failures ---------------------------------------------------------------------------- */
 
 TEST(resume__memory_is_not_there__still_suspended)
 {
-    struct fixture fixture;
     struct hmreg_mr *mrs[3], *other = NULL;
     uint64_t before;
 
-    open_fixture(&fixture);
-    mrs[0] = reg(&fixture, 0, LEN);
-    mrs[1] = reg(&fixture, 0, 100);
-    mrs[2] = get(&fixture, 0, 100);
-    sleep_all(&fixture);
+    open_fixture();
+    mrs[0] = reg(0, LEN);
+    mrs[1] = reg(0, 100);
+    mrs[2] = get(0, 100);
+    sleep_all();
     before = fixture.memory;
     gpu.free(fixture.memory, HMREG_MEM_DEVICE);
-    assert_true(wake(&fixture) < 0);
+    assert_true(wake() < 0);
     assert_int_equal(fixture.resumed, 0);
     for (unsigned i = 0; i < 3; i++)
         expect_asleep(mrs[i]);
     assert_int_equal(hmreg_mr_get(fixture.domain, at(before), 100, WRITE, &other), -EAGAIN);
     fixture.memory = gpu.alloc(0, HMREG_MEM_DEVICE, LEN);
     assert_int_equal(fixture.memory, before);
-    assert_ok(wake(&fixture));
+    assert_ok(wake());
     assert_int_equal(fixture.resumed, 3);
     hmreg_mr_put(mrs[2]);
     assert_ok(hmreg_mr_close(mrs[1]));
     assert_ok(hmreg_mr_close(mrs[0]));
-    close_fixture(&fixture);
 }
 
 /* Suspending calls no runtime. Each call of a resumption may fail, once: then the region is still
@@ -608,29 +582,28 @@ TEST(resume__memory_is_not_there__still_suspended)
 TEST(both__each_call_of_the_runtime_fails__suspended_until_the_next)
 {
     struct hmreg_mr *mrs[2];
-    struct fixture fixture;
     unsigned failed = 0;
 
-    open_fixture(&fixture);
-    mrs[0] = reg(&fixture, 0, LEN);
-    mrs[1] = get(&fixture, 0, LEN);
+    open_fixture();
+    mrs[0] = reg(0, LEN);
+    mrs[1] = get(0, LEN);
     for (const char *const *call = gpu.calls; *call; call++) {
         if (gpu.cleans_up && strstr(gpu.cleans_up, *call))
             continue;
         gpu_fail(*call, gpu.failure, 0, 1);
-        sleep_all(&fixture);
+        sleep_all();
         gpu.fake()->reset();
-        replace(&fixture);
+        replace();
         gpu_fail(*call, gpu.failure, 0, 1);
-        if (wake(&fixture)) {
+        if (wake()) {
             failed++;
             expect_asleep(mrs[0]);
             gpu.fake()->reset();
-            assert_ok(wake(&fixture));
+            assert_ok(wake());
         }
         gpu.fake()->reset();
         for (unsigned i = 0; i < 2; i++) {
-            struct hmreg_remote *remote = open_remote(&fixture, mrs[i]);
+            struct hmreg_remote *remote = open_remote(mrs[i]);
 
             assert_ok(write_to(remote, 64, *call));
             hmreg_remote_close(remote);
@@ -639,7 +612,6 @@ TEST(both__each_call_of_the_runtime_fails__suspended_until_the_next)
     assert_true(failed >= 2);
     hmreg_mr_put(mrs[1]);
     assert_ok(hmreg_mr_close(mrs[0]));
-    close_fixture(&fixture);
 }
 
 /* ---- threads ----------------------------------------------------------------------------- */
@@ -656,7 +628,6 @@ static unsigned cycles(void)
 
 struct member {
     pthread_t thread;
-    struct fixture *fixture;
     unsigned number, wrong, got;
     atomic_bool *stop;
 };
@@ -665,14 +636,13 @@ struct member {
 static void *get_and_put(void *arg)
 {
     struct member *member = arg;
-    struct fixture *fixture = member->fixture;
-    char *addr = at(fixture->memory + member->number * 4096ul);
+    char *addr = at(fixture.memory + member->number * 4096ul);
     bool explicit = !member->number;
 
     while (!atomic_load(member->stop)) {
         struct hmreg_mr *mr = NULL;
-        int rc = explicit ? hmreg_mr_reg(fixture->domain, addr, 100, WRITE, 0, 0, 0, &mr, NULL)
-                          : hmreg_mr_get(fixture->domain, addr, 100, WRITE, &mr);
+        int rc = explicit ? hmreg_mr_reg(fixture.domain, addr, 100, WRITE, 0, 0, 0, &mr, NULL)
+                          : hmreg_mr_get(fixture.domain, addr, 100, WRITE, &mr);
 
         if (rc && rc != -EAGAIN)
             member->wrong++;
@@ -689,28 +659,27 @@ TEST(cycles__under_concurrent_gets__none_stale)
 {
     struct member crew[CREW];
     atomic_bool stop = false;
-    struct fixture fixture;
     struct hmreg_mr *explicit, *held;
     struct hmreg_remote *remote;
     unsigned times = cycles();
     char text[TEXT];
 
-    open_fixture(&fixture);
-    explicit = reg(&fixture, 0, LEN);
-    held = get(&fixture, 0, LEN);
-    remote = open_remote(&fixture, explicit);
+    open_fixture();
+    explicit = reg(0, LEN);
+    held = get(0, LEN);
+    remote = open_remote(explicit);
     for (unsigned i = 0; i < CREW; i++) {
-        crew[i] = (struct member){.fixture = &fixture, .number = i, .stop = &stop};
+        crew[i] = (struct member){.number = i, .stop = &stop};
         assert_int_equal(pthread_create(&crew[i].thread, NULL, get_and_put, &crew[i]), 0);
     }
     for (unsigned i = 0; i < times; i++) {
-        sleep_all(&fixture);
-        exchange(&fixture, i % 50 == 0);
-        assert_ok(wake(&fixture));
+        sleep_all();
+        exchange(i % 50 == 0);
+        assert_ok(wake());
         renew(remote, explicit);
         snprintf(text, sizeof(text), "cycle %u", i);
         assert_ok(write_to(remote, 3 * 4096, text));
-        expect_text(&fixture, 3 * 4096, text);
+        expect_text(3 * 4096, text);
     }
     atomic_store(&stop, true);
     for (unsigned i = 0; i < CREW; i++) {
@@ -721,7 +690,6 @@ TEST(cycles__under_concurrent_gets__none_stale)
     hmreg_remote_close(remote);
     hmreg_mr_put(held);
     assert_ok(hmreg_mr_close(explicit));
-    close_fixture(&fixture);
 }
 
 TEST_MAIN()

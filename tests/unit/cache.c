@@ -257,6 +257,20 @@ TEST(invalidate__each_region_that_touches_it__and_no_other)
     assert_int_equal(fixture_key(memory[2], LEN), 6);
 }
 
+TEST(invalidate__another_library__ends_none_of_this_one)
+{
+    struct hmreg *other = NULL;
+
+    open_fixture(0, 0, 0);
+    touch(1);
+    assert_ok(hmreg_open(&(struct hmreg_config){.size = sizeof(struct hmreg_config),
+                                                .monitor = HMREG_MONITOR_IMPORT},
+                         &other));
+    assert_ok(hmreg_invalidate(other, memory[0], LEN));
+    assert_int_equal(fixture_key(memory[0], LEN), 1);
+    assert_ok(hmreg_close(other));
+}
+
 TEST(invalidate__in_use__found_no_more_and_ends_with_the_last_put)
 {
     struct hmreg_mr *first, *second, *anew;

@@ -126,4 +126,19 @@ TEST(mremap__dontunmap__registered_anew)
     munmap(moved, len);
 }
 
+/* The second page is in the way. */
+TEST(mremap__grows_elsewhere__registered_anew)
+{
+    size_t page = fixture_page();
+    char *memory = fixture_map(2), *moved;
+
+    fixture_open_hooked();
+    assert_int_equal(fixture_key(memory, page), 1);
+    moved = mremap(memory, page, 2 * page, MREMAP_MAYMOVE);
+    assert_true(moved != MAP_FAILED && moved != memory);
+    assert_int_equal(fixture_stats().invalidations, 1);
+    munmap(memory + page, page);
+    munmap(moved, 2 * page);
+}
+
 TEST_MAIN()

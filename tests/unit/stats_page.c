@@ -218,6 +218,12 @@ TEST(rows__none_left__counted_unseen_and_said)
     assert_int_equal(stats_page.page->blocks[0].sequence % 2, 0);
     for (int i = 0; i < STATS_ROWS; i++)
         assert_int_equal(stats_page.page->rows[i].block, 0);
+    memset((void *)stats_page.page->blocks[0].times, 5, sizeof(stats_page.page->blocks[0].times));
+    cache_stats_close(&counters);
+    cache_stats_open(&counters, &stats_page, stats_page_domain(&stats_page, "test", "test", 0),
+                     HMREG_IFACE_ZE, 3);
+    for (int i = 0; i < HMREG_STATS_TIMES; i++)
+        assert_int_equal(stats_page.page->blocks[0].times[i], 0);
     cache_stats_close(&counters);
     stats_page_close(&stats_page);
 }

@@ -426,6 +426,26 @@ TEST(write__raw_keys__mapped_until_the_change_after_the_one_that_replaced_them)
     close_raw(&fixture);
 }
 
+TEST(write__peers_of_the_last_rail_only__kept_and_given_back)
+{
+    struct hmreg_table_entry entries[2 * RAILS];
+    uint8_t all[2 * 512];
+    struct hmreg_table *table = NULL;
+    struct fixture fixture;
+    size_t size = gather(all, 2, false);
+
+    open_raw(&fixture, RAILS, 0);
+    for (size_t i = 0; i < RAILS; i++) {
+        fixture.members[i]->caps.mr_mode &= ~HMREG_MR_RAW;
+        fixture.members[i]->has_peers = i == RAILS - 1;
+    }
+    assert_ok(hmreg_table_open(fixture.group, entries, 2, 0, &table));
+    assert_ok(hmreg_table_write(table, 0, 2, all, size, 0));
+    assert_int_equal(live_peers, 2);
+    hmreg_table_close(table);
+    close_raw(&fixture);
+}
+
 /* What a table must say: the peer of each entry, 0: not filled; and how many keys it has mapped. */
 struct model {
     size_t peers[PEERS][RAILS];

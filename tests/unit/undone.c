@@ -13,6 +13,7 @@
 #include <errno.h>
 #include <hmreg/group.h>
 #include <hmreg/job.h>
+#include <hmreg/suspend.h>
 #include <stdlib.h>
 
 #define MEMBERS 3
@@ -95,13 +96,19 @@ static int reg_one(struct hmreg_domain *domain, uint64_t key)
 TEST(composite__a_piece_busy__kept_with_its_key_until_a_later_call)
 {
     struct hmreg_mr *mr = (void *)1;
+    struct hmreg *lib;
 
     open_fixture(0);
+    lib = fixture.script.lib;
     script_fail(3, 1);
     assert_fails(reg_pieces(fixture.members[0], &mr), -EIO, "script: system failed");
     assert_ptr_equal(mr, (void *)1);
     assert_int_equal(script.live, 1);
     assert_int_equal(undone_left(fixture.members[0]), 1);
+    assert_fails(hmreg_suspend(lib, fixture.host, PAGE), -EBUSY, "a call that failed");
+    assert_ok(hmreg_resume(lib, fixture.host, PAGE, NULL));
+    assert_ok(hmreg_suspend(lib, fixture.script.memory[0], PAGE));
+    assert_ok(hmreg_resume(lib, fixture.script.memory[0], PAGE, NULL));
     script.fail[SYSTEM] = 0;
     assert_fails(reg_one(fixture.members[0], 5), -HMREG_ENOKEY, "key");
     assert_ok(reg_one(fixture.members[0], 6));

@@ -174,7 +174,6 @@ TEST(kind__imported_by_ipc__exported_by_its_owner_only)
     assert_true(identity_of(&bench, addr, BYTES) != before);
     check_peer(lib, &owner, addr);
     CU(cu.ipc_close(addr));
-    assert_ok(hmreg_close(lib));
     owner_end(&owner);
 }
 

@@ -45,18 +45,12 @@ static struct kind device_kind(unsigned long long addr, size_t len)
 
 static void check(const struct kind *kind)
 {
-    struct hmreg *lib = kind_open(HMREG_IFACE_CUDA);
-
-    kind_check(lib, kind);
-    assert_ok(hmreg_close(lib));
+    kind_check(kind_open(HMREG_IFACE_CUDA), kind);
 }
 
 static void check_reuse(const struct kind *kind, void *(*renew)(void *), void *arg)
 {
-    struct hmreg *lib = kind_open(HMREG_IFACE_CUDA);
-
-    kind_reuse(lib, kind, renew, arg);
-    assert_ok(hmreg_close(lib));
+    kind_reuse(kind_open(HMREG_IFACE_CUDA), kind, renew, arg);
 }
 
 /* ---- allocations in one piece ----------------------------------------------------------- */
@@ -433,7 +427,6 @@ TEST(kind__growing_mappings__each_length_its_region)
         kind = composite_kind(&reserved, "segments");
         kind_check(lib, &kind);
     }
-    assert_ok(hmreg_close(lib));
     reserved_end(&reserved);
     end_with("HMREG_FAKE_CUDA_EXPORT_ONE", &bench);
 }
@@ -454,7 +447,6 @@ TEST(kind__mappings_with_a_hole__erange)
     assert_fails(hmreg_query(lib, as_pointer(hole), 10, &info), -EFAULT, "reserved");
     map_one(&reserved, 1); /* mapped completely again */
     kind_check(lib, &kind);
-    assert_ok(hmreg_close(lib));
     reserved_end(&reserved);
 }
 

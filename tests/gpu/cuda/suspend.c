@@ -10,32 +10,41 @@
 
 #define GRANULES 4
 
-struct fixture {
+static struct fixture {
     struct bench bench;
     struct hmreg *lib;
     struct hmreg_domain *domain;
     uint64_t addr;
     size_t len;
     unsigned long virtuals; /* without physical memory */
-};
+} fixture;
 
 /* Maps the range by so many allocations. */
-static void map(const struct fixture *fixture, unsigned pieces)
+static void map(unsigned pieces)
 {
     struct cuda_memory_prop prop = prop_on(0);
-    size_t len = fixture->len / pieces;
+    size_t len = fixture.len / pieces;
 
     for (unsigned i = 0; i < pieces; i++)
-        cu_map(fixture->addr + i * len, len, &prop);
+        cu_map(fixture.addr + i * len, len, &prop);
 }
 
-static void unmap(const struct fixture *fixture)
+static void unmap(void)
 {
-    CU(cu.unmap(fixture->addr, fixture->len));
-    assert_int_equal(cu.virtuals(), fixture->virtuals);
+    CU(cu.unmap(fixture.addr, fixture.len));
+    assert_int_equal(cu.virtuals(), fixture.virtuals);
 }
 
-static void open_fixture(struct fixture *fixture)
+static void close_fixture(void)
+{
+    unmap();
+    CU(cu.unreserve(fixture.addr, fixture.len));
+    assert_ok(hmreg_domain_close(fixture.domain));
+    assert_ok(hmreg_close(fixture.lib));
+    bench_end(&fixture.bench);
+}
+
+static void open_fixture(void)
 {
     struct hmreg_config config = {.size = sizeof(config),
                                   .ifaces = HMREG_IFACE_BIT(HMREG_IFACE_CUDA)};
@@ -43,26 +52,17 @@ static void open_fixture(struct fixture *fixture)
         .size = sizeof(mapped), .order = {HMREG_PATH_MAPPED}, .flags = HMREG_DOMAIN_PARTS};
 
     driver_need_fake();
-    fixture->bench = bench_begin();
-    assert_ok(hmreg_open(&config, &fixture->lib));
-    assert_ok(hmreg_domain_open_loopback(fixture->lib, NULL, &mapped, &fixture->domain));
-    fixture->len = GRANULES * cu_granule();
-    fixture->addr = cu_reserve(fixture->len);
-    fixture->virtuals = cu.virtuals();
-    map(fixture, GRANULES);
+    fixture.bench = bench_begin();
+    test_after(close_fixture);
+    assert_ok(hmreg_open(&config, &fixture.lib));
+    assert_ok(hmreg_domain_open_loopback(fixture.lib, NULL, &mapped, &fixture.domain));
+    fixture.len = GRANULES * cu_granule();
+    fixture.addr = cu_reserve(fixture.len);
+    fixture.virtuals = cu.virtuals();
+    map(GRANULES);
 }
 
-static void close_fixture(struct fixture *fixture)
-{
-    unmap(fixture);
-    CU(cu.unreserve(fixture->addr, fixture->len));
-    assert_ok(hmreg_domain_close(fixture->domain));
-    assert_ok(hmreg_close(fixture->lib));
-    bench_end(&fixture->bench);
-}
-
-static void write_and_check(const struct fixture *fixture, const struct hmreg_mr *mr,
-                            const char *text)
+static void write_and_check(const struct hmreg_mr *mr, const char *text)
 {
     struct hmreg_remote *remote = NULL;
     char token[2048], in[16] = "", out[16] = "";
@@ -70,13 +70,13 @@ static void write_and_check(const struct fixture *fixture, const struct hmreg_mr
 
     snprintf(out, sizeof(out), "%s", text);
     assert_ok(hmreg_mr_pack(mr, token, &size));
-    assert_ok(hmreg_remote_open(fixture->domain, token, size, &remote));
-    for (uint64_t offset = 64; offset < fixture->len; offset += fixture->len / GRANULES) {
+    assert_ok(hmreg_remote_open(fixture.domain, token, size, &remote));
+    for (uint64_t offset = 64; offset < fixture.len; offset += fixture.len / GRANULES) {
         uint64_t addr, key;
 
         assert_ok(hmreg_remote_addr(remote, offset, sizeof(out), &addr, &key));
         assert_ok(hmreg_loopback_write(remote, out, sizeof(out), NULL, addr, key));
-        assert_ok(hmreg_copy(fixture->lib, in, as_pointer(fixture->addr + offset), sizeof(in)));
+        assert_ok(hmreg_copy(fixture.lib, in, as_pointer(fixture.addr + offset), sizeof(in)));
         assert_string_equal(in, text);
     }
     hmreg_remote_close(remote);
@@ -86,24 +86,22 @@ TEST(virtual_memory__slept_and_mapped_in_other_pieces__reached)
 {
     static const unsigned pieces[] = {GRANULES, 1, 2, GRANULES};
     struct hmreg_mr *explicit = NULL, *held = NULL;
-    struct fixture fixture;
 
-    open_fixture(&fixture);
+    open_fixture();
     assert_ok(hmreg_mr_reg(fixture.domain, as_pointer(fixture.addr), fixture.len,
                            HMREG_ACCESS_REMOTE, 0, 5, 0, &explicit, NULL));
     assert_ok(hmreg_mr_get(fixture.domain, as_pointer(fixture.addr), fixture.len,
                            HMREG_ACCESS_REMOTE, &held));
     for (unsigned i = 0; i < sizeof(pieces) / sizeof(pieces[0]); i++) {
         assert_ok(hmreg_suspend(fixture.lib, as_pointer(fixture.addr), fixture.len));
-        unmap(&fixture);
-        map(&fixture, pieces[i]);
+        unmap();
+        map(pieces[i]);
         assert_ok(hmreg_resume(fixture.lib, as_pointer(fixture.addr), fixture.len, NULL));
-        write_and_check(&fixture, explicit, "explicit");
-        write_and_check(&fixture, held, "held");
+        write_and_check(explicit, "explicit");
+        write_and_check(held, "held");
     }
     hmreg_mr_put(held);
     assert_ok(hmreg_mr_close(explicit));
-    close_fixture(&fixture);
 }
 
 /* The second piece is on no device when the first try to resume comes to it. */
@@ -111,22 +109,20 @@ TEST(resume__memory_in_part__still_suspended)
 {
     struct hmreg_mr *explicit = NULL;
     struct cuda_memory_prop prop = prop_on(0);
-    struct fixture fixture;
 
-    open_fixture(&fixture);
+    open_fixture();
     assert_ok(hmreg_mr_reg(fixture.domain, as_pointer(fixture.addr), fixture.len,
                            HMREG_ACCESS_REMOTE, 0, 5, 0, &explicit, NULL));
     assert_ok(hmreg_suspend(fixture.lib, as_pointer(fixture.addr), fixture.len));
-    unmap(&fixture);
+    unmap();
     cu_map(fixture.addr, fixture.len / 2, &prop);
     assert_fails(hmreg_resume(fixture.lib, as_pointer(fixture.addr), fixture.len, NULL), -ERANGE,
                  "");
     assert_int_equal(hmreg_mr_key(explicit), HMREG_KEY_NOTAVAIL);
     cu_map(fixture.addr + fixture.len / 2, fixture.len / 2, &prop);
     assert_ok(hmreg_resume(fixture.lib, as_pointer(fixture.addr), fixture.len, NULL));
-    write_and_check(&fixture, explicit, "whole");
+    write_and_check(explicit, "whole");
     assert_ok(hmreg_mr_close(explicit));
-    close_fixture(&fixture);
 }
 
 TEST_MAIN()

@@ -16,13 +16,8 @@
 static struct hmreg *begin(void)
 {
     app_start();
+    test_after(app_stop);
     return kind_open(HMREG_IFACE_ROCR);
-}
-
-static void end(struct hmreg *lib)
-{
-    assert_ok(hmreg_close(lib));
-    app_stop();
 }
 
 static struct kind device_kind(void *addr, size_t len)
@@ -104,7 +99,6 @@ static void check_gpu_pool(uint32_t grain)
 
     kind_reuse(lib, &kind, renew_pooled, &pooled);
     app_free(pooled.addr);
-    end(lib);
 }
 
 TEST(kind__coarse_grained_pool__dmabuf)
@@ -134,7 +128,6 @@ TEST(kind__fragment_of_a_block__its_own_bytes)
     assert_fails(hmreg_export_dmabuf(lib, second, 700, 0, &dmabuf), -EOPNOTSUPP, "");
     assert_int_equal(app.hsa_memory_copy(&byte, first, 1), 0);
     app_free(first);
-    end(lib);
 }
 
 TEST(kind__pool_of_the_cpu__by_its_address)
@@ -147,7 +140,6 @@ TEST(kind__pool_of_the_cpu__by_its_address)
     kind = host_kind(pooled.addr, pooled.addr);
     kind_reuse(lib, &kind, renew_pooled, &pooled);
     app_free(pooled.addr);
-    end(lib);
 }
 
 TEST(kind__runtime_without_export__refused_with_the_reason)
@@ -167,7 +159,6 @@ TEST(kind__runtime_without_export__refused_with_the_reason)
     kind.refusal = "AMD driver is too old";
     kind_check(lib, &kind);
     app_free(addr);
-    end(lib);
     unsetenv("HMREG_FAKE_HSA_DMABUF");
 }
 
@@ -204,7 +195,6 @@ TEST(kind__locked__by_its_host_address)
     kind_check(lib, &kind);
     assert_int_equal(app.hsa_amd_memory_unlock(memory + 8), 0);
     munmap(memory, 2 * BYTES);
-    end(lib);
 }
 
 static void lock_halves(char *memory)
@@ -247,7 +237,6 @@ TEST(kind__locked_in_halves__the_systems)
     kind_reuse(lib, &kind, renew_halves, memory);
     unlock_halves(memory);
     munmap(memory, BYTES);
-    end(lib);
 }
 
 /* HIP's managed memory is memory of the process with a policy: pinning moves it. */
@@ -261,7 +250,6 @@ TEST(kind__managed_by_hip__the_systems)
     assert_int_equal(info.iface, HMREG_IFACE_SYSTEM);
     assert_int_equal(info.kind, HMREG_MEM_HOST);
     free(memory);
-    end(lib);
 }
 
 /* ---- imported --------------------------------------------------------------------------- */
@@ -291,7 +279,6 @@ TEST(kind__imported_by_ipc__exported_by_its_owner_only)
     check_imported(lib, imported, BYTES, "by IPC");
     assert_int_equal(app.hsa_amd_ipc_memory_detach(imported), 0);
     app_free(original);
-    end(lib);
 }
 
 TEST(kind__imported_from_graphics__exported_by_its_owner_only)
@@ -310,7 +297,6 @@ TEST(kind__imported_from_graphics__exported_by_its_owner_only)
     assert_int_equal(app.hsa_amd_interop_unmap_buffer(imported), 0);
     close(fd);
     app_free(original);
-    end(lib);
 }
 
 /* ---- virtual memory --------------------------------------------------------------------- */
@@ -389,7 +375,6 @@ TEST(kind__one_mapping__dmabuf)
     kind_reuse(lib, &kind, renew_mapping, &reserved);
     unmap_piece(&reserved, MIB, MIB);
     reserved_end(&reserved);
-    end(lib);
 }
 
 TEST(kind__mapping_of_imported_memory__exported_by_its_owner_only)
@@ -405,7 +390,6 @@ TEST(kind__mapping_of_imported_memory__exported_by_its_owner_only)
     assert_int_equal(dmabuf.fd, -7);
     unmap_piece(&reserved, MIB, MIB);
     reserved_end(&reserved);
-    end(lib);
 }
 
 /* Physical memory may be longer than its mapped part: a descriptor names the whole, but the range
@@ -423,7 +407,6 @@ TEST(kind__mapping_of_a_part_of_the_memory__ends_with_the_mapping)
     assert_fails(hmreg_query(lib, reserved.addr, MIB + 1, &info), -ERANGE, "leaves");
     unmap_piece(&reserved, 0, MIB);
     reserved_end(&reserved);
-    end(lib);
 }
 
 static struct kind several(const struct reserved *reserved, size_t from, size_t to, unsigned count)
@@ -455,7 +438,6 @@ TEST(kind__several_mappings__composite)
     unmap_piece(&reserved, MIB, MIB / 2);
     unmap_piece(&reserved, 3 * MIB / 2, MIB);
     reserved_end(&reserved);
-    end(lib);
 }
 
 TEST(kind__mappings_with_a_hole__erange)
@@ -471,7 +453,6 @@ TEST(kind__mappings_with_a_hole__erange)
     unmap_piece(&reserved, 0, MIB);
     unmap_piece(&reserved, 2 * MIB, MIB);
     reserved_end(&reserved);
-    end(lib);
 }
 
 TEST(kind__mappings_of_two_devices__composite)
@@ -488,7 +469,6 @@ TEST(kind__mappings_of_two_devices__composite)
     unmap_piece(&reserved, 0, MIB);
     unmap_piece(&reserved, MIB, MIB);
     reserved_end(&reserved);
-    end(lib);
 }
 
 TEST(kind__mapping_on_the_host__by_its_address)
@@ -509,7 +489,6 @@ TEST(kind__mapping_on_the_host__by_its_address)
     kind_check(lib, &kind);
     unmap_piece(&reserved, 0, MIB);
     reserved_end(&reserved);
-    end(lib);
 }
 
 TEST(kind__mappings_half_on_the_host__composite)
@@ -531,7 +510,6 @@ TEST(kind__mappings_half_on_the_host__composite)
         unmap_piece(&reserved, MIB, MIB);
         reserved_end(&reserved);
     }
-    end(lib);
 }
 
 /* Each call that queries a mapping fails once: the export yields the range's descriptor, or none.
@@ -565,7 +543,6 @@ TEST(mapping__each_call_failing__its_descriptor_or_none)
     app.fake->reset();
     unmap_piece(&reserved, MIB, MIB);
     reserved_end(&reserved);
-    end(lib);
 }
 
 /* Some runtimes retain handles without a lock: the start of a mapping is found by few guesses,
@@ -604,7 +581,6 @@ TEST(mapping__far_from_its_start__found_by_few_guesses)
         unmap_piece(&reserved, page + 10 * i * MIB, 10 * MIB);
     unmap_piece(&reserved, page + 80 * MIB, 9 * MIB);
     assert_int_equal(app.hsa_amd_vmem_address_free(addr, 2 * gib), 0);
-    end(lib);
 }
 
 /* Runtimes that call mapped memory reserved: the library detects that it is mapped, without bounds.
@@ -625,7 +601,6 @@ TEST(kind__mapping_of_an_older_runtime__refused_in_words)
     assert_fails(hmreg_query(lib, reserved.addr + MIB, 10, &info), -EFAULT, "only reserved");
     unmap_piece(&reserved, 0, MIB);
     reserved_end(&reserved);
-    end(lib);
 }
 
 TEST_MAIN()

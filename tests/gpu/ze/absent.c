@@ -73,7 +73,6 @@ TEST(older_driver__works_and_says_what_lacks)
     assert_int_equal(range.segments, 1);
     assert_true(range.exportable);
     bench_free(self, addr, HMREG_MEM_DEVICE);
-    ze->close(self);
 }
 
 TEST_MAIN()

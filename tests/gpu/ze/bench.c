@@ -6,12 +6,21 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+static struct hmem *opened;
+
+void bench_close(void)
+{
+    if (opened)
+        ze->close(opened);
+    opened = NULL;
+}
+
 struct hmem *bench_open(void)
 {
-    struct hmem *self = NULL;
-
-    assert_ok(ze->open(&self));
-    return self;
+    test_after(bench_close);
+    bench_close();
+    assert_ok(ze->open(&opened));
+    return opened;
 }
 
 const struct fake_control *bench_control(int driver)
@@ -48,6 +57,15 @@ void bench_free(struct hmem *self, uint64_t addr, enum hmreg_mem_kind kind)
     assert_ok(ze->free(self, (void *)(uintptr_t)addr, kind));
 }
 
+static ze_context_handle_t context; /* of the application */
+
+void app_close(void)
+{
+    if (context)
+        assert_int_equal(zeContextDestroy(context), ZE_RESULT_SUCCESS);
+    context = NULL;
+}
+
 void app_open(struct app *app, int driver)
 {
     ze_context_desc_t desc = {.stype = ZE_STRUCTURE_TYPE_CONTEXT_DESC};
@@ -61,11 +79,8 @@ void app_open(struct app *app, int driver)
     app->device_count = 8;
     assert_int_equal(zeDeviceGet(app->driver, &app->device_count, app->devices), ZE_RESULT_SUCCESS);
     assert_int_equal(zeContextCreate(app->driver, &desc, &app->context), ZE_RESULT_SUCCESS);
-}
-
-void app_close(struct app *app)
-{
-    assert_int_equal(zeContextDestroy(app->context), ZE_RESULT_SUCCESS);
+    context = app->context;
+    test_after(app_close);
 }
 
 uint64_t app_alloc(struct app *app, ze_device_handle_t device, size_t len)
@@ -96,15 +111,26 @@ size_t bench_page(void)
     return (size_t)sysconf(_SC_PAGESIZE);
 }
 
+static const char *variables[4];
+
+static void unset_all(void)
+{
+    for (size_t i = 0; i < sizeof(variables) / sizeof(variables[0]); i++)
+        if (variables[i])
+            assert_int_equal(unsetenv(variables[i]), 0);
+    memset(variables, 0, sizeof(variables));
+}
+
 void bench_set(const char *name, long value)
 {
     char text[32];
+    size_t i = 0;
 
+    while (variables[i] && i < sizeof(variables) / sizeof(variables[0]) - 1)
+        i++;
+    assert_null(variables[i]);
+    variables[i] = name;
+    test_after(unset_all);
     snprintf(text, sizeof(text), "%ld", value);
     assert_int_equal(setenv(name, text, 1), 0);
-}
-
-void bench_unset(const char *name)
-{
-    assert_int_equal(unsetenv(name), 0);
 }

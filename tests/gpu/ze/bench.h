@@ -18,8 +18,9 @@ extern const struct hmem_ops hmem_ze_ops;
 
 #define MIB (1ul << 20)
 
-/* Opens the vendor, or fails the test. */
+/* Opens the vendor until the case returns, or a close or the next call. */
 struct hmem *bench_open(void);
+void bench_close(void);
 
 /* The control of the nth driver named in ZE_ENABLE_ALT_DRIVERS, which must be loaded. */
 const struct fake_control *bench_control(int driver);
@@ -35,7 +36,8 @@ static inline void bench_fail(const struct fake_control *control, const char *ca
 uint64_t bench_alloc(struct hmem *self, int device, enum hmreg_mem_kind kind, size_t len);
 void bench_free(struct hmem *self, uint64_t addr, enum hmreg_mem_kind kind);
 
-/* An application that uses Level Zero itself: the nth driver, a context, its devices. */
+/* An application that uses Level Zero itself, until the case returns: the nth driver, a context,
+ * its devices. */
 struct app {
     ze_driver_handle_t driver;
     ze_context_handle_t context;
@@ -43,7 +45,7 @@ struct app {
     uint32_t device_count;
 };
 void app_open(struct app *app, int driver);
-void app_close(struct app *app);
+void app_close(void);
 /* Device memory without the export descriptor, as applications allocate it. */
 uint64_t app_alloc(struct app *app, ze_device_handle_t device, size_t len);
 void app_free(struct app *app, uint64_t addr);
@@ -59,8 +61,7 @@ static inline unsigned char pattern(size_t i)
     return (unsigned char)(i * 7 + i / 251 + 1);
 }
 
-/* Sets an environment variable that the simulated driver reads, for one test. */
+/* Sets an environment variable that the simulated driver reads, until the case returns. */
 void bench_set(const char *name, long value);
-void bench_unset(const char *name);
 
 #endif

@@ -17,7 +17,6 @@ TEST(copy__host_memory__without_the_driver)
     assert_string_equal((char *)(uintptr_t)pinned, "to pinned memory");
     assert_int_equal(bench_control(0)->calls("zeCommandListCreateImmediate"), 0);
     bench_free(self, pinned, HMREG_MEM_HOST_PINNED);
-    ze->close(self);
 }
 
 TEST(copy__lists__all_destroyed)
@@ -33,7 +32,6 @@ TEST(copy__lists__all_destroyed)
     assert_int_equal(fake->calls("zeCommandListCreateImmediate"), 2);
     assert_int_equal(fake->calls("zeCommandListDestroy"), 2);
     bench_free(self, device, HMREG_MEM_DEVICE);
-    ze->close(self);
 }
 
 TEST(alloc__driver_refuses__code_and_sentence)
@@ -61,7 +59,6 @@ TEST(alloc__driver_refuses__code_and_sentence)
         assert_ptr_equal(made, (void *)7);
     }
     assert_string_equal(hmreg_last_error()->vendor_text, ""); /* a code without a name */
-    ze->close(self);
 }
 
 TEST_MAIN()

@@ -27,7 +27,6 @@ TEST(query__memory_of_each_device__its_device)
             assert_int_equal(ze->resolve(self, addr + 1, 100, &range), -HMEM_NOT_MINE);
         }
     }
-    ze->close(self);
 }
 
 /* A card that both drivers list has one PCI address; memory is on its driver's device. */
@@ -49,10 +48,6 @@ TEST(query__tile_of_a_card_both_drivers_know__its_drivers_device)
     assert_ok(ze->resolve(self, addr, 8192, &range));
     assert_int_equal(range.device, 3);
     app_free(&app, addr);
-    app_close(&app);
-    ze->close(self);
-    bench_unset("HMREG_FAKE_ZE_BUS");
-    bench_unset("HMREG_FAKE_ZE_TILES");
 }
 
 /* Both drivers' ids begin with the same number; the identities differ nevertheless. */
@@ -74,7 +69,6 @@ TEST(identity__of_two_drivers__differ)
     for (int i = 0; i < 20; i++)
         for (int d = 0; d < 2; d++)
             bench_free(self, addrs[d][i], HMREG_MEM_DEVICE);
-    ze->close(self);
 }
 
 /* No engine can copy the memory of another driver. */
@@ -92,7 +86,6 @@ TEST(copy__between_drivers__by_way_of_the_host)
     assert_int_equal(bench_control(1)->peek(b)[4999], 0);
     bench_free(self, a, HMREG_MEM_DEVICE);
     bench_free(self, b, HMREG_MEM_DEVICE);
-    ze->close(self);
 }
 
 /* That of an NPU, for example. Its number stays the loader's. */
@@ -131,7 +124,6 @@ TEST(open__one_driver_fails__the_others_devices)
         assert_int_equal(range.device, 1);
         bench_free(self, addr, HMREG_MEM_DEVICE);
         assert_int_equal(ze->resolve(self, (uintptr_t)says, 1, &range), -HMEM_NOT_MINE);
-        ze->close(self);
         control->reset();
     }
 }
@@ -153,7 +145,7 @@ TEST(open__second_driver_without_memory__enomem_and_nothing_left)
 {
     struct hmem *self = bench_open();
 
-    ze->close(self);
+    bench_close();
     bench_control(0)->reset();
     bench_control(1)->reset();
     self = NULL;
@@ -182,8 +174,6 @@ TEST(kind__memory_of_the_second_driver__dmabuf)
     kind.addr = (void *)(uintptr_t)app_alloc(&app, app.devices[0], MIB);
     kind_check(lib, &kind);
     app_free(&app, (uintptr_t)kind.addr);
-    app_close(&app);
-    assert_ok(hmreg_close(lib));
 }
 
 TEST_MAIN()

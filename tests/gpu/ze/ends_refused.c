@@ -31,8 +31,6 @@ static void check_refused(struct hmem *self, const char *described, const char *
         assert_non_null(strstr(runtime.unreported, described));
     }
     app_free(&app, addr);
-    app_close(&app);
-    ze->close(self);
 }
 
 TEST(table__driver_refuses_each_version__not_watched)
@@ -80,8 +78,6 @@ TEST(virtual__its_table_is_refused__only_it_is_not_watched)
     assert_int_equal(zeVirtualMemFree(app.context, at, desc.size), 0);
     assert_int_equal(zePhysicalMemDestroy(app.context, physical), 0);
     app_free(&app, addr);
-    app_close(&app);
-    ze->close(self);
 }
 
 /* The context by which the vendor finds the library fails. */

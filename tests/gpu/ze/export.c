@@ -128,8 +128,6 @@ TEST(export__pages_of_the_device_are_large__names_the_bytes)
     check_names(addr, 70000, addr + 65535, &dmabuf);
     assert_int_equal(close(dmabuf.fd), 0);
     bench_free(self, addr, HMREG_MEM_DEVICE);
-    bench_unset("HMREG_FAKE_ZE_PAGE");
-    ze->close(self);
 }
 
 static void expect_refused(struct hmem *self, uint64_t addr, size_t len, int code,
@@ -152,7 +150,6 @@ TEST(export__shared_memory__eopnotsupp)
     assert_int_equal(hmreg_last_error()->vendor_code, ZE_RESULT_ERROR_UNSUPPORTED_FEATURE);
     assert_string_equal(hmreg_last_error()->vendor_text, "ZE_RESULT_ERROR_UNSUPPORTED_FEATURE");
     bench_free(self, addr, HMREG_MEM_MANAGED);
-    ze->close(self);
 }
 
 /* An older driver does not report tiles: its descriptor is too short for the memory. */
@@ -169,9 +166,6 @@ TEST(export__unreported_tiles__eproto)
     snprintf(words, sizeof(words), "has %zu bytes and cannot hold", 2 * bench_page());
     expect_refused(self, addr, 100, -EPROTO, words);
     bench_free(self, addr, HMREG_MEM_DEVICE);
-    ze->close(self);
-    bench_unset("HMREG_FAKE_ZE_TILES");
-    bench_unset("HMREG_FAKE_ZE_MISSING");
 }
 
 /* A piece that begins at a page boundary looks like an allocation; the descriptor is too long for
@@ -191,9 +185,6 @@ TEST(export__piece_of_a_pool_at_a_page__eproto)
     expect_refused(self, second, 2 * page, -EPROTO, "does not say where in it that lies");
     app_free(&app, first);
     app_free(&app, second);
-    app_close(&app);
-    bench_unset("HMREG_FAKE_ZE_POOL");
-    ze->close(self);
 }
 
 /* One id over more memory than the descriptor has: a pool over tiles that the driver does not
@@ -222,12 +213,6 @@ TEST(export__piece_of_a_pool_over_tiles__eproto)
     app_free(&app, low);
     app_free(&app, middle);
     app_free(&app, high);
-    app_close(&app);
-    ze->close(self);
-    bench_unset("HMREG_FAKE_ZE_POOL");
-    bench_unset("HMREG_FAKE_ZE_POOL_ID");
-    bench_unset("HMREG_FAKE_ZE_TILES");
-    bench_unset("HMREG_FAKE_ZE_MISSING");
 }
 
 /* If the whole pool has one id, the library finds its bounds. */
@@ -258,10 +243,6 @@ TEST(export__piece_of_a_pool_with_one_id__names_the_bytes)
     for (int i = 0; i < 5; i++)
         if (i != 1)
             app_free(&app, addrs[i]);
-    app_close(&app);
-    bench_unset("HMREG_FAKE_ZE_POOL");
-    bench_unset("HMREG_FAKE_ZE_POOL_ID");
-    ze->close(self);
 }
 
 static struct {
@@ -306,7 +287,6 @@ TEST(export__freed_before_the_duplicate__efault_and_no_other_file)
     check_freed_meanwhile(other);
     close(freed.number);
     close(other);
-    ze->close(freed.opened);
 }
 
 TEST(export__of_a_claim__names_the_bytes_or_is_refused)
@@ -330,7 +310,6 @@ TEST(export__of_a_claim__names_the_bytes_or_is_refused)
     assert_fails(ze->export_dmabuf(self, addr, 100, &claim, 0, &dmabuf), -EOPNOTSUPP,
                  "knows no memory");
     assert_int_equal(dmabuf.fd, -7);
-    ze->close(self);
 }
 
 /* ---- driver responses ------------------------------------------------------------------- */
@@ -363,7 +342,6 @@ TEST(export__driver_gives_no_descriptor__code_and_sentence)
         bench_control(0)->reset();
     }
     bench_free(self, addr, HMREG_MEM_DEVICE);
-    ze->close(self);
 }
 
 TEST(export__pcie_mapping__no_such_thing)
@@ -378,7 +356,6 @@ TEST(export__pcie_mapping__no_such_thing)
                  -EOPNOTSUPP, "PCIe mapping");
     assert_int_equal(dmabuf.fd, -7);
     bench_free(self, addr, HMREG_MEM_DEVICE);
-    ze->close(self);
 }
 
 TEST_MAIN()

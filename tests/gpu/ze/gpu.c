@@ -25,8 +25,8 @@ static void end(struct hmem *self)
 {
     assert_int_equal(bench_control(0)->allocations(), gpu_leaked);
     bench_control(0)->reset();
-    app_close(&app);
-    ze->close(self);
+    app_close();
+    bench_close();
 }
 
 static int devices(void)

@@ -23,12 +23,6 @@ static struct fixture begin(void)
     return fixture;
 }
 
-static void end(struct fixture *fixture)
-{
-    app_close(&fixture->app);
-    assert_ok(hmreg_close(fixture->lib));
-}
-
 static struct kind device_kind(uint64_t addr, size_t len)
 {
     return (struct kind){.addr = (void *)(uintptr_t)addr,
@@ -84,7 +78,6 @@ static void check_device(bool for_export)
 
     kind_reuse(fixture.lib, &kind, renew_device, &allocated);
     app_free(&fixture.app, allocated.addr);
-    end(&fixture);
 }
 
 TEST(kind__device_allocated_for_export__dmabuf)
@@ -112,8 +105,6 @@ TEST(kind__device_of_a_driver_that_insists__refused_with_the_remedy)
     refuse(&kind, -EOPNOTSUPP, "allocate it with ze_external_memory_export_desc_t");
     kind_check(fixture.lib, &kind);
     app_free(&fixture.app, allocated.addr);
-    end(&fixture);
-    bench_unset("HMREG_FAKE_ZE_INSIST");
 }
 
 /* A piece of a driver's pool: the descriptor is the pool's, and its offset there is unknown. */
@@ -130,8 +121,6 @@ TEST(kind__piece_of_a_pool__refused_with_the_remedy)
     refuse(&kind, -EPROTO, "does not say where in it that lies");
     kind_check(fixture.lib, &kind);
     app_free(&fixture.app, addr);
-    end(&fixture);
-    bench_unset("HMREG_FAKE_ZE_POOL");
 }
 
 /* If the pool has one id throughout, the library finds its bounds and proves them. */
@@ -148,9 +137,6 @@ TEST(kind__piece_of_a_pool_with_one_id__dmabuf)
     kind = device_kind(addr, 1000);
     kind_check(fixture.lib, &kind);
     app_free(&fixture.app, addr);
-    end(&fixture);
-    bench_unset("HMREG_FAKE_ZE_POOL_ID");
-    bench_unset("HMREG_FAKE_ZE_POOL");
 }
 
 /* The runtime gives one descriptor for memory on two tiles, which covers half of it at most. */
@@ -169,8 +155,6 @@ TEST(kind__memory_over_tiles__refused_with_the_remedy)
     refuse(&kind, -EXDEV, "allocate it on one tile");
     kind_check(fixture.lib, &kind);
     app_free(&fixture.app, allocated.addr);
-    end(&fixture);
-    bench_unset("HMREG_FAKE_ZE_TILES");
 }
 
 /* The remedy: memory of one tile, under either hierarchy the card's in the list of devices. */
@@ -192,8 +176,6 @@ TEST(kind__memory_of_one_tile__dmabuf)
     kind.device = 1;
     kind_check(fixture.lib, &kind);
     app_free(&fixture.app, addr);
-    end(&fixture);
-    bench_unset("HMREG_FAKE_ZE_TILES");
 }
 
 /* There the tiles are the devices, and memory of one is exported as usual. */
@@ -213,9 +195,6 @@ TEST(kind__flat_hierarchy__each_tile_a_device)
         kind_check(fixture.lib, &kind);
         app_free(&fixture.app, addr);
     }
-    end(&fixture);
-    bench_unset("HMREG_FAKE_ZE_FLAT");
-    bench_unset("HMREG_FAKE_ZE_TILES");
 }
 
 /* ---- host and shared memory ------------------------------------------------------------- */
@@ -266,7 +245,6 @@ static void check_touchable(enum hmreg_mem_kind sort, int device, const char *sa
     kind.local_addr = allocated.addr;
     kind_reuse(fixture.lib, &kind, renew, &allocated);
     app_free(&fixture.app, allocated.addr);
-    end(&fixture);
 }
 
 TEST(kind__host__by_its_address)
@@ -364,7 +342,6 @@ TEST(kind__one_mapping__dmabuf)
     kind = device_kind(reserved.addr + MIB + 777, BYTES);
     kind_reuse(fixture.lib, &kind, renew_second, &reserved);
     reserved_end(&reserved);
-    end(&fixture);
 }
 
 /* From the first, past the last but for a few bytes. */
@@ -400,7 +377,6 @@ TEST(kind__several_mappings__composite)
     kind = several(&reserved, 0, 3);
     kind_reuse(fixture.lib, &kind, renew_behind, &reserved);
     reserved_end(&reserved);
-    end(&fixture);
 }
 
 TEST(kind__mappings_of_two_devices__composite)
@@ -416,7 +392,6 @@ TEST(kind__mappings_of_two_devices__composite)
     kind = several(&reserved, 0, 2);
     kind_check(fixture.lib, &kind);
     reserved_end(&reserved);
-    end(&fixture);
 }
 
 TEST(kind__mappings_with_a_hole__erange)
@@ -433,7 +408,6 @@ TEST(kind__mappings_with_a_hole__erange)
     assert_ok(hmreg_query(fixture.lib, addr, 3 * MIB, &info));
     assert_int_equal(info.segments, 3);
     reserved_end(&reserved);
-    end(&fixture);
 }
 
 /* Adjacent by chance: two allocations, as two of zeMemAllocDevice are. */
@@ -450,7 +424,6 @@ TEST(kind__mappings_of_two_reservations__erange)
                  "leaves");
     reserved_end(&first);
     reserved_end(&second);
-    end(&fixture);
 }
 
 /* The descriptor covers all the physical memory, and no call reports which part is mapped. */
@@ -468,7 +441,6 @@ TEST(kind__mapping_of_a_part_of_the_memory__refused)
         kind_check(fixture.lib, &kind);
     }
     reserved_end(&reserved);
-    end(&fixture);
 }
 
 TEST_MAIN()

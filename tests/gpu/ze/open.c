@@ -12,7 +12,7 @@ TEST(open__device_without_pci_address__says_so)
     struct hmem_runtime runtime;
     struct hmem_device device = {0};
 
-    ze->close(self);
+    bench_close();
     bench_fail(fake, "zeDevicePciGetPropertiesExt", ZE_RESULT_ERROR_UNSUPPORTED_FEATURE, 1, 1);
     self = bench_open();
     ze->runtime(self, &runtime);
@@ -21,7 +21,6 @@ TEST(open__device_without_pci_address__says_so)
     assert_false(device.pci.valid);
     ze->device(self, 0, &device);
     assert_true(device.pci.valid);
-    ze->close(self);
     fake->reset();
 }
 
@@ -47,8 +46,6 @@ TEST(open__devices_without_export__say_so_and_allocate)
                  "does not export");
     assert_int_equal(dmabuf.fd, -7);
     bench_free(self, addr, HMREG_MEM_DEVICE);
-    ze->close(self);
-    bench_unset("HMREG_FAKE_ZE_NO_EXPORT");
 }
 
 /* The specification allows it: then the application's memory is invisible, and the description says
@@ -59,17 +56,15 @@ TEST(open__private_contexts__says_so_when_asked)
     const struct fake_control *fake = bench_control(0);
     struct hmem_runtime runtime;
 
-    ze->close(self);
+    bench_close();
     fake->reset();
     bench_set("HMREG_FAKE_ZE_PRIVATE", 1);
     self = bench_open();
     assert_int_equal(fake->calls("zeMemAllocHost"), 0);
     ze->runtime(self, &runtime);
     ze->runtime(self, &runtime);
-    bench_unset("HMREG_FAKE_ZE_PRIVATE");
     assert_int_equal(fake->calls("zeMemAllocHost"), 1);
     assert_non_null(strstr(runtime.lacks, "application's own contexts is not recognised"));
-    ze->close(self);
 }
 
 /* Everything of the fake driver's that takes memory of a device or of the host. */
@@ -98,7 +93,8 @@ TEST(open__library_and_domain__allocate_nothing)
     struct hmreg_domain *domain;
     struct hmreg *lib;
 
-    ze->close(bench_open()); /* loads the driver */
+    bench_open(); /* loads the driver */
+    bench_close();
     fake = bench_control(0);
     fake->reset();
     assert_ok(hmreg_open(&config, &lib));

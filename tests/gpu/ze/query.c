@@ -19,8 +19,6 @@ TEST(query__shared_memory_of_no_device__device_none)
     assert_int_equal(range.kind, HMREG_MEM_MANAGED);
     assert_int_equal(range.device, -1);
     app_free(&app, (uintptr_t)made);
-    app_close(&app);
-    ze->close(self);
 }
 
 /* A device that matches by neither UUID nor PCI address is unknown. */
@@ -43,9 +41,6 @@ TEST(query__memory_of_an_unlisted_device__eio)
                  "a device that driver 0 does not list");
     bench_control(0)->reset();
     app_free(&app, addr);
-    app_close(&app);
-    ze->close(self);
-    bench_unset("HMREG_FAKE_ZE_TILES");
 }
 
 /* The driver answers with success and leaves the outputs empty. */
@@ -58,7 +53,6 @@ TEST(query__nonsense_range__eio)
     bench_fail(bench_control(0), "zeMemGetAddressRange", ZE_RESULT_SUCCESS, 0, 1);
     assert_fails(ze->resolve(self, addr, 64, &range), -EIO, "not where the address is");
     bench_free(self, addr, HMREG_MEM_DEVICE);
-    ze->close(self);
 }
 
 TEST_MAIN()

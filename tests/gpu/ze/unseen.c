@@ -115,8 +115,6 @@ static void reuse(void (*free_it)(void *), unsigned times)
     reuse_addresses(&device, times);
     assert_int_equal(zelTracerSetEnabled(tracer, 0), 0);
     assert_int_equal(zelTracerDestroy(tracer), 0);
-    app_close(&application);
-    ze->close(self);
 }
 
 TEST(reuse__freed_past_the_loader__never_stale)
