@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0-only
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
  * Peer memory, which no kernel of Debian's has: the two functions of ib_core that nvidia-peermem
  * calls, with the rules of MLNX_OFED's. Clients are asked in the order in which they came, those

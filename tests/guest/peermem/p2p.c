@@ -1,9 +1,9 @@
-/* SPDX-License-Identifier: GPL-2.0-only
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * What NVIDIA's nvidia-peermem calls, on the memory of softgpu: the functions of nvidia.ko that
- * make memory accessible to other devices, with the rules of NVIDIA's nv-p2p.c, and in core.c peer
- * memory of ib_core. Built at test time with NVIDIA's headers nv-p2p.h and peer_mem.h, which are
- * not part of this tree.
+ * What NVIDIA's nvidia-peermem calls, on the memory of softgpu: here the functions of nvidia.ko
+ * that make memory accessible to other devices, with the rules of its file nv-p2p; in core.c the
+ * peer memory of ib_core. Built at test time with the headers of NVIDIA's module, which this tree
+ * has not.
  *
  * As there, pages have their addresses on the bus from get_pages on, until put_pages or until the
  * callback of pages whose memory is freed has returned; a table that the callback has ended is

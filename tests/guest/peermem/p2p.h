@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0-only */
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 #ifndef TESTS_GUEST_PEERMEM_P2P_H
 #define TESTS_GUEST_PEERMEM_P2P_H
 
