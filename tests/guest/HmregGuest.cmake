@@ -30,3 +30,11 @@ function(hmreg_guest_test)
   target_link_libraries(${arg_NAME} PRIVATE test_support ${arg_LINK})
   hmreg_guest_entry(${arg_NAME} ${arg_NAME} LABELS ${arg_LABELS} ENV ${arg_ENV})
 endfunction()
+
+# hmreg_peermem_entry(rdma_peermem_x TARGET [ARGS ...] [ENV ...]): over nvidia-peermem
+function(hmreg_peermem_entry name program)
+  cmake_parse_arguments(arg "" "" "ENV;ARGS" ${ARGN})
+  hmreg_guest_entry(${name} ${PROJECT_SOURCE_DIR}/tests/guest/peermem.sh LONG LABELS "rdma;guest"
+                    ENV SOURCE_DIR=${PROJECT_SOURCE_DIR} ${arg_ENV}
+                    ARGS $<TARGET_FILE:${program}> ${arg_ARGS})
+endfunction()

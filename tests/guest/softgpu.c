@@ -301,27 +301,94 @@ TEST(nvidia__any_failure_to_map__enomem)
     softgpu_assert_clean();
 }
 
+static int alloc_nvidia(size_t len)
+{
+    int fd;
+
+    softgpu_set("nvidia", "1");
+    fd = softgpu_alloc(len, 0);
+    softgpu_set("nvidia", "0");
+    return fd;
+}
+
+/* At an address of whole pages of NVIDIA's, and `skip` bytes. */
+static char *map_at(int fd, size_t len, size_t skip)
+{
+    size_t page = SOFTGPU_NVIDIA_PAGE;
+    char *room = mmap(NULL, len + 2 * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), *bytes;
+
+    assert_ptr_not_equal(room, MAP_FAILED);
+    bytes = room + (page - (uintptr_t)room % page) % page + skip;
+    assert_ptr_equal(mmap(bytes, len, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0),
+                     bytes);
+    return bytes;
+}
+
+static void serve(const char *client)
+{
+    softgpu_peermem(false);
+    softgpu_set("client", client);
+    softgpu_peermem(strcmp(client, "softgpu") != 0);
+}
+
+static void assert_not_its(const struct device *device, char *bytes, size_t len)
+{
+    errno = 0;
+    assert_null(ibv_reg_mr(device->pd, bytes, len, ACCESS));
+    assert_int_equal(errno, EFAULT);
+}
+
+/* Pages of addresses: all that the driver has not mapped whole is not its. */
 TEST(nvidia__peermem__whole_pages_of_64_kib)
 {
+    static const char *const clients[] = {"nv_mem", "nv_mem_nc"};
     struct device device = open_device();
-    int fd = softgpu_alloc(BYTES + 4096, 0);
-    char *bytes = map(fd);
+    int fd = alloc_nvidia(2 * BYTES);
     struct ibv_mr *mr;
 
-    softgpu_set("client", "nv_mem_nc");
-    softgpu_peermem(true);
-    assert_int_equal(access("/sys/kernel/mm/memory_peers/nv_mem_nc/version", R_OK), 0);
+    for (int i = 0; i < 2; i++) {
+        char path[80], *bytes = map_at(fd, 2 * BYTES - 4096, 0);
+
+        serve(clients[i]);
+        snprintf(path, sizeof(path), "/sys/kernel/mm/memory_peers/%s/version", clients[i]);
+        assert_int_equal(access(path, R_OK), 0);
+        mr = ibv_reg_mr(device.pd, bytes + 100, BYTES - 100, ACCESS);
+        assert_non_null(mr);
+        assert_int_equal(ibv_dereg_mr(mr), 0);
+        assert_not_its(&device, bytes + 100, BYTES);
+        munmap(bytes, 2 * BYTES - 4096);
+        bytes = map_at(fd, BYTES, 4096);
+        assert_not_its(&device, bytes, 4096);
+        munmap(bytes, BYTES);
+    }
+    serve("softgpu");
+    close(fd);
+    close_device(&device);
+    softgpu_assert_clean();
+}
+
+/* Unlike an import, for which that is ENOMEM. */
+TEST(nvidia__peermem__bar1_full__efault)
+{
+    struct device device = open_device();
+    int fds[2] = {alloc_nvidia(BYTES), alloc_nvidia(BYTES)};
+    char *bytes = map_at(fds[1], BYTES, 0);
+    struct ibv_mr *mr;
+
+    serve("nv_mem_nc");
+    softgpu_set("bar1_kib", "64");
+    mr = ibv_reg_dmabuf_mr(device.pd, 0, BYTES, 0, fds[0], ACCESS);
+    assert_non_null(mr);
+    assert_not_its(&device, bytes, BYTES);
+    assert_int_equal(ibv_dereg_mr(mr), 0);
     mr = ibv_reg_mr(device.pd, bytes, BYTES, ACCESS);
     assert_non_null(mr);
     assert_int_equal(ibv_dereg_mr(mr), 0);
+    softgpu_set("bar1_kib", "0");
+    serve("softgpu");
     munmap(bytes, BYTES);
-    bytes = mmap(NULL, BYTES + 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    assert_null(ibv_reg_mr(device.pd, bytes + BYTES, 4096, ACCESS));
-    assert_int_equal(errno, EFAULT);
-    softgpu_peermem(false);
-    softgpu_set("client", "softgpu");
-    munmap(bytes, BYTES + 4096);
-    close(fd);
+    close(fds[0]);
+    close(fds[1]);
     close_device(&device);
     softgpu_assert_clean();
 }

@@ -25,12 +25,8 @@ void memory_exit(void);
  * process shows; *offset: where the range begins in it. NULL: it is no such mapping. */
 struct dma_buf *memory_at(u64 start, u64 length, u64 *offset);
 
-/* Lies [start, end) of a buffer in whole pages of NVIDIA's? */
-bool memory_has_nvidia_pages(const struct dma_buf *dmabuf, u64 start, u64 end);
-
-/* Is it softgpu's with addresses on the bus; and without pages? */
+/* Is it softgpu's with addresses on the bus? */
 bool memory_is_on_bus(const struct dma_buf *dmabuf);
-bool memory_is_pageless(const struct dma_buf *dmabuf);
 
 int bus_init(void);
 void bus_exit(void);
@@ -70,8 +66,38 @@ void pageless_exit(void);
 int regions_init(void);
 void regions_exit(void);
 
+/* A dmabuf, attached and mapped for Soft-RoCE as a hardware driver does. */
+struct import {
+    struct dma_buf *dmabuf;
+    struct dma_buf_attachment *attachment;
+    struct sg_table *table;
+};
+/* After a failure, too, import_end() is to be called; it puts the dmabuf. */
+int import_begin(struct import *import);
+void import_end(struct import *import);
+
 extern atomic_t regions_alive; /* regions over dmabufs that exist */
 extern atomic_t regions_moved; /* move notices received from exporters */
+
+/* Memory that a driver of peer memory holds for one region. */
+struct peers_lease {
+    u64 bus; /* where the first page of the range is */
+    bool revoked;
+    void (*end)(struct peers_lease *lease);
+};
+
+/* A driver of peer memory that takes the place of our imitation: tests/guest/peermem. */
+struct peers_driver {
+    /* NULL: no client says that the range is its. */
+    struct peers_lease *(*begin)(u64 start, u64 length);
+    /* A process has unmapped [start, end) of a buffer. */
+    void (*freed)(const struct dma_buf *dmabuf, const struct mm_struct *mm, u64 start, u64 end);
+};
+/* NULL: the imitation again. */
+void peers_use(const struct peers_driver *driver);
+
+/* Peers' accesses to the region fail from now on. Does not sleep. */
+void regions_revoke(struct peers_lease *lease);
 
 /* A process has unmapped [start, end) of a buffer: revokes what it registered there by address, if
  * the driver of peer memory is one that does. */

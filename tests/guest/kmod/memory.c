@@ -412,13 +412,7 @@ struct dma_buf *memory_at(u64 start, u64 length, u64 *offset)
     mmap_read_unlock(current->mm);
     return dmabuf;
 }
-
-bool memory_has_nvidia_pages(const struct dma_buf *dmabuf, u64 start, u64 end)
-{
-    const struct buffer *buffer = dmabuf->priv;
-
-    return start < end && ALIGN(end, SOFTGPU_NVIDIA_PAGE) <= (u64)buffer->pages << PAGE_SHIFT;
-}
+EXPORT_SYMBOL_GPL(memory_at);
 
 static const struct dma_buf_ops dmabuf_ops = {
     .attach = attach,
@@ -449,13 +443,7 @@ bool memory_is_on_bus(const struct dma_buf *dmabuf)
 {
     return is_softgpu(dmabuf) && is_on_bus(dmabuf->priv);
 }
-
-bool memory_is_pageless(const struct dma_buf *dmabuf)
-{
-    const struct buffer *buffer = dmabuf->priv;
-
-    return is_softgpu(dmabuf) && buffer->pageless;
-}
+EXPORT_SYMBOL_GPL(memory_is_on_bus);
 
 /* ---- /dev/softgpu ----------------------------------------------------------------------- */
 

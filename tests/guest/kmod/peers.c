@@ -47,6 +47,7 @@ enum peers_client peers_client(void)
 {
     return READ_ONCE(kind);
 }
+EXPORT_SYMBOL_GPL(peers_client);
 
 static ssize_t version_show(struct kobject *kobj, struct kobj_attribute *attr, char *text)
 {

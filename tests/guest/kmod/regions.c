@@ -6,7 +6,8 @@
  * mapping is removed; the attachment lasts as long as the region. It works with every exporter
  * whose table has pages: softgpu, udmabuf, the dma-heaps, vgem. Of softgpu's memory that has
  * addresses on the bus (bus.c) only these are used, and where it has no pages, pageless.c. With
- * peers_enabled() a CPU mapping of softgpu's memory is registered in the same way.
+ * peers_enabled() a CPU mapping of softgpu's memory is registered in the same way, or by the
+ * addresses that a driver of peer memory has for it.
  *
  * Also, uverbs may now remove a device from processes that have it open, as it does for hardware;
  * for plain rxe it waits until they close it.
@@ -27,15 +28,15 @@
 #include <rdma/uverbs_ioctl.h>
 
 #include "kmod.h"
+#include "softgpu.h"
 
 struct region {
     struct hlist_node node;
     struct ib_mr *mr;
     const struct mm_struct *mm; /* registered by an address of it; NULL: by a descriptor */
     u64 start, end;             /* in the buffer */
-    struct dma_buf *dmabuf;
-    struct dma_buf_attachment *attachment;
-    struct sg_table *table;
+    struct import import;
+    struct peers_lease *lease; /* in the place of a dmabuf */
     u64 bus; /* where softgpu's memory is mapped; 0: another exporter's, reached by its pages */
     struct page *decoy; /* it has no pages */
     struct pageless pageless;
@@ -66,55 +67,61 @@ static const struct dma_buf_attach_ops attach_ops = {.allow_peer2peer = true,
                                                      .move_notify = on_move},
                                        system_ops = {.move_notify = on_move};
 
-static int pin_and_map(struct region *region)
+static int pin_and_map(struct import *import)
 {
-    int rc = dma_buf_pin(region->attachment);
+    int rc = dma_buf_pin(import->attachment);
 
     if (rc)
         return rc;
-    region->table = dma_buf_map_attachment(region->attachment, DMA_BIDIRECTIONAL);
-    if (!IS_ERR(region->table))
+    import->table = dma_buf_map_attachment(import->attachment, DMA_BIDIRECTIONAL);
+    if (!IS_ERR(import->table))
         return 0;
-    rc = PTR_ERR(region->table);
-    region->table = NULL;
-    dma_buf_unpin(region->attachment);
+    rc = PTR_ERR(import->table);
+    import->table = NULL;
+    dma_buf_unpin(import->attachment);
     return rc;
 }
 
-static int import(struct region *region)
+int import_begin(struct import *import)
 {
-    struct dma_buf *dmabuf = region->dmabuf;
-    struct dma_buf_attachment *attachment;
+    struct dma_buf_attachment *attachment = dma_buf_dynamic_attach(
+        import->dmabuf, &dma_device->dev, peer2peer ? &attach_ops : &system_ops, import);
     int rc;
 
-    attachment = dma_buf_dynamic_attach(dmabuf, &dma_device->dev,
-                                        peer2peer ? &attach_ops : &system_ops, region);
     if (IS_ERR(attachment))
         return PTR_ERR(attachment);
-    region->attachment = attachment;
-    dma_resv_lock(dmabuf->resv, NULL);
-    rc = pin_and_map(region);
-    dma_resv_unlock(dmabuf->resv);
-    if (!rc && memory_is_on_bus(dmabuf))
-        region->bus = sg_dma_address(region->table->sgl);
+    import->attachment = attachment;
+    dma_resv_lock(import->dmabuf->resv, NULL);
+    rc = pin_and_map(import);
+    dma_resv_unlock(import->dmabuf->resv);
     return rc;
 }
+EXPORT_SYMBOL_GPL(import_begin);
+
+void import_end(struct import *import)
+{
+    struct dma_buf *dmabuf = import->dmabuf;
+
+    if (import->table) {
+        dma_resv_lock(dmabuf->resv, NULL);
+        dma_buf_unmap_attachment(import->attachment, import->table, DMA_BIDIRECTIONAL);
+        dma_buf_unpin(import->attachment);
+        dma_resv_unlock(dmabuf->resv);
+    }
+    if (import->attachment)
+        dma_buf_detach(dmabuf, import->attachment);
+    dma_buf_put(dmabuf);
+}
+EXPORT_SYMBOL_GPL(import_end);
 
 static void region_free(struct region *region)
 {
-    struct dma_buf *dmabuf = region->dmabuf;
-
     if (region->decoy)
         pageless_decoy_free(region->decoy);
-    if (region->table) {
-        dma_resv_lock(dmabuf->resv, NULL);
-        dma_buf_unmap_attachment(region->attachment, region->table, DMA_BIDIRECTIONAL);
-        dma_buf_unpin(region->attachment);
-        dma_resv_unlock(dmabuf->resv);
-    }
-    if (region->attachment)
-        dma_buf_detach(dmabuf, region->attachment);
-    dma_buf_put(dmabuf);
+    if (region->lease)
+        region->lease->end(region->lease);
+    else
+        import_end(&region->import);
     kfree(region);
 }
 
@@ -141,7 +148,7 @@ static int fill_window(struct file *file, struct vm_area_struct *vma)
 
     if (region->bus)
         return fill_by_address(region, vma);
-    for_each_sgtable_page(region->table, &iter, vma->vm_pgoff)
+    for_each_sgtable_page(region->import.table, &iter, vma->vm_pgoff)
     {
         struct page *page = sg_page_iter_page(&iter);
         int rc;
@@ -162,6 +169,10 @@ static const struct file_operations window_ops = {.owner = THIS_MODULE, .mmap = 
 struct span {
     u64 offset, length, iova;
     int access;
+    /* Of what: one of these; mm as in struct region. */
+    struct dma_buf *dmabuf;
+    struct peers_lease *lease;
+    const struct mm_struct *mm;
 };
 
 static struct ib_mr *register_pages(struct ib_pd *pd, struct region *region,
@@ -193,6 +204,8 @@ static void enter(struct region *region, struct ib_mr *mr)
     region->mr = mr;
     spin_lock(&regions_lock);
     hash_add(regions, &region->node, (unsigned long)mr);
+    if (region->lease && region->lease->revoked)
+        mr->length = 0;
     spin_unlock(&regions_lock);
 }
 
@@ -209,35 +222,70 @@ static struct region *leave(struct ib_mr *mr)
     return found;
 }
 
+static const struct peers_driver *peers_driver;
+
+void peers_use(const struct peers_driver *driver)
+{
+    WRITE_ONCE(peers_driver, driver);
+}
+EXPORT_SYMBOL_GPL(peers_use);
+
 /* No access passes rxe's check against a length of 0. */
-void regions_freed(const struct dma_buf *dmabuf, const struct mm_struct *mm, u64 start, u64 end)
+void regions_revoke(struct peers_lease *lease)
 {
     struct region *region;
     int bucket;
 
+    spin_lock(&regions_lock);
+    lease->revoked = true;
+    hash_for_each(regions, bucket, region, node) if (region->lease == lease) region->mr->length = 0;
+    spin_unlock(&regions_lock);
+}
+EXPORT_SYMBOL_GPL(regions_revoke);
+
+void regions_freed(const struct dma_buf *dmabuf, const struct mm_struct *mm, u64 start, u64 end)
+{
+    const struct peers_driver *driver = READ_ONCE(peers_driver);
+    struct region *region;
+    int bucket;
+
+    if (driver)
+        driver->freed(dmabuf, mm, start, end);
     if (peers_client() != PEERS_NV_MEM)
         return;
     spin_lock(&regions_lock);
-    hash_for_each(regions, bucket, region, node) if (region->mm == mm && region->dmabuf == dmabuf &&
-                                                     region->start < end && start < region->end)
-        region->mr->length = 0;
+    hash_for_each(regions, bucket, region,
+                  node) if (region->mm == mm && region->import.dmabuf == dmabuf &&
+                            region->start < end && start < region->end) region->mr->length = 0;
     spin_unlock(&regions_lock);
+}
+
+/* Makes the memory stay where it is. */
+static int hold(struct region *region, const struct span *span)
+{
+    int rc;
+
+    if (region->lease) {
+        region->bus = region->lease->bus;
+        return 0;
+    }
+    if (!span->length || region->end < region->start || region->end > region->import.dmabuf->size)
+        return -EINVAL;
+    rc = import_begin(&region->import);
+    if (!rc && memory_is_on_bus(region->import.dmabuf))
+        region->bus = sg_dma_address(region->import.table->sgl);
+    return rc;
 }
 
 static struct ib_mr *make(struct ib_pd *pd, struct region *region, const struct span *span,
                           struct ib_udata *udata)
 {
+    int rc = hold(region, span);
     struct ib_mr *mr;
-    u64 end;
-    int rc;
 
-    if (!span->length || check_add_overflow(span->offset, span->length, &end) ||
-        end > region->dmabuf->size)
-        return ERR_PTR(-EINVAL);
-    rc = import(region);
     if (rc)
         return ERR_PTR(rc);
-    if (memory_is_pageless(region->dmabuf)) {
+    if (region->bus && !bus_page(region->bus)) {
         struct page *decoy = pageless_decoy(span->access);
 
         if (IS_ERR(decoy))
@@ -255,19 +303,22 @@ static struct ib_mr *make(struct ib_pd *pd, struct region *region, const struct 
     return mr;
 }
 
-/* Takes over the reference to dmabuf. mm: as in struct region. */
-static struct ib_mr *reg(struct ib_pd *pd, struct dma_buf *dmabuf, const struct mm_struct *mm,
-                         const struct span *span, struct ib_udata *udata)
+/* Takes over the dmabuf or the lease. */
+static struct ib_mr *reg(struct ib_pd *pd, const struct span *span, struct ib_udata *udata)
 {
     struct region *region = kzalloc(sizeof(*region), GFP_KERNEL);
     struct ib_mr *mr;
 
     if (!region) {
-        dma_buf_put(dmabuf);
+        if (span->lease)
+            span->lease->end(span->lease);
+        else
+            dma_buf_put(span->dmabuf);
         return ERR_PTR(-ENOMEM);
     }
-    region->dmabuf = dmabuf;
-    region->mm = mm;
+    region->import.dmabuf = span->dmabuf;
+    region->lease = span->lease;
+    region->mm = span->mm;
     region->start = span->offset;
     region->end = span->offset + span->length;
     mr = make(pd, region, span, udata);
@@ -283,14 +334,12 @@ static struct ib_mr *reg(struct ib_pd *pd, struct dma_buf *dmabuf, const struct 
 
 /* ---- the device's calls, replaced ------------------------------------------------------- */
 
-static struct ib_mr *reg_fd(struct ib_pd *pd, int fd, const struct span *span,
-                            struct ib_udata *udata)
+static struct ib_mr *reg_fd(struct ib_pd *pd, int fd, struct span *span, struct ib_udata *udata)
 {
-    struct dma_buf *dmabuf = dma_buf_get(fd);
-
-    if (IS_ERR(dmabuf))
-        return ERR_CAST(dmabuf);
-    return reg(pd, dmabuf, NULL, span, udata);
+    span->dmabuf = dma_buf_get(fd);
+    if (IS_ERR(span->dmabuf))
+        return ERR_CAST(span->dmabuf);
+    return reg(pd, span, udata);
 }
 
 #if LINUX_VERSION_CODE < KERNEL_VERSION(6, 10, 0)
@@ -311,22 +360,39 @@ static struct ib_mr *hook_reg_dmabuf(struct ib_pd *pd, u64 offset, u64 length, u
 }
 #endif
 
+/* The dmabuf of the range; nvidia-peermem's clients take whole pages of 64 KiB around it. */
+static struct dma_buf *imitated(u64 start, u64 length, u64 *offset)
+{
+    u64 page = peers_client() == PEERS_SOFTGPU ? 1 : SOFTGPU_NVIDIA_PAGE;
+    u64 first = ALIGN_DOWN(start, page);
+    struct dma_buf *dmabuf = memory_at(first, ALIGN(start + length, page) - first, offset);
+
+    *offset += start - first;
+    return dmabuf;
+}
+
 static struct ib_mr *hook_reg(struct ib_pd *pd, u64 start, u64 length, u64 iova, int access,
                               struct ib_udata *udata)
 {
+    const struct peers_driver *driver = READ_ONCE(peers_driver);
     struct span span = {.length = length, .iova = iova, .access = access};
-    struct dma_buf *dmabuf = NULL;
+    struct ib_mr *mr = NULL;
 
-    if (peers_enabled())
-        dmabuf = memory_at(start, length, &span.offset);
-    if (dmabuf && peers_client() != PEERS_SOFTGPU &&
-        !memory_has_nvidia_pages(dmabuf, span.offset, span.offset + length)) {
-        dma_buf_put(dmabuf); /* any failure of nvidia-peermem means that the memory is not its */
-        dmabuf = NULL;
+    if (peers_enabled() && driver && peers_client() != PEERS_SOFTGPU) {
+        span.lease = driver->begin(start, length);
+        span.offset = offset_in_page(start);
+    } else if (peers_enabled()) {
+        span.dmabuf = imitated(start, length, &span.offset);
+        span.mm = current->mm;
     }
-    if (dmabuf)
-        return reg(pd, dmabuf, current->mm, &span, udata);
-    return driver_reg(pd, start, length, iova, access, udata);
+    if (IS_ERR(span.lease))
+        return ERR_CAST(span.lease);
+    if (span.lease || span.dmabuf)
+        mr = reg(pd, &span, udata);
+    /* Where nvidia-peermem cannot map memory, it says that the memory is not its. */
+    if (span.dmabuf && peers_client() != PEERS_SOFTGPU && PTR_ERR(mr) == -ENOMEM)
+        mr = NULL;
+    return mr ? mr : driver_reg(pd, start, length, iova, access, udata);
 }
 
 /* Remove it from the table first: the driver frees mr, and its address can be reused. */

@@ -276,6 +276,13 @@ static size_t whole_pages(size_t len)
     return (len + fake_page() - 1) & ~(fake_page() - 1);
 }
 
+/* What memory of this kind is rounded up and aligned to. */
+static size_t page_of(enum fake_kind kind)
+{
+    return kind == FAKE_DEVICE ? (size_t)fake_env("HMREG_FAKE_DEVICE_PAGE", (long)fake_page())
+                               : fake_page();
+}
+
 static bool fill_host(struct fake_block *block)
 {
     block->bytes = mmap((void *)(uintptr_t)block->addr, block->len, PROT_READ | PROT_WRITE,
@@ -348,11 +355,13 @@ static struct fake_block *block_place(int device, enum fake_kind kind, size_t le
     struct arena *arena = arena_of(device, kind);
     struct fake_block *block = arena && len <= arena->len ? calloc(1, sizeof(*block)) : NULL;
     struct fake_block **link = NULL;
+    size_t page = page_of(kind);
 
     if (!block)
         return NULL;
-    *block = (struct fake_block){.len = whole_pages(len), .device = device, .kind = kind, .fd = -1};
-    block->addr = find_gap(arena, block->len, align > fake_page() ? align : fake_page(), &link);
+    *block = (struct fake_block){
+        .len = (len + page - 1) & ~(page - 1), .device = device, .kind = kind, .fd = -1};
+    block->addr = find_gap(arena, block->len, align > page ? align : page, &link);
     if (!block->addr) {
         free(block);
         return NULL;
