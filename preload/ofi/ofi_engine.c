@@ -281,8 +281,8 @@ static bool is_cacheable(const struct ofi_domain *domain, const struct ofi_call 
     }
     if (!is_plain(domain, call)) {
         record_passed_on("not-plain",
-                         "only a registration of one range without flags, a key for authorization "
-                         "or an endpoint is cached");
+                         "only a registration of one range without flags, a key for authorization, "
+                         "another region as its base or an endpoint is cached");
         return false;
     }
     return has_cacheable_rights(domain, call);

@@ -385,7 +385,7 @@ built_for_all() {
 is_formatted() { # PAGE
     local name=${1##*/} section=${1##*.} said
     name=${name%.*}
-    said=$(groff -K utf8 -t -mandoc -Tutf8 -P-c -rLL=100n -rLT=100n -w mac "$1" 2>"$work/warnings" | col -bx | grep .)
+    said=$(groff -K utf8 -t -mandoc -Tutf8 -P-c -rLL=100n -rLT=100n -w mac "$1" 2>"$work/warnings" | sed 's/.\x08//g' | grep .)
     said=$(sed -n '1p;$p' <<<"$said" | tr -s ' ')
     name=${name^^}
     echo "$1: $said"

@@ -11,7 +11,7 @@ trap 'rm -rf "$root"' EXIT
 echo "Dir \"$root\";" >"$root/apt.conf"
 export APT_CONFIG=$root/apt.conf
 
-# gives "URI SUITE..." FILE...: with these files (NAME=TEXT) in /etc/apt, the mirrors of trixie.
+# gives "URI SUITE..." FILE...: with these files (NAME=TEXT) in /etc/apt, the mirrors of trixie, or $suite.
 gives() {
     local expected=$1 output file
     shift
@@ -19,7 +19,7 @@ gives() {
     for file; do
         printf '%b' "${file#*=}" >"$root/etc/apt/${file%%=*}"
     done
-    output=$("$SOURCE_DIR/tests/guest/mirror" trixie 2>&1)
+    output=$("$SOURCE_DIR/tests/guest/mirror" "${suite:-trixie}" 2>&1)
     echo "$output"
     [[ $output == "$expected" ]]
 }
@@ -34,6 +34,7 @@ lines+='deb cdrom:[Debian 12]/ bookworm main\n'
 lines+='deb [trusted=yes] http://a/main/ bookworm main non-free # comment\n'
 lines+='deb http://a/main/ bookworm-updates main\ndeb https://s/security bookworm-security main\n'
 check mirror__lines gives "$three" "sources.list=$lines"
+suite=sid check mirror__unstable__no_updates gives 'deb http://a/main sid main' "sources.list=$lines"
 
 stanza='Types: deb\nComponents: main\n'
 stanzas="Enabled: no\nURIs: http://disabled/main\nSuites: bookworm bookworm-updates\n$stanza\n"

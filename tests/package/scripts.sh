@@ -175,8 +175,8 @@ check run__alone__teaches says 'begin with ./run demo' "$SOURCE_DIR/run"
 check run__help__teaches says 'HMREG_TEST_NO_SKIP' "$SOURCE_DIR/run" --help
 check run__unknown_command__fails fails 'no such command: fly' "$SOURCE_DIR/run" fly
 check run__unknown_group__fails fails 'has no group fly' "$SOURCE_DIR/run" setup fly
-check on__unknown_release__teaches fails 'usage: ./run on [--bare] 12|13 COMMAND' "$SOURCE_DIR/run" on 11 test
-check on__no_command__teaches fails 'usage: ./run on [--bare] 12|13 COMMAND' "$SOURCE_DIR/run" on 13
+check on__unknown_release__teaches fails 'usage: ./run on [--bare] 12|13|sid COMMAND' "$SOURCE_DIR/run" on 11 test
+check on__no_command__teaches fails 'usage: ./run on [--bare] 12|13|sid COMMAND' "$SOURCE_DIR/run" on 13
 check matrix__no_cell__teaches fails 'SANITIZER  none, address+undefined, thread' \
     "$SOURCE_DIR/.ci/matrix"
 check options__unknown_option__teaches fails 'FLY=OFF is none; there are, =ON or =OFF: CUDA' \

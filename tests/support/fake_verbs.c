@@ -220,6 +220,18 @@ static struct ibv_mr *reg_mr_ex(struct ibv_pd *on, const struct init_attr *attr)
     return NULL;
 }
 
+struct ibv_mr_init_attr;
+struct ibv_mr *ibv_reg_mr_ex(struct ibv_pd *on, struct ibv_mr_init_attr *attr);
+
+/* For programs whose library finds calls by dlsym(3) itself, in a libibverbs that may have it. */
+INTERPOSED struct ibv_mr *ibv_reg_mr_ex(struct ibv_pd *on, struct ibv_mr_init_attr *attr)
+{
+    errno = EOPNOTSUPP;
+    if (!fake_verbs.reg_mr_ex)
+        return NULL;
+    return reg_mr_ex(on, (const struct init_attr *)attr);
+}
+
 /* Finds these calls instead of the real library's, whichever it has. */
 void *test_dlsym(void *handle, const char *name)
 {

@@ -111,6 +111,26 @@ TEST(sites_find__in_this_libc__every_entry_that_changes_mappings)
     assert_in_range(found.entries, sizeof(numbers) / sizeof(numbers[0]), HOOK_SITES_MAX);
 }
 
+#if defined(__x86_64__)
+/* UCX 1.23's libucm has such a jump, and no other bytes that look like `syscall`. */
+TEST(enters__bytes_of_a_jumps_distance__only_if_the_jump_leads_elsewhere)
+{
+    static const uint8_t jump_if[] = {0x0f, 0x85, 0x0f, 0x05, 0x00, 0x00};
+    static uint8_t text[0x600];
+    struct hook_code code = {text, sizeof(text), false};
+    struct hook_entry entry;
+
+    memcpy(text + 16, jump_if, sizeof(jump_if));
+    assert_false(hook_arch_enters(&code, 18, &entry));
+    code.size = 0x500;
+    assert_true(hook_arch_enters(&code, 18, &entry));
+    code.size = sizeof(text);
+    text[16] = 0xb8;
+    assert_true(hook_arch_enters(&code, 18, &entry));
+    assert_null(entry.site);
+}
+#endif
+
 /* ---- a dynamic linker whose text is alone ----------------------------------------------- */
 
 /* For the library the dynamic linker's text is here, if it is not NULL; of it the program has

@@ -25,9 +25,29 @@
 
 /* ---- reading code ----------------------------------------------------------------------- */
 
-static bool has_syscall(const uint8_t *at)
+#define JUMP_IF      6 /* bytes of a conditional jump: 0x0f, 0x80 to 0x8f, and the distance */
+#define JUMP_IF_CODE 2
+
+/* Are the bytes those of a conditional jump's distance, which leads to this code? A `syscall` is
+ * nothing of the kind: what follows it would have to be the distance's upper bytes. */
+static bool is_distance(const struct hook_code *code, size_t at)
 {
-    return at[0] == 0x0f && at[1] == 0x05;
+    for (size_t back = JUMP_IF_CODE; back < JUMP_IF - 1 && back <= at; back++) {
+        const uint8_t *jump = code->start + at - back;
+        int32_t distance;
+
+        if (at - back + JUMP_IF > code->size || jump[0] != 0x0f || (jump[1] & 0xf0) != 0x80)
+            continue;
+        memcpy(&distance, jump + JUMP_IF_CODE, sizeof(distance));
+        if ((size_t)((ptrdiff_t)(at - back + JUMP_IF) + distance) < code->size)
+            return true;
+    }
+    return false;
+}
+
+static bool has_syscall(const struct hook_code *code, size_t at)
+{
+    return code->start[at] == 0x0f && code->start[at + 1] == 0x05 && !is_distance(code, at);
 }
 
 const uint8_t *hook_arch_target(const uint8_t *site)
@@ -169,7 +189,7 @@ bool hook_arch_enters(const struct hook_code *code, size_t at, struct hook_entry
         return false;
     if (is_hooked(code, at, out))
         return true;
-    if (!has_syscall(enter))
+    if (!has_syscall(code, at))
         return false;
     *out = (struct hook_entry){.number = HOOK_ANY_CALL};
     if (at >= HOOK_SITE_SIZE)

@@ -644,12 +644,12 @@ TEST(cache__base_of_a_region__is_the_providers)
     fake_fabric.info->fabric_attr->api_version = FI_VERSION(2, 0);
     domain = open_hooked();
     base = reg_ok(domain, FI_SEND);
-    given.attr.mr_iov = &iov;
-    given.attr.iov_count = 1;
-    given.attr.access = FI_SEND;
+    given.attr = (struct fi_mr_attr){.mr_iov = &iov, .iov_count = 1, .access = FI_SEND};
     given.words[12] = (uintptr_t)base;
+    given.words[13] = 3; /* sub_mr_cnt */
     assert_int_equal(fi_mr_regattr(domain, &given.attr, 0, &mr), 0);
     assert_ptr_equal((void *)(uintptr_t)fake_fabric.given.words[12], fi_mr_desc(base));
+    assert_int_equal(fake_fabric.given.words[13], 3);
     close_ok(mr);
     close_ok(base);
     end(domain);

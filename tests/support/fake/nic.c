@@ -45,6 +45,9 @@
 #undef ibv_reg_mr
 #undef ibv_query_port
 
+struct ibv_mr_init_attr; /* of rdma-core 59 */
+struct ibv_mr *ibv_reg_mr_ex(struct ibv_pd *pd, struct ibv_mr_init_attr *attr);
+
 #define MOST_NICS    32
 #define MOST_REGIONS 1024
 #define EXPORTED     __attribute__((visibility("default")))
@@ -515,6 +518,13 @@ EXPORTED struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, si
     if (mr)
         ((struct region *)mr)->unreachable = fake_is_pcie(fd);
     return mr;
+}
+
+/* Its drivers have the older call only, whatever the libibverbs that is loaded has. */
+EXPORTED struct ibv_mr *ibv_reg_mr_ex(struct ibv_pd *pd, struct ibv_mr_init_attr *attr)
+{
+    errno = EOPNOTSUPP;
+    return NULL;
 }
 
 static struct ibv_mr *reg_data_direct(struct ibv_pd *pd, uint64_t offset, size_t length,
