@@ -25,7 +25,6 @@ static int nic_count, device_count;
 
 static void log_line(enum hmreg_log_level level, const char *text, void *context)
 {
-    (void)context;
     if (nccl_logger && level <= HMREG_LOG_INFO)
         nccl_logger(level <= HMREG_LOG_WARN ? NCCL_LOG_WARN : NCCL_LOG_INFO, NCCL_LOG_NET, "hmreg",
                     0, "%s", text);
@@ -88,56 +87,36 @@ void device_close(struct device *device)
 /* ---- what there is ----------------------------------------------------------------------- */
 
 /* HMREG_NCCL_FABRIC: "verbs", or "libfabric/PROVIDER". */
-static int find_nics(void)
-{
-    const char *wanted = getenv("HMREG_NCCL_FABRIC");
-    int rc;
-
-    transport = wanted && !strncmp(wanted, "libfabric/", 10) ? &ofi_transport : &verbs_transport;
-    rc = transport->find(nics, MOST_NICS);
-    if (rc <= 0)
-        return rc ? rc : -ENODEV;
-    for (int i = 0; i < rc; i++) {
-        devices[i].rails = 1;
-        devices[i].nic[0] = &nics[i];
-    }
-    device_count = nic_count = rc;
-    return 0;
-}
-
 int net_devices(int *count)
 {
-    int rc;
+    const char *wanted = getenv("HMREG_NCCL_FABRIC");
+    int found;
 
     pthread_mutex_lock(&lock);
-    rc = nic_count ? 0 : find_nics();
+    transport = wanted && !strncmp(wanted, "libfabric/", 10) ? &ofi_transport : &verbs_transport;
+    found = nic_count ? nic_count : transport->find(nics, MOST_NICS);
+    for (; nic_count < found; device_count = ++nic_count)
+        devices[nic_count] = (struct device){.rails = 1, .nic = {&nics[nic_count]}};
     *count = device_count;
     pthread_mutex_unlock(&lock);
-    return nccl_result(rc, "finding NICs");
+    return nccl_result(found > 0 ? 0 : found ? found : -ENODEV, "finding NICs");
 }
 
-static int fuse(int *members, int *index)
-{
-    struct device *device = &devices[device_count];
-
-    if (members[0] < 1 || members[0] > transport->rails || device_count == 2 * MOST_NICS)
-        return -EINVAL;
-    for (int i = 0; i < members[0]; i++) {
-        if (members[i + 1] < 0 || members[i + 1] >= nic_count)
-            return -EINVAL;
-        device->nic[i] = &nics[members[i + 1]];
-    }
-    device->rails = members[0];
-    *index = device_count++;
-    return 0;
-}
-
+/* members: their number, then each. */
 int net_fuse(int *index, int *members)
 {
-    int rc;
+    int rc = members[0] < 1 || members[0] > transport->rails ? -EINVAL : 0;
+    struct device device = {.rails = members[0]};
 
     pthread_mutex_lock(&lock);
-    rc = fuse(members, index);
+    for (int i = 0; i < device.rails && !rc; i++) {
+        rc = members[i + 1] < 0 || members[i + 1] >= nic_count ? -EINVAL : 0;
+        device.nic[i] = &nics[members[i + 1]];
+    }
+    if (!rc && device_count < 2 * MOST_NICS)
+        devices[ *index = device_count++] = device;
+    else
+        rc = -EINVAL;
     pthread_mutex_unlock(&lock);
     return nccl_result(rc, "fusing devices");
 }
@@ -158,31 +137,31 @@ static int pointers_of(struct hmreg_domain *domain)
     return pointers;
 }
 
-int net_properties(int index, void *properties)
+/* members, longest: NULL for a version that has none. */
+int net_properties(int index, struct nccl_nic *out, struct nccl_port *port, int *members,
+                   struct nccl_longest *longest)
 {
-    struct nccl_properties_v12 *out = (struct nccl_properties_v12 *)properties;
     struct device *device;
     int rc = device_open(index, &device);
 
     if (rc)
         return nccl_result(rc, "opening a device");
-    memset(out, 0, sizeof(*out));
-    out->nic.name = device->nic[0]->name;
-    out->nic.pci_path = device->nic[0]->pci_path[0] ? device->nic[0]->pci_path : NULL;
-    out->nic.guid = device->nic[0]->guid;
-    out->nic.pointers = pointers_of(device->domain);
-    out->nic.global = 1;
-    out->port.port = device->nic[0]->port;
-    out->port.most_comms = 1 << 16;
-    out->port.most_grouped = GROUPED;
-    out->fused = device->rails;
+    *out = (struct nccl_nic){.name = (char *)device->nic[0]->name,
+                             .pci_path = (char *)device->nic[0]->pci_path,
+                             .guid = device->nic[0]->guid,
+                             .pointers = pointers_of(device->domain),
+                             .global = 1};
+    if (!*out->pci_path)
+        out->pci_path = NULL;
+    *port = (struct nccl_port){
+        .port = device->nic[0]->port, .most_comms = 1 << 16, .most_grouped = GROUPED};
     for (int i = 0; i < device->rails; i++) {
-        out->port.speed += device->nic[i]->speed;
-        out->member[i] = (int)(device->nic[i] - nics);
+        port->speed += device->nic[i]->speed;
+        if (members)
+            members[0] = i + 1, members[i + 1] = (int)(device->nic[i] - nics);
     }
-    out->longest = out->longest_collective = LONGEST;
-    out->most_in_request = 1;
-    out->rail = out->plane = NCCL_UNDEFINED;
+    if (longest)
+        *longest = (struct nccl_longest){LONGEST, LONGEST};
     device_close(device);
     return NCCL_OK;
 }

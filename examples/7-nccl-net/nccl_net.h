@@ -36,7 +36,7 @@ struct nccl_config {
     int traffic_class;
 };
 
-/* ---- what NCCL asks about a device: two parts that all versions have, and the rest ------- */
+/* ---- what NCCL asks about a device: parts that versions have in common, and the rest ----- */
 
 struct nccl_nic {
     char *name, *pci_path; /* pci_path: in /sys; NULL: none */
@@ -51,6 +51,10 @@ struct nccl_port {
     int most_comms, most_grouped, offload, offload_version;
 };
 
+struct nccl_longest { /* bytes of a message */
+    size_t p2p, collective;
+};
+
 struct nccl_properties_v8 {
     struct nccl_nic nic;
     struct nccl_port port;
@@ -60,8 +64,8 @@ struct nccl_properties_v9 { /* and v10 */
     struct nccl_nic nic;
     int force_flush;
     struct nccl_port port;
-    int fused, member[4]; /* the devices that it is made of */
-    size_t longest, longest_collective;
+    int members[5]; /* how many devices it is made of, then each */
+    struct nccl_longest longest;
 };
 
 struct nccl_properties_v11 {
@@ -73,8 +77,8 @@ struct nccl_properties_v12 {
     struct nccl_nic nic;
     int force_flush;
     struct nccl_port port;
-    int fused, member[8];
-    size_t longest, longest_collective;
+    int members[9];
+    struct nccl_longest longest;
     int most_in_request;
     int16_t rail, plane;
 };
@@ -130,11 +134,14 @@ NCCL_NET(v9, (nccl_log * log), struct nccl_properties_v9, NCCL_WITHOUT_CONTEXT, 
          NCCL_NONE, NCCL_FUSE);
 NCCL_NET(v10, (nccl_log * log, void *profiler), struct nccl_properties_v9, NCCL_WITHOUT_CONTEXT,
          NCCL_MORE, size_t, NCCL_MORE, NCCL_FUSE);
-/* And v11, which differs in properties(): struct nccl_properties_v11 or _v12. */
-NCCL_NET(v12,
-         (void **context, uint64_t id, struct nccl_config *config, nccl_log *log, void *profiler),
-         void, NCCL_WITH_CONTEXT, NCCL_NONE, size_t, NCCL_MORE,
-         NCCL_FUSE int (*finalize)(void *context);
-         int (*attributes)(void *context, void *hints););
+#define NCCL_NET_WITH_CONTEXT(version)                                                             \
+    NCCL_NET(                                                                                      \
+        version,                                                                                   \
+        (void **context, uint64_t id, struct nccl_config *config, nccl_log *log, void *profiler),  \
+        struct nccl_properties_##version, NCCL_WITH_CONTEXT, NCCL_NONE, size_t, NCCL_MORE,         \
+        NCCL_FUSE int (*finalize)(void *context);                                                  \
+        int (*attributes)(void *context, void *hints);)
+NCCL_NET_WITH_CONTEXT(v11);
+NCCL_NET_WITH_CONTEXT(v12);
 
 #endif

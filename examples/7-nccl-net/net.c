@@ -6,7 +6,6 @@
 #include "plugin.h"
 
 #include <arpa/inet.h>
-#include <assert.h>
 #include <errno.h>
 #include <ifaddrs.h>
 #include <net/if.h>
@@ -18,6 +17,9 @@
 
 #define IDLE 1024 /* polls without an event between two looks at the socket */
 
+/* How far a card has been sent or received. */
+enum { ADDRESSES = offsetof(struct card, ready), READY = ADDRESSES + 1, BYE = READY + 1 };
+
 struct handle { /* of NCCL_HANDLE_BYTES, which NCCL passes to the connecting side each time */
     struct sockaddr_in at;
     uint64_t nonce;
@@ -25,72 +27,76 @@ struct handle { /* of NCCL_HANDLE_BYTES, which NCCL passes to the connecting sid
 };
 
 struct listener {
-    int index, traffic_class, socket;
+    int index, socket;
     uint64_t nonce;
     struct comm *comm; /* under way */
 };
 
-/* ---- the handshake ------------------------------------------------------------------------ */
+/* ---- setting up a communicator, a step at each call of connect() or accept() -------------- */
 
-/* Moves the rest of a step's bytes; -EAGAIN: some are left; -EBADMSG: the first did not come. */
-static int move(struct comm *comm, bool out, void *bytes, size_t size)
+/* Sends our card, or receives the peer's, so far; -EAGAIN: not yet. */
+static int move(struct comm *comm, bool out, size_t end)
 {
-    char *at = (char *)bytes + comm->moved;
-    size_t left = size - comm->moved;
-    ssize_t moved = out ? send(comm->socket, at, left, MSG_NOSIGNAL | MSG_DONTWAIT)
-                        : recv(comm->socket, at, left, MSG_DONTWAIT);
+    char *card = (char *)(out ? &comm->ours : &comm->peers);
+    size_t *at = out ? &comm->sent : &comm->got;
+    ssize_t moved;
 
-    if (moved <= 0)
-        return moved < 0 ? -errno : comm->step ? -ECONNRESET : -EBADMSG;
-    comm->moved += (size_t)moved;
-    if (comm->moved < size)
-        return -EAGAIN;
-    comm->moved = 0;
+    for (; *at < end; *at += (size_t)moved) {
+        moved = out ? send(comm->socket, card + *at, end - *at, MSG_NOSIGNAL | MSG_DONTWAIT)
+                    : recv(comm->socket, card + *at, end - *at, MSG_DONTWAIT);
+        if (moved <= 0)
+            return moved < 0 ? -errno : -ECONNRESET;
+    }
     return 0;
 }
 
-/* -EBADMSG: not from the process to which NCCL gave our handle. */
-static int meet_peer(struct comm *comm)
+/* NCCL gave the number of our handle to the process that connects, and to no other. */
+static bool is_stranger(const struct comm *comm)
 {
-    const struct card *ours = &comm->ours, *peers = &comm->peers;
-
-    if (ours->nonce != peers->nonce)
-        return -EBADMSG;
-    if (ours->rails != peers->rails ||
-        memcmp(ours->transport, peers->transport, sizeof(ours->transport)))
-        return -EPROTONOSUPPORT;
-    return transport->connect(comm);
+    return comm->got < ADDRESSES || comm->ours.nonce != comm->peers.nonce;
 }
 
-/* The connecting side's card comes first: the other answers only to the number of its handle. Its
- * last byte says that it can be sent to, as the other side's card does. */
-static int shake_hands(struct comm *comm)
+static int meet(struct comm *comm)
 {
-    enum { SHOW, SEE, MEET, SAY_READY, HEAR_READY, STEPS = 4 };
-    static const unsigned char steps[2][STEPS] = {{SEE, MEET, SHOW, HEAR_READY},
-                                                  {SHOW, SEE, MEET, SAY_READY}};
-    char ready = '+';
-    int rc = 0;
+    int rc = is_stranger(comm) || comm->ours.rails != comm->peers.rails ||
+                     memcmp(comm->ours.transport, comm->peers.transport, sizeof(transport->name))
+                 ? -EPROTONOSUPPORT
+                 : transport->connect(comm);
 
-    for (; comm->step < STEPS && !rc; comm->step += !rc) {
-        int step = steps[comm->sends][comm->step];
-
-        if (step == MEET)
-            rc = meet_peer(comm);
-        else if (step == SHOW || step == SEE)
-            rc = move(comm, step == SHOW, step == SHOW ? &comm->ours : &comm->peers,
-                      sizeof(comm->ours));
-        else
-            rc = move(comm, step == SAY_READY, &ready, 1);
-    }
-    return rc ? rc : ready == '+' ? 0 : -ECONNRESET;
+    comm->met = !rc;
+    return rc;
 }
 
-/* ---- opening and closing ------------------------------------------------------------------ */
+/* The connecting side's card comes first; the other answers only to the number of its handle. */
+static int set_up(struct comm *comm)
+{
+    int rc = comm->sends ? move(comm, true, ADDRESSES) : 0;
+
+    rc = rc ? rc : move(comm, false, ADDRESSES);
+    rc = rc || comm->met ? rc : meet(comm);
+    rc = rc ? rc : move(comm, true, READY);
+    return rc ? rc : move(comm, false, READY);
+}
+
+/* *out stays NULL until the communicator is complete. A stranger's is dropped. */
+static int advance(struct comm **underway, void **out)
+{
+    struct comm *comm = *underway;
+    int rc = set_up(comm);
+    bool dropped = !comm->sends && is_stranger(comm);
+
+    if (rc == -EAGAIN)
+        return 0;
+    *underway = NULL;
+    if (rc)
+        net_close(comm);
+    else
+        *out = comm;
+    return dropped ? 0 : rc;
+}
 
 /* Takes the socket. */
-static int open_comm(int index, int traffic_class, int socket, uint64_t nonce, bool sends,
-                     struct comm **out)
+static int open_comm(int index, int socket, uint64_t nonce, bool sends, struct comm **out)
 {
     struct comm *comm = (struct comm *)calloc(1, sizeof(*comm));
     int rc;
@@ -101,8 +107,7 @@ static int open_comm(int index, int traffic_class, int socket, uint64_t nonce, b
     }
     comm->socket = socket;
     comm->sends = sends;
-    comm->traffic_class = traffic_class;
-    comm->ours.nonce = nonce;
+    comm->ours = (struct card){.nonce = nonce, .ready = '+', .bye = '!'};
     memcpy(comm->ours.transport, transport->name, sizeof(transport->name));
     rc = device_open(index, &comm->device);
     comm->ours.rails = rc ? 0 : (uint32_t)comm->device->rails;
@@ -122,27 +127,11 @@ int net_close(void *opened)
         transport->close(comm);
     if (comm->ours.rails)
         device_close(comm->device);
-    (void)send(comm->socket, "!", 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (comm->sent == READY)
+        (void)move(comm, true, BYE);
     close(comm->socket);
     free(comm);
     return NCCL_OK;
-}
-
-/* One more step of a communicator under way: *out stays NULL until it is complete. */
-static int advance(struct comm **underway, void **out)
-{
-    int rc;
-
-    assert(*underway);
-    rc = shake_hands(*underway);
-    if (rc == -EAGAIN)
-        return 0;
-    if (rc)
-        net_close(*underway);
-    else
-        *out = *underway;
-    *underway = NULL;
-    return rc;
 }
 
 /* HMREG_NCCL_ADDRESS, else the first interface that is up and reaches other machines. */
@@ -165,40 +154,29 @@ static struct in_addr our_address(void)
     return found;
 }
 
-static int start_listening(struct listener *listener, struct handle *handle)
-{
-    struct sockaddr *at = (struct sockaddr *)(void *)&handle->at;
-    socklen_t size = sizeof(handle->at);
-
-    handle->at.sin_family = AF_INET;
-    handle->at.sin_addr = our_address();
-    listener->socket = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (listener->socket < 0 || bind(listener->socket, at, size) || listen(listener->socket, 1) ||
-        getsockname(listener->socket, at, &size) ||
-        getrandom(&listener->nonce, sizeof(listener->nonce), 0) < 0)
-        return -errno;
-    handle->nonce = listener->nonce;
-    return 0;
-}
-
 int net_listen(void *context, int device, void *handle, void **out)
 {
     struct listener *listener = (struct listener *)calloc(1, sizeof(*listener));
-    struct handle ours = {};
-    int rc = listener ? 0 : -ENOMEM;
+    struct handle ours = {.at = {.sin_family = AF_INET, .sin_addr = our_address()}};
+    struct sockaddr *at = (struct sockaddr *)(void *)&ours.at;
+    socklen_t size = sizeof(ours.at);
+    int rc = -ENOMEM;
 
     if (!listener)
         return nccl_result(rc, "listen");
-    listener->socket = -1;
     listener->index = device;
-    listener->traffic_class = (int)(intptr_t)context;
-    rc = start_listening(listener, &ours);
-    if (rc)
+    listener->socket = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (listener->socket < 0 || bind(listener->socket, at, size) || listen(listener->socket, 1) ||
+        getsockname(listener->socket, at, &size) ||
+        getrandom(&ours.nonce, sizeof(ours.nonce), 0) < 0) {
+        rc = -errno;
         net_close_listen(listener);
-    else
-        *out = listener;
+        return nccl_result(rc, "listen");
+    }
+    listener->nonce = ours.nonce;
     memcpy(handle, &ours, sizeof(ours));
-    return nccl_result(rc, "listen");
+    *out = listener;
+    return NCCL_OK;
 }
 
 int net_close_listen(void *opened)
@@ -213,29 +191,19 @@ int net_close_listen(void *opened)
     return NCCL_OK;
 }
 
-static int start_connecting(int device, int traffic_class, struct handle *peer)
-{
-    const struct sockaddr *at = (const struct sockaddr *)(const void *)&peer->at;
-    int to = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), rc;
-
-    if (to < 0)
-        return -errno;
-    if (!connect(to, at, sizeof(peer->at)) || errno == EINPROGRESS)
-        return open_comm(device, traffic_class, to, peer->nonce, true, &peer->comm);
-    rc = -errno;
-    close(to);
-    return rc;
-}
-
 int net_connect(void *context, int device, void *handle, void **comm, void **offload)
 {
     struct handle peer;
-    int rc;
+    int rc = 0, to;
 
-    (void)offload;
     *comm = NULL;
     memcpy(&peer, handle, sizeof(peer));
-    rc = peer.comm ? 0 : start_connecting(device, (int)(intptr_t)context, &peer);
+    if (!peer.comm) {
+        to = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+        if (to >= 0) /* a failure is reported by the first send */
+            (void)connect(to, (struct sockaddr *)(void *)&peer.at, sizeof(peer.at));
+        rc = to < 0 ? -errno : open_comm(device, to, peer.nonce, true, &peer.comm);
+    }
     rc = rc ? rc : advance(&peer.comm, comm);
     memcpy(handle, &peer, sizeof(peer));
     return nccl_result(rc, "connect");
@@ -246,17 +214,14 @@ int net_accept(void *opened, void **comm, void **offload)
     struct listener *listener = (struct listener *)opened;
     int rc = 0, from;
 
-    (void)offload;
     *comm = NULL;
     if (!listener->comm) {
         from = accept4(listener->socket, NULL, NULL, SOCK_CLOEXEC);
         if (from < 0)
-            return errno == EAGAIN ? NCCL_OK : nccl_result(-errno, "accept");
-        rc = open_comm(listener->index, listener->traffic_class, from, listener->nonce, false,
-                       &listener->comm);
+            return nccl_result(errno == EAGAIN ? 0 : -errno, "accept");
+        rc = open_comm(listener->index, from, listener->nonce, false, &listener->comm);
     }
-    rc = rc ? rc : advance(&listener->comm, comm);
-    return rc == -EBADMSG ? NCCL_OK : nccl_result(rc, "accept"); /* the peer has yet to connect */
+    return nccl_result(rc ? rc : advance(&listener->comm, comm), "accept");
 }
 
 /* ---- memory ------------------------------------------------------------------------------- */
@@ -267,9 +232,8 @@ int net_reg_dmabuf(void *opened, void *data, size_t size, int type, uint64_t off
     const struct comm *comm = (struct comm *)opened;
     uint64_t access = comm->sends ? transport->send_access : transport->recv_access;
     struct hmreg_mr *mr = NULL;
-    int rc = reg_get(comm->device, data, size, access, fd, offset, &mr);
+    int rc = reg_get(comm->device, data, size, access, fd, offset, &mr); /* finds out the type */
 
-    (void)type; /* hmreg finds out */
     *mhandle = mr;
     return nccl_result(rc, "registration");
 }
@@ -281,81 +245,61 @@ int net_reg(void *comm, void *data, size_t size, int type, void **mhandle)
 
 int net_dereg(void *comm, void *mhandle)
 {
-    (void)comm;
     reg_put((struct hmreg_mr *)mhandle);
     return NCCL_OK;
 }
 
 /* ---- requests ----------------------------------------------------------------------------- */
 
-/* Has the peer's process ended, without closing its side first? */
-static int look_at_socket(struct comm *comm)
-{
-    char byte;
-    ssize_t got = recv(comm->socket, &byte, 1, MSG_DONTWAIT);
-
-    comm->bye |= got == 1;
-    return comm->bye || (got < 0 && errno == EAGAIN) ? 0 : -ECONNRESET;
-}
-
+/* After many polls without an event: has the peer's process ended, and not said so before? */
 static int progress(struct comm *comm)
 {
     int events = comm->failed ? comm->failed : transport->progress(comm);
 
     comm->idle = events ? 0 : comm->idle + 1;
     if (!events && comm->idle % IDLE == 0)
-        events = look_at_socket(comm);
-    if (events < 0)
+        events = move(comm, false, BYE);
+    if (events < 0 && events != -EAGAIN)
         comm->failed = events;
     return comm->failed;
 }
 
-/* The first free one of a range; NULL: all are in use. */
-static struct request *take(struct comm *comm, unsigned from, unsigned to)
+/* Starts a request in the first free place of a range. -EAGAIN: none is free, or the fabric takes
+ * none now; NCCL tries again where *out is NULL. */
+static int start(struct comm *comm, unsigned from, unsigned to, int count,
+                 const struct buffer *buffers,
+                 int (*how)(struct comm *, struct request *, const struct buffer *), void **out)
 {
-    for (; from < to; from++)
-        if (!comm->request[from].comm) {
-            comm->request[from] = (struct request){.comm = comm};
-            return &comm->request[from];
-        }
-    return NULL;
-}
+    struct request *request = &comm->request[from];
+    int rc = progress(comm);
 
-static void add_part(struct request *request, void *data, size_t size, int tag, void *mhandle)
-{
-    const struct part part = {(char *)data, size, tag, (struct hmreg_mr *)mhandle, request, 0};
-
-    request->part[request->count++] = part;
-}
-
-/* Starts it; *out stays NULL where the fabric cannot take it now, and NCCL tries again. */
-static int start(struct request *request, int (*how)(struct comm *, struct request *), void **out)
-{
-    struct comm *comm = request->comm;
-    int rc = how(comm, request);
-
+    *out = NULL;
+    while (request < &comm->request[to] && request->comm)
+        request++;
+    if (rc || request == &comm->request[to])
+        return rc ? rc : -EAGAIN;
+    *request = (struct request){.comm = comm, .count = count};
+    for (int i = 0; i < count; i++)
+        request->message[i].request = request;
+    rc = how(comm, request, buffers);
     if (!rc)
         *out = request;
     else
         request->comm = NULL;
     if (rc && rc != -EAGAIN)
         comm->failed = rc;
-    return rc == -EAGAIN ? 0 : rc;
+    return rc;
 }
 
 int net_send(void *opened, void *data, size_t size, int tag, void *mhandle, void *profile,
              void **out)
 {
-    struct comm *comm = (struct comm *)opened;
-    int rc = size > LONGEST ? -EMSGSIZE : progress(comm);
-    struct request *request = rc ? NULL : take(comm, 0, SENDS);
+    const struct buffer from = {(char *)data, size, tag, (struct hmreg_mr *)mhandle};
+    int rc = size > LONGEST
+                 ? -EMSGSIZE
+                 : start((struct comm *)opened, 0, SENDS, 1, &from, transport->send, out);
 
-    (void)profile;
-    *out = NULL;
-    if (!request)
-        return nccl_result(rc, "send");
-    add_part(request, data, size, tag, mhandle);
-    return nccl_result(start(request, transport->send, out), "send");
+    return nccl_result(rc == -EAGAIN ? 0 : rc, "send");
 }
 
 /* Receives keep their order: each takes the next place. */
@@ -364,36 +308,30 @@ int net_recv(void *opened, int n, void **data, size_t *sizes, int *tags, void **
 {
     struct comm *comm = (struct comm *)opened;
     unsigned at = comm->received % NCCL_REQUESTS;
-    int rc = n < 1 || n > GROUPED ? -EINVAL : progress(comm);
-    struct request *request = rc ? NULL : take(comm, at, at + 1);
+    struct buffer to[GROUPED];
+    int rc;
 
-    (void)profiles;
-    *out = NULL;
-    if (!request)
-        return nccl_result(rc, "receive");
-    for (int i = 0; i < n; i++)
-        add_part(request, data[i], sizes[i], tags[i], mhandles[i]);
-    rc = start(request, transport->recv, out);
-    comm->received += *out != NULL;
-    return nccl_result(rc, "receive");
+    for (int i = 0; i < n && i < GROUPED; i++)
+        to[i] = (struct buffer){(char *)data[i], sizes[i], tags[i], (struct hmreg_mr *)mhandles[i]};
+    rc = n < 1 || n > GROUPED ? -EINVAL : start(comm, at, at + 1, n, to, transport->recv, out);
+    comm->received += !rc;
+    return nccl_result(rc == -EAGAIN ? 0 : rc, "receive");
 }
 
-/* One byte of a message makes visible all that arrived before it. */
+/* One byte of a message makes visible all that arrived before it. There are more places for flushes
+ * than NCCL has receives. */
 int net_flush(void *opened, int n, void **data, int *sizes, void **mhandles, void **out)
 {
-    struct comm *comm = (struct comm *)opened;
-    struct request *request;
+    struct buffer of;
 
     *out = NULL; /* nothing to wait for */
     while (n && !sizes[n - 1])
         n--;
     if (!n || !transport->flush)
         return NCCL_OK;
-    request = take(comm, NCCL_REQUESTS, SENDS);
-    if (!request)
-        return nccl_result(-ENOSPC, "flush"); /* more than NCCL has receives */
-    add_part(request, data[n - 1], (size_t)sizes[n - 1], 0, mhandles[n - 1]);
-    return nccl_result(start(request, transport->flush, out), "flush");
+    of = (struct buffer){(char *)data[n - 1], 1, 0, (struct hmreg_mr *)mhandles[n - 1]};
+    return nccl_result(
+        start((struct comm *)opened, NCCL_REQUESTS, SENDS, 1, &of, transport->flush, out), "flush");
 }
 
 int net_test(void *tested, int *done, int *sizes)
@@ -405,7 +343,7 @@ int net_test(void *tested, int *done, int *sizes)
     if (request->left)
         return nccl_result(rc, "transfer");
     for (int i = 0; i < request->count && sizes; i++)
-        sizes[i] = (int)request->part[i].done;
+        sizes[i] = (int)request->message[i].size;
     request->comm = NULL;
     return NCCL_OK;
 }

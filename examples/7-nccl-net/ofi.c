@@ -28,69 +28,44 @@ struct endpoint {
     fi_addr_t peer;
 };
 
-static void close_fid(struct fid *fid)
-{
-    if (fid)
-        fi_close(fid);
-}
+#define CLOSE(object) ((object) ? fi_close(&(object)->fid) : 0)
 
 /* ---- NICs --------------------------------------------------------------------------------- */
 
 #define OPT_CUDA_API_PERMITTED 10 /* FI_OPT_CUDA_API_PERMITTED, since libfabric 1.18 */
 
-/* Forbids the provider to call CUDA: its cudaMemcpy() would wait for NCCL's kernel, which waits for
- * the data. -FI_EOPNOTSUPP: it needs the calls for device memory. Other errors: it makes none. */
-static int forbid_cuda(struct fid_ep *ep)
+/* An endpoint whose provider is forbidden to call CUDA: its cudaMemcpy() would wait for NCCL's
+ * kernel, which waits for the data. -FI_EOPNOTSUPP: it needs the calls for device memory. */
+static int open_endpoint(const struct ofi_nic *nic, struct fid_ep **ep)
 {
     bool permitted = false;
+    int rc = fi_endpoint(nic->domain, nic->info, ep, NULL);
 
-    return fi_setopt(&ep->fid, FI_OPT_ENDPOINT, OPT_CUDA_API_PERMITTED, &permitted,
-                     sizeof(permitted));
+    if (rc)
+        return rc;
+    rc = fi_setopt(&(*ep)->fid, FI_OPT_ENDPOINT, OPT_CUDA_API_PERMITTED, &permitted,
+                   sizeof(permitted));
+    return rc == -FI_EOPNOTSUPP && nic->info->caps & FI_HMEM ? rc : 0; /* others call none */
 }
 
-static bool needs_cuda(struct fi_info *info)
-{
-    struct fid_fabric *fabric = NULL;
-    struct fid_domain *domain = NULL;
-    struct fid_ep *ep = NULL;
-    int rc = fi_fabric(info->fabric_attr, &fabric, NULL);
-
-    rc = rc ? rc : fi_domain(fabric, info, &domain, NULL);
-    rc = rc ? rc : fi_endpoint(domain, info, &ep, NULL);
-    rc = rc ? rc : forbid_cuda(ep);
-    close_fid(ep ? &ep->fid : NULL);
-    close_fid(domain ? &domain->fid : NULL);
-    close_fid(fabric ? &fabric->fid : NULL);
-    return rc == -FI_EOPNOTSUPP;
-}
-
-/* With device memory where the provider knows such and needs no CUDA for it; without, path mapped
- * reaches it, or NCCL copies it to host memory. */
-static int search(struct fi_info **list)
+static int search(uint64_t caps, struct fi_info **list)
 {
     uint32_t newest = FI_VERSION(1, 20), here = fi_version();
-    const char *fabric = getenv("HMREG_NCCL_FABRIC");
-    struct fi_info *hints = fabric ? fi_allocinfo() : NULL;
-    int rc = -FI_ENODATA;
+    struct fi_info *hints = fi_allocinfo();
+    int rc;
 
     if (!hints)
         return -ENOMEM;
-    hints->fabric_attr->prov_name = strdup(fabric + strlen("libfabric/"));
+    hints->fabric_attr->prov_name = strdup(getenv("HMREG_NCCL_FABRIC") + strlen("libfabric/"));
     hints->ep_attr->type = FI_EP_RDM;
+    hints->caps = FI_TAGGED | caps;
     hints->tx_attr->msg_order = hints->rx_attr->msg_order = FI_ORDER_SAS;
     hints->tx_attr->op_flags = FI_DELIVERY_COMPLETE; /* a closed sender has nothing under way */
     hints->tx_attr->size = hints->rx_attr->size = SENDS;
     hints->domain_attr->threading = FI_THREAD_SAFE;
     hints->domain_attr->mr_mode =
         FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY | FI_MR_RAW | FI_MR_HMEM;
-    for (int i = 0; i < 2 && rc == -FI_ENODATA; i++) {
-        hints->caps = FI_TAGGED | (i ? 0 : FI_HMEM);
-        rc = fi_getinfo(here < newest ? here : newest, NULL, NULL, 0, hints, list);
-        if (!rc && !i && needs_cuda(*list)) {
-            fi_freeinfo(*list);
-            rc = -FI_ENODATA;
-        }
-    }
+    rc = fi_getinfo(here < newest ? here : newest, NULL, NULL, 0, hints, list);
     fi_freeinfo(hints);
     return rc;
 }
@@ -110,47 +85,62 @@ static int find(struct nic *nics, int most)
     /* The tcp provider of libfabric 2.1 gives messages that came before their receives to later
      * receives of the same tag; unless it keeps none. */
     setenv("FI_TCP_MAX_SAVED", "0", 0);
-    rc = search(&list);
+    rc = search(0, &list);
     if (rc)
         return rc;
     for (const struct fi_info *at = list; at && count < most; at = at->next) {
         if (named(list, at->domain_attr->name) != at)
             continue; /* seen before */
+        nics[count] = (struct nic){.guid = (uint64_t)count, .speed = 10000, .port = 1};
         snprintf(nics[count].name, sizeof(nics[count].name), "%s", at->domain_attr->name);
-        nics[count].guid = (uint64_t)count;
-        nics[count].speed = 10000;
-        nics[count++].port = 1;
+        count++;
     }
     fi_freeinfo(list);
     return count;
-}
-
-static int nic_open(const struct nic *nic, struct hmreg *lib, void **native,
-                    struct hmreg_domain **domain)
-{
-    struct ofi_nic *ofi = (struct ofi_nic *)calloc(1, sizeof(*ofi));
-    struct fi_info *list = NULL;
-    int rc = ofi ? search(&list) : -ENOMEM;
-
-    *native = ofi;
-    if (rc)
-        return rc;
-    ofi->info = fi_dupinfo(named(list, nic->name));
-    fi_freeinfo(list);
-    rc = ofi->info ? fi_fabric(ofi->info->fabric_attr, &ofi->fabric, NULL) : -ENODEV;
-    rc = rc ? rc : fi_domain(ofi->fabric, ofi->info, &ofi->domain, NULL);
-    return rc ? rc : hmreg_domain_open_ofi(lib, ofi->domain, ofi->info, &reg_policy, domain);
 }
 
 static void nic_close(void *native)
 {
     struct ofi_nic *ofi = (struct ofi_nic *)native;
 
-    close_fid(ofi && ofi->domain ? &ofi->domain->fid : NULL);
-    close_fid(ofi && ofi->fabric ? &ofi->fabric->fid : NULL);
-    if (ofi && ofi->info)
-        fi_freeinfo(ofi->info);
+    if (!ofi)
+        return;
+    CLOSE(ofi->domain);
+    CLOSE(ofi->fabric);
+    fi_freeinfo(ofi->info);
     free(ofi);
+}
+
+static int open_with(const char *name, uint64_t caps, struct ofi_nic *ofi)
+{
+    struct fi_info *list = NULL;
+    struct fid_ep *ep = NULL;
+    int rc = search(caps, &list);
+
+    ofi->info = rc ? NULL : fi_dupinfo(named(list, name));
+    fi_freeinfo(list);
+    rc = rc ? rc : ofi->info ? fi_fabric(ofi->info->fabric_attr, &ofi->fabric, NULL) : -ENODEV;
+    rc = rc ? rc : fi_domain(ofi->fabric, ofi->info, &ofi->domain, NULL);
+    rc = rc || !caps ? rc : open_endpoint(ofi, &ep); /* only tries */
+    CLOSE(ep);
+    return rc;
+}
+
+/* With device memory where the provider knows such and needs no CUDA for it; without, path mapped
+ * reaches it, or NCCL copies it to host memory. */
+static int nic_open(const struct nic *nic, struct hmreg *lib, void **native,
+                    struct hmreg_domain **domain)
+{
+    const uint64_t caps[] = {FI_HMEM, 0};
+    struct ofi_nic *ofi = NULL;
+    int rc = -ENODEV;
+
+    for (int i = 0; i < 2 && rc; i++) {
+        nic_close(ofi);
+        *native = ofi = (struct ofi_nic *)calloc(1, sizeof(*ofi));
+        rc = ofi ? open_with(nic->name, caps[i], ofi) : -ENOMEM;
+    }
+    return rc ? rc : hmreg_domain_open_ofi(lib, ofi->domain, ofi->info, &reg_policy, domain);
 }
 
 /* ---- opening and connecting ---------------------------------------------------------------- */
@@ -166,11 +156,9 @@ static int ofi_open(struct comm *comm)
 
     comm->endpoints = our;
     rc = rc ? rc : fi_cq_open(nic->domain, &cq, &our->cq, NULL);
-    rc = rc ? rc : fi_endpoint(nic->domain, nic->info, &our->ep, NULL);
+    rc = rc ? rc : open_endpoint(nic, &our->ep);
     rc = rc ? rc : fi_ep_bind(our->ep, &our->av->fid, 0);
     rc = rc ? rc : fi_ep_bind(our->ep, &our->cq->fid, FI_TRANSMIT | FI_RECV);
-    if (!rc)
-        (void)forbid_cuda(our->ep);
     rc = rc ? rc : fi_enable(our->ep);
     return rc ? rc : fi_getname(&our->ep->fid, comm->ours.address[0], &size);
 }
@@ -187,49 +175,44 @@ static void ofi_close(struct comm *comm)
 {
     struct endpoint *our = (struct endpoint *)comm->endpoints;
 
-    close_fid(our->ep ? &our->ep->fid : NULL);
-    close_fid(our->cq ? &our->cq->fid : NULL);
-    close_fid(our->av ? &our->av->fid : NULL);
+    CLOSE(our->ep);
+    CLOSE(our->cq);
+    CLOSE(our->av);
     free(our);
 }
 
 /* ---- requests ------------------------------------------------------------------------------ */
 
 /* Where the fabric finds a buffer: not at NCCL's address if the CPU's mapping is registered. */
-static void *place_of(const struct part *part)
+static void *place_of(const struct buffer *buffer)
 {
     struct hmreg_mr_info info = {.size = sizeof(info)};
 
-    (void)hmreg_mr_query(hmreg_mr_rail(part->mr, 0), &info); /* it is registered */
-    return (void *)(info.local_addr + ((uintptr_t)part->data - info.addr));
+    (void)hmreg_mr_query(hmreg_mr_rail(buffer->mr, 0), &info); /* it is registered */
+    return (void *)(info.local_addr + ((uintptr_t)buffer->data - info.addr));
 }
 
-static int ofi_send(struct comm *comm, struct request *request)
+static int ofi_send(struct comm *comm, struct request *request, const struct buffer *from)
 {
     struct endpoint *our = (struct endpoint *)comm->endpoints;
-    struct part *part = &request->part[0];
 
     request->left = 1;
-    part->done = part->size;
-    return (int)fi_tsend(our->ep, place_of(part), part->size, reg_keys(part->mr, 0)->desc,
-                         our->peer, (uint32_t)part->tag, part);
+    request->message[0].size = from->size;
+    return (int)fi_tsend(our->ep, place_of(from), from->size, reg_keys(from->mr, 0)->desc,
+                         our->peer, (uint32_t)from->tag, &request->message[0]);
 }
 
-/* The fabric has room for all receives that NCCL may start, so it takes all of a request or none.
- */
-static int ofi_recv(struct comm *comm, struct request *request)
+/* The fabric has room for all receives that NCCL may start: it takes all of a request or none. */
+static int ofi_recv(struct comm *comm, struct request *request, const struct buffer *to)
 {
     struct endpoint *our = (struct endpoint *)comm->endpoints;
     ssize_t rc = 0;
     int i;
 
-    for (i = 0; i < request->count && !rc; i++) {
-        struct part *part = &request->part[i];
-
-        rc = fi_trecv(our->ep, place_of(part), part->size, reg_keys(part->mr, 0)->desc,
-                      FI_ADDR_UNSPEC, (uint32_t)part->tag, 0, part);
-    }
     request->left = request->count;
+    for (i = 0; i < request->count && !rc; i++)
+        rc = fi_trecv(our->ep, place_of(&to[i]), to[i].size, reg_keys(to[i].mr, 0)->desc,
+                      FI_ADDR_UNSPEC, (uint32_t)to[i].tag, 0, &request->message[i]);
     return rc == -FI_EAGAIN && i > 1 ? -EIO : (int)rc;
 }
 
@@ -241,10 +224,10 @@ static int ofi_progress(struct comm *comm)
     ssize_t count = fi_cq_read(our->cq, done, 16);
 
     for (ssize_t i = 0; i < count; i++) {
-        struct part *part = (struct part *)done[i].op_context;
+        struct message *message = (struct message *)done[i].op_context;
 
-        part->done = comm->sends ? part->size : done[i].len;
-        part->request->left--;
+        message->size = comm->sends ? message->size : done[i].len;
+        message->request->left--;
     }
     if (count == -FI_EAVAIL && fi_cq_readerr(our->cq, &failed, 0) > 0)
         return failed.err ? -failed.err : -EIO;

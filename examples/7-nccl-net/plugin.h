@@ -3,8 +3,8 @@
  * The plugin's parts, and what they demand of each other:
  *
  *     versions.c       NCCL's tables of each version
- *     net.c            communicators: handshake, requests
- *     reg.c            registration: all that hmreg does for a communicator
+ *     net.c            communicators: set-up, registration, requests
+ *     reg.c            all that hmreg does for a communicator
  *     devices.c        NICs, and devices made of several
  *     verbs.c, ofi.c   transports
  *
@@ -18,6 +18,7 @@
 #include "nccl_net.h"
 
 #include <hmreg/group.h>
+#include <limits.h>
 #include <stdbool.h>
 
 #define RAILS   4                         /* most NICs of a device */
@@ -25,17 +26,15 @@
 #define SENDS   (NCCL_REQUESTS * GROUPED) /* sends in flight */
 #define LONGEST ((size_t)1 << 30)         /* bytes of a message */
 
-/* ---- devices.c --------------------------------------------------------------------------- */
-
 struct nic {
-    char name[64], pci_path[256];
+    char name[64], pci_path[PATH_MAX];
     uint64_t guid;
     int speed, port;
 };
 
 struct device {
     int rails, users;
-    struct nic *nic[RAILS];
+    const struct nic *nic[RAILS];
     void *native[RAILS];         /* the transport's; open while there are users */
     struct hmreg_domain *domain; /* a group, which owns a domain on each; NULL: not open */
 };
@@ -43,11 +42,8 @@ struct device {
 /* The device is open from its first user to its last. -ENODEV: there is none of this index. */
 int device_open(int index, struct device **out);
 void device_close(struct device *device);
-int net_devices(int *count);
-int net_properties(int device, void *out);
-int net_fuse(int *device, int *members);
 
-/* ---- reg.c ------------------------------------------------------------------------------- */
+/* ---- registration ------------------------------------------------------------------------ */
 
 extern const struct hmreg_domain_config reg_policy; /* of every group */
 
@@ -63,49 +59,75 @@ static inline const struct hmreg_mr_keys *reg_keys(const struct hmreg_mr *mr, in
     return &hmreg_mr_head_of(mr)->keys[rail];
 }
 
-/* ---- net.c ------------------------------------------------------------------------------- */
-
-struct part { /* one buffer of a request */
-    char *data;
-    size_t size; /* of the buffer */
-    int tag;
-    const struct hmreg_mr *mr;
-    struct request *request;
-    size_t done; /* bytes of the message */
-};
+/* ---- communicators ----------------------------------------------------------------------- */
 
 struct request {
     struct comm *comm; /* NULL: free */
-    int left;          /* completions that it waits for */
-    int count;
-    struct part part[GROUPED];
+    int left, count;   /* completions that it waits for; messages */
+    struct message {
+        struct request *request;
+        size_t size; /* as far as it has arrived */
+    } message[GROUPED];
 };
 
-struct card { /* what a peer must know of our endpoints */
+struct buffer {
+    char *data;
+    size_t size;
+    int tag;
+    const struct hmreg_mr *mr;
+};
+
+struct card { /* what each side sends to the other, in this order */
     uint64_t nonce;
     uint32_t rails;
     char transport[12];
-    char address[RAILS][128];
+    char address[RAILS][128]; /* of our endpoints */
+    char ready, bye;          /* our endpoints can receive; we have closed them */
 };
 
 struct comm {
     struct device *device;
-    bool sends;
-    int traffic_class;
-    int socket;   /* to the peer: for the handshake, then it reports the end of the peer */
-    int step;     /* of the handshake */
-    size_t moved; /* bytes of this step */
+    bool sends, met;
+    int socket; /* to the peer: for set-up, then it reports the end of the peer's process */
     struct card ours, peers;
-    int failed; /* the error that ended it */
-    bool bye;   /* the peer has closed its side */
+    size_t sent, got; /* bytes of the cards */
+    int failed;       /* the error that ended it */
     unsigned idle, received;
     void *endpoints;               /* the transport's */
     struct request request[SENDS]; /* receives: the first NCCL_REQUESTS, then flushes */
 };
 
+struct transport {
+    char name[12];
+    int rails;                               /* most NICs of a device */
+    uint64_t send_access, recv_access;       /* the rights that buffers need, and no more */
+    int (*find)(struct nic *nics, int most); /* their number */
+    /* Sets *native, also where it fails, and opens a domain on it. */
+    int (*nic_open)(const struct nic *nic, struct hmreg *lib, void **native,
+                    struct hmreg_domain **domain);
+    void (*nic_close)(void *native); /* after the domain; NULL: no effect */
+    int (*open)(struct comm *comm);  /* sets endpoints, and our card's addresses */
+    int (*connect)(struct comm *comm);
+    void (*close)(struct comm *comm);
+    /* Start a request, or return -EAGAIN; each completion lessens request->left. */
+    int (*send)(struct comm *comm, struct request *request, const struct buffer *from);
+    int (*recv)(struct comm *comm, struct request *request, const struct buffer *to);
+    int (*flush)(struct comm *comm, struct request *request, const struct buffer *of);
+    int (*progress)(struct comm *comm); /* the number of events */
+};
+
+extern const struct transport verbs_transport, ofi_transport;
+extern const struct transport *transport; /* the one in use */
+
+/* ---- what NCCL calls --------------------------------------------------------------------- */
+
 extern nccl_log *nccl_logger; /* NULL: none */
 
 int nccl_result(int rc, const char *what); /* logs a failure */
+int net_devices(int *count);
+int net_properties(int device, struct nccl_nic *nic, struct nccl_port *port, int *members,
+                   struct nccl_longest *longest);
+int net_fuse(int *device, int *members);
 int net_listen(void *context, int device, void *handle, void **listener);
 int net_connect(void *context, int device, void *handle, void **comm, void **offload);
 int net_accept(void *listener, void **comm, void **offload);
@@ -121,29 +143,5 @@ int net_flush(void *comm, int n, void **data, int *sizes, void **mhandles, void 
 int net_test(void *request, int *done, int *sizes);
 int net_close(void *comm);
 int net_close_listen(void *listener);
-
-/* ---- transports -------------------------------------------------------------------------- */
-
-struct transport {
-    char name[12];
-    int rails;                               /* most NICs of a device */
-    uint64_t send_access, recv_access;       /* the rights that buffers need, and no more */
-    int (*find)(struct nic *nics, int most); /* their number */
-    /* Sets *native, also where it fails, and opens a domain on it. */
-    int (*nic_open)(const struct nic *nic, struct hmreg *lib, void **native,
-                    struct hmreg_domain **domain);
-    void (*nic_close)(void *native); /* after the domain; NULL: no effect */
-    int (*open)(struct comm *comm);  /* sets endpoints, and the card's addresses */
-    int (*connect)(struct comm *comm);
-    void (*close)(struct comm *comm);
-    /* Start a request, or return -EAGAIN; each completion lessens request->left. */
-    int (*send)(struct comm *comm, struct request *request);
-    int (*recv)(struct comm *comm, struct request *request);
-    int (*flush)(struct comm *comm, struct request *request); /* NULL: none is needed */
-    int (*progress)(struct comm *comm);                       /* the number of events */
-};
-
-extern const struct transport verbs_transport, ofi_transport;
-extern const struct transport *transport; /* the one in use */
 
 #endif

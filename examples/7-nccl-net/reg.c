@@ -15,21 +15,14 @@ const struct hmreg_domain_config reg_policy = {
     .policy = HMREG_POLICY_LAST_PUT,
 };
 
-static int get_dmabuf(const struct device *device, uint64_t access,
-                      const struct hmreg_mr_dmabuf *dmabuf, struct hmreg_mr **out)
-{
-    const struct hmreg_mr_attr attr = {.size = sizeof(attr), .access = access, .dmabuf = dmabuf};
-
-    return hmreg_mr_get_attr(device->domain, &attr, HMREG_REG_DMABUF, out);
-}
-
 int reg_get(const struct device *device, void *data, size_t size, uint64_t access, int fd,
             uint64_t offset, struct hmreg_mr **out)
 {
     const struct hmreg_mr_dmabuf dmabuf = {fd, offset, size, (char *)data - offset};
+    const struct hmreg_mr_attr attr = {.size = sizeof(attr), .access = access, .dmabuf = &dmabuf};
 
     return fd < 0 ? hmreg_mr_get(device->domain, data, size, access, out)
-                  : get_dmabuf(device, access, &dmabuf, out);
+                  : hmreg_mr_get_attr(device->domain, &attr, HMREG_REG_DMABUF, out);
 }
 
 void reg_put(struct hmreg_mr *mr)

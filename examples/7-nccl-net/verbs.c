@@ -10,7 +10,6 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <hmreg/verbs.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -45,20 +44,17 @@ static void describe(struct ibv_context *context, uint8_t port, struct nic *out)
 {
     static const int lanes[] = {1, 4, 8, 12, 2};
     static const int speeds[] = {2500, 5000, 10000, 10000, 14000, 25000, 50000, 100000};
-    const char *name = ibv_get_device_name(context->device);
     struct ibv_port_attr attr = {};
-    char link[128], path[PATH_MAX];
+    char link[128];
 
-    snprintf(out->name, sizeof(out->name), "%s", name);
-    snprintf(link, sizeof(link), "/sys/class/infiniband/%s/device", name);
-    if (realpath(link, path) && strlen(path) < sizeof(out->pci_path))
-        strcpy(out->pci_path, path);
-    out->guid = ibv_get_device_guid(context->device);
-    out->port = port;
-    if (ibv_query_port(context, port, &attr) || !attr.active_width || !attr.active_speed)
-        return;
-    out->speed =
-        lanes[__builtin_ctz(attr.active_width) % 5] * speeds[__builtin_ctz(attr.active_speed) % 8];
+    *out = (struct nic){.guid = ibv_get_device_guid(context->device), .port = port};
+    snprintf(out->name, sizeof(out->name), "%s", ibv_get_device_name(context->device));
+    snprintf(link, sizeof(link), "/sys/class/infiniband/%s/device", out->name);
+    if (!realpath(link, out->pci_path))
+        out->pci_path[0] = 0;
+    if (!ibv_query_port(context, port, &attr) && attr.active_width && attr.active_speed)
+        out->speed = lanes[__builtin_ctz(attr.active_width) % 5] *
+                     speeds[__builtin_ctz(attr.active_speed) % 8];
 }
 
 static int find(struct nic *nics, int most)
@@ -104,59 +100,55 @@ static void nic_close(void *native)
     struct ibv_pd *pd = (struct ibv_pd *)native;
     struct ibv_context *context = pd ? pd->context : NULL;
 
-    if (!pd)
-        return;
-    ibv_dealloc_pd(pd);
-    ibv_close_device(context);
+    if (pd && !ibv_dealloc_pd(pd))
+        ibv_close_device(context);
 }
 
 /* ---- opening and connecting ---------------------------------------------------------------- */
 
-static struct ibv_qp *make_queue_pair(struct ibv_pd *pd, struct ibv_cq *cq)
+/* Makes a queue pair and its card. */
+static int make_queue_pair(struct ibv_pd *pd, struct rail *rail, int port, struct ibv_qp **qp,
+                           struct queue_card *card)
 {
     struct ibv_qp_init_attr init = {
-        .send_cq = cq,
-        .recv_cq = cq,
+        .send_cq = rail->cq,
+        .recv_cq = rail->cq,
         .cap = {.max_send_wr = SENDS, .max_recv_wr = SENDS, .max_send_sge = 1, .max_recv_sge = 1},
         .qp_type = IBV_QPT_RC,
     };
 
-    return ibv_create_qp(pd, &init);
+    *qp = rail->cq ? ibv_create_qp(pd, &init) : NULL;
+    return *qp ? queue_pair_card(*qp, (uint8_t)port, card, &rail->gid_index) : -ENOMEM;
 }
 
-static int open_rail(struct comm *comm, int i)
+static int open_rail(struct comm *comm, struct rail *rail, struct ibv_pd *pd, int port,
+                     char *address)
 {
-    struct rail *rail = &((struct endpoints *)comm->endpoints)->rail[i];
-    struct ibv_pd *pd = (struct ibv_pd *)comm->device->native[i];
-    struct queue_card self = {}, card = {};
-    uint8_t port = (uint8_t)comm->device->nic[i]->port;
+    struct queue_card card = {};
     int rc;
 
     rail->cq = ibv_create_cq(pd->context, 4 * SENDS, NULL, NULL, 0);
-    rail->qp = rail->cq ? make_queue_pair(pd, rail->cq) : NULL;
-    rail->flush = rail->qp && !comm->sends ? make_queue_pair(pd, rail->cq) : NULL;
-    if (!rail->qp || (!comm->sends && !rail->flush))
-        return -ENOMEM;
-    rc = queue_pair_card(rail->qp, port, &card, &rail->gid_index);
-    memcpy(comm->ours.address[i], &card, sizeof(card));
+    rc = make_queue_pair(pd, rail, port, &rail->qp, &card);
+    memcpy(address, &card, sizeof(card));
     if (rc || comm->sends)
         return rc;
-    rc = queue_pair_card(rail->flush, port, &self, &rail->gid_index);
-    return rc ? rc : queue_pair_connect(rail->flush, port, rail->gid_index, 0, 0, &self);
+    rc = make_queue_pair(pd, rail, port, &rail->flush, &card);
+    return rc ? rc : queue_pair_connect(rail->flush, (uint8_t)port, rail->gid_index, 0, &card);
 }
 
 static int verbs_open(struct comm *comm)
 {
     struct endpoints *our = (struct endpoints *)calloc(1, sizeof(*our));
-    int rc;
+    struct device *device = comm->device;
+    int rc = -ENOMEM;
 
     comm->endpoints = our;
-    if (!our)
-        return -ENOMEM;
-    rc = reg_get(comm->device, our->grant, sizeof(our->grant) + sizeof(our->flushed),
-                 HMREG_SEND | HMREG_RECV, -1, 0, &our->memory);
-    for (int i = 0; i < comm->device->rails && !rc; i++)
-        rc = open_rail(comm, i);
+    if (our)
+        rc = reg_get(device, our->grant, sizeof(our->grant) + sizeof(our->flushed),
+                     HMREG_SEND | HMREG_RECV, -1, 0, &our->memory);
+    for (int i = 0; i < device->rails && !rc; i++)
+        rc = open_rail(comm, &our->rail[i], (struct ibv_pd *)device->native[i],
+                       device->nic[i]->port, comm->ours.address[i]);
     return rc;
 }
 
@@ -164,13 +156,13 @@ static void verbs_close(struct comm *comm)
 {
     struct endpoints *our = (struct endpoints *)comm->endpoints;
 
-    for (int i = 0; i < comm->device->rails; i++) {
-        if (our->rail[i].flush)
-            ibv_destroy_qp(our->rail[i].flush);
-        if (our->rail[i].qp)
-            ibv_destroy_qp(our->rail[i].qp);
-        if (our->rail[i].cq)
-            ibv_destroy_cq(our->rail[i].cq);
+    for (struct rail *rail = our->rail; rail < our->rail + comm->device->rails; rail++) {
+        if (rail->flush)
+            ibv_destroy_qp(rail->flush);
+        if (rail->qp)
+            ibv_destroy_qp(rail->qp);
+        if (rail->cq)
+            ibv_destroy_cq(rail->cq);
     }
     reg_put(our->memory);
     free(our);
@@ -189,36 +181,19 @@ static struct ibv_sge range(const struct hmreg_mr *mr, int rail, const void *dat
 /* An empty list, not a length of 0, which to some NICs is 2 GiB. */
 static int post_recv(struct ibv_qp *qp, struct ibv_sge sge, void *context)
 {
-    struct ibv_recv_wr *bad, wr = {
-                                 .wr_id = (uintptr_t)context,
-                                 .sg_list = &sge,
-                                 .num_sge = sge.length > 0,
-                             };
+    struct ibv_recv_wr *bad, wr = {(uintptr_t)context, NULL, &sge, sge.length > 0};
 
     return -ibv_post_recv(qp, &wr, &bad);
 }
 
-/* remote: where an RDMA WRITE with a number goes; NULL: a SEND. */
-struct remote {
-    uint64_t addr;
-    uint32_t rkey, number;
-};
-
-static int post_send(struct ibv_qp *qp, struct ibv_sge sge, const struct remote *remote,
-                     void *context)
+static int post_send(struct ibv_qp *qp, struct ibv_sge sge, struct ibv_send_wr wr, void *context)
 {
-    struct ibv_send_wr *bad, wr = {.wr_id = (uintptr_t)context,
-                                   .sg_list = &sge,
-                                   .num_sge = sge.length > 0,
-                                   .opcode = IBV_WR_SEND,
-                                   .send_flags = IBV_SEND_SIGNALED};
+    struct ibv_send_wr *bad;
 
-    if (remote) {
-        wr.opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
-        wr.imm_data = htonl(remote->number);
-        wr.wr.rdma.remote_addr = remote->addr;
-        wr.wr.rdma.rkey = remote->rkey;
-    }
+    wr.wr_id = (uintptr_t)context;
+    wr.sg_list = &sge;
+    wr.num_sge = sge.length > 0;
+    wr.send_flags = IBV_SEND_SIGNALED;
     return -ibv_post_send(qp, &wr, &bad);
 }
 
@@ -232,7 +207,6 @@ static int await_grant(struct endpoints *our, unsigned number)
 static int verbs_connect(struct comm *comm)
 {
     struct endpoints *our = (struct endpoints *)comm->endpoints;
-    uint8_t traffic_class = (uint8_t)(comm->traffic_class < 0 ? 0 : comm->traffic_class);
     int access = comm->sends ? 0 : IBV_ACCESS_REMOTE_WRITE, rc = 0;
 
     for (int i = 0; i < comm->device->rails && !rc; i++) {
@@ -240,7 +214,7 @@ static int verbs_connect(struct comm *comm)
 
         memcpy(&peer, comm->peers.address[i], sizeof(peer));
         rc = queue_pair_connect(our->rail[i].qp, (uint8_t)comm->device->nic[i]->port,
-                                our->rail[i].gid_index, access, traffic_class, &peer);
+                                our->rail[i].gid_index, access, &peer);
     }
     for (unsigned i = 0; i < NCCL_REQUESTS && comm->sends && !rc; i++)
         rc = await_grant(our, i);
@@ -249,33 +223,30 @@ static int verbs_connect(struct comm *comm)
 
 /* ---- requests ------------------------------------------------------------------------------ */
 
-static int verbs_recv(struct comm *comm, struct request *request)
+static int verbs_recv(struct comm *comm, struct request *request, const struct buffer *to)
 {
     struct endpoints *our = (struct endpoints *)comm->endpoints;
     struct grant *grant = &our->grant[request - comm->request];
-    const struct ibv_sge nothing = {};
-    int rc = 0;
+    int rails = comm->device->rails, rc = 0;
 
-    request->left = request->count * comm->device->rails;
+    request->left = request->count * rails;
     grant->count = (uint32_t)request->count;
     for (int i = 0; i < request->count; i++) {
-        struct part *part = &request->part[i];
-
-        grant->buffer[i].addr = (uintptr_t)part->data;
-        grant->buffer[i].size = part->size;
-        grant->buffer[i].tag = part->tag;
-        for (int r = 0; r < comm->device->rails && !rc; r++) {
-            grant->buffer[i].rkey[r] = reg_keys(part->mr, r)->rkey;
-            rc = post_recv(our->rail[r].qp, nothing, NULL);
+        grant->buffer[i].addr = (uintptr_t)to[i].data;
+        grant->buffer[i].size = to[i].size;
+        grant->buffer[i].tag = to[i].tag;
+        for (int r = 0; r < rails && !rc; r++) {
+            grant->buffer[i].rkey[r] = reg_keys(to[i].mr, r)->rkey;
+            rc = post_recv(our->rail[r].qp, (struct ibv_sge){}, NULL);
         }
     }
     return rc ? rc
-              : post_send(our->rail[0].qp, range(our->memory, 0, grant, sizeof(*grant)), NULL,
-                          NULL);
+              : post_send(our->rail[0].qp, range(our->memory, 0, grant, sizeof(*grant)),
+                          (struct ibv_send_wr){.opcode = IBV_WR_SEND}, NULL);
 }
 
 /* The number of the buffer in the oldest grant that this tag's message goes to. */
-static int find_buffer(const struct endpoints *our, const struct part *part)
+static int find_buffer(const struct endpoints *our, const struct buffer *from)
 {
     const struct grant *grant = &our->grant[our->used % NCCL_REQUESTS];
 
@@ -284,31 +255,29 @@ static int find_buffer(const struct endpoints *our, const struct part *part)
     if (grant->count < 1 || grant->count > GROUPED)
         return -EBADMSG;
     for (int i = 0; i < (int)grant->count; i++)
-        if (grant->buffer[i].tag == part->tag && !(our->taken & 1u << i))
-            return grant->buffer[i].size < part->size ? -EMSGSIZE : i;
+        if (grant->buffer[i].tag == from->tag && !(our->taken & 1u << i))
+            return grant->buffer[i].size < from->size ? -EMSGSIZE : i;
     return -EAGAIN;
 }
 
-static int verbs_send(struct comm *comm, struct request *request)
+static int verbs_send(struct comm *comm, struct request *request, const struct buffer *from)
 {
     struct endpoints *our = (struct endpoints *)comm->endpoints;
     struct grant *grant = &our->grant[our->used % NCCL_REQUESTS];
-    struct part *part = &request->part[0];
-    int rails = comm->device->rails, to = find_buffer(our, part), rc = 0;
-    size_t share = part->size / (size_t)rails / 128 * 128 + 128, from = 0;
+    int rails = comm->device->rails, to = find_buffer(our, from), rc = 0;
+    size_t share = from->size / (size_t)rails / 128 * 128 + 128, at = 0, len;
+    struct ibv_send_wr wr = {.opcode = IBV_WR_RDMA_WRITE_WITH_IMM};
 
     if (to < 0)
         return to;
     request->left = rails;
-    part->done = part->size;
-    for (int i = 0; i < rails && !rc; i++) {
-        size_t len = part->size - from < share ? part->size - from : share;
-        const struct remote remote = {grant->buffer[to].addr + from, grant->buffer[to].rkey[i],
-                                      our->used % NCCL_REQUESTS * GROUPED + (unsigned)to};
-
-        rc = post_send(our->rail[i].qp, range(part->mr, i, part->data + from, len), &remote,
-                       request);
-        from += len;
+    request->message[0].size = from->size;
+    wr.imm_data = htonl(our->used % NCCL_REQUESTS * GROUPED + (unsigned)to);
+    for (int i = 0; i < rails && !rc; i++, at += len) {
+        len = from->size - at < share ? from->size - at : share;
+        wr.wr.rdma.remote_addr = grant->buffer[to].addr + at;
+        wr.wr.rdma.rkey = grant->buffer[to].rkey[i];
+        rc = post_send(our->rail[i].qp, range(from->mr, i, from->data + at, len), wr, request);
     }
     our->taken |= 1u << to;
     if (our->taken != (1u << grant->count) - 1)
@@ -319,17 +288,17 @@ static int verbs_send(struct comm *comm, struct request *request)
 
 /* A NIC's read passes none of its writes: when each has read a byte of the buffer, the writes are
  * in memory. It reads what it sends to itself, for which no peer needs a right. */
-static int verbs_flush(struct comm *comm, struct request *request)
+static int verbs_flush(struct comm *comm, struct request *request, const struct buffer *of)
 {
     struct endpoints *our = (struct endpoints *)comm->endpoints;
-    const struct part *part = &request->part[0];
     int rc = 0;
 
     request->left = 2 * comm->device->rails;
     for (int i = 0; i < comm->device->rails && !rc; i++) {
         rc = post_recv(our->rail[i].flush, range(our->memory, i, &our->flushed[i], 1), request);
         rc = rc ? rc
-                : post_send(our->rail[i].flush, range(part->mr, i, part->data, 1), NULL, request);
+                : post_send(our->rail[i].flush, range(of->mr, i, of->data, 1),
+                            (struct ibv_send_wr){.opcode = IBV_WR_SEND}, request);
     }
     return rc;
 }
@@ -342,7 +311,7 @@ static int count_message(struct comm *comm, unsigned number, uint32_t bytes)
     if (comm->sends || !request->comm || !request->left ||
         number % GROUPED >= (unsigned)request->count)
         return -EBADMSG;
-    request->part[number % GROUPED].done += bytes;
+    request->message[number % GROUPED].size += bytes;
     request->left--;
     return 0;
 }

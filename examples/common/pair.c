@@ -142,7 +142,7 @@ int pair_open(const char *host, struct pair *out)
     rc = rc ? rc : pair_receive(out, &peers, sizeof(peers));
     rc = rc ? rc
             : queue_pair_connect(out->qp, out->port, out->gid_index,
-                                 IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE, 0, &peers);
+                                 IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE, &peers);
     /* Neither side sends before both can receive. */
     rc = rc ? rc : pair_send(out, "!", 1);
     return rc ? rc : pair_receive(out, &ready, 1);

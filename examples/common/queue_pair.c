@@ -50,18 +50,14 @@ static int to_init(struct ibv_qp *qp, uint8_t port, int access)
                           IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
 }
 
-static int to_receive(struct ibv_qp *qp, uint8_t port, int gid_index, uint8_t traffic_class,
-                      const struct queue_card *peer)
+static int to_receive(struct ibv_qp *qp, uint8_t port, int gid_index, const struct queue_card *peer)
 {
     struct ibv_qp_attr attr = {
         .qp_state = IBV_QPS_RTR,
         .path_mtu = IBV_MTU_1024,
         .rq_psn = FIRST_PSN,
         .dest_qp_num = peer->number,
-        .ah_attr = {.grh = {.dgid = peer->gid,
-                            .sgid_index = (uint8_t)gid_index,
-                            .hop_limit = 64,
-                            .traffic_class = traffic_class},
+        .ah_attr = {.grh = {.dgid = peer->gid, .sgid_index = (uint8_t)gid_index, .hop_limit = 64},
                     .dlid = peer->lid,
                     .is_global = !peer->lid,
                     .port_num = port},
@@ -89,10 +85,10 @@ static int to_send(struct ibv_qp *qp)
 }
 
 int queue_pair_connect(struct ibv_qp *qp, uint8_t port, int gid_index, int access,
-                       uint8_t traffic_class, const struct queue_card *peer)
+                       const struct queue_card *peer)
 {
     int rc = to_init(qp, port, access);
 
-    rc = rc ? rc : to_receive(qp, port, gid_index, traffic_class, peer);
+    rc = rc ? rc : to_receive(qp, port, gid_index, peer);
     return rc ? rc : to_send(qp);
 }

@@ -22,6 +22,6 @@ uint8_t queue_pair_port(struct ibv_context *device);
 int queue_pair_card(struct ibv_qp *qp, uint8_t port, struct queue_card *out, int *gid_index);
 /* access: IBV_ACCESS_*, what the peer may do to memory that is registered for it. */
 int queue_pair_connect(struct ibv_qp *qp, uint8_t port, int gid_index, int access,
-                       uint8_t traffic_class, const struct queue_card *peer);
+                       const struct queue_card *peer);
 
 #endif
