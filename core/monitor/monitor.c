@@ -360,14 +360,14 @@ bool monitor_is_short(const struct monitor *monitor)
 
 static bool watch_by_hooks(struct monitor *monitor, uint64_t start_addr, uint64_t end)
 {
-    struct hmreg_error before;
+    struct hmreg_error_guard before;
     int rc;
 
-    hmreg_error_save(&before);
+    hmreg_error_guard(&before);
     rc = memhooks_watch(start_addr, end);
     if (rc && !is_passing(rc))
         lose(monitor, HMREG_MONITOR_MEMHOOKS, HMREG_MONITOR_USERFAULTFD);
-    hmreg_error_restore(&before);
+    hmreg_error_unguard(&before, true);
     return !rc || (rc && monitor_kind(monitor) == HMREG_MONITOR_USERFAULTFD &&
                    userfault_watch(monitor->userfault, start_addr, end));
 }
@@ -395,16 +395,16 @@ static bool watch_by_kernel(struct monitor *monitor, uint64_t start_addr, uint64
 
 static bool watch_by_counter(struct monitor *monitor, uint64_t start_addr, uint64_t end)
 {
-    struct hmreg_error before;
+    struct hmreg_error_guard before;
     int rc;
 
-    hmreg_error_save(&before);
+    hmreg_error_guard(&before);
     rc = counter_monitor_watch(monitor->counter, start_addr, end);
     if (rc == -EBADF)
         lose(monitor, monitor_kind(monitor), HMREG_MONITOR_USERFAULTFD);
     else if (is_passing(rc) || rc == -ENOSPC)
         note_short(monitor, true);
-    hmreg_error_restore(&before);
+    hmreg_error_unguard(&before, true);
     return !rc;
 }
 

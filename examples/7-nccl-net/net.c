@@ -273,7 +273,6 @@ static int start(struct comm *comm, unsigned from, unsigned to, int count,
     struct request *request = &comm->request[from];
     int rc = progress(comm);
 
-    *out = NULL;
     while (request < &comm->request[to] && request->comm)
         request++;
     if (rc || request == &comm->request[to])
@@ -295,10 +294,11 @@ int net_send(void *opened, void *data, size_t size, int tag, void *mhandle, void
              void **out)
 {
     const struct buffer from = {(char *)data, size, tag, (struct hmreg_mr *)mhandle};
-    int rc = size > LONGEST
-                 ? -EMSGSIZE
-                 : start((struct comm *)opened, 0, SENDS, 1, &from, transport->send, out);
+    int rc = -EMSGSIZE;
 
+    *out = NULL;
+    if (size <= LONGEST)
+        rc = start((struct comm *)opened, 0, SENDS, 1, &from, transport->send, out);
     return nccl_result(rc == -EAGAIN ? 0 : rc, "send");
 }
 
@@ -311,6 +311,7 @@ int net_recv(void *opened, int n, void **data, size_t *sizes, int *tags, void **
     struct buffer to[GROUPED];
     int rc;
 
+    *out = NULL;
     for (int i = 0; i < n && i < GROUPED; i++)
         to[i] = (struct buffer){(char *)data[i], sizes[i], tags[i], (struct hmreg_mr *)mhandles[i]};
     rc = n < 1 || n > GROUPED ? -EINVAL : start(comm, at, at + 1, n, to, transport->recv, out);

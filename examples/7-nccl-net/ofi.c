@@ -116,8 +116,9 @@ static int open_with(const char *name, uint64_t caps, struct ofi_nic *ofi)
     struct fi_info *list = NULL;
     struct fid_ep *ep = NULL;
     int rc = search(caps, &list);
+    const struct fi_info *found = named(list, name);
 
-    ofi->info = rc ? NULL : fi_dupinfo(named(list, name));
+    ofi->info = found ? fi_dupinfo(found) : NULL;
     fi_freeinfo(list);
     rc = rc ? rc : ofi->info ? fi_fabric(ofi->info->fabric_attr, &ofi->fabric, NULL) : -ENODEV;
     rc = rc ? rc : fi_domain(ofi->fabric, ofi->info, &ofi->domain, NULL);
