@@ -104,6 +104,14 @@ static struct hmreg_remote *peer; /* to a region of plain memory */
 static struct hmreg_mr *target;
 static char plain[4096];
 
+static void end(void)
+{
+    hmreg_remote_close(peer);
+    assert_ok(hmreg_mr_close(target));
+    assert_ok(hmreg_domain_close(fixture.domain));
+    assert_ok(hmreg_close(fixture.lib));
+}
+
 static void begin(void)
 {
     struct hmreg_loopback_config config = {.size = sizeof(config), .mr_mode = HMREG_MR_ALLOCATED};
@@ -114,14 +122,7 @@ static void begin(void)
     assert_ok(hmreg_mr_reg(fixture.domain, plain, sizeof(plain), HMREG_ACCESS_ALL, 0, 1, 0, &target,
                            NULL));
     peer = fixture_peer(&fixture, target);
-}
-
-static void end(void)
-{
-    hmreg_remote_close(peer);
-    assert_ok(hmreg_mr_close(target));
-    assert_ok(hmreg_domain_close(fixture.domain));
-    assert_ok(hmreg_close(fixture.lib));
+    test_after(end);
 }
 
 static int ask_query(void *addr, size_t len)
@@ -221,7 +222,6 @@ TEST(memory__runtime_fails__eio)
     vendors[HMREG_IFACE_CUDA].resolve_code = -EIO;
     all_answer(some, 16, -EIO, "cuda");
     vendors[HMREG_IFACE_CUDA].resolve_code = 0;
-    end();
 }
 
 TEST(memory__runtime_reports_no_bounds__opnotsupp)
@@ -232,7 +232,6 @@ TEST(memory__runtime_reports_no_bounds__opnotsupp)
     vendors[HMREG_IFACE_ZE].resolve_code = -EOPNOTSUPP;
     all_answer(some, 16, -EOPNOTSUPP, "ze");
     vendors[HMREG_IFACE_ZE].resolve_code = 0;
-    end();
 }
 
 TEST(memory__claimed_by_two_devices__eexist)
@@ -243,8 +242,6 @@ TEST(memory__claimed_by_two_devices__eexist)
     vendor_claim(HMREG_IFACE_CUDA, some, sizeof(some), HMREG_MEM_DEVICE, 0);
     vendor_claim(HMREG_IFACE_ROCR, some, sizeof(some), HMREG_MEM_DEVICE, 1);
     all_answer(some, 16, -EEXIST, "cuda");
-    vendors_reset();
-    end();
 }
 
 TEST(memory__leaves_its_allocation__erange)
@@ -254,15 +251,12 @@ TEST(memory__leaves_its_allocation__erange)
     begin();
     vendor_claim(HMREG_IFACE_CUDA, some, 4096, HMREG_MEM_DEVICE, 0);
     all_answer(some + 4000, 97, -ERANGE, "ends at");
-    vendors_reset();
-    end();
 }
 
 TEST(memory__not_mapped__efault)
 {
     begin();
     all_answer((void *)8, 1, -EFAULT, "mapped");
-    end();
 }
 
 static fd_set taken;
@@ -303,6 +297,7 @@ TEST(memory__maps_cannot_be_read__the_systems_error)
     static const int errors[] = {EMFILE, ENFILE, EACCES, ENOENT, ENOMEM};
     static char some[64];
 
+    test_after(close_taken);
     begin();
     take_maps_away();
     for (size_t i = 0; i < sizeof(errors) / sizeof(errors[0]); i++) {
@@ -310,8 +305,6 @@ TEST(memory__maps_cannot_be_read__the_systems_error)
         all_answer(some, 16, -errors[i], "maps");
     }
     proc_errno = 0;
-    end();
-    close_taken();
 }
 
 /* ---- failing allocations ---------------------------------------------------------------- */
@@ -520,7 +513,6 @@ TEST(allocation_fails__each_call__enomem_then_works)
     assert_ok(hmreg_mr_pack(target, targets_token, &targets_token_size));
     for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++)
         every_allocation_fails(calls[i]);
-    end();
 }
 
 /* What was opened before the one that fails is closed: both domains close. */
@@ -529,7 +521,6 @@ TEST(allocation_fails__many_tokens__enomem_and_none_is_open)
     begin();
     every_allocation_fails(try_pack_many);
     every_allocation_fails(try_remote_many);
-    end();
 }
 
 /* ---- opening the library ---------------------------------------------------------------- */
@@ -590,7 +581,6 @@ TEST(descriptors_used_up__pack__emfile)
     assert_ok(hmreg_mr_pack(mr, token, &size));
     assert_ok(hmreg_mr_close(mr));
     assert_ok(hmreg_domain_close(domain));
-    end();
 }
 
 /* ---- the rest --------------------------------------------------------------------------- */
@@ -607,7 +597,6 @@ TEST(bind__more_counters_than_a_region_has__enomem)
     assert_fails(hmreg_mr_bind(target, counters[8], HMREG_REMOTE_WRITE), -ENOMEM, "8 counters");
     for (int i = 0; i < 9; i++)
         assert_ok(hmreg_loopback_counter_close(counters[i]));
-    end();
 }
 
 TEST(loopback_objects__wrong_arguments__inval)
@@ -631,7 +620,6 @@ TEST(loopback_objects__wrong_arguments__inval)
     assert_fails(hmreg_loopback_eq_read(eq, &event, -2), -EINVAL, "timeout_ms is -2");
     assert_fails(hmreg_domain_close(fixture.domain), -EBUSY, "open");
     assert_ok(hmreg_loopback_eq_close(eq));
-    end();
 }
 
 TEST(write__domain_of_the_peer_is_closed__ehostunreach)
@@ -649,7 +637,6 @@ TEST(write__domain_of_the_peer_is_closed__ehostunreach)
     assert_ok(hmreg_domain_close(domain));
     assert_fails(peer_put(remote, 0, 'x'), -EHOSTUNREACH, "closed");
     hmreg_remote_close(remote);
-    end();
 }
 
 TEST_MAIN()

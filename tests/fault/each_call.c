@@ -108,7 +108,18 @@ static int reach(struct way *way, struct hmreg_mr *mr)
     return rc ? rc : hmreg_loopback_read(way->remote, bytes, sizeof(bytes), NULL, addr, key);
 }
 
-static int host_way(struct way *way)
+static void each_call_fails(int (*go)(struct way *way));
+
+/* A way through the library, of which each call to the kernel or libc fails once. */
+#define CASE(name)                                                                                 \
+    static int name##_way(struct way *way);                                                        \
+    TEST(name)                                                                                     \
+    {                                                                                              \
+        each_call_fails(name##_way);                                                               \
+    }                                                                                              \
+    static int name##_way(struct way *way)
+
+CASE(each_call_fails__host_memory)
 {
     struct hmreg_mem_info info = {.size = sizeof(info)};
     int rc = open_way(way, 0);
@@ -119,7 +130,7 @@ static int host_way(struct way *way)
     return rc ? rc : reach(way, way->mr[0]);
 }
 
-static int device_way(struct way *way)
+CASE(each_call_fails__device_memory)
 {
     struct hmreg_dmabuf dmabuf;
     int rc = open_way(way, HMREG_MR_ALLOCATED);
@@ -134,7 +145,7 @@ static int device_way(struct way *way)
     return rc ? rc : reach(way, way->mr[0]);
 }
 
-static int many_ranges_way(struct way *way)
+CASE(each_call_fails__many_ranges)
 {
     struct hmreg_segment segments[12];
     struct iovec iov[12];
@@ -165,7 +176,7 @@ static int split_way(struct way *way)
     return rc ? rc : reach(way, way->mr[0]);
 }
 
-static int cached_way(struct way *way)
+CASE(each_call_fails__cached)
 {
     struct hmreg_mr *mr = NULL;
     int rc = open_way(way, 0);
@@ -180,7 +191,7 @@ static int cached_way(struct way *way)
     return rc ? rc : hmreg_domain_flush(way->domain);
 }
 
-static int cached_many_way(struct way *way)
+CASE(each_call_fails__many_cached)
 {
     struct iovec iov[4] = {{memory, 100}, {device, 4096}, {memory + 512, 100}, {memory, 4096}};
     struct hmreg_mr *mrs[4] = {NULL};
@@ -196,7 +207,7 @@ static int cached_many_way(struct way *way)
 }
 
 /* More segments than the cache compares without an allocation. */
-static int cached_segments_way(struct way *way)
+CASE(each_call_fails__cached_segments)
 {
     struct hmreg_segment segments[12];
     struct hmreg_mr_attr attr = {.size = sizeof(attr),
@@ -218,7 +229,7 @@ static int cached_segments_way(struct way *way)
     return rc ? rc : hmreg_domain_flush(way->domain);
 }
 
-static int objects_way(struct way *way)
+CASE(each_call_fails__bound_objects)
 {
     struct hmreg_loopback_event event = {.size = sizeof(event)};
     uint8_t raw[64];
@@ -244,7 +255,7 @@ static int objects_way(struct way *way)
 }
 
 /* A group's one rail, bound to its endpoint: registered, and hit. */
-static int endpoints_way(struct way *way)
+CASE(each_call_fails__endpoints_of_a_group)
 {
     struct iovec iov = {memory, 4096};
     void *endpoints[1];
@@ -267,7 +278,7 @@ static int endpoints_way(struct way *way)
     return rc;
 }
 
-static int allocating_way(struct way *way)
+CASE(each_call_fails__allocation)
 {
     int rc = open_way(way, 0);
 
@@ -374,21 +385,6 @@ static void each_call_fails(int (*go)(struct way *way))
     free_pieces();
 }
 
-TEST(each_call_fails__host_memory)
-{
-    each_call_fails(host_way);
-}
-
-TEST(each_call_fails__device_memory)
-{
-    each_call_fails(device_way);
-}
-
-TEST(each_call_fails__many_ranges)
-{
-    each_call_fails(many_ranges_way);
-}
-
 /* Makes the thread allocate the memory of its last refusal. */
 static void refuse_once(void)
 {
@@ -406,36 +402,6 @@ TEST(each_call_fails__split_range)
 {
     refuse_once();
     each_call_fails(split_way);
-}
-
-TEST(each_call_fails__cached)
-{
-    each_call_fails(cached_way);
-}
-
-TEST(each_call_fails__many_cached)
-{
-    each_call_fails(cached_many_way);
-}
-
-TEST(each_call_fails__cached_segments)
-{
-    each_call_fails(cached_segments_way);
-}
-
-TEST(each_call_fails__bound_objects)
-{
-    each_call_fails(objects_way);
-}
-
-TEST(each_call_fails__endpoints_of_a_group)
-{
-    each_call_fails(endpoints_way);
-}
-
-TEST(each_call_fails__allocation)
-{
-    each_call_fails(allocating_way);
 }
 
 /* ---- with a remote target --------------------------------------------------------------- */

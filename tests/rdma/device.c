@@ -16,6 +16,16 @@
 static const enum hmreg_path paths[] = {HMREG_PATH_DMABUF, HMREG_PATH_PEERMEM};
 #define PATHS (sizeof(paths) / sizeof(paths[0]))
 
+/* A case that runs with each path. */
+#define CASE(name)                                                                                 \
+    static void name##_on(enum hmreg_path path);                                                   \
+    TEST(name)                                                                                     \
+    {                                                                                              \
+        for (size_t i = 0; i < PATHS; i++)                                                         \
+            name##_on(paths[i]);                                                                   \
+    }                                                                                              \
+    static void name##_on(enum hmreg_path path)
+
 static void assert_path(const struct hmreg_mr *mr, enum hmreg_path path)
 {
     struct hmreg_mr_info info = {.size = sizeof(info)};
@@ -27,7 +37,7 @@ static void assert_path(const struct hmreg_mr *mr, enum hmreg_path path)
 
 /* ---- bytes ------------------------------------------------------------------------------ */
 
-static void write_on(enum hmreg_path path)
+CASE(rdma_write__lands_and_neighbours_stay)
 {
     struct target target;
     struct bench bench;
@@ -46,13 +56,7 @@ static void write_on(enum hmreg_path path)
     device_close(&bench);
 }
 
-TEST(rdma_write__lands_and_neighbours_stay)
-{
-    for (size_t i = 0; i < PATHS; i++)
-        write_on(paths[i]);
-}
-
-static void read_on(enum hmreg_path path)
+CASE(rdma_read__brings_the_devices_bytes)
 {
     struct target target;
     struct bench bench;
@@ -67,12 +71,6 @@ static void read_on(enum hmreg_path path)
     target_assert_expected(&bench, &target);
     target_close(&bench, &target);
     device_close(&bench);
-}
-
-TEST(rdma_read__brings_the_devices_bytes)
-{
-    for (size_t i = 0; i < PATHS; i++)
-        read_on(paths[i]);
 }
 
 /* A refused operation stops the queue pair, so each has a bench of its own. */
@@ -124,7 +122,7 @@ TEST(rdma_write__from_device_memory)
 }
 
 /* Other memory comes to the same addresses, of another buffer. */
-static void suspend_on(enum hmreg_path path)
+CASE(suspend__device_memory_is_the_kernels_again__and_resume_writes_the_new)
 {
     unsigned buffers = softgpu_stat(-1).buffers;
     struct target target;
@@ -148,12 +146,6 @@ static void suspend_on(enum hmreg_path path)
     target_assert_expected(&bench, &target);
     target_close(&bench, &target);
     device_close(&bench);
-}
-
-TEST(suspend__device_memory_is_the_kernels_again__and_resume_writes_the_new)
-{
-    for (size_t i = 0; i < PATHS; i++)
-        suspend_on(paths[i]);
 }
 
 TEST(get__region_serves_rdma)
@@ -330,7 +322,7 @@ TEST(out_of_memory__the_path_is_refused)
 }
 
 /* A region pins its memory; without a region it can move, and the next registration finds it. */
-static void move_on(enum hmreg_path path)
+CASE(move__while_registered__refused_then_followed)
 {
     struct target target;
     struct bench bench;
@@ -356,14 +348,8 @@ static void move_on(enum hmreg_path path)
     device_close(&bench);
 }
 
-TEST(move__while_registered__refused_then_followed)
-{
-    for (size_t i = 0; i < PATHS; i++)
-        move_on(paths[i]);
-}
-
 /* As by a reset of the GPU: the region becomes useless, but does no harm and closes. */
-static void move_forced_on(enum hmreg_path path)
+CASE(move__forced__region_still_closes)
 {
     unsigned before = softgpu_stat(-1).moved;
     struct target target;
@@ -380,12 +366,6 @@ static void move_forced_on(enum hmreg_path path)
     close(fd);
     target_close(&bench, &target);
     device_close(&bench);
-}
-
-TEST(move__forced__region_still_closes)
-{
-    for (size_t i = 0; i < PATHS; i++)
-        move_forced_on(paths[i]);
 }
 
 /* ---- processes and threads -------------------------------------------------------------- */
@@ -408,7 +388,7 @@ static pid_t start_holder(enum hmreg_path path, int *ready)
     return child;
 }
 
-static void killed_on(enum hmreg_path path)
+CASE(killed__nothing_is_left)
 {
     struct softgpu_stat stat;
     int ready = -1, status;
@@ -427,12 +407,6 @@ static void killed_on(enum hmreg_path path)
     close(ready);
     softgpu_peermem(false);
     softgpu_assert_clean();
-}
-
-TEST(killed__nothing_is_left)
-{
-    for (size_t i = 0; i < PATHS; i++)
-        killed_on(paths[i]);
 }
 
 /* The child is refused every call, and its end does not affect the parent. */
@@ -493,7 +467,7 @@ static void *register_often(void *argument)
     return (void *)failed;
 }
 
-static void run_threads_on(enum hmreg_path path)
+CASE(four_threads__nothing_fails_and_nothing_is_left)
 {
     pthread_t threads[THREADS];
     struct bench bench;
@@ -507,12 +481,6 @@ static void run_threads_on(enum hmreg_path path)
         assert_int_equal((uintptr_t)failed, 0);
     }
     device_close(&bench);
-}
-
-TEST(four_threads__nothing_fails_and_nothing_is_left)
-{
-    for (size_t i = 0; i < PATHS; i++)
-        run_threads_on(paths[i]);
 }
 
 TEST_MAIN()

@@ -75,6 +75,14 @@ static void with_fabric(void (*test)(struct fixture *fixture))
     close_fabric(&fixture);
 }
 
+#define CASE(name)                                                                                 \
+    static void name##_in(struct fixture *fixture);                                                \
+    TEST(name)                                                                                     \
+    {                                                                                              \
+        with_fabric(name##_in);                                                                    \
+    }                                                                                              \
+    static void name##_in(struct fixture *fixture)
+
 /* The peer writes these bytes, and reads them; no others change. */
 static void write_and_read(struct fixture *fixture, size_t offset, size_t len, unsigned seed)
 {
@@ -87,7 +95,7 @@ static void write_and_read(struct fixture *fixture, size_t offset, size_t len, u
 
 /* ---- bytes ------------------------------------------------------------------------------ */
 
-static void write_everywhere(struct fixture *fixture)
+CASE(rma__lands_and_neighbours_stay)
 {
     open_target(fixture, HMREG_ACCESS_ALL);
     write_and_read(fixture, 4097, 50021, 1);
@@ -96,12 +104,7 @@ static void write_everywhere(struct fixture *fixture)
     close_target(fixture);
 }
 
-TEST(rma__lands_and_neighbours_stay)
-{
-    with_fabric(write_everywhere);
-}
-
-static void start_from_it(struct fixture *fixture)
+CASE(rma__we_start_it__lands_and_neighbours_stay)
 {
     struct hmreg_mr_info info = {.size = sizeof(info)};
     struct hmreg_remote *remote;
@@ -121,76 +124,9 @@ static void start_from_it(struct fixture *fixture)
     close_target(fixture);
 }
 
-TEST(rma__we_start_it__lands_and_neighbours_stay)
-{
-    with_fabric(start_from_it);
-}
-
-/* The address that peers use for the region's first byte. */
-static uint64_t first_addr(const struct fixture *fixture)
-{
-    struct hmreg_domain_info domain = {.size = sizeof(domain)};
-    struct hmreg_mr_info info = {.size = sizeof(info)};
-
-    assert_ok(hmreg_domain_query(fixture->fabric.domain, &domain));
-    assert_ok(hmreg_mr_query(fixture->target.mr, &info));
-    return domain.mr_mode & HMREG_MR_VIRT_ADDR ? info.local_addr : 0;
-}
-
-/* A refused operation closes the connection, so each has one of its own. */
-static void intrude(uint64_t access, uint64_t offset)
-{
-    struct fixture fixture;
-
-    open_fabric(&fixture);
-    open_target(&fixture, access);
-    assert_int_not_equal(peer_intrude(&fixture.fabric, first_addr(&fixture) + offset,
-                                      hmreg_mr_key(fixture.target.mr), 64, 1),
-                         0);
-    target_assert_expected(&fixture.bench, &fixture.target);
-    close_target(&fixture);
-    close_fabric(&fixture);
-}
-
-static void intrude_at_the_end(struct fixture *none)
-{
-    intrude(HMREG_ACCESS_ALL, TARGET_BYTES - 63);
-}
-
-TEST(rma__over_the_end__fabric_refuses)
-{
-    on_each_vendor(NULL, intrude_at_the_end);
-}
-
-static void intrude_without_right(struct fixture *none)
-{
-    intrude(HMREG_REMOTE_READ, 0);
-}
-
-TEST(rma__right_not_granted__fabric_refuses)
-{
-    on_each_vendor(NULL, intrude_without_right);
-}
-
 /* ---- faults of the exporter ------------------------------------------------------------- */
 
-static void fail_alloc(struct fixture *fixture)
-{
-    void *memory = (void *)1;
-
-    softgpu_fail(SOFTGPU_OP_ALLOC, ENOMEM);
-    assert_fails(hmreg_mem_alloc(fixture->fabric.lib, device_iface(), 0, HMREG_MEM_DEVICE,
-                                 TARGET_ROOM, &memory),
-                 -ENOMEM, "");
-    assert_ptr_equal(memory, (void *)1);
-}
-
-TEST(alloc_fails__the_vendors_error)
-{
-    with_fabric(fail_alloc);
-}
-
-static void fail_import(struct fixture *fixture)
+CASE(import_fails__mapping_not_affected)
 {
     static const enum softgpu_op steps[] = {SOFTGPU_OP_ATTACH, SOFTGPU_OP_PIN, SOFTGPU_OP_MAP};
 
@@ -203,13 +139,8 @@ static void fail_import(struct fixture *fixture)
     close_target(fixture);
 }
 
-TEST(import_fails__mapping_not_affected)
-{
-    with_fabric(fail_import);
-}
-
 /* The memory is not pinned, and need not be: the CPU finds it after the move. */
-static void move_below(struct fixture *fixture)
+CASE(move__the_mapping_follows)
 {
     struct softgpu_stat stat;
     int fd;
@@ -227,11 +158,6 @@ static void move_below(struct fixture *fixture)
     write_and_read(fixture, 0, TARGET_BYTES, 2);
     close(fd);
     close_target(fixture);
-}
-
-TEST(move__the_mapping_follows)
-{
-    with_fabric(move_below);
 }
 
 /* ---- processes and threads -------------------------------------------------------------- */
@@ -303,7 +229,7 @@ static int try_as_child(struct fixture *fixture)
     return code == -EPERM && !mr && hmreg_mr_close(fixture->target.mr) == -EPERM ? 0 : 1;
 }
 
-static void fork_beside(struct fixture *fixture)
+CASE(fork__parents_region_goes_on)
 {
     pid_t child;
     int status;
@@ -316,11 +242,6 @@ static void fork_beside(struct fixture *fixture)
     assert_int_equal(status, 0);
     write_and_read(fixture, 0, TARGET_BYTES, 1);
     close_target(fixture);
-}
-
-TEST(fork__parents_region_goes_on)
-{
-    with_fabric(fork_beside);
 }
 
 #define THREADS 4
@@ -354,7 +275,7 @@ static void *register_often(void *argument)
     return NULL;
 }
 
-static void run_threads(struct fixture *fixture)
+CASE(four_threads__nothing_fails_and_nothing_is_left)
 {
     struct thread threads[THREADS];
 
@@ -366,11 +287,6 @@ static void run_threads(struct fixture *fixture)
         pthread_join(threads[i].id, NULL);
     for (int i = 0; i < THREADS; i++)
         assert_int_equal(threads[i].failed, 0);
-}
-
-TEST(four_threads__nothing_fails_and_nothing_is_left)
-{
-    with_fabric(run_threads);
 }
 
 int main(int argc, char **argv)

@@ -141,4 +141,17 @@ TEST(mremap__grows_elsewhere__registered_anew)
     munmap(moved, 2 * page);
 }
 
+TEST(mremap__over_it__registered_anew)
+{
+    size_t page = fixture_page();
+    char *memory = fixture_map(2), *other = fixture_map(2);
+
+    fixture_open_hooked();
+    assert_int_equal(fixture_key(memory + page, page), 1);
+    assert_ptr_equal(mremap(other, 2 * page, 2 * page, MREMAP_MAYMOVE | MREMAP_FIXED, memory),
+                     memory);
+    assert_int_equal(fixture_key(memory + page, page), 2);
+    munmap(memory, 2 * page);
+}
+
 TEST_MAIN()

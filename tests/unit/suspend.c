@@ -195,6 +195,27 @@ TEST(suspend__put_region_is_busy__told)
     script_close(&fixture);
 }
 
+/* Ranges suspended of late are remembered: only if there were more than those since a call began,
+ * may one have touched its memory unseen. */
+TEST(check__many_suspensions_long_ago__only_later_ones_count)
+{
+    struct iovec other = {(void *)0x900000, 4096};
+    struct script_fixture fixture;
+    struct suspended *all;
+    uint64_t now;
+
+    script_open(&fixture, NULL, NULL);
+    all = &fixture.lib->suspended;
+    for (unsigned i = 0; i < 3 * SUSPENDED_RECENT; i++) {
+        assert_true(suspended_add(all, 0x100000, 0x200000));
+        suspended_remove(all, 0x100000, 0x200000);
+    }
+    now = suspended_since(all);
+    assert_ok(suspended_check(all, &other, 1, now - 1));
+    assert_int_equal(suspended_check(all, &other, 1, now - SUSPENDED_RECENT - 1), -EAGAIN);
+    script_close(&fixture);
+}
+
 /* ---- calls on other threads --------------------------------------------------------------- */
 
 /* A registration, during which another thread suspends its memory. */

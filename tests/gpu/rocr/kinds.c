@@ -47,35 +47,6 @@ static struct kind host_kind(void *host, void *addr)
 
 /* ---- pools ------------------------------------------------------------------------------ */
 
-struct finder {
-    uint32_t wanted;
-    hsa_amd_memory_pool_t pool;
-};
-
-static hsa_status_t look_at_pool(hsa_amd_memory_pool_t pool, void *data)
-{
-    struct finder *finder = data;
-    hsa_amd_segment_t segment;
-    uint32_t flags = 0;
-
-    app.hsa_amd_memory_pool_get_info(pool, HSA_AMD_MEMORY_POOL_INFO_SEGMENT, &segment);
-    if (segment != HSA_AMD_SEGMENT_GLOBAL)
-        return HSA_STATUS_SUCCESS;
-    app.hsa_amd_memory_pool_get_info(pool, HSA_AMD_MEMORY_POOL_INFO_GLOBAL_FLAGS, &flags);
-    if (flags & finder->wanted)
-        finder->pool = pool;
-    return HSA_STATUS_SUCCESS;
-}
-
-static hsa_amd_memory_pool_t pool_of(hsa_agent_t agent, uint32_t wanted)
-{
-    struct finder finder = {.wanted = wanted};
-
-    app.hsa_amd_agent_iterate_memory_pools(agent, look_at_pool, &finder);
-    assert_true(finder.pool.handle != 0);
-    return finder.pool;
-}
-
 struct pooled {
     hsa_amd_memory_pool_t pool;
     void *addr;
@@ -94,7 +65,7 @@ static void *renew_pooled(void *arg)
 static void check_gpu_pool(uint32_t grain)
 {
     struct hmreg *lib = begin();
-    struct pooled pooled = {.pool = pool_of(app.gpus[0], grain)};
+    struct pooled pooled = {.pool = app_pool(app.gpus[0], grain)};
     struct kind kind = device_kind(renew_pooled(&pooled), BYTES);
 
     kind_reuse(lib, &kind, renew_pooled, &pooled);
@@ -133,7 +104,8 @@ TEST(kind__fragment_of_a_block__its_own_bytes)
 TEST(kind__pool_of_the_cpu__by_its_address)
 {
     struct hmreg *lib = begin();
-    struct pooled pooled = {.pool = pool_of(app.cpu, HSA_AMD_MEMORY_POOL_GLOBAL_FLAG_FINE_GRAINED)};
+    struct pooled pooled = {.pool =
+                                app_pool(app.cpu, HSA_AMD_MEMORY_POOL_GLOBAL_FLAG_FINE_GRAINED)};
     struct kind kind;
 
     renew_pooled(&pooled);
@@ -304,44 +276,62 @@ TEST(kind__imported_from_graphics__exported_by_its_owner_only)
 #define MIB      (1ul << 20)
 #define RESERVED (4 * MIB)
 
-/* A reservation, into which pieces are mapped. */
-struct reserved {
+/* A reservation, into which pieces are mapped; it ends with the case. */
+static struct reserved {
     char *addr;
+    size_t len;
     hsa_agent_t owner;
-};
+    struct {
+        size_t offset, len;
+    } pieces[16]; /* len 0: none */
+} reserved;
 
-static void map_piece(const struct reserved *reserved, size_t offset, size_t len, size_t physical)
+static void map_piece(size_t offset, size_t len, size_t physical)
 {
-    bool host = reserved->owner.handle == app.cpu.handle;
-    hsa_amd_memory_access_desc_t access = {HSA_ACCESS_PERMISSION_RW, reserved->owner};
+    bool host = reserved.owner.handle == app.cpu.handle;
+    hsa_amd_memory_access_desc_t access = {HSA_ACCESS_PERMISSION_RW, reserved.owner};
     hsa_amd_vmem_alloc_handle_t handle;
     uint32_t grain = host ? HSA_AMD_MEMORY_POOL_GLOBAL_FLAG_FINE_GRAINED
                           : HSA_AMD_MEMORY_POOL_GLOBAL_FLAG_COARSE_GRAINED;
+    size_t i = 0;
 
-    assert_int_equal(app.hsa_amd_vmem_handle_create(pool_of(reserved->owner, grain), physical,
+    while (reserved.pieces[i].len)
+        i++;
+    reserved.pieces[i].offset = offset;
+    reserved.pieces[i].len = len;
+    assert_int_equal(app.hsa_amd_vmem_handle_create(app_pool(reserved.owner, grain), physical,
                                                     MEMORY_TYPE_NONE, 0, &handle),
                      0);
-    assert_int_equal(app.hsa_amd_vmem_map(reserved->addr + offset, len, 0, handle, 0), 0);
+    assert_int_equal(app.hsa_amd_vmem_map(reserved.addr + offset, len, 0, handle, 0), 0);
     assert_int_equal(app.hsa_amd_vmem_handle_release(handle), 0);
-    assert_int_equal(app.hsa_amd_vmem_set_access(reserved->addr + offset, len, &access, 1), 0);
+    assert_int_equal(app.hsa_amd_vmem_set_access(reserved.addr + offset, len, &access, 1), 0);
 }
 
-static struct reserved reserved_begin(void)
+static void unmap_all(void)
 {
-    struct reserved reserved = {.owner = app.gpus[0]};
-
-    assert_int_equal(app.hsa_amd_vmem_address_reserve((void **)&reserved.addr, RESERVED, 0, 0), 0);
-    return reserved;
+    for (size_t i = 0; reserved.pieces[i].len; i++)
+        assert_int_equal(app.hsa_amd_vmem_unmap(reserved.addr + reserved.pieces[i].offset,
+                                                reserved.pieces[i].len),
+                         0);
+    memset(reserved.pieces, 0, sizeof(reserved.pieces));
 }
 
-static void unmap_piece(const struct reserved *reserved, size_t offset, size_t len)
+static void unreserve(void)
 {
-    assert_int_equal(app.hsa_amd_vmem_unmap(reserved->addr + offset, len), 0);
+    if (!reserved.addr)
+        return;
+    unmap_all();
+    assert_int_equal(app.hsa_amd_vmem_address_free(reserved.addr, reserved.len), 0);
+    reserved.addr = NULL;
 }
 
-static void reserved_end(const struct reserved *reserved)
+static void reserve(size_t len)
 {
-    assert_int_equal(app.hsa_amd_vmem_address_free(reserved->addr, RESERVED), 0);
+    unreserve();
+    assert_int_equal(app.hsa_amd_vmem_address_reserve((void **)&reserved.addr, len, 0, 0), 0);
+    reserved.len = len;
+    reserved.owner = app.gpus[0];
+    test_after(unreserve);
 }
 
 static struct kind vmem_kind(void *addr, size_t len)
@@ -354,42 +344,36 @@ static struct kind vmem_kind(void *addr, size_t len)
 
 static void *renew_mapping(void *arg)
 {
-    struct reserved *reserved = arg;
-
-    unmap_piece(reserved, MIB, MIB);
-    map_piece(reserved, MIB, MIB, MIB);
-    return reserved->addr + MIB + 12345;
+    unmap_all();
+    map_piece(MIB, MIB, MIB);
+    return reserved.addr + MIB + 12345;
 }
 
 /* From its start, and from anywhere in it: the library searches where it begins, and proves it. */
 TEST(kind__one_mapping__dmabuf)
 {
     struct hmreg *lib = begin();
-    struct reserved reserved = reserved_begin();
     struct kind kind;
 
-    map_piece(&reserved, MIB, MIB, MIB);
+    reserve(RESERVED);
+    map_piece(MIB, MIB, MIB);
     kind = vmem_kind(reserved.addr + MIB, MIB);
     kind_check(lib, &kind);
     kind = vmem_kind(reserved.addr + MIB + 12345, 100000);
-    kind_reuse(lib, &kind, renew_mapping, &reserved);
-    unmap_piece(&reserved, MIB, MIB);
-    reserved_end(&reserved);
+    kind_reuse(lib, &kind, renew_mapping, NULL);
 }
 
 TEST(kind__mapping_of_imported_memory__exported_by_its_owner_only)
 {
     struct hmreg *lib = begin();
-    struct reserved reserved = reserved_begin();
     struct hmreg_dmabuf dmabuf = {.fd = -7};
 
-    map_piece(&reserved, MIB, MIB, MIB);
+    reserve(RESERVED);
+    map_piece(MIB, MIB, MIB);
     app_fail("hsa_amd_vmem_export_shareable_handle", HSA_STATUS_ERROR_INCOMPATIBLE_ARGUMENTS, 0, 1);
     assert_fails(hmreg_export_dmabuf(lib, reserved.addr + MIB, MIB, 0, &dmabuf), -EOPNOTSUPP,
                  "export it where it was allocated");
     assert_int_equal(dmabuf.fd, -7);
-    unmap_piece(&reserved, MIB, MIB);
-    reserved_end(&reserved);
 }
 
 /* Physical memory may be longer than its mapped part: a descriptor names the whole, but the range
@@ -398,20 +382,18 @@ TEST(kind__mapping_of_a_part_of_the_memory__ends_with_the_mapping)
 {
     struct hmreg_mem_info info = {.size = sizeof(info)};
     struct hmreg *lib = begin();
-    struct reserved reserved = reserved_begin();
     struct kind kind;
 
-    map_piece(&reserved, 0, MIB, 2 * MIB);
+    reserve(RESERVED);
+    map_piece(0, MIB, 2 * MIB);
     kind = vmem_kind(reserved.addr + 5, MIB - 5);
     kind_check(lib, &kind);
     assert_fails(hmreg_query(lib, reserved.addr, MIB + 1, &info), -ERANGE, "leaves");
-    unmap_piece(&reserved, 0, MIB);
-    reserved_end(&reserved);
 }
 
-static struct kind several(const struct reserved *reserved, size_t from, size_t to, unsigned count)
+static struct kind several(size_t from, size_t to, unsigned count)
 {
-    struct kind kind = vmem_kind(reserved->addr + from, to - from);
+    struct kind kind = vmem_kind(reserved.addr + from, to - from);
 
     kind.segments = count;
     kind.pieces = count;
@@ -424,62 +406,52 @@ static struct kind several(const struct reserved *reserved, size_t from, size_t 
 TEST(kind__several_mappings__composite)
 {
     struct hmreg *lib = begin();
-    struct reserved reserved = reserved_begin();
     struct kind kind;
 
-    map_piece(&reserved, 0, MIB, MIB);
-    map_piece(&reserved, MIB, MIB / 2, MIB);
-    map_piece(&reserved, 3 * MIB / 2, MIB, MIB);
-    kind = several(&reserved, 99, 2 * MIB + 99, 3);
+    reserve(RESERVED);
+    map_piece(0, MIB, MIB);
+    map_piece(MIB, MIB / 2, MIB);
+    map_piece(3 * MIB / 2, MIB, MIB);
+    kind = several(99, 2 * MIB + 99, 3);
     kind_check(lib, &kind);
-    kind = several(&reserved, MIB + 5, 2 * MIB, 2);
+    kind = several(MIB + 5, 2 * MIB, 2);
     kind_check(lib, &kind);
-    unmap_piece(&reserved, 0, MIB);
-    unmap_piece(&reserved, MIB, MIB / 2);
-    unmap_piece(&reserved, 3 * MIB / 2, MIB);
-    reserved_end(&reserved);
 }
 
 TEST(kind__mappings_with_a_hole__erange)
 {
     struct hmreg_mem_info info = {.size = sizeof(info)};
     struct hmreg *lib = begin();
-    struct reserved reserved = reserved_begin();
 
-    map_piece(&reserved, 0, MIB, MIB);
-    map_piece(&reserved, 2 * MIB, MIB, MIB);
+    reserve(RESERVED);
+    map_piece(0, MIB, MIB);
+    map_piece(2 * MIB, MIB, MIB);
     assert_fails(hmreg_query(lib, reserved.addr, 3 * MIB, &info), -ERANGE, "leaves");
     assert_fails(hmreg_query(lib, reserved.addr + MIB, 10, &info), -EFAULT, "only reserved");
-    unmap_piece(&reserved, 0, MIB);
-    unmap_piece(&reserved, 2 * MIB, MIB);
-    reserved_end(&reserved);
 }
 
 TEST(kind__mappings_of_two_devices__composite)
 {
     struct hmreg *lib = begin();
-    struct reserved reserved = reserved_begin();
     struct kind kind;
 
-    map_piece(&reserved, 0, MIB, MIB);
+    reserve(RESERVED);
+    map_piece(0, MIB, MIB);
     reserved.owner = app.gpus[1];
-    map_piece(&reserved, MIB, MIB, MIB);
-    kind = several(&reserved, 7, 2 * MIB - 7, 2);
+    map_piece(MIB, MIB, MIB);
+    kind = several(7, 2 * MIB - 7, 2);
     kind_check(lib, &kind);
-    unmap_piece(&reserved, 0, MIB);
-    unmap_piece(&reserved, MIB, MIB);
-    reserved_end(&reserved);
 }
 
 TEST(kind__mapping_on_the_host__by_its_address)
 {
     hsa_amd_memory_access_desc_t access = {ROCR_ACCESS_NONE, app.cpu};
     struct hmreg *lib = begin();
-    struct reserved reserved = reserved_begin();
     struct kind kind;
 
+    reserve(RESERVED);
     reserved.owner = access.agent_handle = app.cpu;
-    map_piece(&reserved, 0, MIB, MIB);
+    map_piece(0, MIB, MIB);
     kind = host_kind(reserved.addr + 5, reserved.addr + 5);
     kind.uncached = true;
     kind_check(lib, &kind);
@@ -487,8 +459,6 @@ TEST(kind__mapping_on_the_host__by_its_address)
     kind.path = HMREG_PATH_NONE;
     kind.refusal = "mapped for devices only";
     kind_check(lib, &kind);
-    unmap_piece(&reserved, 0, MIB);
-    reserved_end(&reserved);
 }
 
 TEST(kind__mappings_half_on_the_host__composite)
@@ -496,19 +466,16 @@ TEST(kind__mappings_half_on_the_host__composite)
     struct hmreg *lib = begin();
 
     for (unsigned host = 0; host < 2; host++) {
-        struct reserved reserved = reserved_begin();
         struct kind kind;
 
+        reserve(RESERVED);
         for (unsigned i = 0; i < 2; i++) {
             reserved.owner = i == host ? app.cpu : app.gpus[0];
-            map_piece(&reserved, i * MIB, MIB, MIB);
+            map_piece(i * MIB, MIB, MIB);
         }
-        kind = several(&reserved, 7, 2 * MIB - 7, 2);
+        kind = several(7, 2 * MIB - 7, 2);
         kind.path = host ? HMREG_PATH_MAPPED : HMREG_PATH_SYSTEM;
         kind_check(lib, &kind);
-        unmap_piece(&reserved, 0, MIB);
-        unmap_piece(&reserved, MIB, MIB);
-        reserved_end(&reserved);
     }
 }
 
@@ -519,10 +486,10 @@ TEST(mapping__each_call_failing__its_descriptor_or_none)
     static const char *const calls[] = {"hsa_amd_vmem_retain_alloc_handle", "hsa_amd_pointer_info",
                                         "hsa_amd_vmem_export_shareable_handle"};
     struct hmreg *lib = begin();
-    struct reserved reserved = reserved_begin();
     unsigned refused = 0;
 
-    map_piece(&reserved, MIB, MIB, MIB);
+    reserve(RESERVED);
+    map_piece(MIB, MIB, MIB);
     app_fill(reserved.addr + MIB, MIB, 3);
     for (unsigned i = 0; i < 3; i++)
         for (int skip = 0; skip < 8; skip++) {
@@ -541,8 +508,6 @@ TEST(mapping__each_call_failing__its_descriptor_or_none)
         }
     assert_true(refused >= 5);
     app.fake->reset();
-    unmap_piece(&reserved, MIB, MIB);
-    reserved_end(&reserved);
 }
 
 /* Some runtimes retain handles without a lock: the start of a mapping is found by few guesses,
@@ -562,25 +527,18 @@ TEST(mapping__far_from_its_start__found_by_few_guesses)
 {
     const size_t page = (size_t)sysconf(_SC_PAGESIZE), gib = 1024 * MIB;
     struct hmreg *lib = begin();
-    struct reserved reserved = {.owner = app.gpus[0]};
-    void *addr;
 
-    assert_int_equal(app.hsa_amd_vmem_address_reserve(&addr, 2 * gib, 0, 0), 0);
-    reserved.addr = addr;
-    map_piece(&reserved, page, gib, gib);
+    reserve(2 * gib);
+    map_piece(page, gib, gib);
     assert_found_by_few(lib, reserved.addr + gib, reserved.addr + page, gib);
-    unmap_piece(&reserved, page, gib);
+    unmap_all();
     for (size_t i = 0; i < 8; i++)
-        map_piece(&reserved, page + 10 * i * MIB, 10 * MIB, 10 * MIB);
-    map_piece(&reserved, page + 80 * MIB, 9 * MIB, 10 * MIB);
+        map_piece(page + 10 * i * MIB, 10 * MIB, 10 * MIB);
+    map_piece(page + 80 * MIB, 9 * MIB, 10 * MIB);
     for (size_t i = 0; i < 8; i++)
         assert_found_by_few(lib, reserved.addr + 10 * i * MIB + 9 * MIB,
                             reserved.addr + page + 10 * i * MIB, 10 * MIB);
     assert_found_by_few(lib, reserved.addr + 88 * MIB, reserved.addr + page + 80 * MIB, 9 * MIB);
-    for (size_t i = 0; i < 8; i++)
-        unmap_piece(&reserved, page + 10 * i * MIB, 10 * MIB);
-    unmap_piece(&reserved, page + 80 * MIB, 9 * MIB);
-    assert_int_equal(app.hsa_amd_vmem_address_free(addr, 2 * gib), 0);
 }
 
 /* Runtimes that call mapped memory reserved: the library detects that it is mapped, without bounds.
@@ -590,17 +548,15 @@ TEST(kind__mapping_of_an_older_runtime__refused_in_words)
 {
     struct hmreg_mem_info info = {.size = sizeof(info)};
     struct hmreg *lib = begin();
-    struct reserved reserved = reserved_begin();
 
-    map_piece(&reserved, 0, MIB, MIB);
+    reserve(RESERVED);
+    map_piece(0, MIB, MIB);
     setenv("HMREG_FAKE_HSA_VMEM_RESERVED", "1", 1);
     assert_fails(hmreg_query(lib, reserved.addr, MIB, &info), -EOPNOTSUPP, "a newer one does");
     assert_ok(hmreg_query(lib, reserved.addr + MIB, 10, &info));
     assert_int_equal(info.iface, HMREG_IFACE_SYSTEM);
     unsetenv("HMREG_FAKE_HSA_VMEM_RESERVED");
     assert_fails(hmreg_query(lib, reserved.addr + MIB, 10, &info), -EFAULT, "only reserved");
-    unmap_piece(&reserved, 0, MIB);
-    reserved_end(&reserved);
 }
 
 TEST_MAIN()

@@ -121,9 +121,8 @@ static void unset_all(void)
     memset(variables, 0, sizeof(variables));
 }
 
-void bench_set(const char *name, long value)
+void bench_set_text(const char *name, const char *value)
 {
-    char text[32];
     size_t i = 0;
 
     while (variables[i] && i < sizeof(variables) / sizeof(variables[0]) - 1)
@@ -131,6 +130,13 @@ void bench_set(const char *name, long value)
     assert_null(variables[i]);
     variables[i] = name;
     test_after(unset_all);
+    assert_int_equal(setenv(name, value, 1), 0);
+}
+
+void bench_set(const char *name, long value)
+{
+    char text[32];
+
     snprintf(text, sizeof(text), "%ld", value);
-    assert_int_equal(setenv(name, text, 1), 0);
+    bench_set_text(name, text);
 }

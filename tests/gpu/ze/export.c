@@ -160,7 +160,7 @@ TEST(export__unreported_tiles__eproto)
     uint64_t addr;
 
     bench_set("HMREG_FAKE_ZE_TILES", 2);
-    setenv("HMREG_FAKE_ZE_MISSING", "ZE_experimental_sub_allocations", 1);
+    bench_set_text("HMREG_FAKE_ZE_MISSING", "ZE_experimental_sub_allocations");
     self = bench_open();
     addr = bench_alloc(self, 0, HMREG_MEM_DEVICE, 4 * bench_page());
     snprintf(words, sizeof(words), "has %zu bytes and cannot hold", 2 * bench_page());
@@ -199,7 +199,7 @@ TEST(export__piece_of_a_pool_over_tiles__eproto)
     bench_set("HMREG_FAKE_ZE_POOL", 16 * (long)page);
     bench_set("HMREG_FAKE_ZE_POOL_ID", 1);
     bench_set("HMREG_FAKE_ZE_TILES", 2);
-    setenv("HMREG_FAKE_ZE_MISSING", "ZE_experimental_sub_allocations", 1);
+    bench_set_text("HMREG_FAKE_ZE_MISSING", "ZE_experimental_sub_allocations");
     self = bench_open();
     app_open(&app, 0);
     low = app_alloc(&app, app.devices[0], 8 * page);
