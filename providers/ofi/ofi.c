@@ -239,7 +239,7 @@ static const char *remedy(enum hmreg_path path, int rc)
         return "; this libfabric is built without that runtime, or could not start it "
                "(FI_LOG_LEVEL=warn says)";
     if (path == HMREG_PATH_PEERMEM && rc == -FI_EFAULT)
-        return "; no peer-memory module (nvidia-peermem) took the address";
+        return "; no peer-memory module (nvidia-peermem) took it, or BAR1 is full";
     if (path == HMREG_PATH_DMABUF && rc == -FI_ENOSYS)
         return "; this libfabric is built without dmabufs or that runtime, or could not start it "
                "(FI_LOG_LEVEL=warn says)";

@@ -216,16 +216,27 @@ static int refuse_direct(const struct verbs *verbs, int errnum, struct hmreg_rea
                         device_name(verbs), errnum, dmabuf_advice(errnum));
 }
 
+/* NVIDIA's client says of memory that has no room in BAR1 that it is not its, which is EFAULT. */
 static int refuse_peermem(const struct verbs *verbs, enum hmreg_iface iface, int errnum,
                           struct hmreg_reason *why)
 {
+    const char *words = "does it belong to the driver that is loaded?";
+    int code = -errnum;
+
+    if (errnum == ENOMEM) {
+        words = NO_ROOM;
+    } else if (errnum == EFAULT && iface == HMREG_IFACE_CUDA) {
+        words = "BAR1 is full, or the memory is not of the driver that is loaded";
+        code = -ENOMEM;
+    } else if (errnum == KERNEL_ENOTSUPP) {
+        words = "its driver has no pages that stay, as with MIG and vGPU; use dmabuf";
+        code = -EOPNOTSUPP;
+    }
     why->vendor_code = errnum;
-    return hmreg_refuse(why, -errnum, "peer-memory-refused",
-                        "%s did not register %s memory by its address (%s), though the kernel "
-                        "has a client for peer memory: does it belong to the driver that is "
-                        "loaded? dmesg may say more",
-                        device_name(verbs), hmreg_iface_name(iface),
-                        errnum == ENOMEM ? NO_ROOM : hmreg_strerror(errnum));
+    return hmreg_refuse(why, code, "peer-memory-refused",
+                        "%s did not register %s memory by its address (error %d), though the "
+                        "kernel has a client for peer memory: %s; dmesg may say more",
+                        device_name(verbs), hmreg_iface_name(iface), errnum, words);
 }
 
 /* True if another path would fail too: then the error is not a refusal of this path. */

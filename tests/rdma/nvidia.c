@@ -135,9 +135,9 @@ TEST(dmabuf_refused_for_lack_of_memory__peer_memory_is_taken)
 }
 
 /* Idle regions of the device make way; host memory's do not. */
-TEST(bar1_full__idle_region_of_the_device_makes_way)
+static void idle_region_makes_way(enum hmreg_path path)
 {
-    static const enum hmreg_path order[] = {HMREG_PATH_DMABUF, HMREG_PATH_NONE};
+    const enum hmreg_path order[] = {path, HMREG_PATH_NONE};
     static char host[4096];
     struct hmreg_stats stats = {.size = sizeof(stats)};
     struct hmreg_mr *mrs[3] = {NULL};
@@ -159,6 +159,17 @@ TEST(bar1_full__idle_region_of_the_device_makes_way)
     assert_ok(hmreg_domain_stats(bench.domain, &stats));
     assert_int_equal(stats.evictions, 1);
     close_two(&bench, memory);
+}
+
+TEST(bar1_full__idle_region_of_the_device_makes_way)
+{
+    idle_region_makes_way(HMREG_PATH_DMABUF);
+}
+
+/* nvidia-peermem says then that the memory is not its: EFAULT. */
+TEST(bar1_full__by_peer_memory__idle_region_of_the_device_makes_way)
+{
+    idle_region_makes_way(HMREG_PATH_PEERMEM);
 }
 
 static size_t len_of_get(const struct bench *bench, const char *memory)

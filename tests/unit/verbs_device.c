@@ -286,7 +286,11 @@ TEST(reg__client_refuses__reason_and_remedy)
     fake_verbs.reg_error = EFAULT;
     peers = HMREG_IFACE_BIT(HMREG_IFACE_CUDA);
     open_with(0);
-    assert_reason(refused(HMREG_PATH_PEERMEM), "peer-memory-refused", -EFAULT, EFAULT,
+    assert_reason(refused(HMREG_PATH_PEERMEM), "peer-memory-refused", -ENOMEM, EFAULT, "BAR1");
+    fake_verbs.reg_error = 524;
+    assert_reason(refused(HMREG_PATH_PEERMEM), "peer-memory-refused", -EOPNOTSUPP, 524, "MIG");
+    fake_verbs.reg_error = EINVAL;
+    assert_reason(refused(HMREG_PATH_PEERMEM), "peer-memory-refused", -EINVAL, EINVAL,
                   "dmesg may say more");
 }
 

@@ -310,7 +310,8 @@ const struct finding all_findings[] = {
      "nvidia-peermem; modprobe nvidia-peermem); dmesg says more.",
      "The module is there, and ibv_reg_mr() on a GPU address failed: the module was built for "
      "another NIC driver, serves another vendor's memory, or the memory is of a kind it cannot "
-     "pin. Users see \"Bad address\"."},
+     "pin. Users see \"Bad address\", also while BAR1 is full; with MIG and vGPU they see error "
+     "524 (NVIDIA's module asks for pages that these have not), and dmabuf is the way."},
     {"fabric-pins-pages", SEVERITY_DEGRADED,
      "the fabric pins pages, which a CPU mapping does not have",
      "Nothing: this path is for tcp and its like.",

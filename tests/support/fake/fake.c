@@ -276,11 +276,20 @@ static size_t whole_pages(size_t len)
     return (len + fake_page() - 1) & ~(fake_page() - 1);
 }
 
-/* What memory of this kind is rounded up and aligned to. */
+/* What memory of this kind is rounded up and aligned to: NVIDIA's pages where softgpu has its
+ * rules. */
 static size_t page_of(enum fake_kind kind)
 {
-    return kind == FAKE_DEVICE ? (size_t)fake_env("HMREG_FAKE_DEVICE_PAGE", (long)fake_page())
-                               : fake_page();
+    const char *path = "/sys/module/softgpu/parameters/nvidia";
+    int fd = kind == FAKE_DEVICE ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+    char on = 'N';
+
+    if (fd < 0)
+        return fake_page();
+    if (read(fd, &on, 1) != 1)
+        on = 'N';
+    close(fd);
+    return on == 'Y' ? SOFTGPU_NVIDIA_PAGE : fake_page();
 }
 
 static bool fill_host(struct fake_block *block)

@@ -13,9 +13,9 @@
  *    there is a /dev/softgpu (tests/guest) it is a real dmabuf of that.
  *  - a freed address is handed out again at the next allocation that fits (first fit, lowest
  *    address), with a new id.
- * A block is what one descriptor names: whole pages, of HMREG_FAKE_DEVICE_PAGE bytes where that is
- * set, as NVIDIA's 64 KiB. Allocations of a page or more have a block of their own; smaller ones
- * share a page with their like.
+ * A block is what one descriptor names: whole pages, of 64 KiB where /dev/softgpu has NVIDIA's
+ * rules. Allocations of a page or more have a block of their own; smaller ones share a page with
+ * their like.
  */
 #ifndef TESTS_FAKE_H
 #define TESTS_FAKE_H
