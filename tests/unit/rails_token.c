@@ -193,6 +193,8 @@ TEST(open_rails__wrong_arguments__refused)
                  "the domain has 3 rails");
     assert_fails(hmreg_remote_open_rails(fixture.group, "no token at all", 15, remotes, RAILS),
                  -EBADMSG, "rail 0: token");
+    assert_fails(hmreg_remote_open_rails(fixture.group, token, 16 + 4 + 4 - 1, remotes, RAILS),
+                 -EBADMSG, "cut short"); /* a header, one rail's size and the checksum */
     fixture.token[fixture.size - 1] ^= 1;
     assert_fails(hmreg_remote_open_rails(fixture.group, token, fixture.size, remotes, RAILS),
                  -EBADMSG, "checksum");
