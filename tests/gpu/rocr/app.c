@@ -95,7 +95,7 @@ void app_close(struct hmem *rocr)
 /* ---- memory ----------------------------------------------------------------------------- */
 
 struct search {
-    uint32_t flags; /* exactly these */
+    uint32_t flag;
     hsa_amd_memory_pool_t found;
 };
 
@@ -109,18 +109,25 @@ static hsa_status_t consider(hsa_amd_memory_pool_t pool, void *data)
     if (segment != HSA_AMD_SEGMENT_GLOBAL)
         return HSA_STATUS_SUCCESS;
     app.hsa_amd_memory_pool_get_info(pool, HSA_AMD_MEMORY_POOL_INFO_GLOBAL_FLAGS, &flags);
-    if (flags == search->flags)
+    if (flags == search->flag || (flags & search->flag && !search->found.handle))
         search->found = pool;
     return HSA_STATUS_SUCCESS;
 }
 
-static void *alloc_from(hsa_agent_t agent, uint32_t flags, size_t len)
+hsa_amd_memory_pool_t app_pool(hsa_agent_t agent, uint32_t flag)
 {
-    struct search search = {.flags = flags};
-    void *made = NULL;
+    struct search search = {.flag = flag};
 
     assert_int_equal(app.hsa_amd_agent_iterate_memory_pools(agent, consider, &search), 0);
-    assert_int_equal(app.hsa_amd_memory_pool_allocate(search.found, len, 0, &made), 0);
+    assert_int_not_equal(search.found.handle, 0);
+    return search.found;
+}
+
+static void *alloc_from(hsa_agent_t agent, uint32_t flags, size_t len)
+{
+    void *made = NULL;
+
+    assert_int_equal(app.hsa_amd_memory_pool_allocate(app_pool(agent, flags), len, 0, &made), 0);
     return made;
 }
 

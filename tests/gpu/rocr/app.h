@@ -72,6 +72,9 @@ struct hmem *app_open(void);
 void app_close(struct hmem *rocr);
 void app_closed(void);
 
+/* The pool with this flag; rather with no other one. */
+hsa_amd_memory_pool_t app_pool(hsa_agent_t agent, uint32_t flag);
+
 /* Pool memory of a GPU, or of the CPU. */
 void *app_alloc(unsigned gpu, size_t len);
 void *app_alloc_host(size_t len);

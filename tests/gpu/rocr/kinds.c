@@ -47,35 +47,6 @@ static struct kind host_kind(void *host, void *addr)
 
 /* ---- pools ------------------------------------------------------------------------------ */
 
-struct finder {
-    uint32_t wanted;
-    hsa_amd_memory_pool_t pool;
-};
-
-static hsa_status_t look_at_pool(hsa_amd_memory_pool_t pool, void *data)
-{
-    struct finder *finder = data;
-    hsa_amd_segment_t segment;
-    uint32_t flags = 0;
-
-    app.hsa_amd_memory_pool_get_info(pool, HSA_AMD_MEMORY_POOL_INFO_SEGMENT, &segment);
-    if (segment != HSA_AMD_SEGMENT_GLOBAL)
-        return HSA_STATUS_SUCCESS;
-    app.hsa_amd_memory_pool_get_info(pool, HSA_AMD_MEMORY_POOL_INFO_GLOBAL_FLAGS, &flags);
-    if (flags & finder->wanted)
-        finder->pool = pool;
-    return HSA_STATUS_SUCCESS;
-}
-
-static hsa_amd_memory_pool_t pool_of(hsa_agent_t agent, uint32_t wanted)
-{
-    struct finder finder = {.wanted = wanted};
-
-    app.hsa_amd_agent_iterate_memory_pools(agent, look_at_pool, &finder);
-    assert_true(finder.pool.handle != 0);
-    return finder.pool;
-}
-
 struct pooled {
     hsa_amd_memory_pool_t pool;
     void *addr;
@@ -94,7 +65,7 @@ static void *renew_pooled(void *arg)
 static void check_gpu_pool(uint32_t grain)
 {
     struct hmreg *lib = begin();
-    struct pooled pooled = {.pool = pool_of(app.gpus[0], grain)};
+    struct pooled pooled = {.pool = app_pool(app.gpus[0], grain)};
     struct kind kind = device_kind(renew_pooled(&pooled), BYTES);
 
     kind_reuse(lib, &kind, renew_pooled, &pooled);
@@ -133,7 +104,8 @@ TEST(kind__fragment_of_a_block__its_own_bytes)
 TEST(kind__pool_of_the_cpu__by_its_address)
 {
     struct hmreg *lib = begin();
-    struct pooled pooled = {.pool = pool_of(app.cpu, HSA_AMD_MEMORY_POOL_GLOBAL_FLAG_FINE_GRAINED)};
+    struct pooled pooled = {.pool =
+                                app_pool(app.cpu, HSA_AMD_MEMORY_POOL_GLOBAL_FLAG_FINE_GRAINED)};
     struct kind kind;
 
     renew_pooled(&pooled);
@@ -327,7 +299,7 @@ static void map_piece(size_t offset, size_t len, size_t physical)
         i++;
     reserved.pieces[i].offset = offset;
     reserved.pieces[i].len = len;
-    assert_int_equal(app.hsa_amd_vmem_handle_create(pool_of(reserved.owner, grain), physical,
+    assert_int_equal(app.hsa_amd_vmem_handle_create(app_pool(reserved.owner, grain), physical,
                                                     MEMORY_TYPE_NONE, 0, &handle),
                      0);
     assert_int_equal(app.hsa_amd_vmem_map(reserved.addr + offset, len, 0, handle, 0), 0);
