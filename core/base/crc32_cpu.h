@@ -3,8 +3,8 @@
  * CRC-32 by the CPU's instructions, where it has them: a part of crc32.c. x86-64 multiplies
  * polynomials (PCLMULQDQ), 16 bytes a step: "Fast CRC Computation for Generic Polynomials Using
  * PCLMULQDQ" of Intel, 2009, whose constants these are, with the bits reflected. arm64 has the CRC
- * itself as an instruction, eight bytes a step. The 64 bytes of a token take 9 ns where crc32.c's
- * tables take 62, measured together (EPYC).
+ * itself as an instruction, eight bytes a step. The 64 bytes of a token take 9 ns where
+ * tables took 62, measured together (EPYC).
  */
 #ifndef HMREG_CORE_BASE_CRC32_CPU_H
 #define HMREG_CORE_BASE_CRC32_CPU_H

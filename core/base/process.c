@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * See process.h. On kernels without MADV_WIPEONFORK (before 4.14) a fork handler wipes the pages
- * instead; a raw clone(2) bypasses the handler, but not MADV_WIPEONFORK.
+ * See process.h. Where a filter of system calls refuses MADV_WIPEONFORK (hmreg-syscalls(7)), a fork
+ * handler wipes the pages instead; a raw clone(2) bypasses the handler, but not MADV_WIPEONFORK.
  */
 #include "core/base/process.h"
 

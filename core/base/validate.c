@@ -116,27 +116,6 @@ int validate_out(const void *out, size_t least, const char *type)
     return 0;
 }
 
-int validate_size(const void *callers, const struct validate_field *fields, size_t count,
-                  const char *type)
-{
-    const struct validate_field *last = &fields[count - 1];
-    size_t size;
-
-    memcpy(&size, callers, sizeof(size));
-    if (size >= last->at + (size_t)last->size * last->count)
-        return 0;
-    for (const struct validate_field *field = fields; field < fields + count; field++) {
-        size_t inside = size - field->at;
-
-        if (size > field->at && inside < (size_t)field->size * field->count && inside % field->size)
-            return hmreg_fail(-EINVAL,
-                              "size of %s is %zu, which is inside its field at byte %u; it must be "
-                              "sizeof",
-                              type, size, field->at);
-    }
-    return 0;
-}
-
 int validate_copy_in(void *ours, size_t known_size, const void *callers, size_t least,
                      const char *type)
 {

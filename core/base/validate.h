@@ -38,34 +38,14 @@ int validate_iface(enum hmreg_iface iface);
 int validate_system_device(int device, int code);
 
 /* Checks that out is not NULL, and the size field with which the output struct begins. least: the
- * size of the struct's first version. -EINVAL. */
+ * size of the struct in the first version of this ABI. -EINVAL. */
 int validate_out(const void *out, size_t least, const char *type);
-
-/* A field that a struct has since a later version: `count` elements of `size` bytes from byte `at`
- * on. */
-struct validate_field {
-    uint16_t at, size, count;
-};
-#define VALIDATE_FIELD(type, field)                                                                \
-    {                                                                                              \
-        offsetof(type, field), sizeof(((type *)0)->field), 1                                       \
-    }
-#define VALIDATE_ARRAY(type, field)                                                                \
-    {                                                                                              \
-        offsetof(type, field), sizeof(((type *)0)->field[0]),                                      \
-            sizeof(((type *)0)->field) / sizeof(((type *)0)->field[0])                             \
-    }
-
-/* Checks that the size with which a caller's struct begins ends inside none of these fields, which
- * are in the order of the struct: half a pointer would be another. -EINVAL. */
-int validate_size(const void *callers, const struct validate_field *fields, size_t count,
-                  const char *type);
 
 /*
  * Copies a caller's input struct, which begins with its size, to the library's of known_size bytes.
  * Fields beyond the caller's size become zero; the caller's bytes beyond known_size must be zero
  * (-EINVAL).
- * least: the size of the struct's first version.
+ * least: the size of the struct in the first version of this ABI.
  */
 int validate_copy_in(void *ours, size_t known_size, const void *callers, size_t least,
                      const char *type);

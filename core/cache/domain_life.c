@@ -210,25 +210,12 @@ int hmreg_domain_close(struct hmreg_domain *domain)
 
 /* ---- queries ---------------------------------------------------------------------------- */
 
-static int check_info(const struct hmreg_domain_info *out)
-{
-    static const struct validate_field later[] = {
-        VALIDATE_FIELD(struct hmreg_domain_info, nic),
-        VALIDATE_FIELD(struct hmreg_domain_info, pci),
-    };
-    int rc = validate_out(out, offsetof(struct hmreg_domain_info, nic), "struct hmreg_domain_info");
-
-    return rc ? rc
-              : validate_size(out, later, sizeof(later) / sizeof(later[0]),
-                              "struct hmreg_domain_info");
-}
-
 int hmreg_domain_query(struct hmreg_domain *domain, struct hmreg_domain_info *out)
 {
     struct hmreg_domain_info info = {0};
     int rc = domain_check(domain);
 
-    rc = rc ? rc : check_info(out);
+    rc = rc ? rc : validate_out(out, sizeof(info), "struct hmreg_domain_info");
     if (rc)
         return rc;
     snprintf(info.provider, sizeof(info.provider), "%s", domain->ops.name);
@@ -277,18 +264,11 @@ int hmreg_domain_progress(struct hmreg_domain *domain)
     return rc;
 }
 
-/* The size of struct hmreg_stats in its first version; newer callers pass more. */
-#define LEAST_STATS offsetof(struct hmreg_stats, caches)
-
 static int check_stats(const struct hmreg_domain *domain, const struct hmreg_stats *out)
 {
-    /* All its fields are as long as the first. */
-    static const struct validate_field later = {LEAST_STATS, sizeof(out->caches),
-                                                (sizeof(*out) - LEAST_STATS) / sizeof(out->caches)};
     int rc = domain_check(domain);
 
-    rc = rc ? rc : validate_out(out, LEAST_STATS, "struct hmreg_stats");
-    return rc ? rc : validate_size(out, &later, 1, "struct hmreg_stats");
+    return rc ? rc : validate_out(out, sizeof(*out), "struct hmreg_stats");
 }
 
 int hmreg_domain_stats(struct hmreg_domain *domain, struct hmreg_stats *out)

@@ -259,9 +259,6 @@ static void fill(struct hmreg_plan *plan, struct hmreg_domain *domain, bool expo
     plan->cacheable = least(plan, caching, 2, plan->fits);
 }
 
-/* Callers built before HMREG_PLAN_MEMORY end here. */
-#define FIRST_PLAN_SIZE offsetof(struct hmreg_plan, limits[HMREG_PLAN_MEMORY])
-
 int hmreg_domain_plan(struct hmreg_domain *domain, enum hmreg_iface iface, int device, uint64_t len,
                       struct hmreg_plan *out)
 {
@@ -269,7 +266,7 @@ int hmreg_domain_plan(struct hmreg_domain *domain, enum hmreg_iface iface, int d
     struct hmreg_plan plan = {.len = len};
     int rc = domain_check(domain);
 
-    rc = rc ? rc : validate_out(out, FIRST_PLAN_SIZE, "struct hmreg_plan");
+    rc = rc ? rc : validate_out(out, sizeof(plan), "struct hmreg_plan");
     if (!rc && !len)
         rc = hmreg_fail(-EINVAL, "len is 0");
     rc = rc ? rc : hmreg_domain_explain(domain, iface, device, &explanation);

@@ -196,9 +196,7 @@ int hmreg_runtime_query(struct hmreg *lib, enum hmreg_iface iface, struct hmreg_
     int rc = context_check(lib);
 
     rc = rc ? rc : validate_iface(iface);
-    rc = rc ? rc
-            : validate_out(out, offsetof(struct hmreg_runtime_info, unreported),
-                           "struct hmreg_runtime_info");
+    rc = rc ? rc : validate_out(out, sizeof(info), "struct hmreg_runtime_info");
     if (rc)
         return rc;
     runtime = runtimes_named(&lib->runtimes, iface);

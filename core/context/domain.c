@@ -197,9 +197,6 @@ static void set_limits(struct hmreg_domain *domain, const struct hmreg_domain_co
         domain->flags |= HMREG_DOMAIN_NO_CACHE;
 }
 
-/* Callers built before `check` end here. */
-#define CONFIG_FIRST_SIZE offsetof(struct hmreg_domain_config, check)
-
 static int set_checks(struct hmreg_domain *domain, const enum hmreg_check *check)
 {
     for (int i = 0; i <= HMREG_IFACE_MAX; i++) {
@@ -252,29 +249,6 @@ static int set_rights(struct hmreg_domain *domain, enum hmreg_rights rights)
     return 0;
 }
 
-static int copy_config(const struct hmreg_domain_config *callers,
-                       struct hmreg_domain_config *config)
-{
-    static const struct validate_field later[] = {
-        VALIDATE_ARRAY(struct hmreg_domain_config, check),
-        VALIDATE_FIELD(struct hmreg_domain_config, made),
-        VALIDATE_FIELD(struct hmreg_domain_config, ended),
-        VALIDATE_FIELD(struct hmreg_domain_config, callback_context),
-        VALIDATE_FIELD(struct hmreg_domain_config, rights),
-        VALIDATE_ARRAY(struct hmreg_domain_config, ways),
-        VALIDATE_FIELD(struct hmreg_domain_config, sync_memops),
-        VALIDATE_FIELD(struct hmreg_domain_config, policy),
-        VALIDATE_FIELD(struct hmreg_domain_config, cover_max),
-        VALIDATE_FIELD(struct hmreg_domain_config, cover),
-    };
-    int rc = validate_copy_in(config, sizeof(*config), callers, CONFIG_FIRST_SIZE,
-                              "struct hmreg_domain_config");
-
-    return rc ? rc
-              : validate_size(callers, later, sizeof(later) / sizeof(later[0]),
-                              "struct hmreg_domain_config");
-}
-
 static int set_sync_memops(struct hmreg_domain *domain, enum hmreg_choice choice)
 {
     if ((unsigned)choice > HMREG_CHOICE_ON)
@@ -319,7 +293,8 @@ static int configure(struct hmreg_domain *domain, const struct hmreg_domain_conf
     int rc = 0;
 
     if (callers)
-        rc = copy_config(callers, &config);
+        rc = validate_copy_in(&config, sizeof(config), callers, sizeof(config),
+                              "struct hmreg_domain_config");
     rc = rc ? rc : check_flags(domain, config.flags);
     rc = rc ? rc : check_order(config.order);
     rc = rc ? rc : set_checks(domain, config.check);

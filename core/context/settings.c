@@ -245,21 +245,11 @@ static int read_environment(struct settings *out)
     return rc;
 }
 
-/* Callers built before `log` end here. */
-#define FIRST_CONFIG_SIZE offsetof(struct hmreg_config, log)
-
 static int check_config(const struct hmreg_config *callers, struct hmreg_config *config)
 {
-    static const struct validate_field later[] = {
-        VALIDATE_FIELD(struct hmreg_config, log),
-        VALIDATE_FIELD(struct hmreg_config, log_context),
-    };
-    int rc = validate_copy_in(config, sizeof(*config), callers, FIRST_CONFIG_SIZE,
-                              "struct hmreg_config");
+    int rc =
+        validate_copy_in(config, sizeof(*config), callers, sizeof(*config), "struct hmreg_config");
 
-    rc =
-        rc ? rc
-           : validate_size(callers, later, sizeof(later) / sizeof(later[0]), "struct hmreg_config");
     if (rc)
         return rc;
     if (config->ifaces & ~ALL_IFACES && config->ifaces != HMREG_IFACES_STARTED)

@@ -10,8 +10,6 @@
 #include <errno.h>
 
 #define KNOWN_FLAGS (HMREG_GROUP_PARTIAL | HMREG_GROUP_OWNS_MEMBERS)
-/* A smaller struct hmreg_domain_config is refused with the domain. */
-#define DOMAIN_FIRST_SIZE offsetof(struct hmreg_domain_config, check)
 
 static void destroy(void *self)
 {
@@ -25,16 +23,6 @@ static void destroy(void *self)
 /* Its members' operations register and deregister. */
 static const struct provider_ops ops = {.name = "group", .destroy = destroy};
 
-static bool has_ways(const struct hmreg_domain_config *config)
-{
-    return config->size >= offsetof(struct hmreg_domain_config, ways[1]) && config->ways[0];
-}
-
-static bool has_sync_memops(const struct hmreg_domain_config *config)
-{
-    return config->size > offsetof(struct hmreg_domain_config, sync_memops) && config->sync_memops;
-}
-
 static int check_config(const struct hmreg_group_config *callers, struct hmreg_group_config *config)
 {
     const struct hmreg_domain_config *domain;
@@ -45,19 +33,20 @@ static int check_config(const struct hmreg_group_config *callers, struct hmreg_g
     rc = validate_copy_in(config, sizeof(*config), callers, sizeof(*config),
                           "struct hmreg_group_config");
     rc = rc ? rc : validate_flags(config->flags, KNOWN_FLAGS, "config->flags");
-    domain = config->domain;
-    if (!rc && domain && has_ways(domain))
-        rc = hmreg_fail(-EINVAL,
-                        "config->domain->ways is set; a group has no ways of path dmabuf: each "
-                        "member keeps its own");
-    if (!rc && domain && has_sync_memops(domain))
-        rc = hmreg_fail(-EINVAL, "config->domain->sync_memops is set; a group has none: each "
-                                 "member has its own");
-    if (!rc && domain && domain->size >= DOMAIN_FIRST_SIZE && domain->order[0])
-        rc =
-            hmreg_fail(-EINVAL, "config->domain->order is set; a group has no order of paths: each "
-                                "member has its own");
-    return rc;
+    domain = rc ? NULL : config->domain;
+    if (!domain || domain->size < sizeof(*domain)) /* refused when the domain is created */
+        return rc;
+    if (domain->ways[0])
+        return hmreg_fail(-EINVAL,
+                          "config->domain->ways is set; a group has no ways of path dmabuf: each "
+                          "member keeps its own");
+    if (domain->sync_memops)
+        return hmreg_fail(-EINVAL, "config->domain->sync_memops is set; a group has none: each "
+                                   "member has its own");
+    if (domain->order[0])
+        return hmreg_fail(-EINVAL, "config->domain->order is set; a group has no order of paths: "
+                                   "each member has its own");
+    return 0;
 }
 
 int hmreg_group_open(struct hmreg *lib, struct hmreg_domain *const *members, size_t count,

@@ -86,39 +86,8 @@ bool explain_says(int code)
     return false;
 }
 
-/* Callers built before HMREG_REASONS_MAX end here: after four reasons. */
-#define FIRST_SIZE offsetof(struct hmreg_explanation, reasons[4])
-
 _Static_assert(HMREG_PATH_COUNT - 1 + HMREG_WAY_COUNT - 2 <= HMREG_REASONS_MAX,
                "each path and way may be refused");
-
-static int check_out(const struct hmreg_explanation *out)
-{
-    static const struct validate_field later[] = {
-        VALIDATE_ARRAY(struct hmreg_explanation, reasons),
-        VALIDATE_FIELD(struct hmreg_explanation, asks),
-        VALIDATE_FIELD(struct hmreg_explanation, asks_why),
-        VALIDATE_FIELD(struct hmreg_explanation, uncached_why),
-        VALIDATE_FIELD(struct hmreg_explanation, policy),
-        VALIDATE_FIELD(struct hmreg_explanation, rail_why),
-    };
-    int rc = validate_out(out, FIRST_SIZE, "struct hmreg_explanation");
-
-    return rc ? rc
-              : validate_size(out, later, sizeof(later) / sizeof(later[0]),
-                              "struct hmreg_explanation");
-}
-
-/* Hands an explanation out, with as many reasons as the caller has room for. */
-static void hand_out(struct hmreg_explanation *explanation, struct hmreg_explanation *out)
-{
-    size_t room =
-        (out->size - offsetof(struct hmreg_explanation, reasons)) / sizeof(struct hmreg_reason);
-
-    if (explanation->refused > room)
-        explanation->refused = (uint32_t)room;
-    validate_copy_out(out, explanation, sizeof(*explanation));
-}
 
 static void explain_region(struct hmreg_explanation *explanation, const struct hmreg_mr *mr)
 {
@@ -186,7 +155,7 @@ int hmreg_mr_explain(const struct hmreg_mr *mr, struct hmreg_explanation *out)
     size_t rail = 0, count;
     int rc = mr ? mr_check(mr) : 0;
 
-    rc = rc ? rc : check_out(out);
+    rc = rc ? rc : validate_out(out, sizeof(explanation), "struct hmreg_explanation");
     if (rc)
         return rc;
     if (!mr && !last)
@@ -205,7 +174,7 @@ int hmreg_mr_explain(const struct hmreg_mr *mr, struct hmreg_explanation *out)
     }
     if (of_group)
         name_rail(&explanation, rail, mr->domain);
-    hand_out(&explanation, out);
+    validate_copy_out(out, &explanation, sizeof(explanation));
     return 0;
 }
 
@@ -315,7 +284,7 @@ int hmreg_domain_explain(struct hmreg_domain *domain, enum hmreg_iface iface, in
     struct hmreg_error before;
     int rc = domain_check(domain);
 
-    rc = rc ? rc : check_out(out);
+    rc = rc ? rc : validate_out(out, sizeof(explanation), "struct hmreg_explanation");
     rc = rc ? rc : claim_check_foreign(iface, device, -ENODEV);
     if (!rc && !claim_is_foreign(iface))
         rc = domain_check_device(domain, iface, device);
@@ -329,6 +298,6 @@ int hmreg_domain_explain(struct hmreg_domain *domain, enum hmreg_iface iface, in
     if (rc)
         return rc;
     hmreg_error_restore(&before);
-    hand_out(&explanation, out);
+    validate_copy_out(out, &explanation, sizeof(explanation));
     return 0;
 }

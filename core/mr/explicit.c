@@ -16,9 +16,6 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-/* Callers built before the dmabuf field end here. */
-#define ATTR_FIRST_SIZE offsetof(struct hmreg_mr_attr, dmabuf)
-
 /* ---- registering ------------------------------------------------------------------------ */
 
 /* Neither the refusal of a path nor a key in use is a failure. */
@@ -165,32 +162,13 @@ static int check_rails(const struct hmreg_domain *domain, uint64_t rails)
     return 0;
 }
 
-static int copy_attr(const struct hmreg_mr_attr *callers, struct hmreg_mr_attr *attr)
-{
-#define LATER(field) VALIDATE_FIELD(struct hmreg_mr_attr, field)
-    static const struct validate_field later[] = {
-        LATER(dmabuf),        LATER(hmem_data),  LATER(page_size),       LATER(segments),
-        LATER(segment_count), LATER(ordering),   LATER(atomics),         LATER(on_demand),
-        LATER(set_iova),      LATER(iova),       LATER(optional_access), LATER(rails),
-        LATER(endpoint),      LATER(claim_base), LATER(claim_len),       LATER(claim_identity),
-        LATER(claim_kind),    LATER(endpoints),  LATER(endpoint_count),  LATER(policy),
-    };
-#undef LATER
-    int rc = validate_pointer(callers, "attr");
-
-    rc = rc ? rc
-            : validate_copy_in(attr, sizeof(*attr), callers, ATTR_FIRST_SIZE,
-                               "struct hmreg_mr_attr");
-    return rc ? rc
-              : validate_size(callers, later, sizeof(later) / sizeof(later[0]),
-                              "struct hmreg_mr_attr");
-}
-
 static int check_attr(const struct hmreg_domain *domain, const struct hmreg_mr_attr *callers,
                       struct hmreg_mr_attr *attr)
 {
-    int rc = copy_attr(callers, attr);
+    int rc = validate_pointer(callers, "attr");
 
+    rc = rc ? rc
+            : validate_copy_in(attr, sizeof(*attr), callers, sizeof(*attr), "struct hmreg_mr_attr");
     rc = rc ? rc : claim_check(domain, attr);
     if (rc)
         return rc;

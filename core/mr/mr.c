@@ -283,7 +283,7 @@ int hmreg_mr_query(const struct hmreg_mr *mr, struct hmreg_mr_info *out)
     struct hmreg_mr_info info = {0};
     int rc = mr_check_open(mr);
 
-    rc = rc ? rc : validate_out(out, offsetof(struct hmreg_mr_info, asks), "struct hmreg_mr_info");
+    rc = rc ? rc : validate_out(out, sizeof(info), "struct hmreg_mr_info");
     if (rc)
         return rc;
     info.iface = mr_body(mr)->iface;

@@ -122,13 +122,12 @@ int hmreg_set_limits(struct hmreg *lib, uint64_t max_regions, uint64_t max_bytes
 struct hmreg_stats {
     size_t size; /* sizeof(struct hmreg_stats) */
     uint64_t hits, misses, evictions;
-    uint64_t invalidations; /* regions invalidated because their memory changed */
-    uint64_t uncached;      /* gets whose registration was not cached */
-    uint64_t regions;       /* cached now */
-    uint64_t bytes;         /* cached now */
-    uint64_t zombies;       /* removed from the cache; deregistration waits for the last put, or
-                               failed with -EBUSY and is to be repeated */
-    /* The fields above are those of the first version; a caller's size may end here. */
+    uint64_t invalidations;  /* regions invalidated because their memory changed */
+    uint64_t uncached;       /* gets whose registration was not cached */
+    uint64_t regions;        /* cached now */
+    uint64_t bytes;          /* cached now */
+    uint64_t zombies;        /* removed from the cache; deregistration waits for the last put, or
+                                failed with -EBUSY and is to be repeated */
     uint64_t caches;         /* caches that these numbers sum up */
     uint64_t shown;          /* of these, caches that other processes can see (hmreg stats) */
     uint64_t evicted_limit;  /* evictions because of a limit */

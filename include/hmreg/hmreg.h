@@ -261,13 +261,12 @@ int hmreg_monitor_query(struct hmreg *lib, struct hmreg_monitor_info *out);
 /* ---- runtimes and devices --------------------------------------------------------------- */
 
 struct hmreg_runtime_info {
-    size_t size;       /* sizeof(struct hmreg_runtime_info) */
-    int present;       /* 1: usable; 0: not usable, see why */
-    int devices;       /* number of devices; a usable runtime may have 0 */
-    char version[48];  /* the runtime's own version; "": unknown */
-    char library[128]; /* the file it was loaded from */
-    char why[256];     /* why it is not usable, or what it lacks; "": it lacks nothing */
-    /* The fields above are those of the first version; a caller's size may end here. */
+    size_t size;          /* sizeof(struct hmreg_runtime_info) */
+    int present;          /* 1: usable; 0: not usable, see why */
+    int devices;          /* number of devices; a usable runtime may have 0 */
+    char version[48];     /* the runtime's own version; "": unknown */
+    char library[128];    /* the file it was loaded from */
+    char why[256];        /* why it is not usable, or what it lacks; "": it lacks nothing */
     char unreported[256]; /* which memory ends without a report, and why: each hit on it asks the
                              runtime, or it is not cached; "": none, or not usable */
 };
@@ -499,7 +498,6 @@ struct hmreg_domain_info {
     uint32_t iov_limit; /* most ranges of one region */
     uint64_t max_len;   /* longest region, bytes */
     uint64_t max_regions, max_bytes; /* the cache's limits */
-    /* The fields above are those of the first version; a caller's size may end here. */
     char nic[64];         /* the NIC, as the fabric names it: a verbs device, a network interface or
                              a libfabric domain ("mlx5_0", "eth0", "efa_0-rdm"); "": none */
     struct hmreg_pci pci; /* of the NIC, if the fabric reports it (libfabric) */
@@ -566,7 +564,6 @@ struct hmreg_mr_attr {
     int claim_iface;        /* HMREG_CLAIM_*: what the call does with iface and device below */
     enum hmreg_iface iface; /* from HMREG_IFACE_COUNT to HMREG_IFACE_MAX only with dmabufs */
     int device;             /* HMREG_DEVICE_ANY: no claim about the device */
-    /* The fields above are those of the first version; a caller's size may end here. */
     const struct hmreg_mr_dmabuf *dmabuf; /* with HMREG_REG_DMABUF, else NULL */
     void *hmem_data;                      /* passed to a libfabric that has the field; else NULL */
     size_t page_size; /* a hint, bytes, passed to a libfabric that has the field, else ignored; 0

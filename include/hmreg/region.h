@@ -83,8 +83,7 @@ struct hmreg_mr_info {
                             verbs for a region with an iova, which it then is */
     int cached;          /* 1: from hmreg_mr_get(), and in the cache */
     enum hmreg_way way;  /* of path dmabuf; else NONE */
-    /* The fields above are those of the first version; a caller's size may end here. */
-    uint32_t asks;            /* HMREG_ASKS_*: what each hit on a cached region asks; 0: nothing */
+    uint32_t asks;       /* HMREG_ASKS_*: what each hit on a cached region asks; 0: nothing */
     enum hmreg_policy policy; /* KEEP or LAST_PUT; DEFAULT: an explicit region */
 };
 

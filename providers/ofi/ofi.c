@@ -704,11 +704,10 @@ static uint32_t iov_limit(const struct ofi *ofi, size_t stated)
     return one ? 1 : stated < UINT32_MAX ? (uint32_t)stated : UINT32_MAX;
 }
 
-/* hmreg_domain_create() rejects a config too short to have flags. */
+/* hmreg_domain_create() rejects a config that is too short. */
 static bool is_async(const struct hmreg_domain_config *config)
 {
-    return config && config->size >= offsetof(struct hmreg_domain_config, order) &&
-           (config->flags & HMREG_OFI_ASYNC);
+    return config && config->size >= sizeof(*config) && (config->flags & HMREG_OFI_ASYNC);
 }
 
 /* libfabric 2 still accepts FI_REG_MR in fi_domain_bind(), but never reports an event. */

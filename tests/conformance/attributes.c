@@ -48,51 +48,6 @@ CASE(attr__means_what_reg_means)
     assert_works(fixture, mr);
 }
 
-CASE(attr__of_an_older_caller__newer_fields_are_not_read)
-{
-    struct attributes a;
-    struct hmreg_mr *mr = NULL;
-
-    fill(fixture, &a);
-    a.attr.size = offsetof(struct hmreg_mr_attr, dmabuf);
-    a.attr.dmabuf = (void *)1;
-    a.attr.page_size = 3;
-    assert_ok(hmreg_mr_regattr(fixture->domain, &a.attr, 0, &mr));
-    assert_works(fixture, mr);
-}
-
-/* Half of a pointer would be another pointer. */
-CASE(attr__size_ends_inside_a_field__inval)
-{
-    static const size_t fields[] = {
-        offsetof(struct hmreg_mr_attr, dmabuf),         offsetof(struct hmreg_mr_attr, hmem_data),
-        offsetof(struct hmreg_mr_attr, page_size),      offsetof(struct hmreg_mr_attr, segments),
-        offsetof(struct hmreg_mr_attr, segment_count),  offsetof(struct hmreg_mr_attr, iova),
-        offsetof(struct hmreg_mr_attr, rails),          offsetof(struct hmreg_mr_attr, endpoint),
-        offsetof(struct hmreg_mr_attr, claim_base),     offsetof(struct hmreg_mr_attr, claim_len),
-        offsetof(struct hmreg_mr_attr, claim_identity), offsetof(struct hmreg_mr_attr, endpoints),
-        offsetof(struct hmreg_mr_attr, endpoint_count),
-    };
-    struct attributes a;
-    struct hmreg_mr *mr = NULL;
-
-    fill(fixture, &a);
-    for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++)
-        for (size_t inside = 1; inside < 8; inside++) {
-            a.attr.size = fields[i] + inside;
-            assert_fails(hmreg_mr_regattr(fixture->domain, &a.attr, 0, &mr), -EINVAL, "inside");
-            assert_int_equal(hmreg_mr_get_attr(fixture->domain, &a.attr, 0, &mr), -EINVAL);
-        }
-    for (size_t inside = 1; inside < 4; inside++) {
-        a.attr.size = offsetof(struct hmreg_mr_attr, ordering) + inside;
-        assert_fails(hmreg_mr_regattr(fixture->domain, &a.attr, 0, &mr), -EINVAL, "inside");
-    }
-    assert_null(mr);
-    a.attr.size = offsetof(struct hmreg_mr_attr, endpoints);
-    assert_ok(hmreg_mr_regattr(fixture->domain, &a.attr, 0, &mr));
-    assert_works(fixture, mr);
-}
-
 CASE(attr__of_a_newer_caller__unknown_fields_must_be_zero)
 {
     struct {

@@ -50,17 +50,6 @@ static void assert_works(struct suite_fixture *fixture, struct hmreg_mr *mr, siz
     suite_close(fixture, mr);
 }
 
-/* Built before there were options: what lies behind its struct is not read. */
-CASE(option__of_an_older_caller__not_read)
-{
-    struct wanted wanted;
-
-    begin(fixture, 8, &wanted);
-    wanted.attr.size = offsetof(struct hmreg_mr_attr, ordering);
-    memset(&wanted.attr.ordering, 0x77, sizeof(wanted.attr) - wanted.attr.size);
-    assert_works(fixture, reg(fixture, &wanted, "never"), 8);
-}
-
 /* A permission is never refused. */
 CASE(ordering__relaxed__bytes_arrive)
 {

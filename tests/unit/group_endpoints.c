@@ -306,24 +306,4 @@ TEST(get__wrong_endpoints__inval_and_named)
     close_group(&group);
 }
 
-/* A caller built before the list existed passes the bytes up to it. */
-TEST(get__struct_without_the_list__accepted)
-{
-    struct iovec iov = {memory[0], LEN};
-    struct hmreg_mr_attr attr = {.size = offsetof(struct hmreg_mr_attr, endpoints),
-                                 .iov = &iov,
-                                 .iov_count = 1,
-                                 .access = HMREG_ACCESS_REMOTE,
-                                 .endpoint = &ends[0],
-                                 .endpoint_count = 7}; /* not read */
-    struct hmreg_mr *mr = NULL;
-    struct group group;
-
-    open_group(&group, 0);
-    assert_ok(hmreg_mr_get_attr(group.members[0], &attr, 0, &mr));
-    assert_ptr_equal(counter_endpoint(mr), &ends[0]);
-    hmreg_mr_put(mr);
-    close_group(&group);
-}
-
 TEST_MAIN()

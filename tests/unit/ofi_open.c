@@ -358,21 +358,4 @@ TEST(query__nic_with_nothing_in_it__the_domains_name)
     assert_int_equal(info.pci.valid, 0);
 }
 
-/* A caller that was built before the fields: bytes beyond its size stay. */
-TEST(query__struct_that_ends_before_the_nic__first_fields)
-{
-    struct hmreg_domain_info info;
-
-    ofi_begin();
-    assert_ok(ofi_open_domain(NULL));
-    memset(&info, 'x', sizeof(info));
-    info.size = offsetof(struct hmreg_domain_info, nic);
-    assert_ok(hmreg_domain_query(fixture.domain, &info));
-    assert_string_equal(info.provider, "ofi");
-    assert_int_equal(info.nic[0], 'x');
-    assert_int_equal(info.pci.valid, 'x');
-    info.size--;
-    assert_fails(hmreg_domain_query(fixture.domain, &info), -EINVAL, "size");
-}
-
 TEST_MAIN()

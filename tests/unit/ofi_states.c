@@ -397,21 +397,6 @@ TEST(async__get_and_composites__opnotsupp)
     assert_int_equal(fake_fabric.regs, 0);
 }
 
-/* Built against a config without the last fields. */
-TEST(async__an_older_callers_config__is_asynchronous_too)
-{
-    struct hmreg_domain_config config = {.size = offsetof(struct hmreg_domain_config, check),
-                                         .flags = HMREG_OFI_ASYNC};
-    struct hmreg_mr *mr = NULL;
-
-    assert_ok(open_as(0, FI_RMA, 0));
-    assert_ok(hmreg_domain_close(fixture.domain));
-    assert_ok(hmreg_domain_open_ofi(fixture.lib, &fake_fabric.domain, fake_fabric.info, &config,
-                                    &fixture.domain));
-    assert_fails(hmreg_mr_get(fixture.domain, memory, 10, HMREG_SEND, &mr), -EOPNOTSUPP,
-                 "event queue");
-}
-
 /* The caller would wait for ever: no event arrives. */
 TEST(async__libfabric_2__opnotsupp)
 {

@@ -228,7 +228,7 @@ TEST(child__parents_library__perm_and_the_parents_pid)
 
 /* ---- pages ------------------------------------------------------------------------------ */
 
-static bool does_not_wipe; /* the kernel, as before Linux 4.14 */
+static bool does_not_wipe; /* the kernel, or a filter of system calls refuses it */
 
 int __real_madvise(void *addr, size_t len, int advice);
 int __wrap_madvise(void *addr, size_t len, int advice);
