@@ -105,6 +105,8 @@ bool options_iface(const char *value, int *out);
 
 /* Opens the library and prints the command's document. options begin with `bool json`. */
 int command_show(const struct command *command, const void *options);
+/* The status() of a command whose document lists `failures`. */
+int command_failures(const json_t *document);
 /* The run() of a command whose only option is --json. */
 int command_run(const struct command *command, int argc, char **argv);
 

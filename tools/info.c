@@ -207,11 +207,6 @@ static json_t *describe(struct hmreg *lib, const void *given)
     return document;
 }
 
-static int status_of(const json_t *document)
-{
-    return json_array_size(json_object_get(document, "failures")) ? EXIT_FAILED : EXIT_GOOD;
-}
-
 static int run(const struct command *self, int argc, char **argv)
 {
     struct fabric_options options = {0};
@@ -251,5 +246,5 @@ const struct command command_info = {
     .run = run,
     .describe = describe,
     .print = print_text,
-    .status = status_of,
+    .status = command_failures,
 };

@@ -239,6 +239,11 @@ int command_show(const struct command *command, const void *options)
     return status;
 }
 
+int command_failures(const json_t *document)
+{
+    return json_array_size(json_object_get(document, "failures")) ? EXIT_FAILED : EXIT_GOOD;
+}
+
 int command_run(const struct command *command, int argc, char **argv)
 {
     bool json = false;

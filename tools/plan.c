@@ -375,11 +375,6 @@ static void print_text(const json_t *document)
 
 /* ---- the command ------------------------------------------------------------------------ */
 
-static int status_of(const json_t *document)
-{
-    return json_array_size(json_object_get(document, "failures")) ? EXIT_FAILED : EXIT_GOOD;
-}
-
 static const char *take_size(const char *value, void *given)
 {
     struct options *options = given;
@@ -439,5 +434,5 @@ const struct command command_plan = {
     .run = run,
     .describe = describe,
     .print = print_text,
-    .status = status_of,
+    .status = command_failures,
 };

@@ -354,11 +354,6 @@ static void print_text(const json_t *document)
 
 /* ---- the command ------------------------------------------------------------------------ */
 
-static int status_of(const json_t *document)
-{
-    return json_array_size(json_object_get(document, "failures")) ? EXIT_FAILED : EXIT_GOOD;
-}
-
 static int run(const struct command *self, int argc, char **argv)
 {
     struct options options = {.iface = ANY, .device = ANY, .kind = ANY, .size = 1 << 20};
@@ -424,5 +419,5 @@ const struct command command_query = {
     .run = run,
     .describe = describe,
     .print = print_text,
-    .status = status_of,
+    .status = command_failures,
 };

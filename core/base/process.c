@@ -224,6 +224,20 @@ void process_page_free(void *page)
     munmap(page, page_size());
 }
 
+void *process_page_at(_Atomic(void *) *at)
+{
+    void *made = atomic_load(at), *other = NULL;
+
+    if (made)
+        return made;
+    made = process_page();
+    if (made && !atomic_compare_exchange_strong(at, &other, made)) {
+        process_page_free(made);
+        made = other;
+    }
+    return made;
+}
+
 /* ---- holds ------------------------------------------------------------------------------ */
 
 #define HOLD_YIELDS 64 /* before a waiting thread sleeps: its holder may have a lower priority */

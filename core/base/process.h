@@ -54,6 +54,8 @@ void process_hold_release(struct process_hold *hold);
 /* Allocates a zeroed page that is zeroed again in a forked child. NULL: no memory; not recorded. */
 void *process_page(void);
 void process_page_free(void *page);
+/* The page at *at, which the first call allocates. */
+void *process_page_at(_Atomic(void *) *at);
 
 /* The same of any size, never freed, and only if the kernel wipes at fork. NULL: errno is ENOMEM,
  * or EINVAL if the kernel does not wipe. */

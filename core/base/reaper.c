@@ -44,7 +44,7 @@ struct reaper {
     atomic_uint stopping;
 };
 
-static _Atomic(struct reaper *) shared;
+static _Atomic(void *) shared; /* struct reaper */
 static _Atomic int64_t idle_ns = REAPER_IDLE_NS;
 static atomic_uint awake = 1; /* also 1 while there is no thread */
 
@@ -221,20 +221,6 @@ static void *run(void *arg)
 
 /* ---- start and stop --------------------------------------------------------------------- */
 
-static struct reaper *reaper_page(void)
-{
-    struct reaper *made = atomic_load(&shared), *other = NULL;
-
-    if (made)
-        return made;
-    made = process_page();
-    if (made && !atomic_compare_exchange_strong(&shared, &other, made)) {
-        process_page_free(made);
-        made = other;
-    }
-    return made;
-}
-
 static void ask_to_stop(struct reaper *reaper)
 {
     atomic_store(&reaper->stopping, 1);
@@ -322,7 +308,7 @@ static void stop(struct reaper *reaper)
 
 bool reaper_join(struct reaper_client *client)
 {
-    struct reaper *reaper = reaper_page();
+    struct reaper *reaper = process_page_at(&shared);
     bool started;
 
     if (!reaper) {

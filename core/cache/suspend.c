@@ -15,7 +15,6 @@
 #include "core/cache/cuts.h"
 #include "core/mr/origin.h"
 #include "core/mr/region.h"
-#include "core/mr/renew.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -52,21 +52,7 @@ struct registry {
     struct thread_cache_set *sets;
 };
 
-static _Atomic(struct registry *) registry;
-
-static struct registry *registry_open(void)
-{
-    struct registry *made = atomic_load(&registry), *other = NULL;
-
-    if (made)
-        return made;
-    made = process_page();
-    if (made && !atomic_compare_exchange_strong(&registry, &other, made)) {
-        process_page_free(made);
-        made = other;
-    }
-    return made;
-}
+static _Atomic(void *) registry; /* struct registry */
 
 /* ---- threads ---------------------------------------------------------------------------- */
 
@@ -273,7 +259,7 @@ struct thread_cache *thread_cache_join(struct thread_cache_set *set)
 bool thread_cache_set_open(struct thread_cache_set *set, const struct stable_array *entries,
                            pthread_mutex_t *lock, unsigned caches, bool exact, bool fenced)
 {
-    struct registry *all = registry_open();
+    struct registry *all = process_page_at(&registry);
 
     *set = (struct thread_cache_set){
         .entries = entries, .lock = lock, .caches = caches, .exact = exact};

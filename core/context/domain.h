@@ -61,7 +61,7 @@ struct hmreg_domain {
     void (*ended)(const struct hmreg_mr *, const struct hmreg_mr_info *, void *);
     void *callback_context;
     enum hmreg_way ways[HMREG_WAY_COUNT]; /* of path dmabuf, ended by NONE; none: by the pair, see
-                                             core/mr/ways.h */
+                                             core/context/ways.h */
     bool sync_memops;
     bool has_peers; /* the provider keeps an object for each open remote */
     enum hmreg_policy policy;

@@ -12,7 +12,7 @@
 #include "core/group/nearest.h"
 #include "core/mr/claim.h"
 #include "core/mr/mr.h"
-#include "core/mr/ways.h"
+#include "core/context/ways.h"
 
 #include <assert.h>
 #include <errno.h>

@@ -272,7 +272,7 @@ const struct hmreg_mr *mr_explained(const struct hmreg_mr *mr, size_t *rail);
     ((struct provider_mr){                                                                         \
         .keys = {NULL, HMREG_KEY_NOTAVAIL, HMREG_VERBS_KEY_NOTAVAIL, HMREG_VERBS_KEY_NOTAVAIL}})
 
-/* What a suspended region has, and each of its parts (core/mr/renew.h); no provider's priv is this
+/* What a suspended region has, and each of its parts (core/mr/origin.h); no provider's priv is this
  * address. */
 extern const char mr_suspended_mark;
 #define MR_SUSPENDED                                                                               \

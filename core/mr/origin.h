@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * How a region was asked for, so that hmreg_resume() can register it again. An explicit region has
+ * How a region was asked for, so that hmreg_resume() can register it again, after hmreg_suspend()
+ * ended its registration and the region stayed, without keys. An explicit region has
  * its origin from its registration on, in a list of its domain by which hmreg_suspend() finds it;
  * that of a cached region is made of its variant when it is needed.
  */
@@ -45,8 +46,16 @@ struct origin_range {
 bool origin_is_suspended(const struct origin *origin, struct suspended *suspended,
                          const struct origin_range *but);
 
-/* Registers the region anew; what it was is suspended. Asks config, which may be NULL, for
- * descriptors. Errors of hmreg_resume(). */
+/* Is an object bound to the region, or to a part of it? */
+bool mr_is_bound(const struct hmreg_mr *mr);
+
+/* Deregisters what the region consists of, and sets its keys to none; it stays. -EBUSY: the fabric
+ * is busy with some of its registrations, which stay; try again. After any other failure of the
+ * fabric the registration counts as ended, and the failure is returned. */
+int region_suspend(struct hmreg_mr *mr);
+
+/* Registers the region anew; what it was is suspended. After a failure it is as it was. Asks
+ * config, which may be NULL, for descriptors. Errors of hmreg_resume(). */
 int origin_resume(const struct origin *origin, struct hmreg_mr *mr,
                   const struct hmreg_resume_config *config);
 

@@ -8,7 +8,7 @@
 
 #include "core/base/error.h"
 #include "core/mr/explain.h"
-#include "core/mr/ways.h"
+#include "core/context/ways.h"
 
 #include <errno.h>
 #include <inttypes.h>

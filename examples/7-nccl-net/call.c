@@ -115,7 +115,7 @@ static int ask_properties(struct plugin *plugin)
     else if (plugin->version == 10)
         rc = v10(plugin)->properties(device, (struct nccl_properties_v9 *)out);
     else
-        rc = v12(plugin)->properties(device, out);
+        rc = v12(plugin)->properties(device, (struct nccl_properties_v12 *)out);
     if (rc)
         return rc;
     plugin->pointers = nic->pointers;

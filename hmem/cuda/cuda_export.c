@@ -8,7 +8,7 @@
  * distinguishes them. The export is asked for in the memory's own context or, if it has none, in
  * its device's primary one if that is active. With the flag of the PCIe mapping a descriptor
  * may register through the ordinary verb and then fail in transfers, so only callers ask for it who
- * know better (core/mr/ways.h).
+ * know better (core/context/ways.h).
  *
  * A claimed range is exported by the claim alone: the driver is asked about the address only if it
  * refuses as drivers do that want a context, and then for the memory's.

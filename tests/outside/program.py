@@ -14,9 +14,10 @@ LEN = 1 << 16
 
 
 class Stats(ctypes.Structure):
-    """The first version of struct hmreg_stats."""
+    """The beginning of struct hmreg_stats."""
     _fields_ = [("size", ctypes.c_size_t)] + [(name, ctypes.c_uint64) for name in (
-        "hits", "misses", "evictions", "invalidations", "uncached", "regions", "bytes", "zombies")]
+        "hits", "misses", "evictions", "invalidations", "uncached", "regions", "bytes", "zombies")
+    ] + [("others", ctypes.c_uint64 * 256)]  # more than there are: the library fills what it has
 
 
 hmreg = ctypes.CDLL(sys.argv[1])

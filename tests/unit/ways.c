@@ -3,7 +3,7 @@
  * The ways of path dmabuf: which are tried in which order for which pair of NIC and device, how
  * others are chosen, the reason of each refusal, and what a group exports for them.
  */
-#include "core/mr/ways.h"
+#include "core/context/ways.h"
 #include "tests/support/failing_allocation.h"
 #include "tests/support/fake/pcie.h"
 #include "tests/support/script.h"

@@ -155,7 +155,7 @@ static void print_next(const json_t *document, const struct options *options, bo
 static int print_once(const struct options *options)
 {
     json_t *document = read_document(options);
-    int status = json_array_size(json_object_get(document, "failures")) ? EXIT_FAILED : EXIT_GOOD;
+    int status = command_failures(document);
 
     print(document, options);
     json_decref(document);

@@ -2,7 +2,7 @@
  *
  * See ways.h.
  */
-#include "core/mr/ways.h"
+#include "core/context/ways.h"
 
 #include "core/base/error.h"
 #include "core/base/log.h"

@@ -13,8 +13,8 @@
  * Elsewhere way pcie is never tried unasked: such a descriptor may register and then fail in
  * transfers. hmreg doctor finds out where it works.
  */
-#ifndef HMREG_CORE_MR_WAYS_H
-#define HMREG_CORE_MR_WAYS_H
+#ifndef HMREG_CORE_CONTEXT_WAYS_H
+#define HMREG_CORE_CONTEXT_WAYS_H
 
 #include "core/context/domain.h"
 
