@@ -302,6 +302,7 @@ static int bind(struct ibv_mw *mw, uint32_t rkey, const struct ibv_mw_bind_info 
     if (fake_verbs.post_error)
         return fake_verbs.post_error;
     fake_verbs.wr_id = wr_id;
+    fake_verbs.window_access = info->mw_access_flags;
     fake_verbs.bound = can_bind(info) ? IBV_WC_SUCCESS : IBV_WC_MW_BIND_ERR;
     if (fake_verbs.bound == IBV_WC_SUCCESS) {
         window->bound = *info;

@@ -43,6 +43,7 @@ struct fake_verbs {
      * not accept completes in an error. */
     int window_error, post_error, end_error; /* not 0: what the three calls answer */
     enum ibv_wc_status bound;                /* of the last binding */
+    unsigned window_access;                  /* its rights */
     uint64_t wr_id;
     unsigned windows;
 };

@@ -161,6 +161,20 @@ TEST(window__rights__are_the_ones_asked_for)
     assert_ok(hmreg_window_close(window));
 }
 
+TEST(window__domain_with_atomics__has_them_where_peers_write)
+{
+    struct hmreg_window *window;
+
+    open_with(HMREG_VERBS_MEMORY_WINDOWS | HMREG_VERBS_ATOMICS);
+    window = window_of(fixture.mr);
+    assert_int_equal(fake_verbs.window_access, IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC);
+    assert_ok(hmreg_window_close(window));
+    assert_ok(hmreg_window_open(fixture.mr, memory, LEN, HMREG_REMOTE_READ, &fixture.qp,
+                                IBV_MW_TYPE_1, 0, &window));
+    assert_int_equal(fake_verbs.window_access, IBV_ACCESS_REMOTE_READ);
+    assert_ok(hmreg_window_close(window));
+}
+
 /* Of a region that peers reach at addresses of the caller's. */
 TEST(window__region_with_an_iova__is_at_its_addresses)
 {
@@ -223,13 +237,16 @@ TEST(window__device_memory__by_peer_memory_only)
 TEST(region__with_a_window__is_busy_and_stays)
 {
     struct hmreg_window *first, *second;
+    struct hmreg_mr *other;
     unsigned before;
 
     open_fixture();
     first = window_of(fixture.mr);
     second = window_of(fixture.mr);
+    assert_fails(hmreg_suspend(fixture.lib, memory + 1, 1), -EBUSY, "window is bound");
+    assert_ok(hmreg_mr_reg(fixture.domain, memory, BYTES, HMREG_SEND, 0, 0, 0, &other, NULL));
+    assert_ok(hmreg_mr_close(other));
     before = fake_verbs.deregs;
-    assert_fails(hmreg_suspend(fixture.lib, memory + 1, 1), -EBUSY, "memory window");
     assert_fails(hmreg_mr_close(fixture.mr), -EBUSY, "memory window");
     assert_ok(hmreg_window_close(first));
     assert_fails(hmreg_mr_close(fixture.mr), -EBUSY, "memory window");
