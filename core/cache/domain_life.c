@@ -107,7 +107,7 @@ static int check_closed(struct hmreg_domain *domain, unsigned owners)
         {atomic_load(&domain->regions), "regions"},
         {atomic_load(&domain->remotes), "remotes"},
         {atomic_load(&domain->tables), "key tables"},
-        {domain->ops.objects(domain->self), "endpoints, counters or queues"},
+        {domain->ops.objects(domain->self), "endpoints, counters, queues or memory windows"},
         {atomic_load(&domain->mapped_keys), "mapped keys"},
         {atomic_load(&domain->groups) - owners, "groups"},
         {atomic_load(&domain->jobs), "jobs"},

@@ -133,10 +133,11 @@ static int pass_entries(struct cache_set *set, struct pass *pass)
 
 static int fail_bound(const struct hmreg_mr *mr)
 {
-    return hmreg_fail(-EBUSY,
-                      "an endpoint or counter is bound to the region of %zu bytes at %#llx: close "
-                      "that, or the region, first",
-                      (size_t)mr_len(mr), (unsigned long long)mr_start(mr));
+    return hmreg_fail(
+        -EBUSY,
+        "an endpoint, counter or memory window is bound to the region of %zu bytes at "
+        "%#llx: close that, or the region, first",
+        (size_t)mr_len(mr), (unsigned long long)mr_start(mr));
 }
 
 static int fail_async(const struct hmreg_domain *domain)

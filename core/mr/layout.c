@@ -504,7 +504,7 @@ static struct layout_export *find_export(const struct layout *layout, const stru
 {
     struct layout_export *found = layout->exports;
 
-    while (found && (found->range.iov_base != range->iov_base ||
+    while (found && (found->aside || found->range.iov_base != range->iov_base ||
                      found->range.iov_len != range->iov_len || found->flags != flags))
         found = found->next;
     return found;
@@ -552,5 +552,16 @@ void layout_exported(struct layout *layout, struct layout_export *made, int rc,
         made->dmabuf = *dmabuf;
     made->made = true;
     pthread_cond_broadcast(&layout->made);
+    pthread_mutex_unlock(&layout->lock);
+}
+
+void layout_set_aside(struct layout *layout, const struct iovec *range, uint64_t flags)
+{
+    struct layout_export *refused;
+
+    pthread_mutex_lock(&layout->lock);
+    refused = find_export(layout, whole_of(&layout->segments, range), flags);
+    if (refused)
+        refused->aside = true;
     pthread_mutex_unlock(&layout->lock);
 }

@@ -393,6 +393,72 @@ int hmreg_mr_pack_range(const struct hmreg_mr *mr, const void *addr, size_t len,
     return rc ? rc : pack_part(mr, begin, begin + len, buf, size);
 }
 
+/* ---- a provider's keys of parts --------------------------------------------------------- */
+
+static int check_single(const struct hmreg_mr *mr, const char *provider_name)
+{
+    const struct hmreg_domain *domain = mr->domain;
+    int rc = mr_check(mr);
+
+    if (rc)
+        return rc;
+    if (mr_rails(mr))
+        return hmreg_fail(-EOPNOTSUPP, "mr: a group's region has no memory windows, its rails have "
+                                       "(hmreg_mr_rail())");
+    if (strcmp(domain->ops.name, provider_name) != 0)
+        return hmreg_fail(-EOPNOTSUPP, "mr: its domain is of %s; only %s has memory windows",
+                          domain->ops.name, provider_name);
+    if (mr_pieces(mr))
+        return hmreg_fail(-EOPNOTSUPP,
+                          "mr: the region is a composite of %zu registrations; a "
+                          "memory window is of one (HMREG_REG_SINGLE)",
+                          mr_count(mr));
+    return 0;
+}
+
+int hmreg_mr_part(const struct hmreg_mr *mr, const char *provider_name, const void *addr,
+                  size_t len, struct provider_part *out)
+{
+    uint64_t begin = 0;
+    int rc = mr ? check_single(mr, provider_name) : mr_check(mr);
+
+    rc = rc ? rc : validate_range(addr, len);
+    rc = rc ? rc : find_part(mr, (uint64_t)(uintptr_t)addr, len, &begin);
+    if (rc)
+        return rc;
+    *out = (struct provider_part){
+        .self = mr->domain->self,
+        .made = &mr_body(mr)->made,
+        .path = (enum hmreg_path)mr_body(mr)->path,
+        .base = begin +
+                (mr_has_iova(mr) ? mr_ext(mr)->iova : (uint64_t)(uintptr_t)mr_iov(mr, 0).iov_base),
+        .len = len,
+        .generation = atomic_fetch_add(&mr_registrations, 1) + 1,
+    };
+    return 0;
+}
+
+void hmreg_mr_part_token(const struct hmreg_mr *mr, const struct provider_part *part,
+                         uint64_t access, uint64_t key, uint8_t *out)
+{
+    const struct token_segment segment = {part->base, part->len, key};
+    uint8_t bytes[TOKEN_SEGMENT_BYTES];
+    struct token token = {
+        .segments = 1,
+        .iface = mr_body(mr)->iface,
+        .extension_size = TOKEN_LIFE_BYTES,
+        .instance = mr->domain->lib->epoch,
+        .generation = part->generation,
+        .access = access,
+        .segment = bytes,
+    };
+
+    token_put_segment(bytes, &segment);
+    strncpy(token.provider, mr->domain->ops.name, sizeof(token.provider) - 1);
+    assert(token_size(&token) == PROVIDER_PART_TOKEN_BYTES);
+    token_write(&token, out);
+}
+
 /* ---- many tokens ------------------------------------------------------------------------ */
 
 /* The tokens written so far. They reach the caller's buffer when the last one is there. */

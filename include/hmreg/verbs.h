@@ -18,8 +18,9 @@ extern "C" {
  * hmreg_mr_attr's ordering, on_demand and atomics override the first, second and last. */
 #define HMREG_VERBS_RELAXED_ORDERING (1u << 16) /* the device may write out of order */
 #define HMREG_VERBS_ON_DEMAND        (1u << 17) /* host memory is paged on demand, not pinned */
-/* Memory windows can be bound to regions, except regions of dmabufs. Closing a region returns
- * -EBUSY while a window is bound to it. All regions have local write access. */
+/* Memory windows can be bound to regions (hmreg_window_open(), or by the caller's own work
+ * requests), except regions of dmabufs. Closing a region returns -EBUSY while a window is bound to
+ * it. All regions have local write access. */
 #define HMREG_VERBS_MEMORY_WINDOWS (1u << 18)
 /* Peers with HMREG_REMOTE_WRITE may also use atomic operations, which return the previous value of
  * the memory. Never ignored: see -EOPNOTSUPP. */
@@ -37,6 +38,45 @@ extern "C" {
  */
 int hmreg_domain_open_verbs(struct hmreg *lib, struct ibv_pd *pd,
                             const struct hmreg_domain_config *config, struct hmreg_domain **out);
+
+/* A memory window: a key of exactly a part of a region for peers, which the owner ends at once,
+ * while the region, and its own key if it has one, stay as they are. */
+struct hmreg_window;
+
+/*
+ * Opens a window on [addr, addr+len), which the region mr contains, with access, HMREG_REMOTE_READ
+ * or HMREG_REMOTE_WRITE or both. The region itself needs no remote rights: without them the
+ * windows' keys are all that peers can use. It is one registration of a verbs domain with
+ * HMREG_VERBS_MEMORY_WINDOWS, and none of a dmabuf. With HMREG_VERBS_ATOMICS peers that may write
+ * may also use atomic operations.
+ *
+ * The window is bound by a work request on qp, which is the caller's and connected. It takes a
+ * place in qp's send queue, and its completion, with wr_id and opcode IBV_WC_BIND_MW, arrives where
+ * qp's sends complete: the caller reads it, and in an error's case closes the window. The key is
+ * valid from this completion on; a token sent on qp behind the work request needs no wait.
+ * type: IBV_MW_TYPE_1: the key serves all queue pairs of the protection domain. IBV_MW_TYPE_2: qp
+ * alone.
+ *
+ * The window holds the region: until it is closed hmreg_mr_close() and hmreg_suspend() refuse it as
+ * busy, and a cached region that is put is not deregistered, even if its memory is freed: peers
+ * reach the old pages. Close a window before qp is destroyed.
+ * -EINVAL: mr, addr, qp or out is NULL, len is 0, the range wraps, access or type is another, or qp
+ * is of another protection domain. -ERANGE: the range leaves the region. -EACCES: mr's domain is
+ * without HMREG_VERBS_MEMORY_WINDOWS. -EOPNOTSUPP: mr is of loopback or libfabric, of a group (its
+ * rails have windows), a composite, or registered by a dmabuf; or the device has no windows of this
+ * type. -EAGAIN: mr is suspended. -EPERM, -ENOMEM; others are the device's: nothing was posted.
+ */
+int hmreg_window_open(struct hmreg_mr *mr, const void *addr, size_t len, uint64_t access,
+                      struct ibv_qp *qp, enum ibv_mw_type type, uint64_t wr_id,
+                      struct hmreg_window **out);
+/* Writes the token of the window, as hmreg_mr_pack() writes a region's; its generation is the
+ * window's own. -EINVAL, -EPERM, -HMREG_ETOOSMALL. */
+int hmreg_window_pack(const struct hmreg_window *window, void *buf, size_t *size);
+/* The key; HMREG_VERBS_KEY_NOTAVAIL: window is NULL. */
+uint32_t hmreg_window_rkey(const struct hmreg_window *window);
+/* Ends the window and its key: on return peers are refused. No work request is needed. NULL: no
+ * effect. -EPERM; others are the device's: the window is as it was. */
+int hmreg_window_close(struct hmreg_window *window);
 
 #pragma GCC visibility pop
 #ifdef __cplusplus

@@ -21,6 +21,7 @@
 #include "core/contract/provider.h"
 #include "providers/verbs/verbs_direct.h"
 #include "providers/verbs/verbs_peers.h"
+#include "providers/verbs/verbs_windows.h"
 
 #include <hmreg/verbs.h>
 
@@ -58,9 +59,10 @@ struct mr_init_attr {
 typedef struct ibv_mr *reg_ex_call(struct ibv_pd *pd, struct mr_init_attr *attr);
 
 struct verbs {
-    struct ibv_pd *pd; /* borrowed */
-    int max_mr;        /* the device's limit of regions; 0: unknown */
-    atomic_int live;   /* regions registered here */
+    struct windows windows; /* first, as verbs_windows.c has it */
+    struct ibv_pd *pd;      /* borrowed */
+    int max_mr;             /* the device's limit of regions; 0: unknown */
+    atomic_int live;        /* regions registered here */
     bool iwarp;
     bool odp;                    /* on-demand paging */
     uint32_t flags;              /* HMREG_VERBS_*; written before the first region */
@@ -406,8 +408,8 @@ static int reg(void *self, const struct provider_request *req, struct provider_m
     return 0;
 }
 
-/* A region with a bound memory window cannot be deregistered: EBUSY, on Soft-RoCE EINVAL. In a
- * domain without windows EINVAL means what it says: no such region. */
+/* A region with a memory window of the caller's own cannot be deregistered: EBUSY, on Soft-RoCE
+ * EINVAL. In a domain without windows EINVAL means what it says: no such region. */
 static bool is_busy(const struct verbs *verbs, int errnum)
 {
     return errnum == EBUSY || (errnum == EINVAL && (verbs->flags & HMREG_VERBS_MEMORY_WINDOWS));
@@ -416,7 +418,7 @@ static bool is_busy(const struct verbs *verbs, int errnum)
 static int dereg(void *self, struct provider_mr *mr)
 {
     struct verbs *verbs = self;
-    int errnum = ibv_dereg_mr(mr->priv);
+    int errnum = windows_hold(&verbs->windows, mr->priv) ? EBUSY : ibv_dereg_mr(mr->priv);
 
     if (errnum < 0) /* older convention: -1 and errno */
         errnum = errno ? errno : EIO;
@@ -430,6 +432,16 @@ static int dereg(void *self, struct provider_mr *mr)
                                  "the device could not deregister a region: %s",
                                  hmreg_strerror(errnum));
     return 0;
+}
+
+static bool is_bound(void *self, const struct provider_mr *mr)
+{
+    return windows_hold(self, mr->priv);
+}
+
+static unsigned objects(void *self)
+{
+    return windows_count(self);
 }
 
 /* ---- paths ------------------------------------------------------------------------------ */
@@ -533,8 +545,11 @@ static int can_data_direct(void *self, struct hmreg_reason *why)
 
 static void destroy(void *self)
 {
-    direct_close(&((struct verbs *)self)->direct);
-    free(self);
+    struct verbs *verbs = self;
+
+    direct_close(&verbs->direct);
+    pthread_mutex_destroy(&verbs->windows.lock);
+    free(verbs);
 }
 
 static const struct provider_ops verbs_ops = {
@@ -543,6 +558,8 @@ static const struct provider_ops verbs_ops = {
     .can_data_direct = can_data_direct,
     .reg = reg,
     .dereg = dereg,
+    .is_bound = is_bound,
+    .objects = objects,
     .destroy = destroy,
 };
 
@@ -586,7 +603,8 @@ static bool pages_on_demand(struct ibv_context *context)
            (attr.odp_caps.general_caps & IBV_ODP_SUPPORT);
 }
 
-static struct verbs *new_verbs(struct ibv_pd *pd, const struct ibv_device_attr *limits)
+static struct verbs *new_verbs(struct hmreg *lib, struct ibv_pd *pd,
+                               const struct ibv_device_attr *limits)
 {
     struct verbs *verbs = calloc(1, sizeof(*verbs));
 
@@ -600,6 +618,8 @@ static struct verbs *new_verbs(struct ibv_pd *pd, const struct ibv_device_attr *
     verbs->reg_ex = (reg_ex_call *)find_call("ibv_reg_mr_ex");
     verbs->dmabuf_errno = probe_dmabuf(verbs);
     direct_open(&verbs->direct, pd->context);
+    verbs->windows = (struct windows){.lib = lib, .pd = pd};
+    pthread_mutex_init(&verbs->windows.lock, NULL);
     return verbs;
 }
 
@@ -641,7 +661,7 @@ int hmreg_domain_open_verbs(struct hmreg *lib, struct ibv_pd *pd,
     rc = check_atomics(pd, &limits, config);
     if (rc)
         return rc;
-    verbs = new_verbs(pd, &limits);
+    verbs = new_verbs(lib, pd, &limits);
     if (!verbs)
         return hmreg_fail(-ENOMEM, "no memory for a verbs domain");
     describe(verbs, &limits, &caps);
@@ -653,5 +673,7 @@ int hmreg_domain_open_verbs(struct hmreg *lib, struct ibv_pd *pd,
     verbs->flags = config->flags & caps.domain_flags; /* checked by now */
     if ((verbs->flags & HMREG_VERBS_ATOMICS_IF_POSSIBLE) && limits.atomic_cap != IBV_ATOMIC_NONE)
         verbs->flags |= HMREG_VERBS_ATOMICS;
+    verbs->windows.bindable = verbs->flags & HMREG_VERBS_MEMORY_WINDOWS;
+    verbs->windows.extra = verbs->flags & HMREG_VERBS_ATOMICS ? IBV_ACCESS_REMOTE_ATOMIC : 0;
     return 0;
 }

@@ -5,6 +5,7 @@
 #include "tests/support/test.h"
 
 #include <errno.h>
+#include <hmreg/suspend.h>
 #include <linux/capability.h>
 #include <stdlib.h>
 #include <string.h>
@@ -187,39 +188,44 @@ static void need_windows(void)
         test_skip("the device has no memory windows of both types");
 }
 
-/* Of the target's first bytes, bound by a work request of this queue pair. */
-static struct ibv_mw *bind_window(struct bench *bench, const struct pair *pair,
-                                  enum ibv_mw_type type, struct ibv_qp *qp)
+/* Of the target's first bytes, bound on this queue pair. */
+static struct hmreg_window *open_window(struct bench *bench, const struct pair *pair,
+                                        enum ibv_mw_type type, struct ibv_qp *qp)
 {
-    struct ibv_mw *window = ibv_alloc_mw(bench->pd, type);
-    struct ibv_mw_bind_info info = {.mr = hmreg_mr_native(pair->target_mr),
-                                    .addr = (uintptr_t)pair->target,
-                                    .length = WINDOW_BYTES,
-                                    .mw_access_flags = IBV_ACCESS_REMOTE_WRITE};
-    struct ibv_mw_bind bind = {.send_flags = IBV_SEND_SIGNALED, .bind_info = info};
-    struct ibv_send_wr wr = {.opcode = IBV_WR_BIND_MW, .send_flags = IBV_SEND_SIGNALED}, *bad;
+    struct hmreg_window *window;
     struct ibv_wc wc;
     int polled;
 
-    assert_non_null(window);
-    wr.bind_mw.mw = window;
-    wr.bind_mw.rkey = ibv_inc_rkey(window->rkey);
-    wr.bind_mw.bind_info = info;
-    if (type == IBV_MW_TYPE_1) {
-        assert_int_equal(ibv_bind_mw(qp, window, &bind), 0);
-    } else {
-        assert_int_equal(ibv_post_send(qp, &wr, &bad), 0);
-        window->rkey = wr.bind_mw.rkey;
-    }
+    assert_ok(hmreg_window_open(pair->target_mr, pair->target, WINDOW_BYTES, HMREG_REMOTE_WRITE, qp,
+                                type, 4711, &window));
     do {
         polled = ibv_poll_cq(bench->cq, 1, &wc);
     } while (!polled);
     assert_int_equal(polled, 1);
     assert_int_equal(wc.status, IBV_WC_SUCCESS);
+    assert_int_equal(wc.wr_id, 4711);
     return window;
 }
 
-static enum ibv_wc_status write_by(struct bench *bench, struct pair *pair, uint32_t key,
+/* What a peer learns from the window's token. */
+static uint32_t key_of(struct bench *bench, const struct pair *pair,
+                       const struct hmreg_window *window)
+{
+    uint64_t addr = 0, key = 0;
+    struct hmreg_remote *remote;
+    uint8_t token[128];
+    size_t size = sizeof(token);
+
+    assert_ok(hmreg_window_pack(window, token, &size));
+    assert_ok(hmreg_remote_open(bench->domain, token, size, &remote));
+    assert_ok(hmreg_remote_addr(remote, 0, WINDOW_BYTES, &addr, &key));
+    assert_int_equal(addr, (uintptr_t)pair->target);
+    assert_fails(hmreg_remote_addr(remote, 0, WINDOW_BYTES + 1, &addr, &key), -ERANGE, "outside");
+    hmreg_remote_close(remote);
+    return (uint32_t)key;
+}
+
+static enum ibv_wc_status write_by(struct bench *bench, const struct pair *pair, uint32_t key,
                                    uint32_t len)
 {
     return bench_rdma(bench, IBV_WR_RDMA_WRITE, pair->source, len, pair->source_mr,
@@ -237,43 +243,50 @@ static bool permits_beyond(struct bench *bench, struct pair *pair, uint32_t key)
     return status == IBV_WC_SUCCESS;
 }
 
-/* Which queue pair binds, and what comes of a write that arrives at the second one: why the library
- * binds no windows itself, docs/peers.md says. */
+static const struct window_case {
+    enum ibv_mw_type type;
+    int binder; /* writes arrive at the second queue pair */
+    enum ibv_wc_status status;
+} window_cases[] = {
+    {IBV_MW_TYPE_1, 1, IBV_WC_SUCCESS},
+    {IBV_MW_TYPE_1, 0, IBV_WC_SUCCESS},
+    {IBV_MW_TYPE_2, 1, IBV_WC_SUCCESS},
+    {IBV_MW_TYPE_2, 0, IBV_WC_REM_ACCESS_ERR},
+};
+
+static void try_window(struct bench *bench, struct pair *pair, const struct window_case *as)
+{
+    struct hmreg_window *window = open_window(bench, pair, as->type, bench->qp[as->binder]);
+    uint32_t key = key_of(bench, pair, window);
+    bool works = as->status == IBV_WC_SUCCESS;
+
+    assert_int_equal(write_by(bench, pair, key, WINDOW_BYTES), as->status);
+    assert_int_equal(memcmp(pair->target, pair->source, WINDOW_BYTES) == 0, works);
+    works = works && permits_beyond(bench, pair, key);
+    assert_fails(hmreg_suspend(bench->lib, pair->target, 1), -EBUSY, "memory window");
+    assert_fails(hmreg_mr_close(pair->target_mr), -EBUSY, "memory window");
+    assert_ok(hmreg_window_close(window));
+    if (!works)
+        bench_reconnect(bench); /* a refused operation has stopped them */
+    assert_int_equal(rdma(bench, pair, IBV_WR_RDMA_READ, 0, BYTES), IBV_WC_SUCCESS);
+    assert_int_equal(write_by(bench, pair, key, WINDOW_BYTES), IBV_WC_REM_ACCESS_ERR);
+}
+
+/* The region's own key, which peers may read by, serves before and after. */
 TEST(memory_window__type_1_serves_the_domain_and_type_2_one_queue_pair)
 {
-    static const struct {
-        enum ibv_mw_type type;
-        int binder;
-        enum ibv_wc_status status;
-    } cases[] = {
-        {IBV_MW_TYPE_1, 1, IBV_WC_SUCCESS},
-        {IBV_MW_TYPE_1, 0, IBV_WC_SUCCESS},
-        {IBV_MW_TYPE_2, 1, IBV_WC_SUCCESS},
-        {IBV_MW_TYPE_2, 0, IBV_WC_REM_ACCESS_ERR},
-    };
     struct hmreg_domain_config config = {.size = sizeof(config),
                                          .flags = HMREG_VERBS_MEMORY_WINDOWS};
 
     need_windows();
     for (size_t i = 0; i < 4; i++) {
-        struct ibv_mw *window;
         struct bench bench;
         struct pair pair;
-        uint32_t key;
-        bool works = cases[i].status == IBV_WC_SUCCESS;
 
         bench_open_with(&bench, &config);
-        open_pair(&bench, &pair, (int)i);
-        window = bind_window(&bench, &pair, cases[i].type, bench.qp[cases[i].binder]);
-        key = window->rkey;
-        assert_int_equal(write_by(&bench, &pair, key, WINDOW_BYTES), cases[i].status);
-        assert_int_equal(memcmp(pair.target, pair.source, WINDOW_BYTES) == 0, works);
-        works = works && permits_beyond(&bench, &pair, key);
-        assert_fails(hmreg_mr_close(pair.target_mr), -EBUSY, "memory window");
-        assert_int_equal(ibv_dealloc_mw(window), 0);
-        if (!works)
-            bench_reconnect(&bench); /* a refused operation has stopped them */
-        assert_int_equal(write_by(&bench, &pair, key, WINDOW_BYTES), IBV_WC_REM_ACCESS_ERR);
+        open_pair(&bench, &pair, HMREG_REMOTE_READ);
+        fill(pair.source, WINDOW_BYTES, (unsigned)i);
+        try_window(&bench, &pair, &window_cases[i]);
         close_pair(&pair);
         bench_close(&bench);
     }

@@ -30,10 +30,20 @@ static int query_device_ex(struct ibv_context *of, const struct ibv_query_device
     return 0;
 }
 
+static struct ibv_mw *alloc_window(struct ibv_pd *on, enum ibv_mw_type type);
+static int end_window(struct ibv_mw *mw);
+static int bind_window(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind);
+static int post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
+
 static struct verbs_context extended = {
     .sz = sizeof(extended),
     .query_device_ex = query_device_ex,
-    .context = {.device = &device, .abi_compat = __VERBS_ABI_IS_EXTENDED},
+    .context = {.device = &device,
+                .abi_compat = __VERBS_ABI_IS_EXTENDED,
+                .ops = {.alloc_mw = alloc_window,
+                        .dealloc_mw = end_window,
+                        .bind_mw = bind_window,
+                        .post_send = post_send}},
 };
 static struct ibv_pd pd = {.context = &extended.context};
 static uint32_t last_key;
@@ -47,7 +57,16 @@ struct fake_mr {
     struct fake_mr *next;
 };
 static struct fake_mr *regions;
-/* Of regions and the counters: jobs register in several threads. */
+
+struct fake_window {
+    struct ibv_mw mw; /* first */
+    uint32_t rkey;    /* the bound one's */
+    struct ibv_mw_bind_info bound;
+    struct fake_window *next;
+};
+static struct fake_window *windows;
+
+/* Of regions, windows and the counters: jobs register in several threads. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 struct ibv_device *fake_verbs_device(void)
@@ -240,6 +259,124 @@ void *test_dlsym(void *handle, const char *name)
     return fake_verbs.no_reg_dmabuf ? NULL : dlsym(handle, name);
 }
 
+/* ---- memory windows ---------------------------------------------------------------------- */
+
+static struct ibv_mw *alloc_window(struct ibv_pd *on, enum ibv_mw_type type)
+{
+    struct fake_window *window;
+
+    errno = fake_verbs.window_error;
+    window = errno ? NULL : calloc(1, sizeof(*window));
+    if (!window)
+        return NULL;
+    pthread_mutex_lock(&lock);
+    window->mw =
+        (struct ibv_mw){.context = on->context, .pd = on, .type = type, .rkey = ++last_key << 8};
+    window->next = windows;
+    windows = window;
+    fake_verbs.windows++;
+    pthread_mutex_unlock(&lock);
+    return &window->mw;
+}
+
+static int end_window(struct ibv_mw *mw)
+{
+    struct fake_window **link = &windows;
+
+    if (fake_verbs.end_error)
+        return fake_verbs.end_error;
+    pthread_mutex_lock(&lock);
+    while (*link != (struct fake_window *)mw)
+        link = &(*link)->next;
+    *link = (*link)->next;
+    fake_verbs.windows--;
+    pthread_mutex_unlock(&lock);
+    free(mw);
+    return 0;
+}
+
+static bool can_bind(const struct ibv_mw_bind_info *info)
+{
+    const struct fake_mr *mr = (const struct fake_mr *)info->mr;
+    bool writes = info->mw_access_flags & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC);
+
+    return mr->access & IBV_ACCESS_MW_BIND && (!writes || mr->access & IBV_ACCESS_LOCAL_WRITE) &&
+           !mr->attached && info->length && info->addr >= mr->iova &&
+           info->addr - mr->iova < mr->mr.length &&
+           info->length <= mr->mr.length - (info->addr - mr->iova);
+}
+
+static int bind(struct ibv_mw *mw, uint32_t rkey, const struct ibv_mw_bind_info *info,
+                uint64_t wr_id)
+{
+    struct fake_window *window = (struct fake_window *)mw;
+
+    if (fake_verbs.post_error)
+        return fake_verbs.post_error;
+    fake_verbs.wr_id = wr_id;
+    fake_verbs.window_access = info->mw_access_flags;
+    fake_verbs.bound = can_bind(info) ? IBV_WC_SUCCESS : IBV_WC_MW_BIND_ERR;
+    if (fake_verbs.bound == IBV_WC_SUCCESS) {
+        window->bound = *info;
+        window->rkey = rkey;
+    }
+    return 0;
+}
+
+static int bind_window(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *given)
+{
+    int error;
+
+    if (mw->type != IBV_MW_TYPE_1 || !(given->send_flags & IBV_SEND_SIGNALED))
+        return EINVAL;
+    error = bind(mw, mw->rkey + 7, &given->bind_info, given->wr_id);
+    mw->rkey += error ? 0 : 7;
+    return error;
+}
+
+/* Of type 2 the caller chooses the low byte of the key, and may not take the last one's. */
+static int post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
+{
+    uint32_t differs = wr->bind_mw.rkey ^ wr->bind_mw.mw->rkey;
+
+    *bad = wr;
+    if (wr->opcode != IBV_WR_BIND_MW || wr->next || !(wr->send_flags & IBV_SEND_SIGNALED) ||
+        wr->bind_mw.mw->type != IBV_MW_TYPE_2 || !differs || differs >> 8)
+        return EINVAL;
+    return bind(wr->bind_mw.mw, wr->bind_mw.rkey, &wr->bind_mw.bind_info, wr->wr_id);
+}
+
+/* With the lock held: is a window bound to the region? */
+static bool has_window(const struct ibv_mr *mr)
+{
+    const struct fake_window *window = windows;
+
+    while (window && window->bound.mr != mr)
+        window = window->next;
+    return window;
+}
+
+/* With the lock held: the bytes of the window with this key, with its range and rights, and no
+ * others. */
+static struct fake_mr region_of(uint32_t rkey)
+{
+    const struct fake_window *window = windows;
+    struct fake_mr part;
+
+    while (window && (window->rkey != rkey || !window->bound.mr))
+        window = window->next;
+    if (!window)
+        return (struct fake_mr){.iova = 0};
+    part = *(const struct fake_mr *)window->bound.mr;
+    part.mr.addr = (char *)part.mr.addr + (window->bound.addr - part.iova);
+    part.mr.length = window->bound.length;
+    part.iova = window->bound.addr;
+    part.access = window->bound.mw_access_flags;
+    return part;
+}
+
+/* ---- operations -------------------------------------------------------------------------- */
+
 /* The bytes at an address of a region that contains them and has the right; else NULL. */
 static char *bytes_of(const struct fake_mr *mr, uint64_t addr, size_t len, unsigned right)
 {
@@ -258,14 +395,16 @@ bool fake_verbs_rma(bool write, void *local, size_t len, const struct ibv_mr *de
 {
     unsigned right = write ? IBV_ACCESS_REMOTE_WRITE : IBV_ACCESS_REMOTE_READ;
     const struct fake_mr *mr;
+    struct fake_mr part;
     char *there, *here;
 
     pthread_mutex_lock(&lock);
     mr = regions;
     while (mr && mr->mr.rkey != rkey)
         mr = mr->next;
+    part = mr ? *mr : region_of((uint32_t)rkey);
     pthread_mutex_unlock(&lock);
-    there = bytes_of(mr, addr, len, right);
+    there = bytes_of(&part, addr, len, right);
     here = bytes_of((const struct fake_mr *)desc, (uintptr_t)local, len,
                     write ? 0 : IBV_ACCESS_LOCAL_WRITE);
     if (!there || !here)
@@ -279,6 +418,8 @@ static int dereg_locked(struct ibv_mr *mr)
     struct fake_mr **link = &regions;
 
     fake_verbs.deregs++;
+    if (has_window(mr))
+        return EBUSY;
     if (fake_verbs.dereg_result) {
         errno = fake_verbs.dereg_errno;
         return fake_verbs.dereg_result;

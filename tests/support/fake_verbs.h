@@ -39,6 +39,13 @@ struct fake_verbs {
     bool by_ex;  /* ibv_reg_mr_ex() was called */
     int by_mlx5; /* not 0: fake_verbs_reg_mlx5() was, with this mlx5_access */
     unsigned regs, deregs, live, probes, ex_probes;
+    /* Memory windows. A work request that binds one is executed at once; one that the device does
+     * not accept completes in an error. */
+    int window_error, post_error, end_error; /* not 0: what the three calls answer */
+    enum ibv_wc_status bound;                /* of the last binding */
+    unsigned window_access;                  /* its rights */
+    uint64_t wr_id;
+    unsigned windows;
 };
 extern struct fake_verbs fake_verbs;
 
@@ -50,8 +57,8 @@ struct ibv_device *fake_verbs_device(void);
 struct ibv_mr *fake_verbs_reg_mlx5(struct ibv_pd *on, uint64_t offset, size_t length, uint64_t iova,
                                    int fd, int access, int mlx5_access);
 
-/* Grants RMA as the device does: desc's region and the one with this rkey contain the bytes, and
- * have the rights. Both addresses are the regions' iovas. */
+/* Grants RMA as the device does: desc's region and what has this rkey, a region or a window,
+ * contain the bytes, and have the rights. Both addresses are the regions' iovas. */
 bool fake_verbs_rma(bool write, void *local, size_t len, const struct ibv_mr *desc, uint64_t addr,
                     uint64_t rkey);
 

@@ -335,6 +335,17 @@ TEST(group__each_mapping__exported_once)
     rail = hmreg_mr_rail(mr, 1);
     assert_int_equal(way_of(rail), DIRECT);
     assert_ok(hmreg_mr_close(mr));
+
+    /* A descriptor with the mapping whose import was refused is imported by no other member. */
+    cuda->exports = cuda->pcie_exports = 0;
+    cuda->pcie_code = 0;
+    script.refuse_way[BOTH] = -ENOMEM;
+    assert_ok(hmreg_mr_reg(group, fixture.memory[0], 100, HMREG_SEND, 0, 0, 0, &mr, NULL));
+    assert_int_equal(cuda->pcie_exports, 3);
+    assert_int_equal(cuda->exports, 4);
+    assert_int_equal(way_of(hmreg_mr_rail(mr, 1)), DIRECT);
+    assert_int_equal(way_of(hmreg_mr_rail(mr, 4)), PCIE);
+    assert_ok(hmreg_mr_close(mr));
     assert_ok(hmreg_domain_close(group));
     for (int i = 0; i < 6; i++)
         assert_ok(hmreg_domain_close(members[i]));
