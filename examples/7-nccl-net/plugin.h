@@ -21,6 +21,9 @@
 #include <limits.h>
 #include <stdbool.h>
 
+/* NCCL passes more than this plugin needs. */
+#pragma GCC diagnostic ignored "-Wunused-parameter"
+
 #define RAILS   4                         /* most NICs of a device */
 #define GROUPED 8                         /* most receives of one request */
 #define SENDS   (NCCL_REQUESTS * GROUPED) /* sends in flight */
@@ -61,13 +64,15 @@ static inline const struct hmreg_mr_keys *reg_keys(const struct hmreg_mr *mr, in
 
 /* ---- communicators ----------------------------------------------------------------------- */
 
+struct message {
+    struct request *request;
+    size_t size; /* as far as it has arrived */
+};
+
 struct request {
     struct comm *comm; /* NULL: free */
     int left, count;   /* completions that it waits for; messages */
-    struct message {
-        struct request *request;
-        size_t size; /* as far as it has arrived */
-    } message[GROUPED];
+    struct message message[GROUPED];
 };
 
 struct buffer {

@@ -82,26 +82,24 @@ static int recv8(void *comm, int n, void **data, int *sizes, int *tags, void **m
 
 /* ---- the tables --------------------------------------------------------------------------- */
 
-/* What is alike in all, then what a version has of its own. */
-#define TABLE(version, ...)                                                                        \
+/* In the order of their fields: what is alike in all, and what a version has of its own. */
+#define TABLE(version, v_init, v_properties, v_listen, v_connect, v_send, v_recv, ...)             \
     extern const struct nccl_net_v##version ncclNetPlugin_v##version;                              \
     const struct nccl_net_v##version ncclNetPlugin_v##version = {                                  \
-        .name = "hmreg",                                                                           \
-        .devices = net_devices,                                                                    \
-        .accept = net_accept,                                                                      \
-        .memory = {net_reg, net_reg_dmabuf, net_dereg},                                            \
-        .end = {net_flush, net_test, net_close, net_close, net_close_listen, NULL, NULL},          \
-        __VA_ARGS__}
-#define CALLS(v_init, v_properties, v_listen, v_connect, v_send, v_recv)                           \
-    .init = (v_init), .properties = (v_properties), .listen = (v_listen), .connect = (v_connect),  \
-    .send = (v_send), .recv = (v_recv)
-#define SINCE9  .fuse = net_fuse
-#define SINCE11 SINCE9, .finalize = finalize, .attributes = attributes
+        "hmreg",  v_init,    net_devices, v_properties,                                            \
+        v_listen, v_connect, net_accept,  {net_reg, net_reg_dmabuf, net_dereg},                    \
+        v_send,   v_recv,    __VA_ARGS__}
+#define END                                                                                        \
+    {                                                                                              \
+        net_flush, net_test, net_close, net_close, net_close_listen, NULL, NULL                    \
+    }
+#define SINCE9  END, net_fuse
+#define SINCE11 SINCE9, finalize, attributes
 
 #pragma GCC visibility push(default)
-TABLE(8, CALLS(init8, properties8, listen8, connect8, send8, recv8));
-TABLE(9, CALLS(init8, properties9, listen8, connect8, send9, recv9), SINCE9);
-TABLE(10, CALLS(init10, properties9, listen8, connect10, net_send, net_recv), SINCE9);
-TABLE(11, CALLS(init11, properties11, net_listen, net_connect, net_send, net_recv), SINCE11);
-TABLE(12, CALLS(init11, properties12, net_listen, net_connect, net_send, net_recv), SINCE11);
+TABLE(8, init8, properties8, listen8, connect8, send8, recv8, END);
+TABLE(9, init8, properties9, listen8, connect8, send9, recv9, SINCE9);
+TABLE(10, init10, properties9, listen8, connect10, net_send, net_recv, SINCE9);
+TABLE(11, init11, properties11, net_listen, net_connect, net_send, net_recv, SINCE11);
+TABLE(12, init11, properties12, net_listen, net_connect, net_send, net_recv, SINCE11);
 #pragma GCC visibility pop
