@@ -451,6 +451,8 @@ void hmreg_mr_part_token(const struct hmreg_mr *mr, const struct provider_part *
         .generation = part->generation,
         .access = access,
         .segment = bytes,
+        .address = bytes, /* these two have no bytes */
+        .raw = bytes,
     };
 
     token_put_segment(bytes, &segment);
