@@ -358,7 +358,8 @@ TEST(open__wrong_arguments__say_which)
     bad_window(fixture.mr, memory, 0, HMREG_REMOTE_WRITE, -EINVAL, "len is 0");
     bad_window(fixture.mr, memory, SIZE_MAX, HMREG_REMOTE_WRITE, -EINVAL, "wraps");
     bad_window(fixture.mr, memory, BYTES + 1, HMREG_REMOTE_WRITE, -ERANGE, "addr");
-    bad_window(fixture.mr, memory - 1, LEN, HMREG_REMOTE_WRITE, -ERANGE, "addr");
+    bad_window(fixture.mr, (char *)((uintptr_t)memory - 1), LEN, HMREG_REMOTE_WRITE, -ERANGE,
+               "addr");
     bad_window(fixture.mr, memory, LEN, 0, -EINVAL, "access is 0");
     bad_window(fixture.mr, memory, LEN, HMREG_REMOTE_WRITE | HMREG_SEND, -EINVAL, "access");
     assert_fails(open_window(fixture.mr, 3, &window), -EINVAL, "type is 3");
