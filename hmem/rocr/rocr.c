@@ -57,6 +57,10 @@ static void read_dmabuf_support(struct rocr_hmem *self)
     self->dmabuf = supported;
 }
 
+/* HSA's minor version of runtime 6.1, the last that is known to start again after its last user has
+ * shut it down. 6.4 does not: what its next user gets is HSA_STATUS_ERROR_OUT_OF_RESOURCES. */
+#define RESTARTS_UNTIL 13
+
 static void read_version(struct rocr_hmem *self)
 {
     const char *build = NULL;
@@ -67,6 +71,7 @@ static void read_version(struct rocr_hmem *self)
         return;
     if (self->api.system_get_info(HSA_AMD_SYSTEM_INFO_BUILD_VERSION, &build))
         build = NULL;
+    self->starts_once = major > 1 || minor > RESTARTS_UNTIL;
     snprintf(self->base.runtime.version, sizeof(self->base.runtime.version), "HSA %u.%u%s%s", major,
              minor, build ? ", build " : "", build ? build : "");
 }
@@ -82,6 +87,13 @@ static int check_process(void)
                       "ROCm is in use in process %d, of which this one is a child; "
                       "it works in one of them only",
                       (int)process);
+}
+
+/* The next user of a runtime that starts once may be the application. */
+static void leave(const struct rocr_hmem *self)
+{
+    if (!self->starts_once)
+        self->api.shut_down();
 }
 
 static int start(struct hmem *hmem)
@@ -100,7 +112,7 @@ static int start(struct hmem *hmem)
                       "registered at each get");
     rc = rocr_list_devices(self);
     if (rc) {
-        self->api.shut_down();
+        leave(self);
         return rc;
     }
     pthread_mutex_lock(&users_lock);
@@ -119,11 +131,12 @@ static void stop(struct hmem *hmem)
         pthread_mutex_lock(&users_lock);
         if (!--users) {
             rocr_forget(self);
-            users_process = 0;
+            if (!self->starts_once) /* else the driver stays in use in this process */
+                users_process = 0;
         }
         pthread_mutex_unlock(&users_lock);
         if (!atomic_load(&hmem->shut_down))
-            self->api.shut_down();
+            leave(self);
     }
     free(self->agents);
 }

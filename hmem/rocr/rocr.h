@@ -63,6 +63,7 @@ struct rocr_hmem {
     size_t agent_count;
     bool dmabuf;
     bool started;
+    bool starts_once; /* the runtime: in a process */
 };
 
 static inline uint64_t rocr_address(const void *ptr)

@@ -38,21 +38,6 @@ static void *entry(const char *name)
     return dlsym(runtime, name);
 }
 
-/* Runtime 6.4 starts once in a process: after the last hsa_shut_down() it fails with
- * OUT_OF_RESOURCES, and keeps its descriptors of the driver open. So it is never the last here. */
-__attribute__((constructor)) static void keep_started(void)
-{
-    hsa_status_t (*start)(void) = NULL;
-    void *runtime = NULL;
-
-    if (getenv("HMREG_FAKE_KFD"))
-        runtime = dlopen("libhsa-runtime64.so.1", RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
-    if (runtime && !dlopen("libhsakmt.so.1", RTLD_NOW | RTLD_NOLOAD))
-        *(void **)&start = dlsym(runtime, "hsa_init");
-    if (start)
-        start();
-}
-
 static struct hmem *open_real(void)
 {
     struct hmem *rocr = NULL;
@@ -358,6 +343,20 @@ TEST(watch__neighbour_is_freed__not_reported)
 
 /* ---- shutdown ----------------------------------------------------------------------------- */
 
+/* Runtime 6.4 starts once in a process: a user after the last has shut it down gets
+ * OUT_OF_RESOURCES. */
+TEST(close__only_user__the_application_can_start_it)
+{
+    struct hmem *rocr = open_real();
+
+    ops->close(rocr);
+    assert_int_equal(ENTRY(hsa_init)(), HSA_STATUS_SUCCESS);
+    rocr = open_real();
+    assert_int_equal(ops->device_count(rocr), 2);
+    ops->close(rocr);
+    assert_int_equal(ENTRY(hsa_shut_down)(), HSA_STATUS_SUCCESS);
+}
+
 /* The application shuts the runtime down once more than it started it. */
 TEST(any_call__shut_down_by_the_application__reported_and_not_called_again)
 {
@@ -367,7 +366,7 @@ TEST(any_call__shut_down_by_the_application__reported_and_not_called_again)
 
     if (getenv("HMREG_FAKE_KFD")) {
         ops->close(rocr);
-        test_skip("runtime 6.4 starts once in a process, and is kept started here");
+        test_skip("hmreg keeps runtime 6.4 started, which starts once in a process");
     }
     memory = alloc(rocr, HMREG_MEM_HOST_PINNED, LEN);
 
