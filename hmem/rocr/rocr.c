@@ -8,6 +8,7 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 /* One per process, like the runtime. */
@@ -57,9 +58,15 @@ static void read_dmabuf_support(struct rocr_hmem *self)
     self->dmabuf = supported;
 }
 
-/* HSA's minor version of runtime 6.1, the last that is known to start again after its last user has
- * shut it down. 6.4 does not: what its next user gets is HSA_STATUS_ERROR_OUT_OF_RESOURCES. */
-#define RESTARTS_UNTIL 13
+/* Runtime 6.1, build 1.13, is the last that is known to start again after its last user has shut it
+ * down. 6.4, build 1.15, does not: its next user gets HSA_STATUS_ERROR_OUT_OF_RESOURCES. */
+static bool build_starts_once(const char *build)
+{
+    unsigned major = 0, minor = 0;
+
+    return build && sscanf(build + strspn(build, "\""), "%u.%u", &major, &minor) == 2 &&
+           (major > 1 || minor > 13);
+}
 
 static void read_version(struct rocr_hmem *self)
 {
@@ -71,7 +78,7 @@ static void read_version(struct rocr_hmem *self)
         return;
     if (self->api.system_get_info(HSA_AMD_SYSTEM_INFO_BUILD_VERSION, &build))
         build = NULL;
-    self->starts_once = major > 1 || minor > RESTARTS_UNTIL;
+    self->starts_once = build_starts_once(build);
     snprintf(self->base.runtime.version, sizeof(self->base.runtime.version), "HSA %u.%u%s%s", major,
              minor, build ? ", build " : "", build ? build : "");
 }
