@@ -32,5 +32,5 @@ uint32_t crc32_of(const uint8_t *bytes, size_t size)
     uint32_t crc = ~0u;
     size_t done = crc32_cpu(&crc, bytes, size);
 
-    return ~add(crc, bytes + done, size - done);
+    return ~(done < size ? add(crc, bytes + done, size - done) : crc);
 }

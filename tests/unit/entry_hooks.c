@@ -147,15 +147,17 @@ TEST(hook__first_instruction__never_replaced)
     check_refused(&made, "it is too short");
 }
 
-/* cmp $7,%rdi; je +6; jmp *6(%rip); at 12 six bytes; at 18 the address of a function that returns 7
+/* cmp $7,%rdi; je +6; jmp *8(%rip); at 12 six bytes; at 20 the address of a function that returns
+ * 7, which with the two bytes before it is movabs: an address's bytes alone may look like a branch.
  */
 static struct made make_branching(const uint8_t at_12[6])
 {
     struct made target = MAKE(NO_FILLER, SEVEN);
-    uint8_t bytes[26] = {0x48, 0x83, 0xff, 7, 0x74, 6, 0xff, 0x25, 6, 0, 0, 0};
+    uint8_t bytes[28] = {0x48, 0x83, 0xff, 7, 0x74, 6, 0xff, 0x25, 8, 0, 0, 0};
 
     memcpy(bytes + 12, at_12, 6);
-    memcpy(bytes + 18, &target.call, sizeof(target.call));
+    memcpy(bytes + 18, "\x48\xb8", 2);
+    memcpy(bytes + 20, &target.call, sizeof(target.call));
     return make_at(bytes, sizeof(bytes), NO_FILLER, PLACE);
 }
 
