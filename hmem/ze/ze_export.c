@@ -8,11 +8,14 @@
  * object_start() derives the offset where it is provable and refuses otherwise: a wrong offset
  * would let a peer write into a neighbouring allocation.
  *
+ * Pieces of pools are refused although the driver's ids tell where a pool begins. Intel's driver
+ * has pools on GPUs of which it compresses memory (Xe2 and later): at the export of other memory it
+ * undoes that, of a pool's it does not, and a NIC would read compressed bytes.
+ *
  * The export is a query, zeMemGetAllocProperties, with a request chained to it. For a claimed range
  * its answer also supplies what object_start() needs and the claim lacks. The driver closes the
  * descriptor when the memory is freed, and its number may then be another file's: so the memory is
- * asked for once more after the duplication. No other query is made unless the object is longer
- * than the allocation.
+ * asked for once more after the duplication.
  */
 #include "core/base/dmabuf.h"
 #include "hmem/ze/ze.h"
@@ -90,37 +93,9 @@ static int export_object(struct ze_hmem *self, struct ze_lookup *found, int *out
     return fd < 0 && !rc ? fd : rc;
 }
 
-static bool has_id(struct ze_hmem *self, const struct ze_lookup *found, uint64_t addr)
-{
-    ze_memory_allocation_properties_t properties = {
-        .stype = ZE_STRUCTURE_TYPE_MEMORY_ALLOCATION_PROPERTIES};
-
-    return !self->api.properties(found->driver->context, ze_address(addr), &properties, NULL) &&
-           properties.type == found->type && properties.id == found->id;
-}
-
-/* A pool may report one id for all its addresses, used or free. If exactly `length` contiguous
- * addresses have this id, they are the object. Bisects for the lowest, from first to last. */
-static bool start_by_id(struct ze_hmem *self, const struct ze_lookup *found, uint64_t length,
-                        uint64_t page, uint64_t first, uint64_t last, uint64_t *out)
-{
-    while (first < last) {
-        uint64_t middle = first + (last - first) / page / 2 * page;
-
-        if (has_id(self, found, middle))
-            last = middle;
-        else
-            first = middle + page;
-    }
-    *out = last;
-    return has_id(self, found, last) && has_id(self, found, last + length - 1) &&
-           !has_id(self, found, last - 1) && !has_id(self, found, last + length);
-}
-
 /* Finds the start of the object of `length` bytes that contains the allocation. It is page-aligned
  * and the object covers the whole allocation, which often leaves one candidate. */
-static int object_start(struct ze_hmem *self, const struct ze_lookup *found, uint64_t length,
-                        uint64_t *out)
+static int object_start(const struct ze_lookup *found, uint64_t length, uint64_t *out)
 {
     uint64_t page = found->page >= 4096 && !(found->page & (found->page - 1)) ? found->page : 4096;
     uint64_t end = found->base + found->len;
@@ -136,8 +111,6 @@ static int object_start(struct ze_hmem *self, const struct ze_lookup *found, uin
         *out = last;
         return 0;
     }
-    if (start_by_id(self, found, length, page, first, last, out))
-        return 0;
     return hmreg_fail(-EPROTO,
                       "the driver's descriptor has %" PRIu64 " bytes for an allocation of %zu "
                       "and does not say where in it that lies (a pool): allocate with "
@@ -170,7 +143,7 @@ static int export_found(struct ze_hmem *self, uint64_t addr, size_t len, struct 
     if (rc)
         return rc;
     length = dmabuf_length(fd);
-    rc = object_start(self, found, length < 0 ? 0 : (uint64_t)length, &start);
+    rc = object_start(found, length < 0 ? 0 : (uint64_t)length, &start);
     if (!rc)
         return dmabuf_take(fd, addr - start, len, out);
     close(fd);

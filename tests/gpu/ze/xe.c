@@ -150,7 +150,7 @@ TEST(resolve__other_memory__by_its_address_or_not_mine)
 
 /* ---- dmabufs ------------------------------------------------------------------------------ */
 
-/* What the driver writes to memory is at the descriptor's offset, in pools too. */
+/* What the driver wrote to memory is at the descriptor's offset. */
 static void check_bytes(uint64_t addr, const struct hmreg_dmabuf *dmabuf, unsigned char first)
 {
     off_t size = lseek(dmabuf->fd, 0, SEEK_END);
@@ -177,7 +177,7 @@ TEST(export__of_allocations_side_by_side__each_has_its_bytes)
         for (int k = 0; k < 3; k++) {
             struct hmem_range range;
 
-            addrs[k] = app_alloc(&app, app.devices[0], lengths[i]);
+            addrs[k] = bench_alloc(self, 0, HMREG_MEM_DEVICE, lengths[i]); /* for export */
             for (size_t b = 0; b < sizeof(data); b++)
                 data[b] = (unsigned char)(50 * k + 1 + (int)b);
             assert_ok(ze->copy(self, addrs[k], (uintptr_t)data, sizeof(data)));
@@ -188,10 +188,30 @@ TEST(export__of_allocations_side_by_side__each_has_its_bytes)
         for (int k = 0; k < 3; k++)
             check_bytes(addrs[k], &dmabufs[k], (unsigned char)(50 * k + 1 + 3));
         for (int k = 0; k < 3; k++)
-            app_free(&app, addrs[k]);
+            bench_free(self, addrs[k], HMREG_MEM_DEVICE);
         for (int k = 0; k < 3; k++) /* the driver has closed its own */
             assert_int_equal(close(dmabufs[k].fd), 0);
     }
+}
+
+/* Memory that was not allocated for export: with one GPU, a piece of a pool. */
+TEST(export__small_memory_of_the_application__not_from_a_pool)
+{
+    struct hmem *self = begin();
+    uint64_t addr = app_alloc(&app, app.devices[0], 5000);
+    struct hmem_range range = resolve(self, addr, 5000);
+    struct hmreg_dmabuf dmabuf = {.fd = -7};
+    int rc = ze->export_dmabuf(self, addr, 5000, &range, 0, &dmabuf);
+
+    if (app.device_count > 1) {
+        assert_ok(rc);
+        assert_int_equal(lseek(dmabuf.fd, 0, SEEK_END), 65536);
+        close(dmabuf.fd);
+    } else {
+        assert_fails(rc, -EPROTO, "has 2097152 bytes for an allocation of 5000");
+        assert_int_equal(dmabuf.fd, -7);
+    }
+    app_free(&app, addr);
 }
 
 TEST(export__shared_memory__refused_in_words)
