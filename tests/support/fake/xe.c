@@ -128,15 +128,17 @@ static const struct {
                          {.instance = {.engine_class = DRM_XE_ENGINE_CLASS_COPY}},
                          {.instance = {.engine_class = DRM_XE_ENGINE_CLASS_COMPUTE}}}};
 
+/* struct drm_xe_query_topology_mask */
 struct mask {
-    struct drm_xe_query_topology_mask head;
+    uint16_t gt, type;
+    uint32_t count;
     uint8_t bits[8];
-} __attribute__((packed));
+};
 static const struct mask topology[] = {
-    {{0, DRM_XE_TOPO_DSS_GEOMETRY, 8}, {0xff, 0xff, 0xf}},
-    {{0, DRM_XE_TOPO_DSS_COMPUTE, 8}, {0xff, 0xff, 0xf}},
-    {{0, DRM_XE_TOPO_L3_BANK, 8}, {0xff}},
-    {{0, DRM_XE_TOPO_SIMD16_EU_PER_DSS, 8}, {0xff}},
+    {0, DRM_XE_TOPO_DSS_GEOMETRY, 8, {0xff, 0xff, 0xf}},
+    {0, DRM_XE_TOPO_DSS_COMPUTE, 8, {0xff, 0xff, 0xf}},
+    {0, DRM_XE_TOPO_L3_BANK, 8, {0xff}},
+    {0, DRM_XE_TOPO_SIMD16_EU_PER_DSS, 8, {0xff}},
 };
 
 static int query(struct drm_xe_device_query *args)
