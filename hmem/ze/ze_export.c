@@ -15,7 +15,8 @@
  * The export is a query, zeMemGetAllocProperties, with a request chained to it. For a claimed range
  * its answer also supplies what object_start() needs and the claim lacks. The driver closes the
  * descriptor when the memory is freed, and its number may then be another file's: so the memory is
- * asked for once more after the duplication.
+ * asked for once more after the duplication. Intel's driver keeps freed memory for a next
+ * allocation and describes it as before: the descriptors' files are compared, too.
  */
 #include "core/base/dmabuf.h"
 #include "hmem/ze/ze.h"
@@ -48,23 +49,15 @@ static int fail_unknown(const struct ze_lookup *found)
                       found->base);
 }
 
-/* Is the memory still the same? Else the descriptor may be of any file. */
-static int check_not_freed(struct ze_hmem *self, const struct ze_lookup *found)
-{
-    ze_memory_allocation_properties_t properties = {
-        .stype = ZE_STRUCTURE_TYPE_MEMORY_ALLOCATION_PROPERTIES};
-    ze_result_t result =
-        self->api.properties(found->driver->context, ze_address(found->base), &properties, NULL);
+/* What the driver says of the memory, with the descriptor that it keeps. */
+struct answer {
+    ze_result_t result;
+    ze_memory_type_t type;
+    uint64_t id, page;
+    int fd; /* -1: none */
+};
 
-    if (result)
-        return ze_fail(self, -EIO, result, "zeMemGetAllocProperties(%#" PRIx64 ") failed",
-                       found->base);
-    return properties.type == found->type && properties.id == found->id ? 0 : -HMEM_NOT_MINE;
-}
-
-/* Returns a duplicate of the descriptor that the driver keeps. For a claim, also completes *found.
- */
-static int export_object(struct ze_hmem *self, struct ze_lookup *found, int *out)
+static struct answer ask(struct ze_hmem *self, const struct ze_lookup *found)
 {
     ze_external_memory_export_fd_t exported = {.stype = ZE_STRUCTURE_TYPE_EXTERNAL_MEMORY_EXPORT_FD,
                                                .flags = ZE_EXTERNAL_MEMORY_TYPE_FLAG_DMA_BUF,
@@ -73,24 +66,52 @@ static int export_object(struct ze_hmem *self, struct ze_lookup *found, int *out
         .stype = ZE_STRUCTURE_TYPE_MEMORY_ALLOCATION_PROPERTIES, .pNext = &exported};
     ze_result_t result =
         self->api.properties(found->driver->context, ze_address(found->base), &properties, NULL);
+
+    return (struct answer){result, properties.type, properties.id, properties.pageSize,
+                           exported.fd};
+}
+
+/* Is the memory still the same, and the descriptor its? Else it may be of any file. */
+static int check_not_freed(struct ze_hmem *self, const struct ze_lookup *found, int fd)
+{
+    struct answer now = ask(self, found);
+    struct dmabuf_file ours, its;
+
+    if (now.result)
+        return ze_fail(self, -EIO, now.result, "zeMemGetAllocProperties(%#" PRIx64 ") failed",
+                       found->base);
+    if (now.type != found->type || now.id != found->id || !dmabuf_look(fd, &ours) ||
+        !dmabuf_look(now.fd, &its) ||
+        (its.identified && (ours.dev != its.dev || ours.ino != its.ino)))
+        return -HMEM_NOT_MINE;
+    return 0;
+}
+
+/* Returns a duplicate of the descriptor that the driver keeps. For a claim, also completes *found.
+ */
+static int export_object(struct ze_hmem *self, struct ze_lookup *found, int *out)
+{
+    struct answer asked = ask(self, found);
     int fd, rc;
 
-    if (!result && found->type == ZE_MEMORY_TYPE_UNKNOWN) { /* a claim */
-        found->type = properties.type;
-        found->id = properties.id;
-        found->page = properties.pageSize;
+    if (!asked.result && found->type == ZE_MEMORY_TYPE_UNKNOWN) { /* a claim */
+        found->type = asked.type;
+        found->id = asked.id;
+        found->page = asked.page;
         if (found->type == ZE_MEMORY_TYPE_UNKNOWN)
             return fail_unknown(found);
     }
-    if (result || exported.fd < 0)
-        return fail_export(self, found, result);
-    fd = dmabuf_duplicate(exported.fd);
-    rc = check_not_freed(self, found);
-    if (!rc && fd >= 0)
+    if (asked.result || asked.fd < 0)
+        return fail_export(self, found, asked.result);
+    fd = dmabuf_duplicate(asked.fd);
+    if (fd < 0 && fd != -EBADF)
+        return fd;
+    rc = check_not_freed(self, found, fd);
+    if (!rc)
         *out = fd;
     else if (fd >= 0)
         close(fd);
-    return fd < 0 && !rc ? fd : rc;
+    return rc;
 }
 
 /* Finds the start of the object of `length` bytes that contains the allocation. It is page-aligned

@@ -231,6 +231,23 @@ TEST(export__freed_before_the_duplicate__efault_and_no_other_file)
     close(other);
 }
 
+/* As Intel's driver knows it with one GPU. */
+TEST(export__freed_before_the_duplicate_and_still_known__efault_and_no_other_file)
+{
+    int other = memfd_create("another", MFD_CLOEXEC);
+
+    assert_int_equal(ftruncate(other, 4096), 0);
+    freed.opened = bench_open();
+    for (int i = 0; i < 2; i++) {
+        bench_set("HMREG_FAKE_ZE_KEEP", 1);
+        check_freed_meanwhile(i ? other : -1);
+        assert_int_equal(unsetenv("HMREG_FAKE_ZE_KEEP"), 0);
+        bench_free(freed.opened, freed.addr, HMREG_MEM_DEVICE);
+    }
+    close(freed.number);
+    close(other);
+}
+
 TEST(export__of_a_claim__names_the_bytes_or_is_refused)
 {
     struct hmem *self = bench_open();

@@ -377,6 +377,15 @@ void fake_ze_forget(struct memory *gone)
     free(gone);
 }
 
+/* As the driver keeps freed memory for a next allocation (which is not simulated): it is described
+ * as before, and its descriptor is closed. */
+static void keep(struct memory *freed)
+{
+    if (freed->object->fd >= 0)
+        close(freed->object->fd);
+    freed->object->fd = -1;
+}
+
 static ze_result_t free_memory(ze_context_handle_t context, void *ptr)
 {
     struct memory *gone;
@@ -387,7 +396,9 @@ static ze_result_t free_memory(ze_context_handle_t context, void *ptr)
     gone = fake_ze_memory_at((uintptr_t)ptr);
     if (gone && (gone->addr != (uintptr_t)ptr || gone->context != context || gone->mapped))
         gone = NULL;
-    if (gone)
+    if (gone && fake_env("HMREG_FAKE_ZE_KEEP", 0))
+        keep(gone);
+    else if (gone)
         fake_ze_forget(gone);
     fake_unlock();
     return gone ? ZE_RESULT_SUCCESS : ZE_RESULT_ERROR_INVALID_ARGUMENT;
