@@ -3,7 +3,9 @@
  * For LD_PRELOAD: the GPUs' render nodes and the interface of the kernel's module xe, for Intel's
  * Level Zero driver. It starts, with GPUs that do not compute:
  *
- *     HMREG_FAKE_XE=FOLDER    stands for /dev/dri/by-path: a file pci-0000:23:00.0-render for a GPU
+ *     HMREG_FAKE_XE=FOLDER      stands for /dev/dri/by-path: a file pci-0000:23:00.0-render for a
+ * GPU HMREG_FAKE_XE_TILES=2     each is a Data Center GPU Max 1550, of two tiles; else an Arc Pro
+ * B60
  *
  * A buffer object is a file in memory, and a descriptor of it that file: the bytes are the same.
  */
@@ -29,6 +31,7 @@
 #define NODE_SIZE   ((1ll << 40) + 8192) /* by which a descriptor of a node is known */
 #define OFFSET_BITS 40                   /* a mapping's offset: the object's number, the object's */
 #define OBJECTS     4096
+#define PAGE        65536 /* of the GPUs' memory */
 
 /* The real function behind this library's own. */
 #define REAL(name) ((__typeof__(name) *)dlsym(RTLD_NEXT, #name))
@@ -87,82 +90,128 @@ EXPORTED void *mmap(void *addr, size_t len, int prot, int flags, int fd, off_t o
 
 /* ---- what the device is ------------------------------------------------------------------- */
 
-/* struct drm_xe_query_config: the number of parameters, and these: an Arc Pro B60, whose memory has
- * pages of 64 KiB, with addresses of 48 bits. */
-static const uint64_t config[] = {5, 0xe211, DRM_XE_QUERY_CONFIG_FLAG_HAS_VRAM, 65536, 48, 2};
+static bool has_tiles(void)
+{
+    return getenv("HMREG_FAKE_XE_TILES");
+}
+
+static uint16_t tiles(void)
+{
+    return has_tiles() ? 2 : 1;
+}
+
+static size_t config(struct drm_xe_query_config *out)
+{
+    out->num_params = 5;
+    out->info[DRM_XE_QUERY_CONFIG_REV_AND_DEVICE_ID] = has_tiles() ? 0x0bd5 : 0xe211;
+    out->info[DRM_XE_QUERY_CONFIG_FLAGS] = DRM_XE_QUERY_CONFIG_FLAG_HAS_VRAM;
+    out->info[DRM_XE_QUERY_CONFIG_MIN_ALIGNMENT] = PAGE;
+    out->info[DRM_XE_QUERY_CONFIG_VA_BITS] = has_tiles() ? 57 : 48;
+    out->info[DRM_XE_QUERY_CONFIG_MAX_EXEC_QUEUE_PRIORITY] = 2;
+    return sizeof(*out) + 5 * sizeof(out->info[0]);
+}
+
+static size_t gt_list(struct drm_xe_query_gt_list *out)
+{
+    for (uint16_t i = 0; i < tiles(); i++)
+        out->gt_list[out->num_gt++] = (struct drm_xe_gt){.tile_id = i,
+                                                         .gt_id = i,
+                                                         .reference_clock = 19200000,
+                                                         .near_mem_regions = 2u << i,
+                                                         .far_mem_regions = 1,
+                                                         .ip_ver_major = has_tiles() ? 12 : 20,
+                                                         .ip_ver_minor = has_tiles() ? 60 : 1,
+                                                         .ip_ver_rev = has_tiles() ? 7 : 0};
+    return sizeof(*out) + out->num_gt * sizeof(out->gt_list[0]);
+}
+
+static size_t mem_regions(struct drm_xe_query_mem_regions *out)
+{
+    out->mem_regions[out->num_mem_regions++] =
+        (struct drm_xe_mem_region){.mem_class = DRM_XE_MEM_REGION_CLASS_SYSMEM,
+                                   .min_page_size = 4096,
+                                   .total_size = 64ull << 30};
+    for (uint16_t i = 0; i < tiles(); i++)
+        out->mem_regions[out->num_mem_regions++] =
+            (struct drm_xe_mem_region){.mem_class = DRM_XE_MEM_REGION_CLASS_VRAM,
+                                       .instance = (uint16_t)(1 + i),
+                                       .min_page_size = PAGE,
+                                       .total_size = 16ull << 30,
+                                       .cpu_visible_size = 16ull << 30};
+    return sizeof(*out) + out->num_mem_regions * sizeof(out->mem_regions[0]);
+}
+
+static size_t engines(struct drm_xe_query_engines *out)
+{
+    static const uint16_t classes[] = {DRM_XE_ENGINE_CLASS_COPY, DRM_XE_ENGINE_CLASS_COMPUTE};
+
+    for (uint16_t i = 0; i < 2 * tiles(); i++)
+        out->engines[out->num_engines++].instance =
+            (struct drm_xe_engine_class_instance){.engine_class = classes[i % 2], .gt_id = i / 2};
+    return sizeof(*out) + out->num_engines * sizeof(out->engines[0]);
+}
+
+/* The units that each tile has, by their kinds: 20 of 8. */
+static size_t topology(char *out)
+{
+    static const uint16_t kinds[] = {DRM_XE_TOPO_DSS_GEOMETRY, DRM_XE_TOPO_DSS_COMPUTE,
+                                     DRM_XE_TOPO_L3_BANK, DRM_XE_TOPO_EU_PER_DSS};
+    const size_t size = sizeof(struct drm_xe_query_topology_mask) + 8;
+
+    for (unsigned i = 0; i < 4u * tiles(); i++) {
+        struct drm_xe_query_topology_mask *mask = (void *)(out + i * size);
+
+        mask->gt_id = (uint16_t)(i / 4);
+        mask->type = kinds[i % 4];
+        mask->num_bytes = 8;
+        memcpy(mask->mask, i % 4 < 2 ? "\xff\xff\x0f" : "\xff\0\0", 3);
+    }
+    return 4 * tiles() * size;
+}
 
 /* The firmware's table: names, each with the length and the value. The driver wants those that
  * count its units, and divides by them. */
-static const uint32_t hwconfig[] = {1,  1, 5, 70, 1, 20, 71, 1, 8,    15, 1, 8,
-                                    23, 1, 1, 24, 1, 1,  64, 1, 1024, 73, 1, 128,
-                                    11, 1, 4, 10, 1, 8,  83, 1, 1,    62, 1, 8};
+static size_t hwconfig(uint32_t *out)
+{
+    static const uint32_t table[] = {1,  1, 5, 70, 1, 20, 71, 1, 8,    15, 1, 8,
+                                     23, 1, 1, 24, 1, 1,  64, 1, 1024, 73, 1, 128,
+                                     11, 1, 4, 10, 1, 8,  83, 1, 1,    62, 1, 8};
 
-static const struct {
-    uint32_t count, pad;
-    struct drm_xe_gt gt;
-} gts = {.count = 1,
-         .gt = {.reference_clock = 19200000,
-                .near_mem_regions = 2,
-                .far_mem_regions = 1,
-                .ip_ver_major = 20,
-                .ip_ver_minor = 1}};
+    memcpy(out, table, sizeof(table));
+    return sizeof(table);
+}
 
-static const struct {
-    uint32_t count, pad;
-    struct drm_xe_mem_region regions[2];
-} regions = {.count = 2,
-             .regions = {{.mem_class = DRM_XE_MEM_REGION_CLASS_SYSMEM,
-                          .min_page_size = 4096,
-                          .total_size = 64ull << 30},
-                         {.mem_class = DRM_XE_MEM_REGION_CLASS_VRAM,
-                          .instance = 1,
-                          .min_page_size = 65536,
-                          .total_size = 16ull << 30,
-                          .cpu_visible_size = 16ull << 30}}};
+static size_t answer(uint32_t query, void *out)
+{
+    switch (query) {
+    case DRM_XE_DEVICE_QUERY_ENGINES:
+        return engines(out);
+    case DRM_XE_DEVICE_QUERY_MEM_REGIONS:
+        return mem_regions(out);
+    case DRM_XE_DEVICE_QUERY_CONFIG:
+        return config(out);
+    case DRM_XE_DEVICE_QUERY_GT_LIST:
+        return gt_list(out);
+    case DRM_XE_DEVICE_QUERY_HWCONFIG:
+        return hwconfig(out);
+    case DRM_XE_DEVICE_QUERY_GT_TOPOLOGY:
+        return topology(out);
+    }
+    return 0;
+}
 
-static const struct {
-    uint32_t count, pad;
-    struct drm_xe_engine engines[3];
-} engines = {.count = 3,
-             .engines = {{.instance = {.engine_class = DRM_XE_ENGINE_CLASS_RENDER}},
-                         {.instance = {.engine_class = DRM_XE_ENGINE_CLASS_COPY}},
-                         {.instance = {.engine_class = DRM_XE_ENGINE_CLASS_COMPUTE}}}};
-
-/* struct drm_xe_query_topology_mask */
-struct mask {
-    uint16_t gt, type;
-    uint32_t count;
-    uint8_t bits[8];
-};
-static const struct mask topology[] = {
-    {0, DRM_XE_TOPO_DSS_GEOMETRY, 8, {0xff, 0xff, 0xf}},
-    {0, DRM_XE_TOPO_DSS_COMPUTE, 8, {0xff, 0xff, 0xf}},
-    {0, DRM_XE_TOPO_L3_BANK, 8, {0xff}},
-    {0, DRM_XE_TOPO_SIMD16_EU_PER_DSS, 8, {0xff}},
-};
-
+/* First it is asked for the size. */
 static int query(struct drm_xe_device_query *args)
 {
-    static const struct {
-        const void *data;
-        uint32_t size;
-    } answers[] = {
-        [DRM_XE_DEVICE_QUERY_ENGINES] = {&engines, sizeof(engines)},
-        [DRM_XE_DEVICE_QUERY_MEM_REGIONS] = {&regions, sizeof(regions)},
-        [DRM_XE_DEVICE_QUERY_CONFIG] = {config, sizeof(config)},
-        [DRM_XE_DEVICE_QUERY_GT_LIST] = {&gts, sizeof(gts)},
-        [DRM_XE_DEVICE_QUERY_HWCONFIG] = {hwconfig, sizeof(hwconfig)},
-        [DRM_XE_DEVICE_QUERY_GT_TOPOLOGY] = {topology, sizeof(topology)},
-    };
+    uint64_t room[128] = {0};
+    size_t size = answer(args->query, room);
 
-    if (args->query >= sizeof(answers) / sizeof(answers[0]) ||
-        (args->size && args->size != answers[args->query].size)) {
-        errno = EINVAL;
+    errno = EINVAL;
+    if (!size || (args->size && args->size != size))
         return -1;
-    }
     if (args->size)
-        memcpy((void *)(uintptr_t)args->data, answers[args->query].data, args->size);
-    args->size = answers[args->query].size;
+        memcpy((void *)(uintptr_t)args->data, room, size);
+    args->size = (uint32_t)size;
     return 0;
 }
 
@@ -221,6 +270,19 @@ static int bind(const struct drm_xe_vm_bind *args)
     return 0;
 }
 
+/* Work ends at once. The fence lies in a page that begins with the counters that the engines would
+ * write, each tile its own. */
+static int execute(const struct drm_xe_exec *args)
+{
+    const struct drm_xe_sync *sync = (const void *)(uintptr_t)args->syncs;
+    char *page = (char *)(uintptr_t)(sync->addr & ~(uint64_t)4095);
+
+    *(volatile uint64_t *)(uintptr_t)sync->addr = sync->timeline_value;
+    for (int i = 0; i < tiles(); i++)
+        *(volatile uint32_t *)(void *)(page + 64 * i) = (uint32_t)sync->timeline_value;
+    return 0;
+}
+
 /* ---- calls -------------------------------------------------------------------------------- */
 
 static int version(struct drm_version *args)
@@ -262,6 +324,8 @@ static int ask(unsigned long request, void *args)
         return import(args);
     case DRM_IOCTL_XE_VM_BIND:
         return bind(args);
+    case DRM_IOCTL_XE_EXEC:
+        return execute(args);
     case DRM_IOCTL_XE_VM_DESTROY:
     case DRM_IOCTL_XE_EXEC_QUEUE_DESTROY:
     case DRM_IOCTL_XE_WAIT_USER_FENCE:
