@@ -388,6 +388,58 @@ TEST(get__device_memory__cached_until_it_is_freed)
     assert_ok(hmreg_close(lib));
 }
 
+/* Newer than Debian 13's header. */
+#define STYPE_MEMMAP_SYSMEM ((ze_structure_type_t)0x00020037)
+struct memmap_sysmem {
+    ze_structure_type_t stype;
+    const void *next;
+    void *memory;
+    uint64_t size;
+};
+
+/* Gets it, unmaps it, maps other memory there and gets that; which stays: the driver, if it has one
+ * GPU, keeps what is freed for a next allocation, and crashes at the exit if it is not mapped. */
+static void check_imported(enum hmreg_monitor monitor)
+{
+    struct hmreg_config config = {
+        .size = sizeof(config), .ifaces = HMREG_IFACE_BIT(HMREG_IFACE_ZE), .monitor = monitor};
+    struct memmap_sysmem import = {.stype = STYPE_MEMMAP_SYSMEM, .size = LEN};
+    ze_host_mem_alloc_desc_t desc = {.stype = ZE_STRUCTURE_TYPE_HOST_MEM_ALLOC_DESC,
+                                     .pNext = &import};
+    struct hmreg_stats stats = {.size = sizeof(stats)};
+    struct hmreg_domain *domain = NULL;
+    struct hmreg *lib = NULL;
+    struct hmreg_mr *mr;
+    void *made;
+
+    import.memory = mmap(NULL, LEN, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    assert_int_equal(zeMemAllocHost(app.context, &desc, LEN, 4096, &made), 0);
+    assert_ptr_equal(made, import.memory);
+    assert_ok(hmreg_open(&config, &lib));
+    assert_ok(hmreg_domain_open_loopback(lib, NULL, NULL, &domain));
+    for (int i = 0; i < 2; i++) {
+        assert_ok(hmreg_mr_get(domain, made, 1000, HMREG_REMOTE_WRITE, &mr));
+        hmreg_mr_put(mr);
+        assert_int_equal(munmap(made, LEN), 0);
+        assert_ptr_equal(
+            mmap(made, LEN, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0),
+            made);
+    }
+    assert_ok(hmreg_domain_stats(domain, &stats));
+    assert_int_equal(stats.hits, 0);
+    assert_ok(hmreg_domain_close(domain));
+    assert_ok(hmreg_close(lib));
+    assert_int_equal(zeMemFree(app.context, made), 0);
+}
+
+/* The driver describes it as memory of its own, and unmapped as before. */
+TEST(get__imported_host_memory_that_is_unmapped__never_stale)
+{
+    begin();
+    check_imported(HMREG_MONITOR_DEFAULT);
+    check_imported(HMREG_MONITOR_DISABLED);
+}
+
 /* The driver is usable in a child here, whose kernel does not mind; what a child closes is its own.
  */
 TEST(fork__child_closes_its_copy__parent_goes_on)
