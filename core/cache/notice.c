@@ -48,12 +48,19 @@ static struct part part_of(const struct get *get, size_t index)
 
 /* ---- before the registration ------------------------------------------------------------- */
 
-/* Is this host memory that the monitor must watch: under its own address? */
+/* Programs unmap host memory that they registered with a runtime, which then describes it as
+ * before: its identity says nothing. */
+static bool is_unmappable(const struct get *get, const struct part *part)
+{
+    return get_is_host(get) && part->range->host_addr == part->start;
+}
+
+/* Is this host memory that the monitor watches: under its own address? */
 static bool is_monitors(const struct get *get, const struct part *part)
 {
     enum hmreg_monitor kind;
 
-    if (!get_is_host(get) || part->range->host_addr != part->start)
+    if (!is_unmappable(get, part))
         return false;
     kind = context_monitor(get->domain->lib);
     return kind != HMREG_MONITOR_DISABLED && kind != HMREG_MONITOR_DEFAULT;
@@ -81,7 +88,8 @@ bool notice_can(const struct get *get, bool sure)
     for (size_t i = 0; cacheable && i < part_count(get); i++) {
         struct part part = part_of(get, i);
 
-        cacheable = part.range->identity || part.in_dmabuf || (sure && is_monitors(get, &part));
+        cacheable = part.in_dmabuf || (sure && is_monitors(get, &part)) ||
+                    (part.range->identity && !is_unmappable(get, &part));
     }
     return cacheable;
 }

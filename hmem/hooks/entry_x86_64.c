@@ -2,7 +2,8 @@
  *
  * See entry_hook.h. On x86-64 the site is one instruction of at least five bytes, which a jump to
  * the stub replaces, or one of at least two, which a short jump replaces: to a *pad* of five bytes
- * that no thread executes, between the function and its neighbours, with the jump to the stub.
+ * that no thread executes, with the jump to the stub. Pads are filler that compilers put between
+ * the function and its neighbours, or behind a jump or a return in it.
  *
  * The site lies behind the OTHERS bytes at the beginning that another library's jump may take, if
  * an instruction there will do; else behind a near jump, of five bytes; else behind the first
@@ -282,6 +283,28 @@ static bool leads_to_return(const struct entry_code *code, const struct instruct
     return false;
 }
 
+/* How far branches of the function are looked for. */
+static size_t scanned(const struct entry_code *code)
+{
+    return code->size ? code->size : code->readable < SCAN ? code->readable : SCAN;
+}
+
+/* Does a branch of the function lead to the bytes [from, to)? */
+static bool is_entered(const struct entry_code *code, const uint8_t *from, const uint8_t *to)
+{
+    size_t size = scanned(code);
+    struct instruction in;
+    const uint8_t *target;
+
+    for (size_t at = 0; at < size; at += in.size) {
+        if (!decode(code->function + at, code->readable - at, &in))
+            return code->size; /* data among the code: what jumps where is unknown */
+        if (branches_to(&in, &target) && target >= from && target < to)
+            return true;
+    }
+    return false;
+}
+
 /* ---- pads ------------------------------------------------------------------------------- */
 
 /* Bytes at the end of [from, to) that compilers put between functions: 0 if there are none. */
@@ -336,6 +359,29 @@ static bool reaches(const uint8_t *site, const uint8_t *pad)
     return distance >= INT8_MIN && distance <= INT8_MAX;
 }
 
+/* Filler in the function, behind what does not go on there. It ends where the next function may
+ * begin, whose first instruction may be filler too. */
+static uint8_t *pad_within(const struct entry_code *code, const uint8_t *site)
+{
+    size_t size = scanned(code);
+    struct instruction in, next;
+    const uint8_t *target;
+
+    for (size_t at = 0; at < size && decode(code->function + at, size - at, &in); at += in.size) {
+        uint8_t *pad = code->function + at + in.size;
+        unsigned place = (uintptr_t)pad & 15;
+
+        if ((in.is.meta.category == ZYDIS_CATEGORY_RET ||
+             (is_jump(&in) && branches_to(&in, &target))) &&
+            place && place + CODE_BRANCH <= 16 && reaches(site, pad) &&
+            decode(pad, code->readable - (size_t)(pad - code->function), &next) &&
+            next.is.mnemonic == ZYDIS_MNEMONIC_NOP && next.size >= CODE_BRANCH &&
+            !is_entered(code, pad, pad + CODE_BRANCH))
+            return pad;
+    }
+    return NULL;
+}
+
 static uint8_t *find_pad(const struct entry_code *code, const uint8_t *site)
 {
     uint8_t *start = code->function, *end = start + code->size;
@@ -346,26 +392,10 @@ static uint8_t *find_pad(const struct entry_code *code, const uint8_t *site)
     if (code->size && (size_t)(aligned - start) <= code->readable && aligned - end >= CODE_BRANCH &&
         filler_run(end, aligned) >= CODE_BRANCH && reaches(site, aligned - CODE_BRANCH))
         return aligned - CODE_BRANCH;
-    return NULL;
+    return pad_within(code, site);
 }
 
 /* ---- choosing --------------------------------------------------------------------------- */
-
-/* Does a branch of the function lead behind its first instruction and before `end`? */
-static bool is_entered(const struct entry_code *code, const uint8_t *end)
-{
-    size_t size = code->size ? code->size : code->readable < SCAN ? code->readable : SCAN;
-    struct instruction in;
-    const uint8_t *target;
-
-    for (size_t at = 0; at < size; at += in.size) {
-        if (!decode(code->function + at, code->readable - at, &in))
-            return code->size; /* data among the code: what jumps where is unknown */
-        if (branches_to(&in, &target) && target > code->function && target < end)
-            return true;
-    }
-    return false;
-}
 
 static bool is_site(const struct entry_code *code, const struct instruction *in, uint8_t **pad)
 {
@@ -432,7 +462,9 @@ static const char *find_site(const struct entry_code *code, struct instruction *
 
     for (size_t i = 0; i < sizeof(least) / sizeof(least[0]); i++) {
         why = walk(code, least[i], site, p, pad);
-        if (!why && site->at != code->function && is_entered(code, site->at + site->size))
+        if (!why && site->at != code->function &&
+            is_entered(code, code->function + 1,
+                       p->way ? p->way + SHORT_JUMP : site->at + site->size))
             why = "a branch leads to its beginning";
         if (!why)
             break;

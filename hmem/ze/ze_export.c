@@ -8,11 +8,15 @@
  * object_start() derives the offset where it is provable and refuses otherwise: a wrong offset
  * would let a peer write into a neighbouring allocation.
  *
+ * Pieces of pools are refused although the driver's ids tell where a pool begins. Intel's driver
+ * has pools on GPUs of which it compresses memory (Xe2 and later): at the export of other memory it
+ * undoes that, of a pool's it does not, and a NIC would read compressed bytes.
+ *
  * The export is a query, zeMemGetAllocProperties, with a request chained to it. For a claimed range
  * its answer also supplies what object_start() needs and the claim lacks. The driver closes the
  * descriptor when the memory is freed, and its number may then be another file's: so the memory is
- * asked for once more after the duplication. No other query is made unless the object is longer
- * than the allocation.
+ * asked for once more after the duplication. Intel's driver keeps freed memory for a next
+ * allocation and describes it as before: the descriptors' files are compared, too.
  */
 #include "core/base/dmabuf.h"
 #include "hmem/ze/ze.h"
@@ -45,23 +49,15 @@ static int fail_unknown(const struct ze_lookup *found)
                       found->base);
 }
 
-/* Is the memory still the same? Else the descriptor may be of any file. */
-static int check_not_freed(struct ze_hmem *self, const struct ze_lookup *found)
-{
-    ze_memory_allocation_properties_t properties = {
-        .stype = ZE_STRUCTURE_TYPE_MEMORY_ALLOCATION_PROPERTIES};
-    ze_result_t result =
-        self->api.properties(found->driver->context, ze_address(found->base), &properties, NULL);
+/* What the driver says of the memory, with the descriptor that it keeps. */
+struct answer {
+    ze_result_t result;
+    ze_memory_type_t type;
+    uint64_t id, page;
+    int fd; /* -1: none */
+};
 
-    if (result)
-        return ze_fail(self, -EIO, result, "zeMemGetAllocProperties(%#" PRIx64 ") failed",
-                       found->base);
-    return properties.type == found->type && properties.id == found->id ? 0 : -HMEM_NOT_MINE;
-}
-
-/* Returns a duplicate of the descriptor that the driver keeps. For a claim, also completes *found.
- */
-static int export_object(struct ze_hmem *self, struct ze_lookup *found, int *out)
+static struct answer ask(struct ze_hmem *self, const struct ze_lookup *found)
 {
     ze_external_memory_export_fd_t exported = {.stype = ZE_STRUCTURE_TYPE_EXTERNAL_MEMORY_EXPORT_FD,
                                                .flags = ZE_EXTERNAL_MEMORY_TYPE_FLAG_DMA_BUF,
@@ -70,57 +66,57 @@ static int export_object(struct ze_hmem *self, struct ze_lookup *found, int *out
         .stype = ZE_STRUCTURE_TYPE_MEMORY_ALLOCATION_PROPERTIES, .pNext = &exported};
     ze_result_t result =
         self->api.properties(found->driver->context, ze_address(found->base), &properties, NULL);
+
+    return (struct answer){result, properties.type, properties.id, properties.pageSize,
+                           exported.fd};
+}
+
+/* Is the memory still the same, and the descriptor its? Else it may be of any file. */
+static int check_not_freed(struct ze_hmem *self, const struct ze_lookup *found, int fd)
+{
+    struct answer now = ask(self, found);
+    struct dmabuf_file ours, its;
+
+    if (now.result)
+        return ze_fail(self, -EIO, now.result, "zeMemGetAllocProperties(%#" PRIx64 ") failed",
+                       found->base);
+    if (now.type != found->type || now.id != found->id || !dmabuf_look(fd, &ours) ||
+        !dmabuf_look(now.fd, &its) ||
+        (its.identified && (ours.dev != its.dev || ours.ino != its.ino)))
+        return -HMEM_NOT_MINE;
+    return 0;
+}
+
+/* Returns a duplicate of the descriptor that the driver keeps. For a claim, also completes *found.
+ */
+static int export_object(struct ze_hmem *self, struct ze_lookup *found, int *out)
+{
+    struct answer asked = ask(self, found);
     int fd, rc;
 
-    if (!result && found->type == ZE_MEMORY_TYPE_UNKNOWN) { /* a claim */
-        found->type = properties.type;
-        found->id = properties.id;
-        found->page = properties.pageSize;
+    if (!asked.result && found->type == ZE_MEMORY_TYPE_UNKNOWN) { /* a claim */
+        found->type = asked.type;
+        found->id = asked.id;
+        found->page = asked.page;
         if (found->type == ZE_MEMORY_TYPE_UNKNOWN)
             return fail_unknown(found);
     }
-    if (result || exported.fd < 0)
-        return fail_export(self, found, result);
-    fd = dmabuf_duplicate(exported.fd);
-    rc = check_not_freed(self, found);
-    if (!rc && fd >= 0)
+    if (asked.result || asked.fd < 0)
+        return fail_export(self, found, asked.result);
+    fd = dmabuf_duplicate(asked.fd);
+    if (fd < 0 && fd != -EBADF)
+        return fd;
+    rc = check_not_freed(self, found, fd);
+    if (!rc)
         *out = fd;
     else if (fd >= 0)
         close(fd);
-    return fd < 0 && !rc ? fd : rc;
-}
-
-static bool has_id(struct ze_hmem *self, const struct ze_lookup *found, uint64_t addr)
-{
-    ze_memory_allocation_properties_t properties = {
-        .stype = ZE_STRUCTURE_TYPE_MEMORY_ALLOCATION_PROPERTIES};
-
-    return !self->api.properties(found->driver->context, ze_address(addr), &properties, NULL) &&
-           properties.type == found->type && properties.id == found->id;
-}
-
-/* A pool may report one id for all its addresses, used or free. If exactly `length` contiguous
- * addresses have this id, they are the object. Bisects for the lowest, from first to last. */
-static bool start_by_id(struct ze_hmem *self, const struct ze_lookup *found, uint64_t length,
-                        uint64_t page, uint64_t first, uint64_t last, uint64_t *out)
-{
-    while (first < last) {
-        uint64_t middle = first + (last - first) / page / 2 * page;
-
-        if (has_id(self, found, middle))
-            last = middle;
-        else
-            first = middle + page;
-    }
-    *out = last;
-    return has_id(self, found, last) && has_id(self, found, last + length - 1) &&
-           !has_id(self, found, last - 1) && !has_id(self, found, last + length);
+    return rc;
 }
 
 /* Finds the start of the object of `length` bytes that contains the allocation. It is page-aligned
  * and the object covers the whole allocation, which often leaves one candidate. */
-static int object_start(struct ze_hmem *self, const struct ze_lookup *found, uint64_t length,
-                        uint64_t *out)
+static int object_start(const struct ze_lookup *found, uint64_t length, uint64_t *out)
 {
     uint64_t page = found->page >= 4096 && !(found->page & (found->page - 1)) ? found->page : 4096;
     uint64_t end = found->base + found->len;
@@ -136,8 +132,6 @@ static int object_start(struct ze_hmem *self, const struct ze_lookup *found, uin
         *out = last;
         return 0;
     }
-    if (start_by_id(self, found, length, page, first, last, out))
-        return 0;
     return hmreg_fail(-EPROTO,
                       "the driver's descriptor has %" PRIu64 " bytes for an allocation of %zu "
                       "and does not say where in it that lies (a pool): allocate with "
@@ -170,7 +164,7 @@ static int export_found(struct ze_hmem *self, uint64_t addr, size_t len, struct 
     if (rc)
         return rc;
     length = dmabuf_length(fd);
-    rc = object_start(self, found, length < 0 ? 0 : (uint64_t)length, &start);
+    rc = object_start(found, length < 0 ? 0 : (uint64_t)length, &start);
     if (!rc)
         return dmabuf_take(fd, addr - start, len, out);
     close(fd);

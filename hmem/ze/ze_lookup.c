@@ -41,8 +41,9 @@ static bool was_freed(struct ze_hmem *self, uint64_t addr, const struct ze_looku
            (now.type == ZE_MEMORY_TYPE_UNKNOWN || now.id != found->id);
 }
 
-/* Reads the allocation's range. Freed memory in a driver's pool still has a type, but no range.
- * -EAGAIN: the memory was freed meanwhile. */
+/* Reads the allocation's range. Freed memory in a driver's pool still has a type, but no range; so
+ * have the bytes that an allocation there is rounded up by, whose range is the allocation's and
+ * ends before them. -EAGAIN: the memory was freed meanwhile. */
 static int measure(struct ze_hmem *self, uint64_t addr, struct ze_lookup *found)
 {
     void *base = NULL;
@@ -58,6 +59,8 @@ static int measure(struct ze_hmem *self, uint64_t addr, struct ze_lookup *found)
         return ze_fail(self, -EIO, result, "zeMemGetAddressRange(%#" PRIx64 ") failed", addr);
     found->base = (uintptr_t)base;
     found->len = len;
+    if (len && addr >= found->base + len && addr - found->base - len < found->page)
+        return -HMEM_NOT_MINE;
     return vendor_check_contains(&self->base, addr, found->base, len);
 }
 

@@ -383,4 +383,33 @@ TEST(free__two_libraries__both_deregister)
     close_cached(&cached[0]);
 }
 
+/* Programs unmap what they registered with a runtime, which goes on to know it: without a monitor
+ * nothing would tell. */
+TEST(get__pinned_memory_without_a_monitor__not_cached)
+{
+    struct hmreg_config config = {.size = sizeof(config),
+                                  .ifaces = HMREG_IFACE_BIT(gpu.ops->iface),
+                                  .monitor = HMREG_MONITOR_DISABLED};
+    struct hmreg_stats stats = {.size = sizeof(stats)};
+    struct hmem *self = gpu.begin();
+    uint64_t addr = gpu.alloc(0, HMREG_MEM_HOST_PINNED, LEN);
+    struct hmreg_domain *domain;
+    struct hmreg_mr *mr;
+    struct hmreg *lib;
+
+    assert_ok(hmreg_open(&config, &lib));
+    assert_ok(hmreg_domain_open_loopback(lib, NULL, NULL, &domain));
+    for (int i = 0; i < 2; i++) {
+        assert_ok(hmreg_mr_get(domain, (void *)(uintptr_t)addr, LEN, HMREG_REMOTE_WRITE, &mr));
+        hmreg_mr_put(mr);
+    }
+    assert_ok(hmreg_domain_stats(domain, &stats));
+    assert_int_equal(stats.hits, 0);
+    assert_int_equal(stats.uncached, 2);
+    assert_ok(hmreg_domain_close(domain));
+    assert_ok(hmreg_close(lib));
+    gpu.free(addr, HMREG_MEM_HOST_PINNED);
+    gpu.end(self);
+}
+
 TEST_MAIN()

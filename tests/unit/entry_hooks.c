@@ -195,6 +195,42 @@ TEST(hook__instruction_across_words__replaced_in_steps)
     }
 }
 
+/* endbr64; mov %rsi,%rax; mov %rdx,%rsi, which cannot be undone; cmp $7,%rdi; je to 26; xor
+ * %eax,%eax; add $8,%al; ret; at 21 a nop of five bytes; xor %eax,%eax; add $7,%al; ret: as Intel's
+ * Level Zero driver begins to free memory. */
+#define WITH_PAD                                                                                   \
+    0xf3, 0x0f, 0x1e, 0xfa, 0x48, 0x89, 0xf0, 0x48, 0x89, 0xd6, 0x48, 0x83, 0xff, 7, 0x74, 10,     \
+        0x31, 0xc0, 0x04, 8, 0xc3, 0x0f, 0x1f, 0x44, 0, 0, 0x31, 0xc0, 0x04, 7, 0xc3
+
+TEST(hook__filler_behind_a_return__is_the_pad)
+{
+    struct made made = MAKE(NO_FILLER, WITH_PAD), other = MAKE(NO_FILLER, WITH_PAD);
+
+    check_hooked(&made, 1, 2, 8);
+    assert_int_equal(made.call(7, 2), 7);
+    assert_int_equal(hook.site - hook.function, 4);
+    assert_int_equal(hook.pad - hook.function, 21);
+    hook_twice(&other, 7);
+}
+
+/* A branch leads to it; it is executed; it is none; the next function could begin in it. */
+TEST(hook__filler_that_may_be_executed__is_no_pad)
+{
+    static const struct {
+        size_t at, place;
+        uint8_t byte;
+    } cases[] = {{15, PLACE, 5}, {20, PLACE, 0x90}, {22, PLACE, 0x10}, {0, PLACE + 7, 0xf3}};
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        uint8_t bytes[] = {WITH_PAD};
+
+        bytes[cases[i].at] = cases[i].byte;
+        struct made made = make_at(bytes, sizeof(bytes), NO_FILLER, cases[i].place);
+
+        check_refused(&made, "no instruction at its beginning");
+    }
+}
+
 /* Two functions with one pad between them: push %rbx; mov %rdi,%rbx; mov %rbx,%rax; pop %rbx; ret.
  * Their sizes are in the program's symbol table. */
 __asm__(".pushsection .text\n"

@@ -22,6 +22,9 @@ extern const struct hmem_ops hmem_ze_ops;
 struct hmem *bench_open(void);
 void bench_close(void);
 
+/* The same on Intel's own driver, or skips. */
+struct hmem *bench_open_real(void);
+
 /* The control of the nth driver named in ZE_ENABLE_ALT_DRIVERS, which must be loaded. */
 const struct fake_control *bench_control(int driver);
 

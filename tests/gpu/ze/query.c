@@ -55,4 +55,24 @@ TEST(query__nonsense_range__eio)
     bench_free(self, addr, HMREG_MEM_DEVICE);
 }
 
+/* A pool has one type and id throughout; asked for the bytes that an allocation is rounded up by,
+ * the driver names the allocation. */
+TEST(query__behind_an_allocation_of_a_pool__leaves_it_and_is_not_mine)
+{
+    struct hmem_range range;
+    struct hmem *self;
+    struct app app;
+    uint64_t addr;
+
+    bench_set("HMREG_FAKE_ZE_POOL", 64 * 1024);
+    bench_set("HMREG_FAKE_ZE_POOL_ID", 1);
+    self = bench_open();
+    app_open(&app, 0);
+    addr = app_alloc(&app, app.devices[0], 1000);
+    assert_fails(ze->resolve(self, addr + 990, 11, &range), -ERANGE, "the allocation ends there");
+    for (uint64_t behind = 1000; behind <= 1024; behind += 8)
+        assert_int_equal(ze->resolve(self, addr + behind, 1, &range), -HMEM_NOT_MINE);
+    app_free(&app, addr);
+}
+
 TEST_MAIN()

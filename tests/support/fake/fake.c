@@ -235,13 +235,24 @@ int fake_file(size_t len)
     return fd;
 }
 
+/* With HMREG_FAKE_HIGH where Intel's driver has device memory: up to 4 MiB before the end of all
+ * addresses, where no process has any. */
+static void *arena_base(int device, enum fake_kind kind, size_t len)
+{
+    uint64_t from_end = (uint64_t)(device + 1) * len + (4 << 20);
+
+    if (kind == FAKE_DEVICE && fake_env("HMREG_FAKE_HIGH", 0))
+        return (void *)(uintptr_t)(0 - from_end);
+    return mmap(NULL, len, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+}
+
 static struct arena *arena_of(int device, enum fake_kind kind)
 {
     struct arena *arena = &arenas[kind == FAKE_DEVICE ? device : MAX_DEVICES];
 
     if (!arena->base) {
         size_t len = fake_device_memory();
-        void *base = mmap(NULL, len, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        void *base = arena_base(device, kind, len);
 
         if (base == MAP_FAILED)
             return NULL;

@@ -18,6 +18,7 @@
  *   HMREG_FAKE_ZE_PAGE=bytes        what device memory is rounded up and aligned to
  *   HMREG_FAKE_ZE_POOL=bytes        device memory without export descriptor comes from a pool
  *   HMREG_FAKE_ZE_POOL_ID=1         ... and the whole pool answers with one id, free parts too
+ *   HMREG_FAKE_ZE_KEEP=1            freed memory is known until it is freed without this
  *   HMREG_FAKE_ZE_FLAT=1            zeDeviceGet lists tiles, as ZE_FLAT_DEVICE_HIERARCHY=FLAT does
  *   HMREG_FAKE_ZE_TILES=1           tiles of a device: its memory then has as many handles
  */

@@ -5,8 +5,9 @@
  * Memory lies in objects, as a GPU's buffer objects: an object has the descriptor. An allocation
  * has an object of its own, or (HMREG_FAKE_ZE_POOL) is a piece of a pool's object, as small ones
  * are in Intel's driver: pieces begin 512 bytes into the pool, at multiples of 512, and the
- * interface does not report their offset in the object. Memory of a device of several tiles
- * (HMREG_FAKE_ZE_TILES) has one object per tile, side by side.
+ * interface does not report their offset in the object. Asked about the bytes between an allocation
+ * and the next multiple, the driver names the allocation, which ends before them. Memory of a
+ * device of several tiles (HMREG_FAKE_ZE_TILES) has one object per tile, side by side.
  */
 #include "tests/support/fake/ze.h"
 
@@ -376,6 +377,15 @@ void fake_ze_forget(struct memory *gone)
     free(gone);
 }
 
+/* As the driver keeps freed memory for a next allocation (which is not simulated): it is described
+ * as before, and its descriptor is closed. */
+static void keep(struct memory *freed)
+{
+    if (freed->object->fd >= 0)
+        close(freed->object->fd);
+    freed->object->fd = -1;
+}
+
 static ze_result_t free_memory(ze_context_handle_t context, void *ptr)
 {
     struct memory *gone;
@@ -386,7 +396,9 @@ static ze_result_t free_memory(ze_context_handle_t context, void *ptr)
     gone = fake_ze_memory_at((uintptr_t)ptr);
     if (gone && (gone->addr != (uintptr_t)ptr || gone->context != context || gone->mapped))
         gone = NULL;
-    if (gone)
+    if (gone && fake_env("HMREG_FAKE_ZE_KEEP", 0))
+        keep(gone);
+    else if (gone)
         fake_ze_forget(gone);
     fake_unlock();
     return gone ? ZE_RESULT_SUCCESS : ZE_RESULT_ERROR_INVALID_ARGUMENT;
@@ -503,6 +515,17 @@ ze_result_t fake_zeMemGetAllocProperties(ze_context_handle_t context, const void
     return result;
 }
 
+/* The allocation of a pool whose last chunk has the address, behind its end. */
+static struct memory *rounded_up(uint64_t addr)
+{
+    struct memory *m = memories;
+
+    while (m && (!m->object->pool || addr < m->addr ||
+                 addr - m->addr >= ((m->len + CHUNK - 1) & ~(size_t)(CHUNK - 1))))
+        m = m->next;
+    return m;
+}
+
 ze_result_t fake_zeMemGetAddressRange(ze_context_handle_t context, const void *ptr, void **base,
                                       size_t *size)
 {
@@ -515,6 +538,8 @@ ze_result_t fake_zeMemGetAddressRange(ze_context_handle_t context, const void *p
     fake_lock();
     in_pool = pool_at((uintptr_t)ptr);
     memory = fake_ze_memory_at((uintptr_t)ptr);
+    if (!memory)
+        memory = rounded_up((uintptr_t)ptr);
     if (memory && hidden_from(memory, context))
         memory = NULL;
     if (memory && base)
