@@ -426,12 +426,8 @@ TEST(processes__end_and_exec_while_they_watch__the_parents_watch_stays)
     struct device device = device_open(512);
     char *memory = memory_new(PAGE, 1);
     struct hmreg_counter_range range = device_watch(&device, memory, PAGE);
-    pthread_t threads[2];
 
-    for (unsigned i = 0; i < 2; i++)
-        assert_int_equal(pthread_create(&threads[i], NULL, fork_much, memory), 0);
-    for (unsigned i = 0; i < 2; i++)
-        assert_int_equal(pthread_join(threads[i], NULL), 0);
+    test_on_threads(2, fork_much, memory, 0);
     assert_false(device_counted(&device, &range));
     munmap(memory, PAGE);
     assert_true(device_counted(&device, &range));

@@ -88,9 +88,8 @@ struct hmreg_counter_change device_change(const struct device *device, uint64_t 
 
 char *memory_new(size_t size, char byte)
 {
-    char *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    char *memory = test_map(size);
 
-    assert_ptr_not_equal(memory, MAP_FAILED);
     memset(memory, byte, size);
     return memory;
 }

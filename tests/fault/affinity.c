@@ -157,7 +157,6 @@ TEST(affinity__tree__each_call_fails_once)
     tree_file("/sys/devices/system/node/node0/distance", "10\n");
     config.root = getenv("HMREG_DOCTOR_ROOT");
     each_fails(&config, expected);
-    tree_end();
 }
 
 #ifdef HMREG_AFFINITY_HWLOC

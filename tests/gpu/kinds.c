@@ -4,6 +4,7 @@
  */
 #include "tests/gpu/kinds.h"
 
+#include "tests/support/queries.h"
 #include "tests/support/test.h"
 
 #include <errno.h>
@@ -221,11 +222,8 @@ static void get_and_write(struct hmreg *lib, struct hmreg_domain *domain, const 
 static void check_stats(struct hmreg_domain *domain, const struct kind *kind, unsigned gets,
                         unsigned hits)
 {
-    struct hmreg_stats stats = {.size = sizeof(stats)};
-
-    assert_ok(hmreg_domain_stats(domain, &stats));
-    assert_int_equal(stats.hits, kind->uncached ? 0 : hits);
-    assert_int_equal(stats.uncached, kind->uncached ? gets : 0);
+    assert_int_equal(test_stats_of(domain).hits, kind->uncached ? 0 : hits);
+    assert_int_equal(test_stats_of(domain).uncached, kind->uncached ? gets : 0);
 }
 
 void kind_reuse(struct hmreg *lib, const struct kind *kind, void *(*renew)(void *arg), void *arg)

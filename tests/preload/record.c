@@ -54,7 +54,6 @@ static void empty_folder(void)
 static pid_t run(void (*body)(void))
 {
     pid_t child;
-    int status;
 
     empty_folder();
     fflush(NULL);
@@ -64,8 +63,7 @@ static pid_t run(void (*body)(void))
         _exit(0);
     }
     assert_true(child > 0);
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_int_equal(status, 0);
+    test_await(child);
     return child;
 }
 

@@ -4,7 +4,7 @@
  */
 #include "tests/tools/machine.h"
 
-#include "tests/support/test.h"
+#include "tests/tools/tool.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -80,7 +80,7 @@ json_t *json_of(const char *words)
 
 json_t *machine_good(void)
 {
-    return json_of(good);
+    return tool_keep(json_of(good));
 }
 
 static json_t *child(json_t *of, const char *name)

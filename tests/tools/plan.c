@@ -99,11 +99,10 @@ static json_t *document_with_nics(const char *command, const char *option, const
     const char *const arguments[] = {command, "--json", option, value, NULL};
     json_t *document;
 
-    setenv("HMREG_FAKE_NICS", "mlx5_0,mlx5_1", 1);
+    test_setenv("HMREG_FAKE_NICS", "mlx5_0,mlx5_1");
     tool_preload_nic(true);
     document = tool_document_list(0, arguments);
     tool_preload_nic(false);
-    unsetenv("HMREG_FAKE_NICS");
     return document;
 }
 

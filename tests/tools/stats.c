@@ -656,7 +656,6 @@ TEST(watch__until_the_process_ends__rates_from_the_second_reading)
     struct target target;
     json_t *document;
     pid_t tool;
-    int status;
     FILE *out;
 
     start(&target, work_without_end);
@@ -666,9 +665,7 @@ TEST(watch__until_the_process_ends__rates_from_the_second_reading)
     document = next_reading(out);
     assert_true(json_is_real(at(host_cache(document), "per_second/hits")));
     end(&target);
-    assert_int_equal(waitpid(tool, &status, 0), tool);
-    assert_true(WIFEXITED(status));
-    assert_int_equal(WEXITSTATUS(status), 0);
+    test_await(tool);
     fclose(out);
 }
 

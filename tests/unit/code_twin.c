@@ -277,14 +277,14 @@ static void change_without_moves(void)
 
 static void change_without_forced_writes(void)
 {
-    if (!code_filter_forced_writes())
+    if (!code_filter_refuse(SYS_pwrite64, EIO))
         _exit(NOT_HERE);
     must_change_as_writable();
 }
 
 static void change_without_memory(void)
 {
-    if (!process_epoch_start() || !code_filter_mappings())
+    if (!process_epoch_start() || !code_filter_refuse(SYS_mmap, ENOMEM))
         _exit(NOT_HERE);
     must_change_as_writable();
 }

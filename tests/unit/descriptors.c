@@ -228,10 +228,9 @@ TEST(opened__descriptors_kept__as_documented)
         assert_int_equal(test_count_fds(), before + (i + 1) * one);
     }
     assert_ok(hmreg_close(lib[1]));
-    setenv("HMREG_STATS", "off", 1);
+    test_setenv("HMREG_STATS", "off");
     assert_ok(hmreg_open(&config, &lib[1]));
     assert_int_equal(test_count_fds(), before + one + one - 1);
-    unsetenv("HMREG_STATS");
     for (int i = 0; i < 2; i++)
         assert_ok(hmreg_close(lib[i]));
 }

@@ -86,8 +86,6 @@ static void *use_first(void *unused)
 
 TEST(dump__unused__until_a_hit_and_after_eviction_passed_it)
 {
-    pthread_t thread;
-
     open_fixture(4);
     for (unsigned i = 0; i < 4; i++)
         fixture_key(memory[i], LEN);
@@ -97,8 +95,7 @@ TEST(dump__unused__until_a_hit_and_after_eviction_passed_it)
     fixture_key(memory[4], LEN); /* spares the first, evicts the second */
     assert_int_equal(entry_at(dump(), memory[0])->unused, 1);
     assert_int_equal(dump()->count, 4);
-    assert_int_equal(pthread_create(&thread, NULL, use_first, NULL), 0);
-    pthread_join(thread, NULL); /* it found the region in the tree */
+    test_on_a_thread(use_first, NULL); /* it found the region in the tree */
     assert_int_equal(entry_at(dump(), memory[0])->unused, 0);
     assert_int_equal(fixture_key(memory[0], LEN), 1);
 }

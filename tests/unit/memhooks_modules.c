@@ -6,6 +6,7 @@
  */
 #include "tests/support/cache_fixture.h"
 #include "tests/support/plugin.h"
+#include "tests/support/queries.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -13,7 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 /* ---- another libc ----------------------------------------------------------------------- */
@@ -36,14 +36,6 @@ static munmap_function others_munmap(void)
             other = start;
     fclose(maps);
     return other ? (munmap_function)((uintptr_t)munmap - own + other) : NULL;
-}
-
-static struct hmreg_monitor_info monitor_of(void)
-{
-    struct hmreg_monitor_info info = {.size = sizeof(info)};
-
-    assert_ok(hmreg_monitor_query(fixture.lib, &info));
-    return info;
 }
 
 static void check_lost(munmap_function how)
@@ -83,7 +75,6 @@ TEST(audited__changes_by_the_auditors_libc__noticed)
 
 static void in_a_process(void (*part)(void))
 {
-    int status;
     pid_t child;
 
     fflush(NULL);
@@ -92,10 +83,7 @@ static void in_a_process(void (*part)(void))
         part();
         _exit(0);
     }
-    assert_int_equal(waitpid(child, &status, 0), child);
-    if (WIFEXITED(status) && WEXITSTATUS(status) == 77)
-        test_skip("libc cannot be hooked here");
-    assert_int_equal(status, 0);
+    test_await_or_skip(child, "libc cannot be hooked here");
 }
 
 /* assert_*() would continue in the parent's list of tests. */
@@ -115,7 +103,7 @@ static char *open_default(uint64_t *key)
     setenv("HMREG_LOG", "off", 1);
     fixture_open(HMREG_MONITOR_DEFAULT, NULL);
     *key = fixture_key(memory, 10);
-    if (monitor_of().active != HMREG_MONITOR_MEMHOOKS)
+    if (test_monitor_info(fixture.lib).active != HMREG_MONITOR_MEMHOOKS)
         _exit(77);
     MUST(fixture_key(memory, 10) == *key);
     return memory;
@@ -127,7 +115,7 @@ static void check_replaced(char *memory, uint64_t key, const char *why)
     struct hmreg_monitor_info info;
 
     MUST(fixture_key(memory, 10) != key);
-    info = monitor_of();
+    info = test_monitor_info(fixture.lib);
     MUST(info.active == HMREG_MONITOR_USERFAULTFD || info.active == HMREG_MONITOR_DISABLED);
     MUST(strstr(info.why, "memhooks: ") == info.why && strstr(info.why, why));
     key = fixture_key(memory, 10);
@@ -173,7 +161,7 @@ static void a_bypass(const char *file, const char *why)
     fixture_close();
     fixture_open(HMREG_MONITOR_DEFAULT, NULL);
     key = fixture_key(memory, 10);
-    MUST(monitor_of().active != HMREG_MONITOR_MEMHOOKS);
+    MUST(test_monitor_info(fixture.lib).active != HMREG_MONITOR_MEMHOOKS);
     fixture_close();
     MUST(hmreg_close(lib) == 0);
     fixture_open(HMREG_MONITOR_MEMHOOKS, NULL); /* works where it is asked for */
@@ -209,7 +197,7 @@ static void any_other(void)
     MUST(fixture_key(memory, 10) == key);
     dlclose(file);
     MUST(fixture_key(memory, 10) == key);
-    MUST(monitor_of().active == HMREG_MONITOR_MEMHOOKS);
+    MUST(test_monitor_info(fixture.lib).active == HMREG_MONITOR_MEMHOOKS);
     fixture_close();
 }
 

@@ -4,10 +4,10 @@
  * that can be hooked. The library must not miss such a function silently.
  */
 #include "tests/support/cache_fixture.h"
+#include "tests/support/code_filters.h"
 
 #include <errno.h>
 #include <hmreg/hmreg.h>
-#include <linux/seccomp.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/shm.h>
@@ -92,7 +92,7 @@ static int without_any_monitor(char *memory)
 {
     struct hmreg_monitor_info info = {.size = sizeof(info)};
 
-    if (!fixture_filter_userfaultfd(SECCOMP_RET_ERRNO | EPERM, SECCOMP_RET_ERRNO | EPERM))
+    if (!code_filter_userfaultfd(SECCOMP_RET_ERRNO | EPERM, SECCOMP_RET_ERRNO | EPERM))
         return 77;
     fixture_open(HMREG_MONITOR_DEFAULT, NULL);
     if (fixture_key(memory, 10) != 1 || fixture_key(memory, 10) != 2)

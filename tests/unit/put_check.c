@@ -119,9 +119,8 @@ TEST(open__wrong_value__einval)
 {
     struct hmreg *lib = NULL;
 
-    setenv("HMREG_DEBUG", "put", 1);
+    test_setenv("HMREG_DEBUG", "put");
     assert_fails(hmreg_open(NULL, &lib), -EINVAL, "HMREG_DEBUG=put: accepted are puts");
-    unsetenv("HMREG_DEBUG");
 }
 
 TEST_MAIN()

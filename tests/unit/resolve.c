@@ -413,15 +413,8 @@ static int fork_inside(enum hmreg_iface iface, const char *why)
 
 static void assert_refused_inside(enum hmreg_iface iface, const char *why)
 {
-    int status = -1;
-    pid_t child;
-
     test_forks_with_threads();
-    child = fork();
-    if (child == 0)
-        _exit(fork_inside(iface, why));
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_int_equal(status, 0);
+    test_in_child(fork_inside(iface, why));
 }
 
 /* The child's copy of the runtime will never finish its start. */
@@ -501,9 +494,8 @@ TEST(open__environment_names_one__started)
 
     vendors_reset();
     vendors[HMREG_IFACE_ROCR].unloaded = true;
-    setenv("HMREG_IFACES", "rocr", 1);
+    test_setenv("HMREG_IFACES", "rocr");
     assert_ok(hmreg_open(NULL, &lib));
-    unsetenv("HMREG_IFACES");
     assert_int_equal(vendors[HMREG_IFACE_ROCR].opens, 1);
     assert_int_equal(opens(), 1);
     assert_ok(hmreg_close(lib));
@@ -619,13 +611,7 @@ static int fork_before_the_need(void)
 
 TEST_FIRST(fork__before_the_first_need__harmless)
 {
-    int status = -1;
-    pid_t child = fork();
-
-    if (child == 0)
-        _exit(fork_before_the_need());
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_int_equal(status, 0);
+    test_in_child(fork_before_the_need());
 }
 
 /* These fork before any test here opens a runtime, so they come first. */

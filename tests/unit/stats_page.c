@@ -246,16 +246,8 @@ static int child(const struct fixture *parents)
 
 TEST(fork__child_shows_its_own)
 {
-    int status;
-    pid_t pid;
-
     open_fixture();
-    pid = fork();
-    if (pid == 0)
-        _exit(child(&fixture));
-    assert_int_equal(waitpid(pid, &status, 0), pid);
-    assert_true(WIFEXITED(status));
-    assert_int_equal(WEXITSTATUS(status), 0);
+    test_in_child(child(&fixture));
     fixture_key(memory[0], LEN);
     assert_int_equal(book_of(HMREG_IFACE_SYSTEM, -1)->counts[STATS_MISSES], 1);
 }

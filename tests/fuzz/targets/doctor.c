@@ -4,6 +4,7 @@
  * names. The doctor reads it and judges it, and its document is JSON.
  */
 #include "tests/fuzz/targets/target.h"
+#include "tests/support/test.h"
 #include "tests/tools/tree.h"
 #include "tools/doctor/doctor.h"
 #include "tools/doctor/findings.h"
@@ -201,6 +202,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     doc_set(document, "facts", facts);
     check_document(document);
     json_decref(document);
-    tree_end();
+    test_finish();
     return 0;
 }

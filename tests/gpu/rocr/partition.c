@@ -45,7 +45,6 @@ TEST(affinity__of_a_partition__that_of_its_card)
     assert_int_equal(nic.distance, HMREG_DISTANCE_SWITCH);
     hmreg_topology_close(topology);
     assert_ok(hmreg_close(lib));
-    tree_end();
 }
 
 TEST_MAIN()

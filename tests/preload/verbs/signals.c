@@ -270,7 +270,6 @@ static void *leave_and_register(void *arg)
 TEST(reg__left_by_a_jump__later_calls_as_before)
 {
     struct bench bench = bench_open();
-    pthread_t thread;
     void *failed;
 
     on_signal.memory = bench_map(NULL, PAGE);
@@ -278,8 +277,7 @@ TEST(reg__left_by_a_jump__later_calls_as_before)
         interrupt_next(jump, 0);
         assert_null(leave_and_register(&bench));
         interrupt_next(jump, 0);
-        assert_int_equal(pthread_create(&thread, NULL, leave_and_register, &bench), 0);
-        assert_int_equal(pthread_join(thread, &failed), 0);
+        failed = test_on_a_thread(leave_and_register, &bench);
         assert_null(failed);
     }
     munmap(on_signal.memory, PAGE);
