@@ -18,7 +18,6 @@
 #include <string.h>
 #include <sys/mount.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 /* Returns a number that its first instruction has. On x86-64 the instruction lies in two pages. */
@@ -69,7 +68,6 @@ enum { PASSED, NOT_HERE = 77 };
 static void in_a_child(void (*part)(void))
 {
     pid_t child = test_fork();
-    int status;
 
     if (child == 0) {
         if (code_refusal() || !code_start())
@@ -77,10 +75,7 @@ static void in_a_child(void (*part)(void))
         part();
         _exit(PASSED);
     }
-    assert_int_equal(waitpid(child, &status, 0), child);
-    if (WIFEXITED(status) && WEXITSTATUS(status) == NOT_HERE)
-        test_skip("code cannot be changed so here");
-    assert_int_equal(status, 0);
+    test_await_or_skip(child, "code cannot be changed so here");
 }
 
 static long change(const uint8_t *bytes)

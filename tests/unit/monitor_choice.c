@@ -16,7 +16,6 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 enum { CODE = 32 };
@@ -228,19 +227,10 @@ static int where_the_call_kills(char *memory)
 TEST(get__filter_kills_on_userfaultfd__survives_and_is_cached)
 {
     char *memory = fixture_map(1);
-    int status;
-    pid_t child;
 
     need_memhooks();
-    fflush(NULL);
-    child = fork();
-    if (child == 0)
-        _exit(where_the_call_kills(memory));
-    assert_int_equal(waitpid(child, &status, 0), child);
+    test_in_child_or_skip(where_the_call_kills(memory), "this system has no seccomp filters");
     munmap(memory, fixture_page());
-    if (WIFEXITED(status) && WEXITSTATUS(status) == 77)
-        test_skip("this system has no seccomp filters");
-    assert_int_equal(status, 0);
 }
 
 /* ---- where the kernel cannot be asked what memory is ------------------------------------- */
@@ -293,18 +283,9 @@ static int without_descriptors(char *memory)
 static void run_alone(int (*part)(char *memory))
 {
     char *memory = fixture_map(1);
-    int status;
-    pid_t child;
 
-    fflush(NULL);
-    child = test_fork();
-    if (child == 0)
-        _exit(part(memory));
-    assert_int_equal(waitpid(child, &status, 0), child);
+    test_in_child_or_skip(part(memory), "this process may not do so");
     munmap(memory, fixture_page());
-    if (WIFEXITED(status) && WEXITSTATUS(status) == 77)
-        test_skip("this process may not do so");
-    assert_int_equal(status, 0);
 }
 
 TEST(get__without_proc__none_is_cached_and_told)

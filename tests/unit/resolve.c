@@ -590,23 +590,16 @@ static int fork_before_the_need(void)
 {
     struct hmreg *lib = open_without_libraries();
     struct hmreg_mem_info info;
-    int status = -1;
-    pid_t child;
 
     if (query(lib, memory, 16, &info))
         return 10;
-    child = fork();
-    if (child == 0)
-        child_sees_of(HMREG_IFACE_CUDA, NULL);
-    if (waitpid(child, &status, 0) != child || status)
-        return 11;
+    test_in_child((child_sees_of(HMREG_IFACE_CUDA, NULL), 0));
     vendor_is_loaded(HMREG_IFACE_CUDA);
     if (query(lib, memory, 16, &info))
         return 12;
-    child = fork();
-    if (child == 0)
-        child_sees_of(HMREG_IFACE_CUDA, "a parent of this process used cuda before fork()");
-    return waitpid(child, &status, 0) != child || status ? 13 : 0;
+    test_in_child(
+        (child_sees_of(HMREG_IFACE_CUDA, "a parent of this process used cuda before fork()"), 0));
+    return 0;
 }
 
 TEST_FIRST(fork__before_the_first_need__harmless)
