@@ -8,12 +8,8 @@
 
 #include "tests/support/queries.h"
 
-#include <errno.h>
 #include <hmreg/loopback.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 struct fixture {
     struct hmreg *lib;

@@ -4,10 +4,8 @@
 
 #include <hmreg/loopback.h>
 #include <signal.h>
-#include <string.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 struct request {
     uint64_t addr, key;

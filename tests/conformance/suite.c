@@ -7,8 +7,6 @@
 #include "tests/support/queries.h"
 #include "tests/support/shm_names.h"
 
-#include <stdarg.h>
-
 #define MAX_CASES 128
 
 /* ---- the matrix ------------------------------------------------------------------------- */

@@ -17,13 +17,8 @@
 
 #include "tests/support/test.h"
 
-#include <errno.h>
 #include <hmreg/hmreg.h>
-#include <stdbool.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 #define SUITE_BYTES     32768
 #define SUITE_OBJECTS   8

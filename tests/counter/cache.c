@@ -9,17 +9,13 @@
 #include "tests/support/cache_fixture.h"
 #include "tests/support/queries.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #define PARAMETERS "/sys/module/hmreg_counter/parameters/"
 

@@ -4,13 +4,10 @@
 
 #include "tests/support/test.h"
 
-#include <errno.h>
 #include <fcntl.h>
-#include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 int device_setup(int fd, struct hmreg_counter_setup *setup)
 {

@@ -8,11 +8,7 @@
 #include "tests/tools/tree.h"
 
 #include <dirent.h>
-#include <errno.h>
 #include <hmreg/affinity.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #define WRAP(type, call, ...)                                                                      \
     type __real_##call(__VA_ARGS__);                                                               \

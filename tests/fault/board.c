@@ -9,10 +9,8 @@
 #include "core/stats/cache_stats.h"
 
 #include <hmreg/loopback.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
-#include <unistd.h>
 
 static char memory[4096];
 

@@ -10,17 +10,13 @@
 
 #include "core/context/context.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <hmreg/loopback.h>
 #include <linux/userfaultfd.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
-#include <unistd.h>
 
 #define LEN 4096
 

@@ -9,12 +9,8 @@
 #include "tests/fault/target.h"
 #include "tests/support/vendors.h"
 
-#include <errno.h>
 #include <signal.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 #define LEN 4096
 

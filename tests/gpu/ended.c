@@ -11,9 +11,7 @@
 #include <sched.h>
 #include <semaphore.h>
 #include <signal.h>
-#include <stdlib.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 #define LEN 65536
 

@@ -8,8 +8,6 @@
 #include "tests/gpu/gpu.h"
 
 #include <pthread.h>
-#include <stdlib.h>
-#include <unistd.h>
 
 #define LEN 8192
 

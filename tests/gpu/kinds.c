@@ -5,14 +5,9 @@
 #include "tests/gpu/kinds.h"
 
 #include "tests/support/queries.h"
-#include "tests/support/test.h"
 
-#include <errno.h>
 #include <hmreg/loopback.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 bool kind_is_real;
 

@@ -7,10 +7,7 @@
 #include "tests/support/queries.h"
 
 #include <hmreg/loopback.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 #define LEN   100000
 #define SKIP  4097

@@ -11,8 +11,6 @@
 #include <hmreg/suspend.h>
 #include <pthread.h>
 #include <stdatomic.h>
-#include <stdlib.h>
-#include <unistd.h>
 
 #define LEN   16384
 #define TEXT  24

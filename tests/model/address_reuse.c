@@ -10,13 +10,9 @@
 #include "tests/support/pinning.h"
 #include "tests/support/test.h"
 
-#include <errno.h>
 #include <pthread.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <time.h>
-#include <unistd.h>
 
 #if TEST_TSAN || TEST_ASAN
 #define PART 20 /* of the usual number of times */

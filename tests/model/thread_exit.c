@@ -7,14 +7,10 @@
  */
 #include "tests/support/pinning.h"
 #include "tests/support/queries.h"
-#include "tests/support/test.h"
 
-#include <errno.h>
 #include <malloc.h>
 #include <pthread.h>
 #include <semaphore.h>
-#include <string.h>
-#include <unistd.h>
 
 #define LEN    4096
 #define RANGES 64

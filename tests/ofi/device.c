@@ -5,13 +5,9 @@
 #include "tests/support/fabric.h"
 #include "tests/support/queries.h"
 
-#include <errno.h>
 #include <hmreg/group.h>
 #include <hmreg/loopback.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 #define BYTES 300000
 

@@ -5,9 +5,6 @@
 #include "tests/ofi/fixture.h"
 #include "tests/support/queries.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 uint64_t fixture_key(const struct fixture *fixture, uint64_t key)
 {
     struct hmreg_domain_info info = {.size = sizeof(info)};

@@ -3,8 +3,6 @@
 #include "tests/ofi/fixture.h"
 #include "tests/support/queries.h"
 
-#include <errno.h>
-
 /* ---- permitted accesses ----------------------------------------------------------------- */
 
 TEST(rma__odd_offsets_and_lengths__exact_bytes)

@@ -9,12 +9,8 @@
 #include <elf.h>
 #include <fcntl.h>
 #include <link.h>
-#include <stdbool.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/inotify.h>
 #include <sys/stat.h>
-#include <unistd.h>
 /* Runs a scenario of the program; the report is JSON on standard error. */
 static json_t *report(const char *name, int status, const char *out)
 {

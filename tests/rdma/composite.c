@@ -5,10 +5,6 @@
 #include "tests/rdma/device.h"
 #include "tests/rdma/virtual.h"
 #include "tests/support/queries.h"
-#include "tests/support/test.h"
-
-#include <stdlib.h>
-#include <string.h>
 
 /* Two adjacent pieces, of device 0 and 1. */
 struct pair {

@@ -4,15 +4,11 @@
 #include "tests/rdma/device.h"
 #include "tests/support/queries.h"
 #include "tests/support/softgpu.h"
-#include "tests/support/test.h"
 
-#include <errno.h>
 #include <hmreg/suspend.h>
 #include <pthread.h>
 #include <signal.h>
-#include <string.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 static const enum hmreg_path paths[] = {HMREG_PATH_DMABUF, HMREG_PATH_PEERMEM};
 #define PATHS (sizeof(paths) / sizeof(paths[0]))

@@ -6,11 +6,7 @@
 #include "tests/support/queries.h"
 #include "tests/support/softgpu.h"
 
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 #define ROOM  65536
 #define PLACE 8192 /* of the region in it */

@@ -7,13 +7,9 @@
 #include "tests/support/queries.h"
 #include "tests/support/softgpu.h"
 
-#include <errno.h>
 #include <pthread.h>
 #include <signal.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 struct fixture {
     struct fabric fabric;

@@ -7,11 +7,6 @@
 #include "tests/rdma/device.h"
 #include "tests/support/queries.h"
 #include "tests/support/softgpu.h"
-#include "tests/support/test.h"
-
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
 
 static void open_with(struct bench *bench, struct target *target, const char *client)
 {

@@ -9,10 +9,6 @@
 #include "tests/rdma/virtual.h"
 #include "tests/support/queries.h"
 #include "tests/support/softgpu.h"
-#include "tests/support/test.h"
-
-#include <stdlib.h>
-#include <string.h>
 
 #define ROUNDS 4
 #define BYTES  65536u

@@ -7,11 +7,7 @@
 #include "core/context/context.h"
 
 #include <dirent.h>
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 struct fixture fixture;
 

@@ -10,9 +10,6 @@
 #include "tests/support/counter.h"
 #include "tests/support/test.h"
 
-#include <stdbool.h>
-#include <stdint.h>
-
 /* Built with AddressSanitizer or ThreadSanitizer, whose runtime interposes libc, and enters the
  * kernel past it. */
 #define FIXTURE_SANITIZED (TEST_TSAN || TEST_ASAN)

@@ -8,7 +8,6 @@
 #include "tests/support/test.h"
 
 #include <hmreg/hmreg.h>
-#include <string.h>
 
 #define TEST_QUERY(name, info, call, type)                                                         \
     static inline struct info name(type *of)                                                       \

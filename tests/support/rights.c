@@ -6,12 +6,8 @@
 #include "tests/support/rights.h"
 #include "tests/support/queries.h"
 
-#include <stdbool.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <time.h>
-#include <unistd.h>
 
 #define MANY_WRITES 300 /* that arrive: it goes on */
 

@@ -10,7 +10,6 @@
 #include <signal.h>
 #include <sys/ptrace.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 /* Waits for the next stop of a traced child: true at a trap in its code, false at a step. */
 static inline bool steps_at_trap(pid_t child)

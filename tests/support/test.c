@@ -9,18 +9,13 @@
 #include "tests/support/test.h"
 
 #include <dirent.h>
-#include <errno.h>
 #include <limits.h>
 #include <pthread.h>
 #include <signal.h>
-#include <stdbool.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
-#include <unistd.h>
 
 #define RESUME "HMREG_TEST_RESUME" /* the next case, and the earlier cases' results */
 

@@ -14,13 +14,18 @@
 
 #include "tests/support/sanitizer.h"
 
+/* What nearly every case uses: no program includes these itself. */
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/types.h>
+#include <unistd.h>
 
 /* The only place that includes it; versions 1.1 and 2 both do. */
 #include <cmocka.h>

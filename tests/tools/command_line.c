@@ -3,8 +3,6 @@
 #include "tests/tools/tool.h"
 
 #include <hmreg/hmreg.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* The command refuses the argument: status 2, the argument and the accepted ones on stderr, nothing
  * on stdout. */

@@ -6,11 +6,7 @@
 #include "tests/tools/tool.h"
 #include "tests/tools/tree.h"
 
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #define SWITCH "pci0000:40/0000:40:01.0/0000:3e:00.0/"
 #define GPU_0  SWITCH "0000:3f:00.0/0000:41:00.0"

@@ -7,8 +7,6 @@
 #include "tools/doctor/findings.h"
 #include "tools/prover.h"
 
-#include <string.h>
-
 #define MOST_CHANGES 4
 
 struct change {

@@ -10,10 +10,7 @@
 
 #include <fcntl.h>
 #include <hmreg/affinity.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 static void assert_can_be_written(const json_t *facts)
 {

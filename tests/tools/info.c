@@ -3,8 +3,6 @@
 #include "tests/tools/tool.h"
 
 #include <hmreg/hmreg.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
 
 TEST(document__begins_with_format_and_version)

@@ -6,9 +6,6 @@
 
 #include "tests/tools/tool.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 static const char good[] =
     "{'root': '',"
     " 'kernel': {'release': '6.8.0', 'machine': 'x86_64', 'page_size': 4096,"

@@ -4,8 +4,6 @@
 #include "tools/command.h"
 
 #include <hmreg/plan.h>
-#include <stdlib.h>
-#include <string.h>
 
 static const json_t *loopback_plan(const json_t *document, int64_t size)
 {

@@ -4,15 +4,12 @@
 #include "core/stats/stats_layout.h"
 #include "tests/tools/tool.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <hmreg/loopback.h>
 #include <pthread.h>
 #include <pty.h>
 #include <sched.h>
 #include <signal.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/inotify.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
@@ -21,7 +18,6 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #define LEN 4096
 

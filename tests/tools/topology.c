@@ -7,8 +7,6 @@
 #include "tools/document.h"
 #include "tools/topology.h"
 
-#include <string.h>
-
 TEST(rank__of_each_word__nearest_first)
 {
     static const char *const words[] = {"X", "PIX", "PXB", "PHB", "NODE", "SYS", "?"};

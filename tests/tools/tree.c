@@ -6,12 +6,8 @@
 
 #include "tests/support/test.h"
 
-#include <errno.h>
 #include <ftw.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 static char root[64];
 

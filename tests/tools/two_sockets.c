@@ -5,10 +5,7 @@
  */
 #include "tests/tools/tool.h"
 
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 static char folder[64], picture[96];
 

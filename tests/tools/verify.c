@@ -9,11 +9,6 @@
 #include <hmreg/hmreg.h>
 #include <limits.h>
 #include <pwd.h>
-#include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 /* ---- running ---------------------------------------------------------------------------- */
 

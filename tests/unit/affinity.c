@@ -5,7 +5,6 @@
 #include "core/contract/provider.h"
 
 #include <hmreg/loopback.h>
-#include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 

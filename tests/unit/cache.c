@@ -7,11 +7,6 @@
 #include "tests/support/cache_fixture.h"
 #include "tests/support/queries.h"
 
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
 #define LEN 4096
 
 static char memory[64][LEN];

@@ -10,15 +10,11 @@
 #include "core/cache/cache_set.h"
 #include "core/cache/get_slow.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <search.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/epoll.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 #define LEN 4096
 

@@ -9,8 +9,6 @@
 
 #include "core/cache/cache_set.h"
 
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 
 #define LEN 65536

@@ -6,14 +6,11 @@
 #include "tests/support/code_filters.h"
 #include "tests/support/vendors.h"
 
-#include <errno.h>
 #include <signal.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <ucontext.h>
-#include <unistd.h>
 
 #define LEN 4096
 

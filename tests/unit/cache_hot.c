@@ -6,14 +6,9 @@
 #include "tests/support/code_filters.h"
 #include "tests/unit/hits.h"
 
-#include <errno.h>
 #include <pthread.h>
-#include <stddef.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/syscall.h>
 #include <time.h>
-#include <unistd.h>
 
 /* ---- barriers --------------------------------------------------------------------------- */
 

@@ -9,13 +9,10 @@
 
 #include "core/cache/cache_set.h"
 
-#include <errno.h>
 #include <hmreg/group.h>
 #include <hmreg/loopback.h>
 #include <pthread.h>
-#include <string.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 #define LEN  4096
 #define MANY 64

@@ -10,14 +10,10 @@
 #include "core/cache/cache_set.h"
 #include "core/context/settings.h"
 
-#include <errno.h>
 #include <pthread.h>
 #include <semaphore.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
-#include <unistd.h>
 
 #define LEN 4096
 

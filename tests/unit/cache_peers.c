@@ -7,8 +7,6 @@
 #include "tests/support/queries.h"
 #include "tests/support/vendors.h"
 
-#include <errno.h>
-#include <string.h>
 #include <sys/mman.h>
 
 #define LEN  4096

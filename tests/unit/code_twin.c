@@ -13,12 +13,8 @@
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mount.h>
 #include <sys/syscall.h>
-#include <unistd.h>
 
 /* Returns a number that its first instruction has. On x86-64 the instruction lies in two pages. */
 unsigned changed_function(void);

@@ -9,11 +9,8 @@
 #include "tests/support/script.h"
 #include "tests/support/vendors.h"
 
-#include <errno.h>
 #include <hmreg/group.h>
-#include <string.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 #define MANY (HMREG_SEGMENTS_MAX + 1)
 

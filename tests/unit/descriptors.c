@@ -8,18 +8,14 @@
 #include "tests/support/code_filters.h"
 #include "tests/support/test.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <hmreg/loopback.h>
 #include <hmreg/plan.h>
 #include <signal.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <ucontext.h>
-#include <unistd.h>
 
 #define LEN       ((size_t)64 << 10)
 #define SKIPS     77

@@ -4,10 +4,7 @@
 #include "core/base/error.h"
 #include "tests/support/test.h"
 
-#include <errno.h>
 #include <pthread.h>
-#include <setjmp.h>
-#include <string.h>
 
 TEST(fail__records_code_and_sentence)
 {

@@ -10,7 +10,6 @@
 
 #include <pthread.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #define MANY 100 /* more than fit in a page */
 

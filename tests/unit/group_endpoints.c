@@ -7,9 +7,7 @@
 #include "tests/support/cache_fixture.h"
 #include "tests/support/vendors.h"
 
-#include <errno.h>
 #include <hmreg/group.h>
-#include <string.h>
 
 #define LEN   4096
 #define RAILS 3

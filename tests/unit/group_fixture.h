@@ -11,11 +11,8 @@
 
 #include "core/context/domain.h"
 
-#include <errno.h>
 #include <hmreg/group.h>
-#include <stdlib.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 #define MOST 8
 

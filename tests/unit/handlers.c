@@ -10,14 +10,11 @@
 
 #include "core/cache/cache_set.h"
 
-#include <errno.h>
 #include <hmreg/hmreg.h>
 #include <pthread.h>
 #include <semaphore.h>
 #include <signal.h>
-#include <stdlib.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 static void close_domain(const struct fixture *of)
 {

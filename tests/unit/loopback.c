@@ -3,14 +3,10 @@
  * tests/conformance has the semantics of regions. */
 #include "tests/support/test.h"
 
-#include <errno.h>
 #include <hmreg/loopback.h>
 #include <malloc.h>
 #include <pthread.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 static struct fixture {
     struct hmreg *lib;

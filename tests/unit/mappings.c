@@ -14,12 +14,9 @@
 
 #include <hmreg/loopback.h>
 
-#include <errno.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/resource.h>
-#include <unistd.h>
 
 static int mappings_named(const char *name)
 {

@@ -14,16 +14,12 @@
 #include "core/monitor/memhooks/hook_stubs.h"
 #include "core/monitor/memhooks/memhooks.h"
 
-#include <errno.h>
 #include <pthread.h>
 #include <signal.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #define ANONYMOUS (MAP_PRIVATE | MAP_ANONYMOUS)
 

@@ -7,17 +7,14 @@
 #include "tests/support/queries.h"
 
 #include <dlfcn.h>
-#include <errno.h>
 #include <linux/perf_event.h>
 #include <sched.h>
-#include <string.h>
 #include <sys/ioctl.h>
 #include <sys/ipc.h>
 #include <sys/mman.h>
 #include <sys/shm.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 /* ---- a tracer's probes ------------------------------------------------------------------ */
 

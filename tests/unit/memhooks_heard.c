@@ -6,15 +6,11 @@
 #include "tests/support/cache_fixture.h"
 #include "tests/support/code_filters.h"
 
-#include <errno.h>
-#include <stdbool.h>
-#include <string.h>
 #include <sys/ipc.h>
 #include <sys/mman.h>
 #include <sys/shm.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
-#include <unistd.h>
 
 /* rest: bytes behind the page where the segment begins. */
 static void check_shmat(size_t rest, int flags)

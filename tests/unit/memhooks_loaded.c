@@ -8,13 +8,9 @@
 #include "tests/support/plugin.h"
 
 #include <dlfcn.h>
-#include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 static void *load(const struct plugin **out)
 {

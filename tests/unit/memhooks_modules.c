@@ -9,12 +9,8 @@
 #include "tests/support/queries.h"
 
 #include <dlfcn.h>
-#include <errno.h>
 #include <link.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 /* ---- another libc ----------------------------------------------------------------------- */
 

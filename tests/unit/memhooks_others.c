@@ -10,11 +10,7 @@
 #include "tests/support/patch.h"
 
 #include <dlfcn.h>
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #if defined(__x86_64__) || defined(__aarch64__)
 

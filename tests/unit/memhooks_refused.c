@@ -6,15 +6,11 @@
 #include "tests/support/cache_fixture.h"
 #include "tests/support/code_filters.h"
 
-#include <errno.h>
 #include <hmreg/hmreg.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/shm.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
-#include <unistd.h>
 
 #if defined(__x86_64__)
 int brk(void *addr)

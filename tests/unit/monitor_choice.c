@@ -10,13 +10,9 @@
 
 #include "core/context/context.h"
 
-#include <errno.h>
 #include <pthread.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
-#include <unistd.h>
 
 enum { CODE = 32 };
 

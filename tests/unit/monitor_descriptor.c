@@ -8,16 +8,12 @@
 
 #include "core/monitor/userfaultfd/uffd.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <linux/userfaultfd.h>
 #include <signal.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #ifndef UFFD_FEATURE_EXACT_ADDRESS
 #define UFFD_FEATURE_EXACT_ADDRESS (1 << 11)

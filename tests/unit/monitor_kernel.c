@@ -12,9 +12,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <semaphore.h>
-#include <string.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 static void open_fixture(void)
 {

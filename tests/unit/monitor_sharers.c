@@ -5,9 +5,7 @@
  */
 #include "tests/support/cache_fixture.h"
 
-#include <string.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 static void open_fixture(void)
 {

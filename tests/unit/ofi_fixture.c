@@ -9,8 +9,6 @@
 #include "tests/support/vendors.h"
 
 #include <hmreg/ofi.h>
-#include <stdlib.h>
-#include <string.h>
 
 struct ofi_fixture fixture;
 

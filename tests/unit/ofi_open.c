@@ -5,16 +5,12 @@
 #include "providers/ofi/ofi_abi.h"
 #include "tests/support/fake_fabric.h"
 #include "tests/support/queries.h"
-#include "tests/support/test.h"
 #include "tests/support/vendors.h"
 #include "tests/unit/ofi_fixture.h"
 
-#include <errno.h>
 #include <hmreg/ofi.h>
 #include <hmreg/plan.h>
 #include <rdma/fi_errno.h>
-#include <stdlib.h>
-#include <string.h>
 
 static char memory[8192];
 

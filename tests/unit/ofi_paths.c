@@ -6,14 +6,10 @@
 #include "tests/support/vendors.h"
 #include "tests/unit/ofi_fixture.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <hmreg/ofi.h>
 #include <rdma/fi_errno.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/syscall.h>
-#include <unistd.h>
 
 #define BYTES 65536
 #define PLACE 4097 /* of the region in the memory */

@@ -4,16 +4,13 @@
 #include "core/context/domain.h"
 #include "tests/support/fake_fabric.h"
 #include "tests/support/queries.h"
-#include "tests/support/test.h"
 #include "tests/support/vendors.h"
 #include "tests/unit/ofi_fixture.h"
 
-#include <errno.h>
 #include <hmreg/loopback.h>
 #include <hmreg/ofi.h>
 #include <pthread.h>
 #include <rdma/fi_errno.h>
-#include <string.h>
 
 static char memory[8192];
 static struct fid ep = {.fclass = FI_CLASS_EP}, counter = {.fclass = FI_CLASS_CNTR};

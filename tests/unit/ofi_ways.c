@@ -4,15 +4,11 @@
 #include "tests/support/fake/pcie.h"
 #include "tests/support/fake_fabric.h"
 #include "tests/support/queries.h"
-#include "tests/support/test.h"
 #include "tests/support/vendors.h"
 #include "tests/unit/ofi_fixture.h"
 
-#include <errno.h>
 #include <hmreg/ofi.h>
 #include <rdma/fi_errno.h>
-#include <stdlib.h>
-#include <string.h>
 
 #define BYTES 65536
 

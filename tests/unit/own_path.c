@@ -5,14 +5,10 @@
  */
 #include "core/base/own_path.h"
 #include "tests/support/stranger.h"
-#include "tests/support/test.h"
 
 #include <dirent.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/stat.h>

@@ -5,16 +5,13 @@
 #include "tests/support/script.h"
 #include "tests/support/vendors.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <hmreg/group.h>
 #include <hmreg/plan.h>
 #include <linux/capability.h>
-#include <stdio.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
-#include <unistd.h>
 
 static struct script_fixture fixture;
 

@@ -4,14 +4,9 @@
  * handlers when it is loaded; one test runs in a process in which that failed. */
 #include "tests/support/test.h"
 
-#include <errno.h>
 #include <hmreg/loopback.h>
 #include <pthread.h>
-#include <stdbool.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #define MOST 8
 

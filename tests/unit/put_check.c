@@ -8,12 +8,6 @@
 #include "core/cache/cache_pool.h"
 #include "tests/support/cache_fixture.h"
 
-#include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
 #define LEN 4096
 
 static char memory[4][LEN];

@@ -6,7 +6,6 @@
 #include "tests/support/test.h"
 
 #include <hmreg/hmreg.h>
-#include <stdlib.h>
 
 #define THREADS 4
 #define ROUNDS  200000

@@ -10,18 +10,14 @@
 
 #include "core/cache/cache_set.h"
 
-#include <errno.h>
 #include <hmreg/loopback.h>
 #include <linux/futex.h>
 #include <pthread.h>
 #include <sched.h>
 #include <semaphore.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <time.h>
-#include <unistd.h>
 
 static _Thread_local bool is_tests_thread;
 

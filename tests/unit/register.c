@@ -9,10 +9,7 @@
 #include "tests/support/script.h"
 #include "tests/support/vendors.h"
 
-#include <errno.h>
-#include <stdlib.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 static struct script_fixture fixture;
 

@@ -10,13 +10,10 @@
 #include "tests/support/script.h"
 #include "tests/support/vendors.h"
 
-#include <errno.h>
 #include <hmreg/group.h>
 #include <hmreg/job.h>
 #include <inttypes.h>
-#include <stdlib.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 #define PAGE  4096u
 #define PAGES 5 /* of a range: two pieces of two pages, and one */

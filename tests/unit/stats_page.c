@@ -9,13 +9,9 @@
 #include "core/context/domain.h"
 #include "core/stats/cache_stats.h"
 
-#include <errno.h>
 #include <fcntl.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #define LEN 4096
 

@@ -9,7 +9,6 @@
 #define FAILING_MALLOC
 #include "tests/support/failing_allocation.h"
 
-#include <errno.h>
 #include <hmreg/group.h>
 #include <hmreg/job.h>
 #include <hmreg/suspend.h>

@@ -7,11 +7,8 @@
 #include "tests/support/code_filters.h"
 #include "tests/support/test.h"
 
-#include <errno.h>
 #include <hmreg/loopback.h>
 #include <hmreg/plan.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
 
 #define LEN   ((size_t)64 << 10)

@@ -5,8 +5,6 @@
 #include "core/cache/thread_cache.h"
 #include "tests/support/test.h"
 
-#include <string.h>
-
 #define SLOTS 256u
 
 /* With all regions in the table: how many of `count`, so many bytes apart, are found at their first

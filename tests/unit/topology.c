@@ -3,8 +3,6 @@
 #include "tests/tools/tree.h"
 #include "tests/unit/affinity.h"
 
-#include <stdlib.h>
-
 /* ---- sysfs ------------------------------------------------------------------------------ */
 
 static void open_tree(void)

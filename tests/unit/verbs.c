@@ -4,12 +4,9 @@
 #include "tests/support/queries.h"
 #include "tests/unit/verbs_fixture.h"
 
-#include <errno.h>
 #include <hmreg/verbs.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
-#include <unistd.h>
 
 static char memory[8192];
 

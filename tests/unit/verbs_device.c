@@ -5,12 +5,9 @@
 #include "tests/support/queries.h"
 #include "tests/unit/verbs_fixture.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <hmreg/verbs.h>
 #include <hmreg/plan.h>
-#include <string.h>
-#include <unistd.h>
 
 #define BYTES DEVICE_BYTES
 

@@ -6,12 +6,8 @@
 #include "tests/support/queries.h"
 #include "tests/unit/verbs_fixture.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <hmreg/verbs.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #define BYTES  DEVICE_BYTES
 #define PLACE  4099       /* of the region in the memory */

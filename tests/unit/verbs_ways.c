@@ -8,9 +8,7 @@
 #include "tests/unit/verbs_fixture.h"
 
 #include <dlfcn.h>
-#include <errno.h>
 #include <hmreg/verbs.h>
-#include <string.h>
 
 #define BYTES DEVICE_BYTES
 

@@ -7,13 +7,10 @@
 #include "tests/support/test.h"
 #include "tests/support/vendors.h"
 
-#include <errno.h>
 #include <hmreg/group.h>
 #include <hmreg/loopback.h>
 #include <hmreg/suspend.h>
 #include <hmreg/verbs.h>
-#include <string.h>
-#include <unistd.h>
 
 #define BYTES      8192
 #define BEGIN      100 /* of the window */

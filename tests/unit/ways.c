@@ -10,10 +10,7 @@
 #include "tests/support/script.h"
 #include "tests/support/vendors.h"
 
-#include <errno.h>
 #include <hmreg/group.h>
-#include <stdlib.h>
-#include <unistd.h>
 
 static struct script_fixture fixture;
 

@@ -8,8 +8,6 @@
 #include "core/cache/cache_set.h"
 #include "tests/support/cache_fixture.h"
 
-#include <stdlib.h>
-
 #define MANY (8 * CACHE_WORK_MOST)
 #define LEN  64
 

@@ -12,11 +12,7 @@
 #include "tools/root.h"
 #include "tools/topology.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #define PCI "/sys/bus/pci/devices/0000:42:00.0"
 #define NIC "/sys/class/infiniband/n0"

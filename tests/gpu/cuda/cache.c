@@ -5,7 +5,6 @@
 #include "tests/gpu/cuda/driver.h"
 #include "tests/gpu/reuse.h"
 
-#include <stdlib.h>
 #include <sys/mman.h>
 
 /* ---- virtual memory: one reservation, mapped repeatedly ---------------------------------- */

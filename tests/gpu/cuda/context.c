@@ -5,10 +5,6 @@
  */
 #include "tests/gpu/cuda/driver.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <unistd.h>
-
 #define MIB 1048576ul
 
 /* Memory of every kind on device 0, and a source for copies. */

@@ -7,7 +7,6 @@
 #include "tests/support/queries.h"
 
 #include <hmreg/loopback.h>
-#include <stdlib.h>
 
 #define SEGMENTS 4
 #define EXPORT   "cuMemGetHandleForAddressRange"

@@ -9,8 +9,6 @@
 #include "tests/support/queries.h"
 
 #include <hmreg/loopback.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 
 #define BYTES 100000

@@ -5,9 +5,6 @@
 #include "tests/gpu/cuda/driver.h"
 #include "tests/support/fake/pcie.h"
 
-#include <stdlib.h>
-#include <unistd.h>
-
 #define MIB 1048576ul
 
 /* Resolves and exports as the core does; skips if this real device does not export. */

@@ -5,9 +5,7 @@
 #include "tests/gpu/cuda/driver.h"
 #include "tests/gpu/kinds.h"
 
-#include <stdlib.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 #define BYTES 100000
 

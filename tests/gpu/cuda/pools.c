@@ -9,7 +9,6 @@
 #include "tests/support/queries.h"
 
 #include <hmreg/loopback.h>
-#include <stdlib.h>
 
 #define BYTES 100000
 

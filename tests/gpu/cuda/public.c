@@ -7,7 +7,6 @@
 
 #include <hmreg/loopback.h>
 #include <pthread.h>
-#include <stdlib.h>
 
 #define BYTES 100000
 

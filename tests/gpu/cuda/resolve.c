@@ -5,7 +5,6 @@
 #include "tests/gpu/cuda/driver.h"
 
 #include <pthread.h>
-#include <stdlib.h>
 
 #define MIB 1048576ul
 

@@ -4,8 +4,6 @@
  */
 #include "tests/gpu/cuda/driver.h"
 
-#include <unistd.h>
-
 TEST(device__each__as_the_driver_says)
 {
     struct bench bench = bench_begin();

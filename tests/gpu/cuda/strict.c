@@ -5,10 +5,8 @@
  */
 #include "tests/gpu/cuda/driver.h"
 
-#include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/uio.h>
-#include <unistd.h>
 
 #define MIB 1048576ul
 

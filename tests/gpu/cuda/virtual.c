@@ -5,8 +5,6 @@
  */
 #include "tests/gpu/cuda/driver.h"
 
-#include <stdlib.h>
-
 /* A reservation of four granules; tests map what they need. */
 struct reserved {
     struct bench bench;

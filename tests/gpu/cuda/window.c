@@ -13,9 +13,7 @@
 
 #include <hmreg/group.h>
 #include <hmreg/verbs.h>
-#include <stdlib.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 #define MIB   1048576ul
 #define BLOCK 65536ul

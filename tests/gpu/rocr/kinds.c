@@ -4,12 +4,8 @@
  */
 #include "tests/gpu/kinds.h"
 #include "tests/gpu/rocr/app.h"
-#include "tests/support/test.h"
 
-#include <errno.h>
-#include <stdlib.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 #define BYTES 100000
 

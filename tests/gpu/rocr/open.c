@@ -4,9 +4,6 @@
  */
 #include "tests/gpu/rocr/app.h"
 
-#include <stdlib.h>
-#include <unistd.h>
-
 static const struct hmem_ops *ops = &hmem_rocr_ops;
 
 TEST(device__no_product_name__agent_name)

@@ -9,8 +9,6 @@
 
 #include <hmreg/affinity.h>
 #include <hmreg/hmreg.h>
-#include <stdlib.h>
-#include <string.h>
 
 #define PARTITION 1 /* the device, 0001:63:1f.1 */
 

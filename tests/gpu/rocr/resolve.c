@@ -5,7 +5,6 @@
 #include "tests/gpu/rocr/app.h"
 
 #include <inttypes.h>
-#include <stdlib.h>
 #include <sys/mman.h>
 
 #define MIB (1u << 20)

@@ -6,13 +6,9 @@
  */
 #include "tests/preload/verbs/bench.h"
 
-#include <errno.h>
 #include <pthread.h>
 #include <sched.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 #define PAGE 65536 /* at least one of every machine */
 

@@ -7,11 +7,7 @@
 #include "tests/preload/verbs/bench.h"
 #include "tests/preload/verbs/vendor.h"
 
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 #define LEN  200000
 #define SKEW 4099 /* where the registered range begins in its allocation */
