@@ -9,7 +9,6 @@
 #include "tests/support/cache_fixture.h"
 #include "tests/support/queries.h"
 
-#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>

@@ -5,7 +5,6 @@
 #include "tests/fault/wire.h"
 
 #include <fcntl.h>
-#include <inttypes.h>
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>

@@ -7,8 +7,6 @@
  */
 #include "tests/gpu/gpu.h"
 
-#include <pthread.h>
-
 #define LEN 8192
 
 static uint64_t here, there; /* memory of two devices */

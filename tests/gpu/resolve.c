@@ -5,7 +5,6 @@
  */
 #include "tests/gpu/gpu.h"
 
-#include <signal.h>
 #include <sys/mman.h>
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))

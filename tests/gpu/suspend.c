@@ -6,7 +6,6 @@
 #include "tests/gpu/gpu.h"
 
 #include <hmreg/group.h>
-#include <hmreg/job.h>
 #include <hmreg/loopback.h>
 #include <hmreg/suspend.h>
 #include <pthread.h>

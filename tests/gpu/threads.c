@@ -6,7 +6,6 @@
 #include "tests/gpu/gpu.h"
 
 #include <pthread.h>
-#include <stdatomic.h>
 
 #define THREADS 6
 #define BLOCKS  32

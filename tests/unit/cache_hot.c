@@ -6,7 +6,6 @@
 #include "tests/support/code_filters.h"
 #include "tests/unit/hits.h"
 
-#include <pthread.h>
 #include <sys/syscall.h>
 #include <time.h>
 

@@ -9,7 +9,6 @@
 
 #include "core/cache/cache_set.h"
 
-#include <hmreg/group.h>
 #include <hmreg/loopback.h>
 #include <pthread.h>
 #include <sys/mman.h>

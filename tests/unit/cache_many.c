@@ -6,7 +6,6 @@
 #include "tests/support/cache_fixture.h"
 #include "tests/support/vendors.h"
 
-#include <hmreg/group.h>
 #include <hmreg/loopback.h>
 #include <pthread.h>
 #include <sys/mman.h>

@@ -11,7 +11,6 @@
 #include <pthread.h>
 #include <sched.h>
 #include <semaphore.h>
-#include <sys/mman.h>
 
 #define LEN     4096
 #define THREADS 4

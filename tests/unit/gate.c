@@ -9,7 +9,6 @@
 #include "tests/support/test.h"
 
 #include <pthread.h>
-#include <sys/wait.h>
 
 #define MANY 100 /* more than fit in a page */
 

@@ -14,7 +14,6 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <sys/wait.h>
-#include <time.h>
 
 #define PIECE  4096u
 #define PIECES 64u

@@ -6,7 +6,6 @@
 #include <hmreg/loopback.h>
 #include <malloc.h>
 #include <pthread.h>
-#include <sys/wait.h>
 
 static struct fixture {
     struct hmreg *lib;

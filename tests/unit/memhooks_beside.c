@@ -9,7 +9,6 @@
 #include <dlfcn.h>
 #include <linux/perf_event.h>
 #include <sched.h>
-#include <sys/ioctl.h>
 #include <sys/ipc.h>
 #include <sys/mman.h>
 #include <sys/shm.h>

@@ -7,7 +7,6 @@
 #include "tests/support/code_filters.h"
 
 #include <hmreg/hmreg.h>
-#include <sys/shm.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>

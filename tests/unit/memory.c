@@ -6,7 +6,6 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <sys/mman.h>
-#include <sys/syscall.h>
 
 #define BIG (700u << 10) /* more than one piece of a copy, and no multiple of a piece */
 

@@ -8,7 +8,6 @@
 
 #include "core/context/context.h"
 
-#include <dlfcn.h>
 #include <malloc.h>
 #include <pthread.h>
 #include <sys/mman.h>

@@ -19,7 +19,6 @@
 #include <pthread.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
-#include <sys/shm.h>
 #include <sys/syscall.h>
 
 #define ANONYMOUS (MAP_PRIVATE | MAP_ANONYMOUS)

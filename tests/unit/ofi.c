@@ -8,7 +8,6 @@
 #include "tests/support/vendors.h"
 #include "tests/unit/ofi_fixture.h"
 
-#include <hmreg/ofi.h>
 #include <rdma/fi_errno.h>
 
 static char memory[8192];

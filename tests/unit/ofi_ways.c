@@ -7,7 +7,6 @@
 #include "tests/support/vendors.h"
 #include "tests/unit/ofi_fixture.h"
 
-#include <hmreg/ofi.h>
 #include <rdma/fi_errno.h>
 
 #define BYTES 65536

@@ -12,7 +12,6 @@
 
 #include <hmreg/group.h>
 #include <hmreg/job.h>
-#include <inttypes.h>
 #include <sys/mman.h>
 
 #define PAGE  4096u

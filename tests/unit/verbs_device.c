@@ -7,7 +7,6 @@
 
 #include <fcntl.h>
 #include <hmreg/verbs.h>
-#include <hmreg/plan.h>
 
 #define BYTES DEVICE_BYTES
 

@@ -6,7 +6,6 @@
 #include "tests/support/queries.h"
 #include "tests/unit/verbs_fixture.h"
 
-#include <fcntl.h>
 #include <hmreg/verbs.h>
 
 #define BYTES  DEVICE_BYTES

@@ -6,7 +6,6 @@
 #include "tests/support/queries.h"
 
 #include <hmreg/loopback.h>
-#include <pthread.h>
 
 #define BYTES 100000
 

@@ -4,8 +4,6 @@
  */
 #include "tests/gpu/cuda/driver.h"
 
-#include <pthread.h>
-
 #define MIB 1048576ul
 
 /* ---- host memory ------------------------------------------------------------------------ */
