@@ -175,16 +175,6 @@ TEST(dmabuf__older_library__says_which)
     assert_int_equal(fake_fabric.flags & HMREG_REG_DMABUF, 0);
 }
 
-/* However new the application is. */
-TEST(dmabuf__library_older_than_the_application__never_given_one)
-{
-    struct world world = dmabuf_world;
-
-    world.library = FI_VERSION(1, 19);
-    in_world(&world, HMREG_PATH_DMABUF, "libfabric-too-old", "libfabric 1.19 is loaded");
-    assert_int_equal(fake_fabric.flags & HMREG_REG_DMABUF, 0);
-}
-
 static void from(const char *provider, uint32_t before, uint32_t since, const char *words)
 {
     struct world world = dmabuf_world;
@@ -219,30 +209,42 @@ TEST(dmabuf__older_api_version__says_which)
     assert_int_equal(fake_fabric.flags & HMREG_REG_DMABUF, 0);
 }
 
-TEST(dmabuf__no_fi_hmem__says_so)
+/* A fabric's name is the text up to the first layer: "tcpx" is not tcp. The library may be older
+ * than the application. */
+TEST(path__each_world_that_lacks_it__says_what)
 {
-    struct world world = dmabuf_world;
+    static const struct {
+        const char *provider;
+        uint32_t library;
+        bool hmem;
+        enum hmreg_path path;
+        const char *slug, *words;
+    } rows[] = {
+        {"verbs;ofi_rxm", FI_VERSION(1, 19), true, HMREG_PATH_DMABUF, "libfabric-too-old",
+         "libfabric 1.19 is loaded"},
+        {"verbs;ofi_rxm", FI_VERSION(1, 20), false, HMREG_PATH_DMABUF, "no-fi-hmem",
+         "ask fi_getinfo()"},
+        {"tcp;ofi_rxm", FI_VERSION(1, 20), true, HMREG_PATH_DMABUF, "fabric-imports-no-dmabuf",
+         "moves bytes with the CPU"},
+        {"psm3", FI_VERSION(1, 20), true, HMREG_PATH_DMABUF, "fabric-imports-no-dmabuf",
+         "psm3 imports no dmabuf"},
+        {"verbs2", FI_VERSION(1, 20), true, HMREG_PATH_DMABUF, "fabric-unknown",
+         "whether verbs2 imports dmabufs"},
+        {"lnx", 0, false, HMREG_PATH_MAPPED, "fabric-unknown",
+         "whether lnx moves bytes with the CPU"},
+        {"tcpx;ofi_rxm", 0, false, HMREG_PATH_MAPPED, "fabric-unknown", "tcpx"},
+        {"tc", 0, false, HMREG_PATH_MAPPED, "fabric-unknown", "tc "},
+    };
 
-    world.hmem = false;
-    in_world(&world, HMREG_PATH_DMABUF, "no-fi-hmem", "ask fi_getinfo()");
-}
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct world world = rows[i].library ? dmabuf_world : tcp_world;
 
-TEST(dmabuf__fabric_without__says_so)
-{
-    struct world world = dmabuf_world;
-
-    world.provider = "tcp;ofi_rxm";
-    in_world(&world, HMREG_PATH_DMABUF, "fabric-imports-no-dmabuf", "moves bytes with the CPU");
-    world.provider = "psm3";
-    in_world(&world, HMREG_PATH_DMABUF, "fabric-imports-no-dmabuf", "psm3 imports no dmabuf");
-}
-
-TEST(dmabuf__unknown_fabric__not_guessed)
-{
-    struct world world = dmabuf_world;
-
-    world.provider = "verbs2";
-    in_world(&world, HMREG_PATH_DMABUF, "fabric-unknown", "whether verbs2 imports dmabufs");
+        world.provider = rows[i].provider;
+        world.library = rows[i].library ? rows[i].library : world.library;
+        world.hmem = rows[i].hmem;
+        in_world(&world, rows[i].path, rows[i].slug, rows[i].words);
+        assert_int_equal(fake_fabric.flags & HMREG_REG_DMABUF, 0);
+    }
 }
 
 /* A refusal by the fabric is data, and the next path is tried. */
@@ -568,25 +570,6 @@ TEST(mapped__fabric_refuses__every_path_explained)
     assert_refused(HMREG_PATH_DMABUF, "fabric-imports-no-dmabuf", "tcp;ofi_rxm");
     assert_refused(HMREG_PATH_PEERMEM, "no-fi-hmem", "FI_HMEM");
     assert_refused(HMREG_PATH_MAPPED, "fabric-refused", "fi_mr_regattr()");
-}
-
-TEST(mapped__unknown_fabric__not_guessed)
-{
-    struct world world = tcp_world;
-
-    world.provider = "lnx";
-    in_world(&world, HMREG_PATH_MAPPED, "fabric-unknown", "whether lnx moves bytes with the CPU");
-}
-
-/* The fabric's name is the text up to the first layer: "tcpx" is not tcp. */
-TEST(mapped__names_that_begin_alike__unknown)
-{
-    struct world world = tcp_world;
-
-    world.provider = "tcpx;ofi_rxm";
-    in_world(&world, HMREG_PATH_MAPPED, "fabric-unknown", "tcpx");
-    world.provider = "tc";
-    in_world(&world, HMREG_PATH_MAPPED, "fabric-unknown", "tc ");
 }
 
 /* ---- mapped, where the kernel must find pages ------------------------------------------- */
