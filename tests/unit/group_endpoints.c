@@ -8,6 +8,7 @@
 #include "tests/support/vendors.h"
 
 #include <hmreg/group.h>
+#include <hmreg/suspend.h>
 
 #define LEN   4096
 #define RAILS 3
@@ -83,6 +84,23 @@ static unsigned cost_of(void *addr)
 static unsigned regions(void)
 {
     return atomic_load(&counter.regions);
+}
+
+/* ---- suspended -------------------------------------------------------------------------- */
+
+TEST(suspend__held_region_with_endpoints__unbound_and_bound_again)
+{
+    struct hmreg_mr *mr;
+
+    open_group(0);
+    mr = get(memory[0]);
+    assert_ok(hmreg_suspend(group.fixture.lib, memory[0], LEN));
+    assert_int_equal(regions(), 0);
+    assert_ok(hmreg_resume(group.fixture.lib, memory[0], LEN, NULL));
+    assert_int_equal(atomic_load(&counter.binds), 4);
+    assert_ptr_equal(counter_endpoint(hmreg_mr_rail(mr, 0)), &ends[0]);
+    assert_ptr_equal(counter_endpoint(hmreg_mr_rail(mr, 2)), &ends[2]);
+    hmreg_mr_put(mr);
 }
 
 /* ---- hits ------------------------------------------------------------------------------- */
