@@ -75,6 +75,20 @@ TEST(dump__nothing_cached__nothing_shown)
     assert_int_equal(dump()->count, 0);
 }
 
+/* No get has seen the change yet. */
+TEST(dump__memory_unmapped_since_the_last_get__not_live)
+{
+    char *mapped = fixture_map(1);
+    const struct shown *shown;
+
+    fixture_open_hooked();
+    fixture_key(mapped, LEN);
+    assert_int_equal(entry_at(dump(), mapped)->state, HMREG_ENTRY_LIVE);
+    munmap(mapped, fixture_page());
+    shown = dump();
+    assert_true(!shown->count || shown->entries[0].state != HMREG_ENTRY_LIVE);
+}
+
 static void *use_first(void *unused)
 {
     fixture_key(memory[0], LEN);
