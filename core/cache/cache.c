@@ -197,7 +197,7 @@ static enum cache_publish take_room(struct cache *cache, uint64_t bytes,
 {
     struct cache_pool *pool = cache->pool;
 
-    if (quota_never_fits(pool->quota, bytes))
+    if (never_fits(cache, bytes))
         return CACHE_ROOMLESS;
     switch (cache_make_room(cache, bytes, search)) {
     case CACHE_ROOM_LATER:

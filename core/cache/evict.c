@@ -214,8 +214,6 @@ enum cache_room cache_make_room(struct cache *cache, uint64_t bytes, struct cach
         return CACHE_ROOM;
     if (cuts_are_left(cache)) /* the hand would meet entries that are in no tree */
         return CACHE_NO_ROOM;
-    if (!cache->limit.regions || bytes > cache->limit.bytes)
-        return CACHE_NO_ROOM;
     victims.count = 0;
     room = collect(cache, bytes, search, &victims, &left);
     if (room == CACHE_ROOM) {

@@ -53,8 +53,9 @@ enum cache_room {
     CACHE_ROOM_LATER, /* release the lock, call cache_finish_withdrawal() and try again */
 };
 
-/* Makes room for one more region of this many bytes. The lock is held. A region for which more than
- * a few would have to be evicted gets no room, and is noted as wanted: see cache_make_wanted(). */
+/* Makes room for one more region of this many bytes, which the limit permits. The lock is held. A
+ * region for which more than a few would have to be evicted gets no room, and is noted as wanted:
+ * see cache_make_wanted(). */
 enum cache_room cache_make_room(struct cache *cache, uint64_t bytes, struct cache_search *search);
 /* Makes room for the wanted region of each cache, in advance of its next get: a step of that, by
  * the reaper. Evicts nothing if evicting every idle entry would not suffice. False: nothing is left

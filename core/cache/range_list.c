@@ -13,7 +13,6 @@
 void range_list_free(struct range_list *list)
 {
     free(list->at);
-    *list = (struct range_list){NULL, 0, 0};
 }
 
 /* How many ranges begin at or before the address. Without branches that depend on the ranges, which

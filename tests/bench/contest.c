@@ -6,10 +6,6 @@
 #include "bench/stepper.h"
 #include "tests/support/test.h"
 
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
 static void *open_number(const void *arg)
 {
     double *turns = calloc(1, sizeof(*turns));

@@ -3,10 +3,6 @@
 #include "tests/tools/tool.h"
 
 #include <dirent.h>
-#include <stdbool.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 static char folder[] = "/tmp/hmreg-bench-XXXXXX";
 

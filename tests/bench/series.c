@@ -7,9 +7,6 @@
 #include "bench/table.h"
 #include "tests/support/test.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 static bool near(double value, double expected)
 {
     return value > expected - 1e-9 && value < expected + 1e-9;

@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  * Access rights: the fabric grants the requested ones, and no others. */
 #include "tests/conformance/suite.h"
+#include "tests/support/queries.h"
 
 static void check_rights(struct suite_fixture *fixture, uint64_t access)
 {
-    struct hmreg_mr_info info = {.size = sizeof(info)};
     struct hmreg_mr *mr = suite_reg(fixture, fixture->memory + 8, 64, access, 5);
     struct hmreg_remote *remote;
 
-    assert_ok(hmreg_mr_query(mr, &info));
-    assert_true(info.access == access);
+    assert_true(test_info_of(mr).access == access);
     if (access & HMREG_ACCESS_REMOTE) {
         remote = suite_peer(fixture, mr);
         if (access & HMREG_REMOTE_WRITE)
@@ -51,8 +50,7 @@ CASE(range__over_the_end__denied)
     assert_fails(hmreg_remote_addr(remote, 49, 2, &addr, &key), -ERANGE, "outside");
     assert_ok(hmreg_remote_addr(remote, 49, 1, &addr, &key));
     suite_denied(fixture, remote, true, addr, key, 2, -ERANGE);
-    hmreg_remote_close(remote);
-    suite_close(fixture, mr);
+    suite_end(fixture, remote, mr);
 }
 
 CASE(range__before_the_start__denied)
@@ -63,8 +61,7 @@ CASE(range__before_the_start__denied)
 
     assert_ok(hmreg_remote_addr(remote, 0, 1, &addr, &key));
     suite_denied(fixture, remote, true, addr - 1, key, 2, -ERANGE);
-    hmreg_remote_close(remote);
-    suite_close(fixture, mr);
+    suite_end(fixture, remote, mr);
 }
 
 /* The initiator's side: rights of the region whose desc goes with the operation. */
@@ -86,6 +83,5 @@ CASE(local_rights__of_the_initiators_region)
     else
         assert_int_equal(rc, 0); /* the mode requires no registration */
     suite_close(fixture, local);
-    hmreg_remote_close(remote);
-    suite_close(fixture, mr);
+    suite_end(fixture, remote, mr);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  * hmreg_mr_regattr(): each attribute, structs of older and newer callers, the caller's dmabuf. */
 #include "tests/conformance/suite.h"
+#include "tests/support/queries.h"
 
 #include <fcntl.h>
 
@@ -24,13 +25,8 @@ static void fill(struct suite_fixture *fixture, struct attributes *out)
 
 static void assert_works(struct suite_fixture *fixture, struct hmreg_mr *mr)
 {
-    struct hmreg_remote *remote;
-
     suite_ready(fixture, fixture->domain, mr);
-    remote = suite_peer(fixture, mr);
-    suite_put(fixture, remote, 5, 7, fixture->memory + 13);
-    hmreg_remote_close(remote);
-    suite_close(fixture, mr);
+    suite_reach(fixture, mr, 5, 7, fixture->memory + 13);
 }
 
 CASE(attr__means_what_reg_means)
@@ -107,8 +103,7 @@ CASE(auth_key__of_another__denied)
             assert_ok(hmreg_remote_addr(remote, offset, 1, &addr, &key));
             suite_denied(fixture, remote, true, addr, key, 1, -EACCES);
         }
-        hmreg_remote_close(remote);
-        suite_close(fixture, mr);
+        suite_end(fixture, remote, mr);
         mr = NULL;
     }
 }
@@ -148,7 +143,6 @@ static void note_path(const struct hmreg_mr *mr)
 CASE(dmabuf__callers__its_bytes_are_reached)
 {
     struct hmreg_mr_dmabuf dmabuf;
-    struct hmreg_remote *remote;
     struct hmreg_mr_attr attr;
     struct hmreg_mr *mr = NULL;
     unsigned char *view;
@@ -165,10 +159,7 @@ CASE(dmabuf__callers__its_bytes_are_reached)
     }
     note_path(mr);
     suite_ready(fixture, fixture->domain, mr);
-    remote = suite_peer(fixture, mr);
-    suite_put(fixture, remote, 3, 9, view + 5003);
-    hmreg_remote_close(remote);
-    suite_close(fixture, mr);
+    suite_reach(fixture, mr, 3, 9, view + 5003);
     munmap(view, DMABUF_BYTES);
 }
 
@@ -180,9 +171,7 @@ CASE(dmabuf__of_an_iface_without_runtime__its_bytes_are_reached)
                                               HMREG_IFACE_MAX};
 
     for (int i = 0; i < 6; i++) {
-        struct hmreg_mr_info info = {.size = sizeof(info)};
         struct hmreg_mr_dmabuf dmabuf;
-        struct hmreg_remote *remote;
         struct hmreg_mr_attr attr;
         struct hmreg_mr *mr = NULL;
         unsigned char *view;
@@ -200,14 +189,10 @@ CASE(dmabuf__of_an_iface_without_runtime__its_bytes_are_reached)
             munmap(view, DMABUF_BYTES);
             return;
         }
-        assert_ok(hmreg_mr_query(mr, &info));
-        assert_int_equal(info.iface, ifaces[i % 3]);
-        assert_int_equal(info.device, 2);
+        assert_int_equal(test_info_of(mr).iface, ifaces[i % 3]);
+        assert_int_equal(test_info_of(mr).device, 2);
         suite_ready(fixture, fixture->domain, mr);
-        remote = suite_peer(fixture, mr);
-        suite_put(fixture, remote, 3, 9, view + 5003);
-        hmreg_remote_close(remote);
-        suite_close(fixture, mr);
+        suite_reach(fixture, mr, 3, 9, view + 5003);
         munmap(view, DMABUF_BYTES);
     }
 }
@@ -285,8 +270,6 @@ static void check_endpoints(struct suite_fixture *fixture, struct attributes *a)
 {
     void *ep = fixture->fabric->ep_open(fixture->domain), *other;
     struct hmreg_mr *mr = NULL, *again = NULL, *third = NULL;
-    struct hmreg_stats stats = {.size = sizeof(stats)};
-    struct hmreg_mr_info info = {.size = sizeof(info)};
     struct hmreg_remote *remote;
 
     other = fixture->fabric->ep_open(fixture->domain);
@@ -296,8 +279,7 @@ static void check_endpoints(struct suite_fixture *fixture, struct attributes *a)
     remote = suite_peer(fixture, mr);
     suite_put(fixture, remote, 5, 7, fixture->memory + 13);
     assert_ok(hmreg_mr_get_attr(fixture->domain, &a->attr, 0, &again));
-    assert_ok(hmreg_mr_query(mr, &info));
-    assert_true(again == mr || !info.cached);
+    assert_true(again == mr || !test_info_of(mr).cached);
     a->attr.endpoint = other;
     assert_ok(hmreg_mr_get_attr(fixture->domain, &a->attr, 0, &third));
     assert_ptr_not_equal(third, mr);
@@ -307,8 +289,8 @@ static void check_endpoints(struct suite_fixture *fixture, struct attributes *a)
     hmreg_mr_put(again);
     hmreg_mr_put(third);
     assert_ok(hmreg_domain_flush(fixture->domain));
-    assert_ok(hmreg_domain_stats(fixture->domain, &stats));
-    assert_int_equal(stats.regions + stats.zombies, 0);
+    assert_int_equal(
+        test_stats_of(fixture->domain).regions + test_stats_of(fixture->domain).zombies, 0);
     fixture->fabric->ep_close(ep);
     fixture->fabric->ep_close(other);
 }

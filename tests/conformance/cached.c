@@ -34,9 +34,7 @@ void cached_open(void)
 {
     vendors_reset();
     for (int i = 1; i < CACHE_AREAS; i++) {
-        c.devices[i] =
-            mmap(NULL, DEVICE_LEN, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-        assert_ptr_not_equal(c.devices[i], MAP_FAILED);
+        c.devices[i] = test_map(DEVICE_LEN);
         vendor_claim(HMREG_IFACE_CUDA, c.devices[i], DEVICE_LEN, HMREG_MEM_DEVICE, i - 1);
     }
 }

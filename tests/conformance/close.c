@@ -38,8 +38,7 @@ CASE(close__later_access__others_are_served)
     suite_get(fixture, remote, 0, 64, fixture->memory + 101);
     assert_int_equal(fixture->memory[0], 0);
     hmreg_remote_close(remote);
-    hmreg_remote_close(late);
-    suite_close(fixture, mr);
+    suite_end(fixture, late, mr);
 }
 
 CASE(close__of_a_cached_region__inval)
@@ -62,8 +61,7 @@ CASE(close__while_an_endpoint_is_bound__busy)
     } else {
         suite_not_applicable();
     }
-    hmreg_remote_close(remote);
-    suite_close(fixture, mr);
+    suite_end(fixture, remote, mr);
 }
 
 CASE(domain_close__region_open__busy_without_effect)
@@ -75,8 +73,7 @@ CASE(domain_close__region_open__busy_without_effect)
     assert_fails(hmreg_domain_close(fixture->peer), -EBUSY, "1 remotes");
     assert_fails(hmreg_close(fixture->lib), -EBUSY, "2 domains");
     suite_put(fixture, remote, 0, 8, fixture->memory + 1);
-    hmreg_remote_close(remote);
-    suite_close(fixture, mr);
+    suite_end(fixture, remote, mr);
 }
 
 CASE(domain_close__cached_region_in_use__busy)

@@ -8,12 +8,9 @@
 #include <fcntl.h>
 #include <hmreg/loopback.h>
 #include <pthread.h>
-#include <stdbool.h>
-#include <string.h>
 #include <sys/resource.h>
 #include <sys/select.h>
 #include <sys/syscall.h>
-#include <unistd.h>
 
 /* ---- libc calls that fail --------------------------------------------------------------- */
 

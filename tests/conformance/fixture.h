@@ -6,14 +6,10 @@
 #ifndef TESTS_CONFORMANCE_FIXTURE_H
 #define TESTS_CONFORMANCE_FIXTURE_H
 
-#include "tests/support/test.h"
+#include "tests/support/queries.h"
 
-#include <errno.h>
 #include <hmreg/loopback.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 struct fixture {
     struct hmreg *lib;
@@ -52,22 +48,9 @@ static inline struct hmreg_mr *fixture_reg(struct fixture *fixture, uint64_t key
     return mr;
 }
 
-/* Opens a peer in this process, from the token. */
-static inline struct hmreg_remote *fixture_peer_on(struct hmreg_domain *domain,
-                                                   const struct hmreg_mr *mr)
-{
-    struct hmreg_remote *remote = NULL;
-    uint8_t token[4096];
-    size_t size = sizeof(token);
-
-    assert_ok(hmreg_mr_pack(mr, token, &size));
-    assert_ok(hmreg_remote_open(domain, token, size, &remote));
-    return remote;
-}
-
 static inline struct hmreg_remote *fixture_peer(struct fixture *fixture, const struct hmreg_mr *mr)
 {
-    return fixture_peer_on(fixture->domain, mr);
+    return test_remote_of(fixture->domain, mr);
 }
 
 /* The peer writes one byte at offset, with desc NULL. */

@@ -4,7 +4,6 @@
 
 #include <hmreg/suspend.h>
 #include <hmreg/table.h>
-#include <sys/wait.h>
 
 /* The parent's objects. */
 struct parent {
@@ -133,7 +132,6 @@ CASE(fork__every_call_on_the_parents_objects__perm)
 {
     struct parent parent = {.fixture = fixture, .token_size = sizeof(parent.token)};
     struct hmreg_table_entry entry;
-    int status = -1;
     pid_t pid;
 
     parent.mr = suite_reg(fixture, fixture->memory, 64, HMREG_ACCESS_ALL, 5);
@@ -143,9 +141,7 @@ CASE(fork__every_call_on_the_parents_objects__perm)
     pid = fork();
     if (pid == 0)
         run_child(&parent);
-    assert_int_equal(waitpid(pid, &status, 0), pid);
-    assert_true(WIFEXITED(status));
-    assert_int_equal(WEXITSTATUS(status), 0); /* else the line of the PERM() that failed */
+    test_await(pid);
     hmreg_table_close(parent.table);
     hmreg_remote_close(parent.remote);
     suite_close(fixture, parent.mr);

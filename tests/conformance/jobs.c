@@ -35,8 +35,7 @@ static void check_borders(struct suite_fixture *fixture, struct hmreg_mr *mr,
     }
     suite_put(fixture, remote, info.len - 1, 1, base + info.len - 1);
     assert_int_equal(suite_move(fixture, remote, true, info.len - 1, 2), -ERANGE);
-    hmreg_remote_close(remote);
-    suite_close(fixture, mr);
+    suite_end(fixture, remote, mr);
 }
 
 CASE(job__region_of_pieces__peers_reach_each)
@@ -77,8 +76,7 @@ CASE(job__hundreds_of_pieces__peers_reach_each)
         suite_put(fixture, remote, i * FEW_BYTES + 1, FEW_BYTES - 1, base + i * FEW_BYTES + 1);
         suite_get(fixture, remote, i * FEW_BYTES, FEW_BYTES, base + i * FEW_BYTES);
     }
-    hmreg_remote_close(remote);
-    suite_close(fixture, mr);
+    suite_end(fixture, remote, mr);
 }
 
 CASE(job__cancelled_or_wrong__nothing_stays)

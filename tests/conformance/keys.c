@@ -48,15 +48,11 @@ CASE(requested_key__in_use__enokey)
 CASE(requested_key__free_again_after_close)
 {
     uint64_t key = suite_key(fixture, KEY);
-    struct hmreg_remote *remote;
     struct hmreg_mr *mr;
 
     for (int i = 0; i < 3; i++) {
         mr = suite_reg(fixture, fixture->memory + 1, 64, HMREG_ACCESS_REMOTE, key);
-        remote = suite_peer(fixture, mr);
-        suite_put(fixture, remote, 0, 64, fixture->memory + 1);
-        hmreg_remote_close(remote);
-        suite_close(fixture, mr);
+        suite_reach(fixture, mr, 0, 64, fixture->memory + 1);
     }
 }
 
@@ -103,7 +99,6 @@ CASE(requested_key__largest__reaches_its_region)
     const struct hmreg_segment segment = {.u.memory = {fixture->memory, 8}};
     uint64_t largest = HMREG_KEY_NOTAVAIL - 1;
     struct hmreg_mr *mr = (void *)1;
-    struct hmreg_remote *remote;
 
     if (fixture->info.key_size < 8)
         largest = (UINT64_C(1) << 8 * fixture->info.key_size) - 1;
@@ -113,10 +108,7 @@ CASE(requested_key__largest__reaches_its_region)
                  -EKEYREJECTED, "requested_key");
     assert_ptr_equal(mr, (void *)1);
     mr = suite_reg(fixture, fixture->memory + 1, 64, HMREG_ACCESS_REMOTE, largest);
-    remote = suite_peer(fixture, mr);
-    suite_put(fixture, remote, 0, 64, fixture->memory + 1);
-    hmreg_remote_close(remote);
-    suite_close(fixture, mr);
+    suite_reach(fixture, mr, 0, 64, fixture->memory + 1);
 }
 
 /* The value that means "no key" is refused as a key. */
@@ -181,8 +173,7 @@ CASE(key__of_no_region__denied)
     remote = suite_peer(fixture, mr);
     assert_ok(hmreg_remote_addr(remote, 0, 64, &addr, &key));
     suite_denied(fixture, remote, true, addr, key + 1000, 64, -EKEYREJECTED);
-    hmreg_remote_close(remote);
-    suite_close(fixture, mr);
+    suite_end(fixture, remote, mr);
 }
 
 /* A key opens its region and no other of the domain. */

@@ -28,7 +28,7 @@ static struct hmreg_domain *open_keyed(struct hmreg *lib, const char *auth)
 /* The result of writing one byte from this domain to the region. */
 static int put_from(struct hmreg_domain *from, const struct hmreg_mr *mr)
 {
-    struct hmreg_remote *remote = fixture_peer_on(from, mr);
+    struct hmreg_remote *remote = test_remote_of(from, mr);
     int rc = peer_put(remote, 0, 'x');
 
     hmreg_remote_close(remote);
@@ -271,7 +271,7 @@ TEST(event__of_a_cached_region__none_it_is_complete)
         assert_ok(
             hmreg_mr_get(i ? group : fixture.domain, fixture.memory, 64, HMREG_ACCESS_REMOTE, &mr));
         assert_true(hmreg_mr_key(hmreg_mr_rail(mr, 0)) != HMREG_KEY_NOTAVAIL);
-        remote = fixture_peer_on(fixture.domain, hmreg_mr_rail(mr, 0));
+        remote = test_remote_of(fixture.domain, hmreg_mr_rail(mr, 0));
         assert_ok(peer_put(remote, 3, 'x'));
         assert_fails(hmreg_loopback_eq_read(eq, &none, 0), -EAGAIN, "no registration");
         hmreg_remote_close(remote);
@@ -526,17 +526,15 @@ static void *make_all(void *closure)
                            NULL));
     assert_ok(hmreg_mr_get(made->domain, made->memory, 64, HMREG_SEND, &made->cached));
     assert_ok(hmreg_loopback_ep_open(made->domain, &made->ep));
-    made->remote = fixture_peer_on(made->domain, made->mr);
+    made->remote = test_remote_of(made->domain, made->mr);
     return NULL;
 }
 
 TEST(objects__made_by_a_thread_that_ended__used_and_ended_by_another)
 {
     struct made made = {.lib = NULL};
-    pthread_t thread;
 
-    assert_int_equal(pthread_create(&thread, NULL, make_all, &made), 0);
-    pthread_join(thread, NULL);
+    test_on_a_thread(make_all, &made);
     assert_ok(hmreg_mr_bind(made.mr, made.ep, 0));
     assert_ok(hmreg_mr_enable(made.mr));
     assert_ok(peer_put(made.remote, 3, 'x'));

@@ -21,8 +21,7 @@ CASE(virt_addr__peers_address_bytes_as_the_mode_says)
     assert_ok(hmreg_remote_addr(remote, 30, 4, &addr, &key));
     assert_true(addr == start + 30);
     suite_put(fixture, remote, 30, 4, fixture->memory + 41);
-    hmreg_remote_close(remote);
-    suite_close(fixture, mr);
+    suite_end(fixture, remote, mr);
 }
 
 CASE(local__operation_without_desc__as_the_mode_says)
@@ -42,8 +41,7 @@ CASE(local__operation_without_desc__as_the_mode_says)
         fixture->fabric->recover(fixture);
         assert_int_equal(fixture->memory[0], 0);
     }
-    hmreg_remote_close(remote);
-    suite_close(fixture, mr);
+    suite_end(fixture, remote, mr);
 }
 
 /* By default a range need not be mapped when it is registered, only when it is accessed. */
@@ -73,8 +71,7 @@ CASE(allocated__memory_that_comes_later__as_the_mode_says)
     if (mr) {
         assert_ok(hmreg_mr_refresh(mr, NULL, 0, 0));
         suite_put(fixture, remote, 2 * page + 1, 10, later + 1);
-        hmreg_remote_close(remote);
-        suite_close(fixture, mr);
+        suite_end(fixture, remote, mr);
     }
 }
 
@@ -147,8 +144,7 @@ CASE(endpoint__region_unusable_until_bound_and_enabled)
     if (fixture->fabric->ep_open)
         check_binding(fixture, mr);
     suite_put(fixture, remote, 1, 10, fixture->memory + 1);
-    hmreg_remote_close(remote);
-    suite_close(fixture, mr);
+    suite_end(fixture, remote, mr);
 }
 
 /* Opens a counter and binds it. 0: the fabric counts. */
@@ -229,14 +225,12 @@ CASE(rma_event__region_unusable_until_enabled)
     suite_ready(fixture, fixture->domain, mr);
     assert_int_equal(bind_counter(fixture, mr, &counter), -HMREG_EOPBADSTATE);
     suite_put(fixture, remote, 1, 10, fixture->memory + 1);
-    hmreg_remote_close(remote);
-    suite_close(fixture, mr);
+    suite_end(fixture, remote, mr);
 }
 
 /* Only fabrics that support the flags accept them. */
 static void check_flag(struct suite_fixture *fixture, uint64_t flag, const char *name)
 {
-    struct hmreg_remote *remote;
     struct hmreg_mr *mr = NULL;
     int rc = reg(fixture, flag, &mr);
 
@@ -247,10 +241,7 @@ static void check_flag(struct suite_fixture *fixture, uint64_t flag, const char 
         return;
     }
     suite_ready(fixture, fixture->domain, mr);
-    remote = suite_peer(fixture, mr);
-    suite_put(fixture, remote, 1, 10, fixture->memory + 1);
-    hmreg_remote_close(remote);
-    suite_close(fixture, mr);
+    suite_reach(fixture, mr, 1, 10, fixture->memory + 1);
 }
 
 CASE(rma_event__flag__taken_or_refused)
@@ -300,8 +291,7 @@ CASE(mmu_notify__page_that_came_later__denied_until_refreshed)
     else
         suite_not_applicable();
     suite_put(fixture, remote, 3 * page + 1, 8, later + 1);
-    hmreg_remote_close(remote);
-    suite_close(fixture, mr);
+    suite_end(fixture, remote, mr);
 }
 
 /* hmreg_domain_query() reports the bits of the two old modes. */

@@ -79,8 +79,7 @@ static int add(struct suite_fixture *fixture, bool fetch, uint64_t access)
     if (!rc && (access & HMREG_REMOTE_WRITE))
         suite_check_arrived(fixture, fixture->memory + 64, &sum, sizeof(sum));
     suite_close(fixture, local);
-    hmreg_remote_close(remote);
-    suite_close(fixture, mr);
+    suite_end(fixture, remote, mr);
     return rc;
 }
 

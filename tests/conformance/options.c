@@ -2,6 +2,7 @@
  * How the fabric registers one region: each fabric does what ordering, atomics, on_demand and iova
  * ask for, or refuses it with the accepted values. */
 #include "tests/conformance/suite.h"
+#include "tests/support/queries.h"
 
 #define KEY   5
 #define BYTES 64
@@ -41,15 +42,6 @@ static struct hmreg_mr *reg(struct suite_fixture *fixture, const struct wanted *
     return mr;
 }
 
-static void assert_works(struct suite_fixture *fixture, struct hmreg_mr *mr, size_t place)
-{
-    struct hmreg_remote *remote = suite_peer(fixture, mr);
-
-    suite_put(fixture, remote, 5, 7, fixture->memory + place + 5);
-    hmreg_remote_close(remote);
-    suite_close(fixture, mr);
-}
-
 /* A permission is never refused. */
 CASE(ordering__relaxed__bytes_arrive)
 {
@@ -57,7 +49,7 @@ CASE(ordering__relaxed__bytes_arrive)
 
     begin(fixture, 8, &wanted);
     wanted.attr.ordering = HMREG_ORDERING_RELAXED;
-    assert_works(fixture, reg(fixture, &wanted, "never"), 8);
+    suite_reach(fixture, reg(fixture, &wanted, "never"), 5, 7, fixture->memory + 8 + 5);
 }
 
 CASE(ordering__strict__done_or_refused)
@@ -69,7 +61,7 @@ CASE(ordering__strict__done_or_refused)
     wanted.attr.ordering = HMREG_ORDERING_STRICT;
     mr = reg(fixture, &wanted, "accepted: 0 (default), 2 (relaxed)");
     if (mr)
-        assert_works(fixture, mr, 8);
+        suite_reach(fixture, mr, 5, 7, fixture->memory + 8 + 5);
 }
 
 CASE(on_demand__each_value__done_or_refused)
@@ -81,11 +73,11 @@ CASE(on_demand__each_value__done_or_refused)
     wanted.attr.on_demand = HMREG_CHOICE_OFF;
     mr = reg(fixture, &wanted, "on_demand is 1 (off), which");
     if (mr)
-        assert_works(fixture, mr, 8);
+        suite_reach(fixture, mr, 5, 7, fixture->memory + 8 + 5);
     wanted.attr.on_demand = HMREG_CHOICE_ON;
     mr = reg(fixture, &wanted, "on_demand is 2 (on), which");
     if (mr)
-        assert_works(fixture, mr, 8);
+        suite_reach(fixture, mr, 5, 7, fixture->memory + 8 + 5);
 }
 
 /* ---- atomics ---------------------------------------------------------------------------- */
@@ -141,7 +133,7 @@ CASE(choices__if_possible__never_refused)
     begin(fixture, 8, &wanted);
     wanted.attr.atomics = HMREG_CHOICE_IF_POSSIBLE;
     wanted.attr.on_demand = HMREG_CHOICE_IF_POSSIBLE;
-    assert_works(fixture, reg(fixture, &wanted, "never"), 8);
+    suite_reach(fixture, reg(fixture, &wanted, "never"), 5, 7, fixture->memory + 8 + 5);
 }
 
 CASE(atomics__off__denied_or_refused)
@@ -199,7 +191,6 @@ static void assert_base(struct suite_fixture *fixture, const struct hmreg_mr *mr
 
 CASE(iova__callers__peers_address_the_bytes_by_it)
 {
-    struct hmreg_mr_info info = {.size = sizeof(info)};
     struct hmreg_remote *remote;
     uint64_t addr = 0, key = 0;
     struct hmreg_mr *mr;
@@ -211,8 +202,8 @@ CASE(iova__callers__peers_address_the_bytes_by_it)
     mr = reg(fixture, &wanted, "");
     remote = suite_peer(fixture, mr);
     assert_base(fixture, mr, wanted.attr.iova);
-    assert_ok(hmreg_mr_query(mr, &info));
-    assert_true(info.addr == (uintptr_t)fixture->memory + 5000 && info.len == BYTES);
+    assert_true(test_info_of(mr).addr == (uintptr_t)fixture->memory + 5000 &&
+                test_info_of(mr).len == BYTES);
     assert_ok(hmreg_remote_addr(remote, 30, 4, &addr, &key));
     assert_true(addr == wanted.attr.iova + 30);
     suite_put(fixture, remote, 0, BYTES, fixture->memory + 5000);
@@ -222,8 +213,7 @@ CASE(iova__callers__peers_address_the_bytes_by_it)
     suite_denied(fixture, remote, true, wanted.attr.iova + BYTES, key, 1, -ERANGE);
     suite_denied(fixture, remote, true, wanted.attr.iova - 1, key, 1, -ERANGE);
     suite_denied(fixture, remote, true, (uintptr_t)fixture->memory + 5000, key, 1, -ERANGE);
-    hmreg_remote_close(remote);
-    suite_close(fixture, mr);
+    suite_end(fixture, remote, mr);
 }
 
 /* As a domain without HMREG_MR_VIRT_ADDR has it anyway. */
@@ -243,8 +233,7 @@ CASE(iova__0__peers_use_offsets)
     assert_ok(hmreg_remote_addr(remote, 9, 4, &addr, &key));
     assert_int_equal(addr, 9);
     suite_put(fixture, remote, 9, 4, fixture->memory + 9);
-    hmreg_remote_close(remote);
-    suite_close(fixture, mr);
+    suite_end(fixture, remote, mr);
 }
 
 /* The initiator's buffer has one; whether its operations use it, local_addr says. */
@@ -273,8 +262,7 @@ CASE(iova__of_the_initiators_region__local_addr_serves)
     suite_check_arrived(fixture, fixture->memory + 2, fixture->local + 9, 16);
     assert_int_equal(fixture->memory[1] | fixture->memory[18], 0);
     suite_close(fixture, local);
-    hmreg_remote_close(remote);
-    suite_close(fixture, mr);
+    suite_end(fixture, remote, mr);
 }
 
 /* One registration, or one for each segment. */
@@ -309,8 +297,7 @@ CASE(iova__of_segments__they_follow_each_other)
     assert_true(addr == wanted.attr.iova + 4096 + 7);
     suite_put(fixture, remote, 4096 + 7, 4, fixture->memory + 16384 + 7);
     suite_put(fixture, remote, 4090, 6, fixture->memory + 8192 - 6);
-    hmreg_remote_close(remote);
-    suite_close(fixture, mr);
+    suite_end(fixture, remote, mr);
 }
 
 CASE(optional_access__beyond_the_providers__badflags)
@@ -322,7 +309,7 @@ CASE(optional_access__beyond_the_providers__badflags)
     for (int bit = 0; bit < 64; bit++) {
         wanted.attr.optional_access = UINT64_C(1) << bit;
         if (fixture->fabric->optional_access & wanted.attr.optional_access) {
-            assert_works(fixture, reg(fixture, &wanted, ""), 8);
+            suite_reach(fixture, reg(fixture, &wanted, ""), 5, 7, fixture->memory + 8 + 5);
             continue;
         }
         assert_fails(hmreg_mr_regattr(fixture->domain, &wanted.attr, 0, &mr), -HMREG_EBADFLAGS,

@@ -730,8 +730,7 @@ TEST(random_sequences__answer_as_the_model_of_the_manual)
 
     t.seed = from_environment("HMREG_TEST_SEED", 1);
     t.random = t.seed * 0x9e3779b97f4a7c15ull + 1;
-    t.arena = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    assert_ptr_not_equal(t.arena, MAP_FAILED);
+    t.arena = test_map(bytes);
     madvise(t.arena, bytes, MADV_NOHUGEPAGE);
     t.shadow = calloc(1, bytes);
     t.outside = calloc(1, bytes);

@@ -9,12 +9,8 @@
 #include "tests/conformance/model_cache.h"
 #include "tests/support/test.h"
 
-#include <errno.h>
 #include <hmreg/group.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 /* The run, and its episode. */
 struct property {

@@ -55,8 +55,7 @@ CASE(map_raw__key_works_at_the_peer_until_unmapped)
     } else {
         assert_true(mapped == hmreg_mr_key(mr));
     }
-    hmreg_remote_close(remote);
-    suite_close(fixture, mr);
+    suite_end(fixture, remote, mr);
 }
 
 CASE(map_raw__wrong_arguments__refused)

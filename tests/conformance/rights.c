@@ -4,11 +4,8 @@
 
 #include <hmreg/loopback.h>
 #include <signal.h>
-#include <string.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 struct request {
     uint64_t addr, key;
@@ -74,7 +71,7 @@ TEST(peer__after_each_end__reaches_as_long_as_promised)
     struct rights_peer peer = {.take = take, .write = write_there};
     struct hmreg_domain *domain;
     struct hmreg *lib;
-    int ends[2], status;
+    int ends[2];
     pid_t child;
 
     assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends), 0);
@@ -91,8 +88,7 @@ TEST(peer__after_each_end__reaches_as_long_as_promised)
     for (unsigned i = 0; i < rights_ends; i++)
         rights_measure(lib, domain, "loopback", i, &peer);
     close(ends[0]);
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_int_equal(status, 0);
+    test_await(child);
     assert_ok(hmreg_domain_close(domain));
     assert_ok(hmreg_close(lib));
 }

@@ -86,7 +86,6 @@ CASE(regv__ranges_form_one_region)
 CASE(regv__ranges_that_overlap__each_is_reached_whole)
 {
     struct iovec iov[2] = {{fixture->memory + 8, 10}, {fixture->memory + 8, 100}};
-    struct hmreg_remote *remote;
     struct hmreg_mr *mr = NULL;
 
     if (fixture->info.iov_limit < 2) {
@@ -96,10 +95,7 @@ CASE(regv__ranges_that_overlap__each_is_reached_whole)
     assert_ok(hmreg_mr_regv(fixture->domain, iov, 2, HMREG_ACCESS_REMOTE, 0,
                             suite_key(fixture, KEY), 0, &mr, NULL));
     suite_ready(fixture, fixture->domain, mr);
-    remote = suite_peer(fixture, mr);
-    suite_put(fixture, remote, 10, 100, fixture->memory + 8);
-    hmreg_remote_close(remote);
-    suite_close(fixture, mr);
+    suite_reach(fixture, mr, 10, 100, fixture->memory + 8);
 }
 
 /* One region for all segments if the fabric takes that many ranges. */
@@ -212,8 +208,7 @@ CASE(regsgl__dmabuf_segments_form_one_region)
     suite_put(fixture, remote, 0, 10, view + 4100);
     suite_put(fixture, remote, 10, 10, view + 9);
     assert_int_equal(suite_move(fixture, remote, true, 5, 10), -EXDEV);
-    hmreg_remote_close(remote);
-    suite_close(fixture, mr);
+    suite_end(fixture, remote, mr);
     munmap(view, 20480);
 }
 

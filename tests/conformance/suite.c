@@ -4,9 +4,8 @@
  */
 #include "tests/conformance/suite.h"
 
+#include "tests/support/queries.h"
 #include "tests/support/shm_names.h"
-
-#include <stdarg.h>
 
 #define MAX_CASES 128
 
@@ -230,6 +229,12 @@ void suite_close(struct suite_fixture *fixture, struct hmreg_mr *mr)
     assert_ok(hmreg_mr_close(mr));
 }
 
+void suite_end(struct suite_fixture *fixture, struct hmreg_remote *remote, struct hmreg_mr *mr)
+{
+    hmreg_remote_close(remote);
+    suite_close(fixture, mr);
+}
+
 void suite_refused(struct suite_fixture *fixture, const char *what, const void *addr, size_t len,
                    uint64_t access, uint64_t offset, uint64_t key, uint64_t flags)
 {
@@ -256,13 +261,7 @@ int suite_dmabuf(struct suite_fixture *fixture, size_t bytes, unsigned char **vi
 
 struct hmreg_remote *suite_peer(struct suite_fixture *fixture, const struct hmreg_mr *mr)
 {
-    struct hmreg_remote *remote = NULL;
-    uint8_t token[32768];
-    size_t size = sizeof(token);
-
-    assert_ok(hmreg_mr_pack(mr, token, &size));
-    assert_ok(hmreg_remote_open(fixture->peer, token, size, &remote));
-    return remote;
+    return test_remote_of(fixture->peer, mr);
 }
 
 int suite_rma(struct suite_fixture *fixture, struct hmreg_remote *remote, bool write, uint64_t addr,
@@ -314,6 +313,15 @@ void suite_put(struct suite_fixture *fixture, struct hmreg_remote *remote, uint6
     suite_check_arrived(fixture, at, fixture->local, len);
     assert_int_equal(at[-1], before);
     assert_int_equal(at[len], after);
+}
+
+void suite_reach(struct suite_fixture *fixture, struct hmreg_mr *mr, uint64_t offset, size_t len,
+                 const unsigned char *at)
+{
+    struct hmreg_remote *remote = suite_peer(fixture, mr);
+
+    suite_put(fixture, remote, offset, len, at);
+    suite_end(fixture, remote, mr);
 }
 
 void suite_get(struct suite_fixture *fixture, struct hmreg_remote *remote, uint64_t offset,

@@ -17,13 +17,8 @@
 
 #include "tests/support/test.h"
 
-#include <errno.h>
 #include <hmreg/hmreg.h>
-#include <stdbool.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 #define SUITE_BYTES     32768
 #define SUITE_OBJECTS   8
@@ -144,6 +139,8 @@ struct hmreg_mr *suite_reg(struct suite_fixture *fixture, void *addr, size_t len
 void suite_ready(struct suite_fixture *fixture, struct hmreg_domain *domain, struct hmreg_mr *mr);
 /* Closes the endpoint that suite_ready() bound, and the region. */
 void suite_close(struct suite_fixture *fixture, struct hmreg_mr *mr);
+/* Before it the initiator's remote. */
+void suite_end(struct suite_fixture *fixture, struct hmreg_remote *remote, struct hmreg_mr *mr);
 
 /* A descriptor of so many bytes for a region, and a view of them, which the caller unmaps. The
  * fabric imports it or, if it imports none, reaches it by a mapping. */
@@ -163,6 +160,9 @@ void suite_put(struct suite_fixture *fixture, struct hmreg_remote *remote, uint6
                size_t len, const unsigned char *at);
 void suite_get(struct suite_fixture *fixture, struct hmreg_remote *remote, uint64_t offset,
                size_t len, const unsigned char *at);
+/* Puts once as a peer, and closes the region. */
+void suite_reach(struct suite_fixture *fixture, struct hmreg_mr *mr, uint64_t offset, size_t len,
+                 const unsigned char *at);
 /* These bytes are at the target once the fabric has settled. */
 void suite_check_arrived(struct suite_fixture *fixture, const void *at, const void *expected,
                          size_t len);

@@ -91,8 +91,7 @@ CASE(suspend__explicit_region__denied_until_renewed)
         suite_put(fixture, remote, 0, 64, fixture->memory + 100);
         suite_get(fixture, remote, 0, 64, fixture->memory + 100);
     }
-    hmreg_remote_close(remote);
-    suite_close(fixture, mr);
+    suite_end(fixture, remote, mr);
 }
 
 CASE(suspend__held_region__denied_until_renewed)
@@ -140,6 +139,5 @@ CASE(suspend__segments__each_renewed)
     renew(remote, mr);
     suite_put(fixture, remote, 8, 8, fixture->memory + 208);
     suite_put(fixture, remote, 48, 8, fixture->memory + 8208);
-    hmreg_remote_close(remote);
-    suite_close(fixture, mr);
+    suite_end(fixture, remote, mr);
 }

@@ -55,8 +55,7 @@ CASE(pack_range__part_of_a_region__exactly_those_bytes)
     hmreg_remote_close(remote);
     remote = peer_of_part(fixture, mr, fixture->memory + 8 + BYTES - 1, 1); /* ... and its last */
     suite_put(fixture, remote, 0, 1, fixture->memory + 8 + BYTES - 1);
-    hmreg_remote_close(remote);
-    suite_close(fixture, mr);
+    suite_end(fixture, remote, mr);
 }
 
 CASE(pack_range__cached_region_that_is_larger__the_buffer_alone)
@@ -120,8 +119,7 @@ CASE(pack_range__address_beyond_the_part__the_fabric_permits_it)
     memset(fixture->local, 'b', 1);
     assert_int_equal(suite_rma(fixture, remote, true, addr - 1, key, 1), 0);
     suite_check_arrived(fixture, fixture->memory + 99, "b", 1);
-    hmreg_remote_close(remote);
-    suite_close(fixture, mr);
+    suite_end(fixture, remote, mr);
 }
 
 CASE(pack_range__all_of_a_region__its_token)
@@ -160,8 +158,7 @@ CASE(pack_range__ranges_that_follow_each_other__over_the_border)
     if (!flat(remote))
         assert_int_equal(suite_move(fixture, remote, true, 9, 2), -EXDEV);
     assert_int_equal(suite_move(fixture, remote, true, 29, 2), -ERANGE);
-    hmreg_remote_close(remote);
-    suite_close(fixture, mr);
+    suite_end(fixture, remote, mr);
 }
 
 CASE(pack_range__ranges_apart__each_alone)
@@ -212,8 +209,7 @@ CASE(pack_range__dmabuf_segments__by_their_addresses)
     hmreg_remote_close(remote);
     remote = peer_of_part(fixture, mr, BASE + 8192 + 5, 20); /* of the second piece alone */
     suite_put(fixture, remote, 0, 20, view + 4096 + 5);
-    hmreg_remote_close(remote);
-    suite_close(fixture, mr);
+    suite_end(fixture, remote, mr);
     munmap(view, 20480);
 }
 
@@ -400,8 +396,7 @@ CASE(flatten__one_segment__the_addresses_of_remote_addr)
     assert_int_equal(hmreg_remote_flat_addr(&out, UINT64_MAX, 2, &flat_addr, &flat_key), -ERANGE);
     assert_int_equal(hmreg_remote_flat_addr(&out, 2, SIZE_MAX, &flat_addr, &flat_key), -ERANGE);
     assert_true(flat_addr == 7 && flat_key == 7);
-    hmreg_remote_close(remote);
-    suite_close(fixture, mr);
+    suite_end(fixture, remote, mr);
 }
 
 CASE(flatten__several_segments__exdev)
@@ -416,8 +411,7 @@ CASE(flatten__several_segments__exdev)
         assert_fails(hmreg_remote_flatten(remote, &out), -EXDEV, "2 segments");
         assert_true(out.base == 1 && out.len == 2 && out.key == 3);
     }
-    hmreg_remote_close(remote);
-    suite_close(fixture, mr);
+    suite_end(fixture, remote, mr);
 }
 
 /* ---- renewal ---------------------------------------------------------------------------- */
@@ -458,8 +452,7 @@ CASE(renew__region_registered_anew__remote_reaches_it)
     assert_fails(hmreg_remote_renew(remote, first.bytes, first.size), -ESTALE, "older");
     assert_int_equal(state, HMREG_REMOTE_DEAD);
     suite_put(fixture, remote, 64, 8, fixture->memory + 320);
-    hmreg_remote_close(remote);
-    suite_close(fixture, mr);
+    suite_end(fixture, remote, mr);
 }
 
 CASE(renew__wrong_arguments__refused_and_the_remote_unchanged)
@@ -479,8 +472,7 @@ CASE(renew__wrong_arguments__refused_and_the_remote_unchanged)
         assert_fails(hmreg_remote_renew(remote, bytes, cut), -EBADMSG, "token: ");
     assert_int_equal(state, HMREG_REMOTE_DEAD);
     suite_put(fixture, remote, 8, 8, fixture->memory + 8);
-    hmreg_remote_close(remote);
-    suite_close(fixture, mr);
+    suite_end(fixture, remote, mr);
 }
 
 CASE(renew__other_number_of_segments__msgsize)
@@ -498,8 +490,7 @@ CASE(renew__other_number_of_segments__msgsize)
     else
         assert_fails(hmreg_remote_renew(remote, token.bytes, token.size), -EMSGSIZE, "2 segments");
     hmreg_remote_close(other);
-    hmreg_remote_close(remote);
-    suite_close(fixture, mr);
+    suite_end(fixture, remote, mr);
 }
 
 /* ---- tables ----------------------------------------------------------------------------- */
@@ -522,6 +513,5 @@ CASE(table__entry__reaches_the_region)
     assert_ok(suite_rma(fixture, remote, true, le64toh(out.base) + 8, le64toh(out.key), 8));
     suite_check_arrived(fixture, fixture->memory + 16, "by table", 8);
     hmreg_table_close(table);
-    hmreg_remote_close(remote);
-    suite_close(fixture, mr);
+    suite_end(fixture, remote, mr);
 }

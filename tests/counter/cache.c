@@ -7,28 +7,16 @@
 #include "core/context/domain.h"
 #include "tests/counter/kinds.h"
 #include "tests/support/cache_fixture.h"
+#include "tests/support/queries.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #define PARAMETERS "/sys/module/hmreg_counter/parameters/"
-
-static struct hmreg_monitor_info query(void)
-{
-    struct hmreg_monitor_info info = {.size = sizeof(info)};
-
-    assert_ok(hmreg_monitor_query(fixture.lib, &info));
-    return info;
-}
 
 /* ---- changes ----------------------------------------------------------------------------- */
 
@@ -79,15 +67,13 @@ TEST(change__leaves_the_pages__still_a_hit)
 
 TEST(hit__asks_no_kernel)
 {
-    struct hmreg_mr_info info = {.size = sizeof(info)};
     char *memory = fixture_map(1);
     struct hmreg_mr *mr;
 
     fixture_open(HMREG_MONITOR_COUNTER, NULL);
     mr = fixture_get(memory, 10);
-    assert_ok(hmreg_mr_query(mr, &info));
-    assert_int_equal(info.cached, 1);
-    assert_int_equal(info.asks, 0);
+    assert_int_equal(test_info_of(mr).cached, 1);
+    assert_int_equal(test_info_of(mr).asks, 0);
     hmreg_mr_put(mr);
     munmap(memory, fixture_page());
 }
@@ -151,8 +137,8 @@ TEST(open__default_where_the_module_is__counter)
 
     fixture_open(HMREG_MONITOR_DEFAULT, NULL);
     fixture_key(memory, 10);
-    assert_int_equal(query().active, HMREG_MONITOR_COUNTER);
-    assert_string_equal(query().why, "");
+    assert_int_equal(test_monitor_info(fixture.lib).active, HMREG_MONITOR_COUNTER);
+    assert_string_equal(test_monitor_info(fixture.lib).why, "");
     munmap(memory, fixture_page());
 }
 
@@ -235,7 +221,8 @@ static int close_all(void *arg)
     munmap(memory, 2 * fixture_page());
     if (fixture_map_at(memory, 2) != memory || fixture_key(memory, 10) == 1)
         return 3;
-    if (query().active != HMREG_MONITOR_DISABLED || !strstr(query().why, "closed its descriptor"))
+    if (test_monitor_info(fixture.lib).active != HMREG_MONITOR_DISABLED ||
+        !strstr(test_monitor_info(fixture.lib).why, "closed its descriptor"))
         return 4;
     fixture_close();
     return 0;
@@ -292,13 +279,13 @@ TEST(watch__no_slot_is_free__registered_uncached_and_told)
     mr = fixture_get(memory + 520 * page, page);
     assert_false(fixture_is_cached(mr));
     hmreg_mr_put(mr);
-    assert_non_null(strstr(query().why, "as many ranges are watched as"));
+    assert_non_null(strstr(test_monitor_info(fixture.lib).why, "as many ranges are watched as"));
     munmap(memory, 100 * page);
     fixture_key(memory + 520 * page, page);
     mr = fixture_get(memory + 520 * page, page);
     assert_true(fixture_is_cached(mr));
     hmreg_mr_put(mr);
-    assert_string_equal(query().why, "");
+    assert_string_equal(test_monitor_info(fixture.lib).why, "");
     munmap(memory + 100 * page, 500 * page);
 }
 

@@ -6,19 +6,15 @@
 #include "tests/counter/device.h"
 #include "tests/support/test.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #define MODULE     "hmreg_counter"
 #define PARAMETERS "/sys/module/" MODULE "/parameters/"
@@ -426,12 +422,8 @@ TEST(processes__end_and_exec_while_they_watch__the_parents_watch_stays)
     struct device device = device_open(512);
     char *memory = memory_new(PAGE, 1);
     struct hmreg_counter_range range = device_watch(&device, memory, PAGE);
-    pthread_t threads[2];
 
-    for (unsigned i = 0; i < 2; i++)
-        assert_int_equal(pthread_create(&threads[i], NULL, fork_much, memory), 0);
-    for (unsigned i = 0; i < 2; i++)
-        assert_int_equal(pthread_join(threads[i], NULL), 0);
+    test_on_threads(2, fork_much, memory, 0);
     assert_false(device_counted(&device, &range));
     munmap(memory, PAGE);
     assert_true(device_counted(&device, &range));

@@ -4,13 +4,10 @@
 
 #include "tests/support/test.h"
 
-#include <errno.h>
 #include <fcntl.h>
-#include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 int device_setup(int fd, struct hmreg_counter_setup *setup)
 {
@@ -88,9 +85,8 @@ struct hmreg_counter_change device_change(const struct device *device, uint64_t 
 
 char *memory_new(size_t size, char byte)
 {
-    char *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    char *memory = test_map(size);
 
-    assert_ptr_not_equal(memory, MAP_FAILED);
     memset(memory, byte, size);
     return memory;
 }

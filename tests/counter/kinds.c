@@ -5,13 +5,10 @@
 #include "tests/counter/device.h"
 #include "tests/support/test.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <linux/io_uring.h>
 #include <linux/userfaultfd.h>
 #include <pthread.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/shm.h>
@@ -19,7 +16,6 @@
 #include <sys/uio.h>
 #include <sys/utsname.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 /* Newer than Debian 12's headers. */
 #ifndef MADV_COLLAPSE

@@ -8,14 +8,11 @@
 
 #include <fcntl.h>
 #include <pthread.h>
-#include <setjmp.h>
 #include <signal.h>
 #include <stdatomic.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #define SIZE (8 * PAGE)
 

@@ -9,12 +9,9 @@
 #include "tests/differential/space.h"
 #include "tests/support/test.h"
 
-#include <errno.h>
 #include <pthread.h>
 #include <signal.h>
-#include <string.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 /* ---- a child ---------------------------------------------------------------------------- */
 

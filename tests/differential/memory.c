@@ -22,15 +22,11 @@
 
 #include <hmreg/loopback.h>
 
-#include <errno.h>
 #include <inttypes.h>
 #include <signal.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/personality.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #define STEPS 1000000 /* of the program, in each case */
 /* Seconds. An episode takes milliseconds; if a replay hangs, that counts only if the episode did.

@@ -11,18 +11,14 @@
 #include "tests/differential/space.h"
 #include "tests/support/test.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <sched.h>
 #include <signal.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
-#include <unistd.h>
 
 #define TRIES        (TEST_PATIENCE_SECONDS * 100) /* times 10 ms */
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))

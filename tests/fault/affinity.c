@@ -8,11 +8,7 @@
 #include "tests/tools/tree.h"
 
 #include <dirent.h>
-#include <errno.h>
 #include <hmreg/affinity.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #define WRAP(type, call, ...)                                                                      \
     type __real_##call(__VA_ARGS__);                                                               \
@@ -157,7 +153,6 @@ TEST(affinity__tree__each_call_fails_once)
     tree_file("/sys/devices/system/node/node0/distance", "10\n");
     config.root = getenv("HMREG_DOCTOR_ROOT");
     each_fails(&config, expected);
-    tree_end();
 }
 
 #ifdef HMREG_AFFINITY_HWLOC

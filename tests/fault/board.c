@@ -9,11 +9,8 @@
 #include "core/stats/cache_stats.h"
 
 #include <hmreg/loopback.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 static char memory[4096];
 
@@ -131,18 +128,8 @@ static int locked(void)
 
 TEST(page__memory_locked_up_to_the_limit__opens_all_the_same)
 {
-    int status;
-    pid_t pid;
-
     vendors_reset();
-    pid = fork();
-    if (pid == 0)
-        _exit(locked());
-    assert_int_equal(waitpid(pid, &status, 0), pid);
-    assert_true(WIFEXITED(status));
-    if (WEXITSTATUS(status) == 77)
-        test_skip("this process may lock all the memory there is");
-    assert_int_equal(WEXITSTATUS(status), 0);
+    test_in_child_or_skip(locked(), "this process may lock all the memory there is");
 }
 
 TEST(row__no_memory__the_caller_counts)

@@ -5,23 +5,18 @@
  * receives the original error.
  */
 #include "tests/support/cache_fixture.h"
+#include "tests/support/code_filters.h"
 #include "tests/support/vendors.h"
 
 #include "core/context/context.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <hmreg/loopback.h>
-#include <linux/seccomp.h>
 #include <linux/userfaultfd.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #define LEN 4096
 
@@ -312,8 +307,8 @@ static int without_userfaultfd(int errnum)
     struct hmreg_monitor_info info = {.size = sizeof(info)};
     struct hmreg *lib = NULL;
 
-    if (!fixture_filter_userfaultfd(SECCOMP_RET_ERRNO | (unsigned)errnum,
-                                    SECCOMP_RET_ERRNO | (unsigned)errnum))
+    if (!code_filter_userfaultfd(SECCOMP_RET_ERRNO | (unsigned)errnum,
+                                 SECCOMP_RET_ERRNO | (unsigned)errnum))
         return 77;
     if (hmreg_open(&config, &lib) != -errnum || lib)
         return 1;
@@ -338,18 +333,9 @@ static int without_userfaultfd(int errnum)
 
 static void run_without_userfaultfd(int errnum)
 {
-    int status;
-    pid_t child;
-
     if (FIXTURE_SANITIZED)
         test_skip("beside a sanitizer memhooks are no default");
-    child = fork();
-    if (child == 0)
-        _exit(without_userfaultfd(errnum));
-    assert_int_equal(waitpid(child, &status, 0), child);
-    if (WIFEXITED(status) && WEXITSTATUS(status) == 77)
-        test_skip("this system has no seccomp filters");
-    assert_int_equal(status, 0);
+    test_in_child_or_skip(without_userfaultfd(errnum), "this system has no seccomp filters");
 }
 
 TEST(open__userfaultfd_not_permitted__eperm_or_memhooks)

@@ -6,12 +6,9 @@
 #include "tests/fault/target.h"
 #include "tests/support/vendors.h"
 
-#include <errno.h>
 #include <hmreg/group.h>
 #include <hmreg/loopback.h>
-#include <string.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 #define BYTES 8192
 

@@ -9,12 +9,8 @@
 #include "tests/fault/target.h"
 #include "tests/support/vendors.h"
 
-#include <errno.h>
 #include <signal.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 #define LEN 4096
 
@@ -194,9 +190,8 @@ static void run(unsigned nth)
 
 static void *map(size_t len)
 {
-    void *made = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    void *made = test_map(len);
 
-    assert_ptr_not_equal(made, MAP_FAILED);
     return made;
 }
 

@@ -3,20 +3,16 @@
  * nothing to a process that does not prove the domain's secret, and believe no false answer. */
 #include "tests/fault/wire.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <time.h>
-#include <unistd.h>
 
 /* A thread in a hurry sees a minute pass at each look at the clock. */
 static _Thread_local bool in_a_hurry;

@@ -4,22 +4,17 @@
 #include "core/base/crc32.h"
 #include "tests/fault/wire.h"
 
-#include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <time.h>
-#include <unistd.h>
 
 /* The clock of targets, here and in other processes: it stands still, so that no intruder and no
  * initiator is too slow for one, or runs and moves on by a second each time a target looks. */

@@ -3,14 +3,12 @@
  * another pid namespace: the other side continues, or receives an error. */
 #include "tests/fault/target.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -18,7 +16,6 @@
 #include <sys/time.h>
 #include <sys/wait.h>
 #include <time.h>
-#include <unistd.h>
 
 static char bytes[TARGET_BYTES];
 

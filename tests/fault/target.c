@@ -6,10 +6,8 @@
 
 #include <sched.h>
 #include <signal.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 struct target_page *target_page;
 

@@ -9,8 +9,6 @@
 #include "tests/support/test.h"
 
 #include <hmreg/loopback.h>
-#include <stdbool.h>
-#include <sys/types.h>
 
 #define TARGET_BYTES (1u << 20)
 

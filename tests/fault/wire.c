@@ -4,8 +4,6 @@
  */
 #include "tests/fault/wire.h"
 
-#include <string.h>
-
 struct loopback_address address_in(const struct target_page *page)
 {
     struct loopback_address address = {0};

@@ -5,9 +5,7 @@
 #include "tests/fuzz/fuzz.h"
 #include "tests/support/test.h"
 
-#include <string.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 #define PLACE_PAGES 8
 

@@ -8,8 +8,6 @@
 #include "tests/support/test.h"
 
 #include <pthread.h>
-#include <stdlib.h>
-#include <string.h>
 
 #define THREADS 2
 

@@ -5,6 +5,7 @@
  */
 #include "tests/gpu/gpu.h"
 #include "tests/gpu/reuse.h"
+#include "tests/support/queries.h"
 
 #include <hmreg/group.h>
 #include <hmreg/loopback.h>
@@ -49,14 +50,6 @@ static void open_fixture(const struct hmreg_domain_config *asked)
     fixture.memory = gpu.alloc(0, HMREG_MEM_DEVICE, LEN);
 }
 
-static struct hmreg_stats stats_of(void)
-{
-    struct hmreg_stats stats = {.size = sizeof(stats)};
-
-    assert_ok(hmreg_domain_stats(fixture.domain, &stats));
-    return stats;
-}
-
 static struct hmreg_mr *get(uint64_t addr, size_t len, uint64_t access)
 {
     struct hmreg_mr *mr = NULL;
@@ -79,11 +72,8 @@ static struct hmreg_mr *get_with(uint64_t addr, size_t len, uint64_t access, uin
 /* Puts a region, which is of this range. */
 static void put_of(struct hmreg_mr *mr, uint64_t addr, uint64_t len)
 {
-    struct hmreg_mr_info info = {.size = sizeof(info)};
-
-    assert_ok(hmreg_mr_query(mr, &info));
-    assert_int_equal(info.addr, addr);
-    assert_int_equal(info.len, len);
+    assert_int_equal(test_info_of(mr).addr, addr);
+    assert_int_equal(test_info_of(mr).len, len);
     hmreg_mr_put(mr);
 }
 
@@ -101,7 +91,7 @@ static uint64_t register_tensors(enum hmreg_cover cover)
         hmreg_mr_put(
             get(allocation[i % ALLOCATIONS] + i / ALLOCATIONS * 4096, 4096, HMREG_ACCESS_LOCAL));
     assert_int_equal(hmreg_last_error()->code, -EXDEV);
-    stats = stats_of();
+    stats = test_stats_of(fixture.domain);
     assert_int_equal(stats.hits + stats.misses, TENSORS);
     assert_int_equal(stats.regions, stats.misses);
     for (unsigned i = 0; i < ALLOCATIONS; i++)
@@ -151,7 +141,7 @@ TEST(too_long__range_is_registered_exactly)
     for (unsigned i = 0; i < 2; i++) {
         open_fixture(&limits[i]);
         put_of(get(fixture.memory + 1, 100, HMREG_ACCESS_LOCAL), fixture.memory + 1, 100);
-        assert_int_equal(stats_of().regions, 1);
+        assert_int_equal(test_stats_of(fixture.domain).regions, 1);
     }
 }
 
@@ -191,11 +181,8 @@ TEST(group__covered_on_all_rails)
     assert_ok(hmreg_mr_get(group, (void *)(uintptr_t)(fixture.memory + 4096), 100,
                            HMREG_ACCESS_LOCAL, &mr));
     for (unsigned i = 0; i < 2; i++) {
-        struct hmreg_mr_info info = {.size = sizeof(info)};
-
-        assert_ok(hmreg_mr_query(hmreg_mr_rail(mr, i), &info));
-        assert_int_equal(info.addr, fixture.memory);
-        assert_int_equal(info.len, LEN);
+        assert_int_equal(test_info_of(hmreg_mr_rail(mr, i)).addr, fixture.memory);
+        assert_int_equal(test_info_of(hmreg_mr_rail(mr, i)).len, LEN);
     }
     put_of(mr, fixture.memory, LEN);
     assert_ok(hmreg_domain_close(group));
@@ -264,8 +251,8 @@ TEST(threads__each_its_tensor__one_registration)
         pthread_join(crew[i].thread, NULL);
     for (unsigned i = 0; i < CREW; i++)
         assert_int_equal(crew[i].wrong, 0);
-    assert_int_equal(stats_of().misses, 1);
-    assert_int_equal(stats_of().regions, 1);
+    assert_int_equal(test_stats_of(fixture.domain).misses, 1);
+    assert_int_equal(test_stats_of(fixture.domain).regions, 1);
     pthread_barrier_destroy(&start);
 }
 

@@ -5,14 +5,13 @@
  */
 #include "core/base/reaper.h"
 #include "tests/gpu/gpu.h"
+#include "tests/support/queries.h"
 
 #include <hmreg/loopback.h>
 #include <sched.h>
 #include <semaphore.h>
 #include <signal.h>
-#include <stdlib.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 #define LEN 65536
 
@@ -117,22 +116,6 @@ static struct hmreg_mr *get_by_dmabuf(struct cached *cached, uint64_t addr)
 static struct hmreg_mr *(*const gets[])(struct cached *, uint64_t) = {get, get_by_dmabuf};
 enum { GETS = sizeof(gets) / sizeof(gets[0]) };
 
-static struct hmreg_mr_info info_of(const struct hmreg_mr *mr)
-{
-    struct hmreg_mr_info info = {.size = sizeof(info)};
-
-    assert_ok(hmreg_mr_query(mr, &info));
-    return info;
-}
-
-static struct hmreg_explanation explained(const struct hmreg_mr *mr)
-{
-    struct hmreg_explanation why = {.size = sizeof(why)};
-
-    assert_ok(hmreg_mr_explain(mr, &why));
-    return why;
-}
-
 static unsigned long queries(void)
 {
     char list[256], *rest = list;
@@ -153,10 +136,10 @@ TEST(get__end_reported__hits_make_no_query)
         uint64_t addr = gpu.alloc(gpu.devices() - 1, gpu_kinds[k], LEN);
         struct hmreg_mr_info info;
         struct hmreg_mr *mr = get(&cached, addr);
-        struct hmreg_explanation why = explained(mr);
+        struct hmreg_explanation why = test_why_of(mr);
         unsigned long before = queries();
 
-        info = info_of(mr);
+        info = test_info_of(mr);
         hmreg_mr_put(mr);
         for (int i = 0; i < 10; i++) {
             assert_ptr_equal(get(&cached, addr), mr);
@@ -188,9 +171,9 @@ TEST(get__reports_switched_off__hits_ask)
     assert_string_equal(runtime.unreported, "HMREG_DEVICE_MONITOR is off");
     addr = gpu.alloc(0, HMREG_MEM_DEVICE, LEN);
     mr = get(&cached, addr);
-    assert_int_equal(info_of(mr).asks, HMREG_ASKS_RUNTIME);
-    assert_int_equal(explained(mr).asks, HMREG_ASKS_RUNTIME);
-    assert_string_equal(explained(mr).asks_why, "HMREG_DEVICE_MONITOR is off");
+    assert_int_equal(test_info_of(mr).asks, HMREG_ASKS_RUNTIME);
+    assert_int_equal(test_why_of(mr).asks, HMREG_ASKS_RUNTIME);
+    assert_string_equal(test_why_of(mr).asks_why, "HMREG_DEVICE_MONITOR is off");
     hmreg_mr_put(mr);
     gpu.free(addr, HMREG_MEM_DEVICE);
     assert_int_equal(gpu.alloc(0, HMREG_MEM_DEVICE, LEN), addr);
@@ -235,8 +218,8 @@ TEST(free__region_not_in_use__deregistered_by_itself)
     for (int i = 0; i < GETS; i++) {
         addr = gpu.alloc(0, HMREG_MEM_DEVICE, LEN);
         mr = gets[i](&cached, addr);
-        mapping = info_of(mr).local_addr;
-        assert_int_equal(info_of(mr).asks, 0);
+        mapping = test_info_of(mr).local_addr;
+        assert_int_equal(test_info_of(mr).asks, 0);
         hmreg_mr_put(mr);
         gpu.free(addr, HMREG_MEM_DEVICE);
         sem_wait(&cached.ended);
@@ -260,14 +243,14 @@ TEST(free__end_not_reported__deregistered_by_itself)
 
         addr[i] = gpu.alloc(0, HMREG_MEM_DEVICE, LEN);
         mr = gets[i](&cached, addr[i]);
-        assert_int_equal(info_of(mr).asks, HMREG_ASKS_RUNTIME);
+        assert_int_equal(test_info_of(mr).asks, HMREG_ASKS_RUNTIME);
         hmreg_mr_put(mr);
     }
     for (int i = 0; i < GETS; i++) {
         uint64_t mapping;
         struct hmreg_mr *mr = gets[i](&cached, addr[i]);
 
-        mapping = info_of(mr).local_addr;
+        mapping = test_info_of(mr).local_addr;
         hmreg_mr_put(mr);
         gpu.free(addr[i], HMREG_MEM_DEVICE);
         sem_wait(&cached.ended);
@@ -307,7 +290,7 @@ static void check_writes(struct cached *cached, uint64_t addr, char byte)
 {
     struct hmreg_mr *mr = get(cached, addr);
 
-    *(char *)(uintptr_t)info_of(mr).local_addr = byte;
+    *(char *)(uintptr_t)test_info_of(mr).local_addr = byte;
     assert_int_equal(*gpu.fake()->peek(addr), byte);
     hmreg_mr_put(mr);
 }
@@ -325,7 +308,7 @@ TEST(free__then_a_get_of_the_address__not_cached)
     for (int i = 0; i < 2; i++) {
         struct hmreg_mr *mr = get(&cached, addr);
 
-        assert_int_equal(info_of(mr).cached, 0);
+        assert_int_equal(test_info_of(mr).cached, 0);
         hmreg_mr_put(mr);
     }
     assert_int_equal(gpu.alloc(0, HMREG_MEM_DEVICE, LEN), addr);

@@ -4,14 +4,8 @@
  */
 #include "tests/gpu/entries.h"
 
-#include "tests/support/test.h"
-
 #include <pthread.h>
-#include <stdbool.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #define THREADS 8
 #define TIMES   10

@@ -7,10 +7,6 @@
  */
 #include "tests/gpu/gpu.h"
 
-#include <pthread.h>
-#include <stdlib.h>
-#include <unistd.h>
-
 #define LEN 8192
 
 static uint64_t here, there; /* memory of two devices */
@@ -228,10 +224,7 @@ static void *run_on_a_thread(void *arg)
 /* On a thread of its own, which takes the runtime's thread state left by a failed call with it. */
 static void run(struct trial *trial)
 {
-    pthread_t thread;
-
-    assert_int_equal(pthread_create(&thread, NULL, run_on_a_thread, trial), 0);
-    assert_int_equal(pthread_join(thread, NULL), 0);
+    test_on_a_thread(run_on_a_thread, trial);
     trial->reached = trial->call && gpu.fake()->calls(trial->call) > (unsigned long)trial->turn;
 }
 

@@ -5,7 +5,6 @@
 #include "tests/gpu/gpu.h"
 
 #include <inttypes.h>
-#include <stdlib.h>
 
 const enum hmreg_mem_kind gpu_kinds[3] = {HMREG_MEM_DEVICE, HMREG_MEM_HOST_PINNED,
                                           HMREG_MEM_MANAGED};

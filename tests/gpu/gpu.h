@@ -13,10 +13,6 @@
 #include "tests/support/fake/fake.h"
 #include "tests/support/test.h"
 
-#include <errno.h>
-#include <stdbool.h>
-#include <string.h>
-
 /* All outputs of all operations; a failed operation must not change any. */
 union gpu_output {
     struct hmem_range range;

@@ -4,14 +4,10 @@
  */
 #include "tests/gpu/kinds.h"
 
-#include "tests/support/test.h"
+#include "tests/support/queries.h"
 
-#include <errno.h>
 #include <hmreg/loopback.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 bool kind_is_real;
 
@@ -221,11 +217,8 @@ static void get_and_write(struct hmreg *lib, struct hmreg_domain *domain, const 
 static void check_stats(struct hmreg_domain *domain, const struct kind *kind, unsigned gets,
                         unsigned hits)
 {
-    struct hmreg_stats stats = {.size = sizeof(stats)};
-
-    assert_ok(hmreg_domain_stats(domain, &stats));
-    assert_int_equal(stats.hits, kind->uncached ? 0 : hits);
-    assert_int_equal(stats.uncached, kind->uncached ? gets : 0);
+    assert_int_equal(test_stats_of(domain).hits, kind->uncached ? 0 : hits);
+    assert_int_equal(test_stats_of(domain).uncached, kind->uncached ? gets : 0);
 }
 
 void kind_reuse(struct hmreg *lib, const struct kind *kind, void *(*renew)(void *arg), void *arg)

@@ -4,8 +4,6 @@
  */
 #include "tests/gpu/gpu.h"
 
-#include <stdlib.h>
-
 static void check_device(struct hmem *self, int index)
 {
     struct hmem_device device;

@@ -4,12 +4,10 @@
  * accesses. kinds.c tests each kind of memory from its query to its reuse.
  */
 #include "tests/gpu/gpu.h"
+#include "tests/support/queries.h"
 
 #include <hmreg/loopback.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 #define LEN   100000
 #define SKIP  4097
@@ -146,13 +144,10 @@ static void check_peer(struct hmreg_domain *domain, const struct hmreg_mr *mr)
 {
     struct hmreg_remote *remote = NULL;
     unsigned char out[PIECE], in[PIECE] = {0};
-    char token[4096];
-    size_t size = sizeof(token);
     uint64_t addr, key;
 
     memset(out, 0xab, PIECE);
-    assert_ok(hmreg_mr_pack(mr, token, &size));
-    assert_ok(hmreg_remote_open(domain, token, size, &remote));
+    remote = test_remote_of(domain, mr);
     assert_ok(hmreg_remote_addr(remote, SKIP - 1, PIECE, &addr, &key));
     assert_ok(hmreg_loopback_write(remote, out, PIECE, NULL, addr, key));
     assert_ok(hmreg_loopback_read(remote, in, PIECE, NULL, addr, key));

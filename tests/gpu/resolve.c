@@ -5,10 +5,7 @@
  */
 #include "tests/gpu/gpu.h"
 
-#include <signal.h>
-#include <stdlib.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 

@@ -6,17 +6,12 @@
 
 #include "tests/support/test.h"
 
-#include <errno.h>
 #include <hmreg/loopback.h>
 #include <pthread.h>
 #include <signal.h>
-#include <stdbool.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #if TEST_TSAN || TEST_ASAN
 #define PART 20 /* of the usual number of times */

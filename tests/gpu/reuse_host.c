@@ -8,12 +8,7 @@
 #include "tests/support/pinning.h"
 #include "tests/support/test.h"
 
-#include <errno.h>
-#include <stdbool.h>
 #include <hmreg/hmreg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #if TEST_TSAN || TEST_ASAN
 #define PART 20 /* of the usual number of times */

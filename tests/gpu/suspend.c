@@ -6,13 +6,10 @@
 #include "tests/gpu/gpu.h"
 
 #include <hmreg/group.h>
-#include <hmreg/job.h>
 #include <hmreg/loopback.h>
 #include <hmreg/suspend.h>
 #include <pthread.h>
 #include <stdatomic.h>
-#include <stdlib.h>
-#include <unistd.h>
 
 #define LEN   16384
 #define TEXT  24

@@ -6,9 +6,6 @@
 #include "tests/gpu/gpu.h"
 
 #include <pthread.h>
-#include <stdatomic.h>
-#include <stdlib.h>
-#include <unistd.h>
 
 #define THREADS 6
 #define BLOCKS  32
@@ -26,13 +23,8 @@ struct worker {
 
 static void run_all(void *(*work)(void *), struct worker *workers)
 {
-    pthread_t threads[THREADS];
-
     pthread_barrier_init(&start, NULL, THREADS);
-    for (int i = 0; i < THREADS; i++)
-        assert_int_equal(pthread_create(&threads[i], NULL, work, &workers[i]), 0);
-    for (int i = 0; i < THREADS; i++)
-        assert_int_equal(pthread_join(threads[i], NULL), 0);
+    test_on_threads(THREADS, work, workers, sizeof(workers[0]));
     pthread_barrier_destroy(&start);
     for (int i = 0; i < THREADS; i++)
         assert_int_equal(workers[i].wrong, 0);

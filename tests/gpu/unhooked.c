@@ -9,7 +9,6 @@
 #include "tests/gpu/gpu.h"
 
 #include <hmreg/loopback.h>
-#include <stdlib.h>
 #include <sys/mman.h>
 
 #define LEN 65536

@@ -6,16 +6,11 @@
 #include "tests/support/softgpu.h"
 #include "tests/support/test.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <infiniband/verbs.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #define BYTES  SOFTGPU_NVIDIA_PAGE
 #define ACCESS (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ)

@@ -3,16 +3,13 @@
 #include "tests/support/softgpu.h"
 #include "tests/support/test.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <infiniband/verbs.h>
 #include <signal.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #define BYTES  (64u << 10)
 #define ACCESS (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ)

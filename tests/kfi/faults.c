@@ -4,11 +4,8 @@
 #include "tests/kfi/peer.h"
 #include "tests/support/test.h"
 
-#include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
-#include <stdlib.h>
-#include <string.h>
 
 #define PAGE 4096u
 

@@ -3,14 +3,10 @@
 #include "tests/kfi/peer.h"
 #include "tests/support/test.h"
 
-#include <errno.h>
 #include <fcntl.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
-#include <unistd.h>
 
 #define PAGE 4096u
 

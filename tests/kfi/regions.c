@@ -5,10 +5,7 @@
 #include "tests/support/softgpu.h"
 #include "tests/support/test.h"
 
-#include <errno.h>
-#include <string.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 #define PAGE 4096u
 
@@ -77,11 +74,9 @@ TEST(client_queue_pair__each_call__every_byte)
 TEST(regbv__pages_of_a_program__every_byte_is_in_its_memory)
 {
     struct client_reg reg = {.memory = MEMORY_USER, .access = RIGHTS_BOTH, .length = 3 * PAGE + 9};
-    uint8_t *mine =
-        mmap(NULL, 5 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    uint8_t *mine = test_map(5 * PAGE);
     struct peer peer;
 
-    assert_ptr_not_equal(mine, MAP_FAILED);
     peer_start(&peer, NULL);
     reg.address = (uintptr_t)mine + 77;
     peer_reg_as(&peer, &reg);

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-"""What the tests of a build with --coverage executed: coverage.py BUILD_DIR.
+"""What the tests of a build of the preset coverage executed: coverage.py BUILD_DIR.
 
 Prints lines and branches for each folder of the library and the tools, and writes them, with each
 file's, to BUILD_DIR/coverage.json. Uses gcov(1) alone.

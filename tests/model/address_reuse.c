@@ -10,13 +10,9 @@
 #include "tests/support/pinning.h"
 #include "tests/support/test.h"
 
-#include <errno.h>
 #include <pthread.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <time.h>
-#include <unistd.h>
 
 #if TEST_TSAN || TEST_ASAN
 #define PART 20 /* of the usual number of times */
@@ -262,14 +258,12 @@ static void reuse(enum hmreg_monitor monitor, void (*once)(unsigned round), unsi
 {
     struct hmreg_stats stats = {.size = sizeof(stats)};
     struct timespec from, to;
-    pthread_t thread;
 
     open_all(monitor);
     work.once = once;
     work.times = (unsigned)test_times(times / PART);
     clock_gettime(CLOCK_MONOTONIC, &from);
-    assert_int_equal(pthread_create(&thread, NULL, do_it, NULL), 0);
-    pthread_join(thread, NULL);
+    test_on_a_thread(do_it, NULL);
     clock_gettime(CLOCK_MONOTONIC, &to);
     assert_int_equal(t.wrong, 0);
     assert_true(t.reused >= work.times);

@@ -18,15 +18,11 @@
 #include "tests/support/test.h"
 #include "tests/support/vendors.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <pthread.h>
 #include <sched.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #define THREADS    4
 #define SLOTS      16

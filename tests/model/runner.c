@@ -13,14 +13,10 @@
 #include "tests/support/pinning.h"
 #include "tests/support/test.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <pthread.h>
 #include <semaphore.h>
-#include <stdarg.h>
-#include <string.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #define COMPARE_EVERY 16 /* steps */
 #define BYTES         8  /* of a peer's access, at most */

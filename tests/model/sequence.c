@@ -17,13 +17,9 @@
 #include "tests/support/replay.h"
 #include "tests/support/test.h"
 
-#include <errno.h>
 #include <signal.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 /* Seconds. An episode takes milliseconds; if a replay hangs, that counts only if the episode did.
  */

@@ -6,15 +6,11 @@
  * working set, one less.
  */
 #include "tests/support/pinning.h"
-#include "tests/support/test.h"
+#include "tests/support/queries.h"
 
-#include <errno.h>
 #include <malloc.h>
 #include <pthread.h>
 #include <semaphore.h>
-#include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #define LEN    4096
 #define RANGES 64
@@ -30,6 +26,14 @@ static char memory[RANGES][LEN] __attribute__((aligned(65536)));
 static struct hmreg *lib;
 static struct hmreg_domain *domain;
 
+static void close_all(void)
+{
+    assert_ok(hmreg_domain_close(domain));
+    assert_ok(hmreg_close(lib));
+    assert_int_equal(atomic_load(&pinning.alive), 0);
+    assert_string_equal(pinning_complaint(), "");
+}
+
 static void open_all(const struct hmreg_domain_config *config)
 {
     struct hmreg_config library = {.size = sizeof(library), .monitor = HMREG_MONITOR_IMPORT};
@@ -37,14 +41,7 @@ static void open_all(const struct hmreg_domain_config *config)
     pinning_reset();
     assert_ok(hmreg_open(&library, &lib));
     assert_ok(pinning_open(lib, config, &domain));
-}
-
-static void close_all(void)
-{
-    assert_ok(hmreg_domain_close(domain));
-    assert_ok(hmreg_close(lib));
-    assert_int_equal(atomic_load(&pinning.alive), 0);
-    assert_string_equal(pinning_complaint(), "");
+    test_after(close_all);
 }
 
 static struct hmreg_mr *get(unsigned range)
@@ -54,22 +51,6 @@ static struct hmreg_mr *get(unsigned range)
     if (hmreg_mr_get(domain, memory[range], LEN, HMREG_ACCESS_REMOTE, &mr))
         pinning_complain("get: %s", hmreg_last_error()->text);
     return mr;
-}
-
-static struct hmreg_stats stats_now(void)
-{
-    struct hmreg_stats stats = {.size = sizeof(stats)};
-
-    assert_ok(hmreg_domain_stats(domain, &stats));
-    return stats;
-}
-
-static void on_a_thread(void *(*body)(void *), void *arg)
-{
-    pthread_t thread;
-
-    assert_int_equal(pthread_create(&thread, NULL, body, arg), 0);
-    assert_int_equal(pthread_join(thread, NULL), 0);
 }
 
 /* ---- gets and puts ----------------------------------------------------------------------- */
@@ -100,21 +81,20 @@ static void assert_held_until(struct hmreg_mr *mr, bool by_another)
     pinned_use(region);
     forget_all();
     assert_int_equal(atomic_load(&pinning.alive), 1);
-    assert_int_equal(stats_now().zombies, 1);
+    assert_int_equal(test_stats_of(domain).zombies, 1);
     pinned_unuse(region);
     if (by_another)
-        on_a_thread(put_it, mr);
+        test_on_a_thread(put_it, mr);
     else
         hmreg_mr_put(mr);
     assert_int_equal(atomic_load(&pinning.alive), 0);
-    assert_int_equal(stats_now().zombies, 0);
+    assert_int_equal(test_stats_of(domain).zombies, 0);
 }
 
 TEST(put__by_a_thread_that_never_got__ends_it)
 {
     open_all(NULL);
     assert_held_until(get(0), true);
-    close_all();
 }
 
 TEST(put__after_the_getter_has_ended__ends_it)
@@ -122,11 +102,10 @@ TEST(put__after_the_getter_has_ended__ends_it)
     struct hmreg_mr *mr = NULL;
 
     open_all(NULL);
-    on_a_thread(get_first, &mr);
+    test_on_a_thread(get_first, &mr);
     assert_held_until(mr, false);
-    on_a_thread(get_first, &mr);
+    test_on_a_thread(get_first, &mr);
     assert_held_until(mr, true);
-    close_all();
 }
 
 /* A region's pins are the sum over ended threads, running threads, and puts of others. */
@@ -137,7 +116,7 @@ TEST(put__gets_and_puts_of_many_threads__the_last_ends_it)
     open_all(NULL);
     for (int i = 0; i < 20; i++) {
         if (i % 2)
-            on_a_thread(get_first, &held[i]);
+            test_on_a_thread(get_first, &held[i]);
         else
             held[i] = get(0);
     }
@@ -145,7 +124,7 @@ TEST(put__gets_and_puts_of_many_threads__the_last_ends_it)
     pinned_use(pinned_of(held[19]));
     for (int i = 0; i < 19; i++) {
         if (i % 3)
-            on_a_thread(put_it, held[i]);
+            test_on_a_thread(put_it, held[i]);
         else
             hmreg_mr_put(held[i]);
         if (i == 9)
@@ -154,9 +133,8 @@ TEST(put__gets_and_puts_of_many_threads__the_last_ends_it)
         assert_int_equal(hmreg_domain_close(domain), -EBUSY);
     }
     pinned_unuse(pinned_of(held[19]));
-    on_a_thread(put_it, held[19]);
+    test_on_a_thread(put_it, held[19]);
     assert_int_equal(atomic_load(&pinning.alive), 0);
-    close_all();
 }
 
 /* ---- while a thread ends ----------------------------------------------------------------- */
@@ -184,18 +162,17 @@ TEST(put__in_a_keys_destructor__nothing_is_left)
     assert_int_equal(pthread_key_create(&key, put_at_the_end), 0); /* before the library's */
     open_all(NULL);
     for (int i = 0; i < 50; i++)
-        on_a_thread(leave_to_destructor, NULL);
+        test_on_a_thread(leave_to_destructor, NULL);
     pthread_key_delete(key);
     assert_int_equal(pthread_key_create(&key, put_at_the_end), 0); /* after it */
     for (int i = 0; i < 50; i++)
-        on_a_thread(leave_to_destructor, NULL);
+        test_on_a_thread(leave_to_destructor, NULL);
     pthread_key_delete(key);
     assert_int_equal(atomic_load(&destroyed), 100);
     assert_int_equal(atomic_load(&pinning.regs), 2);
-    assert_int_equal(stats_now().hits, 198);
+    assert_int_equal(test_stats_of(domain).hits, 198);
     forget_all();
     assert_int_equal(atomic_load(&pinning.alive), 0);
-    close_all();
 }
 
 /* ---- thousands of threads ---------------------------------------------------------------- */
@@ -239,14 +216,13 @@ TEST(threads__thousands_come_and_go__nothing_grows)
 
     open_all(NULL);
     for (int i = 0; i < 200; i++)
-        on_a_thread(get_some, NULL);
+        test_on_a_thread(get_some, NULL);
     before = had_now();
     for (int i = 0; i < MANY; i++)
-        on_a_thread(get_some, NULL);
+        test_on_a_thread(get_some, NULL);
     assert_not_grown(before);
     assert_int_equal(atomic_load(&pinning.regs), RANGES);
-    assert_int_equal(stats_now().hits, (uint64_t)RANGES * (200 + MANY - 1));
-    close_all();
+    assert_int_equal(test_stats_of(domain).hits, (uint64_t)RANGES * (200 + MANY - 1));
 }
 
 /* All at once, each with a region held when it ends; more threads than any initial table has room
@@ -265,14 +241,10 @@ static void *get_with_others(void *out)
 TEST(threads__many_at_once__all_count)
 {
     static struct hmreg_mr *held[AT_ONCE];
-    pthread_t threads[AT_ONCE];
 
     open_all(NULL);
     pthread_barrier_init(&all_have, NULL, AT_ONCE);
-    for (int i = 0; i < AT_ONCE; i++)
-        assert_int_equal(pthread_create(&threads[i], NULL, get_with_others, &held[i]), 0);
-    for (int i = 0; i < AT_ONCE; i++)
-        pthread_join(threads[i], NULL);
+    test_on_threads(AT_ONCE, get_with_others, held, sizeof(held[0]));
     pthread_barrier_destroy(&all_have);
     assert_int_equal(atomic_load(&pinning.regs), 1);
     forget_all();
@@ -281,7 +253,6 @@ TEST(threads__many_at_once__all_count)
         hmreg_mr_put(held[i]);
     }
     assert_int_equal(atomic_load(&pinning.alive), 0);
-    close_all();
 }
 
 /* Libraries and domains close while threads that used them continue. */
@@ -293,7 +264,7 @@ TEST(threads__outlive_domains__nothing_grows)
         open_all(NULL);
         for (unsigned range = 0; range < RANGES; range++)
             hmreg_mr_put(get(range));
-        close_all();
+        test_finish();
         if (i == 50)
             before = had_now();
     }
@@ -326,13 +297,7 @@ static int live_as_a_child(struct hmreg_mr *held)
 
 static void fork_one(struct hmreg_mr *held)
 {
-    int status = -1;
-    pid_t child = test_fork();
-
-    if (child == 0)
-        _exit(live_as_a_child(held));
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_int_equal(status, 0);
+    test_in_child(live_as_a_child(held));
 }
 
 static sem_t registering, go_on;
@@ -370,7 +335,6 @@ TEST(fork__while_one_registers_and_one_waits_for_it__child_continues)
         pthread_join(threads[i], NULL);
     hmreg_mr_put(held);
     assert_int_equal(atomic_load(&pinning.regs), 2);
-    close_all();
 }
 
 static atomic_bool enough;
@@ -408,7 +372,6 @@ TEST(fork__while_threads_do_everything__child_continues)
     for (int i = 0; i < 3; i++)
         pthread_join(threads[i], NULL);
     hmreg_mr_put(held);
-    close_all();
 }
 
 /* ---- limits ------------------------------------------------------------------------------ */
@@ -430,9 +393,9 @@ TEST(limits__exactly_what_is_worked_with__never_misses_again)
         open_all(&config);
         go_round(ranges, 20);
         assert_int_equal(atomic_load(&pinning.regs), ranges);
-        assert_int_equal(stats_now().evictions, 0);
-        assert_int_equal(stats_now().regions, ranges);
-        close_all();
+        assert_int_equal(test_stats_of(domain).evictions, 0);
+        assert_int_equal(test_stats_of(domain).regions, ranges);
+        test_finish();
     }
 }
 
@@ -445,12 +408,13 @@ static void exceed(uint64_t max_regions, uint64_t max_bytes)
     open_all(&config);
     for (unsigned i = 0; i < RANGES * 10; i++) {
         hmreg_mr_put(get(i % RANGES));
-        assert_in_range(stats_now().regions, 1, max_regions < RANGES ? max_regions : RANGES - 1);
-        assert_in_range(stats_now().bytes, LEN,
+        assert_in_range(test_stats_of(domain).regions, 1,
+                        max_regions < RANGES ? max_regions : RANGES - 1);
+        assert_in_range(test_stats_of(domain).bytes, LEN,
                         max_bytes < RANGES * LEN ? max_bytes : RANGES * LEN);
     }
-    assert_true(stats_now().evictions >= RANGES);
-    close_all();
+    assert_true(test_stats_of(domain).evictions >= RANGES);
+    test_finish();
 }
 
 TEST(limits__one_less_than_what_is_worked_with__hold)
@@ -472,13 +436,12 @@ TEST(limits__of_one__the_last_is_kept)
     assert_int_equal(atomic_load(&pinning.alive), 1);
     held = get(0);
     other = get(1); /* there is no room for it */
-    assert_int_equal(stats_now().uncached, 1);
+    assert_int_equal(test_stats_of(domain).uncached, 1);
     assert_int_equal(atomic_load(&pinning.alive), 2);
     hmreg_mr_put(other);
     assert_int_equal(atomic_load(&pinning.alive), 1);
     hmreg_mr_put(held);
-    assert_int_equal(stats_now().regions, 1);
-    close_all();
+    assert_int_equal(test_stats_of(domain).regions, 1);
 }
 
 /* Regions that were in use at a failed search for room can be evicted later. */
@@ -491,13 +454,12 @@ TEST(limits__full_and_put_back__there_is_room_again)
     for (unsigned i = 0; i < 4; i++)
         held[i] = get(i);
     hmreg_mr_put(get(4));
-    assert_int_equal(stats_now().uncached, 1);
+    assert_int_equal(test_stats_of(domain).uncached, 1);
     for (unsigned i = 0; i < 4; i++)
         hmreg_mr_put(held[i]);
     go_round(RANGES, 1);
-    assert_int_equal(stats_now().uncached, 1);
-    assert_int_equal(stats_now().misses, RANGES);
-    close_all();
+    assert_int_equal(test_stats_of(domain).uncached, 1);
+    assert_int_equal(test_stats_of(domain).misses, RANGES);
 }
 
 TEST(limits__a_range_beyond_them__evicts_nothing)
@@ -511,8 +473,7 @@ TEST(limits__a_range_beyond_them__evicts_nothing)
     hmreg_mr_put(mr);
     go_round(4, 2);
     assert_int_equal(atomic_load(&pinning.regs), 5);
-    assert_int_equal(stats_now().evictions, 0);
-    close_all();
+    assert_int_equal(test_stats_of(domain).evictions, 0);
 }
 
 TEST_MAIN()

@@ -3,14 +3,11 @@
  * fabric, accessed by a peer in another process. The owner checks it through the vendor's runtime.
  */
 #include "tests/support/fabric.h"
+#include "tests/support/queries.h"
 
-#include <errno.h>
 #include <hmreg/group.h>
 #include <hmreg/loopback.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 #define BYTES 300000
 
@@ -289,7 +286,6 @@ TEST(get__memory_freed_and_allocated_anew__the_new_bytes)
 /* For a fabric, a device runtime's host memory is host memory. */
 static void use_pinned(struct fixture *fixture)
 {
-    struct hmreg_mr_info info = {.size = sizeof(info)};
     unsigned char *pinned = NULL;
 
     assert_ok(hmreg_mem_alloc(fixture->fabric.lib, fixture->iface, fixture->device,
@@ -297,8 +293,7 @@ static void use_pinned(struct fixture *fixture)
     memset(pinned, 0, 9000);
     assert_ok(hmreg_mr_reg(fixture->fabric.domain, pinned + 1, 8000, HMREG_ACCESS_ALL, 0, 0, 0,
                            &fixture->mr, NULL));
-    assert_ok(hmreg_mr_query(fixture->mr, &info));
-    assert_int_equal(info.path, HMREG_PATH_SYSTEM);
+    assert_int_equal(test_info_of(fixture->mr).path, HMREG_PATH_SYSTEM);
     assert_ok(peer_take_region(&fixture->fabric, fixture->mr));
     assert_ok(peer_write(&fixture->fabric, 5, 7000, 2));
     assert_ok(peer_read(&fixture->fabric, 5, 7000, 2));

@@ -3,9 +3,7 @@
  * See fixture.h.
  */
 #include "tests/ofi/fixture.h"
-
-#include <stdlib.h>
-#include <string.h>
+#include "tests/support/queries.h"
 
 uint64_t fixture_key(const struct fixture *fixture, uint64_t key)
 {
@@ -68,12 +66,12 @@ void fixture_write_and_read(struct fixture *fixture)
 void fixture_in_old_mode(int mode, uint32_t becomes)
 {
     struct endpoint_hints hints = {.old_mr_mode = mode};
-    struct hmreg_domain_info info = {.size = sizeof(info)};
     struct fixture fixture;
 
     fixture_open(&fixture, &hints, HMREG_ACCESS_ALL);
-    assert_ok(hmreg_domain_query(fixture.fabric.domain, &info));
-    assert_int_equal(info.mr_mode & (HMREG_MR_VIRT_ADDR | HMREG_MR_PROV_KEY), becomes);
+    assert_int_equal(test_domain_info(fixture.fabric.domain).mr_mode &
+                         (HMREG_MR_VIRT_ADDR | HMREG_MR_PROV_KEY),
+                     becomes);
     fixture_write_and_read(&fixture);
     fixture_close(&fixture);
 }

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  * Host memory on a real fabric, accessed by a peer in another process. */
 #include "tests/ofi/fixture.h"
-
-#include <errno.h>
+#include "tests/support/queries.h"
 
 /* ---- permitted accesses ----------------------------------------------------------------- */
 
@@ -41,15 +40,13 @@ TEST(rma__region_from_get__exact_bytes)
 
 TEST(rma__we_start_it_from_a_region__exact_bytes)
 {
-    struct hmreg_mr_info info = {.size = sizeof(info)};
     struct hmreg_remote *remote;
     uint64_t addr, key;
     struct fixture fixture;
 
     fixture_open(&fixture, NULL, HMREG_ACCESS_ALL);
     assert_ok(peer_offer(&fixture.fabric, 10000, 3, &remote));
-    assert_ok(hmreg_mr_query(fixture.mr, &info));
-    assert_int_equal(info.local_addr, (uintptr_t)fixture.memory);
+    assert_int_equal(test_info_of(fixture.mr).local_addr, (uintptr_t)fixture.memory);
     assert_ok(hmreg_remote_addr(remote, 0, 10000, &addr, &key));
     assert_int_equal(endpoint_read(&fixture.fabric.endpoint, fixture.memory + 5, 10000,
                                    hmreg_mr_desc(fixture.mr), addr, key),
@@ -176,15 +173,13 @@ TEST(reg__native_and_desc__libfabrics)
 
 TEST(explain__host_memory__path_system)
 {
-    struct hmreg_explanation why = {.size = sizeof(why)};
     struct fixture fixture;
 
     fixture_open_lonely(&fixture);
     assert_ok(hmreg_mr_reg(fixture.fabric.domain, fixture.memory, 10, HMREG_ACCESS_ALL, 0,
                            fixture_key(&fixture, FIXTURE_KEY), 0, &fixture.mr, NULL));
-    assert_ok(hmreg_mr_explain(fixture.mr, &why));
-    assert_int_equal(why.path, HMREG_PATH_SYSTEM);
-    assert_int_equal(why.refused, 0);
+    assert_int_equal(test_why_of(fixture.mr).path, HMREG_PATH_SYSTEM);
+    assert_int_equal(test_why_of(fixture.mr).refused, 0);
     fixture_close(&fixture);
 }
 

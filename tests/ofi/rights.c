@@ -3,12 +3,8 @@
 #include "tests/support/rights.h"
 #include "tests/support/fabric.h"
 
-#include <errno.h>
 #include <rdma/fi_rma.h>
-#include <stdbool.h>
-#include <string.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 /* fabric_byte(seed, i) for a seed whose bytes begin with `byte`. */
 static unsigned seed_for(char byte)

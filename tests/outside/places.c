@@ -7,12 +7,7 @@
 #include "tests/outside/confine.h"
 #include "tests/support/test.h"
 
-#include <errno.h>
-#include <stdbool.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #define SKIPS    77  /* the environment is not available; the output says why */
 #define UNUSABLE 126 /* the program cannot be executed there */

@@ -6,10 +6,8 @@
 
 #include <fcntl.h>
 #include <pthread.h>
-#include <stdlib.h>
 #include <sys/wait.h>
 #include <time.h>
-#include <unistd.h>
 
 TEST(passes)
 {

@@ -7,8 +7,6 @@
 
 #include "tests/tools/tool.h"
 
-#include <stdlib.h>
-
 static inline const char *environment(const char *name)
 {
     const char *value = getenv(name);

@@ -9,12 +9,8 @@
 #include "tests/support/set_user_id.h"
 #include "tests/support/test.h"
 
-#include <stdbool.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/auxv.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #define NONE 3 /* of what the environment asked for */
 

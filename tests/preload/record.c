@@ -10,17 +10,12 @@
 #include "tools/run/trace_view.h"
 
 #include <dirent.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
-#include <stdbool.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #define PAGE    UINT64_C(4096)
 #define THREADS 4
@@ -42,30 +37,17 @@ static void empty_folder(void)
     closedir(list);
 }
 
-/* Ends the child with a status that says where. */
-#define REQUIRE(good)                                                                              \
-    do {                                                                                           \
-        if (!(good)) {                                                                             \
-            fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #good);                             \
-            _exit(1);                                                                              \
-        }                                                                                          \
-    } while (0)
-
 static pid_t run(void (*body)(void))
 {
     pid_t child;
-    int status;
 
     empty_folder();
-    fflush(NULL);
-    child = fork();
+    child = test_fork();
     if (child == 0) {
         body();
         _exit(0);
     }
-    assert_true(child > 0);
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_int_equal(status, 0);
+    test_await(child);
     return child;
 }
 
@@ -160,7 +142,7 @@ static void some_calls(void)
     record_registered(&call);
     record_passed_on("a-reason", "A sentence.");
     record_passed_on("a-reason", "A sentence.");
-    REQUIRE(errno == EDOM);
+    assert_true(errno == EDOM);
 }
 
 static const struct view_row *row_of(const struct trace_view *view, unsigned size, int error)
@@ -213,15 +195,15 @@ static void nothing(void)
 {
     struct record_end end;
 
-    REQUIRE(record_enter());
-    REQUIRE(!call_enters());
-    REQUIRE(record_inside());
+    assert_true(record_enter());
+    assert_true(!call_enters());
+    assert_true(record_inside());
     record_leave();
-    REQUIRE(record_enter());
+    assert_true(record_enter());
     record_leave();
-    REQUIRE(!record_inside());
+    assert_true(!record_inside());
     record_end_begin(NULL, &end);
-    REQUIRE(!end.known);
+    assert_true(!end.known);
 }
 
 TEST(record__guard__refuses_a_second_entry)
@@ -264,7 +246,7 @@ static void freed_memory(void)
     void *page = mmap(NULL, PAGE, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     void *left = mmap(NULL, 2 * PAGE, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
-    REQUIRE(page != MAP_FAILED && left != MAP_FAILED);
+    assert_true(page != MAP_FAILED && left != MAP_FAILED);
     reg(1, (uintptr_t)page, PAGE);
     reg(2, (uintptr_t)page, PAGE);
     reg(3, (uintptr_t)left, 2 * PAGE);
@@ -291,7 +273,7 @@ static void freed_late(void)
 {
     void *page = mmap(NULL, PAGE, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
-    REQUIRE(page != MAP_FAILED);
+    assert_true(page != MAP_FAILED);
     for (int i = 0; i < 2000; i++) {
         reg(1, (uintptr_t)page, PAGE);
         dereg(1, 0);
@@ -321,7 +303,7 @@ static void rereg(void)
     reg(1, 0x10000, PAGE);
     record_moved(handle(1), 0x50000, 4 * PAGE);
     record_end_begin(handle(1), &end);
-    REQUIRE(end.known && end.addr == 0x50000 && end.len == 4 * PAGE);
+    assert_true(end.known && end.addr == 0x50000 && end.len == 4 * PAGE);
     record_end_cancel(&end);
     dereg(9, 0);
 }
@@ -351,12 +333,12 @@ static void forking(void)
             reg(2, 0x10000, 8 * PAGE);
             _exit(0);
         }
-        REQUIRE(waitpid(child, &status, 0) == child && status == 0);
+        assert_true(waitpid(child, &status, 0) == child && status == 0);
     }
     child = fork();
     if (child == 0)
         _exit(0); /* no file */
-    REQUIRE(waitpid(child, &status, 0) == child && status == 0);
+    assert_true(waitpid(child, &status, 0) == child && status == 0);
     dereg(1, 0);
 }
 
@@ -391,7 +373,7 @@ static void threaded(void)
     pthread_t made[THREADS];
 
     for (uintptr_t i = 0; i < THREADS; i++)
-        REQUIRE(!pthread_create(&made[i], NULL, work, (void *)i));
+        assert_true(!pthread_create(&made[i], NULL, work, (void *)i));
     for (int i = 0; i < THREADS; i++)
         pthread_join(made[i], NULL);
 }
@@ -514,14 +496,14 @@ static void without_a_file(void)
     reg(1, 0x10000, PAGE);
     dereg(1, 0);
     record_passed_on("a-reason", "A sentence.");
-    REQUIRE(!record_file());
+    assert_true(!record_file());
 }
 
 static void with_a_limit(void)
 {
     const struct rlimit limit = {.rlim_cur = PAGE, .rlim_max = PAGE};
 
-    REQUIRE(!setrlimit(RLIMIT_FSIZE, &limit));
+    assert_true(!setrlimit(RLIMIT_FSIZE, &limit));
     without_a_file();
 }
 
@@ -536,7 +518,7 @@ static void without_descriptors(void)
 {
     const struct rlimit limit = {0, 0};
 
-    REQUIRE(!setrlimit(RLIMIT_NOFILE, &limit));
+    assert_true(!setrlimit(RLIMIT_NOFILE, &limit));
     without_a_file();
 }
 
@@ -554,11 +536,11 @@ static void twice(void)
     snprintf(path, sizeof(path), "%s/hmreg-%d-0%s", preload_dir(), getpid(), RECORD_SUFFIX);
     close(open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
     snprintf(path, sizeof(path), "%s/hmreg-%d-1%s", preload_dir(), getpid(), RECORD_SUFFIX);
-    REQUIRE(!symlink("/nowhere/file", path));
+    assert_true(!symlink("/nowhere/file", path));
     reg(1, 0x10000, PAGE);
-    REQUIRE(record_file());
+    assert_true(record_file());
     snprintf(path, sizeof(path), "%s/hmreg-%d-2%s", preload_dir(), getpid(), RECORD_SUFFIX);
-    REQUIRE(!access(path, F_OK));
+    assert_true(!access(path, F_OK));
 }
 
 TEST(record__name_taken__the_next_one)

@@ -9,12 +9,8 @@
 #include <elf.h>
 #include <fcntl.h>
 #include <link.h>
-#include <stdbool.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/inotify.h>
 #include <sys/stat.h>
-#include <unistd.h>
 /* Runs a scenario of the program; the report is JSON on standard error. */
 static json_t *report(const char *name, int status, const char *out)
 {
@@ -72,9 +68,8 @@ TEST(run__program__its_registrations)
 
 TEST(run__other_interposing_library_without_versions__has_its_calls)
 {
-    setenv("LD_PRELOAD", environment("OTHER"), true);
+    test_setenv("LD_PRELOAD", environment("OTHER"));
     report("plain", 3, "other\nother\nother\nhello\n");
-    unsetenv("LD_PRELOAD");
 }
 
 /* libibverbs' ibv_reg_mr() calls ibv_reg_mr_iova2(), which arrives as well. */
@@ -346,7 +341,7 @@ TEST(run__runtime_folder_of_others__not_used)
     struct tool tool;
 
     assert_non_null(mkdtemp(folder));
-    setenv("XDG_RUNTIME_DIR", folder, 1);
+    test_setenv("XDG_RUNTIME_DIR", folder);
     snprintf(expected, sizeof(expected), "HMREG_RUN_DIR=%s/", folder);
     tool = tool_run("run", "env");
     assert_says(tool.out, expected);
@@ -359,7 +354,6 @@ TEST(run__runtime_folder_of_others__not_used)
         tool = tool_run("run", "env");
         assert_says(tool.out, "HMREG_RUN_DIR=/tmp/hmreg-run-");
     }
-    unsetenv("XDG_RUNTIME_DIR");
     rmdir(folder);
 }
 
@@ -418,9 +412,8 @@ TEST(run__dlopen_path_with_other_preloads__kept)
 {
     struct tool tool;
 
-    setenv("LD_PRELOAD", "libm.so.6", 1);
+    test_setenv("LD_PRELOAD", "libm.so.6");
     tool = tool_run("run", "sh", "-c", "echo $LD_PRELOAD");
-    unsetenv("LD_PRELOAD");
     assert_int_equal(tool.status, 0);
     assert_says(tool.out, "libhmreg-preload.so:libm.so.6\n");
 }
@@ -454,9 +447,8 @@ TEST(run__nccl__its_variable_unless_it_is_set)
     snprintf(expected, sizeof(expected), "%s", environment("PRELOAD"));
     strcpy(strrchr(expected, '/'), "/libhmreg-ibverbs.so\n.\n");
     assert_string_equal(tool.out, expected);
-    setenv("NCCL_IBVERBS_LIB", "other", 1);
+    test_setenv("NCCL_IBVERBS_LIB", "other");
     tool = tool_run("run", "sh", "-c", "echo $NCCL_IBVERBS_LIB");
-    unsetenv("NCCL_IBVERBS_LIB");
     assert_string_equal(tool.out, "other\n");
 }
 

@@ -8,12 +8,9 @@
 #include <limits.h>
 #include <linux/capability.h>
 #include <signal.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <sys/xattr.h>
-#include <unistd.h>
 
 /* ---- refusals ---------------------------------------------------------------------------- */
 

@@ -5,8 +5,6 @@
  */
 #include "tests/preload/command.h"
 
-#include <string.h>
-
 static json_t *report(const char *mode, const char *scenario)
 {
     struct tool tool =

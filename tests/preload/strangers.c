@@ -9,9 +9,6 @@
 
 #include <dirent.h>
 #include <fcntl.h>
-#include <stdbool.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 
 static char base[64];

@@ -6,9 +6,6 @@
 
 #include "tests/support/test.h"
 
-#include <errno.h>
-#include <string.h>
-
 #define FIRST_PSN 0x123456
 
 /* A port's address: a RoCE port is reached by a GID, and every kind has the one derived from an

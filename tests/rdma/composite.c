@@ -4,10 +4,7 @@
  * replaced. CUDA's, since its simulated driver maps memory of any device next to any other. */
 #include "tests/rdma/device.h"
 #include "tests/rdma/virtual.h"
-#include "tests/support/test.h"
-
-#include <stdlib.h>
-#include <string.h>
+#include "tests/support/queries.h"
 
 /* Two adjacent pieces, of device 0 and 1. */
 struct pair {
@@ -83,7 +80,6 @@ static void write_and_compare(struct bench *bench, struct pair *pair, const stru
 
 TEST(composite__of_two_devices__rdma_lands_in_both)
 {
-    struct hmreg_mr_info info = {.size = sizeof(info)};
     struct hmreg_mr *mr = NULL, *single = NULL;
     struct bench bench;
     struct pair pair;
@@ -97,8 +93,7 @@ TEST(composite__of_two_devices__rdma_lands_in_both)
     assert_fails(hmreg_mr_reg(bench.domain, (void *)(uintptr_t)pair.addr, 2 * pair.granule,
                               HMREG_REMOTE_WRITE, 0, 0, HMREG_REG_SINGLE, &single, NULL),
                  -EXDEV, "HMREG_REG_PARTS");
-    assert_ok(hmreg_mr_query(mr, &info));
-    assert_int_equal(info.path, HMREG_PATH_DMABUF);
+    assert_int_equal(test_info_of(mr).path, HMREG_PATH_DMABUF);
     write_and_compare(&bench, &pair, mr, 1);
     assert_ok(hmreg_mr_close(mr));
     pair_close(&pair);
@@ -107,7 +102,6 @@ TEST(composite__of_two_devices__rdma_lands_in_both)
 
 TEST(composite__piece_exchanged__rdma_lands_in_the_new)
 {
-    struct hmreg_stats stats = {.size = sizeof(stats)};
     struct bench bench;
     struct pair pair;
 
@@ -126,9 +120,8 @@ TEST(composite__piece_exchanged__rdma_lands_in_the_new)
         assert_int_equal(cu.unmap(pair.addr + pair.granule, pair.granule), CUDA_OK);
         map_piece(&pair, 1);
     }
-    assert_ok(hmreg_domain_stats(bench.domain, &stats));
-    assert_int_equal(stats.hits, 2);
-    assert_int_equal(stats.misses, 2);
+    assert_int_equal(test_stats_of(bench.domain).hits, 2);
+    assert_int_equal(test_stats_of(bench.domain).misses, 2);
     assert_ok(hmreg_domain_flush(bench.domain));
     pair_close(&pair);
     device_close(&bench);

@@ -2,16 +2,13 @@
  * Device memory on a real kernel: RDMA writes it through hmreg's regions, by a dmabuf and by peer
  * memory, and nothing else; a refusal has a reason; nothing leaks. */
 #include "tests/rdma/device.h"
+#include "tests/support/queries.h"
 #include "tests/support/softgpu.h"
-#include "tests/support/test.h"
 
-#include <errno.h>
 #include <hmreg/suspend.h>
 #include <pthread.h>
 #include <signal.h>
-#include <string.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 static const enum hmreg_path paths[] = {HMREG_PATH_DMABUF, HMREG_PATH_PEERMEM};
 #define PATHS (sizeof(paths) / sizeof(paths[0]))
@@ -28,11 +25,8 @@ static const enum hmreg_path paths[] = {HMREG_PATH_DMABUF, HMREG_PATH_PEERMEM};
 
 static void assert_path(const struct hmreg_mr *mr, enum hmreg_path path)
 {
-    struct hmreg_mr_info info = {.size = sizeof(info)};
-
-    assert_ok(hmreg_mr_query(mr, &info));
-    assert_int_equal(info.path, path);
-    assert_int_equal(info.iface, device_iface());
+    assert_int_equal(test_info_of(mr).path, path);
+    assert_int_equal(test_info_of(mr).iface, device_iface());
 }
 
 /* ---- bytes ------------------------------------------------------------------------------ */
@@ -290,7 +284,6 @@ TEST(import_fails__next_path_is_taken)
 {
     struct hmreg_domain_config config = {.size = sizeof(config),
                                          .order = {HMREG_PATH_DMABUF, HMREG_PATH_PEERMEM}};
-    struct hmreg_explanation why = {.size = sizeof(why)};
     struct target target;
     struct bench bench;
 
@@ -300,9 +293,8 @@ TEST(import_fails__next_path_is_taken)
     softgpu_fail(SOFTGPU_OP_PIN, ENOSPC);
     target_open(&bench, &target, HMREG_REMOTE_WRITE);
     assert_path(target.mr, HMREG_PATH_PEERMEM);
-    assert_ok(hmreg_mr_explain(target.mr, &why));
-    assert_int_equal(why.refused, 1);
-    assert_int_equal(why.reasons[0].code, -ENOSPC);
+    assert_int_equal(test_why_of(target.mr).refused, 1);
+    assert_int_equal(test_why_of(target.mr).reasons[0].code, -ENOSPC);
     target_close(&bench, &target);
     device_close(&bench);
 }
@@ -422,17 +414,11 @@ TEST(fork__parents_region_goes_on)
 {
     struct target target;
     struct bench bench;
-    pid_t child;
-    int status;
 
     for (size_t i = 0; i < PATHS; i++) {
         device_open(&bench, paths[i]);
         target_open(&bench, &target, HMREG_REMOTE_WRITE);
-        child = fork();
-        if (!child)
-            _exit(try_as_child(&bench, &target));
-        assert_int_equal(waitpid(child, &status, 0), child);
-        assert_int_equal(status, 0);
+        test_in_child(try_as_child(&bench, &target));
         assert_int_equal(target_rdma(&bench, &target, IBV_WR_RDMA_WRITE, 0, TARGET_BYTES),
                          IBV_WC_SUCCESS);
         memcpy(target.expected + TARGET_SKEW, target.source, TARGET_BYTES);

@@ -7,9 +7,6 @@
 #include "tests/support/softgpu.h"
 #include "tests/support/test.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 enum hmreg_iface device_iface(void)
 {
     const char *vendor = getenv("VENDOR");

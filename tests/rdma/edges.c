@@ -5,11 +5,6 @@
 #include "tests/support/softgpu.h"
 #include "tests/support/test.h"
 
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
 /* ---- memory windows --------------------------------------------------------------------- */
 
 static void wait_for(struct ibv_cq *cq)

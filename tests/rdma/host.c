@@ -4,15 +4,11 @@
 #include "tests/rdma/bench.h"
 #include "tests/support/test.h"
 
-#include <errno.h>
 #include <hmreg/suspend.h>
 #include <linux/capability.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
-#include <unistd.h>
 
 /* ---- refusals of the kernel ------------------------------------------------------------- */
 

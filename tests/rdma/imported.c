@@ -3,13 +3,10 @@
  * bytes; hmreg does not try an older one, and the reason says so. Newer ones grant FI_HMEM to
  * devices with known names, such as Soft-RoCE renamed by as-mlx5.sh. */
 #include "tests/support/fabric.h"
+#include "tests/support/queries.h"
 #include "tests/support/softgpu.h"
 
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 #define ROOM  65536
 #define PLACE 8192 /* of the region in it */
@@ -70,13 +67,12 @@ static void check_import(struct fabric *fabric, int fd)
 
 static void check_refusal(struct fabric *fabric, int fd)
 {
-    struct hmreg_explanation why = {.size = sizeof(why)};
     struct hmreg_mr *mr = (void *)1;
 
     assert_fails(reg(fabric, fd, &mr), -EOPNOTSUPP, "no path to this");
     assert_ptr_equal(mr, (void *)1);
-    assert_ok(hmreg_mr_explain(NULL, &why));
-    assert_string_equal(why.reasons[0].slug, is_new() ? "no-fi-hmem" : "libfabric-too-old");
+    assert_string_equal(test_why_of(NULL).reasons[0].slug,
+                        is_new() ? "no-fi-hmem" : "libfabric-too-old");
 }
 
 TEST(reg__dmabuf__imported_or_libfabric_is_too_old)

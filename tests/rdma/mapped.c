@@ -4,15 +4,12 @@
  * vendors in VENDORS, since libfabric starts slowly under emulation. */
 #include "tests/rdma/device.h"
 #include "tests/support/fabric.h"
+#include "tests/support/queries.h"
 #include "tests/support/softgpu.h"
 
-#include <errno.h>
 #include <pthread.h>
 #include <signal.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 struct fixture {
     struct fabric fabric;
@@ -22,12 +19,9 @@ struct fixture {
 
 static void open_target(struct fixture *fixture, uint64_t access)
 {
-    struct hmreg_mr_info info = {.size = sizeof(info)};
-
     target_open(&fixture->bench, &fixture->target, access);
-    assert_ok(hmreg_mr_query(fixture->target.mr, &info));
-    assert_int_equal(info.path, HMREG_PATH_MAPPED);
-    assert_int_equal(info.iface, device_iface());
+    assert_int_equal(test_info_of(fixture->target.mr).path, HMREG_PATH_MAPPED);
+    assert_int_equal(test_info_of(fixture->target.mr).iface, device_iface());
     assert_ok(peer_take_region(&fixture->fabric, fixture->target.mr));
 }
 
@@ -231,15 +225,8 @@ static int try_as_child(struct fixture *fixture)
 
 CASE(fork__parents_region_goes_on)
 {
-    pid_t child;
-    int status;
-
     open_target(fixture, HMREG_ACCESS_ALL);
-    child = fork();
-    if (!child)
-        _exit(try_as_child(fixture));
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_int_equal(status, 0);
+    test_in_child(try_as_child(fixture));
     write_and_read(fixture, 0, TARGET_BYTES, 1);
     close_target(fixture);
 }

@@ -5,12 +5,8 @@
  * is full means to a registration and to the cache.
  */
 #include "tests/rdma/device.h"
+#include "tests/support/queries.h"
 #include "tests/support/softgpu.h"
-#include "tests/support/test.h"
-
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
 
 static void open_with(struct bench *bench, struct target *target, const char *client)
 {
@@ -120,7 +116,6 @@ static void close_two(struct bench *bench, void **memory)
 TEST(dmabuf_refused_for_lack_of_memory__peer_memory_is_taken)
 {
     static const enum hmreg_path order[] = {HMREG_PATH_DMABUF, HMREG_PATH_PEERMEM};
-    struct hmreg_mr_info info = {.size = sizeof(info)};
     struct hmreg_mr *mr = NULL;
     void *memory[2] = {NULL};
     struct bench bench;
@@ -128,8 +123,7 @@ TEST(dmabuf_refused_for_lack_of_memory__peer_memory_is_taken)
     open_two(&bench, order, memory);
     softgpu_fail(SOFTGPU_OP_MAP, EIO);
     assert_ok(hmreg_mr_get(bench.domain, memory[0], 65536, HMREG_REMOTE_WRITE, &mr));
-    assert_ok(hmreg_mr_query(mr, &info));
-    assert_int_equal(info.path, HMREG_PATH_PEERMEM);
+    assert_int_equal(test_info_of(mr).path, HMREG_PATH_PEERMEM);
     hmreg_mr_put(mr);
     close_two(&bench, memory);
 }

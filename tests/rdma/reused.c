@@ -7,11 +7,8 @@
  */
 #include "tests/rdma/device.h"
 #include "tests/rdma/virtual.h"
+#include "tests/support/queries.h"
 #include "tests/support/softgpu.h"
-#include "tests/support/test.h"
-
-#include <stdlib.h>
-#include <string.h>
 
 #define ROUNDS 4
 #define BYTES  65536u
@@ -97,7 +94,6 @@ static void get_again(struct bench *bench, struct place *place, unsigned seed, b
 
 static void rounds_with(const char *client, bool cached)
 {
-    struct hmreg_mr_info info = {.size = sizeof(info)};
     uint64_t before = 0;
     unsigned again = 0;
     struct place place;
@@ -112,8 +108,7 @@ static void rounds_with(const char *client, bool cached)
         before = block_id(&place);
         assert_ok(hmreg_mr_get(bench.domain, (void *)(uintptr_t)place.addr, BYTES,
                                HMREG_REMOTE_WRITE, &mr));
-        assert_ok(hmreg_mr_query(mr, &info));
-        assert_int_equal(info.path, HMREG_PATH_PEERMEM);
+        assert_int_equal(test_info_of(mr).path, HMREG_PATH_PEERMEM);
         write_and_compare(&bench, &place, mr, 10 * i);
         hmreg_mr_put(mr);
         get_again(&bench, &place, 10 * i + 1, cached);

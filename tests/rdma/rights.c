@@ -2,16 +2,11 @@
  * For how long a peer on a real RDMA device reaches a region after each kind of its end. */
 #include "tests/rdma/bench.h"
 #include "tests/support/rights.h"
-#include "tests/support/test.h"
 
-#include <errno.h>
 #include <signal.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 /* The peer: the initiator's side of the bench. */
 struct writer {

@@ -4,8 +4,6 @@
 #include "tests/support/softgpu.h"
 #include "tests/support/test.h"
 
-#include <errno.h>
-
 static struct hmreg_explanation explain(struct bench *bench)
 {
     struct hmreg_explanation why = {.size = sizeof(why)};

@@ -7,7 +7,6 @@
 #include "tests/support/test.h"
 
 #include <dlfcn.h>
-#include <string.h>
 
 struct virtual_driver cu;
 

@@ -10,10 +10,7 @@
 #include "tests/support/cache_fixture.h"
 #include "tests/support/vendors.h"
 
-#include <errno.h>
 #include <pthread.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 
 #define THREADS 4

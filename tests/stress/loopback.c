@@ -3,17 +3,12 @@
  * this process and from others; with forks meanwhile. */
 #include "tests/support/test.h"
 
-#include <errno.h>
 #include <hmreg/loopback.h>
 #include <pthread.h>
 #include <sched.h>
-#include <signal.h>
 #include <stdatomic.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #define BYTES   100000
 #define KEY     7

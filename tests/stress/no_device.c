@@ -11,10 +11,7 @@
 #include <hmreg/hmreg.h>
 #include <malloc.h>
 #include <pthread.h>
-#include <stdbool.h>
-#include <string.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #define TIMES   100
 #define THREADS 8

@@ -7,37 +7,9 @@
 #include "core/context/context.h"
 
 #include <dirent.h>
-#include <errno.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 struct fixture fixture;
-
-#define IOC_NEW 0xaa00 /* USERFAULTFD_IOC_NEW, of /dev/userfaultfd */
-
-bool fixture_filter_userfaultfd(uint32_t call, uint32_t file)
-{
-    struct sock_filter code[] = {
-        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_userfaultfd, 0, 1),
-        BPF_STMT(BPF_RET | BPF_K, call),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_ioctl, 0, 3),
-        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[1])),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, IOC_NEW, 0, 1),
-        BPF_STMT(BPF_RET | BPF_K, file),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-    };
-    struct sock_fprog program = {sizeof(code) / sizeof(code[0]), code};
-
-    return !prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) &&
-           !prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program);
-}
 
 enum hmreg_monitor fixture_monitor(void)
 {
@@ -227,6 +199,11 @@ char *fixture_map_at(char *addr, size_t pages)
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
 
     return made == addr ? made : NULL;
+}
+
+void fixture_map_again(char *addr, size_t len)
+{
+    assert_ptr_equal(fixture_map_at(addr, len / fixture_page()), addr);
 }
 
 char *fixture_map(size_t pages)

@@ -10,9 +10,6 @@
 #include "tests/support/counter.h"
 #include "tests/support/test.h"
 
-#include <stdbool.h>
-#include <stdint.h>
-
 /* Built with AddressSanitizer or ThreadSanitizer, whose runtime interposes libc, and enters the
  * kernel past it. */
 #define FIXTURE_SANITIZED (TEST_TSAN || TEST_ASAN)
@@ -55,10 +52,6 @@ struct hmreg_mr *fixture_get_in(const struct fixture *in, const void *addr, size
 uint64_t fixture_key_in(const struct fixture *in, const void *addr, size_t len);
 struct hmreg_stats fixture_stats_in(const struct fixture *in);
 
-/* Installs a seccomp filter, for this process and its children, with these results (SECCOMP_RET_*)
- * for userfaultfd(2) and for the ioctl of /dev/userfaultfd. False: the kernel has no filters. */
-bool fixture_filter_userfaultfd(uint32_t call, uint32_t file);
-
 bool fixture_is_cached(const struct hmreg_mr *mr);
 
 /* Counts threads of this process with this name; *out: the first `most` of them. */
@@ -69,6 +62,8 @@ size_t fixture_page(void);
 char *fixture_reserve(size_t pages);
 /* Private memory there; NULL: the place is in use. */
 char *fixture_map_at(char *addr, size_t pages);
+/* So many bytes there, which nothing else uses. */
+void fixture_map_again(char *addr, size_t len);
 /* Reserves, maps and fills. */
 char *fixture_map(size_t pages);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * Seccomp filters about code, for forked children: a process cannot take them off. False: seccomp
+ * Seccomp filters, for forked children: a process cannot take them off. False: seccomp
  * filters are not possible here.
  */
 #ifndef TESTS_CODE_FILTERS_H
@@ -12,6 +12,7 @@
 #include <linux/seccomp.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
@@ -82,26 +83,30 @@ static inline bool code_filter_moves(void)
     return CODE_FILTER(code);
 }
 
-/* Lets no memory be mapped, as where there is none. */
-static inline bool code_filter_mappings(void)
+/* Lets a system call fail with this error. */
+static inline bool code_filter_refuse(int call, int error)
 {
     struct sock_filter code[] = {
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_mmap, 0, 1),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOMEM),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)call, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | (uint32_t)error),
         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
     };
 
     return CODE_FILTER(code);
 }
 
-/* Lets no process write to memory against its protection (proc_mem.force_override). */
-static inline bool code_filter_forced_writes(void)
+/* With these results (SECCOMP_RET_*) for userfaultfd(2) and for the ioctl of /dev/userfaultfd. */
+static inline bool code_filter_userfaultfd(uint32_t call, uint32_t file)
 {
     struct sock_filter code[] = {
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_pwrite64, 0, 1),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EIO),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_userfaultfd, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, call),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_ioctl, 0, 3),
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[1])),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 0xaa00, 0, 1), /* USERFAULTFD_IOC_NEW */
+        BPF_STMT(BPF_RET | BPF_K, file),
         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
     };
 

@@ -7,10 +7,6 @@
 #include "core/base/error.h"
 #include "tests/support/test.h"
 
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-
 struct counter counter;
 
 struct counter_region {

@@ -8,19 +8,14 @@
 #include "tests/support/processor.h"
 #include "tests/support/shm_names.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <rdma/fi_errno.h>
 #include <rdma/fi_rma.h>
 #include <signal.h>
-#include <stdbool.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #define MAX_BLOB    2048
 #define PATIENCE    1000 /* seconds: far above what any operation takes */

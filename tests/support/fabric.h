@@ -13,8 +13,6 @@
 #include "tests/support/test.h"
 
 #include <hmreg/ofi.h>
-#include <stdbool.h>
-#include <sys/types.h>
 
 struct fabric {
     struct endpoint endpoint;

@@ -9,8 +9,6 @@
 #include <fcntl.h>
 #include <hmreg/hmreg.h>
 #include <rdma/fi_errno.h>
-#include <stdlib.h>
-#include <string.h>
 
 #define FLAG_DMABUF (UINT64_C(1) << 40)
 

@@ -7,10 +7,7 @@
 
 #include "tests/support/test.h"
 
-#include <stdint.h>
-#include <string.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 typedef unsigned long made_function(unsigned long a, unsigned long b);
 

@@ -4,13 +4,10 @@
  * bytes do not arrive: at the address, where new memory may be, or in the pages that were there.
  */
 #include "tests/support/rights.h"
+#include "tests/support/queries.h"
 
-#include <stdbool.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <time.h>
-#include <unistd.h>
 
 #define MANY_WRITES 300 /* that arrive: it goes on */
 
@@ -121,9 +118,7 @@ static void begin(struct scene *scene, const struct end *end)
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
 
     scene->page = page;
-    scene->memory =
-        mmap(NULL, 4 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    assert_ptr_not_equal(scene->memory, MAP_FAILED);
+    scene->memory = test_map(4 * page);
     memset(scene->memory, 0, 4 * page);
     scene->other = scene->memory + 2 * page;
     if (end->make == end_by_last_put)
@@ -170,16 +165,13 @@ static void measure(struct scene *scene, const struct end *end, const char *fabr
                     const struct rights_peer *peer)
 {
     struct hmreg_remote *remote;
-    unsigned char token[4096];
-    size_t size = sizeof(token);
     uint64_t addr, key;
     unsigned writes = 0, elsewhere = 0;
     double ended, last = 0;
     bool seen;
 
     begin(scene, end);
-    assert_ok(hmreg_mr_pack(scene->mr, token, &size));
-    assert_ok(hmreg_remote_open(scene->domain, token, size, &remote));
+    remote = test_remote_of(scene->domain, scene->mr);
     assert_ok(hmreg_remote_addr(remote, 0, RIGHTS_BYTES, &addr, &key));
     hmreg_remote_close(remote);
     peer->take(peer->self, scene->mr);

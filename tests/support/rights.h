@@ -9,7 +9,6 @@
 #include "tests/support/test.h"
 
 #include <hmreg/hmreg.h>
-#include <stdbool.h>
 
 #define RIGHTS_BYTES 64 /* of each write */
 

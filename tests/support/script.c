@@ -8,9 +8,6 @@
 #include "tests/support/fake/pcie.h"
 #include "tests/support/vendors.h"
 
-#include <errno.h>
-#include <unistd.h>
-
 struct script script;
 
 static int can(void *self, enum hmreg_path path, enum hmreg_iface iface, int device,

@@ -10,8 +10,6 @@
 #include "core/contract/provider.h"
 #include "tests/support/test.h"
 
-#include <string.h>
-
 #define SCRIPT_CALLS  1100
 #define SCRIPT_RANGES 64
 #define FIXTURE_BYTES (3 * 65536)

@@ -7,11 +7,9 @@
 #include "tests/support/test.h"
 
 #include <fcntl.h>
-#include <stdbool.h>
 #include <sys/sendfile.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #define OTHER_USER 1234
 

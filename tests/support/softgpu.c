@@ -6,13 +6,9 @@
 
 #include "tests/support/test.h"
 
-#include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/ioctl.h>
 #include <time.h>
-#include <unistd.h>
 
 static int ask(unsigned long command, void *argument)
 {

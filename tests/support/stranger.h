@@ -8,7 +8,6 @@
 
 #include <grp.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #define STRANGER 12345
 

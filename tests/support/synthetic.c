@@ -6,10 +6,6 @@
 
 #include "tests/support/test.h"
 
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
 void synthetic_write(char path[32], const char *text)
 {
     int fd;

@@ -9,18 +9,13 @@
 #include "tests/support/test.h"
 
 #include <dirent.h>
-#include <errno.h>
 #include <limits.h>
 #include <pthread.h>
 #include <signal.h>
-#include <stdbool.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
-#include <unistd.h>
 
 #define RESUME "HMREG_TEST_RESUME" /* the next case, and the earlier cases' results */
 
@@ -34,6 +29,12 @@ static int returned;
 
 static void (*afterwards[8])(void);
 static size_t afterwards_count;
+
+/* What the case's variables were before; value NULL: not set. */
+static struct {
+    char *name, *value;
+} variables[16];
+static size_t variables_count;
 
 static bool only_dmabufs;
 
@@ -77,10 +78,39 @@ void test_after(void (*function)(void))
     afterwards[afterwards_count++] = function;
 }
 
+static void set_variable(const char *name, const char *value)
+{
+    if (value)
+        setenv(name, value, 1);
+    else
+        unsetenv(name);
+}
+
+void test_setenv(const char *name, const char *value)
+{
+    const char *before = getenv(name);
+
+    assert_true(variables_count < sizeof(variables) / sizeof(variables[0]));
+    variables[variables_count].name = strdup(name);
+    variables[variables_count++].value = before ? strdup(before) : NULL;
+    set_variable(name, value);
+}
+
+static void restore_variables(void)
+{
+    while (variables_count) {
+        variables_count--;
+        set_variable(variables[variables_count].name, variables[variables_count].value);
+        free(variables[variables_count].name);
+        free(variables[variables_count].value);
+    }
+}
+
 void test_finish(void)
 {
     while (afterwards_count)
         afterwards[--afterwards_count]();
+    restore_variables();
 }
 
 void test_skip(const char *format, ...)
@@ -116,11 +146,10 @@ void test_forks_while_threads_allocate(void)
 void test_forks_wipe(void)
 {
     size_t len = (size_t)sysconf(_SC_PAGESIZE);
-    char *page = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    char *page = test_map(len);
     int status = 0;
     pid_t child;
 
-    assert_true(page != MAP_FAILED);
     page[0] = 1;
     if (madvise(page, len, MADV_WIPEONFORK))
         page[0] = 0;
@@ -215,6 +244,39 @@ void test_wait_until_others_sleep(void)
     test_wait_until(!count_threads(true));
 }
 
+void *test_on_a_thread(void *(*body)(void *), void *arg)
+{
+    void *result = NULL;
+    pthread_t thread;
+
+    assert_int_equal(pthread_create(&thread, NULL, body, arg), 0);
+    assert_int_equal(pthread_join(thread, &result), 0);
+    return result;
+}
+
+void test_on_threads(unsigned count, void *(*body)(void *), void *args, size_t size)
+{
+    pthread_t threads[256];
+
+    assert_in_range(count, 1, sizeof(threads) / sizeof(threads[0]));
+    for (unsigned i = 0; i < count; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, body, (char *)args + i * size), 0);
+    for (unsigned i = 0; i < count; i++) {
+        void *result = NULL;
+
+        assert_int_equal(pthread_join(threads[i], &result), 0);
+        assert_null(result);
+    }
+}
+
+void *test_map(size_t len)
+{
+    void *made = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    assert_ptr_not_equal(made, MAP_FAILED);
+    return made;
+}
+
 /* ---- children --------------------------------------------------------------------------- */
 
 void test_end_with(pid_t parent)
@@ -259,6 +321,22 @@ pid_t test_fork(void)
     return child;
 }
 
+void test_await_or_skip(pid_t child, const char *why)
+{
+    int status = -1;
+
+    assert_true(child > 0);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    if (why && WIFEXITED(status) && WEXITSTATUS(status) == 77)
+        test_skip("%s", why);
+    assert_int_equal(status, 0);
+}
+
+void test_await(pid_t child)
+{
+    test_await_or_skip(child, NULL);
+}
+
 /* ---- one case --------------------------------------------------------------------------- */
 
 /* Counts again while there are more descriptors than before. Threads of a server or of a fabric may
@@ -295,7 +373,7 @@ static void run_current(void **state)
     int all = count_fds(false), dmabufs = count_fds(true);
     int before, after;
 
-    afterwards_count = 0;
+    afterwards_count = variables_count = 0;
     current->run(state);
     test_finish();
     before = only_dmabufs ? dmabufs : all;
@@ -316,6 +394,7 @@ static enum outcome run_case(const struct test_case *test)
     returned = 0;
     if (cmocka_run_group_tests_name(test->name, unit, NULL, NULL))
         return FAILED;
+    restore_variables(); /* of a case that was skipped */
     return returned ? PASSED : SKIPPED;
 }
 

@@ -14,13 +14,18 @@
 
 #include "tests/support/sanitizer.h"
 
+/* What nearly every case uses: no program includes these itself. */
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/types.h>
+#include <unistd.h>
 
 /* The only place that includes it; versions 1.1 and 2 both do. */
 #include <cmocka.h>
@@ -65,8 +70,11 @@ void test_skip(const char *format, ...) __attribute__((format(printf, 1, 2), nor
 /* Called by a case: calls the function when the case returns, what was named last first. A case
  * that fails or is skipped does not return. */
 void test_after(void (*function)(void));
-/* Calls them now, for a case that goes on. */
+/* Calls them now, for a case that goes on, and restores the environment. */
 void test_finish(void);
+
+/* Sets a variable of the environment, or removes it (NULL), until the case returns. */
+void test_setenv(const char *name, const char *value);
 
 /* Skips under ThreadSanitizer, which does not support forks of a process with threads. Call it
  * first. */
@@ -100,11 +108,39 @@ void test_pause(int64_t until, const char *file, int line, const char *condition
  * what the case makes it wait for. */
 void test_wait_until_others_sleep(void);
 
+/* Runs it on a thread of its own, and returns its result. */
+void *test_on_a_thread(void *(*body)(void *), void *arg);
+/* On so many threads at once: thread i with the element i, of this size, of an array (0: all with
+ * the same). Waits for all, each of which must return NULL. */
+void test_on_threads(unsigned count, void *(*body)(void *), void *args, size_t size);
+
+/* Private memory, which the kernel has cleared. */
+void *test_map(size_t len);
+
 /* fork(2). The kernel kills the child when the calling thread ends: a child that hangs ends with
  * the test, whose time CTest limits. */
 pid_t test_fork(void);
 /* The same for a child made otherwise, in which it is called; parent: who made it. */
 void test_end_with(pid_t parent);
+
+/* Waits for the child to exit with 0. The other also takes 77: the case is skipped, and says why.
+ */
+void test_await(pid_t child);
+void test_await_or_skip(pid_t child, const char *why);
+
+/* The same for a child that evaluates the result and exits with it. An assertion that fails there
+ * ends the child with 1. */
+#define test_in_child(result) test_in_child_then(result, test_await(test_child_))
+#define test_in_child_or_skip(result, why)                                                         \
+    test_in_child_then(result, test_await_or_skip(test_child_, why))
+#define test_in_child_then(result, await)                                                          \
+    do {                                                                                           \
+        pid_t test_child_ = test_fork();                                                           \
+                                                                                                   \
+        if (test_child_ == 0)                                                                      \
+            _exit(result);                                                                         \
+        await;                                                                                     \
+    } while (0)
 
 /* The number of repetitions of a random test: with HMREG_TEST_PART=10 a tenth. */
 unsigned long test_times(unsigned long usual);

@@ -3,8 +3,6 @@
 #include "tests/tools/tool.h"
 
 #include <hmreg/hmreg.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* The command refuses the argument: status 2, the argument and the accepted ones on stderr, nothing
  * on stdout. */
@@ -219,9 +217,8 @@ TEST(wrong_environment__fails_and_names_it)
 {
     struct tool tool;
 
-    setenv("HMREG_IFACES", "system,opencl", 1);
+    test_setenv("HMREG_IFACES", "system,opencl");
     tool = tool_run("info");
-    setenv("HMREG_IFACES", "system", 1);
     assert_int_equal(tool.status, 1);
     assert_says(tool.err, "HMREG_IFACES=system,opencl: opencl is none of system, cuda, rocr, ze");
     assert_string_equal(tool.out, "");

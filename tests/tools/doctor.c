@@ -2,19 +2,11 @@
  * hmreg doctor and topo, run as users run them: on simulated CUDA devices, RDMA devices of a
  * preloaded library, and a simulated tree of /sys, /proc and /dev. The tree is a good machine; each
  * state changes one thing of it, or of the RDMA devices. */
+#include "tests/support/code_filters.h"
 #include "tests/tools/tool.h"
 #include "tests/tools/tree.h"
 
-#include <errno.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
-#include <stddef.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/prctl.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #define SWITCH "pci0000:40/0000:40:01.0/0000:3e:00.0/"
 #define GPU_0  SWITCH "0000:3f:00.0/0000:41:00.0"
@@ -86,19 +78,9 @@ static void begin(void)
     make_gpu(GPU_1);
     tree_nic("mlx5_0", NIC_0);
     tree_nic("mlx5_1", NIC_1);
-    setenv("HMREG_FAKE_NICS", "mlx5_0,mlx5_1", 1);
-    setenv("HMREG_FAKE_NIC", "late", 1);     /* as a NIC may be without anything being wrong */
-    setenv("HMREG_FAKE_CUDA_EXACT", "1", 1); /* as NVIDIA's: attached by its driver, not mapped */
-}
-
-static void end(void)
-{
-    tree_end();
-    unsetenv("HMREG_FAKE_NICS");
-    unsetenv("HMREG_FAKE_NIC");
-    unsetenv("HMREG_FAKE_CUDA_EXACT");
-    unsetenv("HMREG_FAKE_ATTACH_REFUSED");
-    unsetenv("HMREG_FAKE_BAR1");
+    test_setenv("HMREG_FAKE_NICS", "mlx5_0,mlx5_1");
+    test_setenv("HMREG_FAKE_NIC", "late");     /* as a NIC may be without anything being wrong */
+    test_setenv("HMREG_FAKE_CUDA_EXACT", "1"); /* as NVIDIA's: attached by its driver, not mapped */
 }
 
 /* ---- running ---------------------------------------------------------------------------- */
@@ -119,7 +101,7 @@ static json_t *examined(const char *no_proof, int *status)
 {
     struct tool tool = doctor("--json", no_proof);
     json_error_t error;
-    json_t *parsed = json_loads(tool.out, JSON_REJECT_DUPLICATES, &error);
+    json_t *parsed = tool_keep(json_loads(tool.out, JSON_REJECT_DUPLICATES, &error));
 
     if (!parsed)
         fail_msg("line %d: %s in:\n%s", error.line, error.text, tool.out);
@@ -185,25 +167,20 @@ TEST(good__every_pair_proven_and_only_notes)
             assert_true(json_is_true(json_object_get(pair, "simulated")));
             assert_string_equal(words_at(pair, "distance"), nic == gpu ? "PIX" : "NODE");
         }
-    json_decref(described);
-    end();
 }
 
 /* Of several fabrics over TCP, on several interfaces, one is proven: the one that an application
  * gets that asks libfabric for tcp, whose name differs between libfabric 1 and 2. */
 TEST(tcp__the_first_offered__proven_alone)
 {
-    char *providers = strdup(getenv("FI_PROVIDER"));
     const json_t *fabric, *proof;
     json_t *described;
     int status, met = 0;
     size_t i;
 
     begin();
-    setenv("FI_PROVIDER", "tcp,ofi_rxm", 1);
+    test_setenv("FI_PROVIDER", "tcp,ofi_rxm");
     described = document(&status);
-    setenv("FI_PROVIDER", providers, 1);
-    free(providers);
     json_array_foreach(list_at(described, "facts/fabrics"), i, fabric) {
         if (strncmp(words_at(fabric, "fabric"), "tcp", 3))
             continue;
@@ -212,8 +189,7 @@ TEST(tcp__the_first_offered__proven_alone)
         if (!met++)
             assert_string_equal(words_at(proof, "result"), "proven");
     }
-    json_decref(described);
-    end();
+    test_finish();
     if (!met)
         test_skip("libfabric offers no tcp here");
 }
@@ -223,12 +199,11 @@ TEST(no_proof__nothing_is_transferred)
     struct tool tool;
 
     begin();
-    setenv("HMREG_FAKE_NIC", "flip", 1);
+    test_setenv("HMREG_FAKE_NIC", "flip");
     tool = doctor("--no-proof", NULL);
     assert_says(tool.out, "not proven by a transfer");
     assert_silent(tool.out, "wrong-bytes");
     assert_says(tool.out, "dmabuf ?");
-    end();
 }
 
 /* A process whose driver never answers is stopped and reported. */
@@ -237,14 +212,13 @@ TEST(transfer_that_hangs__is_found)
     struct tool tool;
 
     begin();
-    setenv("HMREG_FAKE_NIC", "hang", 1);
+    test_setenv("HMREG_FAKE_NIC", "hang");
     tool_preload_nic(true);
     tool = tool_run("doctor", "--patience", TOOL_PATIENCE);
     tool_preload_nic(false);
     assert_int_equal(tool.status, 2);
     assert_says(tool.out, "Host memory over mlx5_0: it did not come to an end within ");
     assert_says(tool.out, "loopback-untried");
-    end();
 }
 
 /* All proofs have come; only the process's end has not. */
@@ -253,11 +227,10 @@ TEST(process_that_never_ends__is_stopped_and_its_proofs_count)
     struct tool tool;
 
     begin();
-    setenv("HMREG_FAKE_NIC", "stay", 1);
+    test_setenv("HMREG_FAKE_NIC", "stay");
     tool = doctor("--patience", TOOL_PATIENCE);
     assert_says(tool.out, "GPUDirect works for");
     assert_silent(tool.out, "loopback-untried");
-    end();
 }
 
 TEST(text__verdict_first_then_what_to_do_then_the_matrix)
@@ -268,7 +241,7 @@ TEST(text__verdict_first_then_what_to_do_then_the_matrix)
     const char *at;
 
     begin();
-    setenv("HMREG_FAKE_NIC", "flip", 1);
+    test_setenv("HMREG_FAKE_NIC", "flip");
     tool = doctor(NULL, NULL);
     assert_int_equal(tool.status, 2);
     at = tool.out;
@@ -280,7 +253,6 @@ TEST(text__verdict_first_then_what_to_do_then_the_matrix)
     assert_says(tool.out, "files read below /tmp/");
     assert_says(tool.out, "inside this process, without a fabric; proven: host, cuda 0, cuda 1");
     assert_true(longest_line(tool.out) <= 100);
-    end();
 }
 
 /* ---- ways of path dmabuf ---------------------------------------------------------------- */
@@ -308,8 +280,6 @@ TEST(ways__usual_nic__plain_moves_bytes_and_pcie_only_registers)
     assert_way(described, "data-direct-pcie", "refused", "data-direct-pcie: mlx5_0");
     assert_string_equal(words_at(pair_of(described, "mlx5_0", "cuda 0"), "proof/way"), "plain");
     assert_null(finding(described, "other-way-works"));
-    json_decref(described);
-    end();
 }
 
 TEST(ways__nic_with_data_direct__taken_and_proven)
@@ -318,12 +288,11 @@ TEST(ways__nic_with_data_direct__taken_and_proven)
     int status;
 
     begin();
-    setenv("HMREG_FAKE_MLX5", getenv("MLX5_LIBRARY"), 1);
+    test_setenv("HMREG_FAKE_MLX5", getenv("MLX5_LIBRARY"));
     described = document(&status);
     assert_way(described, "data-direct", "refused", "has no data direct");
-    json_decref(described);
-    setenv("HMREG_FAKE_DATA_DIRECT", "1", 1);
-    setenv("HMREG_FAKE_CUDA_COHERENT", "1", 1);
+    test_setenv("HMREG_FAKE_DATA_DIRECT", "1");
+    test_setenv("HMREG_FAKE_CUDA_COHERENT", "1");
     described = document(&status);
     assert_way(described, "plain", "proven", "compared");
     assert_way(described, "data-direct", "proven", "compared");
@@ -333,11 +302,6 @@ TEST(ways__nic_with_data_direct__taken_and_proven)
                         "data-direct-pcie");
     assert_string_equal(words_at(pair_of(described, "mlx5_0", "cuda 1"), "proof/way"),
                         "data-direct");
-    json_decref(described);
-    unsetenv("HMREG_FAKE_CUDA_COHERENT");
-    unsetenv("HMREG_FAKE_DATA_DIRECT");
-    unsetenv("HMREG_FAKE_MLX5");
-    end();
 }
 
 TEST(ways__the_one_taken_fails__one_that_works_is_named)
@@ -345,7 +309,7 @@ TEST(ways__the_one_taken_fails__one_that_works_is_named)
     struct tool tool;
 
     begin();
-    setenv("HMREG_DMABUF_WAYS", "pcie", 1);
+    test_setenv("HMREG_DMABUF_WAYS", "pcie");
     tool = doctor(NULL, NULL);
     assert_int_equal(tool.status, 2);
     assert_says(tool.out, "dmabuf by pcie FAILED");
@@ -354,8 +318,6 @@ TEST(ways__the_one_taken_fails__one_that_works_is_named)
     assert_says(tool.out, "(cuda 0 with mlx5_0 and 3");
     assert_says(tool.out, "bytes move by plain; fails by pcie; refused data-direct");
     assert_true(longest_line(tool.out) <= 100);
-    unsetenv("HMREG_DMABUF_WAYS");
-    end();
 }
 
 /* ---- each state and its finding --------------------------------------------------------- */
@@ -448,18 +410,18 @@ static void option_off(void)
 
 static void no_nics(void)
 {
-    unsetenv("HMREG_FAKE_NICS");
+    test_setenv("HMREG_FAKE_NICS", NULL);
     tree_remove("/sys/class/infiniband");
 }
 
 static void attach_refused(void)
 {
-    setenv("HMREG_FAKE_ATTACH_REFUSED", "1", 1);
+    test_setenv("HMREG_FAKE_ATTACH_REFUSED", "1");
 }
 
 static void window_full(void)
 {
-    setenv("HMREG_FAKE_BAR1", "4096", 1);
+    test_setenv("HMREG_FAKE_BAR1", "4096");
 }
 
 static void unreadable_bridge(void)
@@ -516,12 +478,12 @@ TEST(each_state__is_found_and_only_then)
     int status;
 
     begin();
-    good = document(&status);
-    end();
+    good = json_incref(document(&status));
+    test_finish();
     for (size_t i = 0; i < STATES; i++) {
         begin();
         if (states[i].nic)
-            setenv("HMREG_FAKE_NIC", states[i].nic, 1);
+            test_setenv("HMREG_FAKE_NIC", states[i].nic);
         if (states[i].make)
             states[i].make();
         bad = examined(states[i].nic ? NULL : "--no-proof", &status);
@@ -533,8 +495,7 @@ TEST(each_state__is_found_and_only_then)
         assert_says(words_at(found, "text"), states[i].words);
         if (status < states[i].status)
             fail_msg("%s: status %d", states[i].code, status);
-        json_decref(bad);
-        end();
+        test_finish();
     }
     json_decref(good);
 }
@@ -542,35 +503,29 @@ TEST(each_state__is_found_and_only_then)
 /* tcp can move what the NIC cannot: slower, but not broken. */
 TEST(no_path_but_the_cpu__degraded)
 {
-    char *providers = strdup(getenv("FI_PROVIDER"));
     json_t *described;
     int status;
 
     begin();
-    unsetenv("HMREG_FAKE_CUDA_EXACT"); /* the CPU cannot map such a one */
-    setenv("HMREG_FAKE_NIC", "no-dmabuf", 1);
-    setenv("FI_PROVIDER", "tcp", 1);
+    test_setenv("HMREG_FAKE_CUDA_EXACT", NULL); /* the CPU cannot map such a one */
+    test_setenv("HMREG_FAKE_NIC", "no-dmabuf");
+    test_setenv("FI_PROVIDER", "tcp");
     described = document(&status);
     assert_non_null(finding(described, "path-through-cpu"));
     assert_null(finding(described, "no-path"));
     assert_int_equal(status, 1);
     assert_says(words_at(described, "summary"), "No GPUDirect here: the CPU moves");
-    setenv("FI_PROVIDER", providers, 1);
-    free(providers);
-    json_decref(described);
-    end();
 }
 
 /* The reasons once: in the details. */
 TEST(no_device__broken_with_each_runtimes_reason)
 {
-    char *ifaces = strdup(getenv("HMREG_IFACES"));
     json_t *described, *found;
     struct tool tool;
     int status;
 
     begin();
-    setenv("HMREG_IFACES", "system", 1);
+    test_setenv("HMREG_IFACES", "system");
     described = examined("--no-proof", &status);
     found = finding(described, "no-device");
     assert_int_equal(status, 2);
@@ -578,16 +533,11 @@ TEST(no_device__broken_with_each_runtimes_reason)
     assert_says(words_at(found, "text"), "not cuda, rocr, ze. Below, under Details");
     tool = tool_run("doctor", "--no-proof");
     assert_says(strstr(tool.out, "Details"), "not usable: ");
-    setenv("HMREG_IFACES", ifaces, 1);
-    free(ifaces);
-    json_decref(described);
-    end();
 }
 
 /* Closed modules are a finding if the device exports nothing: an older CUDA here. */
 TEST(closed_modules__only_where_nothing_is_exported)
 {
-    char *path = strdup(getenv("LD_LIBRARY_PATH"));
     json_t *described;
     int status;
 
@@ -595,21 +545,17 @@ TEST(closed_modules__only_where_nothing_is_exported)
     tree_file("/proc/driver/nvidia/version", "NVRM version: NVIDIA UNIX x86_64 Kernel Module  1\n");
     described = examined("--no-proof", &status);
     assert_null(finding(described, "nvidia-closed-modules"));
-    json_decref(described);
-    setenv("LD_LIBRARY_PATH", getenv("OLD_CUDA"), 1);
+    test_setenv("LD_LIBRARY_PATH", getenv("OLD_CUDA"));
     described = examined("--no-proof", &status);
     assert_non_null(finding(described, "nvidia-closed-modules"));
     assert_non_null(finding(described, "no-dmabuf-export"));
-    json_decref(described);
-    setenv("LD_LIBRARY_PATH", path, 1);
-    free(path);
-    end();
 }
 
 /* A file name with libcuda's version, as NVIDIA installs it. */
 TEST(versions_differ__driver_mismatch)
 {
-    char *path = strdup(getenv("LD_LIBRARY_PATH")), command[2048], folder[300];
+    const char *path = getenv("LD_LIBRARY_PATH");
+    char command[2048], folder[300];
     json_t *described, *found;
     int status;
 
@@ -622,34 +568,17 @@ TEST(versions_differ__driver_mismatch)
              "%s/libcuda.so.1",
              path, folder, folder);
     assert_int_equal(system(command), 0);
-    setenv("LD_LIBRARY_PATH", folder, 1);
+    test_setenv("LD_LIBRARY_PATH", folder);
     described = examined("--no-proof", &status);
     found = finding(described, "driver-mismatch");
     assert_non_null(found);
     assert_says(words_at(found, "text"), "of version 550.54.15, libcuda of 535.1.2.");
-    setenv("LD_LIBRARY_PATH", path, 1);
-    free(path);
-    json_decref(described);
-    end();
 }
 
 /* A container's filter: refuses the call and the device file's ioctl. */
 static void run_filtered(uint32_t call, uint32_t file)
 {
-    struct sock_filter filter[] = {
-        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_userfaultfd, 0, 1),
-        BPF_STMT(BPF_RET | BPF_K, call),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_ioctl, 0, 3),
-        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[1])),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 0xaa00, 0, 1), /* USERFAULTFD_IOC_NEW */
-        BPF_STMT(BPF_RET | BPF_K, file),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-    };
-    struct sock_fprog program = {sizeof(filter) / sizeof(filter[0]), filter};
-
-    prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
-    if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program))
+    if (!code_filter_userfaultfd(call, file))
         _exit(1);
     if (!fork()) {
         execl(getenv("HMREG_TOOL"), "hmreg", "doctor", "--json", NULL);
@@ -671,13 +600,12 @@ static void kill_for_userfaultfd(void)
 static void assert_denied(void (*run)(void), const char *words)
 {
     char *said = output_of(run, 0);
-    json_t *described = json_loads(said, 0, NULL), *found;
+    json_t *described = tool_keep(json_loads(said, 0, NULL)), *found;
 
     assert_non_null(described);
     found = finding(described, "userfaultfd-denied");
     assert_non_null(found);
     assert_says(words_at(found, "text"), words);
-    json_decref(described);
 }
 
 TEST(call_refused__userfaultfd_denied)
@@ -702,15 +630,12 @@ TEST(acs_unreadable__unknown_and_root_is_named)
     described = examined("--no-proof", &status);
     assert_true(json_is_null(at(described, "facts/topology/bridges/0000:3f:00.0/acs_redirect")));
     assert_non_null(finding(described, "not-root")); /* of root too, which may lack the right */
-    json_decref(described);
-    end();
+    test_finish();
     begin();
     tree_bytes("/sys/devices/" SWITCH "0000:3f:00.0/config", plain, sizeof(plain));
     described = examined("--no-proof", &status);
     assert_true(json_is_null(at(described, "facts/topology/bridges/0000:3f:00.0/acs_redirect")));
     assert_null(finding(described, "not-root"));
-    json_decref(described);
-    end();
 }
 
 /* ---- explaining ------------------------------------------------------------------------- */
@@ -780,7 +705,6 @@ TEST(topo__draws_the_distances_of_the_tree)
     assert_says(tool.out, "cuda 0  mlx5_0 PIX ");
     assert_says(tool.out, "cuda 1  mlx5_1 ");
     assert_true(longest_line(tool.out) <= 100);
-    end();
 }
 
 TEST_MAIN()

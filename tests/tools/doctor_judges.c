@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  * hmreg doctor's judges: a good machine has no finding; each finding has a machine that differs
  * from it in one thing. A code without such a machine fails. */
-#include "tests/support/test.h"
 #include "tests/tools/machine.h"
+#include "tests/tools/tool.h"
 #include "tools/doctor/doctor.h"
 #include "tools/doctor/findings.h"
 #include "tools/prover.h"
-
-#include <string.h>
 
 #define MOST_CHANGES 4
 
@@ -124,7 +122,7 @@ static const struct state states[] = {
 static json_t *judged(json_t *facts)
 {
     json_object_set_new(facts, "pairs", paths_pairs(facts));
-    return doctor_judge(facts);
+    return tool_keep(doctor_judge(facts));
 }
 
 static json_t *machine_of(const struct state *state)
@@ -149,14 +147,12 @@ static void assert_found(json_t *facts, const char *code, const char *words)
                         severity_name(finding_find(code)->severity));
     assert_string_equal(doc_words(finding, "remedy"), finding_find(code)->remedy);
     assert_string_not_equal(doc_words(finding, "read_at"), "");
-    json_decref(findings);
-    json_decref(facts);
 }
 
 TEST(good_machine__no_finding)
 {
     json_t *facts = machine_good(), *findings = judged(facts);
-    json_t *summary = doctor_summary(facts, findings);
+    json_t *summary = tool_keep(doctor_summary(facts, findings));
 
     if (json_array_size(findings))
         fail_msg("%s", json_dumps(findings, JSON_INDENT(2)));
@@ -164,9 +160,6 @@ TEST(good_machine__no_finding)
     assert_string_equal(json_string_value(summary),
                         "GPUDirect works for 1 of 1 pairs of device and NIC, proven by writing, "
                         "reading and comparing bytes.");
-    json_decref(summary);
-    json_decref(findings);
-    json_decref(facts);
 }
 
 TEST(each_state__has_its_finding)
@@ -223,8 +216,6 @@ TEST(each_code__is_unique_and_whole)
                                                                                                    \
         if (doc_find(findings_, "code", code))                                                     \
             fail_msg("%s", json_dumps(findings_, JSON_INDENT(2)));                                 \
-        json_decref(findings_);                                                                    \
-        json_decref(facts_);                                                                       \
     } while (0)
 
 TEST(setting_without_consequence__no_finding)
@@ -287,8 +278,6 @@ TEST(many_pairs__one_finding_that_counts)
     assert_int_equal(count, 1);
     assert_non_null(
         strstr(doc_words(doc_find(findings, "code", "no-dmabuf-export"), "text"), "more"));
-    json_decref(findings);
-    json_decref(facts);
 }
 
 /* ---- pairs and verdict ------------------------------------------------------------------ */
@@ -311,13 +300,11 @@ TEST(pair__offered_twice__the_better_path_stands)
 
     machine_set(facts, "fabrics/0/memory/1/best", "'none'");
     machine_set(facts, "fabrics/0/memory/1/proof", "null");
-    pairs = paths_pairs(facts);
+    pairs = tool_keep(paths_pairs(facts));
     assert_int_equal(json_array_size(pairs), 1);
     assert_string_equal(doc_words(json_array_get(pairs, 0), "fabric"), "mlx5_0");
     assert_string_equal(doc_words(json_array_get(pairs, 0), "path"), "dmabuf");
     assert_string_equal(doc_words(json_array_get(pairs, 0), "distance"), "PIX");
-    json_decref(pairs);
-    json_decref(facts);
 }
 
 TEST(one_library_of_two_fails__no_finding)
@@ -328,13 +315,10 @@ TEST(one_library_of_two_fails__no_finding)
     machine_set(facts, "fabrics/0/memory/1/proof", "{'result': 'failed', 'text': 'x'}");
     findings = judged(facts);
     assert_int_equal(json_array_size(findings), 0);
-    json_decref(findings);
     machine_set(facts, "fabrics/0/opened", "false");
     machine_set(facts, "fabrics/0/memory", "[]");
     findings = judged(facts);
     assert_int_equal(json_array_size(findings), 0);
-    json_decref(findings);
-    json_decref(facts);
 }
 
 TEST(wrong_bytes_of_any_library__reported)
@@ -365,19 +349,14 @@ TEST(findings__worst_comes_first)
     assert_string_equal(doc_words(json_array_get(findings, 0), "severity"), "broken");
     assert_string_equal(doc_words(json_array_get(findings, last), "severity"), "note");
     assert_int_equal(findings_worst(findings), SEVERITY_BROKEN);
-    json_decref(findings);
-    json_decref(facts);
 }
 
 static void assert_summary(json_t *facts, const char *words)
 {
-    json_t *findings = judged(facts), *summary = doctor_summary(facts, findings);
+    json_t *findings = judged(facts), *summary = tool_keep(doctor_summary(facts, findings));
 
     if (!strstr(json_string_value(summary), words))
         fail_msg("\"%s\" lacks \"%s\"", json_string_value(summary), words);
-    json_decref(summary);
-    json_decref(findings);
-    json_decref(facts);
 }
 
 TEST(summary__says_what_an_operator_asks)

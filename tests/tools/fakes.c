@@ -4,9 +4,6 @@
 #include "tests/tools/tool.h"
 
 #include <hmreg/hmreg.h>
-#include <stdbool.h>
-#include <stdlib.h>
-#include <string.h>
 
 static const char *vendor(void)
 {

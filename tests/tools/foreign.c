@@ -8,8 +8,6 @@
 #include "tools/table.h"
 
 #include <fcntl.h>
-#include <string.h>
-#include <unistd.h>
 
 /* Control characters of one byte and of two, directions, line separators, then bytes that are no
  * character: an early end, a surrogate, too long, too large, a second byte alone. */

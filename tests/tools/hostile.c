@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  * Trees of /sys and /proc with contents that no kernel writes: the doctor reads them without a
  * crash, and its JSON can be printed. */
-#include "tests/support/test.h"
+#include "tests/tools/tool.h"
 #include "tests/tools/tree.h"
 #include "tools/doctor/doctor.h"
 #include "tools/doctor/findings.h"
@@ -10,10 +10,7 @@
 
 #include <fcntl.h>
 #include <hmreg/affinity.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 static void assert_can_be_written(const json_t *facts)
 {
@@ -29,12 +26,10 @@ TEST(port_state__not_utf8__question_marks)
 
     tree_begin();
     tree_file("/sys/class/infiniband/n0/ports/1/state", "4: \xff\033\xfe");
-    facts = nics_facts();
+    facts = tool_keep(nics_facts());
     port = json_array_get(json_object_get(json_array_get(facts, 0), "ports"), 0);
     assert_string_equal(doc_words(port, "state"), "???");
     assert_can_be_written(facts);
-    json_decref(facts);
-    tree_end();
 }
 
 /* Longer than the room for it, so that the copy ends within a character. */
@@ -48,21 +43,18 @@ TEST(device_file__with_a_long_name__in_the_facts)
     tree_begin();
     tree_pci("pci0000:00/0000:05:00.0", "0x030200\n", "0x10de\n");
     tree_file(path, "");
-    facts = gpus_facts();
+    facts = tool_keep(gpus_facts());
     assert_int_equal(json_array_size(facts), 1);
     assert_can_be_written(facts);
-    json_decref(facts);
-    tree_end();
 }
 
 TEST(finding__read_at_a_path_that_is_not_utf8__printable)
 {
-    json_t *findings = json_array();
+    json_t *findings = tool_keep(json_array());
 
     finding_add(findings, "page-size", "/sys/\xc3", "%s", "Pages\xff");
     assert_string_equal(doc_words(json_array_get(findings, 0), "read_at"), "/sys/?");
     assert_can_be_written(findings);
-    json_decref(findings);
 }
 
 /* The functions read below the tree's root, and nothing outside it. */
@@ -77,14 +69,11 @@ TEST(link__into_a_neighbour_of_the_root__not_followed)
     tree_link("/sys/class/infiniband/n0/device", beside);
     tree_folder("/devices/0000:41:00.0");
     tree_link("/sys/class/infiniband/n1/device", "../../../../devices/0000:41:00.0");
-    neighbour = root_target_fact("/sys/class/infiniband/%s/device", "n0");
-    inside = root_target_fact("/sys/class/infiniband/%s/device", "n1");
+    neighbour = tool_keep(root_target_fact("/sys/class/infiniband/%s/device", "n0"));
+    inside = tool_keep(root_target_fact("/sys/class/infiniband/%s/device", "n1"));
     assert_true(json_is_null(neighbour));
     assert_string_equal(json_string_value(inside), "0000:41:00.0");
-    json_decref(neighbour);
-    json_decref(inside);
     rmdir(beside);
-    tree_end();
 }
 
 /* ---- a tree that another user has made --------------------------------------------------- */
@@ -106,7 +95,6 @@ static void tree_end_beside(char *beside)
     unlink(beside);
     *strrchr(beside, '/') = '\0';
     rmdir(beside);
-    tree_end();
 }
 
 static void write_secret(const char *beside, const char *words)
@@ -129,9 +117,8 @@ TEST(link__to_a_file_outside__nothing_of_it_is_read)
     tree_link("/sys/class/infiniband/n0/fw_ver", beside);
     tree_link("/sys/class/infiniband/n0/up", "../../../..");
     snprintf(folder, sizeof(folder), "%s.beside", strrchr(root_prefix(), '/') + 1);
-    fact = root_text_fact("%s/fw_ver", nic);
+    fact = tool_keep(root_text_fact("%s/fw_ver", nic));
     assert_true(json_is_null(fact));
-    json_decref(fact);
     assert_false(root_exists("%s/fw_ver", nic));
     assert_string_equal(root_state("/sys/class/infiniband/n0/fw_ver"), "missing");
     assert_int_equal(root_bytes(words, sizeof(words), "%s/fw_ver", nic), 0);
@@ -139,9 +126,8 @@ TEST(link__to_a_file_outside__nothing_of_it_is_read)
     assert_false(root_read(words, sizeof(words), "%s/up/../%s/secret", nic, folder));
     *strrchr(beside, '/') = '\0';
     tree_link("/sys/class/infiniband/n1", beside);
-    names = root_list("/sys/class/infiniband/n1");
+    names = tool_keep(root_list("/sys/class/infiniband/n1"));
     assert_int_equal(json_array_size(names), 0);
-    json_decref(names);
     snprintf(path, sizeof(path), "%s/link", beside);
     assert_int_equal(symlink("elsewhere", path), 0);
     assert_false(root_link(words, sizeof(words), "/sys/class/infiniband/n1/link"));
@@ -172,7 +158,6 @@ TEST(link__within_the_tree__followed_from_its_root)
     assert_false(root_exists("/devices/n41/fw_ver"));
     tree_link("/devices/round", "round");
     assert_false(root_exists("/devices/round"));
-    tree_end();
 }
 
 /* A pipe that has no writer: opening it for reading would wait. */
@@ -203,15 +188,13 @@ TEST(pipe__in_the_tree__no_file_and_no_wait)
     make_pipe("/sys/devices/" NIC_DEVICE "/numa_node");
     tree_folder("/sys/devices/system/node/node0");
     make_pipe("/sys/devices/system/node/node0/distance");
-    facts = nics_facts();
+    facts = tool_keep(nics_facts());
     assert_int_equal(json_array_size(facts), 1);
     assert_true(json_is_null(json_object_get(json_array_get(facts, 0), "firmware")));
-    json_decref(process_facts(NULL));
-    json_decref(facts);
+    tool_keep(process_facts(NULL));
     config.root = root_prefix();
     assert_ok(hmreg_topology_open(NULL, &config, &topology));
     hmreg_topology_close(topology);
-    tree_end();
 }
 
 /* Places come from the tree too: a number behind a link out of it is none of its nodes. */
@@ -250,16 +233,13 @@ TEST(status__of_a_user_of_many_groups__capabilities_are_read)
     tree_begin();
     tree_file("/proc/self/status", status);
     tree_link("/proc/self/ns/user", "user:[4026531837]");
-    facts = process_facts(NULL);
+    facts = tool_keep(process_facts(NULL));
     assert_true(doc_is(facts, "ipc_lock"));
-    json_decref(facts);
     /* In another namespace the same capability exempts from nothing. */
     tree_remove("/proc/self/ns/user");
     tree_link("/proc/self/ns/user", "user:[4026532500]");
-    facts = process_facts(NULL);
+    facts = tool_keep(process_facts(NULL));
     assert_false(doc_is(facts, "ipc_lock"));
-    json_decref(facts);
-    tree_end();
     free(status);
 }
 
@@ -278,12 +258,10 @@ TEST(gpus__on_the_root_bus__all_but_integrated_ones)
     tree_pci("pci0000:00/0000:00:04.0", "0x030000\n", "0x1234\n");
     tree_pci("pci0000:00/0000:00:1e.0", "0x030200\n", "0x10de\n");
     tree_pci("pci0000:00/0000:00:1f.0", "0x038000\n", "0x8086\n");
-    facts = gpus_facts();
+    facts = tool_keep(gpus_facts());
     assert_int_equal(json_array_size(facts), 3);
     for (size_t i = 0; i < 3; i++)
         assert_string_equal(doc_words(json_array_get(facts, i), "pci"), found[i]);
-    json_decref(facts);
-    tree_end();
 }
 
 TEST_MAIN()

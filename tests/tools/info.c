@@ -3,8 +3,6 @@
 #include "tests/tools/tool.h"
 
 #include <hmreg/hmreg.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
 
 TEST(document__begins_with_format_and_version)
@@ -77,15 +75,11 @@ TEST(document__every_fabric_library_has_fabrics_or_a_reason)
 /* A fabric is described, or shows why it could not be opened. */
 TEST(document__every_fabric_is_described_or_says_why_not)
 {
-    char *providers = strdup(getenv("FI_PROVIDER"));
     json_t *document, *fabric;
     size_t i;
 
-    unsetenv("FI_PROVIDER");
+    test_setenv("FI_PROVIDER", NULL);
     document = tool_document(0, "info", "--json");
-    setenv("FI_PROVIDER", providers, 1);
-    free(providers);
-
     json_array_foreach(list_at(document, "fabrics"), i, fabric) {
         json_t *error = json_object_get(fabric, "error");
 
@@ -146,13 +140,11 @@ TEST(document__every_variable_that_is_read__is_shown_and_heeded)
     json_t *document;
 
     for (size_t i = 0; i < count; i++)
-        setenv(variables[i][0], variables[i][1], 1);
+        test_setenv(variables[i][0], variables[i][1]);
     document = tool_document(0, "info", "--json");
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < count; i++)
         assert_string_equal(words_at(at(document, "environment"), variables[i][0]),
                             variables[i][1]);
-        unsetenv(variables[i][0]);
-    }
     assert_int_equal(number_at(document, "limits/cache/regions"), 100);
     assert_string_equal(words_at(document, "limits/monitor/asked"), "import");
     assert_string_equal(words_at(document, "limits/monitor/active"), "import");
@@ -196,9 +188,8 @@ TEST(text__on_a_terminal__headings_are_bold_unless_unwanted)
 
     setenv("TERM", "xterm", 1);
     bold = tool_run_on(80, "info");
-    setenv("NO_COLOR", "1", 1);
+    test_setenv("NO_COLOR", "1");
     plain = tool_run_on(80, "info");
-    unsetenv("NO_COLOR");
     assert_says(bold.out, "\033[1mRuntimes\033[0m");
     assert_silent(plain.out, "\033");
 }

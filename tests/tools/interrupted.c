@@ -9,12 +9,8 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <signal.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/prctl.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 /* ---- a command --------------------------------------------------------------------------- */
 
@@ -131,12 +127,11 @@ TEST(command__interrupted_while_its_child_is_in_a_library__the_child_ends)
 {
     struct command command;
 
-    setenv("EXITER_IN", "child", 1);
+    test_setenv("EXITER_IN", "child");
     command = begin("doctor");
     expect_child_ends(&command);
     command = begin("verify", "--json");
     expect_child_ends(&command);
-    unsetenv("EXITER_IN");
 }
 
 TEST(stats__watching__ends_by_the_signal)

@@ -4,8 +4,6 @@
 #include "tests/gpu/cuda/library.h"
 #include "tests/tools/tool.h"
 
-#include <string.h>
-
 static json_t *document(int status, const char *command)
 {
     library_need_fetched();

@@ -4,10 +4,7 @@
  */
 #include "tests/tools/machine.h"
 
-#include "tests/support/test.h"
-
-#include <stdlib.h>
-#include <string.h>
+#include "tests/tools/tool.h"
 
 static const char good[] =
     "{'root': '',"
@@ -80,7 +77,7 @@ json_t *json_of(const char *words)
 
 json_t *machine_good(void)
 {
-    return json_of(good);
+    return tool_keep(json_of(good));
 }
 
 static json_t *child(json_t *of, const char *name)

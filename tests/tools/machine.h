@@ -8,13 +8,13 @@
 
 #include <jansson.h>
 
-/* The caller owns the result. */
+/* Freed after the case. */
 json_t *machine_good(void);
 
 /* Sets the value at a path like "devices/0/memory"; value: JSON with ' for ". */
 void machine_set(json_t *facts, const char *path, const char *value);
 
-/* JSON with ' for ". */
+/* JSON with ' for ". The caller owns the result. */
 json_t *json_of(const char *words);
 
 #endif

@@ -4,8 +4,6 @@
 #include "tools/command.h"
 
 #include <hmreg/plan.h>
-#include <stdlib.h>
-#include <string.h>
 
 static const json_t *loopback_plan(const json_t *document, int64_t size)
 {
@@ -99,11 +97,10 @@ static json_t *document_with_nics(const char *command, const char *option, const
     const char *const arguments[] = {command, "--json", option, value, NULL};
     json_t *document;
 
-    setenv("HMREG_FAKE_NICS", "mlx5_0,mlx5_1", 1);
+    test_setenv("HMREG_FAKE_NICS", "mlx5_0,mlx5_1");
     tool_preload_nic(true);
     document = tool_document_list(0, arguments);
     tool_preload_nic(false);
-    unsetenv("HMREG_FAKE_NICS");
     return document;
 }
 

@@ -6,7 +6,6 @@
 #include "tools/prover.h"
 
 #include <hmreg/loopback.h>
-#include <string.h>
 
 #define PROOFS 4
 

@@ -3,8 +3,6 @@
 #include "tests/tools/tool.h"
 
 #include <hmreg/hmreg.h>
-#include <stdlib.h>
-#include <string.h>
 
 static json_t *range_of(const json_t *document, const char *part)
 {

@@ -4,24 +4,19 @@
 #include "core/stats/stats_layout.h"
 #include "tests/tools/tool.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <hmreg/loopback.h>
 #include <pthread.h>
 #include <pty.h>
 #include <sched.h>
 #include <signal.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/inotify.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #define LEN 4096
 
@@ -656,7 +651,6 @@ TEST(watch__until_the_process_ends__rates_from_the_second_reading)
     struct target target;
     json_t *document;
     pid_t tool;
-    int status;
     FILE *out;
 
     start(&target, work_without_end);
@@ -666,9 +660,7 @@ TEST(watch__until_the_process_ends__rates_from_the_second_reading)
     document = next_reading(out);
     assert_true(json_is_real(at(host_cache(document), "per_second/hits")));
     end(&target);
-    assert_int_equal(waitpid(tool, &status, 0), tool);
-    assert_true(WIFEXITED(status));
-    assert_int_equal(WEXITSTATUS(status), 0);
+    test_await(tool);
     fclose(out);
 }
 

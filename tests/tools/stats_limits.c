@@ -9,12 +9,10 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <signal.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
-#include <unistd.h>
 
 /* ---- folders without an end, in this process --------------------------------------------- */
 

@@ -8,12 +8,9 @@
 #include "core/stats/cache_stats.h"
 #include "tools/stats/stats_view.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
-#include <string.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 #define SEALS (F_SEAL_SHRINK | F_SEAL_GROW)
 

@@ -5,8 +5,6 @@
 #include "tests/tools/tool.h"
 
 #include <locale.h>
-#include <stdlib.h>
-#include <string.h>
 
 static void assert_prints(void (*print)(void), unsigned columns, const char *expected)
 {

@@ -5,14 +5,9 @@
  */
 #include "tests/tools/tool.h"
 
-#include <errno.h>
 #include <pty.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #define MOST_ARGUMENTS 48
 

@@ -11,7 +11,6 @@
 #include "tests/support/test.h"
 
 #include <jansson.h>
-#include <stdbool.h>
 
 struct tool {
     int status; /* exit status; -1: it did not exit by itself */

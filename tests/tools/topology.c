@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  * The facts of the PCI tree, of a tree that the test makes; places and distances themselves are
  * those of unit_affinity and unit_topology. */
-#include "tests/support/test.h"
+#include "tests/tools/tool.h"
 #include "tests/tools/machine.h"
 #include "tests/tools/tree.h"
 #include "tools/document.h"
 #include "tools/topology.h"
-
-#include <string.h>
 
 TEST(rank__of_each_word__nearest_first)
 {
@@ -20,12 +18,7 @@ TEST(rank__of_each_word__nearest_first)
 
 static json_t *facts_of(const char *devices, const char *nics)
 {
-    json_t *ours = json_of(devices), *theirs = json_of(nics);
-    json_t *facts = topology_facts(ours, theirs);
-
-    json_decref(ours);
-    json_decref(theirs);
-    return facts;
+    return tool_keep(topology_facts(tool_keep(json_of(devices)), tool_keep(json_of(nics))));
 }
 
 static const json_t *affinity_of(const json_t *facts, const char *place)
@@ -63,8 +56,6 @@ TEST(facts__of_a_tree__places_distances_and_nearest)
     assert_string_equal(doc_words(json_array_get(nearest, 2), "reason"),
                         "the topology has no NIC rxe0");
     assert_string_equal(doc_words(json_array_get(affinity_of(facts, "node 1"), 0), "nic"), "far");
-    json_decref(facts);
-    tree_end();
 }
 
 TEST(facts__no_pci_address__unknown)
@@ -82,8 +73,6 @@ TEST(facts__no_pci_address__unknown)
     }
     assert_string_equal(
         doc_words(json_array_get(json_object_get(facts, "distances"), 0), "distance"), "?");
-    json_decref(facts);
-    tree_end();
 }
 
 TEST_MAIN()

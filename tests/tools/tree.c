@@ -6,12 +6,8 @@
 
 #include "tests/support/test.h"
 
-#include <errno.h>
 #include <ftw.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 static char root[64];
 
@@ -31,6 +27,16 @@ static void make_folders(char *path)
     }
 }
 
+static int remove_one(const char *path, const struct stat *st, int flag, struct FTW *ftw)
+{
+    return remove(path);
+}
+
+static void end(void)
+{
+    nftw(root, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+}
+
 void tree_begin(void)
 {
     const char *folder = getenv("TMPDIR");
@@ -38,18 +44,8 @@ void tree_begin(void)
     assert_in_range(snprintf(root, sizeof(root), "%s/hmreg-treeXXXXXX", folder ? folder : "/tmp"),
                     0, sizeof(root) - 1);
     assert_non_null(mkdtemp(root));
-    setenv("HMREG_DOCTOR_ROOT", root, 1);
-}
-
-static int remove_one(const char *path, const struct stat *st, int flag, struct FTW *ftw)
-{
-    return remove(path);
-}
-
-void tree_end(void)
-{
-    unsetenv("HMREG_DOCTOR_ROOT");
-    nftw(root, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+    test_setenv("HMREG_DOCTOR_ROOT", root);
+    test_after(end);
 }
 
 void tree_bytes(const char *below, const void *bytes, size_t size)

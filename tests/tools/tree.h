@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
  * A simulated tree of /sys, /proc and /dev in a temporary folder, to which HMREG_DOCTOR_ROOT is
- * set. Paths begin with '/'; the functions create missing folders.
+ * set until the case returns. Paths begin with '/'; the functions create missing folders.
  */
 #ifndef TESTS_TOOLS_TREE_H
 #define TESTS_TOOLS_TREE_H
@@ -15,7 +15,6 @@ void tree_pci(const char *path, const char *class, const char *vendor);
 void tree_nic(const char *name, const char *pci_path);
 
 void tree_begin(void);
-void tree_end(void);
 void tree_file(const char *path, const char *text);
 void tree_bytes(const char *path, const void *bytes, size_t size);
 /* target: relative to the link's folder. */

@@ -5,12 +5,17 @@
  */
 #include "tests/tools/tool.h"
 
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 static char folder[64], picture[96];
+
+static void end(void)
+{
+    char command[128];
+
+    snprintf(command, sizeof(command), "rm -r %s", folder);
+    assert_int_equal(system(command), 0);
+}
 
 static void begin(const char *file)
 {
@@ -22,20 +27,10 @@ static void begin(const char *file)
     snprintf(command, sizeof(command), "%s %s/machine", getenv("MACHINE"), folder);
     assert_int_equal(system(command), 0);
     snprintf(command, sizeof(command), "%s/machine", folder);
-    setenv("HMREG_DOCTOR_ROOT", command, 1);
-    setenv("HMREG_FAKE_NICS", "mlx5_0,mlx5_4", 1);
-    setenv("HMREG_FAKE_NIC", "late", 1);
-}
-
-static void end(void)
-{
-    char command[128];
-
-    snprintf(command, sizeof(command), "rm -r %s", folder);
-    assert_int_equal(system(command), 0);
-    unsetenv("HMREG_DOCTOR_ROOT");
-    unsetenv("HMREG_FAKE_NICS");
-    unsetenv("HMREG_FAKE_NIC");
+    test_setenv("HMREG_DOCTOR_ROOT", command);
+    test_setenv("HMREG_FAKE_NICS", "mlx5_0,mlx5_4");
+    test_setenv("HMREG_FAKE_NIC", "late");
+    test_after(end);
 }
 
 /* Where the doctor's own libc cannot be hooked, as in a sanitized build, it says so. */
@@ -78,11 +73,10 @@ TEST(picture__as_text__places_paths_and_what_is_broken)
     assert_says(drawn(), "\"member cuda 0\" -> \"member mlx5_0\" [constraint=false");
     assert_says(drawn(), "label=\"dmabuf, proven\"");
     assert_silent(drawn(), "BROKEN");
-    setenv("HMREG_FAKE_NIC", "no-dmabuf", 1);
+    test_setenv("HMREG_FAKE_NIC", "no-dmabuf");
     draw(2);
     assert_says(drawn(), "style=dashed arrowhead=tee arrowtail=tee label=\"BROKEN [1]\"");
     assert_says(drawn(), "[1] no path; dmabuf: nic-imports-no-dmabuf; peermem: no-peer-memory\\l");
-    end();
 }
 
 /* dot from PATH draws; without it, the command says what to do, before the proofs. */
@@ -116,7 +110,6 @@ TEST(picture__drawn_by_graphviz_or_refused)
     assert_says(tool.err, "a file that ends in .svg or .dot is accepted");
     setenv("PATH", path, 1);
     free(path);
-    end();
 }
 
 /* Which of eight NICs is the nearest to a GPU, and which CPUs are beside it. */
@@ -136,7 +129,6 @@ TEST(topo__eight_nics__nearest_first)
     tool = tool_run_on(30, "topo"); /* where the matrix does not fit: in parts */
     assert_says(tool.out, "          cuda 0  cuda 1\r\n  cuda 0  X       SYS");
     assert_says(tool.out, "          mlx5_0  mlx5_1\r\n  cuda 0  PIX     PXB");
-    end();
 }
 
 /* On a terminal of 60 columns. */
@@ -145,7 +137,7 @@ TEST(doctor__more_nics_than_fit__table_in_parts)
     struct tool tool;
 
     begin("none");
-    setenv("HMREG_FAKE_NICS", "mlx5_0,mlx5_1,mlx5_2,mlx5_3,mlx5_4,mlx5_5,mlx5_6,mlx5_7", 1);
+    test_setenv("HMREG_FAKE_NICS", "mlx5_0,mlx5_1,mlx5_2,mlx5_3,mlx5_4,mlx5_5,mlx5_6,mlx5_7");
     tool_preload_nic(true);
     tool = tool_run_on(60, "doctor", "--no-proof");
     tool_preload_nic(false);
@@ -153,7 +145,6 @@ TEST(doctor__more_nics_than_fit__table_in_parts)
     assert_says(tool.out, "  device             mlx5_0    mlx5_1    mlx5_2    mlx5_3\r\n"
                           "  cuda 0, simulated  dmabuf ?  dmabuf ?  dmabuf ?  dmabuf ?\r\n");
     assert_says(tool.out, "\r\n\r\n  device             mlx5_4    mlx5_5");
-    end();
 }
 
 TEST(plan__longer_than_the_device__says_so)

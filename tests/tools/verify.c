@@ -9,11 +9,6 @@
 #include <hmreg/hmreg.h>
 #include <limits.h>
 #include <pwd.h>
-#include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 /* ---- running ---------------------------------------------------------------------------- */
 
@@ -45,26 +40,6 @@ static char *load_text(const char *ending)
     return text;
 }
 
-/* The report of a run with this exit status; status 1 and a failed check go together. */
-static json_t *verify(int status)
-{
-    struct tool tool;
-    json_t *report;
-
-    if (!report_name[0]) {
-        assert_non_null(mkdtemp(folder));
-        snprintf(report_name, sizeof(report_name), "%s/report", folder);
-    }
-    tool = tool_run("verify", "--out", report_name, "--patience", TOOL_PATIENCE);
-    if (tool.status != status)
-        fail_msg("exit status %d, not %d:\n%s\n%s", tool.status, status, tool.out, tool.err);
-    assert_says(tool.out, report_name);
-    report = load_report();
-    assert_string_equal(words_at(report, "verdict"), status ? "FAILED" : "OK");
-    assert_int_equal(number_at(report, "counts/failed") > 0, status);
-    return report;
-}
-
 static void remove_reports(void)
 {
     char path[80];
@@ -76,6 +51,27 @@ static void remove_reports(void)
     rmdir(folder);
     report_name[0] = '\0';
     strcpy(folder, "/tmp/hmreg-verify-XXXXXX");
+}
+
+/* The report of a run with this exit status; status 1 and a failed check go together. */
+static json_t *verify(int status)
+{
+    struct tool tool;
+    json_t *report;
+
+    if (!report_name[0]) {
+        assert_non_null(mkdtemp(folder));
+        test_after(remove_reports);
+        snprintf(report_name, sizeof(report_name), "%s/report", folder);
+    }
+    tool = tool_run("verify", "--out", report_name, "--patience", TOOL_PATIENCE);
+    if (tool.status != status)
+        fail_msg("exit status %d, not %d:\n%s\n%s", tool.status, status, tool.out, tool.err);
+    assert_says(tool.out, report_name);
+    report = load_report();
+    assert_string_equal(words_at(report, "verdict"), status ? "FAILED" : "OK");
+    assert_int_equal(number_at(report, "counts/failed") > 0, status);
+    return report;
 }
 
 static json_t *check(const json_t *report, const char *format)
@@ -113,7 +109,6 @@ TEST(devices__all_checks_ok_or_skipped_and_simulated)
     assert_says(words_at(check(report, "loopback/%s-0/device/mapped"), "text"), "path mapped");
     assert_says(words_at(check(report, "loopback/%s-0/device/dmabuf-plain"), "text"),
                 "loopback imports no dmabuf");
-    remove_reports();
 }
 
 /* Host memory before devices, the runtimes first, and each group in one piece. */
@@ -132,7 +127,6 @@ TEST(checks__in_order)
             assert_non_null(strstr(name, "/system/host") ? name : strstr(name, "memory/system"));
         }
     }
-    remove_reports();
 }
 
 TEST(text__has_each_check_and_says_simulated)
@@ -148,7 +142,6 @@ TEST(text__has_each_check_and_says_simulated)
         assert_says(text, line);
     }
     free(text);
-    remove_reports();
 }
 
 /* ---- secrets ---------------------------------------------------------------------------- */
@@ -188,12 +181,12 @@ TEST(report__has_no_secrets)
     char host[HOST_NAME_MAX + 1] = "", *text;
 
     gethostname(host, sizeof(host) - 1);
-    setenv("HMREG_TEST_HOST", host, 1);
-    setenv("HMREG_TEST_USER", user ? user->pw_name : "", 1);
-    setenv("HMREG_TEST_PATH", "a,/home/alice/lib:/tmp/x /usr/lib/kept 0000:41:00.0", 1);
-    setenv("FI_TEST_ADDRESS", "10.1.2.3:80,fe80::5054:ff:fe12:3456%eth0,52:54:00:12:34:56", 1);
-    setenv("FI_TEST_SERIAL", "1320921012345 GPU-8f6d2c1a-0000-1111-2222-8f6d2c1a9b3e 0x1f", 1);
-    setenv("PASSWORD", "secret", 1);
+    test_setenv("HMREG_TEST_HOST", host);
+    test_setenv("HMREG_TEST_USER", user ? user->pw_name : "");
+    test_setenv("HMREG_TEST_PATH", "a,/home/alice/lib:/tmp/x /usr/lib/kept 0000:41:00.0");
+    test_setenv("FI_TEST_ADDRESS", "10.1.2.3:80,fe80::5054:ff:fe12:3456%eth0,52:54:00:12:34:56");
+    test_setenv("FI_TEST_SERIAL", "1320921012345 GPU-8f6d2c1a-0000-1111-2222-8f6d2c1a9b3e 0x1f");
+    test_setenv("PASSWORD", "secret");
     verify(0);
     text = load_text(".txt");
     assert_no_secrets(text);
@@ -203,12 +196,6 @@ TEST(report__has_no_secrets)
     text = load_text(".json");
     assert_no_secrets(text);
     free(text);
-    for (const char *const *name =
-             (const char *const[]){"HMREG_TEST_HOST", "HMREG_TEST_USER", "HMREG_TEST_PATH",
-                                   "FI_TEST_ADDRESS", "FI_TEST_SERIAL", "PASSWORD", NULL};
-         *name; name++)
-        unsetenv(*name);
-    remove_reports();
 }
 
 /* Lists joined by ':', and names of devices that contain the host's. */
@@ -220,9 +207,9 @@ TEST(report__has_no_secrets_in_lists)
     snprintf(names, sizeof(names), "%.60s-ib0 rxe_%.60s", host, host);
     for (char *at = names + strlen(host); *at; at++)
         *at = (char)toupper((unsigned char)*at);
-    setenv("HMREG_TEST_HOST", names, 1);
-    setenv("HMREG_TEST_PATH", "/usr/lib:/home/alice/secretproject 0000:41:00.0", 1);
-    setenv("FI_TEST_ADDRESS", "tcp:10.1.2.3 eth0:52:54:00:12:34:56 gid:fe80::1", 1);
+    test_setenv("HMREG_TEST_HOST", names);
+    test_setenv("HMREG_TEST_PATH", "/usr/lib:/home/alice/secretproject 0000:41:00.0");
+    test_setenv("FI_TEST_ADDRESS", "tcp:10.1.2.3 eth0:52:54:00:12:34:56 gid:fe80::1");
     verify(0);
     text = load_text(".txt");
     assert_no_secrets(text);
@@ -230,10 +217,6 @@ TEST(report__has_no_secrets_in_lists)
     assert_says(text, "HMREG_TEST_PATH=/usr/lib:(path) 0000:41:00.0");
     assert_says(text, "FI_TEST_ADDRESS=tcp:(address) eth0:(address) gid:(address)");
     free(text);
-    unsetenv("HMREG_TEST_HOST");
-    unsetenv("HMREG_TEST_PATH");
-    unsetenv("FI_TEST_ADDRESS");
-    remove_reports();
 }
 
 /* In a folder of another user, that name may lead to any file. */
@@ -263,7 +246,7 @@ TEST(call_that_fails__its_check_fails_and_the_rest_runs)
 {
     json_t *report;
 
-    setenv("HMREG_FAKE_FAIL", getenv("FAIL_CALL"), 1);
+    test_setenv("HMREG_FAKE_FAIL", getenv("FAIL_CALL"));
     report = verify(1);
     unsetenv("HMREG_FAKE_FAIL");
     for (int device = 0; device < 2; device++) {
@@ -274,7 +257,6 @@ TEST(call_that_fails__its_check_fails_and_the_rest_runs)
     }
     assert_string_equal(words_at(check(report, "memory/%s-1/pinned"), "result"), "ok");
     assert_string_equal(words_at(check(report, "loopback/%s-1/pinned/usual"), "result"), "ok");
-    remove_reports();
 }
 
 TEST(check__alone__result_is_a_line)
@@ -306,9 +288,8 @@ TEST(check__hits_that_ask__says_why)
     tool = tool_run("verify", "--check", name);
     assert_int_equal(tool.status, 0);
     assert_null(strstr(tool.out, "HMREG_DEVICE_MONITOR"));
-    setenv("HMREG_DEVICE_MONITOR", "off", 1);
+    test_setenv("HMREG_DEVICE_MONITOR", "off");
     tool = tool_run("verify", "--check", name);
-    unsetenv("HMREG_DEVICE_MONITOR");
     assert_int_equal(tool.status, 0);
     assert_says(tool.out, "each hit asks the runtime: HMREG_DEVICE_MONITOR is off");
 }
@@ -318,7 +299,7 @@ TEST(progress__on_a_terminal__each_check)
 {
     struct tool tool;
 
-    setenv("TERM", "xterm", 1);
+    test_setenv("TERM", "xterm");
     tool = tool_run_watched("verify", "--json");
     assert_int_equal(tool.status, 0);
     assert_says(tool.err, "\r\033[Khmreg verify: looking for devices and fabrics");
@@ -341,13 +322,11 @@ TEST(list_that_fails__a_failed_check_and_host_memory)
 {
     json_t *report;
 
-    setenv("HMREG_IFACES", "none-such", 1);
+    test_setenv("HMREG_IFACES", "none-such");
     report = verify(1);
-    setenv("HMREG_IFACES", getenv("VENDOR"), 1);
     assert_string_equal(words_at(check(report, "list"), "result"), "failed");
     assert_int_equal(number_at(report, "counts/failed"), 1);
     assert_string_equal(words_at(check(report, "loopback/system/host/usual"), "result"), "ok");
-    remove_reports();
 }
 
 TEST(options__wrong__usage)
@@ -376,15 +355,12 @@ static json_t *with_nic(const char *wrong)
 
     if (!getenv("FAKE_NIC_LIBRARY"))
         test_skip("the simulated NIC is run with CUDA's test");
-    setenv("HMREG_IFACES", "system", 1);
-    setenv("HMREG_FAKE_NICS", "mlx5_0", 1);
-    setenv("HMREG_FAKE_NIC", wrong, 1);
+    test_setenv("HMREG_IFACES", "system");
+    test_setenv("HMREG_FAKE_NICS", "mlx5_0");
+    test_setenv("HMREG_FAKE_NIC", wrong);
     tool_preload_nic(true);
     tool = tool_run("verify", "--json", "--patience", TOOL_PATIENCE);
     tool_preload_nic(false);
-    unsetenv("HMREG_FAKE_NIC");
-    unsetenv("HMREG_FAKE_NICS");
-    setenv("HMREG_IFACES", getenv("VENDOR"), 1);
     report = tool_keep(json_loads(tool.out, 0, NULL));
     assert_non_null(report);
     return report;

@@ -5,7 +5,6 @@
 #include "core/contract/provider.h"
 
 #include <hmreg/loopback.h>
-#include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 
@@ -400,18 +399,12 @@ TEST(open__in_a_forked_child__eperm)
     struct hmreg_topology *other;
     struct hmreg_nic_affinity out[1] = {{.size = sizeof(out[0])}};
     size_t count = 1;
-    int status;
-    pid_t child;
 
     test_forks_wipe();
     begin();
-    child = fork();
-    if (!child)
-        _exit(hmreg_topology_open(fixture.lib, NULL, &other) != -EPERM ||
-              hmreg_affinity(fixture.topology, &memory, NULL, 0, out, &count) != -EPERM ||
-              hmreg_affinity(fixture.topology, &place, NULL, 0, out, &count) != 0);
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_int_equal(status, 0);
+    test_in_child(hmreg_topology_open(fixture.lib, NULL, &other) != -EPERM ||
+                  hmreg_affinity(fixture.topology, &memory, NULL, 0, out, &count) != -EPERM ||
+                  hmreg_affinity(fixture.topology, &place, NULL, 0, out, &count) != 0);
 }
 
 /* ---- domains ---------------------------------------------------------------------------- */

@@ -11,10 +11,7 @@
 #include "tests/support/test.h"
 #include "tests/support/vendors.h"
 
-#include <errno.h>
 #include <hmreg/affinity.h>
-#include <string.h>
-#include <unistd.h>
 
 static struct fixture {
     struct hmreg *lib;

@@ -7,12 +7,11 @@
 #include "tests/support/test.h"
 
 #include <pthread.h>
-#include <string.h>
 
 #define MANY 500
 #define PAGE 4096u
 
-static void revoke(void *arg, uint64_t base)
+static void forgotten(void *arg, uint64_t base)
 {
     unsigned *count = arg;
 
@@ -45,7 +44,7 @@ TEST(find__inside__number)
     assert_int_equal(alloc_ids_find(&table, 0x1000, 0x100), n);
     assert_int_equal(alloc_ids_find(&table, 0x1000, 1), n);
     assert_int_equal(alloc_ids_find(&table, 0x10ff, 1), n);
-    alloc_ids_forget(&table, revoke, NULL);
+    alloc_ids_forget(&table, forgotten, NULL);
 }
 
 TEST(find__partly_outside__nothing)
@@ -59,7 +58,7 @@ TEST(find__partly_outside__nothing)
     assert_int_equal(alloc_ids_find(&table, 0x1001, 0x100), 0);
     assert_int_equal(alloc_ids_find(&table, 0x1100, 1), 0);
     assert_int_equal(alloc_ids_find(&table, 0x1080, SIZE_MAX), 0);
-    alloc_ids_forget(&table, revoke, NULL);
+    alloc_ids_forget(&table, forgotten, NULL);
 }
 
 TEST(end__same_address_again__another_number)
@@ -75,7 +74,7 @@ TEST(end__same_address_again__another_number)
     assert_int_not_equal(after, 0);
     assert_int_not_equal(after, before);
     assert_int_equal(alloc_ids_find(&table, 0x1000, 0x100), after);
-    alloc_ids_forget(&table, revoke, NULL);
+    alloc_ids_forget(&table, forgotten, NULL);
 }
 
 TEST(end__before_enter__nothing)
@@ -86,7 +85,7 @@ TEST(end__before_enter__nothing)
     alloc_ids_end(slot);
     assert_int_equal(alloc_ids_enter(&table, slot), 0);
     assert_int_equal(alloc_ids_find(&table, 0x1000, 1), 0);
-    alloc_ids_forget(&table, revoke, NULL);
+    alloc_ids_forget(&table, forgotten, NULL);
 }
 
 TEST(enter__twice_for_one_allocation__first_number)
@@ -96,7 +95,7 @@ TEST(enter__twice_for_one_allocation__first_number)
     uint64_t n = number(&table, 0x1000, 0x100, &first);
 
     assert_int_equal(number(&table, 0x1000, 0x100, &second), n);
-    alloc_ids_forget(&table, revoke, NULL);
+    alloc_ids_forget(&table, forgotten, NULL);
 }
 
 TEST(enter__overlaps_live_one__refused)
@@ -109,7 +108,7 @@ TEST(enter__overlaps_live_one__refused)
     assert_int_equal(number(&table, 0xf80, 0x100, &slot), 0);
     assert_int_equal(number(&table, 0x1000, 0x80, &slot), 0);
     assert_int_equal(alloc_ids_find(&table, 0x1000, 0x100), n);
-    alloc_ids_forget(&table, revoke, NULL);
+    alloc_ids_forget(&table, forgotten, NULL);
 }
 
 TEST(enter__over_ended_ones__replaces_them)
@@ -126,7 +125,7 @@ TEST(enter__over_ended_ones__replaces_them)
     assert_int_not_equal(n, 0);
     assert_int_equal(alloc_ids_find(&table, 0x1000, 0x800), n);
     assert_int_equal(alloc_ids_find(&table, 0x17ff, 1), n);
-    alloc_ids_forget(&table, revoke, NULL);
+    alloc_ids_forget(&table, forgotten, NULL);
 }
 
 TEST(many__any_order__each_found)
@@ -146,7 +145,7 @@ TEST(many__any_order__each_found)
         alloc_ids_end(slots[i]);
     for (unsigned i = 0; i < MANY; i++)
         assert_int_equal(alloc_ids_find(&table, (i + 1) * PAGE, PAGE), i % 2 ? numbers[i] : 0);
-    alloc_ids_forget(&table, revoke, NULL);
+    alloc_ids_forget(&table, forgotten, NULL);
 }
 
 static unsigned length(const struct alloc_id *list)
@@ -168,7 +167,7 @@ TEST(draw__many_short_lives__slots_are_used_again)
         alloc_ids_end(slot);
     }
     assert_true(length(table.drawn) + length(table.spare) < MANY);
-    alloc_ids_forget(&table, revoke, NULL);
+    alloc_ids_forget(&table, forgotten, NULL);
 }
 
 TEST(forget__live_ones__withdrawn_and_gone)
@@ -180,11 +179,11 @@ TEST(forget__live_ones__withdrawn_and_gone)
     number(&table, 0x1000, 0x100, &live);
     number(&table, 0x2000, 0x100, &ended);
     alloc_ids_end(ended);
-    alloc_ids_forget(&table, revoke, &revoked);
+    alloc_ids_forget(&table, forgotten, &revoked);
     assert_int_equal(revoked, 1);
     assert_int_equal(alloc_ids_find(&table, 0x1000, 1), 0);
     assert_int_not_equal(number(&table, 0x1000, 0x100, &live), 0);
-    alloc_ids_forget(&table, revoke, NULL);
+    alloc_ids_forget(&table, forgotten, NULL);
 }
 
 /* ---- readers beside a writer ------------------------------------------------------------ */
@@ -239,7 +238,7 @@ TEST(find__beside_a_writer__never_an_ended_number)
         assert_int_equal(pthread_join(readers[i], &wrong), 0);
         assert_int_equal((uintptr_t)wrong, 0);
     }
-    alloc_ids_forget(&shared.table, revoke, NULL);
+    alloc_ids_forget(&shared.table, forgotten, NULL);
 }
 
 TEST_MAIN()

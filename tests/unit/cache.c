@@ -5,13 +5,7 @@
  * kernel.
  */
 #include "tests/support/cache_fixture.h"
-
-#include <errno.h>
-#include <pthread.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
+#include "tests/support/queries.h"
 
 #define LEN 4096
 
@@ -50,16 +44,14 @@ TEST(get__same_again__same_region)
 
 TEST(get__contained_range__the_larger_region)
 {
-    struct hmreg_mr_info info = {.size = sizeof(info)};
     struct hmreg_mr *whole, *part;
 
     open_fixture(0, 0, 0);
     whole = fixture_get(memory[0], 3 * LEN);
     part = fixture_get(memory[0] + 1, 2 * LEN);
     assert_ptr_equal(whole, part);
-    assert_ok(hmreg_mr_query(part, &info));
-    assert_int_equal(info.addr, (uintptr_t)memory[0]);
-    assert_int_equal(info.len, 3 * LEN);
+    assert_int_equal(test_info_of(part).addr, (uintptr_t)memory[0]);
+    assert_int_equal(test_info_of(part).len, 3 * LEN);
     hmreg_mr_put(whole);
     hmreg_mr_put(part);
 }
@@ -358,11 +350,8 @@ static void *put_it(void *mr)
 
 TEST(put__from_another_thread)
 {
-    pthread_t thread;
-
     open_fixture(0, 0, 0);
-    assert_int_equal(pthread_create(&thread, NULL, put_it, fixture_get(memory[0], LEN)), 0);
-    pthread_join(thread, NULL);
+    test_on_a_thread(put_it, fixture_get(memory[0], LEN));
     assert_int_equal(fixture_key(memory[0], LEN), 1);
 }
 
@@ -387,16 +376,10 @@ static int childs_part(struct hmreg_mr *held)
 TEST(fork__the_child_deregisters_nothing)
 {
     struct hmreg_mr *held;
-    int status;
-    pid_t child;
 
     open_fixture(0, 0, 0);
     held = fixture_get(memory[0], LEN);
-    child = fork();
-    if (child == 0)
-        _exit(childs_part(held));
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_int_equal(status, 0);
+    test_in_child(childs_part(held));
     hmreg_mr_put(held);
 }
 

@@ -3,21 +3,18 @@
  * Cached gets with attributes: which are part of the key, a caller's dmabuf, what is refused.
  */
 #include "tests/support/cache_fixture.h"
+#include "tests/support/queries.h"
 #include "tests/support/vendors.h"
 
 #include "core/base/dmabuf.h"
 #include "core/cache/cache_set.h"
 #include "core/cache/get_slow.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <search.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/epoll.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 #define LEN 4096
 
@@ -458,7 +455,6 @@ TEST(dmabuf__of_a_known_device__ends_with_its_memory)
 /* What the caller says about a dmabuf is what it is registered as. */
 TEST(dmabuf__claim__part_of_the_key)
 {
-    struct hmreg_mr_info info = {.size = sizeof(info)};
     struct hmreg_mr *mr;
     struct asked asked;
     int fd = dmabuf_new(1);
@@ -470,9 +466,8 @@ TEST(dmabuf__claim__part_of_the_key)
     asked.attr.device = 1;
     mr = get(&asked.attr, HMREG_REG_DMABUF);
     assert_int_equal(hmreg_mr_key(mr), 2);
-    assert_ok(hmreg_mr_query(mr, &info));
-    assert_int_equal(info.iface, HMREG_IFACE_ROCR);
-    assert_int_equal(info.device, 1);
+    assert_int_equal(test_info_of(mr).iface, HMREG_IFACE_ROCR);
+    assert_int_equal(test_info_of(mr).device, 1);
     hmreg_mr_put(mr);
     assert_int_equal(dmabuf_key(fd, NULL, 0, LEN), 1);
     assert_int_equal(key_of(&asked.attr, HMREG_REG_DMABUF), 2);

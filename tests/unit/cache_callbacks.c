@@ -6,15 +6,9 @@
 #include "tests/support/cache_fixture.h"
 #include "tests/support/vendors.h"
 
-#include <errno.h>
 #include <pthread.h>
 #include <semaphore.h>
-#include <setjmp.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/prctl.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #define LEN 4096
 
@@ -225,15 +219,7 @@ static int get_after_longjmp(void)
 
 TEST(made__leaves_by_longjmp__no_other_get_waits)
 {
-    int status;
-    pid_t child;
-
-    fflush(NULL);
-    child = test_fork();
-    if (child == 0)
-        _exit(get_after_longjmp());
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_int_equal(status, 0);
+    test_in_child(get_after_longjmp());
 }
 
 /* A fabric whose calls are cancellation points. */
@@ -298,11 +284,9 @@ static void *call_cancelled(void *arg)
 static void check_cancelled(void (*make)(void))
 {
     struct call call = {make};
-    pthread_t thread;
     void *result;
 
-    assert_int_equal(pthread_create(&thread, NULL, call_cancelled, &call), 0);
-    assert_int_equal(pthread_join(thread, &result), 0);
+    result = test_on_a_thread(call_cancelled, &call);
     assert_ptr_equal(result, PTHREAD_CANCELED);
     assert_int_equal(sem_trywait(&seen.called), 0);
 }

@@ -4,6 +4,7 @@
  * its memory. The test interposes ioctl().
  */
 #include "tests/support/cache_fixture.h"
+#include "tests/support/queries.h"
 
 #include "core/base/reaper.h"
 #include "core/cache/cache_set.h"
@@ -70,7 +71,6 @@ TEST(flush__neighbours__none_is_watched_any_more)
 {
     size_t len = PAGES * fixture_page();
     char *memory = fixture_map(PAGES);
-    struct hmreg_monitor_info info = {.size = sizeof(info)};
 
     open_fixture();
     for (int round = 0; round < 2;
@@ -81,8 +81,7 @@ TEST(flush__neighbours__none_is_watched_any_more)
         assert_in_range(unwatches, 1, PAGES);
     }
     munmap(memory, len);
-    assert_ok(hmreg_monitor_query(fixture.lib, &info));
-    assert_int_equal(info.events, 0); /* none of it was still watched */
+    assert_int_equal(test_monitor_info(fixture.lib).events, 0); /* none of it was still watched */
 }
 
 /* The kernel walks the pages that it unwatches. A large mapping is not unwatched at once, since the
@@ -91,7 +90,6 @@ TEST(flush__large_mapping__unwatched_when_tidied)
 {
     size_t pages = (40u << 20) / fixture_page();
     char *memory = fixture_map_at(fixture_reserve(pages), pages);
-    struct hmreg_monitor_info info = {.size = sizeof(info)};
 
     open_fixture();
     unwatches = 0;
@@ -104,8 +102,7 @@ TEST(flush__large_mapping__unwatched_when_tidied)
     assert_false(monitor_tidy(fixture.lib->monitor));
     assert_in_range(unwatches, 1, 2); /* 2 where the mapping crosses a multiple of 1 GiB */
     munmap(memory, pages * fixture_page());
-    assert_ok(hmreg_monitor_query(fixture.lib, &info));
-    assert_int_equal(info.events, 0);
+    assert_int_equal(test_monitor_info(fixture.lib).events, 0);
 }
 
 TEST(flush__neighbour_of_another_domain__stays_watched)

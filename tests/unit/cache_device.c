@@ -4,12 +4,11 @@
  * compared afterwards, and read again at every hit.
  */
 #include "tests/support/cache_fixture.h"
+#include "tests/support/queries.h"
 #include "tests/support/vendors.h"
 
 #include "core/cache/cache_set.h"
 
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 
 #define LEN 65536
@@ -114,7 +113,6 @@ TEST(get__address_reused__registered_anew)
 TEST(get__host_memory_unmapped_and_now_a_devices__not_the_hosts_region)
 {
     char *memory = fixture_map(LEN / fixture_page());
-    struct hmreg_mr_info info = {.size = sizeof(info)};
     struct hmreg_mr *mr;
 
     vendors_reset();
@@ -126,9 +124,8 @@ TEST(get__host_memory_unmapped_and_now_a_devices__not_the_hosts_region)
         memory);
     vendor_claim(HMREG_IFACE_CUDA, memory, LEN, HMREG_MEM_DEVICE, 1);
     mr = fixture_get(memory, LEN);
-    assert_ok(hmreg_mr_query(mr, &info));
-    assert_int_equal(info.iface, HMREG_IFACE_CUDA);
-    assert_int_equal(info.device, 1);
+    assert_int_equal(test_info_of(mr).iface, HMREG_IFACE_CUDA);
+    assert_int_equal(test_info_of(mr).device, 1);
     assert_int_equal(hmreg_mr_key(mr), 2);
     hmreg_mr_put(mr);
     munmap(memory, LEN);

@@ -3,28 +3,11 @@
  * Thread caches and pins: tables that grow, entries that are reused, threads that end, domains
  * without a slot in the thread, kernels without membarrier(2).
  */
+#include "tests/support/code_filters.h"
 #include "tests/unit/hits.h"
 
-#include <errno.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
-#include <pthread.h>
-#include <stddef.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <time.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-static void on_a_thread(void *(*body)(void *), void *arg)
-{
-    pthread_t thread;
-
-    assert_int_equal(pthread_create(&thread, NULL, body, arg), 0);
-    pthread_join(thread, NULL);
-}
 
 /* ---- barriers --------------------------------------------------------------------------- */
 
@@ -253,7 +236,7 @@ TEST(put__by_a_thread_that_never_got__counts)
     get_them(&fixture);
     assert_ok(hmreg_domain_flush(fixture.domain));
     assert_int_equal(atomic_load(&counter.regions), 3);
-    on_a_thread(put_them, NULL);
+    test_on_a_thread(put_them, NULL);
     assert_ok(hmreg_domain_flush(fixture.domain));
     assert_int_equal(atomic_load(&counter.regions), 0);
 }
@@ -261,7 +244,7 @@ TEST(put__by_a_thread_that_never_got__counts)
 TEST(thread_ends__its_pins_stay_until_they_are_put)
 {
     open_fixture(0);
-    on_a_thread(get_them, &fixture);
+    test_on_a_thread(get_them, &fixture);
     assert_ok(hmreg_invalidate(fixture.lib, memory[0], LEN));
     assert_ok(hmreg_domain_flush(fixture.domain));
     assert_int_equal(atomic_load(&counter.regions), 3);
@@ -283,7 +266,7 @@ TEST(thread_after_thread__one_part_for_all)
 
     open_fixture(0);
     for (int i = 0; i < 50; i++)
-        on_a_thread(get_and_put, &fixture);
+        test_on_a_thread(get_and_put, &fixture);
     for (struct thread_cache *tcache =
              atomic_load(&fixture.domain->caches->pool.thread_caches.first);
          tcache; tcache = tcache->next)
@@ -326,24 +309,11 @@ TEST(domain__closed_and_opened_at_the_same_place__nothing_of_the_old)
 
 /* ---- without membarrier(2) -------------------------------------------------------------- */
 
-static void refuse_membarrier(void)
-{
-    struct sock_filter filter[] = {
-        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_membarrier, 0, 1),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSYS),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-    };
-    struct sock_fprog program = {sizeof(filter) / sizeof(filter[0]), filter};
-
-    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || prctl(PR_SET_SECCOMP, 2, &program))
-        _exit(77);
-}
-
 /* 0, or the step that failed. */
 static int without_membarrier(void)
 {
-    refuse_membarrier();
+    if (!code_filter_refuse(SYS_membarrier, ENOSYS))
+        return 77;
     open_fixture(4);
     if (!fixture.domain->caches->pool.thread_caches.fenced)
         return 1;
@@ -352,7 +322,7 @@ static int without_membarrier(void)
             return 2;
     if (fixture_stats().hits != 40 || atomic_load(&counter.most) != 5)
         return 3;
-    on_a_thread(get_and_put, &fixture);
+    test_on_a_thread(get_and_put, &fixture);
     if (hmreg_invalidate(fixture.lib, memory, sizeof(memory)) || fixture_stats().zombies)
         return 4;
     fixture_close();
@@ -361,15 +331,7 @@ static int without_membarrier(void)
 
 TEST(membarrier__refused__threads_fence_for_themselves)
 {
-    int status;
-    pid_t child = fork();
-
-    if (child == 0)
-        _exit(without_membarrier());
-    assert_int_equal(waitpid(child, &status, 0), child);
-    if (WIFEXITED(status) && WEXITSTATUS(status) == 77)
-        test_skip("this system has no seccomp filters");
-    assert_int_equal(status, 0);
+    test_in_child_or_skip(without_membarrier(), "this system has no seccomp filters");
 }
 
 TEST_MAIN()

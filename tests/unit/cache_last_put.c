@@ -4,17 +4,14 @@
  * of the last holder returns, whatever else happens to them or to other regions at that moment.
  */
 #include "tests/support/cache_fixture.h"
+#include "tests/support/queries.h"
 #include "tests/support/vendors.h"
 
 #include "core/cache/cache_set.h"
 
-#include <errno.h>
-#include <hmreg/group.h>
 #include <hmreg/loopback.h>
 #include <pthread.h>
-#include <string.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 #define LEN  4096
 #define MANY 64
@@ -51,13 +48,8 @@ static unsigned regions(void)
 
 static void assert_policy(const struct hmreg_mr *mr, enum hmreg_policy policy)
 {
-    struct hmreg_mr_info info = {.size = sizeof(info)};
-    struct hmreg_explanation why = {.size = sizeof(why)};
-
-    assert_ok(hmreg_mr_query(mr, &info));
-    assert_int_equal(info.policy, policy);
-    assert_ok(hmreg_mr_explain(mr, &why));
-    assert_int_equal(why.policy, policy);
+    assert_int_equal(test_info_of(mr).policy, policy);
+    assert_int_equal(test_why_of(mr).policy, policy);
 }
 
 /* ---- sharing ---------------------------------------------------------------------------- */
@@ -77,14 +69,6 @@ static void *put_once(void *mr)
     return NULL;
 }
 
-static void on_a_thread(void *(*body)(void *), void *arg)
-{
-    pthread_t thread;
-
-    assert_int_equal(pthread_create(&thread, NULL, body, arg), 0);
-    pthread_join(thread, NULL);
-}
-
 TEST(last_put__while_held__shared_by_all_threads_and_parts)
 {
     struct hmreg_stats stats;
@@ -95,12 +79,12 @@ TEST(last_put__while_held__shared_by_all_threads_and_parts)
         assert_true(fixture_is_cached(got));
         assert_policy(got, HMREG_POLICY_LAST_PUT);
         get_thrice(NULL);
-        on_a_thread(get_thrice, NULL);
+        test_on_a_thread(get_thrice, NULL);
         for (int i = 0; i < 2; i++)
             assert_ptr_equal(fixture_get(memory[1], LEN), got);
         assert_int_equal(atomic_load(&counter.regs), round);
         for (int i = 0; i < 4; i++) {
-            on_a_thread(put_once, got);
+            test_on_a_thread(put_once, got);
             hmreg_mr_put(got);
         }
         assert_int_equal(regions(), 1);

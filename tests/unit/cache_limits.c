@@ -4,20 +4,16 @@
  * validation of a hit, as configured for the domain.
  */
 #include "tests/support/cache_fixture.h"
+#include "tests/support/queries.h"
 #include "tests/support/vendors.h"
 
 #include "core/cache/cache_set.h"
 #include "core/context/settings.h"
 
-#include <errno.h>
 #include <pthread.h>
 #include <semaphore.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #define LEN 4096
 
@@ -45,7 +41,6 @@ static uint64_t regions(void)
 
 TEST(set_limits__lowered__idle_ones_go_at_once_and_held_ones_stay)
 {
-    struct hmreg_domain_info info = {.size = sizeof(info)};
     struct hmreg_mr *held[2];
 
     open_fixture(NULL);
@@ -56,8 +51,7 @@ TEST(set_limits__lowered__idle_ones_go_at_once_and_held_ones_stay)
     assert_int_equal(atomic_load(&counter.regions), 4);
     assert_int_equal(fixture_key(memory[9], LEN), 10); /* the most recent ones stay */
     assert_int_equal(fixture_key(memory[8], LEN), 9);
-    assert_ok(hmreg_domain_query(fixture.domain, &info));
-    assert_int_equal(info.max_regions, 4);
+    assert_int_equal(test_domain_info(fixture.domain).max_regions, 4);
     assert_ok(hmreg_domain_set_limits(fixture.domain, 1, LEN));
     assert_int_equal(regions(), 2);
     fixture_key(memory[20], LEN);
@@ -435,16 +429,9 @@ TEST(set_limits__wrong_arguments__einval)
 
 TEST(set_limits__in_a_forked_child__eperm)
 {
-    int status;
-    pid_t child;
-
     open_fixture(NULL);
-    child = fork();
-    if (child == 0)
-        _exit(hmreg_set_limits(fixture.lib, 1, 1) != -EPERM ||
-              hmreg_domain_set_limits(fixture.domain, 1, 1) != -EPERM);
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_int_equal(status, 0);
+    test_in_child(hmreg_set_limits(fixture.lib, 1, 1) != -EPERM ||
+                  hmreg_domain_set_limits(fixture.domain, 1, 1) != -EPERM);
 }
 
 /* ---- validation of a hit ---------------------------------------------------------------- */
@@ -474,10 +461,9 @@ TEST(check__device_memory__asked_at_each_hit_or_never)
     assert_int_equal(asked_by_five_hits(HMREG_CHECK_DEFAULT), 5);
     assert_int_equal(asked_by_five_hits(HMREG_CHECK_ALWAYS), 5);
     assert_int_equal(asked_by_five_hits(HMREG_CHECK_NOTICE), 0);
-    setenv("HMREG_CACHE_CHECK", "cuda=notice", 1);
+    test_setenv("HMREG_CACHE_CHECK", "cuda=notice");
     assert_int_equal(asked_by_five_hits(HMREG_CHECK_DEFAULT), 0);
     assert_int_equal(asked_by_five_hits(HMREG_CHECK_ALWAYS), 5);
-    unsetenv("HMREG_CACHE_CHECK");
 }
 
 TEST(check__notice_of_host_memory__never_stale_after_munmap)

@@ -6,15 +6,9 @@
 #include "tests/support/cache_fixture.h"
 #include "tests/support/vendors.h"
 
-#include <errno.h>
-#include <hmreg/group.h>
 #include <hmreg/loopback.h>
 #include <pthread.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #define LEN  4096
 #define MANY 148
@@ -298,17 +292,10 @@ static int childs_part(void)
 
 TEST(get_many__forked_child__perm)
 {
-    int status;
-    pid_t child;
-
     test_forks_wipe();
     open_flagged(0, 0);
     get_many(MANY);
-    child = fork();
-    if (child == 0)
-        _exit(childs_part());
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_int_equal(status, 0);
+    test_in_child(childs_part());
     hmreg_mr_put_many(mrs, MANY);
     assert_int_equal(pins_of(), 0);
 }

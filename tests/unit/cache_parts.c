@@ -6,8 +6,6 @@
  */
 #include "tests/unit/hits.h"
 
-#include <errno.h>
-#include <string.h>
 #include <sys/mman.h>
 
 static struct thread_cache *own_part_of(void)

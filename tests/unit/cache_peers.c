@@ -4,10 +4,9 @@
  * are tested elsewhere.
  */
 #include "tests/support/cache_fixture.h"
+#include "tests/support/queries.h"
 #include "tests/support/vendors.h"
 
-#include <errno.h>
-#include <string.h>
 #include <sys/mman.h>
 
 #define LEN  4096
@@ -23,13 +22,11 @@ static void open_fixture(const struct hmreg_domain_config *config)
 
 static uint64_t key_for(void *addr, size_t len, uint64_t access)
 {
-    struct hmreg_mr_info info = {.size = sizeof(info)};
     struct hmreg_mr *mr = NULL;
     uint64_t key;
 
     assert_ok(hmreg_mr_get(fixture.domain, addr, len, access, &mr));
-    assert_ok(hmreg_mr_query(mr, &info));
-    assert_int_equal(info.access, access);
+    assert_int_equal(test_info_of(mr).access, access);
     key = hmreg_mr_key(mr);
     hmreg_mr_put(mr);
     return key;

@@ -4,9 +4,7 @@
  */
 #include "tests/unit/cache_segments.h"
 
-#include <errno.h>
 #include <hmreg/loopback.h>
-#include <stdio.h>
 
 /* ---- which list ------------------------------------------------------------------------- */
 

@@ -13,9 +13,7 @@
 
 #include <fcntl.h>
 #include <search.h>
-#include <string.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 #define LEN  4096
 #define MOST 20

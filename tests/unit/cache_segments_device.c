@@ -5,7 +5,6 @@
  */
 #include "tests/unit/cache_segments.h"
 
-#include <errno.h>
 #include <hmreg/group.h>
 
 #define PLACES (sizeof(memory) / sizeof(memory[0]))

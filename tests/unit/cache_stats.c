@@ -8,8 +8,6 @@
 
 #include "core/stats/cache_stats.h"
 
-#include <errno.h>
-#include <string.h>
 #include <time.h>
 
 #define LEN 4096

@@ -8,12 +8,9 @@
 
 #include "core/context/context.h"
 
-#include <errno.h>
 #include <pthread.h>
 #include <sched.h>
 #include <semaphore.h>
-#include <string.h>
-#include <sys/mman.h>
 
 #define LEN     4096
 #define THREADS 4

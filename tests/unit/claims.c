@@ -1,15 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  * Trusted claims: no runtime is asked, all other rules hold, and HMREG_DEBUG=claims finds each that
  * is wrong. What a real runtime is asked at an export is counted in tests/gpu/public.c. */
+#include "tests/support/queries.h"
 #include "tests/support/script.h"
 #include "tests/support/vendors.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <fcntl.h>
-#include <stdlib.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 static struct script_fixture fixture;
 
@@ -145,7 +143,6 @@ TEST(trusted__device_memory__registered_as_claimed)
 {
     static const enum hmreg_path paths[] = {HMREG_PATH_DMABUF, HMREG_PATH_PEERMEM,
                                             HMREG_PATH_MAPPED};
-    struct hmreg_mr_info info = {.size = sizeof(info)};
     struct claim claim;
     struct hmreg_mr *mr;
 
@@ -156,9 +153,8 @@ TEST(trusted__device_memory__registered_as_claimed)
         assert_int_equal(script_last()->path, paths[i]);
         assert_int_equal(script_last()->iface, HMREG_IFACE_CUDA);
         assert_int_equal(script_last()->device, 1);
-        assert_ok(hmreg_mr_query(mr, &info));
-        assert_int_equal(info.iface, HMREG_IFACE_CUDA);
-        assert_int_equal(info.device, 1);
+        assert_int_equal(test_info_of(mr).iface, HMREG_IFACE_CUDA);
+        assert_int_equal(test_info_of(mr).device, 1);
         if (paths[i] != HMREG_PATH_PEERMEM)
             assert_int_equal(script_last()->first, 'b');
         assert_ok(hmreg_mr_close(mr));
@@ -281,7 +277,6 @@ TEST(trusted__host_memory_on_a_pinning_fabric__mappings_are_checked)
 
 TEST(foreign__callers_dmabuf__registered_under_its_iface)
 {
-    struct hmreg_explanation why = {.size = sizeof(why)};
     struct hmreg_mr_dmabuf dmabuf;
     struct claim claim;
 
@@ -299,8 +294,7 @@ TEST(foreign__callers_dmabuf__registered_under_its_iface)
             assert_int_equal(script_last()->path, HMREG_PATH_DMABUF);
             assert_int_equal(script_last()->iface, iface);
             assert_int_equal(script_last()->device, 1);
-            assert_ok(hmreg_mr_explain(mr, &why));
-            assert_int_equal(why.iface, iface);
+            assert_int_equal(test_why_of(mr).iface, iface);
             assert_ok(hmreg_mr_close(mr));
         }
     close(dmabuf.fd);

@@ -8,8 +8,6 @@
 #include "tests/support/test.h"
 
 #include <math.h>
-#include <stdbool.h>
-#include <string.h>
 
 #define ENTRIES 20000u
 

@@ -13,13 +13,8 @@
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mount.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 /* Returns a number that its first instruction has. On x86-64 the instruction lies in two pages. */
 unsigned changed_function(void);
@@ -58,18 +53,9 @@ static uint8_t *address(void)
 /* The statuses of children. */
 enum { PASSED, NOT_HERE = 77 };
 
-#define MUST(condition)                                                                            \
-    do {                                                                                           \
-        if (!(condition)) {                                                                        \
-            fprintf(stderr, "line %d: %s\n", __LINE__, #condition);                                \
-            _exit(1);                                                                              \
-        }                                                                                          \
-    } while (0)
-
 static void in_a_child(void (*part)(void))
 {
     pid_t child = test_fork();
-    int status;
 
     if (child == 0) {
         if (code_refusal() || !code_start())
@@ -77,10 +63,7 @@ static void in_a_child(void (*part)(void))
         part();
         _exit(PASSED);
     }
-    assert_int_equal(waitpid(child, &status, 0), child);
-    if (WIFEXITED(status) && WEXITSTATUS(status) == NOT_HERE)
-        test_skip("code cannot be changed so here");
-    assert_int_equal(status, 0);
+    test_await_or_skip(child, "code cannot be changed so here");
 }
 
 static long change(const uint8_t *bytes)
@@ -101,7 +84,7 @@ static void must_change_by_twin(const uint8_t *bytes)
 {
     if (!code_moves())
         _exit(NOT_HERE);
-    MUST(change_by_twin(bytes));
+    assert_true(change_by_twin(bytes));
 }
 
 /* ---- room for code ---------------------------------------------------------------------- */
@@ -187,19 +170,19 @@ static void change_under_threads(void)
 
     must_change_by_twin(two);
     for (int i = 0; i < 3; i++)
-        MUST(!pthread_create(&threads[i], NULL, call_it, NULL));
+        assert_true(!pthread_create(&threads[i], NULL, call_it, NULL));
     for (int i = 0; i < CHANGES; i++) {
         unsigned before = atomic_load(&seen[i % 2]);
 
-        MUST(change_by_twin(i % 2 ? two : one));
-        MUST(changed_function() == (i % 2 ? TWO : ONE));
+        assert_true(change_by_twin(i % 2 ? two : one));
+        assert_true(changed_function() == (i % 2 ? TWO : ONE));
         while (atomic_load(&seen[i % 2]) == before)
             sched_yield();
     }
     atomic_store(&ended, true);
     for (int i = 0; i < 3; i++)
         pthread_join(threads[i], NULL);
-    MUST(!atomic_load(&mixed));
+    assert_true(!atomic_load(&mixed));
 }
 
 TEST(write__threads_execute_it__each_the_old_or_the_new)
@@ -217,7 +200,7 @@ static unsigned count_mappings(char flags[256])
     unsigned count = 0;
     bool in = false;
 
-    MUST(smaps && code_find(&text, address()));
+    assert_true(smaps && code_find(&text, address()));
     snprintf(head, sizeof(head), "%lx-%lx ", (unsigned long)text.start, (unsigned long)text.end);
     while (fgets(line, sizeof(line), smaps)) {
         unsigned long start, end;
@@ -239,18 +222,18 @@ static void change_under_a_policy(void)
     char flags[2][256] = {"", ""};
     unsigned count;
 
-    MUST(code_find(&before, address()));
+    assert_true(code_find(&before, address()));
     count_mappings(flags[0]);
     if (!code_filter_writable())
         _exit(NOT_HERE);
     must_change_by_twin(two);
     count = count_mappings(flags[1]);
     for (int i = 0; i < 10; i++)
-        MUST(change(i % 2 ? two : one) == 0 && changed_function() == (i % 2 ? TWO : ONE));
-    MUST(count_mappings(flags[1]) == count);
-    MUST(code_find(&after, address()));
-    MUST(after.start == before.start && after.end == before.end);
-    MUST(after.protection == before.protection && !strcmp(flags[0], flags[1]));
+        assert_true(change(i % 2 ? two : one) == 0 && changed_function() == (i % 2 ? TWO : ONE));
+    assert_true(count_mappings(flags[1]) == count);
+    assert_true(code_find(&after, address()));
+    assert_true(after.start == before.start && after.end == before.end);
+    assert_true(after.protection == before.protection && !strcmp(flags[0], flags[1]));
 }
 
 TEST(write__where_writable_code_ends_the_process__one_mapping_as_before)
@@ -262,10 +245,10 @@ TEST(write__where_writable_code_ends_the_process__one_mapping_as_before)
 
 static void must_change_as_writable(void)
 {
-    MUST(!change_by_twin(two));
-    MUST(changed_function() == ONE);
-    MUST(change(two) == 0 && changed_function() == TWO);
-    MUST(change(one) == 0 && changed_function() == ONE);
+    assert_true(!change_by_twin(two));
+    assert_true(changed_function() == ONE);
+    assert_true(change(two) == 0 && changed_function() == TWO);
+    assert_true(change(one) == 0 && changed_function() == ONE);
 }
 
 static void change_without_moves(void)
@@ -277,14 +260,14 @@ static void change_without_moves(void)
 
 static void change_without_forced_writes(void)
 {
-    if (!code_filter_forced_writes())
+    if (!code_filter_refuse(SYS_pwrite64, EIO))
         _exit(NOT_HERE);
     must_change_as_writable();
 }
 
 static void change_without_memory(void)
 {
-    if (!process_epoch_start() || !code_filter_mappings())
+    if (!process_epoch_start() || !code_filter_refuse(SYS_mmap, ENOMEM))
         _exit(NOT_HERE);
     must_change_as_writable();
 }
@@ -349,8 +332,8 @@ static void lock_later(void)
     must_change_by_twin(two);
     if (syscall(SYS_mlock, address(), 1)) /* a sanitizer's mlock() does nothing */
         _exit(NOT_HERE);
-    MUST(!change_by_twin(one));
-    MUST(change(one) == 0 && changed_function() == ONE);
+    assert_true(!change_by_twin(one));
+    assert_true(change(one) == 0 && changed_function() == ONE);
 }
 
 TEST(write__memory_locked_since__made_writable)

@@ -6,11 +6,7 @@
 #include "tests/support/test.h"
 
 #include <dlfcn.h>
-#include <errno.h>
 #include <hmreg/hmreg.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #define COPIES 5
 

@@ -4,9 +4,6 @@
 
 #include "tests/support/test.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 static uint32_t by_definition(const uint8_t *bytes, size_t size)
 {
     uint32_t crc = ~0u;

@@ -8,18 +8,14 @@
 #include "tests/support/code_filters.h"
 #include "tests/support/test.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <hmreg/loopback.h>
 #include <hmreg/plan.h>
 #include <signal.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <ucontext.h>
-#include <unistd.h>
 
 #define LEN       ((size_t)64 << 10)
 #define SKIPS     77
@@ -228,10 +224,9 @@ TEST(opened__descriptors_kept__as_documented)
         assert_int_equal(test_count_fds(), before + (i + 1) * one);
     }
     assert_ok(hmreg_close(lib[1]));
-    setenv("HMREG_STATS", "off", 1);
+    test_setenv("HMREG_STATS", "off");
     assert_ok(hmreg_open(&config, &lib[1]));
     assert_int_equal(test_count_fds(), before + one + one - 1);
-    unsetenv("HMREG_STATS");
     for (int i = 0; i < 2; i++)
         assert_ok(hmreg_close(lib[i]));
 }

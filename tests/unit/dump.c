@@ -7,10 +7,7 @@
 
 #include <pthread.h>
 #include <semaphore.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 #define LEN 4096
 
@@ -78,6 +75,20 @@ TEST(dump__nothing_cached__nothing_shown)
     assert_int_equal(dump()->count, 0);
 }
 
+/* No get has seen the change yet. */
+TEST(dump__memory_unmapped_since_the_last_get__not_live)
+{
+    char *mapped = fixture_map(1);
+    const struct shown *shown;
+
+    fixture_open_hooked();
+    fixture_key(mapped, LEN);
+    assert_int_equal(entry_at(dump(), mapped)->state, HMREG_ENTRY_LIVE);
+    munmap(mapped, fixture_page());
+    shown = dump();
+    assert_true(!shown->count || shown->entries[0].state != HMREG_ENTRY_LIVE);
+}
+
 static void *use_first(void *unused)
 {
     fixture_key(memory[0], LEN);
@@ -86,8 +97,6 @@ static void *use_first(void *unused)
 
 TEST(dump__unused__until_a_hit_and_after_eviction_passed_it)
 {
-    pthread_t thread;
-
     open_fixture(4);
     for (unsigned i = 0; i < 4; i++)
         fixture_key(memory[i], LEN);
@@ -97,8 +106,7 @@ TEST(dump__unused__until_a_hit_and_after_eviction_passed_it)
     fixture_key(memory[4], LEN); /* spares the first, evicts the second */
     assert_int_equal(entry_at(dump(), memory[0])->unused, 1);
     assert_int_equal(dump()->count, 4);
-    assert_int_equal(pthread_create(&thread, NULL, use_first, NULL), 0);
-    pthread_join(thread, NULL); /* it found the region in the tree */
+    test_on_a_thread(use_first, NULL); /* it found the region in the tree */
     assert_int_equal(entry_at(dump(), memory[0])->unused, 0);
     assert_int_equal(fixture_key(memory[0], LEN), 1);
 }

@@ -7,13 +7,10 @@
 #include "hmem/hooks/entry_hook.h"
 #include "tests/support/made.h"
 #include "tests/support/patch.h"
-#include "tests/support/test.h"
 
 #include <pthread.h>
 #include <signal.h>
-#include <string.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 /* ---- the replacement -------------------------------------------------------------------- */
 

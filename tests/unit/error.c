@@ -4,10 +4,7 @@
 #include "core/base/error.h"
 #include "tests/support/test.h"
 
-#include <errno.h>
 #include <pthread.h>
-#include <setjmp.h>
-#include <string.h>
 
 TEST(fail__records_code_and_sentence)
 {
@@ -33,11 +30,8 @@ static void *other_thread(void *arg)
 
 TEST(last_error__is_per_thread)
 {
-    pthread_t thread;
-
     hmreg_fail(-EINVAL, "ours");
-    assert_int_equal(pthread_create(&thread, NULL, other_thread, NULL), 0);
-    assert_int_equal(pthread_join(thread, NULL), 0);
+    test_on_a_thread(other_thread, NULL);
     assert_string_equal(hmreg_last_error()->text, "ours");
 }
 
@@ -142,12 +136,10 @@ static void *jump_fail_and_leave(void *arg)
 
 static int code_at_exit(void *(*thread_of)(void *arg), void (*destructor)(void *arg))
 {
-    pthread_t thread;
     int code = 0;
 
     assert_int_equal(pthread_key_create(&at_exit, destructor), 0);
-    assert_int_equal(pthread_create(&thread, NULL, thread_of, &code), 0);
-    assert_int_equal(pthread_join(thread, NULL), 0);
+    test_on_a_thread(thread_of, &code);
     pthread_key_delete(at_exit);
     return code;
 }

@@ -9,8 +9,6 @@
 #include "tests/support/test.h"
 
 #include <pthread.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #define MANY 100 /* more than fit in a page */
 
@@ -210,13 +208,8 @@ static int childs_part(const struct gate *parents)
 TEST(open__in_a_forked_child__parents_stay_dead)
 {
     struct gate *gate = open_hooked();
-    int status;
-    pid_t child = fork();
 
-    if (child == 0)
-        _exit(childs_part(gate));
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_int_equal(status, 0);
+    test_in_child(childs_part(gate));
     assert_int_equal(state_of(gate), GATE_LIVE);
     gate_close(gate);
 }

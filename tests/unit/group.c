@@ -7,21 +7,21 @@
 
 static struct vendor *cuda = &vendors[HMREG_IFACE_CUDA];
 
-static int reg(struct fixture *fixture, void *addr, struct hmreg_mr **mr)
+static int reg(void *addr, struct hmreg_mr **mr)
 {
-    return hmreg_mr_reg(fixture->group, addr, 4096, HMREG_ACCESS_ALL, 0, 5, 0, mr, (void *)0x99);
+    return hmreg_mr_reg(fixture.group, addr, 4096, HMREG_ACCESS_ALL, 0, 5, 0, mr, (void *)0x99);
 }
 
 /* Nothing is registered, and the key is free on every member. */
-static void check_nothing_stays(struct fixture *fixture, int fds)
+static void check_nothing_stays(int fds)
 {
     assert_int_equal(script.live, 0);
     assert_int_equal(test_count_fds(), fds);
-    for (size_t i = 0; i < fixture->count; i++) {
+    for (size_t i = 0; i < fixture.count; i++) {
         struct hmreg_mr *mr = NULL;
 
-        assert_ok(hmreg_mr_reg(fixture->members[i], fixture->host, 64, HMREG_ACCESS_ALL, 0, 5, 0,
-                               &mr, NULL));
+        assert_ok(hmreg_mr_reg(fixture.members[i], fixture.host, 64, HMREG_ACCESS_ALL, 0, 5, 0, &mr,
+                               NULL));
         assert_ok(hmreg_mr_close(mr));
     }
 }
@@ -33,10 +33,9 @@ TEST(reg__host_memory__a_rail_on_each_member)
     struct hmreg_segment_info piece = {.size = sizeof(piece)};
     struct hmreg_mr_info info = {.size = sizeof(info)};
     struct hmreg_mr *mr = NULL;
-    struct fixture fixture;
 
-    open_fixture(&fixture, 3, 0);
-    assert_ok(reg(&fixture, fixture.host, &mr));
+    open_fixture(3, 0);
+    assert_ok(reg(fixture.host, &mr));
     assert_int_equal(script.count, 3);
     assert_int_equal(script.live, 3);
     for (unsigned i = 0; i < 3; i++) {
@@ -63,7 +62,6 @@ TEST(reg__host_memory__a_rail_on_each_member)
     assert_true(piece.key == HMREG_KEY_NOTAVAIL);
     assert_fails(hmreg_domain_close(fixture.group), -EBUSY, "1 regions");
     assert_ok(hmreg_mr_close(mr));
-    close_fixture(&fixture);
 }
 
 TEST(reg__device_memory__one_question_and_one_export_for_all)
@@ -72,12 +70,11 @@ TEST(reg__device_memory__one_question_and_one_export_for_all)
 
     for (size_t n = 0; n < 3; n++) {
         struct hmreg_mr *mr = NULL;
-        struct fixture fixture;
         int fds;
 
-        open_fixture(&fixture, sizes[n], 0);
+        open_fixture(sizes[n], 0);
         fds = test_count_fds();
-        assert_ok(reg(&fixture, fixture.script.memory[1] + 100, &mr));
+        assert_ok(reg(fixture.script.memory[1] + 100, &mr));
         assert_int_equal(cuda->resolves, 1);
         assert_int_equal(cuda->exports, 1);
         assert_int_equal(script.count, sizes[n]);
@@ -89,7 +86,7 @@ TEST(reg__device_memory__one_question_and_one_export_for_all)
         }
         assert_int_equal(test_count_fds(), fds);
         assert_ok(hmreg_mr_close(mr));
-        close_fixture(&fixture);
+        test_finish();
     }
 }
 
@@ -97,11 +94,10 @@ TEST(reg__vendor_exports_nothing__asked_once)
 {
     struct hmreg_explanation why = {.size = sizeof(why)};
     struct hmreg_mr *mr = NULL;
-    struct fixture fixture;
 
-    open_fixture(&fixture, 3, 0);
+    open_fixture(3, 0);
     cuda->export_code = -EIO;
-    assert_ok(reg(&fixture, fixture.script.memory[0], &mr));
+    assert_ok(reg(fixture.script.memory[0], &mr));
     assert_int_equal(cuda->exports, 1);
     for (unsigned i = 0; i < 3; i++) {
         assert_ok(hmreg_mr_explain(hmreg_mr_rail(mr, i), &why));
@@ -115,10 +111,9 @@ TEST(reg__vendor_exports_nothing__asked_once)
     assert_ok(hmreg_mr_close(mr));
     script.can[HMREG_PATH_PEERMEM][0] = -EOPNOTSUPP; /* now paths dmabuf and mapped ask */
     mr = (void *)1;
-    assert_fails(reg(&fixture, fixture.script.memory[0], &mr), -EOPNOTSUPP, "rail 0 (script)");
+    assert_fails(reg(fixture.script.memory[0], &mr), -EOPNOTSUPP, "rail 0 (script)");
     assert_int_equal(cuda->exports, 2);
     assert_ptr_equal(mr, (void *)1);
-    close_fixture(&fixture);
 }
 
 /* Each member's own order: dmabuf on the first, a mapping on the second, of the same export. */
@@ -129,13 +124,12 @@ TEST(reg__members_have_paths_of_their_own__each_its_path)
     struct hmreg_explanation why = {.size = sizeof(why)};
     struct hmreg_mr_info info = {.size = sizeof(info)};
     struct hmreg_mr *mr = NULL;
-    struct fixture fixture;
 
-    open_members(&fixture, 1, NULL);
-    add_member(&fixture, NULL, &config);
-    open_group(&fixture, 0);
+    open_members(1, NULL);
+    add_member(NULL, &config);
+    open_group(0);
     script.can[HMREG_PATH_PEERMEM][0] = -EOPNOTSUPP;
-    assert_ok(reg(&fixture, fixture.script.memory[0], &mr));
+    assert_ok(reg(fixture.script.memory[0], &mr));
     assert_int_equal(cuda->exports, 1);
     assert_int_equal(script.calls[0].path, HMREG_PATH_DMABUF);
     assert_int_equal(script.calls[1].path, HMREG_PATH_MAPPED);
@@ -155,7 +149,6 @@ TEST(reg__members_have_paths_of_their_own__each_its_path)
     assert_ok(hmreg_domain_explain(fixture.group, HMREG_IFACE_SYSTEM, -1, &why));
     assert_int_equal(why.path, HMREG_PATH_SYSTEM);
     assert_ok(hmreg_mr_close(mr));
-    close_fixture(&fixture);
 }
 
 TEST(reg__beyond_the_smallest_member__refused_before_any)
@@ -163,20 +156,18 @@ TEST(reg__beyond_the_smallest_member__refused_before_any)
     struct provider_caps caps = script_caps;
     struct iovec iov[2];
     struct hmreg_mr *mr = NULL;
-    struct fixture fixture;
 
     caps.max_len = 1024;
     caps.iov_limit = 1;
-    open_members(&fixture, 1, NULL);
-    add_member(&fixture, &caps, NULL);
-    open_group(&fixture, 0);
+    open_members(1, NULL);
+    add_member(&caps, NULL);
+    open_group(0);
     iov[0] = (struct iovec){fixture.host, 8};
     iov[1] = (struct iovec){fixture.host + 64, 8};
-    assert_fails(reg(&fixture, fixture.host, &mr), -EMSGSIZE, "1024 bytes");
+    assert_fails(reg(fixture.host, &mr), -EMSGSIZE, "1024 bytes");
     assert_fails(hmreg_mr_regv(fixture.group, iov, 2, HMREG_SEND, 0, 0, 0, &mr, NULL), -EINVAL,
                  "1 to 1 ranges");
     assert_int_equal(script.count, 0);
-    close_fixture(&fixture);
 }
 
 /* ---- failures --------------------------------------------------------------------------- */
@@ -187,43 +178,40 @@ TEST(reg__a_member_fails__nothing_stays_and_it_is_named)
         for (int device = 0; device < 2; device++) {
             enum hmreg_path path = device ? HMREG_PATH_DMABUF : HMREG_PATH_SYSTEM;
             struct hmreg_mr *mr = NULL;
-            struct fixture fixture;
             char name[32];
             int fds;
 
-            open_fixture(&fixture, MOST, 0);
+            open_fixture(MOST, 0);
             fds = test_count_fds();
             snprintf(name, sizeof(name), "rail %u (script): script:", k);
             script.fail[path] = -EIO;
             script.fail_index = k + 1;
-            assert_reg_fails(reg(&fixture, device ? fixture.script.memory[0] : fixture.host, &mr),
-                             mr, -EIO, name);
+            assert_reg_fails(reg(device ? fixture.script.memory[0] : fixture.host, &mr), mr, -EIO,
+                             name);
             assert_int_equal(hmreg_last_error()->vendor_code, 4712);
             assert_string_equal(hmreg_last_error()->vendor_text, "in its own words");
             assert_int_equal(script.count, k + 1);
-            check_nothing_stays(&fixture, fds);
-            close_fixture(&fixture);
+            check_nothing_stays(fds);
+            test_finish();
         }
 }
 
 TEST(reg__key_in_use_on_a_member__nothing_stays)
 {
     struct hmreg_mr *other = NULL, *mr = NULL;
-    struct fixture fixture;
     int fds;
 
-    open_fixture(&fixture, 3, 0);
+    open_fixture(3, 0);
     fds = test_count_fds();
     assert_ok(hmreg_mr_reg(fixture.members[2], fixture.host, 64, HMREG_ACCESS_ALL, 0, 5, 0, &other,
                            NULL));
-    assert_reg_fails(reg(&fixture, fixture.host, &mr), mr, -HMREG_ENOKEY, "rail 2 (script): ");
+    assert_reg_fails(reg(fixture.host, &mr), mr, -HMREG_ENOKEY, "rail 2 (script): ");
     assert_ok(hmreg_mr_close(other));
-    check_nothing_stays(&fixture, fds);
-    close_fixture(&fixture);
+    check_nothing_stays(fds);
 }
 
 /* The first allocation of a registration fails, then the second, ... until it succeeds. */
-static void fail_each_allocation(struct fixture *fixture, void *addr, size_t len)
+static void fail_each_allocation(void *addr, size_t len)
 {
     struct hmreg_mr *mr = NULL;
     int fds = test_count_fds(), rc = -ENOMEM;
@@ -231,13 +219,13 @@ static void fail_each_allocation(struct fixture *fixture, void *addr, size_t len
     for (unsigned n = 1; rc; n++) {
         script.count = allocations = 0;
         failing = n;
-        rc = hmreg_mr_reg(fixture->group, addr, len, HMREG_ACCESS_ALL, 0, 5, 0, &mr, NULL);
+        rc = hmreg_mr_reg(fixture.group, addr, len, HMREG_ACCESS_ALL, 0, 5, 0, &mr, NULL);
         failing = 0;
         assert_true(rc == 0 || rc == -ENOMEM);
         if (!rc)
             break;
         assert_null(mr);
-        check_nothing_stays(fixture, fds);
+        check_nothing_stays(fds);
     }
     assert_ok(hmreg_mr_close(mr));
 }
@@ -245,13 +233,11 @@ static void fail_each_allocation(struct fixture *fixture, void *addr, size_t len
 TEST(reg__allocation_fails__each_time_nothing_stays)
 {
     for (int which = 0; which < 3; which++) {
-        struct fixture fixture;
-
-        open_fixture(&fixture, 3, which == 2 ? HMREG_GROUP_PARTIAL : 0);
+        open_fixture(3, which == 2 ? HMREG_GROUP_PARTIAL : 0);
         if (which == 2)
             script.refuse[HMREG_PATH_DMABUF][0] = script.refuse[HMREG_PATH_MAPPED][0] = -EIO;
-        fail_each_allocation(&fixture, which ? fixture.script.memory[0] : fixture.host, 4096);
-        close_fixture(&fixture);
+        fail_each_allocation(which ? fixture.script.memory[0] : fixture.host, 4096);
+        test_finish();
     }
 }
 
@@ -261,14 +247,13 @@ TEST(partial__a_member_fails__the_others_and_its_reason)
 {
     for (unsigned k = 0; k < 3; k++) {
         struct hmreg_mr *mr = NULL;
-        struct fixture fixture;
 
-        open_fixture(&fixture, 3, HMREG_GROUP_PARTIAL);
+        open_fixture(3, HMREG_GROUP_PARTIAL);
         script.fail[HMREG_PATH_SYSTEM] = -EIO;
         script.fail_index = k + 1;
         hmreg_group_count(NULL);
         assert_fails(hmreg_domain_flush(NULL), -EINVAL, "domain");
-        assert_ok(reg(&fixture, fixture.host, &mr));
+        assert_ok(reg(fixture.host, &mr));
         assert_int_equal(hmreg_last_error()->code, -EINVAL); /* a success changes no error */
         assert_int_equal(script.live, 2);
         for (unsigned i = 0; i < 3; i++)
@@ -281,20 +266,18 @@ TEST(partial__a_member_fails__the_others_and_its_reason)
         assert_ok(hmreg_mr_refresh(mr, NULL, 0, 0));
         assert_ok(hmreg_mr_close(mr));
         assert_int_equal(script.live, 0);
-        close_fixture(&fixture);
+        test_finish();
     }
 }
 
 TEST(partial__all_members_fail__the_first_ones_error)
 {
     struct hmreg_mr *mr = NULL;
-    struct fixture fixture;
 
-    open_fixture(&fixture, 3, HMREG_GROUP_PARTIAL);
+    open_fixture(3, HMREG_GROUP_PARTIAL);
     script.fail[HMREG_PATH_SYSTEM] = -EIO;
-    assert_reg_fails(reg(&fixture, fixture.host, &mr), mr, -EIO, "rail 0 (script): ");
+    assert_reg_fails(reg(fixture.host, &mr), mr, -EIO, "rail 0 (script): ");
     assert_int_equal(script.count, 3);
-    close_fixture(&fixture);
 }
 
 /* What is short now is no property of the rail: a get evicts, and the call fails if that is in
@@ -305,13 +288,12 @@ TEST(partial__memory_is_short__fails)
 
     for (int i = 0; i < 2; i++) {
         struct hmreg_mr *mr = NULL;
-        struct fixture fixture;
 
-        open_fixture(&fixture, 3, HMREG_GROUP_PARTIAL);
+        open_fixture(3, HMREG_GROUP_PARTIAL);
         script.fail[HMREG_PATH_SYSTEM] = codes[i];
         script.fail_index = 2;
-        assert_reg_fails(reg(&fixture, fixture.host, &mr), mr, codes[i], "rail 1 (script): ");
-        close_fixture(&fixture);
+        assert_reg_fails(reg(fixture.host, &mr), mr, codes[i], "rail 1 (script): ");
+        test_finish();
     }
 }
 
@@ -321,10 +303,9 @@ TEST(regattr__some_rails__only_those)
 {
     struct hmreg_mr_attr attr = {.size = sizeof(attr), .iov_count = 1, .access = HMREG_ACCESS_ALL};
     struct hmreg_mr *mr = NULL;
-    struct fixture fixture;
     struct iovec iov;
 
-    open_fixture(&fixture, 4, 0);
+    open_fixture(4, 0);
     iov = (struct iovec){fixture.host, 64};
     attr.iov = &iov;
     attr.rails = 1u << 1 | 1u << 3;
@@ -344,7 +325,6 @@ TEST(regattr__some_rails__only_those)
     assert_fails(hmreg_mr_regattr(fixture.group, &attr, 0, &mr), -EINVAL, "rails 0 to 3");
     attr.rails = 1;
     assert_fails(hmreg_mr_regattr(fixture.members[0], &attr, 0, &mr), -EINVAL, "no group");
-    close_fixture(&fixture);
 }
 
 TEST(regattr__a_callers_dmabuf__imported_by_each_and_not_exported)
@@ -353,9 +333,8 @@ TEST(regattr__a_callers_dmabuf__imported_by_each_and_not_exported)
     struct hmreg_mr_attr attr = {
         .size = sizeof(attr), .access = HMREG_ACCESS_ALL, .dmabuf = &dmabuf};
     struct hmreg_mr *mr = NULL;
-    struct fixture fixture;
 
-    open_fixture(&fixture, 3, 0);
+    open_fixture(3, 0);
     dmabuf.fd = memfd_create("callers", MFD_CLOEXEC);
     assert_int_equal(ftruncate(dmabuf.fd, 4096), 0);
     assert_ok(hmreg_mr_regattr(fixture.group, &attr, HMREG_REG_DMABUF, &mr));
@@ -366,7 +345,6 @@ TEST(regattr__a_callers_dmabuf__imported_by_each_and_not_exported)
     assert_int_equal(cuda->exports, 0);
     assert_ok(hmreg_mr_close(mr));
     assert_int_equal(close(dmabuf.fd), 0); /* still the caller's */
-    close_fixture(&fixture);
 }
 
 /* ---- composites ------------------------------------------------------------------------- */
@@ -407,10 +385,9 @@ TEST(reg__range_of_several_segments__divided_and_exported_once)
         size_t page = (size_t)sysconf(_SC_PAGESIZE);
         struct hmreg_segment_info piece = {.size = sizeof(piece)};
         struct hmreg_mr *mr = NULL;
-        struct fixture fixture;
         char *addr;
 
-        open_fixture(&fixture, members, 0);
+        open_fixture(members, 0);
         script.can[HMREG_PATH_PEERMEM][0] = -EOPNOTSUPP;
         addr = claim_segments(page);
         assert_ok(
@@ -428,10 +405,10 @@ TEST(reg__range_of_several_segments__divided_and_exported_once)
         assert_fails(hmreg_mr_refresh(mr, &(struct iovec){addr - 8, 8}, 1, 0), -EINVAL,
                      "not inside");
         assert_ok(hmreg_mr_close(mr));
-        fail_each_allocation(&fixture, addr, PIECES * page);
+        fail_each_allocation(addr, PIECES * page);
         assert_int_equal(script.live, 0);
         unclaim_segments(addr, page);
-        close_fixture(&fixture);
+        test_finish();
     }
 }
 
@@ -440,12 +417,11 @@ TEST(regsgl__on_a_group__the_same_pieces_on_each_rail)
     struct provider_caps caps = script_caps;
     struct hmreg_segment segments[2];
     struct hmreg_mr *mr = NULL;
-    struct fixture fixture;
 
     caps.iov_limit = 1;
-    open_members(&fixture, 1, NULL);
-    add_member(&fixture, &caps, NULL);
-    open_group(&fixture, 0);
+    open_members(1, NULL);
+    add_member(&caps, NULL);
+    open_group(0);
     for (int i = 0; i < 2; i++)
         segments[i] = (struct hmreg_segment){.u.memory = {fixture.host + i * 1000, 10}};
     assert_ok(hmreg_mr_regsgl(fixture.group, segments, 2, HMREG_ACCESS_ALL, 0, 5, 0, &mr, NULL));
@@ -460,7 +436,6 @@ TEST(regsgl__on_a_group__the_same_pieces_on_each_rail)
     assert_reg_fails(
         hmreg_mr_regsgl(fixture.group, segments, 2, HMREG_ACCESS_ALL, 0, 5, 0, &mr, NULL), mr, -EIO,
         "rail 1 (script): ");
-    close_fixture(&fixture);
 }
 
 /* ---- what is for a rail ----------------------------------------------------------------- */
@@ -469,14 +444,13 @@ TEST(calls__that_are_for_one_rail__refused_on_the_region)
 {
     struct hmreg_remote *remote = (void *)1;
     struct hmreg_mr *mr = NULL;
-    struct fixture fixture;
     uint8_t raw[8] = {0};
     size_t size = sizeof(raw);
     uint64_t key = 0;
     int object;
 
-    open_fixture(&fixture, 2, 0);
-    assert_ok(reg(&fixture, fixture.host, &mr));
+    open_fixture(2, 0);
+    assert_ok(reg(fixture.host, &mr));
     assert_fails(hmreg_mr_bind(mr, &object, 0), -EINVAL, "hmreg_mr_rail()");
     assert_fails(hmreg_mr_bind(hmreg_mr_rail(mr, 0), &object, 0), -EOPNOTSUPP, "objects to bind");
     assert_fails(hmreg_mr_raw_attr(mr, NULL, raw, &size, 0), -EINVAL, "hmreg_mr_rail()");
@@ -488,16 +462,14 @@ TEST(calls__that_are_for_one_rail__refused_on_the_region)
     assert_ptr_equal(remote, (void *)1);
     assert_fails(hmreg_domain_bind(fixture.group, &object, HMREG_REG_MR), -EOPNOTSUPP, "queues");
     assert_ok(hmreg_mr_close(mr));
-    close_fixture(&fixture);
 }
 
 TEST(close__a_rail_is_busy__only_another_close)
 {
     struct hmreg_mr *mr = NULL;
-    struct fixture fixture;
 
-    open_fixture(&fixture, 3, 0);
-    assert_ok(reg(&fixture, fixture.host, &mr));
+    open_fixture(3, 0);
+    assert_ok(reg(fixture.host, &mr));
     script.dereg = -EBUSY;
     script.dereg_index = 1;
     assert_fails(hmreg_mr_close(mr), -EBUSY, "script");
@@ -510,7 +482,6 @@ TEST(close__a_rail_is_busy__only_another_close)
     script.dereg = 0;
     assert_ok(hmreg_mr_close(mr));
     assert_int_equal(script.live, 0);
-    close_fixture(&fixture);
 }
 
 TEST_MAIN()

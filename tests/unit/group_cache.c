@@ -4,17 +4,12 @@
  * deregistered as one.
  */
 #include "tests/support/cache_fixture.h"
+#include "tests/support/queries.h"
 #include "tests/support/vendors.h"
 
-#include <errno.h>
 #include <hmreg/group.h>
 #include <hmreg/loopback.h>
-#include <pthread.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #define LEN  4096
 #define MOST 8
@@ -23,49 +18,50 @@ static char memory[16][LEN] __attribute__((aligned(LEN)));
 static struct vendor *cuda = &vendors[HMREG_IFACE_CUDA];
 
 /* fixture.domain becomes the group, so that the fixture's functions work on it. */
-struct group {
+static struct group {
     struct fixture fixture;
     struct hmreg_domain *members[MOST];
     size_t count;
-};
+} group;
 
-static void open_flagged(struct group *group, size_t count, enum hmreg_monitor monitor,
-                         uint32_t flags, const struct hmreg_domain_config *domain)
+static void close_group(void)
+{
+    assert_ok(hmreg_domain_close(group.fixture.domain));
+    assert_int_equal(atomic_load(&counter.regions), 0);
+    for (size_t i = 1; i < group.count; i++)
+        assert_ok(hmreg_domain_close(group.members[i]));
+    group.fixture.domain = group.members[0];
+    fixture_close_in(&group.fixture);
+}
+
+static void open_flagged(size_t count, enum hmreg_monitor monitor, uint32_t flags,
+                         const struct hmreg_domain_config *domain)
 {
     struct hmreg_group_config config = {.size = sizeof(config), .flags = flags, .domain = domain};
 
     vendors_reset();
-    *group = (struct group){.count = count};
-    fixture_open_in(&group->fixture, monitor, NULL);
-    group->members[0] = group->fixture.domain;
+    group = (struct group){.count = count};
+    fixture_open_in(&group.fixture, monitor, NULL);
+    test_after(close_group);
+    group.members[0] = group.fixture.domain;
     for (size_t i = 1; i < count; i++)
-        group->members[i] = counter_open_more(group->fixture.lib, NULL);
-    assert_ok(hmreg_group_open(group->fixture.lib, group->members, count, &config,
-                               &group->fixture.domain));
+        group.members[i] = counter_open_more(group.fixture.lib, NULL);
+    assert_ok(
+        hmreg_group_open(group.fixture.lib, group.members, count, &config, &group.fixture.domain));
 }
 
-static void open_group(struct group *group, size_t count, enum hmreg_monitor monitor,
+static void open_group(size_t count, enum hmreg_monitor monitor,
                        const struct hmreg_domain_config *domain)
 {
-    open_flagged(group, count, monitor, 0, domain);
-}
-
-static void close_group(struct group *group)
-{
-    assert_ok(hmreg_domain_close(group->fixture.domain));
-    assert_int_equal(atomic_load(&counter.regions), 0);
-    for (size_t i = 1; i < group->count; i++)
-        assert_ok(hmreg_domain_close(group->members[i]));
-    group->fixture.domain = group->members[0];
-    fixture_close_in(&group->fixture);
+    open_flagged(count, monitor, 0, domain);
 }
 
 /* Gets and puts; the number of registrations that took. */
-static unsigned cost_of(const struct group *group, void *addr)
+static unsigned cost_of(void *addr)
 {
     unsigned before = atomic_load(&counter.regs);
 
-    hmreg_mr_put(fixture_get_in(&group->fixture, addr, LEN));
+    hmreg_mr_put(fixture_get_in(&group.fixture, addr, LEN));
     return atomic_load(&counter.regs) - before;
 }
 
@@ -79,9 +75,8 @@ static unsigned regions(void)
 TEST(get__again__one_entry_for_all_rails)
 {
     struct hmreg_mr *first, *second;
-    struct group group;
 
-    open_group(&group, MOST, HMREG_MONITOR_IMPORT, NULL);
+    open_group(MOST, HMREG_MONITOR_IMPORT, NULL);
     first = fixture_get_in(&group.fixture, memory[0], LEN);
     second = fixture_get_in(&group.fixture, memory[0], LEN);
     assert_ptr_equal(first, second);
@@ -97,7 +92,6 @@ TEST(get__again__one_entry_for_all_rails)
     hmreg_mr_put(first);
     hmreg_mr_put(second);
     assert_int_equal(regions(), MOST);
-    close_group(&group);
 }
 
 /* As for one domain: resolved once, its identity compared once after, and once at each hit. */
@@ -106,40 +100,35 @@ TEST(get__device_memory__asked_as_for_one_domain)
     static const size_t sizes[] = {1, 2, 8};
 
     for (int n = 0; n < 3; n++) {
-        struct group group;
-
-        open_group(&group, sizes[n], HMREG_MONITOR_IMPORT, NULL);
+        open_group(sizes[n], HMREG_MONITOR_IMPORT, NULL);
         vendor_claim(HMREG_IFACE_CUDA, memory[0], LEN, HMREG_MEM_DEVICE, 0);
-        assert_int_equal(cost_of(&group, memory[0]), sizes[n]);
+        assert_int_equal(cost_of(memory[0]), sizes[n]);
         assert_int_equal(cuda->resolves, 1);
         assert_int_equal(cuda->identities, 1);
-        assert_int_equal(cost_of(&group, memory[0]), 0);
+        assert_int_equal(cost_of(memory[0]), 0);
         assert_int_equal(cuda->resolves, 1);
         assert_int_equal(cuda->identities, 2);
-        close_group(&group);
+        test_finish();
     }
 }
 
 TEST(get__memory_allocated_anew__registered_anew_on_all)
 {
     struct vendor_claim *claim;
-    struct group group;
 
-    open_group(&group, 3, HMREG_MONITOR_IMPORT, NULL);
+    open_group(3, HMREG_MONITOR_IMPORT, NULL);
     claim = vendor_claim(HMREG_IFACE_CUDA, memory[0], LEN, HMREG_MEM_DEVICE, 0);
-    assert_int_equal(cost_of(&group, memory[0]), 3);
+    assert_int_equal(cost_of(memory[0]), 3);
     vendor_renew(claim);
-    assert_int_equal(cost_of(&group, memory[0]), 3);
+    assert_int_equal(cost_of(memory[0]), 3);
     assert_int_equal(regions(), 3);
-    close_group(&group);
 }
 
 TEST(get__partial__the_entry_lacks_the_rail)
 {
     struct hmreg_mr *mr;
-    struct group group;
 
-    open_flagged(&group, 3, HMREG_MONITOR_IMPORT, HMREG_GROUP_PARTIAL, NULL);
+    open_flagged(3, HMREG_MONITOR_IMPORT, HMREG_GROUP_PARTIAL, NULL);
     atomic_store(&counter.reg_code, -EIO);
     atomic_store(&counter.reg_times, 1);
     mr = fixture_get_in(&group.fixture, memory[0], LEN);
@@ -148,11 +137,10 @@ TEST(get__partial__the_entry_lacks_the_rail)
     assert_int_equal(hmreg_last_error()->vendor_code, 4711);
     assert_non_null(hmreg_mr_rail(mr, 1));
     hmreg_mr_put(mr);
-    assert_int_equal(cost_of(&group, memory[0]), 0);
+    assert_int_equal(cost_of(memory[0]), 0);
     assert_ok(hmreg_domain_flush(group.fixture.domain)); /* another chance */
-    assert_int_equal(cost_of(&group, memory[0]), 3);
+    assert_int_equal(cost_of(memory[0]), 3);
     assert_int_equal(regions(), 3);
-    close_group(&group);
 }
 
 static int see_entry(const struct hmreg_entry_info *entry, void *context)
@@ -165,15 +153,13 @@ static int see_entry(const struct hmreg_entry_info *entry, void *context)
 
 TEST(dump__of_a_group__its_entries)
 {
-    struct group group;
     int seen = 0;
 
-    open_group(&group, 2, HMREG_MONITOR_IMPORT, NULL);
-    cost_of(&group, memory[0]);
-    cost_of(&group, memory[1]);
+    open_group(2, HMREG_MONITOR_IMPORT, NULL);
+    cost_of(memory[0]);
+    cost_of(memory[1]);
     assert_ok(hmreg_domain_dump(group.fixture.domain, see_entry, &seen));
     assert_int_equal(seen, 2);
-    close_group(&group);
 }
 
 /* ---- ends ------------------------------------------------------------------------------- */
@@ -181,38 +167,34 @@ TEST(dump__of_a_group__its_entries)
 TEST(invalidate__cached_and_held__all_rails_end_together)
 {
     struct hmreg_mr *held;
-    struct group group;
 
-    open_group(&group, 4, HMREG_MONITOR_IMPORT, NULL);
+    open_group(4, HMREG_MONITOR_IMPORT, NULL);
     held = fixture_get_in(&group.fixture, memory[0], LEN);
-    cost_of(&group, memory[1]);
+    cost_of(memory[1]);
     assert_int_equal(regions(), 8);
     assert_ok(hmreg_invalidate(group.fixture.lib, memory, sizeof(memory)));
     assert_ok(hmreg_domain_progress(group.fixture.domain));
     assert_int_equal(regions(), 4); /* those of the held one */
-    assert_int_equal(cost_of(&group, memory[0]), 4);
+    assert_int_equal(cost_of(memory[0]), 4);
     hmreg_mr_put(held);
     assert_int_equal(regions(), 4);
     assert_int_equal(fixture_stats_in(&group.fixture).invalidations, 2);
-    close_group(&group);
 }
 
 TEST(munmap__cached_memory__all_rails_end)
 {
-    struct group group;
     char *mapped;
 
-    open_group(&group, 3, fixture_monitor(), NULL);
+    open_group(3, fixture_monitor(), NULL);
     mapped = fixture_map(1);
-    assert_int_equal(cost_of(&group, mapped), 3);
-    assert_int_equal(cost_of(&group, mapped), 0);
+    assert_int_equal(cost_of(mapped), 3);
+    assert_int_equal(cost_of(mapped), 0);
     munmap(mapped, fixture_page());
     assert_ptr_equal(fixture_map_at(mapped, 1), mapped);
-    assert_int_equal(cost_of(&group, mapped), 3);
+    assert_int_equal(cost_of(mapped), 3);
     assert_ok(hmreg_domain_progress(group.fixture.domain));
     assert_int_equal(regions(), 3);
     munmap(mapped, fixture_page());
-    close_group(&group);
 }
 
 /* Room for two regions of three rails, and for one or two rails more: what a third could not finish
@@ -220,56 +202,47 @@ TEST(munmap__cached_memory__all_rails_end)
 TEST(get__members_have_no_room__evicts_whole_regions)
 {
     for (unsigned room = 6; room <= 8; room++) {
-        struct group group;
-
-        open_group(&group, 3, HMREG_MONITOR_IMPORT, NULL);
+        open_group(3, HMREG_MONITOR_IMPORT, NULL);
         counter.room = room;
         for (int i = 0; i < 8; i++)
-            cost_of(&group, memory[i]);
+            cost_of(memory[i]);
         assert_int_equal(regions(), 6);
         assert_int_equal(fixture_stats_in(&group.fixture).regions, 2);
         assert_int_equal(fixture_stats_in(&group.fixture).evicted_memory, 6);
-        assert_int_equal(cost_of(&group, memory[7]), 0);
-        close_group(&group);
+        assert_int_equal(cost_of(memory[7]), 0);
+        test_finish();
     }
 }
 
 TEST(limits__of_the_groups_config__count_regions_not_rails)
 {
     struct hmreg_domain_config config = {.size = sizeof(config), .max_regions = 2};
-    struct hmreg_domain_info info = {.size = sizeof(info)};
-    struct group group;
 
-    open_group(&group, 4, HMREG_MONITOR_IMPORT, &config);
+    open_group(4, HMREG_MONITOR_IMPORT, &config);
     for (int i = 0; i < 4; i++)
-        cost_of(&group, memory[i]);
+        cost_of(memory[i]);
     assert_int_equal(regions(), 8);
-    assert_ok(hmreg_domain_query(group.fixture.domain, &info));
-    assert_int_equal(info.max_regions, 2);
+    assert_int_equal(test_domain_info(group.fixture.domain).max_regions, 2);
     assert_ok(hmreg_domain_set_limits(group.fixture.domain, 1, HMREG_LIMIT_NONE));
     assert_int_equal(regions(), 4);
-    close_group(&group);
 }
 
 TEST(get__uncached__put_deregisters_all_rails)
 {
     struct hmreg_domain_config config = {.size = sizeof(config), .flags = HMREG_DOMAIN_NO_CACHE};
-    struct group group;
 
-    open_group(&group, 4, HMREG_MONITOR_IMPORT, &config);
-    assert_int_equal(cost_of(&group, memory[0]), 4);
-    assert_int_equal(cost_of(&group, memory[0]), 4);
+    open_group(4, HMREG_MONITOR_IMPORT, &config);
+    assert_int_equal(cost_of(memory[0]), 4);
+    assert_int_equal(cost_of(memory[0]), 4);
     assert_int_equal(regions(), 0);
-    close_group(&group);
 }
 
 TEST(flush__a_rail_is_busy__tried_again)
 {
     struct hmreg_stats stats;
-    struct group group;
 
-    open_group(&group, 3, HMREG_MONITOR_IMPORT, NULL);
-    cost_of(&group, memory[0]);
+    open_group(3, HMREG_MONITOR_IMPORT, NULL);
+    cost_of(memory[0]);
     atomic_store(&counter.dereg_code, -EBUSY);
     atomic_store(&counter.dereg_times, 1);
     assert_ok(hmreg_domain_flush(group.fixture.domain));
@@ -279,7 +252,6 @@ TEST(flush__a_rail_is_busy__tried_again)
     assert_ok(hmreg_domain_progress(group.fixture.domain));
     assert_int_equal(regions(), 0);
     assert_int_equal(atomic_load(&counter.deregs), 4);
-    close_group(&group);
 }
 
 /* ---- threads ---------------------------------------------------------------------------- */
@@ -287,30 +259,24 @@ TEST(flush__a_rail_is_busy__tried_again)
 #define THREADS 4
 #define ROUNDS  2000
 
-struct crew {
-    const struct group *group;
-    unsigned first;
-};
-
 /* Gets on the group and on one member, of ranges that others get, evict and invalidate. */
 static void *get_and_put(void *arg)
 {
-    const struct crew *crew = arg;
-    const struct group *group = crew->group;
+    unsigned first = *(unsigned *)arg;
 
     for (unsigned i = 0; i < ROUNDS; i++) {
-        char *addr = memory[(crew->first + i * 7) % 16];
+        char *addr = memory[(first + i * 7) % 16];
         struct hmreg_mr *mr = NULL, *own = NULL;
 
-        if (hmreg_mr_get(group->fixture.domain, addr, LEN, HMREG_SEND, &mr) ||
-            hmreg_mr_get(group->members[crew->first % 3], addr, LEN, HMREG_SEND, &own))
+        if (hmreg_mr_get(group.fixture.domain, addr, LEN, HMREG_SEND, &mr) ||
+            hmreg_mr_get(group.members[first % 3], addr, LEN, HMREG_SEND, &own))
             abort();
         for (size_t rail = 0; rail < 3; rail++)
             if (!hmreg_mr_rail(mr, rail) || !hmreg_mr_native(hmreg_mr_rail(mr, rail)))
                 abort();
         hmreg_mr_put(own);
         hmreg_mr_put(mr);
-        if (i % 64 == 0 && hmreg_invalidate(group->fixture.lib, addr, LEN))
+        if (i % 64 == 0 && hmreg_invalidate(group.fixture.lib, addr, LEN))
             abort();
     }
     return NULL;
@@ -319,22 +285,14 @@ static void *get_and_put(void *arg)
 TEST(threads__on_a_group_and_its_members__all_is_deregistered)
 {
     struct hmreg_domain_config config = {.size = sizeof(config), .max_regions = 6};
-    struct crew crews[THREADS];
-    pthread_t threads[THREADS];
-    struct group group;
+    unsigned first[THREADS] = {0, 1, 2, 3};
 
-    open_group(&group, 3, HMREG_MONITOR_IMPORT, &config);
-    for (unsigned i = 0; i < THREADS; i++) {
-        crews[i] = (struct crew){&group, i};
-        assert_int_equal(pthread_create(&threads[i], NULL, get_and_put, &crews[i]), 0);
-    }
-    for (unsigned i = 0; i < THREADS; i++)
-        pthread_join(threads[i], NULL);
+    open_group(3, HMREG_MONITOR_IMPORT, &config);
+    test_on_threads(THREADS, get_and_put, first, sizeof(first[0]));
     for (size_t i = 0; i < 3; i++)
         assert_ok(hmreg_domain_flush(group.members[i]));
     assert_ok(hmreg_domain_flush(group.fixture.domain));
     assert_int_equal(regions(), 0);
-    close_group(&group);
 }
 
 /* ---- a member's peers ------------------------------------------------------------------- */
@@ -344,7 +302,7 @@ TEST(threads__on_a_group_and_its_members__all_is_deregistered)
 TEST(munmap__cached_region_of_a_group__peers_of_a_member_denied)
 {
     struct hmreg_config library = {.size = sizeof(library), .monitor = fixture_monitor()};
-    struct hmreg_domain *members[2], *group, *peer;
+    struct hmreg_domain *members[2], *both, *peer;
     struct hmreg_remote *remotes[2];
     struct hmreg_mr *mr = NULL;
     struct hmreg *lib;
@@ -358,12 +316,12 @@ TEST(munmap__cached_region_of_a_group__peers_of_a_member_denied)
     for (int i = 0; i < 2; i++)
         assert_ok(hmreg_domain_open_loopback(lib, NULL, NULL, &members[i]));
     assert_ok(hmreg_domain_open_loopback(lib, NULL, NULL, &peer));
-    assert_ok(hmreg_group_open(lib, members, 2, NULL, &group));
+    assert_ok(hmreg_group_open(lib, members, 2, NULL, &both));
     mapped = fixture_map(1);
-    assert_ok(hmreg_mr_get(group, mapped, LEN, HMREG_ACCESS_REMOTE, &mr));
+    assert_ok(hmreg_mr_get(both, mapped, LEN, HMREG_ACCESS_REMOTE, &mr));
     assert_ok(hmreg_mr_pack(mr, token, &size));
     hmreg_mr_put(mr);
-    assert_ok(hmreg_remote_open_rails(group, token, size, remotes, 2));
+    assert_ok(hmreg_remote_open_rails(both, token, size, remotes, 2));
     for (int i = 0; i < 2; i++) {
         assert_ok(hmreg_remote_addr(remotes[i], 7, 1, &addr, &key));
         assert_ok(hmreg_loopback_write(remotes[i], "x", 1, NULL, addr, key));
@@ -378,7 +336,7 @@ TEST(munmap__cached_region_of_a_group__peers_of_a_member_denied)
     }
     assert_int_equal(mapped[7], 0);
     munmap(mapped, fixture_page());
-    assert_ok(hmreg_domain_close(group));
+    assert_ok(hmreg_domain_close(both));
     assert_ok(hmreg_domain_close(peer));
     for (int i = 0; i < 2; i++)
         assert_ok(hmreg_domain_close(members[i]));
@@ -392,13 +350,11 @@ TEST(fork__the_parents_group__child_gets_eperm)
     struct hmreg_domain *out = NULL;
     struct hmreg_remote *remotes[2];
     struct hmreg_mr *mr, *other = NULL;
-    struct group group;
-    int status = -1;
     pid_t child;
 
     test_forks_with_threads();
     test_forks_wipe();
-    open_group(&group, 2, HMREG_MONITOR_IMPORT, NULL);
+    open_group(2, HMREG_MONITOR_IMPORT, NULL);
     mr = fixture_get_in(&group.fixture, memory[0], LEN);
     child = fork();
     if (!child) {
@@ -411,11 +367,9 @@ TEST(fork__the_parents_group__child_gets_eperm)
 
         _exit(right ? 0 : 1);
     }
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_int_equal(status, 0);
+    test_await(child);
     hmreg_mr_put(mr);
-    assert_int_equal(cost_of(&group, memory[0]), 0);
-    close_group(&group);
+    assert_int_equal(cost_of(memory[0]), 0);
 }
 
 TEST_MAIN()

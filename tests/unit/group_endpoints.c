@@ -7,9 +7,8 @@
 #include "tests/support/cache_fixture.h"
 #include "tests/support/vendors.h"
 
-#include <errno.h>
 #include <hmreg/group.h>
-#include <string.h>
+#include <hmreg/suspend.h>
 
 #define LEN   4096
 #define RAILS 3
@@ -18,40 +17,40 @@ static char memory[4][LEN] __attribute__((aligned(LEN)));
 static int ends[4];
 
 /* fixture.domain becomes the group. Members 0 and 2 bind, member 1 does not. */
-struct group {
+static struct group {
     struct fixture fixture;
     struct hmreg_domain *members[RAILS];
     void *endpoints[RAILS]; /* of the next get */
-};
+} group;
 
-static void open_group(struct group *group, uint32_t flags)
+static void close_group(void)
+{
+    assert_ok(hmreg_domain_close(group.fixture.domain));
+    for (size_t i = 0; i < RAILS; i++)
+        assert_ok(hmreg_domain_flush(group.members[i]));
+    assert_int_equal(atomic_load(&counter.regions), 0);
+    for (size_t i = 0; i < RAILS; i += 2)
+        assert_ok(hmreg_domain_close(group.members[i]));
+    group.fixture.domain = group.members[1];
+    fixture_close_in(&group.fixture);
+}
+
+static void open_group(uint32_t flags)
 {
     struct hmreg_group_config config = {.size = sizeof(config), .flags = flags};
 
     vendors_reset();
-    *group = (struct group){.endpoints = {&ends[0], NULL, &ends[2]}};
-    fixture_open_in(&group->fixture, HMREG_MONITOR_IMPORT, NULL);
-    group->members[1] = group->fixture.domain;
+    group = (struct group){.endpoints = {&ends[0], NULL, &ends[2]}};
+    fixture_open_in(&group.fixture, HMREG_MONITOR_IMPORT, NULL);
+    test_after(close_group);
+    group.members[1] = group.fixture.domain;
     for (size_t i = 0; i < RAILS; i += 2)
-        group->members[i] = counter_open_binding(group->fixture.lib, NULL);
-    assert_ok(hmreg_group_open(group->fixture.lib, group->members, RAILS, &config,
-                               &group->fixture.domain));
+        group.members[i] = counter_open_binding(group.fixture.lib, NULL);
+    assert_ok(
+        hmreg_group_open(group.fixture.lib, group.members, RAILS, &config, &group.fixture.domain));
 }
 
-static void close_group(struct group *group)
-{
-    assert_ok(hmreg_domain_close(group->fixture.domain));
-    for (size_t i = 0; i < RAILS; i++)
-        assert_ok(hmreg_domain_flush(group->members[i]));
-    assert_int_equal(atomic_load(&counter.regions), 0);
-    for (size_t i = 0; i < RAILS; i += 2)
-        assert_ok(hmreg_domain_close(group->members[i]));
-    group->fixture.domain = group->members[1];
-    fixture_close_in(&group->fixture);
-}
-
-static int get_len(struct group *group, void *addr, size_t len, uint64_t rails,
-                   struct hmreg_mr **mr)
+static int get_len(void *addr, size_t len, uint64_t rails, struct hmreg_mr **mr)
 {
     struct iovec iov = {addr, len};
     struct hmreg_mr_attr attr = {.size = sizeof(attr),
@@ -59,26 +58,26 @@ static int get_len(struct group *group, void *addr, size_t len, uint64_t rails,
                                  .iov_count = 1,
                                  .access = HMREG_ACCESS_REMOTE,
                                  .rails = rails,
-                                 .endpoints = group->endpoints,
+                                 .endpoints = group.endpoints,
                                  .endpoint_count = RAILS};
 
-    return hmreg_mr_get_attr(group->fixture.domain, &attr, 0, mr);
+    return hmreg_mr_get_attr(group.fixture.domain, &attr, 0, mr);
 }
 
-static struct hmreg_mr *get(struct group *group, void *addr)
+static struct hmreg_mr *get(void *addr)
 {
     struct hmreg_mr *mr = NULL;
 
-    assert_ok(get_len(group, addr, LEN, 0, &mr));
+    assert_ok(get_len(addr, LEN, 0, &mr));
     return mr;
 }
 
 /* Gets and puts; the number of registrations that took. */
-static unsigned cost_of(struct group *group, void *addr)
+static unsigned cost_of(void *addr)
 {
     unsigned before = atomic_load(&counter.regs);
 
-    hmreg_mr_put(get(group, addr));
+    hmreg_mr_put(get(addr));
     return atomic_load(&counter.regs) - before;
 }
 
@@ -87,21 +86,37 @@ static unsigned regions(void)
     return atomic_load(&counter.regions);
 }
 
+/* ---- suspended -------------------------------------------------------------------------- */
+
+TEST(suspend__held_region_with_endpoints__unbound_and_bound_again)
+{
+    struct hmreg_mr *mr;
+
+    open_group(0);
+    mr = get(memory[0]);
+    assert_ok(hmreg_suspend(group.fixture.lib, memory[0], LEN));
+    assert_int_equal(regions(), 0);
+    assert_ok(hmreg_resume(group.fixture.lib, memory[0], LEN, NULL));
+    assert_int_equal(atomic_load(&counter.binds), 4);
+    assert_ptr_equal(counter_endpoint(hmreg_mr_rail(mr, 0)), &ends[0]);
+    assert_ptr_equal(counter_endpoint(hmreg_mr_rail(mr, 2)), &ends[2]);
+    hmreg_mr_put(mr);
+}
+
 /* ---- hits ------------------------------------------------------------------------------- */
 
 TEST(get__endpoints__each_rail_enabled_on_its_own_and_hit)
 {
     struct hmreg_mr *first, *second, *part = NULL;
-    struct group group;
 
-    open_group(&group, 0);
-    first = get(&group, memory[0]);
+    open_group(0);
+    first = get(memory[0]);
     assert_ptr_equal(counter_endpoint(hmreg_mr_rail(first, 0)), &ends[0]);
     assert_null(counter_endpoint(hmreg_mr_rail(first, 1)));
     assert_ptr_equal(counter_endpoint(hmreg_mr_rail(first, 2)), &ends[2]);
-    second = get(&group, memory[0]);
+    second = get(memory[0]);
     assert_ptr_equal(second, first);
-    assert_ok(get_len(&group, memory[0] + 5, 9, 0, &part));
+    assert_ok(get_len(memory[0] + 5, 9, 0, &part));
     assert_ptr_equal(part, first);
     assert_int_equal(atomic_load(&counter.binds), 2);
     assert_int_equal(atomic_load(&counter.enables), 2);
@@ -109,22 +124,18 @@ TEST(get__endpoints__each_rail_enabled_on_its_own_and_hit)
     hmreg_mr_put(first);
     hmreg_mr_put(second);
     hmreg_mr_put(part);
-    close_group(&group);
 }
 
 TEST(get__another_endpoint_of_one_rail__another_region)
 {
-    struct group group;
-
-    open_group(&group, 0);
-    assert_int_equal(cost_of(&group, memory[0]), RAILS);
+    open_group(0);
+    assert_int_equal(cost_of(memory[0]), RAILS);
     group.endpoints[2] = &ends[3];
-    assert_int_equal(cost_of(&group, memory[0]), RAILS);
-    assert_int_equal(cost_of(&group, memory[0]), 0);
+    assert_int_equal(cost_of(memory[0]), RAILS);
+    assert_int_equal(cost_of(memory[0]), 0);
     group.endpoints[2] = &ends[2];
-    assert_int_equal(cost_of(&group, memory[0]), 0);
+    assert_int_equal(cost_of(memory[0]), 0);
     assert_int_equal(fixture_stats_in(&group.fixture).regions, 2);
-    close_group(&group);
 }
 
 /* Rail 1 needs no endpoint, so its region serves other gets, whether they list endpoints or not. */
@@ -137,27 +148,24 @@ TEST(get__only_rails_that_do_not_bind__cached_without_endpoints)
                                  .access = HMREG_ACCESS_REMOTE,
                                  .rails = 2};
     struct hmreg_mr *mr = NULL, *again = NULL;
-    struct group group;
 
-    open_group(&group, 0);
+    open_group(0);
     assert_ok(hmreg_mr_get_attr(group.fixture.domain, &attr, 0, &mr));
     group.endpoints[0] = group.endpoints[2] = NULL;
-    assert_ok(get_len(&group, memory[0], LEN, 2, &again));
+    assert_ok(get_len(memory[0], LEN, 2, &again));
     assert_ptr_equal(again, mr);
     assert_int_equal(atomic_load(&counter.regs), 1);
     assert_int_equal(atomic_load(&counter.binds), 0);
     hmreg_mr_put(mr);
     hmreg_mr_put(again);
-    close_group(&group);
 }
 
 /* Each get has a region of its own, whose rails the caller binds. */
 TEST(get__without_endpoints__not_shared)
 {
     struct hmreg_mr *mrs[2];
-    struct group group;
 
-    open_group(&group, 0);
+    open_group(0);
     for (int i = 0; i < 2; i++)
         mrs[i] = fixture_get_in(&group.fixture, memory[0], LEN);
     assert_ptr_not_equal(mrs[0], mrs[1]);
@@ -166,7 +174,6 @@ TEST(get__without_endpoints__not_shared)
     hmreg_mr_put(mrs[0]);
     hmreg_mr_put(mrs[1]);
     assert_int_equal(regions(), 0);
-    close_group(&group);
 }
 
 /* ---- ends ------------------------------------------------------------------------------- */
@@ -174,23 +181,20 @@ TEST(get__without_endpoints__not_shared)
 /* A bound region of this fabric is deregistered only after the library has unbound it. */
 TEST(flush_invalidate_and_eviction__bound_rails__deregistered)
 {
-    struct group group;
-
-    open_group(&group, 0);
-    cost_of(&group, memory[0]);
+    open_group(0);
+    cost_of(memory[0]);
     assert_int_equal(regions(), RAILS);
     assert_ok(hmreg_domain_flush(group.fixture.domain));
     assert_int_equal(regions(), 0);
-    cost_of(&group, memory[0]);
+    cost_of(memory[0]);
     assert_ok(hmreg_invalidate(group.fixture.lib, memory[0], 1));
     assert_ok(hmreg_domain_progress(group.fixture.domain));
     assert_int_equal(regions(), 0);
     assert_ok(hmreg_domain_set_limits(group.fixture.domain, 1, HMREG_LIMIT_NONE));
-    cost_of(&group, memory[0]);
-    cost_of(&group, memory[1]);
+    cost_of(memory[0]);
+    cost_of(memory[1]);
     assert_int_equal(regions(), RAILS);
     assert_int_equal(fixture_stats_in(&group.fixture).evictions, 1);
-    close_group(&group); /* deregisters the rest */
 }
 
 TEST(put__uncached_and_bound__deregistered)
@@ -198,19 +202,17 @@ TEST(put__uncached_and_bound__deregistered)
     struct hmreg_domain_config off = {.size = sizeof(off), .flags = HMREG_DOMAIN_NO_CACHE};
     struct hmreg_group_config config = {.size = sizeof(config), .domain = &off};
     struct hmreg_domain *cached;
-    struct group group;
 
-    open_group(&group, 0);
+    open_group(0);
     cached = group.fixture.domain;
     assert_ok(
         hmreg_group_open(group.fixture.lib, group.members, RAILS, &config, &group.fixture.domain));
     for (int i = 0; i < 2; i++)
-        assert_int_equal(cost_of(&group, memory[0]), RAILS);
+        assert_int_equal(cost_of(memory[0]), RAILS);
     assert_int_equal(regions(), 0);
     assert_int_equal(atomic_load(&counter.enables), 4);
     assert_ok(hmreg_domain_close(group.fixture.domain));
     group.fixture.domain = cached;
-    close_group(&group);
 }
 
 /* ---- failures --------------------------------------------------------------------------- */
@@ -221,18 +223,17 @@ TEST(get__a_rail_cannot_be_bound_or_enabled__nothing_stays)
     for (unsigned i = 0; i < 4; i++) {
         const char *words = i % 2 ? "rail 2 (test)" : "rail 0 (test)";
         struct hmreg_mr *mr = NULL;
-        struct group group;
 
-        open_group(&group, 0);
+        open_group(0);
         counter.ready_code = -EIO;
         *(i < 2 ? &counter.bind_fails : &counter.enable_fails) = i % 2 + 1;
-        assert_fails(get_len(&group, memory[0], LEN, 0, &mr), -EIO, words);
+        assert_fails(get_len(memory[0], LEN, 0, &mr), -EIO, words);
         assert_int_equal(hmreg_last_error()->vendor_code, 4713);
         assert_null(mr);
         assert_int_equal(regions(), 0);
         assert_int_equal(fixture_stats_in(&group.fixture).failures, 1);
-        assert_int_equal(cost_of(&group, memory[0]), RAILS);
-        close_group(&group);
+        assert_int_equal(cost_of(memory[0]), RAILS);
+        test_finish();
     }
 }
 
@@ -241,27 +242,26 @@ TEST(get__partial_and_a_rail_cannot_be_bound__lacks_it_and_says_why)
     for (unsigned i = 0; i < 4; i++) {
         unsigned failing = i % 2 ? 2 : 0;
         struct hmreg_mr *mr, *again;
-        struct group group;
 
-        open_group(&group, HMREG_GROUP_PARTIAL);
+        open_group(HMREG_GROUP_PARTIAL);
         counter.ready_code = -EIO;
         *(i < 2 ? &counter.bind_fails : &counter.enable_fails) = i % 2 + 1;
-        mr = get(&group, memory[0]);
+        mr = get(memory[0]);
         assert_null(hmreg_mr_rail(mr, failing));
         assert_int_equal(hmreg_last_error()->code, -EIO);
         assert_int_equal(hmreg_last_error()->vendor_code, 4713);
         assert_ptr_equal(counter_endpoint(hmreg_mr_rail(mr, 2 - failing)), &ends[2 - failing]);
         assert_non_null(hmreg_mr_rail(mr, 1));
         assert_int_equal(regions(), RAILS - 1);
-        again = get(&group, memory[0]);
+        again = get(memory[0]);
         assert_ptr_equal(again, mr);
         hmreg_mr_put(mr);
         hmreg_mr_put(again);
         assert_ok(hmreg_domain_flush(group.fixture.domain)); /* another chance */
         assert_int_equal(regions(), 0);
-        assert_int_equal(cost_of(&group, memory[0]), RAILS);
+        assert_int_equal(cost_of(memory[0]), RAILS);
         assert_int_equal(regions(), RAILS);
-        close_group(&group);
+        test_finish();
     }
 }
 
@@ -275,9 +275,8 @@ TEST(get__wrong_endpoints__inval_and_named)
         .size = sizeof(right), .iov = &iov, .iov_count = 1, .access = HMREG_ACCESS_REMOTE};
     struct hmreg_mr_attr attr = right;
     struct hmreg_mr *mr = NULL;
-    struct group group;
 
-    open_group(&group, 0);
+    open_group(0);
     attr.endpoint = &ends[0];
     assert_fails(hmreg_mr_get_attr(group.fixture.domain, &attr, 0, &mr), -EINVAL, "set endpoints");
     attr.endpoints = of_all;
@@ -303,7 +302,6 @@ TEST(get__wrong_endpoints__inval_and_named)
                  "endpoint_count is 3");
     assert_null(mr);
     assert_int_equal(atomic_load(&counter.regs), 0);
-    close_group(&group);
 }
 
 TEST_MAIN()

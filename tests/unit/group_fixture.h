@@ -11,63 +11,63 @@
 
 #include "core/context/domain.h"
 
-#include <errno.h>
 #include <hmreg/group.h>
-#include <stdlib.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 #define MOST 8
 
-struct fixture {
+/* The case's own; closed when it returns. */
+static struct fixture {
     struct script_fixture script; /* its domain is member 0 */
     struct hmreg_domain *members[MOST];
     size_t count;
     struct hmreg_domain *group;
     char *host;
-};
+} fixture;
 
-static inline void add_member(struct fixture *fixture, const struct provider_caps *caps,
+static inline void add_member(const struct provider_caps *caps,
                               const struct hmreg_domain_config *config)
 {
-    assert_ok(hmreg_domain_create(fixture->script.lib, &script_ops, caps ? caps : &script_caps,
-                                  NULL, config, &fixture->members[fixture->count++]));
+    assert_ok(hmreg_domain_create(fixture.script.lib, &script_ops, caps ? caps : &script_caps, NULL,
+                                  config, &fixture.members[fixture.count++]));
 }
 
-static inline void open_members(struct fixture *fixture, size_t count,
-                                const struct provider_caps *caps)
+static inline void close_fixture(void)
 {
-    *fixture = (struct fixture){.count = 1};
-    script_open(&fixture->script, caps, NULL);
-    fixture->members[0] = fixture->script.domain;
-    while (fixture->count < count)
-        add_member(fixture, caps, NULL);
-    fixture->host = malloc(FIXTURE_BYTES);
-    memset(fixture->host, 'h', FIXTURE_BYTES);
+    if (!fixture.count) /* the case has closed all itself */
+        return;
+    assert_ok(hmreg_domain_close(fixture.group));
+    for (size_t i = 1; i < fixture.count; i++)
+        assert_ok(hmreg_domain_close(fixture.members[i]));
+    script.destroys = 0;
+    free(fixture.host);
+    script_close(&fixture.script);
 }
 
-static inline void open_group(struct fixture *fixture, uint32_t flags)
+static inline void open_members(size_t count, const struct provider_caps *caps)
+{
+    fixture = (struct fixture){.count = 1};
+    script_open(&fixture.script, caps, NULL);
+    test_after(close_fixture);
+    fixture.members[0] = fixture.script.domain;
+    while (fixture.count < count)
+        add_member(caps, NULL);
+    fixture.host = malloc(FIXTURE_BYTES);
+    memset(fixture.host, 'h', FIXTURE_BYTES);
+}
+
+static inline void open_group(uint32_t flags)
 {
     struct hmreg_group_config config = {.size = sizeof(config), .flags = flags};
 
-    assert_ok(hmreg_group_open(fixture->script.lib, fixture->members, fixture->count, &config,
-                               &fixture->group));
+    assert_ok(hmreg_group_open(fixture.script.lib, fixture.members, fixture.count, &config,
+                               &fixture.group));
 }
 
-static inline void open_fixture(struct fixture *fixture, size_t count, uint32_t flags)
+static inline void open_fixture(size_t count, uint32_t flags)
 {
-    open_members(fixture, count, NULL);
-    open_group(fixture, flags);
-}
-
-static inline void close_fixture(struct fixture *fixture)
-{
-    assert_ok(hmreg_domain_close(fixture->group));
-    for (size_t i = 1; i < fixture->count; i++)
-        assert_ok(hmreg_domain_close(fixture->members[i]));
-    script.destroys = 0;
-    free(fixture->host);
-    script_close(&fixture->script);
+    open_members(count, NULL);
+    open_group(flags);
 }
 
 #endif

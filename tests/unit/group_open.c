@@ -11,10 +11,9 @@ TEST(group_open__wrong_arguments__refused)
     struct hmreg_group_config config = {.size = sizeof(config)};
     struct hmreg_domain_config domain = {.size = sizeof(domain), .order = {HMREG_PATH_DMABUF}};
     struct hmreg_domain *members[HMREG_GROUP_MAX + 1], *out = (void *)1;
-    struct fixture fixture;
     struct hmreg *lib;
 
-    open_fixture(&fixture, 2, 0);
+    open_fixture(2, 0);
     lib = fixture.script.lib;
     for (size_t i = 0; i <= HMREG_GROUP_MAX; i++)
         members[i] = fixture.members[0];
@@ -40,30 +39,26 @@ TEST(group_open__wrong_arguments__refused)
     assert_fails(hmreg_group_open(lib, members, 1, &config, &out), -HMREG_EBADFLAGS, "flags");
     assert_ptr_equal(out, (void *)1);
     assert_int_equal(atomic_load(&fixture.members[0]->groups), 1);
-    close_fixture(&fixture);
 }
 
 TEST(group_open__member_completes_in_a_queue__opnotsupp)
 {
     struct provider_caps caps = script_caps;
     struct hmreg_domain *out = NULL;
-    struct fixture fixture;
 
     caps.async = true;
-    open_fixture(&fixture, 1, 0);
-    add_member(&fixture, &caps, NULL);
+    open_fixture(1, 0);
+    add_member(&caps, NULL);
     assert_fails(hmreg_group_open(fixture.script.lib, fixture.members, 2, NULL, &out), -EOPNOTSUPP,
                  "members[1] complete in an event queue");
-    close_fixture(&fixture);
 }
 
 TEST(group_open__allocation_fails__enomem_and_nothing_stays)
 {
     struct hmreg_domain *group = NULL;
-    struct fixture fixture;
     int rc = -ENOMEM;
 
-    open_fixture(&fixture, 2, 0);
+    open_fixture(2, 0);
     for (unsigned n = 1; rc; n++) {
         allocations = 0;
         failing = n;
@@ -73,7 +68,6 @@ TEST(group_open__allocation_fails__enomem_and_nothing_stays)
         assert_int_equal(atomic_load(&fixture.members[1]->groups), rc ? 1 : 2);
     }
     assert_ok(hmreg_domain_close(group));
-    close_fixture(&fixture);
 }
 
 TEST(group__members_differ__the_sum_of_their_demands)
@@ -86,11 +80,10 @@ TEST(group__members_differ__the_sum_of_their_demands)
                                  .nic = "mlx5_1",
                                  .pci = {.valid = 1}};
     struct hmreg_domain_info info = {.size = sizeof(info)};
-    struct fixture fixture;
 
-    open_members(&fixture, 1, &caps);
-    add_member(&fixture, NULL, NULL);
-    open_group(&fixture, 0);
+    open_members(1, &caps);
+    add_member(NULL, NULL);
+    open_group(0);
     assert_ok(hmreg_domain_query(fixture.group, &info));
     assert_string_equal(info.nic, ""); /* it has several */
     assert_int_equal(info.pci.valid, 0);
@@ -110,16 +103,14 @@ TEST(group__members_differ__the_sum_of_their_demands)
     assert_int_equal(hmreg_last_error()->code, -ENOENT);
     assert_null(hmreg_group_member(NULL, 0));
     assert_int_equal(hmreg_last_error()->code, -EINVAL);
-    close_fixture(&fixture);
 }
 
 TEST(member__of_an_open_group__stays_open_and_usable)
 {
     struct hmreg_mr *mr = NULL;
-    struct fixture fixture;
     int object;
 
-    open_fixture(&fixture, 2, 0);
+    open_fixture(2, 0);
     assert_fails(hmreg_domain_close(fixture.members[1]), -EBUSY, "1 groups");
     assert_fails(hmreg_domain_bind(fixture.members[1], &object, HMREG_REG_MR), -EBUSY,
                  "member of a group");
@@ -128,23 +119,23 @@ TEST(member__of_an_open_group__stays_open_and_usable)
     assert_null(hmreg_mr_rail(mr, 1));
     assert_int_equal(hmreg_last_error()->code, -ENOENT);
     assert_ok(hmreg_mr_close(mr));
-    close_fixture(&fixture);
 }
 
-static int get_on(struct hmreg_domain *domain, struct fixture *fixture, struct hmreg_mr **mr)
+static int get_on(struct hmreg_domain *domain, struct hmreg_mr **mr)
 {
-    return hmreg_mr_get(domain, fixture->host, 4096, HMREG_SEND, mr);
+    return hmreg_mr_get(domain, fixture.host, 4096, HMREG_SEND, mr);
 }
 
 /* After a group has closed all domains. */
-static void close_rest(struct fixture *fixture)
+static void close_rest(void)
 {
     assert_int_equal(script.live, 0);
     for (int i = 0; i < 2; i++)
-        vendor_memory_free(fixture->script.memory[i]);
-    free(fixture->host);
-    assert_ok(hmreg_close(fixture->script.lib));
+        vendor_memory_free(fixture.script.memory[i]);
+    free(fixture.host);
+    assert_ok(hmreg_close(fixture.script.lib));
     script_closed();
+    fixture.count = 0;
 }
 
 TEST(close__group_that_owns_its_members__all_or_none)
@@ -152,21 +143,20 @@ TEST(close__group_that_owns_its_members__all_or_none)
     struct hmreg_mr *on_member = NULL, *on_group = NULL;
     struct hmreg_domain *other = NULL;
     char held[64];
-    struct fixture fixture;
 
-    open_fixture(&fixture, 3, HMREG_GROUP_OWNS_MEMBERS);
-    assert_ok(get_on(fixture.group, &fixture, &on_group));
+    open_fixture(3, HMREG_GROUP_OWNS_MEMBERS);
+    assert_ok(get_on(fixture.group, &on_group));
     hmreg_mr_put(on_group);
-    assert_ok(get_on(fixture.members[0], &fixture, &on_member));
+    assert_ok(get_on(fixture.members[0], &on_member));
     hmreg_mr_put(on_member);
-    assert_ok(get_on(fixture.members[1], &fixture, &on_member));
+    assert_ok(get_on(fixture.members[1], &on_member));
     snprintf(held, sizeof(held), "member[1]: 1 cached regions of this domain are held");
     assert_fails(hmreg_domain_close(fixture.group), -EBUSY, held);
     snprintf(held, sizeof(held), "4096 bytes at %p (1 gets", fixture.host);
     assert_non_null(strstr(hmreg_last_error()->text, held));
     hmreg_mr_put(on_member);
-    assert_ok(get_on(fixture.group, &fixture, &on_group)); /* all of them serve as before */
-    assert_ok(get_on(fixture.members[0], &fixture, &on_member));
+    assert_ok(get_on(fixture.group, &on_group)); /* all of them serve as before */
+    assert_ok(get_on(fixture.members[0], &on_member));
     hmreg_mr_put(on_member);
     assert_fails(hmreg_domain_close(fixture.group), -EBUSY, "1 cached regions");
     hmreg_mr_put(on_group);
@@ -176,16 +166,15 @@ TEST(close__group_that_owns_its_members__all_or_none)
     assert_int_equal(script.destroys, 0);
     assert_ok(hmreg_domain_close(fixture.group));
     assert_int_equal(script.destroys, 3);
-    close_rest(&fixture);
+    close_rest();
 }
 
 TEST(close__owned_member_is_busy_with_a_region__group_stays)
 {
     struct hmreg_mr *mr = NULL;
-    struct fixture fixture;
 
-    open_fixture(&fixture, 2, HMREG_GROUP_OWNS_MEMBERS);
-    assert_ok(get_on(fixture.members[1], &fixture, &mr));
+    open_fixture(2, HMREG_GROUP_OWNS_MEMBERS);
+    assert_ok(get_on(fixture.members[1], &mr));
     hmreg_mr_put(mr);
     script.dereg = -EBUSY;
     assert_fails(hmreg_domain_close(fixture.group), -EBUSY, "member[1]: the fabric is busy");
@@ -193,27 +182,26 @@ TEST(close__owned_member_is_busy_with_a_region__group_stays)
     script.dereg = 0;
     assert_ok(hmreg_domain_close(fixture.group));
     assert_int_equal(script.destroys, 2);
-    close_rest(&fixture);
+    close_rest();
 }
 
 TEST(group_open__member_that_has_an_owner__inval_and_the_others_are_free)
 {
     struct hmreg_group_config config = {.size = sizeof(config), .flags = HMREG_GROUP_OWNS_MEMBERS};
     struct hmreg_domain *members[2], *other = NULL;
-    struct fixture fixture;
 
-    open_members(&fixture, 2, NULL);
+    open_members(2, NULL);
     members[0] = fixture.members[1];
     members[1] = fixture.members[0];
     fixture.count = 1;
-    open_group(&fixture, HMREG_GROUP_OWNS_MEMBERS);
+    open_group(HMREG_GROUP_OWNS_MEMBERS);
     assert_fails(hmreg_group_open(fixture.script.lib, members, 2, &config, &other), -EINVAL,
                  "members[1] belongs to another group");
     assert_ok(hmreg_group_open(fixture.script.lib, members, 1, &config, &other));
     assert_ok(hmreg_domain_close(other));
     assert_ok(hmreg_domain_close(fixture.group));
     assert_int_equal(script.destroys, 2);
-    close_rest(&fixture);
+    close_rest();
 }
 
 TEST_MAIN()

@@ -5,9 +5,7 @@
  */
 #include "tests/support/script.h"
 
-#include <errno.h>
 #include <hmreg/group.h>
-#include <string.h>
 
 static struct script_fixture fixture;
 

@@ -6,19 +6,15 @@
  */
 #include "tests/support/cache_fixture.h"
 #include "tests/support/hook_holder.h"
+#include "tests/support/steps.h"
 
 #include "core/cache/cache_set.h"
 
-#include <errno.h>
 #include <hmreg/hmreg.h>
 #include <pthread.h>
 #include <semaphore.h>
 #include <signal.h>
-#include <stdlib.h>
 #include <sys/mman.h>
-#include <sys/ptrace.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 static void close_domain(const struct fixture *of)
 {
@@ -453,25 +449,12 @@ TEST(hit__while_handlers_inside_locks_renew_the_memory__never_stale)
 
 /* ---- cost of a hit ---------------------------------------------------------------------- */
 
-/* Waits for the next stop of a traced child: true at a trap in its code, false at a step. */
-static bool at_trap(pid_t child)
+static void prepare_hits(void *monitor)
 {
-    siginfo_t info = {.si_code = 0};
-    int status = 0;
-
-    assert_int_equal(waitpid(child, &status, 0), child);
-    if (WIFEXITED(status) && WEXITSTATUS(status) == 77)
-        test_skip("children cannot be traced here");
-    assert_true(WIFSTOPPED(status) && WSTOPSIG(status) == SIGTRAP);
-    assert_int_equal(ptrace(PTRACE_GETSIGINFO, child, 0, &info), 0);
-    return info.si_code == SI_KERNEL;
-}
-
-static _Noreturn void be_counted(enum hmreg_monitor monitor)
-{
-    struct hmreg_config config = {.size = sizeof(config), .monitor = monitor};
+    struct hmreg_config config = {.size = sizeof(config)};
     struct hmreg_domain_config domain = {.size = sizeof(domain)};
 
+    config.monitor = *(enum hmreg_monitor *)monitor;
     domain.check[HMREG_IFACE_SYSTEM] = HMREG_CHECK_NOTICE;
     if (hmreg_open(&config, &fixture.lib))
         _exit(77);
@@ -479,40 +462,18 @@ static _Noreturn void be_counted(enum hmreg_monitor monitor)
     inner.memory = fixture_map(1);
     for (int i = 0; i < 3; i++)
         fixture_key(inner.memory, 10);
-    if (ptrace(PTRACE_TRACEME, 0, 0, 0))
-        _exit(77);
-    __asm__ volatile("int3");
-    fixture_key(inner.memory, 10);
-    __asm__ volatile("int3");
-    _exit(0);
 }
 
-/* Instructions of a hit, in a process of its own. */
-static unsigned count_hit(enum hmreg_monitor monitor)
+static void hit(void *monitor)
 {
-    unsigned count = 0;
-    int status;
-    pid_t child;
-
-    fflush(NULL);
-    child = fork();
-    if (child == 0)
-        be_counted(monitor);
-    assert_true(at_trap(child));
-    do {
-        assert_int_equal(ptrace(PTRACE_SINGLESTEP, child, 0, 0), 0);
-        count++;
-    } while (!at_trap(child));
-    kill(child, SIGKILL);
-    waitpid(child, &status, 0);
-    return count;
+    fixture_key(inner.memory, 10);
 }
 
 /* Compared with a hit that relies on received events or, if the kernel reports none, on the
  * application: neither calls the kernel. */
 TEST(hit__watched_by_memhooks__as_many_instructions_as_an_unvalidated_one)
 {
-    enum hmreg_monitor beside = HMREG_MONITOR_IMPORT;
+    enum hmreg_monitor memhooks = HMREG_MONITOR_MEMHOOKS, beside = HMREG_MONITOR_IMPORT;
     unsigned of_memhooks, of_other;
 
     if (FIXTURE_SANITIZED)
@@ -521,8 +482,8 @@ TEST(hit__watched_by_memhooks__as_many_instructions_as_an_unvalidated_one)
     if (fixture_has_kernel_events())
         beside = HMREG_MONITOR_USERFAULTFD;
     fixture_close();
-    of_memhooks = count_hit(HMREG_MONITOR_MEMHOOKS);
-    of_other = count_hit(beside);
+    of_memhooks = steps_of(prepare_hits, hit, &memhooks);
+    of_other = steps_of(prepare_hits, hit, &beside);
     print_message("a hit: %u instructions with memhooks, %u beside\n", of_memhooks, of_other);
     assert_int_equal(of_memhooks, of_other);
 }

@@ -3,10 +3,6 @@
 #include "core/base/itree.h"
 #include "tests/support/test.h"
 
-#include <stdbool.h>
-#include <stdlib.h>
-#include <string.h>
-
 #define NODES 200
 #define SPAN  1000
 

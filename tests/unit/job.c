@@ -8,17 +8,16 @@
 #include "core/base/error.h"
 #define FAILING_MALLOC
 #include "tests/support/failing_allocation.h"
+#include "tests/support/queries.h"
 #include "tests/unit/job_fixture.h"
 
 #include <hmreg/plan.h>
-#include <sys/wait.h>
 
 /* ---- pieces ----------------------------------------------------------------------------- */
 
 TEST(range__of_pieces_and_a_rest__one_region_in_order)
 {
     struct hmreg_segment_info none = {.size = sizeof(none)};
-    struct hmreg_mr_info info = {.size = sizeof(info)};
     struct hmreg_mr *mr;
 
     open_fixture();
@@ -37,9 +36,8 @@ TEST(range__of_pieces_and_a_rest__one_region_in_order)
         check_piece(mr, i, fixture.host + 100 + i * PIECE, i < 3 ? PIECE : 7);
     }
     assert_fails(hmreg_mr_segment(mr, 4, &none), -ENOENT, "4 pieces");
-    assert_ok(hmreg_mr_query(mr, &info));
-    assert_int_equal(info.addr, (uintptr_t)fixture.host + 100);
-    assert_int_equal(info.len, 3 * PIECE + 7);
+    assert_int_equal(test_info_of(mr).addr, (uintptr_t)fixture.host + 100);
+    assert_int_equal(test_info_of(mr).len, 3 * PIECE + 7);
     assert_ptr_equal(hmreg_mr_context(mr), (void *)0x99);
     assert_ok(hmreg_mr_close(mr));
 }
@@ -346,22 +344,16 @@ TEST(fork__the_childs_calls__eperm)
     struct hmreg_job_info info = {.size = sizeof(info)};
     struct hmreg_job *job = NULL;
     struct hmreg_mr *mr = NULL;
-    int status;
-    pid_t child;
 
     test_forks_wipe();
     open_fixture();
     assert_ok(start(&job));
     assert_fails(hmreg_job_wait(job, 0, NULL), -EINPROGRESS, "");
-    child = fork();
-    if (!child)
-        _exit(!(hmreg_mr_reg_large(fixture.script.domain, fixture.host, PIECE, HMREG_READ, NULL,
-                                   &mr) == -EPERM &&
-                hmreg_job_wait(job, -1, NULL) == -EPERM && hmreg_job_cancel(job) == -EPERM &&
-                hmreg_job_query(job, &info) == -EPERM && hmreg_job_close(job) == -EPERM &&
-                start(&job) == -EPERM));
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_int_equal(status, 0);
+    test_in_child(!(hmreg_mr_reg_large(fixture.script.domain, fixture.host, PIECE, HMREG_READ, NULL,
+                                       &mr) == -EPERM &&
+                    hmreg_job_wait(job, -1, NULL) == -EPERM && hmreg_job_cancel(job) == -EPERM &&
+                    hmreg_job_query(job, &info) == -EPERM && hmreg_job_close(job) == -EPERM &&
+                    start(&job) == -EPERM));
     assert_ok(hmreg_mr_close(finish(job)));
 }
 

@@ -8,11 +8,8 @@
 #include "tests/support/script.h"
 #include "tests/support/vendors.h"
 
-#include <errno.h>
 #include <hmreg/group.h>
 #include <hmreg/job.h>
-#include <stdlib.h>
-#include <unistd.h>
 
 #define PIECE 4096u
 #define MOST  3

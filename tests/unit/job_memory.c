@@ -2,6 +2,7 @@
  *
  * Jobs of device memory, of dmabufs and on groups: one export for all pieces and rails.
  */
+#include "tests/support/queries.h"
 #include "tests/unit/job_fixture.h"
 
 #include <sys/mman.h>
@@ -53,7 +54,6 @@ TEST(device__mapped__one_export)
 
 TEST(device__no_path__reasons_with_the_waiting_thread)
 {
-    struct hmreg_explanation why = {.size = sizeof(why)};
     struct hmreg_job *job = NULL;
 
     open_fixture();
@@ -62,8 +62,7 @@ TEST(device__no_path__reasons_with_the_waiting_thread)
     fixture.range = (struct iovec){fixture.script.memory[0], 5 * PIECE};
     assert_ok(start(&job));
     assert_fails(hmreg_job_wait(job, -1, NULL), -EOPNOTSUPP, "piece 0 of 5");
-    assert_ok(hmreg_mr_explain(NULL, &why));
-    assert_int_equal(why.refused, 3);
+    assert_int_equal(test_why_of(NULL).refused, 3);
     assert_int_equal(vendors[HMREG_IFACE_CUDA].exports, 1);
     assert_ok(hmreg_job_close(job));
     vendors[HMREG_IFACE_CUDA].export_code = 0;

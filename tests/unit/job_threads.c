@@ -8,17 +8,12 @@
 #include "tests/support/test.h"
 #include "tests/support/vendors.h"
 
-#include <errno.h>
 #include <hmreg/group.h>
 #include <hmreg/job.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
-#include <time.h>
-#include <unistd.h>
 
 #define PIECE  4096u
 #define PIECES 64u
@@ -456,7 +451,6 @@ TEST(wait__by_several_threads__all_return)
 TEST(fork__while_pieces_are_registered__the_parent_continues)
 {
     struct hmreg_job *job = NULL;
-    int status;
     pid_t child;
 
     test_forks_with_threads();
@@ -470,8 +464,7 @@ TEST(fork__while_pieces_are_registered__the_parent_continues)
         _exit(!(hmreg_job_wait(job, 0, NULL) == -EPERM && hmreg_job_cancel(job) == -EPERM &&
                 hmreg_job_close(job) == -EPERM));
     set_hold(false, 0);
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_int_equal(status, 0);
+    test_await(child);
     assert_ok(hmreg_job_wait(job, -1, NULL));
     assert_ok(hmreg_job_close(job));
 }
@@ -505,15 +498,13 @@ static __attribute__((destructor)) void check_at_exit(void)
 
 TEST(exit__while_pieces_are_registered__no_other_begins)
 {
-    int status;
     pid_t child;
 
     test_forks_with_threads();
     child = fork();
     if (!child)
         exit_with_a_job();
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_int_equal(status, 0);
+    test_await(child);
 }
 
 /* ---- groups and devices ----------------------------------------------------------------- */

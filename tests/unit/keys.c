@@ -5,10 +5,8 @@
 #include "core/base/error.h"
 #include "tests/support/test.h"
 
-#include <errno.h>
 #include <pthread.h>
 #include <search.h>
-#include <string.h>
 
 /* ---- the trees -------------------------------------------------------------------------- */
 

@@ -11,7 +11,6 @@
 #include <semaphore.h>
 #include <stdatomic.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 typedef int reader(struct dl_phdr_info *, size_t, void *);
 

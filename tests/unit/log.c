@@ -6,9 +6,6 @@
 
 #include "tests/support/test.h"
 
-#include <string.h>
-#include <unistd.h>
-
 static struct {
     int count;
     enum hmreg_log_level level;

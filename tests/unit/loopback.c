@@ -3,14 +3,9 @@
  * tests/conformance has the semantics of regions. */
 #include "tests/support/test.h"
 
-#include <errno.h>
 #include <hmreg/loopback.h>
 #include <malloc.h>
 #include <pthread.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 static struct fixture {
     struct hmreg *lib;
@@ -122,17 +117,10 @@ TEST(rma__from_another_process)
 {
     char token[4096];
     size_t size = sizeof(token);
-    int status;
-    pid_t child;
 
     open_fixture(0);
     assert_ok(hmreg_mr_pack(fixture.mr, token, &size));
-    child = fork();
-    if (child == 0)
-        _exit(peer_process(token, size));
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_int_equal(WEXITSTATUS(status), 0);
-    assert_true(WIFEXITED(status));
+    test_in_child(peer_process(token, size));
     /* For ThreadSanitizer the close orders these reads after the peer's writes. */
     assert_ok(hmreg_mr_close(fixture.mr));
     fixture.mr = NULL;

@@ -14,13 +14,9 @@
 
 #include <hmreg/loopback.h>
 
-#include <errno.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/resource.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 static int mappings_named(const char *name)
 {
@@ -124,7 +120,6 @@ TEST(pages__very_many__each_is_wiped)
 {
     enum { PAGES = 40 };
     char *pages[PAGES];
-    int status = -1;
     pid_t child;
 
     test_forks_wipe();
@@ -144,8 +139,7 @@ TEST(pages__very_many__each_is_wiped)
             left += *pages[i] != 0;
         _exit(left);
     }
-    waitpid(child, &status, 0);
-    assert_int_equal(status, 0);
+    test_await(child);
 }
 
 /* ---- libraries and domains -------------------------------------------------------------- */

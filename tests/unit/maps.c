@@ -7,13 +7,9 @@
 
 #include "tests/support/test.h"
 
-#include <errno.h>
 #include <fcntl.h>
-#include <stdarg.h>
-#include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 #define LONG_NAME                                                                                  \
     "/a/name/that/is/longer/than/a/line/that/is/kept/0123456789012345678901234567890123456789"     \

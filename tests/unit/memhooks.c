@@ -7,23 +7,19 @@
 #include "tests/support/cache_fixture.h"
 #include "tests/support/code_filters.h"
 #include "tests/support/hook_holder.h"
+#include "tests/support/steps.h"
 
 #include "core/cache/cache_set.h"
 #include "core/context/context.h"
 #include "core/monitor/memhooks/hook_stubs.h"
 #include "core/monitor/memhooks/memhooks.h"
 
-#include <errno.h>
 #include <pthread.h>
 #include <signal.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
-#include <sys/ptrace.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #define ANONYMOUS (MAP_PRIVATE | MAP_ANONYMOUS)
 
@@ -33,11 +29,6 @@ static uint64_t calls(void)
 
     assert_ok(hmreg_monitor_query(fixture.lib, &info));
     return info.calls;
-}
-
-static void map_at(char *addr, size_t len)
-{
-    assert_ptr_equal(fixture_map_at(addr, len / fixture_page()), addr);
 }
 
 /* ---- libc's code ------------------------------------------------------------------------ */
@@ -278,82 +269,35 @@ TEST(madvise__of_a_tagged_address__reported)
 
 #if defined(__x86_64__)
 
-/* Between two traps: one call of each function, for unmapped memory. */
-static void call_between_traps(char *nothing, int which)
+/* Each of unmapped memory. */
+static void call_munmap(void *nothing)
 {
-    __asm__ volatile("int3");
-    switch (which) {
-    case 0:
-        munmap(nothing, fixture_page());
-        break;
-    case 1:
-        madvise(nothing, fixture_page(), MADV_DONTNEED);
-        break;
-    default:
-        syscall(SYS_getppid);
-    }
-    __asm__ volatile("int3");
+    munmap(nothing, fixture_page());
 }
 
-/* Waits for the next stop of a traced child: 1 at a trap in its code, 0 at a step. */
-static bool at_trap(pid_t child)
+static void call_madvise(void *nothing)
 {
-    siginfo_t info = {.si_code = 0};
-    int status = 0;
-
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_true(WIFSTOPPED(status) && WSTOPSIG(status) == SIGTRAP);
-    assert_int_equal(ptrace(PTRACE_GETSIGINFO, child, 0, &info), 0);
-    return info.si_code == SI_KERNEL;
+    madvise(nothing, fixture_page(), MADV_DONTNEED);
 }
 
-static pid_t fork_traced(char *nothing, int which)
+static void call_syscall(void *nothing)
 {
-    pid_t child = fork();
-
-    if (child == 0) {
-        if (ptrace(PTRACE_TRACEME, 0, 0, 0))
-            _exit(77);
-        call_between_traps(nothing, which); /* resolves lazily bound symbols */
-        call_between_traps(nothing, which);
-        _exit(0);
-    }
-    return child;
+    syscall(SYS_getppid);
 }
 
-/* Instructions that a child runs for one call. */
-static unsigned count_instructions(char *nothing, int which)
-{
-    pid_t child = fork_traced(nothing, which);
-    unsigned count = 0;
-    int status;
-
-    for (int i = 0; i < 2; i++) {
-        assert_true(at_trap(child));
-        ptrace(PTRACE_CONT, child, 0, 0);
-    }
-    assert_true(at_trap(child));
-    do {
-        assert_int_equal(ptrace(PTRACE_SINGLESTEP, child, 0, 0), 0);
-        count++;
-    } while (!at_trap(child));
-    kill(child, SIGKILL);
-    waitpid(child, &status, 0);
-    return count;
-}
-
-static void unwatched(int which, const char *name, unsigned limit)
+/* The call once more before, which resolves lazily bound symbols. */
+static void unwatched(void (*call)(void *), const char *name, unsigned limit)
 {
     char *memory = fixture_map(1), *nothing = memory - (64 << 20);
     unsigned before, after;
 
     if (FIXTURE_SANITIZED)
         test_skip("a sanitizer's own calls would be counted");
-    before = count_instructions(nothing, which);
+    before = steps_of(call, call, nothing);
     fixture_open_hooked();
     fixture_key(memory, 10); /* some other memory is watched */
     /* A child's hooks are the same code with an empty table. */
-    after = count_instructions(nothing, which);
+    after = steps_of(call, call, nothing);
     print_message("%s: %u instructions, %u with hooks\n", name, before, after);
     assert_in_range(after, before + 1, before + limit);
     munmap(memory, fixture_page());
@@ -363,17 +307,17 @@ static void unwatched(int which, const char *name, unsigned limit)
 
 TEST(munmap__of_unwatched_memory__costs_few_instructions)
 {
-    unwatched(0, "munmap", 46);
+    unwatched(call_munmap, "munmap", 46);
 }
 
 TEST(madvise__of_unwatched_memory__costs_few_instructions)
 {
-    unwatched(1, "madvise", 24);
+    unwatched(call_madvise, "madvise", 24);
 }
 
 TEST(syscall__of_another_number__costs_few_instructions)
 {
-    unwatched(2, "syscall", 12);
+    unwatched(call_syscall, "syscall", 12);
 }
 #endif
 
@@ -390,7 +334,7 @@ static void unmap_inner(void)
     if (!inner.done) {
         inner.done = true;
         munmap(inner.memory, fixture_page());
-        map_at(inner.memory, fixture_page());
+        fixture_map_again(inner.memory, fixture_page());
     }
 }
 
@@ -431,7 +375,7 @@ TEST(munmap__in_a_handler_that_interrupts_the_library__no_deadlock_and_known)
     raise(SIGUSR1);
     pthread_mutex_unlock(&fixture.domain->caches->pool.lock);
     sigaction(SIGUSR1, &before, NULL);
-    map_at(inner.memory, fixture_page());
+    fixture_map_again(inner.memory, fixture_page());
     assert_int_equal(fixture_key(inner.memory, 10), 2);
     munmap(inner.memory, fixture_page());
 }
@@ -457,7 +401,7 @@ TEST(vfork__child_unmaps__parent_is_notified)
         fixture_close();
         test_skip("an emulator makes a fork of vfork");
     }
-    map_at(memory, fixture_page());
+    fixture_map_again(memory, fixture_page());
     assert_int_equal(fixture_key(memory, 10), 2);
     munmap(memory, fixture_page());
 }
@@ -483,8 +427,6 @@ TEST(fork__while_a_thread_is_in_a_hook__child_does_not_hang)
 {
     char *held = fixture_map(1), *other = fixture_map(1);
     struct hook_holder holder;
-    int status;
-    pid_t child;
 
     if (FIXTURE_SANITIZED)
         test_skip("ThreadSanitizer forbids threads in a forked child");
@@ -493,11 +435,7 @@ TEST(fork__while_a_thread_is_in_a_hook__child_does_not_hang)
     fixture_key(held, 10);
     fixture_key(other, 10);
     hook_holder_start(&holder, held);
-    child = test_fork();
-    if (child == 0)
-        _exit(childs_part(other));
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_int_equal(status, 0);
+    test_in_child(childs_part(other));
     hook_holder_go_on(&holder);
     hook_holder_end(&holder);
     assert_int_equal(fixture_key(other, 10), 2);
@@ -507,7 +445,6 @@ TEST(fork__while_a_thread_is_in_a_hook__child_does_not_hang)
 TEST(fork__child_has_none_of_the_parents_hooks)
 {
     char *memory = fixture_map(1);
-    int status;
     pid_t child;
 
     test_forks_wipe();
@@ -518,8 +455,7 @@ TEST(fork__child_has_none_of_the_parents_hooks)
         munmap(memory, fixture_page());
         _exit(memhooks_calls() != 0);
     }
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_int_equal(status, 0);
+    test_await(child);
     assert_int_equal(calls(), 0);
     assert_int_equal(fixture_key(memory, 10), 1);
     munmap(memory, fixture_page());
@@ -599,7 +535,6 @@ TEST(fork__while_code_is_being_changed__children_run_whole_code)
     assert_int_equal(pthread_create(&thread, NULL, open_and_close, &enough), 0);
     for (unsigned long i = test_times(100); i > 0; i--) {
         unsigned before = atomic_load(&rounds);
-        int status = -1;
         pid_t child;
 
         test_wait_until(atomic_load(&rounds) != before);
@@ -608,8 +543,7 @@ TEST(fork__while_code_is_being_changed__children_run_whole_code)
             munmap(mmap(NULL, 10, PROT_READ, ANONYMOUS, -1, 0), 10);
             _exit(0);
         }
-        assert_int_equal(waitpid(child, &status, 0), child);
-        assert_int_equal(status, 0);
+        test_await(child);
     }
     atomic_store(&enough, true);
     pthread_join(thread, &result);

@@ -4,19 +4,16 @@
  * mappings of huge pages.
  */
 #include "tests/support/cache_fixture.h"
+#include "tests/support/queries.h"
 
 #include <dlfcn.h>
-#include <errno.h>
 #include <linux/perf_event.h>
 #include <sched.h>
-#include <string.h>
-#include <sys/ioctl.h>
 #include <sys/ipc.h>
 #include <sys/mman.h>
 #include <sys/shm.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 /* ---- a tracer's probes ------------------------------------------------------------------ */
 
@@ -169,14 +166,12 @@ static void probe_what_is_hooked(int probes[2])
 /* A miss finds that the hooks are bypassed. By name no other monitor takes over. */
 static void check_bypassed(void)
 {
-    struct hmreg_monitor_info info = {.size = sizeof(info)};
     char *memory = fixture_map(1);
     uint64_t key = fixture_key(memory, 10);
 
     assert_int_not_equal(fixture_key(memory, 10), key);
-    assert_ok(hmreg_monitor_query(fixture.lib, &info));
-    assert_int_equal(info.active, HMREG_MONITOR_DISABLED);
-    assert_non_null(strstr(info.why, "munmap"));
+    assert_int_equal(test_monitor_info(fixture.lib).active, HMREG_MONITOR_DISABLED);
+    assert_non_null(strstr(test_monitor_info(fixture.lib).why, "munmap"));
     munmap(memory, fixture_page());
 }
 

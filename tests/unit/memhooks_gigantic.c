@@ -5,9 +5,7 @@
  */
 #include "tests/support/cache_fixture.h"
 
-#include <errno.h>
 #include <linux/mman.h>
-#include <string.h>
 #include <sys/mman.h>
 
 #define GIB (UINT64_C(1) << 30)

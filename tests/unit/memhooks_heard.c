@@ -6,16 +6,11 @@
 #include "tests/support/cache_fixture.h"
 #include "tests/support/code_filters.h"
 
-#include <errno.h>
-#include <stdbool.h>
-#include <string.h>
 #include <sys/ipc.h>
 #include <sys/mman.h>
 #include <sys/shm.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 /* rest: bytes behind the page where the segment begins. */
 static void check_shmat(size_t rest, int flags)
@@ -70,18 +65,12 @@ TEST(process_madvise__of_itself__registered_anew)
 /* In a process of its own, where a policy forbids process_vm_readv(2). */
 static int where_ranges_may_not_be_read(void)
 {
-    struct sock_filter code[] = {
-        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_process_vm_readv, 0, 1),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-    };
     size_t page = fixture_page();
     char *memory = fixture_map(2);
     struct iovec range = {memory, page};
     int self = (int)syscall(SYS_pidfd_open, getpid(), 0);
 
-    if (!CODE_FILTER(code))
+    if (!code_filter_refuse(SYS_process_vm_readv, EPERM))
         return 77;
     fixture_open_hooked();
     for (uint64_t i = 0; i < 2; i++)
@@ -94,18 +83,10 @@ static int where_ranges_may_not_be_read(void)
 
 TEST(process_madvise__of_ranges_that_may_not_be_read__all_registered_anew)
 {
-    int status;
-    pid_t child;
-
     fixture_open_hooked(); /* or skips */
     fixture_close();
-    child = test_fork();
-    if (child == 0)
-        _exit(where_ranges_may_not_be_read());
-    assert_int_equal(waitpid(child, &status, 0), child);
-    if (WIFEXITED(status) && WEXITSTATUS(status) == 77)
-        test_skip("this kernel has no filters, or throws no pages away so");
-    assert_int_equal(status, 0);
+    test_in_child_or_skip(where_ranges_may_not_be_read(),
+                          "this kernel has no filters, or throws no pages away so");
 }
 
 TEST(mremap__dontunmap__registered_anew)

@@ -11,67 +11,62 @@
 #include "core/monitor/memhooks/hook_arch.h"
 #include "core/monitor/memhooks/memhooks.h"
 
-#include <errno.h>
 #include <pthread.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdbool.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #define PAGES 8
 
-struct known {
+static struct known {
     struct fixture fixture;
     char *memory; /* PAGES, of which the first is cached */
     int file;
-};
+} known;
 
-static void open_known(struct known *known)
+static void close_known(void)
+{
+    munmap(known.memory, PAGES * fixture_page());
+    close(known.file);
+    fixture_close_in(&known.fixture);
+}
+
+static void open_known(void)
 {
     if (!HOOK_COUNTS_CALLS)
         test_skip("this processor's stubs do not count calls");
-    known->memory = fixture_map(PAGES);
-    known->file = memfd_create("known", MFD_CLOEXEC);
-    assert_true(known->file >= 0);
-    assert_ok(ftruncate(known->file, PAGES * (off_t)fixture_page()));
-    fixture_open_hooked_in(&known->fixture);
-    fixture_key_in(&known->fixture, known->memory, fixture_page());
+    known.memory = fixture_map(PAGES);
+    known.file = memfd_create("known", MFD_CLOEXEC);
+    assert_true(known.file >= 0);
+    assert_ok(ftruncate(known.file, PAGES * (off_t)fixture_page()));
+    fixture_open_hooked_in(&known.fixture);
+    test_after(close_known);
+    fixture_key_in(&known.fixture, known.memory, fixture_page());
 }
 
-static void close_known(struct known *known)
+static char *page_of(unsigned number)
 {
-    munmap(known->memory, PAGES * fixture_page());
-    close(known->file);
-    fixture_close_in(&known->fixture);
-}
-
-static char *page_of(const struct known *known, unsigned number)
-{
-    return known->memory + number * fixture_page();
+    return known.memory + number * fixture_page();
 }
 
 /* Replaces a page by memory that is not private. */
-static void map_file(const struct known *known, unsigned number)
+static void map_file(unsigned number)
 {
-    void *at = page_of(known, number);
+    void *at = page_of(number);
 
     assert_ptr_equal(
-        mmap(at, fixture_page(), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, known->file, 0),
+        mmap(at, fixture_page(), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, known.file, 0),
         at);
 }
 
 /* The same past the hooks. */
-static void map_file_past_libc(const struct known *known, unsigned number)
+static void map_file_past_libc(unsigned number)
 {
 #if HOOK_COUNTS_CALLS
-    char *at = page_of(known, number); /* before the registers are assigned: a call changes them */
+    char *at = page_of(number); /* before the registers are assigned: a call changes them */
     size_t bytes = fixture_page();
     register long flags __asm__("r10") = MAP_SHARED | MAP_FIXED;
-    register long file __asm__("r8") = known->file;
+    register long file __asm__("r8") = known.file;
     register long offset __asm__("r9") = 0;
     long result = SYS_mmap;
 
@@ -84,23 +79,20 @@ static void map_file_past_libc(const struct known *known, unsigned number)
 #endif
 }
 
-static bool is_cached(const struct known *known, unsigned number)
+static bool is_cached(unsigned number)
 {
-    uint64_t key = fixture_key_in(&known->fixture, page_of(known, number), fixture_page());
+    uint64_t key = fixture_key_in(&known.fixture, page_of(number), fixture_page());
 
-    return fixture_key_in(&known->fixture, page_of(known, number), fixture_page()) == key;
+    return fixture_key_in(&known.fixture, page_of(number), fixture_page()) == key;
 }
 
 TEST(get__where_a_file_was_mapped_since__not_cached)
 {
-    struct known known;
-
-    open_known(&known);
-    map_file(&known, 3);
-    assert_false(is_cached(&known, 3));
-    assert_true(is_cached(&known, 2));
-    assert_true(is_cached(&known, 4));
-    close_known(&known);
+    open_known();
+    map_file(3);
+    assert_false(is_cached(3));
+    assert_true(is_cached(2));
+    assert_true(is_cached(4));
 }
 
 /* ---- what a miss asks ------------------------------------------------------------------- */
@@ -116,13 +108,12 @@ void __wrap_maps_begin(struct maps *maps, int kept)
     __real_maps_begin(maps, kept);
 }
 
-static unsigned walks_of_a_miss(const struct known *known, struct hmreg_domain *domain,
-                                unsigned number)
+static unsigned walks_of_a_miss(struct hmreg_domain *domain, unsigned number)
 {
     struct hmreg_mr *mr;
 
     walks = 0;
-    assert_ok(hmreg_mr_get(domain, page_of(known, number), fixture_page(), HMREG_SEND, &mr));
+    assert_ok(hmreg_mr_get(domain, page_of(number), fixture_page(), HMREG_SEND, &mr));
     hmreg_mr_put(mr);
     return walks;
 }
@@ -131,23 +122,21 @@ static unsigned walks_of_a_miss(const struct known *known, struct hmreg_domain *
 TEST(get__miss_with_mr_allocated__kernel_asked_once)
 {
     struct hmreg_domain *domain;
-    struct known known;
 
-    open_known(&known);
+    open_known();
     domain = counter_open_allocated(known.fixture.lib);
     for (unsigned i = 2; i < 5; i++)
-        assert_int_equal(walks_of_a_miss(&known, domain, i), 1);
-    map_file(&known, 7);
-    assert_int_equal(walks_of_a_miss(&known, domain, 5), 1);
+        assert_int_equal(walks_of_a_miss(domain, i), 1);
+    map_file(7);
+    assert_int_equal(walks_of_a_miss(domain, 5), 1);
     assert_ok(hmreg_domain_close(domain));
-    close_known(&known);
 }
 
 /* How often the thread knows this mapping of two pages. */
-static int times_known(const struct known *known, const char *memory)
+static int times_known(const char *memory)
 {
     const struct thread_cache *tcache =
-        atomic_load(&known->fixture.domain->caches->pool.thread_caches.first);
+        atomic_load(&known.fixture.domain->caches->pool.thread_caches.first);
     uint64_t start = (uint64_t)(uintptr_t)memory;
     int times = 0;
 
@@ -160,20 +149,19 @@ static int times_known(const struct known *known, const char *memory)
 TEST(get__in_one_mapping_more_than_a_thread_knows__replaces_the_oldest)
 {
     char *memory[MAPPED_KNOWN + 2];
-    struct known known;
 
     for (int i = 0; i < MAPPED_KNOWN + 2; i++)
         memory[i] = fixture_map(2);
-    open_known(&known);
+    open_known();
     for (int i = 0; i <= MAPPED_KNOWN; i++)
         fixture_key_in(&known.fixture, memory[i], fixture_page());
     for (int i = 0; i <= MAPPED_KNOWN; i++)
-        assert_int_equal(times_known(&known, memory[i]), i > 0);
+        assert_int_equal(times_known(memory[i]), i > 0);
     munmap(memory[MAPPED_KNOWN + 1], 2 * fixture_page());
     fixture_key_in(&known.fixture, memory[3] + fixture_page(), fixture_page()); /* asks again */
     for (int i = 0; i <= MAPPED_KNOWN; i++)
-        assert_int_equal(times_known(&known, memory[i]), i > 0);
-    close_known(&known);
+        assert_int_equal(times_known(memory[i]), i > 0);
+    test_finish();
     for (int i = 0; i <= MAPPED_KNOWN; i++)
         munmap(memory[i], 2 * fixture_page());
 }
@@ -183,10 +171,9 @@ TEST(calls__each_kind__counted_when_they_begin_and_are_over)
     char *memory = fixture_map(4);
     size_t page = fixture_page();
     struct hook_state *hooks;
-    struct known known;
     uint64_t before;
 
-    open_known(&known);
+    open_known();
     hooks = hook_state_get();
     before = atomic_load(&hooks->begun);
     assert_int_equal(atomic_load(&hooks->ended), before);
@@ -202,7 +189,6 @@ TEST(calls__each_kind__counted_when_they_begin_and_are_over)
     assert_int_equal(munmap(memory + 1, page), -1); /* a failed one ends too */
     assert_int_equal(atomic_load(&hooks->ended), before + 5);
     assert_int_equal(atomic_load(&hooks->begun), before + 5);
-    close_known(&known);
 }
 
 /* ---- a handler that does not return ----------------------------------------------------- */
@@ -252,21 +238,18 @@ static bool becomes_quiet(void)
 
 TEST(get__after_handlers_that_jumped_out_of_munmaps__kernel_not_asked)
 {
-    struct known known;
-
     if (FIXTURE_SANITIZED)
         test_skip("the sanitizer's locals leave the marks on the stack as they are");
-    open_known(&known);
+    open_known();
     for (volatile unsigned i = 0; i < 1000; i++)
         if (!sigsetjmp(before, 1))
             leave_a_munmap(known.memory, i % 7);
     use_the_stack();
     test_wait_until(becomes_quiet()); /* other threads may be in a call */
     test_wait_until(atomic_load(&hook_state_get()->ended) == atomic_load(&hook_state_get()->begun));
-    assert_true(is_cached(&known, 2)); /* asks: calls have begun */
-    map_file_past_libc(&known, 3);
-    assert_true(is_cached(&known, 3));
-    close_known(&known);
+    assert_true(is_cached(2)); /* asks: calls have begun */
+    map_file_past_libc(3);
+    assert_true(is_cached(3));
 }
 
 static void *unmap_at_the_end(void *memory)
@@ -288,24 +271,13 @@ static void exit_inside(void)
     pthread_exit(NULL);
 }
 
-static void run_thread(void *(*body)(void *), void *memory)
-{
-    pthread_t thread;
-
-    assert_int_equal(pthread_create(&thread, NULL, body, memory), 0);
-    assert_int_equal(pthread_join(thread, NULL), 0);
-}
-
 TEST(get__after_a_thread_ended_in_a_munmap__kernel_not_asked_when_its_stack_is_used)
 {
-    struct known known;
-
-    open_known(&known);
+    open_known();
     hook_inside = exit_inside;
-    run_thread(unmap_at_the_end, known.memory);
-    run_thread(use_a_stack, NULL);
+    test_on_a_thread(unmap_at_the_end, known.memory);
+    test_on_a_thread(use_a_stack, NULL);
     test_wait_until(becomes_quiet()); /* other threads may be in a call */
-    close_known(&known);
 }
 
 /* ---- a handler in a call that is still under way ---------------------------------------- */
@@ -330,32 +302,29 @@ TEST(get__in_a_handler_on_a_stack_of_its_own__call_is_still_under_way)
     static char space[65536];
     struct sigaction action = {.sa_handler = ask_in_handler, .sa_flags = SA_ONSTACK};
     stack_t alternate = {.ss_sp = space, .ss_size = sizeof(space)};
-    struct known known;
 
-    open_known(&known);
+    open_known();
     assert_ok(sigaction(SIGUSR1, &action, NULL));
     for (int own = 0; own < 2; own++) {
         hook_inside = raise_inside;
         quiet_in_handler = true;
-        munmap(page_of(&known, 0), fixture_page());
+        munmap(page_of(0), fixture_page());
         assert_false(quiet_in_handler);
         test_wait_until(becomes_quiet()); /* other threads may be in a call */
-        assert_ptr_equal(fixture_map_at(page_of(&known, 0), 1), page_of(&known, 0));
+        assert_ptr_equal(fixture_map_at(page_of(0), 1), page_of(0));
         fixture_key_in(&known.fixture, known.memory, fixture_page());
         assert_ok(sigaltstack(&alternate, NULL));
     }
     alternate.ss_flags = SS_DISABLE;
     assert_ok(sigaltstack(&alternate, NULL));
-    close_known(&known);
 }
 
 /* The next call of the same number, modulo HOOK_FRAMES, finds the index taken. */
 TEST(get__while_an_old_call_is_under_way__nothing_known_of_it)
 {
     struct hook_holder holder;
-    struct known known;
 
-    open_known(&known);
+    open_known();
     hook_holder_start(&holder, known.memory);
     for (int i = 0; i < 600; i++)
         munmap(known.memory + 1, 1);
@@ -363,7 +332,6 @@ TEST(get__while_an_old_call_is_under_way__nothing_known_of_it)
     hook_holder_go_on(&holder);
     hook_holder_end(&holder);
     test_wait_until(becomes_quiet()); /* other threads may be in a call */
-    close_known(&known);
 }
 
 /* ---- a handler that forks --------------------------------------------------------------- */
@@ -414,7 +382,6 @@ static int after_the_call(void)
 TEST(fork__in_a_handler_inside_a_munmap__childs_counts_are_right)
 {
     char *memory = fixture_map(1);
-    int status;
 
     if (!HOOK_COUNTS_CALLS)
         test_skip("this processor's stubs do not count calls");
@@ -424,8 +391,7 @@ TEST(fork__in_a_handler_inside_a_munmap__childs_counts_are_right)
     munmap(memory, fixture_page());
     if (forked.child == 0)
         _exit(after_the_call());
-    assert_int_equal(waitpid(forked.child, &status, 0), forked.child);
-    assert_int_equal(status, 0);
+    test_await(forked.child);
 }
 
 /* ---- a fabric that pins, where the list of mappings would be read ------------------------- */
@@ -434,14 +400,13 @@ TEST(fork__in_a_handler_inside_a_munmap__childs_counts_are_right)
 #define MADV_POPULATE_READ 22
 #endif
 
-static int get_page(const struct known *known, struct hmreg_domain *domain, unsigned number,
-                    size_t pages, uint64_t access)
+static int get_page(struct hmreg_domain *domain, unsigned number, size_t pages, uint64_t access)
 {
     struct hmreg_mr *mr = NULL;
     int rc;
 
     walks = 0;
-    rc = hmreg_mr_get(domain, page_of(known, number), pages * fixture_page(), access, &mr);
+    rc = hmreg_mr_get(domain, page_of(number), pages * fixture_page(), access, &mr);
     hmreg_mr_put(mr);
     return rc;
 }
@@ -458,43 +423,41 @@ static bool is_resident(void *page)
 TEST(get__miss_where_the_list_is_read__pages_populated_or_left_to_the_fabric)
 {
     struct hmreg_domain *domain;
-    struct known known;
 
     maps_read_only();
-    open_known(&known);
-    if (madvise(page_of(&known, 0), fixture_page(), MADV_POPULATE_READ))
+    open_known();
+    if (madvise(page_of(0), fixture_page(), MADV_POPULATE_READ))
         test_skip("this kernel does not populate memory (MADV_POPULATE_READ)");
     domain = counter_open_allocated(known.fixture.lib);
     domain->caps.pins = true;
-    map_file(&known, 7);
-    assert_ok(get_page(&known, domain, 1, 1, HMREG_SEND));
+    map_file(7);
+    assert_ok(get_page(domain, 1, 1, HMREG_SEND));
     assert_int_equal(walks, 1);
-    assert_ok(get_page(&known, domain, 2, 1, HMREG_SEND));
+    assert_ok(get_page(domain, 2, 1, HMREG_SEND));
     assert_int_equal(walks, 0);
-    assert_int_equal(madvise(page_of(&known, 3), 2 * fixture_page(), MADV_DONTNEED), 0);
-    assert_ok(get_page(&known, domain, 3, 1, HMREG_SEND));
-    assert_true(is_resident(page_of(&known, 3)));
-    assert_ok(get_page(&known, domain, 4, 1, HMREG_RECV));
-    assert_false(is_resident(page_of(&known, 4))); /* as this fabric pins nothing */
+    assert_int_equal(madvise(page_of(3), 2 * fixture_page(), MADV_DONTNEED), 0);
+    assert_ok(get_page(domain, 3, 1, HMREG_SEND));
+    assert_true(is_resident(page_of(3)));
+    assert_ok(get_page(domain, 4, 1, HMREG_RECV));
+    assert_false(is_resident(page_of(4))); /* as this fabric pins nothing */
     assert_int_equal(walks, 0);
-    assert_int_equal(mprotect(page_of(&known, 5), fixture_page(), PROT_READ), 0);
-    assert_ok(get_page(&known, domain, 5, 1, HMREG_SEND));
+    assert_int_equal(mprotect(page_of(5), fixture_page(), PROT_READ), 0);
+    assert_ok(get_page(domain, 5, 1, HMREG_SEND));
     assert_int_equal(walks, 0);
     counter.reg_code = -EFAULT; /* of a kernel that would pin it */
     counter.reg_times = 1;
-    assert_fails(get_page(&known, domain, 5, 1, HMREG_RECV), -EFAULT, "mapped read-only");
+    assert_fails(get_page(domain, 5, 1, HMREG_RECV), -EFAULT, "mapped read-only");
     assert_true(walks > 0);
     counter.reg_times = 1; /* and of another reason */
-    assert_int_equal(get_page(&known, domain, 4, 1, HMREG_RECV | HMREG_SEND), -EFAULT);
+    assert_int_equal(get_page(domain, 4, 1, HMREG_RECV | HMREG_SEND), -EFAULT);
     assert_null(strstr(hmreg_last_error()->text, "mapped"));
-    assert_int_equal(mprotect(page_of(&known, 6), fixture_page(), PROT_NONE), 0);
-    assert_fails(get_page(&known, domain, 6, 1, HMREG_SEND), -EFAULT, "not mapped for reading");
-    assert_int_equal(mprotect(page_of(&known, 6), fixture_page(), PROT_READ), 0);
+    assert_int_equal(mprotect(page_of(6), fixture_page(), PROT_NONE), 0);
+    assert_fails(get_page(domain, 6, 1, HMREG_SEND), -EFAULT, "not mapped for reading");
+    assert_int_equal(mprotect(page_of(6), fixture_page(), PROT_READ), 0);
     domain->caps.pins = false; /* such a fabric's memory is not populated */
-    assert_ok(get_page(&known, domain, 6, 1, HMREG_SEND));
+    assert_ok(get_page(domain, 6, 1, HMREG_SEND));
     assert_int_equal(walks, 1);
     assert_ok(hmreg_domain_close(domain));
-    close_known(&known);
 }
 
 TEST_MAIN()

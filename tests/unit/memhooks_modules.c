@@ -6,15 +6,11 @@
  */
 #include "tests/support/cache_fixture.h"
 #include "tests/support/plugin.h"
+#include "tests/support/queries.h"
 
 #include <dlfcn.h>
-#include <errno.h>
 #include <link.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 /* ---- another libc ----------------------------------------------------------------------- */
 
@@ -36,14 +32,6 @@ static munmap_function others_munmap(void)
             other = start;
     fclose(maps);
     return other ? (munmap_function)((uintptr_t)munmap - own + other) : NULL;
-}
-
-static struct hmreg_monitor_info monitor_of(void)
-{
-    struct hmreg_monitor_info info = {.size = sizeof(info)};
-
-    assert_ok(hmreg_monitor_query(fixture.lib, &info));
-    return info;
 }
 
 static void check_lost(munmap_function how)
@@ -83,29 +71,8 @@ TEST(audited__changes_by_the_auditors_libc__noticed)
 
 static void in_a_process(void (*part)(void))
 {
-    int status;
-    pid_t child;
-
-    fflush(NULL);
-    child = test_fork();
-    if (child == 0) {
-        part();
-        _exit(0);
-    }
-    assert_int_equal(waitpid(child, &status, 0), child);
-    if (WIFEXITED(status) && WEXITSTATUS(status) == 77)
-        test_skip("libc cannot be hooked here");
-    assert_int_equal(status, 0);
+    test_in_child_or_skip((part(), 0), "libc cannot be hooked here");
 }
-
-/* assert_*() would continue in the parent's list of tests. */
-#define MUST(condition)                                                                            \
-    do {                                                                                           \
-        if (!(condition)) {                                                                        \
-            fprintf(stderr, "line %d: %s\n", __LINE__, #condition);                                \
-            _exit(1);                                                                              \
-        }                                                                                          \
-    } while (0)
 
 /* Opens with the default monitor, which is memhooks; *key: of memory that stays cached. */
 static char *open_default(uint64_t *key)
@@ -115,9 +82,9 @@ static char *open_default(uint64_t *key)
     setenv("HMREG_LOG", "off", 1);
     fixture_open(HMREG_MONITOR_DEFAULT, NULL);
     *key = fixture_key(memory, 10);
-    if (monitor_of().active != HMREG_MONITOR_MEMHOOKS)
+    if (test_monitor_info(fixture.lib).active != HMREG_MONITOR_MEMHOOKS)
         _exit(77);
-    MUST(fixture_key(memory, 10) == *key);
+    assert_true(fixture_key(memory, 10) == *key);
     return memory;
 }
 
@@ -126,15 +93,15 @@ static void check_replaced(char *memory, uint64_t key, const char *why)
 {
     struct hmreg_monitor_info info;
 
-    MUST(fixture_key(memory, 10) != key);
-    info = monitor_of();
-    MUST(info.active == HMREG_MONITOR_USERFAULTFD || info.active == HMREG_MONITOR_DISABLED);
-    MUST(strstr(info.why, "memhooks: ") == info.why && strstr(info.why, why));
+    assert_true(fixture_key(memory, 10) != key);
+    info = test_monitor_info(fixture.lib);
+    assert_true(info.active == HMREG_MONITOR_USERFAULTFD || info.active == HMREG_MONITOR_DISABLED);
+    assert_true(strstr(info.why, "memhooks: ") == info.why && strstr(info.why, why));
     key = fixture_key(memory, 10);
-    MUST((fixture_key(memory, 10) == key) == (info.active == HMREG_MONITOR_USERFAULTFD));
+    assert_true((fixture_key(memory, 10) == key) == (info.active == HMREG_MONITOR_USERFAULTFD));
     munmap(memory, fixture_page());
-    MUST(fixture_map_at(memory, 1) == memory);
-    MUST(fixture_key(memory, 10) != key);
+    assert_true(fixture_map_at(memory, 1) == memory);
+    assert_true(fixture_key(memory, 10) != key);
 }
 
 static void check_refused(const char *why)
@@ -142,7 +109,7 @@ static void check_refused(const char *why)
     struct hmreg_config config = {.size = sizeof(config), .monitor = HMREG_MONITOR_MEMHOOKS};
     struct hmreg *lib;
 
-    MUST(hmreg_open(&config, &lib) == -EOPNOTSUPP && strstr(hmreg_last_error()->text, why));
+    assert_true(hmreg_open(&config, &lib) == -EOPNOTSUPP && strstr(hmreg_last_error()->text, why));
 }
 
 static void another_libc(void)
@@ -151,10 +118,10 @@ static void another_libc(void)
     uint64_t key;
     char *memory = open_default(&key);
 
-    MUST(dlmopen(LM_ID_NEWLM, "libc.so.6", RTLD_NOW));
+    assert_true(dlmopen(LM_ID_NEWLM, "libc.so.6", RTLD_NOW));
     other = others_munmap();
-    MUST(other && other(memory, fixture_page()) == 0);
-    MUST(fixture_map_at(memory, 1) == memory);
+    assert_true(other && other(memory, fixture_page()) == 0);
+    assert_true(fixture_map_at(memory, 1) == memory);
     check_replaced(memory, key, "dlmopen");
     fixture_close();
     check_refused("dlmopen");
@@ -167,20 +134,20 @@ static void a_bypass(const char *file, const char *why)
     uint64_t key;
     char *memory = open_default(&key);
 
-    MUST(hmreg_open(&config, &lib) == 0);
-    MUST(dlopen(file, RTLD_NOW | RTLD_LOCAL));
+    assert_true(hmreg_open(&config, &lib) == 0);
+    assert_true(dlopen(file, RTLD_NOW | RTLD_LOCAL));
     check_replaced(memory, key, why);
     fixture_close();
     fixture_open(HMREG_MONITOR_DEFAULT, NULL);
     key = fixture_key(memory, 10);
-    MUST(monitor_of().active != HMREG_MONITOR_MEMHOOKS);
+    assert_true(test_monitor_info(fixture.lib).active != HMREG_MONITOR_MEMHOOKS);
     fixture_close();
-    MUST(hmreg_close(lib) == 0);
+    assert_true(hmreg_close(lib) == 0);
     fixture_open(HMREG_MONITOR_MEMHOOKS, NULL); /* works where it is asked for */
     key = fixture_key(memory, 10);
-    MUST(fixture_key(memory, 10) == key);
-    MUST(munmap(memory, fixture_page()) == 0);
-    MUST(fixture_stats().invalidations == 1);
+    assert_true(fixture_key(memory, 10) == key);
+    assert_true(munmap(memory, fixture_page()) == 0);
+    assert_true(fixture_stats().invalidations == 1);
     fixture_close();
 }
 
@@ -210,11 +177,11 @@ static void any_other(void)
     char *memory = open_default(&key);
     void *file = dlopen(TEST_PLUGIN, RTLD_NOW | RTLD_LOCAL);
 
-    MUST(file);
-    MUST(fixture_key(memory, 10) == key);
+    assert_true(file);
+    assert_true(fixture_key(memory, 10) == key);
     dlclose(file);
-    MUST(fixture_key(memory, 10) == key);
-    MUST(monitor_of().active == HMREG_MONITOR_MEMHOOKS);
+    assert_true(fixture_key(memory, 10) == key);
+    assert_true(test_monitor_info(fixture.lib).active == HMREG_MONITOR_MEMHOOKS);
     fixture_close();
 }
 
@@ -227,16 +194,16 @@ static void hmreg_in_a_namespace(void)
     munmap_function other = others_munmap();
     bool cached = false;
 
-    MUST(plugin && other);
-    MUST(plugin->open(HMREG_MONITOR_MEMHOOKS) == 0);
-    MUST(plugin->get(memory, 10, &cached) && cached);
-    MUST(plugin->get(others, 10, &cached) && cached);
-    MUST(munmap(memory, fixture_page()) == 0);
-    MUST(plugin->invalidations() == 1);
-    MUST(other(others, fixture_page()) == 0);
-    MUST(plugin->invalidations() == 2);
-    MUST(plugin->close() == 0);
-    MUST(munmap(fixture_map(1), fixture_page()) == 0);
+    assert_true(plugin && other);
+    assert_true(plugin->open(HMREG_MONITOR_MEMHOOKS) == 0);
+    assert_true(plugin->get(memory, 10, &cached) && cached);
+    assert_true(plugin->get(others, 10, &cached) && cached);
+    assert_true(munmap(memory, fixture_page()) == 0);
+    assert_true(plugin->invalidations() == 1);
+    assert_true(other(others, fixture_page()) == 0);
+    assert_true(plugin->invalidations() == 2);
+    assert_true(plugin->close() == 0);
+    assert_true(munmap(fixture_map(1), fixture_page()) == 0);
 }
 
 TEST(open__in_a_namespace_of_its_own__changes_by_both_libcs_noticed)

@@ -10,11 +10,7 @@
 #include "tests/support/patch.h"
 
 #include <dlfcn.h>
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #if defined(__x86_64__) || defined(__aarch64__)
 
@@ -25,14 +21,6 @@ static const char *const theirs = TEST_PATCHER, *const ucx = "libucs.so.0";
 /* ---- in a process of its own ------------------------------------------------------------ */
 
 enum { ABSENT = 77, NO_HOOKS = 78 };
-
-#define MUST(condition)                                                                            \
-    do {                                                                                           \
-        if (!(condition)) {                                                                        \
-            fprintf(stderr, "line %d: %s (%s)\n", __LINE__, #condition, hmreg_last_error()->text); \
-            _exit(1);                                                                              \
-        }                                                                                          \
-    } while (0)
 
 /* Our pages that are writable and executable at once; other threads execute libc's, so those are
  * changed past libc. */
@@ -82,14 +70,14 @@ static void opened(void)
     struct hmreg_config config = {.size = sizeof(config), .monitor = HMREG_MONITOR_MEMHOOKS};
     int rc = hmreg_open(&config, &fixture.lib);
 
-    MUST(rc == 0);
+    assert_true(rc == 0);
     fixture.domain = counter_open(fixture.lib, NULL);
 }
 
 static void closed(void)
 {
-    MUST(hmreg_domain_close(fixture.domain) == 0);
-    MUST(hmreg_close(fixture.lib) == 0);
+    assert_true(hmreg_domain_close(fixture.domain) == 0);
+    assert_true(hmreg_close(fixture.lib) == 0);
 }
 
 /* If hooks are impossible here there is nothing to test. */
@@ -106,17 +94,18 @@ static void opened_first(void)
 
 static void lose_by_munmap(char *memory)
 {
-    MUST(munmap(memory, LEN) == 0);
+    assert_true(munmap(memory, LEN) == 0);
 }
 
 static void lose_by_madvise(char *memory)
 {
-    MUST(madvise(memory, LEN, MADV_DONTNEED) == 0);
+    assert_true(madvise(memory, LEN, MADV_DONTNEED) == 0);
 }
 
 static void lose_by_mmap(char *memory)
 {
-    MUST(mmap(memory, LEN, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == memory);
+    assert_true(mmap(memory, LEN, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) ==
+                memory);
 }
 
 /* Moves to where the kernel chooses: UCX's mremap does not pass a requested address on. */
@@ -125,8 +114,8 @@ static void lose_by_mremap(char *memory)
     char *in_the_way = fixture_map(1);
     char *to = mremap(memory, LEN, 2 * LEN, MREMAP_MAYMOVE);
 
-    MUST(to != MAP_FAILED && to != memory);
-    MUST(munmap(to, 2 * LEN) == 0 && munmap(in_the_way, fixture_page()) == 0);
+    assert_true(to != MAP_FAILED && to != memory);
+    assert_true(munmap(to, 2 * LEN) == 0 && munmap(in_the_way, fixture_page()) == 0);
 }
 
 static uint64_t invalidations(void)
@@ -140,9 +129,9 @@ static void lose(void (*how)(char *))
     uint64_t before = invalidations();
 
     fixture_key(memory, LEN);
-    MUST(fixture_stats().uncached == 0);
+    assert_true(fixture_stats().uncached == 0);
     how(memory);
-    MUST(invalidations() == before + 1);
+    assert_true(invalidations() == before + 1);
 }
 
 /* The heap's end, as free(3) moves it. */
@@ -159,8 +148,8 @@ static void lose_heap(void)
     }
     memset(top, 1, LEN);
     fixture_key(top, LEN);
-    MUST(sbrk(-(intptr_t)LEN) == top + LEN);
-    MUST(invalidations() == before + 1);
+    assert_true(sbrk(-(intptr_t)LEN) == top + LEN);
+    assert_true(invalidations() == before + 1);
 }
 
 static void lose_in_every_way(void)
@@ -183,7 +172,7 @@ static void load_then_open(const char *file)
     opened();
     lose_in_every_way();
     closed();
-    MUST(memcmp(before, (void *)munmap, sizeof(before)) == 0);
+    assert_true(memcmp(before, (void *)munmap, sizeof(before)) == 0);
     opened();
     lose_in_every_way();
     closed();
@@ -195,19 +184,19 @@ static void open_then_load(const char *file)
     uint64_t key, before;
 
     opened_first();
-    MUST(fixture_key(memory, LEN) == 1);
+    assert_true(fixture_key(memory, LEN) == 1);
     load(file);
     key = fixture_key(memory, LEN);
-    MUST(key != 1); /* what their code did unnoticed may concern it */
-    MUST(fixture_key(memory, LEN) == key);
+    assert_true(key != 1); /* what their code did unnoticed may concern it */
+    assert_true(fixture_key(memory, LEN) == key);
     before = invalidations();
     munmap(memory, LEN); /* their hook, which calls ours by syscall(2) */
-    MUST(invalidations() == before + 1);
-    MUST(fixture_map_at(memory, LEN / fixture_page()) == memory);
-    MUST(fixture_key(memory, LEN) != key);
+    assert_true(invalidations() == before + 1);
+    assert_true(fixture_map_at(memory, LEN / fixture_page()) == memory);
+    assert_true(fixture_key(memory, LEN) != key);
     lose_in_every_way();
     closed();
-    MUST(writable_code == 0);
+    assert_true(writable_code == 0);
 }
 
 /* Their jumps are over ours: the library must not restore the code. */
@@ -220,9 +209,9 @@ static void close_under_theirs(const char *file)
     load(file);
     memcpy(during, (void *)munmap, sizeof(during));
     closed();
-    MUST(memcmp(during, (void *)munmap, sizeof(during)) == 0);
+    assert_true(memcmp(during, (void *)munmap, sizeof(during)) == 0);
     memory = fixture_map(1);
-    MUST(munmap(memory, fixture_page()) == 0);
+    assert_true(munmap(memory, fixture_page()) == 0);
     free(malloc(64 << 20));
     opened();
     lose_in_every_way();
@@ -238,7 +227,7 @@ static void theirs_go(const char *file)
     opened();
     lose_in_every_way();
     undo = (void (*)(void))dlsym(RTLD_DEFAULT, "patcher_undo");
-    MUST(undo);
+    assert_true(undo);
     undo();
     lose_in_every_way();
     closed();
@@ -252,7 +241,7 @@ static void ours_come_back(const char *file)
     load(file);
     lose_in_every_way();
     undo = (void (*)(void))dlsym(RTLD_DEFAULT, "patcher_undo");
-    MUST(undo);
+    assert_true(undo);
     undo();
     lose_in_every_way();
     closed();
@@ -271,9 +260,9 @@ static void jump_to_nowhere(const char *file)
         _exit(ABSENT);
     if (!patch_jump((void *)munmap, page))
         _exit(ABSENT);
-    MUST(hmreg_open(&config, &lib) == -EOPNOTSUPP && !lib);
-    MUST(strstr(hmreg_last_error()->text, "munmap()"));
-    MUST(strstr(hmreg_last_error()->text, "no file"));
+    assert_true(hmreg_open(&config, &lib) == -EOPNOTSUPP && !lib);
+    assert_true(strstr(hmreg_last_error()->text, "munmap()"));
+    assert_true(strstr(hmreg_last_error()->text, "no file"));
 }
 
 /* The query, an explanation and the stats page say that nothing is cached, and why. */
@@ -284,12 +273,12 @@ static void check_told(const char *memory)
     const struct stats_header *header = &fixture.lib->stats_page.page->header;
     struct hmreg_mr *mr = fixture_get(memory, 10);
 
-    MUST(hmreg_monitor_query(fixture.lib, &info) == 0);
-    MUST(info.active == HMREG_MONITOR_DISABLED && strstr(info.why, "munmap()"));
-    MUST(hmreg_mr_explain(mr, &explanation) == 0);
-    MUST(strcmp(explanation.uncached_why, info.why) == 0);
-    MUST(header->monitor == HMREG_MONITOR_DISABLED);
-    MUST(strcmp(header->monitor_why, info.why) == 0);
+    assert_true(hmreg_monitor_query(fixture.lib, &info) == 0);
+    assert_true(info.active == HMREG_MONITOR_DISABLED && strstr(info.why, "munmap()"));
+    assert_true(hmreg_mr_explain(mr, &explanation) == 0);
+    assert_true(strcmp(explanation.uncached_why, info.why) == 0);
+    assert_true(header->monitor == HMREG_MONITOR_DISABLED);
+    assert_true(strcmp(header->monitor_why, info.why) == 0);
     hmreg_mr_put(mr);
 }
 
@@ -303,13 +292,13 @@ static void jump_to_nowhere_later(const char *file)
     opened_first();
     if (page == MAP_FAILED)
         _exit(ABSENT);
-    MUST(fixture_key(memory, 10) == 1);
+    assert_true(fixture_key(memory, 10) == 1);
     if (!patch_jump((void *)munmap, page))
         _exit(ABSENT);
     fixture_key(other, 10);
-    MUST(fixture_stats().uncached == 1);
-    MUST(fixture_key(memory, 10) != 1);
-    MUST(fixture_stats().uncached == 2);
+    assert_true(fixture_stats().uncached == 1);
+    assert_true(fixture_key(memory, 10) != 1);
+    assert_true(fixture_stats().uncached == 2);
     check_told(memory);
 }
 
@@ -326,15 +315,15 @@ static void change_last_byte(const char *file)
         at--;
     at += 1 - HOOK_SITE_SIZE;
     at -= at % HOOK_CODE_STEP;
-    MUST(at < sizeof(before));
-    MUST(fixture_key(fixture_map(1), 10) == 1);
-    MUST(fixture_stats().uncached == 0);
+    assert_true(at < sizeof(before));
+    assert_true(fixture_key(fixture_map(1), 10) == 1);
+    assert_true(fixture_stats().uncached == 0);
     memcpy(bytes, code + at, sizeof(bytes));
     bytes[HOOK_SITE_SIZE - 1] ^= 0x40;
     if (!patch_bytes((void *)(uintptr_t)(code + at), bytes))
         _exit(ABSENT);
     fixture_key(fixture_map(1), 10);
-    MUST(fixture_stats().uncached == 1);
+    assert_true(fixture_stats().uncached == 1);
 }
 
 /* The same of theirs, which the library relies on since it was opened. */
@@ -344,14 +333,14 @@ static void change_their_last_byte(const char *file)
 
     load(file);
     opened_first();
-    MUST(fixture_key(fixture_map(1), 10) == 1);
-    MUST(fixture_stats().uncached == 0);
+    assert_true(fixture_key(fixture_map(1), 10) == 1);
+    assert_true(fixture_stats().uncached == 0);
     memcpy(bytes, (void *)munmap, sizeof(bytes));
     bytes[HOOK_SITE_SIZE - 1] ^= 0x40;
     if (!patch_bytes((void *)munmap, bytes))
         _exit(ABSENT);
     fixture_key(fixture_map(1), 10);
-    MUST(fixture_stats().uncached == 1);
+    assert_true(fixture_stats().uncached == 1);
 }
 
 TEST(load__before_open__every_change_is_noticed)

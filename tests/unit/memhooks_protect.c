@@ -9,19 +9,13 @@
 #include "tests/support/test.h"
 
 #include <elf.h>
-#include <errno.h>
 #include <hmreg/hmreg.h>
 #include <signal.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <ucontext.h>
-#include <unistd.h>
 
 int __real_mprotect(void *addr, size_t len, int protection);
 int __wrap_mprotect(void *addr, size_t len, int protection);

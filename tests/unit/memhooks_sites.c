@@ -10,14 +10,11 @@
 #include "core/monitor/memhooks/hook_sites.h"
 
 #include <dlfcn.h>
-#include <errno.h>
 #include <hmreg/hmreg.h>
 #include <link.h>
-#include <string.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
-#include <unistd.h>
 
 #ifndef SYS_process_madvise
 #define SYS_process_madvise 440

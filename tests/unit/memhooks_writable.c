@@ -10,9 +10,6 @@
 #include "tests/support/code_filters.h"
 #include "tests/support/code_watch.h"
 
-#include <errno.h>
-#include <unistd.h>
-
 /* In a process without stubs yet. */
 static int place_and_remove(bool moves)
 {

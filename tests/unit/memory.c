@@ -3,14 +3,9 @@
 #include "tests/support/test.h"
 #include "tests/support/vendors.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #define BIG (700u << 10) /* more than one piece of a copy, and no multiple of a piece */
 

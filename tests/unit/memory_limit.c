@@ -7,10 +7,6 @@
 #include "tests/tools/tree.h"
 
 #include <sched.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #define UNIFIED "36 25 0:30 / /sys/fs/cgroup rw,nosuid shared:9 - cgroup2 cgroup2 rw,nsdelegate\n"
 
@@ -36,7 +32,6 @@ TEST(machine__no_groups__its_memory)
     expect(1000 * 1024, "this machine's memory");
     tree_remove("/proc/meminfo");
     expect(UINT64_MAX, "unknown");
-    tree_end();
 }
 
 TEST(group__of_version_2__the_least_of_all_above)
@@ -52,7 +47,6 @@ TEST(group__of_version_2__the_least_of_all_above)
     expect(4000, "memory.max of a control group");
     tree_file("/sys/fs/memory.max", "1\n"); /* above the mount: another file system's */
     expect(4000, "memory.max of a control group");
-    tree_end();
 }
 
 /* A container with a namespace of groups of its own, or whose group lies outside of its mount. */
@@ -64,7 +58,7 @@ TEST(group__that_is_the_mounts_root__its_own)
         begin(groups[i], UNIFIED);
         tree_file("/sys/fs/cgroup/memory.max", "3000\n");
         expect(3000, "memory.max of a control group");
-        tree_end();
+        test_finish();
     }
 }
 
@@ -81,7 +75,7 @@ TEST(group__of_version_1__by_the_mount_that_has_memory)
         tree_file("/sys/fs/cgroup/memory/memory.limit_in_bytes", "2000\n");
         tree_file("/sys/fs/cgroup/cpuset/memory.limit_in_bytes", "1\n");
         expect(2000, "memory.limit_in_bytes of a control group");
-        tree_end();
+        test_finish();
     }
 }
 
@@ -90,17 +84,9 @@ TEST(group__of_version_1__by_the_mount_that_has_memory)
 /* Root of a user namespace has every capability in it, and the kernel asks in the first one. */
 TEST(lock_right__of_a_user_namespace__exempts_from_nothing)
 {
-    pid_t child;
-    int status;
-
     test_forks_with_threads();
-    child = test_fork();
-    if (!child)
-        _exit(unshare(CLONE_NEWUSER) ? 77 : lock_right_exempts());
-    assert_int_equal(waitpid(child, &status, 0), child);
-    if (WIFEXITED(status) && WEXITSTATUS(status) == 77)
-        test_skip("no user namespace can be made here");
-    assert_int_equal(status, 0);
+    test_in_child_or_skip(unshare(CLONE_NEWUSER) ? 77 : lock_right_exempts(),
+                          "no user namespace can be made here");
 }
 
 TEST_MAIN()

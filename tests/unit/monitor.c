@@ -8,25 +8,16 @@
 
 #include "core/context/context.h"
 
-#include <dlfcn.h>
 #include <malloc.h>
 #include <pthread.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
-#include <unistd.h>
 
 #define ANONYMOUS (MAP_PRIVATE | MAP_ANONYMOUS)
 
 static void open_fixture(void)
 {
     fixture_open(fixture_monitor(), NULL);
-}
-
-static void map_at(char *addr, size_t len)
-{
-    assert_ptr_equal(fixture_map_at(addr, len / fixture_page()), addr);
 }
 
 static uint64_t events(void)
@@ -48,7 +39,7 @@ TEST(munmap__mapped_anew__registered_anew)
     munmap(memory, len);
     assert_int_equal(fixture_stats().regions, 0);
     assert_int_equal(fixture_stats().invalidations, 1);
-    map_at(memory, len);
+    fixture_map_again(memory, len);
     assert_int_equal(fixture_key(memory, len), 2);
     munmap(memory, len);
 }
@@ -87,7 +78,7 @@ TEST(munmap__past_libc__registered_anew)
     }
     fixture_key(memory, len);
     assert_int_equal(past_libc(SYS_munmap, memory, len), 0);
-    map_at(memory, len);
+    fixture_map_again(memory, len);
     assert_int_equal(fixture_key(memory, len), 2);
     munmap(memory, len);
 }
@@ -107,10 +98,10 @@ TEST(call__ends_within_a_page__whole_page_is_reported)
                      memory);
     assert_int_equal(fixture_key(end, 64), 3);
     assert_ptr_equal(mremap(memory, page + 1, 1, 0), memory);
-    map_at(memory + page, page);
+    fixture_map_again(memory + page, page);
     assert_int_equal(fixture_key(end, 64), 4);
     munmap(memory, page + 1);
-    map_at(memory, 2 * page);
+    fixture_map_again(memory, 2 * page);
     assert_int_equal(fixture_key(end, 64), 5);
     munmap(memory, 2 * page);
 }
@@ -128,7 +119,7 @@ TEST(munmap__a_page_in_the_middle__only_what_touches_it_goes)
     assert_int_equal(fixture_stats().invalidations, 1);
     assert_int_equal(fixture_key(memory, 2 * page), 1);
     assert_int_equal(fixture_key(memory + 3 * page, 2 * page), 3);
-    map_at(memory + 2 * page, page);
+    fixture_map_again(memory + 2 * page, page);
     assert_int_equal(fixture_key(memory + 2 * page, 10), 4);
     munmap(memory, 5 * page);
 }
@@ -166,7 +157,7 @@ TEST(mremap__moved_away__neither_place_is_served)
     moved = mremap(memory, len, len, MREMAP_MAYMOVE | MREMAP_FIXED, target);
     assert_ptr_equal(moved, target);
     assert_int_equal(fixture_key(moved, len), 2);
-    map_at(memory, len);
+    fixture_map_again(memory, len);
     assert_int_equal(fixture_key(memory, len), 3);
     assert_int_equal(fixture_key(moved, len), 2);
     munmap(memory, len);
@@ -231,7 +222,7 @@ TEST(thread_stack__of_a_dead_thread_reused__registered_anew)
         pthread_join(thread, NULL);
         munmap(stack, len);
         if (i == 0)
-            map_at(stack, len);
+            fixture_map_again(stack, len);
     }
     pthread_attr_destroy(&attr);
     assert_int_equal(fixture_stats().uncached, 0);
@@ -249,7 +240,7 @@ TEST(munmap__region_in_use__ends_with_its_last_put)
     held = fixture_get(memory, len);
     munmap(memory, len);
     assert_int_equal(fixture_stats().zombies, 1);
-    map_at(memory, len);
+    fixture_map_again(memory, len);
     assert_int_equal(fixture_key(memory, len), 2);
     assert_int_equal(hmreg_mr_key(held), 1);
     hmreg_mr_put(held);

@@ -4,19 +4,15 @@
  * program's libc can be hooked; memhooks_refused.c has one that cannot.
  */
 #include "tests/support/cache_fixture.h"
+#include "tests/support/code_filters.h"
+#include "tests/support/queries.h"
 #include "tests/support/vendors.h"
 
 #include "core/context/context.h"
 
-#include <errno.h>
-#include <linux/seccomp.h>
 #include <pthread.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 enum { CODE = 32 };
 
@@ -83,9 +79,8 @@ TEST(open__counter_without_its_module__noent)
 
 TEST(open__kdreg2_in_the_environment__one_warning_and_the_default)
 {
-    setenv("FI_MR_CACHE_MONITOR", "kdreg2", 1);
+    test_setenv("FI_MR_CACHE_MONITOR", "kdreg2");
     open_default();
-    unsetenv("FI_MR_CACHE_MONITOR");
     assert_int_equal(logged.count, 1);
     assert_non_null(strstr(logged.text, "FI_MR_CACHE_MONITOR=kdreg2: "));
     assert_int_equal(active(), HMREG_MONITOR_DEFAULT);
@@ -214,7 +209,7 @@ TEST(get__first_on_several_threads_at_once__one_chooses_for_all)
 /* A profile that kills a process that calls userfaultfd. */
 static int where_the_call_kills(char *memory)
 {
-    if (!fixture_filter_userfaultfd(SECCOMP_RET_KILL_PROCESS, SECCOMP_RET_KILL_PROCESS))
+    if (!code_filter_userfaultfd(SECCOMP_RET_KILL_PROCESS, SECCOMP_RET_KILL_PROCESS))
         return 77;
     open_default();
     if (fixture_key(memory, 10) != 1 || fixture_key(memory, 10) != 1)
@@ -228,30 +223,13 @@ static int where_the_call_kills(char *memory)
 TEST(get__filter_kills_on_userfaultfd__survives_and_is_cached)
 {
     char *memory = fixture_map(1);
-    int status;
-    pid_t child;
 
     need_memhooks();
-    fflush(NULL);
-    child = fork();
-    if (child == 0)
-        _exit(where_the_call_kills(memory));
-    assert_int_equal(waitpid(child, &status, 0), child);
+    test_in_child_or_skip(where_the_call_kills(memory), "this system has no seccomp filters");
     munmap(memory, fixture_page());
-    if (WIFEXITED(status) && WEXITSTATUS(status) == 77)
-        test_skip("this system has no seccomp filters");
-    assert_int_equal(status, 0);
 }
 
 /* ---- where the kernel cannot be asked what memory is ------------------------------------- */
-
-static struct hmreg_monitor_info query(void)
-{
-    struct hmreg_monitor_info info = {.size = sizeof(info)};
-
-    assert_ok(hmreg_monitor_query(fixture.lib, &info));
-    return info;
-}
 
 static int without_proc(char *memory)
 {
@@ -263,7 +241,7 @@ static int without_proc(char *memory)
     open_default();
     if (fixture_key(memory, 10) != 1 || fixture_key(memory, 10) != 2)
         return 2;
-    info = query();
+    info = test_monitor_info(fixture.lib);
     if (info.active != HMREG_MONITOR_DISABLED || !strstr(info.why, "list of mappings"))
         return 3;
     if (!strstr(logged.text, "none is cached: memhooks: ") || logged.count != 2)
@@ -284,14 +262,14 @@ static int without_descriptors(char *memory)
     open_default();
     if (fixture_key(memory, 10) != 1 || fixture_key(memory, 10) != 2)
         return 2;
-    info = query();
+    info = test_monitor_info(fixture.lib);
     if (!strstr(info.why, "list of mappings") || !strstr(logged.text, "for now: "))
         return 3;
     logged.count = 0;
     setrlimit(RLIMIT_NOFILE, &before);
     if (fixture_key(memory, 10) != 3 || fixture_key(memory, 10) != 3)
         return 4;
-    info = query();
+    info = test_monitor_info(fixture.lib);
     if (info.active != HMREG_MONITOR_MEMHOOKS || !is_best(&info) || logged.count)
         return 5;
     fixture_close();
@@ -301,18 +279,9 @@ static int without_descriptors(char *memory)
 static void run_alone(int (*part)(char *memory))
 {
     char *memory = fixture_map(1);
-    int status;
-    pid_t child;
 
-    fflush(NULL);
-    child = test_fork();
-    if (child == 0)
-        _exit(part(memory));
-    assert_int_equal(waitpid(child, &status, 0), child);
+    test_in_child_or_skip(part(memory), "this process may not do so");
     munmap(memory, fixture_page());
-    if (WIFEXITED(status) && WEXITSTATUS(status) == 77)
-        test_skip("this process may not do so");
-    assert_int_equal(status, 0);
 }
 
 TEST(get__without_proc__none_is_cached_and_told)

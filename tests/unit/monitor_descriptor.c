@@ -4,20 +4,16 @@
  * and what happens if the program closes it, or if a child made without fork handlers inherits it.
  */
 #include "tests/support/cache_fixture.h"
+#include "tests/support/code_filters.h"
 
 #include "core/monitor/userfaultfd/uffd.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <linux/seccomp.h>
 #include <linux/userfaultfd.h>
 #include <signal.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #ifndef UFFD_FEATURE_EXACT_ADDRESS
 #define UFFD_FEATURE_EXACT_ADDRESS (1 << 11)
@@ -69,7 +65,7 @@ static int open_filtered(uint32_t call, uint32_t file, bool by_name)
     if (child == 0) {
         struct owned_fd fd;
 
-        if (!fixture_filter_userfaultfd(call, file))
+        if (!code_filter_userfaultfd(call, file))
             _exit(77);
         _exit(uffd_open(by_name, &fd) ? -hmreg_last_error()->code : OPENED);
     }
@@ -219,7 +215,6 @@ static int childs_part(void)
 TEST(child__without_handlers__watches_for_itself)
 {
     char *memory = fixture_map(1);
-    int status;
     pid_t child;
 
     if (TEST_TSAN)
@@ -229,8 +224,7 @@ TEST(child__without_handlers__watches_for_itself)
     child = _Fork();
     if (child == 0)
         _exit(childs_part());
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_int_equal(status, 0);
+    test_await(child);
     munmap(memory, fixture_page()); /* would hang without the thread that reads */
     assert_int_equal(fixture_stats().invalidations, 1);
 }

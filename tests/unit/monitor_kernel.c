@@ -12,18 +12,11 @@
 #include <poll.h>
 #include <pthread.h>
 #include <semaphore.h>
-#include <string.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 static void open_fixture(void)
 {
     fixture_open(HMREG_MONITOR_USERFAULTFD, NULL);
-}
-
-static void map_at(char *addr, size_t len)
-{
-    assert_ptr_equal(fixture_map_at(addr, len / fixture_page()), addr);
 }
 
 static uint64_t events(void)
@@ -189,7 +182,7 @@ TEST(get__change_read_but_not_pushed__waits_for_it)
     raise_obstacle(AFTER_READING);
     munmap(memory, len);
     await_obstacle();
-    map_at(memory, len);
+    fixture_map_again(memory, len);
     let_get(&getting);
     remove_obstacle();
     pthread_join(getting.thread, NULL);
@@ -213,7 +206,7 @@ TEST(get__change_not_even_read__asks_the_kernel)
     raise_obstacle(BEFORE_READING);
     assert_int_equal(pthread_create(&unmapper, NULL, unmap_it, &unmapping), 0);
     await_obstacle();
-    map_at(memory, len);
+    fixture_map_again(memory, len);
     let_get(&getting);
     remove_obstacle();
     pthread_join(unmapper, NULL);
@@ -305,7 +298,7 @@ TEST(get__registered_meanwhile_and_its_change_not_read__asks_the_kernel)
     raise_obstacle(BEFORE_READING);
     assert_int_equal(pthread_create(&unmapper, NULL, unmap_it, &unmapping), 0);
     await_obstacle();
-    map_at(memory, len);
+    fixture_map_again(memory, len);
     before = atomic_load(&questions);
     assert_int_equal(pthread_create(&late.thread, NULL, get_pending, &late), 0);
     test_wait_until(one_waits(before));
@@ -337,7 +330,7 @@ TEST(get__the_kernel_does_not_settle__served_uncached)
     raise_obstacle(BEFORE_READING);
     assert_int_equal(pthread_create(&unmapper, NULL, unmap_it, &unmapping), 0);
     await_obstacle();
-    map_at(second, len);
+    fixture_map_again(second, len);
     userfault_set_tries(10);
     mr = fixture_get(memory, len);
     userfault_set_tries(UINT_MAX);

@@ -5,10 +5,7 @@
  */
 #include "tests/support/cache_fixture.h"
 
-#include <string.h>
 #include <sys/mman.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 static void open_fixture(void)
 {
@@ -46,19 +43,13 @@ static int childs_part(char *memory)
 TEST(fork__child_continues__parent_is_notified_and_child_has_its_own)
 {
     char *memory = fixture_map(1);
-    int status;
-    pid_t child;
 
     if (TEST_TSAN)
         test_skip("ThreadSanitizer forbids threads in a forked child");
     open_fixture();
     assert_true(has_userfaultfd());
     fixture_key(memory, 10);
-    child = fork();
-    if (child == 0)
-        _exit(childs_part(memory));
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_int_equal(status, 0);
+    test_in_child(childs_part(memory));
     assert_int_equal(fixture_key(memory, 10), 1);
     munmap(memory, fixture_page());
     assert_int_equal(fixture_stats().invalidations, 1);

@@ -13,19 +13,13 @@
 #include "core/monitor/userfaultfd/uffd.h"
 #include "core/monitor/userfaultfd/watched.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <linux/userfaultfd.h>
 #include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
-#include <sys/shm.h>
 #include <sys/syscall.h>
-#include <unistd.h>
 
 #define ANONYMOUS (MAP_PRIVATE | MAP_ANONYMOUS)
 #define HUGE      ((size_t)2 << 20)

@@ -6,11 +6,11 @@
  */
 #include "affinity/memory_node.h"
 #include "core/base/error.h"
+#include "tests/support/queries.h"
 #include "tests/support/synthetic.h"
 #include "tests/unit/group_fixture.h"
 
 #include <hmreg/affinity.h>
-#include <sys/wait.h>
 
 #define GPUS 8
 #define NICS 32
@@ -47,54 +47,55 @@ int __wrap_memory_node(const void *addr, size_t len, char *words, size_t size)
 
 /* ---- the host --------------------------------------------------------------------------- */
 
-struct host {
+static struct host {
     struct script_fixture script;
     struct hmreg_domain *members[NICS], *group;
     struct hmreg_topology *topology;
-};
+} host;
 
-static void open_host_of(struct host *host, const struct provider_ops *ops)
+static void close_host(void)
+{
+    assert_ok(hmreg_domain_close(host.group));
+    for (unsigned i = 0; i < NICS; i++)
+        assert_ok(hmreg_domain_close(host.members[i]));
+    script.destroys = 0;
+    hmreg_topology_close(host.topology);
+    script_close(&host.script);
+}
+
+static void open_host_of(const struct provider_ops *ops)
 {
     struct hmreg_topology_config config = {.size = sizeof(config)};
     char path[32];
     int rc;
 
-    script_open(&host->script, NULL, NULL);
+    script_open(&host.script, NULL, NULL);
     cuda->devices = GPUS;
     synthetic_rails(path);
     config.xml = path;
-    rc = hmreg_topology_open(host->script.lib, &config, &host->topology);
+    rc = hmreg_topology_open(host.script.lib, &config, &host.topology);
     unlink(path);
     if (rc == -EOPNOTSUPP) {
-        script_close(&host->script);
+        script_close(&host.script);
         test_skip("%s", hmreg_last_error()->text);
     }
     assert_ok(rc);
+    test_after(close_host);
     for (unsigned i = 0; i < NICS; i++) {
         struct provider_caps caps = script_caps;
 
         snprintf(caps.fabric, sizeof(caps.fabric), "nic%u", i);
         caps.pci = (struct hmreg_pci){.bus = (uint8_t)(0x20 + i), .valid = 1};
-        assert_ok(hmreg_domain_create(host->script.lib, ops, &caps, (void *)(uintptr_t)i, NULL,
-                                      &host->members[i]));
+        assert_ok(hmreg_domain_create(host.script.lib, ops, &caps, (void *)(uintptr_t)i, NULL,
+                                      &host.members[i]));
     }
-    assert_ok(hmreg_group_open(host->script.lib, host->members, NICS, NULL, &host->group));
+    assert_ok(hmreg_group_open(host.script.lib, host.members, NICS, NULL, &host.group));
     orders = 0;
 }
 
-static void open_host(struct host *host)
+static void open_host(void)
 {
-    open_host_of(host, &script_ops);
-}
-
-static void close_host(struct host *host)
-{
-    assert_ok(hmreg_domain_close(host->group));
-    for (unsigned i = 0; i < NICS; i++)
-        assert_ok(hmreg_domain_close(host->members[i]));
-    script.destroys = 0;
-    hmreg_topology_close(host->topology);
-    script_close(&host->script);
+    open_host_of(&script_ops);
 }
 
 /* Bit i: the region has rail i. */
@@ -112,11 +113,11 @@ static uint32_t rails_near(unsigned gpu)
     return 0x01010101u << gpu;
 }
 
-static struct hmreg_mr *reg(struct host *host, void *memory)
+static struct hmreg_mr *reg(void *memory)
 {
     struct hmreg_mr *mr = NULL;
 
-    assert_ok(hmreg_mr_reg(host->group, memory, 4096, HMREG_ACCESS_ALL, 0, 5, 0, &mr, NULL));
+    assert_ok(hmreg_mr_reg(host.group, memory, 4096, HMREG_ACCESS_ALL, 0, 5, 0, &mr, NULL));
     return mr;
 }
 
@@ -127,15 +128,13 @@ TEST(nearest__buffer_of_each_gpu__four_registrations_instead_of_32)
     static const unsigned wanted[] = {4, HMREG_NEAREST_LOCAL};
 
     for (size_t n = 0; n < 2; n++) {
-        struct host host;
-
-        open_host(&host);
+        open_host();
         assert_ok(hmreg_group_nearest(host.group, host.topology, wanted[n]));
         for (unsigned gpu = 0; gpu < GPUS; gpu++) {
             void *memory =
                 vendor_memory(HMREG_IFACE_CUDA, (int)gpu, HMREG_MEM_DEVICE, FIXTURE_BYTES);
             unsigned before = script.count;
-            struct hmreg_mr *mr = reg(&host, memory), *got[2];
+            struct hmreg_mr *mr = reg(memory), *got[2];
 
             assert_int_equal(script.count - before, 4);
             assert_int_equal(rails_of(mr), rails_near(gpu));
@@ -150,38 +149,33 @@ TEST(nearest__buffer_of_each_gpu__four_registrations_instead_of_32)
             vendor_memory_free(memory);
         }
         assert_int_equal(orders, GPUS); /* once for each */
-        close_host(&host);
+        test_finish();
     }
 }
 
 TEST(nearest__not_set__all_rails_and_no_reason)
 {
-    struct hmreg_explanation why = {.size = sizeof(why)};
     struct hmreg_mr *mr;
-    struct host host;
 
-    open_host(&host);
-    mr = reg(&host, host.script.memory[0]);
+    open_host();
+    mr = reg(host.script.memory[0]);
     assert_int_equal(script.count, NICS);
-    assert_ok(hmreg_mr_explain(mr, &why));
-    assert_string_equal(why.rail_why, "");
+    assert_string_equal(test_why_of(mr).rail_why, "");
     assert_ok(hmreg_mr_close(mr));
     assert_int_equal(orders, 0);
-    close_host(&host);
 }
 
 TEST(nearest__each_rail__says_why_it_was_taken_or_left_out)
 {
     struct hmreg_explanation why = {.size = sizeof(why)};
     struct hmreg_mr *mr;
-    struct host host;
     const void *rail;
     size_t size = 4096, rail_size;
     uint8_t token[4096];
 
-    open_host(&host);
+    open_host();
     assert_ok(hmreg_group_nearest(host.group, host.topology, 5));
-    mr = reg(&host, host.script.memory[1]);
+    mr = reg(host.script.memory[1]);
     assert_ok(hmreg_mr_explain(hmreg_mr_rail(mr, 9), &why));
     assert_string_equal(why.rail_why, "rail 9 (nic9) is number 2 of 32 by its distance to cuda 1 "
                                       "(PIX): one of the nearest");
@@ -202,7 +196,6 @@ TEST(nearest__each_rail__says_why_it_was_taken_or_left_out)
     assert_ok(hmreg_token_rail(token, size, 9, &rail, &rail_size));
     assert_fails(hmreg_token_rail(token, size, 31, &rail, &rail_size), -ENOENT, "no rail 31");
     assert_ok(hmreg_mr_close(mr));
-    close_host(&host);
 }
 
 TEST(nearest__host_memory__the_nics_of_its_node_or_all)
@@ -212,12 +205,11 @@ TEST(nearest__host_memory__the_nics_of_its_node_or_all)
     char memory[4096] = {0};
     struct iovec iov = {memory, sizeof(memory)};
     struct hmreg_mr *mr = NULL;
-    struct host host;
 
-    open_host(&host);
+    open_host();
     assert_ok(hmreg_group_nearest(host.group, host.topology, HMREG_NEAREST_LOCAL));
     for (node = -1; node < 2; node++) {
-        mr = reg(&host, memory);
+        mr = reg(memory);
         assert_int_equal(rails_of(mr), node < 0 ? 0xffffffffu : 0x0f0f0f0fu << 4 * node);
         assert_ok(hmreg_mr_close(mr));
     }
@@ -228,66 +220,59 @@ TEST(nearest__host_memory__the_nics_of_its_node_or_all)
     assert_int_equal(rails_of(mr), 1u << 31);
     assert_ok(hmreg_mr_close(mr));
     assert_int_equal(orders, 2);
-    close_host(&host);
 }
 
 TEST(nearest__plain_calls__host_memory_is_at_an_unknown_place)
 {
     char memory[4096] = {0};
     struct hmreg_mr *mr;
-    struct host host;
 
     setenv("HMREG_SYSCALLS", "plain", 1);
-    open_host(&host);
+    open_host();
     unsetenv("HMREG_SYSCALLS");
     assert_ok(hmreg_group_nearest(host.group, host.topology, HMREG_NEAREST_LOCAL));
     node = 0;
-    mr = reg(&host, memory);
+    mr = reg(memory);
     assert_int_equal(rails_of(mr), 0xffffffffu);
     assert_ok(hmreg_mr_close(mr));
-    close_host(&host);
 }
 
 /* ---- dead NICs -------------------------------------------------------------------------- */
 
 TEST(nearest__dead_nic__the_next_nearest_in_its_place)
 {
-    struct hmreg_explanation why = {.size = sizeof(why)};
     struct hmreg_mr *mr;
-    struct host host;
 
-    open_host(&host);
+    open_host();
     assert_ok(hmreg_group_nearest(host.group, host.topology, 4));
     script.fail[HMREG_PATH_DMABUF] = -EIO;
     for (unsigned dead = 0; dead < 4; dead++) { /* each of the four */
         script.count = 0;
         script.fail_index = dead + 1;
-        mr = reg(&host, host.script.memory[1]);
+        mr = reg(host.script.memory[1]);
         assert_int_equal(script.count, 5);
         assert_int_equal(rails_of(mr), (rails_near(1) & ~(2u << 8 * dead)) | 1);
-        assert_ok(hmreg_mr_explain(hmreg_mr_rail(mr, 0), &why));
-        assert_non_null(strstr(why.rail_why, "in place of a nearer one, which failed"));
+        assert_non_null(strstr(test_why_of(hmreg_mr_rail(mr, 0)).rail_why,
+                               "in place of a nearer one, which failed"));
         assert_null(hmreg_mr_rail(mr, 1 + 8 * dead));
         assert_int_equal(hmreg_last_error()->code, -EIO);
         assert_non_null(strstr(hmreg_last_error()->text, "script: dmabuf failed"));
         assert_ok(hmreg_mr_close(mr));
         assert_int_equal(script.live, 0);
     }
-    close_host(&host);
 }
 
 TEST(nearest__all_but_one_dead__the_one_and_then_an_error)
 {
     struct hmreg_mr *mr;
-    struct host host;
     void *memory; /* near the last GPU: those in the place of others have lower numbers, too */
 
-    open_host(&host);
+    open_host();
     memory = vendor_memory(HMREG_IFACE_CUDA, GPUS - 1, HMREG_MEM_DEVICE, FIXTURE_BYTES);
     assert_ok(hmreg_group_nearest(host.group, host.topology, 4));
     script.fail[HMREG_PATH_DMABUF] = -EIO;
     script.times = NICS - 1;
-    mr = reg(&host, memory);
+    mr = reg(memory);
     assert_int_equal(script.count, NICS);
     assert_int_equal(__builtin_popcount(rails_of(mr)), 1);
     assert_ok(hmreg_mr_close(mr));
@@ -302,7 +287,6 @@ TEST(nearest__all_but_one_dead__the_one_and_then_an_error)
                      mr, -ENOMEM, "rail 15 (nic15)");
     assert_int_equal(script.count, 2);
     vendor_memory_free(memory);
-    close_host(&host);
 }
 
 TEST(nearest__dead_nic_in_a_region_of_parts__the_other_has_all_parts)
@@ -310,9 +294,8 @@ TEST(nearest__dead_nic_in_a_region_of_parts__the_other_has_all_parts)
     struct hmreg_segment segments[3] = {{0}};
     struct hmreg_segment_info info = {.size = sizeof(info)};
     struct hmreg_mr *mr = NULL;
-    struct host host;
 
-    open_host(&host);
+    open_host();
     assert_ok(hmreg_group_nearest(host.group, host.topology, 2));
     for (unsigned i = 0; i < 3; i++)
         segments[i].u.memory = (struct iovec){host.script.memory[0] + 8192 * i, 4096};
@@ -326,7 +309,6 @@ TEST(nearest__dead_nic_in_a_region_of_parts__the_other_has_all_parts)
     }
     assert_int_equal(script.live, 6);
     assert_ok(hmreg_mr_close(mr));
-    close_host(&host);
 }
 
 /* ---- any of them dead ------------------------------------------------------------------- */
@@ -342,7 +324,7 @@ static int reg_unless_dead(void *self, const struct provider_request *req, struc
 }
 
 /* The first `wanted` in the order of their distances that are not dead. */
-static uint32_t rails_expected(const struct host *host, unsigned gpu, unsigned wanted)
+static uint32_t rails_expected(unsigned gpu, unsigned wanted)
 {
     struct hmreg_place place = {.size = sizeof(place),
                                 .kind = HMREG_PLACE_DEVICE,
@@ -352,8 +334,8 @@ static uint32_t rails_expected(const struct host *host, unsigned gpu, unsigned w
     size_t order[NICS];
     uint32_t rails = 0;
 
-    assert_ok(__real_hmreg_affinity_domains(host->topology, &place, host->members, NICS, order,
-                                            distances));
+    assert_ok(
+        __real_hmreg_affinity_domains(host.topology, &place, host.members, NICS, order, distances));
     for (unsigned i = 0; i < NICS && wanted; i++)
         if (!(dead >> order[i] & 1)) {
             rails |= UINT32_C(1) << order[i];
@@ -370,9 +352,7 @@ TEST(nearest__random_dead_nics__rails_as_the_model_says)
     ops.reg = reg_unless_dead;
     srandom(1);
     for (size_t n = 0; n < 4; n++) {
-        struct host host;
-
-        open_host_of(&host, &ops);
+        open_host_of(&ops);
         assert_ok(hmreg_group_nearest(host.group, host.topology, wanted[n]));
         for (unsigned round = 0; round < 100; round++) {
             unsigned gpu = (unsigned)random() % GPUS;
@@ -390,13 +370,13 @@ TEST(nearest__random_dead_nics__rails_as_the_model_says)
                     hmreg_mr_reg(host.group, memory, 4096, HMREG_ACCESS_ALL, 0, 5, 0, &mr, NULL),
                     mr, -EIO, "dead");
             else {
-                mr = reg(&host, memory);
-                assert_int_equal(rails_of(mr), rails_expected(&host, gpu, wanted[n]));
+                mr = reg(memory);
+                assert_int_equal(rails_of(mr), rails_expected(gpu, wanted[n]));
                 assert_ok(hmreg_mr_close(mr));
             }
             vendor_memory_free(memory);
         }
-        close_host(&host);
+        test_finish();
     }
 }
 
@@ -405,9 +385,8 @@ TEST(nearest__random_dead_nics__rails_as_the_model_says)
 TEST(group_nearest__wrong_arguments__refused)
 {
     struct hmreg_topology *without = NULL;
-    struct host host;
 
-    open_host(&host);
+    open_host();
     assert_ok(hmreg_topology_open(NULL, NULL, &without));
     assert_fails(hmreg_group_nearest(NULL, host.topology, 4), -EINVAL, "domain is NULL");
     assert_fails(hmreg_group_nearest(host.group, NULL, 4), -EINVAL, "topology is NULL");
@@ -422,22 +401,12 @@ TEST(group_nearest__wrong_arguments__refused)
     assert_ok(hmreg_group_nearest(host.group, host.topology, HMREG_GROUP_MAX));
     assert_fails(hmreg_group_nearest(host.group, host.topology, 4), -EBUSY, "already");
     hmreg_topology_close(without);
-    close_host(&host);
 }
 
 TEST(group_nearest__in_a_forked_child__eperm)
 {
-    struct host host;
-    int status = -1;
-    pid_t pid;
-
-    open_host(&host);
-    pid = test_fork();
-    if (pid == 0)
-        _exit(hmreg_group_nearest(host.group, host.topology, 4) != -EPERM);
-    assert_int_equal(waitpid(pid, &status, 0), pid);
-    assert_int_equal(status, 0);
-    close_host(&host);
+    open_host();
+    test_in_child(hmreg_group_nearest(host.group, host.topology, 4) != -EPERM);
 }
 
 TEST_MAIN()

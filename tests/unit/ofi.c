@@ -8,11 +8,7 @@
 #include "tests/support/vendors.h"
 #include "tests/unit/ofi_fixture.h"
 
-#include <errno.h>
-#include <hmreg/ofi.h>
 #include <rdma/fi_errno.h>
-#include <stdlib.h>
-#include <string.h>
 
 static char memory[8192];
 

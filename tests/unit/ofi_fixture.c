@@ -9,8 +9,6 @@
 #include "tests/support/vendors.h"
 
 #include <hmreg/ofi.h>
-#include <stdlib.h>
-#include <string.h>
 
 struct ofi_fixture fixture;
 
@@ -18,6 +16,8 @@ static void end(void)
 {
     assert_ok(hmreg_domain_close(fixture.domain));
     assert_ok(hmreg_close(fixture.lib));
+    if (fixture.memory)
+        vendor_memory_free(fixture.memory);
     fake_fabric_end();
 }
 
@@ -26,7 +26,7 @@ void ofi_begin(void)
     test_after(end);
     vendors_reset();
     fake_fabric_begin();
-    fixture.domain = NULL;
+    fixture = (struct ofi_fixture){.lib = NULL};
     assert_ok(hmreg_open(NULL, &fixture.lib));
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * A library, and a domain on the simulated fid_domain, for ofi.c and ofi_open.c.
+ * A library, a domain on the simulated fid_domain, and memory of a device where a test wants it.
  */
 #ifndef TESTS_UNIT_OFI_FIXTURE_H
 #define TESTS_UNIT_OFI_FIXTURE_H
@@ -10,6 +10,7 @@
 extern struct ofi_fixture {
     struct hmreg *lib;
     struct hmreg_domain *domain;
+    char *memory; /* vendor_memory(), or NULL; freed with the domain */
 } fixture;
 
 /* Opens the library until the case returns; a test may then change fake_fabric.info. */

@@ -4,30 +4,19 @@
 #include "core/context/domain.h"
 #include "providers/ofi/ofi_abi.h"
 #include "tests/support/fake_fabric.h"
-#include "tests/support/test.h"
+#include "tests/support/queries.h"
 #include "tests/support/vendors.h"
 #include "tests/unit/ofi_fixture.h"
 
-#include <errno.h>
 #include <hmreg/ofi.h>
 #include <hmreg/plan.h>
 #include <rdma/fi_errno.h>
-#include <stdlib.h>
-#include <string.h>
 
 static char memory[8192];
 
 static int reg(uint64_t access, uint64_t key, struct hmreg_mr **mr)
 {
     return hmreg_mr_reg(fixture.domain, memory + 1, 4099, access, 0, key, 0, mr, &fixture.lib);
-}
-
-static struct hmreg_domain_info query(void)
-{
-    struct hmreg_domain_info info = {.size = sizeof(info)};
-
-    assert_ok(hmreg_domain_query(fixture.domain, &info));
-    return info;
 }
 
 /* ---- opening: arguments ----------------------------------------------------------------- */
@@ -117,7 +106,7 @@ static void assert_mode(int mode, uint64_t info_mode, uint32_t becomes)
     fake_fabric.info->mode = info_mode;
     fake_fabric.info->domain_attr->mr_mode = mode;
     assert_ok(ofi_open_domain(NULL));
-    assert_int_equal(query().mr_mode, becomes);
+    assert_int_equal(test_domain_info(fixture.domain).mr_mode, becomes);
     test_finish();
 }
 
@@ -151,17 +140,17 @@ TEST(query__domain__as_fi_info_says)
     fake_fabric.info->domain_attr->mr_key_size = 4;
     fake_fabric.info->domain_attr->mr_iov_limit = 5;
     assert_ok(ofi_open_domain(NULL));
-    assert_string_equal(query().provider, "ofi");
-    assert_string_equal(query().fabric, "verbs;ofi_rxm");
-    assert_int_equal(query().key_size, 4);
-    assert_int_equal(query().iov_limit, 5);
-    assert_int_equal(query().max_len, HMREG_LIMIT_NONE);
+    assert_string_equal(test_domain_info(fixture.domain).provider, "ofi");
+    assert_string_equal(test_domain_info(fixture.domain).fabric, "verbs;ofi_rxm");
+    assert_int_equal(test_domain_info(fixture.domain).key_size, 4);
+    assert_int_equal(test_domain_info(fixture.domain).iov_limit, 5);
+    assert_int_equal(test_domain_info(fixture.domain).max_len, HMREG_LIMIT_NONE);
 }
 
 TEST(query__iov_limit_0__1)
 {
     ofi_begin_with(0);
-    assert_int_equal(query().iov_limit, 1);
+    assert_int_equal(test_domain_info(fixture.domain).iov_limit, 1);
 }
 
 /* The domain does not offer a second range that peers cannot access. */
@@ -171,7 +160,7 @@ TEST(query__fabric_that_checks_the_first_range_only__1)
     ofi_set_provider("shm");
     fake_fabric.info->domain_attr->mr_iov_limit = 4;
     assert_ok(ofi_open_domain(NULL));
-    assert_int_equal(query().iov_limit, 1);
+    assert_int_equal(test_domain_info(fixture.domain).iov_limit, 1);
 }
 
 TEST(open__no_provider_name__opens)
@@ -247,17 +236,15 @@ TEST(open__libfabrics_cache_is_switched_off__limits_turn_ours_on)
     struct hmreg_domain_config config = {
         .size = sizeof(config), .max_regions = 100, .max_bytes = 1 << 20};
 
-    setenv("FI_MR_CACHE_MAX_COUNT", "0", 1);
+    test_setenv("FI_MR_CACHE_MAX_COUNT", "0");
     assert_true(is_uncached("verbs;ofi_rxm", NULL));
     assert_false(is_uncached("verbs;ofi_rxm", &config));
-    unsetenv("FI_MR_CACHE_MAX_COUNT");
 }
 
 TEST(open__libfabrics_monitor_is_disabled__ours_is_on)
 {
-    setenv("FI_MR_CACHE_MONITOR", "disabled", 1);
+    test_setenv("FI_MR_CACHE_MONITOR", "disabled");
     assert_false(is_uncached("verbs;ofi_rxm", NULL));
-    unsetenv("FI_MR_CACHE_MONITOR");
 }
 
 static unsigned warnings;
@@ -292,9 +279,8 @@ TEST(open__libfabric_caches__is_said_once)
 {
     assert_int_equal(warned("verbs;ofi_rxm"), 1);
     assert_int_equal(warned("tcp"), 0);
-    setenv("FI_MR_CACHE_MAX_COUNT", "0", 1);
+    test_setenv("FI_MR_CACHE_MAX_COUNT", "0");
     assert_int_equal(warned("verbs;ofi_rxm"), 0);
-    unsetenv("FI_MR_CACHE_MAX_COUNT");
 }
 
 /* ---- plans ------------------------------------------------------------------------------ */
@@ -333,7 +319,7 @@ TEST(query__info_with_a_nic__its_name_and_address)
     fake_fabric.info->nic = &nic;
     assert_ok(ofi_open_domain(NULL));
     fake_fabric.info->nic = NULL;
-    info = query();
+    info = test_domain_info(fixture.domain);
     assert_string_equal(info.nic, "mlx5_3");
     assert_int_equal(info.pci.valid, 1);
     assert_int_equal(info.pci.domain, 1);
@@ -353,7 +339,7 @@ TEST(query__nic_with_nothing_in_it__the_domains_name)
     fake_fabric.info->domain_attr->name = strdup("efa_0-rdm");
     assert_ok(ofi_open_domain(NULL));
     fake_fabric.info->nic = NULL;
-    info = query();
+    info = test_domain_info(fixture.domain);
     assert_string_equal(info.nic, "efa_0-rdm");
     assert_int_equal(info.pci.valid, 0);
 }

@@ -4,27 +4,19 @@
 #include "tests/support/fake_fabric.h"
 #include "tests/support/test.h"
 #include "tests/support/vendors.h"
+#include "tests/unit/ofi_fixture.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <hmreg/ofi.h>
 #include <rdma/fi_errno.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/syscall.h>
-#include <unistd.h>
 
 #define BYTES 65536
 #define PLACE 4097 /* of the region in the memory */
 #define LEN   10001
 
-static struct fixture {
-    struct hmreg *lib;
-    struct hmreg_domain *domain;
-    char *memory; /* of device 1 */
-    struct hmreg_mr *mr;
-    struct hmreg_explanation why;
-} fixture;
+static struct hmreg_mr *region; /* of memory of device 1 */
+static struct hmreg_explanation why;
 
 /* The domain's configuration. */
 struct world {
@@ -40,37 +32,31 @@ static const struct world tcp_world = {"tcp;ofi_rxm", FI_VERSION(1, 17), FI_VERS
 
 static void end(void)
 {
-    assert_ok(hmreg_mr_close(fixture.mr));
-    assert_ok(hmreg_domain_close(fixture.domain));
-    assert_ok(hmreg_close(fixture.lib));
-    vendor_memory_free(fixture.memory);
-    fake_fabric_end();
+    assert_ok(hmreg_mr_close(region));
 }
 
 static void begin(const struct world *world)
 {
     struct fi_info *info;
 
+    ofi_begin();
     test_after(end);
-    vendors_reset();
-    fake_fabric_begin();
+    ofi_set_provider(world->provider);
     info = fake_fabric.info;
-    free(info->fabric_attr->prov_name);
-    info->fabric_attr->prov_name = strdup(world->provider);
     info->fabric_attr->api_version = world->api;
     info->domain_attr->mr_mode = FI_MR_VIRT_ADDR | FI_MR_PROV_KEY;
     info->caps = FI_RMA | (world->hmem ? FI_HMEM : 0);
     fake_fabric.version = world->library;
-    fixture = (struct fixture){.why = {.size = sizeof(fixture.why)}};
+    region = NULL;
+    why = (struct hmreg_explanation){.size = sizeof(why)};
     fixture.memory = vendor_memory(world->iface, 1, HMREG_MEM_DEVICE, BYTES);
-    assert_ok(hmreg_open(NULL, &fixture.lib));
-    assert_ok(hmreg_domain_open_ofi(fixture.lib, &fake_fabric.domain, info, NULL, &fixture.domain));
+    assert_ok(ofi_open_domain(NULL));
 }
 
 static int reg(void)
 {
     return hmreg_mr_reg(fixture.domain, fixture.memory + PLACE, LEN, HMREG_ACCESS_ALL, 0, 0, 0,
-                        &fixture.mr, NULL);
+                        &region, NULL);
 }
 
 /* Registers, and returns the result with its explanation. */
@@ -79,26 +65,26 @@ static void reg_and_explain(void)
     int rc = reg();
 
     assert_true(rc == 0 || rc == -EOPNOTSUPP);
-    assert_ok(hmreg_mr_explain(fixture.mr, &fixture.why));
+    assert_ok(hmreg_mr_explain(region, &why));
 }
 
 static const struct hmreg_reason *reason(enum hmreg_path path)
 {
-    for (uint32_t i = 0; i < fixture.why.refused; i++)
-        if (fixture.why.reasons[i].path == path)
-            return &fixture.why.reasons[i];
+    for (uint32_t i = 0; i < why.refused; i++)
+        if (why.reasons[i].path == path)
+            return &why.reasons[i];
     fail_msg("path %s was not refused", hmreg_path_name(path));
     return NULL;
 }
 
 static void assert_refused(enum hmreg_path path, const char *slug, const char *words)
 {
-    const struct hmreg_reason *why = reason(path);
+    const struct hmreg_reason *said = reason(path);
 
-    assert_string_equal(why->slug, slug);
-    assert_int_not_equal(why->code, 0);
-    if (!strstr(why->text, words))
-        fail_msg("the reason \"%s\" is without \"%s\"", why->text, words);
+    assert_string_equal(said->slug, slug);
+    assert_int_not_equal(said->code, 0);
+    if (!strstr(said->text, words))
+        fail_msg("the reason \"%s\" is without \"%s\"", said->text, words);
 }
 
 static void in_world(const struct world *world, enum hmreg_path path, const char *slug,
@@ -122,10 +108,10 @@ static void imported_by(uint32_t library)
     world.library = library;
     begin(&world);
     assert_ok(hmreg_mr_reg(fixture.domain, fixture.memory + PLACE, LEN, HMREG_ACCESS_ALL, 0, 0, 0,
-                           &fixture.mr, &fixture));
-    assert_ok(hmreg_mr_explain(fixture.mr, &fixture.why));
-    assert_int_equal(fixture.why.path, HMREG_PATH_DMABUF);
-    assert_int_equal(fixture.why.refused, 0);
+                           &region, &fixture));
+    assert_ok(hmreg_mr_explain(region, &why));
+    assert_int_equal(why.path, HMREG_PATH_DMABUF);
+    assert_int_equal(why.refused, 0);
     assert_int_equal(fake_fabric.flags, HMREG_REG_DMABUF);
     assert_true(fake_fabric.dmabuf_fd_open);
     assert_int_equal(dmabuf->offset, PLACE);
@@ -189,16 +175,6 @@ TEST(dmabuf__older_library__says_which)
     assert_int_equal(fake_fabric.flags & HMREG_REG_DMABUF, 0);
 }
 
-/* However new the application is. */
-TEST(dmabuf__library_older_than_the_application__never_given_one)
-{
-    struct world world = dmabuf_world;
-
-    world.library = FI_VERSION(1, 19);
-    in_world(&world, HMREG_PATH_DMABUF, "libfabric-too-old", "libfabric 1.19 is loaded");
-    assert_int_equal(fake_fabric.flags & HMREG_REG_DMABUF, 0);
-}
-
 static void from(const char *provider, uint32_t before, uint32_t since, const char *words)
 {
     struct world world = dmabuf_world;
@@ -233,30 +209,42 @@ TEST(dmabuf__older_api_version__says_which)
     assert_int_equal(fake_fabric.flags & HMREG_REG_DMABUF, 0);
 }
 
-TEST(dmabuf__no_fi_hmem__says_so)
+/* A fabric's name is the text up to the first layer: "tcpx" is not tcp. The library may be older
+ * than the application. */
+TEST(path__each_world_that_lacks_it__says_what)
 {
-    struct world world = dmabuf_world;
+    static const struct {
+        const char *provider;
+        uint32_t library;
+        bool hmem;
+        enum hmreg_path path;
+        const char *slug, *words;
+    } rows[] = {
+        {"verbs;ofi_rxm", FI_VERSION(1, 19), true, HMREG_PATH_DMABUF, "libfabric-too-old",
+         "libfabric 1.19 is loaded"},
+        {"verbs;ofi_rxm", FI_VERSION(1, 20), false, HMREG_PATH_DMABUF, "no-fi-hmem",
+         "ask fi_getinfo()"},
+        {"tcp;ofi_rxm", FI_VERSION(1, 20), true, HMREG_PATH_DMABUF, "fabric-imports-no-dmabuf",
+         "moves bytes with the CPU"},
+        {"psm3", FI_VERSION(1, 20), true, HMREG_PATH_DMABUF, "fabric-imports-no-dmabuf",
+         "psm3 imports no dmabuf"},
+        {"verbs2", FI_VERSION(1, 20), true, HMREG_PATH_DMABUF, "fabric-unknown",
+         "whether verbs2 imports dmabufs"},
+        {"lnx", 0, false, HMREG_PATH_MAPPED, "fabric-unknown",
+         "whether lnx moves bytes with the CPU"},
+        {"tcpx;ofi_rxm", 0, false, HMREG_PATH_MAPPED, "fabric-unknown", "tcpx"},
+        {"tc", 0, false, HMREG_PATH_MAPPED, "fabric-unknown", "tc "},
+    };
 
-    world.hmem = false;
-    in_world(&world, HMREG_PATH_DMABUF, "no-fi-hmem", "ask fi_getinfo()");
-}
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct world world = rows[i].library ? dmabuf_world : tcp_world;
 
-TEST(dmabuf__fabric_without__says_so)
-{
-    struct world world = dmabuf_world;
-
-    world.provider = "tcp;ofi_rxm";
-    in_world(&world, HMREG_PATH_DMABUF, "fabric-imports-no-dmabuf", "moves bytes with the CPU");
-    world.provider = "psm3";
-    in_world(&world, HMREG_PATH_DMABUF, "fabric-imports-no-dmabuf", "psm3 imports no dmabuf");
-}
-
-TEST(dmabuf__unknown_fabric__not_guessed)
-{
-    struct world world = dmabuf_world;
-
-    world.provider = "verbs2";
-    in_world(&world, HMREG_PATH_DMABUF, "fabric-unknown", "whether verbs2 imports dmabufs");
+        world.provider = rows[i].provider;
+        world.library = rows[i].library ? rows[i].library : world.library;
+        world.hmem = rows[i].hmem;
+        in_world(&world, rows[i].path, rows[i].slug, rows[i].words);
+        assert_int_equal(fake_fabric.flags & HMREG_REG_DMABUF, 0);
+    }
 }
 
 /* A refusal by the fabric is data, and the next path is tried. */
@@ -266,8 +254,8 @@ TEST(dmabuf__fabric_refuses__reason_and_next_path)
     fake_fabric.reg_code = -FI_EOPNOTSUPP;
     fake_fabric.reg_failures = 1;
     assert_ok(reg());
-    assert_ok(hmreg_mr_explain(fixture.mr, &fixture.why));
-    assert_int_equal(fixture.why.path, HMREG_PATH_PEERMEM);
+    assert_ok(hmreg_mr_explain(region, &why));
+    assert_int_equal(why.path, HMREG_PATH_PEERMEM);
     assert_refused(HMREG_PATH_DMABUF, "fabric-refused", "driver imports none");
     assert_int_equal(reason(HMREG_PATH_DMABUF)->code, -EOPNOTSUPP);
     assert_int_equal(reason(HMREG_PATH_DMABUF)->vendor_code, -FI_EOPNOTSUPP);
@@ -278,7 +266,7 @@ TEST(dmabuf__libfabric_without_the_runtime__says_so)
     begin(&dmabuf_world);
     fake_fabric.reg_code = -FI_ENOSYS;
     assert_fails(reg(), -EOPNOTSUPP, "no path to this cuda memory");
-    assert_ok(hmreg_mr_explain(NULL, &fixture.why));
+    assert_ok(hmreg_mr_explain(NULL, &why));
     assert_refused(HMREG_PATH_DMABUF, "fabric-refused", "without dmabufs or that runtime");
 }
 
@@ -297,10 +285,10 @@ static int reg_callers(enum hmreg_iface iface, int device, void *base)
                                  .claim_iface = HMREG_CLAIM_TRUSTED,
                                  .iface = iface,
                                  .device = device};
-    int rc = hmreg_mr_regattr(fixture.domain, &attr, HMREG_REG_DMABUF, &fixture.mr);
+    int rc = hmreg_mr_regattr(fixture.domain, &attr, HMREG_REG_DMABUF, &region);
 
     close(dmabuf.fd);
-    assert_ok(hmreg_mr_explain(fixture.mr, &fixture.why));
+    assert_ok(hmreg_mr_explain(region, &why));
     return rc;
 }
 
@@ -316,7 +304,7 @@ TEST(dmabuf__callers_on_a_fabric_that_exports_it_again__needs_address_and_iface)
         void *base = i & 2 ? fixture.memory : NULL;
 
         assert_int_not_equal(reg_callers(i & 1, i & 1, base), 0);
-        assert_null(fixture.mr);
+        assert_null(region);
         assert_refused(HMREG_PATH_DMABUF, "dmabuf-without-address", "give base_addr");
     }
     assert_ok(reg_callers(HMREG_IFACE_CUDA, 1, fixture.memory));
@@ -330,7 +318,7 @@ TEST(callers__iface_without_runtime__under_its_number)
         begin(&dmabuf_world);
         fake_fabric.last_iface = 6;
         assert_ok(reg_callers(ifaces[i], 3, (void *)0x10000));
-        assert_int_equal(fixture.why.path, HMREG_PATH_DMABUF);
+        assert_int_equal(why.path, HMREG_PATH_DMABUF);
         assert_int_equal(fake_fabric.flags, HMREG_REG_DMABUF);
         assert_int_equal(fake_fabric.given.attr.iface, ifaces[i]);
         assert_int_equal(fake_fabric.given.attr.device.neuron, 3);
@@ -426,8 +414,8 @@ static void by_address(enum hmreg_iface iface, uint32_t loaded, uint32_t asked, 
 
     begin(&world);
     assert_ok(reg());
-    assert_ok(hmreg_mr_explain(fixture.mr, &fixture.why));
-    assert_int_equal(fixture.why.path, HMREG_PATH_PEERMEM);
+    assert_ok(hmreg_mr_explain(region, &why));
+    assert_int_equal(why.path, HMREG_PATH_PEERMEM);
     assert_ptr_equal(fake_fabric.iov[0].iov_base, fixture.memory + PLACE);
     assert_int_equal(fake_fabric.iov[0].iov_len, LEN);
     assert_int_equal(fake_fabric.given.attr.iface, iface);
@@ -456,7 +444,7 @@ static void of_second_driver(const char *provider, uint32_t loaded, enum hmreg_p
     assert_int_equal(fake_fabric.given.attr.device.ze, 0);
     assert_ok(hmreg_mr_close(first));
     reg_and_explain();
-    assert_int_equal(fixture.why.path, path);
+    assert_int_equal(why.path, path);
     if (path == HMREG_PATH_DMABUF || path == HMREG_PATH_PEERMEM) {
         assert_int_equal(fake_fabric.given.attr.device.ze, 1 << 16);
         assert_int_equal(fake_fabric.given.attr.device.reserved, 1 << 16);
@@ -499,7 +487,7 @@ TEST(peermem__claimed_device_only__flag_passes)
     world.hmem = true;
     begin(&world);
     assert_ok(hmreg_mr_reg(fixture.domain, fixture.memory, LEN, HMREG_ACCESS_ALL, 0, 0,
-                           HMREG_HMEM_DEVICE_ONLY, &fixture.mr, NULL));
+                           HMREG_HMEM_DEVICE_ONLY, &region, NULL));
     assert_int_equal(fake_fabric.flags, FI_HMEM_DEVICE_ONLY);
 }
 
@@ -518,8 +506,8 @@ TEST(peermem__libfabric_without_the_runtime__says_so)
     fake_fabric.reg_code = -FI_ENOSYS;
     fake_fabric.reg_failures = 1;
     assert_ok(reg());
-    assert_ok(hmreg_mr_explain(fixture.mr, &fixture.why));
-    assert_int_equal(fixture.why.path, HMREG_PATH_MAPPED);
+    assert_ok(hmreg_mr_explain(region, &why));
+    assert_int_equal(why.path, HMREG_PATH_MAPPED);
     assert_refused(HMREG_PATH_PEERMEM, "fabric-refused", "without that runtime");
     assert_int_equal(reason(HMREG_PATH_PEERMEM)->vendor_code, -FI_ENOSYS);
 }
@@ -532,7 +520,7 @@ TEST(peermem__bad_address__names_the_module)
     begin(&world);
     fake_fabric.reg_code = -FI_EFAULT;
     assert_fails(reg(), -EOPNOTSUPP, "no path to this cuda memory");
-    assert_ok(hmreg_mr_explain(NULL, &fixture.why));
+    assert_ok(hmreg_mr_explain(NULL, &why));
     assert_refused(HMREG_PATH_PEERMEM, "fabric-refused", "peer-memory module");
     assert_refused(HMREG_PATH_MAPPED, "fabric-bypasses-cpu", "reads memory itself");
 }
@@ -551,7 +539,7 @@ TEST(mapped__tcp_by_each_of_its_names__registered)
         world.library = world.api = i < 2 ? FI_VERSION(2, 1) : FI_VERSION(1, 17);
         begin(&world);
         reg_and_explain();
-        assert_int_equal(fixture.why.path, HMREG_PATH_MAPPED);
+        assert_int_equal(why.path, HMREG_PATH_MAPPED);
         test_finish();
     }
 }
@@ -563,7 +551,7 @@ TEST(mapped__fabric_that_uses_the_cpu__the_mapping_is_registered)
     begin(&tcp_world);
     vendor_view(fixture.memory)[PLACE] = 'x';
     assert_ok(reg());
-    assert_ok(hmreg_mr_query(fixture.mr, &info));
+    assert_ok(hmreg_mr_query(region, &info));
     assert_int_equal(info.path, HMREG_PATH_MAPPED);
     assert_int_equal(info.addr, (uintptr_t)fixture.memory + PLACE);
     assert_ptr_equal(fake_fabric.iov[0].iov_base, (void *)info.local_addr);
@@ -577,30 +565,11 @@ TEST(mapped__fabric_refuses__every_path_explained)
     begin(&tcp_world);
     fake_fabric.reg_code = -FI_EPERM;
     assert_fails(reg(), -EOPNOTSUPP, "no path to this cuda memory on tcp;ofi_rxm");
-    assert_ok(hmreg_mr_explain(NULL, &fixture.why));
-    assert_int_equal(fixture.why.refused, 3);
+    assert_ok(hmreg_mr_explain(NULL, &why));
+    assert_int_equal(why.refused, 3);
     assert_refused(HMREG_PATH_DMABUF, "fabric-imports-no-dmabuf", "tcp;ofi_rxm");
     assert_refused(HMREG_PATH_PEERMEM, "no-fi-hmem", "FI_HMEM");
     assert_refused(HMREG_PATH_MAPPED, "fabric-refused", "fi_mr_regattr()");
-}
-
-TEST(mapped__unknown_fabric__not_guessed)
-{
-    struct world world = tcp_world;
-
-    world.provider = "lnx";
-    in_world(&world, HMREG_PATH_MAPPED, "fabric-unknown", "whether lnx moves bytes with the CPU");
-}
-
-/* The fabric's name is the text up to the first layer: "tcpx" is not tcp. */
-TEST(mapped__names_that_begin_alike__unknown)
-{
-    struct world world = tcp_world;
-
-    world.provider = "tcpx;ofi_rxm";
-    in_world(&world, HMREG_PATH_MAPPED, "fabric-unknown", "tcpx");
-    world.provider = "tc";
-    in_world(&world, HMREG_PATH_MAPPED, "fabric-unknown", "tc ");
 }
 
 /* ---- mapped, where the kernel must find pages ------------------------------------------- */
@@ -632,7 +601,7 @@ static void without_pages(const char *provider, bool hmem, bool works, const cha
     fake_fabric.reg_code = -FI_ENOSYS; /* of path peermem */
     fake_fabric.reg_failures = hmem;
     reg_and_explain();
-    assert_int_equal(fixture.why.path, works ? HMREG_PATH_MAPPED : HMREG_PATH_NONE);
+    assert_int_equal(why.path, works ? HMREG_PATH_MAPPED : HMREG_PATH_NONE);
     if (!works) {
         assert_refused(HMREG_PATH_MAPPED, "mapping-has-no-pages", words);
         assert_int_equal(reason(HMREG_PATH_MAPPED)->code, -EFAULT);
@@ -653,7 +622,7 @@ TEST(mapped__shm_with_cma_and_pages__registered)
     world.provider = "shm";
     begin(&world);
     reg_and_explain();
-    assert_int_equal(fixture.why.path, HMREG_PATH_MAPPED);
+    assert_int_equal(why.path, HMREG_PATH_MAPPED);
 }
 
 TEST(mapped__shm_without_cma__registered)
@@ -689,9 +658,9 @@ TEST(mapped__tcp_with_zero_copy__refused)
 TEST(explain__domain__what_would_be_tried)
 {
     begin(&tcp_world);
-    assert_ok(hmreg_domain_explain(fixture.domain, HMREG_IFACE_CUDA, 0, &fixture.why));
-    assert_int_equal(fixture.why.path, HMREG_PATH_MAPPED);
-    assert_int_equal(fixture.why.refused, 2);
+    assert_ok(hmreg_domain_explain(fixture.domain, HMREG_IFACE_CUDA, 0, &why));
+    assert_int_equal(why.path, HMREG_PATH_MAPPED);
+    assert_int_equal(why.refused, 2);
     assert_refused(HMREG_PATH_DMABUF, "fabric-imports-no-dmabuf", "tcp");
     assert_refused(HMREG_PATH_PEERMEM, "no-fi-hmem", "FI_HMEM");
     assert_int_equal(fake_fabric.regs, 0);

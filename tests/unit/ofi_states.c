@@ -3,44 +3,26 @@
  * On a simulated fid_domain, since no fabric of a common machine has these modes. */
 #include "core/context/domain.h"
 #include "tests/support/fake_fabric.h"
-#include "tests/support/test.h"
+#include "tests/support/queries.h"
 #include "tests/support/vendors.h"
+#include "tests/unit/ofi_fixture.h"
 
-#include <errno.h>
 #include <hmreg/loopback.h>
 #include <hmreg/ofi.h>
 #include <pthread.h>
 #include <rdma/fi_errno.h>
-#include <string.h>
 
 static char memory[8192];
 static struct fid ep = {.fclass = FI_CLASS_EP}, counter = {.fclass = FI_CLASS_CNTR};
-
-static struct fixture {
-    struct hmreg *lib;
-    struct hmreg_domain *domain;
-} fixture;
-
-static void end(void)
-{
-    assert_ok(hmreg_domain_close(fixture.domain));
-    assert_ok(hmreg_close(fixture.lib));
-    fake_fabric_end();
-}
 
 static int open_as(int mr_mode, uint64_t caps, uint32_t flags)
 {
     struct hmreg_domain_config config = {.size = sizeof(config), .flags = flags};
 
-    test_after(end);
-    vendors_reset();
-    fake_fabric_begin();
+    ofi_begin();
     fake_fabric.info->domain_attr->mr_mode = mr_mode;
     fake_fabric.info->caps = caps;
-    fixture.domain = NULL;
-    assert_ok(hmreg_open(NULL, &fixture.lib));
-    return hmreg_domain_open_ofi(fixture.lib, &fake_fabric.domain, fake_fabric.info, &config,
-                                 &fixture.domain);
+    return ofi_open_domain(&config);
 }
 
 static void begin(int mr_mode)
@@ -62,12 +44,10 @@ static struct hmreg_mr *reg(uint64_t flags)
 TEST(open__modes_that_are_passed_on__shown)
 {
     static const int modes[] = {FI_MR_MMU_NOTIFY, FI_MR_RMA_EVENT, FI_MR_ENDPOINT};
-    struct hmreg_domain_info info = {.size = sizeof(info)};
 
     for (int i = 0; i < 3; i++) {
         begin(modes[i] | FI_MR_LOCAL);
-        assert_ok(hmreg_domain_query(fixture.domain, &info));
-        assert_int_equal(info.mr_mode, modes[i] | FI_MR_LOCAL);
+        assert_int_equal(test_domain_info(fixture.domain).mr_mode, modes[i] | FI_MR_LOCAL);
         test_finish();
     }
 }

@@ -3,43 +3,23 @@
  * descriptor's and goes through, data direct cannot be asked for. */
 #include "tests/support/fake/pcie.h"
 #include "tests/support/fake_fabric.h"
-#include "tests/support/test.h"
+#include "tests/support/queries.h"
 #include "tests/support/vendors.h"
+#include "tests/unit/ofi_fixture.h"
 
-#include <errno.h>
-#include <hmreg/ofi.h>
 #include <rdma/fi_errno.h>
-#include <stdlib.h>
-#include <string.h>
 
 #define BYTES 65536
-
-static struct fixture {
-    struct hmreg *lib;
-    struct hmreg_domain *domain;
-    char *memory;
-} fixture;
-
-static void end(void)
-{
-    assert_ok(hmreg_domain_close(fixture.domain));
-    assert_ok(hmreg_close(fixture.lib));
-    vendor_memory_free(fixture.memory);
-    fake_fabric_end();
-}
 
 static void begin(const char *provider, const enum hmreg_way *ways)
 {
     struct hmreg_domain_config config = {.size = sizeof(config)};
     struct fi_info *info;
 
-    test_after(end);
-    vendors_reset();
+    ofi_begin();
     vendors[HMREG_IFACE_CUDA].coherent = true;
-    fake_fabric_begin();
+    ofi_set_provider(provider);
     info = fake_fabric.info;
-    free(info->fabric_attr->prov_name);
-    info->fabric_attr->prov_name = strdup(provider);
     info->fabric_attr->api_version = FI_VERSION(1, 20);
     info->domain_attr->mr_mode = FI_MR_VIRT_ADDR | FI_MR_PROV_KEY;
     info->caps = FI_RMA | FI_HMEM;
@@ -47,22 +27,18 @@ static void begin(const char *provider, const enum hmreg_way *ways)
     for (int i = 0; ways && i < HMREG_WAY_COUNT - 1 && ways[i]; i++)
         config.ways[i] = ways[i];
     fixture.memory = vendor_memory(HMREG_IFACE_CUDA, 1, HMREG_MEM_DEVICE, BYTES);
-    assert_ok(hmreg_open(NULL, &fixture.lib));
-    assert_ok(
-        hmreg_domain_open_ofi(fixture.lib, &fake_fabric.domain, info, &config, &fixture.domain));
+    assert_ok(ofi_open_domain(&config));
 }
 
 /* Registers; the region has this way, and the descriptor its mapping. */
 static void takes(enum hmreg_way way, struct hmreg_explanation *why)
 {
-    struct hmreg_mr_info info = {.size = sizeof(info)};
     struct hmreg_mr *mr;
 
     *why = (struct hmreg_explanation){.size = sizeof(*why)};
     assert_ok(
         hmreg_mr_reg(fixture.domain, fixture.memory, BYTES, HMREG_ACCESS_ALL, 0, 0, 0, &mr, NULL));
-    assert_ok(hmreg_mr_query(mr, &info));
-    assert_int_equal(info.way, way);
+    assert_int_equal(test_info_of(mr).way, way);
     assert_int_equal(fake_is_pcie(fake_fabric.dmabuf.fd), way == HMREG_WAY_PCIE);
     assert_ok(hmreg_mr_explain(mr, why));
     assert_ok(hmreg_mr_close(mr));

@@ -5,19 +5,14 @@
  */
 #include "core/base/own_path.h"
 #include "tests/support/stranger.h"
-#include "tests/support/test.h"
 
 #include <dirent.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
-#include <sys/wait.h>
 
 #define SIZE 4096
 
@@ -187,7 +182,6 @@ static void stranger_makes_a_folder(void)
 TEST(folder__of_a_user_that_is_not_mapped__refused)
 {
     pid_t child;
-    int status;
 
     begin();
     stranger_needed();
@@ -199,10 +193,7 @@ TEST(folder__of_a_user_that_is_not_mapped__refused)
         find_folders_in_a_namespace();
         _exit(0);
     }
-    assert_int_equal(waitpid(child, &status, 0), child);
-    if (WEXITSTATUS(status) == 77)
-        test_skip("new user namespaces are not permitted here");
-    assert_int_equal(status, 0);
+    test_await_or_skip(child, "new user namespaces are not permitted here");
 }
 
 static void use_roots_folders(void)
@@ -415,19 +406,10 @@ static int write_to_a_mounted_file(void)
 
 TEST(output__mounted_file__written_in_place)
 {
-    int status;
-    pid_t child;
-
     begin();
     make_file("old", 0600);
     make_file("other", 0600);
-    child = test_fork();
-    if (child == 0)
-        _exit(write_to_a_mounted_file());
-    assert_int_equal(waitpid(child, &status, 0), child);
-    if (WIFEXITED(status) && WEXITSTATUS(status) == 77)
-        test_skip("no mounts can be made here");
-    assert_int_equal(status, 0);
+    test_in_child_or_skip(write_to_a_mounted_file(), "no mounts can be made here");
     assert_int_equal(size_of("old"), 8);
 }
 

@@ -3,16 +3,14 @@
  * and the clean-up after a refusal or failure. */
 #include "core/base/error.h"
 #include "core/base/mapping.h"
+#include "tests/support/queries.h"
 #include "tests/support/script.h"
 #include "tests/support/vendors.h"
 
-#include <errno.h>
 #include <fcntl.h>
-#include <stdlib.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 static struct script_fixture fixture;
 
@@ -143,13 +141,11 @@ TEST(domain_explain__foresees_without_registering)
 TEST_FIRST(explain__nothing_was_refused__enoent)
 {
     struct hmreg_explanation why = {.size = sizeof(why)};
-    int status = -1;
     pid_t child = fork();
 
     if (child == 0) /* without earlier tests' refusals */
         _exit(hmreg_mr_explain(NULL, &why) == -ENOENT ? 0 : 1);
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_int_equal(status, 0);
+    test_await(child);
 }
 
 /* ---- the provider's requests ------------------------------------------------------------ */
@@ -210,15 +206,13 @@ static int check_descriptor_0(void)
 
 TEST_FIRST(dmabuf__descriptor_0__is_one_like_any_other)
 {
-    int status = -1;
     pid_t child = fork();
 
     if (child == 0) {
         script_open(&fixture, NULL, NULL);
         _exit(check_descriptor_0());
     }
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_int_equal(status, 0);
+    test_await(child);
 }
 
 static bool is_mapped(const void *addr)
@@ -311,7 +305,6 @@ TEST(request__reaches_the_provider_as_it_was)
 
 TEST(managed_memory__follows_only_the_cpu)
 {
-    struct hmreg_explanation why = {.size = sizeof(why)};
     struct hmreg_mr *mr;
     char *managed;
 
@@ -325,8 +318,7 @@ TEST(managed_memory__follows_only_the_cpu)
     script.can[HMREG_PATH_MAPPED][1] = -EOPNOTSUPP;
     assert_reg_fails(script_reg(&fixture, managed, 10, &mr), mr, -EOPNOTSUPP,
                      "managed memory moves");
-    assert_ok(hmreg_mr_explain(NULL, &why));
-    assert_string_equal(why.reasons[0].slug, "managed-memory-migrates");
+    assert_string_equal(test_why_of(NULL).reasons[0].slug, "managed-memory-migrates");
     vendor_memory_free(managed);
 }
 

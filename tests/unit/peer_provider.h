@@ -52,7 +52,18 @@ static inline void remote_close(void *self, void *remote)
     live_peers -= remote == &live_peers;
 }
 
-static inline void open_raw(struct fixture *fixture, size_t count, uint32_t flags)
+static inline void close_raw(void)
+{
+    assert_ok(hmreg_domain_close(fixture.group));
+    for (size_t i = 0; i < fixture.count; i++)
+        assert_ok(hmreg_domain_close(fixture.members[i]));
+    script.destroys = 0;
+    script_close(&fixture.script);
+    assert_int_equal(live_keys, 0);
+    assert_int_equal(live_peers, 0);
+}
+
+static inline void open_raw(size_t count, uint32_t flags)
 {
     peer_ops = script_ops;
     peer_ops.map_key = map_key;
@@ -62,23 +73,13 @@ static inline void open_raw(struct fixture *fixture, size_t count, uint32_t flag
     raw_caps = script_caps;
     raw_caps.mr_mode |= HMREG_MR_RAW;
     live_keys = live_peers = map_code = open_code = 0;
-    *fixture = (struct fixture){.count = 0};
-    script_open(&fixture->script, NULL, NULL);
-    while (fixture->count < count)
-        assert_ok(hmreg_domain_create(fixture->script.lib, &peer_ops, &raw_caps, NULL, NULL,
-                                      &fixture->members[fixture->count++]));
-    open_group(fixture, flags);
-}
-
-static inline void close_raw(struct fixture *fixture)
-{
-    assert_ok(hmreg_domain_close(fixture->group));
-    for (size_t i = 0; i < fixture->count; i++)
-        assert_ok(hmreg_domain_close(fixture->members[i]));
-    script.destroys = 0;
-    script_close(&fixture->script);
-    assert_int_equal(live_keys, 0);
-    assert_int_equal(live_peers, 0);
+    fixture = (struct fixture){.count = 0};
+    script_open(&fixture.script, NULL, NULL);
+    test_after(close_raw);
+    while (fixture.count < count)
+        assert_ok(hmreg_domain_create(fixture.script.lib, &peer_ops, &raw_caps, NULL, NULL,
+                                      &fixture.members[fixture.count++]));
+    open_group(flags);
 }
 
 /* ---- tokens ----------------------------------------------------------------------------- */

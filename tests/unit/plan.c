@@ -5,17 +5,13 @@
 #include "tests/support/script.h"
 #include "tests/support/vendors.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <hmreg/group.h>
 #include <hmreg/plan.h>
 #include <linux/capability.h>
-#include <stdio.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 static struct script_fixture fixture;
 
@@ -312,16 +308,10 @@ TEST(plan__wrong_argument__refused)
 TEST(plan__in_a_forked_child__eperm)
 {
     struct hmreg_plan plan = {.size = sizeof(plan)};
-    int status;
-    pid_t child;
 
     test_forks_wipe();
     script_open(&fixture, NULL, NULL);
-    child = fork();
-    if (!child)
-        _exit(hmreg_domain_plan(fixture.domain, HMREG_IFACE_SYSTEM, -1, 1, &plan) != -EPERM);
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_int_equal(status, 0);
+    test_in_child(hmreg_domain_plan(fixture.domain, HMREG_IFACE_SYSTEM, -1, 1, &plan) != -EPERM);
 }
 
 TEST(kind_name__each)

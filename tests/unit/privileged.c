@@ -4,10 +4,7 @@
 #include "tests/support/test.h"
 
 #include <hmreg/hmreg.h>
-#include <stdbool.h>
-#include <string.h>
 #include <sys/auxv.h>
-#include <unistd.h>
 
 /* With this value hmreg_open() fails, if it reads it. */
 static const char *const environment[] = {"HMREG_IFACES=nonsense", NULL};

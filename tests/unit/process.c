@@ -4,15 +4,12 @@
 
 #include "tests/support/test.h"
 
-#include <errno.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include <hmreg/hmreg.h>
 
@@ -53,11 +50,8 @@ TEST(epoch_start__again__the_same)
 TEST(fork__child_has_another_epoch)
 {
     uint64_t epoch = process_epoch_start();
-    pid_t child = fork();
 
-    if (child == 0)
-        _exit(child_check(epoch));
-    assert_int_equal(status_of(child), 0);
+    test_in_child(child_check(epoch));
     assert_true(process_is(epoch));
 }
 
@@ -74,11 +68,8 @@ static int grandchild_check(uint64_t grandparents)
 TEST(fork__grandchild_has_a_third)
 {
     uint64_t epoch = process_epoch_start();
-    pid_t child = fork();
 
-    if (child == 0)
-        _exit(grandchild_check(epoch));
-    assert_int_equal(status_of(child), 0);
+    test_in_child(grandchild_check(epoch));
 }
 
 /* No fork handler runs here. */
@@ -123,11 +114,7 @@ TEST(epoch_start__threads_at_once__one_epoch)
 {
     process_epoch_start();
     for (int i = 0; i < 20; i++) {
-        pid_t child = fork();
-
-        if (child == 0)
-            _exit(threads_check());
-        assert_int_equal(status_of(child), 0);
+        test_in_child(threads_check());
     }
 }
 
@@ -151,13 +138,9 @@ TEST(fork__while_a_thread_starts_the_epoch__child_does_not_hang)
     assert_int_equal(pthread_create(&thread, NULL, start_for_ever, NULL), 0);
     for (int i = 0; i < 200; i++) {
         unsigned before = atomic_load(&starts);
-        pid_t child;
 
         test_wait_until(atomic_load(&starts) != before);
-        child = test_fork();
-        if (child == 0)
-            _exit(child_check(epoch));
-        assert_int_equal(status_of(child), 0);
+        test_in_child(child_check(epoch));
     }
     atomic_store(&stop, true);
     assert_int_equal(pthread_join(thread, NULL), 0);
@@ -284,11 +267,7 @@ static int pages_check(void)
 
 TEST(page_free__kernel_does_not_wipe__others_still_wiped)
 {
-    pid_t child = fork();
-
-    if (child == 0)
-        _exit(pages_check());
-    assert_int_equal(status_of(child), 0);
+    test_in_child(pages_check());
 }
 
 /* ---- once -------------------------------------------------------------------------------- */

@@ -8,12 +8,6 @@
 #include "core/cache/cache_pool.h"
 #include "tests/support/cache_fixture.h"
 
-#include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
 #define LEN 4096
 
 static char memory[4][LEN];
@@ -119,9 +113,8 @@ TEST(open__wrong_value__einval)
 {
     struct hmreg *lib = NULL;
 
-    setenv("HMREG_DEBUG", "put", 1);
+    test_setenv("HMREG_DEBUG", "put");
     assert_fails(hmreg_open(NULL, &lib), -EINVAL, "HMREG_DEBUG=put: accepted are puts");
-    unsetenv("HMREG_DEBUG");
 }
 
 TEST_MAIN()

@@ -6,8 +6,6 @@
 #include "tests/support/test.h"
 
 #include <hmreg/hmreg.h>
-#include <pthread.h>
-#include <stdlib.h>
 
 #define THREADS 4
 #define ROUNDS  200000
@@ -29,14 +27,10 @@ static void *take_and_give(void *arg)
 
 TEST(take__by_threads_at_once__none_is_lost)
 {
-    pthread_t threads[THREADS];
     struct quota quota;
 
     quota_init(&quota, 2 * THREADS, UINT64_C(2) * THREADS * BYTES);
-    for (int i = 0; i < THREADS; i++)
-        assert_int_equal(pthread_create(&threads[i], NULL, take_and_give, &quota), 0);
-    for (int i = 0; i < THREADS; i++)
-        pthread_join(threads[i], NULL);
+    test_on_threads(THREADS, take_and_give, &quota, 0);
     assert_int_equal(quota.regions, 0);
     assert_int_equal(quota.bytes, 0);
     quota_change(&quota, 1, BYTES);

@@ -9,10 +9,7 @@
 #include "tests/support/failing_allocation.h"
 #include "tests/support/test.h"
 
-#include <errno.h>
 #include <hmreg/loopback.h>
-#include <stdlib.h>
-#include <string.h>
 
 #define RAILS 3
 #define BYTES 64

@@ -5,10 +5,6 @@
 #include "core/cache/range_list.h"
 #include "tests/support/test.h"
 
-#include <stdbool.h>
-#include <stdlib.h>
-#include <string.h>
-
 #define SPAN 10000
 
 static struct range model[SPAN]; /* by start; number 0: none */

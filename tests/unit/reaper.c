@@ -10,19 +10,14 @@
 
 #include "core/cache/cache_set.h"
 
-#include <errno.h>
 #include <hmreg/loopback.h>
 #include <linux/futex.h>
 #include <pthread.h>
 #include <sched.h>
 #include <semaphore.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
 #include <time.h>
-#include <unistd.h>
 
 static _Thread_local bool is_tests_thread;
 
@@ -379,17 +374,11 @@ static int childs_part(void)
 TEST(fork__child_has_a_reaper_of_its_own)
 {
     char *memory = fixture_map(1);
-    int status;
-    pid_t child;
 
     test_forks_while_threads_allocate(); /* as a new thread does */
     open_counted(true, NULL);
     fixture_key(memory, 10);
-    child = fork();
-    if (child == 0)
-        _exit(childs_part());
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_int_equal(status, 0);
+    test_in_child(childs_part());
     munmap(memory, fixture_page());
     await_count(&counter.regions, 0);
 }
@@ -480,7 +469,6 @@ static void exit_with_much_dead(void)
 
 TEST(exit__much_is_dead__the_fabric_is_not_called_after_its_end)
 {
-    int status;
     pid_t child;
 
     test_forks_with_threads();
@@ -488,8 +476,7 @@ TEST(exit__much_is_dead__the_fabric_is_not_called_after_its_end)
     child = fork();
     if (child == 0)
         exit_with_much_dead();
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_int_equal(status, 0);
+    test_await(child);
 }
 
 /* A thread of the program that continues while others exit. */
@@ -535,15 +522,13 @@ static void exit_while_reapers_come_and_go(void)
 /* ThreadSanitizer supports this fork, of a process with one thread. */
 TEST(exit__another_thread_opens_and_closes_domains__ends)
 {
-    int status;
     pid_t child;
 
     fflush(NULL);
     child = fork();
     if (child == 0)
         exit_while_reapers_come_and_go();
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_int_equal(status, 0);
+    test_await(child);
 }
 
 TEST_MAIN()

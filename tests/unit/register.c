@@ -5,13 +5,11 @@
 
 #include "core/base/error.h"
 #include "core/remote/token.h"
+#include "tests/support/queries.h"
 #include "tests/support/script.h"
 #include "tests/support/vendors.h"
 
-#include <errno.h>
-#include <stdlib.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 static struct script_fixture fixture;
 
@@ -242,7 +240,6 @@ static int reg_any_key(void *addr, struct hmreg_mr **mr)
 /* Each attempt with another key tries all paths; the reasons are those of the last attempt. */
 TEST(any_key__collides_with_the_fabrics__another_is_tried)
 {
-    struct hmreg_explanation why = {.size = sizeof(why)};
     struct hmreg_error before;
     struct hmreg_mr *mr;
 
@@ -257,8 +254,7 @@ TEST(any_key__collides_with_the_fabrics__another_is_tried)
     assert_int_equal(script.count, 2 * 21);
     for (unsigned i = 3; i < script.count; i += 2)
         assert_int_not_equal(script.calls[i].requested_key, script.calls[i - 2].requested_key);
-    assert_ok(hmreg_mr_explain(mr, &why));
-    assert_int_equal(why.refused, 1);
+    assert_int_equal(test_why_of(mr).refused, 1);
     assert_ok(region_destroy(mr));
 }
 
@@ -283,7 +279,6 @@ TEST(any_key__collides_for_host_memory__another_is_tried_and_the_last_error_stay
 
 TEST(close__busy__the_region_stays_as_it_was)
 {
-    struct hmreg_mr_info info = {.size = sizeof(info)};
     struct hmreg_mr *mr, *other;
 
     script_open(&fixture, NULL, NULL);
@@ -291,8 +286,7 @@ TEST(close__busy__the_region_stays_as_it_was)
     assert_ok(script_reg(&fixture, fixture.memory[0], FIXTURE_BYTES, &mr));
     script.dereg = -EBUSY;
     assert_fails(hmreg_mr_close(mr), -EBUSY, "dereg failed");
-    assert_ok(hmreg_mr_query(mr, &info));
-    assert_true(is_mapped((void *)(uintptr_t)info.local_addr));
+    assert_true(is_mapped((void *)(uintptr_t)test_info_of(mr).local_addr));
     assert_reg_fails(script_reg(&fixture, fixture.memory[0], FIXTURE_BYTES, &other), other,
                      -HMREG_ENOKEY, "0x5");
     assert_fails(hmreg_domain_close(fixture.domain), -EBUSY, "1 regions");
@@ -412,15 +406,13 @@ static void check_token(const struct hmreg_mr *mr, const struct iovec *iov, unsi
 TEST(domain__fabric_takes_a_thousand_ranges__64_are_offered)
 {
     struct provider_caps caps = script_caps;
-    struct hmreg_domain_info info = {.size = sizeof(info)};
     struct iovec iov[TOKEN_FEW_SEGMENTS + 1];
     static char host[TOKEN_FEW_SEGMENTS + 1][16];
     struct hmreg_mr *mr;
 
     caps.iov_limit = 1000;
     script_open(&fixture, &caps, NULL);
-    assert_ok(hmreg_domain_query(fixture.domain, &info));
-    assert_int_equal(info.iov_limit, TOKEN_FEW_SEGMENTS);
+    assert_int_equal(test_domain_info(fixture.domain).iov_limit, TOKEN_FEW_SEGMENTS);
     for (int i = 0; i <= TOKEN_FEW_SEGMENTS; i++)
         iov[i] = (struct iovec){host[i], 8};
     assert_reg_fails(hmreg_mr_regv(fixture.domain, iov, TOKEN_FEW_SEGMENTS + 1, HMREG_ACCESS_REMOTE,

@@ -6,12 +6,18 @@
 #define FAILING_MALLOC
 #include "tests/unit/peer_provider.h"
 
-struct scene {
-    struct fixture fixture;
+static struct scene {
     struct hmreg_remote *remote; /* of generation 5 of process 7, at 0x1000 */
     uint8_t token[256];          /* of the same at 0x2000 */
     size_t size;
-};
+} scene;
+
+static void end(void)
+{
+    assert_int_equal(live_keys, 1);
+    assert_int_equal(live_peers, 1);
+    hmreg_remote_close(scene.remote);
+}
 
 /* Of one range at base, with an extension of 16 bytes or without. */
 static size_t make(uint8_t *out, uint64_t base, uint64_t instance, uint64_t generation)
@@ -36,13 +42,13 @@ static size_t make(uint8_t *out, uint64_t base, uint64_t instance, uint64_t gene
     return token_size(&token);
 }
 
-static void begin(struct scene *scene)
+static void begin(void)
 {
-    open_raw(&scene->fixture, 1, 0);
-    scene->size = make(scene->token, 0x1000, 7, 5);
-    assert_ok(
-        hmreg_remote_open(scene->fixture.members[0], scene->token, scene->size, &scene->remote));
-    scene->size = make(scene->token, 0x2000, 7, 6);
+    open_raw(1, 0);
+    scene.size = make(scene.token, 0x1000, 7, 5);
+    assert_ok(hmreg_remote_open(fixture.members[0], scene.token, scene.size, &scene.remote));
+    test_after(end);
+    scene.size = make(scene.token, 0x2000, 7, 6);
 }
 
 static uint64_t base_of(const struct hmreg_remote *remote)
@@ -53,56 +59,40 @@ static uint64_t base_of(const struct hmreg_remote *remote)
     return flat.base;
 }
 
-static void end(struct scene *scene)
-{
-    assert_int_equal(live_keys, 1);
-    assert_int_equal(live_peers, 1);
-    hmreg_remote_close(scene->remote);
-    close_raw(&scene->fixture);
-}
-
 TEST(renew__raw_keys__the_new_ones_are_mapped_and_the_old_unmapped)
 {
-    struct scene scene;
-
-    begin(&scene);
+    begin();
     assert_ok(hmreg_remote_renew(scene.remote, scene.token, scene.size));
     assert_int_equal(base_of(scene.remote), 0x2000);
-    end(&scene);
 }
 
-static void assert_refused(struct scene *scene, int code, const char *words)
+static void assert_refused(int code, const char *words)
 {
     enum hmreg_remote_state state = (enum hmreg_remote_state)9;
 
-    assert_fails(hmreg_remote_check(scene->remote, scene->token, scene->size, &state), code, words);
-    assert_fails(hmreg_remote_renew(scene->remote, scene->token, scene->size), code, words);
+    assert_fails(hmreg_remote_check(scene.remote, scene.token, scene.size, &state), code, words);
+    assert_fails(hmreg_remote_renew(scene.remote, scene.token, scene.size), code, words);
     assert_int_equal(state, 9);
-    assert_int_equal(base_of(scene->remote), 0x1000);
+    assert_int_equal(base_of(scene.remote), 0x1000);
 }
 
 TEST(check__tokens_of_other_kinds__refused)
 {
-    struct scene scene;
-
-    begin(&scene);
+    begin();
     scene.size = make(scene.token, 0x2000, 7, 4);
-    assert_refused(&scene, -ESTALE, "registration 4");
+    assert_refused(-ESTALE, "registration 4");
     scene.size = make(scene.token, 0x2000, 0, 0);
-    assert_refused(&scene, -EOPNOTSUPP, "which process");
+    assert_refused(-EOPNOTSUPP, "which process");
     scene.size = make_token(scene.token, 0x2000, 1, 1, false);
-    assert_refused(&scene, -EXDEV, "raw keys");
+    assert_refused(-EXDEV, "raw keys");
     scene.size = make(scene.token, 0x2000, 7, 6);
     change_token(scene.token, scene.size, 16, UINT64_C(16) << 32 | 1); /* a flag */
-    assert_refused(&scene, -EPROTONOSUPPORT, "flags 0x1");
-    end(&scene);
+    assert_refused(-EPROTONOSUPPORT, "flags 0x1");
 }
 
 TEST(renew__each_step_fails__the_remote_is_as_it_was)
 {
-    struct scene scene;
-
-    begin(&scene);
+    begin();
     map_code = -ENOSPC;
     assert_fails(hmreg_remote_renew(scene.remote, scene.token, scene.size), -ENOSPC, "no key");
     map_code = 0;
@@ -114,7 +104,6 @@ TEST(renew__each_step_fails__the_remote_is_as_it_was)
     assert_fails(hmreg_remote_renew(scene.remote, scene.token, scene.size), -ENOMEM, "no memory");
     failing = 0;
     assert_int_equal(base_of(scene.remote), 0x1000);
-    end(&scene);
 }
 
 TEST(check__each_pair_of_instance_and_generation__its_state)
@@ -131,15 +120,13 @@ TEST(check__each_pair_of_instance_and_generation__its_state)
         {6, 9, HMREG_REMOTE_DEAD},
     };
     enum hmreg_remote_state state;
-    struct scene scene;
 
-    begin(&scene);
+    begin();
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         scene.size = make(scene.token, 0x2000, rows[i].instance, rows[i].generation);
         assert_ok(hmreg_remote_check(scene.remote, scene.token, scene.size, &state));
         assert_int_equal(state, rows[i].state);
     }
-    end(&scene);
 }
 
 TEST_MAIN()

@@ -5,14 +5,10 @@
 
 #include "core/context/context.h"
 
-#include <errno.h>
 #include <pthread.h>
 #include <semaphore.h>
 #include <stdatomic.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 static char memory[65536];
 
@@ -413,15 +409,8 @@ static int fork_inside(enum hmreg_iface iface, const char *why)
 
 static void assert_refused_inside(enum hmreg_iface iface, const char *why)
 {
-    int status = -1;
-    pid_t child;
-
     test_forks_with_threads();
-    child = fork();
-    if (child == 0)
-        _exit(fork_inside(iface, why));
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_int_equal(status, 0);
+    test_in_child(fork_inside(iface, why));
 }
 
 /* The child's copy of the runtime will never finish its start. */
@@ -501,9 +490,8 @@ TEST(open__environment_names_one__started)
 
     vendors_reset();
     vendors[HMREG_IFACE_ROCR].unloaded = true;
-    setenv("HMREG_IFACES", "rocr", 1);
+    test_setenv("HMREG_IFACES", "rocr");
     assert_ok(hmreg_open(NULL, &lib));
-    unsetenv("HMREG_IFACES");
     assert_int_equal(vendors[HMREG_IFACE_ROCR].opens, 1);
     assert_int_equal(opens(), 1);
     assert_ok(hmreg_close(lib));
@@ -598,34 +586,21 @@ static int fork_before_the_need(void)
 {
     struct hmreg *lib = open_without_libraries();
     struct hmreg_mem_info info;
-    int status = -1;
-    pid_t child;
 
     if (query(lib, memory, 16, &info))
         return 10;
-    child = fork();
-    if (child == 0)
-        child_sees_of(HMREG_IFACE_CUDA, NULL);
-    if (waitpid(child, &status, 0) != child || status)
-        return 11;
+    test_in_child((child_sees_of(HMREG_IFACE_CUDA, NULL), 0));
     vendor_is_loaded(HMREG_IFACE_CUDA);
     if (query(lib, memory, 16, &info))
         return 12;
-    child = fork();
-    if (child == 0)
-        child_sees_of(HMREG_IFACE_CUDA, "a parent of this process used cuda before fork()");
-    return waitpid(child, &status, 0) != child || status ? 13 : 0;
+    test_in_child(
+        (child_sees_of(HMREG_IFACE_CUDA, "a parent of this process used cuda before fork()"), 0));
+    return 0;
 }
 
 TEST_FIRST(fork__before_the_first_need__harmless)
 {
-    int status = -1;
-    pid_t child = fork();
-
-    if (child == 0)
-        _exit(fork_before_the_need());
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_int_equal(status, 0);
+    test_in_child(fork_before_the_need());
 }
 
 /* These fork before any test here opens a runtime, so they come first. */

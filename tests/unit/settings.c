@@ -4,11 +4,6 @@
 
 #include "tests/support/test.h"
 
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
 static const char *const names[] = {
     "HMREG_IFACES",
     "FI_MR_CACHE_MONITOR",

@@ -6,16 +6,13 @@
 #define FAILING_MALLOC
 #include "core/mr/layout.h"
 #include "tests/support/failing_allocation.h"
+#include "tests/support/queries.h"
 #include "tests/support/script.h"
 #include "tests/support/vendors.h"
 
-#include <errno.h>
 #include <hmreg/group.h>
 #include <hmreg/job.h>
-#include <inttypes.h>
-#include <stdlib.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 #define PAGE  4096u
 #define PAGES 5 /* of a range: two pieces of two pages, and one */
@@ -106,7 +103,6 @@ static void check_peer(const struct hmreg_mr *mr, const char *host)
 
 TEST(get__longer_than_max_len__one_entry_of_pieces)
 {
-    struct hmreg_mr_info info = {.size = sizeof(info)};
     struct hmreg_mr *mr = NULL, *again = NULL, *inside = NULL;
 
     open_fixture(NULL);
@@ -114,9 +110,8 @@ TEST(get__longer_than_max_len__one_entry_of_pieces)
     assert_int_equal(script.count, 3);
     check_pieces(mr, fixture.host);
     check_peer(mr, fixture.host);
-    assert_ok(hmreg_mr_query(mr, &info));
-    assert_int_equal(info.len, PAGES * PAGE);
-    assert_true(info.cached);
+    assert_int_equal(test_info_of(mr).len, PAGES * PAGE);
+    assert_true(test_info_of(mr).cached);
     for (int i = 0; i < 3; i++) { /* by the caches, then by the thread's table */
         assert_ok(get(fixture.host, PAGES * PAGE, &again));
         assert_ptr_equal(again, mr);

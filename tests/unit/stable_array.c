@@ -8,11 +8,7 @@
 #include "core/mr/mr.h"
 #include "tests/support/test.h"
 
-#include <errno.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 #define ELEMENTS 5000u
 

@@ -9,14 +9,9 @@
 #include "core/context/domain.h"
 #include "core/stats/cache_stats.h"
 
-#include <errno.h>
 #include <fcntl.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #define LEN 4096
 
@@ -121,20 +116,11 @@ static int write_to_page(struct stats_layout *page, int fd)
 
 TEST(file__in_a_forked_child__not_writable)
 {
-    int status;
-    pid_t child;
-
     if (!kernel_seals_against_later_writers())
         test_skip("this kernel seals no memory file against later writers");
     open_fixture();
-    child = fork();
-    if (child == 0)
-        _exit(write_to_page(fixture.lib->stats_page.page, fixture.lib->stats_page.fd));
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_true(WIFEXITED(status));
+    test_in_child(write_to_page(fixture.lib->stats_page.page, fixture.lib->stats_page.fd));
     assert_true(page_of()->header.magic == STATS_PAGE_MAGIC);
-    fixture_close();
-    assert_int_equal(WEXITSTATUS(status), 0);
 }
 
 TEST(switched_off__no_descriptor_and_all_is_counted)
@@ -246,16 +232,8 @@ static int child(const struct fixture *parents)
 
 TEST(fork__child_shows_its_own)
 {
-    int status;
-    pid_t pid;
-
     open_fixture();
-    pid = fork();
-    if (pid == 0)
-        _exit(child(&fixture));
-    assert_int_equal(waitpid(pid, &status, 0), pid);
-    assert_true(WIFEXITED(status));
-    assert_int_equal(WEXITSTATUS(status), 0);
+    test_in_child(child(&fixture));
     fixture_key(memory[0], LEN);
     assert_int_equal(book_of(HMREG_IFACE_SYSTEM, -1)->counts[STATS_MISSES], 1);
 }

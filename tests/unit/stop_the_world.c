@@ -9,15 +9,11 @@
  */
 #include "tests/support/cache_fixture.h"
 
-#include <errno.h>
 #include <pthread.h>
 #include <semaphore.h>
 #include <signal.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <time.h>
-#include <unistd.h>
 
 enum { WORKERS = 4, PAGES = 16, STOPS = 2000 };
 

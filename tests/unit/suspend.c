@@ -9,7 +9,6 @@
 #define FAILING_MALLOC
 #include "tests/support/failing_allocation.h"
 
-#include <errno.h>
 #include <hmreg/group.h>
 #include <hmreg/job.h>
 #include <hmreg/suspend.h>
@@ -20,18 +19,20 @@
 #define REGIONS 4
 #define LEN     4096
 
-static struct hmreg_mr *reg(const struct script_fixture *fixture, unsigned index, uint64_t key)
+static struct script_fixture fixture;
+
+static struct hmreg_mr *reg(unsigned index, uint64_t key)
 {
     struct hmreg_mr *mr = NULL;
 
-    assert_ok(hmreg_mr_reg(fixture->domain, fixture->memory[0] + index * LEN, LEN, HMREG_ACCESS_ALL,
+    assert_ok(hmreg_mr_reg(fixture.domain, fixture.memory[0] + index * LEN, LEN, HMREG_ACCESS_ALL,
                            0, key, 0, &mr, NULL));
     return mr;
 }
 
-static int sleep_all(const struct script_fixture *fixture)
+static int sleep_all(void)
 {
-    return hmreg_suspend(fixture->lib, fixture->memory[0], FIXTURE_BYTES);
+    return hmreg_suspend(fixture.lib, fixture.memory[0], FIXTURE_BYTES);
 }
 
 static void count(struct hmreg_mr *mr, void *number)
@@ -39,12 +40,12 @@ static void count(struct hmreg_mr *mr, void *number)
     ++*(unsigned *)number;
 }
 
-static int wake(const struct script_fixture *fixture, unsigned *resumed)
+static int wake(unsigned *resumed)
 {
     struct hmreg_resume_config config = {
         .size = sizeof(config), .resumed = count, .context = resumed};
 
-    return hmreg_resume(fixture->lib, fixture->memory[0], FIXTURE_BYTES, &config);
+    return hmreg_resume(fixture.lib, fixture.memory[0], FIXTURE_BYTES, &config);
 }
 
 static bool is_awake(const struct hmreg_mr *mr)
@@ -52,19 +53,18 @@ static bool is_awake(const struct hmreg_mr *mr)
     return hmreg_mr_key(mr) != HMREG_KEY_NOTAVAIL;
 }
 
-static void open_regions(struct script_fixture *fixture, struct hmreg_mr *mrs[REGIONS])
+static void open_regions(struct hmreg_mr *mrs[REGIONS])
 {
-    script_open(fixture, NULL, NULL);
+    script_open(&fixture, NULL, NULL);
     for (unsigned i = 0; i < REGIONS; i++)
-        mrs[i] = reg(fixture, i, i + 1);
+        mrs[i] = reg(i, i + 1);
 }
 
-static void close_regions(struct script_fixture *fixture, struct hmreg_mr *mrs[REGIONS])
+static void close_regions(struct hmreg_mr *mrs[REGIONS])
 {
     for (unsigned i = 0; i < REGIONS; i++)
         assert_ok(hmreg_mr_close(mrs[i]));
     assert_int_equal(script.live, 0);
-    script_close(fixture);
 }
 
 /* ---- the fabric -------------------------------------------------------------------------- */
@@ -72,70 +72,67 @@ static void close_regions(struct script_fixture *fixture, struct hmreg_mr *mrs[R
 TEST(suspend__fabric_is_busy__that_region_stays_until_the_next_call)
 {
     struct hmreg_mr *mrs[REGIONS];
-    struct script_fixture fixture;
     unsigned resumed = 0;
 
-    open_regions(&fixture, mrs);
+    open_regions(mrs);
     script.dereg = -EBUSY;
     script.dereg_index = 2;
     for (int i = 0; i < 2; i++) {
-        assert_int_equal(sleep_all(&fixture), -EBUSY);
+        assert_int_equal(sleep_all(), -EBUSY);
         assert_int_equal(script.live, 1);
         for (unsigned n = 0; n < REGIONS; n++)
             assert_int_equal(is_awake(mrs[n]), n == 1);
     }
-    assert_ok(wake(&fixture, &resumed));
+    assert_ok(wake(&resumed));
     assert_int_equal(resumed, REGIONS - 1);
-    assert_int_equal(sleep_all(&fixture), -EBUSY);
+    assert_int_equal(sleep_all(), -EBUSY);
     script.dereg = 0;
-    assert_ok(sleep_all(&fixture));
+    assert_ok(sleep_all());
     assert_int_equal(script.live, 0);
     resumed = 0;
-    assert_ok(wake(&fixture, &resumed));
+    assert_ok(wake(&resumed));
     assert_int_equal(resumed, REGIONS);
-    close_regions(&fixture, mrs);
+    close_regions(mrs);
 }
 
 TEST(suspend__deregistration_fails__told_and_suspended)
 {
     struct hmreg_mr *mrs[REGIONS];
-    struct script_fixture fixture;
     unsigned resumed = 0;
 
-    open_regions(&fixture, mrs);
+    open_regions(mrs);
     script.dereg = -EIO;
     script.dereg_index = 3;
-    assert_int_equal(sleep_all(&fixture), -EIO);
+    assert_int_equal(sleep_all(), -EIO);
     for (unsigned n = 0; n < REGIONS; n++)
         assert_false(is_awake(mrs[n]));
     script.dereg = 0;
-    assert_ok(wake(&fixture, &resumed));
+    assert_ok(wake(&resumed));
     assert_int_equal(resumed, REGIONS);
-    close_regions(&fixture, mrs);
+    close_regions(mrs);
 }
 
 /* Each registration of the resumption fails once; every call before it stays done. */
 TEST(resume__each_registration_fails__the_others_wait)
 {
     struct hmreg_mr *mrs[REGIONS];
-    struct script_fixture fixture;
     unsigned resumed = 0;
 
-    open_regions(&fixture, mrs);
-    assert_ok(sleep_all(&fixture));
+    open_regions(mrs);
+    assert_ok(sleep_all());
     for (unsigned i = 0; i < REGIONS; i++) {
         resumed = 0;
         script.fail[HMREG_PATH_DMABUF] = script.fail[HMREG_PATH_PEERMEM] =
             script.fail[HMREG_PATH_MAPPED] = -EIO;
         script.times = 1;
         script.fail_index = script.count + (i ? 2 : 1);
-        assert_int_equal(wake(&fixture, &resumed), -EIO);
+        assert_int_equal(wake(&resumed), -EIO);
         assert_int_equal(resumed, i ? 1 : 0);
         assert_int_equal(script.live, i);
     }
-    assert_ok(wake(&fixture, &resumed));
+    assert_ok(wake(&resumed));
     assert_int_equal(script.live, REGIONS);
-    close_regions(&fixture, mrs);
+    close_regions(mrs);
 }
 
 /* A group's region whose second rail is busy is suspended, and has no key, until that is gone. */
@@ -144,7 +141,6 @@ TEST(group__one_rail_is_busy__none_is_used)
     struct hmreg_domain *members[2], *group = NULL;
     struct hmreg_group_config config = {.size = sizeof(config)};
     struct hmreg_mr *mr = NULL, *rails[2];
-    struct script_fixture fixture;
     unsigned resumed = 0;
 
     script_open(&fixture, NULL, NULL);
@@ -156,13 +152,13 @@ TEST(group__one_rail_is_busy__none_is_used)
         rails[i] = hmreg_mr_rail(mr, i);
     script.dereg = -EBUSY;
     script.dereg_index = 2;
-    assert_int_equal(sleep_all(&fixture), -EBUSY);
+    assert_int_equal(sleep_all(), -EBUSY);
     assert_null(hmreg_mr_rail(mr, 1));
     assert_int_equal(hmreg_last_error()->code, -EAGAIN);
-    assert_int_equal(wake(&fixture, &resumed), -EBUSY);
+    assert_int_equal(wake(&resumed), -EBUSY);
     assert_int_equal(script.live, 1);
     script.dereg = 0;
-    assert_ok(wake(&fixture, &resumed));
+    assert_ok(wake(&resumed));
     assert_int_equal(resumed, 1);
     assert_int_equal(script.live, 2);
     for (unsigned i = 0; i < 2; i++)
@@ -171,13 +167,11 @@ TEST(group__one_rail_is_busy__none_is_used)
     assert_ok(hmreg_domain_close(group));
     assert_ok(hmreg_domain_close(members[1]));
     script.destroys--;
-    script_close(&fixture);
 }
 
 /* A region that no get holds, and that the fabric does not deregister, keeps the memory. */
 TEST(suspend__put_region_is_busy__told)
 {
-    struct script_fixture fixture;
     struct hmreg_mr *mr = NULL;
     unsigned resumed = 0;
 
@@ -186,13 +180,12 @@ TEST(suspend__put_region_is_busy__told)
     hmreg_mr_put(mr);
     script.dereg = -EBUSY;
     script.dereg_index = 1;
-    assert_fails(sleep_all(&fixture), -EBUSY, "the fabric is busy");
+    assert_fails(sleep_all(), -EBUSY, "the fabric is busy");
     script.dereg = 0;
-    assert_ok(sleep_all(&fixture));
+    assert_ok(sleep_all());
     assert_int_equal(script.live, 0);
-    assert_ok(wake(&fixture, &resumed));
+    assert_ok(wake(&resumed));
     assert_int_equal(resumed, 0);
-    script_close(&fixture);
 }
 
 /* Ranges suspended of late are remembered: only if there were more than those since a call began,
@@ -200,7 +193,6 @@ TEST(suspend__put_region_is_busy__told)
 TEST(check__many_suspensions_long_ago__only_later_ones_count)
 {
     struct iovec other = {(void *)0x900000, 4096};
-    struct script_fixture fixture;
     struct suspended *all;
     uint64_t now;
 
@@ -213,14 +205,12 @@ TEST(check__many_suspensions_long_ago__only_later_ones_count)
     now = suspended_since(all);
     assert_ok(suspended_check(all, &other, 1, now - 1));
     assert_int_equal(suspended_check(all, &other, 1, now - SUSPENDED_RECENT - 1), -EAGAIN);
-    script_close(&fixture);
 }
 
 /* ---- calls on other threads --------------------------------------------------------------- */
 
 /* A registration, during which another thread suspends its memory. */
 static struct {
-    struct script_fixture *fixture;
     pthread_t thread;
     bool armed, in_callback;
     atomic_bool deregistered, ended;
@@ -229,7 +219,7 @@ static struct {
 
 static void *suspend_beside(void *arg)
 {
-    beside.rc = sleep_all(beside.fixture);
+    beside.rc = sleep_all();
     atomic_store(&beside.ended, true);
     return NULL;
 }
@@ -275,7 +265,6 @@ static void suspend_during(uint32_t flags, bool explicit, bool in_callback, int 
     struct hmreg_domain_config config = {
         .size = sizeof(config), .flags = flags, .made = made_beside};
     struct provider_ops ops = script_ops;
-    struct script_fixture fixture;
     struct hmreg_mr *before = NULL, *mr = NULL;
     struct hmreg_domain *usual;
     unsigned resumed = 0;
@@ -286,8 +275,7 @@ static void suspend_during(uint32_t flags, bool explicit, bool in_callback, int 
     ops.reg = reg_beside;
     ops.dereg = dereg_beside;
     assert_ok(hmreg_domain_create(fixture.lib, &ops, &script_caps, NULL, &config, &fixture.domain));
-    before = reg(&fixture, 0, 1);
-    beside.fixture = &fixture;
+    before = reg(0, 1);
     beside.in_callback = in_callback;
     beside.armed = true;
     atomic_store(&beside.deregistered, false);
@@ -302,7 +290,7 @@ static void suspend_during(uint32_t flags, bool explicit, bool in_callback, int 
     assert_int_equal(beside.rc, 0);
     assert_int_equal(script.live, 0);
     assert_true(!mr || !is_awake(mr));
-    assert_ok(wake(&fixture, &resumed));
+    assert_ok(wake(&resumed));
     assert_int_equal(resumed, mr ? 2 : 1);
     if (explicit)
         assert_ok(hmreg_mr_close(mr));
@@ -312,7 +300,7 @@ static void suspend_during(uint32_t flags, bool explicit, bool in_callback, int 
     assert_ok(hmreg_domain_close(fixture.domain));
     script.destroys--;
     fixture.domain = usual;
-    script_close(&fixture);
+    test_finish();
 }
 
 TEST(suspend__while_the_memory_is_registered__waits_and_ends_that)
@@ -327,7 +315,6 @@ TEST(suspend__while_the_memory_is_registered__waits_and_ends_that)
 TEST(register__memory_was_suspended_since_it_was_resolved__eagain)
 {
     struct resolved found = {.iface = HMREG_IFACE_CUDA};
-    struct script_fixture fixture;
     struct hmreg_mr *mr = NULL;
     struct request request = {.count = 1, .access = HMREG_SEND};
     struct layout layout;
@@ -348,14 +335,13 @@ TEST(register__memory_was_suspended_since_it_was_resolved__eagain)
             assert_ok(hmreg_suspend(fixture.lib, fixture.memory[1], LEN));
             assert_ok(hmreg_resume(fixture.lib, fixture.memory[1], LEN, NULL));
         } else {
-            assert_ok(sleep_all(&fixture));
-            assert_ok(wake(&fixture, &resumed));
+            assert_ok(sleep_all());
+            assert_ok(wake(&resumed));
         }
         assert_int_equal(origin_begin(mr, origin, ORIGIN_FILLING, since), elsewhere ? 0 : -EAGAIN);
         origin_end(fixture.domain, origin);
         region_free(mr);
     }
-    script_close(&fixture);
 }
 
 /* ---- policies ---------------------------------------------------------------------------- */
@@ -363,7 +349,6 @@ TEST(register__memory_was_suspended_since_it_was_resolved__eagain)
 TEST(suspend__held_region_of_last_put__resumed_and_ends_with_it)
 {
     struct hmreg_domain_config config = {.size = sizeof(config), .policy = HMREG_POLICY_LAST_PUT};
-    struct script_fixture fixture;
     struct hmreg_mr *mr = NULL, *same = NULL;
     unsigned resumed = 0;
 
@@ -371,33 +356,30 @@ TEST(suspend__held_region_of_last_put__resumed_and_ends_with_it)
     assert_ok(hmreg_mr_get(fixture.domain, fixture.memory[0], LEN, HMREG_ACCESS_ALL, &mr));
     assert_ok(hmreg_mr_get(fixture.domain, fixture.memory[0], LEN, HMREG_ACCESS_ALL, &same));
     assert_ptr_equal(mr, same);
-    assert_ok(sleep_all(&fixture));
+    assert_ok(sleep_all());
     assert_int_equal(script.live, 0);
     hmreg_mr_put(same);
-    assert_ok(wake(&fixture, &resumed));
+    assert_ok(wake(&resumed));
     assert_int_equal(resumed, 1);
     assert_int_equal(script.live, 1);
     hmreg_mr_put(mr);
     assert_int_equal(script.live, 0);
-    script_close(&fixture);
 }
 
 TEST(suspend__uncached_gets__found_too)
 {
     struct hmreg_domain_config config = {.size = sizeof(config), .flags = HMREG_DOMAIN_NO_CACHE};
-    struct script_fixture fixture;
     struct hmreg_mr *mr = NULL;
     unsigned resumed = 0;
 
     script_open(&fixture, NULL, &config);
     assert_ok(hmreg_mr_get(fixture.domain, fixture.memory[0], LEN, HMREG_ACCESS_ALL, &mr));
-    assert_ok(sleep_all(&fixture));
+    assert_ok(sleep_all());
     assert_int_equal(script.live, 0);
-    assert_ok(wake(&fixture, &resumed));
+    assert_ok(wake(&resumed));
     assert_int_equal(resumed, 1);
     hmreg_mr_put(mr);
     assert_int_equal(script.live, 0);
-    script_close(&fixture);
 }
 
 /* ---- refusals ---------------------------------------------------------------------------- */
@@ -405,22 +387,19 @@ TEST(suspend__uncached_gets__found_too)
 TEST(suspend__registrations_in_the_callers_queue__opnotsupp)
 {
     struct provider_caps caps = script_caps;
-    struct script_fixture fixture;
     struct hmreg_mr *mr = NULL;
 
     caps.async = true;
     script_open(&fixture, &caps, NULL);
-    mr = reg(&fixture, 0, 1);
-    assert_fails(sleep_all(&fixture), -EOPNOTSUPP, "event queue");
+    mr = reg(0, 1);
+    assert_fails(sleep_all(), -EOPNOTSUPP, "event queue");
     assert_true(is_awake(mr));
     assert_ok(hmreg_mr_close(mr));
-    script_close(&fixture);
 }
 
 TEST(suspend__job_of_the_range__busy)
 {
     struct hmreg_job_config config = {.size = sizeof(config), .piece_len = LEN, .workers = 1};
-    struct script_fixture fixture;
     struct iovec range;
     struct hmreg_mr_attr attr = {.size = sizeof(attr),
                                  .iov = &range,
@@ -436,17 +415,16 @@ TEST(suspend__job_of_the_range__busy)
     script_open(&fixture, &caps, NULL);
     range = (struct iovec){fixture.memory[0], 4ul * LEN};
     assert_ok(hmreg_job_start(fixture.domain, &attr, 0, &config, &job));
-    assert_fails(sleep_all(&fixture), -EBUSY, "a job");
+    assert_fails(sleep_all(), -EBUSY, "a job");
     assert_ok(hmreg_job_wait(job, -1, &mr));
     assert_ok(hmreg_job_close(job));
-    assert_ok(sleep_all(&fixture));
+    assert_ok(sleep_all());
     assert_int_equal(script.live, 0);
     assert_int_equal(hmreg_job_start(fixture.domain, &attr, 0, &config, &job), -EAGAIN);
-    assert_ok(wake(&fixture, &resumed));
+    assert_ok(wake(&resumed));
     assert_int_equal(script.live, 4);
     assert_int_equal(hmreg_mr_head_of(mr)->count, 4);
     assert_ok(hmreg_mr_close(mr));
-    script_close(&fixture);
 }
 
 /* ---- allocations ------------------------------------------------------------------------- */
@@ -454,18 +432,17 @@ TEST(suspend__job_of_the_range__busy)
 TEST(both__each_allocation_fails__nothing_is_lost)
 {
     struct hmreg_mr *mrs[REGIONS], *held = NULL;
-    struct script_fixture fixture;
     unsigned failures = 0, resumed = 0;
     long before;
 
-    open_regions(&fixture, mrs);
+    open_regions(mrs);
     assert_ok(hmreg_mr_get(fixture.domain, fixture.memory[0], LEN, HMREG_ACCESS_ALL, &held));
     for (unsigned n = 1;; n++) {
         int rc;
 
         allocations = 0;
         failing = n;
-        rc = sleep_all(&fixture);
+        rc = sleep_all();
         failing = 0;
         if (!rc)
             break;
@@ -473,30 +450,30 @@ TEST(both__each_allocation_fails__nothing_is_lost)
         assert_int_equal(rc, -ENOMEM);
         for (unsigned i = 0; i < REGIONS; i++)
             assert_true(is_awake(mrs[i]));
-        assert_int_equal(wake(&fixture, &resumed), -ENOENT);
+        assert_int_equal(wake(&resumed), -ENOENT);
     }
     assert_int_equal(failures, 1);
-    assert_ok(wake(&fixture, &resumed)); /* each region keeps one extension from here on */
-    assert_ok(sleep_all(&fixture));
+    assert_ok(wake(&resumed)); /* each region keeps one extension from here on */
+    assert_ok(sleep_all());
     before = blocks;
     for (unsigned n = 1;; n++) {
         int rc;
 
         allocations = 0;
         failing = n;
-        rc = wake(&fixture, &resumed);
+        rc = wake(&resumed);
         failing = 0;
         if (!rc)
             break;
         failures++;
         assert_int_equal(rc, -ENOMEM);
-        assert_ok(sleep_all(&fixture));
+        assert_ok(sleep_all());
         assert_int_equal(blocks, before);
         assert_int_equal(script.live, 0);
     }
     assert_in_range(failures, 10, 200);
     hmreg_mr_put(held);
-    close_regions(&fixture, mrs);
+    close_regions(mrs);
 }
 
 TEST_MAIN()

@@ -6,12 +6,9 @@
  */
 #include "tests/support/test.h"
 
-#include <errno.h>
 #include <hmreg/group.h>
 #include <hmreg/loopback.h>
 #include <hmreg/suspend.h>
-#include <stdlib.h>
-#include <unistd.h>
 
 #define UNIT    512u
 #define UNITS   64u

@@ -7,11 +7,8 @@
 #include "tests/support/code_filters.h"
 #include "tests/support/test.h"
 
-#include <errno.h>
 #include <hmreg/loopback.h>
 #include <hmreg/plan.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
 
 #define LEN   ((size_t)64 << 10)
@@ -321,7 +318,7 @@ TEST(all__killed_for_calls_that_are_not_listed__lives)
 TEST(plain__killed_for_special_calls_too__lives)
 {
     begin();
-    setenv("HMREG_SYSCALLS", "plain", 1);
+    test_setenv("HMREG_SYSCALLS", "plain");
     assert_int_equal(run(BASIC | PLAIN, 0, HMREG_MONITOR_DEFAULT)->rc, 0);
     assert_int_equal(outcome->monitor.active, HMREG_MONITOR_DISABLED);
     assert_non_null(strstr(outcome->monitor.why, "HMREG_SYSCALLS=plain"));
@@ -330,7 +327,6 @@ TEST(plain__killed_for_special_calls_too__lives)
     assert_int_equal(run(BASIC | PLAIN, 0, HMREG_MONITOR_MEMHOOKS)->rc, -EINVAL);
     assert_non_null(strstr(outcome->text, "HMREG_SYSCALLS=plain"));
     assert_int_equal(run(BASIC | PLAIN, 0, HMREG_MONITOR_USERFAULTFD)->rc, -EINVAL);
-    unsetenv("HMREG_SYSCALLS");
 }
 
 static void check_effect(const char *name, int number, enum effect effect, const char *words)

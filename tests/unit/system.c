@@ -5,16 +5,11 @@
 #include "core/contract/hmem.h"
 #include "tests/support/test.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 extern const struct hmem_ops hmem_system_ops;
 
@@ -293,7 +288,6 @@ static void *ask(void *arg)
 static void run_after_main(void)
 {
     static char memory[64];
-    int status = -1;
     pid_t child = fork();
 
     if (child == 0) {
@@ -304,8 +298,7 @@ static void run_after_main(void)
         pthread_detach(thread);
         pthread_exit(NULL);
     }
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_int_equal(status, 0);
+    test_await(child);
     assert_ok(hmem_system_ops.resolve(NULL, (uintptr_t)memory, 1, &(struct hmem_range){0}));
 }
 

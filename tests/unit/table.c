@@ -90,10 +90,9 @@ TEST(table__tokens_of_a_group__an_entry_for_each_rail)
     struct hmreg_table_entry entries[PEERS * RAILS];
     uint8_t all[PEERS * 512];
     struct hmreg_table *table = NULL;
-    struct fixture fixture;
     size_t size = gather(all, PEERS - 1, false);
 
-    open_fixture(&fixture, RAILS, 0);
+    open_fixture(RAILS, 0);
     assert_ok(hmreg_table_open(fixture.group, entries, PEERS, 0, &table));
     for (size_t i = 0; i < PEERS * RAILS; i++)
         assert_none(&entries[i]);
@@ -109,7 +108,6 @@ TEST(table__tokens_of_a_group__an_entry_for_each_rail)
     assert_entry(&entries[3 * RAILS], 2, 0);
     hmreg_table_close(table);
     hmreg_table_close(NULL);
-    close_fixture(&fixture);
 }
 
 TEST(table__stride__tokens_of_several_lengths)
@@ -117,9 +115,8 @@ TEST(table__stride__tokens_of_several_lengths)
     struct hmreg_table_entry entries[2 * RAILS];
     uint8_t all[2 * 512] = {0};
     struct hmreg_table *table = NULL;
-    struct fixture fixture;
 
-    open_fixture(&fixture, RAILS, 0);
+    open_fixture(RAILS, 0);
     make_rails(all, 0, 1, false);
     make_token(all + 512, base_of(1, 0), key_of(1, 0), 1, false); /* of no group: rail 0 */
     assert_ok(hmreg_table_open(fixture.group, entries, 2, 0, &table));
@@ -134,7 +131,6 @@ TEST(table__stride__tokens_of_several_lengths)
     assert_fails(hmreg_table_write(table, 0, 2, all, sizeof(all), SIZE_MAX), -EBADMSG,
                  "tokens[1]: ");
     hmreg_table_close(table);
-    close_fixture(&fixture);
 }
 
 TEST(table__tokens_of_other_rights__each_has_its_own)
@@ -142,10 +138,9 @@ TEST(table__tokens_of_other_rights__each_has_its_own)
     struct hmreg_table_entry entries[3];
     uint8_t all[3 * 128];
     struct hmreg_table *table = NULL;
-    struct fixture fixture;
     size_t size = make_token(all, base_of(0, 0), key_of(0, 0), 1, false);
 
-    open_fixture(&fixture, 1, 0);
+    open_fixture(1, 0);
     size += make_changed(all + size, 24, HMREG_REMOTE_READ);
     size += make_token(all + size, base_of(2, 0), key_of(2, 0), 1, false);
     assert_ok(hmreg_table_open(fixture.members[0], entries, 3, 0, &table));
@@ -154,7 +149,6 @@ TEST(table__tokens_of_other_rights__each_has_its_own)
     assert_int_equal(entries[1].flags, HMREG_ENTRY_FILLED | HMREG_ENTRY_READ);
     assert_entry(&entries[2], 2, 0);
     hmreg_table_close(table);
-    close_fixture(&fixture);
 }
 
 TEST(table__big_endian_and_short__as_a_nic_takes_them)
@@ -163,10 +157,9 @@ TEST(table__big_endian_and_short__as_a_nic_takes_them)
     struct hmreg_table_short narrow, out;
     uint8_t token[128];
     struct hmreg_table *table = NULL;
-    struct fixture fixture;
     size_t size = make_token(token, 0x1122334455667788, 0xaabbccdd, 1, false);
 
-    open_fixture(&fixture, 1, 0);
+    open_fixture(1, 0);
     assert_ok(hmreg_table_open(fixture.members[0], &entry, 1, HMREG_TABLE_BIG_ENDIAN, &table));
     assert_ok(hmreg_table_write(table, 0, 1, token, size, 0));
     assert_memory_equal(&entry.base, "\x11\x22\x33\x44\x55\x66\x77\x88", 8);
@@ -183,7 +176,6 @@ TEST(table__big_endian_and_short__as_a_nic_takes_them)
         assert_true(out.key == (big ? htobe32(0xaabbccdd) : 0xaabbccdd));
         hmreg_table_close(table);
     }
-    close_fixture(&fixture);
 }
 
 /* ---- refused ---------------------------------------------------------------------------- */
@@ -192,13 +184,12 @@ TEST(table__wrong_arguments__refused)
 {
     struct hmreg_table_entry entry = {1, 2, 3, 4};
     struct hmreg_table *table = NULL;
-    struct fixture fixture;
     uint8_t token[128];
     char *memory = (char *)&entry;
     void *read_only = mmap(NULL, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     size_t size = make_token(token, 1, 1, 1, false);
 
-    open_fixture(&fixture, 1, 0);
+    open_fixture(1, 0);
     assert_fails(hmreg_table_open(NULL, memory, 1, 0, &table), -EINVAL, "domain is NULL");
     assert_fails(hmreg_table_open(fixture.group, NULL, 1, 0, &table), -EINVAL, "memory is NULL");
     assert_fails(hmreg_table_open(fixture.group, memory, 1, 0, NULL), -EINVAL, "out is NULL");
@@ -223,7 +214,6 @@ TEST(table__wrong_arguments__refused)
     assert_fails(hmreg_table_clear(table, 0, SIZE_MAX), -ERANGE, "has 1 tokens");
     assert_none(&entry);
     hmreg_table_close(table);
-    close_fixture(&fixture);
 }
 
 static struct hmreg_table *table_of_one;
@@ -247,10 +237,9 @@ static void assert_refused(struct hmreg_domain *domain, size_t size, int code, c
 
 TEST(write__one_bad_token__no_entry_changes)
 {
-    struct fixture fixture;
     size_t size;
 
-    open_fixture(&fixture, RAILS, 0);
+    open_fixture(RAILS, 0);
     size = make_token(bad, 1, 1, 1, false);
     for (size_t cut = 0; cut < size; cut++)
         assert_refused(fixture.members[0], cut, -EBADMSG, "tokens[1]: token: ");
@@ -279,7 +268,6 @@ TEST(write__one_bad_token__no_entry_changes)
     assert_refused(fixture.group, size, -EBADMSG, "damaged");
     bad[4] = 9;
     assert_refused(fixture.group, size, -EPROTONOSUPPORT, "format 9");
-    close_fixture(&fixture);
 }
 
 TEST(write__rails_that_cannot_be_opened__not_filled_where_rails_may_lack)
@@ -287,13 +275,12 @@ TEST(write__rails_that_cannot_be_opened__not_filled_where_rails_may_lack)
     struct hmreg_table_entry entries[RAILS];
     uint8_t token[512];
     struct hmreg_table *table = NULL;
-    struct fixture fixture;
     size_t size = make_rails(token, 0, 1, false);
 
     token[16 + 4 * RAILS + 32] = 'X'; /* the provider of the first rail's token */
     rails_token_end(token, size);
     for (uint32_t flags = 0; flags <= HMREG_GROUP_PARTIAL; flags += HMREG_GROUP_PARTIAL) {
-        open_fixture(&fixture, RAILS, flags);
+        open_fixture(RAILS, flags);
         assert_ok(hmreg_table_open(fixture.group, entries, 1, 0, &table));
         if (!flags) {
             assert_fails(hmreg_table_write(table, 0, 1, token, size, 0), -EBADMSG,
@@ -305,9 +292,9 @@ TEST(write__rails_that_cannot_be_opened__not_filled_where_rails_may_lack)
             assert_entry(&entries[2], 0, 2);
         }
         hmreg_table_close(table);
-        close_fixture(&fixture);
+        test_finish();
     }
-    open_fixture(&fixture, RAILS, 0);
+    open_fixture(RAILS, 0);
     rails_token_begin(token, (size_t[]){68, 72}, 2); /* the second one ends before its place does */
     make_token(token + 24, 1, 1, 1, false);
     make_token(token + 24 + 68, 1, 1, 1, false);
@@ -315,13 +302,12 @@ TEST(write__rails_that_cannot_be_opened__not_filled_where_rails_may_lack)
     assert_ok(hmreg_table_open(fixture.group, entries, 1, 0, &table));
     assert_fails(hmreg_table_write(table, 0, 1, token, sizeof(token), 0), -EBADMSG, "rails[1]");
     hmreg_table_close(table);
-    close_fixture(&fixture);
-    open_fixture(&fixture, 1, 0);
+    test_finish();
+    open_fixture(1, 0);
     size = make_rails(token, 0, 0, false);
     assert_ok(hmreg_table_open(fixture.group, entries, 1, 0, &table));
     assert_fails(hmreg_table_write(table, 0, 1, token, size, 0), -ENOENT, "none of the 1 rails");
     hmreg_table_close(table);
-    close_fixture(&fixture);
 }
 
 /* ---- a table of a node ------------------------------------------------------------------ */
@@ -353,7 +339,6 @@ TEST(write__shared_memory__another_process_reads_each_change)
     struct hmreg_table_entry *entries;
     int memory = memfd_create("table", MFD_CLOEXEC), sockets[2];
     struct hmreg_table *table = NULL;
-    struct fixture fixture;
     uint8_t token[512];
     char answer = 0;
     pid_t reader;
@@ -368,7 +353,7 @@ TEST(write__shared_memory__another_process_reads_each_change)
     close(sockets[1]);
     entries = mmap(NULL, RAILS * sizeof(*entries), PROT_READ | PROT_WRITE, MAP_SHARED, memory, 0);
     assert_ptr_not_equal(entries, MAP_FAILED);
-    open_fixture(&fixture, RAILS, 0);
+    open_fixture(RAILS, 0);
     assert_ok(hmreg_table_open(fixture.group, entries, 1, 0, &table));
     for (size_t peer = 0; peer < PEERS; peer++) {
         size_t size = make_rails(token, peer, RAILS, false);
@@ -379,7 +364,7 @@ TEST(write__shared_memory__another_process_reads_each_change)
         assert_int_equal(answer, 1);
     }
     hmreg_table_close(table);
-    close_fixture(&fixture);
+    test_finish();
     close(sockets[0]);
     assert_int_equal(waitpid(reader, NULL, 0), reader);
     munmap(entries, RAILS * sizeof(*entries));
@@ -393,10 +378,9 @@ TEST(write__raw_keys__mapped_until_the_change_after_the_one_that_replaced_them)
     struct hmreg_table_entry entries[2 * RAILS];
     uint8_t all[2 * 512];
     struct hmreg_table *table = NULL;
-    struct fixture fixture;
     size_t size = gather(all, 2, true);
 
-    open_raw(&fixture, RAILS, 0);
+    open_raw(RAILS, 0);
     assert_ok(hmreg_table_open(fixture.group, entries, 2, 0, &table));
     assert_ok(hmreg_table_write(table, 0, 2, all, size, 0));
     assert_int_equal(live_keys, 6);
@@ -423,7 +407,6 @@ TEST(write__raw_keys__mapped_until_the_change_after_the_one_that_replaced_them)
     assert_fails(hmreg_table_write(table, 0, 1, all, size / 2, 0), -EOVERFLOW, "32 bits");
     assert_int_equal(live_keys, 0);
     hmreg_table_close(table);
-    close_raw(&fixture);
 }
 
 TEST(write__peers_of_the_last_rail_only__kept_and_given_back)
@@ -431,10 +414,9 @@ TEST(write__peers_of_the_last_rail_only__kept_and_given_back)
     struct hmreg_table_entry entries[2 * RAILS];
     uint8_t all[2 * 512];
     struct hmreg_table *table = NULL;
-    struct fixture fixture;
     size_t size = gather(all, 2, false);
 
-    open_raw(&fixture, RAILS, 0);
+    open_raw(RAILS, 0);
     for (size_t i = 0; i < RAILS; i++) {
         fixture.members[i]->caps.mr_mode &= ~HMREG_MR_RAW;
         fixture.members[i]->has_peers = i == RAILS - 1;
@@ -443,7 +425,6 @@ TEST(write__peers_of_the_last_rail_only__kept_and_given_back)
     assert_ok(hmreg_table_write(table, 0, 2, all, size, 0));
     assert_int_equal(live_peers, 2);
     hmreg_table_close(table);
-    close_raw(&fixture);
 }
 
 /* What a table must say: the peer of each entry, 0: not filled; and how many keys it has mapped. */
@@ -504,11 +485,10 @@ TEST(random_changes__raw_keys__each_entry_and_key_as_the_model_says)
     struct hmreg_table_entry entries[PEERS * RAILS];
     struct model model = {.replaced = 0};
     struct hmreg_table *table = NULL;
-    struct fixture fixture;
     uint8_t all[PEERS * 512];
 
     srandom(1);
-    open_raw(&fixture, RAILS, 0);
+    open_raw(RAILS, 0);
     assert_ok(hmreg_table_open(fixture.group, entries, PEERS, 0, &table));
     for (unsigned long i = test_times(20000); i; i--) {
         size_t first = (size_t)random() % PEERS, count = 1 + (size_t)random() % (PEERS - first);
@@ -532,7 +512,6 @@ TEST(random_changes__raw_keys__each_entry_and_key_as_the_model_says)
         assert_as_model(entries, &model);
     }
     hmreg_table_close(table);
-    close_raw(&fixture);
 }
 
 TEST(table__each_allocation_fails__enomem_and_nothing_is_left)
@@ -540,11 +519,10 @@ TEST(table__each_allocation_fails__enomem_and_nothing_is_left)
     struct hmreg_table_entry entries[RAILS];
     uint8_t token[512];
     struct hmreg_table *table;
-    struct fixture fixture;
     size_t size = make_rails(token, 0, RAILS, true);
     unsigned failures = 0;
 
-    open_raw(&fixture, RAILS, 0);
+    open_raw(RAILS, 0);
     for (unsigned n = 1;; n++) {
         long before = blocks;
         int rc;
@@ -564,7 +542,6 @@ TEST(table__each_allocation_fails__enomem_and_nothing_is_left)
         failures++;
     }
     assert_in_range(failures, 3, 20);
-    close_raw(&fixture);
 }
 
 /* ---- device memory ---------------------------------------------------------------------- */
@@ -588,11 +565,10 @@ TEST(write__device_table__each_step_is_a_copy_of_its_own)
     struct hmreg_table_entry *entries, out;
     uint8_t token[512];
     struct hmreg_table *table = NULL;
-    struct fixture fixture;
     unsigned before, step = 0;
     size_t size = make_rails(token, 0, RAILS, false);
 
-    open_fixture(&fixture, RAILS, 0);
+    open_fixture(RAILS, 0);
     assert_ok(hmreg_table_open(fixture.group, fixture.script.memory[0], 1, 0, &table));
     entries = (struct hmreg_table_entry *)vendor_view(fixture.script.memory[0]);
     assert_none(&entries[0]);
@@ -619,7 +595,6 @@ TEST(write__device_table__each_step_is_a_copy_of_its_own)
     for (size_t i = 0; i < RAILS; i++)
         assert_entry(&entries[i], 0, i);
     hmreg_table_close(table);
-    close_fixture(&fixture);
 }
 
 TEST(write__device_fails__its_error_and_a_later_write_repairs)
@@ -627,10 +602,9 @@ TEST(write__device_fails__its_error_and_a_later_write_repairs)
     struct hmreg_table_entry *entries;
     uint8_t token[512];
     struct hmreg_table *table = NULL;
-    struct fixture fixture;
     size_t size = make_rails(token, 0, RAILS, true);
 
-    open_raw(&fixture, RAILS, 0);
+    open_raw(RAILS, 0);
     cuda->copy_code = -EIO;
     assert_fails(hmreg_table_open(fixture.group, fixture.script.memory[1], 1, 0, &table), -EIO, "");
     assert_null(table);
@@ -646,7 +620,6 @@ TEST(write__device_fails__its_error_and_a_later_write_repairs)
     assert_true(entries[1].key == key_of(0, 1) + base_of(0, 1));
     assert_int_equal(entries[1].sequence, 4);
     hmreg_table_close(table);
-    close_raw(&fixture);
 }
 
 /* A communicator of ten thousand peers on four rails. */
@@ -658,9 +631,8 @@ TEST(write__device_table_of_10000_peers__each_entry_is_right)
     void *memory;
     struct hmreg_table_entry *entries;
     struct hmreg_table *table = NULL;
-    struct fixture fixture;
 
-    open_fixture(&fixture, FOUR, 0);
+    open_fixture(FOUR, 0);
     for (size_t peer = 0; peer < MANY; peer++) {
         size_t sizes[FOUR] = {68, 68, 68, 68}, size = rails_token_size(sizes, FOUR);
 
@@ -679,7 +651,6 @@ TEST(write__device_table_of_10000_peers__each_entry_is_right)
     hmreg_table_close(table);
     vendor_memory_free(memory);
     free(all);
-    close_fixture(&fixture);
 }
 
 /* ---- readers ---------------------------------------------------------------------------- */
@@ -723,12 +694,11 @@ TEST(write__beside_readers__they_see_whole_entries_only)
     struct hmreg_table_short narrow;
     struct reading reading = {.entry = &entry, .narrow = &narrow};
     struct hmreg_table *tables[2] = {NULL, NULL};
-    struct fixture fixture;
     pthread_t readers[2];
     uint8_t token[128];
     uint64_t key = 1;
 
-    open_fixture(&fixture, 1, 0);
+    open_fixture(1, 0);
     assert_ok(hmreg_table_open(fixture.members[0], &entry, 1, 0, &tables[0]));
     assert_ok(hmreg_table_open(fixture.members[0], &narrow, 1, HMREG_TABLE_SHORT, &tables[1]));
     assert_int_equal(pthread_create(&readers[0], NULL, read_wide, &reading), 0);
@@ -743,7 +713,6 @@ TEST(write__beside_readers__they_see_whole_entries_only)
         hmreg_table_close(tables[i]);
     }
     assert_int_equal(atomic_load(&reading.torn), 0);
-    close_fixture(&fixture);
 }
 
 TEST_MAIN()

@@ -9,9 +9,7 @@
 
 #include <hmreg/hmreg.h>
 
-#include <errno.h>
 #include <sched.h>
-#include <string.h>
 #include <sys/prctl.h>
 
 static _Thread_local char much[2 << 20];

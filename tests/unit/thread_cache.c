@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
  * A thread cache's hash: programs' addresses must not cluster: adjacent buffers, of any usual size.
+ * And how its tables grow.
  */
+#include "core/cache/cache_pool.h"
 #include "core/cache/thread_cache.h"
 #include "tests/support/test.h"
-
-#include <string.h>
 
 #define SLOTS 256u
 
@@ -50,6 +50,116 @@ TEST(slot__pages_side_by_side__all_in_their_first)
 {
     assert_int_equal(at_once(0x310000000000, 4096, 100), 100);
     assert_int_equal(at_once(0x7f5f3cc7a000, 4096, SLOTS / 2), SLOTS / 2);
+}
+
+/* ---- tables that grow ------------------------------------------------------------------- */
+
+#define ENTRIES 70000u
+
+static struct {
+    struct stable_array entries;
+    struct thread_cache_set set;
+    pthread_mutex_t lock;
+} all;
+
+static struct cache_stats *no_stats(struct thread_cache_set *set, unsigned cache)
+{
+    return NULL;
+}
+
+static void close_set(void)
+{
+    thread_cache_set_close(&all.set, no_stats);
+    stable_array_free(&all.entries);
+    pthread_mutex_destroy(&all.lock);
+}
+
+static struct thread_cache *open_set(void)
+{
+    pthread_mutex_init(&all.lock, NULL);
+    stable_array_init(&all.entries, sizeof(struct hmreg_mr), sizeof(struct mr_body));
+    while (all.entries.end < ENTRIES)
+        assert_true(stable_array_grow(&all.entries, all.entries.end, &all.lock));
+    assert_true(thread_cache_set_open(&all.set, &all.entries, &all.lock, 1, false, false));
+    test_after(close_set);
+    return thread_cache_join(&all.set);
+}
+
+TEST(pin_slots__each_growth__the_slot_is_there_and_the_others_as_they_were)
+{
+    static const uint32_t numbers[] = {1, 63, 64, 255, 256, 1023, 1024, 4095, 4096, ENTRIES - 1};
+    struct thread_cache *tcache = open_set();
+
+    for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
+        struct pin_slot *slot = thread_cache_pin_slot(tcache, numbers[i]);
+
+        assert_non_null(slot);
+        assert_true(pin_slot_offset(numbers[i]) < tcache->view.room);
+        assert_int_equal(slot->check, 0);
+        atomic_store(&slot->pins, numbers[i]);
+        atomic_store(&slot->used, 1);
+        slot->cache = (uint16_t)(i + 1);
+        slot->check = ~numbers[i];
+        for (size_t j = 0; j <= i; j++) {
+            slot = thread_cache_pin_slot(tcache, numbers[j]);
+            assert_int_equal(thread_cache_pins(&all.set, numbers[j]), numbers[j]);
+            assert_int_equal(atomic_load(&slot->used), 1);
+            assert_int_equal(slot->cache, j + 1);
+            assert_int_equal(slot->check, ~numbers[j]);
+        }
+    }
+    assert_int_equal(thread_cache_pins(&all.set, ENTRIES * 2), 0);
+}
+
+/* At most a quarter of a small table is in use, and half of a large one, which is given back in
+ * parts once it is replaced. */
+TEST(slots__each_growth__never_fuller_than_its_size_permits)
+{
+    struct thread_cache *tcache = open_set();
+    unsigned small = 0, large = 0;
+
+    assert_non_null(thread_cache_pin_slot(tcache, ENTRIES - 1));
+    for (uint32_t i = 1; i < ENTRIES; i++) {
+        uint32_t size = tcache->view.mask / 4 + 1, used = tcache->used;
+
+        thread_cache_remember(tcache, 0x310000000000 + i * 4096ull, i, 0, false);
+        if (tcache->view.mask / 4 + 1 == size)
+            continue;
+        assert_int_equal(used, size < 1u << 14 ? size / 4 : size / 2);
+        assert_int_equal(tcache->old_slots != NULL, size > 1u << 14);
+        *(size < 1u << 14 ? &small : &large) += 1;
+    }
+    assert_true(small && large);
+    assert_null(tcache->old_slots);
+}
+
+static unsigned long mapped_pages(void)
+{
+    FILE *file = fopen("/proc/self/statm", "re");
+    unsigned long pages = 0;
+
+    assert_non_null(file);
+    assert_int_equal(fscanf(file, "%lu", &pages), 1);
+    fclose(file);
+    return pages;
+}
+
+TEST(set_close__after_large_tables__none_stays_mapped)
+{
+    unsigned long before = 0;
+
+    for (int round = 0; round < 3; round++) {
+        struct thread_cache *tcache = open_set();
+
+        before = mapped_pages(); /* the last round's, in which all else is as in those before */
+        assert_non_null(thread_cache_pin_slot(tcache, ENTRIES - 1));
+        for (uint32_t i = 1; i < ENTRIES / 4; i++)
+            thread_cache_remember(tcache, 0x310000000000 + i * 4096ull, i, 0, false);
+        assert_true(mapped_pages() > before);
+        test_finish();
+    }
+    open_set();
+    assert_int_equal(mapped_pages(), before);
 }
 
 TEST_MAIN()

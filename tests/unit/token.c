@@ -5,11 +5,7 @@
 #include "core/base/error.h"
 #include "tests/support/test.h"
 
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 #define SEGMENT(base, len, key) LE(base), LE(len), LE(key)
 #define LE(value)                                                                                  \

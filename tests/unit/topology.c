@@ -3,8 +3,6 @@
 #include "tests/tools/tree.h"
 #include "tests/unit/affinity.h"
 
-#include <stdlib.h>
-
 /* ---- sysfs ------------------------------------------------------------------------------ */
 
 static void open_tree(void)
@@ -14,7 +12,6 @@ static void open_tree(void)
 
     assert_ok(hmreg_open(NULL, &fixture.lib));
     assert_ok(hmreg_topology_open(fixture.lib, &config, &fixture.topology));
-    test_after(tree_end);
     test_after(end);
 }
 
@@ -105,7 +102,6 @@ TEST(sysfs__root_with_the_name_of_a_host_bridge__not_mistaken)
     assert_int_equal(place.bridge_count, 0);
     assert_int_equal(place.numa_node, 0);
     hmreg_topology_close(topology);
-    tree_end();
 }
 
 TEST(sysfs__hostile_tree__what_can_be_read)

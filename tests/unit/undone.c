@@ -10,11 +10,9 @@
 
 #include "core/mr/region.h"
 
-#include <errno.h>
 #include <hmreg/group.h>
 #include <hmreg/job.h>
 #include <hmreg/suspend.h>
-#include <stdlib.h>
 
 #define MEMBERS 3
 #define PIECES  6

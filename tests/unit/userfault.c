@@ -9,20 +9,16 @@
 
 #include "tests/support/test.h"
 
-#include <errno.h>
 #include <hmreg/hmreg.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
-#include <stdbool.h>
-#include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 static struct userfault *userfault;
 /* Watched before the next events are read; start, written last, is 0 until then. */

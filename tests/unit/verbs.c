@@ -1,40 +1,19 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  * The verbs provider on a simulated libibverbs: its calls of the device, and its results for each
  * answer. */
-#include "tests/support/fake_verbs.h"
-#include "tests/support/test.h"
-#include "tests/support/vendors.h"
+#include "tests/support/queries.h"
+#include "tests/unit/verbs_fixture.h"
 
-#include <errno.h>
 #include <hmreg/verbs.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 static char memory[8192];
 
-static struct fixture {
-    struct hmreg *lib;
-    struct ibv_pd *pd;
-    struct hmreg_domain *domain;
-} fixture;
-
-static void close_fixture(void)
-{
-    assert_ok(hmreg_domain_close(fixture.domain));
-    assert_ok(hmreg_close(fixture.lib));
-    assert_int_equal(fake_verbs.live, 0);
-}
-
 static void open_fixture(void)
 {
-    test_after(close_fixture);
-    vendors_reset();
-    fixture.pd = fake_verbs_reset();
-    assert_ok(hmreg_open(NULL, &fixture.lib));
-    assert_ok(hmreg_domain_open_verbs(fixture.lib, fixture.pd, NULL, &fixture.domain));
+    verbs_begin();
+    verbs_open_with(0);
 }
 
 static int reg(uint64_t access, struct hmreg_mr **mr)
@@ -47,71 +26,53 @@ static int reg(uint64_t access, struct hmreg_mr **mr)
 TEST(open__null_argument__inval)
 {
     struct hmreg_domain *domain = (void *)1;
-    struct ibv_pd *pd = fake_verbs_reset();
-    struct hmreg *lib;
 
-    assert_ok(hmreg_open(NULL, &lib));
-    assert_fails(hmreg_domain_open_verbs(NULL, pd, NULL, &domain), -EINVAL, "lib");
-    assert_fails(hmreg_domain_open_verbs(lib, NULL, NULL, &domain), -EINVAL, "pd");
-    assert_fails(hmreg_domain_open_verbs(lib, pd, NULL, NULL), -EINVAL, "out");
+    verbs_begin();
+    assert_fails(hmreg_domain_open_verbs(NULL, fixture.pd, NULL, &domain), -EINVAL, "lib");
+    assert_fails(hmreg_domain_open_verbs(fixture.lib, NULL, NULL, &domain), -EINVAL, "pd");
+    assert_fails(hmreg_domain_open_verbs(fixture.lib, fixture.pd, NULL, NULL), -EINVAL, "out");
     assert_ptr_equal(domain, (void *)1);
-    assert_ok(hmreg_close(lib));
 }
 
 /* Exits with 0 if the call answers EPERM without a call of the device. */
-static int open_in_child(struct hmreg *lib, struct ibv_pd *pd)
+static int open_in_child(void)
 {
     struct hmreg_domain *domain = (void *)1;
     unsigned probes = fake_verbs.probes;
 
     fake_verbs.query_error = EIO;
-    if (hmreg_domain_open_verbs(lib, pd, NULL, &domain) != -EPERM)
+    if (hmreg_domain_open_verbs(fixture.lib, fixture.pd, NULL, &domain) != -EPERM)
         return 1;
     return domain != (void *)1 || fake_verbs.probes != probes;
 }
 
 TEST(open__in_a_forked_child__eperm_before_the_device_is_asked)
 {
-    struct ibv_pd *pd = fake_verbs_reset();
-    struct hmreg *lib;
-    int status = -1;
-    pid_t child;
-
-    assert_ok(hmreg_open(NULL, &lib));
-    child = fork();
-    if (child == 0)
-        _exit(open_in_child(lib, pd));
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_int_equal(status, 0);
-    assert_ok(hmreg_close(lib));
+    verbs_begin();
+    test_in_child(open_in_child());
 }
 
 TEST(open__bad_config__refused)
 {
     struct hmreg_domain_config config = {.size = sizeof(config), .flags = 1u << 31};
     struct hmreg_domain *domain = (void *)1;
-    struct ibv_pd *pd = fake_verbs_reset();
-    struct hmreg *lib;
 
-    assert_ok(hmreg_open(NULL, &lib));
-    assert_fails(hmreg_domain_open_verbs(lib, pd, &config, &domain), -HMREG_EBADFLAGS, "flags");
+    verbs_begin();
+    assert_fails(hmreg_domain_open_verbs(fixture.lib, fixture.pd, &config, &domain),
+                 -HMREG_EBADFLAGS, "flags");
     assert_ptr_equal(domain, (void *)1);
-    assert_ok(hmreg_close(lib));
 }
 
 TEST(open__device_limits_unreadable__io)
 {
     struct hmreg_domain *domain = (void *)1;
-    struct ibv_pd *pd = fake_verbs_reset();
-    struct hmreg *lib;
 
-    assert_ok(hmreg_open(NULL, &lib));
+    verbs_begin();
     fake_verbs.query_error = ENODEV;
-    assert_fails(hmreg_domain_open_verbs(lib, pd, NULL, &domain), -EIO, "fake0");
+    assert_fails(hmreg_domain_open_verbs(fixture.lib, fixture.pd, NULL, &domain), -EIO, "fake0");
     assert_int_equal(hmreg_last_error()->vendor_code, ENODEV);
     assert_string_equal(hmreg_last_error()->source, "verbs");
     assert_ptr_equal(domain, (void *)1);
-    assert_ok(hmreg_close(lib));
 }
 
 TEST(query__says_what_the_device_demands)
@@ -175,7 +136,6 @@ TEST(reg__exact_range_at_its_own_address)
 
 TEST(reg__keys_are_the_devices)
 {
-    struct hmreg_mr_info info = {.size = sizeof(info)};
     const struct ibv_mr *native;
     struct hmreg_mr *mr;
 
@@ -186,9 +146,8 @@ TEST(reg__keys_are_the_devices)
     assert_int_equal(hmreg_mr_rkey(mr), native->rkey);
     assert_int_equal(hmreg_mr_key(mr), native->rkey);
     assert_ptr_equal(hmreg_mr_desc(mr), native);
-    assert_ok(hmreg_mr_query(mr, &info));
-    assert_int_equal(info.path, HMREG_PATH_SYSTEM);
-    assert_int_equal(info.local_addr, (uintptr_t)(memory + 1));
+    assert_int_equal(test_info_of(mr).path, HMREG_PATH_SYSTEM);
+    assert_int_equal(test_info_of(mr).local_addr, (uintptr_t)(memory + 1));
     assert_ok(hmreg_mr_close(mr));
 }
 
@@ -210,29 +169,15 @@ TEST(reg__local_rights_only__no_key)
     }
 }
 
-TEST(reg__requested_key__keyrejected)
-{
-    struct hmreg_mr *mr = (void *)1;
-
-    open_fixture();
-    assert_fails(hmreg_mr_reg(fixture.domain, memory, 1, HMREG_REMOTE_READ, 0, 5, 0, &mr, NULL),
-                 -EKEYREJECTED, "chooses keys itself");
-    assert_ptr_equal(mr, (void *)1);
-    assert_int_equal(fake_verbs.regs, 0);
-}
-
 TEST(token__names_virtual_addresses_and_the_rkey)
 {
     uint64_t addr = 0, key = 0;
     struct hmreg_remote *remote;
-    char token[256];
-    size_t size = sizeof(token);
     struct hmreg_mr *mr;
 
     open_fixture();
     assert_ok(reg(HMREG_ACCESS_REMOTE, &mr));
-    assert_ok(hmreg_mr_pack(mr, token, &size));
-    assert_ok(hmreg_remote_open(fixture.domain, token, size, &remote));
+    remote = test_remote_of(fixture.domain, mr);
     assert_ok(hmreg_remote_addr(remote, 4098, 1, &addr, &key));
     assert_int_equal(addr, (uintptr_t)(memory + 1 + 4098));
     assert_int_equal(key, hmreg_mr_rkey(mr));
@@ -261,11 +206,9 @@ TEST(get__longer_than_the_device_takes__parts_only_if_taken)
     struct hmreg_domain *domain = NULL;
     struct hmreg_mr *mr = (void *)1;
 
-    vendors_reset();
-    fixture.pd = fake_verbs_reset();
+    verbs_begin();
     fake_verbs.limits.max_mr_size = sizeof(memory) / 2;
-    assert_ok(hmreg_open(NULL, &fixture.lib));
-    assert_ok(hmreg_domain_open_verbs(fixture.lib, fixture.pd, NULL, &fixture.domain));
+    verbs_open_with(0);
     assert_fails(hmreg_mr_get(fixture.domain, memory, sizeof(memory), HMREG_SEND, &mr), -EMSGSIZE,
                  "HMREG_DOMAIN_PARTS");
     assert_ptr_equal(mr, (void *)1);
@@ -277,7 +220,6 @@ TEST(get__longer_than_the_device_takes__parts_only_if_taken)
     assert_non_null(piece.native);
     hmreg_mr_put(mr);
     assert_ok(hmreg_domain_close(domain));
-    close_fixture();
 }
 
 TEST(regv__two_ranges__inval)
@@ -305,25 +247,6 @@ TEST(reg__unmapped__efault_before_the_device_is_asked)
                  -EFAULT, "nothing is mapped");
     assert_int_equal(fake_verbs.regs, 0);
     munmap(hole, page);
-}
-
-TEST(regattr__auth_key__opnotsupp)
-{
-    struct iovec iov = {memory, 16};
-    struct hmreg_mr_attr attr = {
-        .size = sizeof(attr),
-        .iov = &iov,
-        .iov_count = 1,
-        .access = HMREG_SEND,
-        .auth_key = (const uint8_t *)"secret",
-        .auth_key_size = 6,
-    };
-    struct hmreg_mr *mr = (void *)1;
-
-    open_fixture();
-    assert_fails(hmreg_mr_regattr(fixture.domain, &attr, 0, &mr), -EOPNOTSUPP, "auth_key");
-    assert_ptr_equal(mr, (void *)1);
-    assert_int_equal(fake_verbs.regs, 0);
 }
 
 /* ---- the device's errors ---------------------------------------------------------------- */

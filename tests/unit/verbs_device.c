@@ -2,18 +2,13 @@
  * The verbs provider and device memory, on a simulated libibverbs: the choice of a path, the calls
  * of the device, and the reason of each refusal. */
 #include "providers/verbs/verbs_peers.h"
-#include "tests/support/fake_verbs.h"
-#include "tests/support/test.h"
-#include "tests/support/vendors.h"
+#include "tests/support/queries.h"
+#include "tests/unit/verbs_fixture.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <hmreg/verbs.h>
-#include <hmreg/plan.h>
-#include <string.h>
-#include <unistd.h>
 
-#define BYTES 65536
+#define BYTES DEVICE_BYTES
 
 /* Replaces the provider's query of sysfs. */
 static unsigned peers; /* HMREG_IFACE_BIT()s */
@@ -31,43 +26,16 @@ const char *peers_remedy(enum hmreg_iface iface)
 
 /* ---- a domain and a device's memory ----------------------------------------------------- */
 
-static struct fixture {
-    struct hmreg *lib;
-    struct ibv_pd *pd;
-    struct hmreg_domain *domain;
-    char *there;
-} fixture;
-
-static void close_fixture(void)
-{
-    vendor_memory_free(fixture.there);
-    assert_ok(hmreg_domain_close(fixture.domain));
-    assert_ok(hmreg_close(fixture.lib));
-    assert_int_equal(fake_verbs.live, 0);
-}
-
 static void begin(void)
 {
-    test_after(close_fixture);
-    vendors_reset();
-    fixture.pd = fake_verbs_reset();
-    fixture.domain = NULL;
     peers = 0;
-    assert_ok(hmreg_open(NULL, &fixture.lib));
-    fixture.there = vendor_memory(HMREG_IFACE_CUDA, 1, HMREG_MEM_DEVICE, BYTES);
-}
-
-static void open_with(uint32_t flags)
-{
-    struct hmreg_domain_config config = {.size = sizeof(config), .flags = flags};
-
-    assert_ok(hmreg_domain_open_verbs(fixture.lib, fixture.pd, &config, &fixture.domain));
+    verbs_begin();
 }
 
 static void open_fixture(void)
 {
     begin();
-    open_with(0);
+    verbs_open_with(0);
 }
 
 static int reg(void *addr, size_t len, uint64_t access, struct hmreg_mr **mr)
@@ -129,14 +97,11 @@ TEST(token__dmabuf__names_the_devices_address)
 {
     uint64_t addr = 0, key = 0;
     struct hmreg_remote *remote;
-    char token[256];
-    size_t size = sizeof(token);
     struct hmreg_mr *mr;
 
     open_fixture();
     assert_ok(reg(fixture.there + 8192, 100, HMREG_REMOTE_READ, &mr));
-    assert_ok(hmreg_mr_pack(mr, token, &size));
-    assert_ok(hmreg_remote_open(fixture.domain, token, size, &remote));
+    remote = test_remote_of(fixture.domain, mr);
     assert_ok(hmreg_remote_addr(remote, 7, 1, &addr, &key));
     assert_int_equal(addr, (uintptr_t)fixture.there + 8192 + 7);
     assert_int_equal(key, hmreg_mr_rkey(mr));
@@ -179,7 +144,6 @@ TEST(regattr__callers_dmabuf_of_an_iface_without_runtime__imported)
                                  .dmabuf = &dmabuf,
                                  .claim_iface = HMREG_CLAIM_CHECKED,
                                  .device = HMREG_DEVICE_ANY};
-    struct hmreg_mr_info info = {.size = sizeof(info)};
 
     open_fixture();
     dmabuf.fd = vendors[HMREG_IFACE_CUDA].claims[0].fd;
@@ -189,23 +153,21 @@ TEST(regattr__callers_dmabuf_of_an_iface_without_runtime__imported)
         attr.iface = (enum hmreg_iface)iface;
         assert_ok(hmreg_mr_regattr(fixture.domain, &attr, HMREG_REG_DMABUF, &mr));
         assert_int_equal(fake_verbs.iova, 0x7000 + 100);
-        assert_ok(hmreg_mr_query(mr, &info));
-        assert_int_equal(info.iface, iface);
-        assert_int_equal(info.path, HMREG_PATH_DMABUF);
+        assert_int_equal(test_info_of(mr).iface, iface);
+        assert_int_equal(test_info_of(mr).path, HMREG_PATH_DMABUF);
         assert_ok(hmreg_mr_close(mr));
     }
 }
 
 TEST(regattr__base_of_no_page__refused_before_the_device_is_asked)
 {
-    struct hmreg_explanation why = {.size = sizeof(why)};
     struct hmreg_mr *mr = (void *)1;
 
     open_fixture();
     assert_fails(reg_callers(0x7008, &mr), -EOPNOTSUPP, "no path");
     assert_ptr_equal(mr, (void *)1);
-    assert_ok(hmreg_mr_explain(NULL, &why));
-    assert_reason(why.reasons[0], "page-offset-differs", -EINVAL, 0, "108 bytes into a page");
+    assert_reason(test_why_of(NULL).reasons[0], "page-offset-differs", -EINVAL, 0,
+                  "108 bytes into a page");
     assert_int_equal(fake_verbs.regs, 0);
 }
 
@@ -234,7 +196,7 @@ static void probe_says(int errnum, const char *slug, int code, const char *words
 {
     begin();
     fake_verbs.dmabuf_probe = errnum;
-    open_with(0);
+    verbs_open_with(0);
     assert_reason(refused(HMREG_PATH_DMABUF), slug, code, errnum, words);
     assert_int_equal(fake_verbs.regs, 0);
     assert_int_equal(vendors[HMREG_IFACE_CUDA].exports, 0);
@@ -255,7 +217,7 @@ TEST(probe__older_call_fails_otherwise__newer_is_not_asked)
     begin();
     fake_verbs.reg_mr_ex = true;
     fake_verbs.dmabuf_probe = EACCES;
-    open_with(0);
+    verbs_open_with(0);
     assert_reason(refused(HMREG_PATH_DMABUF), "dmabuf-probe-failed", -EACCES, EACCES,
                   "Permission denied");
     assert_int_equal(fake_verbs.ex_probes, 0);
@@ -269,7 +231,7 @@ TEST(explain__device__says_the_path_without_registering)
     fake_verbs.dmabuf_probe = EOPNOTSUPP;
     peers = HMREG_IFACE_BIT(HMREG_IFACE_CUDA);
     vendors[HMREG_IFACE_CUDA].dmabuf = true;
-    open_with(0);
+    verbs_open_with(0);
     assert_ok(hmreg_domain_explain(fixture.domain, HMREG_IFACE_CUDA, 0, &why));
     assert_int_equal(why.path, HMREG_PATH_PEERMEM);
     assert_string_equal(why.reasons[0].slug, "nic-imports-no-dmabuf");
@@ -285,7 +247,7 @@ TEST(reg__client_refuses__reason_and_remedy)
     fake_verbs.reg_fails = true;
     fake_verbs.reg_error = EFAULT;
     peers = HMREG_IFACE_BIT(HMREG_IFACE_CUDA);
-    open_with(0);
+    verbs_open_with(0);
     assert_reason(refused(HMREG_PATH_PEERMEM), "peer-memory-refused", -ENOMEM, EFAULT, "BAR1");
     fake_verbs.reg_error = 524;
     assert_reason(refused(HMREG_PATH_PEERMEM), "peer-memory-refused", -EOPNOTSUPP, 524, "MIG");
@@ -317,7 +279,7 @@ TEST(relaxed_ordering__is_asked_for_and_dropped_where_refused)
     struct hmreg_mr *mr;
 
     begin();
-    open_with(HMREG_VERBS_RELAXED_ORDERING);
+    verbs_open_with(HMREG_VERBS_RELAXED_ORDERING);
     for (int device = 0; device < 2; device++) {
         fake_verbs.takes = IBV_ACCESS_RELAXED_ORDERING;
         assert_ok(reg(device ? fixture.there : host, 4096, HMREG_RECV, &mr));
@@ -338,7 +300,7 @@ TEST(on_demand__host_memory_where_the_device_has_it)
         begin();
         fake_verbs.odp = odp;
         fake_verbs.takes = odp ? IBV_ACCESS_ON_DEMAND : 0;
-        open_with(HMREG_VERBS_ON_DEMAND);
+        verbs_open_with(HMREG_VERBS_ON_DEMAND);
         assert_ok(reg(host, 4096, HMREG_SEND, &mr));
         assert_int_equal(fake_verbs.access, odp ? IBV_ACCESS_ON_DEMAND : 0);
         assert_ok(hmreg_mr_close(mr));
@@ -355,7 +317,7 @@ TEST(memory_windows__einval_is_busy)
     struct hmreg_mr *mr;
 
     begin();
-    open_with(HMREG_VERBS_MEMORY_WINDOWS);
+    verbs_open_with(HMREG_VERBS_MEMORY_WINDOWS);
     assert_ok(reg(host, 4096, HMREG_SEND, &mr));
     assert_int_equal(fake_verbs.access, IBV_ACCESS_MW_BIND | IBV_ACCESS_LOCAL_WRITE);
     fake_verbs.dereg_result = EINVAL;
@@ -386,7 +348,7 @@ TEST(atomics__the_right_to_write_covers_them)
     struct hmreg_mr *mr;
 
     begin();
-    open_with(HMREG_VERBS_ATOMICS);
+    verbs_open_with(HMREG_VERBS_ATOMICS);
     for (int device = 0; device < 2; device++) {
         for (uint64_t right = HMREG_READ; right <= HMREG_REMOTE_WRITE; right <<= 1) {
             assert_ok(reg(device ? fixture.there : host, 4096, right, &mr));
@@ -420,7 +382,7 @@ TEST(atomics__device_without__opnotsupp)
     config.size = 1; /* excludes flags */
     assert_fails(hmreg_domain_open_verbs(fixture.lib, fixture.pd, &config, &domain), -EINVAL,
                  "size of");
-    open_with(0);
+    verbs_open_with(0);
 }
 
 /* ---- limits ----------------------------------------------------------------------------- */
@@ -431,7 +393,7 @@ TEST(reg__more_than_max_mr__enomem_before_the_device_is_asked)
 
     begin();
     fake_verbs.limits.max_mr = 2;
-    open_with(0);
+    verbs_open_with(0);
     assert_ok(reg(host, 64, HMREG_SEND, &mr[0]));
     fake_verbs.dmabuf_error = EINVAL; /* failures are not counted */
     assert_int_equal(reg(fixture.there, 64, HMREG_SEND, &mr[2]), -EOPNOTSUPP);

@@ -3,18 +3,12 @@
  * device is asked for on each path, how an option overrides the domain's flag, and what is refused
  * before the device is asked. */
 #include "providers/verbs/verbs_peers.h"
-#include "tests/support/fake_verbs.h"
-#include "tests/support/test.h"
-#include "tests/support/vendors.h"
+#include "tests/support/queries.h"
+#include "tests/unit/verbs_fixture.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <hmreg/verbs.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
-#define BYTES  65536
+#define BYTES  DEVICE_BYTES
 #define PLACE  4099       /* of the region in the memory */
 #define SECRET (1u << 27) /* an optional bit that no header names yet */
 
@@ -29,40 +23,13 @@ const char *peers_remedy(enum hmreg_iface iface)
     return "";
 }
 
-static struct fixture {
-    struct hmreg *lib;
-    struct ibv_pd *pd;
-    struct hmreg_domain *domain;
-    char *host, *device;
-} fixture;
-
-static void end(void)
-{
-    vendor_memory_free(fixture.device);
-    free(fixture.host);
-    assert_ok(hmreg_domain_close(fixture.domain));
-    assert_ok(hmreg_close(fixture.lib));
-    assert_int_equal(fake_verbs.live, 0);
-}
+static _Alignas(BYTES) char host[BYTES];
 
 static void begin(void)
 {
-    test_after(end);
-    vendors_reset();
-    fixture.pd = fake_verbs_reset();
+    verbs_begin();
     fake_verbs.odp = true;
     fake_verbs.takes = IBV_ACCESS_OPTIONAL_RANGE | IBV_ACCESS_ON_DEMAND;
-    assert_ok(hmreg_open(NULL, &fixture.lib));
-    fixture.device = vendor_memory(HMREG_IFACE_CUDA, 1, HMREG_MEM_DEVICE, BYTES);
-    fixture.host = aligned_alloc(BYTES, BYTES);
-    memset(fixture.host, 0, BYTES);
-}
-
-static void open_with(uint32_t flags)
-{
-    struct hmreg_domain_config config = {.size = sizeof(config), .flags = flags};
-
-    assert_ok(hmreg_domain_open_verbs(fixture.lib, fixture.pd, &config, &fixture.domain));
 }
 
 static int reg(const void *addr, struct hmreg_mr_attr attr, struct hmreg_mr **mr)
@@ -84,11 +51,11 @@ static unsigned asked(struct hmreg_mr_attr attr)
     struct hmreg_mr *mr = NULL;
     unsigned access;
 
-    assert_ok(reg(fixture.device + PLACE, attr, &mr));
+    assert_ok(reg(fixture.there + PLACE, attr, &mr));
     access = fake_verbs.access;
     assert_int_not_equal(fake_verbs.fd, -1);
     assert_ok(hmreg_mr_close(mr));
-    assert_ok(reg(fixture.host + PLACE, attr, &mr));
+    assert_ok(reg(host + PLACE, attr, &mr));
     assert_int_equal(fake_verbs.access & ~(unsigned)IBV_ACCESS_ON_DEMAND, access);
     access = fake_verbs.access;
     assert_ok(hmreg_mr_close(mr));
@@ -125,7 +92,7 @@ TEST(ordering__each_value__overrides_the_domains)
 
     for (int of_domain = 0; of_domain < 2; of_domain++) {
         begin();
-        open_with(of_domain ? HMREG_VERBS_RELAXED_ORDERING : 0);
+        verbs_open_with(of_domain ? HMREG_VERBS_RELAXED_ORDERING : 0);
         assert_int_equal(asked(standard), of_domain ? relaxed : 0);
         assert_int_equal(asked(strict), 0);
         assert_int_equal(asked(loose), relaxed);
@@ -141,7 +108,7 @@ TEST(atomics__each_value__overrides_the_domains)
 
     for (int of_domain = 0; of_domain < 2; of_domain++) {
         begin();
-        open_with(of_domain ? HMREG_VERBS_ATOMICS : 0);
+        verbs_open_with(of_domain ? HMREG_VERBS_ATOMICS : 0);
         assert_int_equal(asked((struct hmreg_mr_attr){.atomics = HMREG_CHOICE_DEFAULT}),
                          of_domain ? atomic : 0);
         assert_int_equal(asked((struct hmreg_mr_attr){.atomics = HMREG_CHOICE_OFF}), 0);
@@ -160,13 +127,13 @@ TEST(atomics__if_possible__where_the_device_has_them)
     for (int has = 0; has < 2; has++) {
         begin();
         fake_verbs.limits.atomic_cap = has ? IBV_ATOMIC_HCA : IBV_ATOMIC_NONE;
-        open_with(0);
+        verbs_open_with(0);
         assert_int_equal(asked(possible), has ? atomic : 0);
         assert_int_equal(asked(usual), 0);
         test_finish();
         begin();
         fake_verbs.limits.atomic_cap = has ? IBV_ATOMIC_HCA : IBV_ATOMIC_NONE;
-        open_with(HMREG_VERBS_ATOMICS_IF_POSSIBLE);
+        verbs_open_with(HMREG_VERBS_ATOMICS_IF_POSSIBLE);
         assert_int_equal(asked(usual), has ? atomic : 0);
         test_finish();
     }
@@ -181,11 +148,11 @@ TEST(on_demand__each_value__overrides_the_domains)
 
     for (int of_domain = 0; of_domain < 2; of_domain++) {
         begin();
-        open_with(of_domain ? HMREG_VERBS_ON_DEMAND : 0);
+        verbs_open_with(of_domain ? HMREG_VERBS_ON_DEMAND : 0);
         assert_int_equal(asked((struct hmreg_mr_attr){.on_demand = HMREG_CHOICE_DEFAULT}),
                          of_domain ? odp : 0);
         assert_int_equal(asked((struct hmreg_mr_attr){.on_demand = HMREG_CHOICE_OFF}), 0);
-        assert_ok(reg(fixture.host, (struct hmreg_mr_attr){.on_demand = HMREG_CHOICE_ON}, &mr));
+        assert_ok(reg(host, (struct hmreg_mr_attr){.on_demand = HMREG_CHOICE_ON}, &mr));
         assert_int_equal(fake_verbs.access, PLAIN | odp);
         assert_ok(hmreg_mr_close(mr));
         test_finish();
@@ -198,8 +165,8 @@ TEST(on_demand__device_without__opnotsupp)
 
     begin();
     fake_verbs.odp = false;
-    open_with(HMREG_VERBS_ON_DEMAND); /* the domain's flag is a wish */
-    assert_int_equal(refused(fixture.host, on), -EOPNOTSUPP);
+    verbs_open_with(HMREG_VERBS_ON_DEMAND); /* the domain's flag is a wish */
+    assert_int_equal(refused(host, on), -EOPNOTSUPP);
     says("on_demand is 2 (on), which fake0 does not do; accepted: 0 (default), 1 (off)");
 }
 
@@ -211,11 +178,11 @@ TEST(on_demand__if_possible__host_memory_where_the_device_does)
     for (int has = 0; has < 2; has++) {
         begin();
         fake_verbs.odp = has;
-        open_with(0);
-        assert_ok(reg(fixture.host, possible, &mr));
+        verbs_open_with(0);
+        assert_ok(reg(host, possible, &mr));
         assert_int_equal(fake_verbs.access, PLAIN | (has ? IBV_ACCESS_ON_DEMAND : 0));
         assert_ok(hmreg_mr_close(mr));
-        assert_ok(reg(fixture.device, possible, &mr));
+        assert_ok(reg(fixture.there, possible, &mr));
         assert_ok(hmreg_mr_close(mr));
         test_finish();
     }
@@ -229,8 +196,8 @@ TEST(on_demand__device_memory__opnotsupp_on_each_path)
     for (int i = 0; i < 2; i++) {
         begin();
         fake_verbs.dmabuf_probe = probes[i];
-        open_with(0);
-        assert_int_equal(refused(fixture.device, on), -EOPNOTSUPP);
+        verbs_open_with(0);
+        assert_int_equal(refused(fixture.there, on), -EOPNOTSUPP);
         says("on_demand is 2 (on), but this is device memory (cuda)");
         test_finish();
     }
@@ -243,7 +210,7 @@ TEST(optional_access__passed_to_the_device)
     const struct hmreg_mr_attr wanted = {.optional_access = SECRET};
 
     begin();
-    open_with(0);
+    verbs_open_with(0);
     assert_int_equal(asked(wanted), SECRET);
     fake_verbs.takes = 0; /* optional: the device need not take them */
     assert_int_equal(asked(wanted), 0);
@@ -259,7 +226,6 @@ static struct hmreg_mr_attr at(uint64_t iova)
 /* The device gets it, and so do tokens and local operations. */
 static void registered_at(const char *memory, uint64_t iova)
 {
-    struct hmreg_mr_info info = {.size = sizeof(info)};
     uint64_t addr = 1, key = 0, base = 1;
     struct hmreg_remote *remote;
     struct hmreg_mr *mr = NULL;
@@ -270,9 +236,8 @@ static void registered_at(const char *memory, uint64_t iova)
     assert_ok(reg(memory, at(iova), &mr));
     assert_int_equal(fake_verbs.iova, iova);
     assert_int_equal(fake_verbs.length, 5000);
-    assert_ok(hmreg_mr_query(mr, &info));
-    assert_int_equal(info.addr, (uintptr_t)memory);
-    assert_int_equal(info.local_addr, iova);
+    assert_int_equal(test_info_of(mr).addr, (uintptr_t)memory);
+    assert_int_equal(test_info_of(mr).local_addr, iova);
     assert_ok(hmreg_mr_pack(mr, token, &size));
     assert_ok(hmreg_remote_open(fixture.domain, token, size, &remote));
     assert_ok(hmreg_remote_addr(remote, 4999, 1, &addr, &key));
@@ -288,20 +253,20 @@ static void registered_at(const char *memory, uint64_t iova)
 TEST(iova__host_memory__the_devices_address)
 {
     begin();
-    open_with(0);
-    registered_at(fixture.host, 0);
-    assert_ptr_equal(fake_verbs.addr, fixture.host);
-    registered_at(fixture.host + PLACE, 0x123000 + PLACE % 4096);
-    assert_ptr_equal(fake_verbs.addr, fixture.host + PLACE);
-    registered_at(fixture.host + 4096, UINT64_MAX - 8191); /* ends before the last */
+    verbs_open_with(0);
+    registered_at(host, 0);
+    assert_ptr_equal(fake_verbs.addr, host);
+    registered_at(host + PLACE, 0x123000 + PLACE % 4096);
+    assert_ptr_equal(fake_verbs.addr, host + PLACE);
+    registered_at(host + 4096, UINT64_MAX - 8191); /* ends before the last */
 }
 
 TEST(iova__dmabuf__the_devices_address)
 {
     begin();
-    open_with(0);
-    registered_at(fixture.device, 0);
-    registered_at(fixture.device + PLACE, 0x123000 + PLACE % 4096);
+    verbs_open_with(0);
+    registered_at(fixture.there, 0);
+    registered_at(fixture.there + PLACE, 0x123000 + PLACE % 4096);
     assert_int_equal(fake_verbs.offset, PLACE);
     assert_int_not_equal(fake_verbs.fd, -1);
 }
@@ -310,10 +275,10 @@ TEST(iova__peer_memory__the_devices_address)
 {
     begin();
     fake_verbs.dmabuf_probe = EOPNOTSUPP;
-    open_with(0);
-    registered_at(fixture.device, 0);
-    registered_at(fixture.device + PLACE, 0x123000 + PLACE % 4096);
-    assert_ptr_equal(fake_verbs.addr, fixture.device + PLACE);
+    verbs_open_with(0);
+    registered_at(fixture.there, 0);
+    registered_at(fixture.there + PLACE, 0x123000 + PLACE % 4096);
+    assert_ptr_equal(fake_verbs.addr, fixture.there + PLACE);
     assert_int_equal(fake_verbs.fd, -1);
 }
 
@@ -322,8 +287,8 @@ TEST(iova__another_place_in_its_page__inval_on_each_path)
     for (int i = 0; i < 3; i++) {
         begin();
         fake_verbs.dmabuf_probe = i == 2 ? EOPNOTSUPP : EBADF;
-        open_with(0);
-        assert_int_equal(refused((i ? fixture.device : fixture.host) + PLACE, at(0)), -EINVAL);
+        verbs_open_with(0);
+        assert_int_equal(refused((i ? fixture.there : host) + PLACE, at(0)), -EINVAL);
         says("iova is 0, 0 bytes into a page, and the memory begins 3 bytes into one; accepted "
              "are multiples of 4096 plus 3");
         test_finish();
@@ -333,8 +298,8 @@ TEST(iova__another_place_in_its_page__inval_on_each_path)
 TEST(iova__wraps__inval)
 {
     begin();
-    open_with(0);
-    assert_int_equal(refused(fixture.host, at(UINT64_MAX - 4095)), -EINVAL);
+    verbs_open_with(0);
+    assert_int_equal(refused(host, at(UINT64_MAX - 4095)), -EINVAL);
     says("iova is 0xfffffffffffff000: the region's bytes would wrap");
 }
 

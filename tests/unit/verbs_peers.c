@@ -3,10 +3,7 @@
 #include "providers/verbs/verbs_peers.h"
 #include "tests/support/test.h"
 
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 static const char *const folders[] = {"kernel", "kernel/mm", "kernel/mm/memory_peers", "module"};
 #define FOLDERS (sizeof(folders) / sizeof(folders[0]))

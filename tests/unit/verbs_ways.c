@@ -4,16 +4,13 @@
 #include "providers/verbs/verbs_direct.h"
 #include "tests/support/fake/mlx5.h"
 #include "tests/support/fake/pcie.h"
-#include "tests/support/fake_verbs.h"
-#include "tests/support/test.h"
-#include "tests/support/vendors.h"
+#include "tests/support/queries.h"
+#include "tests/unit/verbs_fixture.h"
 
 #include <dlfcn.h>
-#include <errno.h>
 #include <hmreg/verbs.h>
-#include <string.h>
 
-#define BYTES 65536
+#define BYTES DEVICE_BYTES
 
 static struct {
     bool supported;
@@ -42,22 +39,12 @@ static struct ibv_mr *reg_mlx5(struct ibv_pd *pd, uint64_t offset, size_t length
     return fake_verbs_reg_mlx5(pd, offset, length, iova, fd, access, mlx5_access);
 }
 
-static struct fixture {
-    void *library;
-    struct hmreg *lib;
-    struct ibv_pd *pd;
-    struct hmreg_domain *domain;
-    char *there;
-} fixture;
+static void *loaded; /* what the case has loaded */
 
 static void end(void)
 {
-    vendor_memory_free(fixture.there);
-    assert_ok(hmreg_domain_close(fixture.domain));
-    assert_ok(hmreg_close(fixture.lib));
-    assert_int_equal(fake_verbs.live, 0);
-    if (fixture.library)
-        dlclose(fixture.library);
+    if (loaded)
+        dlclose(loaded);
     assert_null(dlopen("libmlx5.so.1", RTLD_LAZY | RTLD_NOLOAD)); /* no reference is left */
 }
 
@@ -66,19 +53,16 @@ static void begin(const char *library)
     struct fake_mlx5 *fake;
 
     test_after(end);
-    fixture = (struct fixture){.library = NULL};
-    vendors_reset();
-    fixture.pd = fake_verbs_reset();
     memset(&mlx5, 0, sizeof(mlx5));
     mlx5.supported = true;
+    loaded = NULL;
     if (library) {
-        fixture.library = dlopen(library, RTLD_NOW | RTLD_LOCAL);
-        assert_non_null(fixture.library);
-        fake = dlsym(fixture.library, "hmreg_fake_mlx5");
+        loaded = dlopen(library, RTLD_NOW | RTLD_LOCAL);
+        assert_non_null(loaded);
+        fake = dlsym(loaded, "hmreg_fake_mlx5");
         *fake = (struct fake_mlx5){supported, path, reg_mlx5};
     }
-    assert_ok(hmreg_open(NULL, &fixture.lib));
-    fixture.there = vendor_memory(HMREG_IFACE_CUDA, 1, HMREG_MEM_DEVICE, BYTES);
+    verbs_begin();
 }
 
 static void open_with(enum hmreg_way first, enum hmreg_way second)
@@ -86,7 +70,7 @@ static void open_with(enum hmreg_way first, enum hmreg_way second)
     struct hmreg_domain_config config = {
         .size = sizeof(config), .flags = HMREG_VERBS_MEMORY_WINDOWS, .ways = {first, second}};
 
-    assert_ok(hmreg_domain_open_verbs(fixture.lib, fixture.pd, &config, &fixture.domain));
+    assert_ok(verbs_open_domain(&config));
 }
 
 static int reg(struct hmreg_mr **mr)
@@ -102,14 +86,6 @@ static enum hmreg_way way_of(const struct hmreg_mr *mr)
     assert_ok(hmreg_mr_query(mr, &info));
     assert_int_equal(info.path, HMREG_PATH_DMABUF);
     return info.way;
-}
-
-static struct hmreg_explanation explain(const struct hmreg_mr *mr)
-{
-    struct hmreg_explanation why = {.size = sizeof(why)};
-
-    assert_ok(hmreg_mr_explain(mr, &why));
-    return why;
 }
 
 static void assert_reason(const struct hmreg_reason *reason, const char *slug, int code,
@@ -147,7 +123,7 @@ TEST(reg__data_direct_fails__plain)
         assert_ok(reg(&mr));
         assert_int_equal(way_of(mr), HMREG_WAY_PLAIN);
         assert_int_equal(fake_verbs.by_mlx5, 0);
-        why = explain(mr);
+        why = test_why_of(mr);
         assert_int_equal(why.refused, 1);
         assert_reason(&why.reasons[0], "data-direct-refused", cases[i].code, cases[i].errnum,
                       cases[i].words);
@@ -184,7 +160,7 @@ static void none(const char *library, bool is_mlx5, int path_result, const char 
     assert_ok(reg(&mr));
     assert_int_equal(way_of(mr), HMREG_WAY_PLAIN);
     assert_int_equal(mlx5.imports, 0);
-    why = explain(mr);
+    why = test_why_of(mr);
     assert_int_equal(why.refused, 1);
     assert_reason(&why.reasons[0], slug, -EOPNOTSUPP, path_result, words);
     assert_ok(hmreg_mr_close(mr));
@@ -193,7 +169,7 @@ static void none(const char *library, bool is_mlx5, int path_result, const char 
     /* Unasked, such a NIC is not tried for it, and nothing is said. */
     open_with(0, 0);
     assert_ok(reg(&mr));
-    assert_int_equal(explain(mr).refused, 0);
+    assert_int_equal(test_why_of(mr).refused, 0);
     assert_ok(hmreg_mr_close(mr));
     test_finish();
 }

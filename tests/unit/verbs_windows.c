@@ -7,14 +7,10 @@
 #include "tests/support/test.h"
 #include "tests/support/vendors.h"
 
-#include <errno.h>
 #include <hmreg/group.h>
 #include <hmreg/loopback.h>
 #include <hmreg/suspend.h>
 #include <hmreg/verbs.h>
-#include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #define BYTES      8192
 #define BEGIN      100 /* of the window */
@@ -431,16 +427,10 @@ static int use_in_child(struct hmreg_window *window)
 TEST(window__in_a_forked_child__eperm)
 {
     struct hmreg_window *window;
-    int status = -1;
-    pid_t child;
 
     open_fixture();
     window = window_of(fixture.mr);
-    child = fork();
-    if (child == 0)
-        _exit(use_in_child(window));
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_int_equal(status, 0);
+    test_in_child(use_in_child(window));
     assert_ok(hmreg_window_close(window));
 }
 

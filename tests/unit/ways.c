@@ -6,13 +6,11 @@
 #include "core/context/ways.h"
 #include "tests/support/failing_allocation.h"
 #include "tests/support/fake/pcie.h"
+#include "tests/support/queries.h"
 #include "tests/support/script.h"
 #include "tests/support/vendors.h"
 
-#include <errno.h>
 #include <hmreg/group.h>
-#include <stdlib.h>
-#include <unistd.h>
 
 static struct script_fixture fixture;
 
@@ -44,14 +42,6 @@ static enum hmreg_way way_of(const struct hmreg_mr *mr)
     return info.way;
 }
 
-static struct hmreg_explanation explain(const struct hmreg_mr *mr)
-{
-    struct hmreg_explanation why = {.size = sizeof(why)};
-
-    assert_ok(hmreg_mr_explain(mr, &why));
-    return why;
-}
-
 static void assert_reason(const struct hmreg_reason *reason, const char *slug, const char *words)
 {
     assert_int_equal(reason->path, HMREG_PATH_DMABUF);
@@ -74,7 +64,7 @@ static void check_order(bool direct, bool pcie, bool coherent, const enum hmreg_
     for (int way = 1; way < HMREG_WAY_COUNT; way++)
         script.refuse_way[way] = -EREMOTE;
     assert_ok(script_reg(&fixture, fixture.memory[0], FIXTURE_BYTES, &mr));
-    why = explain(mr);
+    why = test_why_of(mr);
     for (; order[count]; count++) {
         assert_int_equal(script.calls[count].way, order[count]);
         assert_int_equal(script.calls[count].pcie, order[count] == PCIE || order[count] == BOTH);
@@ -118,8 +108,8 @@ TEST(way__first_that_works__taken)
         assert_ok(script_reg(&fixture, fixture.memory[1], 100, &mr));
         assert_int_equal(way_of(mr), order[refused]);
         assert_int_equal(script_last()->way, order[refused]);
-        assert_int_equal(explain(mr).refused, refused);
-        assert_int_equal(explain(mr).path, HMREG_PATH_DMABUF);
+        assert_int_equal(test_why_of(mr).refused, refused);
+        assert_int_equal(test_why_of(mr).path, HMREG_PATH_DMABUF);
         assert_ok(hmreg_mr_close(mr));
         script.refuse_way[order[refused]] = -EINVAL;
     }
@@ -137,7 +127,7 @@ TEST(way__vendor_without_the_mapping__the_next_one)
     cuda->pcie_code = -EOPNOTSUPP;
     assert_ok(script_reg(&fixture, fixture.memory[0], 100, &mr));
     assert_int_equal(way_of(mr), DIRECT);
-    why = explain(mr);
+    why = test_why_of(mr);
     assert_int_equal(why.refused, 1);
     assert_reason(&why.reasons[0], "no-pcie-mapping", "data-direct-pcie: export for PCIe of cuda");
     assert_int_equal(why.reasons[0].vendor_code, 999);
@@ -195,7 +185,7 @@ TEST(environment__ways__counts_unless_configured)
 {
     struct hmreg_mr *mr;
 
-    setenv("HMREG_DMABUF_WAYS", "pcie,data-direct", 1);
+    test_setenv("HMREG_DMABUF_WAYS", "pcie,data-direct");
     open_nic(true, false, NULL);
     assert_ok(script_reg(&fixture, fixture.memory[0], 100, &mr));
     assert_int_equal(way_of(mr), PCIE);
@@ -210,7 +200,6 @@ TEST(environment__ways__counts_unless_configured)
     assert_int_equal(way_of(mr), PLAIN);
     assert_ok(hmreg_mr_close(mr));
     test_finish();
-    unsetenv("HMREG_DMABUF_WAYS");
 }
 
 TEST(environment__wrong_way__names_those_accepted)
@@ -220,12 +209,11 @@ TEST(environment__wrong_way__names_those_accepted)
     struct hmreg *lib = NULL;
 
     for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
-        setenv("HMREG_DMABUF_WAYS", wrong[i], 1);
+        test_setenv("HMREG_DMABUF_WAYS", wrong[i]);
         assert_fails(hmreg_open(NULL, &lib), -EINVAL,
                      "accepted are plain, data-direct, pcie, data-direct-pcie");
         assert_null(lib);
     }
-    unsetenv("HMREG_DMABUF_WAYS");
 }
 
 TEST(config__wrong_ways__named)

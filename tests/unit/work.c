@@ -8,8 +8,6 @@
 #include "core/cache/cache_set.h"
 #include "tests/support/cache_fixture.h"
 
-#include <stdlib.h>
-
 #define MANY (8 * CACHE_WORK_MOST)
 #define LEN  64
 
@@ -29,6 +27,15 @@ static unsigned long steps(void)
 }
 #endif
 
+static void close_resumed(void)
+{
+    print_message("%lu steps\n", worst);
+    assert_in_range(worst, 0, CACHE_WORK_MOST);
+    reaper_resume(&fixture.domain->caches->reaper);
+    fixture_close();
+    free(memory);
+}
+
 static void open_paused(const struct hmreg_domain_config *config)
 {
     steps();
@@ -37,16 +44,8 @@ static void open_paused(const struct hmreg_domain_config *config)
     fixture_open(HMREG_MONITOR_IMPORT, config);
     fixture_key(&memory[MANY * LEN], LEN); /* starts the reaper */
     reaper_pause(&fixture.domain->caches->reaper);
+    test_after(close_resumed);
     worst = 0;
-}
-
-static void close_resumed(void)
-{
-    print_message("%lu steps\n", worst);
-    assert_in_range(worst, 0, CACHE_WORK_MOST);
-    reaper_resume(&fixture.domain->caches->reaper);
-    fixture_close();
-    free(memory);
 }
 
 static void count_since(unsigned long before)
@@ -134,7 +133,6 @@ TEST(change__all_memory_of_many_entries__each_get_ends_some)
     assert_in_range(gets, MANY / CACHE_WORK_MOST, MANY);
     assert_true(is_new(MANY / 2));
     assert_int_equal(fixture_stats().uncached, 0);
-    close_resumed();
 }
 
 /* More wide changes than can be cut at a time: none of the entries serves, cut or not. */
@@ -153,7 +151,6 @@ TEST(change__many_wide_ones__none_is_stale)
         key(MANY);
     assert_int_equal(key(MANY), other);
     assert_int_equal(fixture_stats().invalidations, MANY);
-    close_resumed();
 }
 
 /* A get that cannot read all of them uses nothing that it finds. */
@@ -173,7 +170,6 @@ TEST(change__thousands_between_two_gets__none_is_stale)
         while (is_shut())
             key(at);
     }
-    close_resumed();
 }
 
 /* Each reaches from before the change into it. */
@@ -191,7 +187,6 @@ TEST(change__of_an_end_that_many_share__none_is_stale)
     while (is_shut())
         key(0);
     assert_int_equal(fixture_stats().invalidations, MANY);
-    close_resumed();
 }
 
 /* ---- look-ups and puts ------------------------------------------------------------------ */
@@ -204,7 +199,6 @@ TEST(get__many_entries_around_the_range_have_other_rights__looks_at_a_few)
     for (size_t i = 0; i < MANY; i++)
         put(get(memory, LEN + i, HMREG_REMOTE_READ));
     put(get(memory, LEN, HMREG_SEND));
-    close_resumed();
 }
 
 /* Others were deregistered before, and are not free yet. */
@@ -221,7 +215,6 @@ TEST(put__last_of_an_ended_entry_after_many__frees_a_few)
     assert_int_equal(fixture_stats().zombies, 1);
     put(held);
     assert_int_equal(fixture_stats().zombies, 0);
-    close_resumed();
 }
 
 /* ---- growth ----------------------------------------------------------------------------- */
@@ -240,7 +233,6 @@ TEST(miss__tables_and_lists_grow__in_parts)
     for (size_t i = 0; i < 2 * MANY; i++) /* also in the tables that have grown */
         key(i % MANY);
     assert_int_equal(fixture_stats().misses, MANY + MANY / 4 + 2);
-    close_resumed();
 }
 
 /* ---- eviction --------------------------------------------------------------------------- */
@@ -256,7 +248,6 @@ TEST(limit__all_of_many_entries_were_used__evicts_after_a_few)
     fill();
     key(MANY);
     assert_int_equal(fixture_stats().evictions, 2);
-    close_resumed();
 }
 
 TEST(limit__all_of_many_entries_are_held__uncached_after_a_few)
@@ -273,7 +264,6 @@ TEST(limit__all_of_many_entries_are_held__uncached_after_a_few)
     for (size_t i = 0; i < MANY; i++)
         put(held[i]);
     free(held);
-    close_resumed();
 }
 
 /* Such gets soon give up at once; the first search that finds an idle entry ends that. */
@@ -299,7 +289,6 @@ TEST(limit__many_gets_while_all_are_held__few_steps_each)
         key(MANY);
     assert_false(is_new(MANY));
     free(held);
-    close_resumed();
 }
 
 TEST(limit__one_region_instead_of_many__not_by_the_get)
@@ -310,7 +299,6 @@ TEST(limit__one_region_instead_of_many__not_by_the_get)
     open_paused(&config);
     fill();
     put(get(memory, MANY * LEN, HMREG_REMOTE_READ));
-    close_resumed();
 }
 
 TEST_MAIN()

@@ -4,6 +4,7 @@
  * names. The doctor reads it and judges it, and its document is JSON.
  */
 #include "tests/fuzz/targets/target.h"
+#include "tests/support/test.h"
 #include "tests/tools/tree.h"
 #include "tools/doctor/doctor.h"
 #include "tools/doctor/findings.h"
@@ -11,11 +12,7 @@
 #include "tools/root.h"
 #include "tools/topology.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #define PCI "/sys/bus/pci/devices/0000:42:00.0"
 #define NIC "/sys/class/infiniband/n0"
@@ -201,6 +198,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     doc_set(document, "facts", facts);
     check_document(document);
     json_decref(document);
-    tree_end();
+    test_finish();
     return 0;
 }

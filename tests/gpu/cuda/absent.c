@@ -7,7 +7,6 @@
 #include "tests/gpu/cuda/driver.h"
 
 #include <dlfcn.h>
-#include <stdlib.h>
 
 static const struct {
     const char *which;

@@ -4,8 +4,6 @@
  */
 #include "tests/gpu/cuda/driver.h"
 
-#include <unistd.h>
-
 TEST(export__pcie_mapping_of_12_4__says_which)
 {
     struct bench bench = bench_begin();

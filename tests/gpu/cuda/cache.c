@@ -5,7 +5,6 @@
 #include "tests/gpu/cuda/driver.h"
 #include "tests/gpu/reuse.h"
 
-#include <stdlib.h>
 #include <sys/mman.h>
 
 /* ---- virtual memory: one reservation, mapped repeatedly ---------------------------------- */
@@ -74,11 +73,10 @@ TEST(reuse__pool__never_stale)
 
     driver_need_fake();
     test_forks_with_threads();
-    setenv("HMREG_FAKE_CUDA_POOL_EXPORT", "1", 1);
+    test_setenv("HMREG_FAKE_CUDA_POOL_EXPORT", "1");
     bench = bench_begin();
     reuse_from_a_process(&pool, 100000);
     bench_end(&bench);
-    unsetenv("HMREG_FAKE_CUDA_POOL_EXPORT");
 }
 
 /* ---- host memory ------------------------------------------------------------------------- */
@@ -116,8 +114,7 @@ TEST(reuse__registered_host_memory__never_stale)
     driver_need_fake();
     bench = bench_begin();
     registrations = 0;
-    place = mmap(NULL, REGISTERED, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    assert_ptr_not_equal(place, MAP_FAILED);
+    place = test_map(REGISTERED);
     reuse_host_addresses(&host, 100000);
     munmap(place, REGISTERED);
 }

@@ -5,11 +5,6 @@
  */
 #include "tests/gpu/cuda/driver.h"
 
-#include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <unistd.h>
-
 #define MIB 1048576ul
 
 /* Memory of every kind on device 0, and a source for copies. */
@@ -125,21 +120,13 @@ static void *do_job(void *arg)
     return NULL;
 }
 
-static void on_a_thread(void *(*run)(void *), void *arg)
-{
-    pthread_t thread;
-
-    assert_int_equal(pthread_create(&thread, NULL, run, arg), 0);
-    assert_int_equal(pthread_join(thread, NULL), 0);
-}
-
 TEST(any_call__thread_without_context__has_none_after)
 {
     struct bench bench = bench_begin();
     struct sorts sorts = sorts_begin();
     struct job job = {bench.hmem, &sorts, NULL, 0};
 
-    on_a_thread(do_job, &job);
+    test_on_a_thread(do_job, &job);
     sorts_end(&sorts);
 }
 
@@ -155,7 +142,7 @@ TEST(any_call__other_devices_context__has_it_after)
     sorts = sorts_begin();
     CU(cu.primary_retain(&second, 1));
     job = (struct job){bench.hmem, &sorts, second, 0};
-    on_a_thread(do_job, &job);
+    test_on_a_thread(do_job, &job);
     CU(cu.primary_release(1));
     sorts_end(&sorts);
 }
@@ -288,7 +275,7 @@ TEST(export__driver_wants_a_context__lent)
 
     stage_begin(&stage);
     for (unsigned i = 0; i < 3; i++) /* each result by which a driver may say so */
-        on_a_thread(export_there, &stage.job);
+        test_on_a_thread(export_there, &stage.job);
     stage_end(&stage);
 }
 
@@ -340,12 +327,10 @@ TEST(query__driver_wants_a_context__asked_in_an_active_one)
     struct stage stage;
 
     stage_begin(&stage);
-    setenv("HMREG_FAKE_CUDA_QUERY_CONTEXT", "1", 1);
-    on_a_thread(query_there, &stage.job);
-    setenv("HMREG_FAKE_CUDA_NO_MAPPING", "1", 1);
-    on_a_thread(resolve_all_there, &stage.job);
-    unsetenv("HMREG_FAKE_CUDA_NO_MAPPING");
-    unsetenv("HMREG_FAKE_CUDA_QUERY_CONTEXT");
+    test_setenv("HMREG_FAKE_CUDA_QUERY_CONTEXT", "1");
+    test_on_a_thread(query_there, &stage.job);
+    test_setenv("HMREG_FAKE_CUDA_NO_MAPPING", "1");
+    test_on_a_thread(resolve_all_there, &stage.job);
     stage_end(&stage);
 }
 
@@ -378,7 +363,7 @@ TEST(query__wants_a_context_and_none_is_active__eio)
     CU(cu.context_create(&made, 0, 0));
     sorts.plain = cu_alloc(MIB);
     setenv("HMREG_FAKE_CUDA_QUERY_CONTEXT", "1", 1);
-    on_a_thread(expect_no_answer, &job);
+    test_on_a_thread(expect_no_answer, &job);
     unsetenv("HMREG_FAKE_CUDA_QUERY_CONTEXT");
     assert_int_equal(cu.contexts(), 1);
     CU(cu.free(sorts.plain));
@@ -398,7 +383,7 @@ TEST(any_call__memory_of_device_1__no_context_on_device_0)
     struct job job;
 
     driver_need_fake();
-    setenv("HMREG_FAKE_CUDA_FORBID", "1", 1);
+    test_setenv("HMREG_FAKE_CUDA_FORBID", "1");
     hmem = vendor_open();
     sorts.granule = cu_granule();
     CU(cu.primary_retain(&second, 1));
@@ -412,13 +397,12 @@ TEST(any_call__memory_of_device_1__no_context_on_device_0)
     use_everything(hmem, &sorts);
     allocate_everything(hmem, 1);
     job = (struct job){hmem, &sorts, NULL, 1};
-    on_a_thread(do_job, &job);
+    test_on_a_thread(do_job, &job);
     sorts_end(&sorts);
     CU(cu.context_pop(NULL));
     CU(cu.primary_release(1));
     assert_int_equal(cu.contexts(), 0);
     hmem_cuda_ops.close(hmem);
-    unsetenv("HMREG_FAKE_CUDA_FORBID");
 }
 
 struct asked {

@@ -4,9 +4,9 @@
  * the driver exports the whole not.
  */
 #include "tests/gpu/cuda/driver.h"
+#include "tests/support/queries.h"
 
 #include <hmreg/loopback.h>
-#include <stdlib.h>
 
 #define SEGMENTS 4
 #define EXPORT   "cuMemGetHandleForAddressRange"
@@ -60,13 +60,11 @@ static void open_fixture(unsigned second_from)
 static void check_get_of(unsigned segment, size_t len, unsigned first, unsigned count)
 {
     uint64_t addr = fixture.addr + segment * fixture.granule;
-    struct hmreg_mr_info info = {.size = sizeof(info)};
     struct hmreg_mr *mr = NULL;
 
     assert_ok(hmreg_mr_get(fixture.domain, (void *)(uintptr_t)addr, len, HMREG_ACCESS_LOCAL, &mr));
-    assert_ok(hmreg_mr_query(mr, &info));
-    assert_int_equal(info.addr, count ? fixture.addr + first * fixture.granule : addr);
-    assert_int_equal(info.len, count ? count * fixture.granule : len);
+    assert_int_equal(test_info_of(mr).addr, count ? fixture.addr + first * fixture.granule : addr);
+    assert_int_equal(test_info_of(mr).len, count ? count * fixture.granule : len);
     hmreg_mr_put(mr);
 }
 
@@ -75,21 +73,12 @@ static void check_get(unsigned segment, unsigned first, unsigned count)
     check_get_of(segment, 100, first, count);
 }
 
-static struct hmreg_stats stats_of(void)
-{
-    struct hmreg_stats stats = {.size = sizeof(stats)};
-
-    assert_ok(hmreg_domain_stats(fixture.domain, &stats));
-    return stats;
-}
-
 TEST(cover__virtual_memory__whole_across_its_handles)
 {
-
     open_fixture(SEGMENTS);
     check_get(2, 0, SEGMENTS);
     check_get(0, 0, SEGMENTS);
-    assert_int_equal(stats_of().misses, 1);
+    assert_int_equal(test_stats_of(fixture.domain).misses, 1);
     assert_int_equal(cu.fake->calls(EXPORT), 1);
 }
 
@@ -116,7 +105,6 @@ TEST(cover__virtual_memory_ends_in_part__got_anew)
 
 TEST(cover__of_two_devices__the_part_on_the_same)
 {
-
     open_fixture(SEGMENTS / 2);
     check_get(1, 0, SEGMENTS / 2);
 }
@@ -149,13 +137,11 @@ static void check_part(uint64_t base, size_t first, size_t begin, size_t end)
     size_t granule = fixture.granule, skip = random() % 2 ? 4096 : 0;
     size_t rest = (end - first) * granule - skip, len = random() % 2 ? 100 : rest;
     void *addr = (void *)(uintptr_t)(base + first * granule + skip);
-    struct hmreg_mr_info info = {.size = sizeof(info)};
     struct hmreg_mr *mr = NULL;
 
     assert_ok(hmreg_mr_get(fixture.domain, addr, len, HMREG_ACCESS_LOCAL, &mr));
-    assert_ok(hmreg_mr_query(mr, &info));
-    assert_int_equal(info.addr, base + begin * granule);
-    assert_int_equal(info.len, (end - begin) * granule);
+    assert_int_equal(test_info_of(mr).addr, base + begin * granule);
+    assert_int_equal(test_info_of(mr).len, (end - begin) * granule);
     hmreg_mr_put(mr);
 }
 
@@ -184,15 +170,14 @@ TEST(cover__random_mappings__all_of_the_same_device)
 
 TEST(cover__whole_refused__segment_then_the_range)
 {
-
     open_fixture(SEGMENTS);
     (cu.fake->fail)(EXPORT, 2, 0, 1); /* out of memory */
     check_get(1, 1, 1);
     (cu.fake->fail)(EXPORT, 2, 0, 2);
     check_get(3, 0, 0);
-    assert_int_equal(stats_of().failures, 0);
-    assert_int_equal(stats_of().evictions, 0);
-    assert_int_equal(stats_of().regions, 2);
+    assert_int_equal(test_stats_of(fixture.domain).failures, 0);
+    assert_int_equal(test_stats_of(fixture.domain).evictions, 0);
+    assert_int_equal(test_stats_of(fixture.domain).regions, 2);
 }
 
 TEST_MAIN()

@@ -5,9 +5,7 @@
 #include "tests/gpu/cuda/driver.h"
 
 #include <dlfcn.h>
-#include <stdlib.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 struct driver cu;
 

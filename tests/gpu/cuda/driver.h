@@ -17,10 +17,6 @@
 #include "tests/support/fake/fake.h"
 #include "tests/support/test.h"
 
-#include <errno.h>
-#include <stdbool.h>
-#include <string.h>
-
 extern const struct hmem_ops hmem_cuda_ops;
 
 /* Entry points, named as in the lists; NULL if this driver lacks one. */

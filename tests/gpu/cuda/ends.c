@@ -6,10 +6,9 @@
  */
 #include "hmem/hooks/entry_hook.h"
 #include "tests/gpu/cuda/driver.h"
+#include "tests/support/queries.h"
 
 #include <hmreg/loopback.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 
 #define BYTES 100000
@@ -444,7 +443,6 @@ TEST(hit__hundreds_of_mappings__asks_nothing)
 {
     enum { PIECES = 300 };
     struct cuda_memory_prop prop = prop_on(0);
-    struct hmreg_stats stats = {.size = sizeof(stats)};
     struct hmreg_domain *domain;
     struct bench bench;
     struct hmreg *lib;
@@ -462,9 +460,8 @@ TEST(hit__hundreds_of_mappings__asks_nothing)
     CU(cu.unmap(addr + 150 * granule, granule));
     cu_map(addr + 150 * granule, granule, &prop);
     assert_int_equal(asked(domain, addr, PIECES * granule, 100), 0);
-    assert_ok(hmreg_domain_stats(domain, &stats));
-    assert_int_equal(stats.misses, 2);
-    assert_int_equal(stats.invalidations, 1);
+    assert_int_equal(test_stats_of(domain).misses, 2);
+    assert_int_equal(test_stats_of(domain).invalidations, 1);
     assert_ok(hmreg_domain_close(domain));
     assert_ok(hmreg_close(lib));
     CU(cu.unmap(addr, PIECES * granule));

@@ -10,7 +10,6 @@
 #include "tests/support/code_watch.h"
 
 #include <pthread.h>
-#include <sched.h>
 #include <sys/mman.h>
 
 #define BYTES 100000

@@ -5,7 +5,6 @@
  */
 #include "tests/gpu/cuda/library.h"
 #include "tests/gpu/entries.h"
-#include "tests/support/test.h"
 
 #include <dlfcn.h>
 

@@ -5,9 +5,6 @@
 #include "tests/gpu/cuda/driver.h"
 #include "tests/support/fake/pcie.h"
 
-#include <stdlib.h>
-#include <unistd.h>
-
 #define MIB 1048576ul
 
 /* Resolves and exports as the core does; skips if this real device does not export. */
@@ -98,9 +95,8 @@ TEST(export__descriptor_too_short__eproto)
     driver_need_fake();
     bench = bench_begin();
     addr = cu_alloc(MIB);
-    setenv("HMREG_FAKE_CUDA_EXPORT_SHORT", "1", 1);
+    test_setenv("HMREG_FAKE_CUDA_EXPORT_SHORT", "1");
     expect_refused(&bench, addr + 1, MIB - 1, -EPROTO, "1048576");
-    unsetenv("HMREG_FAKE_CUDA_EXPORT_SHORT");
     CU(cu.free(addr));
 }
 
@@ -165,11 +161,10 @@ TEST(export__pcie_mapping_refused_by_the_device__eopnotsupp)
     driver_need_fake();
     bench = bench_begin();
     addr = cu_alloc(MIB);
-    setenv("HMREG_FAKE_CUDA_NO_PCIE", "1", 1);
+    test_setenv("HMREG_FAKE_CUDA_NO_PCIE", "1");
     assert_fails(export_pcie(&bench, addr, &dmabuf), -EOPNOTSUPP, "with the PCIe mapping");
     assert_int_equal(hmreg_last_error()->vendor_code, CUDA_NOT_SUPPORTED);
     assert_int_equal(dmabuf.fd, -7);
-    unsetenv("HMREG_FAKE_CUDA_NO_PCIE");
     CU(cu.free(addr));
 }
 

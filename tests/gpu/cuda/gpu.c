@@ -7,7 +7,6 @@
 #include "tests/gpu/cuda/driver.h"
 
 #include <dlfcn.h>
-#include <unistd.h>
 
 static struct bench bench;
 static struct cuda_context *contexts[2];

@@ -8,10 +8,8 @@
 #include "tests/gpu/kinds.h"
 
 #include <hmreg/loopback.h>
-#include <stdlib.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #define BYTES (64u << 10)
 

@@ -5,9 +5,7 @@
 #include "tests/gpu/cuda/driver.h"
 #include "tests/gpu/kinds.h"
 
-#include <stdlib.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 #define BYTES 100000
 
@@ -22,14 +20,8 @@ static struct bench begin(void)
 static struct bench begin_with(const char *variable)
 {
     driver_need_fake();
-    setenv(variable, "1", 1);
+    test_setenv(variable, "1");
     return begin();
-}
-
-static void end_with(const char *variable, struct bench *bench)
-{
-    unsetenv(variable);
-    bench_end(bench);
 }
 
 static struct kind device_kind(unsigned long long addr, size_t len)
@@ -188,7 +180,7 @@ TEST(kind__pool_of_a_driver_that_exports_it__dmabuf)
     check_reuse(&kind, renew_pool, &addr);
     CU(cu.free_async(addr, NULL));
     CU(cu.stream_wait(NULL));
-    end_with("HMREG_FAKE_CUDA_POOL_EXPORT", &bench);
+    bench_end(&bench);
 }
 
 /* ---- virtual memory --------------------------------------------------------------------- */
@@ -325,7 +317,7 @@ TEST(kind__several_mappings_exported_one_by_one__composite)
     kind = composite_kind(&reserved, "3 segments");
     check_reuse(&kind, renew_last, &reserved);
     reserved_end(&reserved);
-    end_with("HMREG_FAKE_CUDA_EXPORT_ONE", &bench);
+    bench_end(&bench);
 }
 
 TEST(kind__mappings_of_two_devices__composite)
@@ -408,7 +400,7 @@ TEST(kind__mapping_without_gpudirect_that_the_driver_exports__dmabuf)
     kind.exportable = false; /* only the export shows */
     check(&kind);
     reserved_end(&reserved);
-    end_with("HMREG_FAKE_CUDA_ANY_EXPORT", &bench);
+    bench_end(&bench);
 }
 
 /* A region stays valid while the reservation grows behind it; the larger range is another region.
@@ -428,7 +420,7 @@ TEST(kind__growing_mappings__each_length_its_region)
         kind_check(lib, &kind);
     }
     reserved_end(&reserved);
-    end_with("HMREG_FAKE_CUDA_EXPORT_ONE", &bench);
+    bench_end(&bench);
 }
 
 TEST(kind__mappings_with_a_hole__erange)
@@ -589,12 +581,10 @@ static void *renew_registered(void *host)
 TEST(kind__host_registered__by_its_host_address)
 {
     struct bench bench = begin();
-    char *memory =
-        mmap(NULL, 2 * BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    char *memory = test_map(2 * BYTES);
     unsigned long long device = 0;
     struct kind kind;
 
-    assert_ptr_not_equal(memory, MAP_FAILED);
     CU(cu.host_register(memory + 8, BYTES, 0));
     CU(cu.host_device_pointer(&device, memory + 8, 0));
     kind = host_kind(memory + 8, as_pointer(device));
@@ -631,10 +621,9 @@ static void *renew_halves(void *memory)
 TEST(kind__host_registered_in_halves__the_systems)
 {
     struct bench bench = begin();
-    char *memory = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    char *memory = test_map(BYTES);
     struct kind kind = host_kind(memory, memory);
 
-    assert_ptr_not_equal(memory, MAP_FAILED);
     kind.iface = HMREG_IFACE_SYSTEM;
     kind.kind = HMREG_MEM_HOST;
     kind.device = -1;
@@ -687,7 +676,7 @@ static void check_refused_device(const char *variable, const char *export_says, 
     kind.refusal = remedy;
     check(&kind);
     CU(cu.free(addr));
-    end_with(variable, &bench);
+    bench_end(&bench);
 }
 
 TEST(kind__device_without_gpudirect__refused_with_the_reason)
@@ -705,9 +694,8 @@ TEST(kind__integrated_device__refused_with_the_remedy)
 TEST(kind__host_memory_of_an_integrated_device__by_its_address)
 {
     driver_need_fake();
-    setenv("HMREG_FAKE_CUDA_INTEGRATED", "1", 1);
+    test_setenv("HMREG_FAKE_CUDA_INTEGRATED", "1");
     kind__host_portable__by_its_address(NULL);
-    unsetenv("HMREG_FAKE_CUDA_INTEGRATED");
 }
 
 TEST_MAIN()

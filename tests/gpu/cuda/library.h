@@ -10,8 +10,6 @@
 
 #include <dlfcn.h>
 #include <limits.h>
-#include <stdlib.h>
-#include <unistd.h>
 
 /* Skips the case if the folder has no library. Loads nothing. */
 static inline void library_need_fetched(void)

@@ -4,8 +4,6 @@
  */
 #include "tests/gpu/cuda/driver.h"
 
-#include <stdlib.h>
-
 #define MIB 1048576ul
 
 static int copy(const struct bench *bench, uint64_t dst, uint64_t src, size_t len)

@@ -6,9 +6,9 @@
  * now.
  */
 #include "tests/gpu/cuda/driver.h"
+#include "tests/support/queries.h"
 
 #include <hmreg/loopback.h>
-#include <stdlib.h>
 
 #define BYTES 100000
 
@@ -26,8 +26,8 @@ static struct fixture begin(void)
     driver_need_fake();
     if (!cu.graph_alloc)
         test_skip("this driver has no graphs with memory");
-    setenv("HMREG_FAKE_CUDA_POOL_EXPORT", "1", 1); /* else such memory is not registered */
-    setenv("HMREG_FAKE_CUDA_ANY_EXPORT", "1", 1);
+    test_setenv("HMREG_FAKE_CUDA_POOL_EXPORT", "1"); /* else such memory is not registered */
+    test_setenv("HMREG_FAKE_CUDA_ANY_EXPORT", "1");
     fixture.bench = bench_begin();
     assert_ok(hmreg_open(NULL, &fixture.lib));
     assert_ok(hmreg_domain_open_loopback(fixture.lib, NULL, &order, &fixture.domain));
@@ -38,8 +38,6 @@ static void end(struct fixture *fixture)
 {
     assert_ok(hmreg_domain_close(fixture->domain));
     assert_ok(hmreg_close(fixture->lib));
-    unsetenv("HMREG_FAKE_CUDA_POOL_EXPORT");
-    unsetenv("HMREG_FAKE_CUDA_ANY_EXPORT");
     bench_end(&fixture->bench);
 }
 
@@ -60,14 +58,11 @@ static void write_by_peer(const struct fixture *fixture, uint64_t memory, unsign
     for (int i = 0; i < 2; i++) {
         struct hmreg_remote *remote = NULL;
         struct hmreg_mr *mr = NULL;
-        char token[512];
-        size_t size = sizeof(token);
         uint64_t addr, key;
 
         assert_ok(
             hmreg_mr_get(fixture->domain, as_pointer(memory), BYTES, HMREG_ACCESS_REMOTE, &mr));
-        assert_ok(hmreg_mr_pack(mr, token, &size));
-        assert_ok(hmreg_remote_open(fixture->domain, token, size, &remote));
+        remote = test_remote_of(fixture->domain, mr);
         assert_ok(hmreg_remote_addr(remote, 4099, sizeof(bytes), &addr, &key));
         assert_ok(hmreg_loopback_write(remote, bytes, sizeof(bytes), NULL, addr, key));
         hmreg_remote_close(remote);

@@ -3,10 +3,9 @@
  * CUDA through the public interface: virtual memory replaced under the cache, and contexts.
  */
 #include "tests/gpu/cuda/driver.h"
+#include "tests/support/queries.h"
 
 #include <hmreg/loopback.h>
-#include <pthread.h>
-#include <stdlib.h>
 
 #define BYTES 100000
 
@@ -35,12 +34,9 @@ static void rma_write(struct hmreg_domain *domain, struct hmreg_mr *mr, uint64_t
                       const void *bytes, size_t len)
 {
     struct hmreg_remote *remote = NULL;
-    char token[4096];
-    size_t size = sizeof(token);
     uint64_t addr, key;
 
-    assert_ok(hmreg_mr_pack(mr, token, &size));
-    assert_ok(hmreg_remote_open(domain, token, size, &remote));
+    remote = test_remote_of(domain, mr);
     assert_ok(hmreg_remote_addr(remote, offset, len, &addr, &key));
     assert_ok(hmreg_loopback_write(remote, bytes, len, NULL, addr, key));
     hmreg_remote_close(remote);
@@ -63,7 +59,6 @@ static void exchange_tail(enum hmreg_path path)
     struct bench bench = bench_begin();
     struct hmreg *lib = open_library();
     struct hmreg_domain *domain = open_domain(lib, path);
-    struct hmreg_stats stats = {.size = sizeof(stats)};
     struct cuda_memory_prop prop = prop_on(0);
     size_t granule = cu_granule();
     unsigned long long addr = cu_reserve(2 * granule);
@@ -79,8 +74,7 @@ static void exchange_tail(enum hmreg_path path)
         CU(cu.unmap(addr + granule, granule));
         cu_map(addr + granule, granule, &prop);
     }
-    assert_ok(hmreg_domain_stats(domain, &stats));
-    assert_int_equal(stats.hits, 0);
+    assert_int_equal(test_stats_of(domain).hits, 0);
     assert_ok(hmreg_domain_close(domain));
     CU(cu.unmap(addr, 2 * granule));
     CU(cu.unreserve(addr, 2 * granule));
@@ -160,7 +154,6 @@ TEST(get__thread_without_context__has_none_after)
     struct getter getter = {0};
     struct bench bench;
     struct hmreg *lib;
-    pthread_t thread;
 
     driver_need_fake();
     bench = bench_begin();
@@ -168,8 +161,7 @@ TEST(get__thread_without_context__has_none_after)
     getter.domain = open_domain(lib, HMREG_PATH_MAPPED);
     getter.addr = as_pointer(cu_alloc(BYTES));
     getter.after = bench.context;
-    assert_int_equal(pthread_create(&thread, NULL, get_there, &getter), 0);
-    assert_int_equal(pthread_join(thread, NULL), 0);
+    test_on_a_thread(get_there, &getter);
     assert_int_equal(getter.rc, 0);
     assert_null(getter.after);
     assert_int_equal(cu.contexts(), 1);

@@ -4,10 +4,6 @@
  */
 #include "tests/gpu/cuda/driver.h"
 
-#include <pthread.h>
-#include <stdlib.h>
-#include <sys/mman.h>
-
 #define MIB 1048576ul
 
 /* ---- host memory ------------------------------------------------------------------------ */
@@ -62,14 +58,12 @@ TEST(resolve__pool_memory__on_a_thread_without_context)
     struct other_thread there = {.bench = &bench, .len = MIB};
     struct cuda_context *created = NULL;
     unsigned long long addr = 0;
-    pthread_t thread;
 
     CU(cu.context_create(&created, 0, 0));
     CU(cu.alloc_async(&addr, MIB, NULL));
     CU(cu.stream_wait(NULL));
     there.addr = addr;
-    assert_int_equal(pthread_create(&thread, NULL, resolve_there, &there), 0);
-    assert_int_equal(pthread_join(thread, NULL), 0);
+    test_on_a_thread(resolve_there, &there);
     assert_int_equal(there.inside, 0);
     assert_int_equal(there.range.alloc_len, MIB);
     assert_int_equal(there.beyond, -ERANGE);
@@ -85,7 +79,6 @@ TEST(resolve__pool_memory__no_context_anywhere)
     struct cuda_context *created = NULL;
     unsigned long long addr = 0;
     struct bench bench = {0};
-    pthread_t thread;
 
     driver_need_fake();
     bench.hmem = vendor_open();
@@ -93,8 +86,7 @@ TEST(resolve__pool_memory__no_context_anywhere)
     CU(cu.alloc_async(&addr, MIB, NULL));
     there.bench = &bench;
     there.addr = addr;
-    assert_int_equal(pthread_create(&thread, NULL, resolve_there, &there), 0);
-    assert_int_equal(pthread_join(thread, NULL), 0);
+    test_on_a_thread(resolve_there, &there);
     assert_int_equal(there.inside, 0);
     assert_int_equal(there.range.alloc_base, addr);
     assert_int_equal(there.beyond, -ERANGE);

@@ -5,9 +5,6 @@
  */
 #include "tests/gpu/cuda/driver.h"
 
-#include <stdlib.h>
-#include <unistd.h>
-
 #define BYTES 100000
 
 /* ---- pools ------------------------------------------------------------------------------ */

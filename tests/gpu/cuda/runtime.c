@@ -4,9 +4,6 @@
  */
 #include "tests/gpu/cuda/driver.h"
 
-#include <sys/wait.h>
-#include <unistd.h>
-
 TEST(device__each__as_the_driver_says)
 {
     struct bench bench = bench_begin();
@@ -95,15 +92,10 @@ TEST(open__in_a_child__enodev)
 {
     struct bench bench = bench_begin();
     struct hmem *hmem;
-    int status = 0;
-    pid_t child = fork();
 
-    if (!child)
-        _exit(hmem_cuda_ops.open(&hmem) == -ENODEV && strstr(hmreg_last_error()->text, "in a child")
-                  ? 42
-                  : 1);
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_int_equal(WEXITSTATUS(status), 42);
+    test_in_child(
+        hmem_cuda_ops.open(&hmem) == -ENODEV && strstr(hmreg_last_error()->text, "in a child") ? 0
+                                                                                               : 1);
 }
 
 TEST_MAIN()

@@ -5,12 +5,8 @@
  */
 #include "tests/gpu/cuda/driver.h"
 
-#include <pthread.h>
-#include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/uio.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #define MIB 1048576ul
 
@@ -96,10 +92,8 @@ TEST(thread_without_context__attributes_yes_address_range_no)
 {
     struct bench bench = bench_begin();
     struct asker asker = {.addr = cu_alloc(MIB)};
-    pthread_t thread;
 
-    assert_int_equal(pthread_create(&thread, NULL, ask_without_context, &asker), 0);
-    assert_int_equal(pthread_join(thread, NULL), 0);
+    test_on_a_thread(ask_without_context, &asker);
     assert_int_equal(asker.device_pointer, CUDA_INVALID_CONTEXT);
     assert_int_equal(asker.type, CUDA_OK);
     assert_int_equal(asker.range, CUDA_INVALID_CONTEXT);
@@ -223,13 +217,9 @@ TEST(primary_context__retained_twice__ends_with_the_second_release)
 TEST(any_call__in_a_child__not_initialized)
 {
     struct bench bench = bench_begin();
-    int status = 0, count = 0;
-    pid_t child = fork();
+    int count = 0;
 
-    if (!child)
-        _exit(cu.init(0) == CUDA_NOT_INITIALIZED && cu.device_count(&count) ? 42 : 1);
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_int_equal(WEXITSTATUS(status), 42);
+    test_in_child(cu.init(0) == CUDA_NOT_INITIALIZED && cu.device_count(&count) ? 0 : 1);
 }
 
 /* ---- the export ------------------------------------------------------------------------- */

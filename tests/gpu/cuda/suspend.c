@@ -4,6 +4,7 @@
  * released, and other memory is mapped at the same addresses, in other pieces.
  */
 #include "tests/gpu/cuda/driver.h"
+#include "tests/support/queries.h"
 
 #include <hmreg/loopback.h>
 #include <hmreg/suspend.h>
@@ -65,12 +66,10 @@ static void open_fixture(void)
 static void write_and_check(const struct hmreg_mr *mr, const char *text)
 {
     struct hmreg_remote *remote = NULL;
-    char token[2048], in[16] = "", out[16] = "";
-    size_t size = sizeof(token);
+    char in[16] = "", out[16] = "";
 
     snprintf(out, sizeof(out), "%s", text);
-    assert_ok(hmreg_mr_pack(mr, token, &size));
-    assert_ok(hmreg_remote_open(fixture.domain, token, size, &remote));
+    remote = test_remote_of(fixture.domain, mr);
     for (uint64_t offset = 64; offset < fixture.len; offset += fixture.len / GRANULES) {
         uint64_t addr, key;
 

@@ -5,9 +5,6 @@
  */
 #include "tests/gpu/cuda/driver.h"
 
-#include <pthread.h>
-#include <stdlib.h>
-
 /* A reservation of four granules; tests map what they need. */
 struct reserved {
     struct bench bench;
@@ -224,10 +221,7 @@ static void *ask_there(void *arg)
 
 static void ask_on_a_thread(struct asked *asked)
 {
-    pthread_t thread;
-
-    assert_int_equal(pthread_create(&thread, NULL, ask_there, asked), 0);
-    assert_int_equal(pthread_join(thread, NULL), 0);
+    test_on_a_thread(ask_there, asked);
 }
 
 /* Without the MAPPING attributes the library queries the pieces in a context: the thread's own, or
@@ -243,7 +237,7 @@ TEST(resolve__older_driver__walks_without_identity)
     driver_need_fake();
     reserved = reserved_begin();
     asked.reserved = &reserved;
-    setenv("HMREG_FAKE_CUDA_NO_MAPPING", "1", 1);
+    test_setenv("HMREG_FAKE_CUDA_NO_MAPPING", "1");
     map(&reserved, 0, 1);
     map(&reserved, 1, 1);
     assert_ok(bench_resolve(&reserved.bench, reserved.addr, 2 * reserved.granule, &range));
@@ -255,7 +249,6 @@ TEST(resolve__older_driver__walks_without_identity)
     assert_int_equal(asked.rc, 0);
     assert_int_equal(asked.range.segments, 2);
     unmap(&reserved, 0, 2);
-    unsetenv("HMREG_FAKE_CUDA_NO_MAPPING");
     reserved_end(&reserved);
 }
 

@@ -9,12 +9,11 @@
 #include "providers/verbs/verbs_peers.h"
 #include "tests/gpu/cuda/driver.h"
 #include "tests/support/fake_verbs.h"
+#include "tests/support/queries.h"
 
 #include <hmreg/group.h>
 #include <hmreg/verbs.h>
-#include <stdlib.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 #define MIB   1048576ul
 #define BLOCK 65536ul
@@ -39,6 +38,18 @@ struct fixture {
     size_t page;
 };
 
+static struct fixture begun;
+
+static void end(void)
+{
+    assert_ok(hmreg_domain_close(begun.domain));
+    assert_ok(hmreg_close(begun.lib));
+    cu.fake->window(0);
+    assert_int_equal(fake_verbs.live, 0);
+    assert_int_equal(cu.fake->held(-1), 0);
+    bench_end(&begun.bench);
+}
+
 static struct fixture begin_with(enum hmreg_choice sync_memops)
 {
     struct hmreg_domain_config config = {.size = sizeof(config), .sync_memops = sync_memops};
@@ -46,7 +57,7 @@ static struct fixture begin_with(enum hmreg_choice sync_memops)
     struct ibv_pd *pd;
 
     driver_need_fake();
-    setenv("HMREG_FAKE_CUDA_EXACT", "1", 1);
+    test_setenv("HMREG_FAKE_CUDA_EXACT", "1");
     fixture.bench = bench_begin();
     fixture.pd = pd = fake_verbs_reset();
     fixture.page = (size_t)sysconf(_SC_PAGESIZE);
@@ -55,23 +66,14 @@ static struct fixture begin_with(enum hmreg_choice sync_memops)
     peermem = false;
     assert_ok(hmreg_open(NULL, &fixture.lib));
     assert_ok(hmreg_domain_open_verbs(fixture.lib, pd, &config, &fixture.domain));
+    begun = fixture;
+    test_after(end);
     return fixture;
 }
 
 static struct fixture begin(void)
 {
     return begin_with(HMREG_CHOICE_DEFAULT);
-}
-
-static void end(struct fixture *fixture)
-{
-    assert_ok(hmreg_domain_close(fixture->domain));
-    assert_ok(hmreg_close(fixture->lib));
-    cu.fake->window(0);
-    assert_int_equal(fake_verbs.live, 0);
-    assert_int_equal(cu.fake->held(-1), 0);
-    unsetenv("HMREG_FAKE_CUDA_EXACT");
-    bench_end(&fixture->bench);
 }
 
 static int reg(struct fixture *fixture, uint64_t addr, size_t len, struct hmreg_mr **mr)
@@ -156,7 +158,6 @@ TEST(export__part_of_an_allocation__its_pages)
     expect_pages(&fixture, addr, MIB, 0, MIB);
     expect_pages(&fixture, addr + MIB - 1, 1, page - 1, page);
     CU(cu.free(addr));
-    end(&fixture);
 }
 
 TEST(export__part_of_several_mappings__its_pages)
@@ -172,7 +173,6 @@ TEST(export__part_of_several_mappings__its_pages)
                  granule + 2 * fixture.page);
     CU(cu.unmap(addr, 3 * granule));
     CU(cu.unreserve(addr, 3 * granule));
-    end(&fixture);
 }
 
 /* Then the whole allocation is asked for. */
@@ -187,7 +187,6 @@ TEST(export__part_is_refused__the_whole)
         expect_pages(&fixture, addr + 5 * fixture.page + 9, 10, 5 * fixture.page + 9, MIB);
     }
     CU(cu.free(addr));
-    end(&fixture);
 }
 
 /* ---- what it takes ---------------------------------------------------------------------- */
@@ -209,7 +208,6 @@ TEST(reg__blocks_of_a_buffer_beyond_the_window__each_fits)
     for (unsigned i = 0; i < 16; i++)
         assert_ok(hmreg_mr_close(mrs[i]));
     CU(cu.free(addr));
-    end(&fixture);
 }
 
 static void expect_no_room(void)
@@ -235,25 +233,21 @@ TEST(reg__window_is_full__refused_by_its_name)
     assert_ptr_equal(mr, (void *)1);
     expect_no_room();
     CU(cu.free(addr));
-    end(&fixture);
 }
 
 TEST(reg__window_is_full__peer_memory_is_tried)
 {
     struct fixture fixture = begin();
     unsigned long long addr = cu_alloc(MIB);
-    struct hmreg_explanation why = {.size = sizeof(why)};
     struct hmreg_mr *mr = NULL;
 
     peermem = true;
     cu.fake->window(MIB / 2);
     assert_ok(reg(&fixture, addr, MIB, &mr));
     assert_int_equal(path_of(mr), HMREG_PATH_PEERMEM);
-    assert_ok(hmreg_mr_explain(mr, &why));
-    assert_int_equal(why.reasons[0].code, -ENOMEM);
+    assert_int_equal(test_why_of(mr).reasons[0].code, -ENOMEM);
     assert_ok(hmreg_mr_close(mr));
     CU(cu.free(addr));
-    end(&fixture);
 }
 
 /* Regions of host memory, and of memory in use, stay. */
@@ -274,7 +268,6 @@ TEST(get__window_is_full__the_cache_stays)
     assert_int_equal(fake_verbs.live, 1);
     munmap(memory, BLOCK);
     CU(cu.free(addr));
-    end(&fixture);
 }
 
 /* Idle regions of the device make way, a few of them. */
@@ -297,7 +290,6 @@ TEST(get__window_is_full_of_idle_regions__a_few_are_evicted)
     assert_fails(get(&fixture, addr + 40 * BLOCK, 21 * BLOCK, &mr), -EOPNOTSUPP, "no path to this");
     assert_int_equal(fake_verbs.live, 11);
     CU(cu.free(addr));
-    end(&fixture);
 }
 
 /* As the members of a group do. */
@@ -327,24 +319,20 @@ TEST(imports__of_one_descriptor__share_its_place_in_the_window)
     close(first.fd);
     close(second.fd);
     CU(cu.free(addr));
-    end(&fixture);
 }
 
 TEST(reg__the_topology_is_refused__says_so)
 {
     struct fixture fixture = begin();
     unsigned long long addr = cu_alloc(MIB);
-    struct hmreg_explanation why = {.size = sizeof(why)};
     struct hmreg_mr *mr = (void *)1;
 
     setenv("HMREG_FAKE_ATTACH_REFUSED", "1", 1);
     assert_fails(reg(&fixture, addr, MIB, &mr), -EOPNOTSUPP, "no path to this cuda");
     unsetenv("HMREG_FAKE_ATTACH_REFUSED");
-    assert_ok(hmreg_mr_explain(NULL, &why));
-    assert_int_equal(why.reasons[0].vendor_code, 524);
-    assert_non_null(strstr(why.reasons[0].text, "below one PCI switch"));
+    assert_int_equal(test_why_of(NULL).reasons[0].vendor_code, 524);
+    assert_non_null(strstr(test_why_of(NULL).reasons[0].text, "below one PCI switch"));
     CU(cu.free(addr));
-    end(&fixture);
 }
 
 /* ---- how long the memory lives ---------------------------------------------------------- */
@@ -365,7 +353,6 @@ TEST(free__while_registered__the_memory_lives_on)
     assert_ok(hmreg_mr_close(mr));
     assert_int_equal(cu.fake->held(0), 0);
     CU(cu.free(next));
-    end(&fixture);
 }
 
 TEST(free__while_a_descriptor_is_open__the_memory_lives_on)
@@ -387,7 +374,6 @@ TEST(free__while_a_descriptor_is_open__the_memory_lives_on)
     close(other);
     CU(cu.memory_info(&after, &total));
     assert_int_equal(after, available + MIB);
-    end(&fixture);
 }
 
 /* What is mapped anew is exported anew: the older descriptor names the older memory. */
@@ -410,7 +396,6 @@ TEST(get__mapped_anew__the_new_memory)
     hmreg_mr_put(newer);
     CU(cu.unmap(addr, granule));
     CU(cu.unreserve(addr, granule));
-    end(&fixture);
 }
 
 /* The cached import holds the older memory, so that its id is not free. */
@@ -422,7 +407,7 @@ TEST(get__block_ids_are_used_again__the_new_memory)
     unsigned long long addr = cu_reserve(granule), before = 0, after = 0;
     struct hmreg_mr *mr;
 
-    setenv("HMREG_FAKE_CUDA_REUSE_IDS", "1", 1);
+    test_setenv("HMREG_FAKE_CUDA_REUSE_IDS", "1");
     for (unsigned i = 0; i < 3; i++) {
         cu_map(addr, granule, &prop);
         cu_write_pattern(addr, granule - i);
@@ -439,8 +424,6 @@ TEST(get__block_ids_are_used_again__the_new_memory)
     assert_int_equal(before, after);
     CU(cu.unmap(addr, granule));
     CU(cu.unreserve(addr, granule));
-    unsetenv("HMREG_FAKE_CUDA_REUSE_IDS");
-    end(&fixture);
 }
 
 static size_t length_of(const struct hmreg_mr *mr)
@@ -480,7 +463,6 @@ TEST(get__covering_beyond_the_window__the_range)
     assert_int_equal(stats.evictions, 0);
     CU(cu.free(large));
     CU(cu.free(small));
-    end(&fixture);
 }
 
 /* Whether a region by path peermem holds its memory depends on the kernel's client, so where the
@@ -496,7 +478,7 @@ TEST(get__id_may_recur_under_peer_memory__not_cached)
 
     driver_need_fake();
     granule = cu_granule();
-    setenv("HMREG_DEVICE_MONITOR", "off", 1);
+    test_setenv("HMREG_DEVICE_MONITOR", "off");
     fixture = begin();
     peermem = true;
     cu.fake->window(4096); /* no dmabuf fits */
@@ -518,8 +500,6 @@ TEST(get__id_may_recur_under_peer_memory__not_cached)
     CU(cu.unmap(addr, granule));
     CU(cu.unreserve(addr, granule));
     CU(cu.free(plain));
-    unsetenv("HMREG_DEVICE_MONITOR");
-    end(&fixture);
 }
 
 /* ---- synchronous calls ------------------------------------------------------------------ */
@@ -564,7 +544,6 @@ TEST(sync_memops__off__the_copy_is_late)
     struct fixture fixture = begin();
 
     check_copies(&fixture, false, false);
-    end(&fixture);
 }
 
 TEST(sync_memops__on__the_copy_is_there)
@@ -572,21 +551,19 @@ TEST(sync_memops__on__the_copy_is_there)
     struct fixture fixture = begin_with(HMREG_CHOICE_ON);
 
     check_copies(&fixture, true, true);
-    end(&fixture);
 }
 
 TEST(sync_memops__by_the_environment__unless_the_domain_says_off)
 {
     struct fixture fixture;
 
-    setenv("HMREG_SYNC_MEMOPS", "1", 1);
+    test_setenv("HMREG_SYNC_MEMOPS", "1");
     fixture = begin();
     check_copies(&fixture, true, true);
-    end(&fixture);
+    test_finish();
+    test_setenv("HMREG_SYNC_MEMOPS", "1");
     fixture = begin_with(HMREG_CHOICE_OFF);
     check_copies(&fixture, false, false);
-    end(&fixture);
-    unsetenv("HMREG_SYNC_MEMOPS");
 }
 
 /* The result of a call that sets it; the context of the thread is its own afterwards. */
@@ -622,7 +599,6 @@ TEST(sync_memops__a_call_fails__no_region)
     CU(cu.unmap(addr, granule));
     CU(cu.unreserve(addr, granule));
     CU(cu.free(plain));
-    end(&fixture);
 }
 
 TEST(sync_memops__unknown_value__inval)
@@ -635,10 +611,8 @@ TEST(sync_memops__unknown_value__inval)
     assert_fails(hmreg_domain_open_verbs(fixture.lib, fixture.pd, &config, &domain), -EINVAL,
                  "config->sync_memops is 3; accepted are 0 (default), 1 (off), 2 (on)");
     assert_ptr_equal(domain, (void *)1);
-    setenv("HMREG_SYNC_MEMOPS", "yes", 1);
+    test_setenv("HMREG_SYNC_MEMOPS", "yes");
     assert_fails(hmreg_open(NULL, &lib), -EINVAL, "HMREG_SYNC_MEMOPS=yes: accepted are 0 and 1");
-    unsetenv("HMREG_SYNC_MEMOPS");
-    end(&fixture);
 }
 
 TEST(sync_memops__of_a_group__inval)
@@ -651,7 +625,6 @@ TEST(sync_memops__of_a_group__inval)
     assert_fails(hmreg_group_open(fixture.lib, &fixture.domain, 1, &group, &domain), -EINVAL,
                  "config->domain->sync_memops is set");
     assert_ptr_equal(domain, (void *)1);
-    end(&fixture);
 }
 
 TEST_MAIN()

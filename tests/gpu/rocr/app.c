@@ -5,7 +5,6 @@
 #include "tests/gpu/rocr/app.h"
 
 #include <dlfcn.h>
-#include <stdlib.h>
 
 struct app app;
 

@@ -13,9 +13,6 @@
 #include "tests/support/fake/fake.h"
 #include "tests/support/test.h"
 
-#include <errno.h>
-#include <string.h>
-
 extern const struct hmem_ops hmem_rocr_ops;
 
 #define APP_CALLS(DO)                                                                              \

@@ -5,8 +5,6 @@
  */
 #include "tests/gpu/rocr/app.h"
 
-#include <stdlib.h>
-
 #define MIB (1u << 20)
 
 static const struct hmem_ops *ops = &hmem_rocr_ops;

@@ -6,12 +6,9 @@
  */
 #include "hmem/rocr/rocr_abi.h"
 #include "tests/gpu/entries.h"
-#include "tests/support/test.h"
 
 #include <dlfcn.h>
-#include <stdbool.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #define RUNTIME "libhsa-runtime64.so.1"
 

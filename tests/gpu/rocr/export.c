@@ -4,9 +4,6 @@
  */
 #include "tests/gpu/rocr/app.h"
 
-#include <stdlib.h>
-#include <unistd.h>
-
 #define MIB (1u << 20)
 
 static const struct hmem_ops *ops = &hmem_rocr_ops;

@@ -5,8 +5,6 @@
 #include "tests/gpu/gpu.h"
 #include "tests/gpu/rocr/app.h"
 
-#include <stdlib.h>
-
 static int devices(void)
 {
     return 2;

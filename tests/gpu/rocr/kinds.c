@@ -4,12 +4,8 @@
  */
 #include "tests/gpu/kinds.h"
 #include "tests/gpu/rocr/app.h"
-#include "tests/support/test.h"
 
-#include <errno.h>
-#include <stdlib.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 #define BYTES 100000
 
@@ -120,7 +116,7 @@ TEST(kind__runtime_without_export__refused_with_the_reason)
     struct kind kind;
     void *addr;
 
-    setenv("HMREG_FAKE_HSA_DMABUF", "0", 1);
+    test_setenv("HMREG_FAKE_HSA_DMABUF", "0");
     lib = begin();
     addr = app_alloc(0, BYTES);
     kind = device_kind(addr, BYTES);
@@ -131,7 +127,6 @@ TEST(kind__runtime_without_export__refused_with_the_reason)
     kind.refusal = "AMD driver is too old";
     kind_check(lib, &kind);
     app_free(addr);
-    unsetenv("HMREG_FAKE_HSA_DMABUF");
 }
 
 /* ---- memory of the process -------------------------------------------------------------- */
@@ -148,13 +143,11 @@ static void *renew_locked(void *host)
 /* At either of its two addresses. The monitor watches it, as memory of the process. */
 TEST(kind__locked__by_its_host_address)
 {
-    char *memory =
-        mmap(NULL, 2 * BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    char *memory = test_map(2 * BYTES);
     struct hmreg *lib = begin();
     void *agents = NULL;
     struct kind kind;
 
-    assert_ptr_not_equal(memory, MAP_FAILED);
     assert_int_equal(app.hsa_amd_memory_lock(memory + 8, BYTES, NULL, 0, &agents), 0);
     assert_ptr_not_equal(agents, memory + 8);
     kind = host_kind(memory + 8, agents);
@@ -196,11 +189,10 @@ static void *renew_halves(void *memory)
 
 TEST(kind__locked_in_halves__the_systems)
 {
-    char *memory = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    char *memory = test_map(BYTES);
     struct hmreg *lib = begin();
     struct kind kind = host_kind(memory, memory);
 
-    assert_ptr_not_equal(memory, MAP_FAILED);
     kind.iface = HMREG_IFACE_SYSTEM;
     kind.kind = HMREG_MEM_HOST;
     kind.device = -1;

@@ -9,11 +9,7 @@
 #include "tests/gpu/rocr/app.h"
 
 #include <dlfcn.h>
-#include <errno.h>
 #include <fcntl.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #define LEN  65536u
 #define ROOM (4u << 20)

@@ -4,10 +4,6 @@
  */
 #include "tests/gpu/rocr/app.h"
 
-#include <stdlib.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
 static const struct hmem_ops *ops = &hmem_rocr_ops;
 
 TEST(device__no_product_name__agent_name)
@@ -75,14 +71,13 @@ TEST(runtime__driver_without_dmabuf__says_so)
     struct hmem_runtime runtime;
     struct hmem_device device;
 
-    setenv("HMREG_FAKE_HSA_DMABUF", "0", 1);
+    test_setenv("HMREG_FAKE_HSA_DMABUF", "0");
     rocr = app_open();
     ops->runtime(rocr, &runtime);
     assert_non_null(strstr(runtime.lacks, "too old for ROCm to export dmabufs"));
     ops->device(rocr, 0, &device);
     assert_false(device.dmabuf);
     app_close(rocr);
-    unsetenv("HMREG_FAKE_HSA_DMABUF");
 }
 
 /* A runtime that does not know the query may still export. */
@@ -110,16 +105,8 @@ static int open_in_child(void)
 
 TEST(open__in_a_child__nodev)
 {
-    int status = -1;
-    pid_t child;
-
     app_open();
-    child = fork();
-    if (!child)
-        _exit(open_in_child());
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_true(WIFEXITED(status));
-    assert_int_equal(WEXITSTATUS(status), 0);
+    test_in_child(open_in_child());
 }
 
 TEST_MAIN()

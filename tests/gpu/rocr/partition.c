@@ -9,8 +9,6 @@
 
 #include <hmreg/affinity.h>
 #include <hmreg/hmreg.h>
-#include <stdlib.h>
-#include <string.h>
 
 #define PARTITION 1 /* the device, 0001:63:1f.1 */
 
@@ -45,7 +43,6 @@ TEST(affinity__of_a_partition__that_of_its_card)
     assert_int_equal(nic.distance, HMREG_DISTANCE_SWITCH);
     hmreg_topology_close(topology);
     assert_ok(hmreg_close(lib));
-    tree_end();
 }
 
 TEST_MAIN()

@@ -5,9 +5,6 @@
  */
 #include "tests/gpu/rocr/app.h"
 
-#include <stdlib.h>
-#include <unistd.h>
-
 #define LEN 65536u
 
 static const struct hmem_ops *ops = &hmem_rocr_ops;

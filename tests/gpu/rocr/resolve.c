@@ -5,7 +5,6 @@
 #include "tests/gpu/rocr/app.h"
 
 #include <inttypes.h>
-#include <stdlib.h>
 #include <sys/mman.h>
 
 #define MIB (1u << 20)
@@ -38,14 +37,13 @@ TEST(resolve__large_bar__cpu_address)
     struct hmem *rocr;
     char *memory;
 
-    setenv("HMREG_FAKE_HSA_LARGE_BAR", "1", 1);
+    test_setenv("HMREG_FAKE_HSA_LARGE_BAR", "1");
     rocr = app_open();
     memory = app_alloc(0, MIB);
     assert_int_equal(app_resolve(rocr, memory + 5, 9).host_addr, at(memory + 5));
     memory[MIB - 1] = 1;
     app_free(memory);
     app_close(rocr);
-    unsetenv("HMREG_FAKE_HSA_LARGE_BAR");
 }
 
 static void assert_leaves(struct hmem *rocr, const char *addr, size_t len, const char *end)

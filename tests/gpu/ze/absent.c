@@ -6,8 +6,6 @@
 #include "tests/gpu/ze/bench.h"
 
 #include <dlfcn.h>
-#include <errno.h>
-#include <stdlib.h>
 
 static void expect_no_driver(void)
 {

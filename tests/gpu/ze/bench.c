@@ -3,8 +3,6 @@
 #include "tests/gpu/ze/bench.h"
 
 #include <dlfcn.h>
-#include <stdlib.h>
-#include <unistd.h>
 
 static struct hmem *opened;
 

@@ -11,7 +11,6 @@
 #include "tests/support/test.h"
 
 #include <level_zero/ze_api.h>
-#include <string.h>
 
 extern const struct hmem_ops hmem_ze_ops;
 #define ze (&hmem_ze_ops)

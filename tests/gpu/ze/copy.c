@@ -2,9 +2,6 @@
  * Command lists of copies, and possible driver responses to an allocation and a free. */
 #include "tests/gpu/ze/bench.h"
 
-#include <errno.h>
-#include <stdlib.h>
-
 /* Host memory on both sides needs no engine. */
 TEST(copy__host_memory__without_the_driver)
 {

@@ -6,8 +6,6 @@
 #include "tests/gpu/kinds.h"
 #include "tests/gpu/ze/bench.h"
 
-#include <errno.h>
-
 TEST(query__memory_of_each_device__its_device)
 {
     static const enum hmreg_mem_kind kinds[] = {HMREG_MEM_DEVICE, HMREG_MEM_MANAGED};

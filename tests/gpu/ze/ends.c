@@ -8,9 +8,6 @@
 #include "hmem/hooks/entry_hook.h"
 #include "tests/gpu/ze/bench.h"
 
-#include <errno.h>
-#include <stdlib.h>
-
 #define BYTES 100000
 
 static struct app app;

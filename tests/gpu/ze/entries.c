@@ -5,10 +5,8 @@
  * simulated; CTest names it in ZE_ENABLE_ALT_DRIVERS.
  */
 #include "tests/gpu/entries.h"
-#include "tests/support/test.h"
 
 #include <dlfcn.h>
-#include <stdbool.h>
 
 #define NO_DRIVER "finds no driver with a GPU (zeInit: 0x78000001)"
 

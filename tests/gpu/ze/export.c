@@ -5,13 +5,9 @@
  */
 #include "tests/gpu/ze/bench.h"
 
-#include <errno.h>
 #include <fcntl.h>
-#include <stdarg.h>
-#include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 /* The kernel's dmabufs report their length by lseek alone; the file of a simulated one may only
  * support fstat. With this on it behaves as the kernel's: hmem/ze/ze_export.c calls these two (see

@@ -8,7 +8,6 @@
 
 #include <dlfcn.h>
 #include <level_zero/ze_ddi.h>
-#include <stdlib.h>
 
 static struct app app;
 

@@ -5,8 +5,6 @@
 #include "tests/gpu/kinds.h"
 #include "tests/gpu/ze/bench.h"
 
-#include <errno.h>
-
 #define BYTES 100000
 
 /* The library, and an application with a context of its own. */

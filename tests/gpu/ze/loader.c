@@ -7,7 +7,6 @@
 #include "tests/gpu/ze/bench.h"
 
 #include <dlfcn.h>
-#include <errno.h>
 
 void *test_dlopen(const char *name, int flags);
 void *test_dlsym(void *handle, const char *name);

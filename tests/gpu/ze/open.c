@@ -2,7 +2,6 @@
  * Errors of opening Level Zero if devices or contexts lack something. */
 #include "tests/gpu/ze/bench.h"
 
-#include <errno.h>
 #include <hmreg/loopback.h>
 
 TEST(open__device_without_pci_address__says_so)

@@ -2,8 +2,6 @@
  * Ranges of Level Zero whose device or bounds the driver does not simply report. */
 #include "tests/gpu/ze/bench.h"
 
-#include <errno.h>
-
 TEST(query__shared_memory_of_no_device__device_none)
 {
     ze_device_mem_alloc_desc_t local = {.stype = ZE_STRUCTURE_TYPE_DEVICE_MEM_ALLOC_DESC};

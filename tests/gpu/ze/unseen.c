@@ -11,7 +11,6 @@
 #include <level_zero/layers/zel_tracing_api.h>
 #include <level_zero/layers/zel_tracing_register_cb.h>
 #include <level_zero/ze_ddi.h>
-#include <stdlib.h>
 
 #define TIMES 5000
 

@@ -13,12 +13,9 @@
 #include "tests/support/test.h"
 
 #include <dlfcn.h>
-#include <errno.h>
 #include <hmreg/hmreg.h>
 #include <rdma/fi_errno.h>
 #include <rdma/providers/fi_prov.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 
 struct fi_provider *fi_prov_ini(void);

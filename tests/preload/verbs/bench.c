@@ -4,9 +4,6 @@
  */
 #include "tests/preload/verbs/bench.h"
 
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 
 /* Before the test program counts descriptors: libhmreg keeps two, which it opens at its first use.

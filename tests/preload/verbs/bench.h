@@ -8,8 +8,6 @@
 #include "tests/preload/verbs/calls.h"
 #include "tests/support/test.h"
 
-#include <stdbool.h>
-
 #define READ   0
 #define LOCAL  IBV_ACCESS_LOCAL_WRITE
 #define REMOTE (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ)

@@ -6,14 +6,9 @@
  */
 #include "tests/preload/verbs/bench.h"
 
-#include <errno.h>
 #include <pthread.h>
 #include <sched.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #define PAGE 65536 /* at least one of every machine */
 
@@ -573,19 +568,13 @@ TEST(fork__child_registers__the_parents_are_untouched)
     struct bench bench;
     struct ibv_mr *mr;
     char *memory;
-    int status;
-    pid_t pid;
 
     test_forks_with_threads();
     test_forks_wipe();
     bench = bench_open();
     memory = bench_map(NULL, PAGE);
     mr = bench_reg(&bench, memory, PAGE, LOCAL);
-    pid = fork();
-    if (!pid)
-        _exit(child(&bench, mr, memory));
-    assert_int_equal(waitpid(pid, &status, 0), pid);
-    assert_int_equal(status, 0);
+    test_in_child(child(&bench, mr, memory));
     assert_ptr_equal(reach(mr->lkey, memory, PAGE, LOCAL), memory);
     bench_dereg(mr);
     munmap(memory, PAGE);
@@ -596,7 +585,6 @@ TEST(fork_init__in_force__nothing_is_cached)
 {
     struct bench bench;
     char *memory;
-    int status;
     pid_t pid;
 
     if (!getenv("PRELOAD_COLD")) {
@@ -606,8 +594,7 @@ TEST(fork_init__in_force__nothing_is_cached)
             execl("/proc/self/exe", "preload", "fork_init__in_force", NULL);
             _exit(1);
         }
-        assert_int_equal(waitpid(pid, &status, 0), pid);
-        assert_int_equal(status, 0);
+        test_await(pid);
         return;
     }
     bench = bench_open();

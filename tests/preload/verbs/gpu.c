@@ -7,12 +7,7 @@
 #include "tests/preload/verbs/bench.h"
 #include "tests/preload/verbs/vendor.h"
 
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #define LEN  200000
 #define SKEW 4099 /* where the registered range begins in its allocation */
@@ -301,7 +296,6 @@ TEST(fork__child_ends_and_registers__the_parents_are_untouched)
     struct memory memory;
     struct ibv_mr *mr;
     char *host;
-    int status;
     pid_t pid;
 
     test_forks_with_threads();
@@ -317,8 +311,7 @@ TEST(fork__child_ends_and_registers__the_parents_are_untouched)
 
         _exit(!own || ib.dereg_mr(own) || ib.dereg_mr(mr));
     }
-    assert_int_equal(waitpid(pid, &status, 0), pid);
-    assert_int_equal(status, 0);
+    test_await(pid);
     assert_moves(&memory, mr->rkey, memory.device, PART);
     bench_dereg(mr);
     munmap(host, LEN);

@@ -9,11 +9,8 @@
 #include "tests/rdma/bench.h"
 #include "tests/support/test.h"
 
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #define LEN   200000
 #define SKEW  4099 /* where the region begins in the allocation */

@@ -9,11 +9,8 @@
 #include "preload/record_layout.h"
 
 #include <dlfcn.h>
-#include <errno.h>
 #include <pthread.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <ucontext.h>
 
@@ -270,7 +267,6 @@ static void *leave_and_register(void *arg)
 TEST(reg__left_by_a_jump__later_calls_as_before)
 {
     struct bench bench = bench_open();
-    pthread_t thread;
     void *failed;
 
     on_signal.memory = bench_map(NULL, PAGE);
@@ -278,8 +274,7 @@ TEST(reg__left_by_a_jump__later_calls_as_before)
         interrupt_next(jump, 0);
         assert_null(leave_and_register(&bench));
         interrupt_next(jump, 0);
-        assert_int_equal(pthread_create(&thread, NULL, leave_and_register, &bench), 0);
-        assert_int_equal(pthread_join(thread, &failed), 0);
+        failed = test_on_a_thread(leave_and_register, &bench);
         assert_null(failed);
     }
     munmap(on_signal.memory, PAGE);

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * What the library answers about an object; the case fails where it refuses to.
+ */
+#ifndef TESTS_QUERIES_H
+#define TESTS_QUERIES_H
+
+#include "tests/support/test.h"
+
+#include <hmreg/hmreg.h>
+
+#define TEST_QUERY(name, info, call, type)                                                         \
+    static inline struct info name(type *of)                                                       \
+    {                                                                                              \
+        struct info found = {.size = sizeof(found)};                                               \
+                                                                                                   \
+        assert_ok(call(of, &found));                                                               \
+        return found;                                                                              \
+    }
+
+TEST_QUERY(test_info_of, hmreg_mr_info, hmreg_mr_query, const struct hmreg_mr)
+TEST_QUERY(test_why_of, hmreg_explanation, hmreg_mr_explain, const struct hmreg_mr)
+TEST_QUERY(test_domain_info, hmreg_domain_info, hmreg_domain_query, struct hmreg_domain)
+TEST_QUERY(test_stats_of, hmreg_stats, hmreg_domain_stats, struct hmreg_domain)
+TEST_QUERY(test_monitor_info, hmreg_monitor_info, hmreg_monitor_query, struct hmreg)
+
+/* What a peer, who opens its token in the domain, gets of the region. */
+static inline struct hmreg_remote *test_remote_of(struct hmreg_domain *domain,
+                                                  const struct hmreg_mr *mr)
+{
+    struct hmreg_remote *remote = NULL;
+    char token[65536];
+    size_t size = sizeof(token);
+
+    assert_ok(hmreg_mr_pack(mr, token, &size));
+    assert_ok(hmreg_remote_open(domain, token, size, &remote));
+    return remote;
+}
+
+#endif
