@@ -343,8 +343,9 @@ void record_registered(const struct record_call *call)
         if (call->handle && !call->error) {
             uint32_t index = row ? (uint32_t)(row - file->rows) : NO_ROW;
 
-            /* A cache has answered the first, and answers none of the second. */
-            if (call->addr && call->how != RECORD_HIT && call->kind != RECORD_REREG_MR)
+            /* A cache has answered the first, and answers none of the others. */
+            if (call->addr && call->how != RECORD_HIT && call->kind != RECORD_REREG_MR &&
+                call->kind != RECORD_REG_BUF_MR)
                 count_range(file, call, index);
             add_live(file, handle_of(call->handle), call->addr, call->len, index);
         }

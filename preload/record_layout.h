@@ -18,7 +18,7 @@
 #include <stdint.h>
 
 #define RECORD_MAGIC   UINT64_C(0x65636172746d6168) /* "hamtrace", read as little-endian */
-#define RECORD_VERSION 5
+#define RECORD_VERSION 6
 #define RECORD_SUFFIX  ".hmreg-trace" /* of the file's name */
 
 enum record_state { RECORD_FREE, RECORD_BUSY, RECORD_READY };
@@ -34,6 +34,7 @@ enum record_call_kind {
     RECORD_FI_MR_REG,
     RECORD_FI_MR_REGV,
     RECORD_FI_MR_REGATTR,
+    RECORD_REG_BUF_MR,
     RECORD_CALL_COUNT
 };
 
@@ -50,6 +51,7 @@ static inline const char *record_call_name(unsigned call)
         [RECORD_FI_MR_REG] = "fi_mr_reg",
         [RECORD_FI_MR_REGV] = "fi_mr_regv",
         [RECORD_FI_MR_REGATTR] = "fi_mr_regattr",
+        [RECORD_REG_BUF_MR] = "ibv_reg_buf_mr",
     };
 
     return call < RECORD_CALL_COUNT && names[call] ? names[call] : "?";

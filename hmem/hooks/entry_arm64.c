@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
  * See entry_hook.h. On arm64 the site is any instruction that does not depend on its own address,
- * or a plain branch, as another library's hook may be. It lies behind the OTHERS bytes at the
- * beginning that another library's jump may take, if an instruction there will do; else as near to
- * the beginning as can be, but the first instruction, on which tracers set their probes (uprobes),
- * only where no other will do: the kernel executes the file's instruction in place of a probed one,
- * so that the hook is bypassed. BTI and PACIASP at the beginning stay: an indirect branch may land
- * there.
+ * one that computes an address (adr, adrp), with which NVIDIA's driver begins, or a plain branch,
+ * as another library's hook may be. It lies behind the OTHERS bytes at the beginning that another
+ * library's jump may take, if an instruction there will do; else as near to the beginning as can
+ * be, but the first instruction, on which tracers set their probes (uprobes), only where no other
+ * will do: the kernel executes the file's instruction in place of a probed one, so that the hook is
+ * bypassed. BTI and PACIASP at the beginning stay: an indirect branch may land there.
  *
  * Instructions before the site stay where they are, and are executed before the stub, which undoes
  * them: they may lower sp, store to the frame so opened, sign x30 (PACIASP), and write to the
@@ -32,7 +32,7 @@
 #define SCAN   256   /* bytes in which branches are looked for, if the function's size is unknown */
 #define FRAME  32768 /* bytes that ldr reaches from sp */
 
-_Static_assert(BEFORE / CODE_BRANCH * 16 + 48 <= ENTRY_ROOM, "if each before the site is an adrp");
+_Static_assert(BEFORE / CODE_BRANCH * 16 + 48 <= ENTRY_ROOM, "if each up to the site is an adrp");
 
 #define PACIASP 0xd503233fu
 #define AUTIASP 0xd50323bfu
@@ -74,6 +74,11 @@ static bool is_relative(uint32_t word)
            (word & 0x7e000000) == 0x34000000 || /* cbz, cbnz */
            (word & 0x7e000000) == 0x36000000 || /* tbz, tbnz */
            (word & 0x3b000000) == 0x18000000;   /* ldr, ldrsw, prfm: literal */
+}
+
+static bool is_address(uint32_t word)
+{
+    return (word & 0x1f000000) == 0x10000000; /* adr, adrp */
 }
 
 static bool is_breakpoint(uint32_t word)
@@ -259,7 +264,7 @@ static bool is_entered(const struct entry_code *code, ptrdiff_t end)
 
 static bool is_site(uint32_t word)
 {
-    return !is_bti(word) && (!is_relative(word) || is_branch(word));
+    return !is_bti(word) && (!is_relative(word) || is_address(word) || is_branch(word));
 }
 
 /* Walks from the beginning to the first site that is not before `least`. */
@@ -409,7 +414,7 @@ static bool put_original(struct writer *out, const struct entry_hook *hook,
     for (const uint8_t *at = code->function; at < hook->site; at += CODE_BRANCH)
         put_moved(out, at);
     if (!is_branch(word))
-        put(out, word);
+        put_moved(out, hook->site);
     if (!code_branch(branch, out->at, next)) {
         if (!is_branch(word))
             return false;

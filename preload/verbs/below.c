@@ -38,6 +38,9 @@ struct ibv_mr *verbs_pass_on(const struct verbs_request *request)
     case RECORD_REG_DMABUF_MR:
         return verbs_below()->reg_dmabuf_mr(request->pd, request->offset, request->length,
                                             request->iova, request->fd, (int)request->access, NULL);
+    case RECORD_REG_BUF_MR:
+        return verbs_below()->reg_buf_mr(request->pd, request->attr, request->addr, request->length,
+                                         (int)request->access, NULL);
     default:
         return verbs_below()->reg_mr_ex(request->pd, request->attr, NULL);
     }

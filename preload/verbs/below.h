@@ -23,7 +23,7 @@ struct verbs_request {
     unsigned access;
     int fd; /* of a dmabuf; -1: none */
     uint64_t offset;
-    void *attr; /* of ibv_reg_mr_ex(), unknown otherwise */
+    void *attr; /* of ibv_reg_mr_ex(); the buffer of ibv_reg_buf_mr() */
     bool more;  /* attr says more than the fields above */
 };
 

@@ -18,6 +18,8 @@ extern volatile char hmreg_preload_looked_up __attribute__((visibility("protecte
 volatile char hmreg_preload_looked_up = HMREG_PRELOAD_LOOKED_UP;
 
 struct ibv_mr *ibv_reg_mr_ex(struct ibv_pd *pd, struct ibv_mr_init_attr *attr);
+struct ibv_mr *ibv_reg_buf_mr(struct ibv_pd *pd, struct ibv_buf *buf, void *addr, size_t length,
+                              int access);
 
 struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *addr, size_t length, int access)
 {
@@ -45,6 +47,12 @@ struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t length, ui
 struct ibv_mr *ibv_reg_mr_ex(struct ibv_pd *pd, struct ibv_mr_init_attr *attr)
 {
     return verbs_calls()->reg_mr_ex(pd, attr, CALLER);
+}
+
+struct ibv_mr *ibv_reg_buf_mr(struct ibv_pd *pd, struct ibv_buf *buf, void *addr, size_t length,
+                              int access)
+{
+    return verbs_calls()->reg_buf_mr(pd, buf, addr, length, access, CALLER);
 }
 
 struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t length, uint64_t iova,

@@ -13,6 +13,7 @@
 #include <infiniband/verbs.h>
 
 struct ibv_mr_init_attr; /* of ibv_reg_mr_ex(), which most libibverbs lack */
+struct ibv_buf;          /* of ibv_reg_buf_mr(), which fewer have */
 
 struct verbs_calls {
     struct ibv_mr *(*reg_mr)(struct ibv_pd *pd, void *addr, size_t length, int access,
@@ -23,6 +24,8 @@ struct verbs_calls {
                                    unsigned access, const void *caller);
     struct ibv_mr *(*reg_mr_ex)(struct ibv_pd *pd, struct ibv_mr_init_attr *attr,
                                 const void *caller);
+    struct ibv_mr *(*reg_buf_mr)(struct ibv_pd *pd, struct ibv_buf *buf, void *addr, size_t length,
+                                 int access, const void *caller);
     struct ibv_mr *(*reg_dmabuf_mr)(struct ibv_pd *pd, uint64_t offset, size_t length,
                                     uint64_t iova, int fd, int access, const void *caller);
     int (*rereg_mr)(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *addr, size_t length,

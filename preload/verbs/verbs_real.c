@@ -80,6 +80,7 @@ typedef struct ibv_mr *reg_type(struct ibv_pd *, void *, size_t, int);
 typedef struct ibv_mr *iova_type(struct ibv_pd *, void *, size_t, uint64_t, int);
 typedef struct ibv_mr *iova2_type(struct ibv_pd *, void *, size_t, uint64_t, unsigned);
 typedef struct ibv_mr *ex_type(struct ibv_pd *, struct ibv_mr_init_attr *);
+typedef struct ibv_mr *buf_type(struct ibv_pd *, struct ibv_buf *, void *, size_t, int);
 typedef struct ibv_mr *dmabuf_type(struct ibv_pd *, uint64_t, size_t, uint64_t, int, int);
 typedef int rereg_type(struct ibv_mr *, int, struct ibv_pd *, void *, size_t, int);
 typedef int dereg_type(struct ibv_mr *);
@@ -117,6 +118,14 @@ static struct ibv_mr *reg_mr_ex(struct ibv_pd *pd, struct ibv_mr_init_attr *attr
     REAL(ex_type, "ibv_reg_mr_ex", "IBVERBS_1.15");
 
     return call ? call(pd, attr) : NULL;
+}
+
+static struct ibv_mr *reg_buf_mr(struct ibv_pd *pd, struct ibv_buf *buf, void *addr, size_t length,
+                                 int access, const void *caller)
+{
+    REAL(buf_type, "ibv_reg_buf_mr", "IBVERBS_1.17");
+
+    return call ? call(pd, buf, addr, length, access) : NULL;
 }
 
 static struct ibv_mr *reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t length,
@@ -169,6 +178,7 @@ const struct verbs_calls verbs_real = {
     .reg_mr_iova = reg_mr_iova,
     .reg_mr_iova2 = reg_mr_iova2,
     .reg_mr_ex = reg_mr_ex,
+    .reg_buf_mr = reg_buf_mr,
     .reg_dmabuf_mr = reg_dmabuf_mr,
     .rereg_mr = rereg_mr,
     .dereg_mr = dereg_mr,

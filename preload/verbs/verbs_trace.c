@@ -219,6 +219,23 @@ static struct ibv_mr *reg_mr_ex(struct ibv_pd *pd, struct ibv_mr_init_attr *attr
     return reg(&request, caller);
 }
 
+/* A buffer of libibverbs', whose address may be of no host memory: hmreg registers none of them. */
+static struct ibv_mr *reg_buf_mr(struct ibv_pd *pd, struct ibv_buf *buf, void *addr, size_t length,
+                                 int access, const void *caller)
+{
+    const struct verbs_request request = {.kind = RECORD_REG_BUF_MR,
+                                          .pd = pd,
+                                          .addr = addr,
+                                          .length = length,
+                                          .iova = (uintptr_t)addr,
+                                          .access = (unsigned)access,
+                                          .fd = -1,
+                                          .attr = buf,
+                                          .more = true};
+
+    return reg(&request, caller);
+}
+
 /* ---- changes and ends -------------------------------------------------------------------- */
 
 /* The region as ibv_rereg_mr() is asked to make it. */
@@ -392,6 +409,7 @@ const struct verbs_calls *hmreg_preload_verbs(const struct verbs_calls *real)
         .reg_mr_iova = reg_mr_iova,
         .reg_mr_iova2 = reg_mr_iova2,
         .reg_mr_ex = reg_mr_ex,
+        .reg_buf_mr = reg_buf_mr,
         .reg_dmabuf_mr = reg_dmabuf_mr,
         .rereg_mr = rereg_mr,
         .dereg_mr = dereg_mr,

@@ -158,6 +158,17 @@ static int freed(char **argv)
     return 0;
 }
 
+/* libibverbs, which is linked, need not have it where this is built. */
+static reg_buf_mr_call *find_reg_buf_mr(void)
+{
+    void *found = dlsym(RTLD_DEFAULT, "ibv_reg_buf_mr");
+    reg_buf_mr_call *call;
+
+    require(found != NULL, "ibv_reg_buf_mr");
+    memcpy(&call, &found, sizeof(call));
+    return call;
+}
+
 /* An address without a mapping; and libibverbs' calls one by one. */
 static int calls(char **argv)
 {
@@ -175,6 +186,11 @@ static int calls(char **argv)
     mr = ibv_reg_mr_iova2(pd, memory, PAGE, 0, IBV_ACCESS_RELAXED_ORDERING);
     require(mr != NULL, "ibv_reg_mr_iova2");
     dereg(mr);
+    for (int i = 0; i < 2; i++) {
+        mr = find_reg_buf_mr()(pd, NULL, memory, PAGE, RIGHTS);
+        require(mr != NULL, "ibv_reg_buf_mr");
+        dereg(mr);
+    }
     require(!ibv_reg_dmabuf_mr(pd, 0, PAGE, 0, -1, 0) && errno == EBADF, "a probe");
     return 0;
 }

@@ -294,6 +294,10 @@ static void *patch_by_ucx(const char *name, void *function)
 
     memcpy(&place, &replacement, sizeof(place));
     status = ucx.patch(function, place, name, &ucx_original, &restore);
+#if defined(__aarch64__)
+    if (status == -22) /* UCS_ERR_UNSUPPORTED */
+        test_skip("on arm64 UCX patches no function whose original it calls");
+#endif
     if (status)
         fail_msg("UCX does not patch %s: status %d", name, status);
     return restore;

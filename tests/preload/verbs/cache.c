@@ -186,6 +186,20 @@ TEST(reg__probes_and_rare_access__as_without_us)
     munmap(memory, PAGE);
 }
 
+/* Its address may be of no host memory. */
+TEST(reg__buffer_of_libibverbs__the_drivers_each_time)
+{
+    struct bench bench = bench_open();
+    char *memory = bench_map(NULL, PAGE);
+
+    for (int i = 0; i < 2; i++)
+        bench_dereg(ib.reg_buf_mr(bench.pd, NULL, memory, PAGE, LOCAL));
+    assert_int_equal(bench_regs(&bench), 2);
+    assert_null(ib.reg_buf_mr(bench.pd, NULL, (char *)PAGE, PAGE, LOCAL)); /* unmapped */
+    assert_int_equal(errno, EFAULT);
+    munmap(memory, PAGE);
+}
+
 TEST(dereg__bound_window__busy)
 {
     struct bench bench = bench_open();

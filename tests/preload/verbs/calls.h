@@ -18,6 +18,7 @@ struct calls {
     struct ibv_mr *(*reg_mr)(struct ibv_pd *, void *, size_t, int);
     struct ibv_mr *(*reg_mr_iova)(struct ibv_pd *, void *, size_t, uint64_t, int);
     struct ibv_mr *(*reg_mr_iova2)(struct ibv_pd *, void *, size_t, uint64_t, unsigned);
+    reg_buf_mr_call *reg_buf_mr;
     struct ibv_mr *(*reg_dmabuf_mr)(struct ibv_pd *, uint64_t, size_t, uint64_t, int, int);
     int (*rereg_mr)(struct ibv_mr *, int, struct ibv_pd *, void *, size_t, int);
     int (*dereg_mr)(struct ibv_mr *);

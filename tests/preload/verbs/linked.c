@@ -5,11 +5,22 @@
 #include "tests/preload/verbs/calls.h"
 
 #include <dlfcn.h>
+#include <string.h>
 
 #undef ibv_reg_mr
 #undef ibv_reg_mr_iova
 
 struct calls ib;
+
+/* libibverbs, which is linked, need not have it where this is built. */
+static reg_buf_mr_call *find_reg_buf_mr(void)
+{
+    void *found = dlvsym(RTLD_DEFAULT, "ibv_reg_buf_mr", "IBVERBS_1.17");
+    reg_buf_mr_call *call;
+
+    memcpy(&call, &found, sizeof(call));
+    return call;
+}
 
 void calls_find(void)
 {
@@ -24,6 +35,7 @@ void calls_find(void)
         .reg_mr = ibv_reg_mr,
         .reg_mr_iova = ibv_reg_mr_iova,
         .reg_mr_iova2 = ibv_reg_mr_iova2,
+        .reg_buf_mr = find_reg_buf_mr(),
         .reg_dmabuf_mr = ibv_reg_dmabuf_mr,
         .rereg_mr = ibv_rereg_mr,
         .dereg_mr = ibv_dereg_mr,

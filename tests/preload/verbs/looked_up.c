@@ -40,6 +40,7 @@ void calls_find(void)
     FIND(reg_mr, "IBVERBS_1.1");
     FIND(reg_mr_iova, "IBVERBS_1.7");
     FIND(reg_mr_iova2, "IBVERBS_1.8");
+    FIND(reg_buf_mr, "IBVERBS_1.17");
     FIND(reg_dmabuf_mr, "IBVERBS_1.12");
     FIND(rereg_mr, "IBVERBS_1.1");
     FIND(dereg_mr, "IBVERBS_1.1");

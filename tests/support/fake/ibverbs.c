@@ -300,6 +300,13 @@ EXPORTED struct ibv_mr *ibv_reg_mr_iova(struct ibv_pd *pd, void *addr, size_t le
     return ibv_reg_mr_iova2(pd, addr, length, iova, (unsigned)access);
 }
 
+/* Of rdma-core 65, whose own is a call of another function, too. */
+EXPORTED struct ibv_mr *ibv_reg_buf_mr(struct ibv_pd *pd, struct ibv_buf *buf, void *addr,
+                                       size_t length, int access)
+{
+    return ibv_reg_mr_iova2(pd, addr, length, (uint64_t)(uintptr_t)addr, (unsigned)access);
+}
+
 EXPORTED struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t length,
                                           uint64_t iova, int fd, int access)
 {

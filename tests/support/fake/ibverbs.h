@@ -11,6 +11,12 @@
 
 #define FAKE_IBVERBS_SYMBOL "hmreg_fake_ibverbs"
 
+/* ibv_reg_buf_mr() of rdma-core 65. */
+struct ibv_buf;
+typedef struct ibv_mr *reg_buf_mr_call(struct ibv_pd *pd, struct ibv_buf *buf, void *addr,
+                                       size_t length, int access);
+reg_buf_mr_call ibv_reg_buf_mr;
+
 struct fake_ibverbs {
     /* Of regions: made and ended so far, and existing. Failed calls do not count. */
     atomic_uint regs, deregs, live, reregs;
