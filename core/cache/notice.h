@@ -25,7 +25,10 @@ struct get {
     bool settled;           /* in this round: all earlier changes have reached the caches */
     size_t watched;         /* segments that the monitor watches although not all are */
     uint64_t since;         /* suspensions before the get: suspended_since() */
-    unsigned discarded;     /* registrations discarded, in all rounds */
+    /* The last of so many registrations that were discarded. It ends with the get: where memory is
+     * set apart for a fork (ibv_fork_init(3)), registering it alone changes its mapping. */
+    struct hmreg_mr *discarded;
+    unsigned discards;
     const char *asks_why;   /* if hits ask the runtime, why: hmreg_mr_explain()'s */
 };
 
