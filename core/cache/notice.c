@@ -205,12 +205,15 @@ static bool is_accessible(const struct get *get, const struct part *part)
     return !(get->domain->caps.mr_mode & HMREG_MR_ALLOCATED) || is_pinning_strict(get, part);
 }
 
-/* Is the memory host memory, whatever is mapped there meanwhile? One range, where no runtime is in
- * use: one that is loaded now maps its memory elsewhere. */
+/* Is the memory host memory, whatever is mapped there meanwhile, and no attribute to be checked
+ * with it? One range, where no runtime is in use: one that is loaded now maps its memory elsewhere.
+ * What is paged on demand the fabric need not refuse. */
 static bool is_hosts(const struct get *get)
 {
-    return !get->list && !get->want.variant && !get->request->claim.made &&
-           !atomic_load(&get->domain->lib->runtimes.vendors);
+    const struct request *request = get->request;
+
+    return !get->list && !request->dmabuf && !request->claim.made && !request->options.set_iova &&
+           !request->options.on_demand && !atomic_load(&get->domain->lib->runtimes.vendors);
 }
 
 /* Memory that was private, anonymous and readable is still the system's until a call that may
