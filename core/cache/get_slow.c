@@ -472,6 +472,9 @@ static int resolve_memory(struct get *get)
     int rc;
 
     get->assumed = notice_is_known(get);
+    if (get->assumed && get_asks_runtimes(get))
+        return resolve(get->domain->lib, get->want.start, get->want.end - get->want.start,
+                       get->found);
     if (get->assumed) {
         *get->found = resolved_as_system(get->want.start);
         return 0;
