@@ -259,6 +259,13 @@ static int check_awake(const struct get *get)
                 : suspended_check(suspended, get->request->iov, 1, get->since);
 }
 
+static void put_discarded(struct get *get)
+{
+    if (get->discarded)
+        cache_set_release(get->set, get->discarded);
+    get->discarded = NULL;
+}
+
 static int create(struct get *get, struct hmreg_mr *entry)
 {
     struct cache *cache = cache_of(get, entry);
@@ -269,6 +276,8 @@ static int create(struct get *get, struct hmreg_mr *entry)
     hmreg_error_guard(&guard);
     rc = check_awake(get); /* hmreg_suspend() finds the entry from now on */
     rc = rc ? rc : create_once(get, cache, entry);
+    if (eviction_helps(rc))
+        put_discarded(get);
     if (eviction_helps(rc) && reap_helps(get->set, freed))
         rc = create_once(get, cache, entry);
     if (rc && !get->covers)
@@ -370,8 +379,9 @@ static int finish(struct get *get, struct hmreg_mr *entry, struct hmreg_mr **out
     if (search.evicted)
         cache_set_free_evicted(get->set, search.evicted);
     if (result == CACHE_DISCARDED) {
-        cache_set_release(get->set, entry);
-        get->discarded++;
+        put_discarded(get);
+        get->discarded = entry;
+        get->discards++;
         return AGAIN;
     }
     if (!cached)
@@ -462,6 +472,9 @@ static int resolve_memory(struct get *get)
     int rc;
 
     get->assumed = notice_is_known(get);
+    if (get->assumed && get_asks_runtimes(get))
+        return resolve(get->domain->lib, get->want.start, get->want.end - get->want.start,
+                       get->found);
     if (get->assumed) {
         *get->found = resolved_as_system(get->want.start);
         return 0;
@@ -509,6 +522,7 @@ static int get_covering(struct get *get, const struct iovec *whole, struct hmreg
     rc = rc ? rc : miss(&wide, out);
     hmreg_error_unguard(&guard, true);
     get->discarded = wide.discarded;
+    get->discards = wide.discards;
     return rc;
 }
 
@@ -553,7 +567,7 @@ static int get_rounds(struct get *get, bool caching, struct hmreg_mr **out)
 
     if (caching && !get->domain->check_puts)
         get->tcache = thread_cache_join(&get->set->pool.thread_caches);
-    for (int i = 0; caching && i < MAX_ROUNDS && get->discarded < MAX_DISCARDED; i++) {
+    for (int i = 0; caching && i < MAX_ROUNDS && get->discards < MAX_DISCARDED; i++) {
         rc = get_round(get, out);
         if (rc != AGAIN)
             return rc;
@@ -568,6 +582,7 @@ static int get_uncancelled(struct get *get, bool caching, struct hmreg_mr **out)
     UNCANCELLED;
     int rc = get_rounds(get, caching, out), refused;
 
+    put_discarded(get);
     if (rc != -EFAULT || !get->assumed)
         return rc;
     refused = request_resolve(get->domain, get->request, get->found); /* in words */

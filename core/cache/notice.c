@@ -213,22 +213,23 @@ static bool is_accessible(const struct get *get, const struct part *part)
     return !(get->domain->caps.mr_mode & HMREG_MR_ALLOCATED) || is_pinning_strict(get, part);
 }
 
-/* Is the memory host memory, whatever is mapped there meanwhile? One range, where no runtime is in
- * use: one that is loaded now maps its memory elsewhere. */
-static bool is_hosts(const struct get *get)
+/* One range, and no attribute to be checked with its memory. What is paged on demand the fabric
+ * need not refuse. */
+static bool is_plain(const struct get *get)
 {
-    return !get->list && !get->want.variant && !get->request->claim.made &&
-           !atomic_load(&get->domain->lib->runtimes.vendors);
+    const struct request *request = get->request;
+
+    return !get->list && !request->dmabuf && !request->claim.made && !request->options.set_iova &&
+           !request->options.on_demand;
 }
 
-/* Memory that was private, anonymous and readable is still the system's until a call that may
- * change mappings begins. Memory that the program then hands to a runtime (cuMemHostRegister) stays
- * what it is, as a cached region of it does. */
+/* Memory that was private, anonymous and readable is still mapped so until a call that may change
+ * mappings begins. */
 bool notice_is_known(const struct get *get)
 {
     struct part part;
 
-    if (!get->tcache || !is_hosts(get))
+    if (!get->tcache || !is_plain(get))
         return false;
     part = part_of(get, 0);
     return is_known_anonymous(get, &part) && is_accessible(get, &part);
@@ -298,7 +299,8 @@ static bool is_counted(struct get *get, const struct part *part)
     struct hmem_range range;
 
     return monitor_kind(get->set->monitor) == HMREG_MONITOR_COUNTER &&
-           ((is_hosts(get) && is_pinning_strict(get, part)) || ask_is_readable(get, part, &range));
+           ((!get_asks_runtimes(get) && is_plain(get) && is_pinning_strict(get, part)) ||
+            ask_is_readable(get, part, &range));
 }
 
 static bool is_change_noticed(struct get *get, const struct part *part, bool watched)

@@ -21,12 +21,15 @@ struct get {
     bool covers;            /* it registers more than that, and evicts nothing for it */
     struct resolved *found; /* the resolved memory, in this round; of a list that of each segment */
     bool read;              /* in this round: ... all that the monitor had reported by then */
-    bool assumed;           /* in this round: what the thread knew took the place of resolving */
+    bool assumed;           /* in this round: the kernel was not asked what is mapped */
     bool settled;           /* in this round: all earlier changes have reached the caches */
     size_t watched;         /* segments that the monitor watches although not all are */
     uint64_t since;         /* suspensions before the get: suspended_since() */
-    unsigned discarded;     /* registrations discarded, in all rounds */
-    const char *asks_why;   /* if hits ask the runtime, why: hmreg_mr_explain()'s */
+    /* The last of so many registrations that were discarded. It ends with the get: where memory is
+     * set apart for a fork (ibv_fork_init(3)), registering it alone changes its mapping. */
+    struct hmreg_mr *discarded;
+    unsigned discards;
+    const char *asks_why; /* if hits ask the runtime, why: hmreg_mr_explain()'s */
 };
 
 /* Is it host memory, pinned or not? */
@@ -37,13 +40,19 @@ static inline bool get_is_host(const struct get *get)
     return kind == HMREG_MEM_HOST || kind == HMREG_MEM_HOST_PINNED;
 }
 
+/* Is a runtime in use? One that is loaded now maps its memory where nothing was. */
+static inline bool get_asks_runtimes(const struct get *get)
+{
+    return atomic_load(&get->domain->lib->runtimes.vendors);
+}
+
 /* Before and after the memory of a request is resolved: if the kernel was asked for its mappings,
  * as HMREG_MR_ALLOCATED demands, it is not asked again once the range is watched. Call the second
  * one if the first, and resolving, succeed. */
 bool notice_begin(const struct get *get, uint64_t *when);
 void notice_resolved(const struct get *get, uint64_t when);
-/* Does the thread know, without asking a runtime or the kernel, that the memory of a plain request
- * is the system's? */
+/* Does the thread know, without asking the kernel, that the memory of a plain request is mapped as
+ * the domain demands? Unless a runtime knows it, it is the system's. */
 bool notice_is_known(const struct get *get);
 
 /* Would the region end with its memory, as far as is known? If not, it is not kept past its last

@@ -16,9 +16,10 @@
 
 /* ---- the extension ---------------------------------------------------------------------- */
 
-struct mr_ext *mr_ext_new(const struct iovec *iov, size_t count)
+struct mr_ext *mr_ext_new(const struct iovec *iov, size_t count, size_t parts)
 {
-    struct mr_ext *ext = calloc(1, sizeof(*ext) + 2 * count * sizeof(*iov));
+    struct mr_ext *ext = calloc(1, sizeof(*ext) + 2 * count * sizeof(*iov) +
+                                       parts * (sizeof(*ext->keys) + sizeof(*ext->parts)));
 
     if (!ext)
         return NULL;
@@ -27,6 +28,11 @@ struct mr_ext *mr_ext_new(const struct iovec *iov, size_t count)
     ext->asked = ext->iov + count;
     memcpy(ext->iov, iov, count * sizeof(*iov));
     memcpy(ext->asked, iov, count * sizeof(*iov));
+    if (!parts)
+        return ext;
+    ext->part_count = parts;
+    ext->keys = (struct hmreg_mr_keys *)(ext->asked + count);
+    ext->parts = (struct hmreg_mr **)(ext->keys + parts);
     return ext;
 }
 
@@ -48,8 +54,6 @@ void mr_ext_clear(struct mr_ext *ext)
         free(gone);
     }
     free(ext->reasons);
-    free(ext->parts);
-    free(ext->keys);
     free(ext->list);
 }
 

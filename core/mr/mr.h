@@ -62,7 +62,7 @@ struct mr_ext {
     struct mr_missing *missing; /* why rails that were asked for are not there */
     uint64_t iova;              /* the caller's address of the first byte, if has_iova */
     bool has_iova;
-    struct mr_ext *kept; /* a cleared one that has the iov and asked of this one, or NULL */
+    struct mr_ext *kept;          /* a cleared one that has the arrays of this one, or NULL */
     struct hmreg_mr *next_undone; /* in the list of undone_retry() */
 };
 
@@ -159,10 +159,11 @@ static inline struct mr_body *mr_body(const struct hmreg_mr *mr)
     return mr_body_in(mr->domain->entries, mr->slot_offset);
 }
 
-/* Allocates an extension for these ranges, which it copies. NULL: no memory. */
-struct mr_ext *mr_ext_new(const struct iovec *iov, size_t count);
-/* Frees it with its mappings, but not the parts. NULL is accepted. clear: frees what it points to,
- * but for iov and asked. */
+/* Allocates an extension for these ranges, which it copies, and so many parts; 0: of one
+ * registration. NULL: no memory. */
+struct mr_ext *mr_ext_new(const struct iovec *iov, size_t count, size_t parts);
+/* Frees it with its mappings, but not the parts' regions. NULL is accepted. clear: frees what it
+ * points to, but for its arrays. */
 void mr_ext_free(struct mr_ext *ext);
 void mr_ext_clear(struct mr_ext *ext);
 void mr_ext_unmap(struct mr_ext *ext);

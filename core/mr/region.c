@@ -18,11 +18,12 @@
 
 /* ---- structs ---------------------------------------------------------------------------- */
 
-/* Gives a region the extension that a request on these ranges needs. False: no memory. */
+/* Gives a region the extension that a request on these ranges needs. parts: see mr_ext_new().
+ * False: no memory. */
 static bool extend(struct hmreg_mr *mr, const struct request *request, const struct iovec *iov,
-                   size_t count, const struct resolved *found)
+                   size_t count, const struct resolved *found, size_t parts)
 {
-    struct mr_ext *ext = mr_ext_new(iov, count);
+    struct mr_ext *ext = mr_ext_new(iov, count, parts);
 
     mr_body(mr)->ext = ext;
     if (!ext)
@@ -76,14 +77,9 @@ void region_free(struct hmreg_mr *mr)
 static int make_places(struct hmreg_mr *mr, const struct layout *layout,
                        const struct ranges *ranges, size_t parts, bool of_rails)
 {
-    if (extend(mr, &layout->request, ranges->iov, ranges->count, &layout->whole)) {
-        mr_ext(mr)->parts = calloc(parts, sizeof(struct hmreg_mr *));
-        mr_ext(mr)->keys = calloc(parts, sizeof(struct hmreg_mr_keys));
-    }
-    if (!mr_ext(mr) || !mr_ext(mr)->parts || !mr_ext(mr)->keys)
+    if (!extend(mr, &layout->request, ranges->iov, ranges->count, &layout->whole, parts))
         return hmreg_fail(-ENOMEM, "no memory for a region of %zu %s", parts,
                           of_rails ? "rails" : "segments");
-    mr_ext(mr)->part_count = parts;
     mr_ext(mr)->of_rails = of_rails;
     mr_body(mr)->made = PROVIDER_MR_OF_PARTS;
     return 0;
@@ -235,7 +231,7 @@ static int add_piece(struct hmreg_mr *mr, struct layout *layout, const struct ra
     struct hmreg_mr *piece = allocate(mr->domain, &request, request.iov, 1, found);
     int rc;
 
-    if (!piece || !extend(piece, &request, request.iov, 1, found))
+    if (!piece || !extend(piece, &request, request.iov, 1, found, 0))
         rc = hmreg_fail(-ENOMEM, "no memory for a region");
     else
         rc = register_one(layout, &request, found, NULL, piece);
@@ -351,7 +347,7 @@ static int fill_whole(struct layout *layout, struct hmreg_mr *mr, bool extended)
     int rc;
 
     if ((extended || !is_plain(request, found)) &&
-        !extend(mr, request, request->iov, request->count, found))
+        !extend(mr, request, request->iov, request->count, found, 0))
         return hmreg_fail(-ENOMEM, "no memory for a region");
     rc = register_one(layout, request, found, &refused, mr);
     if (!rc)

@@ -463,7 +463,7 @@ static int run(struct attempt *attempt)
 static int keep_key(const struct attempt *attempt)
 {
     struct hmreg_domain *domain = attempt->domain;
-    struct mr_ext *ext = mr_ext_new(attempt->request->iov, 1);
+    struct mr_ext *ext = mr_ext_new(attempt->request->iov, 1, 0);
 
     if (!ext && domain->ops.dereg(domain->self, &attempt->body->made) == -EBUSY) {
         attempt->body->key_taken = false;

@@ -184,6 +184,34 @@ TEST(invalidate__at_each_registration__uncached_in_the_end)
     hmreg_mr_put(mr);
 }
 
+static void forget_it_first(const struct provider_request *request)
+{
+    if (!atomic_load(&counter.regions))
+        forget_it(request);
+}
+
+/* As where libibverbs sets memory apart for a fork: its first registration alone changes the
+ * mapping. A fabric that has no room for two ends the first before it tries again. */
+TEST(invalidate__at_a_registration_beside_no_other__cached_where_there_is_room_for_two)
+{
+    for (unsigned room = 0; room < 2; room++) {
+        struct hmreg_mr *mr;
+
+        open_fixture(HMREG_MONITOR_IMPORT, NULL, 0);
+        library = fixture.lib;
+        to_forget = memory[0];
+        counter.reg_hook = forget_it_first;
+        counter.room = room;
+        mr = fixture_get(memory[0], LEN);
+        assert_int_equal(fixture_is_cached(mr), room == 0);
+        if (!room)
+            assert_int_equal(atomic_load(&counter.regs), 2);
+        assert_int_equal(atomic_load(&counter.regions), 1);
+        hmreg_mr_put(mr);
+        fixture_close();
+    }
+}
+
 /* ---- limits while others register ------------------------------------------------------- */
 
 /* Takes the remaining room while another thread registers. */
