@@ -132,10 +132,9 @@ TEST(get__miss_with_mr_allocated__kernel_asked_once)
     assert_ok(hmreg_domain_close(domain));
 }
 
-static unsigned walks_with(const struct known *known, struct hmreg_domain *domain, unsigned number,
-                           struct hmreg_mr_attr attr)
+static unsigned walks_with(struct hmreg_domain *domain, unsigned number, struct hmreg_mr_attr attr)
 {
-    const struct iovec range = {page_of(known, number), fixture_page()};
+    const struct iovec range = {page_of(number), fixture_page()};
     struct hmreg_mr *mr;
 
     attr.size = sizeof(attr);
@@ -152,26 +151,23 @@ static unsigned walks_with(const struct known *known, struct hmreg_domain *domai
 TEST(get_attr__misses_where_the_fabric_pins__kernel_asked_only_where_it_must_be)
 {
     struct hmreg_domain *domain;
-    struct known known;
 
-    open_known(&known);
+    open_known();
     domain = counter_open_allocated(known.fixture.lib);
     domain->caps.pins = true;
     domain->caps.orderings = domain->caps.on_demand = UINT32_MAX;
     domain->caps.iova = true;
     domain->caps.mr_mode |= HMREG_MR_VIRT_ADDR;
-    assert_int_equal(walks_of_a_miss(&known, domain, 1), 1);
-    assert_int_equal(walks_with(&known, domain, 2, (struct hmreg_mr_attr){0}), 0);
+    assert_int_equal(walks_of_a_miss(domain, 1), 1);
+    assert_int_equal(walks_with(domain, 2, (struct hmreg_mr_attr){0}), 0);
     assert_int_equal(
-        walks_with(&known, domain, 2, (struct hmreg_mr_attr){.ordering = HMREG_ORDERING_STRICT}),
-        0);
+        walks_with(domain, 2, (struct hmreg_mr_attr){.ordering = HMREG_ORDERING_STRICT}), 0);
     atomic_store(&known.fixture.lib->runtimes.vendors, true); /* is asked; the kernel is not */
-    assert_int_equal(walks_with(&known, domain, 3, (struct hmreg_mr_attr){0}), 0);
-    assert_int_equal(walks_with(&known, domain, 2, (struct hmreg_mr_attr){.set_iova = 1}), 1);
-    assert_int_equal(
-        walks_with(&known, domain, 2, (struct hmreg_mr_attr){.on_demand = HMREG_CHOICE_ON}), 1);
+    assert_int_equal(walks_with(domain, 3, (struct hmreg_mr_attr){0}), 0);
+    assert_int_equal(walks_with(domain, 2, (struct hmreg_mr_attr){.set_iova = 1}), 1);
+    assert_int_equal(walks_with(domain, 2, (struct hmreg_mr_attr){.on_demand = HMREG_CHOICE_ON}),
+                     1);
     assert_ok(hmreg_domain_close(domain));
-    close_known(&known);
 }
 
 /* How often the thread knows this mapping of two pages. */
