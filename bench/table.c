@@ -22,11 +22,8 @@
 
 /* ---- targets ---------------------------------------------------------------------------- */
 
-#define HIT_BESIDE_UCX(n, words, target)                                                           \
+#define HIT(n, words, target)                                                                      \
     TARGET("get + put, " words ", ns", "hits-" #n, WHO_DEFAULT, WHO_UCX, RATIO, target)
-#define HIT(n, words)                                                                              \
-    TARGET("get + put, " words ", ns", "hits-" #n, WHO_DEFAULT, WHO_EMPTY, RATIO, 1.6),            \
-        HIT_BESIDE_UCX(n, words, 0.4)
 #define MISS_TARGET(words, measure)                                                                \
     TARGET("miss above the provider, " words ", ns", measure, WHO_DEFAULT, NULL, VALUE, 600)
 #define PROGRAM_TARGET(words, measure, target)                                                     \
@@ -49,10 +46,9 @@
     }
 
 #define TARGETS                                                                                    \
-    HIT(1, "1 region"), HIT(10, "10 regions"), HIT(100, "100 regions"),                            \
-        HIT(1000, "1,000 regions"), HIT_BESIDE_UCX(10000, "10,000 regions", 0.5),                  \
-        HIT_BESIDE_UCX(100000, "100,000 regions", 0.5),                                            \
-        HIT_BESIDE_UCX(1000000, "1,000,000 regions", 0.5),                                         \
+    HIT(1, "1 region", 0.4), HIT(10, "10 regions", 0.4), HIT(100, "100 regions", 0.4),             \
+        HIT(1000, "1,000 regions", 0.4), HIT(10000, "10,000 regions", 0.5),                        \
+        HIT(100000, "100,000 regions", 0.5), HIT(1000000, "1,000,000 regions", 0.5),               \
         TARGET("get + put, 1 region, ns", "hits-1", WHO_USERFAULT, "bare ioctl", RATIO, 1.6),      \
         THREADS_TARGET("1,000 regions each", "threads-distinct-1000"),                             \
         THREADS_TARGET("the same region", "threads-same-1"),                                       \

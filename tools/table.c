@@ -209,14 +209,21 @@ static void print_as_columns(const char *text, int indent)
     }
 }
 
+/* libsmartcols before 2.38 has no scols_column_get_name(). */
+static const char *heading_of(struct table *table, size_t column)
+{
+    return scols_cell_get_data(
+        scols_column_get_header(scols_table_get_column(table->table, column)));
+}
+
 static void print_as_blocks(struct table *table)
 {
     int widest = 0;
 
     for (size_t i = 0; i < table->count; i++) {
-        const char *heading = scols_column_get_name(scols_table_get_column(table->table, i));
+        int width = (int)strlen(heading_of(table, i));
 
-        widest = (int)strlen(heading) > widest ? (int)strlen(heading) : widest;
+        widest = width > widest ? width : widest;
     }
     for (size_t i = 0; i < table->cells; i++) {
         size_t column = i % table->count;
@@ -224,8 +231,7 @@ static void print_as_blocks(struct table *table)
         const char *cell = scols_cell_get_data(scols_line_get_cell(row, column));
         char mark[64];
 
-        snprintf(mark, sizeof(mark), "%-*s" GAP, widest,
-                 scols_column_get_name(scols_table_get_column(table->table, column)));
+        snprintf(mark, sizeof(mark), "%-*s" GAP, widest, heading_of(table, column));
         if (i && !column)
             putchar('\n');
         if (*cell)

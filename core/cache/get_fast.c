@@ -14,7 +14,6 @@
  * its next fence at the latest.
  */
 #include "core/base/error.h"
-#include "core/base/validate.h"
 #include "core/cache/cache_set.h"
 #include "core/cache/get_slow.h"
 #include "core/cache/put_check.h"
@@ -414,16 +413,4 @@ int hmreg_mr_get(struct hmreg_domain *domain, const void *addr, size_t len, uint
     cache_stats_hit(view->rows[pin_slot->cache]->shown);
     *out = mr;
     return 0;
-}
-
-/* ---- notices ---------------------------------------------------------------------------- */
-
-int hmreg_invalidate(struct hmreg *lib, const void *addr, size_t len)
-{
-    int rc = context_check(lib);
-
-    rc = rc ? rc : validate_range(addr, len);
-    if (!rc)
-        monitor_notice(lib->monitor, (uintptr_t)addr, (uintptr_t)addr + len);
-    return rc;
 }

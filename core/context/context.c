@@ -235,3 +235,15 @@ int hmreg_device_query(struct hmreg *lib, enum hmreg_iface iface, int index,
     validate_copy_out(out, &info, sizeof(info));
     return 0;
 }
+
+/* ---- the application's notices ---------------------------------------------------------- */
+
+int hmreg_invalidate(struct hmreg *lib, const void *addr, size_t len)
+{
+    int rc = context_check(lib);
+
+    rc = rc ? rc : validate_range(addr, len);
+    if (!rc)
+        monitor_notice(lib->monitor, (uintptr_t)addr, (uintptr_t)addr + len);
+    return rc;
+}

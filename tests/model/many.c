@@ -90,17 +90,10 @@ void many_end(const struct many_got *got, unsigned count)
     pinning.dereg_hook = oracle_deregistered;
     if (t.evictions[0])
         oracle_fail("%" PRIu64 " regions were evicted for no miss", t.evictions[0]);
-    for (unsigned i = 0; i < count; i++)
-        oracle_looked(&got[i].want);
     tell_ends(0);
-    for (unsigned i = 0; i < count; i++)
-        if (got[i].region->key <= t.newest)
-            judge(&got[i], 0);
     for (unsigned i = 0; i < count; i++) {
         uint64_t key = got[i].region->key, from = last + 1;
 
-        if (key <= t.newest)
-            continue;
         for (; key > last + 1; last++)
             if (!may_be_discarded(last + 1))
                 oracle_fail("region %" PRIu64 " was registered for no range", last + 1);

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * A get of many ranges beside the model, which judges one get at a time: those that needed no
- * registration first, then the others in order, each with the evictions and deregistrations that
- * happened between its registration and the next.
+ * A get of many ranges beside the model, which judges one get after the other, those that
+ * registered with the evictions and deregistrations that happened before the next registration.
  */
 #ifndef TESTS_MODEL_MANY_H
 #define TESTS_MODEL_MANY_H

@@ -180,7 +180,7 @@ static void judge_second_chance(unsigned area)
     for (each(entry)) {
         if (!is_candidate(entry, area))
             continue;
-        if (is_gone(entry) && entry->was_hit && entry->hit == oracle.clock)
+        if (is_gone(entry) && entry->right && entry->was_hit && entry->hit == oracle.clock)
             first = entry;
         if (!is_gone(entry) && entry->state == LIVE && !entry->was_hit)
             spared = entry;
@@ -409,11 +409,6 @@ static void find_out(const struct oracle_want *want)
         }
 }
 
-void oracle_looked(const struct oracle_want *want)
-{
-    find_out(want);
-}
-
 static void read_events(const struct oracle_want *want, bool others_evicted_too)
 {
     if (want->area == 0)
@@ -567,6 +562,8 @@ void oracle_settle(void)
         if (entry->state == LIVE && entry->right)
             oracle_fail("region %" PRIu64 " was deregistered, and others were to go first",
                         entry->key);
+        /* A later get of the same call found it outdated, and is judged after this. */
+        oracle.died_perhaps += entry->state != DEAD && !entry->right;
         *entry = (struct entry){.key = 0};
     }
     oracle.gone_count = 0;

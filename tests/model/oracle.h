@@ -43,8 +43,6 @@ void oracle_limits(uint64_t max_regions, uint64_t max_bytes, uint64_t evictions)
 /* The same for the limits of all caches together. */
 void oracle_all_limits(uint64_t max_regions, uint64_t max_bytes, uint64_t evictions);
 
-/* A get of many ranges has looked for each in the caches, before any of them is judged. */
-void oracle_looked(const struct oracle_want *want);
 void oracle_get(const struct oracle_want *want, const struct oracle_seen *seen);
 /* A get that registered nothing because the fabric failed; it may have evicted. */
 void oracle_get_failed(const struct oracle_want *want, uint64_t evictions, bool others_evicted_too);

@@ -166,6 +166,11 @@ static void go(void)
     a_bypass(TEST_GO, "Go");
 }
 
+static void go_without_a_note(void)
+{
+    a_bypass(TEST_CGO, "Go");
+}
+
 static void any_other(void)
 {
     uint64_t key;
@@ -228,6 +233,7 @@ TEST(load__an_allocator_of_the_sanitizers__memhooks_only_by_name)
 TEST(load__a_go_runtime__memhooks_only_by_name)
 {
     in_a_process(go);
+    in_a_process(go_without_a_note);
 }
 
 TEST(load__any_other_library__hits_go_on)

@@ -187,7 +187,7 @@ struct bypass {
     const char *what, *file;
 };
 
-static int look_for_sanitizer(const struct module *module, void *arg)
+static int look_for_mark(const struct module *module, void *arg)
 {
     static const char *const marks[][2] = {
         {"__asan_init", "AddressSanitizer"},
@@ -199,6 +199,7 @@ static int look_for_sanitizer(const struct module *module, void *arg)
         /* Of every allocator that is made of the sanitizers' parts: Scudo's up to LLVM 14,
          * DataFlowSanitizer's. */
         {"__sanitizer_get_current_allocated_bytes", "the sanitizers' allocator"},
+        {"_cgo_topofstack", "a Go runtime"}, /* also where the linker was to leave no note */
     };
     struct bypass *bypass = arg;
 
@@ -247,7 +248,7 @@ const char *modules_bypass(const char **file)
 {
     struct bypass bypass = {.what = NULL};
 
-    if (!modules_each(look_for_sanitizer, &bypass))
+    if (!modules_each(look_for_mark, &bypass))
         dl_iterate_phdr(look_for_go, &bypass);
     *file = bypass.file;
     return bypass.what;

@@ -182,6 +182,7 @@ static const char *const ends[] = {
     "cuDevicePrimaryCtxRetain",
 };
 #define ENDS (sizeof(ends) / sizeof(ends[0]))
+#define WITH_ALL_ENDS 12000 /* the first version that has all of them */
 
 static struct entry_hook hook;
 static unsigned our_calls;
@@ -217,12 +218,15 @@ static void check_call(const char *name, const void *function, unsigned result, 
         fail_msg("our hook of %s was called %u times, not %u", name, our_calls, ours_once);
 }
 
+/* NULL: this driver is older. */
 static void *function_of(const char *name, unsigned *result)
 {
     void *function = dlsym(library, name);
 
-    if (!function)
-        fail_msg("no %s", name);
+    if (!function) {
+        assert_in_range(version_of(), 11000, WITH_ALL_ENDS - 1);
+        return NULL;
+    }
     *result = call_at(function)(0, 0, 0, 0);
     assert_int_not_equal(*result, CUDA_OK);
     return function;
@@ -235,6 +239,8 @@ TEST(library__each_end_of_memory__hooked_called_and_restored)
         unsigned result = 0;
         uint8_t before[LOOKED_AT], *function = function_of(ends[i], &result);
 
+        if (!function)
+            continue;
         memcpy(before, function, sizeof(before));
         new_hook(ends[i], function);
         check_call(ends[i], function, result, 1);
@@ -309,6 +315,8 @@ TEST(library__ucx_hooks_first_or_later__both_called)
         uint8_t before[LOOKED_AT], *function = function_of(ends[i], &result);
         void *restore;
 
+        if (!function)
+            continue;
         memcpy(before, function, sizeof(before));
         restore = patch_by_ucx(ends[i], function);
         new_hook(ends[i], function);
@@ -340,8 +348,12 @@ TEST(vendor__its_hooks__all_kinds_reported)
     void *entry;
 
     begin();
-    for (size_t i = 0; i < ENDS; i++)
-        memcpy(before[i], function_of(ends[i], &results[i]), LOOKED_AT);
+    for (size_t i = 0; i < ENDS; i++) {
+        const void *function = function_of(ends[i], &results[i]);
+
+        if (function)
+            memcpy(before[i], function, LOOKED_AT);
+    }
     self.base.library = library;
     self.version = version_of();
     entry = dlsym(library, "cuDevicePrimaryCtxGetState");
@@ -358,6 +370,8 @@ TEST(vendor__its_hooks__all_kinds_reported)
     for (size_t i = 0; i < ENDS; i++) {
         void *function = dlsym(library, ends[i]);
 
+        if (!function)
+            continue;
         if (!memcmp(before[i], function, LOOKED_AT))
             fail_msg("%s is not hooked", ends[i]);
         assert_int_equal(call_at(function)(0, 0, 0, 0), results[i]);
