@@ -14,6 +14,12 @@
 #include <linux/dma-buf.h>
 #include <linux/list.h>
 #include <linux/types.h>
+#include <linux/version.h>
+
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(7, 0, 0)
+#define dma_buf_move_notify dma_buf_invalidate_mappings
+#define move_notify         invalidate_mappings
+#endif
 
 struct ib_mr;
 struct page;

@@ -3,6 +3,7 @@
  * Initializes the parts of kmod.h. For the kernels of Debian 12, 6.1 and 6.12.
  */
 #include <linux/module.h>
+#include <linux/version.h>
 
 #include "kmod.h"
 
@@ -43,4 +44,8 @@ module_init(softgpu_init);
 module_exit(softgpu_exit);
 MODULE_LICENSE("GPL");
 MODULE_DESCRIPTION("For tests only: a GPU's memory, and Soft-RoCE that registers it");
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 13, 0)
 MODULE_IMPORT_NS(DMA_BUF);
+#else
+MODULE_IMPORT_NS("DMA_BUF");
+#endif

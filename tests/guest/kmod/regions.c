@@ -30,6 +30,13 @@
 #include "kmod.h"
 #include "softgpu.h"
 
+/* What a registration of later kernels has before its last parameter. */
+#if LINUX_VERSION_CODE < KERNEL_VERSION(7, 0, 0)
+#define DMAH(dmah)
+#else
+#define DMAH(dmah) dmah,
+#endif
+
 struct region {
     struct hlist_node node;
     struct ib_mr *mr;
@@ -48,7 +55,8 @@ static struct platform_device *dma_device; /* the device of the attachments */
 static DEFINE_HASHTABLE(regions, 6);
 static DEFINE_SPINLOCK(regions_lock);
 /* The driver's own calls: one set, as every rxe device has the same. */
-static struct ib_mr *(*driver_reg)(struct ib_pd *, u64, u64, u64, int, struct ib_udata *);
+static struct ib_mr *(*driver_reg)(struct ib_pd *, u64, u64, u64, int,
+                                   DMAH(struct ib_dmah *) struct ib_udata *);
 static int (*driver_dereg)(struct ib_mr *, struct ib_udata *);
 
 /* ---- the import ------------------------------------------------------------------------- */
@@ -190,7 +198,7 @@ static struct ib_mr *register_pages(struct ib_pd *pd, struct region *region,
         mr = ERR_PTR((long)addr);
     } else {
         mr = driver_reg(pd, addr + offset_in_page(span->offset), span->length, span->iova,
-                        span->access, udata);
+                        span->access, DMAH(NULL) udata);
         vm_munmap(addr, len);
     }
     fput(file);
@@ -352,7 +360,8 @@ static struct ib_mr *hook_reg_dmabuf(struct ib_pd *pd, u64 offset, u64 length, u
 }
 #else
 static struct ib_mr *hook_reg_dmabuf(struct ib_pd *pd, u64 offset, u64 length, u64 iova, int fd,
-                                     int access, struct uverbs_attr_bundle *attrs)
+                                     int access,
+                                     DMAH(struct ib_dmah *dmah) struct uverbs_attr_bundle *attrs)
 {
     struct span span = {offset, length, iova, access};
 
@@ -372,7 +381,7 @@ static struct dma_buf *imitated(u64 start, u64 length, u64 *offset)
 }
 
 static struct ib_mr *hook_reg(struct ib_pd *pd, u64 start, u64 length, u64 iova, int access,
-                              struct ib_udata *udata)
+                              DMAH(struct ib_dmah *dmah) struct ib_udata *udata)
 {
     const struct peers_driver *driver = READ_ONCE(peers_driver);
     struct span span = {.length = length, .iova = iova, .access = access};
@@ -392,7 +401,7 @@ static struct ib_mr *hook_reg(struct ib_pd *pd, u64 start, u64 length, u64 iova,
     /* Where nvidia-peermem cannot map memory, it says that the memory is not its. */
     if (span.dmabuf && peers_client() != PEERS_SOFTGPU && PTR_ERR(mr) == -ENOMEM)
         mr = NULL;
-    return mr ? mr : driver_reg(pd, start, length, iova, access, udata);
+    return mr ? mr : driver_reg(pd, start, length, iova, access, DMAH(dmah) udata);
 }
 
 /* Remove it from the table first: the driver frees mr, and its address can be reused. */

@@ -11,6 +11,7 @@
 #include <linux/miscdevice.h>
 #include <linux/mutex.h>
 #include <linux/uaccess.h>
+#include <linux/version.h>
 
 struct ib_device *client_device;
 struct ib_pd *client_pd;
@@ -397,4 +398,8 @@ module_init(client_init);
 module_exit(client_exit);
 MODULE_DESCRIPTION("For tests only: a client of hmreg_kfi");
 MODULE_LICENSE("Dual BSD/GPL");
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 13, 0)
 MODULE_IMPORT_NS(DMA_BUF);
+#else
+MODULE_IMPORT_NS("DMA_BUF");
+#endif
