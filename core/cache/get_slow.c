@@ -276,8 +276,10 @@ static int create(struct get *get, struct hmreg_mr *entry)
     hmreg_error_guard(&guard);
     rc = check_awake(get); /* hmreg_suspend() finds the entry from now on */
     rc = rc ? rc : create_once(get, cache, entry);
-    if (eviction_helps(rc))
+    if (rc && get->discarded) { /* which may have the room */
         put_discarded(get);
+        rc = create_once(get, cache, entry);
+    }
     if (eviction_helps(rc) && reap_helps(get->set, freed))
         rc = create_once(get, cache, entry);
     if (rc && !get->covers)
