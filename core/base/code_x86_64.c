@@ -80,6 +80,11 @@ void code_replace(uint8_t *at, const uint8_t *bytes, size_t count)
         store_within_word(at, bytes, count);
         return;
     }
+    if (!code_can_replace(at, count)) { /* no thread executes them */
+        for (size_t i = 0; i < count; i++)
+            store_within_word(at + i, bytes + i, 1);
+        return;
+    }
     store_within_word(at, wait_here, 2);
     code_fetch_anew();
     for (size_t i = 2; i < count; i++)

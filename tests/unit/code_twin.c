@@ -322,6 +322,34 @@ TEST(write__others_have_modified_the_file__made_writable)
     in_a_child(change_beside_others);
 }
 
+/* At each place in a word, also where the first two bytes are of two words: such a pad of a hook is
+ * written so. */
+static void write_everywhere(void)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    uint8_t *code = mmap(NULL, page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    uint8_t bytes[CODE_BRANCH] = {1, 2, 3, 4, 5}, expected[64];
+
+    assert_true(code != MAP_FAILED);
+    memset(code, 0x90, sizeof(expected));
+    assert_int_equal(mprotect(code, page, PROT_READ | PROT_EXEC), 0);
+    for (size_t place = 16; place < 32; place++) {
+        struct code_text text = {0};
+
+        memcpy(expected, code, sizeof(expected));
+        memcpy(expected + place, bytes, sizeof(bytes));
+        assert_int_equal(
+            code_write(&text, code + place, bytes, sizeof(bytes), PROT_READ | PROT_EXEC), 0);
+        assert_memory_equal(code, expected, sizeof(expected));
+        bytes[0]++;
+    }
+}
+
+TEST(write__anonymous_code__at_each_place_and_nothing_beside)
+{
+    in_a_child(write_everywhere);
+}
+
 TEST(write__locked_memory__made_writable)
 {
     in_a_child(change_of_locked);
