@@ -446,6 +446,7 @@ TEST(get__covering_beyond_the_window__the_range)
 
     assert_ok(hmreg_domain_close(fixture.domain));
     assert_ok(hmreg_domain_open_verbs(fixture.lib, fixture.pd, &config, &fixture.domain));
+    begun.domain = fixture.domain;
     cu.fake->window(8 * BLOCK);
     for (unsigned i = 0; i < 2; i++) {
         assert_ok(get(&fixture, large + i * BLOCK, BLOCK, &mr));
