@@ -74,10 +74,13 @@ static bool need_nothing(struct userfault_client *client, uint64_t from, uint64_
 static char *open_and_watch(struct userfault_client *client, size_t watched_pages, size_t pages)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE), len = watched_pages * page;
-    char *memory =
-        mmap(NULL, pages * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    /* Pages without access on both sides, or a neighbour might be of the same mapping. */
+    char *memory = mmap(NULL, (pages + 2) * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     int rc = userfault_open(client, true, &userfault);
 
+    assert_ptr_not_equal(memory, MAP_FAILED);
+    memory += page;
+    assert_int_equal(mprotect(memory, pages * page, PROT_READ | PROT_WRITE), 0);
     if (rc == -EPERM || rc == -ENOSYS)
         test_skip("%s", hmreg_last_error()->text);
     assert_ok(rc);
