@@ -278,7 +278,8 @@ static int create(struct get *get, struct hmreg_mr *entry)
     rc = rc ? rc : create_once(get, cache, entry);
     if (rc && get->discarded) { /* which may have the room */
         put_discarded(get);
-        rc = create_once(get, cache, entry);
+        rc = check_awake(get);
+        rc = rc ? rc : create_once(get, cache, entry);
     }
     if (eviction_helps(rc) && reap_helps(get->set, freed))
         rc = create_once(get, cache, entry);
