@@ -228,14 +228,17 @@ static inline uint64_t mr_identity(const struct hmreg_mr *mr)
 /* The parts whose identities a cached region's hits ask for, one by one. */
 static inline size_t mr_part_count(const struct hmreg_mr *mr)
 {
-    return mr_list(mr) ? mr_list(mr)->count : 1;
+    const struct mr_list *list = mr_list(mr);
+
+    return list ? list->count : 1;
 }
 
 static inline struct mr_part mr_part(const struct hmreg_mr *mr, size_t index)
 {
+    const struct mr_list *list = mr_list(mr);
     struct mr_part all = {mr->node.start, mr->node.end, mr_identity(mr)};
 
-    return mr_list(mr) ? mr_list(mr)->part[index] : all;
+    return list ? list->part[index] : all;
 }
 
 static inline size_t mr_count(const struct hmreg_mr *mr)

@@ -9,7 +9,6 @@
 #include "core/mr/mr.h"
 
 #include <assert.h>
-#include <endian.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
@@ -176,8 +175,8 @@ static int raw_key(const struct hmreg_mr *mr, uint64_t *base, uint8_t *raw, size
 
     if (domain->caps.mr_mode & HMREG_MR_RAW)
         return domain->ops.raw_key(domain->self, &mr_body(mr)->made, base, raw, size);
-    key = htole64(key);
-    memcpy(raw, &key, sizeof(key));
+    for (size_t i = 0; i < sizeof(key); i++)
+        raw[i] = (uint8_t)(key >> 8 * i);
     *base =
         domain->caps.mr_mode & HMREG_MR_VIRT_ADDR ? (uint64_t)(uintptr_t)mr_iov(mr, 0).iov_base : 0;
     if (mr_has_iova(mr))

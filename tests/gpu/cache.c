@@ -46,7 +46,8 @@ static void reuse_kind(enum hmreg_mem_kind kind, void (*check)(const struct reus
     if (kind == HMREG_MEM_HOST_PINNED)
         reuse = (struct reuse){.iface = gpu.ops->iface, .alloc = alloc_pinned, .free = free_pinned};
     if (kind == HMREG_MEM_MANAGED)
-        reuse = (struct reuse){.iface = gpu.ops->iface, .alloc = alloc_managed, .free = free_managed};
+        reuse =
+            (struct reuse){.iface = gpu.ops->iface, .alloc = alloc_managed, .free = free_managed};
     self = gpu.begin();
     check(&reuse, times);
     gpu.end(self);

@@ -23,6 +23,8 @@
 #define JUMP       0xe9 /* followed by four bytes, the distance from the instruction's end */
 #define SHORT_JUMP 0xeb /* followed by one byte */
 
+static const uint8_t system_call[HOOK_ENTER_SIZE] = {0x0f, 0x05};
+
 /* ---- reading code ----------------------------------------------------------------------- */
 
 #define JUMP_IF      6 /* bytes of a conditional jump: 0x0f, 0x80 to 0x8f, and the distance */
@@ -209,7 +211,7 @@ bool hook_arch_enters(const struct hook_code *code, size_t at, struct hook_entry
 void hook_arch_enter_bytes(const uint8_t *enter, const uint8_t *site, uint8_t jump[HOOK_ENTER_SIZE],
                            uint8_t before[HOOK_ENTER_SIZE])
 {
-    memcpy(before, "\x0f\x05", HOOK_ENTER_SIZE);
+    memcpy(before, system_call, HOOK_ENTER_SIZE);
     jump[0] = SHORT_JUMP;
     jump[1] = (uint8_t)(site - enter - HOOK_ENTER_SIZE);
 }
@@ -533,7 +535,7 @@ static bool write_leave(uint8_t *to, const struct hook_entry *entry)
     write_instruction(to, entry);
     if (!entry->enter)
         return code_branch(back, back, behind(entry) - HOOK_ENTER_SIZE);
-    memcpy(back, "\x0f\x05", HOOK_ENTER_SIZE);
+    memcpy(back, system_call, HOOK_ENTER_SIZE);
     back += HOOK_ENTER_SIZE;
     return code_branch(back, back, behind(entry));
 }

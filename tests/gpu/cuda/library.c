@@ -181,7 +181,7 @@ static const char *const ends[] = {
     "cuDevicePrimaryCtxRelease_v2",
     "cuDevicePrimaryCtxRetain",
 };
-#define ENDS (sizeof(ends) / sizeof(ends[0]))
+#define ENDS          (sizeof(ends) / sizeof(ends[0]))
 #define WITH_ALL_ENDS 12000 /* the first version that has all of them */
 
 static struct entry_hook hook;

@@ -53,8 +53,8 @@ struct fake_alloc {
 
 /* Allocates; NULL if the arena of the device is full. HOST and MANAGED are CPU accessible; align: a
  * power of two, 0 for 512. Arena sizes: HMREG_FAKE_MEMORY bytes a device (16 GiB of address space
- * by default; pages are populated when used). With HMREG_FAKE_HIGH=1 device memory has addresses that
- * no process has. */
+ * by default; pages are populated when used). With HMREG_FAKE_HIGH=1 device memory has addresses
+ * that no process has. */
 struct fake_alloc *fake_alloc(int device, enum fake_kind kind, size_t len, size_t align);
 /* Frees the allocation that begins at addr; false if none does. */
 bool fake_free(uint64_t addr);
