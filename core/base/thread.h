@@ -12,6 +12,10 @@
 #include <pthread.h>
 #include <stddef.h>
 
+/* The size of a stack that is the caller's: libc's minimum on arm64 is 128 KiB, and ThreadSanitizer
+ * reports a stack that has no room for the program's thread-local data besides. */
+#define THREAD_STACK_BYTES ((size_t)192 << 10)
+
 /* A stack that the caller provides and keeps until it has joined the thread. */
 struct thread_stack {
     void *base;

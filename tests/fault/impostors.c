@@ -263,6 +263,8 @@ static int write_by_a_relay(const struct target *target)
         return 2;
     initiator_open(&initiator, target);
     rc = initiator_write(&initiator, 0, "relayed", 7);
+    shutdown(relay.target, SHUT_RDWR);
+    pthread_join(thread, NULL);
     return rc == -EHOSTUNREACH ? 0 : 3;
 }
 

@@ -230,7 +230,7 @@ static void change_under_a_policy(void)
     count = count_mappings(flags[1]);
     for (int i = 0; i < 10; i++)
         assert_true(change(i % 2 ? two : one) == 0 && changed_function() == (i % 2 ? TWO : ONE));
-    assert_true(count_mappings(flags[1]) == count);
+    assert_true(count_mappings(flags[1]) == count || TEST_TSAN); /* which maps memory meanwhile */
     assert_true(code_find(&after, address()));
     assert_true(after.start == before.start && after.end == before.end);
     assert_true(after.protection == before.protection && !strcmp(flags[0], flags[1]));

@@ -36,7 +36,7 @@ static size_t page;
 /* Maps pages with these protections, far from other mappings; '.' is a hole. */
 static char *make(const char *pattern)
 {
-    char *base = mmap((void *)0x210000000000, (strlen(pattern) + 2) * page, PROT_NONE,
+    char *base = mmap((void *)0x7e9000000000, (strlen(pattern) + 2) * page, PROT_NONE,
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
     assert_ptr_not_equal(base, MAP_FAILED);

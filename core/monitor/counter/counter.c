@@ -43,8 +43,7 @@
 
 #define MOST_RANGES  32768u
 #define UNWATCH_MOST 64
-#define STACK_BYTES  ((size_t)128 << 10) /* the minimum that libc accepts on arm64 */
-#define REST_NS      3000000             /* of the thread, between two readings */
+#define REST_NS      3000000 /* of the thread, between two readings */
 
 struct counter_monitor {
     struct counter_device device;
@@ -209,20 +208,20 @@ static void *listen_to_counts(void *arg)
 static int map_own_memory(struct counter_monitor *counter)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    void *memory =
-        mmap(NULL, STACK_BYTES + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    void *memory = mmap(NULL, THREAD_STACK_BYTES + page, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
     if (memory == MAP_FAILED)
         return hmreg_fail_os(errno, "no memory for the monitor");
     counter->memory = memory;
-    counter->stop_page = counter->memory + STACK_BYTES;
+    counter->stop_page = counter->memory + THREAD_STACK_BYTES;
     counter->page = page;
     return 0;
 }
 
 static int start_thread(struct counter_monitor *counter)
 {
-    struct thread_stack stack = {counter->memory, STACK_BYTES};
+    struct thread_stack stack = {counter->memory, THREAD_STACK_BYTES};
 
     return thread_start(&counter->thread, &stack, listen_to_counts, counter,
                         "to monitor host memory");
@@ -263,7 +262,7 @@ unmap_memory:
     sem_destroy(&counter->begun);
     sem_destroy(&counter->ending);
     pthread_mutex_destroy(&counter->lock);
-    munmap(counter->memory, STACK_BYTES + counter->page);
+    munmap(counter->memory, THREAD_STACK_BYTES + counter->page);
 close_slots:
     slots_close(&counter->slots);
 close_device:
@@ -284,7 +283,7 @@ static void stop(struct counter_monitor *counter)
         (void)mmap(counter->stop_page, counter->page, PROT_NONE,
                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
     pthread_join(counter->thread, NULL);
-    munmap(counter->memory, STACK_BYTES + counter->page);
+    munmap(counter->memory, THREAD_STACK_BYTES + counter->page);
     slots_close(&counter->slots);
     counter->device.ops->close(&counter->device);
     sem_destroy(&counter->begun);

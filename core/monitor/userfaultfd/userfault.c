@@ -50,7 +50,6 @@
 #define SETTLE_NS    20000 /* in ns; an event takes about 100 us */
 #define SETTLE_TRIES 5000  /* with the overhead of sleeping, some tenths of a second */
 #define BATCH        16    /* events read at once */
-#define STACK_BYTES  ((size_t)128 << 10) /* the minimum that libc accepts on arm64 */
 
 struct userfault {
     struct owned_fd file;
@@ -152,7 +151,7 @@ static bool is_needed(void *arg, uint64_t start_addr, uint64_t end)
     struct userfault_client *client;
     struct span piece;
     uint64_t own = (uintptr_t)userfault->memory;
-    bool needed = start_addr < own + STACK_BYTES + userfault->page && own < end;
+    bool needed = start_addr < own + THREAD_STACK_BYTES + userfault->page && own < end;
 
     pthread_mutex_lock(&userfault->client_lock);
     for (client = userfault->clients; client && !needed; client = client->next)
@@ -168,7 +167,7 @@ static bool is_needed(void *arg, uint64_t start_addr, uint64_t end)
  * unwatched. The stack has no guard page: only this file and watching_note_move() run on it. */
 static int map_own_memory(struct userfault *userfault)
 {
-    size_t page = (size_t)sysconf(_SC_PAGESIZE), size = STACK_BYTES + page;
+    size_t page = (size_t)sysconf(_SC_PAGESIZE), size = THREAD_STACK_BYTES + page;
     void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     int rc;
 
@@ -181,7 +180,7 @@ static int map_own_memory(struct userfault *userfault)
         return hmreg_fail_os(-rc, "no memory for the monitor");
     }
     userfault->memory = memory;
-    userfault->stop_page = userfault->memory + STACK_BYTES;
+    userfault->stop_page = userfault->memory + THREAD_STACK_BYTES;
     userfault->page = page;
     return 0;
 }
@@ -205,7 +204,7 @@ static void signal_stop(const struct userfault *userfault)
  * would wait for its event to be read. */
 static void unmap_own_memory(struct userfault *userfault)
 {
-    size_t size = STACK_BYTES + userfault->page;
+    size_t size = THREAD_STACK_BYTES + userfault->page;
     uint64_t at = (uintptr_t)userfault->memory;
 
     if (owned_fd_is_open(&userfault->file))
@@ -215,7 +214,7 @@ static void unmap_own_memory(struct userfault *userfault)
 
 static int start_thread(struct userfault *userfault)
 {
-    struct thread_stack stack = {userfault->memory, STACK_BYTES};
+    struct thread_stack stack = {userfault->memory, THREAD_STACK_BYTES};
 
     return thread_start(&userfault->thread, &stack, listen_to_events, userfault,
                         "to monitor host memory");
