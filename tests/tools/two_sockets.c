@@ -86,7 +86,7 @@ TEST(picture__drawn_by_graphviz_or_refused)
     struct tool tool;
     FILE *script;
 
-    if (TEST_ASAN)
+    if (TEST_ASAN || TEST_TSAN)
         test_skip("a shell cannot load the sanitized library that makes the NICs");
     path = strdup(getenv("PATH"));
     begin("machine.svg");
