@@ -310,11 +310,20 @@ static int fail_short(void)
     return hmreg_fail(-ENOMEM, "no memory to remember a region");
 }
 
+static int check_assumed(struct get *get)
+{
+    int rc = get->assumed ? request_check_mapped(get->domain, get->request, get->found) : 0;
+
+    get->assumed = false;
+    return rc && check_awake(get) ? -EAGAIN : rc;
+}
+
 /* Registers a region that no other get will find; its put deregisters it. */
 static int get_uncached(struct get *get, struct hmreg_mr *entry, struct hmreg_mr **out)
 {
-    int rc = create(get, entry);
+    int rc = check_assumed(get);
 
+    rc = rc ? rc : create(get, entry);
     if (rc) {
         cache_set_release(get->set, entry);
         return rc;
@@ -470,24 +479,18 @@ static int miss(struct get *get, struct hmreg_mr **out)
 
 static int resolve_memory(struct get *get)
 {
-    uint64_t when;
-    bool begun;
-    int rc;
+    int rc = 0;
 
-    get->assumed = notice_is_known(get);
-    if (get->assumed && get_asks_runtimes(get))
-        return resolve(get->domain->lib, get->want.start, get->want.end - get->want.start,
-                       get->found);
-    if (get->assumed) {
-        *get->found = resolved_as_system(get->want.start);
-        return 0;
-    }
+    get->assumed = notice_asks_later(get);
     if (get->list)
         return layout_resolve(get->domain, get->list);
-    begun = notice_begin(get, &when);
-    rc = request_resolve(get->domain, get->request, get->found);
-    if (begun && !rc)
-        notice_resolved(get, when);
+    if (!get_asks_runtimes(get) && notice_is_known(get))
+        *get->found = resolved_as_system(get->want.start);
+    else if (get->assumed)
+        rc = request_resolve_owner(get->domain, get->request, get->found);
+    else
+        rc = request_resolve(get->domain, get->request, get->found);
+    get->assumed &= !rc && get->found->iface == HMREG_IFACE_SYSTEM;
     return rc;
 }
 

@@ -94,21 +94,22 @@ bool notice_can(const struct get *get, bool sure)
     return cacheable;
 }
 
-/* Memory without access may be a runtime's reservation, which becomes device memory without a call
- * that the monitor notices. */
-static bool ask_is_readable(struct get *get, const struct part *part, struct hmem_range *range)
+/* Can the process access the memory, as the get assumed? Memory without access may be a runtime's
+ * reservation, which becomes device memory without a call that the monitor notices. */
+static bool ask_is_usable(struct get *get, const struct part *part, struct hmem_range *range)
 {
     struct runtime *system = context_runtime(get->domain->lib, HMREG_IFACE_SYSTEM);
     struct hmreg_error_guard guard;
     int rc;
 
     range->host_addr = 0;
-    range->anonymous = false;
+    range->anonymous = range->read_only = false;
     hmreg_error_guard(&guard);
     rc = system->ops->resolve(system->self, part->start, (size_t)(part->end - part->start), range);
     monitor_asked(get->set->monitor, rc == -EFAULT ? 0 : rc); /* EFAULT: a hole in the range */
     hmreg_error_unguard(&guard, rc);
-    return range->host_addr;
+    return range->host_addr &&
+           !(get->assumed && range->read_only && (get->request->access & REQUEST_WRITING));
 }
 
 static bool is_known_anonymous(const struct get *get, const struct part *part)
@@ -135,40 +136,6 @@ static void know_anonymous(struct thread_cache *tcache, const struct hmem_range 
     tcache->mapped[at] = mapped;
     if (at == tcache->mapped_next)
         tcache->mapped_next = (at + 1) % MAPPED_KNOWN;
-}
-
-/* Is the range private anonymous memory that the process can read? Other memory may change without
- * an event (truncation, holes punched in a file). Called while the range is watched, so the answer
- * holds. It is kept, and the kernel is not asked about the mapping again, until a call that may
- * change mappings begins: a call that began before the question has ended by then, and a call that
- * begins after it finds the range watched. */
-static bool is_anonymous(struct get *get, const struct part *part)
-{
-    struct hmem_range range;
-    uint64_t when;
-    bool quiet;
-
-    if (get->tcache && is_known_anonymous(get, part))
-        return true;
-    quiet = monitor_is_quiet(get->set->monitor, &when);
-    if (!ask_is_readable(get, part, &range) || !range.anonymous)
-        return false;
-    if (get->tcache && quiet)
-        know_anonymous(get->tcache, &range, when);
-    return true;
-}
-
-bool notice_begin(const struct get *get, uint64_t *when)
-{
-    return get->tcache && monitor_is_quiet(get->set->monitor, when);
-}
-
-void notice_resolved(const struct get *get, uint64_t when)
-{
-    const struct hmem_range *range = &get->found->range;
-
-    if (get->found->iface == HMREG_IFACE_SYSTEM && range->anonymous && range->host_addr)
-        know_anonymous(get->tcache, range, when);
 }
 
 /* Populates all pages that have a byte of [start, end), for reading. False: the process may not
@@ -206,33 +173,51 @@ static bool is_pinning_strict(const struct get *get, const struct part *part)
            populate(part->start, part->end);
 }
 
-/* May the process access the range as HMREG_MR_ALLOCATED demands, although mprotect(2) may have
- * changed that since? */
-static bool is_accessible(const struct get *get, const struct part *part)
+/* Will the fabric refuse the range if the process may not access it as was assumed? What is paged
+ * on demand it need not refuse. */
+static bool is_checked_by_fabric(const struct get *get, const struct part *part)
 {
-    return !(get->domain->caps.mr_mode & HMREG_MR_ALLOCATED) || is_pinning_strict(get, part);
+    return !get->request->options.on_demand && is_pinning_strict(get, part);
 }
 
-/* One range, and no attribute to be checked with its memory. What is paged on demand the fabric
- * need not refuse. */
-static bool is_plain(const struct get *get)
+/* Is the range private anonymous memory that the process can access? Other memory may change
+ * without an event (truncation, holes punched in a file). Called while the range is watched, so the
+ * answer holds. It is kept, and the kernel is not asked about the mapping again, until a call that
+ * may change mappings begins: a call that began before the question has ended by then, and a call
+ * that begins after it finds the range watched. mprotect(2) is no such call. */
+static bool is_anonymous(struct get *get, const struct part *part)
 {
-    const struct request *request = get->request;
+    struct hmem_range range;
+    uint64_t when;
+    bool quiet;
 
-    return !get->list && !request->dmabuf && !request->claim.made && !request->options.set_iova &&
-           !request->options.on_demand;
+    if (get->tcache && is_known_anonymous(get, part) &&
+        (!get->assumed || is_checked_by_fabric(get, part)))
+        return true;
+    quiet = monitor_is_quiet(get->set->monitor, &when);
+    if (!ask_is_usable(get, part, &range) || !range.anonymous)
+        return false;
+    if (get->tcache && quiet)
+        know_anonymous(get->tcache, &range, when);
+    return true;
 }
 
-/* Memory that was private, anonymous and readable is still mapped so until a call that may change
- * mappings begins. */
+bool notice_asks_later(const struct get *get)
+{
+    enum hmreg_monitor kind = monitor_kind(get->set->monitor);
+
+    return (get->domain->caps.mr_mode & HMREG_MR_ALLOCATED) && !get->list &&
+           !get->request->dmabuf && !get->request->claim.trusted && kind != HMREG_MONITOR_IMPORT &&
+           kind != HMREG_MONITOR_DISABLED;
+}
+
 bool notice_is_known(const struct get *get)
 {
-    struct part part;
+    const struct request *request = get->request;
+    struct part part = part_of(get, 0);
 
-    if (!get->tcache || !is_plain(get))
-        return false;
-    part = part_of(get, 0);
-    return is_known_anonymous(get, &part) && is_accessible(get, &part);
+    return get->tcache && !request->dmabuf && !request->claim.made && !request->options.set_iova &&
+           is_known_anonymous(get, &part);
 }
 
 /* NULL: the runtime will report the end of the memory, so that hits need not ask for its identity;
@@ -292,15 +277,15 @@ void notice_undo(struct get *get)
     get->watched = 0;
 }
 
-/* Any memory of which each change is counted, if the process can read it. It could when the memory
- * was resolved; the fabric pins it only now that it is watched, and refuses what it cannot. */
+/* Any memory of which each change is counted, if the process can access it: where no runtime is in
+ * use, the fabric, which pins it only now that it is watched, may be left to refuse it. */
 static bool is_counted(struct get *get, const struct part *part)
 {
     struct hmem_range range;
 
     return monitor_kind(get->set->monitor) == HMREG_MONITOR_COUNTER &&
-           ((!get_asks_runtimes(get) && is_plain(get) && is_pinning_strict(get, part)) ||
-            ask_is_readable(get, part, &range));
+           ((get->assumed && !get_asks_runtimes(get) && is_checked_by_fabric(get, part)) ||
+            ask_is_usable(get, part, &range));
 }
 
 static bool is_change_noticed(struct get *get, const struct part *part, bool watched)

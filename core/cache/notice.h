@@ -21,7 +21,7 @@ struct get {
     bool covers;            /* it registers more than that, and evicts nothing for it */
     struct resolved *found; /* the resolved memory, in this round; of a list that of each segment */
     bool read;              /* in this round: ... all that the monitor had reported by then */
-    bool assumed;           /* in this round: the kernel was not asked what is mapped */
+    bool assumed;           /* in this round: that the process can access its memory as it asks */
     bool settled;           /* in this round: all earlier changes have reached the caches */
     size_t watched;         /* segments that the monitor watches although not all are */
     uint64_t since;         /* suspensions before the get: suspended_since() */
@@ -46,13 +46,11 @@ static inline bool get_asks_runtimes(const struct get *get)
     return atomic_load(&get->domain->lib->runtimes.vendors);
 }
 
-/* Before and after the memory of a request is resolved: if the kernel was asked for its mappings,
- * as HMREG_MR_ALLOCATED demands, it is not asked again once the range is watched. Call the second
- * one if the first, and resolving, succeed. */
-bool notice_begin(const struct get *get, uint64_t *when);
-void notice_resolved(const struct get *get, uint64_t when);
-/* Does the thread know, without asking the kernel, that the memory of a plain request is mapped as
- * the domain demands? Unless a runtime knows it, it is the system's. */
+/* Does the kernel tell after the range is watched, where that answers for the region's life,
+ * whether its memory is mapped as HMREG_MR_ALLOCATED demands? The get need not ask before, and
+ * assumes it: notice_changes() is false if it is not so, unless the fabric will refuse it. */
+bool notice_asks_later(const struct get *get);
+/* Does the thread know that the range is the system's, unless a runtime knows it? */
 bool notice_is_known(const struct get *get);
 
 /* Would the region end with its memory, as far as is known? If not, it is not kept past its last

@@ -331,10 +331,9 @@ static void resolve_dmabuf(struct hmreg_domain *domain, const struct request *re
     found->range.kind = HMREG_MEM_DEVICE;
 }
 
-int request_resolve(struct hmreg_domain *domain, const struct request *request,
-                    struct resolved *found)
+static int resolve_ranges(struct hmreg_domain *domain, const struct request *request,
+                          bool must_exist, struct resolved *found)
 {
-    bool must_exist = domain->caps.mr_mode & HMREG_MR_ALLOCATED;
     int rc = check_iova_ranges(&request->options, request->iov, request->count);
 
     rc = rc ? rc : claim_check_dmabuf(&request->claim, request->dmabuf);
@@ -360,4 +359,26 @@ int request_resolve(struct hmreg_domain *domain, const struct request *request,
             return rc;
     }
     return 0;
+}
+
+int request_resolve(struct hmreg_domain *domain, const struct request *request,
+                    struct resolved *found)
+{
+    return resolve_ranges(domain, request, domain->caps.mr_mode & HMREG_MR_ALLOCATED, found);
+}
+
+int request_resolve_owner(struct hmreg_domain *domain, const struct request *request,
+                          struct resolved *found)
+{
+    return resolve_ranges(domain, request, false, found);
+}
+
+int request_check_mapped(struct hmreg_domain *domain, const struct request *request,
+                         struct resolved *found)
+{
+    const struct iovec *iov = request->iov;
+    int rc = resolve_mapped(domain->lib, (uint64_t)(uintptr_t)iov->iov_base, iov->iov_len,
+                            &found->range);
+
+    return rc ? rc : check_touch(request, found, 0);
 }

@@ -68,5 +68,11 @@ int request_from_dmabuf(const struct hmreg_mr_dmabuf *dmabuf, struct iovec *out,
  * HMREG_MR_ALLOCATED also -EFAULT: host memory is not mapped, or not with the access needed. */
 int request_resolve(struct hmreg_domain *domain, const struct request *request,
                     struct resolved *found);
+/* The same without asking whether host memory is mapped, and that alone, for a request of one range
+ * that is the system's. The first one: not with a trusted claim. */
+int request_resolve_owner(struct hmreg_domain *domain, const struct request *request,
+                          struct resolved *found);
+int request_check_mapped(struct hmreg_domain *domain, const struct request *request,
+                         struct resolved *found);
 
 #endif

@@ -112,11 +112,10 @@ static const char *choose(struct entry_hook *hook, struct code_text *text, struc
     return why ? why : entry_arch_choose(hook, code);
 }
 
-void entry_hook_try(struct entry_hook *hook)
+void entry_hook_try(struct entry_hook *hook, struct code_text *text)
 {
-    struct code_text text = {0};
     struct entry_code code;
-    const char *why = choose(hook, &text, &code);
+    const char *why = choose(hook, text, &code);
 
     refuse(hook, why ? why : "");
 }
@@ -166,17 +165,16 @@ static const char *place(struct entry_hook *hook, struct code_text *text)
     return NULL;
 }
 
-static size_t install(struct entry_hook *hooks, size_t count)
+static size_t install(struct entry_hook *hooks, size_t count, struct code_text *text)
 {
     const char *sealed = NULL;
-    struct code_text text = {0};
     size_t done = 0;
 
     if (!entry_hooks_refusal() && !code_start())
         sealed =
             "membarrier(2) cannot synchronize code: an old kernel, or a filter of system calls";
     for (size_t i = 0; i < count; i++) {
-        const char *why = sealed ? sealed : build(&hooks[i], &text);
+        const char *why = sealed ? sealed : build(&hooks[i], text);
 
         refuse(&hooks[i], why ? why : "");
     }
@@ -188,7 +186,7 @@ static size_t install(struct entry_hook *hooks, size_t count)
         if (hooks[i].why[0])
             continue;
         if (!why)
-            why = place(&hooks[i], &text);
+            why = place(&hooks[i], text);
         refuse(&hooks[i], why ? why : "");
         done += !why;
     }
@@ -197,12 +195,13 @@ static size_t install(struct entry_hook *hooks, size_t count)
 
 size_t entry_hooks_install(struct entry_hook *hooks, size_t count)
 {
-    size_t done = install(hooks, count);
+    struct code_text text = {0};
+    size_t done = install(hooks, count, &text);
 
     for (size_t i = 0; i < count; i++)
         if (!strcmp(hooks[i].why, pad_is_taken)) {
             atomic_store(&hooks[i].original, NULL); /* it was never called */
-            done += install(&hooks[i], 1);
+            done += install(&hooks[i], 1, &text);
         }
     return done;
 }

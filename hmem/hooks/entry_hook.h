@@ -64,8 +64,8 @@ struct entry_hook {
 const char *entry_hooks_refusal(void);
 
 /* Writes to `why` the reason why the function cannot be hooked, as far as reading it tells; "":
- * none. */
-void entry_hook_try(struct entry_hook *hook);
+ * none. text: zeroed by the caller before the first of several calls. */
+void entry_hook_try(struct entry_hook *hook, struct code_text *text);
 
 /* Hooks each function that can be hooked; `why` says which are not. A hook that was removed can be
  * installed again, but one that other code has overwritten cannot: that code may still lead to it,

@@ -167,12 +167,13 @@ static void judge_all(struct hook_set *set)
 void hook_set_try(struct hook_set *set, unsigned kinds)
 {
     const char *refusal = entry_hooks_refusal();
+    struct code_text text = {0};
 
     pthread_mutex_lock(&lock);
     atomic_store(&set->reported, kinds);
     for (unsigned i = 0; !refusal && i < atomic_load(&slot_count); i++)
         if (slots[i].set == set)
-            entry_hook_try(&hooks[i]);
+            entry_hook_try(&hooks[i], &text);
     if (refusal)
         hook_set_refuse(set, ALL_KINDS, "functions cannot be hooked: %s", refusal);
     else

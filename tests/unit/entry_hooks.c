@@ -86,7 +86,7 @@ static void check_refused(const struct made *made, const char *why)
     assert_memory_equal(before, after, sizeof(before));
     assert_false(entry_hook_is_whole(&hook));
     tried = (struct entry_hook){.function = code_of(made)};
-    entry_hook_try(&tried);
+    entry_hook_try(&tried, &(struct code_text){0});
     assert_string_equal(tried.why, hook.why);
 }
 
@@ -379,7 +379,7 @@ static void check_site(const struct made *made, ptrdiff_t site, const char *what
     struct entry_hook tried = {.function = code_of(made)};
 
     need_hooks();
-    entry_hook_try(&tried);
+    entry_hook_try(&tried, &(struct code_text){0});
     if (tried.why[0])
         fail_msg("%s %zu: %s", what, number, tried.why);
     if (tried.site - tried.function != site)

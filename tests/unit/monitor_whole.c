@@ -10,6 +10,7 @@
 #include "core/base/maps.h"
 #include "core/base/reaper.h"
 #include "core/context/context.h"
+#include "core/context/domain.h"
 #include "core/monitor/userfaultfd/uffd.h"
 #include "core/monitor/userfaultfd/watched.h"
 
@@ -478,6 +479,122 @@ TEST(stack__of_the_first_thread_with_a_region__as_large_as_before)
     with = stack_size();
     fixture_close();
     assert_int_equal(with, before);
+}
+
+/* ---- a miss where the list of mappings is read as text ------------------------------------ */
+
+static unsigned walks;                 /* of the process's mappings */
+static void *volatile replaced;        /* a page that becomes a file's after the next walk */
+static struct hmreg_domain *allocated; /* of a fabric with HMREG_MR_ALLOCATED */
+
+void __real_maps_end(struct maps *maps);
+void __wrap_maps_end(struct maps *maps);
+
+static void map_file(void *page)
+{
+    int fd = memfd_create("whole", MFD_CLOEXEC);
+
+    assert_int_equal(ftruncate(fd, (off_t)fixture_page()), 0);
+    assert_ptr_equal(
+        mmap(page, fixture_page(), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0), page);
+    close(fd);
+}
+
+void __wrap_maps_end(struct maps *maps)
+{
+    void *page = replaced;
+
+    walks++;
+    __real_maps_end(maps);
+    replaced = NULL;
+    if (page)
+        map_file(page);
+}
+
+static char *open_read_as_text(size_t pages)
+{
+    maps_read_only();
+    open_fixture();
+    allocated = counter_open_allocated(fixture.lib);
+    return fixture_map(pages);
+}
+
+static void close_read_as_text(char *memory, size_t pages)
+{
+    assert_ok(hmreg_domain_close(allocated));
+    munmap(memory, pages * fixture_page());
+}
+
+static int walks_of(char *memory, uint64_t access)
+{
+    struct hmreg_mr *mr;
+
+    walks = 0;
+    assert_ok(hmreg_mr_get(allocated, memory, 10, access, &mr));
+    assert_true(fixture_is_cached(mr));
+    hmreg_mr_put(mr);
+    return (int)walks;
+}
+
+/* The first miss in a mapping has to know its borders before it is watched. */
+TEST(miss__mappings_read_as_text__read_once_where_it_is_watched)
+{
+    char *memory = open_read_as_text(8);
+    size_t page = fixture_page();
+
+    assert_int_equal(walks_of(memory, HMREG_RECV), 2);
+    for (size_t i = 1; i < 4; i++)
+        assert_int_equal(walks_of(memory + i * page, i % 2 ? HMREG_RECV : HMREG_SEND), 1);
+    assert_int_equal(mprotect(memory + 6 * page, 2 * page, PROT_READ), 0);
+    assert_int_equal(walks_of(memory + 6 * page, HMREG_SEND), 1);
+    allocated->caps.pins = true;
+    assert_int_equal(walks_of(memory + 4 * page, HMREG_RECV), 1);
+    walks = 0;
+    assert_ok(hmreg_domain_flush(allocated));
+    assert_true(walks > 0);
+    assert_int_equal(walks_of(memory, HMREG_RECV), 2);
+    close_read_as_text(memory, 8);
+}
+
+static void assert_refused(char *memory, uint64_t access, const char *words)
+{
+    struct hmreg_mr *mr;
+
+    assert_fails(hmreg_mr_get(allocated, memory, fixture_page(), access, &mr), -EFAULT, words);
+}
+
+TEST(miss__mappings_read_as_text__what_cannot_be_accessed_is_refused)
+{
+    char *memory = open_read_as_text(8);
+    size_t page = fixture_page();
+
+    for (int again = 0; again < 2; again++) {
+        assert_int_equal(mprotect(memory + page, page, PROT_READ), 0);
+        assert_int_equal(mprotect(memory + 2 * page, page, PROT_NONE), 0);
+        assert_refused(memory + page, HMREG_RECV, "mapped read-only");
+        assert_refused(memory + 2 * page, HMREG_SEND, "not mapped for reading");
+        assert_refused(memory + 2 * page + 1, HMREG_SEND, "not mapped for reading");
+        assert_int_equal(mprotect(memory, 3 * page, PROT_READ | PROT_WRITE), 0);
+        walks_of(memory, HMREG_RECV); /* the mapping is watched */
+    }
+    assert_int_equal(munmap(memory + 4 * page, page), 0);
+    assert_refused(memory + 4 * page, HMREG_SEND, "nothing is mapped at");
+    assert_refused(memory + 3 * page + 1, HMREG_SEND, "nothing is mapped at");
+    close_read_as_text(memory, 8);
+}
+
+/* Nothing reports what happens before a range is watched. */
+TEST(miss__page_becomes_a_files_before_it_is_watched__not_cached)
+{
+    char *memory = open_read_as_text(8);
+    struct hmreg_mr *mr;
+
+    replaced = memory + fixture_page();
+    assert_ok(hmreg_mr_get(allocated, memory, 2 * fixture_page(), HMREG_RECV, &mr));
+    assert_null(replaced);
+    assert_false(fixture_is_cached(mr));
+    hmreg_mr_put(mr);
+    close_read_as_text(memory, 8);
 }
 
 TEST_MAIN()

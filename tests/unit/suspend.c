@@ -213,6 +213,7 @@ TEST(check__many_suspensions_long_ago__only_later_ones_count)
 static struct {
     pthread_t thread;
     bool armed, in_callback;
+    bool again; /* the registration is discarded, and the next one fails */
     atomic_bool deregistered, ended;
     int rc;
 } beside;
@@ -239,9 +240,12 @@ static void start_beside(void)
 static int reg_beside(void *self, const struct provider_request *req, struct provider_mr *out,
                       struct hmreg_reason *why)
 {
-    int rc = script_ops.reg(self, req, out, why);
+    bool fails = beside.armed && beside.again && script.count == 2;
+    int rc = fails ? -EIO : script_ops.reg(self, req, out, why);
 
-    if (beside.armed && !beside.in_callback)
+    if (beside.armed && beside.again && !fails)
+        assert_ok(hmreg_invalidate(fixture.lib, fixture.memory[0], LEN));
+    else if (beside.armed && !beside.in_callback)
         start_beside();
     return rc;
 }
@@ -256,7 +260,7 @@ static int dereg_beside(void *self, struct provider_mr *mr)
 
 static void made_beside(const struct hmreg_mr *mr, const struct hmreg_mr_info *info, void *context)
 {
-    if (beside.armed)
+    if (beside.armed && beside.in_callback)
         start_beside();
 }
 
@@ -288,6 +292,7 @@ static void suspend_during(uint32_t flags, bool explicit, bool in_callback, int 
     assert_int_equal(rc, expected);
     pthread_join(beside.thread, NULL);
     assert_int_equal(beside.rc, 0);
+    assert_int_equal(script.count, 2); /* with the one before */
     assert_int_equal(script.live, 0);
     assert_true(!mr || !is_awake(mr));
     assert_ok(wake(&resumed));
@@ -309,6 +314,12 @@ TEST(suspend__while_the_memory_is_registered__waits_and_ends_that)
     suspend_during(0, false, false, -EAGAIN);
     suspend_during(HMREG_DOMAIN_NO_CACHE, false, false, 0);
     suspend_during(HMREG_DOMAIN_NO_CACHE, false, true, 0);
+}
+
+TEST(suspend__while_a_get_registers_again__tries_no_more)
+{
+    beside.again = true;
+    suspend_during(0, false, false, -EAGAIN);
 }
 
 /* What a call knows of its memory is from before a suspension, which has ended by now. */

@@ -124,15 +124,28 @@ static void take_off(struct watching *watching, uint64_t start, uint64_t end)
 
 /* ---- current mappings ------------------------------------------------------------------- */
 
-/* Finds the whole mappings that contain a span. False: there is a hole; or a mapping of a file,
- * which is never cached, and where a registration would make the kernel map fewer pages at a fault;
- * or the list of mappings cannot be read. */
+static bool is_recorded(const struct watching *watching, const struct span *span)
+{
+    size_t index = first_behind(watching, span->start);
+
+    return index < watching->count && watching->spans[index].start <= span->start &&
+           watching->spans[index].end >= span->end;
+}
+
+/* Finds the whole mappings that contain a span. Where the list of mappings would be read as text,
+ * and the span is watched, it alone: if it still is, the kernel has nothing to do. False: there is
+ * a hole; or a mapping of a file, which is never cached, and where a registration would make the
+ * kernel map fewer pages at a fault; or the list of mappings cannot be read. */
 static bool find_whole(struct watching *watching, const struct span *span, struct span *out)
 {
     struct span whole = {UINT64_MAX, span->start};
     struct maps maps;
     struct map map;
 
+    if (watching->maps.fd < 0 && is_recorded(watching, span)) {
+        *out = *span;
+        return true;
+    }
     maps_begin(&maps, watching->maps.fd);
     while (whole.end < span->end && maps_next(&maps, whole.end, &map) == 1 &&
            map.start <= whole.end && map.anonymous) {
@@ -169,15 +182,22 @@ static void widen(struct watching *watching, const struct map *map, void *arg)
     whole->end = map->end > whole->end ? map->end : whole->end;
 }
 
-static void leave_mapping(struct watching *watching, const struct map *map, void *arg)
+/* False: not all of it was ours. */
+static bool leave_range(struct watching *watching, uint64_t start, uint64_t end)
 {
-    if (uffd_watch(watching->fd, map->start, map->end))
-        return;
-    for (uint64_t at = map->start, next; at < map->end; at = next) {
+    if (uffd_watch(watching->fd, start, end))
+        return false;
+    for (uint64_t at = start, next; at < end; at = next) {
         next = (at / PIECE + 1) * PIECE;
-        next = next < map->end ? next : map->end;
+        next = next < end ? next : end;
         uffd_unwatch(watching->fd, at, next);
     }
+    return true;
+}
+
+static void leave_mapping(struct watching *watching, const struct map *map, void *arg)
+{
+    leave_range(watching, map->start, map->end);
 }
 
 /* ---- unregistering ---------------------------------------------------------------------- */
@@ -206,7 +226,8 @@ static bool leave_whole(struct watching *watching, struct span *span)
         put_span(watching, whole);
         return false;
     }
-    each_mapping(watching, span, leave_mapping, NULL);
+    if (!leave_range(watching, whole.start, whole.end))
+        each_mapping(watching, span, leave_mapping, NULL);
     take_off(watching, whole.start, whole.end);
     *span = whole;
     return true;

@@ -5,9 +5,22 @@
 #include "tests/gpu/cuda/driver.h"
 #include "tests/support/queries.h"
 
+#include "core/base/maps.h"
+
 #include <hmreg/loopback.h>
 
 #define BYTES 100000
+
+static unsigned walks; /* of the process's mappings */
+
+void __real_maps_begin(struct maps *maps, int kept);
+void __wrap_maps_begin(struct maps *maps, int kept);
+
+void __wrap_maps_begin(struct maps *maps, int kept)
+{
+    walks++;
+    __real_maps_begin(maps, kept);
+}
 
 static struct hmreg *open_library(void)
 {
@@ -49,6 +62,31 @@ static void check_bytes(struct hmreg *lib, uint64_t addr, const void *expected, 
     assert_true(len <= sizeof(got));
     assert_ok(hmreg_copy(lib, got, as_pointer(addr), len));
     assert_memory_equal(got, expected, len);
+}
+
+/* ---- hooks ------------------------------------------------------------------------------ */
+
+/* Before Linux 6.11 the list of mappings is read as text: not for each function. */
+TEST_FIRST(get__first_of_the_process__mappings_asked_for_twice_for_all_hooks)
+{
+    struct hmreg_domain *domain;
+    struct hmreg_mr *mr;
+    struct bench bench;
+    struct hmreg *lib;
+    uint64_t addr;
+
+    driver_need_fake();
+    bench = bench_begin();
+    lib = open_library();
+    domain = open_domain(lib, HMREG_PATH_MAPPED);
+    addr = cu_alloc(BYTES);
+    assert_ok(hmreg_mr_get(domain, as_pointer(addr), BYTES, HMREG_SEND, &mr));
+    assert_in_range(walks, 0, 2); /* whether they can be hooked, and to hook them */
+    hmreg_mr_put(mr);
+    assert_ok(hmreg_domain_close(domain));
+    CU(cu.free(addr));
+    assert_ok(hmreg_close(lib));
+    bench_end(&bench);
 }
 
 /* ---- the cache -------------------------------------------------------------------------- */
