@@ -5,11 +5,13 @@
  */
 #include "core/base/maps.h"
 #include "core/context/domain.h"
+#include "kernel/counter/hmreg_counter.h"
 #include "tests/counter/kinds.h"
 #include "tests/support/cache_fixture.h"
 #include "tests/support/queries.h"
 
 #include <pthread.h>
+#include <semaphore.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <sys/mman.h>
@@ -190,6 +192,44 @@ static int open_as_nobody(void *arg)
     (void)arg;
     return setuid(65534) || hmreg_open(&config, &fixture.lib) != -EACCES ||
            !strstr(hmreg_last_error()->text, "/dev/hmreg");
+}
+
+/* The monitor's thread watches its stop page, by its first update, only after that was changed. */
+static struct {
+    atomic_bool wanted;
+    sem_t begins, changed;
+} late_watch;
+
+int __real_ioctl(int fd, unsigned long request, void *arg);
+int __wrap_ioctl(int fd, unsigned long request, void *arg);
+int __wrap_ioctl(int fd, unsigned long request, void *arg)
+{
+    if (request == HMREG_COUNTER_UPDATE && atomic_exchange(&late_watch.wanted, false)) {
+        sem_post(&late_watch.begins);
+        sem_wait(&late_watch.changed);
+    }
+    return __real_ioctl(fd, request, arg);
+}
+
+int __real_madvise(void *memory, size_t size, int advice);
+int __wrap_madvise(void *memory, size_t size, int advice);
+int __wrap_madvise(void *memory, size_t size, int advice)
+{
+    int rc = __real_madvise(memory, size, advice);
+
+    if (advice == MADV_DONTNEED)
+        sem_post(&late_watch.changed);
+    return rc;
+}
+
+TEST(close__before_the_thread_could_be_woken__ends_it)
+{
+    sem_init(&late_watch.begins, 0, 0);
+    sem_init(&late_watch.changed, 0, 0);
+    atomic_store(&late_watch.wanted, true);
+    fixture_open(HMREG_MONITOR_COUNTER, NULL);
+    sem_wait(&late_watch.begins);
+    fixture_close();
 }
 
 TEST(open__device_of_other_users__eacces)
