@@ -273,6 +273,49 @@ TEST(descriptor__closed_by_the_program__told_and_nothing_stale)
     assert_int_equal(wait_for(close_all, NULL), 0);
 }
 
+/* The monitor's thread rests after a change until the descriptor's number is another file's. */
+static struct {
+    atomic_bool wanted;
+    sem_t rests, replaced;
+} long_rest;
+
+int __real_nanosleep(const struct timespec *time, struct timespec *left);
+int __wrap_nanosleep(const struct timespec *time, struct timespec *left);
+int __wrap_nanosleep(const struct timespec *time, struct timespec *left)
+{
+    if (!atomic_exchange(&long_rest.wanted, false))
+        return __real_nanosleep(time, left);
+    sem_post(&long_rest.rests);
+    return sem_wait(&long_rest.replaced);
+}
+
+static int replace_all(void *unused)
+{
+    char *memory = fixture_map(1);
+    int ends[2];
+
+    sem_init(&long_rest.rests, 0, 0);
+    sem_init(&long_rest.replaced, 0, 0);
+    fixture_open(HMREG_MONITOR_COUNTER, NULL);
+    fixture_key(memory, 10);
+    atomic_store(&long_rest.wanted, true);
+    munmap(memory, fixture_page());
+    sem_wait(&long_rest.rests);
+    if (pipe(ends))
+        return 2;
+    for (int fd = 3; fd < ends[0]; fd++)
+        dup2(ends[0], fd);
+    sem_post(&long_rest.replaced);
+    usleep(100000); /* a thread that polls the other file does by then */
+    fixture_close();
+    return 0;
+}
+
+TEST(descriptor__replaced_while_the_thread_rests__close_ends_it)
+{
+    assert_int_equal(wait_for(replace_all, NULL), 0);
+}
+
 static int use_own(void *arg)
 {
     uint64_t key;
