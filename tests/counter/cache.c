@@ -5,11 +5,13 @@
  */
 #include "core/base/maps.h"
 #include "core/context/domain.h"
+#include "kernel/counter/hmreg_counter.h"
 #include "tests/counter/kinds.h"
 #include "tests/support/cache_fixture.h"
 #include "tests/support/queries.h"
 
 #include <pthread.h>
+#include <semaphore.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <sys/mman.h>
@@ -192,6 +194,44 @@ static int open_as_nobody(void *arg)
            !strstr(hmreg_last_error()->text, "/dev/hmreg");
 }
 
+/* The monitor's thread watches its stop page, by its first update, only after that was changed. */
+static struct {
+    atomic_bool wanted;
+    sem_t begins, changed;
+} late_watch;
+
+int __real_ioctl(int fd, unsigned long request, void *arg);
+int __wrap_ioctl(int fd, unsigned long request, void *arg);
+int __wrap_ioctl(int fd, unsigned long request, void *arg)
+{
+    if (request == HMREG_COUNTER_UPDATE && atomic_exchange(&late_watch.wanted, false)) {
+        sem_post(&late_watch.begins);
+        sem_wait(&late_watch.changed);
+    }
+    return __real_ioctl(fd, request, arg);
+}
+
+int __real_madvise(void *memory, size_t size, int advice);
+int __wrap_madvise(void *memory, size_t size, int advice);
+int __wrap_madvise(void *memory, size_t size, int advice)
+{
+    int rc = __real_madvise(memory, size, advice);
+
+    if (advice == MADV_DONTNEED)
+        sem_post(&late_watch.changed);
+    return rc;
+}
+
+TEST(close__before_the_thread_could_be_woken__ends_it)
+{
+    sem_init(&late_watch.begins, 0, 0);
+    sem_init(&late_watch.changed, 0, 0);
+    atomic_store(&late_watch.wanted, true);
+    fixture_open(HMREG_MONITOR_COUNTER, NULL);
+    sem_wait(&late_watch.begins);
+    fixture_close();
+}
+
 TEST(open__device_of_other_users__eacces)
 {
     assert_int_equal(chmod("/dev/hmreg", 0600), 0);
@@ -231,6 +271,49 @@ static int close_all(void *arg)
 TEST(descriptor__closed_by_the_program__told_and_nothing_stale)
 {
     assert_int_equal(wait_for(close_all, NULL), 0);
+}
+
+/* The monitor's thread rests after a change until the descriptor's number is another file's. */
+static struct {
+    atomic_bool wanted;
+    sem_t rests, replaced;
+} long_rest;
+
+int __real_nanosleep(const struct timespec *time, struct timespec *left);
+int __wrap_nanosleep(const struct timespec *time, struct timespec *left);
+int __wrap_nanosleep(const struct timespec *time, struct timespec *left)
+{
+    if (!atomic_exchange(&long_rest.wanted, false))
+        return __real_nanosleep(time, left);
+    sem_post(&long_rest.rests);
+    return sem_wait(&long_rest.replaced);
+}
+
+static int replace_all(void *unused)
+{
+    char *memory = fixture_map(1);
+    int ends[2];
+
+    sem_init(&long_rest.rests, 0, 0);
+    sem_init(&long_rest.replaced, 0, 0);
+    fixture_open(HMREG_MONITOR_COUNTER, NULL);
+    fixture_key(memory, 10);
+    atomic_store(&long_rest.wanted, true);
+    munmap(memory, fixture_page());
+    sem_wait(&long_rest.rests);
+    if (pipe(ends))
+        return 2;
+    for (int fd = 3; fd < ends[0]; fd++)
+        dup2(ends[0], fd);
+    sem_post(&long_rest.replaced);
+    usleep(100000); /* a thread that polls the other file does by then */
+    fixture_close();
+    return 0;
+}
+
+TEST(descriptor__replaced_while_the_thread_rests__close_ends_it)
+{
+    assert_int_equal(wait_for(replace_all, NULL), 0);
 }
 
 static int use_own(void *arg)

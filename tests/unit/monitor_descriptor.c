@@ -11,7 +11,9 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <linux/userfaultfd.h>
+#include <semaphore.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 
@@ -192,6 +194,39 @@ TEST(descriptor__closed_by_the_program__noticed_at_the_next_change)
         assert_ok(hmreg_domain_stats(fixture.domain, &stats));
     } while (stats.regions);
     munmap(memory, page);
+}
+
+/* The monitor's thread, which first names itself, begins only when its descriptor is another file.
+ */
+static struct {
+    atomic_bool wanted;
+    sem_t replaced;
+} late_begin;
+
+void __real_thread_name(const char *name);
+void __wrap_thread_name(const char *name);
+void __wrap_thread_name(const char *name)
+{
+    if (strcmp(name, "hmreg-monitor") == 0 && atomic_exchange(&late_begin.wanted, false))
+        sem_wait(&late_begin.replaced);
+    __real_thread_name(name);
+}
+
+TEST(descriptor__replaced_before_the_thread_begins__close_returns)
+{
+    int fd, ends[2];
+
+    sem_init(&late_begin.replaced, 0, 0);
+    atomic_store(&late_begin.wanted, true);
+    open_fixture(NULL);
+    fd = find_userfaultfd();
+    assert_int_equal(pipe(ends), 0);
+    assert_int_equal(dup2(ends[0], fd), fd);
+    sem_post(&late_begin.replaced);
+    fixture_close();
+    close(fd);
+    close(ends[0]);
+    close(ends[1]);
 }
 
 /* ---- a child made without fork handlers ------------------------------------------------- */

@@ -159,15 +159,18 @@ static bool watch_stop_page(struct counter_monitor *counter)
 
 #define PATIENCE 1000 /* ms */
 
-/* Waits for a count that it has not acknowledged. Where reading acknowledges, another thread may
- * read the count of the stop page before this one wakes. */
+/* Waits for a count that it has not acknowledged. A stop before the stop page was watched is not
+ * counted, and another file that has taken the descriptor's number would not wake the thread.
+ * Where reading acknowledges, another thread may read the count of the stop page before this one
+ * wakes. */
 static bool await_count(struct counter_monitor *counter)
 {
     struct pollfd poller = {.fd = counter->device.file.fd, .events = POLLIN};
     bool (*acknowledge)(const struct counter_device *) = counter->device.ops->acknowledge;
     bool wakes = watch_stop_page(counter) && acknowledge;
 
-    if (poll(&poller, 1, wakes ? -1 : PATIENCE) < 0 || !is_usable(counter))
+    if (atomic_load(&counter->stopping) || !is_usable(counter) ||
+        poll(&poller, 1, wakes ? -1 : PATIENCE) < 0 || !is_usable(counter))
         return false;
     return !acknowledge || acknowledge(&counter->device);
 }

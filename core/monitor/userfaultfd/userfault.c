@@ -124,7 +124,8 @@ static void lose(struct userfault *userfault)
 
 /* The application may close the descriptor and open another file under its number. poll(2) holds
  * our file until it returns, so the thread never reads another file by mistake; but then threads
- * that sleep in the kernel continue before this thread can push a change. */
+ * that sleep in the kernel continue before this thread can push a change. Nothing would end a
+ * poll(2) of the other file. */
 static void *listen_to_events(void *arg)
 {
     struct userfault *userfault = arg;
@@ -132,12 +133,10 @@ static void *listen_to_events(void *arg)
 
     thread_name("hmreg-monitor");
     while (!userfault->stopping && !atomic_load(&userfault->lost)) {
-        if (poll(&poller, 1, -1) <= 0)
-            continue;
-        if (owned_fd_is_open(&userfault->file))
-            read_events(userfault);
-        else
+        if (!owned_fd_is_open(&userfault->file))
             lose(userfault);
+        else if (poll(&poller, 1, -1) > 0 && owned_fd_is_open(&userfault->file))
+            read_events(userfault);
     }
     return NULL;
 }
