@@ -154,7 +154,8 @@ int hmreg_kfi_events_bind(struct hmreg_kfi_domain *domain, struct kfid *fid)
 {
 	if (fid->ops != &eq_fid_ops)
 		return -KFI_EINVAL;
-	domain->work = alloc_workqueue("hmreg_kfi", WQ_MEM_RECLAIM, 0);
+	/* Linux 7.2 warns of a queue that is neither per processor nor unbound. */
+	domain->work = alloc_workqueue("hmreg_kfi", WQ_UNBOUND | WQ_MEM_RECLAIM, 0);
 	if (!domain->work)
 		return -ENOMEM;
 	domain->eq = container_of(fid, struct hmreg_kfi_eq, fid.fid);

@@ -59,8 +59,8 @@ TEST(close__window_bound__busy_until_it_is_gone)
 
 TEST(relaxed_ordering__region_works)
 {
-    struct hmreg_domain_config config = {
-        .size = sizeof(config), .flags = HMREG_VERBS_RELAXED_ORDERING | HMREG_VERBS_ON_DEMAND};
+    struct hmreg_domain_config config = {.size = sizeof(config),
+                                         .flags = HMREG_VERBS_RELAXED_ORDERING};
     struct target target;
     struct bench bench;
 

@@ -10,7 +10,7 @@
  * addresses that a driver of peer memory has for it.
  *
  * Also, uverbs may now remove a device from processes that have it open, as it does for hardware;
- * for plain rxe it waits until they close it.
+ * for plain rxe it waits until they close it, since what they have mapped needs the device.
  */
 #include <linux/anon_inodes.h>
 #include <linux/dma-buf.h>
@@ -58,6 +58,7 @@ static DEFINE_SPINLOCK(regions_lock);
 static struct ib_mr *(*driver_reg)(struct ib_pd *, u64, u64, u64, int,
                                    DMAH(struct ib_dmah *) struct ib_udata *);
 static int (*driver_dereg)(struct ib_mr *, struct ib_udata *);
+static int (*driver_mmap)(struct ib_ucontext *, struct vm_area_struct *);
 
 /* ---- the import ------------------------------------------------------------------------- */
 
@@ -428,14 +429,51 @@ static void hook_disassociate(struct ib_ucontext *context)
 {
 }
 
+/* How the driver's notes of a mapping begin. When the mapping ends it looks for the device through
+ * the context, of which neither is left if the device was removed meanwhile. */
+struct driver_mapping {
+    struct list_head pending;
+    struct ib_ucontext *context;
+};
+
+static struct ib_client client;
+
+static int hook_mmap(struct ib_ucontext *context, struct vm_area_struct *vma)
+{
+    struct ib_ucontext *lasting = ib_get_client_data(context->device, &client);
+    int rc = driver_mmap(context, vma);
+    struct driver_mapping *mapping = vma->vm_private_data;
+
+    if (!rc && !WARN_ON(mapping->context != context))
+        mapping->context = lasting;
+    return rc;
+}
+
 /* ---- devices ---------------------------------------------------------------------------- */
 
 static bool unloading;
+
+/* A context for mappings, which like the device's memory is never freed. */
+static bool make_lasting(struct ib_device *device)
+{
+    struct ib_ucontext *lasting = kzalloc(sizeof(*lasting), GFP_KERNEL);
+
+    if (!lasting)
+        return false;
+    lasting->device = device;
+    get_device(&device->dev);
+    ib_set_client_data(device, &client, lasting);
+    return true;
+}
 
 static int device_comes(struct ib_device *device)
 {
     if (device->ops.driver_id != RDMA_DRIVER_RXE || device->ops.reg_user_mr_dmabuf)
         return -EOPNOTSUPP;
+    if (!make_lasting(device))
+        return -ENOMEM;
+    driver_mmap = device->ops.mmap;
+    device->ops.mmap = hook_mmap;
     driver_reg = device->ops.reg_user_mr;
     driver_dereg = device->ops.dereg_mr;
     device->ops.reg_user_mr = hook_reg;
@@ -453,6 +491,7 @@ static void device_goes(struct ib_device *device, void *data)
         return;
     if (device->ops.disassociate_ucontext == hook_disassociate)
         device->ops.disassociate_ucontext = NULL;
+    device->ops.mmap = driver_mmap;
     device->ops.reg_user_mr = driver_reg;
     device->ops.dereg_mr = driver_dereg;
     device->ops.reg_user_mr_dmabuf = NULL;
