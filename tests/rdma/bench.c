@@ -199,6 +199,12 @@ bool bench_begin_on(struct bench *bench, const char *device)
     assert_non_null(bench->pd);
     bench->cq = ibv_create_cq(bench->device, 16, NULL, NULL, 0);
     assert_non_null(bench->cq);
+    if (bench->is_iwarp) {
+        bench->fence =
+            ibv_reg_mr(bench->pd, bench->fenced, sizeof(bench->fenced),
+                       IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ);
+        assert_non_null(bench->fence);
+    }
     connect_pair(bench);
     return true;
 }
@@ -242,6 +248,8 @@ void bench_end(struct bench *bench)
 {
     disconnect_pair(bench);
     assert_int_equal(ibv_destroy_cq(bench->cq), 0);
+    if (bench->fence)
+        assert_int_equal(ibv_dereg_mr(bench->fence), 0);
     assert_int_equal(ibv_dealloc_pd(bench->pd), 0); /* EBUSY: a region was left */
     close_device(bench);
 }
@@ -258,16 +266,18 @@ static enum ibv_wc_status poll_one(struct bench *bench)
     return wc.status;
 }
 
-/* The read of nothing is posted with the write: after a refusal it might stay in a queue that has
+/* The read is posted with the write: after a refusal it might stay in a queue that has
  * ended. */
 enum ibv_wc_status bench_post(struct bench *bench, struct ibv_send_wr *wr)
 {
-    struct ibv_sge nothing = {.length = 0};
-    struct ibv_send_wr *bad, fence = {.sg_list = &nothing,
-                                      .num_sge = 1,
-                                      .opcode = IBV_WR_RDMA_READ,
-                                      .send_flags = IBV_SEND_SIGNALED};
-    bool fenced = bench->is_iwarp && wr->opcode == IBV_WR_RDMA_WRITE;
+    bool fenced = bench->fence && wr->opcode == IBV_WR_RDMA_WRITE;
+    struct ibv_sge byte = {(uintptr_t)bench->fenced, 1, fenced ? bench->fence->lkey : 0};
+    struct ibv_send_wr *bad,
+        fence = {.sg_list = &byte,
+                 .num_sge = 1,
+                 .opcode = IBV_WR_RDMA_READ,
+                 .send_flags = IBV_SEND_SIGNALED,
+                 .wr.rdma = {(uintptr_t)bench->fenced, fenced ? bench->fence->rkey : 0}};
     enum ibv_wc_status status;
 
     wr->send_flags |= IBV_SEND_SIGNALED;

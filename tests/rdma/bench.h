@@ -19,6 +19,8 @@ struct bench {
     uint8_t port;
     bool is_iwarp;
     struct iwarp iwarp[2]; /* of the queue pairs; the first keeps the device */
+    char fenced[8];        /* what is read after a write; not 0 bytes, which siw at times refuses */
+    struct ibv_mr *fence;  /* on iWARP */
     struct hmreg *lib;
     struct hmreg_domain *domain;
 };
