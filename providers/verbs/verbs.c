@@ -35,7 +35,8 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#define VENDOR_AMAZON 0x1d0f /* whose NICs are EFA */
+#define VENDOR_AMAZON 0x1d0f   /* whose NICs are EFA */
+#define VENDOR_SIW    0x626d74 /* Soft-iWARP, whose driver ignores the iova */
 
 /* ibv_reg_dmabuf_mr() of rdma-core 34. */
 typedef struct ibv_mr *reg_dmabuf_call(struct ibv_pd *pd, uint64_t offset, size_t length,
@@ -583,7 +584,7 @@ static void describe(const struct verbs *verbs, const struct ibv_device_attr *li
         .orderings = PROVIDER_VALUE(HMREG_ORDERING_STRICT) | PROVIDER_VALUE(HMREG_ORDERING_RELAXED),
         .atomics = PROVIDER_VALUE(HMREG_CHOICE_OFF),
         .on_demand = PROVIDER_VALUE(HMREG_CHOICE_OFF),
-        .iova = true,
+        .iova = limits->vendor_id != VENDOR_SIW,
         .local_iova = true,
         .optional_access = IBV_ACCESS_OPTIONAL_RANGE & ~(unsigned)IBV_ACCESS_RELAXED_ORDERING,
     };

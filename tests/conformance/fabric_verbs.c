@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
  * The suite on libibverbs: two connected queue pairs of this machine's first device. It has one
- * mode. In the guest its dmabufs are of the simulated GPU.
+ * mode. As "siw" that device is Soft-iWARP. In the guest its dmabufs are of the simulated GPU.
  */
 #include "tests/conformance/suite.h"
 #include "tests/rdma/bench.h"
@@ -135,7 +135,7 @@ static int dmabuf(size_t bytes)
 
 const struct suite_fabric *suite_fabric(const char *name)
 {
-    static const struct suite_fabric verbs = {
+    static struct suite_fabric verbs = {
         .name = "verbs",
         .reports_denials = true,
         .variants = 1,
@@ -154,5 +154,9 @@ const struct suite_fabric *suite_fabric(const char *name)
         .dmabuf = dmabuf,
     };
 
+    if (!strcmp(name, "siw")) {
+        strcpy(verbs.name, name);
+        verbs.free_reads = true;
+    }
     return &verbs;
 }

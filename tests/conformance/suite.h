@@ -46,6 +46,7 @@ struct suite_fabric {
     char name[32];
     bool exact_errors;    /* a denial is immediate, with the manual's error */
     bool reports_denials; /* a denied initiator receives an error */
+    bool free_reads;      /* a peer reads whatever it has a key of, with the right or without */
     unsigned variants;    /* ways to open its domains: modes, limits */
     /* Opens both domains and sets asked_mode; false: the fabric lacks this variant. */
     bool (*open)(struct suite_fixture *fixture, unsigned variant);

@@ -38,3 +38,13 @@ function(hmreg_peermem_entry name program)
                     ENV SOURCE_DIR=${PROJECT_SOURCE_DIR} ${arg_ENV}
                     ARGS $<TARGET_FILE:${program}> ${arg_ARGS})
 endfunction()
+
+# hmreg_siw_entry(siw_x TARGET-OR-SCRIPT [ARGS ...] [ENV ...]): with Soft-iWARP in the place of Soft-RoCE
+function(hmreg_siw_entry name program)
+  cmake_parse_arguments(arg "" "" "ENV;ARGS" ${ARGN})
+  if(TARGET ${program})
+    set(program $<TARGET_FILE:${program}>)
+  endif()
+  hmreg_guest_entry(${name} ${PROJECT_SOURCE_DIR}/tests/kfi/siw.sh LONG LABELS rdma
+                    ENV SOURCE_DIR=${PROJECT_SOURCE_DIR} ${arg_ENV} ARGS ${program} ${arg_ARGS})
+endfunction()

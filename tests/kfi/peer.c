@@ -69,6 +69,8 @@ void peer_open(struct peer *peer)
     assert_non_null(list);
     assert_non_null(list[0]);
     peer->is_iwarp = list[0]->transport_type == IBV_TRANSPORT_IWARP;
+    if (peer->is_iwarp)
+        test_count_dmabufs_only(); /* librdmacm leaves the device open */
     peer->context = peer->is_iwarp ? iwarp_open(&peer->iwarp) : ibv_open_device(list[0]);
     assert_non_null(peer->context);
     ibv_free_device_list(list);
@@ -148,7 +150,7 @@ void peer_connect(struct peer *peer)
     if (peer->is_iwarp) {
         iwarp_end(&peer->iwarp);
         assert_int_equal(peer_call(peer, CLIENT_CONNECT, &connect), 0);
-        peer->qp = iwarp_connect(&peer->iwarp, peer->pd, &init);
+        peer->qp = iwarp_connect(&peer->iwarp, CLIENT_PORT, peer->pd, &init);
         return;
     }
     if (peer->qp)

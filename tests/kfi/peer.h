@@ -6,7 +6,7 @@
 #ifndef TESTS_KFI_PEER_H
 #define TESTS_KFI_PEER_H
 
-#include "tests/kfi/iwarp.h"
+#include "tests/rdma/iwarp.h"
 #include "tests/kfi/kmod/calls.h"
 
 #include <infiniband/verbs.h>

@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 #
-# siw.sh KFI_REGIONS: in the guest, its cases on Soft-iWARP in the place of Soft-RoCE.
+# siw.sh COMMAND: in the guest, the command on Soft-iWARP in the place of Soft-RoCE; with BOTH=1 beside it, on another
+# network. Debian's kernels lack siw: build/guest has it from tests/kfi/siw-modules.
 set -e
 built=$SOURCE_DIR/build/guest/$HMREG_GUEST/kfi/siw
 if [[ ! -e $built/siw.ko ]]; then
@@ -15,11 +16,20 @@ for module in crc32c_generic libcrc32c siw; do
     insmod "$built/$module.ko"
 done
 rdma link add siw0 type siw netdev eth0
+if [[ ${BOTH-} ]]; then
+    ip link add eth1 type dummy
+    ip addr add 10.0.1.1/24 dev eth1
+    ip link set eth1 up
+    rdma link add rxe0 type rxe netdev eth1
+    until grep -q ffff:0a00:0101 /sys/class/infiniband/rxe0/ports/1/gids/*; do sleep 0.05; done
+fi
 back() {
     rmmod hmreg_kfi_client hmreg_kfi || true
     rdma link del siw0
+    [[ ! ${BOTH-} ]] || ip link del eth1 # and rxe0 with it
     rmmod siw libcrc32c crc32c_generic
     "$SOURCE_DIR/tests/guest/rdma-up"
 }
 trap back EXIT
+ulimit -l unlimited # which siw of 6.1 observes whatever the capabilities
 "$@"

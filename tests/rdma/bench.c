@@ -6,6 +6,8 @@
 
 #include "tests/support/test.h"
 
+#include <pthread.h>
+
 #define FIRST_PSN 0x123456
 
 /* A port's address: a RoCE port is reached by a GID, and every kind has the one derived from an
@@ -80,22 +82,52 @@ static void to_send(struct ibv_qp *qp)
                      0);
 }
 
-static struct ibv_qp *new_qp(struct bench *bench)
+static struct ibv_qp_init_attr attributes_of(const struct bench *bench)
 {
-    struct ibv_qp_init_attr init = {
+    return (struct ibv_qp_init_attr){
         .send_cq = bench->cq,
         .recv_cq = bench->cq,
         .qp_type = IBV_QPT_RC,
         .cap = {.max_send_wr = 4, .max_recv_wr = 1, .max_send_sge = 1, .max_recv_sge = 1},
     };
+}
+
+static struct ibv_qp *new_qp(struct bench *bench)
+{
+    struct ibv_qp_init_attr init = attributes_of(bench);
     struct ibv_qp *qp = ibv_create_qp(bench->pd, &init);
 
     assert_non_null(qp);
     return qp;
 }
 
+static void *accept_second(void *self)
+{
+    struct bench *bench = self;
+    struct ibv_qp_init_attr init = attributes_of(bench);
+
+    bench->qp[1] = iwarp_accept(&bench->iwarp[1], bench->pd, &init);
+    return NULL;
+}
+
+static void connect_iwarp(struct bench *bench)
+{
+    struct ibv_qp_init_attr init = attributes_of(bench);
+    uint16_t port = iwarp_listen(&bench->iwarp[1]);
+    pthread_t accepting;
+
+    assert_int_equal(pthread_create(&accepting, NULL, accept_second, bench), 0);
+    bench->qp[0] = iwarp_connect(&bench->iwarp[0], port, bench->pd, &init);
+    assert_int_equal(pthread_join(accepting, NULL), 0);
+    assert_non_null(bench->qp[1]);
+}
+
 static void connect_pair(struct bench *bench)
 {
+    if (bench->is_iwarp) {
+        connect_iwarp(bench);
+        return;
+    }
     for (int i = 0; i < 2; i++)
         bench->qp[i] = new_qp(bench);
     for (int i = 0; i < 2; i++) {
@@ -103,6 +135,22 @@ static void connect_pair(struct bench *bench)
         to_receive(bench, bench->qp[i], bench->qp[1 - i]->qp_num);
         to_send(bench->qp[i]);
     }
+}
+
+static void destroy_qp(struct bench *bench, int which)
+{
+    if (bench->is_iwarp)
+        iwarp_end(&bench->iwarp[which]);
+    else
+        assert_int_equal(ibv_destroy_qp(bench->qp[which]), 0);
+}
+
+static void close_device(struct bench *bench)
+{
+    if (bench->is_iwarp)
+        iwarp_close(&bench->iwarp[0]);
+    else
+        assert_int_equal(ibv_close_device(bench->device), 0);
 }
 
 /* The device's first active port; 0: none. */
@@ -119,41 +167,57 @@ static uint8_t active_port(struct ibv_context *device)
     return 0;
 }
 
-static bool find_device(struct bench *bench)
+static bool find_device(struct bench *bench, const char *name)
 {
     int count = 0;
     struct ibv_device **list = ibv_get_device_list(&count);
 
     for (int i = 0; i < count && !bench->port; i++) {
-        bench->device = ibv_open_device(list[i]);
+        if (name && strcmp(name, ibv_get_device_name(list[i])))
+            continue;
+        bench->is_iwarp = list[i]->transport_type == IBV_TRANSPORT_IWARP;
+        bench->device = bench->is_iwarp ? iwarp_open(&bench->iwarp[0]) : ibv_open_device(list[i]);
+        if (bench->is_iwarp)
+            test_count_dmabufs_only(); /* librdmacm leaves devices open */
         if (!bench->device)
             continue;
         bench->port = active_port(bench->device);
         if (!bench->port)
-            ibv_close_device(bench->device);
+            close_device(bench);
     }
     if (list)
         ibv_free_device_list(list);
     return bench->port;
 }
 
-bool bench_begin(struct bench *bench)
+bool bench_begin_on(struct bench *bench, const char *device)
 {
     *bench = (struct bench){.port = 0};
-    if (!find_device(bench))
+    if (!find_device(bench, device))
         return false;
     bench->pd = ibv_alloc_pd(bench->device);
     assert_non_null(bench->pd);
     bench->cq = ibv_create_cq(bench->device, 16, NULL, NULL, 0);
     assert_non_null(bench->cq);
+    if (bench->is_iwarp) {
+        bench->fence =
+            ibv_reg_mr(bench->pd, bench->fenced, sizeof(bench->fenced),
+                       IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ);
+        assert_non_null(bench->fence);
+    }
     connect_pair(bench);
     return true;
+}
+
+bool bench_begin(struct bench *bench)
+{
+    return bench_begin_on(bench, NULL);
 }
 
 static void disconnect_pair(struct bench *bench)
 {
     for (int i = 0; i < 2; i++)
-        assert_int_equal(ibv_destroy_qp(bench->qp[i]), 0);
+        destroy_qp(bench, i);
 }
 
 void bench_reconnect(struct bench *bench)
@@ -168,7 +232,7 @@ void bench_reconnect(struct bench *bench)
 
 uint32_t bench_prepare(struct bench *bench)
 {
-    assert_int_equal(ibv_destroy_qp(bench->qp[0]), 0);
+    destroy_qp(bench, 0);
     bench->qp[0] = new_qp(bench);
     to_init(bench, bench->qp[0]);
     return bench->qp[0]->qp_num;
@@ -184,18 +248,17 @@ void bench_end(struct bench *bench)
 {
     disconnect_pair(bench);
     assert_int_equal(ibv_destroy_cq(bench->cq), 0);
+    if (bench->fence)
+        assert_int_equal(ibv_dereg_mr(bench->fence), 0);
     assert_int_equal(ibv_dealloc_pd(bench->pd), 0); /* EBUSY: a region was left */
-    assert_int_equal(ibv_close_device(bench->device), 0);
+    close_device(bench);
 }
 
-enum ibv_wc_status bench_post(struct bench *bench, struct ibv_send_wr *wr)
+static enum ibv_wc_status poll_one(struct bench *bench)
 {
-    struct ibv_send_wr *bad;
     struct ibv_wc wc;
     int polled;
 
-    wr->send_flags |= IBV_SEND_SIGNALED;
-    assert_int_equal(ibv_post_send(bench->qp[0], wr, &bad), 0);
     do {
         polled = ibv_poll_cq(bench->cq, 1, &wc);
     } while (polled == 0);
@@ -203,16 +266,23 @@ enum ibv_wc_status bench_post(struct bench *bench, struct ibv_send_wr *wr)
     return wc.status;
 }
 
-uint32_t bench_offer(struct bench *bench)
+/* The read is posted with the write: after a refusal it might stay in a queue that has
+ * ended. */
+enum ibv_wc_status bench_post(struct bench *bench, struct ibv_send_wr *wr)
 {
-    assert_int_equal(ibv_destroy_qp(bench->qp[0]), 0);
-    bench->qp[0] = new_qp(bench);
-    to_init(bench, bench->qp[0]);
-    return bench->qp[0]->qp_num;
-}
+    bool fenced = bench->fence && wr->opcode == IBV_WR_RDMA_WRITE;
+    struct ibv_sge byte = {(uintptr_t)bench->fenced, 1, fenced ? bench->fence->lkey : 0};
+    struct ibv_send_wr *bad,
+        fence = {.sg_list = &byte,
+                 .num_sge = 1,
+                 .opcode = IBV_WR_RDMA_READ,
+                 .send_flags = IBV_SEND_SIGNALED,
+                 .wr.rdma = {(uintptr_t)bench->fenced, fenced ? bench->fence->rkey : 0}};
+    enum ibv_wc_status status;
 
-void bench_accept(struct bench *bench, uint32_t peer)
-{
-    to_receive(bench, bench->qp[0], peer);
-    to_send(bench->qp[0]);
+    wr->send_flags |= IBV_SEND_SIGNALED;
+    wr->next = fenced ? &fence : NULL;
+    assert_int_equal(ibv_post_send(bench->qp[0], wr, &bad), 0);
+    status = poll_one(bench);
+    return fenced && status == IBV_WC_SUCCESS ? poll_one(bench) : status;
 }

@@ -6,6 +6,8 @@
 #ifndef TESTS_RDMA_BENCH_H
 #define TESTS_RDMA_BENCH_H
 
+#include "tests/rdma/iwarp.h"
+
 #include <hmreg/verbs.h>
 #include <stdbool.h>
 
@@ -15,18 +17,24 @@ struct bench {
     struct ibv_cq *cq;
     struct ibv_qp *qp[2]; /* the first initiates */
     uint8_t port;
+    bool is_iwarp;
+    struct iwarp iwarp[2]; /* of the queue pairs; the first keeps the device */
+    char fenced[8];        /* what is read after a write; not 0 bytes, which siw at times refuses */
+    struct ibv_mr *fence;  /* on iWARP */
     struct hmreg *lib;
     struct hmreg_domain *domain;
 };
 
-/* The queue pairs alone, of the first device with an active port; false: there is none. */
+/* The queue pairs alone, of this device; NULL: of the first with an active port. False: there is
+ * none. */
+bool bench_begin_on(struct bench *bench, const char *device);
 bool bench_begin(struct bench *bench);
 void bench_end(struct bench *bench);
 /* New queue pairs: a refused operation stops the ones that it ran on. */
 void bench_reconnect(struct bench *bench);
 
-/* For a peer in another process: a new initiator, whose number is returned, and its connection to
- * the queue pair of this number, at the same port. */
+/* For a peer in another process, not on iWARP: a new initiator, whose number is returned, and its
+ * connection to the queue pair of this number, at the same port. */
 uint32_t bench_prepare(struct bench *bench);
 void bench_connect(struct bench *bench, uint32_t peer);
 
@@ -36,13 +44,10 @@ void bench_open(struct bench *bench);
 void bench_open_with(struct bench *bench, const struct hmreg_domain_config *config);
 void bench_close(struct bench *bench);
 
-/* Posts one signaled operation, and waits for it. Returns its completion's status. */
+/* Posts one signaled operation, and waits for it. Returns its completion's status. A write's on
+ * iWARP says only that it was sent: there a read after it shows that it has arrived, or that the
+ * target refused it and ended the connection. */
 enum ibv_wc_status bench_post(struct bench *bench, struct ibv_send_wr *wr);
-
-/* For a peer that is another process, on the same device: replaces the first queue pair by one
- * whose number is returned; and connects it with the peer's. */
-uint32_t bench_offer(struct bench *bench);
-void bench_accept(struct bench *bench, uint32_t peer);
 
 /* One RDMA operation of len bytes between local memory under mr and raddr under rkey; waits for it.
  * Returns its completion's status. */

@@ -295,6 +295,15 @@ TEST(iova__another_place_in_its_page__inval_on_each_path)
     }
 }
 
+TEST(iova__soft_iwarp__refused_since_its_driver_ignores_it)
+{
+    begin();
+    fake_verbs.limits.vendor_id = 0x626d74;
+    verbs_open_with(0);
+    assert_int_equal(refused(host, at(0x123000)), -EOPNOTSUPP);
+    says("lets no caller choose the address");
+}
+
 TEST(iova__wraps__inval)
 {
     begin();

@@ -75,10 +75,10 @@ static int initiate(int peer)
     expect(bytes && bench_begin(&bench), "no RDMA device");
     mr = ibv_reg_mr(bench.pd, bytes, PART, IBV_ACCESS_LOCAL_WRITE);
     expect(mr, "host memory was not registered");
-    theirs = exchange(peer, (struct offer){.queue_pair = bench_offer(&bench)});
+    theirs = exchange(peer, (struct offer){.queue_pair = bench_prepare(&bench)});
     if (!theirs.rkey) /* the target could not register */
         return 0;
-    bench_accept(&bench, theirs.queue_pair);
+    bench_connect(&bench, theirs.queue_pair);
     exchange(peer, (struct offer){0}); /* both are connected */
     fill(bytes, WRITE, 11);
     expect(transfer(&bench, IBV_WR_RDMA_WRITE, bytes, WRITE, mr, &theirs, AT) == IBV_WC_SUCCESS,
@@ -139,8 +139,8 @@ static int serve(int peer)
         return 2;
     }
     expect(mr->addr == device + SKEW && mr->length == PART, "the ibv_mr has another range");
-    theirs = exchange(peer, (struct offer){bench_offer(&bench), mr->rkey, (uintptr_t)mr->addr});
-    bench_accept(&bench, theirs.queue_pair);
+    theirs = exchange(peer, (struct offer){bench_prepare(&bench), mr->rkey, (uintptr_t)mr->addr});
+    bench_connect(&bench, theirs.queue_pair);
     exchange(peer, (struct offer){0});
     exchange(peer, (struct offer){0});
     assert_bytes(device);
