@@ -27,6 +27,9 @@ static int find_port(struct loop *loop, struct loop_why *why)
 {
     struct ibv_device_attr limits;
 
+    if (loop->device->device->transport_type == IBV_TRANSPORT_IWARP)
+        return loop_fail(why, "it is iWARP, whose queue pairs only a connection manager (rdma_cm) "
+                              "connects; libfabric's verbs;ofi_rxm reaches it");
     if (ibv_query_device(loop->device, &limits))
         return loop_fail(why, "its limits could not be read");
     for (uint8_t i = 1; i <= limits.phys_port_cnt; i++) {

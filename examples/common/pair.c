@@ -101,7 +101,9 @@ static int find_device(struct pair *pair)
     if (list)
         ibv_free_device_list(list);
     if (!pair->port)
-        fprintf(stderr, "no RDMA device has an active port: see `rdma link`, or `hmreg doctor`\n");
+        fprintf(stderr,
+                "no InfiniBand or RoCE device has an active port: see `rdma link`, or `hmreg "
+                "doctor`; iWARP's are reached by 5-gpudirect-libfabric\n");
     return pair->port ? 0 : -ENODEV;
 }
 

@@ -13,7 +13,7 @@ uint8_t queue_pair_port(struct ibv_context *device)
     struct ibv_device_attr limits;
     struct ibv_port_attr port;
 
-    if (ibv_query_device(device, &limits))
+    if (device->device->transport_type == IBV_TRANSPORT_IWARP || ibv_query_device(device, &limits))
         return 0;
     for (uint8_t i = 1; i <= limits.phys_port_cnt; i++)
         if (!ibv_query_port(device, i, &port) && port.state == IBV_PORT_ACTIVE)

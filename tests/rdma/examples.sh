@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 #
 # In the guest: the GPUDirect examples do what their READMEs say, on simulated devices of every
-# vendor that is built in, and on host memory over libfabric's verbs.
+# vendor that is built in, and on host memory over libfabric's verbs. On Soft-iWARP (siw.sh) libfabric's
+# verbs alone, which the others, the doctor included, name.
 . "$SOURCE_DIR/tests/package/cases.sh"
 examples=$BUILD_DIR/examples
 fakes=$BUILD_DIR/tests/fakes
@@ -32,7 +33,23 @@ for vendor in $VENDORS; do
     check "libfabric_tcp__${vendor}__mapped" says "are in $vendor memory, path mapped" \
         "$examples/5-gpudirect-libfabric" "$vendor" tcp
 done
-check verbs__host__written_and_read verbs system system system
+if [[ $(rdma link) == "link siw"* ]]; then
+    tool=$BUILD_DIR/tools/hmreg
+    check doctor__iwarp__each_memory_has_its_own_reason says "no transfer: host (it is iWARP, whose" \
+        env FI_PROVIDER=shm bash -c '"$0" doctor || true' "$tool"
+    export HMREG_IFACES=system HMREG_NCCL_ADDRESS=127.0.0.1 FI_PROVIDER=verbs,ofi_rxm
+    ulimit -l unlimited # which siw of Linux 6.1 holds root to
+    check verbs__iwarp__says_what_reaches_it fails "iWARP's are reached by 5-gpudirect-libfabric" \
+        "$examples/4-gpudirect-verbs" system
+    check nccl__libfabric_verbs__every_byte_is_right says "siw0, 1 NIC, system memory: every byte is right" \
+        env HMREG_NCCL_FABRIC=libfabric/verbs "$examples/7-nccl-net" -v 12 -s 1 "$examples/libnccl-net-hmreg.so"
+    check verify__verbs__skipped_as_iwarp says "it is iWARP, whose queue pairs only a connection manager" \
+        "$tool" verify --patience 280 --check verbs:siw0/system/host/usual
+    check verify__libfabric_verbs__proven says "bytes proven by path system, and by the cache" \
+        "$tool" verify --patience 280 --check ofi:verbs+ofi_rxm:siw0/system/host/usual
+else
+    check verbs__host__written_and_read verbs system system system
+fi
 check libfabric_verbs__host__written_and_read \
     says "verbs;ofi_rxm: the peer's bytes are in system memory" \
     "$examples/5-gpudirect-libfabric" system verbs

@@ -93,8 +93,9 @@ TEST(query__says_what_the_device_demands)
 
 /* ---- rights ----------------------------------------------------------------------------- */
 
-/* The expected access bits for the device, independent of the provider's table. */
-static unsigned expected_access(uint64_t rights)
+/* The expected access bits for the device, independent of the provider's table. On iWARP a read's
+ * answer is a write to the reader's memory by its key. */
+static unsigned expected_access(uint64_t rights, bool iwarp)
 {
     unsigned access = 0;
 
@@ -102,22 +103,38 @@ static unsigned expected_access(uint64_t rights)
         access |= IBV_ACCESS_LOCAL_WRITE;
     if (rights & HMREG_REMOTE_READ)
         access |= IBV_ACCESS_REMOTE_READ;
-    if (rights & HMREG_REMOTE_WRITE)
+    if (rights & (HMREG_REMOTE_WRITE | (iwarp ? HMREG_READ : 0)))
         access |= IBV_ACCESS_REMOTE_WRITE;
     return access;
 }
 
-TEST(reg__every_combination_of_rights__is_translated)
+static void register_every_combination(bool iwarp)
 {
     struct hmreg_mr *mr;
 
-    open_fixture();
     for (uint64_t bits = 1; bits < 64; bits++) {
         assert_ok(reg(bits << 8, &mr));
-        assert_int_equal(fake_verbs.access, expected_access(bits << 8));
+        assert_int_equal(fake_verbs.access, expected_access(bits << 8, iwarp));
+        assert_int_equal(hmreg_mr_key(mr) == HMREG_KEY_NOTAVAIL,
+                         !(bits << 8 & (HMREG_REMOTE_READ | HMREG_REMOTE_WRITE)));
         assert_ok(hmreg_mr_close(mr));
     }
     assert_int_equal(fake_verbs.regs, 63);
+}
+
+TEST(reg__every_combination_of_rights__is_translated)
+{
+    open_fixture();
+    register_every_combination(false);
+}
+
+/* The right that iWARP adds gives peers no key. */
+TEST(reg__on_iwarp__results_of_reads_may_be_written)
+{
+    verbs_begin();
+    fake_verbs_device()->transport_type = IBV_TRANSPORT_IWARP;
+    verbs_open_with(0);
+    register_every_combination(true);
 }
 
 TEST(reg__exact_range_at_its_own_address)

@@ -301,15 +301,27 @@ static void add_process(struct table *table, const json_t *facts)
                                                                            : "not permitted");
 }
 
-/* "proven: host, cuda 0; no transfer: cuda 1 (why)" for one fabric; empty: nothing was tried. */
+/* Appends "; failed: cuda 0, cuda 1 (why)", and forgets the names. */
+static void append_proofs(char *words, size_t size, const char *label, struct names *names,
+                          const char *why)
+{
+    size_t used = strlen(words);
+
+    if (names->count)
+        snprintf(words + used, size - used, "%s%s: %s%s%s%s", used ? "; " : "", label,
+                 names_text(names), why[0] ? " (" : "", why, why[0] ? ")" : "");
+    *names = (struct names){.count = 0};
+}
+
+/* "proven: host, cuda 0; no transfer: cuda 1 (why)" for one fabric, a part for each reason; empty:
+ * nothing was tried. */
 static void describe_proofs(const json_t *fabric, char *words, size_t size)
 {
-    static const char *const results[][2] = {{"proven", "proven: "},
-                                             {"failed", "; failed: "},
-                                             {"wrong-bytes", "; wrong bytes: "},
-                                             {"untried", "; no transfer: "}};
+    static const char *const results[][2] = {{"proven", "proven"},
+                                             {"failed", "failed"},
+                                             {"wrong-bytes", "wrong bytes"},
+                                             {"untried", "no transfer"}};
     const json_t *memory;
-    size_t used = 0;
 
     words[0] = '\0';
     for (size_t r = 0; r < COUNT(results); r++) {
@@ -317,21 +329,17 @@ static void describe_proofs(const json_t *fabric, char *words, size_t size)
         const char *why = "";
 
         doc_each(memory, json_object_get(fabric, "memory")) {
+            const char *text = r ? doc_words(json_object_get(memory, "proof"), "text") : "";
             char name[64];
 
             if (strcmp(proof_result(memory), results[r][0]))
                 continue;
+            if (strcmp(text, why))
+                append_proofs(words, size, results[r][1], &names, why);
             names_add(&names, doc_device_words(memory, name));
-            why = doc_words(json_object_get(memory, "proof"), "text");
+            why = text;
         }
-        if (names.count)
-            used += (size_t)snprintf(words + used, size - used, "%s%s%s%s%s",
-                                     results[r][1] + (used ? 0
-                                                      : r  ? 2
-                                                           : 0),
-                                     names_text(&names), r ? " (" : "", r ? why : "", r ? ")" : "");
-        if (used >= size)
-            return;
+        append_proofs(words, size, results[r][1], &names, why);
     }
 }
 
