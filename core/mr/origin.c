@@ -133,17 +133,11 @@ bool mr_is_bound(const struct hmreg_mr *mr)
 
 static int suspend_one(struct hmreg_mr *mr)
 {
-    struct hmreg_domain *domain = mr->domain;
     struct mr_body *body = mr_body(mr);
-    int rc;
+    int rc = region_deregister(mr);
 
-    if (mr_is_suspended(mr))
-        return 0;
-    rc = domain->ops.dereg(domain->self, &body->made);
-    if (rc == -EBUSY)
+    if (rc == -EBUSY || mr_is_suspended(mr))
         return rc;
-    if (body->key_taken)
-        keys_give(&domain->keys, body->ext ? body->ext->taken_key : body->made.keys.key);
     if (body->ext)
         mr_ext_unmap(body->ext);
     body->made = MR_SUSPENDED;

@@ -29,10 +29,9 @@ int region_fill(struct layout *layout, struct hmreg_mr *mr);
 struct filling {
     struct layout *layout;
     struct hmreg_mr *mr;
-    bool extended;        /* the region has an extension, whatever its memory */
-    pthread_mutex_t lock; /* guards the next two, and the reasons of a group's region */
-    uint64_t rails;       /* bit i: rail i is wanted */
-    uint64_t missed;      /* bit i: the region does without rail i */
+    pthread_mutex_t lock;    /* held to change the next two and the reasons of a group's region */
+    _Atomic uint64_t rails;  /* bit i: rail i is wanted */
+    _Atomic uint64_t missed; /* bit i: the region does without rail i */
     const struct nearest_order *order; /* replaces a rail that is missed; NULL: nothing does */
 };
 
@@ -48,6 +47,8 @@ int filling_end(struct filling *filling);
  * error. */
 void filling_undo(struct filling *filling);
 
+/* Deregisters a region of one registration, unless it is suspended, and gives its key back. */
+int region_deregister(struct hmreg_mr *mr);
 /* Deregisters and frees a region. -EBUSY: the region is unchanged; try again. After any other
  * failure of the fabric the region is freed and the failure returned. Parts that were deregistered
  * before a busy one stay deregistered. */
