@@ -298,12 +298,11 @@ static int divide(struct layout *layout, struct hmreg_mr *mr, struct refusals *r
     for (size_t i = 0; !rc && i < layout->segments.count; i++)
         rc = add_piece(mr, layout, &layout->segments, i);
     if (rc == -EXDEV)
-        rc = refuse_all(mr->domain, &layout->whole, refused->reasons, refused->count);
+        rc = refuse_all(mr->domain, &layout->whole, refused);
     if (rc)
         return rc;
     finish(mr);
-    mr_ext(mr)->refused = refused->count;
-    mr_ext(mr)->reasons = refused->reasons;
+    mr_ext(mr)->refused = *refused;
     refused->reasons = NULL;
     return 0;
 }
@@ -630,8 +629,12 @@ void filling_undo(struct filling *filling)
 int region_fill(struct layout *layout, struct hmreg_mr *mr)
 {
     uint64_t flags = layout->request.flags; /* the caller's, also in the get's next round */
+    struct hmreg_error_guard guard;
     struct filling filling;
-    int rc = filling_begin(&filling, layout, mr);
+    int rc;
+
+    hmreg_error_guard(&guard); /* neither the refusal of a path nor a key in use is a failure */
+    rc = filling_begin(&filling, layout, mr);
 
     for (size_t i = 0; i < layout_parts(layout) && !rc; i++)
         rc = filling_part(&filling, i);
@@ -640,5 +643,6 @@ int region_fill(struct layout *layout, struct hmreg_mr *mr)
         filling_undo(&filling);
     layout->request.flags = flags;
     layout_close(layout);
+    hmreg_error_unguard(&guard, !rc);
     return rc;
 }

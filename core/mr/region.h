@@ -21,8 +21,7 @@ void region_free(struct hmreg_mr *mr);
  * fabric is too busy to deregister: see undone_retry(). Closes the layout's exports. On a group, if
  * a rail fails, no rail stays; with HMREG_GROUP_PARTIAL, or where the group chooses its nearest
  * members, only if all fail, or one does for want of memory, room or keys; the error's text names
- * the rail. Errors of hmreg_mr_reg(). The caller
- * guards the thread's last error: after a success it may be a path's refusal. */
+ * the rail. Errors of hmreg_mr_reg(). */
 int region_fill(struct layout *layout, struct hmreg_mr *mr);
 
 /* The steps of region_fill(), for a job, whose threads register the parts. */
