@@ -119,14 +119,13 @@ int layout_gather(struct hmreg_domain *domain, const struct hmreg_segment *segme
     layout_init(layout, request, &unknown);
     layout->owned = true;
     rc = allocate_ranges(&layout->ranges, segments ? count : request->count, "segments");
-    if (!rc && !segments) {
+    if (!rc && segments) {
+        layout->dmabufs = calloc(count, sizeof(*layout->dmabufs));
+        rc = layout->dmabufs ? 0 : hmreg_fail(-ENOMEM, "no memory for %zu segments", count);
+    } else if (!rc) {
         memcpy(layout->ranges.iov, request->iov, request->count * sizeof(*request->iov));
         layout->request.iov = layout->ranges.iov;
     }
-    if (!rc && segments)
-        layout->dmabufs = calloc(count, sizeof(*layout->dmabufs));
-    if (!rc && segments && !layout->dmabufs)
-        rc = hmreg_fail(-ENOMEM, "no memory for %zu segments", count);
     for (size_t i = 0; segments && i < count && !rc; i++)
         rc = check_segment(&segments[i], i, layout);
     return rc ? rc : request_check_length(domain, layout->ranges.iov, layout->ranges.count);

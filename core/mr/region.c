@@ -203,13 +203,9 @@ static void retry(struct undone *undone, unsigned most)
 
 void undone_retry(struct hmreg_domain *domain, unsigned most)
 {
-    const struct group *group = domain->group;
-
-    if (undone_left(domain))
-        retry(&domain->undone, most);
-    for (size_t i = 0; group && i < group->count; i++)
-        if (undone_left(group->members[i]))
-            retry(&group->members[i]->undone, most);
+    for (size_t i = 0; i < hmreg_group_count(domain); i++)
+        if (undone_left(group_rail(domain, i)))
+            retry(&group_rail(domain, i)->undone, most);
 }
 
 bool undone_touch(struct hmreg_domain *domain, uint64_t start, uint64_t end)
