@@ -24,7 +24,7 @@
 
 /* What one of the calls does with the regions of a range. */
 struct pass {
-    struct origin_range range;
+    struct suspended_range range;
     const struct hmreg_resume_config *config;
     int (*entry)(struct cache_set *set, struct hmreg_mr *entry, struct pass *pass);
     bool held;  /* of unpublished entries only */
@@ -37,7 +37,7 @@ struct pass {
 /* With the lock held: does the entry touch the range? Of one that ends, its segments may be gone.
  */
 static bool touches(const struct cache_pool *pool, const struct hmreg_mr *entry,
-                    const struct origin_range *range)
+                    const struct suspended_range *range)
 {
     struct span one;
 
@@ -226,7 +226,7 @@ static int end_set(struct cache_set *set, void *context)
     return rc ? rc : pass->failed;
 }
 
-static int suspend(struct hmreg *lib, const struct origin_range *range)
+static int suspend(struct hmreg *lib, const struct suspended_range *range)
 {
     struct suspended *all = &lib->suspended;
     bool again = suspended_has(all, range->start, range->end);
@@ -247,7 +247,7 @@ static int suspend(struct hmreg *lib, const struct origin_range *range)
 
 int hmreg_suspend(struct hmreg *lib, const void *addr, size_t len)
 {
-    struct origin_range range = {(uintptr_t)addr, (uintptr_t)addr + len};
+    struct suspended_range range = {NULL, (uintptr_t)addr, (uintptr_t)addr + len};
     int rc = context_check(lib);
     UNCANCELLED;
 
@@ -310,7 +310,7 @@ static int resume_set(struct cache_set *set, void *context)
 
 static int resume_range(struct hmreg *lib, struct pass *pass)
 {
-    const struct origin_range *range = &pass->range;
+    const struct suspended_range *range = &pass->range;
     int rc;
 
     if (!suspended_has(&lib->suspended, range->start, range->end))
@@ -326,7 +326,7 @@ int hmreg_resume(struct hmreg *lib, const void *addr, size_t len,
                  const struct hmreg_resume_config *callers)
 {
     struct hmreg_resume_config config = {0};
-    struct pass pass = {.range = {(uintptr_t)addr, (uintptr_t)addr + len},
+    struct pass pass = {.range = {NULL, (uintptr_t)addr, (uintptr_t)addr + len},
                         .config = &config,
                         .entry = resume_entry,
                         .held = true};

@@ -120,7 +120,6 @@ static int prepare(struct job_region *region, bool any_key, uint64_t piece_len)
     rc = rc ? rc : region_new(domain, &region->layout, &region->mr);
     rc = rc ? rc : filling_begin(&region->filling, &region->layout, region->mr);
     rc = rc ? rc : list(region, piece_len ? piece_len : chosen, piece_len != 0, since);
-    region->filling.extended = true; /* see job_region_undo() */
     return rc;
 }
 

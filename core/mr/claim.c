@@ -204,22 +204,14 @@ static int fail_wrong(const struct iovec *range, const char *field, const char *
         range->iov_len, range->iov_base, field, claimed, found);
 }
 
-static int fail_number(const struct iovec *range, const char *field, int64_t claimed, int64_t found)
+static int fail_number(const struct iovec *range, const char *field, bool is_address,
+                       uint64_t claimed, uint64_t found)
 {
+    const char *format = is_address ? "%#" PRIx64 : "%" PRId64;
     char texts[2][32];
 
-    snprintf(texts[0], sizeof(texts[0]), "%" PRId64, claimed);
-    snprintf(texts[1], sizeof(texts[1]), "%" PRId64, found);
-    return fail_wrong(range, field, texts[0], texts[1]);
-}
-
-static int fail_address(const struct iovec *range, const char *field, uint64_t claimed,
-                        uint64_t found)
-{
-    char texts[2][32];
-
-    snprintf(texts[0], sizeof(texts[0]), "%#" PRIx64, claimed);
-    snprintf(texts[1], sizeof(texts[1]), "%#" PRIx64, found);
+    snprintf(texts[0], sizeof(texts[0]), format, claimed);
+    snprintf(texts[1], sizeof(texts[1]), format, found);
     return fail_wrong(range, field, texts[0], texts[1]);
 }
 
@@ -227,20 +219,20 @@ static int compare(const struct iovec *range, const struct resolved *claimed,
                    const struct resolved *found)
 {
     const struct hmem_range *said = &claimed->range, *is = &found->range;
+    bool bounds = said->alloc_len && claimed->iface != HMREG_IFACE_SYSTEM;
 
     if (claimed->iface != found->iface)
         return fail_wrong(range, "iface", hmreg_iface_name(claimed->iface),
                           hmreg_iface_name(found->iface));
     if (said->device != HMREG_DEVICE_ANY && said->device != is->device)
-        return fail_number(range, "device", said->device, is->device);
+        return fail_number(range, "device", false, (uint64_t)said->device, (uint64_t)is->device);
     if (said->kind != is->kind)
         return fail_wrong(range, "claim_kind", hmreg_mem_kind_name(said->kind),
                           hmreg_mem_kind_name(is->kind));
-    if (said->alloc_len && claimed->iface != HMREG_IFACE_SYSTEM &&
-        said->alloc_base != is->alloc_base)
-        return fail_address(range, "claim_base", said->alloc_base, is->alloc_base);
-    if (said->alloc_len && claimed->iface != HMREG_IFACE_SYSTEM && said->alloc_len != is->alloc_len)
-        return fail_number(range, "claim_len", (int64_t)said->alloc_len, (int64_t)is->alloc_len);
+    if (bounds && said->alloc_base != is->alloc_base)
+        return fail_number(range, "claim_base", true, said->alloc_base, is->alloc_base);
+    if (bounds && said->alloc_len != is->alloc_len)
+        return fail_number(range, "claim_len", false, said->alloc_len, is->alloc_len);
     return 0;
 }
 
@@ -281,8 +273,8 @@ static int compare_memory(struct hmreg_domain *domain, const struct iovec *range
         rc = resolve(domain->lib, addr, range->iov_len, &found);
     if (!rc && claimed->range.host_addr != found.range.host_addr &&
         claimed->range.kind != HMREG_MEM_DEVICE)
-        rc = fail_address(range, "the CPU's address", claimed->range.host_addr,
-                          found.range.host_addr);
+        rc = fail_number(range, "the CPU's address", true, claimed->range.host_addr,
+                         found.range.host_addr);
     return rc;
 }
 

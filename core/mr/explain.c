@@ -94,8 +94,8 @@ static void explain_region(struct hmreg_explanation *explanation, const struct h
     const struct mr_body *body = mr_body(mr);
     const struct mr_ext *ext = body->ext;
 
-    fill(explanation, body->iface, mr_device(mr), body->path, ext ? ext->reasons : NULL,
-         ext ? ext->refused : 0);
+    fill(explanation, body->iface, mr_device(mr), body->path, ext ? ext->refused.reasons : NULL,
+         ext ? ext->refused.count : 0);
 }
 
 /* What hits on a cached region ask, and why. */
@@ -152,7 +152,7 @@ int hmreg_mr_explain(const struct hmreg_mr *mr, struct hmreg_explanation *out)
     struct hmreg_explanation explanation;
     const struct hmreg_mr *whole = mr;
     bool of_group = mr && mr_rails(mr);
-    size_t rail = 0, count;
+    size_t rail = 0;
     int rc = mr ? mr_check(mr) : 0;
 
     rc = rc ? rc : validate_out(out, sizeof(explanation), "struct hmreg_explanation");
@@ -160,8 +160,7 @@ int hmreg_mr_explain(const struct hmreg_mr *mr, struct hmreg_explanation *out)
         return rc;
     if (!mr && !last)
         return hmreg_fail(-ENOENT, "mr is NULL, and no registration of this thread was refused");
-    if (mr && mr_parts(mr, &count))
-        mr = mr_explained(mr, &rail);
+    mr = mr ? mr_explained(mr, &rail) : NULL;
     assert(mr || last); /* a region has a rail */
     if (mr)
         explain_region(&explanation, mr);

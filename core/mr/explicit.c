@@ -18,18 +18,6 @@
 
 /* ---- registering ------------------------------------------------------------------------ */
 
-/* Neither the refusal of a path nor a key in use is a failure. */
-static int fill(struct layout *layout, struct hmreg_mr *mr)
-{
-    struct hmreg_error_guard guard;
-    int rc;
-
-    hmreg_error_guard(&guard);
-    rc = region_fill(layout, mr);
-    hmreg_error_unguard(&guard, !rc);
-    return rc;
-}
-
 /* Registers a resolved layout and publishes its region. origin: NULL: no memory; owned. */
 static int register_layout(struct hmreg_domain *domain, struct layout *layout,
                            struct origin *origin, uint64_t since, struct hmreg_mr **out)
@@ -44,7 +32,7 @@ static int register_layout(struct hmreg_domain *domain, struct layout *layout,
     rc = origin_begin(mr, origin, ORIGIN_FILLING, since);
     if (domain->caps.async) /* another thread may read the event before the fabric's call returns */
         *out = mr;
-    rc = rc ? rc : fill(layout, mr);
+    rc = rc ? rc : region_fill(layout, mr);
     if (rc) {
         origin_end(domain, origin);
         region_free(mr);

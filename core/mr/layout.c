@@ -119,40 +119,16 @@ int layout_gather(struct hmreg_domain *domain, const struct hmreg_segment *segme
     layout_init(layout, request, &unknown);
     layout->owned = true;
     rc = allocate_ranges(&layout->ranges, segments ? count : request->count, "segments");
-    if (!rc && !segments) {
+    if (!rc && segments) {
+        layout->dmabufs = calloc(count, sizeof(*layout->dmabufs));
+        rc = layout->dmabufs ? 0 : hmreg_fail(-ENOMEM, "no memory for %zu segments", count);
+    } else if (!rc) {
         memcpy(layout->ranges.iov, request->iov, request->count * sizeof(*request->iov));
         layout->request.iov = layout->ranges.iov;
     }
-    if (!rc && segments)
-        layout->dmabufs = calloc(count, sizeof(*layout->dmabufs));
-    if (!rc && segments && !layout->dmabufs)
-        rc = hmreg_fail(-ENOMEM, "no memory for %zu segments", count);
     for (size_t i = 0; segments && i < count && !rc; i++)
         rc = check_segment(&segments[i], i, layout);
     return rc ? rc : request_check_length(domain, layout->ranges.iov, layout->ranges.count);
-}
-
-/* A dmabuf of unknown memory may be combined with memory of any device, not with host memory. Host
- * memory of which a runtime pinned a part is the system's. */
-static int check_mix(const struct ranges *ranges, size_t index)
-{
-    const struct resolved *first = &ranges->found[0], *other = &ranges->found[index];
-    bool unknown = other->iface == HMREG_IFACE_SYSTEM && other->range.kind == HMREG_MEM_DEVICE;
-
-    if (first->iface == other->iface && first->range.kind == other->range.kind)
-        return 0;
-    if (unknown && first->range.kind == HMREG_MEM_DEVICE)
-        return 0;
-    if (resolved_is_host(first) && resolved_is_host(other)) {
-        for (size_t i = 0; i <= index; i++)
-            resolved_leave_to_system(&ranges->found[i]);
-        return 0;
-    }
-    return hmreg_fail(-EINVAL,
-                      "segments[%zu] is %s memory of %s, segments[0] is %s memory of %s; one "
-                      "region has one iface and kind",
-                      index, hmreg_mem_kind_name(other->range.kind), hmreg_iface_name(other->iface),
-                      hmreg_mem_kind_name(first->range.kind), hmreg_iface_name(first->iface));
 }
 
 /* Host memory becomes one registration if the fabric takes so many ranges. Device memory does not,
@@ -173,7 +149,7 @@ static int resolve_segments(struct hmreg_domain *domain, struct layout *layout)
         struct request request = layout_part(layout, &layout->ranges, i);
 
         rc = request_resolve(domain, &request, &layout->ranges.found[i]);
-        rc = rc ? rc : check_mix(&layout->ranges, i);
+        rc = rc ? rc : request_check_same(layout->ranges.found, i, true);
     }
     layout->joined = !rc && can_join(domain, &layout->ranges);
     if (layout->joined) {

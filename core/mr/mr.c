@@ -53,7 +53,7 @@ void mr_ext_clear(struct mr_ext *ext)
         ext->missing = gone->next;
         free(gone);
     }
-    free(ext->reasons);
+    free(ext->refused.reasons);
     free(ext->list);
 }
 
@@ -73,14 +73,14 @@ const struct hmreg_mr *mr_explained(const struct hmreg_mr *mr, size_t *rail)
     const struct hmreg_mr *worst = NULL;
 
     if (!mr_rails(mr))
-        return mr_pieces(mr) && !mr_ext(mr)->refused ? mr_pieces(mr)[0] : mr;
+        return mr_pieces(mr) && !mr_ext(mr)->refused.count ? mr_pieces(mr)[0] : mr;
     for (size_t i = 0; i < mr->domain->group->count; i++) {
         const struct hmreg_mr *other = mr_rails(mr)[i];
 
         if (!other)
             continue;
         other = mr_explained(other, NULL);
-        if (worst && mr_ext(other)->refused <= mr_ext(worst)->refused)
+        if (worst && mr_ext(other)->refused.count <= mr_ext(worst)->refused.count)
             continue;
         worst = other;
         if (rail)

@@ -12,6 +12,12 @@
 #include "core/context/domain.h"
 #include "core/base/mapping.h"
 
+/* The reasons why paths refused a range, in the order tried. */
+struct refusals {
+    uint32_t count;
+    struct hmreg_reason *reasons; /* count, on the heap; NULL: none refused */
+};
+
 /* Why a region of a group has no such rail. */
 struct mr_missing {
     struct mr_missing *next;
@@ -33,10 +39,9 @@ struct mr_list {
 struct mr_ext {
     /* Hits that have begun read these two of a cached region that is suspended and resumed
      * meanwhile, so the extension stays where it is: */
-    _Atomic uint64_t identity;    /* of the first range's allocation */
-    struct mr_list *list;         /* NULL: got by one range, or explicit; owned */
-    uint32_t refused;             /* number of paths that refused */
-    struct hmreg_reason *reasons; /* their reasons, in the order tried; NULL: none refused */
+    _Atomic uint64_t identity; /* of the first range's allocation */
+    struct mr_list *list;      /* NULL: got by one range, or explicit; owned */
+    struct refusals refused;
     int device;
     uint64_t taken_key;    /* the key to give back to the domain's keys, if key_taken */
     void *context;         /* the caller's */

@@ -9,6 +9,7 @@
 #include "core/mr/mr.h"
 
 #include <assert.h>
+#include <endian.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
@@ -56,47 +57,25 @@ int mr_ready(struct hmreg_mr *mr, void *endpoint)
     return rc ? rc : hmreg_mr_enable(mr);
 }
 
-/* Finds the range of a registration that has the byte at addr. *out: what the range has from there
- * on, by the address as registered. */
-static bool find_range(const struct hmreg_mr *mr, uint64_t addr, struct iovec *out)
-{
-    for (size_t i = 0; i < mr_count(mr); i++) {
-        struct iovec asked = mr_asked(mr, i);
-        uint64_t skip = addr - (uint64_t)(uintptr_t)asked.iov_base;
-
-        if (skip >= asked.iov_len)
-            continue;
-        *out = (struct iovec){(void *)((uintptr_t)mr_iov(mr, i).iov_base + skip),
-                              asked.iov_len - skip};
-        return true;
-    }
-    return false;
-}
-
-/* The same for a region that may be a composite. Returns the registration; NULL: none. */
-static struct hmreg_mr *owner_of(struct hmreg_mr *mr, uint64_t addr, struct iovec *out)
-{
-    if (!mr_pieces(mr))
-        return find_range(mr, addr, out) ? mr : NULL;
-    for (size_t i = 0; i < mr_count(mr); i++)
-        if (find_range(mr_pieces(mr)[i], addr, out))
-            return mr_pieces(mr)[i];
-    return NULL;
-}
-
 /* Cuts off a part what its first byte's range has of it. *out: that, by the address as registered.
  * Returns the registration; NULL: none has the first byte. */
 static struct hmreg_mr *cut(struct hmreg_mr *mr, struct iovec *part, struct iovec *out)
 {
-    struct hmreg_mr *owner = owner_of(mr, (uint64_t)(uintptr_t)part->iov_base, out);
+    for (size_t i = 0; i < mr_count(mr); i++) {
+        struct hmreg_mr *owner = mr_pieces(mr) ? mr_pieces(mr)[i] : mr;
+        struct iovec asked = mr_asked(mr, i), made = mr_iov(owner, owner == mr ? i : 0);
+        uint64_t skip = (uintptr_t)part->iov_base - (uintptr_t)asked.iov_base;
 
-    if (!owner)
-        return NULL;
-    if (out->iov_len > part->iov_len)
-        out->iov_len = part->iov_len;
-    part->iov_base = (void *)((uintptr_t)part->iov_base + out->iov_len);
-    part->iov_len -= out->iov_len;
-    return owner;
+        if (skip >= asked.iov_len)
+            continue;
+        *out = (struct iovec){(void *)((uintptr_t)made.iov_base + skip), asked.iov_len - skip};
+        if (out->iov_len > part->iov_len)
+            out->iov_len = part->iov_len;
+        part->iov_base = (void *)((uintptr_t)part->iov_base + out->iov_len);
+        part->iov_len -= out->iov_len;
+        return owner;
+    }
+    return NULL;
 }
 
 static int check_parts(struct hmreg_mr *mr, const struct iovec *iov, size_t count)
@@ -115,19 +94,6 @@ static int check_parts(struct hmreg_mr *mr, const struct iovec *iov, size_t coun
     return rc;
 }
 
-static int refresh_all(struct hmreg_mr *mr)
-{
-    size_t count;
-    struct hmreg_mr **parts = mr_parts(mr, &count);
-    int rc = 0;
-
-    if (!parts)
-        return mr->domain->ops.refresh(mr->domain->self, &mr_body(mr)->made, NULL, 0, 0);
-    for (size_t i = 0; !rc && i < count; i++)
-        rc = parts[i] ? refresh_all(parts[i]) : 0;
-    return rc;
-}
-
 /* A part may run through several ranges and pieces that follow each other in memory. */
 static int refresh_part(struct hmreg_mr *mr, struct iovec part)
 {
@@ -143,14 +109,22 @@ static int refresh_part(struct hmreg_mr *mr, struct iovec part)
     return rc;
 }
 
-static int refresh_parts(struct hmreg_mr *mr, const struct iovec *iov, size_t count)
+/* iov NULL: all of the region. */
+static int refresh(struct hmreg_mr *mr, const struct iovec *iov, size_t count)
 {
+    size_t part_count;
+    struct hmreg_mr **parts = mr_parts(mr, &part_count);
     int rc = 0;
 
-    for (size_t i = 0; mr_rails(mr) && i < mr->domain->group->count && !rc; i++)
-        rc = mr_rails(mr)[i] ? refresh_parts(mr_rails(mr)[i], iov, count) : 0;
-    for (size_t i = 0; !mr_rails(mr) && !rc && i < count; i++)
-        rc = refresh_part(mr, iov[i]);
+    if (!iov && !parts)
+        return mr->domain->ops.refresh(mr->domain->self, &mr_body(mr)->made, NULL, 0, 0);
+    if (iov && !mr_rails(mr)) {
+        for (size_t i = 0; i < count && !rc; i++)
+            rc = refresh_part(mr, iov[i]);
+        return rc;
+    }
+    for (size_t i = 0; i < part_count && !rc; i++)
+        rc = parts[i] ? refresh(parts[i], iov, count) : 0;
     return rc;
 }
 
@@ -159,10 +133,9 @@ int hmreg_mr_refresh(struct hmreg_mr *mr, const struct iovec *iov, size_t count,
     int rc = mr_check(mr);
 
     rc = rc ? rc : validate_flags(flags, 0, "flags");
-    if (!rc && !iov && !count)
-        return refresh_all(mr);
-    rc = rc ? rc : check_parts(mr, iov, count);
-    return rc ? rc : refresh_parts(mr, iov, count);
+    if (!rc && (iov || count))
+        rc = check_parts(mr, iov, count);
+    return rc ? rc : refresh(mr, iov, count);
 }
 
 /* ---- raw keys --------------------------------------------------------------------------- */
@@ -171,12 +144,11 @@ int hmreg_mr_refresh(struct hmreg_mr *mr, const struct iovec *iov, size_t count,
 static int raw_key(const struct hmreg_mr *mr, uint64_t *base, uint8_t *raw, size_t *size)
 {
     const struct hmreg_domain *domain = mr->domain;
-    uint64_t key = mr_now(mr).keys.key;
+    uint64_t key = htole64(mr_now(mr).keys.key);
 
     if (domain->caps.mr_mode & HMREG_MR_RAW)
         return domain->ops.raw_key(domain->self, &mr_body(mr)->made, base, raw, size);
-    for (size_t i = 0; i < sizeof(key); i++)
-        raw[i] = (uint8_t)(key >> 8 * i);
+    memcpy(raw, &key, sizeof(key));
     *base =
         domain->caps.mr_mode & HMREG_MR_VIRT_ADDR ? (uint64_t)(uintptr_t)mr_iov(mr, 0).iov_base : 0;
     if (mr_has_iova(mr))
@@ -234,15 +206,14 @@ int hmreg_mr_raw_attr(const struct hmreg_mr *mr, uint64_t *base_addr, uint8_t *r
 static int use_raw(struct hmreg_domain *domain, uint64_t base, const uint8_t *raw, size_t size,
                    uint64_t *key)
 {
-    uint64_t made = 0;
+    uint64_t made;
 
     if (domain->caps.mr_mode & HMREG_MR_RAW)
         return domain->ops.map_key(domain->self, base, raw, size, key);
-    if (size != 8)
+    if (size != sizeof(made))
         return hmreg_fail(-EINVAL, "key_size is %zu; keys of this domain have 8 bytes", size);
-    for (int i = 0; i < 8; i++)
-        made |= (uint64_t)raw[i] << (8 * i);
-    *key = made;
+    memcpy(&made, raw, sizeof(made));
+    *key = le64toh(made);
     return 0;
 }
 

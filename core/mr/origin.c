@@ -81,18 +81,18 @@ static struct iovec iov_at(const struct origin *origin, size_t index)
     return segment ? segment->u.memory : origin->request.iov[index];
 }
 
-static struct origin_range range_at(const struct origin *origin, size_t index)
+static struct suspended_range range_at(const struct origin *origin, size_t index)
 {
     struct iovec iov = iov_at(origin, index);
     uint64_t start = (uint64_t)(uintptr_t)iov.iov_base;
 
-    return (struct origin_range){start, start + iov.iov_len};
+    return (struct suspended_range){NULL, start, start + iov.iov_len};
 }
 
-static bool touches(const struct origin *origin, const struct origin_range *range)
+static bool touches(const struct origin *origin, const struct suspended_range *range)
 {
     for (size_t i = 0; i < range_count(origin); i++) {
-        struct origin_range one = range_at(origin, i);
+        struct suspended_range one = range_at(origin, i);
 
         if (one.start < range->end && range->start < one.end)
             return true;
@@ -101,14 +101,12 @@ static bool touches(const struct origin *origin, const struct origin_range *rang
 }
 
 bool origin_is_suspended(const struct origin *origin, struct suspended *suspended,
-                         const struct origin_range *but)
+                         const struct suspended_range *but)
 {
-    struct suspended_range other = {NULL, but->start, but->end};
-
     for (size_t i = 0; i < range_count(origin); i++) {
-        struct origin_range one = range_at(origin, i);
+        struct suspended_range one = range_at(origin, i);
 
-        if (suspended_touches(suspended, one.start, one.end, &other))
+        if (suspended_touches(suspended, one.start, one.end, but))
             return true;
     }
     return false;
@@ -128,22 +126,15 @@ bool mr_is_bound(const struct hmreg_mr *mr)
     return bound;
 }
 
-/* ---- suspending -------------------------------------------------------------------------------
- */
+/* ---- suspending ------------------------------------------------------------------------- */
 
 static int suspend_one(struct hmreg_mr *mr)
 {
-    struct hmreg_domain *domain = mr->domain;
     struct mr_body *body = mr_body(mr);
-    int rc;
+    int rc = region_deregister(mr);
 
-    if (mr_is_suspended(mr))
-        return 0;
-    rc = domain->ops.dereg(domain->self, &body->made);
-    if (rc == -EBUSY)
+    if (rc == -EBUSY || mr_is_suspended(mr))
         return rc;
-    if (body->key_taken)
-        keys_give(&domain->keys, body->ext ? body->ext->taken_key : body->made.keys.key);
     if (body->ext)
         mr_ext_unmap(body->ext);
     body->made = MR_SUSPENDED;
@@ -177,8 +168,7 @@ int region_suspend(struct hmreg_mr *mr)
     return parts ? suspend_parts(mr, parts, count) : suspend_one(mr);
 }
 
-/* ---- the struct, registered anew
- * ------------------------------------------------------------------ */
+/* ---- the struct, registered anew -------------------------------------------------------- */
 
 /* Of two rails the contents are exchanged. */
 static void exchange(struct hmreg_mr *one, struct hmreg_mr *other)
@@ -283,20 +273,17 @@ static int check_iface(const struct hmreg_mr *mr, const struct layout *layout)
  * and, with request.endpoints, of mr_ready(). */
 static int renew(struct hmreg_mr *mr, struct layout *layout)
 {
-    struct hmreg_error_guard guard;
     struct hmreg_mr *fresh = NULL;
     int rc = check_iface(mr, layout);
 
     rc = rc ? rc : region_new(mr->domain, layout, &fresh);
     if (rc)
         return rc;
-    hmreg_error_guard(&guard);
     rc = region_fill(layout, fresh);
     if (rc)
         region_free(fresh);
     else
         rc = ready(fresh, layout);
-    hmreg_error_unguard(&guard, !rc);
     if (!rc)
         move(mr, fresh);
     return rc;
@@ -487,7 +474,7 @@ static int visit_one(struct hmreg_domain *domain, struct origin *origin,
     return rc;
 }
 
-int origin_visit(struct hmreg_domain *domain, const struct origin_range *range,
+int origin_visit(struct hmreg_domain *domain, const struct suspended_range *range,
                  int (*visit)(struct hmreg_mr *mr, const struct origin *origin, void *context),
                  void *context, bool *waits)
 {

@@ -38,13 +38,9 @@ struct origin {
 struct origin *origin_new(const struct request *request, const struct hmreg_segment *segments,
                           size_t segment_count);
 
-struct origin_range {
-    uint64_t start, end;
-};
-
 /* Does it touch a suspended range other than this one? */
 bool origin_is_suspended(const struct origin *origin, struct suspended *suspended,
-                         const struct origin_range *but);
+                         const struct suspended_range *but);
 
 /* Is an object bound to the region, or to a part of it? */
 bool mr_is_bound(const struct hmreg_mr *mr);
@@ -78,7 +74,7 @@ void origin_end(struct hmreg_domain *domain, struct origin *origin);
 /* Calls visit() for each open region of the domain that touches the range; no lock is held. Stops
  * at the first failure, and returns it. *waits: set to whether such regions are being registered or
  * closed. -EBUSY: a job registers one. */
-int origin_visit(struct hmreg_domain *domain, const struct origin_range *range,
+int origin_visit(struct hmreg_domain *domain, const struct suspended_range *range,
                  int (*visit)(struct hmreg_mr *mr, const struct origin *origin, void *context),
                  void *context, bool *waits);
 

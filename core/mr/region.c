@@ -18,51 +18,45 @@
 
 /* ---- structs ---------------------------------------------------------------------------- */
 
-/* Gives a region the extension that a request on these ranges needs. parts: see mr_ext_new().
- * False: no memory. */
-static bool extend(struct hmreg_mr *mr, const struct request *request, const struct iovec *iov,
-                   size_t count, const struct resolved *found, size_t parts)
+/* Gives a region the extension that a request on these ranges needs. parts: see mr_ext_new(). */
+static int extend(struct hmreg_mr *mr, const struct request *request, const struct iovec *iov,
+                  size_t count, const struct resolved *found, size_t parts)
 {
     struct mr_ext *ext = mr_ext_new(iov, count, parts);
 
     mr_body(mr)->ext = ext;
     if (!ext)
-        return false;
+        return hmreg_fail(-ENOMEM, "no memory for a region");
     ext->identity = found->range.identity;
     ext->device = found->range.device;
     ext->context = request->context;
     ext->has_iova = request->options.set_iova;
     ext->iova = request->options.iova;
-    return true;
+    return 0;
 }
 
-/* NULL: no memory. */
-static struct hmreg_mr *allocate(struct hmreg_domain *domain, const struct request *request,
-                                 const struct iovec *iov, size_t count,
-                                 const struct resolved *found)
+static int allocate(struct hmreg_domain *domain, const struct request *request,
+                    const struct iovec *iov, size_t count, const struct resolved *found,
+                    struct hmreg_mr **out)
 {
     struct mr_on_heap *made = calloc(1, sizeof(*made));
 
     if (!made)
-        return NULL;
+        return hmreg_fail(-ENOMEM, "no memory for a region");
     made->mr.domain = domain;
     made->mr.node.start = made->mr.node.end = (uint64_t)(uintptr_t)iov->iov_base;
     for (size_t i = 0; i < count; i++)
         made->mr.node.end += iov[i].iov_len;
     made->body.iface = (uint8_t)found->iface;
     made->body.access = (uint16_t)request->access;
-    return &made->mr;
+    *out = &made->mr;
+    return 0;
 }
 
 int region_new(struct hmreg_domain *domain, const struct layout *layout, struct hmreg_mr **out)
 {
-    struct hmreg_mr *mr = allocate(domain, &layout->request, layout->ranges.iov,
-                                   layout->ranges.count, &layout->whole);
-
-    if (!mr)
-        return hmreg_fail(-ENOMEM, "no memory for a region");
-    *out = mr;
-    return 0;
+    return allocate(domain, &layout->request, layout->ranges.iov, layout->ranges.count,
+                    &layout->whole, out);
 }
 
 void region_free(struct hmreg_mr *mr)
@@ -77,9 +71,10 @@ void region_free(struct hmreg_mr *mr)
 static int make_places(struct hmreg_mr *mr, const struct layout *layout,
                        const struct ranges *ranges, size_t parts, bool of_rails)
 {
-    if (!extend(mr, &layout->request, ranges->iov, ranges->count, &layout->whole, parts))
-        return hmreg_fail(-ENOMEM, "no memory for a region of %zu %s", parts,
-                          of_rails ? "rails" : "segments");
+    int rc = extend(mr, &layout->request, ranges->iov, ranges->count, &layout->whole, parts);
+
+    if (rc)
+        return rc;
     mr_ext(mr)->of_rails = of_rails;
     mr_body(mr)->made = PROVIDER_MR_OF_PARTS;
     return 0;
@@ -87,21 +82,23 @@ static int make_places(struct hmreg_mr *mr, const struct layout *layout,
 
 /* ---- ends ------------------------------------------------------------------------------- */
 
-static int destroy_one(struct hmreg_mr *mr)
+int region_deregister(struct hmreg_mr *mr)
 {
     struct hmreg_domain *domain = mr->domain;
-    int rc;
+    struct mr_body *body = mr_body(mr);
+    int rc = mr_is_suspended(mr) ? 0 : domain->ops.dereg(domain->self, &body->made);
 
-    if (mr_is_suspended(mr)) {
+    if (rc != -EBUSY && body->key_taken && !mr_is_suspended(mr))
+        keys_give(&domain->keys, body->ext ? body->ext->taken_key : body->made.keys.key);
+    return rc;
+}
+
+static int destroy_one(struct hmreg_mr *mr)
+{
+    int rc = region_deregister(mr);
+
+    if (rc != -EBUSY)
         region_free(mr);
-        return 0;
-    }
-    rc = domain->ops.dereg(domain->self, &mr_body(mr)->made);
-    if (rc == -EBUSY)
-        return rc;
-    if (mr_body(mr)->key_taken)
-        keys_give(&domain->keys, mr_ext(mr) ? mr_ext(mr)->taken_key : mr_body(mr)->made.keys.key);
-    region_free(mr);
     return rc;
 }
 
@@ -153,15 +150,29 @@ static struct hmreg_mr *take(struct undone *undone)
     return mr;
 }
 
-void region_undo(struct hmreg_mr *mr)
+/* Frees a region's extension and undoes its parts; what is registered as a whole is not. Keeps the
+ * thread's last error. */
+static void clear(struct hmreg_mr *mr)
 {
     size_t count;
     struct hmreg_mr **parts = mr_parts(mr, &count);
+    struct hmreg_error before;
 
+    hmreg_error_save(&before);
     for (size_t i = 0; parts && i < count; i++)
         if (parts[i])
             region_undo(parts[i]);
-    if (parts) {
+    hmreg_error_restore(&before);
+    mr_ext_free(mr_ext(mr));
+    mr_body(mr)->ext = NULL;
+}
+
+void region_undo(struct hmreg_mr *mr)
+{
+    size_t count;
+
+    if (mr_parts(mr, &count)) {
+        clear(mr);
         region_free(mr);
         return;
     }
@@ -192,13 +203,9 @@ static void retry(struct undone *undone, unsigned most)
 
 void undone_retry(struct hmreg_domain *domain, unsigned most)
 {
-    const struct group *group = domain->group;
-
-    if (undone_left(domain))
-        retry(&domain->undone, most);
-    for (size_t i = 0; group && i < group->count; i++)
-        if (undone_left(group->members[i]))
-            retry(&group->members[i]->undone, most);
+    for (size_t i = 0; i < hmreg_group_count(domain); i++)
+        if (undone_left(group_rail(domain, i)))
+            retry(&group_rail(domain, i)->undone, most);
 }
 
 bool undone_touch(struct hmreg_domain *domain, uint64_t start, uint64_t end)
@@ -228,13 +235,11 @@ static int add_piece(struct hmreg_mr *mr, struct layout *layout, const struct ra
 {
     struct request request = layout_part(layout, ranges, index);
     const struct resolved *found = &ranges->found[index];
-    struct hmreg_mr *piece = allocate(mr->domain, &request, request.iov, 1, found);
-    int rc;
+    struct hmreg_mr *piece = NULL;
+    int rc = allocate(mr->domain, &request, request.iov, 1, found, &piece);
 
-    if (!piece || !extend(piece, &request, request.iov, 1, found, 0))
-        rc = hmreg_fail(-ENOMEM, "no memory for a region");
-    else
-        rc = register_one(layout, &request, found, NULL, piece);
+    rc = rc ? rc : extend(piece, &request, request.iov, 1, found, 0);
+    rc = rc ? rc : register_one(layout, &request, found, NULL, piece);
     if (!rc)
         mr_ext(mr)->parts[index] = piece;
     else if (piece)
@@ -242,57 +247,28 @@ static int add_piece(struct hmreg_mr *mr, struct layout *layout, const struct ra
     return rc;
 }
 
-static int check_async(const struct hmreg_domain *domain, size_t count)
-{
-    if (!domain->caps.async)
-        return 0;
-    return hmreg_fail(-EOPNOTSUPP,
-                      "a region of %zu segments would be as many registrations on %s, each with an "
-                      "event in the domain's queue: register each segment by itself",
-                      count, domain->caps.fabric);
-}
-
 /* Makes the region one of pieces, none of which is registered yet. */
 static int make_composite(struct hmreg_mr *mr, const struct layout *layout,
                           const struct ranges *ranges)
 {
-    int rc = check_async(mr->domain, ranges->count);
-
-    return rc ? rc : make_places(mr, layout, ranges, ranges->count, false);
+    if (mr->domain->caps.async)
+        return hmreg_fail(-EOPNOTSUPP,
+                          "a region of %zu segments would be as many registrations on %s, each "
+                          "with an event in the domain's queue: register each segment by itself",
+                          ranges->count, mr->domain->caps.fabric);
+    return make_places(mr, layout, ranges, ranges->count, false);
 }
 
 /* All parts are registered. */
-static void publish_keys(struct hmreg_mr *mr)
+static void finish(struct hmreg_mr *mr)
 {
     struct mr_ext *ext = mr_ext(mr);
 
+    mr_body(mr)->path = mr_body(mr_explained(mr, NULL))->path;
     for (size_t i = 0; i < ext->part_count; i++)
         ext->keys[i] =
             ext->parts[i] ? mr_body(ext->parts[i])->made.keys : PROVIDER_MR_OF_PARTS.keys;
     mr_set_head(mr, ext->keys, (uint32_t)ext->part_count);
-}
-
-static void finish_composite(struct hmreg_mr *mr)
-{
-    mr_body(mr)->path = mr_body(mr_pieces(mr)[0])->path;
-    publish_keys(mr);
-}
-
-/* Frees a region's extension and undoes its parts; what is registered as a whole is not. Keeps the
- * thread's last error. */
-static void clear(struct hmreg_mr *mr)
-{
-    size_t count;
-    struct hmreg_mr **parts = mr_parts(mr, &count);
-    struct hmreg_error before;
-
-    hmreg_error_save(&before);
-    for (size_t i = 0; parts && i < count; i++)
-        if (parts[i])
-            region_undo(parts[i]);
-    hmreg_error_restore(&before);
-    mr_ext_free(mr_ext(mr));
-    mr_body(mr)->ext = NULL;
 }
 
 static int refuse_parts(const struct layout *layout, const struct refusals *refused)
@@ -318,12 +294,11 @@ static int divide(struct layout *layout, struct hmreg_mr *mr, struct refusals *r
     for (size_t i = 0; !rc && i < layout->segments.count; i++)
         rc = add_piece(mr, layout, &layout->segments, i);
     if (rc == -EXDEV)
-        rc = refuse_all(mr->domain, &layout->whole, refused->reasons, refused->count);
+        rc = refuse_all(mr->domain, &layout->whole, refused);
     if (rc)
         return rc;
-    finish_composite(mr);
-    mr_ext(mr)->refused = refused->count;
-    mr_ext(mr)->reasons = refused->reasons;
+    finish(mr);
+    mr_ext(mr)->refused = *refused;
     refused->reasons = NULL;
     return 0;
 }
@@ -344,11 +319,12 @@ static int fill_whole(struct layout *layout, struct hmreg_mr *mr, bool extended)
     const struct request *request = &layout->request;
     const struct resolved *found = layout->ranges.found;
     struct refusals refused = {0, NULL};
-    int rc;
+    int rc = 0;
 
-    if ((extended || !is_plain(request, found)) &&
-        !extend(mr, request, request->iov, request->count, found, 0))
-        return hmreg_fail(-ENOMEM, "no memory for a region");
+    if (extended || !is_plain(request, found))
+        rc = extend(mr, request, request->iov, request->count, found, 0);
+    if (rc)
+        return rc;
     rc = register_one(layout, request, found, &refused, mr);
     if (!rc)
         return 0;
@@ -399,9 +375,10 @@ static int keep_reason(struct hmreg_mr *mr, size_t rail)
     return 0;
 }
 
+/* Needs no lock: a rail is wanted once, and missed once. */
 static bool has_rail(const struct filling *filling, size_t rail)
 {
-    return filling->rails & ~filling->missed & UINT64_C(1) << rail;
+    return atomic_load(&filling->rails) & ~atomic_load(&filling->missed) & UINT64_C(1) << rail;
 }
 
 /* With the lock held: a rail has failed with rc. 0: the region does without it, or with another in
@@ -438,16 +415,6 @@ static int miss_locked(struct filling *filling, size_t rail, int rc)
     rc = miss(filling, rail, rc);
     pthread_mutex_unlock(&filling->lock);
     return rc;
-}
-
-static bool has_rail_locked(struct filling *filling, size_t rail)
-{
-    bool has;
-
-    pthread_mutex_lock(&filling->lock);
-    has = has_rail(filling, rail);
-    pthread_mutex_unlock(&filling->lock);
-    return has;
 }
 
 /* Allocates a rail; one of several pieces has their places. */
@@ -528,7 +495,7 @@ static int finish_rail(struct filling *filling, size_t rail)
     if (rc)
         return miss(filling, rail, rc);
     if (layout_parts(filling->layout) > 1)
-        finish_composite(mr);
+        finish(mr);
     mr_ext(mr)->is_rail = true;
     mr_ext(mr)->order = filling->order;
     return 0;
@@ -556,24 +523,14 @@ static int finish_rails(struct filling *filling)
 
 /* ---- filling ---------------------------------------------------------------------------- */
 
-/* An entry of the cache has what an earlier registration left. */
-static void reset(struct hmreg_mr *mr)
+/* A region that completes later keeps its state in its extension, and region_undo() needs that of a
+ * job's, or of one that is bound after it is filled. The cache ends its own. */
+static bool needs_extension(const struct layout *layout, const struct hmreg_mr *mr)
 {
-    mr_body(mr)->ext = NULL;
-    mr_body(mr)->key_taken = false;
-}
+    const struct provider_caps *caps = &mr->domain->caps;
 
-/* Such a region keeps its state in its extension. */
-static bool may_complete_later(const struct hmreg_mr *mr)
-{
-    return !mr->slot_offset && (mr->domain->caps.async || mr->domain->caps.pends);
-}
-
-/* region_undo() needs the extension of a region that is bound after it is filled; the cache ends
- * its own. */
-static bool may_be_undone(const struct layout *layout, const struct hmreg_mr *mr)
-{
-    return !mr->slot_offset && layout->request.endpoints;
+    return !mr->slot_offset &&
+           (caps->async || caps->pends || layout->request.endpoints || !layout->joined);
 }
 
 static int choose_rails(struct filling *filling)
@@ -615,10 +572,12 @@ int filling_begin(struct filling *filling, struct layout *layout, struct hmreg_m
 {
     filling->layout = layout;
     filling->mr = mr;
-    filling->extended = may_complete_later(mr);
     filling->lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
     filling->missed = 0;
     filling->order = NULL;
+    /* An entry of the cache has what an earlier registration left. */
+    mr_body(mr)->ext = NULL;
+    mr_body(mr)->key_taken = false;
     if (mr->domain->group)
         return begin_group(filling);
     return layout_parts(layout) > 1 ? make_composite(mr, layout, &layout->ranges) : 0;
@@ -633,11 +592,11 @@ int filling_part(struct filling *filling, size_t part)
     if (!group && layout_parts(filling->layout) > 1)
         return add_piece(mr, filling->layout, &filling->layout->ranges, part);
     if (!group)
-        return fill_whole(filling->layout, mr, filling->extended);
+        return fill_whole(filling->layout, mr, needs_extension(filling->layout, mr));
     for (size_t i = 0; i < group->count && !rc; i++) {
         bool made = layout_parts(filling->layout) == 1 || mr_ext(mr)->parts[i];
 
-        rc = made && has_rail_locked(filling, i) ? fill_rail(filling, i, part) : 0;
+        rc = made && has_rail(filling, i) ? fill_rail(filling, i, part) : 0;
         if (rc)
             rc = miss_locked(filling, i, rc);
     }
@@ -647,20 +606,11 @@ int filling_part(struct filling *filling, size_t part)
 int filling_end(struct filling *filling)
 {
     struct hmreg_mr *mr = filling->mr;
-    const struct group *group = mr->domain->group;
-    int rc = 0;
+    int rc = mr->domain->group ? finish_rails(filling) : 0;
 
-    if (group)
-        rc = finish_rails(filling);
-    if (rc)
-        return rc;
-    if (group) {
-        mr_body(mr)->path = mr_body(mr_explained(mr, NULL))->path;
-        publish_keys(mr);
-    } else if (mr_pieces(mr) && layout_parts(filling->layout) > 1) {
-        finish_composite(mr);
-    }
-    return 0;
+    if (!rc && (mr->domain->group || layout_parts(filling->layout) > 1))
+        finish(mr);
+    return rc;
 }
 
 void filling_undo(struct filling *filling)
@@ -672,11 +622,15 @@ void filling_undo(struct filling *filling)
     clear(mr);
 }
 
-static int fill_parts(struct layout *layout, struct hmreg_mr *mr)
+int region_fill(struct layout *layout, struct hmreg_mr *mr)
 {
     uint64_t flags = layout->request.flags; /* the caller's, also in the get's next round */
+    struct hmreg_error_guard guard;
     struct filling filling;
-    int rc = filling_begin(&filling, layout, mr);
+    int rc;
+
+    hmreg_error_guard(&guard); /* neither the refusal of a path nor a key in use is a failure */
+    rc = filling_begin(&filling, layout, mr);
 
     for (size_t i = 0; i < layout_parts(layout) && !rc; i++)
         rc = filling_part(&filling, i);
@@ -684,18 +638,7 @@ static int fill_parts(struct layout *layout, struct hmreg_mr *mr)
     if (rc)
         filling_undo(&filling);
     layout->request.flags = flags;
-    return rc;
-}
-
-int region_fill(struct layout *layout, struct hmreg_mr *mr)
-{
-    int rc;
-
-    reset(mr);
-    if (layout->joined && !mr->domain->group)
-        rc = fill_whole(layout, mr, may_complete_later(mr) || may_be_undone(layout, mr));
-    else
-        rc = fill_parts(layout, mr);
     layout_close(layout);
+    hmreg_error_unguard(&guard, !rc);
     return rc;
 }

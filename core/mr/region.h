@@ -21,18 +21,16 @@ void region_free(struct hmreg_mr *mr);
  * fabric is too busy to deregister: see undone_retry(). Closes the layout's exports. On a group, if
  * a rail fails, no rail stays; with HMREG_GROUP_PARTIAL, or where the group chooses its nearest
  * members, only if all fail, or one does for want of memory, room or keys; the error's text names
- * the rail. Errors of hmreg_mr_reg(). The caller
- * guards the thread's last error: after a success it may be a path's refusal. */
+ * the rail. Errors of hmreg_mr_reg(). */
 int region_fill(struct layout *layout, struct hmreg_mr *mr);
 
 /* The steps of region_fill(), for a job, whose threads register the parts. */
 struct filling {
     struct layout *layout;
     struct hmreg_mr *mr;
-    bool extended;        /* the region has an extension, whatever its memory */
-    pthread_mutex_t lock; /* guards the next two, and the reasons of a group's region */
-    uint64_t rails;       /* bit i: rail i is wanted */
-    uint64_t missed;      /* bit i: the region does without rail i */
+    pthread_mutex_t lock;    /* held to change the next two and the reasons of a group's region */
+    _Atomic uint64_t rails;  /* bit i: rail i is wanted */
+    _Atomic uint64_t missed; /* bit i: the region does without rail i */
     const struct nearest_order *order; /* replaces a rail that is missed; NULL: nothing does */
 };
 
@@ -48,6 +46,8 @@ int filling_end(struct filling *filling);
  * error. */
 void filling_undo(struct filling *filling);
 
+/* Deregisters a region of one registration, unless it is suspended, and gives its key back. */
+int region_deregister(struct hmreg_mr *mr);
 /* Deregisters and frees a region. -EBUSY: the region is unchanged; try again. After any other
  * failure of the fabric the region is freed and the failure returned. Parts that were deregistered
  * before a busy one stay deregistered. */

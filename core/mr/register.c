@@ -323,12 +323,12 @@ static bool takes_several(const struct attempt *attempt)
 }
 
 int refuse_all(const struct hmreg_domain *domain, const struct resolved *found,
-               const struct hmreg_reason *reasons, uint32_t count)
+               const struct refusals *refused)
 {
-    const struct hmreg_reason *last = &reasons[count - 1];
+    const struct hmreg_reason *last = &refused->reasons[refused->count - 1];
 
-    explain_keep(found->iface, found->range.device, reasons, count);
-    if (count == 1 && last->path == HMREG_PATH_SYSTEM)
+    explain_keep(found->iface, found->range.device, refused->reasons, refused->count);
+    if (refused->count == 1 && last->path == HMREG_PATH_SYSTEM)
         return hmreg_fail_vendor(last->code, domain->ops.name, last->vendor_code, NULL, "%s",
                                  last->text);
     return hmreg_fail(-EOPNOTSUPP, "no path to this %s memory on %s; %s: %s",
@@ -348,7 +348,7 @@ static int all_refused(struct attempt *attempt)
         refused->reasons = NULL;
         return -EXDEV;
     }
-    return refuse_all(attempt->domain, attempt->found, refused->reasons, refused->count);
+    return refuse_all(attempt->domain, attempt->found, refused);
 }
 
 static int try_paths(struct attempt *attempt)
@@ -501,8 +501,7 @@ int register_one(struct layout *layout, const struct request *request, const str
     if (!rc)
         mr_set_head(mr, &attempt.body->made.keys, 1);
     if (ext) {
-        ext->refused = attempt.refused.count;
-        ext->reasons = attempt.refused.reasons;
+        ext->refused = attempt.refused;
         ext->taken_key = attempt.key;
         return rc;
     }

@@ -7,12 +7,6 @@
 
 #include "core/mr/layout.h"
 
-/* The reasons why paths refused a range. */
-struct refusals {
-    uint32_t count;
-    struct hmreg_reason *reasons; /* count, on the heap */
-};
-
 /* Registers a resolved part of a layout in a region. Its extension has the ranges; without one the
  * memory is one range of host memory at its own address, and the region gets an extension only if
  * the fabric gives it another key than requested. Errors of hmreg_mr_reg(). If whole is not NULL,
@@ -24,6 +18,6 @@ int register_one(struct layout *layout, const struct request *request, const str
 /* Fails because every path refused, and keeps the reasons for hmreg_mr_explain(). Returns
  * -EOPNOTSUPP; for host memory, which has one path, that path's own error. */
 int refuse_all(const struct hmreg_domain *domain, const struct resolved *found,
-               const struct hmreg_reason *reasons, uint32_t count);
+               const struct refusals *refused);
 
 #endif

@@ -268,22 +268,25 @@ static int check_claim(const struct request *request, const struct resolved *fou
     return 0;
 }
 
-/* Ranges of host memory, some of which a runtime pinned, are the system's. */
-static int check_same(struct resolved *found, size_t index)
+int request_check_same(struct resolved *found, size_t index, bool segments)
 {
     const struct resolved *first = &found[0], *other = &found[index];
+    bool same =
+        first->iface == other->iface && (segments || first->range.device == other->range.device);
 
-    if (first->iface == other->iface && first->range.device == other->range.device &&
-        first->range.kind == other->range.kind)
+    if (segments && other->iface == HMREG_IFACE_SYSTEM && other->range.kind == HMREG_MEM_DEVICE)
+        same = true; /* a caller's dmabuf of unknown memory */
+    if (same && first->range.kind == other->range.kind)
         return 0;
     if (!resolved_is_host(first) || !resolved_is_host(other))
         return hmreg_fail(
             -EINVAL,
-            "iov[%zu] is %s memory of %s device %d, iov[0] is %s memory of %s device %d; "
-            "one region has one kind",
-            index, hmreg_mem_kind_name(other->range.kind), hmreg_iface_name(other->iface),
-            other->range.device, hmreg_mem_kind_name(first->range.kind),
-            hmreg_iface_name(first->iface), first->range.device);
+            "%s[%zu] is %s memory of %s device %d, and [0] is %s memory of %s device %d; one "
+            "region has one %s",
+            segments ? "segments" : "iov", index, hmreg_mem_kind_name(other->range.kind),
+            hmreg_iface_name(other->iface), other->range.device,
+            hmreg_mem_kind_name(first->range.kind), hmreg_iface_name(first->iface),
+            first->range.device, segments ? "iface and kind" : "kind");
     for (size_t i = 0; i <= index; i++)
         resolved_leave_to_system(&found[i]);
     return 0;
@@ -352,7 +355,7 @@ static int resolve_ranges(struct hmreg_domain *domain, const struct request *req
             rc = (must_exist ? resolve_fully : resolve)(domain->lib, addr, request->iov[i].iov_len,
                                                         &found[i]);
         rc = rc ? rc : check_claim(request, &found[i]);
-        rc = rc ? rc : check_same(found, i);
+        rc = rc ? rc : request_check_same(found, i, false);
         if (!rc && must_exist && !request->dmabuf)
             rc = check_touch(request, &found[i], i);
         if (rc)

@@ -62,6 +62,11 @@ int request_check_length(const struct hmreg_domain *domain, const struct iovec *
 int request_from_dmabuf(const struct hmreg_mr_dmabuf *dmabuf, struct iovec *out,
                         struct dmabuf_file *file);
 
+/* Checks that found[index] may be in one region with found[0]: ranges have one iface, device and
+ * kind, segments one iface and kind. Host memory of which a runtime pinned a part is the system's
+ * from then on. -EINVAL. */
+int request_check_same(struct resolved *found, size_t index, bool segments);
+
 /* Finds the memory of each range of a request. found: out, request->count elements. All ranges must
  * have one iface and device, and be what the caller claimed, and an iova must not wrap (-EINVAL).
  * Errors of resolve(); with
