@@ -88,7 +88,8 @@ static int read_monitor(struct settings *out)
     out->monitor =
         choose("FI_MR_CACHE_MONITOR", monitors,
                "are counter, userfaultfd, memhooks, import, disabled, kdreg2", out->monitor, &rc);
-    out->kdreg2_if_there = out->monitor == HMREG_MONITOR_KDREG2;
+    out->monitor_if_there =
+        out->monitor == HMREG_MONITOR_KDREG2 || out->monitor == HMREG_MONITOR_COUNTER;
     return rc;
 }
 
@@ -308,7 +309,7 @@ int settings_read(const struct hmreg_config *callers, struct settings *out)
         settings.ifaces = settings.named = config.ifaces | HMREG_IFACE_BIT(HMREG_IFACE_SYSTEM);
     if (config.monitor) {
         settings.monitor = config.monitor;
-        settings.kdreg2_if_there = false;
+        settings.monitor_if_there = false;
     }
     settings.log.callback = config.log;
     settings.log.context = config.log_context;

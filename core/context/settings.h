@@ -16,7 +16,7 @@ struct settings {
     uint32_t named;                  /* of those, the ones that config or HMREG_IFACES names */
     bool started_only;               /* of the others, those that the application has started */
     enum hmreg_monitor monitor;      /* for host memory */
-    bool kdreg2_if_there;            /* the environment asks for monitor KDREG2 */
+    bool monitor_if_there;           /* a kernel module's, which the environment asks for */
     bool watch[HMREG_IFACE_COUNT];   /* may regions of this iface's device memory be cached? */
     uint64_t max_regions, max_bytes; /* per cache; one of them 0: no caching */
     uint64_t all_regions, all_bytes; /* of all caches together */

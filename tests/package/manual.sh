@@ -233,6 +233,21 @@ END
         $(pkg-config --cflags libfabric) "$work/example.c" && "$work/example"
 }
 
+# The table of hmreg_domain_open_verbs(3): each access flag of libibverbs, and no name that hmreg does not have.
+verbs_rights_are_in_the_table() {
+    local table flag name read=0 bad=0
+    table=$(sed -n '/^IBV_ACCESS_LOCAL_WRITE /,/^```/p' "$SOURCE_DIR/docs/man/hmreg_domain_open_verbs.3.md")
+    while read -r flag; do
+        ((++read))
+        grep -qE "^$flag(,| |\$)" <<<"$table" || { echo "the table lacks $flag" && bad=1; }
+    done < <(echo '#include <infiniband/verbs.h>' | "$CC" -E - |
+        sed -n '/^enum ibv_access_flags/,/^}/p' | grep -oE '\bIBV_ACCESS_[A-Z_]+ *=' | tr -d ' =')
+    while read -r name; do
+        grep -qw "$name" "${headers[@]}" || { echo "$name is in no header" && bad=1; }
+    done < <(grep -oE 'HMREG_[A-Z_]+' <<<"$table" | sort -u)
+    ((read > 5 && !bad))
+}
+
 pages_named_in_see_also() {
     sed -n '/^# SEE ALSO/,$p' "$SOURCE_DIR"/docs/man/*.md | grep -oE '\*\*hmreg[a-z_-]*\*\*\([137]\)' |
         tr -d '*' | sort -u
@@ -450,6 +465,11 @@ else
     check manual__constants__cffi_reads_the_header cffi_reads_the_header
 fi
 check manual__rma__says_delivery_complete rma_says_delivery_complete
+if [[ $(lacks ibv_reg_mr) ]]; then
+    skip manual__rights_of_verbs__each_is_in_the_table "this build is without verbs"
+else
+    check manual__rights_of_verbs__each_is_in_the_table verbs_rights_are_in_the_table
+fi
 check manual__see_also_leads_somewhere see_also_leads_somewhere
 check manual__reasons_are_explained slugs_are_explained
 check manual__environment_is_explained variables_are_explained

@@ -3,6 +3,8 @@
  * The cache of a group: one entry for all rails, which is found, evicted, invalidated and
  * deregistered as one.
  */
+#include "core/context/domain.h"
+
 #include "tests/support/cache_fixture.h"
 #include "tests/support/queries.h"
 #include "tests/support/vendors.h"
@@ -68,6 +70,25 @@ static unsigned cost_of(void *addr)
 static unsigned regions(void)
 {
     return atomic_load(&counter.regions);
+}
+
+/* As over EFA's libfabric: what is registered there is found again without our cache. */
+TEST(get__one_member_caches_itself__the_group_does_not)
+{
+    struct hmreg_group_config config = {.size = sizeof(config)};
+    struct hmreg_domain *plain;
+
+    open_group(2, HMREG_MONITOR_IMPORT, NULL);
+    plain = group.fixture.domain;
+    group.members[1]->caps.caches = true;
+    assert_ok(
+        hmreg_group_open(group.fixture.lib, group.members, 2, &config, &group.fixture.domain));
+    assert_int_equal(cost_of(memory[0]), 2);
+    assert_int_equal(cost_of(memory[0]), 2);
+    assert_ok(hmreg_domain_close(group.fixture.domain));
+    group.fixture.domain = plain;
+    assert_int_equal(cost_of(memory[0]), 2);
+    assert_int_equal(cost_of(memory[0]), 0);
 }
 
 /* ---- hits ------------------------------------------------------------------------------- */

@@ -145,7 +145,7 @@ TEST(read__monitors)
 }
 
 /* Values that users set for libfabric. */
-TEST(read__monitors_of_libfabric__an_alias_and_kdreg2)
+TEST(read__monitors_that_may_be_missing__an_alias_and_modules)
 {
     struct hmreg_config config = {.size = sizeof(config), .monitor = HMREG_MONITOR_IMPORT};
     struct settings settings;
@@ -154,17 +154,21 @@ TEST(read__monitors_of_libfabric__an_alias_and_kdreg2)
     setenv("FI_MR_CACHE_MONITOR", "uffd", 1);
     assert_ok(settings_read(NULL, &settings));
     assert_int_equal(settings.monitor, HMREG_MONITOR_USERFAULTFD);
-    assert_false(settings.kdreg2_if_there);
+    assert_false(settings.monitor_if_there);
     setenv("FI_MR_CACHE_MONITOR", "kdreg2", 1);
     assert_ok(settings_read(NULL, &settings));
     assert_int_equal(settings.monitor, HMREG_MONITOR_KDREG2);
-    assert_true(settings.kdreg2_if_there);
+    assert_true(settings.monitor_if_there);
+    setenv("FI_MR_CACHE_MONITOR", "counter", 1);
+    assert_ok(settings_read(NULL, &settings));
+    assert_int_equal(settings.monitor, HMREG_MONITOR_COUNTER);
+    assert_true(settings.monitor_if_there);
     assert_ok(settings_read(&config, &settings));
     assert_int_equal(settings.monitor, HMREG_MONITOR_IMPORT);
-    assert_false(settings.kdreg2_if_there);
+    assert_false(settings.monitor_if_there);
     clear_environment();
     assert_ok(settings_read(NULL, &settings));
-    assert_false(settings.kdreg2_if_there);
+    assert_false(settings.monitor_if_there);
 }
 
 TEST(read__switches__each_its_own_iface)
