@@ -513,7 +513,7 @@ static unsigned long busy_result;
 static atomic_bool done, wrong;
 static atomic_ulong handled;
 
-static void call_once(void)
+static void call_first(void)
 {
     unsigned long result = busy(busy_result, 0);
 
@@ -523,7 +523,7 @@ static void call_once(void)
 
 static void on_signal(int number)
 {
-    call_once();
+    call_first();
     atomic_fetch_add(&handled, 1);
 }
 
@@ -532,7 +532,7 @@ static atomic_uint rounds; /* of the threads */
 static void *call_often(void *arg)
 {
     for (; !atomic_load(&done); atomic_fetch_add(&rounds, 1))
-        call_once();
+        call_first();
     return NULL;
 }
 
