@@ -15,6 +15,7 @@
  *  - Addresses and lengths are in bytes. A returned string belongs to the object it describes.
  *  - An extensible struct begins with its size: set it to sizeof before the call. In an input, the
  *    bytes beyond the size the library knows must be zero; in an output, the library leaves them.
+ *    A struct that does not begin with a size is final: no version adds a field to it.
  *  - In a child of fork(), a call on an object of the parent returns -EPERM and does not touch the
  *    object. The child calls hmreg_open() to get objects for itself.
  */
