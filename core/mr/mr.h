@@ -322,7 +322,7 @@ static inline void mr_set_head(struct hmreg_mr *mr, const struct hmreg_mr_keys *
     mr->head = (struct hmreg_mr_head){keys, count, (uint32_t)number};
 }
 
-/* The number of a region's registration, of which the head has the low half; right while fewer than
+/* The number of a region's registration, of which the head has the low half; valid while fewer than
  * 2^32 have followed. */
 static inline uint64_t mr_generation(const struct hmreg_mr *mr)
 {

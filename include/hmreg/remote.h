@@ -123,9 +123,9 @@ int hmreg_remote_renew(struct hmreg_remote *remote, const void *token, size_t si
 
 /* ---- addresses without a call ----------------------------------------------------------- */
 
-/* What a remote of one segment has for RMA. The caller's, who may keep it where it is used, for
- * instance in an array by peer. Right while the peer's region is open and, with HMREG_MR_RAW, until
- * the remote is closed. */
+/* What a remote of one segment has for RMA. The caller owns the struct, and may keep it where it
+ * uses it, for instance in an array by peer. The values are valid while the peer's region is open
+ * and, with HMREG_MR_RAW, until the remote is closed. */
 struct hmreg_remote_flat {
     uint64_t base; /* the address of the first byte */
     uint64_t len;

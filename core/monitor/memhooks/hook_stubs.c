@@ -58,8 +58,8 @@ static size_t start_count;
 static bool failed; /* the last hook_stubs_install() failed */
 
 /* What hook_stubs_look_whole() compares: sites and beginnings. While another thread rewrites it,
- * some old and some new elements are compared; each of them was right when the others of its
- * generation were. */
+ * some old and some new elements are compared; each of them was valid together with the others of
+ * its generation. */
 static struct {
     _Atomic(const uint8_t *) at;
     _Atomic uint64_t bytes;
