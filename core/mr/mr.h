@@ -71,9 +71,10 @@ struct mr_ext {
     struct hmreg_mr *next_undone; /* in the list of undone_retry() */
 };
 
-/* The head of a region: what a hit, its put and the search tree read, and the public head. Those of
- * 256 cached regions of a domain lie together, apart from their bodies (stable_array.h), each in a
- * cache line: a hit among 100,000 regions would take three times as long with all in one struct. */
+/* The head of a region: what a hit, its put and the search tree read, and the public head. The
+ * heads of 256 cached regions of a domain lie together, apart from their bodies (stable_array.h),
+ * each in a cache line: a hit among 100,000 regions would take three times as long with all in one
+ * struct. */
 struct hmreg_mr {
     struct hmreg_mr_head head; /* set once the region is registered */
     struct hmreg_domain *domain;
@@ -121,7 +122,7 @@ struct mr_body {
     };
 };
 
-/* A region that is not in a domain's array: every one but those of hmreg_mr_get(). */
+/* A region that is not in a domain's array: hmreg_mr_get() has not made it. */
 struct mr_on_heap {
     struct hmreg_mr mr; /* first; slot_offset 0 */
     struct mr_body body;

@@ -43,7 +43,7 @@ int hmreg_mr_pack_range(const struct hmreg_mr *mr, const void *addr, size_t len,
  * token as of hmreg_mr_pack(), so tokens of several peers, or of parts of regions, may be put
  * before and behind them. The regions may be of different domains.
  * Errors of hmreg_mr_pack(), whose text names the region, and -EINVAL: mrs is NULL, count is 0, or
- * a region is a group's (pack those of one of its rails). -ENOMEM.
+ * a region is a group's (pack the regions of one rail). -ENOMEM.
  */
 int hmreg_mr_pack_many(struct hmreg_mr *const *mrs, size_t count, void *buf, size_t *size);
 
