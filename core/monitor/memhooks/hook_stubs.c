@@ -3,8 +3,8 @@
  * See hook_stubs.h. Each site gets its own stub, on a page within a branch's reach (hook_arch.h
  * writes the stub).
  *
- * Pages of stubs are those of code.h, never unmapped: each hook_stubs_install() that makes stubs
- * maps new ones.
+ * Pages of stubs come from code.h, and are never unmapped: each hook_stubs_install() that makes
+ * stubs maps new ones.
  */
 #include "core/monitor/memhooks/hook_stubs.h"
 
