@@ -19,10 +19,10 @@ extern "C" {
 #pragma GCC visibility push(default)
 
 /*
- * Ends every registration that touches [addr, addr+len), on all domains of the library, of
- * explicit and cached regions, held or not. On return no registration, export or mapping of
- * the library keeps the memory, and peers that use the keys are refused. Until hmreg_resume() of
- * the same range:
+ * Ends every registration that touches [addr, addr+len), on all domains of the library, of explicit
+ * and cached regions, held or not. On return no registration, export or mapping of the library
+ * keeps the memory, and peers that use the keys are refused. Until hmreg_resume() of the same
+ * range:
  *  - a region that is open or held is suspended. Its keys, descriptors and native object are not
  *    valid, and calls with it return -EAGAIN, but hmreg_mr_query(), and hmreg_mr_close() or
  *    hmreg_mr_put(), which release it as ever.

@@ -16,8 +16,8 @@
  * overtaken is a change of all memory.
  *
  * Locks: sharing.h's (which libraries have opened it) is taken only by open, close and fork. `lock`
- * guards the table of slots and the reading of the ring; no system call is made under it,
- * except by reaper_wake(). The thread does not wait for it.
+ * guards the table of slots and the reading of the ring; no system call is made under it, except
+ * by reaper_wake(). The thread does not wait for it.
  */
 #include "core/monitor/counter/counter.h"
 

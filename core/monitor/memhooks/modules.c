@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * See modules.h. The linker publishes its lists for debuggers; since glibc 2.35 the lists
- * of all namespaces. dl_iterate_phdr(3) holds the lock of the lists while it calls us, and no other
+ * See modules.h. The linker publishes its lists for debuggers; since glibc 2.35 the lists of
+ * all namespaces. dl_iterate_phdr(3) holds the lock of the lists while it calls us, and no other
  * lock of the linker: so no thread that is inside dlopen(3) in a constructor is waited for.
  */
 #include "core/monitor/memhooks/modules.h"
