@@ -126,9 +126,9 @@ static struct code_text page_of(const uint8_t *at, size_t count, int protection)
                               ((uintptr_t)at + count + page - 1) & ~(page - 1), protection, false};
 }
 
-/* Code that was written and could not be protected again, with its right protection. Callers hold
- * locks of their own; those of different callers write different mappings, and at worst a record of
- * one is lost. */
+/* Code that was written and could not be protected again, with the protection that it must have.
+ * Callers hold locks of their own; different callers write different mappings, and at worst a
+ * record of one is lost. */
 static struct {
     _Atomic uintptr_t start, end;
     atomic_int protection;

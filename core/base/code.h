@@ -72,8 +72,8 @@ bool code_branch(uint8_t to[CODE_BRANCH], const uint8_t *at, const uint8_t *targ
 /* Prepares the process for code_fetch_anew(). False: the kernel cannot synchronize code. */
 bool code_start(void);
 
-/* Can `count` bytes at the beginning of one instruction be replaced, by those of an instruction of
- * that size, while threads execute it? */
+/* Can `count` bytes at the beginning of one instruction be replaced by an instruction of that size,
+ * while threads execute them? */
 bool code_can_replace(const uint8_t *at, size_t count);
 
 /* Memory whose protection is changed: a mapping, or a page. */

@@ -27,7 +27,7 @@
 #undef hmreg_refuse
 
 #define KEPT                                                                                       \
-    8 /* the errors that are kept, at most: the last one, and those of 7 guards within each other  \
+    8 /* the errors that are kept, at most: the last one, and one of each of 7 nested guards       \
        */
 
 /* A thread's errors: number n in slot n % KEPT. */

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * Descriptors above those of stdin, stdout and stderr. A program may have closed these, and the
- * kernel then gives their numbers to what is opened next: a thread that reads stdin would read our
- * file, one that writes to stdout would write to it. So whatever the library opens passes through
- * here before it is used. The kernel cannot open above a number; from the opening until it is moved
- * a file has the low one, for two system calls.
+ * Descriptors above 2: 0 to 2 are stdin, stdout and stderr. A program may have closed these, and
+ * the kernel then gives their numbers to what is opened next: a thread that reads stdin would read
+ * our file, one that writes to stdout would write to it. So whatever the library opens passes
+ * through here before it is used. The kernel cannot open above a number; from the opening until it
+ * is moved a file has the low one, for two system calls.
  *
  * All is inline: each of our libraries opens something, and they share no private function for it.
  */

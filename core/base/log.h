@@ -13,7 +13,7 @@
 enum log_stderr {
     LOG_STDERR_OFF = -1,
     LOG_STDERR_UNSET = 0, /* HMREG_LOG is not set: log_must() only, and only without a callback */
-    /* Larger values are those of enum hmreg_log_level. */
+    /* Larger values are levels of enum hmreg_log_level. */
 };
 
 struct log {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * See mapping.h. A dmabuf's exporter may refuse mmap (those of many GPUs do), which only a try
+ * See mapping.h. A dmabuf's exporter may refuse mmap (many GPUs' exporters do), which only a try
  * shows. CPU access to a dmabuf must begin and end with DMA_BUF_IOCTL_SYNC. The fabric may access
  * the memory at any time while it is registered, so access begins at registration and ends at
  * deregistration.

@@ -24,8 +24,8 @@ struct thread_stack {
 
 /* Starts a thread. stack: NULL: libc allocates one with a guard page, which makes two mappings. The
  * caller's stack is not used if it is too small for the program's thread-local data. -ENOMEM,
- * -EAGAIN, recorded; what: the end of the recorded text, as in "no thread to monitor host memory".
- */
+ * -EAGAIN, recorded; what: the end of the recorded text, as in "hmreg could not start a thread to
+ * monitor host memory". */
 int thread_start(pthread_t *out, const struct thread_stack *stack, void *(*run)(void *), void *arg,
                  const char *what);
 

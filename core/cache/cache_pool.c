@@ -23,7 +23,7 @@
  *    next call.
  *  - The pool has read every change that was pushed before its gate was last GATE_LIVE alone.
  *
- * Lock order: the pool's lock is the innermost, except for those of the statistics and the quota.
+ * Lock order: the pool's lock is the innermost, except for the statistics' and the quota's.
  * Under it no vendor, fabric or user callback is called, and it is held for a bounded time. Hooks
  * and the thread that reads the kernel's events never take it: they push to the change queue.
  */

@@ -95,7 +95,7 @@ struct cache *cache_set_at(struct cache_set *set, enum hmreg_iface iface, int de
                                    : first + (unsigned)device % set->devices[iface]];
 }
 
-/* Those of memory on no device, then those of the devices of the runtimes that are present. */
+/* Opens the caches of memory on no device, then one for each device whose runtime is present. */
 static void open_caches(struct cache_set *set, const unsigned devices[HMREG_IFACE_COUNT])
 {
     const struct hmreg_domain *domain = set->domain;

@@ -51,7 +51,7 @@ static inline unsigned cache_set_count(struct cache_set *set)
 
 /* The cache of an iface's device, whose runtime is present; device -1: of its memory that is on no
  * device. Makes the caches of an iface's devices if the runtime was started after the domain was
- * opened; then the devices from CACHES_LATER on share those of the first ones. */
+ * opened; then the devices from CACHES_LATER on share the first devices' caches. */
 struct cache *cache_set_at(struct cache_set *set, enum hmreg_iface iface, int device);
 
 /* When it returns true, no entry is served any more that a change touches which had happened at the
@@ -117,8 +117,8 @@ void cache_set_serve_no_more(struct cache_set *set);
 /* Called by gets and puts: retries one busy entry, and frees some retired entries unless the
  * reaper does. */
 void cache_set_reap(struct cache_set *set);
-/* Frees all unpublished entries that are not pinned, those of the reaper's current step included.
- */
+/* Frees all unpublished entries that are not pinned, also the entries of the reaper's current
+ * step. */
 void cache_set_reap_dead(struct cache_set *set);
 /* hmreg_domain_progress(), which replaces the reaper: cache_set_reap_dead(), and one busy entry. */
 void cache_set_progress(struct cache_set *set);

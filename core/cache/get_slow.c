@@ -307,7 +307,7 @@ static struct cache *cache_for(struct get *get)
 
 static int fail_short(void)
 {
-    return hmreg_fail(-ENOMEM, "no memory to remember a region");
+    return hmreg_fail(-ENOMEM, "hmreg has no memory for one more cached region");
 }
 
 static int check_assumed(struct get *get)

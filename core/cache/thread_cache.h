@@ -58,8 +58,8 @@ static inline struct pin_slot *pin_slot_at(struct pin_slot *pin_slots, uint32_t 
  * such an entry is always even, so that each put checks. */
 #define ENDS_WITH_PUT THREAD_CACHE_VARIED
 
-/* The next value of a sequence, which has 24 bits around those of the access rights. It returns to
- * 0 after 2^24 steps; an entry that has reached 0 is not used again, so that no old pin slot
+/* The next value of a sequence, which has 24 bits around the bits of the access rights. It returns
+ * to 0 after 2^24 steps; an entry that has reached 0 is not used again, so that no old pin slot
  * becomes valid again. */
 static inline uint32_t thread_cache_next(uint32_t sequence)
 {

@@ -49,8 +49,8 @@ void variants_open(struct variants *variants);
 void variants_close(struct variants *variants);
 
 /* Finds or makes the variant of a get's attributes, which the caller then uses. list: its segments
- * or ranges; NULL: it has one range, the request's. *out: NULL if they are those of a plain get.
- * *identified: false if a dmabuf of the caller's has no identity. -ENOMEM. */
+ * or ranges; NULL: it has one range, the request's. *out: NULL if a plain get has the same
+ * attributes. *identified: false if a dmabuf of the caller's has no identity. -ENOMEM. */
 int variant_get(struct variants *variants, const struct attributes *attributes,
                 const struct layout *list, uint64_t flags, struct variant **out, bool *identified);
 

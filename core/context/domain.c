@@ -18,7 +18,9 @@
 
 static int absent(const char *what)
 {
-    return hmreg_fail(-EOPNOTSUPP, "this domain's provider has no %s", what);
+    return hmreg_fail(-EOPNOTSUPP,
+                      "the provider of this domain, which hmreg_domain_query() names, has no %s",
+                      what);
 }
 
 static int no_path(void *self, enum hmreg_path path, enum hmreg_iface iface, int device,
@@ -68,7 +70,7 @@ static int no_refresh(void *self, struct provider_mr *mr, const struct iovec *io
 
 static int no_bind_domain(void *self, void *object, uint64_t flags)
 {
-    return absent("event queues that can be bound here");
+    return absent("event queues to bind");
 }
 
 static void no_look(void *self, struct provider_mr *mr)

@@ -162,7 +162,7 @@ int hmreg_mem_alloc(struct hmreg *lib, enum hmreg_iface iface, int device, enum 
         return rc;
     owned = calloc(1, sizeof(*owned));
     if (!owned)
-        return hmreg_fail(-ENOMEM, "no memory to remember an allocation");
+        return hmreg_fail(-ENOMEM, "hmreg has no memory for its record of an allocation");
     runtime = context_runtime(lib, iface);
     rc = runtime->ops->alloc(runtime->self, device, kind, len, &owned->addr);
     if (rc) {

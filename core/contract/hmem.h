@@ -42,8 +42,8 @@ typedef void (*hmem_listener)(uint64_t start, uint64_t end);
 
 /* Sets the process's listener; the core sets the same one at each opening of the library. */
 void hmem_listen(hmem_listener listener);
-/* A vendor reports [start, end) to the listener, if there is one. Larger ranges than what ends are
- * right: cached regions there serve no later get, and those in use stay so until their last put. */
+/* A vendor reports [start, end) to the listener, if there is one. The range may exceed what ends:
+ * cached regions there serve no later get, and those in use stay so until their last put. */
 void hmem_ended(uint64_t start, uint64_t end);
 
 struct hmem_device {

@@ -73,8 +73,9 @@ struct provider_caps {
 /* The arguments of one registration. Borrowed for the call. */
 struct provider_request {
     enum hmreg_path path;
-    const struct iovec *iov; /* what to register: the caller's addresses; for MAPPED those of
-                                the mapping; for DMABUF the device addresses that peers use */
+    const struct iovec *iov; /* what to register: the caller's addresses; for MAPPED
+                                addresses of the mapping; for DMABUF the device addresses that
+                                peers use */
     size_t count;
     uint64_t access;        /* HMREG_* rights */
     uint64_t requested_key; /* already unique in the domain; 0 if the provider chooses keys, and

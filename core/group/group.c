@@ -141,7 +141,7 @@ static void name_fabric(const struct group *group, char *fabric, size_t size)
     }
 }
 
-/* Those of options are left out: what a rail may be asked for is its member's to say. So is the
+/* Leaves out what options permit, since each member says what its rail may be asked for, and the
  * NIC, of which a group has several. */
 struct provider_caps group_caps(const struct group *group)
 {

@@ -178,7 +178,7 @@ static int check_attr(const struct hmreg_domain *domain, const struct hmreg_mr_a
     return check_rails(domain, attr->rails);
 }
 
-/* Sets the request's ranges: those of the attributes, or the one range of its dmabuf. */
+/* Sets the request's ranges: the attributes' ranges, or the one range of its dmabuf. */
 static int check_ranges(const struct hmreg_domain *domain, const struct hmreg_mr_attr *attr,
                         uint64_t flags, struct iovec *in_dmabuf, struct dmabuf_file *file,
                         struct request *request)

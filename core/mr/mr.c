@@ -227,8 +227,8 @@ static void note_parts(const struct hmreg_mr *mr, const char *what)
         hmreg_fail(-EXDEV, "a group's region has no %s: its rails have, see hmreg_mr_rail()", what);
     else if (mr_pieces(mr))
         hmreg_fail(-EXDEV,
-                   "the region has %zu parts and no %s of its own: take those of "
-                   "hmreg_mr_segment(), or register with HMREG_REG_SINGLE",
+                   "the region has %zu parts and no %s of its own: hmreg_mr_segment() returns "
+                   "each part's; or register with HMREG_REG_SINGLE",
                    mr_count(mr), what);
 }
 

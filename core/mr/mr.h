@@ -71,9 +71,10 @@ struct mr_ext {
     struct hmreg_mr *next_undone; /* in the list of undone_retry() */
 };
 
-/* The head of a region: what a hit, its put and the search tree read, and the public head. Those of
- * 256 cached regions of a domain lie together, apart from their bodies (stable_array.h), each in a
- * cache line: a hit among 100,000 regions would take three times as long with all in one struct. */
+/* The head of a region: what a hit, its put and the search tree read, and the public head. The
+ * heads of 256 cached regions of a domain lie together, apart from their bodies (stable_array.h),
+ * each in a cache line: a hit among 100,000 regions would take three times as long with all in one
+ * struct. */
 struct hmreg_mr {
     struct hmreg_mr_head head; /* set once the region is registered */
     struct hmreg_domain *domain;
@@ -121,7 +122,7 @@ struct mr_body {
     };
 };
 
-/* A region that is not in a domain's array: every one but those of hmreg_mr_get(). */
+/* A region that is not in a domain's array: hmreg_mr_get() has not made it. */
 struct mr_on_heap {
     struct hmreg_mr mr; /* first; slot_offset 0 */
     struct mr_body body;
@@ -322,7 +323,7 @@ static inline void mr_set_head(struct hmreg_mr *mr, const struct hmreg_mr_keys *
     mr->head = (struct hmreg_mr_head){keys, count, (uint32_t)number};
 }
 
-/* The number of a region's registration, of which the head has the low half; right while fewer than
+/* The number of a region's registration, of which the head has the low half; valid while fewer than
  * 2^32 have followed. */
 static inline uint64_t mr_generation(const struct hmreg_mr *mr)
 {

@@ -343,7 +343,7 @@ static int size_rails(const struct hmreg_mr *mr, uint64_t begin, uint64_t end, s
     return rc;
 }
 
-/* A group's region: one token with those of its rails. */
+/* A group's region: one token, which contains its rails' tokens. */
 static int pack_rails(const struct hmreg_mr *mr, uint64_t begin, uint64_t end, uint8_t *buf,
                       size_t *size)
 {

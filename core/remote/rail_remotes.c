@@ -72,7 +72,7 @@ static int open_all(struct hmreg_domain *domain, const struct rails_token *token
     return failed ? failed
                   : hmreg_fail(-ENOENT,
                                "the peer's region has none of the %zu rails of this "
-                               "domain",
+                               "group",
                                count);
 }
 

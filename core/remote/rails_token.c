@@ -112,7 +112,7 @@ static int find_rails(const uint8_t *bytes, size_t size, struct rails_token *out
         offset += out->sizes[i];
     }
     if (offset == none)
-        return bad("it has no rail");
+        return bad("it is of a group's region, and has no rail");
     if (extension > size - CRC_BYTES - offset)
         return bad("its length is not what its rails say");
     *length = offset + extension + CRC_BYTES;

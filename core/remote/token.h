@@ -97,9 +97,9 @@ int token_length(const uint8_t *bytes, size_t size, size_t *out);
 int token_read(const uint8_t *bytes, size_t size, struct token *out);
 
 /* Is the token that begins at bytes, of which `size` can be read, one of one segment and with the
- * header of *like, which token_read() has read? Then *out is its segment, and all that is left to
- * check is right. summed: a checksum of more than these bytes was right. false: else, or unknown;
- * token_read() says what is wrong. Of the many tokens of an all-gather. */
+ * header of *like, which token_read() has read? Then *out is its segment, and the rest of the token
+ * is valid. summed: a checksum of more than these bytes has matched. false: else, or unknown;
+ * token_read() says what is wrong. For the many tokens of an all-gather. */
 static inline bool token_is_like(const uint8_t *bytes, size_t size, bool summed,
                                  const struct token *like, struct token_segment *out)
 {

@@ -90,9 +90,9 @@ static int open_rails(struct hmreg_table *table, const struct rails_token *token
     }
     if (any)
         return 0;
-    return failed
-               ? failed
-               : hmreg_fail(-ENOENT, "it has none of the %zu rails of this domain", table->rails);
+    return failed ? failed
+                  : hmreg_fail(-ENOENT, "token: it has none of the %zu rails of the table's group",
+                               table->rails);
 }
 
 /* Not inlined, for the sake of tokens of one region. */

@@ -2,7 +2,7 @@
  *
  * Our own declarations of the part of the CUDA driver API that we call. The vendor's header is
  * proprietary, so we never include it; a test compares this file with it where it is installed.
- * Names are those of libcuda.so.1 with the version suffix spelled out, since the vendor's header
+ * Names are as in libcuda.so.1, with the version suffix spelled out, since the vendor's header
  * renames them silently (cuMemFree is an older function than cuMemFree_v2).
  *
  * Types: results, attributes and handle types are C enums without negative values in the vendor's

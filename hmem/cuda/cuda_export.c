@@ -118,7 +118,7 @@ static const char *handle_remedy(const struct cuda_range *range, bool foreign)
         return ", without an active context of that device: make its primary one active "
                "(cudaSetDevice)";
     if (range->first.sort == CUDA_UNKNOWN)
-        return ", which the caller claims: HMREG_DEBUG=claims says whether that is right";
+        return ", which the caller claims: HMREG_DEBUG=claims says whether the claim is correct";
     if (range->first.sort == CUDA_POOL)
         return ", of a stream-ordered pool (cuMemAllocAsync): allocate it with cuMemAlloc, or "
                "cuMemCreate";

@@ -10,8 +10,8 @@
  * other processes, graphics or modules, which no query tells apart either.
  *
  * A hooked call reports what it may end, makes the call, and reports the same again. The first
- * report ends cached regions before the addresses can be reused; the second, those of a get that
- * raced with the call. The free of one allocation reports once (hmem/watched.h).
+ * report ends cached regions before the addresses can be reused; the second ends the regions of
+ * a get that raced with the call. The free of one allocation reports once (hmem/watched.h).
  *
  * A primary context ends with the last of its releases. CUDA does not say how many there will be;
  * so the hooks count, per device, a lower bound of the retains that are not released yet, and a

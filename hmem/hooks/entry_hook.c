@@ -128,7 +128,7 @@ static const char *build(struct entry_hook *hook, struct code_text *text)
     const char *why;
     uint8_t *room;
 
-    if (atomic_load(&hook->original)) /* the stub and the original of before are still right */
+    if (atomic_load(&hook->original)) /* the stub and the original of before are still valid */
         return !leads_there(hook) || memcmp(hook->site, hook->before, hook->size)
                    ? "it was hooked, and other code has changed it since"
                    : NULL;

@@ -19,7 +19,7 @@ extern "C" {
 #endif
 #pragma GCC visibility push(default)
 
-/* The classes of distance, nearest first. Their names are those of nvidia-smi topo. */
+/* The classes of distance, nearest first. nvidia-smi topo prints the same names. */
 enum hmreg_distance {
     HMREG_DISTANCE_SELF = 0,        /* "X": the device itself */
     HMREG_DISTANCE_SWITCH = 1,      /* "PIX": below one PCI switch */
@@ -143,9 +143,9 @@ int hmreg_affinity(const struct hmreg_topology *topology, const struct hmreg_pla
 /*
  * Orders domains by the distance of their NICs to a place, the nearest first. The NIC of a domain
  * is that of hmreg_domain_query(); a domain without one (loopback, shm) is at an UNKNOWN distance.
- * order: count indices of domains; the first four are those of the nearest four. distances: the
- * distances in that order, or NULL. Errors of hmreg_affinity() and, of the domains,
- * hmreg_domain_query(). -EINVAL also: domains or order is NULL, or count is 0.
+ * order: count indices of domains; the first is the nearest domain's. distances: the distances in
+ * that order, or NULL. Errors of hmreg_affinity() and, of the domains, hmreg_domain_query().
+ * -EINVAL also: domains or order is NULL, or count is 0.
  */
 int hmreg_affinity_domains(const struct hmreg_topology *topology, const struct hmreg_place *place,
                            struct hmreg_domain *const *domains, size_t count, size_t *order,

@@ -135,8 +135,8 @@ struct hmreg_stats {
     uint64_t evicted_room;   /* ... with -ENOSPC */
     uint64_t evicted_keys;   /* ... with -HMREG_ENOKEY */
     uint64_t failures;       /* gets that failed because the registration did */
-    uint64_t regions_max;    /* high-water marks of regions and bytes; those of a domain are the */
-    uint64_t bytes_max;      /* sums of its caches', which may be from different times */
+    uint64_t regions_max;    /* high-water marks of regions and bytes; a domain adds up the */
+    uint64_t bytes_max;      /* marks of its caches, which may be from different times */
     uint64_t waits;          /* gets that waited while another thread registered the same */
     uint64_t waiting;        /* gets that wait so now */
     uint64_t reg_ns;         /* total time of the registrations, ns */

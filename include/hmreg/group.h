@@ -65,8 +65,8 @@ struct hmreg_domain *hmreg_group_member(struct hmreg_domain *domain, size_t rail
  * hmreg_mr_explain() tell of this rail, hmreg_mr_bind() and _enable() work on it. It lives as long
  * as the region; hmreg_mr_close() and hmreg_mr_put() do not accept it. Rail 0 of a region of a
  * domain that is no group is the region itself. Of the group's region itself desc and native are
- * NULL and the key is HMREG_KEY_NOTAVAIL; hmreg_mr_query()'s path and hmreg_mr_explain() are those
- * of the rail for which the most paths were refused, its local_addr is the caller's address. NULL,
+ * NULL and the key is HMREG_KEY_NOTAVAIL; hmreg_mr_query()'s path and hmreg_mr_explain() describe
+ * the rail for which the most paths were refused, its local_addr is the caller's address. NULL,
  * with one of these in the last error: -EINVAL: mr is NULL or partly closed. -ENOENT: the group has
  * no such rail, or attr->rails left it out. Any other error: what this rail's registration failed
  * with (HMREG_GROUP_PARTIAL).

@@ -654,12 +654,12 @@ struct hmreg_segment {
  * registration (a piece) for each segment and one token for all. On every fabric, remote offsets
  * run through the segments in order; hmreg_remote_addr() finds the piece. A composite's
  * hmreg_mr_desc() and hmreg_mr_native() are NULL and its key is HMREG_KEY_NOTAVAIL;
- * hmreg_mr_segment() returns those of each piece. requested_key is the key of the first
- * registration; the library chooses the keys of a composite's other pieces. hmreg_mr_regattr() also
- * takes segments, with all other attributes. A list of segments permits a composite on every
- * domain, unless flags has HMREG_REG_SINGLE (then -EXDEV). Errors of hmreg_mr_reg(), and -EINVAL:
- * segments of two ifaces (the text names both), an unknown kind. After an error nothing is
- * registered.
+ * hmreg_mr_segment() returns desc, native object and key of each piece. requested_key is the key of
+ * the first registration; the library chooses the keys of a composite's other pieces.
+ * hmreg_mr_regattr() also takes segments, with all other attributes. A list of segments permits a
+ * composite on every domain, unless flags has HMREG_REG_SINGLE (then -EXDEV). Errors of
+ * hmreg_mr_reg(), and -EINVAL: segments of two ifaces (the text names both), an unknown kind. After
+ * an error nothing is registered.
  */
 int hmreg_mr_regsgl(struct hmreg_domain *domain, const struct hmreg_segment *segments, size_t count,
                     uint64_t access, uint64_t offset, uint64_t requested_key, uint64_t flags,

@@ -32,7 +32,7 @@ struct hmreg_job_config {
      * pieces permit, but 64 MiB or more, in multiples of 2 MiB, and not longer than
      * hmreg_domain_plan() has it. */
     uint64_t piece_len;
-    /* Called after pieces have been registered, with the bytes that are, and with those of the
+    /* Called after pieces have been registered. done: the registered bytes; total: the bytes of the
      * whole range. done grows from call to call, and the last call of a job that succeeds has done
      * equal to total. One call at a time, on any of the threads that register, with no lock held;
      * other threads register meanwhile. It may call hmreg_job_cancel() and hmreg_job_query() with

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * A domain that needs no fabric (libhmreg-loopback). Its regions have keys and access rights like
- * those of a fabric; peers are processes of the same user on the same machine that have a token
+ * A domain that needs no fabric (libhmreg-loopback). Its regions have keys and access rights, as a
+ * fabric's have; peers are processes of the same user on the same machine that have a token
  * of the domain, which contains a secret. The target checks each access, so an access that breaks a
  * rule fails and changes nothing. Use it for tests, for programs that run on one machine, and to
  * measure the cost of this library without a fabric's.
@@ -74,7 +74,7 @@ int hmreg_loopback_eq_read(struct hmreg_loopback_eq *eq, struct hmreg_loopback_e
 /*
  * RMA write and read: copy len bytes between local memory and raddr of the peer's region that key
  * identifies; the peer is the one whose token opened remote. They return when the copy is complete.
- * raddr and key are those of hmreg_remote_addr(). Local memory may be any that hmreg_query() knows.
+ * hmreg_remote_addr() returns raddr and key. Local memory may be any that hmreg_query() knows.
  * desc: hmreg_mr_desc() of a region that covers the local range with HMREG_WRITE (for a write) or
  * HMREG_READ (for a read). It is required for system memory if the local domain has HMREG_MR_LOCAL,
  * and for memory that a device's runtime allocated if it has HMREG_MR_HMEM; else it may be NULL.

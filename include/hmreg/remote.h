@@ -43,7 +43,7 @@ int hmreg_mr_pack_range(const struct hmreg_mr *mr, const void *addr, size_t len,
  * token as of hmreg_mr_pack(), so tokens of several peers, or of parts of regions, may be put
  * before and behind them. The regions may be of different domains.
  * Errors of hmreg_mr_pack(), whose text names the region, and -EINVAL: mrs is NULL, count is 0, or
- * a region is a group's (pack those of one of its rails). -ENOMEM.
+ * a region is a group's (pack the regions of one rail). -ENOMEM.
  */
 int hmreg_mr_pack_many(struct hmreg_mr *const *mrs, size_t count, void *buf, size_t *size);
 
@@ -123,9 +123,9 @@ int hmreg_remote_renew(struct hmreg_remote *remote, const void *token, size_t si
 
 /* ---- addresses without a call ----------------------------------------------------------- */
 
-/* What a remote of one segment has for RMA. The caller's, who may keep it where it is used, for
- * instance in an array by peer. Right while the peer's region is open and, with HMREG_MR_RAW, until
- * the remote is closed. */
+/* What a remote of one segment has for RMA. The caller owns the struct, and may keep it where it
+ * uses it, for instance in an array by peer. The values are valid while the peer's region is open
+ * and, with HMREG_MR_RAW, until the remote is closed. */
 struct hmreg_remote_flat {
     uint64_t base; /* the address of the first byte */
     uint64_t len;

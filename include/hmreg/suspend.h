@@ -19,12 +19,12 @@ extern "C" {
 #pragma GCC visibility push(default)
 
 /*
- * Ends every registration that touches [addr, addr+len), on all domains of the library: those of
- * explicit regions and of cached ones, held or not. On return no registration, export or mapping of
- * the library keeps the memory, and peers that use the keys are refused. Until hmreg_resume() of
- * the same range:
- *  - a region that is open or held is suspended. Its keys, descriptors and native object are those
- *    of no region, and calls with it return -EAGAIN, but hmreg_mr_query(), and hmreg_mr_close() or
+ * Ends every registration that touches [addr, addr+len), on all domains of the library, of explicit
+ * and cached regions, held or not. On return no registration, export or mapping of the library
+ * keeps the memory, and peers that use the keys are refused. Until hmreg_resume() of the same
+ * range:
+ *  - a region that is open or held is suspended. Its keys, descriptors and native object are not
+ *    valid, and calls with it return -EAGAIN, but hmreg_mr_query(), and hmreg_mr_close() or
  *    hmreg_mr_put(), which release it as ever.
  *  - a cached region without a holder has ended.
  *  - registering or getting memory of the range returns -EAGAIN.
@@ -70,9 +70,9 @@ struct hmreg_resume_config {
  * -EINVAL: lib is NULL, the range is empty or wraps, config's size, a region of a caller's
  * dmabuf and no config->dmabuf, or the memory there is of another iface than before: nothing is
  * mapped yet. -ENOENT: no such range is suspended. Errors of hmreg_mr_regattr(),
- * -EBUSY of hmreg_suspend(), and those of config->dmabuf: the region is still suspended, and so are
- * those behind it and the range; call again when the cause is gone, release the region, or suspend
- * the range again.
+ * -EBUSY of hmreg_suspend(), and errors of config->dmabuf: the region is still suspended, and so
+ * are the regions behind it and the range; call again when the cause is gone, release the region,
+ * or suspend the range again.
  */
 int hmreg_resume(struct hmreg *lib, const void *addr, size_t len,
                  const struct hmreg_resume_config *config);

@@ -438,7 +438,7 @@ static int start_thread(struct wire_server *server)
     pthread_sigmask(SIG_SETMASK, &all, &before);
     rc = pthread_create(&server->thread, NULL, serve_all, server);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return rc ? hmreg_fail_os(rc, "no thread to serve loopback peers") : 0;
+    return rc ? hmreg_fail_os(rc, "hmreg could not start a thread to serve loopback peers") : 0;
 }
 
 static int listen_at(const struct loopback_address *here, int fd)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * See siphash.h. Names and constants are those of "SipHash: a fast short-input PRF".
+ * See siphash.h. Names and constants are as in "SipHash: a fast short-input PRF".
  */
 #include "providers/loopback/siphash.h"
 

@@ -506,9 +506,9 @@ static int can_dmabuf(const struct verbs *verbs, struct hmreg_reason *why)
                             "memory");
     case EOPNOTSUPP:
         return hmreg_refuse(why, -EOPNOTSUPP, "nic-imports-no-dmabuf",
-                            "the driver of %s imports no dmabufs (those of mlx5, efa, irdma, "
-                            "bnxt_re, mana and ionic do, in new enough kernels and rdma-cores): "
-                            "use such a NIC, or peer memory",
+                            "the driver of %s imports no dmabufs (drivers that do: mlx5, efa, "
+                            "irdma, bnxt_re, mana and ionic, in new enough kernels and "
+                            "rdma-cores): use such a NIC, or peer memory",
                             device_name(verbs));
     default:
         return hmreg_refuse(why, -errnum, "dmabuf-probe-failed",

@@ -42,6 +42,7 @@ refused='
 \bdesks?\b => TLS view
 \bguests? (of|in) the (house|process)\b => library
 \bdoor\b => argument checks
+\bwhich is (what|yours)\b => X does it; name the subject
 '
 
 # FILE: the exact words that are right there, and why. FILE may be a pattern.
@@ -93,8 +94,18 @@ finds() { # SENTENCE
     return 1
 }
 
+# FILE:WORDS of each header of the library in which "those of" stands for a noun, over two lines too.
+headers_repeat_the_noun() {
+    local found
+    found=$(find include core -name '*.h' -exec grep -zoHiE '\bthose[[:space:]*]+of\b' {} + | tr '\0' '\n')
+    printf '%s' "$found"
+    [[ ! $found ]]
+}
+
 check words__of_a_riddle__are_found finds 'Who has been told all of it is told again.'
 check words__that_are_a_metaphor__are_found finds 'struct ledger'
 check words__of_a_plain_sentence__are_not fails '' finds 'The cache evicts one entry.'
+check words__of_a_relative_clause__are_found finds 'It closes the queue, which is what to close.'
 check words__of_the_tree__say_who_does_what says_who_does_what
+check words__of_headers__repeat_the_noun headers_repeat_the_noun
 finish

@@ -206,7 +206,7 @@ static void probe_says(int errnum, const char *slug, int code, const char *words
 TEST(probe__each_answer__reason_and_remedy)
 {
     probe_says(EOPNOTSUPP, "nic-imports-no-dmabuf", -EOPNOTSUPP,
-               "those of mlx5, efa, irdma, bnxt_re, mana and ionic");
+               "drivers that do: mlx5, efa, irdma, bnxt_re, mana and ionic");
     probe_says(EPROTONOSUPPORT, "kernel-too-old", -EOPNOTSUPP, "5.12 or newer");
     probe_says(EACCES, "dmabuf-probe-failed", -EACCES, "Permission denied");
 }

@@ -2,7 +2,7 @@
  *
  * See counter.h. The kernel increments the page's `generation` before a change can be seen, and
  * writes to its ring which part of a watched range it concerns. `read` is how much of the ring has
- * been read: its ranges are in the change queue, and the gates are marked. So a look-up is right if
+ * been read: its ranges are in the change queue, and the gates are marked. So a look-up is valid if
  * it finds the two equal, and after that the gate live: a change that a thread can have seen is in
  * `generation`, and a change that is in `read` has marked the gate. gate_state() looks so, without
  * a system call.
@@ -16,8 +16,8 @@
  * overtaken is a change of all memory.
  *
  * Locks: sharing.h's (which libraries have opened it) is taken only by open, close and fork. `lock`
- * guards the table of slots and the reading of the ring; no system call is made under it, but for
- * those of reaper_wake(). The thread does not wait for it.
+ * guards the table of slots and the reading of the ring; no system call is made under it, except
+ * by reaper_wake(). The thread does not wait for it.
  */
 #include "core/monitor/counter/counter.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
  * See hook_sites.h. hook_sites_find() searches each function of the wanted names in every loaded
- * file: libc's own, those of an interposer (a preloaded allocator's) or of another libc, whether or
+ * file: libc's own, an interposer's (a preloaded allocator's) or another libc's, whether or
  * not this library is linked to them; and the dynamic linker, which has a munmap of its own. libc's
  * function must have a site. An interposer need not, if it does not enter the kernel itself: then
  * it calls libc. The same holds for a library that has put a jump over the beginning of libc's

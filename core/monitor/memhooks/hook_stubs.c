@@ -3,8 +3,8 @@
  * See hook_stubs.h. Each site gets its own stub, on a page within a branch's reach (hook_arch.h
  * writes the stub).
  *
- * Pages of stubs are those of code.h, never unmapped: each hook_stubs_install() that makes stubs
- * maps new ones.
+ * Pages of stubs come from code.h, and are never unmapped: each hook_stubs_install() that makes
+ * stubs maps new ones.
  */
 #include "core/monitor/memhooks/hook_stubs.h"
 
@@ -58,8 +58,8 @@ static size_t start_count;
 static bool failed; /* the last hook_stubs_install() failed */
 
 /* What hook_stubs_look_whole() compares: sites and beginnings. While another thread rewrites it,
- * some old and some new elements are compared; each of them was right when the others of its
- * generation were. */
+ * some old and some new elements are compared; each of them was valid together with the others of
+ * its generation. */
 static struct {
     _Atomic(const uint8_t *) at;
     _Atomic uint64_t bytes;

@@ -30,7 +30,7 @@ static const uint8_t system_call[HOOK_ENTER_SIZE] = {0x0f, 0x05};
 #define JUMP_IF      6 /* bytes of a conditional jump: 0x0f, 0x80 to 0x8f, and the distance */
 #define JUMP_IF_CODE 2
 
-/* Are the bytes those of a conditional jump's distance, which leads to this code? A `syscall` is
+/* Are the bytes a conditional jump's distance, which leads to this code? A `syscall` is
  * nothing of the kind: what follows it would have to be the distance's upper bytes. */
 static bool is_distance(const struct hook_code *code, size_t at)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * See modules.h. The linker publishes its lists for debuggers; since glibc 2.35 those of
+ * See modules.h. The linker publishes its lists for debuggers; since glibc 2.35 the lists of
  * all namespaces. dl_iterate_phdr(3) holds the lock of the lists while it calls us, and no other
  * lock of the linker: so no thread that is inside dlopen(3) in a constructor is waited for.
  */
@@ -151,7 +151,7 @@ struct visit {
 };
 
 /* The number of files in all namespaces exceeds that of a namespace that is not alone; it is no
- * use otherwise, since glibc counts those of others several times. */
+ * use otherwise, since glibc counts the files of other namespaces several times. */
 static int visit_all(struct dl_phdr_info *any, size_t size, void *arg)
 {
     unsigned long long loaded = any->dlpi_adds - any->dlpi_subs, seen = 0;

@@ -17,9 +17,9 @@ struct module {
 };
 
 /* Calls look() for each file, until it returns nonzero, and returns that; last with NULL if more
- * files are loaded than the linker shows: before glibc 2.35 those of other namespaces. The linker's
- * list is locked meanwhile: nothing is loaded or unloaded. look() may not load or unload, nor call
- * dlsym(3) or dladdr(3). A statically linked program has no files. */
+ * files are loaded than the linker shows: before glibc 2.35 it hides the files of other namespaces.
+ * The linker's list is locked meanwhile: nothing is loaded or unloaded. look() may not load or
+ * unload, nor call dlsym(3) or dladdr(3). A statically linked program has no files. */
 int modules_each(int (*look)(const struct module *module, void *arg), void *arg);
 
 /* Finds a function that the file itself defines. NULL: it has none of that name. */

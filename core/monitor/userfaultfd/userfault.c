@@ -9,7 +9,7 @@
  * userfaultfd is "changing" in the kernel, and its ioctls answer EAGAIN. Other threads do not
  * sleep: one may have new memory at the old address before the event is even queued.
  *
- * So a look-up is right only if every change that has happened is in the queue. userfault_sync()
+ * So a look-up is valid only if every change that has happened is in the queue. userfault_sync()
  * waits for that: the kernel is not changing, hence every event is read; and no event is between
  * being read and being pushed, which `readings` shows by being odd. uffd_ask_changing() asks
  * whether the kernel is changing. `readings` becomes odd before the read: until the read the kernel
