@@ -34,7 +34,9 @@ skip() { # NAME WHY
 says() { # WORDS COMMAND...
     local words=$1 output
     shift
-    output=$("$@" 2>&1) && echo "$output" && [[ $output == *"$words"* ]]
+    output=$("$@" 2>&1) || { echo "$output" && return 1; }
+    echo "$output"
+    [[ $output == *"$words"* ]]
 }
 
 fails() { # WORDS COMMAND...
