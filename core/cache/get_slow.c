@@ -242,14 +242,6 @@ static void announce(struct cache *cache, struct hmreg_mr *entry)
         cache_announce(cache, entry, false);
 }
 
-/* After a registration that failed with rc: makes room and tries again. */
-static int create_again(struct get *get, struct cache *cache, struct hmreg_mr *entry, int rc)
-{
-    for (unsigned count = 1; eviction_helps(rc) && evict(get->set, cache, count, rc); count *= 2)
-        rc = create_once(get, cache, entry);
-    return create_in_room(get, cache, entry, rc);
-}
-
 static int check_awake(const struct get *get)
 {
     struct suspended *suspended = &get->domain->lib->suspended;
@@ -257,6 +249,28 @@ static int check_awake(const struct get *get)
 
     return list ? suspended_check(suspended, list->iov, list->count, get->since)
                 : suspended_check(suspended, get->request->iov, 1, get->since);
+}
+
+static int check_assumed(struct get *get)
+{
+    int rc = get->assumed ? request_check_mapped(get->domain, get->request, get->found) : 0;
+
+    get->assumed = false;
+    return rc && check_awake(get) ? -EAGAIN : rc;
+}
+
+/* After a registration that failed with rc: makes room and tries again. A fabric may find that it
+ * has no room before it finds that the process cannot access the memory, for which no region is
+ * evicted. */
+static int create_again(struct get *get, struct cache *cache, struct hmreg_mr *entry, int rc)
+{
+    int refused = rc == -EFAULT ? 0 : check_assumed(get);
+
+    if (refused)
+        return refused;
+    for (unsigned count = 1; eviction_helps(rc) && evict(get->set, cache, count, rc); count *= 2)
+        rc = create_once(get, cache, entry);
+    return create_in_room(get, cache, entry, rc);
 }
 
 static void put_discarded(struct get *get)
@@ -308,14 +322,6 @@ static struct cache *cache_for(struct get *get)
 static int fail_short(void)
 {
     return hmreg_fail(-ENOMEM, "hmreg has no memory for one more cached region");
-}
-
-static int check_assumed(struct get *get)
-{
-    int rc = get->assumed ? request_check_mapped(get->domain, get->request, get->found) : 0;
-
-    get->assumed = false;
-    return rc && check_awake(get) ? -EAGAIN : rc;
 }
 
 /* Registers a region that no other get will find; its put deregisters it. */

@@ -170,6 +170,27 @@ TEST(get_attr__misses_where_the_fabric_pins__kernel_asked_only_where_it_must_be)
     assert_ok(hmreg_domain_close(domain));
 }
 
+/* The kernel says that the limit of locked memory is reached before it looks at the memory. */
+TEST(get__no_room_for_what_cannot_be_accessed__evicts_nothing)
+{
+    struct hmreg_domain *domain;
+    struct hmreg_mr *mr;
+
+    open_known();
+    domain = counter_open_allocated(known.fixture.lib);
+    domain->caps.pins = true;
+    walks_with(domain, 1, (struct hmreg_mr_attr){0});
+    counter.room = counter.regions;
+    assert_int_equal(mprotect(page_of(2), fixture_page(), PROT_NONE), 0);
+    assert_fails(hmreg_mr_get(domain, page_of(2), fixture_page(), HMREG_RECV, &mr), -EFAULT,
+                 "not mapped for reading");
+    assert_int_equal(counter.deregs, 0);
+    assert_int_equal(mprotect(page_of(2), fixture_page(), PROT_READ | PROT_WRITE), 0);
+    walks_with(domain, 2, (struct hmreg_mr_attr){0});
+    assert_int_equal(counter.deregs, 1);
+    assert_ok(hmreg_domain_close(domain));
+}
+
 /* How often the thread knows this mapping of two pages. */
 static int times_known(const char *memory)
 {
