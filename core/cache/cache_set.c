@@ -455,7 +455,7 @@ void cache_set_serve(struct cache_set *set)
     hmreg_error_restore(&before);
 }
 
-void cache_set_serve_no_more(struct cache_set *set)
+void cache_set_stop_serving(struct cache_set *set)
 {
     reaper_leave(&set->reaper);
     atomic_store(&set->pool.served, false);
@@ -628,16 +628,16 @@ void cache_set_stats_of(struct cache_set *set, enum hmreg_iface iface, int devic
     cache_stats_sum(&cache_set_at(set, iface, device)->stats, out);
 }
 
-static __attribute__((noinline)) bool are_parts_found(struct cache_set *set,
-                                                      const struct hmreg_mr *mr)
+static __attribute__((noinline)) bool are_segments_found(struct cache_set *set,
+                                                         const struct hmreg_mr *mr)
 {
     bool same = true;
 
-    for (size_t i = 0; same && i < mr_part_count(mr); i++) {
-        struct mr_part part = mr_part(mr, i);
+    for (size_t i = 0; same && i < mr_segment_count(mr); i++) {
+        struct mr_segment segment = mr_segment(mr, i);
 
-        same = !part.identity || resolve_is_same(set->domain->lib, entry_body(mr)->iface,
-                                                 part.start, part.end, part.identity);
+        same = !segment.identity || resolve_is_same(set->domain->lib, entry_body(mr)->iface,
+                                                    segment.start, segment.end, segment.identity);
     }
     return same;
 }
@@ -645,7 +645,7 @@ static __attribute__((noinline)) bool are_parts_found(struct cache_set *set,
 bool cache_set_is_found(struct cache_set *set, const struct hmreg_mr *mr)
 {
     if (mr_list(mr) || !mr_identity(mr))
-        return are_parts_found(set, mr);
+        return are_segments_found(set, mr);
     return resolve_is_same(set->domain->lib, entry_body(mr)->iface, mr->node.start, mr->node.end,
                            mr_identity(mr));
 }

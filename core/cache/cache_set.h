@@ -112,7 +112,7 @@ int cache_set_each(struct hmreg *lib, int (*call)(struct cache_set *set, void *c
  * reaper runs. Called before the first region is cached; later calls cost one load. */
 void cache_set_serve(struct cache_set *set);
 /* Ends that before the domain is closed. A later cache_set_serve() starts it again. */
-void cache_set_serve_no_more(struct cache_set *set);
+void cache_set_stop_serving(struct cache_set *set);
 
 /* Called by gets and puts: retries one busy entry, and frees some retired entries unless the
  * reaper does. */

@@ -130,7 +130,7 @@ static int stop(struct hmreg_domain *domain, unsigned owners)
     if (rc)
         return rc;
     cache_set_leave(domain->caches); /* other domains cannot evict here any more */
-    cache_set_serve_no_more(domain->caches);
+    cache_set_stop_serving(domain->caches);
     busy = cache_set_flush(domain->caches);
     if (!busy && !undone_left(domain))
         return 0;

@@ -18,49 +18,49 @@
 /* ---- the ranges -------------------------------------------------------------------------- */
 
 /* One range of a get. */
-struct part {
+struct segment {
     uint64_t start, end;
     bool in_dmabuf; /* of the caller's */
     const struct hmem_range *range;
 };
 
-static size_t part_count(const struct get *get)
+static size_t segment_count(const struct get *get)
 {
     return get->list ? get->list->ranges.count : 1;
 }
 
-static struct part part_of(const struct get *get, size_t index)
+static struct segment segment_of(const struct get *get, size_t index)
 {
     const struct layout *list = get->list;
-    struct part part = {.range = &get->found[index].range};
+    struct segment segment = {.range = &get->found[index].range};
 
     if (!list) {
-        part.start = get->want.start;
-        part.end = get->want.end;
-        part.in_dmabuf = get->request->dmabuf;
-        return part;
+        segment.start = get->want.start;
+        segment.end = get->want.end;
+        segment.in_dmabuf = get->request->dmabuf;
+        return segment;
     }
-    part.start = (uint64_t)(uintptr_t)list->ranges.iov[index].iov_base;
-    part.end = part.start + list->ranges.iov[index].iov_len;
-    part.in_dmabuf = list->dmabufs && list->dmabufs[index];
-    return part;
+    segment.start = (uint64_t)(uintptr_t)list->ranges.iov[index].iov_base;
+    segment.end = segment.start + list->ranges.iov[index].iov_len;
+    segment.in_dmabuf = list->dmabufs && list->dmabufs[index];
+    return segment;
 }
 
 /* ---- before the registration ------------------------------------------------------------- */
 
 /* Programs unmap host memory that they registered with a runtime, which then describes it as
  * before: its identity says nothing. */
-static bool is_unmappable(const struct get *get, const struct part *part)
+static bool is_unmappable(const struct get *get, const struct segment *segment)
 {
-    return get_is_host(get) && part->range->host_addr == part->start;
+    return get_is_host(get) && segment->range->host_addr == segment->start;
 }
 
 /* Is this host memory that the monitor watches: under its own address? */
-static bool is_monitors(const struct get *get, const struct part *part)
+static bool is_monitors(const struct get *get, const struct segment *segment)
 {
     enum hmreg_monitor kind;
 
-    if (!is_unmappable(get, part))
+    if (!is_unmappable(get, segment))
         return false;
     kind = context_monitor(get->domain->lib);
     return kind != HMREG_MONITOR_DISABLED && kind != HMREG_MONITOR_DEFAULT;
@@ -70,10 +70,10 @@ static bool is_monitors(const struct get *get, const struct part *part)
  * has freed it. */
 bool notice_would_end(const struct get *get)
 {
-    for (size_t i = 0; i < part_count(get); i++) {
-        struct part part = part_of(get, i);
+    for (size_t i = 0; i < segment_count(get); i++) {
+        struct segment segment = segment_of(get, i);
 
-        if (part.in_dmabuf && !part.range->identity)
+        if (segment.in_dmabuf && !segment.range->identity)
             return false;
     }
     return true;
@@ -85,18 +85,18 @@ bool notice_can(const struct get *get, bool sure)
     enum hmreg_iface iface = get->found->iface;
     bool cacheable = iface >= HMREG_IFACE_COUNT || get->domain->lib->settings.watch[iface];
 
-    for (size_t i = 0; cacheable && i < part_count(get); i++) {
-        struct part part = part_of(get, i);
+    for (size_t i = 0; cacheable && i < segment_count(get); i++) {
+        struct segment segment = segment_of(get, i);
 
-        cacheable = part.in_dmabuf || (sure && is_monitors(get, &part)) ||
-                    (part.range->identity && !is_unmappable(get, &part));
+        cacheable = segment.in_dmabuf || (sure && is_monitors(get, &segment)) ||
+                    (segment.range->identity && !is_unmappable(get, &segment));
     }
     return cacheable;
 }
 
 /* Can the process access the memory, as the get assumed? Memory without access may be a runtime's
  * reservation, which becomes device memory without a call that the monitor notices. */
-static bool ask_is_usable(struct get *get, const struct part *part, struct hmem_range *range)
+static bool ask_is_usable(struct get *get, const struct segment *segment, struct hmem_range *range)
 {
     struct runtime *system = context_runtime(get->domain->lib, HMREG_IFACE_SYSTEM);
     struct hmreg_error_guard guard;
@@ -105,19 +105,20 @@ static bool ask_is_usable(struct get *get, const struct part *part, struct hmem_
     range->host_addr = 0;
     range->anonymous = range->read_only = false;
     hmreg_error_guard(&guard);
-    rc = system->ops->resolve(system->self, part->start, (size_t)(part->end - part->start), range);
+    rc = system->ops->resolve(system->self, segment->start, (size_t)(segment->end - segment->start),
+                              range);
     monitor_asked(get->set->monitor, rc == -EFAULT ? 0 : rc); /* EFAULT: a hole in the range */
     hmreg_error_unguard(&guard, rc);
     return range->host_addr &&
            !(get->assumed && range->read_only && (get->request->access & REQUEST_WRITING));
 }
 
-static bool is_known_anonymous(const struct get *get, const struct part *part)
+static bool is_known_anonymous(const struct get *get, const struct segment *segment)
 {
     for (unsigned i = 0; i < MAPPED_KNOWN; i++) {
         const struct mapped_range *mapped = &get->tcache->mapped[i];
 
-        if (mapped->start <= part->start && part->end <= mapped->end)
+        if (mapped->start <= segment->start && segment->end <= mapped->end)
             return monitor_is_unchanged(get->set->monitor, mapped->when);
     }
     return false;
@@ -160,9 +161,9 @@ static bool populate(uint64_t start, uint64_t end)
  * may write. What it only reads it may pin by force (before Linux 6.2): where the list of mappings
  * would have to be read, the pages are populated instead, if that is less work, and the kernel
  * refuses what it would refuse an access. */
-static bool is_pinning_strict(const struct get *get, const struct part *part)
+static bool is_pinning_strict(const struct get *get, const struct segment *segment)
 {
-    uint64_t pages = (part->end - part->start) / (uint64_t)sysconf(_SC_PAGESIZE);
+    uint64_t pages = (segment->end - segment->start) / (uint64_t)sysconf(_SC_PAGESIZE);
     uint64_t mappings = maps_read();
 
     if (!get->domain->caps.pins)
@@ -170,14 +171,14 @@ static bool is_pinning_strict(const struct get *get, const struct part *part)
     if (get->request->access & REQUEST_WRITING)
         return true;
     return mappings && pages <= (mappings < LEAST_MAPPINGS ? LEAST_MAPPINGS : mappings) &&
-           populate(part->start, part->end);
+           populate(segment->start, segment->end);
 }
 
 /* Will the fabric refuse the range if the process may not access it as was assumed? What is paged
  * on demand it need not refuse. */
-static bool is_checked_by_fabric(const struct get *get, const struct part *part)
+static bool is_checked_by_fabric(const struct get *get, const struct segment *segment)
 {
-    return !get->request->options.on_demand && is_pinning_strict(get, part);
+    return !get->request->options.on_demand && is_pinning_strict(get, segment);
 }
 
 /* Is the range private anonymous memory that the process can access? Other memory may change
@@ -185,17 +186,17 @@ static bool is_checked_by_fabric(const struct get *get, const struct part *part)
  * answer holds. It is kept, and the kernel is not asked about the mapping again, until a call that
  * may change mappings begins: a call that began before the question has ended by then, and a call
  * that begins after it finds the range watched. mprotect(2) is no such call. */
-static bool is_anonymous(struct get *get, const struct part *part)
+static bool is_anonymous(struct get *get, const struct segment *segment)
 {
     struct hmem_range range;
     uint64_t when;
     bool quiet;
 
-    if (get->tcache && is_known_anonymous(get, part) &&
-        (!get->assumed || is_checked_by_fabric(get, part)))
+    if (get->tcache && is_known_anonymous(get, segment) &&
+        (!get->assumed || is_checked_by_fabric(get, segment)))
         return true;
     quiet = monitor_is_quiet(get->set->monitor, &when);
-    if (!ask_is_usable(get, part, &range) || !range.anonymous)
+    if (!ask_is_usable(get, segment, &range) || !range.anonymous)
         return false;
     if (get->tcache && quiet)
         know_anonymous(get->tcache, &range, when);
@@ -214,15 +215,15 @@ bool notice_asks_later(const struct get *get)
 bool notice_is_known(const struct get *get)
 {
     const struct request *request = get->request;
-    struct part part = part_of(get, 0);
+    struct segment segment = segment_of(get, 0);
 
     return get->tcache && !request->dmabuf && !request->claim.made && !request->options.set_iova &&
-           is_known_anonymous(get, &part);
+           is_known_anonymous(get, &segment);
 }
 
 /* NULL: the runtime will report the end of the memory, so that hits need not ask for its identity;
  * else the reason why not. */
-static const char *why_unreported(const struct get *get, const struct part *part)
+static const char *why_unreported(const struct get *get, const struct segment *segment)
 {
     struct runtime *runtime = context_runtime(get->domain->lib, get->found->iface);
     const char *why = "the runtime does not say why";
@@ -231,20 +232,20 @@ static const char *why_unreported(const struct get *get, const struct part *part
         return CONTEXT_ENDS_ARE_OFF(get->domain->lib);
     if (!runtime->ops->watch)
         return CONTEXT_REPORTS_NO_END;
-    return runtime->ops->watch(runtime->self, part->start, part->end - part->start, part->range,
-                               &why)
+    return runtime->ops->watch(runtime->self, segment->start, segment->end - segment->start,
+                               segment->range, &why)
                ? NULL
                : why;
 }
 
-/* Must hits ask whether the part's memory is still the same? Sets get->asks_why if so. */
-static bool must_ask(struct get *get, const struct part *part)
+/* Must hits ask whether the segment's memory is still the same? Sets get->asks_why if so. */
+static bool must_ask(struct get *get, const struct segment *segment)
 {
     const char *why;
 
-    if (!part->range->identity)
+    if (!segment->range->identity)
         return false;
-    why = why_unreported(get, part);
+    why = why_unreported(get, segment);
     if (why)
         get->asks_why = why;
     return why;
@@ -254,12 +255,12 @@ static bool must_ask(struct get *get, const struct part *part)
  * get->watched says how many it does. */
 static bool watch(struct get *get)
 {
-    size_t count = part_count(get);
+    size_t count = segment_count(get);
 
     for (get->watched = 0; get->watched < count; get->watched++) {
-        struct part part = part_of(get, get->watched);
+        struct segment segment = segment_of(get, get->watched);
 
-        if (!monitor_watch(get->set->monitor, part.start, part.end))
+        if (!monitor_watch(get->set->monitor, segment.start, segment.end))
             return false;
     }
     get->watched = 0; /* the entry's end unwatches them */
@@ -270,31 +271,31 @@ static bool watch(struct get *get)
 void notice_undo(struct get *get)
 {
     for (size_t i = 0; i < get->watched; i++) {
-        struct part part = part_of(get, i);
+        struct segment segment = segment_of(get, i);
 
-        monitor_unwatch(get->set->monitor, part.start, part.end, false);
+        monitor_unwatch(get->set->monitor, segment.start, segment.end, false);
     }
     get->watched = 0;
 }
 
 /* Any memory of which each change is counted, if the process can access it: where no runtime is in
  * use, the fabric, which pins it only now that it is watched, may be left to refuse it. */
-static bool is_counted(struct get *get, const struct part *part)
+static bool is_counted(struct get *get, const struct segment *segment)
 {
     struct hmem_range range;
 
     return monitor_kind(get->set->monitor) == HMREG_MONITOR_COUNTER &&
-           ((get->assumed && !get_asks_runtimes(get) && is_checked_by_fabric(get, part)) ||
-            ask_is_usable(get, part, &range));
+           ((get->assumed && !get_asks_runtimes(get) && is_checked_by_fabric(get, segment)) ||
+            ask_is_usable(get, segment, &range));
 }
 
-static bool is_change_noticed(struct get *get, const struct part *part, bool watched)
+static bool is_change_noticed(struct get *get, const struct segment *segment, bool watched)
 {
-    if (part->in_dmabuf) /* a get of another dmabuf has another variant */
+    if (segment->in_dmabuf) /* a get of another dmabuf has another variant */
         return true;
-    if (part->range->identity || monitor_kind(get->set->monitor) == HMREG_MONITOR_IMPORT)
+    if (segment->range->identity || monitor_kind(get->set->monitor) == HMREG_MONITOR_IMPORT)
         return true;
-    return watched && (is_counted(get, part) || is_anonymous(get, part));
+    return watched && (is_counted(get, segment) || is_anonymous(get, segment));
 }
 
 /* Hooks shut the gate before the kernel changes the memory, and the module's counts do: hits need
@@ -320,11 +321,11 @@ bool notice_changes(struct get *get, struct hmreg_mr *mr)
     watched = get_is_host(get) && watch(get);
     body->ask_monitor = watched && always && must_ask_monitor(get);
     body->watched = body->monitored = watched;
-    for (size_t i = 0; noticed && i < part_count(get); i++) {
-        struct part part = part_of(get, i);
+    for (size_t i = 0; noticed && i < segment_count(get); i++) {
+        struct segment segment = segment_of(get, i);
 
-        asks |= always && !get->request->claim.trusted && must_ask(get, &part);
-        noticed = !get->watched && is_change_noticed(get, &part, watched);
+        asks |= always && !get->request->claim.trusted && must_ask(get, &segment);
+        noticed = !get->watched && is_change_noticed(get, &segment, watched);
     }
     body->ask_identity = asks;
     return noticed;
@@ -349,25 +350,26 @@ bool notice_is_identity_sure(const struct get *get, const struct hmreg_mr *mr)
 {
     if (!entry_body(mr)->ask_identity || holds_memory(mr))
         return true;
-    for (size_t i = 0; i < part_count(get); i++)
-        if (part_of(get, i).range->id_recurs)
+    for (size_t i = 0; i < segment_count(get); i++)
+        if (segment_of(get, i).range->id_recurs)
             return false;
     return true;
 }
 
-static bool is_part_still_found(struct get *get, size_t index)
+static bool is_segment_still_found(struct get *get, size_t index)
 {
-    struct part part = part_of(get, index);
+    struct segment segment = segment_of(get, index);
 
-    return !part.range->identity || resolve_is_same(get->domain->lib, get->found->iface, part.start,
-                                                    part.end, part.range->identity);
+    return !segment.range->identity ||
+           resolve_is_same(get->domain->lib, get->found->iface, segment.start, segment.end,
+                           segment.range->identity);
 }
 
 bool notice_is_still_found(struct get *get)
 {
     bool found = true;
 
-    for (size_t i = 0; found && !get->request->claim.trusted && i < part_count(get); i++)
-        found = is_part_still_found(get, i);
+    for (size_t i = 0; found && !get->request->claim.trusted && i < segment_count(get); i++)
+        found = is_segment_still_found(get, i);
     return found;
 }

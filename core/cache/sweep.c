@@ -11,22 +11,22 @@
 struct question {
     struct hmreg_mr *entry;
     enum hmreg_iface iface;
-    size_t index; /* of the part of its memory */
-    struct mr_part part;
+    size_t index; /* of the segment of its memory */
+    struct mr_segment segment;
 };
 
 /* ---- one region ----------------------------------------------------------------------------- */
 
 static bool is_of(const struct hmreg_mr *mr, const struct question *question)
 {
-    struct mr_part part;
+    struct mr_segment segment;
 
     if (mr_body(mr)->state != CACHE_LIVE || mr_body(mr)->iface != question->iface ||
-        question->index >= mr_part_count(mr))
+        question->index >= mr_segment_count(mr))
         return false;
-    part = mr_part(mr, question->index);
-    return part.start == question->part.start && part.end == question->part.end &&
-           part.identity == question->part.identity;
+    segment = mr_segment(mr, question->index);
+    return segment.start == question->segment.start && segment.end == question->segment.end &&
+           segment.identity == question->segment.identity;
 }
 
 /* Identities are not used again, so a region with the same one is as stale as the one asked about.
@@ -58,13 +58,14 @@ static bool collect(struct sweep *sweep, struct cache_pool *pool,
         struct hmreg_mr *entry = cache_entry_at(pool, sweep->number);
         const struct mr_body *body = entry_body(entry);
 
-        if (body->state == CACHE_LIVE && body->ask_identity && sweep->part < mr_part_count(entry)) {
-            questions[(*count)++] =
-                (struct question){entry, body->iface, sweep->part, mr_part(entry, sweep->part)};
-            sweep->part++;
+        if (body->state == CACHE_LIVE && body->ask_identity &&
+            sweep->segment < mr_segment_count(entry)) {
+            questions[(*count)++] = (struct question){entry, body->iface, sweep->segment,
+                                                      mr_segment(entry, sweep->segment)};
+            sweep->segment++;
         } else {
             sweep->number++;
-            sweep->part = 0;
+            sweep->segment = 0;
         }
     }
     more = sweep->number < pool->fresh;
@@ -86,16 +87,16 @@ bool sweep_some(struct sweep *sweep, struct cache_pool *pool)
     more = collect(sweep, pool, questions, &count);
     for (unsigned i = 0; i < count; i++) {
         const struct question *asked = &questions[i];
-        const struct mr_part *part = &asked->part;
+        const struct mr_segment *segment = &asked->segment;
 
-        if (part->identity &&
-            !resolve_is_same(lib, asked->iface, part->start, part->end, part->identity))
+        if (segment->identity &&
+            !resolve_is_same(lib, asked->iface, segment->start, segment->end, segment->identity))
             unpublish_stale(pool, asked);
     }
     if (count)
         atomic_store(&sweep->expected, true);
     if (!more)
-        sweep->number = 0; /* the part is 0 already */
+        sweep->number = 0; /* the segment is 0 already */
     return more;
 }
 

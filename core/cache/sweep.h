@@ -13,7 +13,7 @@
 struct sweep {
     atomic_bool expected; /* some live entry's memory can end without a report */
     uint32_t number;      /* the reaper's thread only: of the next entry; 0: a sweep begins */
-    size_t part;          /* the next part of that entry's memory: mr_part() */
+    size_t segment;       /* the next segment of that entry's memory: mr_segment() */
 };
 
 /* A region was published whose memory can end without a report. Any thread. True: the reaper must

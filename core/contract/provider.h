@@ -223,9 +223,9 @@ int hmreg_copy_check(struct hmreg *lib, const void *addr, size_t len, bool writt
 void hmreg_mr_pending(struct hmreg_mr *mr);
 void hmreg_mr_complete(struct hmreg_mr *mr);
 
-/* A part of a region for which the provider makes a key besides the region's own, as a memory
+/* A subrange of a region for which the provider makes a key besides the region's own, as a memory
  * window has. generation: the key's, later than that of any registration or key before it. */
-struct provider_part {
+struct provider_subrange {
     void *self; /* the provider's part of the domain */
     const struct provider_mr *made;
     enum hmreg_path path;
@@ -235,13 +235,13 @@ struct provider_part {
 /* Finds [addr, addr + len) in a region of one registration, whatever rights it has, of a domain of
  * this provider. -EINVAL, -EPERM, -EAGAIN (suspended), -ERANGE; -EOPNOTSUPP: another provider's, or
  * several registrations. */
-int hmreg_mr_part(const struct hmreg_mr *mr, const char *provider_name, const void *addr,
-                  size_t len, struct provider_part *out);
+int hmreg_mr_subrange(const struct hmreg_mr *mr, const char *provider_name, const void *addr,
+                      size_t len, struct provider_subrange *out);
 
 /* Writes the token of such a key, for a provider without raw keys and addresses. Never fails. */
-#define PROVIDER_PART_TOKEN_BYTES 84
-void hmreg_mr_part_token(const struct hmreg_mr *mr, const struct provider_part *part,
-                         uint64_t access, uint64_t key, uint8_t *out);
+#define PROVIDER_SUBRANGE_TOKEN_BYTES 84
+void hmreg_mr_subrange_token(const struct hmreg_mr *mr, const struct provider_subrange *subrange,
+                             uint64_t access, uint64_t key, uint8_t *out);
 
 /* The provider's private part of a remote; NULL if remote is NULL or another provider's. */
 void *hmreg_remote_priv(const struct hmreg_remote *remote, const char *provider_name);

@@ -108,7 +108,7 @@ uint64_t nearest_rails(const struct nearest_order *order)
     return rails;
 }
 
-int nearest_other(const struct nearest_order *order, uint64_t rails)
+int nearest_unused(const struct nearest_order *order, uint64_t rails)
 {
     for (size_t i = 0; i < order->group->count; i++)
         if (!(rails & UINT64_C(1) << order->member[i].rail))

@@ -29,7 +29,7 @@ int nearest_find(const struct group *group, const struct resolved *memory, size_
 /* The first members that are wanted, bit i: member i. */
 uint64_t nearest_rails(const struct nearest_order *order);
 /* The nearest member whose bit is not set in `rails`; -1: there is none. */
-int nearest_other(const struct nearest_order *order, uint64_t rails);
+int nearest_unused(const struct nearest_order *order, uint64_t rails);
 
 /* Says why a region is registered on this rail, or is not. */
 void nearest_explain(const struct nearest_order *order, size_t rail, bool taken, char *text,

@@ -177,7 +177,7 @@ int layout_resolve(struct hmreg_domain *domain, struct layout *layout)
 struct mr_list *layout_list(const struct layout *layout)
 {
     const struct ranges *ranges = &layout->ranges;
-    struct mr_list *list = malloc(sizeof(*list) + ranges->count * sizeof(list->part[0]));
+    struct mr_list *list = malloc(sizeof(*list) + ranges->count * sizeof(list->segment[0]));
 
     if (!list)
         return NULL;
@@ -186,9 +186,9 @@ struct mr_list *layout_list(const struct layout *layout)
     for (size_t i = 0; i < list->count; i++) {
         bool in_dmabuf = layout->dmabufs && layout->dmabufs[i];
 
-        list->part[i].start = (uint64_t)(uintptr_t)ranges->iov[i].iov_base;
-        list->part[i].end = list->part[i].start + ranges->iov[i].iov_len;
-        list->part[i].identity = in_dmabuf ? 0 : ranges->found[i].range.identity;
+        list->segment[i].start = (uint64_t)(uintptr_t)ranges->iov[i].iov_base;
+        list->segment[i].end = list->segment[i].start + ranges->iov[i].iov_len;
+        list->segment[i].identity = in_dmabuf ? 0 : ranges->found[i].range.identity;
         list->len += ranges->iov[i].iov_len;
     }
     return list;
@@ -480,7 +480,7 @@ static struct layout_export *find_export(const struct layout *layout, const stru
 {
     struct layout_export *found = layout->exports;
 
-    while (found && (found->aside || found->range.iov_base != range->iov_base ||
+    while (found && (found->replaced || found->range.iov_base != range->iov_base ||
                      found->range.iov_len != range->iov_len || found->flags != flags))
         found = found->next;
     return found;
@@ -531,13 +531,13 @@ void layout_exported(struct layout *layout, struct layout_export *made, int rc,
     pthread_mutex_unlock(&layout->lock);
 }
 
-void layout_set_aside(struct layout *layout, const struct iovec *range, uint64_t flags)
+void layout_replace_export(struct layout *layout, const struct iovec *range, uint64_t flags)
 {
-    struct layout_export *refused;
+    struct layout_export *old;
 
     pthread_mutex_lock(&layout->lock);
-    refused = find_export(layout, whole_of(&layout->segments, range), flags);
-    if (refused)
-        refused->aside = true;
+    old = find_export(layout, whole_of(&layout->segments, range), flags);
+    if (old)
+        old->replaced = true;
     pthread_mutex_unlock(&layout->lock);
 }

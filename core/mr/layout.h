@@ -24,7 +24,7 @@ struct layout_export {
     struct layout_export *next;
     struct iovec range;
     uint64_t flags; /* of the export: each mapping is one of its own */
-    bool aside;     /* layout_set_aside() */
+    bool replaced;  /* layout_replace_export() */
     bool made;      /* else another thread makes it; the fields below are valid if made */
     int rc;
     struct hmreg_dmabuf dmabuf; /* if rc is 0; owned */
@@ -97,7 +97,7 @@ void layout_exported(struct layout *layout, struct layout_export *made, int rc,
                      const struct hmreg_dmabuf *dmabuf, const struct hmreg_reason *why);
 
 /* The import of an export was refused: later registrations make another one. */
-void layout_set_aside(struct layout *layout, const struct iovec *range, uint64_t flags);
+void layout_replace_export(struct layout *layout, const struct iovec *range, uint64_t flags);
 
 /* A try to register has ended: closes all exports and forgets the segments. Imports and mappings
  * have references of their own. */

@@ -29,10 +29,10 @@ struct mr_missing {
 struct mr_list {
     uint64_t len; /* of all segments together */
     size_t count; /* above 1 */
-    struct mr_part {
+    struct mr_segment {
         uint64_t start, end; /* [start, end) */
         uint64_t identity;   /* of its allocation; 0: it has none that hits ask for */
-    } part[];
+    } segment[];
 };
 
 /* The extension of a region: fields that few regions need. */
@@ -218,7 +218,7 @@ static inline const struct mr_list *mr_list(const struct hmreg_mr *mr)
 /* The address of the first byte of the first range. */
 static inline uint64_t mr_start(const struct hmreg_mr *mr)
 {
-    return mr_list(mr) ? mr_list(mr)->part[0].start : mr->node.start;
+    return mr_list(mr) ? mr_list(mr)->segment[0].start : mr->node.start;
 }
 
 static inline uint64_t mr_len(const struct hmreg_mr *mr)
@@ -231,20 +231,20 @@ static inline uint64_t mr_identity(const struct hmreg_mr *mr)
     return mr_ext(mr) ? atomic_load_explicit(&mr_ext(mr)->identity, memory_order_relaxed) : 0;
 }
 
-/* The parts whose identities a cached region's hits ask for, one by one. */
-static inline size_t mr_part_count(const struct hmreg_mr *mr)
+/* The segments whose identities a cached region's hits ask for, one by one. */
+static inline size_t mr_segment_count(const struct hmreg_mr *mr)
 {
     const struct mr_list *list = mr_list(mr);
 
     return list ? list->count : 1;
 }
 
-static inline struct mr_part mr_part(const struct hmreg_mr *mr, size_t index)
+static inline struct mr_segment mr_segment(const struct hmreg_mr *mr, size_t index)
 {
     const struct mr_list *list = mr_list(mr);
-    struct mr_part all = {mr->node.start, mr->node.end, mr_identity(mr)};
+    struct mr_segment all = {mr->node.start, mr->node.end, mr_identity(mr)};
 
-    return list ? list->part[index] : all;
+    return list ? list->segment[index] : all;
 }
 
 static inline size_t mr_count(const struct hmreg_mr *mr)

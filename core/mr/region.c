@@ -398,7 +398,7 @@ static int miss(struct filling *filling, size_t rail, int rc)
     if (rc)
         return rc;
     filling->missed |= UINT64_C(1) << rail;
-    other = filling->order ? nearest_other(filling->order, filling->rails) : -1;
+    other = filling->order ? nearest_unused(filling->order, filling->rails) : -1;
     if (other >= 0)
         filling->rails |= UINT64_C(1) << other;
     for (size_t i = 0; i < group->count; i++)

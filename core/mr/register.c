@@ -181,7 +181,7 @@ static int try_way(struct attempt *attempt)
     /* NVIDIA's module 570.124 refuses a NIC that is too far from the PCIe mapping with its lock of
      * the descriptor held: the next import of that one would never return. Closing it does. */
     if (rc && way_is_pcie(attempt->way) && attempt->layout->shares && !attempt->request->dmabuf)
-        layout_set_aside(attempt->layout, attempt->request->iov, HMREG_EXPORT_PCIE);
+        layout_replace_export(attempt->layout, attempt->request->iov, HMREG_EXPORT_PCIE);
     unexport(attempt, &dmabuf);
     return rc;
 }

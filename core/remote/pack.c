@@ -416,8 +416,8 @@ static int check_single(const struct hmreg_mr *mr, const char *provider_name)
     return 0;
 }
 
-int hmreg_mr_part(const struct hmreg_mr *mr, const char *provider_name, const void *addr,
-                  size_t len, struct provider_part *out)
+int hmreg_mr_subrange(const struct hmreg_mr *mr, const char *provider_name, const void *addr,
+                      size_t len, struct provider_subrange *out)
 {
     uint64_t begin = 0;
     int rc = mr ? check_single(mr, provider_name) : mr_check(mr);
@@ -426,7 +426,7 @@ int hmreg_mr_part(const struct hmreg_mr *mr, const char *provider_name, const vo
     rc = rc ? rc : find_part(mr, (uint64_t)(uintptr_t)addr, len, &begin);
     if (rc)
         return rc;
-    *out = (struct provider_part){
+    *out = (struct provider_subrange){
         .self = mr->domain->self,
         .made = &mr_body(mr)->made,
         .path = (enum hmreg_path)mr_body(mr)->path,
@@ -438,17 +438,17 @@ int hmreg_mr_part(const struct hmreg_mr *mr, const char *provider_name, const vo
     return 0;
 }
 
-void hmreg_mr_part_token(const struct hmreg_mr *mr, const struct provider_part *part,
-                         uint64_t access, uint64_t key, uint8_t *out)
+void hmreg_mr_subrange_token(const struct hmreg_mr *mr, const struct provider_subrange *subrange,
+                             uint64_t access, uint64_t key, uint8_t *out)
 {
-    const struct token_segment segment = {part->base, part->len, key};
+    const struct token_segment segment = {subrange->base, subrange->len, key};
     uint8_t bytes[TOKEN_SEGMENT_BYTES];
     struct token token = {
         .segments = 1,
         .iface = mr_body(mr)->iface,
         .extension_size = TOKEN_LIFE_BYTES,
         .instance = mr->domain->lib->epoch,
-        .generation = part->generation,
+        .generation = subrange->generation,
         .access = access,
         .segment = bytes,
         .address = bytes, /* these two have no bytes */
@@ -457,7 +457,7 @@ void hmreg_mr_part_token(const struct hmreg_mr *mr, const struct provider_part *
 
     token_put_segment(bytes, &segment);
     strncpy(token.provider, mr->domain->ops.name, sizeof(token.provider) - 1);
-    assert(token_size(&token) == PROVIDER_PART_TOKEN_BYTES);
+    assert(token_size(&token) == PROVIDER_SUBRANGE_TOKEN_BYTES);
     token_write(&token, out);
 }
 

@@ -188,7 +188,7 @@ static int change(struct hmreg_table *table, size_t first, size_t count, struct 
 }
 
 /* all NULL: clears. */
-static int write_busy(struct hmreg_table *table, size_t first, size_t count, struct gathered *all)
+static int write_links(struct hmreg_table *table, size_t first, size_t count, struct gathered *all)
 {
     struct remote_link *links = calloc(count * table->rails, sizeof(*links));
     int rc = 0;
@@ -203,14 +203,15 @@ static int write_busy(struct hmreg_table *table, size_t first, size_t count, str
     return rc;
 }
 
-static int write_alone(struct hmreg_table *table, size_t first, size_t count, struct gathered *all)
+static int lock_and_write(struct hmreg_table *table, size_t first, size_t count,
+                          struct gathered *all)
 {
     UNCANCELLED;
     int rc;
 
     if (atomic_exchange(&table->busy, true))
         return hmreg_fail(-EBUSY, "another call changes this table");
-    rc = write_busy(table, first, count, all);
+    rc = write_links(table, first, count, all);
     atomic_store(&table->busy, false);
     return rc;
 }
@@ -222,14 +223,14 @@ int hmreg_table_write(struct hmreg_table *table, size_t first, size_t count, con
     int rc = check_change(table, first, count);
 
     rc = rc ? rc : validate_pointer(tokens, "tokens");
-    return rc ? rc : write_alone(table, first, count, &all);
+    return rc ? rc : lock_and_write(table, first, count, &all);
 }
 
 int hmreg_table_clear(struct hmreg_table *table, size_t first, size_t count)
 {
     int rc = check_change(table, first, count);
 
-    return rc ? rc : write_alone(table, first, count, NULL);
+    return rc ? rc : lock_and_write(table, first, count, NULL);
 }
 
 /* ---- opening and closing ---------------------------------------------------------------- */

@@ -20,7 +20,7 @@ struct hmreg_window {
     struct ibv_mr *mr;
     struct ibv_mw *mw;
     uint32_t rkey;
-    uint8_t token[PROVIDER_PART_TOKEN_BYTES];
+    uint8_t token[PROVIDER_SUBRANGE_TOKEN_BYTES];
 };
 
 /* ---- the list --------------------------------------------------------------------------- */
@@ -102,13 +102,13 @@ static bool is_of(const struct windows *windows, const struct ibv_qp *qp)
     return qp->pd->context == windows->pd->context && qp->pd->handle == windows->pd->handle;
 }
 
-static int check_part(const struct windows *windows, const struct provider_part *part,
-                      const struct ibv_qp *qp)
+static int check_subrange(const struct windows *windows, const struct provider_subrange *subrange,
+                          const struct ibv_qp *qp)
 {
     if (!windows->bindable)
         return hmreg_fail(-EACCES, "mr: its domain was opened without HMREG_VERBS_MEMORY_WINDOWS, "
                                    "so no window can be bound to it");
-    if (part->path == HMREG_PATH_DMABUF)
+    if (subrange->path == HMREG_PATH_DMABUF)
         return hmreg_fail(-EOPNOTSUPP, "mr: the region is registered by a dmabuf, to which the "
                                        "kernel binds no memory window");
     if (!is_of(windows, qp))
@@ -177,12 +177,12 @@ static int post(struct hmreg_window *window, struct ibv_qp *qp, const struct ibv
     return ibv_post_send(qp, &wr, &bad);
 }
 
-static int bind(struct hmreg_window *window, const struct provider_part *part, uint64_t access,
-                struct ibv_qp *qp, uint64_t wr_id)
+static int bind(struct hmreg_window *window, const struct provider_subrange *subrange,
+                uint64_t access, struct ibv_qp *qp, uint64_t wr_id)
 {
     const struct ibv_mw_bind_info info = {.mr = window->mr,
-                                          .addr = part->base,
-                                          .length = part->len,
+                                          .addr = subrange->base,
+                                          .length = subrange->len,
                                           .mw_access_flags = translate(window->all, access)};
     int errnum;
 
@@ -202,24 +202,24 @@ int hmreg_window_open(struct hmreg_mr *mr, const void *addr, size_t len, uint64_
                       struct ibv_qp *qp, enum ibv_mw_type type, uint64_t wr_id,
                       struct hmreg_window **out)
 {
-    struct provider_part part = {.self = NULL};
+    struct provider_subrange subrange = {.self = NULL};
     struct hmreg_window *window;
-    int rc = hmreg_mr_part(mr, "verbs", addr, len, &part);
+    int rc = hmreg_mr_subrange(mr, "verbs", addr, len, &subrange);
 
     rc = rc ? rc : check_arguments(access, qp, type, out);
-    rc = rc ? rc : check_part(part.self, &part, qp);
+    rc = rc ? rc : check_subrange(subrange.self, &subrange, qp);
     if (rc)
         return rc;
-    window = allocate(part.self, part.made->native, type, &rc);
+    window = allocate(subrange.self, subrange.made->native, type, &rc);
     if (!window)
         return rc;
-    rc = bind(window, &part, access, qp, wr_id);
+    rc = bind(window, &subrange, access, qp, wr_id);
     if (rc) {
         ibv_dealloc_mw(window->mw);
         free(window);
         return rc;
     }
-    hmreg_mr_part_token(mr, &part, access, window->rkey, window->token);
+    hmreg_mr_subrange_token(mr, &subrange, access, window->rkey, window->token);
     *out = window;
     return 0;
 }

@@ -148,7 +148,7 @@ static void change_all(void)
 }
 
 /* Hooks the sites that are not hooked: new ones, and those that other hooks have replaced. */
-static int hook_again(void)
+static int hook_missing_sites(void)
 {
     struct hook_sites sites;
     bool as_before = false;
@@ -171,7 +171,7 @@ static int hook_again(void)
 
 int memhooks_watch(uint64_t start, uint64_t end)
 {
-    int rc = are_whole() ? 0 : hook_again();
+    int rc = are_whole() ? 0 : hook_missing_sites();
 
     if (!rc)
         count(start, end, 1);
@@ -189,7 +189,7 @@ int memhooks_look(bool asked, uint64_t *seen)
 
     *seen = hook_call_loads();
     rc = asked ? 0 : check_bypass();
-    return rc ? rc : hook_again();
+    return rc ? rc : hook_missing_sites();
 }
 
 void memhooks_unwatch(uint64_t start, uint64_t end)
