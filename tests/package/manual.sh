@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 #
-# The manual against the code: every function of the public headers has a page with its
-# prototype and the errors its comment names, examples compile, the reasons and JSON keys that the
-# code contains are explained, and links have targets.
+# The manual against the code: every function of the public headers has a page with its prototype and the
+# errors its comment names, fields have the units of the header, examples compile, the reasons and JSON keys
+# that the code contains are explained, and links have targets.
 . "$(dirname "$0")/cases.sh"
 . "$(dirname "$0")/code.sh"
 
@@ -99,10 +99,51 @@ explains_errors() { # NAME ERROR...
     page=$(page_of "$1") || return
     shift
     for error; do
-        sed -n '/^# ERRORS/,/^# NOTES/p' "$page" | grep -qE -e "$error\b" && continue
+        sed -n '/^# ERRORS/,/^# NOTES/p' "$page" | grep -E -e "$error\b" >/dev/null && continue
         echo "the header names $error, the ERRORS of ${page##*/} do not"
         return 1
     done
+}
+
+# ---- units --------------------------------------------------------------------------------
+
+# "NAME UNIT" of each field of a public struct whose comment names a unit.
+units_of_fields() {
+    cat "${headers[@]}" | sed -zE 's@\n +@ @g' |
+        grep -oE '[ *][a-z0-9_]+(\[[^]]*\])?; +/\*([^*]|\*[^/])*\*/' |
+        sed -nE 's/^[ *]([a-z0-9_]+)[[;].*[^a-z](bytes|nanoseconds|microseconds|milliseconds|seconds)[^a-z].*/\1 \2/p' | sort -u
+}
+
+# Some page has the field, in a paragraph that names the unit.
+fields_have_units() {
+    local field unit count=0 bad=0
+    while read -r field unit; do
+        ((++count))
+        awk -v RS= -v field="\\*$field\\*" -v unit="$unit" '
+            $0 ~ field { text = $0; gsub(/\n/, " ", text); found = found || text ~ "(^|[^a-z_])" unit }
+            END { exit !found }' "$SOURCE_DIR"/docs/man/*.md && continue
+        echo "the header gives $field in $unit, no page of docs/man does"
+        bad=1
+    done < <(units_of_fields)
+    echo "$count fields"
+    ((!bad && count > 20))
+}
+
+# A page whose functions take a length says that it is in bytes, one whose functions wait, how long.
+arguments_have_units() {
+    local page bad=0
+    for page in "${pages[@]}"; do
+        if grep -qE '\b(len|size|offset|stride)[,)]' "$work/${page##*/}" &&
+            ! sed '1,/^# DESCRIPTION/d' "$page" | grep '\bbytes\b' >/dev/null; then
+            echo "${page##*/} does not give its lengths in bytes"
+            bad=1
+        fi
+        if grep -qE '_ms[,)]' "$work/${page##*/}" && ! grep -q '\bmilliseconds\b' "$page"; then
+            echo "${page##*/} does not give its time in milliseconds"
+            bad=1
+        fi
+    done
+    ((!bad))
 }
 
 # ---- constants ----------------------------------------------------------------------------
@@ -464,6 +505,8 @@ elif ! python3 -c 'import cffi' 2>/dev/null; then
 else
     check manual__constants__cffi_reads_the_header cffi_reads_the_header
 fi
+check manual__units__fields_have_those_of_the_header fields_have_units
+check manual__units__arguments_have_theirs arguments_have_units
 check manual__rma__says_delivery_complete rma_says_delivery_complete
 if [[ $(lacks ibv_reg_mr) ]]; then
     skip manual__rights_of_verbs__each_is_in_the_table "this build is without verbs"

@@ -29,7 +29,7 @@ verdict() { # NAME VERDICT STATUS
 
 says() { # NAME WORDS
     cat "$work/$1.txt"
-    tr -s ' \n' ' ' <"$work/$1.txt" | grep -qF -- "$2"
+    tr -s ' \n' ' ' <"$work/$1.txt" | grep -F -- "$2" >/dev/null
 }
 
 finds() { # NAME CODE
