@@ -29,6 +29,7 @@ struct kind {
     unsigned pieces;      /* number of registrations; 0: one */
     uint64_t local_addr;  /* where the fabric reaches it; 0: not compared */
     bool uncached;        /* no identity: a change of the memory cannot be detected */
+    bool unnoticed;       /* it has one that may recur, and nothing notices its end: not cached */
 };
 
 extern bool kind_is_real; /* the runtime is not simulated */

@@ -2,6 +2,7 @@
  *
  * Every kind of CUDA memory: docs/memory-kinds.md, row by row.
  */
+#include "hmem/hooks/entry_hook.h"
 #include "tests/gpu/cuda/driver.h"
 #include "tests/gpu/kinds.h"
 
@@ -466,6 +467,7 @@ static struct kind host_reserved(struct reserved *reserved, unsigned count, bool
     kind.export_code = -EOPNOTSUPP;
     kind.export_says = "on the host";
     kind.path = HMREG_PATH_SYSTEM;
+    kind.unnoticed = entry_hooks_refusal();
     return kind;
 }
 
@@ -507,6 +509,7 @@ TEST(kind__mappings_half_on_the_host__composite)
         kind = composite_kind(&reserved, "not all of one device");
         kind.exportable = false;
         kind.path = host ? HMREG_PATH_MAPPED : HMREG_PATH_SYSTEM;
+        kind.unnoticed = entry_hooks_refusal();
         check_reuse(&kind, renew_last, &reserved);
         reserved_end(&reserved);
     }
