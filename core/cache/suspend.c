@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
  * hmreg_suspend() and hmreg_resume(). Explicit regions are found by their domain's list
- * (core/mr/origin.h), cached ones by a pass over the domain's entries, of which suspended ones are
- * unpublished and held. A suspension has three steps: the range is added, so that nothing is
- * registered there any more; what is there is checked; it ends. Only the fabric can refuse the last
- * step. Regions that other threads are registering or releasing are waited for.
+ * (core/explicit/origin.h), cached ones by a pass over the domain's entries, of which suspended
+ * ones are unpublished and held. A suspension has three steps: the range is added, so that nothing
+ * is registered there any more; what is there is checked; it ends. Only the fabric can refuse the
+ * last step. Regions that other threads are registering or releasing are waited for.
  */
 #include <hmreg/suspend.h>
 
@@ -13,7 +13,7 @@
 #include "core/base/validate.h"
 #include "core/cache/cache_set.h"
 #include "core/cache/cuts.h"
-#include "core/mr/origin.h"
+#include "core/explicit/origin.h"
 #include "core/mr/region.h"
 
 #include <errno.h>

@@ -6,7 +6,7 @@
 
 #include "core/base/dmabuf.h"
 #include "core/base/error.h"
-#include "core/mr/origin.h"
+#include "core/explicit/origin.h"
 
 #include <errno.h>
 #include <search.h>

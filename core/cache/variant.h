@@ -9,7 +9,7 @@
 #define HMREG_CORE_CACHE_VARIANT_H
 
 #include "core/mr/layout.h"
-#include "core/mr/explicit.h"
+#include "core/explicit/explicit.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

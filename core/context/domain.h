@@ -22,7 +22,7 @@ struct undone {
     atomic_uint count; /* in the list, or taken from it for a try */
 };
 
-/* The explicit regions: see core/mr/origin.h. */
+/* The explicit regions: see core/explicit/origin.h. */
 struct origins {
     pthread_mutex_t lock;
     pthread_cond_t changed;

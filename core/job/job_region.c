@@ -8,8 +8,8 @@
 #include "core/base/error.h"
 #include "core/base/high_fd.h"
 #include "core/group/group.h"
-#include "core/mr/explicit.h"
-#include "core/mr/origin.h"
+#include "core/explicit/explicit.h"
+#include "core/explicit/origin.h"
 #include "core/mr/region.h"
 
 #include <assert.h>

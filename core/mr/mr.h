@@ -282,8 +282,8 @@ const struct hmreg_mr *mr_explained(const struct hmreg_mr *mr, size_t *rail);
     ((struct provider_mr){                                                                         \
         .keys = {NULL, HMREG_KEY_NOTAVAIL, HMREG_VERBS_KEY_NOTAVAIL, HMREG_VERBS_KEY_NOTAVAIL}})
 
-/* What a suspended region has, and each of its parts (core/mr/origin.h); no provider's priv is this
- * address. */
+/* What a suspended region has, and each of its parts (core/explicit/origin.h); no provider's priv
+ * is this address. */
 extern const char mr_suspended_mark;
 #define MR_SUSPENDED                                                                               \
     ((struct provider_mr){                                                                         \

@@ -60,7 +60,7 @@ no_circle_of_calls() {
 core_in_order() {
     includes core | awk '
         BEGIN { rank["base"] = rank["contract"] = 1; rank["stats"] = rank["monitor"] = 2; rank["context"] = 3
-                rank["group"] = 4; rank["mr"] = 5; rank["cache"] = rank["job"] = rank["remote"] = 6; rank["table"] = 7 }
+                rank["group"] = 4; rank["mr"] = 5; rank["explicit"] = 6; rank["cache"] = rank["job"] = rank["remote"] = 7; rank["table"] = 8 }
         function folder(path) { split(path, part, "/"); return part[2] }
         $2 !~ /^core\// { next }
         { from = folder($1); to = folder($2) }

@@ -3,7 +3,7 @@
  * hmreg_suspend() and hmreg_resume() where the fabric or an allocation fails, in each step, and
  * what they refuse. tests/gpu/suspend.c has what they are for.
  */
-#include "core/mr/origin.h"
+#include "core/explicit/origin.h"
 #include "core/mr/region.h"
 #include "tests/support/script.h"
 #define FAILING_MALLOC

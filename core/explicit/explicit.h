@@ -2,8 +2,8 @@
  *
  * The attributes of a registration, checked, for explicit and for cached registration.
  */
-#ifndef HMREG_CORE_MR_EXPLICIT_H
-#define HMREG_CORE_MR_EXPLICIT_H
+#ifndef HMREG_CORE_EXPLICIT_EXPLICIT_H
+#define HMREG_CORE_EXPLICIT_EXPLICIT_H
 
 #include "core/mr/request.h"
 

@@ -5,8 +5,8 @@
  * its origin from its registration on, in a list of its domain by which hmreg_suspend() finds it;
  * that of a cached region is made of its variant when it is needed.
  */
-#ifndef HMREG_CORE_MR_ORIGIN_H
-#define HMREG_CORE_MR_ORIGIN_H
+#ifndef HMREG_CORE_EXPLICIT_ORIGIN_H
+#define HMREG_CORE_EXPLICIT_ORIGIN_H
 
 #include "core/mr/layout.h"
 

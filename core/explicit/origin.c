@@ -3,7 +3,7 @@
  * See origin.h. A region is registered anew in another struct first, so that a failure leaves the
  * suspended one as it is, and then moves from there.
  */
-#include "core/mr/origin.h"
+#include "core/explicit/origin.h"
 
 #include "core/base/error.h"
 #include "core/mr/region.h"

@@ -3,13 +3,13 @@
  * Explicit registration and its close: the equivalents of fi_mr(3) and ibv_reg_mr(3). All three
  * forms of the call fill a struct request.
  */
-#include "core/mr/explicit.h"
+#include "core/explicit/explicit.h"
 
 #include "core/base/error.h"
 #include "core/base/uncancelled.h"
 #include "core/base/validate.h"
 #include "core/group/group.h"
-#include "core/mr/origin.h"
+#include "core/explicit/origin.h"
 #include "core/mr/region.h"
 
 #include <errno.h>
