@@ -11,22 +11,32 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MOST_SERIES 512
-
-static struct series all[MOST_SERIES];
+static struct series **all; /* each stays where it is */
 static size_t count_of_all;
 
 const struct series *series_find(const char *measure, const char *who)
 {
     for (size_t i = 0; i < count_of_all; i++)
-        if (!strcmp(all[i].measure, measure) && !strcmp(all[i].who, who))
-            return &all[i];
+        if (!strcmp(all[i]->measure, measure) && !strcmp(all[i]->who, who))
+            return all[i];
     return NULL;
 }
 
 const struct series *series_at(size_t index)
 {
-    return index < count_of_all ? &all[index] : NULL;
+    return index < count_of_all ? all[index] : NULL;
+}
+
+static struct series *make(void)
+{
+    struct series **more = realloc(all, (count_of_all + 1) * sizeof(struct series *));
+    struct series *made = calloc(1, sizeof(*made));
+
+    if (!more || !made)
+        die("no memory for a series");
+    all = more;
+    all[count_of_all++] = made;
+    return made;
 }
 
 static struct series *find_or_make(const char *measure, const char *who, const char *unit)
@@ -35,9 +45,7 @@ static struct series *find_or_make(const char *measure, const char *who, const c
 
     if (found)
         return found;
-    if (count_of_all == MOST_SERIES)
-        die("more than %d series", MOST_SERIES);
-    found = &all[count_of_all++];
+    found = make();
     snprintf(found->measure, sizeof(found->measure), "%s", measure);
     snprintf(found->who, sizeof(found->who), "%s", who);
     found->unit = unit;

@@ -225,6 +225,23 @@ TEST(table__no_row_twice_parts_together)
     }
 }
 
+/* ---- series ----------------------------------------------------------------------------- */
+
+TEST(series__more_than_a_run_has__each_is_found)
+{
+    const struct series *first;
+    char measure[32];
+
+    series_add("many-0", "us", "ns", 0);
+    first = series_find("many-0", "us");
+    for (int i = 1; i < 2000; i++) {
+        snprintf(measure, sizeof(measure), "many-%d", i);
+        series_add(measure, "us", "ns", i);
+    }
+    assert_ptr_equal(series_find("many-0", "us"), first);
+    assert_true(series_find("many-1999", "us")->values[0] == 1999);
+}
+
 /* ---- orders ----------------------------------------------------------------------------- */
 
 TEST(order__every_region_as_often)

@@ -84,7 +84,8 @@ static void expect_end(const struct command *command, int number)
 {
     assert_int_equal(hear(command, 0), 0);
     assert_int_equal(ended_by(command->pid), number);
-    assert_int_equal(waitpid(-1, NULL, WNOHANG), -1);
+    if (!TEST_TSAN) /* which has a child of its own, to name functions */
+        assert_int_equal(waitpid(-1, NULL, WNOHANG), -1);
     close(command->words);
     close(command->out);
 }

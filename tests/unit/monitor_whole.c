@@ -484,8 +484,8 @@ TEST(stack__of_the_first_thread_with_a_region__as_large_as_before)
 
 /* ---- a miss where the list of mappings is read as text ------------------------------------ */
 
-static unsigned walks;                 /* of the process's mappings */
-static void *volatile replaced;        /* a page that becomes a file's after the next walk */
+static _Thread_local unsigned walks;   /* of the process's mappings, by this thread */
+static _Thread_local void *replaced;   /* a page that becomes a file's after its next walk */
 static struct hmreg_domain *allocated; /* of a fabric with HMREG_MR_ALLOCATED */
 
 void __real_maps_end(struct maps *maps);
