@@ -312,10 +312,13 @@ __attribute__((constructor)) static void fork_whole(void)
 }
 #elif TEST_ASAN && !defined(__clang__) && __GNUC__ < 14
 /* gcc's library hides them. A thread that sleeps has none, so a fork waits for a new thread to
- * sleep: not for ever, since a case's own threads may run until it ends. */
+ * sleep: all forks of the program together a few seconds, since a case's own threads may run until
+ * it ends. */
 static void before_fork(void)
 {
-    for (int i = 0; i < 1000 && count_threads(true); i++)
+    static int patience = 4000;
+
+    for (; patience && count_threads(true); patience--)
         usleep(1000);
 }
 
