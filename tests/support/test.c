@@ -310,28 +310,27 @@ __attribute__((constructor)) static void fork_whole(void)
 {
     pthread_atfork(before_fork, after_fork, after_fork);
 }
-#elif TEST_ASAN && !defined(__clang__) && __GNUC__ < 14
-/* gcc's library hides them. A thread that sleeps has none, so a fork waits for a new thread to
- * sleep: all forks of the program together a few seconds, since a case's own threads may run until
- * it ends. */
-static void before_fork(void)
+#endif
+
+/* gcc's library before 14 neither takes them nor tells their names. A thread that sleeps has none,
+ * so a fork waits for new threads to sleep: all forks of the program together a few seconds, since
+ * a case's own threads may run until it ends. */
+static void wait_for_locks(void)
 {
+#if TEST_ASAN && !defined(__clang__) && __GNUC__ < 14
     static int patience = 4000;
 
     for (; patience && count_threads(true); patience--)
         usleep(1000);
-}
-
-__attribute__((constructor)) static void fork_whole(void)
-{
-    pthread_atfork(before_fork, NULL, NULL);
-}
 #endif
+}
 
 pid_t test_fork(void)
 {
-    pid_t parent = getpid(), child = fork();
+    pid_t parent = getpid(), child;
 
+    wait_for_locks();
+    child = fork();
     if (child == 0)
         test_end_with(parent);
     return child;
