@@ -220,13 +220,24 @@ prints_what_is_shown() { # VARIABLES FILE
     [[ $command && $pattern && $output == $pattern ]]
 }
 
+# The vendor that this build is without and whose devices a block simulates.
+absent_vendor() { # FILE
+    local vendor
+    for vendor in cuda rocr ze; do
+        [[ ! -e $fakes/$vendor ]] && grep -q "hmreg-simulated .*--$vendor\b" "$1" && echo "$vendor" && return
+    done
+}
+
 check_block() { # DOCUMENT LINE KIND VARIABLES FILE
-    local name=${1%.md}
+    local name=${1%.md} absent
     name=documents__${name//\//_}_$2
     case $3 in
     sh)
+        absent=$(absent_vendor "$5")
         if grep -qw jq "$5" && ! type -P jq >/dev/null; then
             skip "${name}__succeeds" "jq is not installed"
+        elif [[ $absent ]]; then
+            skip "${name}__succeeds" "this build is without $absent"
         else
             check "${name}__succeeds" commands_succeed "$1" "$4" "$5"
         fi
