@@ -46,8 +46,9 @@ static inline void set_sequence(const struct table_memory *memory, char *at, uin
 
 static uint32_t entry_flags(uint64_t access)
 {
-    return (access ? HMREG_ENTRY_FILLED : 0) | (access & HMREG_REMOTE_READ ? HMREG_ENTRY_READ : 0) |
-           (access & HMREG_REMOTE_WRITE ? HMREG_ENTRY_WRITE : 0);
+    return (access ? HMREG_TABLE_ENTRY_FILLED : 0) |
+           (access & HMREG_REMOTE_READ ? HMREG_TABLE_ENTRY_READ : 0) |
+           (access & HMREG_REMOTE_WRITE ? HMREG_TABLE_ENTRY_WRITE : 0);
 }
 
 static inline void set_values(const struct table_memory *memory, char *at,

@@ -68,11 +68,9 @@ void hmreg_mr_put(struct hmreg_mr *mr);
 
 /*
  * Gets a region of each range iov[0] to iov[count - 1], as count calls of hmreg_mr_get() would:
- * mrs[i] is a region of iov[i]. It costs less, because what these calls have in common is done once
- * for 64 ranges: the thread's tables and the monitor are consulted once, and what they do not serve
- * is searched under one hold of the lock. All regions or none: on failure, regions got so far are
- * put back (those just registered stay cached, unless their policy is last put), and every element
- * of mrs is NULL. Ranges may repeat or overlap, and be of different memory (host, several devices).
+ * mrs[i] is a region of iov[i]. It takes as long as they do, one after the other. All regions or
+ * none: on failure, regions got so far are put back (those just registered stay cached, unless
+ * their policy is last put), and every element of mrs is NULL. Ranges may repeat or overlap, and be of different memory (host, several devices).
  * The application must not free or remap any of the ranges between the call and the put of its
  * region. More ranges than the cache's limits allow have regions that are not cached.
  * Errors of hmreg_mr_get(), for the first range that has one; the text begins with the range's

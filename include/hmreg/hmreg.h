@@ -423,14 +423,14 @@ struct hmreg_mr_info;
 /* How long a region of hmreg_mr_get() or hmreg_mr_get_attr() stays registered once its holders, the
  * gets that returned it, have put it. */
 enum hmreg_policy {
-    HMREG_POLICY_DEFAULT, /* in attributes: the domain's. In a domain: KEEP; but LAST_PUT for a
+    HMREG_POLICY_DEFAULT = 0, /* in attributes: the domain's. In a domain: KEEP; but LAST_PUT for a
                              caller's dmabuf of memory that no runtime knows by its address */
     /* Until its memory ends or changes, it is evicted, or the domain is flushed or closed: the next
      * get finds it. Until then peers that know a key with remote rights can use it. */
-    HMREG_POLICY_KEEP,
+    HMREG_POLICY_KEEP = 1,
     /* Gets share it while it is held. It is deregistered before its last put returns: no peer can
      * reach the memory by its key after that. */
-    HMREG_POLICY_LAST_PUT,
+    HMREG_POLICY_LAST_PUT = 2,
 };
 
 /* What a get registers that finds no region: its range, or the allocation of device memory around

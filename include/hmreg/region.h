@@ -16,8 +16,9 @@ extern "C" {
 /* What transfers need of a registration, without a call: a region begins with its public head. Both
  * structs are final: they never change in a later version.
  * The head may be read from the return of the call that registers or gets the region until its
- * close or put, by any thread, but not during hmreg_suspend() and hmreg_resume() of its memory. A
- * region of several parts has an array: of a composite its pieces,
+ * close or put, by any thread, but not while a call of hmreg_suspend() or hmreg_resume() of its
+ * memory runs; between the two calls its keys are HMREG_KEY_NOTAVAIL and
+ * HMREG_VERBS_KEY_NOTAVAIL. A region of several parts has an array: of a composite its pieces,
  * as hmreg_mr_segment() numbers them, of a group's region its rails. A part without keys of its
  * own, such as a rail that is not there or is a composite, has NULL, HMREG_KEY_NOTAVAIL and
  * HMREG_VERBS_KEY_NOTAVAIL. generation changes when the keys do; a program that has copied keys

@@ -39,10 +39,10 @@ struct hmreg_table;
                  little-endian. sequence and flags are the CPU's */
 
 /* Flags of an entry. */
-#define HMREG_ENTRY_FILLED                                                                         \
-    (1u << 0)                       /* else the token has no such rail, or there was no token yet */
-#define HMREG_ENTRY_READ  (1u << 1) /* the peer grants HMREG_REMOTE_READ */
-#define HMREG_ENTRY_WRITE (1u << 2) /* ... HMREG_REMOTE_WRITE */
+#define HMREG_TABLE_ENTRY_FILLED                                                                   \
+    (1u << 0) /* else the token has no such rail, or there was no token yet */
+#define HMREG_TABLE_ENTRY_READ  (1u << 1) /* the peer grants HMREG_REMOTE_READ */
+#define HMREG_TABLE_ENTRY_WRITE (1u << 2) /* ... HMREG_REMOTE_WRITE */
 
 /* Both are final. Of an entry that is not filled base is 0 and key is HMREG_KEY_NOTAVAIL, in the
  * short form HMREG_VERBS_KEY_NOTAVAIL. */
@@ -50,7 +50,7 @@ struct hmreg_table_entry {
     uint64_t base; /* the address of the region's first byte, for RMA */
     uint64_t key;
     uint32_t sequence;
-    uint32_t flags; /* HMREG_ENTRY_* */
+    uint32_t flags; /* HMREG_TABLE_ENTRY_* */
 };
 
 struct hmreg_table_short {
@@ -116,7 +116,7 @@ static inline int hmreg_table_load(const struct hmreg_table_entry *entry,
     out->flags = __atomic_load_n(&entry->flags, __ATOMIC_ACQUIRE);
     if (out->sequence & 1 || out->sequence != __atomic_load_n(&entry->sequence, __ATOMIC_RELAXED))
         return -EAGAIN;
-    return out->flags & HMREG_ENTRY_FILLED ? 0 : -ENOENT;
+    return out->flags & HMREG_TABLE_ENTRY_FILLED ? 0 : -ENOENT;
 }
 
 static inline int hmreg_table_load_short(const struct hmreg_table_short *entry,

@@ -509,7 +509,8 @@ CASE(table__entry__reaches_the_region)
     assert_ok(hmreg_table_open(fixture->peer, &entry, 1, 0, &table));
     assert_ok(hmreg_table_write(table, 0, 1, token, size, 0));
     assert_int_equal(hmreg_table_load(&entry, &out), 0);
-    assert_int_equal(out.flags, HMREG_ENTRY_FILLED | HMREG_ENTRY_READ | HMREG_ENTRY_WRITE);
+    assert_int_equal(out.flags,
+                     HMREG_TABLE_ENTRY_FILLED | HMREG_TABLE_ENTRY_READ | HMREG_TABLE_ENTRY_WRITE);
     assert_ok(suite_rma(fixture, remote, true, le64toh(out.base) + 8, le64toh(out.key), 8));
     suite_check_arrived(fixture, fixture->memory + 16, "by table", 8);
     hmreg_table_close(table);

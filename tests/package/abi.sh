@@ -150,6 +150,8 @@ elif [[ $SANITIZE ]]; then
     skip abi__libraries "a sanitizer adds symbols"
 elif [[ $(uname -m) != x86_64 ]]; then
     skip abi__libraries "recorded are the libraries of x86-64"
+elif readelf -p .comment "$1" | grep clang >/dev/null; then
+    skip abi__libraries "recorded are gcc's descriptions, which abidiff does not compare with clang's"
 elif ! readelf -SW "$1" | grep ' \.debug_info ' >/dev/null; then
     skip abi__libraries "this build is without debug information"
 else

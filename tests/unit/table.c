@@ -72,7 +72,7 @@ static void assert_entry(const struct hmreg_table_entry *entry, size_t peer, siz
     assert_int_equal(hmreg_table_load(entry, &out), 0);
     assert_true(out.base == base_of(peer, rail));
     assert_true(out.key == key_of(peer, rail));
-    assert_int_equal(out.flags, HMREG_ENTRY_FILLED | HMREG_ENTRY_WRITE);
+    assert_int_equal(out.flags, HMREG_TABLE_ENTRY_FILLED | HMREG_TABLE_ENTRY_WRITE);
 }
 
 static void assert_none(const struct hmreg_table_entry *entry)
@@ -146,7 +146,7 @@ TEST(table__tokens_of_other_rights__each_has_its_own)
     assert_ok(hmreg_table_open(fixture.members[0], entries, 3, 0, &table));
     assert_ok(hmreg_table_write(table, 0, 3, all, size, 0));
     assert_entry(&entries[0], 0, 0);
-    assert_int_equal(entries[1].flags, HMREG_ENTRY_FILLED | HMREG_ENTRY_READ);
+    assert_int_equal(entries[1].flags, HMREG_TABLE_ENTRY_FILLED | HMREG_TABLE_ENTRY_READ);
     assert_entry(&entries[2], 2, 0);
     hmreg_table_close(table);
 }
