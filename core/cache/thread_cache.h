@@ -79,7 +79,7 @@ struct tls_view {
 };
 
 /* Addresses known to be mapped privately and anonymously, unless a call that may change mappings
- * has begun since `when` (monitor_is_unchanged()). */
+ * has begun since `when` (monitor_is_unchanged()): a miss there asks the kernel nothing. */
 struct mapped_range {
     uint64_t start, end, when;
 };

@@ -79,11 +79,12 @@ links_at_most() {
 }
 
 # What a provider's library needs of another version's libhmreg has another name there, which the
-# dynamic linker says and refuses.
+# dynamic linker says and refuses; likewise among the libraries that `hmreg run` loads.
 fits_its_own_version_only() {
     local version
     version=$(sed -nE 's/^project\(hmreg VERSION ([0-9.]+) .*/\1/p' "$SOURCE_DIR/CMakeLists.txt")
-    map_symbols | awk '/_PRIVATE_/ { print $2 }' | sort -u | same "HMREG_PRIVATE_$version" "$(cat)"
+    map_symbols | awk '/_PRIVATE_/ { print $2 }' | sort -u | same "HMREG_PRIVATE_$version" "$(cat)" &&
+        ! grep -hE '^HMREG.* \{' "$SOURCE_DIR"/preload/*.map "$SOURCE_DIR"/preload/verbs/*.map | grep -vF "_$version {"
 }
 
 check "symbols_${name}__are_those_of_the_map" exports_its_map
