@@ -165,8 +165,8 @@ struct record_live {
 struct record_range {
     _Atomic uint64_t tag;
     _Atomic uint64_t addr, len;
-    _Atomic uint64_t count;    /* the first registration, and those of the same memory as before */
-    _Atomic uint64_t again_ns; /* the time of those after the first */
+    _Atomic uint64_t count;    /* the first registration, and later ones of the same memory */
+    _Atomic uint64_t again_ns; /* the time of these later ones */
     _Atomic uint64_t row;      /* of the last one */
     _Atomic uint64_t memory;   /* its number: see record_call */
 };

@@ -144,11 +144,11 @@ void cache_count_in(struct cache_pool *pool)
     pthread_mutex_unlock(&pool->lock);
 }
 
-static void become_zombie(struct cache *cache, struct hmreg_mr *entry)
+static void count_retired(struct cache *cache, struct hmreg_mr *entry)
 {
-    if (!entry_body(entry)->zombie)
-        cache_stats_set(&cache->stats, STATS_ZOMBIES, ++cache->zombies);
-    entry_body(entry)->zombie = true;
+    if (!entry_body(entry)->retired)
+        cache_stats_set(&cache->stats, STATS_RETIRED, ++cache->retired);
+    entry_body(entry)->retired = true;
 }
 
 /* Retires a cold entry that is unpublished. */
@@ -161,7 +161,7 @@ static void retire(struct cache *cache, struct hmreg_mr *entry)
     thread_cache_clear_used(&pool->thread_caches, entry_number(entry));
     if (entry_pins(pool, entry)) {
         entry_body(entry)->state = CACHE_HELD;
-        become_zombie(cache, entry);
+        count_retired(cache, entry);
         return;
     }
     entry_body(entry)->state = CACHE_ENDING;
@@ -217,7 +217,7 @@ void cache_unpublish_unlinked(struct cache *cache, struct hmreg_mr *entry)
     if (entry_ends_with_put(entry)) {
         stop_hits(cache, entry);
         entry_body(entry)->state = CACHE_HELD;
-        become_zombie(cache, entry);
+        count_retired(cache, entry);
         return;
     }
     pool->dying_hot |= !entry_body(entry)->cold;
@@ -388,8 +388,8 @@ void cache_free_entries(struct cache_pool *pool, struct hmreg_mr *const *entries
     for (unsigned i = 0; i < count; i++) {
         struct cache *cache = entry_cache(pool, entries[i]);
 
-        if (entry_body(entries[i])->zombie)
-            cache_stats_set(&cache->stats, STATS_ZOMBIES, --cache->zombies);
+        if (entry_body(entries[i])->retired)
+            cache_stats_set(&cache->stats, STATS_RETIRED, --cache->retired);
         free_entry(pool, entries[i]);
     }
     atomic_fetch_add(&pool->freed, count);
@@ -482,7 +482,7 @@ void cache_keep_busy(struct cache_pool *pool, struct hmreg_mr *entry)
     pthread_mutex_lock(&pool->lock);
     entry_body(entry)->watched = false; /* it was unwatched before */
     entry_body(entry)->stuck = true;
-    become_zombie(entry_cache(pool, entry), entry);
+    count_retired(entry_cache(pool, entry), entry);
     list_append(pool, &pool->busy, entry_number(entry));
     pthread_mutex_unlock(&pool->lock);
 }

@@ -119,7 +119,7 @@ struct cache {
     struct cache_use limit;
     struct cache_use used; /* by live entries; at most the limit, unless that was lowered */
     unsigned fruitless;    /* searches for room in a row that met no idle entry */
-    unsigned zombies;      /* retired entries that are still pinned, or busy in the fabric */
+    unsigned retired;      /* retired entries that are still pinned, or busy in the fabric */
     struct {
         uint64_t bytes; /* of a region that found no room, as many entries had to go; 0: none */
         uint64_t idle;  /* bytes of idle entries before number `looked` */

@@ -37,7 +37,7 @@ static bool is_whole(const struct hmreg_mr *entry)
     case CACHE_DYING:
         return true;
     case CACHE_HELD:
-        return entry_body(entry)->zombie;
+        return entry_body(entry)->retired;
     default:
         return false;
     }

@@ -103,7 +103,7 @@ struct mr_body {
     uint8_t : 0;           /* fields above are read without a lock, those below written under one */
     /* The cache's, under its lock: see enum cache_state and cache_pool.c. */
     uint8_t state : 3;
-    bool cold : 1, changed : 1, unmapped : 1, zombie : 1;
+    bool cold : 1, changed : 1, unmapped : 1, retired : 1;
     bool used : 1;       /* a get found it under the lock since eviction last considered it */
     bool withdrawn : 1;  /* cache_empty() took it out of the threads' tables */
     bool announcing : 1; /* pending, and the application's callback, which may never return, has it

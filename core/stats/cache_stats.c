@@ -191,7 +191,7 @@ void cache_stats_sum(struct cache_stats *stats, struct hmreg_stats *out)
     out->uncached += load(&counts[STATS_UNCACHED]);
     out->regions += load(&counts[STATS_REGIONS]);
     out->bytes += load(&counts[STATS_BYTES]);
-    out->zombies += load(&counts[STATS_ZOMBIES]);
+    out->retired += load(&counts[STATS_RETIRED]);
     out->failures += load(&counts[STATS_FAILURES]);
     out->regions_max += load(&counts[STATS_REGIONS_MAX]);
     out->bytes_max += load(&counts[STATS_BYTES_MAX]);

@@ -41,7 +41,7 @@ enum stats_count {
     /* Now. */
     STATS_REGIONS,
     STATS_BYTES,
-    STATS_ZOMBIES,
+    STATS_RETIRED,
     STATS_WAITING,
     STATS_LIMIT_REGIONS,
     STATS_LIMIT_BYTES,

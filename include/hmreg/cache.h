@@ -124,7 +124,7 @@ struct hmreg_stats {
     uint64_t uncached;       /* gets whose registration was not cached */
     uint64_t regions;        /* cached now */
     uint64_t bytes;          /* cached now */
-    uint64_t zombies;        /* removed from the cache; deregistration waits for the last put, or
+    uint64_t retired;        /* removed from the cache; deregistration waits for the last put, or
                                 failed with -EBUSY and is to be repeated */
     uint64_t caches;         /* caches that these numbers sum up */
     uint64_t shown;          /* of these, caches that other processes can see (hmreg stats) */

@@ -6,7 +6,7 @@
  * ours, and so do a domain's registering operations and a region's close (ops_copy.h). The program
  * has the provider's own objects, but for regions that hmreg registered (ofi_region.h).
  *
- * A provider may open another one's fabric and domain (ofi_rxm those of tcp); libfabric hooks these
+ * A provider may open another one's fabric and domain (ofi_rxm opens tcp's); libfabric hooks these
  * as well. A registration that reaches both layers is recorded at the upper one, where the program
  * made it; what a provider registers for itself on the lower one is recorded, and passed on.
  */

@@ -207,8 +207,8 @@ static enum ofi_answer register_device(struct ofi_domain *domain, const struct o
 
 /* ---- --cache ----------------------------------------------------------------------------- */
 
-/* Has it attributes that make it another region than its range and rights say? Later fields than
- * those of libfabric 1.17 are valid if the program asked fi_getinfo() for such a version;
+/* Has it attributes that make it another region than its range and rights say? Fields that
+ * libfabric 1.17 lacks are valid if the program asked fi_getinfo() for a version with them;
  * hmem_data, the first of them, if it claims a device's memory (libfabric 2.1's own hooks do not
  * set it otherwise). */
 static bool has_attributes(const struct ofi_domain *domain, const struct ofi_call *call)
@@ -288,7 +288,7 @@ static bool is_cacheable(const struct ofi_domain *domain, const struct ofi_call 
     return has_cacheable_rights(domain, call);
 }
 
-/* The program's transfers name its own addresses: not those of a mapping. */
+/* The program's transfers name its own addresses: not a mapping's. */
 static bool is_by_mapping(const struct hmreg_mr *mr)
 {
     struct hmreg_mr_info info = {.size = sizeof(info)};

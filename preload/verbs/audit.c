@@ -2,7 +2,7 @@
  *
  * libhmreg-audit.so, for LD_AUDIT beside libhmreg-preload.so in LD_PRELOAD: a program that looks
  * libibverbs' functions up on a handle (dlsym(3), dlvsym(3)), or binds to them past LD_PRELOAD
- * (RTLD_DEEPBIND), gets those of libhmreg-preload.so too, of the same version.
+ * (RTLD_DEEPBIND), gets libhmreg-preload.so's functions too, of the same version.
  *
  * The dynamic linker loads this library with a libc of its own, apart from the program's, and asks
  * it only where an object binds to libibverbs. Objects that define the function themselves, such as

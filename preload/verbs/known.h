@@ -2,7 +2,7 @@
  *
  * With --gpu, what is known of libibverbs' own ibv_mr objects that the program has: what it asked
  * for, which a reregistration needs, and the hmreg region of device memory. A forked child knows
- * of none: what it does with those of its parent goes to libibverbs as it would without us.
+ * of none: what it does with its parent's ibv_mr objects goes to libibverbs as it would without us.
  */
 #ifndef HMREG_PRELOAD_VERBS_KNOWN_H
 #define HMREG_PRELOAD_VERBS_KNOWN_H

@@ -44,7 +44,7 @@ const struct verbs_calls *verbs_calls(void);
  * In libhmreg-preload.so. */
 extern const struct verbs_calls verbs_real;
 
-/* What libhmreg-preload-verbs.so exports: its table, which passes calls on to those of real. The
+/* What libhmreg-preload-verbs.so exports: its table, whose functions pass calls on to real's. The
  * first real is kept. */
 #define VERBS_WORK_LIBRARY "libhmreg-preload-verbs.so"
 #define VERBS_WORK_SYMBOL  "hmreg_preload_verbs"

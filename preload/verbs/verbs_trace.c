@@ -118,7 +118,7 @@ static bool is_of_program(const void *caller)
             "--by audit, or have it load libhmreg-ibverbs.so in libibverbs' place");
         return false;
     default:
-        /* With a mode they are our own, of any thread; without, those of a program with hmreg. */
+        /* hmreg's: with a mode they are our own, of any thread; without, a program's with hmreg. */
         return !verbs_mode();
     }
 }

@@ -290,7 +290,7 @@ static void check_endpoints(struct suite_fixture *fixture, struct attributes *a)
     hmreg_mr_put(third);
     assert_ok(hmreg_domain_flush(fixture->domain));
     assert_int_equal(
-        test_stats_of(fixture->domain).regions + test_stats_of(fixture->domain).zombies, 0);
+        test_stats_of(fixture->domain).regions + test_stats_of(fixture->domain).retired, 0);
     fixture->fabric->ep_close(ep);
     fixture->fabric->ep_close(other);
 }

@@ -111,16 +111,16 @@ static void compare_counters(void)
         sched_yield();
         assert_ok(hmreg_domain_progress(t.where));
         assert_ok(hmreg_domain_stats(t.where, &stats));
-    } while (stats.zombies > cache_model_zombies(&t.cache) && ++tries < 100000);
+    } while (stats.retired > cache_model_retired(&t.cache) && ++tries < 100000);
     if (stats.hits != t.cache.hits || stats.misses != t.cache.misses ||
         stats.uncached != t.cache.uncached || stats.invalidations != t.cache.invalidations ||
         stats.regions != cache_model_live(&t.cache) ||
-        stats.zombies != cache_model_zombies(&t.cache) || stats.evictions)
+        stats.retired != cache_model_retired(&t.cache) || stats.evictions)
         fail_msg("seed %lu, operation %lu: counters are hits %lu misses %lu uncached %lu "
-                 "invalidations %lu regions %lu zombies %lu, the model's %lu %lu %lu %lu %u %u",
+                 "invalidations %lu regions %lu retired %lu, the model's %lu %lu %lu %lu %u %u",
                  t.seed, t.op, stats.hits, stats.misses, stats.uncached, stats.invalidations,
-                 stats.regions, stats.zombies, t.cache.hits, t.cache.misses, t.cache.uncached,
-                 t.cache.invalidations, cache_model_live(&t.cache), cache_model_zombies(&t.cache));
+                 stats.regions, stats.retired, t.cache.hits, t.cache.misses, t.cache.uncached,
+                 t.cache.invalidations, cache_model_live(&t.cache), cache_model_retired(&t.cache));
 }
 
 void cached_end(void)

@@ -239,7 +239,7 @@ unsigned cache_model_live(const struct cache_model *model)
     return count;
 }
 
-unsigned cache_model_zombies(const struct cache_model *model)
+unsigned cache_model_retired(const struct cache_model *model)
 {
     unsigned count = 0;
 

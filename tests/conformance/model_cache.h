@@ -80,6 +80,6 @@ void cache_model_invalidate(struct cache_model *model, unsigned area, struct mod
 void cache_model_flush(struct cache_model *model);
 /* Regions in the cache; and those that were, and wait for their last put. */
 unsigned cache_model_live(const struct cache_model *model);
-unsigned cache_model_zombies(const struct cache_model *model);
+unsigned cache_model_retired(const struct cache_model *model);
 
 #endif

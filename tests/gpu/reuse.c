@@ -425,5 +425,5 @@ void reuse_held(const struct reuse *reuse, unsigned times)
     stats = close_fixture(&fixture);
     assert_true(fixture.reused >= times);
     assert_int_equal(stats.hits, 0);
-    assert_int_equal(stats.zombies, 0);
+    assert_int_equal(stats.retired, 0);
 }

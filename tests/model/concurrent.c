@@ -542,7 +542,7 @@ static void balance(void)
     assert_int_equal(stats.hits + stats.misses + stats.uncached, atomic_load(&t.gets));
     assert_int_equal(stats.regions, 0);
     assert_int_equal(stats.bytes, 0);
-    assert_int_equal(stats.zombies, 0);
+    assert_int_equal(stats.retired, 0);
     assert_true(regs >= stats.misses + stats.uncached);
     if (!t.kind->changes)
         assert_int_equal(regs, stats.misses + stats.uncached);

@@ -596,7 +596,7 @@ static bool use_is_right(const struct hmreg_stats *stats)
            within("bytes", stats->bytes, least.bytes, most.bytes);
 }
 
-static bool zombies_are_right(const struct hmreg_stats *stats)
+static bool retired_are_right(const struct hmreg_stats *stats)
 {
     uint64_t least = 0, most = atomic_load(&pinning.alive); /* some were never returned by a get */
 
@@ -604,7 +604,7 @@ static bool zombies_are_right(const struct hmreg_stats *stats)
         least += entry->key && entry->state == DEAD && entry->was_cached && entry->pins;
         most -= entry->key && entry->state == LIVE;
     }
-    return within("zombies", stats->zombies, least, most);
+    return within("retired", stats->retired, least, most);
 }
 
 /* Registering for writing copies a page that is shared, the zero page say. The kernel module counts
@@ -621,7 +621,7 @@ const char *oracle_compare(const struct hmreg_stats *stats)
                  within("uncached", stats->uncached, oracle.uncached, oracle.uncached) &&
                  within("invalidations", stats->invalidations, oracle.died_surely,
                         oracle.died_surely + oracle.died_perhaps + discarded_perhaps()) &&
-                 use_is_right(stats) && zombies_are_right(stats);
+                 use_is_right(stats) && retired_are_right(stats);
 
     return right ? NULL : difference;
 }

@@ -81,14 +81,14 @@ static void assert_held_until(struct hmreg_mr *mr, bool by_another)
     pinned_use(region);
     forget_all();
     assert_int_equal(atomic_load(&pinning.alive), 1);
-    assert_int_equal(test_stats_of(domain).zombies, 1);
+    assert_int_equal(test_stats_of(domain).retired, 1);
     pinned_unuse(region);
     if (by_another)
         test_on_a_thread(put_it, mr);
     else
         hmreg_mr_put(mr);
     assert_int_equal(atomic_load(&pinning.alive), 0);
-    assert_int_equal(test_stats_of(domain).zombies, 0);
+    assert_int_equal(test_stats_of(domain).retired, 0);
 }
 
 TEST(put__by_a_thread_that_never_got__ends_it)

@@ -16,7 +16,7 @@ LEN = 1 << 16
 class Stats(ctypes.Structure):
     """The beginning of struct hmreg_stats."""
     _fields_ = [("size", ctypes.c_size_t)] + [(name, ctypes.c_uint64) for name in (
-        "hits", "misses", "evictions", "invalidations", "uncached", "regions", "bytes", "zombies")
+        "hits", "misses", "evictions", "invalidations", "uncached", "regions", "bytes", "retired")
     ] + [("others", ctypes.c_uint64 * 256)]  # more than there are: the library fills what it has
 
 

@@ -45,6 +45,19 @@ refused='
 \bwhich is (what|yours)\b => X does it; name the subject
 '
 
+# Other words for what the glossary of core/README.md or hmreg(7) names: not in what users read.
+replaced='
+\bzombies?\b => retired
+\b(dead|dying|orphaned) (region|entry|entries|registration)s?\b => retired, invalidated
+\bforgotten\b => invalidated, of regions whose memory changed; evicted, of those that made room
+\bremember(ed|s)? ((a|an|the|its|each|every) )?(region|entry|entries|registration)s?\b => cached region, caches
+\b(purge[ds]?|purging)\b => evict
+\b(sub-?region|sub-?registration)s?\b => piece, of a composite; rail, of a region of a group
+\b(sub-?domain|child domain)s?\b => member
+\b(ref-?count|reference count)(s|ed)?\b => pins; the gets that hold a region
+\b(un-?register)(s|ed|ing)?\b => deregister
+'
+
 # FILE: the exact words that are right there, and why. FILE may be a pattern.
 excepted='
 docs/testing.md: nobody, UCX => the user of that name
@@ -54,15 +67,20 @@ tests/package/words.sh: => the lists and their tests
 '
 
 # Not the figures of a run: they quote the messages of the revision that was measured.
-sources() {
+everything() {
     find core hmem kernel preload providers tools include docs bench examples tests cmake debian README.md CONTRIBUTING.md run \
         -path docs/performance -prune -o -type f -print
 }
 
+# Headers, the manual, and the command, whose texts are in its code.
+users_texts() {
+    find include docs/man tools -type f
+}
+
 # FILE:LINE:TEXT of each line that matches, less the exceptions.
-matches() { # REGEX
+matches() { # REGEX SOURCES
     local file words line
-    sources | xargs -d '\n' grep -niIE -e "$1" | while IFS= read -r line; do
+    $2 | xargs -d '\n' grep -niIE -e "$1" | while IFS= read -r line; do
         while IFS=: read -r file words; do
             words=${words% => *}
             [[ $file && ${line%%:*} == $file && $line == *"${words# }"* ]] && continue 2
@@ -71,41 +89,46 @@ matches() { # REGEX
     done
 }
 
-says_who_does_what() {
-    local regex found bad=0
+has_none_of() { # LIST SOURCES
+    local line regex found bad=0
+    local -n words=$1
     while IFS= read -r line; do
         [[ $line ]] || continue
         regex=${line% => *}
-        found=$(matches "$regex")
+        found=$(matches "$regex" "$2")
         [[ ! $found ]] && continue
         echo "$found"
         echo "    instead of /$regex/: ${line#* => }"
         bad=1
-    done <<<"$refused"
+    done <<<"$words"
     ((!bad))
 }
 
 # Tests of the list itself.
-finds() { # SENTENCE
+finds() { # LIST SENTENCE
     local regex
+    local -n words=$1
     while IFS= read -r regex; do
-        [[ $regex ]] && grep -qiE -e "${regex% => *}" <<<"$1" && return
-    done <<<"$refused"
+        [[ $regex ]] && grep -qiE -e "${regex% => *}" <<<"$2" && return
+    done <<<"$words"
     return 1
 }
 
-# FILE:WORDS of each header of the library in which "those of" stands for a noun, over two lines too.
+# FILE:WORDS of each header of the libraries in which "those of" stands for a noun, over two lines too.
 headers_repeat_the_noun() {
     local found
-    found=$(find include core -name '*.h' -exec grep -zoHiE '\bthose[[:space:]*]+of\b' {} + | tr '\0' '\n')
+    found=$(find include core preload -name '*.h' -exec grep -zoHiE '\bthose[[:space:]*]+of\b' {} + | tr '\0' '\n')
     printf '%s' "$found"
     [[ ! $found ]]
 }
 
-check words__of_a_riddle__are_found finds 'Who has been told all of it is told again.'
-check words__that_are_a_metaphor__are_found finds 'struct ledger'
-check words__of_a_plain_sentence__are_not fails '' finds 'The cache evicts one entry.'
-check words__of_a_relative_clause__are_found finds 'It closes the queue, which is what to close.'
-check words__of_the_tree__say_who_does_what says_who_does_what
+check words__of_a_riddle__are_found finds refused 'Who has been told all of it is told again.'
+check words__that_are_a_metaphor__are_found finds refused 'struct ledger'
+check words__of_a_plain_sentence__are_not fails '' finds refused 'The cache evicts one entry.'
+check words__of_a_relative_clause__are_found finds refused 'It closes the queue, which is what to close.'
+check words__that_the_glossary_replaced__are_found finds replaced 'The cache remembers each region.'
+check words__of_the_glossary__are_not fails '' finds replaced 'The retired region was invalidated.'
+check words__of_the_tree__say_who_does_what has_none_of refused everything
+check words__that_users_read__are_the_glossarys has_none_of replaced users_texts
 check words__of_headers__repeat_the_noun headers_repeat_the_noun
 finish

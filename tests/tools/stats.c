@@ -251,7 +251,7 @@ TEST(text__of_a_process__rows_of_its_caches)
     assert_says(tool.out, "25.0%"); /* 4 hits of 16 gets */
     assert_says(tool.out, "evicted: limit");
     assert_says(tool.out, "99% below");
-    assert_says(tool.out, "forgotten");
+    assert_says(tool.out, "invalidated");
     assert_silent(tool.out, "failed"); /* nothing did */
     assert_silent(tool.out, "cuda");
     assert_silent(tool.out, "hits/s");

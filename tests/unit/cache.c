@@ -271,7 +271,7 @@ TEST(invalidate__in_use__found_no_more_and_ends_with_the_last_put)
     first = fixture_get(memory[0], LEN);
     second = fixture_get(memory[0], LEN);
     invalidate(memory[0], LEN);
-    assert_int_equal(fixture_stats().zombies, 1);
+    assert_int_equal(fixture_stats().retired, 1);
     anew = fixture_get(memory[0], LEN);
     assert_ptr_not_equal(anew, first);
     assert_int_equal(hmreg_mr_key(anew), 2);
@@ -280,7 +280,7 @@ TEST(invalidate__in_use__found_no_more_and_ends_with_the_last_put)
     assert_int_equal(atomic_load(&counter.deregs), 0);
     hmreg_mr_put(second);
     assert_int_equal(atomic_load(&counter.deregs), 1);
-    assert_int_equal(fixture_stats().zombies, 0);
+    assert_int_equal(fixture_stats().retired, 0);
     hmreg_mr_put(anew);
 }
 
@@ -292,14 +292,14 @@ static void be_busy(int times)
     atomic_store(&counter.dereg_times, times);
 }
 
-TEST(put__deregistration_busy__a_zombie_until_a_later_call)
+TEST(put__deregistration_busy__retired_until_a_later_call)
 {
     open_fixture(HMREG_DOMAIN_NO_CACHE, 0, 0);
     be_busy(2);
     fixture_key(memory[0], LEN);
-    assert_int_equal(fixture_stats().zombies, 1);
+    assert_int_equal(fixture_stats().retired, 1);
     hmreg_mr_put(fixture_get(memory[1], LEN)); /* EBUSY once more, then success */
-    assert_int_equal(fixture_stats().zombies, 0);
+    assert_int_equal(fixture_stats().retired, 0);
     assert_int_equal(atomic_load(&counter.regions), 0);
 }
 
@@ -310,10 +310,10 @@ TEST(flush__one_busy_among_many_idle__tried_once)
     invalidate(memory[0], LEN);
     be_busy(1);
     fixture_key(memory[1], LEN);
-    assert_int_equal(fixture_stats().zombies, 1);
+    assert_int_equal(fixture_stats().retired, 1);
     be_busy(1);
     assert_ok(hmreg_domain_flush(fixture.domain));
-    assert_int_equal(fixture_stats().zombies, 1);
+    assert_int_equal(fixture_stats().retired, 1);
     assert_int_equal(atomic_load(&counter.deregs), 6);
 }
 

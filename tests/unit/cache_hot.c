@@ -61,7 +61,7 @@ TEST(barrier__before_pins_are_added_up__once_for_many)
 }
 
 /* Statistics include entries that the reaper has in hand. */
-TEST(stats__the_reaper_examines_a_held_region__a_zombie)
+TEST(stats__the_reaper_examines_a_held_region__retired)
 {
     struct hmreg_mr *held;
 
@@ -75,7 +75,7 @@ TEST(stats__the_reaper_examines_a_held_region__a_zombie)
     assert_ok(hmreg_invalidate(fixture.lib, memory[0], LEN));
     test_wait_until(atomic_load(&reaper_is_held));
     atomic_store(&test_asks, true);
-    assert_int_equal(fixture_stats().zombies, 1);
+    assert_int_equal(fixture_stats().retired, 1);
     hmreg_mr_put(held);
 }
 
@@ -248,10 +248,10 @@ TEST(thread_ends__its_pins_stay_until_they_are_put)
     assert_ok(hmreg_invalidate(fixture.lib, memory[0], LEN));
     assert_ok(hmreg_domain_flush(fixture.domain));
     assert_int_equal(atomic_load(&counter.regions), 3);
-    assert_int_equal(fixture_stats().zombies, 1);
+    assert_int_equal(fixture_stats().retired, 1);
     assert_fails(hmreg_domain_close(fixture.domain), -EBUSY, "3 cached regions");
     put_them(NULL);
-    assert_int_equal(fixture_stats().zombies, 0);
+    assert_int_equal(fixture_stats().retired, 0);
 }
 
 static void *get_and_put(void *arg)
@@ -323,7 +323,7 @@ static int without_membarrier(void)
     if (fixture_stats().hits != 40 || atomic_load(&counter.most) != 5)
         return 3;
     test_on_a_thread(get_and_put, &fixture);
-    if (hmreg_invalidate(fixture.lib, memory, sizeof(memory)) || fixture_stats().zombies)
+    if (hmreg_invalidate(fixture.lib, memory, sizeof(memory)) || fixture_stats().retired)
         return 4;
     fixture_close();
     return 0;

@@ -192,9 +192,9 @@ TEST(get_many__invalidated_meanwhile__ends_with_its_put)
     counter.reg_hook = give_notice;
     get_many(MANY);
     assert_int_equal(atomic_load(&counter.regs), MANY + 1); /* 3 was registered twice */
-    assert_int_equal(fixture_stats().zombies, 3);
+    assert_int_equal(fixture_stats().retired, 3);
     hmreg_mr_put_many(mrs, MANY);
-    assert_int_equal(fixture_stats().zombies, 0);
+    assert_int_equal(fixture_stats().retired, 0);
     assert_int_equal(atomic_load(&counter.regions), MANY - 3);
     assert_int_equal(cost_of(MANY), 3);
 }

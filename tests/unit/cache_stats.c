@@ -174,7 +174,7 @@ TEST(sum__two_caches__each_counter)
     assert_int_equal(sum.bytes_max, 2 << STATS_BYTES_MAX);
     assert_int_equal(sum.regions, 2 << STATS_REGIONS);
     assert_int_equal(sum.bytes, 2 << STATS_BYTES);
-    assert_int_equal(sum.zombies, 2 << STATS_ZOMBIES);
+    assert_int_equal(sum.retired, 2 << STATS_RETIRED);
     assert_int_equal(sum.wrong_puts, 2 << STATS_WRONG_PUTS);
     for (unsigned i = 0; i < HMREG_STATS_TIMES; i++)
         assert_int_equal(sum.reg_times[i], 2 * i);

@@ -111,12 +111,12 @@ TEST(dump__unused__until_a_hit_and_after_eviction_passed_it)
     assert_int_equal(fixture_key(memory[0], LEN), 1);
 }
 
-TEST(dump__forgotten_and_uncached_in_use__ended)
+TEST(dump__invalidated_and_uncached_in_use__ended)
 {
-    struct hmreg_mr *zombie, *first, *second, *uncached;
+    struct hmreg_mr *retired, *first, *second, *uncached;
 
     open_fixture(2);
-    zombie = fixture_get(memory[0], LEN);
+    retired = fixture_get(memory[0], LEN);
     assert_ok(hmreg_invalidate(fixture.lib, memory[0], 1));
     first = fixture_get(memory[1], LEN);
     second = fixture_get(memory[2], LEN);
@@ -128,7 +128,7 @@ TEST(dump__forgotten_and_uncached_in_use__ended)
     assert_int_equal(entry_at(dump(), memory[1])->state, HMREG_ENTRY_LIVE);
     assert_int_equal(entry_at(dump(), memory[3])->state, HMREG_ENTRY_ENDED);
     assert_int_equal(entry_at(dump(), memory[3])->pins, 1);
-    hmreg_mr_put(zombie);
+    hmreg_mr_put(retired);
     hmreg_mr_put(uncached);
     assert_int_equal(dump()->count, 2);
     hmreg_mr_put(first);

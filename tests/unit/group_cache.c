@@ -268,7 +268,7 @@ TEST(flush__a_rail_is_busy__tried_again)
     atomic_store(&counter.dereg_times, 1);
     assert_ok(hmreg_domain_flush(group.fixture.domain));
     stats = fixture_stats_in(&group.fixture);
-    assert_int_equal(stats.zombies, 1);
+    assert_int_equal(stats.retired, 1);
     assert_int_equal(regions(), 3);
     assert_ok(hmreg_domain_progress(group.fixture.domain));
     assert_int_equal(regions(), 0);

@@ -239,12 +239,12 @@ TEST(munmap__region_in_use__ends_with_its_last_put)
     open_fixture();
     held = fixture_get(memory, len);
     munmap(memory, len);
-    assert_int_equal(fixture_stats().zombies, 1);
+    assert_int_equal(fixture_stats().retired, 1);
     fixture_map_again(memory, len);
     assert_int_equal(fixture_key(memory, len), 2);
     assert_int_equal(hmreg_mr_key(held), 1);
     hmreg_mr_put(held);
-    assert_int_equal(fixture_stats().zombies, 0);
+    assert_int_equal(fixture_stats().retired, 0);
     munmap(memory, len);
 }
 

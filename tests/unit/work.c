@@ -212,9 +212,9 @@ TEST(put__last_of_an_ended_entry_after_many__frees_a_few)
     held = get(memory, LEN, HMREG_REMOTE_READ);
     assert_ok(hmreg_invalidate(fixture.lib, memory, MANY * LEN));
     assert_ok(hmreg_domain_progress(fixture.domain));
-    assert_int_equal(fixture_stats().zombies, 1);
+    assert_int_equal(fixture_stats().retired, 1);
     put(held);
-    assert_int_equal(fixture_stats().zombies, 0);
+    assert_int_equal(fixture_stats().retired, 0);
 }
 
 /* ---- growth ----------------------------------------------------------------------------- */

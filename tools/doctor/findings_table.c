@@ -175,7 +175,7 @@ const struct finding all_findings[] = {
      "/dev/userfaultfd), or a seccomp profile that permits userfaultfd(2). Elsewhere, a kernel of "
      "Linux 5.15 or later with CONFIG_USERFAULTFD; or the kernel module hmreg_counter: apt-get "
      "install hmreg-dkms, which notices every change of any memory.",
-     "hmreg remembers a registration of host memory only while something tells it when that memory "
+     "hmreg caches a registration of host memory only while something tells it when that memory "
      "is freed or mapped anew. The kernel does, by userfaultfd. Where it may not, hooks in libc's "
      "code do (memhooks), which miss system calls that a program makes past libc. Where libc "
      "cannot be hooked either, each hmreg_mr_get() of host memory registers anew: right, but slow. "

@@ -119,7 +119,7 @@ static json_t *describe_cache(const struct view_cache *view)
                  {"wrong_puts", STATS_WRONG_PUTS},
                  {"regions", STATS_REGIONS},
                  {"bytes", STATS_BYTES},
-                 {"zombies", STATS_ZOMBIES},
+                 {"retired", STATS_RETIRED},
                  {"regions_max", STATS_REGIONS_MAX},
                  {"bytes_max", STATS_BYTES_MAX}};
     json_t *cache = doc_object();

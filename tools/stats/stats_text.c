@@ -91,8 +91,8 @@ static void add_hit_rate(struct table *table, const json_t *cache)
 static const struct {
     const char *heading, *key;
 } rare[] = {
-    {">uncached", "uncached"}, {">evicted", "evictions"}, {">forgotten", "invalidations"},
-    {">zombies", "zombies"},   {">failed", "failures"},
+    {">uncached", "uncached"}, {">evicted", "evictions"}, {">invalidated", "invalidations"},
+    {">retired", "retired"},   {">failed", "failures"},
 };
 
 static bool any_has(const json_t *library, const char *key)
@@ -206,7 +206,7 @@ static void print_rates(const json_t *library)
 {
     static const char *const rates[] = {"hits", "misses", "evictions", "invalidations"};
     struct table *table =
-        table_new(">domain", "cache", ">hits/s", ">misses/s", ">evicted/s", ">forgotten/s", NULL);
+        table_new(">domain", "cache", ">hits/s", ">misses/s", ">evicted/s", ">invalidated/s", NULL);
     const json_t *domain, *cache;
 
     FOR_EACH_CACHE(library, domain, cache) {
@@ -352,7 +352,7 @@ static void add_up(struct sums *sums, const json_t *library)
 void stats_print_line(const json_t *document, bool first)
 {
     const json_t *process, *library;
-    static const int widths[COUNT(summed)] = {9, 8, 10, 9, 11};
+    static const int widths[COUNT(summed)] = {9, 8, 10, 9, 13};
     struct sums sums = {0};
     char bytes[32];
 
@@ -361,7 +361,7 @@ void stats_print_line(const json_t *document, bool first)
             add_up(&sums, library);
     if (first)
         puts("time                 caches  regions     bytes    hits/s misses/s uncached/s "
-             "evicted/s forgotten/s");
+             "evicted/s invalidated/s");
     printf("%-20s %6" PRIu64 " %8" PRIu64 " %9s", doc_words(document, "time"), sums.caches,
            sums.regions, doc_bytes_words(sums.bytes, bytes));
     for (size_t k = 0; k < COUNT(summed); k++)
