@@ -177,7 +177,7 @@ int mr_check_complete(const struct hmreg_mr *mr)
 
     if (!mr_is_pending(mr) && !(keyed && mr_now(mr).keys.key == HMREG_KEY_NOTAVAIL))
         return 0;
-    return hmreg_fail(-EAGAIN, "the registration is not complete: read its event first");
+    return hmreg_fail(-EAGAIN, "mr: its registration is not complete; read its event first");
 }
 
 void hmreg_mr_pending(struct hmreg_mr *mr)
@@ -227,8 +227,8 @@ static void note_parts(const struct hmreg_mr *mr, const char *what)
         hmreg_fail(-EXDEV, "a group's region has no %s: its rails have, see hmreg_mr_rail()", what);
     else if (mr_pieces(mr))
         hmreg_fail(-EXDEV,
-                   "the region has %zu parts and no %s of its own: hmreg_mr_segment() returns "
-                   "each part's; or register with HMREG_REG_SINGLE",
+                   "the region has %zu pieces and no %s of its own: hmreg_mr_segment() returns "
+                   "each piece's; or register with HMREG_REG_SINGLE",
                    mr_count(mr), what);
 }
 
