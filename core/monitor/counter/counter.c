@@ -123,7 +123,7 @@ static bool is_usable(struct counter_monitor *counter)
     return !atomic_load(&counter->lost);
 }
 
-static void rest(void)
+static void sleep_between_reads(void)
 {
     nanosleep(&(struct timespec){.tv_nsec = REST_NS}, NULL);
 }
@@ -197,7 +197,7 @@ static void *listen_to_counts(void *arg)
         if (!await_count(counter))
             continue;
         do
-            rest();
+            sleep_between_reads();
         while (!try_to_read(counter));
     }
     await(&counter->ending);
