@@ -11,7 +11,7 @@
 
 static _Atomic uint64_t last_number;
 
-static bool ended(const struct alloc_id *slot)
+static bool slot_has_ended(const struct alloc_id *slot)
 {
     return slot->number == 0;
 }
@@ -62,7 +62,7 @@ static void collect(struct alloc_ids *table)
     while (*link) {
         struct alloc_id *slot = *link;
 
-        if (!ended(slot)) {
+        if (!slot_has_ended(slot)) {
             link = &slot->next;
             continue;
         }
@@ -72,7 +72,7 @@ static void collect(struct alloc_ids *table)
         table->drawn_count--;
     }
     for (size_t i = 0; i < table->count; i++)
-        if (!ended(table->index[i]))
+        if (!slot_has_ended(table->index[i]))
             table->index[kept++] = table->index[i];
     table->count = kept;
     table->collect_at = table->drawn_count < FIRST_ROOM ? FIRST_ROOM : 2 * table->drawn_count;
@@ -117,14 +117,14 @@ static uint64_t enter(struct alloc_ids *table, struct alloc_id *slot)
     struct alloc_id *other = overlapped(table, slot);
     size_t at;
 
-    if (other && ended(other)) {
+    if (other && slot_has_ended(other)) {
         collect(table);
         other = overlapped(table, slot);
     }
     if (other)
         return other->base == slot->base && other->len == slot->len ? other->number : 0;
     /* A collection has made the slot spare if its allocation had ended. */
-    if (!make_room(table) || ended(slot))
+    if (!make_room(table) || slot_has_ended(slot))
         return 0;
     at = entries_up_to(table, slot->base);
     memmove(&table->index[at + 1], &table->index[at],
@@ -191,7 +191,7 @@ void alloc_ids_forget(struct alloc_ids *table, void (*revoke)(void *arg, uint64_
     table->index = NULL;
     table->count = table->room = table->collect_at = 0;
     for (struct alloc_id *slot = table->drawn; slot; slot = slot->next) {
-        if (!ended(slot))
+        if (!slot_has_ended(slot))
             revoke(arg, slot->base);
         alloc_ids_end(slot);
     }

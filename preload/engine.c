@@ -280,7 +280,7 @@ void engine_flush_children(const void *parent)
     flush(NULL, parent);
 }
 
-void engine_disown(const void *object)
+void engine_detach(const void *object)
 {
     struct engine *self = engine_if_used();
     struct slot *slot;

@@ -42,7 +42,7 @@ void engine_flush_children(const void *parent);
 
 /* The program no longer has the object, which lives on: another may be at its address. What
  * engine_flush() has left of it ends with its parent. */
-void engine_disown(const void *object);
+void engine_detach(const void *object);
 
 /* Forgets what engine_flush() left of an object that is gone all the same. What is still registered
  * there was the program's own to release, and is not touched any more. */

@@ -144,7 +144,7 @@ static bool never_fits(const struct cache *cache, uint64_t bytes)
 /* A region that ends with its last put takes the place of kept ones that would serve its request:
  * these end once those who hold them have put them, and those being registered are not published.
  */
-static void end_kept(struct cache *cache, const struct cache_want *want)
+static void unpublish_kept(struct cache *cache, const struct cache_want *want)
 {
     struct itree_node *node = NULL;
 
@@ -173,7 +173,7 @@ static enum cache_claim claim(struct cache *cache, const struct cache_want *want
     if (!*entry)
         return CACHE_SHORT;
     if (want->policy == HMREG_POLICY_LAST_PUT)
-        end_kept(cache, want);
+        unpublish_kept(cache, want);
     if (never_fits(cache, want_len(want)))
         return CACHE_FULL;
     cache_link(cache, *entry);

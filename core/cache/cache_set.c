@@ -306,8 +306,8 @@ void cache_set_release(struct cache_set *set, struct hmreg_mr *entry)
         cache_set_free_entry(set, gone);
 }
 
-/* Frees at most `most` dead entries, most <= REAPED. False: there were none. */
-static bool free_dead(struct cache_set *set, unsigned most)
+/* Frees at most `most` retired entries, most <= REAPED. False: there were none. */
+static bool free_retired(struct cache_set *set, unsigned most)
 {
     struct hmreg_mr *entries[REAPED];
     unsigned count = cache_take(&set->pool, &set->pool.dead, entries, most);
@@ -317,12 +317,12 @@ static bool free_dead(struct cache_set *set, unsigned most)
     return count;
 }
 
-void cache_set_reap_dead(struct cache_set *set)
+void cache_set_free_unpublished(struct cache_set *set)
 {
     sync_all(set);
     reaper_pause(&set->reaper);
     cache_examine(&set->pool, UINT_MAX);
-    while (free_dead(set, REAPED))
+    while (free_retired(set, REAPED))
         ;
     reaper_resume(&set->reaper);
 }
@@ -348,14 +348,14 @@ void cache_set_reap(struct cache_set *set)
     if (atomic_load(&set->pool.served))
         return;
     cache_examine(&set->pool, REAPED_BESIDE);
-    free_dead(set, REAPED_BESIDE);
+    free_retired(set, REAPED_BESIDE);
 }
 
 void cache_set_free_evicted(struct cache_set *set, unsigned count)
 {
     for (unsigned most = REAPED; count; count -= most) {
         most = count < REAPED ? count : REAPED;
-        if (!free_dead(set, most))
+        if (!free_retired(set, most))
             break;
     }
     if (atomic_load(&set->pool.dead.count))
@@ -366,14 +366,14 @@ void cache_set_progress(struct cache_set *set)
 {
     undone_retry(set->domain, 1);
     retry_busy(set, 1);
-    cache_set_reap_dead(set);
+    cache_set_free_unpublished(set);
 }
 
 void cache_set_retire(struct cache_set *set)
 {
     undone_retry(set->domain, UINT_MAX);
     retry_busy(set, UINT_MAX);
-    cache_set_reap_dead(set);
+    cache_set_free_unpublished(set);
 }
 
 unsigned cache_set_flush(struct cache_set *set)
@@ -382,7 +382,7 @@ unsigned cache_set_flush(struct cache_set *set)
     undone_retry(set->domain, UINT_MAX);
     retry_busy(set, UINT_MAX);
     cache_empty(&set->pool);
-    cache_set_reap_dead(set);
+    cache_set_free_unpublished(set);
     return cache_entries(&set->pool);
 }
 
@@ -422,7 +422,7 @@ static bool on_reap(struct reaper_client *client)
     if (!cut || atomic_load(&pool->dying.count) >= MANY_DYING)
         cache_examine(pool, CACHE_PASSED);
     ended = cache_make_wanted(pool);
-    ended |= atomic_load(&pool->served) && free_dead(set, REAPED);
+    ended |= atomic_load(&pool->served) && free_retired(set, REAPED);
     return cut || ended || atomic_load(&pool->settled.count);
 }
 
@@ -477,7 +477,7 @@ void cache_set_change_limits(struct cache_set *set, uint64_t max_regions, uint64
     cache_drain_all(&set->pool); /* entries whose memory changed make room first */
     for (unsigned i = 0; i < cache_set_count(set); i++)
         cache_change_limits(&set->caches[i], max_regions, max_bytes);
-    cache_set_reap_dead(set);
+    cache_set_free_unpublished(set);
 }
 
 static bool evict_of(struct cache_set *set, struct cache *first, unsigned *visits)

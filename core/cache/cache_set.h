@@ -119,8 +119,9 @@ void cache_set_stop_serving(struct cache_set *set);
 void cache_set_reap(struct cache_set *set);
 /* Frees all unpublished entries that are not pinned, also the entries of the reaper's current
  * step. */
-void cache_set_reap_dead(struct cache_set *set);
-/* hmreg_domain_progress(), which replaces the reaper: cache_set_reap_dead(), and one busy entry. */
+void cache_set_free_unpublished(struct cache_set *set);
+/* hmreg_domain_progress(), which replaces the reaper: cache_set_free_unpublished(), and one busy
+ * entry. */
 void cache_set_progress(struct cache_set *set);
 
 /* Asks the vendor whether all memory of a region that has `ask_identity` set is still the same. */

@@ -155,7 +155,7 @@ static unsigned evict(struct cache_set *set, struct cache *cache, unsigned count
 
     for (unsigned i = 0; i < cache_set_count(set) && done < count; i++)
         done += cache_evict(&set->caches[i], count - done, code, NULL);
-    cache_set_reap_dead(set);
+    cache_set_free_unpublished(set);
     return done;
 }
 
@@ -210,7 +210,7 @@ static int create_in_room(struct get *get, struct cache *cache, struct hmreg_mr 
     for (unsigned count = 1; rc == -EOPNOTSUPP && explain_says(-ENOMEM) && count <= 4; count *= 2) {
         if (!cache_evict(cache, count, -ENOMEM, NULL))
             break;
-        cache_set_reap_dead(get->set);
+        cache_set_free_unpublished(get->set);
         rc = create_once(get, cache, entry);
     }
     return rc;
@@ -220,7 +220,7 @@ static int create_in_room(struct get *get, struct cache *cache, struct hmreg_mr 
  * thread. */
 static bool reap_helps(struct cache_set *set, unsigned freed)
 {
-    cache_set_reap_dead(set);
+    cache_set_free_unpublished(set);
     return atomic_load(&set->pool.freed) != freed;
 }
 
@@ -355,7 +355,7 @@ static int get_anew(struct get *get, struct hmreg_mr **out)
 static enum cache_publish publish(struct get *get, struct cache *cache, struct hmreg_mr *entry,
                                   struct cache_search *search)
 {
-    bool same_identity = notice_is_still_found(get), sure = notice_is_identity_sure(get, entry);
+    bool same_identity = notice_identity_is_valid(get), sure = notice_is_identity_sure(get, entry);
 
     for (unsigned interrupted = 0, squeezed = 0; sure && interrupted < MAX_SEARCHES;) {
         enum cache_publish result;

@@ -356,7 +356,7 @@ bool notice_is_identity_sure(const struct get *get, const struct hmreg_mr *mr)
     return true;
 }
 
-static bool is_segment_still_found(struct get *get, size_t index)
+static bool segment_identity_is_valid(struct get *get, size_t index)
 {
     struct segment segment = segment_of(get, index);
 
@@ -365,11 +365,11 @@ static bool is_segment_still_found(struct get *get, size_t index)
                            segment.range->identity);
 }
 
-bool notice_is_still_found(struct get *get)
+bool notice_identity_is_valid(struct get *get)
 {
-    bool found = true;
+    bool valid = true;
 
-    for (size_t i = 0; found && !get->request->claim.trusted && i < segment_count(get); i++)
-        found = is_segment_still_found(get, i);
-    return found;
+    for (size_t i = 0; valid && !get->request->claim.trusted && i < segment_count(get); i++)
+        valid = segment_identity_is_valid(get, i);
+    return valid;
 }

@@ -69,6 +69,6 @@ void notice_undo(struct get *get);
 bool notice_is_identity_sure(const struct get *get, const struct hmreg_mr *mr);
 
 /* After it: has all memory still the identity that it was resolved with? */
-bool notice_is_still_found(struct get *get);
+bool notice_identity_is_valid(struct get *get);
 
 #endif

@@ -142,10 +142,11 @@ static int fail_bound(const struct hmreg_mr *mr)
 
 static int fail_async(const struct hmreg_domain *domain)
 {
-    return hmreg_fail(-EOPNOTSUPP,
-                      "registrations of %s complete in an event queue that you read: close its "
-                      "regions of this memory, and register them again",
-                      domain->caps.fabric);
+    return hmreg_fail(
+        -EOPNOTSUPP,
+        "registrations of %s complete in an event queue that the application reads: close its "
+        "regions of this memory, and register them again",
+        domain->caps.fabric);
 }
 
 static int check_explicit(struct hmreg_mr *mr, const struct origin *origin, void *pass)

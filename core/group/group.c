@@ -57,18 +57,18 @@ static int check_members(const struct hmreg *lib, struct hmreg_domain *const *me
 
 /* ---- the group -------------------------------------------------------------------------- */
 
-static void disown(const struct group *group, size_t count)
+static void release_members(const struct group *group, size_t count)
 {
     for (size_t i = 0; i < count; i++)
         atomic_store(&group->members[i]->owned, false);
 }
 
 /* A member of two owners could not be closed by either. */
-static int own(const struct group *group)
+static int claim_members(const struct group *group)
 {
     for (size_t i = 0; i < group->count; i++)
         if (atomic_exchange(&group->members[i]->owned, true)) {
-            disown(group, i);
+            release_members(group, i);
             return hmreg_fail(
                 -EINVAL, "members[%zu] belongs to another group with HMREG_GROUP_OWNS_MEMBERS", i);
         }
@@ -90,7 +90,7 @@ int group_new(struct hmreg *lib, struct hmreg_domain *const *members, size_t cou
     group->flags = flags;
     group->count = count;
     memcpy(group->members, members, count * sizeof(group->members[0]));
-    rc = flags & HMREG_GROUP_OWNS_MEMBERS ? own(group) : 0;
+    rc = flags & HMREG_GROUP_OWNS_MEMBERS ? claim_members(group) : 0;
     if (rc) {
         free(group);
         return rc;
@@ -120,7 +120,7 @@ void group_free(struct group *group)
     for (size_t i = 0; i < group->count; i++)
         atomic_fetch_sub(&group->members[i]->groups, 1);
     if (group->flags & HMREG_GROUP_OWNS_MEMBERS)
-        disown(group, group->count);
+        release_members(group, group->count);
     free(group);
 }
 

@@ -155,7 +155,7 @@ int hmreg_group_order(struct hmreg_domain *domain, const struct order_ops *ops, 
     if (atomic_compare_exchange_strong(&domain->group->nearest, &(struct nearest *){NULL}, nearest))
         return 0;
     free(nearest);
-    return hmreg_fail(-EBUSY, "the group has its nearest members already");
+    return hmreg_fail(-EBUSY, "hmreg_group_nearest() was called for this group before");
 }
 
 void nearest_free(struct nearest *nearest)

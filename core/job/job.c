@@ -475,7 +475,9 @@ static int fail_as_piece(const struct hmreg_job *job)
 static int result(struct hmreg_job *job, struct hmreg_mr **mr)
 {
     if (job->state == HMREG_JOB_RUNNING)
-        return hmreg_fail(-EINPROGRESS, "%" PRIu64 " of %" PRIu64 " bytes are registered so far",
+        return hmreg_fail(-EINPROGRESS,
+                          "the job is not complete: %" PRIu64 " of %" PRIu64
+                          " bytes are registered",
                           job->done, job->total);
     if (job->state == HMREG_JOB_FAILED)
         return fail_as_piece(job);

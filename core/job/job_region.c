@@ -41,9 +41,10 @@ const struct ranges *job_region_pieces(const struct job_region *region)
 static int check_attributes(const struct hmreg_domain *domain, struct attributes *attributes)
 {
     if (domain->caps.async)
-        return hmreg_fail(-EOPNOTSUPP,
-                          "registrations of this domain complete in your event queue; they are in "
-                          "the background already: register each piece by itself");
+        return hmreg_fail(
+            -EOPNOTSUPP,
+            "registrations of this domain complete in an event queue that the "
+            "application reads: they are in the background already; register each piece by itself");
     if (attributes->request.flags & HMREG_REG_SINGLE)
         return hmreg_fail(-HMREG_EBADFLAGS, "flags has HMREG_REG_SINGLE, but a job registers the "
                                             "range in pieces: use hmreg_mr_regattr()");

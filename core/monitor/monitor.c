@@ -380,7 +380,7 @@ static void note_kernel_lost(struct monitor *monitor)
     if (userfault_is_usable(monitor->userfault))
         return;
     hmreg_error_save(&before);
-    hmreg_fail(-EBADF, "the program has closed its descriptor");
+    hmreg_fail(-EBADF, "userfaultfd: the program has closed the monitor's descriptor");
     lose(monitor, HMREG_MONITOR_USERFAULTFD, HMREG_MONITOR_DISABLED);
     hmreg_error_restore(&before);
 }

@@ -121,7 +121,7 @@ void mr_settle(const struct hmreg_mr *mr)
         sched_yield();
 }
 
-struct provider_mr mr_now(const struct hmreg_mr *mr)
+struct provider_mr mr_current_registration(const struct hmreg_mr *mr)
 {
     struct hmreg_domain *domain = mr->domain;
     struct provider_mr now;
@@ -175,9 +175,10 @@ int mr_check_complete(const struct hmreg_mr *mr)
 {
     bool keyed = !mr_pieces(mr) && !mr_rails(mr) && !(mr->domain->caps.mr_mode & HMREG_MR_RAW);
 
-    if (!mr_is_pending(mr) && !(keyed && mr_now(mr).keys.key == HMREG_KEY_NOTAVAIL))
+    if (!mr_is_pending(mr) &&
+        !(keyed && mr_current_registration(mr).keys.key == HMREG_KEY_NOTAVAIL))
         return 0;
-    return hmreg_fail(-EAGAIN, "the registration is not complete: read its event first");
+    return hmreg_fail(-EAGAIN, "mr: its registration is not complete; read its event first");
 }
 
 void hmreg_mr_pending(struct hmreg_mr *mr)
@@ -227,14 +228,14 @@ static void note_parts(const struct hmreg_mr *mr, const char *what)
         hmreg_fail(-EXDEV, "a group's region has no %s: its rails have, see hmreg_mr_rail()", what);
     else if (mr_pieces(mr))
         hmreg_fail(-EXDEV,
-                   "the region has %zu parts and no %s of its own: hmreg_mr_segment() returns "
-                   "each part's; or register with HMREG_REG_SINGLE",
+                   "the region has %zu pieces and no %s of its own: hmreg_mr_segment() returns "
+                   "each piece's; or register with HMREG_REG_SINGLE",
                    mr_count(mr), what);
 }
 
 void *hmreg_mr_desc(const struct hmreg_mr *mr)
 {
-    void *desc = mr ? mr_now(mr).keys.desc : NULL;
+    void *desc = mr ? mr_current_registration(mr).keys.desc : NULL;
 
     if (!desc)
         note_parts(mr, "desc");
@@ -243,7 +244,7 @@ void *hmreg_mr_desc(const struct hmreg_mr *mr)
 
 uint64_t hmreg_mr_key(const struct hmreg_mr *mr)
 {
-    uint64_t key = mr ? mr_now(mr).keys.key : HMREG_KEY_NOTAVAIL;
+    uint64_t key = mr ? mr_current_registration(mr).keys.key : HMREG_KEY_NOTAVAIL;
 
     if (key == HMREG_KEY_NOTAVAIL)
         note_parts(mr, "key");
@@ -270,7 +271,7 @@ uint32_t hmreg_mr_rkey(const struct hmreg_mr *mr)
 
 void *hmreg_mr_native(const struct hmreg_mr *mr)
 {
-    void *native = mr ? mr_now(mr).native : NULL;
+    void *native = mr ? mr_current_registration(mr).native : NULL;
 
     if (!native)
         note_parts(mr, "native object");
@@ -312,7 +313,7 @@ static void describe_piece(const struct hmreg_mr *mr, size_t index, struct hmreg
 {
     const struct hmreg_mr *owner = mr_pieces(mr) ? mr_pieces(mr)[index] : mr;
     size_t range = mr_pieces(mr) ? 0 : index;
-    struct provider_mr now = mr_now(owner);
+    struct provider_mr now = mr_current_registration(owner);
 
     *out = (struct hmreg_segment_info){
         .local_addr = mr_local_addr(owner, range),

@@ -356,7 +356,7 @@ void mr_publish(struct hmreg_mr *mr);
 void mr_settle(const struct hmreg_mr *mr);
 
 /* The provider's part of the region, with its current desc and key. */
-struct provider_mr mr_now(const struct hmreg_mr *mr);
+struct provider_mr mr_current_registration(const struct hmreg_mr *mr);
 
 /* Notifies the provider that the memory changed; the provider may forbid access at once. It takes
  * no lock and calls nothing else, so callers may hold the lock of the domain's caches. */

@@ -144,7 +144,7 @@ int hmreg_mr_refresh(struct hmreg_mr *mr, const struct iovec *iov, size_t count,
 static int raw_key(const struct hmreg_mr *mr, uint64_t *base, uint8_t *raw, size_t *size)
 {
     const struct hmreg_domain *domain = mr->domain;
-    uint64_t key = htole64(mr_now(mr).keys.key);
+    uint64_t key = htole64(mr_current_registration(mr).keys.key);
 
     if (domain->caps.mr_mode & HMREG_MR_RAW)
         return domain->ops.raw_key(domain->self, &mr_body(mr)->made, base, raw, size);

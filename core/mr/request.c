@@ -281,10 +281,10 @@ int request_check_same(struct resolved *found, size_t index, bool segments)
     if (!resolved_is_host(first) || !resolved_is_host(other))
         return hmreg_fail(
             -EINVAL,
-            "%s[%zu] is %s memory of %s device %d, and [0] is %s memory of %s device %d; one "
+            "%s[%zu] is %s memory of %s device %d, and %s[0] is %s memory of %s device %d; one "
             "region has one %s",
             segments ? "segments" : "iov", index, hmreg_mem_kind_name(other->range.kind),
-            hmreg_iface_name(other->iface), other->range.device,
+            hmreg_iface_name(other->iface), other->range.device, segments ? "segments" : "iov",
             hmreg_mem_kind_name(first->range.kind), hmreg_iface_name(first->iface),
             first->range.device, segments ? "iface and kind" : "kind");
     for (size_t i = 0; i <= index; i++)

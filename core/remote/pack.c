@@ -175,7 +175,7 @@ static int add_registration(struct draft *draft, const struct hmreg_mr *mr, uint
 {
     if (mr->domain->caps.mr_mode & HMREG_MR_RAW)
         return add_raw(draft, mr, begin, end, index);
-    add_segments(draft, mr, begin, end, mr_now(mr).keys.key);
+    add_segments(draft, mr, begin, end, mr_current_registration(mr).keys.key);
     return 0;
 }
 

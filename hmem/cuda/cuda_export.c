@@ -149,7 +149,7 @@ struct span {
     bool foreign; /* out: no context of the memory's device could be entered */
 };
 
-static unsigned handle_here(struct cuda_hmem *self, const struct span *span, int *fd)
+static unsigned handle_in_current_context(struct cuda_hmem *self, const struct span *span, int *fd)
 {
     return self->api.range_handle(fd, span->base, span->end - span->base, CUDA_RANGE_DMABUF_FD,
                                   span->flags);
@@ -165,8 +165,8 @@ static unsigned handle_in_context(struct cuda_hmem *self, const struct cuda_look
 
     span->foreign = cuda_wants_context(result);
     if (result)
-        return span->foreign ? handle_here(self, span, fd) : result;
-    result = handle_here(self, span, fd);
+        return span->foreign ? handle_in_current_context(self, span, fd) : result;
+    result = handle_in_current_context(self, span, fd);
     cuda_leave(self, &guard);
     return result;
 }
@@ -237,8 +237,8 @@ static int take_claim(struct cuda_hmem *self, const struct hmem_range *claim,
     return atomic_load(&self->base.shut_down) ? -ESHUTDOWN : 0;
 }
 
-static int export_it(struct cuda_hmem *self, uint64_t addr, size_t len,
-                     const struct hmem_range *range, uint64_t flags, struct hmreg_dmabuf *out)
+static int export_memory(struct cuda_hmem *self, uint64_t addr, size_t len,
+                         const struct hmem_range *range, uint64_t flags, struct hmreg_dmabuf *out)
 {
     struct hmreg_reason why = {0};
     struct cuda_range found;
@@ -257,7 +257,7 @@ static int export_it(struct cuda_hmem *self, uint64_t addr, size_t len,
 int cuda_export(struct hmem *self, uint64_t addr, size_t len, const struct hmem_range *range,
                 uint64_t flags, struct hmreg_dmabuf *out)
 {
-    int rc = export_it((struct cuda_hmem *)self, addr, len, range, flags, out);
+    int rc = export_memory((struct cuda_hmem *)self, addr, len, range, flags, out);
 
     return vendor_result(self, rc, addr);
 }

@@ -101,7 +101,7 @@ static int find_sort(struct cuda_hmem *self, uint64_t addr, struct answers *foun
 }
 
 /* As cuda_lookup(), in the context that is current: -CUDA_NO_CONTEXT. */
-static int lookup_here(struct cuda_hmem *self, uint64_t addr, struct cuda_lookup *out)
+static int lookup_in_current_context(struct cuda_hmem *self, uint64_t addr, struct cuda_lookup *out)
 {
     struct answers found = {.ordinal = -1, .sort = CUDA_UNKNOWN};
     unsigned result;
@@ -142,12 +142,12 @@ struct question {
     struct cuda_range *range;
 };
 
-static int range_here(struct cuda_hmem *self, const struct question *question);
+static int range_in_current_context(struct cuda_hmem *self, const struct question *question);
 
-static int ask_here(struct cuda_hmem *self, const struct question *question)
+static int ask_in_current_context(struct cuda_hmem *self, const struct question *question)
 {
-    return question->range ? range_here(self, question)
-                           : lookup_here(self, question->addr, question->lookup);
+    return question->range ? range_in_current_context(self, question)
+                           : lookup_in_current_context(self, question->addr, question->lookup);
 }
 
 /* No context is active that could be asked in. */
@@ -168,14 +168,14 @@ static int without_context(uint64_t addr)
 /* -CUDA_NO_CONTEXT: no context is active, and the CPU reads the memory. */
 static int ask(struct cuda_hmem *self, const struct question *question)
 {
-    int rc = ask_here(self, question);
+    int rc = ask_in_current_context(self, question);
 
     for (int i = 0; rc == -CUDA_NO_CONTEXT && i < self->base.device_count; i++) {
         struct cuda_guard guard;
 
         if (cuda_enter(self, NULL, i, false, &guard))
             continue;
-        rc = ask_here(self, question);
+        rc = ask_in_current_context(self, question);
         cuda_leave(self, &guard);
     }
     return rc == -CUDA_NO_CONTEXT ? without_context(question->addr) : rc;
@@ -235,7 +235,7 @@ static int check_tail(struct cuda_hmem *self, uint64_t addr, size_t len,
                       const struct cuda_lookup *first)
 {
     struct cuda_lookup last = {0};
-    int rc = lookup_here(self, addr + len - 1, &last);
+    int rc = lookup_in_current_context(self, addr + len - 1, &last);
 
     if (rc || last.id == first->id)
         return rc;
@@ -296,7 +296,7 @@ static int next_segment(struct cuda_hmem *self, uint64_t next, bool prop,
         rc = cuda_virtual_follows(self, next, out);
     if (rc || out->size)
         return rc;
-    rc = lookup_here(self, next, at);
+    rc = lookup_in_current_context(self, next, at);
     return rc || at->sort != CUDA_VIRTUAL ? rc : segment_at(self, next, at, prop, out);
 }
 
@@ -323,11 +323,11 @@ static int range_virtual(struct cuda_hmem *self, uint64_t addr, size_t len, bool
 }
 
 /* -CUDA_NO_CONTEXT, and the errors of cuda_lookup_range(). */
-static int range_here(struct cuda_hmem *self, const struct question *question)
+static int range_in_current_context(struct cuda_hmem *self, const struct question *question)
 {
     uint64_t addr = question->addr;
     struct cuda_range found = {0};
-    int rc = lookup_here(self, addr, &found.first);
+    int rc = lookup_in_current_context(self, addr, &found.first);
 
     if (rc)
         return rc;

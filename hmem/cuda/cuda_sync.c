@@ -19,7 +19,7 @@ static unsigned set_flag(struct cuda_hmem *self)
     return self->api.set_context_flags(flags | CUDA_CONTEXT_SYNC_MEMOPS);
 }
 
-static bool is_here(struct cuda_hmem *self, int device)
+static bool is_current_device(struct cuda_hmem *self, int device)
 {
     int current = -1;
 
@@ -28,15 +28,15 @@ static bool is_here(struct cuda_hmem *self, int device)
 
 static unsigned set_flags(struct cuda_hmem *self, int device)
 {
-    bool here = is_here(self, device);
-    unsigned result = here ? set_flag(self) : CUDA_OK;
+    bool current = is_current_device(self, device);
+    unsigned result = current ? set_flag(self) : CUDA_OK;
     struct cuda_guard guard;
 
     if (result)
         return result;
     result = cuda_enter(self, NULL, device, false, &guard);
     if (result)
-        return here && cuda_wants_context(result) ? CUDA_OK : result;
+        return current && cuda_wants_context(result) ? CUDA_OK : result;
     result = set_flag(self);
     cuda_leave(self, &guard);
     return result;

@@ -71,7 +71,7 @@ static const char *follow(struct entry_hook *hook, struct code_text *text, struc
 }
 
 /* Does the function's beginning still lead to the one with the site? */
-static bool leads_there(const struct entry_hook *hook)
+static bool jumps_are_intact(const struct entry_hook *hook)
 {
     for (unsigned i = 0; i < hook->way_count; i++)
         if (memcmp(hook->ways[i].at, hook->ways[i].bytes, hook->ways[i].size) != 0)
@@ -129,7 +129,7 @@ static const char *build(struct entry_hook *hook, struct code_text *text)
     uint8_t *room;
 
     if (atomic_load(&hook->original)) /* the stub and the original of before are still valid */
-        return !leads_there(hook) || memcmp(hook->site, hook->before, hook->size)
+        return !jumps_are_intact(hook) || memcmp(hook->site, hook->before, hook->size)
                    ? "it was hooked, and other code has changed it since"
                    : NULL;
     why = choose(hook, text, &code);
@@ -208,7 +208,8 @@ size_t entry_hooks_install(struct entry_hook *hooks, size_t count)
 
 bool entry_hook_is_whole(const struct entry_hook *hook)
 {
-    return !hook->why[0] && leads_there(hook) && memcmp(hook->site, hook->after, hook->size) == 0 &&
+    return !hook->why[0] && jumps_are_intact(hook) &&
+           memcmp(hook->site, hook->after, hook->size) == 0 &&
            (!hook->pad || memcmp(hook->pad, hook->pad_after, CODE_BRANCH) == 0);
 }
 

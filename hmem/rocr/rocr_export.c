@@ -106,8 +106,8 @@ static int export_handle(struct rocr_hmem *self, uint64_t start,
 }
 
 /* Is the exported memory still mapped at the same place? */
-static bool is_still(struct rocr_hmem *self, const struct rocr_pointer_info *info,
-                     hsa_amd_vmem_alloc_handle_t exported)
+static bool mapping_is_unchanged(struct rocr_hmem *self, const struct rocr_pointer_info *info,
+                                 hsa_amd_vmem_alloc_handle_t exported)
 {
     struct rocr_pointer_info now;
     hsa_amd_vmem_alloc_handle_t handle;
@@ -144,7 +144,7 @@ static int export_mapped(struct rocr_hmem *self, uint64_t addr, size_t len,
     if (rc)
         return rc;
     rc = dmabuf_take(fd, addr - start, len, &taken);
-    if (!rc && !is_still(self, info, handle)) {
+    if (!rc && !mapping_is_unchanged(self, info, handle)) {
         close(fd);
         rc = hmreg_fail(-EFAULT, "the memory mapped at %#" PRIx64 " was replaced", start);
     }

@@ -30,7 +30,7 @@ static void on_end(void *addr, void *arg)
     hmem_ended(base, end);
 }
 
-static bool is_still(struct rocr_hmem *self, const struct rocr_pointer_info *before)
+static bool allocation_is_unchanged(struct rocr_hmem *self, const struct rocr_pointer_info *before)
 {
     struct rocr_pointer_info now;
 
@@ -52,7 +52,7 @@ static uint64_t draw_id(struct rocr_hmem *self, const struct rocr_pointer_info *
         alloc_ids_end(slot);
         return 0;
     }
-    return is_still(self, info) ? alloc_ids_enter(&allocations, slot) : 0;
+    return allocation_is_unchanged(self, info) ? alloc_ids_enter(&allocations, slot) : 0;
 }
 
 static uint64_t id_of(struct rocr_hmem *self, const struct rocr_pointer_info *info, uint64_t addr,

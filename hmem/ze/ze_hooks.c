@@ -140,7 +140,7 @@ struct names {
 };
 
 /* Nothing may be loaded or closed meanwhile, so the libraries are opened later. */
-static int remember(struct dl_phdr_info *info, size_t size, void *arg)
+static int add_name(struct dl_phdr_info *info, size_t size, void *arg)
 {
     struct names *names = arg;
     char **more = names->list;
@@ -273,7 +273,7 @@ void ze_hooks_find(struct ze_hmem *self)
 {
     struct names names = {0};
 
-    dl_iterate_phdr(remember, &names);
+    dl_iterate_phdr(add_name, &names);
     pthread_mutex_lock(&lock);
     for (size_t i = 0; i < names.count; i++)
         look_at(names.list[i]);

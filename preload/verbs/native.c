@@ -24,7 +24,7 @@ struct asked native_asked(const struct verbs_request *request)
 }
 
 /* Keeps what a reregistration or the deregistration needs. False: no memory. */
-static bool remember(struct ibv_mr *mr, struct hmreg_mr *region, const struct asked *asked)
+static bool add_region(struct ibv_mr *mr, struct hmreg_mr *region, const struct asked *asked)
 {
     const struct known known = {
         .mr = mr, .region = region, .device = region != NULL, .asked = *asked};
@@ -37,7 +37,7 @@ static struct ibv_mr *reg_device(const struct asked *asked, struct made *made)
     struct ibv_mr *native = NULL;
     struct hmreg_mr *region = gpu_reg(asked, &native, made);
 
-    if (!region || remember(native, region, asked))
+    if (!region || add_region(native, region, asked))
         return native;
     hmreg_mr_close(region);
     return NULL;
@@ -65,7 +65,7 @@ struct ibv_mr *native_reg(const struct verbs_request *request, struct made *made
 
     error = mr ? before : errno;
     if (mr && preload_mode()->gpu && by_address)
-        remember(mr, NULL, &asked);
+        add_region(mr, NULL, &asked);
     else if (!mr && preload_mode()->gpu && by_address)
         mr = reg_device(&asked, made);
     errno = mr ? before : error;

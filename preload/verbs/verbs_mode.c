@@ -169,7 +169,7 @@ static void closed_pd(const struct ibv_pd *pd)
 
 static void unimporting_pd(const struct ibv_pd *pd)
 {
-    engine_disown(pd);
+    engine_detach(pd);
 }
 
 static void closing_device(struct ibv_context *context)

@@ -41,7 +41,7 @@ static bool is_of(void *function, const char *library_name)
 }
 
 /* Another library's dlvsym() may answer with the first definition of a name: ours. */
-static void *unless_ours(void *found)
+static void *skip_own_function(void *found)
 {
     return found && is_of(found, "libhmreg-") ? NULL : found;
 }
@@ -49,10 +49,11 @@ static void *unless_ours(void *found)
 /* dlvsym() passes over a definition without a version, to which programs bind all the same. */
 static void *next_definition(const char *name, const char *version)
 {
-    void *any = unless_ours(dlsym(RTLD_NEXT, name));
+    void *any = skip_own_function(dlsym(RTLD_NEXT, name));
 
-    return any && !is_of(any, "libibverbs.so") ? any
-                                               : unless_ours(dlvsym(RTLD_NEXT, name, version));
+    return any && !is_of(any, "libibverbs.so")
+               ? any
+               : skip_own_function(dlvsym(RTLD_NEXT, name, version));
 }
 
 static void *find(_Atomic(void *) *cached, const char *name, const char *version)
@@ -64,7 +65,7 @@ static void *find(_Atomic(void *) *cached, const char *name, const char *version
         return found;
     found = next_definition(name, version);
     from = found ? NULL : loaded();
-    found = from ? unless_ours(dlvsym(from, name, version)) : found;
+    found = from ? skip_own_function(dlvsym(from, name, version)) : found;
     atomic_store_explicit(cached, found, memory_order_release);
     errno = found ? error : EOPNOTSUPP;
     return found;

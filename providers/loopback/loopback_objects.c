@@ -114,7 +114,7 @@ int hmreg_loopback_eq_close(struct hmreg_loopback_eq *eq)
         return rc;
     loopback = eq->object.loopback;
     if (loopback->eq == eq && regions_any(loopback))
-        return hmreg_fail(-EBUSY, "the queue's domain has regions open");
+        return hmreg_fail(-EBUSY, "eq: its domain has open regions; close them first");
     pthread_mutex_lock(&loopback->lock);
     if (loopback->eq == eq)
         loopback->eq = NULL;

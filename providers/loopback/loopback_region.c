@@ -271,18 +271,18 @@ int region_raw_key(void *self, const struct provider_mr *mr, uint64_t *base, uin
 {
     const struct loopback *loopback = self;
     const struct region *region = mr->priv;
+    size_t room = *size;
 
-    if (*size < LOOPBACK_RAW_BYTES) {
-        *size = LOOPBACK_RAW_BYTES;
-        return hmreg_fail(-HMREG_ETOOSMALL, "a raw key takes %d bytes", LOOPBACK_RAW_BYTES);
-    }
+    *size = LOOPBACK_RAW_BYTES;
+    if (room < LOOPBACK_RAW_BYTES)
+        return hmreg_fail(-HMREG_ETOOSMALL, "the raw key takes %d bytes, its buffer has %zu",
+                          LOOPBACK_RAW_BYTES, room);
     memcpy(key, &region->key, 8);
     memcpy(key + 8, &region->secret, 8);
     *base =
         loopback->mr_mode & HMREG_MR_VIRT_ADDR ? (uint64_t)(uintptr_t)region->iov[0].iov_base : 0;
     if (region->has_iova)
         *base = region->iova;
-    *size = LOOPBACK_RAW_BYTES;
     return 0;
 }
 

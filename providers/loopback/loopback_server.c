@@ -66,9 +66,9 @@ struct connection {
 struct wire_server {
     struct loopback *loopback;
     pthread_t thread;
-    int listener; /* shut down: the thread ends */
-    bool starved; /* no descriptor is left for new clients */
-    bool crowded; /* maybe: a stranger has proved the secret */
+    int listener;            /* shut down: the thread ends */
+    bool starved;            /* no descriptor is left for new clients */
+    bool has_excess_clients; /* maybe: a stranger has proved the secret */
     unsigned clients;
     struct connection *client[MAX_CLIENTS];
     uint64_t requests, earlier; /* and those before the sockets were looked at last */
@@ -200,7 +200,7 @@ static int take_proof(struct wire_server *server, struct connection *client)
     if (!loopback_same_bytes(&client->proof, &expected, sizeof(expected)))
         return -EPROTO;
     client->served = ++server->requests;
-    server->crowded = true;
+    server->has_excess_clients = true;
     await_request(client);
     return 0;
 }
@@ -336,14 +336,14 @@ static void make_room_for_stranger(struct wire_server *server)
 }
 
 /* Those that are dropped reconnect for their next request. */
-static void drop_crowd(struct wire_server *server)
+static void drop_excess_clients(struct wire_server *server)
 {
     unsigned limit = client_limit(), strangers = stranger_limit(), first = 0;
 
     limit = limit > strangers ? limit - strangers : 1;
-    while (server->crowded && count_clients(server, false, &first) > limit)
+    while (server->has_excess_clients && count_clients(server, false, &first) > limit)
         drop(server, first);
-    server->crowded = false;
+    server->has_excess_clients = false;
 }
 
 static void admit(struct wire_server *server)
@@ -420,7 +420,7 @@ static void *serve_all(void *arg)
         for (unsigned i = server->clients; i-- > 0;)
             if (polls[i + 1].revents && serve(server, server->client[i]))
                 drop(server, i);
-        drop_crowd(server);
+        drop_excess_clients(server);
         if (polls[0].revents)
             admit(server);
     }

@@ -262,7 +262,8 @@ static int close_all(void *arg)
     if (fixture_map_at(memory, 2) != memory || fixture_key(memory, 10) == 1)
         return 3;
     if (test_monitor_info(fixture.lib).active != HMREG_MONITOR_DISABLED ||
-        !strstr(test_monitor_info(fixture.lib).why, "closed its descriptor"))
+        !strstr(test_monitor_info(fixture.lib).why,
+                "closed the monitor's descriptor of /dev/hmreg"))
         return 4;
     fixture_close();
     return 0;

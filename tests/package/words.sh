@@ -36,7 +36,7 @@ refused='
 \b(stir|stirs|stirred)\b => evict a batch
 \blays? out\b => unpublish
 \b(tortures?|torture test)\b => address reuse
-\bcrowds?\b => concurrent threads
+crowd => concurrent threads, excess clients
 \bbooks?\b => counters, list
 \btroubles?\b => error, failure
 \bdesks?\b => TLS view
@@ -124,6 +124,7 @@ headers_repeat_the_noun() {
 
 check words__of_a_riddle__are_found finds refused 'Who has been told all of it is told again.'
 check words__that_are_a_metaphor__are_found finds refused 'struct ledger'
+check words__inside_an_identifier__are_found finds refused 'drop_crowd(server);'
 check words__of_a_plain_sentence__are_not fails '' finds refused 'The cache evicts one entry.'
 check words__of_a_relative_clause__are_found finds refused 'It closes the queue, which is what to close.'
 check words__that_the_glossary_replaced__are_found finds replaced 'The cache remembers each region.'

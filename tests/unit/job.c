@@ -288,10 +288,10 @@ TEST(domain__with_an_event_queue__eopnotsupp)
 
     caps.async = true;
     open_on(&caps);
-    start_fails(-EOPNOTSUPP, "in your event queue");
+    start_fails(-EOPNOTSUPP, "in an event queue that the application reads");
     assert_fails(
         hmreg_mr_reg_large(fixture.script.domain, fixture.host, PIECE, HMREG_READ, NULL, &mr),
-        -EOPNOTSUPP, "in your event queue");
+        -EOPNOTSUPP, "in an event queue that the application reads");
 }
 
 /* ---- waiting ---------------------------------------------------------------------------- */

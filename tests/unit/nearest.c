@@ -399,7 +399,8 @@ TEST(group_nearest__wrong_arguments__refused)
     assert_fails(hmreg_group_nearest(host.group, host.topology, 4), -ENOMEM, "no memory");
     failing = 0;
     assert_ok(hmreg_group_nearest(host.group, host.topology, HMREG_GROUP_MAX));
-    assert_fails(hmreg_group_nearest(host.group, host.topology, 4), -EBUSY, "already");
+    assert_fails(hmreg_group_nearest(host.group, host.topology, 4), -EBUSY,
+                 "was called for this group before");
     hmreg_topology_close(without);
 }
 

@@ -123,7 +123,7 @@ static bool is_usable(struct counter_monitor *counter)
     return !atomic_load(&counter->lost);
 }
 
-static void rest(void)
+static void sleep_between_reads(void)
 {
     nanosleep(&(struct timespec){.tv_nsec = REST_NS}, NULL);
 }
@@ -197,7 +197,7 @@ static void *listen_to_counts(void *arg)
         if (!await_count(counter))
             continue;
         do
-            rest();
+            sleep_between_reads();
         while (!try_to_read(counter));
     }
     await(&counter->ending);
@@ -357,11 +357,11 @@ static uint32_t take_left(struct counter_monitor *counter, uint32_t left[UNWATCH
     return count;
 }
 
-static int fail_watch(int rc)
+static int fail_watch(const char *path, int rc)
 {
     if (rc == -ENOSPC)
-        return hmreg_fail(rc, "counter: as many ranges are watched as the device permits");
-    return hmreg_fail_os(-rc, "counter: the range cannot be watched");
+        return hmreg_fail(rc, "as many ranges are watched as %s permits", path);
+    return hmreg_fail_os(-rc, "%s cannot watch the range", path);
 }
 
 int counter_monitor_watch(struct counter_monitor *counter, uint64_t start_addr, uint64_t end)
@@ -371,13 +371,14 @@ int counter_monitor_watch(struct counter_monitor *counter, uint64_t start_addr, 
     int rc;
 
     if (!is_usable(counter))
-        return hmreg_fail(-EBADF, "the program has closed its descriptor");
+        return hmreg_fail(-EBADF, "the program has closed the monitor's descriptor of %s",
+                          counter->device.ops->path);
     pthread_mutex_lock(&counter->lock);
     count = take_left(counter, left);
     pthread_mutex_unlock(&counter->lock);
     rc = update(counter, left, count, &range);
     if (rc)
-        return fail_watch(rc);
+        return fail_watch(counter->device.ops->path, rc);
     pthread_mutex_lock(&counter->lock);
     slots_enter(&counter->slots, range.slot, range.seq, start_addr, end);
     pthread_mutex_unlock(&counter->lock);

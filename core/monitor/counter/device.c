@@ -124,8 +124,11 @@ static void close_device(struct counter_device *device)
     owned_fd_close(&device->file);
 }
 
-static const struct counter_device_ops ops = {
-    .update = update, .read = read_ring, .acknowledge = acknowledge, .close = close_device};
+static const struct counter_device_ops ops = {.path = PATH,
+                                              .update = update,
+                                              .read = read_ring,
+                                              .acknowledge = acknowledge,
+                                              .close = close_device};
 
 int counter_device_open(uint32_t most, struct counter_device *out)
 {

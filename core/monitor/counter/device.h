@@ -19,6 +19,7 @@ struct counter_device;
 struct kdreg2;
 
 struct counter_device_ops {
+    const char *path;
     /* First frees slots, then watches a range, whose slot and seq it sets. -ENOSPC: no slot is
      * free; -ENOMEM; -EBADF or another: the descriptor is not the device. Not recorded. */
     int (*update)(const struct counter_device *device, const uint32_t *unwatch, uint32_t count,

@@ -224,7 +224,7 @@ static void close_device(struct counter_device *device)
 }
 
 static const struct counter_device_ops ops = {
-    .update = update, .read = read_events, .keep = keep, .close = close_device};
+    .path = PATH, .update = update, .read = read_events, .keep = keep, .close = close_device};
 
 /* Twice as many as are watched at once, so that events of ranges that were unwatched meanwhile have
  * room. */

@@ -28,7 +28,8 @@ static int seal_islands(void)
     int rc = code_seal(&islands);
 
     if (rc == -ENOSYS)
-        return hmreg_fail(-EOPNOTSUPP, "memhooks: membarrier failed");
+        return hmreg_fail(-EOPNOTSUPP, "memhooks: membarrier(2) failed, which new code needs; use "
+                                       "userfaultfd or import");
     return !rc ? 0
                : hmreg_fail(-EOPNOTSUPP,
                             "memhooks: no memory for code of our own (mprotect: %s); use "
@@ -144,8 +145,8 @@ static int add_hooked(const struct hook_site *site, struct hook_state *state)
     if (!(site->enter ? code_can_replace(site->enter, HOOK_ENTER_SIZE)
                       : code_can_replace(site->at, HOOK_SITE_SIZE)))
         return hmreg_fail(-EOPNOTSUPP,
-                          "memhooks: %s() lies where it cannot be changed at once; "
-                          "use userfaultfd or import",
+                          "memhooks: the code of %s() cannot be patched atomically; use "
+                          "userfaultfd or import",
                           site->function);
     rc = make_stub(hook, state);
     if (!rc)
