@@ -161,7 +161,7 @@ static int resolve_segments(struct hmreg_domain *domain, struct layout *layout)
         return rc;
     return hmreg_fail(-EXDEV,
                       "flags has HMREG_REG_SINGLE, but %zu segments are as many registrations on "
-                      "%s: leave it out, and use hmreg_mr_segment()",
+                      "%s: leave it out, and use hmreg_mr_piece()",
                       layout->ranges.count, domain->caps.fabric);
 }
 
@@ -292,7 +292,7 @@ int layout_check_length(const struct hmreg_domain *domain, const struct request 
         return hmreg_fail(-EMSGSIZE,
                           "the region is longer than this domain's %" PRIu64
                           " bytes, and is to be one registration: get it in parts, or with "
-                          "HMREG_REG_PARTS (or HMREG_DOMAIN_PARTS) and use hmreg_mr_segment()",
+                          "HMREG_REG_PARTS (or HMREG_DOMAIN_PARTS) and use hmreg_mr_piece()",
                           max_len);
     longest = layout_longest(max_len);
     if ((range->iov_len - 1) / longest < HMREG_SEGMENTS_MAX)

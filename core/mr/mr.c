@@ -228,7 +228,7 @@ static void note_parts(const struct hmreg_mr *mr, const char *what)
         hmreg_fail(-EXDEV, "a group's region has no %s: its rails have, see hmreg_mr_rail()", what);
     else if (mr_pieces(mr))
         hmreg_fail(-EXDEV,
-                   "the region has %zu pieces and no %s of its own: hmreg_mr_segment() returns "
+                   "the region has %zu pieces and no %s of its own: hmreg_mr_piece() returns "
                    "each piece's; or register with HMREG_REG_SINGLE",
                    mr_count(mr), what);
 }
@@ -309,13 +309,13 @@ int hmreg_mr_query(const struct hmreg_mr *mr, struct hmreg_mr_info *out)
 
 /* ---- parts, to callers ------------------------------------------------------------------ */
 
-static void describe_piece(const struct hmreg_mr *mr, size_t index, struct hmreg_segment_info *out)
+static void describe_piece(const struct hmreg_mr *mr, size_t index, struct hmreg_piece_info *out)
 {
     const struct hmreg_mr *owner = mr_pieces(mr) ? mr_pieces(mr)[index] : mr;
     size_t range = mr_pieces(mr) ? 0 : index;
     struct provider_mr now = mr_current_registration(owner);
 
-    *out = (struct hmreg_segment_info){
+    *out = (struct hmreg_piece_info){
         .local_addr = mr_local_addr(owner, range),
         .len = mr_iov(owner, range).iov_len,
         .desc = now.keys.desc,
@@ -324,12 +324,12 @@ static void describe_piece(const struct hmreg_mr *mr, size_t index, struct hmreg
     };
 }
 
-int hmreg_mr_segment(const struct hmreg_mr *mr, size_t index, struct hmreg_segment_info *out)
+int hmreg_mr_piece(const struct hmreg_mr *mr, size_t index, struct hmreg_piece_info *out)
 {
-    struct hmreg_segment_info info;
+    struct hmreg_piece_info info;
     int rc = mr_check(mr);
 
-    rc = rc ? rc : validate_out(out, sizeof(info), "struct hmreg_segment_info");
+    rc = rc ? rc : validate_out(out, sizeof(info), "struct hmreg_piece_info");
     if (rc)
         return rc;
     if (index >= mr_count(mr))

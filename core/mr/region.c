@@ -279,7 +279,7 @@ static int refuse_parts(const struct layout *layout, const struct refusals *refu
     return hmreg_fail(-EXDEV,
                       "no single dmabuf contains the %zu bytes at %p, which are to be one "
                       "registration: pass each allocation by itself, or HMREG_REG_PARTS (or "
-                      "HMREG_DOMAIN_PARTS) and use hmreg_mr_segment()",
+                      "HMREG_DOMAIN_PARTS) and use hmreg_mr_piece()",
                       range->iov_len, range->iov_base);
 }
 

@@ -23,7 +23,7 @@ extern "C" {
  * HMREG_MR_ENDPOINT each get registers a region of its own, which is not bound yet: there use
  * hmreg_mr_get_attr() with an endpoint. Where the domain permits regions of several parts
  * (HMREG_DOMAIN_PARTS; on other fabrics than verbs the default), a range longer than its max_len
- * becomes one of several pieces (hmreg_mr_segment()), which serves gets of ranges inside it too.
+ * becomes one of several pieces (hmreg_mr_piece()), which serves gets of ranges inside it too.
  * Errors of hmreg_mr_reg(), but where parts are permitted -EMSGSIZE: the range is longer than
  * HMREG_SEGMENTS_MAX such pieces.
  */
@@ -70,12 +70,12 @@ void hmreg_mr_put(struct hmreg_mr *mr);
  * Gets a region of each range iov[0] to iov[count - 1], as count calls of hmreg_mr_get() would:
  * mrs[i] is a region of iov[i]. It takes as long as they do, one after the other. All regions or
  * none: on failure, regions got so far are put back (those just registered stay cached, unless
- * their policy is last put), and every element of mrs is NULL. Ranges may repeat or overlap, and be of different memory (host, several devices).
- * The application must not free or remap any of the ranges between the call and the put of its
- * region. More ranges than the cache's limits allow have regions that are not cached.
- * Errors of hmreg_mr_get(), for the first range that has one; the text begins with the range's
- * index, as in "iov[3]: ...". Arguments of all ranges are checked before any vendor or fabric is
- * called. -EINVAL also: iov is NULL, or count is 0.
+ * their policy is last put), and every element of mrs is NULL. Ranges may repeat or overlap, and be
+ * of different memory (host, several devices). The application must not free or remap any of the
+ * ranges between the call and the put of its region. More ranges than the cache's limits allow have
+ * regions that are not cached. Errors of hmreg_mr_get(), for the first range that has one; the text
+ * begins with the range's index, as in "iov[3]: ...". Arguments of all ranges are checked before
+ * any vendor or fabric is called. -EINVAL also: iov is NULL, or count is 0.
  */
 int hmreg_mr_get_many(struct hmreg_domain *domain, const struct iovec *iov, size_t count,
                       uint64_t access, struct hmreg_mr **mrs);

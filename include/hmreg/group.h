@@ -61,7 +61,7 @@ struct hmreg_domain *hmreg_group_member(struct hmreg_domain *domain, size_t rail
 
 /*
  * The registration of a region on one member. It is a region of that member: hmreg_mr_desc(),
- * _key(), _lkey(), _rkey(), _native(), _query(), _segment(), _raw_attr(), _pack() and
+ * _key(), _lkey(), _rkey(), _native(), _query(), _piece(), _raw_attr(), _pack() and
  * hmreg_mr_explain() tell of this rail, hmreg_mr_bind() and _enable() work on it. It lives as long
  * as the region; hmreg_mr_close() and hmreg_mr_put() do not accept it. Rail 0 of a region of a
  * domain that is no group is the region itself. Of the group's region itself desc and native are

@@ -123,7 +123,7 @@ enum hmreg_way {
 /* hmreg's own, of which at most one is given: may one range become a region of several parts? Of
  * neither, the domain's HMREG_DOMAIN_SINGLE or _PARTS counts. */
 #define HMREG_REG_SINGLE (UINT64_C(1) << 62) /* one registration, or an error */
-#define HMREG_REG_PARTS  (UINT64_C(1) << 63) /* several, which hmreg_mr_segment() describes */
+#define HMREG_REG_PARTS  (UINT64_C(1) << 63) /* several, which hmreg_mr_piece() describes */
 
 /* Of gets only, at most one; of neither, the domain's cover counts (enum hmreg_cover). */
 #define HMREG_REG_COVER (UINT64_C(1) << 60) /* as HMREG_COVER_REMOTE */
@@ -385,7 +385,7 @@ int hmreg_mem_free(struct hmreg *lib, void *addr);
 #define HMREG_DOMAIN_EXACT    (1u << 0) /* get() returns a region of exactly the requested range */
 #define HMREG_DOMAIN_NO_CACHE (1u << 1) /* get() always registers, put() deregisters */
 /* Where neither flag says it, may one range become a region of several parts, whose keys only
- * hmreg_mr_segment() returns? With neither: not on verbs, on other providers it may. On a group
+ * hmreg_mr_piece() returns? With neither: not on verbs, on other providers it may. On a group
  * with neither each member decides; rails are no such parts. */
 #define HMREG_DOMAIN_SINGLE (1u << 2) /* one registration (on each rail), or an error */
 #define HMREG_DOMAIN_PARTS  (1u << 3) /* it may have several */
@@ -654,7 +654,7 @@ struct hmreg_segment {
  * registration (a piece) for each segment and one token for all. On every fabric, remote offsets
  * run through the segments in order; hmreg_remote_addr() finds the piece. A composite's
  * hmreg_mr_desc() and hmreg_mr_native() are NULL and its key is HMREG_KEY_NOTAVAIL;
- * hmreg_mr_segment() returns desc, native object and key of each piece. requested_key is the key of
+ * hmreg_mr_piece() returns desc, native object and key of each piece. requested_key is the key of
  * the first registration; the library chooses the keys of a composite's other pieces.
  * hmreg_mr_regattr() also takes segments, with all other attributes. A list of segments permits a
  * composite on every domain, unless flags has HMREG_REG_SINGLE (then -EXDEV). Errors of
@@ -665,8 +665,8 @@ int hmreg_mr_regsgl(struct hmreg_domain *domain, const struct hmreg_segment *seg
                     uint64_t access, uint64_t offset, uint64_t requested_key, uint64_t flags,
                     struct hmreg_mr **mr, void *context);
 
-struct hmreg_segment_info {
-    size_t size;         /* sizeof(struct hmreg_segment_info) */
+struct hmreg_piece_info {
+    size_t size;         /* sizeof(struct hmreg_piece_info) */
     uint64_t local_addr; /* the address for the fabric's local operations */
     uint64_t len;
     void *desc;
@@ -676,7 +676,7 @@ struct hmreg_segment_info {
 
 /* Describes piece `index` of a region: a segment, a range of an iov, or all of a plain region.
  * -EINVAL: an argument is NULL or out->size is too small. -ENOENT: index is past the last. */
-int hmreg_mr_segment(const struct hmreg_mr *mr, size_t index, struct hmreg_segment_info *out);
+int hmreg_mr_piece(const struct hmreg_mr *mr, size_t index, struct hmreg_piece_info *out);
 
 /*
  * Returns a region's raw key and its base address. key_size: in, the bytes available at raw_key;

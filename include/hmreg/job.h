@@ -6,7 +6,7 @@
  * A job registers one range as one region. It divides the range into pieces of one length, and its
  * threads register them in the order of addresses: each takes the lowest piece that is left. The
  * region is one as hmreg_mr_regsgl() returns it: piece i covers the bytes from i * piece_len on,
- * hmreg_mr_segment() has its desc and keys, one token names all pieces, and hmreg_remote_addr()
+ * hmreg_mr_piece() has its desc and keys, one token names all pieces, and hmreg_remote_addr()
  * finds the piece of an offset. A job registers all of the range or nothing.
  */
 #ifndef HMREG_JOB_H

@@ -19,7 +19,7 @@ extern "C" {
  * close or put, by any thread, but not while a call of hmreg_suspend() or hmreg_resume() of its
  * memory runs; between the two calls its keys are HMREG_KEY_NOTAVAIL and
  * HMREG_VERBS_KEY_NOTAVAIL. A region of several parts has an array: of a composite its pieces,
- * as hmreg_mr_segment() numbers them, of a group's region its rails. A part without keys of its
+ * as hmreg_mr_piece() numbers them, of a group's region its rails. A part without keys of its
  * own, such as a rail that is not there or is a composite, has NULL, HMREG_KEY_NOTAVAIL and
  * HMREG_VERBS_KEY_NOTAVAIL. generation changes when the keys do; a program that has copied keys
  * compares it. Where registrations complete in an event queue (hmreg_domain_bind()) the head does

@@ -171,7 +171,7 @@ static void release(struct loopback *loopback)
 
 /* A forked child inherits the list: it reaches its parent's domains as other processes do. An
  * address with a wrong secret is not one of this process either. */
-static bool is_here(const struct loopback_address *address)
+static bool is_own_address(const struct loopback_address *address)
 {
     struct loopback *found = hold(address->nonce);
     struct hmreg_error before;
@@ -222,7 +222,7 @@ static struct peer *new_peer(const struct peer *like)
     if (!peer)
         return NULL;
     *peer = *like;
-    if (is_here(&peer->address))
+    if (is_own_address(&peer->address))
         return peer;
     peer->client = wire_client_new(&peer->address);
     if (peer->client)
@@ -284,7 +284,8 @@ static void remote_close(void *self, void *remote)
         free_peer(peer);
 }
 
-static int access_here(const struct peer *peer, const struct loopback_access *access, void *local)
+static int access_own_memory(const struct peer *peer, const struct loopback_access *access,
+                             void *local)
 {
     struct loopback *loopback = hold(peer->address.nonce);
     int rc;
@@ -363,7 +364,7 @@ static int rma(struct hmreg_remote *remote, bool write, void *local, size_t len,
     if (rc)
         return rc;
     if (!peer->client)
-        return access_here(peer, &access, local);
+        return access_own_memory(peer, &access, local);
     return wire_client_access(peer->client, loopback->lib, &access, local);
 }
 

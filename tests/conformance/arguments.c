@@ -518,7 +518,7 @@ CASE(null__refused_or_without_effect)
     assert_fails(hmreg_domain_dump(NULL, NULL, NULL), -EINVAL, "domain");
     assert_fails(hmreg_domain_explain(NULL, 0, -1, &why), -EINVAL, "domain");
     assert_fails(hmreg_mr_query(NULL, &(struct hmreg_mr_info){0}), -EINVAL, "mr");
-    assert_fails(hmreg_mr_segment(NULL, 0, &(struct hmreg_segment_info){0}), -EINVAL, "mr");
+    assert_fails(hmreg_mr_piece(NULL, 0, &(struct hmreg_piece_info){0}), -EINVAL, "mr");
     assert_fails(hmreg_mr_pack(NULL, bytes, &size), -EINVAL, "mr");
     assert_fails(hmreg_mr_raw_attr(NULL, &addr, bytes, &size, 0), -EINVAL, "mr");
     assert_fails(hmreg_mr_map_raw(NULL, 0, bytes, 8, &key, 0), -EINVAL, "domain");

@@ -75,7 +75,7 @@ CASE(async__error__no_event)
 /* A composite has one event; a region that is closed early has none. */
 CASE(async__composite__one_event)
 {
-    struct hmreg_segment_info info = {.size = sizeof(info)};
+    struct hmreg_piece_info info = {.size = sizeof(info)};
     struct hmreg_segment segments[3];
     struct hmreg_domain *domain = NULL;
     struct hmreg_mr *mr = NULL;
@@ -94,11 +94,11 @@ CASE(async__composite__one_event)
             break;
         }
         assert_int_equal(rc, 0);
-        assert_ok(hmreg_mr_segment(mr, 0, &info));
+        assert_ok(hmreg_mr_piece(mr, 0, &info));
         assert_true(info.key == HMREG_KEY_NOTAVAIL);
         if (!closed) {
             assert_ptr_equal(await_event(fixture), &mr);
-            assert_ok(hmreg_mr_segment(mr, 0, &info));
+            assert_ok(hmreg_mr_piece(mr, 0, &info));
             assert_true(info.key != HMREG_KEY_NOTAVAIL || suite_has(fixture, HMREG_MR_RAW));
         }
         assert_ok(hmreg_mr_close(mr));

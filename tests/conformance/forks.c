@@ -93,7 +93,7 @@ static void call_region(const struct parent *parent, struct hmreg_mr *mr)
     uint64_t addr;
 
     PERM(hmreg_mr_query(mr, (void *)&out));
-    PERM(hmreg_mr_segment(mr, 0, (void *)&out));
+    PERM(hmreg_mr_piece(mr, 0, (void *)&out));
     PERM(hmreg_mr_explain(mr, (void *)&out));
     PERM(hmreg_mr_pack(mr, NULL, &out.size));
     PERM(hmreg_mr_pack_range(mr, parent->fixture->memory, 1, NULL, &out.size));

@@ -274,7 +274,7 @@ CASE(iova__of_segments__they_follow_each_other)
 {
     const struct hmreg_segment segments[2] = {{.u.memory = {fixture->memory + 4096, 4096}},
                                               {.u.memory = {fixture->memory + 16384, 100}}};
-    struct hmreg_segment_info piece = {.size = sizeof(piece)};
+    struct hmreg_piece_info piece = {.size = sizeof(piece)};
     struct hmreg_remote *remote;
     uint64_t addr = 0, key = 0;
     struct hmreg_mr *mr;
@@ -293,7 +293,7 @@ CASE(iova__of_segments__they_follow_each_other)
     assert_null(mr);
     wanted.attr.iova = 0x7000000;
     mr = reg(fixture, &wanted, "");
-    assert_ok(hmreg_mr_segment(mr, 1, &piece));
+    assert_ok(hmreg_mr_piece(mr, 1, &piece));
     assert_true(piece.local_addr == wanted.attr.iova + 4096 ||
                 piece.local_addr == (uintptr_t)fixture->memory + 16384);
     remote = suite_peer(fixture, mr);

@@ -60,7 +60,7 @@ CASE(head__has_what_the_calls_return)
 
 CASE(query__returns_what_was_registered)
 {
-    struct hmreg_segment_info segment = {.size = sizeof(segment)};
+    struct hmreg_piece_info segment = {.size = sizeof(segment)};
     struct hmreg_remote_info remote = {.size = sizeof(remote)};
     struct hmreg_mr_info info = {.size = sizeof(info)};
     struct objects objects;
@@ -77,10 +77,10 @@ CASE(query__returns_what_was_registered)
     assert_int_equal(info.cached, 0);
     assert_ptr_equal(hmreg_mr_context(objects.mr), fixture);
     assert_ptr_equal(hmreg_mr_context(objects.local), NULL);
-    assert_ok(hmreg_mr_segment(objects.mr, 0, &segment));
+    assert_ok(hmreg_mr_piece(objects.mr, 0, &segment));
     assert_int_equal(segment.len, BYTES);
     assert_ptr_equal(segment.native, hmreg_mr_native(objects.mr));
-    assert_fails(hmreg_mr_segment(objects.mr, 1, &segment), -ENOENT, "index is 1");
+    assert_fails(hmreg_mr_piece(objects.mr, 1, &segment), -ENOENT, "index is 1");
     assert_ok(hmreg_remote_query(objects.remote, &remote));
     assert_int_equal(remote.len, BYTES);
     assert_int_equal(remote.access, HMREG_ACCESS_REMOTE);
@@ -110,7 +110,7 @@ ASK(ask_stats, hmreg_domain_stats(objects->fixture->domain, out))
 ASK(ask_cache, hmreg_cache_stats(objects->fixture->domain, HMREG_IFACE_SYSTEM, -1, out))
 ASK(ask_paths, hmreg_domain_explain(objects->fixture->domain, HMREG_IFACE_SYSTEM, -1, out))
 ASK(ask_mr, hmreg_mr_query(objects->mr, out))
-ASK(ask_segment, hmreg_mr_segment(objects->mr, 0, out))
+ASK(ask_segment, hmreg_mr_piece(objects->mr, 0, out))
 ASK(ask_explain, hmreg_mr_explain(objects->mr, out))
 ASK(ask_remote, hmreg_remote_query(objects->remote, out))
 ASK(ask_memory, hmreg_query(objects->fixture->lib, objects->fixture->memory, BYTES, out))
@@ -125,7 +125,7 @@ ASK(ask_monitor, hmreg_monitor_query(objects->fixture->lib, out))
 static const struct query queries_of_all[] = {
     QUERY(ask_domain, hmreg_domain_info),   QUERY(ask_stats, hmreg_stats),
     QUERY(ask_cache, hmreg_stats),          QUERY(ask_paths, hmreg_explanation),
-    QUERY(ask_mr, hmreg_mr_info),           QUERY(ask_segment, hmreg_segment_info),
+    QUERY(ask_mr, hmreg_mr_info),           QUERY(ask_segment, hmreg_piece_info),
     QUERY(ask_explain, hmreg_explanation),  QUERY(ask_remote, hmreg_remote_info),
     QUERY(ask_memory, hmreg_mem_info),      QUERY(ask_runtime, hmreg_runtime_info),
     QUERY(ask_monitor, hmreg_monitor_info),

@@ -33,15 +33,15 @@ static void check_over_the_border(struct suite_fixture *fixture, struct hmreg_re
 static void check_bytes(struct suite_fixture *fixture, struct hmreg_mr *mr)
 {
     struct hmreg_remote_info info = {.size = sizeof(info)};
-    struct hmreg_segment_info piece = {.size = sizeof(piece)};
+    struct hmreg_piece_info piece = {.size = sizeof(piece)};
     struct hmreg_remote *remote;
     uint64_t addr, key;
 
     suite_ready(fixture, fixture->domain, mr);
-    assert_ok(hmreg_mr_segment(mr, 1, &piece));
+    assert_ok(hmreg_mr_piece(mr, 1, &piece));
     assert_int_equal(piece.local_addr, (uintptr_t)fixture->memory + 100);
     assert_int_equal(piece.len, 50);
-    assert_fails(hmreg_mr_segment(mr, 2, &piece), -ENOENT, "2 pieces");
+    assert_fails(hmreg_mr_piece(mr, 2, &piece), -ENOENT, "2 pieces");
     remote = suite_peer(fixture, mr);
     assert_ok(hmreg_remote_query(remote, &info));
     assert_int_equal(info.len, 150);

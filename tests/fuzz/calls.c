@@ -564,12 +564,12 @@ struct hmreg_mr *fuzz_region(struct fuzz *fuzz)
 static void call_mr_queries(struct fuzz *fuzz)
 {
     STRUCT(hmreg_mr_info, info);
-    STRUCT(hmreg_segment_info, segment);
+    STRUCT(hmreg_piece_info, segment);
     STRUCT(hmreg_explanation, explanation);
     struct hmreg_mr *mr = fuzz_region(fuzz);
 
     CALL(hmreg_mr_query(mr, &info.it), &info);
-    CALL(hmreg_mr_segment(mr, fuzz_below(fuzz, 6), &segment.it), &segment);
+    CALL(hmreg_mr_piece(mr, fuzz_below(fuzz, 6), &segment.it), &segment);
     CALL(hmreg_mr_explain(mr, &explanation.it), &explanation);
     MUST(!hmreg_mr_native(mr));
     hmreg_mr_key(mr);

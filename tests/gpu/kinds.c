@@ -144,7 +144,7 @@ static void write_piece(struct hmreg_remote *remote, uint64_t offset, size_t len
 static void check_peer(struct hmreg *lib, struct hmreg_domain *domain, const struct kind *kind,
                        const struct hmreg_mr *mr, unsigned seed)
 {
-    struct hmreg_segment_info piece = {.size = sizeof(piece)};
+    struct hmreg_piece_info piece = {.size = sizeof(piece)};
     struct hmreg_remote *remote = NULL;
     unsigned char *got = malloc(kind->len);
     char token[8192];
@@ -153,7 +153,7 @@ static void check_peer(struct hmreg *lib, struct hmreg_domain *domain, const str
 
     assert_ok(hmreg_mr_pack(mr, token, &size));
     assert_ok(hmreg_remote_open(domain, token, size, &remote));
-    while (hmreg_mr_segment(mr, count, &piece) == 0) {
+    while (hmreg_mr_piece(mr, count, &piece) == 0) {
         write_piece(remote, offset, piece.len, seed);
         offset += piece.len;
         count++;

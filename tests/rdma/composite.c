@@ -52,7 +52,7 @@ static void pair_close(struct pair *pair)
 static void write_and_compare(struct bench *bench, struct pair *pair, const struct hmreg_mr *mr,
                               unsigned seed)
 {
-    struct hmreg_segment_info piece = {.size = sizeof(piece)};
+    struct hmreg_piece_info piece = {.size = sizeof(piece)};
     unsigned char *found = malloc(2 * pair->granule);
     struct hmreg_remote *remote = NULL;
     char token[4096];
@@ -63,7 +63,7 @@ static void write_and_compare(struct bench *bench, struct pair *pair, const stru
         pair->source[i] = (unsigned char)(i * 31 + i / 251 + seed);
     assert_ok(hmreg_mr_pack(mr, token, &size));
     assert_ok(hmreg_remote_open(bench->domain, token, size, &remote));
-    for (; hmreg_mr_segment(mr, count, &piece) == 0; count++) {
+    for (; hmreg_mr_piece(mr, count, &piece) == 0; count++) {
         assert_ok(hmreg_remote_addr(remote, offset, piece.len, &addr, &key));
         assert_int_equal(bench_rdma(bench, IBV_WR_RDMA_WRITE, pair->source + offset, piece.len,
                                     pair->source_mr, addr, (uint32_t)key),

@@ -66,9 +66,9 @@ static inline struct hmreg_mr *get(const struct list *list)
 
 static inline uint64_t piece_key(const struct hmreg_mr *mr, size_t index)
 {
-    struct hmreg_segment_info info = {.size = sizeof(info)};
+    struct hmreg_piece_info info = {.size = sizeof(info)};
 
-    assert_ok(hmreg_mr_segment(mr, index, &info));
+    assert_ok(hmreg_mr_piece(mr, index, &info));
     return info.key;
 }
 

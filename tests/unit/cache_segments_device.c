@@ -353,7 +353,7 @@ TEST(segments__with_an_endpoint__each_piece_is_bound)
 TEST(group__segments__one_entry_for_all_rails)
 {
     struct hmreg_domain *members[RAILS], *group;
-    struct hmreg_segment_info piece = {.size = sizeof(piece)};
+    struct hmreg_piece_info piece = {.size = sizeof(piece)};
     struct hmreg_mr *mr, *again;
     struct vendor_claim *claimed;
     struct list list;
@@ -373,7 +373,7 @@ TEST(group__segments__one_entry_for_all_rails)
     assert_int_equal(registrations(), 2 * RAILS);
     assert_int_equal(cuda->resolves, 2);
     for (size_t i = 0; i < RAILS; i++) {
-        assert_ok(hmreg_mr_segment(hmreg_mr_rail(mr, i), 1, &piece));
+        assert_ok(hmreg_mr_piece(hmreg_mr_rail(mr, i), 1, &piece));
         assert_int_equal(piece.local_addr, (uintptr_t)memory[5]);
     }
     hmreg_mr_put(again);

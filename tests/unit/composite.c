@@ -96,7 +96,7 @@ static void check_call(unsigned call, unsigned piece)
 
 TEST(range__no_descriptor_for_the_whole__a_piece_for_each_segment)
 {
-    struct hmreg_segment_info piece = {.size = sizeof(piece)};
+    struct hmreg_piece_info piece = {.size = sizeof(piece)};
     struct hmreg_explanation why = {.size = sizeof(why)};
     struct hmreg_mr_info info = {.size = sizeof(info)};
     struct hmreg_mr *mr = NULL;
@@ -108,11 +108,11 @@ TEST(range__no_descriptor_for_the_whole__a_piece_for_each_segment)
     for (unsigned i = 0; i < 3; i++)
         check_call(i, i);
     for (size_t i = 0; i < 3; i++) {
-        assert_ok(hmreg_mr_segment(mr, i, &piece));
+        assert_ok(hmreg_mr_piece(mr, i, &piece));
         assert_int_equal(piece.local_addr, (uintptr_t)fixture.addr + 10 + sum);
         sum += piece.len;
     }
-    assert_fails(hmreg_mr_segment(mr, 3, &piece), -ENOENT, "3 pieces");
+    assert_fails(hmreg_mr_piece(mr, 3, &piece), -ENOENT, "3 pieces");
     assert_ok(hmreg_mr_query(mr, &info));
     assert_int_equal(info.addr, (uintptr_t)fixture.addr + 10);
     assert_int_equal(info.len, 3 * fixture.page - 30);
@@ -222,7 +222,7 @@ TEST(regsgl__segments_as_one_registration__exdev)
         segments[i].u.memory = (struct iovec){fixture.addr + i * fixture.page, fixture.page};
     assert_fails(
         hmreg_mr_regsgl(domain, segments, 2, HMREG_SEND, 0, 0, HMREG_REG_SINGLE, &mr, NULL), -EXDEV,
-        "hmreg_mr_segment()");
+        "hmreg_mr_piece()");
     assert_ptr_equal(mr, (void *)1);
     assert_ok(hmreg_mr_regsgl(domain, segments, 2, HMREG_SEND, 0, 0, 0, &mr, NULL));
     assert_int_equal(script.live, 2); /* a list says that there are several */
@@ -260,12 +260,12 @@ TEST(accessors__of_several_parts__no_value_and_the_call_that_has_it)
     assert_int_equal(hmreg_mr_lkey(NULL), HMREG_VERBS_KEY_NOTAVAIL);
     assert_int_equal(hmreg_last_error()->code, -EINVAL);
     assert_ok(reg(&mr));
-    assert_only_parts(mr, "hmreg_mr_segment()");
+    assert_only_parts(mr, "hmreg_mr_piece()");
     assert_ok(hmreg_mr_close(mr));
     assert_ok(hmreg_group_open(fixture.script.lib, &fixture.script.domain, 1, NULL, &group));
     assert_ok(reg_flagged(group, 0, &mr));
     assert_only_parts(mr, "hmreg_mr_rail()");
-    assert_only_parts(hmreg_mr_rail(mr, 0), "hmreg_mr_segment()");
+    assert_only_parts(hmreg_mr_rail(mr, 0), "hmreg_mr_piece()");
     assert_ok(hmreg_mr_close(mr));
     assert_ok(hmreg_domain_close(group));
 }
@@ -281,7 +281,7 @@ static void assert_keys(const struct hmreg_mr_keys *keys, const struct hmreg_mr 
 TEST(head__of_several_parts__the_keys_of_each)
 {
     struct hmreg_group_config config = {.size = sizeof(config), .flags = HMREG_GROUP_PARTIAL};
-    struct hmreg_segment_info piece = {.size = sizeof(piece)};
+    struct hmreg_piece_info piece = {.size = sizeof(piece)};
     struct hmreg_domain *members[2], *group = NULL;
     struct hmreg_mr *mr, *first = NULL;
     const struct hmreg_mr_head *head;
@@ -292,7 +292,7 @@ TEST(head__of_several_parts__the_keys_of_each)
     head = hmreg_mr_head_of(mr);
     assert_int_equal(head->count, 2);
     for (size_t i = 0; i < 2; i++) {
-        assert_ok(hmreg_mr_segment(mr, i, &piece));
+        assert_ok(hmreg_mr_piece(mr, i, &piece));
         assert_true(head->keys[i].key == piece.key && piece.key != HMREG_KEY_NOTAVAIL);
     }
     assert_ok(hmreg_mr_close(mr));
@@ -343,7 +343,7 @@ TEST(group__members_that_differ__each_decides_or_the_group)
 /* Each piece takes all options, and begins where the one before it ends. */
 TEST(range__split_with_options__each_piece_has_them)
 {
-    struct hmreg_segment_info piece = {.size = sizeof(piece)};
+    struct hmreg_piece_info piece = {.size = sizeof(piece)};
     struct hmreg_mr_attr attr = {.size = sizeof(attr),
                                  .iov_count = 1,
                                  .access = HMREG_ACCESS_ALL,
@@ -369,7 +369,7 @@ TEST(range__split_with_options__each_piece_has_them)
         assert_int_equal(options->on_demand, HMREG_CHOICE_OFF);
         assert_int_equal(options->set_iova, 1);
         assert_int_equal(options->iova, sum);
-        assert_ok(hmreg_mr_segment(mr, i, &piece));
+        assert_ok(hmreg_mr_piece(mr, i, &piece));
         assert_int_equal(piece.local_addr, sum);
         sum += piece.len;
     }

@@ -30,7 +30,7 @@ static void check_nothing_stays(int fds)
 
 TEST(reg__host_memory__a_rail_on_each_member)
 {
-    struct hmreg_segment_info piece = {.size = sizeof(piece)};
+    struct hmreg_piece_info piece = {.size = sizeof(piece)};
     struct hmreg_mr_info info = {.size = sizeof(info)};
     struct hmreg_mr *mr = NULL;
 
@@ -58,7 +58,7 @@ TEST(reg__host_memory__a_rail_on_each_member)
     assert_ok(hmreg_mr_query(mr, &info));
     assert_int_equal(info.path, HMREG_PATH_SYSTEM);
     assert_int_equal(info.len, 4096);
-    assert_ok(hmreg_mr_segment(mr, 0, &piece));
+    assert_ok(hmreg_mr_piece(mr, 0, &piece));
     assert_true(piece.key == HMREG_KEY_NOTAVAIL);
     assert_fails(hmreg_domain_close(fixture.group), -EBUSY, "1 regions");
     assert_ok(hmreg_mr_close(mr));
@@ -383,7 +383,7 @@ TEST(reg__range_of_several_segments__divided_and_exported_once)
 
     for (size_t members = 1; members <= MOST; members *= 2) {
         size_t page = (size_t)sysconf(_SC_PAGESIZE);
-        struct hmreg_segment_info piece = {.size = sizeof(piece)};
+        struct hmreg_piece_info piece = {.size = sizeof(piece)};
         struct hmreg_mr *mr = NULL;
         char *addr;
 
@@ -399,7 +399,7 @@ TEST(reg__range_of_several_segments__divided_and_exported_once)
         }
         assert_int_equal(cuda->resolves, resolves);
         assert_int_equal(cuda->exports, exports);
-        assert_ok(hmreg_mr_segment(hmreg_mr_rail(mr, members - 1), PIECES - 1, &piece));
+        assert_ok(hmreg_mr_piece(hmreg_mr_rail(mr, members - 1), PIECES - 1, &piece));
         assert_int_equal(piece.local_addr, (uintptr_t)addr + (PIECES - 1) * page);
         assert_ok(hmreg_mr_refresh(mr, &(struct iovec){addr + page, 8}, 1, 0));
         assert_fails(hmreg_mr_refresh(mr, &(struct iovec){addr - 8, 8}, 1, 0), -EINVAL,

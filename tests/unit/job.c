@@ -17,7 +17,7 @@
 
 TEST(range__of_pieces_and_a_rest__one_region_in_order)
 {
-    struct hmreg_segment_info none = {.size = sizeof(none)};
+    struct hmreg_piece_info none = {.size = sizeof(none)};
     struct hmreg_mr *mr;
 
     open_fixture();
@@ -35,7 +35,7 @@ TEST(range__of_pieces_and_a_rest__one_region_in_order)
         assert_int_equal(call->requested_key == 5, i == 0);
         check_piece(mr, i, fixture.host + 100 + i * PIECE, i < 3 ? PIECE : 7);
     }
-    assert_fails(hmreg_mr_segment(mr, 4, &none), -ENOENT, "4 pieces");
+    assert_fails(hmreg_mr_piece(mr, 4, &none), -ENOENT, "4 pieces");
     assert_int_equal(test_info_of(mr).addr, (uintptr_t)fixture.host + 100);
     assert_int_equal(test_info_of(mr).len, 3 * PIECE + 7);
     assert_ptr_equal(hmreg_mr_context(mr), (void *)0x99);

@@ -106,9 +106,9 @@ static inline struct hmreg_job_info info_of(struct hmreg_job *job)
 static inline void check_piece(const struct hmreg_mr *mr, size_t index, const char *addr,
                                size_t len)
 {
-    struct hmreg_segment_info piece = {.size = sizeof(piece)};
+    struct hmreg_piece_info piece = {.size = sizeof(piece)};
 
-    assert_ok(hmreg_mr_segment(mr, index, &piece));
+    assert_ok(hmreg_mr_piece(mr, index, &piece));
     assert_int_equal(piece.local_addr, (uintptr_t)addr);
     assert_int_equal(piece.len, len);
     assert_true(piece.key != HMREG_KEY_NOTAVAIL);

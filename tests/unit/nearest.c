@@ -292,7 +292,7 @@ TEST(nearest__all_but_one_dead__the_one_and_then_an_error)
 TEST(nearest__dead_nic_in_a_region_of_parts__the_other_has_all_parts)
 {
     struct hmreg_segment segments[3] = {{0}};
-    struct hmreg_segment_info info = {.size = sizeof(info)};
+    struct hmreg_piece_info info = {.size = sizeof(info)};
     struct hmreg_mr *mr = NULL;
 
     open_host();
@@ -304,7 +304,7 @@ TEST(nearest__dead_nic_in_a_region_of_parts__the_other_has_all_parts)
     assert_ok(hmreg_mr_regsgl(host.group, segments, 3, HMREG_ACCESS_ALL, 0, 5, 0, &mr, NULL));
     assert_int_equal(rails_of(mr), 1u | 1u << 16);
     for (unsigned i = 0; i < 3; i++) {
-        assert_ok(hmreg_mr_segment(hmreg_mr_rail(mr, 16), i, &info));
+        assert_ok(hmreg_mr_piece(hmreg_mr_rail(mr, 16), i, &info));
         assert_int_equal(info.local_addr, (uintptr_t)segments[i].u.memory.iov_base);
     }
     assert_int_equal(script.live, 6);

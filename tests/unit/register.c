@@ -322,7 +322,7 @@ static int reg_two(char *memory, struct hmreg_mr **mr)
 
 TEST(composite__second_piece_busy__only_close_is_left)
 {
-    struct hmreg_segment_info segment = {.size = sizeof(segment)};
+    struct hmreg_piece_info segment = {.size = sizeof(segment)};
     struct hmreg_explanation why = {.size = sizeof(why)};
     struct hmreg_mr_info info = {.size = sizeof(info)};
     struct hmreg_mr *mr;
@@ -339,7 +339,7 @@ TEST(composite__second_piece_busy__only_close_is_left)
     assert_fails(hmreg_mr_close(mr), -EBUSY, "dereg failed");
     assert_fails(hmreg_mr_query(mr, &info), -EINVAL, "partly closed");
     for (size_t i = 0; i < 2; i++)
-        assert_fails(hmreg_mr_segment(mr, i, &segment), -EINVAL, "partly closed");
+        assert_fails(hmreg_mr_piece(mr, i, &segment), -EINVAL, "partly closed");
     assert_fails(hmreg_mr_explain(mr, &why), -EINVAL, "partly closed");
     assert_fails(hmreg_mr_pack(mr, token, &size), -EINVAL, "partly closed");
     assert_fails(hmreg_mr_bind(mr, &fixture, 0), -EINVAL, "partly closed");

@@ -71,14 +71,14 @@ static void flush(void)
 
 static void check_pieces(const struct hmreg_mr *mr, const char *addr)
 {
-    struct hmreg_segment_info piece = {.size = sizeof(piece)};
+    struct hmreg_piece_info piece = {.size = sizeof(piece)};
 
     for (size_t i = 0; i < 3; i++) {
-        assert_ok(hmreg_mr_segment(mr, i, &piece));
+        assert_ok(hmreg_mr_piece(mr, i, &piece));
         assert_int_equal(piece.local_addr, (uintptr_t)addr + i * 2 * PAGE);
         assert_int_equal(piece.len, i < 2 ? 2 * PAGE : PAGE);
     }
-    assert_fails(hmreg_mr_segment(mr, 3, &piece), -ENOENT, "3 pieces");
+    assert_fails(hmreg_mr_piece(mr, 3, &piece), -ENOENT, "3 pieces");
     assert_null(hmreg_mr_desc(mr));
     assert_true(hmreg_mr_key(mr) == HMREG_KEY_NOTAVAIL);
 }

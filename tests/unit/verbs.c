@@ -219,7 +219,7 @@ TEST(reg__longer_than_the_device_takes__msgsize)
 TEST(get__longer_than_the_device_takes__parts_only_if_taken)
 {
     struct hmreg_domain_config parts = {.size = sizeof(parts), .flags = HMREG_DOMAIN_PARTS};
-    struct hmreg_segment_info piece = {.size = sizeof(piece)};
+    struct hmreg_piece_info piece = {.size = sizeof(piece)};
     struct hmreg_domain *domain = NULL;
     struct hmreg_mr *mr = (void *)1;
 
@@ -233,7 +233,7 @@ TEST(get__longer_than_the_device_takes__parts_only_if_taken)
     assert_ok(hmreg_domain_open_verbs(fixture.lib, fixture.pd, &parts, &domain));
     assert_ok(hmreg_mr_get(domain, memory, sizeof(memory), HMREG_SEND, &mr));
     assert_int_equal(hmreg_mr_lkey(mr), HMREG_VERBS_KEY_NOTAVAIL);
-    assert_ok(hmreg_mr_segment(mr, 1, &piece));
+    assert_ok(hmreg_mr_piece(mr, 1, &piece));
     assert_non_null(piece.native);
     hmreg_mr_put(mr);
     assert_ok(hmreg_domain_close(domain));

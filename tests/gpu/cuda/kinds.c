@@ -244,6 +244,7 @@ static struct kind reserved_kind(const struct reserved *reserved)
     struct kind kind = device_kind(reserved->addr + 5, reserved->mapped * reserved->granule - 9);
 
     kind.segments = reserved->mapped;
+    kind.unnoticed = kind_is_real && entry_hooks_refusal(); /* by address, as far as is known */
     return kind;
 }
 
