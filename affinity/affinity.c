@@ -284,9 +284,9 @@ static int check_list(const char *const *nics, size_t nic_count,
     return 0;
 }
 
-int hmreg_affinity(const struct hmreg_topology *topology, const struct hmreg_place *place,
-                   const char *const *nics, size_t nic_count, struct hmreg_nic_affinity *out,
-                   size_t *count)
+int hmreg_topology_order_nics(const struct hmreg_topology *topology,
+                              const struct hmreg_place *place, const char *const *nics,
+                              size_t nic_count, struct hmreg_nic_affinity *out, size_t *count)
 {
     struct hmreg_nic_affinity *list;
     struct spot spot;
@@ -333,9 +333,10 @@ static int name_domain(const struct hmreg_topology *topology, struct hmreg_domai
     return 0;
 }
 
-int hmreg_affinity_domains(const struct hmreg_topology *topology, const struct hmreg_place *place,
-                           struct hmreg_domain *const *domains, size_t count, size_t *order,
-                           enum hmreg_distance *distances)
+int hmreg_topology_order_domains(const struct hmreg_topology *topology,
+                                 const struct hmreg_place *place,
+                                 struct hmreg_domain *const *domains, size_t count, size_t *order,
+                                 enum hmreg_distance *distances)
 {
     struct hmreg_nic_affinity *list;
     struct spot spot;

@@ -69,7 +69,7 @@ static json_t *nearest_first(const struct hmreg_topology *topology, const struct
 
     if (found)
         found[0].size = sizeof(*found);
-    if (!found || !count || hmreg_affinity(topology, place, nics, count, found, &count))
+    if (!found || !count || hmreg_topology_order_nics(topology, place, nics, count, found, &count))
         count = 0;
     for (size_t i = 0; i < count; i++)
         doc_add(list, doc_pack("{s:o, s:s, s:o, s:o}", "nic", doc_text(found[i].nic), "distance",

@@ -89,7 +89,7 @@ static struct hmreg_mr *list_take(struct cache_pool *pool, struct cache_list *li
 {
     struct hmreg_mr *entry = take_first(pool, list);
 
-    if (entry && !pool->dying.first && !pool->settled.first && !pool->dead.first &&
+    if (entry && !pool->unpublished.first && !pool->settled.first && !pool->to_free.first &&
         !pool->busy.first && atomic_load(&pool->thread_caches.gate->state) & GATE_REAP)
         atomic_fetch_and(&pool->thread_caches.gate->state, ~GATE_REAP);
     return entry;
@@ -165,7 +165,7 @@ static void retire(struct cache *cache, struct hmreg_mr *entry)
         return;
     }
     entry_body(entry)->state = CACHE_ENDING;
-    list_append(pool, &pool->dead, entry_number(entry));
+    list_append(pool, &pool->to_free, entry_number(entry));
 }
 
 void cache_retire_idle(struct cache *cache, struct hmreg_mr *entry)
@@ -173,7 +173,7 @@ void cache_retire_idle(struct cache *cache, struct hmreg_mr *entry)
     itree_remove(&cache->tree, &entry->node);
     uncharge(cache, entry);
     entry_body(entry)->state = CACHE_ENDING;
-    list_append(cache->pool, &cache->pool->dead, entry_number(entry));
+    list_append(cache->pool, &cache->pool->to_free, entry_number(entry));
 }
 
 /* Stops hits on the entry: threads can no longer pin it through their tables, and puts check
@@ -220,10 +220,10 @@ void cache_unpublish_unlinked(struct cache *cache, struct hmreg_mr *entry)
         count_retired(cache, entry);
         return;
     }
-    pool->dying_hot |= !entry_body(entry)->cold;
+    pool->unpublished_hot |= !entry_body(entry)->cold;
     stop_hits(cache, entry);
-    entry_body(entry)->state = CACHE_DYING;
-    list_append(pool, &pool->dying, entry_number(entry));
+    entry_body(entry)->state = CACHE_UNPUBLISHED;
+    list_append(pool, &pool->unpublished, entry_number(entry));
     reaper_wake();
 }
 
@@ -416,16 +416,16 @@ static void move_entries(struct cache_pool *pool, struct cache_list *to, struct 
     list_count(from, -count);
 }
 
-/* All dying entries become settled, after a barrier if one is not cold. */
+/* All unpublished entries become settled, after a barrier if one is not cold. */
 static void pass_barrier(struct cache_pool *pool)
 {
     struct cache_list taken = {.first = 0};
     bool hot;
 
     pthread_mutex_lock(&pool->lock);
-    hot = pool->dying_hot;
-    move_entries(pool, hot ? &taken : &pool->settled, &pool->dying);
-    pool->dying_hot = false;
+    hot = pool->unpublished_hot;
+    move_entries(pool, hot ? &taken : &pool->settled, &pool->unpublished);
+    pool->unpublished_hot = false;
     pthread_mutex_unlock(&pool->lock);
     if (!hot)
         return;
@@ -452,9 +452,9 @@ void cache_examine(struct cache_pool *pool, unsigned most)
 {
     unsigned some;
 
-    if (!atomic_load(&pool->dying.count) && !atomic_load(&pool->settled.count))
+    if (!atomic_load(&pool->unpublished.count) && !atomic_load(&pool->settled.count))
         return;
-    if (atomic_load(&pool->dying.count))
+    if (atomic_load(&pool->unpublished.count))
         pass_barrier(pool);
     for (; most && atomic_load(&pool->settled.count); most -= some) {
         some = most < CACHE_BATCH ? most : CACHE_BATCH;

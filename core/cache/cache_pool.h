@@ -53,11 +53,11 @@ _Static_assert(ENDS_WITH_PUT == MR_ENDS_WITH_PUT, "a region tells its policy by 
  * domain is open, so threads may read any entry that they remember. */
 enum cache_state {
     CACHE_FREE,
-    CACHE_PENDING, /* being registered by the thread that claimed it */
-    CACHE_LIVE,    /* serves gets; one that ends with its last put, while it has holders */
-    CACHE_DYING,   /* unpublished; its pins are not known yet */
-    CACHE_HELD,    /* retired or never published, and pinned: its last put frees it */
-    CACHE_ENDING,  /* retired, without pins: to be freed */
+    CACHE_PENDING,     /* being registered by the thread that claimed it */
+    CACHE_LIVE,        /* serves gets; one that ends with its last put, while it has holders */
+    CACHE_UNPUBLISHED, /* unpublished; its pins are not known yet */
+    CACHE_HELD,        /* retired or never published, and pinned: its last put frees it */
+    CACHE_ENDING,      /* retired, without pins: to be freed */
 };
 
 struct cache_list {
@@ -87,21 +87,21 @@ struct cache_pool {
     unsigned waiters; /* threads that wait for `decided` */
     /* The first free entry; 0: none. [1]: those that end with their last put, which stay so. */
     uint32_t free[2];
-    bool check_puts;              /* see put_check.h */
-    struct cache_list quarantine; /* with check_puts: freed entries that must not be reused yet */
-    uint32_t fresh;               /* entries from this number on have never been used */
-    unsigned count;               /* entries in use */
-    struct cache_list dying;      /* to be examined after a barrier in every thread */
-    bool dying_hot;               /* ... since one of them was not cold */
-    struct cache_list settled;    /* to be retired: the barrier was passed */
-    struct cache_list dead;       /* to be freed by the next caller */
-    struct cache_list busy;       /* the fabric answered their deregistration with EBUSY */
+    bool check_puts;               /* see put_check.h */
+    struct cache_list quarantine;  /* with check_puts: freed entries that must not be reused yet */
+    uint32_t fresh;                /* entries from this number on have never been used */
+    unsigned count;                /* entries in use */
+    struct cache_list unpublished; /* to be examined after a barrier in every thread */
+    bool unpublished_hot;          /* ... since one of them was not cold */
+    struct cache_list settled;     /* to be retired: the barrier was passed */
+    struct cache_list to_free;     /* to be freed by the next caller */
+    struct cache_list busy;        /* the fabric answered their deregistration with EBUSY */
     struct change_reader changes;
     struct change change; /* the change being applied, if `applying` */
     bool applying;
     atomic_uint cuts;    /* that are not empty, in all caches */
     atomic_uint freed;   /* how many entries were made free so far, by any thread */
-    atomic_bool served;  /* the reaper deregisters dead entries: calls need not */
+    atomic_bool served;  /* the reaper frees retired entries: calls need not */
     atomic_bool wanting; /* some cache has a wanted region */
 };
 
@@ -303,7 +303,7 @@ void cache_count_in(struct cache_pool *pool);
 /* Retires `most` of the unpublished entries at most: finds out which are pinned, by one barrier in
  * every thread for all of them. */
 void cache_examine(struct cache_pool *pool, unsigned most);
-/* Takes up to `most` entries from pool->dead or pool->busy, for the caller to free. Returns
+/* Takes up to `most` entries from pool->to_free or pool->busy, for the caller to free. Returns
  * how many it took. */
 unsigned cache_take(struct cache_pool *pool, struct cache_list *list, struct hmreg_mr **out,
                     unsigned most);

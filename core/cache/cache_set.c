@@ -16,9 +16,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define REAPED        16 /* deregistered at once */
-#define REAPED_BESIDE 8  /* deregistered by a get or put */
-#define MANY_DYING    4096
+#define REAPED           16 /* deregistered at once */
+#define REAPED_BESIDE    8  /* deregistered by a get or put */
+#define MANY_UNPUBLISHED 4096
 
 /* ---- open and close --------------------------------------------------------------------- */
 
@@ -310,7 +310,7 @@ void cache_set_release(struct cache_set *set, struct hmreg_mr *entry)
 static bool free_retired(struct cache_set *set, unsigned most)
 {
     struct hmreg_mr *entries[REAPED];
-    unsigned count = cache_take(&set->pool, &set->pool.dead, entries, most);
+    unsigned count = cache_take(&set->pool, &set->pool.to_free, entries, most);
 
     if (count)
         free_some(set, entries, count);
@@ -358,7 +358,7 @@ void cache_set_free_evicted(struct cache_set *set, unsigned count)
         if (!free_retired(set, most))
             break;
     }
-    if (atomic_load(&set->pool.dead.count))
+    if (atomic_load(&set->pool.to_free.count))
         reaper_wake();
 }
 
@@ -397,9 +397,9 @@ static bool is_due(struct reaper_client *client)
 {
     struct cache_pool *pool = &set_of_reaper(client)->pool;
 
-    return gate_is_queued(pool->thread_caches.gate) || atomic_load(&pool->dying.count) ||
+    return gate_is_queued(pool->thread_caches.gate) || atomic_load(&pool->unpublished.count) ||
            atomic_load(&pool->settled.count) || atomic_load(&pool->wanting) ||
-           (atomic_load(&pool->served) && atomic_load(&pool->dead.count));
+           (atomic_load(&pool->served) && atomic_load(&pool->to_free.count));
 }
 
 static bool on_examine(struct reaper_client *client)
@@ -419,7 +419,7 @@ static bool on_reap(struct reaper_client *client)
 
     if (cut)
         cache_drain(pool);
-    if (!cut || atomic_load(&pool->dying.count) >= MANY_DYING)
+    if (!cut || atomic_load(&pool->unpublished.count) >= MANY_UNPUBLISHED)
         cache_examine(pool, CACHE_PASSED);
     ended = cache_make_wanted(pool);
     ended |= atomic_load(&pool->served) && free_retired(set, REAPED);

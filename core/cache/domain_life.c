@@ -283,8 +283,8 @@ int hmreg_domain_stats(struct hmreg_domain *domain, struct hmreg_stats *out)
     return 0;
 }
 
-int hmreg_cache_stats(struct hmreg_domain *domain, enum hmreg_iface iface, int device,
-                      struct hmreg_stats *out)
+int hmreg_domain_cache_stats(struct hmreg_domain *domain, enum hmreg_iface iface, int device,
+                             struct hmreg_stats *out)
 {
     struct hmreg_stats stats = {0};
     int rc = check_stats(domain, out);

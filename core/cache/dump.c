@@ -34,7 +34,7 @@ static bool is_whole(const struct hmreg_mr *entry)
 {
     switch ((enum cache_state)entry_body(entry)->state) {
     case CACHE_LIVE:
-    case CACHE_DYING:
+    case CACHE_UNPUBLISHED:
         return true;
     case CACHE_HELD:
         return entry_body(entry)->retired;

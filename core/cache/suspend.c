@@ -74,7 +74,7 @@ static int fail_stuck(const struct hmreg_mr *entry)
 /* Is the region of an entry registered, and no thread about to publish or end it? */
 static bool is_whole(const struct mr_body *body, const struct pass *pass)
 {
-    if (body->state == CACHE_LIVE || body->state == CACHE_DYING)
+    if (body->state == CACHE_LIVE || body->state == CACHE_UNPUBLISHED)
         return !pass->held;
     return body->state == CACHE_HELD && !body->filling && body->registered;
 }

@@ -41,12 +41,12 @@ static int no_raw_key(void *self, const struct provider_mr *mr, uint64_t *base, 
     return absent("raw keys");
 }
 
-static int no_map_key(void *self, uint64_t base, const uint8_t *raw, size_t size, uint64_t *key)
+static int no_map_raw(void *self, uint64_t base, const uint8_t *raw, size_t size, uint64_t *key)
 {
     return absent("raw keys");
 }
 
-static int no_unmap_key(void *self, uint64_t key)
+static int no_unmap_raw(void *self, uint64_t key)
 {
     return absent("raw keys");
 }
@@ -135,8 +135,8 @@ static struct provider_ops complete(const struct provider_ops *given)
     ops.published = ops.published ? ops.published : no_published;
     ops.revoke = ops.revoke ? ops.revoke : no_revoke;
     ops.raw_key = ops.raw_key ? ops.raw_key : no_raw_key;
-    ops.map_key = ops.map_key ? ops.map_key : no_map_key;
-    ops.unmap_key = ops.unmap_key ? ops.unmap_key : no_unmap_key;
+    ops.map_raw = ops.map_raw ? ops.map_raw : no_map_raw;
+    ops.unmap_raw = ops.unmap_raw ? ops.unmap_raw : no_unmap_raw;
     ops.address = ops.address ? ops.address : no_address;
     ops.remote_open = ops.remote_open ? ops.remote_open : no_remote_open;
     ops.remote_close = ops.remote_close ? ops.remote_close : no_remote_close;
@@ -368,8 +368,8 @@ int hmreg_domain_bind(struct hmreg_domain *domain, void *object, uint64_t flags)
     int rc = domain_check(domain);
 
     rc = rc ? rc : validate_pointer(object, "object");
-    if (!rc && flags != HMREG_REG_MR)
-        rc = hmreg_fail(-HMREG_EBADFLAGS, "flags are %#llx; accepted is HMREG_REG_MR",
+    if (!rc && flags != HMREG_BIND_REG_MR)
+        rc = hmreg_fail(-HMREG_EBADFLAGS, "flags are %#llx; accepted is HMREG_BIND_REG_MR",
                         (unsigned long long)flags);
     if (!rc && atomic_load(&domain->groups))
         rc = hmreg_fail(-EBUSY, "the domain is a member of a group; a group's registrations "

@@ -168,8 +168,8 @@ struct provider_ops {
     int (*raw_key)(void *self, const struct provider_mr *mr, uint64_t *base, uint8_t *key,
                    size_t *size);
     /* Maps a peer's raw key to a local one, and unmaps it (fi_mr_map_raw, fi_mr_unmap_key). */
-    int (*map_key)(void *self, uint64_t base, const uint8_t *raw, size_t size, uint64_t *key);
-    int (*unmap_key)(void *self, uint64_t key);
+    int (*map_raw)(void *self, uint64_t base, const uint8_t *raw, size_t size, uint64_t *key);
+    int (*unmap_raw)(void *self, uint64_t key);
 
     /* Writes the bytes that every token of this domain carries for remote_open (loopback: the
      * owner's socket address). *size: in capacity, out bytes needed. NULL: tokens carry none. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * Operations on a registered region: bind, enable, refresh, raw_attr; and map_raw and unmap_key for
+ * Operations on a registered region: bind, enable, refresh, raw_attr; and map_raw and unmap_raw for
  * a peer's raw key. Binding, enabling and refreshing a composite does so to each of its pieces.
  */
 #include "core/base/error.h"
@@ -209,7 +209,7 @@ static int use_raw(struct hmreg_domain *domain, uint64_t base, const uint8_t *ra
     uint64_t made;
 
     if (domain->caps.mr_mode & HMREG_MR_RAW)
-        return domain->ops.map_key(domain->self, base, raw, size, key);
+        return domain->ops.map_raw(domain->self, base, raw, size, key);
     if (size != sizeof(made))
         return hmreg_fail(-EINVAL, "key_size is %zu; keys of this domain have 8 bytes", size);
     memcpy(&made, raw, sizeof(made));
@@ -219,7 +219,7 @@ static int use_raw(struct hmreg_domain *domain, uint64_t base, const uint8_t *ra
 
 static int disuse_raw(struct hmreg_domain *domain, uint64_t key)
 {
-    return domain->caps.mr_mode & HMREG_MR_RAW ? domain->ops.unmap_key(domain->self, key) : 0;
+    return domain->caps.mr_mode & HMREG_MR_RAW ? domain->ops.unmap_raw(domain->self, key) : 0;
 }
 
 int hmreg_mr_map_raw(struct hmreg_domain *domain, uint64_t base_addr, const uint8_t *raw,

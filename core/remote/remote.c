@@ -55,11 +55,11 @@ static size_t own_bytes(const struct token *token)
 
 /* ---- raw keys --------------------------------------------------------------------------- */
 
-static void unmap_keys(struct hmreg_remote *remote)
+static void unmap_raw_keys(struct hmreg_remote *remote)
 {
     for (unsigned i = remote->raw ? remote->segments : 0; i-- > 0;)
         if (*own_keys(remote, i) & UINT64_C(1) << i % 64)
-            remote->domain->ops.unmap_key(remote->domain->self, remote->segment[i].key);
+            remote->domain->ops.unmap_raw(remote->domain->self, remote->segment[i].key);
 }
 
 /* The segments' keys are indexes of raw keys: 0, then each the same or the next. */
@@ -81,7 +81,7 @@ static int count_keys(const struct token *token, unsigned *keys)
 }
 
 /* Maps the raw keys, and replaces each segment's index of a raw key by the mapped key. */
-static int map_keys(struct hmreg_remote *remote, const struct token *token)
+static int map_raw_keys(struct hmreg_remote *remote, const struct token *token)
 {
     const struct hmreg_domain *domain = remote->domain;
     unsigned keys = 0, mapped = 0;
@@ -96,13 +96,13 @@ static int map_keys(struct hmreg_remote *remote, const struct token *token)
             segment->key = remote->segment[i - 1].key;
             continue;
         }
-        rc = domain->ops.map_key(domain->self, i ? segment->base : token->raw_base,
+        rc = domain->ops.map_raw(domain->self, i ? segment->base : token->raw_base,
                                  token->raw + mapped++ * bytes, bytes, &segment->key);
         if (!rc)
             *own_keys(remote, i) |= UINT64_C(1) << i % 64;
     }
     if (rc)
-        unmap_keys(remote);
+        unmap_raw_keys(remote);
     return rc;
 }
 
@@ -149,13 +149,13 @@ static struct hmreg_remote *make(struct hmreg_domain *domain, const struct token
 static int connect_fabric(struct hmreg_remote *remote, const struct token *token)
 {
     struct hmreg_domain *domain = remote->domain;
-    int rc = token->raw_size ? map_keys(remote, token) : 0;
+    int rc = token->raw_size ? map_raw_keys(remote, token) : 0;
 
     if (rc)
         return rc;
     rc = domain->ops.remote_open(domain->self, token->address, token->address_size, &remote->priv);
     if (rc)
-        unmap_keys(remote);
+        unmap_raw_keys(remote);
     return rc;
 }
 
@@ -214,7 +214,7 @@ void hmreg_remote_close(struct hmreg_remote *remote)
     if (!remote || domain_check(remote->domain))
         return;
     remote->domain->ops.remote_close(remote->domain->self, remote->priv);
-    unmap_keys(remote);
+    unmap_raw_keys(remote);
     atomic_fetch_sub(&remote->domain->remotes, 1);
     free(remote);
 }
@@ -425,7 +425,7 @@ static int map_one_key(struct hmreg_domain *domain, const struct token *token, u
     int rc = count_keys(token, &keys);
 
     return rc ? rc
-              : domain->ops.map_key(domain->self, token->raw_base, token->raw, token->raw_size,
+              : domain->ops.map_raw(domain->self, token->raw_base, token->raw, token->raw_size,
                                     key);
 }
 
@@ -437,7 +437,7 @@ static int hold(struct hmreg_domain *domain, const struct token *token, struct r
         return rc;
     rc = domain->ops.remote_open(domain->self, token->address, token->address_size, &link->priv);
     if (rc && token->raw_size)
-        domain->ops.unmap_key(domain->self, link->key);
+        domain->ops.unmap_raw(domain->self, link->key);
     return rc;
 }
 
@@ -491,7 +491,7 @@ void remote_unlink(struct hmreg_domain *domain, const struct remote_link *link)
 {
     domain->ops.remote_close(domain->self, link->priv);
     if (domain->caps.mr_mode & HMREG_MR_RAW)
-        domain->ops.unmap_key(domain->self, link->key);
+        domain->ops.unmap_raw(domain->self, link->key);
 }
 
 /* ---- queries ---------------------------------------------------------------------------- */

@@ -136,20 +136,21 @@ struct hmreg_nic_affinity {
  * topology has no such NUMA node, or the iface no such device. -ENOMEM. For memory also: errors of
  * hmreg_query().
  */
-int hmreg_affinity(const struct hmreg_topology *topology, const struct hmreg_place *place,
-                   const char *const *nics, size_t nic_count, struct hmreg_nic_affinity *out,
-                   size_t *count);
+int hmreg_topology_order_nics(const struct hmreg_topology *topology,
+                              const struct hmreg_place *place, const char *const *nics,
+                              size_t nic_count, struct hmreg_nic_affinity *out, size_t *count);
 
 /*
  * Orders domains by the distance of their NICs to a place, the nearest first. The NIC of a domain
  * is that of hmreg_domain_query(); a domain without one (loopback, shm) is at an UNKNOWN distance.
  * order: count indices of domains; the first is the nearest domain's. distances: the distances in
- * that order, or NULL. Errors of hmreg_affinity() and, of the domains, hmreg_domain_query().
- * -EINVAL also: domains or order is NULL, or count is 0.
+ * that order, or NULL. Errors of hmreg_topology_order_nics() and, of the domains,
+ * hmreg_domain_query(). -EINVAL also: domains or order is NULL, or count is 0.
  */
-int hmreg_affinity_domains(const struct hmreg_topology *topology, const struct hmreg_place *place,
-                           struct hmreg_domain *const *domains, size_t count, size_t *order,
-                           enum hmreg_distance *distances);
+int hmreg_topology_order_domains(const struct hmreg_topology *topology,
+                                 const struct hmreg_place *place,
+                                 struct hmreg_domain *const *domains, size_t count, size_t *order,
+                                 enum hmreg_distance *distances);
 
 /* ---- groups that register near ---------------------------------------------------------- */
 
@@ -159,7 +160,7 @@ int hmreg_affinity_domains(const struct hmreg_topology *topology, const struct h
  * Has a group (<hmreg/group.h>) register each buffer on its nearest members alone, not on all.
  * nearest: on how many, up to HMREG_GROUP_MAX, or HMREG_NEAREST_LOCAL. The order is by the distance
  * to the buffer's device, or to the NUMA node that most of its pages are on, as of
- * hmreg_affinity_domains(), and is found once for each device and node. A member on which the
+ * hmreg_topology_order_domains(), and is found once for each device and node. A member on which the
  * registration fails is replaced by the next nearest one; as with HMREG_GROUP_PARTIAL the
  * registration succeeds if one rail does, and a shortage fails it. Registered on all members:
  * memory at an unknown place (no page of it is in memory yet, a dmabuf of an unknown device). Rails

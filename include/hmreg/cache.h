@@ -150,8 +150,8 @@ int hmreg_domain_stats(struct hmreg_domain *domain, struct hmreg_stats *out);
 /* The statistics of one cache. device -1: host memory; of an iface other than system, the host
  * memory that its runtime pinned. For system, 0 is the same as -1. -EINVAL: an argument is NULL,
  * out->size is too small, or no such iface. -ENODEV: no such device. */
-int hmreg_cache_stats(struct hmreg_domain *domain, enum hmreg_iface iface, int device,
-                      struct hmreg_stats *out);
+int hmreg_domain_cache_stats(struct hmreg_domain *domain, enum hmreg_iface iface, int device,
+                             struct hmreg_stats *out);
 
 enum hmreg_entry_state {
     HMREG_ENTRY_PENDING = 0, /* being registered */

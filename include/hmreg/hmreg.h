@@ -130,7 +130,7 @@ enum hmreg_way {
 #define HMREG_REG_EXACT (UINT64_C(1) << 61) /* as HMREG_COVER_EXACT */
 
 /* Flag of hmreg_domain_bind(): registrations complete in the event queue. FI_REG_MR's value. */
-#define HMREG_REG_MR (UINT64_C(1) << 59)
+#define HMREG_BIND_REG_MR (UINT64_C(1) << 59)
 
 #define HMREG_KEY_NOTAVAIL UINT64_MAX /* the region has no such key */
 /* The same of the keys of verbs: a NIC to which it is posted answers with a protection error. */
@@ -726,16 +726,16 @@ int hmreg_mr_refresh(struct hmreg_mr *mr, const struct iovec *iov, size_t count,
 int hmreg_mr_enable(struct hmreg_mr *mr);
 
 /*
- * Binds an event queue to a domain: with HMREG_REG_MR, registrations complete in that queue. A
+ * Binds an event queue to a domain: with HMREG_BIND_REG_MR, registrations complete in that queue. A
  * registering call then returns before the registration is complete; it writes *mr before the event
  * can be read. A call that fails generates no event and leaves *mr as it was. object: struct
  * hmreg_loopback_eq *. There hmreg_mr_get() and hmreg_mr_get_attr() are complete when they return,
  * without an event, and a composite has one event. On libfabric, bind the fid_domain before
  * hmreg_domain_open_ofi() and pass HMREG_OFI_ASYNC: since the caller reads that queue, these calls
  * and composites then return -EOPNOTSUPP.
- * -EINVAL: an argument is NULL or of another kind. -HMREG_EBADFLAGS: flags is not HMREG_REG_MR.
- * -EBUSY: a queue is bound already, or a group has the domain. -EOPNOTSUPP: the provider has no
- * event queues to bind.
+ * -EINVAL: an argument is NULL or of another kind. -HMREG_EBADFLAGS: flags is not
+ * HMREG_BIND_REG_MR. -EBUSY: a queue is bound already, or a group has the domain. -EOPNOTSUPP: the
+ * provider has no event queues to bind.
  */
 int hmreg_domain_bind(struct hmreg_domain *domain, void *object, uint64_t flags);
 

@@ -47,7 +47,7 @@ int hmreg_domain_open_loopback(struct hmreg *lib, const struct hmreg_loopback_co
  */
 struct hmreg_loopback_ep;      /* stands for an endpoint (HMREG_MR_ENDPOINT) */
 struct hmreg_loopback_counter; /* counts remote writes (HMREG_MR_RMA_EVENT) */
-struct hmreg_loopback_eq;      /* receives completed registrations (HMREG_REG_MR) */
+struct hmreg_loopback_eq;      /* receives completed registrations (HMREG_BIND_REG_MR) */
 
 int hmreg_loopback_ep_open(struct hmreg_domain *domain, struct hmreg_loopback_ep **out);
 int hmreg_loopback_ep_close(struct hmreg_loopback_ep *ep);

@@ -175,7 +175,7 @@ static int bind_domain(struct fid *fid, struct fid *object, uint64_t flags)
     struct ofi_domain *domain = domain_of(fid);
     int rc = domain->ops->bind(fid, object, flags);
 
-    if (!rc && (flags & HMREG_REG_MR))
+    if (!rc && (flags & HMREG_BIND_REG_MR))
         atomic_store(&domain->async, true);
     return rc;
 }

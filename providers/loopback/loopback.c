@@ -55,7 +55,7 @@ struct mapped_key {
     uint64_t key, secret;
 };
 
-static int map_key(void *self, uint64_t base, const uint8_t *raw, size_t size, uint64_t *key)
+static int map_raw(void *self, uint64_t base, const uint8_t *raw, size_t size, uint64_t *key)
 {
     struct loopback *loopback = self;
     struct mapped_key *made;
@@ -81,7 +81,7 @@ static int map_key(void *self, uint64_t base, const uint8_t *raw, size_t size, u
     return hmreg_fail(-ENOMEM, "no memory for a mapped key");
 }
 
-static int unmap_key(void *self, uint64_t key)
+static int unmap_raw(void *self, uint64_t key)
 {
     struct loopback *loopback = self;
     struct mapped_key **found, *gone = NULL;
@@ -424,8 +424,8 @@ static const struct provider_ops loopback_ops = {
     .bind_domain = objects_bind_domain,
     .published = events_published,
     .raw_key = region_raw_key,
-    .map_key = map_key,
-    .unmap_key = unmap_key,
+    .map_raw = map_raw,
+    .unmap_raw = unmap_raw,
     .address = address,
     .remote_open = remote_open,
     .remote_close = remote_close,

@@ -579,7 +579,7 @@ static int raw_key(void *self, const struct provider_mr *mr, uint64_t *base, uin
     return rc;
 }
 
-static int map_key(void *self, uint64_t base, const uint8_t *raw, size_t size, uint64_t *key)
+static int map_raw(void *self, uint64_t base, const uint8_t *raw, size_t size, uint64_t *key)
 {
     const struct ofi *ofi = self;
     uint64_t mapped = 0;
@@ -593,7 +593,7 @@ static int map_key(void *self, uint64_t base, const uint8_t *raw, size_t size, u
     return 0;
 }
 
-static int unmap_key(void *self, uint64_t key)
+static int unmap_raw(void *self, uint64_t key)
 {
     const struct ofi *ofi = self;
 
@@ -630,8 +630,8 @@ static const struct provider_ops ofi_ops = {
     .enable = enable,
     .refresh = refresh,
     .raw_key = raw_key,
-    .map_key = map_key,
-    .unmap_key = unmap_key,
+    .map_raw = map_raw,
+    .unmap_raw = unmap_raw,
     .destroy = destroy,
 };
 

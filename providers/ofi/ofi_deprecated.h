@@ -16,7 +16,7 @@
 _Static_assert(OFI_LOCAL_MR == FI_LOCAL_MR, "FI_LOCAL_MR");
 #endif
 #ifdef FI_REG_MR
-_Static_assert(HMREG_REG_MR == FI_REG_MR, "FI_REG_MR");
+_Static_assert(HMREG_BIND_REG_MR == FI_REG_MR, "FI_REG_MR");
 #endif
 #if defined(FI_MR_BASIC) || FI_MAJOR_VERSION == 1 /* an enum there */
 _Static_assert(HMREG_MR_BASIC == FI_MR_BASIC && HMREG_MR_SCALABLE == FI_MR_SCALABLE, "old modes");

@@ -442,10 +442,11 @@ CASE(domain_calls__wrong_argument__refused)
 {
     struct hmreg_domain *domain = fixture->domain;
 
-    assert_fails(hmreg_domain_bind(NULL, fixture, HMREG_REG_MR), -EINVAL, "domain");
-    assert_fails(hmreg_domain_bind(domain, NULL, HMREG_REG_MR), -EINVAL, "object");
+    assert_fails(hmreg_domain_bind(NULL, fixture, HMREG_BIND_REG_MR), -EINVAL, "domain");
+    assert_fails(hmreg_domain_bind(domain, NULL, HMREG_BIND_REG_MR), -EINVAL, "object");
     assert_fails(hmreg_domain_bind(domain, fixture, 0), -HMREG_EBADFLAGS, "flags");
-    assert_fails(hmreg_domain_bind(domain, fixture, HMREG_REG_MR | 1), -HMREG_EBADFLAGS, "flags");
+    assert_fails(hmreg_domain_bind(domain, fixture, HMREG_BIND_REG_MR | 1), -HMREG_EBADFLAGS,
+                 "flags");
     assert_fails(hmreg_domain_flush(NULL), -EINVAL, "domain");
     assert_fails(hmreg_domain_progress(NULL), -EINVAL, "domain");
     assert_ok(hmreg_domain_progress(domain));
@@ -514,7 +515,7 @@ CASE(null__refused_or_without_effect)
 
     assert_fails(hmreg_domain_query(NULL, &domain), -EINVAL, "domain");
     assert_fails(hmreg_domain_stats(NULL, &stats), -EINVAL, "domain");
-    assert_fails(hmreg_cache_stats(NULL, 0, -1, &stats), -EINVAL, "domain");
+    assert_fails(hmreg_domain_cache_stats(NULL, 0, -1, &stats), -EINVAL, "domain");
     assert_fails(hmreg_domain_dump(NULL, NULL, NULL), -EINVAL, "domain");
     assert_fails(hmreg_domain_explain(NULL, 0, -1, &why), -EINVAL, "domain");
     assert_fails(hmreg_mr_query(NULL, &(struct hmreg_mr_info){0}), -EINVAL, "mr");

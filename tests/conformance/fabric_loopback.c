@@ -106,7 +106,7 @@ static bool async_open(struct suite_fixture *fixture, struct hmreg_domain **out)
 
     assert_ok(open_more(fixture, NULL, out));
     assert_ok(hmreg_loopback_eq_open(*out, &eq));
-    assert_ok(hmreg_domain_bind(*out, eq, HMREG_REG_MR));
+    assert_ok(hmreg_domain_bind(*out, eq, HMREG_BIND_REG_MR));
     fixture->own = eq;
     return true;
 }

@@ -532,7 +532,7 @@ static bool async_open(struct suite_fixture *fixture, struct hmreg_domain **out)
         return false;
     }
     if (fi_eq_open(side->fabric, &attr, &side->eq, NULL) ||
-        fi_domain_bind(side->domain, &side->eq->fid, HMREG_REG_MR))
+        fi_domain_bind(side->domain, &side->eq->fid, HMREG_BIND_REG_MR))
         return false;
     assert_ok(open_more(fixture, &config, out));
     return true;

@@ -59,11 +59,11 @@ static void call_domain(const struct parent *parent, struct hmreg_domain *domain
     PERM(hmreg_domain_query(domain, (void *)&out));
     PERM(hmreg_domain_explain(domain, HMREG_IFACE_SYSTEM, -1, (void *)&out));
     PERM(hmreg_domain_stats(domain, (void *)&out));
-    PERM(hmreg_cache_stats(domain, HMREG_IFACE_SYSTEM, -1, (void *)&out));
+    PERM(hmreg_domain_cache_stats(domain, HMREG_IFACE_SYSTEM, -1, (void *)&out));
     PERM(hmreg_domain_dump(domain, NULL, NULL));
     PERM(hmreg_domain_flush(domain));
     PERM(hmreg_domain_progress(domain));
-    PERM(hmreg_domain_bind(domain, &out, HMREG_REG_MR));
+    PERM(hmreg_domain_bind(domain, &out, HMREG_BIND_REG_MR));
     PERM(hmreg_mr_map_raw(domain, 0, out.bytes, 8, &out.key, 0));
     PERM(hmreg_mr_unmap_raw(domain, 1));
     PERM(hmreg_remote_open(domain, parent->token, parent->token_size, &out.remote));

@@ -236,8 +236,9 @@ TEST(event__read_by_another_thread__region_is_in_its_variable)
 
     fixture_open(&fixture, 0);
     assert_ok(hmreg_loopback_eq_open(fixture.domain, &reader->eq));
-    assert_ok(hmreg_domain_bind(fixture.domain, reader->eq, HMREG_REG_MR));
-    assert_fails(hmreg_domain_bind(fixture.domain, reader->eq, HMREG_REG_MR), -EBUSY, "already");
+    assert_ok(hmreg_domain_bind(fixture.domain, reader->eq, HMREG_BIND_REG_MR));
+    assert_fails(hmreg_domain_bind(fixture.domain, reader->eq, HMREG_BIND_REG_MR), -EBUSY,
+                 "already");
     assert_fails(hmreg_loopback_eq_read(reader->eq, &none, 1), -EAGAIN, "no registration");
     assert_int_equal(pthread_create(&thread, NULL, read_events, reader), 0);
     for (int i = 0; i < EVENTS; i++)
@@ -265,7 +266,7 @@ TEST(event__of_a_cached_region__none_it_is_complete)
 
     fixture_open(&fixture, 0);
     assert_ok(hmreg_loopback_eq_open(fixture.domain, &eq));
-    assert_ok(hmreg_domain_bind(fixture.domain, eq, HMREG_REG_MR));
+    assert_ok(hmreg_domain_bind(fixture.domain, eq, HMREG_BIND_REG_MR));
     assert_ok(hmreg_group_open(fixture.lib, &fixture.domain, 1, NULL, &group));
     for (int i = 0; i < 2; i++) {
         assert_ok(

@@ -656,7 +656,7 @@ static void begin(void)
     t.where = t.group ? t.group : t.domain;
     if (!t.group && property_once_in(3)) {
         assert_ok(hmreg_loopback_eq_open(t.domain, &t.eq));
-        assert_ok(hmreg_domain_bind(t.domain, t.eq, HMREG_REG_MR));
+        assert_ok(hmreg_domain_bind(t.domain, t.eq, HMREG_BIND_REG_MR));
         t.model.async = true;
     }
     cached_begin(other_mode);

@@ -107,7 +107,7 @@ struct query {
 
 ASK(ask_domain, hmreg_domain_query(objects->fixture->domain, out))
 ASK(ask_stats, hmreg_domain_stats(objects->fixture->domain, out))
-ASK(ask_cache, hmreg_cache_stats(objects->fixture->domain, HMREG_IFACE_SYSTEM, -1, out))
+ASK(ask_cache, hmreg_domain_cache_stats(objects->fixture->domain, HMREG_IFACE_SYSTEM, -1, out))
 ASK(ask_paths, hmreg_domain_explain(objects->fixture->domain, HMREG_IFACE_SYSTEM, -1, out))
 ASK(ask_mr, hmreg_mr_query(objects->mr, out))
 ASK(ask_segment, hmreg_mr_piece(objects->mr, 0, out))

@@ -88,7 +88,7 @@ static int go(const struct hmreg_topology_config *config, struct hmreg_nic_affin
     struct hmreg_topology *topology = NULL;
     int rc = hmreg_topology_open(lib, config, &topology);
 
-    rc = rc ? rc : hmreg_affinity(topology, &place, NULL, 0, out, count);
+    rc = rc ? rc : hmreg_topology_order_nics(topology, &place, NULL, 0, out, count);
     hmreg_topology_close(topology);
     return rc;
 }

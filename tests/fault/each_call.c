@@ -236,7 +236,7 @@ CASE(each_call_fails__bound_objects)
     rc = rc ? rc : hmreg_loopback_ep_open(way->domain, &way->ep);
     rc = rc ? rc : hmreg_loopback_counter_open(way->domain, &way->counter);
     rc = rc ? rc : hmreg_loopback_eq_open(way->domain, &way->eq);
-    rc = rc ? rc : hmreg_domain_bind(way->domain, way->eq, HMREG_REG_MR);
+    rc = rc ? rc : hmreg_domain_bind(way->domain, way->eq, HMREG_BIND_REG_MR);
     rc = rc ? rc
             : hmreg_mr_reg(way->domain, memory, BYTES, HMREG_ACCESS_REMOTE, 0, 1, HMREG_RMA_EVENT,
                            &way->mr[0], NULL);

@@ -285,7 +285,8 @@ static void call_domain_queries(struct fuzz *fuzz)
 
     CALL(hmreg_domain_query(domain, &info.it), &info);
     CALL(hmreg_domain_stats(domain, &stats.it), &stats);
-    CALL(hmreg_cache_stats(domain, (enum hmreg_iface)fuzz_small(fuzz), fuzz_small(fuzz), &stats.it),
+    CALL(hmreg_domain_cache_stats(domain, (enum hmreg_iface)fuzz_small(fuzz), fuzz_small(fuzz),
+                                  &stats.it),
          &stats);
     PLAIN(hmreg_domain_dump(domain, look_at_entry, fuzz));
     CALL(hmreg_domain_explain(domain, (enum hmreg_iface)fuzz_small(fuzz), fuzz_small(fuzz),

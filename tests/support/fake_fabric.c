@@ -149,7 +149,7 @@ static int map_raw(const struct fi_mr_map_raw *map)
     return 0;
 }
 
-static int unmap_key(const uint64_t *key)
+static int unmap_raw(const uint64_t *key)
 {
     if (fake_fabric.unmap_code)
         return fake_fabric.unmap_code;
@@ -164,7 +164,7 @@ static int control_domain(struct fid *fid, int command, void *arg)
     case FI_MAP_RAW_MR:
         return map_raw(arg);
     case FI_UNMAP_KEY:
-        return unmap_key(arg);
+        return unmap_raw(arg);
     default:
         return -FI_ENOSYS;
     }

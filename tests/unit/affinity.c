@@ -43,7 +43,7 @@ TEST(affinity__the_nearest_four__four)
     assert_nic(&out[0], "mlx5_4", HMREG_DISTANCE_HOST_BRIDGE, "pci0000:80");
     for (size_t i = 1; i < 4; i++) /* alike: in hwloc's order, which is that of the addresses */
         assert_int_equal(out[i].distance, HMREG_DISTANCE_SYSTEM);
-    assert_ok(hmreg_affinity(fixture.topology, &place, NULL, 0, NULL, &count));
+    assert_ok(hmreg_topology_order_nics(fixture.topology, &place, NULL, 0, NULL, &count));
     assert_int_equal(count, SYNTHETIC_NICS);
 }
 
@@ -153,7 +153,7 @@ TEST(place__of_a_partition__that_of_its_gpu)
     assert_fails(hmreg_topology_place(fixture.topology, &far, &place), -ENODEV, "0000:77:00.3");
     assert_int_equal(hmreg_topology_distance(fixture.topology, &part, &gpu), HMREG_DISTANCE_SELF);
     nics[0].size = sizeof(nics[0]);
-    assert_ok(hmreg_affinity(fixture.topology, &at, NULL, 0, nics, &count));
+    assert_ok(hmreg_topology_order_nics(fixture.topology, &at, NULL, 0, nics, &count));
     assert_int_not_equal(nics[0].distance, HMREG_DISTANCE_UNKNOWN);
 }
 
@@ -169,7 +169,7 @@ TEST(affinity__nics_by_each_name__found)
 
     begin();
     out[0].size = sizeof(out[0]);
-    assert_ok(hmreg_affinity(fixture.topology, &place, nics, 8, out, &count));
+    assert_ok(hmreg_topology_order_nics(fixture.topology, &place, nics, 8, out, &count));
     assert_int_equal(count, 8);
     assert_nic(&out[0], "0000:02:00.0", HMREG_DISTANCE_SELF, "is the device itself");
     assert_nic(&out[1], "mlx5_4-dgram", HMREG_DISTANCE_HOST_BRIDGE, "");
@@ -194,7 +194,7 @@ TEST(affinity__hostile_names__unknown)
     begin();
     memset(endless, '-', sizeof(endless) - 1);
     out[0].size = sizeof(out[0]);
-    assert_ok(hmreg_affinity(fixture.topology, &place, nics, 6, out, &count));
+    assert_ok(hmreg_topology_order_nics(fixture.topology, &place, nics, 6, out, &count));
     assert_int_equal(count, 6);
     for (size_t i = 0; i < 6; i++) {
         assert_int_equal(out[i].index, i);
@@ -217,7 +217,7 @@ TEST(affinity__longer_elements__that_far_apart)
     begin();
     memset(out, 'x', sizeof(out));
     out[0].known.size = sizeof(out[0]);
-    assert_ok(hmreg_affinity(fixture.topology, &place, NULL, 0, &out[0].known, &count));
+    assert_ok(hmreg_topology_order_nics(fixture.topology, &place, NULL, 0, &out[0].known, &count));
     assert_string_equal(out[1].known.nic, "mlx5_0");
     assert_int_equal(out[1].known.size, sizeof(struct hmreg_nic_affinity));
     assert_int_equal(out[0].later[0], 'x');
@@ -236,9 +236,11 @@ TEST(affinity__of_an_ifaces_device__at_its_address)
     assert_int_equal(all(&place, out, 1), 1);
     assert_nic(&out[0], "mlx5_4", HMREG_DISTANCE_HOST_BRIDGE, "");
     place.device = 7;
-    assert_fails(hmreg_affinity(fixture.topology, &place, NULL, 0, out, &count), -ENODEV, "7");
+    assert_fails(hmreg_topology_order_nics(fixture.topology, &place, NULL, 0, out, &count), -ENODEV,
+                 "7");
     place.iface = (enum hmreg_iface)55;
-    assert_fails(hmreg_affinity(fixture.topology, &place, NULL, 0, out, &count), -EINVAL, "iface");
+    assert_fails(hmreg_topology_order_nics(fixture.topology, &place, NULL, 0, out, &count), -EINVAL,
+                 "iface");
 }
 
 TEST(affinity__device_without_an_address__unknown)
@@ -305,25 +307,36 @@ TEST(affinity__wrong_argument__inval)
 
     begin();
     topology = fixture.topology;
-    assert_fails(hmreg_affinity(NULL, &place, NULL, 0, out, &count), -EINVAL, "topology");
-    assert_fails(hmreg_affinity(topology, NULL, NULL, 0, out, &count), -EINVAL, "place is NULL");
-    assert_fails(hmreg_affinity(topology, &place, NULL, 0, out, NULL), -EINVAL, "count");
-    assert_fails(hmreg_affinity(topology, &place, NULL, 0, out, &zero), -EINVAL, "*count is 0");
-    assert_fails(hmreg_affinity(topology, &place, NULL, 3, out, &count), -EINVAL, "nics is NULL");
-    assert_fails(hmreg_affinity(topology, &place, nics, 2, out, &count), -EINVAL, "nics[1]");
-    assert_fails(hmreg_affinity(topology, &wrong, NULL, 0, out, &count), -EINVAL, "numa_node");
+    assert_fails(hmreg_topology_order_nics(NULL, &place, NULL, 0, out, &count), -EINVAL,
+                 "topology");
+    assert_fails(hmreg_topology_order_nics(topology, NULL, NULL, 0, out, &count), -EINVAL,
+                 "place is NULL");
+    assert_fails(hmreg_topology_order_nics(topology, &place, NULL, 0, out, NULL), -EINVAL, "count");
+    assert_fails(hmreg_topology_order_nics(topology, &place, NULL, 0, out, &zero), -EINVAL,
+                 "*count is 0");
+    assert_fails(hmreg_topology_order_nics(topology, &place, NULL, 3, out, &count), -EINVAL,
+                 "nics is NULL");
+    assert_fails(hmreg_topology_order_nics(topology, &place, nics, 2, out, &count), -EINVAL,
+                 "nics[1]");
+    assert_fails(hmreg_topology_order_nics(topology, &wrong, NULL, 0, out, &count), -EINVAL,
+                 "numa_node");
     wrong.numa_node = 2;
-    assert_fails(hmreg_affinity(topology, &wrong, NULL, 0, out, &count), -ENODEV, "NUMA node 2");
+    assert_fails(hmreg_topology_order_nics(topology, &wrong, NULL, 0, out, &count), -ENODEV,
+                 "NUMA node 2");
     wrong.kind = (enum hmreg_place_kind)0;
-    assert_fails(hmreg_affinity(topology, &wrong, NULL, 0, out, &count), -EINVAL, "place->kind");
+    assert_fails(hmreg_topology_order_nics(topology, &wrong, NULL, 0, out, &count), -EINVAL,
+                 "place->kind");
     wrong.size = 4;
-    assert_fails(hmreg_affinity(topology, &wrong, NULL, 0, out, &count), -EINVAL, "size");
+    assert_fails(hmreg_topology_order_nics(topology, &wrong, NULL, 0, out, &count), -EINVAL,
+                 "size");
     wrong = at_memory(out, 0);
-    assert_fails(hmreg_affinity(topology, &wrong, NULL, 0, out, &count), -EINVAL, "len");
+    assert_fails(hmreg_topology_order_nics(topology, &wrong, NULL, 0, out, &count), -EINVAL, "len");
     wrong = at_memory((void *)1, 1);
-    assert_fails(hmreg_affinity(topology, &wrong, NULL, 0, out, &count), -EFAULT, "mapped");
+    assert_fails(hmreg_topology_order_nics(topology, &wrong, NULL, 0, out, &count), -EFAULT,
+                 "mapped");
     out[0].size--;
-    assert_fails(hmreg_affinity(topology, &place, NULL, 0, out, &count), -EINVAL, "size");
+    assert_fails(hmreg_topology_order_nics(topology, &place, NULL, 0, out, &count), -EINVAL,
+                 "size");
     assert_int_equal(count, 1);
 }
 
@@ -336,9 +349,11 @@ TEST(affinity__topology_without_a_library__no_memory_and_no_device)
     size_t count = 1;
 
     assert_ok(hmreg_topology_open(NULL, NULL, &topology));
-    assert_fails(hmreg_affinity(topology, &place, NULL, 0, out, &count), -EINVAL, "MEMORY needs");
+    assert_fails(hmreg_topology_order_nics(topology, &place, NULL, 0, out, &count), -EINVAL,
+                 "MEMORY needs");
     place.kind = HMREG_PLACE_DEVICE;
-    assert_fails(hmreg_affinity(topology, &place, NULL, 0, out, &count), -EINVAL, "DEVICE needs");
+    assert_fails(hmreg_topology_order_nics(topology, &place, NULL, 0, out, &count), -EINVAL,
+                 "DEVICE needs");
     hmreg_topology_close(topology);
 }
 
@@ -403,8 +418,9 @@ TEST(open__in_a_forked_child__eperm)
     test_forks_wipe();
     begin();
     test_in_child(hmreg_topology_open(fixture.lib, NULL, &other) != -EPERM ||
-                  hmreg_affinity(fixture.topology, &memory, NULL, 0, out, &count) != -EPERM ||
-                  hmreg_affinity(fixture.topology, &place, NULL, 0, out, &count) != 0);
+                  hmreg_topology_order_nics(fixture.topology, &memory, NULL, 0, out, &count) !=
+                      -EPERM ||
+                  hmreg_topology_order_nics(fixture.topology, &place, NULL, 0, out, &count) != 0);
 }
 
 /* ---- domains ---------------------------------------------------------------------------- */
@@ -434,7 +450,7 @@ TEST(domains__of_several_nics__nearest_first)
     for (size_t i = 0; i < 5; i++)
         assert_ok(open_domain(fixture.lib, nics[i], i == 2 ? &at : NULL, &domains[i]));
     assert_ok(hmreg_domain_open_loopback(fixture.lib, NULL, NULL, &domains[5]));
-    assert_ok(hmreg_affinity_domains(fixture.topology, &place, domains, 6, order, distances));
+    assert_ok(hmreg_topology_order_domains(fixture.topology, &place, domains, 6, order, distances));
     assert_int_equal(order[0], 4);
     assert_int_equal(order[1], 2); /* by the address that its fabric reports */
     assert_int_equal(order[2], 1);
@@ -444,7 +460,7 @@ TEST(domains__of_several_nics__nearest_first)
     assert_int_equal(distances[0], HMREG_DISTANCE_SWITCH);
     assert_int_equal(distances[1], HMREG_DISTANCE_ROOT_PORT);
     assert_int_equal(distances[5], HMREG_DISTANCE_UNKNOWN);
-    assert_ok(hmreg_affinity_domains(fixture.topology, &place, domains, 1, order, NULL));
+    assert_ok(hmreg_topology_order_domains(fixture.topology, &place, domains, 1, order, NULL));
     for (size_t i = 0; i < 6; i++)
         assert_ok(hmreg_domain_close(domains[i]));
 }
@@ -459,17 +475,17 @@ TEST(domains__wrong_argument__inval)
     begin();
     topology = fixture.topology;
     assert_ok(hmreg_domain_open_loopback(fixture.lib, NULL, NULL, &domains[0]));
-    assert_fails(hmreg_affinity_domains(topology, &place, NULL, 2, order, NULL), -EINVAL,
+    assert_fails(hmreg_topology_order_domains(topology, &place, NULL, 2, order, NULL), -EINVAL,
                  "domains");
-    assert_fails(hmreg_affinity_domains(topology, &place, domains, 2, NULL, NULL), -EINVAL,
+    assert_fails(hmreg_topology_order_domains(topology, &place, domains, 2, NULL, NULL), -EINVAL,
                  "order");
-    assert_fails(hmreg_affinity_domains(topology, &place, domains, 0, order, NULL), -EINVAL,
+    assert_fails(hmreg_topology_order_domains(topology, &place, domains, 0, order, NULL), -EINVAL,
                  "count");
-    assert_fails(hmreg_affinity_domains(topology, &place, domains, 2, order, NULL), -EINVAL,
+    assert_fails(hmreg_topology_order_domains(topology, &place, domains, 2, order, NULL), -EINVAL,
                  "domain is NULL");
-    assert_fails(hmreg_affinity_domains(topology, &nowhere, domains, 1, order, NULL), -ENODEV,
+    assert_fails(hmreg_topology_order_domains(topology, &nowhere, domains, 1, order, NULL), -ENODEV,
                  "node 5");
-    assert_fails(hmreg_affinity_domains(NULL, &place, domains, 1, order, NULL), -EINVAL,
+    assert_fails(hmreg_topology_order_domains(NULL, &place, domains, 1, order, NULL), -EINVAL,
                  "topology");
     assert_int_equal(order[0], 7);
     assert_ok(hmreg_domain_close(domains[0]));

@@ -78,7 +78,7 @@ static inline size_t all(const struct hmreg_place *place, struct hmreg_nic_affin
                          size_t count)
 {
     out[0].size = sizeof(*out);
-    assert_ok(hmreg_affinity(fixture.topology, place, NULL, 0, out, &count));
+    assert_ok(hmreg_topology_order_nics(fixture.topology, place, NULL, 0, out, &count));
     return count;
 }
 

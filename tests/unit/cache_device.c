@@ -277,7 +277,7 @@ static struct hmreg_stats stats_of(int device)
 {
     struct hmreg_stats stats = {.size = sizeof(stats)};
 
-    assert_ok(hmreg_cache_stats(fixture.domain, HMREG_IFACE_CUDA, device, &stats));
+    assert_ok(hmreg_domain_cache_stats(fixture.domain, HMREG_IFACE_CUDA, device, &stats));
     return stats;
 }
 

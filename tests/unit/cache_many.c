@@ -108,7 +108,7 @@ TEST(get_many__host_and_devices__each_in_its_cache)
     claims[1] = vendor_claim(HMREG_IFACE_ZE, memory[70], LEN, HMREG_MEM_DEVICE, 1);
     assert_int_equal(cost_of(MANY), MANY);
     assert_int_equal(cost_of(MANY), 0);
-    assert_ok(hmreg_cache_stats(fixture.domain, HMREG_IFACE_CUDA, 0, &stats));
+    assert_ok(hmreg_domain_cache_stats(fixture.domain, HMREG_IFACE_CUDA, 0, &stats));
     assert_int_equal(stats.regions, 1);
     get_many(MANY);
     hmreg_mr_put_many(mrs, MANY);

@@ -38,7 +38,7 @@ static struct hmreg_stats stats_of(enum hmreg_iface iface, int device)
 {
     struct hmreg_stats stats = {.size = sizeof(stats)};
 
-    assert_ok(hmreg_cache_stats(fixture.domain, iface, device, &stats));
+    assert_ok(hmreg_domain_cache_stats(fixture.domain, iface, device, &stats));
     return stats;
 }
 
@@ -128,12 +128,12 @@ TEST(cache_stats__no_such_cache__refused)
     struct hmreg_stats stats = {.size = sizeof(stats), .hits = 77};
 
     open_fixture(0);
-    assert_fails(hmreg_cache_stats(fixture.domain, 9, 0, &stats), -EINVAL, "iface is 9");
-    assert_fails(hmreg_cache_stats(fixture.domain, HMREG_IFACE_CUDA, 2, &stats), -ENODEV,
+    assert_fails(hmreg_domain_cache_stats(fixture.domain, 9, 0, &stats), -EINVAL, "iface is 9");
+    assert_fails(hmreg_domain_cache_stats(fixture.domain, HMREG_IFACE_CUDA, 2, &stats), -ENODEV,
                  "cuda has no device 2");
-    assert_fails(hmreg_cache_stats(fixture.domain, HMREG_IFACE_CUDA, -2, &stats), -ENODEV,
+    assert_fails(hmreg_domain_cache_stats(fixture.domain, HMREG_IFACE_CUDA, -2, &stats), -ENODEV,
                  "device -2");
-    assert_fails(hmreg_cache_stats(fixture.domain, HMREG_IFACE_SYSTEM, 1, &stats), -ENODEV,
+    assert_fails(hmreg_domain_cache_stats(fixture.domain, HMREG_IFACE_SYSTEM, 1, &stats), -ENODEV,
                  "for system memory");
     assert_int_equal(stats.hits, 77);
 }

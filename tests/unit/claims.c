@@ -351,7 +351,8 @@ TEST(foreign__other_calls__refuse_it)
         enum hmreg_iface asked = (enum hmreg_iface)iface;
 
         assert_fails(hmreg_runtime_query(fixture.lib, asked, &runtime), -EINVAL, "iface is");
-        assert_fails(hmreg_cache_stats(fixture.domain, asked, 0, &stats), -EINVAL, "iface is");
+        assert_fails(hmreg_domain_cache_stats(fixture.domain, asked, 0, &stats), -EINVAL,
+                     "iface is");
     }
 }
 

@@ -460,7 +460,8 @@ TEST(calls__that_are_for_one_rail__refused_on_the_region)
     assert_fails(hmreg_remote_open(fixture.group, raw, size, &remote), -EINVAL,
                  "hmreg_remote_open_rails()");
     assert_ptr_equal(remote, (void *)1);
-    assert_fails(hmreg_domain_bind(fixture.group, &object, HMREG_REG_MR), -EOPNOTSUPP, "queues");
+    assert_fails(hmreg_domain_bind(fixture.group, &object, HMREG_BIND_REG_MR), -EOPNOTSUPP,
+                 "queues");
     assert_ok(hmreg_mr_close(mr));
 }
 

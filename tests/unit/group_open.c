@@ -112,7 +112,7 @@ TEST(member__of_an_open_group__stays_open_and_usable)
 
     open_fixture(2, 0);
     assert_fails(hmreg_domain_close(fixture.members[1]), -EBUSY, "1 groups");
-    assert_fails(hmreg_domain_bind(fixture.members[1], &object, HMREG_REG_MR), -EBUSY,
+    assert_fails(hmreg_domain_bind(fixture.members[1], &object, HMREG_BIND_REG_MR), -EBUSY,
                  "member of a group");
     assert_ok(hmreg_mr_reg(fixture.members[1], fixture.host, 64, HMREG_SEND, 0, 0, 0, &mr, NULL));
     assert_ptr_equal(hmreg_mr_rail(mr, 0), mr);

@@ -19,6 +19,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 
 #define ANONYMOUS (MAP_PRIVATE | MAP_ANONYMOUS)
@@ -82,6 +83,31 @@ TEST(open__code_is_changed_and_close_restores_it)
     assert_memory_not_equal(before, during, sizeof(before));
     assert_memory_equal(before, after, sizeof(before));
     assert_int_equal(writable_code(), 0);
+}
+
+/* Calls of process_vm_readv(2), each of which pins pages. */
+static unsigned pins;
+
+ssize_t __real_process_vm_readv(pid_t pid, const struct iovec *to, unsigned long to_count,
+                                const struct iovec *from, unsigned long from_count,
+                                unsigned long flags);
+ssize_t __wrap_process_vm_readv(pid_t pid, const struct iovec *to, unsigned long to_count,
+                                const struct iovec *from, unsigned long from_count,
+                                unsigned long flags);
+ssize_t __wrap_process_vm_readv(pid_t pid, const struct iovec *to, unsigned long to_count,
+                                const struct iovec *from, unsigned long from_count,
+                                unsigned long flags)
+{
+    pins++;
+    return __real_process_vm_readv(pid, to, to_count, from, from_count, flags);
+}
+
+/* After the first pin of a process the kernel looks at each of its pages in each fork(2). */
+TEST(open__pins_no_page)
+{
+    fixture_open_hooked();
+    assert_int_equal(fixture_key(fixture_map(1), fixture_page()), 1);
+    assert_int_equal(pins, 0);
 }
 
 TEST(open__many_times__takes_no_more_memory)

@@ -21,7 +21,7 @@ static struct provider_caps raw_caps;
 static int live_keys, live_peers, map_code, open_code;
 
 /* A mapped key is the raw one's bytes plus the base. */
-static inline int map_key(void *self, uint64_t base, const uint8_t *raw, size_t size, uint64_t *key)
+static inline int map_raw(void *self, uint64_t base, const uint8_t *raw, size_t size, uint64_t *key)
 {
     if (map_code)
         return hmreg_fail(map_code, "no key is mapped");
@@ -32,7 +32,7 @@ static inline int map_key(void *self, uint64_t base, const uint8_t *raw, size_t 
     return 0;
 }
 
-static inline int unmap_key(void *self, uint64_t key)
+static inline int unmap_raw(void *self, uint64_t key)
 {
     live_keys--;
     return 0;
@@ -66,8 +66,8 @@ static inline void close_raw(void)
 static inline void open_raw(size_t count, uint32_t flags)
 {
     peer_ops = script_ops;
-    peer_ops.map_key = map_key;
-    peer_ops.unmap_key = unmap_key;
+    peer_ops.map_raw = map_raw;
+    peer_ops.unmap_raw = unmap_raw;
     peer_ops.remote_open = remote_open;
     peer_ops.remote_close = remote_close;
     raw_caps = script_caps;

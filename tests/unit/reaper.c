@@ -167,7 +167,7 @@ TEST(close__reaper_is_in_the_fabric__waits_for_it)
 /* Waits until the reaper, which drains such a domain too, has found the dead regions. */
 static void await_examined(unsigned dead)
 {
-    await_count(&fixture.domain->caches->pool.dead.count, dead);
+    await_count(&fixture.domain->caches->pool.to_free.count, dead);
 }
 
 TEST(munmap__fabric_of_the_applications_threads__left_to_its_calls)

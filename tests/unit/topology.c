@@ -24,13 +24,13 @@ TEST(sysfs__no_file_at_all__everything_unknown)
 
     tree_begin();
     open_tree();
-    assert_ok(hmreg_affinity(fixture.topology, &place, NULL, 0, NULL, &count));
+    assert_ok(hmreg_topology_order_nics(fixture.topology, &place, NULL, 0, NULL, &count));
     assert_int_equal(count, 0);
     count = 1;
-    assert_ok(hmreg_affinity(fixture.topology, &place, NULL, 0, out, &count));
+    assert_ok(hmreg_topology_order_nics(fixture.topology, &place, NULL, 0, out, &count));
     assert_int_equal(count, 0);
     count = 1;
-    assert_ok(hmreg_affinity(fixture.topology, &node, nics, 1, out, &count));
+    assert_ok(hmreg_topology_order_nics(fixture.topology, &node, nics, 1, out, &count));
     assert_int_equal(count, 1);
     assert_nic(&out[0], "mlx5_0", HMREG_DISTANCE_UNKNOWN, "the topology has no NIC");
 }
@@ -75,7 +75,7 @@ TEST(sysfs__device_below_a_pci_device__that_ones_address)
     tree_folder("/sys/devices/pci0000:00/0000:03:00.0/mlx5_core.sf.2");
     tree_nic("mlx5_4", "pci0000:00/0000:03:00.0/mlx5_core.sf.2");
     open_tree();
-    assert_ok(hmreg_affinity(fixture.topology, &place, nics, 2, out, &count));
+    assert_ok(hmreg_topology_order_nics(fixture.topology, &place, nics, 2, out, &count));
     assert_nic(&out[0], "eth0", HMREG_DISTANCE_HOST_BRIDGE, "");
     assert_int_equal(out[0].pci.bus, 3);
     assert_nic(&out[1], "mlx5_4", HMREG_DISTANCE_HOST_BRIDGE, "");
@@ -184,7 +184,7 @@ TEST(this_machine__every_interface__has_a_distance_or_a_reason)
         const char *name = fixture.topology->nics[i].name;
         size_t count = 1;
 
-        assert_ok(hmreg_affinity(fixture.topology, &place, &name, 1, out, &count));
+        assert_ok(hmreg_topology_order_nics(fixture.topology, &place, &name, 1, out, &count));
         assert_true(out[0].reason[0]);
         print_message("%s: %s, %s\n", name, hmreg_distance_name(out[0].distance), out[0].reason);
     }

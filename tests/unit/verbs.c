@@ -391,7 +391,8 @@ TEST(bind__verbs_ties_nothing_to_regions__opnotsupp)
     assert_ok(reg(HMREG_ACCESS_ALL, &mr));
     assert_fails(hmreg_mr_bind(mr, &object, 0), -EOPNOTSUPP, "bind a region to");
     assert_fails(hmreg_mr_bind(mr, &object, HMREG_REMOTE_WRITE), -EOPNOTSUPP, "bind a region to");
-    assert_fails(hmreg_domain_bind(fixture.domain, &object, HMREG_REG_MR), -EOPNOTSUPP, "queues");
+    assert_fails(hmreg_domain_bind(fixture.domain, &object, HMREG_BIND_REG_MR), -EOPNOTSUPP,
+                 "queues");
     assert_ok(hmreg_mr_enable(mr));
     assert_ok(hmreg_mr_refresh(mr, NULL, 0, 0));
     assert_ok(hmreg_mr_close(mr));

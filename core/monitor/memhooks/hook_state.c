@@ -14,30 +14,22 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-/* Reads like process_vm_readv(2), where a sandbox forbids that call or an emulator lacks it. */
-static bool read_by_pipe(uintptr_t from, void *to, size_t size)
+/* Lets the kernel read memory that may be unmapped. Through a pipe: process_vm_readv(2) pins the
+ * page, and with the first pin of a process the kernel begins to look at each page in each fork(2),
+ * which takes a tenth longer. */
+static bool read_safely(uintptr_t from, void *to, size_t size)
 {
+    struct iovec local = {to, size}, remote = {(void *)from, size};
     int ends[2];
     bool done;
 
     if (high_fd_pair(pipe2(ends, O_CLOEXEC), ends))
-        return false;
+        return process_vm_readv(getpid(), &local, 1, &remote, 1, 0) == (ssize_t)size;
     done = write(ends[1], (const void *)from, size) == (ssize_t)size &&
            read(ends[0], to, size) == (ssize_t)size;
     close(ends[0]);
     close(ends[1]);
     return done;
-}
-
-/* Lets the kernel read memory that may be unmapped. */
-static bool read_safely(uintptr_t from, void *to, size_t size)
-{
-    struct iovec local = {to, size}, remote = {(void *)from, size};
-    ssize_t got = process_vm_readv(getpid(), &local, 1, &remote, 1, 0);
-
-    if (got < 0 && errno != EFAULT)
-        return read_by_pipe(from, to, size);
-    return got == (ssize_t)size;
 }
 
 bool hook_stub_number(const uint8_t *stub, long *number)

@@ -38,7 +38,7 @@ TEST(affinity__of_a_partition__that_of_its_card)
     assert_string_equal(place.host_bridge, "pci0001:60");
     at.iface = HMREG_IFACE_ROCR;
     at.device = PARTITION;
-    assert_ok(hmreg_affinity(topology, &at, NULL, 0, &nic, &count));
+    assert_ok(hmreg_topology_order_nics(topology, &at, NULL, 0, &nic, &count));
     assert_string_equal(nic.nic, "mlx5_1");
     assert_int_equal(nic.distance, HMREG_DISTANCE_SWITCH);
     hmreg_topology_close(topology);

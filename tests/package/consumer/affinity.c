@@ -14,7 +14,7 @@ int main(void)
     size_t count;
 
     if (hmreg_topology_open(NULL, NULL, &topology) ||
-        hmreg_affinity(topology, &place, NULL, 0, NULL, &count)) {
+        hmreg_topology_order_nics(topology, &place, NULL, 0, NULL, &count)) {
         fprintf(stderr, "%s\n", hmreg_last_error()->text);
         return 1;
     }

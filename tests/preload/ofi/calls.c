@@ -582,8 +582,8 @@ TEST(cache__event_queue_bound__passed_on)
     only_cached();
     begin();
     domain = open_hooked();
-    assert_int_equal(fi_domain_bind(domain, &queue, HMREG_REG_MR), 0);
-    assert_int_equal(fabric.domain_bind_flags, HMREG_REG_MR);
+    assert_int_equal(fi_domain_bind(domain, &queue, HMREG_BIND_REG_MR), 0);
+    assert_int_equal(fabric.domain_bind_flags, HMREG_BIND_REG_MR);
     close_ok(reg_ok(domain, FI_SEND));
     assert_int_equal(recorded(&before).passed, 1);
     end(domain);
