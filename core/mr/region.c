@@ -35,28 +35,34 @@ static int extend(struct hmreg_mr *mr, const struct request *request, const stru
     return 0;
 }
 
-static int allocate(struct hmreg_domain *domain, const struct request *request,
-                    const struct iovec *iov, size_t count, const struct resolved *found,
-                    struct hmreg_mr **out)
+/* NULL: no memory, which is recorded. */
+static struct hmreg_mr *allocate(struct hmreg_domain *domain, const struct request *request,
+                                 const struct iovec *iov, size_t count,
+                                 const struct resolved *found)
 {
     struct mr_on_heap *made = calloc(1, sizeof(*made));
 
-    if (!made)
-        return hmreg_fail(-ENOMEM, "no memory for a region");
+    if (!made) {
+        hmreg_fail(-ENOMEM, "no memory for a region");
+        return NULL;
+    }
     made->mr.domain = domain;
     made->mr.node.start = made->mr.node.end = (uint64_t)(uintptr_t)iov->iov_base;
     for (size_t i = 0; i < count; i++)
         made->mr.node.end += iov[i].iov_len;
     made->body.iface = (uint8_t)found->iface;
     made->body.access = (uint16_t)request->access;
-    *out = &made->mr;
-    return 0;
+    return &made->mr;
 }
 
 int region_new(struct hmreg_domain *domain, const struct layout *layout, struct hmreg_mr **out)
 {
-    return allocate(domain, &layout->request, layout->ranges.iov, layout->ranges.count,
-                    &layout->whole, out);
+    struct hmreg_mr *made = allocate(domain, &layout->request, layout->ranges.iov,
+                                     layout->ranges.count, &layout->whole);
+
+    if (made)
+        *out = made;
+    return made ? 0 : -ENOMEM;
 }
 
 void region_free(struct hmreg_mr *mr)
@@ -235,15 +241,17 @@ static int add_piece(struct hmreg_mr *mr, struct layout *layout, const struct ra
 {
     struct request request = layout_part(layout, ranges, index);
     const struct resolved *found = &ranges->found[index];
-    struct hmreg_mr *piece = NULL;
-    int rc = allocate(mr->domain, &request, request.iov, 1, found, &piece);
+    struct hmreg_mr *piece = allocate(mr->domain, &request, request.iov, 1, found);
+    int rc;
 
-    rc = rc ? rc : extend(piece, &request, request.iov, 1, found, 0);
+    if (!piece)
+        return -ENOMEM;
+    rc = extend(piece, &request, request.iov, 1, found, 0);
     rc = rc ? rc : register_one(layout, &request, found, NULL, piece);
-    if (!rc)
-        mr_ext(mr)->parts[index] = piece;
-    else if (piece)
+    if (rc)
         region_free(piece);
+    else
+        mr_ext(mr)->parts[index] = piece;
     return rc;
 }
 
