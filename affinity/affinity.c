@@ -249,7 +249,7 @@ static struct hmreg_nic_affinity *new_list(size_t count)
     struct hmreg_nic_affinity *list = calloc(count ? count : 1, sizeof(*list));
 
     if (!list)
-        hmreg_fail(-ENOMEM, "no memory for the affinity of %zu NICs", count);
+        hmreg_fail(-ENOMEM, "hmreg has no memory for the affinity of %zu NICs", count);
     return list;
 }
 

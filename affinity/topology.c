@@ -104,7 +104,7 @@ static void *room(void *array, size_t count, size_t element)
 
 static int no_memory(void)
 {
-    return hmreg_fail(-ENOMEM, "no memory for a topology");
+    return hmreg_fail(-ENOMEM, "hmreg has no memory for a topology");
 }
 
 int topology_add_device(struct hmreg_topology *topology, const struct topology_device *device)

@@ -187,7 +187,7 @@ static int load(hwloc_topology_t tree, const char *xml)
 static int unreadable(int errnum, const char *xml)
 {
     if (errnum == ENOMEM)
-        return hmreg_fail(-ENOMEM, "no memory for hwloc's topology");
+        return hmreg_fail(-ENOMEM, "hmreg has no memory for hwloc's topology");
     if (!xml)
         return 0; /* sysfs has to do */
     return hmreg_fail_vendor(-EINVAL, "hwloc", errnum, hmreg_strerror(errnum),

@@ -74,7 +74,7 @@ int hmreg_topology_open(struct hmreg *lib, const struct hmreg_topology_config *c
         return rc;
     topology = calloc(1, sizeof(*topology));
     if (!topology)
-        return hmreg_fail(-ENOMEM, "no memory for a topology");
+        return hmreg_fail(-ENOMEM, "hmreg has no memory for a topology");
     topology->lib = lib;
     rc = read_all(topology, &own);
     if (rc)

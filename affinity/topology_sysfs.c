@@ -43,7 +43,7 @@ static int for_each(struct hmreg_topology *topology, const char *root, const cha
     errno = 0;
     count = scandirat(fd, ".", &entries, NULL, versionsort);
     if (count < 0 && errno == ENOMEM)
-        rc = hmreg_fail_os(ENOMEM, "no memory to read %s%s", root, folder);
+        rc = hmreg_fail_os(ENOMEM, "hmreg has no memory to read %s%s", root, folder);
     close(fd);
     for (int i = 0; i < count; i++) {
         if (!rc && entries[i]->d_name[0] != '.')

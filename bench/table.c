@@ -73,10 +73,7 @@
         LARGE_TARGET("2 MiB pages", "large-2m-first"),                                             \
         TARGET("bytes a region, 100,000 regions", "footprint-100000", WHO_DEFAULT, NULL, VALUE,    \
                176),                                                                               \
-        TARGET("bytes a remote, 100,000 open", "remotes-bytes-100000", "hmreg", NULL, VALUE, 96),  \
-        TARGET("an entry of a key table, ns", "remotes-table", "hmreg", NULL, VALUE, 20),          \
-        TARGET("the owner's life in a token, written and read, ns", "remotes-life", "hmreg", NULL, \
-               VALUE, 10)
+        TARGET("bytes a remote, 100,000 open", "remotes-bytes-100000", "hmreg", NULL, VALUE, 96)
 
 /* ---- measurements ----------------------------------------------------------------------- */
 

@@ -128,7 +128,7 @@ static int export_dmabuf(struct hmem *self, uint64_t addr, size_t len,
 static int fail_copy(const char *what, uint64_t addr)
 {
     if (errno != EFAULT)
-        return hmreg_fail_os(errno, "no pipe to copy host memory through");
+        return hmreg_fail_os(errno, "the pipe through which hmreg copies host memory failed");
     return hmreg_fail(-EFAULT,
                       "the memory at %#" PRIx64 " cannot be %s: there is nothing behind its "
                       "mapping, such as a file that ends before it",

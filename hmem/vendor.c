@@ -19,7 +19,7 @@ int vendor_load(const struct vendor *vendor, struct hmem **out)
     int rc;
 
     if (!self)
-        return hmreg_fail(-ENOMEM, "no memory to open %s", vendor->name);
+        return hmreg_fail(-ENOMEM, "hmreg has no memory to open %s", vendor->name);
     self->vendor = vendor;
     rc = loader_open(vendor->source, vendor->soname, vendor->symbols, vendor->symbol_count,
                      (char *)self + vendor->api, &self->library, self->runtime.library,

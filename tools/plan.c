@@ -280,8 +280,7 @@ static size_t limit_note(json_t *notes, const json_t *limit)
     return note_number(notes, strcmp(kind, "max_mr") ? key : text, words);
 }
 
-/* "all", "4 MiB", "up to 4 MiB", "none", with the notes of those of the kinds of limits that leave
- * less. */
+/* "all", "4 MiB", "up to 4 MiB", "none", with the notes of the kinds of limits that leave less. */
 static void add_fitting(struct table *table, const json_t *plan, bool cached, json_t *notes)
 {
     unsigned kinds = cached ? CACHING : REGISTERING;

@@ -74,9 +74,9 @@ static json_t *found_document(const struct hmreg_mem_info *info)
                     doc_pci(&info->pci), "kind", hmreg_mem_kind_name(info->kind), "alloc_base",
                     doc_hex(info->alloc_base), "alloc_len", doc_count(info->alloc_len, UINT64_MAX),
                     "identity", info->identity ? doc_hex(info->identity) : json_null(), "segments",
-                    (int)info->segments, "cpu_access", !!(info->flags & HMREG_MEM_CPU_ACCESS),
-                    "exportable", !!(info->flags & HMREG_MEM_EXPORTABLE), "simulated",
-                    !!(info->flags & HMREG_MEM_SIMULATED));
+                    (int)info->segments, "cpu_access", !!(info->flags & HMREG_MEM_INFO_CPU_ACCESS),
+                    "exportable", !!(info->flags & HMREG_MEM_INFO_EXPORTABLE), "simulated",
+                    !!(info->flags & HMREG_MEM_INFO_SIMULATED));
 }
 
 static void check_found(struct report *report, const struct subject *subject, uint64_t addr,
@@ -132,7 +132,7 @@ static json_t *range(struct report *report, const struct subject *subject, const
     doc_set(described, "found", found_document(&info));
     doc_set(described, "error", json_null());
     doc_set(described, "export",
-            try_export(report, subject, addr, len, info.flags & HMREG_MEM_EXPORTABLE));
+            try_export(report, subject, addr, len, info.flags & HMREG_MEM_INFO_EXPORTABLE));
     return described;
 }
 

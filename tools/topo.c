@@ -15,7 +15,7 @@
 #include <string.h>
 
 #define NEAREST 4
-#define GAP     2 /* columns between those of a table */
+#define GAP     2 /* spaces between the columns of a table */
 
 /* ---- document --------------------------------------------------------------------------- */
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * See topology.h. Places and distances are those of libhmreg-affinity.
+ * See topology.h. libhmreg-affinity says places and distances.
  */
 #include "tools/topology.h"
 

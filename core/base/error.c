@@ -95,7 +95,7 @@ const struct hmreg_error *hmreg_last_error(void)
 {
     static const struct hmreg_error none = {.source = "hmreg"};
     static const struct hmreg_error lost = {
-        .code = -ENOMEM, .source = "hmreg", .text = "no memory to keep the error"};
+        .code = -ENOMEM, .source = "hmreg", .text = "hmreg has no memory to keep the error"};
     const struct hmreg_error *last = error_at(find(false), thread.last);
 
     if (thread.lost)

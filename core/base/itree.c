@@ -110,22 +110,22 @@ void itree_insert(struct itree *tree, struct itree_node *node)
     update(tree, node);
 }
 
-static uint32_t without(const struct itree *tree, uint32_t root, const struct itree_node *gone)
+static uint32_t remove_below(const struct itree *tree, uint32_t root, const struct itree_node *gone)
 {
     struct itree_node *node = node_at(tree, root);
 
     if (node == gone)
         return join(tree, node->left, node->right);
     if (before(gone, node))
-        node->left = without(tree, node->left, gone);
+        node->left = remove_below(tree, node->left, gone);
     else
-        node->right = without(tree, node->right, gone);
+        node->right = remove_below(tree, node->right, gone);
     update(tree, node);
     return root;
 }
 
 /* A subtree that ends after the node does so also without it. So the loop only descends, and
- * without() updates `last` from the first subtree that does not. */
+ * remove_below() updates `last` from the first subtree that does not. */
 void itree_remove(struct itree *tree, struct itree_node *node)
 {
     struct itree_node *above = node_at(tree, tree->root);
@@ -135,7 +135,7 @@ void itree_remove(struct itree *tree, struct itree_node *node)
         link = before(node, above) ? &above->left : &above->right;
         above = node_at(tree, *link);
     }
-    *link = without(tree, *link, node);
+    *link = remove_below(tree, *link, node);
 }
 
 bool itree_has(const struct itree *tree, const struct itree_node *node)

@@ -368,7 +368,7 @@ uint64_t process_epoch_start(void)
     if (page == &no_epoch)
         page = make_page();
     if (!page) {
-        hmreg_fail(-ENOMEM, "no memory for the process's epoch");
+        hmreg_fail(-ENOMEM, "hmreg has no memory for the process's epoch");
         return 0;
     }
     /* Without a handler a child may find a hold taken, and knows what that means. */

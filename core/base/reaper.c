@@ -288,7 +288,7 @@ static bool start(struct reaper *reaper)
     if (reaper->running)
         return true;
     if (!process_once(&registered, register_at_exit)) {
-        hmreg_fail(-ENOMEM, "no memory for the reaper's exit handler");
+        hmreg_fail(-ENOMEM, "hmreg has no memory for the reaper's exit handler");
         return false;
     }
     atomic_store(&reaper->stopping, 0);
@@ -312,7 +312,7 @@ bool reaper_join(struct reaper_client *client)
     bool started;
 
     if (!reaper) {
-        hmreg_fail(-ENOMEM, "no memory for the reaper");
+        hmreg_fail(-ENOMEM, "hmreg has no memory for the reaper");
         return false;
     }
     pthread_mutex_lock(&reaper->life_lock);

@@ -25,7 +25,7 @@
 static int fail_caches(int error)
 {
     if (error == ENOMEM)
-        return hmreg_fail(-ENOMEM, "no memory for a domain's caches");
+        return hmreg_fail(-ENOMEM, "hmreg has no memory for a domain's caches");
     return hmreg_fail_os(error, "mprotect(2) does not make memory for a domain's caches usable");
 }
 
@@ -42,7 +42,7 @@ int hmreg_domain_create(struct hmreg *lib, const struct provider_ops *ops,
         goto destroy_self;
     domain = calloc(1, sizeof(*domain));
     if (!domain) {
-        rc = hmreg_fail(-ENOMEM, "no memory for a domain");
+        rc = hmreg_fail(-ENOMEM, "hmreg has no memory for a domain");
         goto destroy_self;
     }
     rc = domain_init(domain, lib, ops, caps, self, config);

@@ -25,7 +25,7 @@ static enum hmreg_entry_state state_of(const struct hmreg_mr *entry)
     case CACHE_LIVE:
         return HMREG_ENTRY_LIVE;
     default:
-        return HMREG_ENTRY_ENDED;
+        return HMREG_ENTRY_UNCACHED;
     }
 }
 

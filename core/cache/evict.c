@@ -144,7 +144,7 @@ struct victims {
 };
 
 /* Returns the victims to the list, where the hand visits them next. */
-static void spare(struct cache *cache, struct victims *victims)
+static void give_back(struct cache *cache, struct victims *victims)
 {
     while (victims->count)
         clock_return(&cache->live, entry_number(victims->list[--victims->count]));
@@ -191,7 +191,7 @@ static enum cache_room collect(struct cache *cache, uint64_t bytes, struct cache
     return CACHE_ROOM;
 }
 
-static void want(struct cache *cache, uint64_t bytes)
+static void note_wanted(struct cache *cache, uint64_t bytes)
 {
     cache->wanted.bytes = bytes;
     cache->wanted.idle = 0;
@@ -221,8 +221,8 @@ enum cache_room cache_make_room(struct cache *cache, uint64_t bytes, struct cach
         return room;
     }
     if (victims.count == VICTIMS)
-        want(cache, bytes);
-    spare(cache, &victims);
+        note_wanted(cache, bytes);
+    give_back(cache, &victims);
     return room;
 }
 

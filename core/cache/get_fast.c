@@ -367,7 +367,7 @@ static noinline int get_out_of_line(struct thread_cache *tcache, struct hmreg_do
     if (tcache)
         mr = find_remembered(tcache, &want);
     if (!mr)
-        return get_slowly(domain, addr, len, access, out);
+        return get_past_table(domain, addr, len, access, out);
     *out = mr;
     return 0;
 }

@@ -182,7 +182,7 @@ static int fill_list(struct get *get, struct hmreg_mr *entry)
     int rc;
 
     if (several && !list)
-        return hmreg_fail(-ENOMEM, "no memory for a region of %zu segments",
+        return hmreg_fail(-ENOMEM, "hmreg has no memory for a region of %zu segments",
                           get->list->ranges.count);
     rc = region_fill(get->list, entry);
     if (rc)
@@ -226,7 +226,7 @@ static bool reap_helps(struct cache_set *set, unsigned freed)
 
 /* Binds a registered region to its endpoint and enables it. If that fails, the entry's end
  * deregisters the region. The rails of a group's region are bound already. */
-static int ready(const struct get *get, struct hmreg_mr *mr)
+static int make_ready(const struct get *get, struct hmreg_mr *mr)
 {
     void *const *endpoints = get->request->endpoints;
 
@@ -300,7 +300,7 @@ static int create(struct get *get, struct hmreg_mr *entry)
     if (rc && !get->covers)
         rc = create_again(get, cache, entry, rc);
     entry_body(entry)->registered = !rc;
-    rc = rc ? rc : ready(get, entry);
+    rc = rc ? rc : make_ready(get, entry);
     hmreg_error_unguard(&guard, !rc);
     if (!rc)
         announce(cache, entry);
@@ -340,7 +340,7 @@ static int get_uncached(struct get *get, struct hmreg_mr *entry, struct hmreg_mr
     return 0;
 }
 
-static int get_anew(struct get *get, struct hmreg_mr **out)
+static int register_uncached(struct get *get, struct hmreg_mr **out)
 {
     struct cache *cache = cache_for(get);
     struct hmreg_mr *entry;
@@ -433,7 +433,7 @@ static int register_claimed(struct get *get, struct hmreg_mr *entry, struct hmre
     cache_set_release(get->set, entry);
     if (!rc && get->covers)
         return -EOPNOTSUPP;
-    return rc ? rc : get_anew(get, out);
+    return rc ? rc : register_uncached(get, out);
 }
 
 /* Uses the entry of another thread, which is live or pending. That thread inserted it after this
@@ -444,13 +444,13 @@ static int share(struct get *get, struct hmreg_mr *other, struct hmreg_mr **out)
 
     if (entry_body(other)->cache < HOST_CACHES && !settle(get)) {
         cache_set_release(get->set, other);
-        return get_anew(get, out);
+        return register_uncached(get, out);
     }
     if (!cache_await(cache_of(get, other), other, &refused_room)) {
         cache_set_release(get->set, other);
         if (refused_room && get->covers)
             return -ENOSPC;
-        return refused_room ? get_anew(get, out) : AGAIN;
+        return refused_room ? register_uncached(get, out) : AGAIN;
     }
     if (!keep_if_valid(get, other))
         return AGAIN;
@@ -570,7 +570,8 @@ static int get_round(struct get *get, struct hmreg_mr **out)
         return rc;
     if (get->want.policy == HMREG_POLICY_DEFAULT && !notice_would_end(get))
         get->want.policy = HMREG_POLICY_LAST_PUT;
-    return get->read && notice_can(get, sure) ? miss_covering(get, out) : get_anew(get, out);
+    return get->read && notice_can(get, sure) ? miss_covering(get, out)
+                                              : register_uncached(get, out);
 }
 
 static int get_rounds(struct get *get, bool caching, struct hmreg_mr **out)
@@ -586,7 +587,7 @@ static int get_rounds(struct get *get, bool caching, struct hmreg_mr **out)
     }
     cache_set_reap(get->set);
     rc = resolve_request(get);
-    return rc ? rc : get_anew(get, out);
+    return rc ? rc : register_uncached(get, out);
 }
 
 static int get_uncancelled(struct get *get, bool caching, struct hmreg_mr **out)
@@ -640,8 +641,8 @@ int get_check(const struct hmreg_domain *domain)
     return 0;
 }
 
-int get_slowly(struct hmreg_domain *domain, const void *addr, size_t len, uint64_t access,
-               struct hmreg_mr **mr)
+int get_past_table(struct hmreg_domain *domain, const void *addr, size_t len, uint64_t access,
+                   struct hmreg_mr **mr)
 {
     struct iovec iov = {(void *)(uintptr_t)addr, len};
     struct request request = {.iov = &iov, .count = 1, .access = access, .any_key = true};

@@ -12,8 +12,8 @@
 
 /* Implements hmreg_mr_get(), arguments and errors included, where this thread's table does not
  * serve the request. */
-int get_slowly(struct hmreg_domain *domain, const void *addr, size_t len, uint64_t access,
-               struct hmreg_mr **mr);
+int get_past_table(struct hmreg_domain *domain, const void *addr, size_t len, uint64_t access,
+                   struct hmreg_mr **mr);
 
 /* The region that this thread's table has for a get out of line, pinned. NULL: none. In
  * get_fast.c. */

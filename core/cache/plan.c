@@ -108,7 +108,7 @@ static uint64_t count_pinning(const struct hmreg_domain *domain)
     return pinning;
 }
 
-static uint64_t times(uint64_t one, uint64_t count)
+static uint64_t multiply_capped(uint64_t one, uint64_t count)
 {
     return count && one > UINT64_MAX / count ? UINT64_MAX : one * count;
 }
@@ -227,8 +227,8 @@ static void limit_of_caches(struct hmreg_plan *plan, struct hmreg_domain *domain
 
 /* ---- the plan --------------------------------------------------------------------------- */
 
-static uint64_t least(const struct hmreg_plan *plan, const enum hmreg_plan_kind *kinds,
-                      size_t count, uint64_t bytes)
+static uint64_t find_least(const struct hmreg_plan *plan, const enum hmreg_plan_kind *kinds,
+                           size_t count, uint64_t bytes)
 {
     for (size_t i = 0; i < count; i++)
         if (plan->limits[kinds[i]].fits < bytes)
@@ -249,14 +249,14 @@ static void fill(struct hmreg_plan *plan, struct hmreg_domain *domain, bool expo
     split(plan, domain->caps.max_len);
     plan->exports = exports && exported ? plan->regions : 0;
     pinning = plan->path == HMREG_PATH_SYSTEM ? count_pinning(domain) : 0;
-    plan->pinned = times(plan->len, pinning);
+    plan->pinned = multiply_capped(plan->len, pinning);
     limit_of_fabric(plan, &domain->caps);
     limit_of_memlock(plan, pinning);
     limit_of_memory(plan);
     limit_of_descriptors(plan);
     limit_of_caches(plan, domain);
-    plan->fits = plan->path ? least(plan, registering, 4, plan->len) : 0;
-    plan->cacheable = least(plan, caching, 2, plan->fits);
+    plan->fits = plan->path ? find_least(plan, registering, 4, plan->len) : 0;
+    plan->cacheable = find_least(plan, caching, 2, plan->fits);
 }
 
 int hmreg_domain_plan(struct hmreg_domain *domain, enum hmreg_iface iface, int device, uint64_t len,

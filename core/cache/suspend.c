@@ -236,7 +236,7 @@ static int suspend(struct hmreg *lib, const struct suspended_range *range)
     int rc;
 
     if (!again && !suspended_add(all, range->start, range->end))
-        return hmreg_fail(-ENOMEM, "no memory to suspend a range");
+        return hmreg_fail(-ENOMEM, "hmreg has no memory to suspend a range");
     rc = cache_set_each(lib, check_set, &check, false);
     if (rc && !again)
         suspended_remove(all, range->start, range->end);
@@ -295,7 +295,7 @@ static int resume_entry(struct cache_set *set, struct hmreg_mr *entry, struct pa
         return 0;
     origin = variant_origin(entry_variant(entry), entry);
     if (!origin)
-        return hmreg_fail(-ENOMEM, "no memory to register a region again");
+        return hmreg_fail(-ENOMEM, "hmreg has no memory to register a region again");
     rc = resume(entry, origin, pass);
     free(origin);
     return rc;

@@ -251,7 +251,7 @@ int variant_get(struct variants *variants, const struct attributes *attributes,
     }
     variant = list ? use_list(variants, &wanted, list, &known) : use_like(variants, &wanted);
     if (!variant)
-        return hmreg_fail(-ENOMEM, "no memory for the attributes of a cached region");
+        return hmreg_fail(-ENOMEM, "hmreg has no memory for the attributes of a cached region");
     *out = variant;
     *identified = known;
     return 0;

@@ -119,7 +119,7 @@ int hmreg_open(const struct hmreg_config *config, struct hmreg **out)
         return rc;
     lib = calloc(1, sizeof(*lib));
     if (!lib)
-        return hmreg_fail(-ENOMEM, "no memory for the library");
+        return hmreg_fail(-ENOMEM, "hmreg has no memory for the library");
     named = settings.monitor;
     if (settings.monitor_if_there && !serves(named))
         settings.monitor = HMREG_MONITOR_DEFAULT;

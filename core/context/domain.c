@@ -16,7 +16,7 @@
 
 /* ---- default operations ----------------------------------------------------------------- */
 
-static int absent(const char *what)
+static int fail_absent(const char *what)
 {
     return hmreg_fail(-EOPNOTSUPP,
                       "the provider of this domain, which hmreg_domain_query() names, has no %s",
@@ -38,22 +38,22 @@ static int no_data_direct(void *self, struct hmreg_reason *why)
 static int no_raw_key(void *self, const struct provider_mr *mr, uint64_t *base, uint8_t *key,
                       size_t *size)
 {
-    return absent("raw keys");
+    return fail_absent("raw keys");
 }
 
 static int no_map_raw(void *self, uint64_t base, const uint8_t *raw, size_t size, uint64_t *key)
 {
-    return absent("raw keys");
+    return fail_absent("raw keys");
 }
 
 static int no_unmap_raw(void *self, uint64_t key)
 {
-    return absent("raw keys");
+    return fail_absent("raw keys");
 }
 
 static int no_bind(void *self, struct provider_mr *mr, void *object, uint64_t flags)
 {
-    return absent("objects to bind a region to");
+    return fail_absent("objects to bind a region to");
 }
 
 /* A provider without these two operations has nothing to enable and no pages to look up. */
@@ -70,7 +70,7 @@ static int no_refresh(void *self, struct provider_mr *mr, const struct iovec *io
 
 static int no_bind_domain(void *self, void *object, uint64_t flags)
 {
-    return absent("event queues to bind");
+    return fail_absent("event queues to bind");
 }
 
 static void no_look(void *self, struct provider_mr *mr)

@@ -48,7 +48,7 @@ struct hmreg_domain {
     atomic_uint regions;     /* open explicit regions */
     atomic_uint remotes;     /* open remotes */
     atomic_uint tables;      /* open key tables */
-    atomic_uint mapped_keys; /* keys of hmreg_mr_map_raw() that are mapped */
+    atomic_uint mapped_keys; /* keys of hmreg_domain_map_raw() that are mapped */
     atomic_uint groups;      /* groups that it is a member of */
     atomic_bool owned;       /* one of them closes it with itself */
     atomic_uint jobs;        /* open jobs of hmreg_job_start() */

@@ -73,7 +73,7 @@ int keys_take(struct keys *keys, uint64_t key)
         return hmreg_fail(-HMREG_ENOKEY, "requested_key %#" PRIx64 " is in use in this domain",
                           key);
     if (rc < 0)
-        return hmreg_fail(rc, "no memory for a key");
+        return hmreg_fail(rc, "hmreg has no memory for a key");
     return 0;
 }
 
@@ -136,7 +136,7 @@ int keys_take_any(struct keys *keys, uint64_t *out)
         return hmreg_fail(-HMREG_ENOKEY, "all keys of this domain, 0 to %#" PRIx64 ", are in use",
                           keys->max);
     if (rc < 0)
-        return hmreg_fail(rc, "no memory for a key");
+        return hmreg_fail(rc, "hmreg has no memory for a key");
     *out = key;
     return 0;
 }
@@ -175,7 +175,7 @@ int keys_map(struct keys *keys, uint64_t key)
     pthread_mutex_unlock(&keys->lock);
     if (!found || *found != node)
         free(node);
-    return found ? 0 : hmreg_fail(-ENOMEM, "no memory to note a mapped key");
+    return found ? 0 : hmreg_fail(-ENOMEM, "hmreg has no memory to note a mapped key");
 }
 
 int keys_unmap(struct keys *keys, uint64_t key)

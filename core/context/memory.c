@@ -79,7 +79,7 @@ static int copy_bounced(struct hmreg *lib, const struct end *dst, const struct e
     int rc = 0;
 
     if (!bounce)
-        return hmreg_fail(-ENOMEM, "no memory to copy between two vendors' devices");
+        return hmreg_fail(-ENOMEM, "hmreg has no memory to copy between two vendors' devices");
     for (size_t done = 0; done < len && !rc;) {
         size_t piece = len - done < BOUNCE_BYTES ? len - done : BOUNCE_BYTES;
 

@@ -165,9 +165,9 @@ int hmreg_query(struct hmreg *lib, const void *addr, size_t len, struct hmreg_me
     info.device = found.range.device;
     info.pci = device.pci;
     info.kind = found.range.kind;
-    info.flags = (found.range.host_addr ? HMREG_MEM_CPU_ACCESS : 0) |
-                 (found.range.exportable ? HMREG_MEM_EXPORTABLE : 0) |
-                 (device.simulated ? HMREG_MEM_SIMULATED : 0);
+    info.flags = (found.range.host_addr ? HMREG_MEM_INFO_CPU_ACCESS : 0) |
+                 (found.range.exportable ? HMREG_MEM_INFO_EXPORTABLE : 0) |
+                 (device.simulated ? HMREG_MEM_INFO_SIMULATED : 0);
     info.segments = found.range.segments;
     info.alloc_base = found.range.alloc_base;
     info.alloc_len = found.range.alloc_len;

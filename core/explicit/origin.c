@@ -242,7 +242,7 @@ static void move(struct hmreg_mr *mr, struct hmreg_mr *fresh)
 }
 
 /* Binds a region of no group as the get did that made it. */
-static int ready(struct hmreg_mr *fresh, const struct layout *layout)
+static int make_ready(struct hmreg_mr *fresh, const struct layout *layout)
 {
     void *const *endpoints = layout->request.endpoints;
     int rc = endpoints && !fresh->domain->group ? mr_ready(fresh, *endpoints) : 0;
@@ -283,7 +283,7 @@ static int renew(struct hmreg_mr *mr, struct layout *layout)
     if (rc)
         region_free(fresh);
     else
-        rc = ready(fresh, layout);
+        rc = make_ready(fresh, layout);
     if (!rc)
         move(mr, fresh);
     return rc;
@@ -314,7 +314,7 @@ static int resume_list(const struct origin *origin, struct hmreg_mr *mr,
     int rc = 0;
 
     if (!segments)
-        return hmreg_fail(-ENOMEM, "no memory for %zu segments", origin->segment_count);
+        return hmreg_fail(-ENOMEM, "hmreg has no memory for %zu segments", origin->segment_count);
     memcpy(segments, origin->segments, bytes);
     for (size_t i = 0; i < origin->segment_count && !rc; i++)
         if (segments[i].kind == HMREG_SEGMENT_DMABUF)
@@ -366,7 +366,7 @@ int origin_resume(const struct origin *origin, struct hmreg_mr *mr,
         return rc;
     found = calloc(request.count, sizeof(*found));
     if (!found)
-        return hmreg_fail(-ENOMEM, "no memory to resolve %zu ranges", request.count);
+        return hmreg_fail(-ENOMEM, "hmreg has no memory to resolve %zu ranges", request.count);
     rc = resume_ranges(origin, &request, found, mr);
     free(found);
     return rc;
@@ -397,7 +397,7 @@ int origin_begin(struct hmreg_mr *mr, struct origin *origin, enum origin_state s
     struct origins *origins = &mr->domain->origins;
 
     if (!origin)
-        return hmreg_fail(-ENOMEM, "no memory for a region");
+        return hmreg_fail(-ENOMEM, "hmreg has no memory for a region");
     *origin_of(mr) = origin;
     origin->mr = mr;
     origin->state = state;

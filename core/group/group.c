@@ -85,7 +85,7 @@ int group_new(struct hmreg *lib, struct hmreg_domain *const *members, size_t cou
         return rc;
     group = calloc(1, sizeof(*group) + count * sizeof(group->members[0]));
     if (!group)
-        return hmreg_fail(-ENOMEM, "no memory for a group of %zu", count);
+        return hmreg_fail(-ENOMEM, "hmreg has no memory for a group of %zu", count);
     group->lib = lib;
     group->flags = flags;
     group->count = count;

@@ -42,7 +42,8 @@ static int make(const struct group *group, enum hmreg_iface iface, int place,
     int rc;
 
     if (!order)
-        return hmreg_fail(-ENOMEM, "no memory for the order of %zu members", group->count);
+        return hmreg_fail(-ENOMEM, "hmreg has no memory for the order of %zu members",
+                          group->count);
     rc = nearest->ops->order(nearest->self, iface, place, group->members, group->count, rails,
                              classes);
     if (rc) {
@@ -150,7 +151,7 @@ int hmreg_group_order(struct hmreg_domain *domain, const struct order_ops *ops, 
         return rc;
     nearest = calloc(1, sizeof(*nearest));
     if (!nearest)
-        return hmreg_fail(-ENOMEM, "no memory for the nearest members");
+        return hmreg_fail(-ENOMEM, "hmreg has no memory for the nearest members");
     *nearest = (struct nearest){.ops = ops, .self = self, .wanted = wanted};
     if (atomic_compare_exchange_strong(&domain->group->nearest, &(struct nearest *){NULL}, nearest))
         return 0;

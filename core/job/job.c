@@ -304,7 +304,7 @@ static int start_threads(struct hmreg_job *job, unsigned threads)
     int rc = 0;
 
     if (threads && !process_once(&heeded, heed_exit))
-        return hmreg_fail(-ENOMEM, "no memory for the jobs' exit handler");
+        return hmreg_fail(-ENOMEM, "hmreg has no memory for the jobs' exit handler");
     hmreg_error_guard(&guard);
     while (job->threads < threads && !rc) {
         job->working++;
@@ -370,7 +370,7 @@ static int start(struct hmreg_domain *domain, const struct hmreg_mr_attr *attr, 
     job = new_job(domain, region, &config);
     if (!job) {
         job_region_free(region);
-        return hmreg_fail(-ENOMEM, "no memory for a job");
+        return hmreg_fail(-ENOMEM, "hmreg has no memory for a job");
     }
     workers = choose_workers(job);
     job->waiters_work = caller_works || !domain->caps.any_thread;

@@ -79,7 +79,7 @@ static int own_attributes(struct job_region *region)
     if (request->auth_key_size) {
         region->auth_key = malloc(request->auth_key_size);
         if (!region->auth_key)
-            return hmreg_fail(-ENOMEM, "no memory for an authorization key");
+            return hmreg_fail(-ENOMEM, "hmreg has no memory for an authorization key");
         memcpy(region->auth_key, request->auth_key, request->auth_key_size);
         request->auth_key = region->auth_key;
     }
@@ -131,7 +131,7 @@ int job_region_new(struct hmreg_domain *domain, const struct hmreg_mr_attr *attr
     int rc;
 
     if (!region)
-        return hmreg_fail(-ENOMEM, "no memory for a region of pieces");
+        return hmreg_fail(-ENOMEM, "hmreg has no memory for a region of pieces");
     region->domain = domain;
     region->dmabuf.fd = -1;
     undone_retry(domain, 1);

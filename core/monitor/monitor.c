@@ -95,7 +95,7 @@ int monitor_open(enum hmreg_monitor asked, bool plain_calls, struct monitor **ou
     int rc;
 
     if (!monitor)
-        return hmreg_fail(-ENOMEM, "no memory for the monitor");
+        return hmreg_fail(-ENOMEM, "hmreg has no memory for the monitor");
     monitor->client.needs = on_needs;
     monitor->serial = atomic_fetch_add(&last_serial, 1) + 1;
     monitor->asked = asked;
@@ -151,7 +151,7 @@ static bool counts(enum hmreg_monitor kind)
 /* Makes the monitor's changes mark a gate. A read of the kernel's events that began before may not
  * have marked the gate READING, so wait for its end: events of memory that is watched for the
  * listener from now on are not among those it reads. */
-static void hear(const struct monitor *monitor, enum hmreg_monitor kind, struct gate *gate)
+static void attach_gate(const struct monitor *monitor, enum hmreg_monitor kind, struct gate *gate)
 {
     atomic_store(&gate->library, monitor->serial);
     if (kind == HMREG_MONITOR_MEMHOOKS)
@@ -168,7 +168,7 @@ void monitor_attach(struct monitor *monitor, struct listener *listener)
     pthread_mutex_lock(&monitor->lock);
     listener->next = monitor->listeners;
     monitor->listeners = listener;
-    hear(monitor, monitor_kind(monitor), listener->gate);
+    attach_gate(monitor, monitor_kind(monitor), listener->gate);
     pthread_mutex_unlock(&monitor->lock);
 }
 
@@ -203,7 +203,7 @@ static void take_kind(struct monitor *monitor, enum hmreg_monitor kind)
 {
     pthread_mutex_lock(&monitor->lock);
     for (struct listener *listener = monitor->listeners; listener; listener = listener->next)
-        hear(monitor, kind, listener->gate);
+        attach_gate(monitor, kind, listener->gate);
     atomic_store(&monitor->kind, kind);
     pthread_mutex_unlock(&monitor->lock);
 }

@@ -33,7 +33,7 @@ static bool make_key(void)
 }
 
 /* The thread's explanation; make: allocates it if there is none. NULL: none, or no memory. */
-static struct hmreg_explanation *kept(bool make)
+static struct hmreg_explanation *kept_explanation(bool make)
 {
     static atomic_int made;
     struct hmreg_explanation *found;
@@ -70,7 +70,7 @@ static void fill(struct hmreg_explanation *out, enum hmreg_iface iface, int devi
 void explain_keep(enum hmreg_iface iface, int device, const struct hmreg_reason *reasons,
                   uint32_t count)
 {
-    struct hmreg_explanation *out = kept(true);
+    struct hmreg_explanation *out = kept_explanation(true);
 
     if (out)
         fill(out, iface, device, HMREG_PATH_NONE, reasons, count);
@@ -78,7 +78,7 @@ void explain_keep(enum hmreg_iface iface, int device, const struct hmreg_reason 
 
 bool explain_says(int code)
 {
-    const struct hmreg_explanation *found = kept(false);
+    const struct hmreg_explanation *found = kept_explanation(false);
 
     for (uint32_t i = 0; found && i < found->refused; i++)
         if (found->reasons[i].code == code)
@@ -148,7 +148,7 @@ static void explain_rail(struct hmreg_explanation *explanation, const struct hmr
 
 int hmreg_mr_explain(const struct hmreg_mr *mr, struct hmreg_explanation *out)
 {
-    const struct hmreg_explanation *last = mr ? NULL : kept(false);
+    const struct hmreg_explanation *last = mr ? NULL : kept_explanation(false);
     struct hmreg_explanation explanation;
     const struct hmreg_mr *whole = mr;
     bool of_group = mr && mr_rails(mr);

@@ -106,8 +106,9 @@ static int allocate_ranges(struct ranges *ranges, size_t count, const char *what
 {
     *ranges = (struct ranges){count, calloc(count, sizeof(*ranges->iov)),
                               calloc(count, sizeof(*ranges->found))};
-    return ranges->iov && ranges->found ? 0
-                                        : hmreg_fail(-ENOMEM, "no memory for %zu %s", count, what);
+    return ranges->iov && ranges->found
+               ? 0
+               : hmreg_fail(-ENOMEM, "hmreg has no memory for %zu %s", count, what);
 }
 
 int layout_gather(struct hmreg_domain *domain, const struct hmreg_segment *segments, size_t count,
@@ -121,7 +122,8 @@ int layout_gather(struct hmreg_domain *domain, const struct hmreg_segment *segme
     rc = allocate_ranges(&layout->ranges, segments ? count : request->count, "segments");
     if (!rc && segments) {
         layout->dmabufs = calloc(count, sizeof(*layout->dmabufs));
-        rc = layout->dmabufs ? 0 : hmreg_fail(-ENOMEM, "no memory for %zu segments", count);
+        rc = layout->dmabufs ? 0
+                             : hmreg_fail(-ENOMEM, "hmreg has no memory for %zu segments", count);
     } else if (!rc) {
         memcpy(layout->ranges.iov, request->iov, request->count * sizeof(*request->iov));
         layout->request.iov = layout->ranges.iov;
@@ -241,7 +243,9 @@ static int make_place(struct ranges *ranges)
     found = realloc(ranges->found, room * sizeof(*found));
     if (found)
         ranges->found = found;
-    return iov && found ? 0 : hmreg_fail(-ENOMEM, "no memory for a region of several segments");
+    return iov && found
+               ? 0
+               : hmreg_fail(-ENOMEM, "hmreg has no memory for a region of several segments");
 }
 
 int layout_find_segments(struct hmreg *lib, struct layout *layout)
@@ -337,7 +341,7 @@ static int export_whole(struct hmreg *lib, struct layout *layout)
     export = layout_take_export(layout, range, 0, &mine);
     if (!export) {
         close(dmabuf.fd);
-        return hmreg_fail(-ENOMEM, "no memory to share an export");
+        return hmreg_fail(-ENOMEM, "hmreg has no memory to share an export");
     }
     layout_exported(layout, export, 0, &dmabuf, NULL);
     return 0;
@@ -452,7 +456,7 @@ int layout_cut(struct hmreg_domain *domain, struct layout *layout, uint64_t piec
     rc = allocate_ranges(&layout->ranges, count, "pieces");
     if (!rc && layout->request.dmabuf) {
         layout->dmabufs = calloc(count, sizeof(*layout->dmabufs) + sizeof(**layout->dmabufs));
-        rc = layout->dmabufs ? 0 : hmreg_fail(-ENOMEM, "no memory for %zu pieces", count);
+        rc = layout->dmabufs ? 0 : hmreg_fail(-ENOMEM, "hmreg has no memory for %zu pieces", count);
     }
     for (size_t i = 0; !rc && i < layout->segments.count; i++)
         cut(layout, i, piece_len, &at);

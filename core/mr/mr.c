@@ -10,6 +10,7 @@
 #include "core/group/nearest.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
@@ -178,7 +179,10 @@ int mr_check_complete(const struct hmreg_mr *mr)
     if (!mr_is_pending(mr) &&
         !(keyed && mr_current_registration(mr).keys.key == HMREG_KEY_NOTAVAIL))
         return 0;
-    return hmreg_fail(-EAGAIN, "mr: its registration is not complete; read its event first");
+    return hmreg_fail(-EAGAIN,
+                      "the registration of mr, %" PRIu64 " bytes at %#" PRIx64
+                      ", is not complete: read its event first",
+                      mr_len(mr), mr->node.start);
 }
 
 void hmreg_mr_pending(struct hmreg_mr *mr)
@@ -203,16 +207,19 @@ int mr_check_open(const struct hmreg_mr *mr)
     return rc;
 }
 
-static int fail_suspended(void)
+static int fail_suspended(const struct hmreg_mr *mr)
 {
-    return hmreg_fail(-EAGAIN, "mr is suspended (hmreg_suspend()): use it after hmreg_resume()");
+    return hmreg_fail(-EAGAIN,
+                      "mr, of %" PRIu64 " bytes at %#" PRIx64
+                      ", is suspended (hmreg_suspend()): use it after hmreg_resume()",
+                      mr_len(mr), mr->node.start);
 }
 
 int mr_check(const struct hmreg_mr *mr)
 {
     int rc = mr_check_open(mr);
 
-    return !rc && mr_is_suspended(mr) ? fail_suspended() : rc;
+    return !rc && mr_is_suspended(mr) ? fail_suspended(mr) : rc;
 }
 
 /* ---- accessors -------------------------------------------------------------------------- */
@@ -223,7 +230,7 @@ static void note_parts(const struct hmreg_mr *mr, const char *what)
     if (!mr)
         hmreg_fail(-EINVAL, "mr is NULL");
     else if (mr_is_suspended(mr))
-        fail_suspended();
+        fail_suspended(mr);
     else if (mr_rails(mr))
         hmreg_fail(-EXDEV, "a group's region has no %s: its rails have, see hmreg_mr_rail()", what);
     else if (mr_pieces(mr))

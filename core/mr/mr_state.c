@@ -222,8 +222,8 @@ static int disuse_raw(struct hmreg_domain *domain, uint64_t key)
     return domain->caps.mr_mode & HMREG_MR_RAW ? domain->ops.unmap_raw(domain->self, key) : 0;
 }
 
-int hmreg_mr_map_raw(struct hmreg_domain *domain, uint64_t base_addr, const uint8_t *raw,
-                     size_t size, uint64_t *key, uint64_t flags)
+int hmreg_domain_map_raw(struct hmreg_domain *domain, uint64_t base_addr, const uint8_t *raw,
+                         size_t size, uint64_t *key, uint64_t flags)
 {
     uint64_t made = 0;
     int rc = domain_check(domain);
@@ -246,7 +246,7 @@ int hmreg_mr_map_raw(struct hmreg_domain *domain, uint64_t base_addr, const uint
     return 0;
 }
 
-int hmreg_mr_unmap_raw(struct hmreg_domain *domain, uint64_t key)
+int hmreg_domain_unmap_raw(struct hmreg_domain *domain, uint64_t key)
 {
     int rc = domain_check(domain);
 

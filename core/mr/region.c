@@ -26,7 +26,7 @@ static int extend(struct hmreg_mr *mr, const struct request *request, const stru
 
     mr_body(mr)->ext = ext;
     if (!ext)
-        return hmreg_fail(-ENOMEM, "no memory for a region");
+        return hmreg_fail(-ENOMEM, "hmreg has no memory for a region");
     ext->identity = found->range.identity;
     ext->device = found->range.device;
     ext->context = request->context;
@@ -43,7 +43,7 @@ static struct hmreg_mr *allocate(struct hmreg_domain *domain, const struct reque
     struct mr_on_heap *made = calloc(1, sizeof(*made));
 
     if (!made) {
-        hmreg_fail(-ENOMEM, "no memory for a region");
+        hmreg_fail(-ENOMEM, "hmreg has no memory for a region");
         return NULL;
     }
     made->mr.domain = domain;
@@ -374,7 +374,7 @@ static int keep_reason(struct hmreg_mr *mr, size_t rail)
     struct mr_missing **end = &mr_ext(mr)->missing;
 
     if (!missing)
-        return hmreg_fail(-ENOMEM, "no memory for the reasons of a rail");
+        return hmreg_fail(-ENOMEM, "hmreg has no memory for the reasons of a rail");
     missing->rail = rail;
     hmreg_error_save(&missing->error);
     while (*end)

@@ -107,7 +107,7 @@ static int export_shared(struct attempt *attempt, size_t index, uint64_t flags,
     struct layout_export *export = layout_take_export(layout, iov, flags, &mine);
 
     if (!export)
-        return hmreg_fail(-ENOMEM, "no memory to share an export");
+        return hmreg_fail(-ENOMEM, "hmreg has no memory to share an export");
     if (mine) {
         int rc = export_by_vendor(attempt, &export->range, &attempt->found[index], flags, &made);
 
@@ -163,7 +163,7 @@ static int note_refusal(struct attempt *attempt)
     if (!refused->reasons) {
         refused->reasons = calloc(HMREG_REASONS_MAX, sizeof(*refused->reasons));
         if (!refused->reasons)
-            return hmreg_fail(-ENOMEM, "no memory for the reasons of a region's path");
+            return hmreg_fail(-ENOMEM, "hmreg has no memory for the reasons of a region's path");
     }
     refused->reasons[refused->count++] = attempt->why;
     return 0;
@@ -238,7 +238,7 @@ static int try_mapped(struct attempt *attempt)
     attempt->way = HMREG_WAY_NONE;
     ext->mappings = calloc(ext->count, sizeof(*ext->mappings));
     if (!ext->mappings)
-        return hmreg_fail(-ENOMEM, "no memory for a mapping");
+        return hmreg_fail(-ENOMEM, "hmreg has no memory for a mapping");
     for (size_t i = 0; i < ext->count && !rc; i++)
         rc = map_range(attempt, i);
     if (!rc)
@@ -471,7 +471,7 @@ static int keep_key(const struct attempt *attempt)
     }
     if (!ext) {
         keys_give(&domain->keys, attempt->key);
-        return hmreg_fail(-ENOMEM, "no memory for a region");
+        return hmreg_fail(-ENOMEM, "hmreg has no memory for a region");
     }
     ext->device = -1;
     ext->taken_key = attempt->key;

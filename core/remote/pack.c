@@ -35,7 +35,7 @@ struct draft {
 
 static int fail_memory(size_t bytes)
 {
-    return hmreg_fail(-ENOMEM, "no memory for %zu bytes of a token", bytes);
+    return hmreg_fail(-ENOMEM, "hmreg has no memory for %zu bytes of a token", bytes);
 }
 
 /* With room for a segment of each of the region's ranges. -ENOMEM. */
@@ -480,7 +480,7 @@ static int grow(struct tokens *tokens, size_t more)
         room *= 2;
     bytes = realloc(tokens->bytes, room);
     if (!bytes)
-        return hmreg_fail(-ENOMEM, "no memory for %zu bytes of tokens", room);
+        return hmreg_fail(-ENOMEM, "hmreg has no memory for %zu bytes of tokens", room);
     tokens->bytes = bytes;
     tokens->room = room;
     return 0;

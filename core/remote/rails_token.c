@@ -76,7 +76,7 @@ static int read_header(const uint8_t *bytes, size_t size, size_t *count, uint32_
     uint32_t format, flags;
 
     if (size < HEADER_BYTES + SIZE_BYTES + CRC_BYTES || !rails_token_is(bytes, size))
-        return bad("these bytes are not one of a group, or are cut short");
+        return bad("these bytes are no token of a group, or are cut short");
     format = take(&at, 2);
     *count = take(&at, 2);
     flags = take(&at, 4);

@@ -171,7 +171,7 @@ static int open_token(struct hmreg_domain *domain, const uint8_t *bytes, size_t 
         return rc;
     remote = make(domain, &token);
     if (!remote)
-        return hmreg_fail(-ENOMEM, "no memory for a remote");
+        return hmreg_fail(-ENOMEM, "hmreg has no memory for a remote");
     rc = connect_fabric(remote, &token);
     if (rc) {
         free(remote);
@@ -307,7 +307,7 @@ int hmreg_remote_open_many(struct hmreg_domain *domain, const void *tokens, size
         return rc;
     opened = malloc(found * sizeof(struct hmreg_remote *));
     if (!opened)
-        return hmreg_fail(-ENOMEM, "no memory for %zu remotes", found);
+        return hmreg_fail(-ENOMEM, "hmreg has no memory for %zu remotes", found);
     rc = open_tokens(domain, tokens, size, found, opened);
     if (!rc) {
         memcpy(remotes, opened, found * sizeof(struct hmreg_remote *));
@@ -414,7 +414,9 @@ static int read_one(const struct hmreg_domain *domain, const uint8_t *bytes, siz
 
     rc = rc ? rc : check_kind(domain, token);
     if (!rc && token->segments > 1)
-        rc = hmreg_fail(-EXDEV, "the region has %u segments, each with its address and key",
+        rc = hmreg_fail(-EXDEV,
+                        "the region has %u segments, each with its address and key: an entry "
+                        "of a table holds one; open the token with hmreg_remote_open()",
                         token->segments);
     return rc;
 }

@@ -208,7 +208,7 @@ int token_length(const uint8_t *bytes, size_t size, size_t *out)
     int rc;
 
     if (size < LEAST_BYTES || take32(bytes) != MAGIC)
-        return bad("these bytes are not one, or are cut short");
+        return bad("these bytes are none, or are cut short");
     token = take_header(bytes);
     rc = check_format(bytes);
     rc = rc ? rc : check_counts(&token);
@@ -227,9 +227,9 @@ int token_read(const uint8_t *bytes, size_t size, struct token *out)
 
     /* Reject a size that no token has before reading: it may exceed the buffer. */
     if (size < LEAST_BYTES || size > MOST_BYTES || take32(bytes) != MAGIC)
-        return bad("these bytes are not one, or are cut short");
+        return bad("these bytes are none, or are cut short");
     if (take32(bytes + size - CRC_BYTES) != crc32_of(bytes, size - CRC_BYTES))
-        return bad("damaged (its checksum does not match)");
+        return bad("it is damaged (its checksum does not match)");
     rc = check_format(bytes);
     if (rc)
         return rc;

@@ -156,7 +156,7 @@ int table_memory_open(struct table_memory *memory, struct hmreg *lib, void *plac
         return rc;
     memory->shadow = host ? NULL : malloc(len);
     if (!host && !memory->shadow)
-        return hmreg_fail(-ENOMEM, "no memory for a copy of %zu entries", entries);
+        return hmreg_fail(-ENOMEM, "hmreg has no memory for a copy of %zu entries", entries);
     store_none(memory, host ? memory->place : memory->shadow, entries);
     rc = host ? 0 : hmreg_copy(lib, place, memory->shadow, len);
     if (rc)

@@ -194,7 +194,7 @@ static int write_links(struct hmreg_table *table, size_t first, size_t count, st
     int rc = 0;
 
     if (!links)
-        return hmreg_fail(-ENOMEM, "no memory for %zu entries", count * table->rails);
+        return hmreg_fail(-ENOMEM, "hmreg has no memory for %zu entries", count * table->rails);
     if (all)
         rc = open_all(table, all, count, links);
     if (!rc)
@@ -210,7 +210,8 @@ static int lock_and_write(struct hmreg_table *table, size_t first, size_t count,
     int rc;
 
     if (atomic_exchange(&table->busy, true))
-        return hmreg_fail(-EBUSY, "another call changes this table");
+        return hmreg_fail(
+            -EBUSY, "another thread's call is writing this table; calls of one table take turns");
     rc = write_links(table, first, count, all);
     atomic_store(&table->busy, false);
     return rc;
@@ -266,7 +267,7 @@ static int fill(struct hmreg_table *table, void *memory, uint64_t flags)
 
     table->kept = hold ? calloc(entries, sizeof(*table->kept)) : NULL;
     if (hold && !table->kept)
-        return hmreg_fail(-ENOMEM, "no memory for a table of %zu entries", entries);
+        return hmreg_fail(-ENOMEM, "hmreg has no memory for a table of %zu entries", entries);
     return table_memory_open(&table->memory, table->domain->lib, memory, entries, (uint32_t)flags);
 }
 
@@ -281,7 +282,7 @@ int hmreg_table_open(struct hmreg_domain *domain, void *memory, size_t tokens, u
         return rc;
     table = calloc(1, sizeof(*table));
     if (!table)
-        return hmreg_fail(-ENOMEM, "no memory for a table");
+        return hmreg_fail(-ENOMEM, "hmreg has no memory for a table");
     table->domain = domain;
     table->tokens = tokens;
     table->rails = hmreg_group_count(domain);

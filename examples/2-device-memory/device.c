@@ -33,8 +33,8 @@ static int describe(struct hmreg *lib, const char *pointer)
         return rc;
     printf("%s device %d%s, PCI %04x:%02x:%02x.%x: %s memory, byte %zu of an allocation of %zu\n",
            hmreg_iface_name(info.iface), info.device,
-           info.flags & HMREG_MEM_SIMULATED ? " (simulated)" : "", info.pci.domain, info.pci.bus,
-           info.pci.device, info.pci.function, hmreg_mem_kind_name(info.kind),
+           info.flags & HMREG_MEM_INFO_SIMULATED ? " (simulated)" : "", info.pci.domain,
+           info.pci.bus, info.pci.device, info.pci.function, hmreg_mem_kind_name(info.kind),
            (size_t)((uintptr_t)pointer - info.alloc_base), (size_t)info.alloc_len);
     return 0;
 }

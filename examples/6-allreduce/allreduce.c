@@ -304,7 +304,7 @@ static void report(const struct process *process)
     printf("%s: %d processes, %d rails, %s memory%s, path %s: every float is right; %lu of %lu "
            "gets were hits\n",
            process->endpoint[0].info->fabric_attr->prov_name, processes, rails,
-           hmreg_iface_name(iface), memory.flags & HMREG_MEM_SIMULATED ? " (simulated)" : "",
+           hmreg_iface_name(iface), memory.flags & HMREG_MEM_INFO_SIMULATED ? " (simulated)" : "",
            hmreg_path_name(info.path), (unsigned long)stats.hits,
            (unsigned long)(stats.hits + stats.misses));
 }

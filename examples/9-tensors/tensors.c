@@ -50,7 +50,7 @@ static int get_tensors(const struct weights *weights, struct hmreg_domain *domai
         struct hmreg_mr *mr = NULL;
 
         rc = hmreg_mr_get(domain, tensor, BYTES, HMREG_SEND, &mr);
-        /* ... send it, from hmreg_mr_local_addr() with hmreg_mr_desc() ... */
+        /* ... send it, with hmreg_mr_desc() ... */
         hmreg_mr_put(mr);
     }
     return rc;

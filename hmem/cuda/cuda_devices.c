@@ -58,7 +58,8 @@ int cuda_list_devices(struct cuda_hmem *self)
         return hmreg_fail(-ENODEV, "the CUDA driver runs, but has no device");
     self->devices = calloc((size_t)self->base.device_count, sizeof(*self->devices));
     if (!self->devices)
-        return hmreg_fail(-ENOMEM, "no memory for %d CUDA devices", self->base.device_count);
+        return hmreg_fail(-ENOMEM, "hmreg has no memory for %d CUDA devices",
+                          self->base.device_count);
     for (int i = 0; i < self->base.device_count && !rc; i++)
         rc = read_device(self, i, &self->devices[i]);
     return rc;

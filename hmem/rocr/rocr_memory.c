@@ -82,7 +82,7 @@ static int copy_bounced(struct rocr_hmem *self, uint64_t dst, uint64_t src, size
     int rc = 0;
 
     if (!bounce)
-        return hmreg_fail(-ENOMEM, "no memory to copy by way of the host");
+        return hmreg_fail(-ENOMEM, "hmreg has no memory to copy by way of the host");
     for (size_t done = 0; done < len && !rc; done += room) {
         size_t piece = len - done < room ? len - done : room;
 
@@ -148,7 +148,7 @@ static int allow_all(struct rocr_hmem *self, void *addr)
     hsa_status_t status;
 
     if (!gpus)
-        return hmreg_fail(-ENOMEM, "no memory to list the GPUs");
+        return hmreg_fail(-ENOMEM, "hmreg has no memory to list the GPUs");
     for (int i = 0; i < self->base.device_count; i++)
         gpus[i] = rocr_gpu(self, i)->id;
     status = self->api.allow_access((uint32_t)self->base.device_count, gpus, NULL, addr);

@@ -34,17 +34,19 @@ static int fail_export(struct ze_hmem *self, const struct ze_lookup *found, ze_r
                        "device");
     if (unsupported)
         return ze_fail(self, -EOPNOTSUPP, result,
-                       "the driver does not export the memory at %#" PRIx64
+                       "Level Zero's driver does not export the memory at %#" PRIx64
                        ": allocate it with ze_external_memory_export_desc_t",
                        found->base);
-    return ze_fail(self, -EIO, result, "the driver gave no descriptor for the memory at %#" PRIx64,
+    return ze_fail(self, -EIO, result,
+                   "Level Zero's driver gave no descriptor for the memory at %#" PRIx64,
                    found->base);
 }
 
 static int fail_unknown(const struct ze_lookup *found)
 {
     return hmreg_fail(-EOPNOTSUPP,
-                      "the driver knows no memory at %#" PRIx64 ", which the caller claims: "
+                      "Level Zero's driver knows no memory at %#" PRIx64
+                      ", which the caller claims: "
                       "HMREG_DEBUG=claims says what is there",
                       found->base);
 }
@@ -125,7 +127,8 @@ static int object_start(const struct ze_lookup *found, uint64_t length, uint64_t
 
     if (first > last)
         return hmreg_fail(-EPROTO,
-                          "the driver's descriptor has %" PRIu64 " bytes and cannot hold the "
+                          "the descriptor of Level Zero's driver has %" PRIu64
+                          " bytes and cannot hold the "
                           "allocation of %zu bytes at %#" PRIx64,
                           length, found->len, found->base);
     if (first == last) {
@@ -133,7 +136,8 @@ static int object_start(const struct ze_lookup *found, uint64_t length, uint64_t
         return 0;
     }
     return hmreg_fail(-EPROTO,
-                      "the driver's descriptor has %" PRIu64 " bytes for an allocation of %zu "
+                      "the descriptor of Level Zero's driver has %" PRIu64
+                      " bytes for an allocation of %zu "
                       "and does not say where in it that lies (a pool): allocate with "
                       "ze_external_memory_export_desc_t",
                       length, found->len);

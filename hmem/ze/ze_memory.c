@@ -61,7 +61,7 @@ static int copy_bounced(struct ze_hmem *self, const struct ze_lookup *to, uint64
 {
     size_t most = len < (1u << 20) ? len : 1u << 20;
     char *bounce = malloc(most);
-    int rc = bounce ? 0 : hmreg_fail(-ENOMEM, "no memory for a copy by way of the host");
+    int rc = bounce ? 0 : hmreg_fail(-ENOMEM, "hmreg has no memory for a copy by way of the host");
 
     for (size_t done = 0; !rc && done < len; done += most) {
         size_t some = len - done < most ? len - done : most;

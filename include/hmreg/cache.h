@@ -154,10 +154,10 @@ int hmreg_domain_cache_stats(struct hmreg_domain *domain, enum hmreg_iface iface
                              struct hmreg_stats *out);
 
 enum hmreg_entry_state {
-    HMREG_ENTRY_PENDING = 0, /* being registered */
-    HMREG_ENTRY_LIVE = 1,    /* in the cache: serves gets */
-    HMREG_ENTRY_ENDED = 2,   /* not in the cache, or no longer: deregistered after its last put, or
-                                once the fabric no longer returns -EBUSY */
+    HMREG_ENTRY_PENDING = 0,  /* being registered */
+    HMREG_ENTRY_LIVE = 1,     /* in the cache: serves gets */
+    HMREG_ENTRY_UNCACHED = 2, /* not in the cache, or no longer: deregistered after its last put, or
+                              once the fabric no longer returns -EBUSY */
 };
 
 /* One region of hmreg_mr_get(). */

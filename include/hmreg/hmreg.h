@@ -300,9 +300,9 @@ int hmreg_device_query(struct hmreg *lib, enum hmreg_iface iface, int index,
 
 /* ---- memory ----------------------------------------------------------------------------- */
 
-#define HMREG_MEM_CPU_ACCESS (1u << 0) /* the CPU can load and store at host_addr */
-#define HMREG_MEM_EXPORTABLE (1u << 1) /* hmreg_export_dmabuf() is expected to succeed */
-#define HMREG_MEM_SIMULATED  (1u << 2) /* memory of a test's fake device */
+#define HMREG_MEM_INFO_CPU_ACCESS (1u << 0) /* the CPU can load and store at host_addr */
+#define HMREG_MEM_INFO_EXPORTABLE (1u << 1) /* hmreg_export_dmabuf() is expected to succeed */
+#define HMREG_MEM_INFO_SIMULATED  (1u << 2) /* memory of a test's fake device */
 
 struct hmreg_mem_info {
     size_t size; /* sizeof(struct hmreg_mem_info) */
@@ -689,14 +689,14 @@ int hmreg_mr_raw_attr(const struct hmreg_mr *mr, uint64_t *base_addr, uint8_t *r
                       size_t *key_size, uint64_t flags);
 
 /* Maps a peer's raw key to a key for RMA calls of this domain. Release it with
- * hmreg_mr_unmap_raw(); until then hmreg_domain_close() returns -EBUSY. flags: 0. -EINVAL: an
+ * hmreg_domain_unmap_raw(); until then hmreg_domain_close() returns -EBUSY. flags: 0. -EINVAL: an
  * argument is NULL, or key_size is wrong for this kind of domain. -HMREG_EBADFLAGS. Any other error
  * is the fabric's. */
-int hmreg_mr_map_raw(struct hmreg_domain *domain, uint64_t base_addr, const uint8_t *raw_key,
-                     size_t key_size, uint64_t *key, uint64_t flags);
-/* Unmaps such a key. -EINVAL: domain is NULL, or key is not from hmreg_mr_map_raw() or was unmapped
- * already. Any other error is the fabric's, and the key is unmapped all the same. */
-int hmreg_mr_unmap_raw(struct hmreg_domain *domain, uint64_t key);
+int hmreg_domain_map_raw(struct hmreg_domain *domain, uint64_t base_addr, const uint8_t *raw_key,
+                         size_t key_size, uint64_t *key, uint64_t flags);
+/* Unmaps such a key. -EINVAL: domain is NULL, or key is not from hmreg_domain_map_raw() or was
+ * unmapped already. Any other error is the fabric's, and the key is unmapped all the same. */
+int hmreg_domain_unmap_raw(struct hmreg_domain *domain, uint64_t key);
 
 /*
  * Binds a region to a counter or an endpoint of its fabric: struct fid * on libfabric; struct

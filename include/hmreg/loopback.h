@@ -78,13 +78,13 @@ int hmreg_loopback_eq_read(struct hmreg_loopback_eq *eq, struct hmreg_loopback_e
  * desc: hmreg_mr_desc() of a region that covers the local range with HMREG_WRITE (for a write) or
  * HMREG_READ (for a read). It is required for system memory if the local domain has HMREG_MR_LOCAL,
  * and for memory that a device's runtime allocated if it has HMREG_MR_HMEM; else it may be NULL.
- * If the local domain has HMREG_MR_RAW, key must be from hmreg_mr_map_raw() (a remote's key is).
- * -EINVAL: an argument is NULL, len is 0, remote is not a loopback one, or desc is missing, not
- * of an open region, or its region does not cover the range or grant the access.
- * Errors that the peer detects, without changing anything: -EKEYREJECTED: no region has this key
- * (the region was closed or is not enabled yet, or the key is raw and was not mapped). -EACCES: the
- * region does not grant this access, or requires another authorization key than the local domain's.
- * -ERANGE: outside the region. -EFAULT: pages there were never refreshed (HMREG_MR_MMU_NOTIFY).
+ * If the local domain has HMREG_MR_RAW, key must be from hmreg_domain_map_raw() (a remote's key
+ * is). -EINVAL: an argument is NULL, len is 0, remote is not a loopback one, or desc is missing,
+ * not of an open region, or its region does not cover the range or grant the access. Errors that
+ * the peer detects, without changing anything: -EKEYREJECTED: no region has this key (the region
+ * was closed or is not enabled yet, or the key is raw and was not mapped). -EACCES: the region does
+ * not grant this access, or requires another authorization key than the local domain's. -ERANGE:
+ * outside the region. -EFAULT: pages there were never refreshed (HMREG_MR_MMU_NOTIFY).
  * -EHOSTUNREACH: the peer's process or domain is gone or does not accept the token. -EIO, -EFAULT:
  * copying failed.
  */

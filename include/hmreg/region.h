@@ -24,7 +24,9 @@ extern "C" {
  * HMREG_VERBS_KEY_NOTAVAIL. generation changes when the keys do; a program that has copied keys
  * compares it. Where registrations complete in an event queue (hmreg_domain_bind()) the head does
  * not change at the event: call hmreg_mr_desc() and hmreg_mr_key() there. Raw keys (HMREG_MR_RAW)
- * are not in the head. */
+ * are not in the head, nor is the address for local operations: it is the caller's own, except in
+ * regions that the CPU reaches by a mapping (path mapped) and, on verbs, those with an iova, of
+ * which hmreg_mr_query() has it. */
 struct hmreg_mr_keys {
     void *desc;    /* as hmreg_mr_desc() */
     uint64_t key;  /* as hmreg_mr_key() */

@@ -63,9 +63,9 @@ struct hmreg_table_short {
  * Opens a table of `tokens` tokens and writes all its entries as not filled. domain: of the same
  * provider kind as the peers', or a group of such. memory: tokens * rails entries, of any kind,
  * aligned to 8 bytes; it must outlive the table, and only the table may write it. flags:
- * HMREG_TABLE_*. Until the table is closed, hmreg_domain_close() returns -EBUSY.
- * -EINVAL: an argument is NULL, tokens is 0, memory is not aligned, or its end wraps.
- * -HMREG_EBADFLAGS. -EFAULT: the memory is not mapped for writing. -ENOMEM. Other errors of
+ * HMREG_TABLE_SHORT, HMREG_TABLE_BIG_ENDIAN. Until the table is closed, hmreg_domain_close()
+ * returns -EBUSY. -EINVAL: an argument is NULL, tokens is 0, memory is not aligned, or its end
+ * wraps. -HMREG_EBADFLAGS. -EFAULT: the memory is not mapped for writing. -ENOMEM. Other errors of
  * hmreg_copy().
  */
 int hmreg_table_open(struct hmreg_domain *domain, void *memory, size_t tokens, uint64_t flags,

@@ -66,7 +66,7 @@ static int map_raw(void *self, uint64_t base, const uint8_t *raw, size_t size, u
                           LOOPBACK_RAW_BYTES);
     made = malloc(sizeof(*made));
     if (!made)
-        return hmreg_fail(-ENOMEM, "no memory for a mapped key");
+        return hmreg_fail(-ENOMEM, "hmreg has no memory for a mapped key");
     memcpy(&made->key, raw, 8);
     memcpy(&made->secret, raw + 8, 8);
     pthread_mutex_lock(&loopback->lock);
@@ -78,7 +78,7 @@ static int map_raw(void *self, uint64_t base, const uint8_t *raw, size_t size, u
     if (kept)
         return 0;
     free(made);
-    return hmreg_fail(-ENOMEM, "no memory for a mapped key");
+    return hmreg_fail(-ENOMEM, "hmreg has no memory for a mapped key");
 }
 
 static int unmap_raw(void *self, uint64_t key)
@@ -116,7 +116,7 @@ static int translate_key(struct loopback *loopback, struct loopback_access *acce
     if (found)
         return 0;
     return hmreg_fail(-EKEYREJECTED,
-                      "key %#" PRIx64 " was not mapped with hmreg_mr_map_raw(), "
+                      "key %#" PRIx64 " was not mapped with hmreg_domain_map_raw(), "
                       "which this domain demands (HMREG_MR_RAW)",
                       access->key);
 }
@@ -264,7 +264,7 @@ static int remote_open(void *self, const uint8_t *bytes, size_t size, void **out
     if (!peer)
         peer = add_peer(loopback, &like);
     if (!peer)
-        return hmreg_fail(-ENOMEM, "no memory for a peer");
+        return hmreg_fail(-ENOMEM, "hmreg has no memory for a peer");
     *out = peer;
     return 0;
 }
@@ -542,7 +542,7 @@ int hmreg_domain_open_loopback(struct hmreg *lib, const struct hmreg_loopback_co
     describe(&own, &caps);
     loopback = loopback_new(lib, &own, &caps);
     if (!loopback)
-        return hmreg_fail(-ENOMEM, "no memory for a loopback domain");
+        return hmreg_fail(-ENOMEM, "hmreg has no memory for a loopback domain");
     loopback->here = here;
     rc = hmreg_domain_create(lib, &loopback_ops, &caps, loopback, config, out);
     if (rc)

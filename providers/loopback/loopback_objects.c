@@ -30,7 +30,7 @@ static int object_new(struct hmreg_domain *domain, size_t size, uint32_t kind, v
         return hmreg_fail(-EINVAL, "out is NULL");
     object = calloc(1, size);
     if (!object)
-        return hmreg_fail(-ENOMEM, "no memory for a loopback object");
+        return hmreg_fail(-ENOMEM, "hmreg has no memory for a loopback object");
     object->kind = kind;
     object->loopback = loopback;
     atomic_fetch_add(&loopback->objects, 1);

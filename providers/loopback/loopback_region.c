@@ -182,7 +182,7 @@ static int region_fill(struct loopback *loopback, struct region *region,
     if ((loopback->mr_mode & HMREG_MR_MMU_NOTIFY) && req->path == HMREG_PATH_SYSTEM) {
         region->pages = pages_new(region->iov, region->count);
         if (!region->pages)
-            return hmreg_fail(-ENOMEM, "no memory to note the pages of a region");
+            return hmreg_fail(-ENOMEM, "hmreg has no memory to note the pages of a region");
     }
     return 0;
 }
@@ -196,7 +196,7 @@ int region_reg(void *self, const struct provider_request *req, struct provider_m
     int rc;
 
     if (!region)
-        return hmreg_fail(-ENOMEM, "no memory for a loopback region");
+        return hmreg_fail(-ENOMEM, "hmreg has no memory for a loopback region");
     rc = region_fill(loopback, region, req);
     rc = rc ? rc : insert(loopback, region);
     if (rc) {

@@ -460,7 +460,7 @@ int wire_server_start(struct loopback *loopback, const struct loopback_address *
     int rc;
 
     if (!server)
-        return hmreg_fail(-ENOMEM, "no memory to serve loopback peers");
+        return hmreg_fail(-ENOMEM, "hmreg has no memory to serve loopback peers");
     server->loopback = loopback;
     server->listener = high_fd(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
     if (server->listener < 0)

@@ -368,7 +368,7 @@ static int state_new(const struct ofi *ofi, const struct provider_request *req, 
     if (ofi->async || (ofi->mr_mode & STATEFUL)) {
         state = calloc(1, sizeof(*state));
         if (!state)
-            return hmreg_fail(-ENOMEM, "no memory for a region's state");
+            return hmreg_fail(-ENOMEM, "hmreg has no memory for a region's state");
         state->keyed = req->access & HMREG_ACCESS_REMOTE;
         state->event = req->flags & HMREG_RMA_EVENT;
         state->enabled = !(ofi->mr_mode & HMREG_MR_ENDPOINT) &&
@@ -488,7 +488,7 @@ static int make_state(struct provider_mr *mr)
 {
     if (!mr->priv)
         mr->priv = calloc(1, sizeof(struct state));
-    return mr->priv ? 0 : hmreg_fail(-ENOMEM, "no memory for a region's state");
+    return mr->priv ? 0 : hmreg_fail(-ENOMEM, "hmreg has no memory for a region's state");
 }
 
 static int bind(void *self, struct provider_mr *mr, void *object, uint64_t flags)
@@ -783,7 +783,7 @@ int hmreg_domain_open_ofi(struct hmreg *lib, struct fid_domain *domain, const st
         return rc;
     ofi = ofi_new(domain, info, caps.mr_mode);
     if (!ofi)
-        return hmreg_fail(-ENOMEM, "no memory for a libfabric domain");
+        return hmreg_fail(-ENOMEM, "hmreg has no memory for a libfabric domain");
     snprintf(caps.fabric, sizeof(caps.fabric), "%s", ofi->name);
     describe_nic(info, &caps);
     caps.key_size = info->domain_attr->mr_key_size ? (uint32_t)info->domain_attr->mr_key_size : 8;

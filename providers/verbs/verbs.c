@@ -664,7 +664,7 @@ int hmreg_domain_open_verbs(struct hmreg *lib, struct ibv_pd *pd,
         return rc;
     verbs = new_verbs(lib, pd, &limits);
     if (!verbs)
-        return hmreg_fail(-ENOMEM, "no memory for a verbs domain");
+        return hmreg_fail(-ENOMEM, "hmreg has no memory for a verbs domain");
     describe(verbs, &limits, &caps);
     if (verbs->odp && has_flag(config, HMREG_VERBS_ON_DEMAND))
         caps.pins = false;

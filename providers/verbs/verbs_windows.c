@@ -132,7 +132,7 @@ static struct hmreg_window *allocate(struct windows *windows, struct ibv_mr *mr,
     struct hmreg_window *window = calloc(1, sizeof(*window));
 
     if (!window) {
-        *rc = hmreg_fail(-ENOMEM, "no memory for a window");
+        *rc = hmreg_fail(-ENOMEM, "hmreg has no memory for a window");
         return NULL;
     }
     window->all = windows;

@@ -172,8 +172,6 @@ TEST(table__has_every_target_and_no_other)
         "large-2m-first / one worker <= 1.05",
         "footprint-100000 <= 176",
         "remotes-bytes-100000 <= 96",
-        "remotes-table <= 20",
-        "remotes-life <= 10",
     };
     const struct row *row;
     char words[200];

@@ -522,8 +522,8 @@ CASE(null__refused_or_without_effect)
     assert_fails(hmreg_mr_piece(NULL, 0, &(struct hmreg_piece_info){0}), -EINVAL, "mr");
     assert_fails(hmreg_mr_pack(NULL, bytes, &size), -EINVAL, "mr");
     assert_fails(hmreg_mr_raw_attr(NULL, &addr, bytes, &size, 0), -EINVAL, "mr");
-    assert_fails(hmreg_mr_map_raw(NULL, 0, bytes, 8, &key, 0), -EINVAL, "domain");
-    assert_fails(hmreg_mr_unmap_raw(NULL, 1), -EINVAL, "domain");
+    assert_fails(hmreg_domain_map_raw(NULL, 0, bytes, 8, &key, 0), -EINVAL, "domain");
+    assert_fails(hmreg_domain_unmap_raw(NULL, 1), -EINVAL, "domain");
     assert_fails(hmreg_mr_enable(NULL), -EINVAL, "mr");
     assert_fails(hmreg_remote_open(NULL, bytes, 8, &remote), -EINVAL, "domain");
     assert_fails(hmreg_remote_open_many(NULL, bytes, 8, &remote, &size), -EINVAL, "domain");

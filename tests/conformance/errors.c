@@ -403,10 +403,10 @@ static int try_map(void)
 {
     static const uint8_t raw[8] = {1};
     uint64_t key = 0;
-    int rc = hmreg_mr_map_raw(fixture.domain, 0, raw, sizeof(raw), &key, 0);
+    int rc = hmreg_domain_map_raw(fixture.domain, 0, raw, sizeof(raw), &key, 0);
 
     stop_failing();
-    return rc ? rc : hmreg_mr_unmap_raw(fixture.domain, key);
+    return rc ? rc : hmreg_domain_unmap_raw(fixture.domain, key);
 }
 
 static uint8_t targets_token[512];

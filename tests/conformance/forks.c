@@ -64,8 +64,8 @@ static void call_domain(const struct parent *parent, struct hmreg_domain *domain
     PERM(hmreg_domain_flush(domain));
     PERM(hmreg_domain_progress(domain));
     PERM(hmreg_domain_bind(domain, &out, HMREG_BIND_REG_MR));
-    PERM(hmreg_mr_map_raw(domain, 0, out.bytes, 8, &out.key, 0));
-    PERM(hmreg_mr_unmap_raw(domain, 1));
+    PERM(hmreg_domain_map_raw(domain, 0, out.bytes, 8, &out.key, 0));
+    PERM(hmreg_domain_unmap_raw(domain, 1));
     PERM(hmreg_remote_open(domain, parent->token, parent->token_size, &out.remote));
     PERM(hmreg_remote_open_many(domain, parent->token, parent->token_size, &out.remote, &out.size));
     PERM(hmreg_table_open(domain, &out, 1, 0, &out.table));

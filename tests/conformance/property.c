@@ -400,7 +400,7 @@ static void map_key_of(int slot, int place)
     assert_true(base == (t.model.mr_mode & HMREG_MR_VIRT_ADDR
                              ? (uint64_t)(uintptr_t)t.arena + region->ranges[0].offset
                              : 0));
-    assert_ok(hmreg_mr_map_raw(t.domain, base, raw, size, &t.mapped[place], 0));
+    assert_ok(hmreg_domain_map_raw(t.domain, base, raw, size, &t.mapped[place], 0));
     t.model.mapped[place] = slot;
 }
 
@@ -431,7 +431,7 @@ static void op_map(void)
     int slot = random_slot(true), place = (int)property_below(MODEL_MAPPED);
 
     if (t.model.mapped[place] >= 0) {
-        assert_ok(hmreg_mr_unmap_raw(t.domain, t.mapped[place]));
+        assert_ok(hmreg_domain_unmap_raw(t.domain, t.mapped[place]));
         t.model.mapped[place] = -1;
     } else if (slot >= 0) {
         map_key_of(slot, place);
@@ -687,7 +687,7 @@ static void end(void)
             assert_ok(hmreg_mr_close(t.mrs[i]));
     for (int i = 0; i < MODEL_MAPPED; i++)
         if (t.model.mapped[i] >= 0)
-            assert_ok(hmreg_mr_unmap_raw(t.domain, t.mapped[i]));
+            assert_ok(hmreg_domain_unmap_raw(t.domain, t.mapped[i]));
     assert_ok(hmreg_loopback_eq_close(t.eq));
     t.eq = NULL;
     assert_ok(hmreg_domain_close(t.group));

@@ -39,19 +39,20 @@ CASE(map_raw__key_works_at_the_peer_until_unmapped)
     size_t size = sizeof(raw);
 
     assert_ok(hmreg_mr_raw_attr(mr, &base, raw, &size, 0));
-    assert_ok(hmreg_mr_map_raw(fixture->peer, base, raw, size, &mapped, 0));
+    assert_ok(hmreg_domain_map_raw(fixture->peer, base, raw, size, &mapped, 0));
     memset(fixture->local, 'r', 8);
     assert_int_equal(suite_rma(fixture, remote, true, base + 3, mapped, 8), 0);
     assert_fails(hmreg_domain_close(fixture->peer), -EBUSY, "open");
-    assert_ok(hmreg_mr_unmap_raw(fixture->peer, mapped));
-    assert_fails(hmreg_mr_unmap_raw(fixture->peer, mapped), -EINVAL, "not mapped");
+    assert_ok(hmreg_domain_unmap_raw(fixture->peer, mapped));
+    assert_fails(hmreg_domain_unmap_raw(fixture->peer, mapped), -EINVAL, "not mapped");
     if (suite_has(fixture, HMREG_MR_RAW)) {
         suite_denied(fixture, remote, true, base, mapped, 8, -EKEYREJECTED);
         raw[size - 1] ^= 1; /* a forged key */
-        assert_ok(hmreg_mr_map_raw(fixture->peer, base, raw, size, &mapped, 0));
+        assert_ok(hmreg_domain_map_raw(fixture->peer, base, raw, size, &mapped, 0));
         suite_denied(fixture, remote, true, base, mapped, 8, -EKEYREJECTED);
-        assert_ok(hmreg_mr_unmap_raw(fixture->peer, mapped));
-        assert_fails(hmreg_mr_map_raw(fixture->peer, base, raw, 8, &mapped, 0), -EINVAL, "bytes");
+        assert_ok(hmreg_domain_unmap_raw(fixture->peer, mapped));
+        assert_fails(hmreg_domain_map_raw(fixture->peer, base, raw, 8, &mapped, 0), -EINVAL,
+                     "bytes");
     } else {
         assert_true(mapped == hmreg_mr_key(mr));
     }
@@ -63,11 +64,13 @@ CASE(map_raw__wrong_arguments__refused)
     uint8_t raw[256] = {0};
     uint64_t key = 1;
 
-    assert_fails(hmreg_mr_map_raw(fixture->domain, 0, NULL, 8, &key, 0), -EINVAL,
+    assert_fails(hmreg_domain_map_raw(fixture->domain, 0, NULL, 8, &key, 0), -EINVAL,
                  "raw_key is NULL");
-    assert_fails(hmreg_mr_map_raw(fixture->domain, 0, raw, 8, NULL, 0), -EINVAL, "key is NULL");
-    assert_fails(hmreg_mr_map_raw(fixture->domain, 0, raw, 3, &key, 0), -EINVAL, "key_size is 3");
-    assert_fails(hmreg_mr_map_raw(fixture->domain, 0, raw, 8, &key, 1), -HMREG_EBADFLAGS, "flags");
-    assert_fails(hmreg_mr_unmap_raw(fixture->domain, 1), -EINVAL, "not mapped");
+    assert_fails(hmreg_domain_map_raw(fixture->domain, 0, raw, 8, NULL, 0), -EINVAL, "key is NULL");
+    assert_fails(hmreg_domain_map_raw(fixture->domain, 0, raw, 3, &key, 0), -EINVAL,
+                 "key_size is 3");
+    assert_fails(hmreg_domain_map_raw(fixture->domain, 0, raw, 8, &key, 1), -HMREG_EBADFLAGS,
+                 "flags");
+    assert_fails(hmreg_domain_unmap_raw(fixture->domain, 1), -EINVAL, "not mapped");
     assert_int_equal(key, 1);
 }

@@ -43,7 +43,7 @@ static int close_way(struct way *way)
     if (way->held)
         hmreg_mr_put(way->held);
     if (way->has_mapped)
-        rc |= hmreg_mr_unmap_raw(way->domain, way->mapped);
+        rc |= hmreg_domain_unmap_raw(way->domain, way->mapped);
     rc |= hmreg_domain_close(way->group);
     rc |= hmreg_loopback_ep_close(way->ep);
     rc |= hmreg_loopback_counter_close(way->counter);
@@ -246,7 +246,7 @@ CASE(each_call_fails__bound_objects)
     rc = rc ? rc : hmreg_mr_enable(way->mr[0]);
     rc = rc ? rc : hmreg_mr_refresh(way->mr[0], NULL, 0, 0);
     rc = rc ? rc : hmreg_mr_raw_attr(way->mr[0], NULL, raw, &size, 0);
-    rc = rc ? rc : hmreg_mr_map_raw(way->domain, 0, raw, size, &way->mapped, 0);
+    rc = rc ? rc : hmreg_domain_map_raw(way->domain, 0, raw, size, &way->mapped, 0);
     way->has_mapped = !rc;
     return rc ? rc : reach(way, way->mr[0]);
 }

@@ -146,7 +146,7 @@ static void call_query(struct fuzz *fuzz)
     MUST((unsigned)info.it.iface < HMREG_IFACE_COUNT);
     MUST(info.it.segments >= 1);
     MUST(info.it.alloc_base <= at && at + len <= info.it.alloc_base + info.it.alloc_len);
-    MUST(!(info.it.flags & HMREG_MEM_CPU_ACCESS) == !info.it.host_addr);
+    MUST(!(info.it.flags & HMREG_MEM_INFO_CPU_ACCESS) == !info.it.host_addr);
     if (info.it.iface == HMREG_IFACE_SYSTEM)
         MUST(info.it.device == -1);
 }
@@ -269,7 +269,7 @@ static int look_at_entry(const struct hmreg_entry_info *entry, void *context)
     struct fuzz *fuzz = context;
 
     MUST((unsigned)entry->iface < HMREG_IFACE_COUNT && entry->device >= -1);
-    MUST((unsigned)entry->state <= HMREG_ENTRY_ENDED);
+    MUST((unsigned)entry->state <= HMREG_ENTRY_UNCACHED);
     MUST((unsigned)entry->path < HMREG_PATH_COUNT);
     MUST(entry->len && entry->access && !(entry->access & ~HMREG_ACCESS_ALL));
     return 0;

@@ -20,9 +20,9 @@ void fuzz_call_raw(struct fuzz *fuzz)
         size = fuzz_below(fuzz, sizeof(raw) + 1);
     if (fuzz_rarely(fuzz))
         raw[fuzz_below(fuzz, sizeof(raw))] ^= 1;
-    if (CALL(hmreg_mr_map_raw(domain, base, raw, size, &key, fuzz_bits(fuzz, 0)), &key) == 0)
-        MUST(PLAIN(hmreg_mr_unmap_raw(domain, key)) == 0);
-    PLAIN(hmreg_mr_unmap_raw(domain, fuzz_key(fuzz)));
+    if (CALL(hmreg_domain_map_raw(domain, base, raw, size, &key, fuzz_bits(fuzz, 0)), &key) == 0)
+        MUST(PLAIN(hmreg_domain_unmap_raw(domain, key)) == 0);
+    PLAIN(hmreg_domain_unmap_raw(domain, fuzz_key(fuzz)));
 }
 
 /* A region's token, one of a part of it, or several tokens. */

@@ -58,7 +58,7 @@ static void check_query(struct hmreg *lib, const struct kind *kind)
     assert_int_equal(info.device, kind->device);
     assert_int_equal(info.segments, kind->segments);
     if (!kind_is_real) /* driver 580 promises nothing of imported memory, and exports it */
-        assert_int_equal(!!(info.flags & HMREG_MEM_EXPORTABLE), kind->exportable);
+        assert_int_equal(!!(info.flags & HMREG_MEM_INFO_EXPORTABLE), kind->exportable);
     if (kind->iface == HMREG_IFACE_SYSTEM) /* which the monitor watches instead */
         assert_int_equal(info.identity, 0);
     else

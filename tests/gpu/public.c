@@ -75,9 +75,9 @@ TEST(query__each_kind__described)
         assert_int_equal(info.segments, 1);
         assert_int_not_equal(info.identity, 0);
         assert_int_equal(info.host_addr, by_cpu ? addr + SKIP : 0);
-        assert_int_equal(!!(info.flags & HMREG_MEM_CPU_ACCESS), by_cpu);
+        assert_int_equal(!!(info.flags & HMREG_MEM_INFO_CPU_ACCESS), by_cpu);
         if (gpu.fake() && !by_cpu) {
-            assert_int_equal(info.flags, HMREG_MEM_EXPORTABLE | HMREG_MEM_SIMULATED);
+            assert_int_equal(info.flags, HMREG_MEM_INFO_EXPORTABLE | HMREG_MEM_INFO_SIMULATED);
             assert_int_equal(info.device, 1);
             assert_ok(hmreg_device_query(lib, gpu.ops->iface, 1, &device));
             assert_memory_equal(&info.pci, &device.pci, sizeof(info.pci));
@@ -105,7 +105,7 @@ TEST(query__freed_device_memory__the_systems_without_access)
     assert_ok(hmreg_mem_free(lib, memory));
     assert_ok(hmreg_query(lib, memory, 64, &info));
     assert_int_equal(info.iface, HMREG_IFACE_SYSTEM);
-    assert_int_equal(info.flags & HMREG_MEM_CPU_ACCESS, 0);
+    assert_int_equal(info.flags & HMREG_MEM_INFO_CPU_ACCESS, 0);
     assert_ok(hmreg_close(lib));
 }
 

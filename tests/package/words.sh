@@ -114,10 +114,12 @@ finds() { # LIST SENTENCE
     return 1
 }
 
-# FILE:WORDS of each header of the libraries in which "those of" stands for a noun, over two lines too.
-headers_repeat_the_noun() {
+# FILE:WORDS of each header, page of the manual and file of the command in which "those of" stands for a noun, over two
+# lines too.
+texts_repeat_the_noun() {
     local found
-    found=$(find include core preload -name '*.h' -exec grep -zoHiE '\bthose[[:space:]*]+of\b' {} + | tr '\0' '\n')
+    found=$(find include core preload docs/man tools \( -name '*.h' -o -path 'docs/man/*' -o -path 'tools/*' \) -type f \
+        -exec grep -zoHiE '\bthose[[:space:]*]+of\b' {} + | tr '\0' '\n')
     printf '%s' "$found"
     [[ ! $found ]]
 }
@@ -131,5 +133,5 @@ check words__that_the_glossary_replaced__are_found finds replaced 'The cache rem
 check words__of_the_glossary__are_not fails '' finds replaced 'The retired region was invalidated.'
 check words__of_the_tree__say_who_does_what has_none_of refused everything
 check words__that_users_read__are_the_glossarys has_none_of replaced users_texts
-check words__of_headers__repeat_the_noun headers_repeat_the_noun
+check words__of_texts__repeat_the_noun texts_repeat_the_noun
 finish

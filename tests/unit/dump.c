@@ -122,11 +122,11 @@ TEST(dump__invalidated_and_uncached_in_use__ended)
     second = fixture_get(memory[2], LEN);
     uncached = fixture_get(memory[3], LEN); /* all that the limit allows is in use */
     assert_int_equal(dump()->count, 4);
-    assert_int_equal(entry_at(dump(), memory[0])->state, HMREG_ENTRY_ENDED);
+    assert_int_equal(entry_at(dump(), memory[0])->state, HMREG_ENTRY_UNCACHED);
     assert_int_equal(entry_at(dump(), memory[0])->pins, 1);
     assert_int_equal(entry_at(dump(), memory[0])->key, 1);
     assert_int_equal(entry_at(dump(), memory[1])->state, HMREG_ENTRY_LIVE);
-    assert_int_equal(entry_at(dump(), memory[3])->state, HMREG_ENTRY_ENDED);
+    assert_int_equal(entry_at(dump(), memory[3])->state, HMREG_ENTRY_UNCACHED);
     assert_int_equal(entry_at(dump(), memory[3])->pins, 1);
     hmreg_mr_put(retired);
     hmreg_mr_put(uncached);
@@ -251,7 +251,7 @@ static int check(const struct hmreg_entry_info *entry, void *context)
     assert_in_range(entry->addr, (uintptr_t)memory, (uintptr_t)memory + sizeof(memory) - LEN);
     assert_int_equal(entry->len, LEN);
     assert_int_equal(entry->access, HMREG_ACCESS_REMOTE);
-    assert_in_range(entry->state, HMREG_ENTRY_PENDING, HMREG_ENTRY_ENDED);
+    assert_in_range(entry->state, HMREG_ENTRY_PENDING, HMREG_ENTRY_UNCACHED);
     if (entry->state == HMREG_ENTRY_LIVE)
         assert_int_equal(entry->path, HMREG_PATH_SYSTEM);
     return 0;

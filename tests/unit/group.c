@@ -456,7 +456,7 @@ TEST(calls__that_are_for_one_rail__refused_on_the_region)
     assert_fails(hmreg_mr_raw_attr(mr, NULL, raw, &size, 0), -EINVAL, "hmreg_mr_rail()");
     assert_ok(hmreg_mr_raw_attr(hmreg_mr_rail(mr, 1), NULL, raw, &size, 0));
     assert_int_equal(raw[0], 5);
-    assert_fails(hmreg_mr_map_raw(fixture.group, 0, raw, size, &key, 0), -EINVAL, "members");
+    assert_fails(hmreg_domain_map_raw(fixture.group, 0, raw, size, &key, 0), -EINVAL, "members");
     assert_fails(hmreg_remote_open(fixture.group, raw, size, &remote), -EINVAL,
                  "hmreg_remote_open_rails()");
     assert_ptr_equal(remote, (void *)1);

@@ -450,9 +450,9 @@ TEST(unmap_key__fails__the_fabrics_code)
     uint64_t key;
 
     begin_raw(&mr);
-    assert_ok(hmreg_mr_map_raw(fixture.domain, 0, raw, sizeof(raw), &key, 0));
+    assert_ok(hmreg_domain_map_raw(fixture.domain, 0, raw, sizeof(raw), &key, 0));
     fake_fabric.unmap_code = -FI_EIO;
-    assert_fails(hmreg_mr_unmap_raw(fixture.domain, key), -EIO, "fi_mr_unmap_key()");
+    assert_fails(hmreg_domain_unmap_raw(fixture.domain, key), -EIO, "fi_mr_unmap_key()");
     fake_fabric.unmap_code = 0;
     fake_fabric.mapped = 0; /* it is lost, and the domain can be closed */
     assert_ok(hmreg_mr_close(mr));

@@ -58,7 +58,7 @@ TEST(query__no_runtime_knows_it__system_after_each_was_asked)
     assert_int_equal(info.iface, HMREG_IFACE_SYSTEM);
     assert_int_equal(info.device, -1);
     assert_int_equal(info.kind, HMREG_MEM_HOST);
-    assert_int_equal(info.flags, HMREG_MEM_CPU_ACCESS);
+    assert_int_equal(info.flags, HMREG_MEM_INFO_CPU_ACCESS);
     assert_int_equal(info.identity, 0);
     assert_int_equal(info.host_addr, (uintptr_t)memory + 1);
     assert_int_equal(info.pci.valid, 0);
@@ -75,7 +75,7 @@ TEST(query__pinned_host_memory__the_cpus_address)
     claim->range.host_addr = (uintptr_t)memory;
     assert_ok(query(lib, (void *)0x10010, 16, &info));
     assert_int_equal(info.host_addr, (uintptr_t)memory + 16);
-    assert_int_equal(info.flags, HMREG_MEM_CPU_ACCESS | HMREG_MEM_SIMULATED);
+    assert_int_equal(info.flags, HMREG_MEM_INFO_CPU_ACCESS | HMREG_MEM_INFO_SIMULATED);
     assert_ok(hmreg_close(lib));
 }
 

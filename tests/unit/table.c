@@ -284,7 +284,7 @@ TEST(write__rails_that_cannot_be_opened__not_filled_where_rails_may_lack)
         assert_ok(hmreg_table_open(fixture.group, entries, 1, 0, &table));
         if (!flags) {
             assert_fails(hmreg_table_write(table, 0, 1, token, size, 0), -EBADMSG,
-                         "tokens[0]: rails[0]: token: damaged");
+                         "tokens[0]: rails[0]: token: it is damaged");
         } else {
             assert_ok(hmreg_table_write(table, 0, 1, token, size, 0));
             assert_none(&entries[0]);

@@ -46,8 +46,8 @@ static uint64_t hexadecimal(const char *pci, const char *file)
     return strtoull(words, NULL, 16);
 }
 
-/* Is it integrated into the CPU or the chipset? Intel's is always at this address; those of AMD
- * that ROCm never supported have this driver. The bus does not tell: clouds show a machine the GPUs
+/* Is it integrated into the CPU or the chipset? Intel's is always at this address; AMD's, if
+ * ROCm never supported it, has this driver. The bus does not tell: clouds show a machine the GPUs
  * that they pass through to it on the root bus. */
 static bool is_integrated(const char *pci, const struct vendor *vendor)
 {

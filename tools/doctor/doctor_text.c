@@ -14,7 +14,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define GAP 2 /* columns between those of a table, and before the first */
+#define GAP 2 /* spaces between the columns of a table, and before the first */
 
 /* ---- verdict and findings --------------------------------------------------------------- */
 

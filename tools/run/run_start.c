@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
  * Sets the environment of the program, starts it as a child and waits. Signals that another process
- * sends to this one are forwarded; those of the terminal reach the program by themselves; SIGTSTP
+ * sends to this one are forwarded; signals of the terminal reach the program by themselves; SIGTSTP
  * of either stops this process too. This process installs no handler: it blocks the signals and
  * waits for them, and the program gets the mask and the dispositions that this process was started
  * with.
@@ -215,7 +215,7 @@ static void block_signals(sigset_t *set, struct start *start)
     start->ignored = before.sa_handler == SIG_IGN;
 }
 
-/* By a process; the kernel sends those of a terminal to the program as well. */
+/* By a process; the kernel sends signals of a terminal to the program as well. */
 static bool is_sent(const siginfo_t *info)
 {
     return info->si_code == SI_USER || info->si_code == SI_QUEUE || info->si_code == SI_TKILL;

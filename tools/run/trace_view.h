@@ -14,7 +14,7 @@
 struct view_row {
     struct record_key key; /* every field of it is valid, or of a known "unknown" */
     uint64_t count, bytes, ns, longest_ns, ends, end_ns, end_failures, freed, looked;
-    uint64_t live, live_bytes, live_freed; /* of the regions that exist: those of this row */
+    uint64_t live, live_bytes, live_freed; /* this row's regions that exist */
 };
 
 struct view_range {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * Runs checks, in a separate process: those of runtimes and memory are here. A fabric is checked
+ * Runs checks, in a separate process; runtimes and memory are checked here. A fabric is checked
  * while its list function has it open.
  */
 #include "tools/command.h"
@@ -23,7 +23,7 @@ static int check_export(struct hmreg *lib, char *memory, const struct hmreg_mem_
 {
     struct hmreg_dmabuf dmabuf;
 
-    if (!(info->flags & HMREG_MEM_EXPORTABLE))
+    if (!(info->flags & HMREG_MEM_INFO_EXPORTABLE))
         return 0;
     if (hmreg_export_dmabuf(lib, memory + 1, BYTES - 2, 0, &dmabuf)) {
         verdict_error(verdict, "failed", "its export was expected to succeed");
@@ -87,7 +87,7 @@ static void check_memory(struct hmreg *lib, const json_t *expected, struct verdi
         verdict_error(verdict, "failed", "it was not freed");
     else if (!rc)
         verdict_set(verdict, "ok", "found, %s, copied, freed",
-                    info.flags & HMREG_MEM_EXPORTABLE ? "exported" : "no export expected");
+                    info.flags & HMREG_MEM_INFO_EXPORTABLE ? "exported" : "no export expected");
 }
 
 static void check_runtime(struct hmreg *lib, const char *iface, struct verdict *verdict)

@@ -122,7 +122,7 @@ static void add_fabric_checks(json_t *checks, const json_t *fabrics, const json_
                 add_checks_of(checks, doc_words(fabric, "checks"), nics, memories);
 }
 
-/* Only those of this library and of libfabric. */
+/* Only this library's and libfabric's. */
 static json_t *environment(void)
 {
     json_t *set = doc_object();

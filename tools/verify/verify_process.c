@@ -162,7 +162,7 @@ void verify_list(json_t *report, int patience)
 struct group {
     json_t *results;
     const json_t *checks; /* of the inventory */
-    size_t next, end;     /* those of the group that have no result yet */
+    size_t next, end;     /* checks of the group that have no result yet */
     char *pending;        /* the one that runs */
     int64_t began;        /* when the process, or the check that runs, began */
     int64_t patience, limit;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * Removes from texts what identifies people and machines. Texts are those of drivers and libraries,
- * so their form is not known: a word is judged by what it looks like, and too much is removed
- * rather than too little. A PCI address and a version of up to three numbers stay.
+ * Removes from texts what identifies people and machines. Drivers and libraries
+ * write these texts, so their form is not known: a word is judged by what it looks like, and too
+ * much is removed rather than too little. A PCI address and a version of up to three numbers stay.
  */
 #include "tools/verify/verify.h"
 

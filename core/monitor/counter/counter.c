@@ -215,7 +215,7 @@ static int map_own_memory(struct counter_monitor *counter)
                         MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
     if (memory == MAP_FAILED)
-        return hmreg_fail_os(errno, "no memory for the monitor");
+        return hmreg_fail_os(errno, "hmreg has no memory for the monitor");
     counter->memory = memory;
     counter->stop_page = counter->memory + THREAD_STACK_BYTES;
     counter->page = page;
@@ -237,7 +237,7 @@ static int start(enum counter_source source, struct counter_monitor **out)
     int rc;
 
     if (!counter)
-        return hmreg_fail(-ENOMEM, "no memory for the monitor");
+        return hmreg_fail(-ENOMEM, "hmreg has no memory for the monitor");
     counter->epoch = process_epoch_start();
     rc = counter->epoch ? opens[source](MOST_RANGES, &counter->device) : -ENOMEM;
     if (rc)
@@ -245,7 +245,7 @@ static int start(enum counter_source source, struct counter_monitor **out)
     counter->counts.made = counter->device.made;
     rc = -ENOMEM;
     if (!slots_open(&counter->slots, counter->device.slots, counter->device.counts)) {
-        hmreg_fail(-ENOMEM, "no memory for the monitor");
+        hmreg_fail(-ENOMEM, "hmreg has no memory for the monitor");
         goto close_device;
     }
     rc = map_own_memory(counter);
@@ -321,7 +321,7 @@ int counter_monitor_open(enum counter_source source, struct counter_monitor **ou
     int rc = 0;
 
     if (!sharing_starts(forget_all_parents))
-        return hmreg_fail(-ENOMEM, "no memory for the monitor's fork handlers");
+        return hmreg_fail(-ENOMEM, "hmreg has no memory for the monitor's fork handlers");
     sharing_lock();
     if (shared[source] && !process_is(shared[source]->epoch))
         forget_parents(source);

@@ -252,7 +252,7 @@ static int make_slots(struct counter_device *out)
     if (!kdreg2 || !out->counts) {
         free(kdreg2);
         free(out->counts);
-        return hmreg_fail(-ENOMEM, "no memory for the monitor");
+        return hmreg_fail(-ENOMEM, "hmreg has no memory for the monitor");
     }
     for (uint32_t i = 0; i < out->slots; i++)
         kdreg2->slots[i].next_free = i + 1 < out->slots ? i + 1 : NONE;

@@ -50,7 +50,7 @@ struct hook_state *hook_state_get(void)
     if (!state)
         state = process_wiped(sizeof(*state));
     if (!state && errno == ENOMEM)
-        hmreg_fail_os(errno, "no memory for memhooks");
+        hmreg_fail_os(errno, "hmreg has no memory for memhooks");
     else if (!state)
         hmreg_fail(-EOPNOTSUPP, "memhooks: this kernel does not wipe memory at fork "
                                 "(MADV_WIPEONFORK); use userfaultfd or import");

@@ -519,7 +519,7 @@ static void write_in_frame(uint8_t *to, const struct hook_entry *entry)
 }
 
 /* Where a stub continues: behind the `syscall`, or at it. */
-static const uint8_t *behind(const struct hook_entry *entry)
+static const uint8_t *address_behind(const struct hook_entry *entry)
 {
     return entry->enter ? entry->enter + HOOK_ENTER_SIZE
                         : entry->site + HOOK_SITE_SIZE + HOOK_ENTER_SIZE;
@@ -534,10 +534,10 @@ static bool write_leave(uint8_t *to, const struct hook_entry *entry)
 
     write_instruction(to, entry);
     if (!entry->enter)
-        return code_branch(back, back, behind(entry) - HOOK_ENTER_SIZE);
+        return code_branch(back, back, address_behind(entry) - HOOK_ENTER_SIZE);
     memcpy(back, system_call, HOOK_ENTER_SIZE);
     back += HOOK_ENTER_SIZE;
-    return code_branch(back, back, behind(entry));
+    return code_branch(back, back, address_behind(entry));
 }
 
 static bool write_ends(uint8_t *to, const struct stub_template *template,
@@ -549,7 +549,7 @@ static bool write_ends(uint8_t *to, const struct stub_template *template,
         return write_leave(leave, entry);
     back = to + (template->back - template->start);
     write_in_frame(to + (template->call - template->start), entry);
-    return code_branch(back, back, behind(entry)) && write_leave(leave, entry);
+    return code_branch(back, back, address_behind(entry)) && write_leave(leave, entry);
 }
 
 /* Leaves to another copy's stub, which makes the call. So this copy never knows that a call has

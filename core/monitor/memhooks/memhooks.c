@@ -89,7 +89,7 @@ int memhooks_open(bool asked)
     int rc;
 
     if (!epoch || !process_once(&forks_handled, handle_forks))
-        return hmreg_fail(-ENOMEM, "no memory for memhooks");
+        return hmreg_fail(-ENOMEM, "hmreg has no memory for memhooks");
     /* Without the lock: it calls the dynamic linker, whose locks a forking thread may hold. */
     rc = asked ? 0 : check_bypass();
     rc = rc ? rc : hook_sites_find(&sites);

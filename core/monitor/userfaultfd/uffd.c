@@ -136,7 +136,8 @@ static int open_descriptor(bool by_name)
         rc = is_refusal(file) ? rc : file;
     }
     if (rc < 0)
-        return hmreg_fail_os(-rc, "userfaultfd is not available");
+        return hmreg_fail_os(-rc, "userfaultfd is not available: grant access to /dev/userfaultfd, "
+                                  "or set the sysctl vm.unprivileged_userfaultfd to 1");
     return rc;
 }
 
@@ -192,7 +193,7 @@ int uffd_open(bool by_name, struct owned_fd *out)
     int fd, rc;
 
     if (page == MAP_FAILED)
-        return hmreg_fail_os(errno, "no memory for the monitor");
+        return hmreg_fail_os(errno, "hmreg has no memory for the monitor");
     fd = open_descriptor(by_name);
     rc = fd < 0 ? fd : agree(fd);
     rc = rc ? rc : try_watching(fd, (uintptr_t)page, size);

@@ -171,12 +171,12 @@ static int map_own_memory(struct userfault *userfault)
     int rc;
 
     if (memory == MAP_FAILED)
-        return hmreg_fail_os(errno, "no memory for the monitor");
+        return hmreg_fail_os(errno, "hmreg has no memory for the monitor");
     madvise(memory, size, MADV_DONTDUMP);
     rc = uffd_watch(userfault->file.fd, (uintptr_t)memory, (uintptr_t)memory + size);
     if (rc) {
         munmap(memory, size);
-        return hmreg_fail_os(-rc, "no memory for the monitor");
+        return hmreg_fail_os(-rc, "userfaultfd refused to watch a page of hmreg's own");
     }
     userfault->memory = memory;
     userfault->stop_page = userfault->memory + THREAD_STACK_BYTES;
@@ -225,7 +225,7 @@ static int start(bool by_name, struct userfault **out)
     int rc;
 
     if (!userfault)
-        return hmreg_fail(-ENOMEM, "no memory for the monitor");
+        return hmreg_fail(-ENOMEM, "hmreg has no memory for the monitor");
     userfault->epoch = process_epoch_start();
     rc = userfault->epoch ? uffd_open(by_name, &userfault->file) : -ENOMEM;
     if (rc)
@@ -298,7 +298,7 @@ int userfault_open(struct userfault_client *client, bool by_name, struct userfau
     if (code_is_translated())
         return hmreg_fail(-EOPNOTSUPP, "userfaultfd: valgrind runs one thread at a time");
     if (!sharing_starts(forget_parents))
-        return hmreg_fail(-ENOMEM, "no memory for the monitor's fork handlers");
+        return hmreg_fail(-ENOMEM, "hmreg has no memory for the monitor's fork handlers");
     sharing_lock();
     if (shared && !process_is(shared->epoch))
         forget_parents();
