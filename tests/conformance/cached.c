@@ -102,16 +102,20 @@ static void put_all(void)
         put(&c.holds[i]);
 }
 
+/* The library's thread may be about to deregister some. */
+static bool all_deregistered(struct hmreg_stats *stats)
+{
+    sched_yield();
+    assert_ok(hmreg_domain_progress(t.where));
+    assert_ok(hmreg_domain_stats(t.where, stats));
+    return stats->retired <= cache_model_retired(&t.cache);
+}
+
 static void compare_counters(void)
 {
     struct hmreg_stats stats = {.size = sizeof(stats)};
-    unsigned tries = 0;
 
-    do { /* the library's thread may be about to deregister some */
-        sched_yield();
-        assert_ok(hmreg_domain_progress(t.where));
-        assert_ok(hmreg_domain_stats(t.where, &stats));
-    } while (stats.retired > cache_model_retired(&t.cache) && ++tries < 100000);
+    test_wait_until(all_deregistered(&stats));
     if (stats.hits != t.cache.hits || stats.misses != t.cache.misses ||
         stats.uncached != t.cache.uncached || stats.invalidations != t.cache.invalidations ||
         stats.regions != cache_model_live(&t.cache) ||

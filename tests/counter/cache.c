@@ -307,7 +307,7 @@ static int replace_all(void *unused)
     for (int fd = 3; fd < ends[0]; fd++)
         dup2(ends[0], fd);
     sem_post(&long_rest.replaced);
-    usleep(100000); /* a thread that polls the other file does by then */
+    test_wait_until_others_sleep(); /* a thread that polls the other file does now */
     fixture_close();
     return 0;
 }

@@ -246,20 +246,6 @@ static long process_madvise_self(const struct step *step, int advice)
     return rc;
 }
 
-/* The kernel fails for a moment while pages are changing their use. */
-static int collapse(char *at, size_t len)
-{
-    int rc = -1;
-
-    for (int tries = 0; tries < 5 && rc; tries++) {
-        errno = 0;
-        rc = madvise(at, len, ADVICE_COLLAPSE);
-        if (rc && errno != EAGAIN && errno != EBUSY)
-            break;
-    }
-    return rc;
-}
-
 /* The kernel chooses whether pages keep their bytes after MADV_FREE, until they are written, so
  * they are written at once. MADV_PAGEOUT and MAP_DROPPABLE, which behave so too, are left out.
  * False: a page cannot be written. */
@@ -290,12 +276,11 @@ void act_advise(const struct step *step, struct outcome *out)
     /* The kernel does not fill in missing pages of memory with a userfaultfd. */
     if (advice == ADVICE_COLLAPSE && space.watched && !write_all(step))
         advice = MADV_HUGEPAGE;
-    if (advice == ADVICE_COLLAPSE)
-        note(out, collapse(at, len));
-    else if (step->form % 16 == 4)
+    if (step->form % 16 == 4)
         note(out, process_madvise_self(step, advice));
     else
         note(out, madvise(at, len, advice));
+    out->busy = advice == ADVICE_COLLAPSE && (out->error == EAGAIN || out->error == EBUSY);
     if (advice == MADV_FREE)
         write_all(step);
     out->more = (uint64_t)advice;

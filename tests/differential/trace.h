@@ -15,6 +15,7 @@ struct outcome {
     int32_t error; /* errno */
     uint64_t value;
     uint64_t more;
+    uint64_t busy; /* 1: the kernel was using these pages, and did not do what it was asked to */
 };
 
 struct trace {

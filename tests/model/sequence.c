@@ -21,8 +21,8 @@
 #include <sys/mman.h>
 #include <sys/wait.h>
 
-/* Seconds. An episode takes milliseconds; if a replay hangs, that counts only if the episode did.
- */
+/* Seconds. An episode takes milliseconds. A limit of the whole program could not name the one that
+ * hangs, which is then replayed; if a replay hangs, that counts only if the episode did. */
 #define HANGS        1200
 #define REPLAY_HANGS 60
 

@@ -47,6 +47,18 @@ fails() { # WORDS COMMAND...
     [[ $output == *"$words"* ]]
 }
 
+# Without a process of its own, which under emulation takes its time.
+tcp_is_listening() { # PORT
+    local port file at state
+    printf -v port :%04X "$1"
+    for file in /proc/net/tcp{,6}; do
+        while read -r _ at _ state _; do
+            [[ $at == *"$port" && $state == 0A ]] && return
+        done <$file
+    done
+    return 1
+}
+
 finish() {
     echo "$passed passed, $failed failed, $skipped skipped"
     ((failed)) && exit 1

@@ -106,6 +106,19 @@ END
     ) && [[ ! $found ]]
 }
 
+# Each line of equivalent.txt names a mutant that the sources still have.
+equivalents_exist() {
+    local gone
+    gone=$(cd "$SOURCE_DIR" && PYTHONPATH=tests/measure python3 -B -c '
+import mutated, mutants
+path = "tests/measure/equivalent.txt"
+files = sorted({line.split(":")[0] for line in open(path) if line.strip() and line[0] != "#"})
+mutants.Equivalents(path, [mutated.Source(".", file) for file in files])
+print(len(files), "files")' 2>&1)
+    echo "$gone"
+    [[ $gone =~ ^[1-9][0-9]*\ files$ ]]
+}
+
 # The whole output of a passed test is kept.
 long='seq 100000; echo 4 passed, 0 failed, 0 skipped'
 
@@ -153,6 +166,7 @@ if command -v python3 >/dev/null; then
     check mutations__of_comments_strings_macros_assertions__are_none no_code_stays
     check mutations__chosen_at_run_time__act_as_if_written \
         python3 -B "$SOURCE_DIR/tests/measure/schemata_check.py" "$work"
+    check mutations__named_as_equivalent__exist equivalents_exist
 else
     skip mutations__are_found 'no python3'
 fi

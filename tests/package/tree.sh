@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 #
-# Rules for every file of the tree: a licence line at its top, a limited length.
+# Rules for every file of the tree, such as a licence line at its top and a limited length; and for a commit's subject.
 . "$(dirname "$0")/cases.sh"
 cd "$SOURCE_DIR" || exit 1
 
@@ -130,6 +130,14 @@ closed_by_exec() {
         END { exit bad || found < 10 }'
 }
 
+# Of the newest commit, before it lands; an unpacked archive has none.
+subject_is_short() {
+    local subject
+    subject=$(git log -1 --no-merges --format=%s 2>/dev/null)
+    echo "${#subject} characters: $subject"
+    ((${#subject} <= 72))
+}
+
 some() {
     local count
     count=$(text_files | wc -l)
@@ -144,4 +152,5 @@ check tree__every_descriptor_is_closed_by_exec closed_by_exec
 check tree__libraries_read_the_environment_safely environment_is_read_safely
 check tree__no_package_archive_is_named no_package_archive_is_named
 check tree__no_source_above_800_lines short
+check tree__newest_subject_has_at_most_72_characters subject_is_short
 finish

@@ -312,18 +312,36 @@ __attribute__((constructor)) static void fork_whole(void)
 }
 #endif
 
+#if TEST_ASAN && !defined(__clang__) && __GNUC__ < 14
+static int64_t time_of(clockid_t clock)
+{
+    struct timespec time;
+
+    clock_gettime(clock, &time);
+    return time.tv_sec * INT64_C(1000000000) + time.tv_nsec;
+}
+
 /* gcc's library before 14 neither takes them nor tells their names. A thread that sleeps has none,
- * so a fork waits for new threads to sleep: all forks of the program together a few seconds, since
- * a case's own threads may run until it ends. */
+ * so a fork waits for new threads to sleep. A case's own threads may run until it ends: so all
+ * forks of the program together wait until the others have run for a few seconds, on a processor,
+ * however long that takes on a busy machine. */
 static void wait_for_locks(void)
 {
-#if TEST_ASAN && !defined(__clang__) && __GNUC__ < 14
-    static int patience = 4000;
+    static int64_t patience = INT64_C(4000000000);
 
-    for (; patience && count_threads(true); patience--)
-        usleep(1000);
-#endif
+    while (patience > 0 && count_threads(true)) {
+        int64_t all = time_of(CLOCK_PROCESS_CPUTIME_ID), own = time_of(CLOCK_THREAD_CPUTIME_ID);
+
+        rest();
+        patience -= time_of(CLOCK_PROCESS_CPUTIME_ID) - all;
+        patience += time_of(CLOCK_THREAD_CPUTIME_ID) - own;
+    }
 }
+#else
+static void wait_for_locks(void)
+{
+}
+#endif
 
 pid_t test_fork(void)
 {

@@ -13,7 +13,6 @@
 #include <hmreg/job.h>
 #include <hmreg/suspend.h>
 #include <pthread.h>
-#include <sched.h>
 #include <stdatomic.h>
 
 #define REGIONS 4
@@ -230,10 +229,8 @@ static void start_beside(void)
 {
     beside.armed = false;
     assert_int_equal(pthread_create(&beside.thread, NULL, suspend_beside, NULL), 0);
-    while (!atomic_load(&beside.deregistered))
-        sched_yield();
-    for (int i = 0; i < 1000 && !atomic_load(&beside.ended); i++)
-        sched_yield();
+    test_wait_until(atomic_load(&beside.deregistered));
+    test_wait_until_others_sleep();
     assert_false(atomic_load(&beside.ended));
 }
 

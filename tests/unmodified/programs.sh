@@ -31,21 +31,13 @@ process() {
     echo $? >"$file.status"
 }
 
-# Without a process of its own, which under emulation takes its time; this holds for all below. cm:PORT: one
-# of the connection manager's.
+# cm:PORT: one of the connection manager's.
 is_listening() { # PORT
-    local port file at state
     if [[ $1 == cm:* ]]; then
         rdma res show cm_id | grep -q "LISTEN .*:${1#cm:} "
-        return
+    else
+        tcp_is_listening "$1"
     fi
-    printf -v port :%04X "$1"
-    for file in /proc/net/tcp{,6}; do
-        while read -r _ at _ state _; do
-            [[ $at == *"$port" && $state == 0A ]] && return
-        done <$file
-    done
-    return 1
 }
 
 # Ends the side of fi_pingpong over verbs that waits for ever. Each side sends a last message after its

@@ -94,16 +94,16 @@ same_output() { # MODE
 under=() bytes=4096
 pingpong() {
     local server result
+    while tcp_is_listening "$port"; do # another program
+        ((++port))
+    done
     fi_pingpong -p "$fabric" -e rdm -I 5 -S "$bytes" -B "$port" >"$scratch/server.out" 2>&1 &
     server=$!
-    result=1
-    for _ in {1..6000}; do # until the server listens
-        "${under[@]}" fi_pingpong -p "$fabric" -e rdm -I 5 -S "$bytes" -P "$port" 127.0.0.1 \
-            >"$scratch/client.out" 2>&1 &&
-            { result=0; break; }
-        kill -0 $server 2>/dev/null || break
+    until tcp_is_listening "$port" || ! kill -0 $server 2>/dev/null; do
         sleep 0.1
     done
+    "${under[@]}" fi_pingpong -p "$fabric" -e rdm -I 5 -S "$bytes" -P "$port" 127.0.0.1 >"$scratch/client.out" 2>&1
+    result=$?
     ((result)) && kill $server 2>/dev/null
     wait $server || result=1
     awk '{ print $1, $2, $3, $4 }' "$scratch/client.out" "$scratch/server.out"
