@@ -132,8 +132,8 @@ closed_by_exec() {
 
 # Of the newest commit, before it lands; an unpacked archive has none.
 subject_is_short() {
-    local subject
-    subject=$(git log -1 --no-merges --format=%s 2>/dev/null)
+    local subject=''
+    [[ ! -e .git ]] || subject=$(git log -1 --no-merges --format=%s)
     echo "${#subject} characters: $subject"
     ((${#subject} <= 72))
 }
