@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 #
 # siw.sh COMMAND: in the guest, the command on Soft-iWARP in the place of Soft-RoCE; with BOTH=1 beside it, on another
-# network. Debian's kernels lack siw: build/guest has it from tests/kfi/siw-modules.
+# network. Debian's kernels lack siw: build/guest has it from tests/kfi/siw-modules, and what it needs of the kernel.
 set -e
 built=$SOURCE_DIR/build/guest/$HMREG_GUEST/kfi/siw
 if [[ ! -e $built/siw.ko ]]; then
@@ -13,7 +13,7 @@ fi
 rmmod hmreg_kfi_client hmreg_kfi 2>/dev/null || true
 rdma link del rxe0
 for module in crc32c_generic libcrc32c siw; do
-    insmod "$built/$module.ko"
+    [[ ! -e $built/$module.ko ]] || insmod "$built/$module.ko"
 done
 rdma link add siw0 type siw netdev eth0
 if [[ ${BOTH-} ]]; then
@@ -27,7 +27,8 @@ back() {
     rmmod hmreg_kfi_client hmreg_kfi || true
     rdma link del siw0
     [[ ! ${BOTH-} ]] || ip link del eth1 # and rxe0 with it
-    rmmod siw libcrc32c crc32c_generic
+    rmmod siw
+    [[ ! -e $built/libcrc32c.ko ]] || rmmod libcrc32c crc32c_generic
     "$SOURCE_DIR/tests/guest/rdma-up"
 }
 trap back EXIT

@@ -214,4 +214,8 @@ module_init(init);
 module_exit(done);
 MODULE_LICENSE("GPL");
 MODULE_DESCRIPTION("For tests only: what nvidia-peermem calls, on softgpu's memory");
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 13, 0)
 MODULE_IMPORT_NS(DMA_BUF);
+#else
+MODULE_IMPORT_NS("DMA_BUF");
+#endif
