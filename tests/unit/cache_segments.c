@@ -64,6 +64,20 @@ TEST(segments__gets_of_ranges__never_served)
     assert_int_equal(registrations(), 5);
 }
 
+/* Their nodes are around the change, and their segments beside it. */
+TEST(segments__change_between_them__no_list_ends)
+{
+    struct list list;
+
+    open_fixture();
+    for (int i = 0; i < 6; i++)
+        key_of(pair(&list, memory[i], memory[15 - i]));
+    assert_ok(hmreg_invalidate(fixture.lib, memory[7], 2 * LEN));
+    assert_int_equal(key_of(pair(&list, memory[0], memory[15])), 1); /* which applies the change */
+    assert_int_equal(fixture_stats().invalidations, 0);
+    assert_int_equal(fixture_stats().regions, 6);
+}
+
 TEST(segments__many__cached)
 {
     struct list list;

@@ -115,6 +115,20 @@ TEST(take_room__near_the_lowest_addresses__none_at_0)
     munmap(islands.island[0].start, 16384);
 }
 
+#if defined(__x86_64__)
+/* Neither within a word nor by two bytes that are. */
+TEST(replace__across_words__these_bytes_only)
+{
+    uint8_t bytes[16] __attribute__((aligned(8))) = {0}, with[4] = {1, 2, 3, 4};
+
+    assert_false(code_can_replace(bytes + 7, 3));
+    code_replace(bytes + 7, with, 3);
+    assert_memory_equal(bytes + 7, with, 3);
+    assert_int_equal(bytes[6], 0);
+    assert_int_equal(bytes[10], 0);
+}
+#endif
+
 /* ---- finding code ----------------------------------------------------------------------- */
 
 TEST(find__mapping_of_each_protection__as_it_is)

@@ -106,6 +106,42 @@ TEST(renew__each_step_fails__the_remote_is_as_it_was)
     assert_int_equal(base_of(scene.remote), 0x1000);
 }
 
+/* Two segments that name keys by their number, of raw_size bytes together. */
+static int open_two(uint64_t first, uint64_t second, uint16_t raw_size)
+{
+    const struct token_segment segments[2] = {{0x1000, 4096, first}, {0x3000, 4096, second}};
+    const uint8_t raw_keys[16] = {1, [8] = 2};
+    uint8_t bytes[2 * TOKEN_SEGMENT_BYTES], out[256];
+    struct token token = {.provider = "script",
+                          .segments = 2,
+                          .raw_size = raw_size,
+                          .raw_base = 0x1000,
+                          .access = HMREG_REMOTE_WRITE,
+                          .segment = bytes,
+                          .address = raw_keys,
+                          .raw = raw_keys};
+    struct hmreg_remote *remote = NULL;
+    int rc;
+
+    for (int i = 0; i < 2; i++)
+        token_put_segment(bytes + i * TOKEN_SEGMENT_BYTES, &segments[i]);
+    token_write(&token, out);
+    rc = hmreg_remote_open(fixture.members[0], out, token_size(&token), &remote);
+    hmreg_remote_close(remote);
+    return rc;
+}
+
+TEST(open__raw_keys_that_segments_do_not_name__badmsg)
+{
+    open_raw(1, 0);
+    assert_ok(open_two(0, 1, 16));
+    assert_ok(open_two(0, 0, 8));
+    assert_fails(open_two(0, 1, 15), -EBADMSG, "raw keys in it");
+    assert_fails(open_two(1, 0, 16), -EBADMSG, "raw keys in it");
+    assert_fails(open_two(0, 2, 16), -EBADMSG, "raw keys in it");
+    assert_int_equal(live_keys, 0);
+}
+
 TEST(check__each_pair_of_instance_and_generation__its_state)
 {
     static const struct {
