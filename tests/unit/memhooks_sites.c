@@ -126,6 +126,24 @@ TEST(enters__bytes_of_a_jumps_distance__only_if_the_jump_leads_elsewhere)
     assert_true(hook_arch_enters(&code, 18, &entry));
     assert_null(entry.site);
 }
+
+/* Room for the jump is behind the instructions with which libc's wrappers fail. */
+TEST(enters__function_of_unknown_size__its_end_is_found)
+{
+    static const uint8_t fails[] = {0x83, 0xc8, 0xff, 0xc3};
+    static uint8_t text[128] __attribute__((aligned(16)));
+    struct hook_code code = {text, sizeof(text), false};
+    struct hook_entry entry;
+
+    memset(text, 0x90, sizeof(text));
+    memcpy(text + 2, (uint8_t[]){0x0f, 0x05}, 2);
+    assert_true(hook_arch_enters(&code, 2, &entry));
+    assert_null(entry.site);
+    memcpy(text + 20, fails, sizeof(fails));
+    assert_true(hook_arch_enters(&code, 2, &entry));
+    assert_ptr_equal(entry.enter, text + 2);
+    assert_ptr_equal(entry.site, text + 32 - HOOK_SITE_SIZE);
+}
 #endif
 
 /* ---- a dynamic linker whose text is alone ----------------------------------------------- */
