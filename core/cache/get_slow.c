@@ -431,8 +431,6 @@ static int register_claimed(struct get *get, struct hmreg_mr *entry, struct hmre
     cache_retire_claim(cache, entry, false);
     notice_undo(get);
     cache_set_release(get->set, entry);
-    if (!rc && get->covers)
-        return -EOPNOTSUPP;
     return rc ? rc : register_uncached(get, out);
 }
 
