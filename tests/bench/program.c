@@ -51,7 +51,7 @@ TEST(targets__printed_without_measuring)
 
     assert_int_equal(tool.status, 0);
     assert_says(tool.out, "get + put, 1 thread, ns");
-    assert_says(tool.out, "x<=1.600  beside a library that does nothing");
+    assert_says(tool.out, "x<=0.400  beside UCX");
     assert_string_equal(tool.err, "");
 }
 
@@ -145,7 +145,7 @@ TEST(values__one_target_missed__status_1)
 {
     struct tool tool;
 
-    write_values(2, 161);
+    write_values(2, 177);
     tool = tool_run("--values", in_folder("values.json"));
     assert_int_equal(tool.status, 1);
     assert_says(tool.out, "1 target missed");
