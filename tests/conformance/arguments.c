@@ -382,6 +382,9 @@ REFUSED_CASE(regsgl__wrong_segments__inval)
     segments_fail(domain, NULL, 2, "segments is NULL", mr);
     segments_fail(domain, list, 0, "count is 0", mr);
     segments_fail(domain, list, HMREG_SEGMENTS_MAX + 1, "count is 1025", mr);
+    list[0].kind = 2;
+    segments_fail(domain, list, 2, "segments[0].kind is 2", mr);
+    list[0] = good;
     WRONG(kind, 2, "segments[1].kind is 2");
     WRONG(kind, UINT32_MAX, "segments[1].kind");
     WRONG(u.memory.iov_base, NULL, "segments[1]: addr is NULL");

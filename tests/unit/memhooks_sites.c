@@ -139,6 +139,9 @@ TEST(enters__function_of_unknown_size__its_end_is_found)
     memcpy(text + 2, (uint8_t[]){0x0f, 0x05}, 2);
     assert_true(hook_arch_enters(&code, 2, &entry));
     assert_null(entry.site);
+    memcpy(text + 80, fails, sizeof(fails)); /* too far away to be of the same function */
+    assert_true(hook_arch_enters(&code, 2, &entry));
+    assert_null(entry.site);
     memcpy(text + 20, fails, sizeof(fails));
     assert_true(hook_arch_enters(&code, 2, &entry));
     assert_ptr_equal(entry.enter, text + 2);

@@ -108,6 +108,22 @@ TEST(pack__room_for_the_token__as_of_any_region)
     assert_ok(hmreg_mr_close(local));
 }
 
+/* Of one of several tokens the length is known only from itself. */
+TEST(token__says_a_longer_extension__badmsg)
+{
+    struct rails_token token;
+    size_t length;
+
+    open_fixture(0);
+    for (size_t byte = 12; byte < 16; byte++) {
+        fixture.token[byte]++;
+        fix_crc(fixture.token, fixture.size);
+        assert_fails(rails_token_read_next(fixture.token, fixture.size, &token, &length), -EBADMSG,
+                     "not what its rails say");
+        fixture.token[byte]--;
+    }
+}
+
 TEST(token__of_some_rails__the_others_are_none)
 {
     struct hmreg_remote *remotes[RAILS] = {NULL};
