@@ -116,16 +116,19 @@ TEST(take_room__near_the_lowest_addresses__none_at_0)
 }
 
 #if defined(__x86_64__)
-/* Neither within a word nor by two bytes that are. */
-TEST(replace__across_words__these_bytes_only)
+/* Within a word, by two bytes that are, and otherwise. */
+TEST(replace__at_each_place__these_bytes_only)
 {
-    uint8_t bytes[16] __attribute__((aligned(8))) = {0}, with[4] = {1, 2, 3, 4};
+    const uint8_t with[4] = {1, 2, 3, 4}, none[16] = {0};
 
-    assert_false(code_can_replace(bytes + 7, 3));
-    code_replace(bytes + 7, with, 3);
-    assert_memory_equal(bytes + 7, with, 3);
-    assert_int_equal(bytes[6], 0);
-    assert_int_equal(bytes[10], 0);
+    for (size_t at = 1; at < 8; at++) {
+        uint8_t bytes[16] __attribute__((aligned(8))) = {0};
+
+        code_replace(bytes + at, with, 3);
+        assert_memory_equal(bytes, none, at);
+        assert_memory_equal(bytes + at, with, 3);
+        assert_memory_equal(bytes + at + 3, none, 16 - at - 3);
+    }
 }
 #endif
 

@@ -48,6 +48,13 @@ TEST(regattr__options__each_members_fabric_decides)
     assert_int_equal(info.local_addr, (uintptr_t)host);
     assert_ok(hmreg_mr_close(mr));
     assert_ok(hmreg_domain_close(group));
+    assert_ok(hmreg_group_open(fixture.lib, (struct hmreg_domain *[]){members[1], members[0]}, 2,
+                               NULL, &group));
+    attr.rails = attr.iova = 0;
+    attr.set_iova = 0;
+    assert_fails(hmreg_mr_regattr(group, &attr, 0, &mr), -EOPNOTSUPP, "other does not do");
+    assert_int_equal(script.live, 0);
+    assert_ok(hmreg_domain_close(group));
     assert_ok(hmreg_domain_close(members[1]));
     script.destroys = 0;
 }
