@@ -73,12 +73,12 @@ static int create(pthread_t *out, const struct thread_stack *stack, void *(*run)
 /* prctl(2) of libc returns an int, of which a slack may have more bits. */
 static long slack(void)
 {
-    return syscall(SYS_prctl, PR_GET_TIMERSLACK, 0, 0, 0, 0);
+    return syscall(SYS_prctl, PR_GET_TIMERSLACK);
 }
 
 static void set_slack(long ns)
 {
-    (void)syscall(SYS_prctl, PR_SET_TIMERSLACK, ns, 0, 0, 0);
+    (void)syscall(SYS_prctl, PR_SET_TIMERSLACK, ns);
 }
 
 void thread_name(const char *name)

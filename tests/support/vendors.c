@@ -134,11 +134,11 @@ static void call_hook(const struct vendor *vendor, const char *call, uint64_t ad
 }
 
 /* A vendor may rely on what hmem.h promises. */
-static void check_length(size_t len)
+static void check_range(uint64_t addr, size_t len)
 {
-    if (len)
+    if (len && addr + len > addr)
         return;
-    fprintf(stderr, "a vendor was called with a len of 0\n");
+    fprintf(stderr, "a vendor was called with %#zx bytes at %#" PRIx64 "\n", len, addr);
     abort();
 }
 
@@ -169,7 +169,7 @@ static int look_up(struct vendor *vendor, int code, const char *call, uint64_t a
     const struct vendor_claim *claim = find(vendor, addr);
     int rc;
 
-    check_length(len);
+    check_range(addr, len);
     if (code)
         return answer(vendor, code, call);
     if (!claim)

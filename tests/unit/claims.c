@@ -113,16 +113,17 @@ TEST(iova__cached__same_address_of_each_byte)
     assert_int_equal(script.count, 2);
 }
 
-TEST(foreign__callers_dmabuf__cached_by_its_inode)
+static void dmabuf_is_cached_by_its_inode(enum hmreg_iface iface)
 {
     struct hmreg_mr_dmabuf dmabuf = {.len = 4096, .base_addr = (void *)0x10000};
     struct hmreg_mr_attr attr = {.size = sizeof(attr),
                                  .access = HMREG_ACCESS_ALL,
                                  .dmabuf = &dmabuf,
                                  .claim_iface = HMREG_CLAIM_CHECKED,
-                                 .iface = HMREG_IFACE_MAX,
+                                 .iface = iface,
                                  .device = 40,
                                  .policy = HMREG_POLICY_KEEP};
+    struct hmreg_stats host = {.size = sizeof(host)};
     struct hmreg_mr *first = NULL, *mr = NULL;
 
     script_open(&fixture, NULL, NULL);
@@ -135,6 +136,18 @@ TEST(foreign__callers_dmabuf__cached_by_its_inode)
         hmreg_mr_put(mr);
     }
     assert_int_equal(script.count, 1);
+    assert_ok(hmreg_domain_cache_stats(fixture.domain, HMREG_IFACE_SYSTEM, -1, &host));
+    assert_int_equal(host.misses, 1);
+}
+
+TEST(foreign__callers_dmabuf_of_the_first_iface__cached_by_its_inode)
+{
+    dmabuf_is_cached_by_its_inode(HMREG_IFACE_COUNT);
+}
+
+TEST(foreign__callers_dmabuf_of_the_last_iface__cached_by_its_inode)
+{
+    dmabuf_is_cached_by_its_inode(HMREG_IFACE_MAX);
 }
 
 /* ---- no runtime is asked --------------------------------------------------------------------- */

@@ -6,6 +6,7 @@
  */
 #include "core/context/context.h"
 #include "core/monitor/memhooks/hook_arch.h"
+#include "core/monitor/memhooks/hook_state.h"
 #include "tests/support/cache_fixture.h"
 #include "tests/support/patch.h"
 
@@ -76,6 +77,10 @@ static void opened(void)
 
 static void closed(void)
 {
+    struct hook_state *hooks = hook_state_get();
+    uint64_t ended = atomic_load(&hooks->ended);
+
+    assert_true(ended <= atomic_load(&hooks->begun));
     assert_true(hmreg_domain_close(fixture.domain) == 0);
     assert_true(hmreg_close(fixture.lib) == 0);
 }

@@ -5,10 +5,13 @@
  */
 #include "core/explicit/origin.h"
 #include "core/mr/region.h"
+#include "tests/support/queries.h"
 #include "tests/support/script.h"
+#include "tests/support/vendors.h"
 #define FAILING_MALLOC
 #include "tests/support/failing_allocation.h"
 
+#include <fcntl.h>
 #include <hmreg/group.h>
 #include <hmreg/job.h>
 #include <hmreg/suspend.h>
@@ -350,6 +353,67 @@ TEST(register__memory_was_suspended_since_it_was_resolved__eagain)
         origin_end(fixture.domain, origin);
         region_free(mr);
     }
+}
+
+/* ---- what is registered anew ------------------------------------------------------------- */
+
+TEST(resume__by_another_path__told)
+{
+    struct hmreg_mr *mrs[REGIONS];
+    unsigned resumed = 0;
+
+    open_regions(mrs);
+    assert_int_equal(test_info_of(mrs[0]).path, HMREG_PATH_DMABUF);
+    assert_ok(sleep_all());
+    script.can[HMREG_PATH_DMABUF][0] = -EOPNOTSUPP;
+    assert_ok(wake(&resumed));
+    assert_int_equal(resumed, REGIONS);
+    for (unsigned i = 0; i < REGIONS; i++)
+        assert_int_equal(test_info_of(mrs[i]).path, script_last()->path);
+    assert_int_not_equal(script_last()->path, HMREG_PATH_DMABUF);
+    close_regions(mrs);
+}
+
+/* A descriptor of the first device's memory, of this number or a higher one. */
+static int descriptor(int least)
+{
+    return fcntl(vendors[HMREG_IFACE_CUDA].claims[0].fd, F_DUPFD_CLOEXEC, least);
+}
+
+static int next_descriptor(struct hmreg_mr *mr, size_t index, struct hmreg_mr_dmabuf *dmabuf,
+                           void *descriptors)
+{
+    dmabuf->fd = ((int *)descriptors)[index];
+    return 0;
+}
+
+TEST(resume__list_of_callers_dmabufs__each_one_is_asked_for)
+{
+    struct hmreg_segment segments[2];
+    struct hmreg_mr_attr attr = {
+        .size = sizeof(attr), .access = HMREG_ACCESS_ALL, .segments = segments, .segment_count = 2};
+    struct hmreg_resume_config config = {.size = sizeof(config), .dmabuf = next_descriptor};
+    int before, after[2];
+    struct hmreg_mr *mr;
+
+    script_open(&fixture, NULL, NULL);
+    before = descriptor(0);
+    for (int i = 0; i < 2; i++) {
+        segments[i] = (struct hmreg_segment){
+            HMREG_SEGMENT_DMABUF,
+            .u.dmabuf = {.fd = before, .len = LEN, .base_addr = fixture.memory[0]}};
+        after[i] = descriptor(100);
+    }
+    config.context = after;
+    assert_ok(hmreg_mr_regattr(fixture.domain, &attr, 0, &mr));
+    assert_ok(sleep_all());
+    assert_ok(hmreg_resume(fixture.lib, fixture.memory[0], FIXTURE_BYTES, &config));
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(script.calls[script.count - 2 + i].dmabuf.fd, after[i]);
+        close(after[i]);
+    }
+    assert_ok(hmreg_mr_close(mr));
+    close(before);
 }
 
 /* ---- policies ---------------------------------------------------------------------------- */

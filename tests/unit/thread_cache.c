@@ -7,6 +7,8 @@
 #include "core/cache/thread_cache.h"
 #include "tests/support/test.h"
 
+#include <sys/mman.h>
+
 #define SLOTS 256u
 
 /* With all regions in the table: how many of `count`, so many bytes apart, are found at their first
@@ -111,6 +113,13 @@ TEST(pin_slots__each_growth__the_slot_is_there_and_the_others_as_they_were)
     assert_int_equal(thread_cache_pins(&all.set, ENTRIES * 2), 0);
 }
 
+static bool is_mapped(char *page)
+{
+    unsigned char resident;
+
+    return mincore(page, 1, &resident) == 0;
+}
+
 /* At most a quarter of a small table is in use, and half of a large one, which is given back in
  * parts once it is replaced. */
 TEST(slots__each_growth__never_fuller_than_its_size_permits)
@@ -121,8 +130,10 @@ TEST(slots__each_growth__never_fuller_than_its_size_permits)
     assert_non_null(thread_cache_pin_slot(tcache, ENTRIES - 1));
     for (uint32_t i = 1; i < ENTRIES; i++) {
         uint32_t size = tcache->view.mask / 4 + 1, used = tcache->used;
+        char *replaced = tcache->old_slots;
 
         thread_cache_remember(tcache, 0x310000000000 + i * 4096ull, i, 0, false);
+        assert_true(!replaced || tcache->old_slots || !is_mapped(replaced));
         if (tcache->view.mask / 4 + 1 == size)
             continue;
         assert_int_equal(used, size < 1u << 14 ? size / 4 : size / 2);

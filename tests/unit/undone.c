@@ -105,8 +105,8 @@ TEST(composite__a_piece_busy__kept_with_its_key_until_a_later_call)
     assert_int_equal(undone_left(fixture.members[0]), 1);
     assert_fails(hmreg_suspend(lib, fixture.host, PAGE), -EBUSY, "a call that failed");
     assert_ok(hmreg_resume(lib, fixture.host, PAGE, NULL));
-    assert_ok(hmreg_suspend(lib, fixture.script.memory[0], PAGE));
-    assert_ok(hmreg_resume(lib, fixture.script.memory[0], PAGE, NULL));
+    assert_ok(hmreg_suspend(lib, fixture.host + PAGE, PAGE)); /* of which nothing is kept */
+    assert_ok(hmreg_resume(lib, fixture.host + PAGE, PAGE, NULL));
     script.fail[SYSTEM] = 0;
     assert_fails(reg_one(fixture.members[0], 5), -HMREG_ENOKEY, "key");
     assert_ok(reg_one(fixture.members[0], 6));

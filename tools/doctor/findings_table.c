@@ -154,7 +154,8 @@ const struct finding all_findings[] = {
      "1 GiB for each NIC is called low here. Device memory by dmabuf or peer memory is not "
      "counted. Beyond the limit ibv_reg_mr() answers ENOMEM. Processes with CAP_IPC_LOCK are "
      "exempt, but not by the capability of a user namespace, as in a rootless container: the "
-     "kernel asks for it in the first one."},
+     "kernel asks for it in the first one. Soft-iWARP (siw) of Linux 6.1, "
+     "but not of 6.12, exempts no process, root's included."},
     {"mr-count-low", SEVERITY_DEGRADED, "an RDMA device has fewer regions than the cache may hold",
      "Set FI_MR_CACHE_MAX_COUNT below the device's max_mr (ibv_devinfo -v), shared among the "
      "processes that use it; some drivers have a module parameter for it.",
