@@ -235,6 +235,22 @@ static int exchange(struct process *process, int add_to)
     return rc ? rc : ring_receive(process->ring, RIGHT, &consumed, 1);
 }
 
+/* Connects the processes in turn: the first operation connects, and its bytes are written over
+ * before they are read. Of two that connect to each other at once, one gives way and, over iWARP,
+ * waits for the other's answer; on another rail the other may be waiting for the first. */
+static int connect_in_turn(struct process *process)
+{
+    int rank = process->ring->rank, rc = 0;
+    char turn = 't';
+
+    if (rank > 0)
+        rc = ring_receive(process->ring, LEFT, &turn, 1);
+    rc = rc ? rc : write_right(process, 0, INBOX, 0);
+    if (rank < processes - 1)
+        rc = rc ? rc : ring_send(process->ring, RIGHT, &turn, 1);
+    return rc;
+}
+
 static int chunk_before(const struct process *process, int steps)
 {
     return (process->ring->rank - steps + 2 * processes) % processes;
@@ -318,6 +334,7 @@ static int run_process(struct ring *ring)
     ring->progress = progress;
     ring->context = &process;
     rc = open_process(&process);
+    rc = rc ? rc : connect_in_turn(&process);
     for (int round = 0; round < ROUNDS && !rc; round++)
         rc = run_round(&process, round);
     if (rc)

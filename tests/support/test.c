@@ -69,6 +69,17 @@ int test_count_fds(void)
     return count_fds(only_dmabufs);
 }
 
+unsigned long test_mapped_pages(void)
+{
+    FILE *file = fopen("/proc/self/statm", "re");
+    unsigned long pages = 0;
+
+    assert_non_null(file);
+    assert_int_equal(fscanf(file, "%lu", &pages), 1);
+    fclose(file);
+    return pages;
+}
+
 void test_after(void (*function)(void))
 {
     for (size_t i = 0; i < afterwards_count; i++)

@@ -148,6 +148,9 @@ unsigned long test_times(unsigned long usual);
 /* The number of descriptors that this process has open. */
 int test_count_fds(void);
 
+/* The pages of this process's address space that are mapped, reserved ones included. */
+unsigned long test_mapped_pages(void);
+
 /* From now on only dmabufs count as descriptors: a real driver opens others, and keeps them. */
 void test_count_dmabufs_only(void);
 

@@ -3,6 +3,7 @@
  * Several users of userfaultfd: two libraries in one process, a parent and its child, one library
  * after the other. Each receives the changes of its own memory, and no watch outlives its library.
  */
+#include "core/monitor/sharing.h"
 #include "tests/support/cache_fixture.h"
 
 #include <sys/mman.h>
@@ -53,6 +54,22 @@ TEST(fork__child_continues__parent_is_notified_and_child_has_its_own)
     assert_int_equal(fixture_key(memory, 10), 1);
     munmap(memory, fixture_page());
     assert_int_equal(fixture_stats().invalidations, 1);
+}
+
+static unsigned forgotten;
+
+static void forget(void)
+{
+    forgotten++;
+}
+
+TEST(fork__another_kind_of_monitor_beside__it_forgets_its_parents_once)
+{
+    open_fixture();
+    assert_true(sharing_starts(forget));
+    assert_true(sharing_starts(forget));
+    test_in_child(forgotten != 1);
+    assert_int_equal(forgotten, 0);
 }
 
 TEST(close__nothing_is_watched_and_no_thread_is_left)

@@ -333,6 +333,7 @@ TEST(output__new_or_ours__has_its_name_when_it_is_complete)
     assert_int_equal(size_of("second"), 8);
     assert_int_equal(stat("old", &status), 0);
     assert_int_equal(status.st_mode & 0777, 0664);
+    assert_int_equal(status.st_uid, geteuid());
     assert_int_equal(count_entries(), 3);
     if (mknod("null", S_IFCHR | 0600, makedev(1, 3))) {
         expect_output("/dev/null", 0);
@@ -417,7 +418,7 @@ TEST(output__mounted_file__written_in_place)
 TEST(output__descriptor_of_this_process__its_duplicate)
 {
     char path[64];
-    int fd;
+    int fd, input;
 
     begin();
     make_file("old", 0600);
@@ -425,8 +426,14 @@ TEST(output__descriptor_of_this_process__its_duplicate)
     assert_true(fd > STDERR_FILENO);
     snprintf(path, sizeof(path), "/dev/fd/%d", fd);
     assert_int_equal(write_output(path, "more", true), 0);
-    close(fd);
     assert_int_equal(size_of("old"), 12);
+    input = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 0);
+    assert_int_equal(dup2(fd, STDIN_FILENO), STDIN_FILENO);
+    assert_int_equal(write_output("/dev/fd/0", "more", true), 0);
+    assert_int_equal(dup2(input, STDIN_FILENO), STDIN_FILENO);
+    close(input);
+    close(fd);
+    assert_int_equal(size_of("old"), 16);
     expect_output("/proc/self/fd/987654321", EBADF);
 }
 

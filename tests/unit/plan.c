@@ -57,10 +57,13 @@ TEST(plan__of_the_whole_address_space__no_overflow)
     caps.pins = true;
     plan = plan_host(&caps, UINT64_MAX);
     assert_true(plan.regions == UINT64_MAX);
+    assert_true(plan.limits[HMREG_PLAN_MAX_LEN].limit == 1);
     assert_true(plan.limits[HMREG_PLAN_MAX_MR].fits == 7);
     caps.max_len = UINT64_MAX;
     plan = plan_host(&caps, UINT64_MAX);
     assert_int_equal(plan.regions, 1);
+    assert_string_equal(plan.limits[HMREG_PLAN_MAX_LEN].text,
+                        "the fabric states no longest region");
 }
 
 /* ---- limits ----------------------------------------------------------------------------- */

@@ -9,6 +9,8 @@
 #include "tests/support/test.h"
 
 #include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #define ELEMENTS 5000u
 
@@ -70,6 +72,26 @@ TEST(grow__elements_of_any_size__keep_what_they_hold)
 
     for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
         keeps_what_it_holds(sizes[i][0], sizes[i][1]);
+}
+
+/* The least reservation, of 1,024 elements, fits the address space that is left; the next does not.
+ */
+TEST(grow__address_space_limited__by_a_smaller_reservation)
+{
+    struct stable_array array;
+    struct rlimit before, low;
+    bool grown;
+
+    assert_int_equal(getrlimit(RLIMIT_AS, &before), 0);
+    low = before;
+    low.rlim_cur = test_mapped_pages() * (rlim_t)sysconf(_SC_PAGESIZE) + (8u << 20);
+    stable_array_init(&array, 4096, 0);
+    assert_int_equal(setrlimit(RLIMIT_AS, &low), 0);
+    grown = stable_array_grow(&array, array.end, &lock);
+    assert_int_equal(setrlimit(RLIMIT_AS, &before), 0);
+    assert_true(grown);
+    assert_int_equal(array.reserved_end, 1024);
+    stable_array_free(&array);
 }
 
 TEST(slot_offset__of_each_region__names_both_its_parts)

@@ -144,17 +144,6 @@ TEST(slots__each_growth__never_fuller_than_its_size_permits)
     assert_null(tcache->old_slots);
 }
 
-static unsigned long mapped_pages(void)
-{
-    FILE *file = fopen("/proc/self/statm", "re");
-    unsigned long pages = 0;
-
-    assert_non_null(file);
-    assert_int_equal(fscanf(file, "%lu", &pages), 1);
-    fclose(file);
-    return pages;
-}
-
 TEST(set_close__after_large_tables__none_stays_mapped)
 {
     unsigned long before = 0;
@@ -162,15 +151,16 @@ TEST(set_close__after_large_tables__none_stays_mapped)
     for (int round = 0; round < 3; round++) {
         struct thread_cache *tcache = open_set();
 
-        before = mapped_pages(); /* the last round's, in which all else is as in those before */
+        before =
+            test_mapped_pages(); /* the last round's, in which all else is as in those before */
         assert_non_null(thread_cache_pin_slot(tcache, ENTRIES - 1));
         for (uint32_t i = 1; i < ENTRIES / 4; i++)
             thread_cache_remember(tcache, 0x310000000000 + i * 4096ull, i, 0, false);
-        assert_true(mapped_pages() > before);
+        assert_true(test_mapped_pages() > before);
         test_finish();
     }
     open_set();
-    assert_int_equal(mapped_pages(), before);
+    assert_int_equal(test_mapped_pages(), before);
 }
 
 TEST_MAIN()
