@@ -120,11 +120,11 @@ static noinline void put_out_of_line(struct hmreg_mr *mr)
     struct thread_cache *tcache;
     struct pin_slot *pin_slot;
 
-    if (mr && mr->domain->check_puts) {
+    if (mr->domain->check_puts) {
         put_checked(mr);
         return;
     }
-    if (!mr || !mr->slot_offset || domain_check(mr->domain))
+    if (!mr->slot_offset || domain_check(mr->domain))
         return;
     set = mr->domain->caches;
     tcache = thread_cache_join(&set->pool.thread_caches);
@@ -141,10 +141,8 @@ void hmreg_mr_put(struct hmreg_mr *mr)
 {
     const struct tls_view *view;
 
-    if (unlikely(!mr)) {
-        put_out_of_line(mr);
+    if (unlikely(!mr))
         return;
-    }
     view = tls_view_of(mr->domain->serial);
     if (unlikely(view->serial != mr->domain->serial) || unlikely(mr->slot_offset >= view->room)) {
         put_out_of_line(mr);

@@ -192,6 +192,20 @@ static void begin_dmabuf(struct claim *claim, struct hmreg_mr_dmabuf *dmabuf)
     claim->attr.dmabuf = dmabuf;
 }
 
+TEST(trusted__callers_dmabuf_of_no_bytes__inval)
+{
+    struct hmreg_mr_dmabuf dmabuf;
+    struct claim claim;
+    struct hmreg_mr *mr;
+
+    script_open(&fixture, NULL, NULL);
+    begin_dmabuf(&claim, &dmabuf);
+    close(dmabuf.fd);
+    dmabuf.fd = memfd_create("empty", MFD_CLOEXEC);
+    assert_reg_fails(reg(&claim, HMREG_REG_DMABUF, &mr), mr, -EINVAL, "is beyond its 0 bytes");
+    close(dmabuf.fd);
+}
+
 TEST(trusted__callers_dmabuf__no_runtime_is_asked)
 {
     struct hmreg_mr_dmabuf dmabuf;

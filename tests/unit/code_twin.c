@@ -21,6 +21,7 @@ unsigned changed_function(void);
 
 #if defined(__x86_64__)
 #define BYTES 5
+#define STEP  1 /* bytes between two places that an instruction may have */
 __asm__(".pushsection .text\n.balign 4096\n.skip 4093, 0x90\n"
         ".globl changed_function\n.type changed_function, @function\n"
         "changed_function: movl $0x01010101, %eax\nret\n"
@@ -30,6 +31,7 @@ static const uint8_t one[BYTES] = {0xb8, 1, 1, 1, 1}, two[BYTES] = {0xb8, 2, 2, 
 #define TWO 0x02020202u
 #elif defined(__aarch64__)
 #define BYTES 4
+#define STEP  4
 __asm__(".pushsection .text\n.balign 65536\n"
         ".globl changed_function\n.type changed_function, @function\n"
         "changed_function: mov w0, #1\nret\n"
@@ -345,12 +347,14 @@ static void write_everywhere(void)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
     uint8_t *code = mmap(NULL, page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    uint8_t bytes[CODE_BRANCH] = {1, 2, 3, 4, 5}, expected[64];
+    uint8_t bytes[BYTES], expected[64];
 
     assert_true(code != MAP_FAILED);
+    for (uint8_t i = 0; i < BYTES; i++)
+        bytes[i] = i;
     memset(code, 0x90, sizeof(expected));
     assert_int_equal(mprotect(code, page, PROT_READ | PROT_EXEC), 0);
-    for (size_t place = 16; place < 32; place++) {
+    for (size_t place = 16; place < 32; place += STEP) {
         struct code_text text = {0};
 
         memcpy(expected, code, sizeof(expected));

@@ -71,6 +71,24 @@ TEST(guard__after_very_many_jumps__still_restores)
     assert_string_equal(hmreg_last_error()->text, "jump 99");
 }
 
+static void fail_and_guard(int depth)
+{
+    struct hmreg_error_guard guard;
+
+    hmreg_fail(-depth, "%d more", depth);
+    if (!depth)
+        return;
+    hmreg_error_guard(&guard);
+    fail_and_guard(depth - 1);
+    hmreg_error_unguard(&guard, true);
+    assert_int_equal(hmreg_last_error()->code, -depth);
+}
+
+TEST(guard__seven_within_each_other__each_restores)
+{
+    fail_and_guard(7);
+}
+
 /* The failure in a guard is kept for its caller whether or not one before it is. */
 TEST(guard__many_failures_in_turn__do_not_reach_the_outer_one)
 {

@@ -186,6 +186,7 @@ TEST(nearest__each_rail__says_why_it_was_taken_or_left_out)
     script.can[HMREG_PATH_DMABUF][0] = -EOPNOTSUPP;
     assert_ok(hmreg_domain_explain(host.group, HMREG_IFACE_CUDA, 7, &why)); /* of a near one */
     assert_non_null(strstr(why.rail_why, "rail 4 (nic4) is number 5 of 32"));
+    assert_non_null(strstr(why.rail_why, "one of the nearest"));
     assert_non_null(strstr(why.reasons[0].text, "rail 4 (nic4)"));
     script.can[HMREG_PATH_DMABUF][0] = 0;
     assert_null(hmreg_mr_rail(mr, 31));
