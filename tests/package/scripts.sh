@@ -31,6 +31,14 @@ ends() {
     [[ $(tail -n 1 <<<"$output") == "$line" ]] && ((!status == !expected))
 }
 
+# adds "LAST LINE" COMMAND: .ci/steps with one step, a shell command.
+adds() {
+    local output
+    output=$(env -u HMREG_TEST_NO_SKIP ${no_skip-} bash -c '. "$SOURCE_DIR/.ci/steps"; step sh -c "$1"; finish' - "$2" 2>&1)
+    echo "$output"
+    [[ $(tail -n 1 <<<"$output") == "$1" ]]
+}
+
 counts_by_label() {
     tests_of 'echo 3 passed, 0 failed, 1 skipped' 'echo 2 passed, 0 failed, 0 skipped'
     local output
@@ -141,6 +149,14 @@ check tests_run__long_output ends 0 '4 passed, 0 failed, 0 skipped' "$long"
 check tests_run__labels counts_by_label
 check tests_run__reasons names_reasons_of_skips
 check tests_run__hang__is_shown shows_what_hangs
+check steps__case_failed__counted adds '1 passed, 2 failed, 0 skipped' 'echo 1 passed, 2 failed, 0 skipped; exit 1'
+check steps__no_line__one_case adds '1 passed, 0 failed, 0 skipped' true
+check steps__failed_after_the_line__one_failed adds '3 passed, 1 failed, 0 skipped' 'echo 3 passed, 0 failed, 0 skipped; exit 1'
+check steps__all_skipped__no_failure adds '0 passed, 0 failed, 2 skipped' 'echo 0 passed, 0 failed, 2 skipped; exit 77'
+check steps__skipped_without_a_line__one_skipped adds '0 passed, 0 failed, 1 skipped' 'exit 77'
+no_skip=HMREG_TEST_NO_SKIP=1
+check steps__skips_are_failures__one_failed adds '0 passed, 1 failed, 1 skipped' 'echo 0 passed, 0 failed, 1 skipped; exit 77'
+no_skip=
 check tests_run__no_folder__fails fails usage "$SOURCE_DIR/tests/run"
 
 check harness__pass__0 exits 0 '1 passed, 0 failed, 0 skipped' passes

@@ -11,7 +11,7 @@
 #include <poll.h>
 #include <rdma/rdma_cma.h>
 
-#define PATIENCE 60000 /* ms; emulation is slow */
+#define PATIENCE 600000 /* ms; emulation is slow */
 
 static struct rdma_conn_param parameters = {.responder_resources = 4, .initiator_depth = 4};
 

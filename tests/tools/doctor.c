@@ -214,7 +214,7 @@ TEST(transfer_that_hangs__is_found)
     begin();
     test_setenv("HMREG_FAKE_NIC", "hang");
     tool_preload_nic(true);
-    tool = tool_run("doctor", "--patience", TOOL_PATIENCE);
+    tool = tool_run("doctor", "--patience", TOOL_PATIENCE_HANGS);
     tool_preload_nic(false);
     assert_int_equal(tool.status, 2);
     assert_says(tool.out, "Host memory over mlx5_0: it did not come to an end within ");
@@ -228,7 +228,7 @@ TEST(process_that_never_ends__is_stopped_and_its_proofs_count)
 
     begin();
     test_setenv("HMREG_FAKE_NIC", "stay");
-    tool = doctor("--patience", TOOL_PATIENCE);
+    tool = doctor("--patience", TOOL_PATIENCE_HANGS);
     assert_says(tool.out, "GPUDirect works for");
     assert_silent(tool.out, "loopback-untried");
 }

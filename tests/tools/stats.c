@@ -363,7 +363,7 @@ TEST(killed_while_it_is_read__no_crash)
         start(&target, work_without_end);
         killer = fork();
         if (killer == 0) {
-            usleep(i * 600); /* a different part of the read each time */
+            usleep(i * 600); /* a different part of the read each time, or before it */
             kill(target.pid, SIGKILL);
             _exit(0);
         }

@@ -136,13 +136,28 @@ static struct tool run(const struct job *job)
     return tool;
 }
 
+static bool is_limited(const char *command)
+{
+    return command && (!strcmp(command, "doctor") || !strcmp(command, "verify"));
+}
+
+/* A check that takes longer than the command's own limit, which the test did not choose, is slow,
+ * not wrong. */
 static struct tool run_tool(struct job job, const char *const *arguments)
 {
+    bool chosen = !is_limited(arguments[0]);
+    int count;
+
     job.argv[0] = getenv("HMREG_TOOL");
     assert_non_null(job.argv[0]);
-    for (int i = 0; arguments[i]; i++) {
-        assert_true(i < MOST_ARGUMENTS);
-        job.argv[i + 1] = (char *)(uintptr_t)arguments[i];
+    for (count = 0; arguments[count]; count++) {
+        assert_true(count < MOST_ARGUMENTS - 2);
+        job.argv[count + 1] = (char *)(uintptr_t)arguments[count];
+        chosen |= !strcmp(arguments[count], "--patience");
+    }
+    if (!chosen) {
+        job.argv[count + 1] = (char *)(uintptr_t) "--patience";
+        job.argv[count + 2] = (char *)(uintptr_t)TOOL_PATIENCE;
     }
     return run(&job);
 }

@@ -28,12 +28,15 @@ struct tool tool_run_watched_list(const char *const *arguments);
 /* Whether commands that are run from now on have the simulated NIC's library (FAKE_NIC_LIBRARY). */
 void tool_preload_nic(bool on);
 
-/* Of options of the tool: more seconds than anything takes. Those of a NIC that hangs do not pass
- * (tests/support/fake/nic.c), except where the tool has poll(2) of clang's sanitizer. */
-#if defined(__clang__) && (TEST_ASAN || TEST_TSAN)
-#define TOOL_PATIENCE "20"
-#else
+/* The --patience of doctor and verify where a test names none: more seconds than anything takes. */
 #define TOOL_PATIENCE "280"
+
+/* Where a NIC hangs, whose seconds do not pass (tests/support/fake/nic.c), except where the tool
+ * has poll(2) of clang's sanitizer. */
+#if defined(__clang__) && (TEST_ASAN || TEST_TSAN)
+#define TOOL_PATIENCE_HANGS "20"
+#else
+#define TOOL_PATIENCE_HANGS TOOL_PATIENCE
 #endif
 
 /* The output of print(), on a terminal of so many columns (0: a file). */

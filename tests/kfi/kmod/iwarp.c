@@ -10,7 +10,7 @@
 #include <net/net_namespace.h>
 #include <rdma/rdma_cm.h>
 
-#define PATIENCE (60 * HZ) /* emulation is slow */
+#define PATIENCE (600 * HZ) /* emulation is slow */
 
 struct side {
     struct rdma_cm_id *id;
