@@ -162,6 +162,20 @@ check kinds__each_test_of_a_kind__has_a_row kinds_have_rows
 check runtimes__each_cell_of_the_tables__is_a_test_and_each_test_a_cell entries_are_cells
 check runtimes__each_column_of_the_tables__is_run runtimes_of_entries_are_run
 check runtimes__tests_of_the_table__exist all_are_run "$runtimes"
+# One program, named twice; two programs; none.
+alone_counts_programs() {
+    local tree found status
+    tree=$(mktemp -d)
+    mkdir -p "$tree/docs" "$tree/tests/measure"
+    cp "$SOURCE_DIR/tests/measure/alone" "$tree/tests/measure"
+    printf '%s\n' '| rule | tests |' '| first | unit_a:x__y unit_a:x__z |' '| second | unit_a:x__y unit_b:x__y |' \
+        >"$tree/docs/rules.md"
+    found=$("$tree/tests/measure/alone")
+    rm -r "$tree"
+    echo "$found"
+    grep -Eqx 'unit_a +rules.md +first ' <<<"$found" && grep -Eqx ' +1 unit_a' <<<"$found" && [[ $(wc -l <<<"$found") == 3 ]]
+}
+check alone__rows_of_one_program__are_named_and_counted alone_counts_programs
 check errors__each_of_the_manuals__has_a_test none_is_missing
 check errors__tests__exist all_are_run "$errors"
 check errors__tests__name_them tests_name_their_errors
