@@ -50,10 +50,28 @@ static void end_memory(struct fuzz *fuzz, unsigned slot)
         fuzz->memory[slot] = NULL;
 }
 
+#define MEMBERS 4
+
+static void forget_domain(struct fuzz *fuzz, const struct hmreg_domain *domain)
+{
+    for (unsigned i = 0; i < FUZZ_SLOTS; i++)
+        if (fuzz->domains[i] == domain)
+            fuzz->domains[i] = NULL;
+}
+
 static void end_domain(struct fuzz *fuzz, unsigned slot)
 {
-    if (PLAIN(hmreg_domain_close(fuzz->domains[slot])) == 0)
-        fuzz->domains[slot] = NULL;
+    struct hmreg_domain *domain = fuzz->domains[slot], *members[MEMBERS];
+    size_t count = domain && fuzz->owns_members[slot] ? hmreg_group_count(domain) : 0;
+
+    for (size_t i = 0; i < count; i++)
+        members[i] = hmreg_group_member(domain, i);
+    if (PLAIN(hmreg_domain_close(domain)))
+        return;
+    fuzz->domains[slot] = NULL;
+    fuzz->owns_members[slot] = false;
+    while (count)
+        forget_domain(fuzz, members[--count]);
 }
 
 static void end_anything(struct fuzz *fuzz)
@@ -242,23 +260,28 @@ static void call_group_open(struct fuzz *fuzz)
 {
     STRUCT(hmreg_group_config, config);
     STRUCT(hmreg_domain_config, domain);
-    struct hmreg_domain *members[4];
+    const struct hmreg_group_config *given;
+    struct hmreg_domain *members[MEMBERS];
     unsigned slot = SLOT;
     struct hmreg_domain *group = fuzz->domains[slot];
 
     if (group)
         return;
-    for (int i = 0; i < 4; i++)
+    for (int i = 0; i < MEMBERS; i++)
         members[i] = PICK(fuzz->domains);
-    config.it.flags = (uint32_t)fuzz_bits(fuzz, HMREG_GROUP_PARTIAL);
+    config.it.flags = (uint32_t)fuzz_bits(fuzz, HMREG_GROUP_PARTIAL | HMREG_GROUP_OWNS_MEMBERS);
     domain.it.flags = (uint32_t)fuzz_bits(fuzz, HMREG_DOMAIN_EXACT | HMREG_DOMAIN_NO_CACHE |
                                                     HMREG_DOMAIN_SINGLE | HMREG_DOMAIN_PARTS);
     domain.it.order[0] = fuzz_rarely(fuzz) ? HMREG_PATH_DMABUF : HMREG_PATH_NONE;
     config.it.domain = fuzz_below(fuzz, 2) ? &domain.it : NULL;
-    CALL(hmreg_group_open(fuzz_rarely(fuzz) ? NULL : fuzz->lib, members, fuzz_below(fuzz, 4),
-                          fuzz_below(fuzz, 2) ? &config.it : NULL, &group),
+    given = fuzz_below(fuzz, 2) ? &config.it : NULL;
+    CALL(hmreg_group_open(fuzz_rarely(fuzz) ? NULL : fuzz->lib, members, fuzz_below(fuzz, MEMBERS),
+                          given, &group),
          &group);
     fuzz->domains[slot] = group;
+    fuzz->owns_members[slot] = group && given &&
+                               given->size > offsetof(struct hmreg_group_config, flags) &&
+                               given->flags & HMREG_GROUP_OWNS_MEMBERS;
     if (group)
         MUST(hmreg_group_member(group, 0) == members[0]);
 }

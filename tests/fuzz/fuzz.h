@@ -25,6 +25,7 @@ struct fuzz {
     char *places[FUZZ_PLACES], *around;
     struct hmreg *lib;
     struct hmreg_domain *domains[FUZZ_SLOTS]; /* groups of others, too */
+    bool owns_members[FUZZ_SLOTS];            /* they end with the group of that slot */
     struct hmreg_mr *regions[FUZZ_SLOTS];     /* of mr_reg and the other registering calls */
     struct hmreg_mr *gotten[FUZZ_SLOTS];      /* of mr_get */
     struct hmreg_remote *remotes[FUZZ_SLOTS];
