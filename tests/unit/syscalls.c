@@ -113,7 +113,11 @@ static struct call {
     OTHER(userfaultfd),
     OTHER(uname),
     OTHER(close_range),
+#ifdef SYS_access
     OTHER(access),
+#else
+    {.name = "access", .number = SYS_faccessat, .effect = NONE},
+#endif
 };
 #define CALLS (sizeof(calls) / sizeof(calls[0]))
 
