@@ -136,8 +136,9 @@ static bool try_cache(void)
         MUST(change(i));
     MUST(use_all(&third));
     MUST(hmreg_monitor_query(lib, &info) == 0);
-    printf("monitor %s, hits %d of %d, stale %d, uncached %d\n", hmreg_monitor_name(info.active),
-           (int)second, BUFFERS, (int)third, (int)stats_now().uncached);
+    printf("monitor %s (%s), hits %d of %d, stale %d, uncached %d\n",
+           hmreg_monitor_name(info.active), info.why, (int)second, BUFFERS, (int)third,
+           (int)stats_now().uncached);
     if (getenv("OUTSIDE_MAY_LOSE") && info.active == HMREG_MONITOR_DISABLED)
         return second == 0 && *info.why;
     return second == BUFFERS && third == 0;

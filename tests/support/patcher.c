@@ -2,7 +2,8 @@
  *
  * A library that hooks libc when it is loaded, as UCX's does: it writes a jump over the beginning
  * of each function that changes mappings, and then enters the kernel by syscall(2), except for brk,
- * for which it has a system call instruction of its own. patcher_undo() restores the code.
+ * for which it has a system call instruction of its own, with -DPATCHER_UNUSUAL in a form that
+ * cannot be hooked. patcher_undo() restores the code.
  */
 #include "tests/support/patch.h"
 
@@ -14,6 +15,11 @@
 #if defined(__x86_64__) || defined(__aarch64__)
 
 #define PUBLIC __attribute__((visibility("default")))
+#ifdef PATCHER_UNUSUAL
+#define UNUSUAL(form, usual) form
+#else
+#define UNUSUAL(form, usual) usual
+#endif
 
 extern void *__curbrk; /* libc's */
 
@@ -66,10 +72,10 @@ static int our_brk(void *addr)
     register long x8 __asm__("x8") = SYS_brk;
     register void *x0 __asm__("x0") = addr;
 
-    __asm__ volatile("svc #0" : "+r"(x0) : "r"(x8) : "memory");
+    __asm__ volatile("svc " UNUSUAL("#1", "#0") : "+r"(x0) : "r"(x8) : "memory");
     now = x0;
 #else
-    __asm__ volatile(".balign 8\n\tmovl $12, %%eax\n\tsyscall"
+    __asm__ volatile(".balign 8\n\tmovl $12, %%eax\n\t" UNUSUAL("nop\n\t", "") "syscall"
                      : "=&a"(now)
                      : "D"(addr)
                      : "rcx", "r11", "memory");

@@ -307,6 +307,19 @@ static void jump_to_nowhere_later(const char *file)
     check_told(memory);
 }
 
+/* Another library comes after hits, and enters the kernel in a form that cannot be hooked. */
+static void load_unusual_later(const char *file)
+{
+    char *memory = fixture_map(1);
+
+    opened_first();
+    assert_true(fixture_key(memory, 10) == 1 && fixture_key(memory, 10) == 1);
+    load(file);
+    assert_true(fixture_key(memory, 10) != 1);
+    assert_true(fixture_stats().uncached == 1);
+    check_told(memory);
+}
+
 /* Of our jump in munmap() only the last byte: it leads elsewhere, which is noticed as well. */
 static void change_last_byte(const char *file)
 {
@@ -396,6 +409,11 @@ TEST(open__where_a_jump_leads_nowhere__opnotsupp)
 TEST(get__where_a_jump_leads_nowhere_since__uncached)
 {
     in_a_process(jump_to_nowhere_later, "a jump");
+}
+
+TEST(load__after_hits_and_cannot_be_hooked__uncached_and_why)
+{
+    in_a_process(load_unusual_later, TEST_PATCHER_UNUSUAL);
 }
 
 TEST(get__where_a_byte_of_our_jump_changed__uncached)

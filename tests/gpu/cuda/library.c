@@ -9,6 +9,8 @@
 #include "hmem/hooks/entry_hook.h"
 #include "tests/gpu/cuda/driver.h"
 #include "tests/gpu/cuda/library.h"
+#include "tests/support/patch.h"
+#include "tests/support/plugin.h"
 
 #define LOOKED_AT 64 /* bytes of a function */
 
@@ -380,6 +382,106 @@ TEST(vendor__its_hooks__all_kinds_reported)
             fail_msg("%s is not hooked", ends[i]);
         assert_int_equal(call_at(function)(0, 0, 0, 0), results[i]);
     }
+}
+
+/* ---- unloading ---------------------------------------------------------------------------- */
+
+/* NVIDIA's functions lead to the simulated driver's, so that libhmreg finds a device; not those
+ * that end memory, which fail as before, and not cuGetProcAddress, which answers them. */
+static void simulate_device(void *fake)
+{
+    for (size_t i = 0; i < OURS; i++) {
+        void *function = dlsym(library, ours[i]);
+        bool kept = !function || strstr(ours[i], "cuGetProcAddress");
+
+        for (size_t end = 0; end < ENDS; end++)
+            kept = kept || !strcmp(ours[i], ends[end]);
+        if (!kept && !patch_jump(function, dlsym(fake, ours[i])))
+            test_skip("NVIDIA's functions cannot lead to the simulated driver's here");
+    }
+}
+
+static unsigned in_fake(void *fake, const char *name, uint64_t a, uint64_t b)
+{
+    return call_at(dlsym(fake, name))(a, b, 0, 0);
+}
+
+static uint64_t alloc_in(void *fake, uint64_t len)
+{
+    uint64_t context = 0, addr = 0;
+
+    assert_int_equal(in_fake(fake, "cuInit", 0, 0), CUDA_OK);
+    assert_int_equal(in_fake(fake, "cuDevicePrimaryCtxRetain", (uintptr_t)&context, 0), CUDA_OK);
+    assert_int_equal(in_fake(fake, "cuCtxSetCurrent", context, 0), CUDA_OK);
+    assert_int_equal(in_fake(fake, "cuMemAlloc_v2", (uintptr_t)&addr, len), CUDA_OK);
+    return addr;
+}
+
+static struct {
+    void *function; /* NULL: this driver is older */
+    unsigned result;
+    uint8_t code[LOOKED_AT];
+} each[ENDS];
+
+/* The functions have the code that they had, and fail as they did. */
+static void check_each(void)
+{
+    for (size_t i = 0; i < ENDS; i++) {
+        if (!each[i].function)
+            continue;
+        if (memcmp(each[i].function, each[i].code, LOOKED_AT))
+            fail_msg("%s has changed", ends[i]);
+        assert_int_equal(call_at(each[i].function)(0, 0, 0, 0), each[i].result);
+    }
+}
+
+static void copy_hooked(void)
+{
+    for (size_t i = 0; i < ENDS; i++) {
+        if (each[i].function && !memcmp(each[i].function, each[i].code, LOOKED_AT))
+            fail_msg("%s is not hooked", ends[i]);
+        if (each[i].function)
+            memcpy(each[i].code, each[i].function, LOOKED_AT);
+    }
+}
+
+/* The application unloads the driver under hmreg, and then hmreg. Both stay, and hmreg's hooks. */
+TEST(unload__the_driver_and_hmreg__hooks_go_on)
+{
+    const char *file = getenv("HMREG_TEST_FAKE_CUDA");
+    void *fake, *handle = dlopen(TEST_CUDA_PLUGIN, RTLD_NOW | RTLD_LOCAL);
+    const struct plugin *plugin = handle ? dlsym(handle, "plugin") : NULL;
+    const size_t len = 100000;
+    bool cached = false;
+    uint64_t addr;
+
+    assert_non_null(plugin);
+    begin();
+    fake = file ? dlopen(file, RTLD_NOW | RTLD_LOCAL) : NULL;
+    if (!fake)
+        test_skip("there is no simulated driver");
+    simulate_device(fake);
+    for (size_t i = 0; i < ENDS; i++) {
+        each[i].function = function_of(ends[i], &each[i].result);
+        if (each[i].function)
+            memcpy(each[i].code, each[i].function, LOOKED_AT);
+    }
+    addr = alloc_in(fake, len);
+    assert_int_equal(plugin->open(HMREG_MONITOR_DEFAULT), 0);
+    check_each();
+    assert_true(plugin->get((void *)(uintptr_t)addr, len, &cached));
+    assert_true(cached);
+    copy_hooked();
+    call_at(dlsym(library, "cuMemFree_v2"))(addr, 0, 0, 0);
+    assert_int_equal(plugin->invalidations(), 1);
+    assert_int_equal(dlclose(library), 0);
+    check_each();
+    assert_int_equal(plugin->close(), 0);
+    check_each();
+    assert_int_equal(dlclose(handle), 0);
+    assert_null(dlopen(TEST_CUDA_PLUGIN, RTLD_NOW | RTLD_NOLOAD));
+    check_each();
+    assert_int_equal(in_fake(fake, "cuMemFree_v2", addr, 0), CUDA_OK);
 }
 
 TEST_MAIN()

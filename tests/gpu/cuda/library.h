@@ -30,7 +30,7 @@ static inline void *library_need(void)
     void *library;
 
     library_need_fetched();
-    library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+    library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
     if (!library)
         test_skip("no CUDA driver: %s", dlerror());
     if (dlsym(library, "hmreg_fake_control"))
