@@ -301,7 +301,7 @@ static const struct shape {
         .name = #of, shape_##of, shape_##of##_end, __VA_ARGS__                                     \
     }
     ROW(calls, 16, true, SUM),  ROW(arguments, 16, true, SUM), ROW(loads, 16, true, SUM),
-    ROW(flags, 16, true, SUM),  ROW(pages, 20, true, SUM),     ROW(lowers, 16, false, SUM),
+    ROW(flags, 16, true, SUM),  ROW(pages, 16, true, SUM),     ROW(lowers, 16, false, SUM),
     ROW(signs, 16, false, SUM), ROW(floats, 16, false, SUM),   ROW(large, 16, false, SUM),
     ROW(loops, 4, false, SUM),  ROW(ends, 16, false, SUM),     ROW(is_short, 4, false, 30),
 };

@@ -80,6 +80,7 @@ TEST(grow__address_space_limited__by_a_smaller_reservation)
 {
     struct stable_array array;
     struct rlimit before, low;
+    void *more;
     bool grown;
 
     assert_int_equal(getrlimit(RLIMIT_AS, &before), 0);
@@ -87,8 +88,11 @@ TEST(grow__address_space_limited__by_a_smaller_reservation)
     low.rlim_cur = test_mapped_pages() * (rlim_t)sysconf(_SC_PAGESIZE) + (8u << 20);
     stable_array_init(&array, 4096, 0);
     assert_int_equal(setrlimit(RLIMIT_AS, &low), 0);
+    more = mmap(NULL, 16u << 20, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     grown = stable_array_grow(&array, array.end, &lock);
     assert_int_equal(setrlimit(RLIMIT_AS, &before), 0);
+    if (more != MAP_FAILED)
+        test_skip("RLIMIT_AS does not hold here: an emulator");
     assert_true(grown);
     assert_int_equal(array.reserved_end, 1024);
     stable_array_free(&array);
