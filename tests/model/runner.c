@@ -453,7 +453,7 @@ static void move(const struct step *step)
 {
     unsigned first = step->a % WORLD_PAGES, to = step->b % WORLD_PAGES;
 
-    if (first == to || !all_there(first, 1))
+    if (first == to || !all_there(first, 1) || world_may_be_huge(first) || world_may_be_huge(to))
         return;
     tell_host(first, 1);
     tell_host(to, 1);

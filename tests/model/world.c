@@ -77,6 +77,17 @@ void world_drop(unsigned first, unsigned count)
     tag_pages(&world[0], first, count);
 }
 
+bool world_may_be_huge(unsigned page)
+{
+#if defined(__x86_64__)
+    const uintptr_t huge = (uintptr_t)2 << 20;
+#else
+    const uintptr_t huge = (uintptr_t)64 << 10;
+#endif
+
+    return (uintptr_t)page_at(&world[0], page) % huge == 0;
+}
+
 void world_move(unsigned first, unsigned count, unsigned to)
 {
     uint64_t tags[WORLD_PAGES];

@@ -40,6 +40,10 @@ void world_unmap(unsigned first, unsigned count);
 void world_drop(unsigned first, unsigned count); /* of mapped pages */
 void world_move(unsigned first, unsigned count, unsigned to);
 
+/* The host page's address is aligned to a huge page, which is 64 KiB on arm64: memhooks count what
+ * moves from or to there as done to all of a huge page, which the model does not know. */
+bool world_may_be_huge(unsigned page);
+
 /* A device's segment: frees it; and allocates it again. */
 void world_free(struct area *area, unsigned segment);
 void world_alloc(struct area *area, unsigned segment);
