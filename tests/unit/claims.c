@@ -461,7 +461,7 @@ TEST(debug__each_wrong_field__fails_and_names_it)
         {{"claim_len: the caller says 4096, the memory's is 196608", ""}},
         {{"iface: the caller says cuda, the memory's is system", ""}},
         {{"iface: the caller says system, the memory's is rocr", ""}},
-        {{"the CPU's address", ""}},
+        {{"the CPU's address: the caller says 0x", ", the memory's is 0x"}},
     };
 
     open_debugging("claims");

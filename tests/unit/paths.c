@@ -336,5 +336,22 @@ TEST(mapping__file_that_cannot_be_mapped__eopnotsupp)
     close(dmabuf.fd);
 }
 
+TEST(mapping__range_within_a_page__maps_that_page)
+{
+    struct hmreg_reason why = {.code = 0};
+    struct mapping mapping;
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    struct hmreg_dmabuf dmabuf = {
+        .fd = memfd_create("dmabuf", MFD_CLOEXEC), .offset = page + 10, .length = 20};
+
+    assert_true(dmabuf.fd >= 0);
+    assert_int_equal(ftruncate(dmabuf.fd, (off_t)(4 * page)), 0);
+    assert_ok(mapping_open(&dmabuf, &mapping, &why));
+    assert_int_equal(mapping.len, page);
+    assert_int_equal(mapping.addr, (uintptr_t)mapping.base + 10);
+    mapping_close(&mapping);
+    close(dmabuf.fd);
+}
+
 /* Those that fork come first: a child opens no runtime that its parent has used. */
 TEST_MAIN()

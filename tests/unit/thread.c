@@ -47,6 +47,27 @@ TEST(start__much_thread_local_data__all_cpus)
     assert_int_equal(sched_setaffinity(0, sizeof(before), &before), 0);
 }
 
+static void *get_local(void *arg)
+{
+    char local;
+
+    much[0] = 1;
+    *(uintptr_t *)arg = (uintptr_t)&local;
+    return NULL;
+}
+
+TEST(start__stack_with_room__the_thread_is_on_it)
+{
+    static _Alignas(65536) char large[sizeof(much) + (1 << 20)];
+    const struct thread_stack own = {large, sizeof(large)};
+    uintptr_t local = 0;
+    pthread_t thread;
+
+    assert_ok(thread_start(&thread, &own, get_local, &local, "to test"));
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_in_range(local, (uintptr_t)large, (uintptr_t)large + sizeof(large));
+}
+
 static void *get_slack(void *arg)
 {
     *(int *)arg = prctl(PR_GET_TIMERSLACK);
