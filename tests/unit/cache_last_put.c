@@ -193,6 +193,23 @@ TEST(policies__last_put_after_keep__idle_region_ends)
     assert_int_equal(regions(), 0);
 }
 
+TEST(policies__last_put_after_a_kept_region_of_fewer_rights__both_stay)
+{
+    struct hmreg_mr *mr = NULL, *kept = NULL, *again = NULL;
+
+    open_fixture(HMREG_POLICY_KEEP, 0);
+    assert_ok(hmreg_mr_get(fixture.domain, memory[0], LEN, HMREG_SEND, &kept));
+    mr = get_by(memory[0], HMREG_POLICY_LAST_PUT);
+    assert_ptr_not_equal(mr, kept);
+    hmreg_mr_put(kept);
+    hmreg_mr_put(mr);
+    assert_int_equal(regions(), 1);
+    assert_int_equal(fixture_stats().evictions, 0);
+    assert_ok(hmreg_mr_get(fixture.domain, memory[0], LEN, HMREG_SEND, &again));
+    assert_ptr_equal(again, kept);
+    hmreg_mr_put(again);
+}
+
 static void on_reg(const struct provider_request *request)
 {
     atomic_store(&counter.reg_hook, NULL);

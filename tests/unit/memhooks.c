@@ -268,6 +268,36 @@ TEST(hook__changes_every_register_and_errno__caller_keeps_them)
 #endif
 }
 
+#ifndef MADV_DONTNEED_LOCKED
+#define MADV_DONTNEED_LOCKED 24
+#endif
+#ifndef MADV_GUARD_INSTALL
+#define MADV_GUARD_INSTALL 102
+#endif
+
+/* Also where the kernel does not know the advice: the hook reports what is about to happen. */
+TEST(madvise__each_advice__reported_if_it_throws_bytes_away)
+{
+    static const struct {
+        int advice;
+        bool reported;
+    } cases[] = {
+        {MADV_NORMAL, false},         {MADV_WILLNEED, false},     {MADV_SEQUENTIAL, false},
+        {MADV_COLD, false},           {MADV_DONTNEED, true},      {MADV_FREE, true},
+        {MADV_DONTNEED_LOCKED, true}, {MADV_GUARD_INSTALL, true},
+    };
+
+    fixture_open_hooked();
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        char *memory = fixture_map(1);
+        uint64_t key = fixture_key(memory, 10);
+
+        madvise(memory, fixture_page(), cases[i].advice);
+        assert_int_equal(fixture_key(memory, 10) != key, cases[i].reported);
+        munmap(memory, fixture_page());
+    }
+}
+
 #if defined(__aarch64__)
 #ifndef PR_SET_TAGGED_ADDR_CTRL
 #define PR_SET_TAGGED_ADDR_CTRL 55

@@ -152,8 +152,10 @@ TEST(plan__more_than_may_be_locked__what_fits_and_the_remedy)
     assert_true(plan.limits[HMREG_PLAN_MEMLOCK].fits == 4 * MiB);
     assert_non_null(strstr(plan.limits[HMREG_PLAN_MEMLOCK].text, "ulimit -l"));
     assert_true(plan.fits == 4 * MiB);
+    assert_non_null(strstr(plan.limits[HMREG_PLAN_MEMLOCK].text, "raise it"));
     plan = plan_host(&caps, 5 * MiB);
     assert_true(plan.fits == 5 * MiB);
+    assert_null(strstr(plan.limits[HMREG_PLAN_MEMLOCK].text, "raise it"));
     said = "Name:\thmreg\nVmLck:\t      20 kB\nVmPin:\t    2048 kB\nVmHWM:\t    4000 kB\n";
     plan = plan_host(&caps, 5 * MiB);
     said = NULL;

@@ -97,6 +97,31 @@ TEST(read__wrong_values__inval_and_the_accepted_ones)
     clear_environment();
 }
 
+TEST(read__plain_calls_and_a_monitor_that_makes_others__inval)
+{
+    static const struct {
+        enum hmreg_monitor monitor;
+        int rc;
+    } cases[] = {
+        {HMREG_MONITOR_DEFAULT, 0},        {HMREG_MONITOR_USERFAULTFD, -EINVAL},
+        {HMREG_MONITOR_MEMHOOKS, -EINVAL}, {HMREG_MONITOR_IMPORT, 0},
+        {HMREG_MONITOR_DISABLED, 0},       {HMREG_MONITOR_COUNTER, -EINVAL},
+        {HMREG_MONITOR_KDREG2, -EINVAL},
+    };
+    struct hmreg_config config = {.size = sizeof(config)};
+    struct settings settings;
+
+    clear_environment();
+    setenv("HMREG_SYSCALLS", "plain", 1);
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        config.monitor = cases[i].monitor;
+        assert_int_equal(settings_read(&config, &settings), cases[i].rc);
+        if (cases[i].rc)
+            assert_non_null(strstr(hmreg_last_error()->text, hmreg_monitor_name(cases[i].monitor)));
+    }
+    clear_environment();
+}
+
 TEST(read__ifaces__those_and_system)
 {
     static const struct {
