@@ -331,6 +331,7 @@ TEST(key__of_the_caller__its_piece_before_the_others)
 {
     struct hmreg_job *job = NULL;
     struct hmreg_mr *mr = NULL;
+    struct timespec begin, end;
 
     open_fixture(4);
     fixture.attr.access = HMREG_REMOTE_READ;
@@ -339,7 +340,12 @@ TEST(key__of_the_caller__its_piece_before_the_others)
     assert_ok(start(&job));
     await_calls(1);
     test_wait_until_others_sleep();
-    assert_fails(hmreg_job_wait(job, 1, NULL), -EINPROGRESS, "0 of ");
+    clock_gettime(CLOCK_MONOTONIC, &begin);
+    assert_fails(hmreg_job_wait(job, 999, NULL), -EINPROGRESS,
+                 "0 of "); /* ends in another second */
+    clock_gettime(CLOCK_MONOTONIC, &end);
+    assert_true((end.tv_sec - begin.tv_sec) * 1000000000 + end.tv_nsec - begin.tv_nsec >=
+                999000000);
     pthread_mutex_lock(&fabric.lock);
     assert_int_equal(fabric.count, 1);
     pthread_mutex_unlock(&fabric.lock);
