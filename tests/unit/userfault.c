@@ -112,6 +112,25 @@ TEST(move__new_place_watched_before_it_is_read__stays_watched)
     munmap(from, 3 * page);
 }
 
+TEST(move__old_place_stays_mapped__reported_as_changed)
+{
+    struct userfault_client client = {.needs = need_nothing};
+    struct change_reader reader;
+    size_t page = (size_t)sysconf(_SC_PAGESIZE), len = 2 * page;
+    char *from = open_and_watch(&client, 2, 4);
+
+    changes_start(&reader);
+    watched = true; /* nothing is watched while the event is read */
+    end = (uintptr_t)from + len;
+    start = (uintptr_t)from;
+    if (mremap(from, len, len, MREMAP_MAYMOVE | MREMAP_FIXED | 4, from + len) == MAP_FAILED)
+        test_skip("no MREMAP_DONTUNMAP: %s", strerror(errno));
+    assert_true(userfault_sync(userfault));
+    assert_true(is_reported(&reader));
+    userfault_close(userfault, &client);
+    munmap(from, 4 * page);
+}
+
 static uint64_t events(void)
 {
     assert_true(userfault_sync(userfault));
