@@ -321,4 +321,18 @@ TEST(get__without_descriptors__none_is_cached_and_told_until_there_are)
     run_alone(without_descriptors);
 }
 
+TEST(shortage__the_kernel_answers_again__over)
+{
+    char *memory = fixture_map(1);
+
+    open_default();
+    fixture_key(memory, 10);
+    assert_false(monitor_is_short(fixture.lib->monitor));
+    monitor_asked(fixture.lib->monitor, -ENOMEM);
+    assert_true(monitor_is_short(fixture.lib->monitor));
+    monitor_asked(fixture.lib->monitor, 0);
+    assert_false(monitor_is_short(fixture.lib->monitor));
+    munmap(memory, fixture_page());
+}
+
 TEST_MAIN()
