@@ -36,7 +36,7 @@ TEST(closes_too_much)
     close(STDIN_FILENO);
 }
 
-/* The end of a case counts the descriptors by one more, of the next number: closes fd after that. */
+/* The end of a case counts the descriptors by one more, of the next number: closes fd after it. */
 static void *close_once_counted(void *fd)
 {
     int own = (int)(intptr_t)fd;
