@@ -340,9 +340,8 @@ TEST(key__of_the_caller__its_piece_before_the_others)
     assert_ok(start(&job));
     await_calls(1);
     test_wait_until_others_sleep();
-    clock_gettime(CLOCK_MONOTONIC, &begin);
-    assert_fails(hmreg_job_wait(job, 999, NULL), -EINPROGRESS,
-                 "0 of "); /* ends in another second */
+    clock_gettime(CLOCK_MONOTONIC, &begin); /* the wait ends in another second */
+    assert_fails(hmreg_job_wait(job, 999, NULL), -EINPROGRESS, "0 of ");
     clock_gettime(CLOCK_MONOTONIC, &end);
     assert_true((end.tv_sec - begin.tv_sec) * 1000000000 + end.tv_nsec - begin.tv_nsec >=
                 999000000);
