@@ -201,16 +201,15 @@ void cache_set_free(struct cache_set *set)
 
 bool cache_set_sync(struct cache_set *set)
 {
-    bool settled;
+    bool looked = monitor_look(set->monitor, set->listener.gate);
+    bool settled = monitor_sync(set->monitor) && looked;
 
-    monitor_look(set->monitor, set->listener.gate);
-    settled = monitor_sync(set->monitor);
     return cache_drain(&set->pool) && settled;
 }
 
 static void sync_all(struct cache_set *set)
 {
-    monitor_look(set->monitor, set->listener.gate);
+    (void)monitor_look(set->monitor, set->listener.gate);
     monitor_sync(set->monitor);
     cache_drain_all(&set->pool);
 }

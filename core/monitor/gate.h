@@ -59,7 +59,7 @@ struct gate {
 #define GATE_REAP     4u  /* the next call of the domain has retired entries to free */
 #define GATE_PENDING  8u  /* a change has been pushed that the domain has not read */
 #define GATE_DRAINING 16u /* the domain is reading changes */
-#define GATE_LOOKING  32u /* code was loaded that may change memory unnoticed */
+#define GATE_LOOKING  32u /* code may have been loaded that changes memory unnoticed */
 #define GATE_COUNTED  64u /* changes of memory that the monitor watches are counted */
 
 #define GATE_QUEUED (GATE_PENDING | GATE_DRAINING)

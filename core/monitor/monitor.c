@@ -38,7 +38,7 @@ struct monitor {
     char why[256];        /* why no better one serves, or which lost its power; under choose_lock */
     char no_counter[256]; /* after `why`, of a default: why counter does not serve */
     atomic_bool told;     /* nothing has happened since monitor_choose() returned true */
-    atomic_bool is_short, was_short; /* of memory or descriptors: now; ever */
+    atomic_bool is_short, was_short; /* of memory or descriptors, or files are loaded: now; ever */
     pthread_mutex_t lock;
     struct listener *listeners;
 };
@@ -154,8 +154,11 @@ static bool counts(enum hmreg_monitor kind)
 static void attach_gate(const struct monitor *monitor, enum hmreg_monitor kind, struct gate *gate)
 {
     atomic_store(&gate->library, monitor->serial);
-    if (kind == HMREG_MONITOR_MEMHOOKS)
+    if (kind == HMREG_MONITOR_MEMHOOKS) {
         atomic_store(&gate->sources, CHANGE_HOOKS);
+        /* Files that were being loaded while the hooks were installed are in no list of then. */
+        atomic_fetch_or(&gate->state, GATE_LOOKING);
+    }
     if (kind == HMREG_MONITOR_USERFAULTFD || counts(kind))
         atomic_store(&gate->sources, CHANGE_KERNEL);
     gate_count_by(gate, counts(kind) ? counter_monitor_counts(monitor->counter) : NULL);
@@ -211,7 +214,7 @@ static void take_kind(struct monitor *monitor, enum hmreg_monitor kind)
 /* A later attempt may succeed. */
 static bool is_passing(int rc)
 {
-    return rc == -ENOMEM || rc == -EAGAIN || rc == -EMFILE || rc == -ENFILE;
+    return rc == -ENOMEM || rc == -EAGAIN || rc == -EMFILE || rc == -ENFILE || rc == -EBUSY;
 }
 
 static void append(char *why, size_t size, const char *reason)
@@ -244,10 +247,11 @@ static void take_chosen(struct monitor *monitor, enum hmreg_monitor kind)
     atomic_store(&monitor->told, false);
 }
 
-static void run_short(struct monitor *monitor)
+/* That files are just being loaded passes at once, and is not worth a line in the log. */
+static void run_short(struct monitor *monitor, int rc)
 {
     atomic_store(&monitor->is_short, true);
-    if (!atomic_exchange(&monitor->was_short, true))
+    if (rc != -EBUSY && !atomic_exchange(&monitor->was_short, true))
         atomic_store(&monitor->told, false);
 }
 
@@ -270,7 +274,7 @@ static void choose(struct monitor *monitor)
         }
         note_lack(monitor, order[i]);
         if (is_passing(rc)) {
-            run_short(monitor);
+            run_short(monitor, rc);
             return;
         }
     }
@@ -328,14 +332,15 @@ static void lose(struct monitor *monitor, enum hmreg_monitor from, enum hmreg_mo
     pthread_mutex_unlock(&monitor->choose_lock);
 }
 
-static void note_short(struct monitor *monitor, bool is_short)
+/* rc: as is_passing(); 0: it has passed. */
+static void note_short(struct monitor *monitor, int rc)
 {
     pthread_mutex_lock(&monitor->choose_lock);
-    if (is_short || monitor_kind(monitor) != HMREG_MONITOR_USERFAULTFD)
+    if (rc || monitor_kind(monitor) != HMREG_MONITOR_USERFAULTFD)
         monitor->why[0] = '\0';
-    if (is_short) {
+    if (rc) {
         note_lack(monitor, monitor_kind(monitor));
-        run_short(monitor);
+        run_short(monitor, rc);
     } else {
         atomic_store(&monitor->is_short, false);
     }
@@ -365,7 +370,9 @@ static bool watch_by_hooks(struct monitor *monitor, uint64_t start_addr, uint64_
 
     hmreg_error_guard(&before);
     rc = memhooks_watch(start_addr, end);
-    if (rc && !is_passing(rc))
+    if (rc == -EBUSY)
+        note_short(monitor, rc);
+    else if (rc && !is_passing(rc))
         lose(monitor, HMREG_MONITOR_MEMHOOKS, HMREG_MONITOR_USERFAULTFD);
     hmreg_error_unguard(&before, true);
     return !rc || (rc && monitor_kind(monitor) == HMREG_MONITOR_USERFAULTFD &&
@@ -403,29 +410,42 @@ static bool watch_by_counter(struct monitor *monitor, uint64_t start_addr, uint6
     if (rc == -EBADF)
         lose(monitor, monitor_kind(monitor), HMREG_MONITOR_USERFAULTFD);
     else if (is_passing(rc) || rc == -ENOSPC)
-        note_short(monitor, true);
+        note_short(monitor, rc);
     hmreg_error_unguard(&before, true);
     return !rc;
 }
 
-/* A load that comes after `seen` was read sets the bit again: after it is cleared, or it is found
- * here. */
-void monitor_look(struct monitor *monitor, struct gate *gate)
+static int look(struct monitor *monitor, uint64_t *seen)
 {
     struct hmreg_error before;
+    int rc = 0;
+
+    hmreg_error_save(&before);
+    *seen = memhooks_loads();
+    if (monitor_kind(monitor) == HMREG_MONITOR_MEMHOOKS)
+        rc = memhooks_look(monitor->asked == HMREG_MONITOR_MEMHOOKS, seen);
+    if (rc == -EBUSY)
+        note_short(monitor, rc);
+    else if (rc)
+        lose(monitor, HMREG_MONITOR_MEMHOOKS, HMREG_MONITOR_USERFAULTFD);
+    hmreg_error_restore(&before);
+    return rc;
+}
+
+/* A load that comes after `seen` was read sets the bit again: after it is cleared, or it is found
+ * here. */
+bool monitor_look(struct monitor *monitor, struct gate *gate)
+{
     uint64_t seen;
 
     while (atomic_load(&gate->state) & GATE_LOOKING) {
-        seen = memhooks_loads();
-        hmreg_error_save(&before);
-        if (monitor_kind(monitor) == HMREG_MONITOR_MEMHOOKS &&
-            memhooks_look(monitor->asked == HMREG_MONITOR_MEMHOOKS, &seen))
-            lose(monitor, HMREG_MONITOR_MEMHOOKS, HMREG_MONITOR_USERFAULTFD);
-        hmreg_error_restore(&before);
+        if (look(monitor, &seen) == -EBUSY)
+            return false;
         atomic_fetch_and(&gate->state, ~GATE_LOOKING);
         if (memhooks_loads() != seen)
             atomic_fetch_or(&gate->state, GATE_LOOKING);
     }
+    return true;
 }
 
 /* ---- watching --------------------------------------------------------------------------- */

@@ -79,6 +79,17 @@ static inline uint64_t hook_arch_untagged(uint64_t address)
 #endif
 }
 
+/* The system call that the kernel makes for a number in a register: it looks at the lower half. On
+ * x86-64 one bit asks for the x32 ABI, where all hooked calls have the same numbers. */
+static inline uint32_t hook_arch_number(uint64_t number)
+{
+#if defined(__x86_64__)
+    return (uint32_t)number & ~UINT32_C(0x40000000);
+#else
+    return (uint32_t)number;
+#endif
+}
+
 /* ---- writing code ----------------------------------------------------------------------- */
 
 /* Writes a stub with its header, hook_arch_stub_size() bytes, to writable memory. Returns NULL, or

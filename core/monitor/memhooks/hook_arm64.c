@@ -200,7 +200,9 @@ __asm__(".pushsection .rodata\n"
         "3: cmp w8, #440\n" /* process_madvise */
         "  b.ne 7f\n"
         "  b 2f\n"
-        "4: tbz w3, #4, 7f\n"  /* MAP_FIXED */
+        "4: tbz w2, #2, 6f\n"  /* PROT_EXEC */
+        "  tbz w3, #5, 8f\n"   /* code from a file is told in any case */
+        "6: tbz w3, #4, 7f\n"  /* MAP_FIXED */
         "  tbz w3, #5, 2f\n"   /* of a file, */
         "  tbnz w3, #18, 2f\n" /* or MAP_HUGETLB: longer than it says */
         "  b 1f\n"
@@ -250,7 +252,6 @@ __asm__(".pushsection .rodata\n"
         "  ldar x10, [x16]\n"
         "  cbz x10, 9f\n"
         "  add x0, x29, #16\n"
-        "  mov x1, #0\n"
         "  blr x10\n"
         "9: ldr x16, hook_stub\n"
         "  add x9, x16, #8\n"

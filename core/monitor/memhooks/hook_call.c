@@ -105,14 +105,14 @@ static long compare(uint64_t address, uint32_t value)
                        value);
 }
 
-/* Has the call's frame gone? The thread of a call that is under way uses no stack above the frame
- * or in it, on whatever stack its handlers run; so where the mark is gone from it, the call is. */
-static bool is_gone(uint64_t mark)
+/* Has the call's mark gone from its stack? The thread of a call that is under way uses no stack
+ * above the frame or in it, on whatever stack its handlers run, and the mark is on the page of the
+ * call's return address; so where the mark is gone, the call is. */
+static bool is_gone(uint64_t stack, uint64_t number)
 {
-    uint64_t address = HOOK_FRAME_ADDRESS(mark) + HOOK_FRAME_MARKED;
-    long rc = compare(address, (uint32_t)mark);
+    long rc = compare(stack + HOOK_FRAME_MARKED, (uint32_t)number);
 
-    rc = rc ? rc : compare(address + sizeof(uint32_t), (uint32_t)(mark >> 32));
+    rc = rc ? rc : compare(stack + HOOK_FRAME_MARKED + sizeof(uint32_t), (uint32_t)(number >> 32));
     return rc == -EAGAIN;
 }
 
@@ -121,47 +121,32 @@ static bool is_of_this_process(const struct hook_state *hooks, uint64_t number)
     return !((number ^ atomic_load(&hooks->begun)) >> HOOK_COUNT_BITS);
 }
 
-/* A call writes its number before its mark. So if the number is still the same when the mark has
- * been taken, it was this call's mark, and this call is gone. */
-static void end_if_gone(struct hook_state *hooks, uint64_t index)
+/* Numbers do not recur, so the number that is taken is that of the call which is gone. */
+static void end_if_gone(struct hook_state *hooks, struct hook_frame *frame)
 {
-    struct hook_frame *frame = &hooks->frames[index];
-    uint64_t mark = atomic_load(&frame->mark), number = atomic_load(&frame->number);
+    uint64_t stack = atomic_load(&frame->stack), number = atomic_load(&frame->number);
 
-    if (mark && is_gone(mark) && atomic_compare_exchange_strong(&frame->mark, &mark, 0) &&
-        atomic_load(&frame->number) == number && is_of_this_process(hooks, number))
+    if (!stack || !number || number == HOOK_FRAME_UNMARKED || !is_gone(stack, number) ||
+        !atomic_compare_exchange_strong(&frame->number, &number, 0))
+        return;
+    atomic_store(&frame->stack, 0);
+    if (is_of_this_process(hooks, number))
         atomic_fetch_add(&hooks->ended, 1);
 }
 
 void hook_call_end_abandoned(struct hook_state *hooks)
 {
-    for (uint64_t i = 0; i < HOOK_FRAMES; i++)
-        end_if_gone(hooks, i);
-}
-
-/* Marks a call that its stub has not marked, since an earlier call had its index. */
-static void mark_frame(uint64_t *stack)
-{
-    struct hook_state *hooks = atomic_load(&state);
-    struct hook_frame *frame = (struct hook_frame *)(uintptr_t)stack[1];
-    uint64_t mark = HOOK_FRAME_MARK((uintptr_t)stack, stack[0]), none = 0;
-
-    if (atomic_load(&frame->mark) == mark)
-        return;
-    end_if_gone(hooks, stack[0] % HOOK_FRAMES);
-    if (!atomic_load(&frame->mark) && is_of_this_process(hooks, stack[0])) {
-        stack[HOOK_FRAME_MARKED / sizeof(*stack)] = mark;
-        atomic_store(&frame->number, stack[0]);
-        if (atomic_compare_exchange_strong(&frame->mark, &none, mark))
-            return;
-    }
-    stack[1] = (uintptr_t)&hooks->frames[HOOK_FRAMES];
+    for (size_t i = 0; i < HOOK_FRAMES + HOOK_PROBES; i++)
+        end_if_gone(hooks, &hooks->frames[i]);
 }
 
 /* ---- calls ------------------------------------------------------------------------------ */
 
-static bool throws_away(uint64_t advice)
+/* The kernel takes an int: whatever is in the register's upper half. */
+static bool throws_away(uint64_t arg)
 {
+    int advice = (int)arg;
+
     return advice == MADV_DONTNEED || advice == MADV_FREE || advice == MADV_REMOVE ||
            advice == MADV_DONTNEED_LOCKED || advice == MADV_GUARD_INSTALL;
 }
@@ -222,45 +207,55 @@ static void on_brk(uint64_t end)
         push(end, now - end);
 }
 
+/* If the kernel does not tell the segment's size, it may be any. */
 static void on_shmat(const uint64_t *args)
 {
     struct shmid_ds segment;
-    uint64_t start = args[1];
+    uint64_t start = args[1], len = UINT64_MAX;
 
-    if (!(args[2] & SHM_REMAP) ||
-        kernel_call(SYS_shmctl, (long)args[0], IPC_STAT, (long)&segment, 0, 0, 0))
+    if (!(args[2] & SHM_REMAP))
         return;
     start -= args[2] & SHM_RND ? start & (atomic_load(&page_size) - 1) : 0;
-    push(start, up_to_huge_page(start, segment.shm_segsz));
+    if (!kernel_call(SYS_shmctl, (long)args[0], IPC_STAT, (long)&segment, 0, 0, 0))
+        len = up_to_huge_page(start, segment.shm_segsz);
+    push(start, len);
 }
 
-/* Reads the ranges as the kernel will; it will refuse any that cannot be read. Where a policy
- * (seccomp) forbids process_vm_readv(2), all memory counts as changed. */
+#define SOME 8 /* ranges read at once */
+
+/* Reads the ranges as the kernel will. Where they cannot be read so (a policy forbids it, or the
+ * memory that they lie in), or are more than the kernel takes, all memory counts as changed. */
 static void on_process_madvise(const uint64_t *args)
 {
     long self = kernel_call(SYS_getpid, 0, 0, 0, 0, 0, 0);
+    struct iovec *ranges = (struct iovec *)(uintptr_t)args[1];
+    uint64_t count = throws_away(args[3]) ? args[2] : 0;
+    struct iovec some[SOME], local = {some, 0};
 
-    for (uint64_t i = 0; throws_away(args[3]) && i < args[2]; i++) {
-        struct iovec range, local = {&range, sizeof(range)};
-        struct iovec remote = {(struct iovec *)(uintptr_t)args[1] + i, sizeof(range)};
-        long got = kernel_call(SYS_process_vm_readv, self, (long)&local, 1, (long)&remote, 1, 0);
+    if (count > UIO_MAXIOV) {
+        push(0, UINT64_MAX);
+        return;
+    }
+    for (uint64_t at = 0; at < count; at += SOME) {
+        uint64_t now = count - at < SOME ? count - at : SOME;
+        struct iovec remote = {ranges + at, now * sizeof(some[0])};
 
-        if (got != (long)sizeof(range)) {
-            if (got != -EFAULT)
-                push(0, UINT64_MAX);
+        local.iov_len = remote.iov_len;
+        if (kernel_call(SYS_process_vm_readv, self, (long)&local, 1, (long)&remote, 1, 0) !=
+            (long)remote.iov_len) {
+            push(0, UINT64_MAX);
             return;
         }
-        push((uintptr_t)range.iov_base, range.iov_len);
+        for (uint64_t i = 0; i < now; i++)
+            push((uintptr_t)some[i].iov_base, some[i].iov_len);
     }
 }
 
-void hook_call(const struct hook_call *call, uint64_t *frame)
+void hook_call(const struct hook_call *call)
 {
     const uint64_t *args = call->args;
 
-    if (frame)
-        mark_frame(frame);
-    switch (call->number) {
+    switch (hook_arch_number(call->number)) {
     case SYS_munmap:
         push(args[0], args[1]);
         break;

@@ -17,8 +17,7 @@
 /* Before the first call. */
 void hook_call_begin(struct hook_state *hooks, uint64_t page);
 
-/* frame: the stub's, if it counts this call; else NULL. */
-void hook_call(const struct hook_call *call, uint64_t *frame);
+void hook_call(const struct hook_call *call);
 
 /* Counts the end of calls that will never end, as far as it can tell: a signal handler that
  * interrupted them did not return (siglongjmp), or their thread has ended. */

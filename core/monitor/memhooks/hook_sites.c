@@ -25,7 +25,9 @@
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <limits.h>
 #include <link.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
@@ -228,15 +230,6 @@ static void rely_on(struct hook_sites *sites, const uint8_t *function)
     memcpy(sites->start[sites->starts++].bytes, function, HOOK_SITE_SIZE);
 }
 
-/* Another library's file, to which a jump leads, must not be unloaded. */
-static void keep_loaded(const struct text *other)
-{
-    void *file = dlopen(other->file, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
-
-    if (file)
-        dlclose(file);
-}
-
 /* Handles a jump that another library has put over the beginning of libc's function. *found:
  * incremented if the code it leads to is hooked. */
 static int find_behind_jump(struct hook_sites *sites, const struct wanted *wanted,
@@ -254,16 +247,18 @@ static int find_behind_jump(struct hook_sites *sites, const struct wanted *wante
     if (strcmp(other.file, own->file) == 0)
         return 0;
     rc = find_in_file(sites, wanted, &other);
+    if (!rc && sites->others == HOOK_OTHERS_MAX)
+        rc = refuse(wanted, own, "begins with one more jump to another library");
     if (!rc) {
-        keep_loaded(&other);
+        sites->other[sites->others++] = (const uint8_t *)target;
         ++*found;
     }
     return rc;
 }
 
-/* must: it is libc's. */
+/* must: it is libc's. stays: it is never unloaded. */
 static int find_in_function(struct hook_sites *sites, const struct wanted *wanted,
-                            const struct text *text, bool must)
+                            const struct text *text, bool must, bool stays)
 {
     unsigned found = 0, others = 0;
     int rc = add_sites(sites, wanted, text, true, &found, &others);
@@ -280,6 +275,8 @@ static int find_in_function(struct hook_sites *sites, const struct wanted *wante
         return refuse(wanted, text,
                       "stands before libc's and enters the kernel in a form "
                       "that cannot be hooked");
+    if (found && !stays)
+        return refuse(wanted, text, "enters the kernel itself, in a file that may be unloaded");
     if (found)
         rely_on(sites, (const uint8_t *)text->start);
     return 0;
@@ -312,10 +309,11 @@ static int find_in_module(struct search *search, struct wanted *wanted, const st
     text.end = text.start + (symbol->st_size ? symbol->st_size : UNKNOWN_SIZE);
     text.is_function = symbol->st_size;
     wanted->is_searched |= text.start == wanted->resolved;
-    if (!module->stays)
+    if (!module->all_stay)
         return refuse(wanted, &text, "was loaded by dlmopen(3) and cannot be hooked");
     search->has_libc |= is_libc(module);
-    return find_in_function(search->sites, wanted, &text, is_libc(module));
+    return find_in_function(search->sites, wanted, &text, is_libc(module),
+                            is_libc(module) || module_stays(module));
 }
 
 static int look_into(const struct module *module, void *arg)
@@ -344,7 +342,7 @@ static int find_resolved(struct hook_sites *sites, const struct wanted *wanted, 
     text.start = wanted->resolved;
     if (text.end - text.start > UNKNOWN_SIZE)
         text.end = text.start + UNKNOWN_SIZE;
-    return find_in_function(sites, wanted, &text, must);
+    return find_in_function(sites, wanted, &text, must, true);
 }
 
 /* dlclose(3) unmaps by the dynamic linker's own munmap, which has no symbol; dlopen(3) maps code,
@@ -366,6 +364,39 @@ static int find_linkers(struct hook_sites *sites)
             rc = refuse(&calls[i], &text, "is in no form that can be hooked");
     }
     return rc;
+}
+
+struct name_search {
+    uintptr_t address;
+    char name[PATH_MAX];
+};
+
+static int copy_name(struct dl_phdr_info *file, size_t size, void *arg)
+{
+    struct name_search *search = arg;
+    struct text text;
+    struct text_search of = {search->address, &text};
+
+    if (!look_for_text(file, size, &of))
+        return 0;
+    snprintf(search->name, sizeof(search->name), "%s", text.file);
+    return 1;
+}
+
+/* Another library's file, to which a jump leads, must not be unloaded. The linker's lists are not
+ * locked here: dlopen(3) takes a lock that comes before theirs. */
+static __attribute__((noinline)) int keep_loaded(const uint8_t *code)
+{
+    struct name_search search = {.address = (uintptr_t)code};
+    void *file = NULL;
+
+    if (dl_iterate_phdr(copy_name, &search) == 1 && search.name[0])
+        file = dlopen(search.name, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
+    if (file)
+        dlclose(file);
+    return file || !search.name[0]
+               ? 0
+               : hmreg_fail(-EBUSY, "memhooks: %s is being unloaded", search.name);
 }
 
 int hook_sites_find(struct hook_sites *out)
@@ -392,6 +423,8 @@ int hook_sites_find(struct hook_sites *out)
     for (size_t i = 0; !rc && i < count; i++)
         rc = find_resolved(&sites, &wanted[i], !search.has_libc);
     rc = rc ? rc : find_linkers(&sites);
+    for (size_t i = 0; !rc && i < sites.others; i++)
+        rc = keep_loaded(sites.other[i]);
     if (!rc)
         *out = sites;
     return rc;

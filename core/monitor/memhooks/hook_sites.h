@@ -14,7 +14,8 @@
 
 #include "core/monitor/memhooks/hook_arch.h"
 
-#define HOOK_SITES_MAX 40
+#define HOOK_SITES_MAX  40
+#define HOOK_OTHERS_MAX 9
 
 struct hook_site {
     const char *function;
@@ -32,12 +33,14 @@ struct hook_start {
 };
 
 struct hook_sites {
-    size_t count, starts;
+    size_t count, starts, others;
+    const uint8_t *other[HOOK_OTHERS_MAX]; /* code of other libraries that jumps lead to */
     struct hook_site site[HOOK_SITES_MAX];
     struct hook_start start[HOOK_SITES_MAX];
 };
 
-/* Finds all sites. -EOPNOTSUPP: the error text names a function that cannot be hooked, and why. */
+/* Finds all sites. -EOPNOTSUPP: the error text names a function that cannot be hooked, and why.
+ * -EBUSY: a file with sites is being unloaded. */
 int hook_sites_find(struct hook_sites *out);
 
 /* Does the instruction jump to a stub for this system call, of this copy of the library or another?

@@ -14,21 +14,19 @@
 #define HOOK_GRANULE_SHIFT 21    /* 2 MiB */
 #define HOOK_GRANULES      65536 /* addresses 128 GiB apart share a granule */
 
-/* A counted call that may be under way. Its stub's frame on the thread's stack: the call's number,
- * the address of its struct hook_frame, a word of the stub's own, and the mark. As long as the call
- * is under way, the stack keeps the mark. */
+/* A counted call that may be under way, found by its stack pointer: one of HOOK_PROBES places from
+ * the one that a hash of it names. Nothing else is needed when the call has ended, so nothing of
+ * ours is read from the thread's stack then. */
 struct hook_frame {
-    _Atomic uint64_t mark; /* HOOK_FRAME_MARK(); 0: free */
-    _Atomic uint64_t number;
+    _Atomic uint64_t stack;  /* the stub's stack pointer; 0: free */
+    _Atomic uint64_t number; /* of the call, which its frame on the stack repeats as long as it is
+                                under way; or HOOK_FRAME_UNMARKED; 0: not known yet, or ended */
 };
 
-#define HOOK_FRAMES 256 /* a call's number, modulo this, is its frame's index */
-
-/* The frame's address, and bits of the number that tell the index's calls apart: two of the same
- * mark are 65536 calls apart. */
-#define HOOK_FRAME_MARK(address, number) ((address) + ((number) >> 8 << 56))
-#define HOOK_FRAME_ADDRESS(mark)         ((mark)&UINT64_MAX >> 8)
-#define HOOK_FRAME_MARKED                24 /* the mark's place in the stub's frame */
+#define HOOK_FRAMES         1024
+#define HOOK_PROBES         8
+#define HOOK_FRAME_UNMARKED 1  /* the call has no mark on the stack: the program may discard it */
+#define HOOK_FRAME_MARKED   24 /* the mark's place above the stub's stack pointer */
 
 /* A system call that is about to be made, in the order of its arguments. */
 struct hook_call {
@@ -39,16 +37,16 @@ struct hook_call {
 /* Read by the stubs, which depend on its layout. It lies in pages that the kernel wipes in a forked
  * child: there nothing is watched and no hook is called. */
 struct hook_state {
-    _Atomic(void (*)(const struct hook_call *, uint64_t *frame)) hook; /* NULL: none */
-    _Atomic uint64_t inside;                                           /* threads inside the hook */
-    _Atomic uint32_t watched;                                          /* watched ranges */
+    _Atomic(void (*)(const struct hook_call *)) hook; /* NULL: none */
+    _Atomic uint64_t inside;                          /* threads inside the hook */
+    _Atomic uint32_t watched;                         /* watched ranges */
     uint32_t unused;
     /* Calls that may change mappings (HOOK_COUNTS_CALLS), in the lower HOOK_COUNT_BITS; above them
      * a number of the process. */
     _Atomic uint64_t begun, ended;
     uint64_t unused_too[3];
-    _Atomic uint32_t granules[HOOK_GRANULES];  /* watched ranges that touch each granule */
-    struct hook_frame frames[HOOK_FRAMES + 1]; /* the last one: of calls that have no other */
+    _Atomic uint32_t granules[HOOK_GRANULES]; /* watched ranges that touch each granule */
+    struct hook_frame frames[HOOK_FRAMES + HOOK_PROBES];
 };
 
 /* A call that began in the parent of a fork and ends in the child (a signal handler forked) finds
@@ -62,7 +60,7 @@ struct hook_state *hook_state_get(void);
  * earlier hooks may still be under way. */
 void hook_state_name(struct hook_state *state, uint64_t epoch);
 
-#define HOOK_STUB_MAGIC 0x33486d68 /* every layout of header and stub has a number of its own */
+#define HOOK_STUB_MAGIC 0x34486d68 /* every layout of header and stub has a number of its own */
 
 /* Directly before a stub's entry. */
 struct hook_stub_header {

@@ -243,8 +243,10 @@ _Static_assert(offsetof(struct hook_state, ended) == 32, "the stubs' offset");
 _Static_assert(offsetof(struct hook_state, granules) == 64, "the stubs' offset");
 _Static_assert(offsetof(struct hook_state, frames) == 262208, "the stubs' offset");
 _Static_assert(HOOK_GRANULE_SHIFT == 21 && HOOK_GRANULES == 65536, "the stubs' numbers");
-_Static_assert(HOOK_FRAMES == 256 && sizeof(struct hook_frame) == 16, "the stubs' numbers");
-_Static_assert(HOOK_FRAME_MARKED == 24, "the stubs' offset");
+_Static_assert(HOOK_FRAMES == 1024 && HOOK_PROBES == 8, "the stubs' numbers");
+_Static_assert(sizeof(struct hook_frame) == 16, "the stubs' numbers");
+_Static_assert(offsetof(struct hook_frame, number) == 8, "the stubs' offset");
+_Static_assert(HOOK_FRAME_MARKED == 24 && HOOK_FRAME_UNMARKED == 1, "the stubs' numbers");
 
 _Static_assert(sizeof(struct hook_stub_header) == 24, "the stubs' offset");
 _Static_assert(offsetof(struct hook_stub_header, number) == 8, "the stubs' offset");
@@ -252,18 +254,26 @@ _Static_assert(offsetof(struct hook_stub_header, arch) == 12, "the stubs' offset
 
 /*
  * hook_begin: the header, and at the entry %r11 = the state.
- * hook_changes: counts a call that may change mappings, keeps the count on the stack, and marks its
- *   frame (struct hook_frame); continues at 0 if an earlier call has the frame's index.
- * hook_if_any: continues at 8 if anything is watched, else at 7.
- * hook_if_range: continues at 8 if [%rdi, %rdi + %rsi) may be watched, by its granules, else at 7;
- *   as hook_if_any if the granules are more than 512 or the range is empty.
- * hook_end: 8 calls the hook. 7 and 5 leave: 5 by 12 bytes, 7 by the same or, in the stub of a call
- *   that may change mappings (changes), by 8 bytes, the system call, the count of its end, and 5
- *   bytes. These are written later. Each filter jumps to 7 where there is nothing to report, and to
- *   8 to call the hook; before hook_changes it jumps to 5.
+ * hook_first_frame: %r11 = the first struct hook_frame that a call with this stack pointer may
+ * have. hook_changes: counts a call that may change mappings. It takes one of HOOK_PROBES frames,
+ * by the stack pointer, or, if none is free, counts the call as one that never ends. A frame with
+ * the same stack pointer is of a call that will never end: its end is counted, and the frame taken.
+ * The mark on the stack is written only if it is on a page that the call itself needs: that of its
+ * return address. hook_if_any: continues at 8 if anything is watched, else at 7. hook_if_range:
+ * continues at 8 if [%rdi, %rdi + %rsi) may be watched, by its granules, else at 7; as hook_if_any
+ * if the granules are more than 512 or the range is empty. hook_end: 8 calls the hook. 7 and 5
+ * leave: 5 by 12 bytes, 7 by the same or, in the stub of a call that may change mappings (changes),
+ * by 8 bytes, the system call, the count of its end, and 5 bytes. These are written later. Each
+ * filter jumps to 7 where there is nothing to report, and to 8 to call the hook; before
+ * hook_changes it jumps to 5.
  *
- * A call that ends in another process than it began in (a signal handler forked) counts there as
- * one that began and ended.
+ * Behind the system call the stub reads nothing from the stack: the program may have discarded or
+ * unmapped whole pages below its stack pointer by this very call. Who takes a frame's number
+ * (`xchg`) counts an end; a frame without number is being freed by hook_call_end_abandoned(), for
+ * an earlier call with the same stack pointer.
+ *
+ * A call that ends in another process than it began in (a signal handler forked) finds no frame
+ * there, where the table was wiped: it counts as one that began and ended.
  */
 __asm__(".pushsection .rodata\n"
         ".macro hook_begin name\n"
@@ -273,26 +283,59 @@ __asm__(".pushsection .rodata\n"
         "  .long 0, 0, 0, 0\n"
         "  movq hook_\\name(%rip), %r11\n"
         ".endm\n"
-        ".macro hook_changes number_in_rax\n"
+        ".macro hook_first_frame name\n"
+        "  imulq $0x1e3779b1, %rsp, %rcx\n"
+        "  movq hook_\\name(%rip), %r11\n"
+        "  shrq $28, %rcx\n"
+        "  andl $1023, %ecx\n"
+        "  shll $4, %ecx\n"
+        "  leaq 262208(%r11,%rcx), %r11\n"
+        "  movl $8, %ecx\n"
+        ".endm\n"
+        ".macro hook_changes name, number_in_rax\n"
         "  leaq -160(%rsp), %rsp\n"
         "  .if \\number_in_rax\n"
         "  movq %rax, 16(%rsp)\n"
         "  .endif\n"
+        "  hook_first_frame \\name\n"
+        ".Lprobe\\@:\n"
+        "  xorl %eax, %eax\n"
+        "  cmpq %rsp, (%r11)\n"
+        "  je .Lagain\\@\n"
+        "  cmpq %rax, (%r11)\n"
+        "  jne .Ltaken\\@\n"
+        "  lock cmpxchgq %rsp, (%r11)\n"
+        "  je .Lfound\\@\n"
+        ".Ltaken\\@:\n"
+        "  addq $16, %r11\n"
+        "  decl %ecx\n"
+        "  jnz .Lprobe\\@\n"
+        "  movq hook_\\name(%rip), %r11\n"
+        "  lock incq 24(%r11)\n"
+        "  jmp .Lcounted\\@\n"
+        ".Lagain\\@:\n"
+        "  xchgq %rax, 8(%r11)\n"
+        "  testq %rax, %rax\n"
+        "  jz .Ltaken\\@\n"
+        "  movq hook_\\name(%rip), %rax\n"
+        "  lock incq 32(%rax)\n"
+        ".Lfound\\@:\n"
+        "  movq hook_\\name(%rip), %rax\n"
         "  movl $1, %ecx\n"
-        "  lock xaddq %rcx, 24(%r11)\n"
-        "  movq %rcx, (%rsp)\n"
-        "  movzbl %cl, %eax\n"
-        "  shll $4, %eax\n"
-        "  leaq 262208(%r11,%rax), %rax\n"
-        "  movq %rax, 8(%rsp)\n"
-        "  cmpq $0, (%rax)\n"
-        "  jne 0f\n"
-        "  movq %rcx, 8(%rax)\n"
-        "  movzbl %ch, %ecx\n"
-        "  shlq $56, %rcx\n"
-        "  addq %rsp, %rcx\n"
+        "  lock xaddq %rcx, 24(%rax)\n"
+        "  incq %rcx\n"
+        "  leaq 160(%rsp), %rax\n"
+        "  xorq %rsp, %rax\n"
+        "  shrq $12, %rax\n"
+        "  jz .Lmark\\@\n"
+        "  movl $1, %ecx\n"
+        "  jmp .Lnumber\\@\n"
+        ".Lmark\\@:\n"
         "  movq %rcx, 24(%rsp)\n"
-        "  movq %rcx, (%rax)\n"
+        ".Lnumber\\@:\n"
+        "  movq %rcx, 8(%r11)\n"
+        "  movq hook_\\name(%rip), %r11\n"
+        ".Lcounted\\@:\n"
         "  .if \\number_in_rax\n"
         "  movq 16(%rsp), %rax\n"
         "  .endif\n"
@@ -320,10 +363,6 @@ __asm__(".pushsection .rodata\n"
         "2: hook_if_any\n"
         ".endm\n"
         ".macro hook_end name, number_in_rax, changes\n"
-        "0:\n"
-        "  .if \\number_in_rax\n"
-        "  movq 16(%rsp), %rax\n"
-        "  .endif\n"
         "8: leaq -128(%rsp), %rsp\n"
         "  pushq %rbp\n"
         "  movq %rsp, %rbp\n"
@@ -338,11 +377,6 @@ __asm__(".pushsection .rodata\n"
         "  .endif\n"
         "  pushq %rax\n"
         "  movq %rsp, %rdi\n"
-        "  .if \\changes\n"
-        "  leaq 136(%rbp), %rsi\n"
-        "  .else\n"
-        "  xorl %esi, %esi\n"
-        "  .endif\n"
         "  andq $-16, %rsp\n"
         "  lock incq 8(%r11)\n"
         "  movq (%r11), %rax\n"
@@ -366,16 +400,24 @@ __asm__(".pushsection .rodata\n"
         "  .if \\changes\n"
         "  hook_\\name\\()_call: .skip 8\n"
         "  syscall\n"
-        "  movq (%rsp), %rcx\n"
+        "  hook_first_frame \\name\n"
+        "1: cmpq %rsp, (%r11)\n"
+        "  je 2f\n"
+        "  addq $16, %r11\n"
+        "  decl %ecx\n"
+        "  jnz 1b\n"
         "  movq hook_\\name(%rip), %r11\n"
-        "  xorq 24(%r11), %rcx\n"
-        "  shrq $40, %rcx\n"
-        "  jz 6f\n"
         "  lock incq 24(%r11)\n"
-        "6: movq 8(%rsp), %rcx\n"
-        "  movq $0, (%rcx)\n"
         "  lock incq 32(%r11)\n"
-        "  leaq 160(%rsp), %rsp\n"
+        "  jmp 3f\n"
+        "2: xorl %ecx, %ecx\n"
+        "  xchgq %rcx, 8(%r11)\n"
+        "  testq %rcx, %rcx\n"
+        "  jz 3f\n"
+        "  movq $0, (%r11)\n"
+        "  movq hook_\\name(%rip), %r11\n"
+        "  hook_\\name\\()_ended: lock incq 32(%r11)\n"
+        "3: leaq 160(%rsp), %rsp\n"
         "  hook_\\name\\()_back: .skip 5\n"
         "  .endif\n"
         "5: .skip 12\n"
@@ -383,16 +425,27 @@ __asm__(".pushsection .rodata\n"
         ".endm\n"
 
         "hook_begin munmap\n"
-        "hook_changes 0\n"
+        "hook_changes munmap, 0\n"
         "hook_if_range\n"
         "hook_end munmap, 0, 1\n"
 
-        "hook_begin mmap\n" /* MAP_FIXED, or PROT_EXEC; only what is neither of a file nor */
-        "testb $4, %dl\n"   /* MAP_HUGETLB is as long as it says */
+        /* Private anonymous memory where the kernel likes it changes nothing that anyone knows.
+         * Code from a file is told in any case. Only what is neither of a file nor MAP_HUGETLB is
+         * as long as it says. */
+        "hook_begin mmap\n"
+        "testb $4, %dl\n" /* PROT_EXEC */
         "jnz 4f\n"
-        "testb $0x10, %r10b\n"
-        "jz 5f\n"
-        "4: hook_changes 0\n"
+        "movl %r10d, %ecx\n"
+        "andl $0x3f, %ecx\n" /* MAP_TYPE, MAP_FIXED, MAP_ANONYMOUS */
+        "cmpl $0x22, %ecx\n"
+        "je 5f\n"
+        "4: hook_changes mmap, 0\n"
+        "testb $0x20, %r10b\n"
+        "jnz 3f\n"
+        "testb $4, %dl\n"
+        "jnz 8f\n"
+        "3: testb $0x10, %r10b\n" /* MAP_FIXED */
+        "jz 7f\n"
         "testb $0x20, %r10b\n"
         "jz 3f\n"
         "testl $0x40000, %r10d\n"
@@ -413,28 +466,34 @@ __asm__(".pushsection .rodata\n"
         "4: hook_if_range\n"
         "hook_end madvise, 0, 0\n"
 
-        "hook_begin shmat\n" /* SHM_REMAP */
-        "testl $0x4000, %edx\n"
-        "jz 5f\n"
-        "hook_changes 0\n"
+        "hook_begin shmat\n"
+        "hook_changes shmat, 0\n"
+        "testl $0x4000, %edx\n" /* SHM_REMAP */
+        "jz 7f\n"
         "hook_if_any\n"
         "hook_end shmat, 0, 1\n"
 
         "hook_begin other\n"
-        "hook_changes 0\n"
+        "hook_changes other, 0\n"
         "hook_if_any\n"
         "hook_end other, 0, 1\n"
 
-        "hook_begin syscall\n" /* 9, 11, 12, 25, 28, 30; 440 */
-        "cmpq $31, %rax\n"
+        /* 9, 11, 12, 25, 28, 30; 440. The kernel looks at 32 bits of the number, of which one may
+         * ask for the x32 ABI, where these calls have the same numbers. */
+        "hook_begin syscall\n"
+        "movl %eax, %ecx\n"
+        "btrl $30, %ecx\n"
+        "cmpl $31, %ecx\n"
         "ja 3f\n"
-        "movl $0x52001a00, %ecx\n"
-        "btl %eax, %ecx\n"
+        "movl $0x52001a00, %r11d\n"
+        "btl %ecx, %r11d\n"
         "jc 4f\n"
         "jmp 5f\n"
-        "3: cmpq $440, %rax\n"
+        "3: cmpl $440, %ecx\n"
         "jne 5f\n"
-        "4: hook_changes 1\n"
+        "4: hook_changes syscall, 1\n"
+        "cmpb $9, %al\n" /* mmap: perhaps of code */
+        "je 8f\n"
         "hook_if_any\n"
         "hook_end syscall, 1, 1\n"
         ".popsection\n");
@@ -445,6 +504,7 @@ __asm__(".pushsection .rodata\n"
 #define CHANGING_TEMPLATE(name)                                                                    \
     TEMPLATE(name);                                                                                \
     extern const uint8_t hook_##name##_call[] __attribute__((visibility("hidden")));               \
+    extern const uint8_t hook_##name##_ended[] __attribute__((visibility("hidden")));              \
     extern const uint8_t hook_##name##_back[] __attribute__((visibility("hidden")))
 
 CHANGING_TEMPLATE(munmap);
@@ -454,22 +514,25 @@ CHANGING_TEMPLATE(shmat);
 CHANGING_TEMPLATE(other);
 CHANGING_TEMPLATE(syscall);
 
-/* call, back: NULL for a call that changes no mapping, whose stub does not count it. */
+/* call, ended, back: NULL for a call that changes no mapping, whose stub does not count it. */
 struct stub_template {
     long number;
-    const uint8_t *start, *call, *back, *end;
+    const uint8_t *start, *call, *ended, *back, *end;
 };
 
 #define CHANGING(number, name)                                                                     \
     {                                                                                              \
-        number, hook_##name, hook_##name##_call, hook_##name##_back, hook_##name##_end             \
+        number, hook_##name, hook_##name##_call, hook_##name##_ended, hook_##name##_back,          \
+            hook_##name##_end                                                                      \
     }
 
 static const struct stub_template *template_of(long number)
 {
     static const struct stub_template templates[] = {
-        CHANGING(SYS_munmap, munmap),     CHANGING(SYS_mmap, mmap),
-        CHANGING(SYS_shmat, shmat),       {SYS_madvise, hook_madvise, NULL, NULL, hook_madvise_end},
+        CHANGING(SYS_munmap, munmap),
+        CHANGING(SYS_mmap, mmap),
+        CHANGING(SYS_shmat, shmat),
+        {SYS_madvise, hook_madvise, NULL, NULL, NULL, hook_madvise_end},
         CHANGING(HOOK_ANY_CALL, syscall),
     };
     static const struct stub_template other = CHANGING(0, other);
@@ -506,7 +569,7 @@ static void write_instruction(uint8_t *to, const struct hook_entry *entry)
     }
 }
 
-/* The same where the stub keeps a count on the stack, in eight bytes. */
+/* The same where the stub has moved the stack pointer, in eight bytes. */
 static void write_in_frame(uint8_t *to, const struct hook_entry *entry)
 {
     static const uint8_t fetch[8] = {0x4c, 0x8b, 0x8c, 0x24, 8 + 160}; /* mov 168(%rsp),%r9 */
@@ -552,23 +615,22 @@ static bool write_ends(uint8_t *to, const struct stub_template *template,
     return code_branch(back, back, address_behind(entry)) && write_leave(leave, entry);
 }
 
+#define CALL 10 /* bytes: an instruction of 8, and `syscall` */
+
 /* Leaves to another copy's stub, which makes the call. So this copy never knows that a call has
- * ended, and asks the kernel at each miss. */
+ * ended, and asks the kernel at each miss: it frees the frame and counts no end. */
 static bool write_chain(uint8_t *to, const struct stub_template *template, const uint8_t *target)
 {
-    static const uint8_t drop_count[] = {
-        0x48, 0x8b, 0x4c, 0x24, 8,           /* mov 8(%rsp),%rcx */
-        0x48, 0xc7, 0x01, 0,    0,   0, 0,   /* movq $0,(%rcx) */
-        0x48, 0x8d, 0xa4, 0x24, 160, 0, 0, 0 /* lea 160(%rsp),%rsp */
-    };
-    uint8_t *leave = to + (template->end - template->start) - LEAVE, *call;
+    static const uint8_t nothing[] = {0x0f, 0x1f, 0x44, 0x00, 0x00};
+    uint8_t *leave = to + (template->end - template->start) - LEAVE, *back;
 
     if (!template->call)
         return code_branch(leave, leave, target);
-    call = to + (template->call - template->start);
-    memcpy(call, drop_count, sizeof(drop_count));
-    call += sizeof(drop_count);
-    return code_branch(call, call, target) && code_branch(leave, leave, target);
+    for (size_t at = 0; at < CALL; at += sizeof(nothing))
+        memcpy(to + (template->call - template->start) + at, nothing, sizeof(nothing));
+    memcpy(to + (template->ended - template->start), nothing, sizeof(nothing));
+    back = to + (template->back - template->start);
+    return code_branch(back, back, target) && code_branch(leave, leave, target);
 }
 
 const char *hook_arch_make_stub(uint8_t *to, const struct hook_entry *entry,

@@ -24,7 +24,8 @@ static pthread_mutex_t open_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct {
     _Atomic uint64_t epoch; /* of the process that installed the hooks; 0: none */
     struct hook_state *state;
-    unsigned users; /* under open_lock */
+    unsigned users;                 /* under open_lock */
+    struct modules_count looked_at; /* the files that the last look saw; under open_lock */
 } hooks;
 
 /* ---- open and close --------------------------------------------------------------------- */
@@ -53,7 +54,7 @@ static bool handle_forks(void)
 }
 
 /* Installs the hooks; this process has none yet. */
-static int start(const struct hook_sites *sites, uint64_t epoch)
+static int start(const struct hook_sites *sites, uint64_t epoch, const struct modules_count *now)
 {
     int rc;
 
@@ -62,6 +63,7 @@ static int start(const struct hook_sites *sites, uint64_t epoch)
         return hmreg_last_error()->code;
     hook_call_begin(hooks.state, (uint64_t)sysconf(_SC_PAGESIZE));
     hooks.users = 0;
+    hooks.looked_at = *now;
     hook_state_name(hooks.state, epoch);
     atomic_store(&hooks.state->hook, hook_call);
     rc = hook_stubs_install(sites, hooks.state);
@@ -82,21 +84,30 @@ static int check_bypass(void)
                 : 0;
 }
 
+static int check_settled(struct modules_count *now)
+{
+    return modules_are_settled(now) ? 0
+                                    : hmreg_fail(-EBUSY, "memhooks: the dynamic linker is just "
+                                                         "loading or unloading files");
+}
+
 int memhooks_open(bool asked)
 {
     uint64_t epoch = process_epoch_start();
+    struct modules_count now;
     struct hook_sites sites;
     int rc;
 
     if (!epoch || !process_once(&forks_handled, handle_forks))
         return hmreg_fail(-ENOMEM, "hmreg has no memory for memhooks");
     /* Without the lock: it calls the dynamic linker, whose locks a forking thread may hold. */
-    rc = asked ? 0 : check_bypass();
+    rc = check_settled(&now);
+    rc = asked ? 0 : rc ? rc : check_bypass();
     rc = rc ? rc : hook_sites_find(&sites);
     if (rc)
         return rc;
     pthread_mutex_lock(&open_lock);
-    rc = atomic_load(&hooks.epoch) == epoch ? 0 : start(&sites, epoch);
+    rc = atomic_load(&hooks.epoch) == epoch ? 0 : start(&sites, epoch, &now);
     hooks.users += !rc;
     pthread_mutex_unlock(&open_lock);
     return rc;
@@ -171,8 +182,13 @@ static int hook_missing_sites(void)
 
 int memhooks_watch(uint64_t start, uint64_t end)
 {
-    int rc = are_whole() ? 0 : hook_missing_sites();
+    struct modules_count now;
+    int rc = 0;
 
+    if (!are_whole()) {
+        rc = check_settled(&now);
+        rc = rc ? rc : hook_missing_sites();
+    }
     if (!rc)
         count(start, end, 1);
     return rc;
@@ -183,11 +199,30 @@ uint64_t memhooks_loads(void)
     return hook_call_loads();
 }
 
+/* Was a file unloaded that was loaded since the last look? It may have changed memory past the
+ * hooks, and nobody can tell any more. Which file it was is not known: any unloaded one counts. */
+static bool has_missed_one(const struct modules_count *now)
+{
+    struct modules_count before;
+
+    pthread_mutex_lock(&open_lock);
+    before = hooks.looked_at;
+    hooks.looked_at = *now;
+    pthread_mutex_unlock(&open_lock);
+    return now->added != before.added && now->added - before.added != now->listed - before.listed;
+}
+
 int memhooks_look(bool asked, uint64_t *seen)
 {
+    struct modules_count now;
     int rc;
 
     *seen = hook_call_loads();
+    rc = check_settled(&now);
+    if (rc)
+        return rc;
+    if (has_missed_one(&now))
+        change_all();
     rc = asked ? 0 : check_bypass();
     return rc ? rc : hook_missing_sites();
 }

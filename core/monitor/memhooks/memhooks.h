@@ -15,22 +15,26 @@
 #include <stdint.h>
 
 /* Installs the hooks, or joins; each open is paired with one close. asked: by name; else the hooks
- * are refused, too, where something is known to change mappings past them (modules.h). -EOPNOTSUPP:
- * not possible here; the error text names the function that cannot be hooked, and why. -ENOMEM. */
+ * are refused, too, where something is known to change mappings past them (modules.h). What another
+ * thread loads meanwhile may be missed: call memhooks_look() before any memory is watched.
+ * -EOPNOTSUPP: not possible here; the error text names the function that cannot be hooked, and why.
+ * -EBUSY: not yet, as memhooks_look(); never if asked, but where a file is being unloaded. -ENOMEM.
+ */
 int memhooks_open(bool asked);
 void memhooks_close(void);
 
-/* Code was loaded since the hooks were installed (GATE_LOOKING): hooks what it brought. Afterwards
- * *seen is the number of loads that this call has seen. 0, or as memhooks_open(): the hooks do not
- * notice every change any more. */
+/* Code may have been loaded since the last call (GATE_LOOKING): hooks what it brought. Afterwards
+ * *seen is the number of loads that this call has seen. -EBUSY: the linker is loading or unloading
+ * files, so it cannot be told yet; call again. 0, or as memhooks_open(): the hooks do not notice
+ * every change any more. */
 int memhooks_look(bool asked, uint64_t *seen);
 uint64_t memhooks_loads(void);
 
 /* watch: changes that touch the range are pushed from now on; changes of other memory may be.
- * unwatch: ends one watch of exactly the same range. -EOPNOTSUPP: other code has changed libc's
- * code since it was hooked, so calls would go unnoticed, and it cannot be hooked again, as the
- * error text says; the range is not watched. Whenever other code has changed it, a change of all
- * memory is pushed. */
+ * unwatch: ends one watch of exactly the same range. -EBUSY: as memhooks_look(). -EOPNOTSUPP: other
+ * code has changed libc's code since it was hooked, so calls would go unnoticed, and it cannot be
+ * hooked again, as the error text says; the range is not watched. Whenever other code has changed
+ * it, a change of all memory is pushed. */
 int memhooks_watch(uint64_t start, uint64_t end);
 void memhooks_unwatch(uint64_t start, uint64_t end);
 

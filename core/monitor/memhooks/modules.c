@@ -91,6 +91,16 @@ const ElfW(Sym) * module_function(const struct module *module, const char *name)
                   : NULL;
 }
 
+bool module_stays(const struct module *module)
+{
+    if (!module->file[0])
+        return true;
+    for (const ElfW(Dyn) *entry = module->map->l_ld; entry && entry->d_tag; entry++)
+        if (entry->d_tag == DT_FLAGS_1)
+            return entry->d_un.d_val & DF_1_NODELETE;
+    return false;
+}
+
 /* ---- namespaces ------------------------------------------------------------------------- */
 
 static bool is_ours(const struct link_map *first)
@@ -179,6 +189,38 @@ int modules_each(int (*look)(const struct module *module, void *arg), void *arg)
     if (visit.first)
         dl_iterate_phdr(visit_all, &visit);
     return visit.result;
+}
+
+struct settling {
+    const struct r_debug *first;
+    struct modules_count *now;
+    bool settled;
+};
+
+/* The state is read with the lists locked: the linker enters a file under that lock, and says that
+ * it is done later. */
+static int find_unsettled(struct dl_phdr_info *any, size_t size, void *arg)
+{
+    struct settling *settling = arg;
+
+    settling->now->added = any->dlpi_adds;
+    for (const struct r_debug *list = settling->first; list; list = next_list(list)) {
+        if (__atomic_load_n(&list->r_state, __ATOMIC_ACQUIRE) != RT_CONSISTENT)
+            settling->settled = false;
+        for (const struct link_map *map = list->r_map; map; map = map->l_next)
+            settling->now->listed++;
+    }
+    return 1;
+}
+
+bool modules_are_settled(struct modules_count *now)
+{
+    struct settling settling = {first_list(), now, true};
+
+    *now = (struct modules_count){0};
+    if (settling.first)
+        dl_iterate_phdr(find_unsettled, &settling);
+    return settling.settled;
 }
 
 /* ---- what changes mappings past libc ---------------------------------------------------- */

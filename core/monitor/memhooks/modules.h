@@ -8,19 +8,34 @@
 
 #include <link.h>
 #include <stdbool.h>
+#include <stdint.h>
 
 struct module {
     const char *file; /* "": the program */
     const struct link_map *map;
-    bool stays; /* of the program's link namespace, of this library's, or of an auditor's: never
-                   unloaded */
+    bool all_stay; /* of the program's link namespace, of this library's, or of an auditor's: their
+                      libc is never unloaded */
 };
+
+/* How many files the linker has entered in its lists so far, and how many are there now. */
+struct modules_count {
+    uint64_t added, listed;
+};
+
+/* Is the linker changing none of its lists? While it is (struct r_debug: RT_ADD, RT_DELETE), files
+ * are mapped that are in no list yet. True: what was mapped before the call is listed, and each
+ * list that is read later has it. Before glibc 2.35 this sees the program's namespace alone. Sets
+ * *now in any case. */
+bool modules_are_settled(struct modules_count *now);
 
 /* Calls look() for each file, until it returns nonzero, and returns that; last with NULL if more
  * files are loaded than the linker shows: before glibc 2.35 it hides the files of other namespaces.
  * The linker's list is locked meanwhile: nothing is loaded or unloaded. look() may not load or
  * unload, nor call dlsym(3) or dladdr(3). A statically linked program has no files. */
 int modules_each(int (*look)(const struct module *module, void *arg), void *arg);
+
+/* Is the file never unloaded: the program, or linked with -z nodelete? */
+bool module_stays(const struct module *module);
 
 /* Finds a function that the file itself defines. NULL: it has none of that name. */
 const ElfW(Sym) * module_function(const struct module *module, const char *name);
