@@ -85,7 +85,7 @@ static char *open_and_watch(struct userfault_client *client, size_t watched_page
         test_skip("%s", hmreg_last_error()->text);
     assert_ok(rc);
     assert_int_equal(munmap(memory + len, pages * page - len), 0);
-    assert_true(userfault_watch(userfault, (uintptr_t)memory, (uintptr_t)memory + len));
+    assert_int_equal(userfault_watch(userfault, (uintptr_t)memory, (uintptr_t)memory + len), 0);
     return memory;
 }
 
@@ -280,7 +280,7 @@ TEST(close__watched_memory_merged_with_the_stack__ends)
         userfault_close(userfault, &client);
         test_skip("another mapping is below the thread's stack");
     }
-    assert_true(userfault_watch(userfault, (uintptr_t)memory, (uintptr_t)memory + page));
+    assert_int_equal(userfault_watch(userfault, (uintptr_t)memory, (uintptr_t)memory + page), 0);
     assert_true(mapping_at((uintptr_t)memory).end > stack);
     userfault_close(userfault, &client);
     assert_int_equal(munmap(memory, page), 0);
