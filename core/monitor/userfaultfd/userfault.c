@@ -214,15 +214,14 @@ static void end_watches(struct userfault *userfault)
 /* ---- the thread's life ------------------------------------------------------------------ */
 
 /* Without a table of its own the thread has the program's: it finds the descriptor closed, or
- * another file by its number, at the next change. A file that has got the list's number just before
- * must not stay open in the thread. */
+ * another file by its number, at the next change. A file of the program's that has got the list's
+ * number must not stay open in the thread. */
 static void keep_files(struct userfault *userfault)
 {
     struct owned_fd *list = &userfault->watching.maps;
-    int fd = owned_fd_is_open(list) ? list->fd : -1;
 
-    if (thread_keep_only(userfault->file.fd, fd) && fd >= 0 && !owned_fd_is_open(list))
-        close(fd);
+    if (thread_keep_only(userfault->file.fd, list->fd) && list->fd >= 0 && !owned_fd_is_open(list))
+        close(list->fd);
 }
 
 static int begin(struct userfault *userfault)
