@@ -21,10 +21,10 @@
  * thread that ends the watches at the end: see end_watches().
  *
  * The thread has a table of descriptors of its own, so that it reads on when the program closes the
- * library's descriptor. Else a child that has a copy of that would keep the file open, in which the
- * kernel would still report changes of the program's memory, and nobody would read them. The thread
- * begins with the first range that is watched and may rest when none is: before and after nothing
- * of the process is registered with the userfaultfd, the thread's own memory included.
+ * library's descriptor. Else a child that has a copy of that would keep the file open: the kernel
+ * would still wait for each event to be read, and no thread would read. The thread begins with the
+ * first range that is watched and may rest when none is: before and after, nothing of the process
+ * is registered with the userfaultfd, the thread's own memory included.
  *
  * Locks: sharing.h's (what is open) is taken only by open, close and fork. `lock` guards the thread
  * and what is watched: it serializes the kernel's registrations with the clients' needs.
