@@ -36,8 +36,7 @@
 #define EVENTS (UFFD_FEATURE_EVENT_REMAP | UFFD_FEATURE_EVENT_REMOVE | UFFD_FEATURE_EVENT_UNMAP)
 /* User-mode faults only: all that an unprivileged process may have, and no fault is taken. */
 #define FLAGS (O_CLOEXEC | O_NONBLOCK | UFFD_USER_MODE_ONLY)
-#define PIECE (1ull << 30) /* bytes unregistered by one ioctl: it locks the address space so long  \
-                            */
+#define PIECE (1ull << 30) /* bytes unregistered by one ioctl, which locks the address space */
 
 /* ---- ioctls ----------------------------------------------------------------------------- */
 
